@@ -27,8 +27,8 @@ import (
 	"landfall/web/problem"
 )
 
-// abiRows are the folders that clusters were made from, by the clusters' ids. They hold pull secrets and credentials, so each is
-// sealed as a whole.
+// abiRows are the folders that clusters were made from, by the clusters' ids. They hold pull
+// secrets and credentials, so each is sealed as a whole.
 var abiRows = store.NewBucket[string]("abi-folders", 1)
 
 // abiRecord is a folder as it was given, and how the cluster looked when it had been made from it.
@@ -55,10 +55,12 @@ type abiFolders struct {
 }
 
 func newABIFolders(a *Appliance) *abiFolders {
-	return &abiFolders{db: a.db, engine: a.engine, mirror: a.mirror, releases: a.config.ReleaseImages, log: a.log, envs: map[string]folderHosts{}}
+	return &abiFolders{db: a.db, engine: a.engine, mirror: a.mirror, releases: a.config.ReleaseImages, log: a.log,
+		envs: map[string]folderHosts{}}
 }
 
-// Import makes a cluster and its infra-env of a folder. With check it only says what would come of it.
+// Import makes a cluster and its infra-env of a folder. With check it only says what would come of
+// it.
 func (f *abiFolders) Import(ctx context.Context, files []abi.File, check bool) (*console.ABIImport, error) {
 	site, err := abi.Read(files)
 	if err != nil {
@@ -72,7 +74,8 @@ func (f *abiFolders) Import(ctx context.Context, files []abi.File, check bool) (
 	if err != nil {
 		return nil, mirrorProblem(err)
 	}
-	result := &console.ABIImport{Name: conv.Value(params.Name), OpenshiftVersion: conv.Value(params.OpenshiftVersion), Hosts: len(site.Hosts), Notes: site.Notes}
+	result := &console.ABIImport{Name: conv.Value(params.Name), OpenshiftVersion: conv.Value(params.OpenshiftVersion),
+		Hosts: len(site.Hosts), Notes: site.Notes}
 	if check {
 		return result.Filled(), nil
 	}
@@ -82,7 +85,8 @@ func (f *abiFolders) Import(ctx context.Context, files []abi.File, check bool) (
 		return nil, api.Problem(err)
 	}
 	result.ClusterID, result.InfraEnvID = cluster.ID.String(), record.InfraEnvID
-	f.log.Info("A cluster was made of a folder of the agent-based installer.", "cluster", result.ClusterID, "name", cluster.Name, "files", len(site.Files), "hosts", len(site.Hosts))
+	f.log.Info("A cluster was made of a folder of the agent-based installer.", "cluster", result.ClusterID, "name",
+		cluster.Name, "files", len(site.Files), "hosts", len(site.Hosts))
 	return result.Filled(), nil
 }
 
@@ -100,14 +104,16 @@ func (f *abiFolders) describe(site *abi.Site) (*models.ClusterCreateParams, erro
 	if err != nil {
 		return nil, err
 	}
-	params.OpenshiftVersion, params.CPUArchitecture = &release.OpenshiftVersion, apiArchitecture(release.CPUArchitecture)
+	params.OpenshiftVersion, params.CPUArchitecture = &release.OpenshiftVersion,
+		apiArchitecture(release.CPUArchitecture)
 	if err := params.Validate(strfmt.Default); err != nil {
 		return nil, problem.Schema(err)
 	}
 	return params, nil
 }
 
-// release finds the configuration's release that a folder names: by its pull spec, its digest, or the version in its tag.
+// release finds the configuration's release that a folder names: by its pull spec, its digest, or
+// the version in its tag.
 func (f *abiFolders) release(site *abi.Site, arch string) (ReleaseImage, error) {
 	named, _ := site.Values[abi.ReleaseImage].(string)
 	_, digest, byDigest := strings.Cut(named, "@")
@@ -120,17 +126,21 @@ func (f *abiFolders) release(site *abi.Site, arch string) (ReleaseImage, error) 
 		switch {
 		case named == release.URL, byDigest && strings.HasSuffix(release.URL, "@"+digest):
 			return release, nil
-		case named == "" && (chosen == nil || release.Default), !byDigest && (tag == release.OpenshiftVersion || strings.HasPrefix(tag, release.OpenshiftVersion+"-")):
+		case named == "" && (chosen == nil || release.Default), !byDigest && (tag == release.OpenshiftVersion ||
+			strings.HasPrefix(tag, release.OpenshiftVersion+"-")):
 			chosen = &f.releases[i]
 		}
 	}
 	if chosen == nil {
-		return ReleaseImage{}, site.Refuse(abi.ReleaseImage, "is %q, which the appliance does not have; add it under release_images in the configuration", named)
+		return ReleaseImage{}, site.Refuse(abi.ReleaseImage,
+			"is %q, which the appliance does not have; add it under release_images in the configuration", named)
 	}
 	if named == "" {
-		site.Notes = append(site.Notes, abi.Problem{File: "install-config.yaml", Text: "names no release; it will be " + chosen.OpenshiftVersion})
+		site.Notes = append(site.Notes, abi.Problem{File: "install-config.yaml", Text: "names no release; it will be " +
+			chosen.OpenshiftVersion})
 	} else {
-		site.Notes = append(site.Notes, abi.Problem{File: "cluster-manifests/cluster-image-set.yaml", Text: "names its release by a tag; the configuration's " + chosen.URL + " is installed"})
+		site.Notes = append(site.Notes, abi.Problem{File: "cluster-manifests/cluster-image-set.yaml",
+			Text: "names its release by a tag; the configuration's " + chosen.URL + " is installed"})
 	}
 	return *chosen, nil
 }
@@ -157,7 +167,8 @@ func mirrorOf(site *abi.Site) (*mirror.Import, error) {
 	return mirror.CollectFiles(mirrorName(site), documents)
 }
 
-// mentions tells whether a line that is no comment begins with a text: the installer's own registries.conf is all comments.
+// mentions tells whether a line that is no comment begins with a text: the installer's own
+// registries.conf is all comments.
 func mentions(text, what string) bool {
 	for line := range strings.Lines(text) {
 		if strings.HasPrefix(strings.TrimSpace(line), what) {
@@ -170,7 +181,8 @@ func mentions(text, what string) bool {
 func mirrorName(site *abi.Site) string { return fmt.Sprintf("abi-%v", site.Values[abi.Name]) }
 
 // make makes what a folder describes. What was made before a failure is taken back.
-func (f *abiFolders) make(ctx context.Context, site *abi.Site, params *models.ClusterCreateParams, rules *mirror.Import, record *abiRecord) (_ *models.Cluster, err error) {
+func (f *abiFolders) make(ctx context.Context, site *abi.Site, params *models.ClusterCreateParams, rules *mirror.Import,
+	record *abiRecord) (_ *models.Cluster, err error) {
 	var undo []func(context.Context) error
 	defer func() {
 		if err != nil {
@@ -213,7 +225,8 @@ func (f *abiFolders) make(ctx context.Context, site *abi.Site, params *models.Cl
 		}
 	}
 	for _, manifest := range site.Manifests {
-		if _, err := f.engine.CreateManifest(ctx, id, engine.Manifest{Folder: models.ManifestFolderOpenshift, Name: manifest.Name, Content: manifest.Data}); err != nil {
+		if _, err := f.engine.CreateManifest(ctx, id, engine.Manifest{Folder: models.ManifestFolderOpenshift,
+			Name: manifest.Name, Content: manifest.Data}); err != nil {
 			return nil, fmt.Errorf("openshift/%s: %w", manifest.Name, err)
 		}
 	}
@@ -332,7 +345,8 @@ func (f *abiFolders) look(id string, record *abiRecord) (abi.Values, error) {
 	return now, nil
 }
 
-// lookAtMirror puts the site's rules into the place of the folder's when these are not used any more.
+// lookAtMirror puts the site's rules into the place of the folder's when these are not used any
+// more.
 func (f *abiFolders) lookAtMirror(now abi.Values, id string, record *abiRecord) error {
 	if record.Mirror == "" {
 		return nil
@@ -343,7 +357,8 @@ func (f *abiFolders) lookAtMirror(now abi.Values, id string, record *abiRecord) 
 	}
 	for _, field := range []abi.Field{abi.RegistriesConf, abi.CABundle} {
 		given, _ := record.Before[field].(string)
-		if given == "" || held != nil && slices.ContainsFunc(held.Files, func(file mirror.ImportedFile) bool { return string(file.Data) == given }) {
+		if given == "" || held != nil && slices.ContainsFunc(held.Files,
+			func(file mirror.ImportedFile) bool { return string(file.Data) == given }) {
 			continue
 		}
 		rules := f.mirror.at(mirror.Level{Cluster: id}).Rules()
@@ -358,9 +373,10 @@ func (f *abiFolders) lookAtMirror(now abi.Values, id string, record *abiRecord) 
 	return nil
 }
 
-// host is the one of a cluster's hosts that has the network cards of a folder's host, and what it calls itself; nil if it has not
-// come yet.
-func (f *abiFolders) host(env *models.InfraEnv, hosts []*models.Host, wanted abi.Host) (_ *models.Host, calls string, err error) {
+// host is the one of a cluster's hosts that has the network cards of a folder's host, and what it
+// calls itself; nil if it has not come yet.
+func (f *abiFolders) host(env *models.InfraEnv, hosts []*models.Host,
+	wanted abi.Host) (_ *models.Host, calls string, err error) {
 	for _, host := range hosts {
 		if env == nil || host.InfraEnvID != *env.ID {
 			continue
@@ -382,7 +398,8 @@ func has(found *models.Inventory, wanted abi.Host) bool {
 	})
 }
 
-// Export writes the folder of a cluster: the one that it was made from with what was changed since, or a new one.
+// Export writes the folder of a cluster: the one that it was made from with what was changed since,
+// or a new one.
 func (f *abiFolders) Export(_ context.Context, id string) (*console.ABIExport, error) {
 	record, err := f.record(id)
 	if err != nil {
@@ -474,7 +491,8 @@ func (f *abiFolders) compose(id string, now abi.Values, manifests []abi.File) ([
 			described.Hostname = found.Hostname
 		}
 		for _, nic := range found.Interfaces {
-			described.MACs, described.NICs = append(described.MACs, strings.ToLower(nic.MacAddress)), append(described.NICs, nic.Name)
+			described.MACs, described.NICs = append(described.MACs, strings.ToLower(nic.MacAddress)),
+				append(described.NICs, nic.Name)
 		}
 		if host.InstallationDiskID != "" {
 			described.Hints = map[string]any{"deviceName": host.InstallationDiskID}

@@ -19,10 +19,12 @@ import (
 	"landfall/web/console"
 )
 
-// abiFolder is a folder that describes a cluster of three nodes at a site, whose second host has no name in it.
+// abiFolder is a folder that describes a cluster of three nodes at a site, whose second host has no
+// name in it.
 func (s *site) abiFolder(t *testing.T, name string) []abi.File {
 	t.Helper()
-	replacer := strings.NewReplacer("NAME", name, "RELEASE", s.release.Release, "IDMS", strings.SplitN(s.release.Release, "/", 2)[0])
+	replacer := strings.NewReplacer("NAME", name, "RELEASE", s.release.Release, "IDMS",
+		strings.SplitN(s.release.Release, "/", 2)[0])
 	file := func(path, text string) abi.File { return abi.File{Name: path, Data: []byte(replacer.Replace(text))} }
 	return []abi.File{
 		file("cluster-manifests/cluster-deployment.yaml", `# who: the people of the site
@@ -93,7 +95,8 @@ hosts:
   [[registry.mirror]]
     location = "mirror.site.test/tools"
 `),
-		file("openshift/99-extra.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: extra, namespace: default}\n"),
+		file("openshift/99-extra.yaml",
+			"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: extra, namespace: default}\n"),
 	}
 }
 
@@ -122,7 +125,8 @@ const abiPath = "/api/landfall/v1/abi"
 func exportFolder(t *testing.T, address, cluster string) *console.ABIExport {
 	t.Helper()
 	folder := new(console.ABIExport)
-	ask(t, http.MethodGet, address+"/api/landfall/v1/clusters/"+cluster+"/abi?format=json", nil).read(t, http.StatusOK, folder)
+	ask(t, http.MethodGet, address+"/api/landfall/v1/clusters/"+cluster+"/abi?format=json", nil).read(t, http.StatusOK,
+		folder)
 	return folder
 }
 
@@ -150,22 +154,26 @@ func TestAFolderOfTheAgentBasedInstallerIsInstalledAndGivenBackAsItWas(t *testin
 	require.Equal(t, models.HostRoleMaster, names["rack-a"].Role)
 	require.Equal(t, "/dev/nvme1n1", names["rack-a"].InstallationDiskPath)
 	var events []models.Event
-	ask(t, http.MethodGet, address+apiPath+"/events?host_id="+names["rack-c"].ID.String(), nil).read(t, http.StatusOK, &events)
+	ask(t, http.MethodGet, address+apiPath+"/events?host_id="+names["rack-c"].ID.String(), nil).read(t, http.StatusOK,
+		&events)
 	var told []string
 	for _, event := range events {
 		told = append(told, *event.Message)
 	}
-	require.Contains(t, strings.Join(told, "\n"), "fits its rootDeviceHints; choose its installation disk. (agent-config.yaml:10)")
+	require.Contains(t, strings.Join(told, "\n"),
+		"fits its rootDeviceHints; choose its installation disk. (agent-config.yaml:10)")
 
 	eventually(t, "Install can be pressed", func() bool {
-		return ask(t, http.MethodPost, address+apiPath+"/clusters/"+made.ClusterID+"/actions/install", nil).status == http.StatusAccepted
+		return ask(t, http.MethodPost, address+apiPath+"/clusters/"+made.ClusterID+"/actions/install",
+			nil).status == http.StatusAccepted
 	})
 	requireStatus(t, address, made.ClusterID, models.ClusterStatusInstalled)
 	require.NoError(t, <-ended)
 	var config struct {
 		FIPS bool `json:"fips"`
 	}
-	ask(t, http.MethodGet, address+apiPath+"/clusters/"+made.ClusterID+"/downloads/files?file_name=install-config.yaml", nil).read(t, http.StatusOK, &config)
+	ask(t, http.MethodGet, address+apiPath+"/clusters/"+made.ClusterID+"/downloads/files?file_name=install-config.yaml",
+		nil).read(t, http.StatusOK, &config)
 	require.True(t, config.FIPS)
 	folder := exportFolder(t, address, made.ClusterID)
 	require.Empty(t, folder.Changed)
@@ -176,22 +184,27 @@ func TestAFolderOfTheAgentBasedInstallerIsInstalledAndGivenBackAsItWas(t *testin
 	require.NotContains(t, string(database), "dXNlcjpwYXNz", "the folder's pull secret lies sealed")
 }
 
-// installConfigFolder is a folder of the form that people write by hand: an install-config and the hosts.
+// installConfigFolder is a folder of the form that people write by hand: an install-config and the
+// hosts.
 func installConfigFolder(name, topology string, macs ...string) []abi.File {
 	hosts := ""
 	for i, mac := range macs {
 		hosts += fmt.Sprintf("- hostname: %s-%d\n  interfaces: [{name: eno1, macAddress: %q}]\n", name, i+1, mac)
 	}
 	return []abi.File{
-		{Name: "install-config.yaml", Data: []byte("# by hand\napiVersion: v1\nmetadata: {name: " + name + "}\nbaseDomain: site.test\n" + topology +
-			"compute: [{name: worker, replicas: 0}]\nnetworking:\n  networkType: OVNKubernetes\n  machineNetwork: [{cidr: 192.168.100.0/24}]\n" +
-			"  clusterNetwork: [{cidr: 10.128.0.0/14, hostPrefix: 23}]\n  serviceNetwork: [172.30.0.0/16]\npullSecret: '" + pullSecret + "'   # of the site\n")},
-		{Name: "agent-config.yaml", Data: []byte("apiVersion: v1beta1\nkind: AgentConfig\nmetadata: {name: " + name + "}\nhosts:\n" + hosts)},
+		{Name: "install-config.yaml", Data: []byte("# by hand\napiVersion: v1\nmetadata: {name: " +
+			name + "}\nbaseDomain: site.test\n" + topology +
+			"compute: [{name: worker, replicas: 0}]\nnetworking:\n  networkType: OVNKubernetes\n  machineNetwork: " +
+			"[{cidr: 192.168.100.0/24}]\n" +
+			"  clusterNetwork: [{cidr: 10.128.0.0/14, hostPrefix: 23}]\n  serviceNetwork: " +
+			"[172.30.0.0/16]\npullSecret: '" + pullSecret + "'   # of the site\n")},
+		{Name: "agent-config.yaml", Data: []byte("apiVersion: v1beta1\nkind: AgentConfig\nmetadata: {name: " +
+			name + "}\nhosts:\n" + hosts)},
 	}
 }
 
-// TestFoldersOfOtherTopologiesAreInstalled has a folder as the only input of a single node, which another host joins afterwards, and
-// of two nodes with an arbiter.
+// TestFoldersOfOtherTopologiesAreInstalled has a folder as the only input of a single node, which
+// another host joins afterwards, and of two nodes with an arbiter.
 func TestFoldersOfOtherTopologiesAreInstalled(t *testing.T) {
 	s := newSite(t)
 	address, _ := s.start(t)
@@ -203,13 +216,15 @@ func TestFoldersOfOtherTopologiesAreInstalled(t *testing.T) {
 			roles    map[models.HostRole]int
 		}{
 			"single": {
-				topology: "controlPlane: {name: master, replicas: 1}\nplatform: {none: {}}\n", macs: []string{"52:54:00:ab:00:01"}, joins: "52:54:00:ab:00:02",
+				topology: "controlPlane: {name: master, replicas: 1}\nplatform: {none: {}}\n",
+				macs:     []string{"52:54:00:ab:00:01"}, joins: "52:54:00:ab:00:02",
 				roles: map[models.HostRole]int{models.HostRoleMaster: 1, models.HostRoleWorker: 1},
 			},
 			"arbiter": {
 				topology: "controlPlane: {name: master, replicas: 2}\narbiter: {name: arbiter, replicas: 1}\n" +
 					"platform: {baremetal: {apiVIPs: [192.168.100.4], ingressVIPs: [192.168.100.5]}}\n",
-				macs: []string{"52:54:00:ac:00:01", "52:54:00:ac:00:02", "52:54:00:ac:00:03"}, roles: map[models.HostRole]int{models.HostRoleMaster: 2, models.HostRoleArbiter: 1},
+				macs:  []string{"52:54:00:ac:00:01", "52:54:00:ac:00:02", "52:54:00:ac:00:03"},
+				roles: map[models.HostRole]int{models.HostRoleMaster: 2, models.HostRoleArbiter: 1},
 			},
 		} {
 			t.Run(name, func(t *testing.T) {
@@ -219,10 +234,13 @@ func TestFoldersOfOtherTopologiesAreInstalled(t *testing.T) {
 				sendFolder(t, address+abiPath, given).read(t, http.StatusCreated, &made)
 				ended := boot(t, address, made.InfraEnvID, 1, c.macs...)
 				eventually(t, "Install can be pressed", func() bool {
-					return ask(t, http.MethodPost, address+apiPath+"/clusters/"+made.ClusterID+"/actions/install", nil).status == http.StatusAccepted
+					return ask(t, http.MethodPost, address+apiPath+"/clusters/"+made.ClusterID+"/actions/install",
+						nil).status == http.StatusAccepted
 				})
 				for _, host := range clusterAt(t, address, made.ClusterID).Hosts {
-					require.True(t, strings.HasPrefix(host.RequestedHostname, name+"-"), "%s has the name that the folder gives it, however early Install is pressed", host.RequestedHostname)
+					require.True(t, strings.HasPrefix(host.RequestedHostname, name+"-"),
+						"%s has the name that the folder gives it, however early Install is pressed",
+						host.RequestedHostname)
 				}
 				requireStatus(t, address, made.ClusterID, models.ClusterStatusInstalled)
 				require.NoError(t, <-ended)
@@ -242,11 +260,14 @@ func TestFoldersOfOtherTopologiesAreInstalled(t *testing.T) {
 	})
 }
 
-// boot starts hosts with these network cards from an infra-env's image; the first has this number there.
+// boot starts hosts with these network cards from an infra-env's image; the first has this number
+// there.
 func boot(t *testing.T, address, infraEnv string, first int, macs ...string) (ended <-chan error) {
-	crew := &simulate.Crew{URL: address, InfraEnvID: infraEnv, Count: len(macs), First: first, Speed: 1000, Spokes: outside.world.spokes}
+	crew := &simulate.Crew{URL: address, InfraEnvID: infraEnv, Count: len(macs), First: first, Speed: 1000,
+		Spokes: outside.world.spokes}
 	for i, mac := range macs {
-		crew.Planned = append(crew.Planned, simulate.Planned{MAC: mac, Hostname: fmt.Sprintf("unnamed-%s-%d", infraEnv[:8], first+i)})
+		crew.Planned = append(crew.Planned, simulate.Planned{MAC: mac, Hostname: fmt.Sprintf("unnamed-%s-%d",
+			infraEnv[:8], first+i)})
 	}
 	done := make(chan error, 1)
 	go func() { done <- crew.Run(t.Context()) }()
@@ -256,7 +277,8 @@ func boot(t *testing.T, address, infraEnv string, first int, macs ...string) (en
 // join has a host join an installed cluster.
 func join(t *testing.T, address string, made console.ABIImport, number int, mac string) {
 	t.Helper()
-	require.Equal(t, http.StatusAccepted, ask(t, http.MethodPost, address+apiPath+"/clusters/"+made.ClusterID+"/actions/allow-add-hosts", nil).status)
+	require.Equal(t, http.StatusAccepted, ask(t, http.MethodPost, address+apiPath+"/clusters/"+made.ClusterID+
+		"/actions/allow-add-hosts", nil).status)
 	ended := boot(t, address, made.InfraEnvID, number, mac)
 	var joining *models.Host
 	find := func(status string) func() bool {
@@ -271,7 +293,8 @@ func join(t *testing.T, address string, made console.ABIImport, number int, mac 
 		}
 	}
 	eventually(t, "the host that joins is known", find(models.HostStatusKnown))
-	started := ask(t, http.MethodPost, address+apiPath+"/infra-envs/"+made.InfraEnvID+"/hosts/"+joining.ID.String()+"/actions/install", nil)
+	started := ask(t, http.MethodPost, address+apiPath+"/infra-envs/"+made.InfraEnvID+"/hosts/"+joining.ID.String()+
+		"/actions/install", nil)
 	require.Equal(t, http.StatusAccepted, started.status, string(started.body))
 	eventually(t, "the host is added", find(models.HostStatusAddedToExistingCluster))
 	require.NoError(t, <-ended)
@@ -285,7 +308,8 @@ func TestAFolderThatIsChangedOrRefused(t *testing.T) {
 	sendFolder(t, address+abiPath, given).read(t, http.StatusCreated, &made)
 
 	t.Run("a changed value changes its document alone", func(t *testing.T) {
-		require.Equal(t, http.StatusCreated, ask(t, http.MethodPatch, address+apiPath+"/clusters/"+made.ClusterID, object{"base_dns_domain": "far.test"}).status)
+		require.Equal(t, http.StatusCreated, ask(t, http.MethodPatch, address+apiPath+"/clusters/"+made.ClusterID,
+			object{"base_dns_domain": "far.test"}).status)
 		folder := exportFolder(t, address, made.ClusterID)
 		require.Equal(t, []string{"base_domain"}, folder.Changed)
 		for i, file := range folder.Files {
@@ -314,11 +338,17 @@ func TestAFolderThatIsChangedOrRefused(t *testing.T) {
 		status         int
 		says           string
 	}{
-		"an unknown field":         {"agent-config.yaml", "hosts:", "hots:", 422, "agent-config.yaml:4: hots is no field of AgentConfig"},
-		"an unknown release":       {"cluster-manifests/cluster-image-set.yaml", s.release.Release, "quay.io/a/b:4.1.0-x86_64", 422, "cluster-manifests/cluster-image-set.yaml:5: spec.releaseImage is \"quay.io/a/b:4.1.0-x86_64\", which the appliance does not have"},
-		"an override of nothing":   {"cluster-manifests/agent-cluster-install.yaml", `{"fips":true}`, `{"fipz":true}`, 400, "fipz"},
-		"a manifest that is none":  {"openshift/99-extra.yaml", "kind: ConfigMap", "\tkind", 400, "99-extra.yaml"},
-		"networks that overlap":    {"cluster-manifests/agent-cluster-install.yaml", "172.30.0.0/16", "10.128.0.0/16", 400, "overlaps"},
+		"an unknown field": {"agent-config.yaml", "hosts:", "hots:", 422,
+			"agent-config.yaml:4: hots is no field of AgentConfig"},
+		"an unknown release": {"cluster-manifests/cluster-image-set.yaml", s.release.Release,
+			"quay.io/a/b:4.1.0-x86_64", 422,
+			"cluster-manifests/cluster-image-set.yaml:5: spec.releaseImage is \"quay.io/a/b:4.1.0-x86_64\", " +
+				"which the appliance does not have"},
+		"an override of nothing": {"cluster-manifests/agent-cluster-install.yaml", `{"fips":true}`, `{"fipz":true}`,
+			400, "fipz"},
+		"a manifest that is none": {"openshift/99-extra.yaml", "kind: ConfigMap", "\tkind", 400, "99-extra.yaml"},
+		"networks that overlap": {"cluster-manifests/agent-cluster-install.yaml", "172.30.0.0/16", "10.128.0.0/16",
+			400, "overlaps"},
 		"mirror rules of nonsense": {"mirror/registries.conf", `prefix = ""`, `prefix = [`, 422, "registries.conf"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -339,8 +369,10 @@ func TestAFolderThatIsChangedOrRefused(t *testing.T) {
 			}
 		})
 	}
-	requireRefusal(t, ask(t, http.MethodPost, address+abiPath, object{}), http.StatusBadRequest, "neither a form with the folder's files nor a tar.gz")
-	requireRefusal(t, ask(t, http.MethodGet, address+"/api/landfall/v1/clusters/none/abi", nil), http.StatusNotFound, "There is no cluster none")
+	requireRefusal(t, ask(t, http.MethodPost, address+abiPath, object{}), http.StatusBadRequest,
+		"neither a form with the folder's files nor a tar.gz")
+	requireRefusal(t, ask(t, http.MethodGet, address+"/api/landfall/v1/clusters/none/abi", nil), http.StatusNotFound,
+		"There is no cluster none")
 }
 
 func textsOf(files []abi.File) map[string]string {

@@ -32,8 +32,8 @@ func (f *abiFolders) expect(infraEnv string, hosts folderHosts) {
 	f.envs[infraEnv] = hosts
 }
 
-// follow gives hosts what the folders of their clusters say of them, once, when they have reported their network cards; and
-// forgets the folders of clusters that are gone.
+// follow gives hosts what the folders of their clusters say of them, once, when they have reported
+// their network cards; and forgets the folders of clusters that are gone.
 func (f *abiFolders) follow(ctx context.Context) error {
 	from := f.db.Revision()
 	if err := f.begin(ctx); err != nil {
@@ -44,7 +44,8 @@ func (f *abiFolders) follow(ctx context.Context) error {
 		for changes := range watcher.C() {
 			for _, change := range changes {
 				if err := f.heed(ctx, change); err != nil && ctx.Err() == nil {
-					f.log.Warn("What a folder of the agent-based installer says of a host could not be applied.", "key", change.Key, "error", err)
+					f.log.Warn("What a folder of the agent-based installer says of a host could not be applied.",
+						"key", change.Key, "error", err)
 				}
 			}
 		}
@@ -55,7 +56,8 @@ func (f *abiFolders) follow(ctx context.Context) error {
 	return nil
 }
 
-// beforeInstall gives the hosts of a cluster what the cluster's folder says of them, which may have registered a moment ago.
+// beforeInstall gives the hosts of a cluster what the cluster's folder says of them, which may have
+// registered a moment ago.
 func (a *Appliance) beforeInstall(ctx context.Context, cluster string) error {
 	if a.folders == nil {
 		return nil
@@ -167,8 +169,8 @@ func (f *abiFolders) forget(ctx context.Context, cluster string) error {
 	})
 }
 
-// apply gives a host the name, the role, the disk and the credentials that its folder has for it. It is done once: what a person
-// changes afterwards stays.
+// apply gives a host the name, the role, the disk and the credentials that its folder has for it.
+// It is done once: what a person changes afterwards stays.
 func (f *abiFolders) apply(ctx context.Context, env, host string) error {
 	f.applying.Lock() // whoever presses Install waits until it is done
 	defer f.applying.Unlock()
@@ -191,7 +193,8 @@ func (f *abiFolders) apply(ctx context.Context, env, host string) error {
 	return nil
 }
 
-func (f *abiFolders) applyTo(ctx context.Context, folder folderHosts, env, host string, wanted abi.Host, found *models.Inventory) error {
+func (f *abiFolders) applyTo(ctx context.Context, folder folderHosts, env, host string, wanted abi.Host,
+	found *models.Inventory) error {
 	params, complaint := hostParams(wanted, found)
 	if _, err := f.engine.UpdateHost(ctx, env, host, params); err != nil {
 		if _, refused := errors.AsType[*engine.Error](err); !refused {
@@ -199,7 +202,10 @@ func (f *abiFolders) applyTo(ctx context.Context, folder folderHosts, env, host 
 		}
 		complaint = err.Error()
 	}
-	if err := f.db.Update(ctx, func(tx *store.Tx) error { return abiApplied.Add(tx, folder.cluster+"/"+host) }); err != nil {
+	if err := f.db.Update(ctx, func(tx *store.Tx) error {
+		return abiApplied.Add(tx,
+			folder.cluster+"/"+host)
+	}); err != nil {
 		return err
 	}
 	f.mu.Lock()
@@ -227,7 +233,8 @@ func hostParams(wanted abi.Host, found *models.Inventory) (params *models.HostUp
 			}
 			params.DisksSelectedConfig = []*models.DiskConfigParams{{ID: &id, Role: models.DiskRoleInstall}}
 		} else {
-			complaint = "no disk that OpenShift can be installed to fits its rootDeviceHints; choose its installation disk."
+			complaint = "no disk that OpenShift can be installed to fits its rootDeviceHints; choose its " +
+				"installation disk."
 		}
 	}
 	if c := wanted.Fencing; len(c) > 0 {
@@ -238,7 +245,8 @@ func hostParams(wanted abi.Host, found *models.Inventory) (params *models.HostUp
 			return nil
 		}
 		params.FencingCredentials = &models.FencingCredentialsParams{
-			Address: text("address"), Username: text("username"), Password: text("password"), CertificateVerification: text("certificateverification"),
+			Address: text("address"), Username: text("username"), Password: text("password"),
+			CertificateVerification: text("certificateverification"),
 		}
 	}
 	return params, complaint

@@ -20,11 +20,12 @@ import (
 	"landfall/web/accounts"
 )
 
-// amsReceiptsLimit is how large a courier's receipts may be, in bytes; those of ten thousand clusters are some 10 MiB.
+// amsReceiptsLimit is how large a courier's receipts may be, in bytes; those of ten thousand
+// clusters are some 10 MiB.
 const amsReceiptsLimit = 256 << 20
 
-// subscriptions is what tells OpenShift Cluster Manager of the clusters, and what answers in its place at the site. It asks
-// nobody when the configuration switches it off.
+// subscriptions is what tells OpenShift Cluster Manager of the clusters, and what answers in its
+// place at the site. It asks nobody when the configuration switches it off.
 type subscriptions struct {
 	*ams.Relay
 	*ams.Vault
@@ -32,7 +33,8 @@ type subscriptions struct {
 }
 
 // newSubscriptions returns what tells AMS, which asks nobody before it runs.
-func newSubscriptions(config Config, db *store.DB, clusters *engine.Engine, key *sitekey.Key, version string, logger *slog.Logger) (*subscriptions, error) {
+func newSubscriptions(config Config, db *store.DB, clusters *engine.Engine, key *sitekey.Key, version string,
+	logger *slog.Logger) (*subscriptions, error) {
 	var extra []byte
 	if config.AMS.CABundle != "" {
 		var err error
@@ -46,16 +48,20 @@ func newSubscriptions(config Config, db *store.DB, clusters *engine.Engine, key 
 	}
 	clock := clockwork.NewRealClock()
 	vault := ams.NewVault(db, config.DataDir, ams.CredentialFiles{
-		OfflineToken: config.AMS.OfflineTokenFile, ClientID: config.AMS.ClientID, ClientSecret: config.AMS.ClientSecretFile,
+		OfflineToken: config.AMS.OfflineTokenFile, ClientID: config.AMS.ClientID,
+		ClientSecret: config.AMS.ClientSecretFile,
 	})
 	meter := ams.NewMeter()
 	client := ams.NewClient(ams.ClientOptions{
-		URL: config.AMS.URL, TokenURL: config.AMS.TokenURL, Transport: transport, Credentials: vault, Rate: 1 / config.AMS.CallInterval.Seconds(),
+		URL: config.AMS.URL, TokenURL: config.AMS.TokenURL, Transport: transport, Credentials: vault,
+		Rate:      1 / config.AMS.CallInterval.Seconds(),
 		UserAgent: "landfall/" + version, Clock: clock, Logger: logger, Watch: meter.Called,
 	})
 	relay := ams.New(ams.Options{
-		DB: db, Clusters: clusters, Client: client, URL: config.AMS.URL, Credentials: vault, Clock: clock, Logger: logger,
-		Account: config.AMS.Account, FinalStatus: config.AMS.FinalStatus, ByHand: config.AMS.Connect == "by-hand", Machine: machine(config.DataDir), Key: key,
+		DB: db, Clusters: clusters, Client: client, URL: config.AMS.URL, Credentials: vault, Clock: clock,
+		Logger:  logger,
+		Account: config.AMS.Account, FinalStatus: config.AMS.FinalStatus, ByHand: config.AMS.Connect == "by-hand",
+		Machine: machine(config.DataDir), Key: key,
 		Meter: meter, Off: !config.AMS.Enabled,
 	})
 	site, err := local.New(local.Options{DB: db, Clock: clock, Key: key, Owner: relay.Owner})
@@ -78,7 +84,8 @@ func (a *Appliance) gates() func(capability string) bool {
 	return func(capability string) bool {
 		capable, err := a.ams.site.Capable(local.Bearer{Type: local.OfOrganization}, capability)
 		if err != nil {
-			a.log.Error("The site's capabilities can not be read; the feature stays off.", "capability", capability, "error", err)
+			a.log.Error("The site's capabilities can not be read; the feature stays off.", "capability", capability,
+				"error", err)
 		}
 		return capable
 	}
@@ -93,7 +100,8 @@ func (a *Appliance) accounts() accounts.Options {
 	return options
 }
 
-// machine names this machine and the directory of the data, so that data which was copied to another place is noticed there.
+// machine names this machine and the directory of the data, so that data which was copied to
+// another place is noticed there.
 func machine(dataDir string) string {
 	id, err := os.ReadFile("/etc/machine-id")
 	if err != nil || strings.TrimSpace(string(id)) == "" {

@@ -63,14 +63,17 @@ type amsPass struct {
 
 func newAMSPass(t *testing.T, connect string) *amsPass {
 	p := &amsPass{T: t, site: newSite(t), ams: amstest.New(clockwork.NewRealClock()), log: &logBuffer{}}
-	p.token = p.ams.AddAccount(amstest.Account{ID: "2GOuAccount", Username: "site", Organization: "2GOuOurs", OrganizationName: "Ours"})
+	p.token = p.ams.AddAccount(amstest.Account{ID: "2GOuAccount", Username: "site", Organization: "2GOuOurs",
+		OrganizationName: "Ours"})
 	p.server = httptest.NewTLSServer(p.ams)
 	t.Cleanup(p.server.Close)
 	ca := filepath.Join(t.TempDir(), "ams.pem")
 	require.NoError(t, os.WriteFile(ca, p.ca(), 0o600))
 	c := &p.site.config.AMS
-	c.URL, c.TokenURL, c.CABundle, c.Connect, c.CallInterval = p.server.URL, p.server.URL+amstest.TokenPath, ca, connect, time.Millisecond
-	p.address, _ = p.site.startLogging(t, slog.New(slog.NewTextHandler(p.log, &slog.HandlerOptions{Level: slog.LevelDebug})))
+	c.URL, c.TokenURL, c.CABundle, c.Connect, c.CallInterval = p.server.URL, p.server.URL+amstest.TokenPath, ca,
+		connect, time.Millisecond
+	p.address, _ = p.site.startLogging(t, slog.New(slog.NewTextHandler(p.log,
+		&slog.HandlerOptions{Level: slog.LevelDebug})))
 	return p
 }
 
@@ -135,8 +138,9 @@ func (p *amsPass) carry() {
 	receipts, err := ams.Push(p.Context(), file, ams.PushOptions{
 		Clock: clockwork.NewRealClock(), Key: key, Progress: filepath.Join(p.TempDir(), "progress"),
 		Client: ams.NewClient(ams.ClientOptions{
-			URL: file.Header.APIURL, TokenURL: p.server.URL + amstest.TokenPath, Transport: transport, Credentials: ams.NewFixed(ams.Secret{OfflineToken: p.token}),
-			Clock: clockwork.NewRealClock(), Logger: slog.New(slog.DiscardHandler),
+			URL: file.Header.APIURL, TokenURL: p.server.URL + amstest.TokenPath, Transport: transport,
+			Credentials: ams.NewFixed(ams.Secret{OfflineToken: p.token}),
+			Clock:       clockwork.NewRealClock(), Logger: slog.New(slog.DiscardHandler),
 		}),
 	})
 	require.NoError(p, err)
@@ -152,7 +156,8 @@ func (p *amsPass) rows() []map[string]any {
 	rows := p.ams.Rows()
 	for _, row := range rows {
 		maps.DeleteFunc(row, func(name string, _ any) bool {
-			return slices.Contains([]string{"id", "href", "cluster_id", "external_cluster_id", "created_at", "updated_at", "eval_expiration_date"}, name)
+			return slices.Contains([]string{"id", "href", "cluster_id", "external_cluster_id", "created_at",
+				"updated_at", "eval_expiration_date"}, name)
 		})
 	}
 	return rows
@@ -175,9 +180,11 @@ func TestASiteThatWasOfflineLooksInAMSLikeOneThatWasNot(t *testing.T) {
 	require.Equal(t, 1, offline.status().Sent)
 
 	for _, id := range []string{shadow, offline.status().Clusters[0].SubscriptionID} {
-		require.Contains(t, offline.get(apiPath+"/clusters?ams_subscription_ids="+id), `"name":"one"`, "both ids lead to the cluster")
+		require.Contains(t, offline.get(apiPath+"/clusters?ams_subscription_ids="+id), `"name":"one"`,
+			"both ids lead to the cluster")
 	}
-	require.NotContains(t, offline.get(apiPath+"/clusters?ams_subscription_ids=2GOuuT2l3odeHRdWqY57fviSE2K"), `"name":"one"`)
+	require.NotContains(t, offline.get(apiPath+"/clusters?ams_subscription_ids=2GOuuT2l3odeHRdWqY57fviSE2K"),
+		`"name":"one"`)
 
 	rows := online.rows()
 	require.Len(t, rows, 1)
@@ -204,7 +211,8 @@ func disguises(secret string) [][]byte {
 	return all
 }
 
-// requireNoSecrets looks for tokens and for the pull secret in all that the site keeps, says and sends.
+// requireNoSecrets looks for tokens and for the pull secret in all that the site keeps, says and
+// sends.
 func (p *amsPass) requireNoSecrets() {
 	p.Helper()
 	require.NotContains(p, string(p.log.bytes()), "Bearer ")
@@ -260,10 +268,12 @@ func TestAnAMSThatHangsHoldsUpNobody(t *testing.T) {
 	p.ams.Break(amstest.Fault{Op: "token", Do: amstest.Hang()})
 	p.login()
 	eventually(t, "the relay hangs", func() bool { return len(p.ams.Requests("token")) > 0 })
-	body := []byte(`{"name": "one", "openshift_version": "` + p.site.release.Version + `", "pull_secret": ` + conv.Value(quoted(pullSecret)) + `}`)
+	body := []byte(`{"name": "one", "openshift_version": "` + p.site.release.Version + `", "pull_secret": ` +
+		conv.Value(quoted(pullSecret)) + `}`)
 	start := time.Now()
 	for range 20 {
-		response, err := http.Post(p.address+"/api/assisted-install/v2/clusters", "application/json", bytes.NewReader(body))
+		response, err := http.Post(p.address+"/api/assisted-install/v2/clusters", "application/json",
+			bytes.NewReader(body))
 		require.NoError(t, err)
 		require.Equal(t, http.StatusCreated, response.StatusCode)
 		require.NoError(t, response.Body.Close())

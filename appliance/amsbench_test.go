@@ -17,8 +17,9 @@ import (
 	"landfall/web/console"
 )
 
-// BenchmarkCallsWhileAMSHangs compares an appliance whose AMS accepts and never answers with one that speaks to none. Both do
-// the same calls in turns: a cluster is made, renamed, looked at and removed. The ratios are of the hanging one to the other.
+// BenchmarkCallsWhileAMSHangs compares an appliance whose AMS accepts and never answers with one
+// that speaks to none. Both do the same calls in turns: a cluster is made, renamed, looked at and
+// removed. The ratios are of the hanging one to the other.
 func BenchmarkCallsWhileAMSHangs(b *testing.B) {
 	hanging := amstest.New(clockwork.NewRealClock())
 	token := hanging.AddAccount(amstest.Account{ID: "2GOuAccount", Username: "site", Organization: "2GOuOurs"})
@@ -31,7 +32,8 @@ func BenchmarkCallsWhileAMSHangs(b *testing.B) {
 	start := func(enabled bool) *wire {
 		s := newSite(b)
 		c := &s.config.AMS
-		c.Enabled, c.URL, c.TokenURL, c.CallInterval = enabled, server.URL, server.URL+amstest.TokenPath, time.Millisecond
+		c.Enabled, c.URL, c.TokenURL, c.CallInterval = enabled, server.URL, server.URL+amstest.TokenPath,
+			time.Millisecond
 		address, _ := s.startQuietly(b)
 		connection := dial(b, address)
 		if enabled {

@@ -16,7 +16,8 @@ import (
 const publicKey = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8g me"
 
 func (d *door) update(cluster strfmt.UUID, params *models.V2ClusterUpdateParams) (*models.Cluster, error) {
-	updated, err := d.Installer.V2UpdateCluster(d.Context(), &installer.V2UpdateClusterParams{ClusterID: cluster, ClusterUpdateParams: params})
+	updated, err := d.Installer.V2UpdateCluster(d.Context(), &installer.V2UpdateClusterParams{ClusterID: cluster,
+		ClusterUpdateParams: params})
 	if err != nil {
 		return nil, err
 	}
@@ -26,9 +27,11 @@ func (d *door) update(cluster strfmt.UUID, params *models.V2ClusterUpdateParams)
 func TestAClusterIsRegisteredReadListedChangedAndDeleted(t *testing.T) {
 	d := openDoor(t)
 	ctx := t.Context()
-	cluster, other := d.cluster(), d.cluster(func(params *models.ClusterCreateParams) { params.Name = conv.Pointer("other") })
+	cluster, other := d.cluster(),
+		d.cluster(func(params *models.ClusterCreateParams) { params.Name = conv.Pointer("other") })
 	got := d.get(cluster)
-	require.Equal(t, []string{"site", "site.test", d.site.release.Version}, []string{got.Name, got.BaseDNSDomain, got.OpenshiftVersion})
+	require.Equal(t, []string{"site", "site.test", d.site.release.Version}, []string{got.Name, got.BaseDNSDomain,
+		got.OpenshiftVersion})
 	require.Equal(t, models.ClusterKindCluster, *got.Kind)
 	require.Equal(t, "/api/assisted-install/v2/clusters/"+cluster.String(), *got.Href)
 	require.True(t, got.PullSecretSet)
@@ -48,11 +51,14 @@ func TestAClusterIsRegisteredReadListedChangedAndDeleted(t *testing.T) {
 	someone := nobody()
 	require.Empty(t, list(installer.V2ListClustersParams{OpenshiftClusterID: &someone}))
 	require.Empty(t, list(installer.V2ListClustersParams{AmsSubscriptionIds: []string{someone.String()}}))
-	requireRefusal(t, ask(t, http.MethodGet, d.url+"/clusters?openshift_cluster_id=me", nil), 422, "openshift_cluster_id in query")
+	requireRefusal(t, ask(t, http.MethodGet, d.url+"/clusters?openshift_cluster_id=me", nil), 422,
+		"openshift_cluster_id in query")
 
-	updated, err := d.update(cluster, &models.V2ClusterUpdateParams{Name: conv.Pointer("west"), SSHPublicKey: conv.Pointer(publicKey), Tags: conv.Pointer("a,b")})
+	updated, err := d.update(cluster, &models.V2ClusterUpdateParams{Name: conv.Pointer("west"),
+		SSHPublicKey: conv.Pointer(publicKey), Tags: conv.Pointer("a,b")})
 	require.NoError(t, err)
-	require.Equal(t, []string{"west", "site.test", publicKey, "a,b"}, []string{updated.Name, updated.BaseDNSDomain, updated.SSHPublicKey, updated.Tags})
+	require.Equal(t, []string{"west", "site.test", publicKey, "a,b"}, []string{updated.Name, updated.BaseDNSDomain,
+		updated.SSHPublicKey, updated.Tags})
 	_, err = d.update(cluster, &models.V2ClusterUpdateParams{Name: conv.Pointer("West")})
 	refused(t, err, 400)
 	_, err = d.update(nobody(), &models.V2ClusterUpdateParams{Name: conv.Pointer("west")})
@@ -65,7 +71,8 @@ func TestAClusterIsRegisteredReadListedChangedAndDeleted(t *testing.T) {
 	require.Equal(t, []string{"west"}, list(installer.V2ListClustersParams{}))
 }
 
-// A field that a change leaves out, gives as null or gives as empty means three things: it stays, it stays, it is cleared.
+// A field that a change leaves out, gives as null or gives as empty means three things: it stays,
+// it stays, it is cleared.
 func TestAChangeOfAClusterTellsAbsentNullAndEmptyApart(t *testing.T) {
 	d := openDoor(t)
 	cluster := d.cluster(func(params *models.ClusterCreateParams) {
@@ -84,19 +91,25 @@ func TestAChangeOfAClusterTellsAbsentNullAndEmptyApart(t *testing.T) {
 		return f
 	}
 	before := read()
-	for _, nothing := range []string{`{}`, `{"ssh_public_key": null, "additional_ntp_source": null, "http_proxy": null, "api_vips": null}`} {
-		require.Equal(t, http.StatusCreated, ask(t, http.MethodPatch, d.url+"/clusters/"+cluster.String(), nothing).status)
+	for _, nothing := range []string{`{}`,
+		`{"ssh_public_key": null, "additional_ntp_source": null, "http_proxy": null, "api_vips": null}`} {
+		require.Equal(t, http.StatusCreated, ask(t, http.MethodPatch, d.url+"/clusters/"+cluster.String(),
+			nothing).status)
 		require.Equal(t, before, read(), nothing)
 	}
-	require.Equal(t, http.StatusCreated, ask(t, http.MethodPatch, d.url+"/clusters/"+cluster.String(), `{"ssh_public_key": "", "additional_ntp_source": "", "http_proxy": "", "api_vips": [], "ingress_vips": []}`).status)
+	require.Equal(t, http.StatusCreated, ask(t, http.MethodPatch, d.url+"/clusters/"+cluster.String(),
+		`{"ssh_public_key": "", "additional_ntp_source": "", "http_proxy": "", "api_vips": [], "ingress_vips": []}`).
+		status)
 	require.Equal(t, fields{APIVips: []map[string]any{}}, read())
 }
 
 func TestWhatOnlyTheServiceWritesIsNoFieldOfAChange(t *testing.T) {
 	d := openDoor(t)
 	cluster := d.cluster()
-	for _, field := range []string{"id", "status", "status_info", "href", "kind", "created_at", "hosts", "validations_info", "progress", "pull_secret_set", "openshift_cluster_id"} {
-		requireRefusal(t, ask(t, http.MethodPatch, d.url+"/clusters/"+cluster.String(), object{field: "x"}), 400, `"`+field+`", which this operation does not know`)
+	for _, field := range []string{"id", "status", "status_info", "href", "kind", "created_at", "hosts",
+		"validations_info", "progress", "pull_secret_set", "openshift_cluster_id"} {
+		requireRefusal(t, ask(t, http.MethodPatch, d.url+"/clusters/"+cluster.String(), object{field: "x"}), 400,
+			`"`+field+`", which this operation does not know`)
 	}
 }
 
@@ -104,7 +117,8 @@ func TestTheBrowsersSettingsAreKeptWithACluster(t *testing.T) {
 	d := openDoor(t)
 	cluster := d.cluster()
 	get := func(cluster strfmt.UUID) (string, error) {
-		got, err := d.Installer.V2GetClusterUISettings(t.Context(), &installer.V2GetClusterUISettingsParams{ClusterID: cluster})
+		got, err := d.Installer.V2GetClusterUISettings(t.Context(),
+			&installer.V2GetClusterUISettingsParams{ClusterID: cluster})
 		if err != nil {
 			return "", err
 		}
@@ -112,12 +126,14 @@ func TestTheBrowsersSettingsAreKeptWithACluster(t *testing.T) {
 	}
 	_, err := get(nobody())
 	refused(t, err, 404)
-	_, err = d.Installer.V2UpdateClusterUISettings(t.Context(), &installer.V2UpdateClusterUISettingsParams{ClusterID: nobody(), UISettings: "{}"})
+	_, err = d.Installer.V2UpdateClusterUISettings(t.Context(),
+		&installer.V2UpdateClusterUISettingsParams{ClusterID: nobody(), UISettings: "{}"})
 	refused(t, err, 404)
 	settings, err := get(cluster)
 	require.NoError(t, err)
 	require.Empty(t, settings)
-	put, err := d.Installer.V2UpdateClusterUISettings(t.Context(), &installer.V2UpdateClusterUISettingsParams{ClusterID: cluster, UISettings: `{"step": 3}`})
+	put, err := d.Installer.V2UpdateClusterUISettings(t.Context(),
+		&installer.V2UpdateClusterUISettingsParams{ClusterID: cluster, UISettings: `{"step": 3}`})
 	require.NoError(t, err)
 	require.Equal(t, `{"step": 3}`, put.Payload)
 	settings, err = get(cluster)
@@ -148,7 +164,8 @@ func TestAnInstallationIsCancelledResetAndCompleted(t *testing.T) {
 		return err
 	}
 	complete := func(id strfmt.UUID) error {
-		_, err := d.Installer.V2CompleteInstallation(ctx, &installer.V2CompleteInstallationParams{ClusterID: id, CompletionParams: &models.CompletionParams{IsSuccess: conv.Pointer(true)}})
+		_, err := d.Installer.V2CompleteInstallation(ctx, &installer.V2CompleteInstallationParams{ClusterID: id,
+			CompletionParams: &models.CompletionParams{IsSuccess: conv.Pointer(true)}})
 		return err
 	}
 	refused(t, install(cluster), 409)
@@ -189,17 +206,21 @@ func TestWhatTheControllerInAClusterReportsIsKept(t *testing.T) {
 	}
 	require.NoError(t, stage(models.FinalizingStageAddingRouterCa))
 	require.Equal(t, models.FinalizingStageAddingRouterCa, d.get(cluster).Progress.FinalizingStage)
-	requireRefusal(t, ask(t, http.MethodPut, d.url+"/clusters/"+cluster.String()+"/progress", object{"finalizing_stage": "Resting"}), 422, "finalizing_stage")
+	requireRefusal(t, ask(t, http.MethodPut, d.url+"/clusters/"+cluster.String()+"/progress",
+		object{"finalizing_stage": "Resting"}), 422, "finalizing_stage")
 
 	_, err := d.Installer.V2UpdateClusterLogsProgress(ctx, &installer.V2UpdateClusterLogsProgressParams{
-		ClusterID: cluster, LogsProgressParams: &models.LogsProgressParams{LogsState: models.LogsStateCollecting.Pointer()},
+		ClusterID: cluster, LogsProgressParams: &models.LogsProgressParams{
+			LogsState: models.LogsStateCollecting.Pointer()},
 	})
 	require.NoError(t, err)
 	require.Equal(t, models.LogsStateCollecting, d.get(cluster).LogsInfo)
-	requireRefusal(t, ask(t, http.MethodPut, d.url+"/clusters/"+cluster.String()+"/logs-progress", object{"logs_state": "resting"}), 422, "logs_state")
+	requireRefusal(t, ask(t, http.MethodPut, d.url+"/clusters/"+cluster.String()+"/logs-progress",
+		object{"logs_state": "resting"}), 422, "logs_state")
 
 	upload := func(certificate string) answer {
-		return ask(t, http.MethodPost, d.url+"/clusters/"+cluster.String()+"/uploads/ingress-cert", text2jsonOf(certificate))
+		return ask(t, http.MethodPost, d.url+"/clusters/"+cluster.String()+"/uploads/ingress-cert",
+			text2jsonOf(certificate))
 	}
 	requireRefusal(t, upload("x"), 400, "not in PEM form")
 	requireRefusal(t, upload(""), 400, "is empty")

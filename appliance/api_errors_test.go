@@ -13,17 +13,20 @@ import (
 	"landfall/web/api"
 )
 
-// These tests walk all operations with one kind of wrong request each; what is wrong in one operation's own way is tested
-// with the operation.
+// These tests walk all operations with one kind of wrong request each; what is wrong in one
+// operation's own way is tested with the operation.
 
-// bodies are requests that have nothing wrong, by operation, for the operations that take a JSON body.
+// bodies are requests that have nothing wrong, by operation, for the operations that take a JSON
+// body.
 func bodies() map[string]any {
 	uuid, now := nobody().String(), time.Now().UTC().Format(time.RFC3339)
 	logs := object{"logs_state": "collecting"}
 	return map[string]any{
-		"v2RegisterCluster":                 object{"name": "east", "openshift_version": "4.20", "pull_secret": pullSecret},
-		"v2RegisterDisconnectedCluster":     object{"name": "far", "openshift_version": "4.20"},
-		"v2ImportCluster":                   object{"name": "edge", "api_vip_dnsname": "api.edge.site.test", "openshift_cluster_id": uuid},
+		"v2RegisterCluster": object{"name": "east", "openshift_version": "4.20",
+			"pull_secret": pullSecret},
+		"v2RegisterDisconnectedCluster": object{"name": "far", "openshift_version": "4.20"},
+		"v2ImportCluster": object{"name": "edge", "api_vip_dnsname": "api.edge.site.test",
+			"openshift_cluster_id": uuid},
 		"V2UpdateCluster":                   object{"name": "west"},
 		"v2CompleteInstallation":            object{"is_success": true},
 		"v2SetIgnoredValidations":           object{"host-validation-ids": ""},
@@ -36,21 +39,23 @@ func bodies() map[string]any {
 		"V2UpdateClusterUISettings":         `"{}"`,
 		"v2UploadClusterIngressCert":        text2jsonOf(testPEM),
 		"v2TriggerEvent":                    object{"name": "x", "severity": "info", "message": "m", "event_time": now},
-		"RegisterInfraEnv":                  object{"name": "env", "pull_secret": pullSecret, "openshift_version": "4.20"},
-		"UpdateInfraEnv":                    object{"additional_ntp_sources": "10.0.0.1"},
-		"v2RegisterHost":                    object{"host_id": uuid},
-		"v2UpdateHost":                      object{"host_name": "node"},
-		"BindHost":                          object{"cluster_id": uuid},
-		"v2UpdateHostIgnition":              object{"config": ""},
-		"v2UpdateHostInstallerArgs":         object{"args": []string{}},
-		"v2PostStepReply":                   object{"step_id": "inventory-1", "step_type": "inventory", "output": "{}", "exit_code": 0},
-		"v2UpdateHostLogsProgress":          logs,
-		"v2UpdateHostInstallProgress":       object{"current_stage": "Rebooting"},
+		"RegisterInfraEnv": object{"name": "env", "pull_secret": pullSecret,
+			"openshift_version": "4.20"},
+		"UpdateInfraEnv":            object{"additional_ntp_sources": "10.0.0.1"},
+		"v2RegisterHost":            object{"host_id": uuid},
+		"v2UpdateHost":              object{"host_name": "node"},
+		"BindHost":                  object{"cluster_id": uuid},
+		"v2UpdateHostIgnition":      object{"config": ""},
+		"v2UpdateHostInstallerArgs": object{"args": []string{}},
+		"v2PostStepReply": object{"step_id": "inventory-1", "step_type": "inventory", "output": "{}",
+			"exit_code": 0},
+		"v2UpdateHostLogsProgress":    logs,
+		"v2UpdateHostInstallProgress": object{"current_stage": "Rebooting"},
 	}
 }
 
-// byAgents are the operations of agents and installers, which take fields that they do not know: a program of another age than
-// the appliance must not be stopped by them.
+// byAgents are the operations of agents and installers, which take fields that they do not know: a
+// program of another age than the appliance must not be stopped by them.
 var byAgents = []string{"v2RegisterHost", "v2PostStepReply", "v2UpdateHostInstallProgress"}
 
 // anyText take whatever text is sent.
@@ -59,10 +64,13 @@ var anyText = []string{"V2UpdateClusterUISettings"}
 // queries are the parameters that operations can't do without.
 func queries() map[string]string {
 	return map[string]string{
-		"V2DownloadClusterCredentials": "?file_name=kubeconfig", "V2GetPresignedForClusterCredentials": "?file_name=kubeconfig",
-		"V2DownloadClusterFiles": "?file_name=bootstrap.ign", "V2GetPresignedForClusterFiles": "?file_name=bootstrap.ign",
-		"V2DeleteClusterManifest": "?file_name=a.yaml", "v2DownloadClusterManifest": "?file_name=a.yaml",
-		"v2DownloadInfraEnvFiles": "?file_name=discovery.ign", "GetInfraEnvPresignedFileURL": "?file_name=discovery.ign",
+		"V2DownloadClusterCredentials":        "?file_name=kubeconfig",
+		"V2GetPresignedForClusterCredentials": "?file_name=kubeconfig",
+		"V2DownloadClusterFiles":              "?file_name=bootstrap.ign",
+		"V2GetPresignedForClusterFiles":       "?file_name=bootstrap.ign",
+		"V2DeleteClusterManifest":             "?file_name=a.yaml", "v2DownloadClusterManifest": "?file_name=a.yaml",
+		"v2DownloadInfraEnvFiles":     "?file_name=discovery.ign",
+		"GetInfraEnvPresignedFileURL": "?file_name=discovery.ign",
 	}
 }
 
@@ -76,8 +84,10 @@ func text2jsonOf(text string) string {
 
 // at is an operation's address with ids in the place of its path's parameters.
 func (d *door) at(operation api.Operation, cluster, env, host string) string {
-	return strings.TrimSuffix(d.url, "/v2") + strings.NewReplacer(":cluster_id", cluster, ":infra_env_id", env, ":host_id", host,
-		":validation_id", "container-images-available", ":operator_name", "lvm", ":id", "virtualization").Replace(operation.Path) + queries()[operation.ID]
+	return strings.TrimSuffix(d.url, "/v2") + strings.NewReplacer(":cluster_id", cluster, ":infra_env_id", env,
+		":host_id", host,
+		":validation_id", "container-images-available", ":operator_name", "lvm", ":id",
+		"virtualization").Replace(operation.Path) + queries()[operation.ID]
 }
 
 func TestEveryOperationAnswers404ForWhatIsNotThere(t *testing.T) {
@@ -90,9 +100,11 @@ func TestEveryOperationAnswers404ForWhatIsNotThere(t *testing.T) {
 		}
 		t.Run(operation.ID, func(t *testing.T) {
 			unknown := nobody().String()
-			requireRefusal(t, ask(t, operation.Method, d.at(operation, unknown, unknown, unknown), bodies()[operation.ID]), http.StatusNotFound, unknown)
+			requireRefusal(t, ask(t, operation.Method, d.at(operation, unknown, unknown, unknown),
+				bodies()[operation.ID]), http.StatusNotFound, unknown)
 			if strings.Contains(operation.Path, ":host_id") {
-				requireRefusal(t, ask(t, operation.Method, d.at(operation, unknown, env.String(), unknown), bodies()[operation.ID]), http.StatusNotFound, unknown)
+				requireRefusal(t, ask(t, operation.Method, d.at(operation, unknown, env.String(), unknown),
+					bodies()[operation.ID]), http.StatusNotFound, unknown)
 			}
 		})
 	}
@@ -102,7 +114,8 @@ func TestEveryOperationRefusesIDsThatAreNone(t *testing.T) {
 	d := openDoor(t)
 	for _, operation := range api.Operations() {
 		if strings.Contains(operation.Path, "_id") {
-			requireRefusal(t, ask(t, operation.Method, d.at(operation, "me", "me", "me"), bodies()[operation.ID]), http.StatusUnprocessableEntity, `"me", which is no UUID`)
+			requireRefusal(t, ask(t, operation.Method, d.at(operation, "me", "me", "me"), bodies()[operation.ID]),
+				http.StatusUnprocessableEntity, `"me", which is no UUID`)
 		}
 	}
 }
@@ -123,9 +136,11 @@ func TestEveryOperationRefusesBodiesThatAreNone(t *testing.T) {
 			requireRefusal(t, ask(t, operation.Method, at, "{"), http.StatusBadRequest, "not JSON")
 			requireRefusal(t, ask(t, operation.Method, at, "[1]"), http.StatusBadRequest, "is a JSON array")
 			if fields, ok := good.(object); ok {
-				requireRefusal(t, ask(t, operation.Method, at, text2jsonOf(strings.Repeat("[", 100))), http.StatusBadRequest)
+				requireRefusal(t, ask(t, operation.Method, at, text2jsonOf(strings.Repeat("[", 100))),
+					http.StatusBadRequest)
 				if !slices.Contains(byAgents, operation.ID) {
-					requireRefusal(t, ask(t, operation.Method, at, fields.with(object{"colour": "red"})), http.StatusBadRequest, `"colour", which this operation does not know`)
+					requireRefusal(t, ask(t, operation.Method, at, fields.with(object{"colour": "red"})),
+						http.StatusBadRequest, `"colour", which this operation does not know`)
 				}
 			}
 			deep := ask(t, operation.Method, at, strings.Repeat("[", 100_000))
@@ -144,14 +159,17 @@ func TestEveryPathRefusesMethodsThatItDoesNotHave(t *testing.T) {
 	}
 	id := nobody().String()
 	for _, operation := range api.Operations() {
-		for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete} {
+		for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch,
+			http.MethodDelete} {
 			if slices.Contains(methods[operation.Path], method) {
 				continue
 			}
-			requireRefusal(t, ask(t, method, d.at(operation, id, id, id), nil), http.StatusMethodNotAllowed, method+" is not possible", "there is "+methods[operation.Path][0])
+			requireRefusal(t, ask(t, method, d.at(operation, id, id, id), nil), http.StatusMethodNotAllowed,
+				method+" is not possible", "there is "+methods[operation.Path][0])
 		}
 	}
 }
 
 // testPEM is a certificate authority of nobody.
-const testPEM = "-----BEGIN CERTIFICATE-----\nMIIBBjCBuaADAgECAgEBMAUGAytlcDASMRAwDgYDVQQDEwdpbmdyZXNzMCAXDTI2\nMDEwMTAwMDAwMFoYDzIxMjYwMTAxMDAwMDAwWjASMRAwDgYDVQQDEwdpbmdyZXNz\nMCowBQYDK2VwAyEA8gcKAU5tZ3yvprQy5dQ9E71U6yGiZkrZCUqPxN8Y08SjMjAw\nMA8GA1UdEwEB/wQFMAMBAf8wHQYDVR0OBBYEFAobn+IwtfevZ35ItuVdWeL6z0Sn\nMAUGAytlcANBAMfWvk7HqysBGyxw3Lz1uG7XHxpLMtpKajebFASV7sCEL2nETwsI\nzxRxNulmBKXUbZsQCWrnvQOBHCcNeEJgGwA=\n-----END CERTIFICATE-----\n"
+const testPEM = "-----BEGIN " +
+	"CERTIFICATE-----\nMIIBBjCBuaADAgECAgEBMAUGAytlcDASMRAwDgYDVQQDEwdpbmdyZXNzMCAXDTI2\nMDEwMTAwMDAwMFoYDzIxMjYwMTAxMDAwMDAwWjASMRAwDgYDVQQDEwdpbmdyZXNz\nMCowBQYDK2VwAyEA8gcKAU5tZ3yvprQy5dQ9E71U6yGiZkrZCUqPxN8Y08SjMjAw\nMA8GA1UdEwEB/wQFMAMBAf8wHQYDVR0OBBYEFAobn+IwtfevZ35ItuVdWeL6z0Sn\nMAUGAytlcANBAMfWvk7HqysBGyxw3Lz1uG7XHxpLMtpKajebFASV7sCEL2nETwsI\nzxRxNulmBKXUbZsQCWrnvQOBHCcNeEJgGwA=\n-----END CERTIFICATE-----\n"

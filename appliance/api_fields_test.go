@@ -20,7 +20,8 @@ type schema struct {
 	Properties map[string]schema `json:"properties"`
 }
 
-// bodySchemas are the schemas of the bodies that are JSON objects, by operation, out of the API's own description.
+// bodySchemas are the schemas of the bodies that are JSON objects, by operation, out of the API's
+// own description.
 func bodySchemas(t *testing.T) map[string]schema {
 	t.Helper()
 	description, err := api.Description("test")
@@ -40,7 +41,8 @@ func bodySchemas(t *testing.T) map[string]schema {
 	found := make(map[string]schema)
 	for _, methods := range document.Paths {
 		for _, operation := range methods {
-			if name, ok := strings.CutPrefix(operation.RequestBody.Content["application/json"].Schema.Ref, "#/components/schemas/"); ok {
+			if name, ok := strings.CutPrefix(operation.RequestBody.Content["application/json"].Schema.Ref,
+				"#/components/schemas/"); ok {
 				found[operation.OperationID] = document.Components.Schemas[name]
 			}
 		}
@@ -48,7 +50,8 @@ func bodySchemas(t *testing.T) map[string]schema {
 	return found
 }
 
-// hostile are values that no field takes for what it is: of another type than the schema's, and texts that are none.
+// hostile are values that no field takes for what it is: of another type than the schema's, and
+// texts that are none.
 func (s schema) hostile() []any {
 	deep := json.RawMessage(strings.Repeat(`{"a":`, 5000) + "1" + strings.Repeat("}", 5000))
 	switch s.Type {
@@ -65,8 +68,9 @@ func (s schema) hostile() []any {
 	return []any{"text", 7, []any{}}
 }
 
-// TestEveryFieldOfEveryBodyIsHeldToItsSchema sends each operation each field of its body missing, of other types and with
-// values that it does not take: all of it is refused with a sentence, and nothing is changed.
+// TestEveryFieldOfEveryBodyIsHeldToItsSchema sends each operation each field of its body missing,
+// of other types and with values that it does not take: all of it is refused with a sentence, and
+// nothing is changed.
 func TestEveryFieldOfEveryBodyIsHeldToItsSchema(t *testing.T) {
 	d := openDoor(t)
 	cluster := d.cluster()
@@ -83,16 +87,19 @@ func TestEveryFieldOfEveryBodyIsHeldToItsSchema(t *testing.T) {
 		described := schemas[operation.ID]
 		require.NotEmpty(t, described.Properties, operation.ID)
 		for _, name := range described.Required {
-			requireRefusal(t, ask(t, operation.Method, at, body.with(object{name: nil})), http.StatusUnprocessableEntity, name)
+			requireRefusal(t, ask(t, operation.Method, at, body.with(object{name: nil})),
+				http.StatusUnprocessableEntity, name)
 		}
 		for name, field := range described.Properties {
 			for _, value := range field.hostile() {
 				fields++
 				answer := ask(t, operation.Method, at, body.with(object{name: value}))
-				require.Contains(t, []int{http.StatusBadRequest, http.StatusUnprocessableEntity}, answer.status, "%s: %s = %.40v: %.300s", operation.ID, name, value, answer.body)
+				require.Contains(t, []int{http.StatusBadRequest, http.StatusUnprocessableEntity}, answer.status,
+					"%s: %s = %.40v: %.300s", operation.ID, name, value, answer.body)
 				requireSentence(t, answer.reason(t))
 			}
-			require.Less(t, ask(t, operation.Method, at, `{"`+name+"\": \"\xff\xfe\"}").status, 500, "%s: %s is no UTF-8", operation.ID, name)
+			require.Less(t, ask(t, operation.Method, at, `{"`+name+"\": \"\xff\xfe\"}").status, 500,
+				"%s: %s is no UTF-8", operation.ID, name)
 		}
 	}
 	t.Logf("%d values were refused", fields)

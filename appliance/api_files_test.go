@@ -49,18 +49,21 @@ func TestFilesOfAnInstallationAreDownloadedDirectlyAndBySignedLinks(t *testing.T
 	env := d.infraEnv(&cluster)
 	credentials := func(cluster strfmt.UUID, name string) (string, error) {
 		var content bytes.Buffer
-		_, err := d.Installer.V2DownloadClusterCredentials(ctx, &installer.V2DownloadClusterCredentialsParams{ClusterID: cluster, FileName: name}, &content)
+		_, err := d.Installer.V2DownloadClusterCredentials(ctx,
+			&installer.V2DownloadClusterCredentialsParams{ClusterID: cluster, FileName: name}, &content)
 		return content.String(), err
 	}
 	signedCredentials := func(cluster strfmt.UUID, name string) (string, error) {
-		signed, err := d.Installer.V2GetPresignedForClusterCredentials(ctx, &installer.V2GetPresignedForClusterCredentialsParams{ClusterID: cluster, FileName: name})
+		signed, err := d.Installer.V2GetPresignedForClusterCredentials(ctx,
+			&installer.V2GetPresignedForClusterCredentialsParams{ClusterID: cluster, FileName: name})
 		if err != nil {
 			return "", err
 		}
 		return *signed.Payload.URL, nil
 	}
 	file := func(cluster strfmt.UUID, name string) error {
-		_, err := d.Installer.V2DownloadClusterFiles(ctx, &installer.V2DownloadClusterFilesParams{ClusterID: cluster, FileName: name}, io.Discard)
+		_, err := d.Installer.V2DownloadClusterFiles(ctx, &installer.V2DownloadClusterFilesParams{ClusterID: cluster,
+			FileName: name}, io.Discard)
 		return err
 	}
 	password := func(cluster strfmt.UUID) error {
@@ -84,8 +87,10 @@ func TestFilesOfAnInstallationAreDownloadedDirectlyAndBySignedLinks(t *testing.T
 	refused(t, err, 400)
 	_, err = d.link(cluster, installer.V2GetPresignedForClusterFilesParams{FileName: "manifests"})
 	refused(t, err, 400)
-	requireRefusal(t, ask(t, http.MethodGet, d.url+"/clusters/"+cluster.String()+"/downloads/files?file_name=../landfall.db", nil), 422, `"../landfall.db"`)
-	requireRefusal(t, ask(t, http.MethodGet, d.url+"/clusters/"+cluster.String()+"/downloads/files", nil), 422, "file_name in query is required")
+	requireRefusal(t, ask(t, http.MethodGet, d.url+"/clusters/"+cluster.String()+
+		"/downloads/files?file_name=../landfall.db", nil), 422, `"../landfall.db"`)
+	requireRefusal(t, ask(t, http.MethodGet, d.url+"/clusters/"+cluster.String()+"/downloads/files", nil), 422,
+		"file_name in query is required")
 
 	d.crew(env, 1)
 	d.until(cluster, models.ClusterStatusReady)
@@ -123,14 +128,16 @@ func TestFilesOfAnInstallationAreDownloadedDirectlyAndBySignedLinks(t *testing.T
 
 func (d *door) uploadLogs(cluster strfmt.UUID, kind string, host *strfmt.UUID, content string) error {
 	_, err := d.Installer.V2UploadLogs(d.Context(), &installer.V2UploadLogsParams{
-		ClusterID: cluster, LogsType: kind, HostID: host, Upfile: runtime.NamedReader("upfile", strings.NewReader(content)),
+		ClusterID: cluster, LogsType: kind, HostID: host, Upfile: runtime.NamedReader("upfile",
+			strings.NewReader(content)),
 	})
 	return err
 }
 
 func (d *door) downloadLogs(cluster strfmt.UUID, kind string, host *strfmt.UUID) (string, error) {
 	var content bytes.Buffer
-	_, err := d.Installer.V2DownloadClusterLogs(d.Context(), &installer.V2DownloadClusterLogsParams{ClusterID: cluster, LogsType: &kind, HostID: host}, &content)
+	_, err := d.Installer.V2DownloadClusterLogs(d.Context(), &installer.V2DownloadClusterLogsParams{ClusterID: cluster,
+		LogsType: &kind, HostID: host}, &content)
 	return content.String(), err
 }
 
@@ -141,7 +148,8 @@ func TestLogsAreKeptAndHandedOut(t *testing.T) {
 	host, silent, stranger := d.host(env), d.host(env), nobody()
 	all, err := d.downloadLogs(cluster, "all", &host)
 	require.NoError(t, err)
-	require.Subset(t, slices.Collect(maps.Keys(archived(t, all))), []string{"cluster_metadata.json", "cluster_events.json"}, "what is known of it is there before any logs are")
+	require.Subset(t, slices.Collect(maps.Keys(archived(t, all))), []string{"cluster_metadata.json",
+		"cluster_events.json"}, "what is known of it is there before any logs are")
 	_, err = d.downloadLogs(cluster, "controller", nil)
 	refused(t, err, 409)
 
@@ -162,8 +170,10 @@ func TestLogsAreKeptAndHandedOut(t *testing.T) {
 	refused(t, err, 404)
 	_, err = d.downloadLogs(nobody(), "all", nil)
 	refused(t, err, 404)
-	requireRefusal(t, ask(t, http.MethodGet, d.url+"/clusters/"+cluster.String()+"/logs?logs_type=host", nil), 400, "host_id")
-	requireRefusal(t, ask(t, http.MethodGet, d.url+"/clusters/"+cluster.String()+"/logs?logs_type=secret", nil), 422, "logs_type")
+	requireRefusal(t, ask(t, http.MethodGet, d.url+"/clusters/"+cluster.String()+"/logs?logs_type=host", nil),
+		400, "host_id")
+	requireRefusal(t, ask(t, http.MethodGet, d.url+"/clusters/"+cluster.String()+"/logs?logs_type=secret", nil),
+		422, "logs_type")
 
 	_, err = d.addManifest(cluster, "openshift", "a.yaml", "a: 1")
 	require.NoError(t, err)
@@ -172,7 +182,8 @@ func TestLogsAreKeptAndHandedOut(t *testing.T) {
 	files := archived(t, all)
 	name := d.get(cluster).Name + "_master_" + host.String() // the role that it was given when it registered
 	require.Equal(t, []string{
-		"cluster_events.json", "cluster_manifest_user_openshift_a.yaml", "cluster_metadata.json", "controller_logs.tar.gz", name + ".tar",
+		"cluster_events.json", "cluster_manifest_user_openshift_a.yaml", "cluster_metadata.json",
+		"controller_logs.tar.gz", name + ".tar",
 	}, slices.Sorted(maps.Keys(files)))
 	require.Equal(t, "of the controller", files["controller_logs.tar.gz"])
 	require.Equal(t, "a: 1", files["cluster_manifest_user_openshift_a.yaml"])
@@ -181,10 +192,12 @@ func TestLogsAreKeptAndHandedOut(t *testing.T) {
 	link, err := d.link(cluster, installer.V2GetPresignedForClusterFilesParams{FileName: "logs", HostID: &host})
 	require.NoError(t, err)
 	require.Equal(t, "of the host", string(ask(t, http.MethodGet, link, nil).body))
-	requireRefusal(t, ask(t, http.MethodGet, with(t, link, "host_id", silent.String()), nil), 403, "signature does not fit")
+	requireRefusal(t, ask(t, http.MethodGet, with(t, link, "host_id", silent.String()), nil), 403,
+		"signature does not fit")
 	_, err = d.link(cluster, installer.V2GetPresignedForClusterFilesParams{FileName: "logs", HostID: &silent})
 	refused(t, err, 409)
-	link, err = d.link(cluster, installer.V2GetPresignedForClusterFilesParams{FileName: "manifests", AdditionalName: conv.Pointer("openshift/a.yaml")})
+	link, err = d.link(cluster, installer.V2GetPresignedForClusterFilesParams{FileName: "manifests",
+		AdditionalName: conv.Pointer("openshift/a.yaml")})
 	require.NoError(t, err)
 	require.Equal(t, "a: 1", string(ask(t, http.MethodGet, link, nil).body))
 }

@@ -25,21 +25,25 @@ func TestAHostIsReadListedChangedAndDeleted(t *testing.T) {
 	require.Len(t, listed.Payload, 1)
 
 	update := func(host strfmt.UUID, params *models.HostUpdateParams) (*models.Host, error) {
-		updated, err := d.Installer.V2UpdateHost(ctx, &installer.V2UpdateHostParams{InfraEnvID: env, HostID: host, HostUpdateParams: params})
+		updated, err := d.Installer.V2UpdateHost(ctx, &installer.V2UpdateHostParams{InfraEnvID: env, HostID: host,
+			HostUpdateParams: params})
 		if err != nil {
 			return nil, err
 		}
 		return updated.Payload, nil
 	}
 	updated, err := update(host, &models.HostUpdateParams{
-		HostName: conv.Pointer("node-1"), HostRole: conv.Pointer("master"), MachineConfigPoolName: conv.Pointer("infra"),
-		NodeLabels: []*models.NodeLabelParams{{Key: conv.Pointer("zone"), Value: conv.Pointer("edge")}},
+		HostName: conv.Pointer("node-1"), HostRole: conv.Pointer("master"),
+		MachineConfigPoolName: conv.Pointer("infra"),
+		NodeLabels:            []*models.NodeLabelParams{{Key: conv.Pointer("zone"), Value: conv.Pointer("edge")}},
 	})
 	require.NoError(t, err)
-	require.Equal(t, []string{"node-1", "master", "infra", `{"zone":"edge"}`}, []string{updated.RequestedHostname, string(updated.Role), updated.MachineConfigPoolName, updated.NodeLabels})
+	require.Equal(t, []string{"node-1", "master", "infra", `{"zone":"edge"}`},
+		[]string{updated.RequestedHostname, string(updated.Role), updated.MachineConfigPoolName, updated.NodeLabels})
 	_, err = update(host, &models.HostUpdateParams{HostName: conv.Pointer("Node_1")})
 	refused(t, err, 400)
-	_, err = update(host, &models.HostUpdateParams{DisksSelectedConfig: []*models.DiskConfigParams{{ID: conv.Pointer("/dev/sda"), Role: models.DiskRoleInstall}}})
+	_, err = update(host, &models.HostUpdateParams{DisksSelectedConfig: []*models.DiskConfigParams{
+		{ID: conv.Pointer("/dev/sda"), Role: models.DiskRoleInstall}}})
 	refused(t, err, 409)
 	_, err = update(nobody(), &models.HostUpdateParams{HostName: conv.Pointer("node-1")})
 	refused(t, err, 404)
@@ -66,7 +70,8 @@ func TestAHostIsGivenToAClusterAndTakenFromItAgain(t *testing.T) {
 	cluster := d.cluster()
 	env, own := d.infraEnv(nil), d.infraEnv(&cluster)
 	bind := func(env, host, cluster strfmt.UUID) (*models.Host, error) {
-		bound, err := d.Installer.BindHost(ctx, &installer.BindHostParams{InfraEnvID: env, HostID: host, BindHostParams: &models.BindHostParams{ClusterID: &cluster}})
+		bound, err := d.Installer.BindHost(ctx, &installer.BindHostParams{InfraEnvID: env, HostID: host,
+			BindHostParams: &models.BindHostParams{ClusterID: &cluster}})
 		if err != nil {
 			return nil, err
 		}
@@ -85,9 +90,11 @@ func TestAHostIsGivenToAClusterAndTakenFromItAgain(t *testing.T) {
 	refused(t, err, 400)
 	_, err = bind(env, nobody(), cluster)
 	refused(t, err, 404)
-	requireRefusal(t, ask(t, http.MethodPost, d.url+"/infra-envs/"+env.String()+"/hosts/"+host.String()+"/actions/unbind", nil), 409, "belongs to no cluster")
+	requireRefusal(t, ask(t, http.MethodPost, d.url+"/infra-envs/"+env.String()+"/hosts/"+host.String()+
+		"/actions/unbind", nil), 409, "belongs to no cluster")
 	silent := d.host(env)
-	requireRefusal(t, ask(t, http.MethodPost, d.url+"/infra-envs/"+env.String()+"/hosts/"+silent.String()+"/actions/bind", object{"cluster_id": cluster}), 409, "discovering-unbound")
+	requireRefusal(t, ask(t, http.MethodPost, d.url+"/infra-envs/"+env.String()+"/hosts/"+silent.String()+
+		"/actions/bind", object{"cluster_id": cluster}), 409, "discovering-unbound")
 	_, err = d.Installer.V2DeregisterHost(ctx, &installer.V2DeregisterHostParams{InfraEnvID: env, HostID: silent})
 	require.NoError(t, err)
 
@@ -95,7 +102,8 @@ func TestAHostIsGivenToAClusterAndTakenFromItAgain(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, cluster, *bound.ClusterID)
 	require.Equal(t, models.HostStatusBinding, *bound.Status)
-	requireRefusal(t, ask(t, http.MethodPost, d.url+"/infra-envs/"+env.String()+"/hosts/"+host.String()+"/actions/bind", object{"cluster_id": cluster}), 409, "unbind it first")
+	requireRefusal(t, ask(t, http.MethodPost, d.url+"/infra-envs/"+env.String()+"/hosts/"+host.String()+"/actions/bind",
+		object{"cluster_id": cluster}), 409, "unbind it first")
 	d.until(cluster, models.ClusterStatusReady)
 
 	taken, err := unbind(env, host)
@@ -105,7 +113,8 @@ func TestAHostIsGivenToAClusterAndTakenFromItAgain(t *testing.T) {
 	require.Subset(t, d.events(cluster), []string{"host_bind_succeeded", "host_unbind_succeeded"})
 
 	fixed := d.host(own)
-	requireRefusal(t, ask(t, http.MethodPost, d.url+"/infra-envs/"+own.String()+"/hosts/"+fixed.String()+"/actions/unbind", nil), 409, "made for one cluster")
+	requireRefusal(t, ask(t, http.MethodPost, d.url+"/infra-envs/"+own.String()+"/hosts/"+fixed.String()+
+		"/actions/unbind", nil), 409, "made for one cluster")
 }
 
 func TestAgentsAreToldWhatToDoAndHeard(t *testing.T) {
@@ -118,11 +127,13 @@ func TestAgentsAreToldWhatToDoAndHeard(t *testing.T) {
 	require.Equal(t, models.StepTypeInventory, steps.Payload.Instructions[0].StepType)
 	_, err = d.Installer.V2GetNextSteps(ctx, &installer.V2GetNextStepsParams{InfraEnvID: env, HostID: nobody()})
 	refused(t, err, 404)
-	requireRefusal(t, ask(t, http.MethodGet, d.url+"/infra-envs/"+env.String()+"/hosts/"+host.String()+"/instructions?timestamp=noon", nil), 400, `timestamp is "noon"`)
+	requireRefusal(t, ask(t, http.MethodGet, d.url+"/infra-envs/"+env.String()+"/hosts/"+host.String()+
+		"/instructions?timestamp=noon", nil), 400, `timestamp is "noon"`)
 	reply := func(host strfmt.UUID, output string) error {
-		_, err := d.Installer.V2PostStepReply(ctx, &installer.V2PostStepReplyParams{InfraEnvID: env, HostID: host, Reply: &models.StepReply{
-			StepID: "ntp-synchronizer-0123abcd", StepType: models.StepTypeNtpSynchronizer, Output: output,
-		}})
+		_, err := d.Installer.V2PostStepReply(ctx, &installer.V2PostStepReplyParams{InfraEnvID: env, HostID: host,
+			Reply: &models.StepReply{
+				StepID: "ntp-synchronizer-0123abcd", StepType: models.StepTypeNtpSynchronizer, Output: output,
+			}})
 		return err
 	}
 	require.NoError(t, reply(host, `{"ntp_sources": [{"source_name": "10.0.0.1", "source_state": "synced"}]}`))
@@ -137,10 +148,13 @@ func TestAgentsAreToldWhatToDoAndHeard(t *testing.T) {
 	}
 	refused(t, progress(nobody(), models.HostStageRebooting), 404)
 	_, err = d.Installer.V2UpdateHostLogsProgress(ctx, &installer.V2UpdateHostLogsProgressParams{
-		InfraEnvID: env, HostID: host, LogsProgressParams: &models.LogsProgressParams{LogsState: models.LogsStateRequested.Pointer()},
+		InfraEnvID: env, HostID: host, LogsProgressParams: &models.LogsProgressParams{
+			LogsState: models.LogsStateRequested.Pointer()},
 	})
 	require.NoError(t, err)
-	_, err = d.Installer.V2RegisterHost(ctx, &installer.V2RegisterHostParams{InfraEnvID: nobody(), NewHostParams: &models.HostCreateParams{HostID: &host}})
+	_, err = d.Installer.V2RegisterHost(ctx, &installer.V2RegisterHostParams{InfraEnvID: nobody(),
+		NewHostParams: &models.HostCreateParams{HostID: &host}})
 	refused(t, err, 404)
-	requireRefusal(t, ask(t, http.MethodPost, d.url+"/infra-envs/"+env.String()+"/hosts", object{"host_id": "me"}), 422, "host_id")
+	requireRefusal(t, ask(t, http.MethodPost, d.url+"/infra-envs/"+env.String()+"/hosts", object{"host_id": "me"}),
+		422, "host_id")
 }

@@ -21,11 +21,13 @@ import (
 )
 
 func (d *door) registerInfraEnv(alter func(*models.InfraEnvCreateParams)) (*models.InfraEnv, error) {
-	params := &models.InfraEnvCreateParams{Name: conv.Pointer("env"), PullSecret: conv.Pointer(pullSecret), OpenshiftVersion: d.site.release.Version}
+	params := &models.InfraEnvCreateParams{Name: conv.Pointer("env"), PullSecret: conv.Pointer(pullSecret),
+		OpenshiftVersion: d.site.release.Version}
 	if alter != nil {
 		alter(params)
 	}
-	created, err := d.Installer.RegisterInfraEnv(d.Context(), &installer.RegisterInfraEnvParams{InfraenvCreateParams: params})
+	created, err := d.Installer.RegisterInfraEnv(d.Context(),
+		&installer.RegisterInfraEnvParams{InfraenvCreateParams: params})
 	if err != nil {
 		return nil, err
 	}
@@ -33,7 +35,8 @@ func (d *door) registerInfraEnv(alter func(*models.InfraEnvCreateParams)) (*mode
 }
 
 func (d *door) updateInfraEnv(id strfmt.UUID, params *models.InfraEnvUpdateParams) (*models.InfraEnv, error) {
-	updated, err := d.Installer.UpdateInfraEnv(d.Context(), &installer.UpdateInfraEnvParams{InfraEnvID: id, InfraEnvUpdateParams: params})
+	updated, err := d.Installer.UpdateInfraEnv(d.Context(), &installer.UpdateInfraEnvParams{InfraEnvID: id,
+		InfraEnvUpdateParams: params})
 	if err != nil {
 		return nil, err
 	}
@@ -58,7 +61,8 @@ func (d *door) infraEnvFile(params *installer.V2DownloadInfraEnvFilesParams) (st
 // staticNetwork is that of one machine with an address of its own.
 func staticNetwork(address string) []*models.HostStaticNetworkConfig {
 	return []*models.HostStaticNetworkConfig{{
-		NetworkYaml:     "interfaces:\n- name: eth0\n  type: ethernet\n  ipv4: {enabled: true, address: [{ip: " + address + ", prefix-length: 24}]}\n",
+		NetworkYaml: "interfaces:\n- name: eth0\n  type: ethernet\n  ipv4: {enabled: true, address: [{ip: " +
+			address + ", prefix-length: 24}]}\n",
 		MacInterfaceMap: models.MacInterfaceMap{{MacAddress: "52:54:00:00:00:01", LogicalNicName: "eth0"}},
 	}}
 }
@@ -78,7 +82,8 @@ func TestInfraEnvsAreRegisteredListedAndDeregistered(t *testing.T) {
 
 	unknown := nobody()
 	for list, want := range map[*strfmt.UUID][]strfmt.UUID{nil: {*env.ID, bound}, &cluster: {bound}, &unknown: {}} {
-		listed, err := d.Installer.ListInfraEnvs(t.Context(), &installer.ListInfraEnvsParams{ClusterID: list, Owner: conv.Pointer("admin")})
+		listed, err := d.Installer.ListInfraEnvs(t.Context(), &installer.ListInfraEnvsParams{ClusterID: list,
+			Owner: conv.Pointer("admin")})
 		require.NoError(t, err)
 		ids := []strfmt.UUID{}
 		for _, env := range listed.Payload {
@@ -100,7 +105,8 @@ func TestInfraEnvsAreRegisteredListedAndDeregistered(t *testing.T) {
 	}
 	host := d.host(*env.ID)
 	refused(t, deregister(*env.ID), http.StatusConflict)
-	_, err = d.Installer.V2DeregisterHost(t.Context(), &installer.V2DeregisterHostParams{InfraEnvID: *env.ID, HostID: host})
+	_, err = d.Installer.V2DeregisterHost(t.Context(), &installer.V2DeregisterHostParams{InfraEnvID: *env.ID,
+		HostID: host})
 	require.NoError(t, err)
 	require.NoError(t, deregister(*env.ID))
 	refused(t, deregister(*env.ID), http.StatusNotFound)
@@ -115,16 +121,19 @@ func TestAnInfraEnvIsUpdatedOrLeftAsItWas(t *testing.T) {
 		{Operation: models.KernelArgumentOperationDelete, Value: "rw"},
 	}})
 	require.NoError(t, err)
-	require.JSONEq(t, `[{"operation":"append","value":"rd.net.timeout.carrier=60"},{"operation":"delete","value":"rw"}]`, *changed.KernelArguments)
+	require.JSONEq(t,
+		`[{"operation":"append","value":"rd.net.timeout.carrier=60"},{"operation":"delete","value":"rw"}]`,
+		*changed.KernelArguments)
 	require.True(t, changed.UpdatedAt.After(*env.UpdatedAt))
 
 	_, err = d.updateInfraEnv(nobody(), &models.InfraEnvUpdateParams{})
 	refused(t, err, http.StatusNotFound)
 	for what, params := range map[string]*models.InfraEnvUpdateParams{
 		"an override that no machine takes": {IgnitionConfigOverride: `{"ignition":{"version":"9.9.9"}}`},
-		"arguments beyond the base's area":  {KernelArguments: models.KernelArguments{{Operation: "append", Value: "a=" + strings.Repeat("x", 4096)}}},
-		"an address that is none":           {StaticNetworkConfig: staticNetwork("192.0.2.256")},
-		"a type that is not made":           {ImageType: models.ImageTypeDisconnectedIso},
+		"arguments beyond the base's area": {KernelArguments: models.KernelArguments{{Operation: "append",
+			Value: "a=" + strings.Repeat("x", 4096)}}},
+		"an address that is none": {StaticNetworkConfig: staticNetwork("192.0.2.256")},
+		"a type that is not made": {ImageType: models.ImageTypeDisconnectedIso},
 	} {
 		_, err := d.updateInfraEnv(*env.ID, params)
 		require.Error(t, err, what)
@@ -149,14 +158,17 @@ func TestIPXEScriptsOfInfraEnvs(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "#!ipxe\n"+
 		"initrd --name initrd "+base+"/images/"+env.ID.String()+"/pxe-initrd"+of+"\n"+
-		"kernel "+base+"/boot-artifacts/kernel"+of+" initrd=initrd coreos.live.rootfs_url="+base+"/boot-artifacts/rootfs"+of+
-		" random.trust_cpu=on rd.luks.options=discard ignition.firstboot ignition.platform.id=metal console=tty1 console=ttyS1,115200n8"+
+		"kernel "+base+"/boot-artifacts/kernel"+of+" initrd=initrd coreos.live.rootfs_url="+
+		base+"/boot-artifacts/rootfs"+of+
+		" random.trust_cpu=on rd.luks.options=discard ignition.firstboot ignition.platform.id=metal console=tty1 "+
+		"console=ttyS1,115200n8"+
 		` coreos.inst.persistent-kargs="console=tty1 console=ttyS1,115200n8" rd.debug`+"\nboot\n", boot)
 
 	params.IpxeScriptType = conv.Pointer("boot-order-control")
 	chain, err := d.infraEnvFile(&params)
 	require.NoError(t, err)
-	require.Equal(t, "#!ipxe\nchain "+d.url[:strings.Index(d.url, "/api/")]+"/api/assisted-install/v2/infra-envs/"+env.ID.String()+"/downloads/files?file_name=ipxe-script&mac=${net0/mac}\n", chain)
+	require.Equal(t, "#!ipxe\nchain "+d.url[:strings.Index(d.url, "/api/")]+"/api/assisted-install/v2/infra-envs/"+
+		env.ID.String()+"/downloads/files?file_name=ipxe-script&mac=${net0/mac}\n", chain)
 	mac := strfmt.MAC("52:54:00:00:00:77")
 	params.Mac = &mac
 	again, err := d.infraEnvFile(&params)
@@ -172,7 +184,8 @@ func TestIPXEScriptsOfInfraEnvs(t *testing.T) {
 	body, err := io.ReadAll(response.Body)
 	require.NoError(t, errors.Join(err, response.Body.Close()))
 	require.Equal(t, chain, string(body))
-	_, err = d.Installer.GetInfraEnvPresignedFileURL(t.Context(), &installer.GetInfraEnvPresignedFileURLParams{InfraEnvID: nobody(), FileName: "discovery.ign"})
+	_, err = d.Installer.GetInfraEnvPresignedFileURL(t.Context(),
+		&installer.GetInfraEnvPresignedFileURLParams{InfraEnvID: nobody(), FileName: "discovery.ign"})
 	refused(t, err, http.StatusNotFound)
 }
 
@@ -189,23 +202,29 @@ func TestFilesOfInfraEnvs(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, env.ID.String(), config.InfraEnvID)
 	require.Empty(t, download("static-network-config"), "all machines use DHCP")
-	_, nothing, err := d.Installer.DownloadMinimalInitrd(t.Context(), &installer.DownloadMinimalInitrdParams{InfraEnvID: *env.ID}, io.Discard)
+	_, nothing, err := d.Installer.DownloadMinimalInitrd(t.Context(),
+		&installer.DownloadMinimalInitrdParams{InfraEnvID: *env.ID}, io.Discard)
 	require.NoError(t, err)
 	require.NotNil(t, nothing)
 
 	_, err = d.updateInfraEnv(*env.ID, &models.InfraEnvUpdateParams{StaticNetworkConfig: staticNetwork("192.0.2.2")})
 	require.NoError(t, err)
-	require.Equal(t, []string{"/etc/assisted/network/host0/mac_interface.ini", "/etc/assisted/network/host0/ymlFile0.yml"}, tarNames(t, download("static-network-config")))
+	require.Equal(t, []string{"/etc/assisted/network/host0/mac_interface.ini",
+		"/etc/assisted/network/host0/ymlFile0.yml"}, tarNames(t, download("static-network-config")))
 	var initrd bytes.Buffer
-	_, nothing, err = d.Installer.DownloadMinimalInitrd(t.Context(), &installer.DownloadMinimalInitrdParams{InfraEnvID: *env.ID}, &initrd)
+	_, nothing, err = d.Installer.DownloadMinimalInitrd(t.Context(),
+		&installer.DownloadMinimalInitrdParams{InfraEnvID: *env.ID}, &initrd)
 	require.NoError(t, err)
 	require.Nil(t, nothing)
-	require.Contains(t, cpioFile(t, &initrd, "etc/coreos-firstboot-network/host0-eth0.nmconnection"), "address1=192.0.2.2/24\n")
+	require.Contains(t, cpioFile(t, &initrd, "etc/coreos-firstboot-network/host0-eth0.nmconnection"),
+		"address1=192.0.2.2/24\n")
 
-	image, err := d.Installer.GetInfraEnvDownloadURL(t.Context(), &installer.GetInfraEnvDownloadURLParams{InfraEnvID: *env.ID})
+	image, err := d.Installer.GetInfraEnvDownloadURL(t.Context(),
+		&installer.GetInfraEnvDownloadURLParams{InfraEnvID: *env.ID})
 	require.NoError(t, err)
 	require.Equal(t, env.DownloadURL, *image.Payload.URL)
-	_, err = d.Installer.RegenerateInfraEnvSigningKey(t.Context(), &installer.RegenerateInfraEnvSigningKeyParams{InfraEnvID: *env.ID})
+	_, err = d.Installer.RegenerateInfraEnvSigningKey(t.Context(),
+		&installer.RegenerateInfraEnvSigningKeyParams{InfraEnvID: *env.ID})
 	require.NoError(t, err)
 
 	t.Run("that are not there", func(t *testing.T) {
@@ -213,15 +232,19 @@ func TestFilesOfInfraEnvs(t *testing.T) {
 			_, err := d.infraEnvFile(&installer.V2DownloadInfraEnvFilesParams{InfraEnvID: nobody(), FileName: name})
 			refused(t, err, http.StatusNotFound)
 		}
-		_, _, err = d.Installer.DownloadMinimalInitrd(t.Context(), &installer.DownloadMinimalInitrdParams{InfraEnvID: nobody()}, io.Discard)
+		_, _, err = d.Installer.DownloadMinimalInitrd(t.Context(),
+			&installer.DownloadMinimalInitrdParams{InfraEnvID: nobody()}, io.Discard)
 		refused(t, err, http.StatusNotFound)
-		_, err = d.Installer.GetInfraEnvDownloadURL(t.Context(), &installer.GetInfraEnvDownloadURLParams{InfraEnvID: nobody()})
+		_, err = d.Installer.GetInfraEnvDownloadURL(t.Context(),
+			&installer.GetInfraEnvDownloadURLParams{InfraEnvID: nobody()})
 		refused(t, err, http.StatusNotFound)
-		_, err = d.Installer.RegenerateInfraEnvSigningKey(t.Context(), &installer.RegenerateInfraEnvSigningKeyParams{InfraEnvID: nobody()})
+		_, err = d.Installer.RegenerateInfraEnvSigningKey(t.Context(),
+			&installer.RegenerateInfraEnvSigningKeyParams{InfraEnvID: nobody()})
 		refused(t, err, http.StatusNotFound)
 	})
 	t.Run("asked for wrongly", func(t *testing.T) {
-		_, err := d.infraEnvFile(&installer.V2DownloadInfraEnvFilesParams{InfraEnvID: *env.ID, FileName: "discovery.ign", IpxeScriptType: conv.Pointer("boot-order-control")})
+		_, err := d.infraEnvFile(&installer.V2DownloadInfraEnvFilesParams{InfraEnvID: *env.ID,
+			FileName: "discovery.ign", IpxeScriptType: conv.Pointer("boot-order-control")})
 		refused(t, err, http.StatusBadRequest)
 		for query, says := range map[string]string{
 			"":                             "file_name in query is required",
@@ -231,7 +254,8 @@ func TestFilesOfInfraEnvs(t *testing.T) {
 			"?file_name=discovery.ign&discovery_iso_type=half": `discovery_iso_type in query is "half"`,
 		} {
 			var answer struct{ Message string }
-			ask(t, http.MethodGet, d.url+"/infra-envs/"+env.ID.String()+"/downloads/files"+query, nil).read(t, http.StatusUnprocessableEntity, &answer)
+			ask(t, http.MethodGet, d.url+"/infra-envs/"+env.ID.String()+"/downloads/files"+query, nil).read(t,
+				http.StatusUnprocessableEntity, &answer)
 			require.Contains(t, answer.Message, says)
 		}
 	})
@@ -276,8 +300,10 @@ func TestAMinimalImageIsRefusedWhereItWouldHaveNoNetwork(t *testing.T) {
 	requireDiscoveryISO(t, env.DownloadURL)
 
 	var answer models.Error
-	ask(t, http.MethodGet, strings.Replace(env.DownloadURL, "full.iso", "minimal.iso", 1), nil).read(t, http.StatusConflict, &answer)
-	require.Contains(t, *answer.Reason, `host 0: interfaces[1].type (line 6) is "ovs-bridge", which can't be said in NetworkManager's keyfiles`)
+	ask(t, http.MethodGet, strings.Replace(env.DownloadURL, "full.iso", "minimal.iso", 1), nil).read(t,
+		http.StatusConflict, &answer)
+	require.Contains(t, *answer.Reason,
+		`host 0: interfaces[1].type (line 6) is "ovs-bridge", which can't be said in NetworkManager's keyfiles`)
 	_, err = d.updateInfraEnv(*env.ID, &models.InfraEnvUpdateParams{ImageType: models.ImageTypeMinimalIso})
 	refused(t, err, http.StatusBadRequest)
 }

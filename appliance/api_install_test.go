@@ -24,7 +24,8 @@ func (d *door) crew(env strfmt.UUID, count int) {
 
 func (d *door) crewAt(speed float64, env strfmt.UUID, count int) {
 	d.Helper()
-	crew := &simulate.Crew{URL: d.url[:len(d.url)-len(apiPath)], InfraEnvID: env.String(), Count: count, Speed: speed, KeepFailed: true, Spokes: outside.world.spokes}
+	crew := &simulate.Crew{URL: d.url[:len(d.url)-len(apiPath)], InfraEnvID: env.String(), Count: count, Speed: speed,
+		KeepFailed: true, Spokes: outside.world.spokes}
 	ended := make(chan error, 1)
 	ctx := d.Context()
 	go func() { ended <- crew.Run(ctx) }()
@@ -46,7 +47,8 @@ func (d *door) until(cluster strfmt.UUID, status string) *models.Cluster {
 func (d *door) files(cluster strfmt.UUID, name string) map[string]string {
 	d.Helper()
 	var text bytes.Buffer
-	_, err := d.Installer.V2DownloadClusterFiles(d.Context(), &installer.V2DownloadClusterFilesParams{ClusterID: cluster, FileName: name}, &text)
+	_, err := d.Installer.V2DownloadClusterFiles(d.Context(),
+		&installer.V2DownloadClusterFilesParams{ClusterID: cluster, FileName: name}, &text)
 	require.NoError(d, err)
 	config, report, err := v3_2.ParseCompatibleVersion(text.Bytes())
 	require.NoError(d, err, report)
@@ -81,15 +83,19 @@ func TestWhatPeopleAddToAnInstallationReachesIt(t *testing.T) {
 
 	_, err = d.addManifest(cluster, "openshift", "late.yaml", "a: 1")
 	refused(t, err, http.StatusConflict)
-	late := &models.UpdateManifestParams{Folder: "openshift", FileName: "99-kernel-arguments.yaml", UpdatedContent: encoded("a: 1")}
-	_, err = d.Manifests.V2UpdateClusterManifest(t.Context(), &manifests.V2UpdateClusterManifestParams{ClusterID: cluster, UpdateManifestParams: late})
+	late := &models.UpdateManifestParams{Folder: "openshift", FileName: "99-kernel-arguments.yaml",
+		UpdatedContent: encoded("a: 1")}
+	_, err = d.Manifests.V2UpdateClusterManifest(t.Context(),
+		&manifests.V2UpdateClusterManifestParams{ClusterID: cluster, UpdateManifestParams: late})
 	refused(t, err, http.StatusBadRequest)
-	requireRefusal(t, ask(t, http.MethodDelete, d.url+"/clusters/"+cluster.String()+"/manifests?file_name=a.yaml", nil), 400, "only be changed before its installation")
+	requireRefusal(t, ask(t, http.MethodDelete, d.url+"/clusters/"+cluster.String()+"/manifests?file_name=a.yaml", nil),
+		400, "only be changed before its installation")
 
 	d.until(cluster, models.ClusterStatusInstalled)
 	bootstrap := d.files(cluster, "bootstrap.ign")
 	require.Contains(t, bootstrap["/opt/openshift/openshift/99-kernel-arguments.yaml"], "- quiet")
-	require.Contains(t, bootstrap["/opt/openshift/manifests/cluster-scheduler-02-config.yml"], "defaultNodeSelector: zone=edge")
+	require.Contains(t, bootstrap["/opt/openshift/manifests/cluster-scheduler-02-config.yml"],
+		"defaultNodeSelector: zone=edge")
 	for path := range bootstrap {
 		require.NotContains(t, path, ".patch")
 	}

@@ -14,9 +14,10 @@ import (
 
 func (d *door) importCluster(name, api string) (*models.Cluster, error) {
 	id := strfmt.UUID(uuid.NewString())
-	imported, err := d.Installer.V2ImportCluster(d.Context(), &installer.V2ImportClusterParams{NewImportClusterParams: &models.ImportClusterParams{
-		Name: &name, APIVipDnsname: &api, OpenshiftClusterID: &id, OpenshiftVersion: d.site.release.Version,
-	}})
+	imported, err := d.Installer.V2ImportCluster(d.Context(),
+		&installer.V2ImportClusterParams{NewImportClusterParams: &models.ImportClusterParams{
+			Name: &name, APIVipDnsname: &api, OpenshiftClusterID: &id, OpenshiftVersion: d.site.release.Version,
+		}})
 	if err != nil {
 		return nil, err
 	}
@@ -68,20 +69,24 @@ func TestAClusterThatExistsIsImported(t *testing.T) {
 			_, err := d.importCluster(wrong.name, wrong.api)
 			refused(t, err, 400)
 			requireRefusal(t, ask(t, http.MethodPost, d.url+"/clusters/import",
-				object{"name": wrong.name, "api_vip_dnsname": wrong.api, "openshift_cluster_id": nobody()}), 400, wrong.says)
+				object{"name": wrong.name, "api_vip_dnsname": wrong.api, "openshift_cluster_id": nobody()}), 400,
+				wrong.says)
 		})
 	}
-	requireRefusal(t, ask(t, http.MethodPost, d.url+"/clusters/import", object{}), 422, "openshift_cluster_id in body is required")
+	requireRefusal(t, ask(t, http.MethodPost, d.url+"/clusters/import", object{}), 422,
+		"openshift_cluster_id in body is required")
 }
 
 func TestADisconnectedClusterIsOnlyShown(t *testing.T) {
 	d := openDoor(t)
 	var cluster models.Cluster
-	ask(t, http.MethodPost, d.url+"/clusters/disconnected", object{"name": "far", "openshift_version": "4.19.1"}).read(t, 201, &cluster)
+	ask(t, http.MethodPost, d.url+"/clusters/disconnected", object{"name": "far", "openshift_version": "4.19.1"}).
+		read(t, 201, &cluster)
 	require.Equal(t, "DisconnectedCluster", *cluster.Kind)
 	require.Equal(t, "unmonitored", *cluster.Status)
 	require.Equal(t, "4.19.1", cluster.OpenshiftVersion)
-	requireRefusal(t, ask(t, http.MethodPost, d.url+"/clusters/"+cluster.ID.String()+"/actions/install", nil), 409, "far is unmonitored")
+	requireRefusal(t, ask(t, http.MethodPost, d.url+"/clusters/"+cluster.ID.String()+"/actions/install", nil),
+		409, "far is unmonitored")
 	for name, wrong := range map[string]struct {
 		body   object
 		status int
@@ -93,7 +98,8 @@ func TestADisconnectedClusterIsOnlyShown(t *testing.T) {
 		"a name that is none": {object{"name": "Far", "openshift_version": "4.19"}, 400, `"Far"`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			requireRefusal(t, ask(t, http.MethodPost, d.url+"/clusters/disconnected", wrong.body), wrong.status, wrong.says)
+			requireRefusal(t, ask(t, http.MethodPost, d.url+"/clusters/disconnected", wrong.body), wrong.status,
+				wrong.says)
 		})
 	}
 }
@@ -107,26 +113,30 @@ func TestAHostJoinsAnImportedCluster(t *testing.T) {
 	host := d.untilHost(env, models.HostStatusKnown)
 	require.Equal(t, models.HostKindAddToExistingClusterHost, *host.Kind)
 	update := func(params *models.HostUpdateParams) (*models.Host, error) {
-		updated, err := d.Installer.V2UpdateHost(t.Context(), &installer.V2UpdateHostParams{InfraEnvID: env, HostID: *host.ID, HostUpdateParams: params})
+		updated, err := d.Installer.V2UpdateHost(t.Context(), &installer.V2UpdateHostParams{InfraEnvID: env,
+			HostID: *host.ID, HostUpdateParams: params})
 		if err != nil {
 			return nil, err
 		}
 		return updated.Payload, nil
 	}
 	updated, err := update(&models.HostUpdateParams{
-		IgnitionEndpointToken:       conv.Pointer("hunter2"),
-		IgnitionEndpointHTTPHeaders: []*models.IgnitionEndpointHTTPHeadersParams{{Key: conv.Pointer("X-Site"), Value: conv.Pointer("edge")}},
+		IgnitionEndpointToken: conv.Pointer("hunter2"),
+		IgnitionEndpointHTTPHeaders: []*models.IgnitionEndpointHTTPHeadersParams{{Key: conv.Pointer("X-Site"),
+			Value: conv.Pointer("edge")}},
 	})
 	require.NoError(t, err)
 	require.True(t, updated.IgnitionEndpointTokenSet)
-	_, err = update(&models.HostUpdateParams{IgnitionEndpointHTTPHeaders: []*models.IgnitionEndpointHTTPHeadersParams{{Key: conv.Pointer("X Site"), Value: conv.Pointer("edge")}}})
+	_, err = update(&models.HostUpdateParams{IgnitionEndpointHTTPHeaders: []*models.IgnitionEndpointHTTPHeadersParams{
+		{Key: conv.Pointer("X Site"), Value: conv.Pointer("edge")}}})
 	refused(t, err, 400)
 	_, err = d.update(*cluster.ID, &models.V2ClusterUpdateParams{PullSecret: conv.Pointer(pullSecret)})
 	require.NoError(t, err)
 	d.untilHost(env, models.HostStatusKnown)
 
 	install := func(host strfmt.UUID) (*models.Host, error) {
-		started, err := d.Installer.V2InstallHost(t.Context(), &installer.V2InstallHostParams{InfraEnvID: env, HostID: host})
+		started, err := d.Installer.V2InstallHost(t.Context(), &installer.V2InstallHostParams{InfraEnvID: env,
+			HostID: host})
 		if err != nil {
 			return nil, err
 		}
@@ -141,7 +151,8 @@ func TestAHostJoinsAnImportedCluster(t *testing.T) {
 	_, err = install(nobody())
 	refused(t, err, 404)
 
-	ignition, err := d.Installer.V2GetHostIgnition(t.Context(), &installer.V2GetHostIgnitionParams{InfraEnvID: env, HostID: *host.ID})
+	ignition, err := d.Installer.V2GetHostIgnition(t.Context(), &installer.V2GetHostIgnitionParams{InfraEnvID: env,
+		HostID: *host.ID})
 	require.NoError(t, err)
 	require.Contains(t, ignition.Payload.Config, "http://api.edge.example.com:22624/config/worker")
 	require.Contains(t, ignition.Payload.Config, "/etc/hostname")
@@ -173,7 +184,8 @@ func TestAHostOfAClustersOwnInstallationIsNeitherInstalledNorResetByItself(t *te
 		{loose, unbound, "reset", 409, "belongs to no cluster"},
 		{env, nobody(), "reset", 404, "There is no host"},
 	} {
-		requireRefusal(t, ask(t, http.MethodPost, d.url+"/infra-envs/"+wrong.env.String()+"/hosts/"+wrong.host.String()+"/actions/"+wrong.action, nil), wrong.status, wrong.says)
+		requireRefusal(t, ask(t, http.MethodPost, d.url+"/infra-envs/"+wrong.env.String()+"/hosts/"+wrong.host.String()+
+			"/actions/"+wrong.action, nil), wrong.status, wrong.says)
 	}
 	_, err := d.Installer.V2ResetHost(t.Context(), &installer.V2ResetHostParams{InfraEnvID: env, HostID: host})
 	refused(t, err, 409)
@@ -183,11 +195,13 @@ func TestAnInstalledClusterIsOpenedForMoreHosts(t *testing.T) {
 	d := openDoor(t)
 	cluster := d.cluster()
 	open := func(id strfmt.UUID) error {
-		_, err := d.Installer.TransformClusterToAddingHosts(t.Context(), &installer.TransformClusterToAddingHostsParams{ClusterID: id})
+		_, err := d.Installer.TransformClusterToAddingHosts(t.Context(),
+			&installer.TransformClusterToAddingHostsParams{ClusterID: id})
 		return err
 	}
 	older := func(id strfmt.UUID) (*models.Cluster, error) {
-		opened, err := d.Installer.TransformClusterToDay2(t.Context(), &installer.TransformClusterToDay2Params{ClusterID: id})
+		opened, err := d.Installer.TransformClusterToDay2(t.Context(),
+			&installer.TransformClusterToDay2Params{ClusterID: id})
 		if err != nil {
 			return nil, err
 		}

@@ -26,7 +26,8 @@ type ledger struct {
 	seen   map[sighting]bool
 }
 
-// sighting is an answer of an operation. The one to the upstream client and the one to any other are two.
+// sighting is an answer of an operation. The one to the upstream client and the one to any other
+// are two.
 type sighting struct {
 	operation string
 	status    int
@@ -41,7 +42,8 @@ type route struct {
 func newLedger() *ledger {
 	l := &ledger{seen: make(map[sighting]bool)}
 	for _, operation := range slices.Concat(api.Operations(), api.Additions()) {
-		l.routes = append(l.routes, route{operation.ID, operation.Method, strings.Split(api.BasePath+operation.Path, "/")})
+		l.routes = append(l.routes, route{operation.ID, operation.Method, strings.Split(api.BasePath+operation.Path,
+			"/")})
 	}
 	slices.SortStableFunc(l.routes, func(a, b route) int {
 		return strings.Count(strings.Join(a.segments, "/"), ":") - strings.Count(strings.Join(b.segments, "/"), ":")
@@ -139,34 +141,46 @@ type unreachable struct {
 func neverAnswered() []unreachable {
 	return []unreachable{
 		{401, nil, "there is no sign-in: whoever reaches the appliance may use it"},
-		{403, nil, "there is no sign-in; only links that were signed are refused so, which TestFilesOfAnInstallationAreDownloadedDirectlyAndBySignedLinks shows"},
+		{403, nil, "there is no sign-in; only links that were signed are refused so, which " +
+			"TestFilesOfAnInstallationAreDownloadedDirectlyAndBySignedLinks shows"},
 		{500, nil, "a fault of the appliance itself; the tests of wrong input hold that no request brings one about"},
 		{501, nil, "no operation is left out; TestTheServiceHasAHandlerForEveryOperation"},
-		{503, nil, "only while the disk or the mirror fails: TestAFullDiskUnderTheDatabaseIsSaidAndNothingOfTheChangeIsKept"},
-		{400, []string{"v2InstallCluster", "v2DeregisterHost", "v2GetIgnoredValidations", "V2GetClusterUISettings"}, "the request has no body and its ids are held to their form with 422"},
+		{503, nil,
+			"only while the disk or the mirror fails: TestAFullDiskUnderTheDatabaseIsSaidAndNothingOfTheChangeIsKept"},
+		{400, []string{"v2InstallCluster", "v2DeregisterHost", "v2GetIgnoredValidations", "V2GetClusterUISettings"},
+			"the request has no body and its ids are held to their form with 422"},
 		{400, []string{"V2GetPresignedForClusterCredentials"}, "a name that no file has does not fit the schema: 422"},
-		{400, []string{"GetInfraEnvDownloadURL", "UnbindHost", "v2ListSupportedOpenshiftVersions"}, "every request that fits the schema can be answered"},
+		{400, []string{"GetInfraEnvDownloadURL", "UnbindHost", "v2ListSupportedOpenshiftVersions"},
+			"every request that fits the schema can be answered"},
 		{400, []string{"V2UpdateClusterUISettings"}, "whatever text the browser sends is kept as it is"},
 		{400, []string{"V2GetBundle"}, "an id that no bundle has is 404"},
-		{404, []string{"v2ListEvents"}, "events of what was deleted stay to be read, so an id that nothing has selects none"},
-		{404, []string{"GetSupportedArchitectures", "GetSupportedFeatures"}, "a version that is not configured has support levels all the same"},
+		{404, []string{"v2ListEvents"},
+			"events of what was deleted stay to be read, so an id that nothing has selects none"},
+		{404, []string{"GetSupportedArchitectures", "GetSupportedFeatures"},
+			"a version that is not configured has support levels all the same"},
 		{409, []string{
 			"V2ListClusterManifests", "v2DownloadClusterManifest", "V2UpdateClusterManifest", "V2DeleteClusterManifest",
-		}, "manifests can be read in each state; that they are changed too late is 400, as the Assisted Installer answers"},
-		{409, []string{"V2UploadLogs", "v2UpdateClusterLogsProgress", "v2UpdateHostLogsProgress"}, "logs are taken in each state"},
+		}, "manifests can be read in each state; that they are changed too late is 400, as the Assisted Installer " +
+			"answers"},
+		{409, []string{"V2UploadLogs", "v2UpdateClusterLogsProgress", "v2UpdateHostLogsProgress"},
+			"logs are taken in each state"},
 		{409, []string{"v2ReportMonitoredOperatorStatus"}, "what the controller reports is taken in each state"},
-		{409, []string{"RegisterInfraEnv", "UpdateInfraEnv", "v2DownloadInfraEnvFiles", "DownloadMinimalInitrd"}, "infra-envs have no states"},
-		{409, []string{"v2RegisterHost"}, "an agent that hears 409 stops for good; where a cluster takes no hosts now it hears 503 and asks again"},
+		{409, []string{"RegisterInfraEnv", "UpdateInfraEnv", "v2DownloadInfraEnvFiles", "DownloadMinimalInitrd"},
+			"infra-envs have no states"},
+		{409, []string{"v2RegisterHost"},
+			"an agent that hears 409 stops for good; where a cluster takes no hosts now it hears 503 and asks again"},
 		{409, []string{"v2TriggerEvent"}, "events are taken in each state"},
 		{422, []string{
-			"V2GetClusterDefaultConfig", "v2ListComponentVersions", "V2ListManagedDomains", "v2ListReleaseSources", "V2ListSupportedOperators",
+			"V2GetClusterDefaultConfig", "v2ListComponentVersions", "V2ListManagedDomains", "v2ListReleaseSources",
+			"V2ListSupportedOperators",
 			"V2ListOperatorProperties", "V2GetBundle", "v2ListSupportedOpenshiftVersions", "v2GetOpenAPI",
 		}, "the operation takes nothing that has a form"},
 	}
 }
 
-// besides are the answers of an operation that the API's description does not have: each path refuses other methods, each body
-// that has unknown fields or is no JSON is refused, and the hosts of an infra-env that does not exist are not an empty list.
+// besides are the answers of an operation that the API's description does not have: each path
+// refuses other methods, each body that has unknown fields or is no JSON is refused, and the hosts
+// of an infra-env that does not exist are not an empty list.
 func besides(operation string) []int {
 	answers := []int{http.StatusMethodNotAllowed, http.StatusBadRequest}
 	if operation == "v2ListHosts" {
@@ -186,7 +200,8 @@ func expected(t *testing.T) map[string][]int {
 		}
 		for _, id := range operations {
 			if never.operations != nil {
-				require.Contains(t, answers[id], never.status, "%s: an answer that is not documented needs no reason (%s)", id, never.reason)
+				require.Contains(t, answers[id], never.status,
+					"%s: an answer that is not documented needs no reason (%s)", id, never.reason)
 			}
 			answers[id] = slices.DeleteFunc(answers[id], func(status int) bool { return status == never.status })
 		}
@@ -194,8 +209,8 @@ func expected(t *testing.T) map[string][]int {
 	return answers
 }
 
-// requireComplete checks that each operation gave each of its answers, its successes to the upstream client, none that is said
-// to be impossible, and no other.
+// requireComplete checks that each operation gave each of its answers, its successes to the
+// upstream client, none that is said to be impossible, and no other.
 func (l *ledger) requireComplete(t *testing.T, byHand []string) {
 	t.Helper()
 	var lacking []string
@@ -205,7 +220,8 @@ func (l *ledger) requireComplete(t *testing.T, byHand []string) {
 			upstream := l.seen[sighting{id, status, true}]
 			switch {
 			case status < 300 && !upstream && !slices.Contains(byHand, id):
-				lacking = append(lacking, fmt.Sprintf("%s: the upstream client has not seen its success %d", id, status))
+				lacking = append(lacking, fmt.Sprintf("%s: the upstream client has not seen its success %d", id,
+					status))
 			case !upstream && !l.seen[sighting{id, status, false}]:
 				lacking = append(lacking, fmt.Sprintf("%s: no test of its answer %d", id, status))
 			}
@@ -213,14 +229,17 @@ func (l *ledger) requireComplete(t *testing.T, byHand []string) {
 	}
 	answers := documented(t)
 	for was := range l.seen {
-		if !slices.Contains(answers[was.operation], was.status) && !slices.Contains(besides(was.operation), was.status) {
-			lacking = append(lacking, fmt.Sprintf("%s: it answered %d, which is not documented", was.operation, was.status))
+		if !slices.Contains(answers[was.operation], was.status) && !slices.Contains(besides(was.operation),
+			was.status) {
+			lacking = append(lacking, fmt.Sprintf("%s: it answered %d, which is not documented", was.operation,
+				was.status))
 		}
 	}
 	require.Empty(t, lacking, "%s", strings.Join(lacking, "\n"))
 	for _, never := range neverAnswered() {
 		for _, id := range never.operations {
-			require.False(t, l.seen[sighting{id, never.status, true}] || l.seen[sighting{id, never.status, false}], "%s answered %d, which is said not to happen: %s", id, never.status, never.reason)
+			require.False(t, l.seen[sighting{id, never.status, true}] || l.seen[sighting{id, never.status, false}],
+				"%s answered %d, which is said not to happen: %s", id, never.status, never.reason)
 		}
 	}
 }

@@ -43,7 +43,8 @@ func (d *door) cluster(changes ...func(*models.ClusterCreateParams)) strfmt.UUID
 	for _, change := range changes {
 		change(params)
 	}
-	created, err := d.Installer.V2RegisterCluster(d.Context(), &installer.V2RegisterClusterParams{NewClusterParams: params})
+	created, err := d.Installer.V2RegisterCluster(d.Context(),
+		&installer.V2RegisterClusterParams{NewClusterParams: params})
 	require.NoError(d, err)
 	return *created.Payload.ID
 }
@@ -51,9 +52,11 @@ func (d *door) cluster(changes ...func(*models.ClusterCreateParams)) strfmt.UUID
 // infraEnv registers an infra-env, of no cluster when id is nil.
 func (d *door) infraEnv(cluster *strfmt.UUID) strfmt.UUID {
 	d.Helper()
-	env, err := d.Installer.RegisterInfraEnv(d.Context(), &installer.RegisterInfraEnvParams{InfraenvCreateParams: &models.InfraEnvCreateParams{
-		Name: conv.Pointer("env"), ClusterID: cluster, PullSecret: conv.Pointer(pullSecret), OpenshiftVersion: d.site.release.Version,
-	}})
+	env, err := d.Installer.RegisterInfraEnv(d.Context(),
+		&installer.RegisterInfraEnvParams{InfraenvCreateParams: &models.InfraEnvCreateParams{
+			Name: conv.Pointer("env"), ClusterID: cluster, PullSecret: conv.Pointer(pullSecret),
+			OpenshiftVersion: d.site.release.Version,
+		}})
 	require.NoError(d, err)
 	return *env.Payload.ID
 }
@@ -90,7 +93,9 @@ func refused(t *testing.T, err error, status int) {
 // nobody is an id that nothing has.
 func nobody() strfmt.UUID { return strfmt.UUID(uuid.NewString()) }
 
-const kernelArguments = "apiVersion: machineconfiguration.openshift.io/v1\nkind: MachineConfig\nmetadata:\n  name: 99-kernel-arguments\n  labels: {machineconfiguration.openshift.io/role: master}\nspec:\n  kernelArguments: [loglevel=7]\n"
+const kernelArguments = "apiVersion: machineconfiguration.openshift.io/v1\nkind: MachineConfig\nmetadata:\n  name: " +
+	"99-kernel-arguments\n  labels: {machineconfiguration.openshift.io/role: master}\nspec:\n  kernelArguments: " +
+	"[loglevel=7]\n"
 
 func encoded(text string) *string {
 	return conv.Pointer(base64.StdEncoding.EncodeToString([]byte(text)))
@@ -101,7 +106,8 @@ func (d *door) addManifest(cluster strfmt.UUID, folder, name, content string) (*
 	if folder != "" {
 		params.Folder = &folder
 	}
-	created, err := d.Manifests.V2CreateClusterManifest(d.Context(), &manifests.V2CreateClusterManifestParams{ClusterID: cluster, CreateManifestParams: params})
+	created, err := d.Manifests.V2CreateClusterManifest(d.Context(),
+		&manifests.V2CreateClusterManifestParams{ClusterID: cluster, CreateManifestParams: params})
 	if err != nil {
 		return nil, err
 	}
@@ -110,7 +116,8 @@ func (d *door) addManifest(cluster strfmt.UUID, folder, name, content string) (*
 
 func (d *door) listManifests(cluster strfmt.UUID, system bool) []string {
 	d.Helper()
-	listed, err := d.Manifests.V2ListClusterManifests(d.Context(), &manifests.V2ListClusterManifestsParams{ClusterID: cluster, IncludeSystemGenerated: &system})
+	listed, err := d.Manifests.V2ListClusterManifests(d.Context(),
+		&manifests.V2ListClusterManifestsParams{ClusterID: cluster, IncludeSystemGenerated: &system})
 	require.NoError(d, err)
 	var names []string
 	for _, manifest := range listed.Payload {
@@ -121,25 +128,31 @@ func (d *door) listManifests(cluster strfmt.UUID, system bool) []string {
 
 func (d *door) manifest(cluster strfmt.UUID, folder, name string) (string, error) {
 	var content bytes.Buffer
-	_, err := d.Manifests.V2DownloadClusterManifest(d.Context(), &manifests.V2DownloadClusterManifestParams{ClusterID: cluster, Folder: &folder, FileName: name}, &content)
+	_, err := d.Manifests.V2DownloadClusterManifest(d.Context(),
+		&manifests.V2DownloadClusterManifestParams{ClusterID: cluster, Folder: &folder, FileName: name}, &content)
 	return content.String(), err
 }
 
 func TestManifestsAreAddedListedReadChangedRenamedAndDeleted(t *testing.T) {
 	d := openDoor(t)
-	cluster := d.cluster(func(params *models.ClusterCreateParams) { params.AdditionalNtpSource = conv.Pointer("10.0.0.1") })
+	cluster := d.cluster(func(params *models.ClusterCreateParams) {
+		params.AdditionalNtpSource = conv.Pointer(
+			"10.0.0.1")
+	})
 	require.Empty(t, d.listManifests(cluster, false))
 
 	added, err := d.addManifest(cluster, "openshift", "99-kernel-arguments.yaml", kernelArguments)
 	require.NoError(t, err)
-	require.Equal(t, models.Manifest{Folder: "openshift", FileName: "99-kernel-arguments.yaml", ManifestSource: "user"}, *added)
+	require.Equal(t, models.Manifest{Folder: "openshift", FileName: "99-kernel-arguments.yaml", ManifestSource: "user"},
+		*added)
 	inDefault, err := d.addManifest(cluster, "", "two.yml", "a: 1\n---\nb: 2\n")
 	require.NoError(t, err)
 	require.Equal(t, "manifests", inDefault.Folder)
 	_, err = d.addManifest(cluster, "manifests", "three.json", "{}")
 	require.NoError(t, err)
 
-	require.Equal(t, []string{"user manifests/three.json", "user manifests/two.yml", "user openshift/99-kernel-arguments.yaml"}, d.listManifests(cluster, false))
+	require.Equal(t, []string{"user manifests/three.json", "user manifests/two.yml",
+		"user openshift/99-kernel-arguments.yaml"}, d.listManifests(cluster, false))
 	require.Contains(t, d.listManifests(cluster, true), "system openshift/50-masters-chrony-configuration.yaml")
 	system, err := d.manifest(cluster, "openshift", "50-masters-chrony-configuration.yaml")
 	require.NoError(t, err)
@@ -152,31 +165,37 @@ func TestManifestsAreAddedListedReadChangedRenamedAndDeleted(t *testing.T) {
 	require.NoError(t, err, "the same name again is the new content")
 
 	update := func(params *models.UpdateManifestParams) *models.Manifest {
-		changed, err := d.Manifests.V2UpdateClusterManifest(t.Context(), &manifests.V2UpdateClusterManifestParams{ClusterID: cluster, UpdateManifestParams: params})
+		changed, err := d.Manifests.V2UpdateClusterManifest(t.Context(),
+			&manifests.V2UpdateClusterManifestParams{ClusterID: cluster, UpdateManifestParams: params})
 		require.NoError(t, err)
 		return changed.Payload
 	}
 	update(&models.UpdateManifestParams{Folder: "manifests", FileName: "two.yml", UpdatedContent: encoded("c: 3\n")})
-	renamed := update(&models.UpdateManifestParams{Folder: "manifests", FileName: "two.yml", UpdatedFileName: conv.Pointer("four.yaml")})
+	renamed := update(&models.UpdateManifestParams{Folder: "manifests", FileName: "two.yml",
+		UpdatedFileName: conv.Pointer("four.yaml")})
 	require.Equal(t, models.Manifest{Folder: "manifests", FileName: "four.yaml", ManifestSource: "user"}, *renamed)
-	update(&models.UpdateManifestParams{Folder: "manifests", FileName: "four.yaml", UpdatedFolder: conv.Pointer("openshift")})
+	update(&models.UpdateManifestParams{Folder: "manifests", FileName: "four.yaml",
+		UpdatedFolder: conv.Pointer("openshift")})
 	content, err = d.manifest(cluster, "openshift", "four.yaml")
 	require.NoError(t, err)
 	require.Equal(t, "c: 3\n", content)
-	require.Equal(t, []string{"user manifests/three.json", "user openshift/99-kernel-arguments.yaml", "user openshift/four.yaml"}, d.listManifests(cluster, false))
+	require.Equal(t, []string{"user manifests/three.json", "user openshift/99-kernel-arguments.yaml",
+		"user openshift/four.yaml"}, d.listManifests(cluster, false))
 
 	var usage map[string]models.Usage
 	require.NoError(t, json.Unmarshal([]byte(d.get(cluster).FeatureUsage), &usage))
 	require.Equal(t, "CUSTOM_MANIFEST", usage["Custom manifest"].ID)
 	for _, name := range []string{"four.yaml", "99-kernel-arguments.yaml", "three.json", "three.json"} {
 		for _, folder := range []string{"openshift", "manifests"} {
-			_, err = d.Manifests.V2DeleteClusterManifest(t.Context(), &manifests.V2DeleteClusterManifestParams{ClusterID: cluster, Folder: &folder, FileName: name})
+			_, err = d.Manifests.V2DeleteClusterManifest(t.Context(),
+				&manifests.V2DeleteClusterManifestParams{ClusterID: cluster, Folder: &folder, FileName: name})
 			require.NoError(t, err, "what is not there is no error")
 		}
 	}
 	require.Empty(t, d.listManifests(cluster, false))
 	require.NotContains(t, d.get(cluster).FeatureUsage, "Custom manifest")
-	require.Subset(t, d.events(cluster), []string{"custom_manifest_added", "custom_manifest_changed", "custom_manifest_deleted"})
+	require.Subset(t, d.events(cluster), []string{"custom_manifest_added", "custom_manifest_changed",
+		"custom_manifest_deleted"})
 }
 
 func TestManifestsThatCanNotBeUsedAreRefused(t *testing.T) {
@@ -192,24 +211,32 @@ func TestManifestsThatCanNotBeUsedAreRefused(t *testing.T) {
 		status  int
 		says    []string
 	}{
-		"no content":                   {object{"content": nil}, 422, []string{"content in body is required"}},
-		"empty content":                {object{"content": " "}, 400, []string{"has no content"}},
-		"nothing but blanks":           {object{"content": *encoded(" \n")}, 400, []string{"openshift/a.yaml is empty"}},
-		"content that is no base64":    {object{"content": "?"}, 400, []string{"not base64"}},
-		"YAML that is none":            {object{"content": *encoded("a: [1")}, 400, []string{"openshift/a.yaml is not YAML", "line 1"}},
+		"no content":    {object{"content": nil}, 422, []string{"content in body is required"}},
+		"empty content": {object{"content": " "}, 400, []string{"has no content"}},
+		"nothing but blanks": {object{"content": *encoded(" \n")}, 400,
+			[]string{"openshift/a.yaml is empty"}},
+		"content that is no base64": {object{"content": "?"}, 400, []string{"not base64"}},
+		"YAML that is none": {object{"content": *encoded("a: [1")}, 400,
+			[]string{"openshift/a.yaml is not YAML", "line 1"}},
 		"a second document that isn't": {object{"content": *encoded("a: 1\n---\nb: }")}, 400, []string{"is not YAML"}},
-		"JSON that is none":            {object{"file_name": "a.json", "content": *encoded("a: 1")}, 400, []string{"openshift/a.json is not JSON"}},
-		"a patch that is no list":      {object{"file_name": "a.yaml.patch_1", "content": *encoded("a: 1")}, 400, []string{"The patch openshift/a.yaml.patch_1 can't be used", "RFC 6902"}},
-		"a patch of no known op":       {object{"file_name": "a.yaml.patch", "content": *encoded("- {op: turn, path: /a}")}, 400, []string{`operation 1 has the op "turn"`}},
-		"more than a MiB":              {object{"content": *encoded("a: " + strings.Repeat("x", 1<<20))}, 400, []string{"at most 1048576 are taken"}},
-		"a folder that is none":        {object{"folder": "etc"}, 422, []string{"folder in body should be one of"}},
-		"an extension that is none":    {object{"file_name": "a.txt"}, 422, []string{"file_name in body should match"}},
-		"a way out of the folder":      {object{"file_name": "../a.yaml"}, 422, []string{"file_name"}},
-		"a space":                      {object{"file_name": "a b.yaml"}, 422, []string{`"a b.yaml" has a space`}},
-		"only an extension":            {object{"file_name": ".yaml"}, 422, []string{`".yaml" has nothing before its extension`}},
-		"a leading dot":                {object{"file_name": ".a.yaml"}, 422, []string{"begins with a dot"}},
-		"a name of the other folder":   {object{"file_name": "taken.yaml"}, 400, []string{"taken.yaml in the folder manifests already", "one of the two folders only"}},
-		"a field that is not known":    {object{"kind": "x"}, 400, []string{`"kind"`, "does not know"}},
+		"JSON that is none": {object{"file_name": "a.json", "content": *encoded("a: 1")},
+			400, []string{"openshift/a.json is not JSON"}},
+		"a patch that is no list": {object{"file_name": "a.yaml.patch_1", "content": *encoded("a: 1")}, 400,
+			[]string{"The patch openshift/a.yaml.patch_1 can't be used", "RFC 6902"}},
+		"a patch of no known op": {object{"file_name": "a.yaml.patch",
+			"content": *encoded("- {op: turn, path: /a}")}, 400, []string{`operation 1 has the op "turn"`}},
+		"more than a MiB": {object{"content": *encoded("a: " + strings.Repeat("x", 1<<20))}, 400,
+			[]string{"at most 1048576 are taken"}},
+		"a folder that is none":     {object{"folder": "etc"}, 422, []string{"folder in body should be one of"}},
+		"an extension that is none": {object{"file_name": "a.txt"}, 422, []string{"file_name in body should match"}},
+		"a way out of the folder":   {object{"file_name": "../a.yaml"}, 422, []string{"file_name"}},
+		"a space":                   {object{"file_name": "a b.yaml"}, 422, []string{`"a b.yaml" has a space`}},
+		"only an extension": {object{"file_name": ".yaml"}, 422,
+			[]string{`".yaml" has nothing before its extension`}},
+		"a leading dot": {object{"file_name": ".a.yaml"}, 422, []string{"begins with a dot"}},
+		"a name of the other folder": {object{"file_name": "taken.yaml"}, 400,
+			[]string{"taken.yaml in the folder manifests already", "one of the two folders only"}},
+		"a field that is not known": {object{"kind": "x"}, 400, []string{`"kind"`, "does not know"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			requireRefusal(t, ask(t, http.MethodPost, at, good.with(wrong.changes)), wrong.status, wrong.says...)
@@ -217,12 +244,17 @@ func TestManifestsThatCanNotBeUsedAreRefused(t *testing.T) {
 	}
 	require.Equal(t, []string{"user manifests/taken.yaml"}, d.listManifests(cluster, false))
 
-	requireRefusal(t, ask(t, http.MethodPatch, at, object{"folder": "openshift", "file_name": "gone.yaml", "updated_file_name": "b.yaml"}), 404, "no manifest gone.yaml in the folder openshift")
-	requireRefusal(t, ask(t, http.MethodPatch, at, object{"folder": "manifests", "file_name": "taken.yaml", "updated_content": *encoded("{")}), 400, "not YAML")
-	requireRefusal(t, ask(t, http.MethodPatch, at, object{"folder": "manifests", "file_name": "taken.yaml", "updated_file_name": "taken.json"}), 400, "not JSON")
-	requireRefusal(t, ask(t, http.MethodGet, at+"/files?folder=openshift&file_name=gone.yaml", nil), 404, "no manifest gone.yaml")
+	requireRefusal(t, ask(t, http.MethodPatch, at, object{"folder": "openshift", "file_name": "gone.yaml",
+		"updated_file_name": "b.yaml"}), 404, "no manifest gone.yaml in the folder openshift")
+	requireRefusal(t, ask(t, http.MethodPatch, at, object{"folder": "manifests", "file_name": "taken.yaml",
+		"updated_content": *encoded("{")}), 400, "not YAML")
+	requireRefusal(t, ask(t, http.MethodPatch, at, object{"folder": "manifests", "file_name": "taken.yaml",
+		"updated_file_name": "taken.json"}), 400, "not JSON")
+	requireRefusal(t, ask(t, http.MethodGet, at+"/files?folder=openshift&file_name=gone.yaml", nil),
+		404, "no manifest gone.yaml")
 	requireRefusal(t, ask(t, http.MethodGet, at+"/files?folder=openshift", nil), 422, "file_name in query is required")
-	requireRefusal(t, ask(t, http.MethodGet, at+"/files?folder=etc&file_name=a.yaml", nil), 422, `folder in query is "etc"`)
+	requireRefusal(t, ask(t, http.MethodGet, at+"/files?folder=etc&file_name=a.yaml", nil),
+		422, `folder in query is "etc"`)
 	requireRefusal(t, ask(t, http.MethodGet, at+"/files?file_name=x%2Fa.yaml", nil), 422, "has a slash")
 	requireRefusal(t, ask(t, http.MethodDelete, at+"?file_name=.a.yaml", nil), 422, "begins with a dot")
 }
@@ -232,12 +264,16 @@ func TestManifestsOfAClusterThatIsNotThereAreNotFound(t *testing.T) {
 	folder, name := "openshift", "a.yaml"
 	_, err := d.addManifest(nobody(), folder, name, "a: 1")
 	refused(t, err, 404)
-	_, err = d.Manifests.V2UpdateClusterManifest(t.Context(), &manifests.V2UpdateClusterManifestParams{ClusterID: nobody(), UpdateManifestParams: &models.UpdateManifestParams{Folder: folder, FileName: name}})
+	_, err = d.Manifests.V2UpdateClusterManifest(t.Context(),
+		&manifests.V2UpdateClusterManifestParams{ClusterID: nobody(),
+			UpdateManifestParams: &models.UpdateManifestParams{Folder: folder, FileName: name}})
 	refused(t, err, 404)
-	_, err = d.Manifests.V2ListClusterManifests(t.Context(), &manifests.V2ListClusterManifestsParams{ClusterID: nobody()})
+	_, err = d.Manifests.V2ListClusterManifests(t.Context(),
+		&manifests.V2ListClusterManifestsParams{ClusterID: nobody()})
 	refused(t, err, 404)
 	_, err = d.manifest(nobody(), folder, name)
 	refused(t, err, 404)
-	_, err = d.Manifests.V2DeleteClusterManifest(t.Context(), &manifests.V2DeleteClusterManifestParams{ClusterID: nobody(), FileName: name})
+	_, err = d.Manifests.V2DeleteClusterManifest(t.Context(),
+		&manifests.V2DeleteClusterManifestParams{ClusterID: nobody(), FileName: name})
 	refused(t, err, 404)
 }

@@ -41,7 +41,8 @@ func (d *door) simulated(env strfmt.UUID, count int, faults string) (ended func(
 	d.Helper()
 	parsed, err := simulate.ParseFaults(faults)
 	require.NoError(d, err)
-	crew := &simulate.Crew{URL: d.url[:len(d.url)-len(apiPath)], InfraEnvID: env.String(), Count: count, Speed: 1000, Faults: parsed}
+	crew := &simulate.Crew{URL: d.url[:len(d.url)-len(apiPath)], InfraEnvID: env.String(), Count: count, Speed: 1000,
+		Faults: parsed}
 	done := make(chan error, 1)
 	ctx, cancel := context.WithCancel(d.Context())
 	go func() { done <- crew.Run(ctx) }()
@@ -63,7 +64,8 @@ func (d *door) patiently(cluster strfmt.UUID, status string) *models.Cluster {
 // watched are a cluster's operators by name, those that OLM installs.
 func (d *door) watched(cluster strfmt.UUID) map[string]*models.MonitoredOperator {
 	d.Helper()
-	listed, err := d.Operators.V2ListOfClusterOperators(d.Context(), &operators.V2ListOfClusterOperatorsParams{ClusterID: cluster})
+	listed, err := d.Operators.V2ListOfClusterOperators(d.Context(),
+		&operators.V2ListOfClusterOperatorsParams{ClusterID: cluster})
 	require.NoError(d, err)
 	found := make(map[string]*models.MonitoredOperator)
 	for _, operator := range listed.Payload {
@@ -104,14 +106,16 @@ func TestAClusterIsInstalledWithItsOperators(t *testing.T) {
 		applied   map[string][]string // kinds, by operator
 	}{
 		"LVM on a single node": {
-			hosts: 1, operators: []string{"lvm"}, installed: map[string]models.OperatorStatus{"lvm": "available"}, says: "The cluster is installed.",
+			hosts: 1, operators: []string{"lvm"}, installed: map[string]models.OperatorStatus{"lvm": "available"},
+			says:    "The cluster is installed.",
 			applied: map[string][]string{"lvm": {"LVMCluster"}},
 		},
 		"ODF and virtualization on three nodes, one of which fails": {
 			hosts: 3, operators: []string{"odf", "cnv"}, faults: "operator-fails=cnv",
 			installed: map[string]models.OperatorStatus{"odf": "available", "lso": "available", "cnv": "failed"},
 			says:      "The cluster is installed but degraded. Failed OLM operators: cnv.",
-			applied:   map[string][]string{"odf": {"StorageCluster"}, "lso": {"LocalVolumeSet"}, "cnv": {"HyperConverged"}},
+			applied: map[string][]string{"odf": {"StorageCluster"}, "lso": {"LocalVolumeSet"},
+				"cnv": {"HyperConverged"}},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -119,9 +123,11 @@ func TestAClusterIsInstalledWithItsOperators(t *testing.T) {
 			d := openDoor(t)
 			ctx := t.Context()
 			cluster := d.cluster(func(params *models.ClusterCreateParams) {
-				params.ControlPlaneCount, params.OlmOperators = conv.Pointer[int64](int64(c.hosts)), chosen(c.operators...)
+				params.ControlPlaneCount, params.OlmOperators = conv.Pointer[int64](int64(c.hosts)),
+					chosen(c.operators...)
 				if c.hosts > 1 {
-					params.APIVips, params.IngressVips = []*models.APIVip{{IP: "192.168.100.4"}}, []*models.IngressVip{{IP: "192.168.100.5"}}
+					params.APIVips, params.IngressVips = []*models.APIVip{{IP: "192.168.100.4"}},
+						[]*models.IngressVip{{IP: "192.168.100.5"}}
 				}
 			})
 			_, err := d.addManifest(cluster, "openshift", "cs-redhat-operator-index-v4-20.yaml", redHatCatalog)
@@ -142,9 +148,11 @@ func TestAClusterIsInstalledWithItsOperators(t *testing.T) {
 			require.Equal(t, c.applied, d.customResources(cluster))
 			bootstrap := d.files(cluster, "bootstrap.ign")
 			for name := range c.installed {
-				require.Contains(t, bootstrap["/opt/openshift/openshift/50_openshift-"+name+"_subscription.yaml"], "source: cs-redhat-operator-index-v4-20")
+				require.Contains(t, bootstrap["/opt/openshift/openshift/50_openshift-"+name+"_subscription.yaml"],
+					"source: cs-redhat-operator-index-v4-20")
 			}
-			require.Contains(t, bootstrap["/opt/openshift/openshift/50_openshift-operators_operatorhub_cluster.yaml"], "disableAllDefaultSources: true")
+			require.Contains(t, bootstrap["/opt/openshift/openshift/50_openshift-operators_operatorhub_cluster.yaml"],
+				"disableAllDefaultSources: true")
 			if told := d.told(cluster); c.faults != "" {
 				require.Contains(t, told, "operator cnv is failed: InstallComponentFailed")
 				require.Contains(t, told, "is degraded. Failed OLM operators: cnv.")
@@ -157,7 +165,8 @@ func TestAClusterIsInstalledWithItsOperators(t *testing.T) {
 func (d *door) customResources(cluster strfmt.UUID) map[string][]string {
 	d.Helper()
 	var text bytes.Buffer
-	_, err := d.Installer.V2DownloadClusterFiles(d.Context(), &installer.V2DownloadClusterFilesParams{ClusterID: cluster, FileName: "custom_manifests.json"}, &text)
+	_, err := d.Installer.V2DownloadClusterFiles(d.Context(),
+		&installer.V2DownloadClusterFilesParams{ClusterID: cluster, FileName: "custom_manifests.json"}, &text)
 	require.NoError(d, err)
 	var entries []struct{ Name, Content string }
 	require.NoError(d, json.Unmarshal(text.Bytes(), &entries))
@@ -194,7 +203,8 @@ func operatorsAreChosenWithWhatTheyDependOn(t *testing.T, d *door) {
 	})
 	found := d.watched(cluster)
 	require.Len(t, found, 5)
-	for name, dependency := range map[string]bool{"odf": false, "lso": true, "cluster-observability": false, "openshift-logging": true, "loki": true} {
+	for name, dependency := range map[string]bool{"odf": false, "lso": true, "cluster-observability": false,
+		"openshift-logging": true, "loki": true} {
 		require.Equal(t, dependency, found[name].DependencyOnly, name)
 		require.NotEmpty(t, found[name].Namespace+found[name].SubscriptionName, name)
 		require.NotZero(t, found[name].TimeoutSeconds, name)
@@ -214,7 +224,8 @@ func operatorsAreChosenWithWhatTheyDependOn(t *testing.T, d *door) {
 	_, err = d.update(cluster, &models.V2ClusterUpdateParams{OlmOperators: chosen()})
 	require.NoError(t, err)
 	require.Empty(t, d.watched(cluster))
-	require.Contains(t, d.told(cluster), "the operators that are installed with it are odf, cluster-observability, lso, openshift-logging, loki.")
+	require.Contains(t, d.told(cluster),
+		"the operators that are installed with it are odf, cluster-observability, lso, openshift-logging, loki.")
 }
 
 func aBundleChoosesItsOperators(t *testing.T, d *door) {
@@ -222,48 +233,61 @@ func aBundleChoosesItsOperators(t *testing.T, d *door) {
 	change := func(body string) answer {
 		return ask(t, http.MethodPatch, d.url+"/clusters/"+cluster.String(), body)
 	}
-	require.Equal(t, 201, change(`{"operator_bundles": [{"id": "openshift-ai", "optional_operators": ["nvidia-gpu"]}], "olm_operators": [{"name": "metallb"}]}`).status)
+	require.Equal(t, 201,
+		change(
+			`{"operator_bundles": [{"id": "openshift-ai", "optional_operators": ["nvidia-gpu"]}], "olm_operators": [{"name": "metallb"}]}`).status)
 	found := d.watched(cluster)
 	require.Len(t, found, 5)
-	for name, dependency := range map[string]bool{"metallb": false, "openshift-ai": false, "lvm": false, "nvidia-gpu": false, "node-feature-discovery": true} {
+	for name, dependency := range map[string]bool{"metallb": false, "openshift-ai": false, "lvm": false,
+		"nvidia-gpu": false, "node-feature-discovery": true} {
 		require.Equal(t, dependency, found[name].DependencyOnly, name)
 	}
 	require.Equal(t, 201, change(`{"operator_bundles": []}`).status)
 	require.Empty(t, d.watched(cluster))
 	requireRefusal(t, change(`{"operator_bundles": [{"id": "coffee"}]}`), 400, `no bundle "coffee"`)
-	requireRefusal(t, change(`{"operator_bundles": [{"id": "openshift-ai", "optional_operators": ["odf"]}]}`), 400, `no optional operator "odf"`)
+	requireRefusal(t, change(`{"operator_bundles": [{"id": "openshift-ai", "optional_operators": ["odf"]}]}`),
+		400, `no optional operator "odf"`)
 	requireRefusal(t, change(`{"operator_bundles": [null]}`), 422, "operator_bundles.0 in body is null")
-	several := d.site.newCluster("several").with(object{"control_plane_count": 3, "operator_bundles": []object{{"id": "virtualization"}}})
+	several := d.site.newCluster("several").with(object{"control_plane_count": 3,
+		"operator_bundles": []object{{"id": "virtualization"}}})
 	var made models.Cluster
 	ask(t, http.MethodPost, d.url+"/clusters", several).read(t, 201, &made)
 	require.Len(t, made.MonitoredOperators, 2+13)
 }
 
 func operatorsThatAClusterCantHaveAreRefused(t *testing.T, d *door) {
-	several, single := d.cluster(func(params *models.ClusterCreateParams) { params.ControlPlaneCount = nil }), d.cluster()
+	several, single := d.cluster(func(params *models.ClusterCreateParams) { params.ControlPlaneCount = nil }),
+		d.cluster()
 	for name, c := range map[string]struct {
 		cluster   strfmt.UUID
 		operators []*models.OperatorCreateParams
 		says      string
 	}{
-		"one that there is not":          {several, chosen("coffee"), `There is no operator \"coffee\"`},
-		"no name":                        {several, chosen(""), `There is no operator \"\"`},
-		"a property that it lacks":       {several, []*models.OperatorCreateParams{{Name: "lso", Properties: `{"size": 1}`}}, `Operator lso has no property \"size\"`},
-		"properties that are no object":  {several, []*models.OperatorCreateParams{{Name: "lso", Properties: "big"}}, "are no JSON object"},
-		"two that keep the same volumes": {several, chosen("odf", "lvm"), "Logical Volume Manager Storage and OpenShift Data Foundation can't be used together"},
-		"storage for several nodes":      {single, chosen("odf"), "can't be used together"},
-		"health checks of one node":      {single, chosen("self-node-remediation"), "can't be used together"},
+		"one that there is not": {several, chosen("coffee"), `There is no operator \"coffee\"`},
+		"no name":               {several, chosen(""), `There is no operator \"\"`},
+		"a property that it lacks": {several, []*models.OperatorCreateParams{{Name: "lso",
+			Properties: `{"size": 1}`}}, `Operator lso has no property \"size\"`},
+		"properties that are no object": {several, []*models.OperatorCreateParams{{Name: "lso", Properties: "big"}},
+			"are no JSON object"},
+		"two that keep the same volumes": {several, chosen("odf", "lvm"),
+			"Logical Volume Manager Storage and OpenShift Data Foundation can't be used together"},
+		"storage for several nodes": {single, chosen("odf"), "can't be used together"},
+		"health checks of one node": {single, chosen("self-node-remediation"), "can't be used together"},
 	} {
 		body, err := json.Marshal(map[string]any{"olm_operators": c.operators})
 		require.NoError(t, err)
-		requireRefusal(t, ask(t, http.MethodPatch, d.url+"/clusters/"+c.cluster.String(), bytes.NewReader(body)), 400, strings.ReplaceAll(c.says, `\"`, `"`))
+		requireRefusal(t, ask(t, http.MethodPatch, d.url+"/clusters/"+c.cluster.String(), bytes.NewReader(body)),
+			400, strings.ReplaceAll(c.says, `\"`, `"`))
 		require.Empty(t, d.watched(c.cluster), name)
 	}
-	_, err := d.update(several, &models.V2ClusterUpdateParams{OlmOperators: []*models.OperatorCreateParams{{Name: "lso", Properties: "{}"}}})
+	_, err := d.update(several, &models.V2ClusterUpdateParams{OlmOperators: []*models.OperatorCreateParams{{Name: "lso",
+		Properties: "{}"}}})
 	require.NoError(t, err)
-	_, err = d.Installer.V2RegisterCluster(t.Context(), &installer.V2RegisterClusterParams{NewClusterParams: &models.ClusterCreateParams{
-		Name: conv.Pointer("more"), OpenshiftVersion: conv.Pointer(d.site.release.Version), PullSecret: conv.Pointer(pullSecret), OlmOperators: chosen("coffee"),
-	}})
+	_, err = d.Installer.V2RegisterCluster(t.Context(),
+		&installer.V2RegisterClusterParams{NewClusterParams: &models.ClusterCreateParams{
+			Name: conv.Pointer("more"), OpenshiftVersion: conv.Pointer(d.site.release.Version),
+			PullSecret: conv.Pointer(pullSecret), OlmOperators: chosen("coffee"),
+		}})
 	refused(t, err, 400)
 }
 
@@ -309,14 +333,17 @@ func whatOperatorsNeedOfTheMirrorIsSaid(t *testing.T, d *door) {
 		}
 	}
 	var imageSet bytes.Buffer
-	require.Equal(t, http.StatusOK, copied(t, base+"/clusters/"+cluster.String()+"/operators/imageset-config.yaml", &imageSet))
+	require.Equal(t, http.StatusOK, copied(t, base+"/clusters/"+cluster.String()+"/operators/imageset-config.yaml",
+		&imageSet))
 	require.Contains(t, imageSet.String(), "name: lvms-operator")
 	require.Contains(t, imageSet.String(), "name: rhods-operator")
 
 	requireRefusal(t, ask(t, http.MethodGet, base+"/operators", nil), 400, "openshift_version")
 	requireRefusal(t, ask(t, http.MethodGet, base+"/operators?openshift_version=latest", nil), 400, `"latest" is none`)
-	requireRefusal(t, ask(t, http.MethodGet, base+"/clusters/"+nobody().String()+"/operators", nil), 404, "There is no cluster")
-	requireRefusal(t, ask(t, http.MethodGet, base+"/clusters/"+nobody().String()+"/operators/imageset-config.yaml", nil), 404, "There is no cluster")
+	requireRefusal(t, ask(t, http.MethodGet, base+"/clusters/"+nobody().String()+"/operators", nil),
+		404, "There is no cluster")
+	requireRefusal(t, ask(t, http.MethodGet, base+"/clusters/"+nobody().String()+"/operators/imageset-config.yaml",
+		nil), 404, "There is no cluster")
 }
 
 func TestTheCatalogIsReadAndEachImageAskedFor(t *testing.T) {
@@ -324,11 +351,12 @@ func TestTheCatalogIsReadAndEachImageAskedFor(t *testing.T) {
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, registry.Close()) })
 	const version = "4.20"
-	resources, err := simulate.PushCatalog(t.Context(), registry.Addr, simulate.Catalog{Index: "redhat-operator-index", Version: version, Packages: []simulate.CatalogPackage{
-		{Name: "lvms-operator", Images: []string{"registry.redhat.io/lvms4"}, Held: true},
-		{Name: "kubevirt-hyperconverged", Channel: "candidate"},
-		{Name: "metallb-operator", Images: []string{"registry.redhat.io/openshift4"}},
-	}})
+	resources, err := simulate.PushCatalog(t.Context(), registry.Addr, simulate.Catalog{Index: "redhat-operator-index",
+		Version: version, Packages: []simulate.CatalogPackage{
+			{Name: "lvms-operator", Images: []string{"registry.redhat.io/lvms4"}, Held: true},
+			{Name: "kubevirt-hyperconverged", Channel: "candidate"},
+			{Name: "metallb-operator", Images: []string{"registry.redhat.io/openshift4"}},
+		}})
 	require.NoError(t, err)
 	s := newSite(t)
 	file := filepath.Join(t.TempDir(), "cs.yaml")
@@ -355,9 +383,11 @@ func TestTheCatalogIsReadAndEachImageAskedFor(t *testing.T) {
 	require.Contains(t, by["metallb"].Problems[0], "2 of the 2 images of MetalLB can't be had")
 	require.Contains(t, by["metallb"].Images[1].Problem, "registry.redhat.io/openshift4/metallb-operator@sha256:")
 	require.Contains(t, by["loki"].Problems[0], "has no package loki-operator")
-	require.Contains(t, by["nvidia-gpu"].Problems[0], "No mirror rule leads registry.redhat.io/redhat/certified-operator-index:v"+version)
+	require.Contains(t, by["nvidia-gpu"].Problems[0],
+		"No mirror rule leads registry.redhat.io/redhat/certified-operator-index:v"+version)
 	require.Len(t, by["nvidia-gpu"].Problems, 2, "and nobody serves it")
-	requireRefusal(t, ask(t, http.MethodPost, strings.Replace(checked, cluster.String(), nobody().String(), 1), nil), 404, "There is no cluster")
+	requireRefusal(t, ask(t, http.MethodPost, strings.Replace(checked, cluster.String(), nobody().String(), 1), nil),
+		404, "There is no cluster")
 }
 
 // copied downloads what an address answers.

@@ -16,20 +16,23 @@ import (
 func (d *door) host(env strfmt.UUID) strfmt.UUID {
 	d.Helper()
 	id := strfmt.UUID(uuid.NewString())
-	_, err := d.Installer.V2RegisterHost(d.Context(), &installer.V2RegisterHostParams{InfraEnvID: env, NewHostParams: &models.HostCreateParams{HostID: &id}})
+	_, err := d.Installer.V2RegisterHost(d.Context(), &installer.V2RegisterHostParams{InfraEnvID: env,
+		NewHostParams: &models.HostCreateParams{HostID: &id}})
 	require.NoError(d, err)
 	return id
 }
 
 func (d *door) override(cluster strfmt.UUID, text string) error {
-	_, err := d.Installer.V2UpdateClusterInstallConfig(d.Context(), &installer.V2UpdateClusterInstallConfigParams{ClusterID: cluster, InstallConfigParams: text})
+	_, err := d.Installer.V2UpdateClusterInstallConfig(d.Context(),
+		&installer.V2UpdateClusterInstallConfigParams{ClusterID: cluster, InstallConfigParams: text})
 	return err
 }
 
 // installConfig is a cluster's install-config as the API shows it.
 func (d *door) installConfig(cluster strfmt.UUID) map[string]any {
 	d.Helper()
-	got, err := d.Installer.V2GetClusterInstallConfig(d.Context(), &installer.V2GetClusterInstallConfigParams{ClusterID: cluster})
+	got, err := d.Installer.V2GetClusterInstallConfig(d.Context(),
+		&installer.V2GetClusterInstallConfigParams{ClusterID: cluster})
 	require.NoError(d, err)
 	var config map[string]any
 	require.NoError(d, json.Unmarshal([]byte(got.Payload), &config))
@@ -49,7 +52,8 @@ func TestAnInstallConfigIsOverriddenFieldByField(t *testing.T) {
 	networking, _ := after["networking"].(map[string]any)
 	require.Equal(t, "Calico", networking["networkType"])
 	require.NotEmpty(t, networking["clusterNetwork"], "what is not named stays")
-	require.Equal(t, []any{map[string]any{"name": "worker", "hyperthreading": "Enabled", "replicas": float64(2)}}, after["compute"])
+	require.Equal(t, []any{map[string]any{"name": "worker", "hyperthreading": "Enabled", "replicas": float64(2)}},
+		after["compute"])
 	require.Equal(t, map[string]any{"baselineCapabilitySet": "None"}, after["capabilities"])
 	require.Contains(t, d.get(cluster).InstallConfigOverrides, `"fips": true`)
 	require.Contains(t, d.get(cluster).FeatureUsage, "Install Config Overrides")
@@ -64,7 +68,8 @@ func TestAnInstallConfigOverrideThatCanNotBeIsRefused(t *testing.T) {
 	d := openDoor(t)
 	cluster := d.cluster()
 	refused(t, d.override(nobody(), "{}"), 404)
-	_, err := d.Installer.V2GetClusterInstallConfig(t.Context(), &installer.V2GetClusterInstallConfigParams{ClusterID: nobody()})
+	_, err := d.Installer.V2GetClusterInstallConfig(t.Context(),
+		&installer.V2GetClusterInstallConfigParams{ClusterID: nobody()})
 	refused(t, err, 404)
 	for text, says := range map[string]string{
 		"fips: true":                       "no JSON object",
@@ -80,15 +85,18 @@ func TestAnInstallConfigOverrideThatCanNotBeIsRefused(t *testing.T) {
 		`{"compute": [{"replicas": 1.5}]}`: "compute[0].replicas takes a whole number",
 		`{"additionalTrustBundle": "x"}`:   "no list of certificates in PEM form",
 		`{"platform": {"none": {"a": 1}}}`: `"platform.none.a"`,
-		`{"networking": {"serviceNetwork": ["ten"]}}`:         "networking.serviceNetwork[0] takes a network in CIDR notation",
+		`{"networking": {"serviceNetwork": ["ten"]}}`: "networking.serviceNetwork[0] takes a network in CIDR " +
+			"notation",
 		`{"platform": {"baremetal": {"apiVIPs": ["api.x"]}}}`: "platform.baremetal.apiVIPs[0] takes an IP address",
 	} {
 		t.Run(text, func(t *testing.T) {
 			refused(t, d.override(cluster, text), 400)
-			requireRefusal(t, ask(t, http.MethodPatch, d.url+"/clusters/"+cluster.String()+"/install-config", text2json(t, text)), 400, says)
+			requireRefusal(t, ask(t, http.MethodPatch, d.url+"/clusters/"+cluster.String()+"/install-config",
+				text2json(t, text)), 400, says)
 		})
 	}
-	requireRefusal(t, ask(t, http.MethodPatch, d.url+"/clusters/"+cluster.String()+"/install-config", object{"fips": true}), 400, "takes a string")
+	requireRefusal(t, ask(t, http.MethodPatch, d.url+"/clusters/"+cluster.String()+"/install-config",
+		object{"fips": true}), 400, "takes a string")
 	require.Empty(t, d.get(cluster).InstallConfigOverrides)
 }
 
@@ -114,10 +122,12 @@ func TestAHostsIgnitionIsOverridden(t *testing.T) {
 	refused(t, d.overrideIgnition(env, nobody(), "{}"), 400)
 	refused(t, d.overrideIgnition(env, nobody(), `{"ignition": {"version": "3.2.0"}}`), 404)
 	for config, says := range map[string]string{
-		"no": "JSON", `{"ignition": {"version": "9.0.0"}}`: "9.0.0", `{"ignition": {"version": "3.1.0"}, "storage": {"files": [{"path": "etc"}]}}`: "path",
+		"no": "JSON", `{"ignition": {"version": "9.0.0"}}`: "9.0.0",
+		`{"ignition": {"version": "3.1.0"}, "storage": {"files": [{"path": "etc"}]}}`: "path",
 	} {
 		refused(t, d.overrideIgnition(env, host, config), 400)
-		requireRefusal(t, ask(t, http.MethodPatch, d.url+"/infra-envs/"+env.String()+"/hosts/"+host.String()+"/ignition", object{"config": config}), 400, says)
+		requireRefusal(t, ask(t, http.MethodPatch, d.url+"/infra-envs/"+env.String()+"/hosts/"+host.String()+
+			"/ignition", object{"config": config}), 400, says)
 	}
 	const config = `{"ignition": {"version": "3.1.0"}, "storage": {"files": [{"path": "/etc/ours", "contents": {"source": "data:,ours"}}]}}`
 	require.NoError(t, d.overrideIgnition(env, host, config))
@@ -129,9 +139,11 @@ func TestAHostsIgnitionIsOverridden(t *testing.T) {
 	require.NoError(t, d.overrideIgnition(env, host, ""))
 	require.NotContains(t, d.get(cluster).FeatureUsage, "Ignition Config Override")
 
-	_, err = d.Installer.V2GetHostIgnition(t.Context(), &installer.V2GetHostIgnitionParams{InfraEnvID: env, HostID: nobody()})
+	_, err = d.Installer.V2GetHostIgnition(t.Context(), &installer.V2GetHostIgnitionParams{InfraEnvID: env,
+		HostID: nobody()})
 	refused(t, err, 404)
-	requireRefusal(t, ask(t, http.MethodGet, d.url+"/infra-envs/"+env.String()+"/hosts/"+host.String()+"/ignition", nil), 409, "not generated yet")
+	requireRefusal(t, ask(t, http.MethodGet, d.url+"/infra-envs/"+env.String()+"/hosts/"+host.String()+"/ignition",
+		nil), 409, "not generated yet")
 }
 
 func TestAHostsInstallerArgumentsAreThoseThatAreAllowed(t *testing.T) {
@@ -151,9 +163,12 @@ func TestAHostsInstallerArgumentsAreThoseThatAreAllowed(t *testing.T) {
 	_, err := set(nobody(), "-n")
 	refused(t, err, 404)
 	for _, args := range [][]string{
-		{"--append-karg", "ip=192.0.2.2::192.0.2.254:255.255.255.0:core0.example.com:enp1s0:none", "--save-partindex", "5"},
-		{"--delete-karg", "console=ttyS0,115200n8"}, {"-n"}, {"--copy-network", "--network-dir", "/etc/net"}, {"--save-partlabel", "data*"},
-		{"--image-url", "http://mirror/rhcos.raw.gz", "--image-file", "/tmp/rhcos"}, {"--append-karg", `rd.znet=qeth,0.0.bdf0,layer2=1;"a":{'b'}[#$%!@]`},
+		{"--append-karg", "ip=192.0.2.2::192.0.2.254:255.255.255.0:core0.example.com:enp1s0:none", "--save-partindex",
+			"5"},
+		{"--delete-karg", "console=ttyS0,115200n8"}, {"-n"}, {"--copy-network", "--network-dir", "/etc/net"},
+		{"--save-partlabel", "data*"},
+		{"--image-url", "http://mirror/rhcos.raw.gz", "--image-file", "/tmp/rhcos"},
+		{"--append-karg", `rd.znet=qeth,0.0.bdf0,layer2=1;"a":{'b'}[#$%!@]`},
 	} {
 		got, err := set(host, args...)
 		require.NoError(t, err, args)
@@ -178,7 +193,8 @@ func TestAHostsInstallerArgumentsAreThoseThatAreAllowed(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			_, err := set(host, wrong.arg)
 			refused(t, err, 400)
-			requireRefusal(t, ask(t, http.MethodPatch, d.url+"/infra-envs/"+env.String()+"/hosts/"+host.String()+"/installer-args", object{"args": []string{wrong.arg}}), 400, wrong.says)
+			requireRefusal(t, ask(t, http.MethodPatch, d.url+"/infra-envs/"+env.String()+"/hosts/"+host.String()+
+				"/installer-args", object{"args": []string{wrong.arg}}), 400, wrong.says)
 		})
 	}
 }
@@ -188,7 +204,8 @@ func TestValidationsAreIgnoredAtAPersonsWish(t *testing.T) {
 	cluster := d.cluster()
 	ignore := func(cluster strfmt.UUID, clusterIDs, hostIDs string) (*models.IgnoredValidations, error) {
 		got, err := d.Installer.V2SetIgnoredValidations(t.Context(), &installer.V2SetIgnoredValidationsParams{
-			ClusterID: cluster, IgnoredValidations: &models.IgnoredValidations{ClusterValidationIds: clusterIDs, HostValidationIds: hostIDs},
+			ClusterID: cluster, IgnoredValidations: &models.IgnoredValidations{ClusterValidationIds: clusterIDs,
+				HostValidationIds: hostIDs},
 		})
 		if err != nil {
 			return nil, err
@@ -196,7 +213,8 @@ func TestValidationsAreIgnoredAtAPersonsWish(t *testing.T) {
 		return got.Payload, nil
 	}
 	show := func(cluster strfmt.UUID) (*models.IgnoredValidations, error) {
-		got, err := d.Installer.V2GetIgnoredValidations(t.Context(), &installer.V2GetIgnoredValidationsParams{ClusterID: cluster})
+		got, err := d.Installer.V2GetIgnoredValidations(t.Context(),
+			&installer.V2GetIgnoredValidationsParams{ClusterID: cluster})
 		if err != nil {
 			return nil, err
 		}
@@ -229,13 +247,15 @@ func TestValidationsAreIgnoredAtAPersonsWish(t *testing.T) {
 		"not known of clusters":    {`["ntp-synced"]`, "", `"ntp-synced" is no cluster validation`},
 		"not known of hosts":       {"", `["api-vips-defined"]`, `"api-vips-defined" is no host validation`},
 		"that a cluster must meet": {`["api-vips-defined"]`, "", `"api-vips-defined" can't be ignored`},
-		"that a host must meet":    {"", `["connected", "hostname-unique"]`, `"connected" can't be ignored, "hostname-unique" can't be ignored`},
+		"that a host must meet": {"", `["connected", "hostname-unique"]`,
+			`"connected" can't be ignored, "hostname-unique" can't be ignored`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := ignore(cluster, wrong.clusterIDs, wrong.hostIDs)
 			refused(t, err, 400)
 			requireRefusal(t, ask(t, http.MethodPut, d.url+"/clusters/"+cluster.String()+"/ignored-validations",
-				object{"cluster-validation-ids": wrong.clusterIDs, "host-validation-ids": wrong.hostIDs}), 400, wrong.says)
+				object{"cluster-validation-ids": wrong.clusterIDs, "host-validation-ids": wrong.hostIDs}), 400,
+				wrong.says)
 		})
 	}
 }
@@ -246,7 +266,8 @@ func TestAHostsOneTimeChecksAreReset(t *testing.T) {
 	env, loose := d.infraEnv(&cluster), d.infraEnv(nil)
 	host, unbound := d.host(env), d.host(loose)
 	reset := func(env, host strfmt.UUID, id string) error {
-		_, err := d.Installer.V2ResetHostValidation(t.Context(), &installer.V2ResetHostValidationParams{InfraEnvID: env, HostID: host, ValidationID: id})
+		_, err := d.Installer.V2ResetHostValidation(t.Context(), &installer.V2ResetHostValidationParams{InfraEnvID: env,
+			HostID: host, ValidationID: id})
 		return err
 	}
 	for _, id := range []string{"sufficient-installation-disk-speed", "container-images-available"} {

@@ -18,7 +18,8 @@ import (
 
 func TestSupportLevelsAreAnswered(t *testing.T) {
 	d := openDoor(t)
-	features, err := d.Installer.GetSupportedFeatures(t.Context(), &installer.GetSupportedFeaturesParams{OpenshiftVersion: "4.14"})
+	features, err := d.Installer.GetSupportedFeatures(t.Context(),
+		&installer.GetSupportedFeaturesParams{OpenshiftVersion: "4.14"})
 	require.NoError(t, err)
 	require.Equal(t, models.SupportLevelSupported, features.Payload.Features["SNO"])
 	require.Equal(t, models.SupportLevelUnavailable, features.Payload.Features["TNA"])
@@ -32,16 +33,19 @@ func TestSupportLevelsAreAnswered(t *testing.T) {
 	require.Equal(t, models.SupportLevelSupported, onPlatform.Payload.Features["PLATFORM_MANAGED_NETWORKING"])
 	require.NotContains(t, onPlatform.Payload.Features, "NONE_PLATFORM")
 
-	architectures, err := d.Installer.GetSupportedArchitectures(t.Context(), &installer.GetSupportedArchitecturesParams{OpenshiftVersion: "4.14"})
+	architectures, err := d.Installer.GetSupportedArchitectures(t.Context(),
+		&installer.GetSupportedArchitecturesParams{OpenshiftVersion: "4.14"})
 	require.NoError(t, err)
 	require.Equal(t, models.SupportLevelSupported, architectures.Payload.Architectures["X86_64_ARCHITECTURE"])
-	require.Equal(t, models.SupportLevelUnavailable, architectures.Payload.Architectures["ARM64_ARCHITECTURE"], "no release of it is configured")
+	require.Equal(t, models.SupportLevelUnavailable, architectures.Payload.Architectures["ARM64_ARCHITECTURE"],
+		"no release of it is configured")
 
 	var detailed struct {
 		Features  []models.Feature
 		Operators []models.Operator
 	}
-	ask(t, http.MethodGet, d.url+"/support-levels/features/detailed?openshift_version=4.19&platform_type=baremetal", nil).read(t, http.StatusOK, &detailed)
+	ask(t, http.MethodGet, d.url+"/support-levels/features/detailed?openshift_version=4.19&platform_type=baremetal",
+		nil).read(t, http.StatusOK, &detailed)
 	require.NotEmpty(t, detailed.Features)
 	for _, operator := range detailed.Operators {
 		if *operator.Name == "odf" {
@@ -54,18 +58,30 @@ func TestSupportLevelsAreAnswered(t *testing.T) {
 		status int
 		says   string
 	}{
-		"/support-levels/features":                                                                              {422, "openshift_version in query is required"},
-		"/support-levels/features?openshift_version=new":                                                        {400, `"new" is none`},
-		"/support-levels/features?openshift_version=4.14&cpu_architecture=z80":                                  {422, "cpu_architecture in query"},
-		"/support-levels/features?openshift_version=4.14&platform_type=moon":                                    {422, "platform_type in query"},
-		"/support-levels/architectures":                                                                         {422, "openshift_version in query is required"},
-		"/support-levels/architectures?openshift_version=x":                                                     {400, `"x" is none`},
-		"/support-levels/features/detailed":                                                                     {422, "openshift_version in query is required"},
-		"/support-levels/features/detailed?openshift_version=4.11&cpu_architecture=s390x":                       {400, "not available for the architecture s390x"},
-		"/support-levels/features/detailed?openshift_version=4.19&cpu_architecture=arm64&platform_type=nutanix": {400, "nutanix is not available"},
-		"/operators/bundles?openshift_version=4.11&cpu_architecture=s390x":                                      {400, "not available for the architecture s390x"},
-		"/operators/bundles/coffee":                                                                             {404, `no bundle "coffee"`},
-		"/supported-operators/coffee":                                                                           {404, `no operator "coffee"`},
+		"/support-levels/features": {422,
+			"openshift_version in query is required"},
+		"/support-levels/features?openshift_version=new": {400,
+			`"new" is none`},
+		"/support-levels/features?openshift_version=4.14&cpu_architecture=z80": {422,
+			"cpu_architecture in query"},
+		"/support-levels/features?openshift_version=4.14&platform_type=moon": {422,
+			"platform_type in query"},
+		"/support-levels/architectures": {422,
+			"openshift_version in query is required"},
+		"/support-levels/architectures?openshift_version=x": {400,
+			`"x" is none`},
+		"/support-levels/features/detailed": {422,
+			"openshift_version in query is required"},
+		"/support-levels/features/detailed?openshift_version=4.11&cpu_architecture=s390x": {400,
+			"not available for the architecture s390x"},
+		"/support-levels/features/detailed?openshift_version=4.19&cpu_architecture=arm64&platform_type=nutanix": {400,
+			"nutanix is not available"},
+		"/operators/bundles?openshift_version=4.11&cpu_architecture=s390x": {400,
+			"not available for the architecture s390x"},
+		"/operators/bundles/coffee": {404,
+			`no bundle "coffee"`},
+		"/supported-operators/coffee": {404,
+			`no operator "coffee"`},
 	} {
 		requireRefusal(t, ask(t, http.MethodGet, d.url+path, nil), says.status, says.says)
 	}
@@ -77,8 +93,10 @@ func TestOperatorsAndVersionsAreAnswered(t *testing.T) {
 	supported, err := d.Operators.V2ListSupportedOperators(ctx, &operators.V2ListSupportedOperatorsParams{})
 	require.NoError(t, err)
 	require.Len(t, supported.Payload, 28)
-	require.Subset(t, supported.Payload, []string{"lso", "odf", "cnv", "lvm", "mce", "openshift-ai", "openshift-logging"})
-	properties, err := d.Operators.V2ListOperatorProperties(ctx, &operators.V2ListOperatorPropertiesParams{OperatorName: "lvm"})
+	require.Subset(t, supported.Payload, []string{"lso", "odf", "cnv", "lvm", "mce", "openshift-ai",
+		"openshift-logging"})
+	properties, err := d.Operators.V2ListOperatorProperties(ctx,
+		&operators.V2ListOperatorPropertiesParams{OperatorName: "lvm"})
 	require.NoError(t, err)
 	require.Empty(t, properties.Payload)
 	bundles, err := d.Operators.V2ListBundles(ctx, &operators.V2ListBundlesParams{})
@@ -89,19 +107,23 @@ func TestOperatorsAndVersionsAreAnswered(t *testing.T) {
 	require.Contains(t, bundle.Payload.Operators, "cnv")
 
 	cluster := d.cluster()
-	watched, err := d.Operators.V2ListOfClusterOperators(ctx, &operators.V2ListOfClusterOperatorsParams{ClusterID: cluster})
+	watched, err := d.Operators.V2ListOfClusterOperators(ctx,
+		&operators.V2ListOfClusterOperatorsParams{ClusterID: cluster})
 	require.NoError(t, err)
 	require.Len(t, watched.Payload, 2)
-	one, err := d.Operators.V2ListOfClusterOperators(ctx, &operators.V2ListOfClusterOperatorsParams{ClusterID: cluster, OperatorName: conv.Pointer("cvo")})
+	one, err := d.Operators.V2ListOfClusterOperators(ctx, &operators.V2ListOfClusterOperatorsParams{ClusterID: cluster,
+		OperatorName: conv.Pointer("cvo")})
 	require.NoError(t, err)
 	require.Len(t, one.Payload, 1)
-	_, err = d.Operators.V2ListOfClusterOperators(ctx, &operators.V2ListOfClusterOperatorsParams{ClusterID: cluster, OperatorName: conv.Pointer("lvm")})
+	_, err = d.Operators.V2ListOfClusterOperators(ctx, &operators.V2ListOfClusterOperatorsParams{ClusterID: cluster,
+		OperatorName: conv.Pointer("lvm")})
 	refused(t, err, 404)
 	_, err = d.Operators.V2ListOfClusterOperators(ctx, &operators.V2ListOfClusterOperatorsParams{ClusterID: nobody()})
 	refused(t, err, 404)
 	report := func(cluster strfmt.UUID, name string) error {
 		_, err := d.Operators.V2ReportMonitoredOperatorStatus(ctx, &operators.V2ReportMonitoredOperatorStatusParams{
-			ClusterID: cluster, ReportParams: &models.OperatorMonitorReport{Name: name, Status: models.OperatorStatusProgressing, StatusInfo: "working"},
+			ClusterID: cluster, ReportParams: &models.OperatorMonitorReport{Name: name,
+				Status: models.OperatorStatusProgressing, StatusInfo: "working"},
 		})
 		return err
 	}
@@ -109,23 +131,28 @@ func TestOperatorsAndVersionsAreAnswered(t *testing.T) {
 	refused(t, report(cluster, "lvm"), 404)
 	refused(t, report(nobody(), "cvo"), 404)
 
-	platforms, err := d.Installer.GetClusterSupportedPlatforms(ctx, &installer.GetClusterSupportedPlatformsParams{ClusterID: cluster})
+	platforms, err := d.Installer.GetClusterSupportedPlatforms(ctx,
+		&installer.GetClusterSupportedPlatformsParams{ClusterID: cluster})
 	require.NoError(t, err)
 	require.Equal(t, []models.PlatformType{models.PlatformTypeNone}, platforms.Payload)
-	_, err = d.Installer.GetClusterSupportedPlatforms(ctx, &installer.GetClusterSupportedPlatformsParams{ClusterID: nobody()})
+	_, err = d.Installer.GetClusterSupportedPlatforms(ctx,
+		&installer.GetClusterSupportedPlatformsParams{ClusterID: nobody()})
 	refused(t, err, 404)
-	requirements, err := d.Installer.V2GetPreflightRequirements(ctx, &installer.V2GetPreflightRequirementsParams{ClusterID: cluster})
+	requirements, err := d.Installer.V2GetPreflightRequirements(ctx,
+		&installer.V2GetPreflightRequirementsParams{ClusterID: cluster})
 	require.NoError(t, err)
 	require.EqualValues(t, 8, requirements.Payload.Ocp.Master.Quantitative.CPUCores)
 	require.Len(t, requirements.Payload.Operators, 28)
-	_, err = d.Installer.V2GetPreflightRequirements(ctx, &installer.V2GetPreflightRequirementsParams{ClusterID: nobody()})
+	_, err = d.Installer.V2GetPreflightRequirements(ctx,
+		&installer.V2GetPreflightRequirementsParams{ClusterID: nobody()})
 	refused(t, err, 404)
 
 	components, err := d.Versions.V2ListComponentVersions(ctx, &versions.V2ListComponentVersionsParams{})
 	require.NoError(t, err)
 	require.Equal(t, "test", components.Payload.ReleaseTag)
 	minor := strings.Join(strings.Split(d.site.release.Version, ".")[:2], ".")
-	releases, err := d.Versions.V2ListSupportedOpenshiftVersions(ctx, &versions.V2ListSupportedOpenshiftVersionsParams{Version: &minor, OnlyLatest: conv.Pointer(true)})
+	releases, err := d.Versions.V2ListSupportedOpenshiftVersions(ctx,
+		&versions.V2ListSupportedOpenshiftVersionsParams{Version: &minor, OnlyLatest: conv.Pointer(true)})
 	require.NoError(t, err)
 	require.Contains(t, releases.Payload, d.site.release.Version)
 	_, err = d.Versions.V2ListReleaseSources(ctx, &versions.V2ListReleaseSourcesParams{})
@@ -138,10 +165,16 @@ func TestOperatorsAndVersionsAreAnswered(t *testing.T) {
 	require.EqualValues(t, 23, defaults.Payload.ClusterNetworkHostPrefix)
 	require.Equal(t, models.Subnet("10.128.0.0/14"), defaults.Payload.ClusterNetworksIPV4[0].Cidr)
 	require.Equal(t, models.Subnet("172.30.0.0/16"), defaults.Payload.ServiceNetworksIPV4[0].Cidr)
-	require.Equal(t, []models.Subnet{"10.128.0.0/14", "fd01::/48"}, []models.Subnet{defaults.Payload.ClusterNetworksDualstack[0].Cidr, defaults.Payload.ClusterNetworksDualstack[1].Cidr})
-	require.Equal(t, []int64{23, 64}, []int64{defaults.Payload.ClusterNetworksDualstack[0].HostPrefix, defaults.Payload.ClusterNetworksDualstack[1].HostPrefix})
-	require.Equal(t, []models.Subnet{"172.30.0.0/16", "fd02::/112"}, []models.Subnet{defaults.Payload.ServiceNetworksDualstack[0].Cidr, defaults.Payload.ServiceNetworksDualstack[1].Cidr})
-	require.Equal(t, []string{"localhost", "localhost.localdomain", "localhost4", "localhost4.localdomain4", "localhost6", "localhost6.localdomain6"}, defaults.Payload.ForbiddenHostnames)
+	require.Equal(t, []models.Subnet{"10.128.0.0/14", "fd01::/48"},
+		[]models.Subnet{defaults.Payload.ClusterNetworksDualstack[0].Cidr,
+			defaults.Payload.ClusterNetworksDualstack[1].Cidr})
+	require.Equal(t, []int64{23, 64}, []int64{defaults.Payload.ClusterNetworksDualstack[0].HostPrefix,
+		defaults.Payload.ClusterNetworksDualstack[1].HostPrefix})
+	require.Equal(t, []models.Subnet{"172.30.0.0/16", "fd02::/112"},
+		[]models.Subnet{defaults.Payload.ServiceNetworksDualstack[0].Cidr,
+			defaults.Payload.ServiceNetworksDualstack[1].Cidr})
+	require.Equal(t, []string{"localhost", "localhost.localdomain", "localhost4", "localhost4.localdomain4",
+		"localhost6", "localhost6.localdomain6"}, defaults.Payload.ForbiddenHostnames)
 }
 
 func TestProgramsOutsideReportEvents(t *testing.T) {
@@ -149,15 +182,20 @@ func TestProgramsOutsideReportEvents(t *testing.T) {
 	cluster := d.cluster()
 	now := strfmt.NewDateTime()
 	report := func(change func(*models.Event)) error {
-		event := &models.Event{Name: "node_rebooted", Severity: conv.Pointer("info"), Message: conv.Pointer("It restarted."), EventTime: &now, ClusterID: &cluster}
+		event := &models.Event{Name: "node_rebooted", Severity: conv.Pointer("info"),
+			Message: conv.Pointer("It restarted."), EventTime: &now, ClusterID: &cluster}
 		change(event)
 		_, err := d.Events.V2TriggerEvent(t.Context(), &events.V2TriggerEventParams{TriggerEventParams: event})
 		return err
 	}
 	require.NoError(t, report(func(e *models.Event) { e.Props = `{"reboots": 2}` }))
-	require.NoError(t, report(func(e *models.Event) { e.Category, e.Message = models.EventCategoryMetrics, conv.Pointer("disk.speed") }))
+	require.NoError(t, report(func(e *models.Event) {
+		e.Category, e.Message = models.EventCategoryMetrics,
+			conv.Pointer("disk.speed")
+	}))
 	list := func(category ...string) []string {
-		got, err := d.Events.V2ListEvents(t.Context(), &events.V2ListEventsParams{ClusterID: &cluster, Categories: category})
+		got, err := d.Events.V2ListEvents(t.Context(), &events.V2ListEventsParams{ClusterID: &cluster,
+			Categories: category})
 		require.NoError(t, err)
 		var messages []string
 		for _, event := range got.Payload {
@@ -176,8 +214,12 @@ func TestProgramsOutsideReportEvents(t *testing.T) {
 	refused(t, report(func(e *models.Event) { e.Props = "no" }), 400)
 	refused(t, report(func(e *models.Event) { e.Message = conv.Pointer(strings.Repeat("x", 5000)) }), 400)
 	good := object{"name": "x", "severity": "info", "message": "m", "event_time": now}
-	requireRefusal(t, ask(t, http.MethodPost, d.url+"/events", good.with(object{"severity": "loud"})), 422, "severity in body should be one of")
-	requireRefusal(t, ask(t, http.MethodPost, d.url+"/events", good.with(object{"category": "gossip"})), 422, "category in body should be one of")
-	requireRefusal(t, ask(t, http.MethodPost, d.url+"/events", good.with(object{"message": nil})), 422, "message in body is required")
-	requireRefusal(t, ask(t, http.MethodPost, d.url+"/events", good.with(object{"props": strings.Repeat(" ", 1<<17)})), 400, "props are longer")
+	requireRefusal(t, ask(t, http.MethodPost, d.url+"/events", good.with(object{"severity": "loud"})),
+		422, "severity in body should be one of")
+	requireRefusal(t, ask(t, http.MethodPost, d.url+"/events", good.with(object{"category": "gossip"})), 422,
+		"category in body should be one of")
+	requireRefusal(t, ask(t, http.MethodPost, d.url+"/events", good.with(object{"message": nil})),
+		422, "message in body is required")
+	requireRefusal(t, ask(t, http.MethodPost, d.url+"/events", good.with(object{"props": strings.Repeat(" ", 1<<17)})),
+		400, "props are longer")
 }

@@ -23,9 +23,10 @@ import (
 	"landfall/web/api"
 )
 
-// TestEveryOperationGivesEachOfItsDocumentedAnswers drives one appliance through all operations: each succeeds for the
-// Assisted Installer's own client and answers with each error that is documented and can be. What can't be is said with its
-// reason in neverAnswered; an operation or an answer that is added to the description and not tested fails here.
+// TestEveryOperationGivesEachOfItsDocumentedAnswers drives one appliance through all operations:
+// each succeeds for the Assisted Installer's own client and answers with each error that is
+// documented and can be. What can't be is said with its reason in neverAnswered; an operation or an
+// answer that is added to the description and not tested fails here.
 func TestEveryOperationGivesEachOfItsDocumentedAnswers(t *testing.T) {
 	seen := newLedger()
 	d := openDoorNoting(t, seen)
@@ -40,7 +41,8 @@ func TestEveryOperationGivesEachOfItsDocumentedAnswers(t *testing.T) {
 	seen.requireComplete(t, withoutClient())
 }
 
-// withoutClient are operations that the published client does not have: they are newer than it, or the appliance's own.
+// withoutClient are operations that the published client does not have: they are newer than it, or
+// the appliance's own.
 func withoutClient() []string {
 	return []string{"GetDetailedSupportedFeatures", "v2RegisterDisconnectedCluster", "v2GetOpenAPI"}
 }
@@ -73,20 +75,24 @@ func (d *tour) catalog() {
 	require.NoError(d, err)
 	_, err = d.Installer.V2GetClusterDefaultConfig(ctx, installer.NewV2GetClusterDefaultConfigParams())
 	require.NoError(d, err)
-	_, err = d.Installer.GetSupportedFeatures(ctx, installer.NewGetSupportedFeaturesParams().WithOpenshiftVersion("4.20"))
+	_, err = d.Installer.GetSupportedFeatures(ctx, installer.NewGetSupportedFeaturesParams().
+		WithOpenshiftVersion("4.20"))
 	require.NoError(d, err)
-	_, err = d.Installer.GetSupportedArchitectures(ctx, installer.NewGetSupportedArchitecturesParams().WithOpenshiftVersion("4.20"))
+	_, err = d.Installer.GetSupportedArchitectures(ctx, installer.NewGetSupportedArchitecturesParams().
+		WithOpenshiftVersion("4.20"))
 	require.NoError(d, err)
 	_, err = d.Operators.V2ListSupportedOperators(ctx, operators.NewV2ListSupportedOperatorsParams())
 	require.NoError(d, err)
-	_, err = d.Operators.V2ListOperatorProperties(ctx, operators.NewV2ListOperatorPropertiesParams().WithOperatorName("lvm"))
+	_, err = d.Operators.V2ListOperatorProperties(ctx, operators.NewV2ListOperatorPropertiesParams().
+		WithOperatorName("lvm"))
 	require.NoError(d, err)
 	_, err = d.Operators.V2ListBundles(ctx, operators.NewV2ListBundlesParams())
 	require.NoError(d, err)
 	_, err = d.Operators.V2GetBundle(ctx, operators.NewV2GetBundleParams().WithID("virtualization"))
 	require.NoError(d, err)
 
-	_, err = d.Operators.V2ListOperatorProperties(ctx, operators.NewV2ListOperatorPropertiesParams().WithOperatorName("coffee"))
+	_, err = d.Operators.V2ListOperatorProperties(ctx, operators.NewV2ListOperatorPropertiesParams().
+		WithOperatorName("coffee"))
 	refused(d.T, err, 404)
 	_, err = d.Operators.V2GetBundle(ctx, operators.NewV2GetBundleParams().WithID("coffee"))
 	refused(d.T, err, 404)
@@ -97,7 +103,8 @@ func (d *tour) catalog() {
 		"/support-levels/features": 422, "/support-levels/features?openshift_version=new": 400,
 		"/support-levels/architectures": 422, "/support-levels/architectures?openshift_version=new": 400,
 		"/support-levels/features/detailed": 422, "/support-levels/features/detailed?openshift_version=new": 400,
-		"/operators/bundles?openshift_version=new": 400, "/operators/bundles?openshift_version=4.20&cpu_architecture=z80": 422,
+		"/operators/bundles?openshift_version=new":                       400,
+		"/operators/bundles?openshift_version=4.20&cpu_architecture=z80": 422,
 	} {
 		requireRefusal(d.T, d.raw(http.MethodGet, d.url+address, nil), status)
 	}
@@ -116,43 +123,54 @@ func (d *tour) describe() {
 	require.NoError(d, err)
 	_, err = d.Installer.ListClusterHosts(ctx, installer.NewListClusterHostsParams().WithClusterID(d.fresh))
 	require.NoError(d, err)
-	require.Equal(d, http.StatusCreated, d.raw(http.MethodPost, d.url+"/clusters/disconnected", object{"name": "far", "openshift_version": "4.20"}).status)
+	require.Equal(d, http.StatusCreated, d.raw(http.MethodPost, d.url+"/clusters/disconnected",
+		object{"name": "far", "openshift_version": "4.20"}).status)
 
-	_, err = d.Installer.V2SetIgnoredValidations(ctx, installer.NewV2SetIgnoredValidationsParams().WithClusterID(d.fresh).WithIgnoredValidations(&models.IgnoredValidations{}))
+	_, err = d.Installer.V2SetIgnoredValidations(ctx, installer.NewV2SetIgnoredValidationsParams().
+		WithClusterID(d.fresh).WithIgnoredValidations(&models.IgnoredValidations{}))
 	require.NoError(d, err)
-	_, err = d.Installer.V2GetIgnoredValidations(ctx, installer.NewV2GetIgnoredValidationsParams().WithClusterID(d.fresh))
+	_, err = d.Installer.V2GetIgnoredValidations(ctx, installer.NewV2GetIgnoredValidationsParams().
+		WithClusterID(d.fresh))
 	require.NoError(d, err)
 	require.NoError(d, d.override(d.fresh, `{"fips": true}`))
 	d.installConfig(d.fresh)
-	_, err = d.Installer.V2UpdateClusterUISettings(ctx, installer.NewV2UpdateClusterUISettingsParams().WithClusterID(d.fresh).WithUISettings("{}"))
+	_, err = d.Installer.V2UpdateClusterUISettings(ctx, installer.NewV2UpdateClusterUISettingsParams().
+		WithClusterID(d.fresh).WithUISettings("{}"))
 	require.NoError(d, err)
 	_, err = d.Installer.V2GetClusterUISettings(ctx, installer.NewV2GetClusterUISettingsParams().WithClusterID(d.fresh))
 	require.NoError(d, err)
-	_, err = d.Installer.V2GetPreflightRequirements(ctx, installer.NewV2GetPreflightRequirementsParams().WithClusterID(d.fresh))
+	_, err = d.Installer.V2GetPreflightRequirements(ctx, installer.NewV2GetPreflightRequirementsParams().
+		WithClusterID(d.fresh))
 	require.NoError(d, err)
-	_, err = d.Installer.GetClusterSupportedPlatforms(ctx, installer.NewGetClusterSupportedPlatformsParams().WithClusterID(d.fresh))
+	_, err = d.Installer.GetClusterSupportedPlatforms(ctx, installer.NewGetClusterSupportedPlatformsParams().
+		WithClusterID(d.fresh))
 	require.NoError(d, err)
-	_, err = d.Operators.V2ListOfClusterOperators(ctx, operators.NewV2ListOfClusterOperatorsParams().WithClusterID(d.fresh))
+	_, err = d.Operators.V2ListOfClusterOperators(ctx, operators.NewV2ListOfClusterOperatorsParams().
+		WithClusterID(d.fresh))
 	require.NoError(d, err)
-	_, err = d.Operators.V2ListOfClusterOperators(ctx, operators.NewV2ListOfClusterOperatorsParams().WithClusterID(d.fresh).WithOperatorName(conv.Pointer("coffee")))
+	_, err = d.Operators.V2ListOfClusterOperators(ctx, operators.NewV2ListOfClusterOperatorsParams().
+		WithClusterID(d.fresh).WithOperatorName(conv.Pointer("coffee")))
 	refused(d.T, err, 404)
 
 	_, err = d.addManifest(d.fresh, "openshift", "a.yaml", "a: 1")
 	require.NoError(d, err)
-	_, err = d.Manifests.V2UpdateClusterManifest(ctx, manifests.NewV2UpdateClusterManifestParams().WithClusterID(d.fresh).WithUpdateManifestParams(
+	_, err = d.Manifests.V2UpdateClusterManifest(ctx, manifests.NewV2UpdateClusterManifestParams().
+		WithClusterID(d.fresh).WithUpdateManifestParams(
 		&models.UpdateManifestParams{Folder: "openshift", FileName: "a.yaml", UpdatedContent: encoded("a: 2")}))
 	require.NoError(d, err)
 	require.Equal(d, []string{"user openshift/a.yaml"}, d.listManifests(d.fresh, false))
 	content, err := d.manifest(d.fresh, "openshift", "a.yaml")
 	require.NoError(d, err)
 	require.Equal(d, "a: 2", content)
-	_, err = d.Manifests.V2DeleteClusterManifest(ctx, manifests.NewV2DeleteClusterManifestParams().WithClusterID(d.fresh).WithFolder(conv.Pointer("openshift")).WithFileName("a.yaml"))
+	_, err = d.Manifests.V2DeleteClusterManifest(ctx, manifests.NewV2DeleteClusterManifestParams().
+		WithClusterID(d.fresh).WithFolder(conv.Pointer("openshift")).WithFileName("a.yaml"))
 	require.NoError(d, err)
 
 	d.infraEnvOf(d.freshEnv)
 	now := strfmt.NewDateTime()
 	_, err = d.Events.V2TriggerEvent(ctx, events.NewV2TriggerEventParams().WithTriggerEventParams(&models.Event{
-		Name: "seen", Severity: conv.Pointer("info"), Message: conv.Pointer("It was seen."), EventTime: &now, ClusterID: &d.fresh,
+		Name: "seen", Severity: conv.Pointer("info"), Message: conv.Pointer("It was seen."), EventTime: &now,
+		ClusterID: &d.fresh,
 	}))
 	require.NoError(d, err)
 	_, err = d.Events.V2ListEvents(ctx, events.NewV2ListEventsParams().WithClusterID(&d.fresh))
@@ -166,23 +184,29 @@ func (d *tour) infraEnvOf(env strfmt.UUID) {
 	require.NoError(d, err)
 	_, err = d.getInfraEnv(env)
 	require.NoError(d, err)
-	_, err = d.infraEnvFile(installer.NewV2DownloadInfraEnvFilesParams().WithInfraEnvID(env).WithFileName("discovery.ign"))
+	_, err = d.infraEnvFile(installer.NewV2DownloadInfraEnvFilesParams().WithInfraEnvID(env).
+		WithFileName("discovery.ign"))
 	require.NoError(d, err)
-	_, err = d.Installer.GetInfraEnvPresignedFileURL(ctx, installer.NewGetInfraEnvPresignedFileURLParams().WithInfraEnvID(env).WithFileName("discovery.ign"))
+	_, err = d.Installer.GetInfraEnvPresignedFileURL(ctx, installer.NewGetInfraEnvPresignedFileURLParams().
+		WithInfraEnvID(env).WithFileName("discovery.ign"))
 	require.NoError(d, err)
 	_, err = d.Installer.GetInfraEnvDownloadURL(ctx, installer.NewGetInfraEnvDownloadURLParams().WithInfraEnvID(env))
 	require.NoError(d, err)
-	_, nothing, err := d.Installer.DownloadMinimalInitrd(ctx, installer.NewDownloadMinimalInitrdParams().WithInfraEnvID(env), io.Discard)
+	_, nothing, err := d.Installer.DownloadMinimalInitrd(ctx, installer.NewDownloadMinimalInitrdParams().
+		WithInfraEnvID(env), io.Discard)
 	require.NoError(d, err)
 	require.NotNil(d, nothing)
 	_, err = d.updateInfraEnv(env, &models.InfraEnvUpdateParams{StaticNetworkConfig: staticNetwork("192.0.2.2")})
 	require.NoError(d, err)
-	_, nothing, err = d.Installer.DownloadMinimalInitrd(ctx, installer.NewDownloadMinimalInitrdParams().WithInfraEnvID(env), io.Discard)
+	_, nothing, err = d.Installer.DownloadMinimalInitrd(ctx, installer.NewDownloadMinimalInitrdParams().
+		WithInfraEnvID(env), io.Discard)
 	require.NoError(d, err)
 	require.Nil(d, nothing)
-	_, err = d.updateInfraEnv(env, &models.InfraEnvUpdateParams{StaticNetworkConfig: []*models.HostStaticNetworkConfig{}})
+	_, err = d.updateInfraEnv(env,
+		&models.InfraEnvUpdateParams{StaticNetworkConfig: []*models.HostStaticNetworkConfig{}})
 	require.NoError(d, err)
-	_, err = d.Installer.RegenerateInfraEnvSigningKey(ctx, installer.NewRegenerateInfraEnvSigningKeyParams().WithInfraEnvID(env))
+	_, err = d.Installer.RegenerateInfraEnvSigningKey(ctx, installer.NewRegenerateInfraEnvSigningKeyParams().
+		WithInfraEnvID(env))
 	require.NoError(d, err)
 }
 
@@ -196,35 +220,45 @@ func (d *tour) hostsOfNoCluster() {
 	require.NoError(d, err)
 	_, err = d.Installer.V2GetNextSteps(ctx, installer.NewV2GetNextStepsParams().WithInfraEnvID(env).WithHostID(host))
 	require.NoError(d, err)
-	_, err = d.Installer.V2PostStepReply(ctx, installer.NewV2PostStepReplyParams().WithInfraEnvID(env).WithHostID(host).WithReply(
-		&models.StepReply{StepID: "ntp-synchronizer-0123abcd", StepType: models.StepTypeNtpSynchronizer, Output: "{}"}))
+	_, err = d.Installer.V2PostStepReply(ctx, installer.NewV2PostStepReplyParams().WithInfraEnvID(env).WithHostID(host).
+		WithReply(
+			&models.StepReply{StepID: "ntp-synchronizer-0123abcd", StepType: models.StepTypeNtpSynchronizer,
+				Output: "{}"}))
 	require.NoError(d, err)
-	_, err = d.Installer.V2UpdateHostLogsProgress(ctx, installer.NewV2UpdateHostLogsProgressParams().WithInfraEnvID(env).WithHostID(host).WithLogsProgressParams(
+	_, err = d.Installer.V2UpdateHostLogsProgress(ctx, installer.NewV2UpdateHostLogsProgressParams().
+		WithInfraEnvID(env).WithHostID(host).WithLogsProgressParams(
 		&models.LogsProgressParams{LogsState: models.LogsStateRequested.Pointer()}))
 	require.NoError(d, err)
-	_, err = d.Installer.V2UpdateHost(ctx, installer.NewV2UpdateHostParams().WithInfraEnvID(env).WithHostID(host).WithHostUpdateParams(&models.HostUpdateParams{HostName: conv.Pointer("node")}))
+	_, err = d.Installer.V2UpdateHost(ctx, installer.NewV2UpdateHostParams().WithInfraEnvID(env).WithHostID(host).
+		WithHostUpdateParams(&models.HostUpdateParams{HostName: conv.Pointer("node")}))
 	require.NoError(d, err)
 	require.NoError(d, d.overrideIgnition(env, host, `{"ignition": {"version": "3.2.0"}}`))
-	_, err = d.Installer.V2UpdateHostInstallerArgs(ctx, installer.NewV2UpdateHostInstallerArgsParams().WithInfraEnvID(env).WithHostID(host).WithInstallerArgsParams(
+	_, err = d.Installer.V2UpdateHostInstallerArgs(ctx, installer.NewV2UpdateHostInstallerArgsParams().
+		WithInfraEnvID(env).WithHostID(host).WithInstallerArgsParams(
 		&models.InstallerArgsParams{Args: []string{"--append-karg", "quiet"}}))
 	require.NoError(d, err)
-	_, err = d.Installer.V2ResetHostValidation(ctx, installer.NewV2ResetHostValidationParams().WithInfraEnvID(env).WithHostID(host).WithValidationID("container-images-available"))
+	_, err = d.Installer.V2ResetHostValidation(ctx, installer.NewV2ResetHostValidationParams().WithInfraEnvID(env).
+		WithHostID(host).WithValidationID("container-images-available"))
 	require.NoError(d, err)
-	_, err = d.Installer.V2ResetHostValidation(ctx, installer.NewV2ResetHostValidationParams().WithInfraEnvID(env).WithHostID(host).WithValidationID("ntp-synced"))
+	_, err = d.Installer.V2ResetHostValidation(ctx, installer.NewV2ResetHostValidationParams().WithInfraEnvID(env).
+		WithHostID(host).WithValidationID("ntp-synced"))
 	refused(d.T, err, 400)
 
 	d.hostEnv = d.infraEnv(nil)
 	d.crew(d.hostEnv, 1)
 	loose := *d.untilHost(d.hostEnv, models.HostStatusKnownUnbound).ID
-	for action, status := range map[string]int{"unbind": 409, "reset": 409, "install": 404, "reset-validation/container-images-available": 409} {
+	for action, status := range map[string]int{"unbind": 409, "reset": 409, "install": 404,
+		"reset-validation/container-images-available": 409} {
 		method := http.MethodPost
 		if strings.Contains(action, "/") {
 			method = http.MethodPatch
 		}
-		requireRefusal(d.T, d.raw(method, d.url+"/infra-envs/"+d.hostEnv.String()+"/hosts/"+loose.String()+"/actions/"+action, nil), status)
+		requireRefusal(d.T, d.raw(method, d.url+"/infra-envs/"+d.hostEnv.String()+"/hosts/"+loose.String()+"/actions/"+
+			action, nil), status)
 	}
 	bind := func(cluster strfmt.UUID) error {
-		_, err := d.Installer.BindHost(ctx, installer.NewBindHostParams().WithInfraEnvID(d.hostEnv).WithHostID(loose).WithBindHostParams(&models.BindHostParams{ClusterID: &cluster}))
+		_, err := d.Installer.BindHost(ctx, installer.NewBindHostParams().WithInfraEnvID(d.hostEnv).WithHostID(loose).
+			WithBindHostParams(&models.BindHostParams{ClusterID: &cluster}))
 		return err
 	}
 	refused(d.T, bind(nobody()), 400)
@@ -252,9 +286,11 @@ func (d *tour) install() {
 	d.until(d.done, models.ClusterStatusInstalled)
 
 	host := *d.get(d.done).Hosts[0].ID
-	_, err = d.Installer.V2UpdateHostInstallerArgs(ctx, installer.NewV2UpdateHostInstallerArgsParams().WithInfraEnvID(d.doneEnv).WithHostID(host).WithInstallerArgsParams(&models.InstallerArgsParams{}))
+	_, err = d.Installer.V2UpdateHostInstallerArgs(ctx, installer.NewV2UpdateHostInstallerArgsParams().
+		WithInfraEnvID(d.doneEnv).WithHostID(host).WithInstallerArgsParams(&models.InstallerArgsParams{}))
 	refused(d.T, err, 409)
-	_, err = d.Installer.V2UpdateHost(ctx, installer.NewV2UpdateHostParams().WithInfraEnvID(d.doneEnv).WithHostID(host).WithHostUpdateParams(&models.HostUpdateParams{HostName: conv.Pointer("late")}))
+	_, err = d.Installer.V2UpdateHost(ctx, installer.NewV2UpdateHostParams().WithInfraEnvID(d.doneEnv).WithHostID(host).
+		WithHostUpdateParams(&models.HostUpdateParams{HostName: conv.Pointer("late")}))
 	refused(d.T, err, 409)
 	_, err = d.update(d.done, &models.V2ClusterUpdateParams{Name: conv.Pointer("late")})
 	refused(d.T, err, 409)
@@ -263,14 +299,16 @@ func (d *tour) install() {
 
 	d.filesOf(d.done, d.doneEnv, host)
 	d.reportsOf(d.done, d.doneEnv, host)
-	_, err = d.Installer.TransformClusterToAddingHosts(ctx, installer.NewTransformClusterToAddingHostsParams().WithClusterID(d.done))
+	_, err = d.Installer.TransformClusterToAddingHosts(ctx, installer.NewTransformClusterToAddingHostsParams().
+		WithClusterID(d.done))
 	require.NoError(d, err)
 	d.until(older, models.ClusterStatusInstalled)
 	_, err = d.Installer.TransformClusterToDay2(ctx, installer.NewTransformClusterToDay2Params().WithClusterID(older))
 	require.NoError(d, err)
 }
 
-// installing starts the installation of a cluster of one node, which does it so many times as fast as a real one.
+// installing starts the installation of a cluster of one node, which does it so many times as fast
+// as a real one.
 func (d *tour) installing(speed float64) (cluster, env strfmt.UUID) {
 	cluster = d.cluster()
 	env = d.infraEnv(&cluster)
@@ -285,43 +323,54 @@ func (d *tour) installing(speed float64) (cluster, env strfmt.UUID) {
 func (d *tour) filesOf(cluster, env, host strfmt.UUID) {
 	ctx := d.Context()
 	var kubeconfig bytes.Buffer
-	_, err := d.Installer.V2DownloadClusterCredentials(ctx, installer.NewV2DownloadClusterCredentialsParams().WithClusterID(cluster).WithFileName("kubeconfig"), &kubeconfig)
+	_, err := d.Installer.V2DownloadClusterCredentials(ctx, installer.NewV2DownloadClusterCredentialsParams().
+		WithClusterID(cluster).WithFileName("kubeconfig"), &kubeconfig)
 	require.NoError(d, err)
 	require.Contains(d, kubeconfig.String(), "api.site.site.test:6443")
-	_, err = d.Installer.V2GetPresignedForClusterCredentials(ctx, installer.NewV2GetPresignedForClusterCredentialsParams().WithClusterID(cluster).WithFileName("kubeconfig"))
+	_, err = d.Installer.V2GetPresignedForClusterCredentials(ctx,
+		installer.NewV2GetPresignedForClusterCredentialsParams().WithClusterID(cluster).WithFileName("kubeconfig"))
 	require.NoError(d, err)
 	_, err = d.Installer.V2GetCredentials(ctx, installer.NewV2GetCredentialsParams().WithClusterID(cluster))
 	require.NoError(d, err)
 	require.NotEmpty(d, d.files(cluster, "bootstrap.ign"))
 	_, err = d.link(cluster, installer.V2GetPresignedForClusterFilesParams{FileName: "install-config.yaml"})
 	require.NoError(d, err)
-	_, err = d.Installer.V2GetHostIgnition(ctx, installer.NewV2GetHostIgnitionParams().WithInfraEnvID(env).WithHostID(host))
+	_, err = d.Installer.V2GetHostIgnition(ctx, installer.NewV2GetHostIgnitionParams().WithInfraEnvID(env).
+		WithHostID(host))
 	require.NoError(d, err)
-	_, err = d.Installer.V2DownloadHostIgnition(ctx, installer.NewV2DownloadHostIgnitionParams().WithInfraEnvID(env).WithHostID(host), io.Discard)
+	_, err = d.Installer.V2DownloadHostIgnition(ctx, installer.NewV2DownloadHostIgnitionParams().WithInfraEnvID(env).
+		WithHostID(host), io.Discard)
 	require.NoError(d, err)
 	require.NoError(d, d.uploadLogs(cluster, "host", &host, "of the host"))
 	_, err = d.downloadLogs(cluster, "host", &host)
 	require.NoError(d, err)
 }
 
-// reportsOf says what the controller in a cluster says; the crew's controller speaks by another client.
+// reportsOf says what the controller in a cluster says; the crew's controller speaks by another
+// client.
 func (d *tour) reportsOf(cluster, env, host strfmt.UUID) {
 	ctx := d.Context()
-	_, err := d.Operators.V2ReportMonitoredOperatorStatus(ctx, operators.NewV2ReportMonitoredOperatorStatusParams().WithClusterID(cluster).WithReportParams(
+	_, err := d.Operators.V2ReportMonitoredOperatorStatus(ctx, operators.NewV2ReportMonitoredOperatorStatusParams().
+		WithClusterID(cluster).WithReportParams(
 		&models.OperatorMonitorReport{Name: "cvo", Status: models.OperatorStatusAvailable}))
 	require.NoError(d, err)
-	_, err = d.Installer.V2UpdateClusterFinalizingProgress(ctx, installer.NewV2UpdateClusterFinalizingProgressParams().WithClusterID(cluster).WithFinalizingProgress(
-		&models.ClusterFinalizingProgress{FinalizingStage: models.FinalizingStageDone}))
+	_, err = d.Installer.V2UpdateClusterFinalizingProgress(ctx,
+		installer.NewV2UpdateClusterFinalizingProgressParams().WithClusterID(cluster).WithFinalizingProgress(
+			&models.ClusterFinalizingProgress{FinalizingStage: models.FinalizingStageDone}))
 	require.NoError(d, err)
-	_, err = d.Installer.V2UpdateClusterLogsProgress(ctx, installer.NewV2UpdateClusterLogsProgressParams().WithClusterID(cluster).WithLogsProgressParams(
+	_, err = d.Installer.V2UpdateClusterLogsProgress(ctx, installer.NewV2UpdateClusterLogsProgressParams().
+		WithClusterID(cluster).WithLogsProgressParams(
 		&models.LogsProgressParams{LogsState: models.LogsStateCollecting.Pointer()}))
 	require.NoError(d, err)
-	_, err = d.Installer.V2UploadClusterIngressCert(ctx, installer.NewV2UploadClusterIngressCertParams().WithClusterID(cluster).WithIngressCertParams(testPEM))
+	_, err = d.Installer.V2UploadClusterIngressCert(ctx, installer.NewV2UploadClusterIngressCertParams().
+		WithClusterID(cluster).WithIngressCertParams(testPEM))
 	require.NoError(d, err)
-	_, err = d.Installer.V2UpdateHostInstallProgress(ctx, installer.NewV2UpdateHostInstallProgressParams().WithInfraEnvID(env).WithHostID(host).WithHostProgress(
+	_, err = d.Installer.V2UpdateHostInstallProgress(ctx, installer.NewV2UpdateHostInstallProgressParams().
+		WithInfraEnvID(env).WithHostID(host).WithHostProgress(
 		&models.HostProgress{CurrentStage: models.HostStageDone}))
 	require.NoError(d, err)
-	_, err = d.Installer.V2CompleteInstallation(ctx, installer.NewV2CompleteInstallationParams().WithClusterID(cluster).WithCompletionParams(&models.CompletionParams{IsSuccess: conv.Pointer(true)}))
+	_, err = d.Installer.V2CompleteInstallation(ctx, installer.NewV2CompleteInstallationParams().WithClusterID(cluster).
+		WithCompletionParams(&models.CompletionParams{IsSuccess: conv.Pointer(true)}))
 	require.NoError(d, err)
 }
 
@@ -349,7 +398,8 @@ func (d *tour) refusals() {
 	unknown := nobody().String()
 	takes := bodies()
 	for _, operation := range slices.Concat(api.Operations(), api.Additions()) {
-		requireRefusal(d.T, d.raw(otherMethod(operation), d.at(operation, unknown, unknown, unknown), nil), http.StatusMethodNotAllowed)
+		requireRefusal(d.T, d.raw(otherMethod(operation), d.at(operation, unknown, unknown, unknown), nil),
+			http.StatusMethodNotAllowed)
 		d.ledger.seen[sighting{operation.ID, http.StatusMethodNotAllowed, false}] = true
 		body := takes[operation.ID]
 		if strings.Contains(operation.Path, "_id") {
@@ -380,14 +430,18 @@ func (d *tour) refusals() {
 		{"GET", "/clusters?openshift_cluster_id=me", nil, 422},
 		{"GET", "/infra-envs?cluster_id=me", nil, 422},
 		{"GET", "/events?cluster_id=me", nil, 422},
-		{"POST", "/events", object{"name": "x", "severity": "info", "message": "m", "event_time": "2026-01-01T00:00:00Z", "cluster_id": unknown}, 404},
+		{"POST", "/events", object{"name": "x", "severity": "info", "message": "m",
+			"event_time": "2026-01-01T00:00:00Z", "cluster_id": unknown}, 404},
 		{"POST", "/infra-envs", object{"name": "env", "pull_secret": pullSecret, "cluster_id": unknown}, 404},
 		{"POST", "/clusters/" + d.fresh.String() + "/logs?logs_type=host", nil, 400},
 		{"GET", "/clusters/" + d.fresh.String() + "/logs?logs_type=controller", nil, 409},
 		{"GET", "/clusters/" + d.fresh.String() + "/downloads/files-presigned?file_name=passwd", nil, 400},
-		{"GET", "/infra-envs/" + d.freshEnv.String() + "/downloads/files?file_name=discovery.ign&ipxe_script_type=boot-order-control", nil, 400},
-		{"PATCH", "/clusters/" + d.fresh.String() + "/manifests", object{"folder": "openshift", "file_name": "gone.yaml", "updated_file_name": "b.yaml"}, 404},
-		{"POST", "/infra-envs/" + d.freshEnv.String() + "/hosts/" + d.freshHost.String() + "/actions/install", nil, 409},
+		{"GET", "/infra-envs/" + d.freshEnv.String() +
+			"/downloads/files?file_name=discovery.ign&ipxe_script_type=boot-order-control", nil, 400},
+		{"PATCH", "/clusters/" + d.fresh.String() + "/manifests", object{"folder": "openshift",
+			"file_name": "gone.yaml", "updated_file_name": "b.yaml"}, 404},
+		{"POST", "/infra-envs/" + d.freshEnv.String() + "/hosts/" + d.freshHost.String() + "/actions/install",
+			nil, 409},
 	} {
 		requireRefusal(d.T, d.raw(wrong.method, d.url+wrong.path, wrong.body), wrong.status)
 	}
@@ -410,25 +464,30 @@ func (d *tour) tooEarly() {
 	for _, action := range []string{"install", "cancel", "reset", "allow-add-hosts", "allow-add-workers"} {
 		requireRefusal(d.T, d.raw(http.MethodPost, d.url+"/clusters/"+d.fresh.String()+"/actions/"+action, nil), 409)
 	}
-	requireRefusal(d.T, d.raw(http.MethodPost, d.url+"/clusters/"+d.fresh.String()+"/actions/complete-installation", object{"is_success": true}), 409)
+	requireRefusal(d.T, d.raw(http.MethodPost, d.url+"/clusters/"+d.fresh.String()+"/actions/complete-installation",
+		object{"is_success": true}), 409)
 	for _, file := range []string{
-		"/credentials", "/downloads/credentials?file_name=kubeconfig", "/downloads/credentials-presigned?file_name=kubeconfig",
+		"/credentials", "/downloads/credentials?file_name=kubeconfig",
+		"/downloads/credentials-presigned?file_name=kubeconfig",
 		"/downloads/files?file_name=bootstrap.ign", "/downloads/files-presigned?file_name=bootstrap.ign",
 	} {
 		requireRefusal(d.T, d.raw(http.MethodGet, d.url+"/clusters/"+d.fresh.String()+file, nil), 409)
 	}
-	requireRefusal(d.T, d.raw(http.MethodGet, d.url+"/infra-env/"+d.freshEnv.String()+"/hosts/"+d.freshHost.String()+"/downloads/ignition", nil), 409)
+	requireRefusal(d.T, d.raw(http.MethodGet, d.url+"/infra-env/"+d.freshEnv.String()+"/hosts/"+d.freshHost.String()+
+		"/downloads/ignition", nil), 409)
 }
 
 // end deletes what was made.
 func (d *tour) end() {
 	ctx := d.Context()
 	deregister := func() error {
-		_, err := d.Installer.DeregisterInfraEnv(ctx, installer.NewDeregisterInfraEnvParams().WithInfraEnvID(d.freshEnv))
+		_, err := d.Installer.DeregisterInfraEnv(ctx, installer.NewDeregisterInfraEnvParams().
+			WithInfraEnvID(d.freshEnv))
 		return err
 	}
 	refused(d.T, deregister(), 409)
-	_, err := d.Installer.V2DeregisterHost(ctx, installer.NewV2DeregisterHostParams().WithInfraEnvID(d.freshEnv).WithHostID(d.freshHost))
+	_, err := d.Installer.V2DeregisterHost(ctx, installer.NewV2DeregisterHostParams().WithInfraEnvID(d.freshEnv).
+		WithHostID(d.freshHost))
 	require.NoError(d, err)
 	require.NoError(d, deregister())
 	_, err = d.Installer.V2DeregisterCluster(ctx, installer.NewV2DeregisterClusterParams().WithClusterID(d.fresh))

@@ -10,8 +10,8 @@ import (
 	"landfall/web/api"
 )
 
-// TestEveryOperationIsServed walks the list of all operations, with the slashes that clients send: none is unknown, of
-// another method, or not there yet.
+// TestEveryOperationIsServed walks the list of all operations, with the slashes that clients send:
+// none is unknown, of another method, or not there yet.
 func TestEveryOperationIsServed(t *testing.T) {
 	d := openDoor(t)
 	cluster := d.cluster()
@@ -30,7 +30,8 @@ func TestEveryOperationIsServed(t *testing.T) {
 	}
 	for _, operation := range api.Operations() {
 		if operation.Method == http.MethodDelete {
-			served(t, operation, root+strings.NewReplacer(cluster.String(), nobody().String(), env.String(), nobody().String()).Replace(fill.Replace(operation.Path)))
+			served(t, operation, root+strings.NewReplacer(cluster.String(), nobody().String(), env.String(),
+				nobody().String()).Replace(fill.Replace(operation.Path)))
 		}
 	}
 }
@@ -39,7 +40,8 @@ func served(t *testing.T, operation api.Operation, url string) {
 	t.Helper()
 	for _, form := range []string{url, url + "/", strings.Replace(url, "/v2/", "/v2//", 1)} {
 		answer := ask(t, operation.Method, form, nil)
-		require.NotContains(t, []int{http.StatusMethodNotAllowed, http.StatusNotImplemented}, answer.status, "%s %s: %s", operation.ID, form, answer.body)
+		require.NotContains(t, []int{http.StatusMethodNotAllowed, http.StatusNotImplemented}, answer.status,
+			"%s %s: %s", operation.ID, form, answer.body)
 		require.Less(t, answer.status, http.StatusInternalServerError, "%s %s: %s", operation.ID, form, answer.body)
 		if answer.status == http.StatusNotFound {
 			require.NotEqual(t, "Not Found", answer.reason(t), "%s %s has a route", operation.ID, form)

@@ -1,7 +1,8 @@
-// Package appliance is one running appliance: its configuration, what it is made of, its start and its stop.
+// Package appliance is one running appliance: its configuration, what it is made of, its start and
+// its stop.
 //
-// New opens everything that can be refused (the data directory, the mirror's files, the address) so that a start that
-// can't succeed says so at once; Run serves until its context ends.
+// New opens everything that can be refused (the data directory, the mirror's files, the address) so
+// that a start that can't succeed says so at once; Run serves until its context ends.
 package appliance
 
 import (
@@ -37,9 +38,11 @@ import (
 )
 
 const (
-	// tidyEvery is how often the change log is cut; whoever follows the feed can go back that far at least.
+	// tidyEvery is how often the change log is cut; whoever follows the feed can go back that far
+	// at least.
 	tidyEvery = 15 * time.Minute
-	// collectEvery is how often files that nothing refers to any more are looked for, in turns of tidyEvery.
+	// collectEvery is how often files that nothing refers to any more are looked for, in turns of
+	// tidyEvery.
 	collectEvery = 24
 )
 
@@ -74,8 +77,8 @@ type Appliance struct {
 	spokes     *spokes
 }
 
-// New opens an appliance as the configuration says. Its errors are sentences about what stands in the way; nothing stays
-// open then.
+// New opens an appliance as the configuration says. Its errors are sentences about what stands in
+// the way; nothing stays open then.
 func New(ctx context.Context, config Config, logger *slog.Logger, version string) (_ *Appliance, err error) {
 	recent := new(recentLog)
 	logger = recent.logger(logger)
@@ -109,7 +112,8 @@ func New(ctx context.Context, config Config, logger *slog.Logger, version string
 		Logger: logger, Clock: clockwork.NewRealClock(),
 		History:   engine.History(int64(config.Limits.JournalObjectBytes), int64(config.Limits.JournalBytes)),
 		Versioned: kube.Bucket,
-		Floor:     uint64(time.Now().UnixMicro()), // above all that this file had before it was last put back from a copy
+		// above all that this file had before it was last put back from a copy
+		Floor: uint64(time.Now().UnixMicro()),
 	}); err != nil {
 		return nil, err
 	}
@@ -144,11 +148,16 @@ func New(ctx context.Context, config Config, logger *slog.Logger, version string
 		return nil, err
 	}
 	if a.engine, err = engine.New(engine.Options{
-		Projector: projector, Follows: a.spokes.follows, BeforeInstall: a.beforeInstall, WithoutAMS: !config.AMS.Enabled,
-		DB: a.db, AccessAt: a.mirror.access, MirrorProver: a.prover, Logger: logger, URL: a.urls[0], BaseImages: baseImages{a},
-		Images:      engine.Images{Agent: config.Images.Agent, Installer: config.Images.Installer, Controller: config.Images.Controller},
-		ReleaseList: releaseList(config.ReleaseImages), NTPSources: config.NTPSources, Timeouts: timeouts(config.Timeouts),
-		EventLimits:  engine.EventLimits{Each: int64(config.Limits.EventObjectBytes), All: int64(config.Limits.EventBytes)},
+		Projector: projector, Follows: a.spokes.follows, BeforeInstall: a.beforeInstall,
+		WithoutAMS: !config.AMS.Enabled,
+		DB:         a.db, AccessAt: a.mirror.access, MirrorProver: a.prover, Logger: logger, URL: a.urls[0],
+		BaseImages: baseImages{a},
+		Images: engine.Images{Agent: config.Images.Agent, Installer: config.Images.Installer,
+			Controller: config.Images.Controller},
+		ReleaseList: releaseList(config.ReleaseImages), NTPSources: config.NTPSources,
+		Timeouts: timeouts(config.Timeouts),
+		EventLimits: engine.EventLimits{Each: int64(config.Limits.EventObjectBytes),
+			All: int64(config.Limits.EventBytes)},
 		Requirements: minimums, DisabledValidations: disabled, Capable: a.gates(), Secrets: sealed,
 	}); err != nil {
 		return nil, err
@@ -184,7 +193,8 @@ func New(ctx context.Context, config Config, logger *slog.Logger, version string
 
 func (a *Appliance) newServer() error {
 	a.server = web.New(web.Options{
-		Logger: a.log, BodyLimit: int64(a.config.Limits.RequestBodyBytes), Quiet: quiet, ShutdownTimeout: a.config.Timeouts.Shutdown,
+		Logger: a.log, BodyLimit: int64(a.config.Limits.RequestBodyBytes), Quiet: quiet,
+		ShutdownTimeout: a.config.Timeouts.Shutdown,
 		RouteBodyLimits: map[string]int64{
 			api.LogsRoute:            int64(a.config.Limits.LogUploadBytes),
 			console.UploadRoute:      int64(a.config.Limits.OSImageBytes),
@@ -208,8 +218,10 @@ func (a *Appliance) newServer() error {
 		a.downloads.Register(a.boot.server.Router())
 	}
 	if err := console.Register(a.server.Router(), console.Options{
-		UI: assets.UI(), Feed: a.db, OSImages: a.images.Library, ClusterOf: a.engine.ClusterOf, Appliance: view{a, a.discovery}, Images: view{a, a.discovery},
-		Mirror: a.mirror, MirrorProofs: a.prover, Operators: operatorView{a.engine}, Doctor: view{a, a.discovery}, AMS: a.ams, AMSOff: !a.config.AMS.Enabled, Local: a.ams.site, Draining: a.server.Draining(), Logger: a.log,
+		UI: assets.UI(), Feed: a.db, OSImages: a.images.Library, ClusterOf: a.engine.ClusterOf,
+		Appliance: view{a, a.discovery}, Images: view{a, a.discovery},
+		Mirror: a.mirror, MirrorProofs: a.prover, Operators: operatorView{a.engine}, Doctor: view{a, a.discovery},
+		AMS: a.ams, AMSOff: !a.config.AMS.Enabled, Local: a.ams.site, Draining: a.server.Draining(), Logger: a.log,
 		ABIFolders: a.folders, Rehearsals: a.plays, StaticNetworks: a.engine,
 		BMCs: bmcView{a.bmcs, a.engine}, Journals: blackBox{a.db, a.siteKey, a.recent, a.version},
 	}); err != nil {
@@ -234,7 +246,8 @@ func (a *Appliance) LocalURL() string {
 	return (&url.URL{Scheme: "http", Host: net.JoinHostPort(host, port)}).String()
 }
 
-// Run serves until the context ends, then lets running requests end within the configured time and closes everything.
+// Run serves until the context ends, then lets running requests end within the configured time and
+// closes everything.
 func (a *Appliance) Run(ctx context.Context) error {
 	runCtx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -279,7 +292,8 @@ func (a *Appliance) Run(ctx context.Context) error {
 	return errors.Join(errors.Join(errs...), a.Close())
 }
 
-// tidy removes what nobody needs any more: the change log before the last turn, and files that nothing refers to.
+// tidy removes what nobody needs any more: the change log before the last turn, and files that
+// nothing refers to.
 func (a *Appliance) tidy(ctx context.Context) error {
 	ticker := time.NewTicker(tidyEvery)
 	defer ticker.Stop()
@@ -341,7 +355,8 @@ func (a *Appliance) Close() error {
 	return errors.Join(errs...)
 }
 
-// quiet tells the routes that machines ask so often that a line for each request would bury the others.
+// quiet tells the routes that machines ask so often that a line for each request would bury the
+// others.
 func quiet(method, route string) bool {
 	return api.Quiet(method, route) || image.Quiet(method, route) || kube.Quiet(method, route)
 }
@@ -350,7 +365,8 @@ func releaseList(images []ReleaseImage) []engine.ReleaseImage {
 	var list []engine.ReleaseImage
 	for _, image := range images {
 		list = append(list, engine.ReleaseImage{
-			OpenshiftVersion: image.OpenshiftVersion, CPUArchitecture: apiArchitecture(image.CPUArchitecture), URL: image.URL,
+			OpenshiftVersion: image.OpenshiftVersion, CPUArchitecture: apiArchitecture(image.CPUArchitecture),
+			URL:     image.URL,
 			Default: image.Default, SupportLevel: image.SupportLevel,
 		})
 	}
@@ -377,13 +393,16 @@ func timeouts(t Timeouts) engine.Timeouts {
 	return engine.Timeouts{
 		HostDisconnected: t.HostDisconnected, HostPreparing: t.HostPreparing, ClusterPreparing: t.ClusterPreparing,
 		Installation: t.Installation, Finalizing: t.Finalizing, UserAction: t.UserAction, Stages: t.Stages.ByName(),
-		HostStarting: t.HostStarting, SingleNodeReboot: t.SingleNodeReboot, Resetting: t.Resetting, Reclaiming: t.Reclaiming,
-		HostLogs: t.HostLogs, HostLogsPending: t.HostLogsPending, ClusterLogs: t.ClusterLogs, ClusterLogsPending: t.ClusterLogsPending,
-		FinalizingStages: t.FinalizingStages.ByName(), WarnOnly: t.ExpiredStages == "warn",
+		HostStarting: t.HostStarting, SingleNodeReboot: t.SingleNodeReboot, Resetting: t.Resetting,
+		Reclaiming: t.Reclaiming,
+		HostLogs:   t.HostLogs, HostLogsPending: t.HostLogsPending, ClusterLogs: t.ClusterLogs,
+		ClusterLogsPending: t.ClusterLogsPending,
+		FinalizingStages:   t.FinalizingStages.ByName(), WarnOnly: t.ExpiredStages == "warn",
 	}
 }
 
-// requirements reads the site's own minimums of hosts and which of their checks it has switched off.
+// requirements reads the site's own minimums of hosts and which of their checks it has switched
+// off.
 func requirements(v Validations) (func(version string) validation.Requirements, []validation.ID, error) {
 	var disabled []validation.ID
 	for _, id := range v.DisabledHosts {

@@ -16,8 +16,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Each wrong input is sent to a running appliance over HTTP and must be answered with one sentence that a person can act
-// on, leave nothing behind, and leave the appliance as able as before. docs/testing.md lists them all.
+// Each wrong input is sent to a running appliance over HTTP and must be answered with one sentence
+// that a person can act on, leave nothing behind, and leave the appliance as able as before.
+// docs/testing.md lists them all.
 
 // answer is what the appliance answered to a request.
 type answer struct {
@@ -71,14 +72,16 @@ func askBy(t *testing.T, client *http.Client, method, url string, body any) answ
 	return answer{response.StatusCode, answered}
 }
 
-// requireRefusal checks that an answer is an error of the status, in one sentence that says all of the texts.
+// requireRefusal checks that an answer is an error of the status, in one sentence that says all of
+// the texts.
 func requireRefusal(t *testing.T, got answer, status int, says ...string) {
 	t.Helper()
 	require.Equal(t, status, got.status, "%s", got.body)
 	requireSentence(t, got.reason(t), says...)
 }
 
-// requireSentence checks that a text says all of what it must, on one line, and shows nothing of the program's inside.
+// requireSentence checks that a text says all of what it must, on one line, and shows nothing of
+// the program's inside.
 func requireSentence(t *testing.T, text string, says ...string) {
 	t.Helper()
 	t.Log(text)
@@ -86,7 +89,8 @@ func requireSentence(t *testing.T, text string, says ...string) {
 		require.Contains(t, text, said)
 	}
 	require.NotContains(t, text, "\n", "one line")
-	for _, inside := range []string{"*errors.", "models.", "json:", "Go value", "interface {}", "%!", "<nil>", "goroutine", "hunter2"} {
+	for _, inside := range []string{"*errors.", "models.", "json:", "Go value", "interface {}", "%!", "<nil>",
+		"goroutine", "hunter2"} {
 		require.NotContains(t, text, inside)
 	}
 }
@@ -139,33 +143,52 @@ func TestAClusterThatIsDescribedWronglyIsRefusedAndLeavesNothing(t *testing.T) {
 		status  int
 		says    []string
 	}{
-		"a name with an underscore":      {object{"name": "my_cluster"}, 400, []string{`The cluster name "my_cluster" has the character '_'`, "use only lower-case letters, digits and hyphens"}},
-		"a name in upper case":           {object{"name": "East"}, 400, []string{`"East" has the character 'E'`}},
-		"a name with a dot":              {object{"name": "a.b"}, 400, []string{`"a.b" has the character '.'`}},
-		"a name that ends in a hyphen":   {object{"name": "east-"}, 400, []string{"begins or ends with a hyphen", "use a letter or digit there"}},
-		"a name that is too long":        {object{"name": strings.Repeat("a", 55)}, 422, []string{"name", "54"}},
-		"no name":                        {object{"name": nil}, 422, []string{"name", "required"}},
-		"an empty name":                  {object{"name": ""}, 422, []string{"name"}},
-		"a domain with a space":          {object{"base_dns_domain": "my site.test"}, 400, []string{`The base domain "my site.test" cannot be used`, `"my site"`}},
-		"a domain with an empty part":    {object{"base_dns_domain": "site..test"}, 400, []string{"is empty, remove the extra dot"}},
-		"a domain that is an address":    {object{"base_dns_domain": "192.168.1.1"}, 400, []string{"looks like an IP address"}},
-		"a pull secret that is no JSON":  {object{"pull_secret": "hunter2"}, 400, []string{"The pull secret is no JSON", `{"auths":{"registry":{"auth":"…"}}}`}},
-		"a pull secret without auths":    {object{"pull_secret": `{"registry":"hunter2"}`}, 400, []string{`The pull secret has no "auths"`}},
-		"a pull secret with a bad entry": {object{"pull_secret": `{"auths":{"mirror.site.test":{"auth":"hunter2"}}}`}, 400, []string{`"mirror.site.test"`, "base64 of user:password"}},
-		"no pull secret":                 {object{"pull_secret": nil}, 422, []string{"pull_secret", "required"}},
-		"overlapping cluster and service networks": {object{"cluster_networks": []object{{"cidr": "10.128.0.0/14", "host_prefix": 23}}, "service_networks": network("10.130.0.0/16")}, 400,
-			[]string{"The service network 10.130.0.0/16 overlaps with the cluster network 10.128.0.0/14", "choose another for one of them"}},
-		"a machine network in the service network": {object{"machine_networks": network("172.30.4.0/24")}, 400, []string{"machine network 172.30.4.0/24 overlaps with the service network 172.30.0.0/16"}},
-		"a network that is none":                   {object{"machine_networks": network("192.168.1.0")}, 422, []string{`machine_networks.0.cidr is "192.168.1.0"`, "CIDR notation, such as"}},
-		"a network with host bits":                 {object{"machine_networks": network("192.168.1.7/24")}, 400, []string{"192.168.1.7/24", "the network is 192.168.1.0/24"}},
-		"a VIP that is no address":                 {object{"api_vips": []object{{"ip": "api.site.test"}}}, 422, []string{`api_vips.0.ip is "api.site.test"`, "not an IP address"}},
-		"a version that is not configured":         {object{"openshift_version": "3.11"}, 400, []string{`no release image for OpenShift "3.11" on x86_64`, "the configuration has " + s.release.Version}},
-		"an architecture that is not configured":   {object{"cpu_architecture": "s390x"}, 400, []string{"on s390x"}},
-		"a proxy that is no URL":                   {object{"http_proxy": "me:hunter2@proxy:3128"}, 400, []string{`The proxy "…@proxy:3128" is not a URL, such as`}},
-		"six control-plane nodes":                  {object{"control_plane_count": 6}, 400, []string{"has 2 to 5 control-plane nodes, not 6"}},
+		"a name with an underscore": {object{"name": "my_cluster"}, 400,
+			[]string{`The cluster name "my_cluster" has the character '_'`,
+				"use only lower-case letters, digits and hyphens"}},
+		"a name in upper case": {object{"name": "East"}, 400, []string{`"East" has the character 'E'`}},
+		"a name with a dot":    {object{"name": "a.b"}, 400, []string{`"a.b" has the character '.'`}},
+		"a name that ends in a hyphen": {object{"name": "east-"}, 400, []string{"begins or ends with a hyphen",
+			"use a letter or digit there"}},
+		"a name that is too long": {object{"name": strings.Repeat("a", 55)}, 422, []string{"name", "54"}},
+		"no name":                 {object{"name": nil}, 422, []string{"name", "required"}},
+		"an empty name":           {object{"name": ""}, 422, []string{"name"}},
+		"a domain with a space": {object{"base_dns_domain": "my site.test"}, 400,
+			[]string{`The base domain "my site.test" cannot be used`, `"my site"`}},
+		"a domain with an empty part": {object{"base_dns_domain": "site..test"}, 400,
+			[]string{"is empty, remove the extra dot"}},
+		"a domain that is an address": {object{"base_dns_domain": "192.168.1.1"}, 400,
+			[]string{"looks like an IP address"}},
+		"a pull secret that is no JSON": {object{"pull_secret": "hunter2"}, 400,
+			[]string{"The pull secret is no JSON", `{"auths":{"registry":{"auth":"…"}}}`}},
+		"a pull secret without auths": {object{"pull_secret": `{"registry":"hunter2"}`},
+			400, []string{`The pull secret has no "auths"`}},
+		"a pull secret with a bad entry": {object{"pull_secret": `{"auths":{"mirror.site.test":{"auth":"hunter2"}}}`},
+			400, []string{`"mirror.site.test"`, "base64 of user:password"}},
+		"no pull secret": {object{"pull_secret": nil}, 422, []string{"pull_secret", "required"}},
+		"overlapping cluster and service networks": {object{"cluster_networks": []object{{"cidr": "10.128.0.0/14",
+			"host_prefix": 23}}, "service_networks": network("10.130.0.0/16")}, 400,
+			[]string{"The service network 10.130.0.0/16 overlaps with the cluster network 10.128.0.0/14",
+				"choose another for one of them"}},
+		"a machine network in the service network": {object{"machine_networks": network("172.30.4.0/24")}, 400,
+			[]string{"machine network 172.30.4.0/24 overlaps with the service network 172.30.0.0/16"}},
+		"a network that is none": {object{"machine_networks": network("192.168.1.0")}, 422,
+			[]string{`machine_networks.0.cidr is "192.168.1.0"`, "CIDR notation, such as"}},
+		"a network with host bits": {object{"machine_networks": network("192.168.1.7/24")}, 400,
+			[]string{"192.168.1.7/24", "the network is 192.168.1.0/24"}},
+		"a VIP that is no address": {object{"api_vips": []object{{"ip": "api.site.test"}}}, 422,
+			[]string{`api_vips.0.ip is "api.site.test"`, "not an IP address"}},
+		"a version that is not configured": {object{"openshift_version": "3.11"}, 400,
+			[]string{`no release image for OpenShift "3.11" on x86_64`, "the configuration has " + s.release.Version}},
+		"an architecture that is not configured": {object{"cpu_architecture": "s390x"}, 400, []string{"on s390x"}},
+		"a proxy that is no URL": {object{"http_proxy": "me:hunter2@proxy:3128"},
+			400, []string{`The proxy "…@proxy:3128" is not a URL, such as`}},
+		"six control-plane nodes": {object{"control_plane_count": 6}, 400,
+			[]string{"has 2 to 5 control-plane nodes, not 6"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			requireRefusal(t, ask(t, http.MethodPost, clusters, s.newCluster("east").with(wrong.changes)), wrong.status, wrong.says...)
+			requireRefusal(t, ask(t, http.MethodPost, clusters, s.newCluster("east").with(wrong.changes)), wrong.status,
+				wrong.says...)
 		})
 	}
 	requireNothing(t, clusters)
@@ -177,10 +200,12 @@ func TestAClusterThatIsDescribedWronglyIsRefusedAndLeavesNothing(t *testing.T) {
 		status  int
 		says    []string
 	}{
-		"a name":             {object{"name": "west!"}, 400, []string{`"west!" has the character '!'`}},
-		"a pull secret":      {object{"pull_secret": "hunter2"}, 400, []string{"The pull secret is no JSON"}},
-		"networks":           {object{"name": "west", "machine_networks": network("10.128.7.0/24")}, 400, []string{"overlaps with the cluster network 10.128.0.0/14"}},
-		"the older networks": {object{"name": "west", "machine_network_cidr": "10.128.7.0/24"}, 400, []string{"overlaps with the cluster network 10.128.0.0/14"}},
+		"a name":        {object{"name": "west!"}, 400, []string{`"west!" has the character '!'`}},
+		"a pull secret": {object{"pull_secret": "hunter2"}, 400, []string{"The pull secret is no JSON"}},
+		"networks": {object{"name": "west", "machine_networks": network("10.128.7.0/24")},
+			400, []string{"overlaps with the cluster network 10.128.0.0/14"}},
+		"the older networks": {object{"name": "west", "machine_network_cidr": "10.128.7.0/24"}, 400,
+			[]string{"overlaps with the cluster network 10.128.0.0/14"}},
 	} {
 		t.Run("changing "+name, func(t *testing.T) {
 			requireRefusal(t, ask(t, http.MethodPatch, clusters+"/"+id, wrong.changes), wrong.status, wrong.says...)
@@ -201,19 +226,25 @@ func TestAnInfraEnvThatIsDescribedWronglyIsRefusedAndLeavesNothing(t *testing.T)
 		status  int
 		says    []string
 	}{
-		"a pull secret that is no JSON": {object{"pull_secret": "hunter2"}, 400, []string{"The pull secret is no JSON"}},
-		"an empty name":                 {object{"name": " "}, 400, []string{"An infra-env needs a name"}},
-		"no such cluster":               {object{"cluster_id": "3a930088-e49c-4584-b7d1-54d2f0d8a9c3"}, 404, []string{"There is no cluster 3a930088-e49c-4584-b7d1-54d2f0d8a9c3."}},
-		"a version without a release":   {object{"openshift_version": "3.11"}, 400, []string{`OpenShift "3.11"`, "the configuration has"}},
+		"a pull secret that is no JSON": {object{"pull_secret": "hunter2"}, 400,
+			[]string{"The pull secret is no JSON"}},
+		"an empty name": {object{"name": " "}, 400, []string{"An infra-env needs a name"}},
+		"no such cluster": {object{"cluster_id": "3a930088-e49c-4584-b7d1-54d2f0d8a9c3"},
+			404, []string{"There is no cluster 3a930088-e49c-4584-b7d1-54d2f0d8a9c3."}},
+		"a version without a release": {object{"openshift_version": "3.11"}, 400,
+			[]string{`OpenShift "3.11"`, "the configuration has"}},
 		"overrides that are no JSON":    {object{"ignition_config_override": "{hunter2"}, 400, []string{"JSON"}},
 		"a trust bundle that is no PEM": {object{"additional_trust_bundle": "hunter2"}, 400, []string{"PEM"}},
 		"a time server that is no name": {object{"additional_ntp_sources": "not a name"}, 400, []string{"not a name"}},
-		"a proxy that is no URL":        {object{"proxy": object{"http_proxy": "proxy.site.test"}}, 400, []string{`The proxy "proxy.site.test" is not a URL, such as`}},
-		"a network description that is no YAML": {object{"static_network_config": []object{{"network_yaml": "interfaces: [", "mac_interface_map": []object{
-			{"mac_address": "02:00:00:00:00:01", "logical_nic_name": "eth0"}}}}}, 400, []string{"YAML"}},
+		"a proxy that is no URL": {object{"proxy": object{"http_proxy": "proxy.site.test"}},
+			400, []string{`The proxy "proxy.site.test" is not a URL, such as`}},
+		"a network description that is no YAML": {object{"static_network_config": []object{
+			{"network_yaml": "interfaces: [", "mac_interface_map": []object{
+				{"mac_address": "02:00:00:00:00:01", "logical_nic_name": "eth0"}}}}}, 400, []string{"YAML"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			requireRefusal(t, ask(t, http.MethodPost, infraEnvs, s.newInfraEnv("east").with(wrong.changes)), wrong.status, wrong.says...)
+			requireRefusal(t, ask(t, http.MethodPost, infraEnvs, s.newInfraEnv("east").with(wrong.changes)),
+				wrong.status, wrong.says...)
 		})
 	}
 	requireNothing(t, infraEnvs)
@@ -229,14 +260,19 @@ func TestABodyThatCanNotBeTakenIsRefused(t *testing.T) {
 		status int
 		says   []string
 	}{
-		"no body":              {nil, 400, []string{"the request has no body", "takes a JSON object"}},
-		"no JSON":              {"name: east\n", 400, []string{"the request body is not JSON", "line 1, column 2"}},
-		"JSON that is cut off": {`{"name": "east",`, 400, []string{"the request body is not JSON", "ends in the middle"}},
-		"two values":           {`{} {}`, 400, []string{"goes on after its JSON value ends", "send one value only"}},
-		"another type":         {`{"name": 7}`, 400, []string{"name is a JSON number, but the API takes a string there"}},
-		"a list":               {`[]`, 400, []string{"the request body is a JSON array, but the API takes an object there"}},
-		"an unknown field":     {s.newCluster("east").with(object{"colour": "red"}), 400, []string{`the field "colour"`, "leave it out or correct its name"}},
-		"50 MB":                {bytes.NewReader(make([]byte, megabytes)), 413, []string{"larger than the 4194304 bytes", "raise the limit under limits in the configuration"}},
+		"no body": {nil, 400, []string{"the request has no body", "takes a JSON object"}},
+		"no JSON": {"name: east\n", 400, []string{"the request body is not JSON", "line 1, column 2"}},
+		"JSON that is cut off": {`{"name": "east",`, 400, []string{"the request body is not JSON",
+			"ends in the middle"}},
+		"two values": {`{} {}`, 400, []string{"goes on after its JSON value ends", "send one value only"}},
+		"another type": {`{"name": 7}`, 400,
+			[]string{"name is a JSON number, but the API takes a string there"}},
+		"a list": {`[]`, 400,
+			[]string{"the request body is a JSON array, but the API takes an object there"}},
+		"an unknown field": {s.newCluster("east").with(object{"colour": "red"}), 400,
+			[]string{`the field "colour"`, "leave it out or correct its name"}},
+		"50 MB": {bytes.NewReader(make([]byte, megabytes)), 413,
+			[]string{"larger than the 4194304 bytes", "raise the limit under limits in the configuration"}},
 		"50 MB of no said length": {struct{ io.Reader }{bytes.NewReader(bytes.Repeat([]byte(" "), megabytes))}, 413,
 			[]string{"larger than the 4194304 bytes", "raise the limit under limits in the configuration"}},
 	} {
@@ -251,10 +287,12 @@ func TestABodyThatCanNotBeTakenIsRefused(t *testing.T) {
 func TestAHostThatRegistersTwiceIsOneHost(t *testing.T) {
 	s := newSite(t)
 	address, _ := s.start(t)
-	first, second := create(t, address+apiPath+"/infra-envs", s.newInfraEnv("first")), create(t, address+apiPath+"/infra-envs", s.newInfraEnv("second"))
+	first, second := create(t, address+apiPath+"/infra-envs", s.newInfraEnv("first")),
+		create(t, address+apiPath+"/infra-envs", s.newInfraEnv("second"))
 	id := uuid.NewString()
 	register := func(infraEnv string) answer {
-		return ask(t, http.MethodPost, address+apiPath+"/infra-envs/"+infraEnv+"/hosts", object{"host_id": id, "discovery_agent_version": "quay.io/agent:1"})
+		return ask(t, http.MethodPost, address+apiPath+"/infra-envs/"+infraEnv+"/hosts",
+			object{"host_id": id, "discovery_agent_version": "quay.io/agent:1"})
 	}
 	hosts := func(infraEnv string) []models.Host {
 		var list []models.Host
@@ -289,7 +327,8 @@ func TestAHostThatRegistersTwiceIsOneHost(t *testing.T) {
 	require.Empty(t, hosts(first), "a machine is in one place")
 	require.Len(t, hosts(second), 1)
 
-	requireRefusal(t, ask(t, http.MethodPost, fmt.Sprintf("%s%s/infra-envs/%s/hosts", address, apiPath, first), object{"host_id": "no-uuid"}), http.StatusUnprocessableEntity, "host_id", "uuid")
+	requireRefusal(t, ask(t, http.MethodPost, fmt.Sprintf("%s%s/infra-envs/%s/hosts", address, apiPath, first),
+		object{"host_id": "no-uuid"}), http.StatusUnprocessableEntity, "host_id", "uuid")
 	requireRefusal(t, register(uuid.NewString()), http.StatusNotFound, "There is no infra-env")
 }
 
@@ -307,7 +346,8 @@ func TestAHostNameThatIsNoneIsRefused(t *testing.T) {
 		"localhost":             "give the host a name of its own",
 		strings.Repeat("a", 64): "use at most 63",
 	} {
-		requireRefusal(t, ask(t, http.MethodPatch, hosts+"/"+id, object{"host_name": name}), http.StatusBadRequest, says)
+		requireRefusal(t, ask(t, http.MethodPatch, hosts+"/"+id, object{"host_name": name}), http.StatusBadRequest,
+			says)
 	}
 	var host models.Host
 	ask(t, http.MethodGet, hosts+"/"+id, nil).read(t, http.StatusOK, &host)

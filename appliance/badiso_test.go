@@ -43,12 +43,16 @@ func TestALiveISOThatCanNotBeUsedIsNamedWhenAnImageIsDownloadedAndTheRightOneHel
 		content []byte
 		says    []string
 	}{
-		"no ISO":               {bytes.Repeat([]byte("qcow2"), 20_000), []string{"not an ISO 9660 image", "give the path of a CoreOS live ISO"}},
+		"no ISO": {bytes.Repeat([]byte("qcow2"), 20_000), []string{"not an ISO 9660 image",
+			"give the path of a CoreOS live ISO"}},
 		"empty":                {nil, []string{"not an ISO 9660 image", "give the path of a CoreOS live ISO"}},
 		"truncated":            {good[:len(good)-100_000], []string{"the copy is incomplete, download it again"}},
 		"another architecture": {made(skeleton.ISO{Architecture: "aarch64"}), []string{"is for aarch64", "x86_64"}},
-		"no embed area":        {made(skeleton.ISO{Replace: map[string][]byte{"coreos/igninfo.json": nil, "images/ignition.img": nil}}), []string{"no Ignition embed area", "use the live ISO of a CoreOS release"}},
-		"a wrong embed area":   {made(skeleton.ISO{Replace: map[string][]byte{"coreos/igninfo.json": []byte(`{"file":"images/nowhere.img"}`)}}), []string{`there is no file "images/nowhere.img"`}},
+		"no embed area": {made(skeleton.ISO{Replace: map[string][]byte{"coreos/igninfo.json": nil,
+			"images/ignition.img": nil}}), []string{"no Ignition embed area", "use the live ISO of a CoreOS release"}},
+		"a wrong embed area": {made(skeleton.ISO{Replace: map[string][]byte{
+			"coreos/igninfo.json": []byte(`{"file":"images/nowhere.img"}`)}}),
+			[]string{`there is no file "images/nowhere.img"`}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newSite(t)
@@ -60,7 +64,8 @@ func TestALiveISOThatCanNotBeUsedIsNamedWhenAnImageIsDownloadedAndTheRightOneHel
 			got := ask(t, http.MethodGet, image, nil)
 			require.Contains(t, got.reason(t), s.config.OSImages[0].Path)
 			requireRefusal(t, got, http.StatusServiceUnavailable, wrong.says...)
-			requireRefusal(t, ask(t, http.MethodGet, image+".sha256", nil), http.StatusServiceUnavailable, wrong.says...)
+			requireRefusal(t, ask(t, http.MethodGet, image+".sha256", nil), http.StatusServiceUnavailable,
+				wrong.says...)
 
 			var said struct {
 				OSImages []struct{ State, Message string } `json:"os_images"`
@@ -82,12 +87,14 @@ func TestALiveISOThatIsMissingOrOverwrittenIsSaidAndPutBackWithoutARestart(t *te
 	require.NoError(t, os.Remove(path))
 	address, _ := s.start(t)
 	image := s.imageOf(t, address)
-	requireRefusal(t, ask(t, http.MethodGet, image, nil), http.StatusServiceUnavailable, path, "no such file", "check the path and its permissions")
+	requireRefusal(t, ask(t, http.MethodGet, image, nil), http.StatusServiceUnavailable, path, "no such file",
+		"check the path and its permissions")
 
 	s.replaceISO(t, good)
 	requireDiscoveryISO(t, image)
 
-	require.NoError(t, os.WriteFile(path, good[:len(good)/2], 0o600)) // a copy that is still going on, over the file in use
+	// a copy that is still going on, over the file in use
+	require.NoError(t, os.WriteFile(path, good[:len(good)/2], 0o600))
 	requireRefusal(t, ask(t, http.MethodGet, image, nil), http.StatusServiceUnavailable, path, "the copy is incomplete")
 	_, listed := fetch(t, address+consolePath+"/os-images", "page", "")
 	require.Contains(t, string(listed), `"state":"bad"`)
@@ -101,8 +108,10 @@ func TestAVersionWithoutALiveISOIsSaidWithThoseThereAre(t *testing.T) {
 	address, _ := s.start(t)
 	image := s.imageOf(t, address)
 	requireRefusal(t, ask(t, http.MethodGet, image, nil), http.StatusServiceUnavailable,
-		"there is no OS image for OpenShift "+s.release.Version+" on x86_64", "there are 4.19 (x86_64)", "import the live ISO of that release", "os_images")
-	requireRefusal(t, ask(t, http.MethodGet, strings.Replace(image, "/byid/", "/byid/3a930088", 1), nil), http.StatusNotFound, "There is no infra-env")
+		"there is no OS image for OpenShift "+s.release.Version+" on x86_64", "there are 4.19 (x86_64)",
+		"import the live ISO of that release", "os_images")
+	requireRefusal(t, ask(t, http.MethodGet, strings.Replace(image, "/byid/", "/byid/3a930088", 1), nil),
+		http.StatusNotFound, "There is no infra-env")
 }
 
 func TestALiveISOOfAServerThatIsDownIsSaidToBeOnItsWay(t *testing.T) {
@@ -114,7 +123,8 @@ func TestALiveISOOfAServerThatIsDownIsSaidToBeOnItsWay(t *testing.T) {
 	eventually(t, "the download fails", func() bool {
 		return strings.Contains(ask(t, http.MethodGet, image, nil).reason(t), "connection refused")
 	})
-	requireRefusal(t, ask(t, http.MethodGet, image, nil), http.StatusServiceUnavailable, gone, "connection refused", "try again later")
+	requireRefusal(t, ask(t, http.MethodGet, image, nil), http.StatusServiceUnavailable, gone, "connection refused",
+		"try again later")
 }
 
 func TestABaseISOOfEveryArchitectureIsTakenForItself(t *testing.T) {
@@ -129,6 +139,7 @@ func TestABaseISOOfEveryArchitectureIsTakenForItself(t *testing.T) {
 	var created struct {
 		URL string `json:"download_url"`
 	}
-	ask(t, http.MethodPost, address+apiPath+"/infra-envs", s.newInfraEnv("arm").with(object{"cpu_architecture": "arm64"})).read(t, http.StatusCreated, &created)
+	ask(t, http.MethodPost, address+apiPath+"/infra-envs",
+		s.newInfraEnv("arm").with(object{"cpu_architecture": "arm64"})).read(t, http.StatusCreated, &created)
 	requireDiscoveryISO(t, created.URL)
 }

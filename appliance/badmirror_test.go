@@ -32,8 +32,8 @@ import (
 	"landfall/appliance/simulate"
 )
 
-// gate stands before a site's registry at an address of its own: it can be shut, speak TLS, or answer in the registry's
-// place.
+// gate stands before a site's registry at an address of its own: it can be shut, speak TLS, or
+// answer in the registry's place.
 type gate struct {
 	address  string
 	registry http.Handler
@@ -50,7 +50,8 @@ func newGatedSite(t *testing.T) (*site, *gate) {
 	rules, err := os.ReadFile(s.config.Mirror.IDMSFiles[0])
 	require.NoError(t, err)
 	registry := regexp.MustCompile(`127\.0\.0\.1:\d+`).FindString(string(rules))
-	g := &gate{address: freeAddress(t), registry: httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: registry})}
+	g := &gate{address: freeAddress(t), registry: httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http",
+		Host: registry})}
 	gated := strings.ReplaceAll(string(rules), registry, g.address)
 	require.NoError(t, os.WriteFile(s.config.Mirror.IDMSFiles[0], []byte(gated), 0o600))
 	t.Cleanup(func() { g.shut(t) })
@@ -129,16 +130,19 @@ func secretFor(registry, credentials string) string {
 	return fmt.Sprintf(`{"auths":{%q:{"auth":%q}}}`, registry, base64.StdEncoding.EncodeToString([]byte(credentials)))
 }
 
-// authority makes a certificate for this machine and the certificate (PEM) of the authority that signed it.
+// authority makes a certificate for this machine and the certificate (PEM) of the authority that
+// signed it.
 func authority(t *testing.T, until time.Time) (*tls.Config, []byte) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	require.NoError(t, err)
-	root := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "Site Root"}, NotBefore: time.Now().Add(-48 * time.Hour),
-		NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign}
+	root := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "Site Root"},
+		NotBefore: time.Now().Add(-48 * time.Hour),
+		NotAfter:  time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign}
 	rootDER, err := x509.CreateCertificate(rand.Reader, root, root, key.Public(), key)
 	require.NoError(t, err)
-	leaf := &x509.Certificate{SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: "mirror"}, NotBefore: root.NotBefore, NotAfter: until,
+	leaf := &x509.Certificate{SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: "mirror"},
+		NotBefore: root.NotBefore, NotAfter: until,
 		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}}
 	leafDER, err := x509.CreateCertificate(rand.Reader, leaf, root, key.Public(), key)
 	require.NoError(t, err)
@@ -160,8 +164,10 @@ func badMirrors() map[string]badMirror {
 		return func(_ *testing.T, _ *site, g *gate) { g.answer(instead) }
 	}
 	return map[string]badMirror{
-		"down":             {spoil: shut, says: []string{"refused the connection", "check that GATE is up and can be reached from here"}},
-		"manifest missing": {spoil: answering(lack("/manifests/", "MANIFEST_UNKNOWN")), says: []string{"answered 404 Not Found (MANIFEST_UNKNOWN)", "mirror the image to GATE/openshift/release"}},
+		"down": {spoil: shut, says: []string{"refused the connection",
+			"check that GATE is up and can be reached from here"}},
+		"manifest missing": {spoil: answering(lack("/manifests/", "MANIFEST_UNKNOWN")),
+			says: []string{"answered 404 Not Found (MANIFEST_UNKNOWN)", "mirror the image to GATE/openshift/release"}},
 		"fails": {spoil: answering(func(w http.ResponseWriter, _ *http.Request) bool {
 			refuse(w, http.StatusTeapot, "UNKNOWN")
 			return true
@@ -170,17 +176,23 @@ func badMirrors() map[string]badMirror {
 			g.shut(t)
 			g.tls, _ = authority(t, time.Now().Add(time.Hour))
 			g.open(t)
-		}, says: []string{"signed by an unknown authority", "add the CA that signed the certificate of GATE to the mirror's CA bundle"}},
-		"401, no entry in the pull secret": {spoil: answering(demand("u", "right")), says: []string{"answered 401 Unauthorized", "the pull secret has no entry for it", "add an entry for GATE to the pull secret"},
+		}, says: []string{"signed by an unknown authority",
+			"add the CA that signed the certificate of GATE to the mirror's CA bundle"}},
+		"401, no entry in the pull secret": {spoil: answering(demand("u", "right")),
+			says: []string{"answered 401 Unauthorized", "the pull secret has no entry for it",
+				"add an entry for GATE to the pull secret"},
 			right: func(g *gate) string { return secretFor(g.address, "u:right") }},
-		"401, a wrong password": {spoil: answering(demand("u", "right")), says: []string{"answered 401 Unauthorized", "to the pull secret's credentials", "check the entry for GATE in the pull secret"},
-			secret: func(g *gate) string { return secretFor(g.address, "u:hunter2") }, right: func(g *gate) string { return secretFor(g.address, "u:right") }},
+		"401, a wrong password": {spoil: answering(demand("u", "right")), says: []string{"answered 401 Unauthorized",
+			"to the pull secret's credentials", "check the entry for GATE in the pull secret"},
+			secret: func(g *gate) string { return secretFor(g.address, "u:hunter2") },
+			right:  func(g *gate) string { return secretFor(g.address, "u:right") }},
 	}
 }
 
 // said fills in where the gate is.
 func (b badMirror) said(g *gate, image string) []string {
-	says := []string{"image " + image + " can't be pulled: ", g.address + "/openshift/release", "(mirror 1 of 1 for \"quay.io/openshift-release-dev/ocp-", "in ImageDigestMirrorSet idms-release-0)"}
+	says := []string{"image " + image + " can't be pulled: ", g.address + "/openshift/release",
+		"(mirror 1 of 1 for \"quay.io/openshift-release-dev/ocp-", "in ImageDigestMirrorSet idms-release-0)"}
 	for _, said := range b.says {
 		says = append(says, strings.ReplaceAll(said, "GATE", g.address))
 	}
@@ -212,14 +224,17 @@ func TestAMirrorThatDoesNotGiveTheReleaseIsNamedWhenAnImageIsDownloaded(t *testi
 			bad.spoil(t, s, g)
 			address, _ := s.start(t)
 			var env models.InfraEnv
-			ask(t, http.MethodPost, address+apiPath+"/infra-envs", s.newInfraEnv("east").with(object{"pull_secret": bad.firstSecret(g)})).read(t, http.StatusCreated, &env)
+			ask(t, http.MethodPost, address+apiPath+"/infra-envs",
+				s.newInfraEnv("east").with(object{"pull_secret": bad.firstSecret(g)})).read(t, http.StatusCreated, &env)
 
-			requireRefusal(t, ask(t, http.MethodGet, env.DownloadURL, nil), http.StatusServiceUnavailable, append(bad.said(g, s.release.Release),
-				"The discovery image needs to know the agent's image, which the release payload names:")...)
+			requireRefusal(t, ask(t, http.MethodGet, env.DownloadURL, nil), http.StatusServiceUnavailable,
+				append(bad.said(g, s.release.Release),
+					"The discovery image needs to know the agent's image, which the release payload names:")...)
 
 			bad.putRight(t, g)
 			if bad.right != nil {
-				ask(t, http.MethodPatch, address+apiPath+"/infra-envs/"+env.ID.String(), object{"pull_secret": bad.right(g)}).read(t, http.StatusCreated, &env)
+				ask(t, http.MethodPatch, address+apiPath+"/infra-envs/"+env.ID.String(),
+					object{"pull_secret": bad.right(g)}).read(t, http.StatusCreated, &env)
 			}
 			requireDiscoveryISO(t, env.DownloadURL)
 			g.shut(t)
@@ -228,11 +243,13 @@ func TestAMirrorThatDoesNotGiveTheReleaseIsNamedWhenAnImageIsDownloaded(t *testi
 	}
 }
 
-// readyCluster makes a single-node cluster ready to be installed; its host pulls with a secret of its own. Its host lives until the test ends.
+// readyCluster makes a single-node cluster ready to be installed; its host pulls with a secret of
+// its own. Its host lives until the test ends.
 func (s *site) readyCluster(t *testing.T, address, secret, hostsSecret string) (cluster string) {
 	t.Helper()
 	id := create(t, address+apiPath+"/clusters", s.newCluster("line").with(object{"pull_secret": secret}))
-	infraEnv := create(t, address+apiPath+"/infra-envs", s.newInfraEnv("line").with(object{"pull_secret": hostsSecret, "cluster_id": id}))
+	infraEnv := create(t, address+apiPath+"/infra-envs", s.newInfraEnv("line").with(object{"pull_secret": hostsSecret,
+		"cluster_id": id}))
 	ctx, cancel := context.WithCancel(t.Context())
 	crew := &simulate.Crew{URL: address, InfraEnvID: infraEnv, Count: 1, Speed: 1000}
 	ended := make(chan error, 1)
@@ -273,7 +290,8 @@ func pressInstall(t *testing.T, address, id string) {
 	require.Equal(t, http.StatusAccepted, got.status, "%s", got.body)
 }
 
-// requireUnprepared waits until a preparation has failed and checks what the cluster and its events say.
+// requireUnprepared waits until a preparation has failed and checks what the cluster and its events
+// say.
 func requireUnprepared(t *testing.T, address, id string, says ...string) {
 	t.Helper()
 	var cluster *models.Cluster
@@ -300,7 +318,8 @@ func TestAMirrorThatDoesNotGiveTheReleaseIsNamedWhenAClusterIsInstalledAndInstal
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s, g := newGatedSite(t)
-			s.config.Images.Agent = s.release.Images["agent-installer-node-agent"] // so that the first to ask the mirror is the preparation
+			// so that the first to ask the mirror is the preparation
+			s.config.Images.Agent = s.release.Images["agent-installer-node-agent"]
 			bad.spoil(t, s, g)
 			address, _ := s.start(t)
 			hostsSecret := pullSecret
@@ -316,7 +335,8 @@ func TestAMirrorThatDoesNotGiveTheReleaseIsNamedWhenAClusterIsInstalledAndInstal
 
 			bad.putRight(t, g)
 			if bad.right != nil {
-				ask(t, http.MethodPatch, address+apiPath+"/clusters/"+id, object{"pull_secret": bad.right(g)}).read(t, http.StatusCreated, cluster)
+				ask(t, http.MethodPatch, address+apiPath+"/clusters/"+id, object{"pull_secret": bad.right(g)}).read(t,
+					http.StatusCreated, cluster)
 			}
 			pressInstall(t, address, id)
 			requireStatus(t, address, id, models.ClusterStatusInstalled)
@@ -356,13 +376,15 @@ func TestAMirrorThatLacksTheInstallerIsNamedAndAnExtractionCutOffGoesOn(t *testi
 			t.Parallel()
 			s, g := newGatedSite(t)
 			address, _ := s.start(t)
-			id := s.readyCluster(t, address, pullSecret, pullSecret) // the agent's image was asked for, so the payload is known
+			// the agent's image was asked for, so the payload is known
+			id := s.readyCluster(t, address, pullSecret, pullSecret)
 			g.answer(bad.instead(s))
 			pressInstall(t, address, id)
 			for i, said := range bad.says {
 				bad.says[i] = strings.ReplaceAll(said, "INSTALLER", s.release.Images["installer"])
 			}
-			requireUnprepared(t, address, id, append(bad.says, "openshift-install of release "+s.release.Version+" can't be extracted: ")...)
+			requireUnprepared(t, address, id, append(bad.says, "openshift-install of release "+s.release.Version+
+				" can't be extracted: ")...)
 			left, err := os.ReadDir(filepath.Join(s.config.DataDir, "installers", "installers"))
 			require.NoError(t, err)
 			require.Empty(t, left)
@@ -383,7 +405,8 @@ func TestAMirrorWithACertificateOfItsOwnAuthorityIsTrustedByTheBundle(t *testing
 	address, stop := s.start(t)
 	var env models.InfraEnv
 	ask(t, http.MethodPost, address+apiPath+"/infra-envs", s.newInfraEnv("east")).read(t, http.StatusCreated, &env)
-	requireRefusal(t, ask(t, http.MethodGet, env.DownloadURL, nil), http.StatusServiceUnavailable, "signed by an unknown authority")
+	requireRefusal(t, ask(t, http.MethodGet, env.DownloadURL, nil), http.StatusServiceUnavailable,
+		"signed by an unknown authority")
 	stop()
 
 	s.config.Mirror.CABundle = filepath.Join(t.TempDir(), "ca.pem")
@@ -405,7 +428,8 @@ func TestAMirrorWhoseCertificateHasExpiredIsNamed(t *testing.T) {
 	s.config.Mirror.CABundle = filepath.Join(t.TempDir(), "ca.pem")
 	require.NoError(t, os.WriteFile(s.config.Mirror.CABundle, ca, 0o600))
 	address, _ := s.start(t)
-	requireRefusal(t, ask(t, http.MethodGet, s.imageOf(t, address), nil), http.StatusServiceUnavailable, "expired", "check the clocks")
+	requireRefusal(t, ask(t, http.MethodGet, s.imageOf(t, address), nil), http.StatusServiceUnavailable, "expired",
+		"check the clocks")
 }
 
 func TestAMirrorThatAsksNobodyNeedsNoEntryInThePullSecret(t *testing.T) {

@@ -18,11 +18,12 @@ import (
 	bolt "go.etcd.io/bbolt"
 )
 
-// The benchmarks of a whole appliance: requests go over real connections on the loopback, and the clients share the
-// machine's cores with it. docs/performance.md says what each figure means.
+// The benchmarks of a whole appliance: requests go over real connections on the loopback, and the
+// clients share the machine's cores with it. docs/performance.md says what each figure means.
 //
-// Writes are measured against plain commits of bbolt, which no request that is safe on the disk can beat: one client, eight
-// clients and plain commits take turns, so that a disk or machine whose speed drifts favours none of them.
+// Writes are measured against plain commits of bbolt, which no request that is safe on the disk can
+// beat: one client, eight clients and plain commits take turns, so that a disk or machine whose
+// speed drifts favours none of them.
 
 const (
 	turnLength  = 48
@@ -77,8 +78,9 @@ type request struct {
 	status int
 }
 
-// compare measures an operation by one client and by eight against commits of plain bbolt with values of the given size.
-// next makes the request for a serial number; each client works through numbers of its own.
+// compare measures an operation by one client and by eight against commits of plain bbolt with
+// values of the given size. next makes the request for a serial number; each client works through
+// numbers of its own.
 func compare(b *testing.B, address string, valueSize int, next func(serial int) request) {
 	connections := make([]*wire, manyClients)
 	for i := range connections {
@@ -142,7 +144,8 @@ func BenchmarkClusterCreations(b *testing.B) {
 	address, _ := s.startQuietly(b)
 	create := func(serial int) request {
 		body := fmt.Sprintf(`{"name":"c%d","base_dns_domain":"site.test","openshift_version":%q,"pull_secret":%q,`+
-			`"api_vips":[{"ip":"192.168.100.4"}],"ingress_vips":[{"ip":"192.168.100.5"}]}`, serial, s.release.Version, pullSecret)
+			`"api_vips":[{"ip":"192.168.100.4"}],"ingress_vips":[{"ip":"192.168.100.5"}]}`, serial, s.release.Version,
+			pullSecret)
 		return request{apiPath + "/clusters", []byte(body), http.StatusCreated}
 	}
 	first := create(1 << 20)
@@ -155,7 +158,8 @@ func BenchmarkHostRegistrations(b *testing.B) {
 	s := newSite(b)
 	seeded := s.seed(b, 64, 0)
 	address, _ := s.startQuietly(b)
-	// Three hosts a cluster; when all clusters have theirs, the next hosts come to infra-envs without a cluster.
+	// Three hosts a cluster; when all clusters have theirs, the next hosts come to infra-envs
+	// without a cluster.
 	register := func(serial int) request {
 		env := seeded.infraEnvs[serial/3%len(seeded.infraEnvs)]
 		if serial >= 3*len(seeded.infraEnvs) {
@@ -174,8 +178,9 @@ func registration(infraEnv, host string) request {
 	return request{apiPath + "/infra-envs/" + infraEnv + "/hosts", []byte(body), http.StatusCreated}
 }
 
-// BenchmarkInventoryReplies has hosts of clusters of three report their hardware again and again, each time with another
-// amount of usable memory, so that each reply must be written. The inventory is that of a large server: see largeServer.
+// BenchmarkInventoryReplies has hosts of clusters of three report their hardware again and again,
+// each time with another amount of usable memory, so that each reply must be written. The inventory
+// is that of a large server: see largeServer.
 func BenchmarkInventoryReplies(b *testing.B) {
 	s := newSite(b)
 	seeded := s.seed(b, 2*manyClients, 3)
@@ -194,13 +199,15 @@ func BenchmarkInventoryReplies(b *testing.B) {
 }
 
 func stepReply(tb testing.TB, inventory []byte) []byte {
-	body, err := json.Marshal(&models.StepReply{StepType: models.StepTypeInventory, StepID: "inventory-1", Output: string(inventory)})
+	body, err := json.Marshal(&models.StepReply{StepType: models.StepTypeInventory, StepID: "inventory-1",
+		Output: string(inventory)})
 	require.NoError(tb, err)
 	return body
 }
 
-// BenchmarkInstructionPolls has 3,000 hosts of 1,000 clusters ask what to do next, on 16 connections: as fast as they are
-// answered, and at a rate of 15,000/s, whose latencies count from when each poll was due.
+// BenchmarkInstructionPolls has 3,000 hosts of 1,000 clusters ask what to do next, on 16
+// connections: as fast as they are answered, and at a rate of 15,000/s, whose latencies count from
+// when each poll was due.
 func BenchmarkInstructionPolls(b *testing.B) {
 	for _, rate := range []int{0, 15_000} {
 		name := "unpaced"

@@ -31,8 +31,8 @@ import (
 
 const apiPath = "/api/assisted-install/v2"
 
-// startQuietly runs an appliance that writes its log as usual, to nowhere, in a process that collects garbage and runs threads as the
-// program's does.
+// startQuietly runs an appliance that writes its log as usual, to nowhere, in a process that
+// collects garbage and runs threads as the program's does.
 func (s *site) startQuietly(tb testing.TB) (address string, stop func()) {
 	tb.Cleanup(appliance.TuneCollector())
 	tb.Cleanup(appliance.SpareThreads())
@@ -53,8 +53,8 @@ type seeded struct {
 	hosts     []hostRef
 }
 
-// seed fills the site's database with clusters, each with an infra-env and so many hosts that have reported their
-// hardware, by an engine of its own over the same file.
+// seed fills the site's database with clusters, each with an infra-env and so many hosts that have
+// reported their hardware, by an engine of its own over the same file.
 func (s *site) seed(tb testing.TB, clusters, hostsEach int) *seeded {
 	tb.Helper()
 	ctx := tb.Context()
@@ -69,14 +69,16 @@ func (s *site) seed(tb testing.TB, clusters, hostsEach int) *seeded {
 	defer func() { require.NoError(tb, releases.Close()) }()
 	e, err := engine.New(engine.Options{
 		DB: db, Releases: releases, Mirror: rules, URL: "http://127.0.0.1",
-		ReleaseList: []engine.ReleaseImage{{OpenshiftVersion: s.release.Version, CPUArchitecture: "x86_64", URL: s.release.Release, Default: true}},
+		ReleaseList: []engine.ReleaseImage{{OpenshiftVersion: s.release.Version, CPUArchitecture: "x86_64",
+			URL: s.release.Release, Default: true}},
 	})
 	require.NoError(tb, err)
 
 	all := &seeded{infraEnvs: make([]string, clusters), hosts: make([]hostRef, clusters*hostsEach)}
 	newInfraEnv := func(cluster *strfmt.UUID) (string, error) {
 		env, err := e.RegisterInfraEnv(ctx, &models.InfraEnvCreateParams{
-			Name: conv.Pointer("env"), ClusterID: cluster, PullSecret: conv.Pointer(pullSecret), OpenshiftVersion: s.release.Version,
+			Name: conv.Pointer("env"), ClusterID: cluster, PullSecret: conv.Pointer(pullSecret),
+			OpenshiftVersion: s.release.Version,
 		})
 		if err != nil {
 			return "", err
@@ -90,8 +92,10 @@ func (s *site) seed(tb testing.TB, clusters, hostsEach int) *seeded {
 	for i := range clusters {
 		group.Go(func() error {
 			cluster, err := e.RegisterCluster(ctx, &models.ClusterCreateParams{
-				Name: conv.Pointer(fmt.Sprintf("seeded-%d", i)), BaseDNSDomain: "site.test", OpenshiftVersion: conv.Pointer(s.release.Version), PullSecret: conv.Pointer(pullSecret),
-				APIVips: []*models.APIVip{{IP: "192.168.100.4"}}, IngressVips: []*models.IngressVip{{IP: "192.168.100.5"}},
+				Name: conv.Pointer(fmt.Sprintf("seeded-%d", i)), BaseDNSDomain: "site.test",
+				OpenshiftVersion: conv.Pointer(s.release.Version), PullSecret: conv.Pointer(pullSecret),
+				APIVips:     []*models.APIVip{{IP: "192.168.100.4"}},
+				IngressVips: []*models.IngressVip{{IP: "192.168.100.5"}},
 			})
 			if err != nil {
 				return err
@@ -103,10 +107,12 @@ func (s *site) seed(tb testing.TB, clusters, hostsEach int) *seeded {
 				host := hostRef{all.infraEnvs[i], uuid.NewString()}
 				all.hosts[i*hostsEach+n] = host
 				id := strfmt.UUID(host.id)
-				if _, err := e.RegisterHost(ctx, host.infraEnv, &models.HostCreateParams{HostID: &id, DiscoveryAgentVersion: "agent"}); err != nil {
+				if _, err := e.RegisterHost(ctx, host.infraEnv, &models.HostCreateParams{HostID: &id,
+					DiscoveryAgentVersion: "agent"}); err != nil {
 					return err
 				}
-				reply := &models.StepReply{StepType: models.StepTypeInventory, StepID: "inventory-1", Output: string(inventoryOf(tb, i*hostsEach+n, usableMemory))}
+				reply := &models.StepReply{StepType: models.StepTypeInventory, StepID: "inventory-1",
+					Output: string(inventoryOf(tb, i*hostsEach+n, usableMemory))}
 				if err := e.StepReply(ctx, host.infraEnv, host.id, reply); err != nil {
 					return err
 				}
@@ -121,43 +127,55 @@ func (s *site) seed(tb testing.TB, clusters, hostsEach int) *seeded {
 // usableMemory is what hosts have in bytes; the last digits make it easy to find in a text.
 const usableMemory = int64(64<<30) + 123_456_789
 
-// inventoryOf is the inventory of a large server, as its agent sends it: a few boot disks and a shelf of data disks with
-// their SMART reports cut to size, and as many network functions as its cards offer. It comes to some 25 KB.
+// inventoryOf is the inventory of a large server, as its agent sends it: a few boot disks and a
+// shelf of data disks with their SMART reports cut to size, and as many network functions as its
+// cards offer. It comes to some 25 KB.
 func inventoryOf(tb testing.TB, number int, usable int64) []byte {
 	return inventoryWith(tb, number, usable, 4)
 }
 
-// inventoryWith has so many parts of a SMART report for each disk: 4 come to 22 KB in all, 54 to 150 KB.
+// inventoryWith has so many parts of a SMART report for each disk: 4 come to 22 KB in all, 54 to
+// 150 KB.
 func inventoryWith(tb testing.TB, number int, usable int64, smart int) []byte {
 	address := func(n int) string { return fmt.Sprintf("192.168.100.%d/24", 10+n%240) }
 	inv := &models.Inventory{
-		BmcAddress: "10.0.0.7", Boot: &models.Boot{CurrentBootMode: "uefi", SecureBootState: models.SecureBootStateDisabled},
+		BmcAddress: "10.0.0.7", Boot: &models.Boot{CurrentBootMode: "uefi",
+			SecureBootState: models.SecureBootStateDisabled},
 		CPU: &models.CPU{
 			Architecture: "x86_64", Count: 64, Frequency: 2900, ModelName: "Xeon Gold 6338N",
-			Flags: strings.Fields(strings.Repeat("fpu vme de pse tsc msr pae mce cx8 apic sep mtrr pge mca cmov pat ", 8)),
+			Flags: strings.Fields(strings.Repeat("fpu vme de pse tsc msr pae mce cx8 apic sep mtrr pge mca cmov pat ",
+				8)),
 		},
 		Hostname: fmt.Sprintf("host-%d", number),
-		Memory:   &models.Memory{PhysicalBytes: 128 << 30, UsableBytes: usable, PhysicalBytesMethod: models.MemoryMethodDmidecode},
+		Memory: &models.Memory{PhysicalBytes: 128 << 30, UsableBytes: usable,
+			PhysicalBytesMethod: models.MemoryMethodDmidecode},
 		Routes: []*models.Route{
 			{Destination: "0.0.0.0", Family: 2, Gateway: "192.168.100.1", Interface: "eno1", Metric: 100},
 			{Destination: "192.168.100.0", Family: 2, Interface: "eno1", Metric: 100},
 		},
-		SystemVendor: &models.SystemVendor{Manufacturer: "Maker", ProductName: "Server", SerialNumber: fmt.Sprintf("SN%06d", number)},
+		SystemVendor: &models.SystemVendor{Manufacturer: "Maker", ProductName: "Server",
+			SerialNumber: fmt.Sprintf("SN%06d", number)},
 	}
 	for i := range 16 {
 		name := fmt.Sprintf("nvme%dn1", i)
 		inv.Disks = append(inv.Disks, &models.Disk{
-			ID: "/dev/disk/by-id/nvme-eui." + name, ByID: "/dev/disk/by-id/nvme-eui." + name, ByPath: fmt.Sprintf("/dev/disk/by-path/pci-0000:%02x:00.0-nvme-1", i),
-			DriveType: models.DriveTypeSSD, HasUUID: true, Model: "Data Centre NVMe 3840G", Name: name, Path: "/dev/" + name, Serial: "S" + name, SizeBytes: 3_840_000_000_000,
-			Smart: `{"json_format_version":[1,0],"device":{"name":"/dev/` + name + `","type":"nvme","protocol":"NVMe"},"smart_status":{"passed":true,"nvme":{"value":0}},` +
-				strings.Repeat(`"nvme_smart_health_information_log":{"critical_warning":0,"temperature":31,"available_spare":100,"percentage_used":2},`, smart) + `"power_cycle_count":12}`,
+			ID: "/dev/disk/by-id/nvme-eui." + name, ByID: "/dev/disk/by-id/nvme-eui." + name,
+			ByPath:    fmt.Sprintf("/dev/disk/by-path/pci-0000:%02x:00.0-nvme-1", i),
+			DriveType: models.DriveTypeSSD, HasUUID: true, Model: "Data Centre NVMe 3840G", Name: name,
+			Path: "/dev/" + name, Serial: "S" + name, SizeBytes: 3_840_000_000_000,
+			Smart: `{"json_format_version":[1,0],"device":{"name":"/dev/` + name +
+				`","type":"nvme","protocol":"NVMe"},"smart_status":{"passed":true,"nvme":{"value":0}},` +
+				strings.Repeat(
+					`"nvme_smart_health_information_log":{"critical_warning":0,"temperature":31,"available_spare":100,"percentage_used":2},`, smart) + `"power_cycle_count":12}`,
 			Wwn: "eui." + name,
 		})
 	}
 	for i := range 12 {
 		nic := &models.Interface{
-			Biosdevname: fmt.Sprintf("em%d", i+1), Flags: []string{"up", "broadcast", "multicast"}, HasCarrier: i == 0, IPV4Addresses: []string{}, IPV6Addresses: []string{},
-			MacAddress: fmt.Sprintf("52:54:00:%02x:%02x:%02x", number>>8&0xff, number&0xff, i), Mtu: 1500, Name: fmt.Sprintf("eno%d", i+1),
+			Biosdevname: fmt.Sprintf("em%d", i+1), Flags: []string{"up", "broadcast", "multicast"}, HasCarrier: i == 0,
+			IPV4Addresses: []string{}, IPV6Addresses: []string{},
+			MacAddress: fmt.Sprintf("52:54:00:%02x:%02x:%02x", number>>8&0xff, number&0xff, i), Mtu: 1500,
+			Name:    fmt.Sprintf("eno%d", i+1),
 			Product: "0x159b", SpeedMbps: 25000, Type: "physical", Vendor: "0x8086",
 		}
 		if i == 0 {
@@ -170,7 +188,8 @@ func inventoryWith(tb testing.TB, number int, usable int64, smart int) []byte {
 	return []byte(text)
 }
 
-// wire is a client that costs little: one connection, requests written as they are, answers read into one buffer.
+// wire is a client that costs little: one connection, requests written as they are, answers read
+// into one buffer.
 type wire struct {
 	conn net.Conn
 	in   *bufio.Reader

@@ -29,7 +29,8 @@ type blackBox struct {
 	version string
 }
 
-// Journal gathers what happened to a cluster. It returns the name of a file for it and a function that writes it.
+// Journal gathers what happened to a cluster. It returns the name of a file for it and a function
+// that writes it.
 func (b blackBox) Journal(ctx context.Context, clusterID string) (name string, write func(io.Writer) error, err error) {
 	sealed, err := b.key.Box(pullSecrets, nil)
 	if err != nil {
@@ -43,7 +44,9 @@ func (b blackBox) Journal(ctx context.Context, clusterID string) (name string, w
 	recording.MadeAt = time.Now().UTC().Truncate(time.Second)
 	var notes []string
 	if recording.Dropped > 0 {
-		notes = append(notes, fmt.Sprintf("%d older changes have dropped out of the journal; what they led to is where it begins. limits.journal_bytes and limits.journal_object_bytes bound it.", recording.Dropped))
+		notes = append(notes,
+			fmt.Sprintf("%d older changes have dropped out of the journal; what they led to is where it begins. "+
+				"limits.journal_bytes and limits.journal_object_bytes bound it.", recording.Dropped))
 	}
 	var logs []journal.Log
 	if b.recent == nil {
@@ -54,14 +57,15 @@ func (b blackBox) Journal(ctx context.Context, clusterID string) (name string, w
 		}})
 	}
 	for _, file := range recall.LogFiles {
-		logs = append(logs, journal.Log{Name: strings.TrimSuffix(filepath.Base(file), ".tar.gz") + ".log", Write: func(out io.Writer) (err error) {
-			in, err := engine.OpenLog(b.db, clusterID, file)
-			if err != nil {
-				return err
-			}
-			defer func() { err = errors.Join(err, in.Close()) }()
-			return journal.CopyLog(out, in, recall.Redactor)
-		}})
+		logs = append(logs, journal.Log{Name: strings.TrimSuffix(filepath.Base(file), ".tar.gz") + ".log",
+			Write: func(out io.Writer) (err error) {
+				in, err := engine.OpenLog(b.db, clusterID, file)
+				if err != nil {
+					return err
+				}
+				defer func() { err = errors.Join(err, in.Close()) }()
+				return journal.CopyLog(out, in, recall.Redactor)
+			}})
 	}
 	write = func(out io.Writer) error {
 		_, err := journal.Write(out, recording, logs, notes, b.version, b.key)
@@ -82,9 +86,11 @@ func journalName(recording *journal.Recording) string {
 // ErrNoData is the error of a data directory in which no appliance has run.
 var ErrNoData = errors.New("no appliance has run there")
 
-// StoppedJournal makes a cluster's journal from the data directory of an appliance that does not run, and calls write with
-// its file name and content. The cluster is named by its id or its name. An appliance that runs is *store.HeldError.
-func StoppedJournal(ctx context.Context, dir, cluster, version string, write func(name string, content func(io.Writer) error) error) (err error) {
+// StoppedJournal makes a cluster's journal from the data directory of an appliance that does not
+// run, and calls write with its file name and content. The cluster is named by its id or its name.
+// An appliance that runs is *store.HeldError.
+func StoppedJournal(ctx context.Context, dir, cluster, version string, write func(name string,
+	content func(io.Writer) error) error) (err error) {
 	if _, err := os.Stat(filepath.Join(dir, store.FileName)); errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("%s has no database: %w", dir, ErrNoData)
 	}

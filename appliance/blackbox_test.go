@@ -41,7 +41,8 @@ func TestTheBlackBoxOfARunningApplianceAndOfItsDataAreTheSame(t *testing.T) {
 	wire := dial(t, address)
 	var ids []string
 	for _, name := range []string{"mine", "other"} {
-		body := fmt.Sprintf(`{"name":%q,"base_dns_domain":"site.test","openshift_version":%q,"pull_secret":%q}`, name, s.release.Version, pullSecret)
+		body := fmt.Sprintf(`{"name":%q,"base_dns_domain":"site.test","openshift_version":%q,"pull_secret":%q}`,
+			name, s.release.Version, pullSecret)
 		status, answer, err := wire.do(http.MethodPost, apiPath+"/clusters", []byte(body))
 		require.NoError(t, err)
 		require.Equal(t, http.StatusCreated, status, string(answer))
@@ -68,17 +69,19 @@ func TestTheBlackBoxOfARunningApplianceAndOfItsDataAreTheSame(t *testing.T) {
 	require.Contains(t, log, "status=409", "what was refused is in the log")
 	require.NotContains(t, log, ids[1])
 
-	status, answer, err = wire.do(http.MethodGet, "/api/landfall/v1/clusters/00000000-0000-4000-8000-000000000000/journal", nil)
+	status, answer, err = wire.do(http.MethodGet,
+		"/api/landfall/v1/clusters/00000000-0000-4000-8000-000000000000/journal", nil)
 	require.NoError(t, err)
 	require.Equal(t, http.StatusNotFound, status)
 	require.Contains(t, string(answer), "nothing is known of one in the past")
 	stop()
 
 	var again bytes.Buffer
-	require.NoError(t, appliance.StoppedJournal(t.Context(), s.config.DataDir, "mine", "test", func(name string, content func(io.Writer) error) error {
-		require.Regexp(t, `^mine-.*\.journal$`, name)
-		return content(&again)
-	}))
+	require.NoError(t, appliance.StoppedJournal(t.Context(), s.config.DataDir, "mine", "test",
+		func(name string, content func(io.Writer) error) error {
+			require.Regexp(t, `^mine-.*\.journal$`, name)
+			return content(&again)
+		}))
 	stopped, err := journal.Read(&again)
 	require.NoError(t, err)
 	require.Equal(t, running.Manifest.State, stopped.Manifest.State, "hash for hash")

@@ -33,8 +33,8 @@ func newBMCs(a *Appliance) (*bmc.Manager, error) {
 // bmcSite is the appliance as the servers' manager sees it.
 type bmcSite struct{ appliance *Appliance }
 
-// ImageURL implements bmc.Site. Of several networks it is the one whose address this machine has towards the BMC, and the preferred one
-// for the servers themselves.
+// ImageURL implements bmc.Site. Of several networks it is the one whose address this machine has
+// towards the BMC, and the preferred one for the servers themselves.
 func (s bmcSite) ImageURL(ctx context.Context, infraEnvID, bmcURL string) (string, error) {
 	a := s.appliance
 	code, expires, err := a.engine.CodeOfImage(infraEnvID)
@@ -49,13 +49,15 @@ func (s bmcSite) ImageURL(ctx context.Context, infraEnvID, bmcURL string) (strin
 	}
 	network := a.networkTowards(ctx, bmcURL)
 	if strings.HasPrefix(network.Boot, "https:") {
-		return "", fmt.Errorf("the appliance serves images by https alone, which many BMCs do not trust; configure boot_listen, which serves them by plain http")
+		return "",
+			fmt.Errorf("the appliance serves images by https alone, which many BMCs do not trust; configure " +
+				"boot_listen, which serves them by plain http")
 	}
 	return network.Boot + "/i/" + strings.ToLower(code) + ".iso", nil
 }
 
-// networkTowards is the network in which the appliance has the address that it would speak to a BMC from, or else the
-// preferred one. Nothing is sent to find out.
+// networkTowards is the network in which the appliance has the address that it would speak to a BMC
+// from, or else the preferred one. Nothing is sent to find out.
 func (a *Appliance) networkTowards(ctx context.Context, bmcURL string) image.Network {
 	if len(a.networks) == 1 || bmcURL == "" {
 		return a.networks[0]
@@ -64,7 +66,8 @@ func (a *Appliance) networkTowards(ctx context.Context, bmcURL string) image.Net
 	if err != nil {
 		return a.networks[0]
 	}
-	probe, err := (&net.Dialer{Timeout: time.Second}).DialContext(ctx, "udp", net.JoinHostPort(parsed.Hostname(), "443"))
+	probe, err := (&net.Dialer{Timeout: time.Second}).DialContext(ctx, "udp", net.JoinHostPort(parsed.Hostname(),
+		"443"))
 	if err != nil {
 		return a.networks[0]
 	}
@@ -125,7 +128,8 @@ func (s bmcSite) host(host *models.Host) (bmc.Host, bool) {
 		return bmc.Host{}, false
 	}
 	told := bmc.Host{
-		HostRef: bmc.HostRef{InfraEnvID: host.InfraEnvID.String(), ID: host.ID.String()}, Status: conv.Value(host.Status),
+		HostRef:    bmc.HostRef{InfraEnvID: host.InfraEnvID.String(), ID: host.ID.String()},
+		Status:     conv.Value(host.Status),
 		Registered: time.Time(host.RegisteredAt),
 	}
 	if created := time.Time(host.CreatedAt); created.After(told.Registered) {
@@ -142,7 +146,8 @@ func (s bmcSite) host(host *models.Host) (bmc.Host, bool) {
 	if host.Progress != nil {
 		told.Stage = host.Progress.CurrentStage
 	}
-	told.WrongBoot = told.Status == models.HostStatusInstallingPendingUserAction && told.Stage == models.HostStageRebooting
+	told.WrongBoot = told.Status == models.HostStatusInstallingPendingUserAction &&
+		told.Stage == models.HostStageRebooting
 	if infraEnv, err := s.appliance.engine.InfraEnv(told.InfraEnvID); err == nil && infraEnv.Type != nil {
 		told.Minimal = *infraEnv.Type == models.ImageTypeMinimalIso
 	}
@@ -179,5 +184,6 @@ func (v bmcView) InfraEnv(idOrName string) (string, error) {
 	case 0:
 		return "", &bmc.RequestError{Field: "infra_env_id", Reason: fmt.Sprintf("There is no infra-env %q.", idOrName)}
 	}
-	return "", &bmc.RequestError{Field: "infra_env_id", Reason: fmt.Sprintf("There are %d infra-envs with the name %q; give the id of one.", len(named), idOrName)}
+	return "", &bmc.RequestError{Field: "infra_env_id",
+		Reason: fmt.Sprintf("There are %d infra-envs with the name %q; give the id of one.", len(named), idOrName)}
 }

@@ -20,8 +20,9 @@ import (
 	"landfall/web/console"
 )
 
-// TestAServerIsInstalledOverItsBMC boots a simulated server by Redfish into what the appliance serves it, and installs it: the
-// image is ejected when the server reboots, and the server restarted where it comes up from the image all the same.
+// TestAServerIsInstalledOverItsBMC boots a simulated server by Redfish into what the appliance
+// serves it, and installs it: the image is ejected when the server reboots, and the server
+// restarted where it comes up from the image all the same.
 func TestAServerIsInstalledOverItsBMC(t *testing.T) {
 	t.Run("as it should", func(t *testing.T) { installOverBMC(t, nil) })
 	t.Run("with the wrong boot order", func(t *testing.T) {
@@ -37,23 +38,29 @@ func installOverBMC(t *testing.T, faults simulate.Faults) (*bmc.Server, *redfish
 	api := upstream(t, address).Installer
 	ctx := t.Context()
 	one := int64(1)
-	created, err := api.V2RegisterCluster(ctx, &installer.V2RegisterClusterParams{NewClusterParams: &models.ClusterCreateParams{
-		Name: conv.Pointer("edge"), BaseDNSDomain: "site.test", OpenshiftVersion: conv.Pointer(s.release.Version), PullSecret: conv.Pointer(pullSecret), ControlPlaneCount: &one,
-	}})
+	created, err := api.V2RegisterCluster(ctx,
+		&installer.V2RegisterClusterParams{NewClusterParams: &models.ClusterCreateParams{
+			Name: conv.Pointer("edge"), BaseDNSDomain: "site.test", OpenshiftVersion: conv.Pointer(s.release.Version),
+			PullSecret: conv.Pointer(pullSecret), ControlPlaneCount: &one,
+		}})
 	require.NoError(t, err)
-	_, err = api.RegisterInfraEnv(ctx, &installer.RegisterInfraEnvParams{InfraenvCreateParams: &models.InfraEnvCreateParams{
-		Name: conv.Pointer("edge"), ClusterID: created.Payload.ID, PullSecret: conv.Pointer(pullSecret), OpenshiftVersion: s.release.Version, ImageType: models.ImageTypeMinimalIso,
-	}})
+	_, err = api.RegisterInfraEnv(ctx,
+		&installer.RegisterInfraEnvParams{InfraenvCreateParams: &models.InfraEnvCreateParams{
+			Name: conv.Pointer("edge"), ClusterID: created.Payload.ID, PullSecret: conv.Pointer(pullSecret),
+			OpenshiftVersion: s.release.Version, ImageType: models.ImageTypeMinimalIso,
+		}})
 	require.NoError(t, err)
 
 	const mac = "52:54:00:00:07:01"
-	machines := &simulate.Servers{First: 7, Planned: []simulate.Planned{{Hostname: "edge-0", MAC: mac}}, Speed: 1000, Faults: faults}
+	machines := &simulate.Servers{First: 7, Planned: []simulate.Planned{{Hostname: "edge-0", MAC: mac}}, Speed: 1000,
+		Faults: faults}
 	if faults != nil {
 		machines.Speed = 200 // nobody else is to put the boot order right before
 	}
 	profile, _ := redfish.ProfileByName("dell-idrac9-old")
 	stand := redfish.New(redfish.Options{
-		Profile: profile, Username: "root", Password: "calvin", MACs: []string{mac}, PowerDelay: 100 * time.Millisecond, Dir: t.TempDir(),
+		Profile: profile, Username: "root", Password: "calvin", MACs: []string{mac}, PowerDelay: 100 * time.Millisecond,
+		Dir: t.TempDir(),
 		Boot: func(ctx context.Context, image *redfish.Image) {
 			if err := machines.Boot(ctx, 7, image.Path); err != nil && ctx.Err() == nil {
 				t.Error(err)
@@ -70,7 +77,8 @@ func installOverBMC(t *testing.T, faults simulate.Faults) (*bmc.Server, *redfish
 		require.NoError(t, stand.Close())
 		machines.Close()
 	})
-	server := askBMC(t, http.MethodPost, address, "", &console.BMCCreate{Name: "edge-0", Address: "redfish-virtualmedia+" + stand.URL(), Username: "root", Password: "calvin", InfraEnvID: "edge"})
+	server := askBMC(t, http.MethodPost, address, "", &console.BMCCreate{Name: "edge-0",
+		Address: "redfish-virtualmedia+" + stand.URL(), Username: "root", Password: "calvin", InfraEnvID: "edge"})
 	askBMC(t, http.MethodPost, address, "/edge-0/actions/boot", struct{}{})
 
 	cluster := func() *models.Cluster {
@@ -99,7 +107,8 @@ func askBMC(t *testing.T, method, address, path string, body any) *bmc.Server {
 	t.Helper()
 	text, err := json.Marshal(body)
 	require.NoError(t, err)
-	request, err := http.NewRequestWithContext(t.Context(), method, address+console.BMCsRoute+path, bytes.NewReader(text))
+	request, err := http.NewRequestWithContext(t.Context(), method, address+console.BMCsRoute+path,
+		bytes.NewReader(text))
 	require.NoError(t, err)
 	response, err := http.DefaultClient.Do(request)
 	require.NoError(t, err)

@@ -14,8 +14,9 @@ import (
 	"landfall/web/image"
 )
 
-// bootServer serves images and boot files and nothing else, in plain http, for machines and management controllers that
-// speak nothing better or sit in a network that must not reach the rest.
+// bootServer serves images and boot files and nothing else, in plain http, for machines and
+// management controllers that speak nothing better or sit in a network that must not reach the
+// rest.
 type bootServer struct {
 	listener net.Listener
 	port     string
@@ -35,7 +36,8 @@ func listenForBoot(ctx context.Context, config Config, logger *slog.Logger) (*bo
 	if err != nil {
 		return nil, errors.Join(err, listener.Close())
 	}
-	logger.Info("Images and boot files are also served on a listener of their own.", "address", listener.Addr().String())
+	logger.Info("Images and boot files are also served on a listener of their own.", "address",
+		listener.Addr().String())
 	server := web.New(web.Options{Logger: logger, Quiet: image.Quiet, ShutdownTimeout: config.Timeouts.Shutdown})
 	return &bootServer{listener, port, server}, nil
 }
@@ -53,7 +55,8 @@ func (b *bootServer) close() error {
 	return b.listener.Close()
 }
 
-// networks says how the appliance is reached by each of its URLs: for the page and the APIs, and for images and boot files.
+// networks says how the appliance is reached by each of its URLs: for the page and the APIs, and
+// for images and boot files.
 func networks(urls []string, boot *bootServer) (image.Networks, error) {
 	var found image.Networks
 	for _, address := range urls {
@@ -70,8 +73,8 @@ func networks(urls []string, boot *bootServer) (image.Networks, error) {
 	return found, nil
 }
 
-// followInfraEnvs has images forgotten whose infra-env was deleted, so that their readers get nothing more, and codes asked
-// for again that may have been revoked.
+// followInfraEnvs has images forgotten whose infra-env was deleted, so that their readers get
+// nothing more, and codes asked for again that may have been revoked.
 func (a *Appliance) followInfraEnvs(ctx context.Context) error {
 	const prefix = "/infra-envs/"
 	for from := a.db.Revision(); ctx.Err() == nil; from = a.db.Revision() {

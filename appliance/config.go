@@ -10,8 +10,9 @@ import (
 	"github.com/openshift/assisted-service/models"
 )
 
-// Config is what one appliance is told. Every key can be given in a YAML file, as an environment variable and as a flag;
-// see [Load]. The tags name the key, explain it (help) and say which check its value must pass (check, oneof).
+// Config is what one appliance is told. Every key can be given in a YAML file, as an environment
+// variable and as a flag; see [Load]. The tags name the key, explain it (help) and say which check
+// its value must pass (check, oneof).
 type Config struct {
 	Listen        string         `mapstructure:"listen" check:"address" help:"address and port to serve HTTP on"`
 	BootListen    string         `mapstructure:"boot_listen" check:"address" help:"address and port of a second listener that serves nothing but images and boot files; left out: none"`
@@ -46,12 +47,14 @@ type Joining struct {
 type Kubernetes struct {
 	Enabled bool   `mapstructure:"enabled" help:"serve the Kubernetes API, with the resources of Hive, the Assisted Installer, metal3 and ACM"`
 	Listen  string `mapstructure:"listen" check:"address" help:"address and port of a listener of its own for the Kubernetes API; left out: it is served on the address of everything else"`
-	// ImageSettles keeps a BareMetalHost from being booted several times while the manifests of its site are still coming.
+	// ImageSettles keeps a BareMetalHost from being booted several times while the manifests of its
+	// site are still coming.
 	ImageSettles time.Duration `mapstructure:"image_settles" help:"time in which an infra-env's image must not have changed before BareMetalHosts boot it"`
 }
 
-// OSImage is one live ISO: a file, a URL it is fetched from, or the one in the release payload of its version. Version and
-// architecture are read from the image; they are needed where it does not tell them or is not there yet.
+// OSImage is one live ISO: a file, a URL it is fetched from, or the one in the release payload of
+// its version. Version and architecture are read from the image; they are needed where it does not
+// tell them or is not there yet.
 type OSImage struct {
 	OpenshiftVersion string `mapstructure:"openshift_version" check:"version"`
 	CPUArchitecture  string `mapstructure:"cpu_architecture" oneof:"x86_64 aarch64 arm64 ppc64le s390x"`
@@ -86,14 +89,16 @@ type Validations struct {
 	DisabledHosts        []string `mapstructure:"disabled_hosts" check:"validation" help:"ids of host validations that are switched off"`
 }
 
-// Images are the programs that run on hosts and in the cluster; an empty one comes from the cluster's release payload.
+// Images are the programs that run on hosts and in the cluster; an empty one comes from the
+// cluster's release payload.
 type Images struct {
 	Agent      string `mapstructure:"agent" check:"pullspec" help:"image of the discovery agent; left out: from the release payload"`
 	Installer  string `mapstructure:"installer" check:"pullspec" help:"image of the installer that runs on hosts; left out: from the release payload"`
 	Controller string `mapstructure:"controller" check:"pullspec" help:"image of the controller that runs in the new cluster; left out: from the release payload"`
 }
 
-// Bytes is a size. In a configuration it is a whole number of bytes, or one with a unit: 512KiB, 4MiB, 10GiB.
+// Bytes is a size. In a configuration it is a whole number of bytes, or one with a unit: 512KiB,
+// 4MiB, 10GiB.
 type Bytes int64
 
 // Limits bound what the appliance takes in and keeps.
@@ -220,8 +225,8 @@ type Log struct {
 	Level  string `mapstructure:"level" oneof:"debug info warn error" help:"least level that is logged"`
 }
 
-// Default returns the configuration of an appliance that was told nothing. The time-outs are those of the Assisted
-// Installer's own service.
+// Default returns the configuration of an appliance that was told nothing. The time-outs are those
+// of the Assisted Installer's own service.
 func Default() Config {
 	return Config{
 		Listen:  "0.0.0.0:8090",
@@ -294,9 +299,9 @@ func Default() Config {
 	}
 }
 
-// URLs returns the URLs under which the appliance is reached, without a trailing slash and the preferred one first: the
-// configured ones, or else one for each address of this machine that the listener at address takes connections on. With
-// none but loopback addresses it returns those.
+// URLs returns the URLs under which the appliance is reached, without a trailing slash and the
+// preferred one first: the configured ones, or else one for each address of this machine that the
+// listener at address takes connections on. With none but loopback addresses it returns those.
 func (c Config) URLs(listening net.Addr) ([]string, error) {
 	if len(c.URL) > 0 {
 		return c.URL, nil

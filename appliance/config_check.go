@@ -28,8 +28,8 @@ var (
 	bytesType    = reflect.TypeFor[Bytes]()
 )
 
-// reader turns YAML into values for the configuration and checks them against its structure on the way, so that an error
-// can name the line.
+// reader turns YAML into values for the configuration and checks them against its structure on the
+// way, so that an error can name the line.
 type reader struct {
 	source string
 	lines  bool   // the nodes' line numbers mean something
@@ -48,7 +48,8 @@ func (r reader) refuse(node *yaml.Node, format string, args ...any) error {
 func (r reader) object(node *yaml.Node, structure reflect.Type, path string) (map[string]any, error) {
 	node = follow(node)
 	if node.Kind != yaml.MappingNode {
-		return nil, r.refuse(node, "%s is %s; expected keys and values (%s)", orRoot(path), describe(node), strings.Join(keysOf(structure), ", "))
+		return nil, r.refuse(node, "%s is %s; expected keys and values (%s)", orRoot(path), describe(node),
+			strings.Join(keysOf(structure), ", "))
 	}
 	values, lines := map[string]any{}, map[string]int{}
 	for i := 0; i < len(node.Content); i += 2 {
@@ -59,7 +60,8 @@ func (r reader) object(node *yaml.Node, structure reflect.Type, path string) (ma
 			return nil, r.refuse(keyNode, "unknown key %q%s%s", key, within(path), hint(key, nearby(structure, key)))
 		}
 		if first, twice := lines[key]; twice {
-			return nil, r.refuse(keyNode, "the key %q stands there twice%s, first in line %d; keep one", key, within(path), first)
+			return nil, r.refuse(keyNode, "the key %q stands there twice%s, first in line %d; keep one",
+				key, within(path), first)
 		}
 		lines[key] = keyNode.Line
 		if valueNode.Tag == "!!null" {
@@ -198,7 +200,8 @@ func (r reader) checked(text, check string) (any, error) {
 		}
 	case "url":
 		parsed, err := url.Parse(text)
-		if err != nil || parsed.Host == "" || parsed.Scheme != "http" && parsed.Scheme != "https" || parsed.RawQuery != "" || parsed.Fragment != "" {
+		if err != nil || parsed.Host == "" || parsed.Scheme != "http" && parsed.Scheme != "https" ||
+			parsed.RawQuery != "" || parsed.Fragment != "" {
 			return nil, errUnfit
 		}
 		return strings.TrimRight(text, "/"), nil
@@ -257,7 +260,8 @@ func checkFile(path string) error {
 		}
 	}
 	if err != nil {
-		return &fileError{path, fmt.Sprintf("which can not be read (%v); give the appliance's user the right to read it", rootCause(err))}
+		return &fileError{path,
+			fmt.Sprintf("which can not be read (%v); give the appliance's user the right to read it", rootCause(err))}
 	}
 	return nil
 }
@@ -314,9 +318,10 @@ func expected(field reflect.StructField) string {
 		return "true or false"
 	}
 	if form, ok := map[string]string{
-		"address":    "an address and a port, such as 0.0.0.0:8090",
-		"url":        "an http:// or https:// URL without a query, such as http://192.0.2.10:8090",
-		"pullspec":   "an image with its registry and its tag or digest, such as registry.example.com/openshift/release-images:4.19.3-x86_64",
+		"address": "an address and a port, such as 0.0.0.0:8090",
+		"url":     "an http:// or https:// URL without a query, such as http://192.0.2.10:8090",
+		"pullspec": "an image with its registry and its tag or digest, such as " +
+			"registry.example.com/openshift/release-images:4.19.3-x86_64",
 		"sha256":     "64 hexadecimal digits",
 		"version":    "a version such as 4.19 or 4.19.3; give it in quotes",
 		"host":       "a DNS name or an IP address",
@@ -363,8 +368,8 @@ func keysOf(structure reflect.Type) []string {
 	return keys
 }
 
-// nearby returns the keys that a wrong key may have been meant for: those of the same place and, when it stands in the
-// wrong place, the whole key that ends in it.
+// nearby returns the keys that a wrong key may have been meant for: those of the same place and,
+// when it stands in the wrong place, the whole key that ends in it.
 func nearby(structure reflect.Type, key string) []string {
 	keys := keysOf(structure)
 	for _, s := range settings() {
@@ -410,7 +415,8 @@ func hint(wrong string, known []string) string {
 	return fmt.Sprintf("; did you mean %q?", best)
 }
 
-// distance counts the insertions, deletions and replacements of bytes that lead from one text to the other (Levenshtein).
+// distance counts the insertions, deletions and replacements of bytes that lead from one text to
+// the other (Levenshtein).
 func distance(from, to string) int {
 	row := make([]int, len(to)+1)
 	for j := range row {

@@ -23,8 +23,8 @@ import (
 // EnvPrefix begins the name of every environment variable that the configuration is read from.
 const EnvPrefix = "LANDFALL_"
 
-// Variables with the prefix that are no keys of the configuration: the file to read, and what the build and the tests are
-// told.
+// Variables with the prefix that are no keys of the configuration: the file to read, and what the
+// build and the tests are told.
 var otherVariables = []string{EnvPrefix + "CONFIG", EnvPrefix + "REALDATA", EnvPrefix + "BIN", EnvPrefix + "VERSION"}
 
 // ConfigError is a configuration that can not be used. Its text is one sentence.
@@ -75,12 +75,14 @@ func settingsOf(structure reflect.Type, prefix string, index []int) []setting {
 
 func keyOf(field reflect.StructField) string { return field.Tag.Get("mapstructure") }
 
-// AddFlags gives a command one flag for every key of the configuration, named by the key with dashes
-// (--limits-request-body-bytes). A list of values is given with commas, a list of objects as YAML.
+// AddFlags gives a command one flag for every key of the configuration, named by the key with
+// dashes (--limits-request-body-bytes). A list of values is given with commas, a list of objects as
+// YAML.
 func AddFlags(flags *pflag.FlagSet) {
 	defaults := reflect.ValueOf(Default())
 	for _, s := range settings() {
-		flags.Var(&flagValue{setting: s, text: valueText(defaults.FieldByIndex(s.index))}, s.flag(), s.field.Tag.Get("help"))
+		flags.Var(&flagValue{setting: s, text: valueText(defaults.FieldByIndex(s.index))}, s.flag(),
+			s.field.Tag.Get("help"))
 	}
 }
 
@@ -132,11 +134,13 @@ func (f *flagValue) Set(text string) error {
 	return err
 }
 
-// Load reads a configuration: the defaults, over them the YAML file (none if its name is empty), over it the environment
-// variables with [EnvPrefix] of environ (as os.Environ gives them), and over them the flags that were set, of those that
-// [AddFlags] made; flags may be nil. Relative paths in the file start at the file's folder.
+// Load reads a configuration: the defaults, over them the YAML file (none if its name is empty),
+// over it the environment variables with [EnvPrefix] of environ (as os.Environ gives them), and
+// over them the flags that were set, of those that [AddFlags] made; flags may be nil. Relative
+// paths in the file start at the file's folder.
 //
-// An unknown key, a value of the wrong kind and a file that can not be read stop it with a [*ConfigError].
+// An unknown key, a value of the wrong kind and a file that can not be read stop it with a
+// [*ConfigError].
 func Load(file string, environ []string, flags *pflag.FlagSet) (Config, error) {
 	merged := viper.New()
 	defaults := reflect.ValueOf(Default())
@@ -204,9 +208,12 @@ func readFile(file string) (map[string]any, error) {
 	content, err := os.ReadFile(file)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return nil, &ConfigError{Source: file, Problem: "there is no such file; copy config.example.yaml there, or leave --config out"}
+		return nil, &ConfigError{Source: file,
+			Problem: "there is no such file; copy config.example.yaml there, or leave --config out"}
 	case err != nil:
-		return nil, &ConfigError{Source: file, Problem: fmt.Sprintf("can not be read (%v); give the appliance's user the right to read it", rootCause(err))}
+		return nil, &ConfigError{Source: file,
+			Problem: fmt.Sprintf("can not be read (%v); give the appliance's user the right to read it",
+				rootCause(err))}
 	}
 	document, err := parse(content)
 	if err != nil {
@@ -260,7 +267,8 @@ func readText(s setting, text, source string) (any, error) {
 	case s.field.Type == reflect.TypeFor[[]string]() && !strings.HasPrefix(text, "["):
 		node = &yaml.Node{Kind: yaml.SequenceNode}
 		for part := range strings.SplitSeq(text, ",") {
-			node.Content = append(node.Content, &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: strings.TrimSpace(part)})
+			node.Content = append(node.Content, &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str",
+				Value: strings.TrimSpace(part)})
 		}
 	case s.field.Type.Kind() == reflect.Slice:
 		root, err := parse([]byte(text))

@@ -18,7 +18,8 @@ import (
 	"landfall/appliance/engine/operator"
 )
 
-// written puts a configuration file, and beside it the files that it may name, into a folder of its own.
+// written puts a configuration file, and beside it the files that it may name, into a folder of its
+// own.
 func written(t *testing.T, content string) string {
 	t.Helper()
 	folder := t.TempDir()
@@ -77,7 +78,8 @@ log: {format: json}
 	want.Listen = "127.0.0.1:9000"
 	want.URL = []string{"http://192.0.2.10:9000"}
 	want.DataDir = filepath.Join(folder, "data")
-	want.OSImages = []OSImage{{OpenshiftVersion: "4.10", CPUArchitecture: "x86_64", Path: filepath.Join(folder, "live.iso"), Version: "410.8"}}
+	want.OSImages = []OSImage{{OpenshiftVersion: "4.10", CPUArchitecture: "x86_64",
+		Path: filepath.Join(folder, "live.iso"), Version: "410.8"}}
 	want.ReleaseImages = []ReleaseImage{{
 		OpenshiftVersion: "4.19.3", CPUArchitecture: "multi", Default: true, SupportLevel: "production",
 		URL: "quay.io/openshift-release-dev/ocp-release:4.19.3-multi",
@@ -96,8 +98,10 @@ log: {format: json}
 }
 
 func TestAFlagGoesOverAVariableAndAVariableOverTheFile(t *testing.T) {
-	file := written(t, "listen: 127.0.0.1:1\ndata_dir: file\nlog: {level: warn, format: json}\ntimeouts: {installer: 1m}\n")
-	environ := []string{"LANDFALL_LISTEN=127.0.0.1:2", "LANDFALL_DATA_DIR=variable", "LANDFALL_TIMEOUTS_INSTALLER=2m", "HOME=/root", "LANDFALL_CONFIG=x"}
+	file := written(t, "listen: 127.0.0.1:1\ndata_dir: file\nlog: {level: warn, format: json}\ntimeouts: {installer: "+
+		"1m}\n")
+	environ := []string{"LANDFALL_LISTEN=127.0.0.1:2", "LANDFALL_DATA_DIR=variable", "LANDFALL_TIMEOUTS_INSTALLER=2m",
+		"HOME=/root", "LANDFALL_CONFIG=x"}
 	config, err := Load(file, environ, flagSet(t, "--listen", "127.0.0.1:3", "--timeouts-installer", "3m"))
 	require.NoError(t, err)
 	require.Equal(t, "127.0.0.1:3", config.Listen)
@@ -119,12 +123,14 @@ func sample(t *testing.T, s setting, folder string) string {
 	case reflect.TypeFor[bool]():
 		return strconv.FormatBool(!reflect.ValueOf(Default()).FieldByIndex(s.index).Bool())
 	case reflect.TypeFor[[]OSImage]():
-		return `[{openshift_version: "4.19", cpu_architecture: x86_64, path: ` + filepath.Join(folder, "live.iso") + `}]`
+		return `[{openshift_version: "4.19", cpu_architecture: x86_64, path: ` + filepath.Join(folder, "live.iso") +
+			`}]`
 	case reflect.TypeFor[[]ReleaseImage]():
 		return `[{openshift_version: "4.19", cpu_architecture: x86_64, url: "quay.io/ocp/release:4.19"}]`
 	}
 	value, ok := map[string]string{
-		"address": "127.0.0.1:77", "url": "http://192.0.2.7", "path": filepath.Join(folder, "data"), "file": filepath.Join(folder, "ca.pem"),
+		"address": "127.0.0.1:77", "url": "http://192.0.2.7", "path": filepath.Join(folder, "data"),
+		"file":     filepath.Join(folder, "ca.pem"),
 		"pullspec": "registry.example.com/agent:v7", "host": "ntp.example.com", "validation": "mtu-valid",
 		"": "somebody",
 	}[s.field.Tag.Get("check")]
@@ -158,37 +164,64 @@ func TestListsInVariablesAreWrittenWithCommasOrAsYAML(t *testing.T) {
 
 func TestAWrongFileStopsWithOneSentence(t *testing.T) {
 	for name, wrong := range map[string]struct{ content, sentence string }{
-		"an unknown key":               {"listen: 127.0.0.1:1\nlisen: x\n", `line 2: unknown key "lisen"; did you mean "listen"?`},
-		"an unknown key below another": {"log:\n  leevel: info\n", `line 2: unknown key "leevel" in log; did you mean "level"?`},
-		"a key in the wrong place":     {"ca_bundle: ca.pem\n", `line 1: unknown key "ca_bundle"; did you mean "mirror.ca_bundle"?`},
-		"a key like none":              {"log: {colour: blue}\n", `line 1: unknown key "colour" in log; the known ones are format, level`},
-		"a key twice":                  {"listen: :1\n\nlisten: :2\n", `line 3: the key "listen" stands there twice, first in line 1; keep one`},
-		"no address":                   {"listen: here\n", `line 1: listen is "here"; expected an address and a port, such as 0.0.0.0:8090`},
-		"no port":                      {"listen: 127.0.0.1:99999\n", `line 1: listen is "127.0.0.1:99999"; expected an address and a port`},
-		"no URL":                       {"url: 192.0.2.10:8090\n", `line 1: url[0] is "192.0.2.10:8090"; expected an http:// or https:// URL`},
-		"a wrong choice":               {"log:\n\n  level: loud\n", `line 3: log.level is "loud"; expected one of debug, info, warn, error`},
-		"a duration without unit":      {"timeouts: {installer: 10}\n", `line 1: timeouts.installer is "10"; expected a duration above zero with its unit`},
-		"a duration below zero":        {"timeouts: {installer: -1m}\n", `timeouts.installer is "-1m"; expected a duration above zero`},
-		"a stage like none":            {"timeouts: {stages: {reboting: 1m}}\n", `unknown key "reboting" in timeouts.stages; did you mean "rebooting"?`},
-		"a size with a wrong unit":     {"limits: {manifest_bytes: 4 MB}\n", `limits.manifest_bytes is "4 MB"; expected a size above zero in bytes`},
-		"a size beyond all bounds":     {"limits: {manifest_bytes: 99999999999TiB}\n", `limits.manifest_bytes is "99999999999TiB"`},
-		"an object for a text":         {"listen: {port: 1}\n", `line 1: listen is an object; expected an address and a port`},
-		"a text for an object":         {"mirror: quay.io\n", `line 1: mirror is "quay.io"; expected keys and values (registries_conf, idms_files, ca_bundle, pull_secret)`},
-		"a text for a list":            {"os_images: live.iso\n", `line 1: os_images is "live.iso"; expected a list`},
-		"a list for the whole":         {"- listen\n", `line 1: the configuration is a list; expected keys and values`},
-		"a missing file":               {"mirror:\n  ca_bundle: nowhere.pem\n", `nowhere.pem, which does not exist; put the file there or correct the path`},
-		"a folder for a file":          {"mirror: {idms_files: [idms.yaml, /]}\n", `mirror.idms_files[1] names /, which is a directory; name the file in it`},
-		"a release without version":    {"os_images:\n  - {release: true, cpu_architecture: x86_64}\n", `line 2: os_images[0] lacks the key openshift_version`},
-		"an image from nowhere":        {"os_images:\n- {openshift_version: 4.19, cpu_architecture: x86_64}\n", `line 2: os_images[0] needs one of path (a file), url, and release: true`},
-		"an image from two places":     {"os_images:\n- {openshift_version: 4.19, cpu_architecture: x86_64, path: live.iso, url: 'http://a/b'}\n", `os_images[0] needs one of path (a file), url, and release: true`},
-		"an architecture like none":    {"os_images:\n- {openshift_version: 4.19, cpu_architecture: amd64, path: live.iso}\n", `os_images[0].cpu_architecture is "amd64"; expected one of x86_64, aarch64`},
-		"a short digest":               {"os_images:\n- {openshift_version: 4.19,\n   sha256: abc}\n", `line 3: os_images[0].sha256 is "abc"; expected 64 hexadecimal digits`},
-		"a version like none":          {"release_images:\n- openshift_version: newest\n", `release_images[0].openshift_version is "newest"; expected a version such as 4.19`},
-		"a release without tag":        {"release_images:\n- url: quay.io/ocp/release\n", `release_images[0].url is "quay.io/ocp/release"; expected an image with its registry and its tag or digest`},
-		"a release without pull spec":  {"release_images:\n- {openshift_version: 4.19, cpu_architecture: x86_64}\n", `release_images[0] lacks the key url`},
-		"no boolean":                   {"release_images:\n- default: perhaps\n", `release_images[0].default is "perhaps"; expected true or false`},
-		"no YAML":                      {"listen: 127.0.0.1:1\n\tdata_dir: x\n", `line 2: not YAML: `},
-		"two documents":                {"listen: 127.0.0.1:1\n---\nlog: {}\n", `a second document begins; keep one`},
+		"an unknown key": {"listen: 127.0.0.1:1\nlisen: x\n",
+			`line 2: unknown key "lisen"; did you mean "listen"?`},
+		"an unknown key below another": {"log:\n  leevel: info\n",
+			`line 2: unknown key "leevel" in log; did you mean "level"?`},
+		"a key in the wrong place": {"ca_bundle: ca.pem\n",
+			`line 1: unknown key "ca_bundle"; did you mean "mirror.ca_bundle"?`},
+		"a key like none": {"log: {colour: blue}\n",
+			`line 1: unknown key "colour" in log; the known ones are format, level`},
+		"a key twice": {"listen: :1\n\nlisten: :2\n",
+			`line 3: the key "listen" stands there twice, first in line 1; keep one`},
+		"no address": {"listen: here\n",
+			`line 1: listen is "here"; expected an address and a port, such as 0.0.0.0:8090`},
+		"no port": {"listen: 127.0.0.1:99999\n",
+			`line 1: listen is "127.0.0.1:99999"; expected an address and a port`},
+		"no URL": {"url: 192.0.2.10:8090\n",
+			`line 1: url[0] is "192.0.2.10:8090"; expected an http:// or https:// URL`},
+		"a wrong choice": {"log:\n\n  level: loud\n",
+			`line 3: log.level is "loud"; expected one of debug, info, warn, error`},
+		"a duration without unit": {"timeouts: {installer: 10}\n",
+			`line 1: timeouts.installer is "10"; expected a duration above zero with its unit`},
+		"a duration below zero": {"timeouts: {installer: -1m}\n",
+			`timeouts.installer is "-1m"; expected a duration above zero`},
+		"a stage like none": {"timeouts: {stages: {reboting: 1m}}\n",
+			`unknown key "reboting" in timeouts.stages; did you mean "rebooting"?`},
+		"a size with a wrong unit": {"limits: {manifest_bytes: 4 MB}\n",
+			`limits.manifest_bytes is "4 MB"; expected a size above zero in bytes`},
+		"a size beyond all bounds": {"limits: {manifest_bytes: 99999999999TiB}\n",
+			`limits.manifest_bytes is "99999999999TiB"`},
+		"an object for a text": {"listen: {port: 1}\n",
+			`line 1: listen is an object; expected an address and a port`},
+		"a text for an object": {"mirror: quay.io\n",
+			`line 1: mirror is "quay.io"; expected keys and values (registries_conf, idms_files, ca_bundle, pull_secret)`},
+		"a text for a list":    {"os_images: live.iso\n", `line 1: os_images is "live.iso"; expected a list`},
+		"a list for the whole": {"- listen\n", `line 1: the configuration is a list; expected keys and values`},
+		"a missing file": {"mirror:\n  ca_bundle: nowhere.pem\n",
+			`nowhere.pem, which does not exist; put the file there or correct the path`},
+		"a folder for a file": {"mirror: {idms_files: [idms.yaml, /]}\n",
+			`mirror.idms_files[1] names /, which is a directory; name the file in it`},
+		"a release without version": {"os_images:\n  - {release: true, cpu_architecture: x86_64}\n",
+			`line 2: os_images[0] lacks the key openshift_version`},
+		"an image from nowhere": {"os_images:\n- {openshift_version: 4.19, cpu_architecture: x86_64}\n",
+			`line 2: os_images[0] needs one of path (a file), url, and release: true`},
+		"an image from two places": {"os_images:\n- {openshift_version: 4.19, cpu_architecture: x86_64, path: " +
+			"live.iso, url: 'http://a/b'}\n", `os_images[0] needs one of path (a file), url, and release: true`},
+		"an architecture like none": {"os_images:\n- {openshift_version: 4.19, cpu_architecture: amd64, path: " +
+			"live.iso}\n", `os_images[0].cpu_architecture is "amd64"; expected one of x86_64, aarch64`},
+		"a short digest": {"os_images:\n- {openshift_version: 4.19,\n   sha256: abc}\n",
+			`line 3: os_images[0].sha256 is "abc"; expected 64 hexadecimal digits`},
+		"a version like none": {"release_images:\n- openshift_version: newest\n",
+			`release_images[0].openshift_version is "newest"; expected a version such as 4.19`},
+		"a release without tag": {"release_images:\n- url: quay.io/ocp/release\n",
+			`release_images[0].url is "quay.io/ocp/release"; expected an image with its registry and its tag or digest`},
+		"a release without pull spec": {"release_images:\n- {openshift_version: 4.19, cpu_architecture: x86_64}\n",
+			`release_images[0] lacks the key url`},
+		"no boolean": {"release_images:\n- default: perhaps\n",
+			`release_images[0].default is "perhaps"; expected true or false`},
+		"no YAML":       {"listen: 127.0.0.1:1\n\tdata_dir: x\n", `line 2: not YAML: `},
+		"two documents": {"listen: 127.0.0.1:1\n---\nlog: {}\n", `a second document begins; keep one`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			file := written(t, wrong.content)
@@ -236,7 +269,8 @@ func TestTheExampleExplainsEveryKeyWithItsDefault(t *testing.T) {
 	want := Default()
 	want.DataDir = filepath.Join("..", want.DataDir)
 	want.URL, want.OSImages, want.ReleaseImages = []string{}, []OSImage{}, []ReleaseImage{}
-	want.Mirror.IDMSFiles, want.NTPSources, want.Validations.DisabledHosts, want.Joining.Addresses = []string{}, []string{}, []string{}, []string{}
+	want.Mirror.IDMSFiles, want.NTPSources, want.Validations.DisabledHosts, want.Joining.Addresses = []string{},
+		[]string{}, []string{}, []string{}
 	require.Equal(t, want, config)
 
 	content, err := os.ReadFile(file)
@@ -289,7 +323,8 @@ func TestTheURLIsOfferedFromWhatIsListenedOn(t *testing.T) {
 }
 
 func TestASizeIsWrittenAsItIsRead(t *testing.T) {
-	for size, text := range map[Bytes]string{1: "1", 1000: "1000", 1 << 10: "1KiB", 10 << 30: "10GiB", 3 << 19: "1536KiB"} {
+	for size, text := range map[Bytes]string{1: "1", 1000: "1000", 1 << 10: "1KiB", 10 << 30: "10GiB",
+		3 << 19: "1536KiB"} {
 		require.Equal(t, text, size.String())
 		read, err := parseBytes(text)
 		require.NoError(t, err)

@@ -43,15 +43,18 @@ const (
 	kills = 50
 	// crashHosts is the number of hosts of each cluster that is installed.
 	crashHosts = 3
-	// installationLimit is how long one installation may take with all its kills; most take five seconds.
+	// installationLimit is how long one installation may take with all its kills; most take five
+	// seconds.
 	installationLimit = 3 * time.Minute
-	// victimEnv names the file with the configuration of an appliance that this program is to be instead of a test.
+	// victimEnv names the file with the configuration of an appliance that this program is to be
+	// instead of a test.
 	victimEnv = "LANDFALL_TEST_APPLIANCE"
 	// seedEnv repeats the moments of a run.
 	seedEnv = "LANDFALL_TEST_SEED"
 )
 
-// runVictim makes the process an appliance when the environment says so, until its standard input ends.
+// runVictim makes the process an appliance when the environment says so, until its standard input
+// ends.
 func runVictim() {
 	path := os.Getenv(victimEnv)
 	if path == "" {
@@ -105,7 +108,8 @@ func newVictim(t *testing.T, s *site) *victim {
 	text, err := json.Marshal(s.config)
 	require.NoError(t, err)
 	dir := t.TempDir()
-	v := &victim{config: filepath.Join(dir, "config.json"), log: filepath.Join(dir, "log"), address: "http://" + s.config.Listen}
+	v := &victim{config: filepath.Join(dir, "config.json"), log: filepath.Join(dir, "log"),
+		address: "http://" + s.config.Listen}
 	require.NoError(t, os.WriteFile(v.config, text, 0o600))
 	t.Cleanup(func() {
 		if v.process != nil {
@@ -115,8 +119,8 @@ func newVictim(t *testing.T, s *site) *victim {
 	return v
 }
 
-// freeAddress finds a port below those that the system gives to outgoing connections: one of these could take it while
-// the appliance is dead.
+// freeAddress finds a port below those that the system gives to outgoing connections: one of these
+// could take it while the appliance is dead.
 func freeAddress(t testing.TB) string {
 	t.Helper()
 	for range 100 {
@@ -170,8 +174,8 @@ func (v *victim) tail(t *testing.T) string {
 	return string(text[max(0, len(text)-8<<10):])
 }
 
-// TestAnInstallationSurvivesEveryKill kills the appliance at random moments of installations, in all their phases, and starts
-// it again at once. The hosts live on, as hosts do.
+// TestAnInstallationSurvivesEveryKill kills the appliance at random moments of installations, in
+// all their phases, and starts it again at once. The hosts live on, as hosts do.
 func TestAnInstallationSurvivesEveryKill(t *testing.T) {
 	seed := rand.Uint64()
 	if text := os.Getenv(seedEnv); text != "" {
@@ -189,10 +193,13 @@ func TestAnInstallationSurvivesEveryKill(t *testing.T) {
 	})
 	total, byPhase := 0, make(map[string]int)
 	hit := func(phase string) bool {
-		return slices.ContainsFunc(slices.Collect(maps.Keys(byPhase)), func(name string) bool { return strings.HasPrefix(name, phase) })
+		return slices.ContainsFunc(slices.Collect(maps.Keys(byPhase)),
+			func(name string) bool { return strings.HasPrefix(name, phase) })
 	}
-	for number := 1; total < kills || !hit("discovery") || !hit("preparing") || !hit("installing") || !hit("finalizing"); number++ {
-		require.LessOrEqual(t, number, 20, "the kills never came while %v: %v", []string{"discovery", "preparing", "installing", "finalizing"}, byPhase)
+	for number := 1; total < kills || !hit("discovery") || !hit("preparing") || !hit("installing") ||
+		!hit("finalizing"); number++ {
+		require.LessOrEqual(t, number, 20, "the kills never came while %v: %v", []string{"discovery", "preparing",
+			"installing", "finalizing"}, byPhase)
 		// Each installation extracts the installer anew, so that kills meet that too.
 		require.NoError(t, os.RemoveAll(filepath.Join(s.config.DataDir, "installers")))
 		in := &crashed{victim: v, site: s, number: number, chance: chance}
@@ -259,15 +266,17 @@ func (in *crashed) install(t *testing.T, byPhase map[string]int) (killed int) {
 	return killed
 }
 
-// live lets the appliance live until its random end: after some more events, or after some time in which hosts have nothing to
-// say. It reports whether the crew ended before.
+// live lets the appliance live until its random end: after some more events, or after some time in
+// which hosts have nothing to say. It reports whether the crew ended before.
 func (in *crashed) live(t *testing.T, crewEnded <-chan error, operatorEnded chan error) bool {
 	t.Helper()
-	// An appliance that always dies before the installer is extracted, or before the person at it has pressed Install, would never get on:
-	// its lives get longer, by four each time, and where its starts take longer, all else does.
+	// An appliance that always dies before the installer is extracted, or before the person at it
+	// has pressed Install, would never get on: its lives get longer, by four each time, and where
+	// its starts take longer, all else does.
 	longer := min(2*in.silent, 6)
 	more := (1 + in.chance.IntN(8)) << longer
-	limit := time.Duration(in.chance.IntN(800)) * time.Millisecond << longer * max(1, in.starting/(200*time.Millisecond))
+	limit := time.Duration(in.chance.IntN(800)) * time.Millisecond << longer * max(1,
+		in.starting/(200*time.Millisecond))
 	in.silent++
 	timer := time.NewTimer(limit)
 	defer timer.Stop()
@@ -290,7 +299,8 @@ func (in *crashed) live(t *testing.T, crewEnded <-chan error, operatorEnded chan
 			}
 			in.silent = 0
 			if more--; more == 0 {
-				// The event is told before, or just after, its report is taken: the end is to come in the middle too.
+				// The event is told before, or just after, its report is taken: the end is to come
+				// in the middle too.
 				timer.Reset(time.Duration(in.chance.IntN(20)) * time.Millisecond)
 			}
 		}
@@ -308,8 +318,8 @@ func (in *crashed) drain() {
 	}
 }
 
-// note takes down what the crew does. It reports whether that moves the installation: some percents of a stage don't, nor what an agent
-// has found out before.
+// note takes down what the crew does. It reports whether that moves the installation: some percents
+// of a stage don't, nor what an agent has found out before.
 func (in *crashed) note(event simulate.Event) bool {
 	id, stage := event.HostID.String(), string(event.Stage)
 	switch event.Kind {
@@ -333,21 +343,26 @@ func (in *crashed) create(t *testing.T) {
 	in.api = upstream(t, in.address)
 	in.phase.Store("discovery")
 	name := fmt.Sprintf("crash%d", in.number)
-	created, err := in.api.Installer.V2RegisterCluster(t.Context(), &installer.V2RegisterClusterParams{NewClusterParams: &models.ClusterCreateParams{
-		Name: &name, BaseDNSDomain: "site.test", OpenshiftVersion: conv.Pointer(in.site.release.Version), PullSecret: conv.Pointer(pullSecret),
-		APIVips: []*models.APIVip{{IP: "192.168.100.4"}}, IngressVips: []*models.IngressVip{{IP: "192.168.100.5"}},
-	}})
+	created, err := in.api.Installer.V2RegisterCluster(t.Context(),
+		&installer.V2RegisterClusterParams{NewClusterParams: &models.ClusterCreateParams{
+			Name: &name, BaseDNSDomain: "site.test", OpenshiftVersion: conv.Pointer(in.site.release.Version),
+			PullSecret:  conv.Pointer(pullSecret),
+			APIVips:     []*models.APIVip{{IP: "192.168.100.4"}},
+			IngressVips: []*models.IngressVip{{IP: "192.168.100.5"}},
+		}})
 	require.NoError(t, err)
 	in.clusterID = *created.Payload.ID
-	env, err := in.api.Installer.RegisterInfraEnv(t.Context(), &installer.RegisterInfraEnvParams{InfraenvCreateParams: &models.InfraEnvCreateParams{
-		Name: conv.Pointer(name + "_infra-env"), ClusterID: &in.clusterID, PullSecret: conv.Pointer(pullSecret), OpenshiftVersion: in.site.release.Version,
-	}})
+	env, err := in.api.Installer.RegisterInfraEnv(t.Context(),
+		&installer.RegisterInfraEnvParams{InfraenvCreateParams: &models.InfraEnvCreateParams{
+			Name: conv.Pointer(name + "_infra-env"), ClusterID: &in.clusterID, PullSecret: conv.Pointer(pullSecret),
+			OpenshiftVersion: in.site.release.Version,
+		}})
 	require.NoError(t, err)
 	in.envID = *env.Payload.ID
 }
 
-// operate is the person at the appliance: presses Install when the cluster is ready, and watches what must not change. An
-// appliance that does not answer is asked again.
+// operate is the person at the appliance: presses Install when the cluster is ready, and watches
+// what must not change. An appliance that does not answer is asked again.
 func (in *crashed) operate(ctx context.Context) error {
 	ticker := time.NewTicker(25 * time.Millisecond)
 	defer ticker.Stop()
@@ -365,8 +380,10 @@ func (in *crashed) operate(ctx context.Context) error {
 		switch *cluster.Status {
 		case models.ClusterStatusReady:
 			in.phase.Store("install")
-			// Whether an answer that did not come stands for an order that was taken is seen at the next look.
-			if _, err := in.api.Installer.V2InstallCluster(ctx, &installer.V2InstallClusterParams{ClusterID: in.clusterID}); err != nil && !lost(err) {
+			// Whether an answer that did not come stands for an order that was taken is seen at the
+			// next look.
+			if _, err := in.api.Installer.V2InstallCluster(ctx,
+				&installer.V2InstallClusterParams{ClusterID: in.clusterID}); err != nil && !lost(err) {
 				return fmt.Errorf("pressing Install: %w", err)
 			}
 		case models.ClusterStatusPreparingForInstallation:
@@ -407,7 +424,9 @@ func (in *crashed) identify(ctx context.Context, cluster *models.Cluster) error 
 		return fmt.Errorf("the cluster's id was %s and is %s", in.seen.openshiftID, cluster.OpenshiftClusterID)
 	}
 	var kubeconfig bytes.Buffer
-	_, err := in.api.Installer.V2DownloadClusterCredentials(ctx, &installer.V2DownloadClusterCredentialsParams{ClusterID: in.clusterID, FileName: "kubeconfig-noingress"}, &kubeconfig)
+	_, err := in.api.Installer.V2DownloadClusterCredentials(ctx,
+		&installer.V2DownloadClusterCredentialsParams{ClusterID: in.clusterID, FileName: "kubeconfig-noingress"},
+		&kubeconfig)
 	if err != nil {
 		if lost(err) {
 			return nil
@@ -470,12 +489,14 @@ func (in *crashed) verifyAnswers(t *testing.T) {
 	}
 	require.Equal(t, 1, bootstraps)
 	var kubeconfig bytes.Buffer
-	_, err = in.api.Installer.V2DownloadClusterCredentials(ctx, &installer.V2DownloadClusterCredentialsParams{ClusterID: in.clusterID, FileName: "kubeconfig"}, &kubeconfig)
+	_, err = in.api.Installer.V2DownloadClusterCredentials(ctx,
+		&installer.V2DownloadClusterCredentialsParams{ClusterID: in.clusterID, FileName: "kubeconfig"}, &kubeconfig)
 	require.NoError(t, err)
 	authority, err := authorityOf(kubeconfig.Bytes())
 	require.NoError(t, err)
 	require.Contains(t, authority, strings.TrimSpace(in.seen.authority))
-	require.Equal(t, strings.Count(in.seen.authority, "BEGIN CERTIFICATE")+1, strings.Count(authority, "BEGIN CERTIFICATE"), "one more certificate, the ingress's")
+	require.Equal(t, strings.Count(in.seen.authority, "BEGIN CERTIFICATE")+1,
+		strings.Count(authority, "BEGIN CERTIFICATE"), "one more certificate, the ingress's")
 
 	listed, err := in.api.Events.V2ListEvents(ctx, &events.V2ListEventsParams{ClusterID: &in.clusterID})
 	require.NoError(t, err)
@@ -484,7 +505,8 @@ func (in *crashed) verifyAnswers(t *testing.T) {
 
 var transition = regexp.MustCompile(`^(?:Host|Cluster) .*?: (\S+) -> (\S+)\. `)
 
-// verifyEvents checks that what happened once is told once, and that no step is missing in what is told.
+// verifyEvents checks that what happened once is told once, and that no step is missing in what is
+// told.
 func (in *crashed) verifyEvents(t *testing.T, all []*models.Event, hosts []*models.Host) {
 	t.Helper()
 	count := make(map[string]int) // name and what makes it unique
@@ -504,7 +526,8 @@ func (in *crashed) verifyEvents(t *testing.T, all []*models.Event, hosts []*mode
 		case "cluster_status_updated", "host_status_updated":
 			moved := transition.FindStringSubmatch(*ev.Message)
 			require.NotNil(t, moved, *ev.Message)
-			require.Equal(t, state[subject], moved[1], "an event is missing before, or doubled: %s\n%s", *ev.Message, told(all, subject))
+			require.Equal(t, state[subject], moved[1], "an event is missing before, or doubled: %s\n%s", *ev.Message,
+				told(all, subject))
 			state[subject] = moved[2]
 		case "host_install_progress_updated":
 			_, stage, _ := strings.Cut(*ev.Message, ": ")
@@ -538,8 +561,9 @@ func (in *crashed) verifyEvents(t *testing.T, all []*models.Event, hosts []*mode
 	}
 }
 
-// verifyStages checks the stages that are told of a host: all that it reported, each once and in order. The controller finds
-// that a report was taken whose answer it never got; it then has not told the test of it.
+// verifyStages checks the stages that are told of a host: all that it reported, each once and in
+// order. The controller finds that a report was taken whose answer it never got; it then has not
+// told the test of it.
 func (in *crashed) verifyStages(t *testing.T, h *models.Host, told []string) {
 	t.Helper()
 	before := -1
@@ -599,15 +623,18 @@ func (in *crashed) verifyStore(t *testing.T) {
 			return nil
 		})
 	}))
-	for _, name := range []string{"kubeconfig", "kubeconfig-noingress", "kubeadmin-password", "bootstrap.ign", "master.ign", "worker.ign", "metadata.json"} {
+	for _, name := range []string{"kubeconfig", "kubeconfig-noingress", "kubeadmin-password", "bootstrap.ign",
+		"master.ign", "worker.ign", "metadata.json"} {
 		require.Contains(t, names, name)
 	}
 	require.Len(t, own, crashHosts, "each host has one ignition config of its own: %v", names)
-	require.ElementsMatch(t, slices.Collect(maps.Keys(blobs)), blobFiles(t, filepath.Join(in.site.config.DataDir, "blobs")))
+	require.ElementsMatch(t, slices.Collect(maps.Keys(blobs)), blobFiles(t, filepath.Join(in.site.config.DataDir,
+		"blobs")))
 	entries, err := os.ReadDir(in.site.config.DataDir)
 	require.NoError(t, err)
 	for _, entry := range entries {
-		require.Contains(t, []string{"landfall.db", "landfall-1.wal", "landfall-2.wal", "landfall.lock", "blobs", "installers", "os-images", "site.key"}, entry.Name())
+		require.Contains(t, []string{"landfall.db", "landfall-1.wal", "landfall-2.wal", "landfall.lock", "blobs",
+			"installers", "os-images", "site.key"}, entry.Name())
 	}
 }
 

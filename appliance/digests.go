@@ -7,7 +7,8 @@ import (
 	"landfall/isogen"
 )
 
-// digests are the digests of images, computed one at a time in the background and kept for those asked for last.
+// digests are the digests of images, computed one at a time in the background and kept for those
+// asked for last.
 type digests struct {
 	mu      sync.Mutex
 	known   map[string]string // by ETag; empty while it is being computed
@@ -19,7 +20,8 @@ func newDigests() *digests {
 	return &digests{known: make(map[string]string), pending: make(chan *isogen.Image, heldImages)}
 }
 
-// of returns the digest of an image or "" when it is not known yet; it is computed then if that is wanted.
+// of returns the digest of an image or "" when it is not known yet; it is computed then if that is
+// wanted.
 func (d *digests) of(image *isogen.Image, compute bool) string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -55,7 +57,8 @@ func (d *digests) run(ctx context.Context) error {
 				d.known[image.ETag()] = sum
 			}
 			d.mu.Unlock()
-			// A base that was changed meanwhile has no digest; whoever asks for the image next is told.
+			// A base that was changed meanwhile has no digest; whoever asks for the image next is
+			// told.
 		}
 	}
 }

@@ -22,14 +22,16 @@ import (
 	"landfall/web/console"
 )
 
-// Examine looks at the site: at what all clusters need and, if one is named, at what that cluster needs.
+// Examine looks at the site: at what all clusters need and, if one is named, at what that cluster
+// needs.
 func (v view) Examine(ctx context.Context, wanted console.Examination) (*doctor.Report, error) {
 	if wanted.Names != nil {
 		return namesOf(ctx, wanted.Names)
 	}
 	a, clusterID := v.appliance, wanted.ClusterID
 	rules := a.mirror.at(mirror.Level{Cluster: clusterID}).Rules()
-	site := &doctor.Site{NTPSources: a.config.NTPSources, Registries: a.registries(clusterID), Direct: a.urls, Holes: rules.Holes(), AskDHCP: wanted.DHCP}
+	site := &doctor.Site{NTPSources: a.config.NTPSources, Registries: a.registries(clusterID), Direct: a.urls,
+		Holes: rules.Holes(), AskDHCP: wanted.DHCP}
 	if bundle := rules.CABundle(); len(bundle) > 0 {
 		site.Authorities = x509.NewCertPool()
 		site.Authorities.AppendCertsFromPEM(bundle)
@@ -51,13 +53,15 @@ func (v view) Examine(ctx context.Context, wanted console.Examination) (*doctor.
 	return doctor.Doctor{}.Examine(ctx, site), nil
 }
 
-// configured says whether the appliance was given what every installation begins with: a release, and a live ISO for it.
+// configured says whether the appliance was given what every installation begins with: a release,
+// and a live ISO for it.
 func (a *Appliance) configured() []doctor.Finding {
 	const asked = "whether there is a release, and a live ISO that its hosts can boot"
 	if len(a.config.ReleaseImages) == 0 {
 		return []doctor.Finding{{
-			Area: doctor.Images, Subject: "releases", Verdict: doctor.Red, Asked: asked, Answered: "none, so no cluster can be made",
-			Do: "Name a release under release_images in the configuration, and start the appliance again.",
+			Area: doctor.Images, Subject: "releases", Verdict: doctor.Red, Asked: asked,
+			Answered: "none, so no cluster can be made",
+			Do:       "Name a release under release_images in the configuration, and start the appliance again.",
 		}}
 	}
 	var findings []doctor.Finding
@@ -93,7 +97,8 @@ func namesOf(ctx context.Context, wanted *console.ClusterNames) (*doctor.Report,
 	return report, nil
 }
 
-// registries are those that the mirror rules of a cluster, or of the appliance, lead to or, without rules, those that the releases name.
+// registries are those that the mirror rules of a cluster, or of the appliance, lead to or, without
+// rules, those that the releases name.
 func (a *Appliance) registries(clusterID string) []doctor.Registry {
 	var registries []doctor.Registry
 	add := func(location string, insecure bool) {
@@ -154,7 +159,8 @@ func (a *Appliance) describeSite(site *doctor.Site, clusterID string) error {
 	for _, env := range infraEnvs {
 		site.NTPSources = listOf(site.NTPSources, env.AdditionalNtpSources)
 		if site.Proxy == (doctor.Proxy{}) && env.Proxy != nil {
-			site.Proxy = doctor.Proxy{HTTP: conv.Value(env.Proxy.HTTPProxy), HTTPS: conv.Value(env.Proxy.HTTPSProxy), No: conv.Value(env.Proxy.NoProxy)}
+			site.Proxy = doctor.Proxy{HTTP: conv.Value(env.Proxy.HTTPProxy), HTTPS: conv.Value(env.Proxy.HTTPSProxy),
+				No: conv.Value(env.Proxy.NoProxy)}
 		}
 	}
 	hosts, err := a.engine.ClusterHosts(clusterID, true)
@@ -164,7 +170,8 @@ func (a *Appliance) describeSite(site *doctor.Site, clusterID string) error {
 	site.Lags = make(map[string]time.Duration)
 	for _, host := range hosts {
 		if host.Timestamp != 0 {
-			site.Lags["host "+hostName(host)] = time.Time(host.CheckedInAt).Truncate(time.Second).Sub(time.Unix(host.Timestamp, 0))
+			site.Lags["host "+hostName(host)] = time.Time(host.CheckedInAt).Truncate(time.Second).
+				Sub(time.Unix(host.Timestamp, 0))
 		}
 		if address, ok := addressOf(host, site.MachineNetworks); ok && len(site.Machines) < machinesAsked {
 			site.Machines = append(site.Machines, doctor.Machine{Name: "host " + hostName(host), Address: address})
@@ -196,7 +203,8 @@ func addressOf(host *models.Host, networks []netip.Prefix) (netip.Addr, bool) {
 }
 
 func beforeInstallation(cluster *models.Cluster) bool {
-	return slices.Contains([]string{models.ClusterStatusPendingForInput, models.ClusterStatusInsufficient, models.ClusterStatusReady}, conv.Value(cluster.Status))
+	return slices.Contains([]string{models.ClusterStatusPendingForInput, models.ClusterStatusInsufficient,
+		models.ClusterStatusReady}, conv.Value(cluster.Status))
 }
 
 func appendAddress(addresses []netip.Addr, text string) []netip.Addr {
@@ -220,11 +228,15 @@ func listOf(known []string, list string) []string {
 // siteValidations are what hosts find out about the site rather than about themselves.
 func siteValidations() []validation.ID {
 	return []validation.ID{
-		validation.Connected, validation.HasDefaultRoute, validation.BelongsToMachineCIDR, validation.BelongsToMajorityGroup,
+		validation.Connected, validation.HasDefaultRoute, validation.BelongsToMachineCIDR,
+		validation.BelongsToMajorityGroup,
 		validation.NTPSynced, validation.TimeSyncedBetweenHostAndService, validation.ContainerImagesAvailable,
-		validation.SufficientNetworkLatencyRequirementForRole, validation.SufficientPacketLossRequirementForRole, validation.MTUValid,
-		validation.APIDomainNameResolvedCorrectly, validation.APIIntDomainNameResolvedCorrectly, validation.AppsDomainNameResolvedCorrectly,
-		validation.ReleaseDomainNameResolvedCorrectly, validation.DNSWildcardNotConfigured, validation.NoIPCollisionsInNetwork,
+		validation.SufficientNetworkLatencyRequirementForRole, validation.SufficientPacketLossRequirementForRole,
+		validation.MTUValid,
+		validation.APIDomainNameResolvedCorrectly, validation.APIIntDomainNameResolvedCorrectly,
+		validation.AppsDomainNameResolvedCorrectly,
+		validation.ReleaseDomainNameResolvedCorrectly, validation.DNSWildcardNotConfigured,
+		validation.NoIPCollisionsInNetwork,
 		validation.NonOverlappingSubnets, validation.IgnitionDownloadable,
 	}
 }
@@ -244,7 +256,8 @@ func measured(host *models.Host) ([]doctor.Finding, error) {
 	looked := make(map[validation.ID]doctor.Finding)
 	for _, category := range verdicts {
 		for _, v := range category {
-			finding := doctor.Finding{Area: doctor.Hosts, Subject: hostName(host), Asked: string(v.ID), Answered: v.Message}
+			finding := doctor.Finding{Area: doctor.Hosts, Subject: hostName(host), Asked: string(v.ID),
+				Answered: v.Message}
 			switch v.Status {
 			case string(validation.Success):
 				finding.Verdict = doctor.Green

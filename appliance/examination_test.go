@@ -85,9 +85,10 @@ func TestAnApplianceThatWasGivenNoReleaseOrLiveISOIsNotWell(t *testing.T) {
 		subject  string
 		answered string
 	}{
-		"no release":  {func(s *site) { s.config.ReleaseImages = nil }, "releases", "none, so no cluster can be made"},
-		"no live ISO": {func(s *site) { s.config.OSImages = nil }, "live ISO for ", "there is no OS image for OpenShift "},
-		"both":        {func(*site) {}, "live ISO for ", "it is there"},
+		"no release": {func(s *site) { s.config.ReleaseImages = nil }, "releases", "none, so no cluster can be made"},
+		"no live ISO": {func(s *site) { s.config.OSImages = nil }, "live ISO for ",
+			"there is no OS image for OpenShift "},
+		"both": {func(*site) {}, "live ISO for ", "it is there"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newSite(t)
@@ -98,7 +99,10 @@ func TestAnApplianceThatWasGivenNoReleaseOrLiveISOIsNotWell(t *testing.T) {
 			var report doctor.Report
 			require.NoError(t, json.NewDecoder(response.Body).Decode(&report))
 			require.NoError(t, response.Body.Close())
-			at := slices.IndexFunc(report.Findings, func(f doctor.Finding) bool { return strings.HasPrefix(f.Subject, c.subject) })
+			at := slices.IndexFunc(report.Findings, func(f doctor.Finding) bool {
+				return strings.HasPrefix(f.Subject,
+					c.subject)
+			})
 			require.GreaterOrEqual(t, at, 0, report.Findings)
 			require.Contains(t, report.Findings[at].Answered, c.answered)
 			require.Equal(t, name != "both", report.Findings[at].Verdict == doctor.Red)

@@ -38,7 +38,8 @@ func TestAPreparationWhoseTimePassedWhileTheApplianceWasOffEndsAndInstallCanBePr
 	_, stop = s.start(t)
 	cluster := requireStatus(t, address, id, models.ClusterStatusReady)
 	require.Equal(t, models.LastInstallationPreparationStatusFailed, cluster.LastInstallationPreparation.Status)
-	requireSentence(t, cluster.LastInstallationPreparation.Reason, "The preparation took too long", "press Install again")
+	requireSentence(t, cluster.LastInstallationPreparation.Reason, "The preparation took too long",
+		"press Install again")
 	var events []models.Event
 	ask(t, http.MethodGet, address+apiPath+"/events?cluster_id="+id, nil).read(t, http.StatusOK, &events)
 	said := 0
@@ -64,7 +65,8 @@ func TestAHostIsNotBlamedForTheTimeThatTheApplianceWasOff(t *testing.T) {
 	hosts := address + apiPath + "/infra-envs/" + infraEnv + "/hosts"
 	register := func() models.Host {
 		var host models.Host
-		ask(t, http.MethodPost, hosts, object{"host_id": id, "discovery_agent_version": "quay.io/agent:1"}).read(t, http.StatusCreated, &host)
+		ask(t, http.MethodPost, hosts, object{"host_id": id, "discovery_agent_version": "quay.io/agent:1"}).read(t,
+			http.StatusCreated, &host)
 		return host
 	}
 	host := func() *models.Host {
@@ -84,7 +86,9 @@ func TestAHostIsNotBlamedForTheTimeThatTheApplianceWasOff(t *testing.T) {
 	s.start(t)
 	require.Equal(t, models.HostStatusDiscoveringUnbound, *host().Status, "it has its time to report again")
 
-	eventually(t, "the host counts as disconnected", func() bool { return *host().Status == models.HostStatusDisconnectedUnbound })
-	requireSentence(t, *host().StatusInfo, "The host's agent has not been heard", "Check that it is switched on and reaches this appliance")
+	eventually(t, "the host counts as disconnected",
+		func() bool { return *host().Status == models.HostStatusDisconnectedUnbound })
+	requireSentence(t, *host().StatusInfo, "The host's agent has not been heard",
+		"Check that it is switched on and reaches this appliance")
 	require.Equal(t, models.HostStatusDiscoveringUnbound, *register().Status)
 }

@@ -16,11 +16,13 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// smallDisksEnv says in the child how it is kept from writing: by small file systems of its own, or by a limit.
+// smallDisksEnv says in the child how it is kept from writing: by small file systems of its own, or
+// by a limit.
 const smallDisksEnv = "TEST_SMALL_DISKS"
 
-// withSmallDisks runs the test that calls it once more in a process that may mount, and reports whether this is that
-// process. Where no user may mount, a limit of the size of files stands in for a full disk.
+// withSmallDisks runs the test that calls it once more in a process that may mount, and reports
+// whether this is that process. Where no user may mount, a limit of the size of files stands in for
+// a full disk.
 func withSmallDisks(t *testing.T) bool {
 	t.Helper()
 	if os.Getenv(smallDisksEnv) != "" {
@@ -35,7 +37,8 @@ func withSmallDisks(t *testing.T) bool {
 	if os.Getuid() != 0 {
 		ids := []syscall.SysProcIDMap{{HostID: os.Getuid(), Size: 1}}
 		groups := []syscall.SysProcIDMap{{HostID: os.Getgid(), Size: 1}}
-		namespaces = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNS | syscall.CLONE_NEWUSER, UidMappings: ids, GidMappings: groups}
+		namespaces = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNS | syscall.CLONE_NEWUSER, UidMappings: ids,
+			GidMappings: groups}
 	}
 	out, err := child("mounts", namespaces)
 	if errors.Is(err, os.ErrPermission) || strings.Contains(string(out), errNoMount) {
@@ -65,7 +68,8 @@ func smallDisk(t *testing.T, dir string, size string) *disk {
 		require.NoError(t, syscall.Getrlimit(syscall.RLIMIT_FSIZE, limit))
 		return &disk{dir: dir, limit: limit}
 	}
-	err := errors.Join(syscall.Mount("none", "/", "", syscall.MS_REC|syscall.MS_PRIVATE, ""), syscall.Mount("tmpfs", dir, "tmpfs", 0, "mode=0700,size="+size))
+	err := errors.Join(syscall.Mount("none", "/", "", syscall.MS_REC|syscall.MS_PRIVATE, ""),
+		syscall.Mount("tmpfs", dir, "tmpfs", 0, "mode=0700,size="+size))
 	if errors.Is(err, syscall.EPERM) {
 		t.Fatal(errNoMount)
 	}
@@ -137,7 +141,8 @@ func TestAFullDiskUnderTheDatabaseIsSaidAndNothingOfTheChangeIsKept(t *testing.T
 		}
 		accepted++
 	}
-	requireRefusal(t, got, http.StatusServiceUnavailable, "no space is left to write "+s.config.DataDir, "nothing of the change was kept", "free space on its file system, then try again")
+	requireRefusal(t, got, http.StatusServiceUnavailable, "no space is left to write "+s.config.DataDir,
+		"nothing of the change was kept", "free space on its file system, then try again")
 	require.Equal(t, first, clusterAt(t, address, first).ID.String(), "reading goes on")
 
 	d.free(t)
@@ -159,12 +164,14 @@ func TestAFullDiskUnderUploadedFilesIsSaidAndNothingStays(t *testing.T) {
 	manifest := object{"folder": "openshift", "file_name": "big.yaml", "content": ""}
 	big := strings.Repeat("IyBhIG1hbmlmZXN0IG9mIG1hbnkgbGluZXMK", 20_000)
 	d.fill(t, 64<<10)
-	requireRefusal(t, ask(t, http.MethodPost, address+apiPath+"/clusters/"+id+"/manifests", manifest.with(object{"content": big})), http.StatusServiceUnavailable,
+	requireRefusal(t, ask(t, http.MethodPost, address+apiPath+"/clusters/"+id+"/manifests",
+		manifest.with(object{"content": big})), http.StatusServiceUnavailable,
 		"no space is left to write "+blobs, "free space on its file system, then try again")
 	requireNothing(t, address+apiPath+"/clusters/"+id+"/manifests")
 	d.free(t)
 	require.Empty(t, files(t, blobs))
-	require.Equal(t, http.StatusCreated, ask(t, http.MethodPost, address+apiPath+"/clusters/"+id+"/manifests", manifest.with(object{"content": big})).status)
+	require.Equal(t, http.StatusCreated, ask(t, http.MethodPost, address+apiPath+"/clusters/"+id+"/manifests",
+		manifest.with(object{"content": big})).status)
 }
 
 func TestAFullDiskUnderTheInstallersIsSaidAndInstallCanBePressedAgain(t *testing.T) {
@@ -181,7 +188,8 @@ func TestAFullDiskUnderTheInstallersIsSaidAndInstallCanBePressedAgain(t *testing
 	}
 	d.fill(t, 0)
 	pressInstall(t, address, id)
-	requireUnprepared(t, address, id, "openshift-install of release "+s.release.Version+" can't be extracted: ", "no space is left to write "+installers, "free space on its file system")
+	requireUnprepared(t, address, id, "openshift-install of release "+s.release.Version+" can't be extracted: ",
+		"no space is left to write "+installers, "free space on its file system")
 	d.free(t)
 	require.Empty(t, files(t, installers))
 

@@ -10,7 +10,8 @@ import (
 )
 
 func TestTheLargerTheHeapTheSmallerTheShareOfGarbage(t *testing.T) {
-	for live, percent := range map[uint64]int{0: 300, 10 << 20: 300, 24 << 20: 300, 36 << 20: 200, 72 << 20: 100, 144 << 20: 50, 1 << 40: 50} {
+	for live, percent := range map[uint64]int{0: 300, 10 << 20: 300, 24 << 20: 300, 36 << 20: 200, 72 << 20: 100,
+		144 << 20: 50, 1 << 40: 50} {
 		require.Equal(t, percent, garbageShare(live), "of %d bytes", live)
 	}
 }
@@ -25,9 +26,11 @@ func TestTheCollectorIsTunedAfterEachCollection(t *testing.T) {
 	stop := TuneCollector()
 	require.Equal(t, garbagePercent, percent())
 	much := make([]byte, 190<<20)
-	require.Eventually(t, func() bool { runtime.GC(); return percent() < 60 }, 10*time.Second, time.Millisecond, "a hundred and ninety MiB are alive")
+	require.Eventually(t, func() bool { runtime.GC(); return percent() < 60 }, 10*time.Second, time.Millisecond,
+		"a hundred and ninety MiB are alive")
 	runtime.KeepAlive(much)
-	require.Eventually(t, func() bool { runtime.GC(); return percent() > 60 }, 10*time.Second, time.Millisecond, "they are not any more")
+	require.Eventually(t, func() bool { runtime.GC(); return percent() > 60 }, 10*time.Second, time.Millisecond,
+		"they are not any more")
 	stop()
 	require.Equal(t, before, percent())
 }

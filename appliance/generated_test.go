@@ -17,8 +17,8 @@ import (
 	"landfall/ignition"
 )
 
-// requireSoundFiles holds that the files of an installed cluster can be used: each ignition config by ignition's validator, and the
-// kubeconfig by the certificates that the nodes have.
+// requireSoundFiles holds that the files of an installed cluster can be used: each ignition config
+// by ignition's validator, and the kubeconfig by the certificates that the nodes have.
 func requireSoundFiles(t *testing.T, address string, cluster *models.Cluster) {
 	t.Helper()
 	download := func(path string) []byte {
@@ -41,7 +41,8 @@ func requireSoundFiles(t *testing.T, address string, cluster *models.Cluster) {
 	}
 	for _, host := range cluster.Hosts {
 		var answered struct{ Config string }
-		ask(t, http.MethodGet, address+apiPath+"/infra-envs/"+host.InfraEnvID.String()+"/hosts/"+host.ID.String()+"/ignition", nil).read(t, http.StatusOK, &answered)
+		ask(t, http.MethodGet, address+apiPath+"/infra-envs/"+host.InfraEnvID.String()+"/hosts/"+host.ID.String()+
+			"/ignition", nil).read(t, http.StatusOK, &answered)
 		require.NoError(t, ignition.Validate([]byte(answered.Config)))
 		require.Contains(t, answered.Config, "/etc/hostname")
 	}
@@ -63,8 +64,10 @@ func requireSoundFiles(t *testing.T, address string, cluster *models.Cluster) {
 		require.NoError(t, yaml.Unmarshal(download(at+"credentials?file_name="+name), &config), name)
 		server := "api." + cluster.Name + ".site.test"
 		require.Equal(t, "https://"+server+":6443", config.Clusters[0].Cluster.Server)
-		requireChain(t, decoded(t, config.Users[0].User.Cert), signers["admin-kubeconfig-signer.crt"], "", x509.ExtKeyUsageClientAuth)
-		requireChain(t, signers["kube-apiserver-lb-server.crt"], decoded(t, config.Clusters[0].Cluster.CA), server, x509.ExtKeyUsageServerAuth)
+		requireChain(t, decoded(t, config.Users[0].User.Cert), signers["admin-kubeconfig-signer.crt"],
+			"", x509.ExtKeyUsageClientAuth)
+		requireChain(t, signers["kube-apiserver-lb-server.crt"], decoded(t, config.Clusters[0].Cluster.CA), server,
+			x509.ExtKeyUsageServerAuth)
 	}
 	requireChain(t, signers["machine-config-server.crt"], signers["root-ca.crt"], "", x509.ExtKeyUsageServerAuth)
 }

@@ -22,17 +22,21 @@ import (
 )
 
 const (
-	// hubMoments is at how many moments of a site's life the store is looked at as a kill would have left it.
+	// hubMoments is at how many moments of a site's life the store is looked at as a kill would
+	// have left it.
 	hubMoments = 200
-	// hubKills is how often the appliance is killed in truth, and started again; every other time it has just shown something to a watch.
+	// hubKills is how often the appliance is killed in truth, and started again; every other time
+	// it has just shown something to a watch.
 	hubKills = 6
 )
 
-// TestObjectsAndEngineAgreeAtEveryMomentOfAKill applies a site, boots its server by its BMC, installs it and deletes it again. At random
-// moments the appliance is stopped and its file copied: what SIGKILL leaves is what the kernel has of the file, and that is the
-// copy. Some of the moments are kills. Each copy is opened and held to what must be true after any of them; the site's life has to come
-// to its end all the same, with nothing left. Clients watch all the while: what they were shown is in each copy, and in the end they were shown all
-// that became of the objects, each change once, in order, and nothing else.
+// TestObjectsAndEngineAgreeAtEveryMomentOfAKill applies a site, boots its server by its BMC,
+// installs it and deletes it again. At random moments the appliance is stopped and its file copied:
+// what SIGKILL leaves is what the kernel has of the file, and that is the copy. Some of the moments
+// are kills. Each copy is opened and held to what must be true after any of them; the site's life
+// has to come to its end all the same, with nothing left. Clients watch all the while: what they
+// were shown is in each copy, and in the end they were shown all that became of the objects, each
+// change once, in order, and nothing else.
 func TestObjectsAndEngineAgreeAtEveryMomentOfAKill(t *testing.T) {
 	chance := rand.New(rand.NewPCG(rand.Uint64(), 0))
 	s := newSite(t)
@@ -53,7 +57,8 @@ func TestObjectsAndEngineAgreeAtEveryMomentOfAKill(t *testing.T) {
 	go func() { lived <- d.live(ctx, server, &secrets) }()
 	copies, moments, killed := t.TempDir(), 0, 0
 	for alive := true; alive || moments < hubMoments; moments++ {
-		kill := killed < hubKills && (chance.IntN(hubMoments/hubKills) == 0 || moments >= (killed+1)*hubMoments/hubKills)
+		kill := killed < hubKills && (chance.IntN(hubMoments/hubKills) == 0 ||
+			moments >= (killed+1)*hubMoments/hubKills)
 		if kill {
 			if killed%2 == 0 {
 				public.next()
@@ -98,8 +103,8 @@ func TestObjectsAndEngineAgreeAtEveryMomentOfAKill(t *testing.T) {
 	requireNoTrace(t, s.config.DataDir, left, s.config.AMS.Enabled)
 }
 
-// pause is how many milliseconds there are at the most before the next moment: what is looked at has a good part of the processor, and the site is to
-// come to its end.
+// pause is how many milliseconds there are at the most before the next moment: what is looked at
+// has a good part of the processor, and the site is to come to its end.
 func pause(moments int) int {
 	if moments < hubMoments/2 {
 		return 30
@@ -107,7 +112,8 @@ func pause(moments int) int {
 	return 250
 }
 
-// live is a site's life, as its operator sees it: an appliance that is down is asked again. The operator takes its Secrets.
+// live is a site's life, as its operator sees it: an appliance that is down is asked again. The
+// operator takes its Secrets.
 func (d *hub) live(ctx context.Context, server *machine, secrets *string) error {
 	documents, err := d.documents("single-node.yaml", given{BMC: server.address}, "sno1")
 	if err != nil {
@@ -119,8 +125,10 @@ func (d *hub) live(ctx context.Context, server *machine, secrets *string) error 
 		take  *string
 	}{
 		{stdin: documents, args: []string{"apply", "-f", "-"}},
-		{args: []string{"wait", "-n", "sno1", "--for=condition=Completed", "agentclusterinstall/sno1", "--timeout=60s"}},
-		{args: []string{"wait", "-n", "sno1", "--for=jsonpath={.status.operationalStatus}=detached", "baremetalhost/sno1", "--timeout=60s"}},
+		{args: []string{"wait", "-n", "sno1", "--for=condition=Completed", "agentclusterinstall/sno1",
+			"--timeout=60s"}},
+		{args: []string{"wait", "-n", "sno1", "--for=jsonpath={.status.operationalStatus}=detached",
+			"baremetalhost/sno1", "--timeout=60s"}},
 		{args: []string{"get", "secrets", "-n", "sno1", "-o", "json"}, take: secrets},
 		{args: []string{"delete", "namespace", "sno1", "--ignore-not-found", "--timeout=60s"}},
 		{args: []string{"delete", "managedcluster", "sno1", "--ignore-not-found"}},
@@ -180,13 +188,14 @@ type noted struct {
 	} `json:"object"`
 }
 
-// verifyMoment opens what was left at a moment. Engine and objects are written in one transaction each, so there is none in which they
-// may differ; and what a watch has shown is there.
+// verifyMoment opens what was left at a moment. Engine and objects are written in one transaction
+// each, so there is none in which they may differ; and what a watch has shown is there.
 func verifyMoment(t *testing.T, dir string, shown []glimpse) {
 	t.Helper()
 	var db *store.DB
 	var err error
-	eventually(t, "nobody has the copy", func() bool { // a kubectl that is being started holds for an instant what this process has open
+	// a kubectl that is being started holds for an instant what this process has open
+	eventually(t, "nobody has the copy", func() bool {
 		var held *store.HeldError
 		db, err = store.Open(t.Context(), dir, store.Options{NoSync: true})
 		return !errors.As(err, &held)
@@ -211,30 +220,34 @@ func verifyMoment(t *testing.T, dir string, shown []glimpse) {
 				require.True(t, there, "the Agent %s has no host", agent.Name)
 			}
 			if there && agent.Status.DebugInfo.State != "" {
-				require.Equal(t, state, agent.Status.DebugInfo.State, "the Agent %s shows another state than its host has", agent.Name)
+				require.Equal(t, state, agent.Status.DebugInfo.State,
+					"the Agent %s shows another state than its host has", agent.Name)
 			}
 			delete(hosts, agent.Name)
 			return nil
 		}))
 		require.Empty(t, hosts, "hosts without an Agent")
-		errs = errors.Join(errs, store.NewBucket[noted]("clusters", 1).Each(tx, "", func(_ string, cluster *noted) error {
-			if cluster.Object.Key == "" {
-				return nil
-			}
-			namespace, name := filepath.Dir(cluster.Object.Key), filepath.Base(cluster.Object.Key)
-			deployment := &hive.ClusterDeployment{}
-			if err := o.Get(tx, objects.ClusterDeployments, namespace, name, deployment); err != nil {
+		errs = errors.Join(errs, store.NewBucket[noted]("clusters", 1).Each(tx, "",
+			func(_ string, cluster *noted) error {
+				if cluster.Object.Key == "" {
+					return nil
+				}
+				namespace, name := filepath.Dir(cluster.Object.Key), filepath.Base(cluster.Object.Key)
+				deployment := &hive.ClusterDeployment{}
+				if err := o.Get(tx, objects.ClusterDeployments, namespace, name, deployment); err != nil {
+					return err
+				}
+				install := &unstructured.Unstructured{}
+				err := o.Get(tx, objects.AgentClusterInstalls, namespace, deployment.Spec.ClusterInstallRef.Name,
+					install)
+				if errors.Is(err, store.ErrNotFound) {
+					return nil // it was deleted before its ClusterDeployment
+				}
+				shown, _, _ := unstructured.NestedString(install.Object, "status", "debugInfo", "state")
+				require.Equal(t, cluster.API.Status, shown,
+					"the AgentClusterInstall shows another state than its cluster has")
 				return err
-			}
-			install := &unstructured.Unstructured{}
-			err := o.Get(tx, objects.AgentClusterInstalls, namespace, deployment.Spec.ClusterInstallRef.Name, install)
-			if errors.Is(err, store.ErrNotFound) {
-				return nil // it was deleted before its ClusterDeployment
-			}
-			shown, _, _ := unstructured.NestedString(install.Object, "status", "debugInfo", "state")
-			require.Equal(t, cluster.API.Status, shown, "the AgentClusterInstall shows another state than its cluster has")
-			return err
-		}))
+			}))
 		return errors.Join(errs, o.Each(tx, objects.BareMetalHosts, "", func(u *unstructured.Unstructured) error {
 			var host metal3.BareMetalHost
 			require.NoError(t, objects.Into(u, &host))

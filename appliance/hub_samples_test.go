@@ -13,19 +13,21 @@ import (
 	"landfall/appliance/apply"
 )
 
-// TestTheDocumentedSamplesApplyOrSayWhyNot applies the samples of the Assisted Installer's documentation and of the siteconfig operator as
-// they are written.
+// TestTheDocumentedSamplesApplyOrSayWhyNot applies the samples of the Assisted Installer's
+// documentation and of the siteconfig operator as they are written.
 func TestTheDocumentedSamplesApplyOrSayWhyNot(t *testing.T) {
 	dir := os.Getenv("LANDFALL_REALDATA")
 	if dir == "" {
 		t.Skip("LANDFALL_REALDATA names no folder of real data")
 	}
 	refused := map[string]string{
-		// The Secret has the type of a pull secret and holds a certificate: no cluster takes it. The AgentClusterInstall beside it applies.
+		// The Secret has the type of a pull secret and holds a certificate: no cluster takes it.
+		// The AgentClusterInstall beside it applies.
 		"hive-samples/agentClusterInstall-with-ignitionEndpoint.yaml": `The Secret "ignition-ca-certificate" is invalid: data[.dockerconfigjson]: Required value`,
 	}
 	d := openHub(t)
-	for _, namespace := range []string{"spoke-cluster", "demo", "agents", "example-sno", "example-ai-sno", "example-ai-arbiter", "example-ai-3node", "example-ai-standard"} {
+	for _, namespace := range []string{"spoke-cluster", "demo", "agents", "example-sno", "example-ai-sno",
+		"example-ai-arbiter", "example-ai-3node", "example-ai-standard"} {
 		_, err := d.try(t.Context(), "", "create", "namespace", namespace)
 		require.NoError(t, err)
 	}
@@ -55,7 +57,8 @@ func TestTheDocumentedSamplesApplyOrSayWhyNot(t *testing.T) {
 // forgetSamples removes the samples' objects that can't become one another.
 func (d *hub) forgetSamples(t *testing.T) {
 	t.Helper()
-	for _, kind := range []string{"extensions.hive.openshift.io/v1beta1/namespaces/spoke-cluster/agentclusterinstalls", "agent-install.openshift.io/v1beta1/namespaces/spoke-cluster/infraenvs"} {
+	for _, kind := range []string{"extensions.hive.openshift.io/v1beta1/namespaces/spoke-cluster/agentclusterinstalls",
+		"agent-install.openshift.io/v1beta1/namespaces/spoke-cluster/infraenvs"} {
 		address := d.address + "/apis/" + kind
 		request, err := http.NewRequestWithContext(t.Context(), http.MethodDelete, address, nil)
 		require.NoError(t, err)

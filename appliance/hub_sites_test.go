@@ -52,8 +52,8 @@ func installedAgent(cluster, hostname string) []string {
 
 func lines(text string) []string { return strings.Split(strings.TrimSpace(text), "\n") }
 
-// TestSitesAreInstalledByTheirManifests applies the manifests of sites in random orders with kubectl, and looks at what became of them as
-// the Assisted Installer's documentation does.
+// TestSitesAreInstalledByTheirManifests applies the manifests of sites in random orders with
+// kubectl, and looks at what became of them as the Assisted Installer's documentation does.
 func TestSitesAreInstalledByTheirManifests(t *testing.T) {
 	d := openHub(t)
 	t.Run("sites", func(t *testing.T) {
@@ -77,8 +77,10 @@ func (d *hub) installSingleNode(t *testing.T) {
 	server := newMachine(t, "hpe-ilo5", "sno1", "94:40:c9:1f:bf:64")
 	d.apply(t, "single-node.yaml", given{BMC: server.address}, "sno1")
 	d.wait(t, "sno1", "agentclusterinstall/sno1", "condition=Completed")
-	require.Equal(t, installed("sno1"), lines(d.kubectl(t, "get", "agentclusterinstalls.extensions.hive.openshift.io", "-n", "sno1", "-o", installConditions))[:7])
-	require.Equal(t, installedAgent("sno1", "sno1"), lines(d.kubectl(t, "get", "agents.agent-install.openshift.io", "-n", "sno1", "-o", agentConditions)))
+	require.Equal(t, installed("sno1"), lines(d.kubectl(t, "get", "agentclusterinstalls.extensions.hive.openshift.io",
+		"-n", "sno1", "-o", installConditions))[:7])
+	require.Equal(t, installedAgent("sno1", "sno1"), lines(d.kubectl(t, "get", "agents.agent-install.openshift.io",
+		"-n", "sno1", "-o", agentConditions)))
 
 	d.wait(t, "sno1", "baremetalhost/sno1", "jsonpath={.status.operationalStatus}=detached")
 	var host struct {
@@ -98,7 +100,8 @@ func (d *hub) installSingleNode(t *testing.T) {
 	require.Equal(t, "On", server.Power())
 	require.Contains(t, d.kubectl(t, "describe", "bmh", "sno1", "-n", "sno1"), "ProvisioningComplete")
 
-	agents := d.kubectl(t, "get", "agents", "-n", "sno1", "-o", `jsonpath={.items[0].spec.installerArgs}|{.items[0].spec.nodeLabels}|{.items[0].metadata.labels.agent-install\.openshift\.io/bmh}|{.items[0].spec.approved}`)
+	agents := d.kubectl(t, "get", "agents", "-n", "sno1", "-o",
+		`jsonpath={.items[0].spec.installerArgs}|{.items[0].spec.nodeLabels}|{.items[0].metadata.labels.agent-install\.openshift\.io/bmh}|{.items[0].spec.approved}`)
 	require.Equal(t, `["--append-karg", "ip=dhcp", "--save-partindex", "1", "-n"]|{"site/hall":"h1"}|sno1|true`, agents)
 	require.Equal(t, "true", d.kubectl(t, "get", "managedcluster", "sno1", "-o", "jsonpath={.spec.hubAcceptsClient}"))
 
@@ -123,9 +126,11 @@ func (d *hub) readSingleNode(t *testing.T) {
 	})
 	require.NotNil(t, deployment.Spec.ClusterMetadata)
 	kubeconfig, password := &corev1.Secret{}, &corev1.Secret{}
-	require.NoError(t, reader.Get(t.Context(), client.ObjectKey{Namespace: "sno1", Name: "sno1-admin-kubeconfig"}, kubeconfig))
+	require.NoError(t, reader.Get(t.Context(), client.ObjectKey{Namespace: "sno1", Name: "sno1-admin-kubeconfig"},
+		kubeconfig))
 	require.Contains(t, string(kubeconfig.Data["kubeconfig"]), "api.sno1.site.test:6443")
-	require.NoError(t, reader.Get(t.Context(), client.ObjectKey{Namespace: "sno1", Name: "sno1-admin-password"}, password))
+	require.NoError(t, reader.Get(t.Context(), client.ObjectKey{Namespace: "sno1", Name: "sno1-admin-password"},
+		password))
 	require.Equal(t, "kubeadmin", string(password.Data["username"]))
 	deployment.Labels["site"] = "hall"
 	require.NoError(t, reader.Update(t.Context(), deployment))
@@ -135,8 +140,10 @@ func (d *hub) readSingleNode(t *testing.T) {
 func (d *hub) teardown(t *testing.T, server *machine) {
 	t.Helper()
 	if _, err := d.try(t.Context(), "", "delete", "namespace", "sno1", "--timeout=20s"); err != nil {
-		for _, kind := range []string{"bmh", "agents", "infraenvs", "aci", "cd", "secrets", "configmaps", "hardwaredata", "nmstateconfigs"} {
-			left, showErr := d.try(t.Context(), "", "get", kind, "-n", "sno1", "-o", `jsonpath={range .items[*]}{.kind} {.metadata.name} {.metadata.finalizers} {.metadata.deletionTimestamp} {.status.conditions[*].message}{"\n"}{end}`)
+		for _, kind := range []string{"bmh", "agents", "infraenvs", "aci", "cd", "secrets", "configmaps",
+			"hardwaredata", "nmstateconfigs"} {
+			left, showErr := d.try(t.Context(), "", "get", kind, "-n", "sno1", "-o",
+				`jsonpath={range .items[*]}{.kind} {.metadata.name} {.metadata.finalizers} {.metadata.deletionTimestamp} {.status.conditions[*].message}{"\n"}{end}`)
 			t.Logf("%v %s", showErr, left)
 		}
 		require.NoError(t, err)
@@ -171,10 +178,12 @@ func (d *hub) infraEnv(t *testing.T, namespace, name string) string {
 	return ""
 }
 
-// boot has somebody boot machines by hand from an InfraEnv's image, and returns the names of all its Agents.
+// boot has somebody boot machines by hand from an InfraEnv's image, and returns the names of all
+// its Agents.
 func (d *hub) boot(t *testing.T, namespace, infraEnv string, first, count int) []string {
 	t.Helper()
-	crew := &simulate.Crew{URL: d.address, InfraEnvID: d.infraEnv(t, namespace, infraEnv), First: first, Count: count, Speed: 1000, Spokes: outside.world.spokes}
+	crew := &simulate.Crew{URL: d.address, InfraEnvID: d.infraEnv(t, namespace, infraEnv), First: first, Count: count,
+		Speed: 1000, Spokes: outside.world.spokes}
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- crew.Run(ctx) }()
@@ -184,7 +193,8 @@ func (d *hub) boot(t *testing.T, namespace, infraEnv string, first, count int) [
 	})
 	var agents []string
 	eventually(t, "the Agents are there", func() bool {
-		agents = strings.Fields(d.kubectl(t, "get", "agents", "-n", namespace, "-o", "jsonpath={.items[*].metadata.name}"))
+		agents = strings.Fields(d.kubectl(t, "get", "agents", "-n", namespace, "-o",
+			"jsonpath={.items[*].metadata.name}"))
 		return len(agents) == first+count-1
 	})
 	return agents
@@ -193,19 +203,24 @@ func (d *hub) boot(t *testing.T, namespace, infraEnv string, first, count int) [
 func (d *hub) approve(t *testing.T, namespace, agent, patch string) {
 	t.Helper()
 	require.Equal(t, "agent.agent-install.openshift.io/"+agent+" patched\n",
-		d.kubectl(t, "-n", namespace, "patch", "agents.agent-install.openshift.io", agent, "-p", patch, "--type", "merge"))
+		d.kubectl(t, "-n", namespace, "patch", "agents.agent-install.openshift.io", agent, "-p", patch, "--type",
+			"merge"))
 }
 
 func (d *hub) installThreeNodes(t *testing.T) {
 	d.apply(t, "three-nodes.yaml", given{}, "three")
 	day1 := d.boot(t, "three", "three", 1, 3)
-	d.wait(t, "three", "agentclusterinstall/test-cluster", "jsonpath={.status.conditions[?(@.type==\"RequirementsMet\")].reason}=UnapprovedAgents")
+	d.wait(t, "three", "agentclusterinstall/test-cluster",
+		"jsonpath={.status.conditions[?(@.type==\"RequirementsMet\")].reason}=UnapprovedAgents")
 	for _, agent := range day1 {
 		d.approve(t, "three", agent, `{"spec":{"approved":true}}`)
 	}
 	d.wait(t, "three", "agentclusterinstall/test-cluster", "condition=Completed")
-	require.Equal(t, installed("test-cluster"), lines(d.kubectl(t, "get", "agentclusterinstalls.extensions.hive.openshift.io", "-n", "three", "-o", installConditions))[:7])
-	d.wait(t, "three", "agentclusterinstall/test-cluster", "jsonpath={.status.debugInfo.state}="+models.ClusterStatusAddingHosts)
+	require.Equal(t, installed("test-cluster"),
+		lines(d.kubectl(t, "get", "agentclusterinstalls.extensions.hive.openshift.io", "-n", "three",
+			"-o", installConditions))[:7])
+	d.wait(t, "three", "agentclusterinstall/test-cluster", "jsonpath={.status.debugInfo.state}="+
+		models.ClusterStatusAddingHosts)
 
 	for _, agent := range d.boot(t, "three", "three", 4, 1) {
 		known := false
@@ -215,10 +230,12 @@ func (d *hub) installThreeNodes(t *testing.T) {
 		if known {
 			continue
 		}
-		d.wait(t, "three", "agent/"+agent, "jsonpath={.status.conditions[?(@.type==\"RequirementsMet\")].reason}=AgentIsNotApproved")
+		d.wait(t, "three", "agent/"+agent,
+			"jsonpath={.status.conditions[?(@.type==\"RequirementsMet\")].reason}=AgentIsNotApproved")
 		d.approve(t, "three", agent, `{"spec":{"approved":true,"role":"worker","nodeLabels":{"rack":"7"}}}`)
 		d.wait(t, "three", "agent/"+agent, "jsonpath={.status.debugInfo.state}=added-to-existing-cluster")
-		require.Equal(t, "Done client serving", d.kubectl(t, "get", "agent", agent, "-n", "three", "-o", "jsonpath={.status.progress.currentStage}{range .status.csrStatus.approvedCSRs[*]} {.type}{end}"))
+		require.Equal(t, "Done client serving", d.kubectl(t, "get", "agent", agent, "-n", "three",
+			"-o", "jsonpath={.status.progress.currentStage}{range .status.csrStatus.approvedCSRs[*]} {.type}{end}"))
 		name := d.kubectl(t, "get", "agent", agent, "-n", "three", "-o", "jsonpath={.status.inventory.hostname}")
 		node := outside.world.spokes.Cluster("api.three.site.test").Object("api/v1/nodes", "", name)
 		require.NotNil(t, node, "it is a node of its cluster")
@@ -230,17 +247,22 @@ func (d *hub) bindLate(t *testing.T) {
 	d.apply(t, "late-binding.yaml", given{}, "pool", "late")
 	agent := d.boot(t, "pool", "pool", 1, 1)[0]
 	d.wait(t, "pool", "agent/"+agent, "jsonpath={.status.conditions[?(@.type==\"Bound\")].reason}=Unbound")
-	require.Equal(t, "small", d.kubectl(t, "get", "agent", agent, "-n", "pool", "-o", "jsonpath={.metadata.labels.size}"))
+	require.Equal(t, "small", d.kubectl(t, "get", "agent", agent, "-n", "pool", "-o",
+		"jsonpath={.metadata.labels.size}"))
 	d.approve(t, "pool", agent, `{"spec":{"approved":true,"clusterDeploymentName":{"name":"late","namespace":"late"}}}`)
 	d.wait(t, "late", "agentclusterinstall/late", "condition=Completed")
-	require.Equal(t, installed("late"), lines(d.kubectl(t, "get", "agentclusterinstalls.extensions.hive.openshift.io", "-n", "late", "-o", installConditions))[:7])
+	require.Equal(t, installed("late"), lines(d.kubectl(t, "get", "agentclusterinstalls.extensions.hive.openshift.io",
+		"-n", "late", "-o", installConditions))[:7])
 }
 
 func (d *hub) installConverged(t *testing.T) {
 	server := newMachine(t, "dell-idrac9", "sno2", "94:40:c9:1f:bf:65")
 	d.apply(t, "converged.yaml", given{BMC: server.address}, "sno2")
 	d.wait(t, "sno2", "agentclusterinstall/sno2", "condition=Completed")
-	require.Equal(t, "start_assisted_install", d.kubectl(t, "get", "bmh", "node0", "-n", "sno2", "-o", "jsonpath={.spec.customDeploy.method}{.spec.image}"))
-	require.Equal(t, "True InfraEnvAvailable", d.kubectl(t, "get", "ppimg", "node0", "-n", "sno2", "-o", `jsonpath={.status.conditions[?(@.type=="Ready")].status} {.status.conditions[?(@.type=="Ready")].reason}`))
+	require.Equal(t, "start_assisted_install", d.kubectl(t, "get", "bmh", "node0", "-n", "sno2", "-o",
+		"jsonpath={.spec.customDeploy.method}{.spec.image}"))
+	require.Equal(t, "True InfraEnvAvailable", d.kubectl(t, "get", "ppimg", "node0", "-n", "sno2",
+		"-o",
+		`jsonpath={.status.conditions[?(@.type=="Ready")].status} {.status.conditions[?(@.type=="Ready")].reason}`))
 	d.wait(t, "sno2", "baremetalhost/node0", "jsonpath={.status.operationalStatus}=detached")
 }

@@ -65,7 +65,8 @@ func openHub(t *testing.T) *hub {
 	t.Helper()
 	s := newSite(t)
 	s.config.Kubernetes.Enabled, s.config.Kubernetes.ImageSettles = true, 300*time.Millisecond
-	address, _ := s.startLogging(t, slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn})))
+	address, _ := s.startLogging(t, slog.New(slog.NewTextHandler(t.Output(),
+		&slog.HandlerOptions{Level: slog.LevelWarn})))
 	d := &hub{site: s, address: address, dir: t.TempDir()}
 	d.prepareKubectl(t)
 	eventually(t, "the Kubernetes API is ready", func() bool {
@@ -79,20 +80,24 @@ func openHub(t *testing.T) *hub {
 	return d
 }
 
-// prepareKubectl builds kubectl, which may take minutes when nothing of it was built before, and writes the kubeconfig that it is given.
+// prepareKubectl builds kubectl, which may take minutes when nothing of it was built before, and
+// writes the kubeconfig that it is given.
 func (d *hub) prepareKubectl(t *testing.T) {
 	t.Helper()
 	var err error
 	d.program, err = kubectlProgram.program()
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(filepath.Join(d.dir, "kubeconfig"), fmt.Appendf(nil,
-		"apiVersion: v1\nkind: Config\ncurrent-context: a\nclusters: [{name: a, cluster: {server: %q}}]\ncontexts: [{name: a, context: {cluster: a, user: a}}]\nusers: [{name: a, user: {}}]\n",
+		"apiVersion: v1\nkind: Config\ncurrent-context: a\nclusters: [{name: a, cluster: {server: %q}}]\ncontexts: "+
+			"[{name: a, context: {cluster: a, user: a}}]\nusers: [{name: a, user: {}}]\n",
 		d.address), 0o600))
 }
 
-// try runs kubectl and returns what it printed on standard output, and on standard error if it failed.
+// try runs kubectl and returns what it printed on standard output, and on standard error if it
+// failed.
 func (d *hub) try(ctx context.Context, stdin string, args ...string) (string, error) {
-	kubectl := exec.CommandContext(ctx, d.program, append([]string{"--kubeconfig", filepath.Join(d.dir, "kubeconfig"), "--cache-dir", filepath.Join(d.dir, "cache")}, args...)...)
+	kubectl := exec.CommandContext(ctx, d.program, append([]string{"--kubeconfig", filepath.Join(d.dir, "kubeconfig"),
+		"--cache-dir", filepath.Join(d.dir, "cache")}, args...)...)
 	kubectl.Stdin = strings.NewReader(stdin)
 	var said, complained bytes.Buffer
 	kubectl.Stdout, kubectl.Stderr = &said, &complained
@@ -113,7 +118,8 @@ func (d *hub) kubectl(t *testing.T, args ...string) string {
 // given is what manifests of sites are filled in with.
 type given struct{ BMC, PullSecret string }
 
-// apply applies the documents of a site in a random order, once its namespaces are there, until all are taken.
+// apply applies the documents of a site in a random order, once its namespaces are there, until all
+// are taken.
 func (d *hub) apply(t *testing.T, name string, with given, namespaces ...string) {
 	t.Helper()
 	shuffled, err := d.documents(name, with, namespaces...)
@@ -158,21 +164,25 @@ func (d *hub) documents(name string, with given, namespaces ...string) (string, 
 	for _, namespace := range namespaces {
 		documents = append(documents, "apiVersion: v1\nkind: Namespace\nmetadata:\n  name: "+namespace+"\n")
 	}
-	documents = append(documents, "apiVersion: hive.openshift.io/v1\nkind: ClusterImageSet\nmetadata:\n  name: openshift-release\nspec:\n  releaseImage: "+d.release.Release+"\n")
+	documents = append(documents,
+		"apiVersion: hive.openshift.io/v1\nkind: ClusterImageSet\nmetadata:\n  name: openshift-release\nspec:\n  "+
+			"releaseImage: "+d.release.Release+"\n")
 	rand.Shuffle(len(documents), func(i, j int) { documents[i], documents[j] = documents[j], documents[i] })
 	return strings.Join(documents, "\n---\n"), nil
 }
 
-// waitLimit ends a wait for what does not come. An installation takes twenty seconds of a processor under the race detector, and several go on
-// side by side, beside other tests.
+// waitLimit ends a wait for what does not come. An installation takes twenty seconds of a processor
+// under the race detector, and several go on side by side, beside other tests.
 const waitLimit = 4 * time.Minute
 
-// wait has kubectl wait until an object is as told: "condition=Completed", "jsonpath={…}=…", "delete".
+// wait has kubectl wait until an object is as told: "condition=Completed", "jsonpath={…}=…",
+// "delete".
 func (d *hub) wait(t *testing.T, namespace, object, what string) {
 	t.Helper()
 	_, err := d.try(t.Context(), "", "wait", "-n", namespace, "--for="+what, object, "--timeout="+waitLimit.String())
 	if err != nil {
-		shown, showErr := d.try(t.Context(), "", "get", "-n", namespace, object, "-o", `jsonpath={.status.conditions} {.status.debugInfo}`)
+		shown, showErr := d.try(t.Context(), "", "get", "-n", namespace, object, "-o",
+			`jsonpath={.status.conditions} {.status.debugInfo}`)
 		events, eventsErr := d.try(t.Context(), "", "get", "events", "-n", namespace)
 		require.NoError(t, err, "%v %v\n%s\n%s", showErr, eventsErr, shown, events)
 	}
@@ -187,11 +197,13 @@ type machine struct {
 func newMachine(t *testing.T, profile, hostname, mac string) *machine {
 	t.Helper()
 	logger := slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn}))
-	servers := &simulate.Servers{First: 1, Speed: 1000, Planned: []simulate.Planned{{Hostname: hostname, MAC: mac}}, Logger: logger}
+	servers := &simulate.Servers{First: 1, Speed: 1000, Planned: []simulate.Planned{{Hostname: hostname, MAC: mac}},
+		Logger: logger}
 	known, ok := redfish.ProfileByName(profile)
 	require.True(t, ok)
 	stand := redfish.New(redfish.Options{
-		Profile: known, Username: "root", Password: "calvin", MACs: []string{mac}, Serial: hostname, Dir: t.TempDir(), PowerDelay: time.Millisecond, Logger: logger,
+		Profile: known, Username: "root", Password: "calvin", MACs: []string{mac}, Serial: hostname, Dir: t.TempDir(),
+		PowerDelay: time.Millisecond, Logger: logger,
 		Boot: func(ctx context.Context, image *redfish.Image) {
 			if err := servers.Boot(ctx, 1, image.Path); err != nil && ctx.Err() == nil {
 				logger.Warn("a simulated server ended", "server", hostname, "error", err)

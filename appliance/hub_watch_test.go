@@ -35,7 +35,8 @@ type glimpse struct {
 	Object   string // JSON without the resourceVersion, fields in order
 }
 
-// onlooker watches all objects of a kind across the lives of an appliance. Each watch goes on from the resourceVersion that it saw last.
+// onlooker watches all objects of a kind across the lives of an appliance. Each watch goes on from
+// the resourceVersion that it saw last.
 type onlooker struct {
 	kind   objects.Kind
 	client dynamic.ResourceInterface
@@ -62,7 +63,8 @@ func resourceOf(kind objects.Kind) kinds.GroupVersionResource {
 	return kinds.GroupVersionResource{Group: kind.Group, Version: kind.Version, Resource: kind.Resource}
 }
 
-// watch goes on until the context ends. An appliance that is down is asked again; that it can't go on from where it was is a failure.
+// watch goes on until the context ends. An appliance that is down is asked again; that it can't go
+// on from where it was is a failure.
 func (o *onlooker) watch(ctx context.Context) {
 	ticker := time.NewTicker(10 * time.Millisecond)
 	defer ticker.Stop()
@@ -97,7 +99,8 @@ func (o *onlooker) goOn(ctx context.Context) error {
 		o.began, o.last = revision, revision
 		o.mu.Unlock()
 	}
-	events, err := o.client.Watch(ctx, metav1.ListOptions{ResourceVersion: strconv.FormatUint(o.last, 10), AllowWatchBookmarks: true})
+	events, err := o.client.Watch(ctx, metav1.ListOptions{ResourceVersion: strconv.FormatUint(o.last, 10),
+		AllowWatchBookmarks: true})
 	if apierrors.IsResourceExpired(err) || apierrors.IsGone(err) {
 		return fmt.Errorf("watch %s from %d: %w", o.kind, o.last, err)
 	}
@@ -175,8 +178,8 @@ func (o *onlooker) news() ([]glimpse, error) {
 	return news, o.err
 }
 
-// informed is a client that keeps what there is of a kind, as controllers do: Kubernetes' own reflector, which lists and watches as it likes, and again
-// when it was cut off.
+// informed is a client that keeps what there is of a kind, as controllers do: Kubernetes' own
+// reflector, which lists and watches as it likes, and again when it was cut off.
 type informed struct {
 	cache.Store
 	kind      objects.Kind
@@ -200,7 +203,8 @@ func newInformed(t *testing.T, address string, kind objects.Kind) *informed {
 		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
 			return resource.Watch(ctx, options)
 		},
-	}, &unstructured.Unstructured{}, i, cache.ReflectorOptions{Backoff: &wait.Backoff{Duration: 20 * time.Millisecond, Factor: 1, Steps: 1}})
+	}, &unstructured.Unstructured{}, i, cache.ReflectorOptions{Backoff: &wait.Backoff{Duration: 20 * time.Millisecond,
+		Factor: 1, Steps: 1}})
 	return i
 }
 
@@ -301,7 +305,8 @@ type public struct {
 
 func newPublic(t *testing.T, address string) *public {
 	p := &public{told: make(chan struct{}, 1), informed: newInformed(t, address, objects.Agents)}
-	for _, kind := range []objects.Kind{objects.ClusterDeployments, objects.AgentClusterInstalls, objects.InfraEnvs, objects.Agents, objects.BareMetalHosts} {
+	for _, kind := range []objects.Kind{objects.ClusterDeployments, objects.AgentClusterInstalls, objects.InfraEnvs,
+		objects.Agents, objects.BareMetalHosts} {
 		p.onlookers = append(p.onlookers, newOnlooker(t, address, kind, p.told))
 	}
 	return p
@@ -316,11 +321,12 @@ func (p *public) watch(ctx context.Context, t *testing.T) {
 	p.watching.Go(func() { p.informed.reflector.RunWithContext(ctx) })
 	t.Cleanup(p.watching.Wait)
 	eventually(t, "everybody watches", func() bool {
-		return p.informed.reflector.LastSyncResourceVersion() != "" && !slices.ContainsFunc(p.onlookers, func(o *onlooker) bool {
-			o.mu.Lock()
-			defer o.mu.Unlock()
-			return o.resumed == 0
-		})
+		return p.informed.reflector.LastSyncResourceVersion() != "" && !slices.ContainsFunc(p.onlookers,
+			func(o *onlooker) bool {
+				o.mu.Lock()
+				defer o.mu.Unlock()
+				return o.resumed == 0
+			})
 	})
 }
 
@@ -364,7 +370,8 @@ func (p *public) catchUp(t *testing.T) {
 	})
 }
 
-// verify holds what they were shown against what the dead appliance has left, and tells how much it was.
+// verify holds what they were shown against what the dead appliance has left, and tells how much it
+// was.
 func (p *public) verify(t *testing.T, dir string) string {
 	t.Helper()
 	p.watching.Wait()

@@ -21,7 +21,8 @@ import (
 // heldImages bounds how many images are kept made; one takes little more than its ignition config.
 const heldImages = 64
 
-// discoveryImages makes the images of infra-envs out of their recipes and the base ISOs, and keeps those made last.
+// discoveryImages makes the images of infra-envs out of their recipes and the base ISOs, and keeps
+// those made last.
 type discoveryImages struct {
 	engine  *engine.Engine
 	bases   *osImages
@@ -50,7 +51,8 @@ func newDiscoveryImages(e *engine.Engine, bases *osImages) *discoveryImages {
 	}
 }
 
-// recipe returns what an infra-env's images are made from, as it was frozen when the infra-env last changed.
+// recipe returns what an infra-env's images are made from, as it was frozen when the infra-env last
+// changed.
 func (d *discoveryImages) recipe(ctx context.Context, infraEnvID string) (*engine.Recipe, error) {
 	newest, err := d.engine.RecipeDigest(infraEnvID)
 	if err != nil {
@@ -76,7 +78,8 @@ func (d *discoveryImages) recipe(ctx context.Context, infraEnvID string) (*engin
 }
 
 // Image implements image.Source. The kind "" is the infra-env's own.
-func (d *discoveryImages) Image(ctx context.Context, infraEnvID string, kind image.Kind, network image.Network) (*image.Image, error) {
+func (d *discoveryImages) Image(ctx context.Context, infraEnvID string, kind image.Kind,
+	network image.Network) (*image.Image, error) {
 	recipe, err := d.recipe(ctx, infraEnvID)
 	if err != nil {
 		return nil, err
@@ -155,8 +158,9 @@ func told(err error) error {
 	return err
 }
 
-// imagePath begins the paths of an infra-env's images. Version and architecture are in it for people, and find the rootfs
-// that belongs to an image when the infra-env has moved on to another version.
+// imagePath begins the paths of an infra-env's images. Version and architecture are in it for
+// people, and find the rootfs that belongs to an image when the infra-env has moved on to another
+// version.
 func imagePath(recipe *engine.Recipe) string {
 	return "/byid/" + recipe.InfraEnvID + "/" + recipe.OpenshiftVersion + "/" + recipe.CPUArchitecture + "/"
 }
@@ -165,8 +169,8 @@ func rootFSURL(network image.Network, recipe *engine.Recipe) string {
 	return network.Boot + imagePath(recipe) + "rootfs.img"
 }
 
-// baseImages lets the engine ask what the base images can carry. The engine comes first, so what answers is not there yet
-// when it is made.
+// baseImages lets the engine ask what the base images can carry. The engine comes first, so what
+// answers is not there yet when it is made.
 type baseImages struct{ appliance *Appliance }
 
 // Check implements engine.BaseImages.
@@ -192,8 +196,8 @@ func (d *discoveryImages) check(version, arch string, recipe *engine.Recipe) err
 	return err
 }
 
-// longestURL stands for a URL that a rootfs is fetched from, of which the networks' are not known when a recipe is checked:
-// of a host name of some length.
+// longestURL stands for a URL that a rootfs is fetched from, of which the networks' are not known
+// when a recipe is checked: of a host name of some length.
 const longestURL = "http://landfall.example.example.example.com:65535/byid/00000000-0000-0000-0000-000000000000/4.20.0/x86_64/rootfs.img"
 
 // Artifact implements image.Source.
@@ -247,7 +251,8 @@ func (d *discoveryImages) Ready() error {
 		}
 	}
 	if len(images) == 0 {
-		return problem.Unavailable("there is no OS image; add one on the page, with landfall iso import, or under os_images in the configuration")
+		return problem.Unavailable("there is no OS image; add one on the page, with landfall iso import, or under " +
+			"os_images in the configuration")
 	}
 	return problem.Unavailable("no OS image is ready yet; the page and landfall iso list say what stands in the way")
 }

@@ -62,12 +62,14 @@ func TestEveryWayToBootAnInfraEnvsImageLeadsToItsConfig(t *testing.T) {
 	env, err := d.registerInfraEnv(nil)
 	require.NoError(t, err)
 	image := d.image(env)
-	config, err := d.infraEnvFile(&installer.V2DownloadInfraEnvFilesParams{InfraEnvID: *env.ID, FileName: "discovery.ign"})
+	config, err := d.infraEnvFile(&installer.V2DownloadInfraEnvFilesParams{InfraEnvID: *env.ID,
+		FileName: "discovery.ign"})
 	require.NoError(t, err)
 
 	for name, url := range map[string]string{
 		"download": env.DownloadURL, "full": image.Full.URL, "short": image.ShortURL, "minimal": image.Minimal.URL,
-		"config image": image.ConfigImageURL, "of the first network": image.URLs[0].Full, "UEFI HTTP boot": image.NetworkBoot.HTTPBootURL,
+		"config image": image.ConfigImageURL, "of the first network": image.URLs[0].Full,
+		"UEFI HTTP boot": image.NetworkBoot.HTTPBootURL,
 	} {
 		require.NotEmpty(t, url, name)
 		response, body := fetch(t, url, "browser", "")
@@ -102,7 +104,8 @@ func TestEveryWayToBootAnInfraEnvsImageLeadsToItsConfig(t *testing.T) {
 	require.Contains(t, string(menu), "menuentry")
 
 	require.Contains(t, ask(t, http.MethodGet, boot.IPXEURL+"?mac=nonsense", nil).reason(t), "expected a MAC address")
-	require.Contains(t, ask(t, http.MethodGet, boot.IPXEURL+"?ipxe_script_type=never", nil).reason(t), "discovery-image-always or boot-order-control")
+	require.Contains(t, ask(t, http.MethodGet, boot.IPXEURL+"?ipxe_script_type=never", nil).reason(t),
+		"discovery-image-always or boot-order-control")
 }
 
 func TestAShortURLIsRenewedRevokedAndGuessed(t *testing.T) {
@@ -168,7 +171,8 @@ func TestABootListenerServesImagesAndNothingElse(t *testing.T) {
 	image := d.image(env)
 	boot := image.ShortURL[:strings.Index(image.ShortURL, "/i/")]
 	require.NotEqual(t, address, boot)
-	for _, url := range []string{image.ShortURL, image.NetworkBoot.KernelURL, image.NetworkBoot.IPXEURL, boot + "/live"} {
+	for _, url := range []string{image.ShortURL, image.NetworkBoot.KernelURL, image.NetworkBoot.IPXEURL,
+		boot + "/live"} {
 		require.True(t, strings.HasPrefix(url, boot), url)
 		response, _ := fetch(t, url, "machine", "")
 		require.Equal(t, http.StatusOK, response.StatusCode, url)
@@ -180,9 +184,9 @@ func TestABootListenerServesImagesAndNothingElse(t *testing.T) {
 	}
 }
 
-// TestRevisionsOfAnInfraEnvThatIsPatchedWhileItIsRead has 50 clients read the image in ranges, half of them under one name,
-// while the infra-env is patched 100 times, now and then between their ranges from the first to the last: each gets the
-// bytes of one revision.
+// TestRevisionsOfAnInfraEnvThatIsPatchedWhileItIsRead has 50 clients read the image in ranges, half
+// of them under one name, while the infra-env is patched 100 times, now and then between their
+// ranges from the first to the last: each gets the bytes of one revision.
 func TestRevisionsOfAnInfraEnvThatIsPatchedWhileItIsRead(t *testing.T) {
 	const clients, patches, ranges = 50, 100, 40
 	d := openDoor(t)

@@ -14,8 +14,8 @@ import (
 	"landfall/web/image/telescope"
 )
 
-// Image describes an infra-env's images and the ways to boot them. Digests are computed in the background and empty until
-// they are there.
+// Image describes an infra-env's images and the ways to boot them. Digests are computed in the
+// background and empty until they are there.
 func (v view) Image(ctx context.Context, infraEnvID string) (*console.Image, error) {
 	a := v.appliance
 	recipe, err := v.images.recipe(ctx, infraEnvID)
@@ -30,8 +30,10 @@ func (v view) Image(ctx context.Context, infraEnvID string) (*console.Image, err
 	full := v.kind(ctx, recipe, image.Full)
 	minimal := v.kind(ctx, recipe, image.Minimal)
 	described := &console.Image{
-		URL: network.URL + imagePath(recipe) + string(own.Kind) + ".iso", FileName: own.FileName, SizeBytes: own.Size(), SHA256: own.Digest(true),
-		ETag: own.ETag(), Type: string(recipe.Type), Revision: recipe.Digest, Modified: recipe.Modified, Full: full, Minimal: minimal,
+		URL: network.URL + imagePath(recipe) + string(own.Kind) + ".iso", FileName: own.FileName, SizeBytes: own.Size(),
+		SHA256: own.Digest(true),
+		ETag:   own.ETag(), Type: string(recipe.Type), Revision: recipe.Digest, Modified: recipe.Modified, Full: full,
+		Minimal:        minimal,
 		ConfigImageURL: network.URL + "/config/" + infraEnvID + ".iso",
 	}
 	code, expires, err := a.engine.CodeOfImage(infraEnvID)
@@ -68,7 +70,8 @@ func (v view) kind(ctx context.Context, recipe *engine.Recipe, kind image.Kind) 
 }
 
 func (v view) networkBoot(ctx context.Context, recipe *engine.Recipe, network image.Network) console.NetworkBoot {
-	script, err := v.images.Script(ctx, image.Script{InfraEnvID: recipe.InfraEnvID, Format: image.IPXE, Type: scriptAlways, Network: network})
+	script, err := v.images.Script(ctx, image.Script{InfraEnvID: recipe.InfraEnvID, Format: image.IPXE,
+		Type: scriptAlways, Network: network})
 	if err != nil {
 		return console.NetworkBoot{Reason: err.Error()}
 	}
@@ -78,8 +81,10 @@ func (v view) networkBoot(ctx context.Context, recipe *engine.Recipe, network im
 		return console.NetworkBoot{Reason: err.Error()}
 	}
 	return console.NetworkBoot{
-		IPXEURL: network.Boot + "/ipxe/" + recipe.InfraEnvID, IPXEScript: string(script), KernelURL: boot.KernelURL, InitrdURL: boot.InitrdURL,
-		RootFSURL: boot.RootfsURL, KernelArguments: arguments, GRUBURL: network.Boot + "/grub/" + recipe.InfraEnvID + "/grub.cfg",
+		IPXEURL: network.Boot + "/ipxe/" + recipe.InfraEnvID, IPXEScript: string(script), KernelURL: boot.KernelURL,
+		InitrdURL: boot.InitrdURL,
+		RootFSURL: boot.RootfsURL, KernelArguments: arguments, GRUBURL: network.Boot + "/grub/" + recipe.InfraEnvID +
+			"/grub.cfg",
 		HTTPBootURL: network.Boot + imagePath(recipe) + string(kindOf(recipe.Type)) + ".iso",
 	}
 }

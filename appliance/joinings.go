@@ -37,8 +37,8 @@ func (a *Appliance) reach() (forAgents hive.Spokes, forServers metal.Spokes) {
 	return a.spokes, a.spokes
 }
 
-// follows tells whether hosts are followed into a cluster: one that was described to the Kubernetes API, where a kubeconfig may come yet,
-// and any other that there is a kubeconfig of.
+// follows tells whether hosts are followed into a cluster: one that was described to the Kubernetes
+// API, where a kubeconfig may come yet, and any other that there is a kubeconfig of.
 func (s *spokes) follows(tx *store.Tx, id string) (bool, error) {
 	if !s.a.config.Joining.Follow {
 		return false, nil
@@ -47,7 +47,8 @@ func (s *spokes) follows(tx *store.Tx, id string) (bool, error) {
 	return found.Described || len(found.Kubeconfig) > 0, err
 }
 
-// find looks for a cluster's kubeconfig: in the Secret that its ClusterDeployment names, then among the files of its installation.
+// find looks for a cluster's kubeconfig: in the Secret that its ClusterDeployment names, then among
+// the files of its installation.
 func (s *spokes) find(tx *store.Tx, id string) (found hive.SpokeKubeconfig, view *engine.ClusterView, err error) {
 	rows := s.a.engine.Rows(tx)
 	if view, err = rows.Cluster(id); err != nil {
@@ -98,8 +99,10 @@ func (s *spokes) way(id string) (way joining.Cluster, err error) {
 	return way, err
 }
 
-// with opens the way to the cluster of a ClusterDeployment, by its key. there is false if no cluster is known by it any more.
-func (s *spokes) with(ctx context.Context, deployment string, call func(context.Context, *spoke.Client) error) (there bool, err error) {
+// with opens the way to the cluster of a ClusterDeployment, by its key. there is false if no
+// cluster is known by it any more.
+func (s *spokes) with(ctx context.Context, deployment string, call func(context.Context,
+	*spoke.Client) error) (there bool, err error) {
 	id := ""
 	if err := s.a.db.View(func(tx *store.Tx) (err error) {
 		id, err = s.a.engine.Rows(tx).ClusterOf(deployment)
@@ -131,7 +134,10 @@ func explained(err error, server string) error {
 // RemoveNode implements hive.Spokes.
 func (s *spokes) RemoveNode(task, deployment, node string, again func()) (done bool, err error) {
 	return s.tasks.Do("remove "+task, func(ctx context.Context) error {
-		_, err := s.with(ctx, deployment, func(ctx context.Context, c *spoke.Client) error { return c.RemoveNode(ctx, node) })
+		_, err := s.with(ctx, deployment, func(ctx context.Context, c *spoke.Client) error {
+			return c.RemoveNode(ctx,
+				node)
+		})
 		return err
 	}, again)
 }
@@ -139,7 +145,10 @@ func (s *spokes) RemoveNode(task, deployment, node string, again func()) (done b
 // EnsureMachine implements metal.Spokes.
 func (s *spokes) EnsureMachine(task, deployment string, server spoke.Server, again func()) (done bool, err error) {
 	return s.tasks.Do("machine "+task, func(ctx context.Context) error {
-		_, err := s.with(ctx, deployment, func(ctx context.Context, c *spoke.Client) error { return c.EnsureMachine(ctx, server) })
+		_, err := s.with(ctx, deployment, func(ctx context.Context, c *spoke.Client) error {
+			return c.EnsureMachine(ctx,
+				server)
+		})
 		return err
 	}, again)
 }
@@ -158,7 +167,10 @@ func (s *spokes) ServerCA(task, deployment string, again func()) (bundle string,
 // PausePool implements hive.Spokes.
 func (s *spokes) PausePool(task, deployment, pool string, paused bool, again func()) (done bool, err error) {
 	return s.tasks.Do("pool "+task, func(ctx context.Context) error {
-		_, err := s.with(ctx, deployment, func(ctx context.Context, c *spoke.Client) error { return c.PausePool(ctx, pool, paused) })
+		_, err := s.with(ctx, deployment, func(ctx context.Context, c *spoke.Client) error {
+			return c.PausePool(ctx,
+				pool, paused)
+		})
 		return err
 	}, again)
 }
@@ -191,7 +203,8 @@ func isAddress(text string) bool {
 	return err == nil
 }
 
-// approvedThere tells whether a host's cluster approves what its kubelet asks for: that is so where a Machine stands for it there.
+// approvedThere tells whether a host's cluster approves what its kubelet asks for: that is so where
+// a Machine stands for it there.
 func (s *spokes) approvedThere(host engine.AwaitedHost) (there bool, err error) {
 	if s.a.kubernetes == nil {
 		return false, nil
@@ -219,7 +232,8 @@ func (s *spokes) run(ctx context.Context) error {
 	group.Go(func() error { return s.tasks.Run(ctx) })
 	group.Go(func() error {
 		return joining.New(joining.Options{
-			Engine: s.a.engine, Cluster: s.way, GiveUp: s.a.config.Joining.GiveUp, Interval: s.a.config.Joining.Interval,
+			Engine: s.a.engine, Cluster: s.way, GiveUp: s.a.config.Joining.GiveUp,
+			Interval:      s.a.config.Joining.Interval,
 			ApprovedThere: s.approvedThere, Clock: clockwork.NewRealClock(), Logger: s.a.log,
 		}).Run(ctx)
 	})

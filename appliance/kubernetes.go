@@ -25,7 +25,8 @@ import (
 // kubernetesSecrets is what the site's key seals Kubernetes Secrets for.
 const kubernetesSecrets sitekey.Purpose = "landfall kubernetes secrets"
 
-// kubernetesAPI is the Kubernetes door: the API, and the controllers that act on what is applied there.
+// kubernetesAPI is the Kubernetes door: the API, and the controllers that act on what is applied
+// there.
 type kubernetesAPI struct {
 	box     *sitekey.Box
 	objects *objects.Objects
@@ -39,7 +40,8 @@ type kubernetesAPI struct {
 	web      *web.Server
 }
 
-// openKubernetes makes what of the door the engine needs; nil if the configuration leaves it shut. Nothing of the API exists before it runs.
+// openKubernetes makes what of the door the engine needs; nil if the configuration leaves it shut.
+// Nothing of the API exists before it runs.
 func (a *Appliance) openKubernetes(ctx context.Context) (_ *kubernetesAPI, err error) {
 	if !a.config.Kubernetes.Enabled {
 		return nil, nil
@@ -62,7 +64,8 @@ func (a *Appliance) openKubernetes(ctx context.Context) (_ *kubernetesAPI, err e
 	return k, nil
 }
 
-// projector writes objects for what the engine does. While the door is shut it notes what they miss, if there are any; nil if there are none.
+// projector writes objects for what the engine does. While the door is shut it notes what they
+// miss, if there are any; nil if there are none.
 func (a *Appliance) projector() (engine.Projector, error) {
 	if a.kubernetes != nil {
 		return a.kubernetes.hive.projectors(), nil
@@ -77,7 +80,8 @@ func (a *Appliance) projector() (engine.Projector, error) {
 	return hive.Missed{}, nil
 }
 
-// wireKubernetes adds the controllers and their admission rules, now that there is an engine, and the routes.
+// wireKubernetes adds the controllers and their admission rules, now that there is an engine, and
+// the routes.
 func (a *Appliance) wireKubernetes() error {
 	console.RegisterKubernetes(a.server.Router(), a.kubernetesURL)
 	k := a.kubernetes
@@ -92,7 +96,8 @@ func (a *Appliance) wireKubernetes() error {
 		address = k.address
 	}
 	k.server = kube.New(kube.Options{
-		DB: a.db, Objects: k.objects, Box: k.box, Admission: rules, Address: address.String(), Clock: clockwork.NewRealClock(), Logger: a.log,
+		DB: a.db, Objects: k.objects, Box: k.box, Admission: rules, Address: address.String(),
+		Clock: clockwork.NewRealClock(), Logger: a.log,
 	})
 	router := a.server.Router()
 	if k.listener != nil {
@@ -130,7 +135,9 @@ func (k *kubernetesAPI) close() error {
 // kubernetesURL is where the API is reached by somebody who reached the appliance under a URL.
 func (a *Appliance) kubernetesURL(under *url.URL) (string, error) {
 	if a.kubernetes == nil {
-		return "", errors.New("the Kubernetes API of this appliance is off: start it with kubernetes.enabled: true in its configuration, or --kubernetes-enabled=true")
+		return "",
+			errors.New("the Kubernetes API of this appliance is off: start it with kubernetes.enabled: true in its " +
+				"configuration, or --kubernetes-enabled=true")
 	}
 	at := url.URL{Scheme: under.Scheme, Host: under.Host}
 	if own := a.kubernetes.address; own != nil {

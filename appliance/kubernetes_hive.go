@@ -29,8 +29,10 @@ func (a *Appliance) newHiveControllers(o *objects.Objects) *hiveControllers {
 	clock, site := clockwork.NewRealClock(), hiveSite{a}
 	reach, _ := a.reach()
 	h := &hiveControllers{
-		clusters: hive.NewClusters(hive.ClustersOptions{Spokes: reach, DB: a.db, Objects: o, Mirrors: site, URL: a.urls[0], Clock: clock, Logger: a.log}),
-		hosts:    hive.NewHosts(hive.HostsOptions{Spokes: reach, DB: a.db, Objects: o, Mirrors: site, OSImages: site, Images: site, URL: a.urls[0], Clock: clock, Logger: a.log}),
+		clusters: hive.NewClusters(hive.ClustersOptions{Spokes: reach, DB: a.db, Objects: o, Mirrors: site,
+			URL: a.urls[0], Clock: clock, Logger: a.log}),
+		hosts: hive.NewHosts(hive.HostsOptions{Spokes: reach, DB: a.db, Objects: o, Mirrors: site, OSImages: site,
+			Images: site, URL: a.urls[0], Clock: clock, Logger: a.log}),
 	}
 	h.catchUp = hive.CatchUp{DB: a.db, Clusters: h.clusters, Hosts: h.hosts, Program: a.version, Clock: clock}
 	return h
@@ -94,6 +96,7 @@ func (s hiveSite) SetMirror(ctx context.Context, level mirror.Level, name string
 func (s hiveSite) Known(version, architecture string) bool {
 	images, err := s.a.images.List()
 	return err == nil && slices.ContainsFunc(images, func(image osimage.Image) bool {
-		return osimage.Minor(image.OpenshiftVersion) == osimage.Minor(version) && image.CPUArchitecture == orX86(architecture)
+		return osimage.Minor(image.OpenshiftVersion) == osimage.Minor(version) &&
+			image.CPUArchitecture == orX86(architecture)
 	})
 }

@@ -10,7 +10,8 @@ import (
 )
 
 // FetchImages implements hive.ImageFetcher with the library of base images.
-func (s hiveSite) FetchImages(_ context.Context, wanted []hive.WantedImage) (waiting []string, fault string, err error) {
+func (s hiveSite) FetchImages(_ context.Context,
+	wanted []hive.WantedImage) (waiting []string, fault string, err error) {
 	additions := map[string]osimage.Additions{}
 	for _, want := range wanted {
 		if len(want.Headers)+len(want.Query) > 0 {
@@ -25,7 +26,8 @@ func (s hiveSite) FetchImages(_ context.Context, wanted []hive.WantedImage) (wai
 		}
 		image, there := imageFrom(held, want)
 		if !there {
-			image, err = s.a.images.Fetch(osimage.Request{URL: want.URL, OpenshiftVersion: want.OpenshiftVersion, CPUArchitecture: want.CPUArchitecture})
+			image, err = s.a.images.Fetch(osimage.Request{URL: want.URL, OpenshiftVersion: want.OpenshiftVersion,
+				CPUArchitecture: want.CPUArchitecture})
 			if _, same := errors.AsType[*osimage.ContentError](err); same {
 				continue // it has come meanwhile
 			}
@@ -44,8 +46,8 @@ func (s hiveSite) FetchImages(_ context.Context, wanted []hive.WantedImage) (wai
 	return waiting, fault, nil
 }
 
-// imageFrom finds the image that came from a URL, or a configured one that stands in for it: a site without internet has the images of the
-// hub's list as files.
+// imageFrom finds the image that came from a URL, or a configured one that stands in for it: a site
+// without internet has the images of the hub's list as files.
 func imageFrom(held []osimage.Image, want hive.WantedImage) (osimage.Image, bool) {
 	for _, image := range held {
 		if image.URL == want.URL {
@@ -53,7 +55,8 @@ func imageFrom(held []osimage.Image, want hive.WantedImage) (osimage.Image, bool
 		}
 	}
 	for _, image := range held {
-		if image.State == osimage.StateReady && image.CPUArchitecture == orX86(want.CPUArchitecture) && osimage.Minor(image.OpenshiftVersion) == osimage.Minor(want.OpenshiftVersion) {
+		if image.State == osimage.StateReady && image.CPUArchitecture == orX86(want.CPUArchitecture) &&
+			osimage.Minor(image.OpenshiftVersion) == osimage.Minor(want.OpenshiftVersion) {
 			return image, true
 		}
 	}

@@ -11,11 +11,13 @@ import (
 	"landfall/store"
 )
 
-// addMetal adds the controllers of BareMetalHosts and of the kinds around them to the Kubernetes door, and returns what they refuse.
+// addMetal adds the controllers of BareMetalHosts and of the kinds around them to the Kubernetes
+// door, and returns what they refuse.
 func (a *Appliance) addMetal(k *kubernetesAPI) admission.Interface {
 	_, reach := a.reach()
 	controllers := metal.New(metal.Options{
-		Spokes: reach, DB: a.db, Objects: k.objects, Servers: a.bmcs, ImageSettles: a.config.Kubernetes.ImageSettles, Logger: a.log,
+		Spokes: reach, DB: a.db, Objects: k.objects, Servers: a.bmcs, ImageSettles: a.config.Kubernetes.ImageSettles,
+		Logger: a.log,
 		InfraEnvID: func(tx *store.Tx, namespace, name string) (string, error) {
 			return a.engine.Rows(tx).InfraEnvOf(namespace + "/" + name)
 		},

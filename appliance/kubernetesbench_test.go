@@ -16,8 +16,9 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// BenchmarkKubernetes starts the program with the Kubernetes API, on an empty data directory and then again and again, until /readyz answers, and looks at
-// what it uses: left alone, with a thousand hosts, and after a session of kubectl's requests.
+// BenchmarkKubernetes starts the program with the Kubernetes API, on an empty data directory and
+// then again and again, until /readyz answers, and looks at what it uses: left alone, with a
+// thousand hosts, and after a session of kubectl's requests.
 func BenchmarkKubernetes(b *testing.B) {
 	program := buildProgram(b)
 	built, err := os.Stat(program)
@@ -75,10 +76,13 @@ func (s *site) execKubernetes(b *testing.B, program string) *child {
 		return string(text)
 	}
 	iso, release := s.config.OSImages[0], s.config.ReleaseImages[0]
-	cmd := exec.Command(program, "serve", "--listen", s.config.Listen, "--data-dir", s.config.DataDir, "--kubernetes-enabled=true",
+	cmd := exec.Command(program, "serve", "--listen", s.config.Listen, "--data-dir", s.config.DataDir,
+		"--kubernetes-enabled=true",
 		"--mirror-idms-files", s.config.Mirror.IDMSFiles[0],
-		"--os-images", asYAML([]map[string]string{{"openshift_version": iso.OpenshiftVersion, "cpu_architecture": iso.CPUArchitecture, "path": iso.Path}}),
-		"--release-images", asYAML([]map[string]string{{"openshift_version": release.OpenshiftVersion, "cpu_architecture": release.CPUArchitecture, "url": release.URL}}))
+		"--os-images", asYAML([]map[string]string{{"openshift_version": iso.OpenshiftVersion,
+			"cpu_architecture": iso.CPUArchitecture, "path": iso.Path}}),
+		"--release-images", asYAML([]map[string]string{{"openshift_version": release.OpenshiftVersion,
+			"cpu_architecture": release.CPUArchitecture, "url": release.URL}}))
 	var said strings.Builder
 	cmd.Stderr = &said
 	start := time.Now()
@@ -103,13 +107,18 @@ func (s *site) execKubernetes(b *testing.B, program string) *child {
 	}
 }
 
-// session asks for what kubectl does in a session: what there is, how it is described, and each kind once.
+// session asks for what kubectl does in a session: what there is, how it is described, and each
+// kind once.
 func (s *site) session(b *testing.B) {
 	for _, path := range []string{
-		"/api", "/apis", "/openapi/v2", "/openapi/v3", "/openapi/v3/apis/hive.openshift.io/v1", "/openapi/v3/apis/agent-install.openshift.io/v1beta1",
-		"/api/v1/namespaces", "/api/v1/secrets", "/apis/hive.openshift.io/v1/clusterdeployments", "/apis/hive.openshift.io/v1/clusterimagesets",
-		"/apis/extensions.hive.openshift.io/v1beta1/agentclusterinstalls", "/apis/agent-install.openshift.io/v1beta1/infraenvs",
-		"/apis/agent-install.openshift.io/v1beta1/agents?limit=500", "/apis/agent-install.openshift.io/v1beta1/nmstateconfigs", "/apis/metal3.io/v1alpha1/baremetalhosts",
+		"/api", "/apis", "/openapi/v2", "/openapi/v3", "/openapi/v3/apis/hive.openshift.io/v1",
+		"/openapi/v3/apis/agent-install.openshift.io/v1beta1",
+		"/api/v1/namespaces", "/api/v1/secrets", "/apis/hive.openshift.io/v1/clusterdeployments",
+		"/apis/hive.openshift.io/v1/clusterimagesets",
+		"/apis/extensions.hive.openshift.io/v1beta1/agentclusterinstalls",
+		"/apis/agent-install.openshift.io/v1beta1/infraenvs",
+		"/apis/agent-install.openshift.io/v1beta1/agents?limit=500",
+		"/apis/agent-install.openshift.io/v1beta1/nmstateconfigs", "/apis/metal3.io/v1alpha1/baremetalhosts",
 	} {
 		response, err := http.Get("http://" + s.config.Listen + path)
 		require.NoError(b, err)

@@ -46,10 +46,11 @@ var (
 
 const pullSecret = `{"auths":{"quay.io":{"auth":"dXNlcjpwYXNz"}}}`
 
-// sealed makes mirror rules those of a site without internet: the names that images were published under are never asked, so
-// what an installation gets, it gets from the mirror, or it fails.
+// sealed makes mirror rules those of a site without internet: the names that images were published
+// under are never asked, so what an installation gets, it gets from the mirror, or it fails.
 func sealed(rules []byte) []byte {
-	return regexp.MustCompile(`(?m)^( *)(- )?mirrors:`).ReplaceAll(rules, []byte("$1${2}mirrorSourcePolicy: NeverContactSource\n$1  mirrors:"))
+	return regexp.MustCompile(`(?m)^( *)(- )?mirrors:`).ReplaceAll(rules,
+		[]byte("$1${2}mirrorSourcePolicy: NeverContactSource\n$1  mirrors:"))
 }
 
 // site is a rehearsal site: a mirror registry with a release, a live ISO, and an appliance.
@@ -70,15 +71,17 @@ func newSite(t testing.TB) *site {
 
 	config := appliance.Default()
 	config.Listen, config.DataDir = "127.0.0.1:0", filepath.Join(dir, "data")
-	config.OSImages = []appliance.OSImage{{OpenshiftVersion: "4.20", CPUArchitecture: "x86_64", Path: iso, SHA256: world.sum}}
-	config.ReleaseImages = []appliance.ReleaseImage{{OpenshiftVersion: world.release.Version, CPUArchitecture: "x86_64", URL: world.release.Release, Default: true}}
+	config.OSImages = []appliance.OSImage{{OpenshiftVersion: "4.20", CPUArchitecture: "x86_64", Path: iso,
+		SHA256: world.sum}}
+	config.ReleaseImages = []appliance.ReleaseImage{{OpenshiftVersion: world.release.Version, CPUArchitecture: "x86_64",
+		URL: world.release.Release, Default: true}}
 	config.Mirror.IDMSFiles = []string{idms}
 	config.Joining.Addresses, config.Joining.Interval = []string{"*=" + world.spokes.Addr()}, 50*time.Millisecond
 	return &site{config, world.release}
 }
 
-// world is what lies outside of the appliances of tests: a registry with a release, and a live ISO. It is made once,
-// because the release holds this program.
+// world is what lies outside of the appliances of tests: a registry with a release, and a live ISO.
+// It is made once, because the release holds this program.
 type world struct {
 	release  *simulate.PushedPayload
 	iso      []byte
@@ -190,8 +193,9 @@ func TestTheUpstreamClientInstallsACluster(t *testing.T) {
 			ctx := t.Context()
 
 			params := &models.ClusterCreateParams{
-				Name: conv.Pointer("line"), BaseDNSDomain: "site.test", OpenshiftVersion: conv.Pointer(s.release.Version),
-				PullSecret: conv.Pointer(pullSecret), ControlPlaneCount: &topology.controlPlanes,
+				Name: conv.Pointer("line"), BaseDNSDomain: "site.test",
+				OpenshiftVersion: conv.Pointer(s.release.Version),
+				PullSecret:       conv.Pointer(pullSecret), ControlPlaneCount: &topology.controlPlanes,
 			}
 			if topology.vips {
 				params.APIVips = []*models.APIVip{{IP: "192.168.100.4"}}
@@ -201,9 +205,11 @@ func TestTheUpstreamClientInstallsACluster(t *testing.T) {
 			require.NoError(t, err)
 			clusterID := *created.Payload.ID
 
-			env, err := api.RegisterInfraEnv(ctx, &installer.RegisterInfraEnvParams{InfraenvCreateParams: &models.InfraEnvCreateParams{
-				Name: conv.Pointer("line_infra-env"), ClusterID: &clusterID, PullSecret: conv.Pointer(pullSecret), OpenshiftVersion: s.release.Version,
-			}})
+			env, err := api.RegisterInfraEnv(ctx,
+				&installer.RegisterInfraEnvParams{InfraenvCreateParams: &models.InfraEnvCreateParams{
+					Name: conv.Pointer("line_infra-env"), ClusterID: &clusterID, PullSecret: conv.Pointer(pullSecret),
+					OpenshiftVersion: s.release.Version,
+				}})
 			require.NoError(t, err)
 			envID := *env.Payload.ID
 
@@ -211,7 +217,8 @@ func TestTheUpstreamClientInstallsACluster(t *testing.T) {
 			require.NoError(t, err)
 			requireDiscoveryISO(t, *image.Payload.URL)
 
-			crew := &simulate.Crew{URL: address, InfraEnvID: envID.String(), Count: topology.hosts, Speed: 1000, Spokes: outside.world.spokes}
+			crew := &simulate.Crew{URL: address, InfraEnvID: envID.String(), Count: topology.hosts, Speed: 1000,
+				Spokes: outside.world.spokes}
 			crewEnded := make(chan error, 1)
 			go func() { crewEnded <- crew.Run(ctx) }()
 
@@ -239,7 +246,9 @@ func TestTheUpstreamClientInstallsACluster(t *testing.T) {
 			require.NoError(t, <-crewEnded)
 
 			var kubeconfig bytes.Buffer
-			_, err = api.V2DownloadClusterCredentials(ctx, &installer.V2DownloadClusterCredentialsParams{ClusterID: clusterID, FileName: "kubeconfig"}, &kubeconfig)
+			_, err = api.V2DownloadClusterCredentials(ctx,
+				&installer.V2DownloadClusterCredentialsParams{ClusterID: clusterID, FileName: "kubeconfig"},
+				&kubeconfig)
 			require.NoError(t, err)
 			require.Contains(t, kubeconfig.String(), "api.line.site.test:6443")
 			credentials, err := api.V2GetCredentials(ctx, &installer.V2GetCredentialsParams{ClusterID: clusterID})

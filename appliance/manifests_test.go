@@ -28,9 +28,13 @@ func (d *hub) singleNodeFolder(t *testing.T, bmc string) string {
 	var filled bytes.Buffer
 	require.NoError(t, template.Must(template.New("site").Parse(string(text))).Execute(&filled, given{bmc, pullSecret}))
 	for name, text := range map[string]string{
-		"site.yaml":          filled.String(),
-		"base.yaml":          "apiVersion: v1\nkind: Namespace\nmetadata:\n  name: sno1\n---\napiVersion: hive.openshift.io/v1\nkind: ClusterImageSet\nmetadata:\n  name: openshift-release\nspec:\n  releaseImage: to be patched\n",
-		"kustomization.yaml": "resources: [site.yaml, base.yaml]\npatches:\n- target: {kind: ClusterImageSet}\n  patch: '[{\"op\": \"replace\", \"path\": \"/spec/releaseImage\", \"value\": \"" + d.release.Release + "\"}]'\n",
+		"site.yaml": filled.String(),
+		"base.yaml": "apiVersion: v1\nkind: Namespace\nmetadata:\n  name: sno1\n---\napiVersion: " +
+			"hive.openshift.io/v1\nkind: ClusterImageSet\nmetadata:\n  name: openshift-release\nspec:\n  " +
+			"releaseImage: to be patched\n",
+		"kustomization.yaml": "resources: [site.yaml, base.yaml]\npatches:\n- target: {kind: ClusterImageSet}\n  " +
+			"patch: '[{\"op\": \"replace\", \"path\": \"/spec/releaseImage\", \"value\": \"" + d.release.Release +
+			"\"}]'\n",
 	} {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 	}
@@ -81,11 +85,14 @@ func TestASiteIsAppliedInstalledAndTakenOverByAnotherAppliance(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 90*time.Second)
 	defer cancel()
 	var last apply.State
-	require.NoError(t, apply.Follow(ctx, d.kubernetes(), clockwork.NewRealClock(), list, apply.Options{}, func(s apply.State) { last = s }))
-	require.Equal(t, apply.State{Percent: 100, Text: "sno1: The installation has completed: Cluster is installed"}, last)
+	require.NoError(t, apply.Follow(ctx, d.kubernetes(), clockwork.NewRealClock(), list, apply.Options{},
+		func(s apply.State) { last = s }))
+	require.Equal(t, apply.State{Percent: 100, Text: "sno1: The installation has completed: Cluster is installed"},
+		last)
 	d.wait(t, "sno1", "clusterdeployment/sno1", "jsonpath={.spec.installed}=true")
 	d.wait(t, "sno1", "baremetalhost/sno1", "jsonpath={.status.operationalStatus}=detached")
-	require.Equal(t, map[string]int{apply.Unchanged: all}, d.applied(t, list, apply.Options{}), "what the installation wrote is not in the way")
+	require.Equal(t, map[string]int{apply.Unchanged: all}, d.applied(t, list, apply.Options{}),
+		"what the installation wrote is not in the way")
 
 	whole := acm.Options{PullSecret: true, BMCCredentials: true}
 	folder, err := acm.Export(t.Context(), d.kubernetes(), "sno1", whole)
@@ -110,7 +117,8 @@ func TestASiteIsAppliedInstalledAndTakenOverByAnotherAppliance(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, plainFiles(folder), plainFiles(again))
 
-	require.NoError(t, apply.Delete(t.Context(), d.kubernetes(), list, apply.Options{}, func(o apply.Outcome) { require.NoError(t, o.Err) }))
+	require.NoError(t, apply.Delete(t.Context(), d.kubernetes(), list, apply.Options{},
+		func(o apply.Outcome) { require.NoError(t, o.Err) }))
 	require.NoError(t, apply.AwaitGone(ctx, d.kubernetes(), clockwork.NewRealClock(), list, apply.Options{}))
 	eventually(t, "the cluster is gone with its objects", func() bool {
 		var clusters []models.Cluster

@@ -11,12 +11,15 @@ import (
 	"github.com/jonboulle/clockwork"
 )
 
-// When the process has rest it gives back the memory that it took for what it did: garbage and what the collector keeps in hand,
-// buffers that wait in pools, and pages of the program and of the database that were read once.
+// When the process has rest it gives back the memory that it took for what it did: garbage and what
+// the collector keeps in hand, buffers that wait in pools, and pages of the program and of the
+// database that were read once.
 const (
 	restEvery  = 3 * time.Second // how often it is looked whether there is rest
 	restAmount = 64 << 20        // bytes: who allocates more in that time has no rest
-	restWorth  = 24 << 20        // bytes that the process must have grown by since the last time; what it needs comes back at once, and is less
+	// bytes that the process must have grown by since the last time; what it needs comes back at
+	// once, and is less
+	restWorth = 24 << 20
 )
 
 // KeepSmall gives back memory whenever the appliance has rest, until the context ends.

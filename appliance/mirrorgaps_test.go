@@ -24,7 +24,8 @@ func proofs(t *testing.T, address string) []console.MirrorProof {
 func proveRelease(t *testing.T, address, release string) *console.MirrorProof {
 	t.Helper()
 	proof := new(console.MirrorProof)
-	ask(t, http.MethodPost, address+mirrorPath+"/proofs", object{"release": release}).read(t, http.StatusAccepted, proof)
+	ask(t, http.MethodPost, address+mirrorPath+"/proofs", object{"release": release}).read(t, http.StatusAccepted,
+		proof)
 	eventually(t, "the proof ends", func() bool {
 		ask(t, http.MethodGet, address+mirrorPath+"/proofs/"+proof.ID, nil).read(t, http.StatusOK, proof)
 		return proof.State != console.ProofRunning
@@ -44,13 +45,16 @@ func TestAGapOfTheMirrorKeepsAClusterFromBeingInstalledUntilAPersonAcceptsIt(t *
 
 	g.answer(lack("/manifests/"+etcd, "MANIFEST_UNKNOWN"))
 	pressInstall(t, address, id)
-	requireUnprepared(t, address, id, "1 of 13 images can't be had", g.address+"/openshift/release has no etcd ("+s.release.Images["etcd"]+"); mirror it there", "landfall mirror accept-gaps --cluster "+id)
+	requireUnprepared(t, address, id, "1 of 13 images can't be had", g.address+"/openshift/release has no etcd ("+
+		s.release.Images["etcd"]+"); mirror it there", "landfall mirror accept-gaps --cluster "+id)
 	require.Equal(t, "install", proofs(t, address)[0].Why)
 
-	require.Equal(t, http.StatusNoContent, ask(t, http.MethodPut, address+"/api/landfall/v1/clusters/"+id+"/mirror-gaps", object{"accept": true}).status)
+	require.Equal(t, http.StatusNoContent, ask(t, http.MethodPut, address+"/api/landfall/v1/clusters/"+
+		id+"/mirror-gaps", object{"accept": true}).status)
 	pressInstall(t, address, id)
 	requireStatus(t, address, id, models.ClusterStatusInstalled)
-	requireRefusal(t, ask(t, http.MethodPut, address+"/api/landfall/v1/clusters/none/mirror-gaps", object{"accept": true}), http.StatusNotFound, "There is no cluster none")
+	requireRefusal(t, ask(t, http.MethodPut, address+"/api/landfall/v1/clusters/none/mirror-gaps",
+		object{"accept": true}), http.StatusNotFound, "There is no cluster none")
 }
 
 func TestWhatIsMissingIsListedSignedAndTickedOff(t *testing.T) {
@@ -68,8 +72,10 @@ func TestWhatIsMissingIsListedSignedAndTickedOff(t *testing.T) {
 	got, _, err := courier.Parse(text.body)
 	require.NoError(t, err)
 	require.Equal(t, s.release.Release, got.Release)
-	require.Equal(t, []courier.Item{{Source: s.release.Images["etcd"], Destination: g.address + "/openshift/release:" + s.release.Version + "-x86_64-etcd"}}, got.Items)
-	require.Contains(t, string(ask(t, http.MethodGet, list+"?format=imageset", nil).body), "release: "+s.release.Release)
+	require.Equal(t, []courier.Item{{Source: s.release.Images["etcd"], Destination: g.address + "/openshift/release:" +
+		s.release.Version + "-x86_64-etcd"}}, got.Items)
+	require.Contains(t, string(ask(t, http.MethodGet, list+"?format=imageset", nil).body),
+		"release: "+s.release.Release)
 	require.Contains(t, string(ask(t, http.MethodGet, list+"?format=csv", nil).body), "etcd,"+s.release.Images["etcd"])
 	requireRefusal(t, ask(t, http.MethodGet, list+"?format=pdf", nil), http.StatusBadRequest, `no format "pdf"`)
 
@@ -78,7 +84,10 @@ func TestWhatIsMissingIsListedSignedAndTickedOff(t *testing.T) {
 	require.True(t, proof.Complete, proof.Message)
 	require.Equal(t, 1, proof.Awaited)
 	require.Equal(t, 1, proof.Arrived)
-	requireRefusal(t, ask(t, http.MethodGet, address+mirrorPath+"/proofs/"+proof.ID+"/list", nil), http.StatusConflict, "nothing to bring")
-	requireRefusal(t, ask(t, http.MethodPost, address+mirrorPath+"/proofs", object{"release": "4.1.0"}), http.StatusNotFound, "no release 4.1.0 under release_images")
-	requireRefusal(t, ask(t, http.MethodPost, address+mirrorPath+"/proofs", object{}), http.StatusBadRequest, "either a release")
+	requireRefusal(t, ask(t, http.MethodGet, address+mirrorPath+"/proofs/"+proof.ID+"/list", nil), http.StatusConflict,
+		"nothing to bring")
+	requireRefusal(t, ask(t, http.MethodPost, address+mirrorPath+"/proofs", object{"release": "4.1.0"}),
+		http.StatusNotFound, "no release 4.1.0 under release_images")
+	requireRefusal(t, ask(t, http.MethodPost, address+mirrorPath+"/proofs", object{}), http.StatusBadRequest,
+		"either a release")
 }

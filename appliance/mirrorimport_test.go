@@ -52,11 +52,13 @@ func TestImportedMirrorRulesReachHostsAndOutliveARestart(t *testing.T) {
 	ask(t, http.MethodGet, address+mirrorPath, nil).read(t, http.StatusOK, &model)
 	require.Len(t, model.Rules, 2)
 	require.Equal(t, "idms.yaml", model.Imports[0].Name)
-	require.Equal(t, http.StatusNoContent, ask(t, http.MethodDelete, address+mirrorPath+"/imports/idms.yaml", nil).status)
+	require.Equal(t, http.StatusNoContent, ask(t, http.MethodDelete, address+mirrorPath+"/imports/idms.yaml",
+		nil).status)
 	model = console.MirrorModel{}
 	ask(t, http.MethodGet, address+mirrorPath, nil).read(t, http.StatusOK, &model)
 	require.Empty(t, model.Rules)
-	requireRefusal(t, ask(t, http.MethodDelete, address+mirrorPath+"/imports/idms.yaml", nil), http.StatusNotFound, "Nothing was imported")
+	requireRefusal(t, ask(t, http.MethodDelete, address+mirrorPath+"/imports/idms.yaml", nil), http.StatusNotFound,
+		"Nothing was imported")
 }
 
 func TestAnImportThatContradictsTheConfigurationIsRefusedAndChangesNothing(t *testing.T) {
@@ -67,7 +69,8 @@ func TestAnImportThatContradictsTheConfigurationIsRefusedAndChangesNothing(t *te
 	require.Contains(t, sealed, "NeverContactSource")
 	address, _ := s.start(t)
 
-	status, answer := importMirror(t, address, "open.yaml", []byte(strings.ReplaceAll(sealed, "NeverContactSource", "AllowContactingSource")))
+	status, answer := importMirror(t, address, "open.yaml", []byte(strings.ReplaceAll(sealed, "NeverContactSource",
+		"AllowContactingSource")))
 	require.Equal(t, http.StatusUnprocessableEntity, status, answer)
 	require.Contains(t, answer, "make them agree")
 	status, answer = importMirror(t, address, "page.html", []byte("<html>not found</html>"))
@@ -97,7 +100,8 @@ func TestRulesOfOneClusterReachItsHostsAndItsInstallationAndNobodyElse(t *testin
 	image := s.release.Images["etcd"]
 	mirrors := func(query string) int {
 		var explained mirror.Explanation
-		ask(t, http.MethodGet, address+mirrorPath+"/explain?image="+url.QueryEscape(image)+query, nil).read(t, http.StatusOK, &explained)
+		ask(t, http.MethodGet, address+mirrorPath+"/explain?image="+url.QueryEscape(image)+query, nil).read(t,
+			http.StatusOK, &explained)
 		return len(slices.DeleteFunc(explained.Steps, func(step mirror.Step) bool { return step.Image == image }))
 	}
 	require.Equal(t, 0, mirrors(""), "the source alone")
@@ -105,7 +109,8 @@ func TestRulesOfOneClusterReachItsHostsAndItsInstallationAndNobodyElse(t *testin
 	require.Equal(t, 0, mirrors("&infra_env_id="+other))
 	require.Contains(t, discoveryRegistries(t, address, env), "quay.io/openshift-release-dev/ocp-release")
 	require.Contains(t, discoveryRegistries(t, address, env), "near.example.com/near")
-	requireRefusal(t, ask(t, http.MethodGet, address+mirrorPath+"?cluster_id="+id+"&infra_env_id="+env, nil), http.StatusBadRequest, "not both")
+	requireRefusal(t, ask(t, http.MethodGet, address+mirrorPath+"?cluster_id="+id+"&infra_env_id="+env, nil),
+		http.StatusBadRequest, "not both")
 	status, answer = importMirror(t, address, "idms.yaml&cluster_id=00000000-0000-4000-8000-000000000000", rules)
 	require.Equal(t, http.StatusNotFound, status, answer)
 
@@ -117,8 +122,12 @@ func TestRulesOfOneClusterReachItsHostsAndItsInstallationAndNobodyElse(t *testin
 	requireStatus(t, address, id, models.ClusterStatusInstalled)
 	var events []models.Event
 	ask(t, http.MethodGet, address+apiPath+"/events?cluster_id="+id, nil).read(t, http.StatusOK, &events)
-	require.True(t, slices.ContainsFunc(events, func(e models.Event) bool { return strings.Contains(*e.Message, "The mirror holds all") }), "it was proven by the cluster's rules")
-	config := ask(t, http.MethodGet, address+apiPath+"/clusters/"+id+"/downloads/files?file_name=install-config.yaml", nil)
+	require.True(t, slices.ContainsFunc(events, func(e models.Event) bool {
+		return strings.Contains(*e.Message,
+			"The mirror holds all")
+	}), "it was proven by the cluster's rules")
+	config := ask(t, http.MethodGet, address+apiPath+"/clusters/"+id+"/downloads/files?file_name=install-config.yaml",
+		nil)
 	require.Contains(t, string(config.body), `"source": "quay.io/openshift-release-dev/ocp-release"`)
 
 	var model console.MirrorModel
@@ -137,7 +146,8 @@ func TestRulesOfOneClusterReachItsHostsAndItsInstallationAndNobodyElse(t *testin
 // discoveryRegistries is the registries.conf of an infra-env's discovery config.
 func discoveryRegistries(t *testing.T, address, infraEnv string) string {
 	t.Helper()
-	got := ask(t, http.MethodGet, address+apiPath+"/infra-envs/"+infraEnv+"/downloads/files?file_name=discovery.ign", nil)
+	got := ask(t, http.MethodGet, address+apiPath+"/infra-envs/"+infraEnv+"/downloads/files?file_name=discovery.ign",
+		nil)
 	require.Equal(t, http.StatusOK, got.status, "%s", got.body)
 	read, err := ignition.ReadDiscovery(got.body)
 	require.NoError(t, err)

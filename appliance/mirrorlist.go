@@ -12,11 +12,12 @@ import (
 	"landfall/appliance/mirror/prover"
 )
 
-// shoppingList is what a proof found missing, and where it goes. Images that are there and that no rule leads to are not on
-// it: what is missing of them is a rule.
+// shoppingList is what a proof found missing, and where it goes. Images that are there and that no
+// rule leads to are not on it: what is missing of them is a rule.
 func shoppingList(report *prover.ReleaseReport, rules *mirror.Rules) *courier.List {
 	list := &courier.List{
-		Created: report.Started.Truncate(time.Second), Release: byDigest(report.PullSpec, report.Digest), Version: report.Version,
+		Created: report.Started.Truncate(time.Second), Release: byDigest(report.PullSpec, report.Digest),
+		Version:      report.Version,
 		Architecture: report.Architecture, Whole: report.Unread,
 	}
 	for i := range report.Results {
@@ -58,7 +59,8 @@ func byDigest(pullSpec, digest string) string {
 	return pullSpec
 }
 
-// destination is the repository where the rules look first; for an image that has no rule, its path at the first mirror.
+// destination is the repository where the rules look first; for an image that has no rule, its path
+// at the first mirror.
 func destination(result *prover.Result, digest name.Digest, rules *mirror.Rules) string {
 	if repository, _, ok := strings.Cut(result.Endpoint, "@"); ok {
 		return repository

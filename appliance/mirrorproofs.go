@@ -37,8 +37,8 @@ const (
 	whyInstall = "install"
 )
 
-// mirrorProver proves releases and clusters on the site's mirror: when a person orders it, when a cluster becomes ready, and
-// when Install is pressed.
+// mirrorProver proves releases and clusters on the site's mirror: when a person orders it, when a
+// cluster becomes ready, and when Install is pressed.
 type mirrorProver struct {
 	site     *siteMirror
 	prover   *prover.Prover
@@ -62,13 +62,16 @@ type mirrorProver struct {
 // listed is a list that was handed out, to be ticked off.
 type listed struct{ sources []string }
 
-func newMirrorProver(config Config, site *siteMirror, releases *release.Library, key *sitekey.Key, db *store.DB, version string, logger *slog.Logger) *mirrorProver {
+func newMirrorProver(config Config, site *siteMirror, releases *release.Library, key *sitekey.Key, db *store.DB,
+	version string, logger *slog.Logger) *mirrorProver {
 	p := &mirrorProver{
-		site: site, releases: releases, known: config.ReleaseImages, key: key, clock: clockwork.NewRealClock(), log: logger,
+		site: site, releases: releases, known: config.ReleaseImages, key: key, clock: clockwork.NewRealClock(),
+		log:    logger,
 		secret: releaseFetcher{releases: releases, known: config.ReleaseImages, secretFile: config.Mirror.PullSecret},
 		lists:  map[string]listed{}, proven: map[string][sha256.Size]byte{},
 	}
-	p.prover = prover.New(prover.Options{Client: site.client, Proven: &provenBlobs{db: db, clock: p.clock}, UserAgent: "landfall/" + version})
+	p.prover = prover.New(prover.Options{Client: site.client, Proven: &provenBlobs{db: db, clock: p.clock},
+		UserAgent: "landfall/" + version})
 	p.ctx, p.cancel = context.WithCancel(context.Background())
 	return p
 }
@@ -81,7 +84,8 @@ func (p *mirrorProver) close() {
 
 // Start begins a proof in the background.
 func (p *mirrorProver) Start(_ context.Context, wanted console.MirrorProofRequest) (*console.MirrorProof, error) {
-	request := prover.ReleaseRequest{Architecture: rpmArchitecture(wanted.Architecture), Signatures: true, Bytes: wanted.Bytes, Fresh: wanted.Fresh}
+	request := prover.ReleaseRequest{Architecture: rpmArchitecture(wanted.Architecture), Signatures: true,
+		Bytes: wanted.Bytes, Fresh: wanted.Fresh}
 	proof := &console.MirrorProof{ClusterID: wanted.ClusterID, Why: whyOrdered}
 	if wanted.ClusterID != "" {
 		source, err := p.engine.InstallSource(wanted.ClusterID)
@@ -119,14 +123,17 @@ func (p *mirrorProver) pullSpec(wanted, arch string) (string, string, error) {
 		return wanted, arch, nil
 	}
 	for _, image := range p.known {
-		if image.OpenshiftVersion == wanted && (arch == "" || rpmArchitecture(image.CPUArchitecture) == arch || image.CPUArchitecture == "multi") {
+		if image.OpenshiftVersion == wanted && (arch == "" || rpmArchitecture(image.CPUArchitecture) == arch ||
+			image.CPUArchitecture == "multi") {
 			if arch == "" && image.CPUArchitecture != "multi" {
 				arch = rpmArchitecture(image.CPUArchitecture)
 			}
 			return image.URL, arch, nil
 		}
 	}
-	return "", "", problem.NotFound("There is no release %s under release_images; add it there, or give the pull spec of its release image.", wanted)
+	return "", "",
+		problem.NotFound("There is no release %s under release_images; add it there, or give the pull spec of its "+
+			"release image.", wanted)
 }
 
 // ofCluster says what a cluster's installation pulls, with the trust that its nodes will have.
@@ -136,9 +143,11 @@ func (p *mirrorProver) ofCluster(source engine.InstallSource) (prover.ReleaseReq
 		return prover.ReleaseRequest{}, problem.BadRequest("%s", sentenceCase(err.Error()))
 	}
 	request := prover.ReleaseRequest{
-		PullSpec: source.Release, Architecture: rpmArchitecture(source.Architecture), Platform: source.Platform, Secret: secret, Also: source.Also,
+		PullSpec: source.Release, Architecture: rpmArchitecture(source.Architecture), Platform: source.Platform,
+		Secret: secret, Also: source.Also,
 	}
-	if rules := p.site.at(mirror.Level{Cluster: source.ClusterID}).Rules(); len(source.TrustBundle) > 0 || rules != p.site.client.Rules() {
+	if rules := p.site.at(mirror.Level{Cluster: source.ClusterID}).Rules(); len(source.TrustBundle) > 0 ||
+		rules != p.site.client.Rules() {
 		request.Client = mirror.NewClient(rules.Trusting(source.TrustBundle), p.site.options)
 	}
 	return request, nil
@@ -156,7 +165,8 @@ func (p *mirrorProver) begin(proof *console.MirrorProof) {
 }
 
 // run makes a proof that has begun.
-func (p *mirrorProver) run(ctx context.Context, proof *console.MirrorProof, request prover.ReleaseRequest, progress func(done, total int)) (*prover.ReleaseReport, error) {
+func (p *mirrorProver) run(ctx context.Context, proof *console.MirrorProof, request prover.ReleaseRequest,
+	progress func(done, total int)) (*prover.ReleaseReport, error) {
 	if request.Client != nil {
 		defer request.Client.CloseIdleConnections()
 	}
@@ -180,23 +190,28 @@ func (p *mirrorProver) run(ctx context.Context, proof *console.MirrorProof, requ
 		return nil, err
 	}
 	if !slices.Contains(rules.Signatures(), report.Digest) && !report.Unread {
-		report.Warnings = append(report.Warnings, "The release's signature did not come with the mirror rules. Installations don't need it; upgrades to this release do.")
+		report.Warnings = append(report.Warnings,
+			"The release's signature did not come with the mirror rules. Installations don't need it; upgrades to "+
+				"this release do.")
 	}
 	proof.State, proof.Report, proof.Message = console.ProofDone, report, report.Summary()
-	proof.Images, proof.Total, proof.Gaps, proof.Complete = len(report.Results), len(report.Results), report.Gaps(), report.Complete()
+	proof.Images, proof.Total, proof.Gaps, proof.Complete = len(report.Results), len(report.Results), report.Gaps(),
+		report.Complete()
 	p.tickOff(proof, report)
-	p.log.Info("The mirror was proven.", "release", report.PullSpec, "images", len(report.Results), "gaps", proof.Gaps, "requests", report.Requests, "took", report.Took.Round(time.Millisecond))
+	p.log.Info("The mirror was proven.", "release", report.PullSpec, "images", len(report.Results), "gaps", proof.Gaps,
+		"requests", report.Requests, "took", report.Took.Round(time.Millisecond))
 	return report, nil
 }
 
-// contents are the releases that the doctor asks the mirror for: a cluster's, or all that the configuration names, with the
-// appliance's own pull secret.
+// contents are the releases that the doctor asks the mirror for: a cluster's, or all that the
+// configuration names, with the appliance's own pull secret.
 func (p *mirrorProver) contents(clusterID string) ([]doctor.Contents, error) {
 	of := func(label string, request prover.ReleaseRequest, client *mirror.Client) doctor.Contents {
-		return doctor.Contents{Release: label, Anonymous: request.Secret == nil, Prove: func(ctx context.Context) (*prover.ReleaseReport, error) {
-			defer client.CloseIdleConnections()
-			return prover.Release(ctx, p.prover, p.releases.Through(client), request, nil)
-		}}
+		return doctor.Contents{Release: label, Anonymous: request.Secret == nil,
+			Prove: func(ctx context.Context) (*prover.ReleaseReport, error) {
+				defer client.CloseIdleConnections()
+				return prover.Release(ctx, p.prover, p.releases.Through(client), request, nil)
+			}}
 	}
 	if clusterID != "" {
 		source, err := p.engine.InstallSource(clusterID)
@@ -218,7 +233,8 @@ func (p *mirrorProver) contents(clusterID string) ([]doctor.Contents, error) {
 	}
 	var list []doctor.Contents
 	for _, image := range p.known {
-		request := prover.ReleaseRequest{PullSpec: image.URL, Architecture: rpmArchitecture(image.CPUArchitecture), Secret: secret}
+		request := prover.ReleaseRequest{PullSpec: image.URL, Architecture: rpmArchitecture(image.CPUArchitecture),
+			Secret: secret}
 		list = append(list, of(image.OpenshiftVersion+" "+image.CPUArchitecture, request, p.site.client))
 	}
 	return list, nil
@@ -265,7 +281,8 @@ func (p *mirrorProver) Proof(id string) (*console.MirrorProof, error) {
 			return &shown, nil
 		}
 	}
-	return nil, problem.NotFound("There is no proof %s; only the last %d are remembered, and none of an earlier start.", id, proofsKept)
+	return nil, problem.NotFound("There is no proof %s; only the last %d are remembered, and none of an earlier start.",
+		id, proofsKept)
 }
 
 // List writes what a proof found missing, and remembers it to be ticked off.
@@ -300,14 +317,16 @@ func (p *mirrorProver) AcceptGaps(ctx context.Context, clusterID string, accept 
 	return api.Problem(p.engine.AcceptMirrorGaps(ctx, clusterID, accept))
 }
 
-// ProveMirror is engine.MirrorProver: it proves what an installation pulls. A release for which there is no mirror rule does
-// not come from a mirror, and nothing is proven of it.
-func (p *mirrorProver) ProveMirror(ctx context.Context, source engine.InstallSource, progress func(done, total int)) (engine.MirrorProof, error) {
+// ProveMirror is engine.MirrorProver: it proves what an installation pulls. A release for which
+// there is no mirror rule does not come from a mirror, and nothing is proven of it.
+func (p *mirrorProver) ProveMirror(ctx context.Context, source engine.InstallSource,
+	progress func(done, total int)) (engine.MirrorProof, error) {
 	p.noteProven(source)
 	return p.prove(ctx, source, whyInstall, progress)
 }
 
-func (p *mirrorProver) prove(ctx context.Context, source engine.InstallSource, why string, progress func(done, total int)) (engine.MirrorProof, error) {
+func (p *mirrorProver) prove(ctx context.Context, source engine.InstallSource, why string,
+	progress func(done, total int)) (engine.MirrorProof, error) {
 	if !p.mirrored(source) {
 		return engine.MirrorProof{Complete: true}, nil
 	}
@@ -321,7 +340,8 @@ func (p *mirrorProver) prove(ctx context.Context, source engine.InstallSource, w
 	if err != nil {
 		return engine.MirrorProof{}, err
 	}
-	return engine.MirrorProof{Complete: report.Complete(), Images: len(report.Results), Gaps: report.Gaps(), Summary: sentenceCase(report.Summary())}, nil
+	return engine.MirrorProof{Complete: report.Complete(), Images: len(report.Results), Gaps: report.Gaps(),
+		Summary: sentenceCase(report.Summary())}, nil
 }
 
 // mirrored tells whether a rule of the cluster leads from the release to a mirror.
@@ -330,10 +350,12 @@ func (p *mirrorProver) mirrored(source engine.InstallSource) bool {
 	if err != nil {
 		return false
 	}
-	return slices.ContainsFunc(p.site.at(mirror.Level{Cluster: source.ClusterID}).Rules().Endpoints(ref), func(e mirror.Endpoint) bool { return !e.Source })
+	return slices.ContainsFunc(p.site.at(mirror.Level{Cluster: source.ClusterID}).Rules().Endpoints(ref),
+		func(e mirror.Endpoint) bool { return !e.Source })
 }
 
-// followClusters proves the mirror for each cluster that becomes ready, once for each release and set of rules.
+// followClusters proves the mirror for each cluster that becomes ready, once for each release and
+// set of rules.
 func (p *mirrorProver) followClusters(ctx context.Context, db *store.DB) error {
 	const prefix = "/clusters/"
 	for from := db.Revision(); ctx.Err() == nil; from = db.Revision() {
@@ -379,9 +401,11 @@ func (p *mirrorProver) proveIfReady(ctx context.Context, id string) error {
 	return p.engine.NoteMirrorProof(ctx, id, proof)
 }
 
-// noteProven remembers of which release and by which rules a cluster was proven, and tells whether that was so before.
+// noteProven remembers of which release and by which rules a cluster was proven, and tells whether
+// that was so before.
 func (p *mirrorProver) noteProven(source engine.InstallSource) bool {
-	state := sha256.Sum256([]byte(source.Release + "\n" + string(p.site.at(mirror.Level{Cluster: source.ClusterID}).Rules().RegistriesConf())))
+	state := sha256.Sum256([]byte(source.Release + "\n" + string(p.site.at(mirror.Level{Cluster: source.ClusterID}).
+		Rules().RegistriesConf())))
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	known := p.proven[source.ClusterID] == state

@@ -17,11 +17,13 @@ const (
 	scriptBootOrder = "boot-order-control"     // lets a host that is installed go on to its disk
 )
 
-// Script implements image.Source. With boot-order-control a script only has the machine ask again with its MAC address;
-// one that was installed is answered 404 then, at which iPXE goes on to the disk.
+// Script implements image.Source. With boot-order-control a script only has the machine ask again
+// with its MAC address; one that was installed is answered 404 then, at which iPXE goes on to the
+// disk.
 func (d *discoveryImages) Script(ctx context.Context, wanted image.Script) ([]byte, error) {
 	if wanted.Type != "" && wanted.Type != scriptAlways && wanted.Type != scriptBootOrder {
-		return nil, problem.BadRequest("ipxe_script_type is %q; expected %s or %s", wanted.Type, scriptAlways, scriptBootOrder)
+		return nil, problem.BadRequest("ipxe_script_type is %q; expected %s or %s", wanted.Type, scriptAlways,
+			scriptBootOrder)
 	}
 	recipe, err := d.recipe(ctx, wanted.InfraEnvID)
 	if err != nil {
@@ -61,11 +63,12 @@ func (d *discoveryImages) script(recipe *engine.Recipe, wanted image.Script) (st
 	return isogen.IPXEScript(boot)
 }
 
-// networkBoot is where a machine fetches its live system from. The paths have no query: an ampersand would be taken apart
-// by one boot loader or another.
+// networkBoot is where a machine fetches its live system from. The paths have no query: an
+// ampersand would be taken apart by one boot loader or another.
 func networkBoot(recipe *engine.Recipe, network image.Network) isogen.NetworkBoot {
 	files := network.Boot + imagePath(recipe)
 	return isogen.NetworkBoot{
-		KernelURL: files + "kernel", InitrdURL: files + "initrd.img", RootfsURL: files + "rootfs.img", Arguments: kernelArguments(recipe),
+		KernelURL: files + "kernel", InitrdURL: files + "initrd.img", RootfsURL: files + "rootfs.img",
+		Arguments: kernelArguments(recipe),
 	}
 }

@@ -7,7 +7,8 @@ import (
 	"landfall/web/api"
 )
 
-// operatorView is what the console asks of the engine about operators, with errors as clients are told them.
+// operatorView is what the console asks of the engine about operators, with errors as clients are
+// told them.
 type operatorView struct{ *engine.Engine }
 
 // OperatorSupplies is that of the engine.

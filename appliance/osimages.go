@@ -49,7 +49,8 @@ func (o *osImages) states() ([]console.OSImage, error) {
 	}
 	states := make([]console.OSImage, 0, len(images))
 	for _, image := range images {
-		state := console.OSImage{OpenshiftVersion: image.OpenshiftVersion, CPUArchitecture: image.CPUArchitecture, State: "ready", Message: image.Message}
+		state := console.OSImage{OpenshiftVersion: image.OpenshiftVersion, CPUArchitecture: image.CPUArchitecture,
+			State: "ready", Message: image.Message}
 		switch image.State {
 		case osimage.StateBad:
 			state.State = "failed"
@@ -62,7 +63,8 @@ func (o *osImages) states() ([]console.OSImage, error) {
 }
 
 // newOSImages opens the base images of a configuration.
-func newOSImages(config Config, site *siteMirror, releases *release.Library, users func() ([]osimage.User, error), sealed *sitekey.Box, logger *slog.Logger) (*osImages, error) {
+func newOSImages(config Config, site *siteMirror, releases *release.Library, users func() ([]osimage.User, error),
+	sealed *sitekey.Box, logger *slog.Logger) (*osImages, error) {
 	var images []osimage.Configured
 	for _, image := range config.OSImages {
 		images = append(images, osimage.Configured{
@@ -81,7 +83,9 @@ func newOSImages(config Config, site *siteMirror, releases *release.Library, use
 	fetcher := releaseFetcher{releases: releases, known: config.ReleaseImages, secretFile: config.Mirror.PullSecret}
 	library, err := osimage.New(osimage.Options{
 		Dir: filepath.Join(config.DataDir, "os-images"), Images: images, MaxBytes: int64(config.Limits.OSImageBytes),
-		Transport: &trustingTransport{bundle: site.CABundle, make: func(bundle []byte) *http.Transport { return siteTransport(bundle, proxy) }}, FetchRelease: fetcher.fetch, Users: users, Secrets: sealed,
+		Transport: &trustingTransport{bundle: site.CABundle,
+			make: func(bundle []byte) *http.Transport { return siteTransport(bundle, proxy) }},
+		FetchRelease: fetcher.fetch, Users: users, Secrets: sealed,
 		Clock: clockwork.NewRealClock(), Logger: logger,
 	})
 	if err != nil {
@@ -99,8 +103,10 @@ func siteTransport(bundle []byte, proxy func(*http.Request) (*url.URL, error)) *
 	pool.AppendCertsFromPEM(bundle)
 	const setUp, header = 10 * time.Second, 30 * time.Second
 	return &http.Transport{
-		Proxy: proxy, DialContext: (&net.Dialer{Timeout: setUp}).DialContext, TLSHandshakeTimeout: setUp, ResponseHeaderTimeout: header,
-		TLSClientConfig: &tls.Config{RootCAs: pool}, ForceAttemptHTTP2: true, IdleConnTimeout: time.Minute, DisableCompression: true,
+		Proxy: proxy, DialContext: (&net.Dialer{Timeout: setUp}).DialContext, TLSHandshakeTimeout: setUp,
+		ResponseHeaderTimeout: header,
+		TLSClientConfig:       &tls.Config{RootCAs: pool}, ForceAttemptHTTP2: true, IdleConnTimeout: time.Minute,
+		DisableCompression: true,
 	}
 }
 
@@ -113,7 +119,8 @@ func infraEnvUsers(e *engine.Engine) func() ([]osimage.User, error) {
 		}
 		users := make([]osimage.User, 0, len(envs))
 		for _, env := range envs {
-			users = append(users, osimage.User{Name: *env.Name, OpenshiftVersion: env.OpenshiftVersion, CPUArchitecture: env.CPUArchitecture})
+			users = append(users, osimage.User{Name: *env.Name, OpenshiftVersion: env.OpenshiftVersion,
+				CPUArchitecture: env.CPUArchitecture})
 		}
 		return users, nil
 	}
@@ -126,7 +133,8 @@ type releaseFetcher struct {
 	secretFile string
 }
 
-func (f releaseFetcher) fetch(ctx context.Context, wanted osimage.Release, begin func(version string, size int64) (io.Writer, error)) (string, error) {
+func (f releaseFetcher) fetch(ctx context.Context, wanted osimage.Release, begin func(version string,
+	size int64) (io.Writer, error)) (string, error) {
 	pullSpec, err := f.pullSpec(wanted)
 	if err != nil {
 		return "", err
@@ -139,11 +147,14 @@ func (f releaseFetcher) fetch(ctx context.Context, wanted osimage.Release, begin
 	if err != nil {
 		return "", err
 	}
-	return f.releases.LiveISO(ctx, payload, secret, func(size int64) (io.Writer, error) { return begin(payload.Version, size) })
+	return f.releases.LiveISO(ctx, payload, secret, func(size int64) (io.Writer,
+		error) {
+		return begin(payload.Version, size)
+	})
 }
 
-// pullSpec finds the release image that is meant: by its pull spec, its version, or the last of a minor version that the
-// configuration lists.
+// pullSpec finds the release image that is meant: by its pull spec, its version, or the last of a
+// minor version that the configuration lists.
 func (f releaseFetcher) pullSpec(wanted osimage.Release) (string, error) {
 	if _, err := name.ParseReference(wanted.Name, name.StrictValidation); err == nil {
 		return wanted.Name, nil
@@ -164,7 +175,9 @@ func (f releaseFetcher) pullSpec(wanted osimage.Release) (string, error) {
 		}
 	}
 	if found == "" {
-		return "", &osimage.ContentError{Problem: fmt.Sprintf("there is no release %s for %s under release_images; add it there, or give the pull spec of its release image", version, wanted.Architecture)}
+		return "",
+			&osimage.ContentError{Problem: fmt.Sprintf("there is no release %s for %s under release_images; add it "+
+				"there, or give the pull spec of its release image", version, wanted.Architecture)}
 	}
 	return found, nil
 }

@@ -76,7 +76,8 @@ func TestAnImageIsUploadedAcrossARestartAndDiscoveryImagesAreMadeFromIt(t *testi
 	require.Equal(t, "failed", status.Releases[0].State)
 	requireSentence(t, status.Releases[0].Message, "there is no OS image for OpenShift "+s.release.Version)
 	image := s.imageOf(t, address)
-	requireRefusal(t, ask(t, http.MethodGet, image, nil), http.StatusServiceUnavailable, "there is no OS image for OpenShift", "there is none at all", "import the live ISO")
+	requireRefusal(t, ask(t, http.MethodGet, image, nil), http.StatusServiceUnavailable,
+		"there is no OS image for OpenShift", "there is none at all", "import the live ISO")
 
 	up := announce(t, address, object{"name": "rhcos-live.iso", "size_bytes": len(content)})
 	half := len(content) / 2
@@ -111,7 +112,8 @@ func TestAnImageIsUploadedAcrossARestartAndDiscoveryImagesAreMadeFromIt(t *testi
 	require.Equal(t, http.StatusOK, response.StatusCode, "%s", body)
 	require.NoError(t, json.Unmarshal(body, &row))
 	requireDiscoveryISO(t, s.imageOf(t, address))
-	requireRefusal(t, ask(t, http.MethodDelete, address+consolePath+"/os-images/"+row.ID, nil), http.StatusConflict, "is in use by the infra-envs east, east; delete them")
+	requireRefusal(t, ask(t, http.MethodDelete, address+consolePath+"/os-images/"+row.ID, nil), http.StatusConflict,
+		"is in use by the infra-envs east, east; delete them")
 	require.Len(t, osImagesAt(t, address), 2)
 }
 
@@ -131,7 +133,8 @@ func TestOSImagesAreListedVerifiedAndRemoved(t *testing.T) {
 	list := osImagesAt(t, address)
 	require.Len(t, list, 2)
 	require.Equal(t, osimage.SourceFile, list[0].Source)
-	requireRefusal(t, ask(t, http.MethodDelete, address+consolePath+"/os-images/"+list[0].ID, nil), http.StatusConflict, "is named by the configuration")
+	requireRefusal(t, ask(t, http.MethodDelete, address+consolePath+"/os-images/"+list[0].ID, nil), http.StatusConflict,
+		"is named by the configuration")
 	of := address + consolePath + "/os-images/" + list[1].ID
 	require.Equal(t, http.StatusAccepted, ask(t, http.MethodPost, of+"/verify", nil).status)
 	eventually(t, "the image is verified", func() bool {
@@ -149,9 +152,12 @@ func TestWrongUploadsAreAnsweredWithASentence(t *testing.T) {
 	s.config.Limits.OSImageBytes = 1 << 20
 	address, _ := s.start(t)
 	uploads := address + consolePath + "/os-images/uploads"
-	requireRefusal(t, ask(t, http.MethodPost, uploads, object{"size_bytes": 2 << 20}), http.StatusBadRequest, "limits.os_image_bytes")
-	requireRefusal(t, ask(t, http.MethodPost, uploads, object{"size": 5}), http.StatusBadRequest, `unknown field "size"`)
-	requireRefusal(t, ask(t, http.MethodPost, address+consolePath+"/os-images", object{"url": "file:///etc/passwd"}), http.StatusBadRequest, "expected an http:// or https:// URL")
+	requireRefusal(t, ask(t, http.MethodPost, uploads, object{"size_bytes": 2 << 20}), http.StatusBadRequest,
+		"limits.os_image_bytes")
+	requireRefusal(t, ask(t, http.MethodPost, uploads, object{"size": 5}), http.StatusBadRequest,
+		`unknown field "size"`)
+	requireRefusal(t, ask(t, http.MethodPost, address+consolePath+"/os-images", object{"url": "file:///etc/passwd"}),
+		http.StatusBadRequest, "expected an http:// or https:// URL")
 	requireRefusal(t, ask(t, http.MethodGet, uploads+"/none", nil), http.StatusNotFound, "there is no OS image none")
 	requireRefusal(t, ask(t, http.MethodPatch, uploads+"/none", nil), http.StatusBadRequest, "Upload-Offset")
 
@@ -179,7 +185,8 @@ func TestAFullDiskUnderTheOSImagesIsSaidAndNothingStays(t *testing.T) {
 	d.fill(t, 1<<20)
 	uploads := address + consolePath + "/os-images/uploads"
 	if d.limit == nil {
-		requireRefusal(t, ask(t, http.MethodPost, uploads, object{"size_bytes": len(content)}), http.StatusInsufficientStorage,
+		requireRefusal(t, ask(t, http.MethodPost, uploads, object{"size_bytes": len(content)}),
+			http.StatusInsufficientStorage,
 			"the image needs", "more in "+images, "free space on its file system, then try again")
 	}
 	d.free(t)
@@ -187,7 +194,8 @@ func TestAFullDiskUnderTheOSImagesIsSaidAndNothingStays(t *testing.T) {
 	d.fill(t, 1<<20)
 	response, body := patch(t, up, 0, bytes.NewReader(content))
 	require.Equal(t, http.StatusInsufficientStorage, response.StatusCode, "%s", body)
-	require.Contains(t, string(body), "no space is left in "+images+"; nothing of the image was kept: free space on its file system, then try again")
+	require.Contains(t, string(body), "no space is left in "+images+
+		"; nothing of the image was kept: free space on its file system, then try again")
 	d.free(t)
 	require.Empty(t, files(t, images))
 	response, body = patch(t, announce(t, address, object{"size_bytes": len(content)}), 0, bytes.NewReader(content))
@@ -196,7 +204,8 @@ func TestAFullDiskUnderTheOSImagesIsSaidAndNothingStays(t *testing.T) {
 
 func TestAnImageIsTakenOutOfTheMirrorsRelease(t *testing.T) {
 	s := newSite(t)
-	s.config.OSImages = []appliance.OSImage{{OpenshiftVersion: osimage.Minor(s.release.Version), CPUArchitecture: "x86_64", Release: true}}
+	s.config.OSImages = []appliance.OSImage{{OpenshiftVersion: osimage.Minor(s.release.Version),
+		CPUArchitecture: "x86_64", Release: true}}
 	secret := filepath.Join(t.TempDir(), "pull-secret.json")
 	require.NoError(t, os.WriteFile(secret, []byte(pullSecret), 0o600))
 	s.config.Mirror.PullSecret = secret
@@ -213,7 +222,9 @@ func TestAnImageIsTakenOutOfTheMirrorsRelease(t *testing.T) {
 		return list[len(list)-1].State == osimage.StateBad
 	})
 	list := osImagesAt(t, address)
-	requireSentence(t, list[1].Message, "there is no release 4.1.0 for x86_64 under release_images; add it there, or give the pull spec of its release image")
+	requireSentence(t, list[1].Message,
+		"there is no release 4.1.0 for x86_64 under release_images; add it there, or give the pull spec of its "+
+			"release image")
 }
 
 func TestAnImageIsFetchedByHTTPSWithTheMirrorsCA(t *testing.T) {
@@ -229,7 +240,8 @@ func TestAnImageIsFetchedByHTTPSWithTheMirrorsCA(t *testing.T) {
 	})
 	stop()
 	bundle := filepath.Join(t.TempDir(), "ca.pem")
-	require.NoError(t, os.WriteFile(bundle, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: from.Certificate().Raw}), 0o600))
+	require.NoError(t, os.WriteFile(bundle, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE",
+		Bytes: from.Certificate().Raw}), 0o600))
 	s.config.Mirror.CABundle = bundle
 	address, _ = s.start(t)
 	eventually(t, "the image is there", func() bool { return osImagesAt(t, address)[0].State == osimage.StateReady })

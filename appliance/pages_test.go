@@ -16,11 +16,13 @@ var (
 	writtenTest = regexp.MustCompile(`(?m)^func ((?:Test|Fuzz)[A-Z]\w*)\(`)
 )
 
-// describedRow is a row of docs/compatibility.md: the lines of a file at which behaviours are described, and ours.
+// describedRow is a row of docs/compatibility.md: the lines of a file at which behaviours are
+// described, and ours.
 var describedRow = regexp.MustCompile(`(?m)^\| (\d+(?: \d+)*) \| [^|]+ \| ([^|]+) \|$`)
 
-// TestEveryDescribedBehaviourIsOnThePage holds that docs/compatibility.md goes through all that the Assisted Installer's own tests
-// describe, file by file, names nothing twice and nothing else, and says of each by which test it is shown or why there is none.
+// TestEveryDescribedBehaviourIsOnThePage holds that docs/compatibility.md goes through all that the
+// Assisted Installer's own tests describe, file by file, names nothing twice and nothing else, and
+// says of each by which test it is shown or why there is none.
 func TestEveryDescribedBehaviourIsOnThePage(t *testing.T) {
 	list, err := os.ReadFile(filepath.Join("testdata", "subsystem.txt"))
 	require.NoError(t, err)
@@ -37,7 +39,8 @@ func TestEveryDescribedBehaviourIsOnThePage(t *testing.T) {
 		file, rest, _ := strings.Cut(section, "\n")
 		for _, row := range describedRow.FindAllStringSubmatch(rest, -1) {
 			shown[file] = append(shown[file], strings.Fields(row[1])...)
-			said := namedTest.MatchString(row[2]) || strings.Contains(row[2], "does not apply") || strings.Contains(row[2], "differs") || strings.Contains(row[2], "Kubernetes way")
+			said := namedTest.MatchString(row[2]) || strings.Contains(row[2], "does not apply") ||
+				strings.Contains(row[2], "differs") || strings.Contains(row[2], "Kubernetes way")
 			require.True(t, said, "%s %s: no test and no reason", file, row[1])
 		}
 	}
@@ -48,7 +51,8 @@ func TestEveryDescribedBehaviourIsOnThePage(t *testing.T) {
 	}
 }
 
-// TestEveryTestThatThePagesNameExists holds that the pages which say what is shown by which test are not out of date.
+// TestEveryTestThatThePagesNameExists holds that the pages which say what is shown by which test
+// are not out of date.
 func TestEveryTestThatThePagesNameExists(t *testing.T) {
 	written := make(map[string]bool)
 	require.NoError(t, filepath.WalkDir("..", func(path string, entry fs.DirEntry, err error) error {

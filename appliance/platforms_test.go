@@ -27,32 +27,41 @@ type kindOfCluster struct {
 
 func kindsOfClusters() []kindOfCluster {
 	managed := func(params models.ClusterCreateParams) models.ClusterCreateParams {
-		params.APIVips, params.IngressVips = []*models.APIVip{{IP: "192.168.100.4"}}, []*models.IngressVip{{IP: "192.168.100.5"}}
+		params.APIVips, params.IngressVips = []*models.APIVip{{IP: "192.168.100.4"}},
+			[]*models.IngressVip{{IP: "192.168.100.5"}}
 		return params
 	}
 	on := func(kind models.PlatformType) *models.Platform { return &models.Platform{Type: &kind} }
 	elsewhere := on(models.PlatformTypeExternal)
-	elsewhere.External = &models.PlatformExternal{PlatformName: conv.Pointer("somecloud"), CloudControllerManager: conv.Pointer(models.PlatformExternalCloudControllerManagerExternal)}
+	elsewhere.External = &models.PlatformExternal{PlatformName: conv.Pointer("somecloud"),
+		CloudControllerManager: conv.Pointer(models.PlatformExternalCloudControllerManagerExternal)}
 	count := conv.Pointer[int64]
 	return []kindOfCluster{
 		{name: "workers", asked: managed(models.ClusterCreateParams{}), masters: 3, workers: 2},
 		{name: "five", asked: managed(models.ClusterCreateParams{ControlPlaneCount: count(5)}), masters: 5},
-		{name: "arbiter", asked: managed(models.ClusterCreateParams{ControlPlaneCount: count(2)}), masters: 2, arbiters: 1},
-		{name: "fencing", asked: managed(models.ClusterCreateParams{ControlPlaneCount: count(2)}), masters: 2, fenced: true},
+		{name: "arbiter", asked: managed(models.ClusterCreateParams{ControlPlaneCount: count(2)}), masters: 2,
+			arbiters: 1},
+		{name: "fencing", asked: managed(models.ClusterCreateParams{ControlPlaneCount: count(2)}), masters: 2,
+			fenced: true},
 		{name: "none", asked: models.ClusterCreateParams{UserManagedNetworking: conv.Pointer(true)}, masters: 3},
 		{name: "external", asked: models.ClusterCreateParams{Platform: elsewhere}, masters: 3},
-		{name: "external-single", asked: models.ClusterCreateParams{Platform: elsewhere, ControlPlaneCount: count(1)}, masters: 1},
-		{name: "nutanix", asked: managed(models.ClusterCreateParams{Platform: on(models.PlatformTypeNutanix)}), maker: "Nutanix", masters: 3},
-		{name: "vsphere", asked: managed(models.ClusterCreateParams{Platform: on(models.PlatformTypeVsphere)}), maker: "VMware, Inc.", masters: 3},
-		{name: "vsphere-users", asked: models.ClusterCreateParams{Platform: on(models.PlatformTypeVsphere), UserManagedNetworking: conv.Pointer(true)}, maker: "VMware, Inc.", masters: 3},
+		{name: "external-single", asked: models.ClusterCreateParams{Platform: elsewhere, ControlPlaneCount: count(1)},
+			masters: 1},
+		{name: "nutanix", asked: managed(models.ClusterCreateParams{Platform: on(models.PlatformTypeNutanix)}),
+			maker: "Nutanix", masters: 3},
+		{name: "vsphere", asked: managed(models.ClusterCreateParams{Platform: on(models.PlatformTypeVsphere)}),
+			maker: "VMware, Inc.", masters: 3},
+		{name: "vsphere-users", asked: models.ClusterCreateParams{Platform: on(models.PlatformTypeVsphere),
+			UserManagedNetworking: conv.Pointer(true)}, maker: "VMware, Inc.", masters: 3},
 		{name: "balancer", masters: 3, asked: managed(models.ClusterCreateParams{
-			LoadBalancer: &models.LoadBalancer{Type: models.LoadBalancerTypeUserManaged}, MachineNetworks: []*models.MachineNetwork{{Cidr: "192.168.100.0/24"}},
+			LoadBalancer:    &models.LoadBalancer{Type: models.LoadBalancerTypeUserManaged},
+			MachineNetworks: []*models.MachineNetwork{{Cidr: "192.168.100.0/24"}},
 		})},
 	}
 }
 
-// TestEveryTopologyIsInstalledOnItsPlatforms installs each kind of cluster with simulated hosts, all on one appliance. Nobody
-// chooses a role.
+// TestEveryTopologyIsInstalledOnItsPlatforms installs each kind of cluster with simulated hosts,
+// all on one appliance. Nobody chooses a role.
 func TestEveryTopologyIsInstalledOnItsPlatforms(t *testing.T) {
 	s := newSite(t)
 	address, _ := s.start(t)
@@ -70,17 +79,20 @@ func TestEveryTopologyIsInstalledOnItsPlatforms(t *testing.T) {
 func (s *site) install(t *testing.T, api *client.AssistedInstall, address string, kind kindOfCluster) {
 	ctx := t.Context()
 	params := kind.asked
-	params.Name, params.BaseDNSDomain, params.OpenshiftVersion, params.PullSecret = &kind.name, "site.test", conv.Pointer(s.release.Version), conv.Pointer(pullSecret)
+	params.Name, params.BaseDNSDomain, params.OpenshiftVersion, params.PullSecret = &kind.name, "site.test",
+		conv.Pointer(s.release.Version), conv.Pointer(pullSecret)
 	created, err := api.Installer.V2RegisterCluster(ctx, &installer.V2RegisterClusterParams{NewClusterParams: &params})
 	require.NoError(t, err)
 	id := *created.Payload.ID
-	env, err := api.Installer.RegisterInfraEnv(ctx, &installer.RegisterInfraEnvParams{InfraenvCreateParams: &models.InfraEnvCreateParams{
-		Name: &kind.name, ClusterID: &id, PullSecret: conv.Pointer(pullSecret), OpenshiftVersion: s.release.Version,
-	}})
+	env, err := api.Installer.RegisterInfraEnv(ctx,
+		&installer.RegisterInfraEnvParams{InfraenvCreateParams: &models.InfraEnvCreateParams{
+			Name: &kind.name, ClusterID: &id, PullSecret: conv.Pointer(pullSecret), OpenshiftVersion: s.release.Version,
+		}})
 	require.NoError(t, err)
 
 	crew := &simulate.Crew{
-		URL: address, InfraEnvID: env.Payload.ID.String(), Count: kind.masters + kind.arbiters + kind.workers, Speed: 1000,
+		URL: address, InfraEnvID: env.Payload.ID.String(), Count: kind.masters + kind.arbiters + kind.workers,
+		Speed:    1000,
 		Hardware: simulate.Hardware{Manufacturer: kind.maker},
 	}
 	ended := make(chan error, 1)
@@ -114,17 +126,19 @@ func (s *site) install(t *testing.T, api *client.AssistedInstall, address string
 		require.Equal(t, models.HostStatusInstalled, *h.Status)
 	}
 	requireSoundFiles(t, address, cluster())
-	require.Equal(t, [3]int{kind.masters, kind.arbiters, kind.workers}, [3]int{count[models.HostRoleMaster], count[models.HostRoleArbiter], count[models.HostRoleWorker]})
+	require.Equal(t, [3]int{kind.masters, kind.arbiters, kind.workers}, [3]int{count[models.HostRoleMaster],
+		count[models.HostRoleArbiter], count[models.HostRoleWorker]})
 }
 
 // fence gives a host the credentials by which its neighbour turns it off.
 func fence(t *testing.T, api *client.AssistedInstall, env, host strfmt.UUID, number int) {
-	_, err := api.Installer.V2UpdateHost(t.Context(), &installer.V2UpdateHostParams{InfraEnvID: env, HostID: host, HostUpdateParams: &models.HostUpdateParams{
-		FencingCredentials: &models.FencingCredentialsParams{
-			Address:  conv.Pointer(fmt.Sprintf("redfish+https://192.168.101.%d/redfish/v1/Systems/1", number+1)),
-			Username: conv.Pointer("admin"), Password: conv.Pointer("secret"),
-		},
-	}})
+	_, err := api.Installer.V2UpdateHost(t.Context(), &installer.V2UpdateHostParams{InfraEnvID: env, HostID: host,
+		HostUpdateParams: &models.HostUpdateParams{
+			FencingCredentials: &models.FencingCredentialsParams{
+				Address:  conv.Pointer(fmt.Sprintf("redfish+https://192.168.101.%d/redfish/v1/Systems/1", number+1)),
+				Username: conv.Pointer("admin"), Password: conv.Pointer("secret"),
+			},
+		}})
 	require.NoError(t, err)
 }
 

@@ -10,9 +10,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// releaseProgramPages has the system take back the pages of this program's file that only its start needed: some tens of MiB of code
-// and constants, which count as the process's memory although nothing reads them again. Those that are needed after all come back
-// from the page cache by themselves. What was ever written to stays, as a loader does to constants that it makes read-only afterwards.
+// releaseProgramPages has the system take back the pages of this program's file that only its start
+// needed: some tens of MiB of code and constants, which count as the process's memory although
+// nothing reads them again. Those that are needed after all come back from the page cache by
+// themselves. What was ever written to stays, as a loader does to constants that it makes read-only
+// afterwards.
 func releaseProgramPages() error {
 	self, err := os.Readlink("/proc/self/exe")
 	if err != nil {
@@ -38,7 +40,8 @@ func releaseProgramPages() error {
 		if from == to || len(fields) < 2 || fields[0] != "Anonymous:" || fields[1] != "0" {
 			continue
 		}
-		if _, _, errno := unix.Syscall(unix.SYS_MADVISE, uintptr(from), uintptr(to-from), unix.MADV_DONTNEED); errno != 0 {
+		if _, _, errno := unix.Syscall(unix.SYS_MADVISE, uintptr(from), uintptr(to-from),
+			unix.MADV_DONTNEED); errno != 0 {
 			return fmt.Errorf("give back the pages %x-%x: %w", from, to, errno)
 		}
 	}
@@ -57,7 +60,8 @@ func addresses(text string) (from, to uint64, err error) {
 	return from, to, err
 }
 
-// resident is how many bytes of memory the process has: proc_pid_statm(5), whose second field counts pages.
+// resident is how many bytes of memory the process has: proc_pid_statm(5), whose second field
+// counts pages.
 func resident() int64 {
 	text, err := os.ReadFile("/proc/self/statm")
 	if err != nil {

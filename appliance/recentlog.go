@@ -15,7 +15,8 @@ import (
 // recentLines is how many lines of the log are kept in memory for journals; they take about 2 MiB.
 const recentLines = 4096
 
-// recentLog remembers the latest lines of the appliance's log, as records: they are only written out when a journal is made.
+// recentLog remembers the latest lines of the appliance's log, as records: they are only written
+// out when a journal is made.
 type recentLog struct {
 	mu    sync.Mutex
 	lines []recentLine // a ring once it is full
@@ -72,7 +73,8 @@ func (l *recentLog) add(line recentLine) {
 	l.next = (l.next + 1) % recentLines
 }
 
-// write writes the lines that mention one of the ids, in order, through a function that may alter them.
+// write writes the lines that mention one of the ids, in order, through a function that may alter
+// them.
 func (l *recentLog) write(out io.Writer, ids []string, alter func(string) string) error {
 	l.mu.Lock()
 	lines := append(slices.Clone(l.lines[l.next:]), l.lines[:l.next]...)

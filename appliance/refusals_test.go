@@ -12,14 +12,16 @@ import (
 	"landfall/appliance/simulate"
 )
 
-// TestWhatTheInstallerRefusesReachesThePersonAsOneEvent has openshift-install refuse what people override, one after another: the
-// cluster can be installed again each time, and one event says in one line what was refused. What the stand-in refuses is in its
-// own table (TestStandInRefusesInstallConfigs).
+// TestWhatTheInstallerRefusesReachesThePersonAsOneEvent has openshift-install refuse what people
+// override, one after another: the cluster can be installed again each time, and one event says in
+// one line what was refused. What the stand-in refuses is in its own table
+// (TestStandInRefusesInstallConfigs).
 func TestWhatTheInstallerRefusesReachesThePersonAsOneEvent(t *testing.T) {
 	s := newSite(t)
 	address, _ := s.start(t)
 	id := create(t, address+apiPath+"/clusters", s.newCluster("line").with(object{
-		"control_plane_count": 3, "api_vips": []object{{"ip": "192.168.100.4"}}, "ingress_vips": []object{{"ip": "192.168.100.5"}},
+		"control_plane_count": 3, "api_vips": []object{{"ip": "192.168.100.4"}},
+		"ingress_vips": []object{{"ip": "192.168.100.5"}},
 	}))
 	infraEnv := create(t, address+apiPath+"/infra-envs", s.newInfraEnv("line").with(object{"cluster_id": id}))
 	ctx, cancel := context.WithCancel(t.Context())
@@ -33,7 +35,8 @@ func TestWhatTheInstallerRefusesReachesThePersonAsOneEvent(t *testing.T) {
 		ask(t, http.MethodGet, address+apiPath+"/events?cluster_id="+id, nil).read(t, http.StatusOK, &events)
 		count := 0
 		for _, event := range events {
-			if *event.Severity == models.EventSeverityError { // the change of the cluster's state says it once more, as an information
+			// the change of the cluster's state says it once more, as an information
+			if *event.Severity == models.EventSeverityError {
 				require.Contains(t, *event.Message, "could not be prepared")
 				count++
 			}
@@ -41,17 +44,25 @@ func TestWhatTheInstallerRefusesReachesThePersonAsOneEvent(t *testing.T) {
 		return count
 	}
 	for name, refused := range map[string]struct{ override, says string }{
-		"networks that overlap":   {`{"networking":{"serviceNetwork":["10.130.0.0/16"]}}`, "must not overlap with"},
-		"a VIP elsewhere":         {`{"platform":{"baremetal":{"apiVIPs":["10.9.9.9"]}}}`, "IP expected to be in one of the machine networks: 192.168.100.0/24"},
-		"more nodes than hosts":   {`{"controlPlane":{"replicas":5}}`, "not enough hosts found (3) to support all the configured ControlPlane replicas (5)"},
-		"more workers than hosts": {`{"compute":[{"replicas":1}]}`, "not enough hosts found (0) to support all the configured Compute replicas (1)"},
-		"no pull secret":          {`{"pullSecret":""}`, "pullSecret: Required value"},
-		"half of dual stack":      {`{"networking":{"serviceNetwork":["172.30.0.0/16","fd02::/112"]}}`, "dual-stack IPv4/IPv6 requires a machine network of each address family"},
-		"both kinds of mirrors":   {`{"imageContentSources":[{"source":"a.example.com/b","mirrors":["c.example.com/d"]}]}`, "cannot set imageContentSources and imageDigestSources"},
-		"no capabilities":         {`{"capabilities":{"baselineCapabilitySet":"None"}}`, "platform baremetal requires the"},
+		"networks that overlap": {`{"networking":{"serviceNetwork":["10.130.0.0/16"]}}`, "must not overlap with"},
+		"a VIP elsewhere": {`{"platform":{"baremetal":{"apiVIPs":["10.9.9.9"]}}}`,
+			"IP expected to be in one of the machine networks: 192.168.100.0/24"},
+		"more nodes than hosts": {`{"controlPlane":{"replicas":5}}`,
+			"not enough hosts found (3) to support all the configured ControlPlane replicas (5)"},
+		"more workers than hosts": {`{"compute":[{"replicas":1}]}`,
+			"not enough hosts found (0) to support all the configured Compute replicas (1)"},
+		"no pull secret": {`{"pullSecret":""}`, "pullSecret: Required value"},
+		"half of dual stack": {`{"networking":{"serviceNetwork":["172.30.0.0/16","fd02::/112"]}}`,
+			"dual-stack IPv4/IPv6 requires a machine network of each address family"},
+		"both kinds of mirrors": {
+			`{"imageContentSources":[{"source":"a.example.com/b","mirrors":["c.example.com/d"]}]}`,
+			"cannot set imageContentSources and imageDigestSources"},
+		"no capabilities": {`{"capabilities":{"baselineCapabilitySet":"None"}}`,
+			"platform baremetal requires the"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			require.Equal(t, http.StatusCreated, ask(t, http.MethodPatch, address+apiPath+"/clusters/"+id+"/install-config", strconv.Quote(refused.override)).status)
+			require.Equal(t, http.StatusCreated, ask(t, http.MethodPatch, address+apiPath+"/clusters/"+
+				id+"/install-config", strconv.Quote(refused.override)).status)
 			before := told()
 			pressInstall(t, address, id)
 			requireUnprepared(t, address, id, "openshift-install create manifests: ", refused.says)

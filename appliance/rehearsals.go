@@ -28,9 +28,11 @@ import (
 )
 
 const (
-	// rehearsalTime bounds a rehearsal; what takes longest is openshift-install, which has a time of its own.
+	// rehearsalTime bounds a rehearsal; what takes longest is openshift-install, which has a time
+	// of its own.
 	rehearsalTime = 20 * time.Minute
-	// stillTime is how long simulated hosts that are not ready may say the same: they report whatever they can within seconds.
+	// stillTime is how long simulated hosts that are not ready may say the same: they report
+	// whatever they can within seconds.
 	stillTime = 20 * time.Second
 	// rehearsalLook is the time between two looks at the copy.
 	rehearsalLook    = 100 * time.Millisecond
@@ -39,8 +41,9 @@ const (
 	rehearsalSpeed   = 1000
 )
 
-// rehearsals plays installations of clusters: everything but the boot. Each is played on a copy of the cluster in an appliance of
-// its own, which lies in a folder that goes away with it, listens on this machine alone and tells AMS nothing.
+// rehearsals plays installations of clusters: everything but the boot. Each is played on a copy of
+// the cluster in an appliance of its own, which lies in a folder that goes away with it, listens on
+// this machine alone and tells AMS nothing.
 type rehearsals struct {
 	appliance *Appliance
 	running   sync.WaitGroup
@@ -68,13 +71,15 @@ func (r *rehearsals) close() {
 }
 
 // Start begins a rehearsal in the background. There is one at a time.
-func (r *rehearsals) Start(_ context.Context, clusterID string, numbers console.RehearsalRequest) (*console.Rehearsal, error) {
+func (r *rehearsals) Start(_ context.Context, clusterID string,
+	numbers console.RehearsalRequest) (*console.Rehearsal, error) {
 	cluster, err := r.appliance.engine.Cluster(clusterID)
 	if err != nil {
 		return nil, api.Problem(err)
 	}
 	if status := *cluster.Status; status == models.ClusterStatusInstalled || status == models.ClusterStatusAddingHosts {
-		return nil, problem.Conflict("Cluster %s is %s; there is no installation of it to rehearse.", cluster.Name, status)
+		return nil, problem.Conflict("Cluster %s is %s; there is no installation of it to rehearse.", cluster.Name,
+			status)
 	}
 	s, err := r.shapeOf(cluster, numbers)
 	if err != nil {
@@ -86,16 +91,19 @@ func (r *rehearsals) Start(_ context.Context, clusterID string, numbers console.
 		return nil, problem.Conflict("A rehearsal of cluster %s is under way; wait for its end.", r.list[0].Cluster)
 	}
 	played := &console.Rehearsal{
-		ID: uuid.NewString(), ClusterID: clusterID, Cluster: cluster.Name, Release: cluster.OpenshiftVersion, State: "running", Started: time.Now().UTC(),
+		ID: uuid.NewString(), ClusterID: clusterID, Cluster: cluster.Name, Release: cluster.OpenshiftVersion,
+		State: "running", Started: time.Now().UTC(),
 		Shape: fmt.Sprintf("%s, by %s", plural(len(s.hosts), "host"), s.from), Steps: []console.RehearsalStep{},
 		NotProven: []string{
-			"that machines boot the image, their cards, disks and firmware", "static networks on real cards", "what operators do in the running cluster",
+			"that machines boot the image, their cards, disks and firmware", "static networks on real cards",
+			"what operators do in the running cluster",
 		},
 	}
 	r.list = append([]*console.Rehearsal{played}, r.list...)
 	r.list = r.list[:min(len(r.list), rehearsalsKept)]
 	r.running.Go(func() {
-		ctx, cancel := context.WithTimeoutCause(r.ctx, rehearsalTime, fmt.Errorf("the rehearsal was not done after %s", rehearsalTime))
+		ctx, cancel := context.WithTimeoutCause(r.ctx, rehearsalTime, fmt.Errorf("the rehearsal was not done after %s",
+			rehearsalTime))
 		defer cancel()
 		(&play{rehearsals: r, shown: played, cluster: cluster, shape: s}).run(ctx)
 	})
@@ -118,7 +126,9 @@ func (r *rehearsals) Rehearsal(clusterID, id string) (*console.Rehearsal, error)
 			return snapshot(played), nil
 		}
 	}
-	return nil, problem.NotFound("There is no rehearsal %s of cluster %s; the last %d since the start of the appliance are kept.", id, clusterID, rehearsalsKept)
+	return nil,
+		problem.NotFound("There is no rehearsal %s of cluster %s; the last %d since the start of the appliance are "+
+			"kept.", id, clusterID, rehearsalsKept)
 }
 
 func snapshot(played *console.Rehearsal) *console.Rehearsal {
@@ -155,9 +165,11 @@ func (p *play) run(ctx context.Context) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if err != nil {
-		p.shown.Steps = append(p.shown.Steps, console.RehearsalStep{Name: "rehearsal", Verdict: console.StepFailed, Said: sentenceCase(err.Error())})
+		p.shown.Steps = append(p.shown.Steps, console.RehearsalStep{Name: "rehearsal", Verdict: console.StepFailed,
+			Said: sentenceCase(err.Error())})
 	}
-	p.shown.State, p.shown.Doing, p.shown.Seconds, p.shown.Passed = "done", "", time.Since(p.shown.Started).Seconds(), true
+	p.shown.State, p.shown.Doing, p.shown.Seconds, p.shown.Passed = "done", "", time.Since(p.shown.Started).Seconds(),
+		true
 	for _, step := range p.shown.Steps {
 		p.shown.Passed = p.shown.Passed && step.Verdict != console.StepFailed
 	}
@@ -192,7 +204,8 @@ const warned = "! "
 
 // site looks at the site as the doctor does.
 func (p *play) site(ctx context.Context) (string, error) {
-	report, err := view{p.appliance, p.appliance.discovery}.Examine(ctx, console.Examination{ClusterID: p.shown.ClusterID})
+	report, err := view{p.appliance, p.appliance.discovery}.Examine(ctx,
+		console.Examination{ClusterID: p.shown.ClusterID})
 	if err != nil {
 		return "", err
 	}
@@ -207,7 +220,8 @@ func (p *play) site(ctx context.Context) (string, error) {
 			do = finding.Do
 		}
 	}
-	said := fmt.Sprintf("Names, clocks, registries, addresses: %d good, %d can't be told from here, %d doubtful, %d bad.", counts[doctor.Green], counts[doctor.Unknown], counts[doctor.Amber], counts[doctor.Red])
+	said := fmt.Sprintf("Names, clocks, registries, addresses: %d good, %d can't be told from here, %d doubtful, %d "+
+		"bad.", counts[doctor.Green], counts[doctor.Unknown], counts[doctor.Amber], counts[doctor.Red])
 	if len(worst) > 0 {
 		said += " " + sentenceCase(strings.Join(worst[:min(len(worst), 3)], "; "))
 	}
@@ -242,7 +256,8 @@ func (p *play) inCopy(ctx context.Context, do func(context.Context) error) (err 
 	return do(ctx)
 }
 
-// config is the appliance's with nothing that reaches further than this machine and the site's registry.
+// config is the appliance's with nothing that reaches further than this machine and the site's
+// registry.
 func (p *play) config(dir string) (Config, error) {
 	config := p.appliance.config
 	config.Listen, config.BootListen, config.URL, config.DataDir = "127.0.0.1:0", "", nil, dir
@@ -255,7 +270,8 @@ func (p *play) config(dir string) (Config, error) {
 	for _, image := range images {
 		if image.Path != "" {
 			config.OSImages = append(config.OSImages, OSImage{
-				OpenshiftVersion: image.OpenshiftVersion, CPUArchitecture: rpmArchitecture(image.CPUArchitecture), Path: image.Path, SHA256: image.SHA256,
+				OpenshiftVersion: image.OpenshiftVersion, CPUArchitecture: rpmArchitecture(image.CPUArchitecture),
+				Path: image.Path, SHA256: image.SHA256,
 			})
 		}
 	}
@@ -264,13 +280,16 @@ func (p *play) config(dir string) (Config, error) {
 
 // steps are those that need the copy.
 func (p *play) steps(ctx context.Context) error {
-	if !p.step("description", func() (string, error) { return p.describe(ctx) }) || !p.step("discovery image", func() (string, error) { return p.image(ctx) }) {
+	if !p.step("description", func() (string, error) { return p.describe(ctx) }) || !p.step("discovery image",
+		func() (string, error) { return p.image(ctx) }) {
 		return nil
 	}
 	crewCtx, dismiss := context.WithCancel(ctx)
 	crew := &simulate.Crew{
-		URL: p.copy.LocalURL(), InfraEnvID: p.env, Count: len(p.shape.hosts), Speed: rehearsalSpeed, Planned: p.shape.hosts, Network: p.shape.network,
-		Resolve: resolve, KeepFailed: true, Hardware: simulate.Hardware{Architecture: rpmArchitecture(p.cluster.CPUArchitecture)},
+		URL: p.copy.LocalURL(), InfraEnvID: p.env, Count: len(p.shape.hosts), Speed: rehearsalSpeed,
+		Planned: p.shape.hosts, Network: p.shape.network,
+		Resolve: resolve, KeepFailed: true,
+		Hardware: simulate.Hardware{Architecture: rpmArchitecture(p.cluster.CPUArchitecture)},
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- crew.Run(crewCtx) }()
@@ -278,8 +297,10 @@ func (p *play) steps(ctx context.Context) error {
 		dismiss()
 		<-ended
 	}()
-	if p.step("hosts", func() (string, error) { return p.ready(ctx) }) && p.step("mirror", func() (string, error) { return p.prove(ctx) }) &&
-		p.step("openshift-install", func() (string, error) { return p.prepare(ctx) }) && p.step("generated files", p.files) {
+	if p.step("hosts", func() (string, error) { return p.ready(ctx) }) && p.step("mirror",
+		func() (string, error) { return p.prove(ctx) }) &&
+		p.step("openshift-install", func() (string, error) { return p.prepare(ctx) }) &&
+		p.step("generated files", p.files) {
 		p.step("installation", func() (string, error) { return p.install(ctx) })
 	}
 	return nil
@@ -323,7 +344,8 @@ func (p *play) describe(ctx context.Context) (said string, err error) {
 		}
 	}
 	p.copy.folders.expect(p.env, folderHosts{p.shown.ClusterID, p.shape.wanted, map[string]bool{}})
-	return fmt.Sprintf("The cluster is described for OpenShift %s on %s.", p.cluster.OpenshiftVersion, *p.cluster.Platform.Type), nil
+	return fmt.Sprintf("The cluster is described for OpenShift %s on %s.", p.cluster.OpenshiftVersion,
+		*p.cluster.Platform.Type), nil
 }
 
 // image makes the discovery image, without its bytes.
@@ -375,11 +397,13 @@ func (p *play) until(ctx context.Context, yes func(*models.Cluster) (bool, error
 	}
 }
 
-// stuck says what a cluster that does not go on waits for: in its own words, and once each what its hosts say.
+// stuck says what a cluster that does not go on waits for: in its own words, and once each what its
+// hosts say.
 func (p *play) stuck(cluster *models.Cluster) error {
 	said := []string{conv.Value(cluster.StatusInfo)}
 	for _, host := range cluster.Hosts {
-		if info := conv.Value(host.StatusInfo); len(said) < 4 && *host.Status != models.HostStatusKnown && !slices.Contains(said, info) {
+		if info := conv.Value(host.StatusInfo); len(said) < 4 && *host.Status != models.HostStatusKnown &&
+			!slices.Contains(said, info) {
 			said = append(said, info)
 		}
 	}
@@ -398,12 +422,14 @@ func (p *play) ready(ctx context.Context) (string, error) {
 		if now := p.stuck(c).Error(); now != last {
 			last, since = now, time.Now()
 		}
-		if ready := known == len(p.shape.hosts) && *c.Status == models.ClusterStatusReady; ready || time.Since(since) < stillTime {
+		if ready := known == len(p.shape.hosts) && *c.Status == models.ClusterStatusReady; ready ||
+			time.Since(since) < stillTime {
 			return ready, nil
 		}
 		return false, p.stuck(c)
 	})
-	return fmt.Sprintf("%s booted, registered and passed all validations, with names from this machine's DNS.", sentenceStart(plural(len(p.shape.hosts), "host"))), err
+	return fmt.Sprintf("%s booted, registered and passed all validations, with names from this machine's DNS.",
+		sentenceStart(plural(len(p.shape.hosts), "host"))), err
 }
 
 func sentenceStart(text string) string { return strings.ToUpper(text[:1]) + text[1:] }
@@ -427,7 +453,8 @@ func (p *play) prove(ctx context.Context) (string, error) {
 	case !proof.Complete && unshown.MirrorGapsAccepted:
 		return warned + proof.Summary + " It is accepted.", nil
 	case !proof.Complete:
-		return "", &stepError{proof.Summary, "landfall mirror prove --cluster " + p.shown.ClusterID + " --list list.txt writes what to bring."}
+		return "", &stepError{proof.Summary, "landfall mirror prove --cluster " + p.shown.ClusterID +
+			" --list list.txt writes what to bring."}
 	}
 	return fmt.Sprintf("All of %d images, with every layer, are in the mirror.", proof.Images), nil
 }
@@ -446,7 +473,8 @@ func (p *play) prepare(ctx context.Context) (string, error) {
 		}
 		return true, nil
 	})
-	return "The installer of the release took the install-config and the manifests; the hosts have the release's images.", err
+	return "The installer of the release took the install-config and the manifests; the hosts have the release's " +
+		"images.", err
 }
 
 // files looks at what the installer generated and the appliance edited.
@@ -473,7 +501,8 @@ func (p *play) files() (string, error) {
 		}
 		configs++
 	}
-	return fmt.Sprintf("%s are valid, one for each host among them.", sentenceStart(plural(configs, "ignition config"))), nil
+	return fmt.Sprintf("%s are valid, one for each host among them.",
+		sentenceStart(plural(configs, "ignition config"))), nil
 }
 
 func (p *play) install(ctx context.Context) (string, error) {
@@ -483,5 +512,6 @@ func (p *play) install(ctx context.Context) (string, error) {
 		}
 		return *c.Status == models.ClusterStatusInstalled, nil
 	})
-	return "The simulated hosts pulled the installer's image and went through all stages; the cluster was installed.", err
+	return "The simulated hosts pulled the installer's image and went through all stages; the cluster was installed.",
+		err
 }

@@ -24,12 +24,14 @@ type shape struct {
 	wanted  []abi.Host // what each is to be called and to become
 }
 
-// shapeOf takes the hosts of a rehearsal from those that have reported, or else from the folder that the cluster was made of,
-// from the static networks of its infra-env, or from numbers.
+// shapeOf takes the hosts of a rehearsal from those that have reported, or else from the folder
+// that the cluster was made of, from the static networks of its infra-env, or from numbers.
 func (r *rehearsals) shapeOf(cluster *models.Cluster, numbers console.RehearsalRequest) (*shape, error) {
 	s := &shape{network: machineNetworkOf(cluster)}
 	if !s.network.IsValid() {
-		return nil, problem.New(422, "Cluster %s has no IPv4 machine network, and simulated hosts have IPv4 addresses only; prove its mirror (landfall mirror prove) and look at its site (landfall doctor) instead.", cluster.Name)
+		return nil, problem.New(422,
+			"Cluster %s has no IPv4 machine network, and simulated hosts have IPv4 addresses only; prove its mirror "+
+				"(landfall mirror prove) and look at its site (landfall doctor) instead.", cluster.Name)
 	}
 	if err := r.reported(s, cluster); err != nil || len(s.hosts) > 0 {
 		return s, err
@@ -46,13 +48,16 @@ func (r *rehearsals) shapeOf(cluster *models.Cluster, numbers console.RehearsalR
 		numbers.ControlPlanes = int(cluster.ControlPlaneCount)
 	}
 	if numbers.ControlPlanes != int(cluster.ControlPlaneCount) {
-		return nil, problem.BadRequest("Cluster %s has %d control-plane nodes, not %d; change the cluster or the number.", cluster.Name, cluster.ControlPlaneCount, numbers.ControlPlanes)
+		return nil,
+			problem.BadRequest("Cluster %s has %d control-plane nodes, not %d; change the cluster or the number.",
+				cluster.Name, cluster.ControlPlaneCount, numbers.ControlPlanes)
 	}
 	s.from = "numbers"
 	for _, pool := range []struct {
 		role  models.HostRole
 		count int
-	}{{models.HostRoleMaster, numbers.ControlPlanes}, {models.HostRoleArbiter, numbers.Arbiters}, {models.HostRoleWorker, numbers.Workers}} {
+	}{{models.HostRoleMaster, numbers.ControlPlanes}, {models.HostRoleArbiter, numbers.Arbiters},
+		{models.HostRoleWorker, numbers.Workers}} {
 		for i := range pool.count {
 			s.add(simulate.Planned{}, abi.Host{Hostname: fmt.Sprintf("%s-%d", pool.role, i), Role: string(pool.role)})
 		}
@@ -102,7 +107,8 @@ func (r *rehearsals) reported(s *shape, cluster *models.Cluster) error {
 		}
 		for _, nic := range found.Interfaces {
 			for _, text := range nic.IPV4Addresses {
-				if address, err := netip.ParsePrefix(text); err == nil && s.network.Contains(address.Addr()) && planned.MAC == "" {
+				if address, err := netip.ParsePrefix(text); err == nil && s.network.Contains(address.Addr()) &&
+					planned.MAC == "" {
 					planned.MAC, planned.Address = nic.MacAddress, address
 				}
 			}
@@ -147,7 +153,9 @@ func (r *rehearsals) described(s *shape, cluster *models.Cluster) error {
 	s.from = "the static networks of its infra-env"
 	for _, host := range record.Hosts {
 		s.from = "the folder that it was made of"
-		s.add(simulate.Planned{MAC: host.MACs[0], Address: networks[host.MACs[0]]}, abi.Host{Hostname: host.Hostname, Role: host.Role, Fencing: host.Fencing, Hints: host.Hints, Where: host.Where})
+		s.add(simulate.Planned{MAC: host.MACs[0], Address: networks[host.MACs[0]]},
+			abi.Host{Hostname: host.Hostname, Role: host.Role, Fencing: host.Fencing, Hints: host.Hints,
+				Where: host.Where})
 		order = slices.DeleteFunc(order, func(mac string) bool { return slices.Contains(host.MACs, mac) })
 	}
 	for _, mac := range order {
@@ -185,8 +193,9 @@ func addressIn(description string, network netip.Prefix) netip.Prefix {
 	return netip.Prefix{}
 }
 
-// complete gives addresses to the hosts that have none, beside those that are taken and the cluster's own, credentials to two
-// nodes without an arbiter, and to all the maker by which their platform knows them.
+// complete gives addresses to the hosts that have none, beside those that are taken and the
+// cluster's own, credentials to two nodes without an arbiter, and to all the maker by which their
+// platform knows them.
 func (s *shape) complete(cluster *models.Cluster) error {
 	taken := map[netip.Addr]bool{}
 	for _, vip := range cluster.APIVips {
@@ -207,7 +216,8 @@ func (s *shape) complete(cluster *models.Cluster) error {
 		next = next.Next()
 	}
 	arbiters := slices.ContainsFunc(s.wanted, func(h abi.Host) bool { return h.Role == string(models.HostRoleArbiter) })
-	makers := map[models.PlatformType]string{models.PlatformTypeVsphere: "VMware, Inc.", models.PlatformTypeNutanix: "Nutanix"}
+	makers := map[models.PlatformType]string{models.PlatformTypeVsphere: "VMware, Inc.",
+		models.PlatformTypeNutanix: "Nutanix"}
 	for i := range s.hosts {
 		if !s.hosts[i].Address.IsValid() {
 			for next = next.Next(); taken[next]; next = next.Next() {
@@ -222,7 +232,8 @@ func (s *shape) complete(cluster *models.Cluster) error {
 		}
 		if cluster.ControlPlaneCount == 2 && !arbiters && len(s.wanted[i].Fencing) == 0 {
 			s.wanted[i].Fencing = map[string]string{
-				"address": fmt.Sprintf("redfish+https://192.0.2.%d/redfish/v1/Systems/1", i+1), "username": "rehearsal", "password": "rehearsal",
+				"address": fmt.Sprintf("redfish+https://192.0.2.%d/redfish/v1/Systems/1", i+1), "username": "rehearsal",
+				"password": "rehearsal",
 			}
 		}
 	}

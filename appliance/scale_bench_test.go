@@ -19,11 +19,13 @@ import (
 	bolt "go.etcd.io/bbolt"
 )
 
-// BenchmarkScale has the program, as a process of its own, serve a site whose hosts do what real ones do: each polls once a
-// minute and says whom it reaches, in other milliseconds each time; each tenth time it tells its inventory; one host in ten is a
-// big server. People look at the lists all the while. At first each inventory has changed; then the site idles, and nothing differs
-// from one inventory to the next but what disks say of themselves. Time is compressed: all of it happens so many times as fast, and
-// the CPU time is counted back to real time. docs/performance.md says what each figure means.
+// BenchmarkScale has the program, as a process of its own, serve a site whose hosts do what real
+// ones do: each polls once a minute and says whom it reaches, in other milliseconds each time; each
+// tenth time it tells its inventory; one host in ten is a big server. People look at the lists all
+// the while. At first each inventory has changed; then the site idles, and nothing differs from one
+// inventory to the next but what disks say of themselves. Time is compressed: all of it happens so
+// many times as fast, and the CPU time is counted back to real time. docs/performance.md says what
+// each figure means.
 func BenchmarkScale(b *testing.B) {
 	for _, size := range []struct{ clusters, hostsEach, factor int }{{300, 3, 12}, {1000, 10, 2}} {
 		b.Run(fmt.Sprintf("hosts=%d", size.clusters*size.hostsEach), func(b *testing.B) {
@@ -40,7 +42,8 @@ func measureScale(b *testing.B, clusters, hostsEach, factor int) {
 	seeded := s.seed(b, clusters, hostsEach)
 	s.config.Listen = freeAddress(b)
 	program := buildProgram(b)
-	crowd := &crowd{seeded: seeded, hostsEach: hostsEach, factor: factor, address: "http://" + s.config.Listen, memory: make([]int64, len(seeded.hosts)), took: make(map[string][]time.Duration)}
+	crowd := &crowd{seeded: seeded, hostsEach: hostsEach, factor: factor, address: "http://" + s.config.Listen,
+		memory: make([]int64, len(seeded.hosts)), took: make(map[string][]time.Duration)}
 
 	warm := s.exec(b, program, seeded.hosts[0])
 	crowd.run(b, 1, everything) // every host has said everything once, the big ones their whole inventory
@@ -68,11 +71,13 @@ func measureScale(b *testing.B, clusters, hostsEach, factor int) {
 		b.ReportMetric(float64(took[len(took)*99/100].Microseconds())/1000, what+"-p99-ms")
 	}
 	b.ReportMetric(float64(factor), "times-real")
-	b.ReportMetric(float64(s.idleGrowth(b, program, crowd))/1e6*float64(24*time.Hour)/float64(scaleMinutes*time.Minute), "idle-MB/day")
+	b.ReportMetric(float64(s.idleGrowth(b, program, crowd))/1e6*float64(24*time.Hour)/float64(scaleMinutes*time.Minute),
+		"idle-MB/day")
 	b.ReportMetric(0, "ns/op")
 }
 
-// idleGrowth is by how many bytes the database grows while nothing happens at the site for some minutes.
+// idleGrowth is by how many bytes the database grows while nothing happens at the site for some
+// minutes.
 func (s *site) idleGrowth(b *testing.B, program string, crowd *crowd) int64 {
 	child := s.exec(b, program, crowd.seeded.hosts[0])
 	crowd.run(b, 1, noise) // the start itself writes, and the clocks of hosts are looked at
@@ -87,7 +92,8 @@ func (s *site) idleGrowth(b *testing.B, program string, crowd *crowd) int64 {
 // buildProgram makes the program as the Makefile does.
 func buildProgram(b *testing.B) string {
 	program := filepath.Join(b.TempDir(), "landfall")
-	build := exec.Command("go", "build", "-tags", "grpcnotrace", "-trimpath", "-ldflags", "-s -w", "-o", program, "landfall")
+	build := exec.Command("go", "build", "-tags", "grpcnotrace", "-trimpath", "-ldflags", "-s -w", "-o", program,
+		"landfall")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	output, err := build.CombinedOutput()
 	require.NoError(b, err, string(output))
@@ -134,8 +140,8 @@ const (
 	noise                  // now and then an inventory, in which the disks' temperature has changed
 )
 
-// run lets minutes go by, compressed. Everything due is sent when it is due, on a few connections; what is late counts from when it
-// was due.
+// run lets minutes go by, compressed. Everything due is sent when it is due, on a few connections;
+// what is late counts from when it was due.
 func (c *crowd) run(b *testing.B, minutes int, talk talk) {
 	var running sync.WaitGroup
 	start := time.Now()
@@ -145,7 +151,8 @@ func (c *crowd) run(b *testing.B, minutes int, talk talk) {
 			wire := dial(b, c.address)
 			for m := range minutes {
 				for host := client; host < len(c.seeded.hosts); host += crowdConnections {
-					due := start.Add(time.Duration(m)*minute + minute*time.Duration(host)/time.Duration(len(c.seeded.hosts)))
+					due := start.Add(time.Duration(m)*minute +
+						minute*time.Duration(host)/time.Duration(len(c.seeded.hosts)))
 					<-time.After(time.Until(due))
 					if err := c.turn(b, wire, host, c.round+m, talk, due); err != nil {
 						b.Error(err)
@@ -167,7 +174,8 @@ func (c *crowd) turn(b *testing.B, wire *wire, host, round int, talk talk, due t
 	if err := c.ask(wire, "poll", http.MethodGet, path, nil, http.StatusOK, due); err != nil {
 		return err
 	}
-	if err := c.ask(wire, "connectivity", http.MethodPost, at.instructions(), c.reach(b, host, round), http.StatusNoContent, time.Now()); err != nil {
+	if err := c.ask(wire, "connectivity", http.MethodPost, at.instructions(), c.reach(b, host, round),
+		http.StatusNoContent, time.Now()); err != nil {
 		return err
 	}
 	if talk != everything && (host+round)%10 != 0 {
@@ -181,7 +189,8 @@ func (c *crowd) turn(b *testing.B, wire *wire, host, round int, talk talk, due t
 		c.memory[host] = usableMemory + int64(round+1)<<20
 	}
 	inventory := inventoryWith(b, host, c.memory[host], smart)
-	reply := stepReply(b, bytes.ReplaceAll(inventory, []byte(`temperature\":31`), fmt.Appendf(nil, `temperature\":%d`, 31+round%9)))
+	reply := stepReply(b, bytes.ReplaceAll(inventory, []byte(`temperature\":31`),
+		fmt.Appendf(nil, `temperature\":%d`, 31+round%9)))
 	return c.ask(wire, what, http.MethodPost, at.instructions(), reply, http.StatusNoContent, time.Now())
 }
 
@@ -207,20 +216,25 @@ func (c *crowd) reach(b *testing.B, host, round int) []byte {
 		}
 		address := fmt.Sprintf("192.168.100.%d", 10+other%240)
 		report.RemoteHosts = append(report.RemoteHosts, &models.ConnectivityRemoteHost{
-			HostID:         strfmt.UUID(c.seeded.hosts[other].id),
-			L2Connectivity: []*models.L2Connectivity{{OutgoingNic: "eno1", OutgoingIPAddress: "192.168.100.9", RemoteIPAddress: address, RemoteMac: fmt.Sprintf("52:54:00:%02x:%02x:00", other>>8&0xff, other&0xff), Successful: true}},
-			L3Connectivity: []*models.L3Connectivity{{OutgoingNic: "eno1", RemoteIPAddress: address, AverageRTTMs: 0.2 + float64((host*7+other*13+round*31)%97)/1000, Successful: true}},
-			MtuReport:      []*models.MtuReport{{OutgoingNic: "eno1", RemoteIPAddress: address, MtuSuccessful: true}},
+			HostID: strfmt.UUID(c.seeded.hosts[other].id),
+			L2Connectivity: []*models.L2Connectivity{{OutgoingNic: "eno1", OutgoingIPAddress: "192.168.100.9",
+				RemoteIPAddress: address, RemoteMac: fmt.Sprintf("52:54:00:%02x:%02x:00", other>>8&0xff, other&0xff),
+				Successful: true}},
+			L3Connectivity: []*models.L3Connectivity{{OutgoingNic: "eno1", RemoteIPAddress: address,
+				AverageRTTMs: 0.2 + float64((host*7+other*13+round*31)%97)/1000, Successful: true}},
+			MtuReport: []*models.MtuReport{{OutgoingNic: "eno1", RemoteIPAddress: address, MtuSuccessful: true}},
 		})
 	}
 	output, err := json.Marshal(report)
 	require.NoError(b, err)
-	reply, err := json.Marshal(&models.StepReply{StepType: models.StepTypeConnectivityCheck, StepID: "connectivity-check-1", Output: string(output)})
+	reply, err := json.Marshal(&models.StepReply{StepType: models.StepTypeConnectivityCheck,
+		StepID: "connectivity-check-1", Output: string(output)})
 	require.NoError(b, err)
 	return reply
 }
 
-// lookAround is people who have a list and a cluster open until the time: each is read again every few seconds.
+// lookAround is people who have a list and a cluster open until the time: each is read again every
+// few seconds.
 func (c *crowd) lookAround(b *testing.B, until time.Time) {
 	wire := dial(b, c.address)
 	ticker := time.NewTicker(3 * time.Second / time.Duration(c.factor) * 5)
@@ -229,7 +243,8 @@ func (c *crowd) lookAround(b *testing.B, until time.Time) {
 		err := c.ask(wire, "list-of-clusters", http.MethodGet, apiPath+"/clusters", nil, http.StatusOK, time.Now())
 		env := c.seeded.infraEnvs[n%len(c.seeded.infraEnvs)]
 		if err == nil {
-			err = c.ask(wire, "list-of-hosts", http.MethodGet, apiPath+"/infra-envs/"+env+"/hosts", nil, http.StatusOK, time.Now())
+			err = c.ask(wire, "list-of-hosts", http.MethodGet, apiPath+"/infra-envs/"+env+"/hosts", nil, http.StatusOK,
+				time.Now())
 		}
 		if err != nil {
 			b.Error(err)
@@ -239,7 +254,8 @@ func (c *crowd) lookAround(b *testing.B, until time.Time) {
 	}
 }
 
-// BenchmarkLists reads the list of 600 clusters, and the 300 hosts of an infra-env with their inventories of 22 KB and of 4 KB.
+// BenchmarkLists reads the list of 600 clusters, and the 300 hosts of an infra-env with their
+// inventories of 22 KB and of 4 KB.
 func BenchmarkLists(b *testing.B) {
 	s := newSite(b)
 	seeded := s.seed(b, 600, 1)
@@ -274,13 +290,17 @@ func BenchmarkLists(b *testing.B) {
 		wire := dial(b, address)
 		for n := range 300 {
 			host := hostRef{env, fmt.Sprintf("00000000-0000-4000-8000-%012d", n)}
-			for _, r := range []request{registration(env, host.id), {host.instructions(), stepReply(b, inventory.of(n)), http.StatusNoContent}} {
+			for _, r := range []request{registration(env, host.id), {host.instructions(), stepReply(b, inventory.of(n)),
+				http.StatusNoContent}} {
 				status, answer, err := wire.do(http.MethodPost, r.path, r.body)
 				require.NoError(b, err)
 				require.Equal(b, r.status, status, string(answer))
 			}
 		}
-		b.Run("hosts=300/inventory="+inventory.name, func(b *testing.B) { read(b, apiPath+"/infra-envs/"+env+"/hosts") })
+		b.Run("hosts=300/inventory="+inventory.name, func(b *testing.B) {
+			read(b, apiPath+"/infra-envs/"+env+
+				"/hosts")
+		})
 	}
 }
 
@@ -294,8 +314,8 @@ func smallInventory(tb testing.TB, number int) []byte {
 	return text
 }
 
-// BenchmarkOneChange shows that what a change costs does not depend on how large the site is: one client, one change after the
-// other, on sites of 10 to 10,000 hosts.
+// BenchmarkOneChange shows that what a change costs does not depend on how large the site is: one
+// client, one change after the other, on sites of 10 to 10,000 hosts.
 func BenchmarkOneChange(b *testing.B) {
 	for _, hosts := range []int{10, 100, 1000, 10_000} {
 		b.Run(fmt.Sprintf("hosts=%d", hosts), func(b *testing.B) { measureChanges(b, hosts) })
@@ -336,6 +356,7 @@ func measureChanges(b *testing.B, hosts int) {
 	var env models.InfraEnv
 	require.NoError(b, json.Unmarshal(answer, &env))
 	change("patch", http.MethodPatch, http.StatusCreated, func(serial int) (string, []byte) {
-		return apiPath + "/clusters/" + env.ClusterID.String(), fmt.Appendf(nil, `{"additional_ntp_source":"ntp%d.site.test"}`, serial)
+		return apiPath + "/clusters/" + env.ClusterID.String(), fmt.Appendf(nil,
+			`{"additional_ntp_source":"ntp%d.site.test"}`, serial)
 	})
 }

@@ -35,7 +35,8 @@ type mirrorImport struct {
 	Import   mirror.Import `json:"import"`
 }
 
-// importKey is the name of an import of the appliance's, and has the object before it otherwise; names have no slashes.
+// importKey is the name of an import of the appliance's, and has the object before it otherwise;
+// names have no slashes.
 func importKey(level mirror.Level, name string) string {
 	switch {
 	case level.Cluster != "":
@@ -46,8 +47,9 @@ func importKey(level mirror.Level, name string) string {
 	return name
 }
 
-// siteMirror are the site's mirror rules as they are now: those of the configuration and, over them, what was imported for
-// the appliance, for infra-envs and for clusters. It is what the engine asks, and what the console shows and changes.
+// siteMirror are the site's mirror rules as they are now: those of the configuration and, over
+// them, what was imported for the appliance, for infra-envs and for clusters. It is what the engine
+// asks, and what the console shows and changes.
 type siteMirror struct {
 	configured mirror.Sources
 	db         *store.DB
@@ -77,8 +79,8 @@ func checkMirror(config Mirror) error {
 	return err
 }
 
-// newSiteMirror reads the configuration's rules, which must be right, and the imports. Imports that don't fit together with
-// a configuration that was changed meanwhile are left out, and said to be.
+// newSiteMirror reads the configuration's rules, which must be right, and the imports. Imports that
+// don't fit together with a configuration that was changed meanwhile are left out, and said to be.
 func newSiteMirror(config Mirror, db *store.DB, version string, logger *slog.Logger) (*siteMirror, error) {
 	configured, err := mirror.Read(mirrorFiles(config))
 	if err != nil {
@@ -88,7 +90,8 @@ func newSiteMirror(config Mirror, db *store.DB, version string, logger *slog.Log
 	if err != nil {
 		return nil, err
 	}
-	m := &siteMirror{configured: configured, db: db, clock: clockwork.NewRealClock(), log: logger, options: mirror.ClientOptions{UserAgent: "landfall/" + version}}
+	m := &siteMirror{configured: configured, db: db, clock: clockwork.NewRealClock(), log: logger,
+		options: mirror.ClientOptions{UserAgent: "landfall/" + version}}
 	m.client = mirror.NewClient(rules, m.options)
 	imports, err := m.imports()
 	if err != nil {
@@ -99,7 +102,8 @@ func newSiteMirror(config Mirror, db *store.DB, version string, logger *slog.Log
 		rules, err := m.joined(imports, level)
 		switch {
 		case err != nil:
-			m.problem = "What was imported is not used: " + err.Error() + ". Remove the import or change the configuration."
+			m.problem = "What was imported is not used: " + err.Error() +
+				". Remove the import or change the configuration."
 			logger.Error("Imported mirror rules are not used.", "level", level, "error", err)
 		case level == mirror.Level{}:
 			m.client.Use(rules)
@@ -121,7 +125,8 @@ func levelsOf(imports []namedImport) []mirror.Level {
 	return levels
 }
 
-// joined makes rules of the imports of one level; those of the appliance are joined with the configuration's.
+// joined makes rules of the imports of one level; those of the appliance are joined with the
+// configuration's.
 func (m *siteMirror) joined(imports []namedImport, level mirror.Level) (*mirror.Rules, error) {
 	var sources mirror.Sources
 	if level == (mirror.Level{}) {
@@ -142,7 +147,8 @@ type namedImport struct {
 	Imported time.Time
 }
 
-// imports lists the imports, the oldest first: a later one goes over an earlier one of the same level.
+// imports lists the imports, the oldest first: a later one goes over an earlier one of the same
+// level.
 func (m *siteMirror) imports() ([]namedImport, error) {
 	var imports []namedImport
 	err := m.db.View(func(tx *store.Tx) error {
@@ -156,9 +162,12 @@ func (m *siteMirror) imports() ([]namedImport, error) {
 }
 
 // Import adds an import to a level, or replaces the one of that name, and follows it from now on.
-func (m *siteMirror) Import(ctx context.Context, level mirror.Level, name string, added *mirror.Import) (*console.MirrorModel, error) {
+func (m *siteMirror) Import(ctx context.Context, level mirror.Level, name string,
+	added *mirror.Import) (*console.MirrorModel, error) {
 	if name = strings.TrimSpace(name); name == "" || strings.ContainsAny(name, "/\x00\r\n") || len(name) > 128 {
-		return nil, problem.BadRequest("%q can't be the name of an import; give one without slashes, such as that of the folder", name)
+		return nil,
+			problem.BadRequest("%q can't be the name of an import; give one without slashes, such as that of the "+
+				"folder", name)
 	}
 	if err := m.exists(level); err != nil {
 		return nil, err
@@ -173,7 +182,8 @@ func (m *siteMirror) Import(ctx context.Context, level mirror.Level, name string
 func (m *siteMirror) Remove(ctx context.Context, level mirror.Level, name string) error {
 	if err := m.db.View(func(tx *store.Tx) error {
 		if !mirrorImports.Exists(tx, importKey(level, name)) {
-			return problem.NotFound("Nothing was imported for the %s under the name %q; landfall mirror show lists the imports.", level, name)
+			return problem.NotFound("Nothing was imported for the %s under the name %q; landfall mirror show lists "+
+				"the imports.", level, name)
 		}
 		return nil
 	}); err != nil {
@@ -208,7 +218,8 @@ func (m *siteMirror) change(ctx context.Context, level mirror.Level, name string
 	}
 	m.use(level, rules, slices.Contains(levelsOf(imports), level))
 	if added != nil {
-		m.log.Info("Mirror rules were imported.", "level", level, "name", name, "files", len(added.Files), "rules", len(rules.List()))
+		m.log.Info("Mirror rules were imported.", "level", level, "name", name, "files", len(added.Files), "rules",
+			len(rules.List()))
 	} else {
 		m.log.Info("Imported mirror rules were removed.", "level", level, "name", name)
 	}
@@ -237,7 +248,8 @@ func (m *siteMirror) use(level mirror.Level, rules *mirror.Rules, own bool) {
 	clear(m.layered)
 }
 
-// at returns the client that follows the rules of a level: the appliance's, over them the infra-env's, over them the cluster's.
+// at returns the client that follows the rules of a level: the appliance's, over them the
+// infra-env's, over them the cluster's.
 func (m *siteMirror) at(level mirror.Level) *mirror.Client {
 	m.now.Lock()
 	defer m.now.Unlock()
@@ -255,7 +267,8 @@ func (m *siteMirror) at(level mirror.Level) *mirror.Client {
 	if client == nil {
 		rules, err := mirror.Layered(m.client.Rules(), infraEnv, cluster)
 		if err != nil { // each of them was read by itself
-			m.log.Error("Mirror rules can't be joined, and those of the appliance alone are used.", "level", level, "error", err)
+			m.log.Error("Mirror rules can't be joined, and those of the appliance alone are used.", "level", level,
+				"error", err)
 			return m.client
 		}
 		client = mirror.NewClient(rules, m.options)
@@ -268,7 +281,8 @@ func (m *siteMirror) at(level mirror.Level) *mirror.Client {
 func (m *siteMirror) access(level mirror.Level) engine.Access {
 	client := m.at(level)
 	releases := m.releases.Through(client)
-	return engine.Access{Mirror: client.Rules(), Releases: releases, CatalogReader: releases, Catalogs: operatorCatalogs(client.Rules())}
+	return engine.Access{Mirror: client.Rules(), Releases: releases, CatalogReader: releases,
+		Catalogs: operatorCatalogs(client.Rules())}
 }
 
 // forget removes the imports of an object that is gone.
@@ -304,7 +318,8 @@ func (m *siteMirror) followDeletions(ctx context.Context) error {
 						continue
 					}
 					if err := m.forget(ctx, level(id)); err != nil && ctx.Err() == nil {
-						m.log.Warn("The mirror rules of what was deleted could not be removed.", "level", level(id), "error", err)
+						m.log.Warn("The mirror rules of what was deleted could not be removed.", "level", level(id),
+							"error", err)
 					}
 				}
 			}
@@ -348,19 +363,23 @@ func (m *siteMirror) Model(level mirror.Level) (*console.MirrorModel, error) {
 	}
 	m.now.RLock()
 	model := &console.MirrorModel{
-		Level: level, Rules: rules.List(), Holes: rules.Holes(), Catalogs: rules.CatalogSources(), Signatures: rules.Signatures(),
+		Level: level, Rules: rules.List(), Holes: rules.Holes(), Catalogs: rules.CatalogSources(),
+		Signatures:  rules.Signatures(),
 		Authorities: rules.Authorities(), Imports: []console.MirrorImport{}, Configured: []string{}, Problem: m.problem,
 	}
 	m.now.RUnlock()
-	for _, docs := range [][]mirror.Document{m.configured.RegistriesConf, m.configured.MirrorSets, m.configured.CABundle} {
+	for _, docs := range [][]mirror.Document{m.configured.RegistriesConf, m.configured.MirrorSets,
+		m.configured.CABundle} {
 		for _, doc := range docs {
 			model.Configured = append(model.Configured, doc.Name)
 		}
 	}
 	for _, imported := range imports {
-		shown := console.MirrorImport{Level: imported.Level, Name: imported.Name, Imported: imported.Imported, Files: []console.MirrorFile{}, Ignored: imported.Ignored}
+		shown := console.MirrorImport{Level: imported.Level, Name: imported.Name, Imported: imported.Imported,
+			Files: []console.MirrorFile{}, Ignored: imported.Ignored}
 		for _, file := range imported.Files {
-			shown.Files = append(shown.Files, console.MirrorFile{Name: file.Name, Kind: string(file.Kind), SizeBytes: len(file.Data)})
+			shown.Files = append(shown.Files, console.MirrorFile{Name: file.Name, Kind: string(file.Kind),
+				SizeBytes: len(file.Data)})
 		}
 		model.Imports = append(model.Imports, shown)
 	}
@@ -420,7 +439,8 @@ func operatorCatalogs(rules *mirror.Rules) []operator.Source {
 	return operator.Sources(documents...)
 }
 
-// trustingTransport speaks with the site's web servers by the CAs that the rules have at the moment.
+// trustingTransport speaks with the site's web servers by the CAs that the rules have at the
+// moment.
 type trustingTransport struct {
 	bundle func() []byte
 	make   func(bundle []byte) *http.Transport

@@ -22,11 +22,13 @@ const settling = 3 * time.Second
 // idleFor is how long an appliance that nobody asks anything is watched.
 const idleFor = 10 * time.Second
 
-// clockTicks is the unit of CPU time in /proc, per second; it is 100 on every architecture that Go runs on.
+// clockTicks is the unit of CPU time in /proc, per second; it is 100 on every architecture that Go
+// runs on.
 const clockTicks = 100
 
-// BenchmarkStart starts the program on a database of 1,000 clusters and 3,000 hosts, again and again, until it answers a
-// host's poll, then leaves it alone for a while and looks at what it uses.
+// BenchmarkStart starts the program on a database of 1,000 clusters and 3,000 hosts, again and
+// again, until it answers a host's poll, then leaves it alone for a while and looks at what it
+// uses.
 func BenchmarkStart(b *testing.B) {
 	s := newSite(b)
 	seeded := s.seed(b, 1000, 3)
@@ -73,8 +75,10 @@ func (s *site) exec(b *testing.B, program string, host hostRef) *child {
 	address := s.config.Listen
 	image, release := s.config.OSImages[0], s.config.ReleaseImages[0]
 	cmd := exec.Command(program, "serve", "--listen", address, "--data-dir", s.config.DataDir,
-		"--os-images", fmt.Sprintf("[{openshift_version: %q, cpu_architecture: %s, path: %s, sha256: %s}]", image.OpenshiftVersion, image.CPUArchitecture, image.Path, image.SHA256),
-		"--release-images", fmt.Sprintf("[{openshift_version: %q, cpu_architecture: %s, url: %s, default: true}]", release.OpenshiftVersion, release.CPUArchitecture, release.URL))
+		"--os-images", fmt.Sprintf("[{openshift_version: %q, cpu_architecture: %s, path: %s, sha256: %s}]",
+			image.OpenshiftVersion, image.CPUArchitecture, image.Path, image.SHA256),
+		"--release-images", fmt.Sprintf("[{openshift_version: %q, cpu_architecture: %s, url: %s, default: true}]",
+			release.OpenshiftVersion, release.CPUArchitecture, release.URL))
 	var said strings.Builder
 	cmd.Stderr = &said
 	start := time.Now()
@@ -123,7 +127,8 @@ func (c *child) status(b *testing.B, name string) int {
 	return 0
 }
 
-// cpu is the time that the process has computed, in user and kernel mode: fields 14 and 15 of /proc/<pid>/stat.
+// cpu is the time that the process has computed, in user and kernel mode: fields 14 and 15 of
+// /proc/<pid>/stat.
 func (c *child) cpu(b *testing.B) time.Duration {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", c.cmd.Process.Pid))
 	require.NoError(b, err)

@@ -20,14 +20,16 @@ func (v view) Status(context.Context) (*console.Status, error) {
 	if err != nil {
 		return nil, err
 	}
-	status := &console.Status{Version: a.version, URL: a.urls[0], Addresses: a.urls[1:], OSImages: images, Releases: []console.Release{}}
+	status := &console.Status{Version: a.version, URL: a.urls[0], Addresses: a.urls[1:], OSImages: images,
+		Releases: []console.Release{}}
 	for _, release := range a.config.ReleaseImages {
 		status.Releases = append(status.Releases, a.releaseStatus(release))
 	}
 	return status, nil
 }
 
-// releaseStatus says of a release whether hosts can be discovered for it: whether there is a live ISO that fits.
+// releaseStatus says of a release whether hosts can be discovered for it: whether there is a live
+// ISO that fits.
 func (a *Appliance) releaseStatus(release ReleaseImage) console.Release {
 	status := console.Release{OpenshiftVersion: release.OpenshiftVersion, CPUArchitecture: release.CPUArchitecture}
 	architectures := []string{release.CPUArchitecture}

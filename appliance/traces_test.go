@@ -73,9 +73,10 @@ func (m *marks) in(text []byte, names bool) (string, bool) {
 	return "", false
 }
 
-// requireNoTrace looks for marks in all that a dead appliance has left: each bucket of its database, and each file beside it. What may be is the
-// journal, which is the database's own log and the events, and it has no secrets; and, where AMS is spoken to, what it must yet hear: a row, and since
-// when it waits.
+// requireNoTrace looks for marks in all that a dead appliance has left: each bucket of its
+// database, and each file beside it. What may be is the journal, which is the database's own log
+// and the events, and it has no secrets; and, where AMS is spoken to, what it must yet hear: a row,
+// and since when it waits.
 func requireNoTrace(t *testing.T, dir string, m *marks, amsWaits bool) {
 	t.Helper()
 	require.NotEmpty(t, m.secrets)
@@ -94,7 +95,8 @@ func requireNoTrace(t *testing.T, dir string, m *marks, amsWaits bool) {
 			return in.ForEach(func(key, value []byte) error {
 				rows++
 				kept := string(bucket) == "log" || bytes.HasPrefix(key, []byte("/events/"))
-				if amsWaits && (bytes.HasPrefix(key, []byte("/subscriptions/")) || bytes.HasPrefix(key, []byte("deadlines/subscriptions-waiting/"))) {
+				if amsWaits && (bytes.HasPrefix(key, []byte("/subscriptions/")) || bytes.HasPrefix(key,
+					[]byte("deadlines/subscriptions-waiting/"))) {
 					notices++
 					kept = true
 				}
@@ -115,7 +117,8 @@ func requireNoTrace(t *testing.T, dir string, m *marks, amsWaits bool) {
 		require.Equal(t, 3, notices, "AMS must hear of one cluster")
 	}
 	require.NoError(t, filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
-		if err != nil || entry.IsDir() || entry.Name() == store.FileName || filepath.Dir(path) == filepath.Join(dir, "os-images") {
+		if err != nil || entry.IsDir() || entry.Name() == store.FileName || filepath.Dir(path) == filepath.Join(dir,
+			"os-images") {
 			return err
 		}
 		text, err := os.ReadFile(path)
@@ -133,5 +136,6 @@ func requireNoTrace(t *testing.T, dir string, m *marks, amsWaits bool) {
 		}
 		return nil
 	}))
-	t.Logf("%d rows have no trace of %d names and %d secrets, but for %d of the journal", rows, len(m.names), len(m.secrets), journal)
+	t.Logf("%d rows have no trace of %d names and %d secrets, but for %d of the journal", rows, len(m.names),
+		len(m.secrets), journal)
 }

@@ -10,8 +10,9 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// BareMetalHost is a host that openshift-install wrote a BareMetalHost object for, as it was really found. The object
-// gets the hardware and is marked as installed by others, so that the cluster neither inspects nor provisions it.
+// BareMetalHost is a host that openshift-install wrote a BareMetalHost object for, as it was really
+// found. The object gets the hardware and is marked as installed by others, so that the cluster
+// neither inspects nor provisions it.
 type BareMetalHost struct {
 	// Name is the host name.
 	Name string
@@ -38,7 +39,8 @@ type HardwareVendor struct {
 	SerialNumber string `json:"serialNumber,omitempty"`
 }
 
-// HardwareNIC is one address of a network card; a card with an address of each family is listed twice.
+// HardwareNIC is one address of a network card; a card with an address of each family is listed
+// twice.
 type HardwareNIC struct {
 	Name      string `json:"name,omitempty"`
 	Model     string `json:"model,omitempty"`
@@ -81,7 +83,8 @@ func newBareMetalHosts(hosts []BareMetalHost) *bareMetalHosts {
 
 // isBareMetalHost tells the files by the names that the installer gives them.
 func isBareMetalHost(path string) bool {
-	return strings.Contains(path, "openshift-cluster-api_hosts") || strings.Contains(path, "openshift-cluster-api_arbiter_hosts")
+	return strings.Contains(path, "openshift-cluster-api_hosts") || strings.Contains(path,
+		"openshift-cluster-api_arbiter_hosts")
 }
 
 // edit rewrites the object in a file of an Ignition config.
@@ -112,7 +115,8 @@ func (b *bareMetalHosts) edit(path string, file map[string]any) error {
 	if err != nil {
 		return fmt.Errorf("encode the hardware of %s: %w", host.Name, err)
 	}
-	setField(section(section(object, "metadata"), "annotations"), "baremetalhost.metal3.io/status", string(status), "!!str")
+	setField(section(section(object, "metadata"), "annotations"), "baremetalhost.metal3.io/status", string(status),
+		"!!str")
 	setField(section(object, "spec"), "externallyProvisioned", "true", "!!bool")
 	removeField(object, "status")
 	edited, err := yaml.Marshal(&doc)
@@ -137,7 +141,8 @@ func (b *bareMetalHosts) take(name, path string) (BareMetalHost, error) {
 		}
 		i = slices.IndexFunc(b.free, func(h BareMetalHost) bool { return h.Role == role })
 		if i < 0 {
-			return BareMetalHost{}, fmt.Errorf("the BareMetalHost %q in %s has no host left with the role %s", name, path, role)
+			return BareMetalHost{}, fmt.Errorf("the BareMetalHost %q in %s has no host left with the role %s",
+				name, path, role)
 		}
 	}
 	host := b.free[i]

@@ -13,15 +13,19 @@ import (
 func bootstrapWithHosts(names ...string) []byte {
 	files := ""
 	for i, name := range names {
-		object := fmt.Sprintf("apiVersion: metal3.io/v1alpha1\nkind: BareMetalHost\nmetadata:\n  name: %s\n  namespace: openshift-machine-api\nspec:\n  bootMACAddress: 52:54:00:00:00:0%d\n  online: true\nstatus:\n  errorCount: 0\n", name, i)
-		files += fmt.Sprintf(`,{"path":"/opt/openshift/openshift/99_openshift-cluster-api_hosts-%d.yaml","contents":{"source":%q,"verification":{}}}`, i, dataurl.EncodeBytes([]byte(object)))
+		object := fmt.Sprintf("apiVersion: metal3.io/v1alpha1\nkind: BareMetalHost\nmetadata:\n  name: %s\n  "+
+			"namespace: openshift-machine-api\nspec:\n  bootMACAddress: 52:54:00:00:00:0%d\n  online: "+
+			"true\nstatus:\n  errorCount: 0\n", name, i)
+		files += fmt.Sprintf(
+			`,{"path":"/opt/openshift/openshift/99_openshift-cluster-api_hosts-%d.yaml","contents":{"source":%q,"verification":{}}}`, i, dataurl.EncodeBytes([]byte(object)))
 	}
 	return []byte(`{"ignition":{"version":"3.2.0"},"storage":{"files":[` + files[1:] + `]}}`)
 }
 
 func TestEditBootstrapTellsBareMetalHostsWhatTheyAre(t *testing.T) {
 	hosts := []BareMetalHost{
-		{Name: "b", Role: "master", Hardware: Hardware{Hostname: "b", RAMMebibytes: 16384, CPU: HardwareCPU{Arch: "x86_64", Count: 8}}},
+		{Name: "b", Role: "master", Hardware: Hardware{Hostname: "b", RAMMebibytes: 16384,
+			CPU: HardwareCPU{Arch: "x86_64", Count: 8}}},
 		{Name: "a", Role: "master", Hardware: Hardware{Hostname: "a"}},
 		{Name: "w", Role: "worker", Hardware: Hardware{Hostname: "w"}},
 	}
@@ -52,7 +56,8 @@ func TestEditBootstrapTellsBareMetalHostsWhatTheyAre(t *testing.T) {
 			Hardware  Hardware `json:"hardware"`
 			PoweredOn bool     `json:"poweredOn"`
 		}
-		require.NoError(t, json.Unmarshal([]byte(object.Metadata.Annotations["baremetalhost.metal3.io/status"]), &status))
+		require.NoError(t, json.Unmarshal([]byte(object.Metadata.Annotations["baremetalhost.metal3.io/status"]),
+			&status))
 		require.True(t, status.PoweredOn)
 		got = append(got, object.Metadata.Name+" is "+status.Hardware.Hostname)
 		if object.Metadata.Name == "b" {
@@ -63,9 +68,12 @@ func TestEditBootstrapTellsBareMetalHostsWhatTheyAre(t *testing.T) {
 }
 
 func TestEditBootstrapRefusesABareMetalHostWithoutAHost(t *testing.T) {
-	_, err := EditBootstrap(bootstrapWithHosts("site-master-0", "site-master-1"), BootstrapEdits{Hosts: []BareMetalHost{{Name: "a", Role: "master"}}})
-	require.EqualError(t, err, `the BareMetalHost "site-master-1" in /opt/openshift/openshift/99_openshift-cluster-api_hosts-1.yaml has no host left with the role master`)
-	bad := []byte(`{"ignition":{"version":"3.2.0"},"storage":{"files":[{"path":"/x/99_openshift-cluster-api_hosts-0.yaml","contents":{"source":"data:,%5B"}}]}}`)
+	_, err := EditBootstrap(bootstrapWithHosts("site-master-0", "site-master-1"),
+		BootstrapEdits{Hosts: []BareMetalHost{{Name: "a", Role: "master"}}})
+	require.EqualError(t, err,
+		`the BareMetalHost "site-master-1" in /opt/openshift/openshift/99_openshift-cluster-api_hosts-1.yaml has no host left with the role master`)
+	bad := []byte(
+		`{"ignition":{"version":"3.2.0"},"storage":{"files":[{"path":"/x/99_openshift-cluster-api_hosts-0.yaml","contents":{"source":"data:,%5B"}}]}}`)
 	_, err = EditBootstrap(bad, BootstrapEdits{Hosts: []BareMetalHost{{Name: "a", Role: "master"}}})
 	require.ErrorContains(t, err, "hosts-0.yaml can't be read")
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// BenchmarkNetworks turns the network YAML of 500 hosts into what their images carry: as keyfiles, which is how every release
-// takes it, and as policies.
+// BenchmarkNetworks turns the network YAML of 500 hosts into what their images carry: as keyfiles,
+// which is how every release takes it, and as policies.
 func BenchmarkNetworks(b *testing.B) {
 	const hosts = 500
 	for name, version := range map[string]string{"keyfiles": "4.17", "policies": "4.18"} {
@@ -31,8 +31,8 @@ func BenchmarkNetworks(b *testing.B) {
 	}
 }
 
-// manyHosts are hosts as sites of bare metal have them, each with a VLAN on a bond of two cards, addresses of both families,
-// routes and name servers.
+// manyHosts are hosts as sites of bare metal have them, each with a VLAN on a bond of two cards,
+// addresses of both families, routes and name servers.
 func manyHosts(n int) []HostNetwork {
 	var hosts []HostNetwork
 	for i := range n {
@@ -103,7 +103,8 @@ routes:
     next-hop-interface: bond0.100
 `)
 		hosts = append(hosts, HostNetwork{YAML: yaml, Interfaces: []NetworkInterface{
-			{MAC: fmt.Sprintf("52:54:00:00:%02x:%02x", high, low), Name: "eth0"}, {MAC: fmt.Sprintf("52:54:00:01:%02x:%02x", high, low), Name: "eth1"},
+			{MAC: fmt.Sprintf("52:54:00:00:%02x:%02x", high, low), Name: "eth0"},
+			{MAC: fmt.Sprintf("52:54:00:01:%02x:%02x", high, low), Name: "eth1"},
 		}})
 	}
 	return hosts

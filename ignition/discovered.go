@@ -17,9 +17,11 @@ import (
 	"github.com/vincent-petithory/dataurl"
 )
 
-// Discovered is what a machine does with a discovery config, read the way Ignition, systemd and podman read it.
+// Discovered is what a machine does with a discovery config, read the way Ignition, systemd and
+// podman read it.
 type Discovered struct {
-	// ServiceURL, InfraEnvID and AgentImage are the agent's --url, --infra-env-id and --agent-version.
+	// ServiceURL, InfraEnvID and AgentImage are the agent's --url, --infra-env-id and
+	// --agent-version.
 	ServiceURL, InfraEnvID, AgentImage string
 	// Insecure is true if the agent is told not to verify the service.
 	Insecure bool
@@ -29,7 +31,8 @@ type Discovered struct {
 	Environment map[string]string
 	// ServiceCA (PEM) is the file that --cacert names; nil if there is none.
 	ServiceCA []byte
-	// TrustBundle, RegistriesConf, PullSecret and PolicyJSON are the files of those names; nil if there is none.
+	// TrustBundle, RegistriesConf, PullSecret and PolicyJSON are the files of those names; nil if
+	// there is none.
 	TrustBundle, RegistriesConf, PullSecret, PolicyJSON []byte
 	// SSHKeys may log in as core.
 	SSHKeys []string
@@ -43,8 +46,9 @@ func (d *Discovered) File(path string) ([]byte, bool) {
 	return data, ok
 }
 
-// ReadDiscovery reads a discovery config of any supported version, Landfall's own or another service's. It fails if the
-// config is not valid, has no enabled agent.service, or the agent in it couldn't start.
+// ReadDiscovery reads a discovery config of any supported version, Landfall's own or another
+// service's. It fails if the config is not valid, has no enabled agent.service, or the agent in it
+// couldn't start.
 func ReadDiscovery(raw []byte) (*Discovered, error) {
 	config, err := parseLifted(raw)
 	if err != nil {
@@ -53,7 +57,8 @@ func ReadDiscovery(raw []byte) (*Discovered, error) {
 	d := &Discovered{files: map[string][]byte{}}
 	for i, f := range config.Storage.Files {
 		if err := d.addFile(f); err != nil {
-			return nil, &ConfigError{Config: "config", Where: fmt.Sprintf("$.storage.files.%d (%s)", i, f.Path), Problem: err.Error()}
+			return nil, &ConfigError{Config: "config", Where: fmt.Sprintf("$.storage.files.%d (%s)", i, f.Path),
+				Problem: err.Error()}
 		}
 	}
 	for _, u := range config.Passwd.Users {
@@ -65,17 +70,20 @@ func ReadDiscovery(raw []byte) (*Discovered, error) {
 	}
 	i := slices.IndexFunc(config.Systemd.Units, func(u types.Unit) bool { return u.Name == agentUnit })
 	if i < 0 || !util.IsTrue(config.Systemd.Units[i].Enabled) || util.IsTrue(config.Systemd.Units[i].Mask) {
-		return nil, &ConfigError{Config: "config", Where: "$.systemd.units", Problem: "no enabled " + agentUnit + ": this is no discovery config"}
+		return nil, &ConfigError{Config: "config", Where: "$.systemd.units", Problem: "no enabled " + agentUnit +
+			": this is no discovery config"}
 	}
 	if err := d.readAgent(config.Systemd.Units[i]); err != nil {
-		return nil, &ConfigError{Config: "config", Where: fmt.Sprintf("$.systemd.units.%d (%s)", i, agentUnit), Problem: err.Error()}
+		return nil, &ConfigError{Config: "config", Where: fmt.Sprintf("$.systemd.units.%d (%s)", i, agentUnit),
+			Problem: err.Error()}
 	}
 	d.TrustBundle, d.RegistriesConf = d.files[TrustBundlePath], d.files[RegistriesConfPath]
 	d.PullSecret, d.PolicyJSON = d.files[PullSecretPath], d.files[PolicyPath]
 	return d, nil
 }
 
-// parseLifted reads any supported version up to 3.5 as 3.5; what is newer has the same shape as far as is read here.
+// parseLifted reads any supported version up to 3.5 as 3.5; what is newer has the same shape as far
+// as is read here.
 func parseLifted(raw []byte) (*types.Config, error) {
 	value, spec, err := read("config", raw, 5)
 	if err != nil {
@@ -107,7 +115,8 @@ func (d *Discovered) addFile(f types.File) error {
 	return nil
 }
 
-// resource returns the bytes behind a data URL; other sources would be fetched by the machine and count as empty.
+// resource returns the bytes behind a data URL; other sources would be fetched by the machine and
+// count as empty.
 func resource(r types.Resource) ([]byte, error) {
 	source := deref(r.Source)
 	if !strings.HasPrefix(source, "data:") {
@@ -134,7 +143,8 @@ func resource(r types.Resource) ([]byte, error) {
 	return data, nil
 }
 
-// readAgent reads the unit with its drop-ins, in which an empty assignment forgets the earlier ones.
+// readAgent reads the unit with its drop-ins, in which an empty assignment forgets the earlier
+// ones.
 func (d *Discovered) readAgent(u types.Unit) error {
 	texts := []*string{u.Contents}
 	dropins := slices.Clone(u.Dropins)

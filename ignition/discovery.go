@@ -16,16 +16,18 @@ import (
 	"github.com/vincent-petithory/dataurl"
 )
 
-// Where things lie on a machine that booted a discovery image. The agent, the installer and their containers look for
-// some of these by name.
+// Where things lie on a machine that booted a discovery image. The agent, the installer and their
+// containers look for some of these by name.
 const (
 	// ServiceCAPath holds the CA of the appliance's HTTPS; the agent gets it as --cacert.
 	ServiceCAPath = "/etc/assisted-service/service-ca-cert.crt"
-	// TrustBundlePath is an anchor of the system's trust, taken up by coreos-update-ca-trust.service at boot.
+	// TrustBundlePath is an anchor of the system's trust, taken up by
+	// coreos-update-ca-trust.service at boot.
 	TrustBundlePath = "/etc/pki/ca-trust/source/anchors/site-trust-bundle.pem"
 	// PullSecretPath is podman's way to the credentials of the mirror.
 	PullSecretPath = "/root/.docker/config.json"
-	// RegistriesConfPath and PolicyPath are read by podman and all that is built on containers/image.
+	// RegistriesConfPath and PolicyPath are read by podman and all that is built on
+	// containers/image.
 	RegistriesConfPath = "/etc/containers/registries.conf"
 	PolicyPath         = "/etc/containers/policy.json"
 
@@ -85,7 +87,8 @@ func (p Proxy) bypass(service string) Proxy {
 func (p Proxy) environment() []string {
 	var env []string
 	direct := strings.Join(p.direct(), ",")
-	for _, v := range []struct{ name, value string }{{"HTTP_PROXY", p.HTTP}, {"HTTPS_PROXY", p.HTTPS}, {"NO_PROXY", direct}} {
+	for _, v := range []struct{ name, value string }{{"HTTP_PROXY", p.HTTP}, {"HTTPS_PROXY", p.HTTPS},
+		{"NO_PROXY", direct}} {
 		if v.value != "" && p.set() {
 			env = append(env, v.name+"="+v.value, strings.ToLower(v.name)+"="+v.value)
 		}
@@ -97,7 +100,8 @@ func (p Proxy) environment() []string {
 type DiscoveryConfig struct {
 	// InfraEnvID is the infra-env that the machine registers with.
 	InfraEnvID string
-	// ServiceURL is the appliance as the machine reaches it, without a path of the API: "https://landfall.site:8090".
+	// ServiceURL is the appliance as the machine reaches it, without a path of the API:
+	// "https://landfall.site:8090".
 	ServiceURL string
 	// AgentImage is the pull spec of the agent's image, best by digest.
 	AgentImage string
@@ -108,18 +112,21 @@ type DiscoveryConfig struct {
 
 	// ServiceCA (PEM) verifies ServiceURL; empty if the system's trust does.
 	ServiceCA []byte
-	// TrustBundle (PEM) is added to the system's trust: the mirror's CA and what else the site signs with.
+	// TrustBundle (PEM) is added to the system's trust: the mirror's CA and what else the site
+	// signs with.
 	TrustBundle []byte
 	// RegistriesConf (TOML, version 2) leads pulls to the mirror; empty leaves the image's own.
 	RegistriesConf []byte
 	// PolicyJSON replaces the signature policy of the image; empty leaves it.
 	PolicyJSON []byte
 
-	// Proxy is for what is not on site. ServiceURL's host is reached directly even if Proxy.No does not name it.
+	// Proxy is for what is not on site. ServiceURL's host is reached directly even if Proxy.No does
+	// not name it.
 	Proxy Proxy
 	// SSHKeys are public keys for the user core, one or more lines each.
 	SSHKeys []string
-	// NTPSources are names or addresses of time servers. With any, they and what DHCP offers are the only ones.
+	// NTPSources are names or addresses of time servers. With any, they and what DHCP offers are
+	// the only ones.
 	NTPSources []string
 	// StaticNetwork has the settings of machines that do without DHCP.
 	StaticNetwork []HostNetwork
@@ -129,10 +136,12 @@ type DiscoveryConfig struct {
 	Overrides string
 }
 
-// Discovery returns the Ignition config of a discovery image, spec 3.1.0 or the version of the overrides if that is
-// higher. The bytes depend on the config alone, so equal configs make equal images.
+// Discovery returns the Ignition config of a discovery image, spec 3.1.0 or the version of the
+// overrides if that is higher. The bytes depend on the config alone, so equal configs make equal
+// images.
 //
-// An error is a sentence about the field at fault; a bad override gives a *ConfigError with its place.
+// An error is a sentence about the field at fault; a bad override gives a *ConfigError with its
+// place.
 func Discovery(c DiscoveryConfig) ([]byte, error) {
 	if err := c.check(); err != nil {
 		return nil, fmt.Errorf("discovery config: %w", err)
@@ -162,8 +171,8 @@ func Discovery(c DiscoveryConfig) ([]byte, error) {
 	return raw, validateOwn(config)
 }
 
-// validateOwn does what Validate does for a config that was put together here: it needs no reading back to know of places
-// in the text and of unused keys, which takes most of the time.
+// validateOwn does what Validate does for a config that was put together here: it needs no reading
+// back to know of places in the text and of unused keys, which takes most of the time.
 func validateOwn(config types.Config) error {
 	for _, e := range validate.ValidateWithContext(config, nil).Entries {
 		if e.Kind.IsFatal() {
@@ -209,8 +218,8 @@ func (c DiscoveryConfig) check() error {
 	return nil
 }
 
-// agentService is the unit that brings the agent to life. Its start includes the pull, so the start limit is generous
-// and a stalled pull still ends.
+// agentService is the unit that brings the agent to life. Its start includes the pull, so the start
+// limit is generous and a stalled pull still ends.
 func (c DiscoveryConfig) agentService() string {
 	var b strings.Builder
 	b.WriteString("[Unit]\nDescription=Agent of the Assisted Installer\nWants=network-online.target\n")
@@ -225,7 +234,8 @@ func (c DiscoveryConfig) agentService() string {
 	fmt.Fprintf(&b, "ExecStartPre=%s\n", unitCommand(pullAgentPath, c.AgentImage))
 	fmt.Fprintf(&b, "ExecStartPre=%s\n", unitCommand("/usr/bin/podman", "run", "--rm", "--privileged", "--pull=never",
 		"-v", "/usr/local/bin:/hostbin", c.AgentImage, "cp", "/usr/bin/agent", "/hostbin"))
-	args := []string{"/usr/local/bin/agent", "--url", strings.TrimRight(c.ServiceURL, "/"), "--infra-env-id", c.InfraEnvID,
+	args := []string{"/usr/local/bin/agent", "--url", strings.TrimRight(c.ServiceURL, "/"), "--infra-env-id",
+		c.InfraEnvID,
 		"--agent-version", c.AgentImage, "--insecure=false"}
 	if len(c.ServiceCA) > 0 {
 		args = append(args, "--cacert", ServiceCAPath)
@@ -257,8 +267,8 @@ func (c DiscoveryConfig) files() []types.File {
 	return files
 }
 
-// chronyConf replaces the image's own, whose public pool can't be reached from a sealed site. The clock may be stepped
-// at any time: a wrong one makes every certificate look invalid.
+// chronyConf replaces the image's own, whose public pool can't be reached from a sealed site. The
+// clock may be stepped at any time: a wrong one makes every certificate look invalid.
 func chronyConf(sources []string) string {
 	if len(sources) == 0 {
 		return ""
@@ -267,7 +277,8 @@ func chronyConf(sources []string) string {
 	for _, s := range sources {
 		fmt.Fprintf(&b, "server %s iburst\n", s)
 	}
-	b.WriteString("sourcedir /run/chrony-dhcp\ndriftfile /var/lib/chrony/drift\nmakestep 1.0 -1\nrtcsync\nlogdir /var/log/chrony\n")
+	b.WriteString("sourcedir /run/chrony-dhcp\ndriftfile /var/lib/chrony/drift\nmakestep 1.0 -1\nrtcsync\nlogdir " +
+		"/var/log/chrony\n")
 	return b.String()
 }
 
@@ -317,7 +328,8 @@ func enabledUnit(name, contents string) types.Unit {
 // newFile is a file of root that replaces what the image has at its place.
 func newFile(path string, mode int, data []byte) types.File {
 	return types.File{
-		Node: types.Node{Path: path, Overwrite: util.BoolToPtr(true), User: types.NodeUser{Name: util.StrToPtr("root")}},
+		Node: types.Node{Path: path, Overwrite: util.BoolToPtr(true),
+			User: types.NodeUser{Name: util.StrToPtr("root")}},
 		FileEmbedded1: types.FileEmbedded1{
 			Mode:     util.IntToPtr(mode),
 			Contents: types.Resource{Source: util.StrToPtr(dataurl.EncodeBytes(data))},

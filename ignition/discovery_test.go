@@ -39,7 +39,8 @@ func full() DiscoveryConfig {
 	c.TrustBundle = []byte(testCA)
 	c.RegistriesConf = []byte("[[registry]]\nlocation = \"quay.io/openshift-release-dev\"\n")
 	c.PolicyJSON = []byte(`{"default":[{"type":"insecureAcceptAnything"}]}`)
-	c.Proxy = Proxy{HTTP: "http://user:p%40ss@proxy.site.example:3128", HTTPS: "http://proxy.site.example:3128", No: "mirror.site.example,.site.example, 192.0.2.0/24"}
+	c.Proxy = Proxy{HTTP: "http://user:p%40ss@proxy.site.example:3128", HTTPS: "http://proxy.site.example:3128",
+		No: "mirror.site.example,.site.example, 192.0.2.0/24"}
 	c.SSHKeys = []string{"ssh-ed25519 AAAA one\n\nssh-ed25519 BBBB two\n", "ssh-ed25519 AAAA one"}
 	c.NTPSources = []string{"ntp1.site.example", "2001:db8::7"}
 	c.OpenshiftVersion = "4.20.1"
@@ -67,11 +68,13 @@ routes:
   config:
   - {destination: 0.0.0.0/0, next-hop-address: 192.0.2.1, next-hop-interface: bond0}
 `,
-		Interfaces: []NetworkInterface{{MAC: "52:54:00:00:00:0b", Name: "eth1"}, {MAC: "52:54:00:00:00:0a", Name: "eth0"}},
+		Interfaces: []NetworkInterface{{MAC: "52:54:00:00:00:0b", Name: "eth1"},
+			{MAC: "52:54:00:00:00:0a", Name: "eth0"}},
 	}
 }
 
-// The golden files show a config as the machine sees it: each unit and file with its contents decoded.
+// The golden files show a config as the machine sees it: each unit and file with its contents
+// decoded.
 func TestDiscoveryWritesTheConfigInTheGoldenFile(t *testing.T) {
 	for name, c := range map[string]DiscoveryConfig{"minimal": minimal(), "full": full()} {
 		t.Run(name, func(t *testing.T) {
@@ -126,7 +129,8 @@ func TestDiscoveryTakesOverridesAtTheirVersion(t *testing.T) {
 }
 
 func TestTheApplianceIsNeverReachedThroughTheProxy(t *testing.T) {
-	for no, want := range map[string]string{"": "192.0.2.10", "*": "*", "192.0.2.10": "192.0.2.10", "a.example": "a.example,192.0.2.10"} {
+	for no, want := range map[string]string{"": "192.0.2.10", "*": "*", "192.0.2.10": "192.0.2.10",
+		"a.example": "a.example,192.0.2.10"} {
 		c := minimal()
 		c.Proxy = Proxy{HTTP: "http://proxy:3128", No: no}
 		raw, err := Discovery(c)
@@ -155,19 +159,31 @@ func TestDiscoveryRefuses(t *testing.T) {
 		edit func(*DiscoveryConfig)
 		want string
 	}{
-		"a service URL without a scheme": {func(c *DiscoveryConfig) { c.ServiceURL = "landfall:8090" }, `service URL "landfall:8090" must look like https://host:port`},
-		"no infra-env":                   {func(c *DiscoveryConfig) { c.InfraEnvID = "" }, "infra-env id is missing"},
-		"an agent image with a blank":    {func(c *DiscoveryConfig) { c.AgentImage = "a b" }, `agent image "a b" must be a pull spec`},
-		"a token of two lines":           {func(c *DiscoveryConfig) { c.PullSecretToken = "a\nExecStart=/bin/evil" }, "must be single lines"},
-		"a pull secret that is no JSON":  {func(c *DiscoveryConfig) { c.PullSecret = "{" }, "pull secret is no JSON"},
-		"a policy that is no JSON":       {func(c *DiscoveryConfig) { c.PolicyJSON = []byte("{") }, "policy.json) is no JSON"},
-		"a trust bundle without PEM":     {func(c *DiscoveryConfig) { c.TrustBundle = []byte("abc") }, "trust bundle holds no PEM certificate"},
-		"a service CA without PEM":       {func(c *DiscoveryConfig) { c.ServiceCA = []byte("abc") }, "service CA holds no PEM certificate"},
-		"two NTP sources in one":         {func(c *DiscoveryConfig) { c.NTPSources = []string{"a,b"} }, `NTP source "a,b" must be one host name`},
-		"a proxy of two lines":           {func(c *DiscoveryConfig) { c.Proxy.HTTP = "http://a\nb" }, "proxy settings must be single lines"},
-		"an override that is no JSON":    {func(c *DiscoveryConfig) { c.Overrides = "{\n \"ignition\": }" }, "Ignition override: line 2, column 14: is no JSON"},
-		"an override without a version":  {func(c *DiscoveryConfig) { c.Overrides = `{"storage":{}}` }, `Ignition override: $.ignition.version: is missing`},
-		"an override of spec 2":          {func(c *DiscoveryConfig) { c.Overrides = `{"ignition":{"version":"2.2.0"}}` }, `$.ignition.version: is "2.2.0"; versions 3.0.0 to 3.6.0 can be used`},
+		"a service URL without a scheme": {func(c *DiscoveryConfig) { c.ServiceURL = "landfall:8090" },
+			`service URL "landfall:8090" must look like https://host:port`},
+		"no infra-env": {func(c *DiscoveryConfig) { c.InfraEnvID = "" }, "infra-env id is missing"},
+		"an agent image with a blank": {func(c *DiscoveryConfig) { c.AgentImage = "a b" },
+			`agent image "a b" must be a pull spec`},
+		"a token of two lines": {func(c *DiscoveryConfig) { c.PullSecretToken = "a\nExecStart=/bin/evil" },
+			"must be single lines"},
+		"a pull secret that is no JSON": {func(c *DiscoveryConfig) { c.PullSecret = "{" }, "pull secret is no JSON"},
+		"a policy that is no JSON": {func(c *DiscoveryConfig) { c.PolicyJSON = []byte("{") },
+			"policy.json) is no JSON"},
+		"a trust bundle without PEM": {func(c *DiscoveryConfig) { c.TrustBundle = []byte("abc") },
+			"trust bundle holds no PEM certificate"},
+		"a service CA without PEM": {func(c *DiscoveryConfig) { c.ServiceCA = []byte("abc") },
+			"service CA holds no PEM certificate"},
+		"two NTP sources in one": {func(c *DiscoveryConfig) { c.NTPSources = []string{"a,b"} },
+			`NTP source "a,b" must be one host name`},
+		"a proxy of two lines": {func(c *DiscoveryConfig) { c.Proxy.HTTP = "http://a\nb" },
+			"proxy settings must be single lines"},
+		"an override that is no JSON": {func(c *DiscoveryConfig) { c.Overrides = "{\n \"ignition\": }" },
+			"Ignition override: line 2, column 14: is no JSON"},
+		"an override without a version": {func(c *DiscoveryConfig) { c.Overrides = `{"storage":{}}` },
+			`Ignition override: $.ignition.version: is missing`},
+		"an override of spec 2": {
+			func(c *DiscoveryConfig) { c.Overrides = `{"ignition":{"version":"2.2.0"}}` },
+			`$.ignition.version: is "2.2.0"; versions 3.0.0 to 3.6.0 can be used`},
 		"an override with a wrong type": {func(c *DiscoveryConfig) {
 			c.Overrides = `{"ignition":{"version":"3.1.0"},"storage":{"files":[{"path":"/a","mode":"0644"}]}}`
 		},
@@ -192,17 +208,25 @@ func TestReadDiscoveryRefuses(t *testing.T) {
 	unit := func(contents string) string {
 		c, err := json.Marshal(contents)
 		require.NoError(t, err)
-		return fmt.Sprintf(`{"ignition":{"version":"3.1.0"},"systemd":{"units":[{"name":"agent.service","enabled":true,"contents":%s}]}}`, c)
+		return fmt.Sprintf(
+			`{"ignition":{"version":"3.1.0"},"systemd":{"units":[{"name":"agent.service","enabled":true,"contents":%s}]}}`, c)
 	}
 	for name, tc := range map[string]struct{ config, want string }{
-		"no agent":             {`{"ignition":{"version":"3.1.0"}}`, "no enabled agent.service: this is no discovery config"},
-		"a disabled agent":     {`{"ignition":{"version":"3.1.0"},"systemd":{"units":[{"name":"agent.service","enabled":false}]}}`, "no enabled agent.service"},
-		"an agent without URL": {unit("[Service]\nExecStart=/a --infra-env-id 1 --agent-version x"), "--url is missing"},
+		"no agent": {`{"ignition":{"version":"3.1.0"}}`,
+			"no enabled agent.service: this is no discovery config"},
+		"a disabled agent": {
+			`{"ignition":{"version":"3.1.0"},"systemd":{"units":[{"name":"agent.service","enabled":false}]}}`,
+			"no enabled agent.service"},
+		"an agent without URL": {unit("[Service]\nExecStart=/a --infra-env-id 1 --agent-version x"),
+			"--url is missing"},
 		"no command":           {unit("[Service]\n"), "has no ExecStart"},
 		"an open quote":        {unit("[Service]\nExecStart=/a \"--url"), "never closed"},
 		"a flag without value": {unit("[Service]\nExecStart=/a --url"), "--url has no value"},
-		"a missing CA file":    {unit("[Service]\nExecStart=/a --url u --infra-env-id 1 --agent-version x --cacert /ca"), "--cacert names /ca, which the config does not write"},
-		"a bad data URL":       {`{"ignition":{"version":"3.1.0"},"storage":{"files":[{"path":"/a","contents":{"source":"data:;base64,*"}}]}}`, "$.storage.files.0"},
+		"a missing CA file": {
+			unit("[Service]\nExecStart=/a --url u --infra-env-id 1 --agent-version x --cacert /ca"),
+			"--cacert names /ca, which the config does not write"},
+		"a bad data URL": {
+			`{"ignition":{"version":"3.1.0"},"storage":{"files":[{"path":"/a","contents":{"source":"data:;base64,*"}}]}}`, "$.storage.files.0"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := ReadDiscovery([]byte(tc.config))

@@ -8,8 +8,9 @@ import (
 	"sync"
 )
 
-// Edition tells one way to write discovery configs from another: a program of the same edition makes the same bytes of
-// the same [DiscoveryConfig]. It is a digest over configs that use all that there is.
+// Edition tells one way to write discovery configs from another: a program of the same edition
+// makes the same bytes of the same [DiscoveryConfig]. It is a digest over configs that use all that
+// there is.
 func Edition() (string, error) { return edition() }
 
 var edition = sync.OnceValues(func() (string, error) {

@@ -1,9 +1,10 @@
-// Package ignition writes and edits Ignition configs: the discovery config that a live ISO hands to the machines it
-// boots, the bootstrap and role configs that openshift-install made, and one config per host.
+// Package ignition writes and edits Ignition configs: the discovery config that a live ISO hands to
+// the machines it boots, the bootstrap and role configs that openshift-install made, and one config
+// per host.
 //
-// Every config is read by the version it declares (spec 3.0.0 to 3.6.0), worked on with Ignition's own types and checked
-// by Ignition's own validator before it leaves the package. A config keeps its version; only Merge raises one, to the
-// higher of its two.
+// Every config is read by the version it declares (spec 3.0.0 to 3.6.0), worked on with Ignition's
+// own types and checked by Ignition's own validator before it leaves the package. A config keeps
+// its version; only Merge raises one, to the higher of its two.
 //
 // Spec: https://coreos.github.io/ignition/specs/
 package ignition
@@ -29,7 +30,8 @@ import (
 type ConfigError struct {
 	// Config names the config for people: "config", "override", "merged config".
 	Config string
-	// Where is a JSON path ("$.storage.files.0.path") or a place in the text ("line 3, column 14"); "" for the whole.
+	// Where is a JSON path ("$.storage.files.0.path") or a place in the text ("line 3, column 14");
+	// "" for the whole.
 	Where string
 	// Problem is the rest of the sentence.
 	Problem string
@@ -42,8 +44,8 @@ func (e *ConfigError) Error() string {
 	return fmt.Sprintf("Ignition %s: %s: %s", e.Config, e.Where, e.Problem)
 }
 
-// Validate returns a *ConfigError if a machine would refuse the config, nil otherwise. Ignition's warnings (such as an
-// unused key) are no errors.
+// Validate returns a *ConfigError if a machine would refuse the config, nil otherwise. Ignition's
+// warnings (such as an unused key) are no errors.
 func Validate(config []byte) error {
 	_, _, err := read("config", config, 0)
 	return err
@@ -58,9 +60,10 @@ func Version(config []byte) (string, error) {
 	return s.version, nil
 }
 
-// Merge lays override over base by Ignition's rules (files by path, units by name, users by name; lists without a key
-// are appended) and returns the result at the higher version of the two, validated again: two valid configs can make an
-// invalid one. Errors are *ConfigError and say whether base, override or the merged config is at fault.
+// Merge lays override over base by Ignition's rules (files by path, units by name, users by name;
+// lists without a key are appended) and returns the result at the higher version of the two,
+// validated again: two valid configs can make an invalid one. Errors are *ConfigError and say
+// whether base, override or the merged config is at fault.
 func Merge(base, override []byte) ([]byte, error) {
 	bs, err := specOf("config", base)
 	if err != nil {
@@ -89,14 +92,15 @@ func Merge(base, override []byte) ([]byte, error) {
 	return merged, nil
 }
 
-// spec is one version of Ignition's config with its own parser and types. Values travel as any: each version's Config
-// is a Go type of its own.
+// spec is one version of Ignition's config with its own parser and types. Values travel as any:
+// each version's Config is a Go type of its own.
 type spec struct {
 	minor   int
 	version string
 	// parse reads a config of this or a lower version and lifts it to this one.
 	parse func(raw []byte) (any, report.Report, error)
-	// shape only decodes JSON into this version's types, for a better word about a value of the wrong type.
+	// shape only decodes JSON into this version's types, for a better word about a value of the
+	// wrong type.
 	shape  func(raw []byte) error
 	merge  func(parent, child any) any
 	encode func(config any) ([]byte, error)
@@ -129,8 +133,9 @@ func specs() []spec {
 	}
 }
 
-// experimental makes a spec that the library still calls "-experimental" read and write the released version number:
-// the newest openshift-install writes 3.6.0, which the library's types of that name already describe.
+// experimental makes a spec that the library still calls "-experimental" read and write the
+// released version number: the newest openshift-install writes 3.6.0, which the library's types of
+// that name already describe.
 func experimental(s spec) spec {
 	const suffix = "-experimental"
 	parse, encode := s.parse, s.encode
@@ -250,7 +255,8 @@ func jsonError(what string, raw []byte, err error) error {
 			where += "." + mismatch.Field
 		}
 		return &ConfigError{Config: what, Where: where + " (" + place(raw, mismatch.Offset) + ")",
-			Problem: fmt.Sprintf("is a JSON %s where %s is expected", mismatch.Value, kindName(mismatch.Type.Kind().String()))}
+			Problem: fmt.Sprintf("is a JSON %s where %s is expected", mismatch.Value,
+				kindName(mismatch.Type.Kind().String()))}
 	default:
 		return &ConfigError{Config: what, Problem: err.Error()}
 	}

@@ -12,20 +12,22 @@ import (
 // keyfileSpace is the name space of the UUIDs of connections: equal descriptions get equal ones.
 var keyfileSpace = uuid.MustParse("f1c2ab2e-5d0c-5a0e-9a39-6a8a5c4d2f10")
 
-// untilAnswered is how long NetworkManager waits for DHCP and routers, in seconds: for ever, as nmstate has it. A switch that
-// learns slowly must not leave a machine without an address.
+// untilAnswered is how long NetworkManager waits for DHCP and routers, in seconds: for ever, as
+// nmstate has it. A switch that learns slowly must not leave a machine without an address.
 const untilAnswered = "2147483647"
 
-// keyfiles writes a host's description as connections of NetworkManager, one file an interface. Cards are recognised by
-// their MAC addresses, so the files are inert on other machines where [hostState.byMAC] holds. The fault is what the
-// description has that keyfiles can't say. Format: https://networkmanager.dev/docs/api/latest/nm-settings-keyfile.html
+// keyfiles writes a host's description as connections of NetworkManager, one file an interface.
+// Cards are recognised by their MAC addresses, so the files are inert on other machines where
+// [hostState.byMAC] holds. The fault is what the description has that keyfiles can't say. Format:
+// https://networkmanager.dev/docs/api/latest/nm-settings-keyfile.html
 func (s *hostState) keyfiles(prefix string, cards []NetworkInterface) ([]File, *NetworkFault) {
 	names := s.resolverLinks()
 	if s.beyond != nil {
 		return nil, s.beyond
 	}
 	w := &keyfileWriter{
-		state: s, host: string(macTable(cards)), cards: cards, resolvers: names, links: make(map[string]*link, len(s.interfaces)),
+		state: s, host: string(macTable(cards)), cards: cards, resolvers: names,
+		links:  make(map[string]*link, len(s.interfaces)),
 		routes: make(map[string][]route), rules: make(map[*link][]rule),
 	}
 	for _, r := range s.routes {
@@ -49,7 +51,8 @@ func (s *hostState) resolverLinks() map[bool]*link {
 	chosen := make(map[bool]*link)
 	without := func(field string, what any) {
 		if s.beyond == nil {
-			s.beyond = s.fault(s.dns.path+field, 0, fmt.Sprintf("is %s, for which no interface has addresses of its kind, so it %s", what, beyondKeyfiles))
+			s.beyond = s.fault(s.dns.path+field, 0,
+				fmt.Sprintf("is %s, for which no interface has addresses of its kind, so it %s", what, beyondKeyfiles))
 		}
 	}
 	for _, v6 := range []bool{false, true} {
@@ -222,8 +225,8 @@ func (w *keyfileWriter) card(name string) string {
 	return ""
 }
 
-// vlan names the interface below by the UUID of its connection; a card that has none by its MAC address, which stands in
-// the section [ethernet] then, or by its name.
+// vlan names the interface below by the UUID of its connection; a card that has none by its MAC
+// address, which stands in the section [ethernet] then, or by its name.
 func (w *keyfileWriter) vlan(l *link) {
 	if l.kind != "vlan" {
 		return
@@ -264,8 +267,9 @@ func (w *keyfileWriter) family(l *link, v6 bool) {
 	}
 }
 
-// learnt writes what becomes of that which DHCP and routers say. Machines are known to DHCP by their MAC addresses, as
-// reservations are made, and by the same id in the live system as after the installation.
+// learnt writes what becomes of that which DHCP and routers say. Machines are known to DHCP by
+// their MAC addresses, as reservations are made, and by the same id in the live system as after the
+// installation.
 func (w *keyfileWriter) learnt(f *family, v6 bool) {
 	w.set("route-table", positive(f.table))
 	w.set("route-metric", given(f.metric))
@@ -312,7 +316,8 @@ func (w *keyfileWriter) leading(l *link, v6 bool) {
 	}
 }
 
-// resolver writes the name servers of a family. Those of the family that is named first are asked first.
+// resolver writes the name servers of a family. Those of the family that is named first are asked
+// first.
 func (w *keyfileWriter) resolver(v6 bool) {
 	dns := w.state.dns
 	var servers []string

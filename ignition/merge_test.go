@@ -64,21 +64,25 @@ func TestMergeSaysWhichConfigIsAtFault(t *testing.T) {
 
 func TestValidateRefuses(t *testing.T) {
 	for name, tc := range map[string]struct{ text, want string }{
-		"nothing":              {" \n", "Ignition config: is empty; it must be a JSON object"},
-		"a list":               {"[]", "is a JSON array where an object is expected"},
-		"two values":           {`{"ignition":{"version":"3.1.0"}} x`, "line 1, column 34: is no JSON"},
-		"a number for version": {`{"ignition":{"version":3}}`, "$.ignition.version (line 1, column 24): is a JSON number where a string is expected"},
+		"nothing":    {" \n", "Ignition config: is empty; it must be a JSON object"},
+		"a list":     {"[]", "is a JSON array where an object is expected"},
+		"two values": {`{"ignition":{"version":"3.1.0"}} x`, "line 1, column 34: is no JSON"},
+		"a number for version": {`{"ignition":{"version":3}}`,
+			"$.ignition.version (line 1, column 24): is a JSON number where a string is expected"},
 		"a release to come":    {string(config("3.7.0", "")), `is "3.7.0"; versions 3.0.0 to 3.6.0 can be used`},
 		"an experimental spec": {string(config("3.6.0-experimental", "")), `is "3.6.0-experimental"`},
-		"a bad unit":           {string(config("3.1.0", `,"systemd":{"units":[{"name":"x","contents":"[Unit]"}]}`)), "$.systemd.units.0.name: invalid systemd unit extension"},
-		"a key twice":          {string(config("3.1.0", `,"storage":{"files":[{"path":"/a"},{"path":"/a"}]}`)), "$.storage.files.1"},
+		"a bad unit": {string(config("3.1.0", `,"systemd":{"units":[{"name":"x","contents":"[Unit]"}]}`)),
+			"$.systemd.units.0.name: invalid systemd unit extension"},
+		"a key twice": {string(config("3.1.0", `,"storage":{"files":[{"path":"/a"},{"path":"/a"}]}`)),
+			"$.storage.files.1"},
 	} {
 		t.Run(name, func(t *testing.T) { require.ErrorContains(t, Validate([]byte(tc.text)), tc.want) })
 	}
 }
 
 func FuzzMerge(f *testing.F) {
-	f.Add(string(config("3.1.0", "")), string(config("3.5.0", `,"storage":{"files":[{"path":"/a","append":[{"source":"data:,x"}]}]}`)))
+	f.Add(string(config("3.1.0", "")),
+		string(config("3.5.0", `,"storage":{"files":[{"path":"/a","append":[{"source":"data:,x"}]}]}`)))
 	f.Add(string(config("3.6.0", "")), string(config("3.0.0", `,"systemd":{"units":[{"name":"a.service"}]}`)))
 	f.Fuzz(func(t *testing.T, base, override string) {
 		merged, err := Merge([]byte(base), []byte(override))
@@ -101,7 +105,8 @@ func FuzzReadDiscovery(f *testing.F) {
 	raw, err := Discovery(full())
 	require.NoError(f, err)
 	f.Add(string(raw))
-	f.Add(string(config("3.1.0", `,"systemd":{"units":[{"name":"agent.service","enabled":true,"contents":"[Service]\nExecStart=/a --url u --infra-env-id=i --agent-version \"x\"\n"}]}`)))
+	f.Add(string(config("3.1.0",
+		`,"systemd":{"units":[{"name":"agent.service","enabled":true,"contents":"[Service]\nExecStart=/a --url u --infra-env-id=i --agent-version \"x\"\n"}]}`)))
 	f.Fuzz(func(t *testing.T, text string) {
 		if d, err := ReadDiscovery([]byte(text)); err == nil {
 			require.NotEmpty(t, d.ServiceURL)

@@ -18,9 +18,11 @@ import (
 
 // HostNetwork is the network of one machine, as the API's static_network_config has it.
 type HostNetwork struct {
-	// YAML is an nmstate state (interfaces, routes, dns-resolver, …) that may call network cards by logical names.
+	// YAML is an nmstate state (interfaces, routes, dns-resolver, …) that may call network cards by
+	// logical names.
 	YAML string
-	// Interfaces says which card each logical name means. One of them present makes a machine this one.
+	// Interfaces says which card each logical name means. One of them present makes a machine this
+	// one.
 	Interfaces []NetworkInterface
 }
 
@@ -31,17 +33,19 @@ type NetworkInterface struct {
 }
 
 const (
-	staticNetworkUnit   = "static-network.service"
-	staticNetworkPath   = "/usr/local/bin/static-network"
-	staticNetworkDir    = "/etc/assisted/network"
-	systemConnections   = "/etc/NetworkManager/system-connections/"
-	firstbootNetwork    = "etc/coreos-firstboot-network/" // coreos-copy-firstboot-network.service of CoreOS takes files from there
+	staticNetworkUnit = "static-network.service"
+	staticNetworkPath = "/usr/local/bin/static-network"
+	staticNetworkDir  = "/etc/assisted/network"
+	systemConnections = "/etc/NetworkManager/system-connections/"
+	// coreos-copy-firstboot-network.service of CoreOS takes files from there
+	firstbootNetwork    = "etc/coreos-firstboot-network/"
 	initrdUnits         = "etc/systemd/system/"
 	livePXERootfsDropIn = initrdUnits + "coreos-livepxe-rootfs.service.d/10-proxy.conf"
 )
 
-// The script that finds the settings of the machine it runs on, and the units that start it: once for settings as
-// keyfiles, before NetworkManager, once for those that nmstate applies, after it, and once for the initial RAM file system.
+// The script that finds the settings of the machine it runs on, and the units that start it: once
+// for settings as keyfiles, before NetworkManager, once for those that nmstate applies, after it,
+// and once for the initial RAM file system.
 var (
 	//go:embed live/static-network
 	staticNetworkScript string
@@ -62,7 +66,8 @@ const (
 	byNmstate                // nmstate policies, likewise, for what keyfiles can't say
 )
 
-// networkPlan is the settings of all machines of an infra-env in the way that is simplest for all of them.
+// networkPlan is the settings of all machines of an infra-env in the way that is simplest for all
+// of them.
 type networkPlan struct {
 	way    way
 	beyond *NetworkFault // why it is not keyfiles
@@ -78,7 +83,8 @@ type plannedHost struct {
 	beyond *NetworkFault
 }
 
-// planNetwork checks the descriptions and chooses the way; its error is the first host's *[NetworkFault].
+// planNetwork checks the descriptions and chooses the way; its error is the first host's
+// *[NetworkFault].
 func planNetwork(hosts []HostNetwork, openshiftVersion string) (*networkPlan, error) {
 	plan, faults := surveyNetwork(hosts, openshiftVersion, nil)
 	for _, fault := range faults {
@@ -89,8 +95,9 @@ func planNetwork(hosts []HostNetwork, openshiftVersion string) (*networkPlan, er
 	return plan, nil
 }
 
-// surveyNetwork is planNetwork that goes on behind a fault: each host has one or nil. Live systems from 4.18 on have the
-// nmstate service that applies policies; older ones get no further than keyfiles.
+// surveyNetwork is planNetwork that goes on behind a fault: each host has one or nil. Live systems
+// from 4.18 on have the nmstate service that applies policies; older ones get no further than
+// keyfiles.
 func surveyNetwork(hosts []HostNetwork, openshiftVersion string, taken Taken) (*networkPlan, []*NetworkFault) {
 	plan := &networkPlan{way: byMAC, hosts: make([]plannedHost, len(hosts))}
 	faults := make([]*NetworkFault, len(hosts))
@@ -104,7 +111,8 @@ func surveyNetwork(hosts []HostNetwork, openshiftVersion string, taken Taken) (*
 		}
 		if faults[i] == nil && beyond != nil && older(openshiftVersion, 4, 18) {
 			fault := *beyond
-			fault.Problem += ", which are all that OpenShift " + openshiftVersion + " has; leave it out, or use 4.18 or newer"
+			fault.Problem += ", which are all that OpenShift " + openshiftVersion +
+				" has; leave it out, or use 4.18 or newer"
 			faults[i] = &fault
 		}
 		switch {
@@ -188,7 +196,8 @@ func (p *networkPlan) connections(dir string) ([]File, error) {
 	return files, nil
 }
 
-// staticNetwork adds the settings of machines that do without DHCP to the config of the live system.
+// staticNetwork adds the settings of machines that do without DHCP to the config of the live
+// system.
 func staticNetwork(config *types.Config, hosts []HostNetwork, openshiftVersion string) error {
 	plan, err := planNetwork(hosts, openshiftVersion)
 	if err != nil {
@@ -213,19 +222,21 @@ func staticNetwork(config *types.Config, hosts []HostNetwork, openshiftVersion s
 	return err
 }
 
-// InitrdNetworkError says that a machine's static network can't be set up in the initial RAM file system, where minimal
-// images need it to fetch the rest of the system: there is no nmstate there.
+// InitrdNetworkError says that a machine's static network can't be set up in the initial RAM file
+// system, where minimal images need it to fetch the rest of the system: there is no nmstate there.
 type InitrdNetworkError struct {
 	Fault *NetworkFault // which field of which host can't be said in keyfiles
 }
 
 func (e *InitrdNetworkError) Error() string {
-	return "static network: " + e.Fault.Error() + ", which are all that a minimal image has before it is booted; use the image type full-iso, or leave it out"
+	return "static network: " + e.Fault.Error() +
+		", which are all that a minimal image has before it is booted; use the image type full-iso, or leave it out"
 }
 
-// InitrdFiles returns the files that minimal images and network boot add to the initial RAM file system: the static
-// network and the proxy that the rest of the live system is fetched by. Their paths are relative to the root. An
-// *InitrdNetworkError comes with the files that there are without the static network.
+// InitrdFiles returns the files that minimal images and network boot add to the initial RAM file
+// system: the static network and the proxy that the rest of the live system is fetched by. Their
+// paths are relative to the root. An *InitrdNetworkError comes with the files that there are
+// without the static network.
 func InitrdFiles(c DiscoveryConfig) ([]File, error) {
 	var files []File
 	if env := c.Proxy.bypass(c.ServiceURL).environment(); len(env) > 0 {
@@ -255,7 +266,8 @@ func InitrdFiles(c DiscoveryConfig) ([]File, error) {
 			File{Path: staticNetworkPath, Mode: 0o755, Data: []byte(staticNetworkScript)},
 			File{Path: initrdUnits + staticNetworkUnit, Mode: 0o644, Data: []byte(initrdService)},
 			// What a link in initrd.target.wants would say.
-			File{Path: initrdUnits + "initrd.target.d/static-network.conf", Mode: 0o644, Data: []byte("[Unit]\nWants=" + staticNetworkUnit + "\n")},
+			File{Path: initrdUnits + "initrd.target.d/static-network.conf", Mode: 0o644,
+				Data: []byte("[Unit]\nWants=" + staticNetworkUnit + "\n")},
 		)
 	}
 	for i := range network {
@@ -264,8 +276,9 @@ func InitrdFiles(c DiscoveryConfig) ([]File, error) {
 	return append(files, network...), err
 }
 
-// NetworkFiles returns the static network of machines as the Assisted Installer lays it out: under etc/assisted/network, a
-// directory per machine with its MAC addresses and either its nmstate policy, for OpenShift 4.18 and newer, or its keyfiles.
+// NetworkFiles returns the static network of machines as the Assisted Installer lays it out: under
+// etc/assisted/network, a directory per machine with its MAC addresses and either its nmstate
+// policy, for OpenShift 4.18 and newer, or its keyfiles.
 func NetworkFiles(hosts []HostNetwork, openshiftVersion string) ([]File, error) {
 	plan, err := planNetwork(hosts, openshiftVersion)
 	if err != nil {
@@ -322,8 +335,9 @@ func macTable(cards []NetworkInterface) []byte {
 	return []byte(strings.Join(lines, ""))
 }
 
-// nmPolicy turns a state with logical names, which it alters, into an nmstate policy: each card is captured by its MAC
-// address, and the state names what was captured. Format: https://nmstate.io/features/nmpolicy.html
+// nmPolicy turns a state with logical names, which it alters, into an nmstate policy: each card is
+// captured by its MAC address, and the state names what was captured. Format:
+// https://nmstate.io/features/nmpolicy.html
 func nmPolicy(desired *yaml.Node, cards []NetworkInterface) ([]byte, error) {
 	for _, in := range field(desired, "interfaces").Content {
 		setDefault(field(in, "ipv4"), "dhcp")
@@ -334,7 +348,8 @@ func nmPolicy(desired *yaml.Node, cards []NetworkInterface) ([]byte, error) {
 	for i, c := range cards {
 		id := fmt.Sprintf("iface%d", i)
 		captures[c.Name] = fmt.Sprintf("{{ capture.%s.interfaces.0.name }}", id)
-		appendField(capture, id, &yaml.Node{Kind: yaml.ScalarNode, Value: fmt.Sprintf("interfaces.mac-address == %q", c.MAC)})
+		appendField(capture, id, &yaml.Node{Kind: yaml.ScalarNode, Value: fmt.Sprintf("interfaces.mac-address == %q",
+			c.MAC)})
 	}
 	rename(desired, "", captures)
 	policy := &yaml.Node{Kind: yaml.MappingNode}
@@ -347,7 +362,8 @@ func nmPolicy(desired *yaml.Node, cards []NetworkInterface) ([]byte, error) {
 	return out, nil
 }
 
-// rename replaces logical names by what was captured, in the fields of an nmstate state that hold interface names.
+// rename replaces logical names by what was captured, in the fields of an nmstate state that hold
+// interface names.
 func rename(n *yaml.Node, key string, captures map[string]string) {
 	switch n.Kind {
 	case yaml.MappingNode:
@@ -360,7 +376,8 @@ func rename(n *yaml.Node, key string, captures map[string]string) {
 		}
 	case yaml.ScalarNode:
 		switch key {
-		case "name", "base-iface", "next-hop-interface", "port", "ports", "slaves", "controller", "iif", "copy-mac-from", "primary":
+		case "name", "base-iface", "next-hop-interface", "port", "ports", "slaves", "controller", "iif",
+			"copy-mac-from", "primary":
 			if to, ok := captures[n.Value]; ok {
 				n.Value, n.Tag, n.Style = to, "!!str", yaml.DoubleQuotedStyle
 			}
@@ -368,7 +385,8 @@ func rename(n *yaml.Node, key string, captures map[string]string) {
 	}
 }
 
-// setDefault adds name: false to an address family that leaves it out: nmstate would keep what the live system has.
+// setDefault adds name: false to an address family that leaves it out: nmstate would keep what the
+// live system has.
 func setDefault(family *yaml.Node, names ...string) {
 	if family == nil || family.Kind != yaml.MappingNode {
 		return
@@ -384,8 +402,8 @@ func appendField(n *yaml.Node, name string, value *yaml.Node) {
 	n.Content = append(n.Content, &yaml.Node{Kind: yaml.ScalarNode, Value: name}, value)
 }
 
-// older tells whether an OpenShift version such as "4.17" or "4.17.3-rc.1" lies before major.minor; an empty or odd one
-// counts as current.
+// older tells whether an OpenShift version such as "4.17" or "4.17.3-rc.1" lies before major.minor;
+// an empty or odd one counts as current.
 func older(version string, major, minor int) bool {
 	parts := strings.SplitN(version, ".", 3)
 	if len(parts) < 2 {

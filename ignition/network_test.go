@@ -23,24 +23,40 @@ func TestStaticNetworkRefuses(t *testing.T) {
 		version string
 		want    string
 	}{
-		"a virtual switch on an OpenShift without the nmstate service": {[]HostNetwork{eth("52:54:00:00:00:01", "eth0", switched)}, "4.17.9",
+		"a virtual switch on an OpenShift without the nmstate service": {[]HostNetwork{eth("52:54:00:00:00:01",
+			"eth0", switched)}, "4.17.9",
 			`static network: host 0: interfaces[1].type (line 4) is "ovs-bridge", which can't be said in NetworkManager's keyfiles, which are all that OpenShift 4.17.9 has; leave it out, or use 4.18 or newer`},
-		"a host without cards":       {[]HostNetwork{{YAML: good}}, "", "host 0: no network card is named by its MAC address"},
-		"more cards than a host has": {[]HostNetwork{{YAML: good, Interfaces: make([]NetworkInterface, 1001)}}, "", "host 0: 1001 network cards are named; a host has up to 1000"},
-		"a MAC that is none":         {[]HostNetwork{eth("52:54:00", "eth0", good)}, "", `host 0: the MAC address "52:54:00" of "eth0" must look like`},
-		"a MAC of eight bytes":       {[]HostNetwork{eth("52:54:00:00:00:00:00:01", "eth0", good)}, "", "must look like"},
-		"a card without name":        {[]HostNetwork{eth("52:54:00:00:00:01", "", good)}, "", `the logical name "" of 52:54:00:00:00:01`},
-		"a MAC twice in a host":      {[]HostNetwork{{YAML: good, Interfaces: []NetworkInterface{{"52:54:00:00:00:0a", "eth0"}, {"52-54-00-00-00-0A", "eth1"}}}}, "", `the MAC address 52:54:00:00:00:0A is given twice, for "eth0" and "eth1"`},
-		"a name twice in a host":     {[]HostNetwork{{YAML: good, Interfaces: []NetworkInterface{{"52:54:00:00:00:01", "eth0"}, {"52:54:00:00:00:02", "eth0"}}}}, "", `the logical name "eth0" is given twice`},
-		"a MAC in two hosts":         {[]HostNetwork{eth("52:54:00:00:00:01", "eth0", good), eth("52:54:00:00:00:01", "eth0", good)}, "", "host 1: the MAC address 52:54:00:00:00:01 belongs to host 0 already"},
+		"a host without cards": {[]HostNetwork{{YAML: good}}, "",
+			"host 0: no network card is named by its MAC address"},
+		"more cards than a host has": {[]HostNetwork{{YAML: good, Interfaces: make([]NetworkInterface, 1001)}},
+			"", "host 0: 1001 network cards are named; a host has up to 1000"},
+		"a MAC that is none": {[]HostNetwork{eth("52:54:00", "eth0", good)}, "",
+			`host 0: the MAC address "52:54:00" of "eth0" must look like`},
+		"a MAC of eight bytes": {[]HostNetwork{eth("52:54:00:00:00:00:00:01", "eth0", good)},
+			"", "must look like"},
+		"a card without name": {[]HostNetwork{eth("52:54:00:00:00:01", "", good)}, "",
+			`the logical name "" of 52:54:00:00:00:01`},
+		"a MAC twice in a host": {[]HostNetwork{{YAML: good,
+			Interfaces: []NetworkInterface{{"52:54:00:00:00:0a", "eth0"}, {"52-54-00-00-00-0A", "eth1"}}}}, "",
+			`the MAC address 52:54:00:00:00:0A is given twice, for "eth0" and "eth1"`},
+		"a name twice in a host": {[]HostNetwork{{YAML: good,
+			Interfaces: []NetworkInterface{{"52:54:00:00:00:01", "eth0"}, {"52:54:00:00:00:02", "eth0"}}}}, "",
+			`the logical name "eth0" is given twice`},
+		"a MAC in two hosts": {[]HostNetwork{eth("52:54:00:00:00:01", "eth0", good),
+			eth("52:54:00:00:00:01", "eth0", good)}, "",
+			"host 1: the MAC address 52:54:00:00:00:01 belongs to host 0 already"},
 		"an address in two hosts": {
 			[]HostNetwork{eth("52:54:00:00:00:01", "eth0", addressed), eth("52:54:00:00:00:02", "eth0", addressed)}, "",
 			"host 1: interfaces[0].ipv4.address[0].ip (line 3) is 192.0.2.7, which eth0 of host 0 has already",
 		},
-		"YAML that is none":         {[]HostNetwork{bondedHost(), eth("52:54:00:00:00:01", "eth0", "interfaces: [")}, "", "host 1: the network YAML can't be read: yaml: line 1"},
-		"YAML that is a text":       {[]HostNetwork{eth("52:54:00:00:00:01", "eth0", "abc")}, "", "host 0: the network YAML must be a mapping"},
-		"YAML without interfaces":   {[]HostNetwork{eth("52:54:00:00:00:01", "eth0", "routes: {}")}, "", "host 0: the network YAML has no list of interfaces"},
-		"an interface that is none": {[]HostNetwork{eth("52:54:00:00:00:01", "eth0", "interfaces:\n- eth0")}, "", "host 0: interfaces[0] (line 2) must be a mapping with the name of an interface"},
+		"YAML that is none": {[]HostNetwork{bondedHost(), eth("52:54:00:00:00:01", "eth0", "interfaces: [")},
+			"", "host 1: the network YAML can't be read: yaml: line 1"},
+		"YAML that is a text": {[]HostNetwork{eth("52:54:00:00:00:01", "eth0", "abc")},
+			"", "host 0: the network YAML must be a mapping"},
+		"YAML without interfaces": {[]HostNetwork{eth("52:54:00:00:00:01", "eth0", "routes: {}")},
+			"", "host 0: the network YAML has no list of interfaces"},
+		"an interface that is none": {[]HostNetwork{eth("52:54:00:00:00:01", "eth0", "interfaces:\n- eth0")},
+			"", "host 0: interfaces[0] (line 2) must be a mapping with the name of an interface"},
 		"a card without a MAC": {[]HostNetwork{eth("52:54:00:00:00:01", "eth9", good)}, "",
 			`host 0: interfaces[0].name (line 2) is "eth0", which has no MAC address in mac_interface_map and is no name that Linux gives to a card`},
 		"a name the YAML has not": {[]HostNetwork{eth("52:54:00:00:00:01", "eth9", "interfaces:\n- name: eno1\n")}, "",
@@ -73,20 +89,29 @@ func TestHostsMayHaveTheSameAddressWhereNobodyElseSeesIt(t *testing.T) {
 }
 
 func TestAPreviewShowsEachHostWithItsFaultOrItsFiles(t *testing.T) {
-	broken := HostNetwork{YAML: "interfaces:\n- name: eth0\n  mtu: many\n", Interfaces: []NetworkInterface{{MAC: "52:54:00:00:00:77", Name: "eth0"}}}
+	broken := HostNetwork{YAML: "interfaces:\n- name: eth0\n  mtu: many\n",
+		Interfaces: []NetworkInterface{{MAC: "52:54:00:00:00:77", Name: "eth0"}}}
 	vip := Taken{
 		netip.MustParseAddr("192.0.2.31"): {Who: "the API VIP of cluster demo"},
-		netip.MustParseAddr("192.0.2.10"): {Who: "given to host 0 of another infra-env", MACs: []string{"52:54:00:00:00:02"}}, // itself
+		// itself
+		netip.MustParseAddr("192.0.2.10"): {Who: "given to host 0 of another infra-env",
+			MACs: []string{"52:54:00:00:00:02"}},
 	}
 	preview, err := PreviewNetwork([]HostNetwork{richHost(), broken, taggedHost()}, "4.17", vip)
 	require.NoError(t, err)
 	require.Equal(t, "keyfiles", preview.Way)
 	require.Nil(t, preview.Hosts[0].Fault)
 	require.Len(t, preview.Hosts[0].Files, 4)
-	require.Equal(t, StaticAddress{Host: 0, Interface: "eth0", Field: "interfaces[0].ipv4.address[0].ip", Address: netip.MustParsePrefix("192.0.2.10/24"), MACs: []string{"52:54:00:00:00:01", "52:54:00:00:00:02", "52:54:00:00:00:03"}}, preview.Hosts[0].Addresses[0])
-	require.EqualError(t, preview.Hosts[1].Fault, `host 1: interfaces[0].mtu (line 3) is "many"; it must be a whole number from 68 to 65535`)
-	require.EqualError(t, preview.Hosts[2].Fault, "host 2: interfaces[1].ipv4.address[0].ip (line 13) is 192.0.2.31, which is the API VIP of cluster demo")
-	require.ErrorContains(t, CheckNetwork([]HostNetwork{taggedHost()}, "", vip), "static network: host 0: interfaces[1].ipv4.address[0].ip (line 13) is 192.0.2.31, which is the API VIP of cluster demo")
+	require.Equal(t, StaticAddress{Host: 0, Interface: "eth0", Field: "interfaces[0].ipv4.address[0].ip",
+		Address: netip.MustParsePrefix("192.0.2.10/24"), MACs: []string{"52:54:00:00:00:01", "52:54:00:00:00:02",
+			"52:54:00:00:00:03"}}, preview.Hosts[0].Addresses[0])
+	require.EqualError(t, preview.Hosts[1].Fault,
+		`host 1: interfaces[0].mtu (line 3) is "many"; it must be a whole number from 68 to 65535`)
+	require.EqualError(t, preview.Hosts[2].Fault,
+		"host 2: interfaces[1].ipv4.address[0].ip (line 13) is 192.0.2.31, which is the API VIP of cluster demo")
+	require.ErrorContains(t, CheckNetwork([]HostNetwork{taggedHost()}, "", vip),
+		"static network: host 0: interfaces[1].ipv4.address[0].ip (line 13) is 192.0.2.31, which is the API VIP of "+
+			"cluster demo")
 
 	require.Len(t, StaticAddresses([]HostNetwork{broken, taggedHost()}), 1)
 
@@ -107,7 +132,8 @@ func newMachine(t *testing.T, macs ...string) *machine {
 	for i, mac := range macs {
 		m.write(t, filepath.Join("sys/class/net", "ens"+string(rune('0'+i)), "address"), mac+"\n", 0o644)
 	}
-	require.NoError(t, os.WriteFile(filepath.Join(m.bin, "nmstatectl"), []byte("#!/bin/sh\necho nmstatectl \"$@\"\n"), 0o755))
+	require.NoError(t, os.WriteFile(filepath.Join(m.bin, "nmstatectl"), []byte("#!/bin/sh\necho nmstatectl \"$@\"\n"),
+		0o755))
 	require.NoError(t, os.WriteFile(filepath.Join(m.bin, "sleep"), []byte("#!/bin/sh\n"), 0o755))
 	return m
 }
@@ -124,7 +150,8 @@ func (m *machine) run(t *testing.T, script string, args ...string) string {
 	path := filepath.Join(m.root, "script")
 	require.NoError(t, os.WriteFile(path, []byte(script), 0o755))
 	cmd := exec.CommandContext(t.Context(), "bash", append([]string{path}, args...)...)
-	cmd.Env = []string{"PATH=" + m.bin + ":" + os.Getenv("PATH"), "STATIC_NETWORK_ROOT=" + m.root, "STATIC_NETWORK_ATTEMPTS=2"}
+	cmd.Env = []string{"PATH=" + m.bin + ":" + os.Getenv("PATH"), "STATIC_NETWORK_ROOT=" + m.root,
+		"STATIC_NETWORK_ATTEMPTS=2"}
 	out, err := cmd.CombinedOutput()
 	require.NoError(t, err, "%s", out)
 	return string(out)
@@ -140,7 +167,8 @@ func switchedHost(mac string) HostNetwork {
 
 func bridgedHost(mac string) HostNetwork {
 	return HostNetwork{
-		YAML:       "interfaces:\n- name: eth0\n- name: br0\n  type: linux-bridge\n  bridge: {port: [{name: eth0}]}\n  ipv4: {enabled: true, dhcp: true}\n",
+		YAML: "interfaces:\n- name: eth0\n- name: br0\n  type: linux-bridge\n  bridge: {port: [{name: " +
+			"eth0}]}\n  ipv4: {enabled: true, dhcp: true}\n",
 		Interfaces: []NetworkInterface{{MAC: mac, Name: "eth0"}},
 	}
 }
@@ -152,7 +180,8 @@ func TestAMachineAppliesThePolicyOfItsOwnCards(t *testing.T) {
 	script, ok := d.File(staticNetworkPath)
 	require.True(t, ok)
 	settings := func(m *machine) *machine {
-		for _, f := range []string{"host0/mac_interface.ini", "host0/ymlFile0.yml", "host1/mac_interface.ini", "host1/ymlFile1.yml"} {
+		for _, f := range []string{"host0/mac_interface.ini", "host0/ymlFile0.yml", "host1/mac_interface.ini",
+			"host1/ymlFile1.yml"} {
 			data, ok := d.File(staticNetworkDir + "/" + f)
 			require.True(t, ok, f)
 			m.write(t, staticNetworkDir+"/"+f, string(data), 0o600)
@@ -186,7 +215,8 @@ func TestAMachineAppliesThePolicyOfItsOwnCards(t *testing.T) {
 
 func TestAMachineTakesTheKeyfilesOfItsOwnCards(t *testing.T) {
 	c := minimal()
-	c.StaticNetwork = []HostNetwork{bondedHost(), {YAML: "interfaces:\n- name: eth0\n", Interfaces: []NetworkInterface{{MAC: "52:54:00:00:00:0c", Name: "eth0"}}}}
+	c.StaticNetwork = []HostNetwork{bondedHost(), {YAML: "interfaces:\n- name: eth0\n",
+		Interfaces: []NetworkInterface{{MAC: "52:54:00:00:00:0c", Name: "eth0"}}}}
 	files, err := InitrdFiles(c)
 	require.NoError(t, err)
 	var script string
@@ -214,8 +244,10 @@ func TestAMachineTakesTheKeyfilesOfItsOwnCards(t *testing.T) {
 		files, err = InitrdFiles(c)
 		require.NoError(t, err)
 		m := settings(newMachine(t, "52:54:00:00:00:0f", "52:54:00:00:00:0e", "52:54:00:00:00:0d"))
-		for was, is := range map[string]string{"ens0": "eth1", "ens1": "eth0", "ens2": "eth2"} { // as others of the description are called
-			require.NoError(t, os.Rename(filepath.Join(m.root, "sys/class/net", was), filepath.Join(m.root, "sys/class/net", is)))
+		// as others of the description are called
+		for was, is := range map[string]string{"ens0": "eth1", "ens1": "eth0", "ens2": "eth2"} {
+			require.NoError(t, os.Rename(filepath.Join(m.root, "sys/class/net", was),
+				filepath.Join(m.root, "sys/class/net", is)))
 		}
 		m.run(t, script)
 		dir := filepath.Join(m.root, "etc/NetworkManager/system-connections")
@@ -228,7 +260,8 @@ func TestAMachineTakesTheKeyfilesOfItsOwnCards(t *testing.T) {
 	})
 	t.Run("in the initial RAM file system", func(t *testing.T) {
 		c.StaticNetwork[0] = bondedHost()
-		c.StaticNetwork = append(c.StaticNetwork, HostNetwork{YAML: "interfaces:\n- name: eth0\n", Interfaces: []NetworkInterface{{MAC: "52:54:00:00:00:0c", Name: "eth0"}}})
+		c.StaticNetwork = append(c.StaticNetwork, HostNetwork{YAML: "interfaces:\n- name: eth0\n",
+			Interfaces: []NetworkInterface{{MAC: "52:54:00:00:00:0c", Name: "eth0"}}})
 		files, err = InitrdFiles(c)
 		require.NoError(t, err)
 		m := settings(newMachine(t, "52:54:00:00:00:0c"))

@@ -43,7 +43,8 @@ func (o *owners) take(i int, host *plannedHost) *NetworkFault {
 	for _, a := range host.addresses(i) {
 		ip := a.Address.Addr()
 		if first, taken := o.addresses[ip]; taken && first.host != i {
-			return host.state.fault(a.Field, 0, fmt.Sprintf("is %s, which %s of host %d has already", ip, first.link, first.host))
+			return host.state.fault(a.Field, 0, fmt.Sprintf("is %s, which %s of host %d has already", ip, first.link,
+				first.host))
 		}
 		if claim, taken := o.taken[ip]; taken && !host.isOne(claim.MACs) {
 			return host.state.fault(a.Field, 0, fmt.Sprintf("is %s, which is %s", ip, claim.Who))
@@ -62,8 +63,8 @@ func addressField(l *link, v6 bool, i int) string {
 	return fmt.Sprintf("%s.%s.address[%d].ip", l.path, strings.ToLower(familyName(v6)), i)
 }
 
-// reachesOthers tells whether an interface leads out of the machine: a bridge without ports is for what runs on it, and
-// may have the same addresses everywhere.
+// reachesOthers tells whether an interface leads out of the machine: a bridge without ports is for
+// what runs on it, and may have the same addresses everywhere.
 func (l *link) reachesOthers() bool { return l.kind != "linux-bridge" || len(l.bridge.ports) > 0 }
 
 // StaticAddress is an address that a description gives to a host.
@@ -86,7 +87,8 @@ func (h *plannedHost) addresses(i int) []StaticAddress {
 		for _, v6 := range []bool{false, true} {
 			for j, address := range staticAddresses(l, v6) {
 				if l.reachesOthers() && !address.Addr().IsLinkLocalUnicast() {
-					all = append(all, StaticAddress{Host: i, Interface: l.name, Field: addressField(l, v6, j), Address: address, MACs: macs})
+					all = append(all, StaticAddress{Host: i, Interface: l.name, Field: addressField(l, v6, j),
+						Address: address, MACs: macs})
 				}
 			}
 		}

@@ -4,11 +4,11 @@ import "fmt"
 
 // NetworkPreview is what becomes of the network descriptions of an infra-env.
 type NetworkPreview struct {
-	// Way is how machines get their settings: "keyfiles" that name cards by MAC address, keyfiles that a "script" chooses from,
-	// or a "policy" for nmstate.
+	// Way is how machines get their settings: "keyfiles" that name cards by MAC address, keyfiles
+	// that a "script" chooses from, or a "policy" for nmstate.
 	Way string
-	// Beyond is what keeps the whole from being keyfiles; nil unless the way is a policy. Minimal images and machines that boot
-	// over the network need keyfiles.
+	// Beyond is what keeps the whole from being keyfiles; nil unless the way is a policy. Minimal
+	// images and machines that boot over the network need keyfiles.
 	Beyond *NetworkFault
 	Hosts  []HostPreview
 }
@@ -21,10 +21,12 @@ type HostPreview struct {
 	Files     []File // keyfiles by their names, or the policy; none with a fault
 }
 
-// PreviewNetwork shows what becomes of descriptions, the faults of all hosts included. What is taken must not be theirs.
+// PreviewNetwork shows what becomes of descriptions, the faults of all hosts included. What is
+// taken must not be theirs.
 func PreviewNetwork(hosts []HostNetwork, openshiftVersion string, taken Taken) (*NetworkPreview, error) {
 	plan, faults := surveyNetwork(hosts, openshiftVersion, taken)
-	preview := &NetworkPreview{Way: map[way]string{byMAC: "keyfiles", byScript: "script", byNmstate: "policy"}[plan.way], Beyond: plan.beyond, Hosts: make([]HostPreview, len(hosts))}
+	preview := &NetworkPreview{Way: map[way]string{byMAC: "keyfiles", byScript: "script",
+		byNmstate: "policy"}[plan.way], Beyond: plan.beyond, Hosts: make([]HostPreview, len(hosts))}
 	for i := range plan.hosts {
 		host, shown := &plan.hosts[i], &preview.Hosts[i]
 		if shown.Fault = faults[i]; shown.Fault != nil {
@@ -42,7 +44,8 @@ func PreviewNetwork(hosts []HostNetwork, openshiftVersion string, taken Taken) (
 	return preview, nil
 }
 
-// StaticAddresses are the addresses that descriptions give to hosts and that others can reach, as far as they can be read.
+// StaticAddresses are the addresses that descriptions give to hosts and that others can reach, as
+// far as they can be read.
 func StaticAddresses(hosts []HostNetwork) []StaticAddress {
 	var all []StaticAddress
 	plan, faults := surveyNetwork(hosts, "", nil)

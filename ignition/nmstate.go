@@ -10,8 +10,9 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// hostState is an nmstate state as far as NetworkManager's keyfiles can say it: ethernet cards, bonds, VLANs and Linux
-// bridges with their addresses, routes, routing rules and name servers. Format: https://nmstate.io/devel/yaml_api.html
+// hostState is an nmstate state as far as NetworkManager's keyfiles can say it: ethernet cards,
+// bonds, VLANs and Linux bridges with their addresses, routes, routing rules and name servers.
+// Format: https://nmstate.io/devel/yaml_api.html
 type hostState struct {
 	document   *yaml.Node
 	interfaces []*link
@@ -105,8 +106,8 @@ type resolver struct {
 	options []string
 }
 
-// physicalName is what udev calls cards of a machine; a name of another form is one that only this description has. See
-// systemd.net-naming-scheme(7).
+// physicalName is what udev calls cards of a machine; a name of another form is one that only this
+// description has. See systemd.net-naming-scheme(7).
 var physicalName = regexp.MustCompile(`^en[PsvxXbucaipod]`)
 
 // beyondKeyfiles ends the sentence about a field that NetworkManager's keyfiles have no word for.
@@ -115,16 +116,25 @@ const beyondKeyfiles = "can't be said in NetworkManager's keyfiles"
 // keyfileKinds are the types of interfaces that become keyfiles.
 var keyfileKinds = []string{"ethernet", "802-3-ethernet", "bond", "vlan", "linux-bridge"}
 
-// Everything that nmstate has at these places; of the keys that are slips of these the meant one is named.
+// Everything that nmstate has at these places; of the keys that are slips of these the meant one is
+// named.
 const (
-	stateKeys     = "interfaces routes route-rules dns-resolver hostname ovs-db ovn description version capture desiredState"
-	linkKeys      = "name profile-name description type driver state identifier pci-address mac-address permanent-mac-address mtu min-mtu max-mtu wait-ip ipv4 ipv6 mptcp controller accept-all-mac-addresses copy-mac-from ovs-db 802.1x lldp ethtool dispatch alt-names ethernet link-aggregation vlan bridge veth vrf vxlan mac-vlan mac-vtap macsec infiniband ipvlan hsr libreswan patch dpdk xfrm"
-	ethernetKeys  = "auto-negotiation speed duplex sr-iov"
-	bondKeys      = "mode options port ports slaves ports-config"
-	vlanKeys      = "base-iface id protocol registration-protocol reorder-headers loose-binding ingress-qos-map egress-qos-map"
-	familyKeys    = "enabled dhcp autoconf address auto-dns auto-routes auto-gateway auto-route-table-id auto-route-metric dhcp-client-id dhcp-duid addr-gen-mode allow-extra-address token dhcp-send-hostname dhcp-custom-hostname forwarding"
-	addressKeys   = "ip prefix-length mptcp-flags valid-life-time preferred-life-time"
-	routeKeys     = "state destination next-hop-interface next-hop-address metric table-id weight route-type cwnd source congestion-window initcwnd initrwnd mtu quickack advmss"
+	stateKeys = "interfaces routes route-rules dns-resolver hostname ovs-db ovn description version capture " +
+		"desiredState"
+	linkKeys = "name profile-name description type driver state identifier pci-address mac-address " +
+		"permanent-mac-address mtu min-mtu max-mtu wait-ip ipv4 ipv6 mptcp controller accept-all-mac-addresses " +
+		"copy-mac-from ovs-db 802.1x lldp ethtool dispatch alt-names ethernet link-aggregation vlan bridge veth " +
+		"vrf vxlan mac-vlan mac-vtap macsec infiniband ipvlan hsr libreswan patch dpdk xfrm"
+	ethernetKeys = "auto-negotiation speed duplex sr-iov"
+	bondKeys     = "mode options port ports slaves ports-config"
+	vlanKeys     = "base-iface id protocol registration-protocol reorder-headers loose-binding ingress-qos-map " +
+		"egress-qos-map"
+	familyKeys = "enabled dhcp autoconf address auto-dns auto-routes auto-gateway auto-route-table-id " +
+		"auto-route-metric dhcp-client-id dhcp-duid addr-gen-mode allow-extra-address token dhcp-send-hostname " +
+		"dhcp-custom-hostname forwarding"
+	addressKeys = "ip prefix-length mptcp-flags valid-life-time preferred-life-time"
+	routeKeys   = "state destination next-hop-interface next-hop-address metric table-id weight route-type cwnd " +
+		"source congestion-window initcwnd initrwnd mtu quickack advmss"
 	ruleKeys      = "family state ip-from ip-to priority route-table fwmark fwmask action iif suppress-prefix-length"
 	resolverKeys  = "server search options"
 	configKeys    = "config running"
@@ -133,7 +143,11 @@ const (
 	portVLANKeys  = "mode tag trunk-tags enable-native"
 	bondPortKeys  = "name priority queue-id"
 	stpKeys       = "enabled forward-delay hello-time max-age priority"
-	bridgeOptKeys = "gc-timer group-addr group-forward-mask group-fwd-mask hash-max hello-timer mac-ageing-time multicast-last-member-count multicast-last-member-interval multicast-membership-interval multicast-querier multicast-querier-interval multicast-query-interval multicast-query-response-interval multicast-query-use-ifaddr multicast-router multicast-snooping multicast-startup-query-count multicast-startup-query-interval stp vlan-protocol vlan-default-pvid"
+	bridgeOptKeys = "gc-timer group-addr group-forward-mask group-fwd-mask hash-max hello-timer mac-ageing-time " +
+		"multicast-last-member-count multicast-last-member-interval multicast-membership-interval multicast-querier " +
+		"multicast-querier-interval multicast-query-interval multicast-query-response-interval " +
+		"multicast-query-use-ifaddr multicast-router multicast-snooping multicast-startup-query-count " +
+		"multicast-startup-query-interval stp vlan-protocol vlan-default-pvid"
 )
 
 // parseState reads a state and refuses what no machine could follow.
@@ -181,7 +195,8 @@ func (p *stateParser) parse(root value) {
 	none := func() {
 		problem := "the network YAML has no list of interfaces"
 		if field(root.node, "capture") != nil || field(root.node, "desiredState") != nil {
-			problem = "the network YAML is a policy with captures; give the desired state alone, the cards are captured by mac_interface_map"
+			problem = "the network YAML is a policy with captures; give the desired state alone, the cards are " +
+				"captured by mac_interface_map"
 		}
 		if p.fault == nil {
 			p.fault = &NetworkFault{Problem: problem}
@@ -243,7 +258,8 @@ func (p *stateParser) link(v value) {
 		case "state":
 			state := v.oneOf("up", "down", "absent", "ignore")
 			if l.up = state == "up"; !l.up {
-				p.beyond(v.path, v.node.Line, fmt.Sprintf("is %q, which %s: they bring interfaces up", state, beyondKeyfiles))
+				p.beyond(v.path, v.node.Line, fmt.Sprintf("is %q, which %s: they bring interfaces up",
+					state, beyondKeyfiles))
 			}
 		case "profile-name":
 			l.profile = v.text()
@@ -369,7 +385,8 @@ func (l *link) readVLAN(v value) {
 }
 
 // familyOf says of keys that one family alone has whether that is IPv6.
-var familyOf = map[string]bool{"autoconf": true, "dhcp-duid": true, "addr-gen-mode": true, "token": true, "dhcp-client-id": false}
+var familyOf = map[string]bool{"autoconf": true, "dhcp-duid": true, "addr-gen-mode": true, "token": true,
+	"dhcp-client-id": false}
 
 func readFamily(v value, v6 bool) *family {
 	f := &family{table: -1, metric: -1}
@@ -465,7 +482,8 @@ func readToken(v value) string {
 		return ""
 	}
 	a, err := netip.ParseAddr(text)
-	if err != nil || !a.Is6() || a.Zone() != "" || slices.ContainsFunc(a.AsSlice()[:min(8, len(a.AsSlice()))], func(b byte) bool { return b != 0 }) {
+	if err != nil || !a.Is6() || a.Zone() != "" || slices.ContainsFunc(a.AsSlice()[:min(8, len(a.AsSlice()))],
+		func(b byte) bool { return b != 0 }) {
 		v.refuse("is %q; it must be the lower 64 bits of an address, such as ::a", text)
 		return ""
 	}

@@ -60,12 +60,14 @@ dns-resolver:
     options: [rotate]
 `,
 		Interfaces: []NetworkInterface{
-			{MAC: "52:54:00:00:00:01", Name: "eth0"}, {MAC: "52:54:00:00:00:02", Name: "eth1"}, {MAC: "52:54:00:00:00:03", Name: "eth2"},
+			{MAC: "52:54:00:00:00:01", Name: "eth0"}, {MAC: "52:54:00:00:00:02", Name: "eth1"},
+			{MAC: "52:54:00:00:00:03", Name: "eth2"},
 		},
 	}
 }
 
-// taggedHost is what most sites of bare metal have: a VLAN on a bond of cards that are not described by themselves.
+// taggedHost is what most sites of bare metal have: a VLAN on a bond of cards that are not
+// described by themselves.
 func taggedHost() HostNetwork {
 	return HostNetwork{
 		YAML: `interfaces:
@@ -85,12 +87,13 @@ func taggedHost() HostNetwork {
 routes: {config: [{destination: 0.0.0.0/0, next-hop-address: 192.0.2.1, next-hop-interface: bond0.100}]}
 dns-resolver: {config: {server: [192.0.2.53]}}
 `,
-		Interfaces: []NetworkInterface{{MAC: "52:54:00:00:00:0d", Name: "eno1"}, {MAC: "52:54:00:00:00:0e", Name: "eth7"}},
+		Interfaces: []NetworkInterface{{MAC: "52:54:00:00:00:0d", Name: "eno1"},
+			{MAC: "52:54:00:00:00:0e", Name: "eth7"}},
 	}
 }
 
-// trunkHost has a bridge that keeps VLANs apart, on a bond whose ports it says more of, with a routing table of its own and
-// rules that lead there.
+// trunkHost has a bridge that keeps VLANs apart, on a bond whose ports it says more of, with a
+// routing table of its own and rules that lead there.
 func trunkHost() HostNetwork {
 	return HostNetwork{
 		YAML: `interfaces:
@@ -129,13 +132,15 @@ route-rules:
   - {ip-to: 198.51.100.9/24, fwmark: 0x30, fwmask: 0x10, iif: eth2}
   - {family: ipv6, action: prohibit}
 `,
-		Interfaces: []NetworkInterface{{MAC: "52:54:00:00:00:0d", Name: "eth0"}, {MAC: "52:54:00:00:00:0e", Name: "eth1"}, {MAC: "52:54:00:00:00:0f", Name: "eth2"}},
+		Interfaces: []NetworkInterface{{MAC: "52:54:00:00:00:0d", Name: "eth0"},
+			{MAC: "52:54:00:00:00:0e", Name: "eth1"}, {MAC: "52:54:00:00:00:0f", Name: "eth2"}},
 	}
 }
 
 func TestKeyfilesSayWhatTheGoldenFileShows(t *testing.T) {
 	var b strings.Builder
-	for _, host := range []HostNetwork{richHost(), bondedHost(), taggedHost(), bridgedHost("52:54:00:00:00:0c"), trunkHost()} {
+	for _, host := range []HostNetwork{richHost(), bondedHost(), taggedHost(), bridgedHost("52:54:00:00:00:0c"),
+		trunkHost()} {
 		planned, fault := planHost(host)
 		require.Nil(t, fault)
 		require.Nil(t, planned.beyond)
@@ -159,38 +164,50 @@ func TestStaticNetworkLiesWhereTheLiveSystemLooks(t *testing.T) {
 	}{
 		"cards known by their MAC addresses": {
 			plain,
-			[]string{"/etc/NetworkManager/system-connections/host0-eth0.nmconnection", "/etc/NetworkManager/system-connections/host1-eth0.nmconnection"},
-			[]string{"etc/coreos-firstboot-network/host0-eth0.nmconnection", "etc/coreos-firstboot-network/host1-eth0.nmconnection"}, "",
+			[]string{"/etc/NetworkManager/system-connections/host0-eth0.nmconnection",
+				"/etc/NetworkManager/system-connections/host1-eth0.nmconnection"},
+			[]string{"etc/coreos-firstboot-network/host0-eth0.nmconnection",
+				"etc/coreos-firstboot-network/host1-eth0.nmconnection"}, "",
 		},
 		"a card known by its name, which other machines have too": {
 			[]HostNetwork{{ethernet + "- name: eno1\n  ipv4: {enabled: true, dhcp: true}\n", card(0)}},
-			[]string{"/etc/assisted/network/host0/eno1.nmconnection", "/etc/assisted/network/host0/eth0.nmconnection", "/etc/assisted/network/host0/mac_interface.ini", "/usr/local/bin/static-network"},
+			[]string{"/etc/assisted/network/host0/eno1.nmconnection", "/etc/assisted/network/host0/eth0.nmconnection",
+				"/etc/assisted/network/host0/mac_interface.ini", "/usr/local/bin/static-network"},
 			[]string{
-				"etc/assisted/network/host0/eno1.nmconnection", "etc/assisted/network/host0/eth0.nmconnection", "etc/assisted/network/host0/mac_interface.ini",
-				"etc/systemd/system/initrd.target.d/static-network.conf", "etc/systemd/system/static-network.service", "usr/local/bin/static-network",
+				"etc/assisted/network/host0/eno1.nmconnection", "etc/assisted/network/host0/eth0.nmconnection",
+				"etc/assisted/network/host0/mac_interface.ini",
+				"etc/systemd/system/initrd.target.d/static-network.conf", "etc/systemd/system/static-network.service",
+				"usr/local/bin/static-network",
 			}, "",
 		},
 		"a bond in one of them": {
 			[]HostNetwork{{ethernet, card(0)}, bondedHost()},
 			[]string{
 				"/etc/assisted/network/host0/eth0.nmconnection", "/etc/assisted/network/host0/mac_interface.ini",
-				"/etc/assisted/network/host1/bond0.nmconnection", "/etc/assisted/network/host1/eth0.7.nmconnection", "/etc/assisted/network/host1/eth0.nmconnection",
-				"/etc/assisted/network/host1/eth1.nmconnection", "/etc/assisted/network/host1/mac_interface.ini", "/usr/local/bin/static-network",
+				"/etc/assisted/network/host1/bond0.nmconnection", "/etc/assisted/network/host1/eth0.7.nmconnection",
+				"/etc/assisted/network/host1/eth0.nmconnection",
+				"/etc/assisted/network/host1/eth1.nmconnection", "/etc/assisted/network/host1/mac_interface.ini",
+				"/usr/local/bin/static-network",
 			},
 			[]string{
 				"etc/assisted/network/host0/eth0.nmconnection", "etc/assisted/network/host0/mac_interface.ini",
-				"etc/assisted/network/host1/bond0.nmconnection", "etc/assisted/network/host1/eth0.7.nmconnection", "etc/assisted/network/host1/eth0.nmconnection",
+				"etc/assisted/network/host1/bond0.nmconnection", "etc/assisted/network/host1/eth0.7.nmconnection",
+				"etc/assisted/network/host1/eth0.nmconnection",
 				"etc/assisted/network/host1/eth1.nmconnection", "etc/assisted/network/host1/mac_interface.ini",
-				"etc/systemd/system/initrd.target.d/static-network.conf", "etc/systemd/system/static-network.service", "usr/local/bin/static-network",
+				"etc/systemd/system/initrd.target.d/static-network.conf", "etc/systemd/system/static-network.service",
+				"usr/local/bin/static-network",
 			}, "",
 		},
 		"a virtual switch in one of them": {
 			[]HostNetwork{{ethernet, card(0)}, switchedHost("52:54:00:00:00:0c")},
 			[]string{
 				"/etc/assisted/network/host0/mac_interface.ini", "/etc/assisted/network/host0/ymlFile0.yml",
-				"/etc/assisted/network/host1/mac_interface.ini", "/etc/assisted/network/host1/ymlFile1.yml", "/usr/local/bin/static-network",
+				"/etc/assisted/network/host1/mac_interface.ini", "/etc/assisted/network/host1/ymlFile1.yml",
+				"/usr/local/bin/static-network",
 			},
-			nil, "static network: host 1: interfaces[1].type (line 4) is \"ovs-bridge\", which can't be said in NetworkManager's keyfiles, which are all that a minimal image has before it is booted; use the image type full-iso, or leave it out",
+			nil, "static network: host 1: interfaces[1].type (line 4) is \"ovs-bridge\", which can't be said in " +
+				"NetworkManager's keyfiles, which are all that a minimal image has before it is booted; use the " +
+				"image type full-iso, or leave it out",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -234,92 +251,210 @@ func TestMinimalImagesFetchTheirRootThroughTheProxy(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, files, 1)
 	require.Equal(t, "etc/systemd/system/coreos-livepxe-rootfs.service.d/10-proxy.conf", files[0].Path)
-	for _, line := range []string{"[Service]", "Environment=HTTP_PROXY=http://user:p%%40ss@proxy.example:3128", "Environment=http_proxy=http://user:p%%40ss@proxy.example:3128"} {
+	for _, line := range []string{"[Service]", "Environment=HTTP_PROXY=http://user:p%%40ss@proxy.example:3128",
+		"Environment=http_proxy=http://user:p%%40ss@proxy.example:3128"} {
 		require.Contains(t, string(files[0].Data), line+"\n")
 	}
-	require.Regexp(t, `(?m)^Environment=no_proxy=\.example,.+$`, string(files[0].Data), "the appliance itself is reached directly")
+	require.Regexp(t, `(?m)^Environment=no_proxy=\.example,.+$`, string(files[0].Data),
+		"the appliance itself is reached directly")
 }
 
 func TestNetworkDescriptionsAreRefusedByTheFieldAtFault(t *testing.T) {
 	const head = "interfaces:\n- name: eth0\n  type: ethernet\n"
 	for name, tc := range map[string]struct{ yaml, want string }{
-		"an address that is none":          {head + "  ipv4: {enabled: true, address: [{ip: 192.168.1.300, prefix-length: 24}]}", `interfaces[0].ipv4.address[0].ip (line 4) is "192.168.1.300", which is no IPv4 address`},
-		"an IPv6 address for IPv4":         {head + "  ipv4: {address: [{ip: '::1', prefix-length: 24}]}", `interfaces[0].ipv4.address[0].ip (line 4) is "::1", which is no IPv4 address`},
-		"a prefix too long":                {head + "  ipv4: {address: [{ip: 192.0.2.1, prefix-length: 33}]}", `interfaces[0].ipv4.address[0].prefix-length (line 4) is "33"; it must be a whole number from 0 to 32`},
-		"an address without a prefix":      {head + "  ipv4: {address: [{ip: 192.0.2.1}]}", `interfaces[0].ipv4.address[0] (line 4) needs an ip and a prefix-length`},
-		"an address twice":                 {head + "  ipv4: {address: [{ip: 192.0.2.1, prefix-length: 24}, {ip: 192.0.2.1, prefix-length: 24}]}", `interfaces[0].ipv4.address[1] (line 4) is there a second time`},
-		"a text for true":                  {head + "  ipv4: {enabled: maybe}", `interfaces[0].ipv4.enabled (line 4) is "maybe"; it must be true or false`},
-		"autoconf without DHCP":            {head + "  ipv6: {enabled: true, autoconf: true}", `interfaces[0].ipv6.autoconf (line 4) goes with dhcp: true only`},
-		"a list for a mapping":             {head + "  ipv4: [dhcp]", `interfaces[0].ipv4 (line 4) must be a mapping`},
-		"a mapping for a list":             {"interfaces: {name: eth0}", `interfaces (line 1) must be a list`},
-		"an MTU too small":                 {head + "  mtu: 20", `interfaces[0].mtu (line 4) is "20"; it must be a whole number from 68 to 65535`},
-		"a MAC that is none":               {head + "  mac-address: eth0", `interfaces[0].mac-address (line 4) is "eth0"; a MAC address looks like 52:54:00:12:34:56`},
-		"a state that is none":             {head + "  state: upp", `interfaces[0].state (line 4) is "upp"; it must be one of up, down, absent, ignore`},
-		"an interface without a name":      {"interfaces:\n- type: ethernet\n", `interfaces[0] (line 2) needs a name without blanks and slashes; it has ""`},
-		"a name with a slash":              {"interfaces:\n- name: ../etc\n", `interfaces[0] (line 2) needs a name without blanks and slashes; it has "../etc"`},
-		"a name twice":                     {head + "- name: eth0\n  type: ethernet", `interfaces[1].name (line 4) is "eth0", as that of interfaces[0]`},
-		"a key twice":                      {head + "  mtu: 1500\n  mtu: 1400", `interfaces[0].mtu (line 5) is there a second time; the first is in line 4`},
-		"a line feed in a value":           {head + "  profile-name: \"a\\n[bond]\"", `interfaces[0].profile-name (line 4) must be one line without control characters`},
-		"a bond without a mode":            {head + "- name: bond0\n  type: bond\n  link-aggregation: {port: [eth0]}", `interfaces[1].link-aggregation.mode (line 6) is missing`},
-		"a bond's mode that is none":       {head + "- name: bond0\n  type: bond\n  link-aggregation: {mode: 7, port: [eth0]}", `interfaces[1].link-aggregation.mode (line 6) is "7"; the modes of a bond are`},
-		"a bond of unknown ports":          {head + "- name: bond0\n  type: bond\n  link-aggregation: {mode: 1, port: [eth7]}", `interfaces[1].link-aggregation.port[0] (line 6) is "eth7", which is no interface of this description`},
-		"a port of two bonds":              {head + "- name: b0\n  type: bond\n  link-aggregation: {mode: 1, port: [eth0]}\n- name: b1\n  type: bond\n  link-aggregation: {mode: 1, port: [eth0]}", `interfaces[2].link-aggregation.port[0] (line 9) is "eth0", which is a port already`},
-		"a bond in itself":                 {head + "- name: b0\n  type: bond\n  link-aggregation: {mode: 1, port: [b0]}", `or the bond itself`},
-		"a bond's option with a bracket":   {head + "- name: b0\n  type: bond\n  link-aggregation: {mode: 1, options: {'a]': 1}, port: [eth0]}", `options.a] (line 6) is no option of a bond`},
-		"a port with addresses":            {head + "  ipv4: {enabled: true, dhcp: true}\n- name: b0\n  type: bond\n  link-aggregation: {mode: 1, port: [eth0]}", `interfaces[0] (line 2) is a port of b0 and can't have addresses of its own`},
-		"a VLAN's id that is none":         {head + "- name: v\n  type: vlan\n  vlan: {base-iface: eth0, id: 5000}", `interfaces[1].vlan.id (line 6) is "5000"; it must be a whole number from 0 to 4094`},
-		"a VLAN on nothing":                {head + "- name: v\n  type: vlan\n  vlan: {id: 5}", `interfaces[1].vlan.base-iface (line 6) is missing`},
-		"a VLAN on itself":                 {head + "- name: v\n  type: vlan\n  vlan: {base-iface: v, id: 5}", `interfaces[1].vlan.base-iface (line 6) is "v"`},
-		"a VLAN with too long a name":      {head + "- name: enp129s0f0np0.100\n  type: vlan\n  vlan: {base-iface: eth0, id: 100}", `interfaces[1].name (line 4) is "enp129s0f0np0.100"; Linux takes names of up to 15 characters`},
-		"a route to nowhere":               {head + "routes: {config: [{next-hop-interface: eth0}]}", `routes.config[0] (line 4) needs a destination such as 0.0.0.0/0`},
-		"a destination that is none":       {head + "routes: {config: [{destination: default, next-hop-interface: eth0}]}", `routes.config[0].destination (line 4) is "default"; a network looks like`},
-		"a gateway of the other family":    {head + "routes: {config: [{destination: 0.0.0.0/0, next-hop-address: '::1', next-hop-interface: eth0}]}", `routes.config[0].next-hop-address (line 4) is "::1", which is no IPv4 address`},
-		"a route through nothing":          {head + "routes: {config: [{destination: 0.0.0.0/0, next-hop-interface: eht0}]}", `routes.config[0].next-hop-interface (line 4) is "eht0", which is no interface of this description`},
-		"a route where there is no IPv4":   {head + "routes: {config: [{destination: 0.0.0.0/0, next-hop-interface: eth0}]}", `routes.config[0].next-hop-interface (line 4) is "eth0", which has no IPv4 addresses`},
-		"a name server that is a name":     {head + "dns-resolver: {config: {server: [ns.example]}}", `dns-resolver.config.server[0] (line 4) is "ns.example", which is no address of a name server`},
-		"a route whose gateway is itself":  {head + "  ipv4: {address: [{ip: 192.0.2.1, prefix-length: 24}]}\nroutes: {config: [{destination: 0.0.0.0/0, next-hop-address: 192.0.2.1, next-hop-interface: eth0}]}", `routes.config[0].next-hop-address (line 5) is 192.0.2.1, an address of eth0 itself`},
-		"a rule for both families":         {head + "route-rules: {config: [{ip-from: 192.0.2.0/24, ip-to: '2001:db8::/64'}]}", `route-rules.config[0] (line 4) speaks of IPv4 and IPv6; a rule is for one of them`},
-		"a rule for neither family":        {head + "route-rules: {config: [{route-table: 5}]}", `route-rules.config[0] (line 4) needs ip-from, ip-to or a family`},
-		"a rule where there is no IPv4":    {head + "route-rules: {config: [{ip-from: 192.0.2.0/24}]}", `route-rules.config[0] (line 4) is a rule for IPv4, and no interface has IPv4 addresses`},
-		"a mask without a mark":            {head + "route-rules: {config: [{family: ipv4, fwmask: 1}]}", `route-rules.config[0] (line 4) has a fwmask and no fwmark`},
-		"a slip of the pen":                {head + "  mut: 9000", `interfaces[0].mut (line 4) is nothing that nmstate knows; mtu may be meant`},
-		"a slip in an address":             {head + "  ipv4: {address: [{ip: 192.0.2.1, prefix_length: 24}]}", `interfaces[0].ipv4.address[0].prefix_length (line 4) is nothing that nmstate knows; prefix-length may be meant`},
-		"a slip in a bond's option":        {head + "- name: b\n  type: bond\n  link-aggregation: {mode: 4, port: [eth0], options: {lacp-rat: fast}}", `interfaces[1].link-aggregation.options.lacp-rat (line 6) is nothing that nmstate knows; lacp_rate may be meant`},
-		"IPv6's word for IPv4":             {head + "  ipv4: {enabled: true, autoconf: true}", `interfaces[0].ipv4.autoconf (line 4) is for IPv6`},
-		"a small MTU with IPv6":            {head + "  mtu: 1000\n  ipv6: {dhcp: true}", `interfaces[0].mtu (line 4) is 1000, and Linux has no IPv6 below 1280`},
-		"a speed without duplex":           {head + "  ethernet: {speed: 1000}", `interfaces[0].ethernet (line 4) needs speed and duplex together, or neither`},
-		"an address that is a network's":   {head + "  ipv4: {address: [{ip: 224.0.0.5, prefix-length: 24}]}", `interfaces[0].ipv4.address[0] (line 4) is 224.0.0.5, which no interface can have`},
-		"one address on two interfaces":    {head + "  ipv4: {address: [{ip: 192.0.2.1, prefix-length: 24}]}\n- name: eno1\n  ipv4: {address: [{ip: 192.0.2.1, prefix-length: 25}]}", `interfaces[1].ipv4.address[0].ip (line 6) is 192.0.2.1, which eth0 has already`},
-		"a token and stable privacy":       {head + "  ipv6: {dhcp: true, autoconf: true, token: '::5', addr-gen-mode: stable-privacy}", `interfaces[0].ipv6 (line 4) has a token, which goes with addr-gen-mode: eui64 only`},
-		"a token that is a whole address":  {head + "  ipv6: {dhcp: true, autoconf: true, token: '2001:db8::5'}", `interfaces[0].ipv6.token (line 4) is "2001:db8::5"; it must be the lower 64 bits`},
-		"a client id of words":             {head + "  ipv4: {dhcp: true, dhcp-client-id: me}", `interfaces[0].ipv4.dhcp-client-id (line 4) is "me"; it must be ll, iaid+duid, or octets`},
-		"a bond's option of other modes":   {head + "- name: b\n  type: bond\n  link-aggregation: {mode: 1, port: [eth0], options: {lacp_rate: fast}}", `interfaces[1].link-aggregation.options.lacp_rate (line 6) is an option of the modes 802.3ad, and this bond's is active-backup`},
-		"a bond watched in two ways":       {head + "- name: b\n  type: bond\n  link-aggregation: {mode: 1, port: [eth0], options: {miimon: 100, arp_interval: 100, arp_ip_target: 192.0.2.1}}", `options.arp_interval (line 6) and miimon are two ways to watch links`},
-		"a delay without watching":         {head + "- name: b\n  type: bond\n  link-aggregation: {mode: 1, port: [eth0], options: {updelay: 100}}", `options.updelay (line 6) needs miimon`},
-		"a primary that is no port":        {head + "- name: b\n  type: bond\n  link-aggregation: {mode: 1, port: [eth0], options: {primary: eth1}}", `options.primary (line 6) is "eth1", which is no port of the bond`},
-		"a MAC that the bond takes itself": {head + "- name: b\n  type: bond\n  mac-address: 52:54:00:00:00:09\n  link-aggregation: {mode: 1, port: [eth0], options: {fail_over_mac: active}}", `interfaces[1].mac-address (line 6) does not go with fail_over_mac: active`},
-		"a bridge of unknown ports":        {head + "- name: br0\n  type: linux-bridge\n  bridge: {port: [{name: eth7}]}", `interfaces[1].bridge.port[0] (line 6) is "eth7", which is no interface of this description`},
-		"a bridge on itself":               {head + "- name: br0\n  type: linux-bridge\n  bridge: {port: [{name: v}]}\n- name: v\n  type: vlan\n  vlan: {base-iface: br0, id: 5}", `lies on itself, by its ports or the interface that its VLAN is on`},
-		"a port of a bond and of a bridge": {head + "- name: br0\n  type: linux-bridge\n  bridge: {port: [{name: eth0}]}\n- name: b0\n  type: bond\n  link-aggregation: {mode: 1, port: [eth0]}", `interfaces[2].link-aggregation.port[0] (line 9) is "eth0", which is a port already`},
-		"a port that names another bridge": {head + "  controller: br1\n- name: br0\n  type: linux-bridge\n  bridge: {port: [{name: eth0}]}\n- name: br1\n  type: linux-bridge", `interfaces[0].controller (line 4) is "br1", and br0 has it as a port`},
-		"a forward delay too short":        {head + "- name: br0\n  type: linux-bridge\n  bridge: {options: {stp: {forward-delay: 1}}, port: [{name: eth0}]}", `interfaces[1].bridge.options.stp.forward-delay (line 6) is "1"; it must be a whole number from 2 to 30`},
-		"a port's VLANs without a mode":    {head + "- name: br0\n  type: linux-bridge\n  bridge: {port: [{name: eth0, vlan: {tag: 5}}]}", `interfaces[1].bridge.port[0].vlan (line 6) needs the mode access or trunk`},
-		"an access port with a trunk":      {head + "- name: br0\n  type: linux-bridge\n  bridge: {port: [{name: eth0, vlan: {mode: access, tag: 5, trunk-tags: [{id: 6}]}}]}", `interfaces[1].bridge.port[0].vlan (line 6) is an access port`},
-		"a trunk without native":           {head + "- name: br0\n  type: linux-bridge\n  bridge: {port: [{name: eth0, vlan: {mode: trunk, tag: 5, trunk-tags: [{id: 6}]}}]}", `tag, the VLAN of frames without one, and enable-native: true go together`},
-		"a range that goes down":           {head + "- name: br0\n  type: linux-bridge\n  bridge: {port: [{name: eth0, vlan: {mode: trunk, trunk-tags: [{id-range: {min: 9, max: 5}}]}}]}", `trunk-tags[0].id-range (line 6) needs a min and a max that is not below it`},
-		"a VLAN without an id":             {head + "- name: v\n  type: vlan\n  vlan: {base-iface: eth0}", `interfaces[1].vlan.id (line 6) is missing`},
-		"a VLAN twice":                     {head + "- name: v\n  type: vlan\n  vlan: {base-iface: eth0, id: 5}\n- name: w\n  type: vlan\n  vlan: {base-iface: eth0, id: 5}", `interfaces[2].vlan.id (line 9) is 5 on eth0, as that of v`},
-		"a VLAN larger than what it is on": {head + "  mtu: 1500\n- name: v\n  type: vlan\n  mtu: 9000\n  vlan: {base-iface: eth0, id: 5}", `interfaces[1].mtu (line 7) is 9000, above the 1500 of eth0 that the VLAN lies on`},
-		"a tab":                            {"interfaces:\n- name: eth0\n\tmtu: 1500", `the network YAML can't be read: line 3 begins with a tab; YAML is indented with blanks`},
-		"a tab behind blanks":              {"interfaces:\n- name: eth0\n  ipv4:\n  \tenabled: true", `begins with a tab; YAML is indented with blanks`},
-		"ten megabytes":                    {head + "  description: '" + strings.Repeat("x", 10<<20) + "'", `the network YAML has 10.0 MiB; up to 1 MiB are read for one host`},
-		"two documents":                    {head + "---\n" + head, `the network YAML has a second document from line 4 on (behind ---); a host has one`},
-		"an anchor that is not there":      {"interfaces:\n- *a", `unknown anchor 'a' referenced`},
-		"an anchor in itself":              {"interfaces: &a\n- *a", `lies in more than 32 mappings and lists`},
-		"a key that is a list":             {"interfaces:\n- [a]: b", `interfaces[0] (line 2) has a key that is no name`},
-		"a merge of no mapping":            {"interfaces:\n- <<: 5", `interfaces[0].<< (line 2) must stand for a mapping`},
-		"a policy":                         {"capture: {a: interfaces.name == 'eth0'}\ndesiredState: {interfaces: [{name: eth0}]}", `is a policy with captures; give the desired state alone`},
-		"aliases that grow beyond measure": {"a: &a [x,x,x,x,x,x,x,x,x]\nb: &b [*a,*a,*a,*a,*a,*a,*a,*a,*a]\nc: &c [*b,*b,*b,*b,*b,*b,*b,*b,*b]\nd: &d [*c,*c,*c,*c,*c,*c,*c,*c,*c]\ne: &e [*d,*d,*d,*d,*d,*d,*d,*d,*d]\nf: &f [*e,*e,*e,*e,*e,*e,*e,*e,*e]\ng: [*f,*f,*f,*f,*f,*f,*f,*f,*f]\ninterfaces: [{name: eth0}]", `aliases counted each time`},
+		"an address that is none": {head +
+			"  ipv4: {enabled: true, address: [{ip: 192.168.1.300, prefix-length: 24}]}",
+			`interfaces[0].ipv4.address[0].ip (line 4) is "192.168.1.300", which is no IPv4 address`},
+		"an IPv6 address for IPv4": {head + "  ipv4: {address: [{ip: '::1', prefix-length: 24}]}",
+			`interfaces[0].ipv4.address[0].ip (line 4) is "::1", which is no IPv4 address`},
+		"a prefix too long": {head + "  ipv4: {address: [{ip: 192.0.2.1, prefix-length: 33}]}",
+			`interfaces[0].ipv4.address[0].prefix-length (line 4) is "33"; it must be a whole number from 0 to 32`},
+		"an address without a prefix": {head + "  ipv4: {address: [{ip: 192.0.2.1}]}",
+			`interfaces[0].ipv4.address[0] (line 4) needs an ip and a prefix-length`},
+		"an address twice": {head +
+			"  ipv4: {address: [{ip: 192.0.2.1, prefix-length: 24}, {ip: 192.0.2.1, prefix-length: 24}]}",
+			`interfaces[0].ipv4.address[1] (line 4) is there a second time`},
+		"a text for true": {head + "  ipv4: {enabled: maybe}",
+			`interfaces[0].ipv4.enabled (line 4) is "maybe"; it must be true or false`},
+		"autoconf without DHCP": {head + "  ipv6: {enabled: true, autoconf: true}",
+			`interfaces[0].ipv6.autoconf (line 4) goes with dhcp: true only`},
+		"a list for a mapping": {head + "  ipv4: [dhcp]", `interfaces[0].ipv4 (line 4) must be a mapping`},
+		"a mapping for a list": {"interfaces: {name: eth0}", `interfaces (line 1) must be a list`},
+		"an MTU too small": {head + "  mtu: 20",
+			`interfaces[0].mtu (line 4) is "20"; it must be a whole number from 68 to 65535`},
+		"a MAC that is none": {head + "  mac-address: eth0",
+			`interfaces[0].mac-address (line 4) is "eth0"; a MAC address looks like 52:54:00:12:34:56`},
+		"a state that is none": {head + "  state: upp",
+			`interfaces[0].state (line 4) is "upp"; it must be one of up, down, absent, ignore`},
+		"an interface without a name": {"interfaces:\n- type: ethernet\n",
+			`interfaces[0] (line 2) needs a name without blanks and slashes; it has ""`},
+		"a name with a slash": {"interfaces:\n- name: ../etc\n",
+			`interfaces[0] (line 2) needs a name without blanks and slashes; it has "../etc"`},
+		"a name twice": {head + "- name: eth0\n  type: ethernet",
+			`interfaces[1].name (line 4) is "eth0", as that of interfaces[0]`},
+		"a key twice": {head + "  mtu: 1500\n  mtu: 1400",
+			`interfaces[0].mtu (line 5) is there a second time; the first is in line 4`},
+		"a line feed in a value": {head + "  profile-name: \"a\\n[bond]\"",
+			`interfaces[0].profile-name (line 4) must be one line without control characters`},
+		"a bond without a mode": {head + "- name: bond0\n  type: bond\n  link-aggregation: {port: [eth0]}",
+			`interfaces[1].link-aggregation.mode (line 6) is missing`},
+		"a bond's mode that is none": {head +
+			"- name: bond0\n  type: bond\n  link-aggregation: {mode: 7, port: [eth0]}",
+			`interfaces[1].link-aggregation.mode (line 6) is "7"; the modes of a bond are`},
+		"a bond of unknown ports": {head +
+			"- name: bond0\n  type: bond\n  link-aggregation: {mode: 1, port: [eth7]}",
+			`interfaces[1].link-aggregation.port[0] (line 6) is "eth7", which is no interface of this description`},
+		"a port of two bonds": {head +
+			"- name: b0\n  type: bond\n  link-aggregation: {mode: 1, port: [eth0]}\n- name: b1\n  type: bond\n  " +
+			"link-aggregation: {mode: 1, port: [eth0]}",
+			`interfaces[2].link-aggregation.port[0] (line 9) is "eth0", which is a port already`},
+		"a bond in itself": {head +
+			"- name: b0\n  type: bond\n  link-aggregation: {mode: 1, port: [b0]}", `or the bond itself`},
+		"a bond's option with a bracket": {head +
+			"- name: b0\n  type: bond\n  link-aggregation: {mode: 1, options: {'a]': 1}, port: [eth0]}",
+			`options.a] (line 6) is no option of a bond`},
+		"a port with addresses": {head +
+			"  ipv4: {enabled: true, dhcp: true}\n- name: b0\n  type: bond\n  link-aggregation: {mode: 1, port: " +
+			"[eth0]}", `interfaces[0] (line 2) is a port of b0 and can't have addresses of its own`},
+		"a VLAN's id that is none": {head + "- name: v\n  type: vlan\n  vlan: {base-iface: eth0, id: 5000}",
+			`interfaces[1].vlan.id (line 6) is "5000"; it must be a whole number from 0 to 4094`},
+		"a VLAN on nothing": {head + "- name: v\n  type: vlan\n  vlan: {id: 5}",
+			`interfaces[1].vlan.base-iface (line 6) is missing`},
+		"a VLAN on itself": {head + "- name: v\n  type: vlan\n  vlan: {base-iface: v, id: 5}",
+			`interfaces[1].vlan.base-iface (line 6) is "v"`},
+		"a VLAN with too long a name": {head +
+			"- name: enp129s0f0np0.100\n  type: vlan\n  vlan: {base-iface: eth0, id: 100}",
+			`interfaces[1].name (line 4) is "enp129s0f0np0.100"; Linux takes names of up to 15 characters`},
+		"a route to nowhere": {head + "routes: {config: [{next-hop-interface: eth0}]}",
+			`routes.config[0] (line 4) needs a destination such as 0.0.0.0/0`},
+		"a destination that is none": {head +
+			"routes: {config: [{destination: default, next-hop-interface: eth0}]}",
+			`routes.config[0].destination (line 4) is "default"; a network looks like`},
+		"a gateway of the other family": {head +
+			"routes: {config: [{destination: 0.0.0.0/0, next-hop-address: '::1', next-hop-interface: eth0}]}",
+			`routes.config[0].next-hop-address (line 4) is "::1", which is no IPv4 address`},
+		"a route through nothing": {head +
+			"routes: {config: [{destination: 0.0.0.0/0, next-hop-interface: eht0}]}",
+			`routes.config[0].next-hop-interface (line 4) is "eht0", which is no interface of this description`},
+		"a route where there is no IPv4": {head +
+			"routes: {config: [{destination: 0.0.0.0/0, next-hop-interface: eth0}]}",
+			`routes.config[0].next-hop-interface (line 4) is "eth0", which has no IPv4 addresses`},
+		"a name server that is a name": {head + "dns-resolver: {config: {server: [ns.example]}}",
+			`dns-resolver.config.server[0] (line 4) is "ns.example", which is no address of a name server`},
+		"a route whose gateway is itself": {head +
+			"  ipv4: {address: [{ip: 192.0.2.1, prefix-length: 24}]}\nroutes: {config: [{destination: 0.0.0.0/0, " +
+			"next-hop-address: 192.0.2.1, next-hop-interface: eth0}]}",
+			`routes.config[0].next-hop-address (line 5) is 192.0.2.1, an address of eth0 itself`},
+		"a rule for both families": {head +
+			"route-rules: {config: [{ip-from: 192.0.2.0/24, ip-to: '2001:db8::/64'}]}",
+			`route-rules.config[0] (line 4) speaks of IPv4 and IPv6; a rule is for one of them`},
+		"a rule for neither family": {head + "route-rules: {config: [{route-table: 5}]}",
+			`route-rules.config[0] (line 4) needs ip-from, ip-to or a family`},
+		"a rule where there is no IPv4": {head + "route-rules: {config: [{ip-from: 192.0.2.0/24}]}",
+			`route-rules.config[0] (line 4) is a rule for IPv4, and no interface has IPv4 addresses`},
+		"a mask without a mark": {head + "route-rules: {config: [{family: ipv4, fwmask: 1}]}",
+			`route-rules.config[0] (line 4) has a fwmask and no fwmark`},
+		"a slip of the pen": {head + "  mut: 9000",
+			`interfaces[0].mut (line 4) is nothing that nmstate knows; mtu may be meant`},
+		"a slip in an address": {head + "  ipv4: {address: [{ip: 192.0.2.1, prefix_length: 24}]}",
+			`interfaces[0].ipv4.address[0].prefix_length (line 4) is nothing that nmstate knows; prefix-length may be meant`},
+		"a slip in a bond's option": {head +
+			"- name: b\n  type: bond\n  link-aggregation: {mode: 4, port: [eth0], options: {lacp-rat: fast}}",
+			`interfaces[1].link-aggregation.options.lacp-rat (line 6) is nothing that nmstate knows; lacp_rate may be meant`},
+		"IPv6's word for IPv4": {head + "  ipv4: {enabled: true, autoconf: true}",
+			`interfaces[0].ipv4.autoconf (line 4) is for IPv6`},
+		"a small MTU with IPv6": {head + "  mtu: 1000\n  ipv6: {dhcp: true}",
+			`interfaces[0].mtu (line 4) is 1000, and Linux has no IPv6 below 1280`},
+		"a speed without duplex": {head + "  ethernet: {speed: 1000}",
+			`interfaces[0].ethernet (line 4) needs speed and duplex together, or neither`},
+		"an address that is a network's": {head + "  ipv4: {address: [{ip: 224.0.0.5, prefix-length: 24}]}",
+			`interfaces[0].ipv4.address[0] (line 4) is 224.0.0.5, which no interface can have`},
+		"one address on two interfaces": {head +
+			"  ipv4: {address: [{ip: 192.0.2.1, prefix-length: 24}]}\n- name: eno1\n  ipv4: {address: [{ip: " +
+			"192.0.2.1, prefix-length: 25}]}",
+			`interfaces[1].ipv4.address[0].ip (line 6) is 192.0.2.1, which eth0 has already`},
+		"a token and stable privacy": {head +
+			"  ipv6: {dhcp: true, autoconf: true, token: '::5', addr-gen-mode: stable-privacy}",
+			`interfaces[0].ipv6 (line 4) has a token, which goes with addr-gen-mode: eui64 only`},
+		"a token that is a whole address": {head + "  ipv6: {dhcp: true, autoconf: true, token: '2001:db8::5'}",
+			`interfaces[0].ipv6.token (line 4) is "2001:db8::5"; it must be the lower 64 bits`},
+		"a client id of words": {head + "  ipv4: {dhcp: true, dhcp-client-id: me}",
+			`interfaces[0].ipv4.dhcp-client-id (line 4) is "me"; it must be ll, iaid+duid, or octets`},
+		"a bond's option of other modes": {head +
+			"- name: b\n  type: bond\n  link-aggregation: {mode: 1, port: [eth0], options: {lacp_rate: fast}}",
+			`interfaces[1].link-aggregation.options.lacp_rate (line 6) is an option of the modes 802.3ad, and this bond's is active-backup`},
+		"a bond watched in two ways": {head +
+			"- name: b\n  type: bond\n  link-aggregation: {mode: 1, port: [eth0], options: {miimon: 100, " +
+			"arp_interval: 100, arp_ip_target: 192.0.2.1}}",
+			`options.arp_interval (line 6) and miimon are two ways to watch links`},
+		"a delay without watching": {head +
+			"- name: b\n  type: bond\n  link-aggregation: {mode: 1, port: [eth0], options: {updelay: 100}}",
+			`options.updelay (line 6) needs miimon`},
+		"a primary that is no port": {head +
+			"- name: b\n  type: bond\n  link-aggregation: {mode: 1, port: [eth0], options: {primary: eth1}}",
+			`options.primary (line 6) is "eth1", which is no port of the bond`},
+		"a MAC that the bond takes itself": {head +
+			"- name: b\n  type: bond\n  mac-address: 52:54:00:00:00:09\n  link-aggregation: {mode: 1, port: [eth0], " +
+			"options: {fail_over_mac: active}}",
+			`interfaces[1].mac-address (line 6) does not go with fail_over_mac: active`},
+		"a bridge of unknown ports": {head +
+			"- name: br0\n  type: linux-bridge\n  bridge: {port: [{name: eth7}]}",
+			`interfaces[1].bridge.port[0] (line 6) is "eth7", which is no interface of this description`},
+		"a bridge on itself": {head +
+			"- name: br0\n  type: linux-bridge\n  bridge: {port: [{name: v}]}\n- name: v\n  type: vlan\n  vlan: " +
+			"{base-iface: br0, id: 5}", `lies on itself, by its ports or the interface that its VLAN is on`},
+		"a port of a bond and of a bridge": {head +
+			"- name: br0\n  type: linux-bridge\n  bridge: {port: [{name: eth0}]}\n- name: b0\n  type: bond\n  " +
+			"link-aggregation: {mode: 1, port: [eth0]}",
+			`interfaces[2].link-aggregation.port[0] (line 9) is "eth0", which is a port already`},
+		"a port that names another bridge": {head +
+			"  controller: br1\n- name: br0\n  type: linux-bridge\n  bridge: {port: [{name: eth0}]}\n- name: br1\n  " +
+			"type: linux-bridge", `interfaces[0].controller (line 4) is "br1", and br0 has it as a port`},
+		"a forward delay too short": {head +
+			"- name: br0\n  type: linux-bridge\n  bridge: {options: {stp: {forward-delay: 1}}, port: [{name: eth0}]}",
+			`interfaces[1].bridge.options.stp.forward-delay (line 6) is "1"; it must be a whole number from 2 to 30`},
+		"a port's VLANs without a mode": {head +
+			"- name: br0\n  type: linux-bridge\n  bridge: {port: [{name: eth0, vlan: {tag: 5}}]}",
+			`interfaces[1].bridge.port[0].vlan (line 6) needs the mode access or trunk`},
+		"an access port with a trunk": {head +
+			"- name: br0\n  type: linux-bridge\n  bridge: {port: [{name: eth0, vlan: {mode: access, tag: 5, " +
+			"trunk-tags: [{id: 6}]}}]}", `interfaces[1].bridge.port[0].vlan (line 6) is an access port`},
+		"a trunk without native": {head +
+			"- name: br0\n  type: linux-bridge\n  bridge: {port: [{name: eth0, vlan: {mode: trunk, tag: 5, " +
+			"trunk-tags: [{id: 6}]}}]}",
+			`tag, the VLAN of frames without one, and enable-native: true go together`},
+		"a range that goes down": {head +
+			"- name: br0\n  type: linux-bridge\n  bridge: {port: [{name: eth0, vlan: {mode: trunk, trunk-tags: " +
+			"[{id-range: {min: 9, max: 5}}]}}]}",
+			`trunk-tags[0].id-range (line 6) needs a min and a max that is not below it`},
+		"a VLAN without an id": {head + "- name: v\n  type: vlan\n  vlan: {base-iface: eth0}",
+			`interfaces[1].vlan.id (line 6) is missing`},
+		"a VLAN twice": {head +
+			"- name: v\n  type: vlan\n  vlan: {base-iface: eth0, id: 5}\n- name: w\n  type: vlan\n  vlan: " +
+			"{base-iface: eth0, id: 5}", `interfaces[2].vlan.id (line 9) is 5 on eth0, as that of v`},
+		"a VLAN larger than what it is on": {head +
+			"  mtu: 1500\n- name: v\n  type: vlan\n  mtu: 9000\n  vlan: {base-iface: eth0, id: 5}",
+			`interfaces[1].mtu (line 7) is 9000, above the 1500 of eth0 that the VLAN lies on`},
+		"a tab": {"interfaces:\n- name: eth0\n\tmtu: 1500",
+			`the network YAML can't be read: line 3 begins with a tab; YAML is indented with blanks`},
+		"a tab behind blanks": {"interfaces:\n- name: eth0\n  ipv4:\n  \tenabled: true",
+			`begins with a tab; YAML is indented with blanks`},
+		"ten megabytes": {head + "  description: '" + strings.Repeat("x", 10<<20) + "'",
+			`the network YAML has 10.0 MiB; up to 1 MiB are read for one host`},
+		"two documents": {head + "---\n" + head,
+			`the network YAML has a second document from line 4 on (behind ---); a host has one`},
+		"an anchor that is not there": {"interfaces:\n- *a", `unknown anchor 'a' referenced`},
+		"an anchor in itself":         {"interfaces: &a\n- *a", `lies in more than 32 mappings and lists`},
+		"a key that is a list": {"interfaces:\n- [a]: b",
+			`interfaces[0] (line 2) has a key that is no name`},
+		"a merge of no mapping": {"interfaces:\n- <<: 5",
+			`interfaces[0].<< (line 2) must stand for a mapping`},
+		"a policy": {"capture: {a: interfaces.name == 'eth0'}\ndesiredState: {interfaces: " +
+			"[{name: eth0}]}", `is a policy with captures; give the desired state alone`},
+		"aliases that grow beyond measure": {"a: &a [x,x,x,x,x,x,x,x,x]\nb: &b [*a,*a,*a,*a,*a,*a,*a,*a,*a]\nc: &c " +
+			"[*b,*b,*b,*b,*b,*b,*b,*b,*b]\nd: &d [*c,*c,*c,*c,*c,*c,*c,*c,*c]\ne: &e " +
+			"[*d,*d,*d,*d,*d,*d,*d,*d,*d]\nf: &f [*e,*e,*e,*e,*e,*e,*e,*e,*e]\ng: " +
+			"[*f,*f,*f,*f,*f,*f,*f,*f,*f]\ninterfaces: [{name: eth0}]", `aliases counted each time`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := minimal()
@@ -335,21 +470,49 @@ func TestFieldsBeyondKeyfilesAreNamed(t *testing.T) {
 	const head = "interfaces:\n- name: eth0\n  ipv4: {enabled: true, dhcp: true}\n"
 	const cant = " can't be said in NetworkManager's keyfiles"
 	for want, text := range map[string]string{
-		"interfaces[0].ethtool (line 4)" + cant:                                                                                 head + "  ethtool: {feature: {rx-gro: true}}",
-		"interfaces[0].ethernet.sr-iov (line 4)" + cant:                                                                         head + "  ethernet: {sr-iov: {total-vfs: 2}}",
-		"hostname (line 4)" + cant:                                                                                              head + "hostname: {config: h}",
-		"routes.config[0].route-type (line 4)" + cant:                                                                           head + "routes: {config: [{destination: 10.0.0.0/8, next-hop-interface: eth0, route-type: blackhole}]}",
-		"routes.config[0].state (line 4)" + cant:                                                                                head + "routes: {config: [{next-hop-interface: eth0, state: absent}]}",
-		`interfaces[0].state (line 4) is "down", which` + cant + ": they bring interfaces up":                                   head + "  state: down",
-		`interfaces[1].type (line 5) is "ovs-bridge", which` + cant:                                                             head + "- name: br0\n  type: ovs-bridge\n  bridge: {port: [{name: eth0}]}",
-		`interfaces[1].type (line 5) is "vrf", which` + cant:                                                                    head + "- name: vrf0\n  type: vrf\n  vrf: {port: [eth0], route-table-id: 100}",
-		`interfaces[1].vlan.protocol (line 6) is "802.1ad", which` + cant:                                                       head + "- name: v\n  type: vlan\n  vlan: {base-iface: eth0, id: 5, protocol: 802.1ad}",
-		"interfaces[1].link-aggregation.ports-config[0].priority (line 6)" + cant:                                               head + "- name: b\n  type: bond\n  link-aggregation: {mode: 1, port: [eno1], ports-config: [{name: eno1, priority: 3}]}",
-		"interfaces[1].link-aggregation.options.balance_slb (line 6)" + cant:                                                    head + "- name: b\n  type: bond\n  link-aggregation: {mode: 2, port: [eno1], options: {balance_slb: 1}}",
-		"routes.config[0].next-hop-interface (line 4) is missing; a route without an interface" + cant:                          head + "routes: {config: [{destination: 10.0.0.0/8, next-hop-address: 192.0.2.1}]}",
-		"dns-resolver.config.server[0] (line 4) is 2001:db8::1, for which no interface has addresses of its kind, so it" + cant: head + "dns-resolver: {config: {server: ['2001:db8::1']}}",
-		`interfaces[0].controller (line 4) is "br9", which is no bond or bridge of this description, so it` + cant:              head + "  controller: br9",
-		`interfaces[1].copy-mac-from (line 6) is "eno9", which has no MAC address in mac_interface_map, so it` + cant:           head + "- name: b\n  type: bond\n  copy-mac-from: eno9\n  link-aggregation: {mode: 1, port: [eno1]}",
+		"interfaces[0].ethtool (line 4)" +
+			cant: head +
+			"  ethtool: {feature: {rx-gro: true}}",
+		"interfaces[0].ethernet.sr-iov (line 4)" +
+			cant: head +
+			"  ethernet: {sr-iov: {total-vfs: 2}}",
+		"hostname (line 4)" +
+			cant: head +
+			"hostname: {config: h}",
+		"routes.config[0].route-type (line 4)" +
+			cant: head +
+			"routes: {config: [{destination: 10.0.0.0/8, next-hop-interface: eth0, route-type: blackhole}]}",
+		"routes.config[0].state (line 4)" +
+			cant: head +
+			"routes: {config: [{next-hop-interface: eth0, state: absent}]}",
+		`interfaces[0].state (line 4) is "down", which` + cant +
+			": they bring interfaces up": head + "  state: down",
+		`interfaces[1].type (line 5) is "ovs-bridge", which` +
+			cant: head +
+			"- name: br0\n  type: ovs-bridge\n  bridge: {port: [{name: eth0}]}",
+		`interfaces[1].type (line 5) is "vrf", which` +
+			cant: head +
+			"- name: vrf0\n  type: vrf\n  vrf: {port: [eth0], route-table-id: 100}",
+		`interfaces[1].vlan.protocol (line 6) is "802.1ad", which` +
+			cant: head +
+			"- name: v\n  type: vlan\n  vlan: {base-iface: eth0, id: 5, protocol: 802.1ad}",
+		"interfaces[1].link-aggregation.ports-config[0].priority (line 6)" +
+			cant: head +
+			"- name: b\n  type: bond\n  link-aggregation: {mode: 1, port: [eno1], ports-config: [{name: eno1, " +
+			"priority: 3}]}",
+		"interfaces[1].link-aggregation.options.balance_slb (line 6)" +
+			cant: head +
+			"- name: b\n  type: bond\n  link-aggregation: {mode: 2, port: [eno1], options: {balance_slb: 1}}",
+		"routes.config[0].next-hop-interface (line 4) is missing; a route without an interface" +
+			cant: head +
+			"routes: {config: [{destination: 10.0.0.0/8, next-hop-address: 192.0.2.1}]}",
+		"dns-resolver.config.server[0] (line 4) is 2001:db8::1, for which no interface has addresses of its kind, " +
+			"so it" + cant: head + "dns-resolver: {config: {server: ['2001:db8::1']}}",
+		`interfaces[0].controller (line 4) is "br9", which is no bond or bridge of this description, so it` +
+			cant: head + "  controller: br9",
+		`interfaces[1].copy-mac-from (line 6) is "eno9", which has no MAC address in mac_interface_map, so it` +
+			cant: head + "- name: b\n  type: bond\n  copy-mac-from: eno9\n  link-aggregation: {mode: 1, " +
+			"port: [eno1]}",
 	} {
 		t.Run(want, func(t *testing.T) {
 			state, fault := parseState(text, []NetworkInterface{{MAC: "52:54:00:00:00:01", Name: "eth0"}})
@@ -361,8 +524,8 @@ func TestFieldsBeyondKeyfilesAreNamed(t *testing.T) {
 	}
 }
 
-// Nothing that a description says may start a section or a key of its own in a keyfile, and the same description gives the
-// same files.
+// Nothing that a description says may start a section or a key of its own in a keyfile, and the
+// same description gives the same files.
 func FuzzKeyfiles(f *testing.F) {
 	f.Add(richHost().YAML)
 	f.Add(bondedHost().YAML)
@@ -371,8 +534,10 @@ func FuzzKeyfiles(f *testing.F) {
 	f.Add(trunkHost().YAML)
 	f.Add(switchedHost("52:54:00:00:00:01").YAML)
 	f.Add("interfaces:\n- &a {name: eth0}\n- *a\n")
-	cards := []NetworkInterface{{MAC: "52:54:00:00:00:01", Name: "eth0"}, {MAC: "52:54:00:00:00:02", Name: "eth1"}, {MAC: "52:54:00:00:00:03", Name: "eth2"}}
-	sections := []string{"[connection]", "[ethernet]", "[bond]", "[bond-port]", "[bridge]", "[bridge-port]", "[vlan]", "[ipv4]", "[ipv6]"}
+	cards := []NetworkInterface{{MAC: "52:54:00:00:00:01", Name: "eth0"}, {MAC: "52:54:00:00:00:02", Name: "eth1"},
+		{MAC: "52:54:00:00:00:03", Name: "eth2"}}
+	sections := []string{"[connection]", "[ethernet]", "[bond]", "[bond-port]", "[bridge]", "[bridge-port]", "[vlan]",
+		"[ipv4]", "[ipv6]"}
 	f.Fuzz(func(t *testing.T, text string) {
 		host := HostNetwork{YAML: text, Interfaces: cards}
 		planned, fault := planHost(host)
@@ -384,7 +549,8 @@ func FuzzKeyfiles(f *testing.F) {
 			if f != nil {
 				require.NotContains(t, f.Error(), "\x00")
 				require.NotContains(t, f.Error(), "\n\n")
-				require.LessOrEqual(t, f.Line, strings.Count(text, "\n")+strings.Count(text, "\r")+strings.Count(text, "\u0085")+strings.Count(text, "\u2028")+strings.Count(text, "\u2029")+1)
+				require.LessOrEqual(t, f.Line, strings.Count(text, "\n")+strings.Count(text, "\r")+
+					strings.Count(text, "\u0085")+strings.Count(text, "\u2028")+strings.Count(text, "\u2029")+1)
 			}
 		}
 		if fault != nil {
@@ -414,23 +580,30 @@ func TestLargeDescriptionsAreReadInMoments(t *testing.T) {
 	many := func(format string) string {
 		var b strings.Builder
 		for i := 0; b.Len() < 64<<10; i++ {
-			b.WriteString(strings.NewReplacer("N", fmt.Sprint(i), "IP", fmt.Sprintf("10.%d.%d.%d", i>>16&255, i>>8&255, i&255)).Replace(format))
+			b.WriteString(strings.NewReplacer("N", fmt.Sprint(i), "IP", fmt.Sprintf("10.%d.%d.%d", i>>16&255, i>>8&255,
+				i&255)).Replace(format))
 		}
 		return b.String()
 	}
 	const one = "interfaces:\n- name: eth0\n  ipv4: {dhcp: true}\n"
 	began := time.Now()
 	for name, text := range map[string]string{
-		"interfaces":       "interfaces:\n- name: eth0\n" + many("- {name: enoN, ipv4: {address: [{ip: IP, prefix-length: 8}]}}\n"),
-		"VLANs":            "interfaces:\n- name: eth0\n" + many("- {name: vN, type: vlan, vlan: {base-iface: enoN, id: 1}}\n"),
-		"addresses":        "interfaces:\n- name: eth0\n  ipv4:\n    address:\n" + many("    - {ip: IP, prefix-length: 8}\n"),
-		"routes":           one + "routes:\n  config:\n" + many("  - {destination: IP, next-hop-interface: eth0}\n"),
-		"rules":            one + "route-rules:\n  config:\n" + many("  - {ip-from: IP, route-table: N}\n"),
-		"rules and routes": one + "routes:\n  config:\n" + many("  - {destination: IP, next-hop-interface: eth0, table-id: N}\n")[:32<<10] + "\n",
-		"ports":            one + "- name: b\n  type: linux-bridge\n  bridge:\n    port:\n" + many("    - {name: enoN}\n"),
-		"keys":             one + many("kN: 1\n"),
+		"interfaces": "interfaces:\n- name: eth0\n" +
+			many("- {name: enoN, ipv4: {address: [{ip: IP, prefix-length: 8}]}}\n"),
+		"VLANs": "interfaces:\n- name: eth0\n" +
+			many("- {name: vN, type: vlan, vlan: {base-iface: enoN, id: 1}}\n"),
+		"addresses": "interfaces:\n- name: eth0\n  ipv4:\n    address:\n" +
+			many("    - {ip: IP, prefix-length: 8}\n"),
+		"routes": one + "routes:\n  config:\n" + many("  - {destination: IP, next-hop-interface: eth0}\n"),
+		"rules":  one + "route-rules:\n  config:\n" + many("  - {ip-from: IP, route-table: N}\n"),
+		"rules and routes": one + "routes:\n  config:\n" +
+			many("  - {destination: IP, next-hop-interface: eth0, table-id: N}\n")[:32<<10] + "\n",
+		"ports": one + "- name: b\n  type: linux-bridge\n  bridge:\n    port:\n" +
+			many("    - {name: enoN}\n"),
+		"keys": one + many("kN: 1\n"),
 	} {
-		_, fault := planHost(HostNetwork{YAML: text, Interfaces: []NetworkInterface{{MAC: "52:54:00:00:00:01", Name: "eth0"}}})
+		_, fault := planHost(HostNetwork{YAML: text, Interfaces: []NetworkInterface{{MAC: "52:54:00:00:00:01",
+			Name: "eth0"}}})
 		if fault != nil {
 			require.Regexp(t, `is beyond the 100000 values|can't be read|second time`, fault.Error(), name)
 		}
@@ -461,11 +634,15 @@ func TestNetworkDescriptionsOfTheField(t *testing.T) {
 					} `yaml:"mac_interface_map"`
 				}
 				require.NoError(t, h.Decode(&meta))
-				cards := []NetworkInterface{{MAC: "52:54:00:00:00:01", Name: field(field(&h, "interfaces").Content[0], "name").Value}}
+				cards := []NetworkInterface{{MAC: "52:54:00:00:00:01", Name: field(field(&h, "interfaces").Content[0],
+					"name").Value}}
 				for _, m := range meta.Map {
 					cards = append(cards, NetworkInterface{MAC: m.MAC, Name: m.Name})
 				}
-				h.Content = slices.DeleteFunc(h.Content, func(n *yaml.Node) bool { return n == field(&h, "mac_interface_map") || n.Value == "mac_interface_map" })
+				h.Content = slices.DeleteFunc(h.Content, func(n *yaml.Node) bool {
+					return n == field(&h,
+						"mac_interface_map") || n.Value == "mac_interface_map"
+				})
 				text, err := yaml.Marshal(&h)
 				require.NoError(t, err)
 				planned, fault := planHost(HostNetwork{YAML: string(text), Interfaces: cards})
@@ -519,7 +696,9 @@ func examplesOfNmstate(t *testing.T, dir string) string {
 			require.NoError(t, err)
 			name, err := filepath.Rel(filepath.Join(dir, "nmstate"), path)
 			require.NoError(t, err)
-			planned, fault := planHost(HostNetwork{YAML: string(text), Interfaces: []NetworkInterface{{MAC: "52:54:00:00:00:01", Name: "eth1"}, {MAC: "52:54:00:00:00:02", Name: "eth2"}}})
+			planned, fault := planHost(HostNetwork{YAML: string(text),
+				Interfaces: []NetworkInterface{{MAC: "52:54:00:00:00:01", Name: "eth1"},
+					{MAC: "52:54:00:00:00:02", Name: "eth2"}}})
 			switch {
 			case fault != nil:
 				fmt.Fprintf(&b, "%-60s refused: %s\n", name, fault.Sentence())
@@ -537,7 +716,8 @@ func examplesOfNmstate(t *testing.T, dir string) string {
 	return b.String()
 }
 
-// hostNetworks finds the descriptions in a document: mappings with the state as config and the cards as interfaces.
+// hostNetworks finds the descriptions in a document: mappings with the state as config and the
+// cards as interfaces.
 func hostNetworks(t *testing.T, n *yaml.Node) []HostNetwork {
 	t.Helper()
 	var all []HostNetwork

@@ -13,7 +13,8 @@ const interfaceNameLimit = 15
 // smallestIPv6MTU is below which Linux switches IPv6 off on an interface: RFC 8200, section 5.
 const smallestIPv6MTU = 1280
 
-// stateChecker joins what the parts of a state say of each other, and refuses what doesn't fit together.
+// stateChecker joins what the parts of a state say of each other, and refuses what doesn't fit
+// together.
 type stateChecker struct {
 	*stateParser
 	cards []NetworkInterface
@@ -33,7 +34,8 @@ func (p *stateParser) check(cards []NetworkInterface) {
 		c.macs[card.Name] = card.MAC
 	}
 	for _, l := range p.state.interfaces {
-		if other := c.links[l.name]; other != nil && !strings.HasPrefix(l.kind, "ovs-") && !strings.HasPrefix(other.kind, "ovs-") {
+		if other := c.links[l.name]; other != nil && !strings.HasPrefix(l.kind, "ovs-") &&
+			!strings.HasPrefix(other.kind, "ovs-") {
 			p.refuse(l.path+".name", 0, "is %q, as that of %s", l.name, other.path)
 			return
 		}
@@ -74,8 +76,8 @@ func (l *link) family(v6 bool) *family {
 	return l.v4
 }
 
-// known tells whether a name is that of an interface of the description, of a card with a MAC address, or one that Linux
-// gives to cards.
+// known tells whether a name is that of an interface of the description, of a card with a MAC
+// address, or one that Linux gives to cards.
 func (c *stateChecker) known(name string) bool {
 	return c.links[name] != nil || c.macs[name] != "" || physicalName.MatchString(name)
 }
@@ -86,7 +88,9 @@ func (c *stateChecker) link(l *link) {
 			l.mac = c.macs[l.name]
 		}
 		if l.mac == "" && !physicalName.MatchString(l.name) {
-			c.refuse(l.path+".name", 0, "is %q, which has no MAC address in mac_interface_map and is no name that Linux gives to a card", l.name)
+			c.refuse(l.path+".name", 0,
+				"is %q, which has no MAC address in mac_interface_map and is no name that Linux gives to a card",
+				l.name)
 		}
 		if l.clonedMAC == l.mac {
 			l.clonedMAC = ""
@@ -96,7 +100,8 @@ func (c *stateChecker) link(l *link) {
 		c.refuse(l.path+".name", 0, "is %q; Linux takes names of up to %d characters", l.name, interfaceNameLimit)
 	}
 	if l.v6.on() && l.v6.autoconf && !l.v6.dhcp {
-		c.refuse(l.path+".ipv6.autoconf", 0, "goes with dhcp: true only, which lets the router choose; set both or neither")
+		c.refuse(l.path+".ipv6.autoconf", 0,
+			"goes with dhcp: true only, which lets the router choose; set both or neither")
 	}
 	if l.v6.on() && l.mtu > 0 && l.mtu < smallestIPv6MTU {
 		c.refuse(l.path+".mtu", 0, "is %d, and Linux has no IPv6 below %d", l.mtu, smallestIPv6MTU)
@@ -107,7 +112,8 @@ func (c *stateChecker) link(l *link) {
 	if mac, ok := c.macs[l.copyMACOf]; ok {
 		l.clonedMAC = mac
 	} else {
-		c.beyond(l.path+".copy-mac-from", 0, fmt.Sprintf("is %q, which has no MAC address in mac_interface_map, so it %s", l.copyMACOf, beyondKeyfiles))
+		c.beyond(l.path+".copy-mac-from", 0,
+			fmt.Sprintf("is %q, which has no MAC address in mac_interface_map, so it %s", l.copyMACOf, beyondKeyfiles))
 	}
 }
 
@@ -117,8 +123,10 @@ func (c *stateChecker) ports(l *link) {
 		c.refuse(l.path+".link-aggregation.mode", 0, "is missing; it is one of %s", strings.Join(bondModes, ", "))
 		return
 	}
-	if l.kind == "bond" && l.clonedMAC != "" && l.bond.mode == "active-backup" && l.option("fail_over_mac") == "active" {
-		c.refuse(l.path+".mac-address", 0, "does not go with fail_over_mac: active, by which the bond takes the address of the active port")
+	if l.kind == "bond" && l.clonedMAC != "" && l.bond.mode == "active-backup" &&
+		l.option("fail_over_mac") == "active" {
+		c.refuse(l.path+".mac-address", 0,
+			"does not go with fail_over_mac: active, by which the bond takes the address of the active port")
 	}
 	for i, name := range l.portNames() {
 		path := fmt.Sprintf("%s.link-aggregation.port[%d]", l.path, i)
@@ -126,7 +134,8 @@ func (c *stateChecker) ports(l *link) {
 			path = l.bridge.ports[i].path
 		}
 		if !c.known(name) {
-			c.refuse(path, 0, "is %q, which is no interface of this description and has no MAC address in mac_interface_map", name)
+			c.refuse(path, 0, "is %q, which is no interface of this description and has no MAC address in "+
+				"mac_interface_map", name)
 			return
 		}
 		port := c.links[name]
@@ -137,7 +146,8 @@ func (c *stateChecker) ports(l *link) {
 		}
 		switch {
 		case port == l || port.controller != nil:
-			c.refuse(path, 0, "is %q, which is a port already or the %s itself", name, strings.TrimPrefix(l.kind, "linux-"))
+			c.refuse(path, 0, "is %q, which is a port already or the %s itself", name,
+				strings.TrimPrefix(l.kind, "linux-"))
 			return
 		case !port.up:
 			c.refuse(path, 0, "is %q, which %s says is not up", name, port.path)
@@ -173,7 +183,8 @@ func (c *stateChecker) vlan(l *link) {
 	case l.vlan.base == "":
 		c.refuse(l.path+".vlan.base-iface", 0, "is missing; it names the interface that the VLAN lies on")
 	case l.vlan.base == l.name || !c.known(l.vlan.base):
-		c.refuse(l.path+".vlan.base-iface", 0, "is %q, which is no interface of this description and has no MAC address in mac_interface_map", l.vlan.base)
+		c.refuse(l.path+".vlan.base-iface", 0,
+			"is %q, which is no interface of this description and has no MAC address in mac_interface_map", l.vlan.base)
 	case l.vlan.id < 0:
 		c.refuse(l.path+".vlan.id", 0, "is missing; it is a number from 1 to 4094")
 	case base != nil && base.mtu > 0 && l.mtu > base.mtu:
@@ -188,19 +199,23 @@ func (c *stateChecker) vlan(l *link) {
 	c.tagged[place] = l
 }
 
-// port checks what an interface says of itself as a port, and joins it with a controller that it names alone.
+// port checks what an interface says of itself as a port, and joins it with a controller that it
+// names alone.
 func (c *stateChecker) port(l *link) {
 	if l.controller == nil && l.controlledBy != "" {
 		controller := c.links[l.controlledBy]
 		if controller == nil || !controller.up || !controller.controls() {
-			c.beyond(l.path+".controller", 0, fmt.Sprintf("is %q, which is no bond or bridge of this description, so it %s", l.controlledBy, beyondKeyfiles))
+			c.beyond(l.path+".controller", 0,
+				fmt.Sprintf("is %q, which is no bond or bridge of this description, so it %s", l.controlledBy,
+					beyondKeyfiles))
 			return
 		}
 		l.controller = controller
 		if controller.kind == "bond" {
 			controller.bond.ports = append(controller.bond.ports, l.name)
 		} else {
-			controller.bridge.ports = append(controller.bridge.ports, bridgePort{path: l.path + ".controller", name: l.name})
+			controller.bridge.ports = append(controller.bridge.ports, bridgePort{path: l.path + ".controller",
+				name: l.name})
 		}
 	}
 	switch {
@@ -218,7 +233,8 @@ func (c *stateChecker) addresses(l *link) {
 		for i, address := range staticAddresses(l, v6) {
 			ip := address.Addr()
 			if other := c.owners[ip]; other != nil && other != l && !ip.IsLinkLocalUnicast() {
-				c.refuse(fmt.Sprintf("%s.%s.address[%d].ip", l.path, strings.ToLower(familyName(v6)), i), 0, "is %s, which %s has already", ip, other.name)
+				c.refuse(fmt.Sprintf("%s.%s.address[%d].ip", l.path, strings.ToLower(familyName(v6)), i),
+					0, "is %s, which %s has already", ip, other.name)
 			}
 			c.owners[ip] = l
 		}
@@ -232,7 +248,8 @@ func staticAddresses(l *link, v6 bool) []netip.Prefix {
 	return nil
 }
 
-// circles refuses interfaces that lie on themselves, such as a bridge with a VLAN of its own as a port.
+// circles refuses interfaces that lie on themselves, such as a bridge with a VLAN of its own as a
+// port.
 func (c *stateChecker) circles() {
 	done, under := make(map[*link]bool), make(map[*link]bool)
 	var visit func(l *link)
@@ -265,18 +282,20 @@ func (c *stateChecker) route(r route) {
 	case r.via == "":
 		c.beyond(r.path+".next-hop-interface", 0, "is missing; a route without an interface "+beyondKeyfiles)
 	case l == nil && physicalName.MatchString(r.via):
-		c.beyond(r.path+".next-hop-interface", 0, fmt.Sprintf("is %q, which is no interface of this description, so it %s", r.via, beyondKeyfiles))
+		c.beyond(r.path+".next-hop-interface", 0,
+			fmt.Sprintf("is %q, which is no interface of this description, so it %s", r.via, beyondKeyfiles))
 	case l == nil:
 		c.refuse(r.path+".next-hop-interface", 0, "is %q, which is no interface of this description", r.via)
 	case !l.family(v6).on() || l.family(v6).method(v6) == "disabled":
 		c.refuse(r.path+".next-hop-interface", 0, "is %q, which has no %s addresses", r.via, familyName(v6))
-	case r.gateway.IsValid() && slices.ContainsFunc(l.family(v6).addresses, func(p netip.Prefix) bool { return p.Addr() == r.gateway }):
+	case r.gateway.IsValid() && slices.ContainsFunc(l.family(v6).addresses,
+		func(p netip.Prefix) bool { return p.Addr() == r.gateway }):
 		c.refuse(r.path+".next-hop-address", 0, "is %s, an address of %s itself", r.gateway, r.via)
 	}
 }
 
-// rules gives each rule the interface that it comes and goes with: the first with a route of its table, else that of the name
-// servers.
+// rules gives each rule the interface that it comes and goes with: the first with a route of its
+// table, else that of the name servers.
 func (c *stateChecker) rules() {
 	type table struct {
 		v6 bool
@@ -296,7 +315,8 @@ func (c *stateChecker) rules() {
 			r.on = others[r.v6]
 		}
 		if r.on == nil {
-			c.refuse(r.path, 0, "is a rule for %s, and no interface has %s addresses", familyName(r.v6), familyName(r.v6))
+			c.refuse(r.path, 0, "is a rule for %s, and no interface has %s addresses", familyName(r.v6),
+				familyName(r.v6))
 		}
 	}
 }
@@ -308,13 +328,15 @@ func (c *stateChecker) use() {
 			return l.name == name || l.vlan.base == name || slices.Contains(l.portNames(), name)
 		})
 	}
-	if c.state.beyond == nil && len(c.cards) > 0 && !slices.ContainsFunc(c.cards, func(card NetworkInterface) bool { return used(card.Name) }) {
-		c.refuse("interfaces", 0, "have none of the names that mac_interface_map gives to cards, as %q", c.cards[0].Name)
+	if c.state.beyond == nil && len(c.cards) > 0 && !slices.ContainsFunc(c.cards,
+		func(card NetworkInterface) bool { return used(card.Name) }) {
+		c.refuse("interfaces", 0, "have none of the names that mac_interface_map gives to cards, as %q",
+			c.cards[0].Name)
 	}
 }
 
-// byMAC tells whether a description names cards by their MAC addresses alone and makes no interface without one: on any
-// other machine it comes to nothing by itself.
+// byMAC tells whether a description names cards by their MAC addresses alone and makes no interface
+// without one: on any other machine it comes to nothing by itself.
 func (s *hostState) byMAC() bool {
 	for _, l := range s.interfaces {
 		switch l.kind {
@@ -324,19 +346,21 @@ func (s *hostState) byMAC() bool {
 			}
 		case "vlan":
 			i := slices.IndexFunc(s.interfaces, func(base *link) bool { return base.name == l.vlan.base })
-			if i >= 0 && s.interfaces[i].kind != "ethernet" && s.interfaces[i].kind != "vlan" || i < 0 && physicalName.MatchString(l.vlan.base) {
+			if i >= 0 && s.interfaces[i].kind != "ethernet" && s.interfaces[i].kind != "vlan" ||
+				i < 0 && physicalName.MatchString(l.vlan.base) {
 				return false
 			}
 		default:
 			return false
 		}
 	}
-	// What is said of an incoming interface is said by its name on the machine, which the script puts in.
+	// What is said of an incoming interface is said by its name on the machine, which the script
+	// puts in.
 	return !slices.ContainsFunc(s.rules, func(r rule) bool { return r.incoming != "" })
 }
 
-// asks tells whether an interface can have name servers of a family: NetworkManager takes none where there are link-local
-// addresses alone.
+// asks tells whether an interface can have name servers of a family: NetworkManager takes none
+// where there are link-local addresses alone.
 func (l *link) asks(v6 bool) bool {
 	if !l.up || l.controller != nil {
 		return false
@@ -345,8 +369,8 @@ func (l *link) asks(v6 bool) bool {
 	return method != "disabled" && method != "link-local"
 }
 
-// resolverLink chooses the interface that name servers of a family are asked through: that of the default route, else one
-// with addresses of its own, else any.
+// resolverLink chooses the interface that name servers of a family are asked through: that of the
+// default route, else one with addresses of its own, else any.
 func (s *hostState) resolverLink(v6 bool) *link {
 	for _, r := range s.routes {
 		if r.destination.Bits() == 0 && r.destination.Addr().Is6() == v6 && r.table == mainTable {

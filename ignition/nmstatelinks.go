@@ -11,11 +11,14 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// bondModes are the names of the kernel's modes by their numbers: Documentation/networking/bonding.rst.
-var bondModes = []string{"balance-rr", "active-backup", "balance-xor", "broadcast", "802.3ad", "balance-tlb", "balance-alb"}
+// bondModes are the names of the kernel's modes by their numbers:
+// Documentation/networking/bonding.rst.
+var bondModes = []string{"balance-rr", "active-backup", "balance-xor", "broadcast", "802.3ad", "balance-tlb",
+	"balance-alb"}
 
-// bondOption says what an option of a bond may be, and in which modes; nil is in all. NetworkManager drops what does not
-// go with the mode, without a word, or refuses the whole connection.
+// bondOption says what an option of a bond may be, and in which modes; nil is in all.
+// NetworkManager drops what does not go with the mode, without a word, or refuses the whole
+// connection.
 type bondOption struct {
 	from, to int64    // a number; both 0 if it is none
 	names    []string // of the kernel's values 0, 1, …
@@ -30,7 +33,8 @@ var (
 	primaryModes = []string{"active-backup", "balance-tlb", "balance-alb"}
 )
 
-// bondOptions are those of the kernel's documentation that every release of NetworkManager in question knows.
+// bondOptions are those of the kernel's documentation that every release of NetworkManager in
+// question knows.
 var bondOptions = map[string]bondOption{
 	"ad_actor_sys_prio": {from: 1, to: 65535, modes: lacpModes},
 	"ad_actor_system":   {read: value.mac, modes: lacpModes},
@@ -40,7 +44,8 @@ var bondOptions = map[string]bondOption{
 	"arp_all_targets":   {names: []string{"any", "all"}},
 	"arp_interval":      {from: 0, to: 1<<31 - 1, modes: arpModes},
 	"arp_ip_target":     {read: readTargets, modes: arpModes},
-	"arp_validate":      {names: []string{"none", "active", "backup", "all", "filter", "filter_active", "filter_backup"}, modes: arpModes},
+	"arp_validate": {names: []string{"none", "active", "backup", "all", "filter", "filter_active",
+		"filter_backup"}, modes: arpModes},
 	"downdelay":         {from: 0, to: 1<<31 - 1},
 	"fail_over_mac":     {names: []string{"none", "active", "follow"}},
 	"lacp_rate":         {names: []string{"slow", "fast"}, modes: lacpModes},
@@ -60,7 +65,8 @@ var bondOptions = map[string]bondOption{
 }
 
 // newBondOptions are of later releases of NetworkManager than some live systems have.
-var newBondOptions = []string{"arp_missed_max", "balance_slb", "lacp_active", "broadcast_neighbor", "coupled_control", "ns_ip6_target"}
+var newBondOptions = []string{"arp_missed_max", "balance_slb", "lacp_active", "broadcast_neighbor", "coupled_control",
+	"ns_ip6_target"}
 
 func readTargets(v value) string {
 	text := v.text()
@@ -131,13 +137,17 @@ func (l *link) readBondOptions(v value) {
 	v.fields(strings.Join(all, " "), func(name string, v value) bool {
 		option, known := bondOptions[name]
 		if !known {
-			if strings.ContainsFunc(name, func(r rune) bool { return r != '_' && r != '-' && (r < 'a' || r > 'z') && (r < '0' || r > '9') }) {
+			if strings.ContainsFunc(name, func(r rune) bool {
+				return r != '_' && r != '-' && (r < 'a' || r > 'z') &&
+					(r < '0' || r > '9')
+			}) {
 				v.refuse("is no option of a bond")
 			}
 			return false
 		}
 		if option.modes != nil && !slices.Contains(option.modes, l.bond.mode) {
-			v.refuse("is an option of the modes %s, and this bond's is %s", strings.Join(option.modes, ", "), l.bond.mode)
+			v.refuse("is an option of the modes %s, and this bond's is %s", strings.Join(option.modes, ", "),
+				l.bond.mode)
 		}
 		l.bond.options = append(l.bond.options, setting{name, option.value(v)})
 		at[name] = v
@@ -148,7 +158,8 @@ func (l *link) readBondOptions(v value) {
 	}
 }
 
-// value reads an option as NetworkManager spells it: the kernel's numbers become names, but for one option.
+// value reads an option as NetworkManager spells it: the kernel's numbers become names, but for one
+// option.
 func (o bondOption) value(v value) string {
 	if o.read != nil {
 		return o.read(v)
@@ -201,8 +212,8 @@ func (l *link) checkBondOptions(at map[string]value) {
 	}
 }
 
-// bridgeNumbers are the options of a bridge that are numbers: the key in a keyfile and the bounds that NetworkManager
-// checks.
+// bridgeNumbers are the options of a bridge that are numbers: the key in a keyfile and the bounds
+// that NetworkManager checks.
 var bridgeNumbers = map[string]struct {
 	key      string
 	from, to int64
@@ -276,7 +287,8 @@ func (l *link) readBridgeOption(name string, v value) bool {
 }
 
 func (l *link) readSTP(v value) {
-	bounds := map[string][2]int64{"forward-delay": {2, 30}, "hello-time": {1, 10}, "max-age": {6, 40}, "priority": {0, 65535}}
+	bounds := map[string][2]int64{"forward-delay": {2, 30}, "hello-time": {1, 10}, "max-age": {6, 40},
+		"priority": {0, 65535}}
 	v.fields(stpKeys, func(name string, v value) bool {
 		if name == "enabled" {
 			l.set("stp", v.truth())

@@ -93,7 +93,8 @@ func (p *stateParser) route(v value) {
 }
 
 func (p *stateParser) rule(v value) {
-	r := rule{path: v.path, priority: firstRulePriority + int64(len(p.state.rules)), table: mainTable, mark: -1, mask: -1, suppress: -1}
+	r := rule{path: v.path, priority: firstRulePriority + int64(len(p.state.rules)), table: mainTable, mark: -1,
+		mask: -1, suppress: -1}
 	var families []bool
 	v.fields(ruleKeys, func(name string, v value) bool {
 		switch name {

@@ -22,7 +22,8 @@ const (
 	networkCardLimit  = 1000    // network cards that are named
 )
 
-// NetworkFault is what keeps a machine's network description from being used, or from being used in the simplest way.
+// NetworkFault is what keeps a machine's network description from being used, or from being used in
+// the simplest way.
 type NetworkFault struct {
 	Host    int    // its place among the descriptions, from 0
 	Field   string // such as "interfaces[0].ipv4.address[1].ip"; "" if it is about the whole
@@ -48,14 +49,15 @@ func (f *NetworkFault) Sentence() string {
 // yamlLine finds the line in an error of the YAML library, which has no other way to tell it.
 var yamlLine = regexp.MustCompile(`^yaml: line (\d+): `)
 
-// readDocument reads a description as one mapping, whose aliases and merged mappings are replaced by copies of what they
-// stand for.
+// readDocument reads a description as one mapping, whose aliases and merged mappings are replaced
+// by copies of what they stand for.
 func readDocument(text string) (*yaml.Node, *NetworkFault) {
 	whole := func(format string, args ...any) *NetworkFault {
 		return &NetworkFault{Problem: fmt.Sprintf(format, args...)}
 	}
 	if len(text) > networkYAMLLimit {
-		return nil, whole("the network YAML has %.1f MiB; up to %d MiB are read for one host", float64(len(text))/(1<<20), networkYAMLLimit>>20)
+		return nil, whole("the network YAML has %.1f MiB; up to %d MiB are read for one host",
+			float64(len(text))/(1<<20), networkYAMLLimit>>20)
 	}
 	decoder := yaml.NewDecoder(strings.NewReader(text))
 	var document, next yaml.Node
@@ -67,7 +69,8 @@ func readDocument(text string) (*yaml.Node, *NetworkFault) {
 	}
 	switch err := decoder.Decode(&next); {
 	case err == nil:
-		return nil, whole("the network YAML has a second document from line %d on (behind ---); a host has one", max(next.Line, 1))
+		return nil, whole("the network YAML has a second document from line %d on (behind ---); a host has one",
+			max(next.Line, 1))
 	case !errors.Is(err, io.EOF):
 		return nil, unreadable(text, err)
 	}
@@ -79,7 +82,8 @@ func readDocument(text string) (*yaml.Node, *NetworkFault) {
 	return r.root, r.fault
 }
 
-// unreadable says what is wrong with YAML that can't be read. A tab is the most usual fault and the hardest to see.
+// unreadable says what is wrong with YAML that can't be read. A tab is the most usual fault and the
+// hardest to see.
 func unreadable(text string, err error) *NetworkFault {
 	if m := yamlLine.FindStringSubmatch(err.Error()); m != nil {
 		number, numberErr := strconv.Atoi(m[1])
@@ -89,8 +93,11 @@ func unreadable(text string, err error) *NetworkFault {
 		lines := strings.Split(text, "\n")
 		// The library counts from 0 in some of its errors.
 		for _, n := range []int{number, number + 1} {
-			if n >= 1 && n <= len(lines) && strings.Contains(lines[n-1][:len(lines[n-1])-len(strings.TrimLeft(lines[n-1], " \t"))], "\t") {
-				return &NetworkFault{Line: n, Problem: fmt.Sprintf("the network YAML can't be read: line %d begins with a tab; YAML is indented with blanks", n)}
+			if n >= 1 && n <= len(lines) &&
+				strings.Contains(lines[n-1][:len(lines[n-1])-len(strings.TrimLeft(lines[n-1], " \t"))], "\t") {
+				return &NetworkFault{Line: n,
+					Problem: fmt.Sprintf("the network YAML can't be read: line %d begins with a tab; YAML is "+
+						"indented with blanks", n)}
 			}
 		}
 		return &NetworkFault{Line: number, Problem: fmt.Sprintf("the network YAML can't be read: %v", err)}
@@ -126,7 +133,8 @@ func (r *documentReader) check(n *yaml.Node, depth int) {
 		r.refuse(n, "", fmt.Sprintf("lies in more than %d mappings and lists", networkDepthLimit))
 		return
 	case r.nodes > networkNodeLimit:
-		r.refuse(n, "", fmt.Sprintf("is beyond the %d values that one host may have, aliases counted each time", networkNodeLimit))
+		r.refuse(n, "", fmt.Sprintf("is beyond the %d values that one host may have, aliases counted each time",
+			networkNodeLimit))
 		return
 	case n.Kind == yaml.AliasNode:
 		r.aliases = true
@@ -212,7 +220,8 @@ func (r *documentReader) expand(n *yaml.Node) *yaml.Node {
 	return &out
 }
 
-// merge adds the fields that "<<" stands for and that the mapping has none of: https://yaml.org/type/merge.html
+// merge adds the fields that "<<" stands for and that the mapping has none of:
+// https://yaml.org/type/merge.html
 func (r *documentReader) merge(out, value *yaml.Node, own map[string]bool) {
 	from := r.expand(value)
 	sources := []*yaml.Node{from}
@@ -240,7 +249,8 @@ func join(path, name string) string {
 	return path + "." + name
 }
 
-// lineOf finds the line of a field such as "interfaces[1].vlan.id" or of the nearest one around it that is there.
+// lineOf finds the line of a field such as "interfaces[1].vlan.id" or of the nearest one around it
+// that is there.
 func lineOf(n *yaml.Node, path string) int {
 	line := n.Line
 	for path != "" {
@@ -300,8 +310,8 @@ func (v value) empty() bool {
 	return v.node.Tag == "!!null" || v.node.Kind != yaml.ScalarNode && len(v.node.Content) == 0
 }
 
-// fields visits the fields of a mapping. Those that visit returns false for are beyond keyfiles, unless they are empty or a
-// slip of the pen: keys are all that nmstate has there.
+// fields visits the fields of a mapping. Those that visit returns false for are beyond keyfiles,
+// unless they are empty or a slip of the pen: keys are all that nmstate has there.
 func (v value) fields(keys string, visit func(name string, v value) bool) {
 	if v.empty() {
 		return
@@ -339,8 +349,8 @@ func nearest(name string, keys []string) string {
 	return found
 }
 
-// distance is how many letters must be put in, left out, replaced or swapped with the next to make one text of the other
-// (optimal string alignment).
+// distance is how many letters must be put in, left out, replaced or swapped with the next to make
+// one text of the other (optimal string alignment).
 func distance(a, b string) int {
 	rows := make([][]int, len(a)+1)
 	for i := range rows {
@@ -418,7 +428,8 @@ func (v value) number(from, to int64) int64 {
 	return n
 }
 
-// truth reads a boolean in the spellings that nmstate takes and returns it as NetworkManager spells it.
+// truth reads a boolean in the spellings that nmstate takes and returns it as NetworkManager spells
+// it.
 func (v value) truth() string {
 	switch text := v.text(); strings.ToLower(text) {
 	case "true", "yes", "on", "1", "y":

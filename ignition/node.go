@@ -23,18 +23,20 @@ type File struct {
 type HostEdits struct {
 	// Hostname goes to /etc/hostname.
 	Hostname string
-	// NodeIPHint is an address in the network that the kubelet shall use; "" lets it choose. For a single node it is
-	// the network address of the first machine network.
+	// NodeIPHint is an address in the network that the kubelet shall use; "" lets it choose. For a
+	// single node it is the network address of the first machine network.
 	NodeIPHint string
 	Files      []File
-	// MachineConfigPool, for a worker, names the pool whose config is fetched in place of the workers'.
+	// MachineConfigPool, for a worker, names the pool whose config is fetched in place of the
+	// workers'.
 	MachineConfigPool string
 	// Overrides is an Ignition config that is merged over the rest; "" for none.
 	Overrides string
 }
 
-// HostConfig returns the config that the installer writes for one host: its role's (master.ign, worker.ign, arbiter.ign)
-// with the edits. It keeps the role's version unless the overrides have a higher one.
+// HostConfig returns the config that the installer writes for one host: its role's (master.ign,
+// worker.ign, arbiter.ign) with the edits. It keeps the role's version unless the overrides have a
+// higher one.
 func HostConfig(role []byte, edits HostEdits) ([]byte, error) {
 	if edits.Hostname == "" || strings.ContainsAny(edits.Hostname, " \t\r\n/") {
 		return nil, fmt.Errorf("the host name %q can't be written to /etc/hostname", edits.Hostname)
@@ -63,7 +65,8 @@ func HostConfig(role []byte, edits HostEdits) ([]byte, error) {
 
 // RoleEdits is what all hosts of a role get.
 type RoleEdits struct {
-	// ServiceCA (PEM) is what the installer and the controller verify the appliance with; empty for none.
+	// ServiceCA (PEM) is what the installer and the controller verify the appliance with; empty for
+	// none.
 	ServiceCA []byte
 	// IPv6 keeps the DHCPv6 identity that the host had while it was discovered.
 	IPv6 bool
@@ -71,14 +74,16 @@ type RoleEdits struct {
 	Files []File
 }
 
-// EditRole edits master.ign, worker.ign or arbiter.ign as openshift-install wrote it, keeping its version.
+// EditRole edits master.ign, worker.ign or arbiter.ign as openshift-install wrote it, keeping its
+// version.
 func EditRole(role []byte, edits RoleEdits) ([]byte, error) {
 	var files []File
 	if len(edits.ServiceCA) > 0 {
 		files = append(files, File{Path: ServiceCAPath, Mode: 0o644, Data: edits.ServiceCA})
 	}
 	if edits.IPv6 {
-		files = append(files, File{Path: "/etc/NetworkManager/conf.d/01-ipv6.conf", Mode: 0o644, Data: []byte(ipv6Conf)})
+		files = append(files, File{Path: "/etc/NetworkManager/conf.d/01-ipv6.conf", Mode: 0o644,
+			Data: []byte(ipv6Conf)})
 	}
 	return addFiles(role, append(files, edits.Files...))
 }
@@ -87,17 +92,19 @@ func EditRole(role []byte, edits RoleEdits) ([]byte, error) {
 type BootstrapEdits struct {
 	// SingleNode is true for a control plane of one host, which bootstraps in place.
 	SingleNode bool
-	// Hosts are the hosts of the platform baremetal; none leaves the installer's BareMetalHost objects as they are.
+	// Hosts are the hosts of the platform baremetal; none leaves the installer's BareMetalHost
+	// objects as they are.
 	Hosts []BareMetalHost
 }
 
 //go:embed live/99-kni.conf
 var unmanagedResolvConf string
 
-// EditBootstrap edits bootstrap.ign as openshift-install wrote it, keeping its version: the static network of its own is
-// dropped (the host has its own already), an /etc/motd that is only appended to becomes a plain file (the machine config
-// operator misreads the other form), BareMetalHost objects get what is known of their hosts, and a bootstrap that becomes
-// a control-plane node itself is told so.
+// EditBootstrap edits bootstrap.ign as openshift-install wrote it, keeping its version: the static
+// network of its own is dropped (the host has its own already), an /etc/motd that is only appended
+// to becomes a plain file (the machine config operator misreads the other form), BareMetalHost
+// objects get what is known of their hosts, and a bootstrap that becomes a control-plane node
+// itself is told so.
 func EditBootstrap(bootstrap []byte, edits BootstrapEdits) ([]byte, error) {
 	hosts := newBareMetalHosts(edits.Hosts)
 	config, err := editFiles(bootstrap, func(path string, file map[string]any) (keep bool, err error) {
@@ -133,7 +140,8 @@ func addFiles(config []byte, files []File) ([]byte, error) {
 	over := types.Config{Ignition: types.Ignition{Version: version}}
 	for _, f := range files {
 		over.Storage.Files = append(over.Storage.Files, types.File{
-			Node: types.Node{Path: f.Path, Overwrite: util.BoolToPtr(true), User: types.NodeUser{Name: util.StrToPtr("root")}},
+			Node: types.Node{Path: f.Path, Overwrite: util.BoolToPtr(true),
+				User: types.NodeUser{Name: util.StrToPtr("root")}},
 			FileEmbedded1: types.FileEmbedded1{Mode: util.IntToPtr(f.Mode),
 				Contents: types.FileContents{Source: util.StrToPtr(dataurl.EncodeBytes(f.Data))}},
 		})

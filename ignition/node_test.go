@@ -7,7 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// pointer is a role file as openshift-install writes it: nothing but the way to the machine config server.
+// pointer is a role file as openshift-install writes it: nothing but the way to the machine config
+// server.
 func pointer(version, pool string) []byte {
 	return []byte(`{"ignition":{"config":{"merge":[{"source":"https://192.0.2.5:22623/config/` + pool + `"}]},
 		"security":{"tls":{"certificateAuthorities":[{"source":"data:text/plain;charset=utf-8;base64,YQ=="}]}},"version":"` + version + `"}}`)
@@ -45,7 +46,8 @@ func TestHostConfigLeadsToAnotherPool(t *testing.T) {
 	require.Contains(t, string(raw), "https://192.0.2.5:22623/config/infra")
 
 	_, err = HostConfig(pointer("3.2.0", "master"), HostEdits{Hostname: "master-0", MachineConfigPool: "infra"})
-	require.ErrorContains(t, err, `host master-0: Ignition config: $.ignition.config.merge: leads to no worker config that the pool "infra" could replace`)
+	require.ErrorContains(t, err,
+		`host master-0: Ignition config: $.ignition.config.merge: leads to no worker config that the pool "infra" could replace`)
 }
 
 func TestHostConfigRefuses(t *testing.T) {
@@ -92,7 +94,8 @@ func TestEditBootstrapForASingleNodeTouchesNoNetwork(t *testing.T) {
 }
 
 func TestEditBootstrapRefusesWhatIsNoConfig(t *testing.T) {
-	_, err := EditBootstrap([]byte(`{"ignition":{"version":"3.2.0"},"storage":{"files":[{"path":"a"}]}}`), BootstrapEdits{})
+	_, err := EditBootstrap([]byte(`{"ignition":{"version":"3.2.0"},"storage":{"files":[{"path":"a"}]}}`),
+		BootstrapEdits{})
 	require.ErrorContains(t, err, "$.storage.files.0.path: path not absolute")
 	_, err = EditBootstrap([]byte(strings.Repeat("x", 10)), BootstrapEdits{})
 	require.ErrorContains(t, err, "is no JSON")

@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// systemd reads a unit's words with shell-like quotes, expands %-specifiers everywhere and $-variables in commands
-// (systemd.service(5) "COMMAND LINES", systemd.unit(5) "SPECIFIERS"). The functions here write words that survive all
-// of it; unquote in discovered.go reads them back.
+// systemd reads a unit's words with shell-like quotes, expands %-specifiers everywhere and
+// $-variables in commands (systemd.service(5) "COMMAND LINES", systemd.unit(5) "SPECIFIERS"). The
+// functions here write words that survive all of it; unquote in discovered.go reads them back.
 
 // unitCommand writes a command line for ExecStart and its like.
 func unitCommand(args ...string) string {

@@ -6,9 +6,10 @@ import (
 	"strings"
 )
 
-// unquote splits a unit file's value into words as systemd does: quotes around whole words, C escapes, %% for a percent
-// sign and, in commands, $$ for a dollar sign and the prefixes of the program (systemd.service(5)). Specifiers and
-// variables, whose values only the running machine knows, are errors.
+// unquote splits a unit file's value into words as systemd does: quotes around whole words, C
+// escapes, %% for a percent sign and, in commands, $$ for a dollar sign and the prefixes of the
+// program (systemd.service(5)). Specifiers and variables, whose values only the running machine
+// knows, are errors.
 func unquote(value string, command bool) ([]string, error) {
 	var words []string
 	for rest := strings.TrimLeft(value, " \t\n"); rest != ""; rest = strings.TrimLeft(rest, " \t\n") {

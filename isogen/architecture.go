@@ -25,14 +25,15 @@ type ArchitectureError struct {
 }
 
 func (e *ArchitectureError) Error() string {
-	return fmt.Sprintf("the base ISO %s is for %s, not for %s: configure the live ISO of that architecture", e.Path, e.Have, e.Want)
+	return fmt.Sprintf("the base ISO %s is for %s, not for %s: configure the live ISO of that architecture", e.Path,
+		e.Have, e.Want)
 }
 
 // Architecture returns X86_64, AArch64, PPC64LE or S390X, or "" if the image does not tell.
 func (b *Base) Architecture() string { return b.architecture }
 
-// Require returns an *ArchitectureError unless the base is for the architecture. "amd64" and "arm64"
-// are taken for what they are called here.
+// Require returns an *ArchitectureError unless the base is for the architecture. "amd64" and
+// "arm64" are taken for what they are called here.
 func (b *Base) Require(arch string) error {
 	want := arch
 	switch arch {
@@ -93,7 +94,8 @@ func kernelArchitecture(r io.Reader) string {
 		}
 	}
 	head = head[:n]
-	if bytes.HasPrefix(head, []byte("\x7fELF\x02\x01")) && len(head) >= 20 && binary.LittleEndian.Uint16(head[18:]) == 21 {
+	if bytes.HasPrefix(head, []byte("\x7fELF\x02\x01")) && len(head) >= 20 &&
+		binary.LittleEndian.Uint16(head[18:]) == 21 {
 		return PPC64LE
 	}
 	if !bytes.HasPrefix(head, []byte("MZ")) || len(head) < 0x40 {

@@ -11,9 +11,11 @@ import (
 )
 
 // ErrNoEmbedArea says that an ISO has no place for an Ignition config.
-var ErrNoEmbedArea = errors.New("it has no Ignition embed area (coreos/igninfo.json, images/ignition.img or a coreiso+ header)")
+var ErrNoEmbedArea = errors.New("it has no Ignition embed area (coreos/igninfo.json, images/ignition.img or a " +
+	"coreiso+ header)")
 
-// EmbedAreaError says that an ISO describes its embed area, or its areas for kernel arguments, wrongly.
+// EmbedAreaError says that an ISO describes its embed area, or its areas for kernel arguments,
+// wrongly.
 type EmbedAreaError struct {
 	Where   string // the description: a path in the ISO or the name of the header
 	Problem string
@@ -42,8 +44,8 @@ func (a area) whole() bool {
 // maxDescription bounds the JSON descriptions in an ISO; real ones have less than 1 KiB.
 const maxDescription = 64 << 10
 
-// The header that images of 2020 and 2021 carry in the last 24 bytes of the system area: a mark, the
-// area's offset and its length, both 64-bit little-endian.
+// The header that images of 2020 and 2021 carry in the last 24 bytes of the system area: a mark,
+// the area's offset and its length, both 64-bit little-endian.
 const (
 	headerMark   = "coreiso+"
 	headerOffset = 32744
@@ -56,8 +58,8 @@ const (
 	areaHeader      = "the coreiso+ header"
 )
 
-// findAreas finds the embed area and those for kernel arguments, and makes sure that writing to them
-// writes to nothing else.
+// findAreas finds the embed area and those for kernel arguments, and makes sure that writing to
+// them writes to nothing else.
 func findAreas(r io.ReaderAt, v *iso9660.Volume, size int64) (area, *kernelArgumentAreas, error) {
 	a, err := findArea(r, v, size)
 	if err != nil {
@@ -85,13 +87,15 @@ func findArea(r io.ReaderAt, v *iso9660.Volume, size int64) (area, error) {
 		a.where, a.name, a.file, a.offset, a.length = areaFile, areaFile, img, img.Offset, img.Size
 	} else if a.header {
 		a.where = areaHeader
-		a.offset, a.length = int64(binary.LittleEndian.Uint64(header[8:])), int64(binary.LittleEndian.Uint64(header[16:]))
+		a.offset, a.length = int64(binary.LittleEndian.Uint64(header[8:])),
+			int64(binary.LittleEndian.Uint64(header[16:]))
 	} else {
 		return area{}, ErrNoEmbedArea
 	}
 	switch {
 	case a.offset < 0 || a.length < 0 || a.offset > size || a.length > size-a.offset:
-		return area{}, &EmbedAreaError{a.where, fmt.Sprintf("%d bytes at %d are outside of the ISO, which has %d", a.length, a.offset, size)}
+		return area{}, &EmbedAreaError{a.where, fmt.Sprintf("%d bytes at %d are outside of the ISO, which has %d",
+			a.length, a.offset, size)}
 	case a.length == 0:
 		return area{}, &EmbedAreaError{a.where, "the area is empty"}
 	}
@@ -101,8 +105,8 @@ func findArea(r io.ReaderAt, v *iso9660.Volume, size int64) (area, error) {
 	return a, nil
 }
 
-// describe reads coreos/igninfo.json: the file that holds the area and, where the area is only a part
-// of it, offset and length in it.
+// describe reads coreos/igninfo.json: the file that holds the area and, where the area is only a
+// part of it, offset and length in it.
 func (a *area) describe(r io.ReaderAt, v *iso9660.Volume, e *iso9660.Entry) error {
 	a.where = areaDescription
 	var info struct {
@@ -127,7 +131,8 @@ func (a *area) describe(r io.ReaderAt, v *iso9660.Volume, e *iso9660.Entry) erro
 		a.info = e
 	}
 	if offset < 0 || length < 0 || offset > img.Size || length > img.Size-offset {
-		return &EmbedAreaError{areaDescription, fmt.Sprintf("%d bytes at %d are outside of %s, which has %d", length, offset, info.File, img.Size)}
+		return &EmbedAreaError{areaDescription, fmt.Sprintf("%d bytes at %d are outside of %s, which has %d",
+			length, offset, info.File, img.Size)}
 	}
 	a.name, a.file, a.offset, a.length = info.File, img, img.Offset+offset, length
 	return nil

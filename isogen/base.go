@@ -88,7 +88,9 @@ func index(path string, f *os.File) (*Base, error) {
 		sum:          newDigest(),
 	}
 	if b.area, b.kargs, err = findAreas(f, v, info.Size()); err != nil {
-		return nil, fmt.Errorf("the base ISO %s (%s) cannot be used: %w: use the live ISO of a CoreOS release, as it was published", path, v.ID, err)
+		return nil,
+			fmt.Errorf("the base ISO %s (%s) cannot be used: %w: use the live ISO of a CoreOS release, as it was "+
+				"published", path, v.ID, err)
 	}
 	b.boots = boots(f, v, b.architecture)
 	if b.identity, err = identify(f, info, v); err != nil {
@@ -162,6 +164,6 @@ func (b *Base) SHA256(ctx context.Context) (string, error) {
 	return b.sum.of(ctx, func() io.ReadCloser { return io.NopCloser(io.NewSectionReader(b.file, 0, b.size)) })
 }
 
-// EmbedAreaSize returns how many bytes the embed area has. A packed payload that is larger moves to the end of the
-// image, unless Info says that the area is not relocatable.
+// EmbedAreaSize returns how many bytes the embed area has. A packed payload that is larger moves to
+// the end of the image, unless Info says that the area is not relocatable.
 func (b *Base) EmbedAreaSize() int64 { return b.area.length }

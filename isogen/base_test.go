@@ -16,8 +16,8 @@ import (
 	"landfall/isogen/skeleton"
 )
 
-// areaSize is what the embed areas of the tests' ISOs have, and larger is what a payload has that moves to the end: small
-// beside real ones, so that thousands of images are made in seconds.
+// areaSize is what the embed areas of the tests' ISOs have, and larger is what a payload has that
+// moves to the end: small beside real ones, so that thousands of images are made in seconds.
 const (
 	areaSize = 32 << 10
 	larger   = 60_000
@@ -125,7 +125,8 @@ func TestWrongArchitecture(t *testing.T) {
 
 	var wrong *isogen.ArchitectureError
 	require.ErrorAs(t, base.Require("x86_64"), &wrong)
-	require.Equal(t, "the base ISO "+base.Path()+" is for aarch64, not for x86_64: configure the live ISO of that architecture", wrong.Error())
+	require.Equal(t, "the base ISO "+base.Path()+
+		" is for aarch64, not for x86_64: configure the live ISO of that architecture", wrong.Error())
 }
 
 func TestVolumeOfAnotherProductHasNoVersion(t *testing.T) {
@@ -140,11 +141,15 @@ func TestEmbedAreaIsFoundInOrder(t *testing.T) {
 		iso  skeleton.ISO
 		size int64
 	}{
-		"igninfo.json before ignition.img":   {skeleton.ISO{Replace: info(`{"file":"images/other.img"}`)}, 10_000},
-		"a part of a file":                   {skeleton.ISO{Replace: info(`{"file":"images/other.img","offset":100,"length":5000}`)}, 5000},
-		"from an offset to the file's end":   {skeleton.ISO{Replace: info(`{"file":"/images/other.img","offset":100}`)}, 9900},
-		"ignition.img without a description": {skeleton.ISO{EmbedSize: 8192, Replace: map[string][]byte{"coreos/igninfo.json": nil}}, 8192},
-		"the header of 2020":                 {skeleton.ISO{Replace: map[string][]byte{"coreos/igninfo.json": nil, "images/ignition.img": nil}, System: header(50*2048, 4096)}, 4096},
+		"igninfo.json before ignition.img": {skeleton.ISO{Replace: info(`{"file":"images/other.img"}`)}, 10_000},
+		"a part of a file": {
+			skeleton.ISO{Replace: info(`{"file":"images/other.img","offset":100,"length":5000}`)}, 5000},
+		"from an offset to the file's end": {skeleton.ISO{Replace: info(`{"file":"/images/other.img","offset":100}`)},
+			9900},
+		"ignition.img without a description": {skeleton.ISO{EmbedSize: 8192,
+			Replace: map[string][]byte{"coreos/igninfo.json": nil}}, 8192},
+		"the header of 2020": {skeleton.ISO{Replace: map[string][]byte{"coreos/igninfo.json": nil,
+			"images/ignition.img": nil}, System: header(50*2048, 4096)}, 4096},
 	} {
 		t.Run(name, func(t *testing.T) {
 			base := open(t, write(t, c.iso))
@@ -181,7 +186,8 @@ func TestBadBase(t *testing.T) {
 	}
 	info := func(s string) []byte {
 		var b bytes.Buffer
-		require.NoError(t, skeleton.Write(&b, skeleton.ISO{Replace: map[string][]byte{"coreos/igninfo.json": []byte(s)}, RootFSSize: 100_000}))
+		require.NoError(t, skeleton.Write(&b, skeleton.ISO{Replace: map[string][]byte{"coreos/igninfo.json": []byte(s)},
+			RootFSSize: 100_000}))
 		return b.Bytes()
 	}
 	patched := func(offset int, with ...byte) []byte {
@@ -193,28 +199,44 @@ func TestBadBase(t *testing.T) {
 	clear(shrunk[32768+81 : 32768+84])
 	var headerOutside bytes.Buffer
 	require.NoError(t, skeleton.Write(&headerOutside, skeleton.ISO{
-		Replace: map[string][]byte{"coreos/igninfo.json": nil, "images/ignition.img": nil}, System: header(1<<63, 1<<62), RootFSSize: 100_000}))
+		Replace: map[string][]byte{"coreos/igninfo.json": nil, "images/ignition.img": nil},
+		System:  header(1<<63, 1<<62), RootFSSize: 100_000}))
 
 	for name, c := range map[string]struct {
 		content []byte
 		says    []string
 	}{
-		"an empty file":                           {nil, []string{"not an ISO 9660 image", "only 0 bytes", "give the path of a CoreOS live ISO"}},
-		"not an ISO":                              {bytes.Repeat([]byte("qcow2"), 20_000), []string{"not an ISO 9660 image", "no CD001 mark at byte 32769"}},
-		"truncated before the contents":           {good.Bytes()[:48_000], []string{"it has 48000 bytes where the volume needs", "the copy is incomplete, download it again"}},
-		"truncated by a sector":                   {good.Bytes()[:good.Len()-2048], []string{"where the volume needs", "download it again"}},
-		"a file behind the end":                   {shrunk, []string{"where the file /zipl.prm needs", "download it again"}},
-		"another block size":                      {patched(32768+128, 0, 2), []string{"the logical block size is 512", "compare its SHA-256"}},
-		"no embed area":                           {without("coreos/igninfo.json", "images/ignition.img"), []string{"rhcos-9.6.20250523-0", "no Ignition embed area", "use the live ISO of a CoreOS release"}},
-		"igninfo.json is no JSON":                 {info("{"), []string{"coreos/igninfo.json, is wrong: unexpected end of JSON input"}},
-		"igninfo.json names no file":              {info("{}"), []string{`there is no file ""`}},
-		"igninfo.json names a missing file":       {info(`{"file":"images/nowhere.img"}`), []string{`there is no file "images/nowhere.img"`}},
-		"igninfo.json names a directory":          {info(`{"file":"images"}`), []string{`there is no file "images"`}},
-		"igninfo.json points outside":             {info(`{"file":"images/ignition.img","offset":262000,"length":145}`), []string{"145 bytes at 262000 are outside of images/ignition.img, which has 262144"}},
-		"igninfo.json with a negative offset":     {info(`{"file":"images/ignition.img","offset":-1}`), []string{"at -1 are outside"}},
-		"igninfo.json with an overflowing length": {info(`{"file":"images/ignition.img","offset":8,"length":9223372036854775807}`), []string{"are outside of images/ignition.img"}},
-		"igninfo.json with an empty area":         {info(`{"file":"images/ignition.img","length":0}`), []string{"the area is empty"}},
-		"a header that points outside":            {headerOutside.Bytes(), []string{"the coreiso+ header, is wrong", "outside of the ISO"}},
+		"an empty file": {nil, []string{"not an ISO 9660 image", "only 0 bytes",
+			"give the path of a CoreOS live ISO"}},
+		"not an ISO": {bytes.Repeat([]byte("qcow2"), 20_000),
+			[]string{"not an ISO 9660 image", "no CD001 mark at byte 32769"}},
+		"truncated before the contents": {good.Bytes()[:48_000],
+			[]string{"it has 48000 bytes where the volume needs", "the copy is incomplete, download it again"}},
+		"truncated by a sector": {good.Bytes()[:good.Len()-2048],
+			[]string{"where the volume needs", "download it again"}},
+		"a file behind the end": {shrunk, []string{"where the file /zipl.prm needs",
+			"download it again"}},
+		"another block size": {patched(32768+128, 0, 2), []string{"the logical block size is 512",
+			"compare its SHA-256"}},
+		"no embed area": {without("coreos/igninfo.json", "images/ignition.img"),
+			[]string{"rhcos-9.6.20250523-0", "no Ignition embed area", "use the live ISO of a CoreOS release"}},
+		"igninfo.json is no JSON": {info("{"),
+			[]string{"coreos/igninfo.json, is wrong: unexpected end of JSON input"}},
+		"igninfo.json names no file": {info("{}"), []string{`there is no file ""`}},
+		"igninfo.json names a missing file": {info(`{"file":"images/nowhere.img"}`),
+			[]string{`there is no file "images/nowhere.img"`}},
+		"igninfo.json names a directory": {info(`{"file":"images"}`), []string{`there is no file "images"`}},
+		"igninfo.json points outside": {info(`{"file":"images/ignition.img","offset":262000,"length":145}`),
+			[]string{"145 bytes at 262000 are outside of images/ignition.img, which has 262144"}},
+		"igninfo.json with a negative offset": {info(`{"file":"images/ignition.img","offset":-1}`),
+			[]string{"at -1 are outside"}},
+		"igninfo.json with an overflowing length": {
+			info(`{"file":"images/ignition.img","offset":8,"length":9223372036854775807}`),
+			[]string{"are outside of images/ignition.img"}},
+		"igninfo.json with an empty area": {info(`{"file":"images/ignition.img","length":0}`),
+			[]string{"the area is empty"}},
+		"a header that points outside": {headerOutside.Bytes(), []string{"the coreiso+ header, is wrong",
+			"outside of the ISO"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := writeBytes(t, c.content)

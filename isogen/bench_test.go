@@ -38,9 +38,9 @@ func BenchmarkFull(b *testing.B) {
 	}
 }
 
-// BenchmarkDownload sends an image to a client on the loopback interface, in turn with the bare file by
-// http.ServeFile, so that both see the same machine. It reports times to the first byte and the throughput of both and
-// their ratio.
+// BenchmarkDownload sends an image to a client on the loopback interface, in turn with the bare
+// file by http.ServeFile, so that both see the same machine. It reports times to the first byte and
+// the throughput of both and their ratio.
 func BenchmarkDownload(b *testing.B) {
 	base := open(b, write(b, skeleton.ISO{RootFSSize: benchSize}))
 	image, err := base.Full(isogen.Payload{Ignition: []byte("config")})
@@ -94,7 +94,8 @@ func BenchmarkDownload(b *testing.B) {
 	b.ReportMetric(fileFirst.Seconds()*1e3/float64(n), "file-first-byte-ms")
 }
 
-// BenchmarkRangeOf32KiB reads as management controllers read virtual media: one small range after the other.
+// BenchmarkRangeOf32KiB reads as management controllers read virtual media: one small range after
+// the other.
 func BenchmarkRangeOf32KiB(b *testing.B) {
 	base := open(b, write(b, skeleton.ISO{RootFSSize: 16 << 20}))
 	image, err := base.Full(isogen.Payload{Ignition: []byte("config")})

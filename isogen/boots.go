@@ -48,10 +48,11 @@ const (
 
 // efiSystemPartition is the type of that partition in a GPT, as it is on the disk:
 // C12A7328-F81F-11D2-BA4B-00A0C93EC93B (UEFI specification, 5.3.3).
-var efiSystemPartition = []byte{0x28, 0x73, 0x2A, 0xC1, 0x1F, 0xF8, 0xD2, 0x11, 0xBA, 0x4B, 0x00, 0xA0, 0xC9, 0x3E, 0xC9, 0x3B}
+var efiSystemPartition = []byte{0x28, 0x73, 0x2A, 0xC1, 0x1F, 0xF8, 0xD2, 0x11, 0xBA, 0x4B, 0x00, 0xA0, 0xC9,
+	0x3E, 0xC9, 0x3B}
 
-// partitions reads the MBR and the GPT: bios is whether there is a boot program and a partition marked
-// active, uefi whether there is an EFI system partition.
+// partitions reads the MBR and the GPT: bios is whether there is a boot program and a partition
+// marked active, uefi whether there is an EFI system partition.
 func partitions(r io.ReaderAt) (bios, uefi bool) {
 	b := make([]byte, gptPartitions+gptPartitionsRead*gptPartitionSize)
 	if n, err := r.ReadAt(b, 0); n < len(b) && err != nil {

@@ -8,16 +8,16 @@ import (
 	"landfall/isogen/iso9660"
 )
 
-// ConfigVolumeID is the volume identifier of config images. It is the one that Ignition looks for on
-// the platforms that hand configs over by a drive (coreos/ignition, internal/providers/openstack and
-// internal/providers/nutanix).
+// ConfigVolumeID is the volume identifier of config images. It is the one that Ignition looks for
+// on the platforms that hand configs over by a drive (coreos/ignition, internal/providers/openstack
+// and internal/providers/nutanix).
 const ConfigVolumeID = "config-2"
 
 // configUserData is where Ignition reads the config on such a drive.
 const configUserData = "openstack/latest/user_data"
 
-// ConfigImage returns a small ISO with only the payload, for people who keep one base image on their
-// USB drives or in their BMCs' libraries and attach what differs as a second drive.
+// ConfigImage returns a small ISO with only the payload, for people who keep one base image on
+// their USB drives or in their BMCs' libraries and attach what differs as a second drive.
 //
 // A live ISO as it is published looks for its config nowhere but in itself (platform "metal", whose
 // only other source is the kernel argument ignition.config.url). There are two ways to have it look
@@ -31,8 +31,9 @@ const configUserData = "openstack/latest/user_data"
 //     reads openstack/latest/user_data. The payload's other files are not looked at, and the live
 //     system takes itself for one on that platform, which may have side effects.
 //
-// The "config image" of openshift-install (volume agent_configimage, config.gz) is another thing: it
-// holds manifests of a cluster for the agent-based installer's own services, not an Ignition config.
+// The "config image" of openshift-install (volume agent_configimage, config.gz) is another thing:
+// it holds manifests of a cluster for the agent-based installer's own services, not an Ignition
+// config.
 //
 // In the image the payload is where Embedded finds it in any other.
 func ConfigImage(p Payload) (*Image, error) {
@@ -46,22 +47,25 @@ func ConfigImage(p Payload) (*Image, error) {
 		{Path: configUserData, Data: p.Ignition},
 	}
 	var iso bytes.Buffer
-	err = iso9660.Write(&iso, iso9660.Image{VolumeID: ConfigVolumeID, Time: time.Unix(0, 0), Joliet: true, Files: files})
+	err = iso9660.Write(&iso, iso9660.Image{VolumeID: ConfigVolumeID, Time: time.Unix(0, 0), Joliet: true,
+		Files: files})
 	if err != nil {
 		return nil, fmt.Errorf("writing the config image: %w", err)
 	}
 	return newImage(nil, []extent{patch(0, iso.Bytes())}, []Segment{{"config", 0, int64(iso.Len())}}), nil
 }
 
-// AwaitConfigImage returns the image that boots from the base alone and takes its config from a drive
-// with a ConfigImage, for which it waits up to ten minutes and says so on the console. It is the same
-// for every config, so it is made once and kept.
+// AwaitConfigImage returns the image that boots from the base alone and takes its config from a
+// drive with a ConfigImage, for which it waits up to ten minutes and says so on the console. It is
+// the same for every config, so it is made once and kept.
 func (b *Base) AwaitConfigImage(args ...KernelArgument) (*Image, error) {
 	packed, err := Archive([]File{
 		{Path: "usr/local/bin/landfall-config-image", Mode: 0o755, Data: []byte(configImageScript)},
 		{Path: "etc/systemd/system/landfall-config-image.service", Data: []byte(configImageUnit)},
-		{Path: "etc/systemd/system/coreos-ignition-setup-user.service.d/10-config-image.conf", Data: []byte(configImageOrder)},
-		{Path: "etc/systemd/system/ignition-fetch-offline.service.d/10-config-image.conf", Data: []byte(configImageOrder)},
+		{Path: "etc/systemd/system/coreos-ignition-setup-user.service.d/10-config-image.conf",
+			Data: []byte(configImageOrder)},
+		{Path: "etc/systemd/system/ignition-fetch-offline.service.d/10-config-image.conf",
+			Data: []byte(configImageOrder)},
 	})
 	if err != nil {
 		return nil, err
@@ -74,8 +78,8 @@ func (b *Base) AwaitConfigImage(args ...KernelArgument) (*Image, error) {
 	return newImage(b, layout, b.segments(layout)), nil
 }
 
-// configImageUnit runs when devices can appear, before those who look for what the config image brings
-// (coreos/fedora-coreos-config, dracut modules 35coreos-ignition and 35coreos-network).
+// configImageUnit runs when devices can appear, before those who look for what the config image
+// brings (coreos/fedora-coreos-config, dracut modules 35coreos-ignition and 35coreos-network).
 const configImageUnit = `[Unit]
 Description=Take the configuration over from the config image
 ConditionPathExists=/etc/initrd-release
@@ -91,7 +95,8 @@ StandardError=journal+console
 ExecStart=/usr/local/bin/landfall-config-image
 `
 
-// configImageOrder has a unit of CoreOS start the one above. A link would do as well; payloads have none.
+// configImageOrder has a unit of CoreOS start the one above. A link would do as well; payloads have
+// none.
 const configImageOrder = `[Unit]
 Requires=landfall-config-image.service
 After=landfall-config-image.service

@@ -50,7 +50,8 @@ type recipe struct {
 func randomRecipe(t *testing.T, random *rand.Rand) recipe {
 	t.Helper()
 	var r recipe
-	r.iso.Age = []string{skeleton.Age2020, skeleton.Age2021, skeleton.Age2021Later, skeleton.Age2022, skeleton.Age2023, skeleton.Newest}[random.IntN(6)]
+	r.iso.Age = []string{skeleton.Age2020, skeleton.Age2021, skeleton.Age2021Later, skeleton.Age2022, skeleton.Age2023,
+		skeleton.Newest}[random.IntN(6)]
 	r.iso.Architecture = isogen.X86_64
 	if r.iso.Age == skeleton.Newest {
 		r.iso.Architecture = []string{isogen.X86_64, isogen.AArch64, isogen.PPC64LE, isogen.S390X}[random.IntN(4)]
@@ -70,7 +71,8 @@ func randomRecipe(t *testing.T, random *rand.Rand) recipe {
 	}
 	for i := range random.IntN(4) {
 		dir := []string{"", "etc/", "etc/coreos-firstboot-network/", "usr/lib/ignition/base.d/"}[random.IntN(4)]
-		r.payload.Files = append(r.payload.Files, isogen.File{Path: fmt.Sprintf("%sfile%d", dir, i), Mode: os.FileMode(0o400 + random.IntN(0o377)), Data: noise(300)})
+		r.payload.Files = append(r.payload.Files, isogen.File{Path: fmt.Sprintf("%sfile%d", dir, i),
+			Mode: os.FileMode(0o400 + random.IntN(0o377)), Data: noise(300)})
 	}
 	r.line = standard
 	if r.iso.Age == skeleton.Age2020 {
@@ -130,8 +132,8 @@ func TestImagesAreThoseOfAnIndependentBuilder(t *testing.T) {
 	}
 }
 
-// TestIndependentReadersFindTheSameFiles lets go-diskfs, and xorriso where it is installed, read images: all files are the
-// base's, but for the embed area and those that hold kernel arguments.
+// TestIndependentReadersFindTheSameFiles lets go-diskfs, and xorriso where it is installed, read
+// images: all files are the base's, but for the embed area and those that hold kernel arguments.
 func TestIndependentReadersFindTheSameFiles(t *testing.T) {
 	for name, c := range map[string]struct {
 		iso     skeleton.ISO
@@ -176,8 +178,14 @@ func readers(t *testing.T) map[string]func(t *testing.T, iso string) map[string]
 		t.Log("xorriso is not installed: only go-diskfs reads the images")
 		return all
 	}
-	all["xorriso, Rock Ridge"] = func(t *testing.T, iso string) map[string][]byte { return readWithXorriso(t, iso, "nojoliet") }
-	all["xorriso, Joliet"] = func(t *testing.T, iso string) map[string][]byte { return readWithXorriso(t, iso, "norock") }
+	all["xorriso, Rock Ridge"] = func(t *testing.T, iso string) map[string][]byte {
+		return readWithXorriso(t,
+			iso, "nojoliet")
+	}
+	all["xorriso, Joliet"] = func(t *testing.T, iso string) map[string][]byte {
+		return readWithXorriso(t, iso,
+			"norock")
+	}
 	return all
 }
 
@@ -215,7 +223,8 @@ func readWithDiskFS(t *testing.T, iso string) map[string][]byte {
 func readWithXorriso(t *testing.T, iso, tree string) map[string][]byte {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "files")
-	out, err := exec.CommandContext(t.Context(), "xorriso", "-abort_on", "FAILURE", "-read_fs", tree, "-indev", iso, "-osirrox", "on:auto_chmod_on",
+	out, err := exec.CommandContext(t.Context(), "xorriso", "-abort_on", "FAILURE", "-read_fs", tree, "-indev",
+		iso, "-osirrox", "on:auto_chmod_on",
 		"-extract", "/", dir, "-chmod_r", "u+rwx", "/", "--", "-rollback_end").CombinedOutput()
 	require.NoError(t, err, string(out))
 	files := map[string][]byte{}

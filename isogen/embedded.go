@@ -30,17 +30,19 @@ const (
 // Embedding is what is embedded in an ISO, beside what it was published with.
 type Embedding struct {
 	Payload
-	Area                   EmbedArea // where the payload was found
-	Packed                 int64     // bytes that it takes there
-	Relocated              bool      // whether it lies at the image's end because it is larger than the area was
-	Maker                  string    // who packed it, as far as its form tells: "Landfall", "coreos-installer", …; else ""
-	KernelArguments        string    // the command line in the areas; "" if there are none
-	DefaultKernelArguments string    // the command line as published
+	Area      EmbedArea // where the payload was found
+	Packed    int64     // bytes that it takes there
+	Relocated bool      // whether it lies at the image's end because it is larger than the area was
+	// who packed it, as far as its form tells: "Landfall", "coreos-installer", …; else ""
+	Maker                  string
+	KernelArguments        string // the command line in the areas; "" if there are none
+	DefaultKernelArguments string // the command line as published
 }
 
 // Embedded reads back what is embedded in an ISO of size bytes, whoever made it: any number of cpio
-// archives, each plain or compressed by gzip, xz or zstd, with zero bytes between and after them. The last copy of
-// a path wins, as it does in the kernel. If there is no payload it returns ErrNoPayload, and still what else it found.
+// archives, each plain or compressed by gzip, xz or zstd, with zero bytes between and after them.
+// The last copy of a path wins, as it does in the kernel. If there is no payload it returns
+// ErrNoPayload, and still what else it found.
 func Embedded(r io.ReaderAt, size int64) (*Embedding, error) {
 	v, err := iso9660.Open(r, size)
 	if err != nil {
@@ -51,7 +53,8 @@ func Embedded(r io.ReaderAt, size int64) (*Embedding, error) {
 		return nil, fmt.Errorf("the ISO %s cannot be read: %w", v.ID, err)
 	}
 	if a.length > maxAreaRead {
-		return nil, fmt.Errorf("the embed area of the ISO %s has %d bytes, more than the %d that are read", v.ID, a.length, maxAreaRead)
+		return nil, fmt.Errorf("the embed area of the ISO %s has %d bytes, more than the %d that are read", v.ID,
+			a.length, maxAreaRead)
 	}
 	packed := make([]byte, a.length)
 	if n, err := r.ReadAt(packed, a.offset); n < len(packed) {
@@ -112,7 +115,8 @@ func unpack(area []byte) (*Payload, int64, error) {
 		} else if archives, rest, err = decompress(area, budget); err == nil {
 			budget -= len(archives)
 		}
-		for archives = bytes.TrimLeft(archives, "\x00"); err == nil && len(archives) > 0; archives = bytes.TrimLeft(archives, "\x00") {
+		for archives = bytes.TrimLeft(archives, "\x00"); err == nil &&
+			len(archives) > 0; archives = bytes.TrimLeft(archives, "\x00") {
 			archives, err = unarchive(archives, files)
 		}
 		if err != nil {
@@ -147,7 +151,8 @@ func decompress(b []byte, limit int) (data, rest []byte, err error) {
 		format = "zstd"
 		data, rest, err = unzstd(b, limit)
 	default:
-		return nil, nil, fmt.Errorf("its contents are neither cpio nor gzip, xz or zstd (they begin with %x)", b[:min(len(b), 6)])
+		return nil, nil, fmt.Errorf("its contents are neither cpio nor gzip, xz or zstd (they begin with %x)",
+			b[:min(len(b), 6)])
 	}
 	if err != nil {
 		return nil, nil, fmt.Errorf("the %s stream in it cannot be unpacked: %w", format, err)
@@ -171,7 +176,8 @@ func unzstd(b []byte, limit int) (data, rest []byte, err error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	z, err := zstd.NewReader(bytes.NewReader(b[:end]), zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(maxUnpacked))
+	z, err := zstd.NewReader(bytes.NewReader(b[:end]), zstd.WithDecoderConcurrency(1),
+		zstd.WithDecoderMaxMemory(maxUnpacked))
 	if err != nil {
 		return nil, nil, err
 	}

@@ -26,7 +26,8 @@ func archive(t testing.TB, members ...string) []byte {
 	var b bytes.Buffer
 	w := cpio.NewWriter(&b)
 	for i := 0; i < len(members); i += 2 {
-		require.NoError(t, w.WriteHeader(&cpio.Header{Name: members[i], Mode: cpio.ModeRegular | 0o644, Size: int64(len(members[i+1]))}))
+		require.NoError(t, w.WriteHeader(&cpio.Header{Name: members[i], Mode: cpio.ModeRegular | 0o644,
+			Size: int64(len(members[i+1]))}))
 		_, err := io.WriteString(w, members[i+1])
 		require.NoError(t, err)
 	}
@@ -68,18 +69,19 @@ func TestEmbeddedReadsWhatEveryToolWrites(t *testing.T) {
 	one, two := archive(t, "config.ign", "one"), archive(t, "etc/two", "2")
 	zeros := make([]byte, 61)
 	for name, area := range map[string][]byte{
-		"gzip":                               join(gzipped(t, join(one, two)), zeros),
-		"gzip without room":                  gzipped(t, join(one, two)),
-		"xz":                                 join(xzipped(t, join(one, two)), zeros),
-		"plain":                              join(one, two, zeros),
-		"two gzip archives with zeros":       join(gzipped(t, one), zeros, gzipped(t, two), zeros),
-		"two archives without zeros":         join(gzipped(t, one), gzipped(t, two)),
-		"xz before gzip":                     join(xzipped(t, one), zeros, gzipped(t, two), zeros),
-		"gzip before xz":                     join(gzipped(t, one), xzipped(t, two), zeros),
-		"zstd":                               join(zstded(t, join(one, two)), zeros),
-		"zstd before gzip":                   join(zstded(t, one), zeros, gzipped(t, two)),
-		"plain before xz":                    join(one, zeros, xzipped(t, two), zeros),
-		"the last copy of a path wins":       join(gzipped(t, archive(t, "config.ign", "older")), gzipped(t, one), gzipped(t, two)),
+		"gzip":                         join(gzipped(t, join(one, two)), zeros),
+		"gzip without room":            gzipped(t, join(one, two)),
+		"xz":                           join(xzipped(t, join(one, two)), zeros),
+		"plain":                        join(one, two, zeros),
+		"two gzip archives with zeros": join(gzipped(t, one), zeros, gzipped(t, two), zeros),
+		"two archives without zeros":   join(gzipped(t, one), gzipped(t, two)),
+		"xz before gzip":               join(xzipped(t, one), zeros, gzipped(t, two), zeros),
+		"gzip before xz":               join(gzipped(t, one), xzipped(t, two), zeros),
+		"zstd":                         join(zstded(t, join(one, two)), zeros),
+		"zstd before gzip":             join(zstded(t, one), zeros, gzipped(t, two)),
+		"plain before xz":              join(one, zeros, xzipped(t, two), zeros),
+		"the last copy of a path wins": join(gzipped(t, archive(t, "config.ign", "older")), gzipped(t, one),
+			gzipped(t, two)),
 		"zeros before and inside":            join(zeros, gzipped(t, join(one, zeros, two, zeros))),
 		"paths that begin with a dot":        gzipped(t, archive(t, "./config.ign", "one", "./etc/two", "2")),
 		"names that are padded with zeros":   gzipped(t, archive(t, "config.ign\x00\x00", "one", "etc/two\x00", "2")),
@@ -113,20 +115,26 @@ func TestEmbeddedRefuses(t *testing.T) {
 		area []byte
 		says string
 	}{
-		"what is no archive":          {[]byte("hello"), "neither cpio nor gzip, xz or zstd (they begin with 68656c6c6f)"},
+		"what is no archive": {[]byte("hello"),
+			"neither cpio nor gzip, xz or zstd (they begin with 68656c6c6f)"},
 		"what is no archive, gzip'ed": {gzipped(t, []byte("hello, hello")), "cut short or damaged"},
-		"a path out of the root":      {gzipped(t, archive(t, "../../etc/passwd", "x")), `"../../etc/passwd", which leads out of the root: do not use this ISO`},
-		"an absolute path":            {gzipped(t, archive(t, "/etc/passwd", "x")), `"/etc/passwd", which leads out of the root`},
-		"a path that turns back":      {gzipped(t, archive(t, "etc/../../x", "x")), "leads out of the root"},
-		"a symbolic link":             {gzipped(t, link.Bytes()), `"etc/link", which is neither a file nor a directory`},
-		"a gzip stream cut short":     {gzipped(t, good)[:40], "unexpected EOF"},
-		"an xz stream cut short":      {xzipped(t, good)[:60], "the xz stream in it cannot be unpacked: it does not end"},
+		"a path out of the root": {gzipped(t, archive(t, "../../etc/passwd", "x")),
+			`"../../etc/passwd", which leads out of the root: do not use this ISO`},
+		"an absolute path": {gzipped(t, archive(t, "/etc/passwd", "x")),
+			`"/etc/passwd", which leads out of the root`},
+		"a path that turns back": {gzipped(t, archive(t, "etc/../../x", "x")), "leads out of the root"},
+		"a symbolic link": {gzipped(t, link.Bytes()),
+			`"etc/link", which is neither a file nor a directory`},
+		"a gzip stream cut short": {gzipped(t, good)[:40], "unexpected EOF"},
+		"an xz stream cut short": {xzipped(t, good)[:60],
+			"the xz stream in it cannot be unpacked: it does not end"},
 		"an xz stream of odd filters": {odd, "it has a form that the kernel does not unpack"},
 		"an xz stream with an error":  {broken, "the xz stream in it cannot be unpacked"},
-		"a zstd stream cut short":     {zstded(t, good)[:40], "the zstd stream in it cannot be unpacked: unexpected EOF"},
-		"an archive without its end":  {gzipped(t, good[:len(good)-124]), "cut short or damaged"},
-		"an archive cut in a file":    {gzipped(t, good[:140]), `cut short in "config.ign"`},
-		"a file of a negative size":   {gzipped(t, negative), `cut short in "config.ign"`},
+		"a zstd stream cut short": {zstded(t, good)[:40],
+			"the zstd stream in it cannot be unpacked: unexpected EOF"},
+		"an archive without its end": {gzipped(t, good[:len(good)-124]), "cut short or damaged"},
+		"an archive cut in a file":   {gzipped(t, good[:140]), `cut short in "config.ign"`},
+		"a file of a negative size":  {gzipped(t, negative), `cut short in "config.ign"`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, _, err := unpack(c.area)
@@ -145,8 +153,8 @@ func TestUnpackingIsBounded(t *testing.T) {
 	}
 }
 
-// TestAGreedyXZStreamGetsNoMoreThanItNeeds unpacks a stream whose second block asks for a dictionary of 4 GiB, which the
-// decoder would set aside before it reads a byte.
+// TestAGreedyXZStreamGetsNoMoreThanItNeeds unpacks a stream whose second block asks for a
+// dictionary of 4 GiB, which the decoder would set aside before it reads a byte.
 func TestAGreedyXZStreamGetsNoMoreThanItNeeds(t *testing.T) {
 	var b bytes.Buffer
 	w, err := xz.WriterConfig{BlockSize: 1000}.NewWriter(&b)
@@ -208,7 +216,8 @@ func TestRealInitrds(t *testing.T) {
 			}
 			p, _, err := unpack(b)
 			var iso bytes.Buffer
-			require.NoError(t, skeleton.Write(&iso, skeleton.ISO{RootFSSize: 1000, Replace: map[string][]byte{"images/ignition.img": append(b, make([]byte, 1000)...)}}))
+			require.NoError(t, skeleton.Write(&iso, skeleton.ISO{RootFSSize: 1000,
+				Replace: map[string][]byte{"images/ignition.img": append(b, make([]byte, 1000)...)}}))
 			embedded, embeddedErr := Embedded(bytes.NewReader(iso.Bytes()), int64(iso.Len()))
 			if refused != "" {
 				require.ErrorContains(t, err, refused)
@@ -232,7 +241,8 @@ func TestAnISOAsPublishedHasNoPayload(t *testing.T) {
 
 func TestEmbeddedOfADamagedArea(t *testing.T) {
 	var b bytes.Buffer
-	require.NoError(t, skeleton.Write(&b, skeleton.ISO{RootFSSize: 1000, Replace: map[string][]byte{"images/ignition.img": []byte("garbage")}}))
+	require.NoError(t, skeleton.Write(&b, skeleton.ISO{RootFSSize: 1000,
+		Replace: map[string][]byte{"images/ignition.img": []byte("garbage")}}))
 	_, err := Embedded(bytes.NewReader(b.Bytes()), int64(b.Len()))
 	require.ErrorContains(t, err, "the embed area of the ISO "+skeleton.DefaultVolumeID+" is damaged")
 }

@@ -20,19 +20,20 @@ import (
 // little is an ISO that is written in no time. The large files are stubs.
 func little(age string, replace map[string][]byte) skeleton.ISO {
 	iso := skeleton.ISO{Age: age, EmbedSize: 2048, RootFSSize: 1000, Replace: map[string][]byte{
-		"images/pxeboot/initrd.img": []byte("initrd"), "images/efiboot.img": []byte("efi"), "isolinux/isolinux.bin": []byte("isolinux"), "coreos/miniso.dat": nil}}
+		"images/pxeboot/initrd.img": []byte("initrd"), "images/efiboot.img": []byte("efi"),
+		"isolinux/isolinux.bin": []byte("isolinux"), "coreos/miniso.dat": nil}}
 	for path, data := range replace {
 		iso.Replace[path] = data
 	}
 	return iso
 }
 
-// allocationLimit is more than reading anything about an ISO of some kilobytes may take. What is read of a file is bounded
-// by the format or by the file.
+// allocationLimit is more than reading anything about an ISO of some kilobytes may take. What is
+// read of a file is bounded by the format or by the file.
 const allocationLimit = 64 << 20
 
-// requireSound wants that an ISO is refused, or that whatever is embedded in it is read back, with and without moving, and
-// that it takes little memory to say so.
+// requireSound wants that an ISO is refused, or that whatever is embedded in it is read back, with
+// and without moving, and that it takes little memory to say so.
 func requireSound(t *testing.T, content []byte) {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
@@ -81,13 +82,16 @@ func requireRoundTripOrRefusal(t *testing.T, base *isogen.Base, p isogen.Payload
 }
 
 func FuzzKernelArgumentDescription(f *testing.F) {
-	f.Add(`{"default":"a b","files":[{"path":"EFI/redhat/grub.cfg","offset":20,"end":"\n","pad":"#"},{"path":"isolinux/isolinux.cfg","offset":20}],"size":10}`)
-	f.Add(`{"default":"a b","files":[{"path":"images/other.img","offset":0,"end":"\u0000","pad":"\u0000"}],"size":2048}`)
+	f.Add(
+		`{"default":"a b","files":[{"path":"EFI/redhat/grub.cfg","offset":20,"end":"\n","pad":"#"},{"path":"isolinux/isolinux.cfg","offset":20}],"size":10}`)
+	f.Add(
+		`{"default":"a b","files":[{"path":"images/other.img","offset":0,"end":"\u0000","pad":"\u0000"}],"size":2048}`)
 	f.Add(`{"default":"","files":[{"path":"images/ignition.img","offset":9223372036854775807}],"size":1}`)
 	f.Add(`{"default":"a","files":[{"path":"images/other.img","offset":0,"end":" ","pad":"a"}],"size":100}`)
 	f.Fuzz(func(t *testing.T, description string) {
 		var b bytes.Buffer
-		require.NoError(t, skeleton.Write(&b, little("", map[string][]byte{"coreos/kargs.json": []byte(description), "images/other.img": make([]byte, 5000)})))
+		require.NoError(t, skeleton.Write(&b, little("", map[string][]byte{"coreos/kargs.json": []byte(description),
+			"images/other.img": make([]byte, 5000)})))
 		requireSound(t, b.Bytes())
 	})
 }
@@ -100,16 +104,18 @@ func FuzzEmbedAreaDescription(f *testing.F) {
 	f.Add(`{"file":"images/other.img","offset":-1,"length":9223372036854775807}`)
 	f.Fuzz(func(t *testing.T, description string) {
 		var b bytes.Buffer
-		require.NoError(t, skeleton.Write(&b, little("", map[string][]byte{"coreos/igninfo.json": []byte(description), "images/other.img": make([]byte, 5000)})))
+		require.NoError(t, skeleton.Write(&b, little("", map[string][]byte{"coreos/igninfo.json": []byte(description),
+			"images/other.img": make([]byte, 5000)})))
 		requireSound(t, b.Bytes())
 	})
 }
 
-// FuzzSystemHeaders has the headers of 2020 and 2021, which lie one behind the other, of an ISO that describes its areas
-// in no other way.
+// FuzzSystemHeaders has the headers of 2020 and 2021, which lie one behind the other, of an ISO
+// that describes its areas in no other way.
 func FuzzSystemHeaders(f *testing.F) {
 	var published bytes.Buffer
-	require.NoError(f, skeleton.Write(&published, little(skeleton.Age2021, map[string][]byte{"images/ignition.img": nil, "images/other.img": make([]byte, 5000)})))
+	require.NoError(f, skeleton.Write(&published, little(skeleton.Age2021, map[string][]byte{"images/ignition.img": nil,
+		"images/other.img": make([]byte, 5000)})))
 	const start = 32768 - 24 - 72
 	f.Add(published.Bytes()[start:32768])
 	both := bytes.Clone(published.Bytes()[start:32768])
@@ -149,7 +155,8 @@ func FuzzDamagedISO(f *testing.F) {
 
 func FuzzKernelArguments(f *testing.F) {
 	base := open(f, write(f, skeleton.ISO{}))
-	for _, seed := range []string{"quiet", "a=b", "ignition.platform.id=metal=qemu", "  a  b ", `a="b c"`, "a=b=a", "\x00", "ä=ö", "#", `"`} {
+	for _, seed := range []string{"quiet", "a=b", "ignition.platform.id=metal=qemu", "  a  b ", `a="b c"`, "a=b=a",
+		"\x00", "ä=ö", "#", `"`} {
 		f.Add("append", seed)
 		f.Add("delete", seed)
 		f.Add("replace", seed)

@@ -25,7 +25,8 @@ func skeletonBytes(t testing.TB, iso skeleton.ISO) ([]byte, *iso9660.Volume) {
 	return b.Bytes(), v
 }
 
-// TestOverlappingAreas moves the embed area onto something else. Whoever embeds a config there would destroy that.
+// TestOverlappingAreas moves the embed area onto something else. Whoever embeds a config there
+// would destroy that.
 func TestOverlappingAreas(t *testing.T) {
 	good, v := skeletonBytes(t, skeleton.ISO{})
 	area := v.Find("images/ignition.img")
@@ -35,16 +36,19 @@ func TestOverlappingAreas(t *testing.T) {
 		offset, size int64
 		says         string
 	}{
-		"the system area":             {0, 2048, "2048 bytes at 0 overlap the system area"},
-		"the volume descriptors":      {17 * 2048, 100, "overlap the volume descriptors"},
-		"the boot catalog":            {v.BootCatalog, 100, "overlap the boot catalog"},
-		"a path table":                {table, 2048, "overlap a path table"},
-		"the root directory":          {v.Root.Offset, 2048, "overlap the directory /"},
-		"another directory":           {v.Find("EFI").Offset, 1, "overlap the directory /EFI"},
-		"Joliet's directories":        {v.Supplementary[0].Find("coreos").Offset, 2048, "overlap the directory /coreos"},
-		"an area for kernel argument": {v.Find("isolinux/isolinux.cfg").Offset, v.Find("isolinux/isolinux.cfg").Size, "overlap the Ignition embed area"},
-		"a part of a file":            {v.Find("images/pxeboot/rootfs.img").Offset + 2048, 2048, "overlap both ignition.img and rootfs.img"},
-		"a file and more":             {area.Offset, area.Size + 4096, "overlap both ignition.img and initrd.img"},
+		"the system area":        {0, 2048, "2048 bytes at 0 overlap the system area"},
+		"the volume descriptors": {17 * 2048, 100, "overlap the volume descriptors"},
+		"the boot catalog":       {v.BootCatalog, 100, "overlap the boot catalog"},
+		"a path table":           {table, 2048, "overlap a path table"},
+		"the root directory":     {v.Root.Offset, 2048, "overlap the directory /"},
+		"another directory":      {v.Find("EFI").Offset, 1, "overlap the directory /EFI"},
+		"Joliet's directories": {v.Supplementary[0].Find("coreos").Offset, 2048,
+			"overlap the directory /coreos"},
+		"an area for kernel argument": {v.Find("isolinux/isolinux.cfg").Offset, v.Find("isolinux/isolinux.cfg").Size,
+			"overlap the Ignition embed area"},
+		"a part of a file": {v.Find("images/pxeboot/rootfs.img").Offset + 2048, 2048,
+			"overlap both ignition.img and rootfs.img"},
+		"a file and more": {area.Offset, area.Size + 4096, "overlap both ignition.img and initrd.img"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := bytes.Clone(good)
@@ -60,19 +64,23 @@ func TestOverlappingAreas(t *testing.T) {
 }
 
 func TestAHeaderOfTheEmbedAreaThatOverlaps(t *testing.T) {
-	for says, at := range map[string]uint64{"overlap the volume descriptors": 33 << 10, "overlap the system area": 32000} {
-		path := write(t, skeleton.ISO{Replace: map[string][]byte{"coreos/igninfo.json": nil, "images/ignition.img": nil}, System: header(at, 4096)})
+	for says, at := range map[string]uint64{"overlap the volume descriptors": 33 << 10,
+		"overlap the system area": 32000} {
+		path := write(t, skeleton.ISO{Replace: map[string][]byte{"coreos/igninfo.json": nil,
+			"images/ignition.img": nil}, System: header(at, 4096)})
 		_, err := isogen.Open(path)
 		require.ErrorContains(t, err, says)
 	}
 }
 
-// TestFilesBehindFourGiB has everything that an image is made of beyond what 32 bits can address: sectors are multiplied
-// by 2048 in 64 bits, or else the wrong bytes are overwritten. The file is sparse.
+// TestFilesBehindFourGiB has everything that an image is made of beyond what 32 bits can address:
+// sectors are multiplied by 2048 in 64 bits, or else the wrong bytes are overwritten. The file is
+// sparse.
 func TestFilesBehindFourGiB(t *testing.T) {
 	const shift = 6 << 30
 	b, v := skeletonBytes(t, skeleton.ISO{})
-	moved := []string{"images/ignition.img", "EFI/redhat/grub.cfg", "isolinux/isolinux.cfg", "coreos/kargs.json", "coreos/igninfo.json"}
+	moved := []string{"images/ignition.img", "EFI/redhat/grub.cfg", "isolinux/isolinux.cfg", "coreos/kargs.json",
+		"coreos/igninfo.json"}
 	for _, path := range moved {
 		for _, link := range v.Links(v.Find(path)) {
 			copy(b[link.Record+2:], iso9660.Both32(uint32((link.Offset+shift)/2048)))
@@ -130,10 +138,12 @@ func TestFilesBehindFourGiB(t *testing.T) {
 	}
 }
 
-// TestSizesAboveFourGiB has a root file system in several records, which is how the format holds one of 4 GiB and more.
+// TestSizesAboveFourGiB has a root file system in several records, which is how the format holds
+// one of 4 GiB and more.
 func TestSizesAboveFourGiB(t *testing.T) {
 	const piece = 4<<30 - 2048
-	b, v := skeletonBytes(t, skeleton.ISO{Links: map[string]string{"images/pxeboot/rootfs.imh": "images/pxeboot/rootfs.img"}})
+	b, v := skeletonBytes(t,
+		skeleton.ISO{Links: map[string]string{"images/pxeboot/rootfs.imh": "images/pxeboot/rootfs.img"}})
 	end := int64(len(b))
 	first, second := v.Find("images/pxeboot/rootfs.img"), v.Find("images/pxeboot/rootfs.imh")
 	copy(b[first.Record+2:], iso9660.Both32(uint32(end/2048)))

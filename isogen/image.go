@@ -38,10 +38,13 @@ func (e extent) part(from, to int64) extent {
 	return p
 }
 
-// overlay lays patches over a layout. They do not overlap; those that begin at or behind the layout's
-// end follow each other there and make the image longer.
+// overlay lays patches over a layout. They do not overlap; those that begin at or behind the
+// layout's end follow each other there and make the image longer.
 func overlay(layout, patches []extent) []extent {
-	patches = slices.SortedStableFunc(slices.Values(patches), func(a, b extent) int { return cmp.Compare(a.start, b.start) })
+	patches = slices.SortedStableFunc(slices.Values(patches), func(a, b extent) int {
+		return cmp.Compare(a.start,
+			b.start)
+	})
 	var result []extent
 	at := int64(0)
 	keep := func(to int64) {
@@ -79,11 +82,11 @@ type Image struct {
 }
 
 // Full returns the image that boots from the base alone with the payload embedded and the kernel
-// arguments edited. What was embedded before is replaced, arguments that the base was given after it
-// was published included. A payload larger than the embed area moves it to the image's end.
+// arguments edited. What was embedded before is replaced, arguments that the base was given after
+// it was published included. A payload larger than the embed area moves it to the image's end.
 //
-// The error is a *TooLargeError if the payload has no room, and a *KernelArgumentError if an argument
-// is wrong or if they have none.
+// The error is a *TooLargeError if the payload has no room, and a *KernelArgumentError if an
+// argument is wrong or if they have none.
 func (b *Base) Full(p Payload, args ...KernelArgument) (*Image, error) {
 	patches, err := b.edits(p, args)
 	if err != nil {
@@ -148,12 +151,14 @@ func (i *Image) Held() int64 {
 func (i *Image) ETag() string { return i.etag }
 
 // SHA256 returns the digest of the whole image in hex. The first call reads the image, about a
-// second a gigabyte; others wait for it, later ones have it at once. It ends early with ctx's error.
+// second a gigabyte; others wait for it, later ones have it at once. It ends early with ctx's
+// error.
 func (i *Image) SHA256(ctx context.Context) (string, error) {
 	return i.sum.of(ctx, func() io.ReadCloser { return i.NewReader() })
 }
 
-// Intact returns a *BaseError if the base was changed since it was opened; readers then return it too.
+// Intact returns a *BaseError if the base was changed since it was opened; readers then return it
+// too.
 func (i *Image) Intact() error {
 	if i.base == nil {
 		return nil

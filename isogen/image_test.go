@@ -84,7 +84,8 @@ func TestTheSameRecipeGivesTheSameImage(t *testing.T) {
 	require.Regexp(t, `^"[0-9a-f]{32}"$`, one.ETag(), "a strong tag")
 
 	require.NotEqual(t, one.ETag(), full(t, open(t, path), "other").ETag(), "another payload")
-	require.NotEqual(t, one.ETag(), full(t, open(t, write(t, skeleton.ISO{VolumeID: "rhcos-1"})), "config").ETag(), "another base")
+	require.NotEqual(t, one.ETag(), full(t, open(t, write(t, skeleton.ISO{VolumeID: "rhcos-1"})), "config").ETag(),
+		"another base")
 }
 
 func TestOrderOfFilesDoesNotMatter(t *testing.T) {
@@ -136,8 +137,10 @@ func TestBadPayload(t *testing.T) {
 }
 
 func TestReaderReadsAsAFileWould(t *testing.T) {
-	little := skeleton.ISO{EmbedSize: 4096, RootFSSize: 5000, Replace: map[string][]byte{"isolinux/isolinux.bin": []byte("loader"),
-		"images/pxeboot/vmlinuz": []byte("kernel"), "images/pxeboot/initrd.img": []byte("initrd"), "images/efiboot.img": nil, "coreos/miniso.dat": nil}}
+	little := skeleton.ISO{EmbedSize: 4096, RootFSSize: 5000,
+		Replace: map[string][]byte{"isolinux/isolinux.bin": []byte("loader"),
+			"images/pxeboot/vmlinuz": []byte("kernel"), "images/pxeboot/initrd.img": []byte("initrd"),
+			"images/efiboot.img": nil, "coreos/miniso.dat": nil}}
 	image := full(t, open(t, write(t, little)), "config")
 	require.NoError(t, iotest.TestReader(image.NewReader(), contents(t, image)))
 }
@@ -261,7 +264,8 @@ func TestABaseChangedInPlaceIsNotServed(t *testing.T) {
 	require.NoError(t, os.Chtimes(path, time.Unix(5, 0), time.Unix(5, 0)))
 	r := image.NewReader()
 	_, err := io.ReadAll(r)
-	require.ErrorContains(t, err, path+" is not what it was when it was opened: it was written to: download the image again")
+	require.ErrorContains(t, err,
+		path+" is not what it was when it was opened: it was written to: download the image again")
 	_, err = r.WriteTo(io.Discard)
 	require.ErrorContains(t, err, "it was written to")
 	_, err = image.SHA256(t.Context())
@@ -278,8 +282,8 @@ func TestABaseCutOffWhileItIsSent(t *testing.T) {
 	require.NoError(t, r.Close())
 }
 
-// TestABaseOverwrittenWhileItIsSent changes the file in the middle, its size as before: the client must not get all of
-// the bytes, or it would take a mixture for an image.
+// TestABaseOverwrittenWhileItIsSent changes the file in the middle, its size as before: the client
+// must not get all of the bytes, or it would take a mixture for an image.
 func TestABaseOverwrittenWhileItIsSent(t *testing.T) {
 	path := write(t, skeleton.ISO{})
 	image := full(t, open(t, path), "config")

@@ -14,7 +14,8 @@ type Info struct {
 	MinimalReason   string              `json:"minimal_reason,omitempty"` // why not
 	NetworkBoot     bool                `json:"network_boot"`             // whether kernel, initrd and rootfs are there
 	NetworkReason   string              `json:"network_boot_reason,omitempty"`
-	Boots           []string            `json:"boots"` // how machines boot it: "BIOS CD", "BIOS USB", "UEFI CD", "UEFI USB", …
+	// how machines boot it: "BIOS CD", "BIOS USB", "UEFI CD", "UEFI USB", …
+	Boots []string `json:"boots"`
 }
 
 // EmbedArea is where a base keeps the payload.

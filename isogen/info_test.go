@@ -16,12 +16,13 @@ func TestInfoTellsHowAnISOBoots(t *testing.T) {
 		iso   skeleton.ISO
 		boots []string
 	}{
-		"x86_64":                     {skeleton.ISO{}, []string{"BIOS CD", "UEFI CD", "BIOS USB", "UEFI USB"}},
-		"x86_64 without isohybrid":   {skeleton.ISO{Age: skeleton.Age2021Later}, []string{"BIOS CD", "UEFI CD"}},
-		"aarch64":                    {skeleton.ISO{Architecture: isogen.AArch64}, []string{"UEFI CD"}},
-		"ppc64le":                    {skeleton.ISO{Architecture: isogen.PPC64LE}, []string{"Open Firmware"}},
-		"s390x":                      {skeleton.ISO{Architecture: isogen.S390X}, []string{"s390x CD"}},
-		"with nothing that boots":    {skeleton.ISO{Replace: map[string][]byte{"isolinux/isolinux.bin": nil, "images/efiboot.img": nil}}, []string{}},
+		"x86_64":                   {skeleton.ISO{}, []string{"BIOS CD", "UEFI CD", "BIOS USB", "UEFI USB"}},
+		"x86_64 without isohybrid": {skeleton.ISO{Age: skeleton.Age2021Later}, []string{"BIOS CD", "UEFI CD"}},
+		"aarch64":                  {skeleton.ISO{Architecture: isogen.AArch64}, []string{"UEFI CD"}},
+		"ppc64le":                  {skeleton.ISO{Architecture: isogen.PPC64LE}, []string{"Open Firmware"}},
+		"s390x":                    {skeleton.ISO{Architecture: isogen.S390X}, []string{"s390x CD"}},
+		"with nothing that boots": {skeleton.ISO{Replace: map[string][]byte{"isolinux/isolinux.bin": nil,
+			"images/efiboot.img": nil}}, []string{}},
 		"a system area of something": {skeleton.ISO{System: []byte("something")}, []string{"BIOS CD", "UEFI CD"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -41,14 +42,16 @@ func TestInfoOfAnISO(t *testing.T) {
 	require.Positive(t, info.EmbedArea.Offset)
 	require.EqualValues(t, areaSize, info.EmbedArea.Length)
 	require.True(t, info.EmbedArea.Relocatable)
-	require.Equal(t, isogen.KernelArgumentAreas{Size: 1139, Default: standard, Files: []string{"EFI/redhat/grub.cfg", "isolinux/isolinux.cfg"}}, info.KernelArguments)
+	require.Equal(t, isogen.KernelArgumentAreas{Size: 1139, Default: standard,
+		Files: []string{"EFI/redhat/grub.cfg", "isolinux/isolinux.cfg"}}, info.KernelArguments)
 	require.True(t, info.NetworkBoot)
 
 	b, err := json.Marshal(info)
 	require.NoError(t, err)
 	var keys map[string]any
 	require.NoError(t, json.Unmarshal(b, &keys))
-	for _, key := range []string{"volume_id", "version", "architecture", "size_bytes", "embed_area", "kernel_arguments", "minimal", "network_boot", "boots"} {
+	for _, key := range []string{"volume_id", "version", "architecture", "size_bytes", "embed_area", "kernel_arguments",
+		"minimal", "network_boot", "boots"} {
 		require.Contains(t, keys, key)
 	}
 }
@@ -69,13 +72,17 @@ func TestSegmentsAreTheWholeImage(t *testing.T) {
 		want    []string // names, in their order
 	}{
 		"x86_64": {skeleton.ISO{}, payload,
-			[]string{"boot loader", "directory", "boot loader", "directory", "boot loader", "other", "config", "initrd", "rootfs", "kernel", "boot loader", "other"}},
+			[]string{"boot loader", "directory", "boot loader", "directory", "boot loader", "other", "config",
+				"initrd", "rootfs", "kernel", "boot loader", "other"}},
 		"relocated": {skeleton.ISO{}, large,
-			[]string{"boot loader", "directory", "boot loader", "directory", "boot loader", "other", "initrd", "rootfs", "kernel", "boot loader", "other", "config"}},
+			[]string{"boot loader", "directory", "boot loader", "directory", "boot loader", "other", "initrd",
+				"rootfs", "kernel", "boot loader", "other", "config"}},
 		"s390x": {skeleton.ISO{Architecture: isogen.S390X}, payload,
-			[]string{"boot loader", "directory", "boot loader", "directory", "boot image", "config", "other", "initrd", "kernel", "rootfs", "other"}},
+			[]string{"boot loader", "directory", "boot loader", "directory", "boot image", "config", "other", "initrd",
+				"kernel", "rootfs", "other"}},
 		"something behind the volume": {skeleton.ISO{Trailing: 5000, Architecture: isogen.PPC64LE}, payload,
-			[]string{"boot loader", "directory", "boot loader", "other", "config", "initrd", "rootfs", "kernel", "boot loader", "other"}},
+			[]string{"boot loader", "directory", "boot loader", "other", "config", "initrd", "rootfs", "kernel",
+				"boot loader", "other"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			base := open(t, write(t, c.iso))

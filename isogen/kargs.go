@@ -47,13 +47,16 @@ func (b *Base) KernelArguments(args ...KernelArgument) (string, error) {
 		}
 	}
 	if b.kargs == nil {
-		return "", &KernelArgumentError{Problem: fmt.Sprintf("the base ISO %s (%s) has no areas for kernel arguments: leave them out or use a newer CoreOS release", b.path, b.volumeID)}
+		return "",
+			&KernelArgumentError{Problem: fmt.Sprintf("the base ISO %s (%s) has no areas for kernel arguments: leave "+
+				"them out or use a newer CoreOS release", b.path, b.volumeID)}
 	}
 	return edit(b.kargs.standard, args), nil
 }
 
 // CheckKernelArguments returns the *KernelArgumentError that Full would return for the arguments:
-// one of them is wrong, a boot loader would misread it, the base has no areas, or they are too long.
+// one of them is wrong, a boot loader would misread it, the base has no areas, or they are too
+// long.
 func (b *Base) CheckKernelArguments(args ...KernelArgument) error {
 	_, err := b.commandLine(args)
 	return err
@@ -79,7 +82,8 @@ func (b *Base) commandLine(args []KernelArgument) (string, error) {
 	if needed := int64(len(line)) + 1; needed > b.kargs.size {
 		where := b.kargs.list[0].file
 		return "", &KernelArgumentError{Area: where, Needed: needed, Had: b.kargs.size,
-			Problem: fmt.Sprintf("the kernel arguments take %d bytes together with the base ISO's own, its area in %s has %d: shorten them by %d bytes", needed, where, b.kargs.size, needed-b.kargs.size)}
+			Problem: fmt.Sprintf("the kernel arguments take %d bytes together with the base ISO's own, its area in "+
+				"%s has %d: shorten them by %d bytes", needed, where, b.kargs.size, needed-b.kargs.size)}
 	}
 	return line, nil
 }
@@ -90,7 +94,8 @@ var replacement = regexp.MustCompile(`^([^=]+)=([^=]+)=([^=]+)$`)
 // check looks for what no command line can hold.
 func (a KernelArgument) check() error {
 	wrong := func(format string, args ...any) error {
-		return &KernelArgumentError{Argument: a.Value, Problem: fmt.Sprintf("the kernel argument %q ", a.Value) + fmt.Sprintf(format, args...)}
+		return &KernelArgumentError{Argument: a.Value, Problem: fmt.Sprintf("the kernel argument %q ", a.Value) +
+			fmt.Sprintf(format, args...)}
 	}
 	value := strings.TrimSpace(a.Value)
 	switch {
@@ -112,7 +117,9 @@ func (a KernelArgument) check() error {
 // "Quoting"); isolinux would, but the areas of both hold the same.
 func (a KernelArgument) checkSyntax() error {
 	wrong := func(c rune, remedy string) error {
-		return &KernelArgumentError{Argument: a.Value, Problem: fmt.Sprintf("the kernel argument %q has a %q, which the boot loader GRUB takes as its own: %s", a.Value, c, remedy)}
+		return &KernelArgumentError{Argument: a.Value,
+			Problem: fmt.Sprintf("the kernel argument %q has a %q, which the boot loader GRUB takes as its own: %s",
+				a.Value, c, remedy)}
 	}
 	quoted, previous := false, ' '
 	for _, c := range strings.TrimSpace(a.Value) {

@@ -34,21 +34,31 @@ func TestKernelArgumentsEditTheDefault(t *testing.T) {
 		args []isogen.KernelArgument
 		want string
 	}{
-		"none":                                  {nil, standard},
-		"one more":                              {edits(isogen.Append, "console=ttyS0"), standard + " console=ttyS0"},
-		"two in their order":                    {edits(isogen.Append, "console=tty0", "console=ttyS0"), standard + " console=tty0 console=ttyS0"},
-		"one that is there already":             {edits(isogen.Append, "ignition.firstboot"), standard + " ignition.firstboot"},
-		"blanks around it":                      {edits(isogen.Append, "  quiet "), standard + " quiet"},
-		"a quoted one":                          {edits(isogen.Append, `ip="a b;c"`), standard + ` ip="a b;c"`},
-		"without one":                           {edits(isogen.Delete, "ignition.firstboot"), "coreos.liveiso=" + skeleton.DefaultVolumeID + " ignition.platform.id=metal"},
-		"without the first":                     {edits(isogen.Delete, "coreos.liveiso="+skeleton.DefaultVolumeID), "ignition.firstboot ignition.platform.id=metal"},
-		"without two side by side":              {edits(isogen.Delete, "ignition.firstboot ignition.platform.id=metal"), "coreos.liveiso=" + skeleton.DefaultVolumeID},
-		"without one that is not there":         {edits(isogen.Delete, "ignition.first", "platform.id=metal"), standard},
-		"another value":                         {edits(isogen.Replace, "ignition.platform.id=metal=nutanix"), strings.Replace(standard, "metal", "nutanix", 1)},
-		"another value of what is not there":    {edits(isogen.Replace, "ignition.platform.id=qemu=nutanix"), standard},
-		"the same value":                        {edits(isogen.Replace, "ignition.platform.id=metal=metal"), standard},
-		"deletions first, replacements at last": {plus(edits(isogen.Replace, "a=1=2"), edits(isogen.Append, "a=1", "ignition.firstboot"), edits(isogen.Delete, "ignition.firstboot")), "coreos.liveiso=" + skeleton.DefaultVolumeID + " ignition.platform.id=metal a=2 ignition.firstboot"},
-		"every one of several alike":            {plus(edits(isogen.Append, "a=1", "a=1", "a=1"), edits(isogen.Replace, "a=1=2")), standard + " a=2 a=2 a=2"},
+		"none":     {nil, standard},
+		"one more": {edits(isogen.Append, "console=ttyS0"), standard + " console=ttyS0"},
+		"two in their order": {edits(isogen.Append, "console=tty0", "console=ttyS0"),
+			standard + " console=tty0 console=ttyS0"},
+		"one that is there already": {edits(isogen.Append, "ignition.firstboot"),
+			standard + " ignition.firstboot"},
+		"blanks around it": {edits(isogen.Append, "  quiet "), standard + " quiet"},
+		"a quoted one":     {edits(isogen.Append, `ip="a b;c"`), standard + ` ip="a b;c"`},
+		"without one": {edits(isogen.Delete, "ignition.firstboot"),
+			"coreos.liveiso=" + skeleton.DefaultVolumeID + " ignition.platform.id=metal"},
+		"without the first": {edits(isogen.Delete, "coreos.liveiso="+skeleton.DefaultVolumeID),
+			"ignition.firstboot ignition.platform.id=metal"},
+		"without two side by side": {edits(isogen.Delete, "ignition.firstboot ignition.platform.id=metal"),
+			"coreos.liveiso=" + skeleton.DefaultVolumeID},
+		"without one that is not there": {edits(isogen.Delete, "ignition.first", "platform.id=metal"),
+			standard},
+		"another value": {edits(isogen.Replace, "ignition.platform.id=metal=nutanix"),
+			strings.Replace(standard, "metal", "nutanix", 1)},
+		"another value of what is not there": {edits(isogen.Replace, "ignition.platform.id=qemu=nutanix"), standard},
+		"the same value":                     {edits(isogen.Replace, "ignition.platform.id=metal=metal"), standard},
+		"deletions first, replacements at last": {plus(edits(isogen.Replace, "a=1=2"),
+			edits(isogen.Append, "a=1", "ignition.firstboot"), edits(isogen.Delete, "ignition.firstboot")),
+			"coreos.liveiso=" + skeleton.DefaultVolumeID + " ignition.platform.id=metal a=2 ignition.firstboot"},
+		"every one of several alike": {plus(edits(isogen.Append, "a=1", "a=1", "a=1"),
+			edits(isogen.Replace, "a=1=2")), standard + " a=2 a=2 a=2"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			line, err := base.KernelArguments(c.args...)
@@ -59,20 +69,25 @@ func TestKernelArgumentsEditTheDefault(t *testing.T) {
 	}
 }
 
-// TestKernelArgumentsReachEveryArea reads them back as coreos-installer does, for every age and architecture.
+// TestKernelArgumentsReachEveryArea reads them back as coreos-installer does, for every age and
+// architecture.
 func TestKernelArgumentsReachEveryArea(t *testing.T) {
 	for name, c := range map[string]struct {
 		iso   skeleton.ISO
 		areas []string
 	}{
-		"2021, the header alone": {skeleton.ISO{Age: skeleton.Age2021}, []string{"EFI/redhat/grub.cfg", "isolinux/isolinux.cfg"}},
-		"2021, both":             {skeleton.ISO{Age: skeleton.Age2021Later}, []string{"EFI/redhat/grub.cfg", "isolinux/isolinux.cfg"}},
-		"2022":                   {skeleton.ISO{Age: skeleton.Age2022}, []string{"EFI/redhat/grub.cfg", "isolinux/isolinux.cfg"}},
-		"2023":                   {skeleton.ISO{Age: skeleton.Age2023}, []string{"EFI/redhat/grub.cfg", "isolinux/isolinux.cfg"}},
-		"today":                  {skeleton.ISO{}, []string{"EFI/redhat/grub.cfg", "isolinux/isolinux.cfg"}},
-		"aarch64":                {skeleton.ISO{Architecture: isogen.AArch64}, []string{"EFI/redhat/grub.cfg"}},
-		"ppc64le":                {skeleton.ISO{Architecture: isogen.PPC64LE}, []string{"boot/grub/grub.cfg"}},
-		"s390x":                  {skeleton.ISO{Architecture: isogen.S390X}, []string{"images/cdboot.img"}},
+		"2021, the header alone": {skeleton.ISO{Age: skeleton.Age2021}, []string{"EFI/redhat/grub.cfg",
+			"isolinux/isolinux.cfg"}},
+		"2021, both": {skeleton.ISO{Age: skeleton.Age2021Later}, []string{"EFI/redhat/grub.cfg",
+			"isolinux/isolinux.cfg"}},
+		"2022": {skeleton.ISO{Age: skeleton.Age2022}, []string{"EFI/redhat/grub.cfg",
+			"isolinux/isolinux.cfg"}},
+		"2023": {skeleton.ISO{Age: skeleton.Age2023}, []string{"EFI/redhat/grub.cfg",
+			"isolinux/isolinux.cfg"}},
+		"today":   {skeleton.ISO{}, []string{"EFI/redhat/grub.cfg", "isolinux/isolinux.cfg"}},
+		"aarch64": {skeleton.ISO{Architecture: isogen.AArch64}, []string{"EFI/redhat/grub.cfg"}},
+		"ppc64le": {skeleton.ISO{Architecture: isogen.PPC64LE}, []string{"boot/grub/grub.cfg"}},
+		"s390x":   {skeleton.ISO{Architecture: isogen.S390X}, []string{"images/cdboot.img"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			base := open(t, write(t, c.iso))
@@ -92,12 +107,14 @@ func TestKernelArgumentsReachEveryArea(t *testing.T) {
 			require.NoError(t, err)
 			plain, err := base.Full(payload)
 			require.NoError(t, err)
-			require.True(t, bytes.Equal(contents(t, plain), contents(t, back)), "a base that was edited gives its default again")
+			require.True(t, bytes.Equal(contents(t, plain), contents(t, back)),
+				"a base that was edited gives its default again")
 		})
 	}
 }
 
-// TestTheMarkBehindAnAreaStays wants the boot loader's configuration to be what it was but for the arguments.
+// TestTheMarkBehindAnAreaStays wants the boot loader's configuration to be what it was but for the
+// arguments.
 func TestTheMarkBehindAnAreaStays(t *testing.T) {
 	base := open(t, write(t, skeleton.ISO{}))
 	image, err := base.Full(payload, edits(isogen.Append, "quiet")...)
@@ -107,7 +124,8 @@ func TestTheMarkBehindAnAreaStays(t *testing.T) {
 	require.NoError(t, err)
 	file := v.Find("EFI/redhat/grub.cfg")
 	text := string(content[file.Offset : file.Offset+file.Size])
-	require.Regexp(t, `\n\tlinux /images/pxeboot/vmlinuz `+standard+` quiet\n#+ COREOS_KARG_EMBED_AREA\n\tinitrd `, text)
+	require.Regexp(t, `\n\tlinux /images/pxeboot/vmlinuz `+standard+` quiet\n#+ COREOS_KARG_EMBED_AREA\n\tinitrd `,
+		text)
 }
 
 func TestWrongKernelArguments(t *testing.T) {
@@ -118,18 +136,31 @@ func TestWrongKernelArguments(t *testing.T) {
 		arg  isogen.KernelArgument
 		says string
 	}{
-		"too long":                    {isogen.KernelArgument{Operation: isogen.Append, Value: long + "xx"}, "the kernel arguments take 1141 bytes together with the base ISO's own, its area in EFI/redhat/grub.cfg has 1139: shorten them by 2 bytes"},
-		"no such operation":           {isogen.KernelArgument{Operation: "prepend", Value: "x"}, `the kernel argument "x" has the operation "prepend": use append, delete or replace`},
-		"empty":                       {isogen.KernelArgument{Operation: isogen.Append, Value: " "}, `the kernel argument " " is empty: leave it out`},
-		"a line break":                {isogen.KernelArgument{Operation: isogen.Append, Value: "a\n\tlinux /evil"}, "has a line break or another character that is no text"},
-		"a zero byte":                 {isogen.KernelArgument{Operation: isogen.Delete, Value: "a\x00"}, "has a line break or another character that is no text"},
-		"no UTF-8":                    {isogen.KernelArgument{Operation: isogen.Append, Value: "a\xff"}, "another character that is no text"},
-		"a quote alone":               {isogen.KernelArgument{Operation: isogen.Append, Value: `a="b`}, "has a double quote without its other one: add it"},
-		"a replacement of one part":   {isogen.KernelArgument{Operation: isogen.Replace, Value: "quiet"}, "is no replacement: write it as key=old=new"},
-		"a replacement of four parts": {isogen.KernelArgument{Operation: isogen.Replace, Value: "a=b=c=d"}, "is no replacement"},
-		"GRUB's end of a command":     {isogen.KernelArgument{Operation: isogen.Append, Value: "a;b"}, `has a ';', which the boot loader GRUB takes as its own: put the value in double quotes`},
-		"GRUB's comment":              {isogen.KernelArgument{Operation: isogen.Append, Value: "#a"}, `has a '#', which the boot loader GRUB takes as its own`},
-		"GRUB's variable":             {isogen.KernelArgument{Operation: isogen.Append, Value: `"a=$b"`}, `has a '$', which the boot loader GRUB takes as its own: leave it out`},
+		"too long": {isogen.KernelArgument{Operation: isogen.Append, Value: long + "xx"},
+			"the kernel arguments take 1141 bytes together with the base ISO's own, its area in EFI/redhat/grub.cfg " +
+				"has 1139: shorten them by 2 bytes"},
+		"no such operation": {isogen.KernelArgument{Operation: "prepend", Value: "x"},
+			`the kernel argument "x" has the operation "prepend": use append, delete or replace`},
+		"empty": {isogen.KernelArgument{Operation: isogen.Append, Value: " "},
+			`the kernel argument " " is empty: leave it out`},
+		"a line break": {isogen.KernelArgument{Operation: isogen.Append, Value: "a\n\tlinux /evil"},
+			"has a line break or another character that is no text"},
+		"a zero byte": {isogen.KernelArgument{Operation: isogen.Delete, Value: "a\x00"},
+			"has a line break or another character that is no text"},
+		"no UTF-8": {isogen.KernelArgument{Operation: isogen.Append, Value: "a\xff"},
+			"another character that is no text"},
+		"a quote alone": {isogen.KernelArgument{Operation: isogen.Append, Value: `a="b`},
+			"has a double quote without its other one: add it"},
+		"a replacement of one part": {isogen.KernelArgument{Operation: isogen.Replace, Value: "quiet"},
+			"is no replacement: write it as key=old=new"},
+		"a replacement of four parts": {isogen.KernelArgument{Operation: isogen.Replace, Value: "a=b=c=d"},
+			"is no replacement"},
+		"GRUB's end of a command": {isogen.KernelArgument{Operation: isogen.Append, Value: "a;b"},
+			`has a ';', which the boot loader GRUB takes as its own: put the value in double quotes`},
+		"GRUB's comment": {isogen.KernelArgument{Operation: isogen.Append, Value: "#a"},
+			`has a '#', which the boot loader GRUB takes as its own`},
+		"GRUB's variable": {isogen.KernelArgument{Operation: isogen.Append, Value: `"a=$b"`},
+			`has a '$', which the boot loader GRUB takes as its own: leave it out`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var wrong *isogen.KernelArgumentError
@@ -139,29 +170,36 @@ func TestWrongKernelArguments(t *testing.T) {
 			_, err = base.Full(payload, c.arg)
 			require.ErrorAs(t, err, &wrong)
 			if name == "too long" {
-				require.Equal(t, isogen.KernelArgumentError{Area: "EFI/redhat/grub.cfg", Needed: 1141, Had: 1139, Problem: wrong.Problem}, *wrong)
+				require.Equal(t, isogen.KernelArgumentError{Area: "EFI/redhat/grub.cfg", Needed: 1141, Had: 1139,
+					Problem: wrong.Problem}, *wrong)
 			} else {
 				require.Equal(t, c.arg.Value, wrong.Argument)
 			}
 		})
 	}
-	require.NoError(t, base.CheckKernelArguments(edits(isogen.Append, `isolcpus=1,2,10-20,100-2000:2/25`, `a="b;c&d"`, "b#c")...))
+	require.NoError(t, base.CheckKernelArguments(edits(isogen.Append, `isolcpus=1,2,10-20,100-2000:2/25`, `a="b;c&d"`,
+		"b#c")...))
 }
 
-// TestADefaultThatFillsItsArea leaves no room for the end character, which coreos-installer only asks for when it writes.
+// TestADefaultThatFillsItsArea leaves no room for the end character, which coreos-installer only
+// asks for when it writes.
 func TestADefaultThatFillsItsArea(t *testing.T) {
 	base := open(t, write(t, skeleton.ISO{Replace: map[string][]byte{
-		"coreos/kargs.json": []byte(`{"default": "quiet", "size": 5, "files": [{"path": "images/other.img", "offset": 2}]}`), "images/other.img": []byte("  quiet  ")}}))
+		"coreos/kargs.json": []byte(
+			`{"default": "quiet", "size": 5, "files": [{"path": "images/other.img", "offset": 2}]}`),
+		"images/other.img": []byte("  quiet  ")}}))
 	requireRoundTrip(t, base)
 	require.NoError(t, base.CheckKernelArguments())
-	require.ErrorContains(t, base.CheckKernelArguments(edits(isogen.Append, "x")...), "take 8 bytes together with the base ISO's own, its area in images/other.img has 5: shorten them by 3 bytes")
+	require.ErrorContains(t, base.CheckKernelArguments(edits(isogen.Append, "x")...),
+		"take 8 bytes together with the base ISO's own, its area in images/other.img has 5: shorten them by 3 bytes")
 	require.NoError(t, base.CheckKernelArguments(edits(isogen.Delete, "quiet")...))
 }
 
 func TestWhatIsNoTextForGRUBDoesNotMatterToS390X(t *testing.T) {
 	base := open(t, write(t, skeleton.ISO{Architecture: isogen.S390X}))
 	require.NoError(t, base.CheckKernelArguments(edits(isogen.Append, "a;b$c")...))
-	require.ErrorContains(t, base.CheckKernelArguments(edits(isogen.Append, strings.Repeat("x", 896))...), "its area in images/cdboot.img has 896")
+	require.ErrorContains(t, base.CheckKernelArguments(edits(isogen.Append, strings.Repeat("x", 896))...),
+		"its area in images/cdboot.img has 896")
 }
 
 func TestABaseWithoutAreasForKernelArguments(t *testing.T) {
@@ -177,7 +215,8 @@ func TestABaseWithoutAreasForKernelArguments(t *testing.T) {
 			err := base.CheckKernelArguments(edits(isogen.Append, "quiet")...)
 			var none *isogen.KernelArgumentError
 			require.ErrorAs(t, err, &none)
-			require.ErrorContains(t, err, "has no areas for kernel arguments: leave them out or use a newer CoreOS release")
+			require.ErrorContains(t, err,
+				"has no areas for kernel arguments: leave them out or use a newer CoreOS release")
 			_, err = base.KernelArguments()
 			require.ErrorAs(t, err, &none)
 		})
@@ -198,31 +237,39 @@ func TestBadDescriptionsOfKernelArgumentAreas(t *testing.T) {
 		json string
 		says string
 	}{
-		"no JSON":                        {"{", "unexpected end of JSON input"},
-		"no size":                        {describe(0, "x", good), "areas of 0 bytes; 1 to 2048 are possible"},
-		"a negative size":                {describe(-1, "x", good), "areas of -1 bytes"},
-		"a size above the limit":         {describe(2049, "x", good), "areas of 2049 bytes; 1 to 2048 are possible"},
-		"a size above 64 bits":           {`{"size": 18446744073709551616}`, "cannot unmarshal number"},
-		"a default that does not fit":    {describe(2, "xyz", good), "the default arguments have 3 bytes, the areas 2"},
-		"no areas":                       {describe(10, "x"), "0 areas; 1 to 64 are possible"},
-		"a file that is not there":       {describe(10, "x", area{"path": "nowhere"}), `there is no file "nowhere"`},
-		"a directory":                    {describe(10, "x", area{"path": "images"}), `there is no file "images"`},
-		"no file":                        {describe(10, "x", area{}), `there is no file ""`},
-		"an area outside of its file":    {describe(10, "x", area{"path": "images/other.img", "offset": 4091}), "10 bytes at 4091 are outside of images/other.img, which has 4096"},
-		"an area before its file":        {describe(10, "x", with("offset", -1)), "10 bytes at -1 are outside"},
-		"an offset that overflows":       {describe(10, "x", with("offset", int64(1<<63-5))), "are outside of images/other.img"},
-		"an end of two characters":       {describe(10, "x", with("end", "ab")), `"ab" is no character that ends or pads an area`},
-		"a pad of two bytes":             {describe(10, "x", with("pad", "ä")), `"ä" is no character that ends or pads an area`},
-		"two areas in one place":         {describe(10, "x", good, with("offset", 105)), "10 bytes at "},
-		"an area in the embed area":      {describe(10, "x", area{"path": "images/ignition.img", "offset": 0}), "overlap the Ignition embed area"},
-		"areas that differ":              {describe(10, "x", good, area{"path": "images/different.img", "offset": 0}), `its areas differ: "different" in images/different.img, "\x00`},
-		"an area that holds no text":     {describe(10, "x", area{"path": "images/pxeboot/rootfs.img", "offset": 0}), "holds no text"},
+		"no JSON":                     {"{", "unexpected end of JSON input"},
+		"no size":                     {describe(0, "x", good), "areas of 0 bytes; 1 to 2048 are possible"},
+		"a negative size":             {describe(-1, "x", good), "areas of -1 bytes"},
+		"a size above the limit":      {describe(2049, "x", good), "areas of 2049 bytes; 1 to 2048 are possible"},
+		"a size above 64 bits":        {`{"size": 18446744073709551616}`, "cannot unmarshal number"},
+		"a default that does not fit": {describe(2, "xyz", good), "the default arguments have 3 bytes, the areas 2"},
+		"no areas":                    {describe(10, "x"), "0 areas; 1 to 64 are possible"},
+		"a file that is not there":    {describe(10, "x", area{"path": "nowhere"}), `there is no file "nowhere"`},
+		"a directory":                 {describe(10, "x", area{"path": "images"}), `there is no file "images"`},
+		"no file":                     {describe(10, "x", area{}), `there is no file ""`},
+		"an area outside of its file": {describe(10, "x", area{"path": "images/other.img", "offset": 4091}),
+			"10 bytes at 4091 are outside of images/other.img, which has 4096"},
+		"an area before its file": {describe(10, "x", with("offset", -1)), "10 bytes at -1 are outside"},
+		"an offset that overflows": {describe(10, "x", with("offset", int64(1<<63-5))),
+			"are outside of images/other.img"},
+		"an end of two characters": {describe(10, "x", with("end", "ab")),
+			`"ab" is no character that ends or pads an area`},
+		"a pad of two bytes": {describe(10, "x", with("pad", "ä")),
+			`"ä" is no character that ends or pads an area`},
+		"two areas in one place": {describe(10, "x", good, with("offset", 105)), "10 bytes at "},
+		"an area in the embed area": {describe(10, "x", area{"path": "images/ignition.img", "offset": 0}),
+			"overlap the Ignition embed area"},
+		"areas that differ": {describe(10, "x", good, area{"path": "images/different.img", "offset": 0}),
+			`its areas differ: "different" in images/different.img, "\x00`},
+		"an area that holds no text": {describe(10, "x", area{"path": "images/pxeboot/rootfs.img", "offset": 0}),
+			"holds no text"},
 		"a description of a megabyte":    {strings.Repeat(" ", 1<<20), "it is not a small file"},
 		"more areas than anything needs": {describe(1, "x", make([]area, 65)...), "65 areas; 1 to 64 are possible"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := write(t, skeleton.ISO{Replace: map[string][]byte{
-				"coreos/kargs.json": []byte(c.json), "images/other.img": make([]byte, 4096), "images/different.img": []byte("different\n")}})
+				"coreos/kargs.json": []byte(c.json), "images/other.img": make([]byte, 4096),
+				"images/different.img": []byte("different\n")}})
 			_, err := isogen.Open(path)
 			var wrong *isogen.EmbedAreaError
 			require.ErrorAs(t, err, &wrong)

@@ -37,9 +37,9 @@ const (
 	maxKernelArgumentAreas = 64
 )
 
-// The header that images of 2021 carry in the system area before that of the embed area: a mark, the
-// size of the areas, where the default command line is, and where up to six areas are, all 64-bit
-// little-endian.
+// The header that images of 2021 carry in the system area before that of the embed area: a mark,
+// the size of the areas, where the default command line is, and where up to six areas are, all
+// 64-bit little-endian.
 const (
 	kargsMark         = "coreKarg"
 	kargsHeaderOffset = headerOffset - kargsHeaderLength
@@ -76,8 +76,8 @@ func (k *kernelArgumentAreas) patches(line string) []extent {
 	return patches
 }
 
-// findKernelArgumentAreas looks where coreos-installer does: coreos/kargs.json, and if there is none
-// the header. It returns nil if the ISO has neither, as those before 2021 and some of s390x.
+// findKernelArgumentAreas looks where coreos-installer does: coreos/kargs.json, and if there is
+// none the header. It returns nil if the ISO has neither, as those before 2021 and some of s390x.
 func findKernelArgumentAreas(r io.ReaderAt, v *iso9660.Volume, size int64) (*kernelArgumentAreas, error) {
 	var k kernelArgumentAreas
 	if e := v.Find(kargsDescription); e != nil {

@@ -16,13 +16,14 @@ import (
 const rootfsPath = "images/pxeboot/rootfs.img"
 
 // MakeTable makes the table for a minimal ISO of the live ISO in r, which has size bytes, for live
-// ISOs that were published without one. The minimal ISO is the live ISO with the sectors of the root
-// file system taken out: rootfs.img is an empty file, what lay behind it has moved up, and all that
-// tells positions and sizes has been told: directory records and volume sizes of every tree,
-// partitions, and the old headers of the embed areas. So it boots in every way that the live ISO does.
+// ISOs that were published without one. The minimal ISO is the live ISO with the sectors of the
+// root file system taken out: rootfs.img is an empty file, what lay behind it has moved up, and all
+// that tells positions and sizes has been told: directory records and volume sizes of every tree,
+// partitions, and the old headers of the embed areas. So it boots in every way that the live ISO
+// does.
 //
-// It reads what remains, some 150 MB of a real live ISO, for the digest in the table. The error is a
-// *NoMinimalError if the live ISO is laid out in a way that this does not suffice for.
+// It reads what remains, some 150 MB of a real live ISO, for the digest in the table. The error is
+// a *NoMinimalError if the live ISO is laid out in a way that this does not suffice for.
 func MakeTable(ctx context.Context, r io.ReaderAt, size int64) ([]byte, error) {
 	v, err := iso9660.Open(r, size)
 	if err != nil {
@@ -64,7 +65,8 @@ func cutRootfs(ctx context.Context, r io.ReaderAt, size int64, v *iso9660.Volume
 	if rootfs == nil || rootfs.Dir || rootfs.Size == 0 {
 		return nil, noTable("it has no " + rootfsPath)
 	}
-	c := &cut{r: r, size: size, start: rootfs.Offset, end: wholeSectors(rootfs.Offset + rootfs.Size), changed: map[int64][]byte{}}
+	c := &cut{r: r, size: size, start: rootfs.Offset, end: wholeSectors(rootfs.Offset + rootfs.Size),
+		changed: map[int64][]byte{}}
 	if err := c.check(v, rootfs); err != nil {
 		return nil, err
 	}
@@ -83,7 +85,8 @@ func cutRootfs(ctx context.Context, r io.ReaderAt, size int64, v *iso9660.Volume
 }
 
 func noTable(reason string) error {
-	return &NoMinimalError{Reason: "no table for it can be made: " + reason, Remedy: "use a full image, or a live ISO that carries its own table, as those since the end of 2021 do"}
+	return &NoMinimalError{Reason: "no table for it can be made: " + reason,
+		Remedy: "use a full image, or a live ISO that carries its own table, as those since the end of 2021 do"}
 }
 
 // check refuses layouts in which more would have to move than we know to tell.
@@ -109,7 +112,8 @@ func (c *cut) check(v *iso9660.Volume, rootfs *iso9660.Entry) error {
 			same := e.Offset == rootfs.Offset && e.Size == rootfs.Size
 			inside := e.Size > 0 && e.Offset < c.end && e.Offset+e.Size > c.start
 			if e.Split && e.Offset >= c.start || inside && !same {
-				return noTable("the file " + e.Name + " lies in several pieces or shares sectors with the root file system")
+				return noTable("the file " + e.Name +
+					" lies in several pieces or shares sectors with the root file system")
 			}
 		}
 	}
@@ -166,7 +170,8 @@ func (c *cut) moved(at int64) int64 {
 func (c *cut) moveFiles(v *iso9660.Volume, rootfs *iso9660.Entry) error {
 	const sector, volumeSize = 2, 80
 	for _, tree := range append([]*iso9660.Volume{v}, v.Supplementary...) {
-		if err := c.change(tree.Descriptor+volumeSize, iso9660.Both32(uint32(c.moved(tree.Size)/iso9660.SectorSize))); err != nil {
+		if err := c.change(tree.Descriptor+volumeSize,
+			iso9660.Both32(uint32(c.moved(tree.Size)/iso9660.SectorSize))); err != nil {
 			return err
 		}
 		for e := range tree.All() {
@@ -177,7 +182,8 @@ func (c *cut) moveFiles(v *iso9660.Volume, rootfs *iso9660.Entry) error {
 			if e.Offset == rootfs.Offset {
 				size = 0
 			}
-			data := append(iso9660.Both32(uint32(c.moved(e.Offset)/iso9660.SectorSize)), iso9660.Both32(uint32(size))...)
+			data := append(iso9660.Both32(uint32(c.moved(e.Offset)/iso9660.SectorSize)),
+				iso9660.Both32(uint32(size))...)
 			if err := c.change(e.Record+sector, data); err != nil {
 				return err
 			}
@@ -186,7 +192,8 @@ func (c *cut) moveFiles(v *iso9660.Volume, rootfs *iso9660.Entry) error {
 	return nil
 }
 
-// Sizes of what partition tables consist of, bytes. Their numbers are little-endian and count blocks.
+// Sizes of what partition tables consist of, bytes. Their numbers are little-endian and count
+// blocks.
 const (
 	block        = 512
 	systemArea   = 16 * iso9660.SectorSize
@@ -244,14 +251,17 @@ func (c *cut) moveTablePartitions() error {
 }
 
 func (c *cut) moveTable(at int64, header []byte) error {
-	const headerSize, headerSum, own, other, lastUsable, entriesAt, entryCount, entrySize, entriesSum = 12, 16, 24, 32, 48, 72, 80, 84, 88
+	const headerSize, headerSum, own, other, lastUsable, entriesAt, entryCount, entrySize, entriesSum = 12, 16,
+		24, 32, 48, 72, 80, 84, 88
 	number32 := func(i int) int64 { return int64(binary.LittleEndian.Uint32(header[i:])) }
 	length, count, each := number32(headerSize), number32(entryCount), number32(entrySize)
 	array := binary.LittleEndian.Uint64(header[entriesAt:])
-	if length < gptHeaderMin || length > block || each < gptEntryMin || each > maxGPTEntry || count*each > maxGPT || array > uint64(c.size/block) {
+	if length < gptHeaderMin || length > block || each < gptEntryMin || each > maxGPTEntry || count*each > maxGPT ||
+		array > uint64(c.size/block) {
 		return noTable("its partition table is damaged")
 	}
-	// The first array is in the system area, its copy behind all files: neither is what we edit besides.
+	// The first array is in the system area, its copy behind all files: neither is what we edit
+	// besides.
 	if first := int64(array) * block; at == block && first+count*each > systemArea || at != block && first < c.end {
 		return noTable("its partition table lies among its files")
 	}
@@ -271,14 +281,16 @@ func (c *cut) moveTable(at int64, header []byte) error {
 	for _, i := range []int{own, other, entriesAt} {
 		binary.LittleEndian.PutUint64(header[i:], c.movedBlock(binary.LittleEndian.Uint64(header[i:])))
 	}
-	binary.LittleEndian.PutUint64(header[lastUsable:], c.movedBlock(binary.LittleEndian.Uint64(header[lastUsable:])+1)-1)
+	binary.LittleEndian.PutUint64(header[lastUsable:], c.movedBlock(binary.LittleEndian.Uint64(header[lastUsable:])+
+		1)-1)
 	binary.LittleEndian.PutUint32(header[entriesSum:], crc32.ChecksumIEEE(entries))
 	clear(header[headerSum : headerSum+4])
 	binary.LittleEndian.PutUint32(header[headerSum:], crc32.ChecksumIEEE(header[:length]))
 	return errors.Join(c.change(at, header), c.change(int64(array)*block, entries))
 }
 
-// moveHeaders edits the positions in the headers that images of 2020 and 2021 have in the system area.
+// moveHeaders edits the positions in the headers that images of 2020 and 2021 have in the system
+// area.
 func (c *cut) moveHeaders() error {
 	area, err := c.read(kargsHeaderOffset, kargsHeaderLength+headerLength)
 	if err != nil {

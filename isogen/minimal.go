@@ -59,10 +59,10 @@ type minimalOnce struct {
 	err   error
 }
 
-// Minimal returns the image without a root file system, which the live system fetches from rootfsURL
-// instead (http, https or tftp): 100 to 150 MB in place of more than a gigabyte. It boots wherever
-// the base does. The payload and the arguments are as for Full, and so are the errors; besides, a
-// *NoMinimalError says that the base does not allow it and what can be done.
+// Minimal returns the image without a root file system, which the live system fetches from
+// rootfsURL instead (http, https or tftp): 100 to 150 MB in place of more than a gigabyte. It boots
+// wherever the base does. The payload and the arguments are as for Full, and so are the errors;
+// besides, a *NoMinimalError says that the base does not allow it and what can be done.
 //
 // It is put together by the table in the base's coreos/miniso.dat, or the one that MakeTable left
 // beside the base.
@@ -89,7 +89,9 @@ func rootfsKernelArgument(rootfsURL string) (KernelArgument, error) {
 	u, err := url.Parse(rootfsURL)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" && u.Scheme != "tftp" ||
 		strings.ContainsAny(rootfsURL, " \t\r\n\"'\\$`") {
-		return KernelArgument{}, fmt.Errorf("the live system cannot fetch its root file system from %q: give an http, https or tftp URL without blanks and quotes", rootfsURL)
+		return KernelArgument{},
+			fmt.Errorf("the live system cannot fetch its root file system from %q: give an http, https or tftp URL "+
+				"without blanks and quotes", rootfsURL)
 	}
 	if strings.ContainsAny(rootfsURL, ";&|<>{}") {
 		rootfsURL = `"` + rootfsURL + `"`
@@ -98,8 +100,8 @@ func rootfsKernelArgument(rootfsURL string) (KernelArgument, error) {
 }
 
 // VerifyMinimal reads the base's minimal ISO, as it is before anything is put into it, and compares
-// its SHA-256 with the table's. The error is a *TableError if they differ: then the base was changed
-// after it was published, or its copy is damaged.
+// its SHA-256 with the table's. The error is a *TableError if they differ: then the base was
+// changed after it was published, or its copy is damaged.
 func (b *Base) VerifyMinimal(ctx context.Context) error {
 	m, err := b.minimalISO()
 	if err != nil {
@@ -110,7 +112,9 @@ func (b *Base) VerifyMinimal(ctx context.Context) error {
 		return err
 	}
 	if want := hex.EncodeToString(m.table.sum[:]); have != want {
-		return &TableError{m.where, fmt.Sprintf("the minimal ISO would have the SHA-256 %s instead of %s: download the base ISO again", have, want)}
+		return &TableError{m.where,
+			fmt.Sprintf("the minimal ISO would have the SHA-256 %s instead of %s: download the base ISO again",
+				have, want)}
 	}
 	return nil
 }
@@ -187,7 +191,8 @@ func (b *Base) allowsMinimal() error {
 		return &NoMinimalError{"it has no root file system itself", "use the live ISO of a CoreOS release"}
 	}
 	if b.kargs == nil {
-		return &NoMinimalError{"it has no areas for kernel arguments, which would have to say where the root file system is", "use a live ISO of OpenShift 4.8 or later, or boot the full image"}
+		return &NoMinimalError{"it has no areas for kernel arguments, which would have to say where the root file " +
+			"system is", "use a live ISO of OpenShift 4.8 or later, or boot the full image"}
 	}
 	return nil
 }
@@ -206,7 +211,8 @@ func (b *Base) findMinimal() (*minimal, error) {
 		m.description, err = shortenedDefault(r, m.iso.volume)
 	}
 	if err = errors.Join(err, r.Close()); err != nil {
-		return nil, &NoMinimalError{(&TableError{where, "what it describes is no live ISO: " + err.Error()}).Error(), "download the base ISO again"}
+		return nil, &NoMinimalError{(&TableError{where, "what it describes is no live ISO: " + err.Error()}).Error(),
+			"download the base ISO again"}
 	}
 	return m, nil
 }
@@ -230,7 +236,8 @@ func (b *Base) findTable() (t *table, where string, err error) {
 	where = TablePath(b.path)
 	t, err = b.tableBeside(where)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, "", &NoMinimalError{inside.Error(), "import the base ISO with a table made for it, or use a full image"}
+		return nil, "", &NoMinimalError{inside.Error(),
+			"import the base ISO with a table made for it, or use a full image"}
 	}
 	if err != nil {
 		return nil, "", &NoMinimalError{err.Error(), "remove that file and have the table made anew"}
@@ -290,9 +297,9 @@ func withoutLive(line string) string {
 	return strings.Join(kept, " ")
 }
 
-// shortenedDefault rewrites the default command line in coreos/kargs.json, to which coreos-installer
-// goes back when arguments are reset: with the medium's name in it, the live system would wait for
-// that. The file keeps its length.
+// shortenedDefault rewrites the default command line in coreos/kargs.json, to which
+// coreos-installer goes back when arguments are reset: with the medium's name in it, the live
+// system would wait for that. The file keeps its length.
 func shortenedDefault(r io.ReaderAt, v *iso9660.Volume) ([]extent, error) {
 	e := v.Find(kargsDescription)
 	if e == nil || e.Dir || e.Size > maxDescription {

@@ -41,7 +41,8 @@ func TestMinimalImagesOfAllArchitectures(t *testing.T) {
 				base := open(t, write(t, skeleton.ISO{Architecture: arch, Table: isogen.MakeTable}))
 				require.NoError(t, base.VerifyMinimal(t.Context()))
 				require.True(t, base.Info().Minimal)
-				image, err := base.Minimal(p, rootfsURL, isogen.KernelArgument{Operation: isogen.Append, Value: "quiet"})
+				image, err := base.Minimal(p, rootfsURL, isogen.KernelArgument{Operation: isogen.Append,
+					Value: "quiet"})
 				require.NoError(t, err)
 				minimal := contents(t, image)
 				full, err := base.Full(p)
@@ -51,7 +52,8 @@ func TestMinimalImagesOfAllArchitectures(t *testing.T) {
 				got, err := isogen.Embedded(bytes.NewReader(minimal), int64(len(minimal)))
 				require.NoError(t, err)
 				require.Equal(t, p.Ignition, got.Ignition)
-				require.Equal(t, "ignition.firstboot ignition.platform.id=metal coreos.live.rootfs_url="+rootfsURL+" quiet", got.KernelArguments)
+				require.Equal(t, "ignition.firstboot ignition.platform.id=metal coreos.live.rootfs_url="+rootfsURL+
+					" quiet", got.KernelArguments)
 
 				segments := image.Segments()
 				require.Equal(t, image.Size(), segments[len(segments)-1].End)
@@ -63,8 +65,8 @@ func TestMinimalImagesOfAllArchitectures(t *testing.T) {
 	}
 }
 
-// requireMinimalOf says that a minimal image has every file of the full one with the same contents, in
-// both trees, but for the root file system and what has to differ.
+// requireMinimalOf says that a minimal image has every file of the full one with the same contents,
+// in both trees, but for the root file system and what has to differ.
 func requireMinimalOf(t *testing.T, minimal, full []byte) {
 	t.Helper()
 	fullVolume, err := iso9660.Open(bytes.NewReader(full), int64(len(full)))
@@ -87,11 +89,13 @@ func requireMinimalOf(t *testing.T, minimal, full []byte) {
 			case "images/pxeboot/rootfs.img":
 				require.Zero(t, have.Size)
 				continue
-			case "coreos/miniso.dat", "coreos/kargs.json", "images/cdboot.img", "isolinux/isolinux.cfg", "efi/redhat/grub.cfg", "boot/grub/grub.cfg":
+			case "coreos/miniso.dat", "coreos/kargs.json", "images/cdboot.img", "isolinux/isolinux.cfg",
+				"efi/redhat/grub.cfg", "boot/grub/grub.cfg":
 				require.Equal(t, e.Size, have.Size, path)
 				continue
 			}
-			require.True(t, bytes.Equal(full[e.Offset:e.Offset+e.Size], minimal[have.Offset:have.Offset+have.Size]), path)
+			require.True(t, bytes.Equal(full[e.Offset:e.Offset+e.Size], minimal[have.Offset:have.Offset+have.Size]),
+				path)
 		}
 		require.Empty(t, files)
 	}
@@ -145,8 +149,8 @@ func TestAnyRangeOfAMinimalImageIsPartOfTheWhole(t *testing.T) {
 	require.NoError(t, r.Close())
 }
 
-// TestTheDefaultArgumentsOfAMinimalImage reads kargs.json as coreos-installer does when arguments are
-// reset.
+// TestTheDefaultArgumentsOfAMinimalImage reads kargs.json as coreos-installer does when arguments
+// are reset.
 func TestTheDefaultArgumentsOfAMinimalImage(t *testing.T) {
 	base := open(t, write(t, skeleton.ISO{Table: isogen.MakeTable}))
 	image, err := base.Minimal(payload, rootfsURL)
@@ -198,8 +202,10 @@ func TestATableIsKeptBesideItsBase(t *testing.T) {
 	_, err := base.Minimal(payload, rootfsURL)
 	var none *isogen.NoMinimalError
 	require.ErrorAs(t, err, &none)
-	require.Equal(t, "there is no minimal image of this base ISO: its coreos/miniso.dat is empty: import the base ISO with a table made for it, or use a full image", err.Error())
-	require.Equal(t, "its coreos/miniso.dat is empty: import the base ISO with a table made for it, or use a full image", base.Info().MinimalReason)
+	require.Equal(t, "there is no minimal image of this base ISO: its coreos/miniso.dat is empty: import the base "+
+		"ISO with a table made for it, or use a full image", err.Error())
+	require.Equal(t, "its coreos/miniso.dat is empty: import the base ISO with a table made for it, or use a full "+
+		"image", base.Info().MinimalReason)
 
 	require.NoError(t, base.MakeTable(t.Context()))
 	require.NoError(t, base.VerifyMinimal(t.Context()))
@@ -234,7 +240,8 @@ func TestATableIsKeptBesideItsBase(t *testing.T) {
 		gone := write(t, skeleton.ISO{})
 		base := open(t, gone)
 		require.NoError(t, os.RemoveAll(filepath.Dir(gone)))
-		require.ErrorContains(t, base.MakeTable(t.Context()), "cannot keep the table for the minimal ISO beside the base ISO")
+		require.ErrorContains(t, base.MakeTable(t.Context()),
+			"cannot keep the table for the minimal ISO beside the base ISO")
 	})
 }
 
@@ -244,10 +251,13 @@ func TestWhatAllowsOfNoMinimalImage(t *testing.T) {
 		want  string
 		table string // what MakeTable says, "" for no error
 	}{
-		"no areas for kernel arguments": {skeleton.ISO{Age: skeleton.Age2020}, "no areas for kernel arguments", "no areas for kernel arguments"},
-		"no root file system":           {skeleton.ISO{Replace: map[string][]byte{"images/pxeboot/rootfs.img": nil}}, "no root file system itself", "no root file system itself"},
-		"no table":                      {skeleton.ISO{Age: skeleton.Age2021}, "it has no coreos/miniso.dat", ""},
-		"a damaged table":               {skeleton.ISO{Replace: map[string][]byte{"coreos/miniso.dat": []byte("MINISO\x00\x00\x07")}}, "version 7 of the format", ""},
+		"no areas for kernel arguments": {skeleton.ISO{Age: skeleton.Age2020}, "no areas for kernel arguments",
+			"no areas for kernel arguments"},
+		"no root file system": {skeleton.ISO{Replace: map[string][]byte{"images/pxeboot/rootfs.img": nil}},
+			"no root file system itself", "no root file system itself"},
+		"no table": {skeleton.ISO{Age: skeleton.Age2021}, "it has no coreos/miniso.dat", ""},
+		"a damaged table": {skeleton.ISO{Replace: map[string][]byte{
+			"coreos/miniso.dat": []byte("MINISO\x00\x00\x07")}}, "version 7 of the format", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			base := open(t, write(t, c.iso))
@@ -280,7 +290,8 @@ func TestABaseThatWasChangedDoesNotMatchItsTable(t *testing.T) {
 
 func TestRootFileSystemURLs(t *testing.T) {
 	base := open(t, write(t, skeleton.ISO{Table: isogen.MakeTable}))
-	for _, url := range []string{"", "rootfs", "/rootfs", "file:///rootfs", "http://a b/c", "http://h/\"", "http://h/$x", "http://h/\n"} {
+	for _, url := range []string{"", "rootfs", "/rootfs", "file:///rootfs", "http://a b/c", "http://h/\"",
+		"http://h/$x", "http://h/\n"} {
 		_, err := base.Minimal(payload, url)
 		require.ErrorContains(t, err, "cannot fetch its root file system", url)
 	}
@@ -308,7 +319,8 @@ func TestRealTablesMakeTheMinimalISOsThatTheyDescribe(t *testing.T) {
 			got, err := isogen.Embedded(image.NewReader(), image.Size())
 			require.NoError(t, err)
 			require.Equal(t, payload.Ignition, got.Ignition)
-			require.Equal(t, "mitigations=auto,nosmt ignition.firstboot ignition.platform.id=metal coreos.live.rootfs_url="+rootfsURL, got.KernelArguments)
+			require.Equal(t, "mitigations=auto,nosmt ignition.firstboot ignition.platform.id=metal "+
+				"coreos.live.rootfs_url="+rootfsURL, got.KernelArguments)
 		})
 	}
 }
@@ -316,7 +328,8 @@ func TestRealTablesMakeTheMinimalISOsThatTheyDescribe(t *testing.T) {
 // TestATableCanBeMadeOfRealISOs takes the published tables away, and of old ISOs that never had one
 // makes the first.
 func TestATableCanBeMadeOfRealISOs(t *testing.T) {
-	for _, name := range []string{"embed-areas-2021-01", "embed-areas-2021-09", "embed-areas-2022-02", "embed-areas-2023-07.x86_64", "embed-areas-2023-07.s390x"} {
+	for _, name := range []string{"embed-areas-2021-01", "embed-areas-2021-09", "embed-areas-2022-02",
+		"embed-areas-2023-07.x86_64", "embed-areas-2023-07.s390x"} {
 		t.Run(name, func(t *testing.T) {
 			path := realISO(t, name)
 			iso, err := os.ReadFile(path)
@@ -347,11 +360,13 @@ func requireSameFiles(t *testing.T, minimal, full []byte) {
 	}
 }
 
-// FuzzMakeTable has any bytes taken for what is in the system area of a live ISO, partition tables at
-// its start and headers at its end: a table is made that fits the live ISO, or the reason is told.
+// FuzzMakeTable has any bytes taken for what is in the system area of a live ISO, partition tables
+// at its start and headers at its end: a table is made that fits the live ISO, or the reason is
+// told.
 func FuzzMakeTable(f *testing.F) {
 	const systemArea, headers = 32768, 96
-	iso := skeleton.ISO{RootFSSize: 5000, EmbedSize: 2048, Replace: map[string][]byte{"images/pxeboot/initrd.img": []byte("initrd")}}
+	iso := skeleton.ISO{RootFSSize: 5000, EmbedSize: 2048,
+		Replace: map[string][]byte{"images/pxeboot/initrd.img": []byte("initrd")}}
 	var newest, old bytes.Buffer
 	require.NoError(f, skeleton.Write(&newest, iso))
 	iso.Age = skeleton.Age2021

@@ -14,10 +14,11 @@ import (
 	"landfall/isogen/iso9660"
 )
 
-// A minimal ISO is the live ISO without its root file system. CoreOS Assembler builds both and packs
-// a table into coreos/miniso.dat of the live ISO, by which coreos-installer makes the minimal one:
-// which ranges of the live ISO it has where, and, compressed by xz, the bytes between them
-// (coreos-installer, src/miniso.rs). Numbers are those of bincode's "varint" encoding, little-endian.
+// A minimal ISO is the live ISO without its root file system. CoreOS Assembler builds both and
+// packs a table into coreos/miniso.dat of the live ISO, by which coreos-installer makes the minimal
+// one: which ranges of the live ISO it has where, and, compressed by xz, the bytes between them
+// (coreos-installer, src/miniso.rs). Numbers are those of bincode's "varint" encoding,
+// little-endian.
 //
 //	8 bytes    "MINISO\0\0"
 //	number     version of the format, 1
@@ -104,9 +105,9 @@ func (d *tableDecoder) number() (uint64, error) {
 	return binary.LittleEndian.Uint64(wide[:]), nil
 }
 
-// parseTable reads a table for the minimal ISO of a live ISO that has fullSize bytes. What follows the
-// table in b, such as the rest of the space set aside for it, does not matter. The memory it takes is
-// bounded by the length of b and by maxBetween.
+// parseTable reads a table for the minimal ISO of a live ISO that has fullSize bytes. What follows
+// the table in b, such as the rest of the space set aside for it, does not matter. The memory it
+// takes is bounded by the length of b and by maxBetween.
 func parseTable(b []byte, fullSize int64) (*table, error) {
 	if len(b) > maxTable {
 		return nil, fmt.Errorf("it has %d bytes, more than the %d that are allowed", len(b), maxTable)
@@ -171,12 +172,14 @@ func (t *table) parseRanges(d *tableDecoder, fullSize int64) error {
 		}
 		sectors := uint64(fullSize)/iso9660.SectorSize + 1
 		if n[0] > sectors || n[1] > sectors || n[2] > uint64(fullSize) {
-			return fmt.Errorf("%d bytes at sector %d of the live ISO, for sector %d, are outside of it: it has %d bytes", n[2], n[1], n[0], fullSize)
+			return fmt.Errorf("%d bytes at sector %d of the live ISO, for sector %d, are outside of it: it has %d "+
+				"bytes", n[2], n[1], n[0], fullSize)
 		}
 		r := tableRange{int64(n[0]) * iso9660.SectorSize, int64(n[1]) * iso9660.SectorSize, int64(n[2])}
 		switch {
 		case r.length == 0 || r.full > fullSize-r.length:
-			return fmt.Errorf("%d bytes at sector %d of the live ISO are outside of it: it has %d bytes", n[2], n[1], fullSize)
+			return fmt.Errorf("%d bytes at sector %d of the live ISO are outside of it: it has %d bytes", n[2],
+				n[1], fullSize)
 		case r.minimal < end:
 			return fmt.Errorf("its ranges are out of order or overlap at sector %d of the minimal ISO", n[0])
 		}
@@ -186,7 +189,8 @@ func (t *table) parseRanges(d *tableDecoder, fullSize int64) error {
 	return nil
 }
 
-// unpack fills between, which has to reach exactly as far as the ranges leave room, and behind them.
+// unpack fills between, which has to reach exactly as far as the ranges leave room, and behind
+// them.
 func (t *table) unpack(packed []byte) error {
 	b, _, err := unxz(packed, maxBetween)
 	if err != nil {
@@ -199,7 +203,8 @@ func (t *table) unpack(packed []byte) error {
 	}
 	t.size = covered + int64(len(b))
 	if t.size < end {
-		return fmt.Errorf("its compressed part has %d bytes, its ranges leave room for %d at least", len(b), end-covered)
+		return fmt.Errorf("its compressed part has %d bytes, its ranges leave room for %d at least",
+			len(b), end-covered)
 	}
 	if t.size%iso9660.SectorSize != 0 {
 		return fmt.Errorf("it is for a minimal ISO of %d bytes, which are not whole sectors", t.size)
@@ -254,7 +259,8 @@ func (t *table) encode() ([]byte, error) {
 	b = append(b, t.sum[:]...)
 	b = append(appendNumber(b, uint64(packed.Len())), packed.Bytes()...)
 	if len(b) > maxTable {
-		return nil, fmt.Errorf("the table for the minimal ISO would have %d bytes, more than the %d that are allowed", len(b), maxTable)
+		return nil, fmt.Errorf("the table for the minimal ISO would have %d bytes, more than the %d that are allowed",
+			len(b), maxTable)
 	}
 	return slices.Clip(b), nil
 }

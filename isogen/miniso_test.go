@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// tableOf is a table for a minimal ISO of four sectors: the first and the last of its own, the second
-// and the third from sectors 2 and 7 of the live ISO.
+// tableOf is a table for a minimal ISO of four sectors: the first and the last of its own, the
+// second and the third from sectors 2 and 7 of the live ISO.
 func tableOf(t testing.TB) *table {
 	t.Helper()
 	return &table{
@@ -81,11 +81,13 @@ func TestDamagedAndHostileTables(t *testing.T) {
 		"a range across its end":      {edit(func(t *table) { t.ranges[1].length = 2049 }), "outside of it"},
 		"an empty range":              {edit(func(t *table) { t.ranges[1].length = 0 }), "outside of it"},
 		"overlapping ranges":          {edit(func(t *table) { t.ranges[0].length = 2049 }), "overlap at sector 2"},
-		"ranges out of order":         {edit(func(t *table) { t.ranges[0], t.ranges[1] = t.ranges[1], t.ranges[0] }), "out of order"},
-		"gaps that nothing fills":     {edit(func(t *table) { t.between = t.between[:2047] }), "leave room for 2048"},
-		"half a sector at the end":    {edit(func(t *table) { t.between = t.between[:len(t.between)-1] }), "whole sectors"},
-		"an xz bomb":                  {with(xzBomb(good[packed:])), "unpacks to more than 16777216 bytes"},
-		"no xz stream":                {with(make([]byte, 400)), "cannot be unpacked"},
+		"ranges out of order": {edit(func(t *table) { t.ranges[0], t.ranges[1] = t.ranges[1], t.ranges[0] }),
+			"out of order"},
+		"gaps that nothing fills": {edit(func(t *table) { t.between = t.between[:2047] }), "leave room for 2048"},
+		"half a sector at the end": {edit(func(t *table) { t.between = t.between[:len(t.between)-1] }),
+			"whole sectors"},
+		"an xz bomb":   {with(xzBomb(good[packed:])), "unpacks to more than 16777216 bytes"},
+		"no xz stream": {with(make([]byte, 400)), "cannot be unpacked"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := parseTable(c.table, liveSize)
@@ -98,7 +100,8 @@ func TestDamagedAndHostileTables(t *testing.T) {
 	}
 }
 
-// xzBomb is a stream whose chunks claim to unpack to 18 MiB. It begins as another stream of one block does.
+// xzBomb is a stream whose chunks claim to unpack to 18 MiB. It begins as another stream of one
+// block does.
 func xzBomb(stream []byte) []byte {
 	bomb := bytes.Clone(stream[:12+12]) // the headers of the stream and of its block
 	for range 9 {

@@ -16,7 +16,8 @@ type NetworkBootError struct {
 }
 
 func (e *NetworkBootError) Error() string {
-	return fmt.Sprintf("machines cannot boot from the base ISO %s over the network: there is no %s in it: use the live ISO of a CoreOS release, as it was published", e.Path, e.File)
+	return fmt.Sprintf("machines cannot boot from the base ISO %s over the network: there is no %s in it: use the "+
+		"live ISO of a CoreOS release, as it was published", e.Path, e.File)
 }
 
 // Kernel returns the kernel of the live system, a range of the base.
@@ -35,8 +36,8 @@ func (b *Base) Rootfs() (*Image, error) { return b.ranged("rootfs", rootfsPath) 
 
 const initrdPath = "images/pxeboot/initrd.img"
 
-// Initrd returns the initial RAM file system of the live system with the payload's archive behind it,
-// which the kernel unpacks over it. There is no limit but MaxPayload.
+// Initrd returns the initial RAM file system of the live system with the payload's archive behind
+// it, which the kernel unpacks over it. There is no limit but MaxPayload.
 func (b *Base) Initrd(p Payload) (*Image, error) {
 	e, err := b.networkFile(initrdPath)
 	if err != nil {
@@ -46,7 +47,8 @@ func (b *Base) Initrd(p Payload) (*Image, error) {
 	if err != nil {
 		return nil, err
 	}
-	// An archive begins at a multiple of four bytes (Linux Documentation/driver-api/early-userspace/buffer-format.rst).
+	// An archive begins at a multiple of four bytes (Linux
+	// Documentation/driver-api/early-userspace/buffer-format.rst).
 	start := (e.Size + 3) / 4 * 4
 	layout := []extent{{length: e.Size, base: true, from: e.Offset}}
 	if start > e.Size {
@@ -56,8 +58,8 @@ func (b *Base) Initrd(p Payload) (*Image, error) {
 	return newImage(b, layout, []Segment{{"initrd", 0, start}, {"config", start, start + int64(len(packed))}}), nil
 }
 
-// InsFile returns generic.ins, by which s390x loads kernel, initrd and parameters from an FTP server
-// or the service console.
+// InsFile returns generic.ins, by which s390x loads kernel, initrd and parameters from an FTP
+// server or the service console.
 func (b *Base) InsFile() (*Image, error) { return b.ranged("boot loader", "generic.ins") }
 
 // InitrdAddrSize returns what images/initrd.addrsize of s390x must be for Initrd's image of the
@@ -130,7 +132,8 @@ func (n NetworkBoot) CommandLine() (string, error) {
 func checkScriptURL(s string) error {
 	u, err := url.Parse(s)
 	if err != nil || u.Host == "" || strings.ContainsAny(s, " \t\r\n\"'\\$`{}") {
-		return fmt.Errorf("%q cannot be written into a boot script: give an absolute URL without blanks, quotes and braces", s)
+		return fmt.Errorf("%q cannot be written into a boot script: give an absolute URL without blanks, quotes and "+
+			"braces", s)
 	}
 	return nil
 }
@@ -142,10 +145,12 @@ func IPXEScript(n NetworkBoot) (string, error) {
 		return "", err
 	}
 	if strings.Contains(line, "${") {
-		return "", &KernelArgumentError{Problem: "the kernel arguments have ${, which iPXE takes as its own: leave it out"}
+		return "",
+			&KernelArgumentError{Problem: "the kernel arguments have ${, which iPXE takes as its own: leave it out"}
 	}
 	// Kernels that are EFI programs find their initrd by the word initrd=.
-	return fmt.Sprintf("#!ipxe\ninitrd --name initrd %s\nkernel %s initrd=initrd %s\nboot\n", n.InitrdURL, n.KernelURL, line), nil
+	return fmt.Sprintf("#!ipxe\ninitrd --name initrd %s\nkernel %s initrd=initrd %s\nboot\n", n.InitrdURL, n.KernelURL,
+		line), nil
 }
 
 // IPXEChain returns the script that has iPXE ask the same URL again with the machine's MAC address,
@@ -163,7 +168,8 @@ func IPXEChain(scriptURL string) (string, error) {
 }
 
 // GRUBMenu returns the menu that has GRUB, started over the network, boot the live system. GRUB
-// fetches from http servers only, and needs to be 2.12 or of a distribution of Red Hat for ports other than 80.
+// fetches from http servers only, and needs to be 2.12 or of a distribution of Red Hat for ports
+// other than 80.
 func GRUBMenu(title string, n NetworkBoot) (string, error) {
 	line, err := n.CommandLine()
 	if err != nil {
@@ -189,7 +195,8 @@ func GRUBMenu(title string, n NetworkBoot) (string, error) {
 		}
 		return r
 	}, title)
-	return fmt.Sprintf("set default=0\nset timeout=5\n\nmenuentry '%s' {\n\tlinux %s %s\n\tinitrd %s\n}\n", title, kernel, line, initrd), nil
+	return fmt.Sprintf("set default=0\nset timeout=5\n\nmenuentry '%s' {\n\tlinux %s %s\n\tinitrd %s\n}\n", title,
+		kernel, line, initrd), nil
 }
 
 // grubPath is an URL as GRUB names what is at it: (http,host)/path.

@@ -40,7 +40,8 @@ func TestAnInitrdHasThePayloadBehindIt(t *testing.T) {
 	initrd := bytes.Repeat([]byte("initrd."), 1001) // not a multiple of four bytes
 	path := write(t, skeleton.ISO{Replace: map[string][]byte{"images/pxeboot/initrd.img": initrd}})
 	base := open(t, path)
-	for name, p := range map[string]isogen.Payload{"small": payload, "larger than the embed area": incompressible(t, larger)} {
+	for name, p := range map[string]isogen.Payload{"small": payload, "larger than the embed area": incompressible(t,
+		larger)} {
 		t.Run(name, func(t *testing.T) {
 			image, err := base.Initrd(p)
 			require.NoError(t, err)
@@ -51,7 +52,8 @@ func TestAnInitrdHasThePayloadBehindIt(t *testing.T) {
 			full, err := base.Full(p)
 			require.NoError(t, err)
 			require.True(t, bytes.Contains(contents(t, full), got[len(initrd)+1:]))
-			require.Equal(t, []isogen.Segment{{Name: "initrd", Start: 0, End: int64(len(initrd)) + 1}, {Name: "config", Start: int64(len(initrd)) + 1, End: image.Size()}}, image.Segments())
+			require.Equal(t, []isogen.Segment{{Name: "initrd", Start: 0, End: int64(len(initrd)) + 1},
+				{Name: "config", Start: int64(len(initrd)) + 1, End: image.Size()}}, image.Segments())
 		})
 	}
 }
@@ -77,10 +79,13 @@ func TestS390XIsToldTheSizeOfTheInitrd(t *testing.T) {
 }
 
 func TestABaseWithoutFilesForNetworkBoot(t *testing.T) {
-	path := write(t, skeleton.ISO{Replace: map[string][]byte{"images/pxeboot/vmlinuz": nil, "images/pxeboot/initrd.img": nil}})
+	path := write(t, skeleton.ISO{Replace: map[string][]byte{"images/pxeboot/vmlinuz": nil,
+		"images/pxeboot/initrd.img": nil}})
 	base := open(t, path)
 	_, err := base.Kernel()
-	require.EqualError(t, err, "machines cannot boot from the base ISO "+path+" over the network: there is no images/pxeboot/vmlinuz in it: use the live ISO of a CoreOS release, as it was published")
+	require.EqualError(t, err, "machines cannot boot from the base ISO "+path+
+		" over the network: there is no images/pxeboot/vmlinuz in it: use the live ISO of a CoreOS release, as it "+
+		"was published")
 	_, err = base.Initrd(payload)
 	require.ErrorContains(t, err, "images/pxeboot/initrd.img")
 }
@@ -94,7 +99,8 @@ var netboot = isogen.NetworkBoot{
 // TestTheIPXEScript has the lines of the Assisted Installer's script.
 func TestTheIPXEScript(t *testing.T) {
 	n := netboot
-	n.Arguments = []isogen.KernelArgument{{Operation: isogen.Append, Value: "p1"}, {Operation: isogen.Append, Value: `p2="this is an argument"`}}
+	n.Arguments = []isogen.KernelArgument{{Operation: isogen.Append, Value: "p1"},
+		{Operation: isogen.Append, Value: `p2="this is an argument"`}}
 	script, err := isogen.IPXEScript(n)
 	require.NoError(t, err)
 	require.Equal(t, `#!ipxe
@@ -103,10 +109,12 @@ kernel http://192.0.2.1:8090/boot-artifacts/kernel?arch=x86_64&version=4.18 init
 boot
 `, script)
 
-	n.Arguments = []isogen.KernelArgument{{Operation: isogen.Delete, Value: "console=ttyS1,115200n8"}, {Operation: isogen.Replace, Value: "ignition.platform.id=metal=qemu"}}
+	n.Arguments = []isogen.KernelArgument{{Operation: isogen.Delete, Value: "console=ttyS1,115200n8"},
+		{Operation: isogen.Replace, Value: "ignition.platform.id=metal=qemu"}}
 	line, err := n.CommandLine()
 	require.NoError(t, err)
-	require.Equal(t, `coreos.live.rootfs_url=`+n.RootfsURL+` random.trust_cpu=on rd.luks.options=discard ignition.firstboot ignition.platform.id=qemu console=tty1 coreos.inst.persistent-kargs="console=tty1 console=ttyS1,115200n8"`, line)
+	require.Equal(t, `coreos.live.rootfs_url=`+n.RootfsURL+
+		` random.trust_cpu=on rd.luks.options=discard ignition.firstboot ignition.platform.id=qemu console=tty1 coreos.inst.persistent-kargs="console=tty1 console=ttyS1,115200n8"`, line)
 }
 
 func TestTheIPXEScriptThatAsksAgain(t *testing.T) {
@@ -136,7 +144,8 @@ menuentry 'The site_s hosts' {
 }
 
 func TestWhatNoBootScriptCanHold(t *testing.T) {
-	for _, url := range []string{"", "/relative", "http://h/a b", "http://h/${net0/mac}", "http://h/'", "http://h/\nboot"} {
+	for _, url := range []string{"", "/relative", "http://h/a b", "http://h/${net0/mac}", "http://h/'",
+		"http://h/\nboot"} {
 		n := netboot
 		n.InitrdURL = url
 		_, err := isogen.IPXEScript(n)

@@ -16,8 +16,8 @@ import (
 // configPath is where Ignition looks for its config in the initial RAM file system.
 const configPath = "config.ign"
 
-// packerName is in the gzip header of what is packed here, where programs (and the kernel's unpacker)
-// expect a file name.
+// packerName is in the gzip header of what is packed here, where programs (and the kernel's
+// unpacker) expect a file name.
 const packerName = "landfall"
 
 // Payload is what an image adds to its base: files of the initial RAM file system of the live
@@ -36,9 +36,11 @@ type File struct {
 
 // TooLargeError says that a payload has no room in an image.
 type TooLargeError struct {
-	Packed int64  // bytes after compression
-	Limit  int64  // bytes that there is room for
-	File   string // the file of the base that the embed area is a part of, so that it cannot be larger; "" if Limit is MaxPayload
+	Packed int64 // bytes after compression
+	Limit  int64 // bytes that there is room for
+	// the file of the base that the embed area is a part of, so that it cannot be larger; "" if
+	// Limit is MaxPayload
+	File string
 }
 
 func (e *TooLargeError) Error() string {
@@ -46,7 +48,8 @@ func (e *TooLargeError) Error() string {
 	if e.File != "" {
 		limit = fmt.Sprintf("the base ISO's embed area has %d and cannot grow, being a part of %s", e.Limit, e.File)
 	}
-	return fmt.Sprintf("the Ignition config and its files take %d bytes compressed, %s: shorten the ignition override, the CA bundle or the static network configuration", e.Packed, limit)
+	return fmt.Sprintf("the Ignition config and its files take %d bytes compressed, %s: shorten the ignition "+
+		"override, the CA bundle or the static network configuration", e.Packed, limit)
 }
 
 // pack makes the archive of a payload. The error is a *TooLargeError beyond MaxPayload.
@@ -58,8 +61,9 @@ func (p Payload) pack() ([]byte, error) {
 }
 
 // Archive makes what the kernel unpacks over the initial RAM file system: a newc cpio (Linux
-// Documentation/driver-api/early-userspace/buffer-format.rst), gzip'ed. The same files give the same
-// bytes: neither time nor their order gets in. The error is a *TooLargeError beyond MaxPayload.
+// Documentation/driver-api/early-userspace/buffer-format.rst), gzip'ed. The same files give the
+// same bytes: neither time nor their order gets in. The error is a *TooLargeError beyond
+// MaxPayload.
 func Archive(files []File) ([]byte, error) {
 	files, err := ordered(files)
 	if err != nil {
@@ -82,7 +86,8 @@ func Archive(files []File) ([]byte, error) {
 		if mode == 0 {
 			mode = 0o644
 		}
-		if err := add(archive, &cpio.Header{Name: f.Path, Mode: cpio.ModeRegular | cpio.FileMode(mode), Links: 1}, f.Data); err != nil {
+		if err := add(archive, &cpio.Header{Name: f.Path, Mode: cpio.ModeRegular | cpio.FileMode(mode), Links: 1},
+			f.Data); err != nil {
 			return nil, err
 		}
 	}
@@ -104,7 +109,8 @@ func checkSizes(packed, unpacked int64) error {
 	case packed > MaxPayload:
 		return &TooLargeError{Packed: packed, Limit: MaxPayload}
 	case unpacked > maxUnpacked:
-		return fmt.Errorf("the Ignition config and its files have %d bytes, an image carries at most %d: shorten the ignition override, the CA bundle or the static network configuration", unpacked, maxUnpacked)
+		return fmt.Errorf("the Ignition config and its files have %d bytes, an image carries at most %d: shorten the "+
+			"ignition override, the CA bundle or the static network configuration", unpacked, maxUnpacked)
 	}
 	return nil
 }
@@ -135,7 +141,8 @@ func ordered(files []File) ([]File, error) {
 	taken := make(map[string]bool)
 	for _, f := range files {
 		if !fs.ValidPath(f.Path) || f.Path == "." || strings.ContainsRune(f.Path, 0) {
-			return nil, fmt.Errorf("the payload's file %q needs a path relative to the root, without dots as names", f.Path)
+			return nil, fmt.Errorf("the payload's file %q needs a path relative to the root, without dots as names",
+				f.Path)
 		}
 		for dir := path.Dir(f.Path); dir != "."; dir = path.Dir(dir) {
 			if taken[dir] {

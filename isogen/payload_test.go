@@ -13,5 +13,6 @@ func TestSizesOfPayloads(t *testing.T) {
 	require.ErrorAs(t, checkSizes(MaxPayload+1, 0), &large)
 	require.EqualValues(t, MaxPayload, large.Limit)
 	require.ErrorContains(t, large, "take 67108865 bytes compressed, an image carries at most 67108864: shorten")
-	require.ErrorContains(t, checkSizes(1, maxUnpacked+1), "have 134217729 bytes, an image carries at most 134217728: shorten")
+	require.ErrorContains(t, checkSizes(1, maxUnpacked+1),
+		"have 134217729 bytes, an image carries at most 134217728: shorten")
 }

@@ -20,8 +20,9 @@ import (
 	"landfall/isogen/skeleton"
 )
 
-// readBack is what coreos-installer's documented rules find in an image: `coreos-installer iso ignition show`,
-// `iso network extract` and `iso kargs show`. It reads by the plain names of the primary tree alone, as that does.
+// readBack is what coreos-installer's documented rules find in an image: `coreos-installer iso
+// ignition show`, `iso network extract` and `iso kargs show`. It reads by the plain names of the
+// primary tree alone, as that does.
 type readBack struct {
 	files           map[string]string
 	kargs, standard string
@@ -100,8 +101,8 @@ func (r *readBack) readKernelArguments(t *testing.T, iso plain.ISO) {
 	}
 }
 
-// unpackStrictly reads gzip'ed newc archives with zeros between them as the kernel does: a file whose directory did not
-// come before it is lost, the last copy of a path wins.
+// unpackStrictly reads gzip'ed newc archives with zeros between them as the kernel does: a file
+// whose directory did not come before it is lost, the last copy of a path wins.
 func unpackStrictly(t *testing.T, area []byte) map[string]string {
 	t.Helper()
 	files, dirs := map[string]string{}, map[string]bool{".": true}
@@ -139,7 +140,8 @@ func unpackStrictly(t *testing.T, area []byte) map[string]string {
 	return files
 }
 
-// requireReadBack wants coreos-installer to find what was put in, whether it fits the embed area or not.
+// requireReadBack wants coreos-installer to find what was put in, whether it fits the embed area or
+// not.
 func requireReadBack(t *testing.T, base *isogen.Base) {
 	t.Helper()
 	published, err := os.ReadFile(base.Path())
@@ -179,7 +181,8 @@ func requireReadBack(t *testing.T, base *isogen.Base) {
 }
 
 func TestCoreOSInstallerReadsBackGeneratedISOsOfAllAges(t *testing.T) {
-	for _, age := range []string{skeleton.Age2020, skeleton.Age2021, skeleton.Age2021Later, skeleton.Age2022, skeleton.Age2023, skeleton.Newest} {
+	for _, age := range []string{skeleton.Age2020, skeleton.Age2021, skeleton.Age2021Later, skeleton.Age2022,
+		skeleton.Age2023, skeleton.Newest} {
 		t.Run(age, func(t *testing.T) { requireReadBack(t, open(t, write(t, skeleton.ISO{Age: age}))) })
 	}
 	for _, arch := range []string{isogen.AArch64, isogen.PPC64LE, isogen.S390X} {
@@ -210,7 +213,8 @@ func TestCoreOSInstallerReadsBackRealISOsOfAllAges(t *testing.T) {
 	}
 }
 
-// TestIndependentReadersReadRealISOs lets programs of others read real images with a payload at their end.
+// TestIndependentReadersReadRealISOs lets programs of others read real images with a payload at
+// their end.
 func TestIndependentReadersReadRealISOs(t *testing.T) {
 	for _, name := range []string{"embed-areas-2021-09", "embed-areas-2023-07.x86_64"} {
 		base := open(t, realISO(t, name))

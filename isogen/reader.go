@@ -100,9 +100,10 @@ func (r *Reader) WriteTo(w io.Writer) (int64, error) {
 }
 
 // CopyN copies n bytes from the position on, or fewer with io.EOF where the image ends. Ranges of
-// the base go to w's ReadFrom as an *io.LimitedReader over an *os.File, so if w is a TCP connection,
-// or an http.ResponseWriter over one, the kernel copies them from the page cache (sendfile). If the
-// base was changed meanwhile, the error is a *BaseError and w has not got everything.
+// the base go to w's ReadFrom as an *io.LimitedReader over an *os.File, so if w is a TCP
+// connection, or an http.ResponseWriter over one, the kernel copies them from the page cache
+// (sendfile). If the base was changed meanwhile, the error is a *BaseError and w has not got
+// everything.
 func (r *Reader) CopyN(w io.Writer, n int64) (written int64, err error) {
 	if r.err != nil {
 		return 0, r.err
@@ -136,8 +137,8 @@ func (r *Reader) copyExtent(w io.Writer, e extent, n int64) (int64, error) {
 	return int64(k), err
 }
 
-// How a range of the base is copied, bytes: its end through memory, what is before it by the system,
-// a stretch at a time.
+// How a range of the base is copied, bytes: its end through memory, what is before it by the
+// system, a stretch at a time.
 const (
 	tailSize    = 32 << 10
 	stretchSize = 16 << 20
@@ -226,14 +227,16 @@ func (b *Base) reopen() *os.File {
 	return nil
 }
 
-// BaseError says that the base ISO cannot be read, or must not be, though it could when it was opened.
+// BaseError says that the base ISO cannot be read, or must not be, though it could when it was
+// opened.
 type BaseError struct {
 	Path string
 	Err  error
 }
 
 func (e *BaseError) Error() string {
-	return fmt.Sprintf("the base ISO %s is not what it was when it was opened: %v: download the image again, and replace a base ISO by renaming the new file over it", e.Path, e.Err)
+	return fmt.Sprintf("the base ISO %s is not what it was when it was opened: %v: download the image again, and "+
+		"replace a base ISO by renaming the new file over it", e.Path, e.Err)
 }
 
 // Unwrap returns the cause.
@@ -241,8 +244,8 @@ func (e *BaseError) Unwrap() error { return e.Err }
 
 var errChanged = errors.New("it was written to")
 
-// Intact returns a *BaseError if the opened file is not what was indexed any more. Its images can't be read then: open
-// the path anew.
+// Intact returns a *BaseError if the opened file is not what was indexed any more. Its images can't
+// be read then: open the path anew.
 func (b *Base) Intact() error {
 	info, err := b.file.Stat()
 	if err != nil {

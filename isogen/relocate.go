@@ -40,11 +40,12 @@ func (b *Base) embed(packed []byte) ([]extent, error) {
 	}
 	if b.area.header {
 		data := binary.LittleEndian.AppendUint64(nil, uint64(at))
-		patches = append(patches, patch(headerOffset+int64(len(headerMark)), binary.LittleEndian.AppendUint64(data, uint64(length))))
+		patches = append(patches, patch(headerOffset+int64(len(headerMark)), binary.LittleEndian.AppendUint64(data,
+			uint64(length))))
 	}
 	for _, link := range b.volume.Links(b.area.file) {
-		// A record's bytes 1 to 17: sectors of extended attributes, the first sector and the size, both in either
-		// byte order (ECMA-119 9.1.2 to 9.1.4).
+		// A record's bytes 1 to 17: sectors of extended attributes, the first sector and the size,
+		// both in either byte order (ECMA-119 9.1.2 to 9.1.4).
 		data := append([]byte{0}, iso9660.Both32(uint32(at/iso9660.SectorSize))...)
 		patches = append(patches, patch(link.Record+1, append(data, iso9660.Both32(uint32(length))...)))
 	}
@@ -55,8 +56,8 @@ func (b *Base) embed(packed []byte) ([]extent, error) {
 	return patches, nil
 }
 
-// relocatedDescription rewrites coreos/igninfo.json if it says the area's length: without it the area
-// is the whole file, wherever that is.
+// relocatedDescription rewrites coreos/igninfo.json if it says the area's length: without it the
+// area is the whole file, wherever that is.
 func (b *Base) relocatedDescription() ([]extent, error) {
 	if b.area.info == nil {
 		return nil, nil

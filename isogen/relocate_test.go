@@ -27,14 +27,17 @@ func TestAPayloadLargerThanTheAreaMovesToTheEnd(t *testing.T) {
 		iso     skeleton.ISO
 		records int // that lead to the area
 	}{
-		"of today":                      {skeleton.ISO{}, 2},
-		"aarch64":                       {skeleton.ISO{Architecture: isogen.AArch64}, 2},
-		"ppc64le":                       {skeleton.ISO{Architecture: isogen.PPC64LE}, 2},
-		"of 2020":                       {skeleton.ISO{Age: "2020-09"}, 2},
-		"of 2021":                       {skeleton.ISO{Age: "2021-09"}, 2},
-		"with a hard link":              {skeleton.ISO{Links: map[string]string{"images/again.img": "images/ignition.img"}}, 4},
-		"with the length in igninfo":    {skeleton.ISO{Replace: map[string][]byte{"coreos/igninfo.json": []byte(`{"file": "images/ignition.img", "offset": 0, "length": 32768}`)}}, 2},
-		"with another file for it":      {skeleton.ISO{Replace: map[string][]byte{"coreos/igninfo.json": []byte(`{"file": "images/other.img"}`), "images/other.img": make([]byte, 4096)}}, 2},
+		"of today": {skeleton.ISO{}, 2},
+		"aarch64":  {skeleton.ISO{Architecture: isogen.AArch64}, 2},
+		"ppc64le":  {skeleton.ISO{Architecture: isogen.PPC64LE}, 2},
+		"of 2020":  {skeleton.ISO{Age: "2020-09"}, 2},
+		"of 2021":  {skeleton.ISO{Age: "2021-09"}, 2},
+		"with a hard link": {skeleton.ISO{Links: map[string]string{
+			"images/again.img": "images/ignition.img"}}, 4},
+		"with the length in igninfo": {skeleton.ISO{Replace: map[string][]byte{
+			"coreos/igninfo.json": []byte(`{"file": "images/ignition.img", "offset": 0, "length": 32768}`)}}, 2},
+		"with another file for it": {skeleton.ISO{Replace: map[string][]byte{
+			"coreos/igninfo.json": []byte(`{"file": "images/other.img"}`), "images/other.img": make([]byte, 4096)}}, 2},
 		"that has no whole last sector": {skeleton.ISO{Trailing: 700}, 2},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -105,5 +108,6 @@ func TestAnAreaInsideAnotherFileCannotMove(t *testing.T) {
 	require.ErrorAs(t, err, &large)
 	require.EqualValues(t, areaSize, large.Limit)
 	require.Greater(t, large.Packed, int64(larger))
-	require.ErrorContains(t, err, "the base ISO's embed area has 32768 and cannot grow, being a part of images/cdboot.img: shorten")
+	require.ErrorContains(t, err,
+		"the base ISO's embed area has 32768 and cannot grow, being a part of images/cdboot.img: shorten")
 }

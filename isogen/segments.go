@@ -10,8 +10,10 @@ import (
 
 // Segment is a named part of an image, so that a person can be told what was read of it.
 type Segment struct {
-	Name       string // "boot loader", "directory", "kernel", "initrd", "config", "rootfs", "boot image" (s390x: kernel and initrd in one) or "other"
-	Start, End int64  // bytes; End is behind the last one
+	// "boot loader", "directory", "kernel", "initrd", "config", "rootfs", "boot image" (s390x:
+	// kernel and initrd in one) or "other"
+	Name       string
+	Start, End int64 // bytes; End is behind the last one
 }
 
 // Segments returns the parts of the image in their order; what lies side by side under one name is

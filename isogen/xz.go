@@ -11,7 +11,8 @@ import (
 	"github.com/ulikunitz/xz"
 )
 
-// unxz unpacks the xz stream at the start of b, to at most limit bytes, and returns what follows it.
+// unxz unpacks the xz stream at the start of b, to at most limit bytes, and returns what follows
+// it.
 //
 // A block's header may ask for a dictionary of up to 4 GiB, which the decoder would set aside; none
 // larger than what the block unpacks to is ever used, so the headers are made to ask for that. The
@@ -32,8 +33,8 @@ func unxz(b []byte, limit int) (data, rest []byte, err error) {
 	return data, b[w.at:], err
 }
 
-// xzWalk goes over an xz stream without unpacking it (The .xz File Format 1.2.1; LZMA2 chunks are as
-// in the Linux kernel's lib/xz/xz_dec_lzma2.c).
+// xzWalk goes over an xz stream without unpacking it (The .xz File Format 1.2.1; LZMA2 chunks are
+// as in the Linux kernel's lib/xz/xz_dec_lzma2.c).
 type xzWalk struct {
 	in       []byte
 	at       int
@@ -184,8 +185,8 @@ func (w *xzWalk) number() (uint64, error) {
 	return v, nil
 }
 
-// xzDictionaryAt finds the byte of a block's header that tells the dictionary size (sections 3.1 and
-// 5.3.1); -1 if the header is not of the one form that matters here: a single LZMA2 filter.
+// xzDictionaryAt finds the byte of a block's header that tells the dictionary size (sections 3.1
+// and 5.3.1); -1 if the header is not of the one form that matters here: a single LZMA2 filter.
 func xzDictionaryAt(block []byte) int {
 	if len(block) < 8 || block[1]&0x03 != 0 {
 		return -1

@@ -15,7 +15,8 @@ import (
 	"time"
 )
 
-// blobs is the directory of file contents: <first two digits>/<sha256>, and stage/ for those that are being written.
+// blobs is the directory of file contents: <first two digits>/<sha256>, and stage/ for those that
+// are being written.
 type blobs struct {
 	dir string
 
@@ -43,7 +44,8 @@ func (b *blobs) open(info FileInfo) (*os.File, error) {
 	return file, nil
 }
 
-// Staged is content that is safe on the disk or small enough for the database, but belongs to no file yet. Content that is never put anywhere is collected; nothing needs to be closed.
+// Staged is content that is safe on the disk or small enough for the database, but belongs to no
+// file yet. Content that is never put anywhere is collected; nothing needs to be closed.
 type Staged struct {
 	size    int64
 	sha256  string
@@ -56,11 +58,13 @@ func (s *Staged) Size() int64 { return s.size }
 // SHA256 is the content's hash in hex.
 func (s *Staged) SHA256() string { return s.sha256 }
 
-// Stage reads r to its end and keeps the content for Files.Put. It holds no more than 64 KiB in memory: larger content goes to a blob, is synced and moved into place under
-// its hash. An error of r or of ctx is returned as it is, wrapped; a disk that is full or fails gives *WriteError.
+// Stage reads r to its end and keeps the content for Files.Put. It holds no more than 64 KiB in
+// memory: larger content goes to a blob, is synced and moved into place under its hash. An error of
+// r or of ctx is returned as it is, wrapped; a disk that is full or fails gives *WriteError.
 func (db *DB) Stage(ctx context.Context, r io.Reader) (*Staged, error) {
 	r = contextReader{ctx, r}
-	head, err := io.ReadAll(io.LimitReader(r, inlineLimit+1)) // not ReadFull, for which a content that was cut off is a short one
+	// not ReadFull, for which a content that was cut off is a short one
+	head, err := io.ReadAll(io.LimitReader(r, inlineLimit+1))
 	if err != nil {
 		return nil, fmt.Errorf("read the content to store: %w", err)
 	}
@@ -138,7 +142,8 @@ func (b *blobs) finish(file *os.File) error {
 	return errors.Join(err, file.Close())
 }
 
-// place makes the staged file the blob of that hash, as old as now, or refreshes the age of the same blob if there is one.
+// place makes the staged file the blob of that hash, as old as now, or refreshes the age of the
+// same blob if there is one.
 func (b *blobs) place(staged, sum string, now time.Time) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -171,7 +176,8 @@ func (r contextReader) Read(p []byte) (int, error) {
 	return r.r.Read(p)
 }
 
-// CollectBlobs removes the blobs that no file refers to and that were staged longer than Options.BlobGrace ago, and what an interrupted Stage left behind.
+// CollectBlobs removes the blobs that no file refers to and that were staged longer than
+// Options.BlobGrace ago, and what an interrupted Stage left behind.
 func (db *DB) CollectBlobs(ctx context.Context) error {
 	removed, err := db.blobs.removeLeftovers()
 	if err != nil {
@@ -251,7 +257,8 @@ func (b *blobs) olderThan(ctx context.Context, limit time.Time) ([]string, error
 			return nil, err
 		}
 		for _, entry := range entries {
-			if info, err := entry.Info(); err == nil && len(entry.Name()) == 2*sha256.Size && info.ModTime().Before(limit) {
+			if info, err := entry.Info(); err == nil && len(entry.Name()) == 2*sha256.Size &&
+				info.ModTime().Before(limit) {
 				sums = append(sums, entry.Name())
 			}
 		}

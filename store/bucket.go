@@ -12,8 +12,8 @@ import (
 
 var errEmptyKey = errors.New("the key is empty")
 
-// Bucket keeps values of type T as JSON under the keys "/<name>/<key>". It is only a description: any number of equal ones may exist, and none needs to be made
-// known to a database.
+// Bucket keeps values of type T as JSON under the keys "/<name>/<key>". It is only a description:
+// any number of equal ones may exist, and none needs to be made known to a database.
 type Bucket[T any] struct {
 	name    string
 	prefix  string
@@ -22,14 +22,15 @@ type Bucket[T any] struct {
 	cached  bool
 }
 
-// NewBucket describes the bucket of that name. Values of type json.RawMessage are taken to be JSON and kept as they are. Raise version when T changes in a way that an older program must not read or overwrite; values of older
-// versions are read as they are, by the rules of JSON.
+// NewBucket describes the bucket of that name. Values of type json.RawMessage are taken to be JSON
+// and kept as they are. Raise version when T changes in a way that an older program must not read
+// or overwrite; values of older versions are read as they are, by the rules of JSON.
 func NewBucket[T any](name string, version int) Bucket[T] {
 	return Bucket[T]{name: name, prefix: "/" + name + "/", version: version}
 }
 
-// Cached returns the bucket with its newest values remembered as they were decoded: Get then costs a copy instead of reading JSON. It is for values that are read much more
-// often than changed.
+// Cached returns the bucket with its newest values remembered as they were decoded: Get then costs
+// a copy instead of reading JSON. It is for values that are read much more often than changed.
 func (b Bucket[T]) Cached() Bucket[T] {
 	b.cached, b.deepen = true, copiers{}.of(reflect.TypeFor[T]())
 	return b
@@ -38,7 +39,8 @@ func (b Bucket[T]) Cached() Bucket[T] {
 // Prefix is what the bucket's keys begin with in the database, in Change.Key for one: "/<name>/".
 func (b Bucket[T]) Prefix() string { return b.prefix }
 
-// Get reads the value of a key. ErrNotFound if there is none, *NewerSchemaError if a newer program wrote it.
+// Get reads the value of a key. ErrNotFound if there is none, *NewerSchemaError if a newer program
+// wrote it.
 func (b Bucket[T]) Get(tx *Tx, key string) (*T, error) {
 	r, ok, err := tx.record(b.prefix, key)
 	if err != nil {
@@ -53,8 +55,9 @@ func (b Bucket[T]) Get(tx *Tx, key string) (*T, error) {
 	return b.decode(tx, key, r.value)
 }
 
-// recall copies the value that is remembered of a row, which is decoded if there is none. Rows that the update at hand changed itself
-// are not remembered: it may fail, and their revisions be those of the next one's.
+// recall copies the value that is remembered of a row, which is decoded if there is none. Rows that
+// the update at hand changed itself are not remembered: it may fail, and their revisions be those
+// of the next one's.
 func (b Bucket[T]) recall(tx *Tx, key string, r record) (*T, error) {
 	held, ok := tx.db.decoded.get(tx.join(b.prefix, key), r.modified)
 	if !ok {
@@ -77,8 +80,8 @@ func (b Bucket[T]) Exists(tx *Tx, key string) bool {
 	return tx.get(dataBucket, tx.join(b.prefix, key)) != nil
 }
 
-// Holds reports whether this value encodes to the bytes that a key has, whatever schema version they were written with; false if there is none.
-// *NewerSchemaError if a newer program wrote them.
+// Holds reports whether this value encodes to the bytes that a key has, whatever schema version
+// they were written with; false if there is none. *NewerSchemaError if a newer program wrote them.
 func (b Bucket[T]) Holds(tx *Tx, key string, value *T) (bool, error) {
 	r, ok, err := tx.record(b.prefix, key)
 	if err != nil || !ok {
@@ -101,7 +104,8 @@ func (b Bucket[T]) Modified(tx *Tx, key string) (uint64, error) {
 	return r.modified, err
 }
 
-// Put writes the value of a key. Nothing happens if it encodes to the bytes that are there already. *NewerSchemaError if it would replace a newer program's value.
+// Put writes the value of a key. Nothing happens if it encodes to the bytes that are there already.
+// *NewerSchemaError if it would replace a newer program's value.
 func (b Bucket[T]) Put(tx *Tx, key string, value *T) error {
 	if key == "" {
 		return fmt.Errorf("write %s: %w", b.prefix, errEmptyKey)
@@ -119,7 +123,8 @@ func (b Bucket[T]) Delete(tx *Tx, key string) error {
 	return tx.delete(b.prefix + key)
 }
 
-// Each calls fn in key order with every key that begins with prefix ("" for all) and its value. ErrStop from fn ends it early; any other error ends it and is returned. fn may write.
+// Each calls fn in key order with every key that begins with prefix ("" for all) and its value.
+// ErrStop from fn ends it early; any other error ends it and is returned. fn may write.
 func (b Bucket[T]) Each(tx *Tx, prefix string, fn func(key string, value *T) error) error {
 	return tx.walk(dataBucket, b.prefix+prefix, b.each(tx, fn))
 }
@@ -129,7 +134,8 @@ func (b Bucket[T]) EachReverse(tx *Tx, prefix string, fn func(key string, value 
 	return tx.walkBack(dataBucket, b.prefix+prefix, b.each(tx, fn))
 }
 
-// Keys calls fn in order with every key that begins with prefix ("" for all), without reading the values. ErrStop from fn ends it early.
+// Keys calls fn in order with every key that begins with prefix ("" for all), without reading the
+// values. ErrStop from fn ends it early.
 func (b Bucket[T]) Keys(tx *Tx, prefix string, fn func(key string) error) error {
 	return tx.walk(dataBucket, b.prefix+prefix, func(key string, _ []byte) error {
 		return fn(key[len(b.prefix):])

@@ -16,14 +16,17 @@ import (
 //	frozen  rows in memory that are being put into bbolt's file: a checkpoint is under way
 //	base    bbolt's file, always whole and synced, as bbolt leaves it
 //
-// An update's rows go to live, and its record to the log (wal.go); when that is on the disk they are committed, and readers see them. When the log's
-// file is full, live is frozen. An empty one and the log's other file take over, while one transaction of bbolt's takes up the frozen rows in the
-// background, and notes the newest commit among them. So a start knows which of the log's records are newer, and reads those into live.
+// An update's rows go to live, and its record to the log (wal.go); when that is on the disk they
+// are committed, and readers see them. When the log's file is full, live is frozen. An empty one
+// and the log's other file take over, while one transaction of bbolt's takes up the frozen rows in
+// the background, and notes the newest commit among them. So a start knows which of the log's
+// records are newer, and reads those into live.
 //
-// An upper level counts before those below it, so it does no harm if the base has the frozen rows already. What it must not have is later rows than a
-// reader's live: see begin.
+// An upper level counts before those below it, so it does no harm if the base has the frozen rows
+// already. What it must not have is later rows than a reader's live: see begin.
 //
-// A checkpoint that fails leaves the frozen rows and the log as they are, and is made again when the log has grown by as much once more.
+// A checkpoint that fails leaves the frozen rows and the log as they are, and is made again when
+// the log has grown by as much once more.
 
 // disk is how files are written. Sizes are in bytes.
 type disk struct {
@@ -31,9 +34,11 @@ type disk struct {
 	update       func(*bolt.DB, func(*bolt.Tx) error) error // makes a transaction of bbolt's
 	begin        func(*bolt.DB) (*bolt.Tx, error)           // begins a view of bbolt's
 	checkpointAt int64                                      // the size of the log's file at which a checkpoint is made
-	logLimit     int64                                      // the size from which on updates are refused if none can be made
-	growth       int                                        // the step by which bbolt's file grows
-	ahead        int                                        // how much of the log is written with zeros ahead of the records
+	// the size from which on updates are refused if none can be made
+	logLimit int64
+	growth   int // the step by which bbolt's file grows
+	// how much of the log is written with zeros ahead of the records
+	ahead int
 }
 
 func realDisk() disk {
@@ -72,7 +77,8 @@ func (db *DB) ready() error {
 		if err := db.running.err; err != nil {
 			db.running = nil
 			if db.wal.end >= db.disk.logLimit {
-				return fmt.Errorf("%d MiB of changes wait in the log, and can't be put into the database: %w", db.wal.end>>20, err)
+				return fmt.Errorf("%d MiB of changes wait in the log, and can't be put into the database: %w",
+					db.wal.end>>20, err)
 			}
 			db.due = db.wal.end + db.disk.checkpointAt
 			return nil
@@ -150,8 +156,9 @@ func (t *table) putInto(b *bolt.Tx, id bucketID) error {
 
 // updateFile commits to bbolt's file, one caller at a time.
 //
-// A sync that fails may leave bbolt's newest meta page in the system's memory and never on the disk, as far as the system remembers. bbolt
-// would then use pages anew that the one on the disk needs. So before the first commit, and after one that failed, the meta pages are written again,
+// A sync that fails may leave bbolt's newest meta page in the system's memory and never on the
+// disk, as far as the system remembers. bbolt would then use pages anew that the one on the disk
+// needs. So before the first commit, and after one that failed, the meta pages are written again,
 // as they are, and synced.
 func (db *DB) updateFile(fn func(*bolt.Tx) error) (err error) {
 	defer db.catchCorruption(&err)
@@ -193,8 +200,8 @@ func (db *DB) settle() error {
 	return db.putFrozen()
 }
 
-// ReleaseMemory gives back the memory that the database does not need, for a process that has rest: the rows in memory go to the file, and the system
-// takes back the file's pages that were read.
+// ReleaseMemory gives back the memory that the database does not need, for a process that has rest:
+// the rows in memory go to the file, and the system takes back the file's pages that were read.
 func (db *DB) ReleaseMemory() error {
 	db.rest()
 	defer db.resume()
@@ -219,7 +226,8 @@ func (t *table) empty() bool {
 	return true
 }
 
-// beginLog begins an epoch, before the first update of the process. What the last one left in its log is put into bbolt's file and removed before.
+// beginLog begins an epoch, before the first update of the process. What the last one left in its
+// log is put into bbolt's file and removed before.
 func (db *DB) beginLog() error {
 	if err := db.settle(); err != nil {
 		return err

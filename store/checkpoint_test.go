@@ -22,7 +22,8 @@ import (
 
 var errDisk = &os.PathError{Op: "fdatasync", Path: "landfall.db", Err: syscall.EIO}
 
-// faultyFile is a way to commit to bbolt's file that fails as it is told: before anything is done, or when all is.
+// faultyFile is a way to commit to bbolt's file that fails as it is told: before anything is done,
+// or when all is.
 type faultyFile struct {
 	mu   sync.Mutex
 	next func() fault
@@ -120,7 +121,8 @@ func TestWhileNoCheckpointCanBeMadeUpdatesGoOnUntilTheLogIsLongAndAgainWhenOneCa
 		}
 	}
 	requireRefusal(t, err)
-	require.Greater(t, taken, 32, "one record is a block of 4 KiB, a log of 128 KiB is full, and before it was another of 32")
+	require.Greater(t, taken, 32,
+		"one record is a block of 4 KiB, a log of 128 KiB is full, and before it was another of 32")
 	require.Less(t, taken, 64)
 	requireRefusal(t, db.Update(t.Context(), put("refused", cluster{})))
 	require.Len(t, keys(t, db, ""), 1+taken)

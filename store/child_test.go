@@ -23,11 +23,13 @@ import (
 	"landfall/store"
 )
 
-// Some behaviour needs a process of its own: to be killed, to lack space or rights, to hold the directory. The test binary runs itself for it, with the role in this variable.
+// Some behaviour needs a process of its own: to be killed, to lack space or rights, to hold the
+// directory. The test binary runs itself for it, with the role in this variable.
 const roleVariable = "LANDFALL_STORE_TEST_ROLE"
 
 func TestMain(m *testing.M) {
-	roles := map[string]func(dir string) error{"writer": writer, "holder": holder, "starved": starved, "unprivileged": unprivileged}
+	roles := map[string]func(dir string) error{"writer": writer, "holder": holder, "starved": starved,
+		"unprivileged": unprivileged}
 	role, ok := roles[os.Getenv(roleVariable)]
 	if !ok {
 		os.Exit(m.Run())
@@ -49,7 +51,8 @@ func child(t *testing.T, role, dir string) *exec.Cmd {
 
 const childWriters = 4
 
-// writer writes without end, two rows, an index key and a deadline per update, and prints "<writer> <serial>" for each that was acknowledged.
+// writer writes without end, two rows, an index key and a deadline per update, and prints "<writer>
+// <serial>" for each that was acknowledged.
 func writer(dir string) error {
 	db, err := store.Open(context.Background(), dir, store.Options{})
 	if err != nil {
@@ -68,8 +71,10 @@ func writer(dir string) error {
 			for serial := next; ; serial++ {
 				key := fmt.Sprintf("%d/%06d", w, serial)
 				err := db.Update(context.Background(), func(tx *store.Tx) error {
-					return errors.Join(left.Put(tx, key, &document{serial, strings.Repeat("l", 500)}), halves.Add(tx, key),
-						right.Put(tx, key, &document{serial, strings.Repeat("r", 3000)}), timers.Set(tx, key, now.Add(time.Duration(serial))))
+					return errors.Join(left.Put(tx, key, &document{serial, strings.Repeat("l", 500)}),
+						halves.Add(tx, key),
+						right.Put(tx, key, &document{serial, strings.Repeat("r", 3000)}),
+						timers.Set(tx, key, now.Add(time.Duration(serial))))
 				})
 				out.Lock()
 				if err == nil {
@@ -188,7 +193,8 @@ func TestASecondProcessIsToldWhoHoldsTheDirectory(t *testing.T) {
 	open(t, dir)
 }
 
-// starved writes until a limit on the size of files stops it, checks what that does, raises the limit and goes on.
+// starved writes until a limit on the size of files stops it, checks what that does, raises the
+// limit and goes on.
 func starved(dir string) error {
 	signal.Ignore(syscall.SIGXFSZ)
 	db, err := store.Open(context.Background(), dir, store.Options{})
@@ -215,7 +221,8 @@ func starved(dir string) error {
 		for w := range errs {
 			running.Go(func() {
 				errs[w] = db.Update(context.Background(), func(tx *store.Tx) error {
-					return documents.Put(tx, fmt.Sprintf("%06d/%d", attempts, w), &document{0, strings.Repeat("x", 20000)})
+					return documents.Put(tx, fmt.Sprintf("%06d/%d", attempts, w),
+						&document{0, strings.Repeat("x", 20000)})
 				})
 			})
 		}
@@ -234,8 +241,10 @@ func starved(dir string) error {
 			if err := documents.Each(tx, "", func(string, *document) error { count++; return nil }); err != nil {
 				return err
 			}
-			if count != rows || tx.Revision() < uint64(rows) || tx.Revision() != db.Revision() { // no revision of what failed is given again
-				return fmt.Errorf("%d rows, %d acknowledged, revision %d, published %d", count, rows, tx.Revision(), db.Revision())
+			// no revision of what failed is given again
+			if count != rows || tx.Revision() < uint64(rows) || tx.Revision() != db.Revision() {
+				return fmt.Errorf("%d rows, %d acknowledged, revision %d, published %d", count, rows, tx.Revision(),
+					db.Revision())
 			}
 			return nil
 		})
@@ -247,7 +256,8 @@ func starved(dir string) error {
 		}
 	}
 	var full *store.WriteError
-	if !errors.As(err, &full) || !full.NoSpace() || full.Unknown || !strings.Contains(err.Error(), "free space on its file system") {
+	if !errors.As(err, &full) || !full.NoSpace() || full.Unknown || !strings.Contains(err.Error(),
+		"free space on its file system") {
 		return fmt.Errorf("a full disk gave %v", err)
 	}
 	if err := check(); err != nil {

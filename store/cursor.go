@@ -6,8 +6,9 @@ import (
 	bolt "go.etcd.io/bbolt"
 )
 
-// cursor goes through a bucket's rows as a transaction sees them: forward from seek, back from before. Keys and values are as long-lived as the
-// transaction and must not be changed. Of what the transaction itself writes meanwhile it may show the old or the new.
+// cursor goes through a bucket's rows as a transaction sees them: forward from seek, back from
+// before. Keys and values are as long-lived as the transaction and must not be changed. Of what the
+// transaction itself writes meanwhile it may show the old or the new.
 type cursor struct {
 	tx   *Tx
 	id   bucketID
@@ -24,7 +25,8 @@ func (tx *Tx) cursor(id bucketID) *cursor {
 	return &cursor{tx: tx, id: id, base: tx.bucket(id).Cursor()}
 }
 
-// seek goes to the first row whose key is not smaller than key, or to the first of all if key is nil. Behind the last k is nil.
+// seek goes to the first row whose key is not smaller than key, or to the first of all if key is
+// nil. Behind the last k is nil.
 func (c *cursor) seek(key []byte) (k, v []byte) {
 	c.back = false
 	if key == nil {
@@ -71,7 +73,8 @@ func (c *cursor) list(level int) *skipList {
 	return &c.tx.above[level].lists[c.id]
 }
 
-// show finds which of the rows that the levels stand at comes first. Of one that several have, the uppermost counts.
+// show finds which of the rows that the levels stand at comes first. Of one that several have, the
+// uppermost counts.
 func (c *cursor) show() (key, value []byte) {
 	for {
 		key, value = c.key, c.value
@@ -89,7 +92,8 @@ func (c *cursor) show() (key, value []byte) {
 	}
 }
 
-// visible passes over what a level has of later commits only, and returns the row that it stands at then.
+// visible passes over what a level has of later commits only, and returns the row that it stands at
+// then.
 func (c *cursor) visible(level int) (*node, *version) {
 	for n := c.above[level]; n != nil; n = c.above[level] {
 		if v := n.at(c.tx.commit); v != nil {

@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// Deadlines finds what is due by time: each key has at most one deadline. Like an index it has no revision. Finding the next one costs one look-up, however many there are.
+// Deadlines finds what is due by time: each key has at most one deadline. Like an index it has no
+// revision. Finding the next one costs one look-up, however many there are.
 type Deadlines struct {
 	at string // "<at><time><key>" -> nothing
 	of string // "<of><key>" -> time
@@ -64,7 +65,8 @@ func (d Deadlines) At(tx *Tx, key string) (time.Time, bool) {
 	return decodeTime(string(encoded)), true
 }
 
-// Due lists the deadlines at or before now, the oldest first, at most limit of them (0: all). They stay set until they are cleared or set anew.
+// Due lists the deadlines at or before now, the oldest first, at most limit of them (0: all). They
+// stay set until they are cleared or set anew.
 func (d Deadlines) Due(tx *Tx, now time.Time, limit int) ([]Deadline, error) {
 	var due []Deadline
 	err := d.walk(tx, func(deadline Deadline) error {
@@ -96,7 +98,8 @@ func (d Deadlines) walk(tx *Tx, fn func(Deadline) error) error {
 	})
 }
 
-// timeSize is the size of an encoded time: 8 bytes of seconds since 1970 with the sign bit flipped, so that bytes sort as times do, and 4 of nanoseconds.
+// timeSize is the size of an encoded time: 8 bytes of seconds since 1970 with the sign bit flipped,
+// so that bytes sort as times do, and 4 of nanoseconds.
 const timeSize = 12
 
 func encodeTime(t time.Time) string {

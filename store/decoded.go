@@ -6,11 +6,13 @@ import (
 	"sync"
 )
 
-// decodedLimit bounds the encoded size in bytes of the values that are remembered decoded; in memory they take about twice that.
+// decodedLimit bounds the encoded size in bytes of the values that are remembered decoded; in
+// memory they take about twice that.
 const decodedLimit = 8 << 20
 
-// decoded remembers values of rows as they were decoded last, so that a row which is read often is decoded once a change. An entry
-// counts only for the revision that it was decoded at, and only what updates have left behind gets in, so what is remembered can't be wrong: a row that was
+// decoded remembers values of rows as they were decoded last, so that a row which is read often is
+// decoded once a change. An entry counts only for the revision that it was decoded at, and only
+// what updates have left behind gets in, so what is remembered can't be wrong: a row that was
 // changed, or one that was taken back, simply is not found.
 type decoded struct {
 	mu    sync.Mutex
@@ -42,7 +44,8 @@ func (d *decoded) get(key []byte, revision uint64) (any, bool) {
 	return held.Value.(*decodedRow).value, true
 }
 
-// put remembers a value. A view that is slow may bring an older one than is there: it is of no use to others.
+// put remembers a value. A view that is slow may bring an older one than is there: it is of no use
+// to others.
 func (d *decoded) put(row *decodedRow) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -65,8 +68,8 @@ func (d *decoded) drop(held *list.Element) {
 	d.size -= row.size
 }
 
-// copier makes a shallow copy of a value of one type a deep one, in place: what the copy points to becomes its own. A nil copier is that of a
-// type for which a shallow copy is enough.
+// copier makes a shallow copy of a value of one type a deep one, in place: what the copy points to
+// becomes its own. A nil copier is that of a type for which a shallow copy is enough.
 type copier func(v reflect.Value)
 
 // copiers builds copiers; it remembers those under construction, for types that contain themselves.
@@ -177,7 +180,8 @@ func copyInterface(v reflect.Value) {
 	v.Set(own)
 }
 
-// structure copies the fields that JSON fills, which are the exported ones; what a time.Time points to within does not change.
+// structure copies the fields that JSON fills, which are the exported ones; what a time.Time points
+// to within does not change.
 func (c copiers) structure(t reflect.Type) copier {
 	type field struct {
 		index  int

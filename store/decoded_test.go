@@ -35,7 +35,8 @@ var (
 
 func newBranch(depth int) *branch {
 	label, one, two := "label", 1, 2
-	b := &branch{Name: "branch", Label: &label, At: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), Lists: map[string][]int{"a": {1, 2}}, Pair: [2]*int{&one, &two},
+	b := &branch{Name: "branch", Label: &label, At: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC),
+		Lists: map[string][]int{"a": {1, 2}}, Pair: [2]*int{&one, &two},
 		Anything: map[string]any{"list": []any{"x", 1.5}}, private: 7}
 	if depth > 0 {
 		b.Parent, b.Twigs = newBranch(depth-1), []*branch{newBranch(depth - 1), nil}

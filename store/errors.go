@@ -11,17 +11,21 @@ import (
 var (
 	// ErrNotFound is returned for a key that has no value.
 	ErrNotFound = errors.New("not found")
-	// ErrStop, returned by the function given to Each, EachReverse or Keys, ends the walk early; the walk itself then returns nil.
+	// ErrStop, returned by the function given to Each, EachReverse or Keys, ends the walk early;
+	// the walk itself then returns nil.
 	ErrStop = errors.New("stop")
 	// ErrClosed is returned by whatever is called on a closed database.
 	ErrClosed = errors.New("the database is closed")
 	// ErrReadOnly is returned by writing within a View.
 	ErrReadOnly = errors.New("a view cannot write")
-	// ErrCompacted ends a watch whose starting revision the change log no longer reaches: read anew and watch from there.
+	// ErrCompacted ends a watch whose starting revision the change log no longer reaches: read anew
+	// and watch from there.
 	ErrCompacted = errors.New("the change log no longer reaches back to the wanted revision")
-	// ErrFutureRevision ends a watch that starts after the newest revision, as happens to a client that outlived a restore: read anew and watch from there.
+	// ErrFutureRevision ends a watch that starts after the newest revision, as happens to a client
+	// that outlived a restore: read anew and watch from there.
 	ErrFutureRevision = errors.New("the wanted revision is newer than the database")
-	// ErrStagedGone is returned by Files.Put for content that was collected because it waited longer than Options.BlobGrace: stage it again.
+	// ErrStagedGone is returned by Files.Put for content that was collected because it waited
+	// longer than Options.BlobGrace: stage it again.
 	ErrStagedGone = errors.New("the staged content was collected before it was used")
 )
 
@@ -34,9 +38,11 @@ type HeldError struct {
 
 func (e *HeldError) Error() string {
 	if e.PID == 0 {
-		return fmt.Sprintf("the data directory %s is held by another process: stop it, or choose another data directory", e.Dir)
+		return fmt.Sprintf("the data directory %s is held by another process: stop it, or choose another data "+
+			"directory", e.Dir)
 	}
-	return fmt.Sprintf("the data directory %s is held by process %d since %s: stop that process, or choose another data directory",
+	return fmt.Sprintf("the data directory %s is held by process %d since %s: stop that process, or choose another "+
+		"data directory",
 		e.Dir, e.PID, e.Since.Format(time.RFC3339))
 }
 
@@ -49,13 +55,17 @@ type DirError struct {
 func (e *DirError) Error() string {
 	switch {
 	case errors.Is(e.Err, syscall.ENOTDIR):
-		return fmt.Sprintf("the data directory %s is not a directory: move that file away, or choose another data directory", e.Dir)
+		return fmt.Sprintf("the data directory %s is not a directory: move that file away, or choose another data "+
+			"directory", e.Dir)
 	case errors.Is(e.Err, syscall.EROFS):
-		return fmt.Sprintf("the data directory %s is on a read-only file system: remount it writable, or choose another data directory", e.Dir)
+		return fmt.Sprintf("the data directory %s is on a read-only file system: remount it writable, or choose "+
+			"another data directory", e.Dir)
 	case errors.Is(e.Err, syscall.EACCES), errors.Is(e.Err, syscall.EPERM):
-		return fmt.Sprintf("the data directory %s may not be read and written by user %d: give it to that user, or choose another data directory", e.Dir, syscall.Getuid())
+		return fmt.Sprintf("the data directory %s may not be read and written by user %d: give it to that user, or "+
+			"choose another data directory", e.Dir, syscall.Getuid())
 	}
-	return fmt.Sprintf("the data directory %s cannot be used (%v): repair it, or choose another data directory", e.Dir, e.Err)
+	return fmt.Sprintf("the data directory %s cannot be used (%v): repair it, or choose another data directory",
+		e.Dir, e.Err)
 }
 
 func (e *DirError) Unwrap() error { return e.Err }
@@ -67,7 +77,8 @@ type CorruptError struct {
 }
 
 func (e *CorruptError) Error() string {
-	return fmt.Sprintf("the database %s is damaged (%v): restore it from a backup, or move it away to start empty", e.Path, e.Err)
+	return fmt.Sprintf("the database %s is damaged (%v): restore it from a backup, or move it away to start empty",
+		e.Path, e.Err)
 }
 
 func (e *CorruptError) Unwrap() error { return e.Err }
@@ -85,17 +96,18 @@ func (e *NewerSchemaError) Error() string {
 	if e.Key != "" {
 		what = fmt.Sprintf("%s in the database %s", e.Key, e.Path)
 	}
-	return fmt.Sprintf("%s was written by a newer Landfall (schema %d, this one knows %d): use the newer Landfall, or restore a backup made before the upgrade",
+	return fmt.Sprintf("%s was written by a newer Landfall (schema %d, this one knows %d): use the newer Landfall, "+
+		"or restore a backup made before the upgrade",
 		what, e.Version, e.Known)
 }
 
-// WriteError says that a change did not reach the disk. The database stays usable: reading goes on, and writing works again when
-// its cause is gone.
+// WriteError says that a change did not reach the disk. The database stays usable: reading goes on,
+// and writing works again when its cause is gone.
 type WriteError struct {
 	Path string // what could not be written
 	Err  error
-	// Unknown is set if the disk failed so late that only the next start will show whether the change was kept.
-	// Otherwise nothing of it was.
+	// Unknown is set if the disk failed so late that only the next start will show whether the
+	// change was kept. Otherwise nothing of it was.
 	Unknown bool
 }
 
@@ -105,9 +117,11 @@ func (e *WriteError) Error() string {
 		fate = "whether the change was kept shows at the next start"
 	}
 	if e.NoSpace() {
-		return fmt.Sprintf("no space is left to write %s, %s: free space on its file system, then try again", e.Path, fate)
+		return fmt.Sprintf("no space is left to write %s, %s: free space on its file system, then try again",
+			e.Path, fate)
 	}
-	return fmt.Sprintf("writing %s failed (%v), %s: check the disk and the kernel's log, then try again", e.Path, e.Err, fate)
+	return fmt.Sprintf("writing %s failed (%v), %s: check the disk and the kernel's log, then try again", e.Path,
+		e.Err, fate)
 }
 
 func (e *WriteError) Unwrap() error { return e.Err }

@@ -11,9 +11,11 @@ import (
 // LogNames are the names of the log's files.
 var LogNames = walNames[:]
 
-// OnDisk returns the options with another way to wait for the disk and to commit to bbolt's file, and with files that grow, and are made safe, in small steps.
+// OnDisk returns the options with another way to wait for the disk and to commit to bbolt's file,
+// and with files that grow, and are made safe, in small steps.
 func (o Options) OnDisk(sync func(*os.File) error, update func(*bolt.DB, func(*bolt.Tx) error) error) Options {
-	o.disk = disk{sync: sync, update: update, begin: beginView, checkpointAt: 32 << 10, logLimit: 128 << 10, growth: 16 << 10, ahead: 16 << 10}
+	o.disk = disk{sync: sync, update: update, begin: beginView, checkpointAt: 32 << 10, logLimit: 128 << 10,
+		growth: 16 << 10, ahead: 16 << 10}
 	return o
 }
 
@@ -26,7 +28,8 @@ func (o Options) AlwaysCheckpoint() Options {
 	return o
 }
 
-// BeforeViews returns the options with something to be done when a transaction has seen which rows are in memory, and not yet those in bbolt's file.
+// BeforeViews returns the options with something to be done when a transaction has seen which rows
+// are in memory, and not yet those in bbolt's file.
 func (o Options) BeforeViews(fn func()) Options {
 	begin := o.disk.begin
 	o.disk.begin = func(b *bolt.DB) (*bolt.Tx, error) {

@@ -9,7 +9,8 @@ import (
 	"sync"
 )
 
-// Change says that one key was written or deleted. The log holds no values: read the key's present one.
+// Change says that one key was written or deleted. The log holds no values: read the key's present
+// one.
 type Change struct {
 	Revision uint64
 	Key      string
@@ -28,7 +29,8 @@ type feed struct {
 }
 
 func newFeed(revision uint64) *feed {
-	return &feed{published: revision, watchers: map[*Watcher]bool{}, followers: map[*ValueWatcher]bool{}, done: make(chan struct{})}
+	return &feed{published: revision, watchers: map[*Watcher]bool{}, followers: map[*ValueWatcher]bool{},
+		done: make(chan struct{})}
 }
 
 func (f *feed) revision() uint64 {
@@ -58,7 +60,8 @@ func (f *feed) close() {
 	f.running.Wait()
 }
 
-// Watcher receives the changes of the keys with certain prefixes, each once and in the order of their revisions.
+// Watcher receives the changes of the keys with certain prefixes, each once and in the order of
+// their revisions.
 type Watcher struct {
 	db       *DB
 	prefixes []string
@@ -72,17 +75,20 @@ type Watcher struct {
 }
 
 const (
-	// coalesceAt is the least number of changes to wait for a slow watcher before they are coalesced.
+	// coalesceAt is the least number of changes to wait for a slow watcher before they are
+	// coalesced.
 	coalesceAt = 1024
 	// replayBatch is how many log entries are read in one view.
 	replayBatch = 1024
 )
 
-// Watch follows the changes that come after the revision from, of keys that begin with any of the prefixes (of all keys if there are none):
-// first those in the log, then those to come, with none lost and none doubled. With from = Tx.Revision of a view it continues what that view has seen.
+// Watch follows the changes that come after the revision from, of keys that begin with any of the
+// prefixes (of all keys if there are none): first those in the log, then those to come, with none
+// lost and none doubled. With from = Tx.Revision of a view it continues what that view has seen.
 //
-// A watcher that is slow does not hold up the writer: when much waits for it, only the newest change of each key is kept.
-// The watch ends with ctx, with the database, or when it cannot be served (ErrCompacted, ErrFutureRevision): its channel is closed then and Err tells why.
+// A watcher that is slow does not hold up the writer: when much waits for it, only the newest
+// change of each key is kept. The watch ends with ctx, with the database, or when it cannot be
+// served (ErrCompacted, ErrFutureRevision): its channel is closed then and Err tells why.
 func (db *DB) Watch(ctx context.Context, from uint64, prefixes ...string) *Watcher {
 	w := &Watcher{
 		db:       db,
@@ -110,7 +116,8 @@ func (db *DB) Watch(ctx context.Context, from uint64, prefixes ...string) *Watch
 // C delivers the changes in batches that are never empty. It is closed when the watch ends.
 func (w *Watcher) C() <-chan []Change { return w.out }
 
-// Err tells why the watch ended: ctx's error, ErrClosed, ErrCompacted, ErrFutureRevision or a failure to read. It is nil until C is closed.
+// Err tells why the watch ended: ctx's error, ErrClosed, ErrCompacted, ErrFutureRevision or a
+// failure to read. It is nil until C is closed.
 func (w *Watcher) Err() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -124,7 +131,8 @@ func (w *Watcher) end(err error) {
 	close(w.out)
 }
 
-// run replays the log behind from up to and including to, then delivers what was published since the watcher subscribed, which begins behind to.
+// run replays the log behind from up to and including to, then delivers what was published since
+// the watcher subscribed, which begins behind to.
 func (w *Watcher) run(ctx context.Context, from, to uint64) {
 	err := w.replay(ctx, from, to)
 	for err == nil {
@@ -157,7 +165,8 @@ func (w *Watcher) replay(ctx context.Context, from, to uint64) error {
 	return nil
 }
 
-// after is the revision of the log entry which comes as many entries after a revision as are asked for, or the newer one if there are fewer before that.
+// after is the revision of the log entry which comes as many entries after a revision as are asked
+// for, or the newer one if there are fewer before that.
 func (tx *Tx) after(revision, newer uint64, entries int) uint64 {
 	cursor := tx.cursor(logBucket)
 	for key, _ := cursor.seek([]byte(logKey(revision + 1))); key != nil; key, _ = cursor.next() {
@@ -169,7 +178,8 @@ func (tx *Tx) after(revision, newer uint64, entries int) uint64 {
 	return newer
 }
 
-// changes reads the wanted log entries behind from up to and including to, or as many as are read at a time, and tells how far it came.
+// changes reads the wanted log entries behind from up to and including to, or as many as are read
+// at a time, and tells how far it came.
 func (db *DB) changes(from, to uint64, wants func(string) bool) (changes []Change, end uint64, err error) {
 	err = db.View(func(tx *Tx) error {
 		if err := tx.reaches(from); err != nil {
@@ -262,8 +272,10 @@ func coalesce(changes []Change) []Change {
 // compactBatch is how many log entries one transaction of Compact removes.
 const compactBatch = 1000
 
-// Compact removes the log's entries up to and including the revision, or all of them if it is newer than the database. A watch from that revision or a later one
-// still works, one from an earlier revision gets ErrCompacted. Entries that belong to the history stay within its bounds. It works in small transactions, so that other updates go on meanwhile.
+// Compact removes the log's entries up to and including the revision, or all of them if it is newer
+// than the database. A watch from that revision or a later one still works, one from an earlier
+// revision gets ErrCompacted. Entries that belong to the history stay within its bounds. It works
+// in small transactions, so that other updates go on meanwhile.
 func (db *DB) Compact(ctx context.Context, revision uint64) error {
 	for {
 		finished := false
@@ -296,7 +308,8 @@ func (db *DB) Compact(ctx context.Context, revision uint64) error {
 func (tx *Tx) cut(from, to uint64) error {
 	var drop []string
 	cursor := tx.cursor(logBucket)
-	for key, _ := cursor.seek([]byte(logKey(from + 1))); key != nil && binary.BigEndian.Uint64(key) <= to; key, _ = cursor.next() {
+	for key, _ := cursor.seek([]byte(logKey(from + 1))); key != nil && binary.BigEndian.Uint64(key) <= to; key,
+		_ = cursor.next() {
 		if !tx.remembers(binary.BigEndian.Uint64(key)) {
 			drop = append(drop, string(key))
 		}

@@ -30,7 +30,8 @@ func TestAWatchReplaysTheLogAndGoesOnWithWhatHappens(t *testing.T) {
 	update(t, db, put("b", cluster{}))
 	w := db.Watch(t.Context(), 1)
 	update(t, db, remove("a"))
-	require.Equal(t, []store.Change{{Revision: 2, Key: "/clusters/b"}, {Revision: 3, Key: "/clusters/a", Deleted: true}}, follow(w, 3))
+	require.Equal(t, []store.Change{{Revision: 2, Key: "/clusters/b"}, {Revision: 3, Key: "/clusters/a",
+		Deleted: true}}, follow(w, 3))
 }
 
 func TestAWatchSeesOnlyItsPrefixes(t *testing.T) {
@@ -43,8 +44,10 @@ func TestAWatchSeesOnlyItsPrefixes(t *testing.T) {
 	documentsOnly := db.Watch(t.Context(), 0, documents.Prefix())
 	both := db.Watch(t.Context(), 0, "/clusters/b", documents.Prefix())
 	write("b")
-	require.Equal(t, []store.Change{{Revision: 2, Key: "/documents/a"}, {Revision: 4, Key: "/documents/b"}}, follow(documentsOnly, 4))
-	require.Equal(t, []store.Change{{Revision: 2, Key: "/documents/a"}, {Revision: 3, Key: "/clusters/b"}, {Revision: 4, Key: "/documents/b"}}, follow(both, 4))
+	require.Equal(t, []store.Change{{Revision: 2, Key: "/documents/a"}, {Revision: 4, Key: "/documents/b"}},
+		follow(documentsOnly, 4))
+	require.Equal(t, []store.Change{{Revision: 2, Key: "/documents/a"}, {Revision: 3, Key: "/clusters/b"},
+		{Revision: 4, Key: "/documents/b"}}, follow(both, 4))
 }
 
 func TestWatchesThatBeginWhileMuchIsWrittenLoseAndDoubleNothing(t *testing.T) {
@@ -178,7 +181,10 @@ func TestAWatchTellsNothingThatIsNotCommitted(t *testing.T) {
 	defer running.Wait()
 	running.Go(func() {
 		for i := range 50 {
-			if !assert.NoError(t, db.Update(t.Context(), func(tx *store.Tx) error { return things.Put(tx, fmt.Sprint(i), []byte("{}")) })) {
+			if !assert.NoError(t, db.Update(t.Context(), func(tx *store.Tx) error {
+				return things.Put(tx, fmt.Sprint(i),
+					[]byte("{}"))
+			})) {
 				return
 			}
 		}

@@ -12,7 +12,8 @@ import (
 	"time"
 )
 
-// inlineLimit is the size in bytes up to which a file's content is kept in the database; larger ones become blobs.
+// inlineLimit is the size in bytes up to which a file's content is kept in the database; larger
+// ones become blobs.
 const inlineLimit = 64 << 10
 
 // filesVersion is the schema version of the rows of files.
@@ -25,10 +26,12 @@ type FileInfo struct {
 	Modified time.Time `json:"modified"` // UTC
 }
 
-// Files keeps files under the keys "/<name>/<key>": their description and, up to 64 KiB, their content as a row of the database, greater content as a blob beside it.
-// They change, fail and are watched with everything else in their transaction.
+// Files keeps files under the keys "/<name>/<key>": their description and, up to 64 KiB, their
+// content as a row of the database, greater content as a blob beside it. They change, fail and are
+// watched with everything else in their transaction.
 //
-// A row's value is the schema version and the length of the description as uvarints, the description (FileInfo as JSON), and the content if it is inline.
+// A row's value is the schema version and the length of the description as uvarints, the
+// description (FileInfo as JSON), and the content if it is inline.
 type Files struct {
 	prefix string
 }
@@ -41,7 +44,8 @@ func NewFiles(name string) Files {
 // Prefix is what the files' keys begin with in the database, in Change.Key for one: "/<name>/".
 func (f Files) Prefix() string { return f.prefix }
 
-// Put makes the key hold what was staged. The same staged content may be put under several keys. ErrStagedGone if it waited longer than Options.BlobGrace.
+// Put makes the key hold what was staged. The same staged content may be put under several keys.
+// ErrStagedGone if it waited longer than Options.BlobGrace.
 func (f Files) Put(tx *Tx, key string, staged *Staged, modified time.Time) error {
 	if key == "" {
 		return fmt.Errorf("write %s: %w", f.prefix, errEmptyKey)
@@ -68,7 +72,8 @@ func (f Files) Stat(tx *Tx, key string) (FileInfo, error) {
 	return info, err
 }
 
-// Open opens a file's content for reading; it stays readable if the file is replaced or deleted meanwhile. ErrNotFound if there is none. The caller closes it.
+// Open opens a file's content for reading; it stays readable if the file is replaced or deleted
+// meanwhile. ErrNotFound if there is none. The caller closes it.
 func (f Files) Open(db *DB, key string) (io.ReadSeekCloser, FileInfo, error) {
 	var info FileInfo
 	var content []byte
@@ -79,7 +84,8 @@ func (f Files) Open(db *DB, key string) (io.ReadSeekCloser, FileInfo, error) {
 		content = bytes.Clone(stored)
 		return err
 	}
-	// The blob may be collected between the look-up and the opening if the file is deleted or replaced just then: another look-up tells.
+	// The blob may be collected between the look-up and the opening if the file is deleted or
+	// replaced just then: another look-up tells.
 	var previous string
 	for {
 		if err := db.View(read); err != nil {
@@ -115,7 +121,8 @@ func (f Files) OpenIn(tx *Tx, key string) (io.ReadSeekCloser, error) {
 	return file, nil
 }
 
-// Delete removes a file; its blob goes with the next CollectBlobs. A key that has none is no error and no change.
+// Delete removes a file; its blob goes with the next CollectBlobs. A key that has none is no error
+// and no change.
 func (f Files) Delete(tx *Tx, key string) error {
 	if err := f.unlink(tx, key); err != nil {
 		return err
@@ -125,7 +132,8 @@ func (f Files) Delete(tx *Tx, key string) error {
 	return tx.delete(f.prefix + key)
 }
 
-// Keys calls fn in order with every key that begins with prefix ("" for all). ErrStop from fn ends it early. fn may write.
+// Keys calls fn in order with every key that begins with prefix ("" for all). ErrStop from fn ends
+// it early. fn may write.
 func (f Files) Keys(tx *Tx, prefix string, fn func(key string) error) error {
 	return tx.walk(dataBucket, f.prefix+prefix, func(key string, _ []byte) error {
 		return fn(key[len(f.prefix):])
@@ -185,7 +193,8 @@ func (f Files) read(tx *Tx, key string) (FileInfo, []byte, error) {
 		return FileInfo{}, nil, tx.db.corruptRow(f.prefix+key, err)
 	}
 	if inline(info) && info.Size != int64(len(content)) {
-		return FileInfo{}, nil, tx.db.corruptRow(f.prefix+key, fmt.Errorf("the file has %d of %d bytes", len(content), info.Size))
+		return FileInfo{}, nil, tx.db.corruptRow(f.prefix+key, fmt.Errorf("the file has %d of %d bytes", len(content),
+			info.Size))
 	}
 	return info, content, nil
 }

@@ -53,7 +53,8 @@ func read(t *testing.T, db *store.DB, key string) []byte {
 // blobFiles lists the names of all files below blobs/.
 func blobFiles(t *testing.T, dir string) (names []string) {
 	t.Helper()
-	require.NoError(t, filepath.WalkDir(filepath.Join(dir, "blobs"), func(path string, entry fs.DirEntry, err error) error {
+	require.NoError(t, filepath.WalkDir(filepath.Join(dir, "blobs"), func(path string, entry fs.DirEntry,
+		err error) error {
 		if err == nil && !entry.IsDir() {
 			names = append(names, entry.Name())
 		}
@@ -63,7 +64,8 @@ func blobFiles(t *testing.T, dir string) (names []string) {
 }
 
 func TestAFileIsReadBackWhateverItsSizeAndBigOnesLieBesideTheDatabase(t *testing.T) {
-	for name, size := range map[string]int{"empty": 0, "small": 10, "at the limit": 64 << 10, "above it": 64<<10 + 1, "big": 3 << 20} {
+	for name, size := range map[string]int{"empty": 0, "small": 10, "at the limit": 64 << 10, "above it": 64<<10 + 1,
+		"big": 3 << 20} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
 			db := open(t, dir)
@@ -117,8 +119,10 @@ func TestBlobsAreCollectedWhenNoFileRefersToThemAndTheirGraceIsOver(t *testing.T
 	clock.Advance(time.Minute + 1)
 	collect()
 	require.Equal(t, []string{stage(t, db, big).SHA256()}, blobFiles(t, dir))
-	require.ErrorIs(t, db.Update(t.Context(), func(tx *store.Tx) error { return logs.Put(tx, "c", staged, now) }), store.ErrStagedGone)
-	require.ErrorIs(t, db.View(func(tx *store.Tx) error { _, err := logs.Stat(tx, "c"); return err }), store.ErrNotFound)
+	require.ErrorIs(t, db.Update(t.Context(), func(tx *store.Tx) error { return logs.Put(tx, "c", staged, now) }),
+		store.ErrStagedGone)
+	require.ErrorIs(t, db.View(func(tx *store.Tx) error { _, err := logs.Stat(tx, "c"); return err }),
+		store.ErrNotFound)
 
 	clock.Advance(time.Hour)
 	update(t, db, func(tx *store.Tx) error { return logs.Delete(tx, "a") })
@@ -171,8 +175,9 @@ func TestContentThatCannotBeReadLeavesNothingBehind(t *testing.T) {
 		reader io.Reader
 		want   error
 	}{
-		"at once":         {t.Context(), iotest.ErrReader(failure), failure},
-		"in the middle":   {t.Context(), io.MultiReader(bytes.NewReader(garbage(1<<20)), iotest.ErrReader(failure)), failure},
+		"at once": {t.Context(), iotest.ErrReader(failure), failure},
+		"in the middle": {t.Context(), io.MultiReader(bytes.NewReader(garbage(1<<20)), iotest.ErrReader(failure)),
+			failure},
 		"cancelled":       {cancelled, bytes.NewReader(garbage(1 << 20)), context.Canceled},
 		"an unsteady one": {t.Context(), iotest.TimeoutReader(bytes.NewReader(garbage(1 << 20))), iotest.ErrTimeout},
 	} {

@@ -66,13 +66,15 @@ func TestADatabasePutBackFromAnOlderCopyRefusesTheRevisionsThatItLost(t *testing
 		// Who has seen no more than the copy goes on from there, whatever lies between.
 		require.Equal(t, []string{"5000000000000 b @0>2@5000000000000", "5000000000001 a 1@100>3@5000000000001"},
 			changesOf(things.Watch(t.Context(), db, 100, store.Range{}), 5_000_000_000_001))
-		require.Equal(t, []store.Change{{Revision: 5_000_000_000_000, Key: "/things/b"}, {Revision: 5_000_000_000_001, Key: "/things/a"}},
+		require.Equal(t, []store.Change{{Revision: 5_000_000_000_000, Key: "/things/b"},
+			{Revision: 5_000_000_000_001, Key: "/things/a"}},
 			follow(db.Watch(t.Context(), 100), 5_000_000_000_001))
 		rows, _, _ := rangeOf(t, db, store.Range{At: 5_000_000_000_000})
 		require.Equal(t, []string{"a=1@100,100,1", "b=2@5000000000000,5000000000000,1"}, rows)
 		require.NoError(t, db.Compact(t.Context(), 5_000_000_000_000))
 		refused(db, store.ErrCompacted)
-		require.Equal(t, []string{"5000000000001 a 1@100>3@5000000000001"}, changesOf(things.Watch(t.Context(), db, 5_000_000_000_000, store.Range{}), 5_000_000_000_001))
+		require.Equal(t, []string{"5000000000001 a 1@100>3@5000000000001"},
+			changesOf(things.Watch(t.Context(), db, 5_000_000_000_000, store.Range{}), 5_000_000_000_001))
 	})
 }
 
@@ -82,7 +84,10 @@ func TestAFloorBelowTheDatabasesRevisionChangesNothing(t *testing.T) {
 		db, err := store.Open(t.Context(), dir, store.Options{Versioned: "things", Floor: floor})
 		require.NoError(t, err)
 		failed := errors.New("nothing of it stays")
-		require.ErrorIs(t, db.Update(t.Context(), func(tx *store.Tx) error { return errors.Join(hold("b", "1")(tx), failed) }), failed)
+		require.ErrorIs(t, db.Update(t.Context(), func(tx *store.Tx) error {
+			return errors.Join(hold("b", "1")(tx),
+				failed)
+		}), failed)
 		update(t, db, hold("a", fmt.Sprint(i)))
 		require.EqualValues(t, 50+i, db.Revision())
 		require.NoError(t, db.Close())

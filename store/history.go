@@ -12,14 +12,16 @@ import (
 	"landfall/store/delta"
 )
 
-// A database that is told to keeps its history: each entry of the log then says what the value was before, as a delta against
-// what it became, and the first one of each update what the update was about. So any earlier value is found by walking back
-// from the present one, the oldest entries can be dropped at any time, and writing costs no key and no page of its own: a
-// creation adds a few bytes to the entry that is written anyway, a change some tens.
+// A database that is told to keeps its history: each entry of the log then says what the value was
+// before, as a delta against what it became, and the first one of each update what the update was
+// about. So any earlier value is found by walking back from the present one, the oldest entries can
+// be dropped at any time, and writing costs no key and no page of its own: a creation adds a few
+// bytes to the entry that is written anyway, a change some tens.
 //
-// Behind its key an entry goes on with a byte of flags and, as uvarint, how many entries of the same update were before it;
-// then, as the flags say, a note (length as uvarint, then bytes), the create revision, mod revision and version of the row that was
-// (as uvarint), and the delta, to the end.
+// Behind its key an entry goes on with a byte of flags and, as uvarint, how many entries of the
+// same update were before it; then, as the flags say, a note (length as uvarint, then bytes), the
+// create revision, mod revision and version of the row that was (as uvarint), and the delta, to the
+// end.
 
 const (
 	hasNote     = 1 << iota // a note follows
@@ -30,18 +32,20 @@ const (
 )
 
 const (
-	// packFrom is the length in bytes from which a delta is compressed, which pays for what was deleted or wholly replaced.
+	// packFrom is the length in bytes from which a delta is compressed, which pays for what was
+	// deleted or wholly replaced.
 	packFrom = 512
 	// valueLimit bounds a value that is read back, in bytes.
 	valueLimit = 1 << 30
 )
 
-// History says which changes are kept for Tx.History, and how much of them. The zero value keeps none.
+// History says which changes are kept for Tx.History, and how much of them. The zero value keeps
+// none.
 type History struct {
 	// Owner names whose history the changes of a key belong to; those of "" are not kept.
 	Owner func(key string) string
-	// OwnerBytes and Bytes bound what is kept for one owner and in all; the oldest goes first. Only entries that no watch
-	// can begin at any more are dropped: see Compact.
+	// OwnerBytes and Bytes bound what is kept for one owner and in all; the oldest goes first. Only
+	// entries that no watch can begin at any more are dropped: see Compact.
 	OwnerBytes, Bytes int64
 }
 
@@ -63,13 +67,15 @@ func newHistory(h History) *history {
 	return &history{History: h, counting: make(chan struct{}, 1), sizes: make(map[string]int64)}
 }
 
-// Note has the history say what the update that runs is about. The text is asked for when the update writes something.
+// Note has the history say what the update that runs is about. The text is asked for when the
+// update writes something.
 func (tx *Tx) Note(text func() []byte) { tx.note = text }
 
 // beginUpdate separates an update from the one before it in the same transaction.
 func (tx *Tx) beginUpdate() { tx.first, tx.note = tx.Next(), nil }
 
-// past appends to a log entry what is kept of a change. The records are those before and after; without a value there was none.
+// past appends to a log entry what is kept of a change. The records are those before and after;
+// without a value there was none.
 func (tx *Tx) past(entry []byte, key string, before, after record) []byte {
 	owned, versioned := tx.db.history != nil && tx.db.history.Owner(key) != "", tx.db.isVersioned(key)
 	if !owned && !versioned {
@@ -111,7 +117,8 @@ type packer struct {
 	scratch []byte
 }
 
-// append adds the delta that makes before out of after, and returns the flag that tells how it is packed.
+// append adds the delta that makes before out of after, and returns the flag that tells how it is
+// packed.
 func (p *packer) append(entry, after, before []byte) ([]byte, byte) {
 	p.scratch = p.encoder.Append(p.scratch[:0], after, before)
 	if len(p.scratch) < packFrom {
@@ -157,7 +164,8 @@ type Step struct {
 	Changes []PastChange
 }
 
-// PastChange is a change with the value's JSON before and after; nil is none. Of a file it is the description.
+// PastChange is a change with the value's JSON before and after; nil is none. Of a file it is the
+// description.
 type PastChange struct {
 	Change
 	Before, After []byte
@@ -226,8 +234,9 @@ func (e entry) undo(after []byte) ([]byte, error) {
 	return delta.Apply(after, made, valueLimit)
 }
 
-// History calls fn with the updates of the past that changed keys which are wanted, the newest first, as far back as they are kept. ErrStop from fn ends it early.
-// A key's history ends where its older changes have dropped out, or at a change that was made when no history was kept.
+// History calls fn with the updates of the past that changed keys which are wanted, the newest
+// first, as far back as they are kept. ErrStop from fn ends it early. A key's history ends where
+// its older changes have dropped out, or at a change that was made when no history was kept.
 func (tx *Tx) History(wants func(key string) bool, fn func(*Step) error) error {
 	values := make(map[string][]byte) // of wanted keys, as they were after the change that comes next
 	ended := make(map[string]bool)    // keys whose history ends
@@ -273,7 +282,8 @@ func (tx *Tx) History(wants func(key string) bool, fn func(*Step) error) error {
 	return stop(flush())
 }
 
-// reconstruct finds out what a change was; values holds the later values of keys that were come across already.
+// reconstruct finds out what a change was; values holds the later values of keys that were come
+// across already.
 func (tx *Tx) reconstruct(e entry, values map[string][]byte) (change PastChange, before []byte, err error) {
 	described := e.flags&isDescribed != 0
 	after, known := values[e.Key]
@@ -301,8 +311,8 @@ type Row struct {
 	Version uint64 // how many times it was written since it was created
 }
 
-// Rows calls fn in key order with the rows of all kinds whose keys begin with prefix, which begins with a slash. ErrStop from fn ends it early.
-// Files says that those are files.
+// Rows calls fn in key order with the rows of all kinds whose keys begin with prefix, which begins
+// with a slash. ErrStop from fn ends it early. Files says that those are files.
 func (tx *Tx) Rows(prefix string, files bool, fn func(key string, row Row) error) error {
 	return tx.walk(dataBucket, prefix, func(key string, stored []byte) error {
 		r, err := tx.parse(key, stored)
@@ -317,10 +327,12 @@ func (tx *Tx) Rows(prefix string, files bool, fn func(key string, row Row) error
 	})
 }
 
-// entryOverhead is about what an entry takes in the file beside its bytes: its key and bbolt's note of it.
+// entryOverhead is about what an entry takes in the file beside its bytes: its key and bbolt's note
+// of it.
 const entryOverhead = 24
 
-// trim drops the oldest of what is kept beyond the bounds, of the entries up to and including the revision.
+// trim drops the oldest of what is kept beyond the bounds, of the entries up to and including the
+// revision.
 func (db *DB) trim(ctx context.Context, revision uint64) error {
 	h := db.history
 	select {
@@ -393,7 +405,8 @@ func (h *history) exceeded() bool {
 	return false
 }
 
-// choose lists the entries to drop. What exceeds a bound is brought an eighth below it, so that it is not looked for each time.
+// choose lists the entries to drop. What exceeds a bound is brought an eighth below it, so that it
+// is not looked for each time.
 func (h *history) choose(tx *Tx, revision uint64) ([]uint64, error) {
 	excess := make(map[string]int64)
 	for owner, size := range h.sizes {

@@ -55,16 +55,17 @@ func past(t testing.TB, db *store.DB, prefix string) []string {
 	t.Helper()
 	var lines []string
 	view(t, db, func(tx *store.Tx) error {
-		return tx.History(func(key string) bool { return strings.HasPrefix(key, prefix) }, func(step *store.Step) error {
-			line := string(step.Note) + ":"
-			for _, c := range step.Changes {
-				line += fmt.Sprintf(" %d %s", c.Revision, strings.TrimPrefix(c.Key, clusters.Prefix()))
-				line += " " + name(t, c.Before) + ">" + name(t, c.After)
-				require.Equal(t, c.Deleted, c.After == nil)
-			}
-			lines = append(lines, line)
-			return nil
-		})
+		return tx.History(func(key string) bool { return strings.HasPrefix(key, prefix) },
+			func(step *store.Step) error {
+				line := string(step.Note) + ":"
+				for _, c := range step.Changes {
+					line += fmt.Sprintf(" %d %s", c.Revision, strings.TrimPrefix(c.Key, clusters.Prefix()))
+					line += " " + name(t, c.Before) + ">" + name(t, c.After)
+					require.Equal(t, c.Deleted, c.After == nil)
+				}
+				lines = append(lines, line)
+				return nil
+			})
 	})
 	slices.Reverse(lines)
 	return lines
@@ -85,11 +86,13 @@ func TestTheHistoryTellsEachUpdateWithItsValuesBeforeAndAfter(t *testing.T) {
 	update(t, db, noted("first", put("a", cluster{Name: "one"}), put("b", cluster{Name: "bee"})))
 	update(t, db, noted("second", put("a", cluster{Name: "two"})))
 	update(t, db, put("b", cluster{Name: "wasp"}))
-	require.Error(t, db.Update(t.Context(), noted("fails", put("a", cluster{Name: "never"}), func(*store.Tx) error { return errors.New("no") })))
+	require.Error(t, db.Update(t.Context(), noted("fails", put("a", cluster{Name: "never"}),
+		func(*store.Tx) error { return errors.New("no") })))
 	update(t, db, noted("writes nothing", put("a", cluster{Name: "two"})))
 	update(t, db, noted("third", remove("a"), remove("missing")))
 	update(t, db, noted("fourth", put("a", cluster{Name: "again"}), put("a", cluster{Name: "and again"})))
-	want := []string{"first: 1 a ->one 2 b ->bee", "second: 3 a one>two", ": 4 b bee>wasp", "third: 5 a two>-", "fourth: 6 a ->again 7 a again>and again"}
+	want := []string{"first: 1 a ->one 2 b ->bee", "second: 3 a one>two", ": 4 b bee>wasp", "third: 5 a two>-",
+		"fourth: 6 a ->again 7 a again>and again"}
 	require.Equal(t, want, past(t, db, ""))
 	require.Equal(t, []string{"first: 2 b ->bee", ": 4 b bee>wasp"}, past(t, db, clusters.Prefix()+"b"))
 
@@ -161,7 +164,8 @@ func TestTheHistoryBeginsWhereItBeganToBeKept(t *testing.T) {
 	require.Equal(t, []string{": 3 a two>three"}, past(t, db, ""))
 }
 
-// TestTheHistoryIsThatOfAModel changes rows at random and compares the history with a list of all that happened, while what is old drops out.
+// TestTheHistoryIsThatOfAModel changes rows at random and compares the history with a list of all
+// that happened, while what is old drops out.
 func TestTheHistoryIsThatOfAModel(t *testing.T) {
 	random := rand.New(rand.NewPCG(3, 4))
 	db := openWith(t, t.TempDir(), remembering(6<<10, 9<<10))
@@ -186,7 +190,9 @@ func TestTheHistoryIsThatOfAModel(t *testing.T) {
 				describe(held, "-")
 				continue
 			}
-			next := cluster{Name: fmt.Sprint(round, "-", len(fns)), Tags: map[string]string{"filler": strings.Repeat("f", random.IntN(2000)), "noise": fmt.Sprint(random.Uint64())}}
+			next := cluster{Name: fmt.Sprint(round, "-", len(fns)),
+				Tags: map[string]string{"filler": strings.Repeat("f", random.IntN(2000)),
+					"noise": fmt.Sprint(random.Uint64())}}
 			values[key] = next
 			fns = append(fns, put(key, next))
 			describe(held, next.Name)
@@ -215,7 +221,8 @@ func TestTheHistoryIsThatOfAModel(t *testing.T) {
 			for ; last >= 0; last-- {
 				whole := true
 				for _, c := range step.Changes {
-					whole = whole && strings.Contains(happened[last], fmt.Sprintf(" %s %s>%s", strings.TrimPrefix(c.Key, clusters.Prefix()), name(t, c.Before), name(t, c.After)))
+					whole = whole && strings.Contains(happened[last], fmt.Sprintf(" %s %s>%s",
+						strings.TrimPrefix(c.Key, clusters.Prefix()), name(t, c.Before), name(t, c.After)))
 				}
 				if whole {
 					return nil
@@ -269,7 +276,8 @@ func TestAllHistoryTogetherStaysWithinItsBound(t *testing.T) {
 
 func TestALargeValueThatIsDeletedIsKeptSmall(t *testing.T) {
 	db := openWith(t, t.TempDir(), remembering(2<<10, 1<<20))
-	large := cluster{Name: "large", Tags: map[string]string{"text": string(bytes.Repeat([]byte("all the same "), 4000))}}
+	large := cluster{Name: "large", Tags: map[string]string{"text": string(bytes.Repeat([]byte("all the same "),
+		4000))}}
 	update(t, db, put("large", large))
 	update(t, db, remove("large"))
 	require.NoError(t, db.Compact(t.Context(), db.Revision()))

@@ -2,8 +2,9 @@ package store
 
 import "fmt"
 
-// Index keeps bare keys, "/<name>/<key>", by which others are found, such as "/hosts-by-cluster/<cluster>/<host>". It is written in the
-// transactions of what it points to, but its changes have no revision and are not watched.
+// Index keeps bare keys, "/<name>/<key>", by which others are found, such as
+// "/hosts-by-cluster/<cluster>/<host>". It is written in the transactions of what it points to, but
+// its changes have no revision and are not watched.
 type Index struct {
 	prefix string
 }
@@ -34,7 +35,8 @@ func (x Index) Exists(tx *Tx, key string) bool {
 	return tx.get(indexBucket, tx.join(x.prefix, key)) != nil
 }
 
-// Keys calls fn in order with every key that begins with prefix ("" for all). ErrStop from fn ends it early. fn may write.
+// Keys calls fn in order with every key that begins with prefix ("" for all). ErrStop from fn ends
+// it early. fn may write.
 func (x Index) Keys(tx *Tx, prefix string, fn func(key string) error) error {
 	return tx.walk(indexBucket, x.prefix+prefix, func(key string, _ []byte) error {
 		return fn(key[len(x.prefix):])

@@ -100,7 +100,8 @@ func stir(random *rand.Rand, tx *store.Tx, m map[string]string) error {
 	return heap.Put(tx, key, &value)
 }
 
-// requireHeap requires that the transaction sees what the model holds, from both ends and from the middle.
+// requireHeap requires that the transaction sees what the model holds, from both ends and from the
+// middle.
 func requireHeap(t *testing.T, tx *store.Tx, m map[string]string) {
 	t.Helper()
 	for _, prefix := range []string{"", "0/", "1/1", "3/", "4"} {
@@ -125,7 +126,8 @@ func requireHeap(t *testing.T, tx *store.Tx, m map[string]string) {
 		behind = append(behind, key)
 		return nil
 	}))
-	require.Equal(t, slices.DeleteFunc(heapKeys(m, ""), func(key string) bool { return key <= "1/5" }), append([]string{}, behind...))
+	require.Equal(t, slices.DeleteFunc(heapKeys(m, ""), func(key string) bool { return key <= "1/5" }),
+		append([]string{}, behind...))
 }
 
 func TestRowsAreFoundInWhicheverLevelTheyLieAndAfterAKill(t *testing.T) {
@@ -256,7 +258,8 @@ func TestViewsThatStayOpenSeeTheirRevisionThroughCheckpoints(t *testing.T) {
 
 func TestAViewThatBeginsWhileCheckpointsAreMadeSeesOneRevision(t *testing.T) {
 	between := func() {}
-	db := openWith(t, t.TempDir(), store.Options{}.OnDisk(noSync, (*bolt.DB).Update).BeforeViews(func() { between() }).AlwaysCheckpoint())
+	db := openWith(t, t.TempDir(), store.Options{}.OnDisk(noSync, (*bolt.DB).Update).BeforeViews(func() { between() }).
+		AlwaysCheckpoint())
 	value := ""
 	write := func() {
 		value += "v"

@@ -30,7 +30,8 @@ func newModel() *model {
 }
 
 func (m *model) clone() *model {
-	return &model{maps.Clone(m.rows), maps.Clone(m.index), maps.Clone(m.deadlines), m.revision, m.least, slices.Clone(m.changes)}
+	return &model{maps.Clone(m.rows), maps.Clone(m.index), maps.Clone(m.deadlines), m.revision, m.least,
+		slices.Clone(m.changes)}
 }
 
 func (m *model) changed(key string, deleted bool) {
@@ -155,7 +156,8 @@ func TestTheDatabaseDoesWhatAMapWouldThroughFailuresAndReopening(t *testing.T) {
 func TestDeadlinesSortByTimeWhateverTheYear(t *testing.T) {
 	db := open(t, t.TempDir())
 	times := []time.Time{
-		{}, time.Date(1, 1, 1, 0, 0, 0, 1, time.UTC), time.Date(1969, 12, 31, 23, 59, 59, 999999999, time.UTC), time.Unix(0, 0).UTC(),
+		{}, time.Date(1, 1, 1, 0, 0, 0, 1, time.UTC), time.Date(1969, 12, 31, 23, 59, 59, 999999999, time.UTC),
+		time.Unix(0, 0).UTC(),
 		time.Unix(0, 1).UTC(), now, now.Add(1), time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC),
 	}
 	update(t, db, func(tx *store.Tx) error {

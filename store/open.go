@@ -20,8 +20,8 @@ import (
 // From 2 on there may be a log beside the file, with what is newer (see wal.go).
 const schema = 2
 
-// mapSize is the address space reserved for the file, in bytes. Within it the file grows without being mapped anew, which has to wait for every
-// open view. It costs no memory.
+// mapSize is the address space reserved for the file, in bytes. Within it the file grows without
+// being mapped anew, which has to wait for every open view. It costs no memory.
 const mapSize = 8 << 30
 
 var (
@@ -34,7 +34,8 @@ var (
 	committedKey = []byte("committed")
 )
 
-// open takes the data directory and opens the file; it returns the newest revision and leaves nothing open if it fails.
+// open takes the data directory and opens the file; it returns the newest revision and leaves
+// nothing open if it fails.
 func (db *DB) open() (revision uint64, err error) {
 	if err := makeDir(db.dir); err != nil {
 		return 0, err
@@ -101,8 +102,10 @@ func (db *DB) upgrade() error {
 
 // openBolt opens a bbolt file without waiting for a lock on it.
 //
-// The free list is kept in the file: with NoFreelistSync, opening would have to walk every page to find the free ones, and so would the roll back of a
-// commit that failed. Its kind is bbolt's plain array: on files of the size expected here the hash map was not faster, and the array keeps the file denser.
+// The free list is kept in the file: with NoFreelistSync, opening would have to walk every page to
+// find the free ones, and so would the roll back of a commit that failed. Its kind is bbolt's plain
+// array: on files of the size expected here the hash map was not faster, and the array keeps the
+// file denser.
 func openBolt(path string, readOnly bool) (b *bolt.DB, file *os.File, err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
@@ -138,7 +141,8 @@ func (db *DB) openError(err error) error {
 	return &CorruptError{Path: db.path, Err: err}
 }
 
-// probe looks at the file before bbolt writes to it: whether it is whole, one of ours and not too new. It reads a few pages only.
+// probe looks at the file before bbolt writes to it: whether it is whole, one of ours and not too
+// new. It reads a few pages only.
 func (db *DB) probe() (err error) {
 	info, err := os.Stat(db.path)
 	if err != nil {
@@ -163,7 +167,8 @@ func (db *DB) probe() (err error) {
 	}()
 	return b.View(func(tx *bolt.Tx) error {
 		if info.Size() < tx.Size() {
-			return &CorruptError{Path: db.path, Err: fmt.Errorf("the file ends after %d of %d bytes", info.Size(), tx.Size())}
+			return &CorruptError{Path: db.path, Err: fmt.Errorf("the file ends after %d of %d bytes", info.Size(),
+				tx.Size())}
 		}
 		return db.probeBuckets(tx)
 	})
@@ -188,13 +193,15 @@ func (db *DB) probeBuckets(tx *bolt.Tx) error {
 	newest, _ := tx.Bucket(bucketNames[logBucket]).Cursor().Last()
 	revision := number(meta.Get(revisionKey))
 	if newest != nil && binary.BigEndian.Uint64(newest) != revision {
-		return &CorruptError{Path: db.path, Err: fmt.Errorf("the change log ends at revision %d, the data at %d", binary.BigEndian.Uint64(newest), revision)}
+		return &CorruptError{Path: db.path, Err: fmt.Errorf("the change log ends at revision %d, the data at %d",
+			binary.BigEndian.Uint64(newest), revision)}
 	}
 	return nil
 }
 
-// create makes an empty database under another name and moves it into place when it is safe on the disk, so that a power cut leaves a whole database or
-// none. What an interrupted attempt left is removed.
+// create makes an empty database under another name and moves it into place when it is safe on the
+// disk, so that a power cut leaves a whole database or none. What an interrupted attempt left is
+// removed.
 func (db *DB) create() (err error) {
 	temporary := db.path + ".new"
 	if err := os.Remove(temporary); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -245,8 +252,8 @@ func dirError(dir, path string, err error) error {
 	return &DirError{Dir: dir, Err: err}
 }
 
-// lock takes the data directory for this process. The lock file says who holds it; it stays when the lock is gone, because removing it
-// would let two processes hold two files of the same name.
+// lock takes the data directory for this process. The lock file says who holds it; it stays when
+// the lock is gone, because removing it would let two processes hold two files of the same name.
 func lock(dir string) (*os.File, error) {
 	path := filepath.Join(dir, "landfall.lock")
 	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
@@ -273,7 +280,8 @@ func leaveNote(file *os.File, now time.Time) error {
 	return err
 }
 
-// holder reads who holds the lock. A note that cannot be read (its writer may be just about to write it) leaves the process unknown.
+// holder reads who holds the lock. A note that cannot be read (its writer may be just about to
+// write it) leaves the process unknown.
 func holder(dir string, file *os.File) error {
 	held := &HeldError{Dir: dir}
 	note, err := io.ReadAll(io.LimitReader(file, 128))

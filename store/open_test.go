@@ -29,7 +29,8 @@ func filled(t *testing.T, dir string) string {
 		}
 		update(t, db, func(tx *store.Tx) error {
 			for j := range 100 {
-				if err := documents.Put(tx, fmt.Sprintf("%06d", i+j), &document{j, strings.Repeat("x", 300)}); err != nil {
+				if err := documents.Put(tx, fmt.Sprintf("%06d", i+j),
+					&document{j, strings.Repeat("x", 300)}); err != nil {
 					return err
 				}
 			}
@@ -42,11 +43,14 @@ func filled(t *testing.T, dir string) string {
 
 func TestADamagedDatabaseIsNotOpenedAndOneSentenceSaysSo(t *testing.T) {
 	for name, damage := range map[string]func(t *testing.T, path string){
-		"truncated":      func(t *testing.T, path string) { require.NoError(t, os.Truncate(path, 40<<10)) },
-		"one page left":  func(t *testing.T, path string) { require.NoError(t, os.Truncate(path, 4<<10)) },
-		"empty":          func(t *testing.T, path string) { require.NoError(t, os.Truncate(path, 0)) },
-		"garbage":        func(t *testing.T, path string) { overwrite(t, path, 0, garbage(256<<10)) },
-		"a text":         func(t *testing.T, path string) { require.NoError(t, os.WriteFile(path, []byte("hello\n"), 0o600)) },
+		"truncated":     func(t *testing.T, path string) { require.NoError(t, os.Truncate(path, 40<<10)) },
+		"one page left": func(t *testing.T, path string) { require.NoError(t, os.Truncate(path, 4<<10)) },
+		"empty":         func(t *testing.T, path string) { require.NoError(t, os.Truncate(path, 0)) },
+		"garbage":       func(t *testing.T, path string) { overwrite(t, path, 0, garbage(256<<10)) },
+		"a text": func(t *testing.T, path string) {
+			require.NoError(t, os.WriteFile(path, []byte("hello\n"),
+				0o600))
+		},
 		"zeroed":         func(t *testing.T, path string) { overwrite(t, path, 0, make([]byte, 4<<20)) },
 		"no meta pages":  func(t *testing.T, path string) { overwrite(t, path, 0, make([]byte, 8<<10)) },
 		"no data pages":  func(t *testing.T, path string) { overwrite(t, path, 8<<10, make([]byte, 256<<10)) },

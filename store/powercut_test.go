@@ -19,7 +19,8 @@ import (
 	"landfall/store"
 )
 
-// disk remembers which contents of a database's files a power cut may leave: what was synced, and of what was written since then any sector or none.
+// disk remembers which contents of a database's files a power cut may leave: what was synced, and
+// of what was written since then any sector or none.
 type disk struct {
 	dir string
 
@@ -47,7 +48,8 @@ func newDisk(t *testing.T, dir string) *disk {
 	return d
 }
 
-// sync is what the database calls to wait for the disk. What the file holds at the beginning is safe at the end.
+// sync is what the database calls to wait for the disk. What the file holds at the beginning is
+// safe at the end.
 func (d *disk) sync(file *os.File) error {
 	name := filepath.Base(file.Name())
 	d.mu.Lock()
@@ -67,7 +69,8 @@ func (d *disk) sync(file *os.File) error {
 	return nil
 }
 
-// update is what the database calls to commit to bbolt's file. That a power cut leaves the file as it was before or after is bbolt's affair.
+// update is what the database calls to commit to bbolt's file. That a power cut leaves the file as
+// it was before or after is bbolt's affair.
 func (d *disk) update(b *bolt.DB, fn func(*bolt.Tx) error) error {
 	err := b.Update(fn)
 	d.mu.Lock()
@@ -115,7 +118,8 @@ func (d *disk) cut(t *testing.T, random *rand.Rand) string {
 	return dir
 }
 
-// left puts a content together, by sectors, pages, or less where a write is torn, of what was synced and what was written since then: much of the new or little of it.
+// left puts a content together, by sectors, pages, or less where a write is torn, of what was
+// synced and what was written since then: much of the new or little of it.
 func (c *contents) left(random *rand.Rand) []byte {
 	versions := append([][]byte{c.synced}, c.since...)
 	size := len(versions[random.IntN(len(versions))])
@@ -147,8 +151,8 @@ type history struct {
 	begun, acked atomic.Int64
 }
 
-// requireOneOf requires that what a power cut left opens as one of the updates' states, not older than low and not newer than high, and works. Power may
-// be cut again while it is opened.
+// requireOneOf requires that what a power cut left opens as one of the updates' states, not older
+// than low and not newer than high, and works. Power may be cut again while it is opened.
 func (h *history) requireOneOf(t *testing.T, random *rand.Rand, dir string, low, high int64, depth int) {
 	t.Helper()
 	d := newDisk(t, dir)
@@ -276,7 +280,8 @@ func TestADiskThatFailsASyncLosesNothingThatWasAcknowledged(t *testing.T) {
 	for seed := range uint64(4) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			t.Parallel()
-			random, faults, cuts := rand.New(rand.NewPCG(seed, 5)), rand.New(rand.NewPCG(seed, 6)), rand.New(rand.NewPCG(seed, 7))
+			random, faults, cuts := rand.New(rand.NewPCG(seed, 5)), rand.New(rand.NewPCG(seed, 6)),
+				rand.New(rand.NewPCG(seed, 7))
 			dir := t.TempDir()
 			d := newDisk(t, dir)
 			h := &history{models: []*model{newModel()}}

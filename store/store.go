@@ -1,9 +1,12 @@
-// Package store keeps everything that Landfall knows in one bbolt file, landfall.db, with big file contents beside it and, while it is open, what was
-// changed last in memory and in a write-ahead log, landfall-1.wal and landfall-2.wal: see checkpoint.go.
+// Package store keeps everything that Landfall knows in one bbolt file, landfall.db, with big file
+// contents beside it and, while it is open, what was changed last in memory and in a write-ahead
+// log, landfall-1.wal and landfall-2.wal: see checkpoint.go.
 //
-// It has etcd's shape: one flat, ordered space of keys such as "/clusters/<id>", one revision counter that every change raises
-// (by one, but for the first one after the database was opened, see Options.Floor, or after the disk failed), and a log of the changes that can be watched. Rows that only help to find others (indexes, deadlines) are written in
-// the same transactions but have no revision.
+// It has etcd's shape: one flat, ordered space of keys such as "/clusters/<id>", one revision
+// counter that every change raises (by one, but for the first one after the database was opened,
+// see Options.Floor, or after the disk failed), and a log of the changes that can be watched. Rows
+// that only help to find others (indexes, deadlines) are written in the same transactions but have
+// no revision.
 //
 // The file holds four bbolt buckets; all numbers are big-endian:
 //
@@ -40,18 +43,20 @@ const FileName = "landfall.db"
 type Options struct {
 	Logger *slog.Logger    // nil: silent
 	Clock  clockwork.Clock // nil: the real one
-	// BlobGrace is how long staged content may wait for the transaction that refers to it. 0: one hour.
+	// BlobGrace is how long staged content may wait for the transaction that refers to it. 0: one
+	// hour.
 	BlobGrace time.Duration
 	// History says which changes are kept for Tx.History.
 	History History
-	// Versioned is the name of the bucket of which every version of each row can be read and watched, as far back as the log reaches
-	// (see Versions). "": there is none.
+	// Versioned is the name of the bucket of which every version of each row can be read and
+	// watched, as far back as the log reaches (see Versions). "": there is none.
 	Versioned string
-	// Floor is the least revision that the first change gets. Give each opening a higher one than all before (the time, say): what a file that was put
-	// back from an older copy goes on with then has revisions that were never seen, and those that it lost are refused (ErrCompacted).
+	// Floor is the least revision that the first change gets. Give each opening a higher one than
+	// all before (the time, say): what a file that was put back from an older copy goes on with
+	// then has revisions that were never seen, and those that it lost are refused (ErrCompacted).
 	Floor uint64
-	// NoSync leaves it to the system when what is committed reaches the disk: for simulations, whose data nobody needs after a
-	// crash of the machine.
+	// NoSync leaves it to the system when what is committed reaches the disk: for simulations,
+	// whose data nobody needs after a crash of the machine.
 	NoSync bool
 
 	disk disk // zero: the real one
@@ -76,7 +81,8 @@ type DB struct {
 	committed atomic.Uint64 // the number of the newest commit
 
 	// The groups of updates: see writer.go.
-	turn       chan struct{} // holds one item while somebody runs an update, or arranges something that no update may see
+	// holds one item while somebody runs an update, or arranges something that no update may see
+	turn       chan struct{}
 	pen        chan struct{} // holds one item while somebody writes the log
 	closeGroup chan struct{} // the way of the turn to who holds the pen
 	closing    chan struct{} // closed by Close
@@ -84,7 +90,8 @@ type DB struct {
 	newest     *group        // whose record was written last, or is being written
 	full       bool          // the log's file is, with that record: see ready
 
-	// The log belongs to who holds the pen, or the turn while no record is being written. The checkpoints belong to who holds the turn.
+	// The log belongs to who holds the pen, or the turn while no record is being written. The
+	// checkpoints belong to who holds the turn.
 	disk     disk
 	wal      *wal        // nil until the first update
 	due      int64       // the size of the log's file at which the next checkpoint is begun, bytes
@@ -103,8 +110,9 @@ type DB struct {
 	floor     uint64 // the least revision that the next change gets; belongs to who holds the turn
 }
 
-// Open opens the database in the directory dir and creates both if they are missing. Whatever is wrong with the directory or
-// the file comes as *DirError, *HeldError, *CorruptError, *NewerSchemaError or *WriteError. The time it takes does not depend on how much is stored.
+// Open opens the database in the directory dir and creates both if they are missing. Whatever is
+// wrong with the directory or the file comes as *DirError, *HeldError, *CorruptError,
+// *NewerSchemaError or *WriteError. The time it takes does not depend on how much is stored.
 func Open(ctx context.Context, dir string, options Options) (*DB, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -156,8 +164,8 @@ func Open(ctx context.Context, dir string, options Options) (*DB, error) {
 	return db, nil
 }
 
-// Close ends the watches, answers ErrClosed to the updates that wait, finishes the one that runs, waits for open views and releases the
-// data directory. Closing twice is harmless.
+// Close ends the watches, answers ErrClosed to the updates that wait, finishes the one that runs,
+// waits for open views and releases the data directory. Closing twice is harmless.
 func (db *DB) Close() error {
 	db.close.Do(func() {
 		close(db.closing)
@@ -174,8 +182,9 @@ func (db *DB) Revision() uint64 {
 	return db.feed.revision()
 }
 
-// View runs fn on a snapshot: it sees the database as of one revision, whatever is committed meanwhile. An open view keeps old pages of the file from
-// being used again, so fn should be short. It must not call Update.
+// View runs fn on a snapshot: it sees the database as of one revision, whatever is committed
+// meanwhile. An open view keeps old pages of the file from being used again, so fn should be short.
+// It must not call Update.
 func (db *DB) View(fn func(*Tx) error) (err error) {
 	defer db.catchCorruption(&err)
 	tx, err := db.begin(false)
@@ -190,7 +199,8 @@ func (db *DB) View(fn func(*Tx) error) (err error) {
 	return fn(tx)
 }
 
-// catchCorruption turns the panic by which bbolt reports a damaged page into a *CorruptError; other panics go on.
+// catchCorruption turns the panic by which bbolt reports a damaged page into a *CorruptError; other
+// panics go on.
 func (db *DB) catchCorruption(err *error) {
 	if reason := recover(); reason != nil {
 		if *err = db.corruption(reason); *err == nil {

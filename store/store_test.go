@@ -127,7 +127,8 @@ func TestAFunctionThatFailsWritesNothingAndItsErrorComesBackAsItIs(t *testing.T)
 	update(t, db, put("a", cluster{Name: "a"}))
 	failure := errors.New("no")
 	err := db.Update(t.Context(), func(tx *store.Tx) error {
-		require.NoError(t, errors.Join(put("a", cluster{Name: "changed"})(tx), put("b", cluster{})(tx), remove("a")(tx)))
+		require.NoError(t, errors.Join(put("a", cluster{Name: "changed"})(tx), put("b", cluster{})(tx),
+			remove("a")(tx)))
 		require.EqualValues(t, 4, tx.Revision())
 		return failure
 	})
@@ -242,7 +243,8 @@ func TestAWalkMayDeleteAndWriteAsItGoes(t *testing.T) {
 			db := open(t, t.TempDir())
 			update(t, db, func(tx *store.Tx) error {
 				for i := range 500 {
-					require.NoError(t, clusters.Put(tx, fmt.Sprintf("%04d", i), &cluster{Hosts: i, Name: strings.Repeat("x", 200)}))
+					require.NoError(t, clusters.Put(tx, fmt.Sprintf("%04d", i), &cluster{Hosts: i,
+						Name: strings.Repeat("x", 200)}))
 				}
 				return nil
 			})
@@ -270,7 +272,8 @@ func TestAnIndexHoldsBareKeysAndRaisesNoRevision(t *testing.T) {
 	db := open(t, t.TempDir())
 	byCluster := store.NewIndex("hosts-by-cluster")
 	update(t, db, func(tx *store.Tx) error {
-		return errors.Join(byCluster.Add(tx, "c1/h2"), byCluster.Add(tx, "c1/h1"), byCluster.Add(tx, "c1/h1"), byCluster.Add(tx, "c2/h3"),
+		return errors.Join(byCluster.Add(tx, "c1/h2"), byCluster.Add(tx, "c1/h1"), byCluster.Add(tx, "c1/h1"),
+			byCluster.Add(tx, "c2/h3"),
 			byCluster.Add(tx, "c1/h4"), byCluster.Remove(tx, "c1/h4"), byCluster.Remove(tx, "c1/h4"))
 	})
 	view(t, db, func(tx *store.Tx) error {

@@ -7,12 +7,14 @@ import (
 	"sync/atomic"
 )
 
-// table keeps rows in memory that bbolt's file need not have yet, each with its versions by the numbers of the commits that made them. One
-// goroutine writes, who holds the turn; any number read meanwhile without waiting for it, as of a commit: what later ones have written they pass over.
+// table keeps rows in memory that bbolt's file need not have yet, each with its versions by the
+// numbers of the commits that made them. One goroutine writes, who holds the turn; any number read
+// meanwhile without waiting for it, as of a commit: what later ones have written they pass over.
 //
-// The rows of each bucket are a skip list (William Pugh, "Skip Lists: A Probabilistic Alternative to Balanced Trees", 1990), to which readers need
-// no lock and of which no commit copies anything. Nothing leaves it: a row that was removed has a version that says so, and a row whose
-// writes were all taken back has none.
+// The rows of each bucket are a skip list (William Pugh, "Skip Lists: A Probabilistic Alternative
+// to Balanced Trees", 1990), to which readers need no lock and of which no commit copies anything.
+// Nothing leaves it: a row that was removed has a version that says so, and a row whose writes were
+// all taken back has none.
 type table struct {
 	lists [buckets]skipList
 	last  uint64 // the newest commit, when no more come
@@ -21,7 +23,8 @@ type table struct {
 // maxHeight is enough for 4^10 rows.
 const maxHeight = 10
 
-// skipList is one bucket's rows in the order of their keys: a chain of all, one of about every fourth, one of every fourth of those and so on.
+// skipList is one bucket's rows in the order of their keys: a chain of all, one of about every
+// fourth, one of every fourth of those and so on.
 type skipList struct {
 	first [maxHeight]atomic.Pointer[node]
 }
@@ -41,8 +44,9 @@ type version struct {
 	logged bool // of the writer: it is in the log's record
 }
 
-// find goes to where a key is, or would be: behind the last node whose key is smaller, and before the first whose key is not. Without a key that is the end.
-// The places, if they are asked for, are the pointers that a new node has to be put into.
+// find goes to where a key is, or would be: behind the last node whose key is smaller, and before
+// the first whose key is not. Without a key that is the end. The places, if they are asked for, are
+// the pointers that a new node has to be put into.
 func (l *skipList) find(key []byte, places *[maxHeight]*atomic.Pointer[node]) (before, at *node) {
 	next := l.first[:]
 	var behind *node // known not to be smaller
@@ -78,7 +82,8 @@ func (l *skipList) add(key []byte) *node {
 	for level := range n.next {
 		n.next[level].Store(places[level].Load())
 	}
-	for level := range n.next { // from the chain of all rows upwards, so that whoever finds it in one finds it in those below
+	// from the chain of all rows upwards, so that whoever finds it in one finds it in those below
+	for level := range n.next {
 		places[level].Store(n)
 	}
 	return n

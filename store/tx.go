@@ -10,13 +10,15 @@ import (
 	bolterrors "go.etcd.io/bbolt/errors"
 )
 
-// Tx is what a function given to View or Update reads and writes by. It is valid until that function returns and belongs to one goroutine.
+// Tx is what a function given to View or Update reads and writes by. It is valid until that
+// function returns and belongs to one goroutine.
 type Tx struct {
 	db       *DB
 	writable bool
 	commit   uint64 // what it sees is as of this one; of an update that is its own, which is yet to come
 
-	// The levels that hold the rows, of which the upper ones count before the lower: see checkpoint.go.
+	// The levels that hold the rows, of which the upper ones count before the lower: see
+	// checkpoint.go.
 	above   [2]*table // nil: not there
 	base    *bolt.Tx
 	buckets [buckets]*bolt.Bucket // of base, opened when first used
@@ -48,7 +50,8 @@ const (
 )
 
 // bucketNames are those of bbolt's file.
-var bucketNames = [buckets][]byte{dataBucket: []byte("data"), logBucket: []byte("log"), indexBucket: []byte("index"), metaBucket: []byte("meta")}
+var bucketNames = [buckets][]byte{dataBucket: []byte("data"), logBucket: []byte("log"), indexBucket: []byte("index"),
+	metaBucket: []byte("meta")}
 
 // previous is what a row was before a write.
 type previous struct {
@@ -63,7 +66,8 @@ type mark struct {
 	changes, values, undo int
 }
 
-// begin begins a transaction on what is committed; who begins an update holds the turn. end has to follow.
+// begin begins a transaction on what is committed; who begins an update holds the turn. end has to
+// follow.
 func (db *DB) begin(writable bool) (*Tx, error) {
 	for {
 		now, commit := db.levels.Load(), db.committed.Load()
@@ -99,8 +103,9 @@ func (tx *Tx) Revision() uint64 {
 // Next is the revision that the next change gets, for updates.
 func (tx *Tx) Next() uint64 { return max(tx.rev+1, tx.db.floor) }
 
-// reaches tells whether what was at a revision, and has happened since, can be told: ErrFutureRevision if it is yet to come, ErrCompacted if the log
-// was cut behind it, or does not know it: it was of a file that an older one has taken the place of.
+// reaches tells whether what was at a revision, and has happened since, can be told:
+// ErrFutureRevision if it is yet to come, ErrCompacted if the log was cut behind it, or does not
+// know it: it was of a file that an older one has taken the place of.
 func (tx *Tx) reaches(revision uint64) error {
 	now, compacted := tx.Revision(), tx.Compacted()
 	switch {
@@ -229,11 +234,13 @@ func (tx *Tx) appendOperations(to []byte) []byte {
 	return to
 }
 
-// recordHeader is the size of what stands before each value in data: create revision, mod revision, version (how many times the key was written since it
-// was created) and expiry (unused, 0), 8 bytes each.
+// recordHeader is the size of what stands before each value in data: create revision, mod revision,
+// version (how many times the key was written since it was created) and expiry (unused, 0), 8 bytes
+// each.
 const recordHeader = 32
 
-// record is a row of data. Its value may be bbolt's memory: it must not be changed nor kept after the transaction.
+// record is a row of data. Its value may be bbolt's memory: it must not be changed nor kept after
+// the transaction.
 type record struct {
 	created, modified, version uint64
 	value                      []byte
@@ -261,7 +268,8 @@ func (tx *Tx) parse(key string, row []byte) (record, error) {
 	}, nil
 }
 
-// newRow begins a row of data for a value of so many bytes: room for the header, then the value's schema version.
+// newRow begins a row of data for a value of so many bytes: room for the header, then the value's
+// schema version.
 func newRow(schemaVersion, size int) []byte {
 	row := make([]byte, recordHeader, recordHeader+binary.MaxVarintLen64+size)
 	return binary.AppendUvarint(row, uint64(schemaVersion))
@@ -279,8 +287,9 @@ func (tx *Tx) payload(key string, known int, value []byte) ([]byte, error) {
 	return value[n:], nil
 }
 
-// put makes a row of data hold what newRow began and writes the change to the log. The row belongs to the transaction from then on.
-// The same bytes again are no change; a value of a schema newer than known is not replaced.
+// put makes a row of data hold what newRow began and writes the change to the log. The row belongs
+// to the transaction from then on. The same bytes again are no change; a value of a schema newer
+// than known is not replaced.
 func (tx *Tx) put(key string, known int, row []byte) error {
 	return tx.write(key, known, row, false)
 }
@@ -314,7 +323,8 @@ func (tx *Tx) write(key string, known int, row []byte, again bool) error {
 	return tx.logChange(key, kindPut, old, record{old.created, next, old.version + 1, row[recordHeader:]})
 }
 
-// delete removes a row of data and writes the change to the log. A key without a value is no error and no change.
+// delete removes a row of data and writes the change to the log. A key without a value is no error
+// and no change.
 func (tx *Tx) delete(key string) error {
 	if !tx.writable {
 		return writeError(key, ErrReadOnly)
@@ -335,7 +345,8 @@ const (
 	kindDelete = 2
 )
 
-// logChange raises the revision and writes what happened at it; the records are those before and after, without a value for none.
+// logChange raises the revision and writes what happened at it; the records are those before and
+// after, without a value for none.
 func (tx *Tx) logChange(key string, kind byte, before, after record) error {
 	entry := make([]byte, 0, 1+binary.MaxVarintLen32+len(key))
 	entry = binary.AppendUvarint(append(entry, kind), uint64(len(key)))
@@ -373,7 +384,8 @@ func parseChange(key, entry []byte) (Change, error) {
 	}, nil
 }
 
-// walk calls fn in key order with each row whose key begins with prefix. fn may write: the walk goes on behind the key it was at.
+// walk calls fn in key order with each row whose key begins with prefix. fn may write: the walk
+// goes on behind the key it was at.
 func (tx *Tx) walk(id bucketID, prefix string, fn func(key string, value []byte) error) error {
 	return tx.walkFrom(id, prefix, prefix, fn)
 }

@@ -8,8 +8,8 @@ import (
 	"sync"
 )
 
-// ValueChange is a change of a row of the versioned bucket with what was before and after. What an update wrote to one key several times is one change:
-// nobody was ever to see what was between.
+// ValueChange is a change of a row of the versioned bucket with what was before and after. What an
+// update wrote to one key several times is one change: nobody was ever to see what was between.
 type ValueChange struct {
 	Revision uint64
 	Key      string   // in the bucket
@@ -18,7 +18,8 @@ type ValueChange struct {
 	first    uint64   // of the update
 }
 
-// valueChange is the change that was just logged. The row before is copied out of bbolt's memory; nobody changes the one after.
+// valueChange is the change that was just logged. The row before is copied out of bbolt's memory;
+// nobody changes the one after.
 func (tx *Tx) valueChange(key string, before, after record) ValueChange {
 	key = key[len(tx.db.versioned):]
 	before.value = bytes.Clone(before.value)
@@ -70,7 +71,8 @@ func squash(changes []ValueChange) []ValueChange {
 	return kept
 }
 
-// ValueWatcher receives the changes of a range of the versioned bucket's rows with their values, each once and in the order of their revisions.
+// ValueWatcher receives the changes of a range of the versioned bucket's rows with their values,
+// each once and in the order of their revisions.
 type ValueWatcher struct {
 	db   *DB
 	rows Versions
@@ -90,23 +92,28 @@ type ValueWatcher struct {
 }
 
 const (
-	// pendingChanges and pendingBytes bound what waits in memory for a slow watcher; what is more is read from the log when it has caught up.
+	// pendingChanges and pendingBytes bound what waits in memory for a slow watcher; what is more
+	// is read from the log when it has caught up.
 	pendingChanges = 1024
 	pendingBytes   = 4 << 20
 	// valueReplayBatch is how many log entries are put together at a time.
 	valueReplayBatch = 2048
 )
 
-// Watch follows the changes that come after the revision from, of the rows of a range (its other fields say nothing here): first those in the log, then those
-// to come, with none lost and none doubled. With from = Tx.Revision of a view it continues what that view has seen.
+// Watch follows the changes that come after the revision from, of the rows of a range (its other
+// fields say nothing here): first those in the log, then those to come, with none lost and none
+// doubled. With from = Tx.Revision of a view it continues what that view has seen.
 //
-// A watcher that is slow holds up nobody and costs no more memory than one that is not: it reads from the log what it has missed. The watch ends
-// with ctx, with the database, or when it cannot be served (ErrCompacted, ErrFutureRevision): its channel is closed then and Err tells why.
+// A watcher that is slow holds up nobody and costs no more memory than one that is not: it reads
+// from the log what it has missed. The watch ends with ctx, with the database, or when it cannot be
+// served (ErrCompacted, ErrFutureRevision): its channel is closed then and Err tells why.
 func (v Versions) Watch(ctx context.Context, db *DB, from uint64, want Range) *ValueWatcher {
 	w := &ValueWatcher{
-		db: db, rows: v, want: want, from: from, out: make(chan []ValueChange), wake: make(chan struct{}, 1), base: from, behind: true,
+		db: db, rows: v, want: want, from: from, out: make(chan []ValueChange), wake: make(chan struct{}, 1),
+		base: from, behind: true,
 	}
-	// A view may have seen a commit that is yet to be published, so what is too new is told by what is committed.
+	// A view may have seen a commit that is yet to be published, so what is too new is told by what
+	// is committed.
 	err := db.View(func(tx *Tx) error { return tx.reaches(from) })
 	if err != nil {
 		err = fmt.Errorf("watch from %w", err)
@@ -131,7 +138,8 @@ func (v Versions) Watch(ctx context.Context, db *DB, from uint64, want Range) *V
 // C delivers the changes in batches that are never empty. It is closed when the watch ends.
 func (w *ValueWatcher) C() <-chan []ValueChange { return w.out }
 
-// Err tells why the watch ended: ctx's error, ErrClosed, ErrCompacted, ErrFutureRevision or a failure to read. It is nil until C is closed.
+// Err tells why the watch ended: ctx's error, ErrClosed, ErrCompacted, ErrFutureRevision or a
+// failure to read. It is nil until C is closed.
 func (w *ValueWatcher) Err() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -193,7 +201,8 @@ func (w *ValueWatcher) add(previous, revision uint64, changes []ValueChange) {
 	}
 }
 
-// Progress is a revision up to which the changes have been received from C. ok is false if there is none to tell just now.
+// Progress is a revision up to which the changes have been received from C. ok is false if there is
+// none to tell just now.
 func (w *ValueWatcher) Progress() (revision uint64, ok bool) {
 	f := w.db.feed
 	f.mu.Lock()
@@ -254,8 +263,8 @@ func (w *ValueWatcher) replay(ctx context.Context, to uint64) error {
 	return nil
 }
 
-// logged puts together the changes behind the revision from up to and including to, or as many as are read at a time, or a little further: an update is not
-// cut in two.
+// logged puts together the changes behind the revision from up to and including to, or as many as
+// are read at a time, or a little further: an update is not cut in two.
 func (w *ValueWatcher) logged(from, to uint64) (changes []ValueChange, end uint64, err error) {
 	err = w.db.View(func(tx *Tx) error {
 		if err := tx.reaches(from); err != nil {
@@ -276,7 +285,8 @@ func (w *ValueWatcher) logged(from, to uint64) (changes []ValueChange, end uint6
 			before.value, after.value = bytes.Clone(before.value), bytes.Clone(after.value)
 			key := e.Key[len(w.rows.prefix):]
 			changes = append(changes, ValueChange{
-				Revision: e.Revision, Key: key, first: e.first, Before: versionOf(key, before), After: versionOf(key, after),
+				Revision: e.Revision, Key: key, first: e.first, Before: versionOf(key, before),
+				After: versionOf(key, after),
 			})
 			return nil
 		})

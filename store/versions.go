@@ -19,19 +19,21 @@ type KeyValue struct {
 	Version  uint64 // how many times the key was written since it was created
 }
 
-// Versions is the bucket that Options.Versioned names, in etcd's shape: rows with their revisions, ranges of keys, the rows as they were
-// at an older revision, and a feed with values (see Watch). The values are bytes that the store does not look into. Other descriptions of the bucket,
-// such as a Bucket, see the same rows, and what is written by them has its versions as well.
+// Versions is the bucket that Options.Versioned names, in etcd's shape: rows with their revisions,
+// ranges of keys, the rows as they were at an older revision, and a feed with values (see Watch).
+// The values are bytes that the store does not look into. Other descriptions of the bucket, such as
+// a Bucket, see the same rows, and what is written by them has its versions as well.
 //
-// Older versions are kept in the log, as what undoes each change; they go with Compact. A bucket that was written to when it was not the versioned one has none
-// of that time.
+// Older versions are kept in the log, as what undoes each change; they go with Compact. A bucket
+// that was written to when it was not the versioned one has none of that time.
 type Versions struct {
 	prefix string
 	schema int
 	expiry Deadlines
 }
 
-// NewVersions describes the versioned bucket of that name, with the schema version of its values (see NewBucket).
+// NewVersions describes the versioned bucket of that name, with the schema version of its values
+// (see NewBucket).
 func NewVersions(name string, schema int) Versions {
 	return Versions{prefix: "/" + name + "/", schema: schema, expiry: NewDeadlines(name + "-expiry")}
 }
@@ -39,7 +41,8 @@ func NewVersions(name string, schema int) Versions {
 // Prefix is what the bucket's keys begin with in the database: "/<name>/".
 func (v Versions) Prefix() string { return v.prefix }
 
-// Expiry says which keys are to be deleted when. It only remembers that: Put and Delete clear a key's deadline, and who keeps the bucket deletes what is due.
+// Expiry says which keys are to be deleted when. It only remembers that: Put and Delete clear a
+// key's deadline, and who keeps the bucket deletes what is due.
 func (v Versions) Expiry() Deadlines { return v.expiry }
 
 // Get reads the newest version of a key; ErrNotFound if it has no value.
@@ -77,7 +80,8 @@ func (v Versions) Delete(tx *Tx, key string) error {
 type Range struct {
 	From string // the first key
 	End  string // the first key behind; "": up to the bucket's end
-	// At is the revision as of which the rows are wanted; 0: the newest. ErrFutureRevision and ErrCompacted if it is not there yet, or no longer.
+	// At is the revision as of which the rows are wanted; 0: the newest. ErrFutureRevision and
+	// ErrCompacted if it is not there yet, or no longer.
 	At       uint64
 	Limit    int  // 0: all
 	KeysOnly bool // the rows come without values
@@ -89,8 +93,8 @@ func (r Range) holds(key string) bool { return key >= r.From && (r.End == "" || 
 // End is the end of the range of all keys that begin with a prefix.
 func (v Versions) End(prefix string) string { return string(prefixEnd(prefix)) }
 
-// Range reads rows in the order of their keys. The count is complete if it was asked for, else it is that of the rows; more tells whether the limit
-// cut rows off.
+// Range reads rows in the order of their keys. The count is complete if it was asked for, else it
+// is that of the rows; more tells whether the limit cut rows off.
 func (v Versions) Range(tx *Tx, r Range) (rows []KeyValue, count int, more bool, err error) {
 	past, err := v.pastRows(tx, r)
 	if err != nil {
@@ -169,7 +173,8 @@ func (v Versions) keyValue(tx *Tx, key string, r record) (KeyValue, error) {
 	return KeyValue{Key: key, Value: value, Created: r.created, Modified: r.modified, Version: r.version}, err
 }
 
-// pastRows are the rows of a range that were changed since the revision, as they were at it, in the order of their keys. Those without a value were not there.
+// pastRows are the rows of a range that were changed since the revision, as they were at it, in the
+// order of their keys. Those without a value were not there.
 func (v Versions) pastRows(tx *Tx, r Range) ([]KeyValue, error) {
 	if r.At == 0 || r.At == tx.Revision() {
 		return nil, nil
@@ -196,9 +201,11 @@ func (v Versions) pastRows(tx *Tx, r Range) ([]KeyValue, error) {
 	return rows, nil
 }
 
-// undo goes back through the log, from its end to the revision, which it does not reach, and calls fn with the changes of a range's rows and the rows
-// before and after. The states come to hold the rows as they were at the revision; without a value one was not there.
-func (v Versions) undo(tx *Tx, r Range, to uint64, states map[string]record, fn func(e entry, before, after record) error) error {
+// undo goes back through the log, from its end to the revision, which it does not reach, and calls
+// fn with the changes of a range's rows and the rows before and after. The states come to hold the
+// rows as they were at the revision; without a value one was not there.
+func (v Versions) undo(tx *Tx, r Range, to uint64, states map[string]record,
+	fn func(e entry, before, after record) error) error {
 	cursor := tx.cursor(logBucket)
 	for at, stored := cursor.before(nil); at != nil && binary.BigEndian.Uint64(at) > to; at, stored = cursor.next() {
 		if !v.concerns(stored, r) {
@@ -219,7 +226,8 @@ func (v Versions) undo(tx *Tx, r Range, to uint64, states map[string]record, fn 
 			}
 		}
 		if !e.Deleted && after.modified != e.Revision {
-			return tx.db.corruptRow(e.Key, fmt.Errorf("its version of revision %d was made at revision %d", e.Revision, after.modified))
+			return tx.db.corruptRow(e.Key, fmt.Errorf("its version of revision %d was made at revision %d", e.Revision,
+				after.modified))
 		}
 		before := e.row
 		if before.value, err = e.undo(after.value); err != nil {
@@ -233,7 +241,8 @@ func (v Versions) undo(tx *Tx, r Range, to uint64, states map[string]record, fn 
 	return nil
 }
 
-// concerns looks at a log entry no further than it takes to tell whether it is about a row of the range.
+// concerns looks at a log entry no further than it takes to tell whether it is about a row of the
+// range.
 func (v Versions) concerns(stored []byte, r Range) bool {
 	if len(stored) < 2 {
 		return true // for parseEntry to refuse
@@ -251,5 +260,6 @@ func (db *DB) isVersioned(key string) bool {
 	return db.versioned != "" && strings.HasPrefix(key, db.versioned)
 }
 
-// Compacted is the revision up to which the log has been cut: what was before it can not be read any more.
+// Compacted is the revision up to which the log has been cut: what was before it can not be read
+// any more.
 func (tx *Tx) Compacted() uint64 { return tx.number(compactedKey) }

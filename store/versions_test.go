@@ -36,7 +36,8 @@ func rangeOf(t testing.TB, db *store.DB, r store.Range) (rows []string, count in
 		var found []store.KeyValue
 		found, count, more, err = things.Range(tx, r)
 		for _, row := range found {
-			rows = append(rows, fmt.Sprintf("%s=%s@%d,%d,%d", row.Key, row.Value, row.Created, row.Modified, row.Version))
+			rows = append(rows, fmt.Sprintf("%s=%s@%d,%d,%d", row.Key, row.Value, row.Created, row.Modified,
+				row.Version))
 		}
 		return err
 	})
@@ -57,7 +58,8 @@ func changesOf(w *store.ValueWatcher, until uint64) (seen []string) {
 }
 
 func line(c store.ValueChange) string {
-	return fmt.Sprintf("%d %s %s@%d>%s@%d", c.Revision, c.Key, c.Before.Value, c.Before.Modified, c.After.Value, c.After.Modified)
+	return fmt.Sprintf("%d %s %s@%d>%s@%d", c.Revision, c.Key, c.Before.Value, c.Before.Modified, c.After.Value,
+		c.After.Modified)
 }
 
 func TestARowIsReadWithItsRevisionsAndAsItWasBefore(t *testing.T) {
@@ -98,7 +100,8 @@ func TestARangeIsLimitedAndCounted(t *testing.T) {
 	require.Equal(t, []string{"a/1=x@1,1,1"}, rows)
 	require.Equal(t, 2, count)
 	require.True(t, more)
-	rows, count, more = rangeOf(t, db, store.Range{From: "a/1\x00", End: things.End("a/"), Limit: 2, Count: true, At: 4})
+	rows, count, more = rangeOf(t, db, store.Range{From: "a/1\x00", End: things.End("a/"), Limit: 2, Count: true,
+		At: 4})
 	require.Equal(t, []string{"a/2=x@2,2,1", "a/3=x@3,3,1"}, rows)
 	require.Equal(t, 2, count)
 	require.False(t, more)
@@ -128,7 +131,8 @@ func TestWhatWasCutOffOrIsYetToComeCanNotBeRead(t *testing.T) {
 		require.False(t, open)
 		require.ErrorIs(t, w.Err(), want)
 	}
-	require.Equal(t, []string{"4 a 2@3>3@4", "5 a 3@4>4@5"}, changesOf(things.Watch(t.Context(), db, 3, store.Range{}), 5))
+	require.Equal(t, []string{"4 a 2@3>3@4", "5 a 3@4>4@5"}, changesOf(things.Watch(t.Context(), db, 3, store.Range{}),
+		5))
 }
 
 func TestVersionsOfATimeBeforeTheyWereKeptCanNotBeRead(t *testing.T) {
@@ -152,7 +156,8 @@ func TestAWatchTellsEachUpdatesOutcomeOnceWithWhatWasBefore(t *testing.T) {
 	live := things.Watch(t.Context(), db, 0, store.Range{})
 	update(t, db, hold("a", "one"))
 	update(t, db, func(tx *store.Tx) error {
-		return errors.Join(hold("a", "between")(tx), hold("short", "lived")(tx), hold("a", "two")(tx), drop("short")(tx), hold("b", "bee")(tx))
+		return errors.Join(hold("a", "between")(tx), hold("short", "lived")(tx), hold("a", "two")(tx),
+			drop("short")(tx), hold("b", "bee")(tx))
 	})
 	require.Error(t, db.Update(t.Context(), func(tx *store.Tx) error {
 		return errors.Join(hold("a", "never")(tx), errors.New("no"))
@@ -162,7 +167,8 @@ func TestAWatchTellsEachUpdatesOutcomeOnceWithWhatWasBefore(t *testing.T) {
 	require.Equal(t, want, changesOf(live, 7), "as it happens")
 	require.Equal(t, want, changesOf(things.Watch(t.Context(), db, 0, store.Range{}), 7), "from the log")
 	require.Equal(t, want[1:], changesOf(things.Watch(t.Context(), db, 1, store.Range{}), 7), "from a revision on")
-	require.Equal(t, want[2:3], changesOf(things.Watch(t.Context(), db, 0, store.Range{From: "b", End: "c"}), 6), "of a range")
+	require.Equal(t, want[2:3], changesOf(things.Watch(t.Context(), db, 0, store.Range{From: "b", End: "c"}), 6),
+		"of a range")
 }
 
 func TestAWatchThatFallsBehindReadsFromTheLogWhatItMissed(t *testing.T) {
@@ -195,7 +201,8 @@ func TestAWatchThatFallsBehindReadsFromTheLogWhatItMissed(t *testing.T) {
 	}, time.Minute, time.Millisecond)
 }
 
-// TestListsAndWatchesAgreeWhateverHappens writes at random while watches begin and end, and replays what each watch says onto the list that it began from.
+// TestListsAndWatchesAgreeWhateverHappens writes at random while watches begin and end, and replays
+// what each watch says onto the list that it began from.
 func TestListsAndWatchesAgreeWhateverHappens(t *testing.T) {
 	db := openVersioned(t, t.TempDir())
 	const writers, updates = 3, 120
@@ -265,7 +272,8 @@ func TestListsAndWatchesAgreeWhateverHappens(t *testing.T) {
 							before = fmt.Sprintf("%s@%d", c.Before.Value, c.Before.Modified)
 						}
 						if held[c.Key] != before {
-							t.Errorf("revision %d of %s was made from %q, not from %q", c.Revision, c.Key, held[c.Key], before)
+							t.Errorf("revision %d of %s was made from %q, not from %q", c.Revision, c.Key, held[c.Key],
+								before)
 						}
 						if delete(held, c.Key); c.After.Value != nil {
 							held[c.Key] = fmt.Sprintf("%s@%d", c.After.Value, c.After.Modified)

@@ -10,20 +10,24 @@ import (
 	"path/filepath"
 )
 
-// The write-ahead log: what an update wrote stands here, safe on the disk, before anybody sees it. It is two files that take turns: while the rows
-// of one's records are put into bbolt's file (see checkpoint.go), the other one is written.
+// The write-ahead log: what an update wrote stands here, safe on the disk, before anybody sees it.
+// It is two files that take turns: while the rows of one's records are put into bbolt's file (see
+// checkpoint.go), the other one is written.
 //
-// A file is a row of blocks of 4096 bytes in which records stand, each from the beginning of a block on, so that no write touches a block in
-// which something acknowledged stands. All numbers are big-endian:
+// A file is a row of blocks of 4096 bytes in which records stand, each from the beginning of a
+// block on, so that no write touches a block in which something acknowledged stands. All numbers
+// are big-endian:
 //
 //	magic and version of the format (4 bytes), CRC-32C of all that follows in the record (4), length of the operations (4),
 //	epoch (8), commit at which the file begins (8), commit (8), operations
 //
-// An epoch is one process's writing, so that a log is never taken for that of another copy of the database. Commits are numbered without a gap.
-// Those behind a file's newest record are of earlier turns: bbolt's file has them.
+// An epoch is one process's writing, so that a log is never taken for that of another copy of the
+// database. Commits are numbered without a gap. Those behind a file's newest record are of earlier
+// turns: bbolt's file has them.
 //
-// An operation is the bucket (1 byte), whether the row is put (1) or removed (0), the length of the key as uvarint, the key, and for a row that is
-// put the length of the value as uvarint and the value.
+// An operation is the bucket (1 byte), whether the row is put (1) or removed (0), the length of the
+// key as uvarint, the key, and for a row that is put the length of the value as uvarint and the
+// value.
 
 const (
 	walBlock   = 4096
@@ -96,13 +100,14 @@ func removeWAL(dir string) error {
 	return nil
 }
 
-// alternate has the log go on in the other file from the commit first on. What stands in that file must be in bbolt's by now, and nothing remain
-// in this one.
+// alternate has the log go on in the other file from the commit first on. What stands in that file
+// must be in bbolt's by now, and nothing remain in this one.
 func (w *wal) alternate(first uint64) {
 	w.turn, w.first, w.end = 1-w.turn, first, 0
 }
 
-// compose makes the record of what an update's transaction has written. It holds until the next one is composed.
+// compose makes the record of what an update's transaction has written. It holds until the next one
+// is composed.
 func (w *wal) compose(tx *Tx) ([]byte, error) {
 	if err := tx.seal(); err != nil {
 		return nil, err
@@ -126,7 +131,8 @@ func (w *wal) compose(tx *Tx) ([]byte, error) {
 	return record, nil
 }
 
-// append writes a record and returns when it is on the disk. Then accept, or after an error takeBack, has to follow.
+// append writes a record and returns when it is on the disk. Then accept, or after an error
+// takeBack, has to follow.
 func (w *wal) append(record []byte) error {
 	size := recordHead + binary.BigEndian.Uint32(record[8:])
 	binary.BigEndian.PutUint32(record[4:], crc32.Checksum(record[8:size], crcTable))
@@ -140,8 +146,9 @@ func (w *wal) append(record []byte) error {
 	return w.disk.sync(file.File)
 }
 
-// allocate writes zeros ahead of the records, so that their syncs find blocks allocated and need not write the file system's journal as well. If
-// that fails, they take longer, or say what is wrong.
+// allocate writes zeros ahead of the records, so that their syncs find blocks allocated and need
+// not write the file system's journal as well. If that fails, they take longer, or say what is
+// wrong.
 func (f *walFile) allocate(end int64, ahead int) {
 	if end <= f.allocated {
 		return
@@ -155,8 +162,8 @@ func (f *walFile) allocate(end int64, ahead int) {
 // accept makes the newest record stay: its update is committed.
 func (w *wal) accept() { w.doubtful, w.remains = false, false }
 
-// takeBack takes the newest record out of the log, because its update failed. An error says that it may still be there at the next start; the next
-// record takes its place.
+// takeBack takes the newest record out of the log, because its update failed. An error says that it
+// may still be there at the next start; the next record takes its place.
 func (w *wal) takeBack() error {
 	if !w.doubtful {
 		return nil // none was written, or not in full
@@ -184,7 +191,8 @@ type walRecord struct {
 	operations           []byte
 }
 
-// readWAL reads the whole records in a file of the log, in the order in which they stand there. One that isn't there has none.
+// readWAL reads the whole records in a file of the log, in the order in which they stand there. One
+// that isn't there has none.
 func readWAL(path string) (records []walRecord, err error) {
 	file, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {

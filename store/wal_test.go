@@ -103,13 +103,15 @@ func TestALogWithoutItsDatabaseIsKeptAside(t *testing.T) {
 	require.NoError(t, os.WriteFile(filepath.Join(dir, store.FileName), text, 0o600))
 
 	var said strings.Builder
-	db, err = store.Open(t.Context(), dir, store.Options{Clock: clockwork.NewFakeClockAt(now), Logger: slog.New(slog.NewTextHandler(&said, nil))})
+	db, err = store.Open(t.Context(), dir, store.Options{Clock: clockwork.NewFakeClockAt(now),
+		Logger: slog.New(slog.NewTextHandler(&said, nil))})
 	require.NoError(t, err)
 	require.Contains(t, said.String(), "does not belong to this database")
 	require.Equal(t, []string{"old"}, keys(t, db, ""))
 	update(t, db, put("next", cluster{}))
 	require.NoError(t, db.Close())
-	require.Equal(t, []string{store.LogNames[0] + "." + now.UTC().Format("20060102T150405Z"), store.FileName}, names(t, dir))
+	require.Equal(t, []string{store.LogNames[0] + "." + now.UTC().Format("20060102T150405Z"), store.FileName},
+		names(t, dir))
 	require.Equal(t, []string{"next", "old"}, keys(t, open(t, dir), ""))
 }
 
@@ -127,12 +129,14 @@ func TestWhatLooksLikeARecordOfAnotherLogDoesNotPutTheLogAside(t *testing.T) {
 	log, err := os.ReadFile(path)
 	require.NoError(t, err)
 	require.Equal(t, make([]byte, 4096), log[4096:8192], "behind the newest record")
-	copy(log[4096:], block) // as a file that holds a log would leave it there, if the record that brought it was cut off
+	// as a file that holds a log would leave it there, if the record that brought it was cut off
+	copy(log[4096:], block)
 	require.NoError(t, os.WriteFile(path, log, 0o600))
 	require.Equal(t, []string{"here"}, keys(t, open(t, dir), ""))
 }
 
-// halfTakenUp returns a database's files as a kill would leave them when bbolt's file has none of two files of the log yet, and how many rows were put.
+// halfTakenUp returns a database's files as a kill would leave them when bbolt's file has none of
+// two files of the log yet, and how many rows were put.
 func halfTakenUp(t *testing.T) (dir string, rows int) {
 	t.Helper()
 	outer := t
@@ -201,11 +205,13 @@ func TestALogThatGoesOnFromALaterStateOfTheDatabaseIsKeptAside(t *testing.T) {
 	requireAside(t, dir, 8, 2)
 }
 
-// requireAside requires that the log of a directory is kept aside and what is in bbolt's file is there, and can be written to.
+// requireAside requires that the log of a directory is kept aside and what is in bbolt's file is
+// there, and can be written to.
 func requireAside(t *testing.T, dir string, rows, files int) {
 	t.Helper()
 	var said strings.Builder
-	db, err := store.Open(t.Context(), dir, store.Options{Clock: clockwork.NewFakeClockAt(now), Logger: slog.New(slog.NewTextHandler(&said, nil))})
+	db, err := store.Open(t.Context(), dir, store.Options{Clock: clockwork.NewFakeClockAt(now),
+		Logger: slog.New(slog.NewTextHandler(&said, nil))})
 	require.NoError(t, err)
 	require.Contains(t, said.String(), "does not belong to this database")
 	require.GreaterOrEqual(t, len(keys(t, db, "")), rows)
@@ -269,7 +275,10 @@ func TestWhatAnotherProgramWroteToAClosedDatabaseStays(t *testing.T) {
 	dir := t.TempDir()
 	path := filled(t, dir)
 	for range 3 {
-		require.NoError(t, boltUpdate(path, func(tx *bolt.Tx) error { return tx.Bucket([]byte("index")).Put([]byte("/halves/x"), nil) }))
+		require.NoError(t, boltUpdate(path, func(tx *bolt.Tx) error {
+			return tx.Bucket([]byte("index")).
+				Put([]byte("/halves/x"), nil)
+		}))
 	}
 	db := open(t, dir)
 	view(t, db, func(tx *store.Tx) error {

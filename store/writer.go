@@ -6,17 +6,20 @@ import (
 	"fmt"
 )
 
-// Group commit. An update's function runs in its caller's goroutine, one at a time: who runs holds the turn (DB.turn). What it wrote joins the open
-// group. Who then finds that nobody writes the log takes the pen (DB.pen), closes the group, writes its record and waits for the disk, for all
-// who are in it, while the next functions run and join another group. So the disk and the functions work at the same time; company gathers by itself while a sync
-// is under way, without a timer; and an update that is alone commits in its own goroutine, without the way to another and back.
+// Group commit. An update's function runs in its caller's goroutine, one at a time: who runs holds
+// the turn (DB.turn). What it wrote joins the open group. Who then finds that nobody writes the log
+// takes the pen (DB.pen), closes the group, writes its record and waits for the disk, for all who
+// are in it, while the next functions run and join another group. So the disk and the functions
+// work at the same time; company gathers by itself while a sync is under way, without a timer; and
+// an update that is alone commits in its own goroutine, without the way to another and back.
 //
-// What a function sees may be written by others of its group, or of the one whose record is being written, and not be safe yet. If that
-// record fails, both groups are taken back, and all who have seen them get the error. No revision of theirs is given to another change by this process, so
+// What a function sees may be written by others of its group, or of the one whose record is being
+// written, and not be safe yet. If that record fails, both groups are taken back, and all who have
+// seen them get the error. No revision of theirs is given to another change by this process, so
 // whatever was remembered of them by revision is not taken for anything else.
 //
-// Who needs both takes the pen before the turn. Who holds the turn may wait for the record that is being written, because whoever writes it needs no turn
-// until then.
+// Who needs both takes the pen before the turn. Who holds the turn may wait for the record that is
+// being written, because whoever writes it needs no turn until then.
 
 // group is the updates that share a record.
 type group struct {
@@ -27,11 +30,14 @@ type group struct {
 	settled chan struct{} // closed when its updates are committed, or taken back
 }
 
-// Update runs fn in a transaction and returns when what it wrote is safe on the disk: all of it, or none of it if fn returns an error, which Update then returns as it is.
+// Update runs fn in a transaction and returns when what it wrote is safe on the disk: all of it, or
+// none of it if fn returns an error, which Update then returns as it is.
 //
-// fn runs once, when those before it have run, and sees what they wrote; it must not call Update itself. What it writes is taken back if it panics. If ctx ends
-// while the update stands in line, nothing is written and ctx's error is returned; once fn has begun, its outcome is awaited.
-// A disk that is full or fails gives *WriteError, also to an update that writes nothing but has seen what is lost with it; a closed database ErrClosed.
+// fn runs once, when those before it have run, and sees what they wrote; it must not call Update
+// itself. What it writes is taken back if it panics. If ctx ends while the update stands in line,
+// nothing is written and ctx's error is returned; once fn has begun, its outcome is awaited. A disk
+// that is full or fails gives *WriteError, also to an update that writes nothing but has seen what
+// is lost with it; a closed database ErrClosed.
 func (db *DB) Update(ctx context.Context, fn func(*Tx) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -67,7 +73,8 @@ func (db *DB) takeTurn(ctx context.Context) error {
 	}
 }
 
-// passTurn gives the turn to who is about to write the log, who comes before all others in line: the disk has been idle for long enough.
+// passTurn gives the turn to who is about to write the log, who comes before all others in line:
+// the disk has been idle for long enough.
 func (db *DB) passTurn() {
 	select {
 	case db.closeGroup <- struct{}{}:
@@ -78,8 +85,9 @@ func (db *DB) passTurn() {
 
 func (db *DB) isClosing() bool { return isClosed(db.closing) }
 
-// run runs an update's function and takes its writes back if it fails. It returns the group whose outcome is the update's, too; nil if it has
-// neither written nor seen anything that is not committed. If the function ends its goroutine, the turn is passed on.
+// run runs an update's function and takes its writes back if it fails. It returns the group whose
+// outcome is the update's, too; nil if it has neither written nor seen anything that is not
+// committed. If the function ends its goroutine, the turn is passed on.
 func (db *DB) run(fn func(*Tx) error) (on *group, err error) {
 	g, err := db.join()
 	if err != nil {
@@ -156,7 +164,8 @@ func (tx *Tx) newest() (revision uint64, err error) {
 	return tx.number(revisionKey), nil
 }
 
-// flying returns the group whose record is being written, for who holds the turn; nil if there is none. One whose record has failed is taken back.
+// flying returns the group whose record is being written, for who holds the turn; nil if there is
+// none. One whose record has failed is taken back.
 func (db *DB) flying() *group {
 	g := db.newest
 	if g == nil || isClosed(g.settled) {
@@ -169,7 +178,8 @@ func (db *DB) flying() *group {
 	return g
 }
 
-// land waits until no record is being written, for who holds the turn. It lets go of the newest group, which holds on to the rows in memory as it has seen them.
+// land waits until no record is being written, for who holds the turn. It lets go of the newest
+// group, which holds on to the rows in memory as it has seen them.
 func (db *DB) land() {
 	g := db.newest
 	if g == nil {
@@ -192,7 +202,8 @@ func isClosed(done chan struct{}) bool {
 	}
 }
 
-// conclude passes the turn on and returns when the outcome of a group is known, which it brings about itself if nobody else does.
+// conclude passes the turn on and returns when the outcome of a group is known, which it brings
+// about itself if nobody else does.
 func (db *DB) conclude(g *group) {
 	if g == db.gathering {
 		select {
@@ -219,7 +230,8 @@ func (db *DB) conclude(g *group) {
 	db.commit()
 }
 
-// commit closes the open group and writes its record. Who calls it holds the pen and the turn, and has neither afterwards.
+// commit closes the open group and writes its record. Who calls it holds the pen and the turn, and
+// has neither afterwards.
 func (db *DB) commit() {
 	g := db.gathering
 	g.under, db.gathering, db.newest = nil, nil, g
@@ -247,7 +259,8 @@ func (db *DB) commit() {
 	<-db.pen
 }
 
-// takeBack takes back what a group has written whose record failed, and what was written behind it, for who holds the turn.
+// takeBack takes back what a group has written whose record failed, and what was written behind it,
+// for who holds the turn.
 func (db *DB) takeBack(g *group) {
 	if isClosed(g.settled) {
 		return
@@ -256,7 +269,8 @@ func (db *DB) takeBack(g *group) {
 	if behind := db.gathering; behind != nil {
 		db.gathering, db.floor = nil, max(db.floor, behind.tx.rev+1)
 		behind.tx.rollback(mark{rev: behind.tx.start})
-		behind.err = errors.Join(&WriteError{Path: db.path, Err: fmt.Errorf("a change before it was not kept: %w", errors.Unwrap(g.err))}, behind.tx.end())
+		behind.err = errors.Join(&WriteError{Path: db.path, Err: fmt.Errorf("a change before it was not kept: %w",
+			errors.Unwrap(g.err))}, behind.tx.end())
 		close(behind.settled)
 	}
 	g.tx.rollback(mark{rev: g.tx.start})

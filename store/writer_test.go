@@ -37,7 +37,8 @@ func (d *heldDisk) sync(file *os.File) error {
 	return err
 }
 
-// openHeld opens a database whose first record waits for the disk, and returns what lets it go and waits for its update's error.
+// openHeld opens a database whose first record waits for the disk, and returns what lets it go and
+// waits for its update's error.
 func openHeld(t *testing.T, dir string, d *heldDisk) (db *store.DB, letGo func() error) {
 	t.Helper()
 	db = openWith(t, dir, store.Options{}.OnDisk(d.sync, (*bolt.DB).Update))
@@ -52,8 +53,9 @@ func openHeld(t *testing.T, dir string, d *heldDisk) (db *store.DB, letGo func()
 	}
 }
 
-// inLine starts the updates while a record waits for the disk, so that they share one in the order given, and returns their errors when letGo
-// has been called. An update that ended its goroutine leaves errEnded, one that panicked what it panicked with.
+// inLine starts the updates while a record waits for the disk, so that they share one in the order
+// given, and returns their errors when letGo has been called. An update that ended its goroutine
+// leaves errEnded, one that panicked what it panicked with.
 func inLine(db *store.DB, fns ...func(*store.Tx) error) (wait func() []error) {
 	var running sync.WaitGroup
 	errs := make([]error, len(fns))
@@ -104,7 +106,8 @@ func TestAFunctionThatFailsDoesNotDisturbTheOthersOfItsTransaction(t *testing.T)
 			synctest.Test(t, func(t *testing.T) {
 				db, letGo := openHeld(t, t.TempDir(), new(heldDisk))
 				wait := inLine(db, func(tx *store.Tx) error {
-					return errors.Join(put("a", cluster{Name: "a"})(tx), index.Add(tx, "kept"), deadlines.Set(tx, "kept", now))
+					return errors.Join(put("a", cluster{Name: "a"})(tx), index.Add(tx, "kept"),
+						deadlines.Set(tx, "kept", now))
 				}, bad, put("b", cluster{Name: "b"}))
 				w := db.Watch(t.Context(), db.Revision())
 				require.NoError(t, letGo())
@@ -122,7 +125,8 @@ func TestAFunctionThatFailsDoesNotDisturbTheOthersOfItsTransaction(t *testing.T)
 				for len(changes) < 3 {
 					changes = append(changes, <-w.C()...)
 				}
-				require.Equal(t, []store.Change{{Revision: 2, Key: "/clusters/held"}, {Revision: 3, Key: "/clusters/a"}, {Revision: 4, Key: "/clusters/b"}}, changes)
+				require.Equal(t, []store.Change{{Revision: 2, Key: "/clusters/held"}, {Revision: 3, Key: "/clusters/a"},
+					{Revision: 4, Key: "/clusters/b"}}, changes)
 				view(t, db, func(tx *store.Tx) error {
 					got, err := clusters.Get(tx, "a")
 					require.NoError(t, err)
@@ -184,7 +188,8 @@ func TestWhatWasBuiltOnARecordThatFailsIsTakenBackWithIt(t *testing.T) {
 		}
 		require.EqualValues(t, 1, db.Revision())
 		update(t, db, put("next", cluster{}))
-		require.Equal(t, []store.Change{{Revision: 5, Key: "/clusters/next"}}, <-w.C(), "revisions of what failed are never another's")
+		require.Equal(t, []store.Change{{Revision: 5, Key: "/clusters/next"}}, <-w.C(),
+			"revisions of what failed are never another's")
 		for _, db := range []*store.DB{db, open(t, killed(t, dir))} {
 			require.Equal(t, []string{"kept", "next"}, keys(t, db, ""))
 			view(t, db, func(tx *store.Tx) error {

@@ -8,9 +8,9 @@ import (
 	"syscall"
 )
 
-// Listen opens the TCP address ("host:port") that the appliance serves on. Its error is one sentence that names the
-// address and says what to do; a port in use, one that takes more rights and an address of another machine are told
-// apart.
+// Listen opens the TCP address ("host:port") that the appliance serves on. Its error is one
+// sentence that names the address and says what to do; a port in use, one that takes more rights
+// and an address of another machine are told apart.
 func Listen(ctx context.Context, address string) (net.Listener, error) {
 	var config net.ListenConfig
 	listener, err := config.Listen(ctx, "tcp", address)
@@ -18,11 +18,18 @@ func Listen(ctx context.Context, address string) (net.Listener, error) {
 	case err == nil:
 		return listener, nil
 	case errors.Is(err, syscall.EADDRINUSE):
-		return nil, fmt.Errorf("another program already listens on %s; stop it, or choose another address with --listen", address)
+		return nil,
+			fmt.Errorf("another program already listens on %s; stop it, or choose another address with --listen",
+				address)
 	case errors.Is(err, syscall.EACCES):
-		return nil, fmt.Errorf("listening on %s takes rights that this user does not have; choose a port above 1023 with --listen", address)
+		return nil,
+			fmt.Errorf("listening on %s takes rights that this user does not have; choose a port above 1023 with "+
+				"--listen", address)
 	case errors.Is(err, syscall.EADDRNOTAVAIL):
-		return nil, fmt.Errorf("%s is not an address of this machine; choose one of its own, or 0.0.0.0 for all, with --listen", address)
+		return nil,
+			fmt.Errorf("%s is not an address of this machine; choose one of its own, or 0.0.0.0 for all, with --listen",
+				address)
 	}
-	return nil, fmt.Errorf("can not listen on %s (%w); choose an address of this machine and a free port with --listen", address, err)
+	return nil, fmt.Errorf("can not listen on %s (%w); choose an address of this machine and a free port with --listen",
+		address, err)
 }

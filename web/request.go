@@ -11,8 +11,9 @@ import (
 	"github.com/labstack/echo/v4"
 )
 
-// mergeSlashes makes "//" one slash and drops a trailing one: real clients send both, and a redirect would lose the body
-// of a POST. A path without them, which is nearly every one, is left as it is at no cost.
+// mergeSlashes makes "//" one slash and drops a trailing one: real clients send both, and a
+// redirect would lose the body of a POST. A path without them, which is nearly every one, is left
+// as it is at no cost.
 func mergeSlashes(u *url.URL) {
 	if untidy(u.Path) {
 		u.Path = tidy(u.Path)
@@ -51,8 +52,8 @@ func RequestID(ctx context.Context) string {
 	return id
 }
 
-// identify gives the request the id that the client sent in X-Request-Id, or a new one if there is none or none that is
-// fit for a log line, and says it in the answer.
+// identify gives the request the id that the client sent in X-Request-Id, or a new one if there is
+// none or none that is fit for a log line, and says it in the answer.
 func identify(w http.ResponseWriter, r *http.Request) *http.Request {
 	id := r.Header.Get(echo.HeaderXRequestID)
 	if !printable(id) {
@@ -62,7 +63,8 @@ func identify(w http.ResponseWriter, r *http.Request) *http.Request {
 	return r.WithContext(context.WithValue(r.Context(), requestIDKey{}, id))
 }
 
-// headerRequestID is the header's name as net/http keeps it, so that setting it costs no conversion.
+// headerRequestID is the header's name as net/http keeps it, so that setting it costs no
+// conversion.
 const headerRequestID = "X-Request-Id"
 
 func printable(id string) bool {
@@ -77,7 +79,8 @@ func printable(id string) bool {
 	return true
 }
 
-// LogHandler returns a handler that adds the request's id to every line that is logged in the context of a request.
+// LogHandler returns a handler that adds the request's id to every line that is logged in the
+// context of a request.
 func LogHandler(inner slog.Handler) slog.Handler { return logHandler{inner} }
 
 type logHandler struct{ slog.Handler }

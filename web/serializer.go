@@ -8,8 +8,9 @@ import (
 	"landfall/store/fastjson"
 )
 
-// serializer renders the answers of all handlers. An answer is rendered before its header is sent, so that one that can't be
-// rendered becomes an error and not half an answer, and the header says how long it is.
+// serializer renders the answers of all handlers. An answer is rendered before its header is sent,
+// so that one that can't be rendered becomes an error and not half an answer, and the header says
+// how long it is.
 type serializer struct{ echo.DefaultJSONSerializer }
 
 // Serialize implements echo.JSONSerializer.

@@ -1,6 +1,7 @@
-// Package web is the HTTP server that the appliance's API, image downloads and console are hung into. It does what all
-// of them need: it takes slashes as they come, gives each request an id, limits bodies, survives a panicking handler and
-// answers every error in the API's own shape (package problem).
+// Package web is the HTTP server that the appliance's API, image downloads and console are hung
+// into. It does what all of them need: it takes slashes as they come, gives each request an id,
+// limits bodies, survives a panicking handler and answers every error in the API's own shape
+// (package problem).
 package web
 
 import (
@@ -36,12 +37,14 @@ type Options struct {
 	Logger *slog.Logger
 	// BodyLimit is the largest request body in bytes; 0 means [DefaultBodyLimit].
 	BodyLimit int64
-	// RouteBodyLimits are other limits in bytes for single routes, by the route's path as it was registered with echo.
+	// RouteBodyLimits are other limits in bytes for single routes, by the route's path as it was
+	// registered with echo.
 	RouteBodyLimits map[string]int64
-	// Quiet says which routes are asked so often that a request that succeeds is worth a line at debug level only; nil means none.
+	// Quiet says which routes are asked so often that a request that succeeds is worth a line at
+	// debug level only; nil means none.
 	Quiet func(method, route string) bool
-	// ShutdownTimeout is how long running requests may go on after the context of [Server.Serve] has ended; 0 means
-	// [DefaultShutdownTimeout].
+	// ShutdownTimeout is how long running requests may go on after the context of [Server.Serve]
+	// has ended; 0 means [DefaultShutdownTimeout].
 	ShutdownTimeout time.Duration
 }
 
@@ -53,7 +56,8 @@ type Server struct {
 	draining chan struct{}
 }
 
-// New returns a server without routes; register them on [Server.Router] before calling [Server.Serve].
+// New returns a server without routes; register them on [Server.Router] before calling
+// [Server.Serve].
 func New(options Options) *Server {
 	if options.Logger == nil {
 		options.Logger = slog.New(slog.DiscardHandler)
@@ -78,8 +82,8 @@ func New(options Options) *Server {
 		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    maxHeaderBytes,
 		ErrorLog:          slog.NewLogLogger(options.Logger.Handler(), slog.LevelDebug),
-		// No ReadTimeout and no WriteTimeout: a management controller takes half an hour for an image, and a host
-		// sends its logs over whatever line the site has.
+		// No ReadTimeout and no WriteTimeout: a management controller takes half an hour for an
+		// image, and a host sends its logs over whatever line the site has.
 	}
 	s.http.RegisterOnShutdown(func() { close(s.draining) })
 	return s
@@ -88,19 +92,20 @@ func New(options Options) *Server {
 // Router returns the router that handlers are registered with.
 func (s *Server) Router() *echo.Echo { return s.router }
 
-// Draining is closed when the server begins to shut down: answers that never end by themselves, such as a live feed,
-// end then.
+// Draining is closed when the server begins to shut down: answers that never end by themselves,
+// such as a live feed, end then.
 func (s *Server) Draining() <-chan struct{} { return s.draining }
 
-// ServeHTTP answers one request. It is the whole of the server but for the connection's time-outs, so tests can call it.
+// ServeHTTP answers one request. It is the whole of the server but for the connection's time-outs,
+// so tests can call it.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	mergeSlashes(r.URL)
 	s.router.ServeHTTP(w, identify(w, r))
 }
 
-// Serve answers requests from a listener until the context ends; then it takes no new ones, lets the running ones end
-// within the shutdown timeout, and returns when all have. It returns nil after such an orderly end and closes the
-// listener in every case.
+// Serve answers requests from a listener until the context ends; then it takes no new ones, lets
+// the running ones end within the shutdown timeout, and returns when all have. It returns nil after
+// such an orderly end and closes the listener in every case.
 func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 	ended := make(chan error, 1)
 	go func() { ended <- s.http.Serve(listener) }()
@@ -119,7 +124,8 @@ func (s *Server) shutDown(ctx context.Context) error {
 	defer cancel()
 	err := s.http.Shutdown(ctx)
 	if errors.Is(err, context.DeadlineExceeded) {
-		s.options.Logger.Info("requests were still running at the end of the shutdown timeout and are cut off", "timeout", s.options.ShutdownTimeout)
+		s.options.Logger.Info("requests were still running at the end of the shutdown timeout and are cut off",
+			"timeout", s.options.ShutdownTimeout)
 		err = s.http.Close()
 	}
 	if err != nil {
@@ -128,8 +134,8 @@ func (s *Server) shutDown(ctx context.Context) error {
 	return nil
 }
 
-// recoverPanics lets one request fail instead of the whole appliance. The panic that ends an answer by intention
-// ([http.ErrAbortHandler]) goes on to net/http.
+// recoverPanics lets one request fail instead of the whole appliance. The panic that ends an answer
+// by intention ([http.ErrAbortHandler]) goes on to net/http.
 func (s *Server) recoverPanics(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) (err error) {
 		defer func() {
@@ -144,7 +150,8 @@ func (s *Server) recoverPanics(next echo.HandlerFunc) echo.HandlerFunc {
 			s.options.Logger.ErrorContext(ctx, "a request handler panicked",
 				"method", c.Request().Method, "route", c.Path(), "panic", cause, "stack", string(debug.Stack()))
 			err = problem.New(http.StatusInternalServerError,
-				"the appliance made an error of its own with this request; its log has the details under request id %s", RequestID(ctx))
+				"the appliance made an error of its own with this request; its log has the details under request id %s",
+				RequestID(ctx))
 		}()
 		return next(c)
 	}
@@ -168,7 +175,8 @@ func (s *Server) limitBody(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
-// logRequests answers a failed request itself, so that the line it writes has the status that the client saw.
+// logRequests answers a failed request itself, so that the line it writes has the status that the
+// client saw.
 func (s *Server) logRequests(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		r, level := c.Request(), slog.LevelInfo
@@ -183,27 +191,31 @@ func (s *Server) logRequests(next echo.HandlerFunc) echo.HandlerFunc {
 		}
 		if s.options.Logger.Enabled(r.Context(), level) {
 			s.options.Logger.Log(r.Context(), level, "request", "method", r.Method, "path", r.URL.Path,
-				"status", c.Response().Status, "bytes", c.Response().Size, "took", time.Since(start).Round(time.Microsecond), "client", r.RemoteAddr)
+				"status", c.Response().Status, "bytes", c.Response().Size, "took",
+				time.Since(start).Round(time.Microsecond), "client", r.RemoteAddr)
 		}
 		return nil
 	}
 }
 
-// answerError is echo's error handler. An error after the first byte of an answer can not be told to the client any
-// more: it is logged.
+// answerError is echo's error handler. An error after the first byte of an answer can not be told
+// to the client any more: it is logged.
 func (s *Server) answerError(err error, c echo.Context) {
 	r, failure := c.Request(), problem.From(err)
 	if failure.Status == http.StatusNotFound && errors.Is(err, echo.ErrNotFound) {
 		failure = problem.NotFound("%s has no page or operation; look at the path", r.URL.Path)
 	}
 	if failure.Status == http.StatusMethodNotAllowed && errors.Is(err, echo.ErrMethodNotAllowed) {
-		failure = problem.New(failure.Status, "%s does not take %s, only %s", r.URL.Path, r.Method, c.Response().Header().Get(echo.HeaderAllow))
+		failure = problem.New(failure.Status, "%s does not take %s, only %s", r.URL.Path, r.Method,
+			c.Response().Header().Get(echo.HeaderAllow))
 	}
 	if failure.Status >= http.StatusInternalServerError {
-		s.options.Logger.ErrorContext(r.Context(), "request failed", "method", r.Method, "path", r.URL.Path, "status", failure.Status, "error", err)
+		s.options.Logger.ErrorContext(r.Context(), "request failed", "method", r.Method, "path", r.URL.Path, "status",
+			failure.Status, "error", err)
 	}
 	if c.Response().Committed {
-		s.options.Logger.DebugContext(r.Context(), "an answer broke off", "method", r.Method, "path", r.URL.Path, "error", err)
+		s.options.Logger.DebugContext(r.Context(), "an answer broke off", "method", r.Method, "path", r.URL.Path,
+			"error", err)
 		return
 	}
 	if err := problem.Write(c.Response(), r, failure); err != nil {

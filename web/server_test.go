@@ -67,7 +67,8 @@ func TestARequestKeepsItsClientsIDAndGetsOneOtherwise(t *testing.T) {
 	server.Router().GET("/", func(c echo.Context) error {
 		return c.String(http.StatusOK, RequestID(c.Request().Context()))
 	})
-	for sent, kept := range map[string]bool{"abc-1": true, "": false, "two words": false, strings.Repeat("x", 129): false} {
+	for sent, kept := range map[string]bool{"abc-1": true, "": false, "two words": false,
+		strings.Repeat("x", 129): false} {
 		request := httptest.NewRequest(http.MethodGet, "/", nil)
 		request.Header.Set("X-Request-Id", sent)
 		recorder := httptest.NewRecorder()
@@ -272,7 +273,8 @@ func TestAnAddressThatCanNotBeUsedIsSaidInOneSentence(t *testing.T) {
 	require.NoError(t, err)
 	defer func() { require.NoError(t, taken.Close()) }()
 	for address, sentence := range map[string]string{
-		taken.Addr().String():  "another program already listens on " + taken.Addr().String() + "; stop it, or choose another address with --listen",
+		taken.Addr().String(): "another program already listens on " + taken.Addr().String() +
+			"; stop it, or choose another address with --listen",
 		"203.0.113.7:8090":     "203.0.113.7:8090 is not an address of this machine",
 		"no-such-host.invalid": "can not listen on no-such-host.invalid",
 	} {

@@ -1,14 +1,16 @@
-// Package abi reads and writes the folders of the agent-based installer: cluster-manifests (AgentClusterInstall,
-// ClusterDeployment, ClusterImageSet, InfraEnv, NMStateConfig, the pull secret), mirror (registries.conf, ca-bundle.crt),
-// openshift (extra manifests), install-config.yaml and agent-config.yaml.
+// Package abi reads and writes the folders of the agent-based installer: cluster-manifests
+// (AgentClusterInstall, ClusterDeployment, ClusterImageSet, InfraEnv, NMStateConfig, the pull
+// secret), mirror (registries.conf, ca-bundle.crt), openshift (extra manifests),
+// install-config.yaml and agent-config.yaml.
 //
-// [Read] turns a folder into a [Site]: the values that it states, each with the places where it states them (read.go). Which
-// field of which document states which value is one table (fields.go). The originals are kept: [Site.Write] gives each file
-// back as it was and edits a document only where a value is another than before (write.go). Values of a cluster that came
-// from no folder are written as a new one (compose.go).
+// [Read] turns a folder into a [Site]: the values that it states, each with the places where it
+// states them (read.go). Which field of which document states which value is one table (fields.go).
+// The originals are kept: [Site.Write] gives each file back as it was and edits a document only
+// where a value is another than before (write.go). Values of a cluster that came from no folder are
+// written as a new one (compose.go).
 //
-// Formats: `openshift-install agent create cluster-manifests` and the API types of openshift/assisted-service and
-// openshift/hive.
+// Formats: `openshift-install agent create cluster-manifests` and the API types of
+// openshift/assisted-service and openshift/hive.
 package abi
 
 import (
@@ -88,7 +90,8 @@ func refuse(file string, line int, format string, args ...any) error {
 	return &FolderError{[]Problem{{file, line, fmt.Sprintf(format, args...)}}}
 }
 
-// ReadDir reads the files of a folder that belong to the agent-based installer. The others are named, not read.
+// ReadDir reads the files of a folder that belong to the agent-based installer. The others are
+// named, not read.
 func ReadDir(dir string) (files []File, leftOut []string, err error) {
 	if err := fs.WalkDir(os.DirFS(dir), ".", func(name string, entry fs.DirEntry, err error) error {
 		switch {
@@ -117,7 +120,9 @@ func ReadDir(dir string) (files []File, leftOut []string, err error) {
 		return nil, nil, fmt.Errorf("read the folder %s: %w", dir, err)
 	}
 	if len(files) == 0 {
-		return nil, nil, fmt.Errorf("the folder %s has neither install-config.yaml nor cluster-manifests; name the one that was made for openshift-install agent", dir)
+		return nil, nil,
+			fmt.Errorf("the folder %s has neither install-config.yaml nor cluster-manifests; name the one that was "+
+				"made for openshift-install agent", dir)
 	}
 	return files, leftOut, nil
 }
@@ -136,8 +141,8 @@ func known(name string) bool {
 	return name == registriesConfFile || name == caBundleFile
 }
 
-// unwrap takes the folder's own name off its files' names, as browsers and archives give them, and sorts them. What does not
-// belong to the folder is returned beside.
+// unwrap takes the folder's own name off its files' names, as browsers and archives give them, and
+// sorts them. What does not belong to the folder is returned beside.
 func unwrap(files []File) (kept []File, leftOut []string) {
 	depth := -1
 	for _, file := range files {

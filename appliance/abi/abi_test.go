@@ -11,7 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// folder is a folder of the agent-based installer as people keep it: with comments, in their own order, some of it by hand.
+// folder is a folder of the agent-based installer as people keep it: with comments, in their own
+// order, some of it by hand.
 func folder() map[string]string {
 	return map[string]string{
 		"cluster-manifests/cluster-deployment.yaml": `apiVersion: hive.openshift.io/v1
@@ -157,23 +158,29 @@ func TestAFolderIsUnderstood(t *testing.T) {
 	require.NoError(t, err)
 	params := site.Values.ClusterParams()
 	require.Equal(t, []any{"edge", "example.com", int64(3), "x86_64", models.PlatformTypeBaremetal},
-		[]any{*params.Name, params.BaseDNSDomain, *params.ControlPlaneCount, params.CPUArchitecture, *params.Platform.Type})
+		[]any{*params.Name, params.BaseDNSDomain, *params.ControlPlaneCount, params.CPUArchitecture,
+			*params.Platform.Type})
 	require.Equal(t, models.IP("192.168.100.4"), params.APIVips[0].IP)
 	require.EqualValues(t, "192.168.100.0/24", params.MachineNetworks[0].Cidr)
 	require.Equal(t, "192.168.100.1", *params.AdditionalNtpSource)
 	require.Nil(t, params.Hyperthreading)
 	override, err := site.Values.Override()
 	require.NoError(t, err)
-	require.JSONEq(t, `{"fips":true,"capabilities":{"baselineCapabilitySet":"None","additionalEnabledCapabilities":["marketplace"]}}`, override)
+	require.JSONEq(t,
+		`{"fips":true,"capabilities":{"baselineCapabilitySet":"None","additionalEnabledCapabilities":["marketplace"]}}`,
+		override)
 	env := site.Values.InfraEnvParams("e8a7a4f8-0c2b-4f5f-8d55-7c1c2d0d6a11")
 	require.Len(t, env.StaticNetworkConfig, 2)
 	require.Equal(t, "52:54:00:00:00:0a", env.StaticNetworkConfig[0].MacInterfaceMap[0].MacAddress)
 	require.Contains(t, env.StaticNetworkConfig[0].NetworkYaml, "type: ethernet")
 	require.Equal(t, "console=ttyS0", env.KernelArguments[0].Value)
 	require.Len(t, site.Hosts, 2)
-	require.Equal(t, Host{MACs: []string{"52:54:00:00:00:0a"}, Hostname: "node-a", Role: "master", Hints: map[string]any{"deviceName": "/dev/sda"}, Where: "agent-config.yaml:8"}, site.Hosts[0])
+	require.Equal(t, Host{MACs: []string{"52:54:00:00:00:0a"}, Hostname: "node-a", Role: "master",
+		Hints: map[string]any{"deviceName": "/dev/sda"}, Where: "agent-config.yaml:8"}, site.Hosts[0])
 	require.Equal(t, []File{{"99-extra.yaml", []byte(folder()["openshift/99-extra.yaml"])}}, site.Manifests)
-	require.Equal(t, []Problem{{"agent-config.yaml", 5, "rendezvousIP has no effect: the appliance is where hosts meet; it chooses the bootstrap host itself"}}, site.Notes)
+	require.Equal(t, []Problem{{"agent-config.yaml", 5,
+		"rendezvousIP has no effect: the appliance is where hosts meet; it chooses the bootstrap host itself"}},
+		site.Notes)
 }
 
 func TestAFolderMayLieInAnotherAndHaveOtherFilesBeside(t *testing.T) {
@@ -218,16 +225,26 @@ func TestAChangedValueChangesItsDocumentsAlone(t *testing.T) {
 		to   Values
 		says map[string]string // of the files that change
 	}{
-		"a domain":             {Values{BaseDomain: "example.org"}, map[string]string{"cluster-manifests/cluster-deployment.yaml": "baseDomain: example.org # ours"}},
-		"a name in two places": {Values{Name: "far"}, map[string]string{"cluster-manifests/cluster-deployment.yaml": "clusterName: far"}},
-		"an address":           {Values{APIVIPs: []string{"192.168.100.7"}}, map[string]string{"cluster-manifests/agent-cluster-install.yaml": "apiVIP: 192.168.100.7\n  apiVIPs:\n"}},
-		"a text in quotes":     {Values{IngressVIPs: []string{"192.168.100.8"}}, map[string]string{"cluster-manifests/agent-cluster-install.yaml": "192.168.100.8"}},
-		"an override":          {Values{"override/fips": false}, map[string]string{"cluster-manifests/agent-cluster-install.yaml": `"fips":false`}},
-		"a new proxy":          {Values{HTTPProxy: "http://proxy:3128"}, map[string]string{"cluster-manifests/agent-cluster-install.yaml": "  proxy:\n    httpProxy: http://proxy:3128\n"}},
-		"no time servers":      {Values{EnvNTPSources: nil}, map[string]string{"agent-config.yaml": "rendezvousIP: 192.168.100.10\nhosts:"}},
-		"a host's name":        {Values{"host/52:54:00:00:00:0b/hostname": "node-b"}, map[string]string{"agent-config.yaml": "hostname: node-b"}},
+		"a domain": {Values{BaseDomain: "example.org"},
+			map[string]string{"cluster-manifests/cluster-deployment.yaml": "baseDomain: example.org # ours"}},
+		"a name in two places": {Values{Name: "far"},
+			map[string]string{"cluster-manifests/cluster-deployment.yaml": "clusterName: far"}},
+		"an address": {Values{APIVIPs: []string{"192.168.100.7"}},
+			map[string]string{"cluster-manifests/agent-cluster-install.yaml": "apiVIP: 192.168.100.7\n  apiVIPs:\n"}},
+		"a text in quotes": {Values{IngressVIPs: []string{"192.168.100.8"}},
+			map[string]string{"cluster-manifests/agent-cluster-install.yaml": "192.168.100.8"}},
+		"an override": {Values{"override/fips": false},
+			map[string]string{"cluster-manifests/agent-cluster-install.yaml": `"fips":false`}},
+		"a new proxy": {Values{HTTPProxy: "http://proxy:3128"},
+			map[string]string{"cluster-manifests/agent-cluster-install.yaml": "  proxy:\n    httpProxy: " +
+				"http://proxy:3128\n"}},
+		"no time servers": {Values{EnvNTPSources: nil},
+			map[string]string{"agent-config.yaml": "rendezvousIP: 192.168.100.10\nhosts:"}},
+		"a host's name": {Values{"host/52:54:00:00:00:0b/hostname": "node-b"},
+			map[string]string{"agent-config.yaml": "hostname: node-b"}},
 		"a host's network": {Values{"network/52:54:00:00:00:0b": Network{nil, "interfaces: [{name: eth7}]\n"}},
-			map[string]string{"cluster-manifests/nmstateconfig.yaml": "interfaces: # one\n    - name: eth0\n      type: ethernet\n"}},
+			map[string]string{"cluster-manifests/nmstateconfig.yaml": "interfaces: # one\n    - name: eth0\n      " +
+				"type: ethernet\n"}},
 		"the mirror": {Values{RegistriesConf: "new"}, map[string]string{"mirror/registries.conf": "new"}},
 		"a CA":       {Values{CABundle: "PEM"}, map[string]string{"mirror/ca-bundle.crt": "PEM"}},
 	} {
@@ -325,7 +342,8 @@ func TestAnInstallConfigAloneIsAFolder(t *testing.T) {
 	site, err := Read([]File{{"install-config.yaml", []byte(installConfig)}})
 	require.NoError(t, err)
 	params := site.Values.ClusterParams()
-	require.Equal(t, []any{"edge", int64(2), "masters", models.PlatformTypeBaremetal}, []any{*params.Name, *params.ControlPlaneCount, *params.Hyperthreading, *params.Platform.Type})
+	require.Equal(t, []any{"edge", int64(2), "masters", models.PlatformTypeBaremetal},
+		[]any{*params.Name, *params.ControlPlaneCount, *params.Hyperthreading, *params.Platform.Type})
 	require.Equal(t, "secret", site.Hosts[0].Fencing["password"])
 	require.Equal(t, []string{"52:54:00:00:00:0a"}, site.Hosts[0].MACs)
 	require.Contains(t, text(site.Values[DigestSources]), "mirror/a")
@@ -347,35 +365,67 @@ func TestAnInstallConfigAloneIsAFolder(t *testing.T) {
 }
 
 func TestWhatCanNotBeTakenIsNamedByFileAndLine(t *testing.T) {
-	const aci, cd, env, secret, networks = "cluster-manifests/agent-cluster-install.yaml", "cluster-manifests/cluster-deployment.yaml", "cluster-manifests/infraenv.yaml", "cluster-manifests/pull-secret.yaml", "cluster-manifests/nmstateconfig.yaml"
+	const aci, cd, env, secret, networks = "cluster-manifests/agent-cluster-install.yaml",
+		"cluster-manifests/cluster-deployment.yaml", "cluster-manifests/infraenv.yaml",
+		"cluster-manifests/pull-secret.yaml", "cluster-manifests/nmstateconfig.yaml"
 	for name, wrong := range map[string]struct{ file, old, new, says string }{
-		"an unknown field":         {aci, "spec:\n", "spec:\n  apiVIPss: []\n", aci + ":10: spec.apiVIPss is no field of AgentClusterInstall that the appliance knows; correct or remove it"},
-		"a field of no effect":     {aci, "spec:\n", "spec:\n  manifestsConfigMapRefs: [{name: x}]\n", aci + ":10: spec.manifestsConfigMapRefs can't be had here: there are no ConfigMaps here; put the manifests into openshift/"},
-		"an address that is none":  {aci, `"192.168.100.5"`, `"192.168.100.555"`, aci + `:13: spec.ingressVIPs has "192.168.100.555", which is no IP address`},
-		"a network that is none":   {aci, "10.128.0.0/14", "10.128.0.0", aci + `:20: spec.networking.clusterNetwork has "10.128.0.0", which is no network`},
-		"another platform":         {aci, "BareMetal", "AWS", aci + ":26: spec.platformType takes one of BareMetal, External, None, Nutanix, VSphere"},
-		"a count that is none":     {aci, "controlPlaneAgents: 3", "controlPlaneAgents: three", aci + ":28: spec.provisionRequirements.controlPlaneAgents takes a whole number from 0"},
-		"an annotation of no JSON": {aci, `'{"fips":true`, `'{"fips":`, aci + ":6: the annotation agent-install.openshift.io/install-config-overrides is no JSON object"},
-		"a reference to nothing":   {aci, "  clusterDeploymentRef:\n    name: edge", "  clusterDeploymentRef:\n    name: far", cd + `:5: metadata.name is "edge", but cluster-manifests/agent-cluster-install.yaml:15: spec.clusterDeploymentRef.name is "far"`},
-		"a field twice":            {cd, "  clusterName: edge\n", "  clusterName: edge\n  clusterName: far\n", cd + ":11: can't be read as YAML: mapping key \"clusterName\" already defined"},
-		"a tab":                    {cd, "  clusterName: edge", "\tclusterName: edge", cd + ":10: can't be read as YAML"},
-		"a tab in the second":      {networks, "metadata:\n  name: edge-1", "metadata:\n\tname: edge-1", networks + ":20: can't be read as YAML"},
-		"another kind":             {env, "kind: InfraEnv", "kind: BareMetalHost", env + `:1: the kind "BareMetalHost" is none of the agent-based installer's`},
-		"another version":          {env, "v1beta1", "v1alpha1", env + `:1: the apiVersion of InfraEnv is agent-install.openshift.io/v1beta1, not "agent-install.openshift.io/v1alpha1"`},
-		"a list":                   {env, folder()[env], "- a\n", env + ":1: can't be read as YAML: a document here is a mapping of fields"},
-		"nothing":                  {secret, folder()[secret], "", secret + ": is missing; without install-config.yaml the folder needs its Secret"},
-		"a secret without secret":  {secret, ".dockerconfigjson", "other", secret + ":5: stringData.other is no field of Secret"},
-		"an unselected network":    {networks, "labels: {infraenvs.agent-install.openshift.io: edge}", "labels: {x: edge}", networks + ":2: the InfraEnv selects NMStateConfigs with the label infraenvs.agent-install.openshift.io: edge"},
-		"a card of two":            {networks, "52:54:00:00:00:0b", "52:54:00:00:00:0a", networks + ":25: spec.config differs from cluster-manifests/nmstateconfig.yaml:11: spec.config"},
-		"a card that is none":      {networks, "52:54:00:00:00:0b", "52:54", networks + `:24: spec.interfaces[0] has the macAddress "52:54", which is none`},
-		"a host without cards":     {"agent-config.yaml", "- interfaces:\n  - name: eth0\n    macAddress: 52:54:00:00:00:0b", "- hostname: b", "agent-config.yaml:15: hosts[1] has no network card to know it by"},
-		"a role that is none":      {"agent-config.yaml", "role: master", "role: boss", `agent-config.yaml:9: hosts[0].role is "boss"; a role is master, worker or arbiter`},
-		"a hint that is none":      {"agent-config.yaml", "deviceName", "device", `agent-config.yaml:14: hosts[0].rootDeviceHints has "device", which is no field there`},
+		"an unknown field": {aci, "spec:\n", "spec:\n  apiVIPss: []\n",
+			aci + ":10: spec.apiVIPss is no field of AgentClusterInstall that the appliance knows; correct or " +
+				"remove it"},
+		"a field of no effect": {aci, "spec:\n", "spec:\n  manifestsConfigMapRefs: [{name: x}]\n",
+			aci + ":10: spec.manifestsConfigMapRefs can't be had here: there are no ConfigMaps here; put the " +
+				"manifests into openshift/"},
+		"an address that is none": {aci, `"192.168.100.5"`, `"192.168.100.555"`,
+			aci + `:13: spec.ingressVIPs has "192.168.100.555", which is no IP address`},
+		"a network that is none": {aci, "10.128.0.0/14", "10.128.0.0",
+			aci + `:20: spec.networking.clusterNetwork has "10.128.0.0", which is no network`},
+		"another platform": {aci, "BareMetal", "AWS",
+			aci + ":26: spec.platformType takes one of BareMetal, External, None, Nutanix, VSphere"},
+		"a count that is none": {aci, "controlPlaneAgents: 3", "controlPlaneAgents: three",
+			aci + ":28: spec.provisionRequirements.controlPlaneAgents takes a whole number from 0"},
+		"an annotation of no JSON": {aci, `'{"fips":true`, `'{"fips":`,
+			aci + ":6: the annotation agent-install.openshift.io/install-config-overrides is no JSON object"},
+		"a reference to nothing": {aci, "  clusterDeploymentRef:\n    name: edge",
+			"  clusterDeploymentRef:\n    name: far",
+			cd +
+				`:5: metadata.name is "edge", but cluster-manifests/agent-cluster-install.yaml:15: spec.clusterDeploymentRef.name is "far"`},
+		"a field twice": {cd, "  clusterName: edge\n", "  clusterName: edge\n  clusterName: far\n",
+			cd + ":11: can't be read as YAML: mapping key \"clusterName\" already defined"},
+		"a tab": {cd, "  clusterName: edge", "\tclusterName: edge",
+			cd + ":10: can't be read as YAML"},
+		"a tab in the second": {networks, "metadata:\n  name: edge-1", "metadata:\n\tname: edge-1",
+			networks + ":20: can't be read as YAML"},
+		"another kind": {env, "kind: InfraEnv", "kind: BareMetalHost",
+			env + `:1: the kind "BareMetalHost" is none of the agent-based installer's`},
+		"another version": {env, "v1beta1", "v1alpha1",
+			env +
+				`:1: the apiVersion of InfraEnv is agent-install.openshift.io/v1beta1, not "agent-install.openshift.io/v1alpha1"`},
+		"a list": {env, folder()[env], "- a\n",
+			env + ":1: can't be read as YAML: a document here is a mapping of fields"},
+		"nothing": {secret, folder()[secret], "",
+			secret + ": is missing; without install-config.yaml the folder needs its Secret"},
+		"a secret without secret": {secret, ".dockerconfigjson", "other",
+			secret + ":5: stringData.other is no field of Secret"},
+		"an unselected network": {networks, "labels: {infraenvs.agent-install.openshift.io: edge}",
+			"labels: {x: edge}", networks + ":2: the InfraEnv selects NMStateConfigs with the label " +
+				"infraenvs.agent-install.openshift.io: edge"},
+		"a card of two": {networks, "52:54:00:00:00:0b", "52:54:00:00:00:0a",
+			networks + ":25: spec.config differs from cluster-manifests/nmstateconfig.yaml:11: spec.config"},
+		"a card that is none": {networks, "52:54:00:00:00:0b", "52:54",
+			networks + `:24: spec.interfaces[0] has the macAddress "52:54", which is none`},
+		"a host without cards": {"agent-config.yaml",
+			"- interfaces:\n  - name: eth0\n    macAddress: 52:54:00:00:00:0b", "- hostname: b",
+			"agent-config.yaml:15: hosts[1] has no network card to know it by"},
+		"a role that is none": {"agent-config.yaml", "role: master", "role: boss",
+			`agent-config.yaml:9: hosts[0].role is "boss"; a role is master, worker or arbiter`},
+		"a hint that is none": {"agent-config.yaml", "deviceName", "device",
+			`agent-config.yaml:14: hosts[0].rootDeviceHints has "device", which is no field there`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			texts := folder()
 			require.Contains(t, texts[wrong.file], wrong.old)
-			if texts[wrong.file] = strings.Replace(texts[wrong.file], wrong.old, wrong.new, 1); texts[wrong.file] == "" {
+			if texts[wrong.file] = strings.Replace(texts[wrong.file], wrong.old, wrong.new,
+				1); texts[wrong.file] == "" {
 				delete(texts, wrong.file)
 			}
 			_, err := Read(filesOf(texts))
@@ -387,19 +437,26 @@ func TestWhatCanNotBeTakenIsNamedByFileAndLine(t *testing.T) {
 
 func TestInstallConfigAndManifestsMustAgree(t *testing.T) {
 	texts := folder()
-	texts["install-config.yaml"] = strings.Replace(strings.Replace(installConfig, "edge}", "far}", 1), "replicas: 2", "replicas: 3", 1)
+	texts["install-config.yaml"] = strings.Replace(strings.Replace(installConfig, "edge}", "far}", 1), "replicas: 2",
+		"replicas: 3", 1)
 	_, err := Read(filesOf(texts))
-	require.ErrorContains(t, err, `install-config.yaml:2: metadata.name is "far", but cluster-manifests/cluster-deployment.yaml:10: spec.clusterName is "edge"; both say the same in a folder`)
+	require.ErrorContains(t, err,
+		`install-config.yaml:2: metadata.name is "far", but cluster-manifests/cluster-deployment.yaml:10: spec.clusterName is "edge"; both say the same in a folder`)
 }
 
 func TestDisksAreFoundByTheirHints(t *testing.T) {
 	disks := []*models.Disk{
-		{Name: "sda", Path: "/dev/sda", ByPath: "/dev/disk/by-path/pci-1", Model: "PERC H740", SizeBytes: 100 << 30, DriveType: models.DriveTypeHDD, InstallationEligibility: models.DiskInstallationEligibility{Eligible: true}},
-		{Name: "nvme0n1", Path: "/dev/nvme0n1", Serial: "S1", Wwn: "eui.1", SizeBytes: 500 << 30, DriveType: models.DriveTypeSSD, InstallationEligibility: models.DiskInstallationEligibility{Eligible: true}},
+		{Name: "sda", Path: "/dev/sda", ByPath: "/dev/disk/by-path/pci-1", Model: "PERC H740", SizeBytes: 100 << 30,
+			DriveType: models.DriveTypeHDD, InstallationEligibility: models.DiskInstallationEligibility{
+				Eligible: true}},
+		{Name: "nvme0n1", Path: "/dev/nvme0n1", Serial: "S1", Wwn: "eui.1", SizeBytes: 500 << 30,
+			DriveType: models.DriveTypeSSD, InstallationEligibility: models.DiskInstallationEligibility{
+				Eligible: true}},
 		{Name: "sdb", Path: "/dev/sdb", SizeBytes: 900 << 30},
 	}
 	for hint, want := range map[string]string{
-		`{"deviceName": "/dev/disk/by-path/pci-1"}`: "sda", `{"model": "H740"}`: "sda", `{"minSizeGigabytes": 200}`: "nvme0n1", `{"rotational": false}`: "nvme0n1",
+		`{"deviceName": "/dev/disk/by-path/pci-1"}`: "sda", `{"model": "H740"}`: "sda",
+		`{"minSizeGigabytes": 200}`: "nvme0n1", `{"rotational": false}`: "nvme0n1",
 		`{"serialNumber": "S1", "wwn": "eui.1"}`: "nvme0n1", `{"minSizeGigabytes": 600}`: "", `{"vendor": "none"}`: "",
 	} {
 		t.Run(hint, func(t *testing.T) {
@@ -457,15 +514,16 @@ func FuzzNoFolderMakesTheReaderFail(f *testing.F) {
 
 func jsonInto(text string, into any) error { return json.Unmarshal([]byte(text), into) }
 
-// TestFieldsOfTheFieldAreKnown reads the objects that people start from: none of their fields may be unknown, though they make no
-// whole folder and some ask for what can't be had here.
+// TestFieldsOfTheFieldAreKnown reads the objects that people start from: none of their fields may
+// be unknown, though they make no whole folder and some ask for what can't be had here.
 func TestFieldsOfTheFieldAreKnown(t *testing.T) {
 	data := os.Getenv("LANDFALL_REALDATA")
 	if data == "" {
 		t.Skip("LANDFALL_REALDATA is not set")
 	}
 	read := 0
-	for _, pattern := range []string{"agentClusterInstall*.yaml", "cluster*.yaml", "infraEnv*.yaml", "nmstate.yaml", "pullsecret.yaml", "namespace.yaml"} {
+	for _, pattern := range []string{"agentClusterInstall*.yaml", "cluster*.yaml", "infraEnv*.yaml", "nmstate.yaml",
+		"pullsecret.yaml", "namespace.yaml"} {
 		samples, err := filepath.Glob(filepath.Join(data, "hive-samples", pattern))
 		require.NoError(t, err)
 		for _, sample := range samples {

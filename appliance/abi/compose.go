@@ -8,7 +8,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Compose writes the folder of a cluster that came from none: cluster-manifests, mirror, openshift and agent-config.yaml.
+// Compose writes the folder of a cluster that came from none: cluster-manifests, mirror, openshift
+// and agent-config.yaml.
 func Compose(now Values, hosts []Host, manifests []File) ([]File, error) {
 	now = withoutDefaults(now)
 	name := get[string](now, Name)
@@ -44,7 +45,8 @@ func Compose(now Values, hosts []Host, manifests []File) ([]File, error) {
 		}
 	}
 	if d := site.document("AgentClusterInstall"); d != nil {
-		for at, pool := range map[string]string{"spec.controlPlane": "master", "spec.compute[0]": "worker", "spec.arbiter": "arbiter"} {
+		for at, pool := range map[string]string{"spec.controlPlane": "master", "spec.compute[0]": "worker",
+			"spec.arbiter": "arbiter"} {
 			if lookUp(d.node, at) == nil {
 				continue
 			}
@@ -80,9 +82,11 @@ func withoutDefaults(v Values) Values {
 		said := text(value)
 		switch {
 		case said == `""` || said == "null" || strings.HasPrefix(string(f), "ref/"):
-		case f == Balancer && value == "cluster-managed", f == Schedulable && value == false, f == MinimalISO && value == false:
+		case f == Balancer && value == "cluster-managed", f == Schedulable && value == false,
+			f == MinimalISO && value == false:
 		case f == Encryption && value.(DiskEncryption).EnableOn == "none":
-		case slices.Contains([]Field{MasterThreads, WorkerThreads, ArbiterThreads}, f) && v[MasterThreads] == "Enabled" && v[WorkerThreads] == "Enabled":
+		case slices.Contains([]Field{MasterThreads, WorkerThreads, ArbiterThreads}, f) &&
+			v[MasterThreads] == "Enabled" && v[WorkerThreads] == "Enabled":
 		case (f == ExternalName || f == ExternalManager) && v[Platform] != "external":
 		default:
 			kept[f] = value
@@ -104,7 +108,8 @@ func onlyOverrides(v Values) Values {
 
 // skeleton are the documents of a folder with what refers from one to another.
 func skeleton(name string) []File {
-	install, deployment, images, env, secret := clusterInstallKind().file, deploymentKind().file, imageSetKind().file, infraEnvKind().file, secretKind().file
+	install, deployment, images, env, secret := clusterInstallKind().file, deploymentKind().file, imageSetKind().file,
+		infraEnvKind().file, secretKind().file
 	object := func(apiVersion, kind, name, rest string) []byte {
 		return fmt.Appendf(nil, "apiVersion: %s\nkind: %s\nmetadata:\n  name: %s\n%s", apiVersion, kind, name, rest)
 	}
@@ -141,7 +146,8 @@ spec:
     matchLabels:
       infraenvs.agent-install.openshift.io: %[1]s
 `, name))},
-		{secret, object("v1", "Secret", name+"-pull-secret", fmt.Sprintf("  namespace: %s\ntype: kubernetes.io/dockerconfigjson\n", name))},
+		{secret, object("v1", "Secret", name+"-pull-secret",
+			fmt.Sprintf("  namespace: %s\ntype: kubernetes.io/dockerconfigjson\n", name))},
 		{agentConfigFile, object("v1beta1", "AgentConfig", name, "")},
 	}
 }

@@ -29,7 +29,8 @@ func (d *document) problem(node *yaml.Node, format string, args ...any) Problem 
 	return Problem{d.file, d.at(node), fmt.Sprintf(format, args...)}
 }
 
-// separates tells whether a line ends a document: "---" at its beginning, and nothing but a comment behind it.
+// separates tells whether a line ends a document: "---" at its beginning, and nothing but a comment
+// behind it.
 func separates(line []byte) bool {
 	rest, ok := bytes.CutPrefix(line, []byte("---"))
 	if !ok {
@@ -66,7 +67,8 @@ func documents(file File) ([]*document, error) {
 				}
 				message = err.Error()[len(at[0]):]
 			}
-			problems = append(problems, Problem{file.Name, line, "can't be read as YAML: " + strings.ReplaceAll(message, "\n", " ")})
+			problems = append(problems, Problem{file.Name, line, "can't be read as YAML: " +
+				strings.ReplaceAll(message, "\n", " ")})
 		}
 	}
 	if len(problems) > 0 {

@@ -49,7 +49,8 @@ func (k *kind) find(path string) (found *use, above bool) {
 	return found, above
 }
 
-// References between documents are values, too: where they differ, the installer would not find one by the other.
+// References between documents are values, too: where they differ, the installer would not find one
+// by the other.
 const (
 	refDeployment Field = "ref/ClusterDeployment"
 	refInstall    Field = "ref/AgentClusterInstall"
@@ -64,12 +65,14 @@ const (
 	noBMC       = "management controllers are not driven from here; hosts boot the image that they are given"
 	inFolder    = "the folder's own mirror/ is read instead; put registries.conf there"
 	asManifests = "there are no ConfigMaps here; put the manifests into openshift/"
-	byManifest  = "the appliance does not pass it on; a manifest in openshift/ can say it (cluster-network-03-config.yml)"
+	byManifest  = "the appliance does not pass it on; a manifest in openshift/ can say it " +
+		"(cluster-network-03-config.yml)"
 )
 
 // kinds are all documents of a folder.
 func kinds() []*kind {
-	return []*kind{installConfigKind(), agentConfigKind(), clusterInstallKind(), deploymentKind(), imageSetKind(), infraEnvKind(), secretKind(), networkKind(), namespaceKind()}
+	return []*kind{installConfigKind(), agentConfigKind(), clusterInstallKind(), deploymentKind(), imageSetKind(),
+		infraEnvKind(), secretKind(), networkKind(), namespaceKind()}
 }
 
 func kindOf(name string) *kind {
@@ -82,7 +85,8 @@ func kindOf(name string) *kind {
 }
 
 func metadata(uses ...use) []use {
-	return append(uses, use{path: "apiVersion", kept: true}, use{path: "kind", kept: true}, use{path: "metadata", kept: true}, use{path: "status", kept: true})
+	return append(uses, use{path: "apiVersion", kept: true}, use{path: "kind", kept: true},
+		use{path: "metadata", kept: true}, use{path: "status", kept: true})
 }
 
 func installConfigKind() *kind {
@@ -104,18 +108,22 @@ func installConfigKind() *kind {
 		{path: "networking.clusterNetwork", field: ClusterNetworks, read: asClusterNetworks},
 		{path: "networking.serviceNetwork", field: ServiceNetworks, read: asCIDRs},
 		{path: "networking.machineNetwork", field: MachineNetworks, read: asMachineNetworks, write: machineNetworks},
-		{path: "networking.clusterNetworkMTU", refused: byManifest}, {path: "networking.ovnKubernetesConfig", refused: byManifest},
+		{path: "networking.clusterNetworkMTU", refused: byManifest}, {path: "networking.ovnKubernetesConfig",
+			refused: byManifest},
 		{path: "platform.none", field: Platform, is: "none"},
 		{path: "platform.external", field: Platform, is: "external"},
 		{path: "platform.external.platformName", field: ExternalName},
 		{path: "platform.external.cloudControllerManager", field: ExternalManager},
-		{path: "platform.baremetal.provisioningNetwork", only: []string{"Disabled"}, refused: "hosts boot the appliance's image, and there is no provisioning network"},
+		{path: "platform.baremetal.provisioningNetwork", only: []string{"Disabled"},
+			refused: "hosts boot the appliance's image, and there is no provisioning network"},
 		{path: "platform.baremetal.additionalNTPServers", field: NTPSources, read: asJoined, write: split},
 		{path: "platform.baremetal.hosts", kept: true}, // read by itself
 		{path: "sshKey", field: SSHKey, read: asTrimmed}, {path: "pullSecret", field: PullSecret, read: asTrimmed},
-		{path: "proxy.httpProxy", field: HTTPProxy}, {path: "proxy.httpsProxy", field: HTTPSProxy}, {path: "proxy.noProxy", field: NoProxy},
+		{path: "proxy.httpProxy", field: HTTPProxy}, {path: "proxy.httpsProxy", field: HTTPSProxy},
+		{path: "proxy.noProxy", field: NoProxy},
 		{path: "additionalTrustBundle", field: TrustBundle, read: asTrimmed},
-		{path: "imageDigestSources", field: DigestSources, read: asIs}, {path: "imageContentSources", field: DigestSources, read: asIs},
+		{path: "imageDigestSources", field: DigestSources, read: asIs}, {path: "imageContentSources",
+			field: DigestSources, read: asIs},
 		{path: "publish", only: []string{"External"}, refused: "clusters are published outside only"},
 		{path: "credentialsMode", refused: "there is no cloud whose credentials a cluster could hold"},
 		{path: "controlPlane.fencing", kept: true}, // read by itself
@@ -123,18 +131,25 @@ func installConfigKind() *kind {
 	for _, platform := range []string{"baremetal", "vsphere", "nutanix"} {
 		at := "platform." + platform
 		uses = append(uses, use{path: at, field: Platform, is: platform},
-			use{path: at + ".apiVIPs", field: APIVIPs, read: asAddresses}, use{path: at + ".ingressVIPs", field: IngressVIPs, read: asAddresses},
-			use{path: at + ".apiVIP", field: APIVIPs, read: asAddress, write: first}, use{path: at + ".ingressVIP", field: IngressVIPs, read: asAddress, write: first},
+			use{path: at + ".apiVIPs", field: APIVIPs, read: asAddresses}, use{path: at + ".ingressVIPs",
+				field: IngressVIPs, read: asAddresses},
+			use{path: at + ".apiVIP", field: APIVIPs, read: asAddress, write: first},
+			use{path: at + ".ingressVIP", field: IngressVIPs, read: asAddress, write: first},
 			use{path: at + ".loadBalancer.type", field: Balancer, read: asOneOf(balancer), write: oneOf(balancer)})
 	}
 	for _, path := range []string{
-		"fips", "additionalTrustBundlePolicy", "cpuPartitioningMode", "capabilities.baselineCapabilitySet", "capabilities.additionalEnabledCapabilities",
+		"fips", "additionalTrustBundlePolicy", "cpuPartitioningMode", "capabilities.baselineCapabilitySet",
+		"capabilities.additionalEnabledCapabilities",
 		"featureSet", "featureGates", "osImageStream", "bootstrapInPlace.installationDisk",
-		"platform.baremetal.clusterOSImage", "platform.baremetal.clusterProvisioningIP", "platform.baremetal.provisioningNetworkInterface",
+		"platform.baremetal.clusterOSImage", "platform.baremetal.clusterProvisioningIP",
+		"platform.baremetal.provisioningNetworkInterface",
 		"platform.baremetal.provisioningNetworkCIDR", "platform.baremetal.provisioningDHCPRange",
-		"platform.vsphere.vcenters", "platform.vsphere.failureDomains", "platform.vsphere.vCenter", "platform.vsphere.username", "platform.vsphere.password",
-		"platform.vsphere.datacenter", "platform.vsphere.defaultDatastore", "platform.vsphere.network", "platform.vsphere.cluster", "platform.vsphere.folder",
-		"platform.vsphere.diskType", "platform.nutanix.prismCentral", "platform.nutanix.prismElements", "platform.nutanix.subnetUUIDs",
+		"platform.vsphere.vcenters", "platform.vsphere.failureDomains", "platform.vsphere.vCenter",
+		"platform.vsphere.username", "platform.vsphere.password",
+		"platform.vsphere.datacenter", "platform.vsphere.defaultDatastore", "platform.vsphere.network",
+		"platform.vsphere.cluster", "platform.vsphere.folder",
+		"platform.vsphere.diskType", "platform.nutanix.prismCentral", "platform.nutanix.prismElements",
+		"platform.nutanix.subnetUUIDs",
 	} {
 		uses = append(uses, use{path: path, over: true})
 	}
@@ -147,14 +162,15 @@ func installConfigKind() *kind {
 func asIs(value any) (any, error) { return value, nil }
 
 func agentConfigKind() *kind {
-	return &kind{name: "AgentConfig", apiVersions: []string{"v1beta1", "v1alpha1"}, file: agentConfigFile, uses: metadata(
-		use{path: "rendezvousIP", note: "the appliance is where hosts meet; it chooses the bootstrap host itself"},
-		use{path: "bootArtifactsBaseURL", note: "the appliance serves the boot artifacts itself"},
-		use{path: "ipxeBaseURL", note: "the appliance serves the boot artifacts itself"},
-		use{path: "minimalISO", field: MinimalISO, read: asFlag},
-		use{path: "additionalNTPSources", field: EnvNTPSources, read: asJoined, write: split},
-		use{path: "hosts", kept: true}, // read by itself
-	)}
+	return &kind{name: "AgentConfig", apiVersions: []string{"v1beta1", "v1alpha1"}, file: agentConfigFile,
+		uses: metadata(
+			use{path: "rendezvousIP", note: "the appliance is where hosts meet; it chooses the bootstrap host itself"},
+			use{path: "bootArtifactsBaseURL", note: "the appliance serves the boot artifacts itself"},
+			use{path: "ipxeBaseURL", note: "the appliance serves the boot artifacts itself"},
+			use{path: "minimalISO", field: MinimalISO, read: asFlag},
+			use{path: "additionalNTPSources", field: EnvNTPSources, read: asJoined, write: split},
+			use{path: "hosts", kept: true}, // read by itself
+		)}
 }
 
 func clusterInstallKind() *kind {
@@ -169,98 +185,122 @@ func clusterInstallKind() *kind {
 	uses := metadata(
 		use{path: "metadata.name", field: refInstall},
 		use{path: field("metadata.annotations", overrideAnnotation), kept: true}, // read by itself
-		use{path: field("metadata.annotations", "agent-install.openshift.io/ignored-cluster-validations"), refused: "ignore validations in the appliance when they fail"},
-		use{path: field("metadata.annotations", "agent-install.openshift.io/ignored-host-validations"), refused: "ignore validations in the appliance when they fail"},
+		use{path: field("metadata.annotations", "agent-install.openshift.io/ignored-cluster-validations"),
+			refused: "ignore validations in the appliance when they fail"},
+		use{path: field("metadata.annotations", "agent-install.openshift.io/ignored-host-validations"),
+			refused: "ignore validations in the appliance when they fail"},
 		use{path: field("metadata.labels", "agentclusterinstalls.agent-install.openshift.io/consumer"), field: Tags},
 		use{path: "spec.clusterDeploymentRef.name", field: refDeployment},
 		use{path: "spec.imageSetRef.name", field: refImageSet},
 		use{path: "spec.networking.networkType", field: NetworkType},
 		use{path: "spec.networking.clusterNetwork", field: ClusterNetworks, read: asClusterNetworks},
 		use{path: "spec.networking.serviceNetwork", field: ServiceNetworks, read: asCIDRs},
-		use{path: "spec.networking.machineNetwork", field: MachineNetworks, read: asMachineNetworks, write: machineNetworks},
+		use{path: "spec.networking.machineNetwork", field: MachineNetworks, read: asMachineNetworks,
+			write: machineNetworks},
 		use{path: "spec.networking.userManagedNetworking", field: UserNetworking, read: asFlag},
 		use{path: "spec.provisionRequirements.controlPlaneAgents", field: ControlPlane, read: asNumber},
 		use{path: "spec.provisionRequirements.workerAgents", field: Workers, read: asNumber},
 		use{path: "spec.provisionRequirements.arbiterAgents", field: Arbiters, read: asNumber},
-		use{path: "spec.apiVIPs", field: APIVIPs, read: asAddresses}, use{path: "spec.apiVIP", field: APIVIPs, read: asAddress, write: first},
-		use{path: "spec.ingressVIPs", field: IngressVIPs, read: asAddresses}, use{path: "spec.ingressVIP", field: IngressVIPs, read: asAddress, write: first},
+		use{path: "spec.apiVIPs", field: APIVIPs, read: asAddresses}, use{path: "spec.apiVIP", field: APIVIPs,
+			read: asAddress, write: first},
+		use{path: "spec.ingressVIPs", field: IngressVIPs, read: asAddresses}, use{path: "spec.ingressVIP",
+			field: IngressVIPs, read: asAddress, write: first},
 		use{path: "spec.sshPublicKey", field: SSHKey, read: asTrimmed},
 		use{path: "spec.ntpSources", field: NTPSources, read: asJoined, write: split},
 		use{path: "spec.platformType", field: Platform, read: asOneOf(platformWords()), write: oneOf(platformWords())},
-		use{path: "spec.external.platformName", field: ExternalName}, use{path: "spec.external.cloudControllerManager", field: ExternalManager},
+		use{path: "spec.external.platformName", field: ExternalName}, use{path: "spec.external.cloudControllerManager",
+			field: ExternalManager},
 		use{path: "spec.mastersSchedulable", field: Schedulable, read: asFlag},
 		use{path: "spec.loadBalancer.type", field: Balancer, read: asOneOf(balancer), write: oneOf(balancer)},
 		use{path: "spec.diskEncryption", field: Encryption, read: asEncryption},
-		use{path: "spec.proxy.httpProxy", field: HTTPProxy}, use{path: "spec.proxy.httpsProxy", field: HTTPSProxy}, use{path: "spec.proxy.noProxy", field: NoProxy},
+		use{path: "spec.proxy.httpProxy", field: HTTPProxy}, use{path: "spec.proxy.httpsProxy", field: HTTPSProxy},
+		use{path: "spec.proxy.noProxy", field: NoProxy},
 		use{path: "spec.holdInstallation", note: "an installation begins when Install is pressed"},
-		use{path: "spec.manifestsConfigMapRef", refused: asManifests}, use{path: "spec.manifestsConfigMapRefs", refused: asManifests},
+		use{path: "spec.manifestsConfigMapRef", refused: asManifests}, use{path: "spec.manifestsConfigMapRefs",
+			refused: asManifests},
 		use{path: "spec.mirrorRegistryRef", refused: inFolder},
-		use{path: "spec.ignitionEndpoint", refused: "it is of hosts that join a cluster, which a folder does not describe"},
+		use{path: "spec.ignitionEndpoint",
+			refused: "it is of hosts that join a cluster, which a folder does not describe"},
 		use{path: "spec.clusterMetadata", refused: "the cluster is installed already; import it in the page instead"},
 	)
 	uses = append(uses, pool("spec.controlPlane", MasterThreads)...)
 	uses = append(uses, pool("spec.compute[0]", WorkerThreads)...)
 	uses = append(uses, pool("spec.arbiter", ArbiterThreads)...)
 	return &kind{
-		name: "AgentClusterInstall", apiVersions: []string{"extensions.hive.openshift.io/v1beta1"}, file: clusterFolder + "agent-cluster-install.yaml", uses: uses,
+		name: "AgentClusterInstall", apiVersions: []string{"extensions.hive.openshift.io/v1beta1"},
+		file: clusterFolder + "agent-cluster-install.yaml", uses: uses,
 	}
 }
 
 func deploymentKind() *kind {
-	return &kind{name: "ClusterDeployment", apiVersions: []string{"hive.openshift.io/v1"}, file: clusterFolder + "cluster-deployment.yaml", uses: metadata(
-		use{path: "metadata.name", field: refDeployment},
-		use{path: "spec.clusterName", field: Name}, use{path: "spec.baseDomain", field: BaseDomain},
-		use{path: "spec.clusterInstallRef.name", field: refInstall}, use{path: "spec.clusterInstallRef.group", kept: true},
-		use{path: "spec.clusterInstallRef.kind", only: []string{"AgentClusterInstall"}, refused: "the agent-based installer knows no other kind"},
-		use{path: "spec.clusterInstallRef.version", kept: true},
-		use{path: "spec.pullSecretRef.name", field: refSecret},
-		use{path: "spec.platform.agentBareMetal", kept: true},
-		use{path: "spec.installed", only: []string{"false"}, refused: "the cluster is installed already; import it in the page instead"},
-		use{path: "spec.controlPlaneConfig", note: "serving certificates are set in the installed cluster"},
-		use{path: "spec.ingress", note: "it is set in the installed cluster"}, use{path: "spec.certificateBundles", note: "they are set in the installed cluster"},
-		use{path: "spec.preserveOnDelete", kept: true}, use{path: "spec.powerState", kept: true}, use{path: "spec.hibernateAfter", kept: true},
-		use{path: "spec.installAttemptsLimit", note: "a failed installation is reset by a person"}, use{path: "spec.manageDNS", note: "the site's DNS is not managed from here"},
-	)}
+	return &kind{name: "ClusterDeployment", apiVersions: []string{"hive.openshift.io/v1"},
+		file: clusterFolder + "cluster-deployment.yaml", uses: metadata(
+			use{path: "metadata.name", field: refDeployment},
+			use{path: "spec.clusterName", field: Name}, use{path: "spec.baseDomain", field: BaseDomain},
+			use{path: "spec.clusterInstallRef.name", field: refInstall}, use{path: "spec.clusterInstallRef.group",
+				kept: true},
+			use{path: "spec.clusterInstallRef.kind", only: []string{"AgentClusterInstall"},
+				refused: "the agent-based installer knows no other kind"},
+			use{path: "spec.clusterInstallRef.version", kept: true},
+			use{path: "spec.pullSecretRef.name", field: refSecret},
+			use{path: "spec.platform.agentBareMetal", kept: true},
+			use{path: "spec.installed", only: []string{"false"},
+				refused: "the cluster is installed already; import it in the page instead"},
+			use{path: "spec.controlPlaneConfig", note: "serving certificates are set in the installed cluster"},
+			use{path: "spec.ingress", note: "it is set in the installed cluster"}, use{path: "spec.certificateBundles",
+				note: "they are set in the installed cluster"},
+			use{path: "spec.preserveOnDelete", kept: true}, use{path: "spec.powerState", kept: true},
+			use{path: "spec.hibernateAfter", kept: true},
+			use{path: "spec.installAttemptsLimit", note: "a failed installation is reset by a person"},
+			use{path: "spec.manageDNS", note: "the site's DNS is not managed from here"},
+		)}
 }
 
 func imageSetKind() *kind {
-	return &kind{name: "ClusterImageSet", apiVersions: []string{"hive.openshift.io/v1"}, file: clusterFolder + "cluster-image-set.yaml", uses: metadata(
-		use{path: "metadata.name", field: refImageSet}, use{path: "spec.releaseImage", field: ReleaseImage},
-	)}
+	return &kind{name: "ClusterImageSet", apiVersions: []string{"hive.openshift.io/v1"},
+		file: clusterFolder + "cluster-image-set.yaml", uses: metadata(
+			use{path: "metadata.name", field: refImageSet}, use{path: "spec.releaseImage", field: ReleaseImage},
+		)}
 }
 
 func infraEnvKind() *kind {
 	images := map[string]bool{"minimal-iso": true, "full-iso": false}
-	return &kind{name: "InfraEnv", apiVersions: []string{"agent-install.openshift.io/v1beta1"}, file: clusterFolder + "infraenv.yaml", uses: metadata(
-		use{path: "spec.clusterRef.name", field: refDeployment}, use{path: "spec.clusterRef.namespace", kept: true},
-		use{path: "spec.pullSecretRef.name", field: refSecret},
-		use{path: "spec.sshAuthorizedKey", field: EnvSSHKey, read: asTrimmed},
-		use{path: "spec.additionalNTPSources", field: EnvNTPSources, read: asJoined, write: split},
-		use{path: "spec.ntpSources", field: EnvNTPSources, read: asJoined, write: split},
-		use{path: "spec.proxy.httpProxy", field: EnvHTTPProxy}, use{path: "spec.proxy.httpsProxy", field: EnvHTTPSProxy}, use{path: "spec.proxy.noProxy", field: EnvNoProxy},
-		use{path: "spec.cpuArchitecture", field: Architecture, read: asOneOf(architectureWords()), write: rpmArchitecture},
-		use{path: "spec.additionalTrustBundle", field: TrustBundle, read: asTrimmed},
-		use{path: "spec.ignitionConfigOverride", field: IgnitionPatch, read: asTrimmed},
-		use{path: "spec.kernelArguments", field: KernelArguments, read: asKernelArguments},
-		use{path: "spec.imageType", field: MinimalISO, read: func(value any) (any, error) {
-			word, err := asOneOf(map[string]string{"minimal-iso": "minimal-iso", "full-iso": "full-iso"})(value)
-			if err != nil {
-				return nil, err
-			}
-			return images[word.(string)], nil
-		}, write: func(value any) any {
-			if value == true {
-				return "minimal-iso"
-			}
-			return "full-iso"
-		}},
-		use{path: "spec.nmStateConfigLabelSelector.matchLabels", kept: true}, // compared by itself
-		use{path: "spec.nmStateConfigLabelSelector.matchExpressions", refused: "the agent-based installer takes matchLabels only"},
-		use{path: "spec.mirrorRegistryRef", refused: inFolder},
-		use{path: "spec.osImageVersion", note: "the live ISO is that of the release"},
-		use{path: "spec.agentLabels", note: "there are no Agent objects here"}, use{path: "spec.agentApproval", note: "hosts need no approval here"},
-		use{path: "spec.ipxeScriptType", note: "the page has scripts of both types"}, use{path: "spec.networkDiscoveryDelaySeconds", note: "hosts report what changes, whenever it does"},
-	)}
+	return &kind{name: "InfraEnv", apiVersions: []string{"agent-install.openshift.io/v1beta1"},
+		file: clusterFolder + "infraenv.yaml", uses: metadata(
+			use{path: "spec.clusterRef.name", field: refDeployment}, use{path: "spec.clusterRef.namespace", kept: true},
+			use{path: "spec.pullSecretRef.name", field: refSecret},
+			use{path: "spec.sshAuthorizedKey", field: EnvSSHKey, read: asTrimmed},
+			use{path: "spec.additionalNTPSources", field: EnvNTPSources, read: asJoined, write: split},
+			use{path: "spec.ntpSources", field: EnvNTPSources, read: asJoined, write: split},
+			use{path: "spec.proxy.httpProxy", field: EnvHTTPProxy}, use{path: "spec.proxy.httpsProxy",
+				field: EnvHTTPSProxy}, use{path: "spec.proxy.noProxy", field: EnvNoProxy},
+			use{path: "spec.cpuArchitecture", field: Architecture, read: asOneOf(architectureWords()),
+				write: rpmArchitecture},
+			use{path: "spec.additionalTrustBundle", field: TrustBundle, read: asTrimmed},
+			use{path: "spec.ignitionConfigOverride", field: IgnitionPatch, read: asTrimmed},
+			use{path: "spec.kernelArguments", field: KernelArguments, read: asKernelArguments},
+			use{path: "spec.imageType", field: MinimalISO, read: func(value any) (any, error) {
+				word, err := asOneOf(map[string]string{"minimal-iso": "minimal-iso", "full-iso": "full-iso"})(value)
+				if err != nil {
+					return nil, err
+				}
+				return images[word.(string)], nil
+			}, write: func(value any) any {
+				if value == true {
+					return "minimal-iso"
+				}
+				return "full-iso"
+			}},
+			use{path: "spec.nmStateConfigLabelSelector.matchLabels", kept: true}, // compared by itself
+			use{path: "spec.nmStateConfigLabelSelector.matchExpressions",
+				refused: "the agent-based installer takes matchLabels only"},
+			use{path: "spec.mirrorRegistryRef", refused: inFolder},
+			use{path: "spec.osImageVersion", note: "the live ISO is that of the release"},
+			use{path: "spec.agentLabels", note: "there are no Agent objects here"}, use{path: "spec.agentApproval",
+				note: "hosts need no approval here"},
+			use{path: "spec.ipxeScriptType", note: "the page has scripts of both types"},
+			use{path: "spec.networkDiscoveryDelaySeconds", note: "hosts report what changes, whenever it does"},
+		)}
 }
 
 func rpmArchitecture(value any) any {
@@ -279,11 +319,13 @@ func secretKind() *kind {
 }
 
 func networkKind() *kind {
-	return &kind{name: "NMStateConfig", apiVersions: []string{"agent-install.openshift.io/v1beta1"}, file: clusterFolder + "nmstateconfig.yaml", several: true, uses: metadata(
-		use{path: "spec.interfaces", kept: true}, use{path: "spec.config", kept: true}, // read by themselves
-	)}
+	return &kind{name: "NMStateConfig", apiVersions: []string{"agent-install.openshift.io/v1beta1"},
+		file: clusterFolder + "nmstateconfig.yaml", several: true, uses: metadata(
+			use{path: "spec.interfaces", kept: true}, use{path: "spec.config", kept: true}, // read by themselves
+		)}
 }
 
 func namespaceKind() *kind {
-	return &kind{name: "Namespace", apiVersions: []string{"v1"}, file: clusterFolder + "namespace.yaml", uses: metadata(use{path: "spec", kept: true})}
+	return &kind{name: "Namespace", apiVersions: []string{"v1"}, file: clusterFolder + "namespace.yaml",
+		uses: metadata(use{path: "spec", kept: true})}
 }

@@ -16,7 +16,8 @@ const (
 	role     = "role"
 )
 
-// hosts reads the hosts of agent-config.yaml or, if it has none, of install-config.yaml, which is what the installer does.
+// hosts reads the hosts of agent-config.yaml or, if it has none, of install-config.yaml, which is
+// what the installer does.
 func (r *reader) hosts() {
 	if d := r.document("AgentConfig", nil); d != nil {
 		if list := lookUp(d.node, "hosts"); list != nil && len(list.Content) > 0 {
@@ -52,7 +53,8 @@ func (r *reader) host(d *document, at string) {
 	}
 	allowed := []string{"hostname", "role", "rootDeviceHints", "interfaces", "networkConfig", "bmc"}
 	if d.kind.name == "" {
-		allowed = []string{"name", "role", "bootMACAddress", "rootDeviceHints", "networkConfig", "bmc", "bootMode", "hardwareProfile"}
+		allowed = []string{"name", "role", "bootMACAddress", "rootDeviceHints", "networkConfig", "bmc", "bootMode",
+			"hardwareProfile"}
 	}
 	object, err := fields(plain, allowed...)
 	if err != nil {
@@ -99,8 +101,10 @@ func (r *reader) host(d *document, at string) {
 	if config := lookUp(node, "networkConfig"); config != nil && object["networkConfig"] != nil {
 		r.network(d, config, field(at, "networkConfig"), cards)
 	}
-	for name, why := range map[string]string{"bmc": noBMC, "bootMode": "hosts boot as they do", "hardwareProfile": "it means nothing since OpenShift 4.8"} {
-		if given := lookUp(node, name); given != nil && object[name] != nil && text(object[name]) != `""` && text(object[name]) != "{}" {
+	for name, why := range map[string]string{"bmc": noBMC, "bootMode": "hosts boot as they do",
+		"hardwareProfile": "it means nothing since OpenShift 4.8"} {
+		if given := lookUp(node, name); given != nil && object[name] != nil && text(object[name]) != `""` &&
+			text(object[name]) != "{}" {
 			r.note(d, given, "%s has no effect: %s", field(at, name), why)
 		}
 	}
@@ -124,7 +128,8 @@ func (r *reader) fencing() {
 			r.refuse(d, node, "%s can't be read: %v", item(at, i), err)
 			continue
 		}
-		object, err := fields(plain, "hostName", "hostname", "macAddress", "address", "username", "password", "certificateVerification")
+		object, err := fields(plain, "hostName", "hostname", "macAddress", "address", "username", "password",
+			"certificateVerification")
 		if err != nil {
 			r.refuse(d, node, "%s %v", item(at, i), err)
 			continue
@@ -134,7 +139,8 @@ func (r *reader) fencing() {
 			credentials[strings.ToLower(name)] = fmt.Sprint(value)
 		}
 		of := slices.IndexFunc(r.site.Hosts, func(h Host) bool {
-			return h.Hostname != "" && h.Hostname == credentials["hostname"] || slices.Contains(h.MACs, strings.ToLower(credentials["macaddress"]))
+			return h.Hostname != "" && h.Hostname == credentials["hostname"] || slices.Contains(h.MACs,
+				strings.ToLower(credentials["macaddress"]))
 		})
 		if of < 0 {
 			r.refuse(d, node, "%s is of no host that the folder names", item(at, i))
@@ -166,7 +172,8 @@ func (r *reader) networks() {
 		}
 		for _, name := range slices.Sorted(maps.Keys(selector)) {
 			if labels[name] != selector[name] {
-				r.refuse(d, d.node, "the InfraEnv selects NMStateConfigs with the label %s: %s, which this one has not; it would not be used", name, selector[name])
+				r.refuse(d, d.node, "the InfraEnv selects NMStateConfigs with the label %s: %s, which this one has "+
+					"not; it would not be used", name, selector[name])
 			}
 		}
 		if len(selector) == 0 && r.document("InfraEnv", nil) != nil {
@@ -197,7 +204,8 @@ func (r *reader) network(d *document, config *yaml.Node, at string, cards []Inte
 		if other, ok := strings.CutPrefix(string(held), networkPrefix); ok && held != f {
 			for _, card := range cards {
 				if slices.Contains(strings.Split(other, ","), card.MAC) {
-					r.refuse(d, config, "the network card %s is in two network descriptions; the other is at %s", card.MAC, r.site.places[held][0])
+					r.refuse(d, config, "the network card %s is in two network descriptions; the other is at %s",
+						card.MAC, r.site.places[held][0])
 					return
 				}
 			}
@@ -218,7 +226,8 @@ func nmstate(value any) any {
 
 // hintNames are the properties by which a host's disk is chosen (metal3's root device hints).
 func hintNames() []string {
-	return []string{"deviceName", "hctl", "model", "vendor", "serialNumber", "minSizeGigabytes", "wwn", "wwnWithExtension", "wwnVendorExtension", "rotational"}
+	return []string{"deviceName", "hctl", "model", "vendor", "serialNumber", "minSizeGigabytes", "wwn",
+		"wwnWithExtension", "wwnVendorExtension", "rotational"}
 }
 
 // Disk finds the first disk that fits a host's root device hints, nil if none does.

@@ -14,11 +14,15 @@ import (
 // ClusterParams describe the cluster of a folder as the REST API takes it, without its release.
 func (v Values) ClusterParams() *models.ClusterCreateParams {
 	params := &models.ClusterCreateParams{
-		Name: pointer[string](v, Name), BaseDNSDomain: get[string](v, BaseDomain), CPUArchitecture: get[string](v, Architecture),
-		PullSecret: pointer[string](v, PullSecret), SSHPublicKey: get[string](v, SSHKey), NetworkType: pointer[string](v, NetworkType),
+		Name: pointer[string](v, Name), BaseDNSDomain: get[string](v, BaseDomain),
+		CPUArchitecture: get[string](v, Architecture),
+		PullSecret:      pointer[string](v, PullSecret), SSHPublicKey: get[string](v, SSHKey),
+		NetworkType:           pointer[string](v, NetworkType),
 		UserManagedNetworking: pointer[bool](v, UserNetworking), SchedulableMasters: pointer[bool](v, Schedulable),
-		HTTPProxy: pointer[string](v, HTTPProxy), HTTPSProxy: pointer[string](v, HTTPSProxy), NoProxy: pointer[string](v, NoProxy),
-		AdditionalNtpSource: pointer[string](v, NTPSources), Tags: pointer[string](v, Tags), Hyperthreading: v.hyperthreading(),
+		HTTPProxy: pointer[string](v, HTTPProxy), HTTPSProxy: pointer[string](v, HTTPSProxy),
+		NoProxy:             pointer[string](v, NoProxy),
+		AdditionalNtpSource: pointer[string](v, NTPSources), Tags: pointer[string](v, Tags),
+		Hyperthreading: v.hyperthreading(),
 	}
 	if params.AdditionalNtpSource == nil {
 		params.AdditionalNtpSource = pointer[string](v, EnvNTPSources)
@@ -33,7 +37,8 @@ func (v Values) ClusterParams() *models.ClusterCreateParams {
 		params.IngressVips = append(params.IngressVips, &models.IngressVip{IP: models.IP(ip)})
 	}
 	for _, n := range get[[]ClusterNetwork](v, ClusterNetworks) {
-		params.ClusterNetworks = append(params.ClusterNetworks, &models.ClusterNetwork{Cidr: models.Subnet(n.CIDR), HostPrefix: n.HostPrefix})
+		params.ClusterNetworks = append(params.ClusterNetworks, &models.ClusterNetwork{Cidr: models.Subnet(n.CIDR),
+			HostPrefix: n.HostPrefix})
 	}
 	for _, cidr := range get[[]string](v, ServiceNetworks) {
 		params.ServiceNetworks = append(params.ServiceNetworks, &models.ServiceNetwork{Cidr: models.Subnet(cidr)})
@@ -45,7 +50,8 @@ func (v Values) ClusterParams() *models.ClusterCreateParams {
 	if kind := get[string](v, Platform); kind != "" {
 		params.Platform = &models.Platform{Type: models.PlatformType(kind).Pointer()}
 		if kind == string(models.PlatformTypeExternal) {
-			params.Platform.External = &models.PlatformExternal{PlatformName: pointer[string](v, ExternalName), CloudControllerManager: pointer[string](v, ExternalManager)}
+			params.Platform.External = &models.PlatformExternal{PlatformName: pointer[string](v, ExternalName),
+				CloudControllerManager: pointer[string](v, ExternalManager)}
 		}
 	}
 	if balancer := get[string](v, Balancer); balancer != "" {
@@ -63,14 +69,16 @@ func (v Values) ClusterParams() *models.ClusterCreateParams {
 	return params
 }
 
-// hyperthreading joins the pools that have it; one of which nothing is said has it, as the installer's own default is.
+// hyperthreading joins the pools that have it; one of which nothing is said has it, as the
+// installer's own default is.
 func (v Values) hyperthreading() *string {
 	var enabled []string
 	for _, pool := range []struct {
 		field Field
 		name  string
 		there bool
-	}{{MasterThreads, "masters", true}, {ArbiterThreads, "arbiters", get[int64](v, Arbiters) > 0}, {WorkerThreads, "workers", true}} {
+	}{{MasterThreads, "masters", true}, {ArbiterThreads, "arbiters", get[int64](v, Arbiters) > 0},
+		{WorkerThreads, "workers", true}} {
 		if pool.there && get[string](v, pool.field) != "Disabled" {
 			enabled = append(enabled, pool.name)
 		}
@@ -94,17 +102,20 @@ func (v Values) InfraEnvParams(cluster strfmt.UUID) *models.InfraEnvCreateParams
 		return pointer[string](v, otherwise)
 	}
 	params := &models.InfraEnvCreateParams{
-		Name: conv.Pointer(get[string](v, Name) + "_infra-env"), ClusterID: &cluster, PullSecret: pointer[string](v, PullSecret),
+		Name: conv.Pointer(get[string](v, Name) + "_infra-env"), ClusterID: &cluster,
+		PullSecret:      pointer[string](v, PullSecret),
 		CPUArchitecture: get[string](v, Architecture), SSHAuthorizedKey: or(EnvSSHKey, SSHKey),
 		AdditionalNtpSources: or(EnvNTPSources, NTPSources), AdditionalTrustBundle: get[string](v, TrustBundle),
 		IgnitionConfigOverride: get[string](v, IgnitionPatch), ImageType: models.ImageTypeFullIso,
-		Proxy: &models.Proxy{HTTPProxy: or(EnvHTTPProxy, HTTPProxy), HTTPSProxy: or(EnvHTTPSProxy, HTTPSProxy), NoProxy: or(EnvNoProxy, NoProxy)},
+		Proxy: &models.Proxy{HTTPProxy: or(EnvHTTPProxy, HTTPProxy), HTTPSProxy: or(EnvHTTPSProxy, HTTPSProxy),
+			NoProxy: or(EnvNoProxy, NoProxy)},
 	}
 	if get[bool](v, MinimalISO) {
 		params.ImageType = models.ImageTypeMinimalIso
 	}
 	for _, argument := range get[[]KernelArgument](v, KernelArguments) {
-		params.KernelArguments = append(params.KernelArguments, &models.KernelArgument{Operation: argument.Operation, Value: argument.Value})
+		params.KernelArguments = append(params.KernelArguments, &models.KernelArgument{Operation: argument.Operation,
+			Value: argument.Value})
 	}
 	var networks []Field
 	for f := range v {
@@ -117,21 +128,25 @@ func (v Values) InfraEnvParams(cluster strfmt.UUID) *models.InfraEnvCreateParams
 		network := get[Network](v, f)
 		config := &models.HostStaticNetworkConfig{NetworkYaml: network.YAML}
 		for _, card := range network.Interfaces {
-			config.MacInterfaceMap = append(config.MacInterfaceMap, &models.MacInterfaceMapItems0{LogicalNicName: card.Name, MacAddress: card.MAC})
+			config.MacInterfaceMap = append(config.MacInterfaceMap,
+				&models.MacInterfaceMapItems0{LogicalNicName: card.Name, MacAddress: card.MAC})
 		}
 		params.StaticNetworkConfig = append(params.StaticNetworkConfig, config)
 	}
 	return params
 }
 
-// ValuesOf are the values that a cluster and its infra-env have now; the infra-env may be nil. What a cluster never states of
-// itself (the pull secret, the mirror's rules) the caller adds.
+// ValuesOf are the values that a cluster and its infra-env have now; the infra-env may be nil. What
+// a cluster never states of itself (the pull secret, the mirror's rules) the caller adds.
 func ValuesOf(cluster *models.Cluster, env *models.InfraEnv) (Values, error) {
 	v := Values{
-		Name: cluster.Name, BaseDomain: cluster.BaseDNSDomain, ReleaseImage: cluster.OcpReleaseImage, Architecture: cluster.CPUArchitecture,
-		ControlPlane: cluster.ControlPlaneCount, UserNetworking: conv.Value(cluster.UserManagedNetworking), NetworkType: conv.Value(cluster.NetworkType),
-		Schedulable: conv.Value(cluster.SchedulableMasters), SSHKey: strings.TrimSpace(cluster.SSHPublicKey), NTPSources: cluster.AdditionalNtpSource,
-		HTTPProxy: cluster.HTTPProxy, HTTPSProxy: cluster.HTTPSProxy, NoProxy: cluster.NoProxy, Tags: cluster.Tags,
+		Name: cluster.Name, BaseDomain: cluster.BaseDNSDomain, ReleaseImage: cluster.OcpReleaseImage,
+		Architecture: cluster.CPUArchitecture,
+		ControlPlane: cluster.ControlPlaneCount, UserNetworking: conv.Value(cluster.UserManagedNetworking),
+		NetworkType: conv.Value(cluster.NetworkType),
+		Schedulable: conv.Value(cluster.SchedulableMasters), SSHKey: strings.TrimSpace(cluster.SSHPublicKey),
+		NTPSources: cluster.AdditionalNtpSource,
+		HTTPProxy:  cluster.HTTPProxy, HTTPSProxy: cluster.HTTPSProxy, NoProxy: cluster.NoProxy, Tags: cluster.Tags,
 	}
 	var api, ingress, machine, service []string
 	for _, vip := range cluster.APIVips {
@@ -150,7 +165,8 @@ func ValuesOf(cluster *models.Cluster, env *models.InfraEnv) (Values, error) {
 	for _, n := range cluster.ClusterNetworks {
 		pods = append(pods, ClusterNetwork{string(n.Cidr), n.HostPrefix})
 	}
-	for f, list := range map[Field][]string{APIVIPs: api, IngressVIPs: ingress, MachineNetworks: machine, ServiceNetworks: service} {
+	for f, list := range map[Field][]string{APIVIPs: api, IngressVIPs: ingress, MachineNetworks: machine,
+		ServiceNetworks: service} {
 		if len(list) > 0 {
 			v[f] = list
 		}
@@ -161,7 +177,8 @@ func ValuesOf(cluster *models.Cluster, env *models.InfraEnv) (Values, error) {
 	if platform := cluster.Platform; platform != nil && platform.Type != nil {
 		v[Platform] = string(*platform.Type)
 		if platform.External != nil {
-			v[ExternalName], v[ExternalManager] = conv.Value(platform.External.PlatformName), conv.Value(platform.External.CloudControllerManager)
+			v[ExternalName], v[ExternalManager] = conv.Value(platform.External.PlatformName),
+				conv.Value(platform.External.CloudControllerManager)
 		}
 	}
 	if cluster.LoadBalancer != nil {
@@ -170,7 +187,8 @@ func ValuesOf(cluster *models.Cluster, env *models.InfraEnv) (Values, error) {
 	if e := cluster.DiskEncryption; e != nil {
 		v[Encryption] = DiskEncryption{conv.Value(e.EnableOn), conv.Value(e.Mode), e.TangServers}
 	}
-	for f, pool := range map[Field]string{MasterThreads: "masters", WorkerThreads: "workers", ArbiterThreads: "arbiters"} {
+	for f, pool := range map[Field]string{MasterThreads: "masters", WorkerThreads: "workers",
+		ArbiterThreads: "arbiters"} {
 		v[f] = "Disabled"
 		if cluster.Hyperthreading == models.ClusterHyperthreadingAll || strings.Contains(cluster.Hyperthreading, pool) {
 			v[f] = "Enabled"
@@ -192,10 +210,12 @@ func ValuesOf(cluster *models.Cluster, env *models.InfraEnv) (Values, error) {
 
 func (v Values) addInfraEnv(env *models.InfraEnv) error {
 	texts := map[Field]string{
-		EnvSSHKey: env.SSHAuthorizedKey, EnvNTPSources: env.AdditionalNtpSources, TrustBundle: env.AdditionalTrustBundle, IgnitionPatch: env.IgnitionConfigOverride,
+		EnvSSHKey: env.SSHAuthorizedKey, EnvNTPSources: env.AdditionalNtpSources,
+		TrustBundle: env.AdditionalTrustBundle, IgnitionPatch: env.IgnitionConfigOverride,
 	}
 	if env.Proxy != nil {
-		texts[EnvHTTPProxy], texts[EnvHTTPSProxy], texts[EnvNoProxy] = conv.Value(env.Proxy.HTTPProxy), conv.Value(env.Proxy.HTTPSProxy), conv.Value(env.Proxy.NoProxy)
+		texts[EnvHTTPProxy], texts[EnvHTTPSProxy], texts[EnvNoProxy] = conv.Value(env.Proxy.HTTPProxy),
+			conv.Value(env.Proxy.HTTPSProxy), conv.Value(env.Proxy.NoProxy)
 	}
 	for f, value := range texts {
 		if value != "" {
@@ -218,7 +238,8 @@ func (v Values) addInfraEnv(env *models.InfraEnv) error {
 		for _, host := range hosts {
 			network := Network{YAML: host.NetworkYaml}
 			for _, card := range host.MacInterfaceMap {
-				network.Interfaces = append(network.Interfaces, Interface{card.LogicalNicName, strings.ToLower(card.MacAddress)})
+				network.Interfaces = append(network.Interfaces, Interface{card.LogicalNicName,
+					strings.ToLower(card.MacAddress)})
 			}
 			v[networkField(macsOf(network.Interfaces))] = network
 		}
@@ -226,7 +247,8 @@ func (v Values) addInfraEnv(env *models.InfraEnv) error {
 	return nil
 }
 
-// SetHost adds what the host with certain network cards is called, and its role if the folder states one.
+// SetHost adds what the host with certain network cards is called, and its role if the folder
+// states one.
 func (v Values) SetHost(h Host, name, is string) {
 	if name != "" {
 		v[hostField(h.MACs, hostname)] = name

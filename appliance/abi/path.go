@@ -96,7 +96,8 @@ func resolved(node *yaml.Node) *yaml.Node {
 	return node
 }
 
-// set puts a value at a path, makes what leads there, and keeps the comments of what it replaces; nil removes the field.
+// set puts a value at a path, makes what leads there, and keeps the comments of what it replaces;
+// nil removes the field.
 func set(node *yaml.Node, path string, value any) error {
 	all := steps(path)
 	for i, s := range all {

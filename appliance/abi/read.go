@@ -62,8 +62,8 @@ type reader struct {
 	problems []Problem
 }
 
-// Read reads a folder. What the appliance can't do as it is written is refused with a [*FolderError] that names file and line;
-// what has no effect is noted.
+// Read reads a folder. What the appliance can't do as it is written is refused with a
+// [*FolderError] that names file and line; what has no effect is noted.
 func Read(files []File) (*Site, error) {
 	kept, leftOut := unwrap(files)
 	r := &reader{site: &Site{Values: Values{}, Files: kept, places: map[Field][]place{}}}
@@ -73,7 +73,8 @@ func Read(files []File) (*Site, error) {
 	size := 0
 	for _, file := range kept {
 		if size += len(file.Data); len(file.Data) > FileBytes || size > FolderBytes {
-			return nil, refuse(file.Name, 0, "is too large; files have %d KiB at most, and a folder %d MiB", FileBytes>>10, FolderBytes>>20)
+			return nil, refuse(file.Name, 0, "is too large; files have %d KiB at most, and a folder %d MiB",
+				FileBytes>>10, FolderBytes>>20)
 		}
 		r.file(file)
 	}
@@ -128,11 +129,13 @@ func (r *reader) recognise(d *document) bool {
 	default:
 		version, _ := d.plain["apiVersion"].(string)
 		if !slices.Contains(d.kind.apiVersions, version) {
-			r.refuse(d, orNode(lookUp(d.node, "apiVersion"), d.node), "the apiVersion of %s is %s, not %q", d.kind.title(), strings.Join(d.kind.apiVersions, " or "), version)
+			r.refuse(d, orNode(lookUp(d.node, "apiVersion"), d.node), "the apiVersion of %s is %s, not %q",
+				d.kind.title(), strings.Join(d.kind.apiVersions, " or "), version)
 			break
 		}
 		if other := r.document(d.kind.name, d); other != nil && !d.kind.several {
-			r.refuse(d, d.node, "%s:%d has a %s already; a folder describes one cluster", other.file, other.at(other.node), d.kind.title())
+			r.refuse(d, d.node, "%s:%d has a %s already; a folder describes one cluster", other.file,
+				other.at(other.node), d.kind.title())
 			break
 		}
 		return true
@@ -169,7 +172,8 @@ func (r *reader) note(d *document, node *yaml.Node, format string, args ...any) 
 	r.site.Notes = append(r.site.Notes, d.problem(node, format, args...))
 }
 
-// walk goes through a document and does with each field what its kind says. Below a field that is kept, others are, too.
+// walk goes through a document and does with each field what its kind says. Below a field that is
+// kept, others are, too.
 func (r *reader) walk(d *document, at string, node *yaml.Node, kept bool) {
 	node = resolved(node)
 	u, above := d.kind.find(at)
@@ -191,7 +195,8 @@ func (r *reader) walk(d *document, at string, node *yaml.Node, kept bool) {
 		for i := 0; i+1 < len(node.Content); i += 2 {
 			next := field(at, node.Content[i].Value)
 			if found, deeper := d.kind.find(next); found == nil && !deeper && !kept {
-				r.refuse(d, node.Content[i], "%s is no field of %s that the appliance knows; correct or remove it", next, d.kind.title())
+				r.refuse(d, node.Content[i], "%s is no field of %s that the appliance knows; correct or remove it",
+					next, d.kind.title())
 				continue
 			}
 			r.walk(d, next, node.Content[i+1], kept)
@@ -262,7 +267,8 @@ func (r *reader) claim(f Field, value any, here place, node *yaml.Node) {
 		if f == PullSecret || len(text(value))+len(text(held)) > shownBytes {
 			r.refuse(here.document, node, "%s differs from %s; both say the same in a folder", here.path, where)
 		} else {
-			r.refuse(here.document, node, "%s is %s, but %s is %s; both say the same in a folder", here.path, text(value), where, text(held))
+			r.refuse(here.document, node, "%s is %s, but %s is %s; both say the same in a folder", here.path,
+				text(value), where, text(held))
 		}
 		return
 	}
@@ -380,11 +386,13 @@ func (r *reader) complete() {
 	for _, name := range []string{"AgentClusterInstall", "ClusterDeployment", "ClusterImageSet", "InfraEnv", "Secret"} {
 		if !slices.Contains(have, name) {
 			k := kindOf(name)
-			r.problems = append(r.problems, Problem{k.file, 0, "is missing; without install-config.yaml the folder needs its " + name})
+			r.problems = append(r.problems, Problem{k.file, 0,
+				"is missing; without install-config.yaml the folder needs its " + name})
 		}
 	}
 	if _, ok := r.site.Values[PullSecret]; !ok && len(r.problems) == 0 {
-		r.problems = append(r.problems, Problem{kindOf("Secret").file, 0, `has no stringData[".dockerconfigjson"], the pull secret`})
+		r.problems = append(r.problems, Problem{kindOf("Secret").file, 0,
+			`has no stringData[".dockerconfigjson"], the pull secret`})
 	}
 }
 

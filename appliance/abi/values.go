@@ -14,8 +14,8 @@ import (
 // Field names one value that a folder states, wherever it does.
 type Field string
 
-// The values of a cluster and its infra-env. Those of hosts and networks are made by [hostField] and [networkField], and those
-// that have no field but in install-config by [overrideField].
+// The values of a cluster and its infra-env. Those of hosts and networks are made by [hostField]
+// and [networkField], and those that have no field but in install-config by [overrideField].
 const (
 	Name            Field = "name"
 	BaseDomain      Field = "base_domain"
@@ -142,7 +142,8 @@ type KernelArgument struct {
 	Value     string `json:"value" yaml:"value"`
 }
 
-// Readers turn what a document says into a value; their errors are clauses that end "…, which is X" sentences.
+// Readers turn what a document says into a value; their errors are clauses that end "…, which is X"
+// sentences.
 
 func asText(value any) (any, error) {
 	switch value := value.(type) {
@@ -389,11 +390,13 @@ func oneOf(words map[string]string) func(any) any {
 }
 
 func platformWords() map[string]string {
-	return map[string]string{"BareMetal": "baremetal", "None": "none", "VSphere": "vsphere", "Nutanix": "nutanix", "External": "external"}
+	return map[string]string{"BareMetal": "baremetal", "None": "none", "VSphere": "vsphere", "Nutanix": "nutanix",
+		"External": "external"}
 }
 
 func architectureWords() map[string]string {
-	return map[string]string{"amd64": "x86_64", "x86_64": "x86_64", "arm64": "arm64", "aarch64": "arm64", "ppc64le": "ppc64le", "s390x": "s390x"}
+	return map[string]string{"amd64": "x86_64", "x86_64": "x86_64", "arm64": "arm64", "aarch64": "arm64",
+		"ppc64le": "ppc64le", "s390x": "s390x"}
 }
 
 func threads() map[string]string {
@@ -414,8 +417,9 @@ func base64Of(value any) any {
 	return base64.StdEncoding.EncodeToString([]byte(s))
 }
 
-// OfFolder tells whether a value is one that no cluster holds: what refers from document to document, how many workers are to
-// come, what hosts are called before they come, and the mirror's files.
+// OfFolder tells whether a value is one that no cluster holds: what refers from document to
+// document, how many workers are to come, what hosts are called before they come, and the mirror's
+// files.
 func OfFolder(f Field) bool {
 	return slices.Contains([]Field{Workers, Arbiters, RegistriesConf, CABundle, DigestSources}, f) ||
 		strings.HasPrefix(string(f), "ref/") || strings.HasPrefix(string(f), hostPrefix)

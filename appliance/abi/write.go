@@ -20,9 +20,10 @@ func Changed(before, now Values) []Field {
 	return changed
 }
 
-// Write returns the folder with the values that changed since before. A document without a changed value, and a file without
-// a changed document, is what was read, byte for byte. Manifests are those that the cluster has now. Unsaid are the changed
-// values that no document of the folder can hold.
+// Write returns the folder with the values that changed since before. A document without a changed
+// value, and a file without a changed document, is what was read, byte for byte. Manifests are
+// those that the cluster has now. Unsaid are the changed values that no document of the folder can
+// hold.
 func (s *Site) Write(before, now Values, manifests []File) (files []File, unsaid []Field, err error) {
 	changed := Changed(before, now)
 	overridden := false
@@ -153,7 +154,8 @@ func (s *Site) sayAnew(f Field, value any) (bool, error) {
 			if u.field != f || u.is != nil || strings.HasSuffix(u.path, ".architecture") {
 				continue
 			}
-			if k.name == "" && strings.HasPrefix(u.path, "platform.") && lookUp(d.node, strings.Join(strings.SplitN(u.path, ".", 3)[:2], ".")) == nil {
+			if k.name == "" && strings.HasPrefix(u.path, "platform.") && lookUp(d.node,
+				strings.Join(strings.SplitN(u.path, ".", 3)[:2], ".")) == nil {
 				continue // of another platform
 			}
 			if u.write != nil {

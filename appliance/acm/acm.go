@@ -1,5 +1,6 @@
-// Package acm puts together what a hub (Advanced Cluster Management, multicluster engine) needs to adopt a cluster that the appliance
-// has installed, and reads the same back. It knows clusters by their Kubernetes objects alone.
+// Package acm puts together what a hub (Advanced Cluster Management, multicluster engine) needs to
+// adopt a cluster that the appliance has installed, and reads the same back. It knows clusters by
+// their Kubernetes objects alone.
 package acm
 
 import (
@@ -44,13 +45,15 @@ type File struct {
 	Secret bool // whoever has it can do something with the cluster or its servers
 }
 
-// importSecret is the name by which ACM finds the kubeconfig of a cluster that it is to import; it removes the Secret when it has.
+// importSecret is the name by which ACM finds the kubeconfig of a cluster that it is to import; it
+// removes the Secret when it has.
 const (
 	importSecret  = "auto-import-secret"
 	importRetries = "5"
 )
 
-// Annotations of metal3 by which a host is let alone, and its state is restored, where its BareMetalHost is created anew.
+// Annotations of metal3 by which a host is let alone, and its state is restored, where its
+// BareMetalHost is created anew.
 const (
 	detachedAnnotation = "baremetalhost.metal3.io/detached"
 	detachedBy         = "assisted-service-controller"
@@ -58,14 +61,15 @@ const (
 	pausedAnnotation   = "baremetalhost.metal3.io/paused" // whoever finds it restores no state
 )
 
-// Export puts together the folder of an installed cluster, which is named by its ClusterDeployment (name, or namespace/name), its
-// cluster name or its id.
+// Export puts together the folder of an installed cluster, which is named by its ClusterDeployment
+// (name, or namespace/name), its cluster name or its id.
 func Export(ctx context.Context, api API, cluster string, options Options) (*Folder, error) {
 	deployment, err := find(ctx, api, cluster)
 	if err != nil {
 		return nil, err
 	}
-	e := &export{api: api, options: options, deployment: object{deployment}, folder: &Folder{Name: nameOf(deployment) + "-acm"}}
+	e := &export{api: api, options: options, deployment: object{deployment},
+		folder: &Folder{Name: nameOf(deployment) + "-acm"}}
 	if err := e.run(ctx); err != nil {
 		return nil, err
 	}
@@ -84,14 +88,16 @@ func find(ctx context.Context, api API, cluster string) (map[string]any, error) 
 		o := object{content}
 		full := o.text("metadata", "namespace") + "/" + nameOf(content)
 		known = append(known, full)
-		if slices.Contains([]string{full, nameOf(content), o.text("spec", "clusterName"), o.text("spec", "clusterMetadata", "infraID"), o.text("spec", "clusterMetadata", "clusterID")}, cluster) {
+		if slices.Contains([]string{full, nameOf(content), o.text("spec", "clusterName"),
+			o.text("spec", "clusterMetadata", "infraID"), o.text("spec", "clusterMetadata", "clusterID")}, cluster) {
 			found, match = append(found, full), content
 		}
 	}
 	slices.Sort(known)
 	switch {
 	case len(found) > 1:
-		return nil, fmt.Errorf("%s is the name of several clusters: %s; give one of these", cluster, strings.Join(found, ", "))
+		return nil, fmt.Errorf("%s is the name of several clusters: %s; give one of these", cluster,
+			strings.Join(found, ", "))
 	case len(found) == 1:
 		return match, nil
 	case len(known) == 0:
@@ -134,20 +140,23 @@ func (o object) condition(kind string) (status, message string) {
 	return "", ""
 }
 
-// desired is an object as a person would write it: nothing that only a server writes, and neither owners, which have other ids elsewhere,
-// nor finalizers, whose controllers add them where they are.
+// desired is an object as a person would write it: nothing that only a server writes, and neither
+// owners, which have other ids elsewhere, nor finalizers, whose controllers add them where they
+// are.
 func desired(kind objects.Kind, content map[string]any) map[string]any {
 	content = maps.Clone(content)
 	delete(content, "status")
 	content["apiVersion"], content["kind"] = kind.APIVersion(), kind.Kind
 	metadata, _ := content["metadata"].(map[string]any)
 	metadata = maps.Clone(metadata)
-	for _, field := range []string{"resourceVersion", "uid", "creationTimestamp", "generation", "managedFields", "selfLink", "ownerReferences", "finalizers", "deletionTimestamp", "deletionGracePeriodSeconds"} {
+	for _, field := range []string{"resourceVersion", "uid", "creationTimestamp", "generation", "managedFields",
+		"selfLink", "ownerReferences", "finalizers", "deletionTimestamp", "deletionGracePeriodSeconds"} {
 		delete(metadata, field)
 	}
 	annotations, _ := metadata["annotations"].(map[string]any)
 	annotations = maps.Clone(annotations)
-	delete(annotations, "kubectl.kubernetes.io/last-applied-configuration") // it would hold a Secret's values in another place
+	// it would hold a Secret's values in another place
+	delete(annotations, "kubectl.kubernetes.io/last-applied-configuration")
 	delete(metadata, "annotations")
 	if len(annotations) > 0 {
 		metadata["annotations"] = annotations
@@ -170,13 +179,16 @@ func toYAML(content map[string]any) ([]byte, error) {
 // kinds are those that an adoption consists of.
 func kinds() []objects.Kind {
 	return []objects.Kind{
-		objects.Namespaces, objects.Secrets, objects.ConfigMaps, objects.ClusterImageSets, objects.ClusterDeployments, objects.AgentClusterInstalls,
-		objects.NMStateConfigs, objects.InfraEnvs, objects.BareMetalHosts, objects.ManagedClusters, objects.KlusterletAddonConfigs,
+		objects.Namespaces, objects.Secrets, objects.ConfigMaps, objects.ClusterImageSets, objects.ClusterDeployments,
+		objects.AgentClusterInstalls,
+		objects.NMStateConfigs, objects.InfraEnvs, objects.BareMetalHosts, objects.ManagedClusters,
+		objects.KlusterletAddonConfigs,
 	}
 }
 
-// Adoption chooses out of manifests, an appliance's or a hub's, what is applied to adopt the cluster. notes say what is left out. It
-// refuses manifests that describe no installed cluster, or not how it is reached.
+// Adoption chooses out of manifests, an appliance's or a hub's, what is applied to adopt the
+// cluster. notes say what is left out. It refuses manifests that describe no installed cluster, or
+// not how it is reached.
 func Adoption(list []*apply.Object) (chosen []*apply.Object, notes []string, err error) {
 	for _, o := range list {
 		if !slices.ContainsFunc(kinds(), o.Is) {
@@ -198,17 +210,22 @@ func Adoption(list []*apply.Object) (chosen []*apply.Object, notes []string, err
 		deployments++
 		d := object{o.Content}
 		if installed, _ := d.at("spec", "installed").(bool); !installed {
-			return nil, nil, fmt.Errorf("%s: %s is not installed (spec.installed), so there is nothing to adopt; apply it with landfall apply to install it", o.Source, o)
+			return nil, nil,
+				fmt.Errorf("%s: %s is not installed (spec.installed), so there is nothing to adopt; apply it with "+
+					"landfall apply to install it", o.Source, o)
 		}
 		secret := d.text("spec", "clusterMetadata", "adminKubeconfigSecretRef", "name")
 		if secret == "" {
-			return nil, nil, fmt.Errorf("%s: %s names no kubeconfig in spec.clusterMetadata.adminKubeconfigSecretRef, by which the cluster is reached", o.Source, o)
+			return nil, nil,
+				fmt.Errorf("%s: %s names no kubeconfig in spec.clusterMetadata.adminKubeconfigSecretRef, by which "+
+					"the cluster is reached", o.Source, o)
 		}
 		held := slices.ContainsFunc(chosen, func(s *apply.Object) bool {
 			return s.Is(objects.Secrets) && s.Name == secret && s.Namespace == o.Namespace
 		})
 		if !held {
-			return nil, nil, fmt.Errorf("%s: %s names the Secret %s with the kubeconfig, which is not here; add it", o.Source, o, secret)
+			return nil, nil, fmt.Errorf("%s: %s names the Secret %s with the kubeconfig, which is not here; add it",
+				o.Source, o, secret)
 		}
 	}
 	if deployments == 0 {

@@ -48,7 +48,8 @@ func (k kept) add(t *testing.T, documents string) {
 		o := object{content}
 		i := slices.IndexFunc(objects.Kinds(), func(kind objects.Kind) bool { return kind.Kind == content["kind"] })
 		metadata := content["metadata"].(map[string]any)
-		metadata["uid"], metadata["resourceVersion"], metadata["managedFields"], metadata["generation"] = "u", "7", []any{"x"}, 2
+		metadata["uid"], metadata["resourceVersion"], metadata["managedFields"], metadata["generation"] = "u",
+			"7", []any{"x"}, 2
 		k[objects.Kinds()[i].Key(o.text("metadata", "namespace"), nameOf(content))] = content
 	}
 }
@@ -130,11 +131,15 @@ func TestAHubIsGivenWhatItNeedsToAdoptTheCluster(t *testing.T) {
 	folder := exported(t, k, Options{})
 	all, secrets := fileNames(folder)
 	require.Equal(t, []string{
-		"agentclusterinstall-sno.yaml", "baremetalhost-n1.yaml", "clusterdeployment-sno.yaml", "clusterimageset-v4.20.yaml", "configmap-extra.yaml",
-		"configmap-mirrors-in-common.yaml", "infraenv-sno.yaml", "klusterletaddonconfig-sno.yaml", "managedcluster-sno.yaml", "namespace-sno.yaml",
-		"nmstateconfig-n1.yaml", "secret-auto-import-secret.yaml", "secret-sno-admin-kubeconfig.yaml", "secret-sno-admin-password.yaml", "kustomization.yaml", "README.md",
+		"agentclusterinstall-sno.yaml", "baremetalhost-n1.yaml", "clusterdeployment-sno.yaml",
+		"clusterimageset-v4.20.yaml", "configmap-extra.yaml",
+		"configmap-mirrors-in-common.yaml", "infraenv-sno.yaml", "klusterletaddonconfig-sno.yaml",
+		"managedcluster-sno.yaml", "namespace-sno.yaml",
+		"nmstateconfig-n1.yaml", "secret-auto-import-secret.yaml", "secret-sno-admin-kubeconfig.yaml",
+		"secret-sno-admin-password.yaml", "kustomization.yaml", "README.md",
 	}, all)
-	require.Equal(t, []string{"baremetalhost-n1.yaml", "secret-auto-import-secret.yaml", "secret-sno-admin-kubeconfig.yaml", "secret-sno-admin-password.yaml"}, secrets)
+	require.Equal(t, []string{"baremetalhost-n1.yaml", "secret-auto-import-secret.yaml",
+		"secret-sno-admin-kubeconfig.yaml", "secret-sno-admin-password.yaml"}, secrets)
 	require.Equal(t, []string{"sno/bmc", "sno/pull"}, folder.LeftOut)
 	require.Contains(t, folder.read(t, "README.md"), "create them on the hub first: sno/bmc, sno/pull.")
 	require.Equal(t, `# SECRET: everything in the cluster; the hub removes it when it has imported the cluster. Keep it from everybody who must not have that.
@@ -191,19 +196,25 @@ func TestAClusterIsFoundByAnyOfItsNames(t *testing.T) {
 	require.EqualError(t, err, "there is no cluster paris; there are sno/sno")
 	_, err = Export(t.Context(), kept{}, "paris", Options{})
 	require.EqualError(t, err, "the appliance has no cluster")
-	k.add(t, "{apiVersion: hive.openshift.io/v1, kind: ClusterDeployment, metadata: {name: sno, namespace: a}, spec: {clusterName: x}}")
+	k.add(t, "{apiVersion: hive.openshift.io/v1, kind: ClusterDeployment, metadata: {name: sno, namespace: a}, spec: "+
+		"{clusterName: x}}")
 	_, err = Export(t.Context(), k, "sno", Options{})
 	require.EqualError(t, err, "sno is the name of several clusters: a/sno, sno/sno; give one of these")
 }
 
 func TestAClusterThatIsNotInstalledIsNotExported(t *testing.T) {
 	for name, c := range map[string]struct{ install, says string }{
-		"installing":    {"status: {debugInfo: {stateInfo: Installation in progress.}}", "the cluster sno is not installed (Installation in progress), and a hub adopts installed clusters only"},
+		"installing": {"status: {debugInfo: {stateInfo: Installation in progress.}}",
+			"the cluster sno is not installed (Installation in progress), and a hub adopts installed clusters only"},
 		"nothing known": {"status: {}", "the cluster sno is not installed, and a hub adopts installed clusters only"},
-		"no ids yet":    {`status: {conditions: [{type: Completed, status: "True"}]}`, "the cluster sno has no spec.clusterMetadata yet; try again in a moment"},
+		"no ids yet": {`status: {conditions: [{type: Completed, status: "True"}]}`,
+			"the cluster sno has no spec.clusterMetadata yet; try again in a moment"},
 	} {
 		k := kept{}
-		k.add(t, "{apiVersion: hive.openshift.io/v1, kind: ClusterDeployment, metadata: {name: sno, namespace: sno}, spec: {clusterName: x, clusterInstallRef: {name: a}}}\n---\napiVersion: extensions.hive.openshift.io/v1beta1\nkind: AgentClusterInstall\nmetadata: {name: a, namespace: sno}\n"+c.install)
+		k.add(t, "{apiVersion: hive.openshift.io/v1, kind: ClusterDeployment, metadata: {name: sno, namespace: sno}, "+
+			"spec: {clusterName: x, clusterInstallRef: {name: a}}}\n---\napiVersion: "+
+			"extensions.hive.openshift.io/v1beta1\nkind: AgentClusterInstall\nmetadata: {name: a, namespace: "+
+			"sno}\n"+c.install)
 		_, err := Export(t.Context(), k, "sno", Options{})
 		require.EqualError(t, err, c.says, name)
 	}
@@ -211,7 +222,8 @@ func TestAClusterThatIsNotInstalledIsNotExported(t *testing.T) {
 	k.add(t, installedCluster)
 	delete(k, objects.Secrets.Key("sno", "sno-admin-kubeconfig"))
 	_, err := Export(t.Context(), k, "sno", Options{})
-	require.EqualError(t, err, "the Secret sno/sno-admin-kubeconfig has no kubeconfig, without which a hub does not reach the cluster")
+	require.EqualError(t, err,
+		"the Secret sno/sno-admin-kubeconfig has no kubeconfig, without which a hub does not reach the cluster")
 }
 
 // TestTheRoundTripLosesNothing exports, imports elsewhere, and exports there.
@@ -261,7 +273,8 @@ func TestSecretsAreTheirOwnersAlone(t *testing.T) {
 		}
 		require.NoError(t, err)
 		name := path.Base(header.Name)
-		require.Equal(t, strings.HasPrefix(name, "secret-") || strings.HasPrefix(name, "baremetalhost-"), header.Mode == 0o600, name)
+		require.Equal(t, strings.HasPrefix(name, "secret-") || strings.HasPrefix(name, "baremetalhost-"),
+			header.Mode == 0o600, name)
 	}
 }
 
@@ -272,7 +285,8 @@ func TestAHubsObjectsAreTakenWithoutWhatIsTheHubs(t *testing.T) {
 	for _, key := range slices.Sorted(maps.Keys(k)) {
 		list = append(list, k[key])
 	}
-	list = append(list, map[string]any{"apiVersion": "addon.open-cluster-management.io/v1alpha1", "kind": "ManagedClusterAddOn", "metadata": map[string]any{"name": "search", "namespace": "sno"}})
+	list = append(list, map[string]any{"apiVersion": "addon.open-cluster-management.io/v1alpha1",
+		"kind": "ManagedClusterAddOn", "metadata": map[string]any{"name": "search", "namespace": "sno"}})
 	text, err := yaml.Marshal(map[string]any{"apiVersion": "v1", "kind": "List", "items": list})
 	require.NoError(t, err)
 	file := filepath.Join(t.TempDir(), "hub.yaml")
@@ -282,7 +296,8 @@ func TestAHubsObjectsAreTakenWithoutWhatIsTheHubs(t *testing.T) {
 	chosen, notes, err := Adoption(read.Objects)
 	require.NoError(t, err)
 	require.Len(t, chosen, len(k))
-	require.Equal(t, []string{file + ":1: managedclusteraddon.addon.open-cluster-management.io/search is left out"}, notes)
+	require.Equal(t, []string{file + ":1: managedclusteraddon.addon.open-cluster-management.io/search is left out"},
+		notes)
 	for _, o := range chosen {
 		require.NotContains(t, o.Content, "status")
 		require.Nil(t, object{o.Content}.at("metadata", "uid"))
@@ -291,12 +306,14 @@ func TestAHubsObjectsAreTakenWithoutWhatIsTheHubs(t *testing.T) {
 }
 
 func TestWhatIsNoAdoptionIsRefused(t *testing.T) {
-	const deployment = "apiVersion: hive.openshift.io/v1\nkind: ClusterDeployment\nmetadata: {name: a, namespace: a}\nspec: "
+	const deployment = "apiVersion: hive.openshift.io/v1\nkind: ClusterDeployment\nmetadata: {name: a, namespace: " +
+		"a}\nspec: "
 	for says, text := range map[string]string{
-		"there is no ClusterDeployment":            "{apiVersion: v1, kind: Secret, metadata: {name: a}}",
-		"is not installed (spec.installed)":        deployment + "{clusterName: a}",
-		"names no kubeconfig in spec.":             deployment + "{installed: true}",
-		"with the kubeconfig, which is not here":   deployment + "{installed: true, clusterMetadata: {adminKubeconfigSecretRef: {name: k}}}",
+		"there is no ClusterDeployment":     "{apiVersion: v1, kind: Secret, metadata: {name: a}}",
+		"is not installed (spec.installed)": deployment + "{clusterName: a}",
+		"names no kubeconfig in spec.":      deployment + "{installed: true}",
+		"with the kubeconfig, which is not here": deployment +
+			"{installed: true, clusterMetadata: {adminKubeconfigSecretRef: {name: k}}}",
 		"this document has no apiVersion and kind": "a: b",
 		"there is no object in the files":          "# nothing",
 	} {

@@ -30,8 +30,8 @@ func (f File) mode() fs.FileMode {
 	return plainMode
 }
 
-// Write writes the folder to a path: to a folder that holds nothing yet, or, where the path ends in .tar, to an archive. Both are their
-// owner's alone.
+// Write writes the folder to a path: to a folder that holds nothing yet, or, where the path ends in
+// .tar, to an archive. Both are their owner's alone.
 func (f *Folder) Write(to string, now time.Time) error {
 	if strings.HasSuffix(to, ".tar") {
 		return f.writeTar(to, now)
@@ -73,7 +73,8 @@ func (f *Folder) writeTar(to string, now time.Time) (err error) {
 	}()
 	w := tar.NewWriter(out)
 	for _, file := range f.Files {
-		header := &tar.Header{Typeflag: tar.TypeReg, Name: f.Name + "/" + file.Name, Mode: int64(file.mode()), Size: int64(len(file.Data)), ModTime: now.UTC().Truncate(time.Second)}
+		header := &tar.Header{Typeflag: tar.TypeReg, Name: f.Name + "/" + file.Name, Mode: int64(file.mode()),
+			Size: int64(len(file.Data)), ModTime: now.UTC().Truncate(time.Second)}
 		if err := w.WriteHeader(header); err != nil {
 			return errors.Join(err, out.Close())
 		}
@@ -87,7 +88,8 @@ func (f *Folder) writeTar(to string, now time.Time) (err error) {
 	return os.Rename(out.Name(), to)
 }
 
-// Read reads a folder, an archive, or a file of several objects as a hub gives them (oc get -o yaml).
+// Read reads a folder, an archive, or a file of several objects as a hub gives them (oc get -o
+// yaml).
 func Read(from string) (*apply.Manifests, error) {
 	if !strings.HasSuffix(from, ".tar") {
 		return apply.Read(apply.Sources{Paths: []string{from}})
@@ -117,7 +119,8 @@ func unpack(from io.Reader) ([]apply.File, error) {
 			return nil, err
 		}
 		name := path.Base(header.Name)
-		if header.Typeflag != tar.TypeReg || path.Ext(name) != ".yaml" && path.Ext(name) != ".yml" && path.Ext(name) != ".json" || name == "kustomization.yaml" {
+		if header.Typeflag != tar.TypeReg || path.Ext(name) != ".yaml" && path.Ext(name) != ".yml" &&
+			path.Ext(name) != ".json" || name == "kustomization.yaml" {
 			continue
 		}
 		var data bytes.Buffer

@@ -26,7 +26,8 @@ type export struct {
 
 func (e *export) run(ctx context.Context) error {
 	e.namespace = e.deployment.text("metadata", "namespace")
-	install, err := e.api.Get(ctx, objects.AgentClusterInstalls, e.namespace, e.deployment.text("spec", "clusterInstallRef", "name"))
+	install, err := e.api.Get(ctx, objects.AgentClusterInstalls, e.namespace,
+		e.deployment.text("spec", "clusterInstallRef", "name"))
 	if err != nil {
 		return err
 	}
@@ -60,7 +61,8 @@ func (e *export) installed() error {
 	if state == "" {
 		return fmt.Errorf("the cluster %s is not installed, and a hub adopts installed clusters only", name)
 	}
-	return fmt.Errorf("the cluster %s is not installed (%s), and a hub adopts installed clusters only", name, strings.TrimRight(state, "."))
+	return fmt.Errorf("the cluster %s is not installed (%s), and a hub adopts installed clusters only", name,
+		strings.TrimRight(state, "."))
 }
 
 // add writes an object to a file of its own.
@@ -119,7 +121,8 @@ func (e *export) secret(ctx context.Context, namespace, name, gives string, want
 	return object{content}, e.write(objects.Secrets, content, gives)
 }
 
-// namespaces are the cluster's own, and the one that ACM knows the cluster by where it has another name.
+// namespaces are the cluster's own, and the one that ACM knows the cluster by where it has another
+// name.
 func (e *export) namespaces(ctx context.Context) error {
 	e.managed = nameOf(e.deployment.content)
 	if known, err := e.api.Get(ctx, objects.ManagedClusters, "", e.namespace); err != nil {
@@ -195,7 +198,8 @@ func (e *export) mirrors(ctx context.Context, of object) error {
 	return err
 }
 
-// secrets are the cluster's kubeconfig and password, and the kubeconfig once more as ACM looks for it.
+// secrets are the cluster's kubeconfig and password, and the kubeconfig once more as ACM looks for
+// it.
 func (e *export) secrets(ctx context.Context) error {
 	pull := e.deployment.text("spec", "pullSecretRef", "name")
 	if _, err := e.secret(ctx, e.namespace, pull, "the registries' credentials", e.options.PullSecret); err != nil {
@@ -212,7 +216,8 @@ func (e *export) secrets(ctx context.Context) error {
 	}
 	kubeconfig, err := base64.StdEncoding.DecodeString(admin.text("data", "kubeconfig"))
 	if err != nil || len(kubeconfig) == 0 {
-		return fmt.Errorf("the Secret %s/%s has no kubeconfig, without which a hub does not reach the cluster", e.namespace, name)
+		return fmt.Errorf("the Secret %s/%s has no kubeconfig, without which a hub does not reach the cluster",
+			e.namespace, name)
 	}
 	return e.write(objects.Secrets, map[string]any{
 		"metadata": map[string]any{"name": importSecret, "namespace": e.managed}, "type": "Opaque",
@@ -220,7 +225,8 @@ func (e *export) secrets(ctx context.Context) error {
 	}, "everything in the cluster; the hub removes it when it has imported the cluster")
 }
 
-// hosts are the cluster's infra-envs, what their images were made of, and its BareMetalHosts, let alone by the hub.
+// hosts are the cluster's infra-envs, what their images were made of, and its BareMetalHosts, let
+// alone by the hub.
 func (e *export) hosts(ctx context.Context) error {
 	all, err := e.api.List(ctx, objects.InfraEnvs, "")
 	if err != nil {
@@ -228,7 +234,8 @@ func (e *export) hosts(ctx context.Context) error {
 	}
 	for _, content := range all {
 		env := object{content}
-		if env.text("spec", "clusterRef", "name") != nameOf(e.deployment.content) || env.text("spec", "clusterRef", "namespace") != e.namespace {
+		if env.text("spec", "clusterRef", "name") != nameOf(e.deployment.content) || env.text("spec", "clusterRef",
+			"namespace") != e.namespace {
 			continue
 		}
 		if err := e.infraEnv(ctx, env); err != nil {
@@ -252,7 +259,8 @@ func (e *export) infraEnv(ctx context.Context, env object) error {
 		return err
 	}
 	namespace := env.text("metadata", "namespace")
-	if _, err := e.secret(ctx, namespace, env.text("spec", "pullSecretRef", "name"), "the registries' credentials", e.options.PullSecret); err != nil {
+	if _, err := e.secret(ctx, namespace, env.text("spec", "pullSecretRef", "name"), "the registries' credentials",
+		e.options.PullSecret); err != nil {
 		return err
 	}
 	if err := e.mirrors(ctx, env); err != nil {
@@ -282,7 +290,8 @@ func (e *export) infraEnv(ctx context.Context, env object) error {
 	return nil
 }
 
-// host is a BareMetalHost that the hub lets alone: detached, and with its state to restore instead of to find out by booting it.
+// host is a BareMetalHost that the hub lets alone: detached, and with its state to restore instead
+// of to find out by booting it.
 func (e *export) host(ctx context.Context, content map[string]any) error {
 	status, kept := content["status"]
 	content = desired(objects.BareMetalHosts, content)
@@ -313,11 +322,13 @@ func (e *export) host(ctx context.Context, content map[string]any) error {
 	if err := e.write(objects.BareMetalHosts, content, gives); err != nil {
 		return err
 	}
-	_, err := e.secret(ctx, e.namespace, object{content}.text("spec", "bmc", "credentialsName"), "the power of a server, by its management controller", e.options.BMCCredentials)
+	_, err := e.secret(ctx, e.namespace, object{content}.text("spec", "bmc", "credentialsName"),
+		"the power of a server, by its management controller", e.options.BMCCredentials)
 	return err
 }
 
-// hub is how ACM is told of the cluster: as it was applied to the appliance, or with ACM's own defaults.
+// hub is how ACM is told of the cluster: as it was applied to the appliance, or with ACM's own
+// defaults.
 func (e *export) hub(ctx context.Context) error {
 	managed, err := e.api.Get(ctx, objects.ManagedClusters, "", e.managed)
 	if err != nil {
@@ -325,8 +336,9 @@ func (e *export) hub(ctx context.Context) error {
 	}
 	if managed == nil {
 		managed = map[string]any{
-			"metadata": map[string]any{"name": e.managed, "labels": map[string]any{"name": e.managed, "cloud": "auto-detect", "vendor": "auto-detect"}},
-			"spec":     map[string]any{"hubAcceptsClient": true, "leaseDurationSeconds": 60},
+			"metadata": map[string]any{"name": e.managed, "labels": map[string]any{"name": e.managed,
+				"cloud": "auto-detect", "vendor": "auto-detect"}},
+			"spec": map[string]any{"hubAcceptsClient": true, "leaseDurationSeconds": 60},
 		}
 	}
 	if err := e.add(objects.ManagedClusters, managed); err != nil {
@@ -341,7 +353,8 @@ func (e *export) hub(ctx context.Context) error {
 		addons = map[string]any{
 			"metadata": map[string]any{"name": e.managed, "namespace": e.managed},
 			"spec": map[string]any{
-				"clusterName": e.managed, "clusterNamespace": e.managed, "clusterLabels": map[string]any{"cloud": "auto-detect", "vendor": "auto-detect"},
+				"clusterName": e.managed, "clusterNamespace": e.managed,
+				"clusterLabels":      map[string]any{"cloud": "auto-detect", "vendor": "auto-detect"},
 				"applicationManager": on, "certPolicyController": on, "policyController": on, "searchCollector": on,
 			},
 		}
@@ -362,11 +375,15 @@ func (e *export) index() error {
 	}
 	name := e.deployment.text("spec", "clusterName") + "." + e.deployment.text("spec", "baseDomain")
 	var page bytes.Buffer
-	fmt.Fprintf(&page, "# %s for a hub\n\nOn the hub: `oc apply -k .`; on another appliance: `landfall import acm DIR`. The hub imports the cluster by\n`%s`, whose kubeconfig must reach the cluster from there, and removes it then. BareMetalHosts are detached: the hub leaves\nthe servers as they are.\n\n", name, importSecret)
+	fmt.Fprintf(&page, "# %s for a hub\n\nOn the hub: `oc apply -k .`; on another appliance: `landfall import acm "+
+		"DIR`. The hub imports the cluster by\n`%s`, whose kubeconfig must reach the cluster from there, and removes "+
+		"it then. BareMetalHosts are detached: the hub leaves\nthe servers as they are.\n\n", name, importSecret)
 	fmt.Fprintf(&page, "These files are SECRETS, each its owner's alone to read:\n\n%s", secrets.String())
 	if len(e.folder.LeftOut) > 0 {
-		fmt.Fprintf(&page, "\nThese Secrets are named and not here; create them on the hub first: %s.\n", strings.Join(e.folder.LeftOut, ", "))
+		fmt.Fprintf(&page, "\nThese Secrets are named and not here; create them on the hub first: %s.\n",
+			strings.Join(e.folder.LeftOut, ", "))
 	}
-	e.folder.Files = append(e.folder.Files, File{Name: "kustomization.yaml", Data: list.Bytes()}, File{Name: "README.md", Data: page.Bytes()})
+	e.folder.Files = append(e.folder.Files, File{Name: "kustomization.yaml", Data: list.Bytes()},
+		File{Name: "README.md", Data: page.Bytes()})
 	return nil
 }

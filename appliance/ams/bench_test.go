@@ -18,9 +18,9 @@ import (
 	"landfall/store"
 )
 
-// BenchmarkTenThousandWaiting has ten thousand clusters wait at a site without a way to AMS: what they take of the disk and of
-// memory, how long a start takes to find them, and what the relay does meanwhile; then the line is there and all are told, at
-// any rate.
+// BenchmarkTenThousandWaiting has ten thousand clusters wait at a site without a way to AMS: what
+// they take of the disk and of memory, how long a start takes to find them, and what the relay does
+// meanwhile; then the line is there and all are told, at any rate.
 func BenchmarkTenThousandWaiting(b *testing.B) {
 	const count, watched = 10_000, 3 * time.Second
 	figures := map[string]float64{} // the loop forgets what was reported before it
@@ -46,9 +46,11 @@ func BenchmarkTenThousandWaiting(b *testing.B) {
 	secret := &memoryCredentials{}
 	quiet := slog.New(slog.DiscardHandler)
 	client := NewClient(ClientOptions{
-		URL: amsURL, TokenURL: ssoURL, Transport: amstest.Transport{Handler: ams}, Credentials: secret, Clock: clock, Logger: quiet,
+		URL: amsURL, TokenURL: ssoURL, Transport: amstest.Transport{Handler: ams}, Credentials: secret, Clock: clock,
+		Logger: quiet,
 	})
-	relay := New(Options{DB: db, Clusters: ownBook{db}, Client: client, URL: amsURL, Credentials: secret, Clock: clock, Logger: quiet, Key: key})
+	relay := New(Options{DB: db, Clusters: ownBook{db}, Client: client, URL: amsURL, Credentials: secret, Clock: clock,
+		Logger: quiet, Key: key})
 	heap := heapOf()
 	began := time.Now()
 	require.NoError(b, relay.index(b.Context()))

@@ -34,9 +34,11 @@ type Note struct {
 
 // Book is where whoever tells AMS finds what is desired and keeps what it remembers.
 type Book interface {
-	// Entry returns the newest state of a cluster; store.ErrNotFound when AMS is to hear nothing of it.
+	// Entry returns the newest state of a cluster; store.ErrNotFound when AMS is to hear nothing of
+	// it.
 	Entry(ctx context.Context, clusterID string) (outbox.Desired, outbox.Remembered, error)
-	// Change alters what is remembered in one transaction and writes the note with it. The function may be run again.
+	// Change alters what is remembered in one transaction and writes the note with it. The function
+	// may be run again.
 	Change(ctx context.Context, clusterID string, note Note, fn func(*outbox.Desired, *outbox.Remembered) error) error
 }
 
@@ -47,10 +49,11 @@ func journalKey(line *Line) string {
 	return fmt.Sprintf("%016x-%s", uint64(line.At.UnixNano()), line.Cluster)
 }
 
-// Clusters is told what people read of a cluster's subscription, and writes it in one transaction with the given rows;
-// *engine.Engine implements it.
+// Clusters is told what people read of a cluster's subscription, and writes it in one transaction
+// with the given rows; *engine.Engine implements it.
 type Clusters interface {
-	TellOfSubscription(ctx context.Context, clusterID, subscriptionID, note string, refused bool, write func(*store.Tx) error) error
+	TellOfSubscription(ctx context.Context, clusterID, subscriptionID, note string, refused bool,
+		write func(*store.Tx) error) error
 }
 
 // storeBook is the appliance's own book.
@@ -88,20 +91,22 @@ func rememberedOf(tx *store.Tx, clusterID string) (outbox.Remembered, error) {
 	return *remembered, nil
 }
 
-func (b *storeBook) Change(ctx context.Context, clusterID string, note Note, fn func(*outbox.Desired, *outbox.Remembered) error) error {
-	return b.clusters.TellOfSubscription(ctx, clusterID, note.Subscription, note.Text, note.Refused, func(tx *store.Tx) error {
-		d, r, err := entry(tx, clusterID)
-		if err != nil {
-			return err
-		}
-		if err := fn(&d, &r); err != nil {
-			return err
-		}
-		if note.Line != nil {
-			if err := journal.Put(tx, journalKey(note.Line), note.Line); err != nil {
+func (b *storeBook) Change(ctx context.Context, clusterID string, note Note,
+	fn func(*outbox.Desired, *outbox.Remembered) error) error {
+	return b.clusters.TellOfSubscription(ctx, clusterID, note.Subscription, note.Text, note.Refused,
+		func(tx *store.Tx) error {
+			d, r, err := entry(tx, clusterID)
+			if err != nil {
 				return err
 			}
-		}
-		return outbox.Remember(tx, clusterID, &d, &r)
-	})
+			if err := fn(&d, &r); err != nil {
+				return err
+			}
+			if note.Line != nil {
+				if err := journal.Put(tx, journalKey(note.Line), note.Line); err != nil {
+					return err
+				}
+			}
+			return outbox.Remember(tx, clusterID, &d, &r)
+		})
 }

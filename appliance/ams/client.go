@@ -22,8 +22,8 @@ import (
 
 const accountsRoot = "/api/accounts_mgmt/v1"
 
-// Client calls AMS. It never follows redirects, gives its token to the configured host alone, and takes nothing for an answer
-// that is not the object asked for.
+// Client calls AMS. It never follows redirects, gives its token to the configured host alone, and
+// takes nothing for an answer that is not the object asked for.
 type Client struct {
 	base     string
 	exchange *exchange
@@ -170,7 +170,8 @@ func (c *Client) check(op string, got *answer) error {
 	}
 	if got.object && json.Unmarshal(got.body, &shape) == nil {
 		failure.Code, failure.OperationID = shape.Code, shape.OperationID
-		failure.Quota = len(shape.ExcessResources) > 0 || len(shape.Details) > 0 && shape.Details[0].Kind == "ExcessResources"
+		failure.Quota = len(shape.ExcessResources) > 0 || len(shape.Details) > 0 &&
+			shape.Details[0].Kind == "ExcessResources"
 	}
 	failure.RetryAfter = retryAfter(got.header.Get("Retry-After"), c.clock.Now())
 	failure.Class = classOf(got)
@@ -181,9 +182,11 @@ func (c *Client) check(op string, got *answer) error {
 
 func classOf(got *answer) Class {
 	switch {
-	case got.status < 400, got.status == http.StatusNetworkAuthenticationRequired, got.status == http.StatusProxyAuthRequired:
+	case got.status < 400, got.status == http.StatusNetworkAuthenticationRequired,
+		got.status == http.StatusProxyAuthRequired:
 		return Intercepted
-	case got.status == http.StatusRequestTimeout, got.status == http.StatusTooEarly, got.status >= 500 && got.status != http.StatusNotImplemented:
+	case got.status == http.StatusRequestTimeout, got.status == http.StatusTooEarly,
+		got.status >= 500 && got.status != http.StatusNotImplemented:
 		return Failing
 	case got.status == http.StatusTooManyRequests:
 		return Throttled
@@ -208,7 +211,8 @@ func classOf(got *answer) Class {
 func describe(status int, failure *CallError, reason string) string {
 	switch {
 	case failure.Class == Intercepted:
-		return fmt.Sprintf("Somebody else answers in AMS's place (HTTP %d that is not AMS's): is there a captive portal or a proxy's page?", status)
+		return fmt.Sprintf("Somebody else answers in AMS's place (HTTP %d that is not AMS's): is there a captive "+
+			"portal or a proxy's page?", status)
 	case reason != "":
 		return strings.TrimSuffix(reason, ".") + "."
 	}
@@ -231,7 +235,8 @@ func retryAfter(text string, now time.Time) time.Duration {
 
 // intercepted is a success that is not the object asked for.
 func intercepted(op string, got *answer) *CallError {
-	return &CallError{Class: Intercepted, Op: op, HTTP: got.status, Text: describe(got.status, &CallError{Class: Intercepted}, "")}
+	return &CallError{Class: Intercepted, Op: op, HTTP: got.status, Text: describe(got.status,
+		&CallError{Class: Intercepted}, "")}
 }
 
 // wireRow is what is read of a subscription; the rest of it is kept as it came.
@@ -263,8 +268,11 @@ func readRow(raw json.RawMessage) (Row, bool) {
 		category = assistedInstall
 	}
 	return Row{
-		ID: wire.ID, Status: wire.Status, ClusterID: wire.ClusterID, ExternalClusterID: wire.ExternalClusterID, OrganizationID: wire.OrganizationID,
-		CreatorID: wire.Creator.ID, PlanCategory: category, DisplayName: wire.DisplayName, ConsoleURL: wire.ConsoleURL, Raw: raw,
+		ID: wire.ID, Status: wire.Status, ClusterID: wire.ClusterID, ExternalClusterID: wire.ExternalClusterID,
+		OrganizationID: wire.OrganizationID,
+		CreatorID:      wire.Creator.ID, PlanCategory: category, DisplayName: wire.DisplayName,
+		ConsoleURL: wire.ConsoleURL,
+		Raw:        raw,
 	}, true
 }
 
@@ -319,8 +327,8 @@ func (c *Client) Get(ctx context.Context, id string) (*Row, error) {
 	return &row, nil
 }
 
-// Search finds the subscriptions that bear a cluster's id, or the id that the cluster has itself, when that is known. What is
-// deprovisioned is left out.
+// Search finds the subscriptions that bear a cluster's id, or the id that the cluster has itself,
+// when that is known. What is deprovisioned is left out.
 func (c *Client) Search(ctx context.Context, clusterID, externalID string) ([]Row, error) {
 	search := "cluster_id = '" + clusterID + "'"
 	if externalID != "" {
@@ -351,7 +359,8 @@ func (c *Client) Search(ctx context.Context, clusterID, externalID string) ([]Ro
 	return rows, nil
 }
 
-// Create asks for a subscription of a new cluster. The row that it returns may be bare: its id alone.
+// Create asks for a subscription of a new cluster. The row that it returns may be bare: its id
+// alone.
 func (c *Client) Create(ctx context.Context, account, clusterID, displayName string) (*Row, error) {
 	got, err := c.call(ctx, "create", http.MethodPost, accountsRoot+"/cluster_authorizations", map[string]any{
 		"account_username": account, "product_category": assistedInstall, "product_id": "OCP", "cluster_id": clusterID,
@@ -370,11 +379,13 @@ func (c *Client) Create(ctx context.Context, account, clusterID, displayName str
 	}
 	if wire.Allowed != nil && !*wire.Allowed {
 		return nil, &CallError{Class: Forbidden, Op: "create", HTTP: got.status, Quota: true,
-			Text: fmt.Sprintf("AMS does not allow the cluster: the quota is short of %s.", orSomething(wire.ExcessResources))}
+			Text: fmt.Sprintf("AMS does not allow the cluster: the quota is short of %s.",
+				orSomething(wire.ExcessResources))}
 	}
 	row, ok := readRow(wire.Subscription)
 	if !ok {
-		return nil, &CallError{Class: Failing, Op: "create", HTTP: got.status, Text: "AMS answered without the subscription that it may have made."}
+		return nil, &CallError{Class: Failing, Op: "create", HTTP: got.status,
+			Text: "AMS answered without the subscription that it may have made."}
 	}
 	return &row, nil
 }

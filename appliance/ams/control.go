@@ -34,10 +34,11 @@ func (r *Relay) Connect(span time.Duration) {
 
 // Retry has a cluster told again whatever stopped it.
 func (r *Relay) Retry(ctx context.Context, clusterID, by string) error {
-	return r.order(ctx, clusterID, by, "is to be told to AMS again.", "retry", func(_ *outbox.Desired, remembered *outbox.Remembered) error {
-		again(remembered)
-		return nil
-	})
+	return r.order(ctx, clusterID, by, "is to be told to AMS again.", "retry",
+		func(_ *outbox.Desired, remembered *outbox.Remembered) error {
+			again(remembered)
+			return nil
+		})
 }
 
 // again forgets what stopped a cluster, and lets its subscription be asked for once more.
@@ -50,26 +51,28 @@ func again(remembered *outbox.Remembered) {
 
 // CreateAgain has a subscription made anew for a cluster whose own is gone from AMS.
 func (r *Relay) CreateAgain(ctx context.Context, clusterID, by string) error {
-	return r.order(ctx, clusterID, by, "is to have a new subscription in AMS.", "create again", func(_ *outbox.Desired, remembered *outbox.Remembered) error {
-		former := remembered.Former
-		if remembered.SubscriptionID != "" {
-			former = append(former, remembered.SubscriptionID)
-		}
-		*remembered = outbox.Remembered{Former: former, Lease: remembered.Lease, Mark: remembered.Mark}
-		return nil
-	})
+	return r.order(ctx, clusterID, by, "is to have a new subscription in AMS.", "create again",
+		func(_ *outbox.Desired, remembered *outbox.Remembered) error {
+			former := remembered.Former
+			if remembered.SubscriptionID != "" {
+				former = append(former, remembered.SubscriptionID)
+			}
+			*remembered = outbox.Remembered{Former: former, Lease: remembered.Lease, Mark: remembered.Mark}
+			return nil
+		})
 }
 
 // Leave takes what AMS has for good: nothing more is told until the cluster changes again.
 func (r *Relay) Leave(ctx context.Context, clusterID, by string) error {
-	return r.order(ctx, clusterID, by, "is left in AMS as it is there.", "leave", func(d *outbox.Desired, remembered *outbox.Remembered) error {
-		remembered.Stop, remembered.Generation, remembered.Acked = nil, d.Generation, d.Fields
-		remembered.Note = "Left as it is in AMS by " + by + "."
-		if d.Phase == outbox.Absent || !d.DeletedAt.IsZero() {
-			remembered.Closed, remembered.ClosedAt = endedLeft, r.options.Clock.Now().UTC()
-		}
-		return nil
-	})
+	return r.order(ctx, clusterID, by, "is left in AMS as it is there.", "leave",
+		func(d *outbox.Desired, remembered *outbox.Remembered) error {
+			remembered.Stop, remembered.Generation, remembered.Acked = nil, d.Generation, d.Fields
+			remembered.Note = "Left as it is in AMS by " + by + "."
+			if d.Phase == outbox.Absent || !d.DeletedAt.IsZero() {
+				remembered.Closed, remembered.ClosedAt = endedLeft, r.options.Clock.Now().UTC()
+			}
+			return nil
+		})
 }
 
 // ErrEdit is the error of an edit that AMS could not be told.
@@ -77,16 +80,19 @@ var ErrEdit = errors.New("that can not be told")
 
 const longestName = 255 // bytes
 
-// Edit has other values told than the cluster has, until it is edited again; the empty ones are the cluster's own. Its own id
-// can not be edited: metrics are found by it.
+// Edit has other values told than the cluster has, until it is edited again; the empty ones are the
+// cluster's own. Its own id can not be edited: metrics are found by it.
 func (r *Relay) Edit(ctx context.Context, clusterID, by string, fields outbox.Fields) error {
 	switch address, err := url.Parse(fields.ConsoleURL); {
 	case fields.ExternalClusterID != "":
 		return fmt.Errorf("%w: the id that a cluster gave itself stays", ErrEdit)
 	case len(fields.DisplayName) > longestName:
-		return fmt.Errorf("%w: the name has %d bytes; at most %d are taken", ErrEdit, len(fields.DisplayName), longestName)
-	case fields.ConsoleURL != "" && (err != nil || address.Scheme != "https" && address.Scheme != "http" || address.Host == ""):
-		return fmt.Errorf("%w: the console's URL is %q; expected one that begins with https://", ErrEdit, fields.ConsoleURL)
+		return fmt.Errorf("%w: the name has %d bytes; at most %d are taken", ErrEdit, len(fields.DisplayName),
+			longestName)
+	case fields.ConsoleURL != "" && (err != nil || address.Scheme != "https" && address.Scheme != "http" ||
+		address.Host == ""):
+		return fmt.Errorf("%w: the console's URL is %q; expected one that begins with https://", ErrEdit,
+			fields.ConsoleURL)
 	}
 	now := r.options.Clock.Now().UTC()
 	what := "AMS is told other values than its own from now on."
@@ -94,25 +100,26 @@ func (r *Relay) Edit(ctx context.Context, clusterID, by string, fields outbox.Fi
 		what = "AMS is told its own values again."
 	}
 	line := &Line{Cluster: clusterID, At: now, Op: "edit", Outcome: "ordered", By: by}
-	err := r.options.Clusters.TellOfSubscription(ctx, clusterID, "", what+" "+by+" said so.", false, func(tx *store.Tx) error {
-		held, err := outbox.Rows.Get(tx, clusterID)
-		if err != nil {
-			return err
-		}
-		wanted := *held
-		wanted.Edited, wanted.Fields = fields, held.Fields.Over(fields)
-		next, changed := held.Next(wanted, now)
-		if !changed {
-			return nil
-		}
-		line.Generation = next.Generation
-		return errors.Join(outbox.Put(tx, clusterID, &next), journal.Put(tx, journalKey(line), line))
-	})
+	err := r.options.Clusters.TellOfSubscription(ctx, clusterID, "", what+" "+by+" said so.", false,
+		func(tx *store.Tx) error {
+			held, err := outbox.Rows.Get(tx, clusterID)
+			if err != nil {
+				return err
+			}
+			wanted := *held
+			wanted.Edited, wanted.Fields = fields, held.Fields.Over(fields)
+			next, changed := held.Next(wanted, now)
+			if !changed {
+				return nil
+			}
+			line.Generation = next.Generation
+			return errors.Join(outbox.Put(tx, clusterID, &next), journal.Put(tx, journalKey(line), line))
+		})
 	return r.ordered(clusterID, err)
 }
 
-// Reverify says that the store was restored from a backup: what is missing in AMS is not made again, and what differs is not
-// overwritten, before a person has looked.
+// Reverify says that the store was restored from a backup: what is missing in AMS is not made
+// again, and what differs is not overwritten, before a person has looked.
 func (r *Relay) Reverify(ctx context.Context) error {
 	err := r.options.DB.Update(ctx, func(tx *store.Tx) error {
 		return outbox.Rows.Each(tx, "", func(id string, d *outbox.Desired) error {
@@ -132,7 +139,8 @@ func (r *Relay) Reverify(ctx context.Context) error {
 	return err
 }
 
-// Accept ends a pause that a person decides: the site speaks in the name of the new organization, or from this machine.
+// Accept ends a pause that a person decides: the site speaks in the name of the new organization,
+// or from this machine.
 func (r *Relay) Accept(ctx context.Context) error {
 	r.mu.Lock()
 	state := r.state
@@ -178,7 +186,8 @@ func (r *Relay) disown(ctx context.Context) error {
 }
 
 // order is what a person has done about one cluster, with the event that says who.
-func (r *Relay) order(ctx context.Context, clusterID, by, what, op string, fn func(*outbox.Desired, *outbox.Remembered) error) error {
+func (r *Relay) order(ctx context.Context, clusterID, by, what, op string, fn func(*outbox.Desired,
+	*outbox.Remembered) error) error {
 	book := &storeBook{r.options.DB, r.options.Clusters}
 	line := &Line{Cluster: clusterID, At: r.options.Clock.Now().UTC(), Op: op, Outcome: "ordered", By: by}
 	return r.ordered(clusterID, book.Change(ctx, clusterID, Note{Text: what + " " + by + " said so.", Line: line}, fn))

@@ -26,8 +26,8 @@ type trustedKey struct {
 	At  time.Time      `json:"at"`
 }
 
-// ExportFile writes what AMS has yet to be told as a courier's file, and leases it to that courier. It returns the file and
-// its id.
+// ExportFile writes what AMS has yet to be told as a courier's file, and leases it to that courier.
+// It returns the file and its id.
 func (r *Relay) ExportFile(ctx context.Context) (file []byte, id string, err error) {
 	file, id, err = r.export(ctx)
 	r.options.Meter.courier(Export, err)
@@ -108,7 +108,8 @@ type Imported struct {
 // ErrUntrusted is the error of receipts signed with a key that this site does not know.
 var ErrUntrusted = errors.New("the receipts are signed with a key that this site does not trust")
 
-// ImportReceipts takes a courier's receipts. A key that is not known yet is trusted if trust is its fingerprint.
+// ImportReceipts takes a courier's receipts. A key that is not known yet is trusted if trust is its
+// fingerprint.
 func (r *Relay) ImportReceipts(ctx context.Context, from io.Reader, trust string) (Imported, error) {
 	came, err := r.receive(ctx, from, trust)
 	r.options.Meter.courier(Receipts, err)
@@ -137,7 +138,8 @@ func (r *Relay) receive(ctx context.Context, from io.Reader, trust string) (Impo
 			}
 		}
 		if !trustedKeys.Exists(tx, fingerprint) {
-			return fmt.Errorf("%w: it is %s; compare it with what landfall ams push showed, and import with --trust %s", ErrUntrusted, fingerprint, fingerprint)
+			return fmt.Errorf("%w: it is %s; compare it with what landfall ams push showed, and import with --trust %s",
+				ErrUntrusted, fingerprint, fingerprint)
 		}
 		return nil
 	})
@@ -152,7 +154,8 @@ func (r *Relay) take(ctx context.Context, export string, receipt *CourierEntry, 
 	carried := receipt.Remembered
 	outcome := func() {}
 	note := Note{Subscription: carried.SubscriptionID, Line: &Line{
-		Cluster: receipt.ClusterID, At: r.options.Clock.Now().UTC(), Op: "receipt", Outcome: receipt.Outcome, Generation: carried.Generation,
+		Cluster: receipt.ClusterID, At: r.options.Clock.Now().UTC(), Op: "receipt", Outcome: receipt.Outcome,
+		Generation:   carried.Generation,
 		Subscription: carried.SubscriptionID, Text: receipt.Problem, By: byCourier,
 	}}
 	book := &storeBook{r.options.DB, r.options.Clusters}

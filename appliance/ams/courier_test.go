@@ -49,10 +49,12 @@ func (c *courier) push(ctx context.Context, text []byte) ([]byte, error) {
 		return nil, err
 	}
 	client := NewClient(ClientOptions{
-		URL: file.Header.APIURL, TokenURL: ssoURL, Transport: amstest.Transport{Handler: c.ams}, Credentials: c.secret, Clock: c.clock,
+		URL: file.Header.APIURL, TokenURL: ssoURL, Transport: amstest.Transport{Handler: c.ams}, Credentials: c.secret,
+		Clock:  c.clock,
 		Logger: slog.New(slog.DiscardHandler),
 	})
-	receipts, err := Push(ctx, file, PushOptions{Client: client, Clock: c.clock, Key: c.key, Progress: filepath.Join(c.dir, file.Header.Export)})
+	receipts, err := Push(ctx, file, PushOptions{Client: client, Clock: c.clock, Key: c.key,
+		Progress: filepath.Join(c.dir, file.Header.Export)})
 	if receipts == nil {
 		return nil, err
 	}
@@ -102,7 +104,8 @@ func TestACourierTellsWhatTheRelayWouldHave(t *testing.T) {
 		})
 		for _, row := range rows {
 			maps.DeleteFunc(row, func(name string, _ any) bool { // what differs by nature
-				return slices.Contains([]string{"id", "href", "cluster_id", "created_at", "updated_at", "eval_expiration_date"}, name)
+				return slices.Contains([]string{"id", "href", "cluster_id", "created_at", "updated_at",
+					"eval_expiration_date"}, name)
 			})
 		}
 		return rows
@@ -118,7 +121,8 @@ func TestFaultsOfCouriers(t *testing.T) {
 			id := s.reserved("one")
 			s.rename(id, "two")
 			c := s.courier()
-			c.secret.secret.OfflineToken = s.ams.AddAccount(amstest.Account{ID: "2GOuThem", Username: "them", Organization: "2GOuTheirs"})
+			c.secret.secret.OfflineToken = s.ams.AddAccount(amstest.Account{ID: "2GOuThem", Username: "them",
+				Organization: "2GOuTheirs"})
 			_, err := c.push(s.Context(), s.export())
 			require.ErrorContains(s, err, "log in to that one")
 			require.Empty(s, s.calls(), "refused before anything was said")
@@ -191,8 +195,13 @@ func TestFaultsOfCouriers(t *testing.T) {
 			requireRefused(repack(s, file, func(text string) string {
 				return strings.Replace(text, `"display_name":"one"`, `"display_name":"two"`, 1)
 			}), "altered")
-			requireRefused(repack(s, file, func(text string) string { return strings.Replace(text, `"version":1`, `"version":2`, 1) }), "version 2")
-			requireRefused(repack(s, file, func(text string) string { return text[:strings.LastIndex(strings.TrimSpace(text), "\n")+1] }), "end is missing")
+			requireRefused(repack(s, file, func(text string) string {
+				return strings.Replace(text, `"version":1`,
+					`"version":2`, 1)
+			}), "version 2")
+			requireRefused(repack(s, file,
+				func(text string) string { return text[:strings.LastIndex(strings.TrimSpace(text), "\n")+1] }),
+				"end is missing")
 			flipped := bytes.Clone(file)
 			flipped[len(flipped)/2] ^= 1
 			_, err := c.push(s.Context(), flipped)

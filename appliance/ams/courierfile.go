@@ -16,9 +16,10 @@ import (
 	"landfall/appliance/sitekey"
 )
 
-// What a courier carries is one file: lines of JSON, compressed by gzip. The first line is the header, the last one the
-// trailer with the count of the lines between, the SHA-256 of all lines before it and a signature of that; between them is a
-// line for each cluster. There is no token in it, no pull secret, and nothing of hosts.
+// What a courier carries is one file: lines of JSON, compressed by gzip. The first line is the
+// header, the last one the trailer with the count of the lines between, the SHA-256 of all lines
+// before it and a signature of that; between them is a line for each cluster. There is no token in
+// it, no pull secret, and nothing of hosts.
 
 const (
 	courierFormat  = "landfall.ams.courier"
@@ -52,14 +53,15 @@ type CourierHeader struct {
 	Entries        int            `json:"entries"`
 }
 
-// CourierEntry is a cluster in a courier's file: what is desired and remembered when it leaves the site, and what is
-// remembered when it comes back.
+// CourierEntry is a cluster in a courier's file: what is desired and remembered when it leaves the
+// site, and what is remembered when it comes back.
 type CourierEntry struct {
 	ClusterID  string            `json:"cluster_id"`
 	Desired    outbox.Desired    `json:"desired"`
 	Remembered outbox.Remembered `json:"remembered"`
-	Outcome    string            `json:"outcome,omitempty"` // of a receipt: sent, conflict, blocked, dead, deleted, left, nothing, later
-	Problem    string            `json:"problem,omitempty"`
+	// of a receipt: sent, conflict, blocked, dead, deleted, left, nothing, later
+	Outcome string `json:"outcome,omitempty"`
+	Problem string `json:"problem,omitempty"`
 }
 
 type courierTrailer struct {
@@ -76,7 +78,8 @@ type CourierFile struct {
 
 // WriteCourier writes a courier's file, signed with the key.
 func WriteCourier(w io.Writer, key *sitekey.Key, file CourierFile) error {
-	file.Header.Format, file.Header.Version, file.Header.Key, file.Header.Entries = courierFormat, courierVersion, key.Public(), len(file.Entries)
+	file.Header.Format, file.Header.Version, file.Header.Key, file.Header.Entries = courierFormat, courierVersion,
+		key.Public(), len(file.Entries)
 	digest := sha256.New()
 	zip := gzip.NewWriter(w)
 	encoder := json.NewEncoder(io.MultiWriter(zip, digest))
@@ -107,8 +110,8 @@ func refuseFile(format string, args ...any) error {
 	return fmt.Errorf("%w: "+format, append([]any{ErrCourier}, args...)...)
 }
 
-// ReadCourier reads a courier's file of a kind. One that is cut, altered, of another kind or of a newer version is refused as a
-// whole. That its key is one to be trusted is for the caller to see.
+// ReadCourier reads a courier's file of a kind. One that is cut, altered, of another kind or of a
+// newer version is refused as a whole. That its key is one to be trusted is for the caller to see.
 func ReadCourier(r io.Reader, kind CourierKind) (*CourierFile, error) {
 	zip, err := gzip.NewReader(r)
 	if err != nil {
@@ -130,9 +133,13 @@ func ReadCourier(r io.Reader, kind CourierKind) (*CourierFile, error) {
 	}
 	switch h := file.Header; {
 	case h.Version > courierVersion:
-		return nil, refuseFile("it is of version %d and this program knows versions up to %d; use the newer program here too", h.Version, courierVersion)
+		return nil,
+			refuseFile("it is of version %d and this program knows versions up to %d; use the newer program here too",
+				h.Version, courierVersion)
 	case h.Kind != kind:
-		return nil, refuseFile("it holds %s, and %s are expected: an export is for landfall ams push, receipts are for landfall ams import", h.Kind, kind)
+		return nil,
+			refuseFile("it holds %s, and %s are expected: an export is for landfall ams push, receipts are for "+
+				"landfall ams import", h.Kind, kind)
 	}
 	var trailer courierTrailer
 	if err := json.Unmarshal(body[end:], &trailer); err != nil || trailer.SHA256 == "" {
@@ -157,7 +164,8 @@ func ReadCourier(r io.Reader, kind CourierKind) (*CourierFile, error) {
 		file.Entries = append(file.Entries, entry)
 	}
 	if len(file.Entries) != trailer.Count || trailer.Count != file.Header.Entries {
-		return nil, refuseFile("it has %d clusters and should have %d; fetch it anew", len(file.Entries), file.Header.Entries)
+		return nil, refuseFile("it has %d clusters and should have %d; fetch it anew", len(file.Entries),
+			file.Header.Entries)
 	}
 	return file, nil
 }

@@ -50,7 +50,8 @@ const (
 	BySearch // by cluster_id, and by external_cluster_id when it is known
 )
 
-// Observed is what AMS answered last. Rows that are deprovisioned are as good as gone and not in it.
+// Observed is what AMS answered last. Rows that are deprovisioned are as good as gone and not in
+// it.
 type Observed struct {
 	How  Look
 	Rows []Row
@@ -121,11 +122,13 @@ type Action struct {
 // maxCreates is how often a subscription is asked for before a person is.
 const maxCreates = 3
 
-// patience bounds how long a quarantine may seem to have lasted: beyond it the clock may have jumped, and it begins anew.
+// patience bounds how long a quarantine may seem to have lasted: beyond it the clock may have
+// jumped, and it begins anew.
 const patience = 24 * time.Hour
 
-// Decide says what to do next about a cluster's subscription. It is a function of its argument alone: whoever acts does what
-// it says, remembers what came of it, and asks again until it says [Rest], [Wait], [Close] or [Refuse].
+// Decide says what to do next about a cluster's subscription. It is a function of its argument
+// alone: whoever acts does what it says, remembers what came of it, and asks again until it says
+// [Rest], [Wait], [Close] or [Refuse].
 func Decide(s Situation) Action {
 	switch {
 	case s.Remembered.Closed != "":
@@ -170,7 +173,8 @@ func (s Situation) remove() Action {
 	if row.Status == statusReserved && !r.Twin {
 		return Action{Do: Delete, Rule: 4, Row: row}
 	}
-	return Action{Do: Close, Rule: 5, Row: row, Ended: endedLeft, Note: fmt.Sprintf("AMS has the subscription as %s and keeps it.", row.Status)}
+	return Action{Do: Close, Rule: 5, Row: row, Ended: endedLeft,
+		Note: fmt.Sprintf("AMS has the subscription as %s and keeps it.", row.Status)}
 }
 
 // find looks for the subscription of a cluster whose id is not known.
@@ -192,14 +196,17 @@ func (s Situation) find() Action {
 		if row.PlanCategory == assistedInstall || !s.sameOrganization(row) {
 			return s.notOurs(row)
 		}
-		return Action{Do: Adopt, Rule: 20, Row: row, Note: "The cluster's metrics reached AMS first and made this subscription; its plan, creator and provenance are not those of an assisted installation."}
+		return Action{Do: Adopt, Rule: 20, Row: row,
+			Note: "The cluster's metrics reached AMS first and made this subscription; its plan, creator and " +
+				"provenance are not those of an assisted installation."}
 	}
 	if s.Remembered.Mark == nil {
 		return Action{Do: Create, Rule: 7}
 	}
 	if s.Remembered.Mark.Tries >= maxCreates {
 		return s.quarantine(8, Action{Do: Refuse, Rule: 9, Stop: outbox.Attention,
-			Reason: fmt.Sprintf("AMS was asked %d times for a subscription and shows none; look for it there, then try again.", maxCreates)})
+			Reason: fmt.Sprintf("AMS was asked %d times for a subscription and shows none; look for it there, then "+
+				"try again.", maxCreates)})
 	}
 	return s.quarantine(8, Action{Do: Create, Rule: 9})
 }
@@ -216,7 +223,8 @@ func (s Situation) quarantine(rule int, then Action) Action {
 	return then
 }
 
-// surplus chooses among several subscriptions of one cluster, and has those deleted that this site made twice.
+// surplus chooses among several subscriptions of one cluster, and has those deleted that this site
+// made twice.
 func (s Situation) surplus(rows []Row) Action {
 	order := []string{statusActive, statusStale, statusDisconnected, statusReserved}
 	rank := func(row Row) int {
@@ -228,20 +236,24 @@ func (s Situation) surplus(rows []Row) Action {
 	slices.SortFunc(rows, func(a, b Row) int { return cmp.Or(rank(a)-rank(b), cmp.Compare(a.ID, b.ID)) })
 	for i := range rows[1:] {
 		if row := &rows[i+1]; row.Status == statusReserved && s.made(row) {
-			return Action{Do: Delete, Rule: 11, Row: row, Note: "AMS had two subscriptions of this cluster; the later one was deleted."}
+			return Action{Do: Delete, Rule: 11, Row: row,
+				Note: "AMS had two subscriptions of this cluster; the later one was deleted."}
 		}
 	}
 	return Action{Do: Refuse, Rule: 11, Stop: outbox.Attention, Reason: fmt.Sprintf(
-		"AMS has %d subscriptions of this cluster that were not made here; delete all but %s there, then try again.", len(rows), rows[0].ID)}
+		"AMS has %d subscriptions of this cluster that were not made here; delete all but %s there, then try again.",
+		len(rows), rows[0].ID)}
 }
 
-// made tells whether a row can only be one that this site asked for when it was not sure that it had one.
+// made tells whether a row can only be one that this site asked for when it was not sure that it
+// had one.
 func (s Situation) made(row *Row) bool {
 	if slices.Contains(s.Remembered.Former, row.ID) {
 		return true
 	}
 	mark := s.Remembered.Mark
-	return mark != nil && mark.Tries > 1 && row.PlanCategory == assistedInstall && row.CreatorID == s.Site.AccountID && s.Site.AccountID != ""
+	return mark != nil && mark.Tries > 1 && row.PlanCategory == assistedInstall && row.CreatorID == s.Site.AccountID &&
+		s.Site.AccountID != ""
 }
 
 // keep brings the known row to what is desired.
@@ -249,7 +261,8 @@ func (s Situation) keep() Action {
 	r := s.Remembered
 	if len(s.Observed.Rows) == 0 {
 		if r.AckedStatus == statusActive || r.AckedStatus == statusDisconnected || r.Reverify {
-			return Action{Do: Refuse, Rule: 13, Stop: outbox.Attention, Reason: "The subscription is gone from AMS; have it created again, or leave it so."}
+			return Action{Do: Refuse, Rule: 13, Stop: outbox.Attention,
+				Reason: "The subscription is gone from AMS; have it created again, or leave it so."}
 		}
 		return Action{Do: Forget, Rule: 12}
 	}
@@ -267,7 +280,8 @@ func (s Situation) keep() Action {
 	case s.Desired.Phase == outbox.Active:
 		action.Rule = 16
 	case row.Status != statusReserved:
-		action.Rule, action.Note = 18, fmt.Sprintf("AMS has the subscription as %s though the cluster is not installed.", row.Status)
+		action.Rule, action.Note = 18,
+			fmt.Sprintf("AMS has the subscription as %s though the cluster is not installed.", row.Status)
 	}
 	if r.Twin {
 		action.Rule = 20
@@ -275,8 +289,9 @@ func (s Situation) keep() Action {
 	return s.delta(action)
 }
 
-// delta adds the fields that are to be sent: those that changed here since AMS confirmed them. One that was edited in AMS
-// since is left; one that changed on both sides is overwritten by the relay, and by a courier not.
+// delta adds the fields that are to be sent: those that changed here since AMS confirmed them. One
+// that was edited in AMS since is left; one that changed on both sides is overwritten by the relay,
+// and by a courier not.
 func (s Situation) delta(action Action) Action {
 	acked, shown := s.Remembered.Acked, action.Row.fields()
 	disputed := ""
@@ -288,20 +303,25 @@ func (s Situation) delta(action Action) Action {
 			*ack = wanted
 		case wanted == known && !insist:
 			*ack = known
-			action.Note = cmp.Or(action.Note, fmt.Sprintf("The %s was changed in AMS to %q; it is left so.", name, seen))
+			action.Note = cmp.Or(action.Note, fmt.Sprintf("The %s was changed in AMS to %q; it is left so.", name,
+				seen))
 		case known != seen && seen != "" && (s.Courier || s.Remembered.Reverify && known != "") && !insist:
-			disputed = fmt.Sprintf("AMS has the %s %q where %q was expected, and %q is to be told; try again to overwrite it, or leave it so.", name, seen, known, wanted)
+			disputed = fmt.Sprintf("AMS has the %s %q where %q was expected, and %q is to be told; try again to "+
+				"overwrite it, or leave it so.", name, seen, known, wanted)
 		default:
 			*to = wanted
 		}
 	}
 	d := s.Desired
-	field("name", d.DisplayName, acked.DisplayName, shown.DisplayName, false, &action.Patch.DisplayName, &action.Acked.DisplayName)
+	field("name", d.DisplayName, acked.DisplayName, shown.DisplayName, false, &action.Patch.DisplayName,
+		&action.Acked.DisplayName)
 	if !s.Remembered.Twin {
-		field("cluster's own id", d.ExternalClusterID, acked.ExternalClusterID, shown.ExternalClusterID, action.Row.Status == statusReserved,
+		field("cluster's own id", d.ExternalClusterID, acked.ExternalClusterID, shown.ExternalClusterID,
+			action.Row.Status == statusReserved,
 			&action.Patch.ExternalClusterID, &action.Acked.ExternalClusterID)
 	}
-	field("console's URL", d.ConsoleURL, acked.ConsoleURL, shown.ConsoleURL, false, &action.Patch.ConsoleURL, &action.Acked.ConsoleURL)
+	field("console's URL", d.ConsoleURL, acked.ConsoleURL, shown.ConsoleURL, false, &action.Patch.ConsoleURL,
+		&action.Acked.ConsoleURL)
 	switch {
 	case disputed != "" && s.Courier:
 		return Action{Do: Quarrel, Rule: action.Rule, Row: action.Row, Reason: disputed}
@@ -314,14 +334,16 @@ func (s Situation) delta(action Action) Action {
 	return action
 }
 
-// sent tells whether a value that AMS shows was sent from here without an answer having come: nobody else made it so.
+// sent tells whether a value that AMS shows was sent from here without an answer having come:
+// nobody else made it so.
 func (s Situation) sent(value string) bool {
 	return value != "" && slices.ContainsFunc(s.Remembered.Unconfirmed, func(f outbox.Fields) bool {
 		return value == f.DisplayName || value == f.ExternalClusterID || value == f.ConsoleURL
 	})
 }
 
-// doubtful tells whether it is time to look for a second subscription, which may have been made while an answer was missing.
+// doubtful tells whether it is time to look for a second subscription, which may have been made
+// while an answer was missing.
 func (s Situation) doubtful() bool {
 	mark := s.Remembered.Mark
 	return mark != nil && s.Remembered.SubscriptionID != "" && !s.Now.Before(s.doubtEnds())
@@ -381,6 +403,7 @@ func (s Situation) foreign(row *Row) bool {
 
 func (s Situation) notOurs(row *Row) Action {
 	return Action{Do: Refuse, Rule: 19, Row: row, Stop: outbox.Blocked, Reason: fmt.Sprintf(
-		"Subscription %s in AMS is of cluster %s in organization %s, not of this cluster; nothing is told until a person has looked at it.",
+		"Subscription %s in AMS is of cluster %s in organization %s, not of this cluster; nothing is told until a "+
+			"person has looked at it.",
 		row.ID, cmp.Or(row.ClusterID, "(none)"), cmp.Or(row.OrganizationID, "(none)"))}
 }

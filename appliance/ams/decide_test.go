@@ -16,12 +16,14 @@ import (
 
 const decided = "fcf4c3c2-79a0-422c-8754-27cf02dfa9d2"
 
-// situations calls fn with every combination of what is desired, remembered and observed that differs in a decision.
+// situations calls fn with every combination of what is desired, remembered and observed that
+// differs in a decision.
 func situations(fn func(Situation)) {
 	now := time.Date(2026, 3, 1, 8, 0, 0, 0, time.UTC)
 	for _, phase := range []outbox.Phase{outbox.Absent, outbox.Reserved, outbox.Active} {
 		for _, deleted := range []bool{false, true} {
-			for _, told := range []outbox.Fields{{}, {DisplayName: "one"}, {DisplayName: "older"}, {DisplayName: "one", ExternalClusterID: external}} {
+			for _, told := range []outbox.Fields{{}, {DisplayName: "one"}, {DisplayName: "older"},
+				{DisplayName: "one", ExternalClusterID: external}} {
 				for _, mark := range marks(now) {
 					for _, id := range []string{"", "row0"} {
 						for _, acked := range []string{"", statusReserved, statusActive} {
@@ -29,12 +31,16 @@ func situations(fn func(Situation)) {
 								for _, flags := range []int{0, 1, 2, 4, 8, 16} {
 									s := Situation{
 										ClusterID: decided, Now: now, Courier: flags == 1, Refresh: flags == 2,
-										Site: Site{Organization: "ours", AccountID: "me", FinalStatus: statusActive, Quarantine: 15 * time.Minute},
-										Desired: outbox.Desired{Generation: 3, Phase: phase, MustExist: phase == outbox.Active, Fields: outbox.Fields{
-											DisplayName: "one", ExternalClusterID: external, ConsoleURL: "https://console",
-										}},
+										Site: Site{Organization: "ours", AccountID: "me", FinalStatus: statusActive,
+											Quarantine: 15 * time.Minute},
+										Desired: outbox.Desired{Generation: 3, Phase: phase,
+											MustExist: phase == outbox.Active, Fields: outbox.Fields{
+												DisplayName: "one", ExternalClusterID: external,
+												ConsoleURL: "https://console",
+											}},
 										Remembered: outbox.Remembered{
-											SubscriptionID: id, Mark: mark, Acked: told, AckedStatus: acked, Reverify: flags == 4, Twin: flags == 16 && id != "",
+											SubscriptionID: id, Mark: mark, Acked: told, AckedStatus: acked,
+											Reverify: flags == 4, Twin: flags == 16 && id != "",
 										},
 									}
 									if flags == 8 {
@@ -64,8 +70,10 @@ func situations(fn func(Situation)) {
 func marks(now time.Time) []*outbox.Mark {
 	return []*outbox.Mark{
 		nil, {At: now, Tries: 1}, {At: now.Add(-20 * time.Minute), LookedAt: now.Add(-16 * time.Minute), Tries: 1},
-		{At: now.Add(-2 * time.Hour), LookedAt: now.Add(-2 * time.Hour), Tries: 2}, {At: now.Add(-2 * time.Hour), LookedAt: now.Add(-2 * time.Hour), Tries: maxCreates},
-		{At: now.AddDate(1, 0, 0), LookedAt: now.AddDate(1, 0, 0), Tries: 1}, {At: now.AddDate(-1, 0, 0), LookedAt: now.AddDate(-1, 0, 0), Tries: 1},
+		{At: now.Add(-2 * time.Hour), LookedAt: now.Add(-2 * time.Hour), Tries: 2},
+		{At: now.Add(-2 * time.Hour), LookedAt: now.Add(-2 * time.Hour), Tries: maxCreates},
+		{At: now.AddDate(1, 0, 0), LookedAt: now.AddDate(1, 0, 0), Tries: 1}, {At: now.AddDate(-1, 0, 0),
+			LookedAt: now.AddDate(-1, 0, 0), Tries: 1},
 	}
 }
 
@@ -73,7 +81,8 @@ func marks(now time.Time) []*outbox.Mark {
 func observations() [][]Row {
 	all := [][]Row{nil, {}}
 	for _, status := range []string{statusReserved, statusActive, statusStale, statusArchived, statusDisconnected} {
-		row := Row{ID: "row0", Status: status, ClusterID: decided, OrganizationID: "ours", CreatorID: "me", PlanCategory: assistedInstall, DisplayName: "one"}
+		row := Row{ID: "row0", Status: status, ClusterID: decided, OrganizationID: "ours", CreatorID: "me",
+			PlanCategory: assistedInstall, DisplayName: "one"}
 		edited, foreign, theirs, twin, second := row, row, row, row, row
 		edited.DisplayName, edited.ExternalClusterID = "edited", external
 		foreign.OrganizationID = "theirs"
@@ -82,7 +91,8 @@ func observations() [][]Row {
 		second.ID = "row1"
 		done := edited
 		done.DisplayName, done.ConsoleURL = "one", "https://console"
-		all = append(all, []Row{row}, []Row{edited}, []Row{foreign}, []Row{theirs}, []Row{twin}, []Row{done}, []Row{row, second}, []Row{second, row, twin})
+		all = append(all, []Row{row}, []Row{edited}, []Row{foreign}, []Row{theirs}, []Row{twin}, []Row{done},
+			[]Row{row, second}, []Row{second, row, twin})
 	}
 	return all
 }
@@ -106,7 +116,8 @@ func TestADecisionIsAlwaysASafeOne(t *testing.T) {
 			if absent || s.Observed.How != BySearch || s.Remembered.SubscriptionID != "" || len(s.ours()) > 0 {
 				t.Fatal(say("a second subscription could come to be"))
 			}
-			if mark := s.Remembered.Mark; mark != nil && (mark.Tries >= maxCreates || s.Now.Sub(mark.LookedAt) < s.Site.Quarantine || s.Now.Sub(mark.LookedAt) > patience) {
+			if mark := s.Remembered.Mark; mark != nil && (mark.Tries >= maxCreates ||
+				s.Now.Sub(mark.LookedAt) < s.Site.Quarantine || s.Now.Sub(mark.LookedAt) > patience) {
 				t.Fatal(say("a creation in its quarantine"))
 			}
 		case Delete:
@@ -140,7 +151,8 @@ func TestADecisionIsAlwaysASafeOne(t *testing.T) {
 	page, err := os.ReadFile("../../docs/ams.md")
 	require.NoError(t, err)
 	written := map[int]bool{}
-	for _, line := range regexp.MustCompile(`(?m)^\| ([0-9]{1,2}(?:, [0-9]{1,2})*) \|`).FindAllStringSubmatch(string(page), -1) {
+	for _, line := range regexp.MustCompile(`(?m)^\| ([0-9]{1,2}(?:, [0-9]{1,2})*) \|`).
+		FindAllStringSubmatch(string(page), -1) {
 		for text := range strings.SplitSeq(line[1], ", ") {
 			number, err := strconv.Atoi(text)
 			require.NoError(t, err)
@@ -161,9 +173,11 @@ func TestAValueOfOursWhoseAnswerWasLostIsNoEditOfAPerson(t *testing.T) {
 		ClusterID: decided, Site: Site{Organization: "ours"},
 		Desired: outbox.Desired{Generation: 3, Phase: outbox.Reserved, Fields: outbox.Fields{DisplayName: "one"}},
 		Remembered: outbox.Remembered{
-			SubscriptionID: "row0", Acked: outbox.Fields{DisplayName: "one"}, Unconfirmed: []outbox.Fields{{DisplayName: "between"}},
+			SubscriptionID: "row0", Acked: outbox.Fields{DisplayName: "one"},
+			Unconfirmed: []outbox.Fields{{DisplayName: "between"}},
 		},
-		Observed: Observed{ByID, []Row{{ID: "row0", Status: statusReserved, ClusterID: decided, OrganizationID: "ours", DisplayName: "between"}}},
+		Observed: Observed{ByID, []Row{{ID: "row0", Status: statusReserved, ClusterID: decided, OrganizationID: "ours",
+			DisplayName: "between"}}},
 	}
 	told := Decide(s)
 	require.Equal(t, Update, told.Do)

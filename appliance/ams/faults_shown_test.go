@@ -36,7 +36,8 @@ func TestFaultsOfWhatAMSShows(t *testing.T) {
 			require.NoError(s, s.db.Update(s.Context(), func(tx *store.Tx) error {
 				for cluster := range backup {
 					d, r := backup[cluster], replies[cluster]
-					if err := errors.Join(outbox.Put(tx, cluster, &d), outbox.Remember(tx, cluster, &d, &r)); err != nil {
+					if err := errors.Join(outbox.Put(tx, cluster, &d), outbox.Remember(tx, cluster, &d,
+						&r)); err != nil {
 						return err
 					}
 				}
@@ -90,7 +91,8 @@ func TestFaultsOfWhatAMSShows(t *testing.T) {
 			s.online()
 			s.settle(soon)
 			s.requireRow(id, "Active", map[string]any{
-				"display_name": "one", "external_cluster_id": external, "console_url": "https://console-openshift-console.apps.one.example.com",
+				"display_name": "one", "external_cluster_id": external,
+				"console_url": "https://console-openshift-console.apps.one.example.com",
 			})
 			require.Equal(s, LineLeft, s.line(id).State)
 		}},
@@ -154,9 +156,11 @@ func TestFaultsOfWhatAMSShows(t *testing.T) {
 		{45, "renamed in OCM by a person", func(s *site) {
 			id := s.active("one")
 			s.ams.Edit(s.remembered(id).SubscriptionID, map[string]any{"display_name": "theirs"})
-			s.desire(id, func(d *outbox.Desired) { d.ConsoleURL = "https://console-openshift-console.apps.other.example.com" })
+			s.desire(id,
+				func(d *outbox.Desired) { d.ConsoleURL = "https://console-openshift-console.apps.other.example.com" })
 			s.settle(soon)
-			s.requireRow(id, "Active", map[string]any{"display_name": "theirs", "console_url": "https://console-openshift-console.apps.other.example.com"})
+			s.requireRow(id, "Active", map[string]any{"display_name": "theirs",
+				"console_url": "https://console-openshift-console.apps.other.example.com"})
 			require.Contains(s, s.line(id).Note, `"theirs"`)
 			s.requireSent(id)
 		}},
@@ -196,7 +200,8 @@ func TestFaultsOfWhatAMSShows(t *testing.T) {
 			require.Empty(s, s.ams.WrongDeletes())
 		}},
 		{54, "a cluster that AMS is to hear nothing of", func(s *site) {
-			s.relay.enqueue(uuid.NewString(), s.clock.Now(), false) // no row: see TestClustersOfOthersAreNotTold in package engine
+			// no row: see TestClustersOfOthersAreNotTold in package engine
+			s.relay.enqueue(uuid.NewString(), s.clock.Now(), false)
 			s.settle(soon)
 			require.Empty(s, s.calls())
 			require.True(s, s.idle())
@@ -204,10 +209,15 @@ func TestFaultsOfWhatAMSShows(t *testing.T) {
 		{55, "reset and installed under another domain", func(s *site) {
 			id := s.active("one")
 			s.prepare(id, external2)
-			s.desire(id, func(d *outbox.Desired) { d.ConsoleURL = "https://console-openshift-console.apps.one.other.example.com" })
+			s.desire(id,
+				func(
+					d *outbox.Desired) {
+					d.ConsoleURL = "https://console-openshift-console.apps.one.other.example.com"
+				})
 			s.settle(soon)
 			s.requireRow(id, "Active", map[string]any{
-				"external_cluster_id": external2, "console_url": "https://console-openshift-console.apps.one.other.example.com",
+				"external_cluster_id": external2,
+				"console_url":         "https://console-openshift-console.apps.one.other.example.com",
 			})
 		}},
 	})

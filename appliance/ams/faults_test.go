@@ -82,7 +82,8 @@ func TestFaultsOfTheLine(t *testing.T) {
 			s.online()
 			s.settle(soon)
 			s.requireRow(id, "Active", map[string]any{
-				"display_name": "one", "external_cluster_id": external, "console_url": "https://console-openshift-console.apps.one.example.com",
+				"display_name": "one", "external_cluster_id": external,
+				"console_url": "https://console-openshift-console.apps.one.example.com",
 			})
 			s.requireSent(id)
 			require.Len(s, s.calls("create", "update"), 2)
@@ -205,7 +206,8 @@ func TestFaultsOfTheLine(t *testing.T) {
 			s.online()
 			s.settle(soon)
 			s.requireGone(id)
-			require.Equal(s, []string{"get", "delete", "get"}, s.calls(), "no PATCH, one DELETE, and a look whether it was done")
+			require.Equal(s, []string{"get", "delete", "get"}, s.calls(),
+				"no PATCH, one DELETE, and a look whether it was done")
 			require.Equal(s, LineLeft, s.line(id).State)
 		}},
 		{12, "failed and installed again offline", func(s *site) {
@@ -358,7 +360,8 @@ func TestFaultsOfCredentials(t *testing.T) {
 				ids = append(ids, s.register(fmt.Sprintf("c%d", i)))
 			}
 			s.online()
-			s.ams.Break(amstest.Fault{Op: "create", Cluster: ids[2], Do: amstest.Status(403, 11, "This account may not")})
+			s.ams.Break(amstest.Fault{Op: "create", Cluster: ids[2], Do: amstest.Status(403,
+				11, "This account may not")})
 			s.settle(soon)
 			for i, id := range ids {
 				if i == 2 {
@@ -454,12 +457,14 @@ func TestFaultsOfAnswers(t *testing.T) {
 			s.requireSent(other)
 			require.GreaterOrEqual(s, s.ams.Requests("create")[1].At.Sub(from), 10*time.Minute)
 
-			s.ams.Break(amstest.Fault{Op: "update", Times: 2, Do: amstest.Status(429, 1, "too fast", "Retry-After", s.clock.Now().Add(30*time.Minute).UTC().Format(http.TimeFormat))})
+			s.ams.Break(amstest.Fault{Op: "update", Times: 2, Do: amstest.Status(429, 1, "too fast", "Retry-After",
+				s.clock.Now().Add(30*time.Minute).UTC().Format(http.TimeFormat))})
 			s.rename(id, "three")
 			s.settle(soon)
 			s.requireSent(id)
 
-			s.ams.Break(amstest.Fault{Op: "create", Do: amstest.Status(429, 1, "limits of the subscription are exceeded")})
+			s.ams.Break(amstest.Fault{Op: "create", Do: amstest.Status(429, 1,
+				"limits of the subscription are exceeded")})
 			full := s.register("full")
 			s.settle(soon)
 			s.requireStopped(full, outbox.Blocked, "limit or quota")

@@ -33,7 +33,8 @@ func (c hurriedClock) After(d time.Duration) <-chan time.Time {
 func (s *site) pace(rate float64) {
 	s.relay.options.Workers = 1
 	s.relay.options.Client = NewClient(ClientOptions{
-		URL: amsURL, TokenURL: ssoURL, Transport: s.wire, Credentials: s.secret, Clock: hurriedClock{s.clock}, Logger: slog.New(slog.DiscardHandler), Rate: rate,
+		URL: amsURL, TokenURL: ssoURL, Transport: s.wire, Credentials: s.secret, Clock: hurriedClock{s.clock},
+		Logger: slog.New(slog.DiscardHandler), Rate: rate,
 	})
 }
 
@@ -44,7 +45,8 @@ func registerMany(tb testing.TB, db *store.DB, count int, now time.Time) {
 		require.NoError(tb, db.Update(tb.Context(), func(tx *store.Tx) error {
 			for i := from; i < min(from+1000, count); i++ {
 				at := now.Add(time.Duration(i) * time.Millisecond)
-				d := outbox.Desired{Generation: 1, Phase: outbox.Reserved, Fields: outbox.Fields{DisplayName: fmt.Sprintf("cluster-%05d", i)}, CreatedAt: at, ChangedAt: at}
+				d := outbox.Desired{Generation: 1, Phase: outbox.Reserved,
+					Fields: outbox.Fields{DisplayName: fmt.Sprintf("cluster-%05d", i)}, CreatedAt: at, ChangedAt: at}
 				if err := outbox.Put(tx, uuid.NewSHA1(uuid.Nil, fmt.Append(nil, i)).String(), &d); err != nil {
 					return err
 				}
@@ -84,7 +86,8 @@ func TestFaultsOfNumbers(t *testing.T) {
 		for i, r := range requests[second:] {
 			require.GreaterOrEqual(t, r.At.Sub(requests[i].At), 990*time.Millisecond, "ten calls take a second")
 		}
-		require.Less(t, s.clock.Now().Sub(began), time.Duration(2**clusters)*120*time.Millisecond, "and no time is lost")
+		require.Less(t, s.clock.Now().Sub(began), time.Duration(2**clusters)*120*time.Millisecond,
+			"and no time is lost")
 		names := make(map[any]bool)
 		for _, row := range s.ams.Rows() {
 			require.Equal(t, "Reserved", row["status"])
@@ -137,7 +140,8 @@ func TestAPlanTellsWhatIsSaidThen(t *testing.T) {
 		"renamed": {"change subscription " + id + ": name renamed"},
 		"fresh": {
 			"look whether it has a subscription already", "create a subscription named fresh, for site",
-			"change subscription (new): cluster's own id 5e0d2b0f-9f59-4f3c-a4b4-0c5f5d3e8a11, console's URL https://console-openshift-console.apps.fresh.test, status Active",
+			"change subscription (new): cluster's own id 5e0d2b0f-9f59-4f3c-a4b4-0c5f5d3e8a11, console's URL " +
+				"https://console-openshift-console.apps.fresh.test, status Active",
 		},
 	}, said)
 	s.online()
@@ -211,9 +215,12 @@ func TestFiguresAreWrittenForPrometheus(t *testing.T) {
 	var text writer
 	require.NoError(t, s.relay.WriteMetrics(t.Context(), &text))
 	for _, line := range []string{
-		`landfall_ams_outbox_clusters{state="waiting"} 1`, `landfall_ams_outbox_clusters{state="sent"} 1`, `landfall_ams_oldest_waiting_seconds 60`,
-		`landfall_ams_relay_state{state="online"} 1`, `landfall_ams_relay_state{state="offline"} 0`, `landfall_ams_requests_total{op="create",code="200"} 1`,
-		`landfall_ams_requests_total{op="create",code="none"} 1`, `landfall_ams_request_duration_seconds_sum{op="create"} 1`, `landfall_ams_attempts_total{outcome="told"} 1`,
+		`landfall_ams_outbox_clusters{state="waiting"} 1`, `landfall_ams_outbox_clusters{state="sent"} 1`,
+		`landfall_ams_oldest_waiting_seconds 60`,
+		`landfall_ams_relay_state{state="online"} 1`, `landfall_ams_relay_state{state="offline"} 0`,
+		`landfall_ams_requests_total{op="create",code="200"} 1`,
+		`landfall_ams_requests_total{op="create",code="none"} 1`,
+		`landfall_ams_request_duration_seconds_sum{op="create"} 1`, `landfall_ams_attempts_total{outcome="told"} 1`,
 	} {
 		require.Contains(t, string(text), line+"\n")
 	}

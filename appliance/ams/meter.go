@@ -10,7 +10,8 @@ import (
 	"github.com/VictoriaMetrics/metrics"
 )
 
-// Meter counts what goes on between a site and AMS, for Prometheus. Its zero value is not ready: see [NewMeter].
+// Meter counts what goes on between a site and AMS, for Prometheus. Its zero value is not ready:
+// see [NewMeter].
 type Meter struct{ set *metrics.Set }
 
 // NewMeter returns a meter that has counted nothing.
@@ -23,7 +24,8 @@ func (m *Meter) Called(call Call) {
 		code = strconv.Itoa(call.Status)
 	}
 	m.set.GetOrCreateCounter(fmt.Sprintf("landfall_ams_requests_total{op=%q,code=%q}", call.Op, code)).Inc()
-	m.set.GetOrCreateFloatCounter(fmt.Sprintf("landfall_ams_request_duration_seconds_sum{op=%q}", call.Op)).Add(call.Took.Seconds())
+	m.set.GetOrCreateFloatCounter(fmt.Sprintf("landfall_ams_request_duration_seconds_sum{op=%q}",
+		call.Op)).Add(call.Took.Seconds())
 	m.set.GetOrCreateCounter(fmt.Sprintf("landfall_ams_request_duration_seconds_count{op=%q}", call.Op)).Inc()
 }
 
@@ -37,13 +39,16 @@ func (m *Meter) courier(kind CourierKind, err error) {
 	if err != nil {
 		outcome = "refused"
 	}
-	m.set.GetOrCreateCounter(fmt.Sprintf("landfall_ams_courier_files_total{kind=%q,outcome=%q}", string(kind), outcome)).Inc()
+	m.set.GetOrCreateCounter(fmt.Sprintf("landfall_ams_courier_files_total{kind=%q,outcome=%q}", string(kind),
+		outcome)).Inc()
 }
 
 // states of the relay, each of which is a gauge that is one or nothing.
-var states = []State{Off, NoCredentials, ByHand, Offline, Online, PausedCredentials, PausedPermission, PausedIdentity, PausedPerson}
+var states = []State{Off, NoCredentials, ByHand, Offline, Online, PausedCredentials, PausedPermission, PausedIdentity,
+	PausedPerson}
 
-// WriteMetrics writes how the site stands with AMS, and what was counted since the start, as Prometheus reads it.
+// WriteMetrics writes how the site stands with AMS, and what was counted since the start, as
+// Prometheus reads it.
 func (r *Relay) WriteMetrics(ctx context.Context, out io.Writer) error {
 	s, err := r.Status(ctx, Selection{})
 	if err != nil {

@@ -19,8 +19,8 @@ type Planned struct {
 	Reason    string   `json:"reason,omitempty"` // why a person is asked first
 }
 
-// Plan says what AMS would be told of the clusters that wait, or of one, without asking anybody: the same decisions are taken
-// against what AMS showed last.
+// Plan says what AMS would be told of the clusters that wait, or of one, without asking anybody:
+// the same decisions are taken against what AMS showed last.
 func (r *Relay) Plan(ctx context.Context, clusterID string) ([]Planned, error) {
 	entries := []CourierEntry{}
 	err := r.options.DB.View(func(tx *store.Tx) error {
@@ -46,7 +46,8 @@ func (r *Relay) Plan(ctx context.Context, clusterID string) ([]Planned, error) {
 	return plans, nil
 }
 
-// PlanPush says what a push of a courier's file would tell AMS, if AMS has what the site saw there last.
+// PlanPush says what a push of a courier's file would tell AMS, if AMS has what the site saw there
+// last.
 func PlanPush(ctx context.Context, file *CourierFile, options PushOptions) ([]Planned, error) {
 	plans := make([]Planned, 0, len(file.Entries))
 	for _, one := range file.Entries {
@@ -54,7 +55,8 @@ func PlanPush(ctx context.Context, file *CourierFile, options PushOptions) ([]Pl
 		plan, err := planOf(ctx, &teller{
 			clock: options.Clock, by: byCourier, account: cmp.Or(options.Account, file.Header.Account),
 			identity: Identity{URL: file.Header.APIURL, OrganizationID: file.Header.OrganizationID}.String(),
-			site:     Site{Organization: file.Header.OrganizationID, FinalStatus: file.Header.FinalStatus, Quarantine: cmp.Or(options.Wait, 15*time.Minute)},
+			site: Site{Organization: file.Header.OrganizationID, FinalStatus: file.Header.FinalStatus,
+				Quarantine: cmp.Or(options.Wait, 15*time.Minute)},
 		}, one)
 		if err != nil {
 			return nil, err
@@ -77,12 +79,14 @@ func planOf(ctx context.Context, t *teller, of CourierEntry) (Planned, error) {
 	case came.state == leased:
 		plan.Reason = "A courier has it."
 	case came.state == waiting && !came.until.IsZero():
-		plan.Reason = "AMS may have made its subscription already; it is looked for until " + came.until.UTC().Format("15:04:05Z") + " first."
+		plan.Reason = "AMS may have made its subscription already; it is looked for until " +
+			came.until.UTC().Format("15:04:05Z") + " first."
 	}
 	return plan, nil
 }
 
-// pretender is an AMS that has what was seen there last, and the book of one cluster. It notes what would be said.
+// pretender is an AMS that has what was seen there last, and the book of one cluster. It notes what
+// would be said.
 type pretender struct {
 	entry CourierEntry
 	row   *Row
@@ -96,7 +100,8 @@ func (p *pretender) Entry(context.Context, string) (outbox.Desired, outbox.Remem
 }
 
 // Change implements [Book].
-func (p *pretender) Change(_ context.Context, _ string, _ Note, fn func(*outbox.Desired, *outbox.Remembered) error) error {
+func (p *pretender) Change(_ context.Context, _ string, _ Note, fn func(*outbox.Desired,
+	*outbox.Remembered) error) error {
 	return fn(&p.entry.Desired, &p.entry.Remembered)
 }
 
@@ -114,7 +119,8 @@ func (p *pretender) Get(_ context.Context, id string) (*Row, error) {
 			row = Row{ClusterID: p.entry.ClusterID, PlanCategory: assistedInstall}
 		}
 		row.ID, row.Status = id, cmp.Or(row.Status, held.AckedStatus, statusReserved)
-		row.DisplayName, row.ExternalClusterID = cmp.Or(row.DisplayName, held.Acked.DisplayName), cmp.Or(row.ExternalClusterID, held.Acked.ExternalClusterID)
+		row.DisplayName, row.ExternalClusterID = cmp.Or(row.DisplayName, held.Acked.DisplayName),
+			cmp.Or(row.ExternalClusterID, held.Acked.ExternalClusterID)
 		row.ConsoleURL = cmp.Or(row.ConsoleURL, held.Acked.ConsoleURL)
 		p.row = &row
 	}
@@ -133,8 +139,10 @@ func (p *pretender) Search(context.Context, string, string) ([]Row, error) {
 
 // Create implements api.
 func (p *pretender) Create(_ context.Context, account, clusterID, name string) (*Row, error) {
-	p.calls = append(p.calls, fmt.Sprintf("create a subscription named %s, for %s", name, cmp.Or(account, "whoever is logged in")))
-	p.row, p.gone = &Row{ID: "(new)", Status: statusReserved, ClusterID: clusterID, PlanCategory: assistedInstall, DisplayName: name}, false
+	p.calls = append(p.calls, fmt.Sprintf("create a subscription named %s, for %s", name,
+		cmp.Or(account, "whoever is logged in")))
+	p.row, p.gone = &Row{ID: "(new)", Status: statusReserved, ClusterID: clusterID, PlanCategory: assistedInstall,
+		DisplayName: name}, false
 	made := *p.row
 	return &made, nil
 }
@@ -149,7 +157,8 @@ func (p *pretender) Update(_ context.Context, id string, fields outbox.Fields, s
 		name, value string
 		into        *string
 	}{
-		{"name", fields.DisplayName, &p.row.DisplayName}, {"cluster's own id", fields.ExternalClusterID, &p.row.ExternalClusterID},
+		{"name", fields.DisplayName, &p.row.DisplayName}, {"cluster's own id", fields.ExternalClusterID,
+			&p.row.ExternalClusterID},
 		{"console's URL", fields.ConsoleURL, &p.row.ConsoleURL}, {"status", status, &p.row.Status},
 	} {
 		if part.value != "" {

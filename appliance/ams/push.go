@@ -29,8 +29,8 @@ type PushOptions struct {
 	Wait     time.Duration // quarantine; 0: 15 minutes
 }
 
-// Push tells AMS what a courier's file holds, by the same rules as the relay, and returns the receipts as far as it came. It may
-// be broken off at any point and repeated.
+// Push tells AMS what a courier's file holds, by the same rules as the relay, and returns the
+// receipts as far as it came. It may be broken off at any point and repeated.
 func Push(ctx context.Context, file *CourierFile, options PushOptions) (*CourierFile, error) {
 	if options.Wait == 0 {
 		options.Wait = 15 * time.Minute
@@ -40,16 +40,20 @@ func Push(ctx context.Context, file *CourierFile, options PushOptions) (*Courier
 		return nil, err
 	}
 	if want := file.Header.OrganizationID; want != "" && want != account.OrganizationID {
-		return nil, fmt.Errorf("the credentials are of organization %s, and the site's clusters belong to %s; log in to that one", orNone(account.Organization, account.OrganizationID), want)
+		return nil,
+			fmt.Errorf("the credentials are of organization %s, and the site's clusters belong to %s; log in to that "+
+				"one", orNone(account.Organization, account.OrganizationID), want)
 	}
 	book, err := openProgress(options.Progress, file)
 	if err != nil {
 		return nil, err
 	}
 	t := &teller{
-		api: options.Client, book: book, clock: options.Clock, by: byCourier, account: first(options.Account, file.Header.Account, account.Username),
+		api: options.Client, book: book, clock: options.Clock, by: byCourier, account: first(options.Account,
+			file.Header.Account, account.Username),
 		identity: Identity{URL: file.Header.APIURL, OrganizationID: account.OrganizationID}.String(),
-		site:     Site{Organization: account.OrganizationID, AccountID: account.ID, FinalStatus: file.Header.FinalStatus, Quarantine: options.Wait},
+		site: Site{Organization: account.OrganizationID, AccountID: account.ID,
+			FinalStatus: file.Header.FinalStatus, Quarantine: options.Wait},
 	}
 	receipts := &CourierFile{Header: file.Header}
 	receipts.Header.Kind, receipts.Header.CreatedAt = Receipts, options.Clock.Now().UTC()
@@ -72,7 +76,8 @@ func Push(ctx context.Context, file *CourierFile, options PushOptions) (*Courier
 		if came.failure == nil {
 			broken = 0
 		}
-		if broken == missesToStop || came.failure != nil && (came.failure.Class == Unauthorized || came.failure.Class == Intercepted) {
+		if broken == missesToStop || came.failure != nil && (came.failure.Class == Unauthorized ||
+			came.failure.Class == Intercepted) {
 			ended = came.failure
 			break
 		}
@@ -89,7 +94,8 @@ func first(texts ...string) string {
 	return ""
 }
 
-// progressBook is the book of a courier: what the file said, and over it what was done so far, a line of JSON each.
+// progressBook is the book of a courier: what the file said, and over it what was done so far, a
+// line of JSON each.
 type progressBook struct {
 	file    *os.File
 	entries map[string]*CourierEntry
@@ -120,7 +126,8 @@ func openProgress(path string, file *CourierFile) (*progressBook, error) {
 	return b, nil
 }
 
-// replay reads what an earlier push of the same file did. A last line that was cut off did not count.
+// replay reads what an earlier push of the same file did. A last line that was cut off did not
+// count.
 func (b *progressBook) replay(path, export string) error {
 	text, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -174,7 +181,8 @@ func (b *progressBook) Entry(_ context.Context, clusterID string) (outbox.Desire
 }
 
 // Change implements [Book].
-func (b *progressBook) Change(_ context.Context, clusterID string, _ Note, fn func(*outbox.Desired, *outbox.Remembered) error) error {
+func (b *progressBook) Change(_ context.Context, clusterID string, _ Note, fn func(*outbox.Desired,
+	*outbox.Remembered) error) error {
 	entry, ok := b.entries[clusterID]
 	if !ok {
 		return store.ErrNotFound

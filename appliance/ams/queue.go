@@ -43,7 +43,8 @@ func (r *Relay) enqueue(id string, since time.Time, refresh bool) {
 	}
 }
 
-// cutWaits makes waits that became longer than they may be, because the clock was set back, what they may be.
+// cutWaits makes waits that became longer than they may be, because the clock was set back, what
+// they may be.
 func (r *Relay) cutWaits(now time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -106,8 +107,9 @@ func (r *Relay) finish(ctx context.Context, id string, came result) {
 	r.judge(id, came)
 	if came.failure != nil && came.failure.Class == Throttled && r.overQuota(id, came.failure) {
 		stop := outbox.Stop{
-			Kind: outbox.Blocked, HTTP: came.failure.HTTP, Code: came.failure.Code, OperationID: came.failure.OperationID,
-			Reason: "AMS refuses because of a limit or quota, and is asked again in a day: " + came.failure.Text,
+			Kind: outbox.Blocked, HTTP: came.failure.HTTP, Code: came.failure.Code,
+			OperationID: came.failure.OperationID,
+			Reason:      "AMS refuses because of a limit or quota, and is asked again in a day: " + came.failure.Text,
 		}
 		stop.RetryAt = r.options.Clock.Now().UTC().Add(quotaRetry)
 		v := &visit{teller: r.teller(), id: id}
@@ -117,7 +119,8 @@ func (r *Relay) finish(ctx context.Context, id string, came result) {
 		}
 	}
 	if came.err != nil && ctx.Err() == nil {
-		r.options.Logger.Error("What AMS was told could not be written down; it is found out again.", "cluster", id, "error", came.err)
+		r.options.Logger.Error("What AMS was told could not be written down; it is found out again.", "cluster",
+			id, "error", came.err)
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -147,7 +150,8 @@ func (r *Relay) finish(ctx context.Context, id string, came result) {
 	}
 }
 
-// overQuota tells whether AMS has refused a creation for a limit so often that it is no matter of pace.
+// overQuota tells whether AMS has refused a creation for a limit so often that it is no matter of
+// pace.
 func (r *Relay) overQuota(id string, failure *CallError) bool {
 	if failure.Op != "create" || failure.RetryAfter > 0 && !failure.Quota {
 		return false

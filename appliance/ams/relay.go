@@ -53,8 +53,8 @@ type Options struct {
 	Off         bool   // the configuration keeps the site from AMS: Run is not called
 }
 
-// Relay tells AMS what it must come to know whenever there is a way. It holds up nobody: the clusters' own changes only wake
-// it.
+// Relay tells AMS what it must come to know whenever there is a way. It holds up nobody: the
+// clusters' own changes only wake it.
 type Relay struct {
 	options Options
 	wake    chan struct{}
@@ -95,8 +95,9 @@ func New(options Options) *Relay {
 	}
 	return &Relay{
 		options: options, wake: make(chan struct{}, 1), state: state, since: options.Clock.Now(),
-		localOwner: local.Owner{OrganizationID: local.LocalID(options.Key, "organization"), AccountID: local.LocalID(options.Key, "account")},
-		misses:     make(map[string]bool), bans: make(map[string]bool), jobs: make(map[string]*job),
+		localOwner: local.Owner{OrganizationID: local.LocalID(options.Key, "organization"),
+			AccountID: local.LocalID(options.Key, "account")},
+		misses: make(map[string]bool), bans: make(map[string]bool), jobs: make(map[string]*job),
 	}
 }
 
@@ -146,7 +147,8 @@ func (r *Relay) load(ctx context.Context, group *sync.WaitGroup) error {
 				return
 			}
 			if revision, err = r.scan(); err != nil {
-				r.options.Logger.Error("What AMS must be told can not be read; it is read again at the next start.", "error", err)
+				r.options.Logger.Error("What AMS must be told can not be read; it is read again at the next start.",
+					"error", err)
 				return
 			}
 			watcher = r.options.DB.Watch(ctx, revision, outbox.Rows.Prefix())

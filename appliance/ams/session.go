@@ -69,7 +69,8 @@ func (r *Relay) ready(ctx context.Context, now time.Time) (time.Time, bool) {
 		return probeAt, false
 	}
 	secret, err := r.options.Credentials.Secret(ctx)
-	if paused := []State{PausedCredentials, PausedPermission, PausedIdentity, PausedPerson}; slices.Contains(paused, state) && (err != nil || secret == refused) {
+	if paused := []State{PausedCredentials, PausedPermission, PausedIdentity, PausedPerson}; slices.Contains(paused,
+		state) && (err != nil || secret == refused) {
 		return time.Time{}, false // until a person or new credentials end it
 	}
 	if secret != refused {
@@ -93,8 +94,9 @@ func (r *Relay) ready(ctx context.Context, now time.Time) (time.Time, bool) {
 
 const noCredentials = "There are no credentials for AMS; give them with landfall ams login or on the page."
 
-// sayIfLoggedOut names the reason why a site that has nothing to tell yet is not connected, if that is that nobody has logged in.
-// It goes without a word in the log: sites that never log in begin like that.
+// sayIfLoggedOut names the reason why a site that has nothing to tell yet is not connected, if that
+// is that nobody has logged in. It goes without a word in the log: sites that never log in begin
+// like that.
 func (r *Relay) sayIfLoggedOut(ctx context.Context) {
 	secret, err := r.options.Credentials.Secret(ctx)
 	if err != nil || !secret.Empty() {
@@ -125,11 +127,14 @@ func (r *Relay) open(ctx context.Context) error {
 	switch {
 	case was == Identity{}:
 	case was.String() != now.String():
-		r.pause(PausedIdentity, "The credentials are of organization "+orNone(now.OrganizationName, now.OrganizationID)+" at "+now.URL+", and this site spoke for "+
-			orNone(was.OrganizationName, was.OrganizationID)+" at "+was.URL+" so far; give credentials of that one, or say that the site changes to the new one.")
+		r.pause(PausedIdentity, "The credentials are of organization "+orNone(now.OrganizationName, now.OrganizationID)+
+			" at "+now.URL+", and this site spoke for "+
+			orNone(was.OrganizationName, was.OrganizationID)+" at "+was.URL+
+			" so far; give credentials of that one, or say that the site changes to the new one.")
 		return errPaused
 	case was.Machine != "" && now.Machine != "" && was.Machine != now.Machine:
-		r.pause(PausedPerson, "This data comes from another machine, which may still speak to AMS; say that this one speaks from now on.")
+		r.pause(PausedPerson, "This data comes from another machine, which may still speak to AMS; say that this one "+
+			"speaks from now on.")
 		return errPaused
 	}
 	if err := r.pin(ctx, now); err != nil {

@@ -21,8 +21,9 @@ const (
 // ErrNoSubscription is the error of an id that no subscription has.
 var ErrNoSubscription = errors.New("there is no such subscription")
 
-// Subscriptions are the subscriptions of this site's clusters in AMS's own JSON, decoded: AMS's object where it was seen, and over
-// it what AMS is to become. Each has a member landfall with what AMS knows of it. With a cluster's id only its own is read.
+// Subscriptions are the subscriptions of this site's clusters in AMS's own JSON, decoded: AMS's
+// object where it was seen, and over it what AMS is to become. Each has a member landfall with what
+// AMS knows of it. With a cluster's id only its own is read.
 func (r *Relay) Subscriptions(ctx context.Context, clusterID string) ([]map[string]any, error) {
 	status, err := r.Status(ctx, Selection{ClusterID: clusterID})
 	if err != nil {
@@ -36,7 +37,8 @@ func (r *Relay) Subscriptions(ctx context.Context, clusterID string) ([]map[stri
 	err = r.options.DB.View(func(tx *store.Tx) error {
 		return each(tx, clusterID, func(id string, d *outbox.Desired) error {
 			remembered, err := rememberedOf(tx, id)
-			if err != nil || remembered.Closed == endedDeleted || remembered.Closed == endedNever || d.Phase == outbox.Absent {
+			if err != nil || remembered.Closed == endedDeleted || remembered.Closed == endedNever ||
+				d.Phase == outbox.Absent {
 				return err
 			}
 			object, err := r.shadow(id, d, &remembered, lines[id], status)
@@ -47,7 +49,8 @@ func (r *Relay) Subscriptions(ctx context.Context, clusterID string) ([]map[stri
 	return found, err
 }
 
-// Subscription is one of [Relay.Subscriptions], by the id that AMS gave it or by the one that it had before.
+// Subscription is one of [Relay.Subscriptions], by the id that AMS gave it or by the one that it
+// had before.
 func (r *Relay) Subscription(ctx context.Context, id string) (map[string]any, error) {
 	var cluster string
 	err := r.options.DB.View(func(tx *store.Tx) (err error) {
@@ -84,26 +87,31 @@ func each(tx *store.Tx, clusterID string, fn func(id string, d *outbox.Desired) 
 	return fn(clusterID, d)
 }
 
-func (r *Relay) shadow(clusterID string, d *outbox.Desired, remembered *outbox.Remembered, line *ClusterStatus, site *Status) (map[string]any, error) {
+func (r *Relay) shadow(clusterID string, d *outbox.Desired, remembered *outbox.Remembered, line *ClusterStatus,
+	site *Status) (map[string]any, error) {
 	owner := r.Owner()
 	id := cmp.Or(remembered.SubscriptionID, outbox.ShadowID(clusterID, d.CreatedAt))
 	object := map[string]any{
 		"id": id, "kind": "Subscription", "href": accountsRoot + "/subscriptions/" + id,
 		"plan": map[string]any{
-			"id": "OCP-AssistedInstall", "kind": "Plan", "href": accountsRoot + "/plans/OCP-AssistedInstall", "type": "OCP", "category": assistedInstall,
+			"id": "OCP-AssistedInstall", "kind": "Plan", "href": accountsRoot + "/plans/OCP-AssistedInstall",
+			"type": "OCP", "category": assistedInstall,
 		},
 		"cluster_id": clusterID, "organization_id": owner.OrganizationID,
-		"last_telemetry_date": noDate, "created_at": stamp(d.CreatedAt), "updated_at": stamp(d.ChangedAt), "support_level": "Eval",
-		"creator": accountReference(owner.AccountID), "managed": false, "provenance": "Provisioning",
-		"last_reconcile_date": noDate, "last_released_at": noDate, "metrics": []any{}, "cloud_provider_id": "baremetal", "trial_end_date": noDate,
-		"status": statusReserved,
+		"last_telemetry_date": noDate, "created_at": stamp(d.CreatedAt), "updated_at": stamp(d.ChangedAt),
+		"support_level": "Eval",
+		"creator":       accountReference(owner.AccountID), "managed": false, "provenance": "Provisioning",
+		"last_reconcile_date": noDate, "last_released_at": noDate, "metrics": []any{}, "cloud_provider_id": "baremetal",
+		"trial_end_date": noDate,
+		"status":         statusReserved,
 	}
 	if len(remembered.Remote) > 0 {
 		if err := json.Unmarshal(remembered.Remote, &object); err != nil {
 			return nil, fmt.Errorf("read AMS's own subscription of cluster %s: %w", clusterID, err)
 		}
 	}
-	for name, value := range map[string]string{"display_name": d.DisplayName, "external_cluster_id": d.ExternalClusterID, "console_url": d.ConsoleURL} {
+	for name, value := range map[string]string{"display_name": d.DisplayName,
+		"external_cluster_id": d.ExternalClusterID, "console_url": d.ConsoleURL} {
 		if value != "" && !(remembered.Done(d) && object[name] != nil) {
 			object[name] = value
 		}
@@ -131,12 +139,15 @@ func accountReference(id string) map[string]any {
 // localName is the user name of the site's own account before AMS told one.
 const localName = "admin"
 
-// Owner is in whose name the site speaks to AMS; before it ever did, ids of the site's own stand in.
+// Owner is in whose name the site speaks to AMS; before it ever did, ids of the site's own stand
+// in.
 func (r *Relay) Owner() local.Owner {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return local.Owner{
-		OrganizationID: cmp.Or(r.identity.OrganizationID, r.localOwner.OrganizationID), OrganizationName: r.identity.OrganizationName,
-		AccountID: cmp.Or(r.identity.AccountID, r.localOwner.AccountID), Username: cmp.Or(r.options.Account, r.identity.Username, localName),
+		OrganizationID:   cmp.Or(r.identity.OrganizationID, r.localOwner.OrganizationID),
+		OrganizationName: r.identity.OrganizationName,
+		AccountID:        cmp.Or(r.identity.AccountID, r.localOwner.AccountID), Username: cmp.Or(r.options.Account,
+			r.identity.Username, localName),
 	}
 }

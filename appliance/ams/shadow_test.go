@@ -11,8 +11,10 @@ import (
 
 // The members of a subscription that was told in full, as the field's documentation shows one.
 var members = []string{
-	"id", "kind", "href", "plan", "cluster_id", "external_cluster_id", "organization_id", "last_telemetry_date", "created_at", "updated_at", "support_level",
-	"display_name", "creator", "managed", "status", "provenance", "last_reconcile_date", "console_url", "last_released_at", "metrics", "cloud_provider_id",
+	"id", "kind", "href", "plan", "cluster_id", "external_cluster_id", "organization_id", "last_telemetry_date",
+	"created_at", "updated_at", "support_level",
+	"display_name", "creator", "managed", "status", "provenance", "last_reconcile_date", "console_url",
+	"last_released_at", "metrics", "cloud_provider_id",
 	"trial_end_date",
 }
 

@@ -29,8 +29,9 @@ const (
 
 var ours = amstest.Account{ID: "2GOuAccount", Username: "site", Organization: "2GOuOurs", OrganizationName: "Ours"}
 
-// site is an appliance as far as AMS is concerned: the outbox of a real store, a relay that is driven step by step, and the
-// stand-in. The engine's part is played by the methods that change clusters.
+// site is an appliance as far as AMS is concerned: the outbox of a real store, a relay that is
+// driven step by step, and the stand-in. The engine's part is played by the methods that change
+// clusters.
 type site struct {
 	*testing.T
 	clock  *clockwork.FakeClock
@@ -71,7 +72,8 @@ func (m *memoryCredentials) Rotate(_ context.Context, _, fresh string) error {
 
 func newSite(t *testing.T, alter ...func(*Options)) *site {
 	t.Helper()
-	s := &site{T: t, clock: clockwork.NewFakeClockAt(time.Date(2026, 3, 1, 8, 0, 0, 0, time.UTC)), secret: &memoryCredentials{}}
+	s := &site{T: t, clock: clockwork.NewFakeClockAt(time.Date(2026, 3, 1, 8, 0, 0, 0, time.UTC)),
+		secret: &memoryCredentials{}}
 	s.ams = amstest.New(s.clock)
 	s.secret.secret.OfflineToken = s.ams.AddAccount(ours)
 	s.wire = amstest.Transport{Handler: s.ams}
@@ -100,11 +102,13 @@ func (s *site) openStore(dir string) {
 // restart makes a new relay of what is kept, as a new process would.
 func (s *site) restart() {
 	client := NewClient(ClientOptions{
-		URL: amsURL, TokenURL: ssoURL, Transport: s.wire, Credentials: s.secret, UserAgent: "landfall/test", Clock: s.clock,
+		URL: amsURL, TokenURL: ssoURL, Transport: s.wire, Credentials: s.secret, UserAgent: "landfall/test",
+		Clock:  s.clock,
 		Logger: slog.New(slog.DiscardHandler), Limits: Limits{Call: 2 * time.Second},
 	})
 	options := Options{
-		DB: s.db, Clusters: s, Client: client, URL: amsURL, Credentials: s.secret, Clock: s.clock, Logger: slog.New(slog.DiscardHandler),
+		DB: s.db, Clusters: s, Client: client, URL: amsURL, Credentials: s.secret, Clock: s.clock,
+		Logger:  slog.New(slog.DiscardHandler),
 		Workers: 2, Machine: "here", Key: s.key, Jitter: func(upTo time.Duration) time.Duration { return upTo },
 	}
 	s.option(&options)
@@ -113,7 +117,8 @@ func (s *site) restart() {
 }
 
 // TellOfSubscription stands in for the engine's.
-func (s *site) TellOfSubscription(ctx context.Context, clusterID, _, note string, refused bool, write func(*store.Tx) error) error {
+func (s *site) TellOfSubscription(ctx context.Context, clusterID, _, note string, refused bool,
+	write func(*store.Tx) error) error {
 	s.mu.Lock()
 	full := s.full
 	s.mu.Unlock()
@@ -190,11 +195,15 @@ func (s *site) install(id, external, domain string) {
 
 func (s *site) delete(id string) {
 	s.Helper()
-	require.NoError(s, s.db.Update(context.Background(), func(tx *store.Tx) error { return outbox.Close(tx, id, false, s.clock.Now().UTC()) }))
+	require.NoError(s, s.db.Update(context.Background(), func(tx *store.Tx) error {
+		return outbox.Close(tx, id,
+			false, s.clock.Now().UTC())
+	}))
 	s.relay.enqueue(id, s.clock.Now(), false)
 }
 
-// settle drives the relay until nothing is left that time alone brings about, for at most the given time.
+// settle drives the relay until nothing is left that time alone brings about, for at most the given
+// time.
 func (s *site) settle(span time.Duration) {
 	s.Helper()
 	end := s.clock.Now().Add(span)
@@ -336,18 +345,21 @@ func TestAClusterIsToldFromItsRegistrationToItsInstallation(t *testing.T) {
 	var asked map[string]any
 	require.NoError(t, json.Unmarshal(s.ams.Requests("create")[0].Body, &asked))
 	require.Equal(t, map[string]any{
-		"account_username": "site", "product_category": "AssistedInstall", "product_id": "OCP", "cluster_id": id, "display_name": "one",
-		"managed": false, "resources": []any{}, "reserve": true,
+		"account_username": "site", "product_category": "AssistedInstall", "product_id": "OCP", "cluster_id": id,
+		"display_name": "one",
+		"managed":      false, "resources": []any{}, "reserve": true,
 	}, asked)
 	s.rename(id, "two")
 	s.settle(soon)
 	s.requireRow(id, "Reserved", map[string]any{"display_name": "two"})
 	s.install(id, external, "two.example.com")
 	s.settle(soon)
-	s.requireRow(id, "Active", map[string]any{"external_cluster_id": external, "console_url": "https://console-openshift-console.apps.two.example.com"})
+	s.requireRow(id, "Active", map[string]any{"external_cluster_id": external,
+		"console_url": "https://console-openshift-console.apps.two.example.com"})
 	require.Equal(t, []map[string]any{
 		{"display_name": "two"},
-		{"external_cluster_id": external, "console_url": "https://console-openshift-console.apps.two.example.com", "status": "Active"},
+		{"external_cluster_id": external, "console_url": "https://console-openshift-console.apps.two.example.com",
+			"status": "Active"},
 	}, s.patches(), "one call with all there is to tell")
 	require.Equal(t, LineSent, s.line(id).State)
 	require.True(t, s.told("the status Active"))

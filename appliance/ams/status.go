@@ -13,26 +13,27 @@ import (
 
 // Status is how a site stands with AMS.
 type Status struct {
-	State         State           `json:"state"`
-	Since         time.Time       `json:"since,omitzero"` // of the state
-	Problem       string          `json:"problem,omitempty"`
-	URL           string          `json:"api_url"`
-	Organization  string          `json:"organization,omitempty"`
-	Account       string          `json:"account,omitempty"`
-	LastContact   time.Time       `json:"last_contact,omitzero"`
-	NextTry       time.Time       `json:"next_try,omitzero"`
-	TokenUntil    time.Time       `json:"token_until,omitzero"`
-	ClockSkew     float64         `json:"clock_skew_seconds"`
-	ConnectedTill time.Time       `json:"connected_till,omitzero"` // by hand
-	Waiting       int             `json:"waiting"`
-	Sent          int             `json:"sent"`
-	Attention     int             `json:"attention"`
-	Left          int             `json:"left"`
-	OldestWaiting time.Time       `json:"oldest_waiting,omitzero"`
-	SecondsLeft   float64         `json:"seconds_left"` // to tell what waits, at the rate that is allowed
-	Couriers      []Courier       `json:"couriers"`     // that are out
-	Total         int             `json:"total"`        // of the clusters that were asked for
-	Clusters      []ClusterStatus `json:"clusters"`     // what needs attention first, then what waits, the longest first
+	State         State     `json:"state"`
+	Since         time.Time `json:"since,omitzero"` // of the state
+	Problem       string    `json:"problem,omitempty"`
+	URL           string    `json:"api_url"`
+	Organization  string    `json:"organization,omitempty"`
+	Account       string    `json:"account,omitempty"`
+	LastContact   time.Time `json:"last_contact,omitzero"`
+	NextTry       time.Time `json:"next_try,omitzero"`
+	TokenUntil    time.Time `json:"token_until,omitzero"`
+	ClockSkew     float64   `json:"clock_skew_seconds"`
+	ConnectedTill time.Time `json:"connected_till,omitzero"` // by hand
+	Waiting       int       `json:"waiting"`
+	Sent          int       `json:"sent"`
+	Attention     int       `json:"attention"`
+	Left          int       `json:"left"`
+	OldestWaiting time.Time `json:"oldest_waiting,omitzero"`
+	SecondsLeft   float64   `json:"seconds_left"` // to tell what waits, at the rate that is allowed
+	Couriers      []Courier `json:"couriers"`     // that are out
+	Total         int       `json:"total"`        // of the clusters that were asked for
+	// what needs attention first, then what waits, the longest first
+	Clusters []ClusterStatus `json:"clusters"`
 }
 
 // Courier is one that has not come back.
@@ -42,7 +43,8 @@ type Courier struct {
 	Clusters int       `json:"clusters"`
 }
 
-// Selection says of which clusters a status tells; its zero value is of all. The counts are of all clusters in any case.
+// Selection says of which clusters a status tells; its zero value is of all. The counts are of all
+// clusters in any case.
 type Selection struct {
 	ClusterID string
 	State     string // of the lines
@@ -86,13 +88,17 @@ type ClusterStatus struct {
 // callsPerCluster is how many calls a new cluster takes: search, create, and the rest in one.
 const callsPerCluster = 3
 
-// Status tells how the site stands with AMS. Of a single cluster only that one is read, and only it is counted.
+// Status tells how the site stands with AMS. Of a single cluster only that one is read, and only it
+// is counted.
 func (r *Relay) Status(_ context.Context, of Selection) (*Status, error) {
 	r.mu.Lock()
 	s := &Status{
-		State: r.state, Since: r.since, Problem: r.problem, URL: r.options.URL, LastContact: r.contact, ConnectedTill: r.window,
-		Organization: orNone(r.identity.OrganizationName, r.identity.OrganizationID), Account: cmp.Or(r.options.Account, r.identity.Username),
-		ClockSkew: r.options.Client.Skew().Seconds(), TokenUntil: r.options.Client.TokenUntil(), Clusters: []ClusterStatus{}, Couriers: []Courier{},
+		State: r.state, Since: r.since, Problem: r.problem, URL: r.options.URL, LastContact: r.contact,
+		ConnectedTill: r.window,
+		Organization:  orNone(r.identity.OrganizationName, r.identity.OrganizationID),
+		Account:       cmp.Or(r.options.Account, r.identity.Username),
+		ClockSkew:     r.options.Client.Skew().Seconds(), TokenUntil: r.options.Client.TokenUntil(),
+		Clusters: []ClusterStatus{}, Couriers: []Courier{},
 	}
 	if r.state == Offline && len(r.jobs) > 0 {
 		s.NextTry = r.probeAt
@@ -128,7 +134,8 @@ func (s *Status) choose(of Selection) {
 		if a.State == LineSent || a.State == LineLeft {
 			since = -since // the latest first
 		}
-		return cmp.Or(slices.Index(order, a.State)-slices.Index(order, b.State), since, cmp.Compare(a.Name, b.Name), cmp.Compare(a.ClusterID, b.ClusterID))
+		return cmp.Or(slices.Index(order, a.State)-slices.Index(order, b.State), since, cmp.Compare(a.Name, b.Name),
+			cmp.Compare(a.ClusterID, b.ClusterID))
 	})
 	s.Total = len(s.Clusters)
 	s.Clusters = s.Clusters[min(max(0, of.Offset), s.Total):]
@@ -139,8 +146,10 @@ func (s *Status) choose(of Selection) {
 
 func (s *Status) add(id string, d *outbox.Desired, r *outbox.Remembered, j job, now time.Time) {
 	c := ClusterStatus{
-		ClusterID: id, Name: d.DisplayName, SubscriptionID: cmp.Or(r.SubscriptionID, outbox.ShadowID(id, d.CreatedAt)), Told: r.Acked, ToBecome: d.Phase, Edited: d.Edited,
-		Note: r.Note, RemoteStatus: r.AckedStatus, By: r.ToldBy, Deleted: !d.DeletedAt.IsZero(), Attempts: j.attempts, NextTry: j.next,
+		ClusterID: id, Name: d.DisplayName, SubscriptionID: cmp.Or(r.SubscriptionID, outbox.ShadowID(id, d.CreatedAt)),
+		Told: r.Acked, ToBecome: d.Phase, Edited: d.Edited,
+		Note: r.Note, RemoteStatus: r.AckedStatus, By: r.ToldBy, Deleted: !d.DeletedAt.IsZero(), Attempts: j.attempts,
+		NextTry: j.next,
 		ToTell: outbox.Fields{
 			DisplayName:       unless(r.Acked.DisplayName, d.DisplayName),
 			ExternalClusterID: unless(r.Acked.ExternalClusterID, d.ExternalClusterID),
@@ -153,7 +162,8 @@ func (s *Status) add(id string, d *outbox.Desired, r *outbox.Remembered, j job, 
 	stop := r.Stopped(d, now)
 	switch {
 	case r.Closed != "":
-		c.State, c.Since, c.Reason, c.ToTell = LineLeft, r.ClosedAt, "It ended here; in AMS it was "+r.Closed+".", outbox.Fields{}
+		c.State, c.Since, c.Reason, c.ToTell = LineLeft, r.ClosedAt, "It ended here; in AMS it was "+r.Closed+".",
+			outbox.Fields{}
 		s.Left++
 	case stop != nil:
 		c.State, c.Since, c.Reason, c.Kind = LineAttention, stop.At, stop.Reason, stop.Kind
@@ -190,7 +200,8 @@ func (s *Status) waitsFor(r *outbox.Remembered, j job, now time.Time) string {
 	case s.State != Online:
 		return cmp.Or(s.Problem, "There is no connection yet.")
 	case r.Mark != nil && r.SubscriptionID == "":
-		return "AMS may have made its subscription without the answer having come through; it is looked for until that is certain."
+		return "AMS may have made its subscription without the answer having come through; it is looked for until " +
+			"that is certain."
 	}
 	return cmp.Or(j.failure, "Its turn comes.")
 }

@@ -85,19 +85,23 @@ func (t *teller) tell(ctx context.Context, id string, refresh bool) result {
 			return result{state: stopped, until: stop.RetryAt}
 		}
 		action := Decide(Situation{
-			ClusterID: id, Desired: v.d, Remembered: v.r, Observed: v.observed, Site: t.site, Now: now, Courier: t.by == byCourier, Refresh: v.refresh,
+			ClusterID: id, Desired: v.d, Remembered: v.r, Observed: v.observed, Site: t.site, Now: now,
+			Courier: t.by == byCourier, Refresh: v.refresh,
 		})
-		if lease := v.r.Lease; lease != nil && t.by == byRelay && now.Before(lease.Until) && (action.Do == Create || action.Do == Delete || action.Do == Close) {
+		if lease := v.r.Lease; lease != nil && t.by == byRelay && now.Before(lease.Until) &&
+			(action.Do == Create || action.Do == Delete || action.Do == Close) {
 			return result{state: leased, until: lease.Until}
 		}
 		if result, done := v.act(ctx, action); done {
 			return result
 		}
 	}
-	return result{state: waiting, failure: &CallError{Class: Failing, Text: "AMS does not show what it was told; it is told again later."}}
+	return result{state: waiting, failure: &CallError{Class: Failing,
+		Text: "AMS does not show what it was told; it is told again later."}}
 }
 
-// own forgets what was learned of another AMS or of another organization there: its ids mean nothing in this one.
+// own forgets what was learned of another AMS or of another organization there: its ids mean
+// nothing in this one.
 func (t *teller) own(r *outbox.Remembered) {
 	if r.API == "" || r.API == t.identity || r.Closed != "" {
 		return
@@ -181,7 +185,8 @@ func (v *visit) look(ctx context.Context, search bool) error {
 // change alters what is remembered, provided that the cluster is still what the decision was about.
 func (v *visit) change(ctx context.Context, note Note, fn func(*outbox.Remembered)) error {
 	if note.Line != nil {
-		note.Line.Cluster, note.Line.At, note.Line.Generation, note.Line.By = v.id, v.clock.Now().UTC(), v.d.Generation, v.by
+		note.Line.Cluster, note.Line.At, note.Line.Generation, note.Line.By = v.id, v.clock.Now().UTC(), v.d.Generation,
+			v.by
 	}
 	return v.book.Change(ctx, v.id, note, func(_ *outbox.Desired, r *outbox.Remembered) error {
 		v.own(r)
@@ -244,15 +249,18 @@ func (v *visit) wait(ctx context.Context, action Action) result {
 // stop parks the cluster for a person.
 func (v *visit) stop(ctx context.Context, stop outbox.Stop, op string) result {
 	stop.Generation, stop.At = v.d.Generation, v.clock.Now().UTC()
-	line := &Line{Op: op, Outcome: stop.Kind, Subscription: v.r.SubscriptionID, HTTP: stop.HTTP, Code: stop.Code, OperationID: stop.OperationID, Text: stop.Reason}
-	err := v.change(ctx, Note{Text: "AMS needs attention: " + stop.Reason, Refused: true, Line: line}, func(r *outbox.Remembered) { r.Stop = &stop })
+	line := &Line{Op: op, Outcome: stop.Kind, Subscription: v.r.SubscriptionID, HTTP: stop.HTTP, Code: stop.Code,
+		OperationID: stop.OperationID, Text: stop.Reason}
+	err := v.change(ctx, Note{Text: "AMS needs attention: " + stop.Reason, Refused: true, Line: line},
+		func(r *outbox.Remembered) { r.Stop = &stop })
 	return result{state: stopped, until: stop.RetryAt, err: err}
 }
 
 // create writes the mark before it asks, so that whatever happens then is looked for first.
 func (v *visit) create(ctx context.Context) error {
 	before, generation := v.r.Mark, v.d.Generation
-	mark := outbox.Mark{At: v.clock.Now().UTC(), Tries: 1, Account: v.account, Requested: outbox.Fields{DisplayName: v.d.DisplayName}}
+	mark := outbox.Mark{At: v.clock.Now().UTC(), Tries: 1, Account: v.account,
+		Requested: outbox.Fields{DisplayName: v.d.DisplayName}}
 	if before != nil {
 		mark.Tries = before.Tries + 1
 	}
@@ -283,7 +291,8 @@ func (v *visit) create(ctx context.Context) error {
 		v.observed = Observed{ByID, []Row{*row}}
 	}
 	line := &Line{Op: "create", Outcome: "done", Subscription: row.ID}
-	return v.change(ctx, Note{Text: "AMS has a subscription of it now: " + row.ID + ".", Subscription: row.ID, Line: line}, func(r *outbox.Remembered) {
+	return v.change(ctx, Note{Text: "AMS has a subscription of it now: " + row.ID + ".", Subscription: row.ID,
+		Line: line}, func(r *outbox.Remembered) {
 		r.SubscriptionID, r.Mark, r.Acked = row.ID, v.doubt(r.Mark), mark.Requested
 		v.see(r, row)
 	})
@@ -316,7 +325,8 @@ func (v *visit) adopt(ctx context.Context, action Action) error {
 
 func (v *visit) forget(ctx context.Context) error {
 	v.observed = Observed{}
-	line := &Line{Op: "forget", Outcome: "done", Subscription: v.r.SubscriptionID, Text: "The subscription was deleted in AMS."}
+	line := &Line{Op: "forget", Outcome: "done", Subscription: v.r.SubscriptionID,
+		Text: "The subscription was deleted in AMS."}
 	return v.change(ctx, Note{Line: line}, func(r *outbox.Remembered) {
 		r.Former = append(r.Former, r.SubscriptionID)
 		r.SubscriptionID, r.Acked, r.AckedStatus, r.Twin = "", outbox.Fields{}, "", false
@@ -328,8 +338,10 @@ func (v *visit) update(ctx context.Context, action Action) error {
 		return err
 	}
 	row, err := v.api.Update(ctx, v.r.SubscriptionID, action.Patch, action.Status)
-	if failure, ok := errors.AsType[*CallError](err); ok && action.Status == statusDisconnected && (failure.Class == Refused || failure.Class == Forbidden) {
-		action.Status, action.Note = statusActive, "AMS did not take the status Disconnected; the subscription is Active instead."
+	if failure, ok := errors.AsType[*CallError](err); ok && action.Status == statusDisconnected &&
+		(failure.Class == Refused || failure.Class == Forbidden) {
+		action.Status, action.Note = statusActive,
+			"AMS did not take the status Disconnected; the subscription is Active instead."
 		row, err = v.api.Update(ctx, v.r.SubscriptionID, action.Patch, action.Status)
 	}
 	if err != nil {
@@ -339,7 +351,8 @@ func (v *visit) update(ctx context.Context, action Action) error {
 	if row.Status != "" {
 		v.observed = Observed{ByID, []Row{*row}}
 	}
-	note := Note{Text: updated(action), Subscription: row.ID, Line: &Line{Op: "update", Outcome: "done", Subscription: row.ID, Text: action.Note}}
+	note := Note{Text: updated(action), Subscription: row.ID, Line: &Line{Op: "update", Outcome: "done",
+		Subscription: row.ID, Text: action.Note}}
 	if action.Status != "" && v.d.ExternalClusterID != "" && !v.r.Twin {
 		if err := v.meetTwin(ctx, row.ID, &note, &action); err != nil {
 			note.Line.Text = err.Error() // the twin is a remark; it is looked for once
@@ -352,11 +365,13 @@ func (v *visit) update(ctx context.Context, action Action) error {
 	})
 }
 
-// maxUnconfirmed bounds how many PATCHes without an answer are remembered; each begins with a look at what AMS has.
+// maxUnconfirmed bounds how many PATCHes without an answer are remembered; each begins with a look
+// at what AMS has.
 const maxUnconfirmed = 8
 
-// announce has what a PATCH says remembered before it is sent. If its answer is lost, AMS may show values that were never
-// confirmed; without the note they would look as if a person had edited them there.
+// announce has what a PATCH says remembered before it is sent. If its answer is lost, AMS may show
+// values that were never confirmed; without the note they would look as if a person had edited them
+// there.
 func (v *visit) announce(ctx context.Context, patch outbox.Fields) error {
 	if patch == (outbox.Fields{}) || slices.Contains(v.r.Unconfirmed, patch) {
 		return nil
@@ -367,7 +382,8 @@ func (v *visit) announce(ctx context.Context, patch outbox.Fields) error {
 	})
 }
 
-// meetTwin looks whether the cluster's metrics made a subscription of their own before AMS knew the cluster's own id.
+// meetTwin looks whether the cluster's metrics made a subscription of their own before AMS knew the
+// cluster's own id.
 func (v *visit) meetTwin(ctx context.Context, id string, note *Note, action *Action) error {
 	rows, err := v.api.Search(ctx, v.id, v.d.ExternalClusterID)
 	if err != nil {
@@ -375,7 +391,8 @@ func (v *visit) meetTwin(ctx context.Context, id string, note *Note, action *Act
 	}
 	for _, row := range rows {
 		if row.ID != id && row.ClusterID != v.id && row.ExternalClusterID == v.d.ExternalClusterID {
-			action.Note = fmt.Sprintf("The cluster's metrics reached AMS first and made a subscription of their own, %s; delete it there.", row.ID)
+			action.Note = fmt.Sprintf("The cluster's metrics reached AMS first and made a subscription of their own, "+
+				"%s; delete it there.", row.ID)
 			note.Text += " " + action.Note
 		}
 	}
@@ -395,8 +412,8 @@ func updated(action Action) string {
 	return text[:len(text)-1] + "."
 }
 
-// delete removes what a fresh look says is reserved. An answer to a DELETE may be empty, so anybody could have given it:
-// the next look tells whether it was done.
+// delete removes what a fresh look says is reserved. An answer to a DELETE may be empty, so anybody
+// could have given it: the next look tells whether it was done.
 func (v *visit) delete(ctx context.Context, action Action) error {
 	row := action.Row
 	if v.observed.How != ByID {
@@ -427,7 +444,8 @@ func (v *visit) delete(ctx context.Context, action Action) error {
 
 // failed says what a call's failure means for the cluster: the relay decides what it means for all.
 func (v *visit) failed(ctx context.Context, failure *CallError) (result, bool) {
-	stop := outbox.Stop{Kind: outbox.Blocked, Reason: failure.Text, HTTP: failure.HTTP, Code: failure.Code, OperationID: failure.OperationID}
+	stop := outbox.Stop{Kind: outbox.Blocked, Reason: failure.Text, HTTP: failure.HTTP, Code: failure.Code,
+		OperationID: failure.OperationID}
 	switch {
 	case failure.Class == Missing && failure.Op == "update":
 		v.observed = Observed{}
@@ -446,7 +464,8 @@ func (v *visit) failed(ctx context.Context, failure *CallError) (result, bool) {
 	case failure.Class == Refused, failure.Class == Strange, failure.Class == Conflict, failure.Class == Missing:
 		stop.Kind = outbox.Dead
 		if failure.Class == Strange {
-			stop.Reason = fmt.Sprintf("AMS answers differently than expected (%d %s): %s", failure.HTTP, http.StatusText(failure.HTTP), failure.Text)
+			stop.Reason = fmt.Sprintf("AMS answers differently than expected (%d %s): %s", failure.HTTP,
+				http.StatusText(failure.HTTP), failure.Text)
 		}
 	default:
 		return result{state: waiting, failure: failure}, true

@@ -27,7 +27,8 @@ func (r *Relay) tidy(ctx context.Context, now time.Time) {
 			switch {
 			case remembered.Closed != "" && now.Sub(remembered.ClosedAt) > keepHistory:
 				ended = append(ended, id)
-			case remembered.Closed == "" && remembered.SubscriptionID != "" && now.Sub(remembered.RemoteAt) > r.options.Refresh:
+			case remembered.Closed == "" && remembered.SubscriptionID != "" &&
+				now.Sub(remembered.RemoteAt) > r.options.Refresh:
 				r.enqueue(id, now, true)
 			}
 			return nil

@@ -11,7 +11,8 @@ import (
 	"github.com/jonboulle/clockwork"
 )
 
-// Secret is what a site proves by that it may tell AMS: an offline token, or the pair of a service account.
+// Secret is what a site proves by that it may tell AMS: an offline token, or the pair of a service
+// account.
 type Secret struct {
 	OfflineToken string `json:"offline_token,omitempty"`
 	ClientID     string `json:"client_id,omitempty"`
@@ -34,8 +35,8 @@ type Credentials interface {
 // tokenMargin is how long before its end an access token is replaced.
 const tokenMargin = time.Minute
 
-// tokens exchanges the secret for access tokens, which are kept in memory alone. Their time is counted from their receipt, so
-// that a wrong clock does not matter.
+// tokens exchanges the secret for access tokens, which are kept in memory alone. Their time is
+// counted from their receipt, so that a wrong clock does not matter.
 type tokens struct {
 	url      string
 	exchange *exchange
@@ -72,7 +73,8 @@ func (t *tokens) held() string {
 	return t.access
 }
 
-// get returns an access token: a new one if the one there is ends soon or is the one that was rejected.
+// get returns an access token: a new one if the one there is ends soon or is the one that was
+// rejected.
 func (t *tokens) get(ctx context.Context, rejected string) (string, error) {
 	t.turn.Lock()
 	defer t.turn.Unlock()
@@ -85,7 +87,8 @@ func (t *tokens) get(ctx context.Context, rejected string) (string, error) {
 		return "", err
 	}
 	if secret.Empty() {
-		return "", &CallError{Class: Unauthorized, Op: "token", Text: "There are no credentials for AMS; give them with landfall ams login."}
+		return "", &CallError{Class: Unauthorized, Op: "token",
+			Text: "There are no credentials for AMS; give them with landfall ams login."}
 	}
 	got, err := t.request(ctx, secret)
 	if err != nil {
@@ -113,7 +116,8 @@ func (t *tokens) get(ctx context.Context, rejected string) (string, error) {
 
 func (t *tokens) request(ctx context.Context, secret Secret) (*answer, error) {
 	header := http.Header{"Content-Type": {"application/x-www-form-urlencoded"}}
-	form := url.Values{"grant_type": {"refresh_token"}, "client_id": {"cloud-services"}, "refresh_token": {secret.OfflineToken}}
+	form := url.Values{"grant_type": {"refresh_token"}, "client_id": {"cloud-services"},
+		"refresh_token": {secret.OfflineToken}}
 	if secret.OfflineToken == "" {
 		form = url.Values{"grant_type": {"client_credentials"}, "client_id": {secret.ClientID}, "scope": {"openid"}}
 		basic := http.Request{Header: header}
@@ -130,11 +134,14 @@ func (t *tokens) request(ctx context.Context, secret Secret) (*answer, error) {
 		Error       string `json:"error"`
 		Description string `json:"error_description"`
 	}
-	failure := &CallError{Op: "token", HTTP: got.status, Class: classOf(got), RetryAfter: retryAfter(got.header.Get("Retry-After"), t.clock.Now())}
+	failure := &CallError{Op: "token", HTTP: got.status, Class: classOf(got),
+		RetryAfter: retryAfter(got.header.Get("Retry-After"), t.clock.Now())}
 	failure.Text = describe(got.status, failure, "")
-	if got.object && json.Unmarshal(got.body, &refusal) == nil && refusal.Error != "" && failure.Class != Failing && failure.Class != Throttled {
+	if got.object && json.Unmarshal(got.body, &refusal) == nil && refusal.Error != "" && failure.Class != Failing &&
+		failure.Class != Throttled {
 		failure.Class = Unauthorized
-		failure.Text = "The credentials for AMS are not taken (" + refusal.Error + "); give new ones with landfall ams login."
+		failure.Text = "The credentials for AMS are not taken (" + refusal.Error +
+			"); give new ones with landfall ams login."
 	}
 	return nil, failure
 }

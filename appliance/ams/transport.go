@@ -44,8 +44,8 @@ func (l Limits) orDefaults() Limits {
 	return l
 }
 
-// NewTransport returns a way to AMS: over the proxy, if one is given, and trusting the extra certificates (PEM) beside
-// those of the system.
+// NewTransport returns a way to AMS: over the proxy, if one is given, and trusting the extra
+// certificates (PEM) beside those of the system.
 func NewTransport(proxy string, extraCA []byte, limits Limits) (*http.Transport, error) {
 	limits = limits.orDefaults()
 	transport := &http.Transport{
@@ -61,7 +61,8 @@ func NewTransport(proxy string, extraCA []byte, limits Limits) (*http.Transport,
 	if proxy != "" {
 		address, err := url.Parse(proxy)
 		if err != nil || address.Host == "" {
-			return nil, errors.New("the proxy of AMS is no URL with a host; write one such as http://proxy.example.com:3128")
+			return nil,
+				errors.New("the proxy of AMS is no URL with a host; write one such as http://proxy.example.com:3128")
 		}
 		transport.Proxy = http.ProxyURL(address)
 	}
@@ -122,8 +123,8 @@ func (e *CallError) Settled() bool {
 	return true
 }
 
-// exchange sends one request and reads its answer, which is never more than maxAnswer and never a redirect that was
-// followed.
+// exchange sends one request and reads its answer, which is never more than maxAnswer and never a
+// redirect that was followed.
 type exchange struct {
 	client http.Client
 	agent  string
@@ -144,7 +145,8 @@ type answer struct {
 	object bool // the body is a JSON object
 }
 
-func (x *exchange) send(ctx context.Context, op, method, address string, header http.Header, body []byte) (*answer, error) {
+func (x *exchange) send(ctx context.Context, op, method, address string, header http.Header,
+	body []byte) (*answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, x.limit)
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, method, address, bytes.NewReader(body))
@@ -165,16 +167,19 @@ func (x *exchange) send(ctx context.Context, op, method, address string, header 
 		return nil, unreachable(op, request.URL.Host, fmt.Errorf("the answer broke off: %w", err))
 	}
 	if len(text) > maxAnswer {
-		return nil, &CallError{Class: Unreachable, Op: op, Text: fmt.Sprintf("%s sends more than %d bytes in one answer.", request.URL.Host, maxAnswer)}
+		return nil, &CallError{Class: Unreachable, Op: op,
+			Text: fmt.Sprintf("%s sends more than %d bytes in one answer.", request.URL.Host, maxAnswer)}
 	}
 	got := &answer{status: response.StatusCode, header: response.Header, body: text}
-	if kind, _, err := mime.ParseMediaType(response.Header.Get("Content-Type")); err == nil && strings.HasSuffix(kind, "json") {
+	if kind, _, err := mime.ParseMediaType(response.Header.Get("Content-Type")); err == nil &&
+		strings.HasSuffix(kind, "json") {
 		got.object = bytes.HasPrefix(bytes.TrimLeft(text, " \t\r\n"), []byte("{")) && json.Valid(text)
 	}
 	return got, nil
 }
 
-// unreachable says why there was no answer, in words that lead on. Addresses are named, what was sent never is.
+// unreachable says why there was no answer, in words that lead on. Addresses are named, what was
+// sent never is.
 func unreachable(op, host string, err error) *CallError {
 	failure := &CallError{Class: Unreachable, Op: op, Err: err}
 	if cause, ok := errors.AsType[*url.Error](err); ok {
@@ -184,9 +189,11 @@ func unreachable(op, host string, err error) *CallError {
 	var certificate *tls.CertificateVerificationError
 	switch {
 	case errors.As(err, &certificate):
-		failure.Text = fmt.Sprintf("%s shows a certificate that is not trusted (%v); if the line is yours, name its CA under ams.ca_bundle.", host, certificate.Err)
+		failure.Text = fmt.Sprintf("%s shows a certificate that is not trusted (%v); if the line is yours, name its "+
+			"CA under ams.ca_bundle.", host, certificate.Err)
 		if invalid, ok := errors.AsType[x509.CertificateInvalidError](err); ok && invalid.Reason == x509.Expired {
-			failure.Text = fmt.Sprintf("The certificate of %s is not valid at this machine's time; look at its clock.", host)
+			failure.Text = fmt.Sprintf("The certificate of %s is not valid at this machine's time; look at its clock.",
+				host)
 		}
 	case errors.As(err, &dns):
 		failure.Text = fmt.Sprintf("The name %s is not known here: there is no connection, or no DNS.", dns.Name)

@@ -18,8 +18,8 @@ import (
 	"landfall/store"
 )
 
-// KeyFile is the name, in the data directory, of the key that the credentials for AMS are sealed with. It belongs in no
-// backup: with it and the database whoever has both can speak for the site.
+// KeyFile is the name, in the data directory, of the key that the credentials for AMS are sealed
+// with. It belongs in no backup: with it and the database whoever has both can speak for the site.
 const KeyFile = "ams.key"
 
 // CredentialFiles name files with credentials, which are read anew each time; all may be empty.
@@ -29,15 +29,16 @@ type CredentialFiles struct {
 	ClientSecret string
 }
 
-// Vault keeps the credentials: those of the files that the configuration names, or else those that were typed, sealed in the
-// store.
+// Vault keeps the credentials: those of the files that the configuration names, or else those that
+// were typed, sealed in the store.
 type Vault struct {
 	db    *store.DB
 	key   string // path
 	files CredentialFiles
 }
 
-// NewVault returns a vault over a store whose key lies in the data directory dir. It makes nothing yet.
+// NewVault returns a vault over a store whose key lies in the data directory dir. It makes nothing
+// yet.
 func NewVault(db *store.DB, dir string, files CredentialFiles) *Vault {
 	return &Vault{db, filepath.Join(dir, KeyFile), files}
 }
@@ -91,8 +92,10 @@ func (v *Vault) Rotate(ctx context.Context, old, fresh string) error {
 	return v.seal(ctx, rotated)
 }
 
-// ErrConfigured is the error of credentials that are typed where the configuration names files with them.
-var ErrConfigured = errors.New("the configuration names files with the credentials for AMS; change those, or take ams.offline_token_file and ams.client_secret_file out of it")
+// ErrConfigured is the error of credentials that are typed where the configuration names files with
+// them.
+var ErrConfigured = errors.New("the configuration names files with the credentials for AMS; change those, or take " +
+	"ams.offline_token_file and ams.client_secret_file out of it")
 
 // Give keeps credentials that were typed; empty ones are forgotten.
 func (v *Vault) Give(ctx context.Context, secret Secret) error {
@@ -147,11 +150,15 @@ func (v *Vault) open() (content, error) {
 	}
 	box, err := chacha20poly1305.NewX(key)
 	if err != nil || len(row.Nonce) != box.NonceSize() {
-		return content{}, fmt.Errorf("%s is not the key that the credentials for AMS were sealed with; put the right one back, or give the credentials anew", v.key)
+		return content{},
+			fmt.Errorf("%s is not the key that the credentials for AMS were sealed with; put the right one back, or "+
+				"give the credentials anew", v.key)
 	}
 	plain, err := box.Open(nil, row.Nonce, row.Box, []byte(sealedKey))
 	if err != nil {
-		return content{}, fmt.Errorf("%s is not the key that the credentials for AMS were sealed with; put the right one back, or give the credentials anew", v.key)
+		return content{},
+			fmt.Errorf("%s is not the key that the credentials for AMS were sealed with; put the right one back, or "+
+				"give the credentials anew", v.key)
 	}
 	var held content
 	if err := json.Unmarshal(plain, &held); err != nil {
@@ -175,7 +182,9 @@ func (v *Vault) loadKey(create bool) ([]byte, error) {
 	}
 	key, err := hex.DecodeString(strings.TrimSpace(string(text)))
 	if err != nil || len(key) != chacha20poly1305.KeySize {
-		return nil, fmt.Errorf("%s is no key: expected %d hexadecimal digits; put the right file back, or remove it and give the credentials anew", v.key, 2*chacha20poly1305.KeySize)
+		return nil,
+			fmt.Errorf("%s is no key: expected %d hexadecimal digits; put the right file back, or remove it and give "+
+				"the credentials anew", v.key, 2*chacha20poly1305.KeySize)
 	}
 	return key, nil
 }

@@ -27,8 +27,9 @@ var walks = flag.Int("walks", 120, "how many random histories to tell to AMS; ma
 // crash is what ends a process in the middle.
 type crash struct{}
 
-// walk is one random history of some clusters, told to AMS over a line where everything goes wrong that may, by a process that
-// dies at any point. It is also a book, which loses nothing that was committed.
+// walk is one random history of some clusters, told to AMS over a line where everything goes wrong
+// that may, by a process that dies at any point. It is also a book, which loses nothing that was
+// committed.
 type walk struct {
 	rng     *rand.Rand
 	clock   *clockwork.FakeClock
@@ -43,8 +44,10 @@ type walk struct {
 
 func newWalk(seed uint64, faulty bool) *walk {
 	w := &walk{
-		rng: rand.New(rand.NewPCG(seed, 1)), clock: clockwork.NewFakeClockAt(time.Date(2026, 3, 1, 8, 0, 0, 0, time.UTC)),
-		desired: map[string]outbox.Desired{}, replies: map[string]outbox.Remembered{}, faulty: faulty, secret: &memoryCredentials{},
+		rng: rand.New(rand.NewPCG(seed, 1)), clock: clockwork.NewFakeClockAt(time.Date(2026, 3, 1, 8, 0, 0, 0,
+			time.UTC)),
+		desired: map[string]outbox.Desired{}, replies: map[string]outbox.Remembered{}, faulty: faulty,
+		secret: &memoryCredentials{},
 	}
 	w.ams = amstest.New(w.clock)
 	w.ams.Tombstones, w.ams.FullAnswers, w.ams.SDKStatuses = w.rng.IntN(2) == 0, w.rng.IntN(2) == 0, w.rng.IntN(2) == 0
@@ -58,7 +61,8 @@ func newWalk(seed uint64, faulty bool) *walk {
 // start is a new process over what the old one left.
 func (w *walk) start() {
 	w.client = NewClient(ClientOptions{
-		URL: amsURL, TokenURL: ssoURL, Transport: walkLine{w}, Credentials: w.secret, UserAgent: "landfall/test", Clock: w.clock,
+		URL: amsURL, TokenURL: ssoURL, Transport: walkLine{w}, Credentials: w.secret, UserAgent: "landfall/test",
+		Clock:  w.clock,
 		Logger: slog.New(slog.DiscardHandler),
 	})
 }
@@ -70,9 +74,12 @@ func (l walkLine) RoundTrip(r *http.Request) (*http.Response, error) {
 	token := strings.HasSuffix(r.URL.Path, amstest.TokenPath)
 	if l.faulty && !token && l.rng.IntN(4) == 0 {
 		faults := []func(http.ResponseWriter, *http.Request, func(http.ResponseWriter)){
-			amstest.DropBefore(), amstest.CommitThenDrop(), amstest.CutBody(), amstest.Status(500, 9, "general"), amstest.CommitThenAnswer(502, "", ""),
-			amstest.HTML(), amstest.Answer(200, "application/json", `{"kind": "Other", "id": "1"}`), amstest.CommitThenAnswer(200, "text/html", "<html>"),
-			amstest.Status(429, 1, "too fast", "Retry-After", "30"), amstest.Status(401, 15, "expired"), amstest.Redirect(302, "https://portal.test/"),
+			amstest.DropBefore(), amstest.CommitThenDrop(), amstest.CutBody(), amstest.Status(500, 9, "general"),
+			amstest.CommitThenAnswer(502, "", ""),
+			amstest.HTML(), amstest.Answer(200, "application/json", `{"kind": "Other", "id": "1"}`),
+			amstest.CommitThenAnswer(200, "text/html", "<html>"),
+			amstest.Status(429, 1, "too fast", "Retry-After", "30"), amstest.Status(401, 15, "expired"),
+			amstest.Redirect(302, "https://portal.test/"),
 		}
 		chosen := l.rng.IntN(len(faults))
 		l.trace = append(l.trace, fmt.Sprintf("  %s %s: fault %d", r.Method, r.URL.Path, chosen))
@@ -101,7 +108,8 @@ func copied(r outbox.Remembered) outbox.Remembered {
 	return r
 }
 
-func (w *walk) Change(_ context.Context, id string, note Note, fn func(*outbox.Desired, *outbox.Remembered) error) error {
+func (w *walk) Change(_ context.Context, id string, note Note, fn func(*outbox.Desired,
+	*outbox.Remembered) error) error {
 	w.die("before a commit")
 	d, ok := w.desired[id]
 	if !ok {
@@ -138,12 +146,14 @@ func (w *walk) visit(id string) (came result) {
 	}()
 	t := &teller{
 		api: w.client, book: w, clock: w.clock, account: ours.Username, identity: "here", by: byRelay,
-		site: Site{Organization: ours.Organization, AccountID: ours.ID, FinalStatus: statusActive, Quarantine: 15 * time.Minute},
+		site: Site{Organization: ours.Organization, AccountID: ours.ID, FinalStatus: statusActive,
+			Quarantine: 15 * time.Minute},
 	}
 	return t.tell(context.Background(), id, false)
 }
 
-// rest visits a cluster until nothing is left to do, as the relay would, a person pressing "try again" where one is asked.
+// rest visits a cluster until nothing is left to do, as the relay would, a person pressing "try
+// again" where one is asked.
 func (w *walk) rest(id string) error {
 	for range 400 {
 		came := w.visit(id)
@@ -234,7 +244,8 @@ func (w *walk) happen(e event) {
 	w.desired[e.cluster], _ = held.Next(wanted, now)
 }
 
-// play lets the history happen. With faults AMS is told now and then and badly; without, always and at once.
+// play lets the history happen. With faults AMS is told now and then and badly; without, always and
+// at once.
 func (w *walk) play(events []event) error {
 	ids := map[string]bool{}
 	for _, e := range events {
@@ -269,7 +280,8 @@ func (w *walk) end() map[string][]sight {
 	for _, row := range w.ams.Rows() {
 		if row["status"] != statusDeprovisioned {
 			id := row["cluster_id"].(string)
-			found[id] = append(found[id], sight{row["status"], row["display_name"], row["external_cluster_id"], row["console_url"]})
+			found[id] = append(found[id], sight{row["status"], row["display_name"], row["external_cluster_id"],
+				row["console_url"]})
 		}
 	}
 	return found

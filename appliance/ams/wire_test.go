@@ -31,8 +31,9 @@ func (s *site) over(base string, transport http.RoundTripper, limits Limits) {
 	options := s.relay.options
 	options.URL = base
 	options.Client = NewClient(ClientOptions{
-		URL: base, TokenURL: base + amstest.TokenPath, Transport: transport, Credentials: s.secret, UserAgent: "landfall/test",
-		Clock: s.clock, Logger: options.Logger, Limits: limits,
+		URL: base, TokenURL: base + amstest.TokenPath, Transport: transport, Credentials: s.secret,
+		UserAgent: "landfall/test",
+		Clock:     s.clock, Logger: options.Logger, Limits: limits,
 	})
 	s.relay = New(options)
 	require.NoError(s, s.scan())
@@ -53,16 +54,21 @@ func TestFaultsOfOthersOnTheLine(t *testing.T) {
 	runFaults(t, []faultCase{
 		{22, "captive portal", func(s *site) {
 			stolen := 0
-			s.wire = byHost{"ams.test": s.ams, "sso.test": s.ams, "portal.test": http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-				stolen++
-				amstest.Answer(200, "application/json", `{"id": "1", "kind": "Subscription", "username": "you", "items": []}`)(w, nil, nil)
-			})}
+			s.wire = byHost{"ams.test": s.ams, "sso.test": s.ams,
+				"portal.test": http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+					stolen++
+					amstest.Answer(200, "application/json",
+						`{"id": "1", "kind": "Subscription", "username": "you", "items": []}`)(w, nil, nil)
+				})}
 			s.restart()
 			id := s.reserved("one")
 			for i, portal := range []func(http.ResponseWriter, *http.Request, func(http.ResponseWriter)){
-				amstest.HTML(), amstest.Redirect(302, "https://portal.test/login"), amstest.Redirect(307, "https://portal.test/login"),
-				amstest.Answer(200, "application/json", `{"status": "welcome"}`), amstest.Answer(200, "application/json", `[]`),
-				amstest.Answer(511, "text/html", "<html>"), amstest.Answer(403, "text/html", "<html>forbidden by the proxy"),
+				amstest.HTML(), amstest.Redirect(302, "https://portal.test/login"),
+				amstest.Redirect(307, "https://portal.test/login"),
+				amstest.Answer(200, "application/json", `{"status": "welcome"}`),
+				amstest.Answer(200, "application/json", `[]`),
+				amstest.Answer(511, "text/html", "<html>"), amstest.Answer(403, "text/html",
+					"<html>forbidden by the proxy"),
 			} {
 				s.ams.Break(amstest.Fault{Do: portal})
 				name := fmt.Sprintf("name%d", i)
@@ -95,7 +101,10 @@ func TestFaultsOfOthersOnTheLine(t *testing.T) {
 			require.Equal(s, Offline, status.State)
 			require.Contains(s, status.Problem, "ams.ca_bundle")
 
-			proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusProxyAuthRequired) }))
+			proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter,
+				_ *http.Request) {
+				w.WriteHeader(http.StatusProxyAuthRequired)
+			}))
 			s.Cleanup(proxy.Close)
 			ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
 			transport, err = NewTransport(proxy.URL, ca, Limits{})

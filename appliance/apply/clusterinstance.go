@@ -11,8 +11,9 @@ import (
 	"landfall/appliance/objects"
 )
 
-// A ClusterInstance is a site in the form of the siteconfig operator, which makes the manifests of it by templates. There is no such operator
-// here, so what its templates for the Assisted Installer make is made when the ClusterInstance is read.
+// A ClusterInstance is a site in the form of the siteconfig operator, which makes the manifests of
+// it by templates. There is no such operator here, so what its templates for the Assisted Installer
+// make is made when the ClusterInstance is read.
 
 const (
 	siteconfigGroup     = "siteconfig.open-cluster-management.io"
@@ -21,7 +22,8 @@ const (
 	installerTemplates  = "ai-"           // the names of the operator's templates for the Assisted Installer begin so
 )
 
-// The fields of a ClusterInstance and of its nodes that are followed, or have no effect here; others are told of.
+// The fields of a ClusterInstance and of its nodes that are followed, or have no effect here;
+// others are told of.
 var (
 	instanceFields = strings.Fields(`additionalNTPSources apiVIPs baseDomain clusterImageSetNameRef clusterLabels clusterName clusterNetwork clusterType
 		cpuArchitecture cpuPartitioningMode extraAnnotations extraLabels extraManifestsRefs holdInstallation ignitionConfigOverride ingressVIPs
@@ -43,7 +45,8 @@ type instance struct {
 func (r *reader) render(o *Object) []*Object {
 	i := &instance{reader: r, Object: o, cluster: o.text("spec", "clusterName")}
 	problems := len(r.problems)
-	for _, field := range [][]string{{"clusterName"}, {"baseDomain"}, {"clusterImageSetNameRef"}, {"pullSecretRef", "name"}} {
+	for _, field := range [][]string{{"clusterName"}, {"baseDomain"}, {"clusterImageSetNameRef"},
+		{"pullSecretRef", "name"}} {
 		if o.text(append([]string{"spec"}, field...)...) == "" {
 			r.problem(o.Source, "%s has no spec.%s", o, strings.Join(field, "."))
 		}
@@ -62,7 +65,8 @@ func (r *reader) render(o *Object) []*Object {
 	if len(r.problems) > problems {
 		return nil
 	}
-	r.note(o.Source, "%s is rendered as %d objects, as the siteconfig operator does by its templates for the Assisted Installer", o, len(i.made))
+	r.note(o.Source, "%s is rendered as %d objects, as the siteconfig operator does by its templates for the "+
+		"Assisted Installer", o, len(i.made))
 	return i.made
 }
 
@@ -80,7 +84,9 @@ func (i *instance) templates(from any) {
 	refs, _ := valueAt(from, "templateRefs").([]any)
 	for _, ref := range refs {
 		if name := textAt(ref, "name"); !strings.HasPrefix(name, installerTemplates) {
-			i.problem(i.Source, "%s is to be rendered by the templates %q, and only those of the Assisted Installer (ai-cluster-templates-v1, ai-node-templates-v1) are known here; apply what they make of it", i.Object, name)
+			i.problem(i.Source, "%s is to be rendered by the templates %q, and only those of the Assisted Installer "+
+				"(ai-cluster-templates-v1, ai-node-templates-v1) are known here; apply what they make of it", i.Object,
+				name)
 		}
 	}
 }
@@ -99,7 +105,8 @@ func (i *instance) add(owner any, kind objects.Kind, name string, labels, annota
 	if kind.Namespaced {
 		made.Namespace, metadata["namespace"] = i.cluster, i.cluster
 	}
-	made.Content = map[string]any{"apiVersion": made.APIVersion, "kind": made.Kind, "metadata": metadata, "spec": filled(spec)}
+	made.Content = map[string]any{"apiVersion": made.APIVersion, "kind": made.Kind, "metadata": metadata,
+		"spec": filled(spec)}
 	i.made = append(i.made, made)
 }
 
@@ -121,9 +128,12 @@ func (i *instance) install(nodes []any) {
 	spec := i.at("spec")
 	ref := map[string]any{"name": i.cluster}
 	i.add(spec, objects.ClusterDeployments, i.cluster, nil, nil, map[string]any{
-		"baseDomain": valueAt(spec, "baseDomain"), "clusterName": i.cluster, "pullSecretRef": valueAt(spec, "pullSecretRef"),
-		"clusterInstallRef": map[string]any{"group": "extensions.hive.openshift.io", "kind": "AgentClusterInstall", "name": i.cluster, "version": "v1beta1"},
-		"platform":          map[string]any{"agentBareMetal": map[string]any{"agentSelector": map[string]any{"matchLabels": map[string]any{"cluster-name": i.cluster}}}},
+		"baseDomain": valueAt(spec, "baseDomain"), "clusterName": i.cluster, "pullSecretRef": valueAt(spec,
+			"pullSecretRef"),
+		"clusterInstallRef": map[string]any{"group": "extensions.hive.openshift.io", "kind": "AgentClusterInstall",
+			"name": i.cluster, "version": "v1beta1"},
+		"platform": map[string]any{"agentBareMetal": map[string]any{"agentSelector": map[string]any{
+			"matchLabels": map[string]any{"cluster-name": i.cluster}}}},
 	})
 	roles := map[string]int{}
 	for _, node := range nodes {
@@ -152,17 +162,21 @@ func (i *instance) install(nodes []any) {
 	}
 	i.add(spec, objects.AgentClusterInstalls, i.cluster, nil, annotations, map[string]any{
 		"clusterDeploymentRef": ref, "imageSetRef": map[string]any{"name": valueAt(spec, "clusterImageSetNameRef")},
-		"holdInstallation": valueAt(spec, "holdInstallation"), "apiVIPs": valueAt(spec, "apiVIPs"), "ingressVIPs": valueAt(spec, "ingressVIPs"),
+		"holdInstallation": valueAt(spec, "holdInstallation"), "apiVIPs": valueAt(spec, "apiVIPs"),
+		"ingressVIPs": valueAt(spec, "ingressVIPs"),
 		"networking": filled(map[string]any{
-			"clusterNetwork": valueAt(spec, "clusterNetwork"), "machineNetwork": valueAt(spec, "machineNetwork"), "serviceNetwork": services,
-			"networkType": valueAt(spec, "networkType"),
+			"clusterNetwork": valueAt(spec, "clusterNetwork"), "machineNetwork": valueAt(spec, "machineNetwork"),
+			"serviceNetwork": services,
+			"networkType":    valueAt(spec, "networkType"),
 		}),
-		"provisionRequirements": required, "proxy": valueAt(spec, "proxy"), "sshPublicKey": valueAt(spec, "sshPublicKey"),
+		"provisionRequirements": required, "proxy": valueAt(spec, "proxy"), "sshPublicKey": valueAt(spec,
+			"sshPublicKey"),
 		"manifestsConfigMapRefs": manifests, "platformType": valueAt(spec, "platformType"),
 	})
 }
 
-// overrides are the ClusterInstance's of the install-config, with the partitioning of processors that is a field of its own there.
+// overrides are the ClusterInstance's of the install-config, with the partitioning of processors
+// that is a field of its own there.
 func (i *instance) overrides() string {
 	text := strings.TrimSpace(i.text("spec", "installConfigOverrides"))
 	mode := i.text("spec", "cpuPartitioningMode")
@@ -191,8 +205,10 @@ func (i *instance) overrides() string {
 func (i *instance) rest() {
 	spec := i.at("spec")
 	i.add(spec, objects.InfraEnvs, i.cluster, nil, nil, map[string]any{
-		"clusterRef": map[string]any{"name": i.cluster, "namespace": i.cluster}, "sshAuthorizedKey": valueAt(spec, "sshPublicKey"),
-		"proxy": valueAt(spec, "proxy"), "pullSecretRef": valueAt(spec, "pullSecretRef"), "ignitionConfigOverride": valueAt(spec, "ignitionConfigOverride"),
+		"clusterRef":       map[string]any{"name": i.cluster, "namespace": i.cluster},
+		"sshAuthorizedKey": valueAt(spec, "sshPublicKey"),
+		"proxy":            valueAt(spec, "proxy"), "pullSecretRef": valueAt(spec, "pullSecretRef"),
+		"ignitionConfigOverride":     valueAt(spec, "ignitionConfigOverride"),
 		"nmStateConfigLabelSelector": map[string]any{"matchLabels": map[string]any{labelOfNetworks: i.cluster}},
 		"additionalNTPSources":       valueAt(spec, "additionalNTPSources"), "cpuArchitecture": i.architecture(),
 	})
@@ -204,9 +220,11 @@ func (i *instance) rest() {
 	i.add(spec, objects.ManagedClusters, i.cluster, labels, nil, map[string]any{"hubAcceptsClient": true})
 	enabled := func(is bool) map[string]any { return map[string]any{"enabled": is} }
 	i.add(spec, objects.KlusterletAddonConfigs, i.cluster, nil, nil, map[string]any{
-		"clusterName": i.cluster, "clusterNamespace": i.cluster, "clusterLabels": map[string]any{"cloud": "auto-detect", "vendor": "auto-detect"},
-		"applicationManager": enabled(false), "certPolicyController": enabled(false), "iamPolicyController": enabled(false),
-		"policyController": enabled(true), "searchCollector": enabled(false),
+		"clusterName": i.cluster, "clusterNamespace": i.cluster, "clusterLabels": map[string]any{"cloud": "auto-detect",
+			"vendor": "auto-detect"},
+		"applicationManager": enabled(false), "certPolicyController": enabled(false),
+		"iamPolicyController": enabled(false),
+		"policyController":    enabled(true), "searchCollector": enabled(false),
 	})
 }
 
@@ -236,21 +254,26 @@ func (i *instance) node(n int, node any) {
 		return other
 	}
 	annotations := filled(map[string]any{
-		"inspect.metal3.io": textAt(node, "ironicInspect"), "bmac.agent-install.openshift.io/hostname": name, "bmac.agent-install.openshift.io/role": or("role", "master"),
-		"bmac.agent-install.openshift.io/installer-args":            textAt(node, "installerArgs"),
-		"bmac.agent-install.openshift.io/ignition-config-overrides": strings.TrimSpace(textAt(node, "ignitionConfigOverride")),
+		"inspect.metal3.io": textAt(node, "ironicInspect"), "bmac.agent-install.openshift.io/hostname": name,
+		"bmac.agent-install.openshift.io/role":           or("role", "master"),
+		"bmac.agent-install.openshift.io/installer-args": textAt(node, "installerArgs"),
+		"bmac.agent-install.openshift.io/ignition-config-overrides": strings.TrimSpace(textAt(node,
+			"ignitionConfigOverride")),
 	})
 	labels, _ := valueAt(node, "nodeLabels").(map[string]any)
 	for key, value := range labels {
 		annotations["bmac.agent-install.openshift.io.node-label."+key] = plainText(value)
 	}
-	i.add(node, objects.BareMetalHosts, name, map[string]any{"infraenvs.agent-install.openshift.io": i.cluster}, annotations, map[string]any{
-		"bootMode": or("bootMode", "UEFI"), "bootMACAddress": textAt(node, "bootMACAddress"), "automatedCleaningMode": or("automatedCleaningMode", "disabled"), "online": true,
-		"bmc": map[string]any{
-			"address": textAt(node, "bmcAddress"), "credentialsName": textAt(node, "bmcCredentialsName", "name"), "disableCertificateVerification": true,
-		},
-		"rootDeviceHints": valueAt(node, "rootDeviceHints"),
-	})
+	i.add(node, objects.BareMetalHosts, name, map[string]any{"infraenvs.agent-install.openshift.io": i.cluster},
+		annotations, map[string]any{
+			"bootMode": or("bootMode", "UEFI"), "bootMACAddress": textAt(node, "bootMACAddress"),
+			"automatedCleaningMode": or("automatedCleaningMode", "disabled"), "online": true,
+			"bmc": map[string]any{
+				"address": textAt(node, "bmcAddress"), "credentialsName": textAt(node, "bmcCredentialsName", "name"),
+				"disableCertificateVerification": true,
+			},
+			"rootDeviceHints": valueAt(node, "rootDeviceHints"),
+		})
 	if interfaces := valueAt(node, "nodeNetwork", "interfaces"); len(list(interfaces)) > 0 {
 		i.add(node, objects.NMStateConfigs, name, map[string]any{labelOfNetworks: i.cluster}, nil, map[string]any{
 			"config": valueAt(node, "nodeNetwork", "config"), "interfaces": interfaces,

@@ -79,7 +79,8 @@ func TestAClusterInstanceIsRendered(t *testing.T) {
 	expect("infraenv.agent-install.openshift.io/edge", `{"apiVersion":"agent-install.openshift.io/v1beta1","kind":"InfraEnv","metadata":{"name":"edge","namespace":"edge"},"spec":{
 		"clusterRef":{"name":"edge","namespace":"edge"},"pullSecretRef":{"name":"pull"},"sshAuthorizedKey":"ssh-ed25519 AAAA","additionalNTPSources":["192.0.2.1"],
 		"nmStateConfigLabelSelector":{"matchLabels":{"nmstate-label":"edge"}}}}`)
-	expect("managedcluster.cluster.open-cluster-management.io/edge", `{"apiVersion":"cluster.open-cluster-management.io/v1","kind":"ManagedCluster","metadata":{"name":"edge","labels":{"common":"true","site":""}},"spec":{"hubAcceptsClient":true}}`)
+	expect("managedcluster.cluster.open-cluster-management.io/edge",
+		`{"apiVersion":"cluster.open-cluster-management.io/v1","kind":"ManagedCluster","metadata":{"name":"edge","labels":{"common":"true","site":""}},"spec":{"hubAcceptsClient":true}}`)
 	expect("nmstateconfig.agent-install.openshift.io/node-1", `{"apiVersion":"agent-install.openshift.io/v1beta1","kind":"NMStateConfig","metadata":{"name":"node-1","namespace":"edge","labels":{"nmstate-label":"edge"}},
 		"spec":{"config":{"interfaces":[{"name":"eno1"}]},"interfaces":[{"name":"eno1","macAddress":"52:54:00:00:00:01"}]}}`)
 	expect("baremetalhost.metal3.io/node-1", `{"apiVersion":"metal3.io/v1alpha1","kind":"BareMetalHost","metadata":{"name":"node-1","namespace":"edge","labels":{"infraenvs.agent-install.openshift.io":"edge","rack":"r7"},"annotations":{
@@ -91,11 +92,13 @@ func TestAClusterInstanceIsRendered(t *testing.T) {
 
 func TestAClusterInstanceThatCantBeRenderedSaysWhy(t *testing.T) {
 	for from, c := range map[string]struct{ to, says string }{
-		"  baseDomain: site.test\n":                    {"", "has no spec.baseDomain"},
-		"hostName: node-3, ":                           {"", "has no spec.nodes[2].hostName"},
-		"bmcCredentialsName: {name: bmc-2}, ":          {"", "has no spec.nodes[1].bmcCredentialsName.name"},
-		"name: ai-cluster-templates-v1":                {"name: ibi-cluster-templates-v1", `is to be rendered by the templates "ibi-cluster-templates-v1", and only those of the Assisted Installer`},
-		`installConfigOverrides: '{"fips":true}'`:      {"installConfigOverrides: 'fips'", "has spec.installConfigOverrides that are no JSON object"},
+		"  baseDomain: site.test\n":           {"", "has no spec.baseDomain"},
+		"hostName: node-3, ":                  {"", "has no spec.nodes[2].hostName"},
+		"bmcCredentialsName: {name: bmc-2}, ": {"", "has no spec.nodes[1].bmcCredentialsName.name"},
+		"name: ai-cluster-templates-v1": {"name: ibi-cluster-templates-v1",
+			`is to be rendered by the templates "ibi-cluster-templates-v1", and only those of the Assisted Installer`},
+		`installConfigOverrides: '{"fips":true}'`: {"installConfigOverrides: 'fips'",
+			"has spec.installConfigOverrides that are no JSON object"},
 		"  nodes:\n" + clusterInstance[nodesBegin(t):]: {"", "has no spec.nodes"},
 	} {
 		folder(t, map[string]string{"site.yaml": strings.Replace(clusterInstance, from, c.to, 1)})
@@ -103,7 +106,8 @@ func TestAClusterInstanceThatCantBeRenderedSaysWhy(t *testing.T) {
 		require.ErrorContains(t, err, c.says)
 		require.ErrorContains(t, err, "site.yaml:1: ")
 	}
-	folder(t, map[string]string{"site.yaml": strings.Replace(clusterInstance, "networkType:", "caBundleRef: {name: ca}\n  networkType:", 1)})
+	folder(t, map[string]string{"site.yaml": strings.Replace(clusterInstance, "networkType:",
+		"caBundleRef: {name: ca}\n  networkType:", 1)})
 	read, err := Read(Sources{Paths: []string{"site.yaml"}})
 	require.NoError(t, err)
 	require.Contains(t, strings.Join(read.Notes, "\n"), "spec.caBundleRef is not followed here")

@@ -17,7 +17,8 @@ import (
 	"landfall/appliance/objects"
 )
 
-// fakeAPI answers the few requests that are sent to a Kubernetes API, as a real one does: what is applied replaces what there is.
+// fakeAPI answers the few requests that are sent to a Kubernetes API, as a real one does: what is
+// applied replaces what there is.
 type fakeAPI struct {
 	*Server
 	mu       sync.Mutex
@@ -29,7 +30,8 @@ type fakeAPI struct {
 }
 
 func newFakeAPI(t *testing.T) *fakeAPI {
-	f := &fakeAPI{objects: map[string]map[string]any{"/api/v1/namespaces/default": {"kind": "Namespace"}}, refuse: map[string]string{}}
+	f := &fakeAPI{objects: map[string]map[string]any{"/api/v1/namespaces/default": {"kind": "Namespace"}},
+		refuse: map[string]string{}}
 	server := httptest.NewServer(f)
 	t.Cleanup(server.Close)
 	f.Server = &Server{URL: server.URL, HTTP: server.Client(), Token: "t"}
@@ -50,7 +52,8 @@ func (f *fakeAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	switch r.Method {
 	case http.MethodGet:
-		if items := f.below(path); known == nil && (strings.HasSuffix(path, "configs") || strings.HasSuffix(path, "/agents") || strings.HasSuffix(path, "/infraenvs")) {
+		if items := f.below(path); known == nil && (strings.HasSuffix(path, "configs") ||
+			strings.HasSuffix(path, "/agents") || strings.HasSuffix(path, "/infraenvs")) {
 			reply(w, http.StatusOK, map[string]any{"items": items})
 			return
 		}
@@ -72,7 +75,9 @@ func (f *fakeAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (f *fakeAPI) patch(w http.ResponseWriter, r *http.Request, known map[string]any, dry bool) {
 	body, err := io.ReadAll(r.Body)
 	var content map[string]any
-	if err != nil || json.Unmarshal(body, &content) != nil || r.Header.Get("Content-Type") != "application/apply-patch+yaml" || r.Header.Get("Authorization") != "Bearer t" || r.URL.Query().Get("fieldValidation") != "Strict" {
+	if err != nil || json.Unmarshal(body, &content) != nil ||
+		r.Header.Get("Content-Type") != "application/apply-patch+yaml" || r.Header.Get("Authorization") != "Bearer t" ||
+		r.URL.Query().Get("fieldValidation") != "Strict" {
 		refuse(w, http.StatusBadRequest, "BadRequest", "not an apply patch")
 		return
 	}
@@ -120,7 +125,8 @@ func discovery(path string) ([]resource, bool) {
 	var kinds []resource
 	for _, k := range objects.Kinds() {
 		if root(k.APIVersion()) == path {
-			kinds = append(kinds, resource{k.Resource, k.Kind, k.Namespaced}, resource{k.Resource + "/status", k.Kind, k.Namespaced})
+			kinds = append(kinds, resource{k.Resource, k.Kind, k.Namespaced}, resource{k.Resource + "/status",
+				k.Kind, k.Namespaced})
 		}
 	}
 	return kinds, kinds != nil

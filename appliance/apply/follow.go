@@ -22,10 +22,13 @@ type FailedError struct{ Text string }
 
 func (e *FailedError) Error() string { return e.Text }
 
-// Follow looks at the clusters that were applied until all of them are installed, and tells when something is new; of infra-envs,
-// servers and Agents too, if something holds them up. Without clusters it looks at the infra-envs until their images are there. The error
-// is a *FailedError when one of them has failed, and for a context that ends says what was still awaited, and what held it up.
-func Follow(ctx context.Context, server *Server, clock clockwork.Clock, list []*Object, options Options, tell func(State)) error {
+// Follow looks at the clusters that were applied until all of them are installed, and tells when
+// something is new; of infra-envs, servers and Agents too, if something holds them up. Without
+// clusters it looks at the infra-envs until their images are there. The error is a *FailedError
+// when one of them has failed, and for a context that ends says what was still awaited, and what
+// held it up.
+func Follow(ctx context.Context, server *Server, clock clockwork.Clock, list []*Object, options Options,
+	tell func(State)) error {
 	f := &follower{lookup: &lookup{server: server, list: list, options: options}, tell: tell, last: map[string]string{}}
 	followed := f.followed()
 	if len(followed) == 0 {
@@ -92,7 +95,8 @@ func (f *follower) round(ctx context.Context, followed, hindering []*Object) (aw
 	return awaited, nil
 }
 
-// say tells what is new of one of those that are looked at; nothing is told of one that nothing is said of.
+// say tells what is new of one of those that are looked at; nothing is told of one that nothing is
+// said of.
 func (f *follower) say(key, text string) {
 	before, known := f.last[key]
 	if !known {
@@ -137,7 +141,8 @@ const (
 	adviceOutside = "it is tried again by itself, and at once when what it refers to changes"
 )
 
-// hindrance is what stands in the way of an infra-env's image, or of a server that is to boot it; "" for nothing.
+// hindrance is what stands in the way of an infra-env's image, or of a server that is to boot it;
+// "" for nothing.
 func hindrance(o *Object, content map[string]any) string {
 	if o.Is(objects.BareMetalHosts) {
 		kind, message := textAt(content, "status", "errorType"), textAt(content, "status", "errorMessage")
@@ -156,7 +161,8 @@ func hindrance(o *Object, content map[string]any) string {
 	case strings.Contains(textAt(c, "message"), "internal error"):
 		advice = adviceOutside
 	}
-	return fmt.Sprintf("%s: ImageCreated is %s, %s: %s; %s", o, textAt(c, "status"), textAt(c, "reason"), sentence(textAt(c, "message")), advice)
+	return fmt.Sprintf("%s: ImageCreated is %s, %s: %s; %s", o, textAt(c, "status"), textAt(c, "reason"),
+		sentence(textAt(c, "message")), advice)
 }
 
 // sentence is a text as a part of one.
@@ -190,7 +196,8 @@ func progress(o *Object, content map[string]any) (state State, done bool, err er
 		return State{Percent: 100, Text: name + ": " + text}, true, nil
 	}
 	if failed, why := condition(content, "Failed"); failed == "True" {
-		return State{Percent: state.Percent, Text: name + ": " + why}, false, &FailedError{fmt.Sprintf("%s: %s", name, why)}
+		return State{Percent: state.Percent, Text: name + ": " + why}, false,
+			&FailedError{fmt.Sprintf("%s: %s", name, why)}
 	}
 	if synced, why := condition(content, "SpecSynced"); synced == "False" {
 		text = why

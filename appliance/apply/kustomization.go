@@ -27,7 +27,8 @@ func kustomizationIn(dir string) string {
 	return ""
 }
 
-// build gives the objects of a kustomization, as kustomize makes them. What is wrong in it is a problem.
+// build gives the objects of a kustomization, as kustomize makes them. What is wrong in it is a
+// problem.
 func (r *reader) build(file string) ([]*Object, error) {
 	dir, err := filepath.Abs(filepath.Dir(file))
 	if err != nil {
@@ -36,7 +37,8 @@ func (r *reader) build(file string) ([]*Object, error) {
 	if dir, err = filepath.EvalSymlinks(dir); err != nil {
 		return nil, fmt.Errorf("read manifests: %w", err)
 	}
-	source := &kustomizeFiles{FileSystem: filesys.MakeFsOnDisk(), absolute: dir, named: filepath.Dir(file), top: filepath.Join(dir, filepath.Base(file))}
+	source := &kustomizeFiles{FileSystem: filesys.MakeFsOnDisk(), absolute: dir, named: filepath.Dir(file),
+		top: filepath.Join(dir, filepath.Base(file))}
 	made, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(source, dir)
 	if source.refused != nil {
 		r.problems = append(r.problems, source.refused...)
@@ -82,7 +84,8 @@ func (r *reader) built(source *kustomizeFiles, file string, made *kresource.Reso
 		return nil, nil
 	}
 	if origin != nil && origin.ConfiguredIn != "" && hashed.MatchString(made.GetName()) {
-		r.note(at, "%s carries the hash that kustomize puts behind what it generates; the kinds of a site name what they refer to without it: "+
+		r.note(at, "%s carries the hash that kustomize puts behind what it generates; the kinds of a site name what "+
+			"they refer to without it: "+
 			"set generatorOptions.disableNameSuffixHash", made.GetName())
 	}
 	found := r.expand(at, value)
@@ -98,8 +101,8 @@ func (r *reader) built(source *kustomizeFiles, file string, made *kresource.Reso
 // hashed is a name with kustomize's hash of the content.
 var hashed = regexp.MustCompile(`-[2456789bcdfghkmt]{10}$`)
 
-// kustomizeFiles are the files that kustomize reads, each within bounds and none of them elsewhere: a site has no network to fetch it by,
-// and kustomize would try.
+// kustomizeFiles are the files that kustomize reads, each within bounds and none of them elsewhere:
+// a site has no network to fetch it by, and kustomize would try.
 type kustomizeFiles struct {
 	filesys.FileSystem
 	absolute, named string // the folder: as kustomize has it, and as the person named it
@@ -123,7 +126,8 @@ func (f *kustomizeFiles) ReadFile(path string) ([]byte, error) {
 		return nil, f.refuse(Source{f.name(path), 1}, "this kustomization names nothing; expected at least resources")
 	}
 	if away := elsewhere(root.Content[0]); away != nil {
-		return nil, f.refuse(Source{f.name(path), away.Line}, away.Value+" is elsewhere; bring it to a folder beside this one and name that")
+		return nil, f.refuse(Source{f.name(path), away.Line}, away.Value+
+			" is elsewhere; bring it to a folder beside this one and name that")
 	}
 	if path != f.top {
 		return data, nil
@@ -166,7 +170,8 @@ func (f *kustomizeFiles) withOrigins(data []byte, fields *yaml.Node) ([]byte, er
 
 // elsewhere is the first file or folder that a kustomization names by an address of the network.
 func elsewhere(fields *yaml.Node) *yaml.Node {
-	texts := map[string]bool{"literals": true, "patch": true, "value": true, "commonLabels": true, "commonAnnotations": true, "labels": true,
+	texts := map[string]bool{"literals": true, "patch": true, "value": true, "commonLabels": true,
+		"commonAnnotations": true, "labels": true,
 		"annotations": true, "options": true, "generatorOptions": true, "images": true, "metadata": true}
 	for i := 0; i+1 < len(fields.Content); i += 2 {
 		if value := fields.Content[i+1]; !texts[fields.Content[i].Value] {
@@ -208,7 +213,8 @@ func (f *kustomizeFiles) name(path string) string {
 	return filepath.Join(f.named, relative)
 }
 
-// place is where an object was written: its document's first line, or the kustomization that generates it.
+// place is where an object was written: its document's first line, or the kustomization that
+// generates it.
 func (f *kustomizeFiles) place(file string, origin *kresource.Origin, made *kresource.Resource) Source {
 	if origin.Path == "" {
 		if origin.ConfiguredIn != "" {
@@ -228,15 +234,17 @@ func (f *kustomizeFiles) place(file string, origin *kresource.Origin, made *kres
 			Kind     string
 			Metadata struct{ Name string }
 		}
-		if yaml.Unmarshal(part.data, &head) == nil && head.Kind == original.Kind && head.Metadata.Name == original.Name {
+		if yaml.Unmarshal(part.data, &head) == nil && head.Kind == original.Kind &&
+			head.Metadata.Name == original.Name {
 			return part.source
 		}
 	}
 	return at
 }
 
-// shorten is kustomize's error in one line, with files as they are named from the working directory. What a kustomization names is tried
-// as a file and then as a folder, and both failures are told within those of all kustomizations that led there; one is the cause.
+// shorten is kustomize's error in one line, with files as they are named from the working
+// directory. What a kustomization names is tried as a file and then as a folder, and both failures
+// are told within those of all kustomizations that led there; one is the cause.
 func shorten(err error) string {
 	text := strings.Join(strings.Fields(err.Error()), " ")
 	if here, err := os.Getwd(); err == nil {
@@ -251,7 +259,8 @@ func shorten(err error) string {
 		return asFolder
 	}
 	asFile, asFolder, found := strings.Cut(text, "': must build at directory: ")
-	if found && !strings.HasPrefix(asFolder, "not a valid directory: ") && !strings.HasSuffix(asFolder, ": file is not directory") {
+	if found && !strings.HasPrefix(asFolder, "not a valid directory: ") && !strings.HasSuffix(asFolder,
+		": file is not directory") {
 		return asFolder
 	}
 	return asFile

@@ -1,5 +1,6 @@
-// Package apply takes Kubernetes manifests as people keep them, in files of several documents, folders and kustomizations, and
-// brings them to an appliance's Kubernetes API in an order in which each finds what it refers to.
+// Package apply takes Kubernetes manifests as people keep them, in files of several documents,
+// folders and kustomizations, and brings them to an appliance's Kubernetes API in an order in which
+// each finds what it refers to.
 package apply
 
 import (
@@ -46,7 +47,8 @@ func (o *Object) group() string {
 // Is tells whether the object is of a kind, in any version.
 func (o *Object) Is(kind objects.Kind) bool { return o.Kind == kind.Kind && o.group() == kind.Group }
 
-// namespaced tells whether objects of the kind lie in namespaces; a kind that is not known here does.
+// namespaced tells whether objects of the kind lie in namespaces; a kind that is not known here
+// does.
 func namespaced(o *Object) bool {
 	i := slices.IndexFunc(objects.Kinds(), o.Is)
 	return i < 0 || objects.Kinds()[i].Namespaced
@@ -84,7 +86,8 @@ type Problem struct {
 
 func (p Problem) Error() string { return fmt.Sprintf("%s: %s", p.Source, p.Text) }
 
-// Problems are all that is wrong with what was read, in the order of reading. Each is a sentence of its own.
+// Problems are all that is wrong with what was read, in the order of reading. Each is a sentence of
+// its own.
 type Problems []Problem
 
 func (p Problems) Error() string {
@@ -95,8 +98,9 @@ func (p Problems) Error() string {
 	return strings.Join(texts, "\n")
 }
 
-// sortForApplying puts what others refer to before them: namespaces, then secrets, and network configurations before the infra-env
-// whose image is made of them. What is not known here comes last. Objects of a kind stay as they were read.
+// sortForApplying puts what others refer to before them: namespaces, then secrets, and network
+// configurations before the infra-env whose image is made of them. What is not known here comes
+// last. Objects of a kind stay as they were read.
 func sortForApplying(list []*Object) {
 	kinds := objects.Kinds()
 	rank := func(o *Object) int {

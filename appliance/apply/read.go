@@ -18,7 +18,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// maxFile bounds a file that is read, in bytes: far beyond any manifest, and below what would fill the memory.
+// maxFile bounds a file that is read, in bytes: far beyond any manifest, and below what would fill
+// the memory.
 const maxFile = 32 << 20
 
 // Sources are what is read.
@@ -34,8 +35,8 @@ type Manifests struct {
 	Notes   []string  // what has no effect here, each a sentence with its place
 }
 
-// Read reads manifests. A folder with a kustomization.yaml is built by kustomize; of others every .yaml, .yml and .json is
-// read. Errors are Problems, or that a path can't be read.
+// Read reads manifests. A folder with a kustomization.yaml is built by kustomize; of others every
+// .yaml, .yml and .json is read. Errors are Problems, or that a path can't be read.
 func Read(sources Sources) (*Manifests, error) {
 	r := &reader{recursive: sources.Recursive}
 	for _, path := range sources.Paths {
@@ -190,7 +191,8 @@ func (r *reader) expand(at Source, value any) []*Object {
 		return nil
 	}
 	o := &Object{Content: content, Source: at}
-	o.APIVersion, o.Kind, o.Name, o.Namespace = o.text("apiVersion"), o.text("kind"), o.text("metadata", "name"), o.text("metadata", "namespace")
+	o.APIVersion, o.Kind, o.Name, o.Namespace = o.text("apiVersion"), o.text("kind"), o.text("metadata", "name"),
+		o.text("metadata", "namespace")
 	items, isList := content["items"].([]any)
 	switch {
 	case o.APIVersion == "" || o.Kind == "":
@@ -213,7 +215,8 @@ func (r *reader) expand(at Source, value any) []*Object {
 	return nil
 }
 
-// unique drops repetitions, as of a Namespace in each file of a folder, and refuses two of one name that differ.
+// unique drops repetitions, as of a Namespace in each file of a folder, and refuses two of one name
+// that differ.
 func (r *reader) unique(list []*Object) []*Object {
 	type id struct{ group, kind, namespace, name string }
 	known := map[id]*Object{}
@@ -264,7 +267,8 @@ func split(file string, data []byte) []part {
 
 func separates(line []byte) bool {
 	rest, found := bytes.CutPrefix(line, []byte("---"))
-	return found && (len(bytes.TrimSpace(rest)) == 0 || (rest[0] == ' ' || rest[0] == '\t') && bytes.HasPrefix(bytes.TrimSpace(rest), []byte("#")))
+	return found && (len(bytes.TrimSpace(rest)) == 0 || (rest[0] == ' ' || rest[0] == '\t') &&
+		bytes.HasPrefix(bytes.TrimSpace(rest), []byte("#")))
 }
 
 // splitJSON reads JSON values behind each other, which is no YAML.
@@ -285,7 +289,8 @@ func splitJSON(file string, data []byte) ([]part, bool) {
 	}
 }
 
-// decode reads a document by the rules that kubectl has: keys once, YAML 1.1's words for true and false. nil is an empty one.
+// decode reads a document by the rules that kubectl has: keys once, YAML 1.1's words for true and
+// false. nil is an empty one.
 func decode(data []byte) (any, error) {
 	raw := data
 	if !json.Valid(data) { // JSON may be indented by tabs, YAML may not
@@ -328,8 +333,8 @@ func Print(to io.Writer, list []*Object) error {
 
 var yamlLine = regexp.MustCompile(`line (\d+)(: )?`)
 
-// yamlPlace is the line that the parser's error names, as one of the file. Where it did not find what it expected, it names the line
-// before.
+// yamlPlace is the line that the parser's error names, as one of the file. Where it did not find
+// what it expected, it names the line before.
 func (p part) yamlPlace(err error) Source {
 	match := yamlLine.FindStringSubmatch(err.Error())
 	if match == nil {

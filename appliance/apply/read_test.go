@@ -9,7 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// folder writes files into a folder of the test's own, and makes it the working directory, so that places in errors are short.
+// folder writes files into a folder of the test's own, and makes it the working directory, so that
+// places in errors are short.
 func folder(t *testing.T, files map[string]string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -22,7 +23,8 @@ func folder(t *testing.T, files map[string]string) {
 }
 
 func secret(name string) string {
-	return "apiVersion: v1\nkind: Secret\nmetadata:\n  name: " + name + "\n  namespace: sno\nstringData:\n  username: admin\n"
+	return "apiVersion: v1\nkind: Secret\nmetadata:\n  name: " + name +
+		"\n  namespace: sno\nstringData:\n  username: admin\n"
 }
 
 func names(list []*Object) []string {
@@ -91,7 +93,8 @@ func TestASiteIsReadAndPutInTheOrderInWhichItIsApplied(t *testing.T) {
 	require.Equal(t, []string{
 		"namespace/sno", "secret/bmc", "secret/pull", "configmap/extra", "clusterimageset.hive.openshift.io/v4.20",
 		"clusterdeployment.hive.openshift.io/sno", "agentclusterinstall.extensions.hive.openshift.io/sno",
-		"nmstateconfig.agent-install.openshift.io/n1", "infraenv.agent-install.openshift.io/sno", "baremetalhost.metal3.io/n1",
+		"nmstateconfig.agent-install.openshift.io/n1", "infraenv.agent-install.openshift.io/sno",
+		"baremetalhost.metal3.io/n1",
 	}, names(read.Objects))
 	host := read.Objects[9]
 	require.Equal(t, true, host.at("spec", "online"), "YAML 1.1's yes, as kubectl reads it")
@@ -101,8 +104,10 @@ func TestASiteIsReadAndPutInTheOrderInWhichItIsApplied(t *testing.T) {
 
 func TestFoldersAreReadByTheNamesOfTheirFiles(t *testing.T) {
 	folder(t, map[string]string{
-		"a.yaml": secret("a"), "b.yml": secret("b"), "README.md": "no manifest", "deeper/c.yaml": secret("c"), ".git/d.yaml": "{",
-		"two.json": `{"apiVersion":"v1","kind":"Secret","metadata":{"name":"x"}}` + "\n" + `{"apiVersion":"v1",` + "\t" + `"kind":"Secret","metadata":{"name":"y"}}`,
+		"a.yaml": secret("a"), "b.yml": secret("b"), "README.md": "no manifest", "deeper/c.yaml": secret("c"),
+		".git/d.yaml": "{",
+		"two.json": `{"apiVersion":"v1","kind":"Secret","metadata":{"name":"x"}}` + "\n" + `{"apiVersion":"v1",` +
+			"\t" + `"kind":"Secret","metadata":{"name":"y"}}`,
 	})
 	read, err := Read(Sources{Paths: []string{"."}})
 	require.NoError(t, err)
@@ -111,22 +116,29 @@ func TestFoldersAreReadByTheNamesOfTheirFiles(t *testing.T) {
 	read, err = Read(Sources{Paths: []string{"."}, Recursive: true})
 	require.NoError(t, err)
 	require.Contains(t, names(read.Objects), "secret/c")
-	read, err = Read(Sources{Paths: []string{"-", "a.yaml"}, Stdin: strings.NewReader(secret("a") + "---\n" + secret("z"))})
+	read, err = Read(Sources{Paths: []string{"-", "a.yaml"}, Stdin: strings.NewReader(secret("a") + "---\n" +
+		secret("z"))})
 	require.NoError(t, err)
 	require.Equal(t, []string{"secret/a", "secret/z"}, names(read.Objects), "a repetition is none")
 }
 
 func TestWhatIsNoManifestIsSaidByFileAndLine(t *testing.T) {
 	for name, c := range map[string]struct{ text, says string }{
-		"no YAML":             {secret("a") + "---\na: [1\n", "in.yaml:9: this is no YAML that can be read"},
-		"an open bracket":     {"apiVersion: v1\nkind: Secret\nmetadata: {name: [a}\nx: y\n", "in.yaml:3: this is no YAML that can be read: did not find expected ',' or ']'"},
-		"a key twice":         {"apiVersion: v1\nkind: Secret\nkind: Secret\nmetadata: {name: a}\n", `in.yaml:3: this is no YAML that can be read`},
-		"a tab":               {"a:\n\tb: 1\n", "in.yaml:2: this is no YAML that can be read: found character that cannot start any token"},
-		"a list":              {"# list\n- a\n", "in.yaml:1: this document is no object; expected apiVersion, kind and metadata"},
-		"values for Helm":     {"image: x\n", "in.yaml:1: this document has no apiVersion and kind"},
-		"without a name":      {"apiVersion: v1\nkind: Secret\n", "in.yaml:1: Secret has no metadata.name"},
-		"a generated name":    {"apiVersion: v1\nkind: Secret\nmetadata: {generateName: a-}\n", "metadata.generateName; what is applied needs metadata.name"},
-		"two different":       {secret("a") + "---\n" + strings.Replace(secret("a"), "admin", "root", 1), "in.yaml:9: secret/a is described here and, otherwise, at in.yaml:1"},
+		"no YAML": {secret("a") + "---\na: [1\n", "in.yaml:9: this is no YAML that can be read"},
+		"an open bracket": {"apiVersion: v1\nkind: Secret\nmetadata: {name: [a}\nx: y\n",
+			"in.yaml:3: this is no YAML that can be read: did not find expected ',' or ']'"},
+		"a key twice": {"apiVersion: v1\nkind: Secret\nkind: Secret\nmetadata: {name: a}\n",
+			`in.yaml:3: this is no YAML that can be read`},
+		"a tab": {"a:\n\tb: 1\n",
+			"in.yaml:2: this is no YAML that can be read: found character that cannot start any token"},
+		"a list": {"# list\n- a\n",
+			"in.yaml:1: this document is no object; expected apiVersion, kind and metadata"},
+		"values for Helm": {"image: x\n", "in.yaml:1: this document has no apiVersion and kind"},
+		"without a name":  {"apiVersion: v1\nkind: Secret\n", "in.yaml:1: Secret has no metadata.name"},
+		"a generated name": {"apiVersion: v1\nkind: Secret\nmetadata: {generateName: a-}\n",
+			"metadata.generateName; what is applied needs metadata.name"},
+		"two different": {secret("a") + "---\n" + strings.Replace(secret("a"), "admin", "root", 1),
+			"in.yaml:9: secret/a is described here and, otherwise, at in.yaml:1"},
 		"nothing":             {"# nothing\n---\n", "there is no object in in.yaml"},
 		"a name that is none": {"apiVersion: v1\nkind: Secret\nmetadata: {name: 7}\n", "Secret has no metadata.name"},
 	} {

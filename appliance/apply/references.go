@@ -22,7 +22,8 @@ type reference struct {
 	keys            []string // of a Secret or ConfigMap, those that are read
 }
 
-// Missing looks for what the objects refer to, among them and on the appliance, and says what is nowhere or lacks a key.
+// Missing looks for what the objects refer to, among them and on the appliance, and says what is
+// nowhere or lacks a key.
 func Missing(ctx context.Context, server *Server, list []*Object, options Options) (Problems, error) {
 	l := &lookup{server: server, list: list, options: options}
 	var missing Problems
@@ -92,7 +93,8 @@ func (l *lookup) lacks(ctx context.Context, r reference) (string, error) {
 	case err != nil:
 		return fmt.Sprintf("%s, and %s", named, err), nil
 	case content == nil && r.kind == objects.Namespaces:
-		return fmt.Sprintf("%s lies in the namespace %s, which is neither here nor on the appliance; add it", r.from, r.name), nil
+		return fmt.Sprintf("%s lies in the namespace %s, which is neither here nor on the appliance; add it",
+			r.from, r.name), nil
 	case content == nil:
 		return named + ", which is neither here nor on the appliance; add it", nil
 	}
@@ -144,7 +146,8 @@ func (l *lookup) references(o *Object) []reference {
 	}
 	named := func(kind objects.Kind, field string, keys ...string) {
 		path := strings.Split(field, ".")
-		add(kind, o.text(append(slices.Clone(path), "namespace")...), o.text(append(slices.Clone(path), "name")...), field, keys...)
+		add(kind, o.text(append(slices.Clone(path), "namespace")...), o.text(append(slices.Clone(path), "name")...),
+			field, keys...)
 	}
 	if home != "" && home != metav1Default {
 		add(objects.Namespaces, "", home, "metadata.namespace")
@@ -175,7 +178,8 @@ func (l *lookup) references(o *Object) []reference {
 		named(objects.ClusterDeployments, "spec.clusterRef")
 		named(objects.ConfigMaps, "spec.mirrorRegistryRef", mirrorKey)
 	case o.Is(objects.BareMetalHosts):
-		add(objects.Secrets, "", o.text("spec", "bmc", "credentialsName"), "spec.bmc.credentialsName", "username", "password")
+		add(objects.Secrets, "", o.text("spec", "bmc", "credentialsName"), "spec.bmc.credentialsName", "username",
+			"password")
 		add(objects.InfraEnvs, "", o.text("metadata", "labels", infraEnvLabel), "the label "+infraEnvLabel)
 	}
 	return list
@@ -184,8 +188,8 @@ func (l *lookup) references(o *Object) []reference {
 // infraEnvLabel says by which infra-env's image a BareMetalHost boots.
 const infraEnvLabel = "infraenvs.agent-install.openshift.io"
 
-// unselected says that an infra-env asks for network configurations and there is none with these labels: its image would be made
-// without, and once more when they come.
+// unselected says that an infra-env asks for network configurations and there is none with these
+// labels: its image would be made without, and once more when they come.
 func (l *lookup) unselected(ctx context.Context, o *Object) (string, error) {
 	wanted, _ := o.at("spec", "nmStateConfigLabelSelector", "matchLabels").(map[string]any)
 	if !o.Is(objects.InfraEnvs) || len(wanted) == 0 {
@@ -194,7 +198,8 @@ func (l *lookup) unselected(ctx context.Context, o *Object) (string, error) {
 	selector := labels.SelectorFromSet(stringsOf(wanted))
 	namespace := l.namespace(o)
 	for _, other := range l.list {
-		if other.Is(objects.NMStateConfigs) && l.namespace(other) == namespace && selector.Matches(stringsOf(other.at("metadata", "labels"))) {
+		if other.Is(objects.NMStateConfigs) && l.namespace(other) == namespace &&
+			selector.Matches(stringsOf(other.at("metadata", "labels"))) {
 			return "", nil
 		}
 	}
@@ -207,10 +212,12 @@ func (l *lookup) unselected(ctx context.Context, o *Object) (string, error) {
 			return "", nil
 		}
 	}
-	return fmt.Sprintf("%s asks for NMStateConfigs with the labels %s, and there is none in %s; add them, or take out spec.nmStateConfigLabelSelector", o, selector, namespace), nil
+	return fmt.Sprintf("%s asks for NMStateConfigs with the labels %s, and there is none in %s; add them, or take "+
+		"out spec.nmStateConfigLabelSelector", o, selector, namespace), nil
 }
 
-// ClusterWanted is a cluster that the manifests describe, as far as it can be looked at before it is there.
+// ClusterWanted is a cluster that the manifests describe, as far as it can be looked at before it
+// is there.
 type ClusterWanted struct {
 	Source           Source // of its AgentClusterInstall
 	Name, BaseDomain string
@@ -222,7 +229,8 @@ type ClusterWanted struct {
 	MirrorsOfItsOwn  bool // by mirrorRegistryRef
 }
 
-// Wanted are the clusters that are to be installed by the objects. Those that are installed already are left out.
+// Wanted are the clusters that are to be installed by the objects. Those that are installed already
+// are left out.
 func Wanted(ctx context.Context, server *Server, list []*Object, options Options) ([]ClusterWanted, error) {
 	l := &lookup{server: server, list: list, options: options}
 	var wanted []ClusterWanted
@@ -231,7 +239,8 @@ func Wanted(ctx context.Context, server *Server, list []*Object, options Options
 			continue
 		}
 		namespace := l.namespace(o)
-		deployment, err := l.find(ctx, objects.ClusterDeployments, namespace, o.text("spec", "clusterDeploymentRef", "name"))
+		deployment, err := l.find(ctx, objects.ClusterDeployments, namespace, o.text("spec", "clusterDeploymentRef",
+			"name"))
 		if fatal(err) != nil {
 			return nil, err
 		}
@@ -239,16 +248,20 @@ func Wanted(ctx context.Context, server *Server, list []*Object, options Options
 			continue
 		}
 		c := ClusterWanted{
-			Source: o.Source, Name: textAt(deployment, "spec", "clusterName"), BaseDomain: textAt(deployment, "spec", "baseDomain"),
-			APIVIPs: vips(o, "apiVIP"), IngressVIPs: vips(o, "ingressVIP"), MirrorsOfItsOwn: o.at("spec", "mirrorRegistryRef") != nil,
+			Source: o.Source, Name: textAt(deployment, "spec", "clusterName"), BaseDomain: textAt(deployment, "spec",
+				"baseDomain"),
+			APIVIPs: vips(o, "apiVIP"), IngressVIPs: vips(o, "ingressVIP"), MirrorsOfItsOwn: o.at("spec",
+				"mirrorRegistryRef") != nil,
 			UserManaged: o.userManaged(),
 		}
-		if set, err := l.find(ctx, objects.ClusterImageSets, "", o.text("spec", "imageSetRef", "name")); fatal(err) != nil {
+		if set, err := l.find(ctx, objects.ClusterImageSets, "", o.text("spec", "imageSetRef",
+			"name")); fatal(err) != nil {
 			return nil, err
 		} else if set != nil {
 			c.Release = textAt(set, "spec", "releaseImage")
 		}
-		if secret, err := l.find(ctx, objects.Secrets, namespace, textAt(deployment, "spec", "pullSecretRef", "name")); fatal(err) != nil {
+		if secret, err := l.find(ctx, objects.Secrets, namespace, textAt(deployment, "spec", "pullSecretRef",
+			"name")); fatal(err) != nil {
 			return nil, err
 		} else if secret != nil {
 			c.PullSecret, _ = dataOf(secret, pullSecretKey)
@@ -258,15 +271,16 @@ func Wanted(ctx context.Context, server *Server, list []*Object, options Options
 	return wanted, nil
 }
 
-// userManaged tells whether the cluster has no addresses of its own that its hosts would find without the site's DNS. A single node
-// finds itself.
+// userManaged tells whether the cluster has no addresses of its own that its hosts would find
+// without the site's DNS. A single node finds itself.
 func (o *Object) userManaged() bool {
 	if managed, said := o.at("spec", "networking", "userManagedNetworking").(bool); said && !managed {
 		return o.text("spec", "loadBalancer", "type") == "UserManaged"
 	}
 	single := fmt.Sprint(o.at("spec", "provisionRequirements", "controlPlaneAgents")) == "1"
 	managed, _ := o.at("spec", "networking", "userManagedNetworking").(bool)
-	return !single && (managed || o.text("spec", "platformType") == "None") || o.text("spec", "loadBalancer", "type") == "UserManaged"
+	return !single && (managed || o.text("spec", "platformType") == "None") || o.text("spec", "loadBalancer",
+		"type") == "UserManaged"
 }
 
 func vips(o *Object, field string) []string {

@@ -42,8 +42,9 @@ type Options struct {
 	Force     bool   // take over fields that others have set
 }
 
-// Apply brings objects to the API by server-side apply, one after the other, and tells of each. One that is refused does not keep the
-// others from being applied: what refers to it then shows that in its conditions. The error is that of an API that can't be asked.
+// Apply brings objects to the API by server-side apply, one after the other, and tells of each. One
+// that is refused does not keep the others from being applied: what refers to it then shows that in
+// its conditions. The error is that of an API that can't be asked.
 func Apply(ctx context.Context, server *Server, list []*Object, options Options, tell func(Outcome)) error {
 	made := map[string]bool{} // namespaces that only a dry run made
 	for _, o := range list {
@@ -74,7 +75,8 @@ func (s *Server) apply(ctx context.Context, o *Object, options Options, made map
 	if err != nil {
 		return Refused, err
 	}
-	// A namespace that is yet to come can't hold the objects of a dry run: they are tried in one that is there.
+	// A namespace that is yet to come can't hold the objects of a dry run: they are tried in one
+	// that is there.
 	tried := namespace
 	if made[namespace] {
 		tried = metav1Default
@@ -123,13 +125,15 @@ func (o *Object) home(kind resource, options Options) string {
 	return metav1Default
 }
 
-// forServer is the object as it is sent: in its namespace, without what only a server writes, and a Secret's texts as data.
+// forServer is the object as it is sent: in its namespace, without what only a server writes, and a
+// Secret's texts as data.
 func (o *Object) forServer(kind resource, namespace string) map[string]any {
 	content := maps.Clone(o.Content)
 	delete(content, "status")
 	metadata, _ := content["metadata"].(map[string]any)
 	metadata = maps.Clone(metadata)
-	for _, field := range []string{"resourceVersion", "uid", "creationTimestamp", "generation", "managedFields", "selfLink", "namespace"} {
+	for _, field := range []string{"resourceVersion", "uid", "creationTimestamp", "generation", "managedFields",
+		"selfLink", "namespace"} {
 		delete(metadata, field)
 	}
 	if kind.Namespaced {
@@ -177,7 +181,8 @@ func plain(content map[string]any) map[string]any {
 func explained(err error) error {
 	refused, ok := errors.AsType[*RefusedError](err)
 	if ok && refused.Code == http.StatusConflict && strings.Contains(refused.Message, "conflict") {
-		return &RefusedError{refused.Code, refused.Reason, refused.Message + "; with --force-conflicts these fields are taken over"}
+		return &RefusedError{refused.Code, refused.Reason, refused.Message +
+			"; with --force-conflicts these fields are taken over"}
 	}
 	return err
 }
@@ -216,7 +221,8 @@ func (s *Server) delete(ctx context.Context, o *Object, options Options) (string
 	return Deleted, nil
 }
 
-// AwaitGone returns when none of the objects is there any more. If ctx ends before, the error names those that stay and what holds them.
+// AwaitGone returns when none of the objects is there any more. If ctx ends before, the error names
+// those that stay and what holds them.
 func AwaitGone(ctx context.Context, server *Server, clock clockwork.Clock, list []*Object, options Options) error {
 	for {
 		held, err := server.held(context.WithoutCancel(ctx), list, options)
@@ -260,7 +266,8 @@ func (s *Server) held(ctx context.Context, list []*Object, options Options) (str
 		if namespace != "" {
 			where = " -n " + namespace
 		}
-		return fmt.Sprintf("%s waits for its finalizers %v; if nothing removes them: kubectl patch %s%s --type merge -p '{\"metadata\":{\"finalizers\":null}}'", o, finalizers, o, where), nil
+		return fmt.Sprintf("%s waits for its finalizers %v; if nothing removes them: kubectl patch %s%s --type merge "+
+			"-p '{\"metadata\":{\"finalizers\":null}}'", o, finalizers, o, where), nil
 	}
 	return "", nil
 }

@@ -46,18 +46,22 @@ func TestApplyingTwiceChangesNothing(t *testing.T) {
 		require.Regexp(t, " created$", line)
 	}
 	require.Equal(t, "/api/v1/namespaces/sno", f.order[0])
-	require.Equal(t, "cA==", f.objects["/api/v1/namespaces/sno/secrets/bmc"]["data"].(map[string]any)["password"], "texts of a Secret are sent as data")
-	f.objects["/apis/agent-install.openshift.io/v1beta1/namespaces/sno/infraenvs/sno"]["status"] = map[string]any{"createdTime": "now"}
+	require.Equal(t, "cA==", f.objects["/api/v1/namespaces/sno/secrets/bmc"]["data"].(map[string]any)["password"],
+		"texts of a Secret are sent as data")
+	f.objects["/apis/agent-install.openshift.io/v1beta1/namespaces/sno/infraenvs/sno"]["status"] = map[string]any{
+		"createdTime": "now"}
 	for _, line := range applied(t, f, list, Options{}) {
 		require.Regexp(t, " unchanged$", line)
 	}
 	list[4].Content["spec"] = map[string]any{"releaseImage": "other"}
-	require.Equal(t, []string{"clusterimageset.hive.openshift.io/v4.20 configured"}, applied(t, f, list[4:5], Options{}))
+	require.Equal(t, []string{"clusterimageset.hive.openshift.io/v4.20 configured"},
+		applied(t, f, list[4:5], Options{}))
 }
 
 func TestADryRunKeepsNothingAndTriesObjectsOfANamespaceThatIsYetToCome(t *testing.T) {
 	f, list := newFakeAPI(t), site(t, wholeSite)
-	f.refuse["/apis/metal3.io/v1alpha1/namespaces/default/baremetalhosts/n1"] = "strict decoding error:\nunknown field \"spec.bmcs\""
+	f.refuse["/apis/metal3.io/v1alpha1/namespaces/default/baremetalhosts/n1"] = "strict decoding error:\nunknown " +
+		"field \"spec.bmcs\""
 	lines := applied(t, f, list, Options{DryRun: true})
 	require.Len(t, lines, 10)
 	require.Equal(t, "namespace/sno created", lines[0])
@@ -77,14 +81,16 @@ func TestARefusalKeepsNothingElseBack(t *testing.T) {
 	require.Equal(t, []string{
 		`secret/a refused: namespaces "sno" not found`,
 		"configmap/c created",
-		"policy.policy.open-cluster-management.io/x refused: the appliance has no kind Policy of policy.open-cluster-management.io/v1",
+		"policy.policy.open-cluster-management.io/x refused: the appliance has no kind Policy of " +
+			"policy.open-cluster-management.io/v1",
 		"pod/p refused: the appliance has no kind Pod of v1",
 	}, applied(t, f, list, Options{}))
 	require.Equal(t, []string{"/api/v1/namespaces/default/configmaps/c"}, f.order)
 }
 
 func TestAConflictSaysWhatHelps(t *testing.T) {
-	require.EqualError(t, explained(&RefusedError{http.StatusConflict, "Conflict", `Apply failed with 1 conflict: conflict with "kubectl": .spec.online`}),
+	require.EqualError(t, explained(&RefusedError{http.StatusConflict, "Conflict",
+		`Apply failed with 1 conflict: conflict with "kubectl": .spec.online`}),
 		`Apply failed with 1 conflict: conflict with "kubectl": .spec.online; with --force-conflicts these fields are taken over`)
 }
 
@@ -92,7 +98,8 @@ func TestAnApplianceWithoutTheAPIIsNamedOnce(t *testing.T) {
 	server := httptest.NewServer(http.NotFoundHandler())
 	defer server.Close()
 	for _, text := range []string{secret("a"), infraEnv} {
-		err := Apply(t.Context(), &Server{URL: server.URL, HTTP: server.Client()}, site(t, text), Options{}, func(Outcome) { t.Error("nothing is told") })
+		err := Apply(t.Context(), &Server{URL: server.URL, HTTP: server.Client()}, site(t, text), Options{},
+			func(Outcome) { t.Error("nothing is told") })
 		var none *NoAPIError
 		require.ErrorAs(t, err, &none)
 		require.ErrorContains(t, err, "switch it on with kubernetes.enabled")
@@ -129,24 +136,33 @@ func TestWhatIsNamedAndNowhereIsMissing(t *testing.T) {
 		return lines
 	}
 	require.Empty(t, missing(wholeSite))
-	const alone = "apiVersion: agent-install.openshift.io/v1beta1\nkind: InfraEnv\nmetadata: {name: e, namespace: sno}\nspec: {pullSecretRef: {name: pull}, clusterRef: {name: c, namespace: other}, nmStateConfigLabelSelector: {matchLabels: {x: z}}, mirrorRegistryRef: {name: m, namespace: sno}}\n"
+	const alone = "apiVersion: agent-install.openshift.io/v1beta1\nkind: InfraEnv\nmetadata: {name: e, namespace: " +
+		"sno}\nspec: {pullSecretRef: {name: pull}, clusterRef: {name: c, namespace: other}, " +
+		"nmStateConfigLabelSelector: {matchLabels: {x: z}}, mirrorRegistryRef: {name: m, namespace: sno}}\n"
 	require.Equal(t, []string{
-		"site.yaml:1: infraenv.agent-install.openshift.io/e lies in the namespace sno, which is neither here nor on the appliance; add it",
-		"site.yaml:1: infraenv.agent-install.openshift.io/e names the Secret pull in spec.pullSecretRef, which is neither here nor on the appliance; add it",
-		"site.yaml:1: infraenv.agent-install.openshift.io/e names the ClusterDeployment c in spec.clusterRef, of the namespace other, which is neither here nor on the appliance; add it",
-		"site.yaml:1: infraenv.agent-install.openshift.io/e names the ConfigMap m in spec.mirrorRegistryRef, which is neither here nor on the appliance; add it",
-		"site.yaml:1: infraenv.agent-install.openshift.io/e asks for NMStateConfigs with the labels x=z, and there is none in sno; add them, or take out spec.nmStateConfigLabelSelector",
+		"site.yaml:1: infraenv.agent-install.openshift.io/e lies in the namespace sno, which is neither here nor on " +
+			"the appliance; add it",
+		"site.yaml:1: infraenv.agent-install.openshift.io/e names the Secret pull in spec.pullSecretRef, which is " +
+			"neither here nor on the appliance; add it",
+		"site.yaml:1: infraenv.agent-install.openshift.io/e names the ClusterDeployment c in spec.clusterRef, of the " +
+			"namespace other, which is neither here nor on the appliance; add it",
+		"site.yaml:1: infraenv.agent-install.openshift.io/e names the ConfigMap m in spec.mirrorRegistryRef, which " +
+			"is neither here nor on the appliance; add it",
+		"site.yaml:1: infraenv.agent-install.openshift.io/e asks for NMStateConfigs with the labels x=z, and there " +
+			"is none in sno; add them, or take out spec.nmStateConfigLabelSelector",
 	}, missing(alone))
 
 	f.set(t, "/api/v1/namespaces/sno", `{}`)
 	f.set(t, "/api/v1/namespaces/sno/secrets/pull", `{"kind":"Secret","data":{".dockerconfigjson":"e30="}}`)
 	f.set(t, "/api/v1/namespaces/sno/configmaps/m", `{"kind":"ConfigMap","data":{"other":""}}`)
 	f.set(t, "/apis/hive.openshift.io/v1/namespaces/other/clusterdeployments/c", `{}`)
-	f.set(t, "/apis/agent-install.openshift.io/v1beta1/namespaces/sno/nmstateconfigs/n", `{"metadata":{"labels":{"x":"z"}}}`)
+	f.set(t, "/apis/agent-install.openshift.io/v1beta1/namespaces/sno/nmstateconfigs/n",
+		`{"metadata":{"labels":{"x":"z"}}}`)
 	lines := missing(alone)
 	require.Len(t, lines, 2)
 	require.Regexp(t, `names the Secret pull in spec.pullSecretRef: .*auths`, lines[0])
-	require.Contains(t, lines[1], "names the ConfigMap m in spec.mirrorRegistryRef, which has no key registries.conf; add it")
+	require.Contains(t, lines[1],
+		"names the ConfigMap m in spec.mirrorRegistryRef, which has no key registries.conf; add it")
 }
 
 func TestTheClustersThatAreWantedAreFound(t *testing.T) {
@@ -154,7 +170,8 @@ func TestTheClustersThatAreWantedAreFound(t *testing.T) {
 	wanted, err := Wanted(t.Context(), f.Server, site(t, wholeSite), Options{})
 	require.NoError(t, err)
 	require.Equal(t, []ClusterWanted{{
-		Source: Source{"site.yaml", 20}, Name: "sno", BaseDomain: "example.com", Release: "quay.io/r@sha256:1", PullSecret: `{"auths":{"r:5000":{"auth":"dTpw"}}}`,
+		Source: Source{"site.yaml", 20}, Name: "sno", BaseDomain: "example.com", Release: "quay.io/r@sha256:1",
+		PullSecret: `{"auths":{"r:5000":{"auth":"dTpw"}}}`,
 	}}, wanted)
 	o := site(t, wholeSite)[6]
 	for _, c := range []struct {
@@ -162,10 +179,14 @@ func TestTheClustersThatAreWantedAreFound(t *testing.T) {
 		want bool
 	}{
 		{map[string]any{"provisionRequirements": map[string]any{"controlPlaneAgents": 3}}, false},
-		{map[string]any{"provisionRequirements": map[string]any{"controlPlaneAgents": 3}, "platformType": "None"}, true},
-		{map[string]any{"provisionRequirements": map[string]any{"controlPlaneAgents": 1}, "networking": map[string]any{"userManagedNetworking": true}}, false},
-		{map[string]any{"provisionRequirements": map[string]any{"controlPlaneAgents": 3}, "networking": map[string]any{"userManagedNetworking": true}}, true},
-		{map[string]any{"networking": map[string]any{"userManagedNetworking": false}, "loadBalancer": map[string]any{"type": "UserManaged"}}, true},
+		{map[string]any{"provisionRequirements": map[string]any{"controlPlaneAgents": 3}, "platformType": "None"},
+			true},
+		{map[string]any{"provisionRequirements": map[string]any{"controlPlaneAgents": 1},
+			"networking": map[string]any{"userManagedNetworking": true}}, false},
+		{map[string]any{"provisionRequirements": map[string]any{"controlPlaneAgents": 3},
+			"networking": map[string]any{"userManagedNetworking": true}}, true},
+		{map[string]any{"networking": map[string]any{"userManagedNetworking": false},
+			"loadBalancer": map[string]any{"type": "UserManaged"}}, true},
 	} {
 		o.Content["spec"] = c.spec
 		require.Equal(t, c.want, o.userManaged(), c.spec)
@@ -199,15 +220,20 @@ func TestAnInstallationIsFollowedToItsEnd(t *testing.T) {
 		err      string
 	}{
 		"installed": {
-			[]string{`{}`, `{"conditions":[{"type":"Validated","status":"False","message":"2 hosts are missing"}]}`, `{"progress":{"totalPercentage":40},"debugInfo":{"stateInfo":"Installing"}}`,
+			[]string{`{}`, `{"conditions":[{"type":"Validated","status":"False","message":"2 hosts are missing"}]}`,
+				`{"progress":{"totalPercentage":40},"debugInfo":{"stateInfo":"Installing"}}`,
 				`{"progress":{"totalPercentage":100},"conditions":[{"type":"Completed","status":"True","message":"The installation has completed"}]}`},
-			[]string{"0 sno: nothing has been said yet", "0 sno: 2 hosts are missing", "40 sno: Installing", "100 sno: The installation has completed"}, "",
+			[]string{"0 sno: nothing has been said yet", "0 sno: 2 hosts are missing", "40 sno: Installing",
+				"100 sno: The installation has completed"}, "",
 		},
 		"failed": {
-			[]string{`{}`, `{"conditions":[{"type":"SpecSynced","status":"False","message":"no such release"}]}`, `{"conditions":[{"type":"Failed","status":"True","message":"a host was lost"}]}`},
-			[]string{"0 sno: nothing has been said yet", "0 sno: no such release", "0 sno: a host was lost"}, "sno: a host was lost",
+			[]string{`{}`, `{"conditions":[{"type":"SpecSynced","status":"False","message":"no such release"}]}`,
+				`{"conditions":[{"type":"Failed","status":"True","message":"a host was lost"}]}`},
+			[]string{"0 sno: nothing has been said yet", "0 sno: no such release", "0 sno: a host was lost"},
+			"sno: a host was lost",
 		},
-		"removed": {[]string{`{}`, ""}, []string{"0 sno: nothing has been said yet", "0 sno: gone"}, "agentclusterinstall.extensions.hive.openshift.io/sno was removed meanwhile"},
+		"removed": {[]string{`{}`, ""}, []string{"0 sno: nothing has been said yet", "0 sno: gone"},
+			"agentclusterinstall.extensions.hive.openshift.io/sno was removed meanwhile"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f, list := newFakeAPI(t), site(t, wholeSite)
@@ -224,7 +250,8 @@ func TestAnInstallationIsFollowedToItsEnd(t *testing.T) {
 				c.statuses = c.statuses[1:]
 			}
 			var lines []string
-			err := Follow(t.Context(), f.Server, ticking(t), list, Options{}, func(s State) { lines = append(lines, fmt.Sprintf("%d %s", s.Percent, s.Text)) })
+			err := Follow(t.Context(), f.Server, ticking(t), list, Options{},
+				func(s State) { lines = append(lines, fmt.Sprintf("%d %s", s.Percent, s.Text)) })
 			require.Equal(t, c.lines, lines)
 			if c.err == "" {
 				require.NoError(t, err)
@@ -236,9 +263,11 @@ func TestAnInstallationIsFollowedToItsEnd(t *testing.T) {
 }
 
 func TestWhatHoldsUpAnInstallationIsNamedWithWhatToDo(t *testing.T) {
-	const image, server = "/apis/agent-install.openshift.io/v1beta1/namespaces/sno/infraenvs/sno", "/apis/metal3.io/v1alpha1/namespaces/sno/baremetalhosts/n1"
+	const image, server = "/apis/agent-install.openshift.io/v1beta1/namespaces/sno/infraenvs/sno",
+		"/apis/metal3.io/v1alpha1/namespaces/sno/baremetalhosts/n1"
 	imageCreated := func(status, reason, message string) string {
-		return fmt.Sprintf(`{"status":{"conditions":[{"type":"ImageCreated","status":%q,"reason":%q,"message":%q}]}}`, status, reason, message)
+		return fmt.Sprintf(`{"status":{"conditions":[{"type":"ImageCreated","status":%q,"reason":%q,"message":%q}]}}`,
+			status, reason, message)
 	}
 	const agent = "/apis/agent-install.openshift.io/v1beta1/namespaces/sno/agents/a1"
 	agentWith := func(spec, condition, reason, message string) string {
@@ -246,22 +275,39 @@ func TestWhatHoldsUpAnInstallationIsNamedWithWhatToDo(t *testing.T) {
 			"conditions":[{"type":%q,"status":"False","reason":%q,"message":%q}]}}`, spec, condition, reason, message)
 	}
 	for name, c := range map[string]struct{ path, content, says string }{
-		"a wrong pull secret": {image, imageCreated("False", "ImageCreationError", "Failed to create image: secret sno/pull did not contain key .dockerconfigjson"),
-			"infraenv.agent-install.openshift.io/sno: ImageCreated is False, ImageCreationError: Failed to create image: secret sno/pull did not contain key .dockerconfigjson; correct what it names and apply it again"},
-		"a mirror that is away": {image, imageCreated("False", "ImageCreationError", "Failed to create image due to an internal error: the mirror refused the connection."),
-			"infraenv.agent-install.openshift.io/sno: ImageCreated is False, ImageCreationError: Failed to create image due to an internal error: the mirror refused the connection; " +
+		"a wrong pull secret": {image, imageCreated("False", "ImageCreationError",
+			"Failed to create image: secret sno/pull did not contain key .dockerconfigjson"),
+			"infraenv.agent-install.openshift.io/sno: ImageCreated is False, ImageCreationError: Failed to create " +
+				"image: secret sno/pull did not contain key .dockerconfigjson; correct what it names and apply it " +
+				"again"},
+		"a mirror that is away": {image, imageCreated("False", "ImageCreationError",
+			"Failed to create image due to an internal error: the mirror refused the connection."),
+			"infraenv.agent-install.openshift.io/sno: ImageCreated is False, ImageCreationError: Failed to create " +
+				"image due to an internal error: the mirror refused the connection; " +
 				"it is tried again by itself, and at once when what it refers to changes"},
-		"no cluster": {image, imageCreated("Unknown", "MissingClusterDeployment", "ClusterDeployment is missing: there is none"),
-			"infraenv.agent-install.openshift.io/sno: ImageCreated is Unknown, MissingClusterDeployment: ClusterDeployment is missing: there is none; it goes on when the ClusterDeployment's cluster is registered"},
-		"a host that is not fit": {agent, agentWith(`"clusterDeploymentName":{"namespace":"sno","name":"sno"}`, "Validated", "ValidationsFailing", "The agent's validations are failing: Require at least 16 GiB RAM."),
-			"agent.agent-install.openshift.io/a1 (node-1): Validated is False, ValidationsFailing: The agent's validations are failing: Require at least 16 GiB RAM; the host is judged again with each change"},
-		"a host that nobody approved": {agent, agentWith("", "RequirementsMet", "AgentIsNotApproved", "The agent is not approved"),
-			"agent.agent-install.openshift.io/a1 (node-1): RequirementsMet is False, AgentIsNotApproved: The agent is not approved; approve it: kubectl -n sno patch agents.agent-install.openshift.io a1 " +
+		"no cluster": {image, imageCreated("Unknown", "MissingClusterDeployment",
+			"ClusterDeployment is missing: there is none"),
+			"infraenv.agent-install.openshift.io/sno: ImageCreated is Unknown, MissingClusterDeployment: " +
+				"ClusterDeployment is missing: there is none; it goes on when the ClusterDeployment's cluster is " +
+				"registered"},
+		"a host that is not fit": {agent, agentWith(`"clusterDeploymentName":{"namespace":"sno","name":"sno"}`,
+			"Validated", "ValidationsFailing", "The agent's validations are failing: Require at least 16 GiB RAM."),
+			"agent.agent-install.openshift.io/a1 (node-1): Validated is False, ValidationsFailing: The agent's " +
+				"validations are failing: Require at least 16 GiB RAM; the host is judged again with each change"},
+		"a host that nobody approved": {agent, agentWith("", "RequirementsMet", "AgentIsNotApproved",
+			"The agent is not approved"),
+			"agent.agent-install.openshift.io/a1 (node-1): RequirementsMet is False, AgentIsNotApproved: The agent " +
+				"is not approved; approve it: kubectl -n sno patch agents.agent-install.openshift.io a1 " +
 				"--type merge -p '{\"spec\":{\"approved\":true}}', or set agentApproval.autoApprove in its InfraEnv"},
-		"a host that was told what can't be": {agent, agentWith("", "SpecSynced", "InputError", "The Spec could not be synced due to an input error: no such disk"),
-			"agent.agent-install.openshift.io/a1 (node-1): SpecSynced is False, InputError: The Spec could not be synced due to an input error: no such disk; correct the Agent, or the annotations of its BareMetalHost"},
-		"a wrong password": {server, `{"status":{"errorType":"registration error","errorMessage":"The BMC refuses the user root."}}`,
-			"baremetalhost.metal3.io/n1: registration error: The BMC refuses the user root; it is tried again by itself, and at once when what it refers to changes"},
+		"a host that was told what can't be": {agent, agentWith("", "SpecSynced", "InputError",
+			"The Spec could not be synced due to an input error: no such disk"),
+			"agent.agent-install.openshift.io/a1 (node-1): SpecSynced is False, InputError: The Spec could not be " +
+				"synced due to an input error: no such disk; correct the Agent, or the annotations of its " +
+				"BareMetalHost"},
+		"a wrong password": {server,
+			`{"status":{"errorType":"registration error","errorMessage":"The BMC refuses the user root."}}`,
+			"baremetalhost.metal3.io/n1: registration error: The BMC refuses the user root; it is tried again by " +
+				"itself, and at once when what it refers to changes"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f, list := newFakeAPI(t), site(t, wholeSite)
@@ -278,7 +324,8 @@ func TestWhatHoldsUpAnInstallationIsNamedWithWhatToDo(t *testing.T) {
 		})
 	}
 	f := newFakeAPI(t)
-	list := site(t, "{apiVersion: agent-install.openshift.io/v1beta1, kind: InfraEnv, metadata: {name: sno, namespace: sno}, spec: {}}")
+	list := site(t, "{apiVersion: agent-install.openshift.io/v1beta1, kind: InfraEnv, metadata: {name: sno, "+
+		"namespace: sno}, spec: {}}")
 	applied(t, f, list, Options{})
 	f.set(t, image, imageCreated("False", "ImageCreationError", "Failed to create image: no"))
 	var lines []string
@@ -286,7 +333,9 @@ func TestWhatHoldsUpAnInstallationIsNamedWithWhatToDo(t *testing.T) {
 		lines = append(lines, s.Text)
 		f.set(t, image, `{"status":{"isoDownloadURL":"http://site/one.iso"}}`)
 	}))
-	require.Equal(t, []string{"infraenv.agent-install.openshift.io/sno: ImageCreated is False, ImageCreationError: Failed to create image: no; " + adviceCorrect, "sno: http://site/one.iso"}, lines)
+	require.Equal(t,
+		[]string{"infraenv.agent-install.openshift.io/sno: ImageCreated is False, ImageCreationError: Failed to " +
+			"create image: no; " + adviceCorrect, "sno: http://site/one.iso"}, lines)
 }
 
 func TestWhyAClusterIsNotInstalledYetIsTold(t *testing.T) {
@@ -324,12 +373,15 @@ func TestDeletingGoesTheOtherWayRoundAndWaits(t *testing.T) {
 	require.NoError(t, Delete(t.Context(), f.Server, list, Options{}, told(&lines)))
 	require.Equal(t, "baremetalhost.metal3.io/n1 not found", lines[0])
 
-	f.set(t, installPath, `{"metadata":{"finalizers":["agentclusterinstall.agent-install.openshift.io/ai-deprovision"]}}`)
+	f.set(t, installPath,
+		`{"metadata":{"finalizers":["agentclusterinstall.agent-install.openshift.io/ai-deprovision"]}}`)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	err := AwaitGone(ctx, f.Server, clockwork.NewFakeClock(), list, Options{})
-	require.EqualError(t, err, "not all is gone yet: agentclusterinstall.extensions.hive.openshift.io/sno waits for its finalizers [agentclusterinstall.agent-install.openshift.io/ai-deprovision]; "+
-		`if nothing removes them: kubectl patch agentclusterinstall.extensions.hive.openshift.io/sno -n sno --type merge -p '{"metadata":{"finalizers":null}}'`)
+	require.EqualError(t, err,
+		"not all is gone yet: agentclusterinstall.extensions.hive.openshift.io/sno waits for its finalizers "+
+			"[agentclusterinstall.agent-install.openshift.io/ai-deprovision]; "+
+			`if nothing removes them: kubectl patch agentclusterinstall.extensions.hive.openshift.io/sno -n sno --type merge -p '{"metadata":{"finalizers":null}}'`)
 	looks := 0
 	f.looked = func(path string) {
 		if looks++; path == installPath && looks > 12 {

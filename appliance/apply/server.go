@@ -54,13 +54,15 @@ func isNotFound(err error) bool {
 type NoAPIError struct{ URL string }
 
 func (e *NoAPIError) Error() string {
-	return fmt.Sprintf("the appliance at %s shows no Kubernetes API; switch it on with kubernetes.enabled, or name another address with --url", e.URL)
+	return fmt.Sprintf("the appliance at %s shows no Kubernetes API; switch it on with kubernetes.enabled, or name "+
+		"another address with --url", e.URL)
 }
 
 // startsWithin is how often an API is asked again, once a second, while it is starting.
 const startsWithin = 15
 
-// ask sends a request and reads the answer. The code is that of an answer that is no error. It waits for an API that is starting.
+// ask sends a request and reads the answer. The code is that of an answer that is no error. It
+// waits for an API that is starting.
 func (s *Server) ask(ctx context.Context, method, path, contentType string, body []byte, into any) (int, error) {
 	clock := s.Clock
 	if clock == nil {
@@ -162,7 +164,8 @@ const coreVersion = "v1"
 func found(kinds map[string]resource, apiVersion, kind string) (resource, error) {
 	r, ok := kinds[kind]
 	if !ok {
-		return r, &RefusedError{http.StatusNotFound, "NoKind", fmt.Sprintf("the appliance has no kind %s of %s", kind, apiVersion)}
+		return r, &RefusedError{http.StatusNotFound, "NoKind", fmt.Sprintf("the appliance has no kind %s of %s",
+			kind, apiVersion)}
 	}
 	return r, nil
 }
@@ -191,7 +194,8 @@ func (s *Server) path(ctx context.Context, apiVersion, kind, namespace, name str
 	return path, nil
 }
 
-// Get gives an object, nil when there is none. The error is a *RefusedError, a *NoAPIError or the connection's.
+// Get gives an object, nil when there is none. The error is a *RefusedError, a *NoAPIError or the
+// connection's.
 func (s *Server) Get(ctx context.Context, kind objects.Kind, namespace, name string) (map[string]any, error) {
 	return s.get(ctx, kind.APIVersion(), kind.Kind, namespace, name)
 }

@@ -30,7 +30,8 @@ func (l *lookup) installedByNobody(o *Object) string {
 	if kind == "" || kind == objects.AgentClusterInstalls.Kind && group == objects.AgentClusterInstalls.Group {
 		return ""
 	}
-	return fmt.Sprintf("%s names the kind %s of %s in spec.clusterInstallRef, and nobody installs its cluster then; it is %s of %s here",
+	return fmt.Sprintf("%s names the kind %s of %s in spec.clusterInstallRef, and nobody installs its cluster then; "+
+		"it is %s of %s here",
 		o, kind, group, objects.AgentClusterInstalls.Kind, objects.AgentClusterInstalls.Group)
 }
 
@@ -56,11 +57,12 @@ func (l *lookup) unused(ctx context.Context, o *Object) (string, error) {
 			return "", nil
 		}
 	}
-	return fmt.Sprintf("%s is selected by no InfraEnv of the namespace %s; give it the labels of an InfraEnv's spec.nmStateConfigLabelSelector", o, namespace), nil
+	return fmt.Sprintf("%s is selected by no InfraEnv of the namespace %s; give it the labels of an InfraEnv's "+
+		"spec.nmStateConfigLabelSelector", o, namespace), nil
 }
 
-// miscounted says that the servers which boot by BareMetalHosts are not as many as the cluster wants: it begins with exactly its number. Where
-// there are none the machines are booted by hand.
+// miscounted says that the servers which boot by BareMetalHosts are not as many as the cluster
+// wants: it begins with exactly its number. Where there are none the machines are booted by hand.
 func (l *lookup) miscounted(o *Object) string {
 	wanted := int64(0)
 	for _, field := range []string{"controlPlaneAgents", "workerAgents", "arbiterAgents"} {
@@ -73,11 +75,13 @@ func (l *lookup) miscounted(o *Object) string {
 	namespace, cluster := l.namespace(o), o.text("spec", "clusterDeploymentRef", "name")
 	var servers int64
 	for _, infraEnv := range l.of(objects.InfraEnvs) {
-		if infraEnv.text("spec", "clusterRef", "name") != cluster || infraEnv.text("spec", "clusterRef", "namespace") != namespace {
+		if infraEnv.text("spec", "clusterRef", "name") != cluster || infraEnv.text("spec", "clusterRef",
+			"namespace") != namespace {
 			continue
 		}
 		for _, host := range l.of(objects.BareMetalHosts) {
-			if host.text("metadata", "labels", infraEnvLabel) == infraEnv.Name && l.namespace(host) == l.namespace(infraEnv) {
+			if host.text("metadata", "labels", infraEnvLabel) == infraEnv.Name &&
+				l.namespace(host) == l.namespace(infraEnv) {
 				servers++
 			}
 		}
@@ -85,5 +89,6 @@ func (l *lookup) miscounted(o *Object) string {
 	if servers == 0 || servers == wanted {
 		return ""
 	}
-	return fmt.Sprintf("%s wants %d hosts in spec.provisionRequirements, and %d BareMetalHosts boot the image of its InfraEnvs; the installation begins by itself with exactly as many as are wanted", o, wanted, servers)
+	return fmt.Sprintf("%s wants %d hosts in spec.provisionRequirements, and %d BareMetalHosts boot the image of its "+
+		"InfraEnvs; the installation begins by itself with exactly as many as are wanted", o, wanted, servers)
 }

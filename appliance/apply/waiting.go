@@ -13,7 +13,8 @@ import (
 // agentRounds is how seldom Agents are looked at, in rounds: they are large.
 const agentRounds = 5
 
-// notStarted is why a cluster that is fit to be installed is not being installed, "" if it is or nobody knows.
+// notStarted is why a cluster that is fit to be installed is not being installed, "" if it is or
+// nobody knows.
 func notStarted(content map[string]any) string {
 	if failed, why := condition(content, "LastInstallationPreparationFailed"); failed == "True" {
 		if met := conditionOf(content, "RequirementsMet"); textAt(met, "reason") != "ClusterAlreadyInstalling" {
@@ -30,7 +31,8 @@ func notStarted(content map[string]any) string {
 	return ""
 }
 
-// lookAtAgents tells what the Agents lack that were booted from the infra-envs that were applied, or belong to the clusters.
+// lookAtAgents tells what the Agents lack that were booted from the infra-envs that were applied,
+// or belong to the clusters.
 func (f *follower) lookAtAgents(ctx context.Context) error {
 	var namespaces []string
 	infraEnvs, clusters := map[string]bool{}, map[string]bool{}
@@ -53,7 +55,8 @@ func (f *follower) lookAtAgents(ctx context.Context) error {
 			return err
 		}
 		for _, agent := range agents {
-			bound := textAt(agent, "spec", "clusterDeploymentName", "namespace") + "/" + textAt(agent, "spec", "clusterDeploymentName", "name")
+			bound := textAt(agent, "spec", "clusterDeploymentName", "namespace") + "/" + textAt(agent, "spec",
+				"clusterDeploymentName", "name")
 			booted := namespace + "/" + textAt(agent, "metadata", "labels", "infraenvs.agent-install.openshift.io")
 			if clusters[bound] || bound == "/" && infraEnvs[booted] {
 				f.say("agent "+namespace+"/"+textAt(agent, "metadata", "name"), lacking(namespace, agent))
@@ -78,12 +81,15 @@ func lacking(namespace string, agent map[string]any) string {
 		{"Joining", "False", "", adviceOutside},
 		{"Validated", "False", "ValidationsFailing", "the host is judged again with each change"},
 		{"Validated", "False", "ValidationsUserPending", "the host is judged again with each change"},
-		{"RequirementsMet", "False", "AgentIsNotApproved", fmt.Sprintf("approve it: kubectl -n %s patch agents.agent-install.openshift.io %s --type merge -p '{\"spec\":{\"approved\":true}}', "+
-			"or set agentApproval.autoApprove in its InfraEnv", namespace, id)},
+		{"RequirementsMet", "False", "AgentIsNotApproved",
+			fmt.Sprintf("approve it: kubectl -n %s patch agents.agent-install.openshift.io %s --type merge -p "+
+				"'{\"spec\":{\"approved\":true}}', "+
+				"or set agentApproval.autoApprove in its InfraEnv", namespace, id)},
 	} {
 		c := conditionOf(agent, look.condition)
 		if textAt(c, "status") == look.status && (look.reason == "" || textAt(c, "reason") == look.reason) {
-			return fmt.Sprintf("%s: %s is %s, %s: %s; %s", name, look.condition, look.status, textAt(c, "reason"), sentence(textAt(c, "message")), look.advice)
+			return fmt.Sprintf("%s: %s is %s, %s: %s; %s", name, look.condition, look.status, textAt(c, "reason"),
+				sentence(textAt(c, "message")), look.advice)
 		}
 	}
 	return ""

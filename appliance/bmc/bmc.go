@@ -1,10 +1,12 @@
-// Package bmc drives servers by their baseboard management controllers over Redfish: it logs in, finds the system, inserts
-// an image as virtual media, boots from it once, and takes the image out when the machine installs from its disk.
+// Package bmc drives servers by their baseboard management controllers over Redfish: it logs in,
+// finds the system, inserts an image as virtual media, boots from it once, and takes the image out
+// when the machine installs from its disk.
 //
-// What is wanted of a server is a level, not an order: [Manager.Ensure] says what shall be, a worker per server brings it
-// about, and the outcome is read with [Manager.Server] and followed with [Manager.Observe]. Everything a worker must know
-// after a crash lies in the store, each step of a boot sequence too. What people press (boot now, power, eject) is kept as
-// an order beside the level.
+// What is wanted of a server is a level, not an order: [Manager.Ensure] says what shall be, a
+// worker per server brings it about, and the outcome is read with [Manager.Server] and followed
+// with [Manager.Observe]. Everything a worker must know after a crash lies in the store, each step
+// of a boot sequence too. What people press (boot now, power, eject) is kept as an order beside the
+// level.
 //
 //	address.go       what a BMC's address may look like
 //	manager.go       the servers and what is wanted of them
@@ -26,18 +28,21 @@ import (
 type Desired struct {
 	// Name is what people call the server; of a BareMetalHost namespace/name. It is unique.
 	Name string `json:"name"`
-	// Owner is what decides about the server when people at the page and at REST do not, such as "BareMetalHost site/node0".
+	// Owner is what decides about the server when people at the page and at REST do not, such as
+	// "BareMetalHost site/node0".
 	Owner string `json:"owner,omitempty"`
 	// Address is the BMC's, see [ParseAddress].
 	Address  string `json:"address"`
 	Username string `json:"username"`
-	// Password is sealed in the store and never shown. Empty in Ensure means none, not the one before.
+	// Password is sealed in the store and never shown. Empty in Ensure means none, not the one
+	// before.
 	Password string `json:"password,omitempty"`
 	// SkipVerify accepts any certificate of the BMC. It is by explicit choice only.
 	SkipVerify bool `json:"skip_verify,omitempty"`
 	// CA are PEM certificates that are trusted beside the system's for this BMC.
 	CA string `json:"ca,omitempty"`
-	// BootMAC is a MAC address of the server by which its agent is known again; "" leaves it to serial number and UUID.
+	// BootMAC is a MAC address of the server by which its agent is known again; "" leaves it to
+	// serial number and UUID.
 	BootMAC string `json:"boot_mac,omitempty"`
 	// BootMode is "", UEFI, UEFISecureBoot or legacy; "" leaves the server's as it is.
 	BootMode string `json:"boot_mode,omitempty"`
@@ -45,8 +50,9 @@ type Desired struct {
 	InfraEnvID string `json:"infra_env_id,omitempty"`
 	// ImageURL is another image in its place.
 	ImageURL string `json:"image_url,omitempty"`
-	// Boot says that the server shall have been booted from the image. An image that differs from the one that it was booted
-	// from boots it anew; false, after it was booted, ejects and powers off (deprovisioning).
+	// Boot says that the server shall have been booted from the image. An image that differs from
+	// the one that it was booted from boots it anew; false, after it was booted, ejects and powers
+	// off (deprovisioning).
 	Boot bool `json:"boot,omitempty"`
 	// Online says whether the server shall be powered; nil leaves its power alone.
 	Online *bool `json:"online,omitempty"`
@@ -149,7 +155,8 @@ type HostRef struct {
 	ID         string `json:"id"`
 }
 
-// Note is something that happened to a server. Its reasons are the names of metal3's events where there is one.
+// Note is something that happened to a server. Its reasons are the names of metal3's events where
+// there is one.
 type Note struct {
 	At      time.Time `json:"at"`
 	Reason  string    `json:"reason"`

@@ -2,7 +2,8 @@ package bmc
 
 import "context"
 
-// step is one of the boot sequence. All are repeatable: one that was begun before a crash is begun again.
+// step is one of the boot sequence. All are repeatable: one that was begun before a crash is begun
+// again.
 type step string
 
 // The steps, in their order.
@@ -20,8 +21,9 @@ var doing = map[step]string{
 	stepOverride: "set the boot override", stepOn: "switch the server on",
 }
 
-// boot boots the session's image. It tells of each step before it begins it. A sequence that was broken off goes on with its
-// last step, the power-on, where all that this needs is as it was left, and begins anew everywhere else.
+// boot boots the session's image. It tells of each step before it begins it. A sequence that was
+// broken off goes on with its last step, the power-on, where all that this needs is as it was left,
+// and begins anew everywhere else.
 func (s *session) boot(ctx context.Context, mode string, from step, begin func(step) error) (*Media, error) {
 	if s.address.HTTPBoot {
 		if done, err := s.bootByHTTP(ctx, from, begin); done || err != nil {
@@ -102,7 +104,8 @@ func (s *session) overridden() bool {
 	return (target == "Cd" || target == "UsbCd") && s.system.text("Boot", "BootSourceOverrideEnabled") != "Disabled"
 }
 
-// takeOut ejects what was booted and has the boot override forgotten as well as the BMC lets it be; the power stays.
+// takeOut ejects what was booted and has the boot override forgotten as well as the BMC lets it be;
+// the power stays.
 func (s *session) takeOut(ctx context.Context) error {
 	slots, err := s.slots(ctx)
 	if err != nil {
@@ -113,7 +116,8 @@ func (s *session) takeOut(ctx context.Context) error {
 	}
 	if s.system.text("Boot", "BootSourceOverrideEnabled") == "Continuous" {
 		if err := s.setBoot(ctx, "None", ""); err != nil {
-			s.note(true, "BootOverride", "The boot override could not be taken back: %s", redact(err.Error(), s.password))
+			s.note(true, "BootOverride", "The boot override could not be taken back: %s",
+				redact(err.Error(), s.password))
 		}
 	}
 	s.forgetHTTPBoot(ctx)
@@ -126,7 +130,8 @@ func (s *session) intoDisk(ctx context.Context) error {
 		return err
 	}
 	if err := s.override(ctx, "Hdd", ""); err != nil {
-		s.note(true, "BootOverride", "The BMC does not take a boot override to the disk: %s", redact(err.Error(), s.password))
+		s.note(true, "BootOverride", "The BMC does not take a boot override to the disk: %s",
+			redact(err.Error(), s.password))
 	}
 	return s.explain(PowerManagementError, "restart the server", s.restart(ctx))
 }

@@ -112,18 +112,21 @@ func (f *failure) sessionsFull() bool {
 }
 
 func (f *failure) inUse() bool {
-	return f.mentions("VRM0021", "already", "ResourceInUse", "in use", "MaxVirtualMediaConnectionEstablished") && !f.refusedSession()
+	return f.mentions("VRM0021", "already", "ResourceInUse", "in use", "MaxVirtualMediaConnectionEstablished") &&
+		!f.refusedSession()
 }
 
 func (f *failure) refusedSession() bool { return strings.Contains(f.path, "/Sessions") }
 
 func (f *failure) notReady() bool {
-	return f.mentions("SYS518", "UnableToModifyDuringSystemPOST", "InvalidOperationForSystemState", "ServiceTemporarilyUnavailable",
+	return f.mentions("SYS518", "UnableToModifyDuringSystemPOST", "InvalidOperationForSystemState",
+		"ServiceTemporarilyUnavailable",
 		"ServiceInUnknownState", "not ready", "during POST", "try again")
 }
 
 func (f *failure) imageUnreachable() bool {
-	return f.mentions("RAC0904", "remote file", "CouldNotEstablishConnection", "ResourceAtUriUnauthorized", "unable to access the", "unable to mount",
+	return f.mentions("RAC0904", "remote file", "CouldNotEstablishConnection", "ResourceAtUriUnauthorized",
+		"unable to access the", "unable to mount",
 		"could not be reached", "not accessible", "unreachable", "failed to fetch", "unable to locate the ISO")
 }
 
@@ -141,7 +144,8 @@ func (f *failure) missing(parameter string) bool {
 }
 
 func (f *failure) unknown() bool {
-	return f.mentions("PropertyUnknown", "ParameterUnknown", "ParameterNotSupported", "PropertyNotWritable", "not in the list of valid properties", "unknown property")
+	return f.mentions("PropertyUnknown", "ParameterUnknown", "ParameterNotSupported", "PropertyNotWritable",
+		"not in the list of valid properties", "unknown property")
 }
 
 // already tells that a change was refused because it is so already.
@@ -151,7 +155,8 @@ func (f *failure) already() bool {
 }
 
 func (f *failure) retryable() bool {
-	return f.status >= 500 && f.status != http.StatusNotImplemented && !f.inUse() && !f.imageUnreachable() && !f.sessionsFull()
+	return f.status >= 500 && f.status != http.StatusNotImplemented && !f.inUse() && !f.imageUnreachable() &&
+		!f.sessionsFull()
 }
 
 // asFailure finds the failure in an error.
@@ -173,7 +178,8 @@ func readFailure(method, path string, status int, body []byte) *failure {
 	}
 	f.messages = readMessages(whole, "@Message.ExtendedInfo")
 	if first := (message{id: whole.text("code"), text: whole.text("message")}); first.text != "" &&
-		(len(f.messages) == 0 || !strings.HasSuffix(first.id, "GeneralError") && !strings.HasSuffix(first.id, "ExtendedInfo")) {
+		(len(f.messages) == 0 || !strings.HasSuffix(first.id, "GeneralError") && !strings.HasSuffix(first.id,
+			"ExtendedInfo")) {
 		f.messages = append(f.messages, first)
 	}
 	return f
@@ -230,23 +236,32 @@ func (s *session) explain(kind ErrorType, doing string, err error) error {
 	}
 	switch {
 	case f.sessionsFull():
-		told.Message = fmt.Sprintf("%s has no session free%s, so we can't %s; close some in its web page, or wait until they end by themselves%s.", at, coded, doing, said)
+		told.Message = fmt.Sprintf("%s has no session free%s, so we can't %s; close some in its web page, or wait "+
+			"until they end by themselves%s.", at, coded, doing, said)
 	case f.status == http.StatusUnauthorized:
-		told.Message = fmt.Sprintf("%s refuses the user name %q with this password, so we can't %s; give the right ones, and see that the account is not locked.", at, s.username, doing)
+		told.Message = fmt.Sprintf("%s refuses the user name %q with this password, so we can't %s; give the right "+
+			"ones, and see that the account is not locked.", at, s.username, doing)
 	case f.licence():
-		told.Message = fmt.Sprintf("%s needs a licence to %s%s; virtual media over the network is part of a paid one with several vendors%s.", at, doing, coded, said)
+		told.Message = fmt.Sprintf("%s needs a licence to %s%s; virtual media over the network is part of a paid one "+
+			"with several vendors%s.", at, doing, coded, said)
 	case f.status == http.StatusForbidden:
-		told.Message = fmt.Sprintf("%s does not allow the user %q to %s%s; give it the role Administrator or Operator%s.", at, s.username, doing, coded, said)
+		told.Message = fmt.Sprintf("%s does not allow the user %q to %s%s; give it the role Administrator or "+
+			"Operator%s.", at, s.username, doing, coded, said)
 	case f.imageUnreachable():
-		told.Message = fmt.Sprintf("%s could not fetch the image %s%s; see that it reaches this address and port from its own network, by plain http if it does not trust the certificate%s.", at, s.imageShown(), coded, said)
+		told.Message = fmt.Sprintf("%s could not fetch the image %s%s; see that it reaches this address and port "+
+			"from its own network, by plain http if it does not trust the certificate%s.", at, s.imageShown(),
+			coded, said)
 	case f.notReady():
 		told.Message = fmt.Sprintf("%s was not ready to %s%s; it is tried again%s.", at, doing, coded, said)
 	case f.status == http.StatusNotFound:
-		told.Message = fmt.Sprintf("%s has no %s, so we can't %s; see that the path in its address is right, or leave it out, and that its firmware speaks Redfish%s.", at, f.path, doing, said)
+		told.Message = fmt.Sprintf("%s has no %s, so we can't %s; see that the path in its address is right, or "+
+			"leave it out, and that its firmware speaks Redfish%s.", at, f.path, doing, said)
 	case f.status == http.StatusTooManyRequests || f.status >= 500:
-		told.Message = fmt.Sprintf("%s failed to %s with status %d%s; if that stays so, restart the BMC%s.", at, doing, f.status, coded, said)
+		told.Message = fmt.Sprintf("%s failed to %s with status %d%s; if that stays so, restart the BMC%s.", at,
+			doing, f.status, coded, said)
 	default:
-		told.Message = fmt.Sprintf("%s refused to %s with status %d%s; see its conversation%s.", at, doing, f.status, coded, said)
+		told.Message = fmt.Sprintf("%s refused to %s with status %d%s; see its conversation%s.", at, doing, f.status,
+			coded, said)
 	}
 	return told
 }
@@ -262,21 +277,29 @@ func (s *session) explainSilence(at, doing string, err error) string {
 	var timeout net.Error
 	switch {
 	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
-		return fmt.Sprintf("%s has a certificate that is not valid at this time (%s); give the BMC a new one, set its clock, or choose not to verify it.", at, strings.TrimPrefix(invalid.Error(), "x509: "))
+		return fmt.Sprintf("%s has a certificate that is not valid at this time (%s); give the BMC a new one, set "+
+			"its clock, or choose not to verify it.", at, strings.TrimPrefix(invalid.Error(), "x509: "))
 	case errors.As(err, &unknown), errors.As(err, &invalid):
-		return fmt.Sprintf("%s has a certificate that is not trusted, as self-signed ones are; give its CA, or choose not to verify it.", at)
+		return fmt.Sprintf("%s has a certificate that is not trusted, as self-signed ones are; give its CA, or "+
+			"choose not to verify it.", at)
 	case errors.As(err, &hostname):
-		return fmt.Sprintf("%s has a certificate for another name (%s); use that name in the address, or choose not to verify it.", at, strings.TrimPrefix(hostname.Error(), "x509: "))
+		return fmt.Sprintf("%s has a certificate for another name (%s); use that name in the address, or choose not "+
+			"to verify it.", at, strings.TrimPrefix(hostname.Error(), "x509: "))
 	case errors.As(err, &record):
-		return fmt.Sprintf("%s does not speak TLS at this port; put +http behind the scheme if plain http is meant.", at)
+		return fmt.Sprintf("%s does not speak TLS at this port; put +http behind the scheme if plain http is meant.",
+			at)
 	case errors.As(err, &alert):
-		return fmt.Sprintf("%s broke the TLS handshake off (%v); its firmware may speak an old version of TLS only, update it.", at, alert)
+		return fmt.Sprintf("%s broke the TLS handshake off (%v); its firmware may speak an old version of TLS only, "+
+			"update it.", at, alert)
 	case errors.As(err, &dns):
-		return fmt.Sprintf("%s can't be spoken to, since its name %s is not found in DNS; mend that, or use its IP address.", at, dns.Name)
+		return fmt.Sprintf("%s can't be spoken to, since its name %s is not found in DNS; mend that, or use its IP "+
+			"address.", at, dns.Name)
 	case errors.Is(err, syscall.ECONNREFUSED):
-		return fmt.Sprintf("%s refuses connections, so we can't %s; see that it has power and that Redfish (https) is switched on.", at, doing)
+		return fmt.Sprintf("%s refuses connections, so we can't %s; see that it has power and that Redfish (https) "+
+			"is switched on.", at, doing)
 	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &timeout) && timeout.Timeout():
-		return fmt.Sprintf("%s did not answer in time when it was to %s; see that it has power and is reached from here.", at, doing)
+		return fmt.Sprintf("%s did not answer in time when it was to %s; see that it has power and is reached from "+
+			"here.", at, doing)
 	}
 	return fmt.Sprintf("%s broke the connection off when it was to %s (%v); it is tried again.", at, doing, cause(err))
 }

@@ -14,13 +14,17 @@ import (
 	"landfall/appliance/simulate/redfish"
 )
 
-// What a fault comes to: the server boots all the same (""), or it ends in an error whose sentence contains this. What is
-// before the colon names the moment: "register" or "boot".
+// What a fault comes to: the server boots all the same (""), or it ends in an error whose sentence
+// contains this. What is before the colon names the moment: "register" or "boot".
 var outcomes = map[redfish.Fault]string{
-	redfish.InUse400: "", redfish.InUse409: "", redfish.InUse500: "", redfish.EjectEmpty400: "", redfish.EjectKeeps: "", redfish.StaleInserted: "",
-	redfish.Insert500Once: "", redfish.Busy503: "", redfish.NotReady: "", redfish.SessionEnds: "", redfish.NoSessionService: "", redfish.Reset: "",
-	redfish.TaskSlow: "", redfish.Tag412: "", redfish.Tag428: "", redfish.BootInPOST: "", redfish.On409: "", redfish.Off400: "", redfish.PowerNull: "",
-	redfish.PowerSlow: "", redfish.NoRanges: "", redfish.Slow: "", redfish.PowerLost: "", redfish.Clock1970: "", redfish.TLS12: "",
+	redfish.InUse400: "", redfish.InUse409: "", redfish.InUse500: "", redfish.EjectEmpty400: "", redfish.EjectKeeps: "",
+	redfish.StaleInserted: "",
+	redfish.Insert500Once: "", redfish.Busy503: "", redfish.NotReady: "", redfish.SessionEnds: "",
+	redfish.NoSessionService: "", redfish.Reset: "",
+	redfish.TaskSlow: "", redfish.Tag412: "", redfish.Tag428: "", redfish.BootInPOST: "", redfish.On409: "",
+	redfish.Off400: "", redfish.PowerNull: "",
+	redfish.PowerSlow: "", redfish.NoRanges: "", redfish.Slow: "", redfish.PowerLost: "", redfish.Clock1970: "",
+	redfish.TLS12:         "",
 	redfish.HTTPBootShort: "", redfish.HTTPBootPlain: "",
 
 	redfish.StuckMedia:     "boot:is in use and can't be emptied",
@@ -49,8 +53,8 @@ type play struct {
 	ended    *Server // how it was when it booted, or came into its error
 }
 
-// TestEveryFaultOfEveryVendorEndsInABootOrASentence is the whole table with the build tag redfish, and otherwise each fault of a
-// few vendors; all servers in one manager at the same time. The media
+// TestEveryFaultOfEveryVendorEndsInABootOrASentence is the whole table with the build tag redfish,
+// and otherwise each fault of a few vendors; all servers in one manager at the same time. The media
 // of another person are in the drive before, and the servers are on.
 func TestEveryFaultOfEveryVendorEndsInABootOrASentence(t *testing.T) {
 	s := newSite(t)

@@ -18,8 +18,10 @@ func byHTTP(d *Desired) {
 
 func TestAServerBootsAnImageByUEFIHTTP(t *testing.T) {
 	for _, c := range []struct{ profile, from string }{
-		{"generic", "http"}, {"supermicro-x12", "http"}, {"ami-megarac", "http"}, {"fujitsu-irmc", "http"}, {"nvidia-dgx", "http"}, {"sushy-emulator", "http"},
-		{"dell-idrac9", "cd"}, {"hpe-ilo6", "cd"}, {"lenovo-xcc", "cd"}, // their firmware has attributes of its own for it
+		{"generic", "http"}, {"supermicro-x12", "http"}, {"ami-megarac", "http"}, {"fujitsu-irmc", "http"},
+		{"nvidia-dgx", "http"}, {"sushy-emulator", "http"},
+		// their firmware has attributes of its own for it
+		{"dell-idrac9", "cd"}, {"hpe-ilo6", "cd"}, {"lenovo-xcc", "cd"},
 	} {
 		t.Run(c.profile, func(t *testing.T) {
 			t.Parallel()
@@ -33,7 +35,8 @@ func TestAServerBootsAnImageByUEFIHTTP(t *testing.T) {
 			require.Equal(t, redfish.Started{From: c.from, Image: s.image}, b.Boots()[0], "%v", b.Requests())
 			if c.from == "cd" {
 				require.Contains(t, reasons(server), "VirtualMediaUsed")
-				require.True(t, slices.IsSortedFunc(server.History, func(a, b Note) int { return a.At.Compare(b.At) }), "who follows the history misses none")
+				require.True(t, slices.IsSortedFunc(server.History, func(a, b Note) int { return a.At.Compare(b.At) }),
+					"who follows the history misses none")
 				return
 			}
 			require.NotContains(t, reasons(server), "VirtualMediaUsed")
@@ -66,7 +69,8 @@ func TestAServerWithoutVirtualDrivesBootsByUEFIHTTP(t *testing.T) {
 
 func TestAnURLThatABMCDoesNotTakeForUEFIHTTP(t *testing.T) {
 	for fault, image := range map[redfish.Fault]string{
-		redfish.HTTPBootShort: "http://appliance.landfall.example.com/image.iso", redfish.HTTPBootPlain: "https://192.0.2.1/image.iso",
+		redfish.HTTPBootShort: "http://appliance.landfall.example.com/image.iso",
+		redfish.HTTPBootPlain: "https://192.0.2.1/image.iso",
 	} {
 		t.Run(string(fault), func(t *testing.T) {
 			t.Parallel()
@@ -80,7 +84,8 @@ func TestAnURLThatABMCDoesNotTakeForUEFIHTTP(t *testing.T) {
 			require.NoError(t, err)
 			server := s.await("n1", inTrouble)
 			require.Equal(t, ProvisioningError, server.Error.Type)
-			require.Contains(t, server.Error.Message, "does not take the image's URL "+image+" for UEFI HTTP boot; give the appliance a shorter address, in plain http (boot_listen)")
+			require.Contains(t, server.Error.Message, "does not take the image's URL "+image+
+				" for UEFI HTTP boot; give the appliance a shorter address, in plain http (boot_listen)")
 			require.Empty(t, b.Boots())
 		})
 	}
@@ -109,6 +114,7 @@ func TestUEFIHTTPBootThatIsCutShortEndsWell(t *testing.T) {
 }
 
 func TestUEFIHTTPBootIsForUEFI(t *testing.T) {
-	_, err := Desired{Name: "n1", Address: "redfish-uefihttp://192.0.2.7", Username: "root", Password: "x", BootMode: "legacy"}.checked()
+	_, err := Desired{Name: "n1", Address: "redfish-uefihttp://192.0.2.7", Username: "root", Password: "x",
+		BootMode: "legacy"}.checked()
 	require.ErrorContains(t, err, "redfish-uefihttp is for UEFI only; leave the mode out")
 }

@@ -13,8 +13,9 @@ import (
 
 // Site is what the manager asks of the appliance around it.
 type Site interface {
-	// ImageURL is where the BMC of an address (see Address.URL) finds an infra-env's image: short, ending in .iso, without a
-	// query, in plain http. Without an address it is where servers find it in their own network. Its error is a sentence.
+	// ImageURL is where the BMC of an address (see Address.URL) finds an infra-env's image: short,
+	// ending in .iso, without a query, in plain http. Without an address it is where servers find
+	// it in their own network. Its error is a sentence.
 	ImageURL(ctx context.Context, infraEnvID, bmcURL string) (string, error)
 	// Hosts calls fn with every host whose hardware is known.
 	Hosts(fn func(Host) error) error
@@ -44,11 +45,14 @@ func CheckImageURL(text string) error {
 	case err != nil || parsed.Host == "" || parsed.Scheme != "http" && parsed.Scheme != "https":
 		return refuse("The image's URL %q is none that a BMC can fetch; it begins with http:// or https://.", text)
 	case len(text) > maxImageURL:
-		return refuse("The image's URL has %d bytes, and many BMCs take no more than %d; use the infra-env's short URL (…/i/<code>.iso).", len(text), maxImageURL)
+		return refuse("The image's URL has %d bytes, and many BMCs take no more than %d; use the infra-env's short "+
+			"URL (…/i/<code>.iso).", len(text), maxImageURL)
 	case parsed.RawQuery != "" || parsed.Fragment != "" || parsed.User != nil:
-		return refuse("The image's URL has a query, a fragment or a user name, which many BMCs refuse; use the infra-env's short URL (…/i/<code>.iso).")
+		return refuse("The image's URL has a query, a fragment or a user name, which many BMCs refuse; use the " +
+			"infra-env's short URL (…/i/<code>.iso).")
 	case !strings.HasSuffix(strings.ToLower(parsed.Path), ".iso"):
-		return refuse("The image's URL %q does not end in .iso, which many BMCs want; use the infra-env's short URL (…/i/<code>.iso).", text)
+		return refuse("The image's URL %q does not end in .iso, which many BMCs want; use the infra-env's short URL "+
+			"(…/i/<code>.iso).", text)
 	}
 	return nil
 }

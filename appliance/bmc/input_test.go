@@ -11,16 +11,24 @@ import (
 
 func TestAddresses(t *testing.T) {
 	for text, expected := range map[string]Address{
-		"redfish-virtualmedia://192.0.2.7/redfish/v1/Systems/1":        {Scheme: "redfish-virtualmedia", URL: "https://192.0.2.7", System: "/redfish/v1/Systems/1"},
-		"redfish-virtualmedia+http://192.0.2.7:8000":                   {Scheme: "redfish-virtualmedia", URL: "http://192.0.2.7:8000"},
-		"redfish-virtualmedia+https://bmc.site.test/redfish/v1":        {Scheme: "redfish-virtualmedia", URL: "https://bmc.site.test"},
-		"idrac-virtualmedia://[fd00::7]/redfish/v1/Systems/System.E.1": {Scheme: "idrac-virtualmedia", URL: "https://[fd00::7]", System: "/redfish/v1/Systems/System.E.1"},
-		"ilo5-virtualmedia://[fd00::7]:8443/redfish/v1/Systems/1/":     {Scheme: "ilo5-virtualmedia", URL: "https://[fd00::7]:8443", System: "/redfish/v1/Systems/1"},
-		"redfish://192.0.2.7":                              {Scheme: "redfish", URL: "https://192.0.2.7", NetworkBoot: true},
-		"https://192.0.2.7:":                               {Scheme: "https", URL: "https://192.0.2.7"},
-		" http://bmc-7/redfish/ ":                          {Scheme: "http", URL: "http://bmc-7"},
-		"redfish-uefihttp+http://b_7/redfish/v1/Systems/1": {Scheme: "redfish-uefihttp", URL: "http://b_7", System: "/redfish/v1/Systems/1", HTTPBoot: true},
-		"idrac-redfish+http://b_7":                         {Scheme: "idrac-redfish", URL: "http://b_7", NetworkBoot: true},
+		"redfish-virtualmedia://192.0.2.7/redfish/v1/Systems/1": {Scheme: "redfish-virtualmedia",
+			URL: "https://192.0.2.7", System: "/redfish/v1/Systems/1"},
+		"redfish-virtualmedia+http://192.0.2.7:8000": {Scheme: "redfish-virtualmedia",
+			URL: "http://192.0.2.7:8000"},
+		"redfish-virtualmedia+https://bmc.site.test/redfish/v1": {Scheme: "redfish-virtualmedia",
+			URL: "https://bmc.site.test"},
+		"idrac-virtualmedia://[fd00::7]/redfish/v1/Systems/System.E.1": {Scheme: "idrac-virtualmedia",
+			URL: "https://[fd00::7]", System: "/redfish/v1/Systems/System.E.1"},
+		"ilo5-virtualmedia://[fd00::7]:8443/redfish/v1/Systems/1/": {Scheme: "ilo5-virtualmedia",
+			URL: "https://[fd00::7]:8443", System: "/redfish/v1/Systems/1"},
+		"redfish://192.0.2.7": {Scheme: "redfish", URL: "https://192.0.2.7",
+			NetworkBoot: true},
+		"https://192.0.2.7:":      {Scheme: "https", URL: "https://192.0.2.7"},
+		" http://bmc-7/redfish/ ": {Scheme: "http", URL: "http://bmc-7"},
+		"redfish-uefihttp+http://b_7/redfish/v1/Systems/1": {Scheme: "redfish-uefihttp", URL: "http://b_7",
+			System: "/redfish/v1/Systems/1", HTTPBoot: true},
+		"idrac-redfish+http://b_7": {Scheme: "idrac-redfish", URL: "http://b_7",
+			NetworkBoot: true},
 	} {
 		address, err := ParseAddress(text)
 		require.NoError(t, err, text)
@@ -93,23 +101,28 @@ func TestURLsThatBMCsDoNotTake(t *testing.T) {
 }
 
 func TestTables(t *testing.T) {
-	rows, err := ReadTable(strings.NewReader("n1,192.0.2.1,root,\"a,b\",52:54:00:00:00:01,site,yes,UEFI\n\n# a remark\nn2,[fd00::1]:443,root,x\n"))
+	rows, err := ReadTable(strings.NewReader("n1,192.0.2.1,root,\"a,b\",52:54:00:00:00:01,site,yes,UEFI\n\n# a " +
+		"remark\nn2,[fd00::1]:443,root,x\n"))
 	require.NoError(t, err)
 	require.Len(t, rows, 2)
-	require.Equal(t, Desired{Name: "n1", Address: "redfish-virtualmedia://192.0.2.1", Username: "root", Password: "a,b", BootMAC: "52:54:00:00:00:01", SkipVerify: true, BootMode: "UEFI"}, rows[0].Desired)
+	require.Equal(t, Desired{Name: "n1", Address: "redfish-virtualmedia://192.0.2.1", Username: "root", Password: "a,b",
+		BootMAC: "52:54:00:00:00:01", SkipVerify: true, BootMode: "UEFI"}, rows[0].Desired)
 	require.Equal(t, "site", rows[0].InfraEnv)
 	require.Equal(t, 4, rows[1].Line)
 	require.NoError(t, rows[1].Err)
 
-	rows, err = ReadTable(strings.NewReader("\ufeffBMC Address;Host;Boot MAC;User;Password;Rack\r\nidrac-virtualmedia://h7;n7;52-54-00-00-00-07;root;x;12\r\n"))
+	rows, err = ReadTable(strings.NewReader("\ufeffBMC Address;Host;Boot " +
+		"MAC;User;Password;Rack\r\nidrac-virtualmedia://h7;n7;52-54-00-00-00-07;root;x;12\r\n"))
 	require.NoError(t, err)
 	require.NoError(t, rows[0].Err)
 	require.Equal(t, "n7", rows[0].Desired.Name)
 	require.Equal(t, "52:54:00:00:00:07", rows[0].Desired.BootMAC)
 
-	rows, err = ReadTable(strings.NewReader("n1\t192.0.2.1\troot\tx\nn1\t192.0.2.2\troot\tx\nn3\t192.0.2.3\troot\nn4\t192.0.2.4\troot\tx\t\t\tperhaps\nn5\t1\t2\t3\t\t\t\t\t9\n"))
+	rows, err = ReadTable(strings.NewReader(
+		"n1\t192.0.2.1\troot\tx\nn1\t192.0.2.2\troot\tx\nn3\t192.0.2.3\troot\nn4\t192.0.2.4\troot\tx\t\t\tperhaps\nn5\t1\t2\t3\t\t\t\t\t9\n"))
 	require.NoError(t, err)
-	for i, sentence := range []string{"", "line 1 has the name n1 too", "password for the BMC of n3 is missing", `skip_verify is "perhaps"`, "the row has 9 columns, and there are 8"} {
+	for i, sentence := range []string{"", "line 1 has the name n1 too", "password for the BMC of n3 is missing",
+		`skip_verify is "perhaps"`, "the row has 9 columns, and there are 8"} {
 		if sentence == "" {
 			require.NoError(t, rows[i].Err)
 		} else {
@@ -128,7 +141,8 @@ func TestTables(t *testing.T) {
 }
 
 func TestRetryAfterADateIsReadByTheBMCsOwnClock(t *testing.T) {
-	h := &heard{header: http.Header{"Date": {"Thu, 01 Jan 1970 00:10:00 GMT"}, "Retry-After": {"Thu, 01 Jan 1970 00:10:30 GMT"}}}
+	h := &heard{header: http.Header{"Date": {"Thu, 01 Jan 1970 00:10:00 GMT"},
+		"Retry-After": {"Thu, 01 Jan 1970 00:10:30 GMT"}}}
 	require.Equal(t, 30*time.Second, h.retryAfter())
 	h.header.Set("Retry-After", "7")
 	require.Equal(t, 7*time.Second, h.retryAfter())

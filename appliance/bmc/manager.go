@@ -62,21 +62,25 @@ func New(options Options) *Manager {
 // NewID returns an id for a server that nobody else names.
 func NewID() string { return uuid.NewString() }
 
-// Ensure makes what is wanted of the server of that id so, and creates it if there is none; ids are lower-case letters,
-// digits and hyphens, such as a UUID. To ask for the same again changes nothing. What is wrong with it comes as
-// *RequestError or *ConflictError; what goes wrong with the BMC later is in the server's Error.
+// Ensure makes what is wanted of the server of that id so, and creates it if there is none; ids are
+// lower-case letters, digits and hyphens, such as a UUID. To ask for the same again changes
+// nothing. What is wrong with it comes as *RequestError or *ConflictError; what goes wrong with the
+// BMC later is in the server's Error.
 func (m *Manager) Ensure(ctx context.Context, id string, desired Desired) (*Server, error) {
 	return m.desire(ctx, id, true, func(Desired) (Desired, error) { return desired, nil })
 }
 
-// Change alters what is wanted of a server that there is. The password that alter is given is the present one, in the clear.
+// Change alters what is wanted of a server that there is. The password that alter is given is the
+// present one, in the clear.
 func (m *Manager) Change(ctx context.Context, id string, alter func(Desired) (Desired, error)) (*Server, error) {
 	return m.desire(ctx, id, false, alter)
 }
 
-func (m *Manager) desire(ctx context.Context, id string, create bool, alter func(Desired) (Desired, error)) (*Server, error) {
+func (m *Manager) desire(ctx context.Context, id string, create bool, alter func(Desired) (Desired,
+	error)) (*Server, error) {
 	if !idForm.MatchString(id) {
-		return nil, &RequestError{"id", fmt.Sprintf("%q is no id of a server; ids are lower-case letters, digits and hyphens.", id)}
+		return nil, &RequestError{"id",
+			fmt.Sprintf("%q is no id of a server; ids are lower-case letters, digits and hyphens.", id)}
 	}
 	var shown *Server
 	changed := false
@@ -93,7 +97,8 @@ func (m *Manager) desire(ctx context.Context, id string, create bool, alter func
 			return err
 		}
 		if r.State == Deleting {
-			return &ConflictError{fmt.Sprintf("The server %s is being removed; wait until it is gone, and add it again.", r.Name)}
+			return &ConflictError{fmt.Sprintf("The server %s is being removed; wait until it is gone, and add it "+
+				"again.", r.Name)}
 		}
 		before := r.Desired
 		if before.Password, err = m.options.Secrets.Open(before.Password); err != nil {
@@ -235,9 +240,9 @@ func (m *Manager) withSeen(server *Server) *Server {
 	return server
 }
 
-// Forget removes a server: what was booted from us is ejected, and it is powered off if that is asked for and it is not
-// detached; then the server is gone. One whose BMC does not let itself be spoken to is let go after a few attempts. To forget a
-// server that there is none of is no error.
+// Forget removes a server: what was booted from us is ejected, and it is powered off if that is
+// asked for and it is not detached; then the server is gone. One whose BMC does not let itself be
+// spoken to is let go after a few attempts. To forget a server that there is none of is no error.
 func (m *Manager) Forget(ctx context.Context, id string, powerOff bool) error {
 	changed := false
 	err := m.options.DB.Update(ctx, func(tx *store.Tx) error {
@@ -263,8 +268,8 @@ func (m *Manager) Forget(ctx context.Context, id string, powerOff bool) error {
 	return err
 }
 
-// Observe calls changed with the id of each server there is, and then of each that changed or went, one at a time, until
-// the context ends. Whoever is told reads what is with Server.
+// Observe calls changed with the id of each server there is, and then of each that changed or went,
+// one at a time, until the context ends. Whoever is told reads what is with Server.
 func (m *Manager) Observe(ctx context.Context, changed func(id string)) error {
 	for {
 		from := m.options.DB.Revision()

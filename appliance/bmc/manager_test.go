@@ -50,10 +50,14 @@ func TestTheImageIsEjectedWhenTheMachineNeedsItNoMore(t *testing.T) {
 		ejected bool
 	}{
 		{"while it is discovered, not", Host{Status: models.HostStatusKnown}, false},
-		{"while its disk is written, not", Host{Status: models.HostStatusInstallingInProgress, Stage: models.HostStageWritingImageToDisk}, false},
-		{"when it reboots", Host{Status: models.HostStatusInstallingInProgress, Stage: models.HostStageRebooting}, true},
-		{"when it reboots, from a minimal image", Host{Status: models.HostStatusInstallingInProgress, Stage: models.HostStageRebooting, Minimal: true}, true},
-		{"when it is up from its disk", Host{Status: models.HostStatusInstallingInProgress, Stage: models.HostStageJoined}, true},
+		{"while its disk is written, not", Host{Status: models.HostStatusInstallingInProgress,
+			Stage: models.HostStageWritingImageToDisk}, false},
+		{"when it reboots", Host{Status: models.HostStatusInstallingInProgress, Stage: models.HostStageRebooting},
+			true},
+		{"when it reboots, from a minimal image", Host{Status: models.HostStatusInstallingInProgress,
+			Stage: models.HostStageRebooting, Minimal: true}, true},
+		{"when it is up from its disk", Host{Status: models.HostStatusInstallingInProgress,
+			Stage: models.HostStageJoined}, true},
 		{"when it is installed", Host{Status: models.HostStatusInstalled, Stage: models.HostStageDone}, true},
 		{"when its installation failed", Host{Status: models.HostStatusError, Stage: models.HostStageInstalling}, true},
 		{"when its installation was cancelled", Host{Status: models.HostStatusCancelled, Minimal: true}, true},
@@ -93,7 +97,8 @@ func TestAFullImageIsLeftToTheMachineWhileItShutsDown(t *testing.T) {
 func TestAMachineThatComesUpFromTheImageAgainIsRestartedIntoItsDiskOnce(t *testing.T) {
 	s := newSite(t)
 	b := s.bmc("generic")
-	s.boot(b, Host{Status: models.HostStatusInstallingPendingUserAction, Stage: models.HostStageRebooting, WrongBoot: true})
+	s.boot(b, Host{Status: models.HostStatusInstallingPendingUserAction, Stage: models.HostStageRebooting,
+		WrongBoot: true})
 	s.await("n1", func(server *Server) bool { return !server.Booted.Repaired.IsZero() })
 	require.Eventually(t, func() bool { return len(b.Boots()) == 2 }, 5*time.Second, time.Millisecond)
 	require.Equal(t, "disk", b.Boots()[1].From)
@@ -104,7 +109,8 @@ func TestAnAgentThatDoesNotRegisterIsAnError(t *testing.T) {
 	s := newSite(t)
 	b := s.bmc("generic")
 	s.ensure(b, nil)
-	s.setHost(Host{HostRef: HostRef{infraEnv, "h0"}, MACs: []string{"52:54:00:00:00:07"}, Registered: s.clock.Now(), Status: models.HostStatusKnown})
+	s.setHost(Host{HostRef: HostRef{infraEnv, "h0"}, MACs: []string{"52:54:00:00:00:07"}, Registered: s.clock.Now(),
+		Status: models.HostStatusKnown})
 	_, err := s.manager.Boot(bg, "n1", "")
 	require.NoError(t, err)
 	server := s.await("n1", inTrouble)
@@ -159,14 +165,18 @@ func TestWhatAnOwnerWantsIsALevel(t *testing.T) {
 	require.Equal(t, before, s.db.Revision(), "to want the same again changes nothing")
 
 	s.ensure(b, owned)
-	server := s.await("n1", func(server *Server) bool { return available(server) && server.Power == PowerOn && server.Booted == nil })
+	server := s.await("n1", func(server *Server) bool {
+		return available(server) && server.Power == PowerOn &&
+			server.Booted == nil
+	})
 	require.Empty(t, b.Inserted(), "it was deprovisioned")
 	require.False(t, server.Operations.Deprovision.End.IsZero())
 
 	s.ensure(b, func(d *Desired) { owned(d); d.Online = &offline })
 	s.await("n1", func(server *Server) bool { return server.Power == PowerOff })
 	require.Equal(t, "Off", b.Power())
-	require.Contains(t, strings.Join(reasons(server), " "), "ProvisioningStarted PowerOn ProvisioningComplete DeprovisioningStarted DeprovisioningComplete")
+	require.Contains(t, strings.Join(reasons(server), " "),
+		"ProvisioningStarted PowerOn ProvisioningComplete DeprovisioningStarted DeprovisioningComplete")
 
 	_, err := s.manager.Order(bg, "n1", OrderPowerOn)
 	require.ErrorContains(t, err, "is decided by its BareMetalHost site/n1")
@@ -260,7 +270,8 @@ func TestOrders(t *testing.T) {
 	for _, c := range []struct {
 		kind  OrderKind
 		power string
-	}{{OrderEject, "On"}, {OrderSoftOff, "Off"}, {OrderPowerOff, "Off"}, {OrderPowerOn, "On"}, {OrderPowerOn, "On"}, {OrderReset, "On"}, {OrderPowerOff, "Off"}, {OrderReset, "On"}} {
+	}{{OrderEject, "On"}, {OrderSoftOff, "Off"}, {OrderPowerOff, "Off"}, {OrderPowerOn, "On"}, {OrderPowerOn, "On"},
+		{OrderReset, "On"}, {OrderPowerOff, "Off"}, {OrderReset, "On"}} {
 		_, err := s.manager.Order(bg, "n1", c.kind)
 		require.NoError(t, err)
 		server := s.await("n1", done)
@@ -358,7 +369,8 @@ func TestConversationsStayInOrderWhereTheClockDoesNotMove(t *testing.T) {
 	session := &session{tape: newTape(nil, s.clock, secret, "boot", s.clock.Now().Add(time.Hour))}
 	for _, back := range []time.Duration{0, 0, time.Minute} {
 		session.tape.said.Start = session.tape.said.Start.Add(-back)
-		require.NoError(t, w.keep(bg, session, jobBoot, fmt.Errorf("set back by %s, %d", back, len(session.tape.said.Exchanges))))
+		require.NoError(t, w.keep(bg, session, jobBoot, fmt.Errorf("set back by %s, %d", back,
+			len(session.tape.said.Exchanges))))
 		session.tape.keep(Exchange{Path: "/redfish/v1"})
 	}
 	said, err := s.manager.Conversations("n1")
@@ -397,7 +409,10 @@ func TestOtherCredentialsAreTriedAtOnce(t *testing.T) {
 	require.Nil(t, server.Error)
 	said, err := s.manager.Conversations("n1")
 	require.NoError(t, err)
-	refused := slices.DeleteFunc(said, func(c Conversation) bool { return !strings.Contains(c.Outcome, "refuses the user name") })
+	refused := slices.DeleteFunc(said, func(c Conversation) bool {
+		return !strings.Contains(c.Outcome,
+			"refuses the user name")
+	})
 	require.Len(t, refused, 1, "what ended in the same way is kept once")
 	require.GreaterOrEqual(t, refused[0].Repeated, 2)
 }

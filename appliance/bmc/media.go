@@ -21,8 +21,9 @@ const (
 	formsTried     = 8
 )
 
-// slots are the virtual drives that take CDs or else DVDs, the most suitable first. They are found by what they say of
-// themselves: their names differ between vendors, models and firmware (CD, Cd, 1, 2, EXT1).
+// slots are the virtual drives that take CDs or else DVDs, the most suitable first. They are found
+// by what they say of themselves: their names differ between vendors, models and firmware (CD, Cd,
+// 1, 2, EXT1).
 func (s *session) slots(ctx context.Context) ([]*resource, error) {
 	var collections []string
 	if link := s.system.link("VirtualMedia"); link != "" {
@@ -105,8 +106,8 @@ func holds(slot object, image string) bool {
 	return err == nil && shown != "" && path.Base(parsed.Path) == path.Base(shown)
 }
 
-// ejectAll empties all the drives that have something in them. It is the error of the first that stays full although it
-// can be emptied.
+// ejectAll empties all the drives that have something in them. It is the error of the first that
+// stays full although it can be emptied.
 func (s *session) ejectAll(ctx context.Context, slots []*resource) error {
 	for _, slot := range slots {
 		if !inserted(slot.object) {
@@ -137,14 +138,16 @@ func (s *session) eject(ctx context.Context, slot *resource) error {
 			return false, err
 		}
 		*slot = *fresh
-		return !inserted(slot.object) || slot.has("Inserted") && slot.text("Image") == "" && slot.text("ImageName") == "" || err == nil && refused, nil
+		return !inserted(slot.object) || slot.has("Inserted") && slot.text("Image") == "" &&
+			slot.text("ImageName") == "" || err == nil && refused, nil
 	})
 	switch {
 	case lookErr != nil:
 		return lookErr
 	case refused && inserted(slot.object) && refusal.inUse():
 		return s.stuck(slot, refusal)
-	case refused && inserted(slot.object) && (slot.target(ejectAction) != "" || refusal.status != http.StatusMethodNotAllowed && refusal.status != http.StatusNotFound):
+	case refused && inserted(slot.object) && (slot.target(ejectAction) != "" ||
+		refusal.status != http.StatusMethodNotAllowed && refusal.status != http.StatusNotFound):
 		return err
 	case !empty && !refused:
 		s.note(true, "Eject", "The BMC says that it ejected what was in %s, and still shows it there.", slot.path)
@@ -161,7 +164,8 @@ func (s *session) insert(ctx context.Context, slots []*resource) (*resource, err
 			return slot, nil
 		}
 		f, ok := asFailure(err)
-		if !ok || f.imageUnreachable() || f.imageRefused() || f.licence() || f.status != http.StatusBadRequest && f.status != http.StatusNotFound && f.status != http.StatusMethodNotAllowed {
+		if !ok || f.imageUnreachable() || f.imageRefused() || f.licence() || f.status != http.StatusBadRequest &&
+			f.status != http.StatusNotFound && f.status != http.StatusMethodNotAllowed {
 			return nil, err
 		}
 		if first == nil {
@@ -169,13 +173,16 @@ func (s *session) insert(ctx context.Context, slots []*resource) (*resource, err
 		}
 	}
 	if first == nil {
-		return nil, &Error{Type: ProvisioningError, Message: fmt.Sprintf("The BMC of %s at %s has no virtual CD or DVD drive; see that virtual media is switched on, licensed, and known to its firmware.", s.name, s.address.URL)}
+		return nil, &Error{Type: ProvisioningError,
+			Message: fmt.Sprintf("The BMC of %s at %s has no virtual CD or DVD drive; see that virtual media is "+
+				"switched on, licensed, and known to its firmware.", s.name, s.address.URL)}
 	}
 	return nil, first
 }
 
-// insertInto inserts with as little as the BMC takes: what it asks for is added, what it does not know is left out. Inserted
-// and WriteProtected are not given unasked, because Supermicro's X11 and X12 refuse them.
+// insertInto inserts with as little as the BMC takes: what it asks for is added, what it does not
+// know is left out. Inserted and WriteProtected are not given unasked, because Supermicro's X11 and
+// X12 refuse them.
 func (s *session) insertInto(ctx context.Context, slot *resource) error {
 	target := slot.target(insertAction)
 	body := map[string]any{"Image": s.image}
@@ -210,7 +217,9 @@ func (s *session) insertInto(ctx context.Context, slot *resource) error {
 			return err
 		}
 	}
-	return &Error{Type: ProvisioningError, Message: fmt.Sprintf("The BMC of %s at %s keeps asking for something else when an image is inserted into %s; see its conversation.", s.name, s.address.URL, slot.path)}
+	return &Error{Type: ProvisioningError,
+		Message: fmt.Sprintf("The BMC of %s at %s keeps asking for something else when an image is inserted into %s; "+
+			"see its conversation.", s.name, s.address.URL, slot.path)}
 }
 
 // seenInUse looks whether a drive that is in use has what was to be inserted.
@@ -230,7 +239,9 @@ func (s *session) stuck(slot *resource, f *failure) error {
 	if f.code() != "" {
 		coded = " (" + f.code() + ")"
 	}
-	return &Error{Type: ProvisioningError, Code: f.code(), Err: f, Message: fmt.Sprintf("The virtual drive of %s (%s) is in use and can't be emptied%s; close remote consoles that share a medium, or restart the BMC; it says: %q.", s.name, slot.path, coded, f.said())}
+	return &Error{Type: ProvisioningError, Code: f.code(), Err: f,
+		Message: fmt.Sprintf("The virtual drive of %s (%s) is in use and can't be emptied%s; close remote consoles "+
+			"that share a medium, or restart the BMC; it says: %q.", s.name, slot.path, coded, f.said())}
 }
 
 // adapt alters what is inserted as an answer asks for; it is false when there is nothing to alter.
@@ -249,7 +260,8 @@ func (s *session) adapt(body map[string]any, f *failure) bool {
 	}
 	altered := false
 	for _, asked := range []struct{ name, value string }{
-		{"TransferProtocolType", protocol}, {"TransferMethod", "Stream"}, {"UserName", "none"}, {"Password", "none"}, {"MediaType", "CD"},
+		{"TransferProtocolType", protocol}, {"TransferMethod", "Stream"}, {"UserName", "none"}, {"Password", "none"},
+		{"MediaType", "CD"},
 	} {
 		if _, given := body[asked.name]; !given && f.missing(asked.name) {
 			body[asked.name] = asked.value
@@ -281,7 +293,10 @@ func (s *session) seen(ctx context.Context, slot *resource) error {
 	if err != nil || there {
 		return err
 	}
-	return &Error{Type: ProvisioningError, Message: fmt.Sprintf("The BMC of %s at %s took the image %s and does not show it in %s after %s; see that it reaches this address and port from its own network.", s.name, s.address.URL, s.imageShown(), slot.path, insertPatience)}
+	return &Error{Type: ProvisioningError,
+		Message: fmt.Sprintf("The BMC of %s at %s took the image %s and does not show it in %s after %s; see that it "+
+			"reaches this address and port from its own network.", s.name, s.address.URL, s.imageShown(), slot.path,
+			insertPatience)}
 }
 
 // imageShown is the image's URL without its secret.

@@ -62,7 +62,8 @@ func (w *worker) failed(ctx context.Context, r *row, what job, err error, out *o
 	}))
 }
 
-// title begins each word with a capital: "power management error" is the event PowerManagementError.
+// title begins each word with a capital: "power management error" is the event
+// PowerManagementError.
 func title(text string) string {
 	words := strings.Fields(text)
 	for i, word := range words {
@@ -78,7 +79,8 @@ func backoff(count int) time.Duration {
 
 // succeeded writes down what a job came to. A poll that found nothing new writes nothing.
 func (w *worker) succeeded(ctx context.Context, r *row, what job, out *outcome) error {
-	if what == jobPoll && r.Error == nil && len(out.notes) == 0 && (out.power == r.Power || out.power == PowerUnknown) && sameMedia(r.Media, out.media) {
+	if what == jobPoll && r.Error == nil && len(out.notes) == 0 && (out.power == r.Power ||
+		out.power == PowerUnknown) && sameMedia(r.Media, out.media) {
 		return nil
 	}
 	return w.alter(ctx, r.Wish, func(r *row, now time.Time) {
@@ -117,7 +119,8 @@ func (r *row) registered(now time.Time) {
 			r.Operations.Register.Start = now
 		}
 		r.note(now, false, "BMCAccessValidated", "Verified access to BMC")
-		r.note(now, false, "Registered", "Registered new host: %s %s, serial number %s", r.System.Manufacturer, r.System.Model, r.System.SerialNumber)
+		r.note(now, false, "Registered", "Registered new host: %s %s, serial number %s", r.System.Manufacturer,
+			r.System.Model, r.System.SerialNumber)
 	}
 	r.CredentialsGood = true
 	if r.State == Registering {
@@ -158,7 +161,9 @@ func (r *row) ejected(now time.Time, restarted bool) {
 	}
 	r.Repair = false
 	if restarted {
-		r.note(now, true, "WrongBootOrder", "The server came up from the image where its disk was expected; the image was ejected, and the server restarted into its disk.")
+		r.note(now, true, "WrongBootOrder",
+			"The server came up from the image where its disk was expected; the image was ejected, and the server "+
+				"restarted into its disk.")
 		return
 	}
 	r.note(now, false, "MediaEjected", "The image was ejected.")
@@ -188,14 +193,16 @@ func (w *worker) remove(ctx context.Context) error {
 	})
 }
 
-// What is kept of the conversations of a server: so many, and in so many bytes; the newest one always.
+// What is kept of the conversations of a server: so many, and in so many bytes; the newest one
+// always.
 const (
 	keptConversations = 20
 	keptBytes         = 128 << 10
 )
 
-// keep writes a conversation down. A poll that went well is only remembered until the next one, and the newest conversation
-// is replaced by one that failed in the same way, so that what led to the failure is still there.
+// keep writes a conversation down. A poll that went well is only remembered until the next one, and
+// the newest conversation is replaced by one that failed in the same way, so that what led to the
+// failure is still there.
 func (w *worker) keep(ctx context.Context, s *session, what job, err error) error {
 	said := s.tape.said
 	said.ID = conversationID(uint64(said.Start.UnixNano()))
@@ -251,8 +258,8 @@ func (w *worker) keep(ctx context.Context, s *session, what job, err error) erro
 // conversationID sorts as the times do: nanoseconds since 1970.
 func conversationID(nanos uint64) string { return fmt.Sprintf("%016x", nanos) }
 
-// after is the ID that follows one that was given: conversations stay in the order in which they were held, and none
-// replaces another, where the clock stands still or was set back.
+// after is the ID that follows one that was given: conversations stay in the order in which they
+// were held, and none replaces another, where the clock stands still or was set back.
 func after(id string) string {
 	nanos, err := strconv.ParseUint(id, 16, 64)
 	if err != nil {

@@ -52,7 +52,8 @@ func (s *session) power(ctx context.Context) (Power, error) {
 	return powerOf(system.object), nil
 }
 
-// settled waits until the power is as it shall be. A BMC that tells nothing of it is believed after a while.
+// settled waits until the power is as it shall be. A BMC that tells nothing of it is believed after
+// a while.
 func (s *session) settled(ctx context.Context, wanted Power, patience time.Duration) (bool, error) {
 	now := PowerUnknown
 	silent := 0
@@ -74,7 +75,9 @@ func (s *session) settled(ctx context.Context, wanted Power, patience time.Durat
 func (s *session) reset(ctx context.Context, ways []string) error {
 	target := s.system.target(resetAction)
 	if target == "" {
-		return &Error{Type: PowerManagementError, Message: fmt.Sprintf("The BMC of %s at %s offers no way to switch the server's power; update its firmware.", s.name, s.address.URL)}
+		return &Error{Type: PowerManagementError,
+			Message: fmt.Sprintf("The BMC of %s at %s offers no way to switch the server's power; update its firmware.",
+				s.name, s.address.URL)}
 	}
 	allowed, err := s.resetTypes(ctx)
 	if err != nil {
@@ -87,7 +90,8 @@ func (s *session) reset(ctx context.Context, ways []string) error {
 		}
 	}
 	restarts := slices.Contains(waysRestart, chosen) || chosen == "PushPowerButton"
-	err = s.run(ctx, request{method: http.MethodPost, path: target, body: map[string]any{"ResetType": chosen}, once: restarts})
+	err = s.run(ctx, request{method: http.MethodPost, path: target, body: map[string]any{"ResetType": chosen},
+		once: restarts})
 	if f, ok := asFailure(err); ok && f.already() {
 		return nil
 	}
@@ -133,7 +137,9 @@ func (s *session) powerOff(ctx context.Context) error {
 			return err
 		}
 	}
-	return &Error{Type: PowerManagementError, Message: fmt.Sprintf("The server %s was told twice to power off and still is not off after %s; look at it at its console, and restart the BMC if it is off in truth.", s.name, 2*powerPatience)}
+	return &Error{Type: PowerManagementError,
+		Message: fmt.Sprintf("The server %s was told twice to power off and still is not off after %s; look at it at "+
+			"its console, and restart the BMC if it is off in truth.", s.name, 2*powerPatience)}
 }
 
 // softOff asks the operating system to shut down, and switches the server off when it does not.
@@ -150,7 +156,8 @@ func (s *session) softOff(ctx context.Context) error {
 		if off, err := s.settled(ctx, PowerOff, softPatience); off || err != nil {
 			return err
 		}
-		s.note(true, "PowerOff", "The operating system did not shut down within %s; the server is switched off.", softPatience)
+		s.note(true, "PowerOff", "The operating system did not shut down within %s; the server is switched off.",
+			softPatience)
 	}
 	return s.powerOff(ctx)
 }
@@ -179,11 +186,14 @@ func (s *session) powerOn(ctx context.Context) error {
 			return err
 		}
 		if powerOf(s.system.object) == PoweringOn {
-			s.note(true, "PowerOn", "The BMC still says PoweringOn after %s; the server is taken to be on.", powerPatience)
+			s.note(true, "PowerOn", "The BMC still says PoweringOn after %s; the server is taken to be on.",
+				powerPatience)
 			return nil
 		}
 	}
-	return &Error{Type: PowerManagementError, Message: fmt.Sprintf("The server %s was told twice to power on and still is not on after %s; look whether it has mains power on all its supplies, and whether the chassis allows it.", s.name, 2*powerPatience)}
+	return &Error{Type: PowerManagementError,
+		Message: fmt.Sprintf("The server %s was told twice to power on and still is not on after %s; look whether it "+
+			"has mains power on all its supplies, and whether the chassis allows it.", s.name, 2*powerPatience)}
 }
 
 // restart has the server begin anew at once.
@@ -240,8 +250,8 @@ func (s *session) pastPOST(ctx context.Context, set func() error) error {
 	}
 }
 
-// setBoot tries the forms of the boot override that BMCs want: as little as possible, with the mode, continuous where once
-// is not known, by the resource for settings to come.
+// setBoot tries the forms of the boot override that BMCs want: as little as possible, with the
+// mode, continuous where once is not known, by the resource for settings to come.
 func (s *session) setBoot(ctx context.Context, target, mode string) error {
 	present := s.system.text("Boot", "BootSourceOverrideMode")
 	boot := map[string]any{"BootSourceOverrideTarget": target, "BootSourceOverrideEnabled": "Once"}
@@ -255,7 +265,8 @@ func (s *session) setBoot(ctx context.Context, target, mode string) error {
 	return s.writeBoot(ctx, boot, orText(wanted, orText(present, "UEFI")))
 }
 
-// writeBoot writes the boot override as it is given, or else in the other forms; mode is what BMCs that want the whole object are given.
+// writeBoot writes the boot override as it is given, or else in the other forms; mode is what BMCs
+// that want the whole object are given.
 func (s *session) writeBoot(ctx context.Context, boot map[string]any, mode string) error {
 	err := s.patch(ctx, s.system, map[string]any{"Boot": boot})
 	f, ok := asFailure(err)
@@ -267,13 +278,16 @@ func (s *session) writeBoot(ctx context.Context, boot map[string]any, mode strin
 		return nil
 	}
 	if link := s.system.link("@Redfish.Settings", "SettingsObject"); link != "" {
-		if settings, err := s.get(ctx, link); err == nil && s.patch(ctx, settings, map[string]any{"Boot": boot}) == nil {
+		if settings, err := s.get(ctx, link); err == nil && s.patch(ctx, settings,
+			map[string]any{"Boot": boot}) == nil {
 			return nil
 		}
 	}
 	if f.mentions("BootSourceOverrideEnabled") && boot["BootSourceOverrideTarget"] != "None" {
-		if s.patch(ctx, s.system, map[string]any{"Boot": mapsWith(boot, "BootSourceOverrideEnabled", "Continuous")}) == nil {
-			s.note(true, "BootOverride", "The BMC knows no boot override for one time; it is set until the image is ejected.")
+		if s.patch(ctx, s.system, map[string]any{"Boot": mapsWith(boot, "BootSourceOverrideEnabled",
+			"Continuous")}) == nil {
+			s.note(true, "BootOverride",
+				"The BMC knows no boot override for one time; it is set until the image is ejected.")
 			return nil
 		}
 	}
@@ -297,15 +311,16 @@ func orText(text, other string) string {
 	return other
 }
 
-// The older iDRACs' standard override Cd means the physical drive; the virtual one is chosen by these attributes (Dell,
-// "iDRAC9 Attribute Registry", group ServerBoot).
+// The older iDRACs' standard override Cd means the physical drive; the virtual one is chosen by
+// these attributes (Dell, "iDRAC9 Attribute Registry", group ServerBoot).
 const (
 	dellBootOnce    = "ServerBoot.1.BootOnce"
 	dellFirstDevice = "ServerBoot.1.FirstBootDevice"
 	dellVirtualCD   = "VCD-DVD"
 )
 
-// dellBootOnce sets the attributes, or has a configuration with them imported. It is false for a BMC that knows neither.
+// dellBootOnce sets the attributes, or has a configuration with them imported. It is false for a
+// BMC that knows neither.
 func (s *session) dellBootOnce(ctx context.Context) (bool, error) {
 	managers, err := s.managers(ctx)
 	if err != nil {
@@ -315,7 +330,8 @@ func (s *session) dellBootOnce(ctx context.Context) (bool, error) {
 		link := orText(firstLink(manager.links("Links", "Oem", "Dell", "DellAttributes")), manager.path+"/Attributes")
 		attributes, err := s.get(ctx, link)
 		if err == nil {
-			err = s.patch(ctx, attributes, map[string]any{"Attributes": map[string]any{dellBootOnce: "Enabled", dellFirstDevice: dellVirtualCD}})
+			err = s.patch(ctx, attributes, map[string]any{"Attributes": map[string]any{dellBootOnce: "Enabled",
+				dellFirstDevice: dellVirtualCD}})
 		}
 		if err == nil {
 			return true, nil

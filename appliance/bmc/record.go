@@ -132,7 +132,8 @@ func (d Desired) checked() (Desired, error) {
 	}
 	d.Name, d.Address = strings.TrimSpace(d.Name), strings.TrimSpace(d.Address)
 	if !nameForm.MatchString(d.Name) {
-		return refuse("name", "The name %q of the server is none; letters, digits, dots, hyphens and slashes are allowed, at most 253 of them.", d.Name)
+		return refuse("name", "The name %q of the server is none; letters, digits, dots, hyphens and slashes are "+
+			"allowed, at most 253 of them.", d.Name)
 	}
 	address, err := ParseAddress(d.Address)
 	if err != nil {
@@ -157,13 +158,17 @@ func (d Desired) checked() (Desired, error) {
 	switch d.BootMode {
 	case "", "UEFI", "UEFISecureBoot", "legacy":
 	default:
-		return refuse("boot_mode", "The boot mode %q of %s is none; it is UEFI, UEFISecureBoot or legacy, or left out.", d.BootMode, d.Name)
+		return refuse("boot_mode", "The boot mode %q of %s is none; it is UEFI, UEFISecureBoot or legacy, or left out.",
+			d.BootMode, d.Name)
 	}
 	if address.HTTPBoot && d.BootMode == "legacy" {
-		return refuse("boot_mode", "The server %s shall boot in the mode legacy, and %s is for UEFI only; leave the mode out, or write redfish-virtualmedia in the BMC's address.", d.Name, httpBootScheme)
+		return refuse("boot_mode",
+			"The server %s shall boot in the mode legacy, and %s is for UEFI only; leave the mode out, or write "+
+				"redfish-virtualmedia in the BMC's address.", d.Name, httpBootScheme)
 	}
 	if d.Boot && d.ImageURL == "" && d.InfraEnvID == "" {
-		return refuse("infra_env_id", "The server %s shall boot, but it is not said from what; name an infra-env.", d.Name)
+		return refuse("infra_env_id", "The server %s shall boot, but it is not said from what; name an infra-env.",
+			d.Name)
 	}
 	if d.ImageURL != "" {
 		if err := CheckImageURL(d.ImageURL); err != nil {

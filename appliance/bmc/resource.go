@@ -6,8 +6,9 @@ import (
 	"strings"
 )
 
-// object is a resource as a BMC gave it. It is read leniently, because BMCs give numbers as texts, texts as numbers, null
-// where there must be a value, and leave out what the schema demands: whatever is not of the expected kind counts as absent.
+// object is a resource as a BMC gave it. It is read leniently, because BMCs give numbers as texts,
+// texts as numbers, null where there must be a value, and leave out what the schema demands:
+// whatever is not of the expected kind counts as absent.
 type object map[string]any
 
 // resource is an object with where it lies and the tag of its version.

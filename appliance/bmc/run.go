@@ -120,7 +120,8 @@ func (m *Manager) attend(ctx context.Context, id string, workers *sync.WaitGroup
 	})
 }
 
-// expect notes by what a server's host would be known; it is true when it was not expected before. The mutex is held.
+// expect notes by what a server's host would be known; it is true when it was not expected before.
+// The mutex is held.
 func (m *Manager) expect(id string, r *row) bool {
 	_, before := m.expected[id]
 	delete(m.expected, id)
@@ -154,7 +155,8 @@ func (e expectation) meets(host Host) bool {
 		slices.ContainsFunc(e.macs, func(mac string) bool { return slices.Contains(host.MACs, mac) })
 }
 
-// concerns tells whether a host may be one of a server's: to read a host costs something, and there are many.
+// concerns tells whether a host may be one of a server's: to read a host costs something, and there
+// are many.
 func (m *Manager) concerns(ref HostRef) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -175,8 +177,8 @@ func (m *Manager) lookForHosts() {
 
 const hostsPrefix = "/hosts/"
 
-// followHosts tells servers of their hosts: of all there are at the start and when another server was booted, and then of
-// each that changed.
+// followHosts tells servers of their hosts: of all there are at the start and when another server
+// was booted, and then of each that changed.
 func (m *Manager) followHosts(ctx context.Context) error {
 	for ctx.Err() == nil {
 		from := m.options.DB.Revision()
@@ -292,14 +294,16 @@ func (m *Manager) rouse(id string) {
 }
 
 const (
-	// stillReading is how long a machine that reboots may read its full image while it shuts down. Firmware's self-test takes
-	// longer than that on iron.
+	// stillReading is how long a machine that reboots may read its full image while it shuts down.
+	// Firmware's self-test takes longer than that on iron.
 	stillReading = 20 * time.Second
-	// stillTelling is how long a machine whose installation failed is left its full image, to send its logs.
+	// stillTelling is how long a machine whose installation failed is left its full image, to send
+	// its logs.
 	stillTelling = 10 * time.Minute
 )
 
-// hear takes up what is known of the host that the server became; it is false when nothing follows from it.
+// hear takes up what is known of the host that the server became; it is false when nothing follows
+// from it.
 func (r *row) hear(host Host, now time.Time) bool {
 	if r.Booted == nil || r.State == Deleting || r.Detached {
 		return false

@@ -17,8 +17,9 @@ import (
 	"github.com/stmcginnis/gofish"
 )
 
-// How long a BMC may take, and how often it is asked again. The figures are those that OpenStack's sushy came to in the
-// field; connections are timed by the machine's clock, waiting between attempts by the manager's.
+// How long a BMC may take, and how often it is asked again. The figures are those that OpenStack's
+// sushy came to in the field; connections are timed by the machine's clock, waiting between
+// attempts by the manager's.
 const (
 	connectTimeout  = 30 * time.Second
 	answerTimeout   = 60 * time.Second
@@ -54,7 +55,8 @@ type session struct {
 	system  *resource
 }
 
-// transport returns what carries the requests to a BMC: HTTP/1.1, no proxy, certificates as it was chosen.
+// transport returns what carries the requests to a BMC: HTTP/1.1, no proxy, certificates as it was
+// chosen.
 func transport(skipVerify bool, ca string) (*http.Transport, error) {
 	trust := &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: skipVerify}
 	if ca != "" && !skipVerify {
@@ -77,7 +79,8 @@ func (s *session) login(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 2*answerTimeout)
 	defer cancel()
 	config := gofish.ClientConfig{
-		Endpoint: s.address.URL, Username: s.username, Password: s.password, HTTPClient: s.http, ReuseConnections: true, BasicAuth: s.basic,
+		Endpoint: s.address.URL, Username: s.username, Password: s.password, HTTPClient: s.http, ReuseConnections: true,
+		BasicAuth: s.basic,
 	}
 	client, err := gofish.ConnectContext(ctx, config)
 	if err == nil {
@@ -98,7 +101,8 @@ func (s *session) login(ctx context.Context) error {
 	return nil
 }
 
-// sessionless tells whether a login failed because there are no sessions, or none free, rather than for what was said.
+// sessionless tells whether a login failed because there are no sessions, or none free, rather than
+// for what was said.
 func (s *session) sessionless(f *failure, err error) bool {
 	if strings.Contains(err.Error(), "no target provided") {
 		return true // the service root names no SessionService
@@ -148,8 +152,9 @@ type request struct {
 	once         bool // doing it twice would do something else than doing it once
 }
 
-// do makes a request and hands back the answer of a success. It is tried again where that is known to help: after silence,
-// status 5xx (as Retry-After asks), and once with a new session after 401. Other errors are *failure.
+// do makes a request and hands back the answer of a success. It is tried again where that is known
+// to help: after silence, status 5xx (as Retry-After asks), and once with a new session after 401.
+// Other errors are *failure.
 func (s *session) do(ctx context.Context, r request) (*heard, error) {
 	if r.timeout == 0 {
 		r.timeout = answerTimeout
@@ -222,7 +227,8 @@ func (s *session) get(ctx context.Context, path string) (*resource, error) {
 	}
 	fields, err := decodeObject(answer.body)
 	if err != nil {
-		return nil, &failure{method: http.MethodGet, path: path, status: answer.status, messages: []message{{text: "the answer is no JSON object"}}}
+		return nil, &failure{method: http.MethodGet, path: path, status: answer.status,
+			messages: []message{{text: "the answer is no JSON object"}}}
 	}
 	etag := fields.text("@odata.etag")
 	if etag == "" {
@@ -274,7 +280,8 @@ func (s *session) patch(ctx context.Context, of *resource, body any) error {
 	for attempt := 1; ; attempt++ {
 		err := s.run(ctx, r)
 		f, ok := asFailure(err)
-		if !ok || f.status != http.StatusPreconditionFailed && f.status != http.StatusPreconditionRequired || attempt == 3 {
+		if !ok || f.status != http.StatusPreconditionFailed && f.status != http.StatusPreconditionRequired ||
+			attempt == 3 {
 			return err
 		}
 		fresh, err := s.get(ctx, of.path)
@@ -318,7 +325,8 @@ func (s *session) follow(ctx context.Context, accepted *heard) error {
 		}
 		switch state := fields.text("TaskState"); state {
 		case "Exception", "Killed", "Cancelled", "Interrupted":
-			f := &failure{method: http.MethodGet, path: monitor, status: http.StatusBadRequest, messages: readMessages(fields, "Messages")}
+			f := &failure{method: http.MethodGet, path: monitor, status: http.StatusBadRequest,
+				messages: readMessages(fields, "Messages")}
 			if len(f.messages) == 0 {
 				f.messages = []message{{text: "the task ended as " + state}}
 			}
@@ -331,7 +339,8 @@ func (s *session) follow(ctx context.Context, accepted *heard) error {
 			return nil
 		}
 	}
-	return &failure{method: http.MethodGet, path: monitor, status: http.StatusGatewayTimeout, messages: []message{{text: fmt.Sprintf("the task did not end within %s", taskPatience)}}}
+	return &failure{method: http.MethodGet, path: monitor, status: http.StatusGatewayTimeout,
+		messages: []message{{text: fmt.Sprintf("the task did not end within %s", taskPatience)}}}
 }
 
 // pause waits by the manager's clock.
@@ -346,7 +355,8 @@ func (s *session) pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// until asks again and again whether something is so, soon at first, for at most as long as patience.
+// until asks again and again whether something is so, soon at first, for at most as long as
+// patience.
 func (s *session) until(ctx context.Context, every, patience time.Duration, so func() (bool, error)) (bool, error) {
 	pause := every / 4
 	for end := s.clock.Now().Add(patience); ; pause = min(2*pause, every) {
@@ -363,8 +373,8 @@ func (s *session) until(ctx context.Context, every, patience time.Duration, so f
 	}
 }
 
-// retryAfter is how long an answer asks to wait, 0 if it does not. A date is compared with the BMC's own clock, which may
-// well be in 1970.
+// retryAfter is how long an answer asks to wait, 0 if it does not. A date is compared with the
+// BMC's own clock, which may well be in 1970.
 func (h *heard) retryAfter() time.Duration {
 	text := h.header.Get("Retry-After")
 	if seconds, err := strconv.Atoi(text); err == nil && seconds > 0 {
@@ -381,7 +391,8 @@ func (h *heard) retryAfter() time.Duration {
 	return max(0, at.Sub(now))
 }
 
-// location is the path that an answer names, without the host: BMCs behind NAT name one that nobody reaches.
+// location is the path that an answer names, without the host: BMCs behind NAT name one that nobody
+// reaches.
 func (h *heard) location() string {
 	location := h.header.Get("Location")
 	if _, rest, ok := strings.Cut(location, "://"); ok {

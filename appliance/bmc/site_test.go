@@ -60,7 +60,8 @@ func newSite(t *testing.T) *site {
 	return s
 }
 
-// open opens the store and runs a manager until the test ends, or until the function that it returns is called.
+// open opens the store and runs a manager until the test ends, or until the function that it
+// returns is called.
 func (s *site) open(dir string) (stop func()) {
 	db, err := store.Open(context.Background(), dir, store.Options{NoSync: true, Clock: s.clock})
 	require.NoError(s.t, err)
@@ -125,7 +126,8 @@ func (s *site) bmc(profile string, faults ...redfish.Fault) *redfish.BMC {
 
 func (s *site) start(options redfish.Options, certificate *tls.Certificate) *redfish.BMC {
 	options.Username, options.Password, options.Clock, options.Dir = operator, secret, s.clock, s.t.TempDir()
-	options.Serial, options.UUID, options.MACs = "SN-7", "11111111-2222-4333-8444-555555555555", []string{"52:54:00:00:00:07"}
+	options.Serial, options.UUID, options.MACs = "SN-7", "11111111-2222-4333-8444-555555555555",
+		[]string{"52:54:00:00:00:07"}
 	b := redfish.New(options)
 	require.NoError(s.t, b.Listen("127.0.0.1:0", certificate))
 	s.t.Cleanup(func() { require.NoError(s.t, b.Close()) })
@@ -180,13 +182,16 @@ func certificate(t *testing.T, expired bool) (*tls.Certificate, string) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	require.NoError(t, err)
 	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "BMC"}, NotBefore: time.Now().Add(-48 * time.Hour), NotAfter: time.Now().Add(time.Hour),
-		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature,
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "BMC"}, NotBefore: time.Now().Add(-48 * time.Hour),
+		NotAfter:    time.Now().Add(time.Hour),
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true, BasicConstraintsValid: true,
+		KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature,
 	}
 	if expired {
 		template.NotAfter = time.Now().Add(-time.Hour)
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
 	require.NoError(t, err)
-	return &tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
+	return &tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key},
+		string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
 }

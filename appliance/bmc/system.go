@@ -33,21 +33,26 @@ func (s *session) find(ctx context.Context) error {
 	systems := slices.DeleteFunc(members, func(r *resource) bool { return !bootable(r.object) })
 	switch len(systems) {
 	case 0:
-		return &Error{Type: RegistrationError, Message: fmt.Sprintf("The BMC of %s at %s has no system that can be booted in %s; see that its address is that of the server's BMC and not of a chassis or switch.", s.name, s.address.URL, collection)}
+		return &Error{Type: RegistrationError,
+			Message: fmt.Sprintf("The BMC of %s at %s has no system that can be booted in %s; see that its address "+
+				"is that of the server's BMC and not of a chassis or switch.", s.name, s.address.URL, collection)}
 	case 1:
 	default:
 		var paths []string
 		for _, system := range systems {
 			paths = append(paths, system.path)
 		}
-		return &Error{Type: RegistrationError, Message: fmt.Sprintf("The BMC of %s at %s has several systems (%s); put the right one's path behind its address.", s.name, s.address.URL, strings.Join(paths, ", "))}
+		return &Error{Type: RegistrationError,
+			Message: fmt.Sprintf("The BMC of %s at %s has several systems (%s); put the right one's path behind its "+
+				"address.", s.name, s.address.URL, strings.Join(paths, ", "))}
 	}
 	s.system = systems[0]
 	s.vendor = vendorOf(root.object, s.system.object)
 	return nil
 }
 
-// bootable tells a server from what else stands among systems: baseboards of accelerators, enclosures.
+// bootable tells a server from what else stands among systems: baseboards of accelerators,
+// enclosures.
 func bootable(system object) bool {
 	if kind := system.text("@odata.type"); kind != "" && !strings.HasPrefix(kind, "#ComputerSystem.") {
 		return false
@@ -88,10 +93,12 @@ func (s *session) describe(ctx context.Context) (*System, error) {
 	described := &System{
 		Path: of.path, Vendor: s.vendor, Manufacturer: of.text("Manufacturer"), Model: of.text("Model"),
 		SerialNumber: of.text("SerialNumber"), UUID: of.text("UUID"), BIOSVersion: of.text("BiosVersion"),
-		MemoryGiB: of.number("MemorySummary", "TotalSystemMemoryGiB"), Processors: int(of.number("ProcessorSummary", "Count")),
+		MemoryGiB:  of.number("MemorySummary", "TotalSystemMemoryGiB"),
+		Processors: int(of.number("ProcessorSummary", "Count")),
 	}
 	if s.vendor == Dell && of.text("SKU") != "" {
-		described.SerialNumber = of.text("SKU") // the service tag, which is what the firmware tells the operating system
+		// the service tag, which is what the firmware tells the operating system
+		described.SerialNumber = of.text("SKU")
 	}
 	managers, err := s.managers(ctx)
 	if err != nil {
@@ -110,7 +117,8 @@ func (s *session) describe(ctx context.Context) (*System, error) {
 func (s *session) macs(ctx context.Context, collection string) []string {
 	cards, err := s.members(ctx, collection)
 	if err != nil {
-		s.log.Debug("A BMC does not tell the cards of its server.", "server", s.name, "error", redact(err.Error(), s.password))
+		s.log.Debug("A BMC does not tell the cards of its server.", "server", s.name, "error",
+			redact(err.Error(), s.password))
 		return nil
 	}
 	var macs []string

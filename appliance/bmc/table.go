@@ -19,9 +19,11 @@ type TableRow struct {
 }
 
 // The columns of a table, in the order that one without a header has.
-var tableColumns = []string{"name", "address", "username", "password", "boot_mac", "infra_env", "skip_verify", "boot_mode"}
+var tableColumns = []string{"name", "address", "username", "password", "boot_mac", "infra_env", "skip_verify",
+	"boot_mode"}
 
-// tableNames are what columns are called elsewhere, in lower case without blanks, hyphens and underscores.
+// tableNames are what columns are called elsewhere, in lower case without blanks, hyphens and
+// underscores.
 var tableNames = map[string]string{
 	"name": "name", "host": "name", "hostname": "name", "server": "name",
 	"address": "address", "bmc": "address", "bmcaddress": "address", "url": "address",
@@ -36,9 +38,9 @@ var tableNames = map[string]string{
 // tableLimit is how many rows a table may have.
 const tableLimit = 2_000
 
-// ReadTable reads a table of servers as people paste it: CSV with commas, semicolons or tabs, with a header or without. An
-// address without a scheme is taken for that of a Redfish BMC. A table that can't be read at all is a *RequestError; what is
-// wrong with one row is in that row.
+// ReadTable reads a table of servers as people paste it: CSV with commas, semicolons or tabs, with
+// a header or without. An address without a scheme is taken for that of a Redfish BMC. A table that
+// can't be read at all is a *RequestError; what is wrong with one row is in that row.
 func ReadTable(r io.Reader) ([]TableRow, error) {
 	text, err := io.ReadAll(r)
 	if err != nil {
@@ -63,7 +65,9 @@ func ReadTable(r io.Reader) ([]TableRow, error) {
 			break
 		}
 		if err != nil {
-			return nil, &RequestError{Reason: fmt.Sprintf("The table can't be read: %s; put texts with commas or quotes in double quotes.", err)}
+			return nil,
+				&RequestError{Reason: fmt.Sprintf("The table can't be read: %s; put texts with commas or quotes in "+
+					"double quotes.", err)}
 		}
 		if !begun {
 			if header, ok := readHeader(record); ok {
@@ -72,7 +76,8 @@ func ReadTable(r io.Reader) ([]TableRow, error) {
 			}
 		}
 		if len(rows) == tableLimit {
-			return nil, &RequestError{Reason: fmt.Sprintf("The table has more than %d rows; give it in parts.", tableLimit)}
+			return nil, &RequestError{Reason: fmt.Sprintf("The table has more than %d rows; give it in parts.",
+				tableLimit)}
 		}
 		line, _ := reader.FieldPos(0)
 		row := readRow(columns, record)
@@ -84,7 +89,8 @@ func ReadTable(r io.Reader) ([]TableRow, error) {
 		rows = append(rows, row)
 	}
 	if len(rows) == 0 {
-		return nil, &RequestError{Reason: "The table has no rows; its columns are " + strings.Join(tableColumns, ",") + "."}
+		return nil, &RequestError{Reason: "The table has no rows; its columns are " + strings.Join(tableColumns, ",") +
+			"."}
 	}
 	return rows, nil
 }
@@ -102,7 +108,8 @@ func readRow(columns, record []string) TableRow {
 	var row TableRow
 	d := &row.Desired
 	if len(record) > len(columns) {
-		row.Err = fmt.Errorf("the row has %d columns, and there are %d: %s", len(record), len(columns), strings.Join(columns, ","))
+		row.Err = fmt.Errorf("the row has %d columns, and there are %d: %s", len(record), len(columns),
+			strings.Join(columns, ","))
 	}
 	for i, cell := range record[:min(len(record), len(columns))] {
 		cell = strings.TrimSpace(cell)

@@ -19,7 +19,8 @@ const (
 	answerLimit = 4 << 20
 	// keptBody is how much of a body is kept for people, in bytes.
 	keptBody = 4 << 10
-	// keptExchanges is how many exchanges of a conversation are kept: the first half of them, and the newest.
+	// keptExchanges is how many exchanges of a conversation are kept: the first half of them, and
+	// the newest.
 	keptExchanges = 120
 )
 
@@ -31,7 +32,8 @@ type heard struct {
 	body         []byte
 }
 
-// tape carries requests to a BMC and takes down what was said. It is used by one goroutine at a time.
+// tape carries requests to a BMC and takes down what was said. It is used by one goroutine at a
+// time.
 type tape struct {
 	base     http.RoundTripper
 	clock    clockwork.Clock
@@ -42,7 +44,8 @@ type tape struct {
 	answered func(http.Header) // hears of each answer
 }
 
-// RoundTrip implements http.RoundTripper. The whole answer is read here, so that it is kept also when nobody reads it.
+// RoundTrip implements http.RoundTripper. The whole answer is read here, so that it is kept also
+// when nobody reads it.
 func (t *tape) RoundTrip(r *http.Request) (*http.Response, error) {
 	r = r.Clone(r.Context())
 	r.Header.Set("User-Agent", "landfall")
@@ -59,7 +62,8 @@ func (t *tape) RoundTrip(r *http.Request) (*http.Response, error) {
 		r.Body = io.NopCloser(bytes.NewReader(sent))
 		r.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(sent)), nil }
 	}
-	exchange.Request, exchange.Headers = t.readable(sent), t.headers(r.Header, "If-Match", "Authorization", "X-Auth-Token")
+	exchange.Request, exchange.Headers = t.readable(sent), t.headers(r.Header, "If-Match", "Authorization",
+		"X-Auth-Token")
 	t.last = heard{method: r.Method, path: r.URL.RequestURI(), header: http.Header{}}
 	began := t.clock.Now()
 	response, err := t.base.RoundTrip(r)
@@ -75,7 +79,8 @@ func (t *tape) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	exchange.Status, exchange.Answer = response.StatusCode, t.readable(body)
-	exchange.Answered = t.headers(response.Header, "Date", "ETag", "Location", "Retry-After", "Allow", "Server", "X-Auth-Token")
+	exchange.Answered = t.headers(response.Header, "Date", "ETag", "Location", "Retry-After", "Allow", "Server",
+		"X-Auth-Token")
 	t.keep(exchange)
 	t.last.status, t.last.header, t.last.body = response.StatusCode, response.Header, body
 	if t.answered != nil {
@@ -136,15 +141,18 @@ func (t *tape) redact(text string) string { return redact(text, t.password) }
 const hidden = "(hidden)"
 
 var (
-	secretFields = regexp.MustCompile(`(?i)("(?:[a-z]*password|token|x-auth-token|authtoken|sessionkey|apikey|api_key|secret|csrftoken)"\s*:\s*)"(?:[^"\\]|\\.)*"`)
-	secretQuery  = regexp.MustCompile(`(?i)\b(api_key|apikey|token|image_token|signature|password)=[^&\s"'<>\\]+`)
-	secretPaths  = regexp.MustCompile(`(/(?:byapikey|bytoken)/)[^/\s"'<>\\]+`)
-	shortCodes   = regexp.MustCompile(`\b([a-z2-7]{4})[a-z2-7]{12}(\.iso)`) // of short URLs; BMCs show the name alone, too
+	secretFields = regexp.MustCompile(
+		`(?i)("(?:[a-z]*password|token|x-auth-token|authtoken|sessionkey|apikey|api_key|secret|csrftoken)"\s*:\s*)"(?:[^"\\]|\\.)*"`)
+	secretQuery = regexp.MustCompile(`(?i)\b(api_key|apikey|token|image_token|signature|password)=[^&\s"'<>\\]+`)
+	secretPaths = regexp.MustCompile(`(/(?:byapikey|bytoken)/)[^/\s"'<>\\]+`)
+	// of short URLs; BMCs show the name alone, too
+	shortCodes   = regexp.MustCompile(`\b([a-z2-7]{4})[a-z2-7]{12}(\.iso)`)
 	sessionPaths = regexp.MustCompile(`(/Sessions/)[^/\s"'<>\\?,}]+`)
 	sessionIDs   = regexp.MustCompile(`("@odata\.type"\s*:\s*"#Session\.[^}]*?"Id"\s*:\s*)"[^"]*"`)
 )
 
-// redact takes secrets out of a text: by the names of fields, by the form of paths, and the password wherever it stands.
+// redact takes secrets out of a text: by the names of fields, by the form of paths, and the
+// password wherever it stands.
 func redact(text, password string) string {
 	text = secretFields.ReplaceAllString(text, `${1}"`+hidden+`"`)
 	text = secretQuery.ReplaceAllString(text, "${1}="+hidden)
@@ -161,5 +169,6 @@ func redact(text, password string) string {
 
 // newTape returns a tape of one conversation.
 func newTape(base http.RoundTripper, clock clockwork.Clock, password, about string, start time.Time) *tape {
-	return &tape{base: base, before: map[string]string{}, clock: clock, password: password, said: Conversation{About: about, Start: start, Exchanges: []Exchange{}}}
+	return &tape{base: base, before: map[string]string{}, clock: clock, password: password,
+		said: Conversation{About: about, Start: start, Exchanges: []Exchange{}}}
 }

@@ -21,7 +21,8 @@ const (
 	NVIDIA     Vendor = "nvidia"
 )
 
-// vendorWords are what vendors call themselves in Vendor, Manufacturer, Product and Oem, in lower case.
+// vendorWords are what vendors call themselves in Vendor, Manufacturer, Product and Oem, in lower
+// case.
 var vendorWords = []struct {
 	vendor Vendor
 	words  []string
@@ -50,7 +51,8 @@ func vendorOf(root, system object) Vendor {
 		text = strings.ToLower(text)
 		for _, candidate := range vendorWords {
 			if slices.ContainsFunc(candidate.words, func(word string) bool {
-				return text == strings.TrimSpace(word) || strings.HasPrefix(text, strings.TrimSpace(word)+" ") || len(word) > 4 && strings.Contains(text, word)
+				return text == strings.TrimSpace(word) || strings.HasPrefix(text, strings.TrimSpace(word)+" ") ||
+					len(word) > 4 && strings.Contains(text, word)
 			}) {
 				return candidate.vendor
 			}
@@ -59,8 +61,8 @@ func vendorOf(root, system object) Vendor {
 	return Generic
 }
 
-// forbiddenSlot tells of virtual drives that are for something else than images by URL: Lenovo's RDOC takes uploads to the
-// BMC's memory, and Remote is the remote console's.
+// forbiddenSlot tells of virtual drives that are for something else than images by URL: Lenovo's
+// RDOC takes uploads to the BMC's memory, and Remote is the remote console's.
 func (v Vendor) forbiddenSlot(slot object) bool {
 	if v != Lenovo {
 		return false

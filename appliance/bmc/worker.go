@@ -16,7 +16,8 @@ const (
 	pollDetachedEvery = 10 * time.Minute
 	firstBackoff      = 10 * time.Second
 	longestBackoff    = 5 * time.Minute
-	// agentPatience is how long an agent may take to register after its server was switched on, until that is called an error.
+	// agentPatience is how long an agent may take to register after its server was switched on,
+	// until that is called an error.
 	agentPatience = 30 * time.Minute
 	// wrongClock is by how much the clock of a BMC may be off until that is said.
 	wrongClock = 24 * time.Hour
@@ -101,7 +102,8 @@ func (w *worker) turn(ctx context.Context) (wait time.Duration, gone bool) {
 	}
 	done := w.do(ctx, r, what)
 	if done != nil && ctx.Err() == nil && !errors.Is(done, errSuperseded) {
-		w.m.log.Warn("A server's BMC was in the way.", "server", r.Name, "job", string(what), "error", redact(done.Error(), ""))
+		w.m.log.Warn("A server's BMC was in the way.", "server", r.Name, "job", string(what), "error",
+			redact(done.Error(), ""))
 	}
 	return 0, false
 }
@@ -208,7 +210,9 @@ func (w *worker) do(ctx context.Context, r *row, what job) error {
 	if what == jobOverdue {
 		return w.alter(ctx, r.Wish, func(r *row, now time.Time) {
 			r.Error = &Trouble{Type: ProvisioningError, Count: 1, Since: now, Message: fmt.Sprintf(
-				"The server %s was switched on with the image %s ago, and no agent has registered; look at its console whether it booted the image, and whether it reaches the appliance.", r.Name, agentPatience)}
+				"The server %s was switched on with the image %s ago, and no agent has registered; look at its "+
+					"console whether it booted the image, and whether it reaches the appliance.", r.Name,
+				agentPatience)}
 			r.note(now, true, "ProvisioningError", "%s", r.Error.Message)
 		})
 	}
@@ -257,7 +261,8 @@ func (w *worker) session(r *row, what job) (*session, error) {
 	}
 	password, err := w.m.options.Secrets.Open(r.Password)
 	if err != nil {
-		return nil, &Error{Type: RegistrationError, Err: err, Message: fmt.Sprintf("The password for the BMC of %s can't be read: %s.", r.Name, err)}
+		return nil, &Error{Type: RegistrationError, Err: err,
+			Message: fmt.Sprintf("The password for the BMC of %s can't be read: %s.", r.Name, err)}
 	}
 	base, err := transport(r.SkipVerify, r.CA)
 	if err != nil {
@@ -266,7 +271,8 @@ func (w *worker) session(r *row, what job) (*session, error) {
 	tape := newTape(base, w.m.clock, password, string(what), w.m.now())
 	tape.answered = func(http.Header) { w.m.saw(w.id) }
 	return &session{
-		name: r.Name, address: address, username: r.Username, password: password, clock: w.m.clock, log: w.m.log, tape: tape,
+		name: r.Name, address: address, username: r.Username, password: password, clock: w.m.clock, log: w.m.log,
+		tape: tape,
 		http: &http.Client{Transport: tape},
 	}, nil
 }
@@ -281,7 +287,8 @@ func (m *Manager) saw(id string) {
 // converse logs in, finds the system, and does the job.
 func (w *worker) converse(ctx context.Context, s *session, r *row, what job, out *outcome) error {
 	s.note = func(warning bool, reason, format string, args ...any) {
-		out.notes = append(out.notes, Note{At: w.m.now(), Reason: reason, Message: fmt.Sprintf(format, args...), Warning: warning})
+		out.notes = append(out.notes, Note{At: w.m.now(), Reason: reason, Message: fmt.Sprintf(format, args...),
+			Warning: warning})
 	}
 	kind := RegistrationError
 	if r.Booted != nil {
@@ -329,10 +336,13 @@ func (w *worker) register(ctx context.Context, s *session, out *outcome) error {
 	}
 	out.system = described
 	if s.address.NetworkBoot {
-		s.note(true, "VirtualMediaUsed", "The address %s: means booting over the network, which needs a network of its own for it; virtual media is used in its place.", s.address.Scheme)
+		s.note(true, "VirtualMediaUsed",
+			"The address %s: means booting over the network, which needs a network of its own for it; virtual media "+
+				"is used in its place.", s.address.Scheme)
 	}
 	if at, err := http.ParseTime(s.tape.last.header.Get("Date")); err == nil && w.m.now().Sub(at).Abs() > wrongClock {
-		s.note(true, "ClockWrong", "The BMC's clock says %s; set it, or the BMC may take certificates for expired.", at.Format(time.RFC3339))
+		s.note(true, "ClockWrong", "The BMC's clock says %s; set it, or the BMC may take certificates for expired.",
+			at.Format(time.RFC3339))
 	}
 	return w.look(ctx, s, out)
 }
@@ -346,7 +356,8 @@ func (w *worker) look(ctx context.Context, s *session, out *outcome) error {
 	out.media = &Media{}
 	for _, slot := range slots {
 		if inserted(slot.object) {
-			out.media = &Media{Slot: slot.path, Inserted: true, Image: orText(slot.text("Image"), slot.text("ImageName"))}
+			out.media = &Media{Slot: slot.path, Inserted: true, Image: orText(slot.text("Image"),
+				slot.text("ImageName"))}
 			break
 		}
 	}
@@ -363,7 +374,8 @@ func (w *worker) boot(ctx context.Context, s *session, r *row, out *outcome) err
 		}
 		var err error
 		if image, err = w.m.options.Site.ImageURL(ctx, r.InfraEnvID, reader); err != nil {
-			return &Error{Type: ProvisioningError, Err: err, Message: fmt.Sprintf("There is no image for the server %s: %s", r.Name, err)}
+			return &Error{Type: ProvisioningError, Err: err,
+				Message: fmt.Sprintf("There is no image for the server %s: %s", r.Name, err)}
 		}
 	}
 	if err := CheckImageURL(image); err != nil {

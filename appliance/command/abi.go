@@ -21,7 +21,8 @@ import (
 )
 
 func newImport() *cobra.Command {
-	cmd := &cobra.Command{Use: "import", Short: "Make a cluster of what another installer was given, or take over one of a hub"}
+	cmd := &cobra.Command{Use: "import",
+		Short: "Make a cluster of what another installer was given, or take over one of a hub"}
 	group(cmd, newImportABI(), newImportACM())
 	return cmd
 }
@@ -38,9 +39,12 @@ func newImportABI() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "abi DIR",
 		Short: "Make a cluster of a folder of the agent-based installer",
-		Long: "Make a cluster and its infra-env on a running appliance of a folder of the agent-based installer: cluster-manifests, mirror,\n" +
-			"openshift, agent-config.yaml, install-config.yaml, or the last alone. Hosts get their names, roles, disks and networks when\n" +
-			"they boot the cluster's image, known by their network cards. What can't be had here is refused by file and line, and\n" +
+		Long: "Make a cluster and its infra-env on a running appliance of a folder of the agent-based installer: " +
+			"cluster-manifests, mirror,\n" +
+			"openshift, agent-config.yaml, install-config.yaml, or the last alone. Hosts get their names, roles, " +
+			"disks and networks when\n" +
+			"they boot the cluster's image, known by their network cards. What can't be had here is refused by file " +
+			"and line, and\n" +
 			"what has no effect is named. The documents are kept: landfall export abi gives them back as they were.",
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, arguments []string) error {
@@ -56,10 +60,12 @@ func newImportABI() *cobra.Command {
 				fmt.Fprintf(out, "note %s\n", note)
 			}
 			if check {
-				_, err = fmt.Fprintf(out, "%s: can be imported; OpenShift %s, %d hosts described\n", made.Name, made.OpenshiftVersion, made.Hosts)
+				_, err = fmt.Fprintf(out, "%s: can be imported; OpenShift %s, %d hosts described\n", made.Name,
+					made.OpenshiftVersion, made.Hosts)
 				return err
 			}
-			_, err = fmt.Fprintf(out, "%s: cluster %s, infra-env %s; OpenShift %s, %d hosts described\n", made.Name, made.ClusterID, made.InfraEnvID, made.OpenshiftVersion, made.Hosts)
+			_, err = fmt.Fprintf(out, "%s: cluster %s, infra-env %s; OpenShift %s, %d hosts described\n", made.Name,
+				made.ClusterID, made.InfraEnvID, made.OpenshiftVersion, made.Hosts)
 			return err
 		},
 	}
@@ -89,11 +95,13 @@ func (c *client) importABI(ctx context.Context, dir string, check bool) (*consol
 		return nil, err
 	}
 	made := new(console.ABIImport)
-	if err := c.send(ctx, http.MethodPost, fmt.Sprintf("%s?check=%t", console.ABIRoute, check), form.FormDataContentType(), &body, made); err != nil {
+	if err := c.send(ctx, http.MethodPost, fmt.Sprintf("%s?check=%t", console.ABIRoute, check),
+		form.FormDataContentType(), &body, made); err != nil {
 		return nil, err
 	}
 	for _, name := range leftOut {
-		made.Notes = append(made.Notes, abi.Problem{File: name, Text: "is left out; the agent-based installer does not read it"})
+		made.Notes = append(made.Notes, abi.Problem{File: name,
+			Text: "is left out; the agent-based installer does not read it"})
 	}
 	return made, nil
 }
@@ -104,15 +112,18 @@ func newExportABI() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "abi --cluster ID",
 		Short: "Write the folder of a cluster for the agent-based installer",
-		Long: "Write a cluster of a running appliance as a folder of the agent-based installer. A cluster that was made of such a folder\n" +
-			"gets its documents as they were; only those with a value that was changed are edited. The folder holds the pull secret.",
+		Long: "Write a cluster of a running appliance as a folder of the agent-based installer. A cluster that was " +
+			"made of such a folder\n" +
+			"gets its documents as they were; only those with a value that was changed are edited. The folder holds " +
+			"the pull secret.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := appliance.resolveOne(cmd.Context(), &cluster); err != nil {
 				return err
 			}
 			folder := new(console.ABIExport)
-			if err := appliance.call(cmd.Context(), http.MethodGet, console.BasePath+"/clusters/"+url.PathEscape(cluster)+"/abi?format=json", nil, folder); err != nil {
+			if err := appliance.call(cmd.Context(), http.MethodGet, console.BasePath+"/clusters/"+
+				url.PathEscape(cluster)+"/abi?format=json", nil, folder); err != nil {
 				return err
 			}
 			if output == "" {
@@ -126,7 +137,8 @@ func newExportABI() *cobra.Command {
 	}
 	appliance.addFlag(cmd.Flags())
 	cmd.Flags().StringVar(&cluster, "cluster", "", "id or name of the cluster")
-	cmd.Flags().StringVarP(&output, "output", "o", "", "folder to write, new or empty; default: the cluster's name with -abi")
+	cmd.Flags().StringVarP(&output, "output", "o", "",
+		"folder to write, new or empty; default: the cluster's name with -abi")
 	return cmd
 }
 
@@ -137,13 +149,15 @@ func sayExported(out io.Writer, output string, folder *console.ABIExport) error 
 		err = errors.Join(err, changedErr)
 	}
 	if len(folder.Unsaid) > 0 {
-		_, unsaidErr := fmt.Fprintf(out, "these can't be said in its documents: %s\n", strings.Join(folder.Unsaid, ", "))
+		_, unsaidErr := fmt.Fprintf(out, "these can't be said in its documents: %s\n",
+			strings.Join(folder.Unsaid, ", "))
 		err = errors.Join(err, unsaidErr)
 	}
 	return err
 }
 
-// writeFolder writes files into a folder that holds nothing yet; they are their owner's alone, as the pull secret is among them.
+// writeFolder writes files into a folder that holds nothing yet; they are their owner's alone, as
+// the pull secret is among them.
 func writeFolder(dir string, files []abi.File) error {
 	if entries, err := os.ReadDir(dir); err == nil && len(entries) > 0 {
 		return fmt.Errorf("the folder %s is not empty; choose another one with -o", dir)
@@ -158,7 +172,8 @@ func writeFolder(dir string, files []abi.File) error {
 		return fmt.Errorf("open the folder: %w", err)
 	}
 	for _, file := range files {
-		err = errors.Join(err, root.MkdirAll(filepath.Dir(filepath.FromSlash(file.Name)), 0o700), root.WriteFile(filepath.FromSlash(file.Name), file.Data, 0o600))
+		err = errors.Join(err, root.MkdirAll(filepath.Dir(filepath.FromSlash(file.Name)), 0o700),
+			root.WriteFile(filepath.FromSlash(file.Name), file.Data, 0o600))
 	}
 	if err = errors.Join(err, root.Close()); err != nil {
 		return fmt.Errorf("write the folder %s: %w", dir, err)

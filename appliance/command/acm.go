@@ -18,9 +18,12 @@ func newExportACM() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "acm CLUSTER",
 		Short: "Write what a hub (ACM, MCE) needs to adopt an installed cluster",
-		Long: "Write what a hub needs to adopt a cluster that was installed here: ManagedCluster, KlusterletAddonConfig, auto-import-secret,\n" +
-			"the cluster's and its hosts' resources, kubeconfig and password, with a kustomization.yaml. On the hub: oc apply -k DIR.\n" +
-			"CLUSTER is the name of the ClusterDeployment or of the cluster, or its id. Files that hold secrets are their owner's alone.",
+		Long: "Write what a hub needs to adopt a cluster that was installed here: ManagedCluster, " +
+			"KlusterletAddonConfig, auto-import-secret,\n" +
+			"the cluster's and its hosts' resources, kubeconfig and password, with a kustomization.yaml. On the hub: " +
+			"oc apply -k DIR.\n" +
+			"CLUSTER is the name of the ClusterDeployment or of the cluster, or its id. Files that hold secrets are " +
+			"their owner's alone.",
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, arguments []string) error {
 			folder, err := acm.Export(cmd.Context(), m.server(), arguments[0], options)
@@ -48,8 +51,10 @@ func newExportACM() *cobra.Command {
 	}
 	m.addServerFlags(cmd)
 	cmd.Flags().BoolVar(&options.PullSecret, "pull-secret", false, "bring the pull secret, too")
-	cmd.Flags().BoolVar(&options.BMCCredentials, "bmc-credentials", false, "bring the credentials of the servers' management controllers, too")
-	cmd.Flags().StringVarP(&output, "output", "o", "", "folder to write, new or empty, or FILE.tar; default: the cluster's name with -acm")
+	cmd.Flags().BoolVar(&options.BMCCredentials, "bmc-credentials", false,
+		"bring the credentials of the servers' management controllers, too")
+	cmd.Flags().StringVarP(&output, "output", "o", "",
+		"folder to write, new or empty, or FILE.tar; default: the cluster's name with -acm")
 	return cmd
 }
 
@@ -58,8 +63,10 @@ func newImportACM() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "acm DIR|FILE.tar|FILE.yaml",
 		Short: "Take over an installed cluster from a hub or from another appliance",
-		Long: "Take over an installed cluster: what landfall export acm wrote, or what a hub has of it (oc get -o yaml of its ClusterDeployment,\n" +
-			"AgentClusterInstall, InfraEnvs, BareMetalHosts and Secrets). Hosts can join it from here then. What only a server\n" +
+		Long: "Take over an installed cluster: what landfall export acm wrote, or what a hub has of it (oc get -o " +
+			"yaml of its ClusterDeployment,\n" +
+			"AgentClusterInstall, InfraEnvs, BareMetalHosts and Secrets). Hosts can join it from here then. What " +
+			"only a server\n" +
 			"writes is dropped; kinds that play no part are left out and named.",
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, arguments []string) error {

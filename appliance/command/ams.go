@@ -24,7 +24,8 @@ const (
 
 func newAMS() *cobra.Command {
 	cmd := &cobra.Command{Use: "ams", Short: "See what OpenShift Cluster Manager (AMS) knows of the clusters"}
-	group(cmd, newAMSStatus(), newAMSPlan(), newAMSToken(), newAMSExport(), newAMSPush(), newAMSImport(), newAMSRevoke(), newAMSLogin(), newAMSLogout(), newAMSConnect(),
+	group(cmd, newAMSStatus(), newAMSPlan(), newAMSToken(), newAMSExport(), newAMSPush(), newAMSImport(),
+		newAMSRevoke(), newAMSLogin(), newAMSLogout(), newAMSConnect(),
 		newAMSOrder("retry", "Tell AMS of a cluster again, whatever stopped it"),
 		newAMSOrder("create-again", "Have a subscription made anew that is gone from AMS"),
 		newAMSEdit(),
@@ -41,7 +42,8 @@ func newAMSStatus() *cobra.Command {
 		Use:   "status",
 		Short: "Say what AMS knows, what waits and for what, and what needs attention",
 		Long: "Say what AMS knows, what waits and for what, and what needs attention.\n\n" +
-			"The exit code is 0 when AMS knows everything, 3 when something waits and 4 when something needs attention.",
+			"The exit code is 0 when AMS knows everything, 3 when something waits and 4 when something needs " +
+			"attention.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			var status ams.Status
@@ -79,7 +81,8 @@ func writeAMSStatus(out io.Writer, s *ams.Status) error {
 		name  string
 		value string
 	}{
-		{"organization", s.Organization}, {"account", s.Account}, {"last contact", moment(s.LastContact)}, {"next try", moment(s.NextTry)},
+		{"organization", s.Organization}, {"account", s.Account}, {"last contact", moment(s.LastContact)},
+		{"next try", moment(s.NextTry)},
 		{"oldest waiting", moment(s.OldestWaiting)}, {"token until", moment(s.TokenUntil)},
 	} {
 		if line.value != "" {
@@ -101,7 +104,8 @@ func writeAMSStatus(out io.Writer, s *ams.Status) error {
 		if c.Code != "" {
 			reason += fmt.Sprintf(" (%d %s, operation %s)", c.HTTP, c.Code, c.OperationID)
 		}
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", c.ClusterID, c.Name, c.State, moment(c.Since), c.SubscriptionID, c.RemoteStatus, reason)
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", c.ClusterID, c.Name, c.State, moment(c.Since),
+			c.SubscriptionID, c.RemoteStatus, reason)
 	}
 	return table.Flush()
 }
@@ -120,7 +124,8 @@ func newAMSLogin() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "login",
 		Short: "Give the appliance credentials for AMS",
-		Long: "Give the appliance credentials for AMS: an offline token, or a service account's id and secret. They are read from a file, or from\n" +
+		Long: "Give the appliance credentials for AMS: an offline token, or a service account's id and secret. They " +
+			"are read from a file, or from\n" +
 			"standard input when the file is \"-\", and kept sealed.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -138,7 +143,8 @@ func newAMSLogin() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if err := appliance.call(cmd.Context(), http.MethodPost, console.AMSPath+"/credentials", secret, nil); err != nil {
+			if err := appliance.call(cmd.Context(), http.MethodPost, console.AMSPath+"/credentials",
+				secret, nil); err != nil {
 				return err
 			}
 			fmt.Fprintln(cmd.OutOrStdout(), "The appliance has the credentials; see landfall ams status.")
@@ -148,7 +154,8 @@ func newAMSLogin() *cobra.Command {
 	appliance.addFlag(cmd.Flags())
 	cmd.Flags().StringVar(&tokenFile, "offline-token-file", "-", "file with an offline token; - is standard input")
 	cmd.Flags().StringVar(&clientID, "client-id", "", "name of a service account")
-	cmd.Flags().StringVar(&secretFile, "client-secret-file", "", "file with the service account's secret; - is standard input")
+	cmd.Flags().StringVar(&secretFile, "client-secret-file", "",
+		"file with the service account's secret; - is standard input")
 	return cmd
 }
 
@@ -192,7 +199,8 @@ func newAMSConnect() *cobra.Command {
 		Short: "Try now whatever waits, and let a site that connects by hand speak for some minutes",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return appliance.call(cmd.Context(), http.MethodPost, console.AMSPath+"/connect", console.AMSConnect{Minutes: minutes}, nil)
+			return appliance.call(cmd.Context(), http.MethodPost, console.AMSPath+"/connect",
+				console.AMSConnect{Minutes: minutes}, nil)
 		},
 	}
 	appliance.addFlag(cmd.Flags())
@@ -208,7 +216,8 @@ func newAMSOrder(name, short string) *cobra.Command {
 		Args:  cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, arguments []string) error {
 			by := os.Getenv("USER")
-			return appliance.call(cmd.Context(), http.MethodPost, console.AMSPath+"/clusters/"+url.PathEscape(arguments[0])+"/"+name, console.AMSOrder{By: by}, nil)
+			return appliance.call(cmd.Context(), http.MethodPost, console.AMSPath+"/clusters/"+
+				url.PathEscape(arguments[0])+"/"+name, console.AMSOrder{By: by}, nil)
 		},
 	}
 	appliance.addFlag(cmd.Flags())
@@ -224,7 +233,8 @@ func newAMSEdit() *cobra.Command {
 		Args:  cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, arguments []string) error {
 			edit.By = os.Getenv("USER")
-			return appliance.call(cmd.Context(), http.MethodPost, console.AMSPath+"/clusters/"+url.PathEscape(arguments[0])+"/edit", edit, nil)
+			return appliance.call(cmd.Context(), http.MethodPost, console.AMSPath+"/clusters/"+
+				url.PathEscape(arguments[0])+"/edit", edit, nil)
 		},
 	}
 	appliance.addFlag(cmd.Flags())

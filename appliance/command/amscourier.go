@@ -28,8 +28,10 @@ func newAMSExport() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "export -o FILE",
 		Short: "Write what AMS must be told to a file that a courier carries to a connected machine",
-		Long: "Write what AMS must be told to a file that a courier carries to a connected machine. The file is signed with the site's key and\n" +
-			"holds no token and no pull secret. Until its receipts come back, or a week has passed, or it is revoked, the appliance itself\n" +
+		Long: "Write what AMS must be told to a file that a courier carries to a connected machine. The file is " +
+			"signed with the site's key and\n" +
+			"holds no token and no pull secret. Until its receipts come back, or a week has passed, or it is " +
+			"revoked, the appliance itself\n" +
 			"makes and deletes no subscription of the clusters in it.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -37,7 +39,8 @@ func newAMSExport() *cobra.Command {
 				return usage("name the file to write with -o")
 			}
 			var file []byte
-			if err := appliance.call(cmd.Context(), http.MethodPost, console.AMSPath+"/exports", nil, &file); err != nil {
+			if err := appliance.call(cmd.Context(), http.MethodPost, console.AMSPath+"/exports", nil,
+				&file); err != nil {
 				return err
 			}
 			read, err := ams.ReadCourier(bytes.NewReader(file), ams.Export)
@@ -52,7 +55,8 @@ func newAMSExport() *cobra.Command {
 			if err := finish(err); err != nil {
 				return err
 			}
-			fmt.Fprintf(cmd.ErrOrStderr(), "%d clusters are in export %s of site %s.\n", len(read.Entries), read.Header.Export, read.Header.Site)
+			fmt.Fprintf(cmd.ErrOrStderr(), "%d clusters are in export %s of site %s.\n", len(read.Entries),
+				read.Header.Export, read.Header.Site)
 			return nil
 		},
 	}
@@ -68,7 +72,8 @@ func newAMSRevoke() *cobra.Command {
 		Short: "Take back what a courier was sent with that does not return",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, arguments []string) error {
-			return appliance.call(cmd.Context(), http.MethodDelete, console.AMSPath+"/exports/"+url.PathEscape(arguments[0]), nil, nil)
+			return appliance.call(cmd.Context(), http.MethodDelete, console.AMSPath+"/exports/"+
+				url.PathEscape(arguments[0]), nil, nil)
 		},
 	}
 	appliance.addFlag(cmd.Flags())
@@ -88,16 +93,20 @@ func newAMSImport() *cobra.Command {
 				return fmt.Errorf("read the receipts: %w", err)
 			}
 			var came ams.Imported
-			if err := appliance.send(cmd.Context(), http.MethodPost, console.AMSReceiptsRoute+"?trust="+url.QueryEscape(trust), "application/octet-stream", bytes.NewReader(text), &came); err != nil {
+			if err := appliance.send(cmd.Context(), http.MethodPost, console.AMSReceiptsRoute+"?trust="+
+				url.QueryEscape(trust), "application/octet-stream", bytes.NewReader(text), &came); err != nil {
 				return err
 			}
-			fmt.Fprintf(cmd.OutOrStdout(), "%d clusters were told, %d receipts said nothing new, %d need attention, %d are of clusters that are not here.\n",
+			fmt.Fprintf(cmd.OutOrStdout(),
+				"%d clusters were told, %d receipts said nothing new, %d need attention, %d are of clusters that are "+
+					"not here.\n",
 				came.Told, came.Already, came.Stopped, came.Unknown)
 			return nil
 		},
 	}
 	appliance.addFlag(cmd.Flags())
-	cmd.Flags().StringVar(&trust, "trust", "", "fingerprint of the pushing machine's key, when it comes for the first time")
+	cmd.Flags().StringVar(&trust, "trust", "",
+		"fingerprint of the pushing machine's key, when it comes for the first time")
 	return cmd
 }
 
@@ -110,7 +119,8 @@ func newAMSPush() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "push FILE",
 		Short: "On a connected machine: tell AMS what a site's file holds, and write the receipts",
-		Long: "On a connected machine: tell AMS what a site's file holds, with your own credentials, and write the receipts beside it. It can be\n" +
+		Long: "On a connected machine: tell AMS what a site's file holds, with your own credentials, and write the " +
+			"receipts beside it. It can be\n" +
 			"broken off and repeated: it goes on where it was, and says nothing twice.",
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, arguments []string) error {
@@ -123,7 +133,8 @@ func newAMSPush() *cobra.Command {
 				return err
 			}
 			if site != "" && site != file.Header.Key.Fingerprint() {
-				return fmt.Errorf("%s is signed by site %s, not by %s", arguments[0], file.Header.Key.Fingerprint(), site)
+				return fmt.Errorf("%s is signed by site %s, not by %s", arguments[0], file.Header.Key.Fingerprint(),
+					site)
 			}
 			key, err := ownKey()
 			if err != nil {
@@ -139,11 +150,13 @@ func newAMSPush() *cobra.Command {
 			}
 			orElse(&progress, arguments[0]+".progress")
 			orElse(&receipts, strings.TrimSuffix(arguments[0], ".lfc")+".receipts.lfc")
-			fmt.Fprintf(cmd.OutOrStdout(), "Export %s of site %s for %s: %d clusters.\n", file.Header.Export, file.Header.Site, file.Header.APIURL, len(file.Entries))
+			fmt.Fprintf(cmd.OutOrStdout(), "Export %s of site %s for %s: %d clusters.\n", file.Header.Export,
+				file.Header.Site, file.Header.APIURL, len(file.Entries))
 			came, err := ams.Push(cmd.Context(), file, ams.PushOptions{
 				Client: api, Clock: clockwork.NewRealClock(), Key: key, Progress: progress, Account: account,
 				Told: func(done, all int, entry ams.CourierEntry) {
-					fmt.Fprintf(cmd.OutOrStdout(), "%d/%d %s %s: %s %s\n", done, all, entry.ClusterID, entry.Desired.DisplayName, entry.Outcome, entry.Problem)
+					fmt.Fprintf(cmd.OutOrStdout(), "%d/%d %s %s: %s %s\n", done, all, entry.ClusterID,
+						entry.Desired.DisplayName, entry.Outcome, entry.Problem)
 				},
 			})
 			if came == nil {
@@ -155,15 +168,19 @@ func newAMSPush() *cobra.Command {
 	flags := cmd.Flags()
 	flags.StringVar(&given.tokenFile, "token-file", "", "file with an offline token; - is standard input")
 	flags.StringVar(&given.clientID, "client-id", "", "name of a service account")
-	flags.StringVar(&given.secretFile, "client-secret-file", "", "file with the service account's secret; - is standard input")
-	flags.StringVar(&given.ocmConfig, "ocm-config", "", "file in which the ocm command keeps its login, after ocm login; it is only read")
+	flags.StringVar(&given.secretFile, "client-secret-file", "",
+		"file with the service account's secret; - is standard input")
+	flags.StringVar(&given.ocmConfig, "ocm-config", "",
+		"file in which the ocm command keeps its login, after ocm login; it is only read")
 	flags.StringVar(&progress, "progress", "", "file that keeps how far the push came (default FILE.progress)")
 	flags.StringVarP(&receipts, "output", "o", "", "file for the receipts (default FILE.receipts.lfc)")
-	flags.StringVar(&tokenURL, "token-url", appliance.Default().AMS.TokenURL, "URL at which credentials are exchanged for tokens")
+	flags.StringVar(&tokenURL, "token-url", appliance.Default().AMS.TokenURL,
+		"URL at which credentials are exchanged for tokens")
 	flags.StringVar(&proxy, "proxy", "", "URL of a proxy (default as HTTPS_PROXY says)")
 	flags.StringVar(&caFile, "ca-bundle", "", "certificates (PEM) to trust beside those of the system")
 	flags.StringVar(&site, "site", "", "fingerprint of the site's key, to be sure of where the file comes from")
-	flags.StringVar(&account, "account", "", "user name that subscriptions are made for (default that of the file, or of the credentials)")
+	flags.StringVar(&account, "account", "",
+		"user name that subscriptions are made for (default that of the file, or of the credentials)")
 	return cmd
 }
 
@@ -186,7 +203,8 @@ func pushClient(apiURL, tokenURL, proxy, caFile string, secret ams.Secret) (*ams
 		return nil, err
 	}
 	return ams.NewClient(ams.ClientOptions{
-		URL: apiURL, TokenURL: tokenURL, Transport: transport, Credentials: ams.NewFixed(secret), Rate: 1 / appliance.Default().AMS.CallInterval.Seconds(),
+		URL: apiURL, TokenURL: tokenURL, Transport: transport, Credentials: ams.NewFixed(secret),
+		Rate:      1 / appliance.Default().AMS.CallInterval.Seconds(),
 		UserAgent: "landfall/" + Version(), Clock: clockwork.NewRealClock(), Logger: slog.New(slog.DiscardHandler),
 	}), nil
 }
@@ -229,7 +247,8 @@ func readOCM(path string) (ams.Secret, error) {
 	return secret, nil
 }
 
-// ownKey is the key of this machine, with which it signs receipts; it is made when it is first needed.
+// ownKey is the key of this machine, with which it signs receipts; it is made when it is first
+// needed.
 func ownKey() (*sitekey.Key, error) {
 	folder, err := os.UserConfigDir()
 	if err != nil {

@@ -20,7 +20,8 @@ func newAMSPlan() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "plan [FILE]",
 		Short: "Say what AMS would be told, by the appliance or by a push of a courier's file; nothing is sent",
-		Long: "Say what AMS would be told, by the appliance or by a push of a courier's file, if AMS has what was seen there last. Nothing is\n" +
+		Long: "Say what AMS would be told, by the appliance or by a push of a courier's file, if AMS has what was " +
+			"seen there last. Nothing is\n" +
 			"sent; a push looks at what AMS has first, and may find that it changed.",
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, arguments []string) error {

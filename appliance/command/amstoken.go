@@ -20,10 +20,12 @@ func newAMSToken() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "token",
 		Short: "Make a token with which the ocm command asks this appliance in AMS's place",
-		Long: "Make a token with which the ocm command asks this appliance in AMS's place, and write it to standard output; it can not be shown\n" +
+		Long: "Make a token with which the ocm command asks this appliance in AMS's place, and write it to standard " +
+			"output; it can not be shown\n" +
 			"again, for only a digest of it is kept:\n\n" +
 			"  ocm login --token \"$(landfall ams token)\" --url http://APPLIANCE:8090\n\n" +
-			"With --offline it is one that is exchanged at the appliance (ocm login --token … --token-url http://APPLIANCE:8090" + accounts.TokenPath + "),\n" +
+			"With --offline it is one that is exchanged at the appliance (ocm login --token … --token-url " +
+			"http://APPLIANCE:8090" + accounts.TokenPath + "),\n" +
 			"with --client the secret of a client id (ocm login --client-id … --client-secret … --token-url …).",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -36,14 +38,16 @@ func newAMSToken() *cobra.Command {
 				order.Kind = local.Client
 			}
 			var issued local.Issued
-			if err := appliance.call(cmd.Context(), http.MethodPost, console.AMSPath+"/tokens", order, &issued); err != nil {
+			if err := appliance.call(cmd.Context(), http.MethodPost, console.AMSPath+"/tokens", order,
+				&issued); err != nil {
 				return err
 			}
 			if issued.Kind == local.Client {
 				fmt.Fprintf(cmd.ErrOrStderr(), "The client's id is %s, its secret:\n", issued.ID)
 			}
 			fmt.Fprintln(cmd.OutOrStdout(), issued.Secret)
-			fmt.Fprintf(cmd.ErrOrStderr(), "It speaks for %s and is good %s; landfall ams token revoke %s ends it.\n", issued.Username, lifeOf(issued.Token), issued.ID)
+			fmt.Fprintf(cmd.ErrOrStderr(), "It speaks for %s and is good %s; landfall ams token revoke %s ends it.\n",
+				issued.Username, lifeOf(issued.Token), issued.ID)
 			return nil
 		},
 	}
@@ -54,7 +58,8 @@ func newAMSToken() *cobra.Command {
 	flags.BoolVar(&order.ReadOnly, "read-only", false, "it may set no labels")
 	flags.BoolVar(&offline, "offline", false, "make one that is exchanged for others that live an hour")
 	flags.BoolVar(&asClient, "client", false, "make a client id with a secret")
-	flags.StringVar(&order.ClientID, "client-id", "", "the client's id, such as assisted-installer-int (default one that is made up)")
+	flags.StringVar(&order.ClientID, "client-id", "",
+		"the client's id, such as assisted-installer-int (default one that is made up)")
 	cmd.AddCommand(newAMSTokenList(), newAMSTokenRevoke())
 	return cmd
 }
@@ -84,7 +89,8 @@ func newAMSTokenList() *cobra.Command {
 			table := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
 			fmt.Fprintln(table, "ID\tKIND\tUSER NAME\tREAD ONLY\tMADE\tGOOD")
 			for _, t := range all {
-				fmt.Fprintf(table, "%s\t%s\t%s\t%t\t%s\t%s\n", t.ID, t.Kind, t.Username, t.ReadOnly, moment(t.CreatedAt), lifeOf(t))
+				fmt.Fprintf(table, "%s\t%s\t%s\t%t\t%s\t%s\n", t.ID, t.Kind, t.Username, t.ReadOnly,
+					moment(t.CreatedAt), lifeOf(t))
 			}
 			return table.Flush()
 		},
@@ -101,7 +107,8 @@ func newAMSTokenRevoke() *cobra.Command {
 		Short: "End a token, and all that it was exchanged for",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, arguments []string) error {
-			return appliance.call(cmd.Context(), http.MethodDelete, console.AMSPath+"/tokens/"+url.PathEscape(arguments[0]), nil, nil)
+			return appliance.call(cmd.Context(), http.MethodDelete, console.AMSPath+"/tokens/"+
+				url.PathEscape(arguments[0]), nil, nil)
 		},
 	}
 	appliance.addFlag(cmd.Flags())

@@ -33,14 +33,16 @@ type manifests struct {
 func (m *manifests) addFlags(cmd *cobra.Command) {
 	m.addServerFlags(cmd)
 	flags := cmd.Flags()
-	flags.StringArrayVarP(&m.sources.Paths, "filename", "f", nil, "file, folder or kustomization; - is the standard input; may be given several times")
+	flags.StringArrayVarP(&m.sources.Paths, "filename", "f", nil,
+		"file, folder or kustomization; - is the standard input; may be given several times")
 	flags.BoolVarP(&m.sources.Recursive, "recursive", "R", false, "read folders of folders, too")
 	flags.StringVarP(&m.options.Namespace, "namespace", "n", "", "of objects that name none; default: default")
 }
 
 func (m *manifests) addServerFlags(cmd *cobra.Command) {
 	m.appliance.addFlag(cmd.Flags())
-	cmd.Flags().StringVar(&m.token, "token", os.Getenv("LANDFALL_TOKEN"), "bearer token, where the appliance asks for one; default: LANDFALL_TOKEN")
+	cmd.Flags().StringVar(&m.token, "token", os.Getenv("LANDFALL_TOKEN"),
+		"bearer token, where the appliance asks for one; default: LANDFALL_TOKEN")
 }
 
 func (m *manifests) server() *apply.Server {
@@ -63,7 +65,8 @@ func (m *manifests) read(cmd *cobra.Command) ([]*apply.Object, error) {
 	return read.Objects, nil
 }
 
-// told says what is wrong with manifests, a line each, and leaves other errors to the end of the command.
+// told says what is wrong with manifests, a line each, and leaves other errors to the end of the
+// command.
 func (m *manifests) told(err error) error {
 	problems, ok := errors.AsType[apply.Problems](err)
 	if !ok {
@@ -109,10 +112,14 @@ func newApply() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "apply -f DIR|FILE|-",
 		Short: "Bring Kubernetes manifests of a site to a running appliance",
-		Long: "Bring Kubernetes manifests to the Kubernetes API of a running appliance: files of several documents, JSON, folders, and folders\n" +
-			"with a kustomization.yaml, and ClusterInstances of the siteconfig operator, in an order in which each object finds what it names. Fields that were applied before and are\n" +
-			"left out now are removed. One object that is refused does not keep the others back; the exit code is 1 then.\n" +
-			"--dry-run has the appliance check everything and keep nothing, and says what is missing before a server is touched:\n" +
+		Long: "Bring Kubernetes manifests to the Kubernetes API of a running appliance: files of several documents, " +
+			"JSON, folders, and folders\n" +
+			"with a kustomization.yaml, and ClusterInstances of the siteconfig operator, in an order in which each " +
+			"object finds what it names. Fields that were applied before and are\n" +
+			"left out now are removed. One object that is refused does not keep the others back; the exit code is 1 " +
+			"then.\n" +
+			"--dry-run has the appliance check everything and keep nothing, and says what is missing before a server " +
+			"is touched:\n" +
 			"objects that are named and nowhere, images in the mirror, DNS records.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -127,10 +134,13 @@ func newApply() *cobra.Command {
 		},
 	}
 	m.addFlags(cmd)
-	cmd.Flags().BoolVar(&m.options.DryRun, "dry-run", false, "keep nothing, and say what would happen and what is missing")
+	cmd.Flags().BoolVar(&m.options.DryRun, "dry-run", false,
+		"keep nothing, and say what would happen and what is missing")
 	cmd.Flags().BoolVar(&m.options.Force, "force-conflicts", false, "take over fields that others have set")
-	cmd.Flags().BoolVar(&printed, "print", false, "only print the objects, in the order in which they would be applied: for kubectl apply -f -")
-	cmd.Flags().BoolVar(&wait, "wait", false, "follow the clusters until they are installed; without clusters, the infra-envs until their images are there")
+	cmd.Flags().BoolVar(&printed, "print", false,
+		"only print the objects, in the order in which they would be applied: for kubectl apply -f -")
+	cmd.Flags().BoolVar(&wait, "wait", false,
+		"follow the clusters until they are installed; without clusters, the infra-envs until their images are there")
 	cmd.Flags().DurationVar(&m.timeout, "timeout", 0, "with --wait: how long; default: without end")
 	return cmd
 }
@@ -198,14 +208,16 @@ func (m *manifests) missing(ctx context.Context, list []*apply.Object) (int, err
 }
 
 // images has the appliance ask the mirror for all images of the cluster's release.
-func (m *manifests) images(ctx context.Context, cluster apply.ClusterWanted, proven *[]apply.ClusterWanted) (int, error) {
+func (m *manifests) images(ctx context.Context, cluster apply.ClusterWanted,
+	proven *[]apply.ClusterWanted) (int, error) {
 	if cluster.Release == "" || slices.ContainsFunc(*proven, func(p apply.ClusterWanted) bool {
 		return p.Release == cluster.Release && p.PullSecret == cluster.PullSecret
 	}) {
 		return 0, nil
 	}
 	if cluster.MirrorsOfItsOwn {
-		fmt.Fprintf(m.out, "%s: images of %s are not looked for: the cluster has mirrors of its own\n", cluster.Name, cluster.Release)
+		fmt.Fprintf(m.out, "%s: images of %s are not looked for: the cluster has mirrors of its own\n", cluster.Name,
+			cluster.Release)
 		return 0, nil
 	}
 	*proven = append(*proven, cluster)
@@ -233,7 +245,8 @@ func (m *manifests) names(ctx context.Context, cluster apply.ClusterWanted) (int
 	if cluster.Name == "" || cluster.BaseDomain == "" {
 		return 0, nil // the API has refused the object
 	}
-	query := url.Values{"name": {cluster.Name}, "base_domain": {cluster.BaseDomain}, "api_vip": cluster.APIVIPs, "ingress_vip": cluster.IngressVIPs}
+	query := url.Values{"name": {cluster.Name}, "base_domain": {cluster.BaseDomain}, "api_vip": cluster.APIVIPs,
+		"ingress_vip": cluster.IngressVIPs}
 	if cluster.UserManaged {
 		query.Set("names_needed", "true")
 	}
@@ -262,7 +275,8 @@ func newDelete() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "delete -f DIR|FILE|-",
 		Short: "Remove what manifests name from a running appliance",
-		Long: "Remove the objects that manifests name, those that landfall apply would apply last first, and wait until they are gone.\n" +
+		Long: "Remove the objects that manifests name, those that landfall apply would apply last first, and wait " +
+			"until they are gone.\n" +
 			"Installed clusters go on running; what the appliance knew of them is removed.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

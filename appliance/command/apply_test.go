@@ -41,13 +41,15 @@ func TestManifestsAreReadBeforeAnybodyIsAsked(t *testing.T) {
 	lines := strings.Split(strings.TrimSpace(got.errOut), "\n")
 	require.Len(t, lines, 2)
 	require.True(t, strings.HasPrefix(lines[0], "landfall: "+file+":1: this is no YAML"), lines[0])
-	require.Equal(t, "landfall: "+file+":3: this document has no apiVersion and kind, so it is no Kubernetes object", lines[1])
+	require.Equal(t, "landfall: "+file+":3: this document has no apiVersion and kind, so it is no Kubernetes object",
+		lines[1])
 
 	require.NoError(t, os.WriteFile(file, []byte(siteManifests), 0o600))
 	for _, command := range []string{"apply", "delete"} {
 		got = landfall(t, command, "-f", file, "--url", "http://127.0.0.1:1")
 		require.Equal(t, exitFailure, got.code)
-		require.Equal(t, "landfall: no appliance listens at http://127.0.0.1:1; start one with landfall serve, or name its address with --url\n", got.errOut)
+		require.Equal(t, "landfall: no appliance listens at http://127.0.0.1:1; start one with landfall serve, or "+
+			"name its address with --url\n", got.errOut)
 		got = landfall(t, command)
 		require.Equal(t, exitUsage, got.code)
 		require.Contains(t, got.errOut, "-f is missing")
@@ -58,12 +60,14 @@ func TestADryRunSaysWhatIsMissingOfObjectsImagesAndNames(t *testing.T) {
 	write := func(w http.ResponseWriter, value any) { require.NoError(t, json.NewEncoder(w).Encode(value)) }
 	var asked console.MirrorProofRequest
 	mux := http.NewServeMux()
-	kinds := map[string][2]string{"/apis/hive.openshift.io/v1": {"ClusterImageSet", "ClusterDeployment"}, "/apis/extensions.hive.openshift.io/v1beta1": {"AgentClusterInstall", "X"}, "/api/v1": {"Secret", "Y"}}
+	kinds := map[string][2]string{"/apis/hive.openshift.io/v1": {"ClusterImageSet", "ClusterDeployment"},
+		"/apis/extensions.hive.openshift.io/v1beta1": {"AgentClusterInstall", "X"}, "/api/v1": {"Secret", "Y"}}
 	for root, names := range kinds {
 		mux.HandleFunc("GET "+root, func(w http.ResponseWriter, _ *http.Request) {
 			var list []map[string]any
 			for _, name := range names {
-				list = append(list, map[string]any{"kind": name, "name": strings.ToLower(name) + "s", "namespaced": name != "ClusterImageSet"})
+				list = append(list, map[string]any{"kind": name, "name": strings.ToLower(name) + "s",
+					"namespaced": name != "ClusterImageSet"})
 			}
 			write(w, map[string]any{"kind": "APIResourceList", "resources": list})
 		})
@@ -78,12 +82,14 @@ func TestADryRunSaysWhatIsMissingOfObjectsImagesAndNames(t *testing.T) {
 		require.NoError(t, json.NewDecoder(r.Body).Decode(&asked))
 		report := &prover.ReleaseReport{Version: "4.20.1"}
 		report.Results = []prover.Result{{Verdict: "missing", Text: "The image etcd is not there."}}
-		write(w, &console.MirrorProof{Release: asked.Release, State: console.ProofDone, Gaps: 1, Message: "1 image is missing.", Report: report})
+		write(w, &console.MirrorProof{Release: asked.Release, State: console.ProofDone, Gaps: 1,
+			Message: "1 image is missing.", Report: report})
 	})
 	mux.HandleFunc("GET "+console.DoctorRoute, func(w http.ResponseWriter, r *http.Request) {
 		require.Equal(t, "api_vip=10.0.0.1&base_domain=example.com&name=berlin&names_needed=true", r.URL.RawQuery)
 		write(w, &doctor.Report{Findings: []doctor.Finding{
-			{Subject: "api.berlin.example.com", Verdict: doctor.Red, Answered: "there is no such name", Do: "Add a DNS record."}, {Subject: "*.berlin", Verdict: doctor.Green},
+			{Subject: "api.berlin.example.com", Verdict: doctor.Red, Answered: "there is no such name",
+				Do: "Add a DNS record."}, {Subject: "*.berlin", Verdict: doctor.Green},
 		}})
 	})
 	appliance := httptest.NewServer(mux)
@@ -95,11 +101,14 @@ func TestADryRunSaysWhatIsMissingOfObjectsImagesAndNames(t *testing.T) {
 	require.Equal(t, exitFailure, got.code)
 	require.Equal(t, "quay.io/r@sha256:1", asked.Release)
 	require.Equal(t, []string{
-		"clusterimageset.hive.openshift.io/v4.20 created (server dry run)", "clusterdeployment.hive.openshift.io/c created (server dry run)",
+		"clusterimageset.hive.openshift.io/v4.20 created (server dry run)",
+		"clusterdeployment.hive.openshift.io/c created (server dry run)",
 		"agentclusterinstall.extensions.hive.openshift.io/c created (server dry run)",
 		"quay.io/r@sha256:1 4.20.1", "GAP missing: The image etcd is not there.",
 	}, strings.Split(got.out, "\n")[:5])
 	require.Contains(t, got.out, "MISSING api.berlin.example.com: there is no such name. Add a DNS record.\n")
 	require.NotContains(t, got.out, "*.berlin")
-	require.Equal(t, "landfall: "+file+":6: clusterdeployment.hive.openshift.io/c names the Secret pull in spec.pullSecretRef, which is neither here nor on the appliance; add it\n", got.errOut)
+	require.Equal(t, "landfall: "+file+
+		":6: clusterdeployment.hive.openshift.io/c names the Secret pull in spec.pullSecretRef, which is neither "+
+		"here nor on the appliance; add it\n", got.errOut)
 }

@@ -19,8 +19,8 @@ import (
 	"landfall/store"
 )
 
-// requireRefusedStart runs serve on a data directory and checks that it ends at once with exit code 1 and one line that
-// says all of the texts.
+// requireRefusedStart runs serve on a data directory and checks that it ends at once with exit code
+// 1 and one line that says all of the texts.
 func requireRefusedStart(t *testing.T, dir string, arguments []string, says ...string) {
 	t.Helper()
 	got := landfall(t, append([]string{"serve", "--listen", "127.0.0.1:0", "--data-dir", dir}, arguments...)...)
@@ -59,8 +59,10 @@ func TestServeDoesNotStartOnADatabaseThatIsDamagedOrNewerAndLeavesItAlone(t *tes
 	}{
 		"truncated": {func(t *testing.T, path string) { require.NoError(t, os.Truncate(path, 40<<10)) },
 			[]string{"is damaged", "restore it from a backup, or move it away to start empty"}},
-		"empty":  {func(t *testing.T, path string) { require.NoError(t, os.Truncate(path, 0)) }, []string{"is damaged", "the file is empty"}},
-		"a text": {func(t *testing.T, path string) { require.NoError(t, os.WriteFile(path, []byte("hello\n"), 0o600)) }, []string{"is damaged"}},
+		"empty": {func(t *testing.T, path string) { require.NoError(t, os.Truncate(path, 0)) },
+			[]string{"is damaged", "the file is empty"}},
+		"a text": {func(t *testing.T, path string) { require.NoError(t, os.WriteFile(path, []byte("hello\n"), 0o600)) },
+			[]string{"is damaged"}},
 		"garbage": {func(t *testing.T, path string) {
 			file, err := os.OpenFile(path, os.O_WRONLY, 0)
 			require.NoError(t, err)
@@ -74,7 +76,8 @@ func TestServeDoesNotStartOnADatabaseThatIsDamagedOrNewerAndLeavesItAlone(t *tes
 				return tx.Bucket([]byte("meta")).Put([]byte("schema"), binary.BigEndian.AppendUint64(nil, 9))
 			}))
 			require.NoError(t, file.Close())
-		}, []string{"was written by a newer Landfall (schema 9, this one knows 2)", "use the newer Landfall, or restore a backup"}},
+		}, []string{"was written by a newer Landfall (schema 9, this one knows 2)",
+			"use the newer Landfall, or restore a backup"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -95,7 +98,8 @@ func TestServeDoesNotStartOnADataDirectoryThatAnotherOneHas(t *testing.T) {
 	db, err := store.Open(t.Context(), dir, store.Options{})
 	require.NoError(t, err)
 	defer func() { require.NoError(t, db.Close()) }()
-	requireRefusedStart(t, dir, nil, "the data directory "+dir+" is held by process "+strconv.Itoa(os.Getpid())+" since ", "stop that process, or choose another data directory")
+	requireRefusedStart(t, dir, nil, "the data directory "+dir+" is held by process "+strconv.Itoa(os.Getpid())+
+		" since ", "stop that process, or choose another data directory")
 }
 
 func TestServeDoesNotStartOnAPortInUse(t *testing.T) {
@@ -104,7 +108,8 @@ func TestServeDoesNotStartOnAPortInUse(t *testing.T) {
 	defer func() { require.NoError(t, taken.Close()) }()
 	dir := filepath.Join(t.TempDir(), "data")
 	requireRefusedStart(t, dir, []string{"--listen", taken.Addr().String()},
-		"another program already listens on "+taken.Addr().String()+"; stop it, or choose another address with --listen")
+		"another program already listens on "+taken.Addr().String()+
+			"; stop it, or choose another address with --listen")
 	require.NoDirExists(t, dir, "nothing half-done stays")
 }
 
@@ -113,24 +118,28 @@ func TestServeDoesNotStartWithMirrorRulesThatCanNotBeRead(t *testing.T) {
 		flag, content string
 		says          []string
 	}{
-		"a CA bundle without certificates":   {"--mirror-ca-bundle", "hello", []string{"certificate"}},
-		"a registries.conf that is no TOML":  {"--mirror-registries-conf", "[[registry\n", []string{"line 1"}},
-		"mirror sets that are no YAML":       {"--mirror-idms-files", "kind: [", []string{"YAML"}},
-		"mirror sets without a source":       {"--mirror-idms-files", "apiVersion: config.openshift.io/v1\nkind: ImageDigestMirrorSet\nmetadata: {name: a}\nspec: {imageDigestMirrors: [{mirrors: [b.example.com/c]}]}\n", []string{"source"}},
-		"a registries.conf without location": {"--mirror-registries-conf", "[[registry]]\nblocked = true\n", []string{"location"}},
+		"a CA bundle without certificates":  {"--mirror-ca-bundle", "hello", []string{"certificate"}},
+		"a registries.conf that is no TOML": {"--mirror-registries-conf", "[[registry\n", []string{"line 1"}},
+		"mirror sets that are no YAML":      {"--mirror-idms-files", "kind: [", []string{"YAML"}},
+		"mirror sets without a source": {"--mirror-idms-files",
+			"apiVersion: config.openshift.io/v1\nkind: ImageDigestMirrorSet\nmetadata: {name: a}\nspec: " +
+				"{imageDigestMirrors: [{mirrors: [b.example.com/c]}]}\n", []string{"source"}},
+		"a registries.conf without location": {"--mirror-registries-conf", "[[registry]]\nblocked = true\n",
+			[]string{"location"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			folder := t.TempDir()
 			path := filepath.Join(folder, "given")
 			require.NoError(t, os.WriteFile(path, []byte(wrong.content), 0o600))
-			requireRefusedStart(t, filepath.Join(folder, "data"), []string{wrong.flag, path}, append(wrong.says, path)...)
+			requireRefusedStart(t, filepath.Join(folder, "data"), []string{wrong.flag, path},
+				append(wrong.says, path)...)
 			require.NoDirExists(t, filepath.Join(folder, "data"))
 		})
 	}
 }
 
-// asNobody runs the test that calls it once more, alone and as a user without rights, unless this is that run. It
-// reports whether it is.
+// asNobody runs the test that calls it once more, alone and as a user without rights, unless this
+// is that run. It reports whether it is.
 func asNobody(t *testing.T, dir string) bool {
 	t.Helper()
 	const directory = "TEST_READ_ONLY_DIRECTORY"
@@ -159,7 +168,9 @@ func TestServeDoesNotStartOnADataDirectoryThatIsReadOnly(t *testing.T) {
 	if os.Getuid() == 0 {
 		require.NoError(t, errors.Join(syscall.Setgid(65534), syscall.Setuid(65534)))
 	}
-	requireRefusedStart(t, dir, nil, "the data directory "+dir+" may not be read and written by user "+strconv.Itoa(os.Getuid()),
+	requireRefusedStart(t, dir, nil, "the data directory "+dir+" may not be read and written by user "+
+		strconv.Itoa(os.Getuid()),
 		"give it to that user, or choose another data directory")
-	requireRefusedStart(t, filepath.Join(dir, "below"), nil, "the data directory "+filepath.Join(dir, "below"), "choose another data directory")
+	requireRefusedStart(t, filepath.Join(dir, "below"), nil, "the data directory "+filepath.Join(dir, "below"),
+		"choose another data directory")
 }

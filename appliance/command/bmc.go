@@ -28,15 +28,19 @@ func newBMC() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "bmc",
 		Short: "Boot and switch servers by their management controllers (Redfish)",
-		Long: "Servers are told to a running appliance with the addresses and credentials of their BMCs. It boots them from an infra-env's\n" +
-			"image by virtual media, and ejects it when they reboot into their disks. Each is named by its name or its id.",
+		Long: "Servers are told to a running appliance with the addresses and credentials of their BMCs. It boots " +
+			"them from an infra-env's\n" +
+			"image by virtual media, and ejects it when they reboot into their disks. Each is named by its name or " +
+			"its id.",
 	}
-	group(cmd, newBMCList(), newBMCAdd(), newBMCImport(), newBMCShow(), newBMCBoot(), newBMCPower(), newBMCEject(), newBMCInspect(), newBMCLog(), newBMCRemove())
+	group(cmd, newBMCList(), newBMCAdd(), newBMCImport(), newBMCShow(), newBMCBoot(), newBMCPower(), newBMCEject(),
+		newBMCInspect(), newBMCLog(), newBMCRemove())
 	return cmd
 }
 
 // command completes a command with what all of these have: the URL, --json, and what to run.
-func (b *bmcs) command(cmd *cobra.Command, run func(ctx context.Context, out io.Writer, arguments []string) error) *cobra.Command {
+func (b *bmcs) command(cmd *cobra.Command, run func(ctx context.Context, out io.Writer,
+	arguments []string) error) *cobra.Command {
 	b.addFlag(cmd.Flags())
 	cmd.Flags().BoolVar(&b.asJSON, "json", false, "write JSON, as the API gives it")
 	cmd.RunE = func(cmd *cobra.Command, arguments []string) error {
@@ -49,23 +53,25 @@ func bmcPath(name string) string { return console.BMCsRoute + "/" + url.PathEsca
 
 func newBMCList() *cobra.Command {
 	b := &bmcs{}
-	return b.command(&cobra.Command{Use: "list", Short: "List the servers", Args: cobra.NoArgs}, func(ctx context.Context, out io.Writer, _ []string) error {
-		var found struct {
-			BMCs []*bmc.Server `json:"bmcs"`
-		}
-		if err := b.call(ctx, http.MethodGet, console.BMCsRoute, nil, &found); err != nil {
-			return err
-		}
-		if b.asJSON {
-			return writeJSON(out, found.BMCs)
-		}
-		table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-		fmt.Fprintln(table, "NAME\tSTATE\tPOWER\tMEDIA\tADDRESS\tMODEL\tERROR")
-		for _, server := range found.BMCs {
-			fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", server.Name, server.State, powerText(server.Power), mediaText(server.Media), server.Address, modelText(server), troubleText(server))
-		}
-		return table.Flush()
-	})
+	return b.command(&cobra.Command{Use: "list", Short: "List the servers", Args: cobra.NoArgs},
+		func(ctx context.Context, out io.Writer, _ []string) error {
+			var found struct {
+				BMCs []*bmc.Server `json:"bmcs"`
+			}
+			if err := b.call(ctx, http.MethodGet, console.BMCsRoute, nil, &found); err != nil {
+				return err
+			}
+			if b.asJSON {
+				return writeJSON(out, found.BMCs)
+			}
+			table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+			fmt.Fprintln(table, "NAME\tSTATE\tPOWER\tMEDIA\tADDRESS\tMODEL\tERROR")
+			for _, server := range found.BMCs {
+				fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", server.Name, server.State, powerText(server.Power),
+					mediaText(server.Media), server.Address, modelText(server), troubleText(server))
+			}
+			return table.Flush()
+		})
 }
 
 func powerText(power bmc.Power) string {
@@ -102,7 +108,8 @@ func newBMCAdd() *cobra.Command {
 	var passwordFile, caFile string
 	cmd := b.command(&cobra.Command{
 		Use: "add NAME ADDRESS", Short: "Add a server by the address of its BMC", Args: cobra.ExactArgs(2),
-		Example: "  landfall bmc add node-1 redfish-virtualmedia://192.0.2.7 --username root --password-file bmc.txt --skip-verify --infra-env site",
+		Example: "  landfall bmc add node-1 redfish-virtualmedia://192.0.2.7 --username root --password-file bmc.txt " +
+			"--skip-verify --infra-env site",
 	}, func(ctx context.Context, out io.Writer, arguments []string) error {
 		wanted.Name, wanted.Address = arguments[0], arguments[1]
 		if passwordFile != "" {
@@ -191,8 +198,10 @@ func newBMCImport() *cobra.Command {
 	dry := false
 	cmd := b.command(&cobra.Command{
 		Use: "import FILE.csv", Short: "Add the servers of a table", Args: cobra.ExactArgs(1),
-		Long: "Add the servers of a table with commas, semicolons or tabs (- is standard input). Its columns are name, address, username,\n" +
-			"password, boot_mac, infra_env, skip_verify and boot_mode, in this order or as its first row says. Good rows are added, and the\n" +
+		Long: "Add the servers of a table with commas, semicolons or tabs (- is standard input). Its columns are " +
+			"name, address, username,\n" +
+			"password, boot_mac, infra_env, skip_verify and boot_mode, in this order or as its first row says. Good " +
+			"rows are added, and the\n" +
 			"command fails when there were bad ones.",
 	}, func(ctx context.Context, out io.Writer, arguments []string) error {
 		file := io.Reader(os.Stdin)
@@ -205,7 +214,8 @@ func newBMCImport() *cobra.Command {
 			file = opened
 		}
 		imported := new(console.BMCImport)
-		if err := b.send(ctx, http.MethodPost, fmt.Sprintf("%s/import?dry_run=%t", console.BMCsRoute, dry), "text/csv", file, imported); err != nil {
+		if err := b.send(ctx, http.MethodPost, fmt.Sprintf("%s/import?dry_run=%t", console.BMCsRoute, dry), "text/csv",
+			file, imported); err != nil {
 			return err
 		}
 		return b.writeImport(out, imported, dry)
@@ -239,16 +249,18 @@ func (b *bmcs) writeImport(out io.Writer, imported *console.BMCImport, dry bool)
 
 func newBMCShow() *cobra.Command {
 	b := &bmcs{}
-	return b.command(&cobra.Command{Use: "show NAME", Short: "Show a server", Args: cobra.ExactArgs(1)}, func(ctx context.Context, out io.Writer, arguments []string) error {
-		return b.showAfter(ctx, out, http.MethodGet, bmcPath(arguments[0]), nil)
-	})
+	return b.command(&cobra.Command{Use: "show NAME", Short: "Show a server", Args: cobra.ExactArgs(1)},
+		func(ctx context.Context, out io.Writer, arguments []string) error {
+			return b.showAfter(ctx, out, http.MethodGet, bmcPath(arguments[0]), nil)
+		})
 }
 
 func newBMCBoot() *cobra.Command {
 	b := &bmcs{}
 	var infraEnv string
 	var wait time.Duration
-	cmd := b.command(&cobra.Command{Use: "boot NAME", Short: "Boot a server now from its infra-env's image", Args: cobra.ExactArgs(1)}, func(ctx context.Context, out io.Writer, arguments []string) error {
+	cmd := b.command(&cobra.Command{Use: "boot NAME", Short: "Boot a server now from its infra-env's image",
+		Args: cobra.ExactArgs(1)}, func(ctx context.Context, out io.Writer, arguments []string) error {
 		body := map[string]string{"infra_env_id": infraEnv}
 		if wait == 0 {
 			return b.showAfter(ctx, out, http.MethodPost, bmcPath(arguments[0])+"/actions/boot", body)
@@ -265,7 +277,8 @@ func newBMCBoot() *cobra.Command {
 
 // await follows a server until its order is done.
 func (b *bmcs) await(ctx context.Context, out io.Writer, name string, patience time.Duration) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("the server %s was not booted within %s; see landfall bmc show", name, patience))
+	ctx, cancel := context.WithTimeoutCause(ctx, patience,
+		fmt.Errorf("the server %s was not booted within %s; see landfall bmc show", name, patience))
 	defer cancel()
 	ticker := time.NewTicker(lookEvery)
 	defer ticker.Stop()
@@ -294,12 +307,15 @@ func newBMCPower() *cobra.Command {
 	b := &bmcs{}
 	kinds := []string{"on", "off", "soft", "reset"}
 	return b.command(&cobra.Command{
-		Use: "power on|off|soft|reset NAME", Short: "Switch a server on or off, shut it down, or restart it", Args: cobra.ExactArgs(2), ValidArgs: kinds,
+		Use: "power on|off|soft|reset NAME", Short: "Switch a server on or off, shut it down, or restart it",
+		Args: cobra.ExactArgs(2), ValidArgs: kinds,
 	}, func(ctx context.Context, out io.Writer, arguments []string) error {
 		if !slices.Contains(kinds, arguments[0]) {
-			return usage("%q is nothing to do with a server's power; it is on, off, soft (the operating system shuts down) or reset", arguments[0])
+			return usage("%q is nothing to do with a server's power; it is on, off, soft (the operating system shuts "+
+				"down) or reset", arguments[0])
 		}
-		return b.showAfter(ctx, out, http.MethodPost, bmcPath(arguments[1])+"/actions/power", map[string]string{"action": arguments[0]})
+		return b.showAfter(ctx, out, http.MethodPost, bmcPath(arguments[1])+"/actions/power",
+			map[string]string{"action": arguments[0]})
 	})
 }
 
@@ -312,15 +328,17 @@ func newBMCInspect() *cobra.Command {
 
 func newBMCAction(action, short string) *cobra.Command {
 	b := &bmcs{}
-	return b.command(&cobra.Command{Use: action + " NAME", Short: short, Args: cobra.ExactArgs(1)}, func(ctx context.Context, out io.Writer, arguments []string) error {
-		return b.showAfter(ctx, out, http.MethodPost, bmcPath(arguments[0])+"/actions/"+action, nil)
-	})
+	return b.command(&cobra.Command{Use: action + " NAME", Short: short, Args: cobra.ExactArgs(1)},
+		func(ctx context.Context, out io.Writer, arguments []string) error {
+			return b.showAfter(ctx, out, http.MethodPost, bmcPath(arguments[0])+"/actions/"+action, nil)
+		})
 }
 
 func newBMCLog() *cobra.Command {
 	b := &bmcs{}
 	all := false
-	cmd := b.command(&cobra.Command{Use: "log NAME", Short: "Show what was said with a server's BMC, without secrets", Args: cobra.ExactArgs(1)}, func(ctx context.Context, out io.Writer, arguments []string) error {
+	cmd := b.command(&cobra.Command{Use: "log NAME", Short: "Show what was said with a server's BMC, without secrets",
+		Args: cobra.ExactArgs(1)}, func(ctx context.Context, out io.Writer, arguments []string) error {
 		var found struct {
 			Conversations []bmc.Conversation `json:"conversations"`
 		}
@@ -370,9 +388,11 @@ func writeConversation(out io.Writer, c bmc.Conversation) {
 func newBMCRemove() *cobra.Command {
 	b := &bmcs{}
 	powerOff := false
-	cmd := b.command(&cobra.Command{Use: "remove NAME", Short: "Forget a server", Args: cobra.ExactArgs(1)}, func(ctx context.Context, _ io.Writer, arguments []string) error {
-		return b.call(ctx, http.MethodDelete, fmt.Sprintf("%s?power_off=%t", bmcPath(arguments[0]), powerOff), nil, nil)
-	})
+	cmd := b.command(&cobra.Command{Use: "remove NAME", Short: "Forget a server", Args: cobra.ExactArgs(1)},
+		func(ctx context.Context, _ io.Writer, arguments []string) error {
+			return b.call(ctx, http.MethodDelete, fmt.Sprintf("%s?power_off=%t", bmcPath(arguments[0]), powerOff),
+				nil, nil)
+		})
 	cmd.Flags().BoolVar(&powerOff, "power-off", false, "switch it off before")
 	return cmd
 }

@@ -36,7 +36,8 @@ func landfallBMC(t *testing.T) (*bmc.Manager, func(arguments ...string) (int, st
 	manager := bmc.New(bmc.Options{DB: db})
 	server := web.New(web.Options{})
 	require.NoError(t, console.Register(server.Router(), console.Options{
-		UI: fstest.MapFS{"index.html": {Data: []byte("x")}}, Feed: db, Appliance: quietAppliance{}, BMCs: bmcServers{manager},
+		UI: fstest.MapFS{"index.html": {Data: []byte("x")}}, Feed: db, Appliance: quietAppliance{},
+		BMCs: bmcServers{manager},
 	}))
 	listening := httptest.NewServer(server)
 	t.Cleanup(listening.Close)
@@ -51,7 +52,8 @@ func TestServersAreDrivenFromTheCommandLine(t *testing.T) {
 	_, landfall := landfallBMC(t)
 	password := filepath.Join(t.TempDir(), "password")
 	require.NoError(t, os.WriteFile(password, []byte("hunter2\n"), 0o600))
-	code, out, errOut := landfall("add", "n1", "redfish://192.0.2.7", "--username", "root", "--password-file", password, "--infra-env", "site")
+	code, out, errOut := landfall("add", "n1", "redfish://192.0.2.7", "--username", "root", "--password-file",
+		password, "--infra-env", "site")
 	require.Zero(t, code, errOut)
 	require.Contains(t, out, "State:      registering")
 	table := filepath.Join(t.TempDir(), "servers.csv")
@@ -66,7 +68,8 @@ func TestServersAreDrivenFromTheCommandLine(t *testing.T) {
 	_, out, _ = landfall("list")
 	require.Regexp(t, `(?m)^n1 +registering +unknown +- +redfish://192.0.2.7`, out)
 	require.Regexp(t, `(?m)^n2 +registering`, out)
-	for _, arguments := range [][]string{{"boot", "n1"}, {"power", "soft", "n1"}, {"eject", "n1"}, {"inspect", "n1"}, {"show", "n1"}} {
+	for _, arguments := range [][]string{{"boot", "n1"}, {"power", "soft", "n1"}, {"eject", "n1"}, {"inspect", "n1"},
+		{"show", "n1"}} {
 		code, out, errOut := landfall(arguments...)
 		require.Zero(t, code, errOut)
 		require.Contains(t, out, "Ordered: ", "%v", arguments)
@@ -89,11 +92,15 @@ func TestWrongCommandsAboutServersAreOneSentence(t *testing.T) {
 		says      string
 	}{
 		{[]string{"show", "n9"}, exitFailure, "There is no BMC n9; landfall bmc list shows those that there are."},
-		{[]string{"add", "n1", "ipmi://192.0.2.7", "--username", "root"}, exitFailure, "has the scheme ipmi, which is not spoken here"},
-		{[]string{"add", "n1", "redfish://192.0.2.7", "--username", "root"}, exitFailure, "The password for the BMC of n1 is missing."},
-		{[]string{"add", "n1", "redfish://192.0.2.7", "--password-file", "/none"}, exitFailure, "read --password-file: open /none: no such file or directory"},
+		{[]string{"add", "n1", "ipmi://192.0.2.7", "--username", "root"}, exitFailure,
+			"has the scheme ipmi, which is not spoken here"},
+		{[]string{"add", "n1", "redfish://192.0.2.7", "--username", "root"}, exitFailure,
+			"The password for the BMC of n1 is missing."},
+		{[]string{"add", "n1", "redfish://192.0.2.7", "--password-file", "/none"}, exitFailure,
+			"read --password-file: open /none: no such file or directory"},
 		{[]string{"add", "n1"}, exitUsage, "accepts 2 arg(s), received 1"},
-		{[]string{"power", "explode", "n1"}, exitUsage, "it is on, off, soft (the operating system shuts down) or reset"},
+		{[]string{"power", "explode", "n1"}, exitUsage,
+			"it is on, off, soft (the operating system shuts down) or reset"},
 		{[]string{"import", "/none.csv"}, exitFailure, "read the table: open /none.csv"},
 	} {
 		code, _, errOut := landfall(c.arguments...)

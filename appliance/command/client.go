@@ -31,8 +31,8 @@ func (c *client) addFlag(flags *pflag.FlagSet) {
 	flags.StringVar(&c.url, "url", defaultURL, "URL of the running appliance")
 }
 
-// call sends in as JSON (nil: no body) to a path below the appliance's URL and reads the answer into out (nil: ignored;
-// *[]byte: as it is).
+// call sends in as JSON (nil: no body) to a path below the appliance's URL and reads the answer
+// into out (nil: ignored; *[]byte: as it is).
 func (c *client) call(ctx context.Context, method, path string, in, out any) error {
 	body := []byte(nil)
 	if in != nil {
@@ -81,7 +81,8 @@ func read(answer []byte, out any) error {
 
 func (c *client) unreachable(err error) error {
 	if errors.Is(err, syscall.ECONNREFUSED) {
-		return fmt.Errorf("no appliance listens at %s; start one with landfall serve, or name its address with --url", c.url)
+		return fmt.Errorf("no appliance listens at %s; start one with landfall serve, or name its address with --url",
+			c.url)
 	}
 	if cause, ok := errors.AsType[*url.Error](err); ok {
 		err = cause.Err

@@ -47,7 +47,8 @@ func writeClusters(out io.Writer, clusters []*models.Cluster) error {
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "ID\tNAME\tVERSION\tSTATUS\tPROGRESS")
 	for _, cluster := range clusters {
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%d%%\n", conv.Value((*string)(cluster.ID)), cluster.Name, cluster.OpenshiftVersion,
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%d%%\n", conv.Value((*string)(cluster.ID)), cluster.Name,
+			cluster.OpenshiftVersion,
 			conv.Value(cluster.Status), percentage(cluster))
 	}
 	return table.Flush()
@@ -70,7 +71,8 @@ func newStatus() *cobra.Command {
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			var status console.Status
-			if err := appliance.call(cmd.Context(), http.MethodGet, console.BasePath+"/status", nil, &status); err != nil {
+			if err := appliance.call(cmd.Context(), http.MethodGet, console.BasePath+"/status", nil,
+				&status); err != nil {
 				return err
 			}
 			if asJSON {
@@ -87,7 +89,8 @@ func newStatus() *cobra.Command {
 func writeStatus(out io.Writer, status *console.Status) error {
 	fmt.Fprintf(out, "Landfall %s at %s\n\n", status.Version, status.URL)
 	if len(status.OSImages) == 0 {
-		fmt.Fprintln(out, "There is no live ISO, so no host can be discovered: landfall iso import, or os_images in the configuration.")
+		fmt.Fprintln(out, "There is no live ISO, so no host can be discovered: landfall iso import, or os_images in "+
+			"the configuration.")
 	}
 	if len(status.Releases) == 0 {
 		fmt.Fprintln(out, "There is no release, so no cluster can be made: release_images in the configuration.")
@@ -98,7 +101,8 @@ func writeStatus(out io.Writer, status *console.Status) error {
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "KIND\tVERSION\tARCHITECTURE\tSTATE")
 	for _, image := range status.OSImages {
-		fmt.Fprintf(table, "live ISO\t%s\t%s\t%s %s\n", image.OpenshiftVersion, image.CPUArchitecture, image.State, image.Message)
+		fmt.Fprintf(table, "live ISO\t%s\t%s\t%s %s\n", image.OpenshiftVersion, image.CPUArchitecture, image.State,
+			image.Message)
 	}
 	for _, release := range status.Releases {
 		state := cmp.Or(strings.TrimSpace(release.State+" "+release.Message), "ready")

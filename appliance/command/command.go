@@ -1,5 +1,5 @@
-// Package command is the command line of the appliance. Each command is in a file of its name; this one has what they
-// share: how errors end, how signals stop, how logs are written.
+// Package command is the command line of the appliance. Each command is in a file of its name; this
+// one has what they share: how errors end, how signals stop, how logs are written.
 package command
 
 import (
@@ -29,9 +29,10 @@ const (
 	exitInterrupted = 130 // as a shell gives it for SIGINT
 )
 
-// Execute runs the command that the arguments (without the program's name) name and returns the process's exit code: 0,
-// 1 after a failure, 2 when the arguments are wrong. Started as the openshift-install of a simulated release payload, the
-// process is the stand-in for it (see simulate.Main) and does not come back.
+// Execute runs the command that the arguments (without the program's name) name and returns the
+// process's exit code: 0, 1 after a failure, 2 when the arguments are wrong. Started as the
+// openshift-install of a simulated release payload, the process is the stand-in for it (see
+// simulate.Main) and does not come back.
 func Execute(arguments []string) int {
 	simulate.Main()
 	ctx, release := interruptible(context.Background())
@@ -81,7 +82,8 @@ func sentence(err error) string {
 	return strings.Join(strings.FieldsFunc(err.Error(), func(r rune) bool { return r == '\n' }), "; ")
 }
 
-// newRoot returns the command line. What it points to becomes true when a command's arguments were right and it begins.
+// newRoot returns the command line. What it points to becomes true when a command's arguments were
+// right and it begins.
 func newRoot() (*cobra.Command, *bool) {
 	started := new(bool)
 	root := &cobra.Command{
@@ -92,11 +94,14 @@ func newRoot() (*cobra.Command, *bool) {
 		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: true},
 		PersistentPreRun:  func(*cobra.Command, []string) { *started = true },
 	}
-	group(root, newServe(), newDemo(), newSimulate(), newStatus(), newClusters(), newApply(), newDelete(), newKubeconfig(), newCredentials(), newISO(), newMirror(), newCourier(), newDoctor(), newImport(), newExport(), newRehearse(), newJournal(), newAMS(), newBMC(), newVersion())
+	group(root, newServe(), newDemo(), newSimulate(), newStatus(), newClusters(), newApply(), newDelete(),
+		newKubeconfig(), newCredentials(), newISO(), newMirror(), newCourier(), newDoctor(), newImport(), newExport(),
+		newRehearse(), newJournal(), newAMS(), newBMC(), newVersion())
 	return root, started
 }
 
-// group makes a command that only holds others: alone it shows its help, and a name that it does not hold is an error.
+// group makes a command that only holds others: alone it shows its help, and a name that it does
+// not hold is an error.
 func group(parent *cobra.Command, commands ...*cobra.Command) {
 	parent.AddCommand(commands...)
 	parent.Args = func(_ *cobra.Command, arguments []string) error {
@@ -112,8 +117,8 @@ func group(parent *cobra.Command, commands ...*cobra.Command) {
 	parent.SuggestionsMinimumDistance = 2
 }
 
-// interruptible returns a context that ends at the first SIGINT or SIGTERM; the second one ends the process at once. The
-// returned function gives the signals back.
+// interruptible returns a context that ends at the first SIGINT or SIGTERM; the second one ends the
+// process at once. The returned function gives the signals back.
 func interruptible(parent context.Context) (context.Context, func()) {
 	ctx, cancel := context.WithCancel(parent)
 	signals := make(chan os.Signal, 2)
@@ -141,7 +146,8 @@ func interruptible(parent context.Context) (context.Context, func()) {
 	}
 }
 
-// newLogger returns a logger as the configuration says, whose lines have the id of the request they belong to.
+// newLogger returns a logger as the configuration says, whose lines have the id of the request they
+// belong to.
 func newLogger(config appliance.Log, out io.Writer) (*slog.Logger, error) {
 	var level slog.Level
 	if err := level.UnmarshalText([]byte(config.Level)); err != nil {

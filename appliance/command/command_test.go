@@ -40,7 +40,8 @@ func landfallUntil(ctx context.Context, arguments ...string) result {
 	return result{code, out.String(), errOut.String()}
 }
 
-// terminal takes what a command writes; its log and what it tells may come at once, as to a process's standard error.
+// terminal takes what a command writes; its log and what it tells may come at once, as to a
+// process's standard error.
 type terminal struct {
 	mu      sync.Mutex
 	written bytes.Buffer
@@ -88,13 +89,17 @@ func TestWrongArgumentsEndWithOneSentenceAndTheCodeForUsage(t *testing.T) {
 		arguments []string
 		sentence  string
 	}{
-		"a command like another": {[]string{"sevre"}, `landfall: there is no command "sevre"; did you mean "serve"?; see landfall --help`},
-		"a command like none":    {[]string{"coffee"}, `landfall: there is no command "coffee"; see landfall --help`},
-		"a part of a command":    {[]string{"simulate", "coffee"}, `there is no command "coffee"; see landfall simulate --help`},
-		"an unknown flag":        {[]string{"demo", "--quick"}, `landfall: unknown flag: --quick; see landfall demo --help`},
-		"a value like none":      {[]string{"serve", "--log-level", "loud"}, `log.level is "loud"; expected one of debug, info, warn, error; see landfall serve --help`},
-		"an argument too many":   {[]string{"version", "please"}, `see landfall version --help`},
-		"a missing flag":         {[]string{"simulate", "hosts"}, `landfall: --infra-env is missing; `},
+		"a command like another": {[]string{"sevre"},
+			`landfall: there is no command "sevre"; did you mean "serve"?; see landfall --help`},
+		"a command like none": {[]string{"coffee"}, `landfall: there is no command "coffee"; see landfall --help`},
+		"a part of a command": {[]string{"simulate", "coffee"},
+			`there is no command "coffee"; see landfall simulate --help`},
+		"an unknown flag": {[]string{"demo", "--quick"},
+			`landfall: unknown flag: --quick; see landfall demo --help`},
+		"a value like none": {[]string{"serve", "--log-level", "loud"},
+			`log.level is "loud"; expected one of debug, info, warn, error; see landfall serve --help`},
+		"an argument too many": {[]string{"version", "please"}, `see landfall version --help`},
+		"a missing flag":       {[]string{"simulate", "hosts"}, `landfall: --infra-env is missing; `},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := landfall(t, wrong.arguments...)
@@ -123,7 +128,8 @@ func TestTheVersionIsSaid(t *testing.T) {
 
 func TestEveryKeyOfTheConfigurationIsAFlagOfServe(t *testing.T) {
 	help := landfall(t, "serve", "--help").out
-	for _, flag := range []string{"--listen", "--data-dir", "--mirror-ca-bundle", "--timeouts-stages-rebooting duration", "--limits-request-body-bytes bytes"} {
+	for _, flag := range []string{"--listen", "--data-dir", "--mirror-ca-bundle",
+		"--timeouts-stages-rebooting duration", "--limits-request-body-bytes bytes"} {
 		require.Contains(t, help, flag)
 	}
 }
@@ -142,9 +148,11 @@ func TestServeRefusesToStartWithOneSentence(t *testing.T) {
 		arguments []string
 		sentence  string
 	}{
-		"a wrong key":            {[]string{"--config", wrong}, `wrong.yaml, line 2: unknown key "lisen"; did you mean "listen"?`},
-		"no such file":           {[]string{"--config", folder + "/none.yaml"}, "none.yaml: there is no such file"},
-		"a port in use":          {[]string{"--listen", taken.Addr().String(), "--data-dir", folder + "/data"}, "another program already listens on " + taken.Addr().String()},
+		"a wrong key": {[]string{"--config", wrong},
+			`wrong.yaml, line 2: unknown key "lisen"; did you mean "listen"?`},
+		"no such file": {[]string{"--config", folder + "/none.yaml"}, "none.yaml: there is no such file"},
+		"a port in use": {[]string{"--listen", taken.Addr().String(), "--data-dir", folder + "/data"},
+			"another program already listens on " + taken.Addr().String()},
 		"a file for a directory": {[]string{"--listen", "127.0.0.1:0", "--data-dir", notAFolder}, notAFolder},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -176,7 +184,8 @@ func TestTheDemoInstallsAClusterAndEnds(t *testing.T) {
 // requireDemo runs a demo that ends by itself, whose cluster gets that name.
 func requireDemo(t *testing.T, name, hosts, kubeconfig string, more ...string) {
 	t.Helper()
-	got := landfall(t, append([]string{"demo", "--exit", "--listen", "127.0.0.1:0", "--hosts", hosts, "--kubeconfig", kubeconfig}, more...)...)
+	got := landfall(t, append([]string{"demo", "--exit", "--listen", "127.0.0.1:0", "--hosts", hosts, "--kubeconfig",
+		kubeconfig}, more...)...)
 	require.Zero(t, got.code, got.errOut)
 	require.Contains(t, got.out, "The cluster "+name+" is installed.")
 	require.Contains(t, got.errOut, "100% "+name+": installed, "+hosts+" Done")
@@ -196,13 +205,14 @@ func TestTheDemoIsInterruptedWhileItInstalls(t *testing.T) {
 	require.Zero(t, got.code, got.errOut)
 }
 
-// TestTheDemoKeepsItsDataWhereItIsToldAndGoesOnUntilItIsInterrupted installs a single node, and another one beside it in a demo that does not
-// end by itself.
+// TestTheDemoKeepsItsDataWhereItIsToldAndGoesOnUntilItIsInterrupted installs a single node, and
+// another one beside it in a demo that does not end by itself.
 func TestTheDemoKeepsItsDataWhereItIsToldAndGoesOnUntilItIsInterrupted(t *testing.T) {
 	folder := t.TempDir()
 	kubeconfig := filepath.Join(folder, "kubeconfig")
 	requireDemo(t, "demo", "1", kubeconfig, "--data-dir", folder)
-	got := interruptAt(t, "is installed", "demo", "--listen", "127.0.0.1:0", "--hosts", "1", "--speed", "1000", "--data-dir", folder, "--kubeconfig", kubeconfig)
+	got := interruptAt(t, "is installed", "demo", "--listen", "127.0.0.1:0", "--hosts", "1", "--speed", "1000",
+		"--data-dir", folder, "--kubeconfig", kubeconfig)
 	require.Zero(t, got.code, got.errOut)
 	require.Contains(t, got.out, "The cluster demo-2 is installed.")
 }
@@ -222,7 +232,8 @@ func TestAnInstalledClustersKubeconfigAndPasswordAreTakenFromTheCommandLine(t *t
 		shown = landfall(t, "credentials", "--url", url, "--cluster", "demo")
 	})
 	var errOut terminal
-	require.Zero(t, run(ctx, []string{"demo", "--listen", "127.0.0.1:0", "--hosts", "1", "--speed", "1000"}, out, &errOut), errOut.String())
+	require.Zero(t, run(ctx, []string{"demo", "--listen", "127.0.0.1:0", "--hosts", "1", "--speed", "1000"}, out,
+		&errOut), errOut.String())
 
 	require.Contains(t, refused.errOut, "there is no cluster west; landfall clusters lists them")
 	require.Zero(t, wrote.code, wrote.errOut)
@@ -245,12 +256,14 @@ func TestTheDemoEndsWithTheReasonWhenAnythingFails(t *testing.T) {
 		"a wrong fault":     {[]string{"--faults", "gremlins"}, "gremlins"},
 		"hosts never ready": {[]string{"--faults", "low-memory", "--timeout", "3s"}, "the demo was not done after 3s"},
 		"a port in use":     {[]string{"--listen", taken.Addr().String()}, "another program already listens"},
-		"no such folder":    {[]string{"--kubeconfig", "/nowhere/kubeconfig"}, "choose another place with --kubeconfig"},
-		"two hosts":         {[]string{"--hosts", "2"}, "hosts are 1 (a single node), 3 or more"},
+		"no such folder": {[]string{"--kubeconfig", "/nowhere/kubeconfig"},
+			"choose another place with --kubeconfig"},
+		"two hosts": {[]string{"--hosts", "2"}, "hosts are 1 (a single node), 3 or more"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			got := landfall(t, append([]string{"demo", "--exit", "--listen", "127.0.0.1:0", "--kubeconfig", filepath.Join(t.TempDir(), "k")}, failing.arguments...)...)
+			got := landfall(t, append([]string{"demo", "--exit", "--listen", "127.0.0.1:0", "--kubeconfig",
+				filepath.Join(t.TempDir(), "k")}, failing.arguments...)...)
 			require.NotZero(t, got.code)
 			require.Contains(t, got.errOut, failing.reason)
 		})
@@ -274,12 +287,14 @@ func TestClientsOfARunningApplianceShowItsClusters(t *testing.T) {
 	status := landfall(t, "status", "--url", server.URL)
 	require.Contains(t, status.out, "Landfall v1 at http://bastion:8090")
 	require.Contains(t, status.out, "live ISO  4.19     x86_64        ready")
-	require.Contains(t, status.out, "There is no release, so no cluster can be made: release_images in the configuration.")
+	require.Contains(t, status.out,
+		"There is no release, so no cluster can be made: release_images in the configuration.")
 }
 
 func TestClientsOfAnApplianceThatHasNothingSayWhatIsMissing(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		answers := map[string]string{"/api/assisted-install/v2/clusters": `[]`, "/api/landfall/v1/status": `{"version":"v1","url":"http://bastion:8090"}`}
+		answers := map[string]string{"/api/assisted-install/v2/clusters": `[]`,
+			"/api/landfall/v1/status": `{"version":"v1","url":"http://bastion:8090"}`}
 		_, err := w.Write([]byte(answers[r.URL.Path]))
 		require.NoError(t, err)
 	}))
@@ -304,14 +319,17 @@ func TestAClusterIsNamedByItsIDOrByItsName(t *testing.T) {
 	}))
 	defer server.Close()
 	for _, command := range []string{
-		"doctor", "rehearse", "kubeconfig", "credentials", "export abi", "journal export", "mirror later", "mirror show", "mirror accept-gaps", "mirror explain quay.io/a/b:c",
+		"doctor", "rehearse", "kubeconfig", "credentials", "export abi", "journal export", "mirror later",
+		"mirror show", "mirror accept-gaps", "mirror explain quay.io/a/b:c",
 		"mirror remove team",
 	} {
 		arguments := append(strings.Fields(command), "--url", server.URL, "--cluster")
 		require.Contains(t, landfall(t, append(arguments, id)...).errOut, id, command)
 		require.Contains(t, landfall(t, append(arguments, "east")...).errOut, id, command)
-		require.Contains(t, landfall(t, append(arguments, "twin")...).errOut, "2 clusters are called twin; give the id", command)
-		require.Contains(t, landfall(t, append(arguments, "west")...).errOut, "there is no cluster west; landfall clusters lists them", command)
+		require.Contains(t, landfall(t, append(arguments, "twin")...).errOut, "2 clusters are called twin; give the id",
+			command)
+		require.Contains(t, landfall(t, append(arguments, "west")...).errOut,
+			"there is no cluster west; landfall clusters lists them", command)
 	}
 }
 
@@ -329,13 +347,15 @@ func TestClientsSayWhatStandsInTheWay(t *testing.T) {
 		require.NoError(t, err)
 	}))
 	defer foreign.Close()
-	require.Contains(t, landfall(t, "clusters", "--url", other.URL).errOut, "answered 404 Not Found to GET /api/assisted-install/v2/clusters")
+	require.Contains(t, landfall(t, "clusters", "--url", other.URL).errOut,
+		"answered 404 Not Found to GET /api/assisted-install/v2/clusters")
 	other.Close()
 	for url, sentence := range map[string]string{
 		refusing.URL: "landfall: the disk is full; make room\n",
-		gone:         "no appliance listens at " + gone + "; start one with landfall serve, or name its address with --url",
-		foreign.URL:  "is there another service at this URL?",
-		"::":         "can not be used",
+		gone: "no appliance listens at " + gone +
+			"; start one with landfall serve, or name its address with --url",
+		foreign.URL: "is there another service at this URL?",
+		"::":        "can not be used",
 	} {
 		got := landfall(t, "clusters", "--url", url)
 		require.Equal(t, exitFailure, got.code)

@@ -61,8 +61,10 @@ func newCourierFill() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "fill LIST -o DIR",
 		Short: "Fetch what a site's shopping list names, on a connected machine",
-		Long: "Fetch what a site's shopping list names into a folder, such as one on a stick. The list is the plain one of the Mirror\n" +
-			"page or of landfall mirror prove --list; one that was altered is refused. A run that was interrupted goes on where it\n" +
+		Long: "Fetch what a site's shopping list names into a folder, such as one on a stick. The list is the plain " +
+			"one of the Mirror\n" +
+			"page or of landfall mirror prove --list; one that was altered is refused. A run that was interrupted " +
+			"goes on where it\n" +
 			"stopped; files stay below 4 GiB.",
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, arguments []string) error {
@@ -73,14 +75,16 @@ func newCourierFill() *cobra.Command {
 			if dir == "" {
 				return usage("name the folder to fill with -o")
 			}
-			filled, err := fill(cmd.Context(), flags, arguments[0], courier.FillOptions{Dir: dir, Part: size}, cmd.ErrOrStderr())
+			filled, err := fill(cmd.Context(), flags, arguments[0], courier.FillOptions{Dir: dir, Part: size},
+				cmd.ErrOrStderr())
 			if err != nil {
 				return err
 			}
 			if asJSON {
 				return writeJSON(cmd.OutOrStdout(), filled)
 			}
-			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: %d images, %d layers and configs, %s; fetched now: %s\n", dir, filled.Images, filled.Blobs, inMB(filled.Bytes), inMB(filled.Fetched))
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: %d images, %d layers and configs, %s; fetched now: %s\n",
+				dir, filled.Images, filled.Blobs, inMB(filled.Bytes), inMB(filled.Fetched))
 			return err
 		},
 	}
@@ -88,13 +92,15 @@ func newCourierFill() *cobra.Command {
 	set.StringVarP(&dir, "output", "o", "", "folder to fill")
 	set.StringVar(&flags.secret, "pull-secret", "", "file with the pull secret for the source registries")
 	set.StringVar(&flags.ca, "ca", "", "certificates (PEM) that registries are trusted by, beside those of the system")
-	set.StringVar(&flags.registriesConf, "registries-conf", "", "registries.conf of this machine, if it reaches the sources through mirrors")
+	set.StringVar(&flags.registriesConf, "registries-conf", "",
+		"registries.conf of this machine, if it reaches the sources through mirrors")
 	set.StringVar(&part, "part-size", "", "largest size of a file, such as 1GiB; default: just below 4 GiB")
 	set.BoolVar(&asJSON, "json", false, "write JSON")
 	return cmd
 }
 
-func fill(ctx context.Context, flags *registryFlags, path string, o courier.FillOptions, errOut io.Writer) (_ *courier.Filled, err error) {
+func fill(ctx context.Context, flags *registryFlags, path string, o courier.FillOptions,
+	errOut io.Writer) (_ *courier.Filled, err error) {
 	list, err := os.ReadFile(path)
 	if err != nil {
 		return nil, fmt.Errorf("read the shopping list: %w", err)
@@ -116,7 +122,8 @@ func fill(ctx context.Context, flags *registryFlags, path string, o courier.Fill
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(cache)) }()
-	library, err := release.New(release.Options{Mirror: o.Client, CacheDir: cache, Logger: slog.New(slog.DiscardHandler)})
+	library, err := release.New(release.Options{Mirror: o.Client, CacheDir: cache,
+		Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		return nil, err
 	}
@@ -135,7 +142,8 @@ func newCourierPush() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "push DIR --to REGISTRY",
 		Short: "Put what a courier brought into the site's mirror",
-		Long: "Put what landfall courier fill fetched where the site's mirror rules look for it. What the mirror has is not sent again.\n" +
+		Long: "Put what landfall courier fill fetched where the site's mirror rules look for it. What the mirror has " +
+			"is not sent again.\n" +
 			"landfall mirror prove tells then what has arrived.",
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, arguments []string) (err error) {
@@ -157,15 +165,18 @@ func newCourierPush() *cobra.Command {
 			if asJSON {
 				return writeJSON(cmd.OutOrStdout(), pushed)
 			}
-			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%d images, %d layers and configs, %s are in the mirror\n", pushed.Images, pushed.Blobs, inMB(pushed.Bytes))
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%d images, %d layers and configs, %s are in the mirror\n",
+				pushed.Images, pushed.Blobs, inMB(pushed.Bytes))
 			return err
 		},
 	}
 	set := cmd.Flags()
 	set.StringVar(&o.To, "to", "", "the mirror as host or host:port; default: as the list says")
-	set.StringVar(&flags.secret, "pull-secret", "", "file with credentials that may write, in the form of a pull secret")
+	set.StringVar(&flags.secret, "pull-secret", "",
+		"file with credentials that may write, in the form of a pull secret")
 	set.StringVar(&flags.ca, "ca", "", "certificates (PEM) that the mirror is trusted by, beside those of the system")
-	set.BoolVar(&o.Insecure, "insecure", false, "the mirror speaks plain HTTP or has a certificate that nobody vouches for")
+	set.BoolVar(&o.Insecure, "insecure", false,
+		"the mirror speaks plain HTTP or has a certificate that nobody vouches for")
 	set.BoolVar(&asJSON, "json", false, "write JSON")
 	return cmd
 }

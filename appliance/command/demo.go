@@ -26,7 +26,8 @@ const (
 	unwatchedSpeed = 1000
 )
 
-// demo is a rehearsal site in one process: a registry with a release, a live ISO, an appliance, and hosts.
+// demo is a rehearsal site in one process: a registry with a release, a live ISO, an appliance, and
+// hosts.
 type demo struct {
 	listen, dataDir, kubeconfig string
 	hosts, bmcs                 int
@@ -45,8 +46,10 @@ func newDemo() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "demo",
 		Short: "Rehearse an installation: an appliance with a simulated site around it",
-		Long: "Run an appliance with a simulated site around it, all in this process and over HTTP on this machine: a mirror registry\n" +
-			"with a small release payload, a live ISO, and hosts that boot the discovery ISO and are installed as a cluster.\n" +
+		Long: "Run an appliance with a simulated site around it, all in this process and over HTTP on this machine: " +
+			"a mirror registry\n" +
+			"with a small release payload, a live ISO, and hosts that boot the discovery ISO and are installed as a " +
+			"cluster.\n" +
 			"Nothing of it is OpenShift, and nothing leaves this machine.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -55,7 +58,8 @@ func newDemo() *cobra.Command {
 				d.speed = unwatchedSpeed
 			}
 			if d.hosts != 1 && d.hosts < 3 || d.speed <= 0 {
-				return usage("--hosts is %d and --speed %g; hosts are 1 (a single node), 3 or more, and the speed is above zero", d.hosts, d.speed)
+				return usage("--hosts is %d and --speed %g; hosts are 1 (a single node), 3 or more, and the speed is "+
+					"above zero", d.hosts, d.speed)
 			}
 			if d.bmcs < 0 || d.bmcs > 50 {
 				return usage("--bmcs is %d; it is 0 to 50", d.bmcs)
@@ -76,12 +80,18 @@ func newDemo() *cobra.Command {
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&d.listen, "listen", "127.0.0.1:8090", "address and port to serve HTTP on")
-	flags.StringVar(&d.dataDir, "data-dir", "", "directory of the appliance's data, which stays; default: a temporary one")
-	flags.StringVar(&d.kubeconfig, "kubeconfig", "", "file to write the new cluster's kubeconfig to; default: demo-kubeconfig with --exit, else none")
-	flags.IntVar(&d.hosts, "hosts", 3, "number of hosts; three are the control plane, the others workers; 1 is a single node")
-	flags.IntVar(&d.bmcs, "bmcs", 3, "number of simulated servers that wait behind their BMCs to be booted; none with --exit")
-	flags.Float64Var(&d.speed, "speed", watchedSpeed, fmt.Sprintf("how many times faster than real hosts they are; default with --exit: %d", unwatchedSpeed))
-	flags.StringVar(&d.faults, "faults", "", "what goes wrong with the hosts, with commas: slow-disk,host=2:clock-skew=90s,fail-at=Rebooting")
+	flags.StringVar(&d.dataDir, "data-dir", "",
+		"directory of the appliance's data, which stays; default: a temporary one")
+	flags.StringVar(&d.kubeconfig, "kubeconfig", "",
+		"file to write the new cluster's kubeconfig to; default: demo-kubeconfig with --exit, else none")
+	flags.IntVar(&d.hosts, "hosts", 3,
+		"number of hosts; three are the control plane, the others workers; 1 is a single node")
+	flags.IntVar(&d.bmcs, "bmcs", 3,
+		"number of simulated servers that wait behind their BMCs to be booted; none with --exit")
+	flags.Float64Var(&d.speed, "speed", watchedSpeed,
+		fmt.Sprintf("how many times faster than real hosts they are; default with --exit: %d", unwatchedSpeed))
+	flags.StringVar(&d.faults, "faults", "",
+		"what goes wrong with the hosts, with commas: slow-disk,host=2:clock-skew=90s,fail-at=Rebooting")
 	flags.StringSliceVar(&d.operators, "operators", nil, "operators to install with the cluster, with commas: odf,cnv")
 	flags.BoolVar(&d.exit, "exit", false, "end when the cluster is installed, or with the reason if it can not be")
 	flags.DurationVar(&d.timeout, "timeout", 10*time.Minute, "with --exit: time for the whole")
@@ -106,7 +116,8 @@ func (d *demo) run(ctx context.Context) (err error) {
 			d.kubeconfig = "demo-kubeconfig"
 		}
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, d.timeout, fmt.Errorf("the demo was not done after %s; see --timeout", d.timeout))
+		ctx, cancel = context.WithTimeoutCause(ctx, d.timeout,
+			fmt.Errorf("the demo was not done after %s; see --timeout", d.timeout))
 		defer cancel()
 	}
 	site, err := newRehearsal(ctx, folder, logger)
@@ -117,15 +128,16 @@ func (d *demo) run(ctx context.Context) (err error) {
 	return d.rehearse(ctx, site, logger)
 }
 
-// rehearse runs the appliance and, beside it, the installation. With --exit the end of the installation ends the
-// appliance; otherwise the person does.
+// rehearse runs the appliance and, beside it, the installation. With --exit the end of the
+// installation ends the appliance; otherwise the person does.
 func (d *demo) rehearse(ctx context.Context, site *rehearsal, logger *slog.Logger) error {
 	site.config.Listen = d.listen
 	running, err := appliance.New(ctx, site.config, logger, Version())
 	if err != nil {
 		return err
 	}
-	d.say("Landfall %s rehearses an installation; nothing of it is OpenShift.\n  page   %s\n  data   %s\n", Version(), running.LocalURL(), site.config.DataDir)
+	d.say("Landfall %s rehearses an installation; nothing of it is OpenShift.\n  page   %s\n  data   %s\n", Version(),
+		running.LocalURL(), site.config.DataDir)
 	appCtx, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	group, groupCtx := errgroup.WithContext(ctx)
@@ -137,7 +149,8 @@ func (d *demo) rehearse(ctx context.Context, site *rehearsal, logger *slog.Logge
 			return err
 		}
 		if err != nil && ctx.Err() == nil {
-			d.say("The rehearsal failed: %s\nThe appliance goes on; look at its page, and stop it with Ctrl-C.\n", sentence(err))
+			d.say("The rehearsal failed: %s\nThe appliance goes on; look at its page, and stop it with Ctrl-C.\n",
+				sentence(err))
 		}
 		if !d.exit {
 			<-groupCtx.Done()
@@ -170,7 +183,8 @@ type rehearsal struct {
 	config   appliance.Config
 }
 
-// newRehearsal sets up a registry with a release payload and a live ISO in a folder, and a configuration that knows them.
+// newRehearsal sets up a registry with a release payload and a live ISO in a folder, and a
+// configuration that knows them.
 func newRehearsal(ctx context.Context, folder string, logger *slog.Logger) (_ *rehearsal, err error) {
 	if err := os.MkdirAll(folder, 0o700); err != nil {
 		return nil, fmt.Errorf("make the directory for the demo's data: %w; choose another one with --data-dir", err)
@@ -203,9 +217,11 @@ func newRehearsal(ctx context.Context, folder string, logger *slog.Logger) (_ *r
 	}
 	config := appliance.Default()
 	config.DataDir = filepath.Join(folder, "data")
-	config.OSImages = []appliance.OSImage{{OpenshiftVersion: minor(release.Version), CPUArchitecture: "x86_64", Path: iso, SHA256: sum}}
+	config.OSImages = []appliance.OSImage{{OpenshiftVersion: minor(release.Version), CPUArchitecture: "x86_64",
+		Path: iso, SHA256: sum}}
 	config.ReleaseImages = []appliance.ReleaseImage{{
-		OpenshiftVersion: release.Version, CPUArchitecture: "x86_64", URL: release.Release, Default: true, SupportLevel: "production",
+		OpenshiftVersion: release.Version, CPUArchitecture: "x86_64", URL: release.Release, Default: true,
+		SupportLevel: "production",
 	}}
 	config.Mirror.IDMSFiles = []string{rules}
 	config.Kubernetes.Enabled, config.Kubernetes.ImageSettles = true, time.Second
@@ -213,25 +229,28 @@ func newRehearsal(ctx context.Context, folder string, logger *slog.Logger) (_ *r
 	if err != nil {
 		return nil, err
 	}
-	config.Joining.Addresses, config.Joining.Interval, config.Joining.GiveUp = []string{"*=" + spokes.Addr()}, time.Second, time.Minute
+	config.Joining.Addresses, config.Joining.Interval, config.Joining.GiveUp = []string{"*=" + spokes.Addr()},
+		time.Second, time.Minute
 	return &rehearsal{registry, release, spokes, config}, nil
 }
 
-// pushCatalogs fills a registry with catalogs of all operators that clusters can be installed with, and returns what oc-mirror
-// would leave of them.
+// pushCatalogs fills a registry with catalogs of all operators that clusters can be installed with,
+// and returns what oc-mirror would leave of them.
 func pushCatalogs(ctx context.Context, host, version string) ([]byte, error) {
 	packages := make(map[string][]simulate.CatalogPackage)
 	for _, o := range operator.All() {
 		s := o.SubscriptionFor(version)
 		index := operator.Index(s.Catalog)
-		packages[index] = append(packages[index], simulate.CatalogPackage{Name: s.Package, Channel: s.Channel, Images: o.Images, Held: true})
+		packages[index] = append(packages[index], simulate.CatalogPackage{Name: s.Package, Channel: s.Channel,
+			Images: o.Images, Held: true})
 		for _, wanted := range o.Packages(version)[1:] {
 			packages[index] = append(packages[index], simulate.CatalogPackage{Name: wanted, Held: true})
 		}
 	}
 	var resources []byte
 	for _, index := range slices.Sorted(maps.Keys(packages)) {
-		text, err := simulate.PushCatalog(ctx, host, simulate.Catalog{Index: index, Version: minor(version), Packages: packages[index]})
+		text, err := simulate.PushCatalog(ctx, host, simulate.Catalog{Index: index, Version: minor(version),
+			Packages: packages[index]})
 		if err != nil {
 			return nil, err
 		}

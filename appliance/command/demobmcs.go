@@ -34,8 +34,10 @@ type demoServers struct {
 }
 
 // serveBMCs offers simulated servers until the context ends, and has the appliance know them.
-func (d *demo) serveBMCs(ctx context.Context, site *rehearsal, address, folder string, logger *slog.Logger) (err error) {
-	servers := &demoServers{machines: &simulate.Servers{First: firstServer, Speed: d.speed, Faults: d.parsedFaults, Logger: logger, Spokes: site.spokes}}
+func (d *demo) serveBMCs(ctx context.Context, site *rehearsal, address, folder string,
+	logger *slog.Logger) (err error) {
+	servers := &demoServers{machines: &simulate.Servers{First: firstServer, Speed: d.speed, Faults: d.parsedFaults,
+		Logger: logger, Spokes: site.spokes}}
 	defer func() { err = errors.Join(err, servers.close()) }()
 	for i := range d.bmcs {
 		if err := servers.add(i, folder, logger); err != nil {
@@ -45,7 +47,8 @@ func (d *demo) serveBMCs(ctx context.Context, site *rehearsal, address, folder s
 	if err := servers.introduce(ctx, &client{url: address}); err != nil && ctx.Err() == nil {
 		return fmt.Errorf("add the simulated servers: %w", err)
 	}
-	d.say("  BMCs   landfall bmc list --url %s   lists %d simulated servers; landfall bmc boot --url %s server-1   boots one\n", address, d.bmcs, address)
+	d.say("  BMCs   landfall bmc list --url %s   lists %d simulated servers; landfall bmc boot --url %s server-1   "+
+		"boots one\n", address, d.bmcs, address)
 	<-ctx.Done()
 	return nil
 }
@@ -62,8 +65,9 @@ func (s *demoServers) add(i int, folder string, logger *slog.Logger) error {
 		}
 	}
 	stand := redfish.New(redfish.Options{
-		Profile: profile, Username: demoUser, Password: demoPassword, MACs: []string{mac}, Serial: fmt.Sprintf("DEMO%04d", i+1),
-		UUID: fmt.Sprintf("de300000-0000-4000-8000-%012d", i+1), Dir: folder, Logger: logger,
+		Profile: profile, Username: demoUser, Password: demoPassword, MACs: []string{mac},
+		Serial: fmt.Sprintf("DEMO%04d", i+1),
+		UUID:   fmt.Sprintf("de300000-0000-4000-8000-%012d", i+1), Dir: folder, Logger: logger,
 		Boot: func(ctx context.Context, image *redfish.Image) {
 			ended(ctx, s.machines.Boot(ctx, firstServer+i, image.Path))
 		},
@@ -85,8 +89,8 @@ func (s *demoServers) close() error {
 	return errors.Join(errs...)
 }
 
-// introduce adds the servers to the appliance, with an infra-env that they boot. One that a kept data directory has already
-// is told where its BMC is now.
+// introduce adds the servers to the appliance, with an infra-env that they boot. One that a kept
+// data directory has already is told where its BMC is now.
 func (s *demoServers) introduce(ctx context.Context, api *client) error {
 	infraEnvID, err := demoServersInfraEnv(ctx, api)
 	if err != nil {
@@ -108,7 +112,8 @@ func (s *demoServers) introduce(ctx context.Context, api *client) error {
 			err = api.call(ctx, http.MethodPatch, bmcPath(id), &console.BMCUpdate{Address: &address}, nil)
 		} else {
 			err = api.call(ctx, http.MethodPost, console.BMCsRoute, &console.BMCCreate{
-				Name: name, Address: address, Username: demoUser, Password: demoPassword, BootMAC: s.macs[i], InfraEnvID: infraEnvID,
+				Name: name, Address: address, Username: demoUser, Password: demoPassword, BootMAC: s.macs[i],
+				InfraEnvID: infraEnvID,
 			}, nil)
 		}
 		if err != nil {
@@ -118,7 +123,8 @@ func (s *demoServers) introduce(ctx context.Context, api *client) error {
 	return nil
 }
 
-// demoServersInfraEnv is the infra-env that the servers boot. It belongs to no cluster: they are given to one when they are up.
+// demoServersInfraEnv is the infra-env that the servers boot. It belongs to no cluster: they are
+// given to one when they are up.
 func demoServersInfraEnv(ctx context.Context, api *client) (string, error) {
 	var known []*models.InfraEnv
 	if err := api.call(ctx, http.MethodGet, apiPath+"/infra-envs", nil, &known); err != nil {
@@ -130,7 +136,8 @@ func demoServersInfraEnv(ctx context.Context, api *client) (string, error) {
 		}
 	}
 	env := new(models.InfraEnv)
-	params := &models.InfraEnvCreateParams{Name: conv.Pointer(demoInfraEnv), PullSecret: conv.Pointer(demoPullSecret), ImageType: models.ImageTypeFullIso}
+	params := &models.InfraEnvCreateParams{Name: conv.Pointer(demoInfraEnv), PullSecret: conv.Pointer(demoPullSecret),
+		ImageType: models.ImageTypeFullIso}
 	err := api.call(ctx, http.MethodPost, apiPath+"/infra-envs", params, env)
 	if err != nil {
 		return "", err

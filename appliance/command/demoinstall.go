@@ -20,7 +20,8 @@ import (
 	"landfall/appliance/simulate"
 )
 
-// The pull secret of the demo's cluster: the simulated registry asks for none, but the API wants one.
+// The pull secret of the demo's cluster: the simulated registry asks for none, but the API wants
+// one.
 const demoPullSecret = `{"auths":{"quay.io":{"auth":"ZGVtbzpkZW1v"}}}`
 
 const demoDomain = "landfall.test"
@@ -28,7 +29,8 @@ const demoDomain = "landfall.test"
 // The time between two looks at the cluster.
 const lookEvery = 200 * time.Millisecond
 
-// install makes a cluster as any client of the API would, boots hosts for it, installs it and fetches its kubeconfig.
+// install makes a cluster as any client of the API would, boots hosts for it, installs it and
+// fetches its kubeconfig.
 func (d *demo) install(ctx context.Context, site *rehearsal, address string, logger *slog.Logger) error {
 	api := &client{url: address}
 	cluster, err := d.newCluster(ctx, api, site.release.Version)
@@ -39,9 +41,11 @@ func (d *demo) install(ctx context.Context, site *rehearsal, address string, log
 	if err != nil {
 		return err
 	}
-	d.say("  hosts  landfall simulate hosts --url %s --infra-env %s --first %d --count 1   adds one more\n", address, *env.ID, d.hosts+1)
+	d.say("  hosts  landfall simulate hosts --url %s --infra-env %s --first %d --count 1   adds one more\n", address,
+		*env.ID, d.hosts+1)
 
-	crew := &simulate.Crew{URL: address, InfraEnvID: env.ID.String(), Count: d.hosts, Speed: d.speed, Faults: d.parsedFaults, Logger: logger, KeepFailed: !d.exit, Spokes: site.spokes}
+	crew := &simulate.Crew{URL: address, InfraEnvID: env.ID.String(), Count: d.hosts, Speed: d.speed,
+		Faults: d.parsedFaults, Logger: logger, KeepFailed: !d.exit, Spokes: site.spokes}
 	group, groupCtx := errgroup.WithContext(ctx)
 	crewCtx, dismiss := context.WithCancel(groupCtx)
 	defer dismiss()
@@ -65,7 +69,8 @@ func (d *demo) install(ctx context.Context, site *rehearsal, address string, log
 	return d.fetchKubeconfig(ctx, api, cluster)
 }
 
-// newCluster makes the cluster "demo", or demo-2 and so on where a kept data directory has one already.
+// newCluster makes the cluster "demo", or demo-2 and so on where a kept data directory has one
+// already.
 func (d *demo) newCluster(ctx context.Context, api *client, version string) (*models.Cluster, error) {
 	known, err := api.clusters(ctx)
 	if err != nil {
@@ -84,8 +89,10 @@ func (d *demo) newCluster(ctx context.Context, api *client, version string) (*mo
 	}
 	if d.hosts > 1 {
 		network := simulate.DefaultNetwork().Masked().Addr().As4()
-		params.APIVips = []*models.APIVip{{IP: models.IP(fmt.Sprintf("%d.%d.%d.4", network[0], network[1], network[2]))}}
-		params.IngressVips = []*models.IngressVip{{IP: models.IP(fmt.Sprintf("%d.%d.%d.5", network[0], network[1], network[2]))}}
+		params.APIVips = []*models.APIVip{{IP: models.IP(fmt.Sprintf("%d.%d.%d.4", network[0], network[1],
+			network[2]))}}
+		params.IngressVips = []*models.IngressVip{{IP: models.IP(fmt.Sprintf("%d.%d.%d.5", network[0], network[1],
+			network[2]))}}
 	}
 	cluster := new(models.Cluster)
 	if err := api.call(ctx, http.MethodPost, apiPath+"/clusters", params, cluster); err != nil {
@@ -97,7 +104,8 @@ func (d *demo) newCluster(ctx context.Context, api *client, version string) (*mo
 func newInfraEnv(ctx context.Context, api *client, cluster *models.Cluster) (*models.InfraEnv, error) {
 	env := new(models.InfraEnv)
 	params := &models.InfraEnvCreateParams{
-		Name: conv.Pointer(cluster.Name + "_infra-env"), ClusterID: cluster.ID, PullSecret: conv.Pointer(demoPullSecret),
+		Name: conv.Pointer(cluster.Name + "_infra-env"), ClusterID: cluster.ID,
+		PullSecret:       conv.Pointer(demoPullSecret),
 		OpenshiftVersion: cluster.OpenshiftVersion, ImageType: models.ImageTypeFullIso,
 	}
 	if err := api.call(ctx, http.MethodPost, apiPath+"/infra-envs", params, env); err != nil {
@@ -106,7 +114,8 @@ func newInfraEnv(ctx context.Context, api *client, cluster *models.Cluster) (*mo
 	return env, nil
 }
 
-// watch follows the cluster until it is installed, and starts the installation when all hosts are ready for it.
+// watch follows the cluster until it is installed, and starts the installation when all hosts are
+// ready for it.
 func (d *demo) watch(ctx context.Context, api *client, id strfmt.UUID) error {
 	ticker := time.NewTicker(lookEvery)
 	defer ticker.Stop()
@@ -123,7 +132,8 @@ func (d *demo) watch(ctx context.Context, api *client, id strfmt.UUID) error {
 		case status == models.ClusterStatusInstalled:
 			return nil
 		case status == models.ClusterStatusError || status == models.ClusterStatusCancelled:
-			return fmt.Errorf("the cluster %s is in the state %s: %s", cluster.Name, status, conv.Value(cluster.StatusInfo))
+			return fmt.Errorf("the cluster %s is in the state %s: %s", cluster.Name, status,
+				conv.Value(cluster.StatusInfo))
 		case status == models.ClusterStatusReady && !asked && d.ready(cluster):
 			if err := api.call(ctx, http.MethodPost, clusterPath(id)+"/actions/install", nil, nil); err != nil {
 				return fmt.Errorf("start the installation: %w", err)
@@ -132,7 +142,8 @@ func (d *demo) watch(ctx context.Context, api *client, id strfmt.UUID) error {
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("the cluster %s is still %s (%s): %w", cluster.Name, conv.Value(cluster.Status), waitingFor(cluster), ctx.Err())
+			return fmt.Errorf("the cluster %s is still %s (%s): %w", cluster.Name, conv.Value(cluster.Status),
+				waitingFor(cluster), ctx.Err())
 		case <-ticker.C:
 		}
 	}
@@ -140,7 +151,8 @@ func (d *demo) watch(ctx context.Context, api *client, id strfmt.UUID) error {
 
 func clusterPath(id strfmt.UUID) string { return apiPath + "/clusters/" + url.PathEscape(id.String()) }
 
-// ready tells whether all the demo's hosts may be installed; the cluster itself is content with the control plane.
+// ready tells whether all the demo's hosts may be installed; the cluster itself is content with the
+// control plane.
 func (d *demo) ready(cluster *models.Cluster) bool {
 	known := 0
 	for _, host := range cluster.Hosts {
@@ -151,7 +163,8 @@ func (d *demo) ready(cluster *models.Cluster) bool {
 	return known >= d.hosts
 }
 
-// waitingFor says what a cluster that does not go on waits for: in its own words, and once each what its hosts say.
+// waitingFor says what a cluster that does not go on waits for: in its own words, and once each
+// what its hosts say.
 func waitingFor(cluster *models.Cluster) string {
 	said := []string{conv.Value(cluster.StatusInfo)}
 	for _, host := range cluster.Hosts {

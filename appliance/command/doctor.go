@@ -23,9 +23,12 @@ func newDoctor() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "doctor",
 		Short: "Look at the site: names, clocks, registries, addresses, proxies, and what hosts found",
-		Long: "Looks at what the site gives an installation, from the machine that the appliance runs on: DNS records, time\n" +
-			"servers, the registries' certificates and clocks, the images in them, whether virtual addresses are free, whether full\n" +
-			"packets arrive, proxies, and what the cluster's hosts have found themselves. Ends with 1 if anything is red.",
+		Long: "Looks at what the site gives an installation, from the machine that the appliance runs on: DNS " +
+			"records, time\n" +
+			"servers, the registries' certificates and clocks, the images in them, whether virtual addresses are " +
+			"free, whether full\n" +
+			"packets arrive, proxies, and what the cluster's hosts have found themselves. Ends with 1 if anything is " +
+			"red.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := appliance.resolve(cmd.Context(), &cluster); err != nil {
@@ -77,11 +80,13 @@ func writeReport(out io.Writer, report *doctor.Report, all bool) error {
 			area = finding.Area
 			fmt.Fprintf(out, "%s\n", area)
 		}
-		fmt.Fprintf(out, "  %-8s%s\n          asked     %s\n          answered  %s\n", finding.Verdict, finding.Subject, finding.Asked, finding.Answered)
+		fmt.Fprintf(out, "  %-8s%s\n          asked     %s\n          answered  %s\n", finding.Verdict, finding.Subject,
+			finding.Asked, finding.Answered)
 		if finding.Do != "" {
 			fmt.Fprintf(out, "          do        %s\n", finding.Do)
 		}
 	}
-	_, err := fmt.Fprintf(out, "%d red, %d amber, %d unknown, %d green\n", counts[doctor.Red], counts[doctor.Amber], counts[doctor.Unknown], counts[doctor.Green])
+	_, err := fmt.Fprintf(out, "%d red, %d amber, %d unknown, %d green\n", counts[doctor.Red], counts[doctor.Amber],
+		counts[doctor.Unknown], counts[doctor.Green])
 	return err
 }

@@ -15,15 +15,18 @@ func newISO() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "iso",
 		Short: "Work with live ISOs, on a running appliance and without one",
-		Long: "list, import, verify and remove speak with a running appliance (--url) about the live ISOs that it makes discovery\n" +
-			"images from. build, inspect, extract and diff work on files and need no appliance; - is standard input or output.",
+		Long: "list, import, verify and remove speak with a running appliance (--url) about the live ISOs that it " +
+			"makes discovery\n" +
+			"images from. build, inspect, extract and diff work on files and need no appliance; - is standard input " +
+			"or output.",
 	}
-	group(cmd, newISOList(), newISOImport(), newISOVerify(), newISORemove(), newISOBuild(), newISOInspect(), newISOExtract(), newISODiff())
+	group(cmd, newISOList(), newISOImport(), newISOVerify(), newISORemove(), newISOBuild(), newISOInspect(),
+		newISOExtract(), newISODiff())
 	return cmd
 }
 
-// meter shows how far something large is, on a terminal; elsewhere it shows nothing. A terminal that goes away does not
-// stop what is shown on it.
+// meter shows how far something large is, on a terminal; elsewhere it shows nothing. A terminal
+// that goes away does not stop what is shown on it.
 type meter struct{ bar *progressbar.ProgressBar }
 
 // newMeter returns a meter up to total bytes, 0 if that is not known.
@@ -34,8 +37,10 @@ func newMeter(out io.Writer, total int64, doing string) *meter {
 	if total == 0 {
 		total = -1 // counts up
 	}
-	return &meter{progressbar.NewOptions64(total, progressbar.OptionSetWriter(out), progressbar.OptionSetDescription(doing),
-		progressbar.OptionShowBytes(true), progressbar.OptionSetWidth(30), progressbar.OptionUseIECUnits(true), progressbar.OptionClearOnFinish())}
+	return &meter{progressbar.NewOptions64(total, progressbar.OptionSetWriter(out),
+		progressbar.OptionSetDescription(doing),
+		progressbar.OptionShowBytes(true), progressbar.OptionSetWidth(30), progressbar.OptionUseIECUnits(true),
+		progressbar.OptionClearOnFinish())}
 }
 
 func (m *meter) show(update func(*progressbar.ProgressBar) error) {
@@ -67,8 +72,9 @@ type outcomeError struct{ code int }
 
 func (e *outcomeError) Error() string { return fmt.Sprintf("exit code %d", e.code) }
 
-// output opens what -o names: "-" is standard output, everything else a file that appears under its name when it is
-// complete. finish gives it that name when err is nil, and returns what went wrong in all.
+// output opens what -o names: "-" is standard output, everything else a file that appears under its
+// name when it is complete. finish gives it that name when err is nil, and returns what went wrong
+// in all.
 func output(name string, stdout io.Writer) (w io.Writer, finish func(err error) error, err error) {
 	if name == "-" {
 		if onTerminal(stdout) {

@@ -95,11 +95,13 @@ func TestALiveISOIsImportedListedVerifiedAndRemoved(t *testing.T) {
 	require.Contains(t, said, "ready: OpenShift 4.18, x86_64, rhcos-418.94.202511191518-0")
 	require.Contains(t, said, digestOf(t, file))
 	var images []osimage.Image
-	require.NoError(t, json.Unmarshal([]byte(requireDone(t, landfall(t, "iso", "list", "--json", "--url", url))), &images))
+	require.NoError(t, json.Unmarshal([]byte(requireDone(t, landfall(t, "iso", "list", "--json", "--url", url))),
+		&images))
 	require.Len(t, images, 1)
 	require.Equal(t, "live.iso", images[0].Name)
 	require.Contains(t, requireDone(t, landfall(t, "iso", "list", "--url", url)), images[0].ID+"  4.18")
-	require.Equal(t, images[0].ID+" live.iso: right, sha256 "+digestOf(t, file)+"\n", requireDone(t, landfall(t, "iso", "verify", "--url", url)))
+	require.Equal(t, images[0].ID+" live.iso: right, sha256 "+digestOf(t, file)+"\n",
+		requireDone(t, landfall(t, "iso", "verify", "--url", url)))
 
 	again := landfall(t, "iso", "import", file, "--url", url)
 	require.Equal(t, exitFailure, again.code)
@@ -111,7 +113,8 @@ func TestALiveISOIsImportedListedVerifiedAndRemoved(t *testing.T) {
 	require.Contains(t, verified.out, "bad (")
 	require.Empty(t, verified.errOut)
 
-	require.Equal(t, "removed "+images[0].ID+" live.iso\n", requireDone(t, landfall(t, "iso", "remove", images[0].ID[:5], "--url", url)))
+	require.Equal(t, "removed "+images[0].ID+" live.iso\n", requireDone(t, landfall(t, "iso", "remove",
+		images[0].ID[:5], "--url", url)))
 	gone := landfall(t, "iso", "remove", images[0].ID, "--url", url)
 	require.Equal(t, exitFailure, gone.code)
 	require.Contains(t, gone.errOut, "the appliance has no OS image "+images[0].ID)
@@ -137,7 +140,8 @@ func TestALiveISOIsImportedFromStandardInputAndByURL(t *testing.T) {
 	wrong := landfall(t, "iso", "import", files.URL+"/third.iso", "--openshift-version", "4.17", "--url", url)
 	require.Equal(t, exitFailure, wrong.code)
 	require.Contains(t, wrong.errOut, "is for OpenShift 4.18, stated is 4.17")
-	require.NotContains(t, requireDone(t, landfall(t, "iso", "list", "--url", url)), "third.iso", "what was refused does not stay in the list")
+	require.NotContains(t, requireDone(t, landfall(t, "iso", "list", "--url", url)), "third.iso",
+		"what was refused does not stay in the list")
 }
 
 func TestWhatIsNoLiveISOIsRefusedByImportWithASentence(t *testing.T) {
@@ -147,14 +151,17 @@ func TestWhatIsNoLiveISOIsRefusedByImportWithASentence(t *testing.T) {
 		code      int
 		says      string
 	}{
-		"no ISO":      {[]string{fileOf(t, "disk.qcow2", strings.Repeat("qcow2", 20_000))}, exitFailure, "the base ISO disk.qcow2 cannot be used"},
+		"no ISO": {[]string{fileOf(t, "disk.qcow2", strings.Repeat("qcow2", 20_000))}, exitFailure,
+			"the base ISO disk.qcow2 cannot be used"},
 		"empty":       {[]string{fileOf(t, "empty.iso", "")}, exitFailure, "empty.iso is empty; give a live ISO"},
 		"no file":     {[]string{"/nowhere.iso"}, exitFailure, "no such file"},
 		"a directory": {[]string{t.TempDir()}, exitUsage, "is a directory"},
 		"nothing":     {nil, exitUsage, "name a file, - for standard input, or a URL; or give --release"},
 		"two things":  {[]string{"a.iso", "--release", "4.20.8"}, exitUsage, "or give --release"},
-		"no version":  {[]string{liveISOOf(t, skeleton.ISO{})}, exitFailure, "state it, as in --openshift-version 4.20"},
-		"a release":   {[]string{"--release", "4.1.1"}, exitFailure, "there is no release 4.1.1 for x86_64 under release_images"},
+		"no version": {[]string{liveISOOf(t, skeleton.ISO{})}, exitFailure,
+			"state it, as in --openshift-version 4.20"},
+		"a release": {[]string{"--release", "4.1.1"}, exitFailure,
+			"there is no release 4.1.1 for x86_64 under release_images"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := landfall(t, append([]string{"iso", "import", "--url", url}, c.arguments...)...)
@@ -231,7 +238,8 @@ func TestAnInterruptedImportGoesOnWithTheSameFileAndRefusesAnother(t *testing.T)
 	require.NoError(t, err)
 	interrupt := func() {
 		t.Helper()
-		o := &isoImport{errOut: io.Discard, appliance: client{url: url}, announced: osimage.Announcement{Name: "live.iso", SizeBytes: int64(len(content))}}
+		o := &isoImport{errOut: io.Discard, appliance: client{url: url},
+			announced: osimage.Announcement{Name: "live.iso", SizeBytes: int64(len(content))}}
 		up := &osimage.Upload{}
 		require.NoError(t, o.appliance.call(t.Context(), http.MethodPost, osImagesPath+"/uploads", o.announced, up))
 		_, err := o.send(t.Context(), up.ID, 0, 0, content[:1<<20])
@@ -255,10 +263,12 @@ func TestAnInterruptedImportGoesOnWithTheSameFileAndRefusesAnother(t *testing.T)
 func TestAnImageIsBuiltInspectedAndReadBackWithoutAnAppliance(t *testing.T) {
 	base, config := liveISO(t), fileOf(t, "config.ign", ignitionConfig)
 	network := t.TempDir()
-	require.NoError(t, os.WriteFile(filepath.Join(network, "eth0.nmconnection"), []byte("[connection]\nid=eth0\n"), 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join(network, "eth0.nmconnection"), []byte("[connection]\nid=eth0\n"),
+		0o600))
 	before := digestOf(t, base)
 	out := filepath.Join(t.TempDir(), "image.iso")
-	arguments := []string{"iso", "build", "--base", base, "--ignition", config, "--network", network, "--karg", "console=ttyS0", "--karg", "quiet"}
+	arguments := []string{"iso", "build", "--base", base, "--ignition", config, "--network", network, "--karg",
+		"console=ttyS0", "--karg", "quiet"}
 	said := requireDone(t, landfall(t, append(arguments, "-o", out)...))
 	require.Equal(t, digestOf(t, out)+"  "+out+"\n", said)
 	require.Equal(t, before, digestOf(t, base), "the live ISO stays as it is")
@@ -280,8 +290,10 @@ func TestAnImageIsBuiltInspectedAndReadBackWithoutAnAppliance(t *testing.T) {
 	require.Contains(t, text, "by Landfall")
 	require.NotContains(t, text, report.SHA256)
 	require.Contains(t, requireDone(t, landfall(t, "iso", "inspect", base)), "nothing, it is as it was published")
-	other := liveISOOf(t, skeleton.ISO{Replace: map[string][]byte{"coreos/igninfo.json": nil, "images/ignition.img": nil}})
-	require.Contains(t, requireDone(t, landfall(t, "iso", "inspect", other)), "cannot be used: it has no Ignition embed area")
+	other := liveISOOf(t, skeleton.ISO{Replace: map[string][]byte{"coreos/igninfo.json": nil,
+		"images/ignition.img": nil}})
+	require.Contains(t, requireDone(t, landfall(t, "iso", "inspect", other)),
+		"cannot be used: it has no Ignition embed area")
 
 	require.Equal(t, ignitionConfig, requireDone(t, landfall(t, "iso", "extract", out, "config")))
 	require.Equal(t, report.Kargs+"\n", requireDone(t, landfall(t, "iso", "extract", out, "kargs")))
@@ -318,20 +330,23 @@ func TestAnISOIsReadFromStandardInput(t *testing.T) {
 
 func TestAConfigIsTakenFromStandardInput(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "image.iso")
-	requireDone(t, landfallReading(t, strings.NewReader(ignitionConfig), "iso", "build", "--base", liveISO(t), "--ignition", "-", "-o", out))
+	requireDone(t, landfallReading(t, strings.NewReader(ignitionConfig), "iso", "build", "--base", liveISO(t),
+		"--ignition", "-", "-o", out))
 	require.Equal(t, ignitionConfig, requireDone(t, landfall(t, "iso", "extract", out, "config")))
 }
 
 func TestOneImageOfTheBaseTakesItsConfigFromImagesThatHoldItAlone(t *testing.T) {
 	dir := t.TempDir()
 	keeper, small := filepath.Join(dir, "keeper.iso"), filepath.Join(dir, "small.iso")
-	requireDone(t, landfall(t, "iso", "build", "--await-config-image", "--base", liveISO(t), "--karg", "quiet", "-o", keeper))
+	requireDone(t, landfall(t, "iso", "build", "--await-config-image", "--base", liveISO(t), "--karg", "quiet",
+		"-o", keeper))
 	var report inspection
 	require.NoError(t, json.Unmarshal([]byte(requireDone(t, landfall(t, "iso", "inspect", "--json", keeper))), &report))
 	require.True(t, strings.HasSuffix(report.Kargs, " quiet"), report.Kargs)
 	require.Contains(t, requireDone(t, landfall(t, "iso", "inspect", "--quick", keeper)), "landfall-config-image")
 
-	requireDone(t, landfall(t, "iso", "build", "--config-image", "--ignition", fileOf(t, "config.ign", ignitionConfig), "-o", small))
+	requireDone(t, landfall(t, "iso", "build", "--config-image", "--ignition", fileOf(t, "config.ign", ignitionConfig),
+		"-o", small))
 	info, err := os.Stat(small)
 	require.NoError(t, err)
 	require.Less(t, info.Size(), int64(200_000))
@@ -348,22 +363,34 @@ func TestWhatCanNotBeBuiltOrReadIsSaidAndNothingIsLeft(t *testing.T) {
 		code      int
 		says      string
 	}{
-		"no base":                 {[]string{"build", "--ignition", config, "-o", out}, exitUsage, "--base (a live ISO), --ignition (a config) and -o"},
-		"a base like none":        {[]string{"build", "--base", plain, "--ignition", config, "-o", out}, exitFailure, "not an ISO 9660 image"},
-		"the base as output":      {[]string{"build", "--base", base, "--ignition", config, "-o", base}, exitUsage, "-o names the live ISO that the image is made from"},
-		"a folder as output":      {[]string{"build", "--base", base, "--ignition", config, "-o", dir}, exitUsage, "is a directory; name the file"},
-		"no config":               {[]string{"build", "--base", base, "--ignition", plain, "-o", out}, exitFailure, "plain.txt can't be used"},
-		"no keyfiles":             {[]string{"build", "--base", base, "--ignition", config, "--network", t.TempDir(), "-o", out}, exitFailure, "holds no NetworkManager keyfiles"},
-		"another file":            {[]string{"build", "--base", base, "--ignition", config, "--network", filepath.Dir(plain), "-o", out}, exitFailure, "is no NetworkManager keyfile"},
-		"too many arguments":      {[]string{"build", "--base", base, "--ignition", config, "--karg", strings.Repeat("x", 3000), "-o", out}, exitFailure, "kernel arguments"},
-		"minimal without URL":     {[]string{"build", "--base", base, "--ignition", config, "--minimal", "-o", out}, exitUsage, "--minimal and --rootfs-url go together"},
-		"config and base":         {[]string{"build", "--config-image", "--base", base, "--ignition", config, "-o", out}, exitUsage, "--config-image holds a config alone"},
-		"config and awaiting":     {[]string{"build", "--await-config-image", "--base", base, "--ignition", config, "-o", out}, exitUsage, "--await-config-image takes its config from another drive"},
+		"no base": {[]string{"build", "--ignition", config, "-o", out}, exitUsage,
+			"--base (a live ISO), --ignition (a config) and -o"},
+		"a base like none": {[]string{"build", "--base", plain, "--ignition", config, "-o", out}, exitFailure,
+			"not an ISO 9660 image"},
+		"the base as output": {[]string{"build", "--base", base, "--ignition", config, "-o", base}, exitUsage,
+			"-o names the live ISO that the image is made from"},
+		"a folder as output": {[]string{"build", "--base", base, "--ignition", config, "-o", dir}, exitUsage,
+			"is a directory; name the file"},
+		"no config": {[]string{"build", "--base", base, "--ignition", plain, "-o", out}, exitFailure,
+			"plain.txt can't be used"},
+		"no keyfiles": {[]string{"build", "--base", base, "--ignition", config, "--network", t.TempDir(),
+			"-o", out}, exitFailure, "holds no NetworkManager keyfiles"},
+		"another file": {[]string{"build", "--base", base, "--ignition", config, "--network",
+			filepath.Dir(plain), "-o", out}, exitFailure, "is no NetworkManager keyfile"},
+		"too many arguments": {[]string{"build", "--base", base, "--ignition", config, "--karg",
+			strings.Repeat("x", 3000), "-o", out}, exitFailure, "kernel arguments"},
+		"minimal without URL": {[]string{"build", "--base", base, "--ignition", config, "--minimal", "-o", out},
+			exitUsage, "--minimal and --rootfs-url go together"},
+		"config and base": {[]string{"build", "--config-image", "--base", base, "--ignition", config,
+			"-o", out}, exitUsage, "--config-image holds a config alone"},
+		"config and awaiting": {[]string{"build", "--await-config-image", "--base", base, "--ignition", config,
+			"-o", out}, exitUsage, "--await-config-image takes its config from another drive"},
 		"config image, no config": {[]string{"build", "--config-image", "-o", out}, exitUsage, "--ignition (a config)"},
 		"inspect no ISO":          {[]string{"inspect", plain}, exitFailure, "can't be read as an ISO"},
 		"inspect nothing":         {[]string{"inspect", "/nowhere.iso"}, exitFailure, "no such file"},
 		"extract nothing":         {[]string{"extract", base, "config"}, exitFailure, "no Ignition config is embedded"},
-		"extract all of none":     {[]string{"extract", base, filepath.Join(dir, "all")}, exitFailure, "no Ignition config is embedded"},
+		"extract all of none": {[]string{"extract", base, filepath.Join(dir, "all")}, exitFailure,
+			"no Ignition config is embedded"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := landfall(t, append([]string{"iso"}, c.arguments...)...)
@@ -394,13 +421,15 @@ func TestDiffSaysInWhatTwoISOsDifferAndKeepsSecrets(t *testing.T) {
 	base, dir := liveISO(t), t.TempDir()
 	build := func(name, config string, more ...string) string {
 		path := filepath.Join(dir, name)
-		requireDone(t, landfall(t, append([]string{"iso", "build", "--base", base, "--ignition", fileOf(t, "config.ign", config), "-o", path}, more...)...))
+		requireDone(t, landfall(t, append([]string{"iso", "build", "--base", base, "--ignition",
+			fileOf(t, "config.ign", config), "-o", path}, more...)...))
 		return path
 	}
 	a := build("a.iso", ignitionConfig)
 	same := landfall(t, "iso", "diff", a, a)
 	require.Equal(t, result{}, same)
-	b := build("b.iso", strings.NewReplacer("hello", "secret", "420", "384").Replace(ignitionConfig), "--karg", "console=ttyS0")
+	b := build("b.iso", strings.NewReplacer("hello", "secret", "420", "384").Replace(ignitionConfig), "--karg",
+		"console=ttyS0")
 	got := landfall(t, "iso", "diff", a, b)
 	require.Equal(t, exitFailure, got.code)
 	require.Empty(t, got.errOut)
@@ -413,14 +442,16 @@ func TestDiffSaysInWhatTwoISOsDifferAndKeepsSecrets(t *testing.T) {
 	got = landfall(t, "iso", "diff", "--json", base, liveISOOf(t, skeleton.ISO{Architecture: "aarch64"}))
 	require.Equal(t, exitFailure, got.code)
 	require.NoError(t, json.Unmarshal([]byte(got.out), &differences))
-	require.Contains(t, differences, difference{"volume", "volume id", "rhcos-418.94.202511191518-0", "rhcos-9.6.20250523-0"})
+	require.Contains(t, differences, difference{"volume", "volume id", "rhcos-418.94.202511191518-0",
+		"rhcos-9.6.20250523-0"})
 	require.Contains(t, differences, difference{"volume", "architecture", isogen.X86_64, isogen.AArch64})
 }
 
 func TestTheListOfAnApplianceThatIsNotThereSaysSo(t *testing.T) {
 	gone := httptest.NewServer(http.NotFoundHandler())
 	gone.Close()
-	for _, command := range [][]string{{"list"}, {"verify"}, {"remove", "a"}, {"import", liveISO(t)}, {"import", "--release", "4.20.8"}} {
+	for _, command := range [][]string{{"list"}, {"verify"}, {"remove", "a"}, {"import", liveISO(t)},
+		{"import", "--release", "4.20.8"}} {
 		got := landfall(t, append(append([]string{"iso"}, command...), "--url", gone.URL)...)
 		require.Equal(t, exitFailure, got.code)
 		require.Contains(t, got.errOut, "no appliance listens at "+gone.URL)

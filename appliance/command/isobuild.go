@@ -29,9 +29,12 @@ func newISOBuild() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "build --base FILE --ignition FILE -o FILE|-",
 		Short: "Make an image out of a live ISO and an Ignition config",
-		Long: "Make an image out of a live ISO and an Ignition config: for a file, a disk (-o /dev/sdX) or a pipe (-o -).\n" +
-			"The same input gives the same bytes. When the image is not written to a pipe, its SHA-256 is written as sha256sum does.\n\n" +
-			"Who keeps one live ISO on the USB drives makes it once with --await-config-image: it takes its config from a second drive,\n" +
+		Long: "Make an image out of a live ISO and an Ignition config: for a file, a disk (-o /dev/sdX) or a pipe " +
+			"(-o -).\n" +
+			"The same input gives the same bytes. When the image is not written to a pipe, its SHA-256 is written as " +
+			"sha256sum does.\n\n" +
+			"Who keeps one live ISO on the USB drives makes it once with --await-config-image: it takes its config " +
+			"from a second drive,\n" +
 			"a small image that --config-image makes of each config.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -50,9 +53,12 @@ func newISOBuild() *cobra.Command {
 	flags.StringArrayVar(&o.replace, "karg-replace", nil, "kernel argument to replace: KEY=OLD=NEW")
 	flags.BoolVar(&o.minimal, "minimal", false, "make the minimal image, without the root file system")
 	flags.StringVar(&o.rootfsURL, "rootfs-url", "", "with --minimal: URL that the root file system is fetched from")
-	flags.BoolVar(&o.makeTable, "make-table", false, "with --minimal: make the table that it needs, beside the live ISO, where that has none")
-	flags.BoolVar(&o.configImage, "config-image", false, "make a small image with the config alone, for a second drive; without --base")
-	flags.BoolVar(&o.awaitConfigImage, "await-config-image", false, "make an image that takes its config from such a drive; without --ignition")
+	flags.BoolVar(&o.makeTable, "make-table", false,
+		"with --minimal: make the table that it needs, beside the live ISO, where that has none")
+	flags.BoolVar(&o.configImage, "config-image", false,
+		"make a small image with the config alone, for a second drive; without --base")
+	flags.BoolVar(&o.awaitConfigImage, "await-config-image", false,
+		"make an image that takes its config from such a drive; without --ignition")
 	flags.StringVarP(&o.out, "output", "o", "", "file or disk to write; - is standard output")
 	return cmd
 }
@@ -62,9 +68,11 @@ func (o *isoBuild) check() error {
 	edits := len(o.append) + len(o.remove) + len(o.replace)
 	switch {
 	case o.configImage && (o.base != "" || o.awaitConfigImage || o.minimal || edits > 0):
-		return usage("--config-image holds a config alone: leave out --base, --minimal, --await-config-image and kernel arguments")
+		return usage("--config-image holds a config alone: leave out --base, --minimal, --await-config-image and " +
+			"kernel arguments")
 	case o.awaitConfigImage && (o.ignition != "" || o.network != "" || o.minimal):
-		return usage("--await-config-image takes its config from another drive: leave out --ignition, --network and --minimal")
+		return usage("--await-config-image takes its config from another drive: leave out --ignition, --network and " +
+			"--minimal")
 	case o.base == "" && !o.configImage || o.ignition == "" && !o.awaitConfigImage || o.out == "":
 		return usage("--base (a live ISO), --ignition (a config) and -o (a file, or - for a pipe) are all needed")
 	case o.minimal != (o.rootfsURL != ""):
@@ -136,7 +144,8 @@ func (o *isoBuild) image(cmd *cobra.Command, base *isogen.Base, payload isogen.P
 
 func (o *isoBuild) arguments() []isogen.KernelArgument {
 	var arguments []isogen.KernelArgument
-	for operation, values := range map[isogen.Operation][]string{isogen.Append: o.append, isogen.Delete: o.remove, isogen.Replace: o.replace} {
+	for operation, values := range map[isogen.Operation][]string{isogen.Append: o.append, isogen.Delete: o.remove,
+		isogen.Replace: o.replace} {
 		for _, value := range values {
 			arguments = append(arguments, isogen.KernelArgument{Operation: operation, Value: value})
 		}
@@ -178,7 +187,8 @@ func (o *isoBuild) keyfiles() ([]isogen.File, error) {
 	var files []isogen.File
 	for _, entry := range entries {
 		if entry.IsDir() || !strings.HasSuffix(entry.Name(), ".nmconnection") {
-			return nil, fmt.Errorf("%s is no NetworkManager keyfile; leave only files *.nmconnection there", filepath.Join(o.network, entry.Name()))
+			return nil, fmt.Errorf("%s is no NetworkManager keyfile; leave only files *.nmconnection there",
+				filepath.Join(o.network, entry.Name()))
 		}
 		data, err := os.ReadFile(filepath.Join(o.network, entry.Name()))
 		if err != nil {

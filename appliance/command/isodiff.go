@@ -27,8 +27,10 @@ func newISODiff() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "diff A|- B|-",
 		Short: "Say in what two ISOs differ: volume, kernel arguments, config, files",
-		Long: "Say in what two ISOs differ: volume, kernel arguments, fields of the Ignition config, embedded files, and the ISO's own files.\n" +
-			"Contents are told by size and digest, never shown. The exit code is 0 if there is no difference and 1 if there is one.",
+		Long: "Say in what two ISOs differ: volume, kernel arguments, fields of the Ignition config, embedded files, " +
+			"and the ISO's own files.\n" +
+			"Contents are told by size and digest, never shown. The exit code is 0 if there is no difference and 1 " +
+			"if there is one.",
 		Args: cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, arguments []string) error {
 			if arguments[0] == "-" && arguments[1] == "-" {
@@ -144,7 +146,8 @@ func argumentsOf(i *isoFile) map[string]string {
 	return fields
 }
 
-// configFields are the fields of the Ignition config, each with its path: storage.files[/etc/motd].mode.
+// configFields are the fields of the Ignition config, each with its path:
+// storage.files[/etc/motd].mode.
 func configFields(i *isoFile) (map[string]string, error) {
 	fields := map[string]string{}
 	if i.embedded == nil || i.embedded.Ignition == nil {
@@ -159,8 +162,8 @@ func configFields(i *isoFile) (map[string]string, error) {
 	return fields, nil
 }
 
-// flatten names lists' elements by what tells them apart in Ignition configs (a path or a name), so that one that is put
-// in does not make all after it differ.
+// flatten names lists' elements by what tells them apart in Ignition configs (a path or a name), so
+// that one that is put in does not make all after it differ.
 func flatten(path string, value any, fields map[string]string) {
 	switch v := value.(type) {
 	case map[string]any:
@@ -189,10 +192,12 @@ func elementName(n int, element any) string {
 	return fmt.Sprint(n)
 }
 
-// shown is a text of a config as it may be told: contents and long texts hold secrets and are told by their digest.
+// shown is a text of a config as it may be told: contents and long texts hold secrets and are told
+// by their digest.
 func shown(path, text string) string {
 	const longest = 64
-	secret := strings.HasSuffix(path, "source") || strings.HasSuffix(path, "contents") || strings.Contains(path, "passwd") || strings.Contains(path, "httpHeaders")
+	secret := strings.HasSuffix(path, "source") || strings.HasSuffix(path, "contents") ||
+		strings.Contains(path, "passwd") || strings.Contains(path, "httpHeaders")
 	if secret || len(text) > longest || strings.ContainsAny(text, "\n\r\x1b") {
 		return summary([]byte(text))
 	}
@@ -214,8 +219,8 @@ func embeddedFields(i *isoFile) map[string]string {
 	return fields
 }
 
-// isoFields are the ISOs' own files, but for what was told by the other comparisons: the embed area. Digests are computed
-// only of files that both have with the same size.
+// isoFields are the ISOs' own files, but for what was told by the other comparisons: the embed
+// area. Digests are computed only of files that both have with the same size.
 func isoFields(ctx context.Context, a, b *isoFile, errOut io.Writer) (ofA, ofB map[string]string, err error) {
 	sizesA, sizesB := fileSizes(a), fileSizes(b)
 	total := int64(0)

@@ -24,10 +24,12 @@ import (
 	"landfall/appliance/osimage"
 )
 
-// pieceBytes is how much is sent in one request, and so what is sent again when a connection breaks.
+// pieceBytes is how much is sent in one request, and so what is sent again when a connection
+// breaks.
 const pieceBytes = 16 << 20
 
-// sendTries is how often a piece is sent before the command gives up; what the appliance has is kept.
+// sendTries is how often a piece is sent before the command gives up; what the appliance has is
+// kept.
 const sendTries = 6
 
 // isoImport is what landfall iso import is told.
@@ -45,8 +47,10 @@ func newISOImport() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "import FILE|-|URL | --release VERSION",
 		Short: "Give a running appliance a live ISO",
-		Long: "Give a running appliance a live ISO: a file, standard input (-), a URL that the appliance fetches it from, or the one in\n" +
-			"a release payload of its mirror. An import that was interrupted goes on when the same file is imported again.\n" +
+		Long: "Give a running appliance a live ISO: a file, standard input (-), a URL that the appliance fetches it " +
+			"from, or the one in\n" +
+			"a release payload of its mirror. An import that was interrupted goes on when the same file is imported " +
+			"again.\n" +
 			"Version and architecture are read from the image; what is stated and contradicts it is refused.",
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, arguments []string) error {
@@ -61,18 +65,24 @@ func newISOImport() *cobra.Command {
 			if o.asJSON {
 				return writeJSON(cmd.OutOrStdout(), image)
 			}
-			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s %s: OpenShift %s, %s, %s, %s, sha256 %s\n", image.ID, image.Progress(),
-				orDash(image.OpenshiftVersion), orDash(image.CPUArchitecture), orDash(image.VolumeID), inMB(image.SizeBytes), orDash(image.SHA256))
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s %s: OpenShift %s, %s, %s, %s, sha256 %s\n",
+				image.ID, image.Progress(),
+				orDash(image.OpenshiftVersion), orDash(image.CPUArchitecture), orDash(image.VolumeID),
+				inMB(image.SizeBytes), orDash(image.SHA256))
 			return err
 		},
 	}
 	o.appliance.addFlag(cmd.Flags())
 	flags := cmd.Flags()
-	flags.StringVar(&o.announced.OpenshiftVersion, "openshift-version", "", "OpenShift version that the image is for, such as 4.20; needed from 4.19 on, whose images do not tell it")
-	flags.StringVar(&o.announced.CPUArchitecture, "arch", "", "architecture: x86_64, aarch64, ppc64le, s390x; default: as the image says, of a release x86_64")
+	flags.StringVar(&o.announced.OpenshiftVersion, "openshift-version", "",
+		"OpenShift version that the image is for, such as 4.20; needed from 4.19 on, whose images do not tell it")
+	flags.StringVar(&o.announced.CPUArchitecture, "arch", "",
+		"architecture: x86_64, aarch64, ppc64le, s390x; default: as the image says, of a release x86_64")
 	flags.StringVar(&o.announced.SHA256, "sha256", "", "digest that the image must have")
-	flags.StringVar(&o.release, "release", "", "version or pull spec of a release whose payload the image is taken out of")
-	flags.StringVar(&o.secret, "pull-secret", "", "with --release: file with the pull secret for the mirror; default: the appliance's own")
+	flags.StringVar(&o.release, "release", "",
+		"version or pull spec of a release whose payload the image is taken out of")
+	flags.StringVar(&o.secret, "pull-secret", "",
+		"with --release: file with the pull secret for the mirror; default: the appliance's own")
 	flags.BoolVar(&o.noWait, "no-wait", false, "with a URL and --release: do not wait until the image is there")
 	flags.BoolVar(&o.asJSON, "json", false, "write JSON")
 	return cmd
@@ -93,7 +103,8 @@ func (o *isoImport) run(ctx context.Context, arguments []string, stdin io.Reader
 
 // fetch has the appliance fetch an image.
 func (o *isoImport) fetch(ctx context.Context, request osimage.Request) (*osimage.Image, error) {
-	request.OpenshiftVersion, request.CPUArchitecture, request.SHA256 = o.announced.OpenshiftVersion, o.announced.CPUArchitecture, o.announced.SHA256
+	request.OpenshiftVersion, request.CPUArchitecture, request.SHA256 = o.announced.OpenshiftVersion,
+		o.announced.CPUArchitecture, o.announced.SHA256
 	if o.secret != "" {
 		secret, err := os.ReadFile(o.secret)
 		if err != nil {
@@ -110,7 +121,8 @@ func (o *isoImport) fetch(ctx context.Context, request osimage.Request) (*osimag
 	})
 	if err == nil && image.State == osimage.StateBad {
 		err = errors.New(image.Message) // it has been told, and need not stay in the list
-		err = errors.Join(err, o.appliance.call(ctx, http.MethodDelete, osImagesPath+"/"+url.PathEscape(image.ID), nil, nil))
+		err = errors.Join(err, o.appliance.call(ctx, http.MethodDelete, osImagesPath+"/"+url.PathEscape(image.ID),
+			nil, nil))
 	}
 	return &image, err
 }
@@ -146,7 +158,8 @@ func (o *isoImport) begun(ctx context.Context) (*osimage.Upload, error) {
 		return nil, err
 	}
 	for _, image := range images {
-		if image.Source == osimage.SourceImport && image.State == osimage.StateWaiting && image.Name == o.announced.Name && image.TotalBytes == o.announced.SizeBytes && image.TotalBytes > 0 {
+		if image.Source == osimage.SourceImport && image.State == osimage.StateWaiting &&
+			image.Name == o.announced.Name && image.TotalBytes == o.announced.SizeBytes && image.TotalBytes > 0 {
 			return o.ask(ctx, image.ID)
 		}
 	}
@@ -160,7 +173,8 @@ func (o *isoImport) ask(ctx context.Context, id string) (*osimage.Upload, error)
 
 func uploadPath(id string) string { return osImagesPath + "/uploads/" + url.PathEscape(id) }
 
-// upload sends what in gives. The digest is computed on the way, so that what the appliance got is known to be the same.
+// upload sends what in gives. The digest is computed on the way, so that what the appliance got is
+// known to be the same.
 func (o *isoImport) upload(ctx context.Context, in io.Reader, up *osimage.Upload) (*osimage.Image, error) {
 	if up.ID == "" {
 		if err := o.appliance.call(ctx, http.MethodPost, osImagesPath+"/uploads", o.announced, up); err != nil {
@@ -179,24 +193,29 @@ func (o *isoImport) upload(ctx context.Context, in io.Reader, up *osimage.Upload
 	image, err := o.sendAll(ctx, bufio.NewReaderSize(io.TeeReader(in, sum), 64<<10), up, bar)
 	if err != nil {
 		if ctx.Err() != nil {
-			err = fmt.Errorf("the import was interrupted; import the same file again to go on, or give it up by landfall iso remove %s", up.ID)
+			err = fmt.Errorf("the import was interrupted; import the same file again to go on, or give it up by "+
+				"landfall iso remove %s", up.ID)
 		}
 		return nil, err
 	}
 	return image, o.same(ctx, image, sum)
 }
 
-// same compares digests. They differ when an interrupted import was gone on with another file of the same name and size.
+// same compares digests. They differ when an interrupted import was gone on with another file of
+// the same name and size.
 func (o *isoImport) same(ctx context.Context, image *osimage.Image, sum hash.Hash) error {
 	if got := hex.EncodeToString(sum.Sum(nil)); got != image.SHA256 {
 		err := o.appliance.call(ctx, http.MethodDelete, osImagesPath+"/"+url.PathEscape(image.ID), nil, nil)
-		return errors.Join(fmt.Errorf("the appliance got sha256 %s, the file has %s: it is not the file that the interrupted import began with; import it again", image.SHA256, got), err)
+		return errors.Join(fmt.Errorf("the appliance got sha256 %s, the file has %s: it is not the file that the "+
+			"interrupted import began with; import it again", image.SHA256, got), err)
 	}
 	return nil
 }
 
-// sendAll sends piece after piece. The last one tells the size of the whole, if that was not known before.
-func (o *isoImport) sendAll(ctx context.Context, in *bufio.Reader, up *osimage.Upload, bar *meter) (*osimage.Image, error) {
+// sendAll sends piece after piece. The last one tells the size of the whole, if that was not known
+// before.
+func (o *isoImport) sendAll(ctx context.Context, in *bufio.Reader, up *osimage.Upload,
+	bar *meter) (*osimage.Image, error) {
 	piece, offset := make([]byte, pieceBytes), up.Offset
 	for {
 		n, err := io.ReadFull(in, piece)
@@ -211,7 +230,8 @@ func (o *isoImport) sendAll(ctx context.Context, in *bufio.Reader, up *osimage.U
 		if last := err != nil; last {
 			total = offset + int64(n)
 			if total == 0 {
-				return nil, errors.Join(fmt.Errorf("%s is empty; give a live ISO", o.announced.Name), o.appliance.call(ctx, http.MethodDelete, uploadPath(up.ID), nil, nil))
+				return nil, errors.Join(fmt.Errorf("%s is empty; give a live ISO", o.announced.Name),
+					o.appliance.call(ctx, http.MethodDelete, uploadPath(up.ID), nil, nil))
 			}
 		}
 		image, err := o.sendPiece(ctx, up.ID, offset, total, piece[:n], bar)
@@ -219,13 +239,15 @@ func (o *isoImport) sendAll(ctx context.Context, in *bufio.Reader, up *osimage.U
 			return image, err
 		}
 		if offset += int64(n); total > 0 {
-			return nil, fmt.Errorf("%s has %d bytes now, it had %d when the import began; import it again", o.announced.Name, total, o.announced.SizeBytes)
+			return nil, fmt.Errorf("%s has %d bytes now, it had %d when the import began; import it again",
+				o.announced.Name, total, o.announced.SizeBytes)
 		}
 	}
 }
 
 // sendPiece sends bytes, again where the connection breaks.
-func (o *isoImport) sendPiece(ctx context.Context, id string, offset, total int64, piece []byte, bar *meter) (*osimage.Image, error) {
+func (o *isoImport) sendPiece(ctx context.Context, id string, offset, total int64, piece []byte,
+	bar *meter) (*osimage.Image, error) {
 	start, wait := offset, o.retryAfter
 	for try := 1; ; try++ {
 		image, err := o.send(ctx, id, offset, total, piece[offset-start:])
@@ -258,7 +280,8 @@ func (e *brokenError) Unwrap() error { return e.error }
 func (o *isoImport) send(ctx context.Context, id string, offset, total int64, piece []byte) (*osimage.Image, error) {
 	c := &o.appliance
 	path := uploadPath(id)
-	request, err := http.NewRequestWithContext(ctx, http.MethodPatch, strings.TrimRight(c.url, "/")+path, bytes.NewReader(piece))
+	request, err := http.NewRequestWithContext(ctx, http.MethodPatch, strings.TrimRight(c.url, "/")+path,
+		bytes.NewReader(piece))
 	if err != nil {
 		return nil, err
 	}
@@ -276,7 +299,8 @@ func (o *isoImport) send(ctx context.Context, id string, offset, total int64, pi
 		return nil, &brokenError{fmt.Errorf("read the answer of %s: %w", c.url, err)}
 	}
 	switch {
-	case response.StatusCode == http.StatusServiceUnavailable || response.StatusCode == http.StatusConflict && response.Header.Get("Upload-Offset") != "":
+	case response.StatusCode == http.StatusServiceUnavailable || response.StatusCode == http.StatusConflict &&
+		response.Header.Get("Upload-Offset") != "":
 		return nil, &brokenError{refusal(http.MethodPatch, path, response.Status, answer)}
 	case response.StatusCode >= http.StatusBadRequest:
 		return nil, refusal(http.MethodPatch, path, response.Status, answer)

@@ -33,14 +33,15 @@ type inspection struct {
 
 // embedding is what was put into an ISO.
 type embedding struct {
-	Maker       string         `json:"maker,omitempty"`
-	PackedBytes int64          `json:"packed_bytes"`
-	Relocated   bool           `json:"relocated"`
-	Ignition    *embeddedFile  `json:"ignition"`
-	Version     string         `json:"ignition_version,omitempty"`
-	Service     string         `json:"service_url,omitempty"` // of the Assisted Installer that the config's agent speaks with
-	InfraEnv    string         `json:"infra_env_id,omitempty"`
-	Files       []embeddedFile `json:"files,omitempty"`
+	Maker       string        `json:"maker,omitempty"`
+	PackedBytes int64         `json:"packed_bytes"`
+	Relocated   bool          `json:"relocated"`
+	Ignition    *embeddedFile `json:"ignition"`
+	Version     string        `json:"ignition_version,omitempty"`
+	// of the Assisted Installer that the config's agent speaks with
+	Service  string         `json:"service_url,omitempty"`
+	InfraEnv string         `json:"infra_env_id,omitempty"`
+	Files    []embeddedFile `json:"files,omitempty"`
 }
 
 type embeddedFile struct {
@@ -75,7 +76,8 @@ func newISOInspect() *cobra.Command {
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "write JSON")
-	cmd.Flags().BoolVar(&quick, "quick", false, "leave the SHA-256 of the whole file out, which takes about a second a gigabyte")
+	cmd.Flags().BoolVar(&quick, "quick", false,
+		"leave the SHA-256 of the whole file out, which takes about a second a gigabyte")
 	return cmd
 }
 
@@ -91,8 +93,8 @@ type isoFile struct {
 	embedded *isogen.Embedding
 }
 
-// openISO opens what a command names: a file, or "-" for standard input, which is kept in a temporary file because an ISO
-// is not read from its beginning to its end.
+// openISO opens what a command names: a file, or "-" for standard input, which is kept in a
+// temporary file because an ISO is not read from its beginning to its end.
 func openISO(cmd *cobra.Command, name string) (*isoFile, error) {
 	if name != "-" {
 		return openISOFile(name, name)
@@ -281,8 +283,10 @@ func newISOExtract() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "extract FILE|- config|kargs|kernel|initrd|rootfs|DIR",
 		Short: "Take out what is in an ISO",
-		Long: "Write a part of an ISO to standard output: its Ignition config, the kernel's arguments, the kernel, the initial RAM disk or\n" +
-			"the root file system. A directory gets everything that was embedded: config.ign, kargs, and the other files under files.",
+		Long: "Write a part of an ISO to standard output: its Ignition config, the kernel's arguments, the kernel, " +
+			"the initial RAM disk or\n" +
+			"the root file system. A directory gets everything that was embedded: config.ign, kargs, and the other " +
+			"files under files.",
 		Args: cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, arguments []string) error {
 			iso, err := openISO(cmd, arguments[0])
@@ -326,7 +330,8 @@ func (i *isoFile) extract(ctx context.Context, out, errOut io.Writer, what strin
 			if entry := i.volume.Find(path); entry != nil && !entry.Dir && entry.Size > 0 {
 				bar := newMeter(errOut, entry.Size, what)
 				defer bar.end()
-				_, err := io.CopyBuffer(io.MultiWriter(out, bar), &contextReader{ctx, io.NewSectionReader(i.file, entry.Offset, entry.Size)}, make([]byte, 1<<20))
+				_, err := io.CopyBuffer(io.MultiWriter(out, bar), &contextReader{ctx,
+					io.NewSectionReader(i.file, entry.Offset, entry.Size)}, make([]byte, 1<<20))
 				return err
 			}
 		}

@@ -49,7 +49,8 @@ func (c *client) osImage(ctx context.Context, wanted string) (*osimage.Image, er
 	case 1:
 		return &found[0], nil
 	}
-	return nil, fmt.Errorf("%d OS images are meant by %s; give more of the id, see landfall iso list", len(found), wanted)
+	return nil, fmt.Errorf("%d OS images are meant by %s; give more of the id, see landfall iso list", len(found),
+		wanted)
 }
 
 func newISOList() *cobra.Command {
@@ -79,7 +80,8 @@ func writeOSImages(out io.Writer, asJSON bool, images []osimage.Image) error {
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "ID\tVERSION\tARCHITECTURE\tVOLUME\tSIZE\tSOURCE\tUSED BY\tSTATE")
 	for _, image := range images {
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%d\t%s\n", image.ID, orDash(image.OpenshiftVersion), orDash(image.CPUArchitecture), orDash(image.VolumeID),
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%d\t%s\n", image.ID, orDash(image.OpenshiftVersion),
+			orDash(image.CPUArchitecture), orDash(image.VolumeID),
 			inMB(max(image.SizeBytes, image.TotalBytes)), image.Source, image.InUseBy, image.Progress())
 	}
 	return table.Flush()
@@ -105,7 +107,8 @@ func newISOVerify() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "verify [ID...]",
 		Short: "Have a running appliance read live ISOs anew and compare their digests",
-		Long: "Have a running appliance read live ISOs anew and compare their digests: those named, by id or name, or all.\n" +
+		Long: "Have a running appliance read live ISOs anew and compare their digests: those named, by id or name, " +
+			"or all.\n" +
 			"The exit code is 1 if one of them can't be used.",
 		RunE: func(cmd *cobra.Command, ids []string) error {
 			images, err := appliance.named(cmd.Context(), ids)
@@ -153,14 +156,17 @@ func (c *client) named(ctx context.Context, ids []string) ([]osimage.Image, erro
 
 // verify has an image verified and waits for the outcome.
 func (c *client) verify(ctx context.Context, image osimage.Image, errOut io.Writer) (osimage.Image, error) {
-	if err := c.call(ctx, http.MethodPost, osImagesPath+"/"+url.PathEscape(image.ID)+"/verify", nil, &image); err != nil {
+	if err := c.call(ctx, http.MethodPost, osImagesPath+"/"+url.PathEscape(image.ID)+"/verify", nil,
+		&image); err != nil {
 		return image, err
 	}
-	return c.follow(ctx, image, "verifying "+image.Name, errOut, func(state osimage.State) bool { return state == osimage.StateVerifying })
+	return c.follow(ctx, image, "verifying "+image.Name, errOut,
+		func(state osimage.State) bool { return state == osimage.StateVerifying })
 }
 
 // follow shows how far an image is while it is in a state that passes.
-func (c *client) follow(ctx context.Context, image osimage.Image, doing string, errOut io.Writer, passes func(osimage.State) bool) (osimage.Image, error) {
+func (c *client) follow(ctx context.Context, image osimage.Image, doing string, errOut io.Writer,
+	passes func(osimage.State) bool) (osimage.Image, error) {
 	meter := newMeter(errOut, image.TotalBytes, doing)
 	defer meter.end()
 	ticker := time.NewTicker(pollEvery)
@@ -215,7 +221,8 @@ func newISORemove() *cobra.Command {
 				return err
 			}
 			for _, image := range images {
-				if err := appliance.call(cmd.Context(), http.MethodDelete, osImagesPath+"/"+url.PathEscape(image.ID), nil, nil); err != nil {
+				if err := appliance.call(cmd.Context(), http.MethodDelete, osImagesPath+"/"+url.PathEscape(image.ID),
+					nil, nil); err != nil {
 					return err
 				}
 				fmt.Fprintf(cmd.OutOrStdout(), "removed %s %s\n", image.ID, image.Name)

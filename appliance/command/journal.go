@@ -45,8 +45,10 @@ func newJournalExport() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "export --cluster ID|NAME",
 		Short: "Write all that happened to a cluster into one signed file without secrets",
-		Long: "Write all that happened to a cluster into one file: its objects, events, what hosts replied, each change with its time,\n" +
-			"and logs; signed by the site, and without secrets. The cluster may have been deleted meanwhile; name it by its id then.\n" +
+		Long: "Write all that happened to a cluster into one file: its objects, events, what hosts replied, each " +
+			"change with its time,\n" +
+			"and logs; signed by the site, and without secrets. The cluster may have been deleted meanwhile; name it " +
+			"by its id then.\n" +
 			"It is asked of the running appliance, or with --data-dir taken from the data of one that is stopped.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -62,7 +64,8 @@ func newJournalExport() *cobra.Command {
 	o.appliance.addFlag(cmd.Flags())
 	flags := cmd.Flags()
 	flags.StringVar(&o.cluster, "cluster", "", "id or name of the cluster")
-	flags.StringVarP(&o.file, "output", "o", "", "file to write, - for standard output; default: named after the cluster and the time")
+	flags.StringVarP(&o.file, "output", "o", "",
+		"file to write, - for standard output; default: named after the cluster and the time")
 	flags.StringVar(&o.folder, "data-dir", "", "data directory of an appliance that is stopped")
 	return cmd
 }
@@ -117,7 +120,8 @@ func (o *journalExport) fetch(ctx context.Context, save func(string, func(io.Wri
 		return refusal(http.MethodGet, path, response.Status, answer)
 	}
 	name := "cluster" + journal.Extension
-	if _, parameters, err := mime.ParseMediaType(response.Header.Get("Content-Disposition")); err == nil && parameters["filename"] != "" {
+	if _, parameters, err := mime.ParseMediaType(response.Header.Get("Content-Disposition")); err == nil &&
+		parameters["filename"] != "" {
 		name = filepath.Base(parameters["filename"])
 	}
 	return save(name, func(out io.Writer) error {
@@ -159,8 +163,10 @@ func newJournalReplay() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "replay FILE",
 		Short: "Replay a cluster's black box, step by step",
-		Long: "Replay a cluster's black box step by step: who did what when, and what came of it. The signature is checked first, each\n" +
-			"object after each step that changed it, and at the end the whole state against the hash that the site signed.",
+		Long: "Replay a cluster's black box step by step: who did what when, and what came of it. The signature is " +
+			"checked first, each\n" +
+			"object after each step that changed it, and at the end the whole state against the hash that the site " +
+			"signed.",
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, arguments []string) error {
 			if err := o.readUntil(); err != nil {
@@ -172,8 +178,10 @@ func newJournalReplay() *cobra.Command {
 	flags := cmd.Flags()
 	flags.BoolVar(&o.asJSON, "json", false, "write each step as a line of JSON, and the end as another")
 	flags.BoolVarP(&o.quiet, "quiet", "q", false, "write the beginning and the end alone")
-	flags.StringVar(&o.until, "until", "", "where to stop: the number of a step, or a time such as 2026-03-01T12:00:00Z")
-	flags.StringSliceVar(&o.show, "show", nil, "also write the objects, as they are at the end, whose keys begin so: /clusters, /hosts; / for all")
+	flags.StringVar(&o.until, "until", "",
+		"where to stop: the number of a step, or a time such as 2026-03-01T12:00:00Z")
+	flags.StringSliceVar(&o.show, "show", nil,
+		"also write the objects, as they are at the end, whose keys begin so: /clusters, /hosts; / for all")
 	flags.StringVar(&o.key, "key", "", "fingerprint (SHA256:...) of the key that the journal must be signed with")
 	return cmd
 }
@@ -236,7 +244,8 @@ func (o *journalReplay) run(out io.Writer, stdin io.Reader, name string) (err er
 	}
 	w.end(player.State(), rest, hash)
 	if rest == nil && hash != archive.Manifest.State {
-		return fmt.Errorf("%s: the replay ended in another state than the site signed; the journal is not complete", name)
+		return fmt.Errorf("%s: the replay ended in another state than the site signed; the journal is not complete",
+			name)
 	}
 	return w.err
 }
@@ -266,7 +275,8 @@ func (w *replayWriter) begin() {
 		w.line(map[string]any{"journal": m, "signature": "valid", "fingerprint": m.Key.Fingerprint()})
 		return
 	}
-	w.printf("Cluster %s (%s)\n  made       %s by Landfall %s, %d steps up to revision %d\n  signature  valid; the site's key is %s\n",
+	w.printf("Cluster %s (%s)\n  made       %s by Landfall %s, %d steps up to revision %d\n  signature  valid; the "+
+		"site's key is %s\n",
 		m.ClusterName, m.ClusterID, m.MadeAt.Format(time.RFC3339), m.Landfall, m.Steps, m.Revision, m.Key.Fingerprint())
 	for _, member := range m.Members {
 		if strings.HasPrefix(member.Name, "logs/") {
@@ -295,7 +305,8 @@ func (w *replayWriter) step(played *journal.Played, told journal.Told) {
 		if !played.At.IsZero() {
 			at = played.At.Format("2006-01-02 15:04:05.000")
 		}
-		w.printf("#%-4d %s  +%-9s %-9s %s\n", played.Number, at, told.After.Round(time.Millisecond), told.Who, told.What)
+		w.printf("#%-4d %s  +%-9s %-9s %s\n", played.Number, at, told.After.Round(time.Millisecond), told.Who,
+			told.What)
 		for _, line := range told.Lines {
 			w.printf("        %-10s %s\n", line.Kind, line.Text)
 		}
@@ -305,12 +316,14 @@ func (w *replayWriter) step(played *journal.Played, told journal.Told) {
 func (w *replayWriter) end(state journal.State, rest *journal.Step, hash string) {
 	m := &w.archive.Manifest
 	if w.options.asJSON {
-		w.line(map[string]any{"end": map[string]any{"objects": len(state), "state_sha256": hash, "signed_sha256": m.State, "complete": rest == nil, "same": hash == m.State}})
+		w.line(map[string]any{"end": map[string]any{"objects": len(state), "state_sha256": hash,
+			"signed_sha256": m.State, "complete": rest == nil, "same": hash == m.State}})
 	} else {
 		w.printf("\nEnd: %d objects, state %s\n", len(state), hash)
 		switch {
 		case rest != nil:
-			w.printf("Stopped before step %d of %d; the site signed the state behind the last one.\n", rest.Number, m.Steps)
+			w.printf("Stopped before step %d of %d; the site signed the state behind the last one.\n", rest.Number,
+				m.Steps)
 		case hash == m.State:
 			w.printf("That is the state that the site signed, hash for hash.\n")
 		default:

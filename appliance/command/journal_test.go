@@ -24,8 +24,10 @@ func journalFile(t *testing.T) (path string, key *sitekey.Key) {
 	first := []byte(`{"api":{"name":"demo","status":"ready"}}`)
 	builder, err := journal.NewBuilder(new(journal.Secrets).Redactor(), map[string][]byte{"/clusters/c": second})
 	require.NoError(t, err)
-	require.NoError(t, builder.Add(journal.Step{Revision: 2, At: noon.Add(time.Minute), Operation: "timer"}, []journal.Past{{Revision: 2, Key: "/clusters/c", Before: first, After: second}}))
-	require.NoError(t, builder.Add(journal.Step{Revision: 1, At: noon, Operation: "v2RegisterCluster"}, []journal.Past{{Revision: 1, Key: "/clusters/c", After: first}}))
+	require.NoError(t, builder.Add(journal.Step{Revision: 2, At: noon.Add(time.Minute), Operation: "timer"},
+		[]journal.Past{{Revision: 2, Key: "/clusters/c", Before: first, After: second}}))
+	require.NoError(t, builder.Add(journal.Step{Revision: 1, At: noon, Operation: "v2RegisterCluster"},
+		[]journal.Past{{Revision: 1, Key: "/clusters/c", After: first}}))
 	recording, err := builder.Recording()
 	require.NoError(t, err)
 	recording.ClusterID, recording.ClusterName, recording.MadeAt = "c", "demo", noon.Add(time.Hour)
@@ -45,8 +47,12 @@ func TestReplayTellsTheStoryAndChecksItsEnd(t *testing.T) {
 	require.Zero(t, got.code, got.errOut)
 	require.Contains(t, got.out, "signature  valid; the site's key is "+key.Public().Fingerprint())
 	require.Contains(t, got.out, "note       Something is missing.")
-	require.Contains(t, got.out, "#1    2026-03-01 12:00:00.000  +0s        user      RegisterCluster\n        cluster    cluster demo came to be, ready\n")
-	require.Contains(t, got.out, "#2    2026-03-01 12:01:00.000  +1m0s      appliance timer\n        cluster    cluster demo: ready -> error. It broke.\n")
+	require.Contains(t, got.out,
+		"#1    2026-03-01 12:00:00.000  +0s        user      RegisterCluster\n        cluster    cluster demo came "+
+			"to be, ready\n")
+	require.Contains(t, got.out,
+		"#2    2026-03-01 12:01:00.000  +1m0s      appliance timer\n        cluster    cluster demo: ready -> error. "+
+			"It broke.\n")
 	require.Contains(t, got.out, "That is the state that the site signed, hash for hash.")
 }
 
@@ -93,10 +99,11 @@ func TestReplayRefusesWhatItCantRelyOn(t *testing.T) {
 		arguments []string
 		says      string
 	}{
-		"cut off":      {whole[:len(whole)-9], nil, "this journal ends before it is complete; fetch it again"},
-		"altered":      {altered, nil, "journal"},
-		"foreign":      {[]byte("hello"), nil, "this is no journal of Landfall"},
-		"another site": {whole, []string{"--key", "SHA256:other"}, "is signed with the key " + key.Public().Fingerprint() + ", not with SHA256:other: it is of another site"},
+		"cut off": {whole[:len(whole)-9], nil, "this journal ends before it is complete; fetch it again"},
+		"altered": {altered, nil, "journal"},
+		"foreign": {[]byte("hello"), nil, "this is no journal of Landfall"},
+		"another site": {whole, []string{"--key", "SHA256:other"}, "is signed with the key " +
+			key.Public().Fingerprint() + ", not with SHA256:other: it is of another site"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			file := filepath.Join(t.TempDir(), "x.journal")
@@ -121,12 +128,17 @@ func TestExportSaysWhatIsWrong(t *testing.T) {
 		code      int
 		says      string
 	}{
-		"no cluster":       {nil, exitUsage, "--cluster is missing"},
-		"both":             {[]string{"--cluster", "x", "--data-dir", "d", "--url", "u"}, exitUsage, "give either --data-dir"},
-		"no data":          {[]string{"--cluster", "x", "--data-dir", empty}, exitFailure, "no appliance has run there; check --data-dir"},
-		"a running one's":  {[]string{"--cluster", "x", "--data-dir", held}, exitFailure, "leave --data-dir out to ask the appliance that runs"},
-		"nobody listens":   {[]string{"--cluster", "x", "--url", "http://127.0.0.1:1"}, exitFailure, "no appliance listens at http://127.0.0.1:1"},
-		"a URL that is no": {[]string{"--cluster", "00000000-0000-4000-8000-000000000000", "--url", "http://a b"}, exitFailure, "can not be used"},
+		"no cluster": {nil, exitUsage, "--cluster is missing"},
+		"both": {[]string{"--cluster", "x", "--data-dir", "d", "--url", "u"}, exitUsage,
+			"give either --data-dir"},
+		"no data": {[]string{"--cluster", "x", "--data-dir", empty}, exitFailure,
+			"no appliance has run there; check --data-dir"},
+		"a running one's": {[]string{"--cluster", "x", "--data-dir", held}, exitFailure,
+			"leave --data-dir out to ask the appliance that runs"},
+		"nobody listens": {[]string{"--cluster", "x", "--url", "http://127.0.0.1:1"}, exitFailure,
+			"no appliance listens at http://127.0.0.1:1"},
+		"a URL that is no": {[]string{"--cluster", "00000000-0000-4000-8000-000000000000", "--url", "http://a b"},
+			exitFailure, "can not be used"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := landfall(t, append([]string{"journal", "export"}, c.arguments...)...)

@@ -22,7 +22,8 @@ func newKubeconfig() *cobra.Command {
 		Short: "Write the kubeconfig of an installed cluster, or of the appliance's own Kubernetes API",
 		Long: "Write the kubeconfig of a cluster that was installed here, as its administrator:\n" +
 			"landfall kubeconfig --cluster east -o east.kubeconfig && oc --kubeconfig east.kubeconfig get nodes\n\n" +
-			"Without --cluster, that of the Kubernetes API of the appliance, with which kubectl and oc apply the manifests of sites:\n" +
+			"Without --cluster, that of the Kubernetes API of the appliance, with which kubectl and oc apply the " +
+			"manifests of sites:\n" +
 			"landfall kubeconfig -o site.kubeconfig && kubectl --kubeconfig site.kubeconfig apply -f site/",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -41,7 +42,8 @@ func newKubeconfig() *cobra.Command {
 		},
 	}
 	appliance.addFlag(cmd.Flags())
-	cmd.Flags().StringVar(&cluster, "cluster", "", "the installed cluster, by its id or name; default: the appliance itself")
+	cmd.Flags().StringVar(&cluster, "cluster", "",
+		"the installed cluster, by its id or name; default: the appliance itself")
 	cmd.Flags().StringVarP(&file, "output", "o", "", "file to write; default: the standard output")
 	return cmd
 }
@@ -59,7 +61,8 @@ func (c *client) kubeconfig(ctx context.Context, cluster string) ([]byte, error)
 		return nil, err
 	}
 	var text []byte
-	return text, c.call(ctx, http.MethodGet, apiPath+"/clusters/"+url.PathEscape(cluster)+"/downloads/credentials?file_name=kubeconfig", nil, &text)
+	return text, c.call(ctx, http.MethodGet, apiPath+"/clusters/"+url.PathEscape(cluster)+
+		"/downloads/credentials?file_name=kubeconfig", nil, &text)
 }
 
 func newCredentials() *cobra.Command {
@@ -75,13 +78,15 @@ func newCredentials() *cobra.Command {
 				return err
 			}
 			var found models.Credentials
-			if err := appliance.call(cmd.Context(), http.MethodGet, apiPath+"/clusters/"+url.PathEscape(cluster)+"/credentials", nil, &found); err != nil {
+			if err := appliance.call(cmd.Context(), http.MethodGet, apiPath+"/clusters/"+url.PathEscape(cluster)+
+				"/credentials", nil, &found); err != nil {
 				return err
 			}
 			if asJSON {
 				return writeJSON(cmd.OutOrStdout(), &found)
 			}
-			_, err := fmt.Fprintf(cmd.OutOrStdout(), "console   %s\nuser      %s\npassword  %s\n", found.ConsoleURL, found.Username, found.Password)
+			_, err := fmt.Fprintf(cmd.OutOrStdout(), "console   %s\nuser      %s\npassword  %s\n", found.ConsoleURL,
+				found.Username, found.Password)
 			return err
 		},
 	}

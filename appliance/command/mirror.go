@@ -26,7 +26,8 @@ func newMirror() *cobra.Command {
 		Use:   "mirror",
 		Short: "Import, show and explain the site's mirror rules",
 	}
-	group(cmd, newMirrorImport(), newMirrorShow(), newMirrorExplain(), newMirrorRemove(), newMirrorLater(), newMirrorProve(), newMirrorAcceptGaps())
+	group(cmd, newMirrorImport(), newMirrorShow(), newMirrorExplain(), newMirrorRemove(), newMirrorLater(),
+		newMirrorProve(), newMirrorAcceptGaps())
 	return cmd
 }
 
@@ -34,8 +35,10 @@ func newMirror() *cobra.Command {
 type mirrorLevel struct{ mirror.Level }
 
 func (l *mirrorLevel) addFlags(flags *pflag.FlagSet) {
-	flags.StringVar(&l.Cluster, "cluster", "", "id or name of the cluster whose rules are meant; default: those of the appliance, for all")
-	flags.StringVar(&l.InfraEnv, "infra-env", "", "id of the infra-env whose rules are meant, which its discovery image has")
+	flags.StringVar(&l.Cluster, "cluster", "",
+		"id or name of the cluster whose rules are meant; default: those of the appliance, for all")
+	flags.StringVar(&l.InfraEnv, "infra-env", "",
+		"id of the infra-env whose rules are meant, which its discovery image has")
 }
 
 // query is the level as the API is told it, with other parameters.
@@ -64,10 +67,14 @@ func newMirrorImport() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "import PATH",
 		Short: "Give a running appliance mirror rules",
-		Long: "Give a running appliance mirror rules: a registries.conf (with its drop-ins, as a folder), files with mirror sets, a\n" +
-			"workspace or results folder of oc-mirror (version 1 or 2), an archive of any of these (tar, tar.gz, zip), a list of\n" +
-			"sources and mirrors, CA certificates. Catalogs and signatures beside the rules are kept for the clusters.\n" +
-			"What is imported again under the same name is replaced. Imports go over what the configuration says, those for an\n" +
+		Long: "Give a running appliance mirror rules: a registries.conf (with its drop-ins, as a folder), files with " +
+			"mirror sets, a\n" +
+			"workspace or results folder of oc-mirror (version 1 or 2), an archive of any of these (tar, tar.gz, " +
+			"zip), a list of\n" +
+			"sources and mirrors, CA certificates. Catalogs and signatures beside the rules are kept for the " +
+			"clusters.\n" +
+			"What is imported again under the same name is replaced. Imports go over what the configuration says, " +
+			"those for an\n" +
 			"infra-env over the appliance's, and those for a cluster over both.",
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, arguments []string) error {
@@ -88,7 +95,8 @@ func newMirrorImport() *cobra.Command {
 			if asJSON {
 				return writeJSON(cmd.OutOrStdout(), model)
 			}
-			fmt.Fprintf(cmd.OutOrStdout(), "%s: imported; %d rules, %d catalogs, %d signatures now\n", name, len(model.Rules), len(model.Catalogs), len(model.Signatures))
+			fmt.Fprintf(cmd.OutOrStdout(), "%s: imported; %d rules, %d catalogs, %d signatures now\n",
+				name, len(model.Rules), len(model.Catalogs), len(model.Signatures))
 			return writeHoles(cmd.OutOrStdout(), model.Holes)
 		},
 	}
@@ -99,8 +107,10 @@ func newMirrorImport() *cobra.Command {
 	return cmd
 }
 
-// importMirror reads what is of a mirror's here, so that a large workspace is not sent, and says what it left out.
-func (c *client) importMirror(ctx context.Context, level *mirrorLevel, name, path string, errOut io.Writer) (*console.MirrorModel, error) {
+// importMirror reads what is of a mirror's here, so that a large workspace is not sent, and says
+// what it left out.
+func (c *client) importMirror(ctx context.Context, level *mirrorLevel, name, path string,
+	errOut io.Writer) (*console.MirrorModel, error) {
 	got, err := mirror.CollectPath(path)
 	if err != nil {
 		return nil, err
@@ -123,7 +133,8 @@ func (c *client) importMirror(ctx context.Context, level *mirrorLevel, name, pat
 		return nil, err
 	}
 	model := new(console.MirrorModel)
-	return model, c.send(ctx, http.MethodPost, console.MirrorRoute+level.query("name", name), form.FormDataContentType(), &body, model)
+	return model, c.send(ctx, http.MethodPost, console.MirrorRoute+level.query("name", name),
+		form.FormDataContentType(), &body, model)
 }
 
 func newMirrorShow() *cobra.Command {
@@ -139,7 +150,8 @@ func newMirrorShow() *cobra.Command {
 			if err := appliance.resolve(cmd.Context(), &level.Cluster); err != nil {
 				return err
 			}
-			if err := appliance.call(cmd.Context(), http.MethodGet, console.MirrorRoute+level.query(), nil, model); err != nil {
+			if err := appliance.call(cmd.Context(), http.MethodGet, console.MirrorRoute+level.query(),
+				nil, model); err != nil {
 				return err
 			}
 			if asJSON {
@@ -167,13 +179,15 @@ func writeMirrorModel(out io.Writer, model *console.MirrorModel) error {
 			locations = append(locations, m.Location)
 			uses = append(uses, m.For)
 		}
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\n", rule.Prefix, orDash(strings.Join(locations, ", ")), orDash(strings.Join(uses, ", ")), tried, rule.Origin)
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\n", rule.Prefix, orDash(strings.Join(locations, ", ")),
+			orDash(strings.Join(uses, ", ")), tried, rule.Origin)
 	}
 	if err := table.Flush(); err != nil {
 		return err
 	}
 	for _, imported := range model.Imports {
-		fmt.Fprintf(out, "import %s for the %s, of %s: %d files\n", imported.Name, imported.Level, imported.Imported.Format(time.DateTime), len(imported.Files))
+		fmt.Fprintf(out, "import %s for the %s, of %s: %d files\n", imported.Name, imported.Level,
+			imported.Imported.Format(time.DateTime), len(imported.Files))
 	}
 	for _, catalog := range model.Catalogs {
 		fmt.Fprintf(out, "catalog %s: %s\n", catalog.Name, catalog.Image)
@@ -220,7 +234,8 @@ func newMirrorExplain() *cobra.Command {
 			if err := appliance.resolve(cmd.Context(), &level.Cluster); err != nil {
 				return err
 			}
-			if err := appliance.call(cmd.Context(), http.MethodGet, console.MirrorRoute+"/explain"+level.query("image", arguments[0]), nil, explained); err != nil {
+			if err := appliance.call(cmd.Context(), http.MethodGet, console.MirrorRoute+"/explain"+
+				level.query("image", arguments[0]), nil, explained); err != nil {
 				return err
 			}
 			if asJSON {
@@ -258,7 +273,8 @@ func newMirrorLater() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "later --cluster ID",
 		Short: "Write what came with a cluster's mirror and can only be applied when the cluster runs",
-		Long: "Write what came with a cluster's mirror rules and can't be among its manifests, as YAML for oc apply -f -: UpdateServices,\n" +
+		Long: "Write what came with a cluster's mirror rules and can't be among its manifests, as YAML for oc apply " +
+			"-f -: UpdateServices,\n" +
 			"and ClusterCatalogs where the kind comes too late.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -293,7 +309,8 @@ func newMirrorRemove() *cobra.Command {
 			if err := appliance.resolve(cmd.Context(), &level.Cluster); err != nil {
 				return err
 			}
-			return appliance.call(cmd.Context(), http.MethodDelete, console.MirrorRoute+"/imports/"+url.PathEscape(arguments[0])+level.query(), nil, nil)
+			return appliance.call(cmd.Context(), http.MethodDelete, console.MirrorRoute+"/imports/"+
+				url.PathEscape(arguments[0])+level.query(), nil, nil)
 		},
 	}
 	appliance.addFlag(cmd.Flags())

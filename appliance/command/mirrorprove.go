@@ -30,7 +30,8 @@ func newMirrorProve() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "prove (--release VERSION|PULLSPEC | --cluster ID)",
 		Short: "Ask the mirror for everything that an installation pulls",
-		Long: "Have a running appliance ask the mirror for all images of a release, or of a cluster's, with all their layers, where the\n" +
+		Long: "Have a running appliance ask the mirror for all images of a release, or of a cluster's, with all " +
+			"their layers, where the\n" +
 			"nodes will ask for them. The exit code is 1 if an installation would fail by what is missing.\n" +
 			"--list writes what is to be brought as a signed list for landfall courier fill.",
 		Args: cobra.NoArgs,
@@ -49,9 +50,12 @@ func newMirrorProve() *cobra.Command {
 	flags := cmd.Flags()
 	flags.StringVar(&o.wanted.Release, "release", "", "version under release_images, or pull spec of a release image")
 	flags.StringVar(&o.wanted.Architecture, "arch", "", "architecture of the hosts; default: the release's")
-	flags.StringVar(&o.wanted.ClusterID, "cluster", "", "id or name of a cluster, whose release and pull secret are taken")
-	flags.StringVar(&o.secret, "pull-secret", "", "with --release: file with the pull secret for the mirror; default: the appliance's own")
-	flags.BoolVar(&o.wanted.Bytes, "bytes", false, "read every layer and compare its digest; goes on where it was interrupted")
+	flags.StringVar(&o.wanted.ClusterID, "cluster", "",
+		"id or name of a cluster, whose release and pull secret are taken")
+	flags.StringVar(&o.secret, "pull-secret", "",
+		"with --release: file with the pull secret for the mirror; default: the appliance's own")
+	flags.BoolVar(&o.wanted.Bytes, "bytes", false,
+		"read every layer and compare its digest; goes on where it was interrupted")
 	flags.BoolVar(&o.wanted.Fresh, "fresh", false, "forget what was proven a moment ago")
 	flags.StringVar(&o.list, "list", "", "file to write the shopping list to, if something is missing")
 	flags.StringVar(&o.format, "format", "text", "of the list: text, imageset (for oc-mirror), csv")
@@ -104,7 +108,8 @@ func (o *mirrorProve) follow(ctx context.Context, proof *console.MirrorProof) er
 			return ctx.Err()
 		case <-time.After(pollEvery):
 		}
-		if err := o.appliance.call(ctx, http.MethodGet, console.MirrorProofsRoute+"/"+proof.ID, nil, proof); err != nil {
+		if err := o.appliance.call(ctx, http.MethodGet, console.MirrorProofsRoute+"/"+proof.ID, nil,
+			proof); err != nil {
 			return err
 		}
 		if proof.BytesTotal > 0 {
@@ -118,7 +123,8 @@ func (o *mirrorProve) follow(ctx context.Context, proof *console.MirrorProof) er
 
 func (o *mirrorProve) writeList(ctx context.Context, id string) error {
 	var list []byte
-	if err := o.appliance.call(ctx, http.MethodGet, console.MirrorProofsRoute+"/"+id+"/list?format="+url.QueryEscape(o.format), nil, &list); err != nil {
+	if err := o.appliance.call(ctx, http.MethodGet, console.MirrorProofsRoute+"/"+id+"/list?format="+
+		url.QueryEscape(o.format), nil, &list); err != nil {
 		return err
 	}
 	if err := os.WriteFile(o.list, list, 0o644); err != nil {
@@ -153,7 +159,8 @@ func writeProof(out io.Writer, proof *console.MirrorProof) error {
 	if proof.Awaited > 0 {
 		line("%d of %d images of the last list have arrived", proof.Arrived, proof.Awaited)
 	}
-	line("%s %.1f GB, %d requests, %s", proof.Message, float64(report.Bytes)/1e9, report.Requests, report.Took.Round(time.Millisecond))
+	line("%s %.1f GB, %d requests, %s", proof.Message, float64(report.Bytes)/1e9, report.Requests,
+		report.Took.Round(time.Millisecond))
 	return errors.Join(errs...)
 }
 
@@ -172,7 +179,8 @@ func newMirrorAcceptGaps() *cobra.Command {
 			if err := appliance.resolve(cmd.Context(), &cluster); err != nil {
 				return err
 			}
-			return appliance.call(cmd.Context(), http.MethodPut, console.BasePath+"/clusters/"+url.PathEscape(cluster)+"/mirror-gaps", map[string]bool{"accept": !revoke}, nil)
+			return appliance.call(cmd.Context(), http.MethodPut, console.BasePath+"/clusters/"+url.PathEscape(cluster)+
+				"/mirror-gaps", map[string]bool{"accept": !revoke}, nil)
 		},
 	}
 	appliance.addFlag(cmd.Flags())

@@ -50,7 +50,8 @@ func (p *progress) end() {
 	}
 }
 
-// hostSummary counts hosts by what they do: "2 Rebooting, 1 Joined", in the order in which they come.
+// hostSummary counts hosts by what they do: "2 Rebooting, 1 Joined", in the order in which they
+// come.
 func hostSummary(hosts []*models.Host) string {
 	var order []string
 	count := map[string]int{}

@@ -26,10 +26,14 @@ func newRehearse() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "rehearse --cluster ID",
 		Short: "Play a cluster's installation, all but the boot, against the site's own registry and DNS",
-		Long: "Have a running appliance play the installation of a cluster with simulated hosts, in a copy that is thrown away: names and\n" +
-			"clocks of the site, the discovery image, the hosts' validations, every image in the mirror, the release's own\n" +
-			"openshift-install, the ignition configs, the stages. The hosts are like those that have reported, or like those that the\n" +
-			"cluster's folder or static networks tell of, or as many as are asked for. Ends with a report of a page, and with 1 if\n" +
+		Long: "Have a running appliance play the installation of a cluster with simulated hosts, in a copy that is " +
+			"thrown away: names and\n" +
+			"clocks of the site, the discovery image, the hosts' validations, every image in the mirror, the " +
+			"release's own\n" +
+			"openshift-install, the ignition configs, the stages. The hosts are like those that have reported, or " +
+			"like those that the\n" +
+			"cluster's folder or static networks tell of, or as many as are asked for. Ends with a report of a page, " +
+			"and with 1 if\n" +
 			"anything failed.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -62,7 +66,8 @@ func newRehearse() *cobra.Command {
 }
 
 // rehearse starts a rehearsal and waits for its end, saying what it does.
-func (c *client) rehearse(ctx context.Context, cluster string, wanted console.RehearsalRequest, errOut io.Writer) (*console.Rehearsal, error) {
+func (c *client) rehearse(ctx context.Context, cluster string, wanted console.RehearsalRequest,
+	errOut io.Writer) (*console.Rehearsal, error) {
 	path := console.BasePath + "/clusters/" + url.PathEscape(cluster) + "/rehearsals"
 	played := new(console.Rehearsal)
 	if err := c.call(ctx, http.MethodPost, path, wanted, played); err != nil {
@@ -101,7 +106,8 @@ func writeRehearsal(out io.Writer, played *console.Rehearsal) error {
 	}
 	var page strings.Builder
 	fmt.Fprintf(&page, "Rehearsal of cluster %s: %s\n", played.Cluster, verdict)
-	fmt.Fprintf(&page, "%s, %.1f s; OpenShift %s; %s\n\n", played.Started.Format(time.DateTime+" MST"), played.Seconds, played.Release, played.Shape)
+	fmt.Fprintf(&page, "%s, %.1f s; OpenShift %s; %s\n\n", played.Started.Format(time.DateTime+" MST"), played.Seconds,
+		played.Release, played.Shape)
 	for _, step := range played.Steps {
 		fmt.Fprintf(&page, "%-8s %-18s %7.1f s\n", step.Verdict, step.Name, step.Seconds)
 		wrap(&page, "         ", step.Said)
@@ -115,7 +121,8 @@ func writeRehearsal(out io.Writer, played *console.Rehearsal) error {
 	return err
 }
 
-// wrap writes a text in lines that begin with an indent; the indent's mark stands in the first one only.
+// wrap writes a text in lines that begin with an indent; the indent's mark stands in the first one
+// only.
 func wrap(out *strings.Builder, indent, text string) {
 	blank := strings.Repeat(" ", len([]rune(indent)))
 	line := indent

@@ -16,10 +16,13 @@ import (
 
 func TestTheReportOfARehearsalFitsAPage(t *testing.T) {
 	played := &console.Rehearsal{
-		Cluster: "edge", Release: "4.20.8", Shape: "3 hosts, by numbers", Started: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC), Seconds: 83.25,
+		Cluster: "edge", Release: "4.20.8", Shape: "3 hosts, by numbers", Started: time.Date(2026, 3, 1, 12, 0,
+			0, 0, time.UTC), Seconds: 83.25,
 		Steps: []console.RehearsalStep{
-			{Name: "site", Verdict: console.StepWarning, Seconds: 3, Said: strings.Repeat("A name that nobody knows. ", 12)},
-			{Name: "mirror", Verdict: console.StepFailed, Seconds: 12.5, Said: "1 of 190 images can't be had.", Do: "Bring it."},
+			{Name: "site", Verdict: console.StepWarning, Seconds: 3, Said: strings.Repeat("A name that nobody knows. ",
+				12)},
+			{Name: "mirror", Verdict: console.StepFailed, Seconds: 12.5, Said: "1 of 190 images can't be had.",
+				Do: "Bring it."},
 		},
 		NotProven: []string{"that machines boot", "the rest"},
 	}
@@ -32,7 +35,8 @@ func TestTheReportOfARehearsalFitsAPage(t *testing.T) {
 	}
 	require.Equal(t, "Rehearsal of cluster edge: FAILED", lines[0])
 	require.Equal(t, "2026-03-01 12:00:00 UTC, 83.2 s; OpenShift 4.20.8; 3 hosts, by numbers", lines[1])
-	require.Contains(t, page.String(), "failed   mirror                12.5 s\n         1 of 190 images can't be had.\n         → Bring it.\n")
+	require.Contains(t, page.String(),
+		"failed   mirror                12.5 s\n         1 of 190 images can't be had.\n         → Bring it.\n")
 	require.Contains(t, page.String(), "Not proven: that machines boot; the rest.\n")
 }
 

@@ -19,7 +19,8 @@ func newServe() *cobra.Command {
 	serve := &cobra.Command{
 		Use:   "serve",
 		Short: "Run the appliance",
-		Long: "Run the appliance until it is interrupted: its page, its APIs and the engine that installs clusters.\n\n" +
+		Long: "Run the appliance until it is interrupted: its page, its APIs and the engine that installs " +
+			"clusters.\n\n" +
 			"Every key of the configuration file (see config.example.yaml) is also a flag and an environment variable.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -30,7 +31,8 @@ func newServe() *cobra.Command {
 			return runServe(cmd, config)
 		},
 	}
-	serve.Flags().StringVar(&file, "config", os.Getenv(appliance.EnvPrefix+"CONFIG"), "configuration file (YAML), also $LANDFALL_CONFIG")
+	serve.Flags().StringVar(&file, "config", os.Getenv(appliance.EnvPrefix+"CONFIG"),
+		"configuration file (YAML), also $LANDFALL_CONFIG")
 	appliance.AddFlags(serve.Flags())
 	return serve
 }

@@ -24,20 +24,24 @@ func newSimulateHosts() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "hosts --infra-env ID",
 		Short: "Boot simulated hosts from an infra-env's discovery ISO",
-		Long: "Boot simulated hosts: they download the discovery ISO of an infra-env, read its configuration, and speak the agent's, the\n" +
-			"installer's and the controller's protocol until their cluster is installed. The command ends when all hosts are done.",
+		Long: "Boot simulated hosts: they download the discovery ISO of an infra-env, read its configuration, and " +
+			"speak the agent's, the\n" +
+			"installer's and the controller's protocol until their cluster is installed. The command ends when all " +
+			"hosts are done.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
 			if crew.Faults, err = simulate.ParseFaults(faults); err != nil {
 				return usage("--faults: %w", err)
 			}
 			if crew.InfraEnvID == "" {
-				return usage("--infra-env is missing; the page and GET /api/assisted-install/v2/infra-envs show the ids of infra-envs")
+				return usage("--infra-env is missing; the page and GET /api/assisted-install/v2/infra-envs show the " +
+					"ids of infra-envs")
 			}
 			if crew.Count < 1 || crew.Speed <= 0 {
 				return usage("--count and --speed are %d and %g; both must be above zero", crew.Count, crew.Speed)
 			}
-			if crew.Logger, err = newLogger(appliance.Log{Format: "auto", Level: level}, cmd.ErrOrStderr()); err != nil {
+			if crew.Logger, err = newLogger(appliance.Log{Format: "auto", Level: level},
+				cmd.ErrOrStderr()); err != nil {
 				return err
 			}
 			crew.URL = target.url
@@ -49,15 +53,18 @@ func newSimulateHosts() *cobra.Command {
 	flags := cmd.Flags()
 	flags.StringVar(&crew.InfraEnvID, "infra-env", "", "id of the infra-env whose ISO the hosts boot")
 	flags.IntVar(&crew.Count, "count", 1, "number of hosts")
-	flags.IntVar(&crew.First, "first", 1, "number of the first host; a later crew of the same infra-env begins after the last")
+	flags.IntVar(&crew.First, "first", 1,
+		"number of the first host; a later crew of the same infra-env begins after the last")
 	flags.Uint64Var(&crew.Seed, "seed", 0, "another seed gives other machines; the same gives the same ones")
 	flags.Float64Var(&crew.Speed, "speed", 20, "how many times faster than real hosts they are")
-	flags.StringVar(&faults, "faults", "", "what goes wrong, with commas: slow-disk,host=2:clock-skew=90s,fail-at=Rebooting")
+	flags.StringVar(&faults, "faults", "",
+		"what goes wrong, with commas: slow-disk,host=2:clock-skew=90s,fail-at=Rebooting")
 	flags.StringVar(&level, "log-level", "warn", "least level that is logged: debug, info, warn, error")
 	return cmd
 }
 
-// hostTeller returns a crew's observer that writes a line for each event but the steps, which are many.
+// hostTeller returns a crew's observer that writes a line for each event but the steps, which are
+// many.
 func hostTeller(out io.Writer) func(simulate.Event) {
 	return func(event simulate.Event) {
 		if event.Kind != simulate.EventStep {

@@ -19,10 +19,14 @@ func newSimulateRun() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "run SCENARIO.yaml",
 		Short: "Play whole sites for a year in some minutes, and check that nothing comes out wrong",
-		Long: "Play a scenario: sites with appliances, machines and people, under a clock that is moved from one event to the next. Each site runs\n" +
-			"the real engine over a store of its own, without HTTP; what may never be otherwise (the invariants) is checked after each change.\n" +
-			"The command ends with a summary, or with exit code 1 and the seed, the site, the day and what was wrong; with the same seed and\n" +
-			"--site it comes to the same end. Scenarios that come with the program: " + strings.Join(scenario.Examples(), ", ") + "; see landfall simulate example.",
+		Long: "Play a scenario: sites with appliances, machines and people, under a clock that is moved from one " +
+			"event to the next. Each site runs\n" +
+			"the real engine over a store of its own, without HTTP; what may never be otherwise (the invariants) is " +
+			"checked after each change.\n" +
+			"The command ends with a summary, or with exit code 1 and the seed, the site, the day and what was " +
+			"wrong; with the same seed and\n" +
+			"--site it comes to the same end. Scenarios that come with the program: " +
+			strings.Join(scenario.Examples(), ", ") + "; see landfall simulate example.",
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, arguments []string) error {
 			played, err := chosenScenario(example, arguments)
@@ -30,7 +34,8 @@ func newSimulateRun() *cobra.Command {
 				return err
 			}
 			if options.Site < 0 || options.Days < 0 || options.Parallel < 0 {
-				return usage("--site, --days and --parallel are %d, %d and %d; none may be below zero", options.Site, options.Days, options.Parallel)
+				return usage("--site, --days and --parallel are %d, %d and %d; none may be below zero", options.Site,
+					options.Days, options.Parallel)
 			}
 			bar := newPlayBar(cmd.ErrOrStderr())
 			options.Progress = bar.show
@@ -46,12 +51,15 @@ func newSimulateRun() *cobra.Command {
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&example, "example", "", "play a scenario that comes with the program: "+strings.Join(scenario.Examples(), ", "))
+	flags.StringVar(&example, "example", "", "play a scenario that comes with the program: "+
+		strings.Join(scenario.Examples(), ", "))
 	flags.Uint64Var(&options.Seed, "seed", 0, "another seed than the scenario's")
 	flags.IntVar(&options.Site, "site", 0, "play only the site of this number")
 	flags.IntVar(&options.Days, "days", 0, "another number of days than the scenario's")
-	flags.IntVar(&options.Parallel, "parallel", 0, "sites that are played at the same time; 0 is one for each processor")
-	flags.StringVar(&options.Dir, "dir", "", "folder for the sites' stores while they are played; a memory file system is fastest")
+	flags.IntVar(&options.Parallel, "parallel", 0,
+		"sites that are played at the same time; 0 is one for each processor")
+	flags.StringVar(&options.Dir, "dir", "",
+		"folder for the sites' stores while they are played; a memory file system is fastest")
 	return cmd
 }
 
@@ -101,7 +109,8 @@ type playBar struct {
 func newPlayBar(out io.Writer) *playBar {
 	p := &playBar{out: out}
 	if onTerminal(out) {
-		p.bar = progressbar.NewOptions(1, progressbar.OptionSetWriter(out), progressbar.OptionSetWidth(30), progressbar.OptionClearOnFinish())
+		p.bar = progressbar.NewOptions(1, progressbar.OptionSetWriter(out), progressbar.OptionSetWidth(30),
+			progressbar.OptionClearOnFinish())
 	}
 	return p
 }

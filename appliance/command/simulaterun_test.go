@@ -14,7 +14,8 @@ func TestSimulateRunPlaysAScenario(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "one.yaml")
 	require.NoError(t, os.WriteFile(file, []byte("days: 2\nsites: [{name: edge, people: {rebuild: 30d}}]\n"), 0o600))
 	var out, errOut bytes.Buffer
-	require.Zero(t, run(t.Context(), []string{"simulate", "run", file, "--seed", "3", "--dir", t.TempDir()}, &out, &errOut), errOut.String())
+	require.Zero(t, run(t.Context(), []string{"simulate", "run", file, "--seed", "3", "--dir", t.TempDir()}, &out,
+		&errOut), errOut.String())
 	require.Contains(t, out.String(), "one: 1 sites, 2 days each")
 	require.Contains(t, out.String(), "1, of which 1 succeeded")
 	require.Contains(t, out.String(), "each time they held")
@@ -29,19 +30,26 @@ func TestSimulateRunRefusesWhatCanNotBePlayed(t *testing.T) {
 		code      int
 		says      string
 	}{
-		"no scenario":         {nil, exitUsage, "there is no scenario; name a file, or --example script, week, year"},
-		"two scenarios":       {[]string{"a.yaml", "--example", "week"}, exitUsage, "both --example week and the file a.yaml are named"},
-		"an unknown example":  {[]string{"--example", "decade"}, exitUsage, `there is no example "decade"; there are script, week, year`},
-		"a file that is none": {[]string{"none.yaml"}, exitFailure, "none.yaml: the scenario can't be read: no such file or directory"},
+		"no scenario": {nil, exitUsage, "there is no scenario; name a file, or --example script, week, year"},
+		"two scenarios": {[]string{"a.yaml", "--example", "week"}, exitUsage,
+			"both --example week and the file a.yaml are named"},
+		"an unknown example": {[]string{"--example", "decade"}, exitUsage,
+			`there is no example "decade"; there are script, week, year`},
+		"a file that is none": {[]string{"none.yaml"}, exitFailure,
+			"none.yaml: the scenario can't be read: no such file or directory"},
 		"a file that is wrong": {[]string{wrong}, exitFailure,
-			wrong + `, line 3: sites[0].topology: it is "big"; expected single-node, compact, four-masters or five-masters`},
-		"a site that is none":  {[]string{"--example", "week", "--site", "9"}, exitFailure, "the scenario week has the sites 1 to 3, and no site 9"},
-		"days below zero":      {[]string{"--example", "week", "--days", "-1"}, exitUsage, "none may be below zero"},
-		"no folder for stores": {[]string{"--example", "week", "--dir", "/nowhere/at/all"}, exitFailure, "make a folder for the sites' stores: "},
+			wrong +
+				`, line 3: sites[0].topology: it is "big"; expected single-node, compact, four-masters or five-masters`},
+		"a site that is none": {[]string{"--example", "week", "--site", "9"}, exitFailure,
+			"the scenario week has the sites 1 to 3, and no site 9"},
+		"days below zero": {[]string{"--example", "week", "--days", "-1"}, exitUsage, "none may be below zero"},
+		"no folder for stores": {[]string{"--example", "week", "--dir", "/nowhere/at/all"}, exitFailure,
+			"make a folder for the sites' stores: "},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var out, errOut bytes.Buffer
-			require.Equal(t, c.code, run(t.Context(), append([]string{"simulate", "run"}, c.arguments...), &out, &errOut))
+			require.Equal(t, c.code, run(t.Context(), append([]string{"simulate", "run"}, c.arguments...), &out,
+				&errOut))
 			require.Contains(t, errOut.String(), c.says)
 			require.Empty(t, out.String())
 		})
@@ -52,7 +60,8 @@ func TestAPlayThatIsStoppedSaysSo(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	var out, errOut bytes.Buffer
-	require.Equal(t, exitFailure, run(ctx, []string{"simulate", "run", "--example", "week", "--dir", t.TempDir()}, &out, &errOut))
+	require.Equal(t, exitFailure, run(ctx, []string{"simulate", "run", "--example", "week", "--dir", t.TempDir()},
+		&out, &errOut))
 	require.Equal(t, "landfall: the play was stopped\n", errOut.String())
 }
 

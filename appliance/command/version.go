@@ -12,8 +12,8 @@ import (
 // version is what git describes the built commit as; the Makefile sets it through the linker.
 var version string
 
-// Version returns the version of this binary: what git described the commit as when it was built by the Makefile, else
-// the commit that the Go toolchain noted, else "unknown".
+// Version returns the version of this binary: what git described the commit as when it was built by
+// the Makefile, else the commit that the Go toolchain noted, else "unknown".
 func Version() string {
 	if version != "" {
 		return version
@@ -40,7 +40,8 @@ func newVersion() *cobra.Command {
 					"version": Version(), "go": runtime.Version(), "platform": runtime.GOOS + "/" + runtime.GOARCH,
 				})
 			}
-			_, err := fmt.Fprintf(cmd.OutOrStdout(), "landfall %s (%s, %s/%s)\n", Version(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+			_, err := fmt.Fprintf(cmd.OutOrStdout(), "landfall %s (%s, %s/%s)\n", Version(), runtime.Version(),
+				runtime.GOOS, runtime.GOARCH)
 			return err
 		},
 	}

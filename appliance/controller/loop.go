@@ -1,8 +1,9 @@
-// Package controller runs reconcilers: what makes of an object's desired state, as it is in the store, something real, and is called
-// again whenever the object or one that it depends on changes, until there is nothing left to do.
+// Package controller runs reconcilers: what makes of an object's desired state, as it is in the
+// store, something real, and is called again whenever the object or one that it depends on changes,
+// until there is nothing left to do.
 //
-// A reconciler is given only the name of an object. It reads what is there now, so that a change that came while it worked, was missed during
-// a crash, or came twice makes no difference.
+// A reconciler is given only the name of an object. It reads what is there now, so that a change
+// that came while it worked, was missed during a crash, or came twice makes no difference.
 package controller
 
 import (
@@ -35,10 +36,11 @@ func (k Key) String() string {
 // Reconciler does what one kind of object asks for.
 type Reconciler interface {
 	Kind() objects.Kind
-	// Reconcile brings about what the object wants, or takes back what it brought about if the object is gone. It is called again
-	// after the returned duration if that is not 0, and after a growing time if it fails: a second, then twice as long each time, five
-	// minutes at last; whatever changes the object or what it depends on has it called at once. A fault that the object tells of
-	// itself is a *[Told]. It is never called twice at once for the same object.
+	// Reconcile brings about what the object wants, or takes back what it brought about if the
+	// object is gone. It is called again after the returned duration if that is not 0, and after a
+	// growing time if it fails: a second, then twice as long each time, five minutes at last;
+	// whatever changes the object or what it depends on has it called at once. A fault that the
+	// object tells of itself is a *[Told]. It is never called twice at once for the same object.
 	Reconcile(ctx context.Context, namespace, name string) (again time.Duration, err error)
 }
 
@@ -48,19 +50,20 @@ type Told struct{ Err error }
 func (t *Told) Error() string { return t.Err.Error() }
 func (t *Told) Unwrap() error { return t.Err }
 
-// Relation has objects reconciled when one of another kind changes: a ClusterDeployment, say, when its pull secret does.
+// Relation has objects reconciled when one of another kind changes: a ClusterDeployment, say, when
+// its pull secret does.
 type Relation struct {
 	Of objects.Kind
 	// To lists the objects that are to be reconciled. The changed object may be gone.
 	To func(tx *store.Tx, namespace, name string) ([]Key, error)
-	// Missing says that these are to be reconciled when the loop begins, too, because they may be objects that are not there. Those that are there
-	// are without it.
+	// Missing says that these are to be reconciled when the loop begins, too, because they may be
+	// objects that are not there. Those that are there are without it.
 	Missing bool
 }
 
 const (
-	// workers is how many objects of a kind are reconciled at once. Each kind has its own, so that one that waits for a registry or a BMC that is silent
-	// holds up none of the others.
+	// workers is how many objects of a kind are reconciled at once. Each kind has its own, so that
+	// one that waits for a registry or a BMC that is silent holds up none of the others.
 	workers    = 4
 	firstRetry = time.Second
 	lastRetry  = 5 * time.Minute
@@ -110,7 +113,8 @@ func New(db *store.DB, clock clockwork.Clock, logger *slog.Logger) *Loop {
 	return l
 }
 
-// Add has a reconciler called for the objects of its kind, and for those that changes of others lead to. It must be called before Run.
+// Add has a reconciler called for the objects of its kind, and for those that changes of others
+// lead to. It must be called before Run.
 func (l *Loop) Add(r Reconciler, relations ...Relation) {
 	l.reconcilers[r.Kind()] = r
 	l.lines[r.Kind()] = &line{more: sync.NewCond(&l.mu)}
@@ -128,7 +132,8 @@ func (l *Loop) Enqueue(keys ...Key) {
 	}
 }
 
-// Hurry has all objects reconciled that failed, and as often in the beginning as if they had not: something changed that objects don't tell of.
+// Hurry has all objects reconciled that failed, and as often in the beginning as if they had not:
+// something changed that objects don't tell of.
 func (l *Loop) Hurry() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -155,7 +160,8 @@ func (l *Loop) add(key Key) {
 	}
 }
 
-// Run reconciles every object once and then whatever changes, until the context ends or the store fails. It returns when all that it started has ended.
+// Run reconciles every object once and then whatever changes, until the context ends or the store
+// fails. It returns when all that it started has ended.
 func (l *Loop) Run(ctx context.Context) error {
 	from, err := l.takeAll()
 	if err != nil {
@@ -188,7 +194,8 @@ func (l *Loop) Run(ctx context.Context) error {
 // takeAll queues every object that has a reconciler and returns the revision at which it looked.
 func (l *Loop) takeAll() (revision uint64, err error) {
 	var keys []Key
-	// The snapshot may be newer than what the feed has told of, and a watch can't begin after that. What is told twice does no harm.
+	// The snapshot may be newer than what the feed has told of, and a watch can't begin after that.
+	// What is told twice does no harm.
 	revision = l.db.Revision()
 	err = l.db.View(func(tx *store.Tx) error {
 		for _, kind := range objects.Kinds() {
@@ -235,7 +242,8 @@ func (l *Loop) missing(tx *store.Tx) (keys []Key, err error) {
 	return keys, nil
 }
 
-// follow takes in changes until the context ends. Changes of other rows count too, so that Quiet knows what has been looked at.
+// follow takes in changes until the context ends. Changes of other rows count too, so that Quiet
+// knows what has been looked at.
 func (l *Loop) follow(ctx context.Context, from uint64) error {
 	for {
 		watch := l.db.Watch(ctx, from)
@@ -318,7 +326,8 @@ func (l *Loop) finish(ctx context.Context, key Key, again time.Duration, err err
 		again = min(firstRetry<<min(l.retries[key], 16), lastRetry)
 		l.retries[key]++
 		if _, told := errors.AsType[*Told](err); !told {
-			l.logger.WarnContext(ctx, "an object could not be reconciled", "object", key.String(), "error", err, "retry_in", again)
+			l.logger.WarnContext(ctx, "an object could not be reconciled", "object", key.String(), "error", err,
+				"retry_in", again)
 		}
 	} else {
 		delete(l.retries, key)
@@ -342,7 +351,8 @@ func (l *Loop) keepTime(ctx context.Context) {
 	}
 }
 
-// sleep waits for the next delayed key, or for another to come first. It is false when the context has ended.
+// sleep waits for the next delayed key, or for another to come first. It is false when the context
+// has ended.
 func (l *Loop) sleep(ctx context.Context) bool {
 	var due <-chan time.Time
 	if at, ok := l.takeDue(); ok {
@@ -375,8 +385,8 @@ func (l *Loop) takeDue() (at time.Time, ok bool) {
 	return at, ok
 }
 
-// Quiet waits until every change that is committed when it is called, and whatever follows from it, has been reconciled; what waits for a time
-// does not count. Tests look at the outcome then.
+// Quiet waits until every change that is committed when it is called, and whatever follows from it,
+// has been reconciled; what waits for a time does not count. Tests look at the outcome then.
 func (l *Loop) Quiet(ctx context.Context) error {
 	stop := context.AfterFunc(ctx, func() {
 		l.mu.Lock()

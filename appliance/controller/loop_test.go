@@ -69,7 +69,8 @@ func newSite(t *testing.T) *site {
 	db, err := store.Open(t.Context(), t.TempDir(), store.Options{NoSync: true})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, db.Close()) })
-	s := &site{T: t, db: db, o: objects.New(nil, nil), clock: clockwork.NewRealClock(), r: &recorder{calls: map[string]int{}, busy: map[string]bool{}}}
+	s := &site{T: t, db: db, o: objects.New(nil, nil), clock: clockwork.NewRealClock(),
+		r: &recorder{calls: map[string]int{}, busy: map[string]bool{}}}
 	s.loop = controller.New(db, s.clock, slog.New(slog.DiscardHandler))
 	return s
 }
@@ -103,7 +104,10 @@ func (s *site) create(kind objects.Kind, name string) {
 	u := &unstructured.Unstructured{Object: map[string]any{"apiVersion": kind.APIVersion(), "kind": kind.Kind}}
 	u.SetNamespace("site")
 	u.SetName(name)
-	require.NoError(s, s.db.Update(context.Background(), func(tx *store.Tx) error { return s.o.Create(tx, kind, u, s.clock.Now()) }))
+	require.NoError(s, s.db.Update(context.Background(), func(tx *store.Tx) error {
+		return s.o.Create(tx, kind,
+			u, s.clock.Now())
+	}))
 }
 
 func TestObjectsThatWereThereAreReconciledAtTheStartAndThenWhenTheyChange(t *testing.T) {
@@ -114,7 +118,10 @@ func TestObjectsThatWereThereAreReconciledAtTheStartAndThenWhenTheyChange(t *tes
 	s.create(objects.ConfigMaps, "new")
 	s.quiet()
 	require.Equal(t, 1, s.r.called("new"))
-	require.NoError(t, s.db.Update(t.Context(), func(tx *store.Tx) error { return s.o.Delete(tx, objects.ConfigMaps, "site", "new", s.clock.Now()) }))
+	require.NoError(t, s.db.Update(t.Context(), func(tx *store.Tx) error {
+		return s.o.Delete(tx, objects.ConfigMaps,
+			"site", "new", s.clock.Now())
+	}))
 	s.quiet()
 	require.Equal(t, 2, s.r.called("new"), "what is gone is reconciled too")
 	require.Equal(t, 1, s.r.called("old"))
@@ -123,7 +130,8 @@ func TestObjectsThatWereThereAreReconciledAtTheStartAndThenWhenTheyChange(t *tes
 func TestWhatDependsOnAnObjectIsReconciledWithIt(t *testing.T) {
 	s := newSite(t)
 	s.create(objects.ConfigMaps, "site")
-	s.run(controller.Relation{Of: objects.Secrets, To: func(_ *store.Tx, namespace, name string) ([]controller.Key, error) {
+	s.run(controller.Relation{Of: objects.Secrets, To: func(_ *store.Tx, namespace, name string) ([]controller.Key,
+		error) {
 		require.Equal(t, "pull", name)
 		return []controller.Key{{Kind: objects.ConfigMaps, Namespace: namespace, Name: "site"}}, nil
 	}})
@@ -136,7 +144,8 @@ func TestWhatIsMissingIsReconciledAtTheStartIfSomethingAsksForIt(t *testing.T) {
 	for _, missing := range []bool{true, false} {
 		s := newSite(t)
 		s.create(objects.Secrets, "pull")
-		s.run(controller.Relation{Of: objects.Secrets, Missing: missing, To: func(_ *store.Tx, namespace, _ string) ([]controller.Key, error) {
+		s.run(controller.Relation{Of: objects.Secrets, Missing: missing, To: func(_ *store.Tx, namespace,
+			_ string) ([]controller.Key, error) {
 			return []controller.Key{{Kind: objects.ConfigMaps, Namespace: namespace, Name: "absent"}}, nil
 		}})
 		require.Equal(t, missing, s.r.called("absent") == 1)
@@ -289,7 +298,8 @@ func TestManyObjectsAreEachReconciled(t *testing.T) {
 			for j := range 25 {
 				name := fmt.Sprintf("map-%d-%d", i, j)
 				err := s.db.Update(context.Background(), func(tx *store.Tx) error {
-					return s.o.Create(tx, objects.ConfigMaps, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "site", Name: name}}, s.clock.Now())
+					return s.o.Create(tx, objects.ConfigMaps,
+						&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "site", Name: name}}, s.clock.Now())
 				})
 				if err != nil {
 					t.Error(err)

@@ -13,7 +13,8 @@ import (
 	"time"
 )
 
-// ErrCannotTell is the error of a Doctor's Neighbour for an address of a network that this machine is not in.
+// ErrCannotTell is the error of a Doctor's Neighbour for an address of a network that this machine
+// is not in.
 var ErrCannotTell = errors.New("this machine is not in the address's network")
 
 func (e *examination) addressChecks() []check {
@@ -26,8 +27,10 @@ func (e *examination) addressChecks() []check {
 
 // free looks whether an address that the cluster is to get belongs to nobody yet.
 func (e *examination) free(ctx context.Context, address netip.Addr) Finding {
-	finding := Finding{Area: Addresses, Subject: address.String(), Verdict: Green, Asked: "who answers for it on the wire", Answered: "nobody"}
-	if len(e.site.MachineNetworks) > 0 && !slices.ContainsFunc(e.site.MachineNetworks, func(p netip.Prefix) bool { return p.Contains(address) }) {
+	finding := Finding{Area: Addresses, Subject: address.String(), Verdict: Green,
+		Asked: "who answers for it on the wire", Answered: "nobody"}
+	if len(e.site.MachineNetworks) > 0 && !slices.ContainsFunc(e.site.MachineNetworks,
+		func(p netip.Prefix) bool { return p.Contains(address) }) {
 		finding.Verdict, finding.Asked = Red, "whether it is in a machine network"
 		finding.Answered = "the machine networks are " + prefixes(e.site.MachineNetworks)
 		finding.Do = fmt.Sprintf("Choose an address of these networks instead of %s.", address)
@@ -40,7 +43,8 @@ func (e *examination) free(ctx context.Context, address netip.Addr) Finding {
 		finding.Do = "The hosts look themselves once they are up; until then, see that nothing else has the address."
 	case holder != "":
 		finding.Verdict, finding.Answered = Red, holder
-		finding.Do = fmt.Sprintf("Find the machine with %s and give it another address, or choose another one for the cluster.", holder)
+		finding.Do = fmt.Sprintf("Find the machine with %s and give it another address, or choose another one for "+
+			"the cluster.", holder)
 	}
 	return finding
 }
@@ -54,15 +58,16 @@ func prefixes(networks []netip.Prefix) string {
 }
 
 const (
-	// neighbourPatience is how long the kernel takes to give up on an IPv4 neighbour: three questions, a second each.
+	// neighbourPatience is how long the kernel takes to give up on an IPv4 neighbour: three
+	// questions, a second each.
 	neighbourPatience = 3200 * time.Millisecond
 	neighbourLook     = 50 * time.Millisecond
 	// discardPort is where a datagram does no harm (RFC 863).
 	discardPort = "9"
 )
 
-// neighbour has the kernel look for an address on the wire, which takes no rights: a datagram is sent to it, and the
-// kernel's table of neighbours says whether anybody answered.
+// neighbour has the kernel look for an address on the wire, which takes no rights: a datagram is
+// sent to it, and the kernel's table of neighbours says whether anybody answered.
 func neighbour(ctx context.Context, address netip.Addr) (string, error) {
 	own, near, err := ownAddress(address)
 	switch {
@@ -123,11 +128,13 @@ func ownAddress(address netip.Addr) (own, near bool, err error) {
 // arpComplete is the flag of an entry whose hardware address is known (ATF_COM, linux/if_arp.h).
 const arpComplete = "0x2"
 
-// arpEntry finds the hardware address of an address in the kernel's table; "" when nobody answered for it.
+// arpEntry finds the hardware address of an address in the kernel's table; "" when nobody answered
+// for it.
 func arpEntry(table string, address netip.Addr) string {
 	for lines := bufio.NewScanner(strings.NewReader(table)); lines.Scan(); {
 		fields := strings.Fields(lines.Text()) // IP address, HW type, flags, HW address, mask, device
-		if len(fields) == 6 && fields[0] == address.String() && fields[2] == arpComplete && fields[3] != "00:00:00:00:00:00" {
+		if len(fields) == 6 && fields[0] == address.String() && fields[2] == arpComplete &&
+			fields[3] != "00:00:00:00:00:00" {
 			return fields[3]
 		}
 	}

@@ -13,11 +13,13 @@ import (
 )
 
 const (
-	// skewNoted is from which difference of clocks people are told; skewFatal is where certificates that are made here are
-	// not valid yet on hosts, or the agent's check of clocks fails (20 minutes; the facts of the Assisted Installer).
+	// skewNoted is from which difference of clocks people are told; skewFatal is where certificates
+	// that are made here are not valid yet on hosts, or the agent's check of clocks fails (20
+	// minutes; the facts of the Assisted Installer).
 	skewNoted = time.Second
 	skewFatal = 20 * time.Minute
-	// farAway is the root distance from which chrony takes no time from a source by default (maxdistance 3 s).
+	// farAway is the root distance from which chrony takes no time from a source by default
+	// (maxdistance 3 s).
 	farAway = 3 * time.Second
 )
 
@@ -25,8 +27,10 @@ func (e *examination) clockChecks() []check {
 	if len(e.site.NTPSources) == 0 {
 		return []check{func(context.Context) []Finding {
 			return []Finding{{
-				Area: Clocks, Subject: "time servers", Verdict: Amber, Asked: "which time servers hosts are told", Answered: "none",
-				Do: "Name the site's time servers (ntp_sources in the configuration, or the infra-env's additional NTP sources); without them hosts depend on what DHCP says.",
+				Area: Clocks, Subject: "time servers", Verdict: Amber, Asked: "which time servers hosts are told",
+				Answered: "none",
+				Do: "Name the site's time servers (ntp_sources in the configuration, or the infra-env's additional " +
+					"NTP sources); without them hosts depend on what DHCP says.",
 			}}
 		}}
 	}
@@ -57,11 +61,13 @@ func (e *examination) timeServer(source string) Finding {
 	case answer.Leap == ntp.LeapNotInSync || answer.Stratum == 0 || answer.Stratum >= 16:
 		finding.Verdict = Red
 		finding.Answered = "it answers, but has not found the time itself"
-		finding.Do = "Give the time server a source of its own, or have it trust its own clock (chrony: local stratum 10); hosts take no time from one that is not synchronised."
+		finding.Do = "Give the time server a source of its own, or have it trust its own clock (chrony: local " +
+			"stratum 10); hosts take no time from one that is not synchronised."
 	case answer.RootDistance > farAway:
 		finding.Verdict = Red
 		finding.Answered += fmt.Sprintf(", as far as %s from a true clock", answer.RootDistance.Round(time.Millisecond))
-		finding.Do = "Give the time server a better source; chrony on hosts takes no time from one that may be off by 3 s or more."
+		finding.Do = "Give the time server a better source; chrony on hosts takes no time from one that may be off " +
+			"by 3 s or more."
 	default:
 		finding.Verdict, finding.Do = skewVerdict(answer.ClockOffset)
 	}
@@ -78,22 +84,24 @@ func (e *examination) noteLag(what string, behind time.Duration) {
 	e.lags[what] = behind
 }
 
-// certificatesNoted is from which lag people are told that new certificates are not valid yet somewhere: less passes anyway until
-// a host sees them, and between two words of a host's clock.
+// certificatesNoted is from which lag people are told that new certificates are not valid yet
+// somewhere: less passes anyway until a host sees them, and between two words of a host's clock.
 const certificatesNoted = time.Minute
 
-// newCertificates looks whether certificates that are made here are valid at once by the site's clocks: openshift-install has
-// them begin when it runs, and does not date them back.
+// newCertificates looks whether certificates that are made here are valid at once by the site's
+// clocks: openshift-install has them begin when it runs, and does not date them back.
 func (e *examination) newCertificates() []Finding {
 	if len(e.lags) == 0 {
 		return nil
 	}
 	names := slices.Sorted(maps.Keys(e.lags))
 	slowest := slices.MaxFunc(names, func(a, b string) int { return cmp.Compare(e.lags[a], e.lags[b]) })
-	finding := Finding{Area: Clocks, Subject: "new certificates", Verdict: Green, Asked: "whether a certificate that is made here now is valid by all clocks that answered", Answered: "yes"}
+	finding := Finding{Area: Clocks, Subject: "new certificates", Verdict: Green,
+		Asked: "whether a certificate that is made here now is valid by all clocks that answered", Answered: "yes"}
 	if lag := e.lags[slowest]; lag > certificatesNoted {
 		finding.Verdict = Amber
-		finding.Answered = fmt.Sprintf("by the clock of %s it is not valid for another %s: certificates begin when they are made", slowest, lag.Round(time.Second))
+		finding.Answered = fmt.Sprintf("by the clock of %s it is not valid for another %s: certificates begin when "+
+			"they are made", slowest, lag.Round(time.Second))
 		finding.Do = "Set the clocks of the site by one time server before hosts are started."
 	}
 	return []Finding{finding}

@@ -13,10 +13,13 @@ func TestNewCertificatesAreValidByAllClocks(t *testing.T) {
 	examine := func(lags map[string]time.Duration) *Report {
 		return Doctor{Neighbour: nobody}.Examine(t.Context(), &Site{Lags: lags})
 	}
-	require.Equal(t, Green, find(t, examine(map[string]time.Duration{"host a": -time.Hour, "host b": 50 * time.Second}), "new certificates").Verdict, "a clock ahead takes them")
-	behind := find(t, examine(map[string]time.Duration{"host a": time.Minute, "host b": 90 * time.Minute}), "new certificates")
+	require.Equal(t, Green, find(t, examine(map[string]time.Duration{"host a": -time.Hour, "host b": 50 * time.Second}),
+		"new certificates").Verdict, "a clock ahead takes them")
+	behind := find(t, examine(map[string]time.Duration{"host a": time.Minute, "host b": 90 * time.Minute}),
+		"new certificates")
 	require.Equal(t, Amber, behind.Verdict)
-	require.Equal(t, "by the clock of host b it is not valid for another 1h30m0s: certificates begin when they are made", behind.Answered)
+	require.Equal(t, "by the clock of host b it is not valid for another 1h30m0s: certificates begin when they are "+
+		"made", behind.Answered)
 	require.Contains(t, behind.Do, "Set the clocks of the site by one time server")
 	for _, finding := range examine(nil).Findings {
 		require.NotEqual(t, "new certificates", finding.Subject, "nothing is known of clocks")
@@ -28,7 +31,8 @@ func TestACertificateThatIsNewIsNotTakenByHostsWhoseClockIsBehind(t *testing.T) 
 	trusted := newAuthority(t, now)
 	ok := func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Content-Type", "application/json") }
 	host := trusted.startRegistry(t, now, ok, func(c *x509.Certificate) { c.NotBefore = now.Add(-time.Minute) })
-	finding := find(t, Doctor{}.Examine(t.Context(), &Site{Registries: []Registry{{Host: host}}, Authorities: trusted.pool()}), host)
+	finding := find(t, Doctor{}.Examine(t.Context(), &Site{Registries: []Registry{{Host: host}},
+		Authorities: trusted.pool()}), host)
 	require.Equal(t, Amber, finding.Verdict, finding)
 	require.Contains(t, finding.Answered, "its certificate is valid only since")
 	require.Contains(t, finding.Do, "a host refuses the certificate")

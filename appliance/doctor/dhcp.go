@@ -18,8 +18,8 @@ import (
 // ErrNoWire is the error of a Doctor's Wire on a system that it has none for.
 var ErrNoWire = errors.New("DHCP servers are only asked from Linux")
 
-// offerChecks ask the DHCP servers of this machine's networks what they would give a host: a DISCOVER, which takes no address
-// from anybody.
+// offerChecks ask the DHCP servers of this machine's networks what they would give a host: a
+// DISCOVER, which takes no address from anybody.
 func (e *examination) offerChecks() []check {
 	if !e.site.AskDHCP {
 		return nil
@@ -27,36 +27,43 @@ func (e *examination) offerChecks() []check {
 	interfaces, err := e.Interfaces()
 	if err != nil {
 		return []check{func(context.Context) []Finding {
-			return []Finding{{Area: Offers, Subject: "this machine's networks", Verdict: Unknown, Asked: "which networks this machine is in", Answered: "it can't be told from here: " + err.Error()}}
+			return []Finding{{Area: Offers, Subject: "this machine's networks", Verdict: Unknown,
+				Asked: "which networks this machine is in", Answered: "it can't be told from here: " + err.Error()}}
 		}}
 	}
 	var checks []check
 	for _, iface := range interfaces {
-		if iface.Flags&net.FlagUp == 0 || iface.Flags&net.FlagLoopback != 0 || iface.Flags&net.FlagBroadcast == 0 || len(iface.HardwareAddr) != 6 {
+		if iface.Flags&net.FlagUp == 0 || iface.Flags&net.FlagLoopback != 0 || iface.Flags&net.FlagBroadcast == 0 ||
+			len(iface.HardwareAddr) != 6 {
 			continue
 		}
 		checks = append(checks, func(ctx context.Context) []Finding { return e.offers(ctx, iface) })
 	}
 	if checks == nil {
 		return []check{func(context.Context) []Finding {
-			return []Finding{{Area: Offers, Subject: "this machine's networks", Verdict: Unknown, Asked: "which DHCP servers there are", Answered: "it can't be told from here: this machine has no network card that is up"}}
+			return []Finding{{Area: Offers, Subject: "this machine's networks", Verdict: Unknown,
+				Asked:    "which DHCP servers there are",
+				Answered: "it can't be told from here: this machine has no network card that is up"}}
 		}}
 	}
 	return checks
 }
 
 func (e *examination) offers(ctx context.Context, iface net.Interface) []Finding {
-	finding := Finding{Area: Offers, Subject: "DHCP on " + iface.Name, Verdict: Unknown, Asked: "a DISCOVER to all, by which no address is taken"}
+	finding := Finding{Area: Offers, Subject: "DHCP on " + iface.Name, Verdict: Unknown,
+		Asked: "a DISCOVER to all, by which no address is taken"}
 	offers, err := e.discover(ctx, iface)
 	switch {
 	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EPERM):
 		finding.Answered = "it can't be told from here: this process may not send it"
-		finding.Do = "Give the program the right (setcap cap_net_raw,cap_net_bind_service+ep), or look from another machine of that network."
+		finding.Do = "Give the program the right (setcap cap_net_raw,cap_net_bind_service+ep), or look from another " +
+			"machine of that network."
 	case err != nil:
 		finding.Answered = "it can't be told from here: " + reason(err)
 	case len(offers) == 0:
 		finding.Verdict, finding.Answered = Amber, "nobody offers an address"
-		finding.Do = "Nothing, if the hosts have static networks; else see that a DHCP server or relay serves this network."
+		finding.Do = "Nothing, if the hosts have static networks; else see that a DHCP server or relay serves this " +
+			"network."
 	default:
 		return e.judgeOffers(finding, offers)
 	}
@@ -80,9 +87,11 @@ func (e *examination) judgeOffers(finding Finding, offers []*dhcpv4.DHCPv4) []Fi
 	}
 	address, _ := netip.AddrFromSlice(offers[0].YourIPAddr)
 	networks := e.site.MachineNetworks
-	if len(networks) > 0 && !slices.ContainsFunc(networks, func(p netip.Prefix) bool { return p.Contains(address.Unmap()) }) {
+	if len(networks) > 0 && !slices.ContainsFunc(networks,
+		func(p netip.Prefix) bool { return p.Contains(address.Unmap()) }) {
 		finding.Verdict = Amber
-		finding.Do = fmt.Sprintf("See that the hosts are in another network than this one: the offer is none of the machine networks %s.", prefixes(networks))
+		finding.Do = fmt.Sprintf("See that the hosts are in another network than this one: the offer is none of the "+
+			"machine networks %s.", prefixes(networks))
 	} else if len(offers[0].Router()) == 0 {
 		finding.Verdict, finding.Do = Amber, "Have the server name a router: hosts need a default route."
 	}
@@ -125,7 +134,8 @@ func (e *examination) discover(ctx context.Context, iface net.Interface) (offers
 	if err != nil {
 		return nil, err
 	}
-	if _, err := wire.WriteTo(question.ToBytes(), &net.UDPAddr{IP: net.IPv4bcast, Port: dhcpv4.ServerPort}); err != nil {
+	if _, err := wire.WriteTo(question.ToBytes(), &net.UDPAddr{IP: net.IPv4bcast,
+		Port: dhcpv4.ServerPort}); err != nil {
 		return nil, err
 	}
 	if err := wire.SetReadDeadline(time.Now().Add(e.Patience)); err != nil {
@@ -140,7 +150,8 @@ func (e *examination) discover(ctx context.Context, iface net.Interface) (offers
 			return offers, err
 		}
 		answer, err := dhcpv4.FromBytes(packet[:n])
-		if err == nil && answer.TransactionID == question.TransactionID && answer.MessageType() == dhcpv4.MessageTypeOffer {
+		if err == nil && answer.TransactionID == question.TransactionID &&
+			answer.MessageType() == dhcpv4.MessageTypeOffer {
 			offers = append(offers, answer)
 		}
 	}

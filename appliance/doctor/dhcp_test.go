@@ -13,7 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// segment is a network card's wire to DHCP servers of the tests: what is sent to all is sent to each.
+// segment is a network card's wire to DHCP servers of the tests: what is sent to all is sent to
+// each.
 type segment struct {
 	net.PacketConn
 	servers []net.Addr
@@ -28,7 +29,8 @@ func (s segment) WriteTo(packet []byte, _ net.Addr) (int, error) {
 	return len(packet), nil
 }
 
-// startDHCP answers DISCOVERs with an offer, after a word of nonsense and an offer for somebody else.
+// startDHCP answers DISCOVERs with an offer, after a word of nonsense and an offer for somebody
+// else.
 func startDHCP(t *testing.T, offer ...dhcpv4.Modifier) net.Addr {
 	t.Helper()
 	conn, err := net.ListenPacket("udp", "127.0.0.1:0")
@@ -62,7 +64,8 @@ func answerDHCP(conn net.PacketConn, to net.Addr, question *dhcpv4.DHCPv4, offer
 	if question.MessageType() != dhcpv4.MessageTypeDiscover || !question.IsBroadcast() {
 		return errors.New("that is no DISCOVER to be answered to all")
 	}
-	ours, err := dhcpv4.NewReplyFromRequest(question, append([]dhcpv4.Modifier{dhcpv4.WithMessageType(dhcpv4.MessageTypeOffer)}, offer...)...)
+	ours, err := dhcpv4.NewReplyFromRequest(question,
+		append([]dhcpv4.Modifier{dhcpv4.WithMessageType(dhcpv4.MessageTypeOffer)}, offer...)...)
 	if err != nil {
 		return err
 	}
@@ -77,17 +80,21 @@ func answerDHCP(conn net.PacketConn, to net.Addr, question *dhcpv4.DHCPv4, offer
 }
 
 func lease(server, address string, more ...dhcpv4.Modifier) []dhcpv4.Modifier {
-	return append([]dhcpv4.Modifier{dhcpv4.WithServerIP(net.ParseIP(server)), dhcpv4.WithOption(dhcpv4.OptServerIdentifier(net.ParseIP(server))),
+	return append([]dhcpv4.Modifier{dhcpv4.WithServerIP(net.ParseIP(server)),
+		dhcpv4.WithOption(dhcpv4.OptServerIdentifier(net.ParseIP(server))),
 		dhcpv4.WithYourIP(net.ParseIP(address))}, more...)
 }
 
 func TestDHCPServersAreAskedWhenThatIsWanted(t *testing.T) {
 	router := dhcpv4.WithRouter(net.ParseIP("10.0.0.1"))
-	full := lease("10.0.0.2", "10.0.0.50", router, dhcpv4.WithDNS(net.ParseIP("10.0.0.3")), dhcpv4.WithOption(dhcpv4.OptNTPServers(net.ParseIP("10.0.0.4"))),
+	full := lease("10.0.0.2", "10.0.0.50", router, dhcpv4.WithDNS(net.ParseIP("10.0.0.3")),
+		dhcpv4.WithOption(dhcpv4.OptNTPServers(net.ParseIP("10.0.0.4"))),
 		dhcpv4.WithGeneric(dhcpv4.OptionInterfaceMTU, []byte{0x05, 0xdc}))
-	card := net.Interface{Name: "eth0", Flags: net.FlagUp | net.FlagBroadcast, HardwareAddr: net.HardwareAddr{2, 0, 0, 0, 0, 1}}
+	card := net.Interface{Name: "eth0", Flags: net.FlagUp | net.FlagBroadcast,
+		HardwareAddr: net.HardwareAddr{2, 0, 0, 0, 0, 1}}
 	cards := func() ([]net.Interface, error) {
-		return []net.Interface{{Name: "lo", Flags: net.FlagUp | net.FlagLoopback}, {Name: "eth1", Flags: net.FlagBroadcast, HardwareAddr: card.HardwareAddr}, card}, nil
+		return []net.Interface{{Name: "lo", Flags: net.FlagUp | net.FlagLoopback},
+			{Name: "eth1", Flags: net.FlagBroadcast, HardwareAddr: card.HardwareAddr}, card}, nil
 	}
 	for name, c := range map[string]struct {
 		servers  [][]dhcpv4.Modifier
@@ -95,23 +102,30 @@ func TestDHCPServersAreAskedWhenThatIsWanted(t *testing.T) {
 		answered string
 		do       string
 	}{
-		"one server":            {[][]dhcpv4.Modifier{full}, Green, "10.0.0.2 offers 10.0.0.50; router 10.0.0.1; DNS 10.0.0.3; NTP 10.0.0.4; MTU 1500", ""},
-		"nobody":                {nil, Amber, "nobody offers an address", "Nothing, if the hosts have static networks"},
-		"a server too many":     {[][]dhcpv4.Modifier{full, lease("192.168.1.1", "192.168.1.7", router)}, Red, "2 servers offer addresses: ", "Find out which of them should"},
-		"of another network":    {[][]dhcpv4.Modifier{lease("192.168.1.1", "192.168.1.7", router)}, Amber, "192.168.1.1 offers 192.168.1.7; router 10.0.0.1", "none of the machine networks 10.0.0.0/24"},
-		"without a way outside": {[][]dhcpv4.Modifier{lease("10.0.0.2", "10.0.0.50")}, Amber, "10.0.0.2 offers 10.0.0.50", "Have the server name a router"},
+		"one server": {[][]dhcpv4.Modifier{full}, Green,
+			"10.0.0.2 offers 10.0.0.50; router 10.0.0.1; DNS 10.0.0.3; NTP 10.0.0.4; MTU 1500", ""},
+		"nobody": {nil, Amber, "nobody offers an address", "Nothing, if the hosts have static networks"},
+		"a server too many": {[][]dhcpv4.Modifier{full, lease("192.168.1.1", "192.168.1.7", router)}, Red,
+			"2 servers offer addresses: ", "Find out which of them should"},
+		"of another network": {[][]dhcpv4.Modifier{lease("192.168.1.1", "192.168.1.7", router)},
+			Amber, "192.168.1.1 offers 192.168.1.7; router 10.0.0.1", "none of the machine networks 10.0.0.0/24"},
+		"without a way outside": {[][]dhcpv4.Modifier{lease("10.0.0.2", "10.0.0.50")}, Amber,
+			"10.0.0.2 offers 10.0.0.50", "Have the server name a router"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var servers []net.Addr
 			for _, offer := range c.servers {
 				servers = append(servers, startDHCP(t, offer...))
 			}
-			d := Doctor{Interfaces: cards, Patience: 150 * time.Millisecond, Wire: func(iface net.Interface) (net.PacketConn, error) {
-				require.Equal(t, "eth0", iface.Name, "cards that are down, and the loopback device, are not asked on")
-				conn, err := net.ListenPacket("udp", "127.0.0.1:0")
-				return segment{conn, servers}, err
-			}}
-			finding := find(t, d.Examine(t.Context(), &Site{AskDHCP: true, MachineNetworks: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/24")}}), "DHCP on eth0")
+			d := Doctor{Interfaces: cards, Patience: 150 * time.Millisecond,
+				Wire: func(iface net.Interface) (net.PacketConn, error) {
+					require.Equal(t, "eth0", iface.Name,
+						"cards that are down, and the loopback device, are not asked on")
+					conn, err := net.ListenPacket("udp", "127.0.0.1:0")
+					return segment{conn, servers}, err
+				}}
+			finding := find(t, d.Examine(t.Context(), &Site{AskDHCP: true,
+				MachineNetworks: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/24")}}), "DHCP on eth0")
 			require.Equal(t, c.verdict, finding.Verdict, finding)
 			require.Contains(t, finding.Answered, c.answered)
 			require.Contains(t, finding.Do, c.do)
@@ -129,10 +143,14 @@ func TestDHCPServersAreAskedWhenThatIsWanted(t *testing.T) {
 	})
 	t.Run("no card", func(t *testing.T) {
 		d := Doctor{Interfaces: func() ([]net.Interface, error) { return nil, nil }}
-		require.Equal(t, Unknown, find(t, d.Examine(t.Context(), &Site{AskDHCP: true}), "this machine's networks").Verdict)
+		require.Equal(t, Unknown, find(t, d.Examine(t.Context(), &Site{AskDHCP: true}),
+			"this machine's networks").Verdict)
 	})
 	t.Run("unless nobody wants it", func(t *testing.T) {
-		d := Doctor{Interfaces: cards, Wire: func(net.Interface) (net.PacketConn, error) { return nil, errors.New("asked") }}
+		d := Doctor{Interfaces: cards, Wire: func(net.Interface) (net.PacketConn, error) {
+			return nil,
+				errors.New("asked")
+		}}
 		for _, finding := range d.Examine(t.Context(), &Site{}).Findings {
 			require.NotEqual(t, Offers, finding.Area)
 		}

@@ -1,7 +1,9 @@
-// Package doctor looks at what a site gives an installation, before a server boots: names, clocks, registries and the images
-// in them, addresses, the way to machines, DHCP and proxies. What it finds is a list of findings, each with what was asked, what answered and what to do.
+// Package doctor looks at what a site gives an installation, before a server boots: names, clocks,
+// registries and the images in them, addresses, the way to machines, DHCP and proxies. What it
+// finds is a list of findings, each with what was asked, what answered and what to do.
 //
-// It looks from the machine that it runs on. What can't be told from there is said to be unknown, not good.
+// It looks from the machine that it runs on. What can't be told from there is said to be unknown,
+// not good.
 package doctor
 
 import (
@@ -81,15 +83,18 @@ type Report struct {
 type Site struct {
 	// Cluster and BaseDomain make the cluster's names; without them no names are looked at.
 	Cluster, BaseDomain string
-	// NamesNeeded says that hosts can't do without the site's DNS records: clusters without virtual addresses of their own.
+	// NamesNeeded says that hosts can't do without the site's DNS records: clusters without virtual
+	// addresses of their own.
 	NamesNeeded bool
-	// APIAddresses and IngressAddresses are what the cluster's names must lead to; none means that they are not known yet.
+	// APIAddresses and IngressAddresses are what the cluster's names must lead to; none means that
+	// they are not known yet.
 	APIAddresses, IngressAddresses []netip.Addr
 	// Free are addresses that nobody may have yet.
 	Free []netip.Addr
 	// MachineNetworks are those of the hosts.
 	MachineNetworks []netip.Prefix
-	// Resolvers are the site's DNS servers, each "address:port", and Search the domains that unfinished names are tried in.
+	// Resolvers are the site's DNS servers, each "address:port", and Search the domains that
+	// unfinished names are tried in.
 	Resolvers, Search []string
 	// NTPSources are names or addresses of time servers, with a port or without.
 	NTPSources []string
@@ -99,16 +104,20 @@ type Site struct {
 	Authorities *x509.CertPool
 	// Proxy is what hosts reach the outside by.
 	Proxy Proxy
-	// Direct are URLs that hosts must reach without the proxy beside the registries': the appliance's own.
+	// Direct are URLs that hosts must reach without the proxy beside the registries': the
+	// appliance's own.
 	Direct []string
-	// Contents are the releases that the registries must hold, and Holes what is doubtful about the rules that lead there.
+	// Contents are the releases that the registries must hold, and Holes what is doubtful about the
+	// rules that lead there.
 	Contents []Contents
 	Holes    []mirror.Hole
 	// Machines are those that full packets must reach, beside the registries.
 	Machines []Machine
-	// AskDHCP has DHCP servers be asked, which sends packets to all machines of this machine's networks.
+	// AskDHCP has DHCP servers be asked, which sends packets to all machines of this machine's
+	// networks.
 	AskDHCP bool
-	// Lags are by how much clocks of hosts are behind this machine's, by the hosts' names; negative: ahead.
+	// Lags are by how much clocks of hosts are behind this machine's, by the hosts' names;
+	// negative: ahead.
 	Lags map[string]time.Duration
 	// Configured is what is to be said of what the appliance itself was given.
 	Configured []Finding
@@ -128,13 +137,14 @@ type Doctor struct {
 	Clock clockwork.Clock
 	// Patience is how long an answer is waited for; 0 means 3 s.
 	Patience time.Duration
-	// Neighbour says which hardware address answers for an IP address of a network that this machine is in, "" when none
-	// does. ErrCannotTell is for those of other networks. nil asks the system.
+	// Neighbour says which hardware address answers for an IP address of a network that this
+	// machine is in, "" when none does. ErrCannotTell is for those of other networks. nil asks the
+	// system.
 	Neighbour func(ctx context.Context, address netip.Addr) (string, error)
 	// Path opens the way to an address; nil is by datagrams from this machine.
 	Path func(address netip.Addr) (Path, error)
-	// Interfaces are this machine's network cards, and Wire what is sent and received on one of them by DHCP; nil are those
-	// of the system.
+	// Interfaces are this machine's network cards, and Wire what is sent and received on one of
+	// them by DHCP; nil are those of the system.
 	Interfaces func() ([]net.Interface, error)
 	Wire       func(iface net.Interface) (net.PacketConn, error)
 }
@@ -158,8 +168,8 @@ type examination struct {
 // check looks at one thing.
 type check func(context.Context) []Finding
 
-// Examine looks at a site and returns what it found, always: what could not be asked is a finding too. It takes a few
-// times the patience at the most.
+// Examine looks at a site and returns what it found, always: what could not be asked is a finding
+// too. It takes a few times the patience at the most.
 func (d Doctor) Examine(ctx context.Context, site *Site) *Report {
 	if d.Clock == nil {
 		d.Clock = clockwork.NewRealClock()
@@ -204,7 +214,10 @@ func (d Doctor) Examine(ctx context.Context, site *Site) *Report {
 		report.Findings = append(report.Findings, findings...)
 	}
 	order := []string{Names, Clocks, Registries, Images, Addresses, Paths, Offers, Proxies, Hosts}
-	slices.SortStableFunc(report.Findings, func(a, b Finding) int { return slices.Index(order, a.Area) - slices.Index(order, b.Area) })
+	slices.SortStableFunc(report.Findings, func(a, b Finding) int {
+		return slices.Index(order,
+			a.Area) - slices.Index(order, b.Area)
+	})
 	report.Verdict = Worst(report.Findings)
 	return report
 }

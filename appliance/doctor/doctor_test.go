@@ -43,7 +43,8 @@ func addresses(texts ...string) []netip.Addr {
 
 func TestNamesOfAClusterAreAskedOfEachResolver(t *testing.T) {
 	good := []string{
-		"api.lab.site.test. 60 IN A 10.0.0.4", "api-int.lab.site.test. 60 IN A 10.0.0.4", "*.apps.lab.site.test. 60 IN A 10.0.0.5",
+		"api.lab.site.test. 60 IN A 10.0.0.4", "api-int.lab.site.test. 60 IN A 10.0.0.4",
+		"*.apps.lab.site.test. 60 IN A 10.0.0.5",
 		"4.0.0.10.in-addr.arpa. 60 IN PTR api.lab.site.test.",
 	}
 	const api, wild = "api.lab.site.test", "*.lab.site.test"
@@ -63,23 +64,30 @@ func TestNamesOfAClusterAreAskedOfEachResolver(t *testing.T) {
 		"a name is missing": {good[:2], nil, true, apps, Red, "there is no such name",
 			"Add a DNS record that leads *.apps.lab.site.test to 10.0.0.5."},
 		"a name is missing that hosts can do without": {good[:2], nil, false, apps, Amber, "there is no such name",
-			"Add a DNS record that leads *.apps.lab.site.test to 10.0.0.5. The hosts find it by themselves; people and machines outside of the cluster do not."},
-		"a name leads elsewhere": {append([]string{"api.lab.site.test. 60 IN A 10.0.0.9"}, good[1:]...), nil, true, api, Red, "10.0.0.9",
+			"Add a DNS record that leads *.apps.lab.site.test to 10.0.0.5. The hosts find it by themselves; people " +
+				"and machines outside of the cluster do not."},
+		"a name leads elsewhere": {append([]string{"api.lab.site.test. 60 IN A 10.0.0.9"}, good[1:]...), nil,
+			true, api, Red, "10.0.0.9",
 			"Have the DNS record of api.lab.site.test lead to 10.0.0.4."},
-		"a name leads elsewhere too": {append([]string{"api.lab.site.test. 60 IN AAAA fd00::9"}, good...), nil, true, api, Red, "10.0.0.4, fd00::9",
+		"a name leads elsewhere too": {append([]string{"api.lab.site.test. 60 IN AAAA fd00::9"}, good...), nil,
+			true, api, Red, "10.0.0.4, fd00::9",
 			"Have the DNS record of api.lab.site.test lead to 10.0.0.4."},
-		"a wildcard above the cluster": {append([]string{"*.site.test. 60 IN A 10.0.0.80"}, good...), nil, true, wild, Red,
+		"a wildcard above the cluster": {append([]string{"*.site.test. 60 IN A 10.0.0.80"}, good...), nil, true,
+			wild, Red,
 			"validateNoWildcardDNS.lab.site.test is 10.0.0.80", "Remove the wildcard record above lab.site.test"},
-		"a wildcard in a search domain": {append([]string{"*.corp.test. 60 IN A 10.0.0.80"}, good...), []string{"corp.test"}, true, wild, Red,
+		"a wildcard in a search domain": {append([]string{"*.corp.test. 60 IN A 10.0.0.80"}, good...),
+			[]string{"corp.test"}, true, wild, Red,
 			"validateNoWildcardDNS.lab.site.test.corp.test is 10.0.0.80", "Take corp.test out of the search domains"},
 		"no wildcard": {good, []string{"corp.test"}, true, wild, Green, "there is no such name", ""},
-		"an address that has another's name": {append([]string{"5.0.0.10.in-addr.arpa. 60 IN PTR printer.site.test."}, good...), nil, true, "10.0.0.5", Amber,
+		"an address that has another's name": {append([]string{"5.0.0.10.in-addr.arpa. 60 IN PTR printer.site.test."},
+			good...), nil, true, "10.0.0.5", Amber,
 			"printer.site.test", "Make sure that 10.0.0.5 is meant for this cluster"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			resolver := startDNS(t, c.records...)
 			report := Doctor{}.Examine(t.Context(), &Site{
-				Cluster: "lab", BaseDomain: "site.test", NamesNeeded: c.needed, Resolvers: []string{resolver}, Search: c.search,
+				Cluster: "lab", BaseDomain: "site.test", NamesNeeded: c.needed, Resolvers: []string{resolver},
+				Search:       c.search,
 				APIAddresses: addresses("10.0.0.4"), IngressAddresses: addresses("10.0.0.5"), NTPSources: nil,
 			})
 			finding := find(t, report, c.subject)
@@ -97,7 +105,8 @@ func TestAResolverThatDoesNotAnswerIsSaidOnce(t *testing.T) {
 	defer func() { require.NoError(t, silent.Close()) }()
 	answering := startDNS(t)
 	report := Doctor{Patience: 50 * time.Millisecond}.Examine(t.Context(), &Site{
-		Cluster: "lab", BaseDomain: "site.test", NamesNeeded: true, Resolvers: []string{silent.LocalAddr().String(), answering},
+		Cluster: "lab", BaseDomain: "site.test", NamesNeeded: true, Resolvers: []string{silent.LocalAddr().String(),
+			answering},
 	})
 	finding := find(t, report, "DNS server "+silent.LocalAddr().String())
 	require.Equal(t, Red, finding.Verdict)
@@ -119,12 +128,18 @@ func TestTimeServersAreAskedAsHostsWill(t *testing.T) {
 		answered string
 		do       string
 	}{
-		"in step":             {timeServer{stratum: 3}, Green, "stratum 3, 0s ahead of this machine's clock", ""},
-		"some seconds off":    {timeServer{stratum: 3, ahead: 90 * time.Second}, Amber, "stratum 3, 1m30s ahead of this machine's clock", "Set this machine's clock by the site's time server."},
-		"an hour off":         {timeServer{stratum: 3, ahead: -time.Hour}, Red, "stratum 3, 1h0m0s behind this machine's clock", "Set this machine's clock: certificates"},
-		"not synchronised":    {timeServer{stratum: 16, leap: byte(ntp.LeapNotInSync)}, Red, "it answers, but has not found the time itself", "Give the time server a source"},
-		"far from the source": {timeServer{stratum: 4, rootDispersion: 5 * time.Second}, Red, "stratum 4, 0s ahead of this machine's clock, as far as 5s from a true clock", "Give the time server a better source"},
-		"refusing":            {timeServer{kiss: "DENY"}, Red, "it refuses to answer (DENY)", "Have the time server allow"},
+		"in step": {timeServer{stratum: 3}, Green, "stratum 3, 0s ahead of this machine's clock", ""},
+		"some seconds off": {timeServer{stratum: 3, ahead: 90 * time.Second}, Amber,
+			"stratum 3, 1m30s ahead of this machine's clock", "Set this machine's clock by the site's time server."},
+		"an hour off": {timeServer{stratum: 3, ahead: -time.Hour}, Red,
+			"stratum 3, 1h0m0s behind this machine's clock", "Set this machine's clock: certificates"},
+		"not synchronised": {timeServer{stratum: 16, leap: byte(ntp.LeapNotInSync)}, Red,
+			"it answers, but has not found the time itself", "Give the time server a source"},
+		"far from the source": {timeServer{stratum: 4, rootDispersion: 5 * time.Second}, Red,
+			"stratum 4, 0s ahead of this machine's clock, as far as 5s from a true clock",
+			"Give the time server a better source"},
+		"refusing": {timeServer{kiss: "DENY"}, Red, "it refuses to answer (DENY)",
+			"Have the time server allow"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			source := c.server.start(t, clock.Now)
@@ -140,7 +155,8 @@ func TestTimeServersAreAskedAsHostsWill(t *testing.T) {
 		require.NoError(t, err)
 		defer func() { require.NoError(t, silent.Close()) }()
 		source := silent.LocalAddr().String()
-		finding := find(t, Doctor{Patience: 50 * time.Millisecond}.Examine(t.Context(), &Site{NTPSources: []string{source}}), "time server "+source)
+		finding := find(t, Doctor{Patience: 50 * time.Millisecond}.Examine(t.Context(),
+			&Site{NTPSources: []string{source}}), "time server "+source)
 		require.Equal(t, Red, finding.Verdict)
 		require.Equal(t, "nothing in time", finding.Answered)
 	})
@@ -167,20 +183,34 @@ func TestARegistrysFrontDoorIsLookedAt(t *testing.T) {
 		answered string
 		do       string
 	}{
-		"all is well":       {ok, nil, trusted, Green, "200 OK; its certificate is valid until " + now.AddDate(1, 0, 0).UTC().Format(time.DateOnly), ""},
-		"it wants a login":  {status(401, "application/json"), nil, trusted, Green, "401 Unauthorized; its certificate is valid until " + now.AddDate(1, 0, 0).UTC().Format(time.DateOnly), ""},
-		"another authority": {ok, nil, nil, Red, `its certificate is signed by "CN=Site Authority", which is not trusted`, `Add the certificate of the authority "CN=Site Authority" to mirror.ca_bundle`},
+		"all is well": {ok, nil, trusted, Green, "200 OK; its certificate is valid until " +
+			now.AddDate(1, 0, 0).UTC().Format(time.DateOnly), ""},
+		"it wants a login": {status(401, "application/json"), nil, trusted, Green,
+			"401 Unauthorized; its certificate is valid until " + now.AddDate(1, 0, 0).UTC().Format(time.DateOnly), ""},
+		"another authority": {ok, nil, nil, Red,
+			`its certificate is signed by "CN=Site Authority", which is not trusted`,
+			`Add the certificate of the authority "CN=Site Authority" to mirror.ca_bundle`},
 		"expired": {ok, func(c *x509.Certificate) { c.NotAfter = now.AddDate(0, 0, -2) }, trusted, Red,
-			"its certificate expired on " + now.AddDate(0, 0, -2).UTC().Format(time.DateOnly), "Renew the registry's certificate."},
+			"its certificate expired on " + now.AddDate(0, 0, -2).UTC().Format(time.DateOnly),
+			"Renew the registry's certificate."},
 		"expires soon": {ok, func(c *x509.Certificate) { c.NotAfter = now.AddDate(0, 0, 9) }, trusted, Amber,
-			"200 OK; its certificate expires soon, on " + now.AddDate(0, 0, 9).UTC().Format(time.DateOnly), "Renew the registry's certificate before"},
+			"200 OK; its certificate expires soon, on " + now.AddDate(0, 0, 9).UTC().Format(time.DateOnly),
+			"Renew the registry's certificate before"},
 		"not valid yet": {ok, func(c *x509.Certificate) { c.NotBefore = now.Add(time.Hour) }, trusted, Red,
-			"its certificate is valid from " + now.Add(time.Hour).UTC().Format(time.RFC3339), "Set this machine's clock, which is behind"},
-		"another name": {ok, func(c *x509.Certificate) { c.IPAddresses, c.DNSNames = nil, []string{"mirror.site.test"} }, trusted, Red,
-			"its certificate is for mirror.site.test only", "Give the registry a certificate with 127.0.0.1 among its subject alternative names"},
-		"the common name alone": {ok, func(c *x509.Certificate) { c.IPAddresses = nil }, trusted, Red, "its certificate is for no name only", "Give the registry a certificate"},
-		"a web page":            {status(200, "text/html"), nil, trusted, Red, "200 OK with a web page", "Look what answers at"},
-		"something else":        {status(404, "text/plain"), nil, trusted, Red, "404 Not Found", "Look what answers at"},
+			"its certificate is valid from " + now.Add(time.Hour).UTC().Format(time.RFC3339),
+			"Set this machine's clock, which is behind"},
+		"another name": {ok, func(c *x509.Certificate) {
+			c.IPAddresses, c.DNSNames = nil,
+				[]string{"mirror.site.test"}
+		}, trusted, Red,
+			"its certificate is for mirror.site.test only",
+			"Give the registry a certificate with 127.0.0.1 among its subject alternative names"},
+		"the common name alone": {ok, func(c *x509.Certificate) { c.IPAddresses = nil }, trusted, Red,
+			"its certificate is for no name only", "Give the registry a certificate"},
+		"a web page": {status(200, "text/html"), nil, trusted, Red, "200 OK with a web page",
+			"Look what answers at"},
+		"something else": {status(404, "text/plain"), nil, trusted, Red, "404 Not Found",
+			"Look what answers at"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			host := trusted.startRegistry(t, now, c.handler, c.edit)
@@ -202,7 +232,8 @@ func TestARegistrysFrontDoorIsLookedAt(t *testing.T) {
 		require.Equal(t, Red, finding.Verdict)
 		require.Equal(t, "no TLS", finding.Answered)
 		require.Contains(t, finding.Do, "mark "+host+" as insecure in registries.conf")
-		finding = find(t, Doctor{}.Examine(t.Context(), &Site{Registries: []Registry{{Host: host, Insecure: true}}}), host)
+		finding = find(t, Doctor{}.Examine(t.Context(), &Site{Registries: []Registry{{Host: host, Insecure: true}}}),
+			host)
 		require.Equal(t, Green, finding.Verdict, finding)
 	})
 	t.Run("nothing there", func(t *testing.T) {
@@ -223,7 +254,8 @@ func TestARegistrysFrontDoorIsLookedAt(t *testing.T) {
 			w.Header().Set("WWW-Authenticate", `Bearer realm="https://`+realm+`/token",service="registry"`)
 			w.WriteHeader(http.StatusUnauthorized)
 		}, nil)
-		finding := find(t, Doctor{}.Examine(t.Context(), &Site{Registries: []Registry{{Host: host}}, Authorities: trusted.pool()}), realm)
+		finding := find(t, Doctor{}.Examine(t.Context(), &Site{Registries: []Registry{{Host: host}},
+			Authorities: trusted.pool()}), realm)
 		require.Equal(t, Red, finding.Verdict)
 		require.Contains(t, finding.Asked, host+" takes tokens of it")
 	})
@@ -231,7 +263,8 @@ func TestARegistrysFrontDoorIsLookedAt(t *testing.T) {
 		host := trusted.startRegistry(t, now, func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Date", now.Add(-3*time.Hour).UTC().Format(http.TimeFormat))
 		}, nil)
-		finding := find(t, Doctor{}.Examine(t.Context(), &Site{Registries: []Registry{{Host: host}}, Authorities: trusted.pool()}), "clock of "+host)
+		finding := find(t, Doctor{}.Examine(t.Context(), &Site{Registries: []Registry{{Host: host}},
+			Authorities: trusted.pool()}), "clock of "+host)
 		require.Equal(t, Red, finding.Verdict, finding)
 		require.Contains(t, finding.Answered, "behind this machine's clock")
 	})
@@ -285,7 +318,8 @@ func TestAProxyIsNotAskedForWhatIsAtTheSite(t *testing.T) {
 		Cluster: "lab", BaseDomain: "site.test", Resolvers: []string{startDNS(t)},
 		Registries: []Registry{{Host: "127.0.0.1:1"}}, Direct: []string{"http://landfall.site.test:8090"},
 		MachineNetworks: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/24"), netip.MustParsePrefix("fd00::/64")},
-		Proxy:           Proxy{HTTP: "http://user:secret@proxy.corp.test:3128", HTTPS: "http://user:secret@proxy.corp.test:3128", No: "10.0.0.0/24,.lab.site.test"},
+		Proxy: Proxy{HTTP: "http://user:secret@proxy.corp.test:3128",
+			HTTPS: "http://user:secret@proxy.corp.test:3128", No: "10.0.0.0/24,.lab.site.test"},
 	}
 	report := Doctor{}.Examine(t.Context(), site)
 	appliance := find(t, report, "the appliance")
@@ -304,14 +338,17 @@ func TestAProxyIsNotAskedForTheTokensOfARegistry(t *testing.T) {
 		w.Header().Set("WWW-Authenticate", `Bearer realm="https://tokens.site.test/auth",service="registry"`)
 		w.WriteHeader(http.StatusUnauthorized)
 	}, nil)
-	site := &Site{Registries: []Registry{{Host: host}}, Authorities: trusted.pool(), Proxy: Proxy{HTTPS: "http://proxy.corp.test:3128", No: "127.0.0.1"}}
-	finding := find(t, Doctor{Patience: 300 * time.Millisecond}.Examine(t.Context(), site), "token server tokens.site.test")
+	site := &Site{Registries: []Registry{{Host: host}}, Authorities: trusted.pool(),
+		Proxy: Proxy{HTTPS: "http://proxy.corp.test:3128", No: "127.0.0.1"}}
+	finding := find(t, Doctor{Patience: 300 * time.Millisecond}.Examine(t.Context(), site),
+		"token server tokens.site.test")
 	require.Equal(t, Red, finding.Verdict)
 	require.Equal(t, "Add tokens.site.test to no_proxy.", finding.Do)
 }
 
 func TestWhatHostsMeasuredIsInTheSameReport(t *testing.T) {
-	report := Doctor{Neighbour: nobody}.Examine(t.Context(), &Site{Measured: []Finding{{Area: Hosts, Subject: "node-1", Verdict: Red}}})
+	report := Doctor{Neighbour: nobody}.Examine(t.Context(),
+		&Site{Measured: []Finding{{Area: Hosts, Subject: "node-1", Verdict: Red}}})
 	require.Equal(t, Red, report.Verdict)
 	require.Equal(t, Hosts, find(t, report, "node-1").Area)
 }

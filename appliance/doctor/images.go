@@ -16,21 +16,23 @@ import (
 type Contents struct {
 	// Release is what people call it: a version or a pull spec.
 	Release string
-	// Prove asks for every image with every layer. Its error says in a sentence why it can't be asked for.
+	// Prove asks for every image with every layer. Its error says in a sentence why it can't be
+	// asked for.
 	Prove func(context.Context) (*prover.ReleaseReport, error)
 	// Anonymous says that there is no pull secret to ask with, so that a refusal says nothing.
 	Anonymous bool
 }
 
 const (
-	// contentsPatience is how long all releases together may take. A mirror nearby takes some seconds for each.
+	// contentsPatience is how long all releases together may take. A mirror nearby takes some
+	// seconds for each.
 	contentsPatience = time.Minute
 	// gapsNamed is how many images without a common cause are named each.
 	gapsNamed = 10
 )
 
-// contents asks for the images of the site's releases. What was found wrong at a registry's front door is not said again of
-// its images.
+// contents asks for the images of the site's releases. What was found wrong at a registry's front
+// door is not said again of its images.
 func (e *examination) contents(ctx context.Context, doors []Finding) []Finding {
 	ctx, cancel := context.WithTimeout(ctx, contentsPatience)
 	defer cancel()
@@ -42,7 +44,8 @@ func (e *examination) contents(ctx context.Context, doors []Finding) []Finding {
 	}
 	var found []Finding
 	for _, c := range e.site.Contents {
-		finding := Finding{Area: Images, Subject: "release " + c.Release, Verdict: Green, Asked: "each image by its digest, with each layer, where nodes will ask for it"}
+		finding := Finding{Area: Images, Subject: "release " + c.Release, Verdict: Green,
+			Asked: "each image by its digest, with each layer, where nodes will ask for it"}
 		report, err := c.Prove(ctx)
 		switch {
 		case ctx.Err() != nil:
@@ -62,8 +65,8 @@ func (e *examination) contents(ctx context.Context, doors []Finding) []Finding {
 	return append(found, e.holes(found)...)
 }
 
-// gaps says each thing that is wrong once: what is the matter with a registry, which repository no rule leads from, which
-// images are missing.
+// gaps says each thing that is wrong once: what is the matter with a registry, which repository no
+// rule leads from, which images are missing.
 func gaps(report *prover.ReleaseReport, asked Finding, c Contents, shut map[string]bool) []Finding {
 	var found []Finding
 	add := func(verdict Verdict, subject, text string) {
@@ -76,9 +79,12 @@ func gaps(report *prover.ReleaseReport, asked Finding, c Contents, shut map[stri
 		host, _, _ := strings.Cut(fault.Where, "/")
 		switch {
 		case shut[host]:
-			add(Unknown, asked.Subject, fmt.Sprintf("%d images could not be asked for; see what is said of %s.", fault.Images, host))
+			add(Unknown, asked.Subject, fmt.Sprintf("%d images could not be asked for; see what is said of %s.",
+				fault.Images, host))
 		case fault.Verdict == prover.Unauthorized && c.Anonymous:
-			add(Unknown, asked.Subject, fmt.Sprintf("%s wants a password, and the appliance itself has none; set mirror.pull_secret, or look at the site for a cluster.", host))
+			add(Unknown, asked.Subject,
+				fmt.Sprintf("%s wants a password, and the appliance itself has none; set mirror.pull_secret, or look "+
+					"at the site for a cluster.", host))
 		default:
 			add(Red, fault.Where, fault.Text)
 		}
@@ -112,7 +118,9 @@ func gaps(report *prover.ReleaseReport, asked Finding, c Contents, shut map[stri
 		}
 	}
 	if more > 0 {
-		add(Red, asked.Subject, fmt.Sprintf("%d more images can't be had; landfall mirror prove, or the page Mirror, lists them for the courier.", more))
+		add(Red, asked.Subject,
+			fmt.Sprintf("%d more images can't be had; landfall mirror prove, or the page Mirror, lists them for the "+
+				"courier.", more))
 	}
 	return found
 }
@@ -138,13 +146,15 @@ func (e *examination) holes(said []Finding) []Finding {
 	var found []Finding
 	for _, hole := range e.site.Holes {
 		known := slices.ContainsFunc(said, func(f Finding) bool {
-			return f.Verdict == Red && (strings.Contains(f.Subject, hole.Prefix) || strings.Contains(f.Answered, hole.Prefix))
+			return f.Verdict == Red && (strings.Contains(f.Subject, hole.Prefix) || strings.Contains(f.Answered,
+				hole.Prefix))
 		})
 		if !hole.Grave || known {
 			continue
 		}
 		answered, do := split(strings.Replace(hole.Text, ". ", "; ", 1))
-		found = append(found, Finding{Area: Images, Subject: "rule for " + hole.Prefix, Verdict: Red, Asked: "whether the mirror rules have holes", Answered: answered, Do: do})
+		found = append(found, Finding{Area: Images, Subject: "rule for " + hole.Prefix, Verdict: Red,
+			Asked: "whether the mirror rules have holes", Answered: answered, Do: do})
 	}
 	return found
 }

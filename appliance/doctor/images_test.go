@@ -13,7 +13,8 @@ import (
 	"landfall/appliance/mirror/prover"
 )
 
-// reportOf makes a report of images that are not held, and of one that is, unless there is a fault of its registry.
+// reportOf makes a report of images that are not held, and of one that is, unless there is a fault
+// of its registry.
 func reportOf(faults []prover.Fault, results ...prover.Result) *prover.ReleaseReport {
 	other := prover.Result{Image: prover.Image{Ref: "quay.io/held/image:1"}, Verdict: prover.Held}
 	for _, fault := range faults {
@@ -32,12 +33,14 @@ func TestTheImagesOfAReleaseAreAskedFor(t *testing.T) {
 		return lacking(prover.NoRule, art+":"+tag, tag, "No rule leads from "+tag+" to a mirror; add one for "+art+".")
 	}
 	hole := []mirror.Hole{
-		{Kind: mirror.HoleHalfRelease, Prefix: art, Grave: true, Text: "There is a rule for one and none for " + art + ". Mirror both."},
+		{Kind: mirror.HoleHalfRelease, Prefix: art, Grave: true, Text: "There is a rule for one and none for " +
+			art + ". Mirror both."},
 		{Kind: mirror.HoleOverlap, Prefix: "quay.io", Text: "Not grave."},
 	}
 	many := []prover.Result{}
 	for i := range 14 {
-		many = append(many, lacking(prover.MissingManifest, fmt.Sprintf("quay.io/a/b:%d", i), fmt.Sprint("image-", i), "It is not there; mirror it there."))
+		many = append(many, lacking(prover.MissingManifest, fmt.Sprintf("quay.io/a/b:%d", i), fmt.Sprint("image-", i),
+			"It is not there; mirror it there."))
 	}
 	for name, c := range map[string]struct {
 		contents Contents
@@ -47,22 +50,37 @@ func TestTheImagesOfAReleaseAreAskedFor(t *testing.T) {
 		red      []string // subject: answered
 		unknown  []string
 	}{
-		"all is there":          {report: reportOf(nil), holes: hole[1:]},
-		"one is missing":        {report: reportOf(nil, lacking(prover.MissingManifest, "quay.io/a/b:1", "etcd", "m/b has no etcd; mirror it there.")), red: []string{"image etcd: m/b has no etcd"}},
-		"no rule for many":      {report: reportOf(nil, noRule("etcd"), noRule("cli"), noRule("oc")), holes: hole, red: []string{"images of " + art + ": No rule leads from etcd to a mirror (and 2 more of that repository)"}},
-		"a hole nobody fell in": {report: reportOf(nil), holes: hole, red: []string{"rule for " + art + ": There is a rule for one and none for " + art}},
-		"more than are named":   {report: reportOf(nil, many...), red: append(namesOf(many[:gapsNamed]), "release 4.19: 4 more images can't be had")},
-		"a wrong password":      {report: reportOf([]prover.Fault{{Verdict: prover.Unauthorized, Where: "m.example.com/release", Text: "m.example.com/release answered 401; check the entry.", Images: 9}}), red: []string{"m.example.com/release: m.example.com/release answered 401"}},
-		"no password at all": {contents: Contents{Anonymous: true}, report: reportOf([]prover.Fault{{Verdict: prover.Unauthorized, Where: "m.example.com/release", Text: "x; y.", Images: 9}}),
+		"all is there": {report: reportOf(nil), holes: hole[1:]},
+		"one is missing": {report: reportOf(nil, lacking(prover.MissingManifest, "quay.io/a/b:1", "etcd",
+			"m/b has no etcd; mirror it there.")), red: []string{"image etcd: m/b has no etcd"}},
+		"no rule for many": {report: reportOf(nil, noRule("etcd"), noRule("cli"), noRule("oc")), holes: hole,
+			red: []string{"images of " + art +
+				": No rule leads from etcd to a mirror (and 2 more of that repository)"}},
+		"a hole nobody fell in": {report: reportOf(nil), holes: hole,
+			red: []string{"rule for " + art + ": There is a rule for one and none for " + art}},
+		"more than are named": {report: reportOf(nil, many...), red: append(namesOf(many[:gapsNamed]),
+			"release 4.19: 4 more images can't be had")},
+		"a wrong password": {report: reportOf([]prover.Fault{{Verdict: prover.Unauthorized,
+			Where: "m.example.com/release", Text: "m.example.com/release answered 401; check the entry.", Images: 9}}),
+			red: []string{"m.example.com/release: m.example.com/release answered 401"}},
+		"no password at all": {contents: Contents{Anonymous: true},
+			report: reportOf([]prover.Fault{{Verdict: prover.Unauthorized, Where: "m.example.com/release",
+				Text: "x; y.", Images: 9}}),
 			unknown: []string{"release 4.19: m.example.com wants a password, and the appliance itself has none"}},
-		"what the door said":  {report: reportOf([]prover.Fault{{Verdict: prover.BadTLS, Where: "shut.example.com", Text: "x; y.", Images: 9}}), unknown: []string{"release 4.19: 9 images could not be asked for"}},
-		"what can't be asked": {err: errors.New("the disk is full"), unknown: []string{"release 4.19: the disk is full"}},
+		"what the door said": {report: reportOf([]prover.Fault{{Verdict: prover.BadTLS, Where: "shut.example.com",
+			Text: "x; y.", Images: 9}}), unknown: []string{"release 4.19: 9 images could not be asked for"}},
+		"what can't be asked": {err: errors.New("the disk is full"),
+			unknown: []string{"release 4.19: the disk is full"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c.contents.Release, c.contents.Prove = "4.19", func(context.Context) (*prover.ReleaseReport, error) { return c.report, c.err }
+			c.contents.Release, c.contents.Prove = "4.19", func(context.Context) (*prover.ReleaseReport,
+				error) {
+				return c.report, c.err
+			}
 			e := &examination{site: &Site{Contents: []Contents{c.contents}, Holes: c.holes}}
 			said := map[Verdict][]string{}
-			for _, finding := range e.contents(t.Context(), []Finding{{Area: Registries, Subject: "shut.example.com", Verdict: Red}}) {
+			for _, finding := range e.contents(t.Context(), []Finding{{Area: Registries, Subject: "shut.example.com",
+				Verdict: Red}}) {
 				require.Equal(t, Images, finding.Area)
 				require.Equal(t, finding.Verdict == Green, finding.Do == "", finding)
 				said[finding.Verdict] = append(said[finding.Verdict], finding.Subject+": "+finding.Answered)

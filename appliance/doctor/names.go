@@ -12,7 +12,8 @@ import (
 	"github.com/miekg/dns"
 )
 
-// The names of a cluster that must lead to it. The applications' wildcard is tried with the name that people open first.
+// The names of a cluster that must lead to it. The applications' wildcard is tried with the name
+// that people open first.
 const (
 	apiName     = "api"
 	apiIntName  = "api-int"
@@ -20,7 +21,8 @@ const (
 	wildcardTry = "validateNoWildcardDNS" // a name that nobody has; the installation stops when it resolves
 )
 
-// nameChecks are those of the site's DNS: for each resolver the cluster's names, and what must not resolve.
+// nameChecks are those of the site's DNS: for each resolver the cluster's names, and what must not
+// resolve.
 func (e *examination) nameChecks() []check {
 	if e.site.Cluster == "" || e.site.BaseDomain == "" {
 		return nil
@@ -28,8 +30,10 @@ func (e *examination) nameChecks() []check {
 	if len(e.site.Resolvers) == 0 {
 		return []check{func(context.Context) []Finding {
 			return []Finding{{
-				Area: Names, Subject: "DNS servers", Verdict: Amber, Asked: "which DNS servers this machine uses", Answered: "none",
-				Do: "Name a DNS server in this machine's /etc/resolv.conf, or see that hosts get one by DHCP or static network.",
+				Area: Names, Subject: "DNS servers", Verdict: Amber, Asked: "which DNS servers this machine uses",
+				Answered: "none",
+				Do: "Name a DNS server in this machine's /etc/resolv.conf, or see that hosts get one by DHCP or " +
+					"static network.",
 			}}
 		}}
 	}
@@ -68,8 +72,9 @@ func (e *examination) resolver(ctx context.Context, resolver string) []Finding {
 
 func (e *examination) deadResolver(resolver, name string, err error) Finding {
 	finding := Finding{
-		Area: Names, Subject: "DNS server " + resolver, Verdict: Amber, Asked: "the addresses of " + name, Answered: reason(err),
-		Do: "Look whether the DNS server runs and its port 53 is reachable, or take it out of /etc/resolv.conf.",
+		Area: Names, Subject: "DNS server " + resolver, Verdict: Amber, Asked: "the addresses of " + name,
+		Answered: reason(err),
+		Do:       "Look whether the DNS server runs and its port 53 is reachable, or take it out of /etc/resolv.conf.",
 	}
 	if e.site.NamesNeeded {
 		finding.Verdict = Red
@@ -105,7 +110,8 @@ func (e *examination) record(ctx context.Context, resolver, name string, expecte
 	return finding, nil
 }
 
-// recordName is what a DNS administrator calls the record of a name: the applications' is a wildcard.
+// recordName is what a DNS administrator calls the record of a name: the applications' is a
+// wildcard.
 func recordName(name string) string {
 	if rest, ok := strings.CutPrefix(name, appsName+"."); ok {
 		return "*.apps." + rest
@@ -113,10 +119,11 @@ func recordName(name string) string {
 	return name
 }
 
-// wildcard looks whether names that nobody made resolve: by a wildcard above the cluster, or because a resolver tries
-// unfinished names in its own domains.
+// wildcard looks whether names that nobody made resolve: by a wildcard above the cluster, or
+// because a resolver tries unfinished names in its own domains.
 func (e *examination) wildcard(ctx context.Context, resolver, domain string) Finding {
-	finding := Finding{Area: Names, Subject: "*." + domain, Verdict: Green, Asked: "a name that nobody has, of " + resolver, Answered: "there is no such name"}
+	finding := Finding{Area: Names, Subject: "*." + domain, Verdict: Green, Asked: "a name that nobody has, of " +
+		resolver, Answered: "there is no such name"}
 	name := wildcardTry + "." + domain
 	for _, search := range append([]string{""}, e.site.Search...) {
 		tried := strings.TrimSuffix(name+"."+search, ".")
@@ -129,16 +136,19 @@ func (e *examination) wildcard(ctx context.Context, resolver, domain string) Fin
 			continue
 		}
 		finding.Verdict, finding.Answered = Red, tried+" is "+list(addresses)
-		finding.Do = fmt.Sprintf("Remove the wildcard record above %s: every name of the cluster seems to exist, and the installation stops at that.", domain)
+		finding.Do = fmt.Sprintf("Remove the wildcard record above %s: every name of the cluster seems to exist, and "+
+			"the installation stops at that.", domain)
 		if search != "" {
-			finding.Do = fmt.Sprintf("Take %s out of the search domains, or remove its wildcard record: names that don't exist are found there, and the installation stops at that.", search)
+			finding.Do = fmt.Sprintf("Take %s out of the search domains, or remove its wildcard record: names that "+
+				"don't exist are found there, and the installation stops at that.", search)
 		}
 		return finding
 	}
 	return finding
 }
 
-// reverse looks whether the name of an address is one of the cluster's; an address without a name is no finding.
+// reverse looks whether the name of an address is one of the cluster's; an address without a name
+// is no finding.
 func (e *examination) reverse(ctx context.Context, resolver string, address netip.Addr, domain string) (Finding, bool) {
 	question, err := dns.ReverseAddr(address.String())
 	if err != nil {
@@ -157,15 +167,21 @@ func (e *examination) reverse(ctx context.Context, resolver string, address neti
 	if len(names) == 0 {
 		return Finding{}, false
 	}
-	finding := Finding{Area: Names, Subject: address.String(), Verdict: Green, Asked: "its name, of " + resolver, Answered: strings.Join(names, ", ")}
-	if !slices.ContainsFunc(names, func(name string) bool { return strings.HasSuffix(strings.ToLower(name), strings.ToLower("."+domain)) }) {
+	finding := Finding{Area: Names, Subject: address.String(), Verdict: Green, Asked: "its name, of " + resolver,
+		Answered: strings.Join(names, ", ")}
+	if !slices.ContainsFunc(names, func(name string) bool {
+		return strings.HasSuffix(strings.ToLower(name),
+			strings.ToLower("."+domain))
+	}) {
 		finding.Verdict = Amber
-		finding.Do = fmt.Sprintf("Make sure that %s is meant for this cluster: its reverse record says that it belongs to something else.", address)
+		finding.Do = fmt.Sprintf("Make sure that %s is meant for this cluster: its reverse record says that it "+
+			"belongs to something else.", address)
 	}
 	return finding, true
 }
 
-// addresses asks for a name's IPv4 and IPv6 addresses. A name that does not exist has none and is no error.
+// addresses asks for a name's IPv4 and IPv6 addresses. A name that does not exist has none and is
+// no error.
 func (e *examination) addresses(ctx context.Context, resolver, name string) ([]netip.Addr, error) {
 	var addresses []netip.Addr
 	for _, kind := range []uint16{dns.TypeA, dns.TypeAAAA} {
@@ -211,8 +227,8 @@ func (e *examination) ask(ctx context.Context, resolver, name string, kind uint1
 	return nil, fmt.Errorf("it answered %s", dns.RcodeToString[answer.Rcode])
 }
 
-// sameAddresses tells whether a name leads to nothing but what is expected, and to all of it that there is of the families
-// that it has.
+// sameAddresses tells whether a name leads to nothing but what is expected, and to all of it that
+// there is of the families that it has.
 func sameAddresses(addresses, expected []netip.Addr) bool {
 	for _, address := range addresses {
 		if !slices.Contains(expected, address) {

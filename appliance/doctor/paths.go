@@ -15,12 +15,13 @@ type Machine struct {
 	Address netip.Addr
 }
 
-// Path is the way to a machine, on which packets must not be cut. Sizes are in bytes with all headers.
+// Path is the way to a machine, on which packets must not be cut. Sizes are in bytes with all
+// headers.
 type Path interface {
 	// MTU is how large packets may be, as far as this machine knows by now.
 	MTU() (int, error)
-	// Arrives sends a packet of a size and tells whether the machine answered it within the patience. The error is
-	// errTooLarge when the packet is known to be larger than the way takes.
+	// Arrives sends a packet of a size and tells whether the machine answered it within the
+	// patience. The error is errTooLarge when the packet is known to be larger than the way takes.
 	Arrives(ctx context.Context, size int, patience time.Duration) (bool, error)
 	Close() error
 }
@@ -58,13 +59,15 @@ func (e *examination) pathChecks() []check {
 	return checks
 }
 
-// path looks whether full packets arrive at a machine without being cut. What loses large packets without a word is the
-// usual reason of pulls that begin and then stand still.
+// path looks whether full packets arrive at a machine without being cut. What loses large packets
+// without a word is the usual reason of pulls that begin and then stand still.
 func (e *examination) path(ctx context.Context, machine Machine) Finding {
-	finding := Finding{Area: Paths, Subject: "way to " + machine.Name, Verdict: Unknown, Asked: "whether full packets arrive that must not be cut"}
+	finding := Finding{Area: Paths, Subject: "way to " + machine.Name, Verdict: Unknown,
+		Asked: "whether full packets arrive that must not be cut"}
 	cannotTell := func(why string) Finding {
 		finding.Answered = "it can't be told from here: " + why
-		finding.Do = "Hosts look themselves once they are up; a person can ask with: ping -M do -s 1472 " + machine.Address.String()
+		finding.Do = "Hosts look themselves once they are up; a person can ask with: ping -M do -s 1472 " +
+			machine.Address.String()
 		return finding
 	}
 	path, err := e.Path(machine.Address)
@@ -80,24 +83,28 @@ func (e *examination) path(ctx context.Context, machine Machine) Finding {
 		return cannotTell(machine.Address.String() + " does not answer datagrams")
 	case whole == 0:
 		finding.Verdict = Red
-		finding.Answered = fmt.Sprintf("packets of %d bytes arrive, those of %d bytes do not, and nobody says why", smallPacket, mtu)
-		finding.Do = "Find the switch, tunnel or firewall on the way that drops large packets or the ICMP messages about them, or lower the MTU of the networks on both sides."
+		finding.Answered = fmt.Sprintf("packets of %d bytes arrive, those of %d bytes do not, and nobody says why",
+			smallPacket, mtu)
+		finding.Do = "Find the switch, tunnel or firewall on the way that drops large packets or the ICMP messages " +
+			"about them, or lower the MTU of the networks on both sides."
 	case whole < mtu:
 		finding.Verdict = Amber
 		finding.Answered = fmt.Sprintf("the way takes packets of %d bytes, this machine's network sends %d", whole, mtu)
-		finding.Do = fmt.Sprintf("Give the networks on the way the same MTU. If the nodes' network has %d bytes, the cluster network must have %d bytes less (networking.clusterNetworkMTU).", whole, overlayHeaders)
+		finding.Do = fmt.Sprintf("Give the networks on the way the same MTU. If the nodes' network has %d bytes, the "+
+			"cluster network must have %d bytes less (networking.clusterNetworkMTU).", whole, overlayHeaders)
 	case mtu < usualPacket:
 		finding.Verdict = Amber
 		finding.Answered = fmt.Sprintf("packets of %d bytes arrive; the network here takes no larger ones", mtu)
-		finding.Do = fmt.Sprintf("See that the nodes' network is no smaller; the cluster network has %d bytes less than that.", overlayHeaders)
+		finding.Do = fmt.Sprintf("See that the nodes' network is no smaller; the cluster network has %d bytes less "+
+			"than that.", overlayHeaders)
 	default:
 		finding.Verdict, finding.Answered = Green, fmt.Sprintf("packets of %d bytes arrive", mtu)
 	}
 	return finding
 }
 
-// measure returns this machine's own MTU on the way, whether small packets arrive, and the largest whose arrival was seen,
-// 0 when large ones are lost.
+// measure returns this machine's own MTU on the way, whether small packets arrive, and the largest
+// whose arrival was seen, 0 when large ones are lost.
 func (e *examination) measure(ctx context.Context, path Path) (mtu int, small bool, whole int, err error) {
 	if mtu, err = path.MTU(); err != nil {
 		return 0, false, 0, err

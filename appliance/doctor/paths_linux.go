@@ -13,8 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// tracePort is the first of traceroute's ports. Nothing listens there, and a machine that gets a datagram says so, or its
-// firewall does: that is how its arrival is seen, without any rights.
+// tracePort is the first of traceroute's ports. Nothing listens there, and a machine that gets a
+// datagram says so, or its firewall does: that is how its arrival is seen, without any rights.
 const tracePort = 33434
 
 // answers are how many times an answer is waited for in the given patience.
@@ -32,12 +32,14 @@ func openPath(address netip.Addr) (Path, error) {
 	p := &udpPath{address: address, headers: 20 + 8, v6: address.Is6()}
 	level, option, always, errorQueue := unix.IPPROTO_IP, unix.IP_MTU_DISCOVER, unix.IP_PMTUDISC_DO, unix.IP_RECVERR
 	if p.v6 {
-		p.headers, level, option, always, errorQueue = 40+8, unix.IPPROTO_IPV6, unix.IPV6_MTU_DISCOVER, unix.IPV6_PMTUDISC_DO, unix.IPV6_RECVERR
+		p.headers, level, option, always, errorQueue = 40+8, unix.IPPROTO_IPV6, unix.IPV6_MTU_DISCOVER,
+			unix.IPV6_PMTUDISC_DO, unix.IPV6_RECVERR
 	}
 	dialer := net.Dialer{Control: func(_, _ string, raw syscall.RawConn) error {
 		var failed error
 		err := raw.Control(func(fd uintptr) {
-			failed = errors.Join(unix.SetsockoptInt(int(fd), level, option, always), unix.SetsockoptInt(int(fd), level, errorQueue, 1))
+			failed = errors.Join(unix.SetsockoptInt(int(fd), level, option, always),
+				unix.SetsockoptInt(int(fd), level, errorQueue, 1))
 		})
 		return errors.Join(err, failed)
 	}}
@@ -89,8 +91,8 @@ func (p *udpPath) Arrives(ctx context.Context, size int, patience time.Duration)
 	return false, nil
 }
 
-// judge tells what an error of the socket says of the datagram before it. Who refuses it is asked of the kernel: when it is not
-// the machine itself, the datagram did not get there.
+// judge tells what an error of the socket says of the datagram before it. Who refuses it is asked
+// of the kernel: when it is not the machine itself, the datagram did not get there.
 func (p *udpPath) judge(err error) (arrived bool, failure error) {
 	switch timeout := net.Error(nil); {
 	case errors.Is(err, unix.EMSGSIZE):
@@ -108,7 +110,8 @@ func (p *udpPath) judge(err error) (arrived bool, failure error) {
 	}
 }
 
-// refuser is who sent the last error (struct sock_extended_err and what follows it, ip(7): IP_RECVERR).
+// refuser is who sent the last error (struct sock_extended_err and what follows it, ip(7):
+// IP_RECVERR).
 func (p *udpPath) refuser() (netip.Addr, error) {
 	raw, err := p.conn.SyscallConn()
 	if err != nil {
@@ -130,9 +133,11 @@ func (p *udpPath) refuser() (netip.Addr, error) {
 	const extended = 16 // bytes of the error, before the address
 	for _, message := range messages {
 		switch data := message.Data; {
-		case message.Header.Level == unix.IPPROTO_IP && message.Header.Type == unix.IP_RECVERR && len(data) >= extended+unix.SizeofSockaddrInet4:
+		case message.Header.Level == unix.IPPROTO_IP && message.Header.Type == unix.IP_RECVERR &&
+			len(data) >= extended+unix.SizeofSockaddrInet4:
 			return netip.AddrFrom4([4]byte(data[extended+4 : extended+8])), nil
-		case message.Header.Level == unix.IPPROTO_IPV6 && message.Header.Type == unix.IPV6_RECVERR && len(data) >= extended+unix.SizeofSockaddrInet6:
+		case message.Header.Level == unix.IPPROTO_IPV6 && message.Header.Type == unix.IPV6_RECVERR &&
+			len(data) >= extended+unix.SizeofSockaddrInet6:
 			return netip.AddrFrom16([16]byte(data[extended+8 : extended+24])), nil
 		}
 	}

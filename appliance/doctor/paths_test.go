@@ -40,23 +40,33 @@ func TestFullPacketsMustArriveUncut(t *testing.T) {
 		answered string
 		do       string
 	}{
-		"all is well":           {way{mtu: 1500, takes: 1500}, Green, "packets of 1500 bytes arrive", ""},
-		"jumbo frames":          {way{mtu: 9000, takes: 9000}, Green, "packets of 9000 bytes arrive", ""},
-		"a tunnel on the way":   {way{mtu: 1500, takes: 1420}, Amber, "the way takes packets of 1420 bytes, this machine's network sends 1500", "Give the networks on the way the same MTU."},
-		"a black hole":          {way{mtu: 9000, takes: 1500, silent: true}, Red, "packets of 128 bytes arrive, those of 9000 bytes do not, and nobody says why", "Find the switch, tunnel or firewall"},
-		"a small network":       {way{mtu: 1400, takes: 1400}, Amber, "packets of 1400 bytes arrive; the network here takes no larger ones", "See that the nodes' network is no smaller"},
-		"a machine without ear": {way{mtu: 1500, takes: 1500, mute: true}, Unknown, "it can't be told from here: 192.0.2.7 does not answer datagrams", "Hosts look themselves once they are up; a person can ask with: ping -M do -s 1472 192.0.2.7"},
+		"all is well":  {way{mtu: 1500, takes: 1500}, Green, "packets of 1500 bytes arrive", ""},
+		"jumbo frames": {way{mtu: 9000, takes: 9000}, Green, "packets of 9000 bytes arrive", ""},
+		"a tunnel on the way": {way{mtu: 1500, takes: 1420}, Amber,
+			"the way takes packets of 1420 bytes, this machine's network sends 1500",
+			"Give the networks on the way the same MTU."},
+		"a black hole": {way{mtu: 9000, takes: 1500, silent: true}, Red,
+			"packets of 128 bytes arrive, those of 9000 bytes do not, and nobody says why",
+			"Find the switch, tunnel or firewall"},
+		"a small network": {way{mtu: 1400, takes: 1400}, Amber,
+			"packets of 1400 bytes arrive; the network here takes no larger ones",
+			"See that the nodes' network is no smaller"},
+		"a machine without ear": {way{mtu: 1500, takes: 1500, mute: true}, Unknown,
+			"it can't be told from here: 192.0.2.7 does not answer datagrams",
+			"Hosts look themselves once they are up; a person can ask with: ping -M do -s 1472 192.0.2.7"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := Doctor{Path: func(netip.Addr) (Path, error) { return &c.way, nil }}
-			finding := find(t, d.Examine(t.Context(), &Site{Machines: []Machine{{"host a", netip.MustParseAddr("192.0.2.7")}}}), "way to host a")
+			finding := find(t, d.Examine(t.Context(),
+				&Site{Machines: []Machine{{"host a", netip.MustParseAddr("192.0.2.7")}}}), "way to host a")
 			require.Equal(t, c.verdict, finding.Verdict, finding)
 			require.Equal(t, c.answered, finding.Answered)
 			require.Contains(t, finding.Do, c.do)
 		})
 	}
 	d := Doctor{Path: func(netip.Addr) (Path, error) { return nil, errors.New("no way") }}
-	finding := find(t, d.Examine(t.Context(), &Site{Machines: []Machine{{"host a", netip.MustParseAddr("192.0.2.7")}}}), "way to host a")
+	finding := find(t, d.Examine(t.Context(), &Site{Machines: []Machine{{"host a", netip.MustParseAddr("192.0.2.7")}}}),
+		"way to host a")
 	require.Equal(t, Unknown, finding.Verdict)
 	require.Equal(t, "it can't be told from here: no way", finding.Answered)
 }

@@ -13,7 +13,8 @@ type Proxy struct {
 	HTTP, HTTPS, No string
 }
 
-// proxies looks whether hosts would ask a proxy for what lies at the site, once it is known where registries send for tokens.
+// proxies looks whether hosts would ask a proxy for what lies at the site, once it is known where
+// registries send for tokens.
 func (e *examination) proxies() []Finding {
 	if e.site.Proxy.HTTP == "" && e.site.Proxy.HTTPS == "" {
 		return nil
@@ -22,7 +23,8 @@ func (e *examination) proxies() []Finding {
 	through := config.ProxyFunc()
 	var found []Finding
 	look := func(address, what string, verdict Verdict) {
-		finding := Finding{Area: Proxies, Subject: what, Verdict: Green, Asked: "whether hosts ask the proxy for " + address, Answered: "no"}
+		finding := Finding{Area: Proxies, Subject: what, Verdict: Green, Asked: "whether hosts ask the proxy for " +
+			address, Answered: "no"}
 		target, err := url.Parse(address)
 		if err != nil || target.Host == "" {
 			return

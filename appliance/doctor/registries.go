@@ -16,8 +16,8 @@ import (
 	"time"
 )
 
-// freshCertificate is how long a registry's certificate should have been valid: a host whose clock is behind by more than
-// that does not take it.
+// freshCertificate is how long a registry's certificate should have been valid: a host whose clock
+// is behind by more than that does not take it.
 const freshCertificate = 10 * time.Minute
 
 const newlyValid = "is valid only since"
@@ -33,10 +33,11 @@ func (e *examination) registryChecks() []check {
 	return checks
 }
 
-// registry looks at a registry as far as its front door: its address, certificate, the API's answer, where tokens come
-// from, and its clock. Whether it holds the images is asked elsewhere.
+// registry looks at a registry as far as its front door: its address, certificate, the API's
+// answer, where tokens come from, and its clock. Whether it holds the images is asked elsewhere.
 func (e *examination) registry(ctx context.Context, registry Registry) []Finding {
-	door := Finding{Area: Registries, Subject: registry.Host, Verdict: Green, Asked: "https://" + registry.Host + "/v2/"}
+	door := Finding{Area: Registries, Subject: registry.Host, Verdict: Green, Asked: "https://" + registry.Host +
+		"/v2/"}
 	if door.Answered, door.Do = e.certificate(ctx, registry); door.Do != "" {
 		door.Verdict = Red
 		return []Finding{door}
@@ -81,11 +82,13 @@ func (e *examination) apiAnswer(door Finding, answer *http.Response, expiry stri
 		}
 		if strings.Contains(expiry, newlyValid) {
 			door.Verdict = Amber
-			door.Do = "Wait, or see that no host's clock is behind: until its own clock is past that time, a host refuses the certificate."
+			door.Do = "Wait, or see that no host's clock is behind: until its own clock is past that time, a host " +
+				"refuses the certificate."
 		}
 	case isHTML:
 		door.Verdict, door.Answered = Red, answer.Status+" with a web page"
-		door.Do = fmt.Sprintf("Look what answers at %s: it is no registry but a page (a proxy, a portal, or the wrong port).", door.Subject)
+		door.Do = fmt.Sprintf("Look what answers at %s: it is no registry but a page (a proxy, a portal, or the "+
+			"wrong port).", door.Subject)
 	default:
 		door.Verdict = Red
 		door.Do = fmt.Sprintf("Look what answers at %s: a registry says 200 or 401 to /v2/.", door.Subject)
@@ -93,8 +96,8 @@ func (e *examination) apiAnswer(door Finding, answer *http.Response, expiry stri
 	return door
 }
 
-// certificate looks at a registry's certificate as images are pulled with it. It returns until when it is valid, or what is
-// wrong with what to do about it.
+// certificate looks at a registry's certificate as images are pulled with it. It returns until when
+// it is valid, or what is wrong with what to do about it.
 func (e *examination) certificate(ctx context.Context, registry Registry) (answered, do string) {
 	if registry.Insecure {
 		return "", ""
@@ -121,11 +124,14 @@ func (e *examination) certificate(ctx context.Context, registry Registry) (answe
 func (e *examination) noTLS(registry Registry, err error) (answered, do string) {
 	var header tls.RecordHeaderError
 	if errors.As(err, &header) {
-		return "no TLS", fmt.Sprintf("Have the registry speak https, or mark %s as insecure in registries.conf if it is to speak http.", registry.Host)
+		return "no TLS",
+			fmt.Sprintf("Have the registry speak https, or mark %s as insecure in registries.conf if it is to speak "+
+				"http.", registry.Host)
 	}
 	var dns *net.DNSError
 	if errors.As(err, &dns) {
-		return "this machine finds no address for it", fmt.Sprintf("Add a DNS record for %s; the hosts need it as well.", registry.Host)
+		return "this machine finds no address for it",
+			fmt.Sprintf("Add a DNS record for %s; the hosts need it as well.", registry.Host)
 	}
 	return reason(err), fmt.Sprintf("Look whether the registry runs at %s and is reachable from here.", registry.Host)
 }
@@ -137,11 +143,13 @@ func (e *examination) verify(registry Registry, name string, chain []*x509.Certi
 	case now.After(leaf.NotAfter):
 		return "its certificate expired on " + day(leaf.NotAfter), "Renew the registry's certificate."
 	case now.Before(leaf.NotBefore):
-		return "its certificate is valid from " + leaf.NotBefore.UTC().Format(time.RFC3339), "Set this machine's clock, which is behind, or wait until the certificate is valid."
+		return "its certificate is valid from " + leaf.NotBefore.UTC().Format(time.RFC3339),
+			"Set this machine's clock, which is behind, or wait until the certificate is valid."
 	}
 	if err := leaf.VerifyHostname(name); err != nil {
 		return "its certificate is for " + orNone(append(leaf.DNSNames, addressTexts(leaf.IPAddresses)...)) + " only",
-			fmt.Sprintf("Give the registry a certificate with %s among its subject alternative names; the common name does not count.", name)
+			fmt.Sprintf("Give the registry a certificate with %s among its subject alternative names; the common "+
+				"name does not count.", name)
 	}
 	intermediates := x509.NewCertPool()
 	for _, certificate := range chain[1:] {
@@ -149,17 +157,20 @@ func (e *examination) verify(registry Registry, name string, chain []*x509.Certi
 	}
 	var failure error
 	for _, roots := range []*x509.CertPool{e.site.Authorities, nil} { // nil: those of this machine
-		if _, failure = leaf.Verify(x509.VerifyOptions{Roots: roots, Intermediates: intermediates, CurrentTime: now}); failure == nil {
+		if _, failure = leaf.Verify(x509.VerifyOptions{Roots: roots, Intermediates: intermediates,
+			CurrentTime: now}); failure == nil {
 			break
 		}
 	}
 	if failure != nil {
 		last := chain[len(chain)-1]
 		return fmt.Sprintf("its certificate is signed by %q, which is not trusted", last.Issuer),
-			fmt.Sprintf("Add the certificate of the authority %q to mirror.ca_bundle; the registry's own certificate is not enough unless it is its own authority.", last.Issuer)
+			fmt.Sprintf("Add the certificate of the authority %q to mirror.ca_bundle; the registry's own certificate "+
+				"is not enough unless it is its own authority.", last.Issuer)
 	}
 	if age := now.Sub(leaf.NotBefore); age < freshCertificate {
-		return fmt.Sprintf("its certificate %s %s", newlyValid, day(leaf.NotBefore)+leaf.NotBefore.UTC().Format(" 15:04 UTC")), ""
+		return fmt.Sprintf("its certificate %s %s", newlyValid, day(leaf.NotBefore)+
+			leaf.NotBefore.UTC().Format(" 15:04 UTC")), ""
 	}
 	if until := leaf.NotAfter.Sub(now); until < expiresSoon {
 		return "its certificate expires soon, on " + day(leaf.NotAfter), ""
@@ -194,7 +205,10 @@ func (e *examination) visit(ctx context.Context, registry Registry, address stri
 		TLSClientConfig:   &tls.Config{InsecureSkipVerify: true}, //nolint:gosec
 		DisableKeepAlives: true,
 	}
-	client := http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	client := http.Client{Transport: transport, CheckRedirect: func(*http.Request,
+		[]*http.Request) error {
+		return http.ErrUseLastResponse
+	}}
 	answer, err := client.Do(request)
 	if err != nil {
 		return nil, err
@@ -203,11 +217,12 @@ func (e *examination) visit(ctx context.Context, registry Registry, address stri
 	return answer, errors.Join(err, answer.Body.Close())
 }
 
-// realmPattern finds where a token comes from in a WWW-Authenticate header (RFC 9110, section 11.6.1).
+// realmPattern finds where a token comes from in a WWW-Authenticate header (RFC 9110, section
+// 11.6.1).
 var realmPattern = regexp.MustCompile(`(?i)^bearer .*?realm="([^"]+)"`)
 
-// tokenRealm is the URL of the server that gives out a registry's tokens, if it has one. It is often another host than the
-// registry's, and then forgotten in firewalls and certificates.
+// tokenRealm is the URL of the server that gives out a registry's tokens, if it has one. It is
+// often another host than the registry's, and then forgotten in firewalls and certificates.
 func tokenRealm(answer *http.Response) (*url.URL, bool) {
 	for _, header := range answer.Header.Values("WWW-Authenticate") {
 		if found := realmPattern.FindStringSubmatch(header); found != nil {
@@ -229,7 +244,8 @@ func (e *examination) noteRealm(realm *url.URL) {
 
 // realm looks at the server of tokens, as at a registry.
 func (e *examination) realm(ctx context.Context, registry Registry, realm *url.URL) Finding {
-	finding := Finding{Area: Registries, Subject: realm.Host, Verdict: Green, Asked: "whether it can be reached, since " + registry.Host + " takes tokens of it"}
+	finding := Finding{Area: Registries, Subject: realm.Host, Verdict: Green,
+		Asked: "whether it can be reached, since " + registry.Host + " takes tokens of it"}
 	server := Registry{Host: realm.Host, Insecure: registry.Insecure || realm.Scheme == "http"}
 	if answered, do := e.certificate(ctx, server); do != "" {
 		finding.Verdict, finding.Answered, finding.Do = Red, answered, do
@@ -238,14 +254,16 @@ func (e *examination) realm(ctx context.Context, registry Registry, realm *url.U
 	answer, err := e.visit(ctx, server, realm.String())
 	if err != nil {
 		finding.Verdict, finding.Answered = Red, reason(err)
-		finding.Do = fmt.Sprintf("Make %s reachable from here and from the hosts, or have the registry name another server of tokens.", realm.Host)
+		finding.Do = fmt.Sprintf("Make %s reachable from here and from the hosts, or have the registry name another "+
+			"server of tokens.", realm.Host)
 		return finding
 	}
 	finding.Answered = answer.Status
 	return finding
 }
 
-// serverClock compares a registry's clock with this machine's, by the Date that it answered with, which is exact to a second.
+// serverClock compares a registry's clock with this machine's, by the Date that it answered with,
+// which is exact to a second.
 func (e *examination) serverClock(registry Registry, answer *http.Response) (Finding, bool) {
 	date, err := http.ParseTime(answer.Header.Get("Date"))
 	if err != nil {
@@ -253,12 +271,14 @@ func (e *examination) serverClock(registry Registry, answer *http.Response) (Fin
 	}
 	ahead := date.Sub(e.Clock.Now().Truncate(time.Second))
 	e.noteLag(registry.Host, -ahead)
-	finding := Finding{Area: Clocks, Subject: "clock of " + registry.Host, Verdict: Green, Asked: "the Date of its answer", Answered: difference(ahead)}
+	finding := Finding{Area: Clocks, Subject: "clock of " + registry.Host, Verdict: Green,
+		Asked: "the Date of its answer", Answered: difference(ahead)}
 	if ahead.Abs() < 5*time.Second { // on its way the answer took some time, too
 		return finding, true
 	}
 	finding.Verdict, _ = skewVerdict(ahead)
-	finding.Do = fmt.Sprintf("Find out which clock is wrong, this machine's or that of %s, and set it: certificates are valid by the clock.", registry.Host)
+	finding.Do = fmt.Sprintf("Find out which clock is wrong, this machine's or that of %s, and set it: certificates "+
+		"are valid by the clock.", registry.Host)
 	return finding, true
 }
 

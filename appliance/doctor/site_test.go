@@ -38,7 +38,8 @@ func startDNS(t *testing.T, records ...string) (address string) {
 		asked := question.Question[0]
 		for _, record := range zone {
 			suffix, wild := strings.CutPrefix(record.Header().Name, "*")
-			if record.Header().Rrtype == asked.Qtype && (record.Header().Name == asked.Name || wild && strings.HasSuffix(asked.Name, suffix)) {
+			if record.Header().Rrtype == asked.Qtype && (record.Header().Name == asked.Name ||
+				wild && strings.HasSuffix(asked.Name, suffix)) {
 				found := dns.Copy(record)
 				found.Header().Name = asked.Name
 				answer.Answer = append(answer.Answer, found)
@@ -123,8 +124,9 @@ func newAuthority(t *testing.T, now time.Time) *authority {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	require.NoError(t, err)
 	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "Site Authority"}, IsCA: true, BasicConstraintsValid: true,
-		NotBefore: now.AddDate(-20, 0, 0), NotAfter: now.AddDate(20, 0, 0), KeyUsage: x509.KeyUsageCertSign,
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "Site Authority"}, IsCA: true,
+		BasicConstraintsValid: true,
+		NotBefore:             now.AddDate(-20, 0, 0), NotAfter: now.AddDate(20, 0, 0), KeyUsage: x509.KeyUsageCertSign,
 	}
 	text, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
 	require.NoError(t, err)
@@ -140,13 +142,16 @@ func (a *authority) pool() *x509.CertPool {
 }
 
 // startRegistry serves with a certificate that edit may have made worse.
-func (a *authority) startRegistry(t *testing.T, now time.Time, handler http.HandlerFunc, edit func(*x509.Certificate)) (host string) {
+func (a *authority) startRegistry(t *testing.T, now time.Time, handler http.HandlerFunc,
+	edit func(*x509.Certificate)) (host string) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	require.NoError(t, err)
 	template := &x509.Certificate{
-		SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: "registry"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
-		NotBefore: now.AddDate(0, -1, 0), NotAfter: now.AddDate(1, 0, 0), ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+		SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: "registry"},
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+		NotBefore:   now.AddDate(0, -1, 0), NotAfter: now.AddDate(1, 0, 0),
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
 	}
 	if edit != nil {
 		edit(template)
@@ -155,7 +160,8 @@ func (a *authority) startRegistry(t *testing.T, now time.Time, handler http.Hand
 	require.NoError(t, err)
 	server := httptest.NewUnstartedServer(handler)
 	server.Config.ErrorLog = log.New(io.Discard, "", 0)
-	server.TLS = &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{text, a.certificate.Raw}, PrivateKey: key}}}
+	server.TLS = &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{text, a.certificate.Raw},
+		PrivateKey: key}}}
 	server.StartTLS()
 	t.Cleanup(server.Close)
 	return server.Listener.Addr().String()

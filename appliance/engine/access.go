@@ -7,7 +7,8 @@ import (
 	"landfall/appliance/mirror"
 )
 
-// Access is how the images of a cluster or an infra-env are reached: by which mirror rules, and what reads by them.
+// Access is how the images of a cluster or an infra-env are reached: by which mirror rules, and
+// what reads by them.
 type Access struct {
 	Mirror        Mirror
 	Releases      Releases
@@ -34,8 +35,8 @@ func (e *Engine) clusterAccess(cluster *models.Cluster) Access {
 	return e.access(mirror.Level{Cluster: cluster.ID.String()})
 }
 
-// infraEnvAccess is that of an infra-env's hosts until they are installed: the infra-env's own rules, and over them those of
-// the cluster that it is for.
+// infraEnvAccess is that of an infra-env's hosts until they are installed: the infra-env's own
+// rules, and over them those of the cluster that it is for.
 func (e *Engine) infraEnvAccess(env *models.InfraEnv) Access {
 	level := mirror.Level{Cluster: env.ClusterID.String()}
 	if env.ID != nil {

@@ -18,7 +18,8 @@ import (
 	"landfall/store"
 )
 
-// clockDrift is by how many seconds a host's clock must have moved against ours before that is worth writing down.
+// clockDrift is by how many seconds a host's clock must have moved against ours before that is
+// worth writing down.
 const clockDrift = 3
 
 // Poll is a host's question for what to do next.
@@ -28,8 +29,9 @@ type Poll struct {
 	Timestamp          int64 // the host's clock in Unix seconds, 0 when it does not say
 }
 
-// Instructions answers a host's poll: what to do next, as the JSON of models.Steps. The answer is prepared once and kept in
-// memory until the host or its cluster changes, so a poll reads no row and writes nothing.
+// Instructions answers a host's poll: what to do next, as the JSON of models.Steps. The answer is
+// prepared once and kept in memory until the host or its cluster changes, so a poll reads no row
+// and writes nothing.
 func (e *Engine) Instructions(ctx context.Context, poll Poll) ([]byte, error) {
 	key := poll.InfraEnvID + "/" + poll.HostID
 	now := e.Clock.Now()
@@ -45,7 +47,8 @@ func (e *Engine) Instructions(ctx context.Context, poll Poll) ([]byte, error) {
 
 // fits tells whether a prepared answer still is the answer to a poll.
 func (a *pollAnswer) fits(host *hostPresence, poll Poll, now time.Time) bool {
-	return a.since == host.since.Load() && a.agentVersion == poll.AgentVersion && !drifted(a.skew, skew(now, poll.Timestamp))
+	return a.since == host.since.Load() && a.agentVersion == poll.AgentVersion && !drifted(a.skew,
+		skew(now, poll.Timestamp))
 }
 
 // skew is by how many seconds a host's clock is behind ours.
@@ -87,18 +90,20 @@ func (e *Engine) prepareInstructions(ctx context.Context, key string, poll Poll)
 	if err != nil {
 		return nil, err
 	}
-	host.answer.Store(&pollAnswer{since: since, agentVersion: poll.AgentVersion, skew: skew(now, poll.Timestamp), body: body})
+	host.answer.Store(&pollAnswer{since: since, agentVersion: poll.AgentVersion, skew: skew(now, poll.Timestamp),
+		body: body})
 	return body, nil
 }
 
-// pollBringsNews tells whether a poll changes what is written of a host: it was taken as disconnected, its agent is another
-// one than before, or its clock has moved.
+// pollBringsNews tells whether a poll changes what is written of a host: it was taken as
+// disconnected, its agent is another one than before, or its clock has moved.
 func (e *Engine) pollBringsNews(key string, poll Poll, now time.Time) (bool, error) {
 	var news bool
 	err := e.DB.View(func(tx *store.Tx) error {
 		h, err := hostRows.Get(tx, key)
 		if errors.Is(err, store.ErrNotFound) {
-			return notFound("There is no host %s in infra-env %s; its agent registers again after a restart.", poll.HostID, poll.InfraEnvID)
+			return notFound("There is no host %s in infra-env %s; its agent registers again after a restart.",
+				poll.HostID, poll.InfraEnvID)
 		}
 		if err != nil {
 			return err
@@ -106,7 +111,8 @@ func (e *Engine) pollBringsNews(key string, poll Poll, now time.Time) (bool, err
 		silent := slices.Contains([]string{disconnected, disconnectedUnbound}, *h.API.Status)
 		news = silent && !h.restarts() && *h.API.MediaStatus != models.HostMediaStatusDisconnected ||
 			poll.AgentVersion != "" && poll.AgentVersion != h.API.DiscoveryAgentVersion ||
-			poll.Timestamp != 0 && (h.API.Timestamp == 0 || drifted(skew(time.Time(h.API.CheckedInAt), h.API.Timestamp), skew(now, poll.Timestamp)))
+			poll.Timestamp != 0 && (h.API.Timestamp == 0 || drifted(skew(time.Time(h.API.CheckedInAt), h.API.Timestamp),
+				skew(now, poll.Timestamp)))
 		return nil
 	})
 	return news, err
@@ -152,9 +158,11 @@ func (e *Engine) nextSteps(ctx context.Context, tx *store.Tx, key string) (*mode
 		}
 		h.authorize(&input.Ignition)
 	}
-	input.Images.Agent = e.Images.Agent // "": each release brings its own, and the agents of an infra-env stay as they were booted
+	// "": each release brings its own, and the agents of an infra-env stay as they were booted
+	input.Images.Agent = e.Images.Agent
 	if *h.API.Status == preparing && input.Images.Release == "" {
-		// Which images to pull is not known before the payload was read; the host asks again shortly.
+		// Which images to pull is not known before the payload was read; the host asks again
+		// shortly.
 		post := models.StepsPostStepActionContinue
 		return &models.Steps{NextInstructionSeconds: 5, PostStepAction: &post, Instructions: []*models.Step{}}, nil
 	}
@@ -197,7 +205,8 @@ func (c *change) describeCluster(input *steps.Input, clusterID string) error {
 }
 
 // runnerCommand is what an agent that registered runs: the program that polls.
-func (e *Engine) runnerCommand(host *models.Host, agentImage string) (*models.HostRegistrationResponseAO1NextStepRunnerCommand, error) {
+func (e *Engine) runnerCommand(host *models.Host,
+	agentImage string) (*models.HostRegistrationResponseAO1NextStepRunnerCommand, error) {
 	argument, err := steps.Runner(host, agentImage)
 	if err != nil {
 		return nil, err
@@ -205,8 +214,8 @@ func (e *Engine) runnerCommand(host *models.Host, agentImage string) (*models.Ho
 	return &models.HostRegistrationResponseAO1NextStepRunnerCommand{Args: []string{argument}, RetrySeconds: 30}, nil
 }
 
-// StepReply notes what a host's agent answers to a step. A reply that can't be understood is refused with kind Invalid and
-// changes nothing.
+// StepReply notes what a host's agent answers to a step. A reply that can't be understood is
+// refused with kind Invalid and changes nothing.
 func (e *Engine) StepReply(ctx context.Context, infraEnvID, hostID string, reply *models.StepReply) error {
 	key := infraEnvID + "/" + hostID
 	unlock := e.replies.lock(key)
@@ -233,9 +242,10 @@ func (e *Engine) StepReply(ctx context.Context, infraEnvID, hostID string, reply
 	})
 }
 
-// understand reads a reply against what is known of its host, outside of any transaction that others wait for. It tells
-// whether the reply says nothing new.
-func (e *Engine) understand(ctx context.Context, key string, reply *models.StepReply) (effect *steps.Effect, unchanged bool, err error) {
+// understand reads a reply against what is known of its host, outside of any transaction that
+// others wait for. It tells whether the reply says nothing new.
+func (e *Engine) understand(ctx context.Context, key string,
+	reply *models.StepReply) (effect *steps.Effect, unchanged bool, err error) {
 	err = e.DB.View(func(tx *store.Tx) error {
 		c := newReading(ctx, e, tx)
 		h, err := c.host(key)
@@ -275,10 +285,12 @@ func (e *Engine) understand(ctx context.Context, key string, reply *models.StepR
 // nothingNew tells whether a reply repeats what is written already. Agents report
 // what did not change again after each failed poll.
 func (c *change) nothingNew(h *hostRecord, host *inventory.Host, effect *steps.Effect, latencyLimit *float64) bool {
-	if effect.MediaDisconnected || effect.InstallationFailed || effect.Failure != "" || effect.BootArtifactsFailed || effect.BootArtifactsReady {
+	if effect.MediaDisconnected || effect.InstallationFailed || effect.Failure != "" || effect.BootArtifactsFailed ||
+		effect.BootArtifactsReady {
 		return false
 	}
-	if effect.DiskSpeed != nil || len(effect.Images) > 0 || effect.VIPs != nil || effect.Lease != nil || effect.Upgrade != nil {
+	if effect.DiskSpeed != nil || len(effect.Images) > 0 || effect.VIPs != nil || effect.Lease != nil ||
+		effect.Upgrade != nil {
 		return false
 	}
 	if effect.Inventory != nil {
@@ -303,7 +315,8 @@ func (c *change) applyEffect(h *hostRecord, effect *steps.Effect) error {
 		if _, err := c.fireHost(h, onMediaLost, ""); err != nil {
 			return err
 		}
-		return c.hostEvent(h, eventMediaDisconnected, models.EventSeverityError, "Host %s can no longer read its discovery image.", c.hostName(h))
+		return c.hostEvent(h, eventMediaDisconnected, models.EventSeverityError,
+			"Host %s can no longer read its discovery image.", c.hostName(h))
 	}
 	if err := c.tellOfChecks(h, effect); err != nil {
 		return err
@@ -349,10 +362,12 @@ func (c *change) applyPreparation(h *hostRecord, effect *steps.Effect) error {
 		if effect.DiskSpeed == nil {
 			return nil
 		}
-		// A disk that works but is slow is a failing validation to look at, not the end of the installation.
+		// A disk that works but is slow is a failing validation to look at, not the end of the
+		// installation.
 		h.DiskOK, h.DiskError = effect.DiskSpeed.ExitCode == 0, ""
 		if !h.DiskOK {
-			h.DiskError = orText(effect.Failure, "The installation disk could not be measured; choose another disk or host.")
+			h.DiskError = orText(effect.Failure,
+				"The installation disk could not be measured; choose another disk or host.")
 		}
 	case models.StepTypeContainerImageAvailability:
 		if len(effect.Images) == 0 && effect.Failure == "" {
@@ -361,13 +376,16 @@ func (c *change) applyPreparation(h *hostRecord, effect *steps.Effect) error {
 		h.ImagesOK, h.ImagesError = true, effect.Failure
 		for name, image := range facts.Images {
 			if image.Result == models.ContainerImageAvailabilityResultFailure {
-				h.ImagesError = "The host can't pull " + name + " from the mirror. Check that the mirror holds it, that the host reaches and trusts the mirror, and that the infra-env's pull secret has an entry for it."
+				h.ImagesError = "The host can't pull " + name +
+					" from the mirror. Check that the mirror holds it, that the host reaches and trusts the mirror, " +
+					"and that the infra-env's pull secret has an entry for it."
 			}
 		}
 		h.ImagesOK = h.ImagesError == ""
 	default:
 		if effect.Failure != "" {
-			return c.hostEvent(h, eventStepFailed, models.EventSeverityWarning, "Host %s: %s", c.hostName(h), effect.Failure)
+			return c.hostEvent(h, eventStepFailed, models.EventSeverityWarning, "Host %s: %s", c.hostName(h),
+				effect.Failure)
 		}
 	}
 	return nil
@@ -454,8 +472,8 @@ func (c *change) applyReports(h *hostRecord, effect *steps.Effect) error {
 	return nil
 }
 
-// HostIgnition returns a host's own ignition config for its installation, for the installer on the host. It is refused
-// with kind Conflict until it was generated.
+// HostIgnition returns a host's own ignition config for its installation, for the installer on the
+// host. It is refused with kind Conflict until it was generated.
 func (e *Engine) HostIgnition(infraEnvID, hostID string) (io.ReadSeekCloser, store.FileInfo, error) {
 	var clusterID, name string
 	err := e.DB.View(func(tx *store.Tx) error {
@@ -477,7 +495,9 @@ func (e *Engine) HostIgnition(infraEnvID, hostID string) (io.ReadSeekCloser, sto
 	}
 	file, info, err := e.openKept(installerFiles, clusterID+"/"+name)
 	if errors.Is(err, store.ErrNotFound) {
-		return nil, info, conflict("The ignition config of host %s is not generated yet; it is made when the installation is prepared.", hostID)
+		return nil, info,
+			conflict("The ignition config of host %s is not generated yet; it is made when the installation is "+
+				"prepared.", hostID)
 	}
 	return file, info, err
 }

@@ -9,8 +9,9 @@ import (
 	"landfall/appliance/engine/validation"
 )
 
-// A release serves one architecture, or several: then its cluster is of the architecture "multi", and each infra-env of it is
-// of the one that its hosts have. What a cluster makes use of must be there for all of them (internal/featuresupport).
+// A release serves one architecture, or several: then its cluster is of the architecture "multi",
+// and each infra-env of it is of the one that its hosts have. What a cluster makes use of must be
+// there for all of them (internal/featuresupport).
 
 // severalArchitectures is the architecture of a release for several, and of its clusters.
 const severalArchitectures = models.ClusterCPUArchitectureMulti
@@ -20,8 +21,8 @@ func serves(architecture, host string) bool {
 	return architecture == "" || architecture == severalArchitectures || architecture == host
 }
 
-// checkImageArchitecture refuses an image that its architecture does not have, and one for hosts that its cluster can't have as
-// it is described. The cluster is nil for an infra-env of none.
+// checkImageArchitecture refuses an image that its architecture does not have, and one for hosts
+// that its cluster can't have as it is described. The cluster is nil for an infra-env of none.
 func checkImageArchitecture(env *models.InfraEnv, cluster *models.Cluster) error {
 	if !support.KnownArchitecture(env.CPUArchitecture) {
 		return invalid("There is no architecture %q; choose x86_64, arm64, ppc64le or s390x.", env.CPUArchitecture)
@@ -41,20 +42,24 @@ func checkImageArchitecture(env *models.InfraEnv, cluster *models.Cluster) error
 	return nil
 }
 
-// checkUseOn refuses a cluster of several architectures that makes use of what is not there for one of them.
+// checkUseOn refuses a cluster of several architectures that makes use of what is not there for one
+// of them.
 func checkUseOn(cluster *models.Cluster, architecture string) error {
-	if cluster.CPUArchitecture != severalArchitectures || cluster.OpenshiftVersion == "" || validation.AddingHosts(cluster) {
+	if cluster.CPUArchitecture != severalArchitectures || cluster.OpenshiftVersion == "" ||
+		validation.AddingHosts(cluster) {
 		return nil
 	}
 	query := featureQuery(cluster)
 	query.Architecture = architecture
 	if err := query.CheckUse(usedFeatures(cluster)); err != nil {
-		return &Error{Kind: Invalid, Reason: "Cluster " + cluster.Name + " can't have hosts of " + architecture + ": " + clause(err), Err: err}
+		return &Error{Kind: Invalid, Reason: "Cluster " + cluster.Name + " can't have hosts of " + architecture +
+			": " + clause(err), Err: err}
 	}
 	return nil
 }
 
-// checkArchitectures refuses a change of a cluster by which it would use what an architecture of its infra-envs does not have.
+// checkArchitectures refuses a change of a cluster by which it would use what an architecture of
+// its infra-envs does not have.
 func (c *change) checkArchitectures(row *clusterRecord) error {
 	if row.API.CPUArchitecture != severalArchitectures {
 		return nil
@@ -72,7 +77,8 @@ func (c *change) checkArchitectures(row *clusterRecord) error {
 	})
 }
 
-// severalSuffix marks a version whose release for several architectures is meant, where there is another beside it.
+// severalSuffix marks a version whose release for several architectures is meant, where there is
+// another beside it.
 const severalSuffix = "-" + severalArchitectures
 
 // NameOfSeveral is what the release of a version for several architectures is called.
@@ -82,10 +88,12 @@ func NameOfSeveral(version string) string {
 
 // Architectures are those that hosts can have.
 func Architectures() []string {
-	return []string{models.ClusterCPUArchitectureX8664, models.ClusterCPUArchitectureArm64, models.ClusterCPUArchitecturePpc64le, models.ClusterCPUArchitectureS390x}
+	return []string{models.ClusterCPUArchitectureX8664, models.ClusterCPUArchitectureArm64,
+		models.ClusterCPUArchitecturePpc64le, models.ClusterCPUArchitectureS390x}
 }
 
-// releaseFor finds the release of a version for hosts of an architecture: the architecture's own, else one for several.
+// releaseFor finds the release of a version for hosts of an architecture: the architecture's own,
+// else one for several.
 func (e *Engine) releaseFor(version, architecture string) *ReleaseImage {
 	kinds := []string{architecture}
 	if plain, several := strings.CutSuffix(version, severalSuffix); several {
@@ -101,7 +109,8 @@ func (e *Engine) releaseFor(version, architecture string) *ReleaseImage {
 			case image.CPUArchitecture != kind:
 			case strings.TrimSuffix(image.OpenshiftVersion, severalSuffix) == version:
 				return image
-			case version == "" && image.Default, strings.HasPrefix(image.OpenshiftVersion, version+"."), strings.HasPrefix(image.OpenshiftVersion, version+"-"):
+			case version == "" && image.Default, strings.HasPrefix(image.OpenshiftVersion, version+"."),
+				strings.HasPrefix(image.OpenshiftVersion, version+"-"):
 				found = image
 			}
 		}

@@ -13,14 +13,16 @@ import (
 func severalBench(t *testing.T) *bench {
 	t.Helper()
 	b := newBench(t, nil)
-	b.ReleaseList = append(b.ReleaseList, ReleaseImage{OpenshiftVersion: "4.20.8", CPUArchitecture: "multi", URL: "quay.io/release:4.20.8-multi"})
+	b.ReleaseList = append(b.ReleaseList, ReleaseImage{OpenshiftVersion: "4.20.8", CPUArchitecture: "multi",
+		URL: "quay.io/release:4.20.8-multi"})
 	return b
 }
 
 // clusterFor registers a cluster of an architecture.
 func (b *bench) clusterFor(architecture string, alter func(*models.ClusterCreateParams)) (*models.Cluster, error) {
 	params := &models.ClusterCreateParams{
-		Name: conv.Pointer("bench"), BaseDNSDomain: "site.test", OpenshiftVersion: conv.Pointer("4.20"), PullSecret: conv.Pointer(testPullSecret),
+		Name: conv.Pointer("bench"), BaseDNSDomain: "site.test", OpenshiftVersion: conv.Pointer("4.20"),
+		PullSecret:      conv.Pointer(testPullSecret),
 		CPUArchitecture: architecture,
 	}
 	if alter != nil {
@@ -32,8 +34,9 @@ func (b *bench) clusterFor(architecture string, alter func(*models.ClusterCreate
 // imageFor registers an infra-env of an architecture, of no cluster when id is nil.
 func (b *bench) imageFor(cluster *strfmt.UUID, architecture string, kind models.ImageType) (*models.InfraEnv, error) {
 	return b.RegisterInfraEnv(b.Context(), &models.InfraEnvCreateParams{
-		Name: conv.Pointer("bench_" + architecture), ClusterID: cluster, PullSecret: conv.Pointer(testPullSecret), OpenshiftVersion: "4.20",
-		CPUArchitecture: architecture, ImageType: kind,
+		Name: conv.Pointer("bench_" + architecture), ClusterID: cluster, PullSecret: conv.Pointer(testPullSecret),
+		OpenshiftVersion: "4.20",
+		CPUArchitecture:  architecture, ImageType: kind,
 	})
 }
 
@@ -41,7 +44,8 @@ func TestAClusterOfSeveralArchitecturesTakesHostsOfEach(t *testing.T) {
 	b := severalBench(t)
 	cluster, err := b.clusterFor("multi", nil)
 	require.NoError(t, err)
-	require.Equal(t, []string{"multi", "quay.io/release:4.20.8-multi"}, []string{cluster.CPUArchitecture, cluster.OcpReleaseImage})
+	require.Equal(t, []string{"multi", "quay.io/release:4.20.8-multi"}, []string{cluster.CPUArchitecture,
+		cluster.OcpReleaseImage})
 
 	for _, architecture := range []string{"", "x86_64", "arm64"} {
 		env, err := b.imageFor(cluster.ID, architecture, "")
@@ -58,13 +62,15 @@ func TestAClusterOfSeveralArchitecturesTakesHostsOfEach(t *testing.T) {
 	_, err = b.BindHost(t.Context(), late.env, late.id, cluster.ID.String())
 	require.NoError(t, err)
 
-	named, err := b.clusterFor("", func(params *models.ClusterCreateParams) { params.OpenshiftVersion = conv.Pointer("4.20.8-multi") })
+	named, err := b.clusterFor("",
+		func(params *models.ClusterCreateParams) { params.OpenshiftVersion = conv.Pointer("4.20.8-multi") })
 	require.NoError(t, err)
 	require.Equal(t, []string{"multi", "4.20.8"}, []string{named.CPUArchitecture, named.OpenshiftVersion})
 
 	own, err := b.clusterFor("x86_64", nil)
 	require.NoError(t, err)
-	require.Equal(t, []string{"x86_64", "quay.io/release:4.20.8"}, []string{own.CPUArchitecture, own.OcpReleaseImage}, "the release of one architecture comes first")
+	require.Equal(t, []string{"x86_64", "quay.io/release:4.20.8"}, []string{own.CPUArchitecture, own.OcpReleaseImage},
+		"the release of one architecture comes first")
 	_, err = b.imageFor(own.ID, "arm64", "")
 	b.requireRefused(err, Invalid, "The infra-env is for arm64, its cluster bench for x86_64.")
 	_, err = b.imageFor(cluster.ID, "mips", "")
@@ -92,14 +98,16 @@ func TestTheKindOfAnImageFollowsItsArchitecture(t *testing.T) {
 	for _, architecture := range []string{"s390x", "ppc64le"} {
 		t.Run(architecture, func(t *testing.T) {
 			b := severalBench(t)
-			cluster, err := b.clusterFor(architecture, func(params *models.ClusterCreateParams) { params.UserManagedNetworking = conv.Pointer(true) })
+			cluster, err := b.clusterFor(architecture,
+				func(params *models.ClusterCreateParams) { params.UserManagedNetworking = conv.Pointer(true) })
 			require.NoError(t, err)
 			for _, owner := range []*strfmt.UUID{nil, cluster.ID} {
 				env, err := b.imageFor(owner, architecture, "")
 				require.NoError(t, err)
 				require.Equal(t, models.ImageTypeFullIso, *env.Type)
 				made, err := b.imageFor(owner, architecture, models.ImageTypeMinimalIso)
-				changed, changeErr := b.UpdateInfraEnv(t.Context(), env.ID.String(), &models.InfraEnvUpdateParams{ImageType: models.ImageTypeMinimalIso})
+				changed, changeErr := b.UpdateInfraEnv(t.Context(), env.ID.String(),
+					&models.InfraEnvUpdateParams{ImageType: models.ImageTypeMinimalIso})
 				if architecture == "s390x" {
 					b.requireRefused(err, Invalid, "MINIMAL_ISO is not available with OpenShift 4.20.8 on s390x")
 					b.requireRefused(changeErr, Invalid, "MINIMAL_ISO is not available with OpenShift 4.20.8 on s390x")
@@ -107,7 +115,8 @@ func TestTheKindOfAnImageFollowsItsArchitecture(t *testing.T) {
 				}
 				require.NoError(t, err)
 				require.NoError(t, changeErr)
-				require.Equal(t, []models.ImageType{models.ImageTypeMinimalIso, models.ImageTypeMinimalIso}, []models.ImageType{*made.Type, *changed.Type})
+				require.Equal(t, []models.ImageType{models.ImageTypeMinimalIso, models.ImageTypeMinimalIso},
+					[]models.ImageType{*made.Type, *changed.Type})
 			}
 		})
 	}
@@ -123,17 +132,22 @@ func TestWhatAClusterUsesMustBeThereForTheArchitecturesOfItsInfraEnvs(t *testing
 		b := severalBench(t)
 		cluster, err := b.clusterFor("s390x", users)
 		require.NoError(t, err)
-		require.NoError(t, update(b, cluster, &models.V2ClusterUpdateParams{UserManagedNetworking: conv.Pointer(false)}), "no hosts of it are known of yet")
+		require.NoError(t, update(b, cluster,
+			&models.V2ClusterUpdateParams{UserManagedNetworking: conv.Pointer(false)}),
+			"no hosts of it are known of yet")
 		require.NoError(t, update(b, cluster, &models.V2ClusterUpdateParams{UserManagedNetworking: conv.Pointer(true)}))
 		_, err = b.imageFor(cluster.ID, "s390x", "")
 		require.NoError(t, err)
-		b.requireRefused(update(b, cluster, &models.V2ClusterUpdateParams{UserManagedNetworking: conv.Pointer(false)}), Invalid, "CLUSTER_MANAGED_NETWORKING is not available with OpenShift 4.20.8 on s390x")
+		b.requireRefused(update(b, cluster, &models.V2ClusterUpdateParams{UserManagedNetworking: conv.Pointer(false)}),
+			Invalid, "CLUSTER_MANAGED_NETWORKING is not available with OpenShift 4.20.8 on s390x")
 	})
 	t.Run("an operator", func(t *testing.T) {
 		b := severalBench(t)
 		cluster, err := b.clusterFor("s390x", users)
 		require.NoError(t, err)
-		require.NoError(t, update(b, cluster, &models.V2ClusterUpdateParams{OlmOperators: []*models.OperatorCreateParams{{Name: "odf"}, {Name: "cnv"}, {Name: "mce"}}}))
+		require.NoError(t, update(b, cluster,
+			&models.V2ClusterUpdateParams{OlmOperators: []*models.OperatorCreateParams{{Name: "odf"}, {Name: "cnv"},
+				{Name: "mce"}}}))
 		_, err = b.imageFor(cluster.ID, "s390x", "")
 		b.requireRefused(err, Invalid, "OpenShift Virtualization is not available with OpenShift 4.20.8 on s390x")
 		late, err := b.imageFor(nil, "s390x", "")
@@ -153,7 +167,8 @@ func TestWhatAClusterUsesMustBeThereForTheArchitecturesOfItsInfraEnvs(t *testing
 		b.requireRefused(err, Invalid, "FULL_ISO")
 		env, err := b.imageFor(cluster.ID, "x86_64", models.ImageTypeMinimalIso)
 		require.NoError(t, err)
-		_, err = b.UpdateInfraEnv(t.Context(), env.ID.String(), &models.InfraEnvUpdateParams{ImageType: models.ImageTypeFullIso})
+		_, err = b.UpdateInfraEnv(t.Context(), env.ID.String(),
+			&models.InfraEnvUpdateParams{ImageType: models.ImageTypeFullIso})
 		b.requireRefused(err, Invalid, "FULL_ISO")
 	})
 }

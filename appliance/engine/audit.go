@@ -15,7 +15,8 @@ import (
 	"landfall/store"
 )
 
-// Violation is an invariant that does not hold: a mistake in the engine, not in what it was asked for.
+// Violation is an invariant that does not hold: a mistake in the engine, not in what it was asked
+// for.
 type Violation struct {
 	Invariant string   // such as "no host is in two clusters"
 	Objects   []string // keys of what it is about
@@ -38,9 +39,9 @@ const (
 	invariantReadable = "what was written can be read"
 )
 
-// Auditor looks at what an engine commits, and at all that there is when it is asked to, and checks that the invariants hold:
-// they are told from what people may rely on, not from how the engine goes about it. It is for simulations and tests, in
-// which one change comes after the other.
+// Auditor looks at what an engine commits, and at all that there is when it is asked to, and checks
+// that the invariants hold: they are told from what people may rely on, not from how the engine
+// goes about it. It is for simulations and tests, in which one change comes after the other.
 type Auditor struct {
 	e       *Engine
 	found   *Violation        // the first
@@ -178,16 +179,20 @@ func (a *Auditor) lookAtCluster(tx *store.Tx, id string) error {
 	}
 	by, waits := a.clusterExit(row)
 	a.checkExit(tx, clusterDeadline(id), *row.API.Status, by, waits)
-	wanted := *row.API.Status == clusterPreparing && row.Preparation != nil && !row.Preparation.Done && row.Preparation.Failed == ""
-	a.holds(wanted == pendingWork.Exists(tx, id), invariantExit, id, "the cluster is %s, and whether its preparation is to be run is %v", *row.API.Status, !wanted)
+	wanted := *row.API.Status == clusterPreparing && row.Preparation != nil && !row.Preparation.Done &&
+		row.Preparation.Failed == ""
+	a.holds(wanted == pendingWork.Exists(tx, id), invariantExit, id,
+		"the cluster is %s, and whether its preparation is to be run is %v", *row.API.Status, !wanted)
 	return a.checkOutbox(tx, id, row)
 }
 
-// checkPlace: a host is among the hosts of the cluster that it names and of no other, and in one infra-env.
+// checkPlace: a host is among the hosts of the cluster that it names and of no other, and in one
+// infra-env.
 func (a *Auditor) checkPlace(tx *store.Tx, key string, h *hostRecord) {
 	if h.API.ClusterID != nil {
 		id := h.API.ClusterID.String()
-		a.holds(clusterHosts.Exists(tx, id+"/"+key), invariantPlace, key, "it names cluster %s, which does not list it", id)
+		a.holds(clusterHosts.Exists(tx, id+"/"+key), invariantPlace, key, "it names cluster %s, which does not list it",
+			id)
 		a.holds(clusterRows.Exists(tx, id), invariantPlace, key, "it names cluster %s, which does not exist", id)
 	}
 	var envs []string
@@ -195,7 +200,8 @@ func (a *Auditor) checkPlace(tx *store.Tx, key string, h *hostRecord) {
 		envs = append(envs, strings.TrimPrefix(place, h.API.ID.String()+"/"))
 		return nil
 	})
-	a.holds(err == nil && slices.Equal(envs, []string{h.API.InfraEnvID.String()}), invariantPlace, key, "it is in the infra-envs %v: %v", envs, err)
+	a.holds(err == nil && slices.Equal(envs, []string{h.API.InfraEnvID.String()}), invariantPlace,
+		key, "it is in the infra-envs %v: %v", envs, err)
 	a.holds(infraEnvRows.Exists(tx, h.API.InfraEnvID.String()), invariantPlace, key, "its infra-env does not exist")
 }
 
@@ -214,10 +220,12 @@ func (a *Auditor) checkID(id, kind string) {
 	a.holds(!known || before == kind, invariantIDs, id, "it names %s and %s", before, kind)
 }
 
-// lookingAgain is within what time the engine looks again at an object that it looked at when it was due and that did not move.
+// lookingAgain is within what time the engine looks again at an object that it looked at when it
+// was due and that did not move.
 const lookingAgain = time.Minute
 
-// checkExit: an object moves by itself by a time, and has a deadline by then; or somebody is waited for.
+// checkExit: an object moves by itself by a time, and has a deadline by then; or somebody is waited
+// for.
 func (a *Auditor) checkExit(tx *store.Tx, key, status string, by time.Time, waitsFor string) {
 	if by.IsZero() {
 		a.holds(waitsFor != "", invariantExit, key, "it is %s, where nothing is waited for", status)
@@ -228,7 +236,8 @@ func (a *Auditor) checkExit(tx *store.Tx, key, status string, by time.Time, wait
 		by = latest
 	}
 	// A clock may jump by as much as the engine does not notice.
-	a.holds(set && !at.After(by.Add(sleepGap)), invariantDeadline, key, "it is %s and must be looked at by %s, but its deadline is %s", status, shortTime(by), deadlineText(at, set))
+	a.holds(set && !at.After(by.Add(sleepGap)), invariantDeadline, key,
+		"it is %s and must be looked at by %s, but its deadline is %s", status, shortTime(by), deadlineText(at, set))
 }
 
 func deadlineText(at time.Time, set bool) string {
@@ -246,7 +255,11 @@ var stateMoved = regexp.MustCompile(`: (\S+) -> (\S+)\. `)
 // readEvents follows what the new events tell.
 func (a *Auditor) readEvents(tx *store.Tx) error {
 	var keys []string
-	if err := eventRows.KeysAfter(tx, a.last, func(key string) error { keys = append(keys, key); return nil }); err != nil {
+	if err := eventRows.KeysAfter(tx, a.last, func(key string) error {
+		keys = append(keys,
+			key)
+		return nil
+	}); err != nil {
 		return err
 	}
 	for _, key := range keys {
@@ -297,7 +310,8 @@ func (a *Auditor) follow(tx *store.Tx, ev *models.Event) error {
 		return nil
 	}
 	before, known := a.told[id]
-	a.holds(!known || before == states[1], invariantEvents, id, "an event tells %s -> %s of what was %s", states[1], states[2], before)
+	a.holds(!known || before == states[1], invariantEvents, id, "an event tells %s -> %s of what was %s", states[1],
+		states[2], before)
 	a.told[id] = states[2]
 	if past := a.history[id]; past != nil && states[2] == clusterInstalled {
 		past.installed = true
@@ -323,10 +337,14 @@ func (a *Auditor) checkOutbox(tx *store.Tx, id string, row *clusterRecord) error
 	if own := row.API.OpenshiftClusterID.String(); own != "" {
 		past.id = own
 	}
-	a.holds(held.Phase == phase && held.MustExist == past.installed, invariantOutbox, id, "AMS is to hold it as %s (must exist: %v), and that it was installed is %v", held.Phase, held.MustExist, past.installed)
+	a.holds(held.Phase == phase && held.MustExist == past.installed, invariantOutbox, id,
+		"AMS is to hold it as %s (must exist: %v), and that it was installed is %v", held.Phase, held.MustExist,
+		past.installed)
 	a.holds(held.DisplayName == row.API.Name && held.ExternalClusterID == past.id && held.DeletedAt.IsZero(),
-		invariantOutbox, id, "AMS is to hold it as %q, id %q, deleted %s", held.DisplayName, held.ExternalClusterID, held.DeletedAt)
-	a.holds(held.Generation >= past.generation, invariantOutbox, id, "generation %d comes after %d", held.Generation, past.generation)
+		invariantOutbox, id, "AMS is to hold it as %q, id %q, deleted %s", held.DisplayName, held.ExternalClusterID,
+		held.DeletedAt)
+	a.holds(held.Generation >= past.generation, invariantOutbox, id, "generation %d comes after %d", held.Generation,
+		past.generation)
 	past.generation = held.Generation
 	return nil
 }

@@ -20,14 +20,16 @@ const (
 	forNobody     = "nobody: it is where it was to arrive"
 )
 
-// hostExit tells when a host moves at the latest if nothing happens to it, or whom it waits for. The limits are the documented
-// ones of the Assisted Installer (see timeouts.go); those of the engine under audit must be the defaults.
+// hostExit tells when a host moves at the latest if nothing happens to it, or whom it waits for.
+// The limits are the documented ones of the Assisted Installer (see timeouts.go); those of the
+// engine under audit must be the defaults.
 func (a *Auditor) hostExit(h *hostRecord) (by time.Time, waitsFor string) {
 	now := a.e.Clock.Now()
 	silent := now.Add(3 * time.Minute)
 	entered, stage := a.e.since(h.API.StatusUpdatedAt), a.e.since(h.API.StageUpdatedAt)
 	switch *h.API.Status {
-	case discovering, known, insufficient, pendingForInput, discoveringUnbound, knownUnbound, insufficientUnbound, unbinding, prepared, preparingFailed:
+	case discovering, known, insufficient, pendingForInput, discoveringUnbound, knownUnbound, insufficientUnbound,
+		unbinding, prepared, preparingFailed:
 		return silent, ""
 	case preparing:
 		return earlier(silent, entered.Add(8*time.Minute)), ""
@@ -73,7 +75,8 @@ func hostStageLimit(stage models.HostStage) time.Duration {
 	return time.Hour
 }
 
-// clusterExit tells when a cluster moves at the latest if nothing happens to it, or whom it waits for.
+// clusterExit tells when a cluster moves at the latest if nothing happens to it, or whom it waits
+// for.
 func (a *Auditor) clusterExit(row *clusterRecord) (by time.Time, waitsFor string) {
 	entered, started := a.e.since(row.API.StatusUpdatedAt), time.Time(row.API.InstallStartedAt)
 	switch *row.API.Status {
@@ -136,9 +139,11 @@ func (a *Auditor) remainsOfCluster(tx *store.Tx, id string) error {
 		}
 		switch {
 		case past.installed && !a.e.WithoutAMS:
-			a.holds(err == nil && held.Phase == outbox.Active && !held.DeletedAt.IsZero(), invariantOutbox, id, "it was installed and deleted, and AMS is to hear %+v", held)
+			a.holds(err == nil && held.Phase == outbox.Active && !held.DeletedAt.IsZero(), invariantOutbox, id,
+				"it was installed and deleted, and AMS is to hear %+v", held)
 		case err == nil: // AMS may have been told of it
-			a.holds(held.Phase == outbox.Absent && !held.DeletedAt.IsZero(), invariantOutbox, id, "it was deleted before it was installed, and AMS is to hear %+v", held)
+			a.holds(held.Phase == outbox.Absent && !held.DeletedAt.IsZero(), invariantOutbox,
+				id, "it was deleted before it was installed, and AMS is to hear %+v", held)
 		}
 	}
 	return errors.Join(
@@ -156,8 +161,8 @@ func (a *Auditor) remainsOfInfraEnv(tx *store.Tx, id string) error {
 	)
 }
 
-// lookAtRest checks what no object names: that each row, index key, file and deadline has the object that it belongs to, and
-// that no deadline has passed without being handled.
+// lookAtRest checks what no object names: that each row, index key, file and deadline has the
+// object that it belongs to, and that no deadline has passed without being handled.
 func (a *Auditor) lookAtRest(tx *store.Tx, hosts, clusters []string) error {
 	belongs := func(what string, owners []string, owner func(key string) string) func(string) error {
 		return func(key string) error {
@@ -179,13 +184,15 @@ func (a *Auditor) lookAtRest(tx *store.Tx, hosts, clusters []string) error {
 		}
 		_, found := slices.BinarySearch(owners, key)
 		a.holds(found, invariantRemains, key, "a deadline is left")
-		a.holds(deadline.At.After(a.e.Clock.Now().Add(-lookingAgain)), invariantDeadline, deadline.Key, "it was due at %s and nothing came of it", shortTime(deadline.At))
+		a.holds(deadline.At.After(a.e.Clock.Now().Add(-lookingAgain)), invariantDeadline, deadline.Key,
+			"it was due at %s and nothing came of it", shortTime(deadline.At))
 	}
 	return errors.Join(err,
 		a.checkLists(tx),
 		imageCodes.Keys(tx, "", func(key string) error {
 			code, env, _ := strings.Cut(key, "/")
-			a.holds(codes[code] == "" && infraEnvRows.Exists(tx, env), invariantIDs, env, "the image code %s stands for it and for %q", code, codes[code])
+			a.holds(codes[code] == "" && infraEnvRows.Exists(tx, env), invariantIDs, env,
+				"the image code %s stands for it and for %q", code, codes[code])
 			codes[code] = env
 			return nil
 		}),
@@ -194,7 +201,8 @@ func (a *Auditor) lookAtRest(tx *store.Tx, hosts, clusters []string) error {
 			a.holds(hostRows.Exists(tx, env+"/"+id), invariantRemains, id, "its place in infra-env %s is left", env)
 			return nil
 		}),
-		reportRows.Keys(tx, "", belongs("a report", hosts, func(key string) string { return key[:strings.LastIndex(key, "/")] })),
+		reportRows.Keys(tx, "", belongs("a report", hosts,
+			func(key string) string { return key[:strings.LastIndex(key, "/")] })),
 		verdictRows.Keys(tx, "cluster/", belongs("validations", clusters, rest)),
 		verdictRows.Keys(tx, "host/", belongs("validations", hosts, rest)),
 		installerFiles.Keys(tx, "", belongs("a file", clusters, firstPart)),
@@ -208,10 +216,12 @@ func (a *Auditor) checkLists(tx *store.Tx) error {
 	places := make(map[string]string)
 	return clusterHosts.Keys(tx, "", func(key string) error {
 		cluster, host, _ := strings.Cut(key, "/")
-		a.holds(places[host] == "", invariantPlace, host, "it is among the hosts of cluster %s and of %s", places[host], cluster)
+		a.holds(places[host] == "", invariantPlace, host, "it is among the hosts of cluster %s and of %s", places[host],
+			cluster)
 		places[host] = cluster
 		h, err := hostRows.Get(tx, host)
-		a.holds(err == nil && h.API.ClusterID != nil && h.API.ClusterID.String() == cluster, invariantPlace, host, "cluster %s lists it, which it does not name: %v", cluster, err)
+		a.holds(err == nil && h.API.ClusterID != nil && h.API.ClusterID.String() == cluster, invariantPlace, host,
+			"cluster %s lists it, which it does not name: %v", cluster, err)
 		return nil
 	})
 }

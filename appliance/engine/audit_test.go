@@ -46,16 +46,28 @@ func TestTheAuditorFindsWhatIsWrong(t *testing.T) {
 		spoil     func(tx *store.Tx, s site) error
 		invariant string
 	}{
-		"a host in two clusters":                {func(tx *store.Tx, s site) error { return clusterHosts.Add(tx, other+"/"+s.h.env+"/"+s.h.id) }, invariantPlace},
-		"a host that its cluster does not list": {func(tx *store.Tx, s site) error { return clusterHosts.Remove(tx, s.cluster+"/"+s.h.env+"/"+s.h.id) }, invariantPlace},
-		"a host in two infra-envs":              {func(tx *store.Tx, s site) error { return hostPlaces.Add(tx, s.h.id+"/"+other) }, invariantPlace},
+		"a host in two clusters": {func(tx *store.Tx, s site) error {
+			return clusterHosts.Add(tx,
+				other+"/"+s.h.env+"/"+s.h.id)
+		}, invariantPlace},
+		"a host that its cluster does not list": {func(tx *store.Tx, s site) error {
+			return clusterHosts.Remove(tx,
+				s.cluster+"/"+s.h.env+"/"+s.h.id)
+		}, invariantPlace},
+		"a host in two infra-envs": {func(tx *store.Tx, s site) error {
+			return hostPlaces.Add(tx,
+				s.h.id+"/"+other)
+		}, invariantPlace},
 		"a state that nobody knows": {func(tx *store.Tx, s site) error {
 			return host(tx, s, func(h *hostRecord) { h.API.Status = conv.Pointer("lost") })
 		}, invariantEvents},
 		"a state without an event": {func(tx *store.Tx, s site) error {
 			return host(tx, s, func(h *hostRecord) { h.API.Status = conv.Pointer(failed) })
 		}, invariantEvents},
-		"a deadline that is lost": {func(tx *store.Tx, s site) error { return lifeDeadlines.Clear(tx, hostDeadline(s.h.env+"/"+s.h.id)) }, invariantDeadline},
+		"a deadline that is lost": {func(tx *store.Tx, s site) error {
+			return lifeDeadlines.Clear(tx,
+				hostDeadline(s.h.env+"/"+s.h.id))
+		}, invariantDeadline},
 		"a deadline that is late": {func(tx *store.Tx, s site) error {
 			return lifeDeadlines.Set(tx, hostDeadline(s.h.env+"/"+s.h.id), s.clock.Now().Add(time.Hour))
 		}, invariantDeadline},
@@ -65,14 +77,24 @@ func TestTheAuditorFindsWhatIsWrong(t *testing.T) {
 		"a deadline of nothing": {func(tx *store.Tx, s site) error {
 			return lifeDeadlines.Set(tx, clusterDeadline(other), s.clock.Now().Add(time.Hour))
 		}, invariantRemains},
-		"a preparation of no state": {func(tx *store.Tx, s site) error { return pendingWork.Add(tx, s.cluster) }, invariantExit},
+		"a preparation of no state": {func(tx *store.Tx, s site) error { return pendingWork.Add(tx, s.cluster) },
+			invariantExit},
 		"a report of no host": {func(tx *store.Tx, s site) error {
 			report := json.RawMessage(`"{}"`)
 			return reportRows.Put(tx, s.h.env+"/"+other+"/inventory", &report)
 		}, invariantRemains},
-		"an infra-env's place of no cluster": {func(tx *store.Tx, s site) error { return clusterEnvs.Add(tx, other+"/"+s.h.env) }, invariantRemains},
-		"a host's place of no host":          {func(tx *store.Tx, s site) error { return hostPlaces.Add(tx, other+"/"+s.h.env) }, invariantRemains},
-		"a code of no infra-env":             {func(tx *store.Tx, s site) error { return imageCodes.Add(tx, "abcdefghijklmnop/"+other) }, invariantIDs},
+		"an infra-env's place of no cluster": {func(tx *store.Tx, s site) error {
+			return clusterEnvs.Add(tx,
+				other+"/"+s.h.env)
+		}, invariantRemains},
+		"a host's place of no host": {func(tx *store.Tx, s site) error {
+			return hostPlaces.Add(tx,
+				other+"/"+s.h.env)
+		}, invariantRemains},
+		"a code of no infra-env": {func(tx *store.Tx, s site) error {
+			return imageCodes.Add(tx,
+				"abcdefghijklmnop/"+other)
+		}, invariantIDs},
 		"an outbox that tells of what was not": {func(tx *store.Tx, s site) error {
 			held, err := outbox.Rows.Get(tx, s.cluster)
 			if err != nil {
@@ -81,7 +103,8 @@ func TestTheAuditorFindsWhatIsWrong(t *testing.T) {
 			held.Phase = outbox.Active
 			return outbox.Put(tx, s.cluster, held)
 		}, invariantOutbox},
-		"an outbox without the cluster": {func(tx *store.Tx, s site) error { return outbox.Rows.Delete(tx, s.cluster) }, invariantOutbox},
+		"an outbox without the cluster": {func(tx *store.Tx, s site) error { return outbox.Rows.Delete(tx, s.cluster) },
+			invariantOutbox},
 		"an id of two": {func(tx *store.Tx, s site) error {
 			row, err := clusterRows.Get(tx, s.cluster)
 			if err != nil {

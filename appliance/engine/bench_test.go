@@ -34,8 +34,8 @@ const testPullSecret = `{"auths":{"quay.io":{"auth":"dXNlcjpwYXNz"}}}`
 
 var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
-// bench is an engine on a clock that stands still until it is moved. Deadlines and preparations are worked through when a
-// test says so, as Run would when they are due.
+// bench is an engine on a clock that stands still until it is moved. Deadlines and preparations are
+// worked through when a test says so, as Run would when they are due.
 type bench struct {
 	testing.TB
 	*Engine
@@ -63,7 +63,8 @@ func newBench(t testing.TB, hits *rowHits) *bench {
 func (b *bench) engineOver(db *store.DB, hits *rowHits) *Engine {
 	e, err := New(Options{
 		DB: db, Releases: b.releases, Mirror: &mirror.Rules{}, Clock: b.clock, URL: "http://appliance.site.test:8090",
-		ReleaseList: []ReleaseImage{{OpenshiftVersion: "4.20.8", CPUArchitecture: "x86_64", URL: "quay.io/release:4.20.8", Default: true}},
+		ReleaseList: []ReleaseImage{{OpenshiftVersion: "4.20.8", CPUArchitecture: "x86_64",
+			URL: "quay.io/release:4.20.8", Default: true}},
 	})
 	require.NoError(b, err)
 	if hits != nil {
@@ -72,7 +73,8 @@ func (b *bench) engineOver(db *store.DB, hits *rowHits) *Engine {
 	return e
 }
 
-// watch has the engine's tables tell which of their rows are taken: a row is when its condition is asked and holds.
+// watch has the engine's tables tell which of their rows are taken: a row is when its condition is
+// asked and holds.
 func (r *rowHits) watch(e *Engine) {
 	if r.host == nil {
 		r.host, r.cluster = make([]atomic.Int64, len(e.hosts.rows)), make([]atomic.Int64, len(e.clusters.rows))
@@ -94,7 +96,8 @@ func countRows[S any](l *life[S], hits []atomic.Int64) {
 	}
 }
 
-// testReleases has one release, whose installer writes the smallest files that are taken for a cluster's.
+// testReleases has one release, whose installer writes the smallest files that are taken for a
+// cluster's.
 type testReleases struct {
 	authority string
 	failure   error         // of Generate
@@ -105,20 +108,24 @@ type testReleases struct {
 
 func (r *testReleases) Payload(_ context.Context, pullSpec, arch string, _ authn.Keychain) (*release.Payload, error) {
 	images := make(map[string]string)
-	for _, tag := range []string{release.TagInstaller, release.TagAgent, release.TagHostInstaller, release.TagController, release.TagMachineConfigOperator, release.TagMustGather} {
+	for _, tag := range []string{release.TagInstaller, release.TagAgent, release.TagHostInstaller,
+		release.TagController, release.TagMachineConfigOperator, release.TagMustGather} {
 		images[tag] = "quay.io/parts/" + tag + "@sha256:" + strings.Repeat("a", 64)
 	}
-	return &release.Payload{PullSpec: pullSpec, Image: "quay.io/release@sha256:" + strings.Repeat("b", 64), Version: "4.20.8", Architecture: arch, Images: images}, nil
+	return &release.Payload{PullSpec: pullSpec, Image: "quay.io/release@sha256:" + strings.Repeat("b", 64),
+		Version: "4.20.8", Architecture: arch, Images: images}, nil
 }
 
-func (r *testReleases) Installer(_ context.Context, _ *release.Payload, _ authn.Keychain, progress func(done, total int64)) (*release.Installer, func(), error) {
+func (r *testReleases) Installer(_ context.Context, _ *release.Payload, _ authn.Keychain,
+	progress func(done, total int64)) (*release.Installer, func(), error) {
 	for done := range int64(11) {
 		progress(done*10, 100)
 	}
 	return &release.Installer{Path: "/nowhere/openshift-install"}, func() {}, nil
 }
 
-func (r *testReleases) Generate(ctx context.Context, _ *release.Installer, _ release.GenerateRequest) (*release.Generated, error) {
+func (r *testReleases) Generate(ctx context.Context, _ *release.Installer,
+	_ release.GenerateRequest) (*release.Generated, error) {
 	r.running.Add(1)
 	defer r.running.Add(-1)
 	if r.started != nil {
@@ -135,8 +142,10 @@ func (r *testReleases) Generate(ctx context.Context, _ *release.Installer, _ rel
 		ClusterID: "6e9d7b8e-3c5a-4c39-a4ac-5a8a0a9fbd31", InfraID: "bench-x7kq2",
 		Files: map[string][]byte{
 			release.BootstrapIgnition: ignition, release.MasterIgnition: ignition, release.WorkerIgnition: ignition,
-			release.KubeadminPassword: []byte("aaaaa-bbbbb-ccccc-ddddd"), release.Metadata: []byte("{}"), release.InstallConfig: []byte("{}"),
-			release.Kubeconfig: []byte("clusters:\n- name: bench\n  cluster:\n    server: https://api.bench.site.test:6443\n    certificate-authority-data: " +
+			release.KubeadminPassword: []byte("aaaaa-bbbbb-ccccc-ddddd"), release.Metadata: []byte("{}"),
+			release.InstallConfig: []byte("{}"),
+			release.Kubeconfig: []byte("clusters:\n- name: bench\n  cluster:\n    server: " +
+				"https://api.bench.site.test:6443\n    certificate-authority-data: " +
 				base64.StdEncoding.EncodeToString([]byte(r.authority)) + "\nusers:\n- name: admin\n"),
 		},
 	}, nil
@@ -147,13 +156,15 @@ func testCertificate(t testing.TB) string {
 	t.Helper()
 	public, private, err := ed25519.GenerateKey(rand.Reader)
 	require.NoError(t, err)
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "bench"}, NotBefore: noon, NotAfter: noon.AddDate(1, 0, 0), IsCA: true, BasicConstraintsValid: true}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "bench"}, NotBefore: noon,
+		NotAfter: noon.AddDate(1, 0, 0), IsCA: true, BasicConstraintsValid: true}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, public, private)
 	require.NoError(t, err)
 	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
 }
 
-// pass moves the clock on, in steps short enough that hosts that poll are heard meanwhile, and handles what is due.
+// pass moves the clock on, in steps short enough that hosts that poll are heard meanwhile, and
+// handles what is due.
 func (b *bench) pass(d time.Duration, polling ...*testHost) {
 	b.Helper()
 	const step = time.Minute
@@ -194,7 +205,8 @@ func (b *bench) prepareAll() {
 func (b *bench) singleNode() (cluster, env string) {
 	b.Helper()
 	created, err := b.RegisterCluster(b.Context(), &models.ClusterCreateParams{
-		Name: conv.Pointer("bench"), BaseDNSDomain: "site.test", OpenshiftVersion: conv.Pointer("4.20.8"), PullSecret: conv.Pointer(testPullSecret),
+		Name: conv.Pointer("bench"), BaseDNSDomain: "site.test", OpenshiftVersion: conv.Pointer("4.20.8"),
+		PullSecret:        conv.Pointer(testPullSecret),
 		ControlPlaneCount: conv.Pointer[int64](1),
 	})
 	require.NoError(b, err)
@@ -205,17 +217,20 @@ func (b *bench) singleNode() (cluster, env string) {
 func (b *bench) clusterOfThree() *models.Cluster {
 	b.Helper()
 	created, err := b.RegisterCluster(b.Context(), &models.ClusterCreateParams{
-		Name: conv.Pointer("bench"), BaseDNSDomain: "site.test", OpenshiftVersion: conv.Pointer("4.20.8"), PullSecret: conv.Pointer(testPullSecret),
+		Name: conv.Pointer("bench"), BaseDNSDomain: "site.test", OpenshiftVersion: conv.Pointer("4.20.8"),
+		PullSecret: conv.Pointer(testPullSecret),
 	})
 	require.NoError(b, err)
 	return created
 }
 
-// threeNodes registers a cluster of three nodes with its hosts, which lack nothing; without its addresses when vips is false.
+// threeNodes registers a cluster of three nodes with its hosts, which lack nothing; without its
+// addresses when vips is false.
 func (b *bench) threeNodes(vips bool) (cluster string, hosts []*testHost) {
 	b.Helper()
 	params := &models.ClusterCreateParams{
-		Name: conv.Pointer("bench"), BaseDNSDomain: "site.test", OpenshiftVersion: conv.Pointer("4.20.8"), PullSecret: conv.Pointer(testPullSecret),
+		Name: conv.Pointer("bench"), BaseDNSDomain: "site.test", OpenshiftVersion: conv.Pointer("4.20.8"),
+		PullSecret: conv.Pointer(testPullSecret),
 	}
 	if vips {
 		params.APIVips = []*models.APIVip{{IP: "192.168.10.4"}}
@@ -248,7 +263,8 @@ func (b *bench) reportAll(hosts []*testHost) {
 func (b *bench) infraEnvOf(cluster *strfmt.UUID) string {
 	b.Helper()
 	env, err := b.RegisterInfraEnv(b.Context(), &models.InfraEnvCreateParams{
-		Name: conv.Pointer("bench_infra-env"), ClusterID: cluster, PullSecret: conv.Pointer(testPullSecret), OpenshiftVersion: "4.20.8",
+		Name: conv.Pointer("bench_infra-env"), ClusterID: cluster, PullSecret: conv.Pointer(testPullSecret),
+		OpenshiftVersion: "4.20.8",
 	})
 	require.NoError(b, err)
 	select { // what Run does with an infra-env whose agent's image must be looked up first
@@ -321,7 +337,8 @@ type testHost struct {
 }
 
 func (b *bench) newHost(env string, number int) *testHost {
-	return &testHost{b: b, env: env, number: number, id: fmt.Sprintf("00000000-0000-4000-8000-%012d", number), memory: 64 << 30, maker: "Dell Inc.", agent: "quay.io/parts/agent", loadBalancer: true}
+	return &testHost{b: b, env: env, number: number, id: fmt.Sprintf("00000000-0000-4000-8000-%012d", number),
+		memory: 64 << 30, maker: "Dell Inc.", agent: "quay.io/parts/agent", loadBalancer: true}
 }
 
 // host registers a host and lets it report what it is asked for.
@@ -335,7 +352,8 @@ func (b *bench) host(env string, number int) *testHost {
 
 func (h *testHost) register() error {
 	id := strfmt.UUID(h.id)
-	_, err := h.b.RegisterHost(h.b.Context(), h.env, &models.HostCreateParams{HostID: &id, DiscoveryAgentVersion: h.agent})
+	_, err := h.b.RegisterHost(h.b.Context(), h.env, &models.HostCreateParams{HostID: &id,
+		DiscoveryAgentVersion: h.agent})
 	return err
 }
 
@@ -350,7 +368,8 @@ func (h *testHost) poll() *models.Steps {
 	return &steps
 }
 
-// report polls and answers, often enough for what one answer brings about to be asked for and answered too.
+// report polls and answers, often enough for what one answer brings about to be asked for and
+// answered too.
 func (h *testHost) report() {
 	h.b.Helper()
 	for range 3 {
@@ -380,7 +399,8 @@ func (h *testHost) answer(step *models.Step) *models.StepReply {
 	case models.StepTypeInventory:
 		output = h.inventory()
 	case models.StepTypeNtpSynchronizer:
-		output = models.NtpSynchronizationResponse{NtpSources: []*models.NtpSource{{SourceName: "ntp.site.test", SourceState: models.SourceStateSynced}}}
+		output = models.NtpSynchronizationResponse{NtpSources: []*models.NtpSource{{SourceName: "ntp.site.test",
+			SourceState: models.SourceStateSynced}}}
 	case models.StepTypeDomainResolution:
 		output = h.resolve(step.Args[0])
 	case models.StepTypeConnectivityCheck:
@@ -420,15 +440,22 @@ func (h *testHost) inventory() *models.Inventory {
 func (h *testHost) plainInventory() *models.Inventory {
 	return &models.Inventory{
 		Hostname: fmt.Sprintf("node-%d", h.number), CPU: &models.CPU{Count: 16, Architecture: "x86_64"},
-		Memory:       &models.Memory{PhysicalBytes: h.memory, UsableBytes: h.memory},
-		SystemVendor: &models.SystemVendor{Manufacturer: h.maker, ProductName: "PowerEdge R650", SerialNumber: fmt.Sprintf("S%d", h.number)},
-		Boot:         &models.Boot{CurrentBootMode: "uefi"},
+		Memory: &models.Memory{PhysicalBytes: h.memory, UsableBytes: h.memory},
+		SystemVendor: &models.SystemVendor{Manufacturer: h.maker, ProductName: "PowerEdge R650",
+			SerialNumber: fmt.Sprintf("S%d", h.number)},
+		Boot: &models.Boot{CurrentBootMode: "uefi"},
 		Disks: []*models.Disk{
-			{ID: "/dev/disk/by-id/a", ByID: "/dev/disk/by-id/a", Name: "sda", Path: "/dev/sda", DriveType: models.DriveTypeSSD, SizeBytes: 480e9, HasUUID: true, InstallationEligibility: models.DiskInstallationEligibility{Eligible: true}},
-			{ID: "/dev/disk/by-id/b", ByID: "/dev/disk/by-id/b", Name: "sdb", Path: "/dev/sdb", DriveType: models.DriveTypeSSD, SizeBytes: 480e9, HasUUID: true, InstallationEligibility: models.DiskInstallationEligibility{Eligible: true}},
-			{ID: "/dev/disk/by-id/c", ByID: "/dev/disk/by-id/c", Name: "sdc", Path: "/dev/sdc", DriveType: models.DriveTypeSSD, SizeBytes: 10e9},
+			{ID: "/dev/disk/by-id/a", ByID: "/dev/disk/by-id/a", Name: "sda", Path: "/dev/sda",
+				DriveType: models.DriveTypeSSD, SizeBytes: 480e9, HasUUID: true,
+				InstallationEligibility: models.DiskInstallationEligibility{Eligible: true}},
+			{ID: "/dev/disk/by-id/b", ByID: "/dev/disk/by-id/b", Name: "sdb", Path: "/dev/sdb",
+				DriveType: models.DriveTypeSSD, SizeBytes: 480e9, HasUUID: true,
+				InstallationEligibility: models.DiskInstallationEligibility{Eligible: true}},
+			{ID: "/dev/disk/by-id/c", ByID: "/dev/disk/by-id/c", Name: "sdc", Path: "/dev/sdc",
+				DriveType: models.DriveTypeSSD, SizeBytes: 10e9},
 		},
-		Interfaces: []*models.Interface{{Name: "eno1", HasCarrier: true, MacAddress: fmt.Sprintf("52:54:00:00:00:%02d", h.number), IPV4Addresses: []string{fmt.Sprintf("192.168.10.%d/24", 10+h.number)}}},
+		Interfaces: []*models.Interface{{Name: "eno1", HasCarrier: true, MacAddress: fmt.Sprintf("52:54:00:00:00:%02d",
+			h.number), IPV4Addresses: []string{fmt.Sprintf("192.168.10.%d/24", 10+h.number)}}},
 		Routes:     []*models.Route{{Destination: "0.0.0.0", Gateway: "192.168.10.1", Interface: "eno1", Family: 2}},
 		TpmVersion: models.InventoryTpmVersionNr20,
 	}
@@ -443,9 +470,12 @@ func (h *testHost) reachOthers(asked string) *models.ConnectivityReport {
 		nic := other.Nics[0]
 		remote := &models.ConnectivityRemoteHost{HostID: other.HostID}
 		for _, address := range nic.IPAddresses {
-			remote.L2Connectivity = append(remote.L2Connectivity, &models.L2Connectivity{OutgoingNic: "eno1", RemoteIPAddress: address, RemoteMac: string(nic.Mac), Successful: true})
-			remote.L3Connectivity = append(remote.L3Connectivity, &models.L3Connectivity{OutgoingNic: "eno1", RemoteIPAddress: address, AverageRTTMs: 0.3, Successful: true})
-			remote.MtuReport = append(remote.MtuReport, &models.MtuReport{OutgoingNic: "eno1", RemoteIPAddress: address, MtuSuccessful: true})
+			remote.L2Connectivity = append(remote.L2Connectivity, &models.L2Connectivity{OutgoingNic: "eno1",
+				RemoteIPAddress: address, RemoteMac: string(nic.Mac), Successful: true})
+			remote.L3Connectivity = append(remote.L3Connectivity, &models.L3Connectivity{OutgoingNic: "eno1",
+				RemoteIPAddress: address, AverageRTTMs: 0.3, Successful: true})
+			remote.MtuReport = append(remote.MtuReport, &models.MtuReport{OutgoingNic: "eno1", RemoteIPAddress: address,
+				MtuSuccessful: true})
 		}
 		report.RemoteHosts = append(report.RemoteHosts, remote)
 	}
@@ -470,7 +500,8 @@ func (h *testHost) resolve(asked string) *models.DomainResolutionResponse {
 	response := &models.DomainResolutionResponse{}
 	for _, domain := range request.Domains {
 		found := &models.DomainResolutionResponseDomain{DomainName: domain.DomainName}
-		if h.loadBalancer && (strings.HasPrefix(*domain.DomainName, "api") || strings.Contains(*domain.DomainName, ".apps.")) {
+		if h.loadBalancer && (strings.HasPrefix(*domain.DomainName, "api") || strings.Contains(*domain.DomainName,
+			".apps.")) {
 			balanced := h.number
 			if h.balancedTo != 0 {
 				balanced = h.balancedTo
@@ -491,7 +522,8 @@ func (h *testHost) pull(asked string) *models.ContainerImageAvailabilityResponse
 		if h.imageGone {
 			result = models.ContainerImageAvailabilityResultFailure
 		}
-		response.Images = append(response.Images, &models.ContainerImageAvailability{Name: image, Result: result, Time: 1, SizeBytes: 1e8, DownloadRate: 1e8})
+		response.Images = append(response.Images, &models.ContainerImageAvailability{Name: image, Result: result,
+			Time: 1, SizeBytes: 1e8, DownloadRate: 1e8})
 	}
 	return response
 }

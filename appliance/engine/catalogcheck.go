@@ -14,7 +14,8 @@ import (
 	"landfall/appliance/release"
 )
 
-// CatalogReader reads catalogs of operators and asks for images, both through the mirror; *release.Library implements it.
+// CatalogReader reads catalogs of operators and asks for images, both through the mirror;
+// *release.Library implements it.
 type CatalogReader interface {
 	Catalog(ctx context.Context, image string, secret authn.Keychain, packages []string) (*release.Catalog, error)
 	Holds(ctx context.Context, image string, secret authn.Keychain) error
@@ -42,8 +43,9 @@ type ImageCheck struct {
 // imagesAtOnce is how many images the mirror is asked for at the same time.
 const imagesAtOnce = 8
 
-// CheckOperators reads the catalogs of a cluster's operators through the mirror, finds what each operator's newest bundle needs,
-// and asks the mirror for every image of it. It takes as long as the catalogs take to be read.
+// CheckOperators reads the catalogs of a cluster's operators through the mirror, finds what each
+// operator's newest bundle needs, and asks the mirror for every image of it. It takes as long as
+// the catalogs take to be read.
 func (e *Engine) CheckOperators(ctx context.Context, id string) ([]OperatorCheck, error) {
 	row, err := e.clusterRow(id)
 	if err != nil {
@@ -61,7 +63,8 @@ func (e *Engine) CheckOperators(ctx context.Context, id string) ([]OperatorCheck
 	if err != nil {
 		return nil, &Error{Kind: Invalid, Reason: sentence(err), Err: err}
 	}
-	check := &catalogCheck{reader: reader, version: row.API.OpenshiftVersion, secret: secret, catalogs: make(map[string]readCatalog)}
+	check := &catalogCheck{reader: reader, version: row.API.OpenshiftVersion, secret: secret,
+		catalogs: make(map[string]readCatalog)}
 	names := chosenOperators(&row.API, true)
 	for _, s := range e.supplies(row) {
 		check.read(ctx, s, names)
@@ -109,7 +112,8 @@ func (c *catalogCheck) read(ctx context.Context, s Supply, operators []string) {
 func (c *catalogCheck) operator(o *operator.Operator) OperatorCheck {
 	s := o.SubscriptionFor(c.version)
 	catalog := c.catalogs[s.Catalog]
-	found := OperatorCheck{Name: o.Name, Title: o.Title, Catalog: catalog.Image, Package: s.Package, Channel: s.Channel, Images: []ImageCheck{}, Problems: []string{}}
+	found := OperatorCheck{Name: o.Name, Title: o.Title, Catalog: catalog.Image, Package: s.Package, Channel: s.Channel,
+		Images: []ImageCheck{}, Problems: []string{}}
 	if catalog.Missing != "" {
 		found.Problems = append(found.Problems, sentence(fmt.Errorf("%s", catalog.Missing)))
 	}
@@ -125,13 +129,16 @@ func (c *catalogCheck) operator(o *operator.Operator) OperatorCheck {
 		}
 		held := catalog.Packages[wanted]
 		if held == nil {
-			found.Problems = append(found.Problems, fmt.Sprintf("The catalog %s has no package %s; mirror it too.", catalog.Image, wanted))
+			found.Problems = append(found.Problems, fmt.Sprintf("The catalog %s has no package %s; mirror it too.",
+				catalog.Image, wanted))
 			continue
 		}
 		bundle, images, ok := held.Head(channel)
 		if !ok {
-			found.Problems = append(found.Problems, fmt.Sprintf("The package %s of the catalog %s has no channel %q; mirror that channel too, or add a Subscription of your own for one of %s.",
-				wanted, catalog.Image, orText(channel, held.DefaultChannel), strings.Join(held.Channels(), ", ")))
+			found.Problems = append(found.Problems,
+				fmt.Sprintf("The package %s of the catalog %s has no channel %q; mirror that channel too, or add a "+
+					"Subscription of your own for one of %s.",
+					wanted, catalog.Image, orText(channel, held.DefaultChannel), strings.Join(held.Channels(), ", ")))
 			continue
 		}
 		if wanted == s.Package {
@@ -185,7 +192,9 @@ func (c *catalogCheck) askForImages(ctx context.Context, list []OperatorCheck) {
 			}
 		}
 		if missing > 0 {
-			list[i].Problems = append(list[i].Problems, fmt.Sprintf("%d of the %d images of %s can't be had from the mirror; each says why.", missing, len(list[i].Images), list[i].Title))
+			list[i].Problems = append(list[i].Problems,
+				fmt.Sprintf("%d of the %d images of %s can't be had from the mirror; each says why.", missing,
+					len(list[i].Images), list[i].Title))
 		}
 	}
 }

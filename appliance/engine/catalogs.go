@@ -27,9 +27,10 @@ type Supply struct {
 	document []byte // the CatalogSource, when the cluster does not have it by its own manifests
 }
 
-// supplies tells where the catalogs of a cluster's operators come from: from the CatalogSources of its own manifests, those
-// that came with the site's mirror rules, and else from OpenShift's own, when a rule leads their images anywhere. Without any
-// rules the site is taken to reach what its names say.
+// supplies tells where the catalogs of a cluster's operators come from: from the CatalogSources of
+// its own manifests, those that came with the site's mirror rules, and else from OpenShift's own,
+// when a rule leads their images anywhere. Without any rules the site is taken to reach what its
+// names say.
 func (e *Engine) supplies(row *clusterRecord) []Supply {
 	var found []Supply
 	for _, chosen := range chosenOperators(&row.API, true) {
@@ -54,20 +55,25 @@ func (e *Engine) supply(row *clusterRecord, catalog string) Supply {
 		}
 	}
 	if source, ok := operator.Pick(catalog, own); ok {
-		s.Source, s.Image, s.From = source.Name, orText(source.Image, s.Image), "a CatalogSource of the cluster's manifests"
+		s.Source, s.Image, s.From = source.Name, orText(source.Image, s.Image),
+			"a CatalogSource of the cluster's manifests"
 		return s
 	}
 	access := e.clusterAccess(&row.API)
-	sites := slices.DeleteFunc(slices.Clone(access.Catalogs), func(source operator.Source) bool { return !source.Fits(row.API.OpenshiftVersion) })
+	sites := slices.DeleteFunc(slices.Clone(access.Catalogs),
+		func(source operator.Source) bool { return !source.Fits(row.API.OpenshiftVersion) })
 	if source, ok := operator.Pick(catalog, sites); ok {
-		s.Source, s.Image, s.From, s.document = source.Name, orText(source.Image, s.Image), "a CatalogSource that came with the site's mirror rules", source.Document
+		s.Source, s.Image, s.From, s.document = source.Name, orText(source.Image, s.Image),
+			"a CatalogSource that came with the site's mirror rules", source.Document
 		return s
 	}
 	switch rule, leads := mirrored(access.Mirror, s.Image); {
 	case leads:
 		s.From = rule
 	case len(access.Mirror.RegistriesConf()) > 0 || len(access.Mirror.ImageDigestSources()) > 0:
-		s.Missing = fmt.Sprintf("no mirror rule leads %s anywhere and no CatalogSource stands for the catalog %s; mirror it with oc-mirror and add its CatalogSource to the cluster's manifests or to mirror.idms_files.", s.Image, catalog)
+		s.Missing = fmt.Sprintf("no mirror rule leads %s anywhere and no CatalogSource stands for the catalog %s; "+
+			"mirror it with oc-mirror and add its CatalogSource to the cluster's manifests or to mirror.idms_files.",
+			s.Image, catalog)
 	default:
 		s.From = "the site has no mirror rules"
 	}
@@ -88,7 +94,8 @@ func mirrored(rules Mirror, image string) (rule string, leads bool) {
 	return "", false
 }
 
-// missingCatalogs says of each catalog that a cluster's operators need what is missing so that it has them.
+// missingCatalogs says of each catalog that a cluster's operators need what is missing so that it
+// has them.
 func (e *Engine) missingCatalogs(row *clusterRecord) map[string]string {
 	var missing map[string]string
 	for _, s := range e.supplies(row) {
@@ -103,8 +110,8 @@ func (e *Engine) missingCatalogs(row *clusterRecord) map[string]string {
 	return missing
 }
 
-// RefreshOperators looks anew at where the operators of clusters that are not installed yet come from, after the mirror rules
-// have changed. What can't be refreshed is logged.
+// RefreshOperators looks anew at where the operators of clusters that are not installed yet come
+// from, after the mirror rules have changed. What can't be refreshed is logged.
 func (e *Engine) RefreshOperators(ctx context.Context) {
 	err := e.update(ctx, func(c *change) error {
 		return clusterRows.Each(c.tx, "", func(id string, row *clusterRecord) error {
@@ -122,8 +129,9 @@ func (e *Engine) RefreshOperators(ctx context.Context) {
 // ownCatalogs are the catalogs that OpenShift comes with.
 var ownCatalogs = []string{"redhat-operators", "certified-operators", "community-operators", "redhat-marketplace"}
 
-// operatorHub switches those of OpenShift's own catalogs off that a cluster with catalogs of the mirror does not use: one that
-// can't be reached keeps every operator from being installed. Nil when all of the cluster's catalogs are OpenShift's own.
+// operatorHub switches those of OpenShift's own catalogs off that a cluster with catalogs of the
+// mirror does not use: one that can't be reached keeps every operator from being installed. Nil
+// when all of the cluster's catalogs are OpenShift's own.
 func operatorHub(supplies []Supply) ([]byte, error) {
 	var used []string
 	mirrored := false
@@ -162,7 +170,8 @@ func operatorHub(supplies []Supply) ([]byte, error) {
 	return yaml.Marshal(hub)
 }
 
-// OperatorSupply is what the mirror must hold for one operator, and what of it is known to be there.
+// OperatorSupply is what the mirror must hold for one operator, and what of it is known to be
+// there.
 type OperatorSupply struct {
 	Name       string   `json:"name"`
 	Title      string   `json:"title"`
@@ -185,8 +194,8 @@ type ImageSupply struct {
 	Missing    string `json:"missing,omitempty"`
 }
 
-// OperatorSupplies tells for each operator that a cluster could have what it needs from the mirror, and whether mirror rules
-// lead there.
+// OperatorSupplies tells for each operator that a cluster could have what it needs from the mirror,
+// and whether mirror rules lead there.
 func (e *Engine) OperatorSupplies(id string) ([]OperatorSupply, error) {
 	row, err := e.clusterRow(id)
 	if err != nil {
@@ -195,7 +204,8 @@ func (e *Engine) OperatorSupplies(id string) ([]OperatorSupply, error) {
 	return e.operatorSupplies(row), nil
 }
 
-// OperatorSuppliesFor is [Engine.OperatorSupplies] of a cluster that there is not yet, of an OpenShift version.
+// OperatorSuppliesFor is [Engine.OperatorSupplies] of a cluster that there is not yet, of an
+// OpenShift version.
 func (e *Engine) OperatorSuppliesFor(version string) []OperatorSupply {
 	return e.operatorSupplies(&clusterRecord{API: models.Cluster{OpenshiftVersion: version}})
 }
@@ -209,7 +219,8 @@ func (e *Engine) operatorSupplies(row *clusterRecord) []OperatorSupply {
 		o := &operator.All()[i]
 		s := o.SubscriptionFor(api.OpenshiftVersion)
 		supply := OperatorSupply{
-			Name: o.Name, Title: o.Title, DependsOn: o.Dependencies(api.ControlPlaneCount == 1), Package: s.Package, Channel: s.Channel,
+			Name: o.Name, Title: o.Title, DependsOn: o.Dependencies(api.ControlPlaneCount == 1), Package: s.Package,
+			Channel:  s.Channel,
 			Packages: o.Packages(api.OpenshiftVersion), Supply: e.supply(row, s.Catalog), Images: []ImageSupply{},
 			AdditionalImages: append([]string{}, o.AdditionalImages...),
 		}
@@ -222,7 +233,8 @@ func (e *Engine) operatorSupplies(row *clusterRecord) []OperatorSupply {
 			case leads:
 				image.Rule = rule
 			case ruled:
-				image.Missing = fmt.Sprintf("No mirror rule leads images of %s anywhere; %s needs them.", repository, o.Title)
+				image.Missing = fmt.Sprintf("No mirror rule leads images of %s anywhere; %s needs them.", repository,
+					o.Title)
 			}
 			supply.Images = append(supply.Images, image)
 		}
@@ -231,7 +243,8 @@ func (e *Engine) operatorSupplies(row *clusterRecord) []OperatorSupply {
 	return list
 }
 
-// OperatorImageSet is what oc-mirror is to be given so that it copies what a cluster's operators need.
+// OperatorImageSet is what oc-mirror is to be given so that it copies what a cluster's operators
+// need.
 func (e *Engine) OperatorImageSet(id string) ([]byte, error) {
 	row, err := e.clusterRow(id)
 	if err != nil {

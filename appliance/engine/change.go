@@ -14,8 +14,8 @@ import (
 	"landfall/store"
 )
 
-// change is one unit of work: the objects it has loaded, which of them it altered, and what is to be told when it is
-// committed.
+// change is one unit of work: the objects it has loaded, which of them it altered, and what is to
+// be told when it is committed.
 type change struct {
 	ctx context.Context
 	e   *Engine
@@ -70,7 +70,8 @@ func newChange(ctx context.Context, e *Engine, tx *store.Tx) *change {
 		dirtyInfraEnvs: make(map[string]bool),
 		dirtyHosts:     make(map[string]bool),
 
-		goneObjects: make(map[string]Object), endedObjects: make(map[string]Object), endedEnvObjects: make(map[string]Object),
+		goneObjects: make(map[string]Object), endedObjects: make(map[string]Object),
+		endedEnvObjects: make(map[string]Object),
 	}
 }
 
@@ -87,7 +88,8 @@ func (c *change) log(level slog.Level, message string, attrs ...any) {
 	c.lines = append(c.lines, logLine{level, message, attrs})
 }
 
-// load gets a row once per change and keeps it, so that all parts of a change see and alter the same object.
+// load gets a row once per change and keeps it, so that all parts of a change see and alter the
+// same object.
 func load[T any](c *change, held map[string]*T, rows store.Bucket[T], key, what string) (*T, error) {
 	if row, ok := held[key]; ok {
 		return row, nil
@@ -115,7 +117,8 @@ func (c *change) host(key string) (*hostRecord, error) {
 	return load(c, c.hosts, hostRows, key, "host")
 }
 
-// settleLater has the cluster, or the host when it has none, computed anew before the change is committed.
+// settleLater has the cluster, or the host when it has none, computed anew before the change is
+// committed.
 func (c *change) settleLater(h *hostRecord) {
 	if h.API.ClusterID != nil {
 		c.settleCluster(h.API.ClusterID.String())
@@ -174,8 +177,8 @@ func (c *change) settle() error {
 	return c.write()
 }
 
-// saveCluster, saveInfraEnv and saveHost have a loaded object written when the change settles. What was loaded and not
-// saved is not written.
+// saveCluster, saveInfraEnv and saveHost have a loaded object written when the change settles. What
+// was loaded and not saved is not written.
 func (c *change) saveCluster(row *clusterRecord) {
 	id := row.API.ID.String()
 	c.clusters[id] = row
@@ -194,13 +197,14 @@ func (c *change) saveHost(row *hostRecord) {
 	c.dirtyHosts[key] = true
 }
 
-// write puts the altered objects back. What hosts are told next depends on their cluster and on each other, so an altered
-// cluster makes the prepared instructions of all its hosts stale.
+// write puts the altered objects back. What hosts are told next depends on their cluster and on
+// each other, so an altered cluster makes the prepared instructions of all its hosts stale.
 func (c *change) write() error {
 	for id := range c.dirtyClusters {
 		row := c.clusters[id]
 		row.API.UpdatedAt = c.now
-		if err := errors.Join(c.e.seal(&row.PullSecret), clusterRows.Put(c.tx, id, row), c.setClusterDeadline(id, row), c.relay(row)); err != nil {
+		if err := errors.Join(c.e.seal(&row.PullSecret), clusterRows.Put(c.tx, id, row), c.setClusterDeadline(id, row),
+			c.relay(row)); err != nil {
 			return err
 		}
 		keys, err := clusterHostKeys(c.tx, id)
@@ -218,7 +222,8 @@ func (c *change) write() error {
 	for key := range c.dirtyHosts {
 		row := c.hosts[key]
 		row.API.UpdatedAt = c.now
-		if err := errors.Join(hostRows.Put(c.tx, key, row), c.setHostDeadline(key, row), c.indexJoining(key, row)); err != nil {
+		if err := errors.Join(hostRows.Put(c.tx, key, row), c.setHostDeadline(key, row),
+			c.indexJoining(key, row)); err != nil {
 			return err
 		}
 		c.touchedHosts = append(c.touchedHosts, key)

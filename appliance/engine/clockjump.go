@@ -8,14 +8,16 @@ import (
 	"landfall/store"
 )
 
-// clockWatch notices that the wall clock went another way than time did: the machine has slept, or somebody set its clock.
+// clockWatch notices that the wall clock went another way than time did: the machine has slept, or
+// somebody set its clock.
 type clockWatch struct {
 	mu      sync.Mutex
 	last    time.Time // with the monotonic clock, which stands still while the machine sleeps and which nobody sets
 	setBack bool      // deadlines are to be set anew
 }
 
-// look returns how far the clock has jumped since it was looked at last, zero for no more than it drifts.
+// look returns how far the clock has jumped since it was looked at last, zero for no more than it
+// drifts.
 func (w *clockWatch) look(now time.Time) time.Duration {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -32,8 +34,8 @@ func (w *clockWatch) look(now time.Time) time.Duration {
 	return jump
 }
 
-// noticeJump is called before a change looks at how long something has taken: after a sleep, the first request may come before
-// the timer that would have noticed.
+// noticeJump is called before a change looks at how long something has taken: after a sleep, the
+// first request may come before the timer that would have noticed.
 func (e *Engine) noticeJump() {
 	now := e.Clock.Now()
 	if jump := e.watch.look(now); jump != 0 {
@@ -41,7 +43,8 @@ func (e *Engine) noticeJump() {
 	}
 }
 
-// clockJumped gives all hosts their time to report again. After the clock was set back, deadlines lie too far ahead.
+// clockJumped gives all hosts their time to report again. After the clock was set back, deadlines
+// lie too far ahead.
 func (e *Engine) clockJumped(now time.Time, jump time.Duration) {
 	e.Logger.Warn("The clock jumped; this machine may have slept. Hosts get their time to report again.", "jump", jump)
 	e.presence.restart(now)

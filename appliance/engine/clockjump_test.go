@@ -8,8 +8,9 @@ import (
 )
 
 func TestTheClockWatch(t *testing.T) {
-	// A time without a monotonic reading goes with the wall clock; with one, Add moves both. A jump is a wall clock that went
-	// another way than the monotonic one, which only a machine that slept or was set can show; so the steps are made by hand.
+	// A time without a monotonic reading goes with the wall clock; with one, Add moves both. A jump
+	// is a wall clock that went another way than the monotonic one, which only a machine that slept
+	// or was set can show; so the steps are made by hand.
 	w := &clockWatch{}
 	began := time.Now()
 	require.Zero(t, w.look(began), "the first look has nothing to compare with")

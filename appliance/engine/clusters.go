@@ -30,10 +30,11 @@ const (
 // builtinOperators are watched in every cluster.
 var builtinOperators = []string{"console", "cvo"}
 
-// RegisterCluster creates a cluster: its row, the event that people read and the outbox entry that AMS must hear are one
-// transaction. An invalid description is refused with an [Error] of kind Invalid and leaves nothing.
-// An object that describes it is noted in the same transaction.
-func (e *Engine) RegisterCluster(ctx context.Context, params *models.ClusterCreateParams, of ...Object) (*models.Cluster, error) {
+// RegisterCluster creates a cluster: its row, the event that people read and the outbox entry that
+// AMS must hear are one transaction. An invalid description is refused with an [Error] of kind
+// Invalid and leaves nothing. An object that describes it is noted in the same transaction.
+func (e *Engine) RegisterCluster(ctx context.Context, params *models.ClusterCreateParams,
+	of ...Object) (*models.Cluster, error) {
 	row, err := e.newCluster(params)
 	if err != nil {
 		return nil, err
@@ -49,7 +50,8 @@ func (e *Engine) RegisterCluster(ctx context.Context, params *models.ClusterCrea
 		c.settleCluster(id)
 		return errors.Join(
 			c.noteClusterObject(&fresh, of),
-			c.clusterEvent(&fresh, eventClusterRegistered, models.EventSeverityInfo, "Cluster %s was created.", fresh.API.Name),
+			c.clusterEvent(&fresh, eventClusterRegistered, models.EventSeverityInfo, "Cluster %s was created.",
+				fresh.API.Name),
 			c.noteOperators(&fresh, nil),
 		)
 	})
@@ -75,7 +77,8 @@ func (e *Engine) newCluster(params *models.ClusterCreateParams) (*clusterRecord,
 	if err := checkProxies(conv.Value(params.HTTPProxy), conv.Value(params.HTTPSProxy)); err != nil {
 		return nil, err
 	}
-	if err := checkTexts(params.SSHPublicKey, conv.Value(params.AdditionalNtpSource), conv.Value(params.NoProxy), conv.Value(params.Tags)); err != nil {
+	if err := checkTexts(params.SSHPublicKey, conv.Value(params.AdditionalNtpSource), conv.Value(params.NoProxy),
+		conv.Value(params.Tags)); err != nil {
 		return nil, err
 	}
 	image, err := e.releaseImage(conv.Value(params.OpenshiftVersion), params.CPUArchitecture, params.OcpReleaseImage)
@@ -94,24 +97,34 @@ func (e *Engine) newCluster(params *models.ClusterCreateParams) (*clusterRecord,
 	id := e.newID()
 	row := &clusterRecord{PullSecret: *params.PullSecret}
 	row.API = models.Cluster{
-		ID: &id, Kind: conv.Pointer(models.ClusterKindCluster), Href: conv.Pointer(apiRoot + "/clusters/" + id.String()),
+		ID: &id, Kind: conv.Pointer(models.ClusterKindCluster), Href: conv.Pointer(apiRoot + "/clusters/" +
+			id.String()),
 		Name: name, BaseDNSDomain: domain, OpenshiftVersion: image.OpenshiftVersion, OcpReleaseImage: image.URL,
 		CPUArchitecture: image.CPUArchitecture, PullSecretSet: true, SSHPublicKey: params.SSHPublicKey,
 		ControlPlaneCount: controlPlanes, HighAvailabilityMode: &mode,
-		HTTPProxy: conv.Value(params.HTTPProxy), HTTPSProxy: conv.Value(params.HTTPSProxy), NoProxy: conv.Value(params.NoProxy),
+		HTTPProxy: conv.Value(params.HTTPProxy), HTTPSProxy: conv.Value(params.HTTPSProxy),
+		NoProxy:             conv.Value(params.NoProxy),
 		AdditionalNtpSource: orDefault(params.AdditionalNtpSource, strings.Join(e.NTPSources, ",")),
 		Hyperthreading:      orDefault(params.Hyperthreading, models.ClusterHyperthreadingAll),
-		NetworkType:         conv.Pointer(orDefault(params.NetworkType, models.ClusterNetworkTypeOVNKubernetes)),
-		VipDhcpAllocation:   conv.Pointer(conv.Value(params.VipDhcpAllocation)),
-		SchedulableMasters:  conv.Pointer(conv.Value(params.SchedulableMasters)), SchedulableMastersForcedTrue: conv.Pointer(true),
-		DiskEncryption: params.DiskEncryption, IgnitionEndpoint: params.IgnitionEndpoint, LoadBalancer: params.LoadBalancer,
-		Tags: conv.Value(params.Tags), FeatureUsage: "{}", UserName: "admin", EmailDomain: "", Imported: conv.Pointer(false),
-		ClusterNetworks: params.ClusterNetworks, ServiceNetworks: params.ServiceNetworks, MachineNetworks: params.MachineNetworks,
-		APIVips: params.APIVips, IngressVips: params.IngressVips,
+		NetworkType: conv.Pointer(orDefault(params.NetworkType,
+			models.ClusterNetworkTypeOVNKubernetes)),
+		VipDhcpAllocation:            conv.Pointer(conv.Value(params.VipDhcpAllocation)),
+		SchedulableMasters:           conv.Pointer(conv.Value(params.SchedulableMasters)),
+		SchedulableMastersForcedTrue: conv.Pointer(true),
+		DiskEncryption:               params.DiskEncryption, IgnitionEndpoint: params.IgnitionEndpoint,
+		LoadBalancer: params.LoadBalancer,
+		Tags:         conv.Value(params.Tags), FeatureUsage: "{}", UserName: "admin", EmailDomain: "",
+		Imported:        conv.Pointer(false),
+		ClusterNetworks: params.ClusterNetworks, ServiceNetworks: params.ServiceNetworks,
+		MachineNetworks: params.MachineNetworks,
+		APIVips:         params.APIVips, IngressVips: params.IngressVips,
 		Status: conv.Pointer(clusterInsufficient), StatusInfo: conv.Pointer("The cluster was just created."),
 		OrgSoftTimeoutsEnabled: e.softTimeouts(),
-		Progress:               &models.ClusterProgressInfo{}, Hosts: []*models.Host{}, HostNetworks: []*models.HostNetwork{},
-		LastInstallationPreparation: models.LastInstallationPreparation{Status: models.LastInstallationPreparationStatusNotStarted, Reason: "The installation has not been started yet."},
+		Progress:               &models.ClusterProgressInfo{}, Hosts: []*models.Host{},
+		HostNetworks: []*models.HostNetwork{},
+		LastInstallationPreparation: models.LastInstallationPreparation{
+			Status: models.LastInstallationPreparationStatusNotStarted,
+			Reason: "The installation has not been started yet."},
 	}
 	for _, name := range builtinOperators {
 		row.API.MonitoredOperators = append(row.API.MonitoredOperators, &models.MonitoredOperator{
@@ -127,7 +140,8 @@ func (e *Engine) newCluster(params *models.ClusterCreateParams) (*clusterRecord,
 	setDefault(&row.API.DiskEncryption.EnableOn, models.DiskEncryptionEnableOnNone)
 	setDefault(&row.API.DiskEncryption.Mode, models.DiskEncryptionModeTpmv2)
 	if row.API.ClusterNetworks == nil {
-		row.API.ClusterNetworks = []*models.ClusterNetwork{{Cidr: DefaultClusterNetwork, HostPrefix: DefaultClusterHostPrefix}}
+		row.API.ClusterNetworks = []*models.ClusterNetwork{{Cidr: DefaultClusterNetwork,
+			HostPrefix: DefaultClusterHostPrefix}}
 	}
 	if row.API.ServiceNetworks == nil {
 		row.API.ServiceNetworks = []*models.ServiceNetwork{{Cidr: DefaultServiceNetwork}}
@@ -135,8 +149,10 @@ func (e *Engine) newCluster(params *models.ClusterCreateParams) (*clusterRecord,
 	if row.API.LoadBalancer == nil {
 		row.API.LoadBalancer = &models.LoadBalancer{Type: models.LoadBalancerTypeClusterManaged}
 	}
-	asked := requestedNetworking{params.APIVips, params.IngressVips, params.MachineNetworks, params.UserManagedNetworking}
-	if err := firstOf(completeNetworks(&row.API), checkRequestedVIPs(&row.API, asked), checkDualStack(&row.API)); err != nil {
+	asked := requestedNetworking{params.APIVips, params.IngressVips, params.MachineNetworks,
+		params.UserManagedNetworking}
+	if err := firstOf(completeNetworks(&row.API), checkRequestedVIPs(&row.API, asked),
+		checkDualStack(&row.API)); err != nil {
 		return nil, err
 	}
 	if err := chooseOperators(&row.API, params.OlmOperators); err != nil {
@@ -145,8 +161,8 @@ func (e *Engine) newCluster(params *models.ClusterCreateParams) (*clusterRecord,
 	return row, checkFeatures(&row.API)
 }
 
-// completeNetworks checks a cluster's networks and VIPs, stamps them with its id, and fills the older single fields of
-// the API.
+// completeNetworks checks a cluster's networks and VIPs, stamps them with its id, and fills the
+// older single fields of the API.
 func completeNetworks(cluster *models.Cluster) error {
 	if cluster.MachineNetworks == nil {
 		cluster.MachineNetworks = []*models.MachineNetwork{}
@@ -187,7 +203,8 @@ func completeNetworks(cluster *models.Cluster) error {
 	}
 	cluster.ClusterNetworkCidr, cluster.ClusterNetworkHostPrefix, cluster.ServiceNetworkCidr, cluster.MachineNetworkCidr = "", 0, "", ""
 	if len(cluster.ClusterNetworks) > 0 {
-		cluster.ClusterNetworkCidr, cluster.ClusterNetworkHostPrefix = string(cluster.ClusterNetworks[0].Cidr), cluster.ClusterNetworks[0].HostPrefix
+		cluster.ClusterNetworkCidr, cluster.ClusterNetworkHostPrefix = string(cluster.ClusterNetworks[0].Cidr),
+			cluster.ClusterNetworks[0].HostPrefix
 	}
 	if len(cluster.ServiceNetworks) > 0 {
 		cluster.ServiceNetworkCidr = string(cluster.ServiceNetworks[0].Cidr)
@@ -206,15 +223,18 @@ func checkNetworks(networks []namedNetwork) error {
 	for i, network := range networks {
 		prefix, err := netip.ParsePrefix(network.cidr)
 		if err != nil {
-			return invalid("The %s %q is not a network in CIDR notation, such as 192.168.0.0/24.", network.name, network.cidr)
+			return invalid("The %s %q is not a network in CIDR notation, such as 192.168.0.0/24.", network.name,
+				network.cidr)
 		}
 		if prefix != prefix.Masked() {
-			return invalid("The %s %s has bits set behind its prefix; the network is %s.", network.name, network.cidr, prefix.Masked())
+			return invalid("The %s %s has bits set behind its prefix; the network is %s.", network.name, network.cidr,
+				prefix.Masked())
 		}
 		prefixes[i] = prefix
 		for j := range i {
 			if prefixes[j].Overlaps(prefix) {
-				return invalid("The %s %s overlaps with the %s %s; choose another for one of them.", network.name, network.cidr, networks[j].name, networks[j].cidr)
+				return invalid("The %s %s overlaps with the %s %s; choose another for one of them.", network.name,
+					network.cidr, networks[j].name, networks[j].cidr)
 			}
 		}
 	}
@@ -235,8 +255,8 @@ func checkNames(name, domain *string) error {
 	return nil
 }
 
-// releaseImage finds the release for a version (exact, or the newest that begins with it) and an architecture; a pull
-// spec in the request wins over the list.
+// releaseImage finds the release for a version (exact, or the newest that begins with it) and an
+// architecture; a pull spec in the request wins over the list.
 func (e *Engine) releaseImage(version, arch, pullSpec string) (ReleaseImage, error) {
 	if arch == "" {
 		arch = "x86_64"
@@ -252,9 +272,11 @@ func (e *Engine) releaseImage(version, arch, pullSpec string) (ReleaseImage, err
 		known = append(known, image.OpenshiftVersion+" ("+image.CPUArchitecture+")")
 	}
 	if len(known) == 0 {
-		return ReleaseImage{}, invalid("No OpenShift release is configured; add one under release_images in the configuration.")
+		return ReleaseImage{},
+			invalid("No OpenShift release is configured; add one under release_images in the configuration.")
 	}
-	return ReleaseImage{}, invalid("There is no release image for OpenShift %q on %s; the configuration has %s.", version, arch, strings.Join(known, ", "))
+	return ReleaseImage{}, invalid("There is no release image for OpenShift %q on %s; the configuration has %s.",
+		version, arch, strings.Join(known, ", "))
 }
 
 // Cluster returns a cluster as the API shows it, with its hosts.
@@ -308,9 +330,11 @@ func (e *Engine) showCluster(tx *store.Tx, row *clusterRecord, withHosts bool) (
 	return &shown, nil
 }
 
-// UpdateCluster alters a cluster's description. Fields that are absent stay as they are. From the moment that its
-// installation is prepared the description is refused with kind Conflict. An object that describes it is noted in the same transaction.
-func (e *Engine) UpdateCluster(ctx context.Context, id string, params *models.V2ClusterUpdateParams, of ...Object) (*models.Cluster, error) {
+// UpdateCluster alters a cluster's description. Fields that are absent stay as they are. From the
+// moment that its installation is prepared the description is refused with kind Conflict. An object
+// that describes it is noted in the same transaction.
+func (e *Engine) UpdateCluster(ctx context.Context, id string, params *models.V2ClusterUpdateParams,
+	of ...Object) (*models.Cluster, error) {
 	if err := e.checkVIPs(id, params); err != nil {
 		return nil, err
 	}
@@ -319,8 +343,10 @@ func (e *Engine) UpdateCluster(ctx context.Context, id string, params *models.V2
 		if err != nil {
 			return err
 		}
-		if !slices.Contains([]string{clusterPending, clusterReady, clusterInsufficient, clusterAddingHosts}, *row.API.Status) {
-			return conflict("Cluster %s is %s; its description can be changed again when the installation is reset.", row.API.Name, *row.API.Status)
+		if !slices.Contains([]string{clusterPending, clusterReady, clusterInsufficient, clusterAddingHosts},
+			*row.API.Status) {
+			return conflict("Cluster %s is %s; its description can be changed again when the installation is reset.",
+				row.API.Name, *row.API.Status)
 		}
 		operators, before := chosenOperators(&row.API, true), row.API
 		held := row.PullSecret
@@ -328,7 +354,8 @@ func (e *Engine) UpdateCluster(ctx context.Context, id string, params *models.V2
 			return err
 		}
 		row.PullSecret = e.replaceSecret(held, row.PullSecret)
-		if err := errors.Join(c.checkArchitectures(row), c.tellOfProxies(row, before), c.noteClusterObject(row, of)); err != nil {
+		if err := errors.Join(c.checkArchitectures(row), c.tellOfProxies(row, before),
+			c.noteClusterObject(row, of)); err != nil {
 			return err
 		}
 		c.saveCluster(row)
@@ -348,7 +375,8 @@ func applyClusterUpdate(row *clusterRecord, params *models.V2ClusterUpdateParams
 		}
 		row.PullSecret, api.PullSecretSet = *params.PullSecret, true
 	}
-	if err := checkTexts(conv.Value(params.SSHPublicKey), conv.Value(params.AdditionalNtpSource), conv.Value(params.NoProxy), conv.Value(params.Tags)); err != nil {
+	if err := checkTexts(conv.Value(params.SSHPublicKey), conv.Value(params.AdditionalNtpSource),
+		conv.Value(params.NoProxy), conv.Value(params.Tags)); err != nil {
 		return err
 	}
 	if params.VipDhcpAllocation != nil && *params.VipDhcpAllocation != conv.Value(api.VipDhcpAllocation) {
@@ -382,7 +410,8 @@ func applyClusterUpdate(row *clusterRecord, params *models.V2ClusterUpdateParams
 	}
 	if params.ControlPlaneCount != nil {
 		if !validation.AddingHosts(api) {
-			if err := checkControlPlane(api.OpenshiftVersion, *params.ControlPlaneCount, conv.Value(api.HighAvailabilityMode)); err != nil {
+			if err := checkControlPlane(api.OpenshiftVersion, *params.ControlPlaneCount,
+				conv.Value(api.HighAvailabilityMode)); err != nil {
 				return err
 			}
 		}
@@ -403,7 +432,8 @@ func applyClusterUpdate(row *clusterRecord, params *models.V2ClusterUpdateParams
 	if params.ClusterNetworks != nil {
 		api.ClusterNetworks = params.ClusterNetworks
 	} else if params.ClusterNetworkCidr != nil {
-		api.ClusterNetworks = []*models.ClusterNetwork{{Cidr: models.Subnet(*params.ClusterNetworkCidr), HostPrefix: max(conv.Value(params.ClusterNetworkHostPrefix), 1)}}
+		api.ClusterNetworks = []*models.ClusterNetwork{{Cidr: models.Subnet(*params.ClusterNetworkCidr),
+			HostPrefix: max(conv.Value(params.ClusterNetworkHostPrefix), 1)}}
 	}
 	if params.ServiceNetworks != nil {
 		api.ServiceNetworks = params.ServiceNetworks
@@ -413,7 +443,8 @@ func applyClusterUpdate(row *clusterRecord, params *models.V2ClusterUpdateParams
 	if params.MachineNetworks != nil {
 		api.MachineNetworks, row.Follows = params.MachineNetworks, false
 	} else if params.MachineNetworkCidr != nil {
-		api.MachineNetworks, row.Follows = []*models.MachineNetwork{{Cidr: models.Subnet(*params.MachineNetworkCidr)}}, false
+		api.MachineNetworks, row.Follows = []*models.MachineNetwork{{Cidr: models.Subnet(*params.MachineNetworkCidr)}},
+			false
 	}
 	if params.APIVips != nil {
 		api.APIVips = params.APIVips
@@ -424,7 +455,8 @@ func applyClusterUpdate(row *clusterRecord, params *models.V2ClusterUpdateParams
 	if err := completeNetworks(api); err != nil || validation.AddingHosts(api) {
 		return err
 	}
-	asked := requestedNetworking{params.APIVips, params.IngressVips, params.MachineNetworks, params.UserManagedNetworking}
+	asked := requestedNetworking{params.APIVips, params.IngressVips, params.MachineNetworks,
+		params.UserManagedNetworking}
 	if err := firstOf(checkRequestedVIPs(api, asked), checkDualStack(api)); err != nil {
 		return err
 	}
@@ -434,7 +466,8 @@ func applyClusterUpdate(row *clusterRecord, params *models.V2ClusterUpdateParams
 	return checkFeatures(api)
 }
 
-// forgetVIPs takes a cluster's VIPs away, and the machine network with them: who gives them out has changed.
+// forgetVIPs takes a cluster's VIPs away, and the machine network with them: who gives them out has
+// changed.
 func (row *clusterRecord) forgetVIPs() {
 	api := &row.API
 	api.APIVips, api.IngressVips = []*models.APIVip{}, []*models.IngressVip{}
@@ -442,17 +475,19 @@ func (row *clusterRecord) forgetVIPs() {
 	row.APILease, row.IngressLease = "", ""
 }
 
-// DeregisterCluster deletes a cluster with the infra-envs and hosts that are its own, its files and events. Hosts that were
-// bound to it are free again. It is refused with kind Conflict while the cluster
-// is being installed.
+// DeregisterCluster deletes a cluster with the infra-envs and hosts that are its own, its files and
+// events. Hosts that were bound to it are free again. It is refused with kind Conflict while the
+// cluster is being installed.
 func (e *Engine) DeregisterCluster(ctx context.Context, id string) error {
 	return e.update(ctx, func(c *change) error {
 		row, err := c.cluster(id)
 		if err != nil {
 			return err
 		}
-		if slices.Contains([]string{clusterPreparing, clusterInstalling, clusterUserAction, clusterFinalizing}, *row.API.Status) {
-			return conflict("Cluster %s is %s; cancel the installation before you delete it.", row.API.Name, *row.API.Status)
+		if slices.Contains([]string{clusterPreparing, clusterInstalling, clusterUserAction, clusterFinalizing},
+			*row.API.Status) {
+			return conflict("Cluster %s is %s; cancel the installation before you delete it.", row.API.Name,
+				*row.API.Status)
 		}
 		return c.removeCluster(id, row)
 	})
@@ -485,12 +520,13 @@ func (c *change) removeCluster(id string, row *clusterRecord) error {
 		lifeDeadlines.Clear(c.tx, clusterDeadline(id)),
 		pendingWork.Remove(c.tx, id),
 		outbox.Close(c.tx, id, c.e.WithoutAMS, c.now),
-		c.clusterEvent(row, eventClusterDeregistered, models.EventSeverityInfo, "Cluster %s was deleted.", row.API.Name),
+		c.clusterEvent(row, eventClusterDeregistered, models.EventSeverityInfo, "Cluster %s was deleted.",
+			row.API.Name),
 	)
 }
 
-// loseCluster follows for a host that its cluster is deleted: it goes back to the infra-env that it booted from, or goes with
-// the infra-env that was made for the cluster.
+// loseCluster follows for a host that its cluster is deleted: it goes back to the infra-env that it
+// booted from, or goes with the infra-env that was made for the cluster.
 func (c *change) loseCluster(id string, h *hostRecord) error {
 	env, err := c.infraEnv(h.API.InfraEnvID.String())
 	if err != nil {

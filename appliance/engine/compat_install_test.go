@@ -10,7 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// sixNodes registers a cluster of three control-plane hosts and a number of workers and lets it be ready.
+// sixNodes registers a cluster of three control-plane hosts and a number of workers and lets it be
+// ready.
 func (b *bench) sixNodes(workers int) (cluster string, masters, others []*testHost) {
 	b.Helper()
 	cluster, masters = b.threeNodes(true)
@@ -91,8 +92,10 @@ func TestOneWorkerOfTwoIsTooFew(t *testing.T) {
 func TestTheProgressOfAnInstallation(t *testing.T) {
 	b := newBench(t, nil)
 	created, err := b.RegisterCluster(t.Context(), &models.ClusterCreateParams{
-		Name: conv.Pointer("bench"), BaseDNSDomain: "site.test", OpenshiftVersion: conv.Pointer("4.20.8"), PullSecret: conv.Pointer(testPullSecret),
-		ControlPlaneCount: conv.Pointer[int64](1), OlmOperators: []*models.OperatorCreateParams{{Name: "lvm"}, {Name: "metallb"}},
+		Name: conv.Pointer("bench"), BaseDNSDomain: "site.test", OpenshiftVersion: conv.Pointer("4.20.8"),
+		PullSecret:        conv.Pointer(testPullSecret),
+		ControlPlaneCount: conv.Pointer[int64](1), OlmOperators: []*models.OperatorCreateParams{{Name: "lvm"},
+			{Name: "metallb"}},
 	})
 	require.NoError(t, err)
 	cluster := created.ID.String()
@@ -100,7 +103,8 @@ func TestTheProgressOfAnInstallation(t *testing.T) {
 		t.Helper()
 		p := b.requireCluster(cluster, status).Progress
 		require.Equal(t, []int64{preparing, installing, finalizing, total},
-			[]int64{p.PreparingForInstallationStagePercentage, p.InstallingStagePercentage, p.FinalizingStagePercentage, p.TotalPercentage})
+			[]int64{p.PreparingForInstallationStagePercentage, p.InstallingStagePercentage, p.FinalizingStagePercentage,
+				p.TotalPercentage})
 	}
 	h := b.host(b.infraEnvOf(created.ID), 1)
 	shows(clusterReady, 0, 0, 0, 0)
@@ -114,7 +118,8 @@ func TestTheProgressOfAnInstallation(t *testing.T) {
 	shows(clusterFinalizing, 100, 100, 0, 80)
 
 	report := func(name string, status models.OperatorStatus) {
-		require.NoError(t, b.ReportOperator(t.Context(), cluster, &models.OperatorMonitorReport{Name: name, Status: status}))
+		require.NoError(t, b.ReportOperator(t.Context(), cluster, &models.OperatorMonitorReport{Name: name,
+			Status: status}))
 	}
 	report("console", models.OperatorStatusAvailable)
 	shows(clusterFinalizing, 100, 100, 25, 83)
@@ -135,8 +140,8 @@ func TestTheProgressOfAnInstallation(t *testing.T) {
 	shows(clusterInstalled, 100, 100, 100, 100)
 }
 
-// TestAnInstallationIsCancelledAndResetWhereverItStands takes installations of three nodes, one after the other, to
-// each of their states.
+// TestAnInstallationIsCancelledAndResetWhereverItStands takes installations of three nodes, one
+// after the other, to each of their states.
 func TestAnInstallationIsCancelledAndResetWhereverItStands(t *testing.T) {
 	b := newBench(t, nil)
 	cluster, hosts := b.threeNodes(true)
@@ -169,7 +174,8 @@ func TestAnInstallationIsCancelledAndResetWhereverItStands(t *testing.T) {
 	for _, stand := range []struct {
 		lead   func()
 		cancel bool
-	}{{begins, true}, {differ, true}, {waits, true}, {finishes, true}, {fails, true}, {begins, false}, {finishes, false}} {
+	}{{begins, true}, {differ, true}, {waits, true}, {finishes, true}, {fails, true}, {begins, false},
+		{finishes, false}} {
 		b.begin(cluster, hosts...)
 		stand.lead()
 		if stand.cancel {
@@ -263,10 +269,12 @@ func TestLogsOfAnEarlierInstallationAreForgottenByTheNext(t *testing.T) {
 	require.False(t, time.Time(hosts[0].require(known).LogsStartedAt).IsZero())
 	b.begin(cluster, hosts...)
 	shown := b.requireCluster(cluster, clusterInstalling)
-	require.Equal(t, []any{models.LogsStateEmpty, true, true}, []any{shown.LogsInfo, time.Time(shown.ControllerLogsStartedAt).IsZero(), time.Time(shown.ControllerLogsCollectedAt).IsZero()})
+	require.Equal(t, []any{models.LogsStateEmpty, true, true}, []any{shown.LogsInfo,
+		time.Time(shown.ControllerLogsStartedAt).IsZero(), time.Time(shown.ControllerLogsCollectedAt).IsZero()})
 	for _, h := range hosts {
 		shown := h.require(installing)
-		require.Equal(t, []any{models.LogsStateEmpty, true, true}, []any{shown.LogsInfo, time.Time(shown.LogsStartedAt).IsZero(), time.Time(shown.LogsCollectedAt).IsZero()})
+		require.Equal(t, []any{models.LogsStateEmpty, true, true}, []any{shown.LogsInfo,
+			time.Time(shown.LogsStartedAt).IsZero(), time.Time(shown.LogsCollectedAt).IsZero()})
 	}
 	note(requested)
 	for _, h := range hosts {
@@ -339,7 +347,8 @@ func TestTheStateOfAClusterFollowsTheRolesOfItsHosts(t *testing.T) {
 	for round, roles := range []struct {
 		last  string
 		state string
-	}{{"worker", clusterInsufficient}, {"master", clusterReady}, {"worker", clusterInsufficient}, {"master", clusterReady}} {
+	}{{"worker", clusterInsufficient}, {"master", clusterReady}, {"worker", clusterInsufficient},
+		{"master", clusterReady}} {
 		hosts[3].become("master")
 		hosts[4].become("master")
 		hosts[5].become(roles.last)
@@ -352,8 +361,8 @@ func TestTheStateOfAClusterFollowsTheRolesOfItsHosts(t *testing.T) {
 	require.Contains(t, *hosts[0].require(insufficient).StatusInfo, "memory")
 }
 
-// TestAHostIsNotBlamedForWaitingForAnothersBootOrder: while a person is waited for at one host, those that wait for it are given
-// time, and the whole of it again when it has come back.
+// TestAHostIsNotBlamedForWaitingForAnothersBootOrder: while a person is waited for at one host,
+// those that wait for it are given time, and the whole of it again when it has come back.
 func TestAHostIsNotBlamedForWaitingForAnothersBootOrder(t *testing.T) {
 	b := newBench(t, nil)
 	cluster, hosts := b.threeNodes(true)
@@ -378,7 +387,8 @@ func TestAHostIsNotBlamedForWaitingForAnothersBootOrder(t *testing.T) {
 	b.requireCluster(cluster, clusterUserAction)
 	for range 8 {
 		b.pass(10*time.Minute, bootstrap, wrong)
-		require.NoError(t, writing.progress(models.HostStageJoined, b.clock.Now().String()), "the controller goes on telling of it")
+		require.NoError(t, writing.progress(models.HostStageJoined, b.clock.Now().String()),
+			"the controller goes on telling of it")
 	}
 	bootstrap.require(inProgress)
 	b.requireCluster(cluster, clusterUserAction)
@@ -388,6 +398,7 @@ func TestAHostIsNotBlamedForWaitingForAnothersBootOrder(t *testing.T) {
 	b.pass(59*time.Minute, bootstrap)
 	bootstrap.require(inProgress)
 	b.pass(2*time.Minute, bootstrap)
-	require.Contains(t, *bootstrap.require(failed).StatusInfo, "Waiting for control plane", "nobody else is in its way now")
+	require.Contains(t, *bootstrap.require(failed).StatusInfo, "Waiting for control plane",
+		"nobody else is in its way now")
 	b.requireCluster(cluster, clusterFailed)
 }

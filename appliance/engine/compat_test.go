@@ -10,8 +10,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What the tests of the Assisted Installer over HTTP (its folder subsystem) describe of clusters and their hosts over an
-// installation, in words of our own; docs/compatibility.md says which is which.
+// What the tests of the Assisted Installer over HTTP (its folder subsystem) describe of clusters
+// and their hosts over an installation, in words of our own; docs/compatibility.md says which is
+// which.
 
 func TestAClusterThatIsDeletedGivesItsBoundHostsBack(t *testing.T) {
 	b := newBench(t, nil)
@@ -107,7 +108,8 @@ func TestAResetForgetsTheProgressAndKeepsWhatPeopleAdded(t *testing.T) {
 	b := newBench(t, nil)
 	cluster, env := b.singleNode()
 	h := b.host(env, 1)
-	_, err := b.CreateManifest(t.Context(), cluster, Manifest{Folder: "openshift", Name: "mine.yaml", Content: []byte("a: 1\n")})
+	_, err := b.CreateManifest(t.Context(), cluster, Manifest{Folder: "openshift", Name: "mine.yaml",
+		Content: []byte("a: 1\n")})
 	require.NoError(t, err)
 	b.press(cluster)
 	b.prepareAll()
@@ -142,7 +144,8 @@ func TestAHostThatIsDeletedIsMissedByItsClusterAtOnce(t *testing.T) {
 	cluster, hosts := b.threeNodes(true)
 	b.requireCluster(cluster, clusterReady)
 	require.NoError(t, b.DeregisterHost(t.Context(), hosts[0].env, hosts[0].id))
-	require.Contains(t, b.requireCluster(cluster, clusterInsufficient).ValidationsInfo, `"sufficient-masters-count","status":"failure"`)
+	require.Contains(t, b.requireCluster(cluster, clusterInsufficient).ValidationsInfo,
+		`"sufficient-masters-count","status":"failure"`)
 	require.NoError(t, hosts[0].register(), "it may come back")
 	hosts[0].report()
 	b.reportAll(hosts)
@@ -152,8 +155,10 @@ func TestAHostThatIsDeletedIsMissedByItsClusterAtOnce(t *testing.T) {
 func TestARoleThatIsChangedIsJudgedAtOnce(t *testing.T) {
 	b := newBench(t, nil)
 	cluster, hosts := b.threeNodes(true)
-	shown, err := b.UpdateHost(t.Context(), hosts[0].env, hosts[0].id, &models.HostUpdateParams{HostRole: conv.Pointer("worker")})
+	shown, err := b.UpdateHost(t.Context(), hosts[0].env, hosts[0].id,
+		&models.HostUpdateParams{HostRole: conv.Pointer("worker")})
 	require.NoError(t, err)
 	require.Equal(t, models.HostRoleWorker, shown.Role)
-	require.Contains(t, b.requireCluster(cluster, clusterInsufficient).ValidationsInfo, `"sufficient-masters-count","status":"failure"`)
+	require.Contains(t, b.requireCluster(cluster, clusterInsufficient).ValidationsInfo,
+		`"sufficient-masters-count","status":"failure"`)
 }

@@ -15,7 +15,8 @@ import (
 const (
 	// dueAtOnce bounds how many deadlines one transaction handles.
 	dueAtOnce = 256
-	// sleepGap is how far the wall clock may run ahead of a wait before the machine is taken to have slept.
+	// sleepGap is how far the wall clock may run ahead of a wait before the machine is taken to
+	// have slept.
 	sleepGap = 30 * time.Second
 	// lookAhead is how far before they pass deadlines are set forward, when others have passed.
 	lookAhead = 30 * time.Second
@@ -40,21 +41,24 @@ func silenceMatters(h *hostRecord) bool {
 	if validated(status) {
 		return true
 	}
-	return slices.Contains([]string{installing, inProgress}, status) && !h.API.ConnectionTimedOut && !afterReboot(h.API.Progress.CurrentStage)
+	return slices.Contains([]string{installing, inProgress}, status) && !h.API.ConnectionTimedOut &&
+		!afterReboot(h.API.Progress.CurrentStage)
 }
 
-// since is when a limit began to run: at the recorded time, but never before this process, or this machine after it slept,
-// could hear of what ends it. Nobody is blamed for the time that the appliance was away.
+// since is when a limit began to run: at the recorded time, but never before this process, or this
+// machine after it slept, could hear of what ends it. Nobody is blamed for the time that the
+// appliance was away.
 func (e *Engine) since(recorded strfmt.DateTime) time.Time {
 	started, at := e.presence.startedAt(), time.Time(recorded)
-	if started.After(at) || at.After(e.Clock.Now().Add(sleepGap)) { // of a time that is yet to come: the clock was set back
+	// of a time that is yet to come: the clock was set back
+	if started.After(at) || at.After(e.Clock.Now().Add(sleepGap)) {
 		return started
 	}
 	return at
 }
 
-// hostLimit is when a host has been too long in its state or stage, and how long it may be there; the zero time when nothing
-// limits it.
+// hostLimit is when a host has been too long in its state or stage, and how long it may be there;
+// the zero time when nothing limits it.
 func (c *change) hostLimit(h *hostRecord) (time.Time, time.Duration) {
 	began, limit := h.API.StatusUpdatedAt, time.Duration(0)
 	switch *h.API.Status {
@@ -96,9 +100,11 @@ func (c *change) singleNode(h *hostRecord) bool {
 	return err == nil && row.API.ControlPlaneCount == 1
 }
 
-// logsLimit is from when and for how long logs are waited for after an installation has ended: until they are announced, then
-// until each part comes. It is zero when there is nothing more to wait for.
-func logsLimit(state models.LogsState, ended, announced, collected strfmt.DateTime, pending, whole, part time.Duration) (strfmt.DateTime, time.Duration) {
+// logsLimit is from when and for how long logs are waited for after an installation has ended:
+// until they are announced, then until each part comes. It is zero when there is nothing more to
+// wait for.
+func logsLimit(state models.LogsState, ended, announced, collected strfmt.DateTime, pending, whole,
+	part time.Duration) (strfmt.DateTime, time.Duration) {
 	switch {
 	case state == models.LogsStateEmpty && time.Time(announced).IsZero():
 		return ended, pending
@@ -112,8 +118,9 @@ func logsLimit(state models.LogsState, ended, announced, collected strfmt.DateTi
 	return strfmt.DateTime{}, 0
 }
 
-// setHostDeadline writes when the host is to be looked at next if nothing happens to it. An earlier deadline that is yet to come stays, as it does
-// when the host polls: it gets a later one when it passes.
+// setHostDeadline writes when the host is to be looked at next if nothing happens to it. An earlier
+// deadline that is yet to come stays, as it does when the host polls: it gets a later one when it
+// passes.
 func (c *change) setHostDeadline(key string, h *hostRecord) error {
 	next := c.nextForHost(key, h)
 	if held, ok := lifeDeadlines.At(c.tx, hostDeadline(key)); ok && held.After(c.now) && held.Before(next) {
@@ -144,7 +151,8 @@ func (e *Engine) clusterLimit(row *clusterRecord) (time.Time, bool) {
 	case clusterFinalizing:
 		return since.Add(e.Timeouts.Finalizing), !e.warnsOnly(&row.API)
 	case clusterFailed, clusterCancelled:
-		began, limit := logsLimit(row.API.LogsInfo, row.API.StatusUpdatedAt, row.API.ControllerLogsStartedAt, row.API.ControllerLogsCollectedAt,
+		began, limit := logsLimit(row.API.LogsInfo, row.API.StatusUpdatedAt, row.API.ControllerLogsStartedAt,
+			row.API.ControllerLogsCollectedAt,
 			e.Timeouts.ClusterLogsPending, e.Timeouts.ClusterLogs, e.Timeouts.ClusterLogs)
 		if limit != 0 {
 			return e.since(began).Add(limit), true
@@ -153,8 +161,8 @@ func (e *Engine) clusterLimit(row *clusterRecord) (time.Time, bool) {
 	return time.Time{}, false
 }
 
-// finalizingLimit is when the controller in the cluster has been too long at its stage, and how long it may be there; the
-// zero time when nothing limits it.
+// finalizingLimit is when the controller in the cluster has been too long at its stage, and how
+// long it may be there; the zero time when nothing limits it.
 func (e *Engine) finalizingLimit(row *clusterRecord) (time.Time, time.Duration) {
 	progress := row.API.Progress
 	if *row.API.Status != clusterFinalizing || progress.FinalizingStage == "" || progress.FinalizingStageTimedOut {
@@ -172,7 +180,8 @@ func (c *change) setClusterDeadline(id string, row *clusterRecord) error {
 	return c.setDeadline(clusterDeadline(id), c.e.nextForCluster(row))
 }
 
-// nextForCluster is when a cluster is to be looked at next if nothing happens to it, zero for never.
+// nextForCluster is when a cluster is to be looked at next if nothing happens to it, zero for
+// never.
 func (e *Engine) nextForCluster(row *clusterRecord) time.Time {
 	next, limited := e.clusterLimit(row)
 	if !limited {
@@ -201,8 +210,8 @@ func earlier(a, b time.Time) time.Time {
 	return a
 }
 
-// watchDeadlines handles what is due until the context ends. It sleeps until the earliest deadline, so an idle appliance
-// does nothing.
+// watchDeadlines handles what is due until the context ends. It sleeps until the earliest deadline,
+// so an idle appliance does nothing.
 func (e *Engine) watchDeadlines(ctx context.Context) {
 	for ctx.Err() == nil {
 		e.wakesAt.Store(0)
@@ -221,8 +230,9 @@ func (e *Engine) watchDeadlines(ctx context.Context) {
 	}
 }
 
-// sleep waits for the time to pass or an earlier deadline to be set. When the wall clock ran far ahead of the wait, the
-// machine has slept: hosts could not reach it meanwhile, so their silence starts anew.
+// sleep waits for the time to pass or an earlier deadline to be set. When the wall clock ran far
+// ahead of the wait, the machine has slept: hosts could not reach it meanwhile, so their silence
+// starts anew.
 func (e *Engine) sleep(ctx context.Context, wait time.Duration) bool {
 	began := e.Clock.Now()
 	timer := e.Clock.NewTimer(wait)
@@ -281,8 +291,9 @@ func (e *Engine) handleDue(ctx context.Context) (time.Duration, error) {
 	})
 }
 
-// postpone sets the deadline of a host forward that has been heard since it was set, before it passes: the hosts of a large
-// site, each with a deadline of its own every few minutes, share a transaction so.
+// postpone sets the deadline of a host forward that has been heard since it was set, before it
+// passes: the hosts of a large site, each with a deadline of its own every few minutes, share a
+// transaction so.
 func (c *change) postpone(deadline store.Deadline) error {
 	kind, key := splitDeadline(deadline.Key)
 	if kind == "cluster" {
@@ -301,8 +312,8 @@ func (c *change) postpone(deadline store.Deadline) error {
 	return nil
 }
 
-// passDeadline looks at an object whose deadline has passed. Most deadlines are those of hosts that have polled
-// meanwhile: they only get a new one.
+// passDeadline looks at an object whose deadline has passed. Most deadlines are those of hosts that
+// have polled meanwhile: they only get a new one.
 func (c *change) passDeadline(deadline store.Deadline) error {
 	kind, key := splitDeadline(deadline.Key)
 	if kind == "cluster" {
@@ -335,7 +346,8 @@ func (c *change) passDeadline(deadline store.Deadline) error {
 		h.Restarting = time.Time{} // if its agent is heard still, it was not restarted
 		c.saveHost(h)
 	}
-	// The change that follows sets the next deadline; should nothing follow, the host is looked at again later.
+	// The change that follows sets the next deadline; should nothing follow, the host is looked at
+	// again later.
 	c.settleLater(h)
 	if *h.API.Status == pendingUserAction {
 		return c.setHostDeadline(key, h)

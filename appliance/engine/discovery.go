@@ -11,7 +11,8 @@ import (
 	"landfall/ignition"
 )
 
-// discoveryConfig joins what an infra-env and the appliance's configuration say of the discovery config.
+// discoveryConfig joins what an infra-env and the appliance's configuration say of the discovery
+// config.
 func (e *Engine) discoveryConfig(row *infraEnvRecord, agentImage string) (ignition.DiscoveryConfig, error) {
 	env := &row.API
 	rules := e.infraEnvAccess(env).Mirror
@@ -20,8 +21,9 @@ func (e *Engine) discoveryConfig(row *infraEnvRecord, agentImage string) (igniti
 		return ignition.DiscoveryConfig{}, err
 	}
 	config := ignition.DiscoveryConfig{
-		InfraEnvID: env.ID.String(), ServiceURL: e.URL, AgentImage: agentImage, PullSecretToken: row.Token, PullSecret: secret,
-		ServiceCA: e.ServiceCA, TrustBundle: joinBundles(string(rules.CABundle()), env.AdditionalTrustBundle),
+		InfraEnvID: env.ID.String(), ServiceURL: e.URL, AgentImage: agentImage, PullSecretToken: row.Token,
+		PullSecret: secret,
+		ServiceCA:  e.ServiceCA, TrustBundle: joinBundles(string(rules.CABundle()), env.AdditionalTrustBundle),
 		SSHKeys: lines(env.SSHAuthorizedKey), NTPSources: commaList(env.AdditionalNtpSources),
 		Overrides: env.IgnitionConfigOverride, OpenshiftVersion: env.OpenshiftVersion,
 	}
@@ -29,14 +31,16 @@ func (e *Engine) discoveryConfig(row *infraEnvRecord, agentImage string) (igniti
 		config.RegistriesConf = rules.RegistriesConf()
 	}
 	if env.Proxy != nil {
-		config.Proxy = ignition.Proxy{HTTP: conv.Value(env.Proxy.HTTPProxy), HTTPS: conv.Value(env.Proxy.HTTPSProxy), No: conv.Value(env.Proxy.NoProxy)}
+		config.Proxy = ignition.Proxy{HTTP: conv.Value(env.Proxy.HTTPProxy), HTTPS: conv.Value(env.Proxy.HTTPSProxy),
+			No: conv.Value(env.Proxy.NoProxy)}
 	}
 	config.StaticNetwork, err = staticNetwork(env)
 	return config, err
 }
 
-// joinBundles writes the certificates of bundles (PEM) one after the other, each once and with nothing between or behind
-// them: openshift-install stumbles over comments behind the last one. What is no PEM stays as it is, for others to refuse.
+// joinBundles writes the certificates of bundles (PEM) one after the other, each once and with
+// nothing between or behind them: openshift-install stumbles over comments behind the last one.
+// What is no PEM stays as it is, for others to refuse.
 func joinBundles(bundles ...string) []byte {
 	var joined bytes.Buffer
 	seen := make(map[string]bool)

@@ -1,10 +1,11 @@
 // Package engine is the installation engine: the only writer of clusters, infra-envs and hosts.
 //
-// Whatever happens (a request, an agent's reply, a timer) becomes one call of a method of [Engine], and that call
-// is one transaction of the store. It loads what it needs through a [change], alters it, and lets the change settle:
-// validations and states that follow are computed by the tables in lifecycle.go, and objects, events, outbox entries and
-// deadlines are written together. A reader who follows one request goes: clusters.go (RegisterCluster) -> change.go
-// (settle) -> lifecycle.go (the tables) -> events.go and outbox.go (what people and AMS hear of it).
+// Whatever happens (a request, an agent's reply, a timer) becomes one call of a method of [Engine],
+// and that call is one transaction of the store. It loads what it needs through a [change], alters
+// it, and lets the change settle: validations and states that follow are computed by the tables in
+// lifecycle.go, and objects, events, outbox entries and deadlines are written together. A reader
+// who follows one request goes: clusters.go (RegisterCluster) -> change.go (settle) -> lifecycle.go
+// (the tables) -> events.go and outbox.go (what people and AMS hear of it).
 package engine
 
 import (
@@ -31,14 +32,18 @@ import (
 	"landfall/store"
 )
 
-// Releases reads release payloads and runs the installer that they contain; *release.Library implements it.
+// Releases reads release payloads and runs the installer that they contain; *release.Library
+// implements it.
 type Releases interface {
 	// Payload resolves a release pull spec through the mirror with the given pull secret.
 	Payload(ctx context.Context, pullSpec, arch string, secret authn.Keychain) (*release.Payload, error)
-	// Installer provides the payload's openshift-install as a file and a function that ends its use.
-	Installer(ctx context.Context, payload *release.Payload, secret authn.Keychain, progress func(done, total int64)) (*release.Installer, func(), error)
+	// Installer provides the payload's openshift-install as a file and a function that ends its
+	// use.
+	Installer(ctx context.Context, payload *release.Payload, secret authn.Keychain,
+		progress func(done, total int64)) (*release.Installer, func(), error)
 	// Generate runs the installer over an install-config and returns what it wrote.
-	Generate(ctx context.Context, installer *release.Installer, request release.GenerateRequest) (*release.Generated, error)
+	Generate(ctx context.Context, installer *release.Installer, request release.GenerateRequest) (*release.Generated,
+		error)
 }
 
 // Mirror is what the engine asks of the site's mirror rules; *mirror.Rules implements it.
@@ -50,7 +55,8 @@ type Mirror interface {
 	Endpoints(name.Reference) []mirror.Endpoint
 	Hosts() []string // of the mirrors, without ports
 	Empty() bool
-	// InstallConfig are the rules for digests as install-config has them; Manifests are what that has no word for.
+	// InstallConfig are the rules for digests as install-config has them; Manifests are what that
+	// has no word for.
 	InstallConfig(mirror.Target) []mirror.ImageDigestSource
 	Manifests(mirror.Target) ([]mirror.Manifest, error)
 	// LaterObjects are what a cluster can only be given when it runs.
@@ -59,8 +65,8 @@ type Mirror interface {
 	FollowPolicies(documents ...[]byte) (*mirror.Rules, error)
 }
 
-// Images names the three programs that run on hosts and in the cluster. An empty name means: the one in the
-// cluster's release payload.
+// Images names the three programs that run on hosts and in the cluster. An empty name means: the
+// one in the cluster's release payload.
 type Images struct {
 	Agent, Installer, Controller string
 }
@@ -80,8 +86,9 @@ type Options struct {
 	Releases     Releases
 	Mirror       Mirror
 	MirrorProver MirrorProver // nil: nothing is proven before an installation
-	// AccessAt is how images are reached at a level, where an infra-env or a cluster may have mirror rules of its own; nil: as
-	// Releases, Mirror, Catalogs and CatalogReader say, everywhere.
+	// AccessAt is how images are reached at a level, where an infra-env or a cluster may have
+	// mirror rules of its own; nil: as Releases, Mirror, Catalogs and CatalogReader say,
+	// everywhere.
 	AccessAt            func(mirror.Level) Access
 	Clock               clockwork.Clock
 	Logger              *slog.Logger
@@ -95,27 +102,33 @@ type Options struct {
 	DisabledValidations []validation.ID                              // of hosts
 	Timeouts            Timeouts
 	EventLimits         EventLimits
-	// Catalogs are the catalogs of operators that the site's mirror has, beside those of a cluster's own manifests; nil: none.
+	// Catalogs are the catalogs of operators that the site's mirror has, beside those of a
+	// cluster's own manifests; nil: none.
 	Catalogs func() []operator.Source
 	// CatalogReader reads catalogs of operators; nil: they can't be checked.
 	CatalogReader CatalogReader
 	// Secrets seals pull secrets in the store; nil: they are kept as they came.
 	Secrets *sitekey.Box
-	// Capable tells whether the site's organization has a capability; nil: features do not depend on any.
+	// Capable tells whether the site's organization has a capability; nil: features do not depend
+	// on any.
 	Capable func(capability string) bool
-	// BeforeInstall does what is still to be done for a cluster's hosts before its installation begins; nil: nothing is.
+	// BeforeInstall does what is still to be done for a cluster's hosts before its installation
+	// begins; nil: nothing is.
 	BeforeInstall func(ctx context.Context, clusterID string) error
-	// Follows tells, in a change's transaction, whether somebody looks after the hosts that join a cluster, in that cluster, and will
-	// say so by [Engine.HostSeen]; nil: nobody does, anywhere.
+	// Follows tells, in a change's transaction, whether somebody looks after the hosts that join a
+	// cluster, in that cluster, and will say so by [Engine.HostSeen]; nil: nobody does, anywhere.
 	Follows func(tx *store.Tx, clusterID string) (bool, error)
-	// WithoutAMS says that this site never speaks to OpenShift Cluster Manager: an installed cluster that is deleted is not kept for it to hear of.
+	// WithoutAMS says that this site never speaks to OpenShift Cluster Manager: an installed
+	// cluster that is deleted is not kept for it to hear of.
 	WithoutAMS bool
-	// Projector follows each change with objects of another API, in its transaction; nil: nobody does.
+	// Projector follows each change with objects of another API, in its transaction; nil: nobody
+	// does.
 	Projector Projector
 	Random    io.Reader // what ids are made of; nil: crypto/rand. A simulation gives one that repeats itself
 }
 
-// Engine drives clusters and hosts through their lives. Its methods may be called from many goroutines at once.
+// Engine drives clusters and hosts through their lives. Its methods may be called from many
+// goroutines at once.
 type Engine struct {
 	Options
 	presence   *presence
@@ -138,7 +151,8 @@ type Engine struct {
 	awaitedChange chan struct{} // the set of hosts that are waited for in their clusters changed
 }
 
-// New returns an engine over a store. It reads nothing yet: [Engine.Run] picks up what an earlier process left.
+// New returns an engine over a store. It reads nothing yet: [Engine.Run] picks up what an earlier
+// process left.
 func New(options Options) (*Engine, error) {
 	if options.DB == nil || options.AccessAt == nil && (options.Releases == nil || options.Mirror == nil) {
 		return nil, errors.New("engine: a store, a source of releases and mirror rules are needed")
@@ -171,8 +185,9 @@ func New(options Options) (*Engine, error) {
 	}, nil
 }
 
-// Run works through deadlines, preparations and recipes until the context ends, and returns when all that it started has ended.
-// Installations that an earlier process was preparing are taken up again.
+// Run works through deadlines, preparations and recipes until the context ends, and returns when
+// all that it started has ended. Installations that an earlier process was preparing are taken up
+// again.
 func (e *Engine) Run(ctx context.Context) error {
 	var group sync.WaitGroup
 	defer group.Wait()
@@ -183,8 +198,8 @@ func (e *Engine) Run(ctx context.Context) error {
 	return e.runPreparations(ctx)
 }
 
-// update runs one change and, once it is committed, tells those who wait for what it altered. The function may be run
-// more than once and must have no effects but those on its change.
+// update runs one change and, once it is committed, tells those who wait for what it altered. The
+// function may be run more than once and must have no effects but those on its change.
 func (e *Engine) update(ctx context.Context, fn func(*change) error) error {
 	e.noticeJump()
 	var committed *change
@@ -217,8 +232,10 @@ func (e *Engine) update(ctx context.Context, fn func(*change) error) error {
 	return nil
 }
 
-// changeHost is update of a host. It returns the host as the change leaves it: its agent may have it change again at once.
-func (e *Engine) changeHost(ctx context.Context, infraEnvID, hostID string, fn func(*change) error) (*models.Host, error) {
+// changeHost is update of a host. It returns the host as the change leaves it: its agent may have
+// it change again at once.
+func (e *Engine) changeHost(ctx context.Context, infraEnvID, hostID string,
+	fn func(*change) error) (*models.Host, error) {
 	var shown *models.Host
 	err := e.update(ctx, func(c *change) error {
 		c.show = func() error {
@@ -257,8 +274,9 @@ func (e *Engine) changeCluster(ctx context.Context, id string, fn func(*change) 
 	return shown, nil
 }
 
-// remember keeps what a change has parsed and judged for the next one, which may begin before this one is safe on the disk. It holds for
-// revisions that no other change gets, even if this one is not kept.
+// remember keeps what a change has parsed and judged for the next one, which may begin before this
+// one is safe on the disk. It holds for revisions that no other change gets, even if this one is
+// not kept.
 func (e *Engine) remember(c *change) {
 	for key, facts := range c.facts {
 		if h, ok := c.hosts[key]; ok {
@@ -270,7 +288,8 @@ func (e *Engine) remember(c *change) {
 	}
 }
 
-// announce wakes whoever waits for what a committed change altered. The browser's feed is the store's own affair.
+// announce wakes whoever waits for what a committed change altered. The browser's feed is the
+// store's own affair.
 func (e *Engine) announce(c *change) {
 	for _, key := range c.touchedHosts {
 		e.presence.forget(key)

@@ -59,7 +59,8 @@ func TestAnIdleEngineSleeps(t *testing.T) {
 	require.Equal(t, before, b.DB.Revision())
 }
 
-// run lets the engine work by itself during do. It begins with what is due, and then waits by the clock: nothing of before wakes it.
+// run lets the engine work by itself during do. It begins with what is due, and then waits by the
+// clock: nothing of before wakes it.
 func (b *bench) run(do func()) {
 	b.Helper()
 	b.calm()
@@ -171,7 +172,8 @@ func TestLogsOfAHostThatTheClusterDoesNotHaveAreNotKept(t *testing.T) {
 	b := newBench(t, nil)
 	cluster, h := b.installing()
 	unknown := "7b1c5a0e-0000-4000-8000-000000000001"
-	b.requireRefused(b.HostLogs(t.Context(), cluster, unknown, strings.NewReader("logs")), NotFound, "has no host "+unknown)
+	b.requireRefused(b.HostLogs(t.Context(), cluster, unknown, strings.NewReader("logs")), NotFound,
+		"has no host "+unknown)
 	names, err := b.FileNames(cluster, "logs/")
 	require.NoError(t, err)
 	require.Empty(t, names)
@@ -204,8 +206,8 @@ func TestCancellingAPreparationEndsItsRun(t *testing.T) {
 	require.NotContains(t, b.names(EventFilter{ClusterID: cluster}), eventPreparationFailed)
 }
 
-// Certificates begin when they are made and do not last long, so each try has its own; and what is made is for nobody who has
-// the database alone.
+// Certificates begin when they are made and do not last long, so each try has its own; and what is
+// made is for nobody who has the database alone.
 func TestGeneratedFilesAreMadeForEachTryAndLieSealed(t *testing.T) {
 	b := newBench(t, nil)
 	key, err := sitekey.LoadOrCreate(t.TempDir())
@@ -218,7 +220,8 @@ func TestGeneratedFilesAreMadeForEachTryAndLieSealed(t *testing.T) {
 		b.press(cluster)
 		b.prepareAll()
 		require.Equal(t, try+1, b.releases.made.Load())
-		for _, name := range []string{release.KubeadminPassword, fileKubeconfigNoIngress, release.BootstrapIgnition, release.InstallConfig} {
+		for _, name := range []string{release.KubeadminPassword, fileKubeconfigNoIngress, release.BootstrapIgnition,
+			release.InstallConfig} {
 			file, _, err := installerFiles.Open(b.DB, cluster+"/"+name)
 			require.NoError(t, err)
 			kept, err := io.ReadAll(file)
@@ -252,7 +255,8 @@ func TestAnotherProcessGoesOnWithAPreparation(t *testing.T) {
 	b.Engine = b.engineOver(b.DB, nil)
 	b.prepareAll()
 	h.report()
-	require.Equal(t, strfmt.UUID("6e9d7b8e-3c5a-4c39-a4ac-5a8a0a9fbd31"), b.requireCluster(cluster, clusterInstalling).OpenshiftClusterID)
+	require.Equal(t, strfmt.UUID("6e9d7b8e-3c5a-4c39-a4ac-5a8a0a9fbd31"), b.requireCluster(cluster,
+		clusterInstalling).OpenshiftClusterID)
 }
 
 func TestAnEngineRefusesToStartWithoutItsParts(t *testing.T) {
@@ -323,7 +327,8 @@ func TestAHostMovesToTheInfraEnvThatItBootsFrom(t *testing.T) {
 func TestAHostDoesNotMoveInTheMiddleOfItsInstallation(t *testing.T) {
 	b := newBench(t, nil)
 	_, h := b.installing()
-	b.requireRefused(b.newHost(b.infraEnvOf(nil), 1).register(), Unavailable, "is being installed from infra-env "+h.env)
+	b.requireRefused(b.newHost(b.infraEnvOf(nil), 1).register(), Unavailable, "is being installed from infra-env "+
+		h.env)
 	h.require(installing)
 	b.requireRefused(b.newHost(h.env, 2).register(), Unavailable, "takes no new hosts now")
 	_, err := b.Host(h.env, b.newHost(h.env, 2).id)
@@ -397,7 +402,8 @@ func TestIngressCertificatesThatAreNone(t *testing.T) {
 	b := newBench(t, nil)
 	cluster, _ := b.installing()
 	for name, text := range map[string]string{
-		"empty": "  \n", "no PEM": "certificate", "PEM of nothing": "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n",
+		"empty": "  \n", "no PEM": "certificate",
+		"PEM of nothing":     "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n",
 		"rubbish behind one": b.authority + "rubbish",
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -432,7 +438,8 @@ func TestWhatPeopleDecideAboutAHost(t *testing.T) {
 		return err
 	}
 	install := func(disk string) *models.HostUpdateParams {
-		return &models.HostUpdateParams{DisksSelectedConfig: []*models.DiskConfigParams{{ID: &disk, Role: models.DiskRoleInstall}}}
+		return &models.HostUpdateParams{DisksSelectedConfig: []*models.DiskConfigParams{{ID: &disk,
+			Role: models.DiskRoleInstall}}}
 	}
 	b.requireRefused(update(install("/dev/disk/by-id/b")), Conflict, "has not reported its disks")
 	h.report()
@@ -444,13 +451,16 @@ func TestWhatPeopleDecideAboutAHost(t *testing.T) {
 	b.requireRefused(update(install("/dev/disk/by-id/c")), Conflict, "can't be installed to")
 	require.Equal(t, "/dev/sda", h.require(known).InstallationDiskPath)
 
-	require.NoError(t, update(&models.HostUpdateParams{HostName: conv.Pointer("control-1"), HostRole: conv.Pointer("master")}))
+	require.NoError(t, update(&models.HostUpdateParams{HostName: conv.Pointer("control-1"),
+		HostRole: conv.Pointer("master")}))
 	require.NoError(t, update(install("/dev/disk/by-id/b")))
 	got := h.require(known)
-	require.Equal(t, []any{"control-1", models.HostRoleMaster, "/dev/sdb"}, []any{got.RequestedHostname, got.Role, got.InstallationDiskPath})
+	require.Equal(t, []any{"control-1", models.HostRoleMaster, "/dev/sdb"}, []any{got.RequestedHostname, got.Role,
+		got.InstallationDiskPath})
 	h.report()
 	require.Equal(t, "/dev/sdb", h.require(known).InstallationDiskPath, "another inventory does not undo it")
-	require.NotContains(t, b.names(EventFilter{HostIDs: []string{h.id}}), eventHostRole, "it was the control plane of its single node before")
+	require.NotContains(t, b.names(EventFilter{HostIDs: []string{h.id}}), eventHostRole,
+		"it was the control plane of its single node before")
 	require.NoError(t, update(&models.HostUpdateParams{HostRole: conv.Pointer("worker")}))
 	require.Contains(t, b.names(EventFilter{HostIDs: []string{h.id}}), eventHostRole)
 }
@@ -486,7 +496,8 @@ func TestWhatAMSMustHear(t *testing.T) {
 	require.True(t, row.MustExist)
 	require.Equal(t, "6e9d7b8e-3c5a-4c39-a4ac-5a8a0a9fbd31", row.ExternalClusterID)
 	require.NoError(t, b.DeregisterCluster(t.Context(), cluster))
-	require.Equal(t, outbox.Active, b.subscriptionOf(cluster).Phase, "an installed cluster lives on when it is forgotten here")
+	require.Equal(t, outbox.Active, b.subscriptionOf(cluster).Phase,
+		"an installed cluster lives on when it is forgotten here")
 	require.Equal(t, b.clock.Now().UTC(), b.subscriptionOf(cluster).DeletedAt)
 
 	fresh, _ := b.singleNode()
@@ -497,17 +508,20 @@ func TestWhatAMSMustHear(t *testing.T) {
 	require.Equal(t, "renamed", b.subscriptionOf(fresh).DisplayName)
 	require.Greater(t, b.subscriptionOf(fresh).Generation, generation)
 	require.NoError(t, b.DeregisterCluster(t.Context(), fresh))
-	require.Equal(t, []string{cluster}, b.outboxKeys(), "AMS never hears of a cluster that is gone before anybody told of it")
+	require.Equal(t, []string{cluster}, b.outboxKeys(),
+		"AMS never hears of a cluster that is gone before anybody told of it")
 
 	told, _ := b.singleNode()
-	require.NoError(t, b.TellOfSubscription(t.Context(), told, "2GOuuT2l3odeHRdWqY57fviSE2K", "AMS knows it.", false, func(tx *store.Tx) error {
-		return outbox.Replies.Put(tx, told, &outbox.Remembered{SubscriptionID: "2GOuuT2l3odeHRdWqY57fviSE2K"})
-	}))
+	require.NoError(t, b.TellOfSubscription(t.Context(), told, "2GOuuT2l3odeHRdWqY57fviSE2K", "AMS knows it.",
+		false, func(tx *store.Tx) error {
+			return outbox.Replies.Put(tx, told, &outbox.Remembered{SubscriptionID: "2GOuuT2l3odeHRdWqY57fviSE2K"})
+		}))
 	shown, err := b.Cluster(told)
 	require.NoError(t, err)
 	require.Equal(t, "2GOuuT2l3odeHRdWqY57fviSE2K", shown.AmsSubscriptionID.String())
 	require.NoError(t, b.DeregisterCluster(t.Context(), told))
-	require.Equal(t, outbox.Absent, b.subscriptionOf(told).Phase, "AMS is told that a cluster which it may know of is gone")
+	require.Equal(t, outbox.Absent, b.subscriptionOf(told).Phase,
+		"AMS is told that a cluster which it may know of is gone")
 }
 
 func TestAClusterOfASiteThatNeverSpeaksToAMSLeavesNothing(t *testing.T) {
@@ -519,9 +533,10 @@ func TestAClusterOfASiteThatNeverSpeaksToAMSLeavesNothing(t *testing.T) {
 	require.Empty(t, b.outboxKeys())
 
 	told, _ := b.singleNode()
-	require.NoError(t, b.TellOfSubscription(t.Context(), told, "2GOuuT2l3odeHRdWqY57fviSE2K", "AMS knows it.", false, func(tx *store.Tx) error {
-		return outbox.Replies.Put(tx, told, &outbox.Remembered{SubscriptionID: "2GOuuT2l3odeHRdWqY57fviSE2K"})
-	}))
+	require.NoError(t, b.TellOfSubscription(t.Context(), told, "2GOuuT2l3odeHRdWqY57fviSE2K", "AMS knows it.",
+		false, func(tx *store.Tx) error {
+			return outbox.Replies.Put(tx, told, &outbox.Remembered{SubscriptionID: "2GOuuT2l3odeHRdWqY57fviSE2K"})
+		}))
 	require.NoError(t, b.DeregisterCluster(t.Context(), told))
 	require.Equal(t, []string{told}, b.outboxKeys(), "what AMS was told before, by a courier say, is to be ended there")
 }
@@ -550,7 +565,8 @@ func TestRowsAreWhatEncodingJSONWouldWrite(t *testing.T) {
 	require.NoError(t, b.DeregisterCluster(t.Context(), gone))
 	require.NoError(t, b.DB.View(func(tx *store.Tx) error {
 		return errors.Join(
-			requireStandardRows(t, tx, clusterRows), requireStandardRows(t, tx, infraEnvRows), requireStandardRows(t, tx, hostRows),
+			requireStandardRows(t, tx, clusterRows), requireStandardRows(t, tx, infraEnvRows),
+			requireStandardRows(t, tx, hostRows),
 			requireStandardRows(t, tx, eventRows), requireStandardRows(t, tx, outbox.Rows),
 		)
 	}))

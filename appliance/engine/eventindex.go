@@ -9,8 +9,8 @@ import (
 	"landfall/store"
 )
 
-// eventID tells an event from all others and orders them: the revision of the store at which it was written, and how many
-// events of the same change were before it.
+// eventID tells an event from all others and orders them: the revision of the store at which it was
+// written, and how many events of the same change were before it.
 type eventID struct {
 	revision uint64
 	number   int
@@ -19,8 +19,8 @@ type eventID struct {
 // String is what the event's key begins with; ids sort as their strings do.
 func (id eventID) String() string { return fmt.Sprintf("%016x-%04x", id.revision, id.number) }
 
-// eventKey is the key of an event's row, "<id>/<subject>/<subject>": the ids of its cluster, its infra-env and its host, of
-// those that it has. So an index of events is made of their keys alone.
+// eventKey is the key of an event's row, "<id>/<subject>/<subject>": the ids of its cluster, its
+// infra-env and its host, of those that it has. So an index of events is made of their keys alone.
 func eventKey(id eventID, subjects []subject) string {
 	var key strings.Builder
 	key.WriteString(id.String())
@@ -46,8 +46,9 @@ func parseEventKey(key string) (id eventID, subjects []string, err error) {
 	return id, strings.Split(rest, "/"), nil
 }
 
-// eventIndex finds the events of a cluster, an infra-env or a host. It lies in memory and is brought up to date when it is
-// asked, because in the store it would cost each change a page for each subject of each event.
+// eventIndex finds the events of a cluster, an infra-env or a host. It lies in memory and is
+// brought up to date when it is asked, because in the store it would cost each change a page for
+// each subject of each event.
 type eventIndex struct {
 	mu        sync.Mutex
 	last      string // the newest key that it holds
@@ -61,7 +62,8 @@ func (x *eventIndex) forget() {
 	x.last, x.bySubject = "", nil
 }
 
-// of lists the events about a subject, the oldest first. Some may be gone since, or be newer than the transaction.
+// of lists the events about a subject, the oldest first. Some may be gone since, or be newer than
+// the transaction.
 func (x *eventIndex) of(tx *store.Tx, subject string) ([]eventID, error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()

@@ -14,10 +14,11 @@ import (
 	"landfall/store"
 )
 
-// A site where something goes wrong again and again must not fill the disk with events, nor drive out those that matter. So
-// each host, infra-env and cluster has a budget of events: a burst, and then so many an hour. What is beyond is left out, and
-// an event says from when on, and another how many they were. Critical events are never left out. What is kept is bounded
-// besides, for each of them and in all; the oldest go first, and an event says so.
+// A site where something goes wrong again and again must not fill the disk with events, nor drive
+// out those that matter. So each host, infra-env and cluster has a budget of events: a burst, and
+// then so many an hour. What is beyond is left out, and an event says from when on, and another how
+// many they were. Critical events are never left out. What is kept is bounded besides, for each of
+// them and in all; the oldest go first, and an event says so.
 
 // EventLimits bound the events that are written and kept.
 type EventLimits struct {
@@ -39,8 +40,8 @@ const (
 	eventsRemoved = "events_removed"
 )
 
-// eventBudgets are the budgets that are not whole, by the id of what they belong to. They lie in memory: after a restart all
-// are whole again.
+// eventBudgets are the budgets that are not whole, by the id of what they belong to. They lie in
+// memory: after a restart all are whole again.
 type eventBudgets struct {
 	mu   sync.Mutex
 	held map[string]eventBudget
@@ -107,7 +108,8 @@ func (c *change) admit(ev event, subjects []subject) (bool, error) {
 	if c.budgets == nil {
 		c.budgets = make(map[string]eventBudget)
 	}
-	notice := event{name: eventsLeftOut, severity: models.EventSeverityWarning, cluster: ev.cluster, infraEnv: ev.infraEnv, host: ev.host}
+	notice := event{name: eventsLeftOut, severity: models.EventSeverityWarning, cluster: ev.cluster,
+		infraEnv: ev.infraEnv, host: ev.host}
 	cost := 1 + float64((len(ev.message)+len(ev.rawProps))>>10) // what programs outside report may be large
 	if budget.spent+cost > float64(limits.Burst) {
 		budget.left++
@@ -115,7 +117,8 @@ func (c *change) admit(ev event, subjects []subject) (bool, error) {
 		if budget.left > 1 {
 			return false, nil
 		}
-		notice.message = "There are so many events of this " + about.name() + " that some are left out until it calms down."
+		notice.message = "There are so many events of this " + about.name() +
+			" that some are left out until it calms down."
 		return false, c.writeEvent(notice, subjects)
 	}
 	left := budget.left
@@ -177,8 +180,8 @@ func (e *Engine) TrimEvents(ctx context.Context) error {
 	return nil
 }
 
-// excessEvents lists the keys of the events to remove, by what they are about. What is too much is brought an eighth below
-// its bound, so that it is not looked for each time.
+// excessEvents lists the keys of the events to remove, by what they are about. What is too much is
+// brought an eighth below its bound, so that it is not looked for each time.
 func (e *Engine) excessEvents() (map[string][]string, error) {
 	type kept struct {
 		key, about string
@@ -223,7 +226,8 @@ func (e *Engine) excessEvents() (map[string][]string, error) {
 	return excess, nil
 }
 
-// tellOfRemoved says, where the events were, that they are no more. Nothing is said of what is gone itself.
+// tellOfRemoved says, where the events were, that they are no more. Nothing is said of what is gone
+// itself.
 func (c *change) tellOfRemoved(about, key string, count int) error {
 	ev := event{name: eventsRemoved, severity: models.EventSeverityInfo, props: props{"count": count}}
 	ev.message = countOf(count) + " were removed, the oldest, so that they do not fill the disk."

@@ -13,8 +13,8 @@ import (
 	"landfall/store/fastjson"
 )
 
-// event is something that happened, for people to read. Names follow the Assisted Installer's list of events, so that
-// programs which look for them find them; the words are ours.
+// event is something that happened, for people to read. Names follow the Assisted Installer's list
+// of events, so that programs which look for them find them; the words are ours.
 type event struct {
 	name     string
 	severity string // info, warning, error, critical
@@ -77,7 +77,8 @@ const (
 	eventFinalizingTimedOut     = "finalizing_stage_timed_out"
 )
 
-// emit writes an event within the change and a line of the log after it, unless there are too many of them.
+// emit writes an event within the change and a line of the log after it, unless there are too many
+// of them.
 func (c *change) emit(ev event) error {
 	subjects := ev.subjects()
 	admitted, err := c.admit(ev, subjects)
@@ -96,7 +97,8 @@ func (c *change) writeEvent(ev event, subjects []subject) error {
 	c.events++
 	at := c.dateTime()
 	row := &models.Event{
-		Name: ev.name, Severity: &ev.severity, Message: &ev.message, EventTime: &at, Category: orText(ev.category, models.EventCategoryUser), Props: orText(ev.rawProps, about),
+		Name: ev.name, Severity: &ev.severity, Message: &ev.message, EventTime: &at,
+		Category: orText(ev.category, models.EventCategoryUser), Props: orText(ev.rawProps, about),
 		ClusterID: ev.cluster, InfraEnvID: ev.infraEnv, HostID: ev.host,
 		RequestID: strfmt.UUID(causeOf(c.ctx).ID),
 	}
@@ -145,7 +147,8 @@ func (c *change) clusterEvent(row *clusterRecord, name, severity, format string,
 }
 
 func (c *change) clusterEventOf(row *clusterRecord, about props, name, severity, format string, args ...any) error {
-	return c.emit(event{name: name, severity: severity, message: fmt.Sprintf(format, args...), cluster: row.API.ID, props: about})
+	return c.emit(event{name: name, severity: severity, message: fmt.Sprintf(format, args...), cluster: row.API.ID,
+		props: about})
 }
 
 func (c *change) hostEvent(h *hostRecord, name, severity, format string, args ...any) error {
@@ -208,7 +211,11 @@ func (e *Engine) Events(filter EventFilter) (*EventPage, error) {
 		}
 		ids, err := e.events.of(tx, subject)
 		for _, id := range ids {
-			if err := eventRows.Each(tx, id.String(), func(_ string, ev *models.Event) error { keep(ev); return store.ErrStop }); err != nil {
+			if err := eventRows.Each(tx, id.String(), func(_ string,
+				ev *models.Event) error {
+				keep(ev)
+				return store.ErrStop
+			}); err != nil {
 				return err
 			}
 		}
@@ -221,7 +228,10 @@ func (e *Engine) Events(filter EventFilter) (*EventPage, error) {
 		page.BySeverity[*ev.Severity]++
 	}
 	if len(filter.Severities) > 0 {
-		all = slices.DeleteFunc(all, func(ev *models.Event) bool { return !slices.Contains(filter.Severities, *ev.Severity) })
+		all = slices.DeleteFunc(all, func(ev *models.Event) bool {
+			return !slices.Contains(filter.Severities,
+				*ev.Severity)
+		})
 	}
 	page.Total = len(all)
 	if filter.Descending {
@@ -246,7 +256,8 @@ func (f EventFilter) subject() string {
 	return f.ClusterID
 }
 
-// ofHosts tells whether an event is of one of the hosts that are asked for, or of none where such are asked for.
+// ofHosts tells whether an event is of one of the hosts that are asked for, or of none where such
+// are asked for.
 func (f EventFilter) ofHosts(ev *models.Event, gone func(*models.Event) bool) bool {
 	if ev.HostID == nil {
 		return f.ClusterLevel
@@ -262,7 +273,8 @@ func (f EventFilter) matches(ev *models.Event, gone func(*models.Event) bool) bo
 	if chosen := len(f.HostIDs) > 0 || f.ClusterLevel || f.DeletedHosts; chosen && !f.ofHosts(ev, gone) {
 		return false
 	}
-	if len(f.Categories) == 0 && ev.Category != models.EventCategoryUser || len(f.Categories) > 0 && !slices.Contains(f.Categories, ev.Category) {
+	if len(f.Categories) == 0 && ev.Category != models.EventCategoryUser || len(f.Categories) > 0 &&
+		!slices.Contains(f.Categories, ev.Category) {
 		return false
 	}
 	return f.Message == "" || strings.Contains(strings.ToLower(*ev.Message), strings.ToLower(f.Message))

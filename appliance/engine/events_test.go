@@ -22,39 +22,62 @@ import (
 	"landfall/store"
 )
 
-// upstreamEvents lists the events of the Assisted Installer: those with "" are written here, which the tests of this file show;
-// the others are not, for the reason given.
+// upstreamEvents lists the events of the Assisted Installer: those with "" are written here, which
+// the tests of this file show; the others are not, for the reason given.
 func upstreamEvents() map[string]string {
 	const (
-		oneTransaction = "a request is one transaction that is committed whole or answered with what stands in the way; there is no half of one to tell of"
-		noImageFiles   = "images are made while they are sent, from what is frozen with image_info_updated; none is generated, stored, reused or expires"
-		notDeleted     = "nothing is deleted because nobody looked at it, and what is deleted is gone at once"
+		oneTransaction = "a request is one transaction that is committed whole or answered with what stands in the " +
+			"way; there is no half of one to tell of"
+		noImageFiles = "images are made while they are sent, from what is frozen with image_info_updated; none is " +
+			"generated, stored, reused or expires"
+		notDeleted = "nothing is deleted because nobody looked at it, and what is deleted is gone at once"
 	)
 	return map[string]string{
-		"cancel_install_start_failed": oneTransaction, "cancel_install_commit_failed": oneTransaction, "host_registration_setting_properties_failed": oneTransaction,
-		"host_set_status_failed": oneTransaction, "host_reset_fetch_failed": oneTransaction, "host_cancel_installation_failed": oneTransaction,
-		"infra_env_registration_failed": "an infra-env that is refused is none that an event could be of; who asks is told why",
-		"expired_image_deleted":         noImageFiles, "generate_image_fetch_failed": noImageFiles, "existing_image_reused": noImageFiles, "generate_image_format_failed": noImageFiles,
-		"generate_minimal_iso_failed": noImageFiles, "upload_image_failed": noImageFiles, "ignition_config_image_generated": noImageFiles,
-		"after_inactivity_cluster_deregistered": notDeleted, "inactive_clusters_deregistered": notDeleted, "clusters_permanently_deleted": notDeleted,
-		"api_ingress_vip_timed_out": "that no lease has come is what the cluster's validation api-vips-defined says, for as long as it is so",
-		"host_boot_logs_uploaded":   "the API's uploads are those of hosts and of the controller; there is none of boot logs",
-		"host_approved_updated":     "hosts are approved over the Kubernetes API alone, which is not served",
+		"cancel_install_start_failed": oneTransaction, "cancel_install_commit_failed": oneTransaction,
+		"host_registration_setting_properties_failed": oneTransaction,
+		"host_set_status_failed":                      oneTransaction, "host_reset_fetch_failed": oneTransaction,
+		"host_cancel_installation_failed": oneTransaction,
+		"infra_env_registration_failed": "an infra-env that is refused is none that an event could be of; who asks " +
+			"is told why",
+		"expired_image_deleted": noImageFiles, "generate_image_fetch_failed": noImageFiles,
+		"existing_image_reused": noImageFiles, "generate_image_format_failed": noImageFiles,
+		"generate_minimal_iso_failed": noImageFiles, "upload_image_failed": noImageFiles,
+		"ignition_config_image_generated":       noImageFiles,
+		"after_inactivity_cluster_deregistered": notDeleted, "inactive_clusters_deregistered": notDeleted,
+		"clusters_permanently_deleted": notDeleted,
+		"api_ingress_vip_timed_out": "that no lease has come is what the cluster's validation api-vips-defined says, " +
+			"for as long as it is so",
+		"host_boot_logs_uploaded": "the API's uploads are those of hosts and of the controller; there is none of " +
+			"boot logs",
+		"host_approved_updated": "hosts are approved over the Kubernetes API alone, which is not served",
 
-		"host_media_disconnected": "", "cluster_registration_succeeded": "", "cluster_deregister_failed": "", "cluster_deregistered": "", "cluster_validation_failed": "",
-		"cluster_validation_fixed": "", "cluster_installation_completed": "", "cluster_installation_failed": "", "cluster_installation_canceled": "",
-		"cancel_installation_failed": "", "cluster_status_updated": "", "cluster_finalizing_stage_updated": "", "cluster_installation_reset": "",
-		"reset_installation_failed": "", "api_ingress_vip_updated": "", "prepare_installation_failed": "", "cluster_prepare_installation_started": "",
-		"installation_preparing_timed_out": "", "cluster_degraded_OLM_operators_failed": "", "cluster_operator_report": "", "cluster_operator_status": "",
-		"finalizing_stage_timed_out": "", "host_deregistered": "", "host_installer_args_applied": "", "host_bootstrap_set": "", "host_status_updated": "",
-		"host_stage_timed_out": "", "host_role_updated": "", "image_status_updated": "", "host_installation_cancelled": "", "host_installation_started": "",
-		"host_installation_reset": "", "host_installation_reset_failed": "", "user_required_complete_installation_reset": "", "host_validation_failed": "",
-		"host_validation_fixed": "", "quick_disk_format_performed": "", "quick_disk_format_skipped": "", "infra_env_registered": "", "infra_env_deregister_failed": "",
-		"infra_env_deregistered": "", "install_config_applied": "", "proxy_settings_changed": "", "disk_speed_slower_than_supported": "",
-		"host_discovery_ignition_config_applied": "", "host_logs_uploaded": "", "cluster_logs_uploaded": "", "host_registration_succeeded": "", "host_bind_succeeded": "",
-		"host_unbind_succeeded": "", "host_install_progress_updated": "", "host_registration_failed": "", "host_bind_failed": "", "host_unbind_failed": "",
-		"image_info_updated": "", "upgrade_agent_started": "", "upgrade_agent_finished": "", "upgrade_agent_failed": "", "validations_ignored": "",
-		"reboots_for_node": "", // the controller in the cluster reports it
+		"host_media_disconnected": "", "cluster_registration_succeeded": "", "cluster_deregister_failed": "",
+		"cluster_deregistered": "", "cluster_validation_failed": "",
+		"cluster_validation_fixed": "", "cluster_installation_completed": "", "cluster_installation_failed": "",
+		"cluster_installation_canceled": "",
+		"cancel_installation_failed":    "", "cluster_status_updated": "", "cluster_finalizing_stage_updated": "",
+		"cluster_installation_reset": "",
+		"reset_installation_failed":  "", "api_ingress_vip_updated": "", "prepare_installation_failed": "",
+		"cluster_prepare_installation_started": "",
+		"installation_preparing_timed_out":     "", "cluster_degraded_OLM_operators_failed": "",
+		"cluster_operator_report": "", "cluster_operator_status": "",
+		"finalizing_stage_timed_out": "", "host_deregistered": "", "host_installer_args_applied": "",
+		"host_bootstrap_set": "", "host_status_updated": "",
+		"host_stage_timed_out": "", "host_role_updated": "", "image_status_updated": "",
+		"host_installation_cancelled": "", "host_installation_started": "",
+		"host_installation_reset": "", "host_installation_reset_failed": "",
+		"user_required_complete_installation_reset": "", "host_validation_failed": "",
+		"host_validation_fixed": "", "quick_disk_format_performed": "", "quick_disk_format_skipped": "",
+		"infra_env_registered": "", "infra_env_deregister_failed": "",
+		"infra_env_deregistered": "", "install_config_applied": "", "proxy_settings_changed": "",
+		"disk_speed_slower_than_supported":       "",
+		"host_discovery_ignition_config_applied": "", "host_logs_uploaded": "", "cluster_logs_uploaded": "",
+		"host_registration_succeeded": "", "host_bind_succeeded": "",
+		"host_unbind_succeeded": "", "host_install_progress_updated": "", "host_registration_failed": "",
+		"host_bind_failed": "", "host_unbind_failed": "",
+		"image_info_updated": "", "upgrade_agent_started": "", "upgrade_agent_finished": "", "upgrade_agent_failed": "",
+		"validations_ignored": "",
+		"reboots_for_node":    "", // the controller in the cluster reports it
 	}
 }
 
@@ -143,7 +166,8 @@ func (b *bench) event(name string) (*models.Event, map[string]any) {
 	return nil, nil
 }
 
-// requireEvent asserts that there is an event of a name with a severity and with properties of these names.
+// requireEvent asserts that there is an event of a name with a severity and with properties of
+// these names.
 func (b *bench) requireEvent(name, severity string, properties ...string) {
 	b.Helper()
 	ev, about := b.event(name)
@@ -159,10 +183,16 @@ func TestAnInstallationsEventsHaveTheirSeveritiesAndProperties(t *testing.T) {
 	b.host(b.infraEnvOf(b.clusterOfThree().ID), 5) // whose role is found out
 	cluster, h := b.installed()
 	for name, properties := range map[string][]string{
-		"cluster_registration_succeeded": nil, "infra_env_registered": nil, "cluster_prepare_installation_started": nil, "cluster_installation_completed": nil,
-		"host_registration_succeeded": {"host_name"}, "host_status_updated": {"host_name", "src_status", "new_status", "info"}, "host_validation_fixed": {"host_name", "validation_id"},
-		"host_role_updated": {"host_name", "suggested_role"}, "host_bootstrap_set": {"host_name"}, "host_install_progress_updated": {"host_name", "event"},
-		"image_status_updated": {"host_name", "image_status", "result"}, "cluster_status_updated": {"cluster_status", "status_info"},
+		"cluster_registration_succeeded": nil, "infra_env_registered": nil, "cluster_prepare_installation_started": nil,
+		"cluster_installation_completed": nil,
+		"host_registration_succeeded":    {"host_name"}, "host_status_updated": {"host_name", "src_status",
+			"new_status",
+			"info"}, "host_validation_fixed": {"host_name", "validation_id"},
+		"host_role_updated": {"host_name", "suggested_role"}, "host_bootstrap_set": {"host_name"},
+		"host_install_progress_updated": {"host_name", "event"},
+		"image_status_updated":          {"host_name", "image_status", "result"},
+		"cluster_status_updated": {"cluster_status",
+			"status_info"},
 		"cluster_validation_fixed": {"validation_id", "validation_msg"},
 	} {
 		b.requireEvent(name, models.EventSeverityInfo, properties...)
@@ -213,7 +243,8 @@ func TestWhatIsRefusedIsAnEventToo(t *testing.T) {
 	cluster, env := b.singleNode()
 	h := b.host(env, 1)
 	asked := func(operation string) Request {
-		return Request{Operation: operation, ID: "6e9d7b8e-3c5a-4c39-a4ac-5a8a0a9fbd31", Cluster: cluster, InfraEnv: env, Host: h.id}
+		return Request{Operation: operation, ID: "6e9d7b8e-3c5a-4c39-a4ac-5a8a0a9fbd31", Cluster: cluster,
+			InfraEnv: env, Host: h.id}
 	}
 	for operation, c := range map[string]struct {
 		event string
@@ -223,14 +254,27 @@ func TestWhatIsRefusedIsAnEventToo(t *testing.T) {
 			_, err := b.CancelInstallation(WithRequest(t.Context(), r), cluster)
 			return err
 		}},
-		"v2ResetCluster":     {"reset_installation_failed", func(r Request) error { _, err := b.ResetCluster(WithRequest(t.Context(), r), cluster); return err }},
-		"DeregisterInfraEnv": {"infra_env_deregister_failed", func(r Request) error { return b.DeregisterInfraEnv(WithRequest(t.Context(), r), env) }},
+		"v2ResetCluster": {"reset_installation_failed", func(r Request) error {
+			_,
+				err := b.ResetCluster(WithRequest(t.Context(), r), cluster)
+			return err
+		}},
+		"DeregisterInfraEnv": {"infra_env_deregister_failed",
+			func(r Request) error { return b.DeregisterInfraEnv(WithRequest(t.Context(), r), env) }},
 		"BindHost": {"host_bind_failed", func(r Request) error {
 			_, err := b.BindHost(WithRequest(t.Context(), r), env, h.id, cluster)
 			return err
 		}},
-		"UnbindHost":  {"host_unbind_failed", func(r Request) error { _, err := b.UnbindHost(WithRequest(t.Context(), r), env, h.id); return err }},
-		"v2ResetHost": {"host_installation_reset_failed", func(r Request) error { _, err := b.ResetHost(WithRequest(t.Context(), r), env, h.id); return err }},
+		"UnbindHost": {"host_unbind_failed", func(r Request) error {
+			_,
+				err := b.UnbindHost(WithRequest(t.Context(), r), env, h.id)
+			return err
+		}},
+		"v2ResetHost": {"host_installation_reset_failed", func(r Request) error {
+			_,
+				err := b.ResetHost(WithRequest(t.Context(), r), env, h.id)
+			return err
+		}},
 	} {
 		err := c.ask(asked(operation))
 		b.requireRefused(err, Conflict, "")
@@ -245,7 +289,8 @@ func TestWhatIsRefusedIsAnEventToo(t *testing.T) {
 	b.requireEvent("cluster_deregister_failed", models.EventSeverityError, "error")
 
 	before := len(b.eventsOf(EventFilter{}))
-	_, err := b.CancelInstallation(WithRequest(t.Context(), asked("V2CancelInstallation")), "00000000-0000-4000-8000-000000000000")
+	_, err := b.CancelInstallation(WithRequest(t.Context(), asked("V2CancelInstallation")),
+		"00000000-0000-4000-8000-000000000000")
 	b.requireRefused(err, NotFound, "")
 	require.Len(t, b.eventsOf(EventFilter{}), before, "what is not there has no events")
 }
@@ -259,14 +304,17 @@ func TestDisksProxiesAgentsAndSlowDisksAreTold(t *testing.T) {
 	b.requireEvent("proxy_settings_changed", models.EventSeverityInfo)
 	slow, err := json.Marshal(models.DiskSpeedCheckResponse{IoSyncDuration: 47, Path: "/dev/sda"})
 	require.NoError(t, err)
-	require.NoError(t, h.reply(&models.StepReply{StepType: models.StepTypeInstallationDiskSpeedCheck, StepID: "x", Output: string(slow)}))
+	require.NoError(t, h.reply(&models.StepReply{StepType: models.StepTypeInstallationDiskSpeedCheck, StepID: "x",
+		Output: string(slow)}))
 	b.requireEvent("disk_speed_slower_than_supported", models.EventSeverityWarning, "host_disk", "fdatasync_duration")
 	for result, want := range map[models.UpgradeAgentResult][2]string{
-		models.UpgradeAgentResultSuccess: {"upgrade_agent_finished", models.EventSeverityInfo}, models.UpgradeAgentResultFailure: {"upgrade_agent_failed", models.EventSeverityError},
+		models.UpgradeAgentResultSuccess: {"upgrade_agent_finished", models.EventSeverityInfo},
+		models.UpgradeAgentResultFailure: {"upgrade_agent_failed", models.EventSeverityError},
 	} {
 		answer, err := json.Marshal(models.UpgradeAgentResponse{AgentImage: "quay.io/parts/agent:2", Result: result})
 		require.NoError(t, err)
-		require.NoError(t, h.reply(&models.StepReply{StepType: models.StepTypeUpgradeAgent, StepID: "x", Output: string(answer)}))
+		require.NoError(t, h.reply(&models.StepReply{StepType: models.StepTypeUpgradeAgent, StepID: "x",
+			Output: string(answer)}))
 		b.requireEvent(want[0], want[1], "host_name", "agent_image")
 	}
 	require.NoError(t, b.update(t.Context(), func(c *change) error {
@@ -309,10 +357,12 @@ func TestEventsAreSelectedByWhatIsAskedFor(t *testing.T) {
 		f.ClusterID = cluster
 		return len(b.eventsOf(f))
 	}
-	ofCluster, ofFirst, ofSecond := count(EventFilter{ClusterLevel: true}), count(EventFilter{HostIDs: []string{first.id}}), count(EventFilter{HostIDs: []string{second.id}})
+	ofCluster, ofFirst, ofSecond := count(EventFilter{ClusterLevel: true}),
+		count(EventFilter{HostIDs: []string{first.id}}), count(EventFilter{HostIDs: []string{second.id}})
 	require.NotZero(t, ofCluster*ofFirst*ofSecond)
 	require.Equal(t, ofSecond, count(EventFilter{DeletedHosts: true}))
-	require.Equal(t, ofCluster+ofSecond, count(EventFilter{DeletedHosts: true, ClusterLevel: true}), "these select any of them")
+	require.Equal(t, ofCluster+ofSecond, count(EventFilter{DeletedHosts: true, ClusterLevel: true}),
+		"these select any of them")
 	require.Equal(t, ofFirst+ofSecond, count(EventFilter{DeletedHosts: true, HostIDs: []string{first.id}}))
 	require.Equal(t, ofCluster+ofFirst, count(EventFilter{ClusterLevel: true, HostIDs: []string{first.id}}))
 	require.Equal(t, count(EventFilter{}), ofCluster+ofFirst+ofSecond)
@@ -335,7 +385,8 @@ func TestAHostThatDoesTooMuchIsToldOfOnceAndNotEachTime(t *testing.T) {
 	infraEnv := strfmt.UUID(env)
 	report := func(severity string) {
 		require.NoError(t, b.ReportEvent(t.Context(), &models.Event{
-			Name: "chatter", Severity: &severity, Message: conv.Pointer("again"), ClusterID: &id, InfraEnvID: &infraEnv, HostID: &host,
+			Name: "chatter", Severity: &severity, Message: conv.Pointer("again"), ClusterID: &id, InfraEnvID: &infraEnv,
+			HostID: &host,
 		}))
 	}
 	for range 200 {
@@ -348,14 +399,17 @@ func TestAHostThatDoesTooMuchIsToldOfOnceAndNotEachTime(t *testing.T) {
 	report("critical")
 	require.Equal(t, "chatter", last(b.names(EventFilter{HostIDs: []string{h.id}})), "what is critical is always told")
 	quiet := len(b.names(EventFilter{ClusterID: cluster, ClusterLevel: true}))
-	require.NoError(t, b.ReportEvent(t.Context(), &models.Event{Name: "other", Severity: conv.Pointer("info"), Message: conv.Pointer("x"), ClusterID: &id}))
-	require.Len(t, b.names(EventFilter{ClusterID: cluster, ClusterLevel: true}), quiet+1, "others have budgets of their own")
+	require.NoError(t, b.ReportEvent(t.Context(), &models.Event{Name: "other", Severity: conv.Pointer("info"),
+		Message: conv.Pointer("x"), ClusterID: &id}))
+	require.Len(t, b.names(EventFilter{ClusterID: cluster, ClusterLevel: true}), quiet+1,
+		"others have budgets of their own")
 
 	b.clock.Advance(time.Hour)
 	report("warning")
 	events := b.eventsOf(EventFilter{HostIDs: []string{h.id}})
 	require.Equal(t, eventsLeftOut, events[len(events)-2].Name)
-	require.Regexp(t, `^1[5-9]\d events of this host were left out; now they are written again\.$`, *events[len(events)-2].Message)
+	require.Regexp(t, `^1[5-9]\d events of this host were left out; now they are written again\.$`,
+		*events[len(events)-2].Message)
 	require.Equal(t, "chatter", events[len(events)-1].Name)
 }
 
@@ -367,7 +421,8 @@ func TestALargeEventTakesMoreOfTheBudget(t *testing.T) {
 	id := strfmt.UUID(cluster)
 	for range 20 {
 		require.NoError(t, b.ReportEvent(t.Context(), &models.Event{
-			Name: "large", Severity: conv.Pointer("info"), Message: conv.Pointer("x"), ClusterID: &id, Props: `"` + strings.Repeat("x", 60<<10) + `"`,
+			Name: "large", Severity: conv.Pointer("info"), Message: conv.Pointer("x"), ClusterID: &id,
+			Props: `"` + strings.Repeat("x", 60<<10) + `"`,
 		}))
 	}
 	require.Equal(t, 1, strings.Count(strings.Join(b.names(EventFilter{ClusterID: cluster}), " "), "large"))
@@ -380,7 +435,8 @@ func TestOldEventsAreRemovedBeyondTheBoundsAndAnEventSaysSo(t *testing.T) {
 	id := strfmt.UUID(cluster)
 	require.NoError(t, b.DB.Update(t.Context(), func(tx *store.Tx) error { return nil }))
 	for i := range 100 {
-		require.NoError(t, b.ReportEvent(t.Context(), &models.Event{Name: "n", Severity: conv.Pointer("info"), Message: conv.Pointer(fmt.Sprint("number ", i)), ClusterID: &id}))
+		require.NoError(t, b.ReportEvent(t.Context(), &models.Event{Name: "n", Severity: conv.Pointer("info"),
+			Message: conv.Pointer(fmt.Sprint("number ", i)), ClusterID: &id}))
 	}
 	ofHost := len(b.names(EventFilter{HostIDs: []string{h.id}}))
 	require.NoError(t, b.TrimEvents(t.Context()))
@@ -391,7 +447,8 @@ func TestOldEventsAreRemovedBeyondTheBoundsAndAnEventSaysSo(t *testing.T) {
 	require.Equal(t, "number 99", *events[len(events)-2].Message)
 	require.Len(t, b.names(EventFilter{HostIDs: []string{h.id}}), ofHost, "others keep theirs")
 	require.NoError(t, b.TrimEvents(t.Context()))
-	require.Len(t, b.eventsOf(EventFilter{ClusterID: cluster, ClusterLevel: true}), len(events), "there is nothing more to remove")
+	require.Len(t, b.eventsOf(EventFilter{ClusterID: cluster, ClusterLevel: true}), len(events),
+		"there is nothing more to remove")
 
 	b.EventLimits.All = 10 << 10
 	require.NoError(t, b.TrimEvents(t.Context()))

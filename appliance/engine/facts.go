@@ -10,10 +10,12 @@ import (
 	"landfall/store"
 )
 
-// parsedFactsLimit bounds how many hosts' facts are kept parsed: an inventory takes some 40 KiB in memory.
+// parsedFactsLimit bounds how many hosts' facts are kept parsed: an inventory takes some 40 KiB in
+// memory.
 const parsedFactsLimit = 256
 
-// The parts of what an agent reports, each a row of its own: one that changes does not rewrite the others.
+// The parts of what an agent reports, each a row of its own: one that changes does not rewrite the
+// others.
 const (
 	partInventory     = "inventory"
 	partConnectivity  = "connectivity"
@@ -26,7 +28,8 @@ const (
 	partDisks         = "disks"
 )
 
-// part returns the field of the reports that a row holds, or nil for a row of another program's making.
+// part returns the field of the reports that a row holds, or nil for a row of another program's
+// making.
 func part(reports *inventory.Reports, name string) *string {
 	switch name {
 	case partInventory:
@@ -63,9 +66,10 @@ func loadReports(tx *store.Tx, key string) (inventory.Reports, error) {
 	return reports, err
 }
 
-// parsedFacts remembers the facts parsed last, so that settling a cluster does not parse the inventories of all its
-// hosts for a change of one. An entry holds for the revision at which the host's reports were altered last, as the host's record
-// has it (see hostRecord.Reported), so that no transaction is shown the facts of another one.
+// parsedFacts remembers the facts parsed last, so that settling a cluster does not parse the
+// inventories of all its hosts for a change of one. An entry holds for the revision at which the
+// host's reports were altered last, as the host's record has it (see hostRecord.Reported), so that
+// no transaction is shown the facts of another one.
 type parsedFacts struct {
 	mu    sync.Mutex
 	limit int

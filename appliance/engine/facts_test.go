@@ -38,7 +38,11 @@ func TestNobodySeesReportsBeforeTheyAreCommitted(t *testing.T) {
 		require.NoError(t, c.setReport(host, partInventory, text, func(f *inventory.Facts) { f.Inventory = &renamed }))
 	}
 	committed := func() (name string) {
-		require.NoError(t, b.DB.View(func(tx *store.Tx) error { name = b.nameIn(newReading(t.Context(), b.Engine, tx), key); return nil }))
+		require.NoError(t, b.DB.View(func(tx *store.Tx) error {
+			name = b.nameIn(newReading(t.Context(), b.Engine, tx),
+				key)
+			return nil
+		}))
 		return name
 	}
 
@@ -49,7 +53,8 @@ func TestNobodySeesReportsBeforeTheyAreCommitted(t *testing.T) {
 		require.Equal(t, "never", c.hostName(c.hosts[key]), "the change itself sees it")
 		require.Equal(t, "node-1", committed(), "and nobody else")
 		require.NoError(t, c.write())
-		require.Equal(t, "never", b.nameIn(newChange(t.Context(), b.Engine, tx), key), "what follows in the same transaction does too")
+		require.Equal(t, "never", b.nameIn(newChange(t.Context(), b.Engine, tx), key),
+			"what follows in the same transaction does too")
 		return errNotThis
 	}), errNotThis)
 	require.Equal(t, "node-1", committed())
@@ -57,7 +62,8 @@ func TestNobodySeesReportsBeforeTheyAreCommitted(t *testing.T) {
 	require.NoError(t, b.DB.View(func(before *store.Tx) error {
 		require.NoError(t, b.update(t.Context(), func(c *change) error { rename(c, "node-2"); return nil }))
 		require.Equal(t, "node-2", committed())
-		require.Equal(t, "node-1", b.nameIn(newReading(t.Context(), b.Engine, before), key), "who began to read before goes on with what was there")
+		require.Equal(t, "node-1", b.nameIn(newReading(t.Context(), b.Engine, before), key),
+			"who began to read before goes on with what was there")
 		return nil
 	}))
 	require.Equal(t, "node-2", committed(), "and that is not remembered")

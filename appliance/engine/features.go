@@ -13,8 +13,8 @@ import (
 	"landfall/store/fastjson"
 )
 
-// Features that can be seen in a cluster and its hosts at any time; see usage.go for the others. Names are those of the
-// Assisted Installer (internal/usage/consts.go).
+// Features that can be seen in a cluster and its hosts at any time; see usage.go for the others.
+// Names are those of the Assisted Installer (internal/usage/consts.go).
 const (
 	usageDHCP           = "VIP auto alloc."
 	usageNTP            = "Additional NTP Source"
@@ -58,13 +58,16 @@ func usageArchitecture(architecture string) string {
 // seenFeatures are all features that can be seen.
 func seenFeatures() []string {
 	names := []string{
-		usageDHCP, usageNTP, usageSingleNode, usageProxy, usageDualStack, usageDualStackVIPs, usageEncryption, usageTags, usageHyperthreading,
-		usageUserNetworking, usagePlatform, usageNutanix, usageSchedulable, usageHostnames, usageVirtualHosts, usageStaticNetwork, usageKernelArgs, usageFIPS,
+		usageDHCP, usageNTP, usageSingleNode, usageProxy, usageDualStack, usageDualStackVIPs, usageEncryption,
+		usageTags, usageHyperthreading,
+		usageUserNetworking, usagePlatform, usageNutanix, usageSchedulable, usageHostnames, usageVirtualHosts,
+		usageStaticNetwork, usageKernelArgs, usageFIPS,
 	}
 	for _, kind := range []string{models.ClusterNetworkTypeOVNKubernetes, models.ClusterNetworkTypeOpenShiftSDN} {
 		names = append(names, usageNetworkType(kind))
 	}
-	for _, architecture := range []string{models.ClusterCPUArchitectureArm64, models.ClusterCPUArchitectureS390x, models.ClusterCPUArchitecturePpc64le} {
+	for _, architecture := range []string{models.ClusterCPUArchitectureArm64, models.ClusterCPUArchitectureS390x,
+		models.ClusterCPUArchitecturePpc64le} {
 		names = append(names, usageArchitecture(architecture))
 	}
 	return names
@@ -82,20 +85,24 @@ func (u uses) note(used bool, name string, data map[string]any) {
 func usesOf(api *models.Cluster) uses {
 	u := uses{}
 	u.note(conv.Value(api.VipDhcpAllocation), usageDHCP, nil)
-	u.note(api.AdditionalNtpSource != "", usageNTP, map[string]any{"source_count": float64(strings.Count(api.AdditionalNtpSource, ",") + 1)})
+	u.note(api.AdditionalNtpSource != "", usageNTP,
+		map[string]any{"source_count": float64(strings.Count(api.AdditionalNtpSource, ",") + 1)})
 	u.note(api.ControlPlaneCount == 1, usageSingleNode, nil)
 	proxies := map[string]any{}
-	for name, value := range map[string]string{"http_proxy": api.HTTPProxy, "https_proxy": api.HTTPSProxy, "no_proxy": api.NoProxy} {
+	for name, value := range map[string]string{"http_proxy": api.HTTPProxy, "https_proxy": api.HTTPSProxy,
+		"no_proxy": api.NoProxy} {
 		if value != "" {
 			proxies[name] = 1.0
 		}
 	}
 	u.note(len(proxies) > 0, usageProxy, proxies)
 	u.note(true, usageNetworkType(conv.Value(api.NetworkType)), nil)
-	v4, v6 := network.Families(slices.Concat(network.MachineNetworks(api), network.ClusterNetworks(api), network.ServiceNetworks(api)))
+	v4, v6 := network.Families(slices.Concat(network.MachineNetworks(api), network.ClusterNetworks(api),
+		network.ServiceNetworks(api)))
 	u.note(v4 && v6, usageDualStack, nil)
 	u.note(len(api.APIVips) > 1, usageDualStackVIPs, nil)
-	if encryption := api.DiskEncryption; encryption != nil && conv.Value(encryption.EnableOn) != models.DiskEncryptionEnableOnNone {
+	if encryption := api.DiskEncryption; encryption != nil &&
+		conv.Value(encryption.EnableOn) != models.DiskEncryptionEnableOnNone {
 		data := map[string]any{"enable_on": conv.Value(encryption.EnableOn), "mode": conv.Value(encryption.Mode)}
 		if encryption.TangServers != "" {
 			data["tang_servers"] = encryption.TangServers
@@ -103,7 +110,8 @@ func usesOf(api *models.Cluster) uses {
 		u.note(encryption.EnableOn != nil, usageEncryption, data)
 	}
 	u.note(api.Tags != "", usageTags, nil)
-	u.note(api.Hyperthreading != models.ClusterHyperthreadingNone, usageHyperthreading, map[string]any{"hyperthreading_enabled": api.Hyperthreading})
+	u.note(api.Hyperthreading != models.ClusterHyperthreadingNone, usageHyperthreading,
+		map[string]any{"hyperthreading_enabled": api.Hyperthreading})
 	u.note(conv.Value(api.UserManagedNetworking) && api.ControlPlaneCount >= 3, usageUserNetworking, nil)
 	u.note(conv.Value(api.SchedulableMasters), usageSchedulable, nil)
 	if kind := platformKind(api); kind != models.PlatformTypeBaremetal && kind != models.PlatformTypeNone {
@@ -112,7 +120,8 @@ func usesOf(api *models.Cluster) uses {
 	}
 	u.note(true, usageArchitecture(api.CPUArchitecture), nil)
 	var override struct{ FIPS bool }
-	u.note(api.InstallConfigOverrides != "" && json.Unmarshal([]byte(api.InstallConfigOverrides), &override) == nil && override.FIPS, usageFIPS, nil)
+	u.note(api.InstallConfigOverrides != "" && json.Unmarshal([]byte(api.InstallConfigOverrides), &override) == nil &&
+		override.FIPS, usageFIPS, nil)
 	return u
 }
 
@@ -123,7 +132,8 @@ func platformKind(api *models.Cluster) models.PlatformType {
 	return *api.Platform.Type
 }
 
-// noteFeatures brings what is told of the features that a cluster uses in line with what can be seen of it.
+// noteFeatures brings what is told of the features that a cluster uses in line with what can be
+// seen of it.
 func (c *change) noteFeatures(w *roster) error {
 	api := &w.row.API
 	seen := usesOf(api)
@@ -137,7 +147,8 @@ func (c *change) noteFeatures(w *roster) error {
 		}
 	}
 	seen.note(named > 0, usageHostnames, map[string]any{"host_count": float64(named)})
-	seen.note(len(virtual) > 0 && !conv.Value(api.UserManagedNetworking), usageVirtualHosts, map[string]any{"VM Hosts": virtual})
+	seen.note(len(virtual) > 0 && !conv.Value(api.UserManagedNetworking), usageVirtualHosts,
+		map[string]any{"VM Hosts": virtual})
 	if err := c.noteImages(api.ID.String(), seen); err != nil {
 		return err
 	}

@@ -7,8 +7,8 @@ import (
 	"landfall/store"
 )
 
-// ClusterOf names the cluster that an object of the store belongs to, by its kind and key there: hosts, infra-envs and
-// events are asked for. An object of no cluster, or one that is gone, has "".
+// ClusterOf names the cluster that an object of the store belongs to, by its kind and key there:
+// hosts, infra-envs and events are asked for. An object of no cluster, or one that is gone, has "".
 func (e *Engine) ClusterOf(_ context.Context, kind, key string) (string, error) {
 	var id string
 	err := e.DB.View(func(tx *store.Tx) error {

@@ -10,9 +10,9 @@ import (
 	"landfall/appliance/engine/inventory"
 )
 
-// A cluster of two nodes without an arbiter lets each node turn the other one off. What it needs for that are the credentials
-// of the nodes' management controllers. The password is kept beside what the API shows of a host and leaves the store in the
-// install-config only.
+// A cluster of two nodes without an arbiter lets each node turn the other one off. What it needs
+// for that are the credentials of the nodes' management controllers. The password is kept beside
+// what the API shows of a host and leaves the store in the install-config only.
 
 // setFencing keeps the credentials by which the host is turned off by its neighbour.
 func (h *hostRecord) setFencing(asked *models.FencingCredentialsParams) error {
@@ -53,7 +53,8 @@ type fencingCredential struct {
 	CertificateVerification string `json:"certificateVerification,omitempty"`
 }
 
-// fencing is what the install-config says of fencing, nil unless the cluster is two control-plane nodes that fence each other.
+// fencing is what the install-config says of fencing, nil unless the cluster is two control-plane
+// nodes that fence each other.
 func (p *plan) fencing() *fencingPool {
 	if p.row.API.ControlPlaneCount != 2 || p.count(models.HostRoleArbiter) > 0 {
 		return nil
@@ -75,11 +76,12 @@ func (p *plan) fencing() *fencingPool {
 	return pool
 }
 
-// featureSet is the set of features that an installation needs beyond the usual one: arbiters are a preview in 4.19, fencing is
-// until 4.22.
+// featureSet is the set of features that an installation needs beyond the usual one: arbiters are a
+// preview in 4.19, fencing is until 4.22.
 func (p *plan) featureSet() string {
 	version := p.row.API.OpenshiftVersion
-	arbiters := p.count(models.HostRoleArbiter) > 0 && inventory.AtLeast(version, 4, 19) && !inventory.AtLeast(version, 4, 20)
+	arbiters := p.count(models.HostRoleArbiter) > 0 && inventory.AtLeast(version, 4, 19) &&
+		!inventory.AtLeast(version, 4, 20)
 	if arbiters || p.fencing() != nil && !inventory.AtLeast(version, 4, 22) {
 		return "TechPreviewNoUpgrade"
 	}

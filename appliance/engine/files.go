@@ -8,8 +8,8 @@ import (
 	"landfall/store"
 )
 
-// The files of a cluster lie under its id: those that its installation generated at the top, logs and manifests in
-// folders of their own.
+// The files of a cluster lie under its id: those that its installation generated at the top, logs
+// and manifests in folders of their own.
 
 // OpenFile opens a generated file of a cluster for reading; the caller closes it.
 func (e *Engine) OpenFile(id, name string) (io.ReadSeekCloser, store.FileInfo, error) {
@@ -23,8 +23,9 @@ func (e *Engine) OpenFile(id, name string) (io.ReadSeekCloser, store.FileInfo, e
 	return file, info, err
 }
 
-// OpenGenerated opens a file that a cluster's installation generates; the caller closes it. It is refused with kind Conflict
-// until the file is there. A kubeconfig that lacks the ingress certificate yet stands in for the one that has it.
+// OpenGenerated opens a file that a cluster's installation generates; the caller closes it. It is
+// refused with kind Conflict until the file is there. A kubeconfig that lacks the ingress
+// certificate yet stands in for the one that has it.
 func (e *Engine) OpenGenerated(id, name string) (io.ReadSeekCloser, store.FileInfo, error) {
 	row, err := e.clusterRow(id)
 	if err != nil {
@@ -35,7 +36,9 @@ func (e *Engine) OpenGenerated(id, name string) (io.ReadSeekCloser, store.FileIn
 		file, info, err = e.OpenFile(id, fileKubeconfigNoIngress)
 	}
 	if KindOf(err) == NotFound {
-		return nil, info, conflict("Cluster %s is %s and has no file %q yet; it is made when the installation is prepared.", row.API.Name, *row.API.Status, name)
+		return nil, info,
+			conflict("Cluster %s is %s and has no file %q yet; it is made when the installation is prepared.",
+				row.API.Name, *row.API.Status, name)
 	}
 	return file, info, err
 }

@@ -9,7 +9,8 @@ import (
 	"landfall/store"
 )
 
-// What a folder of the agent-based installer is made from and compared with, beside what the API shows.
+// What a folder of the agent-based installer is made from and compared with, beside what the API
+// shows.
 
 // Unshown is what belongs to a cluster and is not shown.
 type Unshown struct {
@@ -27,11 +28,12 @@ func (e *Engine) Unshown(id string) (Unshown, error) {
 		return Unshown{}, err
 	}
 	secret, err := e.openSecret(row.PullSecret)
-	return Unshown{PullSecret: secret, DerivedMachineNetwork: row.Follows, MirrorGapsAccepted: row.MirrorGapsAccepted}, err
+	return Unshown{PullSecret: secret, DerivedMachineNetwork: row.Follows, MirrorGapsAccepted: row.MirrorGapsAccepted},
+		err
 }
 
-// HostHardware is what a host's agent has reported of the machine; nil if it has reported nothing yet. The eligibility of disks
-// is judged.
+// HostHardware is what a host's agent has reported of the machine; nil if it has reported nothing
+// yet. The eligibility of disks is judged.
 func (e *Engine) HostHardware(infraEnvID, hostID string) (*models.Inventory, error) {
 	var facts *inventory.Facts
 	err := e.DB.View(func(tx *store.Tx) error {
@@ -51,7 +53,8 @@ func (e *Engine) HostHardware(infraEnvID, hostID string) (*models.Inventory, err
 	return facts.Inventory, nil
 }
 
-// WarnOfHost writes a warning into a host's events, for a part of the appliance that looks after hosts beside the engine.
+// WarnOfHost writes a warning into a host's events, for a part of the appliance that looks after
+// hosts beside the engine.
 func (e *Engine) WarnOfHost(ctx context.Context, infraEnvID, hostID, name, message string) error {
 	return e.update(ctx, func(c *change) error {
 		h, err := c.hostIn(infraEnvID, hostID)

@@ -2,7 +2,8 @@ package engine
 
 import "github.com/openshift/assisted-service/models"
 
-// The capabilities of an organization that gate features, where the site says that they do (Options.Capable).
+// The capabilities of an organization that gate features, where the site says that they do
+// (Options.Capable).
 const (
 	capabilityMultiarch         = "bare_metal_installer_multiarch"
 	capabilitySoftTimeouts      = "bare_metal_installer_soft_timeouts"
@@ -14,10 +15,12 @@ func (e *Engine) refuseWithout(capability, feature string) error {
 	if e.Capable == nil || e.Capable(capability) {
 		return nil
 	}
-	return invalid("The organization may not have %s; set its label capability.organization.%s to true, or capabilities.enforce to false in the configuration.", feature, capability)
+	return invalid("The organization may not have %s; set its label capability.organization.%s to true, or "+
+		"capabilities.enforce to false in the configuration.", feature, capability)
 }
 
-// softTimeouts tells whether a cluster that is made now has time-outs that only warn, because its organization may.
+// softTimeouts tells whether a cluster that is made now has time-outs that only warn, because its
+// organization may.
 func (e *Engine) softTimeouts() bool { return e.Capable != nil && e.Capable(capabilitySoftTimeouts) }
 
 // warnsOnly tells whether the limits of stages only warn for a cluster and its hosts.

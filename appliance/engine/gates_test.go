@@ -10,15 +10,18 @@ import (
 
 func TestCapabilitiesGateFeaturesWhereTheSiteSaysSo(t *testing.T) {
 	b := newBench(t, nil)
-	b.ReleaseList = append(b.ReleaseList, ReleaseImage{OpenshiftVersion: "4.20.8", CPUArchitecture: severalArchitectures, URL: "quay.io/release:4.20.8-multi"})
+	b.ReleaseList = append(b.ReleaseList, ReleaseImage{OpenshiftVersion: "4.20.8",
+		CPUArchitecture: severalArchitectures, URL: "quay.io/release:4.20.8-multi"})
 	has := map[string]bool{}
 	register := func(architecture string) (*models.Cluster, error) {
 		return b.RegisterCluster(t.Context(), &models.ClusterCreateParams{
-			Name: conv.Pointer("one"), OpenshiftVersion: conv.Pointer("4.20.8"), CPUArchitecture: architecture, PullSecret: conv.Pointer(testPullSecret),
+			Name: conv.Pointer("one"), OpenshiftVersion: conv.Pointer("4.20.8"), CPUArchitecture: architecture,
+			PullSecret: conv.Pointer(testPullSecret),
 		})
 	}
 	ignore := func(cluster *models.Cluster) error {
-		_, err := b.IgnoreValidations(t.Context(), cluster.ID.String(), &models.IgnoredValidations{HostValidationIds: `["has-cpu-cores-for-role"]`})
+		_, err := b.IgnoreValidations(t.Context(), cluster.ID.String(),
+			&models.IgnoredValidations{HostValidationIds: `["has-cpu-cores-for-role"]`})
 		return err
 	}
 	free, err := register("multi")

@@ -12,8 +12,9 @@ import (
 	"landfall/appliance/engine/steps"
 )
 
-// Events that follow from where a host or cluster came to, from what a host replied, and from what was refused: here, in one
-// place, and not where each of these begins. upstreamEvents, in a test, lists all events of the Assisted Installer.
+// Events that follow from where a host or cluster came to, from what a host replied, and from what
+// was refused: here, in one place, and not where each of these begins. upstreamEvents, in a test,
+// lists all events of the Assisted Installer.
 
 // Names of such events.
 const (
@@ -46,22 +47,26 @@ func (c *change) hostArrived(h *hostRecord, from, to string) error {
 	name := c.hostName(h)
 	switch to {
 	case cancelled:
-		return c.hostEvent(h, eventHostCancelled, models.EventSeverityInfo, "Host %s: the installation was cancelled.", name)
+		return c.hostEvent(h, eventHostCancelled, models.EventSeverityInfo, "Host %s: the installation was cancelled.",
+			name)
 	case resetting:
 		return c.hostEvent(h, eventHostReset, models.EventSeverityInfo, "Host %s: the installation was reset.", name)
 	case resetPending:
 		var reset error
 		if from != resetting {
-			reset = c.hostEvent(h, eventHostReset, models.EventSeverityInfo, "Host %s: the installation was reset.", name)
+			reset = c.hostEvent(h, eventHostReset, models.EventSeverityInfo, "Host %s: the installation was reset.",
+				name)
 		}
-		return errors.Join(reset, c.hostEvent(h, eventResetNeedsUser, models.EventSeverityInfo, "Host %s: a person must restart it from the discovery image to complete the reset.", name))
+		return errors.Join(reset, c.hostEvent(h, eventResetNeedsUser, models.EventSeverityInfo,
+			"Host %s: a person must restart it from the discovery image to complete the reset.", name))
 	case installing:
 		return c.tellOfDisks(h)
 	}
 	return nil
 }
 
-// tellOfDisks says which disks a host's installation wipes, and which of those with something bootable on them it leaves.
+// tellOfDisks says which disks a host's installation wipes, and which of those with something
+// bootable on them it leaves.
 func (c *change) tellOfDisks(h *hostRecord) error {
 	facts, err := c.hostFacts(h)
 	if err != nil || facts.Inventory == nil {
@@ -81,10 +86,12 @@ func (c *change) tellOfDisks(h *hostRecord) error {
 		about := props{"disk_name": disk.Name, "disk_id": id}
 		if left {
 			errs = append(errs, c.hostEventOf(h, about, eventDiskNotFormatted, models.EventSeverityInfo,
-				"Host %s: disk %s (%s) is left as it is, as was asked for; should the host boot from it, the installation stops.", c.hostName(h), disk.Name, id))
+				"Host %s: disk %s (%s) is left as it is, as was asked for; should the host boot from it, the "+
+					"installation stops.", c.hostName(h), disk.Name, id))
 			continue
 		}
-		errs = append(errs, c.hostEventOf(h, about, eventDiskFormatted, models.EventSeverityInfo, "Host %s: disk %s (%s) is quickly formatted.", c.hostName(h), disk.Name, id))
+		errs = append(errs, c.hostEventOf(h, about, eventDiskFormatted, models.EventSeverityInfo,
+			"Host %s: disk %s (%s) is quickly formatted.", c.hostName(h), disk.Name, id))
 	}
 	return errors.Join(errs...)
 }
@@ -94,7 +101,8 @@ func (c *change) clusterLeft(row *clusterRecord, from string, timedOut bool) err
 	if from != clusterPreparing || !timedOut {
 		return nil
 	}
-	return c.clusterEventOf(row, props{"reason": *row.API.StatusInfo}, eventPreparationTimedOut, models.EventSeverityWarning,
+	return c.clusterEventOf(row, props{"reason": *row.API.StatusInfo}, eventPreparationTimedOut,
+		models.EventSeverityWarning,
 		"Cluster %s was not prepared for its installation in time.", row.API.Name)
 }
 
@@ -103,17 +111,20 @@ func (c *change) tellOfOperators(row *clusterRecord) error {
 	var troubled []string
 	for _, operator := range row.API.MonitoredOperators {
 		if operator.Status != models.OperatorStatusAvailable {
-			troubled = append(troubled, strings.TrimSpace(operator.Name+" ("+orText(string(operator.Status), "not seen yet")+") "+operator.StatusInfo))
+			troubled = append(troubled, strings.TrimSpace(operator.Name+" ("+orText(string(operator.Status),
+				"not seen yet")+") "+operator.StatusInfo))
 		}
 	}
 	if len(troubled) == 0 {
 		return nil
 	}
 	report := strings.Join(troubled, "; ")
-	return c.clusterEventOf(row, props{"report": report}, eventOperatorReport, models.EventSeverityInfo, "Cluster %s waits for these operators: %s.", row.API.Name, report)
+	return c.clusterEventOf(row, props{"report": report}, eventOperatorReport, models.EventSeverityInfo,
+		"Cluster %s waits for these operators: %s.", row.API.Name, report)
 }
 
-// tellOfChecks says what a host found out before its installation, where it is news. It is asked before the reply is kept.
+// tellOfChecks says what a host found out before its installation, where it is news. It is asked
+// before the reply is kept.
 func (c *change) tellOfChecks(h *hostRecord, effect *steps.Effect) error {
 	facts, err := c.hostFacts(h)
 	if err != nil {
@@ -128,23 +139,30 @@ func (c *change) tellOfChecks(h *hostRecord, effect *steps.Effect) error {
 		if image.Result != models.ContainerImageAvailabilityResultSuccess {
 			severity = models.EventSeverityWarning
 		}
-		errs = append(errs, c.hostEventOf(h, props{"image_status": image.Name, "result": image.Result}, eventImageStatus, severity, "Host %s: image %s: %s.", c.hostName(h), image.Name, image.Result))
+		errs = append(errs, c.hostEventOf(h, props{"image_status": image.Name, "result": image.Result},
+			eventImageStatus, severity, "Host %s: image %s: %s.", c.hostName(h), image.Name, image.Result))
 	}
 	if speed := effect.DiskSpeed; speed != nil && speed.ExitCode == 0 && speed.Slow {
-		errs = append(errs, c.hostEventOf(h, props{"host_disk": speed.Path, "fdatasync_duration": speed.SyncMs}, eventSlowDisk, models.EventSeverityWarning,
-			"Host %s: disk %s takes %d ms for a sync, which is longer than it should; the cluster may be slow on it.", c.hostName(h), speed.Path, speed.SyncMs))
+		errs = append(errs, c.hostEventOf(h, props{"host_disk": speed.Path, "fdatasync_duration": speed.SyncMs},
+			eventSlowDisk, models.EventSeverityWarning,
+			"Host %s: disk %s takes %d ms for a sync, which is longer than it should; the cluster may be slow on it.",
+			c.hostName(h), speed.Path, speed.SyncMs))
 	}
 	if upgrade := effect.Upgrade; upgrade != nil {
-		name, severity, text := eventUpgradeFinished, models.EventSeverityInfo, "Host %s: the agent has pulled %s and starts anew as that."
+		name, severity, text := eventUpgradeFinished, models.EventSeverityInfo,
+			"Host %s: the agent has pulled %s and starts anew as that."
 		if upgrade.Result == models.UpgradeAgentResultFailure {
-			name, severity, text = eventUpgradeFailed, models.EventSeverityError, "Host %s: the agent could not pull %s and tries again."
+			name, severity, text = eventUpgradeFailed, models.EventSeverityError,
+				"Host %s: the agent could not pull %s and tries again."
 		}
-		errs = append(errs, c.hostEventOf(h, props{"agent_image": upgrade.AgentImage}, name, severity, text, c.hostName(h), upgrade.AgentImage))
+		errs = append(errs, c.hostEventOf(h, props{"agent_image": upgrade.AgentImage}, name, severity,
+			text, c.hostName(h), upgrade.AgentImage))
 	}
 	return errors.Join(errs...)
 }
 
-// tellOfUpgrade says that a host's agent, which polled, is told to become the one of its cluster's release.
+// tellOfUpgrade says that a host's agent, which polled, is told to become the one of its cluster's
+// release.
 func (c *change) tellOfUpgrade(h *hostRecord) error {
 	if h.API.ClusterID == nil {
 		return nil
@@ -163,10 +181,12 @@ func (c *change) tellOfProxies(row *clusterRecord, before models.Cluster) error 
 	if api.HTTPProxy == before.HTTPProxy && api.HTTPSProxy == before.HTTPSProxy && api.NoProxy == before.NoProxy {
 		return nil
 	}
-	return c.clusterEvent(row, eventProxyChanged, models.EventSeverityInfo, "Cluster %s: the proxy settings were changed.", api.Name)
+	return c.clusterEvent(row, eventProxyChanged, models.EventSeverityInfo,
+		"Cluster %s: the proxy settings were changed.", api.Name)
 }
 
-// refusalEvent names the event of a request that is refused because of the state that something is in; "" for one that has none.
+// refusalEvent names the event of a request that is refused because of the state that something is
+// in; "" for one that has none.
 func refusalEvent(operation string) (name, what string) {
 	switch operation {
 	case "v2DeregisterCluster":
@@ -189,8 +209,8 @@ func refusalEvent(operation string) (name, what string) {
 	return "", ""
 }
 
-// noteRefusal writes the event of a request that was refused. What can't be written is logged: the one who asked is to be
-// told of the refusal, not of that.
+// noteRefusal writes the event of a request that was refused. What can't be written is logged: the
+// one who asked is to be told of the refusal, not of that.
 func (e *Engine) noteRefusal(ctx context.Context, refused error) {
 	why := causeOf(ctx)
 	name, what := refusalEvent(why.Operation)
@@ -198,7 +218,8 @@ func (e *Engine) noteRefusal(ctx context.Context, refused error) {
 		return
 	}
 	err := e.update(withOperation(ctx, why.Operation+" refused"), func(c *change) error {
-		ev := event{name: name, severity: models.EventSeverityError, message: what + ": " + refused.Error(), props: props{"error": refused.Error()}}
+		ev := event{name: name, severity: models.EventSeverityError, message: what + ": " + refused.Error(),
+			props: props{"error": refused.Error()}}
 		for _, subject := range []struct {
 			id   string
 			into **strfmt.UUID

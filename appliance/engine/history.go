@@ -12,17 +12,18 @@ import (
 	"landfall/store/fastjson"
 )
 
-// What happens to clusters, infra-envs and hosts is kept in the store's history, from which a cluster's story can be told
-// to somebody who was not there (see package journal). Each change says there when and why it was made.
+// What happens to clusters, infra-envs and hosts is kept in the store's history, from which a
+// cluster's story can be told to somebody who was not there (see package journal). Each change says
+// there when and why it was made.
 
-// History has a store keep what the engine's changes were, as far as the bounds in bytes allow: those for the history of
-// each cluster, infra-env and host, and for all of them together.
+// History has a store keep what the engine's changes were, as far as the bounds in bytes allow:
+// those for the history of each cluster, infra-env and host, and for all of them together.
 func History(each, all int64) store.History {
 	return store.History{Owner: historyOwner, OwnerBytes: each, Bytes: all}
 }
 
-// historyOwner names whose history the changes of a key belong to: the host, infra-env or cluster that the key names, or
-// "" for what has none.
+// historyOwner names whose history the changes of a key belong to: the host, infra-env or cluster
+// that the key names, or "" for what has none.
 func historyOwner(key string) string {
 	kind, rest, _ := strings.Cut(key[1:], "/")
 	switch kind {
@@ -53,8 +54,8 @@ type Note struct {
 	Reply     *NoteReply `json:"reply,omitempty"`
 }
 
-// NoteReply is a step's reply by a host's agent. What it reports is in the rows that the change wrote; what it says
-// beside that is here.
+// NoteReply is a step's reply by a host's agent. What it reports is in the rows that the change
+// wrote; what it says beside that is here.
 type NoteReply struct {
 	Type     string `json:"type"`
 	ID       string `json:"id,omitempty"`
@@ -128,9 +129,11 @@ func (c *change) note() []byte {
 }
 
 func noteOf(reply *models.StepReply) *NoteReply {
-	note := &NoteReply{Type: string(reply.StepType), ID: reply.StepID, ExitCode: reply.ExitCode, Bytes: len(reply.Output), Error: end(reply.Error)}
+	note := &NoteReply{Type: string(reply.StepType), ID: reply.StepID, ExitCode: reply.ExitCode,
+		Bytes: len(reply.Output), Error: end(reply.Error)}
 	switch reply.StepType {
-	case models.StepTypeInventory, models.StepTypeConnectivityCheck, models.StepTypeFreeNetworkAddresses, models.StepTypeNtpSynchronizer,
+	case models.StepTypeInventory, models.StepTypeConnectivityCheck, models.StepTypeFreeNetworkAddresses,
+		models.StepTypeNtpSynchronizer,
 		models.StepTypeDomainResolution, models.StepTypeTangConnectivityCheck, models.StepTypeAPIVipConnectivityCheck,
 		models.StepTypeContainerImageAvailability:
 		if reply.ExitCode == 0 {

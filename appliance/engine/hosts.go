@@ -25,10 +25,11 @@ type Registration struct {
 	Runner *models.HostRegistrationResponseAO1NextStepRunnerCommand
 }
 
-// RegisterHost notes that an agent runs on a host. The same host (by its id) that registers again is the same row: it
-// was restarted, and its lifecycle says what that means. A host that turns up from another infra-env's image moves
-// there, unless it is in the middle of an installation.
-func (e *Engine) RegisterHost(ctx context.Context, infraEnvID string, params *models.HostCreateParams) (*Registration, error) {
+// RegisterHost notes that an agent runs on a host. The same host (by its id) that registers again
+// is the same row: it was restarted, and its lifecycle says what that means. A host that turns up
+// from another infra-env's image moves there, unless it is in the middle of an installation.
+func (e *Engine) RegisterHost(ctx context.Context, infraEnvID string,
+	params *models.HostCreateParams) (*Registration, error) {
 	if params.HostID == nil || *params.HostID == "" {
 		return nil, invalid("A host registers with its host_id, a UUID.")
 	}
@@ -81,7 +82,8 @@ func (c *change) addHost(env *infraEnvRecord, id strfmt.UUID, agentVersion strin
 	h := &hostRecord{API: models.Host{
 		ID: &id, InfraEnvID: infraEnvID, Kind: conv.Pointer(models.HostKindHost),
 		Href:   conv.Pointer(apiRoot + "/infra-envs/" + infraEnvID.String() + "/hosts/" + id.String()),
-		Status: conv.Pointer(initial), StatusInfo: conv.Pointer(""), Role: models.HostRoleAutoAssign, SuggestedRole: models.HostRoleAutoAssign,
+		Status: conv.Pointer(initial), StatusInfo: conv.Pointer(""), Role: models.HostRoleAutoAssign,
+		SuggestedRole:         models.HostRoleAutoAssign,
 		DiscoveryAgentVersion: agentVersion, CreatedAt: c.now, RegisteredAt: c.dateTime(), CheckedInAt: c.dateTime(),
 		UserName: "admin", Progress: &models.HostProgressInfo{}, ProgressStages: []models.HostStage{},
 		MediaStatus: conv.Pointer(models.HostMediaStatusConnected),
@@ -92,8 +94,10 @@ func (c *change) addHost(env *infraEnvRecord, id strfmt.UUID, agentVersion strin
 		if err != nil {
 			return nil, err
 		}
-		if slices.Contains([]string{clusterPreparing, clusterInstalling, clusterUserAction, clusterFinalizing, clusterInstalled, clusterFailed, clusterCancelled}, *cluster.API.Status) {
-			return nil, &Error{Kind: Unavailable, Reason: "Cluster " + cluster.API.Name + " is " + *cluster.API.Status + " and takes no new hosts now."}
+		if slices.Contains([]string{clusterPreparing, clusterInstalling, clusterUserAction, clusterFinalizing,
+			clusterInstalled, clusterFailed, clusterCancelled}, *cluster.API.Status) {
+			return nil, &Error{Kind: Unavailable, Reason: "Cluster " + cluster.API.Name + " is " + *cluster.API.Status +
+				" and takes no new hosts now."}
 		}
 		h.API.ClusterID = &clusterID
 		h.belongTo(&cluster.API)
@@ -109,7 +113,8 @@ func (c *change) addHost(env *infraEnvRecord, id strfmt.UUID, agentVersion strin
 	}
 	c.saveHost(h)
 	c.settleLater(h)
-	return h, c.hostEvent(h, eventHostRegistered, models.EventSeverityInfo, "Host %s registered to infra-env %s.", id, *env.API.Name)
+	return h, c.hostEvent(h, eventHostRegistered, models.EventSeverityInfo, "Host %s registered to infra-env %s.",
+		id, *env.API.Name)
 }
 
 // registerAgain follows an agent that starts on a known host.
@@ -147,10 +152,11 @@ func (c *change) registerAgain(h *hostRecord) error {
 	return nil
 }
 
-// RestartHost notes that a host's machine is about to be restarted to boot a newer image of its infra-env. The host counts as
-// disconnected until its agent registers again, so that no installation begins with a machine that is about to go; should that never
-// happen, a host that is still heard counts again after Timeouts.HostDisconnected. It is refused with kind Conflict when an
-// installation has the host.
+// RestartHost notes that a host's machine is about to be restarted to boot a newer image of its
+// infra-env. The host counts as disconnected until its agent registers again, so that no
+// installation begins with a machine that is about to go; should that never happen, a host that is
+// still heard counts again after Timeouts.HostDisconnected. It is refused with kind Conflict when
+// an installation has the host.
 func (e *Engine) RestartHost(ctx context.Context, infraEnvID, hostID string) error {
 	return e.update(ctx, func(c *change) error {
 		h, err := c.hostIn(infraEnvID, hostID)
@@ -171,7 +177,8 @@ func (c *change) restartHost(h *hostRecord) error {
 	return nil
 }
 
-// leaveOtherInfraEnvs takes a host out of the infra-envs that it was in before: a machine is in one place.
+// leaveOtherInfraEnvs takes a host out of the infra-envs that it was in before: a machine is in one
+// place.
 func (c *change) leaveOtherInfraEnvs(id strfmt.UUID, infraEnvID string) error {
 	prefix := id.String() + "/"
 	var others []string
@@ -189,7 +196,8 @@ func (c *change) leaveOtherInfraEnvs(id strfmt.UUID, infraEnvID string) error {
 			return err
 		}
 		if slices.Contains([]string{installing, inProgress, pendingUserAction, preparing, prepared}, *h.API.Status) {
-			return &Error{Kind: Unavailable, Reason: "Host " + c.hostName(h) + " is being installed from infra-env " + other + "; it can register here when that has ended or was cancelled."}
+			return &Error{Kind: Unavailable, Reason: "Host " + c.hostName(h) + " is being installed from infra-env " +
+				other + "; it can register here when that has ended or was cancelled."}
 		}
 		if err := c.removeHost(h); err != nil {
 			return err
@@ -198,8 +206,8 @@ func (c *change) leaveOtherInfraEnvs(id strfmt.UUID, infraEnvID string) error {
 	return nil
 }
 
-// DeregisterHost deletes a host. It is refused with kind Conflict while the host is being installed; one that has restarted to join an
-// installed cluster is not any more.
+// DeregisterHost deletes a host. It is refused with kind Conflict while the host is being
+// installed; one that has restarted to join an installed cluster is not any more.
 func (e *Engine) DeregisterHost(ctx context.Context, infraEnvID, hostID string) error {
 	return e.update(ctx, func(c *change) error {
 		h, err := c.hostIn(infraEnvID, hostID)
@@ -207,7 +215,8 @@ func (e *Engine) DeregisterHost(ctx context.Context, infraEnvID, hostID string) 
 			return err
 		}
 		if slices.Contains(append(slices.Clone(duringInstall), preparing, prepared), *h.API.Status) && !h.awaited() {
-			return conflict("Host %s is %s; cancel the installation before you delete it.", c.hostName(h), *h.API.Status)
+			return conflict("Host %s is %s; cancel the installation before you delete it.", c.hostName(h),
+				*h.API.Status)
 		}
 		return c.removeHost(h)
 	})
@@ -281,7 +290,8 @@ func (e *Engine) Hosts(infraEnvID string) ([]*models.Host, error) {
 	return hosts, err
 }
 
-// ClusterHosts returns the hosts of a cluster; what their agents found out is left out unless asked for.
+// ClusterHosts returns the hosts of a cluster; what their agents found out is left out unless asked
+// for.
 func (e *Engine) ClusterHosts(clusterID string, withFacts bool) ([]*models.Host, error) {
 	hosts := []*models.Host{}
 	err := e.DB.View(func(tx *store.Tx) error {
@@ -310,7 +320,8 @@ func (e *Engine) ClusterHosts(clusterID string, withFacts bool) ([]*models.Host,
 
 func (e *Engine) showHost(tx *store.Tx, h *hostRecord, withFacts bool) (*models.Host, error) {
 	shown := h.API
-	shown.RequestedHostname = orText(orText(shown.RequestedHostname, h.Hostname), shown.ID.String()) // as the Assisted Installer shows it
+	// as the Assisted Installer shows it
+	shown.RequestedHostname = orText(orText(shown.RequestedHostname, h.Hostname), shown.ID.String())
 	key := hostKey(h)
 	if seen, ok := e.presence.polled(key); ok {
 		shown.CheckedInAt = strfmt.DateTime(seen)
@@ -325,16 +336,20 @@ func (e *Engine) showHost(tx *store.Tx, h *hostRecord, withFacts bool) (*models.
 		if err != nil {
 			return nil, err
 		}
-		shown.Inventory, shown.Connectivity, shown.FreeAddresses = reports.Inventory, reports.Connectivity, reports.FreeAddresses
-		shown.NtpSources, shown.DomainNameResolutions, shown.TangConnectivity = reports.NTPSources, reports.Domains, reports.Tang
-		shown.ImagesStatus, shown.DisksInfo, shown.APIVipConnectivity = reports.Images, reports.Disks, reports.APIConnectivity
+		shown.Inventory, shown.Connectivity, shown.FreeAddresses = reports.Inventory, reports.Connectivity,
+			reports.FreeAddresses
+		shown.NtpSources, shown.DomainNameResolutions, shown.TangConnectivity = reports.NTPSources, reports.Domains,
+			reports.Tang
+		shown.ImagesStatus, shown.DisksInfo, shown.APIVipConnectivity = reports.Images, reports.Disks,
+			reports.APIConnectivity
 	}
 	return &shown, nil
 }
 
-// UpdateHost alters what a person decides about a host: its name, role, disks and labels. An object that describes
-// it is noted in the same transaction.
-func (e *Engine) UpdateHost(ctx context.Context, infraEnvID, hostID string, params *models.HostUpdateParams, of ...Object) (*models.Host, error) {
+// UpdateHost alters what a person decides about a host: its name, role, disks and labels. An object
+// that describes it is noted in the same transaction.
+func (e *Engine) UpdateHost(ctx context.Context, infraEnvID, hostID string, params *models.HostUpdateParams,
+	of ...Object) (*models.Host, error) {
 	return e.changeHost(ctx, infraEnvID, hostID, func(c *change) error {
 		h, err := c.hostIn(infraEnvID, hostID)
 		if err != nil {
@@ -370,12 +385,15 @@ func (c *change) applyHostUpdate(h *hostRecord, params *models.HostUpdateParams)
 	}
 	if params.HostRole != nil {
 		role := models.HostRole(*params.HostRole)
-		if !slices.Contains([]models.HostRole{models.HostRoleAutoAssign, models.HostRoleMaster, models.HostRoleWorker, models.HostRoleArbiter}, role) {
-			return invalid("There is no role %q; a host is %s, %s, %s or %s.", role, models.HostRoleAutoAssign, models.HostRoleMaster, models.HostRoleWorker, models.HostRoleArbiter)
+		if !slices.Contains([]models.HostRole{models.HostRoleAutoAssign, models.HostRoleMaster, models.HostRoleWorker,
+			models.HostRoleArbiter}, role) {
+			return invalid("There is no role %q; a host is %s, %s, %s or %s.", role, models.HostRoleAutoAssign,
+				models.HostRoleMaster, models.HostRoleWorker, models.HostRoleArbiter)
 		}
 		if role != h.API.Role {
 			h.API.Role = role
-			if err := c.hostEventOf(h, props{"suggested_role": role}, eventHostRole, models.EventSeverityInfo, "Host %s: role set to %s.", c.hostName(h), role); err != nil {
+			if err := c.hostEventOf(h, props{"suggested_role": role}, eventHostRole, models.EventSeverityInfo,
+				"Host %s: role set to %s.", c.hostName(h), role); err != nil {
 				return err
 			}
 		}
@@ -437,7 +455,8 @@ func (c *change) chooseDisk(h *hostRecord, id string) error {
 	}
 	if disk := inventory.DiskByPath(facts.Inventory.Disks, id); disk != nil {
 		if !disk.InstallationEligibility.Eligible {
-			return conflict("Disk %s of host %s can't be installed to: %s.", id, c.hostName(h), strings.Join(disk.InstallationEligibility.NotEligibleReasons, "; "))
+			return conflict("Disk %s of host %s can't be installed to: %s.", id, c.hostName(h),
+				strings.Join(disk.InstallationEligibility.NotEligibleReasons, "; "))
 		}
 		h.API.InstallationDiskID, h.API.InstallationDiskPath = inventory.DiskID(disk), disk.Path
 		h.DiskOK, h.DiskError = false, ""
@@ -470,9 +489,10 @@ func (c *change) skipFormatting(h *hostRecord, choices []*models.DiskSkipFormatt
 	return nil
 }
 
-// BindHost gives a host of an infra-env that belongs to no cluster to a cluster. An object that describes the host is noted in the
-// same transaction.
-func (e *Engine) BindHost(ctx context.Context, infraEnvID, hostID, clusterID string, of ...Object) (*models.Host, error) {
+// BindHost gives a host of an infra-env that belongs to no cluster to a cluster. An object that
+// describes the host is noted in the same transaction.
+func (e *Engine) BindHost(ctx context.Context, infraEnvID, hostID, clusterID string,
+	of ...Object) (*models.Host, error) {
 	return e.changeHost(ctx, infraEnvID, hostID, func(c *change) error {
 		if err := c.bindHost(infraEnvID, hostID, clusterID); err != nil {
 			return err
@@ -501,12 +521,14 @@ func (c *change) bindHost(infraEnvID, hostID, clusterID string) error {
 		return err
 	}
 	if arch := cluster.API.CPUArchitecture; !serves(arch, env.API.CPUArchitecture) {
-		return invalid("Infra-env %s is for %s and cluster %s for %s; its hosts can't be given to it.", *env.API.Name, env.API.CPUArchitecture, cluster.API.Name, arch)
+		return invalid("Infra-env %s is for %s and cluster %s for %s; its hosts can't be given to it.", *env.API.Name,
+			env.API.CPUArchitecture, cluster.API.Name, arch)
 	}
 	if err := checkUseOn(&cluster.API, env.API.CPUArchitecture); err != nil {
 		return err
 	}
-	if !slices.Contains([]string{clusterPending, clusterReady, clusterInsufficient, clusterAddingHosts}, *cluster.API.Status) {
+	if !slices.Contains([]string{clusterPending, clusterReady, clusterInsufficient, clusterAddingHosts},
+		*cluster.API.Status) {
 		return conflict("Cluster %s is %s and takes no hosts now.", cluster.API.Name, *cluster.API.Status)
 	}
 	if err := checkHostFeatures(h, &cluster.API); err != nil {
@@ -521,7 +543,8 @@ func (c *change) bindHost(infraEnvID, hostID, clusterID string) error {
 	c.settleCluster(clusterID)
 	return errors.Join(
 		clusterHosts.Add(c.tx, clusterID+"/"+hostKey(h)),
-		c.hostEvent(h, eventHostBound, models.EventSeverityInfo, "Host %s was given to cluster %s.", c.hostName(h), cluster.API.Name),
+		c.hostEvent(h, eventHostBound, models.EventSeverityInfo, "Host %s was given to cluster %s.", c.hostName(h),
+			cluster.API.Name),
 	)
 }
 

@@ -17,7 +17,8 @@ import (
 
 const eventValidationsIgnored = "validations_ignored"
 
-// IgnoredValidations returns which validations a cluster and its hosts are installed in spite of, each a JSON list of ids.
+// IgnoredValidations returns which validations a cluster and its hosts are installed in spite of,
+// each a JSON list of ids.
 func (e *Engine) IgnoredValidations(id string) (*models.IgnoredValidations, error) {
 	row, err := e.clusterRow(id)
 	if err != nil {
@@ -27,13 +28,16 @@ func (e *Engine) IgnoredValidations(id string) (*models.IgnoredValidations, erro
 }
 
 func shownIgnored(row *clusterRecord) *models.IgnoredValidations {
-	return &models.IgnoredValidations{ClusterValidationIds: row.API.IgnoredClusterValidations, HostValidationIds: row.API.IgnoredHostValidations}
+	return &models.IgnoredValidations{ClusterValidationIds: row.API.IgnoredClusterValidations,
+		HostValidationIds: row.API.IgnoredHostValidations}
 }
 
-// IgnoreValidations replaces which validations a cluster and its hosts are installed in spite of: for each a JSON list of ids,
-// the list ["all"], or "" for none. Ids that are not known and those that no installation can do without are refused with
-// kind Invalid, and so is a cluster whose installation has begun.
-func (e *Engine) IgnoreValidations(ctx context.Context, id string, wanted *models.IgnoredValidations) (*models.IgnoredValidations, error) {
+// IgnoreValidations replaces which validations a cluster and its hosts are installed in spite of:
+// for each a JSON list of ids, the list ["all"], or "" for none. Ids that are not known and those
+// that no installation can do without are refused with kind Invalid, and so is a cluster whose
+// installation has begun.
+func (e *Engine) IgnoreValidations(ctx context.Context, id string,
+	wanted *models.IgnoredValidations) (*models.IgnoredValidations, error) {
 	if err := e.refuseWithout(capabilityIgnoreValidations, "validations ignored"); err != nil {
 		return nil, err
 	}
@@ -43,16 +47,21 @@ func (e *Engine) IgnoreValidations(ctx context.Context, id string, wanted *model
 		if err != nil {
 			return err
 		}
-		if !slices.Contains([]string{clusterPending, clusterReady, clusterInsufficient, clusterAddingHosts}, *row.API.Status) {
-			return invalid("Cluster %s is %s; validations can be ignored before its installation only.", row.API.Name, *row.API.Status)
+		if !slices.Contains([]string{clusterPending, clusterReady, clusterInsufficient, clusterAddingHosts},
+			*row.API.Status) {
+			return invalid("Cluster %s is %s; validations can be ignored before its installation only.", row.API.Name,
+				*row.API.Status)
 		}
-		if err := checkIgnored("cluster", wanted.ClusterValidationIds, isClusterValidation, validation.NeverIgnoredForClusters()); err != nil {
+		if err := checkIgnored("cluster", wanted.ClusterValidationIds, isClusterValidation,
+			validation.NeverIgnoredForClusters()); err != nil {
 			return err
 		}
-		if err := checkIgnored("host", wanted.HostValidationIds, isHostValidation, validation.NeverIgnoredForHosts()); err != nil {
+		if err := checkIgnored("host", wanted.HostValidationIds, isHostValidation,
+			validation.NeverIgnoredForHosts()); err != nil {
 			return err
 		}
-		row.API.IgnoredClusterValidations, row.API.IgnoredHostValidations = wanted.ClusterValidationIds, wanted.HostValidationIds
+		row.API.IgnoredClusterValidations, row.API.IgnoredHostValidations = wanted.ClusterValidationIds,
+			wanted.HostValidationIds
 		c.saveCluster(row)
 		c.settleCluster(id)
 		shown = shownIgnored(row)
@@ -97,7 +106,8 @@ func checkIgnored(of, list string, known func(string) bool, never []validation.I
 	return nil
 }
 
-// isHostValidation tells whether a host has a validation by that id. The models of the API are older than some operators.
+// isHostValidation tells whether a host has a validation by that id. The models of the API are
+// older than some operators.
 func isHostValidation(id string) bool {
 	return models.HostValidationID(id).Validate(strfmt.Default) == nil || isLaterOperator(id)
 }
@@ -107,11 +117,13 @@ func isClusterValidation(id string) bool {
 }
 
 func isLaterOperator(id string) bool {
-	return slices.Contains([]validation.ID{validation.OperatorID("loki"), validation.OperatorID("openshift-logging")}, validation.ID(id))
+	return slices.Contains([]validation.ID{validation.OperatorID("loki"), validation.OperatorID("openshift-logging")},
+		validation.ID(id))
 }
 
-// ResetHostValidation forgets what a host found out for one of the two validations that are checked once: the speed of its
-// installation disk and the images that it can pull. It is checked again when the installation is prepared next.
+// ResetHostValidation forgets what a host found out for one of the two validations that are checked
+// once: the speed of its installation disk and the images that it can pull. It is checked again
+// when the installation is prepared next.
 func (e *Engine) ResetHostValidation(ctx context.Context, infraEnvID, hostID, id string) (*models.Host, error) {
 	return e.changeHost(ctx, infraEnvID, hostID, func(c *change) error {
 		h, err := c.hostIn(infraEnvID, hostID)
@@ -129,7 +141,8 @@ func (e *Engine) ResetHostValidation(ctx context.Context, infraEnvID, hostID, id
 			h.ImagesOK, h.ImagesError = false, ""
 			err = c.clearReport(h, partImages, func(f *inventory.Facts) { f.Images = nil })
 		default:
-			return invalid("The validation %q can't be reset; %s and %s can.", id, validation.SufficientInstallationDiskSpeed, validation.ContainerImagesAvailable)
+			return invalid("The validation %q can't be reset; %s and %s can.", id,
+				validation.SufficientInstallationDiskSpeed, validation.ContainerImagesAvailable)
 		}
 		c.saveHost(h)
 		c.settleLater(h)

@@ -11,8 +11,8 @@ import (
 	"landfall/store"
 )
 
-// imageCode is the unguessable part of an infra-env's short image URL, for management controllers that take neither long
-// URLs nor query strings.
+// imageCode is the unguessable part of an infra-env's short image URL, for management controllers
+// that take neither long URLs nor query strings.
 type imageCode struct {
 	Code    string    `json:"code,omitempty"` // "" after it was revoked
 	Expires time.Time `json:"expires,omitzero"`
@@ -27,11 +27,13 @@ func newImageCode() string {
 	return strings.ToLower(rand.Text()[:imageCodeLength])
 }
 
-// ImageCode returns the infra-env that a code of a short image URL stands for; upper and lower case are the same. A code
-// that was revoked, has expired or was never given out is an [Error] of kind NotFound.
+// ImageCode returns the infra-env that a code of a short image URL stands for; upper and lower case
+// are the same. A code that was revoked, has expired or was never given out is an [Error] of kind
+// NotFound.
 func (e *Engine) ImageCode(_ context.Context, code string) (infraEnvID string, err error) {
 	code = strings.ToLower(code)
-	missing := notFound("There is no image at this address: its code was revoked or replaced, or has never been given out. Copy the infra-env's short URL anew.")
+	missing := notFound("There is no image at this address: its code was revoked or replaced, or has never been " +
+		"given out. Copy the infra-env's short URL anew.")
 	if len(code) != imageCodeLength || strings.Contains(code, "/") {
 		return "", missing
 	}
@@ -50,7 +52,8 @@ func (e *Engine) ImageCode(_ context.Context, code string) (infraEnvID string, e
 			return err
 		}
 		if row.Code.expired(e.Clock.Now()) {
-			return notFound("The image address of infra-env %s expired at %s; renew its short URL.", *row.API.Name, row.Code.Expires.Format(time.RFC3339))
+			return notFound("The image address of infra-env %s expired at %s; renew its short URL.", *row.API.Name,
+				row.Code.Expires.Format(time.RFC3339))
 		}
 		return nil
 	})
@@ -62,8 +65,8 @@ func (e *Engine) ImageCode(_ context.Context, code string) (infraEnvID string, e
 
 func (c imageCode) expired(now time.Time) bool { return !c.Expires.IsZero() && !now.Before(c.Expires) }
 
-// CodeOfImage returns the code of an infra-env's short image URL and when it expires, the zero time for never. It is "" when
-// it was revoked.
+// CodeOfImage returns the code of an infra-env's short image URL and when it expires, the zero time
+// for never. It is "" when it was revoked.
 func (e *Engine) CodeOfImage(infraEnvID string) (code string, expires time.Time, err error) {
 	row, err := e.infraEnvRow(infraEnvID)
 	if err != nil {
@@ -72,11 +75,13 @@ func (e *Engine) CodeOfImage(infraEnvID string) (code string, expires time.Time,
 	return row.Code.Code, row.Code.Expires, nil
 }
 
-// RenewImageCode gives an infra-env a new code for its short image URL, which holds for the given time, or for ever when
-// that is 0. The code before it ends at once.
-func (e *Engine) RenewImageCode(ctx context.Context, infraEnvID string, validFor time.Duration) (code string, expires time.Time, err error) {
+// RenewImageCode gives an infra-env a new code for its short image URL, which holds for the given
+// time, or for ever when that is 0. The code before it ends at once.
+func (e *Engine) RenewImageCode(ctx context.Context, infraEnvID string,
+	validFor time.Duration) (code string, expires time.Time, err error) {
 	if validFor < 0 {
-		return "", time.Time{}, invalid("A short URL can't be valid for %s; name a time above 0, or 0 for one without an end.", validFor)
+		return "", time.Time{},
+			invalid("A short URL can't be valid for %s; name a time above 0, or 0 for one without an end.", validFor)
 	}
 	code = newImageCode()
 	err = e.update(ctx, func(c *change) error {
@@ -90,7 +95,8 @@ func (e *Engine) RenewImageCode(ctx context.Context, infraEnvID string, validFor
 		if err := c.setImageCode(row, code, expires); err != nil {
 			return err
 		}
-		return c.infraEnvEvent(row, eventImageURLUpdated, models.EventSeverityInfo, "Infra-env %s has a new short image URL; the one before it holds no more.", *row.API.Name)
+		return c.infraEnvEvent(row, eventImageURLUpdated, models.EventSeverityInfo,
+			"Infra-env %s has a new short image URL; the one before it holds no more.", *row.API.Name)
 	})
 	return code, expires, err
 }
@@ -117,7 +123,8 @@ func (e *Engine) RevokeImageCode(ctx context.Context, infraEnvID string) error {
 		if err := c.setImageCode(row, "", time.Time{}); err != nil {
 			return err
 		}
-		return c.infraEnvEvent(row, eventImageURLUpdated, models.EventSeverityInfo, "The short image URL of infra-env %s was revoked.", *row.API.Name)
+		return c.infraEnvEvent(row, eventImageURLUpdated, models.EventSeverityInfo,
+			"The short image URL of infra-env %s was revoked.", *row.API.Name)
 	})
 }
 

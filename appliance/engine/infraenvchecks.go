@@ -17,7 +17,8 @@ import (
 	"landfall/appliance/mirror"
 )
 
-// checkNewInfraEnv says what is wrong in a request for an infra-env, as far as that can be told without making its image.
+// checkNewInfraEnv says what is wrong in a request for an infra-env, as far as that can be told
+// without making its image.
 func checkNewInfraEnv(params *models.InfraEnvCreateParams) error {
 	if strings.TrimSpace(conv.Value(params.Name)) == "" {
 		return invalid("An infra-env needs a name.")
@@ -64,7 +65,8 @@ func checkPullSecret(secret string) error {
 
 func checkImageType(imageType models.ImageType) error {
 	if imageType == models.ImageTypeDisconnectedIso {
-		return invalid("This appliance does not make images of the type %s, which carry a registry of their own; choose %s or %s.",
+		return invalid("This appliance does not make images of the type %s, which carry a registry of their own; "+
+			"choose %s or %s.",
 			imageType, models.ImageTypeFullIso, models.ImageTypeMinimalIso)
 	}
 	return nil
@@ -81,7 +83,8 @@ func checkTimeServers(list string) error {
 			continue
 		}
 		if fault := network.CheckHostname(strings.TrimSuffix(source, ".")); fault != "" {
-			return invalid("The NTP source %q is neither an address nor a host name; name one or more, with commas between them.", source)
+			return invalid("The NTP source %q is neither an address nor a host name; name one or more, with commas "+
+				"between them.", source)
 		}
 	}
 	return nil
@@ -93,13 +96,14 @@ func checkSSHKeys(keys string) error {
 		if strings.HasPrefix(line, "#") || publicKey(line) {
 			continue
 		}
-		return invalid("Line %d of the SSH keys is no public key such as ssh-ed25519 AAAA… name; paste the content of a .pub file.", i+1)
+		return invalid("Line %d of the SSH keys is no public key such as ssh-ed25519 AAAA… name; paste the content "+
+			"of a .pub file.", i+1)
 	}
 	return nil
 }
 
-// publicKey tells whether a line has an algorithm followed by a key of that algorithm, which begins with its name
-// (RFC 4253, 6.6); options may stand before them.
+// publicKey tells whether a line has an algorithm followed by a key of that algorithm, which begins
+// with its name (RFC 4253, 6.6); options may stand before them.
 func publicKey(line string) bool {
 	fields := strings.Fields(line)
 	for i := 0; i+1 < len(fields); i++ {
@@ -136,15 +140,16 @@ func checkProxies(proxies ...string) error {
 		if proxy == "" {
 			continue
 		}
-		if parsed, err := url.Parse(proxy); err != nil || parsed.Host == "" || parsed.Scheme != "http" && parsed.Scheme != "https" {
+		if parsed, err := url.Parse(proxy); err != nil || parsed.Host == "" || parsed.Scheme != "http" &&
+			parsed.Scheme != "https" {
 			return invalid("The proxy %q is not a URL, such as http://proxy.example.com:3128.", redact(proxy, parsed))
 		}
 	}
 	return nil
 }
 
-// checkNoProxy refuses what could be no destination: "*", or addresses, networks, hosts and domains with commas between
-// them.
+// checkNoProxy refuses what could be no destination: "*", or addresses, networks, hosts and domains
+// with commas between them.
 func checkNoProxy(list string) error {
 	if list == "" || list == "*" {
 		return nil
@@ -153,10 +158,12 @@ func checkNoProxy(list string) error {
 		item = strings.TrimSpace(item)
 		_, address := netip.ParseAddr(item)
 		_, prefix := netip.ParsePrefix(item)
-		if address == nil || prefix == nil || network.CheckHostname(strings.Trim(strings.TrimPrefix(item, "*"), ".")) == "" {
+		if address == nil || prefix == nil || network.CheckHostname(strings.Trim(strings.TrimPrefix(item, "*"),
+			".")) == "" {
 			continue
 		}
-		return invalid("no_proxy has %q, which is no address, network, host or domain; name them with commas between them.", item)
+		return invalid("no_proxy has %q, which is no address, network, host or domain; name them with commas between "+
+			"them.", item)
 	}
 	return nil
 }

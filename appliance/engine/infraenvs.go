@@ -13,9 +13,11 @@ import (
 	"landfall/store"
 )
 
-// RegisterInfraEnv creates an infra-env, bound to a cluster when one is named, with the recipe of its images and the code
-// of its short image URL. An object that describes it is noted in the same transaction.
-func (e *Engine) RegisterInfraEnv(ctx context.Context, params *models.InfraEnvCreateParams, of ...Object) (*models.InfraEnv, error) {
+// RegisterInfraEnv creates an infra-env, bound to a cluster when one is named, with the recipe of
+// its images and the code of its short image URL. An object that describes it is noted in the same
+// transaction.
+func (e *Engine) RegisterInfraEnv(ctx context.Context, params *models.InfraEnvCreateParams,
+	of ...Object) (*models.InfraEnv, error) {
 	if err := checkNewInfraEnv(params); err != nil {
 		return nil, err
 	}
@@ -50,7 +52,8 @@ func (e *Engine) RegisterInfraEnv(ctx context.Context, params *models.InfraEnvCr
 			c.noteInfraEnvObject(row, of),
 			c.keepRecipe(row, made),
 			c.setImageCode(row, code, time.Time{}),
-			c.infraEnvEvent(row, eventInfraEnvRegistered, models.EventSeverityInfo, "Infra-env %s was created; its discovery image can be downloaded.", *row.API.Name),
+			c.infraEnvEvent(row, eventInfraEnvRegistered, models.EventSeverityInfo,
+				"Infra-env %s was created; its discovery image can be downloaded.", *row.API.Name),
 		)
 	}); err != nil {
 		return nil, err
@@ -60,7 +63,8 @@ func (e *Engine) RegisterInfraEnv(ctx context.Context, params *models.InfraEnvCr
 }
 
 // newInfraEnv is the row of an infra-env that is registered now.
-func (e *Engine) newInfraEnv(tx *store.Tx, id strfmt.UUID, params *models.InfraEnvCreateParams, now time.Time) (*infraEnvRecord, error) {
+func (e *Engine) newInfraEnv(tx *store.Tx, id strfmt.UUID, params *models.InfraEnvCreateParams,
+	now time.Time) (*infraEnvRecord, error) {
 	version, arch := params.OpenshiftVersion, params.CPUArchitecture
 	if arch == models.InfraEnvCPUArchitectureAarch64 {
 		arch = models.InfraEnvCPUArchitectureArm64 // what the API calls it everywhere else
@@ -82,7 +86,8 @@ func (e *Engine) newInfraEnv(tx *store.Tx, id strfmt.UUID, params *models.InfraE
 			arch = owner.CPUArchitecture
 		}
 		if !serves(owner.CPUArchitecture, orText(arch, models.ClusterCPUArchitectureX8664)) {
-			return nil, invalid("The infra-env is for %s, its cluster %s for %s.", arch, owner.Name, owner.CPUArchitecture)
+			return nil, invalid("The infra-env is for %s, its cluster %s for %s.", arch, owner.Name,
+				owner.CPUArchitecture)
 		}
 	}
 	image, err := e.releaseImage(version, arch, "")
@@ -99,15 +104,18 @@ func (e *Engine) newInfraEnv(tx *store.Tx, id strfmt.UUID, params *models.InfraE
 	row := &infraEnvRecord{PullSecret: *params.PullSecret}
 	row.API = models.InfraEnv{
 		ID: &id, Kind: conv.Pointer("InfraEnv"), Href: conv.Pointer(apiRoot + "/infra-envs/" + id.String()),
-		Name: params.Name, OpenshiftVersion: version, CPUArchitecture: orText(arch, models.ClusterCPUArchitectureX8664), ClusterID: clusterID, Type: &imageType,
-		PullSecretSet: true, SSHAuthorizedKey: strings.TrimSpace(conv.Value(params.SSHAuthorizedKey)), Proxy: newProxy(params.Proxy),
+		Name: params.Name, OpenshiftVersion: version, CPUArchitecture: orText(arch, models.ClusterCPUArchitectureX8664),
+		ClusterID: clusterID, Type: &imageType,
+		PullSecretSet: true, SSHAuthorizedKey: strings.TrimSpace(conv.Value(params.SSHAuthorizedKey)),
+		Proxy:                  newProxy(params.Proxy),
 		AdditionalNtpSources:   orDefault(params.AdditionalNtpSources, strings.Join(e.NTPSources, ",")),
 		AdditionalTrustBundle:  strings.TrimSpace(params.AdditionalTrustBundle),
 		IgnitionConfigOverride: params.IgnitionConfigOverride,
 		UserName:               "admin", CreatedAt: &now, UpdatedAt: &now,
 	}
 	row.API.DownloadURL = e.imageURL(&row.API)
-	return row, errors.Join(checkImageArchitecture(&row.API, owner), setKernelArguments(&row.API, params.KernelArguments), setStaticNetwork(&row.API, params.StaticNetworkConfig))
+	return row, errors.Join(checkImageArchitecture(&row.API, owner), setKernelArguments(&row.API,
+		params.KernelArguments), setStaticNetwork(&row.API, params.StaticNetworkConfig))
 }
 
 func newProxy(given *models.Proxy) *models.Proxy {
@@ -121,7 +129,8 @@ func updateProxy(proxy, given *models.Proxy) {
 	if given == nil {
 		return
 	}
-	for to, from := range map[**string]*string{&proxy.HTTPProxy: given.HTTPProxy, &proxy.HTTPSProxy: given.HTTPSProxy, &proxy.NoProxy: given.NoProxy} {
+	for to, from := range map[**string]*string{&proxy.HTTPProxy: given.HTTPProxy, &proxy.HTTPSProxy: given.HTTPSProxy,
+		&proxy.NoProxy: given.NoProxy} {
 		if from != nil {
 			value := *from
 			*to = &value
@@ -129,7 +138,8 @@ func updateProxy(proxy, given *models.Proxy) {
 	}
 }
 
-// imageURL is where an infra-env's image is downloaded. It ends in ".iso" and has no query, as BMCs insist.
+// imageURL is where an infra-env's image is downloaded. It ends in ".iso" and has no query, as BMCs
+// insist.
 func (e *Engine) imageURL(env *models.InfraEnv) string {
 	file := "full.iso"
 	if *env.Type == models.ImageTypeMinimalIso {
@@ -174,10 +184,12 @@ func (e *Engine) InfraEnvs(clusterID string) ([]*models.InfraEnv, error) {
 	return envs, err
 }
 
-// UpdateInfraEnv alters an infra-env. Fields that are absent or null stay as they are, an empty list or text clears those
-// that can be empty. Images downloaded from now on have the new content; a download under way ends on the old one. An object that
-// describes it is noted in the same transaction, also when nothing else changes.
-func (e *Engine) UpdateInfraEnv(ctx context.Context, id string, params *models.InfraEnvUpdateParams, of ...Object) (*models.InfraEnv, error) {
+// UpdateInfraEnv alters an infra-env. Fields that are absent or null stay as they are, an empty
+// list or text clears those that can be empty. Images downloaded from now on have the new content;
+// a download under way ends on the old one. An object that describes it is noted in the same
+// transaction, also when nothing else changes.
+func (e *Engine) UpdateInfraEnv(ctx context.Context, id string, params *models.InfraEnvUpdateParams,
+	of ...Object) (*models.InfraEnv, error) {
 	seen, err := e.infraEnvRow(id)
 	if err != nil {
 		return nil, err
@@ -219,7 +231,8 @@ func (e *Engine) UpdateInfraEnv(ctx context.Context, id string, params *models.I
 		}
 		return errors.Join(
 			c.keepRecipe(row, made),
-			c.infraEnvEvent(row, eventImageUpdated, models.EventSeverityInfo, "The discovery image of infra-env %s was changed; download it again.", *row.API.Name),
+			c.infraEnvEvent(row, eventImageUpdated, models.EventSeverityInfo,
+				"The discovery image of infra-env %s was changed; download it again.", *row.API.Name),
 		)
 	}); err != nil {
 		return nil, err
@@ -243,7 +256,8 @@ func (e *Engine) noteUnchangedInfraEnv(ctx context.Context, id string, of []Obje
 	})
 }
 
-// alterInfraEnv gives a row the values that a request has for it, and tells whether any is another than before.
+// alterInfraEnv gives a row the values that a request has for it, and tells whether any is another
+// than before.
 func (e *Engine) alterInfraEnv(row *infraEnvRecord, params *models.InfraEnvUpdateParams) (changed bool, err error) {
 	before, err := digestOf(row)
 	if err != nil {
@@ -296,7 +310,8 @@ func assignTrimmed(to, from *string) {
 	}
 }
 
-// DeregisterInfraEnv deletes an infra-env. It is refused with kind Conflict while hosts that booted its image are known.
+// DeregisterInfraEnv deletes an infra-env. It is refused with kind Conflict while hosts that booted
+// its image are known.
 func (e *Engine) DeregisterInfraEnv(ctx context.Context, id string) error {
 	return e.update(ctx, func(c *change) error {
 		row, err := c.infraEnv(id)
@@ -328,7 +343,8 @@ func (c *change) removeInfraEnv(id string, row *infraEnvRecord) error {
 		c.dropImageCode(row),
 		recipeFiles.Delete(c.tx, id),
 		infraEnvRows.Delete(c.tx, id),
-		c.infraEnvEvent(row, eventInfraEnvDeregistered, models.EventSeverityInfo, "Infra-env %s was deleted.", *row.API.Name),
+		c.infraEnvEvent(row, eventInfraEnvDeregistered, models.EventSeverityInfo, "Infra-env %s was deleted.",
+			*row.API.Name),
 	)
 }
 
@@ -336,7 +352,11 @@ func (c *change) removeInfraEnv(id string, row *infraEnvRecord) error {
 func (c *change) unbindInfraEnvs(clusterID string) error {
 	var ids []string
 	prefix := clusterID + "/"
-	if err := clusterEnvs.Keys(c.tx, prefix, func(key string) error { ids = append(ids, strings.TrimPrefix(key, prefix)); return nil }); err != nil {
+	if err := clusterEnvs.Keys(c.tx, prefix, func(key string) error {
+		ids = append(ids,
+			strings.TrimPrefix(key, prefix))
+		return nil
+	}); err != nil {
 		return err
 	}
 	for _, id := range ids {

@@ -24,7 +24,8 @@ import (
 
 // newEnv is a request for an infra-env that nothing is wrong with.
 func newEnv(alter ...func(*models.InfraEnvCreateParams)) *models.InfraEnvCreateParams {
-	params := &models.InfraEnvCreateParams{Name: conv.Pointer("site"), PullSecret: conv.Pointer(testPullSecret), OpenshiftVersion: "4.20.8"}
+	params := &models.InfraEnvCreateParams{Name: conv.Pointer("site"), PullSecret: conv.Pointer(testPullSecret),
+		OpenshiftVersion: "4.20.8"}
 	for _, f := range alter {
 		f(params)
 	}
@@ -89,7 +90,8 @@ func TestARecipeIsFrozenWithItsInfraEnv(t *testing.T) {
 		shown, err := b.InfraEnv(env.ID.String())
 		require.NoError(t, err)
 		require.Equal(t, changed.Modified, *shown.UpdatedAt)
-		require.Equal(t, []string{eventInfraEnvRegistered, eventImageUpdated}, b.names(EventFilter{InfraEnvID: env.ID.String()}))
+		require.Equal(t, []string{eventInfraEnvRegistered, eventImageUpdated},
+			b.names(EventFilter{InfraEnvID: env.ID.String()}))
 		before := b.DB.Revision()
 		require.NoError(t, b.refreeze(t.Context(), env.ID.String()))
 		require.Equal(t, before, b.DB.Revision(), "once")
@@ -125,7 +127,8 @@ func TestAStartLooksAtRecipesOnlyIfWhatTheyShareChanged(t *testing.T) {
 	require.Equal(t, "spoiled", restart(func(*Engine) {}), "a second one with the same configuration at none")
 	require.NotEqual(t, "spoiled", restart(func(e *Engine) { e.URL = "http://10.0.0.9:8090" }))
 	unknown := func(e *Engine) {
-		e.ReleaseList = []ReleaseImage{{OpenshiftVersion: "4.20.8", CPUArchitecture: "x86_64", URL: "quay.io/release:other", Default: true}}
+		e.ReleaseList = []ReleaseImage{{OpenshiftVersion: "4.20.8", CPUArchitecture: "x86_64",
+			URL: "quay.io/release:other", Default: true}}
 	}
 	spoil()
 	require.Equal(t, "spoiled", restart(unknown), "who can't be asked which agent a release has changes nothing")
@@ -173,12 +176,19 @@ func TestARecipesDigestIsThatOfItsBytes(t *testing.T) {
 	}{
 		{"an SSH key", models.InfraEnvUpdateParams{SSHAuthorizedKey: conv.Pointer(sshKey("one"))}},
 		{"a time server", models.InfraEnvUpdateParams{AdditionalNtpSources: conv.Pointer("ntp.site.example")}},
-		{"a proxy", models.InfraEnvUpdateParams{Proxy: &models.Proxy{HTTPProxy: conv.Pointer("http://proxy.site.example:3128")}}},
-		{"a kernel argument", models.InfraEnvUpdateParams{KernelArguments: models.KernelArguments{{Operation: "append", Value: "rd.debug"}}}},
-		{"another kernel argument", models.InfraEnvUpdateParams{KernelArguments: models.KernelArguments{{Operation: "delete", Value: "rd.debug"}}}},
+		{"a proxy",
+			models.InfraEnvUpdateParams{Proxy: &models.Proxy{HTTPProxy: conv.Pointer(
+				"http://proxy.site.example:3128")}}},
+		{"a kernel argument", models.InfraEnvUpdateParams{KernelArguments: models.KernelArguments{{Operation: "append",
+			Value: "rd.debug"}}}},
+		{"another kernel argument",
+			models.InfraEnvUpdateParams{KernelArguments: models.KernelArguments{{Operation: "delete",
+				Value: "rd.debug"}}}},
 		{"a type", models.InfraEnvUpdateParams{ImageType: models.ImageTypeMinimalIso}},
 		{"a static network", models.InfraEnvUpdateParams{StaticNetworkConfig: static}},
-		{"an override", models.InfraEnvUpdateParams{IgnitionConfigOverride: `{"ignition":{"version":"3.1.0"},"storage":{"files":[{"path":"/x","contents":{"source":"data:,"}}]}}`}},
+		{"an override",
+			models.InfraEnvUpdateParams{
+				IgnitionConfigOverride: `{"ignition":{"version":"3.1.0"},"storage":{"files":[{"path":"/x","contents":{"source":"data:,"}}]}}`}},
 		{"a pull secret", models.InfraEnvUpdateParams{PullSecret: `{"auths":{"quay.io":{"auth":"b3RoZXI6cGFzcw=="}}}`}},
 	} {
 		b.clock.Advance(time.Second)
@@ -198,7 +208,8 @@ func TestARecipesDigestIsThatOfItsBytes(t *testing.T) {
 		require.Equal(t, want, recipe.Digest)
 	}
 	recipe := b.recipe(id)
-	require.Equal(t, []string{"etc/systemd/system/coreos-livepxe-rootfs.service.d/10-proxy.conf", "etc/coreos-firstboot-network/host0-eth0.nmconnection"}, paths(recipe.Files))
+	require.Equal(t, []string{"etc/systemd/system/coreos-livepxe-rootfs.service.d/10-proxy.conf",
+		"etc/coreos-firstboot-network/host0-eth0.nmconnection"}, paths(recipe.Files))
 
 	t.Run("whoever's it is", func(t *testing.T) {
 		other := *recipe
@@ -234,7 +245,8 @@ func TestALargeRecipeIsKeptBesideTheDatabase(t *testing.T) {
 	random := rand.NewChaCha8([32]byte{1})
 	_, err := random.Read(noise)
 	require.NoError(t, err)
-	override := fmt.Sprintf(`{"ignition":{"version":"3.1.0"},"storage":{"files":[{"path":"/noise","contents":{"source":"data:;base64,%s"}}]}}`, base64.StdEncoding.EncodeToString(noise))
+	override := fmt.Sprintf(
+		`{"ignition":{"version":"3.1.0"},"storage":{"files":[{"path":"/noise","contents":{"source":"data:;base64,%s"}}]}}`, base64.StdEncoding.EncodeToString(noise))
 	env := b.register(func(p *models.InfraEnvCreateParams) { p.IgnitionConfigOverride = override })
 	require.Contains(t, string(b.recipe(env.ID.String()).Ignition), base64.StdEncoding.EncodeToString(noise[:300]))
 	require.NoError(t, b.DB.CollectBlobs(t.Context()))
@@ -284,14 +296,20 @@ func TestAPatchLeavesWhatItDoesNotName(t *testing.T) {
 		})
 	}
 	t.Run("one field of the proxy", func(t *testing.T) {
-		proxy := b.patch(env.ID.String(), &models.InfraEnvUpdateParams{Proxy: &models.Proxy{HTTPSProxy: conv.Pointer("http://b.example:2")}}).Proxy
-		require.Equal(t, []string{"http://a.example:1", "http://b.example:2", ".example"}, []string{*proxy.HTTPProxy, *proxy.HTTPSProxy, *proxy.NoProxy})
+		proxy := b.patch(env.ID.String(),
+			&models.InfraEnvUpdateParams{Proxy: &models.Proxy{HTTPSProxy: conv.Pointer("http://b.example:2")}}).Proxy
+		require.Equal(t, []string{"http://a.example:1", "http://b.example:2", ".example"},
+			[]string{*proxy.HTTPProxy, *proxy.HTTPSProxy, *proxy.NoProxy})
 	})
 	t.Run("empty ones clear what can be empty", func(t *testing.T) {
 		params := new(models.InfraEnvUpdateParams)
-		require.NoError(t, json.Unmarshal([]byte(`{"ssh_authorized_key":"","additional_ntp_sources":"","additional_trust_bundle":"","kernel_arguments":[],"static_network_config":[],"proxy":{"http_proxy":"","https_proxy":"","no_proxy":""}}`), params))
+		require.NoError(t,
+			json.Unmarshal(
+				[]byte(
+					`{"ssh_authorized_key":"","additional_ntp_sources":"","additional_trust_bundle":"","kernel_arguments":[],"static_network_config":[],"proxy":{"http_proxy":"","https_proxy":"","no_proxy":""}}`), params))
 		cleared := b.patch(env.ID.String(), params)
-		require.Empty(t, cleared.SSHAuthorizedKey+cleared.AdditionalNtpSources+cleared.AdditionalTrustBundle+cleared.StaticNetworkConfig)
+		require.Empty(t, cleared.SSHAuthorizedKey+cleared.AdditionalNtpSources+cleared.AdditionalTrustBundle+
+			cleared.StaticNetworkConfig)
 		require.Nil(t, cleared.KernelArguments)
 		require.Empty(t, *cleared.Proxy.HTTPProxy)
 		require.Empty(t, b.recipe(env.ID.String()).Files)
@@ -307,27 +325,41 @@ func TestAnInfraEnvIsRefusedForWhatIsWrongWithIt(t *testing.T) {
 		want  string
 		only  bool // can't be asked for in an update
 	}{
-		"no name":             {func(p *models.InfraEnvCreateParams) { p.Name = conv.Pointer(" ") }, "needs a name", true},
-		"no pull secret":      {func(p *models.InfraEnvCreateParams) { p.PullSecret = conv.Pointer("") }, "pull secret", true},
-		"a bad pull secret":   {func(p *models.InfraEnvCreateParams) { p.PullSecret = conv.Pointer("{}") }, "pull secret", false},
-		"a release not had":   {func(p *models.InfraEnvCreateParams) { p.OpenshiftVersion = "4.3" }, `no release image for OpenShift "4.3"`, false},
-		"a disconnected ISO":  {func(p *models.InfraEnvCreateParams) { p.ImageType = models.ImageTypeDisconnectedIso }, "does not make images of the type disconnected-iso", false},
-		"a name server's URL": {func(p *models.InfraEnvCreateParams) { p.AdditionalNtpSources = conv.Pointer("ntp.example,http://x") }, `The NTP source "http://x"`, false},
+		"no name": {func(p *models.InfraEnvCreateParams) { p.Name = conv.Pointer(" ") }, "needs a name",
+			true},
+		"no pull secret": {func(p *models.InfraEnvCreateParams) { p.PullSecret = conv.Pointer("") }, "pull secret",
+			true},
+		"a bad pull secret": {func(p *models.InfraEnvCreateParams) { p.PullSecret = conv.Pointer("{}") },
+			"pull secret", false},
+		"a release not had": {func(p *models.InfraEnvCreateParams) { p.OpenshiftVersion = "4.3" },
+			`no release image for OpenShift "4.3"`, false},
+		"a disconnected ISO": {func(p *models.InfraEnvCreateParams) { p.ImageType = models.ImageTypeDisconnectedIso },
+			"does not make images of the type disconnected-iso", false},
+		"a name server's URL": {func(p *models.InfraEnvCreateParams) {
+			p.AdditionalNtpSources = conv.Pointer(
+				"ntp.example,http://x")
+		}, `The NTP source "http://x"`, false},
 		"an SSH key cut off": {func(p *models.InfraEnvCreateParams) {
 			p.SSHAuthorizedKey = conv.Pointer(sshKey("a") + "\nssh-ed25519 AAAA")
 		}, "Line 2 of the SSH keys", false},
 		"a private SSH key": {func(p *models.InfraEnvCreateParams) {
 			p.SSHAuthorizedKey = conv.Pointer("-----BEGIN OPENSSH PRIVATE KEY-----")
 		}, "Line 1 of the SSH keys", false},
-		"a bundle that is none": {func(p *models.InfraEnvCreateParams) { p.AdditionalTrustBundle = "abc" }, "not in PEM form from certificate 1 on", false},
+		"a bundle that is none": {func(p *models.InfraEnvCreateParams) { p.AdditionalTrustBundle = "abc" },
+			"not in PEM form from certificate 1 on", false},
 		"a bundle with a bad certificate": {func(p *models.InfraEnvCreateParams) {
 			p.AdditionalTrustBundle = "-----BEGIN CERTIFICATE-----\nMAo=\n-----END CERTIFICATE-----"
 		}, "Certificate 1 of the additional trust bundle can't be read", false},
-		"a proxy without a scheme": {func(p *models.InfraEnvCreateParams) { p.Proxy = &models.Proxy{HTTPProxy: conv.Pointer("proxy:3128")} }, `The proxy "proxy:3128" is not a URL`, false},
+		"a proxy without a scheme": {func(p *models.InfraEnvCreateParams) {
+			p.Proxy = &models.Proxy{
+				HTTPProxy: conv.Pointer("proxy:3128")}
+		}, `The proxy "proxy:3128" is not a URL`, false},
 		"a no_proxy with blanks": {func(p *models.InfraEnvCreateParams) {
 			p.Proxy = &models.Proxy{NoProxy: conv.Pointer(".example,192.0.2.0/24 10.0.0.1")}
 		}, `no_proxy has "192.0.2.0/24 10.0.0.1"`, false},
-		"an override that is none": {func(p *models.InfraEnvCreateParams) { p.IgnitionConfigOverride = `{"ignition":{"version":"9.9.9"}}` }, `is "9.9.9"; versions 3.0.0 to`, false},
+		"an override that is none": {
+			func(p *models.InfraEnvCreateParams) { p.IgnitionConfigOverride = `{"ignition":{"version":"9.9.9"}}` },
+			`is "9.9.9"; versions 3.0.0 to`, false},
 		"a kernel argument without a value": {func(p *models.InfraEnvCreateParams) {
 			p.KernelArguments = models.KernelArguments{{Operation: "append", Value: "a"}, {Operation: "append"}}
 		}, "Kernel argument 1 needs an operation", false},
@@ -339,7 +371,8 @@ func TestAnInfraEnvIsRefusedForWhatIsWrongWithIt(t *testing.T) {
 		}, `Kernel argument 0 is "quiet", which replaces nothing; write key=old=new.`, false},
 		"an address that is none": {func(p *models.InfraEnvCreateParams) {
 			p.StaticNetworkConfig = []*models.HostStaticNetworkConfig{
-				{NetworkYaml: "interfaces:\n- name: eth0\n  ipv4: {address: [{ip: 192.0.2.300, prefix-length: 24}]}", MacInterfaceMap: card},
+				{NetworkYaml: "interfaces:\n- name: eth0\n  ipv4: {address: [{ip: 192.0.2.300, prefix-length: 24}]}",
+					MacInterfaceMap: card},
 			}
 		}, `Static network: host 0: interfaces[0].ipv4.address[0].ip (line 3) is "192.0.2.300"`, false},
 		"a network of nobody": {func(p *models.InfraEnvCreateParams) {
@@ -347,8 +380,10 @@ func TestAnInfraEnvIsRefusedForWhatIsWrongWithIt(t *testing.T) {
 		}, "host 0: no network card is named by its MAC address", false},
 		"a virtual switch in a minimal image": {func(p *models.InfraEnvCreateParams) {
 			p.ImageType = models.ImageTypeMinimalIso
-			p.StaticNetworkConfig = []*models.HostStaticNetworkConfig{{NetworkYaml: "interfaces:\n- name: eth0\n- name: br0\n  type: ovs-bridge", MacInterfaceMap: card}}
-		}, "host 0: interfaces[1].type (line 4) is \"ovs-bridge\", which can't be said in NetworkManager's keyfiles, which are all that a minimal image has", false},
+			p.StaticNetworkConfig = []*models.HostStaticNetworkConfig{
+				{NetworkYaml: "interfaces:\n- name: eth0\n- name: br0\n  type: ovs-bridge", MacInterfaceMap: card}}
+		}, "host 0: interfaces[1].type (line 4) is \"ovs-bridge\", which can't be said in NetworkManager's keyfiles, " +
+			"which are all that a minimal image has", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			params := newEnv(tc.alter)
@@ -360,8 +395,10 @@ func TestAnInfraEnvIsRefusedForWhatIsWrongWithIt(t *testing.T) {
 			before := b.DB.Revision()
 			_, err = b.UpdateInfraEnv(t.Context(), env.ID.String(), &models.InfraEnvUpdateParams{
 				PullSecret: *params.PullSecret, OpenshiftVersion: &params.OpenshiftVersion, ImageType: params.ImageType,
-				AdditionalNtpSources: params.AdditionalNtpSources, SSHAuthorizedKey: params.SSHAuthorizedKey, AdditionalTrustBundle: &params.AdditionalTrustBundle,
-				Proxy: params.Proxy, IgnitionConfigOverride: params.IgnitionConfigOverride, KernelArguments: params.KernelArguments,
+				AdditionalNtpSources: params.AdditionalNtpSources, SSHAuthorizedKey: params.SSHAuthorizedKey,
+				AdditionalTrustBundle: &params.AdditionalTrustBundle,
+				Proxy:                 params.Proxy, IgnitionConfigOverride: params.IgnitionConfigOverride,
+				KernelArguments:     params.KernelArguments,
 				StaticNetworkConfig: params.StaticNetworkConfig,
 			})
 			b.requireRefused(err, Invalid, tc.want)
@@ -421,7 +458,8 @@ func TestAShortURLsCodeHoldsUntilItIsRenewedRevokedOrExpired(t *testing.T) {
 	leads(first, id)
 	leads(strings.ToUpper(first), id)
 	leads(second, other.ID.String())
-	for _, guess := range []string{"", "a", strings.Repeat("a", 16), first[:15], first + "a", first[:15] + "/", "../../../../../.."} {
+	for _, guess := range []string{"", "a", strings.Repeat("a", 16), first[:15], first + "a", first[:15] + "/",
+		"../../../../../.."} {
 		nowhere(guess, "revoked or replaced, or has never been given out")
 	}
 
@@ -470,8 +508,8 @@ func TestAMachineThatWasInstalledIsSentToItsDisk(t *testing.T) {
 	require.NoError(t, b.CheckNetworkBoot(env, "00:00:00:00:00:99"))
 }
 
-// Whatever requests come in whatever order, the recipe is the one that the infra-env's fields make, and its time is that of
-// the last change of its bytes.
+// Whatever requests come in whatever order, the recipe is the one that the infra-env's fields make,
+// and its time is that of the last change of its bytes.
 func TestRecipesFollowAnyOrderOfChanges(t *testing.T) {
 	b := newBench(t, nil)
 	b.Images.Agent = "quay.io/parts/agent:1"
@@ -487,7 +525,8 @@ func TestRecipesFollowAnyOrderOfChanges(t *testing.T) {
 			ImageType:            models.ImageType(*pick("", "full-iso", "minimal-iso")),
 		}
 		if random.IntN(2) == 0 {
-			params.KernelArguments = models.KernelArguments{{Operation: *pick("append", "delete"), Value: *pick("a", "b")}}
+			params.KernelArguments = models.KernelArguments{{Operation: *pick("append", "delete"),
+				Value: *pick("a", "b")}}
 		}
 		b.patch(id, params)
 		row, err := b.infraEnvRow(id)
@@ -529,7 +568,8 @@ func TestChangesAtOnceAreAllInTheRecipe(t *testing.T) {
 	row, err := b.infraEnvRow(id)
 	require.NoError(t, err)
 	require.Equal(t, []string{"ntp.example", "http://p.example:1", ".example", sshKey("one"), "minimal-iso"},
-		[]string{row.API.AdditionalNtpSources, *row.API.Proxy.HTTPProxy, *row.API.Proxy.NoProxy, row.API.SSHAuthorizedKey, string(*row.API.Type)})
+		[]string{row.API.AdditionalNtpSources, *row.API.Proxy.HTTPProxy, *row.API.Proxy.NoProxy,
+			row.API.SSHAuthorizedKey, string(*row.API.Type)})
 	made, err := b.render(t.Context(), row, b.Images.Agent)
 	require.NoError(t, err)
 	require.Equal(t, made.recipe.Digest, b.recipe(id).Digest)
@@ -586,7 +626,8 @@ func TestAnInfraEnvOfItsClusterHasTheClustersRelease(t *testing.T) {
 		p.ClusterID, p.CPUArchitecture = &shown.ClusterID, "arm64"
 	}))
 	b.requireRefused(err, Invalid, "The infra-env is for arm64")
-	b.ReleaseList = append(b.ReleaseList, ReleaseImage{OpenshiftVersion: "4.20.8", CPUArchitecture: "arm64", URL: "quay.io/release:4.20.8-arm"})
+	b.ReleaseList = append(b.ReleaseList, ReleaseImage{OpenshiftVersion: "4.20.8", CPUArchitecture: "arm64",
+		URL: "quay.io/release:4.20.8-arm"})
 	arm := b.register(func(p *models.InfraEnvCreateParams) { p.CPUArchitecture = "aarch64" })
 	require.Equal(t, "arm64", arm.CPUArchitecture)
 	for list, count := range map[string]int{"": 2, cluster: 1, "00000000-0000-4000-8000-000000000000": 0} {
@@ -594,7 +635,8 @@ func TestAnInfraEnvOfItsClusterHasTheClustersRelease(t *testing.T) {
 		require.NoError(t, err)
 		require.Len(t, envs, count)
 	}
-	b.requireRefused(b.DeregisterInfraEnv(t.Context(), "00000000-0000-4000-8000-000000000000"), NotFound, "There is no infra-env")
+	b.requireRefused(b.DeregisterInfraEnv(t.Context(), "00000000-0000-4000-8000-000000000000"), NotFound,
+		"There is no infra-env")
 	b.host(env, 1)
 	b.requireRefused(b.DeregisterInfraEnv(t.Context(), env), Conflict, "still has 1 hosts")
 }

@@ -29,8 +29,9 @@ const (
 	fileBootstrap           = "bootstrap.ign"
 )
 
-// InstallCluster starts the installation of a cluster that is ready: the installer is prepared, the hosts measure their
-// disks and pull images, and when all of that is done the hosts install themselves.
+// InstallCluster starts the installation of a cluster that is ready: the installer is prepared, the
+// hosts measure their disks and pull images, and when all of that is done the hosts install
+// themselves.
 func (e *Engine) InstallCluster(ctx context.Context, id string) (*models.Cluster, error) {
 	if e.BeforeInstall != nil {
 		if err := e.BeforeInstall(ctx, id); err != nil {
@@ -49,17 +50,18 @@ func (c *change) installCluster(id string) error {
 		return err
 	}
 	c.settleCluster(id)
-	return c.clusterEvent(row, eventClusterPrepared, models.EventSeverityInfo, "Cluster %s: the installation is being prepared.", row.API.Name)
+	return c.clusterEvent(row, eventClusterPrepared, models.EventSeverityInfo,
+		"Cluster %s: the installation is being prepared.", row.API.Name)
 }
 
-// CancelInstallation ends an installation or its preparation. Hosts that are still in the discovery image stop what they
-// do.
+// CancelInstallation ends an installation or its preparation. Hosts that are still in the discovery
+// image stop what they do.
 func (e *Engine) CancelInstallation(ctx context.Context, id string) (*models.Cluster, error) {
 	return e.endInstallation(ctx, id, onCancel)
 }
 
-// ResetCluster takes a cluster whose installation failed, was cancelled or is under way back to its description. Its hosts
-// must be restarted from the discovery image.
+// ResetCluster takes a cluster whose installation failed, was cancelled or is under way back to its
+// description. Its hosts must be restarted from the discovery image.
 func (e *Engine) ResetCluster(ctx context.Context, id string) (*models.Cluster, error) {
 	return e.endInstallation(ctx, id, onReset)
 }
@@ -87,12 +89,14 @@ func (c *change) endInstallation(id string, on trigger) error {
 	}
 	c.settleCluster(id)
 	if on == onCancel {
-		return c.clusterEvent(row, eventInstallationCanceled, models.EventSeverityInfo, "Cluster %s: the installation was cancelled.", row.API.Name)
+		return c.clusterEvent(row, eventInstallationCanceled, models.EventSeverityInfo,
+			"Cluster %s: the installation was cancelled.", row.API.Name)
 	}
 	if err := c.forgetInstallation(row, hosts); err != nil {
 		return err
 	}
-	return c.clusterEvent(row, eventInstallationReset, models.EventSeverityInfo, "Cluster %s was reset to its description.", row.API.Name)
+	return c.clusterEvent(row, eventInstallationReset, models.EventSeverityInfo,
+		"Cluster %s was reset to its description.", row.API.Name)
 }
 
 // forgetInstallation clears what an installation left in a cluster and its hosts.
@@ -118,8 +122,9 @@ func (c *change) clearPreparation(h *hostRecord) {
 	c.saveHost(h)
 }
 
-// startHostPreparation has a host make the checks before an installation. A disk that was measured is not measured again,
-// and images that the host has are not asked for again: an agent does not repeat an answer.
+// startHostPreparation has a host make the checks before an installation. A disk that was measured
+// is not measured again, and images that the host has are not asked for again: an agent does not
+// repeat an answer.
 func (c *change) startHostPreparation(h *hostRecord) error {
 	pulled := h.ImagesOK
 	c.clearPreparation(h)
@@ -139,7 +144,8 @@ func (c *change) enterClusterState(row *clusterRecord, from, to, info string) er
 	id := row.API.ID.String()
 	if from == clusterPreparing && to != clusterInstalling {
 		c.preparations = true
-		row.API.LastInstallationPreparation = models.LastInstallationPreparation{Status: models.LastInstallationPreparationStatusFailed, Reason: info}
+		row.API.LastInstallationPreparation = models.LastInstallationPreparation{
+			Status: models.LastInstallationPreparationStatusFailed, Reason: info}
 		if err := pendingWork.Remove(c.tx, id); err != nil {
 			return err
 		}
@@ -162,23 +168,28 @@ func (c *change) enterClusterState(row *clusterRecord, from, to, info string) er
 	case clusterInstalled:
 		row.API.InstallCompletedAt = c.dateTime()
 		row.API.Progress = &models.ClusterProgressInfo{
-			PreparingForInstallationStagePercentage: 100, InstallingStagePercentage: 100, FinalizingStagePercentage: 100, TotalPercentage: 100,
-			FinalizingStage: row.API.Progress.FinalizingStage, FinalizingStageStartedAt: row.API.Progress.FinalizingStageStartedAt,
+			PreparingForInstallationStagePercentage: 100, InstallingStagePercentage: 100,
+			FinalizingStagePercentage: 100, TotalPercentage: 100,
+			FinalizingStage:          row.API.Progress.FinalizingStage,
+			FinalizingStageStartedAt: row.API.Progress.FinalizingStageStartedAt,
 		}
 		return errors.Join(
-			c.clusterEvent(row, eventInstallationCompleted, models.EventSeverityInfo, "Cluster %s is installed. Its console is at %s.", row.API.Name, consoleURL(&row.API)),
+			c.clusterEvent(row, eventInstallationCompleted, models.EventSeverityInfo,
+				"Cluster %s is installed. Its console is at %s.", row.API.Name, consoleURL(&row.API)),
 			c.noteDegraded(row),
 		)
 	case clusterCancelled:
 		row.API.InstallCompletedAt = c.dateTime()
 	case clusterFailed:
 		row.API.InstallCompletedAt = c.dateTime()
-		return c.clusterEventOf(row, props{"failure_reason": info}, eventInstallationFailed, models.EventSeverityCritical, "Cluster %s: %s", row.API.Name, info)
+		return c.clusterEventOf(row, props{"failure_reason": info}, eventInstallationFailed,
+			models.EventSeverityCritical, "Cluster %s: %s", row.API.Name, info)
 	}
 	return nil
 }
 
-// resumeStages gives hosts that could not go on while a person was waited for the whole time of their stage again.
+// resumeStages gives hosts that could not go on while a person was waited for the whole time of
+// their stage again.
 func (c *change) resumeStages(row *clusterRecord) error {
 	hosts, err := c.hostsOf(row.API.ID.String())
 	if err != nil {
@@ -203,8 +214,10 @@ func (c *change) enterPreparing(row *clusterRecord) error {
 	row.API.OpenshiftClusterID = ""
 	row.API.InstallStartedAt, row.API.InstallCompletedAt = c.dateTime(), strfmt.DateTime{}
 	row.API.Progress = &models.ClusterProgressInfo{}
-	row.API.LogsInfo, row.API.ControllerLogsStartedAt, row.API.ControllerLogsCollectedAt = models.LogsStateEmpty, strfmt.DateTime{}, strfmt.DateTime{}
-	row.API.LastInstallationPreparation = models.LastInstallationPreparation{Status: models.LastInstallationPreparationStatusNotStarted, Reason: "The preparation is under way."}
+	row.API.LogsInfo, row.API.ControllerLogsStartedAt, row.API.ControllerLogsCollectedAt = models.LogsStateEmpty,
+		strfmt.DateTime{}, strfmt.DateTime{}
+	row.API.LastInstallationPreparation = models.LastInstallationPreparation{
+		Status: models.LastInstallationPreparationStatusNotStarted, Reason: "The preparation is under way."}
 	hosts, err := c.hostsOf(id)
 	if err != nil {
 		return err
@@ -222,7 +235,8 @@ func (c *change) enterPreparing(row *clusterRecord) error {
 		h.API.ProgressStages = stagesOf(h, row.API.ControlPlaneCount == 1)
 		if h.API.Bootstrap {
 			bootstrap = true
-			if err := c.hostEvent(h, eventHostBootstrap, models.EventSeverityInfo, "Host %s is the bootstrap host.", c.hostName(h)); err != nil {
+			if err := c.hostEvent(h, eventHostBootstrap, models.EventSeverityInfo, "Host %s is the bootstrap host.",
+				c.hostName(h)); err != nil {
 				return err
 			}
 		}
@@ -234,7 +248,8 @@ func (c *change) enterPreparing(row *clusterRecord) error {
 func (c *change) enterInstalling(row *clusterRecord) error {
 	row.API.Progress.PreparingForInstallationStagePercentage = 100
 	row.API.Progress.TotalPercentage = preparingShare
-	row.API.LastInstallationPreparation = models.LastInstallationPreparation{Status: models.LastInstallationPreparationStatusSuccess, Reason: "The preparation is complete."}
+	row.API.LastInstallationPreparation = models.LastInstallationPreparation{
+		Status: models.LastInstallationPreparationStatusSuccess, Reason: "The preparation is complete."}
 	return nil
 }
 
@@ -243,22 +258,27 @@ func stagesOf(h *hostRecord, singleNode bool) []models.HostStage {
 	head := []models.HostStage{models.HostStageStartingInstallation, models.HostStageInstalling}
 	switch {
 	case singleNode:
-		return append(head, models.HostStageWaitingForBootkube, models.HostStageWritingImageToDisk, stageCopyingRegistry,
+		return append(head, models.HostStageWaitingForBootkube, models.HostStageWritingImageToDisk,
+			stageCopyingRegistry,
 			models.HostStageRebooting, models.HostStageJoined, models.HostStageDone)
 	case h.API.Bootstrap:
-		return append(head, models.HostStageWritingImageToDisk, stageCopyingRegistry, models.HostStageWaitingForControlPlane,
-			models.HostStageWaitingForBootkube, models.HostStageWaitingForController, models.HostStageRebooting, models.HostStageConfiguring,
+		return append(head, models.HostStageWritingImageToDisk, stageCopyingRegistry,
+			models.HostStageWaitingForControlPlane,
+			models.HostStageWaitingForBootkube, models.HostStageWaitingForController, models.HostStageRebooting,
+			models.HostStageConfiguring,
 			models.HostStageJoined, models.HostStageDone)
 	case h.API.Role == models.HostRoleWorker:
-		return append(head, models.HostStageWritingImageToDisk, models.HostStageWaitingForControlPlane, models.HostStageRebooting,
-			models.HostStageWaitingForIgnition, models.HostStageConfiguring, models.HostStageJoined, models.HostStageDone)
+		return append(head, models.HostStageWritingImageToDisk, models.HostStageWaitingForControlPlane,
+			models.HostStageRebooting,
+			models.HostStageWaitingForIgnition, models.HostStageConfiguring, models.HostStageJoined,
+			models.HostStageDone)
 	}
 	return append(head, models.HostStageWritingImageToDisk, stageCopyingRegistry, models.HostStageRebooting,
 		models.HostStageConfiguring, models.HostStageJoined, models.HostStageDone)
 }
 
-// HostProgress notes a stage that the installer on a host, or the controller in the cluster, reported. A report that comes
-// again or late is no error.
+// HostProgress notes a stage that the installer on a host, or the controller in the cluster,
+// reported. A report that comes again or late is no error.
 func (e *Engine) HostProgress(ctx context.Context, infraEnvID, hostID string, progress *models.HostProgress) error {
 	return e.update(ctx, func(c *change) error {
 		h, err := c.hostIn(infraEnvID, hostID)
@@ -276,7 +296,8 @@ func (c *change) progress(h *hostRecord, progress *models.HostProgress) error {
 		return invalid("A progress report names its current_stage.")
 	}
 	if stage == models.HostStageFailed {
-		reason := orText(progress.ProgressInfo, "The installer on the host failed without saying why; download the host's logs.")
+		reason := orText(progress.ProgressInfo,
+			"The installer on the host failed without saying why; download the host's logs.")
 		if _, err := c.fireHost(h, onFailure, reason); err != nil {
 			return err
 		}
@@ -287,14 +308,16 @@ func (c *change) progress(h *hostRecord, progress *models.HostProgress) error {
 	if stage == models.HostStageRebooting && h.day2() && h.Joining == nil {
 		stage = models.HostStageDone // nobody reports the stages behind it
 	}
-	if slices.Index(h.API.ProgressStages, stage) < slices.Index(h.API.ProgressStages, known.CurrentStage) && stage != "" && slices.Contains(h.API.ProgressStages, stage) {
+	if slices.Index(h.API.ProgressStages, stage) < slices.Index(h.API.ProgressStages, known.CurrentStage) &&
+		stage != "" && slices.Contains(h.API.ProgressStages, stage) {
 		return nil // a report that was overtaken
 	}
 	if known.CurrentStage == stage && known.ProgressInfo == progress.ProgressInfo {
 		return nil
 	}
 	next := &models.HostProgressInfo{
-		CurrentStage: stage, ProgressInfo: progress.ProgressInfo, StageStartedAt: known.StageStartedAt, StageUpdatedAt: c.dateTime(),
+		CurrentStage: stage, ProgressInfo: progress.ProgressInfo, StageStartedAt: known.StageStartedAt,
+		StageUpdatedAt:         c.dateTime(),
 		InstallationPercentage: percentage(h.API.ProgressStages, stage),
 	}
 	if known.CurrentStage != stage {
@@ -322,7 +345,8 @@ func (c *change) progress(h *hostRecord, progress *models.HostProgress) error {
 	if known.CurrentStage == stage {
 		return nil
 	}
-	return c.hostEventOf(h, props{"event": stageText(stage, progress.ProgressInfo)}, eventHostStage, models.EventSeverityInfo, "Host %s: %s", c.hostName(h), stageText(stage, progress.ProgressInfo))
+	return c.hostEventOf(h, props{"event": stageText(stage, progress.ProgressInfo)}, eventHostStage,
+		models.EventSeverityInfo, "Host %s: %s", c.hostName(h), stageText(stage, progress.ProgressInfo))
 }
 
 func stageText(stage models.HostStage, info string) string {
@@ -337,7 +361,8 @@ func finalizingStages() []models.FinalizingStage {
 	return []models.FinalizingStage{
 		models.FinalizingStageWaitingForClusterOperators, models.FinalizingStageAddingRouterCa,
 		models.FinalizingStageApplyingOlmManifests, models.FinalizingStageWaitingForOlmOperatorsCsvInitialization,
-		models.FinalizingStageWaitingForOlmOperatorsCsv, models.FinalizingStageWaitingForOLMOperatorSetupJobs, models.FinalizingStageDone,
+		models.FinalizingStageWaitingForOlmOperatorsCsv, models.FinalizingStageWaitingForOLMOperatorSetupJobs,
+		models.FinalizingStageDone,
 	}
 }
 
@@ -359,11 +384,14 @@ func (c *change) finalizingProgress(id string, stage models.FinalizingStage) err
 	}
 	row.API.Progress.FinalizingStage, row.API.Progress.FinalizingStageStartedAt, row.API.Progress.FinalizingStageTimedOut = stage, c.dateTime(), false
 	c.saveCluster(row)
-	return c.clusterEventOf(row, props{"finalizing_stage": stage}, eventFinalizingStage, models.EventSeverityInfo, "Cluster %s: %s.", row.API.Name, stage)
+	return c.clusterEventOf(row, props{"finalizing_stage": stage}, eventFinalizingStage, models.EventSeverityInfo,
+		"Cluster %s: %s.", row.API.Name, stage)
 }
 
-// CompleteInstallation notes what the controller in the cluster says of the end of the installation.
-func (e *Engine) CompleteInstallation(ctx context.Context, id string, success bool, reason string) (*models.Cluster, error) {
+// CompleteInstallation notes what the controller in the cluster says of the end of the
+// installation.
+func (e *Engine) CompleteInstallation(ctx context.Context, id string, success bool,
+	reason string) (*models.Cluster, error) {
 	return e.changeCluster(ctx, id, func(c *change) error { return c.completeInstallation(id, success, reason) })
 }
 
@@ -399,13 +427,16 @@ func (e *Engine) ReportOperator(ctx context.Context, id string, report *models.O
 				continue
 			}
 			report := *report // what it leaves out stays
-			report.Status, report.StatusInfo = cmp.Or(report.Status, operator.Status), cmp.Or(report.StatusInfo, operator.StatusInfo)
+			report.Status, report.StatusInfo = cmp.Or(report.Status, operator.Status),
+				cmp.Or(report.StatusInfo, operator.StatusInfo)
 			report.Version = cmp.Or(report.Version, operator.Version)
-			if operator.Status == report.Status && operator.StatusInfo == report.StatusInfo && operator.Version == report.Version {
+			if operator.Status == report.Status && operator.StatusInfo == report.StatusInfo &&
+				operator.Version == report.Version {
 				return nil
 			}
 			changed := operator.Status != report.Status
-			operator.Status, operator.StatusInfo, operator.Version, operator.StatusUpdatedAt = report.Status, report.StatusInfo, report.Version, c.dateTime()
+			operator.Status, operator.StatusInfo, operator.Version, operator.StatusUpdatedAt = report.Status,
+				report.StatusInfo, report.Version, c.dateTime()
 			noteOperators(&row.API)
 			c.saveCluster(row)
 			c.settleCluster(id)
@@ -414,16 +445,19 @@ func (e *Engine) ReportOperator(ctx context.Context, id string, report *models.O
 			}
 			severity, says := models.EventSeverityInfo, "."
 			if report.Status == models.OperatorStatusFailed {
-				severity, says = models.EventSeverityWarning, ": "+orText(report.StatusInfo, "the controller gave no reason.")
+				severity, says = models.EventSeverityWarning, ": "+orText(report.StatusInfo,
+					"the controller gave no reason.")
 			}
-			return c.clusterEventOf(row, props{"operator_name": report.Name, "status": report.Status, "status_info": report.StatusInfo}, eventOperatorStatus, severity, "Cluster %s: operator %s is %s%s", row.API.Name, report.Name, report.Status, says)
+			return c.clusterEventOf(row, props{"operator_name": report.Name, "status": report.Status,
+				"status_info": report.StatusInfo}, eventOperatorStatus, severity, "Cluster %s: operator %s is %s%s",
+				row.API.Name, report.Name, report.Status, says)
 		}
 		return notFound("Cluster %s has no operator %q that is watched.", row.API.Name, report.Name)
 	})
 }
 
-// UploadIngressCert makes the kubeconfig that people take: the one from the installer with the certificate authority of
-// the cluster's ingress beside its own.
+// UploadIngressCert makes the kubeconfig that people take: the one from the installer with the
+// certificate authority of the cluster's ingress beside its own.
 func (e *Engine) UploadIngressCert(ctx context.Context, id, certificate string) error {
 	if err := checkCertificates(certificate); err != nil {
 		return err
@@ -463,7 +497,8 @@ func (e *Engine) UploadIngressCert(ctx context.Context, id, certificate string) 
 		c.settleCluster(id)
 		return errors.Join(
 			installerFiles.Put(c.tx, id+"/"+fileKubeconfig, staged, c.now),
-			c.clusterEvent(row, eventIngressCert, models.EventSeverityInfo, "Cluster %s: the kubeconfig is complete and can be downloaded.", row.API.Name),
+			c.clusterEvent(row, eventIngressCert, models.EventSeverityInfo,
+				"Cluster %s: the kubeconfig is complete and can be downloaded.", row.API.Name),
 		)
 	})
 }
@@ -487,21 +522,23 @@ func checkCertificates(text string) error {
 	return nil
 }
 
-// Credentials returns the console's address and the first administrator's password. It is refused with kind Conflict until
-// the installation generated them.
+// Credentials returns the console's address and the first administrator's password. It is refused
+// with kind Conflict until the installation generated them.
 func (e *Engine) Credentials(id string) (*models.Credentials, error) {
 	row, err := e.clusterRow(id)
 	if err != nil {
 		return nil, err
 	}
 	if row.Preparation == nil || !row.Preparation.Done {
-		return nil, conflict("Cluster %s has no credentials yet; they are made when its installation is prepared.", row.API.Name)
+		return nil, conflict("Cluster %s has no credentials yet; they are made when its installation is prepared.",
+			row.API.Name)
 	}
 	password, err := e.readFile(id, fileKubeadminPassword)
 	if err != nil {
 		return nil, err
 	}
-	return &models.Credentials{Username: "kubeadmin", Password: strings.TrimSpace(string(password)), ConsoleURL: consoleURL(&row.API)}, nil
+	return &models.Credentials{Username: "kubeadmin", Password: strings.TrimSpace(string(password)),
+		ConsoleURL: consoleURL(&row.API)}, nil
 }
 
 // addCertificate puts a certificate authority in front of those of each cluster in a kubeconfig.

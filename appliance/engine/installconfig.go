@@ -17,8 +17,8 @@ import (
 	"landfall/ignition"
 )
 
-// installConfig is the part of openshift-install's install-config.yaml (v1) that the appliance writes. It is written as
-// JSON, which the installer reads as the YAML that it also is.
+// installConfig is the part of openshift-install's install-config.yaml (v1) that the appliance
+// writes. It is written as JSON, which the installer reads as the YAML that it also is.
 type installConfig struct {
 	APIVersion            string                     `json:"apiVersion"`
 	Metadata              map[string]string          `json:"metadata"`
@@ -94,7 +94,8 @@ func (p *plan) installConfig() []byte {
 		config.Networking.NetworkType = *api.NetworkType
 	}
 	for _, network := range api.ClusterNetworks {
-		config.Networking.ClusterNetwork = append(config.Networking.ClusterNetwork, clusterNetwork{string(network.Cidr), network.HostPrefix})
+		config.Networking.ClusterNetwork = append(config.Networking.ClusterNetwork,
+			clusterNetwork{string(network.Cidr), network.HostPrefix})
 	}
 	for _, network := range api.ServiceNetworks {
 		config.Networking.ServiceNetwork = append(config.Networking.ServiceNetwork, string(network.Cidr))
@@ -119,7 +120,8 @@ func (p *plan) installConfig() []byte {
 }
 
 func (p *plan) hyperthreading(pool string) string {
-	if setting := p.row.API.Hyperthreading; setting == models.ClusterHyperthreadingAll || strings.Contains(setting, pool) {
+	if setting := p.row.API.Hyperthreading; setting == models.ClusterHyperthreadingAll ||
+		strings.Contains(setting, pool) {
 		return "Enabled"
 	}
 	return "Disabled"
@@ -135,7 +137,8 @@ func (p *plan) count(role models.HostRole) int {
 	return count
 }
 
-// addressInMachineNetworks finds a host's address in the cluster's machine networks, and the interface that has it.
+// addressInMachineNetworks finds a host's address in the cluster's machine networks, and the
+// interface that has it.
 func addressInMachineNetworks(cluster *models.Cluster, host *inventory.Host) (netip.Addr, *models.Interface, bool) {
 	if host.Inventory == nil {
 		return netip.Addr{}, nil, false
@@ -153,8 +156,8 @@ func (p *plan) hasIPv6() bool {
 	return v6
 }
 
-// proxy is the cluster's proxy. What must be reached without it on a disconnected site is added: the cluster itself, its
-// networks, the appliance and the mirror.
+// proxy is the cluster's proxy. What must be reached without it on a disconnected site is added:
+// the cluster itself, its networks, the appliance and the mirror.
 func (p *plan) proxy() *proxyConfig {
 	api := &p.row.API
 	if api.HTTPProxy == "" && api.HTTPSProxy == "" {
@@ -165,7 +168,8 @@ func (p *plan) proxy() *proxyConfig {
 		return config
 	}
 	around := commaList(api.NoProxy, "."+api.Name+"."+api.BaseDNSDomain)
-	for _, network := range slices.Concat(network.ClusterNetworks(api), network.ServiceNetworks(api), network.MachineNetworks(api)) {
+	for _, network := range slices.Concat(network.ClusterNetworks(api), network.ServiceNetworks(api),
+		network.MachineNetworks(api)) {
 		around = append(around, network.String())
 	}
 	if appliance, err := url.Parse(p.engine.URL); err == nil && appliance.Hostname() != "" {
@@ -181,8 +185,8 @@ func (p *plan) ntpServers() []string {
 	return commaList(p.row.API.AdditionalNtpSource)
 }
 
-// timeManifests set the nodes' time servers: those that people named and no public pool, which a disconnected site does
-// not reach.
+// timeManifests set the nodes' time servers: those that people named and no public pool, which a
+// disconnected site does not reach.
 func (p *plan) timeManifests() map[string][]byte {
 	servers := p.ntpServers()
 	if len(servers) == 0 {
@@ -236,14 +240,16 @@ func joinAuthority(held any, certificate string) (string, error) {
 	return base64.StdEncoding.EncodeToString([]byte(strings.TrimSpace(certificate) + "\n" + string(before))), nil
 }
 
-// bareMetalHosts describes the hosts for the BareMetalHost objects of the new cluster, on the platform that has them.
+// bareMetalHosts describes the hosts for the BareMetalHost objects of the new cluster, on the
+// platform that has them.
 func (p *plan) bareMetalHosts() []ignition.BareMetalHost {
 	if *p.row.API.Platform.Type != models.PlatformTypeBaremetal {
 		return nil
 	}
 	hosts := make([]ignition.BareMetalHost, 0, len(p.hosts))
 	for _, host := range p.hosts {
-		hosts = append(hosts, ignition.BareMetalHost{Name: host.Hostname(), Role: string(host.Role()), Hardware: hardware(host)})
+		hosts = append(hosts, ignition.BareMetalHost{Name: host.Hostname(), Role: string(host.Role()),
+			Hardware: hardware(host)})
 	}
 	return hosts
 }
@@ -253,25 +259,29 @@ func hardware(host *inventory.Host) ignition.Hardware {
 	found := host.Inventory
 	details := ignition.Hardware{Hostname: host.Hostname()}
 	if vendor := found.SystemVendor; vendor != nil {
-		details.SystemVendor = ignition.HardwareVendor{Manufacturer: vendor.Manufacturer, ProductName: vendor.ProductName, SerialNumber: vendor.SerialNumber}
+		details.SystemVendor = ignition.HardwareVendor{Manufacturer: vendor.Manufacturer,
+			ProductName: vendor.ProductName, SerialNumber: vendor.SerialNumber}
 	}
 	if found.Memory != nil {
 		details.RAMMebibytes = int(found.Memory.PhysicalBytes >> 20)
 	}
 	if cpu := found.CPU; cpu != nil {
-		details.CPU = ignition.HardwareCPU{Arch: cpu.Architecture, Model: cpu.ModelName, ClockMegahertz: cpu.Frequency, Flags: cpu.Flags, Count: int(cpu.Count)}
+		details.CPU = ignition.HardwareCPU{Arch: cpu.Architecture, Model: cpu.ModelName, ClockMegahertz: cpu.Frequency,
+			Flags: cpu.Flags, Count: int(cpu.Count)}
 	}
 	for _, nic := range found.Interfaces {
 		for _, address := range inventory.Addresses(nic) {
 			details.NICs = append(details.NICs, ignition.HardwareNIC{
-				Name: nic.Name, Model: nic.Product, MAC: nic.MacAddress, IP: address.Addr().String(), SpeedGbps: int(nic.SpeedMbps / 1000),
+				Name: nic.Name, Model: nic.Product, MAC: nic.MacAddress, IP: address.Addr().String(),
+				SpeedGbps: int(nic.SpeedMbps / 1000),
 			})
 		}
 	}
 	for _, disk := range found.Disks {
 		details.Storage = append(details.Storage, ignition.HardwareStorage{
-			Name: disk.Path, Rotational: disk.DriveType == models.DriveTypeHDD, SizeBytes: disk.SizeBytes, Vendor: disk.Vendor,
-			Model: disk.Model, SerialNumber: disk.Serial, WWN: disk.Wwn, HCTL: disk.Hctl,
+			Name: disk.Path, Rotational: disk.DriveType == models.DriveTypeHDD, SizeBytes: disk.SizeBytes,
+			Vendor: disk.Vendor,
+			Model:  disk.Model, SerialNumber: disk.Serial, WWN: disk.Wwn, HCTL: disk.Hctl,
 		})
 	}
 	return details

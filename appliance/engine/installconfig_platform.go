@@ -14,7 +14,8 @@ import (
 	"landfall/appliance/engine/validation"
 )
 
-// The platform part of the install-config, as the Assisted Installer writes it (internal/provider/*/installConfig.go).
+// The platform part of the install-config, as the Assisted Installer writes it
+// (internal/provider/*/installConfig.go).
 
 type loadBalancerConfig struct {
 	Type string `json:"type"`
@@ -37,8 +38,8 @@ type baremetalHost struct {
 	HardwareProfile string         `json:"hardwareProfile"`
 }
 
-// virtualIPs are the addresses of a cluster that looks after its networking. Versions before 4.12 know one address of each kind
-// only.
+// virtualIPs are the addresses of a cluster that looks after its networking. Versions before 4.12
+// know one address of each kind only.
 type virtualIPs struct {
 	APIVIPs     []string `json:"apiVIPs,omitempty"`
 	APIVIP      string   `json:"apiVIP,omitempty"`
@@ -125,7 +126,8 @@ func (p *plan) platform() map[string]any {
 		return map[string]any{"nutanix": p.nutanix()}
 	case models.PlatformTypeExternal:
 		external := p.row.API.Platform.External
-		return map[string]any{"external": externalPlatform{conv.Value(external.PlatformName), conv.Value(external.CloudControllerManager)}}
+		return map[string]any{"external": externalPlatform{conv.Value(external.PlatformName),
+			conv.Value(external.CloudControllerManager)}}
 	}
 	return map[string]any{"none": struct{}{}}
 }
@@ -144,7 +146,8 @@ func (p *plan) virtualIPs() virtualIPs {
 		ips.IngressVIPs = append(ips.IngressVIPs, string(vip.IP))
 	}
 	if !inventory.AtLeast(p.row.API.OpenshiftVersion, 4, 12) && len(ips.APIVIPs) > 0 && len(ips.IngressVIPs) > 0 {
-		ips = virtualIPs{APIVIPs: ips.APIVIPs[:1], APIVIP: ips.APIVIPs[0], IngressVIPs: ips.IngressVIPs[:1], IngressVIP: ips.IngressVIPs[0]}
+		ips = virtualIPs{APIVIPs: ips.APIVIPs[:1], APIVIP: ips.APIVIPs[0], IngressVIPs: ips.IngressVIPs[:1],
+			IngressVIP: ips.IngressVIPs[0]}
 	}
 	return ips
 }
@@ -159,10 +162,12 @@ func (p *plan) loadBalancer() *loadBalancerConfig {
 
 func (p *plan) baremetal() baremetalPlatform {
 	platform := baremetalPlatform{
-		ProvisioningNetwork: "Disabled", virtualIPs: p.virtualIPs(), AdditionalNTPServers: p.ntpServers(), LoadBalancer: p.loadBalancer(),
+		ProvisioningNetwork: "Disabled", virtualIPs: p.virtualIPs(), AdditionalNTPServers: p.ntpServers(),
+		LoadBalancer: p.loadBalancer(),
 	}
 	for _, host := range p.hosts {
-		entry := baremetalHost{Name: host.Hostname(), Role: string(host.Role()), BootMode: "UEFI", BMC: map[string]any{}}
+		entry := baremetalHost{Name: host.Hostname(), Role: string(host.Role()), BootMode: "UEFI",
+			BMC: map[string]any{}}
 		if host.Inventory != nil && host.Inventory.Boot != nil && host.Inventory.Boot.CurrentBootMode != "uefi" {
 			entry.BootMode = "legacy"
 		}
@@ -173,28 +178,34 @@ func (p *plan) baremetal() baremetalPlatform {
 	}
 	order := []string{string(models.HostRoleMaster), string(models.HostRoleArbiter)} // the others after these
 	slices.SortFunc(platform.Hosts, func(a, b baremetalHost) int {
-		return cmp.Or(cmp.Compare(uint(slices.Index(order, a.Role)), uint(slices.Index(order, b.Role))), cmp.Compare(a.Name, b.Name))
+		return cmp.Or(cmp.Compare(uint(slices.Index(order, a.Role)), uint(slices.Index(order, b.Role))),
+			cmp.Compare(a.Name, b.Name))
 	})
 	return platform
 }
 
-// vsphere names a vCenter that does not exist: it is replaced when the installed cluster is connected with the real one, whose
-// credentials nobody needs for the installation.
+// vsphere names a vCenter that does not exist: it is replaced when the installed cluster is
+// connected with the real one, whose credentials nobody needs for the installation.
 func (p *plan) vsphere() vspherePlatform {
-	const center, datacenter, cluster, datastore, folder, net = "vcenterplaceholder", "datacenterplaceholder", "clusterplaceholder",
+	const center, datacenter, cluster, datastore, folder, net = "vcenterplaceholder", "datacenterplaceholder",
+		"clusterplaceholder",
 		"defaultdatastoreplaceholder", "folderplaceholder", "networkplaceholder"
 	platform := vspherePlatform{virtualIPs: p.virtualIPs(), LoadBalancer: p.loadBalancer()}
 	if !inventory.AtLeast(p.row.API.OpenshiftVersion, 4, 13) {
 		platform.VCenter, platform.Username, platform.Password = center, "usernameplaceholder", "passwordplaceholder"
-		platform.Datacenter, platform.DefaultDatastore, platform.Network, platform.Cluster = datacenter, datastore, net, cluster
+		platform.Datacenter, platform.DefaultDatastore, platform.Network, platform.Cluster = datacenter, datastore,
+			net, cluster
 		return platform
 	}
-	platform.VCenters = []vsphereCenter{{Server: center, User: "usernameplaceholder", Password: "passwordplaceholder", Datacenters: []string{datacenter}}}
+	platform.VCenters = []vsphereCenter{{Server: center, User: "usernameplaceholder", Password: "passwordplaceholder",
+		Datacenters: []string{datacenter}}}
 	platform.FailureDomains = []vsphereDomain{{
-		Name: "assisted-generated-failure-domain", Region: "assisted-generated-region", Zone: "assisted-generated-zone", Server: center,
+		Name: "assisted-generated-failure-domain", Region: "assisted-generated-region", Zone: "assisted-generated-zone",
+		Server: center,
 		Topology: vsphereTopology{
-			ComputeCluster: "/" + datacenter + "/host/" + cluster, Datacenter: datacenter, Datastore: "/" + datacenter + "/datastore/" + datastore,
-			Folder: "/" + datacenter + "/vm/" + folder, Networks: []string{net},
+			ComputeCluster: "/" + datacenter + "/host/" + cluster, Datacenter: datacenter,
+			Datastore: "/" + datacenter + "/datastore/" + datastore,
+			Folder:    "/" + datacenter + "/vm/" + folder, Networks: []string{net},
 		},
 	}}
 	return platform
@@ -204,17 +215,20 @@ func (p *plan) vsphere() vspherePlatform {
 func (p *plan) nutanix() nutanixPlatform {
 	const port = 9440
 	return nutanixPlatform{
-		virtualIPs:   p.virtualIPs(),
-		PrismCentral: nutanixCentral{nutanixEndpoint{"prism.central.placeholder.address", port}, "username_placeholder", "password_placeholder"},
+		virtualIPs: p.virtualIPs(),
+		PrismCentral: nutanixCentral{nutanixEndpoint{"prism.central.placeholder.address", port}, "username_placeholder",
+			"password_placeholder"},
 		PrismElements: []nutanixElement{{
-			nutanixEndpoint{"prism.element.placeholder.address", port}, "xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx", "prism_endpoint_name_placeholder",
+			nutanixEndpoint{"prism.element.placeholder.address", port}, "xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx",
+			"prism_endpoint_name_placeholder",
 		}},
 		SubnetUUIDs: []string{"yyyyyyyy-yyyy-yyyy-yyyy-yyyyyyyyyyyy"},
 	}
 }
 
-// machineNetworks are the networks of the nodes. Where the user looks after the networking and named none, they are the first
-// network of each family that the bootstrap host is in; and of several nodes the one in which its address lies comes first.
+// machineNetworks are the networks of the nodes. Where the user looks after the networking and
+// named none, they are the first network of each family that the bootstrap host is in; and of
+// several nodes the one in which its address lies comes first.
 func (p *plan) machineNetworks() []machineCIDR {
 	networks := network.MachineNetworks(&p.row.API)
 	bootstrap := slices.IndexFunc(p.hosts, func(h *inventory.Host) bool { return h.Record.Bootstrap })
@@ -246,8 +260,9 @@ func firstOfEachFamily(networks []netip.Prefix) []netip.Prefix {
 	return found
 }
 
-// nodeAddresses are the addresses that the nodes are to have, with their networks, where they are not plain: of a single node
-// that in the first machine network, and of the hosts behind the user's load balancer those by which all reach each other.
+// nodeAddresses are the addresses that the nodes are to have, with their networks, where they are
+// not plain: of a single node that in the first machine network, and of the hosts behind the user's
+// load balancer those by which all reach each other.
 func (p *plan) nodeAddresses() map[strfmt.UUID]netip.Prefix {
 	api := &p.row.API
 	machines := network.MachineNetworks(api)
@@ -268,7 +283,8 @@ func (p *plan) nodeAddresses() map[strfmt.UUID]netip.Prefix {
 	return network.NodeAddresses(p.hosts, groups, v4)
 }
 
-// bootstrapAddress is the bootstrap host's address: that of its node, or else the one in the first machine network, or "".
+// bootstrapAddress is the bootstrap host's address: that of its node, or else the one in the first
+// machine network, or "".
 func (p *plan) bootstrapAddress() string {
 	addresses := p.nodeAddresses()
 	for _, host := range p.hosts {
@@ -285,8 +301,8 @@ func (p *plan) bootstrapAddress() string {
 	return ""
 }
 
-// withoutMachines tells whether the manifests of machines are left out: those of platforms that would make machines of their
-// own, which no one asked for and whose credentials are not there.
+// withoutMachines tells whether the manifests of machines are left out: those of platforms that
+// would make machines of their own, which no one asked for and whose credentials are not there.
 func (p *plan) withoutMachines() bool {
 	kind := *p.row.API.Platform.Type
 	return kind == models.PlatformTypeVsphere || kind == models.PlatformTypeNutanix

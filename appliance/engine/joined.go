@@ -14,8 +14,9 @@ import (
 	"landfall/store"
 )
 
-// What becomes of a host that joins an installed cluster, from its restart on, only that cluster can tell. Where somebody looks there
-// ([Options.Follows]), the host's installation ends when its node is ready; else with its restart.
+// What becomes of a host that joins an installed cluster, from its restart on, only that cluster
+// can tell. Where somebody looks there ([Options.Follows]), the host's installation ends when its
+// node is ready; else with its restart.
 
 const (
 	eventHostCertificate    = "host_certificate_approved"
@@ -30,14 +31,16 @@ type Joining struct {
 	Started   time.Time            `json:"started"`            // its installation, UTC
 	Restarted time.Time            `json:"restarted,omitzero"` // from its disk, as its installer has announced it
 	Approved  []CertificateRequest `json:"approved,omitempty"` // for it, oldest first
-	Attempted time.Time            `json:"attempted,omitzero"` // when requests were looked for last and something had changed
-	Problem   JoiningProblem       `json:"problem,omitzero"`
+	// when requests were looked for last and something had changed
+	Attempted time.Time      `json:"attempted,omitzero"`
+	Problem   JoiningProblem `json:"problem,omitzero"`
 }
 
 // CertificateRequest is one of the kubelet's that was approved.
 type CertificateRequest struct {
-	Name       string    `json:"name"`
-	Serving    bool      `json:"serving,omitempty"` // for the kubelet's own server; else for its calls of the cluster's API
+	Name string `json:"name"`
+	// for the kubelet's own server; else for its calls of the cluster's API
+	Serving    bool      `json:"serving,omitempty"`
 	ApprovedAt time.Time `json:"approved_at"`
 }
 
@@ -51,8 +54,8 @@ type JoiningProblem struct {
 type Seen struct {
 	Approved []CertificateRequest // all that are known by now; those that the host has noted already may be left out
 	Problem  JoiningProblem
-	// Stage is how far the host has come: Joined when it is a node, Done when that is ready, or when nobody will look any more;
-	// empty leaves it.
+	// Stage is how far the host has come: Joined when it is a node, Done when that is ready, or
+	// when nobody will look any more; empty leaves it.
 	Stage models.HostStage
 }
 
@@ -67,7 +70,8 @@ type AwaitedHost struct {
 	Labels  map[string]string // that its node is to have
 }
 
-// Awaited lists the hosts that are waited for in the clusters that they join, in the order of their keys.
+// Awaited lists the hosts that are waited for in the clusters that they join, in the order of their
+// keys.
 func (e *Engine) Awaited() ([]AwaitedHost, error) {
 	var awaited []AwaitedHost
 	err := e.DB.View(func(tx *store.Tx) error {
@@ -84,7 +88,8 @@ func (e *Engine) Awaited() ([]AwaitedHost, error) {
 				}
 			}
 			awaited = append(awaited, AwaitedHost{
-				Key: key, Cluster: h.API.ClusterID.String(), Name: c.hostName(h), Role: h.API.Role, Stage: h.API.Progress.CurrentStage,
+				Key: key, Cluster: h.API.ClusterID.String(), Name: c.hostName(h), Role: h.API.Role,
+				Stage:   h.API.Progress.CurrentStage,
 				Joining: *h.Joining, Labels: labels,
 			})
 			return nil
@@ -96,8 +101,8 @@ func (e *Engine) Awaited() ([]AwaitedHost, error) {
 // AwaitedChanged is told when [Engine.Awaited] may list others than before.
 func (e *Engine) AwaitedChanged() <-chan struct{} { return e.awaitedChange }
 
-// HostSeen notes what was found of a host in the cluster that it joins. What is known already is no change. It is no error if the host
-// is not waited for any more.
+// HostSeen notes what was found of a host in the cluster that it joins. What is known already is no
+// change. It is no error if the host is not waited for any more.
 func (e *Engine) HostSeen(ctx context.Context, key string, seen Seen) error {
 	return e.update(ctx, func(c *change) error {
 		h, err := c.host(key)
@@ -107,7 +112,8 @@ func (e *Engine) HostSeen(ctx context.Context, key string, seen Seen) error {
 		if err != nil {
 			return err
 		}
-		if err := errors.Join(c.noteApprovals(h, seen.Approved), c.noteProblem(h, seen.Problem)); err != nil || seen.Stage == "" {
+		if err := errors.Join(c.noteApprovals(h, seen.Approved), c.noteProblem(h, seen.Problem)); err != nil ||
+			seen.Stage == "" {
 			return err
 		}
 		return c.progress(h, &models.HostProgress{CurrentStage: seen.Stage})
@@ -116,7 +122,8 @@ func (e *Engine) HostSeen(ctx context.Context, key string, seen Seen) error {
 
 func (c *change) noteApprovals(h *hostRecord, approved []CertificateRequest) error {
 	for _, request := range approved {
-		if slices.ContainsFunc(h.Joining.Approved, func(held CertificateRequest) bool { return held.Name == request.Name }) {
+		if slices.ContainsFunc(h.Joining.Approved,
+			func(held CertificateRequest) bool { return held.Name == request.Name }) {
 			continue
 		}
 		h.Joining.Approved, h.Joining.Attempted = append(h.Joining.Approved, request), c.now
@@ -125,7 +132,9 @@ func (c *change) noteApprovals(h *hostRecord, approved []CertificateRequest) err
 		if request.Serving {
 			what = "serving"
 		}
-		if err := c.hostEvent(h, eventHostCertificate, models.EventSeverityInfo, "Host %s: its %s certificate request %s was approved in its cluster.", c.hostName(h), what, request.Name); err != nil {
+		if err := c.hostEvent(h, eventHostCertificate, models.EventSeverityInfo,
+			"Host %s: its %s certificate request %s was approved in its cluster.", c.hostName(h), what,
+			request.Name); err != nil {
 			return err
 		}
 	}
@@ -141,12 +150,14 @@ func (c *change) noteProblem(h *hostRecord, problem JoiningProblem) error {
 	if problem.Message == "" {
 		return nil
 	}
-	return c.hostEvent(h, eventHostJoiningProblem, models.EventSeverityWarning, "Host %s: %s", c.hostName(h), problem.Message)
+	return c.hostEvent(h, eventHostJoiningProblem, models.EventSeverityWarning, "Host %s: %s", c.hostName(h),
+		problem.Message)
 }
 
 // awaited tells whether the host has restarted and is waited for in the cluster that it joins.
 func (h *hostRecord) awaited() bool {
-	return h.Joining != nil && h.day2() && h.API.ClusterID != nil && slices.Contains([]string{inProgress, pendingUserAction}, *h.API.Status) &&
+	return h.Joining != nil && h.day2() && h.API.ClusterID != nil && slices.Contains([]string{inProgress,
+		pendingUserAction}, *h.API.Status) &&
 		afterReboot(h.API.Progress.CurrentStage) && h.API.Progress.CurrentStage != models.HostStageDone
 }
 
@@ -179,13 +190,16 @@ func (c *change) forgetJoining(h *hostRecord) error {
 	return joiningHosts.Remove(c.tx, hostKey(h))
 }
 
-// joinedSentence is what the state of a host says that has come to its end as one that joins a cluster.
+// joinedSentence is what the state of a host says that has come to its end as one that joins a
+// cluster.
 func joinedSentence(h *hostRecord) string {
 	switch {
 	case h.Joining == nil:
-		return "The host has restarted to join its cluster. Look at the cluster's console and approve the host's certificate requests there."
+		return "The host has restarted to join its cluster. Look at the cluster's console and approve the host's " +
+			"certificate requests there."
 	case h.Joining.Problem.Message != "":
-		return "The host has restarted to join its cluster, where it could not be followed. " + strings.TrimSpace(h.Joining.Problem.Message)
+		return "The host has restarted to join its cluster, where it could not be followed. " +
+			strings.TrimSpace(h.Joining.Problem.Message)
 	}
 	return "The host is a node of its cluster, and ready."
 }

@@ -63,7 +63,8 @@ func TestAProblemOnTheWayIntoAClusterIsToldOnce(t *testing.T) {
 	_, h := b.joining()
 	require.NoError(t, h.progress(models.HostStageRebooting, ""))
 	key := b.awaited()[0].Key
-	problem := JoiningProblem{Reason: "ClusterUnreachable", Message: "The cluster's API at https://api does not answer."}
+	problem := JoiningProblem{Reason: "ClusterUnreachable",
+		Message: "The cluster's API at https://api does not answer."}
 	revision := uint64(0)
 	for range 3 {
 		require.NoError(t, b.HostSeen(t.Context(), key, Seen{Problem: problem}))
@@ -108,13 +109,20 @@ func TestAHostThatDoesNotBecomeANodeSaysHowFarItCame(t *testing.T) {
 		state string
 		says  []string
 	}{
-		"nothing was heard of it": {nil, pendingUserAction, []string{"has not come back from its restart", "has asked its cluster for no certificate", "correct the boot order"}},
-		"its request was denied": {[]Seen{{Problem: JoiningProblem{Reason: "x", Message: "Its request was denied."}}}, pendingUserAction,
-			[]string{"has not come back from its restart. In its cluster this was found last: Its request was denied."}},
-		"its kubelet stopped behind its certificate": {[]Seen{approved(false)}, pendingUserAction, []string{"client certificate was approved, and it has not become a node"}},
-		"its node is not ready": {[]Seen{approved(false), {Stage: models.HostStageJoined, Approved: []CertificateRequest{{Name: "csr-2", Serving: true}}}}, failed,
-			[]string{`stage "Joined" for too long`, "a node of its cluster that is not ready: look at oc describe node", "install the host again"}},
-		"its node has no serving certificate": {[]Seen{approved(false), {Stage: models.HostStageJoined}}, failed, []string{"has asked for no serving certificate"}},
+		"nothing was heard of it": {nil, pendingUserAction, []string{"has not come back from its restart",
+			"has asked its cluster for no certificate", "correct the boot order"}},
+		"its request was denied": {[]Seen{{Problem: JoiningProblem{Reason: "x", Message: "Its request was denied."}}},
+			pendingUserAction,
+			[]string{
+				"has not come back from its restart. In its cluster this was found last: Its request was denied."}},
+		"its kubelet stopped behind its certificate": {[]Seen{approved(false)}, pendingUserAction,
+			[]string{"client certificate was approved, and it has not become a node"}},
+		"its node is not ready": {[]Seen{approved(false), {Stage: models.HostStageJoined,
+			Approved: []CertificateRequest{{Name: "csr-2", Serving: true}}}}, failed,
+			[]string{`stage "Joined" for too long`, "a node of its cluster that is not ready: look at oc describe node",
+				"install the host again"}},
+		"its node has no serving certificate": {[]Seen{approved(false), {Stage: models.HostStageJoined}}, failed,
+			[]string{"has asked for no serving certificate"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := followed(t)
@@ -130,10 +138,11 @@ func TestAHostThatDoesNotBecomeANodeSaysHowFarItCame(t *testing.T) {
 		})
 	}
 	for stage, says := range map[models.HostStage]string{
-		models.HostStageWaitingForIgnition: "asks the machine config server for its ignition config, which it does not get",
-		models.HostStageConfiguring:        "has its ignition config, and is no node yet",
-		models.HostStageJoined:             "is a node of its cluster that is not ready",
-		models.HostStageRebooting:          "has not asked the machine config server for its ignition config",
+		models.HostStageWaitingForIgnition: "asks the machine config server for its ignition config, which it does " +
+			"not get",
+		models.HostStageConfiguring: "has its ignition config, and is no node yet",
+		models.HostStageJoined:      "is a node of its cluster that is not ready",
+		models.HostStageRebooting:   "has not asked the machine config server for its ignition config",
 	} {
 		require.Contains(t, onItsWay(hostSituation{host: &hostRecord{}, stage: stage}), says)
 	}

@@ -21,9 +21,10 @@ import (
 	"landfall/store"
 )
 
-// Hosts join a cluster that is installed already: one that this appliance installed and that was opened for more hosts, or
-// one that is only known here ("imported"). Each such host is installed by itself, with an ignition config that sends it to
-// the cluster's own machine config server. What its lifecycle says of it is in lifecycle_hosts.go.
+// Hosts join a cluster that is installed already: one that this appliance installed and that was
+// opened for more hosts, or one that is only known here ("imported"). Each such host is installed
+// by itself, with an ignition config that sends it to the cluster's own machine config server. What
+// its lifecycle says of it is in lifecycle_hosts.go.
 
 const (
 	eventHostReset         = "host_installation_reset"
@@ -35,9 +36,11 @@ const (
 	ignitionPointerVersion = "3.1.0"
 )
 
-// ImportCluster makes a cluster that exists already known, so that hosts can join it. Its name and base domain follow from
-// the API's address when that is api.<name>.<domain>. An object that describes it is noted in the same transaction.
-func (e *Engine) ImportCluster(ctx context.Context, params *models.ImportClusterParams, of ...Object) (*models.Cluster, error) {
+// ImportCluster makes a cluster that exists already known, so that hosts can join it. Its name and
+// base domain follow from the API's address when that is api.<name>.<domain>. An object that
+// describes it is noted in the same transaction.
+func (e *Engine) ImportCluster(ctx context.Context, params *models.ImportClusterParams,
+	of ...Object) (*models.Cluster, error) {
 	address := strings.TrimSpace(conv.Value(params.APIVipDnsname))
 	name, domain := conv.Value(params.Name), ""
 	if address == "" {
@@ -56,15 +59,16 @@ func (e *Engine) ImportCluster(ctx context.Context, params *models.ImportCluster
 	if err := checkNames(&name, nil); err != nil {
 		return nil, err
 	}
-	row := e.emptyCluster(name, models.ClusterKindAddHostsCluster, clusterAddingHosts, "The cluster exists already and takes more hosts.")
+	row := e.emptyCluster(name, models.ClusterKindAddHostsCluster, clusterAddingHosts,
+		"The cluster exists already and takes more hosts.")
 	api := &row.API
 	api.BaseDNSDomain, api.APIVipDNSName, api.OpenshiftVersion = domain, &address, params.OpenshiftVersion
 	api.OpenshiftClusterID, api.Imported = *params.OpenshiftClusterID, conv.Pointer(true)
 	return e.addCluster(ctx, row, of...)
 }
 
-// RegisterDisconnectedCluster makes a cluster known that is installed elsewhere without this appliance; it is shown and
-// nothing is done to it.
+// RegisterDisconnectedCluster makes a cluster known that is installed elsewhere without this
+// appliance; it is shown and nothing is done to it.
 func (e *Engine) RegisterDisconnectedCluster(ctx context.Context, name, version string) (*models.Cluster, error) {
 	if strings.TrimSpace(name) == "" {
 		return nil, invalid("The cluster's name is empty.")
@@ -86,17 +90,26 @@ func (e *Engine) emptyCluster(name, kind, status, info string) *clusterRecord {
 	platform, mode := models.PlatformTypeBaremetal, models.ClusterHighAvailabilityModeFull
 	row := &clusterRecord{}
 	row.API = models.Cluster{
-		ID: &id, Kind: &kind, Href: conv.Pointer(apiRoot + "/clusters/" + id.String()), Name: name, Status: &status, StatusInfo: &info,
-		ControlPlaneCount: joiningControlPlanes, HighAvailabilityMode: &mode, Platform: &models.Platform{Type: &platform},
+		ID: &id, Kind: &kind, Href: conv.Pointer(apiRoot + "/clusters/" + id.String()), Name: name, Status: &status,
+		StatusInfo:        &info,
+		ControlPlaneCount: joiningControlPlanes, HighAvailabilityMode: &mode,
+		Platform:              &models.Platform{Type: &platform},
 		UserManagedNetworking: conv.Pointer(false), NetworkType: conv.Pointer(models.ClusterNetworkTypeOVNKubernetes),
 		Hyperthreading: models.ClusterHyperthreadingAll, VipDhcpAllocation: conv.Pointer(false),
-		SchedulableMasters: conv.Pointer(false), SchedulableMastersForcedTrue: conv.Pointer(false), Imported: conv.Pointer(false),
-		DiskEncryption:  &models.DiskEncryption{EnableOn: conv.Pointer(models.DiskEncryptionEnableOnNone), Mode: conv.Pointer(models.DiskEncryptionModeTpmv2)},
-		ClusterNetworks: []*models.ClusterNetwork{}, ServiceNetworks: []*models.ServiceNetwork{}, MachineNetworks: []*models.MachineNetwork{},
-		APIVips: []*models.APIVip{}, IngressVips: []*models.IngressVip{}, MonitoredOperators: []*models.MonitoredOperator{},
-		Hosts: []*models.Host{}, HostNetworks: []*models.HostNetwork{}, Progress: &models.ClusterProgressInfo{},
+		SchedulableMasters: conv.Pointer(false), SchedulableMastersForcedTrue: conv.Pointer(false),
+		Imported: conv.Pointer(false),
+		DiskEncryption: &models.DiskEncryption{EnableOn: conv.Pointer(models.DiskEncryptionEnableOnNone),
+			Mode: conv.Pointer(models.DiskEncryptionModeTpmv2)},
+		ClusterNetworks: []*models.ClusterNetwork{}, ServiceNetworks: []*models.ServiceNetwork{},
+		MachineNetworks: []*models.MachineNetwork{},
+		APIVips:         []*models.APIVip{}, IngressVips: []*models.IngressVip{},
+		MonitoredOperators: []*models.MonitoredOperator{},
+		Hosts:              []*models.Host{}, HostNetworks: []*models.HostNetwork{},
+		Progress:     &models.ClusterProgressInfo{},
 		FeatureUsage: "{}", UserName: "admin",
-		LastInstallationPreparation: models.LastInstallationPreparation{Status: models.LastInstallationPreparationStatusNotStarted, Reason: "The installation has not been started yet."},
+		LastInstallationPreparation: models.LastInstallationPreparation{
+			Status: models.LastInstallationPreparationStatusNotStarted,
+			Reason: "The installation has not been started yet."},
 	}
 	return row
 }
@@ -109,7 +122,8 @@ func (e *Engine) addCluster(ctx context.Context, row *clusterRecord, of ...Objec
 		c.saveCluster(&fresh)
 		return errors.Join(
 			c.noteClusterObject(&fresh, of),
-			c.clusterEvent(&fresh, eventClusterRegistered, models.EventSeverityInfo, "Cluster %s was made known.", fresh.API.Name),
+			c.clusterEvent(&fresh, eventClusterRegistered, models.EventSeverityInfo, "Cluster %s was made known.",
+				fresh.API.Name),
 		)
 	})
 	if err != nil {
@@ -123,8 +137,8 @@ func (e *Engine) addCluster(ctx context.Context, row *clusterRecord, of ...Objec
 	return shown, err
 }
 
-// AllowAddHosts opens a cluster that this appliance installed for more hosts. It is refused with kind Conflict unless the
-// cluster is installed.
+// AllowAddHosts opens a cluster that this appliance installed for more hosts. It is refused with
+// kind Conflict unless the cluster is installed.
 func (e *Engine) AllowAddHosts(ctx context.Context, id string) (*models.Cluster, error) {
 	return e.changeCluster(ctx, id, func(c *change) error {
 		row, err := c.cluster(id)
@@ -140,12 +154,14 @@ func (e *Engine) AllowAddHosts(ctx context.Context, id string) (*models.Cluster,
 		c.settleCluster(id)
 		return errors.Join(
 			c.setUsage(row, usageDayTwo, true),
-			c.clusterEvent(row, eventClusterAddsHosts, models.EventSeverityInfo, "Cluster %s takes more hosts: boot them from an image of its own infra-env.", row.API.Name),
+			c.clusterEvent(row, eventClusterAddsHosts, models.EventSeverityInfo,
+				"Cluster %s takes more hosts: boot them from an image of its own infra-env.", row.API.Name),
 		)
 	})
 }
 
-// apiAddress is where hosts that join reach a cluster's API: its virtual address where it has one, else its name.
+// apiAddress is where hosts that join reach a cluster's API: its virtual address where it has one,
+// else its name.
 func apiAddress(cluster *models.Cluster) string {
 	if !conv.Value(cluster.UserManagedNetworking) && len(cluster.APIVips) > 0 {
 		return string(cluster.APIVips[0].IP)
@@ -153,13 +169,15 @@ func apiAddress(cluster *models.Cluster) string {
 	return "api." + cluster.Name + "." + cluster.BaseDNSDomain
 }
 
-// InstallHost installs a host that joins an installed cluster. It is refused with kind NotFound for a host of no cluster and
-// with kind Conflict for one that is part of the cluster's own installation or that is not known to be fit.
+// InstallHost installs a host that joins an installed cluster. It is refused with kind NotFound for
+// a host of no cluster and with kind Conflict for one that is part of the cluster's own
+// installation or that is not known to be fit.
 func (e *Engine) InstallHost(ctx context.Context, infraEnvID, hostID string) (*models.Host, error) {
 	var h *hostRecord
 	var row *clusterRecord
 	var config []byte
-	// Reading the payload may take its time, so it comes before the transaction, which looks at the host again.
+	// Reading the payload may take its time, so it comes before the transaction, which looks at the
+	// host again.
 	err := e.DB.View(func(tx *store.Tx) error {
 		c := newReading(ctx, e, tx)
 		var err error
@@ -215,17 +233,20 @@ func (c *change) installJoining(h *hostRecord, row *clusterRecord, config *store
 	}
 	return errors.Join(
 		installerFiles.Put(c.tx, row.API.ID.String()+"/"+hostIgnition(host), config, c.now),
-		c.hostEvent(h, eventHostInstall, models.EventSeverityInfo, "Host %s: the installation was started.", c.hostName(h)),
+		c.hostEvent(h, eventHostInstall, models.EventSeverityInfo, "Host %s: the installation was started.",
+			c.hostName(h)),
 	)
 }
 
-// joiningStages are the stages of a host that joins an installed cluster where nobody reports what comes after its restart.
+// joiningStages are the stages of a host that joins an installed cluster where nobody reports what
+// comes after its restart.
 func joiningStages(h *hostRecord) []models.HostStage {
 	stages := stagesOf(h, false)
 	return stages[:slices.Index(stages, models.HostStageRebooting)+1]
 }
 
-// joiningHost returns a host that can be installed to join its cluster, and the ignition config that it gets.
+// joiningHost returns a host that can be installed to join its cluster, and the ignition config
+// that it gets.
 func (c *change) joiningHost(infraEnvID, hostID string) (*hostRecord, *clusterRecord, []byte, error) {
 	h, err := c.hostIn(infraEnvID, hostID)
 	if err != nil {
@@ -239,10 +260,13 @@ func (c *change) joiningHost(infraEnvID, hostID string) (*hostRecord, *clusterRe
 		return nil, nil, nil, err
 	}
 	if !h.day2() {
-		return nil, nil, nil, conflict("Host %s is part of the installation of cluster %s; only a host that joins an installed cluster is installed by itself.", c.hostName(h), row.API.Name)
+		return nil, nil, nil,
+			conflict("Host %s is part of the installation of cluster %s; only a host that joins an installed cluster "+
+				"is installed by itself.", c.hostName(h), row.API.Name)
 	}
 	if *h.API.Status != known {
-		return nil, nil, nil, conflict("Host %s is %s and can't be installed now: %s", c.hostName(h), *h.API.Status, *h.API.StatusInfo)
+		return nil, nil, nil, conflict("Host %s is %s and can't be installed now: %s", c.hostName(h), *h.API.Status,
+			*h.API.StatusInfo)
 	}
 	host, err := c.inventoryHost(h)
 	if err != nil {
@@ -251,13 +275,16 @@ func (c *change) joiningHost(infraEnvID, hostID string) (*hostRecord, *clusterRe
 	endpoint := machineConfigServer(&row.API, host)
 	h.authorize(&endpoint)
 	if endpoint.URL == "" {
-		return nil, nil, nil, conflict("Cluster %s has no address (api_vip_dns_name) from which host %s could get its configuration.", row.API.Name, c.hostName(h))
+		return nil, nil, nil,
+			conflict("Cluster %s has no address (api_vip_dns_name) from which host %s could get its configuration.",
+				row.API.Name, c.hostName(h))
 	}
 	pointer, err := ignitionPointer(endpoint)
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	config, err := ignition.HostConfig(pointer, ignition.HostEdits{Hostname: host.Hostname(), Overrides: h.API.IgnitionConfigOverrides})
+	config, err := ignition.HostConfig(pointer, ignition.HostEdits{Hostname: host.Hostname(),
+		Overrides: h.API.IgnitionConfigOverrides})
 	return h, row, config, err
 }
 
@@ -269,7 +296,8 @@ func (h *hostRecord) authorize(endpoint *steps.IgnitionEndpoint) {
 	endpoint.Token, endpoint.Headers = h.EndpointToken, h.EndpointHeaders
 }
 
-// setEndpoint keeps what people give a host to show the machine config server; an empty token and an empty list take it away.
+// setEndpoint keeps what people give a host to show the machine config server; an empty token and
+// an empty list take it away.
 func (h *hostRecord) setEndpoint(params *models.HostUpdateParams) error {
 	if params.IgnitionEndpointToken != nil {
 		h.EndpointToken = *params.IgnitionEndpointToken
@@ -282,7 +310,8 @@ func (h *hostRecord) setEndpoint(params *models.HostUpdateParams) error {
 	for _, header := range params.IgnitionEndpointHTTPHeaders {
 		name, value := conv.Value(header.Key), conv.Value(header.Value)
 		if !headerName.MatchString(name) || strings.ContainsFunc(value, unicode.IsControl) {
-			return invalid("The ignition endpoint's header %q can't be sent: its name or its value has characters that a header does not have.", name)
+			return invalid("The ignition endpoint's header %q can't be sent: its name or its value has characters "+
+				"that a header does not have.", name)
 		}
 		headers[name] = value
 	}
@@ -306,32 +335,37 @@ func ignitionPointer(endpoint steps.IgnitionEndpoint) ([]byte, error) {
 	}
 	config := object{"version": ignitionPointerVersion, "config": object{"merge": []object{source}}}
 	if endpoint.CACertificate != "" {
-		config["security"] = object{"tls": object{"certificateAuthorities": []object{{"source": "data:text/plain;base64," + endpoint.CACertificate}}}}
+		config["security"] = object{"tls": object{"certificateAuthorities": []object{
+			{"source": "data:text/plain;base64," + endpoint.CACertificate}}}}
 	}
 	return json.Marshal(object{"ignition": config})
 }
 
-// joiningImages finds the programs that run on a host which joins a cluster that this appliance did not install: those of the
-// release of the cluster's version, or the configured ones.
+// joiningImages finds the programs that run on a host which joins a cluster that this appliance did
+// not install: those of the release of the cluster's version, or the configured ones.
 func (e *Engine) joiningImages(ctx context.Context, h *hostRecord, row *clusterRecord) (*releaseRecord, error) {
 	env, err := e.infraEnvRow(h.API.InfraEnvID.String())
 	if err != nil {
 		return nil, err
 	}
 	arch := orText(row.API.CPUArchitecture, env.API.CPUArchitecture)
-	image, err := e.releaseImage(orText(row.API.OpenshiftVersion, env.API.OpenshiftVersion), arch, row.API.OcpReleaseImage)
+	image, err := e.releaseImage(orText(row.API.OpenshiftVersion, env.API.OpenshiftVersion), arch,
+		row.API.OcpReleaseImage)
 	if err != nil {
 		return nil, conflict("Host %s can't be installed: %s", h.API.ID, clause(err))
 	}
-	payload, err := e.payload(ctx, e.infraEnvAccess(&env.API).Releases, image.URL, arch, orText(row.PullSecret, env.PullSecret))
+	payload, err := e.payload(ctx, e.infraEnvAccess(&env.API).Releases, image.URL, arch,
+		orText(row.PullSecret, env.PullSecret))
 	if err != nil {
-		return nil, unavailable(err, "The release of cluster %s, which names what runs on its hosts, can't be read: %s", row.API.Name, clause(err))
+		return nil, unavailable(err, "The release of cluster %s, which names what runs on its hosts, can't be read: %s",
+			row.API.Name, clause(err))
 	}
 	return e.releaseImages(payload)
 }
 
-// ResetHost takes a host that joins an installed cluster back from its installation; it must be restarted from the discovery
-// image. Other hosts are reset with their cluster and refused with kind Conflict.
+// ResetHost takes a host that joins an installed cluster back from its installation; it must be
+// restarted from the discovery image. Other hosts are reset with their cluster and refused with
+// kind Conflict.
 func (e *Engine) ResetHost(ctx context.Context, infraEnvID, hostID string) (*models.Host, error) {
 	return e.changeHost(ctx, infraEnvID, hostID, func(c *change) error {
 		h, err := c.hostIn(infraEnvID, hostID)
@@ -342,7 +376,8 @@ func (e *Engine) ResetHost(ctx context.Context, infraEnvID, hostID string) (*mod
 			return conflict("Host %s belongs to no cluster.", c.hostName(h))
 		}
 		if !h.day2() {
-			return conflict("Host %s is reset with its cluster; only a host that joins an installed cluster is reset by itself.", c.hostName(h))
+			return conflict("Host %s is reset with its cluster; only a host that joins an installed cluster is reset "+
+				"by itself.", c.hostName(h))
 		}
 		moved, err := c.fireHost(h, onReset, "")
 		if err != nil {

@@ -36,7 +36,8 @@ func TestAHostThatJoinsIsResetInEachStateOfItsInstallation(t *testing.T) {
 			require.NoError(t, h.progress(models.HostStageStartingInstallation, ""))
 		}, inProgress},
 		"the installer could not be started": {func(t *testing.T, h *testHost) {
-			require.NoError(t, h.reply(&models.StepReply{StepType: models.StepTypeInstall, StepID: "install", ExitCode: 125, Output: "blabla", Error: "Some random error"}))
+			require.NoError(t, h.reply(&models.StepReply{StepType: models.StepTypeInstall, StepID: "install",
+				ExitCode: 125, Output: "blabla", Error: "Some random error"}))
 		}, failed},
 		"the installer has failed": {func(t *testing.T, h *testHost) {
 			require.NoError(t, h.progress(models.HostStageWritingImageToDisk, "12%"))
@@ -88,10 +89,12 @@ func TestTheProgressOfAHostThatJoins(t *testing.T) {
 	h.balancedTo = 1
 	require.NoError(t, h.register())
 	stages := []models.HostStage{
-		models.HostStageStartingInstallation, models.HostStageInstalling, models.HostStageWritingImageToDisk, models.HostStageWaitingForControlPlane, models.HostStageRebooting,
+		models.HostStageStartingInstallation, models.HostStageInstalling, models.HostStageWritingImageToDisk,
+		models.HostStageWaitingForControlPlane, models.HostStageRebooting,
 	}
 	joins := h.require(discovering)
-	require.Equal(t, []any{models.HostRoleWorker, "worker", stages}, []any{joins.Role, joins.MachineConfigPoolName, joins.ProgressStages})
+	require.Equal(t, []any{models.HostRoleWorker, "worker", stages}, []any{joins.Role, joins.MachineConfigPoolName,
+		joins.ProgressStages})
 	h.report()
 	_, err = b.InstallHost(t.Context(), h.env, h.id)
 	require.NoError(t, err)
@@ -106,7 +109,8 @@ func TestTheProgressOfAHostThatJoins(t *testing.T) {
 
 	id := strfmt.UUID("6e9d7b8e-3c5a-4c39-a4ac-5a8a0a9fbd31")
 	imported, err := b.ImportCluster(t.Context(), &models.ImportClusterParams{
-		APIVipDnsname: conv.Pointer("api.others.example.com"), Name: conv.Pointer("others"), OpenshiftClusterID: &id, OpenshiftVersion: "4.20.8",
+		APIVipDnsname: conv.Pointer("api.others.example.com"), Name: conv.Pointer("others"), OpenshiftClusterID: &id,
+		OpenshiftVersion: "4.20.8",
 	})
 	require.NoError(t, err)
 	late := b.host(b.infraEnvOf(nil), 3)
@@ -117,7 +121,8 @@ func TestTheProgressOfAHostThatJoins(t *testing.T) {
 	late.become("master")
 	require.NoError(t, late.register())
 	require.Equal(t, models.HostRoleMaster, late.require(discovering).Role, "what a person said of it stays")
-	require.Equal(t, []models.StepType{models.StepTypeInventory, models.StepTypeNtpSynchronizer, models.StepTypeDomainResolution}, late.stepTypes())
+	require.Equal(t, []models.StepType{models.StepTypeInventory, models.StepTypeNtpSynchronizer,
+		models.StepTypeDomainResolution}, late.stepTypes())
 	_, err = b.InstallHost(t.Context(), late.env, late.id)
 	b.requireRefused(err, Conflict, "can't be installed now")
 }

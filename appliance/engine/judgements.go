@@ -22,22 +22,24 @@ type judgement struct {
 	failing string
 }
 
-// judge says what stands in the way of an installation. The validations are the only one but in random walks, which choose at
-// random what is found.
+// judge says what stands in the way of an installation. The validations are the only one but in
+// random walks, which choose at random what is found.
 type judge interface {
 	host(h *hostRecord) judgement
 	cluster(w *roster) judgement
 }
 
-// judged is a judgement of a host or cluster that was written: what it was made of, and the row of verdicts that it left.
+// judged is a judgement of a host or cluster that was written: what it was made of, and the row of
+// verdicts that it left.
 type judged struct {
 	inputs [sha256.Size]byte
 	row    uint64 // the revision of the row
 	found  judgement
 }
 
-// judgements remembers the last judgement of each host and cluster, so that a change which concerns one host of a cluster does not have
-// the others validated again. What is remembered only holds for the very inputs and the very row that it was made of.
+// judgements remembers the last judgement of each host and cluster, so that a change which concerns
+// one host of a cluster does not have the others validated again. What is remembered only holds for
+// the very inputs and the very row that it was made of.
 type judgements struct {
 	mu   sync.Mutex
 	held map[string]judged // by host key, or cluster id
@@ -65,8 +67,9 @@ func (j *judgements) drop(key string) {
 	delete(j.held, key)
 }
 
-// judgeHost says what stands in the way of a host, by its validations. They are made again when one of their inputs has changed:
-// the host's record and reports, its connection, its infra-env, its cluster or what counts of the other hosts.
+// judgeHost says what stands in the way of a host, by its validations. They are made again when one
+// of their inputs has changed: the host's record and reports, its connection, its infra-env, its
+// cluster or what counts of the other hosts.
 func (c *change) judgeHost(h *hostRecord, host *inventory.Host, w *roster) (judgement, error) {
 	if !validated(*h.API.Status) {
 		return judgement{verdict: validation.Ready}, nil
@@ -138,8 +141,8 @@ type peerInputs struct {
 	Inventory             bool
 }
 
-// rosterInputs are what the validations of a host look at beyond the host itself: the cluster with the groups of its connected
-// hosts, and the others.
+// rosterInputs are what the validations of a host look at beyond the host itself: the cluster with
+// the groups of its connected hosts, and the others.
 type rosterInputs struct {
 	Cluster    models.Cluster
 	Peers      []peerInputs
@@ -153,7 +156,8 @@ func (w *roster) digest() []byte {
 		inputs := rosterInputs{w.row.API, make([]peerInputs, len(w.hosts)), w.groups, w.collisions}
 		inputs.Cluster.UpdatedAt = time.Time{}
 		for i, h := range w.hosts {
-			inputs.Peers[i] = peerInputs{string(h.ID()), h.Hostname(), h.Record.FencingCredentials, h.Role(), h.Inventory != nil}
+			inputs.Peers[i] = peerInputs{string(h.ID()), h.Hostname(), h.Record.FencingCredentials,
+				h.Role(), h.Inventory != nil}
 		}
 		sum := sha256.Sum256(sumRoster(make([]byte, 0, summarySize), &inputs))
 		w.inputs = sum[:]
@@ -161,8 +165,8 @@ func (w *roster) digest() []byte {
 	return w.inputs
 }
 
-// judgeCluster says what stands in the way of a cluster. As with hosts, its validations are made again when one of their inputs
-// has changed.
+// judgeCluster says what stands in the way of a cluster. As with hosts, its validations are made
+// again when one of their inputs has changed.
 func (c *change) judgeCluster(w *roster) (judgement, error) {
 	if c.e.judge != nil {
 		return c.e.judge.cluster(w), nil
@@ -199,14 +203,15 @@ func (w *roster) clusterInputs(input validation.ClusterInput) [sha256.Size]byte 
 	return sha256.Sum256(text)
 }
 
-// members sums up what the validations of a cluster look at of each host. It is not encoded as JSON, which takes longer than the
-// validations themselves.
+// members sums up what the validations of a cluster look at of each host. It is not encoded as
+// JSON, which takes longer than the validations themselves.
 func (w *roster) members() []byte {
 	var text []byte
 	for i, h := range w.hosts {
 		r := h.Record
 		for _, field := range []string{
-			string(h.ID()), h.Status(), conv.Value(r.Kind), string(r.Role), string(r.SuggestedRole), r.RequestedHostname, r.FencingCredentials,
+			string(h.ID()), h.Status(), conv.Value(r.Kind), string(r.Role), string(r.SuggestedRole),
+			r.RequestedHostname, r.FencingCredentials,
 			r.InstallationDiskID, r.InstallationDiskPath, r.SkipFormattingDisks, string(h.Stage()),
 		} {
 			text = append(append(text, field...), 0)

@@ -11,8 +11,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// BenchmarkInventoryOfOneHost has a host of a cluster report an inventory that has changed, and counts the CPU time of the
-// change: with the judgements of the other hosts remembered, and with all of them made anew.
+// BenchmarkInventoryOfOneHost has a host of a cluster report an inventory that has changed, and
+// counts the CPU time of the change: with the judgements of the other hosts remembered, and with
+// all of them made anew.
 func BenchmarkInventoryOfOneHost(b *testing.B) {
 	for _, remembered := range []bool{true, false} {
 		b.Run(fmt.Sprintf("remembered=%t", remembered), func(b *testing.B) {

@@ -18,7 +18,8 @@ import (
 	"landfall/store"
 )
 
-// requireNothingStale judges everything anew, without what is remembered, and fails when that would change a row.
+// requireNothingStale judges everything anew, without what is remembered, and fails when that would
+// change a row.
 func (b *bench) requireNothingStale(clusters []string, pool []*testHost, after string) {
 	b.Helper()
 	remembered := b.judged.held
@@ -52,8 +53,9 @@ func (b *bench) requireNothingStale(clusters []string, pool []*testHost, after s
 	require.Empty(b, altered, "after %s", after)
 }
 
-// TestJudgementsAreMadeAgainWhenTheirInputsChange lets hosts and clusters go through random histories. After each step all
-// validations are made again without what is remembered of earlier ones, and nothing may come out differently.
+// TestJudgementsAreMadeAgainWhenTheirInputsChange lets hosts and clusters go through random
+// histories. After each step all validations are made again without what is remembered of earlier
+// ones, and nothing may come out differently.
 func TestJudgementsAreMadeAgainWhenTheirInputsChange(t *testing.T) {
 	for seed := range uint64(6) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
@@ -77,7 +79,11 @@ func TestJudgementsAreMadeAgainWhenTheirInputsChange(t *testing.T) {
 
 // something is one thing that may happen to a site.
 func (b *bench) something(rng *rand.Rand, cluster string, hosts []*testHost) (string, func() error) {
-	there := slices.DeleteFunc(slices.Clone(hosts), func(h *testHost) bool { _, err := b.Host(h.env, h.id); return err != nil })
+	there := slices.DeleteFunc(slices.Clone(hosts), func(h *testHost) bool {
+		_,
+			err := b.Host(h.env, h.id)
+		return err != nil
+	})
 	h := hosts[rng.IntN(len(hosts))]
 	if !slices.Contains(there, h) {
 		return "a registration", h.register
@@ -96,7 +102,12 @@ func (b *bench) something(rng *rand.Rand, cluster string, hosts []*testHost) (st
 		{"a report", func() error { h.report(); return nil }},
 		{"a report of all", func() error { b.reportAll(there); return nil }},
 		{"memory", func() error { h.memory = int64(rng.IntN(3)*32+4) << 30; h.report(); return nil }},
-		{"another maker", func() error { h.maker = *pick("Nutanix", "VMware, Inc.", "Dell Inc."); h.report(); return nil }},
+		{"another maker", func() error {
+			h.maker = *pick("Nutanix", "VMware, Inc.",
+				"Dell Inc.")
+			h.report()
+			return nil
+		}},
 		{"another name server", func() error { h.loadBalancer = !h.loadBalancer; h.report(); return nil }},
 		{"another clock", func() error { h.skew = time.Duration(rng.IntN(90)) * time.Minute; h.poll(); return nil }},
 		{"silence", func() error { b.pass(5*time.Minute, h); return nil }},
@@ -107,13 +118,21 @@ func (b *bench) something(rng *rand.Rand, cluster string, hosts []*testHost) (st
 		{"another role", host(&models.HostUpdateParams{HostRole: pick("master", "worker", "auto-assign", "arbiter")})},
 		{"another cluster name", update(&models.V2ClusterUpdateParams{Name: pick("bench", "stern")})},
 		{"another domain", update(&models.V2ClusterUpdateParams{BaseDNSDomain: pick("site.test", "other.test", "")})},
-		{"another platform", update(&models.V2ClusterUpdateParams{Platform: platformOf(models.PlatformType(*pick("baremetal", "none", "vsphere", "nutanix")))})},
-		{"VIPs", update(&models.V2ClusterUpdateParams{APIVips: []*models.APIVip{{IP: models.IP(*pick("192.168.10.4", "192.168.10.11", "10.0.0.1"))}}, IngressVips: []*models.IngressVip{{IP: "192.168.10.5"}}})},
-		{"no VIPs", update(&models.V2ClusterUpdateParams{APIVips: []*models.APIVip{}, IngressVips: []*models.IngressVip{}})},
-		{"encryption", update(&models.V2ClusterUpdateParams{DiskEncryption: &models.DiskEncryption{EnableOn: pick("all", "none", "masters"), Mode: conv.Pointer("tpmv2")}})},
-		{"control planes", update(&models.V2ClusterUpdateParams{ControlPlaneCount: conv.Pointer[int64](int64(2 + rng.IntN(3)))})},
+		{"another platform",
+			update(&models.V2ClusterUpdateParams{Platform: platformOf(models.PlatformType(*pick("baremetal", "none",
+				"vsphere", "nutanix")))})},
+		{"VIPs",
+			update(&models.V2ClusterUpdateParams{APIVips: []*models.APIVip{{IP: models.IP(*pick("192.168.10.4",
+				"192.168.10.11", "10.0.0.1"))}}, IngressVips: []*models.IngressVip{{IP: "192.168.10.5"}}})},
+		{"no VIPs", update(&models.V2ClusterUpdateParams{APIVips: []*models.APIVip{},
+			IngressVips: []*models.IngressVip{}})},
+		{"encryption", update(&models.V2ClusterUpdateParams{DiskEncryption: &models.DiskEncryption{EnableOn: pick("all",
+			"none", "masters"), Mode: conv.Pointer("tpmv2")}})},
+		{"control planes", update(&models.V2ClusterUpdateParams{ControlPlaneCount: conv.Pointer[int64](int64(2 +
+			rng.IntN(3)))})},
 		{"ignored", func() error {
-			_, err := b.IgnoreValidations(b.Context(), cluster, &models.IgnoredValidations{HostValidationIds: *pick("", `["all"]`, `["has-default-route","ntp-synced"]`)})
+			_, err := b.IgnoreValidations(b.Context(), cluster, &models.IgnoredValidations{HostValidationIds: *pick("",
+				`["all"]`, `["has-default-route","ntp-synced"]`)})
 			return err
 		}},
 		{"bind", func() error {
@@ -133,8 +152,9 @@ func (b *bench) something(rng *rand.Rand, cluster string, hosts []*testHost) (st
 	return thing.name, thing.act
 }
 
-// TestAClusterIsJudgedAnewWhenWhatItsChecksLookAtChanges alters each field of a host, in clusters whose checks look at
-// different things of them: where the checks say something else, the digest of their inputs is another one.
+// TestAClusterIsJudgedAnewWhenWhatItsChecksLookAtChanges alters each field of a host, in clusters
+// whose checks look at different things of them: where the checks say something else, the digest of
+// their inputs is another one.
 func TestAClusterIsJudgedAnewWhenWhatItsChecksLookAtChanges(t *testing.T) {
 	b := newBench(t, nil)
 	cluster, _ := b.threeNodes(true)
@@ -143,12 +163,21 @@ func TestAClusterIsJudgedAnewWhenWhatItsChecksLookAtChanges(t *testing.T) {
 		"three nodes":  func(*models.Cluster) {},
 		"no addresses": func(api *models.Cluster) { api.APIVips, api.IngressVips = nil, nil },
 		"two nodes":    func(api *models.Cluster) { api.ControlPlaneCount = 2 },
-		"storage":      func(api *models.Cluster) { api.MonitoredOperators = []*models.MonitoredOperator{{Name: "odf"}} },
+		"storage": func(api *models.Cluster) {
+			api.MonitoredOperators = []*models.MonitoredOperator{
+				{Name: "odf"}}
+		},
 		"AI": func(api *models.Cluster) {
 			api.MonitoredOperators = []*models.MonitoredOperator{{Name: "openshift-ai"}}
 		},
-		"accelerators":    func(api *models.Cluster) { api.MonitoredOperators = []*models.MonitoredOperator{{Name: "nvidia-gpu"}} },
-		"local volumes":   func(api *models.Cluster) { api.MonitoredOperators = []*models.MonitoredOperator{{Name: "lvm"}} },
+		"accelerators": func(api *models.Cluster) {
+			api.MonitoredOperators = []*models.MonitoredOperator{
+				{Name: "nvidia-gpu"}}
+		},
+		"local volumes": func(api *models.Cluster) {
+			api.MonitoredOperators = []*models.MonitoredOperator{
+				{Name: "lvm"}}
+		},
 		"own networking":  func(api *models.Cluster) { api.UserManagedNetworking = conv.Pointer(true) },
 		"adding hosts":    func(api *models.Cluster) { api.Kind = conv.Pointer(models.ClusterKindAddHostsCluster) },
 		"not a single IP": func(api *models.Cluster) { api.MachineNetworks = nil },
@@ -173,7 +202,9 @@ func TestAClusterIsJudgedAnewWhenWhatItsChecksLookAtChanges(t *testing.T) {
 						reflect.ValueOf(record).Elem().Field(f).Set(value)
 						if after, other := said(); after != before {
 							looked++
-							require.NotEqual(t, digest, other, "%s of a host counts for its cluster, and is not in the digest", reflect.TypeFor[models.Host]().Field(f).Name)
+							require.NotEqual(t, digest, other,
+								"%s of a host counts for its cluster, and is not in the digest",
+								reflect.TypeFor[models.Host]().Field(f).Name)
 						}
 						*record = whole
 					}
@@ -187,7 +218,8 @@ func TestAClusterIsJudgedAnewWhenWhatItsChecksLookAtChanges(t *testing.T) {
 
 // otherValues are values that a field might have.
 func otherValues(field reflect.Value) []reflect.Value {
-	texts := []string{"", "master", "worker", "arbiter", "auto-assign", "bootstrap", "known", "insufficient", "disconnected", "discovering", "Host", "AddToExistingClusterHost", "/dev/disk/by-id/b", "{}"}
+	texts := []string{"", "master", "worker", "arbiter", "auto-assign", "bootstrap", "known", "insufficient",
+		"disconnected", "discovering", "Host", "AddToExistingClusterHost", "/dev/disk/by-id/b", "{}"}
 	var values []reflect.Value
 	switch {
 	case field.Type() == reflect.TypeFor[strfmt.DateTime]():

@@ -33,7 +33,8 @@ func setKernelArguments(env *models.InfraEnv, arguments models.KernelArguments) 
 	}
 	for i, argument := range arguments {
 		if argument == nil || argument.Operation == "" || argument.Value == "" {
-			return invalid("Kernel argument %d needs an operation (append, replace or delete) and a value such as rd.debug or console=ttyS0.", i)
+			return invalid("Kernel argument %d needs an operation (append, replace or delete) and a value such as "+
+				"rd.debug or console=ttyS0.", i)
 		}
 		switch {
 		case strings.ContainsFunc(argument.Value, unicode.IsControl):

@@ -173,7 +173,8 @@ func TestStagesOfTheControllerHaveLimits(t *testing.T) {
 	cluster, _ := b.finalizing()
 	require.NoError(t, b.FinalizingProgress(t.Context(), cluster, models.FinalizingStageApplyingOlmManifests))
 	b.pass(11 * time.Minute)
-	require.True(t, b.requireCluster(cluster, clusterFinalizing).Progress.FinalizingStageTimedOut, "operators may come later")
+	require.True(t, b.requireCluster(cluster, clusterFinalizing).Progress.FinalizingStageTimedOut,
+		"operators may come later")
 	require.Contains(t, b.names(EventFilter{ClusterID: cluster}), eventFinalizingTimedOut)
 	require.NoError(t, b.FinalizingProgress(t.Context(), cluster, models.FinalizingStageWaitingForOLMOperatorSetupJobs))
 	b.pass(10*time.Minute - time.Second)
@@ -269,11 +270,13 @@ func TestAClusterIsInstalledWithoutAWorkerThatFails(t *testing.T) {
 	require.Contains(t, *b.requireCluster(cluster, clusterInstalled).StatusInfo, "without host")
 }
 
-// AMS keeps what an installation left until another takes its place, and a name that changes later does not move the console.
+// AMS keeps what an installation left until another takes its place, and a name that changes later
+// does not move the console.
 func TestWhatAMSHearsOfResetsAndOfRenamesAfterTheInstallation(t *testing.T) {
 	b := newBench(t, nil)
 	cluster, _ := b.installed()
-	require.NoError(t, b.ReportOperator(t.Context(), cluster, &models.OperatorMonitorReport{Name: "console", Status: models.OperatorStatusAvailable}))
+	require.NoError(t, b.ReportOperator(t.Context(), cluster, &models.OperatorMonitorReport{Name: "console",
+		Status: models.OperatorStatusAvailable}))
 	was := *b.subscriptionOf(cluster)
 	require.Equal(t, outbox.ClusterOf(b.requireCluster(cluster, clusterInstalled).AmsSubscriptionID.String()), cluster)
 	_, err := b.AllowAddHosts(t.Context(), cluster)
@@ -292,12 +295,14 @@ func TestClustersOfOthersAreNotTold(t *testing.T) {
 	b := newBench(t, nil)
 	id := strfmt.UUID("6e9d7b8e-3c5a-4c39-a4ac-5a8a0a9fbd31")
 	imported, err := b.ImportCluster(t.Context(), &models.ImportClusterParams{
-		APIVipDnsname: conv.Pointer("api.others.example.com"), Name: conv.Pointer("others"), OpenshiftClusterID: &id, OpenshiftVersion: "4.19",
+		APIVipDnsname: conv.Pointer("api.others.example.com"), Name: conv.Pointer("others"), OpenshiftClusterID: &id,
+		OpenshiftVersion: "4.19",
 	})
 	require.NoError(t, err)
 	elsewhere, err := b.RegisterDisconnectedCluster(t.Context(), "elsewhere", "4.19")
 	require.NoError(t, err)
-	_, err = b.UpdateCluster(t.Context(), imported.ID.String(), &models.V2ClusterUpdateParams{Name: conv.Pointer("renamed")})
+	_, err = b.UpdateCluster(t.Context(), imported.ID.String(),
+		&models.V2ClusterUpdateParams{Name: conv.Pointer("renamed")})
 	require.NoError(t, err)
 	require.Empty(t, imported.AmsSubscriptionID)
 	require.NoError(t, b.DeregisterCluster(t.Context(), imported.ID.String()))
@@ -314,9 +319,11 @@ func TestAnAgentOfAnotherVersionIsReplaced(t *testing.T) {
 	require.Equal(t, []models.StepType{models.StepTypeUpgradeAgent}, h.stepTypes(), "and nothing else until it is")
 	step := h.poll().Instructions[0]
 	require.JSONEq(t, `{"agent_image":"quay.io/parts/agent:new"}`, step.Args[0])
-	require.NoError(t, h.reply(&models.StepReply{StepType: step.StepType, Output: `{"agent_image":"quay.io/parts/agent:new","result":"failure"}`}))
+	require.NoError(t, h.reply(&models.StepReply{StepType: step.StepType,
+		Output: `{"agent_image":"quay.io/parts/agent:new","result":"failure"}`}))
 	require.Contains(t, b.names(EventFilter{HostIDs: []string{h.id}}), "host_step_failed")
-	require.Contains(t, h.require(discovering).ValidationsInfo, `runs agent \"quay.io/parts/agent\" and \"quay.io/parts/agent:new\" is needed`)
+	require.Contains(t, h.require(discovering).ValidationsInfo,
+		`runs agent \"quay.io/parts/agent\" and \"quay.io/parts/agent:new\" is needed`)
 
 	h.agent = "quay.io/parts/agent:new"
 	require.NoError(t, h.register())

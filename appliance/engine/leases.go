@@ -7,8 +7,9 @@ import (
 	"github.com/openshift/assisted-service/models"
 )
 
-// applyLease notes the addresses that a DHCP server gave for a cluster that asks for them there. While the cluster is open they
-// become its VIPs; later only the leases of the same addresses are renewed: an installation does not change its addresses.
+// applyLease notes the addresses that a DHCP server gave for a cluster that asks for them there.
+// While the cluster is open they become its VIPs; later only the leases of the same addresses are
+// renewed: an installation does not change its addresses.
 func (c *change) applyLease(h *hostRecord, lease *models.DhcpAllocationResponse) error {
 	if lease == nil || h.API.ClusterID == nil {
 		return nil
@@ -25,7 +26,9 @@ func (c *change) applyLease(h *hostRecord, lease *models.DhcpAllocationResponse)
 		verified := models.VipVerificationSucceeded
 		row.API.APIVips = []*models.APIVip{{IP: api, ClusterID: *row.API.ID, Verification: &verified}}
 		row.API.IngressVips = []*models.IngressVip{{IP: ingress, ClusterID: *row.API.ID, Verification: &verified}}
-		if err := c.clusterEventOf(row, props{"api_vip": api, "ingress_vip": ingress}, eventVIPsUpdated, models.EventSeverityInfo, "Cluster %s got its addresses by DHCP: %s for the API, %s for ingress.", row.API.Name, api, ingress); err != nil {
+		if err := c.clusterEventOf(row, props{"api_vip": api, "ingress_vip": ingress}, eventVIPsUpdated,
+			models.EventSeverityInfo, "Cluster %s got its addresses by DHCP: %s for the API, %s for ingress.",
+			row.API.Name, api, ingress); err != nil {
 			return err
 		}
 		c.saveCluster(row)
@@ -38,5 +41,6 @@ func (c *change) applyLease(h *hostRecord, lease *models.DhcpAllocationResponse)
 }
 
 func hasVIPs(cluster *models.Cluster, api, ingress models.IP) bool {
-	return len(cluster.APIVips) == 1 && cluster.APIVips[0].IP == api && len(cluster.IngressVips) == 1 && cluster.IngressVips[0].IP == ingress
+	return len(cluster.APIVips) == 1 && cluster.APIVips[0].IP == api && len(cluster.IngressVips) == 1 &&
+		cluster.IngressVips[0].IP == ingress
 }

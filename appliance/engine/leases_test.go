@@ -12,7 +12,8 @@ import (
 func TestAClusterGetsItsAddressesByDHCP(t *testing.T) {
 	b := newBench(t, nil)
 	created, err := b.RegisterCluster(t.Context(), &models.ClusterCreateParams{
-		Name: conv.Pointer("bench"), BaseDNSDomain: "site.test", OpenshiftVersion: conv.Pointer("4.14.30"), OcpReleaseImage: "quay.io/release:4.14.30", PullSecret: conv.Pointer(testPullSecret),
+		Name: conv.Pointer("bench"), BaseDNSDomain: "site.test", OpenshiftVersion: conv.Pointer("4.14.30"),
+		OcpReleaseImage: "quay.io/release:4.14.30", PullSecret: conv.Pointer(testPullSecret),
 		VipDhcpAllocation: conv.Pointer(true), NetworkType: conv.Pointer(models.ClusterNetworkTypeOpenShiftSDN),
 		MachineNetworks: []*models.MachineNetwork{{Cidr: "192.168.10.0/24"}},
 	})
@@ -31,7 +32,8 @@ func TestAClusterGetsItsAddressesByDHCP(t *testing.T) {
 	}
 	require.Equal(t, "eno1", *asked().Interface)
 	answer := func(api, lease string) error {
-		text, err := json.Marshal(map[string]string{"api_vip_address": api, "ingress_vip_address": "192.168.10.5", "api_vip_lease": lease, "ingress_vip_lease": ""})
+		text, err := json.Marshal(map[string]string{"api_vip_address": api, "ingress_vip_address": "192.168.10.5",
+			"api_vip_lease": lease, "ingress_vip_lease": ""})
 		require.NoError(t, err)
 		return h.reply(&models.StepReply{StepType: models.StepTypeDhcpLeaseAllocate, Output: string(text)})
 	}

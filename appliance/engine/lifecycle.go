@@ -6,28 +6,31 @@ import (
 	"github.com/openshift/assisted-service/models"
 )
 
-// The lifecycles of hosts and clusters are two tables: hostLife in lifecycle_hosts.go and clusterLife in
-// lifecycle_clusters.go. A row says: on this trigger, from one of these states, when this holds, go to that state and say
-// so. The first row that fits is taken; when none fits, a refresh changes nothing and any other trigger is refused as a
-// conflict. States and transitions are those of the Assisted Installer (internal/host/statemachine.go,
-// internal/host/pool_host_statemachine.go, internal/cluster/statemachine.go), the words are ours; where the tables differ,
-// testdata/transitions.json says why. docs/lifecycle.md is generated from the tables.
+// The lifecycles of hosts and clusters are two tables: hostLife in lifecycle_hosts.go and
+// clusterLife in lifecycle_clusters.go. A row says: on this trigger, from one of these states, when
+// this holds, go to that state and say so. The first row that fits is taken; when none fits, a
+// refresh changes nothing and any other trigger is refused as a conflict. States and transitions
+// are those of the Assisted Installer (internal/host/statemachine.go,
+// internal/host/pool_host_statemachine.go, internal/cluster/statemachine.go), the words are ours;
+// where the tables differ, testdata/transitions.json says why. docs/lifecycle.md is generated from
+// the tables.
 
 type trigger string
 
 const (
-	onRegister      trigger = "register"       // an agent registered the host
-	onRefresh       trigger = "refresh"        // something changed, or time passed
-	onProgress      trigger = "progress"       // the installer reported a stage
-	onFailure       trigger = "failure"        // the installer reported that it failed
-	onMediaLost     trigger = "media lost"     // the agent can't read the discovery image any more
-	onRestart       trigger = "restart"        // the machine is about to be restarted to boot a newer image
-	onInstall       trigger = "install"        // a person pressed Install: of a cluster, or of a host that joins one
-	onCancel        trigger = "cancel"         // a person cancelled the installation
-	onReset         trigger = "reset"          // a person reset the cluster or host
-	onBind          trigger = "bind"           // the host was given to a cluster
-	onUnbind        trigger = "unbind"         // the host was taken from its cluster
-	onReclaim       trigger = "reclaim"        // the host was taken from its cluster and is to boot the discovery image by itself
+	onRegister  trigger = "register"   // an agent registered the host
+	onRefresh   trigger = "refresh"    // something changed, or time passed
+	onProgress  trigger = "progress"   // the installer reported a stage
+	onFailure   trigger = "failure"    // the installer reported that it failed
+	onMediaLost trigger = "media lost" // the agent can't read the discovery image any more
+	onRestart   trigger = "restart"    // the machine is about to be restarted to boot a newer image
+	onInstall   trigger = "install"    // a person pressed Install: of a cluster, or of a host that joins one
+	onCancel    trigger = "cancel"     // a person cancelled the installation
+	onReset     trigger = "reset"      // a person reset the cluster or host
+	onBind      trigger = "bind"       // the host was given to a cluster
+	onUnbind    trigger = "unbind"     // the host was taken from its cluster
+	// the host was taken from its cluster and is to boot the discovery image by itself
+	onReclaim       trigger = "reclaim"
 	onReclaimReboot trigger = "reclaim reboot" // the host has the files that it is to boot
 	onReclaimFailed trigger = "reclaim failed" // the host could not fetch or start them
 	onCompletion    trigger = "completion"     // the controller reported the end of the installation
@@ -89,8 +92,8 @@ type row[S any] struct {
 	because string       // when in words, for docs/lifecycle.md; empty: always
 	to      string
 	info    func(S) string // the sentence that goes with the state; nil leaves the one there is
-	// mark notes on the object that the row was taken, and tells whether that altered it. It makes a row that stays in its
-	// state one that is taken once.
+	// mark notes on the object that the row was taken, and tells whether that altered it. It makes
+	// a row that stays in its state one that is taken once.
 	mark  func(S) bool
 	event string // written when a row that stays in its state marks the object; empty: none
 }
@@ -146,12 +149,15 @@ const stageCopyingRegistry models.HostStage = "Copying registry data to disk"
 
 // stagesAfterReboot are those in which the agent is gone: the host runs from its disk.
 var stagesAfterReboot = []models.HostStage{
-	models.HostStageRebooting, models.HostStageWaitingForIgnition, models.HostStageConfiguring, models.HostStageJoined, models.HostStageDone,
+	models.HostStageRebooting, models.HostStageWaitingForIgnition, models.HostStageConfiguring, models.HostStageJoined,
+	models.HostStageDone,
 }
 
-// stagesWaitingForOthers are those in which a host can't go on while a person must correct the boot order of another.
+// stagesWaitingForOthers are those in which a host can't go on while a person must correct the boot
+// order of another.
 var stagesWaitingForOthers = []models.HostStage{
-	models.HostStageWaitingForControlPlane, models.HostStageWaitingForController, models.HostStageWaitingForBootkube, models.HostStageRebooting,
+	models.HostStageWaitingForControlPlane, models.HostStageWaitingForController, models.HostStageWaitingForBootkube,
+	models.HostStageRebooting,
 }
 
 func afterReboot(stage models.HostStage) bool { return slices.Contains(stagesAfterReboot, stage) }

@@ -16,7 +16,8 @@ import (
 
 var updatePage = flag.Bool("update", false, "write docs/lifecycle.md anew from the tables")
 
-// TestTheLifecyclePageIsUpToDate fails when docs/lifecycle.md is not what the tables say; `make docs` writes it.
+// TestTheLifecyclePageIsUpToDate fails when docs/lifecycle.md is not what the tables say; `make
+// docs` writes it.
 func TestTheLifecyclePageIsUpToDate(t *testing.T) {
 	path := filepath.Join("..", "..", "docs", "lifecycle.md")
 	page := lifecyclePage(readTransitions(t))
@@ -40,9 +41,12 @@ func lifecyclePage(list transitionList) string {
 	var b strings.Builder
 	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
 	line("# The lives of hosts and clusters\n")
-	line("Generated from the tables of `appliance/engine/lifecycle_hosts.go` and `appliance/engine/lifecycle_clusters.go` by `make docs`; do not edit.\n")
-	line("A row of a table says: on this trigger, from one of these states, when this holds, go to that state and say so. The first row that fits is taken. " +
-		"When none fits, a refresh changes nothing and any other trigger is refused with 409. A refresh follows whatever changes a host or its cluster, and the passing of a limit; nothing is polled.\n")
+	line("Generated from the tables of `appliance/engine/lifecycle_hosts.go` and " +
+		"`appliance/engine/lifecycle_clusters.go` by `make docs`; do not edit.\n")
+	line("A row of a table says: on this trigger, from one of these states, when this holds, go to that state and " +
+		"say so. The first row that fits is taken. " +
+		"When none fits, a refresh changes nothing and any other trigger is refused with 409. A refresh follows " +
+		"whatever changes a host or its cluster, and the passing of a limit; nothing is polled.\n")
 
 	line("## Hosts\n")
 	writeStates(&b, hostStates())
@@ -54,8 +58,10 @@ func lifecyclePage(list transitionList) string {
 	line("## Clusters\n")
 	writeStates(&b, clusterStates())
 	for _, d := range []drawing{
-		{"From the description to the installation", "", []trigger{onRefresh, onInstall}, in(clusterOpen, clusterPreparing, clusterInstalling, clusterFailed), false},
-		{"The installation", "", []trigger{onRefresh, onAddHosts}, in(clusterRunning, clusterInstalled, clusterAddingHosts, clusterFailed), false},
+		{"From the description to the installation", "", []trigger{onRefresh, onInstall},
+			in(clusterOpen, clusterPreparing, clusterInstalling, clusterFailed), false},
+		{"The installation", "", []trigger{onRefresh, onAddHosts}, in(clusterRunning, clusterInstalled,
+			clusterAddingHosts, clusterFailed), false},
 		{"What people order", "", []trigger{onInstall, onCancel, onReset, onAddHosts}, nil, false},
 	} {
 		writeDrawing(&b, clusterLife(), d)
@@ -69,12 +75,18 @@ func lifecyclePage(list transitionList) string {
 
 func hostDrawings() []drawing {
 	return []drawing{
-		{"Hosts of no cluster", "", []trigger{onRegister, onRefresh, onBind, onMediaLost, onRestart}, in(initial, undecidedUnbound, disabledUnbound, binding), false},
+		{"Hosts of no cluster", "", []trigger{onRegister, onRefresh, onBind, onMediaLost, onRestart},
+			in(initial, undecidedUnbound, disabledUnbound, binding), false},
 		{"Until a host is known", "", []trigger{onRegister, onRefresh}, in(initial, undecided, disabled), false},
-		{"The installation", "Silence and a lost image end it too: see the next drawings.", []trigger{onInstall, onProgress, onFailure, onRefresh}, in(known, insufficient, beforeInstall, duringInstall, installed, added, failed), false},
-		{"An agent starts", "The machine booted the discovery image. Where it was to boot from its disk, its boot order is wrong.", []trigger{onRegister}, nil, true},
-		{"The discovery image is lost, or replaced by a newer one", "", []trigger{onMediaLost, onRestart}, in(undecided, binding, beforeInstall, installing, inProgress, failed), false},
-		{"Late binding", "A host is given to a cluster and taken back; one that was installed can be reclaimed.", []trigger{onBind, onUnbind, onReclaim, onReclaimReboot, onReclaimFailed}, nil, false},
+		{"The installation", "Silence and a lost image end it too: see the next drawings.",
+			[]trigger{onInstall, onProgress, onFailure, onRefresh}, in(known, insufficient, beforeInstall,
+				duringInstall, installed, added, failed), false},
+		{"An agent starts", "The machine booted the discovery image. Where it was to boot from its disk, its boot " +
+			"order is wrong.", []trigger{onRegister}, nil, true},
+		{"The discovery image is lost, or replaced by a newer one", "", []trigger{onMediaLost, onRestart},
+			in(undecided, binding, beforeInstall, installing, inProgress, failed), false},
+		{"Late binding", "A host is given to a cluster and taken back; one that was installed can be reclaimed.",
+			[]trigger{onBind, onUnbind, onReclaim, onReclaimReboot, onReclaimFailed}, nil, false},
 		{"Cancel and reset", "", []trigger{onCancel, onReset}, nil, false},
 	}
 }
@@ -105,7 +117,8 @@ func writeDrawing[S any](b *strings.Builder, l *life[S], d drawing) {
 			if arrow.to == same {
 				arrow.to = from
 			}
-			if arrow.from == arrow.to && !d.loops || d.among != nil && (!slices.Contains(d.among, arrow.from) || !slices.Contains(d.among, arrow.to)) {
+			if arrow.from == arrow.to && !d.loops || d.among != nil && (!slices.Contains(d.among, arrow.from) ||
+				!slices.Contains(d.among, arrow.to)) {
 				continue
 			}
 			if labels[arrow] == nil {
@@ -128,7 +141,8 @@ func writeDrawing[S any](b *strings.Builder, l *life[S], d drawing) {
 		}
 	}
 	for _, arrow := range order {
-		fmt.Fprintf(b, "    %s --> %s : %s\n", mermaidID(arrow.from), mermaidID(arrow.to), strings.ReplaceAll(strings.Join(labels[arrow], "<br/>"), ":", ","))
+		fmt.Fprintf(b, "    %s --> %s : %s\n", mermaidID(arrow.from), mermaidID(arrow.to),
+			strings.ReplaceAll(strings.Join(labels[arrow], "<br/>"), ":", ","))
 	}
 	fmt.Fprint(b, "```\n\n")
 }
@@ -163,7 +177,8 @@ func writeRows[S any](b *strings.Builder, title string, l *life[S]) {
 }
 
 func writeLimits(b *strings.Builder, t Timeouts) {
-	fmt.Fprint(b, "## Limits\n\nAll can be set in the configuration, under `timeouts`. None runs while the appliance, or the machine that it runs on, was away.\n\n| what | limit |\n|---|---|\n")
+	fmt.Fprint(b, "## Limits\n\nAll can be set in the configuration, under `timeouts`. None runs while the "+
+		"appliance, or the machine that it runs on, was away.\n\n| what | limit |\n|---|---|\n")
 	row := func(what string, limit time.Duration) { fmt.Fprintf(b, "| %s | %s |\n", what, spoken(limit)) }
 	row("silence of an agent", t.HostDisconnected)
 	row("preparation of a host", t.HostPreparing)
@@ -185,7 +200,8 @@ func writeLimits(b *strings.Builder, t Timeouts) {
 	row("logs of a host, until they come", t.HostLogs)
 	row("logs of a cluster, until they are announced", t.ClusterLogsPending)
 	row("logs of a cluster, until they come", t.ClusterLogs)
-	fmt.Fprintf(b, "\nStages that are not named here have an hour. The limits of the finalizing stages %q, %q and %q only warn.\n\n", tolerated[0], tolerated[1], tolerated[2])
+	fmt.Fprintf(b, "\nStages that are not named here have an hour. The limits of the finalizing stages %q, %q and %q "+
+		"only warn.\n\n", tolerated[0], tolerated[1], tolerated[2])
 }
 
 func spoken(d time.Duration) string {
@@ -196,7 +212,8 @@ func spoken(d time.Duration) string {
 }
 
 func writeDifferences(b *strings.Builder, list transitionList) {
-	fmt.Fprintf(b, "## Where the tables differ from upstream's\n\nUpstream: %s\n\n| of | on | from | to | whose | why |\n|---|---|---|---|---|---|\n", list.Source)
+	fmt.Fprintf(b, "## Where the tables differ from upstream's\n\nUpstream: %s\n\n| of | on | from | to | whose | "+
+		"why |\n|---|---|---|---|---|---|\n", list.Source)
 	for _, d := range list.Differences {
 		to := "`" + d.To + "`"
 		if d.To == same {

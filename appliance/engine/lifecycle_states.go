@@ -8,7 +8,8 @@ type state struct {
 // hostStates lists the states of a host in the order in which it comes through them.
 func hostStates() []state {
 	return []state{
-		{discoveringUnbound, "It runs the discovery image of an infra-env that belongs to no cluster; its inventory is awaited."},
+		{discoveringUnbound, "It runs the discovery image of an infra-env that belongs to no cluster; its inventory " +
+			"is awaited."},
 		{insufficientUnbound, "It can't be bound: it has less than any role needs, or no usable name."},
 		{disconnectedUnbound, "Its agent is silent, or can't read its discovery image any more."},
 		{knownUnbound, "It can be bound to a cluster."},
@@ -25,15 +26,18 @@ func hostStates() []state {
 		{prepared, "It is prepared and waits for the others."},
 		{installing, "It was ordered to install; the installer's first word is awaited."},
 		{inProgress, "The installer, and then the controller in the cluster, report its stages."},
-		{pendingUserAction, "It booted from the wrong device, or did not come back; a person must correct its boot order."},
+		{pendingUserAction, "It booted from the wrong device, or did not come back; a person must correct its boot " +
+			"order."},
 		{installed, "It is a node of its cluster."},
-		{added, "It has joined a cluster that was installed before. Where this appliance can't look there, approving its certificate requests is left to people."},
+		{added, "It has joined a cluster that was installed before. Where this appliance can't look there, approving " +
+			"its certificate requests is left to people."},
 		{failed, "Its installation, or that of its cluster, failed."},
 		{cancelled, "Its installation was cancelled."},
 		{resetting, "Of records that older services wrote; nothing enters it. It ends by itself after the limit."},
 		{resetPending, "Its cluster was reset; a person must restart it from the discovery image."},
 		{unbinding, "It was taken from its cluster; its agent ends itself and registers anew."},
-		{unbindingPending, "It was taken from its cluster after its installation; a person must restart it from the discovery image."},
+		{unbindingPending, "It was taken from its cluster after its installation; a person must restart it from the " +
+			"discovery image."},
 		{reclaiming, "It was taken from its cluster and fetches the discovery image."},
 		{reclaimRebooting, "It restarts into the discovery image by itself."},
 	}

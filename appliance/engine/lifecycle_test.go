@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestLifecycles plays what happens to hosts and clusters, one scene a story. That every row of both tables is taken is
-// what the random walks of walk_test.go show.
+// TestLifecycles plays what happens to hosts and clusters, one scene a story. That every row of
+// both tables is taken is what the random walks of walk_test.go show.
 func TestLifecycles(t *testing.T) {
 	hits := &rowHits{}
 	for _, scene := range []struct {
@@ -210,7 +210,9 @@ func playDiskFails(b *bench) {
 	b.pass(10*time.Minute, h)
 	require.Len(b, b.names(EventFilter{HostIDs: []string{h.id}}), before, "the host stays as it is")
 
-	_, err := b.UpdateHost(b.Context(), h.env, h.id, &models.HostUpdateParams{DisksSelectedConfig: []*models.DiskConfigParams{{ID: &secondDisk, Role: models.DiskRoleInstall}}})
+	_, err := b.UpdateHost(b.Context(), h.env, h.id,
+		&models.HostUpdateParams{DisksSelectedConfig: []*models.DiskConfigParams{{ID: &secondDisk,
+			Role: models.DiskRoleInstall}}})
 	require.NoError(b, err)
 	h.require(known)
 	b.requireCluster(cluster, clusterReady)
@@ -368,7 +370,8 @@ func playBootOrderStays(b *bench) {
 	before := b.DB.Revision()
 	b.pass(20 * time.Hour)
 	h.require(pendingUserAction)
-	require.Equal(b, before, b.DB.Revision(), "the cluster can't do without the host, so nothing but the end of the day ends it")
+	require.Equal(b, before, b.DB.Revision(),
+		"the cluster can't do without the host, so nothing but the end of the day ends it")
 	b.pass(4 * time.Hour)
 	require.Contains(b, *b.requireCluster(cluster, clusterFailed).StatusInfo, "The installation took too long")
 	h.require(failed)

@@ -14,8 +14,9 @@ import (
 	"landfall/store"
 )
 
-// A download link can be handed to somebody who has no account: it is signed with a key of the appliance and holds for a
-// while. The key is made when the first link is, and never leaves the appliance.
+// A download link can be handed to somebody who has no account: it is signed with a key of the
+// appliance and holds for a while. The key is made when the first link is, and never leaves the
+// appliance.
 
 // LinkLifetime is how long a signed link holds.
 const LinkLifetime = 10 * time.Minute
@@ -33,8 +34,8 @@ var linkKeys = store.NewBucket[linkKey]("link-keys", 1)
 
 const theLinkKey = "downloads"
 
-// SignLink returns the address under which a path of the appliance can be downloaded with the given parameters by whoever has
-// the link, and until when.
+// SignLink returns the address under which a path of the appliance can be downloaded with the given
+// parameters by whoever has the link, and until when.
 func (e *Engine) SignLink(ctx context.Context, path string, query url.Values) (string, time.Time, error) {
 	key, err := e.linkKey()
 	if errors.Is(err, store.ErrNotFound) {
@@ -53,8 +54,8 @@ func (e *Engine) SignLink(ctx context.Context, path string, query url.Values) (s
 	return e.URL + path + "?" + signed.Encode(), expires, nil
 }
 
-// CheckLink refuses a signed link that was altered or has expired, with kind Forbidden. A link without a signature is none
-// of its affair.
+// CheckLink refuses a signed link that was altered or has expired, with kind Forbidden. A link
+// without a signature is none of its affair.
 func (e *Engine) CheckLink(path string, query url.Values) error {
 	given := query.Get(linkSignature)
 	if given == "" {
@@ -71,7 +72,9 @@ func (e *Engine) CheckLink(path string, query url.Values) error {
 		}
 	}
 	if err != nil || !hmac.Equal([]byte(given), []byte(signature(key, path, unsigned))) {
-		return &Error{Kind: Forbidden, Reason: "The link's signature does not fit: it was altered, or it is of another appliance. Ask for a new link."}
+		return &Error{Kind: Forbidden,
+			Reason: "The link's signature does not fit: it was altered, or it is of another appliance. Ask for a new " +
+				"link."}
 	}
 	expires, err := strconv.ParseInt(query.Get(linkExpires), 10, 64)
 	if err != nil || !e.Clock.Now().Before(time.Unix(expires, 0)) {

@@ -10,8 +10,8 @@ import (
 	"github.com/openshift/assisted-service/models"
 )
 
-// HostLogs keeps the logs of a host and notes when they were collected. Those of a host that the cluster does not have are
-// refused with kind NotFound and not kept.
+// HostLogs keeps the logs of a host and notes when they were collected. Those of a host that the
+// cluster does not have are refused with kind NotFound and not kept.
 func (e *Engine) HostLogs(ctx context.Context, clusterID, hostID string, content io.Reader) error {
 	staged, err := e.DB.Stage(ctx, content)
 	if err != nil {
@@ -33,14 +33,16 @@ func (e *Engine) HostLogs(ctx context.Context, clusterID, hostID string, content
 			c.saveHost(h)
 			return errors.Join(
 				installerFiles.Put(c.tx, clusterID+"/"+logFile(hostID), staged, c.now),
-				c.hostEvent(h, eventHostLogsUploaded, models.EventSeverityInfo, "Host %s: its logs were collected.", c.hostName(h)),
+				c.hostEvent(h, eventHostLogsUploaded, models.EventSeverityInfo, "Host %s: its logs were collected.",
+					c.hostName(h)),
 			)
 		}
 		return notFound("Cluster %s has no host %s.", clusterID, hostID)
 	})
 }
 
-// ControllerLogs keeps the logs of the controller in the cluster and notes when they were collected.
+// ControllerLogs keeps the logs of the controller in the cluster and notes when they were
+// collected.
 func (e *Engine) ControllerLogs(ctx context.Context, id string, content io.Reader) error {
 	staged, err := e.DB.Stage(ctx, content)
 	if err != nil {
@@ -55,7 +57,8 @@ func (e *Engine) ControllerLogs(ctx context.Context, id string, content io.Reade
 		c.saveCluster(row)
 		return errors.Join(
 			installerFiles.Put(c.tx, id+"/"+logFile("controller"), staged, c.now),
-			c.clusterEvent(row, eventLogsUploaded, models.EventSeverityInfo, "Cluster %s: the controller's logs were collected.", row.API.Name),
+			c.clusterEvent(row, eventLogsUploaded, models.EventSeverityInfo,
+				"Cluster %s: the controller's logs were collected.", row.API.Name),
 		)
 	})
 }

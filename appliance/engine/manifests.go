@@ -20,10 +20,12 @@ import (
 	"landfall/store"
 )
 
-// The manifests that people add to a cluster lie among its files, each as manifests/<folder>/<name>. openshift-install
-// reads two folders, "manifests" and "openshift". A name that ends in .patch or .patch_<anything> is no manifest but a
-// change of one (RFC 6902, written as YAML) that the installer makes by itself: cluster-scheduler-02-config.yml.patch
-// changes cluster-scheduler-02-config.yml. The rules are the Assisted Installer's (internal/manifests/manifests.go).
+// The manifests that people add to a cluster lie among its files, each as
+// manifests/<folder>/<name>. openshift-install reads two folders, "manifests" and "openshift". A
+// name that ends in .patch or .patch_<anything> is no manifest but a change of one (RFC 6902,
+// written as YAML) that the installer makes by itself: cluster-scheduler-02-config.yml.patch
+// changes cluster-scheduler-02-config.yml. The rules are the Assisted Installer's
+// (internal/manifests/manifests.go).
 
 // manifestFolder is where a cluster's additional manifests lie among its files.
 const manifestFolder = "manifests/"
@@ -52,8 +54,8 @@ func (m Manifest) shown(source string) *models.Manifest {
 	return &models.Manifest{Folder: m.Folder, FileName: m.Name, ManifestSource: source}
 }
 
-// Manifests lists what people added to a cluster's manifests, by folder and name, and with system also what the appliance
-// adds by itself. What openshift-install makes is not listed.
+// Manifests lists what people added to a cluster's manifests, by folder and name, and with system
+// also what the appliance adds by itself. What openshift-install makes is not listed.
 func (e *Engine) Manifests(id string, system bool) ([]*models.Manifest, error) {
 	names, err := e.FileNames(id, manifestFolder)
 	if err != nil {
@@ -77,7 +79,8 @@ func (e *Engine) Manifests(id string, system bool) ([]*models.Manifest, error) {
 	}
 	for name := range added {
 		if folder, file := path.Split(name); plan.manifests[name] == nil {
-			manifests = append(manifests, Manifest{Folder: path.Clean(folder), Name: file}.shown(models.ManifestManifestSourceSystem))
+			manifests = append(manifests, Manifest{Folder: path.Clean(folder),
+				Name: file}.shown(models.ManifestManifestSourceSystem))
 		}
 	}
 	slices.SortFunc(manifests, func(a, b *models.Manifest) int {
@@ -86,7 +89,8 @@ func (e *Engine) Manifests(id string, system bool) ([]*models.Manifest, error) {
 	return manifests, nil
 }
 
-// OpenManifest opens a manifest of a cluster for reading, one of the appliance's own too; the caller closes it.
+// OpenManifest opens a manifest of a cluster for reading, one of the appliance's own too; the
+// caller closes it.
 func (e *Engine) OpenManifest(id string, m Manifest) (io.ReadSeekCloser, store.FileInfo, error) {
 	m = m.withFolder()
 	row, err := e.clusterRow(id)
@@ -109,7 +113,8 @@ func (e *Engine) OpenManifest(id string, m Manifest) (io.ReadSeekCloser, store.F
 		return nil, info, err
 	}
 	if content, ok := added[m.path()]; ok {
-		return held{bytes.NewReader(content)}, store.FileInfo{Size: int64(len(content)), Modified: row.API.UpdatedAt}, nil
+		return held{bytes.NewReader(content)}, store.FileInfo{Size: int64(len(content)), Modified: row.API.UpdatedAt},
+			nil
 	}
 	return nil, info, notFound("Cluster %s has no manifest %s in the folder %s.", row.API.Name, m.Name, m.Folder)
 }
@@ -119,9 +124,10 @@ type held struct{ *bytes.Reader }
 
 func (held) Close() error { return nil }
 
-// CreateManifest keeps a manifest that the cluster's installation gets on top of its own. One of the same name in the same
-// folder is replaced. It is refused with kind Schema for a bad name, Invalid for content that is not what its name says, and
-// Conflict once the installation is being prepared, for it would not reach it any more.
+// CreateManifest keeps a manifest that the cluster's installation gets on top of its own. One of
+// the same name in the same folder is replaced. It is refused with kind Schema for a bad name,
+// Invalid for content that is not what its name says, and Conflict once the installation is being
+// prepared, for it would not reach it any more.
 func (e *Engine) CreateManifest(ctx context.Context, id string, m Manifest) (*models.Manifest, error) {
 	m = m.withFolder()
 	if err := errors.Join(checkManifestName(m.Name), checkManifestContent(m)); err != nil {
@@ -137,7 +143,8 @@ func (e *Engine) CreateManifest(ctx context.Context, id string, m Manifest) (*mo
 			return err
 		}
 		if !manifestsOpen(row) {
-			return conflict("Cluster %s is %s; manifests can only be added before its installation.", row.API.Name, *row.API.Status)
+			return conflict("Cluster %s is %s; manifests can only be added before its installation.", row.API.Name,
+				*row.API.Status)
 		}
 		if err := c.onlyFolder(row, m); err != nil {
 			return err
@@ -149,7 +156,8 @@ func (e *Engine) CreateManifest(ctx context.Context, id string, m Manifest) (*mo
 		c.settleCluster(id)
 		return errors.Join(
 			installerFiles.Put(c.tx, id+"/"+manifestFolder+m.path(), staged, c.now),
-			c.clusterEvent(row, eventManifestAdded, models.EventSeverityInfo, "Cluster %s: the manifest %s was added.", row.API.Name, m.path()),
+			c.clusterEvent(row, eventManifestAdded, models.EventSeverityInfo, "Cluster %s: the manifest %s was added.",
+				row.API.Name, m.path()),
 		)
 	})
 	if err != nil {
@@ -158,11 +166,13 @@ func (e *Engine) CreateManifest(ctx context.Context, id string, m Manifest) (*mo
 	return m.shown(models.ManifestManifestSourceUser), nil
 }
 
-// UpdateManifest gives a manifest new content, another name or folder, or several of these: what params leaves out stays.
-// The content comes decoded; nil leaves it as it is.
-func (e *Engine) UpdateManifest(ctx context.Context, id string, params *models.UpdateManifestParams, content []byte) (*models.Manifest, error) {
+// UpdateManifest gives a manifest new content, another name or folder, or several of these: what
+// params leaves out stays. The content comes decoded; nil leaves it as it is.
+func (e *Engine) UpdateManifest(ctx context.Context, id string, params *models.UpdateManifestParams,
+	content []byte) (*models.Manifest, error) {
 	from := Manifest{Folder: params.Folder, Name: params.FileName}
-	to := Manifest{Folder: orDefault(params.UpdatedFolder, from.Folder), Name: orDefault(params.UpdatedFileName, from.Name), Content: content}
+	to := Manifest{Folder: orDefault(params.UpdatedFolder, from.Folder), Name: orDefault(params.UpdatedFileName,
+		from.Name), Content: content}
 	row, err := e.clusterRow(id)
 	if err != nil {
 		return nil, err
@@ -175,7 +185,8 @@ func (e *Engine) UpdateManifest(ctx context.Context, id string, params *models.U
 	}
 	if to.Content == nil {
 		if to.Content, err = e.readFile(id, manifestFolder+from.path()); KindOf(err) == NotFound {
-			return nil, notFound("Cluster %s has no manifest %s in the folder %s.", row.API.Name, from.Name, from.Folder)
+			return nil, notFound("Cluster %s has no manifest %s in the folder %s.", row.API.Name, from.Name,
+				from.Folder)
 		} else if err != nil {
 			return nil, err
 		}
@@ -261,7 +272,8 @@ func (e *Engine) DeleteManifest(ctx context.Context, id string, m Manifest) erro
 		c.noteCatalogs(row, m.path(), nil)
 		c.settleCluster(id)
 		left := 0
-		if err := installerFiles.Keys(c.tx, id+"/"+manifestFolder, func(string) error { left++; return nil }); err != nil {
+		if err := installerFiles.Keys(c.tx, id+"/"+manifestFolder,
+			func(string) error { left++; return nil }); err != nil {
 			return err
 		}
 		if left == 0 {
@@ -269,11 +281,13 @@ func (e *Engine) DeleteManifest(ctx context.Context, id string, m Manifest) erro
 				return err
 			}
 		}
-		return c.clusterEvent(row, eventManifestDeleted, models.EventSeverityInfo, "Cluster %s: the manifest %s was deleted.", row.API.Name, m.path())
+		return c.clusterEvent(row, eventManifestDeleted, models.EventSeverityInfo,
+			"Cluster %s: the manifest %s was deleted.", row.API.Name, m.path())
 	})
 }
 
-// onlyFolder refuses a manifest whose name the other folder has too: the installer lays both over each other.
+// onlyFolder refuses a manifest whose name the other folder has too: the installer lays both over
+// each other.
 func (c *change) onlyFolder(row *clusterRecord, m Manifest) error {
 	other := models.ManifestFolderOpenshift
 	if m.Folder == models.ManifestFolderOpenshift {
@@ -286,7 +300,8 @@ func (c *change) onlyFolder(row *clusterRecord, m Manifest) error {
 	if err != nil {
 		return err
 	}
-	return invalid("Cluster %s has a manifest %s in the folder %s already; a name may be in one of the two folders only.", row.API.Name, m.Name, other)
+	return invalid("Cluster %s has a manifest %s in the folder %s already; a name may be in one of the two folders "+
+		"only.", row.API.Name, m.Name, other)
 }
 
 // manifestsOpen tells whether manifests still reach the cluster's installation.
@@ -296,13 +311,16 @@ func manifestsOpen(row *clusterRecord) bool {
 
 // manifestsClosed refuses a change too late with kind Invalid, as the Assisted Installer does.
 func manifestsClosed(row *clusterRecord) error {
-	return invalid("Cluster %s is %s; its manifests can only be changed before its installation.", row.API.Name, *row.API.Status)
+	return invalid("Cluster %s is %s; its manifests can only be changed before its installation.", row.API.Name,
+		*row.API.Status)
 }
 
-// checkManifestName refuses names that are none of a file in one of the two folders, with kind Schema.
+// checkManifestName refuses names that are none of a file in one of the two folders, with kind
+// Schema.
 func checkManifestName(name string) error {
 	refuse := func(why string) error {
-		return &Error{Kind: Schema, Reason: fmt.Sprintf("The manifest's name %q %s; a name is such as 99-kernel-arguments.yaml.", name, why)}
+		return &Error{Kind: Schema,
+			Reason: fmt.Sprintf("The manifest's name %q %s; a name is such as 99-kernel-arguments.yaml.", name, why)}
 	}
 	switch {
 	case strings.TrimSpace(strings.TrimSuffix(name, path.Ext(name))) == "":
@@ -349,7 +367,8 @@ func checkYAML(m Manifest) error {
 			return nil
 		}
 		if err != nil {
-			return invalid("The manifest %s is not YAML: %s", m.path(), clause(errors.New(strings.TrimPrefix(err.Error(), "yaml: "))))
+			return invalid("The manifest %s is not YAML: %s", m.path(),
+				clause(errors.New(strings.TrimPrefix(err.Error(), "yaml: "))))
 		}
 	}
 }
@@ -362,7 +381,8 @@ func first(err error) error {
 	return err
 }
 
-// ManifestContent decodes the base64 text that the API takes a manifest's content as; limit is in bytes.
+// ManifestContent decodes the base64 text that the API takes a manifest's content as; limit is in
+// bytes.
 func ManifestContent(text *string, limit int64) ([]byte, error) {
 	if strings.TrimSpace(conv.Value(text)) == "" {
 		return nil, invalid("The manifest has no content.")

@@ -58,7 +58,8 @@ spec: {image: "mirror.example.com/redhat/redhat-operator-index:v4.19", sourceTyp
 
 func TestWhatAClusterCanOnlyBeGivenLaterIsKeptForIt(t *testing.T) {
 	b := newBench(t, nil)
-	rules, err := mirror.Parse(mirror.Sources{MirrorSets: []mirror.Document{{Name: "sets.yaml", Data: []byte(sealedOfTest)}}})
+	rules, err := mirror.Parse(mirror.Sources{MirrorSets: []mirror.Document{{Name: "sets.yaml",
+		Data: []byte(sealedOfTest)}}})
 	require.NoError(t, err)
 	b.Engine.AccessAt = func(level mirror.Level) Access { return Access{Mirror: rules, Releases: b.Engine.Releases} }
 	single, _ := b.singleNode()
@@ -96,8 +97,10 @@ func TestCAsOfAllWhomTheNodesTrustAreInTheClusterOnce(t *testing.T) {
 	var config struct{ AdditionalTrustBundle, AdditionalTrustBundlePolicy string }
 	require.NoError(t, json.Unmarshal(plan.installConfig(), &config))
 	require.Equal(t, "Always", config.AdditionalTrustBundlePolicy)
-	require.Equal(t, strings.TrimSpace(first)+"\n"+strings.TrimSpace(second)+"\n", config.AdditionalTrustBundle, "that of the infra-env alone, too; each once, and nothing behind")
-	require.Equal(t, "no PEM\n"+strings.TrimSpace(first)+"\n", string(joinBundles("no PEM ", first+"# a comment\n\n", first)))
+	require.Equal(t, strings.TrimSpace(first)+"\n"+strings.TrimSpace(second)+"\n", config.AdditionalTrustBundle,
+		"that of the infra-env alone, too; each once, and nothing behind")
+	require.Equal(t, "no PEM\n"+strings.TrimSpace(first)+"\n", string(joinBundles("no PEM ", first+"# a comment\n\n",
+		first)))
 }
 
 func TestTheFinishedClusterIsToldOfTheMirror(t *testing.T) {
@@ -120,35 +123,52 @@ func TestTheFinishedClusterIsToldOfTheMirror(t *testing.T) {
 	}{
 		{name: "all of it", version: "4.19.3", sets: mirrorSetsOfTest, want: []string{catalog, hub, tags, signatures}},
 		{name: "without rules", version: "4.19.3"},
-		{name: "another version's catalog", version: "4.18.9", sets: mirrorSetsOfTest, want: []string{hub, tags, signatures}},
-		{name: "a version that does not know mirror sets of tags", version: "4.12.1", sets: mirrorSetsOfTest, want: []string{hub, signatures}},
-		{name: "a version in which they don't go together with what install-config makes", version: "4.13.1", sets: mirrorSetsOfTest, want: []string{hub, signatures}},
-		{name: "a source that is never contacted, of a version whose install-config can't say so", version: "4.20.1", sets: sealedOfTest, want: []string{digests, hub, clusterCatalog}},
+		{name: "another version's catalog", version: "4.18.9", sets: mirrorSetsOfTest,
+			want: []string{hub, tags, signatures}},
+		{name: "a version that does not know mirror sets of tags", version: "4.12.1", sets: mirrorSetsOfTest,
+			want: []string{hub, signatures}},
+		{name: "a version in which they don't go together with what install-config makes", version: "4.13.1",
+			sets: mirrorSetsOfTest, want: []string{hub, signatures}},
+		{name: "a source that is never contacted, of a version whose install-config can't say so", version: "4.20.1",
+			sets: sealedOfTest, want: []string{digests, hub, clusterCatalog}},
 		{name: "the same of one that can", version: "4.21.0", sets: sealedOfTest, want: []string{hub, clusterCatalog}},
 		{name: "a person's own policy of the same source", version: "4.20.1", sets: sealedOfTest,
-			own:  map[string][]byte{"manifests/own.yaml": []byte("apiVersion: config.openshift.io/v1\nkind: ImageTagMirrorSet\nmetadata: {name: own}\nspec:\n  imageTagMirrors:\n  - {source: quay.io/team, mirrors: [m.example.com/t]}\n")},
+			own: map[string][]byte{"manifests/own.yaml": []byte("apiVersion: config.openshift.io/v1\nkind: " +
+				"ImageTagMirrorSet\nmetadata: {name: own}\nspec:\n  imageTagMirrors:\n  - {source: quay.io/team, " +
+				"mirrors: [m.example.com/t]}\n")},
 			want: []string{hub, clusterCatalog}},
-		{name: "one node, which has no OLM v1 while it is the bootstrap", version: "4.21.0", nodes: 1, sets: sealedOfTest, want: []string{hub}},
+		{name: "one node, which has no OLM v1 while it is the bootstrap", version: "4.21.0", nodes: 1,
+			sets: sealedOfTest, want: []string{hub}},
 		{name: "a version before OLM v1", version: "4.17.0", sets: sealedOfTest, want: []string{digests, hub}},
-		{name: "without OLM v1", version: "4.21.0", sets: sealedOfTest, overrides: `{"capabilities":{"baselineCapabilitySet":"v4.17"}}`, want: []string{hub}},
-		{name: "without the marketplace", version: "4.19.3", sets: mirrorSetsOfTest, overrides: `{"capabilities":{"baselineCapabilitySet":"None"}}`, want: []string{tags, signatures}},
-		{name: "with a baseline before OLM was a capability", version: "4.19.3", sets: mirrorSetsOfTest, overrides: `{"capabilities":{"baselineCapabilitySet":"v4.14"}}`, want: []string{tags, signatures}},
+		{name: "without OLM v1", version: "4.21.0", sets: sealedOfTest,
+			overrides: `{"capabilities":{"baselineCapabilitySet":"v4.17"}}`, want: []string{hub}},
+		{name: "without the marketplace", version: "4.19.3", sets: mirrorSetsOfTest,
+			overrides: `{"capabilities":{"baselineCapabilitySet":"None"}}`, want: []string{tags, signatures}},
+		{name: "with a baseline before OLM was a capability", version: "4.19.3", sets: mirrorSetsOfTest,
+			overrides: `{"capabilities":{"baselineCapabilitySet":"v4.14"}}`, want: []string{tags, signatures}},
 		{name: "with both capabilities named", version: "4.19.3", sets: mirrorSetsOfTest,
 			overrides: `{"capabilities":{"baselineCapabilitySet":"None","additionalEnabledCapabilities":["marketplace","OperatorLifecycleManager"]}}`, want: []string{catalog, hub, tags, signatures}},
 		{name: "what operators brought", version: "4.19.3", sets: mirrorSetsOfTest,
-			made: map[string][]byte{"50_openshift-operators_catalogsource_cs-redhat-operator-index-v4-19.yaml": {}, "50_openshift-operators_operatorhub_cluster.yaml": {}}, want: []string{tags, signatures}},
+			made: map[string][]byte{"50_openshift-operators_catalogsource_cs-redhat-operator-index-v4-19.yaml": {},
+				"50_openshift-operators_operatorhub_cluster.yaml": {}}, want: []string{tags, signatures}},
 		{name: "what people wrote", version: "4.19.3", sets: mirrorSetsOfTest,
-			own:   map[string][]byte{"manifests/a.yaml": []byte("kind: ImageTagMirrorSet\nmetadata:\n  name: landfall-tags\n")},
-			notes: []catalogNote{{Kind: kindOperatorHub}, {Kind: kindCatalogSource, Name: "cs-redhat-operator-index-v4-19"}}, want: []string{signatures}},
+			own: map[string][]byte{"manifests/a.yaml": []byte("kind: ImageTagMirrorSet\nmetadata:\n  name: " +
+				"landfall-tags\n")},
+			notes: []catalogNote{{Kind: kindOperatorHub}, {Kind: kindCatalogSource,
+				Name: "cs-redhat-operator-index-v4-19"}}, want: []string{signatures}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			rules, err := mirror.Parse(mirror.Sources{MirrorSets: []mirror.Document{{Name: "sets.yaml", Data: []byte(c.sets)}}})
+			rules, err := mirror.Parse(mirror.Sources{MirrorSets: []mirror.Document{{Name: "sets.yaml",
+				Data: []byte(c.sets)}}})
 			require.NoError(t, err)
-			e := &Engine{Options: Options{Mirror: rules, Catalogs: func() []operator.Source { return operator.Sources([]byte(catalogOfTest)) }}}
+			e := &Engine{Options: Options{Mirror: rules,
+				Catalogs: func() []operator.Source { return operator.Sources([]byte(catalogOfTest)) }}}
 			followed, err := rules.FollowPolicies(slices.Collect(maps.Values(c.own))...)
 			require.NoError(t, err)
-			cluster := models.Cluster{OpenshiftVersion: c.version, InstallConfigOverrides: c.overrides, ControlPlaneCount: cmp.Or(c.nodes, 3)}
-			p := &plan{engine: e, mirror: followed, manifests: c.own, row: &clusterRecord{API: cluster, Catalogs: c.notes}}
+			cluster := models.Cluster{OpenshiftVersion: c.version, InstallConfigOverrides: c.overrides,
+				ControlPlaneCount: cmp.Or(c.nodes, 3)}
+			p := &plan{engine: e, mirror: followed, manifests: c.own, row: &clusterRecord{API: cluster,
+				Catalogs: c.notes}}
 			got, err := p.mirrorManifests(c.made)
 			require.NoError(t, err)
 			require.Equal(t, c.want, slices.Sorted(maps.Keys(got)))

@@ -35,14 +35,16 @@ type InstallSource struct {
 
 // MirrorProof is what a proof of the mirror came to.
 type MirrorProof struct {
-	// Complete: nothing is missing, or nothing is to be proven, since the release does not come from a mirror.
+	// Complete: nothing is missing, or nothing is to be proven, since the release does not come
+	// from a mirror.
 	Complete bool
 	Images   int    // proven; 0 if nothing was to be
 	Gaps     int    // images that can't be had
 	Summary  string // a sentence
 }
 
-// MirrorProver proves that the site's mirror holds what an installation pulls. The progress is a clause.
+// MirrorProver proves that the site's mirror holds what an installation pulls. The progress is a
+// clause.
 type MirrorProver interface {
 	ProveMirror(ctx context.Context, source InstallSource, progress func(done, total int)) (MirrorProof, error)
 }
@@ -58,8 +60,9 @@ func (e *Engine) InstallSource(id string) (InstallSource, error) {
 		return InstallSource{}, err
 	}
 	source := InstallSource{
-		ClusterID: id, Name: row.API.Name, Release: row.API.OcpReleaseImage, Version: row.API.OpenshiftVersion, Architecture: row.API.CPUArchitecture,
-		PullSecret: secret, Also: []string{e.Images.Agent, e.Images.Installer, e.Images.Controller},
+		ClusterID: id, Name: row.API.Name, Release: row.API.OcpReleaseImage, Version: row.API.OpenshiftVersion,
+		Architecture: row.API.CPUArchitecture,
+		PullSecret:   secret, Also: []string{e.Images.Agent, e.Images.Installer, e.Images.Controller},
 	}
 	if row.API.Platform != nil && row.API.Platform.Type != nil {
 		source.Platform = string(*row.API.Platform.Type)
@@ -97,9 +100,12 @@ func (e *Engine) AcceptMirrorGaps(ctx context.Context, id string, accept bool) e
 		row.MirrorGapsAccepted = accept
 		c.saveCluster(row)
 		if !accept {
-			return c.clusterEvent(row, eventMirrorGapsAccepted, models.EventSeverityInfo, "Cluster %s: gaps of the mirror keep it from being installed again.", row.API.Name)
+			return c.clusterEvent(row, eventMirrorGapsAccepted, models.EventSeverityInfo,
+				"Cluster %s: gaps of the mirror keep it from being installed again.", row.API.Name)
 		}
-		return c.clusterEvent(row, eventMirrorGapsAccepted, models.EventSeverityWarning, "Cluster %s: it is to be installed although images are missing in the mirror, at the wish of a person.", row.API.Name)
+		return c.clusterEvent(row, eventMirrorGapsAccepted, models.EventSeverityWarning,
+			"Cluster %s: it is to be installed although images are missing in the mirror, at the wish of a person.",
+			row.API.Name)
 	})
 }
 
@@ -114,13 +120,16 @@ func (e *Engine) NoteMirrorProof(ctx context.Context, id string, proof MirrorPro
 			return err
 		}
 		if proof.Complete {
-			return c.clusterEvent(row, eventMirrorProven, models.EventSeverityInfo, "Cluster %s: %s", row.API.Name, proof.Summary)
+			return c.clusterEvent(row, eventMirrorProven, models.EventSeverityInfo, "Cluster %s: %s", row.API.Name,
+				proof.Summary)
 		}
-		return c.clusterEvent(row, eventMirrorGaps, models.EventSeverityWarning, "Cluster %s: %s", row.API.Name, proof.Summary)
+		return c.clusterEvent(row, eventMirrorGaps, models.EventSeverityWarning, "Cluster %s: %s", row.API.Name,
+			proof.Summary)
 	})
 }
 
-// proveMirror has the mirror proven before an installation. Gaps end the preparation unless a person accepted them.
+// proveMirror has the mirror proven before an installation. Gaps end the preparation unless a
+// person accepted them.
 func (e *Engine) proveMirror(ctx context.Context, id string, note func(format string, args ...any) error) error {
 	if e.MirrorProver == nil {
 		return nil
@@ -134,7 +143,8 @@ func (e *Engine) proveMirror(ctx context.Context, id string, note func(format st
 		if done%step != 0 {
 			return
 		}
-		if err := note("Preparing the installation: asking the mirror for all images, %d of %d.", done, total); err != nil {
+		if err := note("Preparing the installation: asking the mirror for all images, %d of %d.", done,
+			total); err != nil {
 			e.Logger.Debug("The proof's progress could not be noted.", "cluster", id, "error", err)
 		}
 	})
@@ -148,10 +158,12 @@ func (e *Engine) proveMirror(ctx context.Context, id string, note func(format st
 	if err != nil || row.MirrorGapsAccepted {
 		return err
 	}
-	return fmt.Errorf("%s Bring what is missing (the Mirror page has the list), or have it installed all the same: landfall mirror accept-gaps --cluster %s", proof.Summary, id)
+	return fmt.Errorf("%s Bring what is missing (the Mirror page has the list), or have it installed all the same: "+
+		"landfall mirror accept-gaps --cluster %s", proof.Summary, id)
 }
 
-// ReadyToInstall tells whether a cluster only waits for a person to press Install. One that is gone does not.
+// ReadyToInstall tells whether a cluster only waits for a person to press Install. One that is gone
+// does not.
 func (e *Engine) ReadyToInstall(id string) (ready bool, err error) {
 	err = e.DB.View(func(tx *store.Tx) error {
 		row, err := clusterStatuses.Get(tx, id)

@@ -15,13 +15,16 @@ import (
 	"landfall/store"
 )
 
-// A cluster, an infra-env or a host may be described by an object of another API, the Kubernetes door's. The engine knows no more
-// of it than its key and what of it was acted on: both lie on the row that it describes, are written in the transaction that acts
-// on them, and the row is found by the key. So whoever makes rows of objects can be killed at any moment and makes none twice.
+// A cluster, an infra-env or a host may be described by an object of another API, the Kubernetes
+// door's. The engine knows no more of it than its key and what of it was acted on: both lie on the
+// row that it describes, are written in the transaction that acts on them, and the row is found by
+// the key. So whoever makes rows of objects can be killed at any moment and makes none twice.
 //
-// The other way, a [Projector] is called at the end of each change, in its transaction, and writes what follows for the objects.
+// The other way, a [Projector] is called at the end of each change, in its transaction, and writes
+// what follows for the objects.
 
-// Object is what describes a row of the engine in another API, and how much of it the row has followed.
+// Object is what describes a row of the engine in another API, and how much of it the row has
+// followed.
 type Object struct {
 	Key        string `json:"key,omitempty"`        // <namespace>/<name>
 	Generation int64  `json:"generation,omitempty"` // of the object's spec, that was acted on last
@@ -30,8 +33,9 @@ type Object struct {
 
 // Projector follows the engine's changes with objects of its own.
 type Projector interface {
-	// Project is called in the transaction of each change that has written something, when all rows are as they will be
-	// committed. An error takes the whole change back. It may be run more than once for a change, and it writes what differs only.
+	// Project is called in the transaction of each change that has written something, when all rows
+	// are as they will be committed. An error takes the whole change back. It may be run more than
+	// once for a change, and it writes what differs only.
 	Project(tx *store.Tx, touched Touched) error
 }
 
@@ -114,7 +118,8 @@ func (c *change) noteHostObject(row *hostRecord, of []Object) error {
 	return noteAll(&row.Object, c.tx, hostObjects, hostKey(row), of)
 }
 
-// noteHostObjectAt is noteHostObject for a host that the change has loaded and may or may not have altered.
+// noteHostObjectAt is noteHostObject for a host that the change has loaded and may or may not have
+// altered.
 func (c *change) noteHostObjectAt(infraEnvID, hostID string, of []Object) error {
 	if len(of) == 0 {
 		return nil
@@ -190,7 +195,8 @@ type Rows struct {
 // Rows returns a reader of the engine's rows in a transaction of its store.
 func (e *Engine) Rows(tx *store.Tx) Rows { return Rows{e, tx} }
 
-// ClusterView is a cluster as the API shows it, without its hosts, and what projections need beside that.
+// ClusterView is a cluster as the API shows it, without its hosts, and what projections need beside
+// that.
 type ClusterView struct {
 	*models.Cluster
 	Object       Object
@@ -208,15 +214,19 @@ type InfraEnvView struct {
 	sealedSecret string
 }
 
-// HostView is a host as the API shows it, with all that its agent reported, and what projections need beside that.
+// HostView is a host as the API shows it, with all that its agent reported, and what projections
+// need beside that.
 type HostView struct {
 	*models.Host
-	Object   Object
-	Named    string // the hostname that a person gave it, "" for none: RequestedHostname of the API falls back to others
+	Object Object
+	// the hostname that a person gave it, "" for none: RequestedHostname of the API falls back to
+	// others
+	Named    string
 	Reported uint64 // the store's revision of what its agent reported: that differs only if this does
 	// EndpointHeaders are what it shows the machine config server beside its token.
 	EndpointHeaders map[string]string
-	// Joining is what is known of it in the cluster that it joins; nil for others, and where nobody looks there.
+	// Joining is what is known of it in the cluster that it joins; nil for others, and where nobody
+	// looks there.
 	Joining *Joining
 }
 
@@ -230,7 +240,8 @@ func (r Rows) Cluster(id string) (*ClusterView, error) {
 		return nil, err
 	}
 	shown, err := r.e.showCluster(r.tx, row, false)
-	return &ClusterView{shown, row.Object, row.Preparation != nil && row.Preparation.Done, row.IngressCA, row.Installs, row.PullSecret}, err
+	return &ClusterView{shown, row.Object, row.Preparation != nil && row.Preparation.Done, row.IngressCA, row.Installs,
+		row.PullSecret}, err
 }
 
 // InfraEnv returns an infra-env. It is refused with kind NotFound where there is none.
@@ -245,7 +256,8 @@ func (r Rows) InfraEnv(id string) (*InfraEnvView, error) {
 	return &InfraEnvView{&row.API, row.Object, row.Recipe.Digest, row.PullSecret}, nil
 }
 
-// Host returns a host by its key, <infra-env id>/<host id>. It is refused with kind NotFound where there is none.
+// Host returns a host by its key, <infra-env id>/<host id>. It is refused with kind NotFound where
+// there is none.
 func (r Rows) Host(key string) (*HostView, error) { return r.host(key, true) }
 
 func (r Rows) host(key string, withFacts bool) (*HostView, error) {
@@ -300,7 +312,8 @@ func (r Rows) hostsAt(keys []string) ([]*HostView, error) {
 // Key is the host's key in the engine, <infra-env id>/<host id>.
 func (h *HostView) Key() string { return h.InfraEnvID.String() + "/" + h.ID.String() }
 
-// ClusterIDs, InfraEnvIDs and HostKeys list all rows there are; ClusterInfraEnvs the infra-envs that were made for a cluster.
+// ClusterIDs, InfraEnvIDs and HostKeys list all rows there are; ClusterInfraEnvs the infra-envs
+// that were made for a cluster.
 func (r Rows) ClusterIDs() ([]string, error)  { return keysOf(r.tx, clusterRows) }
 func (r Rows) InfraEnvIDs() ([]string, error) { return keysOf(r.tx, infraEnvRows) }
 func (r Rows) HostKeys() ([]string, error)    { return keysOf(r.tx, hostRows) }
@@ -319,8 +332,9 @@ func (r Rows) behind(index store.Index, prefix string) ([]string, error) {
 	return ids, err
 }
 
-// ClusterOf, InfraEnvOf and HostOf find what an object describes by its key, <namespace>/<name>; "" if there is nothing. Of a host
-// it is the host's key, and of one that is in two infra-envs at once, the later in order.
+// ClusterOf, InfraEnvOf and HostOf find what an object describes by its key, <namespace>/<name>; ""
+// if there is nothing. Of a host it is the host's key, and of one that is in two infra-envs at
+// once, the later in order.
 func (r Rows) ClusterOf(object string) (id string, err error) { return r.last(clusterObjects, object) }
 func (r Rows) InfraEnvOf(object string) (id string, err error) {
 	return r.last(infraEnvObjects, object)
@@ -335,8 +349,9 @@ func (r Rows) last(index store.Index, object string) (string, error) {
 	return ids[len(ids)-1], nil
 }
 
-// NoteCluster, NoteInfraEnv and NoteHost note the object that describes a row, or how much of it the row has followed, in an
-// update of the caller's. What the note leaves out stays. They are refused with kind NotFound where there is no such row.
+// NoteCluster, NoteInfraEnv and NoteHost note the object that describes a row, or how much of it
+// the row has followed, in an update of the caller's. What the note leaves out stays. They are
+// refused with kind NotFound where there is no such row.
 func (r Rows) NoteCluster(id string, of Object) error {
 	row, err := clusterRows.Get(r.tx, id)
 	if err != nil {
@@ -382,8 +397,8 @@ func noRow(err error, what, id string) error {
 	return err
 }
 
-// ClusterPullSecret and InfraEnvPullSecret open the pull secret of what was read. A key that does not fit is refused with kind
-// Conflict.
+// ClusterPullSecret and InfraEnvPullSecret open the pull secret of what was read. A key that does
+// not fit is refused with kind Conflict.
 func (r Rows) ClusterPullSecret(c *ClusterView) (string, error) {
 	return r.e.openSecret(c.sealedSecret)
 }
@@ -391,8 +406,9 @@ func (r Rows) InfraEnvPullSecret(v *InfraEnvView) (string, error) {
 	return r.e.openSecret(v.sealedSecret)
 }
 
-// ClusterFile returns the content of a file of a cluster as the transaction sees it, such as "kubeconfig", "kubeconfig-noingress",
-// "kubeadmin-password" or "manifests/openshift/<name>", opened if it is sealed. It is refused with kind NotFound where there is none.
+// ClusterFile returns the content of a file of a cluster as the transaction sees it, such as
+// "kubeconfig", "kubeconfig-noingress", "kubeadmin-password" or "manifests/openshift/<name>",
+// opened if it is sealed. It is refused with kind NotFound where there is none.
 func (r Rows) ClusterFile(id, name string) ([]byte, error) {
 	file, err := installerFiles.OpenIn(r.tx, id+"/"+name)
 	if errors.Is(err, store.ErrNotFound) {

@@ -73,7 +73,8 @@ func TestAProjectorThatFailsTakesTheChangeBack(t *testing.T) {
 	b := newBench(t, nil)
 	b.Projector = &recordingProjector{refuse: errors.New("no room")}
 	_, err := b.RegisterCluster(t.Context(), &models.ClusterCreateParams{
-		Name: conv.Pointer("bench"), BaseDNSDomain: "site.test", OpenshiftVersion: conv.Pointer("4.20.8"), PullSecret: conv.Pointer(testPullSecret),
+		Name: conv.Pointer("bench"), BaseDNSDomain: "site.test", OpenshiftVersion: conv.Pointer("4.20.8"),
+		PullSecret: conv.Pointer(testPullSecret),
 	}, Object{Key: "site/bench"})
 	require.ErrorContains(t, err, "no room")
 	b.rows(func(rows Rows) {
@@ -91,21 +92,25 @@ func TestWhatAnObjectDescribesIsFoundByItsKey(t *testing.T) {
 	p := &recordingProjector{}
 	b.Projector = p
 	created, err := b.RegisterCluster(t.Context(), &models.ClusterCreateParams{
-		Name: conv.Pointer("bench"), BaseDNSDomain: "site.test", OpenshiftVersion: conv.Pointer("4.20.8"), PullSecret: conv.Pointer(testPullSecret),
+		Name: conv.Pointer("bench"), BaseDNSDomain: "site.test", OpenshiftVersion: conv.Pointer("4.20.8"),
+		PullSecret:        conv.Pointer(testPullSecret),
 		ControlPlaneCount: conv.Pointer[int64](1),
 	}, Object{Key: "site/bench", Generation: 1})
 	require.NoError(t, err)
 	id := created.ID.String()
-	_, err = b.UpdateCluster(t.Context(), id, &models.V2ClusterUpdateParams{Tags: conv.Pointer("a")}, Object{Generation: 2, Digest: "d"})
+	_, err = b.UpdateCluster(t.Context(), id, &models.V2ClusterUpdateParams{Tags: conv.Pointer("a")},
+		Object{Generation: 2, Digest: "d"})
 	require.NoError(t, err)
 	env, err := b.RegisterInfraEnv(t.Context(), &models.InfraEnvCreateParams{
-		Name: conv.Pointer("bench"), ClusterID: created.ID, PullSecret: conv.Pointer(testPullSecret), OpenshiftVersion: "4.20.8",
+		Name: conv.Pointer("bench"), ClusterID: created.ID, PullSecret: conv.Pointer(testPullSecret),
+		OpenshiftVersion: "4.20.8",
 	}, Object{Key: "site/env", Generation: 7})
 	require.NoError(t, err)
 	_, err = b.UpdateInfraEnv(t.Context(), env.ID.String(), &models.InfraEnvUpdateParams{}, Object{Generation: 8})
 	require.NoError(t, err, "an object is noted also where nothing else changes")
 	h := b.host(env.ID.String(), 1)
-	_, err = b.UpdateHost(t.Context(), h.env, h.id, &models.HostUpdateParams{HostName: conv.Pointer("one")}, Object{Key: "site/" + h.id, Generation: 3})
+	_, err = b.UpdateHost(t.Context(), h.env, h.id, &models.HostUpdateParams{HostName: conv.Pointer("one")},
+		Object{Key: "site/" + h.id, Generation: 3})
 	require.NoError(t, err)
 
 	b.rows(func(rows Rows) {
@@ -136,7 +141,10 @@ func TestWhatAnObjectDescribesIsFoundByItsKey(t *testing.T) {
 		require.NotEmpty(t, host.Inventory)
 	})
 
-	require.NoError(t, b.DB.Update(t.Context(), func(tx *store.Tx) error { return b.Rows(tx).NoteCluster(id, Object{Key: "other/bench"}) }))
+	require.NoError(t, b.DB.Update(t.Context(), func(tx *store.Tx) error {
+		return b.Rows(tx).NoteCluster(id,
+			Object{Key: "other/bench"})
+	}))
 	b.rows(func(rows Rows) {
 		found, err := rows.ClusterOf("site/bench")
 		require.NoError(t, err)
@@ -144,7 +152,8 @@ func TestWhatAnObjectDescribesIsFoundByItsKey(t *testing.T) {
 	})
 
 	require.NoError(t, b.DeregisterCluster(t.Context(), id))
-	require.Equal(t, Object{Key: "other/bench"}, p.last().Clusters[0].Object, "a projector is told what described a row that is gone")
+	require.Equal(t, Object{Key: "other/bench"}, p.last().Clusters[0].Object,
+		"a projector is told what described a row that is gone")
 	require.Equal(t, "site/env", p.last().InfraEnvs[0].Object.Key)
 	require.Equal(t, "site/"+h.id, p.last().Hosts[0].Object.Key)
 	b.rows(func(rows Rows) {

@@ -13,17 +13,17 @@ import (
 	"landfall/appliance/engine/validation"
 )
 
-// The operators that people choose are kept among a cluster's monitored operators, each with those that it depends on. What
-// is known of them is in package operator.
+// The operators that people choose are kept among a cluster's monitored operators, each with those
+// that it depends on. What is known of them is in package operator.
 
 const (
 	eventOperatorsChosen = "cluster_operators_updated" // ours
 	eventDegraded        = "cluster_degraded_OLM_operators_failed"
 )
 
-// chooseOperators makes the operators of a cluster those that are asked for and the ones that they depend on. A name that is
-// no operator's and a property that it does not have are refused with kind Invalid. Whether they go with the cluster is for
-// checkFeatures to say.
+// chooseOperators makes the operators of a cluster those that are asked for and the ones that they
+// depend on. A name that is no operator's and a property that it does not have are refused with
+// kind Invalid. Whether they go with the cluster is for checkFeatures to say.
 func chooseOperators(api *models.Cluster, asked []*models.OperatorCreateParams) error {
 	var chosen []string
 	properties := make(map[string]string)
@@ -44,8 +44,8 @@ func chooseOperators(api *models.Cluster, asked []*models.OperatorCreateParams) 
 	return setOperators(api, chosen, properties)
 }
 
-// updateOperators follows a change of a cluster: of its operators, when any are asked for (none is not nil), and else of what
-// their dependencies depend on.
+// updateOperators follows a change of a cluster: of its operators, when any are asked for (none is
+// not nil), and else of what their dependencies depend on.
 func updateOperators(api *models.Cluster, asked []*models.OperatorCreateParams) error {
 	if asked != nil {
 		return chooseOperators(api, asked)
@@ -56,8 +56,8 @@ func updateOperators(api *models.Cluster, asked []*models.OperatorCreateParams) 
 	return nil
 }
 
-// checkProperties refuses properties of an operator that it does not have. As of now no operator has any: what a cluster gets
-// is decided by its hosts and by the mirror.
+// checkProperties refuses properties of an operator that it does not have. As of now no operator
+// has any: what a cluster gets is decided by its hosts and by the mirror.
 func checkProperties(o *operator.Operator, text string) error {
 	if strings.TrimSpace(text) == "" {
 		return nil
@@ -91,7 +91,8 @@ func setOperators(api *models.Cluster, chosen []string, properties map[string]st
 			SubscriptionName: o.SubscriptionFor(api.OpenshiftVersion).Name, TimeoutSeconds: int64(o.Timeout.Seconds()),
 		}
 		if old := held[name]; old != nil {
-			m.Properties, m.Status, m.StatusInfo, m.StatusUpdatedAt, m.Version = old.Properties, old.Status, old.StatusInfo, old.StatusUpdatedAt, old.Version
+			m.Properties, m.Status, m.StatusInfo, m.StatusUpdatedAt, m.Version = old.Properties, old.Status,
+				old.StatusInfo, old.StatusUpdatedAt, old.Version
 		}
 		if text, given := properties[name]; given {
 			m.Properties = text
@@ -106,7 +107,8 @@ func setOperators(api *models.Cluster, chosen []string, properties map[string]st
 	return nil
 }
 
-// chosenOperators names a cluster's optional operators, with or without those that others only depend on.
+// chosenOperators names a cluster's optional operators, with or without those that others only
+// depend on.
 func chosenOperators(api *models.Cluster, dependencies bool) []string {
 	var names []string
 	for _, m := range api.MonitoredOperators {
@@ -117,7 +119,8 @@ func chosenOperators(api *models.Cluster, dependencies bool) []string {
 	return names
 }
 
-// noteOperators tells people which operators a cluster gets when that has changed, and what the mirror lacks for them.
+// noteOperators tells people which operators a cluster gets when that has changed, and what the
+// mirror lacks for them.
 func (c *change) noteOperators(row *clusterRecord, before []string) error {
 	now := chosenOperators(&row.API, true)
 	if slices.Equal(before, now) {
@@ -137,7 +140,8 @@ func (c *change) noteOperators(row *clusterRecord, before []string) error {
 	}
 	message := fmt.Sprintf("Cluster %s: no operators are installed with it.", row.API.Name)
 	if len(now) > 0 {
-		message = fmt.Sprintf("Cluster %s: the operators that are installed with it are %s.", row.API.Name, strings.Join(now, ", "))
+		message = fmt.Sprintf("Cluster %s: the operators that are installed with it are %s.", row.API.Name,
+			strings.Join(now, ", "))
 	}
 	return c.clusterEvent(row, eventOperatorsChosen, models.EventSeverityInfo, "%s", message)
 }
@@ -145,7 +149,8 @@ func (c *change) noteOperators(row *clusterRecord, before []string) error {
 // operatorsDone tells whether each of a cluster's optional operators is there or has failed.
 func operatorsDone(api *models.Cluster) bool {
 	return !slices.ContainsFunc(api.MonitoredOperators, func(m *models.MonitoredOperator) bool {
-		return m.OperatorType == models.OperatorTypeOlm && m.Status != models.OperatorStatusAvailable && m.Status != models.OperatorStatusFailed
+		return m.OperatorType == models.OperatorTypeOlm && m.Status != models.OperatorStatusAvailable &&
+			m.Status != models.OperatorStatusFailed
 	})
 }
 
@@ -166,7 +171,8 @@ func (c *change) noteDegraded(row *clusterRecord) error {
 	if len(names) == 0 {
 		return nil
 	}
-	return c.clusterEvent(row, eventDegraded, models.EventSeverityWarning, "Cluster %s is degraded. Failed OLM operators: %s.", row.API.Name, strings.Join(names, ", "))
+	return c.clusterEvent(row, eventDegraded, models.EventSeverityWarning,
+		"Cluster %s is degraded. Failed OLM operators: %s.", row.API.Name, strings.Join(names, ", "))
 }
 
 // operatorManifests renders what the planned installation's operators are brought in by.
@@ -199,7 +205,8 @@ func (p *plan) operatorManifests() (*operator.Manifests, error) {
 	if err != nil {
 		return nil, err
 	}
-	if hub != nil && !slices.ContainsFunc(p.row.Catalogs, func(n catalogNote) bool { return n.Kind == kindOperatorHub }) {
+	if hub != nil && !slices.ContainsFunc(p.row.Catalogs,
+		func(n catalogNote) bool { return n.Kind == kindOperatorHub }) {
 		made.Install["50_openshift-operators_operatorhub_cluster.yaml"] = hub
 	}
 	return made, nil
@@ -218,7 +225,8 @@ type catalogNote struct {
 	Image    string `json:"image,omitempty"`
 }
 
-// noteCatalogs keeps in mind which catalogs a manifest brings; nil content is a manifest that is gone.
+// noteCatalogs keeps in mind which catalogs a manifest brings; nil content is a manifest that is
+// gone.
 func (c *change) noteCatalogs(row *clusterRecord, manifest string, content []byte) {
 	notes := slices.DeleteFunc(slices.Clone(row.Catalogs), func(n catalogNote) bool { return n.Manifest == manifest })
 	for _, source := range operator.Sources(content) {

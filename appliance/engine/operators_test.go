@@ -33,7 +33,8 @@ func (b *bench) finalizingWith(names ...string) string {
 
 func (b *bench) reportOperator(cluster, name string, status models.OperatorStatus, says string) {
 	b.Helper()
-	require.NoError(b, b.ReportOperator(b.Context(), cluster, &models.OperatorMonitorReport{Name: name, Status: status, StatusInfo: says}))
+	require.NoError(b, b.ReportOperator(b.Context(), cluster, &models.OperatorMonitorReport{Name: name, Status: status,
+		StatusInfo: says}))
 }
 
 func TestAnOperatorThatNeverGetsReadyLeavesTheClusterDegraded(t *testing.T) {
@@ -45,7 +46,8 @@ func TestAnOperatorThatNeverGetsReadyLeavesTheClusterDegraded(t *testing.T) {
 	b.pass(70*time.Minute - time.Second)
 	require.False(t, b.requireCluster(cluster, clusterFinalizing).Progress.FinalizingStageTimedOut)
 	b.pass(time.Second)
-	require.True(t, b.requireCluster(cluster, clusterFinalizing).Progress.FinalizingStageTimedOut, "by which the controller gives up")
+	require.True(t, b.requireCluster(cluster, clusterFinalizing).Progress.FinalizingStageTimedOut,
+		"by which the controller gives up")
 
 	_, err := b.CompleteInstallation(t.Context(), cluster, true, "")
 	require.NoError(t, err)
@@ -63,26 +65,33 @@ func TestAStageWaitsAsLongAsItsOperatorsNeed(t *testing.T) {
 	row, err := b.clusterRow(cluster)
 	require.NoError(t, err)
 	row.API.MonitoredOperators[2].TimeoutSeconds = int64((90 * time.Minute).Seconds())
-	require.Equal(t, 90*time.Minute, b.Engine.Timeouts.finalizingStage(models.FinalizingStageWaitingForOlmOperatorsCsv, row.API.MonitoredOperators))
-	require.Equal(t, 10*time.Minute, b.Engine.Timeouts.finalizingStage(models.FinalizingStageApplyingOlmManifests, row.API.MonitoredOperators))
+	require.Equal(t, 90*time.Minute, b.Engine.Timeouts.finalizingStage(models.FinalizingStageWaitingForOlmOperatorsCsv,
+		row.API.MonitoredOperators))
+	require.Equal(t, 10*time.Minute, b.Engine.Timeouts.finalizingStage(models.FinalizingStageApplyingOlmManifests,
+		row.API.MonitoredOperators))
 }
 
 func TestTheMirrorsCatalogsComeWithTheInstallation(t *testing.T) {
 	b := newBench(t, nil)
-	document := []byte("kind: CatalogSource\nmetadata: {name: cs-redhat}\nspec: {image: 'mirror/redhat-operator-index:v4.20'}\n")
+	document := []byte("kind: CatalogSource\nmetadata: {name: cs-redhat}\nspec: {image: " +
+		"'mirror/redhat-operator-index:v4.20'}\n")
 	b.Engine.Catalogs = func() []operator.Source {
-		return append(operator.Sources(document), operator.Source{Name: "old", Image: "mirror/certified-operator-index:v4.11"})
+		return append(operator.Sources(document), operator.Source{Name: "old",
+			Image: "mirror/certified-operator-index:v4.11"})
 	}
 	cluster, _ := b.singleNode()
-	_, err := b.UpdateCluster(t.Context(), cluster, &models.V2ClusterUpdateParams{OlmOperators: []*models.OperatorCreateParams{{Name: "metallb"}}})
+	_, err := b.UpdateCluster(t.Context(), cluster,
+		&models.V2ClusterUpdateParams{OlmOperators: []*models.OperatorCreateParams{{Name: "metallb"}}})
 	require.NoError(t, err)
 	plan, err := b.planInstallation(cluster)
 	require.NoError(t, err)
 	made, err := plan.operatorManifests()
 	require.NoError(t, err)
 	require.Contains(t, string(made.Install["50_openshift-metallb_subscription.yaml"]), "source: cs-redhat")
-	require.Contains(t, string(made.Install["50_openshift-operators_catalogsource_cs-redhat.yaml"]), "image: 'mirror/redhat-operator-index:v4.20'")
-	require.Contains(t, string(made.Install["50_openshift-operators_operatorhub_cluster.yaml"]), "disableAllDefaultSources: true")
+	require.Contains(t, string(made.Install["50_openshift-operators_catalogsource_cs-redhat.yaml"]),
+		"image: 'mirror/redhat-operator-index:v4.20'")
+	require.Contains(t, string(made.Install["50_openshift-operators_operatorhub_cluster.yaml"]),
+		"disableAllDefaultSources: true")
 
 	supplies := b.OperatorSuppliesFor("4.20.1")
 	for _, supply := range supplies {
@@ -92,7 +101,8 @@ func TestTheMirrorsCatalogsComeWithTheInstallation(t *testing.T) {
 	}
 
 	// A person's own OperatorHub stays the only one.
-	_, err = b.CreateManifest(t.Context(), cluster, Manifest{Folder: "openshift", Name: "hub.yaml", Content: []byte("kind: OperatorHub\nmetadata: {name: cluster}\n")})
+	_, err = b.CreateManifest(t.Context(), cluster, Manifest{Folder: "openshift", Name: "hub.yaml",
+		Content: []byte("kind: OperatorHub\nmetadata: {name: cluster}\n")})
 	require.NoError(t, err)
 	plan, err = b.planInstallation(cluster)
 	require.NoError(t, err)
@@ -102,7 +112,8 @@ func TestTheMirrorsCatalogsComeWithTheInstallation(t *testing.T) {
 }
 
 func TestACatalogThatOpenShiftBringsItselfStaysOn(t *testing.T) {
-	text, err := operatorHub([]Supply{{Catalog: "redhat-operators", Source: "cs-redhat"}, {Catalog: "certified-operators"}})
+	text, err := operatorHub([]Supply{{Catalog: "redhat-operators", Source: "cs-redhat"},
+		{Catalog: "certified-operators"}})
 	require.NoError(t, err)
 	require.Contains(t, string(text), "- name: certified-operators\n          disabled: false")
 	require.NotContains(t, string(text), "- name: redhat-operators")

@@ -12,8 +12,9 @@ import (
 	"landfall/store"
 )
 
-// relay writes the outbox entry that a cluster's state calls for, when it differs from the one there is. Ids and URLs stay
-// until others take their place: what an installation left in AMS that was reset or failed is overwritten by the next one.
+// relay writes the outbox entry that a cluster's state calls for, when it differs from the one
+// there is. Ids and URLs stay until others take their place: what an installation left in AMS that
+// was reset or failed is overwritten by the next one.
 func (c *change) relay(row *clusterRecord) error {
 	if conv.Value(row.API.Imported) || *row.API.Kind == kindDisconnected {
 		return nil // whoever installed the cluster told AMS of it
@@ -57,10 +58,11 @@ const (
 	eventSubscriptionRefused = "cluster_subscription_refused"
 )
 
-// TellOfSubscription writes what AMS was told of a cluster, or answered, together with the event that people read and the id
-// that the API shows; "" leaves the id as it is, and a note of no words is no event. Of a cluster that is gone only what write
-// writes is kept.
-func (e *Engine) TellOfSubscription(ctx context.Context, clusterID, subscriptionID, note string, refused bool, write func(*store.Tx) error) error {
+// TellOfSubscription writes what AMS was told of a cluster, or answered, together with the event
+// that people read and the id that the API shows; "" leaves the id as it is, and a note of no words
+// is no event. Of a cluster that is gone only what write writes is kept.
+func (e *Engine) TellOfSubscription(ctx context.Context, clusterID, subscriptionID, note string, refused bool,
+	write func(*store.Tx) error) error {
 	return e.update(ctx, func(c *change) error {
 		if err := write(c.tx); err != nil {
 			return err

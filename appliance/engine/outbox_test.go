@@ -26,7 +26,8 @@ func TestWhatAMSMustHearIsWrittenWithTheClusterItself(t *testing.T) {
 		return keys
 	}
 	created, err := b.RegisterCluster(t.Context(), &models.ClusterCreateParams{
-		Name: conv.Pointer("one"), OpenshiftVersion: conv.Pointer("4.20.8"), PullSecret: conv.Pointer(testPullSecret), ControlPlaneCount: conv.Pointer[int64](1),
+		Name: conv.Pointer("one"), OpenshiftVersion: conv.Pointer("4.20.8"), PullSecret: conv.Pointer(testPullSecret),
+		ControlPlaneCount: conv.Pointer[int64](1),
 	})
 	require.NoError(t, err)
 	id := created.ID.String()
@@ -48,14 +49,15 @@ func TestTheClustersOwnValuesAreToldAgainWhenAPersonSaysSo(t *testing.T) {
 	b := newBench(t, nil)
 	cluster, _ := b.singleNode()
 	edit := func(fields outbox.Fields) {
-		require.NoError(t, b.TellOfSubscription(t.Context(), cluster, "", "is told otherwise.", false, func(tx *store.Tx) error {
-			held, err := outbox.Rows.Get(tx, cluster)
-			if err != nil {
-				return err
-			}
-			held.Edited, held.Fields = fields, held.Fields.Over(fields)
-			return outbox.Put(tx, cluster, held)
-		}))
+		require.NoError(t, b.TellOfSubscription(t.Context(), cluster, "", "is told otherwise.", false,
+			func(tx *store.Tx) error {
+				held, err := outbox.Rows.Get(tx, cluster)
+				if err != nil {
+					return err
+				}
+				held.Edited, held.Fields = fields, held.Fields.Over(fields)
+				return outbox.Put(tx, cluster, held)
+			}))
 	}
 	edit(outbox.Fields{DisplayName: "the northern pier"})
 	require.Equal(t, "the northern pier", b.subscriptionOf(cluster).DisplayName)

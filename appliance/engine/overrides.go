@@ -17,9 +17,9 @@ import (
 	"landfall/ignition"
 )
 
-// People may override what the appliance writes: fields of the install-config, the ignition config of a host, and the
-// arguments of the program that writes a host's disk. What can't be right is refused when it is given, and not when an
-// installation needs it.
+// People may override what the appliance writes: fields of the install-config, the ignition config
+// of a host, and the arguments of the program that writes a host's disk. What can't be right is
+// refused when it is given, and not when an installation needs it.
 
 const (
 	eventInstallConfigApplied = "install_config_applied"
@@ -27,9 +27,10 @@ const (
 	eventInstallerArgsApplied = "host_installer_args_applied"
 )
 
-// SetInstallConfigOverride replaces what people override in a cluster's install-config: a JSON object that is laid over what
-// the appliance writes, or "" for nothing. It is refused with kind Invalid when the result would be no install-config, and
-// when the install-config was handed to the installer already.
+// SetInstallConfigOverride replaces what people override in a cluster's install-config: a JSON
+// object that is laid over what the appliance writes, or "" for nothing. It is refused with kind
+// Invalid when the result would be no install-config, and when the install-config was handed to the
+// installer already.
 func (e *Engine) SetInstallConfigOverride(ctx context.Context, id, override string) error {
 	if _, err := e.clusterRow(id); err != nil {
 		return err
@@ -47,20 +48,24 @@ func (e *Engine) SetInstallConfigOverride(ctx context.Context, id, override stri
 		if err != nil {
 			return err
 		}
-		if slices.Contains([]string{clusterPreparing, clusterInstalling, clusterUserAction, clusterFinalizing, clusterInstalled}, *row.API.Status) {
-			return invalid("Cluster %s is %s; its install-config was handed to the installer already.", row.API.Name, *row.API.Status)
+		if slices.Contains([]string{clusterPreparing, clusterInstalling, clusterUserAction, clusterFinalizing,
+			clusterInstalled}, *row.API.Status) {
+			return invalid("Cluster %s is %s; its install-config was handed to the installer already.", row.API.Name,
+				*row.API.Status)
 		}
 		row.API.InstallConfigOverrides = override
 		c.saveCluster(row)
 		c.settleCluster(id)
 		return errors.Join(
 			c.setUsage(row, usageInstallConfig, override != ""),
-			c.clusterEvent(row, eventInstallConfigApplied, models.EventSeverityInfo, "Cluster %s: the install-config was overridden.", row.API.Name),
+			c.clusterEvent(row, eventInstallConfigApplied, models.EventSeverityInfo,
+				"Cluster %s: the install-config was overridden.", row.API.Name),
 		)
 	})
 }
 
-// overriddenInstallConfig is the install-config of the planned installation with what people override in it.
+// overriddenInstallConfig is the install-config of the planned installation with what people
+// override in it.
 func (p *plan) overriddenInstallConfig() ([]byte, error) {
 	written := p.installConfig()
 	override := p.row.API.InstallConfigOverrides
@@ -103,8 +108,8 @@ func parseOverride(text string) (map[string]any, error) {
 	return over, installConfigFields().check("", over)
 }
 
-// mergeOverride lays one JSON value over another: objects by field, lists of objects by place, everything else as a whole. A
-// null takes a field away.
+// mergeOverride lays one JSON value over another: objects by field, lists of objects by place,
+// everything else as a whole. A null takes a field away.
 func mergeOverride(base, over any) any {
 	switch over := over.(type) {
 	case map[string]any:
@@ -176,7 +181,8 @@ func (s shape) check(path string, value any) error {
 		at := strings.TrimPrefix(path+"."+name, ".")
 		field, known := s.fields[name]
 		if !known && s.fields != nil {
-			return invalid("The install-config override has the field %q, which an install-config does not have here; leave it out or correct its name.", at)
+			return invalid("The install-config override has the field %q, which an install-config does not have "+
+				"here; leave it out or correct its name.", at)
 		}
 		if known {
 			if err := field.check(at, inner); err != nil {
@@ -187,8 +193,8 @@ func (s shape) check(path string, value any) error {
 	return nil
 }
 
-// installConfigFields are the fields of an install-config that can be overridden: those that the Assisted Installer knows
-// (internal/installcfg/installcfg.go).
+// installConfigFields are the fields of an install-config that can be overridden: those that the
+// Assisted Installer knows (internal/installcfg/installcfg.go).
 func installConfigFields() shape {
 	is := func(kind string, fits func(any) bool) shape { return shape{kind: kind, fits: fits} }
 	text := is("a string", func(v any) bool { _, ok := v.(string); return ok })
@@ -216,18 +222,22 @@ func installConfigFields() shape {
 
 	pool := map[string]shape{"hyperthreading": text, "name": text, "replicas": number}
 	fencing := object(map[string]shape{"credentials": list(object(map[string]shape{
-		"hostname": text, "macAddress": text, "address": text, "username": text, "password": text, "certificateVerification": text,
+		"hostname": text, "macAddress": text, "address": text, "username": text, "password": text,
+		"certificateVerification": text,
 	}))})
 	balancer := object(map[string]shape{"type": text})
 	sources := list(object(map[string]shape{"mirrors": list(text), "source": text, "sourcePolicy": text}))
 	bareMetal := object(map[string]shape{
-		"provisioningNetwork": text, "apiVIPs": list(address), "apiVIP": address, "ingressVIPs": list(address), "ingressVIP": address,
+		"provisioningNetwork": text, "apiVIPs": list(address), "apiVIP": address, "ingressVIPs": list(address),
+		"ingressVIP": address,
 		"hosts": list(object(map[string]shape{
 			"name": text, "role": text, "bootMACAddress": text, "bootMode": text, "hardwareProfile": text,
-			"bmc": object(map[string]shape{"username": text, "password": text, "address": text, "disableCertificateVerification": flag}),
+			"bmc": object(map[string]shape{"username": text, "password": text, "address": text,
+				"disableCertificateVerification": flag}),
 		})),
-		"clusterOSImage": text, "clusterProvisioningIP": address, "provisioningNetworkInterface": text, "provisioningNetworkCIDR": network,
-		"provisioningDHCPRange": text, "additionalNTPServers": list(text), "loadBalancer": balancer,
+		"clusterOSImage": text, "clusterProvisioningIP": address, "provisioningNetworkInterface": text,
+		"provisioningNetworkCIDR": network,
+		"provisioningDHCPRange":   text, "additionalNTPServers": list(text), "loadBalancer": balancer,
 	})
 	return object(map[string]shape{
 		"apiVersion": text, "baseDomain": text, "metadata": object(map[string]shape{"name": text}),
@@ -238,9 +248,10 @@ func installConfigFields() shape {
 			"machineNetwork": list(object(map[string]shape{"cidr": network})),
 			"serviceNetwork": list(network),
 		}),
-		"compute":      list(object(pool)),
-		"controlPlane": object(map[string]shape{"hyperthreading": text, "name": text, "replicas": number, "fencing": fencing}),
-		"arbiter":      object(pool),
+		"compute": list(object(pool)),
+		"controlPlane": object(map[string]shape{"hyperthreading": text, "name": text, "replicas": number,
+			"fencing": fencing}),
+		"arbiter": object(pool),
 		"platform": object(map[string]shape{
 			"baremetal": bareMetal, "none": object(map[string]shape{}), "vsphere": object(nil), "nutanix": object(nil),
 			"external": object(map[string]shape{"platformName": text, "cloudControllerManager": text}),
@@ -249,13 +260,14 @@ func installConfigFields() shape {
 		"fips":             flag, "cpuPartitioningMode": text, "pullSecret": text, "sshKey": text,
 		"additionalTrustBundle": text, "additionalTrustBundlePolicy": text,
 		"imageContentSources": sources, "imageDigestSources": sources,
-		"capabilities": object(map[string]shape{"baselineCapabilitySet": text, "additionalEnabledCapabilities": list(text)}),
-		"featureSet":   text, "featureGates": list(text), "osImageStream": text,
+		"capabilities": object(map[string]shape{"baselineCapabilitySet": text,
+			"additionalEnabledCapabilities": list(text)}),
+		"featureSet": text, "featureGates": list(text), "osImageStream": text,
 	})
 }
 
-// SetHostIgnition replaces what people override in the ignition config that a host is installed with, an ignition config
-// itself; "" takes it away.
+// SetHostIgnition replaces what people override in the ignition config that a host is installed
+// with, an ignition config itself; "" takes it away.
 func (e *Engine) SetHostIgnition(ctx context.Context, infraEnvID, hostID, override string) error {
 	if override != "" {
 		if err := ignition.Validate([]byte(override)); err != nil {
@@ -272,10 +284,12 @@ func (e *Engine) SetHostIgnition(ctx context.Context, infraEnvID, hostID, overri
 		}
 		h.API.IgnitionConfigOverrides = override
 		c.saveHost(h)
-		if err := c.noteHostUsage(h, usageIgnitionOverride, func(other *hostRecord) bool { return other.API.IgnitionConfigOverrides != "" }); err != nil {
+		if err := c.noteHostUsage(h, usageIgnitionOverride,
+			func(other *hostRecord) bool { return other.API.IgnitionConfigOverrides != "" }); err != nil {
 			return err
 		}
-		return c.hostEvent(h, eventHostIgnitionApplied, models.EventSeverityInfo, "Host %s: its ignition config was overridden.", c.hostName(h))
+		return c.hostEvent(h, eventHostIgnitionApplied, models.EventSeverityInfo,
+			"Host %s: its ignition config was overridden.", c.hostName(h))
 	})
 }
 
@@ -296,7 +310,8 @@ func (c *change) noteHostUsage(h *hostRecord, name string, uses func(*hostRecord
 	return c.setUsage(row, name, slices.ContainsFunc(hosts, uses))
 }
 
-// HostIgnitionText returns a host's own ignition config for its installation; see [Engine.HostIgnition].
+// HostIgnitionText returns a host's own ignition config for its installation; see
+// [Engine.HostIgnition].
 func (e *Engine) HostIgnitionText(infraEnvID, hostID string) (string, error) {
 	file, _, err := e.HostIgnition(infraEnvID, hostID)
 	if err != nil {
@@ -307,17 +322,21 @@ func (e *Engine) HostIgnitionText(infraEnvID, hostID string) (string, error) {
 	return text.String(), errors.Join(err, file.Close())
 }
 
-// installerFlags are the arguments of coreos-installer that people may give (the Assisted Installer's list).
+// installerFlags are the arguments of coreos-installer that people may give (the Assisted
+// Installer's list).
 func installerFlags() []string {
-	return []string{"--append-karg", "--delete-karg", "-n", "--copy-network", "--network-dir", "--save-partlabel", "--save-partindex", "--image-url", "--image-file"}
+	return []string{"--append-karg", "--delete-karg", "-n", "--copy-network", "--network-dir", "--save-partlabel",
+		"--save-partindex", "--image-url", "--image-file"}
 }
 
-// checkInstallerArgs refuses arguments that coreos-installer is not to get, and values that a shell could take apart.
+// checkInstallerArgs refuses arguments that coreos-installer is not to get, and values that a shell
+// could take apart.
 func checkInstallerArgs(args []string) error {
 	for _, arg := range args {
 		if strings.HasPrefix(arg, "-") {
 			if !slices.Contains(installerFlags(), arg) {
-				return invalid("The installer argument %q is not allowed; there are %s, each value an argument of its own.", arg, strings.Join(installerFlags(), ", "))
+				return invalid("The installer argument %q is not allowed; there are %s, each value an argument of "+
+					"its own.", arg, strings.Join(installerFlags(), ", "))
 			}
 			continue
 		}
@@ -325,7 +344,8 @@ func checkInstallerArgs(args []string) error {
 			return invalid("An installer argument is empty; leave it out.")
 		}
 		if odd := strings.IndexFunc(arg, func(r rune) bool { return !allowedInValue(r) }); odd >= 0 {
-			return invalid("The installer argument %q has the character %q, which is not allowed there.", arg, []rune(arg[odd:])[0])
+			return invalid("The installer argument %q has the character %q, which is not allowed there.", arg,
+				[]rune(arg[odd:])[0])
 		}
 	}
 	return nil
@@ -340,7 +360,8 @@ func allowedInValue(r rune) bool {
 	return strings.ContainsRune(`@!#$%*()_"'{}[]`, r)
 }
 
-// SetInstallerArgs replaces the arguments that coreos-installer gets on a host. None take them away.
+// SetInstallerArgs replaces the arguments that coreos-installer gets on a host. None take them
+// away.
 func (e *Engine) SetInstallerArgs(ctx context.Context, infraEnvID, hostID string, args []string) (*models.Host, error) {
 	if err := checkInstallerArgs(args); err != nil {
 		return nil, err
@@ -357,11 +378,13 @@ func (e *Engine) SetInstallerArgs(ctx context.Context, infraEnvID, hostID string
 		if err != nil {
 			return err
 		}
-		if slices.Contains(slices.Concat(duringInstall, []string{preparing, prepared, installed, added}), *h.API.Status) {
+		if slices.Contains(slices.Concat(duringInstall, []string{preparing, prepared, installed, added}),
+			*h.API.Status) {
 			return conflict("Host %s is %s; its installer has its arguments already.", c.hostName(h), *h.API.Status)
 		}
 		h.API.InstallerArgs = string(text)
 		c.saveHost(h)
-		return c.hostEvent(h, eventInstallerArgsApplied, models.EventSeverityInfo, "Host %s: the installer's arguments were set.", c.hostName(h))
+		return c.hostEvent(h, eventInstallerArgsApplied, models.EventSeverityInfo,
+			"Host %s: the installer's arguments were set.", c.hostName(h))
 	})
 }

@@ -7,14 +7,18 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// FuzzAnInstallConfigOverrideIsRefusedOrLaidOverTheWhole: whatever the override, what comes out is refused in a sentence or is
-// the config with what was named and nothing else changed, and the same override again changes nothing.
+// FuzzAnInstallConfigOverrideIsRefusedOrLaidOverTheWhole: whatever the override, what comes out is
+// refused in a sentence or is the config with what was named and nothing else changed, and the same
+// override again changes nothing.
 func FuzzAnInstallConfigOverrideIsRefusedOrLaidOverTheWhole(f *testing.F) {
 	const config = `{"apiVersion":"v1","fips":false,"compute":[{"name":"worker","replicas":0}],"networking":{"networkType":"OVNKubernetes","serviceNetwork":["172.30.0.0/16"]}}`
 	for _, seed := range []string{
-		`{"fips": true}`, `{"fips": null}`, `{"compute": [{"replicas": 2}, {"name": "edge"}]}`, `{"compute": []}`, `{"networking": {"networkType": null}}`,
-		`{"networking": {"serviceNetwork": ["fd02::/112"]}}`, `{"platform": {"vsphere": {"a": [{"b": {}}]}}}`, `{"compute": [{"replicas": 1e2}]}`,
-		`{"controlPlane": {"replicas": 9223372036854775808}}`, `[]`, `null`, `{}{}`, `{"compute": [null]}`, `{"":{}}`, "\xff",
+		`{"fips": true}`, `{"fips": null}`, `{"compute": [{"replicas": 2}, {"name": "edge"}]}`, `{"compute": []}`,
+		`{"networking": {"networkType": null}}`,
+		`{"networking": {"serviceNetwork": ["fd02::/112"]}}`, `{"platform": {"vsphere": {"a": [{"b": {}}]}}}`,
+		`{"compute": [{"replicas": 1e2}]}`,
+		`{"controlPlane": {"replicas": 9223372036854775808}}`, `[]`, `null`, `{}{}`, `{"compute": [null]}`, `{"":{}}`,
+		"\xff",
 	} {
 		f.Add(seed)
 	}

@@ -8,9 +8,10 @@ import (
 	"landfall/store"
 )
 
-// payload resolves a release through the mirror. What is resolved is remembered, so that hosts can boot while the
-// registry is away.
-func (e *Engine) payload(ctx context.Context, releases Releases, pullSpec, arch, secret string) (*release.Payload, error) {
+// payload resolves a release through the mirror. What is resolved is remembered, so that hosts can
+// boot while the registry is away.
+func (e *Engine) payload(ctx context.Context, releases Releases, pullSpec, arch,
+	secret string) (*release.Payload, error) {
 	secret, err := e.openSecret(secret)
 	if err != nil {
 		return nil, err
@@ -30,14 +31,16 @@ func (e *Engine) payload(ctx context.Context, releases Releases, pullSpec, arch,
 		})
 	}); err != nil && ctx.Err() == nil {
 		// It can be read again: a full disk must not keep a host from its image.
-		e.Logger.Warn("A release payload that was read could not be remembered.", "release", payload.Image, "error", err)
+		e.Logger.Warn("A release payload that was read could not be remembered.", "release", payload.Image, "error",
+			err)
 	}
 	return payload, nil
 }
 
 func payloadKey(pullSpec, arch string) string { return arch + "/" + pullSpec }
 
-// agentImage returns the pull spec of the agent for an infra-env, and asks the registry for it if need be.
+// agentImage returns the pull spec of the agent for an infra-env, and asks the registry for it if
+// need be.
 func (e *Engine) agentImage(ctx context.Context, row *infraEnvRecord) (string, error) {
 	var known, pullSpec string
 	err := e.DB.View(func(tx *store.Tx) (err error) {
@@ -50,9 +53,11 @@ func (e *Engine) agentImage(ctx context.Context, row *infraEnvRecord) (string, e
 	if err != nil || known != "" {
 		return known, err
 	}
-	payload, err := e.payload(ctx, e.infraEnvAccess(&row.API).Releases, pullSpec, row.API.CPUArchitecture, row.PullSecret)
+	payload, err := e.payload(ctx, e.infraEnvAccess(&row.API).Releases, pullSpec, row.API.CPUArchitecture,
+		row.PullSecret)
 	if err != nil {
-		return "", unavailable(err, "The discovery image needs to know the agent's image, which the release payload names: %s", clause(err))
+		return "", unavailable(err,
+			"The discovery image needs to know the agent's image, which the release payload names: %s", clause(err))
 	}
 	image, err := payload.Component(release.TagAgent)
 	if err != nil {
@@ -61,7 +66,8 @@ func (e *Engine) agentImage(ctx context.Context, row *infraEnvRecord) (string, e
 	return image, nil
 }
 
-// ReadRelease reads through the site's mirror which OpenShift a pull spec is of, and for which architecture.
+// ReadRelease reads through the site's mirror which OpenShift a pull spec is of, and for which
+// architecture.
 func (e *Engine) ReadRelease(ctx context.Context, pullSpec, pullSecret string) (*ReleaseImage, error) {
 	payload, err := e.payload(ctx, e.access(mirror.Level{}).Releases, pullSpec, "", pullSecret)
 	if err != nil {

@@ -14,9 +14,10 @@ import (
 	"landfall/appliance/engine/validation"
 )
 
-// What a cluster is installed on and with how many control-plane nodes, by the rules of the Assisted Installer
-// (internal/provider/platform.go, internal/bminventory/inventory.go). A platform stands for who looks after the networking:
-// baremetal and nutanix do it themselves, none and external leave it to the user, vsphere does either.
+// What a cluster is installed on and with how many control-plane nodes, by the rules of the
+// Assisted Installer (internal/provider/platform.go, internal/bminventory/inventory.go). A platform
+// stands for who looks after the networking: baremetal and nutanix do it themselves, none and
+// external leave it to the user, vsphere does either.
 
 // oracleCloud is the external platform that has an integration of its own.
 const oracleCloud = "oci"
@@ -29,8 +30,8 @@ func networkingAlways(kind models.PlatformType) bool {
 	return kind == models.PlatformTypeNone || kind == models.PlatformTypeExternal
 }
 
-// controlPlane completes the two ways in which the number of control-plane nodes is said: the older one knows one node (None)
-// and three (Full).
+// controlPlane completes the two ways in which the number of control-plane nodes is said: the older
+// one knows one node (None) and three (Full).
 func controlPlane(count *int64, mode *string) (int64, string) {
 	none := models.ClusterHighAvailabilityModeNone
 	switch {
@@ -46,11 +47,13 @@ func controlPlane(count *int64, mode *string) (int64, string) {
 	return *count, models.ClusterHighAvailabilityModeFull
 }
 
-// checkControlPlane refuses a number of control-plane nodes that an OpenShift version can't be installed with.
+// checkControlPlane refuses a number of control-plane nodes that an OpenShift version can't be
+// installed with.
 func checkControlPlane(version string, count int64, mode string) error {
 	if mode == models.ClusterHighAvailabilityModeNone {
 		if count != 1 {
-			return invalid("A cluster whose high_availability_mode is %q has one control-plane node, not %d.", mode, count)
+			return invalid("A cluster whose high_availability_mode is %q has one control-plane node, not %d.",
+				mode, count)
 		}
 		return nil
 	}
@@ -66,9 +69,11 @@ func checkControlPlane(version string, count int64, mode string) error {
 	case count >= least && count <= most:
 		return nil
 	case least == most:
-		return invalid("A highly available cluster of OpenShift %s has %d control-plane nodes, not %d; others come with 4.18.", version, most, count)
+		return invalid("A highly available cluster of OpenShift %s has %d control-plane nodes, not %d; others come "+
+			"with 4.18.", version, most, count)
 	}
-	return invalid("A highly available cluster of OpenShift %s has %d to %d control-plane nodes, not %d.", version, least, most, count)
+	return invalid("A highly available cluster of OpenShift %s has %d to %d control-plane nodes, not %d.", version,
+		least, most, count)
 }
 
 // setPlatform sets the platform of a new cluster and who looks after its networking.
@@ -77,7 +82,8 @@ func setPlatform(cluster *models.Cluster, asked *models.Platform, userManaged *b
 		return err
 	}
 	single := cluster.ControlPlaneCount == 1
-	mainframe := cluster.CPUArchitecture == models.ClusterCPUArchitectureS390x || cluster.CPUArchitecture == models.ClusterCPUArchitecturePpc64le
+	mainframe := cluster.CPUArchitecture == models.ClusterCPUArchitectureS390x ||
+		cluster.CPUArchitecture == models.ClusterCPUArchitecturePpc64le
 	kind, users := models.PlatformTypeBaremetal, conv.Value(userManaged)
 	switch {
 	case asked != nil:
@@ -86,19 +92,21 @@ func setPlatform(cluster *models.Cluster, asked *models.Platform, userManaged *b
 		kind = models.PlatformTypeNone
 	}
 	if userManaged != nil && !users && (single || mainframe) {
-		return invalid("A single node and a cluster on %s or %s leave their networking to the user; leave user_managed_networking out.",
+		return invalid("A single node and a cluster on %s or %s leave their networking to the user; leave "+
+			"user_managed_networking out.",
 			models.ClusterCPUArchitectureS390x, models.ClusterCPUArchitecturePpc64le)
 	}
 	if mainframe && !networkingAlways(kind) {
-		return invalid("Platform %q is not there for %s; use %q or %q.", kind, cluster.CPUArchitecture, models.PlatformTypeNone, models.PlatformTypeExternal)
+		return invalid("Platform %q is not there for %s; use %q or %q.", kind, cluster.CPUArchitecture,
+			models.PlatformTypeNone, models.PlatformTypeExternal)
 	}
 	cluster.Platform = &models.Platform{Type: &kind}
 	cluster.UserManagedNetworking = conv.Pointer(users || networkingAlways(kind))
 	return completePlatform(cluster, asked)
 }
 
-// updatePlatform alters the platform of a cluster and who looks after its networking. Each may be asked for alone: then the other
-// follows between baremetal and none, and must fit otherwise.
+// updatePlatform alters the platform of a cluster and who looks after its networking. Each may be
+// asked for alone: then the other follows between baremetal and none, and must fit otherwise.
 func updatePlatform(cluster *models.Cluster, asked *models.Platform, userManaged *bool) error {
 	if asked == nil && userManaged == nil {
 		return nil
@@ -125,12 +133,15 @@ func updatePlatform(cluster *models.Cluster, asked *models.Platform, userManaged
 	case slices.Contains(pair, held) && slices.Contains(pair, kind):
 		users = networkingAlways(kind)
 	case networkingNever(kind) && users:
-		return invalid("Platform %q looks after its networking itself; set user_managed_networking to false with it.", kind)
+		return invalid("Platform %q looks after its networking itself; set user_managed_networking to false with it.",
+			kind)
 	case networkingAlways(kind) && !users:
-		return invalid("Platform %q leaves its networking to the user; set user_managed_networking to true with it.", kind)
+		return invalid("Platform %q leaves its networking to the user; set user_managed_networking to true with it.",
+			kind)
 	}
 	if cluster.ControlPlaneCount == 1 && !users {
-		return invalid("A single node leaves its networking to the user; leave user_managed_networking out and use platform %q or %q.", models.PlatformTypeNone, models.PlatformTypeExternal)
+		return invalid("A single node leaves its networking to the user; leave user_managed_networking out and use "+
+			"platform %q or %q.", models.PlatformTypeNone, models.PlatformTypeExternal)
 	}
 	before := cluster.Platform.External
 	cluster.Platform, cluster.UserManagedNetworking = &models.Platform{Type: &kind}, conv.Pointer(users)
@@ -148,25 +159,32 @@ func checkPlatform(asked *models.Platform, userManaged *bool) error {
 	kind := *asked.Type
 	switch {
 	case userManaged != nil && *userManaged && networkingNever(kind):
-		return invalid("Platform %q looks after its networking itself; leave user_managed_networking out or choose platform %q.", kind, models.PlatformTypeNone)
+		return invalid("Platform %q looks after its networking itself; leave user_managed_networking out or choose "+
+			"platform %q.", kind, models.PlatformTypeNone)
 	case userManaged != nil && !*userManaged && networkingAlways(kind):
-		return invalid("Platform %q leaves its networking to the user; leave user_managed_networking out or choose platform %q.", kind, models.PlatformTypeBaremetal)
-	case kind != models.PlatformTypeExternal && asked.External != nil && (asked.External.PlatformName != nil || asked.External.CloudControllerManager != nil):
-		return invalid("The settings of an external platform go with platform %q only, not with %q.", models.PlatformTypeExternal, kind)
+		return invalid("Platform %q leaves its networking to the user; leave user_managed_networking out or choose "+
+			"platform %q.", kind, models.PlatformTypeBaremetal)
+	case kind != models.PlatformTypeExternal && asked.External != nil && (asked.External.PlatformName != nil ||
+		asked.External.CloudControllerManager != nil):
+		return invalid("The settings of an external platform go with platform %q only, not with %q.",
+			models.PlatformTypeExternal, kind)
 	}
 	return nil
 }
 
-// completePlatform adds the settings of an external platform to a cluster and refuses what its platform is not there for.
+// completePlatform adds the settings of an external platform to a cluster and refuses what its
+// platform is not there for.
 func completePlatform(cluster *models.Cluster, asked *models.Platform) error {
 	kind := *cluster.Platform.Type
 	if cluster.ControlPlaneCount == 1 && !networkingAlways(kind) {
-		return invalid("A single node can't be installed on platform %q; use %q or %q.", kind, models.PlatformTypeNone, models.PlatformTypeExternal)
+		return invalid("A single node can't be installed on platform %q; use %q or %q.", kind, models.PlatformTypeNone,
+			models.PlatformTypeExternal)
 	}
 	if kind != models.PlatformTypeExternal {
 		return nil
 	}
-	external := models.PlatformExternal{CloudControllerManager: conv.Pointer(models.PlatformExternalCloudControllerManagerEmpty)}
+	external := models.PlatformExternal{CloudControllerManager: conv.Pointer(
+		models.PlatformExternalCloudControllerManagerEmpty)}
 	for _, from := range []*models.Platform{cluster.Platform, asked} {
 		if from == nil || from.External == nil {
 			continue
@@ -181,15 +199,17 @@ func completePlatform(cluster *models.Cluster, asked *models.Platform) error {
 	if conv.Value(external.PlatformName) == "" {
 		return invalid("Platform %q needs the name of the platform; give external.platform_name with it.", kind)
 	}
-	if *external.PlatformName == oracleCloud && *external.CloudControllerManager != models.PlatformExternalCloudControllerManagerExternal {
-		return invalid("Oracle Cloud needs its cloud controller manager; set external.cloud_controller_manager to %q.", models.PlatformExternalCloudControllerManagerExternal)
+	if *external.PlatformName == oracleCloud &&
+		*external.CloudControllerManager != models.PlatformExternalCloudControllerManagerExternal {
+		return invalid("Oracle Cloud needs its cloud controller manager; set external.cloud_controller_manager to %q.",
+			models.PlatformExternalCloudControllerManagerExternal)
 	}
 	cluster.Platform.External = &external
 	return nil
 }
 
-// checkFeatures refuses a description that asks for something that the cluster's OpenShift version, architecture or platform
-// does not have, or for two things that can't be had together.
+// checkFeatures refuses a description that asks for something that the cluster's OpenShift version,
+// architecture or platform does not have, or for two things that can't be had together.
 func checkFeatures(cluster *models.Cluster) error {
 	if cluster.OpenshiftVersion == "" {
 		return nil
@@ -201,7 +221,8 @@ func checkFeatures(cluster *models.Cluster) error {
 }
 
 func featureQuery(cluster *models.Cluster) support.Query {
-	q := support.Query{Version: cluster.OpenshiftVersion, Architecture: cluster.CPUArchitecture, Platform: *cluster.Platform.Type}
+	q := support.Query{Version: cluster.OpenshiftVersion, Architecture: cluster.CPUArchitecture,
+		Platform: *cluster.Platform.Type}
 	if cluster.Platform.External != nil {
 		q.External = conv.Value(cluster.Platform.External.PlatformName)
 	}
@@ -212,7 +233,8 @@ func featureQuery(cluster *models.Cluster) support.Query {
 func usedFeatures(cluster *models.Cluster) []models.FeatureSupportLevelID {
 	q := featureQuery(cluster)
 	used := []models.FeatureSupportLevelID{support.PlatformFeature(q.Platform, q.External)}
-	v4, v6 := network.Families(slices.Concat(network.MachineNetworks(cluster), network.ClusterNetworks(cluster), network.ServiceNetworks(cluster)))
+	v4, v6 := network.Families(slices.Concat(network.MachineNetworks(cluster), network.ClusterNetworks(cluster),
+		network.ServiceNetworks(cluster)))
 	users := conv.Value(cluster.UserManagedNetworking)
 	for _, feature := range []struct {
 		id   models.FeatureSupportLevelID
@@ -225,8 +247,10 @@ func usedFeatures(cluster *models.Cluster) []models.FeatureSupportLevelID {
 		{models.FeatureSupportLevelIDVIPAUTOALLOC, conv.Value(cluster.VipDhcpAllocation)},
 		{models.FeatureSupportLevelIDDUALSTACK, v4 && v6},
 		{models.FeatureSupportLevelIDDUALSTACKVIPS, len(cluster.APIVips) > 1},
-		{models.FeatureSupportLevelIDUSERMANAGEDLOADBALANCER, cluster.LoadBalancer != nil && cluster.LoadBalancer.Type == models.LoadBalancerTypeUserManaged},
-		{models.FeatureSupportLevelIDSDNNETWORKTYPE, conv.Value(cluster.NetworkType) == models.ClusterNetworkTypeOpenShiftSDN},
+		{models.FeatureSupportLevelIDUSERMANAGEDLOADBALANCER, cluster.LoadBalancer != nil &&
+			cluster.LoadBalancer.Type == models.LoadBalancerTypeUserManaged},
+		{models.FeatureSupportLevelIDSDNNETWORKTYPE,
+			conv.Value(cluster.NetworkType) == models.ClusterNetworkTypeOpenShiftSDN},
 	} {
 		if feature.used {
 			used = append(used, feature.id)
@@ -240,8 +264,8 @@ func usedFeatures(cluster *models.Cluster) []models.FeatureSupportLevelID {
 	return used
 }
 
-// checkHostFeatures refuses hosts that a cluster can't have: arbiters, and those with fencing credentials. A cluster that is
-// installed already is not asked.
+// checkHostFeatures refuses hosts that a cluster can't have: arbiters, and those with fencing
+// credentials. A cluster that is installed already is not asked.
 func checkHostFeatures(h *hostRecord, cluster *models.Cluster) error {
 	if cluster == nil || validation.AddingHosts(cluster) {
 		return nil
@@ -251,21 +275,24 @@ func checkHostFeatures(h *hostRecord, cluster *models.Cluster) error {
 		used bool
 		what string
 	}{
-		{models.FeatureSupportLevelIDTNA, h.API.Role == models.HostRoleArbiter, "Host %s can't be an arbiter of cluster %s: %s"},
+		{models.FeatureSupportLevelIDTNA, h.API.Role == models.HostRoleArbiter,
+			"Host %s can't be an arbiter of cluster %s: %s"},
 		{support.TwoNodesWithFencing, h.Fencing != nil, "Host %s can't have fencing credentials in cluster %s: %s"},
 	} {
 		if !feature.used {
 			continue
 		}
 		if err := featureQuery(cluster).CheckUse([]models.FeatureSupportLevelID{feature.id}); err != nil {
-			return &Error{Kind: Invalid, Reason: fmt.Sprintf(feature.what, h.API.ID, cluster.Name, clause(err)), Err: err}
+			return &Error{Kind: Invalid, Reason: fmt.Sprintf(feature.what, h.API.ID, cluster.Name, clause(err)),
+				Err: err}
 		}
 	}
 	return nil
 }
 
-// NetworkingOf tells whether the user looks after the networking of a new cluster of so many control-plane nodes, given what is asked for (nil:
-// nothing). Contradictions are refused with kind Invalid.
+// NetworkingOf tells whether the user looks after the networking of a new cluster of so many
+// control-plane nodes, given what is asked for (nil: nothing). Contradictions are refused with kind
+// Invalid.
 func NetworkingOf(asked *models.Platform, userManaged *bool, controlPlanes int64) (users bool, err error) {
 	cluster := &models.Cluster{ControlPlaneCount: controlPlanes}
 	err = setPlatform(cluster, asked, userManaged)

@@ -14,7 +14,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// topology is a kind of cluster: what is asked for, the hosts it is made of, and what its install-config shows.
+// topology is a kind of cluster: what is asked for, the hosts it is made of, and what its
+// install-config shows.
 type topology struct {
 	name, shows string
 	version     string
@@ -32,7 +33,8 @@ func platformOf(kind models.PlatformType) *models.Platform { return &models.Plat
 
 // vips are the addresses of a cluster that looks after its networking.
 func vips(params models.ClusterCreateParams) models.ClusterCreateParams {
-	params.APIVips, params.IngressVips = []*models.APIVip{{IP: "192.168.10.4"}}, []*models.IngressVip{{IP: "192.168.10.5"}}
+	params.APIVips, params.IngressVips = []*models.APIVip{{IP: "192.168.10.4"}},
+		[]*models.IngressVip{{IP: "192.168.10.5"}}
 	return params
 }
 
@@ -41,48 +43,71 @@ func topologies() []topology {
 	arbiter := map[int]models.HostRole{3: models.HostRoleArbiter}
 	return append([]topology{
 		{name: "compact", version: "4.20.8", hosts: 3, asked: vips(models.ClusterCreateParams{}),
-			shows: "Three control-plane nodes on bare metal, which run workloads too: no compute replicas, every host under platform.baremetal."},
+			shows: "Three control-plane nodes on bare metal, which run workloads too: no compute replicas, every " +
+				"host under platform.baremetal."},
 		{name: "workers", version: "4.20.8", hosts: 5, asked: vips(models.ClusterCreateParams{}),
-			shows: "Three control-plane nodes and two workers on bare metal; nobody chose roles. Masters come first among the hosts."},
-		{name: "four-masters", version: "4.20.8", hosts: 4, asked: vips(models.ClusterCreateParams{ControlPlaneCount: count(4)}),
+			shows: "Three control-plane nodes and two workers on bare metal; nobody chose roles. Masters come first " +
+				"among the hosts."},
+		{name: "four-masters", version: "4.20.8", hosts: 4,
+			asked: vips(models.ClusterCreateParams{ControlPlaneCount: count(4)}),
 			shows: "Four control-plane nodes, from OpenShift 4.18."},
-		{name: "five-masters", version: "4.18.4", hosts: 5, asked: vips(models.ClusterCreateParams{ControlPlaneCount: count(5)}),
+		{name: "five-masters", version: "4.18.4", hosts: 5,
+			asked: vips(models.ClusterCreateParams{ControlPlaneCount: count(5)}),
 			shows: "Five control-plane nodes, the most there can be, in the first version that has them."},
-		{name: "arbiter", version: "4.20.8", hosts: 3, asked: vips(models.ClusterCreateParams{ControlPlaneCount: count(2)}),
-			shows: "Two control-plane nodes and an arbiter, which gets a pool of its own. The third host becomes the arbiter by itself."},
-		{name: "arbiter-preview", version: "4.19.2", hosts: 3, roles: arbiter, asked: vips(models.ClusterCreateParams{ControlPlaneCount: count(2)}),
-			shows: "Two control-plane nodes and an arbiter in OpenShift 4.19, where arbiters are a technology preview: featureSet says so."},
+		{name: "arbiter", version: "4.20.8", hosts: 3,
+			asked: vips(models.ClusterCreateParams{ControlPlaneCount: count(2)}),
+			shows: "Two control-plane nodes and an arbiter, which gets a pool of its own. The third host becomes the " +
+				"arbiter by itself."},
+		{name: "arbiter-preview", version: "4.19.2", hosts: 3, roles: arbiter,
+			asked: vips(models.ClusterCreateParams{ControlPlaneCount: count(2)}),
+			shows: "Two control-plane nodes and an arbiter in OpenShift 4.19, where arbiters are a technology " +
+				"preview: featureSet says so."},
 		{name: "arbiter-none", version: "4.22.0", hosts: 3, roles: arbiter,
 			asked: models.ClusterCreateParams{ControlPlaneCount: count(2), UserManagedNetworking: conv.Pointer(true)},
 			shows: "Two control-plane nodes and an arbiter behind the user's load balancer, from OpenShift 4.22."},
-		{name: "fencing", version: "4.22.0", hosts: 2, fenced: true, asked: vips(models.ClusterCreateParams{ControlPlaneCount: count(2)}),
-			shows: "Two control-plane nodes that turn each other off by their management controllers: controlPlane.fencing has the credentials."},
-		{name: "fencing-preview", version: "4.20.8", hosts: 2, fenced: true, asked: vips(models.ClusterCreateParams{ControlPlaneCount: count(2)}),
-			shows: "Two control-plane nodes with fencing before OpenShift 4.22, where it is a technology preview: featureSet says so."},
-		{name: "single-node", version: "4.20.8", hosts: 1, asked: models.ClusterCreateParams{ControlPlaneCount: count(1)},
+		{name: "fencing", version: "4.22.0", hosts: 2, fenced: true,
+			asked: vips(models.ClusterCreateParams{ControlPlaneCount: count(2)}),
+			shows: "Two control-plane nodes that turn each other off by their management controllers: " +
+				"controlPlane.fencing has the credentials."},
+		{name: "fencing-preview", version: "4.20.8", hosts: 2, fenced: true,
+			asked: vips(models.ClusterCreateParams{ControlPlaneCount: count(2)}),
+			shows: "Two control-plane nodes with fencing before OpenShift 4.22, where it is a technology preview: " +
+				"featureSet says so."},
+		{name: "single-node", version: "4.20.8", hosts: 1,
+			asked: models.ClusterCreateParams{ControlPlaneCount: count(1)},
 			shows: "One node on platform none, which installs itself in place: bootstrapInPlace names its disk."},
 		{name: "single-node-external", version: "4.20.8", hosts: 1,
 			asked: models.ClusterCreateParams{ControlPlaneCount: count(1), Platform: external("somecloud", "")},
 			shows: "One node on an external platform without a cloud controller manager."},
-		{name: "none", version: "4.20.8", hosts: 4, asked: models.ClusterCreateParams{UserManagedNetworking: conv.Pointer(true)},
-			shows: "Three control-plane nodes and a worker behind the user's load balancer: no VIPs; the machine network is the one of the bootstrap host."},
-		{name: "external", version: "4.20.8", hosts: 3, asked: models.ClusterCreateParams{Platform: external("somecloud", "External")},
+		{name: "none", version: "4.20.8", hosts: 4,
+			asked: models.ClusterCreateParams{UserManagedNetworking: conv.Pointer(true)},
+			shows: "Three control-plane nodes and a worker behind the user's load balancer: no VIPs; the machine " +
+				"network is the one of the bootstrap host."},
+		{name: "external", version: "4.20.8", hosts: 3,
+			asked: models.ClusterCreateParams{Platform: external("somecloud", "External")},
 			shows: "Three nodes on an external platform with its cloud controller manager."},
-		{name: "nutanix", version: "4.20.8", hosts: 3, maker: "Nutanix", asked: vips(models.ClusterCreateParams{Platform: platformOf(models.PlatformTypeNutanix)}),
-			shows: "Three virtual machines on Nutanix. Prism is named by placeholders, which are replaced when the cluster runs."},
-		{name: "vsphere", version: "4.20.8", hosts: 3, maker: "VMware, Inc.", asked: vips(models.ClusterCreateParams{Platform: platformOf(models.PlatformTypeVsphere)}),
-			shows: "Three virtual machines on vSphere. The vCenter is named by placeholders, which are replaced when the cluster runs."},
-		{name: "vsphere-old", version: "4.12.30", hosts: 3, maker: "VMware, Inc.", asked: vips(models.ClusterCreateParams{Platform: platformOf(models.PlatformTypeVsphere)}),
+		{name: "nutanix", version: "4.20.8", hosts: 3, maker: "Nutanix",
+			asked: vips(models.ClusterCreateParams{Platform: platformOf(models.PlatformTypeNutanix)}),
+			shows: "Three virtual machines on Nutanix. Prism is named by placeholders, which are replaced when the " +
+				"cluster runs."},
+		{name: "vsphere", version: "4.20.8", hosts: 3, maker: "VMware, Inc.",
+			asked: vips(models.ClusterCreateParams{Platform: platformOf(models.PlatformTypeVsphere)}),
+			shows: "Three virtual machines on vSphere. The vCenter is named by placeholders, which are replaced when " +
+				"the cluster runs."},
+		{name: "vsphere-old", version: "4.12.30", hosts: 3, maker: "VMware, Inc.",
+			asked: vips(models.ClusterCreateParams{Platform: platformOf(models.PlatformTypeVsphere)}),
 			shows: "vSphere before OpenShift 4.13: one vCenter, no failure domains."},
 		{name: "vsphere-user-managed", version: "4.20.8", hosts: 3, maker: "VMware, Inc.",
-			asked: models.ClusterCreateParams{Platform: platformOf(models.PlatformTypeVsphere), UserManagedNetworking: conv.Pointer(true)},
+			asked: models.ClusterCreateParams{Platform: platformOf(models.PlatformTypeVsphere),
+				UserManagedNetworking: conv.Pointer(true)},
 			shows: "vSphere behind the user's load balancer: no VIPs."},
 		{name: "load-balancer", version: "4.20.8", hosts: 3,
 			asked: vips(models.ClusterCreateParams{
 				LoadBalancer:    &models.LoadBalancer{Type: models.LoadBalancerTypeUserManaged},
 				MachineNetworks: []*models.MachineNetwork{{Cidr: "192.168.10.0/24"}},
 			}),
-			shows: "Bare metal behind the user's load balancer: loadBalancer.type is UserManaged, and the VIPs are its addresses."},
+			shows: "Bare metal behind the user's load balancer: loadBalancer.type is UserManaged, and the VIPs are " +
+				"its addresses."},
 	}, stacks()...)
 }
 
@@ -95,8 +120,10 @@ func external(name, manager string) *models.Platform {
 	return platform
 }
 
-// TestEveryTopologyHasAnInstallConfig leads a cluster of each kind to its preparation, and holds its install-config against
-// testdata/installconfig, its manifests and ignition configs against the folders beside it. The files are written anew by `go test ./appliance/engine -run InstallConfig -update`.
+// TestEveryTopologyHasAnInstallConfig leads a cluster of each kind to its preparation, and holds
+// its install-config against testdata/installconfig, its manifests and ignition configs against the
+// folders beside it. The files are written anew by `go test ./appliance/engine -run InstallConfig
+// -update`.
 func TestEveryTopologyHasAnInstallConfig(t *testing.T) {
 	for _, kind := range topologies() {
 		t.Run(kind.name, func(t *testing.T) {
@@ -121,7 +148,8 @@ func TestEveryTopologyHasAnInstallConfig(t *testing.T) {
 func (b *bench) readyCluster(kind topology) string {
 	b.Helper()
 	params := kind.asked
-	params.Name, params.BaseDNSDomain, params.PullSecret = conv.Pointer("bench"), "site.test", conv.Pointer(testPullSecret)
+	params.Name, params.BaseDNSDomain, params.PullSecret = conv.Pointer("bench"), "site.test",
+		conv.Pointer(testPullSecret)
 	params.OpenshiftVersion, params.OcpReleaseImage = conv.Pointer(kind.version), "quay.io/release:"+kind.version
 	created, err := b.RegisterCluster(b.Context(), &params)
 	require.NoError(b, err)
@@ -130,7 +158,8 @@ func (b *bench) readyCluster(kind topology) string {
 	for number := 1; number <= kind.hosts; number++ {
 		h := b.newHost(env, number)
 		h.balancedTo = 200 // nobody's address but the load balancer's
-		h.loadBalancer = *created.UserManagedNetworking || created.LoadBalancer.Type == models.LoadBalancerTypeUserManaged
+		h.loadBalancer = *created.UserManagedNetworking ||
+			created.LoadBalancer.Type == models.LoadBalancerTypeUserManaged
 		h.dualStack = len(params.MachineNetworks) > 1
 		if kind.ipv6 {
 			h.alter = onlyIPv6
@@ -166,7 +195,8 @@ func (b *bench) readyCluster(kind topology) string {
 
 func TestFencingCredentialsAreKeptSecret(t *testing.T) {
 	b := newBench(t, nil)
-	cluster := b.readyCluster(topologies()[slices.IndexFunc(topologies(), func(k topology) bool { return k.name == "fencing" })])
+	cluster := b.readyCluster(topologies()[slices.IndexFunc(topologies(),
+		func(k topology) bool { return k.name == "fencing" })])
 	shown, err := b.Cluster(cluster)
 	require.NoError(t, err)
 	text, err := json.Marshal(shown)
@@ -175,7 +205,8 @@ func TestFencingCredentialsAreKeptSecret(t *testing.T) {
 	require.NotContains(t, string(text), "secret\\\"")
 
 	h := shown.Hosts[0]
-	require.JSONEq(t, `{"address":"redfish+https://192.168.20.11/redfish/v1/Systems/1","username":"admin","certificate_verification":"Enabled"}`, h.FencingCredentials)
+	require.JSONEq(t,
+		`{"address":"redfish+https://192.168.20.11/redfish/v1/Systems/1","username":"admin","certificate_verification":"Enabled"}`, h.FencingCredentials)
 	page, err := b.Events(EventFilter{ClusterID: cluster})
 	require.NoError(t, err)
 	for _, event := range page.Events {
@@ -185,24 +216,28 @@ func TestFencingCredentialsAreKeptSecret(t *testing.T) {
 
 func TestFencingCredentialsThatAreNotTaken(t *testing.T) {
 	credentials := func(address, user, password string) *models.HostUpdateParams {
-		return &models.HostUpdateParams{FencingCredentials: &models.FencingCredentialsParams{Address: &address, Username: &user, Password: &password}}
+		return &models.HostUpdateParams{FencingCredentials: &models.FencingCredentialsParams{Address: &address,
+			Username: &user, Password: &password}}
 	}
 	b := newBench(t, nil)
 	_, hosts := b.threeNodes(true)
 	h := hosts[0]
-	for name, params := range map[string]*models.HostUpdateParams{"address": credentials(" ", "a", "b"), "username": credentials("a", "", "b"), "password": credentials("a", "b", "")} {
+	for name, params := range map[string]*models.HostUpdateParams{"address": credentials(" ", "a", "b"),
+		"username": credentials("a", "", "b"), "password": credentials("a", "b", "")} {
 		_, err := b.UpdateHost(t.Context(), h.env, h.id, params)
 		b.requireRefused(err, Invalid, "lack the "+name)
 	}
 	require.Empty(t, h.require(known).FencingCredentials)
 
 	created, err := b.RegisterCluster(t.Context(), &models.ClusterCreateParams{
-		Name: conv.Pointer("old"), BaseDNSDomain: "site.test", OpenshiftVersion: conv.Pointer("4.19.2"), OcpReleaseImage: "quay.io/release:4.19.2", PullSecret: conv.Pointer(testPullSecret),
+		Name: conv.Pointer("old"), BaseDNSDomain: "site.test", OpenshiftVersion: conv.Pointer("4.19.2"),
+		OcpReleaseImage: "quay.io/release:4.19.2", PullSecret: conv.Pointer(testPullSecret),
 	})
 	require.NoError(t, err)
 	old := b.host(b.infraEnvOf(created.ID), 4)
 	_, err = b.UpdateHost(t.Context(), old.env, old.id, credentials("https://192.168.20.9", "a", "b"))
-	b.requireRefused(err, Invalid, "can't have fencing credentials in cluster old: the feature TNF is not available with OpenShift 4.19.2")
+	b.requireRefused(err, Invalid,
+		"can't have fencing credentials in cluster old: the feature TNF is not available with OpenShift 4.19.2")
 
 	pool := b.host(b.infraEnvOf(nil), 5)
 	_, err = b.UpdateHost(t.Context(), pool.env, pool.id, credentials("https://192.168.20.9", "a", "b"))
@@ -214,52 +249,83 @@ func TestFencingCredentialsThatAreNotTaken(t *testing.T) {
 func TestRolesOfArbitersWhereThereAreNone(t *testing.T) {
 	b := newBench(t, nil)
 	cluster, hosts := b.threeNodes(true)
-	_, err := b.UpdateHost(t.Context(), hosts[0].env, hosts[0].id, &models.HostUpdateParams{HostRole: conv.Pointer(string(models.HostRoleArbiter))})
+	_, err := b.UpdateHost(t.Context(), hosts[0].env, hosts[0].id,
+		&models.HostUpdateParams{HostRole: conv.Pointer(string(models.HostRoleArbiter))})
 	require.NoError(t, err, "it is counted when the cluster is to be installed")
-	require.Contains(t, b.requireCluster(cluster, clusterInsufficient).ValidationsInfo, "needs exactly 3 control plane hosts and has 2")
+	require.Contains(t, b.requireCluster(cluster, clusterInsufficient).ValidationsInfo,
+		"needs exactly 3 control plane hosts and has 2")
 
 	created, err := b.RegisterCluster(t.Context(), &models.ClusterCreateParams{
-		Name: conv.Pointer("none"), BaseDNSDomain: "site.test", OpenshiftVersion: conv.Pointer("4.20.8"), PullSecret: conv.Pointer(testPullSecret), UserManagedNetworking: conv.Pointer(true),
+		Name: conv.Pointer("none"), BaseDNSDomain: "site.test", OpenshiftVersion: conv.Pointer("4.20.8"),
+		PullSecret: conv.Pointer(testPullSecret), UserManagedNetworking: conv.Pointer(true),
 	})
 	require.NoError(t, err)
 	h := b.host(b.infraEnvOf(created.ID), 4)
-	_, err = b.UpdateHost(t.Context(), h.env, h.id, &models.HostUpdateParams{HostRole: conv.Pointer(string(models.HostRoleArbiter))})
-	b.requireRefused(err, Invalid, "can't be an arbiter of cluster none: the feature TNA is not available with OpenShift 4.20.8 on x86_64, platform none")
+	_, err = b.UpdateHost(t.Context(), h.env, h.id,
+		&models.HostUpdateParams{HostRole: conv.Pointer(string(models.HostRoleArbiter))})
+	b.requireRefused(err, Invalid,
+		"can't be an arbiter of cluster none: the feature TNA is not available with OpenShift 4.20.8 on x86_64, "+
+			"platform none")
 }
 
 func TestClustersThatCanNotBe(t *testing.T) {
 	count, no, yes := conv.Pointer[int64], conv.Pointer(false), conv.Pointer(true)
-	full, none := conv.Pointer(models.ClusterHighAvailabilityModeFull), conv.Pointer(models.ClusterHighAvailabilityModeNone)
+	full, none := conv.Pointer(models.ClusterHighAvailabilityModeFull),
+		conv.Pointer(models.ClusterHighAvailabilityModeNone)
 	platform := platformOf
 	for says, params := range map[string]models.ClusterCreateParams{
-		"has 2 to 5 control-plane nodes, not 6":                                          {ControlPlaneCount: count(6)},
-		"has 2 to 5 control-plane nodes, not 0":                                          {ControlPlaneCount: count(0)},
-		"has 2 to 5 control-plane nodes, not 1":                                          {ControlPlaneCount: count(1), HighAvailabilityMode: full},
-		`high_availability_mode is "None" has one control-plane node, not 3`:             {ControlPlaneCount: count(3), HighAvailabilityMode: none},
-		"OpenShift 4.18.4 has 3 to 5 control-plane nodes, not 2":                         {ControlPlaneCount: count(2), OpenshiftVersion: conv.Pointer("4.18.4")},
-		"OpenShift 4.17.9 has 3 control-plane nodes, not 4":                              {ControlPlaneCount: count(4), OpenshiftVersion: conv.Pointer("4.17.9")},
-		`Platform "baremetal" looks after its networking itself`:                         {Platform: platform(models.PlatformTypeBaremetal), UserManagedNetworking: yes},
-		`Platform "nutanix" looks after its networking itself`:                           {Platform: platform(models.PlatformTypeNutanix), UserManagedNetworking: yes},
-		`Platform "none" leaves its networking to the user`:                              {Platform: platform(models.PlatformTypeNone), UserManagedNetworking: no},
-		`Platform "external" leaves its networking to the user`:                          {Platform: external("x", ""), UserManagedNetworking: no},
-		`A single node can't be installed on platform "baremetal"`:                       {Platform: platform(models.PlatformTypeBaremetal), ControlPlaneCount: count(1)},
-		`A single node can't be installed on platform "vsphere"`:                         {Platform: platform(models.PlatformTypeVsphere), HighAvailabilityMode: none},
-		"leave their networking to the user; leave user_managed_networking out":          {ControlPlaneCount: count(1), UserManagedNetworking: no},
-		`Platform "external" needs the name of the platform`:                             {Platform: platform(models.PlatformTypeExternal)},
-		"Oracle Cloud needs its cloud controller manager":                                {Platform: external("oci", "")},
-		`go with platform "external" only, not with "none"`:                              {Platform: &models.Platform{Type: platform(models.PlatformTypeNone).Type, External: external("x", "").External}},
-		`Platform "vsphere" is not there for s390x`:                                      {Platform: platform(models.PlatformTypeVsphere), CPUArchitecture: "s390x"},
-		"NUTANIX_INTEGRATION is not available with OpenShift 4.20.8 on arm64":            {Platform: platform(models.PlatformTypeNutanix), CPUArchitecture: "arm64"},
-		"EXTERNAL_PLATFORM is not available with OpenShift 4.12.30":                      {Platform: external("x", ""), OpenshiftVersion: conv.Pointer("4.12.30")},
-		"NON_STANDARD_HA_CONTROL_PLANE is not available with OpenShift 4.20.8 on x86_64": {Platform: platform(models.PlatformTypeVsphere), ControlPlaneCount: count(4)},
-		"USER_MANAGED_LOAD_BALANCER is not available with OpenShift 4.15.1":              {LoadBalancer: &models.LoadBalancer{Type: models.LoadBalancerTypeUserManaged}, OpenshiftVersion: conv.Pointer("4.15.1")},
-		"USER_MANAGED_NETWORKING and USER_MANAGED_LOAD_BALANCER can't be used together":  {LoadBalancer: &models.LoadBalancer{Type: models.LoadBalancerTypeUserManaged}, UserManagedNetworking: yes},
-		"VIP_AUTO_ALLOC is not available with OpenShift 4.20.8":                          {VipDhcpAllocation: yes},
-		"SDN_NETWORK_TYPE is not available with OpenShift 4.20.8":                        {NetworkType: conv.Pointer(models.ClusterNetworkTypeOpenShiftSDN)},
+		"has 2 to 5 control-plane nodes, not 6": {ControlPlaneCount: count(6)},
+		"has 2 to 5 control-plane nodes, not 0": {ControlPlaneCount: count(0)},
+		"has 2 to 5 control-plane nodes, not 1": {ControlPlaneCount: count(1),
+			HighAvailabilityMode: full},
+		`high_availability_mode is "None" has one control-plane node, not 3`: {ControlPlaneCount: count(3),
+			HighAvailabilityMode: none},
+		"OpenShift 4.18.4 has 3 to 5 control-plane nodes, not 2": {ControlPlaneCount: count(2),
+			OpenshiftVersion: conv.Pointer("4.18.4")},
+		"OpenShift 4.17.9 has 3 control-plane nodes, not 4": {ControlPlaneCount: count(4),
+			OpenshiftVersion: conv.Pointer("4.17.9")},
+		`Platform "baremetal" looks after its networking itself`: {
+			Platform: platform(models.PlatformTypeBaremetal), UserManagedNetworking: yes},
+		`Platform "nutanix" looks after its networking itself`: {
+			Platform: platform(models.PlatformTypeNutanix), UserManagedNetworking: yes},
+		`Platform "none" leaves its networking to the user`: {
+			Platform: platform(models.PlatformTypeNone), UserManagedNetworking: no},
+		`Platform "external" leaves its networking to the user`: {Platform: external("x", ""),
+			UserManagedNetworking: no},
+		`A single node can't be installed on platform "baremetal"`: {
+			Platform: platform(models.PlatformTypeBaremetal), ControlPlaneCount: count(1)},
+		`A single node can't be installed on platform "vsphere"`: {
+			Platform: platform(models.PlatformTypeVsphere), HighAvailabilityMode: none},
+		"leave their networking to the user; leave user_managed_networking out": {ControlPlaneCount: count(1),
+			UserManagedNetworking: no},
+		`Platform "external" needs the name of the platform`: {
+			Platform: platform(models.PlatformTypeExternal)},
+		"Oracle Cloud needs its cloud controller manager": {Platform: external("oci",
+			"")},
+		`go with platform "external" only, not with "none"`: {
+			Platform: &models.Platform{Type: platform(models.PlatformTypeNone).Type,
+				External: external("x", "").External}},
+		`Platform "vsphere" is not there for s390x`: {
+			Platform: platform(models.PlatformTypeVsphere), CPUArchitecture: "s390x"},
+		"NUTANIX_INTEGRATION is not available with OpenShift 4.20.8 on arm64": {
+			Platform: platform(models.PlatformTypeNutanix), CPUArchitecture: "arm64"},
+		"EXTERNAL_PLATFORM is not available with OpenShift 4.12.30": {Platform: external("x", ""),
+			OpenshiftVersion: conv.Pointer("4.12.30")},
+		"NON_STANDARD_HA_CONTROL_PLANE is not available with OpenShift 4.20.8 on x86_64": {
+			Platform: platform(models.PlatformTypeVsphere), ControlPlaneCount: count(4)},
+		"USER_MANAGED_LOAD_BALANCER is not available with OpenShift 4.15.1": {
+			LoadBalancer:     &models.LoadBalancer{Type: models.LoadBalancerTypeUserManaged},
+			OpenshiftVersion: conv.Pointer("4.15.1")},
+		"USER_MANAGED_NETWORKING and USER_MANAGED_LOAD_BALANCER can't be used together": {
+			LoadBalancer: &models.LoadBalancer{Type: models.LoadBalancerTypeUserManaged}, UserManagedNetworking: yes},
+		"VIP_AUTO_ALLOC is not available with OpenShift 4.20.8": {VipDhcpAllocation: yes},
+		"SDN_NETWORK_TYPE is not available with OpenShift 4.20.8": {
+			NetworkType: conv.Pointer(models.ClusterNetworkTypeOpenShiftSDN)},
 	} {
 		t.Run(says, func(t *testing.T) {
 			b := newBench(t, nil)
-			params.Name, params.BaseDNSDomain, params.PullSecret = conv.Pointer("bench"), "site.test", conv.Pointer(testPullSecret)
+			params.Name, params.BaseDNSDomain, params.PullSecret = conv.Pointer("bench"), "site.test",
+				conv.Pointer(testPullSecret)
 			if params.OpenshiftVersion == nil {
 				params.OpenshiftVersion = conv.Pointer("4.20.8")
 			}
@@ -282,30 +348,68 @@ func TestAPlatformIsChanged(t *testing.T) {
 		to   models.V2ClusterUpdateParams
 		want outcome
 	}{
-		"the user takes the networking":      {models.ClusterCreateParams{}, models.V2ClusterUpdateParams{UserManagedNetworking: yes}, outcome{models.PlatformTypeNone, true, ""}},
-		"the user gives it back":             {models.ClusterCreateParams{UserManagedNetworking: yes}, models.V2ClusterUpdateParams{UserManagedNetworking: no}, outcome{models.PlatformTypeBaremetal, false, ""}},
-		"baremetal to none":                  {models.ClusterCreateParams{}, models.V2ClusterUpdateParams{Platform: platformOf(models.PlatformTypeNone)}, outcome{models.PlatformTypeNone, true, ""}},
-		"none to baremetal":                  {models.ClusterCreateParams{UserManagedNetworking: yes}, models.V2ClusterUpdateParams{Platform: platformOf(models.PlatformTypeBaremetal)}, outcome{models.PlatformTypeBaremetal, false, ""}},
-		"baremetal to vsphere":               {models.ClusterCreateParams{}, models.V2ClusterUpdateParams{Platform: platformOf(models.PlatformTypeVsphere)}, outcome{models.PlatformTypeVsphere, false, ""}},
-		"none to vsphere":                    {models.ClusterCreateParams{UserManagedNetworking: yes}, models.V2ClusterUpdateParams{Platform: platformOf(models.PlatformTypeVsphere)}, outcome{models.PlatformTypeVsphere, true, ""}},
-		"vsphere by the user":                {models.ClusterCreateParams{Platform: platformOf(models.PlatformTypeVsphere)}, models.V2ClusterUpdateParams{UserManagedNetworking: yes}, outcome{models.PlatformTypeVsphere, true, ""}},
-		"to external with the networking":    {models.ClusterCreateParams{}, models.V2ClusterUpdateParams{Platform: external("x", ""), UserManagedNetworking: yes}, outcome{models.PlatformTypeExternal, true, ""}},
-		"to external without it":             {models.ClusterCreateParams{}, models.V2ClusterUpdateParams{Platform: external("x", "")}, outcome{refused: `Platform "external" leaves its networking to the user`}},
-		"none to nutanix without saying so":  {models.ClusterCreateParams{UserManagedNetworking: yes}, models.V2ClusterUpdateParams{Platform: platformOf(models.PlatformTypeNutanix)}, outcome{refused: `Platform "nutanix" looks after its networking itself`}},
-		"nutanix by the user":                {models.ClusterCreateParams{Platform: platformOf(models.PlatformTypeNutanix)}, models.V2ClusterUpdateParams{UserManagedNetworking: yes}, outcome{refused: `Platform "nutanix" looks after its networking itself`}},
-		"a single node on bare metal":        {models.ClusterCreateParams{ControlPlaneCount: conv.Pointer[int64](1)}, models.V2ClusterUpdateParams{Platform: platformOf(models.PlatformTypeBaremetal)}, outcome{refused: "A single node leaves its networking to the user"}},
-		"a single node's networking":         {models.ClusterCreateParams{ControlPlaneCount: conv.Pointer[int64](1)}, models.V2ClusterUpdateParams{UserManagedNetworking: no}, outcome{refused: "A single node leaves its networking to the user"}},
-		"another external platform":          {models.ClusterCreateParams{Platform: external("x", "External")}, models.V2ClusterUpdateParams{Platform: external("y", "")}, outcome{models.PlatformTypeExternal, true, ""}},
-		"oracle without its manager":         {models.ClusterCreateParams{Platform: external("x", "")}, models.V2ClusterUpdateParams{Platform: external("oci", "")}, outcome{refused: "Oracle Cloud needs its cloud controller manager"}},
-		"more control-plane nodes":           {models.ClusterCreateParams{}, models.V2ClusterUpdateParams{ControlPlaneCount: conv.Pointer[int64](5)}, outcome{models.PlatformTypeBaremetal, false, ""}},
-		"one control-plane node":             {models.ClusterCreateParams{}, models.V2ClusterUpdateParams{ControlPlaneCount: conv.Pointer[int64](1)}, outcome{refused: "has 2 to 5 control-plane nodes, not 1"}},
-		"three of a single node":             {models.ClusterCreateParams{ControlPlaneCount: conv.Pointer[int64](1)}, models.V2ClusterUpdateParams{ControlPlaneCount: conv.Pointer[int64](3)}, outcome{refused: "has one control-plane node, not 3"}},
-		"the user's load balancer":           {models.ClusterCreateParams{}, models.V2ClusterUpdateParams{LoadBalancer: &models.LoadBalancer{Type: models.LoadBalancerTypeUserManaged}}, outcome{models.PlatformTypeBaremetal, false, ""}},
-		"the user's load balancer elsewhere": {models.ClusterCreateParams{UserManagedNetworking: yes}, models.V2ClusterUpdateParams{LoadBalancer: &models.LoadBalancer{Type: models.LoadBalancerTypeUserManaged}}, outcome{refused: "can't be used together"}},
+		"the user takes the networking": {models.ClusterCreateParams{},
+			models.V2ClusterUpdateParams{UserManagedNetworking: yes}, outcome{models.PlatformTypeNone, true, ""}},
+		"the user gives it back": {models.ClusterCreateParams{UserManagedNetworking: yes},
+			models.V2ClusterUpdateParams{UserManagedNetworking: no}, outcome{models.PlatformTypeBaremetal, false, ""}},
+		"baremetal to none": {models.ClusterCreateParams{},
+			models.V2ClusterUpdateParams{Platform: platformOf(models.PlatformTypeNone)},
+			outcome{models.PlatformTypeNone, true, ""}},
+		"none to baremetal": {models.ClusterCreateParams{UserManagedNetworking: yes},
+			models.V2ClusterUpdateParams{Platform: platformOf(models.PlatformTypeBaremetal)},
+			outcome{models.PlatformTypeBaremetal, false, ""}},
+		"baremetal to vsphere": {models.ClusterCreateParams{},
+			models.V2ClusterUpdateParams{Platform: platformOf(models.PlatformTypeVsphere)},
+			outcome{models.PlatformTypeVsphere, false, ""}},
+		"none to vsphere": {models.ClusterCreateParams{UserManagedNetworking: yes},
+			models.V2ClusterUpdateParams{Platform: platformOf(models.PlatformTypeVsphere)},
+			outcome{models.PlatformTypeVsphere, true, ""}},
+		"vsphere by the user": {models.ClusterCreateParams{
+			Platform: platformOf(models.PlatformTypeVsphere)}, models.V2ClusterUpdateParams{UserManagedNetworking: yes},
+			outcome{models.PlatformTypeVsphere, true, ""}},
+		"to external with the networking": {models.ClusterCreateParams{},
+			models.V2ClusterUpdateParams{Platform: external("x", ""), UserManagedNetworking: yes},
+			outcome{models.PlatformTypeExternal, true, ""}},
+		"to external without it": {models.ClusterCreateParams{},
+			models.V2ClusterUpdateParams{Platform: external("x", "")},
+			outcome{refused: `Platform "external" leaves its networking to the user`}},
+		"none to nutanix without saying so": {models.ClusterCreateParams{UserManagedNetworking: yes},
+			models.V2ClusterUpdateParams{Platform: platformOf(models.PlatformTypeNutanix)},
+			outcome{refused: `Platform "nutanix" looks after its networking itself`}},
+		"nutanix by the user": {models.ClusterCreateParams{
+			Platform: platformOf(models.PlatformTypeNutanix)}, models.V2ClusterUpdateParams{UserManagedNetworking: yes},
+			outcome{refused: `Platform "nutanix" looks after its networking itself`}},
+		"a single node on bare metal": {models.ClusterCreateParams{ControlPlaneCount: conv.Pointer[int64](1)},
+			models.V2ClusterUpdateParams{Platform: platformOf(models.PlatformTypeBaremetal)},
+			outcome{refused: "A single node leaves its networking to the user"}},
+		"a single node's networking": {models.ClusterCreateParams{ControlPlaneCount: conv.Pointer[int64](1)},
+			models.V2ClusterUpdateParams{UserManagedNetworking: no},
+			outcome{refused: "A single node leaves its networking to the user"}},
+		"another external platform": {models.ClusterCreateParams{Platform: external("x", "External")},
+			models.V2ClusterUpdateParams{Platform: external("y", "")}, outcome{models.PlatformTypeExternal, true, ""}},
+		"oracle without its manager": {models.ClusterCreateParams{Platform: external("x", "")},
+			models.V2ClusterUpdateParams{Platform: external("oci", "")},
+			outcome{refused: "Oracle Cloud needs its cloud controller manager"}},
+		"more control-plane nodes": {models.ClusterCreateParams{},
+			models.V2ClusterUpdateParams{ControlPlaneCount: conv.Pointer[int64](5)},
+			outcome{models.PlatformTypeBaremetal, false, ""}},
+		"one control-plane node": {models.ClusterCreateParams{},
+			models.V2ClusterUpdateParams{ControlPlaneCount: conv.Pointer[int64](1)},
+			outcome{refused: "has 2 to 5 control-plane nodes, not 1"}},
+		"three of a single node": {models.ClusterCreateParams{ControlPlaneCount: conv.Pointer[int64](1)},
+			models.V2ClusterUpdateParams{ControlPlaneCount: conv.Pointer[int64](3)},
+			outcome{refused: "has one control-plane node, not 3"}},
+		"the user's load balancer": {models.ClusterCreateParams{},
+			models.V2ClusterUpdateParams{LoadBalancer: &models.LoadBalancer{Type: models.LoadBalancerTypeUserManaged}},
+			outcome{models.PlatformTypeBaremetal, false, ""}},
+		"the user's load balancer elsewhere": {models.ClusterCreateParams{UserManagedNetworking: yes},
+			models.V2ClusterUpdateParams{LoadBalancer: &models.LoadBalancer{Type: models.LoadBalancerTypeUserManaged}},
+			outcome{refused: "can't be used together"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t, nil)
-			c.from.Name, c.from.BaseDNSDomain, c.from.PullSecret, c.from.OpenshiftVersion = conv.Pointer("bench"), "site.test", conv.Pointer(testPullSecret), conv.Pointer("4.20.8")
+			c.from.Name, c.from.BaseDNSDomain, c.from.PullSecret, c.from.OpenshiftVersion = conv.Pointer("bench"),
+				"site.test", conv.Pointer(testPullSecret), conv.Pointer("4.20.8")
 			created, err := b.RegisterCluster(t.Context(), &c.from)
 			require.NoError(t, err)
 			got, err := b.UpdateCluster(t.Context(), created.ID.String(), &c.to)

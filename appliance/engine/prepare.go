@@ -22,7 +22,8 @@ import (
 	"landfall/store"
 )
 
-// progressStep is by how many percent the extraction of the installer advances between two notes of it.
+// progressStep is by how many percent the extraction of the installer advances between two notes of
+// it.
 const progressStep = 10
 
 // preparationRun is a preparation that is under way in this process.
@@ -31,8 +32,8 @@ type preparationRun struct {
 	cancel context.CancelFunc
 }
 
-// runPreparations keeps one run going for each preparation that the store says is wanted, those of an earlier process
-// too, and ends the runs of those that are not wanted any more.
+// runPreparations keeps one run going for each preparation that the store says is wanted, those of
+// an earlier process too, and ends the runs of those that are not wanted any more.
 func (e *Engine) runPreparations(ctx context.Context) error {
 	var group sync.WaitGroup
 	defer group.Wait()
@@ -91,8 +92,8 @@ func (e *Engine) wantedPreparations() (map[string]string, error) {
 	return wanted, err
 }
 
-// prepare runs one preparation and notes how it ended. A run that is cut off by the appliance's end notes nothing: the next
-// process takes it up again.
+// prepare runs one preparation and notes how it ended. A run that is cut off by the appliance's end
+// notes nothing: the next process takes it up again.
 func (e *Engine) prepare(ctx context.Context, id, preparation string) {
 	err := e.prepareInstallation(ctx, id, preparation)
 	if err == nil || ctx.Err() != nil {
@@ -102,7 +103,8 @@ func (e *Engine) prepare(ctx context.Context, id, preparation string) {
 		row.Preparation.Failed = clause(err)
 		return errors.Join(
 			pendingWork.Remove(c.tx, id),
-			c.clusterEventOf(row, props{"error": clause(err)}, eventPreparationFailed, models.EventSeverityError, "Cluster %s: the installation could not be prepared: %s", row.API.Name, clause(err)),
+			c.clusterEventOf(row, props{"error": clause(err)}, eventPreparationFailed, models.EventSeverityError,
+				"Cluster %s: the installation could not be prepared: %s", row.API.Name, clause(err)),
 		)
 	})
 	if noted != nil {
@@ -114,7 +116,8 @@ func (e *Engine) prepare(ctx context.Context, id, preparation string) {
 var errSuperseded = errors.New("the preparation is not wanted any more")
 
 // updatePreparation changes a cluster as long as the preparation is still its own.
-func (e *Engine) updatePreparation(ctx context.Context, id, preparation string, fn func(*change, *clusterRecord) error) error {
+func (e *Engine) updatePreparation(ctx context.Context, id, preparation string,
+	fn func(*change, *clusterRecord) error) error {
 	return e.update(withOperation(ctx, doPreparation), func(c *change) error {
 		row, err := c.cluster(id)
 		if err != nil {
@@ -188,7 +191,8 @@ func (e *Engine) prepareInstallation(ctx context.Context, id, preparation string
 	if err := e.proveMirror(ctx, id, note); err != nil {
 		return err
 	}
-	if err := note("Preparing the installation: openshift-install is generating manifests and ignition configs."); err != nil {
+	if err := note(
+		"Preparing the installation: openshift-install is generating manifests and ignition configs."); err != nil {
 		return err
 	}
 	plan, err := e.planInstallation(id)
@@ -212,12 +216,14 @@ func (e *Engine) prepareInstallation(ctx context.Context, id, preparation string
 
 // releaseImages names the images of a payload that hosts are told of.
 func (e *Engine) releaseImages(payload *release.Payload) (*releaseRecord, error) {
-	record := &releaseRecord{Image: payload.Image, Agent: e.Images.Agent, Installer: e.Images.Installer, Controller: e.Images.Controller}
+	record := &releaseRecord{Image: payload.Image, Agent: e.Images.Agent, Installer: e.Images.Installer,
+		Controller: e.Images.Controller}
 	for _, component := range []struct {
 		into *string
 		tag  string
 	}{
-		{&record.Agent, release.TagAgent}, {&record.Installer, release.TagHostInstaller}, {&record.Controller, release.TagController},
+		{&record.Agent, release.TagAgent}, {&record.Installer, release.TagHostInstaller},
+		{&record.Controller, release.TagController},
 		{&record.MCO, release.TagMachineConfigOperator}, {&record.MustGather, release.TagMustGather},
 	} {
 		if *component.into != "" {
@@ -233,7 +239,8 @@ func (e *Engine) releaseImages(payload *release.Payload) (*releaseRecord, error)
 }
 
 // keepGenerated stores the installer's files and marks the preparation as done, in one transaction.
-func (e *Engine) keepGenerated(ctx context.Context, id, preparation string, generated *release.Generated, files map[string][]byte) error {
+func (e *Engine) keepGenerated(ctx context.Context, id, preparation string, generated *release.Generated,
+	files map[string][]byte) error {
 	staged := make(map[string]*store.Staged, len(files))
 	for _, name := range slices.Sorted(maps.Keys(files)) {
 		content, err := e.Secrets.SealBytes(files[name])
@@ -262,7 +269,8 @@ func (e *Engine) keepGenerated(ctx context.Context, id, preparation string, gene
 		row.API.StatusInfo = &text
 		return errors.Join(
 			pendingWork.Remove(c.tx, id),
-			c.clusterEvent(row, eventInstallConfig, models.EventSeverityInfo, "Cluster %s: manifests and ignition configs were generated.", row.API.Name),
+			c.clusterEvent(row, eventInstallConfig, models.EventSeverityInfo,
+				"Cluster %s: manifests and ignition configs were generated.", row.API.Name),
 		)
 	})
 }
@@ -313,7 +321,8 @@ func (e *Engine) planInstallation(id string) (*plan, error) {
 			if err != nil {
 				return err
 			}
-			p.bundles = append(p.bundles, env.API.AdditionalTrustBundle, string(e.infraEnvAccess(&env.API).Mirror.CABundle()))
+			p.bundles = append(p.bundles, env.API.AdditionalTrustBundle,
+				string(e.infraEnvAccess(&env.API).Mirror.CABundle()))
 		}
 		return installerFiles.Keys(tx, id+"/"+manifestFolder, func(key string) error {
 			names = append(names, strings.TrimPrefix(key, id+"/"))
@@ -352,8 +361,8 @@ func (p *plan) request(images *releaseRecord) (release.GenerateRequest, error) {
 	}, err
 }
 
-// files returns what is kept of an installer's run: its files, with the ignition configs edited and one more for each
-// host.
+// files returns what is kept of an installer's run: its files, with the ignition configs edited and
+// one more for each host.
 func (p *plan) files(generated *release.Generated, serviceCA []byte) (map[string][]byte, error) {
 	files := maps.Clone(generated.Files)
 	operators, err := p.operatorManifests()
@@ -364,7 +373,8 @@ func (p *plan) files(generated *release.Generated, serviceCA []byte) (map[string
 		files[operator.ControllerFile] = operators.Controller
 	}
 	if bootstrap, ok := files[fileBootstrap]; ok {
-		edited, err := ignition.EditBootstrap(bootstrap, ignition.BootstrapEdits{SingleNode: p.singleNode(), Hosts: p.bareMetalHosts()})
+		edited, err := ignition.EditBootstrap(bootstrap, ignition.BootstrapEdits{SingleNode: p.singleNode(),
+			Hosts: p.bareMetalHosts()})
 		if err != nil {
 			return nil, fmt.Errorf("editing the generated bootstrap ignition: %w", err)
 		}
@@ -392,7 +402,8 @@ func (p *plan) files(generated *release.Generated, serviceCA []byte) (map[string
 		if !ok {
 			return nil, fmt.Errorf("openshift-install generated no %s.ign, which host %s needs", role, host.Name())
 		}
-		edits := ignition.HostEdits{Hostname: host.Hostname(), Overrides: host.Record.IgnitionConfigOverrides, MachineConfigPool: host.Record.MachineConfigPoolName}
+		edits := ignition.HostEdits{Hostname: host.Hostname(), Overrides: host.Record.IgnitionConfigOverrides,
+			MachineConfigPool: host.Record.MachineConfigPoolName}
 		if address, ok := addresses[host.ID()]; ok {
 			edits.NodeIPHint = address.Masked().Addr().String()
 		}

@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// presence is what the engine knows of hosts from their polls and does not write to disk: when each was last heard,
-// and the answer that its next poll gets. A heartbeat is not worth a disk sync; after a restart every host is taken as
-// heard when the engine started.
+// presence is what the engine knows of hosts from their polls and does not write to disk: when each
+// was last heard, and the answer that its next poll gets. A heartbeat is not worth a disk sync;
+// after a restart every host is taken as heard when the engine started.
 type presence struct {
 	started atomic.Int64 // Unix nanoseconds
 	hosts   sync.Map     // host key -> *hostPresence
@@ -42,8 +42,8 @@ func (p *presence) of(key string) *hostPresence {
 	return held.(*hostPresence)
 }
 
-// lastSeen returns when the host was last heard: in memory, else recorded, and never before the engine could have
-// heard it.
+// lastSeen returns when the host was last heard: in memory, else recorded, and never before the
+// engine could have heard it.
 func (p *presence) lastSeen(key string, recorded, now time.Time) time.Time {
 	last := p.startedAt()
 	later := func(at time.Time) {
@@ -80,8 +80,8 @@ func (p *presence) forget(key string) { p.of(key).since.Add(1) }
 // remove drops all that is known of a host that is gone.
 func (p *presence) remove(key string) { p.hosts.Delete(key) }
 
-// restart counts every host as heard now. The engine calls it when the machine has slept: hosts that could not reach a
-// sleeping machine are not gone.
+// restart counts every host as heard now. The engine calls it when the machine has slept: hosts
+// that could not reach a sleeping machine are not gone.
 func (p *presence) restart(now time.Time) {
 	p.started.Store(now.UnixNano())
 	p.hosts.Range(func(_, held any) bool {
@@ -93,8 +93,8 @@ func (p *presence) restart(now time.Time) {
 	})
 }
 
-// keyedLocks lets one goroutine at a time work for a key. Agents send the replies of steps that run side by side at once;
-// those of one host are taken one after the other.
+// keyedLocks lets one goroutine at a time work for a key. Agents send the replies of steps that run
+// side by side at once; those of one host are taken one after the other.
 type keyedLocks struct {
 	mu   sync.Mutex
 	held map[string]*keyedLock

@@ -6,8 +6,8 @@ import (
 	"github.com/openshift/assisted-service/models"
 )
 
-// Shares of the three phases in a cluster's total progress, in percent (the Assisted Installer's); the rest is for the moment
-// when the cluster is installed.
+// Shares of the three phases in a cluster's total progress, in percent (the Assisted Installer's);
+// the rest is for the moment when the cluster is installed.
 const (
 	preparingShare  = 10
 	installingShare = 70
@@ -15,7 +15,8 @@ const (
 )
 
 func total(p *models.ClusterProgressInfo) int64 {
-	return (preparingShare*p.PreparingForInstallationStagePercentage + installingShare*p.InstallingStagePercentage + finalizingShare*p.FinalizingStagePercentage) / 100
+	return (preparingShare*p.PreparingForInstallationStagePercentage + installingShare*p.InstallingStagePercentage +
+		finalizingShare*p.FinalizingStagePercentage) / 100
 }
 
 func percentage(stages []models.HostStage, stage models.HostStage) int64 {
@@ -53,12 +54,14 @@ func (c *change) clusterProgress(id string) error {
 	return nil
 }
 
-// noteOperators counts the operators that have come to an end in the cluster's progress: a failed one of those that were chosen
-// leaves the cluster degraded, and is not waited for. What was reached is never taken back.
+// noteOperators counts the operators that have come to an end in the cluster's progress: a failed
+// one of those that were chosen leaves the cluster degraded, and is not waited for. What was
+// reached is never taken back.
 func noteOperators(api *models.Cluster) {
 	ended := 0
 	for _, m := range api.MonitoredOperators {
-		if m.Status == models.OperatorStatusAvailable || m.OperatorType == models.OperatorTypeOlm && m.Status == models.OperatorStatusFailed {
+		if m.Status == models.OperatorStatusAvailable || m.OperatorType == models.OperatorTypeOlm &&
+			m.Status == models.OperatorStatusFailed {
 			ended++
 		}
 	}

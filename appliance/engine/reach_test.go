@@ -12,10 +12,13 @@ func TestWhatOfAConnectivityReportIsNews(t *testing.T) {
 	limit := 100.0
 	report := func(change func(*models.ConnectivityRemoteHost)) *models.ConnectivityReport {
 		host := &models.ConnectivityRemoteHost{
-			HostID:         "00000000-0000-4000-8000-000000000001",
-			L2Connectivity: []*models.L2Connectivity{{OutgoingNic: "eno1", RemoteIPAddress: "192.168.10.11", Successful: true}},
-			L3Connectivity: []*models.L3Connectivity{{OutgoingNic: "eno1", RemoteIPAddress: "192.168.10.11", AverageRTTMs: 98, Successful: true}},
-			MtuReport:      []*models.MtuReport{{OutgoingNic: "eno1", RemoteIPAddress: "192.168.10.11", MtuSuccessful: true}},
+			HostID: "00000000-0000-4000-8000-000000000001",
+			L2Connectivity: []*models.L2Connectivity{{OutgoingNic: "eno1", RemoteIPAddress: "192.168.10.11",
+				Successful: true}},
+			L3Connectivity: []*models.L3Connectivity{{OutgoingNic: "eno1", RemoteIPAddress: "192.168.10.11",
+				AverageRTTMs: 98, Successful: true}},
+			MtuReport: []*models.MtuReport{{OutgoingNic: "eno1", RemoteIPAddress: "192.168.10.11",
+				MtuSuccessful: true}},
 		}
 		change(host)
 		return &models.ConnectivityReport{RemoteHosts: []*models.ConnectivityRemoteHost{host}}
@@ -27,19 +30,25 @@ func TestWhatOfAConnectivityReportIsNews(t *testing.T) {
 		change func(*models.ConnectivityRemoteHost)
 		same   bool
 	}{
-		"nothing":                     {func(*models.ConnectivityRemoteHost) {}, true},
-		"a trip a little shorter":     {trip(92.5), true},
-		"a trip beyond the limit":     {trip(100.5), false},
-		"a trip much shorter":         {trip(9), false},
-		"a host that is gone":         {func(h *models.ConnectivityRemoteHost) { h.L3Connectivity[0].Successful = false }, false},
-		"packets that are lost":       {func(h *models.ConnectivityRemoteHost) { h.L3Connectivity[0].PacketLossPercentage = 1 }, false},
-		"one address less":            {func(h *models.ConnectivityRemoteHost) { h.L3Connectivity = nil }, false},
-		"a neighbour that is hidden":  {func(h *models.ConnectivityRemoteHost) { h.L2Connectivity[0].Successful = false }, false},
-		"large packets that are lost": {func(h *models.ConnectivityRemoteHost) { h.MtuReport[0].MtuSuccessful = false }, false},
-		"another host":                {func(h *models.ConnectivityRemoteHost) { h.HostID = "00000000-0000-4000-8000-000000000002" }, false},
+		"nothing":                 {func(*models.ConnectivityRemoteHost) {}, true},
+		"a trip a little shorter": {trip(92.5), true},
+		"a trip beyond the limit": {trip(100.5), false},
+		"a trip much shorter":     {trip(9), false},
+		"a host that is gone": {
+			func(h *models.ConnectivityRemoteHost) { h.L3Connectivity[0].Successful = false }, false},
+		"packets that are lost": {
+			func(h *models.ConnectivityRemoteHost) { h.L3Connectivity[0].PacketLossPercentage = 1 }, false},
+		"one address less": {func(h *models.ConnectivityRemoteHost) { h.L3Connectivity = nil }, false},
+		"a neighbour that is hidden": {
+			func(h *models.ConnectivityRemoteHost) { h.L2Connectivity[0].Successful = false }, false},
+		"large packets that are lost": {func(h *models.ConnectivityRemoteHost) { h.MtuReport[0].MtuSuccessful = false },
+			false},
+		"another host": {
+			func(h *models.ConnectivityRemoteHost) { h.HostID = "00000000-0000-4000-8000-000000000002" }, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			require.Equal(t, c.same, sameReach(report(func(*models.ConnectivityRemoteHost) {}), report(c.change), &limit))
+			require.Equal(t, c.same, sameReach(report(func(*models.ConnectivityRemoteHost) {}), report(c.change),
+				&limit))
 		})
 	}
 	require.False(t, sameReach(nil, report(func(*models.ConnectivityRemoteHost) {}), nil))

@@ -43,18 +43,21 @@ func FindCluster(db *store.DB, text string) (string, error) {
 	case err != nil:
 		return "", err
 	case len(found) > 1:
-		return "", invalid("%d clusters are called %s; give the id of one: %s.", len(found), text, strings.Join(found, ", "))
+		return "", invalid("%d clusters are called %s; give the id of one: %s.", len(found), text,
+			strings.Join(found, ", "))
 	case len(found) == 1:
 		return found[0], nil
 	}
 	return text, nil
 }
 
-// RecallCluster tells what happened to a cluster, and to the infra-envs and hosts that were ever its own, out of the store's
-// history. It works on the store of a stopped appliance too. A cluster that was deleted is found as long as its history is
-// kept; one that is not known at all is refused with kind NotFound. The box is the one that pull secrets were sealed with.
+// RecallCluster tells what happened to a cluster, and to the infra-envs and hosts that were ever
+// its own, out of the store's history. It works on the store of a stopped appliance too. A cluster
+// that was deleted is found as long as its history is kept; one that is not known at all is refused
+// with kind NotFound. The box is the one that pull secrets were sealed with.
 func RecallCluster(ctx context.Context, db *store.DB, sealed *sitekey.Box, id string) (*Recall, error) {
-	r := &recaller{db: db, sealed: sealed, secrets: journal.Secrets{Open: sealed.Open}, cluster: id, owners: map[string]bool{id: true}, present: make(map[string][]byte), versions: make(map[string]uint64)}
+	r := &recaller{db: db, sealed: sealed, secrets: journal.Secrets{Open: sealed.Open}, cluster: id,
+		owners: map[string]bool{id: true}, present: make(map[string][]byte), versions: make(map[string]uint64)}
 	recall := &Recall{}
 	err := db.View(func(tx *store.Tx) error {
 		if err := r.findOwners(tx); err != nil {
@@ -109,7 +112,8 @@ func (r *recaller) findOwners(tx *store.Tx) error {
 			r.owners[host], r.owners[id], r.owners[env] = true, true, true
 			return nil
 		}),
-		clusterEnvs.Keys(tx, r.cluster+"/", func(key string) error { r.owners[key[len(r.cluster)+1:]] = true; return nil }),
+		clusterEnvs.Keys(tx, r.cluster+"/",
+			func(key string) error { r.owners[key[len(r.cluster)+1:]] = true; return nil }),
 	)
 	if err != nil {
 		return err
@@ -140,7 +144,8 @@ func (r *recaller) wants(key string) bool { return r.owners[historyOwner(key)] }
 func (r *recaller) readPresent(tx *store.Tx) error {
 	var prefixes []string
 	for owner := range r.owners {
-		for _, kind := range []string{"clusters", "infra-envs", "subscriptions", "hosts", "reports", "validations/cluster", "validations/host"} {
+		for _, kind := range []string{"clusters", "infra-envs", "subscriptions", "hosts", "reports",
+			"validations/cluster", "validations/host"} {
 			prefixes = append(prefixes, "/"+kind+"/"+owner)
 		}
 	}
@@ -168,7 +173,8 @@ func (r *recaller) readPresent(tx *store.Tx) error {
 	})
 }
 
-// collectSecrets looks for secrets in all that the rows are and were, and in the files that the installer wrote.
+// collectSecrets looks for secrets in all that the rows are and were, and in the files that the
+// installer wrote.
 func (r *recaller) collectSecrets(ctx context.Context, tx *store.Tx) error {
 	for key, text := range r.present {
 		if err := r.secrets.AddFrom(text); err != nil {
@@ -193,9 +199,11 @@ func (r *recaller) collectSecrets(ctx context.Context, tx *store.Tx) error {
 	})
 }
 
-// mayHoldSecrets tells of a row's key whether fields of it are secrets; what agents report and the rules find is not.
+// mayHoldSecrets tells of a row's key whether fields of it are secrets; what agents report and the
+// rules find is not.
 func mayHoldSecrets(key string) bool {
-	return strings.HasPrefix(key, clusterRows.Prefix()) || strings.HasPrefix(key, infraEnvRows.Prefix()) || strings.HasPrefix(key, hostRows.Prefix())
+	return strings.HasPrefix(key, clusterRows.Prefix()) || strings.HasPrefix(key, infraEnvRows.Prefix()) ||
+		strings.HasPrefix(key, hostRows.Prefix())
 }
 
 // secretFile collects what a generated file holds, line by line and word by word.
@@ -239,7 +247,8 @@ func (r *recaller) record(ctx context.Context, tx *store.Tx, redactor *journal.R
 	err = tx.History(r.wants, func(step *store.Step) error {
 		changes := make([]journal.Past, len(step.Changes))
 		for i, change := range step.Changes {
-			changes[i] = journal.Past{Revision: change.Revision, Key: change.Key, Before: describeFile(change.Key, change.Before), After: describeFile(change.Key, change.After)}
+			changes[i] = journal.Past{Revision: change.Revision, Key: change.Key,
+				Before: describeFile(change.Key, change.Before), After: describeFile(change.Key, change.After)}
 		}
 		for _, change := range slices.Backward(step.Changes) {
 			if !created[change.Key] && !change.Deleted {
@@ -265,7 +274,8 @@ func (r *recaller) record(ctx context.Context, tx *store.Tx, redactor *journal.R
 			recording.Dropped += version - known[key]
 		}
 	}
-	r.learnName(store.PastChange{Change: store.Change{Key: clusterRows.Prefix() + r.cluster}, After: r.present[clusterRows.Prefix()+r.cluster]})
+	r.learnName(store.PastChange{Change: store.Change{Key: clusterRows.Prefix() + r.cluster},
+		After: r.present[clusterRows.Prefix()+r.cluster]})
 	recording.ClusterID, recording.ClusterName, recording.Revision = r.cluster, r.name, tx.Revision()
 	return recording, nil
 }
@@ -293,7 +303,8 @@ func stepOf(past *store.Step) journal.Step {
 	}
 	step.At, step.Operation, step.Request, step.Host = note.At, note.Operation, note.Request, note.Host
 	if reply := note.Reply; reply != nil {
-		step.Reply = &journal.Reply{Type: reply.Type, ID: reply.ID, ExitCode: reply.ExitCode, Bytes: reply.Bytes, Output: reply.Output, Error: reply.Error}
+		step.Reply = &journal.Reply{Type: reply.Type, ID: reply.ID, ExitCode: reply.ExitCode, Bytes: reply.Bytes,
+			Output: reply.Output, Error: reply.Error}
 	}
 	return step
 }
@@ -301,8 +312,8 @@ func stepOf(past *store.Step) journal.Step {
 // logsFolder is where logs lie among the files of a cluster.
 const logsFolder = "logs/"
 
-// describeFile takes the hash out of a file's description unless the file is a manifest or a log: the others are made of
-// secrets, of which not even the hash leaves the site.
+// describeFile takes the hash out of a file's description unless the file is a manifest or a log:
+// the others are made of secrets, of which not even the hash leaves the site.
 func describeFile(key string, description []byte) []byte {
 	rest, ok := strings.CutPrefix(key, installerFiles.Prefix())
 	if !ok || description == nil {

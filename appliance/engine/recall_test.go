@@ -23,7 +23,8 @@ import (
 func rememberingBench(t *testing.T, each, all int64) *bench {
 	t.Helper()
 	b := newBench(t, nil)
-	db, err := store.Open(t.Context(), t.TempDir(), store.Options{Clock: b.clock, History: History(each, all), NoSync: true})
+	db, err := store.Open(t.Context(), t.TempDir(), store.Options{Clock: b.clock, History: History(each, all),
+		NoSync: true})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, db.Close()) })
 	b.Engine = b.engineOver(db, nil)
@@ -76,7 +77,8 @@ func (b *bench) presentHash(recall *Recall) string {
 			rows[key] = describeFile(key, row.JSON)
 			return nil
 		}
-		for _, kind := range []string{"/clusters/", "/infra-envs/", "/hosts/", "/reports/", "/validations/", "/events/", "/subscriptions/"} {
+		for _, kind := range []string{"/clusters/", "/infra-envs/", "/hosts/", "/reports/", "/validations/", "/events/",
+			"/subscriptions/"} {
 			if err := tx.Rows(kind, false, keep); err != nil {
 				return err
 			}
@@ -94,7 +96,8 @@ func TestAReplayedJournalOfAFailedInstallationEndsInTheSameStateHashForHash(t *t
 	b := rememberingBench(t, 1<<20, 64<<20)
 	cluster, h := b.installing()
 	require.NoError(t, h.progress(models.HostStageInstalling, ""))
-	require.NoError(t, h.reply(&models.StepReply{StepType: models.StepTypeInstall, StepID: "install-1", ExitCode: 1, Error: "failed to write image: disk on fire"}))
+	require.NoError(t, h.reply(&models.StepReply{StepType: models.StepTypeInstall, StepID: "install-1", ExitCode: 1,
+		Error: "failed to write image: disk on fire"}))
 	require.NoError(t, b.HostLogs(t.Context(), cluster, h.id, strings.NewReader("a log")))
 	b.pass(b.Timeouts.HostLogs * 2)
 	b.requireCluster(cluster, clusterFailed)
@@ -121,7 +124,8 @@ func TestAReplayedJournalOfAFailedInstallationEndsInTheSameStateHashForHash(t *t
 	require.Contains(t, text, "node-1 | reply to inventory")
 	require.Contains(t, text, "appliance | preparation | cluster bench: status_info")
 	require.Contains(t, text, `host node-1: stage`)
-	require.Contains(t, text, "node-1 | reply to install (0 bytes) | install ended with 1: failed to write image: disk on fire")
+	require.Contains(t, text,
+		"node-1 | reply to install (0 bytes) | install ended with 1: failed to write image: disk on fire")
 	require.Contains(t, text, "cluster bench: installing -> error")
 	require.Contains(t, text, "appliance | timer")
 	require.Contains(t, text, "file logs/"+h.id+".tar.gz was written, 5 bytes")
@@ -130,23 +134,29 @@ func TestAReplayedJournalOfAFailedInstallationEndsInTheSameStateHashForHash(t *t
 func TestAJournalHasNoSecretOfTheSite(t *testing.T) {
 	b := rememberingBench(t, 1<<20, 64<<20)
 	pull := func(password string) string {
-		return fmt.Sprintf(`{"auths":{"quay.io":{"auth":%q}}}`, base64.StdEncoding.EncodeToString([]byte("robot:"+password)))
+		return fmt.Sprintf(`{"auths":{"quay.io":{"auth":%q}}}`,
+			base64.StdEncoding.EncodeToString([]byte("robot:"+password)))
 	}
 	created, err := b.RegisterCluster(t.Context(), &models.ClusterCreateParams{
-		Name: conv.Pointer("bench"), BaseDNSDomain: "site.test", OpenshiftVersion: conv.Pointer("4.20.8"), PullSecret: conv.Pointer(pull("first-password")),
-		ControlPlaneCount: conv.Pointer[int64](1), HTTPProxy: conv.Pointer("http://user:proxy-password@proxy.site.test:3128"),
+		Name: conv.Pointer("bench"), BaseDNSDomain: "site.test", OpenshiftVersion: conv.Pointer("4.20.8"),
+		PullSecret:        conv.Pointer(pull("first-password")),
+		ControlPlaneCount: conv.Pointer[int64](1),
+		HTTPProxy:         conv.Pointer("http://user:proxy-password@proxy.site.test:3128"),
 	})
 	require.NoError(t, err)
 	cluster := created.ID.String()
 	env, err := b.RegisterInfraEnv(t.Context(), &models.InfraEnvCreateParams{
-		Name: conv.Pointer("bench_infra-env"), ClusterID: created.ID, PullSecret: conv.Pointer(pull("second-password")), OpenshiftVersion: "4.20.8",
+		Name: conv.Pointer("bench_infra-env"), ClusterID: created.ID, PullSecret: conv.Pointer(pull("second-password")),
+		OpenshiftVersion:       "4.20.8",
 		IgnitionConfigOverride: `{"ignition":{"version":"3.2.0"},"passwd":{"users":[{"name":"core","passwordHash":"$6$salt$override-hash"}]}}`,
 	})
 	require.NoError(t, err)
 	require.NoError(t, b.freeze(t.Context(), env.ID.String(), ""))
-	_, err = b.UpdateCluster(t.Context(), cluster, &models.V2ClusterUpdateParams{PullSecret: conv.Pointer(pull("third-password"))})
+	_, err = b.UpdateCluster(t.Context(), cluster,
+		&models.V2ClusterUpdateParams{PullSecret: conv.Pointer(pull("third-password"))})
 	require.NoError(t, err)
-	require.NoError(t, b.SetInstallConfigOverride(t.Context(), cluster, `{"platform":{"baremetal":{"hosts":[{"name":"a","bmc":{"address":"x","username":"root","password":"bmc-password"}}]}}}`))
+	require.NoError(t, b.SetInstallConfigOverride(t.Context(), cluster,
+		`{"platform":{"baremetal":{"hosts":[{"name":"a","bmc":{"address":"x","username":"root","password":"bmc-password"}}]}}}`))
 	_, _, err = b.RenewImageCode(t.Context(), env.ID.String(), 0)
 	require.NoError(t, err)
 	h := b.host(env.ID.String(), 1)
@@ -160,10 +170,14 @@ func TestAJournalHasNoSecretOfTheSite(t *testing.T) {
 	}))
 	require.NotEmpty(t, code)
 	require.NoError(t, b.ReportEvent(t.Context(), &models.Event{
-		Name: "seen", Severity: conv.Pointer("info"), ClusterID: created.ID, HostID: (*strfmt.UUID)(&h.id), InfraEnvID: env.ID,
-		Message: conv.Pointer("pulled with first-password; http://user:proxy-password@proxy.site.test:3128 said no to " + token + "; see /i/" + code + ".iso"),
+		Name: "seen", Severity: conv.Pointer("info"), ClusterID: created.ID, HostID: (*strfmt.UUID)(&h.id),
+		InfraEnvID: env.ID,
+		Message: conv.Pointer(
+			"pulled with first-password; http://user:proxy-password@proxy.site.test:3128 said no to " + token +
+				"; see /i/" + code + ".iso"),
 	}))
-	require.NoError(t, h.reply(&models.StepReply{StepType: models.StepTypeLogsGather, StepID: "x", ExitCode: 1, Error: "password: typed-password", Output: "Bearer abcdefghijklmnopqrstuv"}))
+	require.NoError(t, h.reply(&models.StepReply{StepType: models.StepTypeLogsGather, StepID: "x", ExitCode: 1,
+		Error: "password: typed-password", Output: "Bearer abcdefghijklmnopqrstuv"}))
 	b.press(cluster)
 	b.prepareAll()
 	h.report()
@@ -176,7 +190,8 @@ func TestAJournalHasNoSecretOfTheSite(t *testing.T) {
 			text += string(mustMarshal(t, part))
 		}
 		secrets := []string{
-			"first-password", "second-password", "third-password", "proxy-password", "bmc-password", "override-hash", "typed-password", "abcdefghijklmnopqrstuv",
+			"first-password", "second-password", "third-password", "proxy-password", "bmc-password", "override-hash",
+			"typed-password", "abcdefghijklmnopqrstuv",
 			"aaaaa-bbbbb-ccccc-ddddd", pull("first-password"), "BEGIN PRIVATE KEY",
 		}
 		for _, password := range []string{"first-password", "second-password", "third-password"} {
@@ -198,7 +213,8 @@ func TestAJournalHasNoSecretOfTheSite(t *testing.T) {
 	}
 	recall := b.recall(cluster)
 	require.Equal(t, "bench", recall.Recording.ClusterName, "the name of a cluster that was deleted is known")
-	require.True(t, slices.ContainsFunc(recall.Recording.Steps[len(recall.Recording.Steps)-1].Changes, func(c journal.Change) bool { return c.Deleted && c.Key == "/clusters/"+cluster }))
+	require.True(t, slices.ContainsFunc(recall.Recording.Steps[len(recall.Recording.Steps)-1].Changes,
+		func(c journal.Change) bool { return c.Deleted && c.Key == "/clusters/"+cluster }))
 }
 
 func mustMarshal(t *testing.T, value any) []byte {
@@ -241,7 +257,8 @@ func TestTwoClustersOfOneInfraEnvHaveStoriesOfTheirOwn(t *testing.T) {
 	b := rememberingBench(t, 1<<20, 64<<20)
 	register := func(name string) string {
 		created, err := b.RegisterCluster(t.Context(), &models.ClusterCreateParams{
-			Name: conv.Pointer(name), BaseDNSDomain: "site.test", OpenshiftVersion: conv.Pointer("4.20.8"), PullSecret: conv.Pointer(testPullSecret),
+			Name: conv.Pointer(name), BaseDNSDomain: "site.test", OpenshiftVersion: conv.Pointer("4.20.8"),
+			PullSecret: conv.Pointer(testPullSecret),
 		})
 		require.NoError(t, err)
 		return created.ID.String()
@@ -269,8 +286,10 @@ func TestAJournalOfWhatNeverWasIsRefused(t *testing.T) {
 
 func TestEachRowOfTheEngineHasAnOwnerOfItsHistory(t *testing.T) {
 	for key, owner := range map[string]string{
-		"/clusters/c": "c", "/subscriptions/c": "c", "/infra-envs/e": "e", "/hosts/e/h": "e/h", "/reports/e/h/inventory": "e/h", "/files/c/logs/h.tar.gz": "c",
-		"/validations/cluster/c": "c", "/validations/host/e/h": "e/h", "/events/01-00/c": "c", "/events/01-00/c/e/h": "h", "/events/01-00/e": "e",
+		"/clusters/c": "c", "/subscriptions/c": "c", "/infra-envs/e": "e", "/hosts/e/h": "e/h",
+		"/reports/e/h/inventory": "e/h", "/files/c/logs/h.tar.gz": "c",
+		"/validations/cluster/c": "c", "/validations/host/e/h": "e/h", "/events/01-00/c": "c",
+		"/events/01-00/c/e/h": "h", "/events/01-00/e": "e",
 		"/link-keys/downloads": "", "/payloads/quay.io/x": "", "/recipes/e": "", "/x": "",
 	} {
 		require.Equal(t, owner, historyOwner(key), key)

@@ -19,31 +19,37 @@ import (
 	"landfall/store"
 )
 
-// Recipe is all that goes into the images of an infra-env but the base image: it is frozen when the infra-env changes, kept
-// in the store in that change's own transaction, and never made anew because somebody reads it. Equal recipes over equal
-// base images are equal images, here and on any other machine.
+// Recipe is all that goes into the images of an infra-env but the base image: it is frozen when the
+// infra-env changes, kept in the store in that change's own transaction, and never made anew
+// because somebody reads it. Equal recipes over equal base images are equal images, here and on any
+// other machine.
 type Recipe struct {
-	InfraEnvID       string           `json:"infra_env_id"`
-	Name             string           `json:"name"`              // the infra-env's
-	OpenshiftVersion string           `json:"openshift_version"` // whose base image is asked for
-	CPUArchitecture  string           `json:"cpu_architecture"`  // as the API calls it
-	Type             models.ImageType `json:"type"`              // what the infra-env's own download URL is for; all kinds can be made
-	Ignition         []byte           `json:"ignition"`          // the discovery config, the same for all kinds
-	// Files go into the initial RAM file system of minimal images and of network boot, which need the site's network before
-	// Ignition runs; full images do without.
+	InfraEnvID       string `json:"infra_env_id"`
+	Name             string `json:"name"`              // the infra-env's
+	OpenshiftVersion string `json:"openshift_version"` // whose base image is asked for
+	CPUArchitecture  string `json:"cpu_architecture"`  // as the API calls it
+	// what the infra-env's own download URL is for; all kinds can be made
+	Type     models.ImageType `json:"type"`
+	Ignition []byte           `json:"ignition"` // the discovery config, the same for all kinds
+	// Files go into the initial RAM file system of minimal images and of network boot, which need
+	// the site's network before Ignition runs; full images do without.
 	Files []ignition.File `json:"files,omitempty"`
-	// WithoutNetwork says why Files don't set up the static network of machines: minimal images can't be made then, and
-	// machines that boot over the network have what DHCP gives them until the whole system is there. It is "" otherwise.
+	// WithoutNetwork says why Files don't set up the static network of machines: minimal images
+	// can't be made then, and machines that boot over the network have what DHCP gives them until
+	// the whole system is there. It is "" otherwise.
 	WithoutNetwork  string                 `json:"without_network,omitempty"`
 	KernelArguments models.KernelArguments `json:"kernel_arguments,omitempty"`
-	Digest          string                 `json:"digest"` // SHA-256 over all of the above but the infra-env's id and name, in hexadecimal digits
-	Modified        time.Time              `json:"-"`      // when it was frozen, UTC; the infra-env's updated_at is not before it
+	// SHA-256 over all of the above but the infra-env's id and name, in hexadecimal digits
+	Digest string `json:"digest"`
+	// when it was frozen, UTC; the infra-env's updated_at is not before it
+	Modified time.Time `json:"-"`
 }
 
 // BaseImages knows what the site's base images can carry; the appliance implements it.
 type BaseImages interface {
-	// Check says what of a recipe does not fit the base image for a version and an architecture: kernel arguments or a
-	// config that are too long, a minimal image that the base can't be made into. A base that is not there yet is no error.
+	// Check says what of a recipe does not fit the base image for a version and an architecture:
+	// kernel arguments or a config that are too long, a minimal image that the base can't be made
+	// into. A base that is not there yet is no error.
 	Check(version, arch string, recipe *Recipe) error
 }
 
@@ -61,7 +67,8 @@ type recipeOrigin struct {
 // frozenFrom is the key of the one [recipeOrigin].
 const frozenFrom = "all"
 
-// draft is a recipe made ahead of the transaction that keeps it, because that takes longer than a transaction should.
+// draft is a recipe made ahead of the transaction that keeps it, because that takes longer than a
+// transaction should.
 type draft struct {
 	agent  string // pull spec; "" when it is not known yet, and the recipe has a word in its place
 	inputs string
@@ -69,9 +76,9 @@ type draft struct {
 	staged *store.Staged // nil without an agent
 }
 
-// Recipe returns the recipe of an infra-env as it was frozen when that last changed. One that could not be frozen then,
-// because the release payload must be asked which agent hosts run, is frozen now; an [Error] of kind Unavailable says what
-// is missing for it.
+// Recipe returns the recipe of an infra-env as it was frozen when that last changed. One that could
+// not be frozen then, because the release payload must be asked which agent hosts run, is frozen
+// now; an [Error] of kind Unavailable says what is missing for it.
 func (e *Engine) Recipe(ctx context.Context, infraEnvID string) (*Recipe, error) {
 	row, err := e.infraEnvRow(infraEnvID)
 	if err != nil {
@@ -94,8 +101,8 @@ func (e *Engine) Recipe(ctx context.Context, infraEnvID string) (*Recipe, error)
 	return recipe, err
 }
 
-// RecipeDigest returns the digest of an infra-env's recipe at little cost, so that a reader can tell whether the one that it
-// holds is still the newest. It is "" while the recipe is not frozen.
+// RecipeDigest returns the digest of an infra-env's recipe at little cost, so that a reader can
+// tell whether the one that it holds is still the newest. It is "" while the recipe is not frozen.
 func (e *Engine) RecipeDigest(infraEnvID string) (string, error) {
 	row, err := e.infraEnvRow(infraEnvID)
 	if err != nil {
@@ -104,8 +111,8 @@ func (e *Engine) RecipeDigest(infraEnvID string) (string, error) {
 	return row.Recipe.Digest, nil
 }
 
-// draft makes the recipe of an infra-env's values as far as it is known now which agent its hosts run, and asks the base
-// images whether it fits them.
+// draft makes the recipe of an infra-env's values as far as it is known now which agent its hosts
+// run, and asks the base images whether it fits them.
 func (e *Engine) draft(ctx context.Context, row *infraEnvRecord) (*draft, error) {
 	var agent string
 	if err := e.DB.View(func(tx *store.Tx) (err error) {
@@ -135,8 +142,9 @@ func (e *Engine) freezeLater(infraEnvID string, made *draft) {
 	}
 }
 
-// freezeRecipes freezes the recipes that the appliance's configuration or a new release of it changed since they were
-// frozen, and then those of infra-envs as they come, until the context ends.
+// freezeRecipes freezes the recipes that the appliance's configuration or a new release of it
+// changed since they were frozen, and then those of infra-envs as they come, until the context
+// ends.
 func (e *Engine) freezeRecipes(ctx context.Context) {
 	if err := e.refreezeAll(ctx); err != nil && ctx.Err() == nil {
 		e.Logger.Error("The infra-envs could not be read to look at their images.", "error", err)
@@ -153,8 +161,8 @@ func (e *Engine) freezeRecipes(ctx context.Context) {
 	}
 }
 
-// refreezeAll looks at every infra-env's recipe, unless it did so before and nothing that recipes share is different now:
-// a start over thousands of infra-envs reads none of them then.
+// refreezeAll looks at every infra-env's recipe, unless it did so before and nothing that recipes
+// share is different now: a start over thousands of infra-envs reads none of them then.
 func (e *Engine) refreezeAll(ctx context.Context) error {
 	shared, err := e.sharedInputs()
 	if err != nil {
@@ -186,11 +194,15 @@ func (e *Engine) refreezeAll(ctx context.Context) error {
 	if !complete {
 		return nil // the next start tries again
 	}
-	return e.DB.Update(ctx, func(tx *store.Tx) error { return recipeOrigins.Put(tx, frozenFrom, &recipeOrigin{Digest: shared}) })
+	return e.DB.Update(ctx, func(tx *store.Tx) error {
+		return recipeOrigins.Put(tx, frozenFrom,
+			&recipeOrigin{Digest: shared})
+	})
 }
 
-// sharedInputs is a digest over what all recipes are made from beside the fields of their infra-env: what a recipe of an
-// infra-env without any would be made from, and the releases that name agents.
+// sharedInputs is a digest over what all recipes are made from beside the fields of their
+// infra-env: what a recipe of an infra-env without any would be made from, and the releases that
+// name agents.
 func (e *Engine) sharedInputs() (string, error) {
 	none := infraEnvRecord{API: models.InfraEnv{ID: new(strfmt.UUID), Name: new(string)}}
 	inputs, err := e.recipeInputs(&none, e.Images.Agent)
@@ -200,8 +212,8 @@ func (e *Engine) sharedInputs() (string, error) {
 	return digestOf([]any{inputs, e.ReleaseList})
 }
 
-// refreeze freezes a recipe again if it was made from something else than it would be now, and gives an infra-env of an
-// earlier release of the appliance what it lacks.
+// refreeze freezes a recipe again if it was made from something else than it would be now, and
+// gives an infra-env of an earlier release of the appliance what it lacks.
 func (e *Engine) refreeze(ctx context.Context, id string) error {
 	row, err := e.infraEnvRow(id)
 	if err != nil {
@@ -224,14 +236,17 @@ func (e *Engine) refreeze(ctx context.Context, id string) error {
 		return err // one whose agent must be asked for is frozen when it is read
 	}
 	if agent == "" {
-		return &Error{Kind: Unavailable, Reason: fmt.Sprintf("The release payload that names the agent of infra-env %s has not been read yet; update the infra-env to have its image made anew.", *row.API.Name)}
+		return &Error{Kind: Unavailable,
+			Reason: fmt.Sprintf("The release payload that names the agent of infra-env %s has not been read yet; "+
+				"update the infra-env to have its image made anew.", *row.API.Name)}
 	}
-	return e.freeze(ctx, id, "The appliance's configuration changed the discovery image of infra-env %s; download it again.")
+	return e.freeze(ctx, id,
+		"The appliance's configuration changed the discovery image of infra-env %s; download it again.")
 }
 
-// freeze makes the recipe of an infra-env as that is now, asking the release payload for the agent if need be, and keeps
-// it if it differs. The event's text, unless "", tells people why one that there was changed; it has the infra-env's name
-// put in.
+// freeze makes the recipe of an infra-env as that is now, asking the release payload for the agent
+// if need be, and keeps it if it differs. The event's text, unless "", tells people why one that
+// there was changed; it has the infra-env's name put in.
 func (e *Engine) freeze(ctx context.Context, infraEnvID, event string) error {
 	row, err := e.infraEnvRow(infraEnvID)
 	if err != nil {
@@ -261,8 +276,9 @@ func (e *Engine) freeze(ctx context.Context, infraEnvID, event string) error {
 	})
 }
 
-// keepRecipe gives an infra-env that has its new values its recipe: the draft's if that was made from the same ones, else
-// one made now. When the recipe's bytes differ from those kept so far, the infra-env counts as changed now.
+// keepRecipe gives an infra-env that has its new values its recipe: the draft's if that was made
+// from the same ones, else one made now. When the recipe's bytes differ from those kept so far, the
+// infra-env counts as changed now.
 func (c *change) keepRecipe(row *infraEnvRecord, made *draft) error {
 	agent, err := c.e.knownAgent(c.tx, row)
 	if err != nil {
@@ -303,8 +319,8 @@ func (c *change) keepRecipe(row *infraEnvRecord, made *draft) error {
 	return nil
 }
 
-// render makes the recipe of an infra-env for an agent. Without one it only finds what is wrong: the recipe can't be kept
-// then.
+// render makes the recipe of an infra-env for an agent. Without one it only finds what is wrong:
+// the recipe can't be kept then.
 func (e *Engine) render(ctx context.Context, row *infraEnvRecord, agent string) (*draft, error) {
 	inputs, err := e.recipeInputs(row, agent)
 	if err != nil {
@@ -353,7 +369,8 @@ func (e *Engine) render(ctx context.Context, row *infraEnvRecord, agent string) 
 	return made, err
 }
 
-// refusal makes an error of another package one that says the request is wrong, unless it has a kind already.
+// refusal makes an error of another package one that says the request is wrong, unless it has a
+// kind already.
 func refusal(err error) error {
 	if KindOf(err) != 0 {
 		return err
@@ -366,8 +383,9 @@ func (r Recipe) digest() (string, error) {
 	return digestOf(r)
 }
 
-// recipeInputs is a digest over what an infra-env's recipe is made from: its own fields, the appliance's configuration and
-// the program's way to write configs. It costs much less than to make the recipe.
+// recipeInputs is a digest over what an infra-env's recipe is made from: its own fields, the
+// appliance's configuration and the program's way to write configs. It costs much less than to make
+// the recipe.
 func (e *Engine) recipeInputs(row *infraEnvRecord, agent string) (string, error) {
 	config, err := e.discoveryConfig(row, agent)
 	if err != nil {
@@ -377,7 +395,8 @@ func (e *Engine) recipeInputs(row *infraEnvRecord, agent string) (string, error)
 	if err != nil {
 		return "", err
 	}
-	return digestOf([]any{edition, config, row.API.OpenshiftVersion, row.API.CPUArchitecture, row.API.Type, row.API.KernelArguments, *row.API.Name})
+	return digestOf([]any{edition, config, row.API.OpenshiftVersion, row.API.CPUArchitecture, row.API.Type,
+		row.API.KernelArguments, *row.API.Name})
 }
 
 func digestOf(value any) (string, error) {
@@ -389,8 +408,8 @@ func digestOf(value any) (string, error) {
 	return hex.EncodeToString(sum[:]), nil
 }
 
-// knownAgent returns the pull spec of an infra-env's agent as far as the configuration or a payload read before tells it,
-// and "" when the registry must be asked.
+// knownAgent returns the pull spec of an infra-env's agent as far as the configuration or a payload
+// read before tells it, and "" when the registry must be asked.
 func (e *Engine) knownAgent(tx *store.Tx, row *infraEnvRecord) (string, error) {
 	if e.Images.Agent != "" {
 		return e.Images.Agent, nil
@@ -409,8 +428,8 @@ func (e *Engine) knownAgent(tx *store.Tx, row *infraEnvRecord) (string, error) {
 	return payload.Images[release.TagAgent], nil
 }
 
-// agentRelease returns the pull spec of the release payload that names an infra-env's agent: its cluster's, or that of its
-// version.
+// agentRelease returns the pull spec of the release payload that names an infra-env's agent: its
+// cluster's, or that of its version.
 func (e *Engine) agentRelease(tx *store.Tx, row *infraEnvRecord) (string, error) {
 	if row.API.ClusterID != "" {
 		cluster, err := clusterRows.Get(tx, row.API.ClusterID.String())
@@ -425,8 +444,9 @@ func (e *Engine) agentRelease(tx *store.Tx, row *infraEnvRecord) (string, error)
 	return image.URL, err
 }
 
-// RefreshImages freezes the recipes again that would be others now, after the mirror rules of a level changed. What can't be
-// frozen is logged: the recipe stays as it was, or is frozen when it is read.
+// RefreshImages freezes the recipes again that would be others now, after the mirror rules of a
+// level changed. What can't be frozen is logged: the recipe stays as it was, or is frozen when it
+// is read.
 func (e *Engine) RefreshImages(ctx context.Context, level mirror.Level) {
 	err := e.refreezeLevel(ctx, level)
 	if err != nil && ctx.Err() == nil {

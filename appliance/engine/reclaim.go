@@ -17,19 +17,21 @@ import (
 	"landfall/appliance/engine/validation"
 )
 
-// UnbindHost takes a host from its cluster. It is refused with kind Conflict while the host is being installed, and where
-// the host's infra-env was made for one cluster. An object that describes the host is noted in the same transaction.
+// UnbindHost takes a host from its cluster. It is refused with kind Conflict while the host is
+// being installed, and where the host's infra-env was made for one cluster. An object that
+// describes the host is noted in the same transaction.
 func (e *Engine) UnbindHost(ctx context.Context, infraEnvID, hostID string, of ...Object) (*models.Host, error) {
 	return e.takeFromCluster(ctx, infraEnvID, hostID, onUnbind, of)
 }
 
-// ReclaimHost takes a host from its cluster, as UnbindHost does. A host that was installed fetches the discovery image and
-// restarts from it by itself, where an agent still runs on it.
+// ReclaimHost takes a host from its cluster, as UnbindHost does. A host that was installed fetches
+// the discovery image and restarts from it by itself, where an agent still runs on it.
 func (e *Engine) ReclaimHost(ctx context.Context, infraEnvID, hostID string) (*models.Host, error) {
 	return e.takeFromCluster(ctx, infraEnvID, hostID, onReclaim, nil)
 }
 
-func (e *Engine) takeFromCluster(ctx context.Context, infraEnvID, hostID string, on trigger, of []Object) (*models.Host, error) {
+func (e *Engine) takeFromCluster(ctx context.Context, infraEnvID, hostID string, on trigger,
+	of []Object) (*models.Host, error) {
 	return e.changeHost(ctx, infraEnvID, hostID, func(c *change) error {
 		if err := c.takeFromCluster(infraEnvID, hostID, on); err != nil {
 			return err
@@ -57,7 +59,8 @@ func (c *change) takeFromCluster(infraEnvID, hostID string, on trigger) error {
 		return err
 	}
 	clusterID := h.API.ClusterID.String()
-	if err := c.hostEvent(h, eventHostUnbound, models.EventSeverityInfo, "Host %s was taken from its cluster.", c.hostName(h)); err != nil {
+	if err := c.hostEvent(h, eventHostUnbound, models.EventSeverityInfo, "Host %s was taken from its cluster.",
+		c.hostName(h)); err != nil {
 		return err
 	}
 	c.forgetCluster(h)
@@ -79,11 +82,12 @@ func (c *change) forgetCluster(h *hostRecord) {
 func forgetProgress(h *hostRecord) {
 	h.API.Progress, h.API.ProgressStages = &models.HostProgressInfo{}, []models.HostStage{}
 	h.API.ConnectionTimedOut = false
-	h.API.LogsInfo, h.API.LogsStartedAt, h.API.LogsCollectedAt = models.LogsStateEmpty, strfmt.DateTime{}, strfmt.DateTime{}
+	h.API.LogsInfo, h.API.LogsStartedAt, h.API.LogsCollectedAt = models.LogsStateEmpty, strfmt.DateTime{},
+		strfmt.DateTime{}
 }
 
-// applyReclaim follows what a host that is reclaimed says of fetching and starting the discovery image. It may come late: the
-// host may have been started by hand meanwhile.
+// applyReclaim follows what a host that is reclaimed says of fetching and starting the discovery
+// image. It may come late: the host may have been started by hand meanwhile.
 func (c *change) applyReclaim(h *hostRecord, effect *steps.Effect) error {
 	on := onReclaimReboot
 	switch {
@@ -92,7 +96,8 @@ func (c *change) applyReclaim(h *hostRecord, effect *steps.Effect) error {
 	case !effect.BootArtifactsReady:
 		return nil
 	}
-	if !slices.Contains([]string{reclaiming, reclaimRebooting}, *h.API.Status) || on == onReclaimReboot && *h.API.Status != reclaiming {
+	if !slices.Contains([]string{reclaiming, reclaimRebooting}, *h.API.Status) || on == onReclaimReboot &&
+		*h.API.Status != reclaiming {
 		return nil
 	}
 	_, err := c.fireHost(h, on, "")
@@ -112,8 +117,9 @@ func (e *Engine) bootArtifacts(env *models.InfraEnv) steps.BootArtifacts {
 	}
 }
 
-// belongTo makes a host that registers part of its cluster, or one that joins it when it is installed. A host that joins is a
-// worker, and the host of a single node its control plane, until a person says otherwise.
+// belongTo makes a host that registers part of its cluster, or one that joins it when it is
+// installed. A host that joins is a worker, and the host of a single node its control plane, until
+// a person says otherwise.
 func (h *hostRecord) belongTo(cluster *models.Cluster) {
 	h.API.Kind = kindOfHost(cluster)
 	role := models.HostRoleAutoAssign
@@ -133,15 +139,16 @@ func (h *hostRecord) belongTo(cluster *models.Cluster) {
 }
 
 func kindOfHost(cluster *models.Cluster) *string {
-	if cluster != nil && (*cluster.Status == clusterAddingHosts || conv.Value(cluster.Kind) == models.ClusterKindAddHostsCluster) {
+	if cluster != nil && (*cluster.Status == clusterAddingHosts ||
+		conv.Value(cluster.Kind) == models.ClusterKindAddHostsCluster) {
 		return conv.Pointer(models.HostKindAddToExistingClusterHost)
 	}
 	return conv.Pointer(models.HostKindHost)
 }
 
-// machineConfigServer is where a host that joins an installed cluster gets its ignition config: the endpoint that people gave,
-// else the cluster's own machine config server, on the port that fits whether its certificate is known. It is empty while
-// the API's address is not known.
+// machineConfigServer is where a host that joins an installed cluster gets its ignition config: the
+// endpoint that people gave, else the cluster's own machine config server, on the port that fits
+// whether its certificate is known. It is empty while the API's address is not known.
 func machineConfigServer(cluster *models.Cluster, host *inventory.Host) steps.IgnitionEndpoint {
 	pool := host.Record.MachineConfigPoolName
 	if pool == "" {

@@ -9,17 +9,18 @@ import (
 	"landfall/store"
 )
 
-// What is kept, and under which keys. The API's own types are kept as they are; what the API does not show lies
-// beside them.
+// What is kept, and under which keys. The API's own types are kept as they are; what the API does
+// not show lies beside them.
 var (
-	clusterRows   = store.NewBucket[clusterRecord]("clusters", 1).Cached()    // <cluster id>
-	infraEnvRows  = store.NewBucket[infraEnvRecord]("infra-envs", 1).Cached() // <infra-env id>
-	hostRows      = store.NewBucket[hostRecord]("hosts", 1).Cached()          // <infra-env id>/<host id>
-	reportRows    = store.NewBucket[json.RawMessage]("reports", 1)            // <infra-env id>/<host id>/<part>
-	verdictRows   = store.NewBucket[json.RawMessage]("validations", 1)        // cluster/<id>, host/<infra-env id>/<host id>
-	eventRows     = store.NewBucket[models.Event]("events", 1)                // see eventKey
-	recipeOrigins = store.NewBucket[recipeOrigin]("recipe-origins", 1)        // frozenFrom
-	payloadRows   = store.NewBucket[payloadRecord]("payloads", 1)             // <pull spec>
+	clusterRows  = store.NewBucket[clusterRecord]("clusters", 1).Cached()    // <cluster id>
+	infraEnvRows = store.NewBucket[infraEnvRecord]("infra-envs", 1).Cached() // <infra-env id>
+	hostRows     = store.NewBucket[hostRecord]("hosts", 1).Cached()          // <infra-env id>/<host id>
+	reportRows   = store.NewBucket[json.RawMessage]("reports", 1)            // <infra-env id>/<host id>/<part>
+	// cluster/<id>, host/<infra-env id>/<host id>
+	verdictRows   = store.NewBucket[json.RawMessage]("validations", 1)
+	eventRows     = store.NewBucket[models.Event]("events", 1)         // see eventKey
+	recipeOrigins = store.NewBucket[recipeOrigin]("recipe-origins", 1) // frozenFrom
+	payloadRows   = store.NewBucket[payloadRecord]("payloads", 1)      // <pull spec>
 
 	clusterHosts   = store.NewIndex("hosts-by-cluster")      // <cluster id>/<infra-env id>/<host id>
 	clusterEnvs    = store.NewIndex("infra-envs-by-cluster") // <cluster id>/<infra-env id>
@@ -31,7 +32,8 @@ var (
 	recipeFiles    = store.NewFiles("recipes")               // <infra-env id>
 )
 
-// clusterStatuses reads of a cluster's row no more than its status, for what is asked at each change of it.
+// clusterStatuses reads of a cluster's row no more than its status, for what is asked at each
+// change of it.
 var clusterStatuses = store.NewBucket[struct {
 	API struct {
 		Status string `json:"status"`
@@ -40,20 +42,22 @@ var clusterStatuses = store.NewBucket[struct {
 
 // clusterRecord is a cluster with what belongs to it and is not shown.
 type clusterRecord struct {
-	API          models.Cluster `json:"api"` // without hosts and validations
-	PullSecret   string         `json:"pull_secret,omitempty"`
-	Release      *releaseRecord `json:"release,omitempty"`     // set when the payload was resolved
-	Preparation  *preparation   `json:"preparation,omitempty"` // the installer's run of the current installation
-	InfraID      string         `json:"infra_id,omitempty"`
-	IngressCA    bool           `json:"ingress_ca,omitempty"` // the kubeconfig holds the ingress certificate
-	Completion   *completion    `json:"completion,omitempty"`
-	Installs     int            `json:"installs,omitempty"` // times Install was pressed
-	UISettings   string         `json:"ui_settings,omitempty"`
-	APILease     string         `json:"api_lease,omitempty"` // of the address that a DHCP server gave, as dhclient keeps it
-	IngressLease string         `json:"ingress_lease,omitempty"`
-	Catalogs     []catalogNote  `json:"catalogs,omitempty"` // where its manifests say that operators come from
-	Object       Object         `json:"object,omitzero"`
-	Follows      bool           `json:"machine_network_follows,omitempty"` // its machine network is the one that its VIPs or hosts have
+	API         models.Cluster `json:"api"` // without hosts and validations
+	PullSecret  string         `json:"pull_secret,omitempty"`
+	Release     *releaseRecord `json:"release,omitempty"`     // set when the payload was resolved
+	Preparation *preparation   `json:"preparation,omitempty"` // the installer's run of the current installation
+	InfraID     string         `json:"infra_id,omitempty"`
+	IngressCA   bool           `json:"ingress_ca,omitempty"` // the kubeconfig holds the ingress certificate
+	Completion  *completion    `json:"completion,omitempty"`
+	Installs    int            `json:"installs,omitempty"` // times Install was pressed
+	UISettings  string         `json:"ui_settings,omitempty"`
+	// of the address that a DHCP server gave, as dhclient keeps it
+	APILease     string        `json:"api_lease,omitempty"`
+	IngressLease string        `json:"ingress_lease,omitempty"`
+	Catalogs     []catalogNote `json:"catalogs,omitempty"` // where its manifests say that operators come from
+	Object       Object        `json:"object,omitzero"`
+	// its machine network is the one that its VIPs or hosts have
+	Follows bool `json:"machine_network_follows,omitempty"`
 
 	MirrorGapsAccepted bool `json:"mirror_gaps_accepted,omitempty"` // it is installed although the mirror lacks images
 }
@@ -93,8 +97,8 @@ type infraEnvRecord struct {
 	Code       imageCode       `json:"code,omitzero"`
 }
 
-// hostRecord is a host without what its agent reported and without the outcome of its validations, which are large and
-// change by themselves: see facts.go and verdicts.go.
+// hostRecord is a host without what its agent reported and without the outcome of its validations,
+// which are large and change by themselves: see facts.go and verdicts.go.
 type hostRecord struct {
 	API         models.Host `json:"api"`
 	Hostname    string      `json:"hostname,omitempty"`  // that the host calls itself
@@ -103,18 +107,22 @@ type hostRecord struct {
 	DiskOK      bool        `json:"disk_ok,omitempty"` // the installation disk was measured and is fast enough
 	DiskError   string      `json:"disk_error,omitempty"`
 	Object      Object      `json:"object,omitzero"`
-	Reported    uint64      `json:"reported,omitempty"` // the store's revision when what its agent has said was altered last
+	// the store's revision when what its agent has said was altered last
+	Reported uint64 `json:"reported,omitempty"`
 
-	// Restarting is when it was said that the machine is restarted to boot a newer image; zero once its agent registered again.
+	// Restarting is when it was said that the machine is restarted to boot a newer image; zero once
+	// its agent registered again.
 	Restarting time.Time `json:"restarting,omitzero"`
 
 	// What a host that joins an installed cluster shows the machine config server.
 	EndpointToken   string            `json:"ignition_endpoint_token,omitempty"`
 	EndpointHeaders map[string]string `json:"ignition_endpoint_headers,omitempty"`
 
-	Joining *Joining `json:"joining,omitempty"` // of a host that joins an installed cluster in which somebody looks after it
+	// of a host that joins an installed cluster in which somebody looks after it
+	Joining *Joining `json:"joining,omitempty"`
 
-	Fencing *models.FencingCredentialsParams `json:"fencing,omitempty"` // with the password, which the API does not show
+	// with the password, which the API does not show
+	Fencing *models.FencingCredentialsParams `json:"fencing,omitempty"`
 }
 
 // day2 tells whether the host joins a cluster that is installed already.
@@ -122,10 +130,12 @@ func (h *hostRecord) day2() bool {
 	return h.API.Kind != nil && *h.API.Kind == models.HostKindAddToExistingClusterHost
 }
 
-// restarts tells whether the machine is being restarted, so that its agent counts for nothing until it registers again.
+// restarts tells whether the machine is being restarted, so that its agent counts for nothing until
+// it registers again.
 func (h *hostRecord) restarts() bool { return !h.Restarting.IsZero() }
 
-// payloadRecord remembers a resolved release payload, so that hosts can boot while the registry is away.
+// payloadRecord remembers a resolved release payload, so that hosts can boot while the registry is
+// away.
 type payloadRecord struct {
 	Image   string            `json:"image"`
 	Digest  string            `json:"digest"`

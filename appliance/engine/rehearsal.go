@@ -14,10 +14,11 @@ import (
 	"landfall/store"
 )
 
-// CopyCluster takes a cluster of another engine over as it would be before its installation: its description, overrides and
-// manifests, with the infra-env that its hosts boot, and without hosts. Both keep apart: nothing that happens to the copy is
-// told to anybody. The cluster keeps its id, the infra-env gets one of its own. It is refused with kind Conflict when the
-// cluster is installed already.
+// CopyCluster takes a cluster of another engine over as it would be before its installation: its
+// description, overrides and manifests, with the infra-env that its hosts boot, and without hosts.
+// Both keep apart: nothing that happens to the copy is told to anybody. The cluster keeps its id,
+// the infra-env gets one of its own. It is refused with kind Conflict when the cluster is installed
+// already.
 func (e *Engine) CopyCluster(ctx context.Context, from *Engine, id string) (infraEnvID string, err error) {
 	row, env, err := from.forCopy(id)
 	if err != nil {
@@ -52,15 +53,17 @@ func (e *Engine) CopyCluster(ctx context.Context, from *Engine, id string) (infr
 	return made.ID.String(), nil
 }
 
-// forCopy is a cluster as it was before its installation, and the infra-env that its hosts boot: its own, or else that of its
-// first host; nil if there is none.
+// forCopy is a cluster as it was before its installation, and the infra-env that its hosts boot:
+// its own, or else that of its first host; nil if there is none.
 func (e *Engine) forCopy(id string) (*clusterRecord, *infraEnvRecord, error) {
 	held, err := e.clusterRow(id)
 	if err != nil {
 		return nil, nil, err
 	}
-	if status := *held.API.Status; status == clusterInstalled || status == clusterAddingHosts || *held.API.Kind != models.ClusterKindCluster {
-		return nil, nil, conflict("Cluster %s is %s; there is no installation of it to rehearse.", held.API.Name, status)
+	if status := *held.API.Status; status == clusterInstalled || status == clusterAddingHosts ||
+		*held.API.Kind != models.ClusterKindCluster {
+		return nil, nil, conflict("Cluster %s is %s; there is no installation of it to rehearse.", held.API.Name,
+			status)
 	}
 	text, err := json.Marshal(held)
 	if err != nil {
@@ -77,17 +80,20 @@ func (e *Engine) forCopy(id string) (*clusterRecord, *infraEnvRecord, error) {
 	row.APILease, row.IngressLease = "", ""
 	api := &row.API
 	api.Status, api.StatusInfo = conv.Pointer(clusterInsufficient), conv.Pointer("The cluster is a copy.")
-	api.Hosts, api.HostNetworks, api.ValidationsInfo, api.ConnectivityMajorityGroups = []*models.Host{}, []*models.HostNetwork{}, "", ""
+	api.Hosts, api.HostNetworks, api.ValidationsInfo, api.ConnectivityMajorityGroups = []*models.Host{},
+		[]*models.HostNetwork{}, "", ""
 	api.Progress, api.OpenshiftClusterID, api.AmsSubscriptionID = &models.ClusterProgressInfo{}, "", ""
 	api.InstallStartedAt, api.InstallCompletedAt = strfmt.DateTime{}, strfmt.DateTime{}
-	api.LastInstallationPreparation = models.LastInstallationPreparation{Status: models.LastInstallationPreparationStatusNotStarted}
+	api.LastInstallationPreparation = models.LastInstallationPreparation{
+		Status: models.LastInstallationPreparationStatusNotStarted}
 	for _, operator := range api.MonitoredOperators {
 		operator.Status, operator.StatusInfo, operator.Version = "", "", ""
 	}
 	var env *infraEnvRecord
 	err = e.DB.View(func(tx *store.Tx) error {
 		var envID string
-		if err := clusterEnvs.Keys(tx, id+"/", func(key string) error { envID = path.Base(key); return store.ErrStop }); err != nil {
+		if err := clusterEnvs.Keys(tx, id+"/",
+			func(key string) error { envID = path.Base(key); return store.ErrStop }); err != nil {
 			return err
 		}
 		if envID == "" {
@@ -135,16 +141,20 @@ func (e *Engine) manifestsForCopy(id string) ([]Manifest, error) {
 // envParams describe an infra-env anew, bound to the cluster.
 func envParams(row *clusterRecord, env *infraEnvRecord) (*models.InfraEnvCreateParams, error) {
 	params := &models.InfraEnvCreateParams{
-		Name: conv.Pointer(row.API.Name), ClusterID: row.API.ID, PullSecret: &row.PullSecret, OpenshiftVersion: row.API.OpenshiftVersion,
-		CPUArchitecture: row.API.CPUArchitecture,
+		Name: conv.Pointer(row.API.Name), ClusterID: row.API.ID, PullSecret: &row.PullSecret,
+		OpenshiftVersion: row.API.OpenshiftVersion,
+		CPUArchitecture:  row.API.CPUArchitecture,
 	}
 	if env == nil {
 		return params, nil
 	}
 	api := &env.API
-	params.Name, params.PullSecret, params.Proxy, params.CPUArchitecture = api.Name, &env.PullSecret, api.Proxy, api.CPUArchitecture
-	params.OpenshiftVersion, params.IgnitionConfigOverride, params.AdditionalTrustBundle = api.OpenshiftVersion, api.IgnitionConfigOverride, api.AdditionalTrustBundle
-	params.SSHAuthorizedKey, params.AdditionalNtpSources, params.ImageType = &api.SSHAuthorizedKey, &api.AdditionalNtpSources, *api.Type
+	params.Name, params.PullSecret, params.Proxy, params.CPUArchitecture = api.Name, &env.PullSecret, api.Proxy,
+		api.CPUArchitecture
+	params.OpenshiftVersion, params.IgnitionConfigOverride, params.AdditionalTrustBundle = api.OpenshiftVersion,
+		api.IgnitionConfigOverride, api.AdditionalTrustBundle
+	params.SSHAuthorizedKey, params.AdditionalNtpSources, params.ImageType = &api.SSHAuthorizedKey,
+		&api.AdditionalNtpSources, *api.Type
 	if arguments := conv.Value(api.KernelArguments); arguments != "" {
 		if err := json.Unmarshal([]byte(arguments), &params.KernelArguments); err != nil {
 			return nil, err

@@ -42,9 +42,9 @@ func (j JSON) WriteTo(w io.Writer) (int64, error) {
 // renderedLimit bounds the bytes that are remembered of what is shown.
 const renderedLimit = 12 << 20
 
-// renderings remembers clusters and hosts as the API shows them. People and programs ask for them all the time, and most of what is
-// shown is what was shown before. An entry counts only for the revisions of the rows that it was made of, so what is
-// remembered can't be wrong.
+// renderings remembers clusters and hosts as the API shows them. People and programs ask for them
+// all the time, and most of what is shown is what was shown before. An entry counts only for the
+// revisions of the rows that it was made of, so what is remembered can't be wrong.
 type renderings struct {
 	mu    sync.Mutex
 	size  int
@@ -65,8 +65,8 @@ func (r *renderings) get(key string, made []uint64) (*rendering, bool) {
 	return held, ok && slices.Equal(held.made, made)
 }
 
-// put remembers a rendering. When there is no room, any others go: whoever reads a list that is longer than the room there is would
-// find nothing of it again if it were always the oldest.
+// put remembers a rendering. When there is no room, any others go: whoever reads a list that is
+// longer than the room there is would find nothing of it again if it were always the oldest.
 func (r *renderings) put(key string, made *rendering) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -118,7 +118,8 @@ func (e *Engine) rendered(key string, made []uint64, render func() (any, time.Ti
 	return fresh, nil
 }
 
-// ClusterList is the JSON of all clusters that are wanted (nil: all), the newest first; with their hosts if asked for.
+// ClusterList is the JSON of all clusters that are wanted (nil: all), the newest first; with their
+// hosts if asked for.
 func (e *Engine) ClusterList(withHosts bool, wanted func(*models.Cluster) bool) (JSON, error) {
 	type listed struct {
 		*rendering
@@ -144,7 +145,8 @@ func (e *Engine) ClusterList(withHosts bool, wanted func(*models.Cluster) bool) 
 		slices.SortFunc(clusters, func(a, b listed) int { return b.at.Compare(a.at) })
 		answer = append(make(JSON, 0, 2+2*len(clusters)), []byte("["))
 		for i, cluster := range clusters {
-			if answer, err = e.appendCluster(separate(answer, i), tx, cluster.id, cluster.rendering, withHosts); err != nil {
+			if answer, err = e.appendCluster(separate(answer, i), tx, cluster.id, cluster.rendering,
+				withHosts); err != nil {
 				return err
 			}
 		}
@@ -154,7 +156,8 @@ func (e *Engine) ClusterList(withHosts bool, wanted func(*models.Cluster) bool) 
 	return answer, err
 }
 
-// ClusterJSON is the JSON of a cluster, with its hosts if asked for. No such cluster is refused with kind NotFound.
+// ClusterJSON is the JSON of a cluster, with its hosts if asked for. No such cluster is refused
+// with kind NotFound.
 func (e *Engine) ClusterJSON(id string, withHosts bool) (JSON, error) {
 	var answer JSON
 	err := e.DB.View(func(tx *store.Tx) error {
@@ -250,8 +253,8 @@ func (e *Engine) appendHosts(answer JSON, tx *store.Tx, cluster string) (JSON, e
 	return answer, nil
 }
 
-// HostList is the JSON of the hosts of an infra-env with all that they reported, in the order of their ids. No such infra-env is
-// refused with kind NotFound.
+// HostList is the JSON of the hosts of an infra-env with all that they reported, in the order of
+// their ids. No such infra-env is refused with kind NotFound.
 func (e *Engine) HostList(infraEnvID string) (JSON, error) {
 	var answer JSON
 	err := e.DB.View(func(tx *store.Tx) error {
@@ -272,7 +275,8 @@ func (e *Engine) HostList(infraEnvID string) (JSON, error) {
 	return answer, err
 }
 
-// HostJSON is the JSON of a host with all that it reported. No such host is refused with kind NotFound.
+// HostJSON is the JSON of a host with all that it reported. No such host is refused with kind
+// NotFound.
 func (e *Engine) HostJSON(infraEnvID, hostID string) (JSON, error) {
 	var answer JSON
 	err := e.DB.View(func(tx *store.Tx) error {
@@ -291,7 +295,8 @@ func (e *Engine) HostJSON(infraEnvID, hostID string) (JSON, error) {
 	return answer, err
 }
 
-// appendHost puts a host together of its row with its validations, what it reported, and when it was heard.
+// appendHost puts a host together of its row with its validations, what it reported, and when it
+// was heard.
 func (e *Engine) appendHost(answer JSON, tx *store.Tx, key string, revision uint64) (JSON, error) {
 	subject := hostSubject(key)
 	verdicts, err := revisionOf(verdictRows.Modified(tx, subject))
@@ -324,7 +329,8 @@ func (e *Engine) appendHost(answer JSON, tx *store.Tx, key string, revision uint
 	return append(answer, []byte(`,"checked_in_at":"`+strfmt.DateTime(at).String()+`"}`)), nil
 }
 
-// hostWithoutContact renders a host but for when it was heard, which is another time at each of its polls.
+// hostWithoutContact renders a host but for when it was heard, which is another time at each of its
+// polls.
 type hostWithoutContact struct {
 	*models.Host
 	CheckedInAt *strfmt.DateTime `json:"checked_in_at,omitempty"`

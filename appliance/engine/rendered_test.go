@@ -14,8 +14,8 @@ import (
 	"landfall/store"
 )
 
-// TestWhatIsShownIsWhatIsThere lets a site go through random histories. After each step the API shows each object as it is,
-// though most of what it shows is remembered from before.
+// TestWhatIsShownIsWhatIsThere lets a site go through random histories. After each step the API
+// shows each object as it is, though most of what it shows is remembered from before.
 func TestWhatIsShownIsWhatIsThere(t *testing.T) {
 	for seed := range uint64(2) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {

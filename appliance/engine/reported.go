@@ -16,8 +16,8 @@ const (
 	reportedPropsLimit   = 64 << 10
 )
 
-// ReportEvent writes an event that a program outside saw, such as the installer on a host. What it names must exist; its time
-// is that of its arrival.
+// ReportEvent writes an event that a program outside saw, such as the installer on a host. What it
+// names must exist; its time is that of its arrival.
 func (e *Engine) ReportEvent(ctx context.Context, reported *models.Event) error {
 	if len(conv.Value(reported.Message)) > reportedMessageLimit {
 		return invalid("The event's message is longer than %d bytes.", reportedMessageLimit)
@@ -33,8 +33,9 @@ func (e *Engine) ReportEvent(ctx context.Context, reported *models.Event) error 
 			return err
 		}
 		return c.emit(event{
-			name: reported.Name, severity: *reported.Severity, message: *reported.Message, category: reported.Category, rawProps: reported.Props,
-			cluster: reported.ClusterID, infraEnv: reported.InfraEnvID, host: reported.HostID,
+			name: reported.Name, severity: *reported.Severity, message: *reported.Message, category: reported.Category,
+			rawProps: reported.Props,
+			cluster:  reported.ClusterID, infraEnv: reported.InfraEnvID, host: reported.HostID,
 		})
 	})
 }
@@ -49,7 +50,8 @@ func (c *change) checkSubjects(reported *models.Event) error {
 	}
 	if id := reported.HostID; id != nil {
 		known := false
-		if err := hostPlaces.Keys(c.tx, id.String()+"/", func(string) error { known = true; return store.ErrStop }); err != nil {
+		if err := hostPlaces.Keys(c.tx, id.String()+"/",
+			func(string) error { known = true; return store.ErrStop }); err != nil {
 			return err
 		}
 		if !known {
@@ -59,8 +61,8 @@ func (c *change) checkSubjects(reported *models.Event) error {
 	return nil
 }
 
-// SupportedPlatforms lists the platforms that a cluster's hosts can be installed for: none alone while it has no hosts or is
-// a single node.
+// SupportedPlatforms lists the platforms that a cluster's hosts can be installed for: none alone
+// while it has no hosts or is a single node.
 func (e *Engine) SupportedPlatforms(id string) ([]models.PlatformType, error) {
 	row, err := e.clusterRow(id)
 	if err != nil {

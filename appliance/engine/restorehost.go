@@ -25,8 +25,9 @@ type LostHost struct {
 	RegisteredAt time.Time
 }
 
-// RestoreHost makes a host known again, whose agent may never come back: it is installed. It is refused with kind Conflict while the
-// machine is known in any infra-env. An object that describes the host is noted in the same transaction.
+// RestoreHost makes a host known again, whose agent may never come back: it is installed. It is
+// refused with kind Conflict while the machine is known in any infra-env. An object that describes
+// the host is noted in the same transaction.
 func (e *Engine) RestoreHost(ctx context.Context, infraEnvID string, lost LostHost, of ...Object) error {
 	var reported *models.Inventory
 	if lost.Inventory != "" {
@@ -50,7 +51,8 @@ func (e *Engine) RestoreHost(ctx context.Context, infraEnvID string, lost LostHo
 		c.saveHost(h)
 		if reported != nil {
 			h.Hostname = reported.Hostname
-			if err := c.setReport(h, partInventory, lost.Inventory, func(f *inventory.Facts) { f.Inventory = reported }); err != nil {
+			if err := c.setReport(h, partInventory, lost.Inventory,
+				func(f *inventory.Facts) { f.Inventory = reported }); err != nil {
 				return err
 			}
 		}
@@ -59,7 +61,8 @@ func (e *Engine) RestoreHost(ctx context.Context, infraEnvID string, lost LostHo
 		return errors.Join(
 			hostPlaces.Add(c.tx, lost.ID.String()+"/"+infraEnvID),
 			c.noteHostObject(h, of),
-			c.hostEvent(h, eventHostRegistered, models.EventSeverityInfo, "Host %s was restored from its record.", lost.ID),
+			c.hostEvent(h, eventHostRegistered, models.EventSeverityInfo, "Host %s was restored from its record.",
+				lost.ID),
 		)
 	})
 }
@@ -76,9 +79,12 @@ func (c *change) lostHost(env *infraEnvRecord, lost LostHost) (*hostRecord, erro
 	h := &hostRecord{API: models.Host{
 		ID: &id, InfraEnvID: infraEnvID, Kind: conv.Pointer(models.HostKindHost),
 		Href: conv.Pointer(apiRoot + "/infra-envs/" + infraEnvID.String() + "/hosts/" + id.String()),
-		Role: lost.Role, SuggestedRole: lost.Role, StatusInfo: conv.Pointer("The host was restored from its record."), StatusUpdatedAt: c.dateTime(),
-		CreatedAt: c.now, RegisteredAt: strfmt.DateTime(lost.RegisteredAt), CheckedInAt: c.dateTime(), UserName: "admin",
-		Progress: &models.HostProgressInfo{CurrentStage: lost.Stage}, ProgressStages: []models.HostStage{}, MediaStatus: conv.Pointer(models.HostMediaStatusConnected),
+		Role: lost.Role, SuggestedRole: lost.Role, StatusInfo: conv.Pointer("The host was restored from its record."),
+		StatusUpdatedAt: c.dateTime(),
+		CreatedAt:       c.now, RegisteredAt: strfmt.DateTime(lost.RegisteredAt), CheckedInAt: c.dateTime(),
+		UserName: "admin",
+		Progress: &models.HostProgressInfo{CurrentStage: lost.Stage}, ProgressStages: []models.HostStage{},
+		MediaStatus: conv.Pointer(models.HostMediaStatusConnected),
 	}}
 	if h.API.Role == "" {
 		h.API.Role, h.API.SuggestedRole = models.HostRoleAutoAssign, models.HostRoleAutoAssign

@@ -7,8 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestRolesLeaveRoomForWhatAnOperatorNeedsOnTheControlPlane has three strong hosts and three that are just strong enough for the
-// control plane of a cluster without operators.
+// TestRolesLeaveRoomForWhatAnOperatorNeedsOnTheControlPlane has three strong hosts and three that
+// are just strong enough for the control plane of a cluster without operators.
 func TestRolesLeaveRoomForWhatAnOperatorNeedsOnTheControlPlane(t *testing.T) {
 	b := newBench(t, nil)
 	cluster, hosts := b.threeNodes(true)
@@ -35,7 +35,8 @@ func TestRolesLeaveRoomForWhatAnOperatorNeedsOnTheControlPlane(t *testing.T) {
 		return suggested
 	}
 	master, worker := models.HostRoleMaster, models.HostRoleWorker
-	require.Equal(t, []models.HostRole{worker, worker, worker, master, master, master}, roles(), "the strong ones are left for workloads")
+	require.Equal(t, []models.HostRole{worker, worker, worker, master, master, master}, roles(),
+		"the strong ones are left for workloads")
 	choose := func(names ...string) {
 		params := &models.V2ClusterUpdateParams{OlmOperators: []*models.OperatorCreateParams{}}
 		for _, name := range names {
@@ -46,7 +47,8 @@ func TestRolesLeaveRoomForWhatAnOperatorNeedsOnTheControlPlane(t *testing.T) {
 		b.reportAll(hosts)
 	}
 	choose("cnv")
-	require.Equal(t, []models.HostRole{master, master, master, worker, worker, worker}, roles(), "virtualization needs more of the control plane than the weak ones have")
+	require.Equal(t, []models.HostRole{master, master, master, worker, worker, worker}, roles(),
+		"virtualization needs more of the control plane than the weak ones have")
 	choose()
 	require.Equal(t, []models.HostRole{worker, worker, worker, master, master, master}, roles())
 }

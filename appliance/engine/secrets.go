@@ -9,10 +9,11 @@ import (
 	"landfall/store"
 )
 
-// Pull secrets lie sealed in the store, in the rows of clusters and infra-envs, and so do all files that installations generate:
-// they hold pull secrets, private keys and passwords. They are
-// sealed when they are written and opened where they are used, so that the database and its backups hold none in clear. Rows
-// that were written before there was a key are sealed when they are written next.
+// Pull secrets lie sealed in the store, in the rows of clusters and infra-envs, and so do all files
+// that installations generate: they hold pull secrets, private keys and passwords. They are sealed
+// when they are written and opened where they are used, so that the database and its backups hold
+// none in clear. Rows that were written before there was a key are sealed when they are written
+// next.
 
 // openSecret returns a pull secret that was taken from a row.
 func (e *Engine) openSecret(sealed string) (string, error) {
@@ -23,7 +24,8 @@ func (e *Engine) openSecret(sealed string) (string, error) {
 	return secret, nil
 }
 
-// replaceSecret returns what a row is to hold for a pull secret: what it holds already, if that is the same.
+// replaceSecret returns what a row is to hold for a pull secret: what it holds already, if that is
+// the same.
 func (e *Engine) replaceSecret(held, wanted string) string {
 	if open, err := e.Secrets.Open(held); err == nil && open == wanted {
 		return held
@@ -43,14 +45,16 @@ type openedFile struct{ *bytes.Reader }
 // Close implements io.Closer.
 func (openedFile) Close() error { return nil }
 
-// openKept opens a file for reading, and unseals it if need be; the description is then of what was sealed, but for the digest.
+// openKept opens a file for reading, and unseals it if need be; the description is then of what was
+// sealed, but for the digest.
 func (e *Engine) openKept(files store.Files, key string) (io.ReadSeekCloser, store.FileInfo, error) {
 	file, info, err := files.Open(e.DB, key)
 	if err != nil {
 		return nil, info, err
 	}
 	beginning := make([]byte, sitekey.SealedPrefix)
-	if n, err := io.ReadFull(file, beginning); err != nil && !errors.Is(err, io.ErrUnexpectedEOF) && !errors.Is(err, io.EOF) {
+	if n, err := io.ReadFull(file, beginning); err != nil && !errors.Is(err, io.ErrUnexpectedEOF) &&
+		!errors.Is(err, io.EOF) {
 		return nil, info, errors.Join(err, file.Close())
 	} else if beginning = beginning[:n]; !sitekey.Sealed(beginning) {
 		if _, err := file.Seek(0, io.SeekStart); err != nil {
@@ -64,7 +68,8 @@ func (e *Engine) openKept(files store.Files, key string) (io.ReadSeekCloser, sto
 	}
 	content, err := e.Secrets.OpenBytes(append(beginning, rest...))
 	if err != nil {
-		return nil, info, &Error{Kind: Conflict, Reason: "The file " + key + " can't be read: " + err.Error() + ".", Err: err}
+		return nil, info, &Error{Kind: Conflict, Reason: "The file " + key + " can't be read: " + err.Error() + ".",
+			Err: err}
 	}
 	info.Size = int64(len(content))
 	return openedFile{bytes.NewReader(content)}, info, nil

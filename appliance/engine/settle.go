@@ -17,12 +17,12 @@ import (
 	"landfall/store/fastjson"
 )
 
-// settleRounds bounds how often a change of a host's state may move its cluster and the other way round within one
-// change. The longest chain of the tables is shorter.
+// settleRounds bounds how often a change of a host's state may move its cluster and the other way
+// round within one change. The longest chain of the tables is shorter.
 const settleRounds = 6
 
-// refreshCluster computes anew what follows from a cluster's description and its hosts' facts: networks, groups, roles,
-// validations and states, until nothing moves any more.
+// refreshCluster computes anew what follows from a cluster's description and its hosts' facts:
+// networks, groups, roles, validations and states, until nothing moves any more.
 func (c *change) refreshCluster(id string) error {
 	w, err := c.rosterOf(id)
 	if KindOf(err) == NotFound {
@@ -32,7 +32,8 @@ func (c *change) refreshCluster(id string) error {
 		return err
 	}
 	for _, h := range w.records {
-		c.touchedHosts = append(c.touchedHosts, hostKey(h)) // what one host reports is in the instructions of the others
+		// what one host reports is in the instructions of the others
+		c.touchedHosts = append(c.touchedHosts, hostKey(h))
 	}
 	if err := errors.Join(c.derive(w), c.noteFeatures(w)); err != nil {
 		return err
@@ -56,7 +57,8 @@ func (c *change) refreshCluster(id string) error {
 	return nil
 }
 
-// rosterOf gathers a cluster and its hosts. It is refused with kind NotFound where there is no such cluster.
+// rosterOf gathers a cluster and its hosts. It is refused with kind NotFound where there is no such
+// cluster.
 func (c *change) rosterOf(id string) (*roster, error) {
 	row, err := c.cluster(id)
 	if err != nil {
@@ -87,11 +89,12 @@ type roster struct {
 }
 
 func (w *roster) installing() bool {
-	return slices.Contains([]string{clusterInstalling, clusterUserAction, clusterFinalizing, clusterInstalled}, *w.row.API.Status)
+	return slices.Contains([]string{clusterInstalling, clusterUserAction, clusterFinalizing, clusterInstalled},
+		*w.row.API.Status)
 }
 
-// derive fills in what the API shows of a cluster and nobody enters: groups of connected hosts, host networks, machine
-// networks that follow from the VIPs, and the roles that hosts will have.
+// derive fills in what the API shows of a cluster and nobody enters: groups of connected hosts,
+// host networks, machine networks that follow from the VIPs, and the roles that hosts will have.
 func (c *change) derive(w *roster) error {
 	api := &w.row.API
 	if w.installing() {
@@ -101,16 +104,19 @@ func (c *change) derive(w *roster) error {
 	for _, h := range w.records {
 		if role, ok := roles[*h.API.ID]; ok && replace(&h.API.SuggestedRole, role) {
 			c.saveHost(h)
-			if err := c.hostEventOf(h, props{"suggested_role": role}, eventHostRole, models.EventSeverityInfo, "Host %s: its role will be %s.", c.hostName(h), role); err != nil {
+			if err := c.hostEventOf(h, props{"suggested_role": role}, eventHostRole, models.EventSeverityInfo,
+				"Host %s: its role will be %s.", c.hostName(h), role); err != nil {
 				return err
 			}
 		}
 	}
-	if schedulable := validation.MastersSchedulable(api, w.hosts); conv.Value(api.SchedulableMastersForcedTrue) != schedulable {
+	if schedulable := validation.MastersSchedulable(api,
+		w.hosts); conv.Value(api.SchedulableMastersForcedTrue) != schedulable {
 		api.SchedulableMastersForcedTrue = &schedulable
 		c.saveCluster(w.row)
 	}
-	w.groups, w.collisions = network.MajorityGroups(w.hosts, validation.SmallestGroup(api, w.hosts)), network.Collisions(w.hosts)
+	w.groups, w.collisions = network.MajorityGroups(w.hosts, validation.SmallestGroup(api, w.hosts)),
+		network.Collisions(w.hosts)
 	groups, err := w.groups.JSON()
 	if err != nil {
 		return err
@@ -129,7 +135,8 @@ func (c *change) derive(w *roster) error {
 	return nil
 }
 
-// followMachineNetwork keeps the machine network of a cluster for which nobody has entered one to where its VIPs and hosts are.
+// followMachineNetwork keeps the machine network of a cluster for which nobody has entered one to
+// where its VIPs and hosts are.
 func (c *change) followMachineNetwork(w *roster) (changed bool) {
 	api := &w.row.API
 	if len(api.MachineNetworks) > 0 && !w.row.Follows {
@@ -155,7 +162,8 @@ func sameHostNetwork(a, b *models.HostNetwork) bool {
 	return a.Cidr == b.Cidr && slices.Equal(a.HostIds, b.HostIds)
 }
 
-// machineNetwork is the network that the API VIP lies in, or, without VIPs, the only one that all hosts have.
+// machineNetwork is the network that the API VIP lies in, or, without VIPs, the only one that all
+// hosts have.
 func machineNetwork(cluster *models.Cluster, hosts []*inventory.Host) netip.Prefix {
 	if len(cluster.APIVips) > 0 {
 		if vip, err := netip.ParseAddr(string(cluster.APIVips[0].IP)); err == nil {
@@ -196,12 +204,15 @@ func (c *change) refreshHosts(w *roster) (moved bool, err error) {
 
 // validated tells whether a host's validations matter in its state.
 func validated(status string) bool {
-	return slices.Contains(undecided, status) || slices.Contains(undecidedUnbound, status) || slices.Contains([]string{preparing, preparingFailed, prepared, binding, unbinding}, status)
+	return slices.Contains(undecided, status) || slices.Contains(undecidedUnbound, status) ||
+		slices.Contains([]string{preparing, preparingFailed, prepared, binding, unbinding}, status)
 }
 
-func (c *change) validateHost(h *hostRecord, host *inventory.Host, env *infraEnvRecord, w *roster) (*validation.Report, error) {
+func (c *change) validateHost(h *hostRecord, host *inventory.Host, env *infraEnvRecord,
+	w *roster) (*validation.Report, error) {
 	input := validation.HostInput{
-		Host: host, InfraEnv: &env.API, Now: c.now, Polled: time.Time(h.API.CheckedInAt), Connected: c.connected(h), Restarts: h.restarts(), Disabled: c.e.DisabledValidations,
+		Host: host, InfraEnv: &env.API, Now: c.now, Polled: time.Time(h.API.CheckedInAt), Connected: c.connected(h),
+		Restarts: h.restarts(), Disabled: c.e.DisabledValidations,
 		AgentImage: c.e.Images.Agent,
 	}
 	version := env.API.OpenshiftVersion
@@ -218,7 +229,8 @@ func (c *change) validateHost(h *hostRecord, host *inventory.Host, env *infraEnv
 	if changed {
 		c.saveHost(h)
 		for _, turn := range turns(before, report.Results()) {
-			if err := c.hostEventOf(h, turn.props(), turn.name(eventValidationFailed, eventValidationFixed), turn.severity(), "Host %s: validation %s %s", host.Name(), turn.id, turn.text()); err != nil {
+			if err := c.hostEventOf(h, turn.props(), turn.name(eventValidationFailed, eventValidationFixed),
+				turn.severity(), "Host %s: validation %s %s", host.Name(), turn.id, turn.text()); err != nil {
 				return nil, err
 			}
 		}
@@ -228,7 +240,8 @@ func (c *change) validateHost(h *hostRecord, host *inventory.Host, env *infraEnv
 
 // situation gathers what the host table looks at.
 func (c *change) situation(h *hostRecord, cluster *models.Cluster, found judgement) hostSituation {
-	s := hostSituation{host: h, now: c.now, connected: c.connected(h), verdict: found.verdict, failing: found.failing, warnOnly: c.e.warnsOnly(cluster)}
+	s := hostSituation{host: h, now: c.now, connected: c.connected(h), verdict: found.verdict, failing: found.failing,
+		warnOnly: c.e.warnsOnly(cluster)}
 	if h.API.Progress != nil {
 		s.stage = h.API.Progress.CurrentStage
 	}
@@ -250,8 +263,8 @@ func messages(results []validation.Result) string {
 	return strings.Join(texts, " ")
 }
 
-// fireHost runs a trigger other than a refresh on a host. It reports whether the host's state changed, and refuses with
-// kind Conflict what the host's state does not allow.
+// fireHost runs a trigger other than a refresh on a host. It reports whether the host's state
+// changed, and refuses with kind Conflict what the host's state does not allow.
 func (c *change) fireHost(h *hostRecord, on trigger, reason string) (bool, error) {
 	var cluster *models.Cluster
 	if h.API.ClusterID != nil {
@@ -291,7 +304,8 @@ func (c *change) moveHost(h *hostRecord, on trigger, s hostSituation) (bool, err
 	c.saveHost(h)
 	if to == from {
 		if marked && row.event != "" {
-			return false, c.hostEventOf(h, props{"stage": s.stage, "minutes": int64(s.limit.Minutes())}, row.event, models.EventSeverityWarning, "Host %s: %s", name, info)
+			return false, c.hostEventOf(h, props{"stage": s.stage, "minutes": int64(s.limit.Minutes())}, row.event,
+				models.EventSeverityWarning, "Host %s: %s", name, info)
 		}
 		return false, nil
 	}
@@ -299,7 +313,8 @@ func (c *change) moveHost(h *hostRecord, on trigger, s hostSituation) (bool, err
 		return true, nil
 	}
 	return true, errors.Join(
-		c.hostEventOf(h, props{"src_status": from, "new_status": to, "info": info}, eventHostStatus, severityOf(to), "Host %s: %s -> %s. %s", name, from, to, info),
+		c.hostEventOf(h, props{"src_status": from, "new_status": to, "info": info}, eventHostStatus, severityOf(to),
+			"Host %s: %s -> %s. %s", name, from, to, info),
 		c.hostArrived(h, from, to),
 	)
 }
@@ -319,7 +334,8 @@ func severityOf(state string) string {
 	switch state {
 	case failed:
 		return models.EventSeverityError
-	case insufficient, disconnected, preparingFailed, pendingUserAction, cancelled, insufficientUnbound, disconnectedUnbound:
+	case insufficient, disconnected, preparingFailed, pendingUserAction, cancelled, insufficientUnbound,
+		disconnectedUnbound:
 		return models.EventSeverityWarning
 	}
 	return models.EventSeverityInfo
@@ -327,7 +343,8 @@ func severityOf(state string) string {
 
 // connected tells whether a host was heard within the limit, and is not about to be switched off.
 func (c *change) connected(h *hostRecord) bool {
-	return !h.restarts() && c.now.Sub(c.e.presence.lastSeen(hostKey(h), time.Time(h.API.CheckedInAt), c.now)) < c.e.Timeouts.HostDisconnected
+	return !h.restarts() && c.now.Sub(c.e.presence.lastSeen(hostKey(h), time.Time(h.API.CheckedInAt),
+		c.now)) < c.e.Timeouts.HostDisconnected
 }
 
 // refreshUnbound validates and moves a host that belongs to no cluster.
@@ -380,7 +397,8 @@ func (c *change) clusterInput(w *roster) (validation.ClusterInput, error) {
 	row := w.row
 	custom, err := c.hasManifests(row.API.ID.String())
 	return validation.ClusterInput{
-		Cluster: &row.API, Hosts: w.hosts, Requirements: c.e.Requirements(row.API.OpenshiftVersion), PullSecretSet: row.API.PullSecretSet,
+		Cluster: &row.API, Hosts: w.hosts, Requirements: c.e.Requirements(row.API.OpenshiftVersion),
+		PullSecretSet:   row.API.PullSecretSet,
 		MissingCatalogs: c.e.missingCatalogs(row), CustomManifests: custom,
 	}, err
 }
@@ -393,7 +411,9 @@ func (c *change) validateCluster(row *clusterRecord, input validation.ClusterInp
 	}
 	c.saveCluster(row)
 	for _, turn := range turns(before, report.Results()) {
-		if err := c.clusterEventOf(row, turn.props(), turn.name(eventClusterValidationFail, eventClusterValidationFixed), turn.severity(), "Cluster %s: validation %s %s", row.API.Name, turn.id, turn.text()); err != nil {
+		if err := c.clusterEventOf(row, turn.props(), turn.name(eventClusterValidationFail,
+			eventClusterValidationFixed), turn.severity(), "Cluster %s: validation %s %s", row.API.Name, turn.id,
+			turn.text()); err != nil {
 			return nil, err
 		}
 	}
@@ -441,7 +461,8 @@ func (c *change) moveCluster(row *clusterRecord, on trigger, s clusterSituation)
 		if on == onRefresh {
 			return false, nil
 		}
-		return false, conflict("Cluster %s is %s, where %s is not possible: %s", row.API.Name, from, on, *row.API.StatusInfo)
+		return false, conflict("Cluster %s is %s, where %s is not possible: %s", row.API.Name, from,
+			on, *row.API.StatusInfo)
 	}
 	to, info := rule.to, *row.API.StatusInfo
 	if to == same {
@@ -459,7 +480,9 @@ func (c *change) moveCluster(row *clusterRecord, on trigger, s clusterSituation)
 	if to == from {
 		if marked && rule.event != "" {
 			return false, errors.Join(
-				c.clusterEventOf(row, props{"stage": row.API.Progress.FinalizingStage, "minutes": int64(s.stageLimit.Minutes())}, rule.event, models.EventSeverityWarning, "Cluster %s: %s", row.API.Name, info),
+				c.clusterEventOf(row, props{"stage": row.API.Progress.FinalizingStage,
+					"minutes": int64(s.stageLimit.Minutes())}, rule.event, models.EventSeverityWarning,
+					"Cluster %s: %s", row.API.Name, info),
 				c.tellOfOperators(row),
 			)
 		}
@@ -470,7 +493,8 @@ func (c *change) moveCluster(row *clusterRecord, on trigger, s clusterSituation)
 		return false, err
 	}
 	return true, errors.Join(
-		c.clusterEventOf(row, props{"cluster_status": to, "status_info": info}, eventClusterStatus, severityOf(to), "Cluster %s: %s -> %s. %s", row.API.Name, from, to, info),
+		c.clusterEventOf(row, props{"cluster_status": to, "status_info": info}, eventClusterStatus, severityOf(to),
+			"Cluster %s: %s -> %s. %s", row.API.Name, from, to, info),
 		c.clusterLeft(row, from, s.timedOut),
 	)
 }
@@ -510,7 +534,8 @@ func (t turn) text() string {
 	return "passes now."
 }
 
-// turns compares a report with the one before. A first report, and one that says a thing for the first time, has none.
+// turns compares a report with the one before. A first report, and one that says a thing for the
+// first time, has none.
 func turns(before json.RawMessage, after []validation.Result) []turn {
 	if len(before) == 0 {
 		return nil
@@ -531,7 +556,8 @@ func turns(before json.RawMessage, after []validation.Result) []turn {
 	var found []turn
 	for _, result := range after {
 		was := held[result.ID]
-		if was == validation.Success && result.Status == validation.Failure || was == validation.Failure && result.Status == validation.Success {
+		if was == validation.Success && result.Status == validation.Failure || was == validation.Failure &&
+			result.Status == validation.Success {
 			found = append(found, turn{result.ID, result.Status == validation.Failure, result.Message})
 		}
 	}

@@ -32,12 +32,14 @@ func withNetworks(params models.ClusterCreateParams, both, managed bool) models.
 	params.ServiceNetworks = []*models.ServiceNetwork{{Cidr: "fd02::/112"}}
 	params.MachineNetworks = []*models.MachineNetwork{{Cidr: "fd00:10::/64"}}
 	if managed {
-		params.APIVips, params.IngressVips = []*models.APIVip{{IP: "fd00:10::4"}}, []*models.IngressVip{{IP: "fd00:10::5"}}
+		params.APIVips, params.IngressVips = []*models.APIVip{{IP: "fd00:10::4"}},
+			[]*models.IngressVip{{IP: "fd00:10::5"}}
 	}
 	if !both {
 		return params
 	}
-	params.ClusterNetworks = append([]*models.ClusterNetwork{{Cidr: "10.128.0.0/14", HostPrefix: 23}}, params.ClusterNetworks...)
+	params.ClusterNetworks = append([]*models.ClusterNetwork{{Cidr: "10.128.0.0/14", HostPrefix: 23}},
+		params.ClusterNetworks...)
 	params.ServiceNetworks = append([]*models.ServiceNetwork{{Cidr: "172.30.0.0/16"}}, params.ServiceNetworks...)
 	params.MachineNetworks = append([]*models.MachineNetwork{{Cidr: "192.168.10.0/24"}}, params.MachineNetworks...)
 	if managed {
@@ -53,20 +55,27 @@ func stacks() []topology {
 	return []topology{
 		{name: "dual-stack", version: "4.20.8", hosts: 3, asked: withNetworks(models.ClusterCreateParams{}, true, true),
 			shows: "IPv4 and IPv6: every list of networks has one of each family, IPv4 first, and so have the VIPs."},
-		{name: "dual-stack-arbiter", version: "4.20.8", hosts: 3, asked: withNetworks(models.ClusterCreateParams{ControlPlaneCount: count(2)}, true, true),
+		{name: "dual-stack-arbiter", version: "4.20.8", hosts: 3,
+			asked: withNetworks(models.ClusterCreateParams{ControlPlaneCount: count(2)}, true, true),
 			shows: "Two control-plane nodes and an arbiter with IPv4 and IPv6."},
-		{name: "dual-stack-none", version: "4.20.8", hosts: 3, asked: withNetworks(models.ClusterCreateParams{UserManagedNetworking: conv.Pointer(true)}, true, false),
+		{name: "dual-stack-none", version: "4.20.8", hosts: 3,
+			asked: withNetworks(models.ClusterCreateParams{UserManagedNetworking: conv.Pointer(true)}, true, false),
 			shows: "Three nodes behind the user's load balancer with IPv4 and IPv6."},
-		{name: "dual-stack-single-node", version: "4.20.8", hosts: 1, asked: withNetworks(models.ClusterCreateParams{ControlPlaneCount: count(1)}, true, false),
+		{name: "dual-stack-single-node", version: "4.20.8", hosts: 1,
+			asked: withNetworks(models.ClusterCreateParams{ControlPlaneCount: count(1)}, true, false),
 			shows: "One node with IPv4 and IPv6."},
 		{name: "dual-stack-vsphere", version: "4.20.8", hosts: 3, maker: "VMware, Inc.",
-			asked: withNetworks(models.ClusterCreateParams{Platform: platformOf(models.PlatformTypeVsphere)}, true, true),
+			asked: withNetworks(models.ClusterCreateParams{Platform: platformOf(models.PlatformTypeVsphere)}, true,
+				true),
 			shows: "Three virtual machines on vSphere with IPv4 and IPv6."},
-		{name: "ipv6", version: "4.20.8", hosts: 3, ipv6: true, asked: withNetworks(models.ClusterCreateParams{}, false, true),
+		{name: "ipv6", version: "4.20.8", hosts: 3, ipv6: true, asked: withNetworks(models.ClusterCreateParams{},
+			false, true),
 			shows: "IPv6 alone on bare metal: hostPrefix is 64, and the hosts take stable addresses."},
-		{name: "ipv6-none", version: "4.20.8", hosts: 3, ipv6: true, asked: withNetworks(models.ClusterCreateParams{UserManagedNetworking: conv.Pointer(true)}, false, false),
+		{name: "ipv6-none", version: "4.20.8", hosts: 3, ipv6: true,
+			asked: withNetworks(models.ClusterCreateParams{UserManagedNetworking: conv.Pointer(true)}, false, false),
 			shows: "IPv6 alone behind the user's load balancer."},
-		{name: "ipv6-single-node", version: "4.20.8", hosts: 1, ipv6: true, asked: withNetworks(models.ClusterCreateParams{ControlPlaneCount: count(1)}, false, false),
+		{name: "ipv6-single-node", version: "4.20.8", hosts: 1, ipv6: true,
+			asked: withNetworks(models.ClusterCreateParams{ControlPlaneCount: count(1)}, false, false),
 			shows: "One node with IPv6 alone."},
 	}
 }
@@ -74,7 +83,8 @@ func stacks() []topology {
 // onlyIPv6 takes a host's IPv4 away.
 func onlyIPv6(found *models.Inventory) {
 	nic := found.Interfaces[0]
-	nic.IPV6Addresses = []string{strings.Replace(strings.Replace(nic.IPV4Addresses[0], "192.168.10.", "fd00:10::", 1), "/24", "/64", 1)}
+	nic.IPV6Addresses = []string{strings.Replace(strings.Replace(nic.IPV4Addresses[0], "192.168.10.", "fd00:10::", 1),
+		"/24", "/64", 1)}
 	nic.IPV4Addresses = nil
 	found.Routes = []*models.Route{{Destination: "::", Gateway: "fd00:10::1", Interface: nic.Name, Family: 10}}
 }
@@ -92,8 +102,9 @@ func requireGolden(t *testing.T, folder, name, got string) {
 	require.Equal(t, string(want), got)
 }
 
-// requireGeneratedFiles holds what a cluster's installation gets beside its install-config against testdata/manifests and
-// testdata/ignition: the manifests of the appliance, and its edits of what openshift-install generates.
+// requireGeneratedFiles holds what a cluster's installation gets beside its install-config against
+// testdata/manifests and testdata/ignition: the manifests of the appliance, and its edits of what
+// openshift-install generates.
 func (b *bench) requireGeneratedFiles(t *testing.T, kind topology, cluster string) {
 	p, err := b.planInstallation(cluster)
 	require.NoError(t, err)
@@ -126,32 +137,39 @@ func (b *bench) requireGeneratedFiles(t *testing.T, kind topology, cluster strin
 	requireGolden(t, "ignition", kind.name+".txt", text.String())
 }
 
-// generatedBy is what openshift-install generates, as far as the appliance edits it: the pointers of the roles, and in the bootstrap
-// config a BareMetalHost for each host, a connection of NetworkManager and a greeting that is appended to.
+// generatedBy is what openshift-install generates, as far as the appliance edits it: the pointers
+// of the roles, and in the bootstrap config a BareMetalHost for each host, a connection of
+// NetworkManager and a greeting that is appended to.
 func generatedBy(t *testing.T, p *plan) *release.Generated {
 	t.Helper()
 	url := func(text string) *string { return conv.Pointer(dataurl.EncodeBytes([]byte(text))) }
 	var bootstrap written.Config
 	bootstrap.Ignition.Version = "3.2.0"
 	file := func(path, text string) written.File {
-		return written.File{Node: written.Node{Path: path}, FileEmbedded1: written.FileEmbedded1{Contents: written.Resource{Source: url(text)}, Mode: conv.Pointer(0o644)}}
+		return written.File{Node: written.Node{Path: path},
+			FileEmbedded1: written.FileEmbedded1{Contents: written.Resource{Source: url(text)},
+				Mode: conv.Pointer(0o644)}}
 	}
 	bootstrap.Storage.Files = []written.File{
-		{Node: written.Node{Path: "/etc/motd"}, FileEmbedded1: written.FileEmbedded1{Append: []written.Resource{{Source: url("This is the bootstrap.\n")}}, Mode: conv.Pointer(0o644)}},
+		{Node: written.Node{Path: "/etc/motd"},
+			FileEmbedded1: written.FileEmbedded1{Append: []written.Resource{{Source: url("This is the bootstrap.\n")}},
+				Mode: conv.Pointer(0o644)}},
 		file("/etc/NetworkManager/system-connections/nmconnection", "[connection]\n"),
 	}
 	if *p.row.API.Platform.Type == models.PlatformTypeBaremetal {
 		for i, host := range p.hosts {
 			name := fmt.Sprintf("/opt/openshift/openshift/99_openshift-cluster-api_hosts-%d.yaml", i)
 			bootstrap.Storage.Files = append(bootstrap.Storage.Files, file(name, fmt.Sprintf(
-				"apiVersion: metal3.io/v1alpha1\nkind: BareMetalHost\nmetadata:\n  name: %s\n  namespace: openshift-machine-api\nspec:\n  online: true\nstatus: {}\n", host.Hostname())))
+				"apiVersion: metal3.io/v1alpha1\nkind: BareMetalHost\nmetadata:\n  name: %s\n  namespace: "+
+					"openshift-machine-api\nspec:\n  online: true\nstatus: {}\n", host.Hostname())))
 		}
 	}
 	text, err := json.Marshal(bootstrap)
 	require.NoError(t, err)
 	generated := &release.Generated{Files: map[string][]byte{release.BootstrapIgnition: text}}
 	for _, role := range []string{"master", "worker", "arbiter"} {
-		generated.Files[role+".ign"] = fmt.Appendf(nil, `{"ignition":{"version":"3.2.0","config":{"merge":[{"source":"https://api-int.bench.site.test:22623/config/%s"}]}}}`, role)
+		generated.Files[role+".ign"] = fmt.Appendf(nil,
+			`{"ignition":{"version":"3.2.0","config":{"merge":[{"source":"https://api-int.bench.site.test:22623/config/%s"}]}}}`, role)
 		if p.singleNode() {
 			generated.Files[role+".ign"] = []byte(`{"ignition":{"version":"3.2.0"}}`)
 		}
@@ -190,8 +208,9 @@ func describeIgnition(t *testing.T, out *strings.Builder, name string, config ty
 	}
 }
 
-// TestEachGeneratedLineIsExplained holds that docs/generated.md has a row for each field of the golden install-configs, each manifest
-// and each file that is edited, and no row of something that is in none.
+// TestEachGeneratedLineIsExplained holds that docs/generated.md has a row for each field of the
+// golden install-configs, each manifest and each file that is edited, and no row of something that
+// is in none.
 func TestEachGeneratedLineIsExplained(t *testing.T) {
 	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "generated.md"))
 	require.NoError(t, err)
@@ -221,7 +240,8 @@ func TestEachGeneratedLineIsExplained(t *testing.T) {
 		for _, folder := range []string{"manifests", "ignition"} {
 			text, err := os.ReadFile(filepath.Join("testdata", folder, kind.name+".txt"))
 			require.NoError(t, err)
-			for _, line := range regexp.MustCompile(`(?m)^(?:# ((?:openshift|manifests)/\S+)|file (\S+)|(merge) )`).FindAllStringSubmatch(string(text), -1) {
+			for _, line := range regexp.MustCompile(`(?m)^(?:# ((?:openshift|manifests)/\S+)|file (\S+)|(merge) )`).
+				FindAllStringSubmatch(string(text), -1) {
 				explained(line[1]+line[2]+line[3], kind.name)
 			}
 		}

@@ -50,15 +50,18 @@ func describedNetworks(hosts []*models.HostStaticNetworkConfig) []ignition.HostN
 			if nic == nil {
 				nic = new(models.MacInterfaceMapItems0)
 			}
-			network.Interfaces = append(network.Interfaces, ignition.NetworkInterface{MAC: nic.MacAddress, Name: nic.LogicalNicName})
+			network.Interfaces = append(network.Interfaces, ignition.NetworkInterface{MAC: nic.MacAddress,
+				Name: nic.LogicalNicName})
 		}
 		networks = append(networks, network)
 	}
 	return networks
 }
 
-// PreviewStaticNetwork shows what the hosts of an infra-env would get by these descriptions. Nothing is kept.
-func (e *Engine) PreviewStaticNetwork(infraEnvID string, hosts []*models.HostStaticNetworkConfig) (*ignition.NetworkPreview, error) {
+// PreviewStaticNetwork shows what the hosts of an infra-env would get by these descriptions.
+// Nothing is kept.
+func (e *Engine) PreviewStaticNetwork(infraEnvID string,
+	hosts []*models.HostStaticNetworkConfig) (*ignition.NetworkPreview, error) {
 	row, err := e.infraEnvRow(infraEnvID)
 	if err != nil {
 		return nil, err
@@ -70,8 +73,8 @@ func (e *Engine) PreviewStaticNetwork(infraEnvID string, hosts []*models.HostSta
 	return ignition.PreviewNetwork(describedNetworks(hosts), row.API.OpenshiftVersion, taken)
 }
 
-// checkStaticNetwork refuses descriptions that give a host what is another's: an address of the cluster, or what another
-// infra-env of the cluster gives to a host.
+// checkStaticNetwork refuses descriptions that give a host what is another's: an address of the
+// cluster, or what another infra-env of the cluster gives to a host.
 func (e *Engine) checkStaticNetwork(env *models.InfraEnv) error {
 	hosts, err := staticNetwork(env)
 	if err != nil || len(hosts) == 0 {
@@ -103,7 +106,8 @@ func (e *Engine) takenFrom(env *models.InfraEnv) (ignition.Taken, error) {
 			continue // what can't be read was made by an older release
 		}
 		for _, a := range ignition.StaticAddresses(hosts) {
-			taken[a.Address.Addr()] = ignition.Claim{Who: fmt.Sprintf("given to host %d of infra-env %s", a.Host, *other.Name), MACs: a.MACs}
+			taken[a.Address.Addr()] = ignition.Claim{Who: fmt.Sprintf("given to host %d of infra-env %s", a.Host,
+				*other.Name), MACs: a.MACs}
 		}
 	}
 	for address, what := range virtualAddresses(&cluster.API) {
@@ -158,7 +162,8 @@ func (e *Engine) checkVIPs(clusterID string, params *models.V2ClusterUpdateParam
 	if err != nil {
 		return err
 	}
-	wanted := virtualAddresses(&models.Cluster{Name: cluster.API.Name, APIVips: params.APIVips, IngressVips: params.IngressVips})
+	wanted := virtualAddresses(&models.Cluster{Name: cluster.API.Name, APIVips: params.APIVips,
+		IngressVips: params.IngressVips})
 	for _, env := range envs {
 		hosts, err := staticNetwork(env)
 		if err != nil {
@@ -166,7 +171,8 @@ func (e *Engine) checkVIPs(clusterID string, params *models.V2ClusterUpdateParam
 		}
 		for _, a := range ignition.StaticAddresses(hosts) {
 			if what, clash := wanted[a.Address.Addr()]; clash {
-				return invalid("%s can't be %s: the static network of infra-env %s gives it to host %d (%s of %s).", a.Address.Addr(), what, *env.Name, a.Host, a.Field, a.Interface)
+				return invalid("%s can't be %s: the static network of infra-env %s gives it to host %d (%s of %s).",
+					a.Address.Addr(), what, *env.Name, a.Host, a.Field, a.Interface)
 			}
 		}
 	}

@@ -13,7 +13,8 @@ import (
 // oneAddress describes one host.
 func oneAddress(mac, address string) []*models.HostStaticNetworkConfig {
 	return []*models.HostStaticNetworkConfig{{
-		NetworkYaml:     fmt.Sprintf("interfaces:\n- name: eth0\n  ipv4: {enabled: true, address: [{ip: %s, prefix-length: 24}]}\n", address),
+		NetworkYaml: fmt.Sprintf("interfaces:\n- name: eth0\n  ipv4: {enabled: true, address: [{ip: %s, "+
+			"prefix-length: 24}]}\n", address),
 		MacInterfaceMap: models.MacInterfaceMap{{MacAddress: mac, LogicalNicName: "eth0"}},
 	}}
 }
@@ -28,25 +29,34 @@ func TestAnAddressIsGivenOnce(t *testing.T) {
 	infraEnv := func(name string, hosts []*models.HostStaticNetworkConfig) (*models.InfraEnv, error) {
 		id := *env
 		return b.RegisterInfraEnv(t.Context(), &models.InfraEnvCreateParams{
-			Name: &name, PullSecret: conv.Pointer(testPullSecret), OpenshiftVersion: shown.OpenshiftVersion, ClusterID: &id, StaticNetworkConfig: hosts,
+			Name: &name, PullSecret: conv.Pointer(testPullSecret), OpenshiftVersion: shown.OpenshiftVersion,
+			ClusterID: &id, StaticNetworkConfig: hosts,
 		})
 	}
 
 	_, err = infraEnv("quay", oneAddress("52:54:00:00:00:01", vip))
-	b.requireRefused(err, Invalid, fmt.Sprintf("Static network: host 0: interfaces[0].ipv4.address[0].ip (line 3) is %s, which is the API VIP of cluster %s.", vip, shown.Name))
+	b.requireRefused(err, Invalid,
+		fmt.Sprintf("Static network: host 0: interfaces[0].ipv4.address[0].ip (line 3) is %s, which is the API VIP "+
+			"of cluster %s.", vip, shown.Name))
 
 	quay, err := infraEnv("quay", oneAddress("52:54:00:00:00:01", "192.0.2.201"))
 	require.NoError(t, err)
 	_, err = infraEnv("pier", oneAddress("52:54:00:00:00:02", "192.0.2.201"))
-	b.requireRefused(err, Invalid, "host 0: interfaces[0].ipv4.address[0].ip (line 3) is 192.0.2.201, which is given to host 0 of infra-env quay.")
+	b.requireRefused(err, Invalid,
+		"host 0: interfaces[0].ipv4.address[0].ip (line 3) is 192.0.2.201, which is given to host 0 of infra-env quay.")
 	before := b.DB.Revision()
-	_, err = b.UpdateInfraEnv(t.Context(), quay.ID.String(), &models.InfraEnvUpdateParams{StaticNetworkConfig: oneAddress("52:54:00:00:00:01", vip)})
+	_, err = b.UpdateInfraEnv(t.Context(), quay.ID.String(),
+		&models.InfraEnvUpdateParams{StaticNetworkConfig: oneAddress("52:54:00:00:00:01", vip)})
 	b.requireRefused(err, Invalid, "the API VIP of cluster")
 
 	// The other way round: a VIP that a host has.
-	_, err = b.UpdateCluster(t.Context(), cluster, &models.V2ClusterUpdateParams{APIVips: []*models.APIVip{{IP: models.IP("192.0.2.201")}}})
-	b.requireRefused(err, Invalid, fmt.Sprintf("192.0.2.201 can't be the API VIP of cluster %s: the static network of infra-env quay gives it to host 0 (interfaces[0].ipv4.address[0].ip of eth0).", shown.Name))
-	_, err = b.UpdateCluster(t.Context(), strfmt.UUID("5f6a1f3c-8f0e-4d0a-9a77-0b2f3c1d4e5f").String(), &models.V2ClusterUpdateParams{APIVips: []*models.APIVip{{IP: models.IP("192.0.2.201")}}})
+	_, err = b.UpdateCluster(t.Context(), cluster,
+		&models.V2ClusterUpdateParams{APIVips: []*models.APIVip{{IP: models.IP("192.0.2.201")}}})
+	b.requireRefused(err, Invalid,
+		fmt.Sprintf("192.0.2.201 can't be the API VIP of cluster %s: the static network of infra-env quay gives it "+
+			"to host 0 (interfaces[0].ipv4.address[0].ip of eth0).", shown.Name))
+	_, err = b.UpdateCluster(t.Context(), strfmt.UUID("5f6a1f3c-8f0e-4d0a-9a77-0b2f3c1d4e5f").String(),
+		&models.V2ClusterUpdateParams{APIVips: []*models.APIVip{{IP: models.IP("192.0.2.201")}}})
 	b.requireRefused(err, NotFound, "There is no cluster 5f6a1f3c")
 	require.Equal(t, before, b.DB.Revision())
 	_, err = infraEnv("quay-minimal", oneAddress("52:54:00:00:00:01", "192.0.2.201"))
@@ -60,7 +70,8 @@ func TestAPreviewKeepsNothing(t *testing.T) {
 	require.NoError(t, err)
 	env := b.infraEnvOf(shown.ID)
 	before := b.DB.Revision()
-	preview, err := b.PreviewStaticNetwork(env, append(oneAddress("52:54:00:00:00:01", "192.0.2.201"), oneAddress("52:54:00:00:00:02", string(shown.APIVips[0].IP))...))
+	preview, err := b.PreviewStaticNetwork(env, append(oneAddress("52:54:00:00:00:01", "192.0.2.201"),
+		oneAddress("52:54:00:00:00:02", string(shown.APIVips[0].IP))...))
 	require.NoError(t, err)
 	require.Equal(t, "keyfiles", preview.Way)
 	require.Contains(t, string(preview.Hosts[0].Files[0].Data), "address1=192.0.2.201/24\n")

@@ -14,8 +14,9 @@ import (
 	"landfall/store/fastjson"
 )
 
-// A summary is a value as bytes of which a digest is made. Two values have the same summary if, and only if, they have the same
-// JSON; making it takes a fraction of the time of JSON. It is never kept or read.
+// A summary is a value as bytes of which a digest is made. Two values have the same summary if, and
+// only if, they have the same JSON; making it takes a fraction of the time of JSON. It is never
+// kept or read.
 
 // summer appends the summary of a value.
 type summer func(summary []byte, v reflect.Value) []byte
@@ -165,7 +166,8 @@ func (s summers) structure(t reflect.Type) summer {
 		if !f.IsExported() && !f.Anonymous {
 			continue
 		}
-		empty := (f.Type.Kind() == reflect.Slice || f.Type.Kind() == reflect.Map) && slices.Contains(strings.Split(tag, ","), "omitempty")
+		empty := (f.Type.Kind() == reflect.Slice || f.Type.Kind() == reflect.Map) &&
+			slices.Contains(strings.Split(tag, ","), "omitempty")
 		fields = append(fields, field{i, empty, s.of(f.Type)})
 	}
 	return func(summary []byte, v reflect.Value) []byte {

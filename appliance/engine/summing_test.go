@@ -104,7 +104,8 @@ func requireSummariesAsJSON[T any](t *testing.T) {
 			} else {
 				other++
 			}
-			require.Equal(t, string(altered) == string(text), string(sum(nil, &kept)) == string(before), "%s\n%s", text, altered)
+			require.Equal(t, string(altered) == string(text), string(sum(nil, &kept)) == string(before), "%s\n%s",
+				text, altered)
 		}
 	}
 	require.NotZero(t, other)

@@ -16,9 +16,9 @@ import (
 	"landfall/ignition"
 )
 
-// What an installation gets from the appliance beside the install-config: manifests, and patches of those that openshift-install
-// writes. Their names and effects are those of the Assisted Installer (internal/network/manifests_generator.go,
-// internal/ignition/installmanifests.go).
+// What an installation gets from the appliance beside the install-config: manifests, and patches of
+// those that openshift-install writes. Their names and effects are those of the Assisted Installer
+// (internal/network/manifests_generator.go, internal/ignition/installmanifests.go).
 
 // Ciphers of encrypted disks; the first is not allowed where FIPS rules.
 const (
@@ -51,26 +51,32 @@ func newMachineConfig(role, name, version string, config map[string]any, argumen
 	encoder.SetIndent(2)
 	err := encoder.Encode(machineConfig{
 		APIVersion: "machineconfiguration.openshift.io/v1", Kind: "MachineConfig",
-		Metadata: machineConfigMeta{Name: name, Labels: map[string]string{"machineconfiguration.openshift.io/role": role}},
-		Spec:     machineConfigSpec{Config: config, KernelArguments: arguments},
+		Metadata: machineConfigMeta{Name: name,
+			Labels: map[string]string{"machineconfiguration.openshift.io/role": role}},
+		Spec: machineConfigSpec{Config: config, KernelArguments: arguments},
 	})
 	return text.Bytes(), err
 }
 
-// platformManifests are the manifests that follow from the cluster's topology, disks and scheduling.
+// platformManifests are the manifests that follow from the cluster's topology, disks and
+// scheduling.
 func (p *plan) platformManifests() (map[string][]byte, error) {
 	manifests := make(map[string][]byte)
 	if conv.Value(p.row.API.SchedulableMastersForcedTrue) || conv.Value(p.row.API.SchedulableMasters) {
-		manifests["openshift/cluster-scheduler-02-config.yml.patch_ai_set_masters_schedulable"] = patchOf("/spec/mastersSchedulable", true)
+		manifests["openshift/cluster-scheduler-02-config.yml.patch_ai_set_masters_schedulable"] = patchOf(
+			"/spec/mastersSchedulable", true)
 	}
 	if p.count(models.HostRoleWorker) == 1 {
-		// One worker alone would make the installer think of a cluster that has no second place for anything; its masters have.
-		manifests["manifests/cluster-infrastructure-02-config.yml.patch_infrastructure_topology"] = patchOf("/status/infrastructureTopology", "HighlyAvailable")
+		// One worker alone would make the installer think of a cluster that has no second place for
+		// anything; its masters have.
+		manifests["manifests/cluster-infrastructure-02-config.yml.patch_infrastructure_topology"] = patchOf(
+			"/status/infrastructureTopology", "HighlyAvailable")
 	}
 	for _, role := range p.roles() {
-		reapply, err := newMachineConfig(role, "50-"+role+"s-iscsi-nic-reapply", "3.1.0", map[string]any{"systemd": map[string]any{"units": []any{
-			map[string]any{"name": "iscsi-nic-reapply.service", "enabled": true, "contents": iscsiReapply},
-		}}})
+		reapply, err := newMachineConfig(role, "50-"+role+"s-iscsi-nic-reapply", "3.1.0",
+			map[string]any{"systemd": map[string]any{"units": []any{
+				map[string]any{"name": "iscsi-nic-reapply.service", "enabled": true, "contents": iscsiReapply},
+			}}})
 		if err != nil {
 			return nil, err
 		}
@@ -91,8 +97,9 @@ func patchOf(at string, value any) []byte {
 	return fmt.Appendf(nil, "---\n- op: replace\n  path: %s\n  value: %v\n", at, value)
 }
 
-// iscsiReapply is a unit that has a node which boots from an iSCSI volume take its network settings anew on its first boot: the
-// name servers of the boot firmware do not reach the installed system by themselves. Elsewhere it does nothing.
+// iscsiReapply is a unit that has a node which boots from an iSCSI volume take its network settings
+// anew on its first boot: the name servers of the boot firmware do not reach the installed system
+// by themselves. Elsewhere it does nothing.
 const iscsiReapply = `[Unit]
 Description=Take the network settings anew on the first boot from an iSCSI volume
 After=NetworkManager.service
@@ -106,7 +113,8 @@ ExecStartPost=-/usr/bin/systemctl disable iscsi-nic-reapply.service
 WantedBy=multi-user.target
 `
 
-// encryption is the manifest that has the nodes of a role encrypt their root file system, nil when they don't.
+// encryption is the manifest that has the nodes of a role encrypt their root file system, nil when
+// they don't.
 func (p *plan) encryption(role string) (name string, manifest []byte, err error) {
 	wanted := p.row.API.DiskEncryption
 	if !validation.Encrypts(&p.row.API, models.HostRole(role)) {
@@ -120,7 +128,8 @@ func (p *plan) encryption(role string) (name string, manifest []byte, err error)
 			Thumbprint string `json:"thumbprint" yaml:"thumbprint"`
 		}
 		if err := json.Unmarshal([]byte(wanted.TangServers), &servers); err != nil {
-			return "", nil, invalid("The Tang servers %q are no list of {\"url\": …, \"thumbprint\": …}.", wanted.TangServers)
+			return "", nil, invalid("The Tang servers %q are no list of {\"url\": …, \"thumbprint\": …}.",
+				wanted.TangServers)
 		}
 		mode, clevis, arguments = "tang", map[string]any{"tang": servers}, []string{"rd.neednet=1"}
 	}
@@ -133,7 +142,8 @@ func (p *plan) encryption(role string) (name string, manifest []byte, err error)
 			"name": "root", "label": "luks-root", "device": "/dev/disk/by-partlabel/root", "clevis": clevis,
 			"options": []string{"--cipher", cipher}, "wipeVolume": true,
 		}},
-		"filesystems": []any{map[string]any{"device": "/dev/mapper/root", "format": "xfs", "wipeFilesystem": true, "label": "root"}},
+		"filesystems": []any{map[string]any{"device": "/dev/mapper/root", "format": "xfs", "wipeFilesystem": true,
+			"label": "root"}},
 	}}, arguments...)
 	return "99-openshift-" + role + "-" + mode + "-encryption.yaml", manifest, err
 }
@@ -149,7 +159,8 @@ func (p *plan) fips() bool {
 	return json.Unmarshal([]byte(p.row.API.InstallConfigOverrides), &over) == nil && over.FIPS
 }
 
-// leaseFiles are what a control-plane node keeps the leases of the cluster's addresses with, when a DHCP server gave them.
+// leaseFiles are what a control-plane node keeps the leases of the cluster's addresses with, when a
+// DHCP server gave them.
 func (p *plan) leaseFiles() []ignition.File {
 	api := &p.row.API
 	if !conv.Value(api.VipDhcpAllocation) || p.userManaged() || len(api.APIVips) == 0 || len(api.IngressVips) == 0 {
@@ -160,12 +171,15 @@ func (p *plan) leaseFiles() []ignition.File {
 		name string
 		ip   models.IP
 	}{{"api", api.APIVips[0].IP}, {"ingress", api.IngressVips[0].IP}} {
-		fmt.Fprintf(&monitor, "%[1]s-vip:\n  name: %[1]s\n  mac-address: %[2]s\n  ip-address: %[3]s\n", vip.name, steps.VIPMAC(api, vip.name), vip.ip)
+		fmt.Fprintf(&monitor, "%[1]s-vip:\n  name: %[1]s\n  mac-address: %[2]s\n  ip-address: %[3]s\n", vip.name,
+			steps.VIPMAC(api, vip.name), vip.ip)
 	}
-	files := []ignition.File{{Path: "/etc/keepalived/unsupported-monitor.conf", Mode: 0o644, Data: []byte(monitor.String())}}
+	files := []ignition.File{{Path: "/etc/keepalived/unsupported-monitor.conf", Mode: 0o644,
+		Data: []byte(monitor.String())}}
 	for name, lease := range map[string]string{"api": p.row.APILease, "ingress": p.row.IngressLease} {
 		if lease != "" {
-			files = append(files, ignition.File{Path: "/etc/keepalived/lease-" + name, Mode: 0o644, Data: []byte(lease)})
+			files = append(files, ignition.File{Path: "/etc/keepalived/lease-" + name, Mode: 0o644,
+				Data: []byte(lease)})
 		}
 	}
 	return files

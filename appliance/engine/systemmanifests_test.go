@@ -15,7 +15,8 @@ import (
 	"landfall/appliance/engine/validation"
 )
 
-// manifestsOf are the manifests that the appliance adds to the installation of a cluster of its kind.
+// manifestsOf are the manifests that the appliance adds to the installation of a cluster of its
+// kind.
 func (b *bench) manifestsOf(kind topology, update *models.V2ClusterUpdateParams) map[string]string {
 	b.Helper()
 	cluster := b.readyCluster(kind)
@@ -51,18 +52,21 @@ func TestTheControlPlaneRunsWorkloadsWhereNobodyElseDoes(t *testing.T) {
 
 	workers := newBench(t, nil).manifestsOf(kindNamed("workers"), nil)
 	require.NotContains(t, workers, schedulablePatch, "two workers do")
-	wished := newBench(t, nil).manifestsOf(kindNamed("workers"), &models.V2ClusterUpdateParams{SchedulableMasters: conv.Pointer(true)})
+	wished := newBench(t, nil).manifestsOf(kindNamed("workers"),
+		&models.V2ClusterUpdateParams{SchedulableMasters: conv.Pointer(true)})
 	require.Contains(t, wished, schedulablePatch)
 
 	one := newBench(t, nil).manifestsOf(kindNamed("none"), nil)
-	require.Contains(t, one[oneWorkerPatch], "path: /status/infrastructureTopology\n  value: HighlyAvailable\n", "the masters are a second place")
+	require.Contains(t, one[oneWorkerPatch], "path: /status/infrastructureTopology\n  value: HighlyAvailable\n",
+		"the masters are a second place")
 	require.Contains(t, one, schedulablePatch)
 }
 
 func TestEachRoleTakesItsNetworkAnewBehindISCSI(t *testing.T) {
 	made := newBench(t, nil).manifestsOf(kindNamed("arbiter"), nil)
 	for _, role := range []string{"master", "worker", "arbiter"} {
-		require.Contains(t, made["openshift/50-"+role+"s-iscsi-nic-reapply.yaml"], "machineconfiguration.openshift.io/role: "+role)
+		require.Contains(t, made["openshift/50-"+role+"s-iscsi-nic-reapply.yaml"],
+			"machineconfiguration.openshift.io/role: "+role)
 	}
 }
 
@@ -81,14 +85,18 @@ func TestDisksAreEncrypted(t *testing.T) {
 	}
 	const servers = `[{"url":"http://tang.site.test:7500","thumbprint":"PLjNyRdGw03zlRoGjQYMahSZGu9"}]`
 	require.Empty(t, encrypted("compact", models.DiskEncryptionEnableOnNone, models.DiskEncryptionModeTpmv2, ""))
-	require.Equal(t, []string{"openshift/99-openshift-master-tpm-encryption.yaml", "openshift/99-openshift-worker-tpm-encryption.yaml"},
+	require.Equal(t, []string{"openshift/99-openshift-master-tpm-encryption.yaml",
+		"openshift/99-openshift-worker-tpm-encryption.yaml"},
 		encrypted("compact", models.DiskEncryptionEnableOnAll, models.DiskEncryptionModeTpmv2, ""))
 	require.Equal(t, []string{"openshift/99-openshift-arbiter-tang-encryption.yaml"},
 		encrypted("arbiter", models.DiskEncryptionEnableOnArbiters, models.DiskEncryptionModeTang, servers))
 
-	made := newBench(t, nil).manifestsOf(kindNamed("compact"), &models.V2ClusterUpdateParams{DiskEncryption: &models.DiskEncryption{
-		EnableOn: conv.Pointer(models.DiskEncryptionEnableOnMasters), Mode: conv.Pointer(models.DiskEncryptionModeTang), TangServers: servers,
-	}})
+	made := newBench(t, nil).manifestsOf(kindNamed("compact"),
+		&models.V2ClusterUpdateParams{DiskEncryption: &models.DiskEncryption{
+			EnableOn:    conv.Pointer(models.DiskEncryptionEnableOnMasters),
+			Mode:        conv.Pointer(models.DiskEncryptionModeTang),
+			TangServers: servers,
+		}})
 	require.Equal(t, `apiVersion: machineconfiguration.openshift.io/v1
 kind: MachineConfig
 metadata:
@@ -126,7 +134,8 @@ func TestEncryptionGoesByTheRulesOfFIPS(t *testing.T) {
 	b := newBench(t, nil)
 	cluster := b.readyCluster(kindNamed("compact"))
 	_, err := b.UpdateCluster(t.Context(), cluster, &models.V2ClusterUpdateParams{
-		DiskEncryption: &models.DiskEncryption{EnableOn: conv.Pointer(models.DiskEncryptionEnableOnAll), Mode: conv.Pointer(models.DiskEncryptionModeTpmv2)},
+		DiskEncryption: &models.DiskEncryption{EnableOn: conv.Pointer(models.DiskEncryptionEnableOnAll),
+			Mode: conv.Pointer(models.DiskEncryptionModeTpmv2)},
 	})
 	require.NoError(t, err)
 	require.NoError(t, b.SetInstallConfigOverride(t.Context(), cluster, `{"fips": true}`))
@@ -141,20 +150,24 @@ func TestEncryptionGoesByTheRulesOfFIPS(t *testing.T) {
 func TestControlPlaneNodesKeepTheLeasesOfTheClustersAddresses(t *testing.T) {
 	b := newBench(t, nil)
 	created, err := b.RegisterCluster(t.Context(), &models.ClusterCreateParams{
-		Name: conv.Pointer("bench"), BaseDNSDomain: "site.test", OpenshiftVersion: conv.Pointer("4.14.30"), OcpReleaseImage: "quay.io/release:4.14.30", PullSecret: conv.Pointer(testPullSecret),
-		VipDhcpAllocation: conv.Pointer(true), NetworkType: conv.Pointer(models.ClusterNetworkTypeOpenShiftSDN), MachineNetworks: []*models.MachineNetwork{{Cidr: "192.168.10.0/24"}},
+		Name: conv.Pointer("bench"), BaseDNSDomain: "site.test", OpenshiftVersion: conv.Pointer("4.14.30"),
+		OcpReleaseImage: "quay.io/release:4.14.30", PullSecret: conv.Pointer(testPullSecret),
+		VipDhcpAllocation: conv.Pointer(true), NetworkType: conv.Pointer(models.ClusterNetworkTypeOpenShiftSDN),
+		MachineNetworks: []*models.MachineNetwork{{Cidr: "192.168.10.0/24"}},
 	})
 	require.NoError(t, err)
 	plan, err := b.planInstallation(created.ID.String())
 	require.NoError(t, err)
 	require.Empty(t, plan.leaseFiles(), "there are none yet")
 
-	plan.row.API.APIVips, plan.row.API.IngressVips = []*models.APIVip{{IP: "192.168.10.4"}}, []*models.IngressVip{{IP: "192.168.10.5"}}
+	plan.row.API.APIVips, plan.row.API.IngressVips = []*models.APIVip{{IP: "192.168.10.4"}},
+		[]*models.IngressVip{{IP: "192.168.10.5"}}
 	plan.row.APILease = "lease {\n}"
 	files := plan.leaseFiles()
 	require.Len(t, files, 2)
 	require.Equal(t, "/etc/keepalived/unsupported-monitor.conf", files[0].Path)
-	require.Regexp(t, `^api-vip:\n  name: api\n  mac-address: 02(:[0-9a-f]{2}){5}\n  ip-address: 192.168.10.4\ningress-vip:\n  name: ingress\n  mac-address: 02(:[0-9a-f]{2}){5}\n  ip-address: 192.168.10.5\n$`, string(files[0].Data))
+	require.Regexp(t,
+		`^api-vip:\n  name: api\n  mac-address: 02(:[0-9a-f]{2}){5}\n  ip-address: 192.168.10.4\ningress-vip:\n  name: ingress\n  mac-address: 02(:[0-9a-f]{2}){5}\n  ip-address: 192.168.10.5\n$`, string(files[0].Data))
 	require.Equal(t, "/etc/keepalived/lease-api", files[1].Path)
 }
 
@@ -164,13 +177,17 @@ func TestWhatComesWithManifestsWaitsForThem(t *testing.T) {
 		asked models.ClusterCreateParams
 		check validation.ID
 	}{
-		"another maker's network": {models.ClusterCreateParams{NetworkType: conv.Pointer("Cilium")}, validation.CustomManifestsRequirementsSatisfied},
-		"no network":              {models.ClusterCreateParams{NetworkType: conv.Pointer(networkNone)}, validation.CustomManifestsRequirementsSatisfied},
-		"Oracle Cloud":            {models.ClusterCreateParams{Platform: oracle}, validation.PlatformRequirementsSatisfied},
+		"another maker's network": {models.ClusterCreateParams{NetworkType: conv.Pointer("Cilium")},
+			validation.CustomManifestsRequirementsSatisfied},
+		"no network": {models.ClusterCreateParams{NetworkType: conv.Pointer(networkNone)},
+			validation.CustomManifestsRequirementsSatisfied},
+		"Oracle Cloud": {models.ClusterCreateParams{Platform: oracle},
+			validation.PlatformRequirementsSatisfied},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t, nil)
-			c.asked.Name, c.asked.BaseDNSDomain, c.asked.OpenshiftVersion, c.asked.PullSecret = conv.Pointer("bench"), "site.test", conv.Pointer("4.20.8"), conv.Pointer(testPullSecret)
+			c.asked.Name, c.asked.BaseDNSDomain, c.asked.OpenshiftVersion, c.asked.PullSecret = conv.Pointer("bench"),
+				"site.test", conv.Pointer("4.20.8"), conv.Pointer(testPullSecret)
 			created, err := b.RegisterCluster(t.Context(), &c.asked)
 			require.NoError(t, err)
 			id := created.ID.String()

@@ -7,7 +7,8 @@ import (
 	"github.com/openshift/assisted-service/models"
 )
 
-// Timeouts are the limits that the engine sets to hosts and installations. A limit of zero is the default one.
+// Timeouts are the limits that the engine sets to hosts and installations. A limit of zero is the
+// default one.
 type Timeouts struct {
 	HostDisconnected time.Duration // without a poll, before a host counts as disconnected
 	HostPreparing    time.Duration
@@ -19,20 +20,23 @@ type Timeouts struct {
 	Resetting        time.Duration
 	Reclaiming       time.Duration // from the order to the agent that runs again, each half
 	Stages           map[string]time.Duration
-	// SingleNodeReboot is the limit of the stage Rebooting of a single node, which brings the whole control plane up.
+	// SingleNodeReboot is the limit of the stage Rebooting of a single node, which brings the whole
+	// control plane up.
 	SingleNodeReboot time.Duration
 	// FinalizingStages are the limits of what the controller in the cluster does, by its own names.
 	FinalizingStages map[string]time.Duration
-	// HostLogs and ClusterLogs are how long logs may take when they were announced; the pending ones how long until they
-	// are announced, counted from the end of the installation.
+	// HostLogs and ClusterLogs are how long logs may take when they were announced; the pending
+	// ones how long until they are announced, counted from the end of the installation.
 	HostLogs, HostLogsPending, ClusterLogs, ClusterLogsPending time.Duration
-	// WarnOnly lets the limits of a host's stages, of its silence while it is installed and of the finalizing stages warn
-	// instead of ending the installation. The limit of the whole installation always ends it.
+	// WarnOnly lets the limits of a host's stages, of its silence while it is installed and of the
+	// finalizing stages warn instead of ending the installation. The limit of the whole
+	// installation always ends it.
 	WarnOnly bool
 }
 
-// DefaultTimeouts returns the limits of the Assisted Installer's own service (internal/host/config.go,
-// internal/host/host.go, internal/cluster/cluster.go, internal/cluster/finalizing_stages.go).
+// DefaultTimeouts returns the limits of the Assisted Installer's own service
+// (internal/host/config.go, internal/host/host.go, internal/cluster/cluster.go,
+// internal/cluster/finalizing_stages.go).
 func DefaultTimeouts() Timeouts {
 	return Timeouts{
 		HostDisconnected: 3 * time.Minute,
@@ -79,10 +83,13 @@ func (t Timeouts) orDefaults() Timeouts {
 		at        *time.Duration
 		otherwise time.Duration
 	}{
-		{&t.HostDisconnected, defaults.HostDisconnected}, {&t.HostPreparing, defaults.HostPreparing}, {&t.HostStarting, defaults.HostStarting},
-		{&t.ClusterPreparing, defaults.ClusterPreparing}, {&t.Installation, defaults.Installation}, {&t.Finalizing, defaults.Finalizing},
+		{&t.HostDisconnected, defaults.HostDisconnected}, {&t.HostPreparing, defaults.HostPreparing},
+		{&t.HostStarting, defaults.HostStarting},
+		{&t.ClusterPreparing, defaults.ClusterPreparing}, {&t.Installation, defaults.Installation},
+		{&t.Finalizing, defaults.Finalizing},
 		{&t.UserAction, defaults.UserAction}, {&t.Resetting, defaults.Resetting}, {&t.Reclaiming, defaults.Reclaiming},
-		{&t.SingleNodeReboot, defaults.SingleNodeReboot}, {&t.HostLogs, defaults.HostLogs}, {&t.HostLogsPending, defaults.HostLogsPending},
+		{&t.SingleNodeReboot, defaults.SingleNodeReboot}, {&t.HostLogs, defaults.HostLogs},
+		{&t.HostLogsPending, defaults.HostLogsPending},
 		{&t.ClusterLogs, defaults.ClusterLogs}, {&t.ClusterLogsPending, defaults.ClusterLogsPending},
 	} {
 		if *limit.at == 0 {
@@ -115,15 +122,16 @@ func (t Timeouts) stage(name models.HostStage, singleNode bool) time.Duration {
 	return time.Hour
 }
 
-// finalizingStage is the limit of a stage of the controller in the cluster. The stages that wait for operators get as long
-// as the slowest of these.
+// finalizingStage is the limit of a stage of the controller in the cluster. The stages that wait
+// for operators get as long as the slowest of these.
 func (t Timeouts) finalizingStage(stage models.FinalizingStage, operators []*models.MonitoredOperator) time.Duration {
 	limit, ok := t.FinalizingStages[string(stage)]
 	if !ok {
 		limit = 70 * time.Minute
 	}
 	switch stage {
-	case models.FinalizingStageWaitingForOlmOperatorsCsvInitialization, models.FinalizingStageWaitingForOlmOperatorsCsv, models.FinalizingStageWaitingForOLMOperatorSetupJobs:
+	case models.FinalizingStageWaitingForOlmOperatorsCsvInitialization, models.FinalizingStageWaitingForOlmOperatorsCsv,
+		models.FinalizingStageWaitingForOLMOperatorSetupJobs:
 		for _, operator := range operators {
 			if operator.OperatorType == models.OperatorTypeOlm {
 				limit = max(limit, time.Duration(operator.TimeoutSeconds)*time.Second)

@@ -12,7 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// transitionList is testdata/transitions.json: the transitions of the Assisted Installer, and where ours differ.
+// transitionList is testdata/transitions.json: the transitions of the Assisted Installer, and where
+// ours differ.
 type transitionList struct {
 	Source      string
 	Hosts       []transitions
@@ -28,8 +29,8 @@ type transitions struct {
 	To   string
 }
 
-// difference is a transition that one side lacks, with the reason. Kind is "missing" when it is upstream's alone, "added" when
-// it is ours alone.
+// difference is a transition that one side lacks, with the reason. Kind is "missing" when it is
+// upstream's alone, "added" when it is ours alone.
 type difference struct {
 	transitions
 	Of, Kind, Why string
@@ -94,7 +95,8 @@ func readTransitions(t *testing.T) transitionList {
 func TestTheTablesAreTheAssistedInstallersButForWhatIsListed(t *testing.T) {
 	list := readTransitions(t)
 	outdated := edgesOf(list.Outdated)
-	hosts := slices.DeleteFunc(edgesOf(list.Hosts, list.CodeOnly), func(e edge) bool { return slices.Contains(outdated, e) })
+	hosts := slices.DeleteFunc(edgesOf(list.Hosts, list.CodeOnly),
+		func(e edge) bool { return slices.Contains(outdated, e) })
 	for _, side := range []struct {
 		of           string
 		theirs, ours []edge
@@ -147,7 +149,9 @@ func TestEveryStateIsTheApisAndHasAnExit(t *testing.T) {
 	require.Len(t, hostStates(), 28, "disabled-unbound is one that the published list leaves out")
 	for _, status := range stateNames(clusterStates()) {
 		if status == clusterUnmonitored || status == clusterAddingHosts {
-			continue // they end with the cluster's deletion: what describes an image is never installed, what is installed stays so
+			// they end with the cluster's deletion: what describes an image is never installed,
+			// what is installed stays so
+			continue
 		}
 		requireExit(t, clusterLife().edges(), status)
 	}
@@ -161,18 +165,21 @@ func requireExit(t *testing.T, edges []edge, status string) {
 	}
 }
 
-// TestTheListOfTransitionsIsTheRealOne holds testdata/transitions.json against the rules that upstream publishes.
+// TestTheListOfTransitionsIsTheRealOne holds testdata/transitions.json against the rules that
+// upstream publishes.
 func TestTheListOfTransitionsIsTheRealOne(t *testing.T) {
 	dir := os.Getenv("LANDFALL_REALDATA")
 	if dir == "" {
 		t.Skip("LANDFALL_REALDATA names no folder of real data")
 	}
 	list := readTransitions(t)
-	for file, want := range map[string][]edge{"host_state_machine.json": edgesOf(list.Hosts), "cluster_state_machine.json": edgesOf(list.Clusters)} {
+	for file, want := range map[string][]edge{"host_state_machine.json": edgesOf(list.Hosts),
+		"cluster_state_machine.json": edgesOf(list.Clusters)} {
 		require.ElementsMatch(t, want, publishedEdges(t, filepath.Join(dir, "assisted", "state-machines", file)), file)
 	}
 	unbound := publishedEdges(t, filepath.Join(dir, "assisted", "state-machines", "unbound_host_state_machine.json"))
-	require.ElementsMatch(t, edgesOf(list.Clusters), unbound, "what is published for unbound hosts is the list of clusters once more, so the code counts")
+	require.ElementsMatch(t, edgesOf(list.Clusters), unbound,
+		"what is published for unbound hosts is the list of clusters once more, so the code counts")
 }
 
 func publishedEdges(t *testing.T, path string) []edge {
@@ -188,9 +195,12 @@ func publishedEdges(t *testing.T, path string) []edge {
 	}
 	require.NoError(t, json.Unmarshal(text, &machine))
 	names := map[string]trigger{
-		"CancelInstallation": onCancel, "HostInstallationFailed": onFailure, "HostProgressChanged": onProgress, "InstallHost": onInstall,
-		"MediaDisconnect": onMediaLost, "RebootingForReclaim": onReclaimReboot, "ReclaimHost": onReclaim, "ReclaimHostFailed": onReclaimFailed,
-		"RefreshHost": onRefresh, "RegisterHost": onRegister, "ResettingPendingUserAction": onReset, "UnbindHost": onUnbind, "BindHost": onBind,
+		"CancelInstallation": onCancel, "HostInstallationFailed": onFailure, "HostProgressChanged": onProgress,
+		"InstallHost":     onInstall,
+		"MediaDisconnect": onMediaLost, "RebootingForReclaim": onReclaimReboot, "ReclaimHost": onReclaim,
+		"ReclaimHostFailed": onReclaimFailed,
+		"RefreshHost":       onRefresh, "RegisterHost": onRegister, "ResettingPendingUserAction": onReset,
+		"UnbindHost": onUnbind, "BindHost": onBind,
 		"RefreshStatus": onRefresh, "PrepareForInstallation": onInstall, "ResetCluster": onReset,
 	}
 	var edges []edge

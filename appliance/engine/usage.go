@@ -6,8 +6,8 @@ import (
 	"github.com/openshift/assisted-service/models"
 )
 
-// The features that a cluster uses, which the API shows as feature_usage: a JSON object by name. Names are those of the
-// Assisted Installer (internal/usage/consts.go); programs look for them.
+// The features that a cluster uses, which the API shows as feature_usage: a JSON object by name.
+// Names are those of the Assisted Installer (internal/usage/consts.go); programs look for them.
 const (
 	usageCustomManifest   = "Custom manifest"
 	usageInstallConfig    = "Install Config Overrides"

@@ -8,8 +8,9 @@ import (
 	"landfall/store"
 )
 
-// The outcome of the validations of a host or cluster is most of what there is to say of it, and nearly always what it
-// was before. It is a row of its own, so that it is neither read nor written with every other change.
+// The outcome of the validations of a host or cluster is most of what there is to say of it, and
+// nearly always what it was before. It is a row of its own, so that it is neither read nor written
+// with every other change.
 
 func hostSubject(key string) string   { return "host/" + key }
 func clusterSubject(id string) string { return "cluster/" + id }
@@ -26,8 +27,10 @@ func loadValidations(tx *store.Tx, subject string) (json.RawMessage, error) {
 	return *text, nil
 }
 
-// setValidations replaces the validations_info of a host or cluster. It returns whether it differs from the one before, and that one if so.
-func (c *change) setValidations(subject string, text json.RawMessage) (before json.RawMessage, changed bool, err error) {
+// setValidations replaces the validations_info of a host or cluster. It returns whether it differs
+// from the one before, and that one if so.
+func (c *change) setValidations(subject string,
+	text json.RawMessage) (before json.RawMessage, changed bool, err error) {
 	if same, err := verdictRows.Holds(c.tx, subject, &text); err != nil || same {
 		return nil, false, err
 	}
@@ -40,5 +43,6 @@ func (c *change) setValidations(subject string, text json.RawMessage) (before js
 // textOf is a row's text as a string, without a copy: nobody alters what was read of a row.
 func textOf(row json.RawMessage) string { return unsafe.String(unsafe.SliceData(row), len(row)) }
 
-// rowOf is a text as that of a row to be written, without a copy: a row is copied when it is written.
+// rowOf is a text as that of a row to be written, without a copy: a row is copied when it is
+// written.
 func rowOf(text string) json.RawMessage { return unsafe.Slice(unsafe.StringData(text), len(text)) }

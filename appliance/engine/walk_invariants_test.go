@@ -7,8 +7,8 @@ import (
 	"landfall/appliance/ams/outbox"
 )
 
-// check holds the invariants after a change: those of every [Auditor], and two that a walk can hold more closely, because it knows
-// all that its site has gone through:
+// check holds the invariants after a change: those of every [Auditor], and two that a walk can hold
+// more closely, because it knows all that its site has gone through:
 //
 //   - each event that was told is in the store;
 //   - what AMS is to hear is what the cluster's history calls for, one generation a difference.
@@ -51,10 +51,12 @@ func (s *site) checkOutbox(row *clusterRecord) {
 	if id := row.API.OpenshiftClusterID.String(); id != "" {
 		want.ExternalClusterID = id // what is reset stays in AMS until another id takes its place
 	}
-	if url := consoleURLIfUp(row); url != "" && slices.Contains([]string{clusterFinalizing, clusterInstalled}, *row.API.Status) {
+	if url := consoleURLIfUp(row); url != "" && slices.Contains([]string{clusterFinalizing, clusterInstalled},
+		*row.API.Status) {
 		want.ConsoleURL = url
 	}
-	if want.MustExist = want.MustExist || slices.Contains([]string{clusterInstalled, clusterAddingHosts}, *row.API.Status); want.MustExist {
+	if want.MustExist = want.MustExist || slices.Contains([]string{clusterInstalled, clusterAddingHosts},
+		*row.API.Status); want.MustExist {
 		want.Phase = outbox.Active
 	}
 	held, err := outbox.Rows.Get(s.tx, walkCluster)
@@ -97,7 +99,8 @@ func (s *site) checkEmpty() {
 	}
 	events := 0
 	for _, err := range []error{
-		hostRows.Keys(s.tx, "", s.auditor.leftover("the site", "a host")), clusterRows.Keys(s.tx, "", s.auditor.leftover("the site", "a cluster")),
+		hostRows.Keys(s.tx, "", s.auditor.leftover("the site", "a host")), clusterRows.Keys(s.tx, "",
+			s.auditor.leftover("the site", "a cluster")),
 		s.auditor.lookAtRest(s.tx, nil, nil),
 		eventRows.Keys(s.tx, "", func(string) error { events++; return nil }),
 	} {

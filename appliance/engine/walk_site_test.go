@@ -25,8 +25,8 @@ const (
 	walkPool    = "e0000000-0000-4000-8000-000000000002" // of no cluster
 )
 
-// site is what a walk plays with: a cluster, an infra-env of it and one of no cluster, and their hosts. It judges hosts and
-// clusters by what it has made up of them.
+// site is what a walk plays with: a cluster, an infra-env of it and one of no cluster, and their
+// hosts. It judges hosts and clusters by what it has made up of them.
 type site struct {
 	e     *Engine
 	tx    *store.Tx
@@ -49,14 +49,16 @@ type site struct {
 	history bool           // the cluster has one
 }
 
-// aim is a transition that a walk is drawn to. Walks take turns with them, so that none is left to luck alone.
+// aim is a transition that a walk is drawn to. Walks take turns with them, so that none is left to
+// luck alone.
 type aim struct {
 	on      trigger
 	from    string
 	cluster bool
 }
 
-// spare tells whether the walk is drawn to what becomes of a host that waits for a person, which depends on the others.
+// spare tells whether the walk is drawn to what becomes of a host that waits for a person, which
+// depends on the others.
 func (s *site) spare() bool { return s.aim == aim{onRefresh, pendingUserAction, false} }
 
 // aims lists the transitions of both tables.
@@ -105,7 +107,8 @@ func (s *site) cluster(w *roster) judgement {
 	switch {
 	case s.lacks:
 		return judgement{validation.PendingForInput, "a setting is missing."}
-	case s.fails || len(w.records) == 0 || slices.ContainsFunc(w.records, func(h *hostRecord) bool { return *h.API.Status != known }):
+	case s.fails || len(w.records) == 0 || slices.ContainsFunc(w.records,
+		func(h *hostRecord) bool { return *h.API.Status != known }):
 		return judgement{validation.Insufficient, "a check fails."}
 	}
 	return judgement{validation.Ready, ""}
@@ -152,7 +155,8 @@ func (s *site) begin() {
 	chapter := s.chapter()
 	s.do(fmt.Sprintf("begins with chapter %d", chapter), func(c *change) error {
 		for id, cluster := range map[strfmt.UUID]strfmt.UUID{walkEnv: walkCluster, walkPool: ""} {
-			c.saveInfraEnv(&infraEnvRecord{API: models.InfraEnv{ID: &id, Name: conv.Pointer("walk"), ClusterID: cluster, OpenshiftVersion: "4.20.8", CPUArchitecture: "x86_64"}})
+			c.saveInfraEnv(&infraEnvRecord{API: models.InfraEnv{ID: &id, Name: conv.Pointer("walk"), ClusterID: cluster,
+				OpenshiftVersion: "4.20.8", CPUArchitecture: "x86_64"}})
 		}
 		row := s.newCluster(c)
 		workers := 0
@@ -186,28 +190,39 @@ func (s *site) newCluster(c *change) *clusterRecord {
 	id := strfmt.UUID(walkCluster)
 	platform := models.PlatformTypeNone
 	return &clusterRecord{PullSecret: testPullSecret, API: models.Cluster{
-		ID: &id, Kind: conv.Pointer(models.ClusterKindCluster), Name: "walk", BaseDNSDomain: "site.test", OpenshiftVersion: "4.20.8", CPUArchitecture: "x86_64",
-		ControlPlaneCount: int64(s.masters), Platform: &models.Platform{Type: &platform}, UserManagedNetworking: conv.Pointer(true),
-		Status: conv.Pointer(clusterInsufficient), StatusInfo: conv.Pointer(""), StatusUpdatedAt: c.dateTime(), Progress: &models.ClusterProgressInfo{},
+		ID: &id, Kind: conv.Pointer(models.ClusterKindCluster), Name: "walk", BaseDNSDomain: "site.test",
+		OpenshiftVersion: "4.20.8", CPUArchitecture: "x86_64",
+		ControlPlaneCount: int64(s.masters), Platform: &models.Platform{Type: &platform},
+		UserManagedNetworking: conv.Pointer(true),
+		Status:                conv.Pointer(clusterInsufficient), StatusInfo: conv.Pointer(""),
+		StatusUpdatedAt:    c.dateTime(),
+		Progress:           &models.ClusterProgressInfo{},
 		MonitoredOperators: []*models.MonitoredOperator{{Name: "console", OperatorType: models.OperatorTypeBuiltin}},
 	}}
 }
 
-// clusterChapters are the states of a cluster in which a walk may begin, by chapter; in chapter 0 there are no hosts yet.
+// clusterChapters are the states of a cluster in which a walk may begin, by chapter; in chapter 0
+// there are no hosts yet.
 func clusterChapters() [][]string {
 	return [][]string{
 		1: clusterOpen, 2: {clusterPreparing}, 3: {clusterInstalling, clusterUserAction}, 4: {clusterFinalizing},
-		5: {clusterInstalled, clusterAddingHosts}, 6: {clusterFailed, clusterCancelled}, 7: {clusterInsufficient, clusterUnmonitored},
+		5: {clusterInstalled, clusterAddingHosts}, 6: {clusterFailed, clusterCancelled},
+		7: {clusterInsufficient, clusterUnmonitored},
 	}
 }
 
 // hostChapters are the states of its hosts.
 func hostChapters() [][]string {
 	return [][]string{
-		1: {known}, 2: {known, preparing, preparing, prepared, preparingFailed}, 3: {prepared, installing, inProgress, inProgress, inProgress, pendingUserAction, installed},
-		4: {installed, installed, installed, inProgress, pendingUserAction}, 5: {installed, known, installing, inProgress, pendingUserAction, added, discovering, binding},
-		6: {failed, cancelled, installed, resetPending, added, resetting, failed, cancelled, installed, known, pendingForInput, insufficient, disabled, binding},
-		7: {disabled, resetting, binding, unbinding, unbindingPending, disabledUnbound, knownUnbound, insufficientUnbound, disconnectedUnbound, discoveringUnbound, reclaiming, reclaimRebooting, pendingForInput, insufficient, disconnected, discovering},
+		1: {known}, 2: {known, preparing, preparing, prepared, preparingFailed},
+		3: {prepared, installing, inProgress, inProgress, inProgress, pendingUserAction, installed},
+		4: {installed, installed, installed, inProgress, pendingUserAction}, 5: {installed, known, installing,
+			inProgress, pendingUserAction, added, discovering, binding},
+		6: {failed, cancelled, installed, resetPending, added, resetting, failed, cancelled, installed, known,
+			pendingForInput, insufficient, disabled, binding},
+		7: {disabled, resetting, binding, unbinding, unbindingPending, disabledUnbound, knownUnbound,
+			insufficientUnbound, disconnectedUnbound, discoveringUnbound, reclaiming, reclaimRebooting, pendingForInput,
+			insufficient, disconnected, discovering},
 	}
 }
 
@@ -250,23 +265,27 @@ func (s *site) writeChapter(c *change, row *clusterRecord, chapter int) {
 		row.Completion, row.IngressCA = &completion{Success: true}, true
 	}
 	if chapter == 4 {
-		row.API.Progress.FinalizingStage, row.API.Progress.FinalizingStageStartedAt = finalizingStages()[s.rng.IntN(7)], c.dateTime()
+		row.API.Progress.FinalizingStage, row.API.Progress.FinalizingStageStartedAt = finalizingStages()[s.rng.IntN(7)],
+			c.dateTime()
 		row.IngressCA = s.chance(50)
 	}
 }
 
 // newHost writes a host as one of the chapter.
 func (s *site) newHost(c *change, row *clusterRecord, chapter int, role models.HostRole) error {
-	w := &walkHost{id: fmt.Sprintf("00000000-0000-4000-8000-%012d", len(s.hosts)+1), env: walkEnv, role: role, inventory: true, polls: s.chance(70)}
+	w := &walkHost{id: fmt.Sprintf("00000000-0000-4000-8000-%012d", len(s.hosts)+1), env: walkEnv, role: role,
+		inventory: true, polls: s.chance(70)}
 	if s.chance(40) {
 		w.env = walkPool
 	}
 	s.hosts = append(s.hosts, w)
 	id := strfmt.UUID(w.id)
 	h := &hostRecord{DiskOK: s.chance(50), ImagesOK: s.chance(50), API: models.Host{
-		ID: &id, InfraEnvID: strfmt.UUID(w.env), Kind: conv.Pointer(models.HostKindHost), StatusInfo: conv.Pointer(""), Role: role, SuggestedRole: role,
-		MediaStatus: conv.Pointer(models.HostMediaStatusConnected), Progress: &models.HostProgressInfo{}, ProgressStages: []models.HostStage{},
-		CheckedInAt: c.dateTime(), StatusUpdatedAt: c.dateTime(), StageUpdatedAt: c.dateTime(),
+		ID: &id, InfraEnvID: strfmt.UUID(w.env), Kind: conv.Pointer(models.HostKindHost), StatusInfo: conv.Pointer(""),
+		Role: role, SuggestedRole: role,
+		MediaStatus: conv.Pointer(models.HostMediaStatusConnected), Progress: &models.HostProgressInfo{},
+		ProgressStages: []models.HostStage{},
+		CheckedInAt:    c.dateTime(), StatusUpdatedAt: c.dateTime(), StageUpdatedAt: c.dateTime(),
 	}}
 	status := hostChapters()[chapter]
 	aimedAt := len(s.hosts) == 1
@@ -296,7 +315,8 @@ func (s *site) newHost(c *change, row *clusterRecord, chapter int, role models.H
 	case installed, added:
 		h.API.Progress.CurrentStage = models.HostStageDone
 	}
-	unbound := slices.Contains([]string{unbinding, unbindingPending, disabledUnbound, reclaiming, reclaimRebooting}, *h.API.Status) || slices.Contains(undecidedUnbound, *h.API.Status)
+	unbound := slices.Contains([]string{unbinding, unbindingPending, disabledUnbound, reclaiming, reclaimRebooting},
+		*h.API.Status) || slices.Contains(undecidedUnbound, *h.API.Status)
 	if unbound {
 		w.env, h.API.InfraEnvID = walkPool, walkPool
 	} else {
@@ -314,8 +334,10 @@ func (s *site) newHost(c *change, row *clusterRecord, chapter int, role models.H
 // somethingHappens is one step of a walk.
 func (s *site) somethingHappens() {
 	happenings := []func(){
-		s.register, s.register, s.register, s.report, s.report, s.poll, s.change, s.time, s.time, s.time, s.time, s.decide, s.decide, s.decide, s.prepare, s.prepare,
-		s.progress, s.progress, s.progress, s.finish, s.finish, s.loseMedia, s.restart, s.bindOrTake, s.bindOrTake, s.reclaimReply, s.logs, s.remove,
+		s.register, s.register, s.register, s.report, s.report, s.poll, s.change, s.time, s.time, s.time, s.time,
+		s.decide, s.decide, s.decide, s.prepare, s.prepare,
+		s.progress, s.progress, s.progress, s.finish, s.finish, s.loseMedia, s.restart, s.bindOrTake, s.bindOrTake,
+		s.reclaimReply, s.logs, s.remove,
 	}
 	switch aimed := s.aimed(); {
 	case len(aimed) > 0 && s.chance(35):
@@ -376,7 +398,8 @@ func (s *site) with(what string, fn func(*change, *walkHost, *hostRecord) error)
 func (s *site) register() {
 	w := s.any()
 	if w == nil || len(s.hosts) < 4 && s.chance(20) {
-		w = &walkHost{id: fmt.Sprintf("00000000-0000-4000-8000-%012d", len(s.hosts)+1), env: s.one(walkEnv, walkPool), role: models.HostRoleMaster}
+		w = &walkHost{id: fmt.Sprintf("00000000-0000-4000-8000-%012d", len(s.hosts)+1), env: s.one(walkEnv, walkPool),
+			role: models.HostRoleMaster}
 		if len(s.hosts) >= s.masters {
 			w.role = models.HostRoleWorker
 		}
@@ -435,7 +458,8 @@ func (s *site) change() {
 
 // time passes: minutes in which hosts poll, or hours in which nobody does.
 func (s *site) time() {
-	waits := []time.Duration{time.Second, time.Minute, 3 * time.Minute, 8 * time.Minute, 12 * time.Minute, 25 * time.Minute, 45 * time.Minute, 65 * time.Minute, 100 * time.Minute, 6 * time.Hour, 25 * time.Hour}
+	waits := []time.Duration{time.Second, time.Minute, 3 * time.Minute, 8 * time.Minute, 12 * time.Minute,
+		25 * time.Minute, 45 * time.Minute, 65 * time.Minute, 100 * time.Minute, 6 * time.Hour, 25 * time.Hour}
 	wait := waits[s.rng.IntN(len(waits))]
 	if wait > 15*time.Minute {
 		for _, w := range s.hosts {
@@ -578,7 +602,10 @@ func (s *site) finish() {
 	case 0:
 		s.do("completion", func(c *change) error { return c.completeInstallation(walkCluster, s.chance(80), "") })
 	case 1:
-		s.do("finalizing stage", func(c *change) error { return c.finalizingProgress(walkCluster, finalizingStages()[s.rng.IntN(7)]) })
+		s.do("finalizing stage", func(c *change) error {
+			return c.finalizingProgress(walkCluster,
+				finalizingStages()[s.rng.IntN(7)])
+		})
 	default:
 		s.do("ingress certificate", func(c *change) error {
 			row, err := c.cluster(walkCluster)
@@ -619,13 +646,15 @@ func (s *site) reclaimReply() {
 		c.saveHost(h)
 		c.settleLater(h)
 		worked := s.chance(50)
-		return c.applyEffect(h, &steps.Effect{Step: models.StepTypeDownloadBootArtifacts, BootArtifactsReady: worked, BootArtifactsFailed: !worked})
+		return c.applyEffect(h, &steps.Effect{Step: models.StepTypeDownloadBootArtifacts, BootArtifactsReady: worked,
+			BootArtifactsFailed: !worked})
 	})
 }
 
 func (s *site) logs() {
 	s.with("sends logs", func(c *change, _ *walkHost, h *hostRecord) error {
-		h.API.LogsInfo = models.LogsState(s.one(string(models.LogsStateRequested), string(models.LogsStateCollecting), string(models.LogsStateCompleted)))
+		h.API.LogsInfo = models.LogsState(s.one(string(models.LogsStateRequested), string(models.LogsStateCollecting),
+			string(models.LogsStateCompleted)))
 		h.API.LogsStartedAt = c.dateTime()
 		if h.API.LogsInfo != models.LogsStateRequested {
 			h.API.LogsCollectedAt = c.dateTime()
@@ -645,7 +674,8 @@ func (s *site) remove() {
 	})
 }
 
-// fallSilent ends the walk: nothing happens any more but the passing of time, until nothing is waited for.
+// fallSilent ends the walk: nothing happens any more but the passing of time, until nothing is
+// waited for.
 func (s *site) fallSilent() {
 	for _, w := range s.hosts {
 		w.polls = false

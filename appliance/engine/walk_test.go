@@ -32,15 +32,16 @@ const walkSteps = 10
 // errWalkOver takes back what a walk wrote, so that each begins with an empty store.
 var errWalkOver = errors.New("the walk is over")
 
-// enoughWalks is how many it takes to ask for every transition of the tables, and mostWalks how many there are at most when one
-// of them is rare.
+// enoughWalks is how many it takes to ask for every transition of the tables, and mostWalks how
+// many there are at most when one of them is rare.
 const enoughWalks, mostWalks = 10_000, 40_000
 
-// TestRandomWalks lets the state machines run through lives that nobody thought of. Each walk is a small site (see site) to
-// which things happen at random under a clock that is moved by hand; the engine's own code writes all that follows, in one
-// transaction of a real store that is taken back at the end. After each step, and when everything has fallen silent, the
-// invariants of walk_invariants_test.go hold. Ten thousand walks (`make test-walks`; fewer when nobody says otherwise) reach
-// every state and take every transition of both tables.
+// TestRandomWalks lets the state machines run through lives that nobody thought of. Each walk is a
+// small site (see site) to which things happen at random under a clock that is moved by hand; the
+// engine's own code writes all that follows, in one transaction of a real store that is taken back
+// at the end. After each step, and when everything has fallen silent, the invariants of
+// walk_invariants_test.go hold. Ten thousand walks (`make test-walks`; fewer when nobody says
+// otherwise) reach every state and take every transition of both tables.
 func TestRandomWalks(t *testing.T) {
 	seen := newCoverage()
 	var next atomic.Int64
@@ -53,7 +54,8 @@ func TestRandomWalks(t *testing.T) {
 				t.Error(err)
 				return
 			}
-			e, err := New(Options{DB: db, Releases: &testReleases{}, Mirror: &mirror.Rules{}, Clock: clock, URL: "http://appliance.site.test:8090"})
+			e, err := New(Options{DB: db, Releases: &testReleases{}, Mirror: &mirror.Rules{}, Clock: clock,
+				URL: "http://appliance.site.test:8090"})
 			if err != nil {
 				t.Error(err)
 				return
@@ -79,7 +81,8 @@ func TestRandomWalks(t *testing.T) {
 
 func walk(t *testing.T, e *Engine, clock *clockwork.FakeClock, seen *coverage, n uint64) {
 	rng := rand.New(rand.NewPCG(*walkSeed, n))
-	s := &site{e: e, clock: clock, rng: rng, seen: seen, ctx: t.Context(), auditor: newAuditor(), aim: seen.aims[n%uint64(len(seen.aims))]}
+	s := &site{e: e, clock: clock, rng: rng, seen: seen, ctx: t.Context(), auditor: newAuditor(),
+		aim: seen.aims[n%uint64(len(seen.aims))]}
 	s.auditor.e = e
 	e.judge, e.Timeouts.WarnOnly = s, n%3 == 0
 	err := e.DB.Update(t.Context(), func(tx *store.Tx) error {
@@ -125,7 +128,8 @@ type taken struct {
 }
 
 func newCoverage() *coverage {
-	c := &coverage{hosts: counters(hostLife()), clusters: counters(clusterLife()), states: make(map[string]*atomic.Int64), aims: aims()}
+	c := &coverage{hosts: counters(hostLife()), clusters: counters(clusterLife()),
+		states: make(map[string]*atomic.Int64), aims: aims()}
 	for _, name := range stateNames(hostStates()) {
 		c.states["host "+name] = new(atomic.Int64)
 	}
@@ -145,7 +149,8 @@ func counters[S any](l *life[S]) map[taken]*atomic.Int64 {
 	return all
 }
 
-// watch has the engine's tables count which of their rows are taken: a row is when its condition is asked and holds.
+// watch has the engine's tables count which of their rows are taken: a row is when its condition is
+// asked and holds.
 func (c *coverage) watch(e *Engine) {
 	count(e.hosts, c.hosts, func(s hostSituation) string { return *s.host.API.Status })
 	count(e.clusters, c.clusters, func(s clusterSituation) string { return *s.cluster.API.Status })
@@ -165,8 +170,10 @@ func count[S any](l *life[S], hits map[taken]*atomic.Int64, state func(S) string
 }
 
 func (c *coverage) summary(walks int) string {
-	return fmt.Sprintf("%d walks: %s transitions of hosts, %s of clusters, %s states; the rarest transition was taken %d times, the middle one %d times",
-		walks, share(c.hosts), share(c.clusters), share(c.states), min(rarest(c.hosts), rarest(c.clusters)), middle(c.hosts))
+	return fmt.Sprintf("%d walks: %s transitions of hosts, %s of clusters, %s states; the rarest transition was "+
+		"taken %d times, the middle one %d times",
+		walks, share(c.hosts), share(c.clusters), share(c.states), min(rarest(c.hosts), rarest(c.clusters)),
+		middle(c.hosts))
 }
 
 func share[K comparable](counts map[K]*atomic.Int64) string {
@@ -200,12 +207,14 @@ func (c *coverage) missing() []string {
 	var missing []string
 	for at, n := range c.hosts {
 		if r := hostLife().rows[at.row]; n.Load() == 0 {
-			missing = append(missing, fmt.Sprintf("host row %d, %s: %s -> %s (%s)", at.row, r.on, at.from, r.to, r.because))
+			missing = append(missing, fmt.Sprintf("host row %d, %s: %s -> %s (%s)", at.row, r.on, at.from, r.to,
+				r.because))
 		}
 	}
 	for at, n := range c.clusters {
 		if r := clusterLife().rows[at.row]; n.Load() == 0 {
-			missing = append(missing, fmt.Sprintf("cluster row %d, %s: %s -> %s (%s)", at.row, r.on, at.from, r.to, r.because))
+			missing = append(missing, fmt.Sprintf("cluster row %d, %s: %s -> %s (%s)", at.row, r.on, at.from, r.to,
+				r.because))
 		}
 	}
 	for name, n := range c.states {

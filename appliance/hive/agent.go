@@ -175,7 +175,8 @@ func (r agents) gather(tx *store.Tx, task *agentTask) (err error) {
 			return err
 		}
 		task.fencing = &models.FencingCredentialsParams{
-			Address: conv.Pointer(string(data["address"])), Username: conv.Pointer(string(data["username"])), Password: conv.Pointer(string(data["password"])),
+			Address: conv.Pointer(string(data["address"])), Username: conv.Pointer(string(data["username"])),
+			Password: conv.Pointer(string(data["password"])),
 		}
 		if verify, ok := data[keyVerifyCerts]; ok {
 			task.fencing.CertificateVerification = conv.Pointer(string(verify))
@@ -204,16 +205,20 @@ func (h *Hosts) clusterNamed(tx *store.Tx, ref *agentinstall.ClusterReference) (
 		return "", nil
 	}
 	if !h.Objects.Exists(tx, objects.ClusterDeployments, ref.Namespace, ref.Name) {
-		return "", &backendError{fmt.Sprintf("failed to get clusterDeployment with name %s in namespace %s: there is none", ref.Name, ref.Namespace)}
+		return "",
+			&backendError{fmt.Sprintf("failed to get clusterDeployment with name %s in namespace %s: there is none",
+				ref.Name, ref.Namespace)}
 	}
 	id, err := h.engine.Rows(tx).ClusterOf(ref.Namespace + "/" + ref.Name)
 	if err == nil && id == "" {
-		err = &backendError{fmt.Sprintf("the cluster of clusterDeployment %s in namespace %s is not registered yet; look at the conditions of its AgentClusterInstall", ref.Name, ref.Namespace)}
+		err = &backendError{fmt.Sprintf("the cluster of clusterDeployment %s in namespace %s is not registered yet; "+
+			"look at the conditions of its AgentClusterInstall", ref.Name, ref.Namespace)}
 	}
 	return id, err
 }
 
-// prepare gives an Agent what its InfraEnv wants of it, and its finalizer. It tells whether the Agent was changed.
+// prepare gives an Agent what its InfraEnv wants of it, and its finalizer. It tells whether the
+// Agent was changed.
 func (r agents) prepare(ctx context.Context, task *agentTask) (changed bool, err error) {
 	wanted := *task.object
 	if task.env != nil {
@@ -221,7 +226,8 @@ func (r agents) prepare(ctx context.Context, task *agentTask) (changed bool, err
 		inheritNodeLabels(&wanted, task.env)
 	}
 	final := slices.Contains(wanted.Finalizers, agentFinalizer)
-	if final && wanted.Spec.Approved == task.object.Spec.Approved && maps.Equal(wanted.Spec.NodeLabels, task.object.Spec.NodeLabels) &&
+	if final && wanted.Spec.Approved == task.object.Spec.Approved && maps.Equal(wanted.Spec.NodeLabels,
+		task.object.Spec.NodeLabels) &&
 		wanted.Annotations[annotationInheritedLabels] == task.object.Annotations[annotationInheritedLabels] {
 		return false, nil
 	}
@@ -262,7 +268,8 @@ func (r agents) follow(ctx context.Context, task *agentTask) error {
 	case bound != "" && bound != task.cluster && !task.foreign:
 		return r.unbind(ctx, task)
 	case bound == "" && task.cluster != "":
-		if slices.Contains([]string{models.HostStatusUnbinding, models.HostStatusUnbindingPendingUserAction, models.HostStatusDiscoveringUnbound}, *task.host.Status) {
+		if slices.Contains([]string{models.HostStatusUnbinding, models.HostStatusUnbindingPendingUserAction,
+			models.HostStatusDiscoveringUnbound}, *task.host.Status) {
 			return nil // it is bound when it is back from its former cluster
 		}
 		host, err := r.engine.BindHost(ctx, env, id, task.cluster)
@@ -277,7 +284,8 @@ func (r agents) follow(ctx context.Context, task *agentTask) error {
 // unbind takes a host from its cluster, and remembers at the Agent which one that was.
 func (r agents) unbind(ctx context.Context, task *agentTask) error {
 	host := task.host
-	if slices.Contains(statesInstalling, *host.Status) && conv.Value(host.Kind) != models.HostKindAddToExistingClusterHost {
+	if slices.Contains(statesInstalling, *host.Status) &&
+		conv.Value(host.Kind) != models.HostKindAddToExistingClusterHost {
 		return manifestFault("cancelling non-day-2 host [%s] in the middle of installation is not allowed", host.ID)
 	}
 	if slices.Contains(statesInstalling, *host.Status) {
@@ -296,7 +304,8 @@ func (r agents) unbind(ctx context.Context, task *agentTask) error {
 	return err
 }
 
-// rememberCluster notes in an Agent's status which node of which cluster its installed host is, before the host is taken from there.
+// rememberCluster notes in an Agent's status which node of which cluster its installed host is,
+// before the host is taken from there.
 func (r agents) rememberCluster(ctx context.Context, task *agentTask) error {
 	if !slices.Contains(statesInstalled, *task.host.Status) {
 		return nil
@@ -307,7 +316,8 @@ func (r agents) rememberCluster(ctx context.Context, task *agentTask) error {
 		if err != nil {
 			return err
 		}
-		info := agentinstall.DeprovisionInfo{NodeName: task.host.RequestedHostname, Message: messageWaitingForTheUnbound}
+		info := agentinstall.DeprovisionInfo{NodeName: task.host.RequestedHostname,
+			Message: messageWaitingForTheUnbound}
 		if r.Spokes != nil {
 			info.Message = messageRemovedLater
 		}
@@ -347,7 +357,8 @@ func (r agents) report(ctx context.Context, task *agentTask, fault error) (time.
 	return task.again(), nil
 }
 
-// end deletes the host of an Agent that is being deleted or was. The engine's change takes the Agent's finalizer off.
+// end deletes the host of an Agent that is being deleted or was. The engine's change takes the
+// Agent's finalizer off.
 func (r agents) end(ctx context.Context, task *agentTask) (time.Duration, error) {
 	namespace, name := splitKey(task.key)
 	if task.host == nil {
@@ -369,7 +380,8 @@ func (r agents) end(ctx context.Context, task *agentTask) (time.Duration, error)
 	return r.cleanupFailed(ctx, task, err)
 }
 
-// cleanupFailed says at an Agent that is being deleted what stands in the way; nothing if it only takes its time.
+// cleanupFailed says at an Agent that is being deleted what stands in the way; nothing if it only
+// takes its time.
 func (r agents) cleanupFailed(ctx context.Context, task *agentTask, fault error) (time.Duration, error) {
 	switch {
 	case fault == nil:
@@ -393,8 +405,9 @@ func (r agents) note(ctx context.Context, key string, note engine.Object) error 
 	return r.DB.Update(ctx, func(tx *store.Tx) error { return r.engine.Rows(tx).NoteHost(key, note) })
 }
 
-// restore makes the host of an Agent known again that tells of one: after its record was lost, or when the Agent was brought from another
-// appliance. An Agent that tells of none waits for its host.
+// restore makes the host of an Agent known again that tells of one: after its record was lost, or
+// when the Agent was brought from another appliance. An Agent that tells of none waits for its
+// host.
 func (r agents) restore(ctx context.Context, task *agentTask) (time.Duration, error) {
 	told := task.object.Annotations
 	env, err := r.infraEnvID(task)
@@ -406,8 +419,10 @@ func (r agents) restore(ctx context.Context, task *agentTask) (time.Duration, er
 		return untilRestored, r.withoutHost(ctx, task, nil)
 	}
 	err = r.engine.RestoreHost(ctx, env, engine.LostHost{
-		ID: strfmt.UUID(task.object.Name), ClusterID: task.cluster, Status: told[annotationAgentState], Role: models.HostRole(told[annotationAgentRole]),
-		Inventory: told[annotationAgentInventory], Stage: models.HostStage(told[annotationAgentStage]), RegisteredAt: task.object.CreationTimestamp.Time,
+		ID: strfmt.UUID(task.object.Name), ClusterID: task.cluster, Status: told[annotationAgentState],
+		Role:      models.HostRole(told[annotationAgentRole]),
+		Inventory: told[annotationAgentInventory], Stage: models.HostStage(told[annotationAgentStage]),
+		RegisteredAt: task.object.CreationTimestamp.Time,
 	}, engine.Object{Key: task.key})
 	if err == nil {
 		return 0, nil
@@ -428,7 +443,8 @@ func (r agents) infraEnvID(task *agentTask) (id string, err error) {
 	return id, err
 }
 
-// withoutHost says at an Agent that there is no host, and why it could not be restored if that was tried.
+// withoutHost says at an Agent that there is no host, and why it could not be restored if that was
+// tried.
 func (r agents) withoutHost(ctx context.Context, task *agentTask, fault error) error {
 	namespace, name := splitKey(task.key)
 	return r.DB.Update(ctx, func(tx *store.Tx) error {

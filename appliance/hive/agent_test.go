@@ -25,28 +25,35 @@ func TestAnAgentShowsItsHostsHardware(t *testing.T) {
 	b.apply(infraEnvManifest("pool"))
 	m := b.boot("pool", 1)
 	agent := b.agent(m)
-	require.Equal(t, agentinstall.HostMemory{PhysicalBytes: 64 << 30, UsableBytes: 64 << 30}, agent.Status.Inventory.Memory)
-	require.Equal(t, agentinstall.HostCPU{Count: 16, Architecture: "x86_64", Flags: []string{"vmx"}, ClockMegahertz: 2400}, agent.Status.Inventory.CPU)
+	require.Equal(t, agentinstall.HostMemory{PhysicalBytes: 64 << 30, UsableBytes: 64 << 30},
+		agent.Status.Inventory.Memory)
+	require.Equal(t, agentinstall.HostCPU{Count: 16, Architecture: "x86_64", Flags: []string{"vmx"},
+		ClockMegahertz: 2400}, agent.Status.Inventory.CPU)
 	require.Equal(t, []agentinstall.HostInterface{{
-		Name: "eno1", MACAddress: "52:54:00:00:00:01", HasCarrier: true, IPV4Addresses: []string{"192.168.10.11/24"}, IPV6Addresses: []string{}, Flags: []string{},
+		Name: "eno1", MACAddress: "52:54:00:00:00:01", HasCarrier: true, IPV4Addresses: []string{"192.168.10.11/24"},
+		IPV6Addresses: []string{}, Flags: []string{},
 	}}, agent.Status.Inventory.Interfaces)
 	require.Equal(t, "/dev/disk/by-id/a", agent.Status.Inventory.Disks[0].ID)
 	require.Equal(t, []string{}, agent.Status.Inventory.Disks[0].InstallationEligibility.NotEligibleReasons)
 	require.Equal(t, map[string]string{
-		labelInfraEnv: "pool", labelClusterNamespace: "", labelNonrotationalDisk: "true", labelCPUArchitecture: "x86_64", labelCPUVirtEnabled: "true",
+		labelInfraEnv: "pool", labelClusterNamespace: "", labelNonrotationalDisk: "true",
+		labelCPUArchitecture: "x86_64", labelCPUVirtEnabled: "true",
 		labelProductName: "PowerEdgeR650", labelIsVirtual: "false",
 	}, agent.Labels, "Dell Inc. ends in what no label may end in")
 	require.Equal(t, "0.1", agent.Annotations[annotationInventory])
 	require.Equal(t, models.HostStatusKnownUnbound, agent.Annotations[annotationAgentState])
 	require.Equal(t, "Host", agent.Status.Kind)
-	require.Equal(t, []agentinstall.HostNTPSource{{SourceName: "ntp.site.test", SourceState: models.SourceStateSynced}}, agent.Status.NTPSources)
-	require.Equal(t, "http://appliance.site.test:8090/api/assisted-install/v2/events?host_id="+m.id, agent.Status.DebugInfo.EventsURL)
+	require.Equal(t, []agentinstall.HostNTPSource{{SourceName: "ntp.site.test", SourceState: models.SourceStateSynced}},
+		agent.Status.NTPSources)
+	require.Equal(t, "http://appliance.site.test:8090/api/assisted-install/v2/events?host_id="+m.id,
+		agent.Status.DebugInfo.EventsURL)
 	require.NotEmpty(t, agent.Status.ValidationsInfo["hardware"])
 	var order []string
 	for _, c := range agent.Status.Conditions {
 		order = append(order, c.Type)
 	}
-	require.Equal(t, []string{"SpecSynced", "Connected", "RequirementsMet", "Validated", "Installed", "Bound"}, order, "as the documented listing has them")
+	require.Equal(t, []string{"SpecSynced", "Connected", "RequirementsMet", "Validated", "Installed", "Bound"},
+		order, "as the documented listing has them")
 
 	before := b.DB.Revision()
 	m.report()
@@ -58,9 +65,11 @@ func TestAHostFollowsTheSpecOfItsAgent(t *testing.T) {
 	b.apply(infraEnvManifest("pool"))
 	m := b.boot("pool", 1)
 	b.apply("kind: Secret\nmetadata: {namespace: site, name: token}\nstringData: {ignition-token: s3cret}\n---\n" +
-		"kind: Secret\nmetadata: {namespace: site, name: fence}\nstringData: {address: 'redfish://bmc', username: u, password: p}")
+		"kind: Secret\nmetadata: {namespace: site, name: fence}\nstringData: {address: 'redfish://bmc', username: u, " +
+		"password: p}")
 	b.change(m, func(spec *agentinstall.AgentSpec) {
-		spec.Role, spec.Hostname, spec.MachineConfigPool, spec.InstallationDiskPath = models.HostRoleWorker, "rack7-1", "infra", "/dev/disk/by-path/b"
+		spec.Role, spec.Hostname, spec.MachineConfigPool, spec.InstallationDiskPath = models.HostRoleWorker, "rack7-1",
+			"infra", "/dev/disk/by-path/b"
 		spec.InstallerArgs = `["--append-karg", "console=ttyS0"]`
 		spec.IgnitionConfigOverrides = `{"ignition": {"version": "3.1.0"}}`
 		spec.NodeLabels = map[string]string{"rack": "r7"}
@@ -101,16 +110,25 @@ func TestAnAgentThatCantBeFollowedSaysWhy(t *testing.T) {
 		change       func(*agentinstall.AgentSpec)
 		reason, says string
 	}{
-		"an ignition override that is none":       {func(s *agentinstall.AgentSpec) { s.IgnitionConfigOverrides = "bad" }, "InputError", "The Spec could not be synced due to an input error: "},
-		"installer arguments that are no list":    {func(s *agentinstall.AgentSpec) { s.InstallerArgs = "--bad" }, "InputError", "installerArgs is no JSON list"},
-		"an installer argument that there is not": {func(s *agentinstall.AgentSpec) { s.InstallerArgs = `["--rm-rf"]` }, "InputError", "not allowed"},
-		"a disk that the host does not have":      {func(s *agentinstall.AgentSpec) { s.InstallationDiskID = "/dev/not-found-by-hints" }, "InputError", "has no disk"},
-		"a role that there is not":                {func(s *agentinstall.AgentSpec) { s.Role = "king" }, "InputError", `no role "king"`},
-		"a name that is none":                     {func(s *agentinstall.AgentSpec) { s.Hostname = "a b" }, "InputError", ""},
+		"an ignition override that is none": {
+			func(s *agentinstall.AgentSpec) { s.IgnitionConfigOverrides = "bad" }, "InputError",
+			"The Spec could not be synced due to an input error: "},
+		"installer arguments that are no list": {func(s *agentinstall.AgentSpec) { s.InstallerArgs = "--bad" },
+			"InputError", "installerArgs is no JSON list"},
+		"an installer argument that there is not": {func(s *agentinstall.AgentSpec) { s.InstallerArgs = `["--rm-rf"]` },
+			"InputError", "not allowed"},
+		"a disk that the host does not have": {
+			func(s *agentinstall.AgentSpec) { s.InstallationDiskID = "/dev/not-found-by-hints" }, "InputError",
+			"has no disk"},
+		"a role that there is not": {func(s *agentinstall.AgentSpec) { s.Role = "king" }, "InputError",
+			`no role "king"`},
+		"a name that is none": {func(s *agentinstall.AgentSpec) { s.Hostname = "a b" },
+			"InputError", ""},
 		"a token's Secret that is not there": {func(s *agentinstall.AgentSpec) {
 			s.IgnitionEndpointTokenReference = &agentinstall.SecretReference{Namespace: "site", Name: "absent"}
 		}, "InputError", "failed to find secret site/absent"},
-		"a ClusterDeployment that is not there": {func(s *agentinstall.AgentSpec) { s.ClusterDeploymentName = clusterReference("absent") }, "BackendError",
+		"a ClusterDeployment that is not there": {
+			func(s *agentinstall.AgentSpec) { s.ClusterDeploymentName = clusterReference("absent") }, "BackendError",
 			"failed to get clusterDeployment with name absent in namespace site"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -118,7 +136,8 @@ func TestAnAgentThatCantBeFollowedSaysWhy(t *testing.T) {
 			m := b.boot("pool", number)
 			before := b.agent(m).Spec
 			b.change(m, c.change)
-			require.Contains(t, b.agentCondition(m, conditionSpecSynced, corev1.ConditionFalse, c.reason).Message, c.says)
+			require.Contains(t, b.agentCondition(m, conditionSpecSynced, corev1.ConditionFalse, c.reason).Message,
+				c.says)
 			b.change(m, func(spec *agentinstall.AgentSpec) { *spec = before })
 			b.agentCondition(m, conditionSpecSynced, corev1.ConditionTrue, "SyncOK")
 		})
@@ -132,12 +151,14 @@ func TestWhatIsChangedByRESTShowsInTheAgentsSpec(t *testing.T) {
 	m := b.boot("pool", 1)
 	b.change(m, func(spec *agentinstall.AgentSpec) { spec.Hostname, spec.Role = "first", models.HostRoleMaster })
 	_, err := b.engine.UpdateHost(t.Context(), m.env, m.id, &models.HostUpdateParams{
-		HostName: conv.Pointer("second"), HostRole: conv.Pointer("worker"), NodeLabels: []*models.NodeLabelParams{{Key: conv.Pointer("a"), Value: conv.Pointer("b")}},
+		HostName: conv.Pointer("second"), HostRole: conv.Pointer("worker"),
+		NodeLabels: []*models.NodeLabelParams{{Key: conv.Pointer("a"), Value: conv.Pointer("b")}},
 	})
 	require.NoError(t, err)
 	b.quiet()
 	spec := b.agent(m).Spec
-	require.Equal(t, []string{"second", "worker", "b"}, []string{spec.Hostname, string(spec.Role), spec.NodeLabels["a"]})
+	require.Equal(t, []string{"second", "worker", "b"}, []string{spec.Hostname, string(spec.Role),
+		spec.NodeLabels["a"]})
 	b.change(m, func(spec *agentinstall.AgentSpec) { spec.Approved = true })
 	require.Equal(t, "second", m.host().RequestedHostname)
 
@@ -160,7 +181,9 @@ func TestWhatIsChangedByRESTShowsInTheAgentsSpec(t *testing.T) {
 func TestAnInfraEnvMayApproveItsAgentsAndHandOnItsLabels(t *testing.T) {
 	b := newHostsBench(t)
 	manifest := func(annotation, label, approval string) string {
-		return "kind: InfraEnv\nmetadata: {namespace: site, name: pool, annotations: {infraenv.agent-install.openshift.io/propagate-node-labels: '" + annotation + "'}, labels: {rack: " + label + ", zone: z1}}\n" +
+		return "kind: InfraEnv\nmetadata: {namespace: site, name: pool, annotations: " +
+			"{infraenv.agent-install.openshift.io/propagate-node-labels: '" + annotation + "'}, labels: {rack: " +
+			label + ", zone: z1}}\n" +
 			"spec: {pullSecretRef: {name: pull}, agentApproval: {autoApprove: " + approval + "}}"
 	}
 	b.apply(pullSecretManifest)
@@ -267,8 +290,10 @@ func TestAHostIsRestoredFromItsAgent(t *testing.T) {
 				spec = "{approved: true, role: '', hostname: kept, clusterDeploymentName: {namespace: site, name: one}}"
 			}
 			inventory := strings.ReplaceAll(kept.Annotations[annotationAgentInventory], "'", "''")
-			b.apply("kind: Agent\nmetadata:\n  namespace: site\n  name: " + kept.Name + "\n  labels: {" + labelInfraEnv + ": pool}\n  annotations:\n" +
-				"    " + annotationAgentState + ": " + c.state + "\n    " + annotationAgentRole + ": master\n    " + annotationAgentInventory + ": '" + inventory + "'\nspec: " + spec)
+			b.apply("kind: Agent\nmetadata:\n  namespace: site\n  name: " + kept.Name + "\n  labels: {" +
+				labelInfraEnv + ": pool}\n  annotations:\n" +
+				"    " + annotationAgentState + ": " + c.state + "\n    " + annotationAgentRole + ": master\n    " +
+				annotationAgentInventory + ": '" + inventory + "'\nspec: " + spec)
 			m := &machine{b: b, env: b.envID("pool"), number: 1, id: kept.Name}
 			host := m.host()
 			require.Equal(t, c.bound, host.ClusterID != nil)
@@ -290,7 +315,8 @@ func TestAHostIsRestoredFromItsAgent(t *testing.T) {
 func TestAnAgentThatTellsOfNoHostWaits(t *testing.T) {
 	b := newHostsBench(t)
 	b.apply(infraEnvManifest("pool"))
-	b.apply("kind: Agent\nmetadata: {namespace: site, name: 00000000-0000-4000-8000-000000000001, labels: {" + labelInfraEnv + ": pool}}\nspec: {approved: true, role: ''}")
+	b.apply("kind: Agent\nmetadata: {namespace: site, name: 00000000-0000-4000-8000-000000000001, labels: {" +
+		labelInfraEnv + ": pool}}\nspec: {approved: true, role: ''}")
 	m := &machine{b: b, env: b.envID("pool"), number: 1, id: "00000000-0000-4000-8000-000000000001"}
 	b.agentCondition(m, conditionConnected, corev1.ConditionUnknown, "NotAvailable")
 	require.Equal(t, untilRestored, b.again(agents{b.Hosts}, m.id))
@@ -303,7 +329,8 @@ func TestAnAgentThatTellsOfNoHostWaits(t *testing.T) {
 func TestClassificationsLabelAgentsAndCountThem(t *testing.T) {
 	b := newHostsBench(t)
 	classification := func(name, value, query string) string {
-		return "kind: AgentClassification\nmetadata: {namespace: site, name: " + name + "}\nspec: {labelKey: " + name + ", labelValue: " + value + ", query: '" + query + "'}"
+		return "kind: AgentClassification\nmetadata: {namespace: site, name: " + name + "}\nspec: {labelKey: " +
+			name + ", labelValue: " + value + ", query: '" + query + "'}"
 	}
 	status := func(name string) agentinstall.AgentClassificationStatus {
 		var c agentinstall.AgentClassification
@@ -318,7 +345,8 @@ func TestClassificationsLabelAgentsAndCountThem(t *testing.T) {
 	require.Equal(t, "NoQueryErrors", status("size").Conditions[0].Reason)
 
 	for query, label := range map[string]string{
-		".cpu.count == 4": "", ".hostname": "", ".nosuch[": "QUERYERROR-x", "empty": "QUERYERROR-x", "true, true": "QUERYERROR-x", "error(\"no\")": "QUERYERROR-x",
+		".cpu.count == 4": "", ".hostname": "", ".nosuch[": "QUERYERROR-x", "empty": "QUERYERROR-x",
+		"true, true": "QUERYERROR-x", "error(\"no\")": "QUERYERROR-x",
 	} {
 		b.apply(classification("odd", "x", query))
 		require.Equal(t, label, b.agent(m).Labels[classificationPrefix+"odd"], query)
@@ -367,8 +395,10 @@ func TestAHostTakenFromItsInstalledClusterSaysWhatIsLeftToDoThere(t *testing.T) 
 	from.apply(infraEnvManifest("pool"))
 	kept := from.agent(from.boot("pool", 1))
 	b.apply(infraEnvManifest("pool"))
-	b.apply("kind: Agent\nmetadata:\n  namespace: site\n  name: " + kept.Name + "\n  labels: {" + labelInfraEnv + ": pool}\n  annotations:\n" +
-		"    " + annotationAgentState + ": installed\n    " + annotationAgentInventory + ": '" + kept.Annotations[annotationAgentInventory] + "'\n" +
+	b.apply("kind: Agent\nmetadata:\n  namespace: site\n  name: " + kept.Name + "\n  labels: {" + labelInfraEnv +
+		": pool}\n  annotations:\n" +
+		"    " + annotationAgentState + ": installed\n    " + annotationAgentInventory + ": '" +
+		kept.Annotations[annotationAgentInventory] + "'\n" +
 		"spec: {approved: true, role: '', clusterDeploymentName: {namespace: site, name: one}}")
 	m := &machine{b: b, env: b.envID("pool"), number: 1, id: kept.Name}
 	require.Equal(t, models.HostStatusInstalled, *m.host().Status)
@@ -376,7 +406,8 @@ func TestAHostTakenFromItsInstalledClusterSaysWhatIsLeftToDoThere(t *testing.T) 
 	b.change(m, func(spec *agentinstall.AgentSpec) { spec.ClusterDeploymentName = nil })
 	b.agentCondition(m, conditionBound, corev1.ConditionFalse, "UnbindingPendingUserAction")
 	info := b.agent(m).Status.DeprovisionInfo
-	require.Equal(t, []string{"site", "one", "node-1"}, []string{info.ClusterNamespace, info.ClusterName, info.NodeName})
+	require.Equal(t, []string{"site", "one", "node-1"}, []string{info.ClusterNamespace, info.ClusterName,
+		info.NodeName})
 	require.Contains(t, info.Message, "oc delete node")
 	m.register()
 	m.report()
@@ -399,7 +430,8 @@ func TestAHostOfAClusterWithoutObjectsStaysThere(t *testing.T) {
 	b.apply(infraEnvManifest("pool"))
 	m := b.boot("pool", 1)
 	cluster, err := b.engine.RegisterCluster(t.Context(), &models.ClusterCreateParams{
-		Name: conv.Pointer("rest"), BaseDNSDomain: "site.test", OpenshiftVersion: conv.Pointer("4.20.8"), PullSecret: conv.Pointer(sitePullSecret),
+		Name: conv.Pointer("rest"), BaseDNSDomain: "site.test", OpenshiftVersion: conv.Pointer("4.20.8"),
+		PullSecret: conv.Pointer(sitePullSecret),
 	})
 	require.NoError(t, err)
 	_, err = b.engine.BindHost(t.Context(), m.env, m.id, cluster.ID.String())

@@ -33,8 +33,10 @@ const (
 	agentSyncOKMessage = "The Spec has been successfully applied"
 )
 
-// setAgentCondition notes what a condition is now. The time of the transition changes with anything of it.
-func setAgentCondition(conditions []agentinstall.Condition, now time.Time, is agentinstall.Condition) []agentinstall.Condition {
+// setAgentCondition notes what a condition is now. The time of the transition changes with anything
+// of it.
+func setAgentCondition(conditions []agentinstall.Condition, now time.Time,
+	is agentinstall.Condition) []agentinstall.Condition {
 	is.LastTransitionTime = metav1.NewTime(now.UTC().Truncate(time.Second))
 	at := slices.IndexFunc(conditions, func(c agentinstall.Condition) bool { return c.Type == is.Type })
 	if at < 0 {
@@ -55,34 +57,44 @@ func agentConditionOf(conditions []agentinstall.Condition, name string) agentins
 	return conditions[at]
 }
 
-// agentSynced says what came of an Agent's spec: nothing wrong, an input that can't be followed, or a fault that may pass.
+// agentSynced says what came of an Agent's spec: nothing wrong, an input that can't be followed, or
+// a fault that may pass.
 func agentSynced(fault error, input bool) agentinstall.Condition {
 	switch {
 	case fault == nil:
-		return agentinstall.Condition{Type: conditionSpecSynced, Status: corev1.ConditionTrue, Reason: agentSyncOK, Message: agentSyncOKMessage}
+		return agentinstall.Condition{Type: conditionSpecSynced, Status: corev1.ConditionTrue, Reason: agentSyncOK,
+			Message: agentSyncOKMessage}
 	case input:
-		return agentinstall.Condition{Type: conditionSpecSynced, Status: corev1.ConditionFalse, Reason: agentInputError, Message: "The Spec could not be synced due to an input error: " + fault.Error()}
+		return agentinstall.Condition{Type: conditionSpecSynced, Status: corev1.ConditionFalse, Reason: agentInputError,
+			Message: "The Spec could not be synced due to an input error: " + fault.Error()}
 	}
-	return agentinstall.Condition{Type: conditionSpecSynced, Status: corev1.ConditionFalse, Reason: agentBackendError, Message: "The Spec could not be synced due to backend error: " + fault.Error()}
+	return agentinstall.Condition{Type: conditionSpecSynced, Status: corev1.ConditionFalse, Reason: agentBackendError,
+		Message: "The Spec could not be synced due to backend error: " + fault.Error()}
 }
 
-// agentConditions are those that follow from a host, all but SpecSynced and Cleanup, in their order. A host that is not there has nil.
+// agentConditions are those that follow from a host, all but SpecSynced and Cleanup, in their
+// order. A host that is not there has nil.
 func agentConditions(host *models.Host, approved bool) []agentinstall.Condition {
 	if host == nil {
 		var unknown []agentinstall.Condition
-		for _, name := range []string{conditionConnected, conditionRequirementsMet, conditionValidated, conditionInstalled, conditionBound} {
-			unknown = append(unknown, agentinstall.Condition{Type: name, Status: corev1.ConditionUnknown, Reason: "NotAvailable", Message: "Information not available"})
+		for _, name := range []string{conditionConnected, conditionRequirementsMet, conditionValidated,
+			conditionInstalled, conditionBound} {
+			unknown = append(unknown, agentinstall.Condition{Type: name, Status: corev1.ConditionUnknown,
+				Reason: "NotAvailable", Message: "Information not available"})
 		}
 		return unknown
 	}
 	status := conv.Value(host.Status)
-	return []agentinstall.Condition{agentConnected(status), agentRequirementsMet(status, approved), agentValidated(status, host.ValidationsInfo), agentInstalled(status, conv.Value(host.StatusInfo)), agentBound(status)}
+	return []agentinstall.Condition{agentConnected(status), agentRequirementsMet(status, approved),
+		agentValidated(status, host.ValidationsInfo), agentInstalled(status, conv.Value(host.StatusInfo)),
+		agentBound(status)}
 }
 
 // The states of a host that several conditions treat alike.
 var (
 	statesUndecided = []string{
-		models.HostStatusDiscovering, models.HostStatusInsufficient, models.HostStatusDisconnected, models.HostStatusPendingForInput,
+		models.HostStatusDiscovering, models.HostStatusInsufficient, models.HostStatusDisconnected,
+		models.HostStatusPendingForInput,
 		models.HostStatusDiscoveringUnbound, models.HostStatusInsufficientUnbound, models.HostStatusDisconnectedUnbound,
 	}
 	statesReady      = []string{models.HostStatusKnown, models.HostStatusKnownUnbound}
@@ -99,26 +111,31 @@ var (
 
 func agentConnected(status string) agentinstall.Condition {
 	if status == models.HostStatusDisconnected || status == models.HostStatusDisconnectedUnbound {
-		return agentinstall.Condition{Type: conditionConnected, Status: corev1.ConditionFalse, Reason: "AgentIsDisconnected",
+		return agentinstall.Condition{Type: conditionConnected, Status: corev1.ConditionFalse,
+			Reason:  "AgentIsDisconnected",
 			Message: "The agent has not contacted the installation service in some time, user action should be taken"}
 	}
 	return agentinstall.Condition{Type: conditionConnected, Status: corev1.ConditionTrue, Reason: "AgentIsConnected",
 		Message: "The agent's connection to the installation service is unimpaired"}
 }
 
-// agentMoving is what several conditions say of a host that is on its way into a cluster or out of it.
+// agentMoving is what several conditions say of a host that is on its way into a cluster or out of
+// it.
 func agentMoving(name, status string) (agentinstall.Condition, bool) {
 	switch status {
 	case models.HostStatusBinding:
-		return agentinstall.Condition{Type: name, Status: corev1.ConditionFalse, Reason: "Binding", Message: "The agent is currently binding to a cluster deployment"}, true
+		return agentinstall.Condition{Type: name, Status: corev1.ConditionFalse, Reason: "Binding",
+			Message: "The agent is currently binding to a cluster deployment"}, true
 	case models.HostStatusUnbinding, models.HostStatusUnbindingPendingUserAction:
-		return agentinstall.Condition{Type: name, Status: corev1.ConditionFalse, Reason: "Unbinding", Message: "The agent is currently unbinding from a cluster deployment"}, true
+		return agentinstall.Condition{Type: name, Status: corev1.ConditionFalse, Reason: "Unbinding",
+			Message: "The agent is currently unbinding from a cluster deployment"}, true
 	}
 	return agentinstall.Condition{}, false
 }
 
 func agentUnrecognized(name, status string) agentinstall.Condition {
-	return agentinstall.Condition{Type: name, Status: corev1.ConditionUnknown, Reason: "UnknownStatus", Message: "The installation status is currently not recognized: " + status}
+	return agentinstall.Condition{Type: name, Status: corev1.ConditionUnknown, Reason: "UnknownStatus",
+		Message: "The installation status is currently not recognized: " + status}
 }
 
 func agentRequirementsMet(status string, approved bool) agentinstall.Condition {
@@ -152,9 +169,11 @@ func agentValidated(status, validationsInfo string) agentinstall.Condition {
 	}
 	switch status {
 	case models.HostStatusInsufficient, models.HostStatusInsufficientUnbound:
-		return is(corev1.ConditionFalse, "ValidationsFailing", "The agent's validations are failing: "+failingValidations(validationsInfo))
+		return is(corev1.ConditionFalse, "ValidationsFailing", "The agent's validations are failing: "+
+			failingValidations(validationsInfo))
 	case models.HostStatusPendingForInput:
-		return is(corev1.ConditionFalse, "ValidationsUserPending", "The agent's validations are pending for user: "+failingValidations(validationsInfo))
+		return is(corev1.ConditionFalse, "ValidationsUserPending", "The agent's validations are pending for user: "+
+			failingValidations(validationsInfo))
 	}
 	if validationsInfo == "" {
 		return is(corev1.ConditionUnknown, "ValidationsUnknown", "The agent's validations have not yet been calculated")
@@ -162,7 +181,8 @@ func agentValidated(status, validationsInfo string) agentinstall.Condition {
 	return is(corev1.ConditionTrue, "ValidationsPassing", "The agent's validations are passing")
 }
 
-// failingValidations joins the messages of the validations that don't pass, by their groups in order.
+// failingValidations joins the messages of the validations that don't pass, by their groups in
+// order.
 func failingValidations(validationsInfo string) string {
 	groups, err := parseValidations(validationsInfo)
 	if err != nil {
@@ -213,13 +233,16 @@ func agentInstalled(status, info string) agentinstall.Condition {
 func agentBound(status string) agentinstall.Condition {
 	switch {
 	case status == models.HostStatusUnbindingPendingUserAction:
-		return agentinstall.Condition{Type: conditionBound, Status: corev1.ConditionFalse, Reason: "UnbindingPendingUserAction",
+		return agentinstall.Condition{Type: conditionBound, Status: corev1.ConditionFalse,
+			Reason:  "UnbindingPendingUserAction",
 			Message: "The agent is currently unbinding; Pending host reboot from infraenv image"}
 	case slices.Contains(statesUnbound, status):
-		return agentinstall.Condition{Type: conditionBound, Status: corev1.ConditionFalse, Reason: "Unbound", Message: "The agent is not bound to any cluster deployment"}
+		return agentinstall.Condition{Type: conditionBound, Status: corev1.ConditionFalse, Reason: "Unbound",
+			Message: "The agent is not bound to any cluster deployment"}
 	}
 	if c, ok := agentMoving(conditionBound, status); ok {
 		return c
 	}
-	return agentinstall.Condition{Type: conditionBound, Status: corev1.ConditionTrue, Reason: "Bound", Message: "The agent is bound to a cluster deployment"}
+	return agentinstall.Condition{Type: conditionBound, Status: corev1.ConditionTrue, Reason: "Bound",
+		Message: "The agent is bound to a cluster deployment"}
 }

@@ -13,10 +13,12 @@ import (
 	"landfall/appliance/objects/agentinstall"
 )
 
-// followHost takes over into an Agent's spec what was changed of its host by other ways, so that neither undoes the other. Of a name,
-// role, pool or disk that the spec leaves to the engine only the name is taken over: the others the engine also chooses by itself.
-// It tells whether the spec was changed.
-func followHost(spec *agentinstall.AgentSpec, host *engine.HostView, bound *agentinstall.ClusterReference) (changed bool) {
+// followHost takes over into an Agent's spec what was changed of its host by other ways, so that
+// neither undoes the other. Of a name, role, pool or disk that the spec leaves to the engine only
+// the name is taken over: the others the engine also chooses by itself. It tells whether the spec
+// was changed.
+func followHost(spec *agentinstall.AgentSpec, host *engine.HostView,
+	bound *agentinstall.ClusterReference) (changed bool) {
 	set := func(to *string, value string) {
 		if *to != value {
 			*to, changed = value, true
@@ -63,7 +65,8 @@ func chosenDisk(spec *agentinstall.AgentSpec) string {
 	return spec.InstallationDiskID
 }
 
-// namesDisk tells whether the disk that a host is installed to is called so: by its id, by a path of udev's, or as the kernel calls it.
+// namesDisk tells whether the disk that a host is installed to is called so: by its id, by a path
+// of udev's, or as the kernel calls it.
 func namesDisk(host *models.Host, name string) bool {
 	if name == host.InstallationDiskID || name == host.InstallationDiskPath {
 		return true
@@ -73,7 +76,8 @@ func namesDisk(host *models.Host, name string) bool {
 		return false
 	}
 	return slices.ContainsFunc(inv.Disks, func(d agentinstall.HostDisk) bool {
-		return d.ID == host.InstallationDiskID && slices.Contains([]string{d.ByPath, d.ByID, d.Path, "/dev/" + d.Name}, name)
+		return d.ID == host.InstallationDiskID && slices.Contains([]string{d.ByPath, d.ByID, d.Path, "/dev/" + d.Name},
+			name)
 	})
 }
 
@@ -93,7 +97,9 @@ func installerArguments(text string) ([]string, error) {
 	}
 	var arguments []string
 	if err := json.Unmarshal([]byte(text), &arguments); err != nil {
-		return nil, manifestFault("installerArgs is no JSON list of texts, such as [\"--append-karg\", \"console=ttyS0\"]: %v.", err)
+		return nil,
+			manifestFault("installerArgs is no JSON list of texts, such as [\"--append-karg\", \"console=ttyS0\"]: %v.",
+				err)
 	}
 	return arguments, nil
 }
@@ -109,8 +115,9 @@ func approvesAll(env *agentinstall.InfraEnv) bool {
 	return env.Spec.AgentApproval != nil && env.Spec.AgentApproval.AutoApprove
 }
 
-// inheritNodeLabels hands an InfraEnv's labels on to the node labels of an Agent, those that its annotation lists. Labels that the Agent
-// has by itself stay; those that it inherited before and that are not handed on any more go.
+// inheritNodeLabels hands an InfraEnv's labels on to the node labels of an Agent, those that its
+// annotation lists. Labels that the Agent has by itself stay; those that it inherited before and
+// that are not handed on any more go.
 func inheritNodeLabels(agent *agentinstall.Agent, env *agentinstall.InfraEnv) {
 	inherited := commaList(agent.Annotations[annotationInheritedLabels])
 	labels := cloned(agent.Spec.NodeLabels)
@@ -151,8 +158,8 @@ func commaList(text string) []string {
 	return list
 }
 
-// followInfraEnv takes over into an InfraEnv's spec what was changed of its infra-env by other ways. What the spec leaves to the engine
-// stays left to it.
+// followInfraEnv takes over into an InfraEnv's spec what was changed of its infra-env by other
+// ways. What the spec leaves to the engine stays left to it.
 func followInfraEnv(spec *agentinstall.InfraEnvSpec, env *engine.InfraEnvView) (changed bool) {
 	set := func(to *string, value string) {
 		if strings.TrimSpace(*to) != strings.TrimSpace(value) {
@@ -175,7 +182,8 @@ func followInfraEnv(spec *agentinstall.InfraEnvSpec, env *engine.InfraEnvView) (
 			spec.Proxy = nil
 		}
 	}
-	if arguments, err := argumentsOf(env.KernelArguments); err == nil && !slices.Equal(arguments, spec.KernelArguments) {
+	if arguments, err := argumentsOf(env.KernelArguments); err == nil && !slices.Equal(arguments,
+		spec.KernelArguments) {
 		spec.KernelArguments, changed = arguments, true
 	}
 	return changed
@@ -192,7 +200,8 @@ func proxyOf(p *models.Proxy) agentinstall.Proxy {
 	if p == nil {
 		return agentinstall.Proxy{}
 	}
-	return agentinstall.Proxy{HTTPProxy: conv.Value(p.HTTPProxy), HTTPSProxy: conv.Value(p.HTTPSProxy), NoProxy: conv.Value(p.NoProxy)}
+	return agentinstall.Proxy{HTTPProxy: conv.Value(p.HTTPProxy), HTTPSProxy: conv.Value(p.HTTPSProxy),
+		NoProxy: conv.Value(p.NoProxy)}
 }
 
 func argumentsOf(text *string) ([]agentinstall.KernelArgument, error) {

@@ -13,7 +13,8 @@ import (
 	"landfall/appliance/objects/agentinstall"
 )
 
-// inventoryOf spells a host's inventory as an Agent's status has it; nil for a host that has not reported one.
+// inventoryOf spells a host's inventory as an Agent's status has it; nil for a host that has not
+// reported one.
 func inventoryOf(host *models.Host) (*agentinstall.HostInventory, error) {
 	if host.Inventory == "" {
 		return nil, nil
@@ -24,41 +25,50 @@ func inventoryOf(host *models.Host) (*agentinstall.HostInventory, error) {
 	}
 	inv := &agentinstall.HostInventory{
 		Hostname: reported.Hostname, BMCAddress: reported.BmcAddress, BMCV6Address: reported.BmcV6address,
-		Memory: agentinstall.HostMemory{PhysicalBytes: reported.Memory.PhysicalBytes, UsableBytes: reported.Memory.UsableBytes},
+		Memory: agentinstall.HostMemory{PhysicalBytes: reported.Memory.PhysicalBytes,
+			UsableBytes: reported.Memory.UsableBytes},
 		CPU: agentinstall.HostCPU{
 			Count: reported.CPU.Count, ClockMegahertz: int64(reported.CPU.Frequency), Flags: reported.CPU.Flags,
 			ModelName: reported.CPU.ModelName, Architecture: reported.CPU.Architecture,
 		},
 	}
 	if boot := reported.Boot; boot != nil {
-		inv.Boot = agentinstall.HostBoot{CurrentBootMode: boot.CurrentBootMode, PXEInterface: boot.PxeInterface, DeviceType: boot.DeviceType}
+		inv.Boot = agentinstall.HostBoot{CurrentBootMode: boot.CurrentBootMode, PXEInterface: boot.PxeInterface,
+			DeviceType: boot.DeviceType}
 	}
 	if v := reported.SystemVendor; v != nil {
-		inv.SystemVendor = agentinstall.HostSystemVendor{SerialNumber: v.SerialNumber, ProductName: v.ProductName, Manufacturer: v.Manufacturer, Virtual: v.Virtual}
+		inv.SystemVendor = agentinstall.HostSystemVendor{SerialNumber: v.SerialNumber, ProductName: v.ProductName,
+			Manufacturer: v.Manufacturer, Virtual: v.Virtual}
 	}
 	for _, nic := range reported.Interfaces {
 		inv.Interfaces = append(inv.Interfaces, agentinstall.HostInterface{
-			IPV4Addresses: listed(nic.IPV4Addresses), IPV6Addresses: listed(nic.IPV6Addresses), Flags: listed(nic.Flags),
-			Name: nic.Name, MACAddress: nic.MacAddress, HasCarrier: nic.HasCarrier, MTU: nic.Mtu, SpeedMbps: nic.SpeedMbps,
-			Vendor: nic.Vendor, Product: nic.Product, BIOSDevName: nic.Biosdevname, ClientID: nic.ClientID,
+			IPV4Addresses: listed(nic.IPV4Addresses), IPV6Addresses: listed(nic.IPV6Addresses),
+			Flags: listed(nic.Flags),
+			Name:  nic.Name, MACAddress: nic.MacAddress, HasCarrier: nic.HasCarrier, MTU: nic.Mtu,
+			SpeedMbps: nic.SpeedMbps,
+			Vendor:    nic.Vendor, Product: nic.Product, BIOSDevName: nic.Biosdevname, ClientID: nic.ClientID,
 		})
 	}
 	for _, disk := range reported.Disks {
 		inv.Disks = append(inv.Disks, diskOf(disk))
 	}
 	for _, gpu := range reported.Gpus {
-		inv.GPUs = append(inv.GPUs, agentinstall.HostGPU{Address: gpu.Address, DeviceID: gpu.DeviceID, Name: gpu.Name, Vendor: gpu.Vendor, VendorID: gpu.VendorID})
+		inv.GPUs = append(inv.GPUs, agentinstall.HostGPU{Address: gpu.Address, DeviceID: gpu.DeviceID, Name: gpu.Name,
+			Vendor: gpu.Vendor, VendorID: gpu.VendorID})
 	}
 	return inv, nil
 }
 
 func diskOf(disk *models.Disk) agentinstall.HostDisk {
 	shown := agentinstall.HostDisk{
-		ID: inventory.DiskID(disk), DriveType: string(disk.DriveType), Vendor: disk.Vendor, Name: disk.Name, Path: disk.Path, HCTL: disk.Hctl,
-		ByPath: disk.ByPath, ByID: disk.ByID, Model: disk.Model, WWN: disk.Wwn, Serial: disk.Serial, SizeBytes: disk.SizeBytes,
-		Bootable: disk.Bootable, SMART: disk.Smart,
+		ID: inventory.DiskID(disk), DriveType: string(disk.DriveType), Vendor: disk.Vendor, Name: disk.Name,
+		Path: disk.Path, HCTL: disk.Hctl,
+		ByPath: disk.ByPath, ByID: disk.ByID, Model: disk.Model, WWN: disk.Wwn, Serial: disk.Serial,
+		SizeBytes: disk.SizeBytes,
+		Bootable:  disk.Bootable, SMART: disk.Smart,
 		InstallationEligibility: agentinstall.DiskEligibility{
-			Eligible: disk.InstallationEligibility.Eligible, NotEligibleReasons: listed(disk.InstallationEligibility.NotEligibleReasons),
+			Eligible:           disk.InstallationEligibility.Eligible,
+			NotEligibleReasons: listed(disk.InstallationEligibility.NotEligibleReasons),
 		},
 	}
 	if disk.IoPerf != nil {
@@ -90,7 +100,8 @@ const (
 
 // inventoryLabels are those that an inventory gives its Agent, before their values were made fit.
 func inventoryLabels(inv *agentinstall.HostInventory) map[string]string {
-	solid := slices.ContainsFunc(inv.Disks, func(d agentinstall.HostDisk) bool { return d.DriveType == string(models.DriveTypeSSD) })
+	solid := slices.ContainsFunc(inv.Disks,
+		func(d agentinstall.HostDisk) bool { return d.DriveType == string(models.DriveTypeSSD) })
 	virtualizes := slices.Contains(inv.CPU.Flags, "vmx") || slices.Contains(inv.CPU.Flags, "svm")
 	return map[string]string{
 		labelNonrotationalDisk: strconv.FormatBool(solid),
@@ -108,7 +119,8 @@ var unfitInLabel = regexp.MustCompile(`[^-A-Za-z0-9_.]+`)
 // fitLabel is the form of a label's value.
 var fitLabel = regexp.MustCompile(`^(([A-Za-z0-9][-A-Za-z0-9_.]{0,61})?[A-Za-z0-9])?$`)
 
-// labelValue makes a label's value of a text by leaving out what labels can't have; !ok if that is not enough.
+// labelValue makes a label's value of a text by leaving out what labels can't have; !ok if that is
+// not enough.
 func labelValue(text string) (value string, ok bool) {
 	value = unfitInLabel.ReplaceAllString(text, "")
 	return value, fitLabel.MatchString(value)

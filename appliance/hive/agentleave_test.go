@@ -18,7 +18,8 @@ import (
 	"landfall/store"
 )
 
-// spokesSeen are clusters as those who reach into them find them: a call is begun, and has come to its end when it is made again.
+// spokesSeen are clusters as those who reach into them find them: a call is begun, and has come to
+// its end when it is made again.
 type spokesSeen struct {
 	mu      sync.Mutex
 	begun   map[string]bool
@@ -80,8 +81,10 @@ func installedIn(b *hostsBench) *machine {
 	from.apply(infraEnvManifest("pool"))
 	kept := from.agent(from.boot("pool", 1))
 	b.apply(infraEnvManifest("pool"))
-	b.apply("kind: Agent\nmetadata:\n  namespace: site\n  name: " + kept.Name + "\n  labels: {" + labelInfraEnv + ": pool}\n  annotations:\n" +
-		"    " + annotationAgentState + ": installed\n    " + annotationAgentInventory + ": '" + kept.Annotations[annotationAgentInventory] + "'\n" +
+	b.apply("kind: Agent\nmetadata:\n  namespace: site\n  name: " + kept.Name + "\n  labels: {" + labelInfraEnv +
+		": pool}\n  annotations:\n" +
+		"    " + annotationAgentState + ": installed\n    " + annotationAgentInventory + ": '" +
+		kept.Annotations[annotationAgentInventory] + "'\n" +
 		"spec: {approved: true, role: '', clusterDeploymentName: {namespace: site, name: one}}")
 	return &machine{b: b, env: b.envID("pool"), number: 1, id: kept.Name}
 }
@@ -98,7 +101,8 @@ func TestTheNodeOfAHostThatWasTakenFromItsClusterIsRemovedWhenTheHostIsBack(t *t
 	seen.fail(errors.New("The cluster's API does not answer."))
 	m.register()
 	m.report()
-	b.later("the fault is told", func() bool { return b.agent(m).Status.DeprovisionInfo.Message == "The cluster's API does not answer." })
+	b.later("the fault is told",
+		func() bool { return b.agent(m).Status.DeprovisionInfo.Message == "The cluster's API does not answer." })
 	seen.fail(nil)
 	b.later("the node is removed", func() bool { return b.agent(m).Status.DeprovisionInfo == nil })
 	require.Equal(t, []string{"site/one node-1"}, seen.gone())
@@ -138,17 +142,20 @@ func TestWhatIsKnownOfAHostOnItsWayIntoAClusterIsItsAgents(t *testing.T) {
 	late.register()
 	b.report(late)
 	b.approve(late)
-	require.NoError(t, b.engine.HostProgress(t.Context(), late.env, late.id, &models.HostProgress{CurrentStage: models.HostStageRebooting}))
+	require.NoError(t, b.engine.HostProgress(t.Context(), late.env, late.id,
+		&models.HostProgress{CurrentStage: models.HostStageRebooting}))
 	b.quiet()
 	require.Equal(t, models.HostStageRebooting, b.agent(late).Status.Progress.CurrentStage)
 
 	key := late.env + "/" + late.id
-	problem := engine.JoiningProblem{Reason: "ClusterUnreachable", Message: "The cluster's API at https://api.one.site.test:6443 does not answer."}
+	problem := engine.JoiningProblem{Reason: "ClusterUnreachable",
+		Message: "The cluster's API at https://api.one.site.test:6443 does not answer."}
 	require.NoError(t, b.engine.HostSeen(t.Context(), key, engine.Seen{Problem: problem}))
 	require.Equal(t, problem.Message, agentConditionOf(b.agent(late).Status.Conditions, conditionJoining).Message)
 	at := morning.Add(time.Hour)
 	require.NoError(t, b.engine.HostSeen(t.Context(), key, engine.Seen{
-		Approved: []engine.CertificateRequest{{Name: "csr-a", ApprovedAt: at}, {Name: "csr-b", Serving: true, ApprovedAt: at}}, Stage: models.HostStageJoined,
+		Approved: []engine.CertificateRequest{{Name: "csr-a", ApprovedAt: at}, {Name: "csr-b", Serving: true,
+			ApprovedAt: at}}, Stage: models.HostStageJoined,
 	}))
 	agent := b.agent(late)
 	require.Equal(t, models.HostStageJoined, agent.Status.Progress.CurrentStage)
@@ -163,7 +170,8 @@ func TestWhatIsKnownOfAHostOnItsWayIntoAClusterIsItsAgents(t *testing.T) {
 	seen.fail(errors.New("The cluster's API does not answer."))
 	b.delete(objects.Agents, "site", late.id)
 	b.later("it can't go", func() bool {
-		return agentConditionOf(b.agent(late).Status.Conditions, conditionCleanup).Message == "The cluster's API does not answer."
+		return agentConditionOf(b.agent(late).Status.Conditions, conditionCleanup).
+			Message == "The cluster's API does not answer."
 	})
 	seen.fail(nil)
 	b.later("its node is removed", func() bool { return len(seen.gone()) == 1 })

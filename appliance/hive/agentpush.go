@@ -15,8 +15,8 @@ import (
 // statesChangeable are those in which a host takes what people decide about it.
 var statesChangeable = slices.Concat(statesUndecided, statesReady, []string{models.HostStatusBinding})
 
-// push sends the engine what an Agent's spec wants of its host, as far as the host has it otherwise. Once an installation has begun nothing
-// is sent; it is when the host is back.
+// push sends the engine what an Agent's spec wants of its host, as far as the host has it
+// otherwise. Once an installation has begun nothing is sent; it is when the host is back.
 func (r agents) push(ctx context.Context, task *agentTask) error {
 	host, spec := task.host, &task.object.Spec
 	env, id := host.InfraEnvID.String(), host.ID.String()
@@ -46,8 +46,10 @@ func (r agents) push(ctx context.Context, task *agentTask) error {
 	return err
 }
 
-// hostParams is what a host must be told to be as its Agent's spec wants it, and whether there is anything.
-func hostParams(spec *agentinstall.AgentSpec, host *engine.HostView, task *agentTask) (params *models.HostUpdateParams, needed bool) {
+// hostParams is what a host must be told to be as its Agent's spec wants it, and whether there is
+// anything.
+func hostParams(spec *agentinstall.AgentSpec, host *engine.HostView,
+	task *agentTask) (params *models.HostUpdateParams, needed bool) {
 	params = &models.HostUpdateParams{}
 	if spec.Hostname != "" && spec.Hostname != host.Named {
 		params.HostName, needed = &spec.Hostname, true
@@ -64,14 +66,16 @@ func hostParams(spec *agentinstall.AgentSpec, host *engine.HostView, task *agent
 	if labels, err := nodeLabelsOf(host.Host); err != nil || !maps.Equal(labels, spec.NodeLabels) {
 		params.NodeLabels, needed = []*models.NodeLabelParams{}, true
 		for _, name := range sortedKeys(spec.NodeLabels) {
-			params.NodeLabels = append(params.NodeLabels, &models.NodeLabelParams{Key: conv.Pointer(name), Value: conv.Pointer(spec.NodeLabels[name])})
+			params.NodeLabels = append(params.NodeLabels, &models.NodeLabelParams{Key: conv.Pointer(name),
+				Value: conv.Pointer(spec.NodeLabels[name])})
 		}
 	}
 	if !maps.Equal(host.EndpointHeaders, spec.IgnitionEndpointHTTPHeaders) {
 		params.IgnitionEndpointHTTPHeaders, needed = []*models.IgnitionEndpointHTTPHeadersParams{}, true
 		for _, name := range sortedKeys(spec.IgnitionEndpointHTTPHeaders) {
 			params.IgnitionEndpointHTTPHeaders = append(params.IgnitionEndpointHTTPHeaders,
-				&models.IgnitionEndpointHTTPHeadersParams{Key: conv.Pointer(name), Value: conv.Pointer(spec.IgnitionEndpointHTTPHeaders[name])})
+				&models.IgnitionEndpointHTTPHeadersParams{Key: conv.Pointer(name),
+					Value: conv.Pointer(spec.IgnitionEndpointHTTPHeaders[name])})
 		}
 	}
 	if host.Object.Digest == task.digest {

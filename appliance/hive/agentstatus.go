@@ -33,11 +33,14 @@ const (
 	labelClusterNamespace       = "agent-install.openshift.io/clusterdeployment-namespace"
 	labelBareMetalHost          = "agent-install.openshift.io/bmh"
 	restRoot                    = "/api/assisted-install/v2"
-	messageWaitingForTheUnbound = "The node is still in its former cluster. This appliance does not speak with clusters: remove the node there (oc delete node), or set the annotation " + annotationSkipSpokeCleanup + " once it is gone"
+	messageWaitingForTheUnbound = "The node is still in its former cluster. This appliance does not speak with " +
+		"clusters: remove the node there (oc delete node), or set the annotation " + annotationSkipSpokeCleanup +
+		" once it is gone"
 )
 
-// showHost writes what a host is into the status, labels and annotations of its Agent. What the host does not tell is kept as it was:
-// SpecSynced, which its spec tells, and the cluster that it comes from.
+// showHost writes what a host is into the status, labels and annotations of its Agent. What the
+// host does not tell is kept as it was: SpecSynced, which its spec tells, and the cluster that it
+// comes from.
 func showHost(a *agentinstall.Agent, host *models.Host, serviceURL string, now time.Time) error {
 	inv, err := inventoryOf(host)
 	if err != nil {
@@ -66,7 +69,8 @@ func showHost(a *agentinstall.Agent, host *models.Host, serviceURL string, now t
 		EventsURL: serviceURL + restRoot + "/events?" + url.Values{"host_id": {host.ID.String()}}.Encode(),
 	}
 	if host.ClusterID != nil && !time.Time(host.LogsCollectedAt).IsZero() {
-		is.DebugInfo.LogsURL = serviceURL + restRoot + "/clusters/" + host.ClusterID.String() + "/logs?" + url.Values{"host_id": {host.ID.String()}, "logs_type": {"host"}}.Encode()
+		is.DebugInfo.LogsURL = serviceURL + restRoot + "/clusters/" + host.ClusterID.String() + "/logs?" +
+			url.Values{"host_id": {host.ID.String()}, "logs_type": {"host"}}.Encode()
 	}
 	if len(is.Conditions) == 0 {
 		is.Conditions = setAgentCondition(nil, now, agentSynced(nil, false))
@@ -121,7 +125,8 @@ func ntpSourcesOf(host *models.Host) ([]agentinstall.HostNTPSource, error) {
 	var sources []agentinstall.HostNTPSource
 	for _, source := range reported {
 		if source != nil {
-			sources = append(sources, agentinstall.HostNTPSource{SourceName: source.SourceName, SourceState: source.SourceState})
+			sources = append(sources, agentinstall.HostNTPSource{SourceName: source.SourceName,
+				SourceState: source.SourceState})
 		}
 	}
 	return sources, nil
@@ -132,9 +137,11 @@ func progressOf(host *models.Host) agentinstall.HostProgress {
 		return agentinstall.HostProgress{}
 	}
 	return agentinstall.HostProgress{
-		CurrentStage: host.Progress.CurrentStage, ProgressInfo: host.Progress.ProgressInfo, ProgressStages: host.ProgressStages,
+		CurrentStage: host.Progress.CurrentStage, ProgressInfo: host.Progress.ProgressInfo,
+		ProgressStages:         host.ProgressStages,
 		InstallationPercentage: host.Progress.InstallationPercentage,
-		StageStartTime:         timeOf(host.Progress.StageStartedAt), StageUpdateTime: timeOf(host.Progress.StageUpdatedAt),
+		StageStartTime:         timeOf(host.Progress.StageStartedAt),
+		StageUpdateTime:        timeOf(host.Progress.StageUpdatedAt),
 	}
 }
 
@@ -147,8 +154,8 @@ func timeOf(t strfmt.DateTime) *metav1.Time {
 	return &shown
 }
 
-// putAgent writes an Agent's labels, annotations and status back into its general form, and those fields of its spec that are not as
-// before.
+// putAgent writes an Agent's labels, annotations and status back into its general form, and those
+// fields of its spec that are not as before.
 func putAgent(u *unstructured.Unstructured, a *agentinstall.Agent, before map[string]any) error {
 	u.SetLabels(a.Labels)
 	u.SetAnnotations(a.Annotations)
@@ -178,7 +185,8 @@ func general(part any) (map[string]any, error) {
 	return content, nil
 }
 
-// putSpec writes those fields of a spec that are not as before, and leaves the others as their author wrote them.
+// putSpec writes those fields of a spec that are not as before, and leaves the others as their
+// author wrote them.
 func putSpec(u *unstructured.Unstructured, before map[string]any, spec any) error {
 	after, err := general(spec)
 	if err != nil {

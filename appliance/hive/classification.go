@@ -27,12 +27,14 @@ const (
 	queryLimit = time.Second
 )
 
-// classifications counts what AgentClassifications match. The labels are set with the Agents, see classify.
+// classifications counts what AgentClassifications match. The labels are set with the Agents, see
+// classify.
 type classifications struct{ *Hosts }
 
 func (classifications) Kind() objects.Kind { return objects.AgentClassifications }
 
-// Reconcile counts the Agents that a classification matches, and lets one that is being deleted go when no Agent has its label.
+// Reconcile counts the Agents that a classification matches, and lets one that is being deleted go
+// when no Agent has its label.
 func (r classifications) Reconcile(ctx context.Context, namespace, name string) (time.Duration, error) {
 	err := r.DB.Update(ctx, func(tx *store.Tx) error {
 		var held agentinstall.AgentClassification
@@ -43,18 +45,19 @@ func (r classifications) Reconcile(ctx context.Context, namespace, name string) 
 		if err != nil {
 			return err
 		}
-		return r.Objects.Update(tx, objects.AgentClassifications, namespace, name, func(u *unstructured.Unstructured) error {
-			switch {
-			case held.DeletionTimestamp == nil:
-				objects.AddFinalizer(u, classificationFinalizer)
-			case matched+failed == 0:
-				objects.RemoveFinalizer(u, classificationFinalizer)
-			}
-			status := held.Status
-			status.MatchedCount, status.ErrorCount = matched, failed
-			status.Conditions = setAgentCondition(status.Conditions, r.Clock.Now(), queryErrors(failed))
-			return putStatus(u, &status)
-		})
+		return r.Objects.Update(tx, objects.AgentClassifications, namespace, name,
+			func(u *unstructured.Unstructured) error {
+				switch {
+				case held.DeletionTimestamp == nil:
+					objects.AddFinalizer(u, classificationFinalizer)
+				case matched+failed == 0:
+					objects.RemoveFinalizer(u, classificationFinalizer)
+				}
+				status := held.Status
+				status.MatchedCount, status.ErrorCount = matched, failed
+				status.Conditions = setAgentCondition(status.Conditions, r.Clock.Now(), queryErrors(failed))
+				return putStatus(u, &status)
+			})
 	})
 	if errors.Is(err, store.ErrNotFound) {
 		return 0, nil
@@ -78,9 +81,11 @@ func (r classifications) count(tx *store.Tx, c *agentinstall.AgentClassification
 
 func queryErrors(failed int64) agentinstall.Condition {
 	if failed == 0 {
-		return agentinstall.Condition{Type: "QueryErrors", Status: corev1.ConditionFalse, Reason: "NoQueryErrors", Message: "No Agents failed to apply the classification"}
+		return agentinstall.Condition{Type: "QueryErrors", Status: corev1.ConditionFalse, Reason: "NoQueryErrors",
+			Message: "No Agents failed to apply the classification"}
 	}
-	return agentinstall.Condition{Type: "QueryErrors", Status: corev1.ConditionTrue, Reason: "HasQueryErrors", Message: fmt.Sprintf("%d Agents failed to apply the classification", failed)}
+	return agentinstall.Condition{Type: "QueryErrors", Status: corev1.ConditionTrue, Reason: "HasQueryErrors",
+		Message: fmt.Sprintf("%d Agents failed to apply the classification", failed)}
 }
 
 func queryErrorValue(value string) string { return queryError + "-" + value }
@@ -113,9 +118,10 @@ func ask(ctx context.Context, query string, inventory any) (matches bool, err er
 	return matches, nil
 }
 
-// classify returns an Agent's labels as the classifications of its namespace want them. Labels of other values stay: another
-// classification may have set them.
-func classify(ctx context.Context, agent *agentinstall.Agent, all []agentinstall.AgentClassification) (map[string]string, error) {
+// classify returns an Agent's labels as the classifications of its namespace want them. Labels of
+// other values stay: another classification may have set them.
+func classify(ctx context.Context, agent *agentinstall.Agent,
+	all []agentinstall.AgentClassification) (map[string]string, error) {
 	labels := cloned(agent.Labels)
 	if len(all) == 0 {
 		return labels, nil
@@ -160,7 +166,8 @@ func (h *Hosts) classificationsOf(tx *store.Tx, namespace string) ([]agentinstal
 	return all, err
 }
 
-// label gives an Agent the labels of the classifications, and has these counted again if that changed any.
+// label gives an Agent the labels of the classifications, and has these counted again if that
+// changed any.
 func (r agents) label(ctx context.Context, task *agentTask) error {
 	labels, err := classify(ctx, task.object, task.classes)
 	if err != nil || sameClasses(labels, task.object.Labels) {

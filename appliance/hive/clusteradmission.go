@@ -21,8 +21,9 @@ import (
 	"landfall/appliance/objects"
 )
 
-// ClustersAdmission refuses what the schemas of ClusterDeployments and AgentClusterInstalls can't, and fills in who looks after the
-// networking (openshift/assisted-service, pkg/webhooks/hiveextension; openshift/hive, pkg/validating-webhooks/hive/v1).
+// ClustersAdmission refuses what the schemas of ClusterDeployments and AgentClusterInstalls can't,
+// and fills in who looks after the networking (openshift/assisted-service,
+// pkg/webhooks/hiveextension; openshift/hive, pkg/validating-webhooks/hive/v1).
 type ClustersAdmission struct{}
 
 var (
@@ -37,7 +38,8 @@ func (ClustersAdmission) Handles(operation admission.Operation) bool {
 
 // Admit implements admission.MutationInterface.
 func (ClustersAdmission) Admit(_ context.Context, request admission.Attributes, _ admission.ObjectInterfaces) error {
-	if request.GetSubresource() != "" || request.GetResource().GroupResource().String() != objects.AgentClusterInstalls.String() {
+	if request.GetSubresource() != "" || request.GetResource().GroupResource().
+		String() != objects.AgentClusterInstalls.String() {
 		return nil
 	}
 	fresh, ok := request.GetObject().(*unstructured.Unstructured)
@@ -51,13 +53,15 @@ func (ClustersAdmission) Admit(_ context.Context, request admission.Attributes, 
 	if aci.Spec.Networking.UserManagedNetworking != nil || aci.DeletionTimestamp != nil || installStarted(aci) {
 		return nil
 	}
-	users := singleNode(aci) && (aci.Spec.PlatformType == "" || aci.Spec.PlatformType == hiveext.NonePlatformType) || aci.Spec.PlatformType == hiveext.NonePlatformType
+	users := singleNode(aci) && (aci.Spec.PlatformType == "" || aci.Spec.PlatformType == hiveext.NonePlatformType) ||
+		aci.Spec.PlatformType == hiveext.NonePlatformType
 	if !users && aci.Spec.PlatformType != "" {
 		platform, err := platformOf(aci.Spec)
 		if err != nil {
 			return nil // which Validate says
 		}
-		if users, err = engine.NetworkingOf(platform, nil, int64(aci.Spec.ProvisionRequirements.ControlPlaneAgents)); err != nil {
+		if users, err = engine.NetworkingOf(platform, nil,
+			int64(aci.Spec.ProvisionRequirements.ControlPlaneAgents)); err != nil {
 			return nil
 		}
 	}
@@ -108,7 +112,8 @@ func installEnded(aci *hiveext.AgentClusterInstall) bool {
 	return reason == hiveext.ClusterInstalledReason || reason == hiveext.ClusterInstallationFailedReason
 }
 
-// alwaysMutable are the fields of an AgentClusterInstall that can be changed when its installation has begun.
+// alwaysMutable are the fields of an AgentClusterInstall that can be changed when its installation
+// has begun.
 var alwaysMutable = []string{"ClusterMetadata", "IgnitionEndpoint"}
 
 func checkClusterInstall(fresh, held *unstructured.Unstructured) error {
@@ -133,7 +138,8 @@ func checkClusterInstall(fresh, held *unstructured.Unstructured) error {
 		mutable = append(slices.Clone(mutable), "ProvisionRequirements")
 	}
 	if diff := changedFields(&was.Spec, &is.Spec, mutable); diff != "" {
-		return apierrors.NewBadRequest(fmt.Sprintf("Attempted to change AgentClusterInstall.Spec which is immutable after install started, except for %s fields. Unsupported change: \n%s",
+		return apierrors.NewBadRequest(fmt.Sprintf("Attempted to change AgentClusterInstall.Spec which is immutable "+
+			"after install started, except for %s fields. Unsupported change: \n%s",
 			strings.Join(alwaysMutable, ","), diff))
 	}
 	return nil
@@ -151,11 +157,13 @@ func checkPlatform(aci *hiveext.AgentClusterInstall) error {
 	if err != nil {
 		return nil // SpecSynced says it, as on a hub
 	}
-	_, err = engine.NetworkingOf(platform, aci.Spec.Networking.UserManagedNetworking, int64(aci.Spec.ProvisionRequirements.ControlPlaneAgents))
+	_, err = engine.NetworkingOf(platform, aci.Spec.Networking.UserManagedNetworking,
+		int64(aci.Spec.ProvisionRequirements.ControlPlaneAgents))
 	return err
 }
 
-// changedFields describes the fields of a struct that differ between two, but for some; a missing list is the same as an empty one.
+// changedFields describes the fields of a struct that differ between two, but for some; a missing
+// list is the same as an empty one.
 func changedFields(was, is any, but []string) string {
 	before, after := reflect.ValueOf(was).Elem(), reflect.ValueOf(is).Elem()
 	var lines []string
@@ -179,7 +187,8 @@ func plainText(value any) string {
 
 // deploymentMutable are the fields of a ClusterDeployment that can be changed.
 var deploymentMutable = []string{
-	"CertificateBundles", "ClusterMetadata", "ControlPlaneConfig", "Ingress", "Installed", "PreserveOnDelete", "ClusterPoolRef", "PowerState",
+	"CertificateBundles", "ClusterMetadata", "ControlPlaneConfig", "Ingress", "Installed", "PreserveOnDelete",
+	"ClusterPoolRef", "PowerState",
 	"HibernateAfter", "InstallAttemptsLimit",
 }
 
@@ -193,17 +202,20 @@ func checkClusterDeployment(fresh, held *unstructured.Unstructured) error {
 		return checkNewDeployment(is, refuse)
 	}
 	if was.Spec.Installed && !is.Spec.Installed {
-		return refuse("cannot make uninstalled once installed: spec.installed of ClusterDeployment %s was true", is.Name)
+		return refuse("cannot make uninstalled once installed: spec.installed of ClusterDeployment %s was true",
+			is.Name)
 	}
 	if is.Spec.Installed && is.Spec.ClusterMetadata == nil {
-		return refuse("installed cluster must have cluster metadata: give spec.clusterMetadata of ClusterDeployment %s", is.Name)
+		return refuse("installed cluster must have cluster metadata: give spec.clusterMetadata of ClusterDeployment %s",
+			is.Name)
 	}
 	before, after := was.Spec.DeepCopy(), is.Spec.DeepCopy()
 	if before.Platform.AgentBareMetal != nil && after.Platform.AgentBareMetal != nil {
 		before.Platform.AgentBareMetal.AgentSelector = after.Platform.AgentBareMetal.AgentSelector
 	}
 	if diff := changedFields(before, after, deploymentMutable); diff != "" {
-		return refuse("Attempted to change ClusterDeployment.Spec which is immutable except for %s,Platform.AgentBareMetal.AgentSelector fields. Unsupported change: \n%s",
+		return refuse("Attempted to change ClusterDeployment.Spec which is immutable except for "+
+			"%s,Platform.AgentBareMetal.AgentSelector fields. Unsupported change: \n%s",
 			strings.Join(deploymentMutable, ","), diff)
 	}
 	return nil
@@ -211,16 +223,20 @@ func checkClusterDeployment(fresh, held *unstructured.Unstructured) error {
 
 func checkNewDeployment(cd *hivev1.ClusterDeployment, refuse func(string, ...any) error) error {
 	if len(cd.Name) > validation.DNS1123LabelMaxLength {
-		return refuse("Invalid cluster deployment name (.meta.name): %s", validation.MaxLenError(validation.DNS1123LabelMaxLength))
+		return refuse("Invalid cluster deployment name (.meta.name): %s",
+			validation.MaxLenError(validation.DNS1123LabelMaxLength))
 	}
 	if len(cd.Spec.ClusterName) > validation.DNS1123LabelMaxLength {
-		return refuse("Invalid cluster name (.spec.clusterName): %s", validation.MaxLenError(validation.DNS1123LabelMaxLength))
+		return refuse("Invalid cluster name (.spec.clusterName): %s",
+			validation.MaxLenError(validation.DNS1123LabelMaxLength))
 	}
 	if problems := validation.IsDNS1123Label(cd.Spec.ClusterName); len(problems) > 0 {
-		return refuse("Invalid cluster name (.spec.clusterName) %q: %s", cd.Spec.ClusterName, strings.Join(problems, "; "))
+		return refuse("Invalid cluster name (.spec.clusterName) %q: %s", cd.Spec.ClusterName,
+			strings.Join(problems, "; "))
 	}
 	if !cd.Spec.Installed && cd.Spec.Provisioning == nil && cd.Spec.ClusterInstallRef == nil {
-		return refuse("spec.provisioning: Required value: must set provisioning or clusterInstallRef if the cluster is not installed")
+		return refuse("spec.provisioning: Required value: must set provisioning or clusterInstallRef if the cluster " +
+			"is not installed")
 	}
 	if cd.Spec.Provisioning != nil && cd.Spec.ClusterInstallRef != nil {
 		return apierrors.NewForbidden(groupResource(objects.ClusterDeployments), cd.Name,
@@ -234,7 +250,8 @@ func checkNewDeployment(cd *hivev1.ClusterDeployment, refuse func(string, ...any
 	}
 	switch {
 	case platforms == 0:
-		return refuse("spec.platform: Required value: must specify a platform: spec.platform.agentBareMetal of ClusterDeployment %s", cd.Name)
+		return refuse("spec.platform: Required value: must specify a platform: spec.platform.agentBareMetal of "+
+			"ClusterDeployment %s", cd.Name)
 	case platforms > 1:
 		return refuse("spec.platform: Invalid value: must specify only a single type of platform")
 	}
@@ -249,7 +266,8 @@ func checkDeletion(held *unstructured.Unstructured) error {
 		return nil
 	}
 	return apierrors.NewForbidden(groupResource(objects.ClusterDeployments), held.GetName(),
-		fmt.Errorf("metadata.annotations[%s] of ClusterDeployment %s is true; take the annotation away first", annotationProtected, held.GetName()))
+		fmt.Errorf("metadata.annotations[%s] of ClusterDeployment %s is true; take the annotation away first",
+			annotationProtected, held.GetName()))
 }
 
 func annotationOf(u *unstructured.Unstructured, name string) *string {

@@ -19,15 +19,18 @@ import (
 	"landfall/store"
 )
 
-// A cluster that was made by REST or in the browser gets the objects that it would have been made by. Its start is held: who made it
-// there begins its installation there, or lets it begin by setting holdInstallation to false.
+// A cluster that was made by REST or in the browser gets the objects that it would have been made
+// by. Its start is held: who made it there begins its installation there, or lets it begin by
+// setting holdInstallation to false.
 
 // labelAdopted marks namespaces that were made for clusters.
 const labelAdopted = "landfall.io/made-for-cluster"
 
 // adopt makes the objects of a cluster; nil for one that has no place in them.
-func (c *Clusters) adopt(tx *store.Tx, rows engine.Rows, view *engine.ClusterView, now time.Time) (*engine.ClusterView, error) {
-	if kind := *view.Kind; kind != models.ClusterKindCluster && kind != models.ClusterKindAddHostsCluster || view.Name == "" {
+func (c *Clusters) adopt(tx *store.Tx, rows engine.Rows, view *engine.ClusterView,
+	now time.Time) (*engine.ClusterView, error) {
+	if kind := *view.Kind; kind != models.ClusterKindCluster && kind != models.ClusterKindAddHostsCluster ||
+		view.Name == "" {
 		return nil, nil
 	}
 	id := view.ID.String()
@@ -49,7 +52,8 @@ func (c *Clusters) adopt(tx *store.Tx, rows engine.Rows, view *engine.ClusterVie
 	); err != nil {
 		return nil, err
 	}
-	s := &situation{clusterPair: clusterPair{cd: cd, aci: aci}, namespace: namespace, name: name, view: view, acted: acted{Adopted: true}}
+	s := &situation{clusterPair: clusterPair{cd: cd, aci: aci}, namespace: namespace, name: name, view: view,
+		acted: acted{Adopted: true}}
 	if err := c.alterInstall(tx, namespace, name, func(aci *hiveext.AgentClusterInstall) error {
 		setInstallConditions(aci, now, clusterSynced(nil))
 		return nil
@@ -88,14 +92,18 @@ func (c *Clusters) makeNamespace(tx *store.Tx, name string, now time.Time) error
 	})
 }
 
-func (c *Clusters) objectsFor(tx *store.Tx, rows engine.Rows, view *engine.ClusterView, namespace string, now time.Time) (*hivev1.ClusterDeployment, *hiveext.AgentClusterInstall, error) {
+func (c *Clusters) objectsFor(tx *store.Tx, rows engine.Rows, view *engine.ClusterView, namespace string,
+	now time.Time) (*hivev1.ClusterDeployment, *hiveext.AgentClusterInstall, error) {
 	name := view.Name
 	cd := &hivev1.ClusterDeployment{
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: map[string]string{labelAdopted: "true"}},
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name,
+			Labels: map[string]string{labelAdopted: "true"}},
 		Spec: hivev1.ClusterDeploymentSpec{
-			ClusterName: name, BaseDomain: view.BaseDNSDomain, Installed: *view.Kind == models.ClusterKindAddHostsCluster,
-			Platform:          hivev1.Platform{AgentBareMetal: &agentv1.BareMetalPlatform{}},
-			ClusterInstallRef: &hivev1.ClusterInstallLocalReference{Group: clusterInstallGroup, Version: "v1beta1", Kind: clusterInstallKind, Name: name},
+			ClusterName: name, BaseDomain: view.BaseDNSDomain,
+			Installed: *view.Kind == models.ClusterKindAddHostsCluster,
+			Platform:  hivev1.Platform{AgentBareMetal: &agentv1.BareMetalPlatform{}},
+			ClusterInstallRef: &hivev1.ClusterInstallLocalReference{Group: clusterInstallGroup, Version: "v1beta1",
+				Kind: clusterInstallKind, Name: name},
 		},
 	}
 	aci := &hiveext.AgentClusterInstall{
@@ -107,7 +115,8 @@ func (c *Clusters) objectsFor(tx *store.Tx, rows engine.Rows, view *engine.Clust
 		},
 	}
 	if cd.Spec.Installed {
-		cd.Spec.ClusterMetadata = &hivev1.ClusterMetadata{ClusterID: view.OpenshiftClusterID.String(), InfraID: view.ID.String()}
+		cd.Spec.ClusterMetadata = &hivev1.ClusterMetadata{ClusterID: view.OpenshiftClusterID.String(),
+			InfraID: view.ID.String()}
 	}
 	secret, err := rows.ClusterPullSecret(view)
 	if err != nil {
@@ -117,8 +126,10 @@ func (c *Clusters) objectsFor(tx *store.Tx, rows engine.Rows, view *engine.Clust
 		ref := name + "-pull-secret"
 		cd.Spec.PullSecretRef = &corev1.LocalObjectReference{Name: ref}
 		if err := c.Objects.Create(tx, objects.Secrets, &corev1.Secret{
-			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: ref, Labels: map[string]string{labelWatch: "true", labelBackup: "true", labelAdopted: "true"}},
-			Type:       corev1.SecretTypeDockerConfigJson, Data: map[string][]byte{corev1.DockerConfigJsonKey: []byte(secret)},
+			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: ref, Labels: map[string]string{labelWatch: "true",
+				labelBackup: "true", labelAdopted: "true"}},
+			Type: corev1.SecretTypeDockerConfigJson,
+			Data: map[string][]byte{corev1.DockerConfigJsonKey: []byte(secret)},
 		}, now); err != nil && !errors.Is(err, objects.ErrExists) {
 			return nil, nil, err
 		}
@@ -155,7 +166,8 @@ func empty(value any) bool {
 	return false
 }
 
-// imageSetFor returns the name of a ClusterImageSet with a cluster's release, and makes it if there is none.
+// imageSetFor returns the name of a ClusterImageSet with a cluster's release, and makes it if there
+// is none.
 func (c *Clusters) imageSetFor(tx *store.Tx, cluster *models.Cluster, now time.Time) (string, error) {
 	name := strings.Trim(strings.Map(func(r rune) rune {
 		switch {
@@ -171,7 +183,8 @@ func (c *Clusters) imageSetFor(tx *store.Tx, cluster *models.Cluster, now time.T
 		err := c.Objects.Get(tx, objects.ClusterImageSets, "", candidate, set)
 		if errors.Is(err, store.ErrNotFound) {
 			return candidate, c.Objects.Create(tx, objects.ClusterImageSets, &hivev1.ClusterImageSet{
-				ObjectMeta: metav1.ObjectMeta{Name: candidate, Labels: map[string]string{labelAdopted: "true"}}, Spec: hivev1.ClusterImageSetSpec{ReleaseImage: cluster.OcpReleaseImage},
+				ObjectMeta: metav1.ObjectMeta{Name: candidate, Labels: map[string]string{labelAdopted: "true"}},
+				Spec:       hivev1.ClusterImageSetSpec{ReleaseImage: cluster.OcpReleaseImage},
 			}, now)
 		}
 		if err != nil || set.Spec.ReleaseImage == cluster.OcpReleaseImage {
@@ -181,8 +194,8 @@ func (c *Clusters) imageSetFor(tx *store.Tx, cluster *models.Cluster, now time.T
 	return name, nil
 }
 
-// dropAdopted removes what was made beside the objects of a cluster that was deleted by REST or in the browser, and the namespace with the
-// last of it.
+// dropAdopted removes what was made beside the objects of a cluster that was deleted by REST or in
+// the browser, and the namespace with the last of it.
 func (c *Clusters) dropAdopted(tx *store.Tx, cd *hivev1.ClusterDeployment, imageSet string, now time.Time) error {
 	if cd.Labels[labelAdopted] != "true" {
 		return nil
@@ -200,14 +213,16 @@ func (c *Clusters) dropAdopted(tx *store.Tx, cd *hivev1.ClusterDeployment, image
 			continue
 		}
 		used := false
-		if err := objects.Names(tx, kind, cd.Namespace, func(_, _ string) error { used = true; return store.ErrStop }); err != nil || used {
+		if err := objects.Names(tx, kind, cd.Namespace,
+			func(_, _ string) error { used = true; return store.ErrStop }); err != nil || used {
 			return err
 		}
 	}
 	return c.dropLabelled(tx, objects.Namespaces, "", cd.Namespace, now)
 }
 
-// dropImageSet removes a ClusterImageSet that was made for a cluster, with the last that refers to it.
+// dropImageSet removes a ClusterImageSet that was made for a cluster, with the last that refers to
+// it.
 func (c *Clusters) dropImageSet(tx *store.Tx, name string, now time.Time) error {
 	used := name == ""
 	if err := c.Objects.Each(tx, objects.AgentClusterInstalls, "", func(u *unstructured.Unstructured) error {

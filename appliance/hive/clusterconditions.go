@@ -14,8 +14,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// What an AgentClusterInstall's conditions say of the engine's cluster: the types, reasons and messages of the Assisted Installer
-// (api/hiveextension/v1beta1, docs/hive-integration/kube-api-conditions.md), which people and their scripts match on.
+// What an AgentClusterInstall's conditions say of the engine's cluster: the types, reasons and
+// messages of the Assisted Installer (api/hiveextension/v1beta1,
+// docs/hive-integration/kube-api-conditions.md), which people and their scripts match on.
 
 // installCondition is one of an AgentClusterInstall's conditions, without its times.
 type installCondition struct {
@@ -27,8 +28,10 @@ type installCondition struct {
 
 // installConditionOrder is the order in which the documented listing has them.
 var installConditionOrder = []hivev1.ClusterInstallConditionType{
-	hiveext.ClusterSpecSyncedCondition, hiveext.ClusterValidatedCondition, hiveext.ClusterRequirementsMetCondition, hiveext.ClusterCompletedCondition,
-	hiveext.ClusterFailedCondition, hiveext.ClusterStoppedCondition, hiveext.ClusterLastInstallationPreparationFailedCondition,
+	hiveext.ClusterSpecSyncedCondition, hiveext.ClusterValidatedCondition, hiveext.ClusterRequirementsMetCondition,
+	hiveext.ClusterCompletedCondition,
+	hiveext.ClusterFailedCondition, hiveext.ClusterStoppedCondition,
+	hiveext.ClusterLastInstallationPreparationFailedCondition,
 }
 
 // clusterState is what the conditions look at beside the objects.
@@ -48,13 +51,16 @@ type roleCount struct{ masters, arbiters, workers int }
 
 func (c roleCount) total() int { return c.masters + c.arbiters + c.workers }
 
-// startable tells whether an installation begins by itself: exactly the hosts that were asked for are fit, approved and as
-// their Agents want them: who approves a host may have said in the same breath how it is to be installed.
+// startable tells whether an installation begins by itself: exactly the hosts that were asked for
+// are fit, approved and as their Agents want them: who approves a host may have said in the same
+// breath how it is to be installed.
 func (s clusterState) startable() bool {
-	return *s.cluster.Status == models.ClusterStatusReady && !s.held && s.known == s.wanted && s.approved == s.wanted.total() && s.unsynced == 0 && s.behind == 0
+	return *s.cluster.Status == models.ClusterStatusReady && !s.held && s.known == s.wanted &&
+		s.approved == s.wanted.total() && s.unsynced == 0 && s.behind == 0
 }
 
-// rests is how long an installation does not begin by itself yet because its last preparation failed.
+// rests is how long an installation does not begin by itself yet because its last preparation
+// failed.
 func (s clusterState) rests(now time.Time) time.Duration {
 	if s.cluster.LastInstallationPreparation.Status != models.LastInstallationPreparationStatusFailed {
 		return 0
@@ -76,18 +82,22 @@ func is(kind hivev1.ClusterInstallConditionType, holds bool, reason, message str
 }
 
 func unrecognized(kind hivev1.ClusterInstallConditionType, status string) installCondition {
-	return installCondition{kind, corev1.ConditionUnknown, hiveext.ClusterUnknownStatusReason, hiveext.ClusterUnknownStatusMsg + " " + status}
+	return installCondition{kind, corev1.ConditionUnknown, hiveext.ClusterUnknownStatusReason,
+		hiveext.ClusterUnknownStatusMsg + " " + status}
 }
 
 func validated(s clusterState) installCondition {
 	kind, failing := hiveext.ClusterValidatedCondition, strings.Join(s.failing, ",")
 	switch status := *s.cluster.Status; {
 	case status == models.ClusterStatusInsufficient:
-		return is(kind, false, hiveext.ClusterValidationsFailingReason, hiveext.ClusterValidationsFailingMsg+" "+failing)
+		return is(kind, false, hiveext.ClusterValidationsFailingReason, hiveext.ClusterValidationsFailingMsg+
+			" "+failing)
 	case status == models.ClusterStatusPendingForInput:
-		return is(kind, false, hiveext.ClusterValidationsUserPendingReason, hiveext.ClusterValidationsUserPendingMsg+" "+failing)
+		return is(kind, false, hiveext.ClusterValidationsUserPendingReason, hiveext.ClusterValidationsUserPendingMsg+
+			" "+failing)
 	case s.cluster.ValidationsInfo == "" && status != models.ClusterStatusAddingHosts:
-		return installCondition{kind, corev1.ConditionUnknown, hiveext.ClusterValidationsUnknownReason, hiveext.ClusterValidationsUnknownMsg}
+		return installCondition{kind, corev1.ConditionUnknown, hiveext.ClusterValidationsUnknownReason,
+			hiveext.ClusterValidationsUnknownMsg}
 	}
 	return is(kind, true, hiveext.ClusterValidationsPassingReason, hiveext.ClusterValidationsOKMsg)
 }
@@ -98,23 +108,29 @@ func requirementsMet(s clusterState) installCondition {
 	case models.ClusterStatusReady:
 		switch {
 		case s.known != s.wanted:
-			return is(kind, false, hiveext.ClusterInsufficientAgentsReason, fmt.Sprintf(hiveext.ClusterInsufficientAgentsMsg,
-				s.wanted.masters, s.wanted.arbiters, s.wanted.workers, s.known.masters, s.known.arbiters, s.known.workers))
+			return is(kind, false, hiveext.ClusterInsufficientAgentsReason,
+				fmt.Sprintf(hiveext.ClusterInsufficientAgentsMsg,
+					s.wanted.masters, s.wanted.arbiters, s.wanted.workers, s.known.masters, s.known.arbiters,
+					s.known.workers))
 		case s.unsynced > 0:
-			return is(kind, false, hiveext.ClusterUnsyncedAgentsReason, fmt.Sprintf(hiveext.ClusterUnsyncedAgentsMsg, s.unsynced))
+			return is(kind, false, hiveext.ClusterUnsyncedAgentsReason, fmt.Sprintf(hiveext.ClusterUnsyncedAgentsMsg,
+				s.unsynced))
 		case s.approved < s.wanted.total():
-			return is(kind, false, hiveext.ClusterUnapprovedAgentsReason, fmt.Sprintf(hiveext.ClusterUnapprovedAgentsMsg, s.wanted.total()-s.approved))
+			return is(kind, false, hiveext.ClusterUnapprovedAgentsReason,
+				fmt.Sprintf(hiveext.ClusterUnapprovedAgentsMsg, s.wanted.total()-s.approved))
 		}
 		return is(kind, true, hiveext.ClusterReadyReason, hiveext.ClusterReadyMsg)
 	case models.ClusterStatusInsufficient, models.ClusterStatusPendingForInput:
 		return is(kind, false, hiveext.ClusterNotReadyReason, hiveext.ClusterNotReadyMsg)
-	case models.ClusterStatusPreparingForInstallation, models.ClusterStatusInstalling, models.ClusterStatusInstallingPendingUserAction, models.ClusterStatusFinalizing:
+	case models.ClusterStatusPreparingForInstallation, models.ClusterStatusInstalling,
+		models.ClusterStatusInstallingPendingUserAction, models.ClusterStatusFinalizing:
 		return is(kind, true, hiveext.ClusterAlreadyInstallingReason, hiveext.ClusterAlreadyInstallingMsg)
 	case models.ClusterStatusAddingHosts:
 		if conv.Value(s.cluster.Imported) {
 			return is(kind, true, hiveext.ClusterAlreadyInstallingReason, hiveext.ClusterAlreadyInstallingMsg)
 		}
-		// A cluster that was installed here goes on to take more hosts at once: the documented listing shows how its installation ended.
+		// A cluster that was installed here goes on to take more hosts at once: the documented
+		// listing shows how its installation ended.
 		return is(kind, true, hiveext.ClusterInstallationStoppedReason, hiveext.ClusterInstallationStoppedMsg)
 	case models.ClusterStatusInstalled, models.ClusterStatusError:
 		return is(kind, true, hiveext.ClusterInstallationStoppedReason, hiveext.ClusterInstallationStoppedMsg)
@@ -135,18 +151,22 @@ func completed(s clusterState) installCondition {
 			return is(kind, false, hiveext.ClusterInstallationOnHoldReason, hiveext.ClusterInstallationOnHoldMsg)
 		}
 		return is(kind, false, hiveext.ClusterInstallationNotStartedReason, hiveext.ClusterInstallationNotStartedMsg)
-	case models.ClusterStatusPreparingForInstallation, models.ClusterStatusInstalling, models.ClusterStatusInstallingPendingUserAction, models.ClusterStatusFinalizing:
-		return is(kind, false, hiveext.ClusterInstallationInProgressReason, hiveext.ClusterInstallationInProgressMsg+" "+info+clusterVersion(s.cluster))
+	case models.ClusterStatusPreparingForInstallation, models.ClusterStatusInstalling,
+		models.ClusterStatusInstallingPendingUserAction, models.ClusterStatusFinalizing:
+		return is(kind, false, hiveext.ClusterInstallationInProgressReason, hiveext.ClusterInstallationInProgressMsg+
+			" "+info+clusterVersion(s.cluster))
 	default:
 		return unrecognized(kind, status)
 	}
 }
 
-// statusInfo is what the engine says of a cluster's state, without the full stop: the conditions' messages go on behind it. Of a cluster that
-// is installed the condition says what the Assisted Installer does, word for word, whatever the engine's own sentence is.
+// statusInfo is what the engine says of a cluster's state, without the full stop: the conditions'
+// messages go on behind it. Of a cluster that is installed the condition says what the Assisted
+// Installer does, word for word, whatever the engine's own sentence is.
 func statusInfo(cluster *models.Cluster) string {
 	info := strings.TrimSuffix(conv.Value(cluster.StatusInfo), ".")
-	if conv.Value(cluster.Status) == models.ClusterStatusAddingHosts && !conv.Value(cluster.Imported) || info == "The cluster is installed" {
+	if conv.Value(cluster.Status) == models.ClusterStatusAddingHosts && !conv.Value(cluster.Imported) ||
+		info == "The cluster is installed" {
 		return "Cluster is installed"
 	}
 	return info
@@ -164,7 +184,8 @@ func clusterVersion(cluster *models.Cluster) string {
 
 func failed(s clusterState) installCondition {
 	if *s.cluster.Status == models.ClusterStatusError {
-		return is(hiveext.ClusterFailedCondition, true, hiveext.ClusterFailedReason, hiveext.ClusterFailedMsg+" "+statusInfo(s.cluster))
+		return is(hiveext.ClusterFailedCondition, true, hiveext.ClusterFailedReason,
+			hiveext.ClusterFailedMsg+" "+statusInfo(s.cluster))
 	}
 	return is(hiveext.ClusterFailedCondition, false, hiveext.ClusterNotFailedReason, hiveext.ClusterNotFailedMsg)
 }
@@ -193,16 +214,19 @@ func lastPreparation(s clusterState) installCondition {
 	return is(kind, false, hiveext.ClusterLastInstallationPreparationPending, "")
 }
 
-// conditionsWithoutCluster are the conditions of an AgentClusterInstall for which the engine has no cluster.
+// conditionsWithoutCluster are the conditions of an AgentClusterInstall for which the engine has no
+// cluster.
 func conditionsWithoutCluster() []installCondition {
 	conditions := make([]installCondition, 0, 5)
 	for _, kind := range installConditionOrder[1:6] {
-		conditions = append(conditions, installCondition{kind, corev1.ConditionUnknown, hiveext.ClusterNotAvailableReason, hiveext.ClusterNotAvailableMsg})
+		conditions = append(conditions, installCondition{kind, corev1.ConditionUnknown,
+			hiveext.ClusterNotAvailableReason, hiveext.ClusterNotAvailableMsg})
 	}
 	return conditions
 }
 
-// clusterSynced is SpecSynced for what came of a spec: nothing, a wrong input, or a fault that may pass.
+// clusterSynced is SpecSynced for what came of a spec: nothing, a wrong input, or a fault that may
+// pass.
 func clusterSynced(fault error) installCondition {
 	kind := hiveext.ClusterSpecSyncedCondition
 	switch {
@@ -214,12 +238,14 @@ func clusterSynced(fault error) installCondition {
 	return is(kind, false, hiveext.ClusterBackendErrorReason, hiveext.ClusterBackendErrorMsg+" "+fault.Error())
 }
 
-// setInstallConditions notes what conditions are now, in their order. The times of one change with anything of it.
+// setInstallConditions notes what conditions are now, in their order. The times of one change with
+// anything of it.
 func setInstallConditions(aci *hiveext.AgentClusterInstall, now time.Time, conditions ...installCondition) {
 	at := metav1.NewTime(now.UTC().Truncate(time.Second))
 	held := aci.Status.Conditions
 	for _, c := range conditions {
-		fresh := hivev1.ClusterInstallCondition{Type: c.kind, Status: c.status, Reason: c.reason, Message: c.message, LastProbeTime: at, LastTransitionTime: at}
+		fresh := hivev1.ClusterInstallCondition{Type: c.kind, Status: c.status, Reason: c.reason, Message: c.message,
+			LastProbeTime: at, LastTransitionTime: at}
 		i := slices.IndexFunc(held, func(h hivev1.ClusterInstallCondition) bool { return h.Type == c.kind })
 		switch {
 		case i < 0:
@@ -239,8 +265,10 @@ func setInstallConditions(aci *hiveext.AgentClusterInstall, now time.Time, condi
 }
 
 // installConditionOf returns a condition, zero if it was never set.
-func installConditionOf(aci *hiveext.AgentClusterInstall, kind hivev1.ClusterInstallConditionType) hivev1.ClusterInstallCondition {
-	if i := slices.IndexFunc(aci.Status.Conditions, func(c hivev1.ClusterInstallCondition) bool { return c.Type == kind }); i >= 0 {
+func installConditionOf(aci *hiveext.AgentClusterInstall,
+	kind hivev1.ClusterInstallConditionType) hivev1.ClusterInstallCondition {
+	if i := slices.IndexFunc(aci.Status.Conditions,
+		func(c hivev1.ClusterInstallCondition) bool { return c.Type == kind }); i >= 0 {
 		return aci.Status.Conditions[i]
 	}
 	return hivev1.ClusterInstallCondition{}

@@ -22,30 +22,54 @@ func TestTheConditionsOfEachStatus(t *testing.T) {
 		failed    string
 		stopped   string
 	}{
-		{"insufficient", clusterState{cluster: clusterIn("insufficient")}, "ValidationsFailing", "ClusterNotReady", "InstallationNotStarted", "InstallationNotFailed", "InstallationNotStopped"},
-		{"pending", clusterState{cluster: clusterIn("pending-for-input")}, "ValidationsUserPending", "ClusterNotReady", "InstallationNotStarted", "InstallationNotFailed", "InstallationNotStopped"},
-		{"ready with too few", clusterState{cluster: clusterIn("ready"), wanted: three, known: roleCount{masters: 2}}, "ValidationsPassing", "InsufficientAgents", "InstallationNotStarted", "InstallationNotFailed", "InstallationNotStopped"},
-		{"ready with other roles", clusterState{cluster: clusterIn("ready"), wanted: three, known: roleCount{masters: 2, workers: 1}, approved: 3}, "ValidationsPassing", "InsufficientAgents", "InstallationNotStarted", "InstallationNotFailed", "InstallationNotStopped"},
-		{"ready with a spec in error", clusterState{cluster: clusterIn("ready"), wanted: three, known: three, approved: 3, unsynced: 1}, "ValidationsPassing", "UnsyncedAgents", "InstallationNotStarted", "InstallationNotFailed", "InstallationNotStopped"},
-		{"ready without approval", clusterState{cluster: clusterIn("ready"), wanted: three, known: three, approved: 1}, "ValidationsPassing", "UnapprovedAgents", "InstallationNotStarted", "InstallationNotFailed", "InstallationNotStopped"},
-		{"ready", clusterState{cluster: clusterIn("ready"), wanted: three, known: three, approved: 3}, "ValidationsPassing", "ClusterIsReady", "InstallationNotStarted", "InstallationNotFailed", "InstallationNotStopped"},
-		{"ready and held", clusterState{cluster: clusterIn("ready"), wanted: three, known: three, approved: 3, held: true}, "ValidationsPassing", "ClusterIsReady", "InstallationOnHold", "InstallationNotFailed", "InstallationNotStopped"},
-		{"preparing", clusterState{cluster: clusterIn("preparing-for-installation")}, "ValidationsPassing", "ClusterAlreadyInstalling", "InstallationInProgress", "InstallationNotFailed", "InstallationNotStopped"},
-		{"installing", clusterState{cluster: clusterIn("installing")}, "ValidationsPassing", "ClusterAlreadyInstalling", "InstallationInProgress", "InstallationNotFailed", "InstallationNotStopped"},
-		{"waiting for a person", clusterState{cluster: clusterIn("installing-pending-user-action")}, "ValidationsPassing", "ClusterAlreadyInstalling", "InstallationInProgress", "InstallationNotFailed", "InstallationNotStopped"},
-		{"finalizing", clusterState{cluster: clusterIn("finalizing")}, "ValidationsPassing", "ClusterAlreadyInstalling", "InstallationInProgress", "InstallationNotFailed", "InstallationNotStopped"},
-		{"installed", clusterState{cluster: clusterIn("installed")}, "ValidationsPassing", "ClusterInstallationStopped", "InstallationCompleted", "InstallationNotFailed", "InstallationCompleted"},
-		{"adding hosts", clusterState{cluster: clusterIn("adding-hosts")}, "ValidationsPassing", "ClusterInstallationStopped", "InstallationCompleted", "InstallationNotFailed", "InstallationCompleted"},
-		{"error", clusterState{cluster: clusterIn("error")}, "ValidationsPassing", "ClusterInstallationStopped", "InstallationFailed", "InstallationFailed", "InstallationFailed"},
-		{"cancelled", clusterState{cluster: clusterIn("cancelled")}, "ValidationsPassing", "UnknownStatus", "UnknownStatus", "InstallationNotFailed", "InstallationCancelled"},
+		{"insufficient", clusterState{cluster: clusterIn("insufficient")}, "ValidationsFailing", "ClusterNotReady",
+			"InstallationNotStarted", "InstallationNotFailed", "InstallationNotStopped"},
+		{"pending", clusterState{cluster: clusterIn("pending-for-input")}, "ValidationsUserPending", "ClusterNotReady",
+			"InstallationNotStarted", "InstallationNotFailed", "InstallationNotStopped"},
+		{"ready with too few", clusterState{cluster: clusterIn("ready"), wanted: three, known: roleCount{masters: 2}},
+			"ValidationsPassing", "InsufficientAgents", "InstallationNotStarted", "InstallationNotFailed",
+			"InstallationNotStopped"},
+		{"ready with other roles", clusterState{cluster: clusterIn("ready"), wanted: three,
+			known: roleCount{masters: 2, workers: 1}, approved: 3}, "ValidationsPassing", "InsufficientAgents",
+			"InstallationNotStarted", "InstallationNotFailed", "InstallationNotStopped"},
+		{"ready with a spec in error", clusterState{cluster: clusterIn("ready"), wanted: three, known: three,
+			approved: 3, unsynced: 1}, "ValidationsPassing", "UnsyncedAgents", "InstallationNotStarted",
+			"InstallationNotFailed", "InstallationNotStopped"},
+		{"ready without approval", clusterState{cluster: clusterIn("ready"), wanted: three, known: three, approved: 1},
+			"ValidationsPassing", "UnapprovedAgents", "InstallationNotStarted", "InstallationNotFailed",
+			"InstallationNotStopped"},
+		{"ready", clusterState{cluster: clusterIn("ready"), wanted: three, known: three, approved: 3},
+			"ValidationsPassing", "ClusterIsReady", "InstallationNotStarted", "InstallationNotFailed",
+			"InstallationNotStopped"},
+		{"ready and held", clusterState{cluster: clusterIn("ready"), wanted: three, known: three, approved: 3,
+			held: true}, "ValidationsPassing", "ClusterIsReady", "InstallationOnHold", "InstallationNotFailed",
+			"InstallationNotStopped"},
+		{"preparing", clusterState{cluster: clusterIn("preparing-for-installation")}, "ValidationsPassing",
+			"ClusterAlreadyInstalling", "InstallationInProgress", "InstallationNotFailed", "InstallationNotStopped"},
+		{"installing", clusterState{cluster: clusterIn("installing")}, "ValidationsPassing", "ClusterAlreadyInstalling",
+			"InstallationInProgress", "InstallationNotFailed", "InstallationNotStopped"},
+		{"waiting for a person", clusterState{cluster: clusterIn("installing-pending-user-action")},
+			"ValidationsPassing", "ClusterAlreadyInstalling", "InstallationInProgress", "InstallationNotFailed",
+			"InstallationNotStopped"},
+		{"finalizing", clusterState{cluster: clusterIn("finalizing")}, "ValidationsPassing", "ClusterAlreadyInstalling",
+			"InstallationInProgress", "InstallationNotFailed", "InstallationNotStopped"},
+		{"installed", clusterState{cluster: clusterIn("installed")}, "ValidationsPassing", "ClusterInstallationStopped",
+			"InstallationCompleted", "InstallationNotFailed", "InstallationCompleted"},
+		{"adding hosts", clusterState{cluster: clusterIn("adding-hosts")}, "ValidationsPassing",
+			"ClusterInstallationStopped", "InstallationCompleted", "InstallationNotFailed", "InstallationCompleted"},
+		{"error", clusterState{cluster: clusterIn("error")}, "ValidationsPassing", "ClusterInstallationStopped",
+			"InstallationFailed", "InstallationFailed", "InstallationFailed"},
+		{"cancelled", clusterState{cluster: clusterIn("cancelled")}, "ValidationsPassing", "UnknownStatus",
+			"UnknownStatus", "InstallationNotFailed", "InstallationCancelled"},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
 			aci := &hiveext.AgentClusterInstall{}
 			setInstallConditions(aci, morning, clusterConditions(c.state)...)
 			for kind, reason := range map[hivev1.ClusterInstallConditionType]string{
-				hiveext.ClusterValidatedCondition: c.validated, hiveext.ClusterRequirementsMetCondition: c.met, hiveext.ClusterCompletedCondition: c.completed,
-				hiveext.ClusterFailedCondition: c.failed, hiveext.ClusterStoppedCondition: c.stopped,
+				hiveext.ClusterValidatedCondition: c.validated, hiveext.ClusterRequirementsMetCondition: c.met,
+				hiveext.ClusterCompletedCondition: c.completed,
+				hiveext.ClusterFailedCondition:    c.failed, hiveext.ClusterStoppedCondition: c.stopped,
 			} {
 				require.Equal(t, reason, installConditionOf(aci, kind).Reason, kind)
 			}
@@ -75,8 +99,11 @@ func TestAnImportedClusterAndWhatItsVersionOperatorSays(t *testing.T) {
 	imported.Imported = conv.Pointer(true)
 	require.Equal(t, "ClusterAlreadyInstalling", requirementsMet(clusterState{cluster: imported}).reason)
 	finalizing := clusterIn("finalizing")
-	finalizing.MonitoredOperators = []*models.MonitoredOperator{{Name: "cvo", Status: models.OperatorStatusProgressing, StatusInfo: "80% complete"}}
-	require.Equal(t, "The installation is in progress: What it is doing. Cluster version status: progressing, message: 80% complete", completed(clusterState{cluster: finalizing}).message)
+	finalizing.MonitoredOperators = []*models.MonitoredOperator{{Name: "cvo", Status: models.OperatorStatusProgressing,
+		StatusInfo: "80% complete"}}
+	require.Equal(t, "The installation is in progress: What it is doing. Cluster version status: progressing, "+
+		"message: 80% complete", completed(clusterState{cluster: finalizing}).message)
 	failing := clusterIn("insufficient")
-	require.Equal(t, "The cluster's validations are failing: one,two", validated(clusterState{cluster: failing, failing: []string{"one", "two"}}).message)
+	require.Equal(t, "The cluster's validations are failing: one,two",
+		validated(clusterState{cluster: failing, failing: []string{"one", "two"}}).message)
 }

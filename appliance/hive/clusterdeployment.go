@@ -11,7 +11,8 @@ import (
 )
 
 // What Hive does with a ClusterDeployment whose installation is an AgentClusterInstall
-// (openshift/hive, pkg/controller/clusterdeployment/clusterinstalls.go), of which there is no other part here.
+// (openshift/hive, pkg/controller/clusterdeployment/clusterinstalls.go), of which there is no other
+// part here.
 
 const (
 	reasonInitialized   = "Initialized"
@@ -28,8 +29,10 @@ const (
 // hiveConditions are those that Hive shows from the beginning.
 var hiveConditions = []hivev1.ClusterDeploymentConditionType{
 	hivev1.ClusterInstallFailedClusterDeploymentCondition, hivev1.ClusterInstallCompletedClusterDeploymentCondition,
-	hivev1.ClusterInstallStoppedClusterDeploymentCondition, hivev1.ClusterInstallRequirementsMetClusterDeploymentCondition,
-	hivev1.ClusterImageSetNotFoundCondition, hivev1.ProvisionFailedCondition, hivev1.ProvisionStoppedCondition, hivev1.ProvisionedCondition,
+	hivev1.ClusterInstallStoppedClusterDeploymentCondition,
+	hivev1.ClusterInstallRequirementsMetClusterDeploymentCondition,
+	hivev1.ClusterImageSetNotFoundCondition, hivev1.ProvisionFailedCondition, hivev1.ProvisionStoppedCondition,
+	hivev1.ProvisionedCondition,
 	hivev1.RequirementsMetCondition,
 }
 
@@ -38,10 +41,16 @@ var copiedConditions = []struct {
 	from hivev1.ClusterInstallConditionType
 	to   []hivev1.ClusterDeploymentConditionType
 }{
-	{hivev1.ClusterInstallFailed, []hivev1.ClusterDeploymentConditionType{hivev1.ClusterInstallFailedClusterDeploymentCondition, hivev1.ProvisionFailedCondition}},
-	{hivev1.ClusterInstallCompleted, []hivev1.ClusterDeploymentConditionType{hivev1.ClusterInstallCompletedClusterDeploymentCondition}},
-	{hivev1.ClusterInstallStopped, []hivev1.ClusterDeploymentConditionType{hivev1.ClusterInstallStoppedClusterDeploymentCondition}},
-	{hivev1.ClusterInstallRequirementsMet, []hivev1.ClusterDeploymentConditionType{hivev1.ClusterInstallRequirementsMetClusterDeploymentCondition, hivev1.RequirementsMetCondition}},
+	{hivev1.ClusterInstallFailed,
+		[]hivev1.ClusterDeploymentConditionType{hivev1.ClusterInstallFailedClusterDeploymentCondition,
+			hivev1.ProvisionFailedCondition}},
+	{hivev1.ClusterInstallCompleted,
+		[]hivev1.ClusterDeploymentConditionType{hivev1.ClusterInstallCompletedClusterDeploymentCondition}},
+	{hivev1.ClusterInstallStopped,
+		[]hivev1.ClusterDeploymentConditionType{hivev1.ClusterInstallStoppedClusterDeploymentCondition}},
+	{hivev1.ClusterInstallRequirementsMet,
+		[]hivev1.ClusterDeploymentConditionType{hivev1.ClusterInstallRequirementsMetClusterDeploymentCondition,
+			hivev1.RequirementsMetCondition}},
 }
 
 // hiveCondition is one of a ClusterDeployment's conditions, without its times.
@@ -55,12 +64,15 @@ type hiveCondition struct {
 func setHiveConditions(cd *hivev1.ClusterDeployment, now time.Time, conditions ...hiveCondition) {
 	at := metav1.NewTime(now.UTC().Truncate(time.Second))
 	for _, c := range conditions {
-		fresh := hivev1.ClusterDeploymentCondition{Type: c.kind, Status: c.status, Reason: c.reason, Message: c.message, LastProbeTime: at, LastTransitionTime: at}
-		i := slices.IndexFunc(cd.Status.Conditions, func(h hivev1.ClusterDeploymentCondition) bool { return h.Type == c.kind })
+		fresh := hivev1.ClusterDeploymentCondition{Type: c.kind, Status: c.status, Reason: c.reason, Message: c.message,
+			LastProbeTime: at, LastTransitionTime: at}
+		i := slices.IndexFunc(cd.Status.Conditions,
+			func(h hivev1.ClusterDeploymentCondition) bool { return h.Type == c.kind })
 		switch {
 		case i < 0:
 			cd.Status.Conditions = append(cd.Status.Conditions, fresh)
-		case cd.Status.Conditions[i].Status != c.status || cd.Status.Conditions[i].Reason != c.reason || cd.Status.Conditions[i].Message != c.message:
+		case cd.Status.Conditions[i].Status != c.status || cd.Status.Conditions[i].Reason != c.reason ||
+			cd.Status.Conditions[i].Message != c.message:
 			cd.Status.Conditions[i] = fresh
 		}
 	}
@@ -69,8 +81,10 @@ func setHiveConditions(cd *hivev1.ClusterDeployment, now time.Time, conditions .
 // beginHive gives a ClusterDeployment the conditions that are not known yet.
 func beginHive(cd *hivev1.ClusterDeployment, now time.Time) {
 	for _, kind := range hiveConditions {
-		if !slices.ContainsFunc(cd.Status.Conditions, func(c hivev1.ClusterDeploymentCondition) bool { return c.Type == kind }) {
-			setHiveConditions(cd, now, hiveCondition{kind, corev1.ConditionUnknown, reasonInitialized, messageInitialized})
+		if !slices.ContainsFunc(cd.Status.Conditions,
+			func(c hivev1.ClusterDeploymentCondition) bool { return c.Type == kind }) {
+			setHiveConditions(cd, now, hiveCondition{kind, corev1.ConditionUnknown, reasonInitialized,
+				messageInitialized})
 		}
 	}
 }
@@ -78,7 +92,9 @@ func beginHive(cd *hivev1.ClusterDeployment, now time.Time) {
 // followInstall does what Hive does when an AgentClusterInstall has changed.
 func followInstall(cd *hivev1.ClusterDeployment, aci *hiveext.AgentClusterInstall, now time.Time) {
 	beginHive(cd, now)
-	if m := aci.Spec.ClusterMetadata; m != nil && m.ClusterID != "" && m.InfraID != "" && m.AdminKubeconfigSecretRef.Name != "" && m.AdminPasswordSecretRef != nil && m.AdminPasswordSecretRef.Name != "" {
+	if m := aci.Spec.ClusterMetadata; m != nil && m.ClusterID != "" && m.InfraID != "" &&
+		m.AdminKubeconfigSecretRef.Name != "" && m.AdminPasswordSecretRef != nil &&
+		m.AdminPasswordSecretRef.Name != "" {
 		cd.Spec.ClusterMetadata = m.DeepCopy()
 	}
 	for _, copied := range copiedConditions {
@@ -93,8 +109,10 @@ func followInstall(cd *hivev1.ClusterDeployment, aci *hiveext.AgentClusterInstal
 	holds := func(kind hivev1.ClusterInstallConditionType) bool {
 		return installConditionOf(aci, kind).Status == corev1.ConditionTrue
 	}
-	isFailed, isCompleted, isStopped := holds(hivev1.ClusterInstallFailed), holds(hivev1.ClusterInstallCompleted), holds(hivev1.ClusterInstallStopped)
-	if met := installConditionOf(aci, hivev1.ClusterInstallRequirementsMet); met.Status == corev1.ConditionTrue && cd.Status.InstallStartedTimestamp == nil {
+	isFailed, isCompleted, isStopped := holds(hivev1.ClusterInstallFailed), holds(hivev1.ClusterInstallCompleted),
+		holds(hivev1.ClusterInstallStopped)
+	if met := installConditionOf(aci, hivev1.ClusterInstallRequirementsMet); met.Status == corev1.ConditionTrue &&
+		cd.Status.InstallStartedTimestamp == nil {
 		started := met.LastTransitionTime
 		cd.Status.InstallStartedTimestamp = &started
 	}
@@ -123,7 +141,9 @@ func provisioned(isStopped, isCompleted, isFailed bool) hiveCondition {
 	case isStopped && isCompleted && !isFailed:
 		return hiveCondition{kind, corev1.ConditionTrue, reasonProvisioned, "Cluster is provisioned"}
 	case isStopped && isFailed:
-		return hiveCondition{kind, corev1.ConditionFalse, reasonStopped, "Provisioning failed terminally (see the ProvisionStopped condition for details)"}
+		return hiveCondition{kind, corev1.ConditionFalse, reasonStopped,
+			"Provisioning failed terminally (see the ProvisionStopped condition for details)"}
 	}
-	return hiveCondition{kind, corev1.ConditionUnknown, reasonHiveError, "Invalid ClusterInstall conditions. Please report this bug."}
+	return hiveCondition{kind, corev1.ConditionUnknown, reasonHiveError,
+		"Invalid ClusterInstall conditions. Please report this bug."}
 }

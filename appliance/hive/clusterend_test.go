@@ -12,8 +12,9 @@ import (
 	"landfall/store"
 )
 
-// TestWhatBecomesOfTheHostsOfADeletedCluster deletes a cluster with a host of its own infra-env and one that was bound later. The latter
-// is free for another cluster, unless the cluster is to be preserved: then it runs it.
+// TestWhatBecomesOfTheHostsOfADeletedCluster deletes a cluster with a host of its own infra-env and
+// one that was bound later. The latter is free for another cluster, unless the cluster is to be
+// preserved: then it runs it.
 func TestWhatBecomesOfTheHostsOfADeletedCluster(t *testing.T) {
 	for name, test := range map[string]struct {
 		preserve bool

@@ -14,9 +14,10 @@ import (
 	hivev1 "github.com/openshift/hive/apis/hive/v1"
 )
 
-// A ClusterDeployment and its AgentClusterInstall describe one cluster of the engine. Each field of theirs is one entry of the table
-// in clusterFields, which says what it wants of the cluster, what the cluster has, and how a change of the cluster that was made
-// by REST or in the browser is written back. What the specs do not have, they do not want.
+// A ClusterDeployment and its AgentClusterInstall describe one cluster of the engine. Each field of
+// theirs is one entry of the table in clusterFields, which says what it wants of the cluster, what
+// the cluster has, and how a change of the cluster that was made by REST or in the browser is
+// written back. What the specs do not have, they do not want.
 
 // clusterPair is a ClusterDeployment with the AgentClusterInstall that it refers to.
 type clusterPair struct {
@@ -51,7 +52,8 @@ func pointed[T any](p *T) any {
 }
 
 // textField is a field that is a text on both sides.
-func textField(name string, wish func(*wishes) **string, have func(*models.Cluster) string, show func(*clusterPair, string)) clusterField {
+func textField(name string, wish func(*wishes) **string, have func(*models.Cluster) string,
+	show func(*clusterPair, string)) clusterField {
 	return clusterField{name,
 		func(w *wishes) any { return pointed(*wish(w)) },
 		func(c *models.Cluster) any { return have(c) },
@@ -60,33 +62,42 @@ func textField(name string, wish func(*wishes) **string, have func(*models.Clust
 	}
 }
 
-// clusterFields are all of them but those that need other objects: the pull secret and the certificate of the ignition endpoint.
+// clusterFields are all of them but those that need other objects: the pull secret and the
+// certificate of the ignition endpoint.
 func clusterFields() []clusterField {
 	return slices.Concat(identityFields(), networkFields(), hostFields())
 }
 
 func identityFields() []clusterField {
 	return []clusterField{
-		textField("spec.clusterName", func(w *wishes) **string { return &w.Name }, func(c *models.Cluster) string { return c.Name },
+		textField("spec.clusterName", func(w *wishes) **string { return &w.Name },
+			func(c *models.Cluster) string { return c.Name },
 			func(p *clusterPair, v string) { p.cd.Spec.ClusterName = v }),
-		textField("spec.baseDomain", func(w *wishes) **string { return &w.BaseDNSDomain }, func(c *models.Cluster) string { return c.BaseDNSDomain },
+		textField("spec.baseDomain", func(w *wishes) **string { return &w.BaseDNSDomain },
+			func(c *models.Cluster) string { return c.BaseDNSDomain },
 			func(p *clusterPair, v string) { p.cd.Spec.BaseDomain = v }),
-		textField("spec.sshPublicKey", func(w *wishes) **string { return &w.SSHPublicKey }, func(c *models.Cluster) string { return c.SSHPublicKey },
+		textField("spec.sshPublicKey", func(w *wishes) **string { return &w.SSHPublicKey },
+			func(c *models.Cluster) string { return c.SSHPublicKey },
 			func(p *clusterPair, v string) { p.aci.Spec.SSHPublicKey = v }),
-		textField("the label "+hiveext.ClusterConsumerLabel, func(w *wishes) **string { return &w.Tags }, func(c *models.Cluster) string { return c.Tags },
+		textField("the label "+hiveext.ClusterConsumerLabel, func(w *wishes) **string { return &w.Tags },
+			func(c *models.Cluster) string { return c.Tags },
 			func(p *clusterPair, v string) {
 				if p.aci.Labels == nil {
 					p.aci.Labels = map[string]string{}
 				}
 				p.aci.Labels[hiveext.ClusterConsumerLabel] = v
 			}),
-		textField("spec.proxy.httpProxy", func(w *wishes) **string { return &w.HTTPProxy }, func(c *models.Cluster) string { return c.HTTPProxy },
+		textField("spec.proxy.httpProxy", func(w *wishes) **string { return &w.HTTPProxy },
+			func(c *models.Cluster) string { return c.HTTPProxy },
 			func(p *clusterPair, v string) { p.proxy().HTTPProxy = v }),
-		textField("spec.proxy.httpsProxy", func(w *wishes) **string { return &w.HTTPSProxy }, func(c *models.Cluster) string { return c.HTTPSProxy },
+		textField("spec.proxy.httpsProxy", func(w *wishes) **string { return &w.HTTPSProxy },
+			func(c *models.Cluster) string { return c.HTTPSProxy },
 			func(p *clusterPair, v string) { p.proxy().HTTPSProxy = v }),
-		textField("spec.proxy.noProxy", func(w *wishes) **string { return &w.NoProxy }, func(c *models.Cluster) string { return c.NoProxy },
+		textField("spec.proxy.noProxy", func(w *wishes) **string { return &w.NoProxy },
+			func(c *models.Cluster) string { return c.NoProxy },
 			func(p *clusterPair, v string) { p.proxy().NoProxy = v }),
-		textField("spec.ntpSources", func(w *wishes) **string { return &w.AdditionalNtpSource }, func(c *models.Cluster) string { return c.AdditionalNtpSource },
+		textField("spec.ntpSources", func(w *wishes) **string { return &w.AdditionalNtpSource },
+			func(c *models.Cluster) string { return c.AdditionalNtpSource },
 			func(p *clusterPair, v string) { p.ntp = commaSeparated(v) }),
 	}
 }
@@ -107,7 +118,8 @@ func networkFields() []clusterField {
 			func(p *clusterPair, c *models.Cluster) {
 				p.aci.Spec.Networking.ClusterNetwork = nil
 				for _, n := range c.ClusterNetworks {
-					p.aci.Spec.Networking.ClusterNetwork = append(p.aci.Spec.Networking.ClusterNetwork, hiveext.ClusterNetworkEntry{CIDR: string(n.Cidr), HostPrefix: int32(n.HostPrefix)})
+					p.aci.Spec.Networking.ClusterNetwork = append(p.aci.Spec.Networking.ClusterNetwork,
+						hiveext.ClusterNetworkEntry{CIDR: string(n.Cidr), HostPrefix: int32(n.HostPrefix)})
 				}
 			}},
 		{"spec.networking.serviceNetwork",
@@ -124,7 +136,8 @@ func networkFields() []clusterField {
 			func(p *clusterPair, c *models.Cluster) {
 				p.aci.Spec.Networking.MachineNetwork = machineNetworkEntries(c)
 			}},
-		textField("spec.networking.networkType", func(w *wishes) **string { return &w.NetworkType }, func(c *models.Cluster) string { return conv.Value(c.NetworkType) },
+		textField("spec.networking.networkType", func(w *wishes) **string { return &w.NetworkType },
+			func(c *models.Cluster) string { return conv.Value(c.NetworkType) },
 			func(p *clusterPair, v string) { p.aci.Spec.Networking.NetworkType = v }),
 		{"spec.networking.userManagedNetworking",
 			func(w *wishes) any { return pointed(w.UserManagedNetworking) },
@@ -138,14 +151,16 @@ func networkFields() []clusterField {
 			func(c *models.Cluster) any { return apiVIPTexts(c.APIVips) },
 			func(w *wishes) { w.APIVips = nil },
 			func(p *clusterPair, c *models.Cluster) {
-				p.aci.Spec.APIVIPs, p.aci.Spec.APIVIP = apiVIPTexts(c.APIVips), firstOr(apiVIPTexts(c.APIVips), p.aci.Spec.APIVIP)
+				p.aci.Spec.APIVIPs, p.aci.Spec.APIVIP = apiVIPTexts(c.APIVips), firstOr(apiVIPTexts(c.APIVips),
+					p.aci.Spec.APIVIP)
 			}},
 		{"spec.ingressVIPs",
 			func(w *wishes) any { return listWish(ingressVIPTexts(w.IngressVips)) },
 			func(c *models.Cluster) any { return ingressVIPTexts(c.IngressVips) },
 			func(w *wishes) { w.IngressVips = nil },
 			func(p *clusterPair, c *models.Cluster) {
-				p.aci.Spec.IngressVIPs, p.aci.Spec.IngressVIP = ingressVIPTexts(c.IngressVips), firstOr(ingressVIPTexts(c.IngressVips), p.aci.Spec.IngressVIP)
+				p.aci.Spec.IngressVIPs, p.aci.Spec.IngressVIP = ingressVIPTexts(c.IngressVips),
+					firstOr(ingressVIPTexts(c.IngressVips), p.aci.Spec.IngressVIP)
 			}},
 		{"spec.loadBalancer.type",
 			func(w *wishes) any {
@@ -165,7 +180,8 @@ func networkFields() []clusterField {
 	}
 }
 
-// firstOr keeps a deprecated single address in step with the list behind it, where somebody uses it.
+// firstOr keeps a deprecated single address in step with the list behind it, where somebody uses
+// it.
 func firstOr(list []string, single string) string {
 	if single == "" || len(list) == 0 {
 		return ""
@@ -175,7 +191,9 @@ func firstOr(list []string, single string) string {
 
 func hostFields() []clusterField {
 	return []clusterField{
-		textField("spec.controlPlane.hyperthreading", func(w *wishes) **string { return &w.Hyperthreading }, func(c *models.Cluster) string { return cmp.Or(c.Hyperthreading, models.ClusterHyperthreadingAll) }, showHyperthreading),
+		textField("spec.controlPlane.hyperthreading", func(w *wishes) **string { return &w.Hyperthreading },
+			func(c *models.Cluster) string { return cmp.Or(c.Hyperthreading, models.ClusterHyperthreadingAll) },
+			showHyperthreading),
 		{"spec.platformType",
 			func(w *wishes) any { return platformText(w.Platform) },
 			func(c *models.Cluster) any { return platformText(c.Platform) },
@@ -187,7 +205,8 @@ func hostFields() []clusterField {
 			func(w *wishes) { w.DiskEncryption = nil },
 			func(p *clusterPair, c *models.Cluster) {
 				held := orNoEncryption(c.DiskEncryption)
-				p.aci.Spec.DiskEncryption = &hiveext.DiskEncryption{EnableOn: held.EnableOn, Mode: held.Mode, TangServers: held.TangServers}
+				p.aci.Spec.DiskEncryption = &hiveext.DiskEncryption{EnableOn: held.EnableOn, Mode: held.Mode,
+					TangServers: held.TangServers}
 			}},
 		{"spec.mastersSchedulable",
 			func(w *wishes) any { return pointed(w.SchedulableMasters) },
@@ -211,8 +230,10 @@ func clusterWishes(p clusterPair, held *models.Cluster) (*wishes, error) {
 	spec := p.aci.Spec
 	w := &wishes{
 		Name: conv.Pointer(p.cd.Spec.ClusterName), BaseDNSDomain: conv.Pointer(p.cd.Spec.BaseDomain),
-		SSHPublicKey: conv.Pointer(strings.TrimSpace(spec.SSHPublicKey)), Hyperthreading: conv.Pointer(hyperthreading(p.aci)),
-		SchedulableMasters: conv.Pointer(spec.MastersSchedulable), ControlPlaneCount: conv.Pointer[int64](int64(spec.ProvisionRequirements.ControlPlaneAgents)),
+		SSHPublicKey:          conv.Pointer(strings.TrimSpace(spec.SSHPublicKey)),
+		Hyperthreading:        conv.Pointer(hyperthreading(p.aci)),
+		SchedulableMasters:    conv.Pointer(spec.MastersSchedulable),
+		ControlPlaneCount:     conv.Pointer[int64](int64(spec.ProvisionRequirements.ControlPlaneAgents)),
 		UserManagedNetworking: conv.Pointer(userManaged(p.aci)),
 	}
 	proxy := spec.Proxy
@@ -227,7 +248,8 @@ func clusterWishes(p clusterPair, held *models.Cluster) (*wishes, error) {
 		w.AdditionalNtpSource = conv.Pointer(strings.Join(p.ntp, ","))
 	}
 	if e := spec.DiskEncryption; e != nil {
-		w.DiskEncryption = orNoEncryption(&models.DiskEncryption{EnableOn: e.EnableOn, Mode: e.Mode, TangServers: e.TangServers})
+		w.DiskEncryption = orNoEncryption(&models.DiskEncryption{EnableOn: e.EnableOn, Mode: e.Mode,
+			TangServers: e.TangServers})
 	}
 	if spec.LoadBalancer != nil {
 		w.LoadBalancer = &models.LoadBalancer{Type: models.LoadBalancerTypeClusterManaged}
@@ -246,7 +268,8 @@ func clusterWishes(p clusterPair, held *models.Cluster) (*wishes, error) {
 func wishNetworks(w *wishes, p clusterPair, held *models.Cluster) error {
 	spec := p.aci.Spec
 	for _, n := range spec.Networking.ClusterNetwork {
-		w.ClusterNetworks = append(w.ClusterNetworks, &models.ClusterNetwork{Cidr: subnet(n.CIDR), HostPrefix: hostPrefix(n)})
+		w.ClusterNetworks = append(w.ClusterNetworks, &models.ClusterNetwork{Cidr: subnet(n.CIDR),
+			HostPrefix: hostPrefix(n)})
 	}
 	for _, cidr := range spec.Networking.ServiceNetwork {
 		w.ServiceNetworks = append(w.ServiceNetworks, &models.ServiceNetwork{Cidr: subnet(cidr)})
@@ -285,16 +308,20 @@ func addresses(field, single string, list []string) ([]string, error) {
 	case len(list) == 0:
 		return []string{single}, nil
 	case single != list[0]:
-		return nil, inputError("%s %s is not the first of %ss (%s); leave the deprecated %s out", field, single, field, strings.Join(list, ", "), field)
+		return nil, inputError("%s %s is not the first of %ss (%s); leave the deprecated %s out", field, single,
+			field, strings.Join(list, ", "), field)
 	}
 	return list, nil
 }
 
-// defaultNetworkType is the network type where the spec names none: OVNKubernetes but for older releases on IPv4 with more than one node.
+// defaultNetworkType is the network type where the spec names none: OVNKubernetes but for older
+// releases on IPv4 with more than one node.
 func defaultNetworkType(w *wishes, held *models.Cluster) string {
-	texts := slices.Concat(clusterNetworkTexts(w.ClusterNetworks), serviceNetworkTexts(w.ServiceNetworks), machineNetworkTexts(w.MachineNetworks))
+	texts := slices.Concat(clusterNetworkTexts(w.ClusterNetworks), serviceNetworkTexts(w.ServiceNetworks),
+		machineNetworkTexts(w.MachineNetworks))
 	if held != nil {
-		texts = slices.Concat(texts, clusterNetworkTexts(held.ClusterNetworks), serviceNetworkTexts(held.ServiceNetworks), machineNetworkTexts(held.MachineNetworks))
+		texts = slices.Concat(texts, clusterNetworkTexts(held.ClusterNetworks),
+			serviceNetworkTexts(held.ServiceNetworks), machineNetworkTexts(held.MachineNetworks))
 	}
 	hasIPv6 := slices.ContainsFunc(texts, func(text string) bool { return strings.Contains(text, ":") })
 	if hasIPv6 || *w.ControlPlaneCount == 1 || held == nil || !olderThan412(held.OpenshiftVersion) {
@@ -311,7 +338,8 @@ func olderThan412(version string) bool {
 	return major < 4 || major == 4 && minor < 12
 }
 
-// subnet is a CIDR without the bits behind its prefix; what is none is left for the engine to refuse.
+// subnet is a CIDR without the bits behind its prefix; what is none is left for the engine to
+// refuse.
 func subnet(cidr string) models.Subnet {
 	prefix, err := netip.ParsePrefix(strings.TrimSpace(cidr))
 	if err != nil {
@@ -337,7 +365,8 @@ func singleNode(aci *hiveext.AgentClusterInstall) bool {
 	return need.ControlPlaneAgents == 1 && need.WorkerAgents == 0 && need.ArbiterAgents == 0
 }
 
-// userManaged tells who looks after the networking. A single node, and the platforms None and External, leave it to the user.
+// userManaged tells who looks after the networking. A single node, and the platforms None and
+// External, leave it to the user.
 func userManaged(aci *hiveext.AgentClusterInstall) bool {
 	if singleNode(aci) {
 		return true
@@ -348,7 +377,8 @@ func userManaged(aci *hiveext.AgentClusterInstall) bool {
 	return aci.Spec.PlatformType == hiveext.NonePlatformType || aci.Spec.PlatformType == hiveext.ExternalPlatformType
 }
 
-// hyperthreading is the engine's word for the pools in which it is on. Where a spec lists pools, one that it does not list has it off.
+// hyperthreading is the engine's word for the pools in which it is on. Where a spec lists pools,
+// one that it does not list has it off.
 func hyperthreading(aci *hiveext.AgentClusterInstall) string {
 	on := map[string]bool{}
 	listed := false
@@ -387,16 +417,20 @@ func showHyperthreading(p *clusterPair, held string) {
 		}
 		return hiveext.HyperthreadingDisabled
 	}
-	p.aci.Spec.ControlPlane = &hiveext.AgentMachinePool{Name: hiveext.MasterAgentMachinePool, Hyperthreading: mode("masters")}
-	p.aci.Spec.Compute = []hiveext.AgentMachinePool{{Name: hiveext.WorkerAgentMachinePool, Hyperthreading: mode("workers")}}
+	p.aci.Spec.ControlPlane = &hiveext.AgentMachinePool{Name: hiveext.MasterAgentMachinePool,
+		Hyperthreading: mode("masters")}
+	p.aci.Spec.Compute = []hiveext.AgentMachinePool{{Name: hiveext.WorkerAgentMachinePool,
+		Hyperthreading: mode("workers")}}
 	if p.aci.Spec.Arbiter != nil || mode("arbiters") != mode("workers") {
-		p.aci.Spec.Arbiter = &hiveext.AgentMachinePool{Name: hiveext.ArbiterAgentMachinePool, Hyperthreading: mode("arbiters")}
+		p.aci.Spec.Arbiter = &hiveext.AgentMachinePool{Name: hiveext.ArbiterAgentMachinePool,
+			Hyperthreading: mode("arbiters")}
 	}
 }
 
 // platformNames pairs the platforms' names in specs and in the engine.
 var platformNames = map[hiveext.PlatformType]models.PlatformType{
-	hiveext.BareMetalPlatformType: models.PlatformTypeBaremetal, hiveext.NonePlatformType: models.PlatformTypeNone, hiveext.VSpherePlatformType: models.PlatformTypeVsphere,
+	hiveext.BareMetalPlatformType: models.PlatformTypeBaremetal, hiveext.NonePlatformType: models.PlatformTypeNone,
+	hiveext.VSpherePlatformType: models.PlatformTypeVsphere,
 	hiveext.NutanixPlatformType: models.PlatformTypeNutanix, hiveext.ExternalPlatformType: models.PlatformTypeExternal,
 }
 
@@ -419,7 +453,8 @@ func platformOf(spec hiveext.AgentClusterInstallSpec) (*models.Platform, error) 
 	}
 	kind, ok := platformNames[spec.PlatformType]
 	if !ok {
-		return nil, inputError("spec.platformType %q is none of BareMetal, None, VSphere, Nutanix and External", spec.PlatformType)
+		return nil, inputError("spec.platformType %q is none of BareMetal, None, VSphere, Nutanix and External",
+			spec.PlatformType)
 	}
 	platform := &models.Platform{Type: &kind}
 	if kind != models.PlatformTypeExternal {
@@ -428,7 +463,8 @@ func platformOf(spec hiveext.AgentClusterInstallSpec) (*models.Platform, error) 
 	if spec.ExternalPlatformSpec == nil {
 		return nil, inputError("spec.external must be given when spec.platformType is External: it names the platform")
 	}
-	name, manager := cmp.Or(spec.ExternalPlatformSpec.PlatformName, "Unknown"), string(spec.ExternalPlatformSpec.CloudControllerManager)
+	name, manager := cmp.Or(spec.ExternalPlatformSpec.PlatformName, "Unknown"),
+		string(spec.ExternalPlatformSpec.CloudControllerManager)
 	platform.External = &models.PlatformExternal{PlatformName: &name, CloudControllerManager: &manager}
 	return platform, nil
 }
@@ -437,7 +473,8 @@ func showPlatform(aci *hiveext.AgentClusterInstall, c *models.Cluster) {
 	aci.Spec.PlatformType, aci.Spec.ExternalPlatformSpec = platformName(c.Platform), nil
 	if external := c.Platform.External; external != nil {
 		aci.Spec.ExternalPlatformSpec = &hiveext.ExternalPlatformSpec{
-			PlatformName: conv.Value(external.PlatformName), CloudControllerManager: hiveext.CloudControllerManager(conv.Value(external.CloudControllerManager)),
+			PlatformName:           conv.Value(external.PlatformName),
+			CloudControllerManager: hiveext.CloudControllerManager(conv.Value(external.CloudControllerManager)),
 		}
 	}
 }
@@ -458,7 +495,8 @@ func orNoEncryption(held *models.DiskEncryption) *models.DiskEncryption {
 	if held != nil {
 		e = *held
 	}
-	e.EnableOn, e.Mode = conv.Pointer(cmp.Or(conv.Value(e.EnableOn), models.DiskEncryptionEnableOnNone)), conv.Pointer(cmp.Or(conv.Value(e.Mode), models.DiskEncryptionModeTpmv2))
+	e.EnableOn, e.Mode = conv.Pointer(cmp.Or(conv.Value(e.EnableOn), models.DiskEncryptionEnableOnNone)),
+		conv.Pointer(cmp.Or(conv.Value(e.Mode), models.DiskEncryptionModeTpmv2))
 	return &e
 }
 

@@ -23,12 +23,14 @@ import (
 )
 
 // openStatuses are those of a cluster whose description reaches its installation.
-var openStatuses = []string{models.ClusterStatusPendingForInput, models.ClusterStatusReady, models.ClusterStatusInsufficient}
+var openStatuses = []string{models.ClusterStatusPendingForInput, models.ClusterStatusReady,
+	models.ClusterStatusInsufficient}
 
 // mirrorName is the name of the mirror rules that come from a spec.mirrorRegistryRef.
 const mirrorName = "mirrorRegistryRef"
 
-// prepareObjects gives the objects what they have before anything is done for them: finalizers, the owner, labels.
+// prepareObjects gives the objects what they have before anything is done for them: finalizers, the
+// owner, labels.
 func (c *Clusters) prepareObjects(ctx context.Context, s *situation) error {
 	return c.update(ctx, func(tx *store.Tx) error {
 		if err := c.markObjects(tx, s.namespace, s.name, s.aci.Name); err != nil {
@@ -48,12 +50,14 @@ func (c *Clusters) prepareObjects(ctx context.Context, s *situation) error {
 	})
 }
 
-// markObjects gives a ClusterDeployment and its AgentClusterInstall their finalizers and ties one to the other.
+// markObjects gives a ClusterDeployment and its AgentClusterInstall their finalizers and ties one
+// to the other.
 func (c *Clusters) markObjects(tx *store.Tx, namespace, name, install string) error {
 	var owner metav1.OwnerReference
 	now := c.Clock.Now()
 	err := c.alterDeployment(tx, namespace, name, func(cd *hivev1.ClusterDeployment) error {
-		owner = metav1.OwnerReference{APIVersion: objects.ClusterDeployments.APIVersion(), Kind: objects.ClusterDeployments.Kind, Name: cd.Name, UID: cd.UID}
+		owner = metav1.OwnerReference{APIVersion: objects.ClusterDeployments.APIVersion(),
+			Kind: objects.ClusterDeployments.Kind, Name: cd.Name, UID: cd.UID}
 		if cd.DeletionTimestamp == nil && !slices.Contains(cd.Finalizers, clusterDeploymentFinalizer) {
 			cd.Finalizers = append(cd.Finalizers, clusterDeploymentFinalizer)
 		}
@@ -85,7 +89,8 @@ func withLabel(labels map[string]string, name, value string) map[string]string {
 	return labels
 }
 
-// markReferred labels a Secret or ConfigMap that is referred to, as controllers on a hub need it to be.
+// markReferred labels a Secret or ConfigMap that is referred to, as controllers on a hub need it to
+// be.
 func (c *Clusters) markReferred(tx *store.Tx, kind objects.Kind, ref string) error {
 	namespace, name, _ := strings.Cut(ref, "/")
 	return ignoreMissing(c.Objects.Update(tx, kind, namespace, name, func(u *unstructured.Unstructured) error {
@@ -114,17 +119,24 @@ func (c *Clusters) register(ctx context.Context, s *situation) error {
 		if strings.Contains(err.Error(), "mirror") && !strings.Contains(s.imageSet.Spec.ReleaseImage, "@") {
 			hint = "; mirrors usually have images by digest only: name the release by its digest"
 		}
-		return fmt.Errorf("failed to get release image %q, please ensure the releaseImage field in ClusterImageSet %q is valid%s: %w",
+		return fmt.Errorf("failed to get release image %q, please ensure the releaseImage field in ClusterImageSet "+
+			"%q is valid%s: %w",
 			s.imageSet.Spec.ReleaseImage, s.imageSet.Name, hint, err)
 	}
 	params := &models.ClusterCreateParams{
-		Name: w.Name, BaseDNSDomain: *w.BaseDNSDomain, PullSecret: &s.pullSecret, OpenshiftVersion: &release.OpenshiftVersion,
-		OcpReleaseImage: release.URL, CPUArchitecture: release.CPUArchitecture,
-		VipDhcpAllocation: conv.Pointer(false), APIVips: w.APIVips, IngressVips: w.IngressVips, SSHPublicKey: *w.SSHPublicKey,
-		UserManagedNetworking: w.UserManagedNetworking, Platform: w.Platform, SchedulableMasters: w.SchedulableMasters, ControlPlaneCount: w.ControlPlaneCount,
-		ClusterNetworks: w.ClusterNetworks, ServiceNetworks: w.ServiceNetworks, MachineNetworks: w.MachineNetworks, NetworkType: w.NetworkType,
-		AdditionalNtpSource: w.AdditionalNtpSource, Hyperthreading: w.Hyperthreading, DiskEncryption: w.DiskEncryption, LoadBalancer: w.LoadBalancer,
-		HTTPProxy: w.HTTPProxy, HTTPSProxy: w.HTTPSProxy, NoProxy: w.NoProxy, Tags: w.Tags, IgnitionEndpoint: s.ignitionEndpoint(),
+		Name: w.Name, BaseDNSDomain: *w.BaseDNSDomain, PullSecret: &s.pullSecret,
+		OpenshiftVersion: &release.OpenshiftVersion,
+		OcpReleaseImage:  release.URL, CPUArchitecture: release.CPUArchitecture,
+		VipDhcpAllocation: conv.Pointer(false), APIVips: w.APIVips, IngressVips: w.IngressVips,
+		SSHPublicKey:          *w.SSHPublicKey,
+		UserManagedNetworking: w.UserManagedNetworking, Platform: w.Platform, SchedulableMasters: w.SchedulableMasters,
+		ControlPlaneCount: w.ControlPlaneCount,
+		ClusterNetworks:   w.ClusterNetworks, ServiceNetworks: w.ServiceNetworks, MachineNetworks: w.MachineNetworks,
+		NetworkType:         w.NetworkType,
+		AdditionalNtpSource: w.AdditionalNtpSource, Hyperthreading: w.Hyperthreading, DiskEncryption: w.DiskEncryption,
+		LoadBalancer: w.LoadBalancer,
+		HTTPProxy:    w.HTTPProxy, HTTPSProxy: w.HTTPSProxy, NoProxy: w.NoProxy, Tags: w.Tags,
+		IgnitionEndpoint: s.ignitionEndpoint(),
 	}
 	if singleNode(s.aci) {
 		params.HighAvailabilityMode = conv.Pointer(models.ClusterHighAvailabilityModeNone)
@@ -135,7 +147,8 @@ func (c *Clusters) register(ctx context.Context, s *situation) error {
 
 func (c *Clusters) importCluster(ctx context.Context, s *situation, of engine.Object) error {
 	params := &models.ImportClusterParams{
-		Name: &s.cd.Spec.ClusterName, APIVipDnsname: conv.Pointer("api." + s.cd.Spec.ClusterName + "." + s.cd.Spec.BaseDomain),
+		Name: &s.cd.Spec.ClusterName, APIVipDnsname: conv.Pointer("api." + s.cd.Spec.ClusterName +
+			"." + s.cd.Spec.BaseDomain),
 		OpenshiftClusterID: new(strfmt.UUID),
 	}
 	metadata := s.cd.Spec.ClusterMetadata
@@ -148,7 +161,8 @@ func (c *Clusters) importCluster(ctx context.Context, s *situation, of engine.Ob
 	if s.imageSet != nil && s.pullSecret != "" {
 		release, err := c.engine.ReadRelease(ctx, s.imageSet.Spec.ReleaseImage, s.pullSecret)
 		if err != nil {
-			return fmt.Errorf("failed to get release image %q of ClusterImageSet %q: %w", s.imageSet.Spec.ReleaseImage, s.imageSet.Name, err)
+			return fmt.Errorf("failed to get release image %q of ClusterImageSet %q: %w", s.imageSet.Spec.ReleaseImage,
+				s.imageSet.Name, err)
 		}
 		params.OpenshiftVersion = release.OpenshiftVersion
 	}
@@ -168,7 +182,8 @@ func (s *situation) ignitionEndpoint() *models.IgnitionEndpoint {
 	return endpoint
 }
 
-// push has the cluster follow what its objects ask for, if that is other than what it has followed already.
+// push has the cluster follow what its objects ask for, if that is other than what it has followed
+// already.
 func (c *Clusters) push(ctx context.Context, s *situation) error {
 	w, err := clusterWishes(s.clusterPair, s.view.Cluster)
 	if err != nil {
@@ -178,8 +193,10 @@ func (c *Clusters) push(ctx context.Context, s *situation) error {
 	if err != nil {
 		return err
 	}
-	now := acted{Spec: spec, References: s.references(), Mirror: s.mirrorDigest, Manifests: sortedNames(s.manifests), Adopted: s.acted.Adopted}
-	if s.acted.Spec == now.Spec && s.acted.References == now.References && s.acted.Mirror == now.Mirror && s.manifestsFault == nil {
+	now := acted{Spec: spec, References: s.references(), Mirror: s.mirrorDigest, Manifests: sortedNames(s.manifests),
+		Adopted: s.acted.Adopted}
+	if s.acted.Spec == now.Spec && s.acted.References == now.References && s.acted.Mirror == now.Mirror &&
+		s.manifestsFault == nil {
 		return nil
 	}
 	if err := c.pushMirror(ctx, s); err != nil {
@@ -220,8 +237,8 @@ func (c *Clusters) noteActed(ctx context.Context, s *situation, now acted) error
 	return c.update(ctx, func(tx *store.Tx) error { return c.engine.Rows(tx).NoteCluster(s.view.ID.String(), note) })
 }
 
-// keptFields are the fields in which a cluster differs from what its objects ask for although it has followed them: the engine knows
-// better, or names it otherwise.
+// keptFields are the fields in which a cluster differs from what its objects ask for although it
+// has followed them: the engine knows better, or names it otherwise.
 func keptFields(w *wishes, cluster *models.Cluster) map[string]string {
 	var kept map[string]string
 	for _, field := range clusterFields() {
@@ -284,13 +301,15 @@ func (c *Clusters) pushMirror(ctx context.Context, s *situation) error {
 	return nil
 }
 
-// pushAnnotations follows the annotations. An installed cluster has no install-config any more, nor checks that could be ignored.
+// pushAnnotations follows the annotations. An installed cluster has no install-config any more, nor
+// checks that could be ignored.
 func (c *Clusters) pushAnnotations(ctx context.Context, s *situation) error {
 	if *s.view.Kind != models.ClusterKindCluster {
 		return nil
 	}
 	id := s.view.ID.String()
-	if override, ok := s.aci.Annotations[annotationInstallConfigOverrides]; (ok || s.acted.Spec != "") && override != s.view.InstallConfigOverrides {
+	if override, ok := s.aci.Annotations[annotationInstallConfigOverrides]; (ok || s.acted.Spec != "") &&
+		override != s.view.InstallConfigOverrides {
 		if override != "" && !json.Valid([]byte(override)) {
 			return inputError("Failed to parse '%s' annotation: it is no JSON", annotationInstallConfigOverrides)
 		}
@@ -315,11 +334,13 @@ func (c *Clusters) pushAnnotations(ctx context.Context, s *situation) error {
 	if clusterChecks == s.view.IgnoredClusterValidations && hostChecks == s.view.IgnoredHostValidations {
 		return nil
 	}
-	_, err = c.engine.IgnoreValidations(ctx, id, &models.IgnoredValidations{ClusterValidationIds: clusterChecks, HostValidationIds: hostChecks})
+	_, err = c.engine.IgnoreValidations(ctx, id, &models.IgnoredValidations{ClusterValidationIds: clusterChecks,
+		HostValidationIds: hostChecks})
 	return err
 }
 
-// ignoredOf makes the JSON list of an annotation's comma list; an empty annotation is an empty list.
+// ignoredOf makes the JSON list of an annotation's comma list; an empty annotation is an empty
+// list.
 func ignoredOf(aci *hiveext.AgentClusterInstall, annotation string) (list string, set bool, err error) {
 	text, set := aci.Annotations[annotation]
 	if !set {
@@ -364,7 +385,8 @@ func (c *Clusters) goOn(ctx context.Context, s *situation) error {
 		}
 		_, err := c.engine.InstallCluster(ctx, id)
 		return err
-	case *state.cluster.Status == models.ClusterStatusInstalled && *state.cluster.Kind == models.ClusterKindCluster && !s.acted.Adopted:
+	case *state.cluster.Status == models.ClusterStatusInstalled && *state.cluster.Kind == models.ClusterKindCluster &&
+		!s.acted.Adopted:
 		_, err := c.engine.AllowAddHosts(ctx, id)
 		return err
 	}

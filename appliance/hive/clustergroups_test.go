@@ -21,8 +21,8 @@ import (
 	"landfall/store"
 )
 
-// These are the groups of behaviours of the Assisted Installer's kube-API suite (subsystem/kubeapi) that are of clusters; which test
-// is of which group says docs/compatibility.md.
+// These are the groups of behaviours of the Assisted Installer's kube-API suite (subsystem/kubeapi)
+// that are of clusters; which test is of which group says docs/compatibility.md.
 
 // given applies a cluster's objects, its AgentClusterInstall altered.
 func (b *clusterBench) given(install string, alter func(*hiveext.AgentClusterInstall)) {
@@ -40,7 +40,8 @@ func TestAPullSecretThatCanNotBeUsed(t *testing.T) {
 	b.condition(hiveext.ClusterSpecSyncedCondition, "False", "BackendError", "there is no Secret site/pull")
 	b.condition(hiveext.ClusterRequirementsMetCondition, "Unknown", "NotAvailable", "Information not available")
 	b.apply("kind: Secret\nmetadata: {name: pull, namespace: site}\nstringData: {.dockerconfigjson: nonsense}")
-	b.condition(hiveext.ClusterSpecSyncedCondition, "False", "BackendError", "the pull secret in Secret site/pull can't be used")
+	b.condition(hiveext.ClusterSpecSyncedCondition, "False", "BackendError",
+		"the pull secret in Secret site/pull can't be used")
 	b.apply("kind: Secret\nmetadata: {name: pull, namespace: site}\nstringData: {other: a}")
 	b.condition(hiveext.ClusterSpecSyncedCondition, "False", "BackendError", "pull secret")
 	require.Nil(t, b.made())
@@ -48,7 +49,8 @@ func TestAPullSecretThatCanNotBeUsed(t *testing.T) {
 	require.NotNil(t, b.made())
 	b.condition(hiveext.ClusterSpecSyncedCondition, "True", "SyncOK", "")
 
-	b.apply(`{kind: Secret, metadata: {name: pull, namespace: site}, stringData: {.dockerconfigjson: '{"auths":{"quay.io":{"auth":"b3RoZXI6cGFzcw=="}}}'}}`)
+	b.apply(
+		`{kind: Secret, metadata: {name: pull, namespace: site}, stringData: {.dockerconfigjson: '{"auths":{"quay.io":{"auth":"b3RoZXI6cGFzcw=="}}}'}}`)
 	require.NoError(t, b.db.View(func(tx *store.Tx) error {
 		rows := b.engine.Rows(tx)
 		view, err := rows.Cluster(b.made().ID.String())
@@ -61,18 +63,21 @@ func TestAPullSecretThatCanNotBeUsed(t *testing.T) {
 
 func TestAPullSecretMustBeReferredTo(t *testing.T) {
 	b := newClusterBench(t)
-	b.apply(imageSetManifest, threeNodesManifest, strings.Replace(deploymentManifest, "  pullSecretRef: {name: pull}\n", "", 1))
+	b.apply(imageSetManifest, threeNodesManifest, strings.Replace(deploymentManifest, "  pullSecretRef: {name: pull}\n",
+		"", 1))
 	b.condition(hiveext.ClusterSpecSyncedCondition, "False", "InputError", "PullSecret is required")
 }
 
 func TestAnImageSetThatIsNotThereOrNoRelease(t *testing.T) {
 	b := newClusterBench(t)
 	b.apply(pullSecretManifest, deploymentManifest, threeNodesManifest)
-	b.condition(hiveext.ClusterSpecSyncedCondition, "False", "BackendError", "ClusterImageSet v4.20 not found. Please ensure the ClusterImageSet exists")
+	b.condition(hiveext.ClusterSpecSyncedCondition, "False", "BackendError",
+		"ClusterImageSet v4.20 not found. Please ensure the ClusterImageSet exists")
 	b.deploymentCondition("ClusterImageSetNotFound", "True", "ClusterImageSetNotFound")
 	b.releases.failure = errors.New("quay.io/release:4.20.8 is not a release")
 	b.apply(imageSetManifest)
-	b.condition(hiveext.ClusterSpecSyncedCondition, "False", "BackendError", `failed to get release image "quay.io/release:4.20.8"`)
+	b.condition(hiveext.ClusterSpecSyncedCondition, "False", "BackendError",
+		`failed to get release image "quay.io/release:4.20.8"`)
 	require.Nil(t, b.made())
 	b.releases.failure = nil
 	b.passed(time.Minute)
@@ -104,13 +109,16 @@ func TestNetworks(t *testing.T) {
 		{"IPv6 has OVNKubernetes", func(aci *hiveext.AgentClusterInstall) {
 			n := &aci.Spec.Networking
 			n.ClusterNetwork = []hiveext.ClusterNetworkEntry{{CIDR: "fd01::/48"}}
-			n.ServiceNetwork, n.MachineNetwork = []string{"fd02::/112"}, []hiveext.MachineNetworkEntry{{CIDR: "fd00:10::/64"}}
+			n.ServiceNetwork, n.MachineNetwork = []string{"fd02::/112"},
+				[]hiveext.MachineNetworkEntry{{CIDR: "fd00:10::/64"}}
 			aci.Spec.APIVIPs, aci.Spec.IngressVIPs = []string{"fd00:10::4"}, []string{"fd00:10::5"}
 		}, "", func(t *testing.T, c *models.Cluster) {
 			require.Equal(t, "OVNKubernetes", *c.NetworkType)
 			require.EqualValues(t, 64, c.ClusterNetworks[0].HostPrefix)
 		}},
-		{"SDN is not there any more", func(aci *hiveext.AgentClusterInstall) { aci.Spec.Networking.NetworkType = "OpenShiftSDN" }, "OpenShift", nil},
+		{"SDN is not there any more",
+			func(aci *hiveext.AgentClusterInstall) { aci.Spec.Networking.NetworkType = "OpenShiftSDN" }, "OpenShift",
+			nil},
 		{"host bits are cut", func(aci *hiveext.AgentClusterInstall) {
 			aci.Spec.Networking.MachineNetwork = []hiveext.MachineNetworkEntry{{CIDR: "192.168.10.7/24"}}
 		}, "", func(t *testing.T, c *models.Cluster) {
@@ -119,17 +127,21 @@ func TestNetworks(t *testing.T) {
 		{"a machine network that is none", func(aci *hiveext.AgentClusterInstall) {
 			aci.Spec.Networking.MachineNetwork = []hiveext.MachineNetworkEntry{{CIDR: "192.168.10.300/24"}}
 		}, "is not a network in CIDR notation", nil},
-		{"no networks at all", func(aci *hiveext.AgentClusterInstall) { aci.Spec.Networking = hiveext.Networking{} }, "", func(t *testing.T, c *models.Cluster) {
-			require.Equal(t, engine.DefaultClusterNetwork, string(c.ClusterNetworks[0].Cidr))
-			require.Equal(t, engine.DefaultServiceNetwork, string(c.ServiceNetworks[0].Cidr))
-		}},
+		{"no networks at all", func(aci *hiveext.AgentClusterInstall) { aci.Spec.Networking = hiveext.Networking{} },
+			"", func(t *testing.T, c *models.Cluster) {
+				require.Equal(t, engine.DefaultClusterNetwork, string(c.ClusterNetworks[0].Cidr))
+				require.Equal(t, engine.DefaultServiceNetwork, string(c.ServiceNetworks[0].Cidr))
+			}},
 		{"user-managed networking with virtual addresses", func(aci *hiveext.AgentClusterInstall) {
 			aci.Spec.Networking.UserManagedNetworking = conv.Pointer(true)
 		}, "VIP", nil},
 		{"the deprecated single addresses", func(aci *hiveext.AgentClusterInstall) {
-			aci.Spec.APIVIP, aci.Spec.APIVIPs, aci.Spec.IngressVIP, aci.Spec.IngressVIPs = "192.168.10.6", nil, "192.168.10.7", nil
+			aci.Spec.APIVIP, aci.Spec.APIVIPs, aci.Spec.IngressVIP, aci.Spec.IngressVIPs = "192.168.10.6", nil,
+				"192.168.10.7", nil
 		}, "", func(t *testing.T, c *models.Cluster) { require.EqualValues(t, "192.168.10.6", c.APIVips[0].IP) }},
-		{"single addresses that contradict the list", func(aci *hiveext.AgentClusterInstall) { aci.Spec.APIVIP = "192.168.10.9" }, "apiVIP 192.168.10.9 is not the first of apiVIPs", nil},
+		{"single addresses that contradict the list",
+			func(aci *hiveext.AgentClusterInstall) { aci.Spec.APIVIP = "192.168.10.9" },
+			"apiVIP 192.168.10.9 is not the first of apiVIPs", nil},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
@@ -149,7 +161,10 @@ func TestNetworks(t *testing.T) {
 func TestUserManagedNetworkingIsRefusedLaterToo(t *testing.T) {
 	b := newClusterBench(t)
 	b.given(threeNodesManifest, nil)
-	b.alterInstall(func(aci *hiveext.AgentClusterInstall) { aci.Spec.Networking.UserManagedNetworking = conv.Pointer(true) })
+	b.alterInstall(func(aci *hiveext.AgentClusterInstall) {
+		aci.Spec.Networking.UserManagedNetworking = conv.Pointer(
+			true)
+	})
 	b.condition(hiveext.ClusterSpecSyncedCondition, "False", "InputError", "")
 	b.alterInstall(func(aci *hiveext.AgentClusterInstall) { aci.Spec.Networking.UserManagedNetworking = nil })
 	b.condition(hiveext.ClusterSpecSyncedCondition, "True", "SyncOK", "")
@@ -167,7 +182,8 @@ func TestPlatforms(t *testing.T) {
 		{hiveext.NutanixPlatformType, true, nil, models.PlatformTypeNutanix, false},
 		{hiveext.VSpherePlatformType, true, nil, models.PlatformTypeVsphere, false},
 		{hiveext.NonePlatformType, false, nil, models.PlatformTypeNone, true},
-		{hiveext.ExternalPlatformType, false, &hiveext.ExternalPlatformSpec{PlatformName: "acme", CloudControllerManager: "External"}, models.PlatformTypeExternal, true},
+		{hiveext.ExternalPlatformType, false, &hiveext.ExternalPlatformSpec{PlatformName: "acme",
+			CloudControllerManager: "External"}, models.PlatformTypeExternal, true},
 	}
 	for _, c := range cases {
 		t.Run(string(c.name), func(t *testing.T) {
@@ -191,7 +207,8 @@ func TestPlatforms(t *testing.T) {
 		})
 	}
 	b := newClusterBench(t)
-	b.given(threeNodesManifest, func(aci *hiveext.AgentClusterInstall) { aci.Spec.PlatformType = hiveext.ExternalPlatformType })
+	b.given(threeNodesManifest,
+		func(aci *hiveext.AgentClusterInstall) { aci.Spec.PlatformType = hiveext.ExternalPlatformType })
 	b.condition(hiveext.ClusterSpecSyncedCondition, "False", "InputError", "spec.external must be given")
 }
 
@@ -206,7 +223,11 @@ func (b *clusterBench) requireNothingLeft() {
 	}))
 	for _, kind := range []objects.Kind{objects.ClusterDeployments, objects.AgentClusterInstalls, objects.Agents} {
 		require.NoError(b, b.db.View(func(tx *store.Tx) error {
-			return objects.Names(tx, kind, "", func(_, name string) error { b.Fatalf("%s %s is left", kind, name); return nil })
+			return objects.Names(tx, kind, "", func(_, name string) error {
+				b.Fatalf("%s %s is left",
+					kind, name)
+				return nil
+			})
 		}))
 	}
 	require.False(b, b.exists(objects.Secrets, "site", "one-admin-kubeconfig"))
@@ -267,7 +288,8 @@ func TestDeletionTakesWithItWhatItMust(t *testing.T) {
 				if err := b.objects.Delete(tx, kind, "site", "one", b.clock.Now()); err != nil {
 					return err
 				}
-				return b.objects.Update(tx, kind, "site", "one", func(u *unstructured.Unstructured) error { u.SetFinalizers(nil); return nil })
+				return b.objects.Update(tx, kind, "site", "one",
+					func(u *unstructured.Unstructured) error { u.SetFinalizers(nil); return nil })
 			})
 		}
 		b.run()
@@ -292,7 +314,8 @@ func (b *clusterBench) installingSingleNode() []*machine {
 func TestAnAgentClusterInstallWhoseClusterDeploymentIsNotThere(t *testing.T) {
 	b := newClusterBench(t)
 	b.apply(threeNodesManifest)
-	b.condition(hiveext.ClusterSpecSyncedCondition, "False", "InputError", "ClusterDeployment with name 'one' in namespace 'site' not found")
+	b.condition(hiveext.ClusterSpecSyncedCondition, "False", "InputError",
+		"ClusterDeployment with name 'one' in namespace 'site' not found")
 	b.condition(hiveext.ClusterCompletedCondition, "Unknown", "NotAvailable", "")
 	b.apply(pullSecretManifest, imageSetManifest, deploymentManifest)
 	b.condition(hiveext.ClusterSpecSyncedCondition, "True", "SyncOK", "")
@@ -314,7 +337,8 @@ func TestTheOptionsOfAnAgentClusterInstall(t *testing.T) {
 		alter func(*hiveext.AgentClusterInstall)
 		is    func(*testing.T, *models.Cluster)
 	}{
-		{"schedulable masters", func(aci *hiveext.AgentClusterInstall) { aci.Spec.MastersSchedulable = true }, func(t *testing.T, c *models.Cluster) { require.True(t, *c.SchedulableMasters) }},
+		{"schedulable masters", func(aci *hiveext.AgentClusterInstall) { aci.Spec.MastersSchedulable = true },
+			func(t *testing.T, c *models.Cluster) { require.True(t, *c.SchedulableMasters) }},
 		{"hyperthreading nowhere", func(aci *hiveext.AgentClusterInstall) {
 			aci.Spec.ControlPlane = &hiveext.AgentMachinePool{Name: "master", Hyperthreading: "Disabled"}
 			aci.Spec.Compute = []hiveext.AgentMachinePool{{Name: "worker", Hyperthreading: "Disabled"}}
@@ -323,10 +347,12 @@ func TestTheOptionsOfAnAgentClusterInstall(t *testing.T) {
 			aci.Spec.ControlPlane = &hiveext.AgentMachinePool{Name: "master", Hyperthreading: "Enabled"}
 		}, func(t *testing.T, c *models.Cluster) { require.Equal(t, "masters", c.Hyperthreading) }},
 		{"disk encryption", func(aci *hiveext.AgentClusterInstall) {
-			aci.Spec.DiskEncryption = &hiveext.DiskEncryption{EnableOn: conv.Pointer("all"), Mode: conv.Pointer("tpmv2")}
+			aci.Spec.DiskEncryption = &hiveext.DiskEncryption{EnableOn: conv.Pointer("all"),
+				Mode: conv.Pointer("tpmv2")}
 		}, func(t *testing.T, c *models.Cluster) { require.Equal(t, "all", *c.DiskEncryption.EnableOn) }},
 		{"a proxy", func(aci *hiveext.AgentClusterInstall) {
-			aci.Spec.Proxy = &hiveext.Proxy{HTTPProxy: "http://proxy.site.test:3128", HTTPSProxy: "http://proxy.site.test:3128", NoProxy: "site.test"}
+			aci.Spec.Proxy = &hiveext.Proxy{HTTPProxy: "http://proxy.site.test:3128",
+				HTTPSProxy: "http://proxy.site.test:3128", NoProxy: "site.test"}
 		}, func(t *testing.T, c *models.Cluster) {
 			require.Equal(t, "http://proxy.site.test:3128 site.test", c.HTTPProxy+" "+c.NoProxy)
 		}},
@@ -349,7 +375,8 @@ func TestTheOptionsOfAnAgentClusterInstall(t *testing.T) {
 			aci.Labels = map[string]string{hiveext.ClusterConsumerLabel: "fleet"}
 		}, func(t *testing.T, c *models.Cluster) { require.Equal(t, "fleet", c.Tags) }},
 		{"an SSH key", func(aci *hiveext.AgentClusterInstall) {
-			aci.Spec.SSHPublicKey = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIIvFTKzuhF1vVRh3LfYBR0uEnGGKWjfYUVX7bYjT6mVp me@site \n"
+			aci.Spec.SSHPublicKey = "ssh-ed25519 " +
+				"AAAAC3NzaC1lZDI1NTE5AAAAIIvFTKzuhF1vVRh3LfYBR0uEnGGKWjfYUVX7bYjT6mVp me@site \n"
 		}, func(t *testing.T, c *models.Cluster) { require.Contains(t, c.SSHPublicKey, "ssh-ed25519 ") }},
 	}
 	first, later := newClusterBench(t), newClusterBench(t)
@@ -377,7 +404,8 @@ func TestOverridesThatAreNone(t *testing.T) {
 	b.given(threeNodesManifest, func(aci *hiveext.AgentClusterInstall) {
 		setAnnotation(aci, annotationInstallConfigOverrides, `{"fips":`, false)
 	})
-	b.condition(hiveext.ClusterSpecSyncedCondition, "False", "InputError", "Failed to parse 'agent-install.openshift.io/install-config-overrides' annotation")
+	b.condition(hiveext.ClusterSpecSyncedCondition, "False", "InputError",
+		"Failed to parse 'agent-install.openshift.io/install-config-overrides' annotation")
 	b.alterInstall(func(aci *hiveext.AgentClusterInstall) { delete(aci.Annotations, annotationInstallConfigOverrides) })
 	b.condition(hiveext.ClusterSpecSyncedCondition, "True", "SyncOK", "")
 }
@@ -393,13 +421,15 @@ func TestManifestsOfConfigMaps(t *testing.T) {
 		return names
 	}
 	config := func(name, file, content string) string {
-		return "kind: ConfigMap\nmetadata: {name: " + name + ", namespace: site}\ndata: {" + file + ": '" + content + "'}"
+		return "kind: ConfigMap\nmetadata: {name: " + name + ", namespace: site}\ndata: {" + file + ": '" + content +
+			"'}"
 	}
 	refer := func(names ...string) func(*hiveext.AgentClusterInstall) {
 		return func(aci *hiveext.AgentClusterInstall) {
 			aci.Spec.ManifestsConfigMapRefs = nil
 			for _, name := range names {
-				aci.Spec.ManifestsConfigMapRefs = append(aci.Spec.ManifestsConfigMapRefs, hiveext.ManifestsConfigMapReference{Name: name})
+				aci.Spec.ManifestsConfigMapRefs = append(aci.Spec.ManifestsConfigMapRefs,
+					hiveext.ManifestsConfigMapReference{Name: name})
 			}
 		}
 	}
@@ -417,7 +447,8 @@ func TestManifestsOfConfigMaps(t *testing.T) {
 		b := newClusterBench(t)
 		b.apply(config("a", "a.yaml", "a: b"), config("b", "a.yaml", "a: c"))
 		b.given(threeNodesManifest, refer("a", "b"))
-		b.condition(hiveext.ClusterSpecSyncedCondition, "False", "InputError", `Conflict in manifest names ("a.yaml" is not unique)`)
+		b.condition(hiveext.ClusterSpecSyncedCondition, "False", "InputError",
+			`Conflict in manifest names ("a.yaml" is not unique)`)
 		require.Empty(t, manifests(b))
 		b.apply("kind: ConfigMap\nmetadata: {name: b, namespace: site}\ndata: {b.yaml: 'b: c'}")
 		b.condition(hiveext.ClusterSpecSyncedCondition, "True", "SyncOK", "")
@@ -440,9 +471,11 @@ func TestManifestsOfConfigMaps(t *testing.T) {
 	t.Run("the deprecated reference", func(t *testing.T) {
 		b := newClusterBench(t)
 		b.apply(config("a", "a.yaml", "a: b"))
-		b.given(threeNodesManifest, func(aci *hiveext.AgentClusterInstall) { aci.Spec.ManifestsConfigMapRef = localReference("a") })
+		b.given(threeNodesManifest,
+			func(aci *hiveext.AgentClusterInstall) { aci.Spec.ManifestsConfigMapRef = localReference("a") })
 		require.Equal(t, []string{"openshift/a.yaml"}, manifests(b))
-		require.Equal(t, "true", object[unstructured.Unstructured](b, objects.ConfigMaps, "site", "a").GetLabels()[labelWatch])
+		require.Equal(t, "true", object[unstructured.Unstructured](b, objects.ConfigMaps, "site",
+			"a").GetLabels()[labelWatch])
 	})
 }
 
@@ -451,13 +484,17 @@ func TestTheMirrorRegistryOfACluster(t *testing.T) {
 	b.given(threeNodesManifest, func(aci *hiveext.AgentClusterInstall) {
 		aci.Spec.MirrorRegistryRef = &hiveext.MirrorRegistryConfigMapReference{Namespace: "site", Name: "mirror"}
 	})
-	b.condition(hiveext.ClusterSpecSyncedCondition, "False", "InputError", "Failed to get referenced ConfigMap site/mirror")
+	b.condition(hiveext.ClusterSpecSyncedCondition, "False", "InputError",
+		"Failed to get referenced ConfigMap site/mirror")
 	b.apply("kind: ConfigMap\nmetadata: {name: mirror, namespace: site}\ndata: {other: a}")
-	b.condition(hiveext.ClusterSpecSyncedCondition, "False", "InputError", "ConfigMap site/mirror does not contain registries.conf key")
+	b.condition(hiveext.ClusterSpecSyncedCondition, "False", "InputError",
+		"ConfigMap site/mirror does not contain registries.conf key")
 	b.apply("kind: ConfigMap\nmetadata: {name: mirror, namespace: site}\ndata: {registries.conf: '[[registry'}")
 	b.condition(hiveext.ClusterSpecSyncedCondition, "False", "InputError", "ConfigMap site/mirror:")
 	require.Nil(t, b.made())
-	b.apply("kind: ConfigMap\nmetadata: {name: mirror, namespace: site}\ndata:\n  registries.conf: |\n    [[registry]]\n    location = \"quay.io\"\n    [[registry.mirror]]\n    location = \"mirror.site.test:5000/quay\"\n")
+	b.apply("kind: ConfigMap\nmetadata: {name: mirror, namespace: site}\ndata:\n  registries.conf: |\n    " +
+		"[[registry]]\n    location = \"quay.io\"\n    [[registry.mirror]]\n    location = " +
+		"\"mirror.site.test:5000/quay\"\n")
 	b.condition(hiveext.ClusterSpecSyncedCondition, "True", "SyncOK", "")
 	require.NotNil(t, b.mirrors[b.made().ID.String()+"/"+mirrorName])
 	b.alterInstall(func(aci *hiveext.AgentClusterInstall) { aci.Spec.MirrorRegistryRef = nil })
@@ -491,7 +528,8 @@ spec:
 			require.Equal(t, "api.edge.site.test", *cluster.APIVipDNSName)
 			b.condition(hiveext.ClusterSpecSyncedCondition, "True", "SyncOK", "")
 			b.condition(hiveext.ClusterCompletedCondition, "True", "InstallationCompleted", "")
-			b.condition(hiveext.ClusterRequirementsMetCondition, "True", "ClusterAlreadyInstalling", "The cluster requirements are met")
+			b.condition(hiveext.ClusterRequirementsMetCondition, "True", "ClusterAlreadyInstalling",
+				"The cluster requirements are met")
 			b.deploymentCondition("Provisioned", "True", "Provisioned")
 			require.Equal(t, "edge-kubeconfig", b.cd().Spec.ClusterMetadata.AdminKubeconfigSecretRef.Name)
 		})
@@ -505,8 +543,10 @@ func TestTheStartWaits(t *testing.T) {
 		b.apply(infraEnvOfOne)
 		b.approve(b.machines(1)...)
 		require.Equal(t, models.ClusterStatusReady, *b.made().Status)
-		b.condition(hiveext.ClusterCompletedCondition, "False", "InstallationOnHold", "The installation is on hold. To unhold set holdInstallation to false")
-		b.condition(hiveext.ClusterRequirementsMetCondition, "True", "ClusterIsReady", "The cluster is ready to begin the installation")
+		b.condition(hiveext.ClusterCompletedCondition, "False", "InstallationOnHold",
+			"The installation is on hold. To unhold set holdInstallation to false")
+		b.condition(hiveext.ClusterRequirementsMetCondition, "True", "ClusterIsReady",
+			"The cluster is ready to begin the installation")
 		b.alterInstall(func(aci *hiveext.AgentClusterInstall) { aci.Spec.HoldInstallation = false })
 		require.Equal(t, models.ClusterStatusPreparingForInstallation, *b.made().Status)
 	})
@@ -536,7 +576,8 @@ func TestTheStartWaits(t *testing.T) {
 		machines := b.machines(4)
 		b.approve(machines...)
 		b.condition(hiveext.ClusterRequirementsMetCondition, "False", "InsufficientAgents",
-			"The cluster currently requires exactly 3 master agents, 0 arbiter agents and 0 worker agents, but currently registered 3 master agents, 0 arbiter agents and 1 worker agents")
+			"The cluster currently requires exactly 3 master agents, 0 arbiter agents and 0 worker agents, but "+
+				"currently registered 3 master agents, 0 arbiter agents and 1 worker agents")
 		b.delete(objects.Agents, "site", machines[3].id)
 		b.report(machines[:3]...)
 		require.Equal(t, models.ClusterStatusPreparingForInstallation, *b.made().Status, *b.made().StatusInfo)
@@ -570,7 +611,8 @@ func TestThreeNodesAreInstalledAndAnotherJoins(t *testing.T) {
 	b.update(func(tx *store.Tx) error {
 		return b.Objects.Update(tx, objects.Agents, "site", late.id, func(u *unstructured.Unstructured) error {
 			return errors.Join(unstructured.SetNestedField(u.Object, "infra", "spec", "machineConfigPool"),
-				unstructured.SetNestedStringMap(u.Object, map[string]string{"node-role.kubernetes.io/infra": ""}, "spec", "nodeLabels"))
+				unstructured.SetNestedStringMap(u.Object, map[string]string{"node-role.kubernetes.io/infra": ""},
+					"spec", "nodeLabels"))
 		})
 	})
 	b.quiet()
@@ -578,7 +620,8 @@ func TestThreeNodesAreInstalledAndAnotherJoins(t *testing.T) {
 	b.approve(late)
 	require.Equal(t, models.HostStatusInstalling, *late.host().Status)
 	paused(true)
-	require.NoError(t, b.engine.HostProgress(t.Context(), late.env, late.id, &models.HostProgress{CurrentStage: models.HostStageRebooting}))
+	require.NoError(t, b.engine.HostProgress(t.Context(), late.env, late.id,
+		&models.HostProgress{CurrentStage: models.HostStageRebooting}))
 	b.quiet()
 	require.Equal(t, models.HostStatusAddedToExistingCluster, *late.host().Status)
 	paused(false)
@@ -591,11 +634,13 @@ func TestThreeNodesAreInstalledAndAnotherJoins(t *testing.T) {
 func TestAnInstallationThatFails(t *testing.T) {
 	b := newClusterBench(t)
 	machines := b.installingSingleNode()
-	require.NoError(t, b.engine.HostProgress(t.Context(), machines[0].env, machines[0].id, &models.HostProgress{CurrentStage: models.HostStageFailed, ProgressInfo: "the disk broke"}))
+	require.NoError(t, b.engine.HostProgress(t.Context(), machines[0].env, machines[0].id,
+		&models.HostProgress{CurrentStage: models.HostStageFailed, ProgressInfo: "the disk broke"}))
 	b.quiet()
 	b.condition(hiveext.ClusterFailedCondition, "True", "InstallationFailed", "The installation failed:")
 	b.condition(hiveext.ClusterCompletedCondition, "False", "InstallationFailed", "the disk broke")
-	b.condition(hiveext.ClusterStoppedCondition, "True", "InstallationFailed", "The installation has stopped due to error")
+	b.condition(hiveext.ClusterStoppedCondition, "True", "InstallationFailed",
+		"The installation has stopped due to error")
 	b.condition(hiveext.ClusterRequirementsMetCondition, "True", "ClusterInstallationStopped", "")
 	b.deploymentCondition("Provisioned", "False", "ProvisionStopped")
 	b.deploymentCondition("ProvisionStopped", "True", "InstallAttemptsLimitReached")
@@ -610,7 +655,8 @@ func TestAnInstallationWhosePreparationFailedBeginsAgainAfterAWhile(t *testing.T
 	b.releases.failure = errors.New("the registry is away")
 	b.prepare()
 	b.quiet()
-	b.condition(hiveext.ClusterLastInstallationPreparationFailedCondition, "True", "The last installation preparation failed", "the registry is away")
+	b.condition(hiveext.ClusterLastInstallationPreparationFailedCondition, "True",
+		"The last installation preparation failed", "the registry is away")
 	begun := func() int {
 		wanted, err := b.engine.Stepper().Preparations()
 		require.NoError(t, err)
@@ -631,15 +677,18 @@ func TestAnInstallationThatIsCancelled(t *testing.T) {
 	_, err := b.engine.CancelInstallation(t.Context(), b.made().ID.String())
 	require.NoError(t, err)
 	b.quiet()
-	b.condition(hiveext.ClusterStoppedCondition, "True", "InstallationCancelled", "The installation has stopped because it was cancelled")
-	b.condition(hiveext.ClusterCompletedCondition, "Unknown", "UnknownStatus", "The installation status is currently not recognized: cancelled")
+	b.condition(hiveext.ClusterStoppedCondition, "True", "InstallationCancelled",
+		"The installation has stopped because it was cancelled")
+	b.condition(hiveext.ClusterCompletedCondition, "Unknown", "UnknownStatus",
+		"The installation status is currently not recognized: cancelled")
 	b.deploymentCondition("Provisioned", "Unknown", "Error")
 }
 
 func TestTheIgnitionEndpoint(t *testing.T) {
 	b := newClusterBench(t)
 	b.given(threeNodesManifest, func(aci *hiveext.AgentClusterInstall) {
-		aci.Spec.IgnitionEndpoint = &hiveext.IgnitionEndpoint{Url: "https://ignition.site.test", CaCertificateReference: &hiveext.CaCertificateReference{Namespace: "site", Name: "ca"}}
+		aci.Spec.IgnitionEndpoint = &hiveext.IgnitionEndpoint{Url: "https://ignition.site.test",
+			CaCertificateReference: &hiveext.CaCertificateReference{Namespace: "site", Name: "ca"}}
 	})
 	b.condition(hiveext.ClusterSpecSyncedCondition, "False", "InputError", "there is no Secret site/ca")
 	b.apply("kind: Secret\nmetadata: {name: ca, namespace: site}\nstringData: {other: a}")

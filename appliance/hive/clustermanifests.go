@@ -15,7 +15,8 @@ import (
 	"landfall/store"
 )
 
-// manifestRefs names the ConfigMaps with manifests; the list replaces the deprecated single reference.
+// manifestRefs names the ConfigMaps with manifests; the list replaces the deprecated single
+// reference.
 func manifestRefs(aci *hiveext.AgentClusterInstall) []string {
 	var names []string
 	for _, ref := range aci.Spec.ManifestsConfigMapRefs {
@@ -54,8 +55,8 @@ func (c *Clusters) readManifests(tx *store.Tx, s *situation) (map[string]string,
 	return manifests, nil
 }
 
-// pushManifests gives the cluster the manifests of the ConfigMaps, and takes those from it that came from ConfigMaps before. When one of
-// them can't be used, none is.
+// pushManifests gives the cluster the manifests of the ConfigMaps, and takes those from it that
+// came from ConfigMaps before. When one of them can't be used, none is.
 func (c *Clusters) pushManifests(ctx context.Context, s *situation) error {
 	if models.ClusterKindCluster != *s.view.Kind || !slices.Contains(openStatuses, *s.view.Status) {
 		return nil
@@ -64,7 +65,8 @@ func (c *Clusters) pushManifests(ctx context.Context, s *situation) error {
 	fault := s.manifestsFault
 	if fault == nil {
 		for _, name := range sortedNames(s.manifests) {
-			manifest := engine.Manifest{Folder: models.ManifestFolderOpenshift, Name: name, Content: []byte(s.manifests[name])}
+			manifest := engine.Manifest{Folder: models.ManifestFolderOpenshift, Name: name,
+				Content: []byte(s.manifests[name])}
 			if _, err := c.engine.CreateManifest(ctx, id, manifest); err != nil {
 				fault = fmt.Errorf("manifest %s: %w", name, err)
 				break
@@ -79,7 +81,8 @@ func (c *Clusters) pushManifests(ctx context.Context, s *situation) error {
 		gone = append(gone, sortedNames(s.manifests)...)
 	}
 	for _, name := range gone {
-		if err := c.engine.DeleteManifest(ctx, id, engine.Manifest{Folder: models.ManifestFolderOpenshift, Name: name}); err != nil {
+		if err := c.engine.DeleteManifest(ctx, id, engine.Manifest{Folder: models.ManifestFolderOpenshift,
+			Name: name}); err != nil {
 			return errors.Join(fault, err)
 		}
 	}

@@ -9,8 +9,9 @@ import (
 	"landfall/store"
 )
 
-// workerPool is the MachineConfigPool that workers are in at first. Nodes with labels that another pool selects move there, and both have
-// their configuration rolled out for it: that waits until all hosts that come so have joined.
+// workerPool is the MachineConfigPool that workers are in at first. Nodes with labels that another
+// pool selects move there, and both have their configuration rolled out for it: that waits until
+// all hosts that come so have joined.
 const workerPool = "worker"
 
 // pool is what is known of a cluster's worker pool.
@@ -19,7 +20,8 @@ type pool struct {
 	paused, told bool // whether it is, once that was told
 }
 
-// pausePool has a cluster's worker pool paused while hosts join that have labels and another pool, and go on after them.
+// pausePool has a cluster's worker pool paused while hosts join that have labels and another pool,
+// and go on after them.
 func (c *Clusters) pausePool(key, cluster string) error {
 	if c.Spokes == nil {
 		return nil
@@ -58,7 +60,8 @@ func (c *Clusters) pausePool(key, cluster string) error {
 	return nil
 }
 
-// joinsPool tells whether hosts of a cluster joined it or do that have labels and a pool, and whether one is on its way.
+// joinsPool tells whether hosts of a cluster joined it or do that have labels and a pool, and
+// whether one is on its way.
 func (c *Clusters) joinsPool(cluster string) (concerned, onItsWay bool, err error) {
 	var hosts []*engine.HostView
 	if err := c.DB.View(func(tx *store.Tx) (err error) {
@@ -73,7 +76,8 @@ func (c *Clusters) joinsPool(cluster string) (concerned, onItsWay bool, err erro
 		}
 		concerned = true
 		done := host.Progress != nil && host.Progress.CurrentStage == models.HostStageDone
-		onItsWay = onItsWay || !done && slices.Contains([]string{models.HostStatusInstalling, models.HostStatusInstallingInProgress}, *host.Status)
+		onItsWay = onItsWay || !done && slices.Contains([]string{models.HostStatusInstalling,
+			models.HostStatusInstallingInProgress}, *host.Status)
 	}
 	return concerned, onItsWay, nil
 }

@@ -1,10 +1,12 @@
-// Package hive makes clusters, infra-envs and hosts of the engine out of the objects of Hive and of the Assisted Installer, and shows in
-// the objects what the engine does: the work of the controllers that a hub runs (openshift/assisted-service,
-// internal/controller/controllers; openshift/hive, pkg/controller/clusterdeployment).
+// Package hive makes clusters, infra-envs and hosts of the engine out of the objects of Hive and of
+// the Assisted Installer, and shows in the objects what the engine does: the work of the
+// controllers that a hub runs (openshift/assisted-service, internal/controller/controllers;
+// openshift/hive, pkg/controller/clusterdeployment).
 //
-// It goes both ways by different means. What people write into objects is reconciled: an engine call whose transaction notes on the
-// engine's row which object it is for, so that a crash between makes nothing twice. What the engine does is projected: the objects
-// are written in the engine's own transaction, so that the two can't disagree.
+// It goes both ways by different means. What people write into objects is reconciled: an engine
+// call whose transaction notes on the engine's row which object it is for, so that a crash between
+// makes nothing twice. What the engine does is projected: the objects are written in the engine's
+// own transaction, so that the two can't disagree.
 package hive
 
 import (
@@ -51,7 +53,8 @@ const (
 const (
 	retryBehind    = time.Second // hosts are told by the Agents' own reconciler
 	retryManifests = time.Minute
-	// retryPreparation is when an installation begins again by itself whose preparation failed: for the same reason most often.
+	// retryPreparation is when an installation begins again by itself whose preparation failed: for
+	// the same reason most often.
 	retryPreparation = time.Minute
 )
 
@@ -66,7 +69,8 @@ type ClustersOptions struct {
 	Logger  *slog.Logger
 }
 
-// Clusters reconciles ClusterDeployments with their AgentClusterInstalls, and projects the engine's clusters into them.
+// Clusters reconciles ClusterDeployments with their AgentClusterInstalls, and projects the engine's
+// clusters into them.
 type Clusters struct {
 	ClustersOptions
 	engine *engine.Engine
@@ -77,13 +81,14 @@ type Clusters struct {
 	referrers *referrers       // to Secrets and ConfigMaps, by namespace/name
 }
 
-// NewClusters returns the clusters' half of the package. [Clusters.Use] must name the engine before it is called by anybody but the
-// engine itself.
+// NewClusters returns the clusters' half of the package. [Clusters.Use] must name the engine before
+// it is called by anybody but the engine itself.
 func NewClusters(options ClustersOptions) *Clusters {
 	return &Clusters{ClustersOptions: options, pools: map[string]*pool{}, referrers: newReferrers()}
 }
 
-// Use has the controller work on an engine. It comes after [NewClusters], because the engine is made with it as its projector.
+// Use has the controller work on an engine. It comes after [NewClusters], because the engine is
+// made with it as its projector.
 func (c *Clusters) Use(e *engine.Engine) { c.engine = e }
 
 // AddTo has a loop call the controller.
@@ -101,12 +106,16 @@ func (c *Clusters) relations() []controller.Relation {
 		{Of: objects.AgentClusterInstalls, To: c.deploymentsOfInstall, Missing: true},
 		{Of: objects.Secrets, To: c.deploymentsNaming},
 		{Of: objects.ConfigMaps, To: c.deploymentsNaming},
-		{Of: objects.ClusterImageSets, To: func(tx *store.Tx, _, _ string) ([]controller.Key, error) { return c.unregistered(tx) }},
+		{Of: objects.ClusterImageSets, To: func(tx *store.Tx, _, _ string) ([]controller.Key,
+			error) {
+			return c.unregistered(tx)
+		}},
 		{Of: objects.Agents, To: c.deploymentOfAgent},
 	}
 }
 
-// Reconcile implements controller.Reconciler: it brings about what a ClusterDeployment and its AgentClusterInstall ask for.
+// Reconcile implements controller.Reconciler: it brings about what a ClusterDeployment and its
+// AgentClusterInstall ask for.
 func (c *Clusters) Reconcile(ctx context.Context, namespace, name string) (time.Duration, error) {
 	s, err := c.look(namespace, name)
 	switch {
@@ -235,18 +244,22 @@ func (c *Clusters) install(tx *store.Tx, namespace, name string) (*hiveext.Agent
 	return aci, err
 }
 
-// alterDeployment and alterInstall let fn alter an object by its Go type. Fields that the type does not know stay.
-func (c *Clusters) alterDeployment(tx *store.Tx, namespace, name string, fn func(*hivev1.ClusterDeployment) error) error {
+// alterDeployment and alterInstall let fn alter an object by its Go type. Fields that the type does
+// not know stay.
+func (c *Clusters) alterDeployment(tx *store.Tx, namespace, name string,
+	fn func(*hivev1.ClusterDeployment) error) error {
 	return alterObject(c.Objects, tx, objects.ClusterDeployments, namespace, name, fn)
 }
 
-func (c *Clusters) alterInstall(tx *store.Tx, namespace, name string, fn func(*hiveext.AgentClusterInstall) error) error {
+func (c *Clusters) alterInstall(tx *store.Tx, namespace, name string,
+	fn func(*hiveext.AgentClusterInstall) error) error {
 	return alterObject(c.Objects, tx, objects.AgentClusterInstalls, namespace, name, fn)
 }
 
-// alterObject is objects.Update with the object's Go type. Of spec and metadata only the fields are written that fn has altered, for
-// the object may have others that are newer than the type.
-func alterObject[T any](o *objects.Objects, tx *store.Tx, kind objects.Kind, namespace, name string, fn func(*T) error) error {
+// alterObject is objects.Update with the object's Go type. Of spec and metadata only the fields are
+// written that fn has altered, for the object may have others that are newer than the type.
+func alterObject[T any](o *objects.Objects, tx *store.Tx, kind objects.Kind, namespace, name string,
+	fn func(*T) error) error {
 	return o.Update(tx, kind, namespace, name, func(u *unstructured.Unstructured) error {
 		var before, after T
 		if err := errors.Join(objects.Into(u, &before), objects.Into(u, &after)); err != nil {
@@ -272,7 +285,8 @@ func alterObject[T any](o *objects.Objects, tx *store.Tx, kind objects.Kind, nam
 	})
 }
 
-// mergeFields writes the fields of a part of an object that differ between two states of its Go type.
+// mergeFields writes the fields of a part of an object that differ between two states of its Go
+// type.
 func mergeFields(u *unstructured.Unstructured, part string, was, is any) error {
 	before, _ := was.(map[string]any)
 	after, ok := is.(map[string]any)

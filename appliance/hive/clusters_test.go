@@ -24,18 +24,21 @@ func TestAClusterIsRegisteredWhenAllThatItRefersToIsThereInAnyOrder(t *testing.T
 		require.Equal(t, "4.20.8", cluster.OpenshiftVersion)
 		require.EqualValues(t, "192.168.10.4", cluster.APIVips[0].IP)
 		b.condition(hiveext.ClusterSpecSyncedCondition, "True", "SyncOK", "The Spec has been successfully applied")
-		b.condition(hiveext.ClusterRequirementsMetCondition, "False", "ClusterNotReady", "The cluster is not ready to begin the installation")
+		b.condition(hiveext.ClusterRequirementsMetCondition, "False", "ClusterNotReady",
+			"The cluster is not ready to begin the installation")
 
 		aci, cd := b.aci(), b.cd()
 		var order []string
 		for _, c := range aci.Status.Conditions {
 			order = append(order, string(c.Type))
 		}
-		require.Equal(t, []string{"SpecSynced", "Validated", "RequirementsMet", "Completed", "Failed", "Stopped", "LastInstallationPreparationFailed"}, order)
+		require.Equal(t, []string{"SpecSynced", "Validated", "RequirementsMet", "Completed", "Failed", "Stopped",
+			"LastInstallationPreparationFailed"}, order)
 		require.Equal(t, []string{clusterInstallFinalizer}, aci.Finalizers)
 		require.Equal(t, []string{clusterDeploymentFinalizer}, cd.Finalizers)
 		require.Equal(t, cd.UID, aci.OwnerReferences[0].UID)
-		require.Equal(t, "http://appliance.site.test:8090/api/assisted-install/v2/events?cluster_id="+cluster.ID.String(), aci.Status.DebugInfo.EventsURL)
+		require.Equal(t, "http://appliance.site.test:8090/api/assisted-install/v2/events?cluster_id="+
+			cluster.ID.String(), aci.Status.DebugInfo.EventsURL)
 		require.Equal(t, *cluster.Status, aci.Status.DebugInfo.State)
 		secret := object[unstructured.Unstructured](b, objects.Secrets, "site", "pull")
 		require.Equal(t, "true", secret.GetLabels()[labelWatch])
@@ -52,14 +55,18 @@ func TestASingleNodeIsInstalledFromItsObjectsAlone(t *testing.T) {
 	b := newClusterBench(t)
 	b.apply(pullSecretManifest, imageSetManifest, deploymentManifest, singleNodeManifest, infraEnvOfOne)
 	machines := b.machines(1)
-	b.condition(hiveext.ClusterRequirementsMetCondition, "False", "UnapprovedAgents", "The installation is pending on the approval of 1 agents")
-	b.condition(hiveext.ClusterValidatedCondition, "True", "ValidationsPassing", "The cluster's validations are passing")
+	b.condition(hiveext.ClusterRequirementsMetCondition, "False", "UnapprovedAgents",
+		"The installation is pending on the approval of 1 agents")
+	b.condition(hiveext.ClusterValidatedCondition, "True", "ValidationsPassing",
+		"The cluster's validations are passing")
 	b.approve(machines...)
 	require.Equal(t, "preparing-for-installation", *b.made().Status, "it starts by itself")
-	b.condition(hiveext.ClusterCompletedCondition, "False", "InstallationInProgress", "The installation is in progress:")
+	b.condition(hiveext.ClusterCompletedCondition, "False", "InstallationInProgress",
+		"The installation is in progress:")
 	b.prepare(machines...)
 	require.Equal(t, "installing", *b.made().Status)
-	b.condition(hiveext.ClusterRequirementsMetCondition, "True", "ClusterAlreadyInstalling", "The cluster requirements are met")
+	b.condition(hiveext.ClusterRequirementsMetCondition, "True", "ClusterAlreadyInstalling",
+		"The cluster requirements are met")
 	kubeconfig := object[unstructured.Unstructured](b, objects.Secrets, "site", "one-admin-kubeconfig")
 	require.Equal(t, "kubeconfig", kubeconfig.GetLabels()[labelSecretType])
 	metadata := b.aci().Spec.ClusterMetadata
@@ -91,6 +98,7 @@ func TestASingleNodeIsInstalledFromItsObjectsAlone(t *testing.T) {
 	password := object[unstructured.Unstructured](b, objects.Secrets, "site", "one-admin-password")
 	data, _, err := unstructured.NestedStringMap(password.Object, "data")
 	require.NoError(t, err)
-	require.Equal(t, map[string]string{"username": "a3ViZWFkbWlu", "password": "YWFhYWEtYmJiYmItY2NjY2MtZGRkZGQ="}, data)
+	require.Equal(t, map[string]string{"username": "a3ViZWFkbWlu", "password": "YWFhYWEtYmJiYmItY2NjY2MtZGRkZGQ="},
+		data)
 	require.EqualValues(t, 100, aci.Status.Progress.TotalPercentage)
 }

@@ -33,7 +33,8 @@ import (
 	"landfall/store"
 )
 
-// clusterBench is both halves of the package over a real store and a real engine, on a clock that stands still.
+// clusterBench is both halves of the package over a real store and a real engine, on a clock that
+// stands still.
 type clusterBench struct {
 	*hostsBench
 	db       *store.DB
@@ -53,7 +54,8 @@ func newClusterBench(t testing.TB) *clusterBench {
 	t.Cleanup(func() { require.NoError(t, db.Close()) })
 	b := &clusterBench{
 		hostsBench: &hostsBench{TB: t, clock: clock, rules: map[ruleSet]*mirror.Import{}},
-		db:         db, objects: objects.New(nil, nil), releases: &clusterReleases{authority: testAuthority(t)}, mirrors: map[string]*mirror.Import{},
+		db:         db, objects: objects.New(nil, nil), releases: &clusterReleases{authority: testAuthority(t)},
+		mirrors: map[string]*mirror.Import{},
 	}
 	b.open(db)
 	b.run()
@@ -65,12 +67,16 @@ func newClusterBench(t testing.TB) *clusterBench {
 func (b *clusterBench) open(db *store.DB) {
 	b.Helper()
 	quiet, url := slog.New(slog.DiscardHandler), "http://appliance.site.test:8090"
-	b.clusters = NewClusters(ClustersOptions{DB: db, Objects: b.objects, Mirrors: b, URL: url, Clock: b.clock, Logger: quiet})
-	b.Hosts = NewHosts(HostsOptions{DB: db, Objects: b.objects, Clock: b.clock, Logger: quiet, URL: url, Mirrors: b, OSImages: b.hostsBench})
+	b.clusters = NewClusters(ClustersOptions{DB: db, Objects: b.objects, Mirrors: b, URL: url, Clock: b.clock,
+		Logger: quiet})
+	b.Hosts = NewHosts(HostsOptions{DB: db, Objects: b.objects, Clock: b.clock, Logger: quiet, URL: url, Mirrors: b,
+		OSImages: b.hostsBench})
 	e, err := engine.New(engine.Options{
-		DB: db, Releases: b.releases, Mirror: &mirror.Rules{}, Clock: b.clock, URL: url, Projector: Projectors{b.Hosts, b.clusters, EventsOf(b.clusters.Objects), b},
-		ReleaseList: []engine.ReleaseImage{{OpenshiftVersion: "4.20.8", CPUArchitecture: "x86_64", URL: "quay.io/release:4.20.8", Default: true}},
-		Images:      engine.Images{Agent: "quay.io/parts/agent:1"},
+		DB: db, Releases: b.releases, Mirror: &mirror.Rules{}, Clock: b.clock, URL: url,
+		Projector: Projectors{b.Hosts, b.clusters, EventsOf(b.clusters.Objects), b},
+		ReleaseList: []engine.ReleaseImage{{OpenshiftVersion: "4.20.8", CPUArchitecture: "x86_64",
+			URL: "quay.io/release:4.20.8", Default: true}},
+		Images: engine.Images{Agent: "quay.io/parts/agent:1"},
 	})
 	require.NoError(b, err)
 	b.clusters.Use(e)
@@ -139,7 +145,11 @@ func (b *clusterBench) cd() *hivev1.ClusterDeployment {
 func (b *clusterBench) made() *models.Cluster {
 	b.Helper()
 	var id string
-	require.NoError(b, b.db.View(func(tx *store.Tx) (err error) { id, err = b.engine.Rows(tx).ClusterOf("site/one"); return err }))
+	require.NoError(b, b.db.View(func(tx *store.Tx) (err error) {
+		id,
+			err = b.engine.Rows(tx).ClusterOf("site/one")
+		return err
+	}))
 	if id == "" {
 		return nil
 	}
@@ -204,12 +214,14 @@ spec:
 func (b *clusterBench) alterInstall(fn func(*hiveext.AgentClusterInstall)) {
 	b.Helper()
 	b.update(func(tx *store.Tx) error {
-		return b.clusters.alterInstall(tx, "site", "one", func(aci *hiveext.AgentClusterInstall) error { fn(aci); return nil })
+		return b.clusters.alterInstall(tx, "site", "one",
+			func(aci *hiveext.AgentClusterInstall) error { fn(aci); return nil })
 	})
 	b.quiet()
 }
 
-// clusterReleases has one release, whose installer writes the smallest files that are taken for a cluster's.
+// clusterReleases has one release, whose installer writes the smallest files that are taken for a
+// cluster's.
 type clusterReleases struct {
 	failure   error // of Payload
 	multi     bool
@@ -220,7 +232,8 @@ func testAuthority(t testing.TB) string {
 	t.Helper()
 	public, private, err := ed25519.GenerateKey(rand.Reader)
 	require.NoError(t, err)
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "site"}, NotBefore: morning, NotAfter: morning.AddDate(1, 0, 0), IsCA: true, BasicConstraintsValid: true}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "site"},
+		NotBefore: morning, NotAfter: morning.AddDate(1, 0, 0), IsCA: true, BasicConstraintsValid: true}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, public, private)
 	require.NoError(t, err)
 	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
@@ -231,25 +244,31 @@ func (r *clusterReleases) Payload(_ context.Context, pullSpec, _ string, _ authn
 		return nil, r.failure
 	}
 	images := make(map[string]string)
-	for _, tag := range []string{release.TagInstaller, release.TagAgent, release.TagHostInstaller, release.TagController, release.TagMachineConfigOperator, release.TagMustGather} {
+	for _, tag := range []string{release.TagInstaller, release.TagAgent, release.TagHostInstaller,
+		release.TagController, release.TagMachineConfigOperator, release.TagMustGather} {
 		images[tag] = "quay.io/parts/" + tag + "@sha256:" + strings.Repeat("a", 64)
 	}
 	version := pullSpec[strings.LastIndex(pullSpec, ":")+1:]
-	return &release.Payload{PullSpec: pullSpec, Image: "quay.io/release@sha256:" + strings.Repeat("b", 64), Version: version, Architecture: "x86_64", Multi: r.multi, Images: images}, nil
+	return &release.Payload{PullSpec: pullSpec, Image: "quay.io/release@sha256:" + strings.Repeat("b", 64),
+		Version: version, Architecture: "x86_64", Multi: r.multi, Images: images}, nil
 }
 
-func (r *clusterReleases) Installer(_ context.Context, _ *release.Payload, _ authn.Keychain, _ func(done, total int64)) (*release.Installer, func(), error) {
+func (r *clusterReleases) Installer(_ context.Context, _ *release.Payload, _ authn.Keychain,
+	_ func(done, total int64)) (*release.Installer, func(), error) {
 	return &release.Installer{Path: "/nowhere/openshift-install"}, func() {}, nil
 }
 
-func (r *clusterReleases) Generate(context.Context, *release.Installer, release.GenerateRequest) (*release.Generated, error) {
+func (r *clusterReleases) Generate(context.Context, *release.Installer,
+	release.GenerateRequest) (*release.Generated, error) {
 	ignition := []byte(`{"ignition":{"version":"3.2.0"}}`)
 	return &release.Generated{
 		ClusterID: "6e9d7b8e-3c5a-4c39-a4ac-5a8a0a9fbd31", InfraID: "bench-x7kq2",
 		Files: map[string][]byte{
 			release.BootstrapIgnition: ignition, release.MasterIgnition: ignition, release.WorkerIgnition: ignition,
-			release.KubeadminPassword: []byte("aaaaa-bbbbb-ccccc-ddddd\n"), release.Metadata: []byte("{}"), release.InstallConfig: []byte("{}"),
-			release.Kubeconfig: []byte("clusters:\n- name: bench\n  cluster:\n    server: https://api.edge.site.test:6443\n    certificate-authority-data: " +
+			release.KubeadminPassword: []byte("aaaaa-bbbbb-ccccc-ddddd\n"), release.Metadata: []byte("{}"),
+			release.InstallConfig: []byte("{}"),
+			release.Kubeconfig: []byte("clusters:\n- name: bench\n  cluster:\n    server: " +
+				"https://api.edge.site.test:6443\n    certificate-authority-data: " +
 				base64.StdEncoding.EncodeToString([]byte(r.authority)) + "\nusers:\n- name: admin\n"),
 		},
 	}, nil
@@ -260,7 +279,8 @@ func (b *clusterBench) report(machines ...*machine) {
 	b.Helper()
 	for range 4 {
 		for _, m := range machines {
-			body, err := b.engine.Instructions(b.Context(), engine.Poll{InfraEnvID: m.env, HostID: m.id, AgentVersion: "quay.io/parts/agent:1", Timestamp: b.clock.Now().Unix()})
+			body, err := b.engine.Instructions(b.Context(), engine.Poll{InfraEnvID: m.env, HostID: m.id,
+				AgentVersion: "quay.io/parts/agent:1", Timestamp: b.clock.Now().Unix()})
 			require.NoError(b, err)
 			var steps models.Steps
 			require.NoError(b, json.Unmarshal(body, &steps))
@@ -268,7 +288,8 @@ func (b *clusterBench) report(machines ...*machine) {
 				if output := answerOf(m, step); output != nil {
 					text, err := json.Marshal(output)
 					require.NoError(b, err)
-					require.NoError(b, b.engine.StepReply(b.Context(), m.env, m.id, &models.StepReply{StepType: step.StepType, StepID: step.StepID, Output: string(text)}))
+					require.NoError(b, b.engine.StepReply(b.Context(), m.env, m.id,
+						&models.StepReply{StepType: step.StepType, StepID: step.StepID, Output: string(text)}))
 				}
 			}
 		}
@@ -276,7 +297,8 @@ func (b *clusterBench) report(machines ...*machine) {
 	b.quiet()
 }
 
-// answerOf is what a machine says to a step of a cluster's installation, beside what it says for itself.
+// answerOf is what a machine says to a step of a cluster's installation, beside what it says for
+// itself.
 func answerOf(m *machine, step *models.Step) any {
 	switch step.StepType {
 	case models.StepTypeConnectivityCheck:
@@ -295,7 +317,8 @@ func answerOf(m *machine, step *models.Step) any {
 		require.NoError(m.b, json.Unmarshal([]byte(step.Args[0]), &request))
 		response := &models.ContainerImageAvailabilityResponse{}
 		for _, image := range request.Images {
-			response.Images = append(response.Images, &models.ContainerImageAvailability{Name: image, Result: models.ContainerImageAvailabilityResultSuccess, Time: 1, SizeBytes: 1e8, DownloadRate: 1e8})
+			response.Images = append(response.Images, &models.ContainerImageAvailability{Name: image,
+				Result: models.ContainerImageAvailabilityResultSuccess, Time: 1, SizeBytes: 1e8, DownloadRate: 1e8})
 		}
 		return response
 	}
@@ -310,16 +333,20 @@ func reached(t testing.TB, asked string) *models.ConnectivityReport {
 		nic := other.Nics[0]
 		remote := &models.ConnectivityRemoteHost{HostID: other.HostID}
 		for _, address := range nic.IPAddresses {
-			remote.L2Connectivity = append(remote.L2Connectivity, &models.L2Connectivity{OutgoingNic: "eno1", RemoteIPAddress: address, RemoteMac: string(nic.Mac), Successful: true})
-			remote.L3Connectivity = append(remote.L3Connectivity, &models.L3Connectivity{OutgoingNic: "eno1", RemoteIPAddress: address, AverageRTTMs: 0.3, Successful: true})
-			remote.MtuReport = append(remote.MtuReport, &models.MtuReport{OutgoingNic: "eno1", RemoteIPAddress: address, MtuSuccessful: true})
+			remote.L2Connectivity = append(remote.L2Connectivity, &models.L2Connectivity{OutgoingNic: "eno1",
+				RemoteIPAddress: address, RemoteMac: string(nic.Mac), Successful: true})
+			remote.L3Connectivity = append(remote.L3Connectivity, &models.L3Connectivity{OutgoingNic: "eno1",
+				RemoteIPAddress: address, AverageRTTMs: 0.3, Successful: true})
+			remote.MtuReport = append(remote.MtuReport, &models.MtuReport{OutgoingNic: "eno1", RemoteIPAddress: address,
+				MtuSuccessful: true})
 		}
 		report.RemoteHosts = append(report.RemoteHosts, remote)
 	}
 	return report
 }
 
-// prepare runs the installer for the clusters that are being prepared, and has the machines check what they must.
+// prepare runs the installer for the clusters that are being prepared, and has the machines check
+// what they must.
 func (b *clusterBench) prepare(machines ...*machine) {
 	b.Helper()
 	stepper := b.engine.Stepper()
@@ -337,7 +364,8 @@ func (b *clusterBench) finish(machines ...*machine) {
 	b.Helper()
 	for _, m := range machines {
 		for _, stage := range m.host().ProgressStages {
-			require.NoError(b, b.engine.HostProgress(b.Context(), m.env, m.id, &models.HostProgress{CurrentStage: stage}))
+			require.NoError(b, b.engine.HostProgress(b.Context(), m.env, m.id,
+				&models.HostProgress{CurrentStage: stage}))
 		}
 	}
 	id := b.made().ID.String()
@@ -360,7 +388,8 @@ func (b *clusterBench) machines(count int) []*machine {
 	b.Helper()
 	var machines []*machine
 	for number := range count {
-		machines = append(machines, &machine{b: b.hostsBench, env: b.envID("one"), number: number + 1, id: fmt.Sprintf("00000000-0000-4000-8000-%012d", number+1)})
+		machines = append(machines, &machine{b: b.hostsBench, env: b.envID("one"), number: number + 1,
+			id: fmt.Sprintf("00000000-0000-4000-8000-%012d", number+1)})
 		machines[number].register()
 	}
 	b.report(machines...)

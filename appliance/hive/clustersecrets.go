@@ -32,18 +32,22 @@ func kubeconfigSecret(cd *hivev1.ClusterDeployment) string {
 }
 
 func passwordSecret(cd *hivev1.ClusterDeployment) string {
-	if m := cd.Spec.ClusterMetadata; m != nil && m.AdminPasswordSecretRef != nil && m.AdminPasswordSecretRef.Name != "" {
+	if m := cd.Spec.ClusterMetadata; m != nil && m.AdminPasswordSecretRef != nil &&
+		m.AdminPasswordSecretRef.Name != "" {
 		return m.AdminPasswordSecretRef.Name
 	}
 	return cd.Name + "-admin-password"
 }
 
-// keepSecrets writes the Secrets with a cluster's kubeconfig and password when there is something to write, and returns the metadata
-// that name them; nil while there are none. The kubeconfig comes first without the certificate of the ingress, the password at the end.
-func (c *Clusters) keepSecrets(tx *store.Tx, rows engine.Rows, s *situation, now time.Time) (*hivev1.ClusterMetadata, error) {
+// keepSecrets writes the Secrets with a cluster's kubeconfig and password when there is something
+// to write, and returns the metadata that name them; nil while there are none. The kubeconfig comes
+// first without the certificate of the ingress, the password at the end.
+func (c *Clusters) keepSecrets(tx *store.Tx, rows engine.Rows, s *situation,
+	now time.Time) (*hivev1.ClusterMetadata, error) {
 	status := *s.view.Status
 	ended := status == models.ClusterStatusInstalled || status == models.ClusterStatusAddingHosts && s.view.Prepared
-	if !s.view.Prepared || !ended && status != models.ClusterStatusInstalling && status != models.ClusterStatusInstallingPendingUserAction && status != models.ClusterStatusFinalizing {
+	if !s.view.Prepared || !ended && status != models.ClusterStatusInstalling &&
+		status != models.ClusterStatusInstallingPendingUserAction && status != models.ClusterStatusFinalizing {
 		return nil, nil
 	}
 	id := s.view.ID.String()
@@ -62,7 +66,8 @@ func (c *Clusters) keepSecrets(tx *store.Tx, rows engine.Rows, s *situation, now
 		ClusterID: s.view.OpenshiftClusterID.String(), InfraID: id,
 		AdminKubeconfigSecretRef: corev1.LocalObjectReference{Name: kubeconfigSecret(s.cd)},
 	}
-	if err := c.keepSecret(tx, s.cd, metadata.AdminKubeconfigSecretRef.Name, secretTypeKubeconfig, map[string][]byte{secretKubeconfig: kubeconfig}, now); err != nil {
+	if err := c.keepSecret(tx, s.cd, metadata.AdminKubeconfigSecretRef.Name, secretTypeKubeconfig,
+		map[string][]byte{secretKubeconfig: kubeconfig}, now); err != nil {
 		return nil, err
 	}
 	if !ended {
@@ -78,16 +83,20 @@ func (c *Clusters) keepSecrets(tx *store.Tx, rows engine.Rows, s *situation, now
 }
 
 // keepSecret writes a Secret of a ClusterDeployment's own.
-func (c *Clusters) keepSecret(tx *store.Tx, cd *hivev1.ClusterDeployment, name, kind string, data map[string][]byte, now time.Time) error {
+func (c *Clusters) keepSecret(tx *store.Tx, cd *hivev1.ClusterDeployment, name, kind string, data map[string][]byte,
+	now time.Time) error {
 	blocks := true
 	owner := metav1.OwnerReference{
-		APIVersion: objects.ClusterDeployments.APIVersion(), Kind: objects.ClusterDeployments.Kind, Name: cd.Name, UID: cd.UID, BlockOwnerDeletion: &blocks,
+		APIVersion: objects.ClusterDeployments.APIVersion(), Kind: objects.ClusterDeployments.Kind, Name: cd.Name,
+		UID: cd.UID, BlockOwnerDeletion: &blocks,
 	}
-	labels := map[string]string{labelDeploymentName: cd.Name, labelSecretType: kind, labelWatch: "true", labelBackup: "true"}
+	labels := map[string]string{labelDeploymentName: cd.Name, labelSecretType: kind, labelWatch: "true",
+		labelBackup: "true"}
 	if !c.Objects.Exists(tx, objects.Secrets, cd.Namespace, name) {
 		return c.Objects.Create(tx, objects.Secrets, &corev1.Secret{
-			ObjectMeta: metav1.ObjectMeta{Namespace: cd.Namespace, Name: name, Labels: labels, OwnerReferences: []metav1.OwnerReference{owner}},
-			Type:       corev1.SecretTypeOpaque, Data: data,
+			ObjectMeta: metav1.ObjectMeta{Namespace: cd.Namespace, Name: name, Labels: labels,
+				OwnerReferences: []metav1.OwnerReference{owner}},
+			Type: corev1.SecretTypeOpaque, Data: data,
 		}, now)
 	}
 	return c.Objects.Update(tx, objects.Secrets, cd.Namespace, name, func(u *unstructured.Unstructured) error {
@@ -110,7 +119,8 @@ func (c *Clusters) keepSecret(tx *store.Tx, cd *hivev1.ClusterDeployment, name, 
 	})
 }
 
-// dropSecrets removes the Secrets that were made for a ClusterDeployment, which no garbage collector may be there to do.
+// dropSecrets removes the Secrets that were made for a ClusterDeployment, which no garbage
+// collector may be there to do.
 func (c *Clusters) dropSecrets(tx *store.Tx, cd *hivev1.ClusterDeployment, now time.Time) error {
 	for _, name := range []string{kubeconfigSecret(cd), passwordSecret(cd)} {
 		secret := &unstructured.Unstructured{}

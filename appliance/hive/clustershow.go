@@ -85,7 +85,8 @@ func (c *Clusters) show(tx *store.Tx, rows engine.Rows, id string, now time.Time
 	return c.showStatus(tx, rows, s, metadata, now)
 }
 
-func (c *Clusters) showStatus(tx *store.Tx, rows engine.Rows, s *situation, metadata *hivev1.ClusterMetadata, now time.Time) error {
+func (c *Clusters) showStatus(tx *store.Tx, rows engine.Rows, s *situation, metadata *hivev1.ClusterMetadata,
+	now time.Time) error {
 	state, err := c.stateOf(tx, rows, s.view, s.clusterPair)
 	if err != nil {
 		return err
@@ -109,13 +110,15 @@ func (c *Clusters) showStatus(tx *store.Tx, rows engine.Rows, s *situation, meta
 	return c.alterDeployment(tx, s.namespace, s.name, func(cd *hivev1.ClusterDeployment) error {
 		followInstall(cd, s.aci, now)
 		c.showRelease(cd, s.view.Cluster)
-		setHiveConditions(cd, now, hiveCondition{hivev1.ClusterImageSetNotFoundCondition, corev1.ConditionFalse, reasonImageSetThere, "ClusterImageSet is available"})
+		setHiveConditions(cd, now, hiveCondition{hivev1.ClusterImageSetNotFoundCondition, corev1.ConditionFalse,
+			reasonImageSetThere, "ClusterImageSet is available"})
 		return nil
 	})
 }
 
 // showCluster writes an AgentClusterInstall's status, but for the conditions.
-func (c *Clusters) showCluster(aci *hiveext.AgentClusterInstall, cluster *models.Cluster, groups common.ValidationsStatus) {
+func (c *Clusters) showCluster(aci *hiveext.AgentClusterInstall, cluster *models.Cluster,
+	groups common.ValidationsStatus) {
 	is := &aci.Status
 	is.Progress.TotalPercentage = 0
 	if cluster.Progress != nil {
@@ -132,7 +135,8 @@ func (c *Clusters) showCluster(aci *hiveext.AgentClusterInstall, cluster *models
 	if is.DebugInfo.EventsURL == "" && *cluster.Status != models.ClusterStatusInstalled {
 		is.DebugInfo.EventsURL = c.URL + "/api/assisted-install/v2/events?cluster_id=" + cluster.ID.String()
 	}
-	if is.DebugInfo.LogsURL == "" && !time.Time(cluster.ControllerLogsCollectedAt).IsZero() && time.Time(cluster.ControllerLogsCollectedAt).Unix() > 0 {
+	if is.DebugInfo.LogsURL == "" && !time.Time(cluster.ControllerLogsCollectedAt).IsZero() &&
+		time.Time(cluster.ControllerLogsCollectedAt).Unix() > 0 {
 		is.DebugInfo.LogsURL = c.URL + "/api/assisted-install/v2/clusters/" + cluster.ID.String() + "/logs"
 	}
 }
@@ -144,7 +148,8 @@ func first(list []string) string {
 	return list[0]
 }
 
-// shownValidations reads the outcome of a cluster's validations, and the messages of those that don't pass, in the order of their ids.
+// shownValidations reads the outcome of a cluster's validations, and the messages of those that
+// don't pass, in the order of their ids.
 func shownValidations(info string) (common.ValidationsStatus, []string, error) {
 	if info == "" {
 		return nil, nil, nil
@@ -184,16 +189,21 @@ func (c *Clusters) showImageSet(cd *hivev1.ClusterDeployment, s *situation, now 
 	switch {
 	case ref == nil:
 	case s.imageSet != nil:
-		setHiveConditions(cd, now, hiveCondition{hivev1.ClusterImageSetNotFoundCondition, corev1.ConditionFalse, reasonImageSetThere, "ClusterImageSet is available"})
+		setHiveConditions(cd, now, hiveCondition{hivev1.ClusterImageSetNotFoundCondition, corev1.ConditionFalse,
+			reasonImageSetThere, "ClusterImageSet is available"})
 	case s.fault != nil && strings.HasPrefix(s.fault.Error(), "ClusterImageSet "):
-		setHiveConditions(cd, now, hiveCondition{hivev1.ClusterImageSetNotFoundCondition, corev1.ConditionTrue, reasonImageSetGone, "ClusterImageSet " + ref.Name + " is not available"})
+		setHiveConditions(cd, now, hiveCondition{hivev1.ClusterImageSetNotFoundCondition, corev1.ConditionTrue,
+			reasonImageSetGone, "ClusterImageSet " + ref.Name + " is not available"})
 	}
 }
 
-// stateOf gathers what conditions and the start look at. Agents are read only where something depends on them.
-func (c *Clusters) stateOf(tx *store.Tx, rows engine.Rows, view *engine.ClusterView, p clusterPair) (clusterState, error) {
+// stateOf gathers what conditions and the start look at. Agents are read only where something
+// depends on them.
+func (c *Clusters) stateOf(tx *store.Tx, rows engine.Rows, view *engine.ClusterView,
+	p clusterPair) (clusterState, error) {
 	need := p.aci.Spec.ProvisionRequirements
-	state := clusterState{cluster: view.Cluster, held: p.holding(), wanted: roleCount{need.ControlPlaneAgents, need.ArbiterAgents, need.WorkerAgents}}
+	state := clusterState{cluster: view.Cluster, held: p.holding(), wanted: roleCount{need.ControlPlaneAgents,
+		need.ArbiterAgents, need.WorkerAgents}}
 	if *view.Status != models.ClusterStatusReady {
 		return state, nil
 	}
@@ -213,9 +223,11 @@ func (c *Clusters) stateOf(tx *store.Tx, rows engine.Rows, view *engine.ClusterV
 			continue
 		}
 		switch role := host.Role; {
-		case role == models.HostRoleAutoAssign && host.SuggestedRole == models.HostRoleMaster, role == models.HostRoleMaster, role == models.HostRoleBootstrap:
+		case role == models.HostRoleAutoAssign && host.SuggestedRole == models.HostRoleMaster,
+			role == models.HostRoleMaster, role == models.HostRoleBootstrap:
 			state.known.masters++
-		case role == models.HostRoleAutoAssign && host.SuggestedRole == models.HostRoleArbiter, role == models.HostRoleArbiter:
+		case role == models.HostRoleAutoAssign && host.SuggestedRole == models.HostRoleArbiter,
+			role == models.HostRoleArbiter:
 			state.known.arbiters++
 		default:
 			state.known.workers++
@@ -245,7 +257,8 @@ func (c *Clusters) agentOf(tx *store.Tx, host *engine.HostView) (*agentinstall.A
 
 func agentUnsynced(agent *agentinstall.Agent) bool {
 	return slices.ContainsFunc(agent.Status.Conditions, func(condition agentinstall.Condition) bool {
-		return string(condition.Type) == string(hiveext.ClusterSpecSyncedCondition) && condition.Status == corev1.ConditionFalse
+		return string(condition.Type) == string(hiveext.ClusterSpecSyncedCondition) &&
+			condition.Status == corev1.ConditionFalse
 	})
 }
 
@@ -254,8 +267,10 @@ func agentBehind(agent *agentinstall.Agent, host *engine.HostView) bool {
 	return agent.Generation != host.Object.Generation
 }
 
-// approvedHosts are those that can join an installed cluster now, and how many have yet to follow their Agents.
-func (c *Clusters) approvedHosts(tx *store.Tx, rows engine.Rows, view *engine.ClusterView) (approved []*engine.HostView, behind int, err error) {
+// approvedHosts are those that can join an installed cluster now, and how many have yet to follow
+// their Agents.
+func (c *Clusters) approvedHosts(tx *store.Tx, rows engine.Rows,
+	view *engine.ClusterView) (approved []*engine.HostView, behind int, err error) {
 	hosts, err := rows.ClusterHosts(view.ID.String())
 	if err != nil {
 		return nil, 0, err
@@ -278,8 +293,8 @@ func (c *Clusters) approvedHosts(tx *store.Tx, rows engine.Rows, view *engine.Cl
 	return approved, behind, nil
 }
 
-// writeBack writes into the specs what was changed of the cluster by other doors. It holds while the cluster has followed the specs: else they
-// say what is wanted now.
+// writeBack writes into the specs what was changed of the cluster by other doors. It holds while
+// the cluster has followed the specs: else they say what is wanted now.
 func (c *Clusters) writeBack(tx *store.Tx, rows engine.Rows, s *situation) error {
 	if s.acted.Spec == "" {
 		return nil
@@ -293,7 +308,8 @@ func (c *Clusters) writeBack(tx *store.Tx, rows engine.Rows, s *situation) error
 	}
 	var changed []clusterField
 	for _, field := range clusterFields() {
-		if field.differs(w, s.view.Cluster) && s.acted.Kept[field.name] != digest(fmt.Sprint(field.have(s.view.Cluster))) {
+		if field.differs(w, s.view.Cluster) &&
+			s.acted.Kept[field.name] != digest(fmt.Sprint(field.have(s.view.Cluster))) {
 			changed = append(changed, field)
 		}
 	}
@@ -364,7 +380,8 @@ func setAnnotation(aci *hiveext.AgentClusterInstall, name, value string, was boo
 	}
 }
 
-// ignoredChanged tells whether other validations are ignored than the annotations say; who ignores none needs no annotation.
+// ignoredChanged tells whether other validations are ignored than the annotations say; who ignores
+// none needs no annotation.
 func (c *Clusters) ignoredChanged(s *situation) bool {
 	changed := func(annotation, held string) bool {
 		list, set, err := ignoredOf(s.aci, annotation)
@@ -376,11 +393,14 @@ func (c *Clusters) ignoredChanged(s *situation) bool {
 		}
 		return strings.Trim(list, "[] ") != strings.Trim(strings.ReplaceAll(held, " ", ""), "[] ")
 	}
-	return changed(annotationIgnoredClusterValidations, s.view.IgnoredClusterValidations) || changed(annotationIgnoredHostValidations, s.view.IgnoredHostValidations)
+	return changed(annotationIgnoredClusterValidations, s.view.IgnoredClusterValidations) ||
+		changed(annotationIgnoredHostValidations, s.view.IgnoredHostValidations)
 }
 
 func showIgnored(aci *hiveext.AgentClusterInstall, cluster *models.Cluster) {
-	for annotation, held := range map[string]string{annotationIgnoredClusterValidations: cluster.IgnoredClusterValidations, annotationIgnoredHostValidations: cluster.IgnoredHostValidations} {
+	for annotation, held := range map[string]string{
+		annotationIgnoredClusterValidations: cluster.IgnoredClusterValidations,
+		annotationIgnoredHostValidations:    cluster.IgnoredHostValidations} {
 		var ids []string
 		if held != "" && json.Unmarshal([]byte(held), &ids) != nil {
 			continue

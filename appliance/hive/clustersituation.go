@@ -23,7 +23,8 @@ import (
 	"landfall/store"
 )
 
-// situation is a ClusterDeployment with all that it refers to, and the engine's cluster, as one transaction saw them.
+// situation is a ClusterDeployment with all that it refers to, and the engine's cluster, as one
+// transaction saw them.
 type situation struct {
 	clusterPair
 	namespace, name string // of the ClusterDeployment
@@ -40,19 +41,22 @@ type situation struct {
 	mirror     *mirror.Import          // nil: none is referred to
 	endpointCA string                  // of the ignition endpoint, base64
 	manifests  map[string]string       // by file name
-	// manifestsFault is what is wrong with the manifests, and mirrorDigest what the mirror's ConfigMap has.
+	// manifestsFault is what is wrong with the manifests, and mirrorDigest what the mirror's
+	// ConfigMap has.
 	manifestsFault error
 	mirrorDigest   string
 }
 
 // acted is what of its objects a cluster has followed, as it lies on the cluster's row.
 type acted struct {
-	Spec       string            `json:"spec,omitempty"`       // a digest of what the specs ask for
-	References string            `json:"references,omitempty"` // a digest of what other objects add to it
-	Mirror     string            `json:"mirror,omitempty"`     // likewise of the mirror's ConfigMap
-	Manifests  []string          `json:"manifests,omitempty"`  // that came from ConfigMaps, by file name
-	Kept       map[string]string `json:"kept,omitempty"`       // digests of what the cluster has otherwise than its objects ask for, by field
-	Adopted    bool              `json:"adopted,omitempty"`    // the objects were made for the cluster, and not the cluster for them
+	Spec       string   `json:"spec,omitempty"`       // a digest of what the specs ask for
+	References string   `json:"references,omitempty"` // a digest of what other objects add to it
+	Mirror     string   `json:"mirror,omitempty"`     // likewise of the mirror's ConfigMap
+	Manifests  []string `json:"manifests,omitempty"`  // that came from ConfigMaps, by file name
+	// digests of what the cluster has otherwise than its objects ask for, by field
+	Kept map[string]string `json:"kept,omitempty"`
+	// the objects were made for the cluster, and not the cluster for them
+	Adopted bool `json:"adopted,omitempty"`
 }
 
 func readActed(object engine.Object) (a acted, err error) {
@@ -77,7 +81,8 @@ func (s *situation) ours() bool {
 
 // installed tells whether the objects say that the cluster is installed.
 func (p clusterPair) installed() bool {
-	return p.cd.Spec.Installed || installConditionOf(p.aci, hiveext.ClusterCompletedCondition).Reason == hiveext.ClusterInstalledReason
+	return p.cd.Spec.Installed || installConditionOf(p.aci, hiveext.ClusterCompletedCondition).
+		Reason == hiveext.ClusterInstalledReason
 }
 
 // holding tells whether the start is held.
@@ -157,7 +162,8 @@ func (c *Clusters) ntpSources(tx *store.Tx, namespace, name string) ([]string, e
 	return sources, err
 }
 
-// gatherReferences reads what the objects refer to. Its error is what keeps them from being followed.
+// gatherReferences reads what the objects refer to. Its error is what keeps them from being
+// followed.
 func (c *Clusters) gatherReferences(tx *store.Tx, s *situation) (err error) {
 	if s.pullSecret, err = c.readPullSecret(tx, s); err != nil {
 		return err
@@ -185,7 +191,9 @@ func (c *Clusters) readPullSecret(tx *store.Tx, s *situation) (string, error) {
 		if s.installed() {
 			return "", nil
 		}
-		return "", inputError("PullSecret is required: name a Secret of the namespace in spec.pullSecretRef of ClusterDeployment %s", s.cd.Name)
+		return "",
+			inputError("PullSecret is required: name a Secret of the namespace in spec.pullSecretRef of "+
+				"ClusterDeployment %s", s.cd.Name)
 	}
 	data, err := c.secretKey(tx, s.namespace, ref.Name, corev1.DockerConfigJsonKey)
 	if err != nil {
@@ -223,7 +231,9 @@ func (c *Clusters) readImageSet(tx *store.Tx, s *situation) (*hivev1.ClusterImag
 		if s.installed() {
 			return nil, nil
 		}
-		return nil, inputError("ClusterImageSet must be specified in AgentClusterInstall.Spec.ImageSetRef for cluster that is not installed")
+		return nil,
+			inputError("ClusterImageSet must be specified in AgentClusterInstall.Spec.ImageSetRef for cluster that " +
+				"is not installed")
 	}
 	set := &hivev1.ClusterImageSet{}
 	err := c.Objects.Get(tx, objects.ClusterImageSets, "", ref.Name, set)
@@ -288,7 +298,8 @@ func (p clusterPair) spec(w *wishes) (string, error) {
 		return "", err
 	}
 	parts := []string{string(text)}
-	for _, name := range []string{annotationInstallConfigOverrides, annotationIgnoredClusterValidations, annotationIgnoredHostValidations} {
+	for _, name := range []string{annotationInstallConfigOverrides, annotationIgnoredClusterValidations,
+		annotationIgnoredHostValidations} {
 		value, ok := p.aci.Annotations[name]
 		parts = append(parts, fmt.Sprint(ok), value)
 	}
@@ -316,7 +327,8 @@ func sortedNames[T any](m map[string]T) []string {
 	return names
 }
 
-// deploymentsOfInstall finds the ClusterDeployments that an AgentClusterInstall belongs to, by either's reference.
+// deploymentsOfInstall finds the ClusterDeployments that an AgentClusterInstall belongs to, by
+// either's reference.
 func (c *Clusters) deploymentsOfInstall(tx *store.Tx, namespace, name string) ([]controller.Key, error) {
 	var keys []controller.Key
 	aci, err := c.install(tx, namespace, name)
@@ -345,7 +357,8 @@ func (c *Clusters) deploymentsNaming(_ *store.Tx, namespace, name string) ([]con
 	return c.referrers.to(namespace + "/" + name), nil
 }
 
-// noteReferences remembers what a ClusterDeployment and its AgentClusterInstall refer to, and tells whether that is other than it was.
+// noteReferences remembers what a ClusterDeployment and its AgentClusterInstall refer to, and tells
+// whether that is other than it was.
 func (c *Clusters) noteReferences(s *situation) (changed bool) {
 	var now []string
 	if s.cd != nil && s.ours() {
@@ -388,7 +401,8 @@ func (s *situation) configRefs() []string {
 	return refs
 }
 
-// unregistered lists the ClusterDeployments that have no cluster yet, which may wait for a ClusterImageSet.
+// unregistered lists the ClusterDeployments that have no cluster yet, which may wait for a
+// ClusterImageSet.
 func (c *Clusters) unregistered(tx *store.Tx) ([]controller.Key, error) {
 	var keys []controller.Key
 	err := objects.Names(tx, objects.ClusterDeployments, "", func(namespace, name string) error {

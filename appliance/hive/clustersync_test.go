@@ -23,7 +23,8 @@ func TestWhatIsChangedByRESTIsWrittenIntoTheSpecAndStays(t *testing.T) {
 	before := b.aci().Generation
 	id := b.made().ID.String()
 	_, err := b.engine.UpdateCluster(t.Context(), id, &models.V2ClusterUpdateParams{
-		APIVips: []*models.APIVip{{IP: "192.168.10.44"}}, HTTPProxy: conv.Pointer("http://proxy.site.test:3128"), Hyperthreading: conv.Pointer("workers"),
+		APIVips: []*models.APIVip{{IP: "192.168.10.44"}}, HTTPProxy: conv.Pointer("http://proxy.site.test:3128"),
+		Hyperthreading: conv.Pointer("workers"),
 	})
 	require.NoError(t, err)
 	require.NoError(t, b.engine.SetInstallConfigOverride(t.Context(), id, `{"fips":true}`))
@@ -38,7 +39,8 @@ func TestWhatIsChangedByRESTIsWrittenIntoTheSpecAndStays(t *testing.T) {
 	b.condition(hiveext.ClusterSpecSyncedCondition, "True", "SyncOK", "")
 
 	b.alterInstall(func(aci *hiveext.AgentClusterInstall) { aci.Spec.Proxy.HTTPProxy = "http://other.site.test:3128" })
-	require.Equal(t, "http://other.site.test:3128", b.made().HTTPProxy, "and a later change of the spec reaches the cluster")
+	require.Equal(t, "http://other.site.test:3128", b.made().HTTPProxy,
+		"and a later change of the spec reaches the cluster")
 	require.EqualValues(t, "192.168.10.44", b.made().APIVips[0].IP)
 }
 
@@ -46,8 +48,9 @@ func TestAClusterMadeByRESTHasItsObjects(t *testing.T) {
 	b := newClusterBench(t)
 	register := func(name string) *models.Cluster {
 		made, err := b.engine.RegisterCluster(t.Context(), &models.ClusterCreateParams{
-			Name: &name, BaseDNSDomain: "site.test", OpenshiftVersion: conv.Pointer("4.20.8"), PullSecret: conv.Pointer(sitePullSecret),
-			APIVips: []*models.APIVip{{IP: "192.168.10.4"}}, IngressVips: []*models.IngressVip{{IP: "192.168.10.5"}},
+			Name: &name, BaseDNSDomain: "site.test", OpenshiftVersion: conv.Pointer("4.20.8"),
+			PullSecret: conv.Pointer(sitePullSecret),
+			APIVips:    []*models.APIVip{{IP: "192.168.10.4"}}, IngressVips: []*models.IngressVip{{IP: "192.168.10.5"}},
 		})
 		require.NoError(t, err)
 		b.quiet()
@@ -61,16 +64,19 @@ func TestAClusterMadeByRESTHasItsObjects(t *testing.T) {
 	require.Equal(t, "openshift-4.20.8-x86-64", aci.Spec.ImageSetRef.Name)
 	require.True(t, b.exists(objects.ClusterImageSets, "", "openshift-4.20.8-x86-64"))
 	require.Equal(t, "True", string(installConditionOf(aci, hiveext.ClusterSpecSyncedCondition).Status))
-	require.Equal(t, made.Name, object[unstructured.Unstructured](b, objects.ClusterDeployments, "edge", "edge").Object["spec"].(map[string]any)["clusterName"])
+	require.Equal(t, made.Name, object[unstructured.Unstructured](b, objects.ClusterDeployments, "edge",
+		"edge").Object["spec"].(map[string]any)["clusterName"])
 	held := *aci
 
 	_, err := b.clusters.Reconcile(t.Context(), "edge", "edge")
 	require.NoError(t, err)
 	b.quiet()
-	require.Equal(t, held.Spec, object[hiveext.AgentClusterInstall](b, objects.AgentClusterInstalls, "edge", "edge").Spec, "its controller finds nothing to do")
+	require.Equal(t, held.Spec, object[hiveext.AgentClusterInstall](b, objects.AgentClusterInstalls,
+		"edge", "edge").Spec, "its controller finds nothing to do")
 
 	second := register("edge")
-	require.True(t, b.exists(objects.ClusterDeployments, "edge-"+second.ID.String()[:8], "edge"), "a second one of that name has a namespace of its own")
+	require.True(t, b.exists(objects.ClusterDeployments, "edge-"+second.ID.String()[:8], "edge"),
+		"a second one of that name has a namespace of its own")
 
 	for _, cluster := range []*models.Cluster{made, second} {
 		require.NoError(t, b.engine.DeregisterCluster(t.Context(), cluster.ID.String()))
@@ -88,7 +94,8 @@ func TestClustersOfBeforeTheDoorWasOpenedGetTheirObjectsAtTheStart(t *testing.T)
 	b.stop()
 	b.engine.Projector = nil
 	_, err := b.engine.RegisterCluster(t.Context(), &models.ClusterCreateParams{
-		Name: conv.Pointer("old"), BaseDNSDomain: "site.test", OpenshiftVersion: conv.Pointer("4.20.8"), PullSecret: conv.Pointer(sitePullSecret),
+		Name: conv.Pointer("old"), BaseDNSDomain: "site.test", OpenshiftVersion: conv.Pointer("4.20.8"),
+		PullSecret: conv.Pointer(sitePullSecret),
 	})
 	require.NoError(t, err)
 	b.open(b.db)
@@ -99,8 +106,9 @@ func TestClustersOfBeforeTheDoorWasOpenedGetTheirObjectsAtTheStart(t *testing.T)
 	require.NoError(t, b.catchUp("1.1").Run(t.Context()))
 }
 
-// TestAProcessThatIsKilledBetweenTransactionsGoesOn leads a cluster through its life, each step in a process that ends with a random one of
-// the engine's transactions and is started anew until it has done its work. Afterwards engine and objects agree, and nothing is there twice.
+// TestAProcessThatIsKilledBetweenTransactionsGoesOn leads a cluster through its life, each step in
+// a process that ends with a random one of the engine's transactions and is started anew until it
+// has done its work. Afterwards engine and objects agree, and nothing is there twice.
 func TestAProcessThatIsKilledBetweenTransactionsGoesOn(t *testing.T) {
 	for seed := range uint64(4) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
@@ -145,11 +153,13 @@ func TestAProcessThatIsKilledBetweenTransactionsGoesOn(t *testing.T) {
 func (b *clusterBench) edit(fn func(*hiveext.AgentClusterInstall)) {
 	b.Helper()
 	b.update(func(tx *store.Tx) error {
-		return b.clusters.alterInstall(tx, "site", "one", func(aci *hiveext.AgentClusterInstall) error { fn(aci); return nil })
+		return b.clusters.alterInstall(tx, "site", "one",
+			func(aci *hiveext.AgentClusterInstall) error { fn(aci); return nil })
 	})
 }
 
-// killUntilDone reconciles in processes that end with one of the engine's next transactions, until one has nothing left to do.
+// killUntilDone reconciles in processes that end with one of the engine's next transactions, until
+// one has nothing left to do.
 func (b *clusterBench) killUntilDone(random *rand.Rand) {
 	b.Helper()
 	for range 50 {
@@ -189,7 +199,8 @@ func (b *clusterBench) clusterCount() (count int) {
 	return count
 }
 
-// requireAgreement wants the engine's cluster to be what its objects ask for, and the objects to show it.
+// requireAgreement wants the engine's cluster to be what its objects ask for, and the objects to
+// show it.
 func (b *clusterBench) requireAgreement(apiVIP string) {
 	b.Helper()
 	b.condition(hiveext.ClusterSpecSyncedCondition, "True", "SyncOK", "")

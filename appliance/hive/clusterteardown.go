@@ -17,17 +17,20 @@ import (
 	"landfall/store"
 )
 
-// What is deleted, and in which order: a ClusterDeployment takes its AgentClusterInstall with it and waits for that; the
-// AgentClusterInstall takes the engine's cluster with it, whose deletion frees both of their finalizers in its own transaction.
+// What is deleted, and in which order: a ClusterDeployment takes its AgentClusterInstall with it
+// and waits for that; the AgentClusterInstall takes the engine's cluster with it, whose deletion
+// frees both of their finalizers in its own transaction.
 
-// cancellable are the statuses in which a cluster is not deleted before its installation is cancelled.
+// cancellable are the statuses in which a cluster is not deleted before its installation is
+// cancelled.
 var cancellable = []string{
-	models.ClusterStatusPreparingForInstallation, models.ClusterStatusInstalling, models.ClusterStatusInstallingPendingUserAction,
+	models.ClusterStatusPreparingForInstallation, models.ClusterStatusInstalling,
+	models.ClusterStatusInstallingPendingUserAction,
 	models.ClusterStatusFinalizing, models.ClusterStatusError,
 }
 
-// withoutDeployment follows that there is no such ClusterDeployment: its cluster goes, and AgentClusterInstalls that name it say what
-// they lack.
+// withoutDeployment follows that there is no such ClusterDeployment: its cluster goes, and
+// AgentClusterInstalls that name it say what they lack.
 func (c *Clusters) withoutDeployment(ctx context.Context, s *situation) error {
 	if err := c.removeCluster(ctx, s, false); err != nil {
 		return err
@@ -38,24 +41,29 @@ func (c *Clusters) withoutDeployment(ctx context.Context, s *situation) error {
 			return nil
 		}
 		return c.Objects.Each(tx, objects.AgentClusterInstalls, s.namespace, func(u *unstructured.Unstructured) error {
-			if ref, _, err := unstructured.NestedString(u.Object, "spec", "clusterDeploymentRef", "name"); err != nil || ref != s.name {
+			if ref, _, err := unstructured.NestedString(u.Object, "spec", "clusterDeploymentRef", "name"); err != nil ||
+				ref != s.name {
 				return err
 			}
-			return ignoreMissing(c.alterInstall(tx, s.namespace, u.GetName(), func(aci *hiveext.AgentClusterInstall) error {
-				if aci.DeletionTimestamp != nil {
-					aci.Finalizers = without(aci.Finalizers, clusterInstallFinalizer)
+			return ignoreMissing(c.alterInstall(tx, s.namespace, u.GetName(),
+				func(aci *hiveext.AgentClusterInstall) error {
+					if aci.DeletionTimestamp != nil {
+						aci.Finalizers = without(aci.Finalizers, clusterInstallFinalizer)
+						return nil
+					}
+					fault := inputError("ClusterDeployment with name '%s' in namespace '%s' not found. Ensure that "+
+						"it is "+
+						"applied", s.name, s.namespace)
+					setInstallConditions(aci, now, append(conditionsWithoutCluster(), clusterSynced(fault))...)
+					aci.Status.DebugInfo = hiveext.DebugInfo{}
 					return nil
-				}
-				fault := inputError("ClusterDeployment with name '%s' in namespace '%s' not found. Ensure that it is applied", s.name, s.namespace)
-				setInstallConditions(aci, now, append(conditionsWithoutCluster(), clusterSynced(fault))...)
-				aci.Status.DebugInfo = hiveext.DebugInfo{}
-				return nil
-			}))
+				}))
 		})
 	})
 }
 
-// withoutInstall follows that the AgentClusterInstall of a ClusterDeployment is not there, or not any more.
+// withoutInstall follows that the AgentClusterInstall of a ClusterDeployment is not there, or not
+// any more.
 func (c *Clusters) withoutInstall(ctx context.Context, s *situation) error {
 	if err := c.removeCluster(ctx, s, s.cd.Spec.PreserveOnDelete); err != nil {
 		return err
@@ -83,15 +91,16 @@ func (c *Clusters) tearDown(ctx context.Context, s *situation) error {
 	})
 }
 
-// removeCluster deletes the engine's cluster, whatever it is doing. With preserve, its late-bound hosts are forgotten and not freed for
-// another cluster: they run this one.
+// removeCluster deletes the engine's cluster, whatever it is doing. With preserve, its late-bound
+// hosts are forgotten and not freed for another cluster: they run this one.
 func (c *Clusters) removeCluster(ctx context.Context, s *situation, preserve bool) error {
 	if s.view == nil {
 		return nil
 	}
 	id := s.view.ID.String()
 	if slices.Contains(cancellable, *s.view.Status) {
-		if _, err := c.engine.CancelInstallation(ctx, id); err != nil && engine.KindOf(err) != engine.Conflict && engine.KindOf(err) != engine.NotFound {
+		if _, err := c.engine.CancelInstallation(ctx, id); err != nil && engine.KindOf(err) != engine.Conflict &&
+			engine.KindOf(err) != engine.NotFound {
 			return err
 		}
 	}
@@ -115,15 +124,17 @@ func (c *Clusters) forgetHosts(ctx context.Context, id string) error {
 		return err
 	}
 	for _, host := range hosts {
-		if err := c.engine.DeregisterHost(ctx, host.InfraEnvID.String(), host.ID.String()); err != nil && engine.KindOf(err) != engine.NotFound {
+		if err := c.engine.DeregisterHost(ctx, host.InfraEnvID.String(), host.ID.String()); err != nil &&
+			engine.KindOf(err) != engine.NotFound {
 			return err
 		}
 	}
 	return nil
 }
 
-// withdraw follows that the engine's cluster was deleted, in the same transaction. An object that is being deleted is let go; when neither
-// is, the cluster was deleted by REST or in the browser, and both go with it.
+// withdraw follows that the engine's cluster was deleted, in the same transaction. An object that
+// is being deleted is let go; when neither is, the cluster was deleted by REST or in the browser,
+// and both go with it.
 func (c *Clusters) withdraw(tx *store.Tx, object engine.Object, now time.Time) error {
 	namespace, name, ok := strings.Cut(object.Key, "/")
 	if !ok {

@@ -13,9 +13,10 @@ import (
 	"landfall/store"
 )
 
-// EventsOf returns the projector that shows the engine's events as Events of the objects that they are about, so that kubectl describe and
-// kubectl events tell the story of an installation: those of a cluster at its AgentClusterInstall, of a host at its Agent, of an
-// infra-env at its InfraEnv. It comes behind the projectors that write these.
+// EventsOf returns the projector that shows the engine's events as Events of the objects that they
+// are about, so that kubectl describe and kubectl events tell the story of an installation: those
+// of a cluster at its AgentClusterInstall, of a host at its Agent, of an infra-env at its InfraEnv.
+// It comes behind the projectors that write these.
 func EventsOf(o *objects.Objects) engine.Projector { return eventProjector{o} }
 
 type eventProjector struct{ objects *objects.Objects }
@@ -23,10 +24,11 @@ type eventProjector struct{ objects *objects.Objects }
 // componentService is who Events come from that are the engine's.
 const componentService = "assisted-service"
 
-// toldOfHosts are the events of hosts that are shown although nothing is wrong. There are many others, and many hosts; all are at the Agent's
-// eventsURL.
+// toldOfHosts are the events of hosts that are shown although nothing is wrong. There are many
+// others, and many hosts; all are at the Agent's eventsURL.
 var toldOfHosts = map[string]bool{
-	"host_registration_succeeded": true, "host_status_updated": true, "host_bind_succeeded": true, "host_unbind_succeeded": true,
+	"host_registration_succeeded": true, "host_status_updated": true, "host_bind_succeeded": true,
+	"host_unbind_succeeded": true,
 }
 
 // Project implements engine.Projector.
@@ -47,7 +49,8 @@ func (p eventProjector) Project(tx *store.Tx, touched engine.Touched) error {
 }
 
 // about is the object that an event is about; there is none without a name.
-func (p eventProjector) about(tx *store.Tx, rows engine.Rows, event *models.Event) (kind objects.Kind, namespace, name string, err error) {
+func (p eventProjector) about(tx *store.Tx, rows engine.Rows,
+	event *models.Event) (kind objects.Kind, namespace, name string, err error) {
 	plain := conv.Value(event.Severity) == models.EventSeverityInfo
 	switch {
 	case event.HostID != nil && event.InfraEnvID != nil:
@@ -87,7 +90,8 @@ func (p eventProjector) about(tx *store.Tx, rows engine.Rows, event *models.Even
 }
 
 // tell writes the Event, unless its object or namespace is on its way out.
-func (p eventProjector) tell(tx *store.Tx, touched engine.Touched, event *models.Event, kind objects.Kind, namespace, name string) error {
+func (p eventProjector) tell(tx *store.Tx, touched engine.Touched, event *models.Event, kind objects.Kind, namespace,
+	name string) error {
 	about, err := p.objects.Metadata(tx, kind, namespace, name)
 	if err != nil || about.GetDeletionTimestamp() != nil {
 		return err
@@ -97,7 +101,8 @@ func (p eventProjector) tell(tx *store.Tx, touched engine.Touched, event *models
 		return err
 	}
 	return p.objects.Event(tx, about, objects.Notice{
-		Component: componentService, Warning: conv.Value(event.Severity) != models.EventSeverityInfo, Reason: camelCase(event.Name), Message: conv.Value(event.Message),
+		Component: componentService, Warning: conv.Value(event.Severity) != models.EventSeverityInfo,
+		Reason: camelCase(event.Name), Message: conv.Value(event.Message),
 	}, touched.Now)
 }
 

@@ -33,10 +33,12 @@ func (b *clusterBench) told(kind objects.Kind) map[string]string {
 	return reasons
 }
 
-// installing is a site in whose namespace Events are told, with a single node whose installation has begun.
+// installing is a site in whose namespace Events are told, with a single node whose installation
+// has begun.
 func installing(t *testing.T) (*clusterBench, []*machine) {
 	b := newClusterBench(t)
-	b.apply("kind: Namespace\nmetadata: {name: site}", pullSecretManifest, imageSetManifest, deploymentManifest, singleNodeManifest, infraEnvOfOne)
+	b.apply("kind: Namespace\nmetadata: {name: site}", pullSecretManifest, imageSetManifest, deploymentManifest,
+		singleNodeManifest, infraEnvOfOne)
 	machines := b.machines(1)
 	b.approve(machines...)
 	b.prepare(machines...)
@@ -58,7 +60,8 @@ func TestTheStoryOfAnInstallationIsToldByEvents(t *testing.T) {
 
 func TestWhatGoesWrongIsAWarningAtItsObject(t *testing.T) {
 	b, machines := installing(t)
-	require.NoError(t, b.engine.HostProgress(t.Context(), machines[0].env, machines[0].id, &models.HostProgress{CurrentStage: models.HostStageFailed, ProgressInfo: "the disk broke"}))
+	require.NoError(t, b.engine.HostProgress(t.Context(), machines[0].env, machines[0].id,
+		&models.HostProgress{CurrentStage: models.HostStageFailed, ProgressInfo: "the disk broke"}))
 	b.quiet()
 	require.Contains(t, b.told(objects.AgentClusterInstalls)["ClusterInstallationFailed"], "Warning ")
 }
@@ -71,15 +74,22 @@ func TestNoEventIsMadeInANamespaceThatIsGone(t *testing.T) {
 
 func TestAClusterDeploymentThatNobodyInstallsSaysSo(t *testing.T) {
 	b := newClusterBench(t)
-	b.apply("kind: Namespace\nmetadata: {name: site}", strings.Replace(deploymentManifest, "kind: AgentClusterInstall", "kind: AgentClusterInstal", 1))
+	b.apply("kind: Namespace\nmetadata: {name: site}", strings.Replace(deploymentManifest, "kind: AgentClusterInstall",
+		"kind: AgentClusterInstal", 1))
 	said := b.told(objects.ClusterDeployments)
-	require.Contains(t, said["UnsupportedClusterInstall"], "Warning The clusterInstallRef names the kind AgentClusterInstal of extensions.hive.openshift.io, and clusters are installed here by AgentClusterInstall")
+	require.Contains(t, said["UnsupportedClusterInstall"],
+		"Warning The clusterInstallRef names the kind AgentClusterInstal of extensions.hive.openshift.io, and "+
+			"clusters are installed here by AgentClusterInstall")
 }
 
 func TestADelayThatHasNoEffectIsToldOnce(t *testing.T) {
 	b := newClusterBench(t)
-	b.apply(pullSecretManifest, imageSetManifest, deploymentManifest, singleNodeManifest, strings.Replace(infraEnvOfOne, "spec: {", "spec: {networkDiscoveryDelaySeconds: 20, ", 1))
-	b.apply(strings.Replace(infraEnvOfOne, "spec: {", "spec: {networkDiscoveryDelaySeconds: 20, additionalNTPSources: [192.0.2.1], ", 1))
-	require.Equal(t, map[string]string{"NetworkDiscoveryDelayLeftOut": "Normal networkDiscoveryDelaySeconds has no effect: hosts look for the network cards that NMStateConfigs name " +
-		"until all are there, for up to 30 seconds, and go on at once then."}, b.told(objects.InfraEnvs))
+	b.apply(pullSecretManifest, imageSetManifest, deploymentManifest, singleNodeManifest,
+		strings.Replace(infraEnvOfOne, "spec: {", "spec: {networkDiscoveryDelaySeconds: 20, ", 1))
+	b.apply(strings.Replace(infraEnvOfOne, "spec: {",
+		"spec: {networkDiscoveryDelaySeconds: 20, additionalNTPSources: [192.0.2.1], ", 1))
+	require.Equal(t,
+		map[string]string{"NetworkDiscoveryDelayLeftOut": "Normal networkDiscoveryDelaySeconds has no effect: hosts " +
+			"look for the network cards that NMStateConfigs name " +
+			"until all are there, for up to 30 seconds, and go on at once then."}, b.told(objects.InfraEnvs))
 }

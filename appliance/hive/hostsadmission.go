@@ -19,8 +19,8 @@ import (
 	"landfall/store"
 )
 
-// HostsAdmission refuses what the schemas of InfraEnvs, Agents and AgentClassifications can't: changes of what is not to be changed
-// (openshift/assisted-service, pkg/webhooks/agentinstall).
+// HostsAdmission refuses what the schemas of InfraEnvs, Agents and AgentClassifications can't:
+// changes of what is not to be changed (openshift/assisted-service, pkg/webhooks/agentinstall).
 type HostsAdmission struct{ *Hosts }
 
 var _ admission.ValidationInterface = HostsAdmission{}
@@ -83,8 +83,10 @@ func (a HostsAdmission) checkInfraEnv(fresh, held *unstructured.Unstructured) er
 		return refusal("Attempted to change Spec.ClusterRef which is immutable after InfraEnv creation.")
 	case architectureOf(is) != architectureOf(was):
 		return refusal("Attempted to change Spec.CpuArchitecture which is immutable after InfraEnv creation.")
-	case is.Spec.ClusterRef != nil && was.Spec.OSImageVersion == "" && is.Spec.OSImageVersion != "" && !a.clusterInstalled(is.Spec.ClusterRef):
-		return refusal("spec.OSImageVersion is not valid. It can't be added alongside with a clusterRef when the cluster is not installed yet.")
+	case is.Spec.ClusterRef != nil && was.Spec.OSImageVersion == "" && is.Spec.OSImageVersion != "" &&
+		!a.clusterInstalled(is.Spec.ClusterRef):
+		return refusal("spec.OSImageVersion is not valid. It can't be added alongside with a clusterRef when the " +
+			"cluster is not installed yet.")
 	}
 	return nil
 }
@@ -115,7 +117,8 @@ func checkAgent(fresh, held *unstructured.Unstructured) error {
 	if is.Spec.InstallationDiskID != "" && is.Spec.InstallationDiskPath != "" {
 		return refusal("Either InstallationDiskID or InstallationDiskPath can be set, not both.")
 	}
-	if was == nil || referenceKey(is.Spec.ClusterDeploymentName) == referenceKey(was.Spec.ClusterDeploymentName) || !slices.Contains(statesCommitted, is.Status.DebugInfo.State) {
+	if was == nil || referenceKey(is.Spec.ClusterDeploymentName) == referenceKey(was.Spec.ClusterDeploymentName) ||
+		!slices.Contains(statesCommitted, is.Status.DebugInfo.State) {
 		return nil
 	}
 	if is.Status.Kind == models.HostKindAddToExistingClusterHost && is.Spec.ClusterDeploymentName == nil {

@@ -33,7 +33,8 @@ const sitePullSecret = `{"auths":{"quay.io":{"auth":"dXNlcjpwYXNz"}}}`
 
 var morning = time.Date(2026, 3, 2, 8, 0, 0, 0, time.UTC)
 
-// hostsBench is a site: a store, an engine and the hosts' controllers, whose objects a test applies as a person would.
+// hostsBench is a site: a store, an engine and the hosts' controllers, whose objects a test applies
+// as a person would.
 type hostsBench struct {
 	testing.TB
 	*Hosts
@@ -53,12 +54,14 @@ type ruleSet struct {
 
 func newHostsBench(t testing.TB) *hostsBench {
 	t.Helper()
-	b := &hostsBench{TB: t, clock: clockwork.NewFakeClockAt(morning), rules: map[ruleSet]*mirror.Import{}, images: map[string]string{}}
+	b := &hostsBench{TB: t, clock: clockwork.NewFakeClockAt(morning), rules: map[ruleSet]*mirror.Import{},
+		images: map[string]string{}}
 	db, err := store.Open(t.Context(), t.TempDir(), store.Options{Clock: b.clock, NoSync: true})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, db.Close()) })
 	b.Hosts = NewHosts(HostsOptions{
-		DB: db, Objects: objects.New(nil, nil), Clock: b.clock, Logger: slog.New(slog.DiscardHandler), URL: "http://appliance.site.test:8090",
+		DB: db, Objects: objects.New(nil, nil), Clock: b.clock, Logger: slog.New(slog.DiscardHandler),
+		URL:     "http://appliance.site.test:8090",
 		Mirrors: b, OSImages: b, Images: b,
 	})
 	e, err := engine.New(engine.Options{
@@ -125,7 +128,8 @@ func (b *hostsBench) quiet() {
 	require.NoError(b, b.loop.Quiet(ctx))
 }
 
-// again has an object looked at once more, as its time does, and returns when that would be after this.
+// again has an object looked at once more, as its time does, and returns when that would be after
+// this.
 func (b *hostsBench) again(r controller.Reconciler, name string) time.Duration {
 	b.Helper()
 	next, err := r.Reconcile(b.Context(), "site", name)
@@ -139,7 +143,8 @@ func (b *hostsBench) update(fn func(tx *store.Tx) error) {
 	require.NoError(b, b.DB.Update(b.Context(), fn))
 }
 
-// apply writes objects as kubectl does: what is there is replaced but for its status and metadata of others. It waits for what follows.
+// apply writes objects as kubectl does: what is there is replaced but for its status and metadata
+// of others. It waits for what follows.
 func (b *hostsBench) apply(manifests string) {
 	b.Helper()
 	b.put(manifests)
@@ -157,16 +162,17 @@ func (b *hostsBench) put(manifests string) {
 				require.NoError(b, b.Objects.Create(tx, kind, &u, b.clock.Now()))
 				continue
 			}
-			require.NoError(b, b.Objects.Update(tx, kind, u.GetNamespace(), u.GetName(), func(held *unstructured.Unstructured) error {
-				for _, part := range []string{"spec", "data", "stringData"} {
-					if value, ok := u.Object[part]; ok {
-						held.Object[part] = value
+			require.NoError(b, b.Objects.Update(tx, kind, u.GetNamespace(), u.GetName(),
+				func(held *unstructured.Unstructured) error {
+					for _, part := range []string{"spec", "data", "stringData"} {
+						if value, ok := u.Object[part]; ok {
+							held.Object[part] = value
+						}
 					}
-				}
-				held.SetLabels(u.GetLabels())
-				held.SetAnnotations(u.GetAnnotations())
-				return nil
-			}))
+					held.SetLabels(u.GetLabels())
+					held.SetAnnotations(u.GetAnnotations())
+					return nil
+				}))
 		}
 		return nil
 	})
@@ -208,7 +214,8 @@ func (b *hostsBench) infraEnv(name string) *agentinstall.InfraEnv {
 }
 
 // imageCreated requires the condition of an InfraEnv to be so, and its message to have a text.
-func (b *hostsBench) imageCreated(name string, status corev1.ConditionStatus, reason, says string) *agentinstall.InfraEnv {
+func (b *hostsBench) imageCreated(name string, status corev1.ConditionStatus, reason,
+	says string) *agentinstall.InfraEnv {
 	b.Helper()
 	env := b.infraEnv(name)
 	c := agentConditionOf(env.Status.Conditions, conditionImageCreated)
@@ -253,21 +260,25 @@ func (b *hostsBench) change(m *machine, fn func(*agentinstall.AgentSpec)) {
 }
 
 // agentCondition requires a condition of a machine's Agent to be so.
-func (b *hostsBench) agentCondition(m *machine, name string, status corev1.ConditionStatus, reason string) agentinstall.Condition {
+func (b *hostsBench) agentCondition(m *machine, name string, status corev1.ConditionStatus,
+	reason string) agentinstall.Condition {
 	b.Helper()
 	c := agentConditionOf(b.agent(m).Status.Conditions, name)
 	require.Equal(b, []string{string(status), reason}, []string{string(c.Status), c.Reason}, c.Message)
 	return c
 }
 
-// cluster registers a cluster of one node with its ClusterDeployment, as the clusters' half of this package does.
+// cluster registers a cluster of one node with its ClusterDeployment, as the clusters' half of this
+// package does.
 func (b *hostsBench) cluster(name string) string {
 	b.Helper()
 	made, err := b.engine.RegisterCluster(b.Context(), &models.ClusterCreateParams{
-		Name: &name, BaseDNSDomain: "site.test", OpenshiftVersion: conv.Pointer("4.20.8"), PullSecret: conv.Pointer(sitePullSecret), ControlPlaneCount: conv.Pointer[int64](1),
+		Name: &name, BaseDNSDomain: "site.test", OpenshiftVersion: conv.Pointer("4.20.8"),
+		PullSecret: conv.Pointer(sitePullSecret), ControlPlaneCount: conv.Pointer[int64](1),
 	}, engine.Object{Key: "site/" + name, Generation: 1})
 	require.NoError(b, err)
-	b.apply("kind: ClusterDeployment\nmetadata: {namespace: site, name: " + name + ", labels: {cluster: " + made.ID.String() + "}}\nspec: {clusterName: " + name + "}")
+	b.apply("kind: ClusterDeployment\nmetadata: {namespace: site, name: " + name + ", labels: {cluster: " +
+		made.ID.String() + "}}\nspec: {clusterName: " + name + "}")
 	return made.ID.String()
 }
 
@@ -278,7 +289,8 @@ stringData: {.dockerconfigjson: '{"auths":{"quay.io":{"auth":"dXNlcjpwYXNz"}}}'}
 
 // infraEnvManifest is an InfraEnv with its pull secret; lines are added to its spec.
 func infraEnvManifest(name string, lines ...string) string {
-	text := pullSecretManifest + "\n---\nkind: InfraEnv\nmetadata: {namespace: site, name: " + name + "}\nspec:\n  pullSecretRef: {name: pull}\n"
+	text := pullSecretManifest + "\n---\nkind: InfraEnv\nmetadata: {namespace: site, name: " + name +
+		"}\nspec:\n  pullSecretRef: {name: pull}\n"
 	for _, line := range lines {
 		text += "  " + line + "\n"
 	}
@@ -305,14 +317,16 @@ func (b *hostsBench) boot(env string, number int) *machine {
 func (m *machine) register() {
 	m.b.Helper()
 	id := strfmt.UUID(m.id)
-	_, err := m.b.engine.RegisterHost(m.b.Context(), m.env, &models.HostCreateParams{HostID: &id, DiscoveryAgentVersion: "quay.io/parts/agent:1"})
+	_, err := m.b.engine.RegisterHost(m.b.Context(), m.env, &models.HostCreateParams{HostID: &id,
+		DiscoveryAgentVersion: "quay.io/parts/agent:1"})
 	require.NoError(m.b, err)
 }
 
 func (m *machine) report() {
 	m.b.Helper()
 	for range 3 {
-		body, err := m.b.engine.Instructions(m.b.Context(), engine.Poll{InfraEnvID: m.env, HostID: m.id, AgentVersion: "quay.io/parts/agent:1", Timestamp: m.b.clock.Now().Unix()})
+		body, err := m.b.engine.Instructions(m.b.Context(), engine.Poll{InfraEnvID: m.env, HostID: m.id,
+			AgentVersion: "quay.io/parts/agent:1", Timestamp: m.b.clock.Now().Unix()})
 		require.NoError(m.b, err)
 		var steps models.Steps
 		require.NoError(m.b, json.Unmarshal(body, &steps))
@@ -320,7 +334,8 @@ func (m *machine) report() {
 			if output := m.answer(step); output != nil {
 				text, err := json.Marshal(output)
 				require.NoError(m.b, err)
-				require.NoError(m.b, m.b.engine.StepReply(m.b.Context(), m.env, m.id, &models.StepReply{StepType: step.StepType, StepID: step.StepID, Output: string(text)}))
+				require.NoError(m.b, m.b.engine.StepReply(m.b.Context(), m.env, m.id,
+					&models.StepReply{StepType: step.StepType, StepID: step.StepID, Output: string(text)}))
 			}
 		}
 	}
@@ -332,7 +347,8 @@ func (m *machine) answer(step *models.Step) any {
 	case models.StepTypeInventory:
 		return m.inventory()
 	case models.StepTypeNtpSynchronizer:
-		return models.NtpSynchronizationResponse{NtpSources: []*models.NtpSource{{SourceName: "ntp.site.test", SourceState: models.SourceStateSynced}}}
+		return models.NtpSynchronizationResponse{NtpSources: []*models.NtpSource{{SourceName: "ntp.site.test",
+			SourceState: models.SourceStateSynced}}}
 	case models.StepTypeInstallationDiskSpeedCheck:
 		return models.DiskSpeedCheckResponse{IoSyncDuration: 2, Path: "/dev/sda"}
 	case models.StepTypeAPIVipConnectivityCheck:
@@ -359,15 +375,22 @@ func (m *machine) resolve(asked string) *models.DomainResolutionResponse {
 
 func (m *machine) inventory() *models.Inventory {
 	return &models.Inventory{
-		Hostname: fmt.Sprintf("node-%d", m.number), CPU: &models.CPU{Count: 16, Architecture: "x86_64", Flags: []string{"vmx"}, Frequency: 2400},
-		Memory:       &models.Memory{PhysicalBytes: 64 << 30, UsableBytes: 64 << 30},
-		SystemVendor: &models.SystemVendor{Manufacturer: "Dell Inc.", ProductName: "PowerEdge R650", SerialNumber: fmt.Sprintf("S%d", m.number)},
-		Boot:         &models.Boot{CurrentBootMode: "uefi"},
+		Hostname: fmt.Sprintf("node-%d", m.number), CPU: &models.CPU{Count: 16, Architecture: "x86_64",
+			Flags: []string{"vmx"}, Frequency: 2400},
+		Memory: &models.Memory{PhysicalBytes: 64 << 30, UsableBytes: 64 << 30},
+		SystemVendor: &models.SystemVendor{Manufacturer: "Dell Inc.", ProductName: "PowerEdge R650",
+			SerialNumber: fmt.Sprintf("S%d", m.number)},
+		Boot: &models.Boot{CurrentBootMode: "uefi"},
 		Disks: []*models.Disk{
-			{ID: "/dev/disk/by-id/a", ByID: "/dev/disk/by-id/a", ByPath: "/dev/disk/by-path/a", Name: "sda", Path: "/dev/sda", DriveType: models.DriveTypeSSD, SizeBytes: 480e9, HasUUID: true, InstallationEligibility: models.DiskInstallationEligibility{Eligible: true}},
-			{ID: "/dev/disk/by-id/b", ByID: "/dev/disk/by-id/b", ByPath: "/dev/disk/by-path/b", Name: "sdb", Path: "/dev/sdb", DriveType: models.DriveTypeSSD, SizeBytes: 480e9, HasUUID: true, InstallationEligibility: models.DiskInstallationEligibility{Eligible: true}},
+			{ID: "/dev/disk/by-id/a", ByID: "/dev/disk/by-id/a", ByPath: "/dev/disk/by-path/a", Name: "sda",
+				Path: "/dev/sda", DriveType: models.DriveTypeSSD, SizeBytes: 480e9, HasUUID: true,
+				InstallationEligibility: models.DiskInstallationEligibility{Eligible: true}},
+			{ID: "/dev/disk/by-id/b", ByID: "/dev/disk/by-id/b", ByPath: "/dev/disk/by-path/b", Name: "sdb",
+				Path: "/dev/sdb", DriveType: models.DriveTypeSSD, SizeBytes: 480e9, HasUUID: true,
+				InstallationEligibility: models.DiskInstallationEligibility{Eligible: true}},
 		},
-		Interfaces: []*models.Interface{{Name: "eno1", HasCarrier: true, MacAddress: fmt.Sprintf("52:54:00:00:00:%02d", m.number), IPV4Addresses: []string{fmt.Sprintf("192.168.10.%d/24", 10+m.number)}}},
+		Interfaces: []*models.Interface{{Name: "eno1", HasCarrier: true, MacAddress: fmt.Sprintf("52:54:00:00:00:%02d",
+			m.number), IPV4Addresses: []string{fmt.Sprintf("192.168.10.%d/24", 10+m.number)}}},
 		Routes:     []*models.Route{{Destination: "0.0.0.0", Gateway: "192.168.10.1", Interface: "eno1", Family: 2}},
 		TpmVersion: models.InventoryTpmVersionNr20,
 	}
@@ -393,16 +416,20 @@ func (r *siteReleases) Payload(_ context.Context, pullSpec, arch string, _ authn
 		return nil, r.away
 	}
 	images := map[string]string{}
-	for _, tag := range []string{release.TagInstaller, release.TagAgent, release.TagHostInstaller, release.TagController, release.TagMachineConfigOperator, release.TagMustGather} {
+	for _, tag := range []string{release.TagInstaller, release.TagAgent, release.TagHostInstaller,
+		release.TagController, release.TagMachineConfigOperator, release.TagMustGather} {
 		images[tag] = "quay.io/parts/" + tag + "@sha256:" + strings.Repeat("a", 64)
 	}
-	return &release.Payload{PullSpec: pullSpec, Image: "quay.io/release@sha256:" + strings.Repeat("b", 64), Version: "4.20.8", Architecture: arch, Images: images}, nil
+	return &release.Payload{PullSpec: pullSpec, Image: "quay.io/release@sha256:" + strings.Repeat("b", 64),
+		Version: "4.20.8", Architecture: arch, Images: images}, nil
 }
 
-func (r *siteReleases) Installer(context.Context, *release.Payload, authn.Keychain, func(done, total int64)) (*release.Installer, func(), error) {
+func (r *siteReleases) Installer(context.Context, *release.Payload, authn.Keychain,
+	func(done, total int64)) (*release.Installer, func(), error) {
 	return &release.Installer{Path: "/nowhere/openshift-install"}, func() {}, nil
 }
 
-func (r *siteReleases) Generate(context.Context, *release.Installer, release.GenerateRequest) (*release.Generated, error) {
+func (r *siteReleases) Generate(context.Context, *release.Installer,
+	release.GenerateRequest) (*release.Generated, error) {
 	return nil, fmt.Errorf("nothing is installed in these tests")
 }

@@ -15,7 +15,8 @@ import (
 	"landfall/store"
 )
 
-// Project writes what follows for InfraEnvs and Agents from a change of the engine, in the change's own transaction.
+// Project writes what follows for InfraEnvs and Agents from a change of the engine, in the change's
+// own transaction.
 func (h *Hosts) Project(tx *store.Tx, touched engine.Touched) error {
 	p := projection{Hosts: h, tx: tx, rows: touched.Rows, now: touched.Now}
 	for _, row := range touched.InfraEnvs {
@@ -26,7 +27,8 @@ func (h *Hosts) Project(tx *store.Tx, touched engine.Touched) error {
 			return fmt.Errorf("show infra-env %s: %w", row.ID, err)
 		}
 	}
-	// A host that moves to another infra-env is one row that comes and one that goes, and one Agent.
+	// A host that moves to another infra-env is one row that comes and one that goes, and one
+	// Agent.
 	for _, row := range touched.Hosts {
 		if row.Deleted {
 			continue
@@ -83,7 +85,8 @@ func (p projection) infraEnv(row engine.TouchedRow) error {
 	return p.adoptInfraEnv(env)
 }
 
-// showInfraEnv writes an infra-env into its InfraEnv, with what came of the InfraEnv's spec unless that is nil.
+// showInfraEnv writes an infra-env into its InfraEnv, with what came of the InfraEnv's spec unless
+// that is nil.
 func (p projection) showInfraEnv(id string, outcome *agentinstall.Condition) error {
 	env, err := p.rows.InfraEnv(id)
 	if err != nil {
@@ -133,8 +136,8 @@ func (p projection) generation(kind objects.Kind, object string) (int64, error) 
 	return u.GetGeneration(), nil
 }
 
-// infraEnvGone follows an infra-env that was deleted. Its InfraEnv goes with it, unless the infra-env went with its cluster: the InfraEnv
-// waits for the next one then.
+// infraEnvGone follows an infra-env that was deleted. Its InfraEnv goes with it, unless the
+// infra-env went with its cluster: the InfraEnv waits for the next one then.
 func (p projection) infraEnvGone(of engine.Object) error {
 	namespace, name := splitKey(of.Key)
 	var object agentinstall.InfraEnv
@@ -153,8 +156,10 @@ func (p projection) infraEnvGone(of engine.Object) error {
 		}
 		if cluster == "" {
 			return p.Objects.Update(p.tx, objects.InfraEnvs, namespace, name, func(u *unstructured.Unstructured) error {
-				lost := clusterMissing(fmt.Sprintf("cluster does not exist: %s, check AgentClusterInstall conditions in namespace %s", ref.Name, ref.Namespace))
-				object.Status = agentinstall.InfraEnvStatus{Conditions: setAgentCondition(object.Status.Conditions, p.now, lost), AgentLabelSelector: object.Status.AgentLabelSelector}
+				lost := clusterMissing(fmt.Sprintf("cluster does not exist: %s, check AgentClusterInstall conditions "+
+					"in namespace %s", ref.Name, ref.Namespace))
+				object.Status = agentinstall.InfraEnvStatus{Conditions: setAgentCondition(object.Status.Conditions,
+					p.now, lost), AgentLabelSelector: object.Status.AgentLabelSelector}
 				return putStatus(u, &object.Status)
 			})
 		}
@@ -177,8 +182,8 @@ func (p projection) release(kind objects.Kind, namespace, name, finalizer string
 	return err
 }
 
-// host writes a host into its Agent, which is made if there is none, with what came of the Agent's spec unless that is nil. A host of
-// an infra-env without an object has no Agent.
+// host writes a host into its Agent, which is made if there is none, with what came of the Agent's
+// spec unless that is nil. A host of an infra-env without an object has no Agent.
 func (p projection) host(key string, outcome *agentinstall.Condition) error {
 	host, err := p.rows.Host(key)
 	if err != nil {
@@ -199,7 +204,8 @@ func (p projection) host(key string, outcome *agentinstall.Condition) error {
 // newAgent makes the Agent of a host that has registered.
 func (p projection) newAgent(place string, host *engine.HostView, env *engine.InfraEnvView) error {
 	namespace, name := splitKey(place)
-	agent := &agentinstall.Agent{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Finalizers: []string{agentFinalizer}}}
+	agent := &agentinstall.Agent{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name,
+		Finalizers: []string{agentFinalizer}}}
 	pushed, err := p.adopt(agent, host, env)
 	if err != nil {
 		return err
@@ -218,9 +224,11 @@ func (p projection) newAgent(place string, host *engine.HostView, env *engine.In
 	return p.rows.NoteHost(host.Key(), note)
 }
 
-// adopt makes an Agent that of an infra-env's host: owner, labels, and a spec of which only the cluster, the approval and the node
-// labels are given. It tells whether the engine has all that the spec asks for.
-func (p projection) adopt(agent *agentinstall.Agent, host *engine.HostView, env *engine.InfraEnvView) (followed bool, err error) {
+// adopt makes an Agent that of an infra-env's host: owner, labels, and a spec of which only the
+// cluster, the approval and the node labels are given. It tells whether the engine has all that the
+// spec asks for.
+func (p projection) adopt(agent *agentinstall.Agent, host *engine.HostView,
+	env *engine.InfraEnvView) (followed bool, err error) {
 	namespace, name := splitKey(env.Object.Key)
 	var owner agentinstall.InfraEnv
 	err = p.Objects.Get(p.tx, objects.InfraEnvs, namespace, name, &owner)
@@ -233,13 +241,15 @@ func (p projection) adopt(agent *agentinstall.Agent, host *engine.HostView, env 
 	}
 	agent.Labels = cloned(owner.Spec.AgentLabels)
 	agent.Labels[labelInfraEnv] = name
-	agent.OwnerReferences = []metav1.OwnerReference{{APIVersion: objects.InfraEnvs.APIVersion(), Kind: objects.InfraEnvs.Kind, Name: name, UID: owner.UID}}
+	agent.OwnerReferences = []metav1.OwnerReference{{APIVersion: objects.InfraEnvs.APIVersion(),
+		Kind: objects.InfraEnvs.Kind, Name: name, UID: owner.UID}}
 	agent.Spec.Approved = approvesAll(&owner)
 	inheritNodeLabels(agent, &owner)
 	return len(agent.Spec.NodeLabels) == 0, nil
 }
 
-// clusterOf names the ClusterDeployment of a host's cluster; nil for a host of none, and of a cluster without an object.
+// clusterOf names the ClusterDeployment of a host's cluster; nil for a host of none, and of a
+// cluster without an object.
 func (p projection) clusterOf(host *engine.HostView) (*agentinstall.ClusterReference, error) {
 	if host.ClusterID == nil {
 		return nil, nil
@@ -253,7 +263,8 @@ func (p projection) clusterOf(host *engine.HostView) (*agentinstall.ClusterRefer
 }
 
 // showAgent writes a host into the Agent that is there.
-func (p projection) showAgent(place string, host *engine.HostView, env *engine.InfraEnvView, outcome *agentinstall.Condition) error {
+func (p projection) showAgent(place string, host *engine.HostView, env *engine.InfraEnvView,
+	outcome *agentinstall.Condition) error {
 	namespace, name := splitKey(place)
 	_, envName := splitKey(env.Object.Key)
 	bound, err := p.clusterOf(host)
@@ -303,8 +314,8 @@ func (p projection) showAgent(place string, host *engine.HostView, env *engine.I
 	return p.rows.NoteHost(host.Key(), note)
 }
 
-// hostGone ends the Agent of a host that was deleted, unless the machine registered in another infra-env meanwhile and the Agent is
-// its.
+// hostGone ends the Agent of a host that was deleted, unless the machine registered in another
+// infra-env meanwhile and the Agent is its.
 func (p projection) hostGone(of engine.Object) error {
 	if of.Key == "" {
 		return nil

@@ -126,10 +126,12 @@ func (r infraEnvs) clusterFor(tx *store.Tx, task *infraEnvTask) (missing string,
 	if !r.Objects.Exists(tx, objects.ClusterDeployments, ref.Namespace, ref.Name) {
 		return fmt.Sprintf("failed to get clusterDeployment with name %s in namespace %s", ref.Name, ref.Namespace), nil
 	}
-	if task.cluster, err = r.engine.Rows(tx).ClusterOf(ref.Namespace + "/" + ref.Name); err != nil || task.cluster != "" {
+	if task.cluster, err = r.engine.Rows(tx).ClusterOf(ref.Namespace + "/" + ref.Name); err != nil ||
+		task.cluster != "" {
 		return "", err
 	}
-	return fmt.Sprintf("cluster does not exist: %s, check AgentClusterInstall conditions in namespace %s", ref.Name, ref.Namespace), nil
+	return fmt.Sprintf("cluster does not exist: %s, check AgentClusterInstall conditions in namespace %s", ref.Name,
+		ref.Namespace), nil
 }
 
 // gather reads what an InfraEnv refers to.
@@ -147,7 +149,8 @@ func (r infraEnvs) gather(tx *store.Tx, task *infraEnvTask) error {
 		return err
 	}
 	task.inputs = infraEnvInputs{
-		name: task.object.Name, spec: spec, pullSecret: secret, clusterID: strfmt.UUID(task.cluster), version: r.versionFor(task),
+		name: task.object.Name, spec: spec, pullSecret: secret, clusterID: strfmt.UUID(task.cluster),
+		version:   r.versionFor(task),
 		imageType: imageTypeOf(spec, r.defaultImageType(tx)), networks: found.hosts, from: found.from,
 		networked: len(found.hosts) > 0 || task.held.Digest != "" && task.id != "" && !ownNetwork(task.held.Digest),
 	}
@@ -158,17 +161,19 @@ func (r infraEnvs) gather(tx *store.Tx, task *infraEnvTask) error {
 	return err
 }
 
-// versionFor is the version of OpenShift whose base image is asked for: the InfraEnv's, else its cluster's ("" for the engine), else the
-// newest that there is for the architecture.
+// versionFor is the version of OpenShift whose base image is asked for: the InfraEnv's, else its
+// cluster's ("" for the engine), else the newest that there is for the architecture.
 func (r infraEnvs) versionFor(task *infraEnvTask) string {
 	spec := &task.object.Spec
-	if spec.OSImageVersion != "" || task.cluster != "" || spec.CPUArchitecture == "" || spec.CPUArchitecture == models.ClusterCPUArchitectureX8664 {
+	if spec.OSImageVersion != "" || task.cluster != "" || spec.CPUArchitecture == "" ||
+		spec.CPUArchitecture == models.ClusterCPUArchitectureX8664 {
 		return spec.OSImageVersion
 	}
 	newest, found := "", version.MustParseGeneric("0.0.0")
 	for _, image := range r.engine.ReleaseList {
 		parsed, err := version.ParseGeneric(image.OpenshiftVersion)
-		if err == nil && slices.Contains(namesOfArchitecture(spec.CPUArchitecture), image.CPUArchitecture) && found.LessThan(parsed) {
+		if err == nil && slices.Contains(namesOfArchitecture(spec.CPUArchitecture), image.CPUArchitecture) &&
+			found.LessThan(parsed) {
 			newest, found = image.OpenshiftVersion, parsed
 		}
 	}
@@ -177,12 +182,14 @@ func (r infraEnvs) versionFor(task *infraEnvTask) string {
 
 func namesOfArchitecture(name string) []string {
 	if name == models.ClusterCPUArchitectureArm64 || name == models.ClusterCPUArchitectureAarch64 {
-		return []string{models.ClusterCPUArchitectureArm64, models.ClusterCPUArchitectureAarch64, models.ClusterCPUArchitectureMulti}
+		return []string{models.ClusterCPUArchitectureArm64, models.ClusterCPUArchitectureAarch64,
+			models.ClusterCPUArchitectureMulti}
 	}
 	return []string{name, models.ClusterCPUArchitectureMulti}
 }
 
-// Digests of infra-envs whose networks are not those of NMStateConfigs end so: a person gave them by another way, or nobody did.
+// Digests of infra-envs whose networks are not those of NMStateConfigs end so: a person gave them
+// by another way, or nobody did.
 const networkElsewhere = "-"
 
 func ownNetwork(digest string) bool { return digest[len(digest)-1:] == networkElsewhere }
@@ -210,7 +217,9 @@ func (t *infraEnvTask) mirrorData() map[string]string {
 // pullSecret reads a pull secret out of the Secret that a reference names.
 func (h *Hosts) pullSecret(tx *store.Tx, namespace string, ref *corev1.LocalObjectReference) (string, error) {
 	if ref == nil || ref.Name == "" {
-		return "", manifestFault("The pullSecretRef names no Secret; name one of the namespace with the pull secret under the key %s.", corev1.DockerConfigJsonKey)
+		return "",
+			manifestFault("The pullSecretRef names no Secret; name one of the namespace with the pull secret under "+
+				"the key %s.", corev1.DockerConfigJsonKey)
 	}
 	data, err := h.secretData(tx, namespace, ref.Name)
 	if err != nil {
@@ -228,7 +237,8 @@ func (h *Hosts) secretData(tx *store.Tx, namespace, name string) (map[string][]b
 	var secret corev1.Secret
 	err := h.Objects.Get(tx, objects.Secrets, namespace, name, &secret)
 	if errors.Is(err, store.ErrNotFound) {
-		return nil, manifestFault("failed to find secret %s/%s; it is looked for again when it is made", namespace, name)
+		return nil, manifestFault("failed to find secret %s/%s; it is looked for again when it is made", namespace,
+			name)
 	}
 	if err != nil {
 		return nil, err
@@ -279,10 +289,12 @@ func (r infraEnvs) named(task *infraEnvTask, err error) error {
 	if !errors.As(err, &refused) || len(task.inputs.from) == 0 {
 		return err
 	}
-	return &engine.Error{Kind: refused.Kind, Reason: (&networks{from: task.inputs.from}).named(refused.Reason), Err: err}
+	return &engine.Error{Kind: refused.Kind, Reason: (&networks{from: task.inputs.from}).named(refused.Reason),
+		Err: err}
 }
 
-// freeze has the image's recipe made, if that was not possible before the release payload was asked which agent hosts run.
+// freeze has the image's recipe made, if that was not possible before the release payload was asked
+// which agent hosts run.
 func (r infraEnvs) freeze(ctx context.Context, id string) error {
 	digest, err := r.engine.RecipeDigest(id)
 	if err != nil || digest != "" {
@@ -334,8 +346,8 @@ func (r infraEnvs) report(ctx context.Context, task *infraEnvTask, outcome *agen
 	return err
 }
 
-// end deletes the infra-env of an InfraEnv that is being deleted or was. Hosts that are not bound, or are installed, go with it;
-// others hold it back.
+// end deletes the infra-env of an InfraEnv that is being deleted or was. Hosts that are not bound,
+// or are installed, go with it; others hold it back.
 func (r infraEnvs) end(ctx context.Context, task *infraEnvTask) (time.Duration, error) {
 	if task.id != "" {
 		busy, err := r.removeHosts(ctx, task.id)
@@ -364,7 +376,8 @@ func (r infraEnvs) end(ctx context.Context, task *infraEnvTask) (time.Duration, 
 	})
 }
 
-// removeHosts deletes the hosts of an infra-env, unless one of them is bound and not installed: then it names those and deletes none.
+// removeHosts deletes the hosts of an infra-env, unless one of them is bound and not installed:
+// then it names those and deletes none.
 func (r infraEnvs) removeHosts(ctx context.Context, id string) (busy []string, err error) {
 	hosts, err := r.engine.Hosts(id)
 	if err != nil {
@@ -379,7 +392,8 @@ func (r infraEnvs) removeHosts(ctx context.Context, id string) (busy []string, e
 		return busy, nil
 	}
 	for _, host := range hosts {
-		if err := r.engine.DeregisterHost(ctx, id, host.ID.String()); err != nil && engine.KindOf(err) != engine.NotFound {
+		if err := r.engine.DeregisterHost(ctx, id, host.ID.String()); err != nil &&
+			engine.KindOf(err) != engine.NotFound {
 			return nil, err
 		}
 	}
@@ -399,7 +413,8 @@ func (r infraEnvs) holdBack(ctx context.Context, task *infraEnvTask, busy []stri
 		}
 		return r.Objects.Event(tx, &u, objects.Notice{
 			Component: componentHosts, Warning: true, Reason: "DeletionBlocked",
-			Message: fmt.Sprintf("The InfraEnv is deleted when its hosts that are bound to a cluster and not installed are gone: %s. Delete or unbind their Agents.", sampleOf(busy)),
+			Message: fmt.Sprintf("The InfraEnv is deleted when its hosts that are bound to a cluster and not "+
+				"installed are gone: %s. Delete or unbind their Agents.", sampleOf(busy)),
 		}, r.Clock.Now().UTC())
 	})
 }
@@ -431,7 +446,8 @@ func isRefusal(err error) bool {
 	return isManifestError(err)
 }
 
-// defaultImageType is that of InfraEnvs which name none: the site's AgentServiceConfig may say, else it is the minimal image.
+// defaultImageType is that of InfraEnvs which name none: the site's AgentServiceConfig may say,
+// else it is the minimal image.
 func (h *Hosts) defaultImageType(tx *store.Tx) models.ImageType {
 	settings, err := h.serviceSettings(tx)
 	if err != nil || settings["ISO_IMAGE_TYPE"] != string(models.ImageTypeFullIso) {

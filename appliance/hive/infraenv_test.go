@@ -28,19 +28,24 @@ func TestAnAppliedInfraEnvGivesAnImageAndAHostThatBootsItAnAgent(t *testing.T) {
 	b := newHostsBench(t)
 	b.cluster("one")
 	b.apply(infraEnvManifest("one", "clusterRef: {namespace: site, name: one}", "agentLabels: {rack: r7}"))
-	env := b.imageCreated("one", corev1.ConditionTrue, "InfraEnvAvailable", "InfraEnv is available: Image has been created")
-	require.Regexp(t, `^http://appliance\.site\.test:8090/byapikey/[^/]+\.[^/]+\.[^/]+/4\.20\.8/x86_64/minimal\.iso$`, env.Status.ISODownloadURL)
+	env := b.imageCreated("one", corev1.ConditionTrue, "InfraEnvAvailable",
+		"InfraEnv is available: Image has been created")
+	require.Regexp(t, `^http://appliance\.site\.test:8090/byapikey/[^/]+\.[^/]+\.[^/]+/4\.20\.8/x86_64/minimal\.iso$`,
+		env.Status.ISODownloadURL)
 	require.Equal(t, morning, env.Status.CreatedTime.UTC())
 	require.Equal(t, map[string]string{labelInfraEnv: "one"}, env.Status.AgentLabelSelector.MatchLabels)
 	require.Equal(t, []string{infraEnvFinalizer}, env.Finalizers)
 	id := b.envID("one")
-	require.Equal(t, "http://appliance.site.test:8090/api/assisted-install/v2/events?infra_env_id="+id, env.Status.DebugInfo.EventsURL)
+	require.Equal(t, "http://appliance.site.test:8090/api/assisted-install/v2/events?infra_env_id="+id,
+		env.Status.DebugInfo.EventsURL)
 	require.Equal(t, agentinstall.BootArtifacts{
-		KernelURL:            "http://appliance.site.test:8090/boot-artifacts/kernel?arch=x86_64&version=4.20.8",
-		RootfsURL:            "http://appliance.site.test:8090/boot-artifacts/rootfs?arch=x86_64&version=4.20.8",
-		InitrdURL:            "http://appliance.site.test:8090/images/" + id + "/pxe-initrd?arch=x86_64&version=4.20.8",
-		IpxeScriptURL:        "http://appliance.site.test:8090/api/assisted-install/v2/infra-envs/" + id + "/downloads/files?file_name=ipxe-script",
-		DiscoveryIgnitionURL: "http://appliance.site.test:8090/api/assisted-install/v2/infra-envs/" + id + "/downloads/files?file_name=discovery.ign",
+		KernelURL: "http://appliance.site.test:8090/boot-artifacts/kernel?arch=x86_64&version=4.20.8",
+		RootfsURL: "http://appliance.site.test:8090/boot-artifacts/rootfs?arch=x86_64&version=4.20.8",
+		InitrdURL: "http://appliance.site.test:8090/images/" + id + "/pxe-initrd?arch=x86_64&version=4.20.8",
+		IpxeScriptURL: "http://appliance.site.test:8090/api/assisted-install/v2/infra-envs/" +
+			id + "/downloads/files?file_name=ipxe-script",
+		DiscoveryIgnitionURL: "http://appliance.site.test:8090/api/assisted-install/v2/infra-envs/" +
+			id + "/downloads/files?file_name=discovery.ign",
 	}, env.Status.BootArtifacts)
 
 	m := b.boot("one", 1)
@@ -68,20 +73,27 @@ func TestAnImageHasAnotherURLExactlyWhenItsContentIsAnother(t *testing.T) {
 		apply   func()
 	}{
 		{"an annotation", false, func() {
-			b.apply("kind: InfraEnv\nmetadata: {namespace: site, name: pool, annotations: {note: x}, labels: {rack: r7}}\nspec: {pullSecretRef: {name: pull}}")
+			b.apply("kind: InfraEnv\nmetadata: {namespace: site, name: pool, annotations: {note: x}, labels: {rack: " +
+				"r7}}\nspec: {pullSecretRef: {name: pull}}")
 		}},
 		{"labels of Agents", false, func() { b.apply(infraEnvManifest("pool", "agentLabels: {a: b}")) }},
 		{"an ignition override", true, func() {
-			b.apply(infraEnvManifest("pool", `ignitionConfigOverride: '{"ignition":{"version":"3.1.0"},"storage":{"files":[{"path":"/etc/x","contents":{"source":"data:,x"}}]}}'`))
+			b.apply(infraEnvManifest("pool",
+				`ignitionConfigOverride: '{"ignition":{"version":"3.1.0"},"storage":{"files":[{"path":"/etc/x","contents":{"source":"data:,x"}}]}}'`))
 		}},
 		{"a kernel argument", true, func() {
-			b.apply(infraEnvManifest("pool", "kernelArguments: [{operation: append, value: rd.net.timeout.carrier=60}]"))
+			b.apply(infraEnvManifest("pool",
+				"kernelArguments: [{operation: append, value: rd.net.timeout.carrier=60}]"))
 		}},
 		{"no kernel argument any more", true, func() { b.apply(infraEnvManifest("pool")) }},
 		{"the type", true, func() { b.apply(infraEnvManifest("pool", "imageType: full-iso")) }},
-		{"the version", true, func() { b.apply(infraEnvManifest("pool", "imageType: full-iso", "osImageVersion: \"4.19.9\"")) }},
+		{"the version", true, func() {
+			b.apply(infraEnvManifest("pool", "imageType: full-iso",
+				"osImageVersion: \"4.19.9\""))
+		}},
 		{"a trust bundle", true, func() {
-			b.apply(infraEnvManifest("pool", "additionalTrustBundle: |\n    "+strings.ReplaceAll(strings.TrimSpace(siteCertificate(t)), "\n", "\n    ")))
+			b.apply(infraEnvManifest("pool", "additionalTrustBundle: |\n    "+
+				strings.ReplaceAll(strings.TrimSpace(siteCertificate(t)), "\n", "\n    ")))
 		}},
 		{"a wildcard in the proxy's exceptions", true, func() {
 			b.apply(infraEnvManifest("pool", "proxy: {httpProxy: 'http://proxy.site.test:3128', noProxy: '*'}"))
@@ -126,18 +138,30 @@ func TestWhatIsWrongWithAnInfraEnvIsSaidAndEndsWhenItIsCorrected(t *testing.T) {
 		lines []string
 		says  string
 	}{
-		"an ignition override that is none":       {[]string{`ignitionConfigOverride: '{"ignition":{"version":"9.9.9"}}'`}, "Failed to create image: "},
-		"a kernel argument without a value":       {[]string{"kernelArguments: [{operation: replace, value: quiet}]"}, "replaces nothing"},
-		"an operation that there is not":          {[]string{"kernelArguments: [{operation: prepend, value: quiet}]"}, "should be one of [append replace delete]"},
-		"a trust bundle that is none":             {[]string{"additionalTrustBundle: nonsense"}, "not in PEM form"},
-		"a version without an image":              {[]string{"osImageVersion: \"9.99\""}, "Specified OSImageVersion is missing from AgentServiceConfig"},
-		"another architecture than its cluster's": {[]string{"cpuArchitecture: arm64", "clusterRef: {namespace: site, name: one}"}, "is for arm64"},
-		"a selector that can't be read":           {[]string{"nmStateConfigLabelSelector: {matchExpressions: [{key: a, operator: Near, values: [b]}]}"}, "nmStateConfigLabelSelector"},
-		"a mirror's ConfigMap that is not there":  {[]string{"mirrorRegistryRef: {namespace: site, name: absent}"}, "Failed to get referenced ConfigMap site/absent"},
-		"a mirror's ConfigMap without rules":      {[]string{"mirrorRegistryRef: {namespace: site, name: empty}"}, "ConfigMap site/empty does not contain registries.conf key"},
-		"a mirror's rules that are none":          {[]string{"mirrorRegistryRef: {namespace: site, name: broken}"}, "ConfigMap site/broken: "},
-		"a pull secret that is not there":         {[]string{"pullSecretRef: {name: absent}"}, "failed to find secret site/absent"},
-		"a pull secret that is none":              {[]string{"pullSecretRef: {name: other}"}, "secret site/other did not contain key .dockerconfigjson"},
+		"an ignition override that is none": {
+			[]string{`ignitionConfigOverride: '{"ignition":{"version":"9.9.9"}}'`}, "Failed to create image: "},
+		"a kernel argument without a value": {[]string{"kernelArguments: [{operation: replace, value: quiet}]"},
+			"replaces nothing"},
+		"an operation that there is not": {[]string{"kernelArguments: [{operation: prepend, value: quiet}]"},
+			"should be one of [append replace delete]"},
+		"a trust bundle that is none": {[]string{"additionalTrustBundle: nonsense"}, "not in PEM form"},
+		"a version without an image": {[]string{"osImageVersion: \"9.99\""},
+			"Specified OSImageVersion is missing from AgentServiceConfig"},
+		"another architecture than its cluster's": {[]string{"cpuArchitecture: arm64",
+			"clusterRef: {namespace: site, name: one}"}, "is for arm64"},
+		"a selector that can't be read": {
+			[]string{"nmStateConfigLabelSelector: {matchExpressions: [{key: a, operator: Near, values: [b]}]}"},
+			"nmStateConfigLabelSelector"},
+		"a mirror's ConfigMap that is not there": {[]string{"mirrorRegistryRef: {namespace: site, name: absent}"},
+			"Failed to get referenced ConfigMap site/absent"},
+		"a mirror's ConfigMap without rules": {[]string{"mirrorRegistryRef: {namespace: site, name: empty}"},
+			"ConfigMap site/empty does not contain registries.conf key"},
+		"a mirror's rules that are none": {[]string{"mirrorRegistryRef: {namespace: site, name: broken}"},
+			"ConfigMap site/broken: "},
+		"a pull secret that is not there": {[]string{"pullSecretRef: {name: absent}"},
+			"failed to find secret site/absent"},
+		"a pull secret that is none": {[]string{"pullSecretRef: {name: other}"},
+			"secret site/other did not contain key .dockerconfigjson"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b.TB = t
@@ -171,7 +195,8 @@ func TestAChangeForTheWorseTakesTheImageAwayUntilItIsCorrected(t *testing.T) {
 	b := newHostsBench(t)
 	b.apply(infraEnvManifest("pool"))
 	b.apply(infraEnvManifest("pool", "kernelArguments: [{operation: replace, value: quiet}]"))
-	require.Empty(t, b.imageCreated("pool", corev1.ConditionFalse, "ImageCreationError", "replaces nothing").Status.ISODownloadURL)
+	require.Empty(t, b.imageCreated("pool", corev1.ConditionFalse, "ImageCreationError",
+		"replaces nothing").Status.ISODownloadURL)
 	b.apply(infraEnvManifest("pool"))
 	require.NotEmpty(t, b.imageCreated("pool", corev1.ConditionTrue, "InfraEnvAvailable", "").Status.ISODownloadURL)
 }
@@ -179,7 +204,8 @@ func TestAChangeForTheWorseTakesTheImageAwayUntilItIsCorrected(t *testing.T) {
 func TestAnInfraEnvWaitsForItsClusterAndForWhatItRefersTo(t *testing.T) {
 	b := newHostsBench(t)
 	b.apply(infraEnvManifest("one", "clusterRef: {namespace: site, name: one}"))
-	b.imageCreated("one", corev1.ConditionUnknown, "MissingClusterDeployment", "failed to get clusterDeployment with name one in namespace site")
+	b.imageCreated("one", corev1.ConditionUnknown, "MissingClusterDeployment",
+		"failed to get clusterDeployment with name one in namespace site")
 	require.Equal(t, map[string]string{labelInfraEnv: "one"}, b.infraEnv("one").Status.AgentLabelSelector.MatchLabels)
 	b.apply("kind: ClusterDeployment\nmetadata: {namespace: site, name: one}\nspec: {clusterName: one}")
 	b.imageCreated("one", corev1.ConditionUnknown, "MissingClusterDeployment", "check AgentClusterInstall conditions")
@@ -201,13 +227,16 @@ func TestAnInfraEnvWaitsForItsClusterAndForWhatItRefersTo(t *testing.T) {
 
 func TestASecretOrAMirrorThatComesLaterIsNoticed(t *testing.T) {
 	b := newHostsBench(t)
-	b.apply("kind: InfraEnv\nmetadata: {namespace: site, name: pool}\nspec: {pullSecretRef: {name: pull}, mirrorRegistryRef: {namespace: mirrors, name: m}}")
+	b.apply("kind: InfraEnv\nmetadata: {namespace: site, name: pool}\nspec: {pullSecretRef: {name: pull}, " +
+		"mirrorRegistryRef: {namespace: mirrors, name: m}}")
 	b.imageCreated("pool", corev1.ConditionFalse, "ImageCreationError", "failed to find secret site/pull")
 	b.apply(pullSecretManifest)
 	b.imageCreated("pool", corev1.ConditionFalse, "ImageCreationError", "Failed to get referenced ConfigMap mirrors/m")
-	b.apply("kind: ConfigMap\nmetadata: {namespace: mirrors, name: m}\ndata: {registries.conf: \"[[registry]]\\nlocation = 'quay.io'\\n[[registry.mirror]]\\nlocation = 'mirror.site.test:5000'\\n\"}")
+	b.apply("kind: ConfigMap\nmetadata: {namespace: mirrors, name: m}\ndata: {registries.conf: " +
+		"\"[[registry]]\\nlocation = 'quay.io'\\n[[registry.mirror]]\\nlocation = 'mirror.site.test:5000'\\n\"}")
 	b.imageCreated("pool", corev1.ConditionTrue, "InfraEnvAvailable", "")
-	require.Contains(t, string(b.rules[ruleSet{infraEnvLevel(b.envID("pool")), mirrorOfInfraEnv}].Files[0].Data), "mirror.site.test:5000")
+	require.Contains(t, string(b.rules[ruleSet{infraEnvLevel(b.envID("pool")), mirrorOfInfraEnv}].Files[0].Data),
+		"mirror.site.test:5000")
 	b.apply("kind: InfraEnv\nmetadata: {namespace: site, name: pool}\nspec: {pullSecretRef: {name: pull}}")
 	require.Empty(t, b.rules, "the rules go with the reference")
 }
@@ -220,7 +249,8 @@ func TestWhatAnInfraEnvRefersToLeadsToIt(t *testing.T) {
 		return keys
 	}
 	pool := []key{{Kind: objects.InfraEnvs, Namespace: "site", Name: "pool"}}
-	b.apply(infraEnvManifest("pool", "nmStateConfigLabelSelector: {matchLabels: {net: pool}}", "clusterRef: {namespace: site, name: one}"))
+	b.apply(infraEnvManifest("pool", "nmStateConfigLabelSelector: {matchLabels: {net: pool}}",
+		"clusterRef: {namespace: site, name: one}"))
 	require.Equal(t, pool, naming(objects.Secrets, "pull"))
 	require.Equal(t, pool, naming(objects.ClusterDeployments, "one"))
 	require.Equal(t, pool, naming(objects.NMStateConfigs, ""))
@@ -235,11 +265,13 @@ func TestWhatAnInfraEnvRefersToLeadsToIt(t *testing.T) {
 func TestImagesOfOtherArchitectures(t *testing.T) {
 	b := newHostsBench(t)
 	b.apply(infraEnvManifest("z", "cpuArchitecture: s390x", "imageType: minimal-iso"))
-	require.Contains(t, b.imageCreated("z", corev1.ConditionTrue, "InfraEnvAvailable", "").Status.ISODownloadURL, "/s390x/full.iso")
+	require.Contains(t, b.imageCreated("z", corev1.ConditionTrue, "InfraEnvAvailable", "").Status.ISODownloadURL,
+		"/s390x/full.iso")
 	b.apply(infraEnvManifest("arm", "cpuArchitecture: arm64", "ipxeScriptType: BootOrderControl"))
 	arm := b.imageCreated("arm", corev1.ConditionTrue, "InfraEnvAvailable", "")
 	require.Contains(t, arm.Status.ISODownloadURL, "/arm64/minimal.iso")
-	require.Contains(t, arm.Status.BootArtifacts.IpxeScriptURL, "file_name=ipxe-script&ipxe_script_type=boot-order-control")
+	require.Contains(t, arm.Status.BootArtifacts.IpxeScriptURL,
+		"file_name=ipxe-script&ipxe_script_type=boot-order-control")
 }
 
 func TestNetworksComeInAnyOrderAndNameTheirFaults(t *testing.T) {
@@ -252,10 +284,13 @@ func TestNetworksComeInAnyOrderAndNameTheirFaults(t *testing.T) {
 	b.apply(nmStateManifest("m1", "52:54:00:00:00:01", "192.0.2.1"))
 	env, err := b.engine.InfraEnv(b.envID("pool"))
 	require.NoError(t, err)
-	require.Less(t, strings.Index(env.StaticNetworkConfig, "192.0.2.1"), strings.Index(env.StaticNetworkConfig, "192.0.2.2"), "by the names of the NMStateConfigs")
+	require.Less(t, strings.Index(env.StaticNetworkConfig, "192.0.2.1"), strings.Index(env.StaticNetworkConfig,
+		"192.0.2.2"), "by the names of the NMStateConfigs")
 
-	b.apply(nmStateManifest("m3", "52:54:00:00:00:0A", "192.0.2.3") + "\n---\n" + nmStateManifest("m4", "52:54:00:00:00:0a", "192.0.2.4"))
-	b.imageCreated("pool", corev1.ConditionFalse, "ImageCreationError", "NMStateConfigs site/m3 and site/m4 both name the MAC address 52:54:00:00:00:0a")
+	b.apply(nmStateManifest("m3", "52:54:00:00:00:0A", "192.0.2.3") + "\n---\n" + nmStateManifest("m4",
+		"52:54:00:00:00:0a", "192.0.2.4"))
+	b.imageCreated("pool", corev1.ConditionFalse, "ImageCreationError",
+		"NMStateConfigs site/m3 and site/m4 both name the MAC address 52:54:00:00:00:0a")
 	b.delete(objects.NMStateConfigs, "site", "m4")
 	b.imageCreated("pool", corev1.ConditionTrue, "InfraEnvAvailable", "")
 
@@ -271,11 +306,14 @@ func TestAChangeByRESTShowsInTheSpecAndNeitherUndoesTheOther(t *testing.T) {
 	b := newHostsBench(t)
 	b.apply(infraEnvManifest("pool", "imageType: minimal-iso", "kernelArguments: [{operation: append, value: a=b}]"))
 	network := []*models.HostStaticNetworkConfig{{
-		NetworkYaml:     "interfaces: [{name: eth0, type: ethernet, state: up, ipv4: {enabled: true, address: [{ip: 192.0.2.9, prefix-length: 24}]}}]",
+		NetworkYaml: "interfaces: [{name: eth0, type: ethernet, state: up, ipv4: {enabled: true, address: [{ip: " +
+			"192.0.2.9, prefix-length: 24}]}}]",
 		MacInterfaceMap: models.MacInterfaceMap{{MacAddress: "52:54:00:00:00:09", LogicalNicName: "eth0"}},
 	}}
 	_, err := b.engine.UpdateInfraEnv(t.Context(), b.envID("pool"), &models.InfraEnvUpdateParams{
-		SSHAuthorizedKey: conv.Pointer("ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJ0hVBmRHzYOOQJt7UQ9XDUYzyUKwqmVRAtcUiGqGTfd me"), ImageType: models.ImageTypeFullIso,
+		SSHAuthorizedKey: conv.Pointer(
+			"ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJ0hVBmRHzYOOQJt7UQ9XDUYzyUKwqmVRAtcUiGqGTfd me"),
+		ImageType:           models.ImageTypeFullIso,
 		StaticNetworkConfig: network,
 	})
 	require.NoError(t, err)
@@ -315,7 +353,8 @@ func TestAnInfraEnvIsDeletedWhenNoHostNeedsItAnyMore(t *testing.T) {
 	bound.report()
 	b.delete(objects.InfraEnvs, "site", "pool")
 	require.NotNil(t, b.infraEnv("pool").DeletionTimestamp)
-	require.True(t, b.get(objects.Agents, "site", free.id, &agentinstall.Agent{}), "nothing is deleted while something holds it back")
+	require.True(t, b.get(objects.Agents, "site", free.id, &agentinstall.Agent{}),
+		"nothing is deleted while something holds it back")
 	var said []string
 	require.NoError(t, b.DB.View(func(tx *store.Tx) error {
 		return b.Objects.Each(tx, objects.Events, "site", func(u *unstructured.Unstructured) error {
@@ -367,7 +406,8 @@ func TestAnImageWhoseAgentCantBeLookedUpIsTriedAgainEverMoreSeldom(t *testing.T)
 	b.engine.Images.Agent = ""
 	b.release.away = errors.New("the registry is away")
 	b.apply(infraEnvManifest("pool"))
-	b.imageCreated("pool", corev1.ConditionFalse, "ImageCreationError", "Failed to create image due to an internal error: ")
+	b.imageCreated("pool", corev1.ConditionFalse, "ImageCreationError",
+		"Failed to create image due to an internal error: ")
 	for range 4 * 60 {
 		b.clock.Advance(15 * time.Second)
 		b.quiet()
@@ -383,8 +423,10 @@ func TestAnImageWhoseAgentCantBeLookedUpIsTriedAgainEverMoreSeldom(t *testing.T)
 }
 
 func nmStateManifest(name, mac, address string) string {
-	return "kind: NMStateConfig\nmetadata: {namespace: site, name: " + name + ", labels: {net: pool}}\nspec:\n  interfaces: [{name: eth0, macAddress: '" + mac + "'}]\n" +
-		"  config: {interfaces: [{name: eth0, type: ethernet, state: up, ipv4: {enabled: true, address: [{ip: " + address + ", prefix-length: 24}]}}]}"
+	return "kind: NMStateConfig\nmetadata: {namespace: site, name: " + name +
+		", labels: {net: pool}}\nspec:\n  interfaces: [{name: eth0, macAddress: '" + mac + "'}]\n" +
+		"  config: {interfaces: [{name: eth0, type: ethernet, state: up, ipv4: {enabled: true, address: [{ip: " +
+		address + ", prefix-length: 24}]}}]}"
 }
 
 // siteCertificate makes a certificate authority.
@@ -392,7 +434,8 @@ func siteCertificate(t testing.TB) string {
 	t.Helper()
 	public, private, err := ed25519.GenerateKey(rand.Reader)
 	require.NoError(t, err)
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "site"}, NotBefore: morning, NotAfter: morning.AddDate(1, 0, 0), IsCA: true, BasicConstraintsValid: true}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "site"},
+		NotBefore: morning, NotAfter: morning.AddDate(1, 0, 0), IsCA: true, BasicConstraintsValid: true}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, public, private)
 	require.NoError(t, err)
 	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))

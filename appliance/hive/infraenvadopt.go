@@ -16,13 +16,14 @@ import (
 	"landfall/store"
 )
 
-// An infra-env that was made by REST or in the browser gets the InfraEnv that it would have been made by, in the namespace of its cluster, or
-// in one of its own; its hosts get Agents.
+// An infra-env that was made by REST or in the browser gets the InfraEnv that it would have been
+// made by, in the namespace of its cluster, or in one of its own; its hosts get Agents.
 
 // labelMadeForInfraEnv marks what was made for an infra-env and goes with it.
 const labelMadeForInfraEnv = "landfall.io/made-for-infra-env"
 
-// adoptInfraEnv makes the InfraEnv of an infra-env, and the Agents of its hosts. One whose cluster has no object yet waits.
+// adoptInfraEnv makes the InfraEnv of an infra-env, and the Agents of its hosts. One whose cluster
+// has no object yet waits.
 func (p projection) adoptInfraEnv(env *engine.InfraEnvView) error {
 	namespace, name, ref, err := p.placeFor(env)
 	if err != nil || name == "" {
@@ -34,10 +35,13 @@ func (p projection) adoptInfraEnv(env *engine.InfraEnvView) error {
 	}
 	made := map[string]string{labelMadeForInfraEnv: "true"}
 	object := &agentinstall.InfraEnv{
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: made, Finalizers: []string{infraEnvFinalizer}},
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: made,
+			Finalizers: []string{infraEnvFinalizer}},
 		Spec: agentinstall.InfraEnvSpec{
-			PullSecretRef: &corev1.LocalObjectReference{Name: pullSecretOf(name)}, ClusterRef: ref, CPUArchitecture: env.CPUArchitecture,
-			IPXEScriptType: "DiscoveryImageAlways", ImageType: string(imageTypeShown(env.InfraEnv)), AdditionalNTPSources: commaList(env.AdditionalNtpSources),
+			PullSecretRef: &corev1.LocalObjectReference{Name: pullSecretOf(name)}, ClusterRef: ref,
+			CPUArchitecture: env.CPUArchitecture,
+			IPXEScriptType:  "DiscoveryImageAlways", ImageType: string(imageTypeShown(env.InfraEnv)),
+			AdditionalNTPSources:   commaList(env.AdditionalNtpSources),
 			IgnitionConfigOverride: env.IgnitionConfigOverride,
 		},
 	}
@@ -48,7 +52,8 @@ func (p projection) adoptInfraEnv(env *engine.InfraEnvView) error {
 	if err := errors.Join(
 		p.Objects.Create(p.tx, objects.Secrets, &corev1.Secret{
 			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: pullSecretOf(name), Labels: made},
-			Type:       corev1.SecretTypeDockerConfigJson, Data: map[string][]byte{corev1.DockerConfigJsonKey: []byte(secret)},
+			Type:       corev1.SecretTypeDockerConfigJson,
+			Data:       map[string][]byte{corev1.DockerConfigJsonKey: []byte(secret)},
 		}, p.now),
 		p.Objects.Create(p.tx, objects.InfraEnvs, object, p.now),
 		p.rows.NoteInfraEnv(env.ID.String(), engine.Object{Key: namespace + "/" + name, Generation: 1}),
@@ -71,9 +76,10 @@ func imageTypeShown(env *models.InfraEnv) models.ImageType {
 	return *env.Type
 }
 
-// placeFor finds a namespace and a name for an infra-env's InfraEnv, and its cluster's ClusterDeployment. The name is "" while there is no
-// place for it.
-func (p projection) placeFor(env *engine.InfraEnvView) (namespace, name string, ref *agentinstall.ClusterReference, err error) {
+// placeFor finds a namespace and a name for an infra-env's InfraEnv, and its cluster's
+// ClusterDeployment. The name is "" while there is no place for it.
+func (p projection) placeFor(env *engine.InfraEnvView) (namespace, name string, ref *agentinstall.ClusterReference,
+	err error) {
 	id := env.ID.String()
 	if env.ClusterID != "" {
 		cluster, err := p.rows.Cluster(env.ClusterID.String())
@@ -103,7 +109,8 @@ func (p projection) placeFor(env *engine.InfraEnvView) (namespace, name string, 
 			return "", "", nil, err
 		}
 	}
-	if p.Objects.Exists(p.tx, objects.InfraEnvs, namespace, name) || p.Objects.Exists(p.tx, objects.Secrets, namespace, pullSecretOf(name)) {
+	if p.Objects.Exists(p.tx, objects.InfraEnvs, namespace, name) || p.Objects.Exists(p.tx, objects.Secrets, namespace,
+		pullSecretOf(name)) {
 		name += "-" + id[:8]
 	}
 	return namespace, name, ref, nil
@@ -127,7 +134,8 @@ func nameFrom(text, id string) string {
 	return name
 }
 
-// dropMade removes what was made beside an InfraEnv that was made for an infra-env, and its namespace with the last of it.
+// dropMade removes what was made beside an InfraEnv that was made for an infra-env, and its
+// namespace with the last of it.
 func (p projection) dropMade(env *agentinstall.InfraEnv) error {
 	if env.Labels[labelMadeForInfraEnv] != "true" {
 		return nil
@@ -142,7 +150,8 @@ func (p projection) dropMade(env *agentinstall.InfraEnv) error {
 			continue
 		}
 		used := false
-		if err := objects.Names(p.tx, kind, env.Namespace, func(_, _ string) error { used = true; return store.ErrStop }); err != nil || used {
+		if err := objects.Names(p.tx, kind, env.Namespace,
+			func(_, _ string) error { used = true; return store.ErrStop }); err != nil || used {
 			return err
 		}
 	}
@@ -155,7 +164,8 @@ func (p projection) dropMade(env *agentinstall.InfraEnv) error {
 		return err
 	}
 	var events []string
-	if err := objects.Names(p.tx, objects.Events, env.Namespace, func(_, name string) error { events = append(events, name); return nil }); err != nil {
+	if err := objects.Names(p.tx, objects.Events, env.Namespace,
+		func(_, name string) error { events = append(events, name); return nil }); err != nil {
 		return err
 	}
 	for _, name := range events {

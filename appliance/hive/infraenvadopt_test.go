@@ -41,8 +41,9 @@ func (b *hostsBench) traces() []string {
 func TestAnInfraEnvMadeByRESTHasTheObjectsItWouldHaveBeenMadeBy(t *testing.T) {
 	b := newHostsBench(t)
 	env, err := b.engine.RegisterInfraEnv(t.Context(), &models.InfraEnvCreateParams{
-		Name: conv.Pointer("Depot_7"), PullSecret: conv.Pointer(sitePullSecret), OpenshiftVersion: "4.20.8", ImageType: models.ImageTypeFullIso,
-		Proxy: &models.Proxy{HTTPProxy: conv.Pointer("http://proxy.site.test:3128")},
+		Name: conv.Pointer("Depot_7"), PullSecret: conv.Pointer(sitePullSecret), OpenshiftVersion: "4.20.8",
+		ImageType: models.ImageTypeFullIso,
+		Proxy:     &models.Proxy{HTTPProxy: conv.Pointer("http://proxy.site.test:3128")},
 	})
 	require.NoError(t, err)
 	b.quiet()
@@ -72,7 +73,8 @@ func TestAnInfraEnvMadeByRESTHasTheObjectsItWouldHaveBeenMadeBy(t *testing.T) {
 func TestAnInfraEnvOfAClusterMadeByRESTLivesInTheClustersNamespaceAndGoesWithIt(t *testing.T) {
 	b := newHostsBench(t)
 	id := strfmt.UUID(b.cluster("one"))
-	env, err := b.engine.RegisterInfraEnv(t.Context(), &models.InfraEnvCreateParams{Name: conv.Pointer("one_infra-env"), PullSecret: conv.Pointer(sitePullSecret), ClusterID: &id})
+	env, err := b.engine.RegisterInfraEnv(t.Context(), &models.InfraEnvCreateParams{Name: conv.Pointer("one_infra-env"),
+		PullSecret: conv.Pointer(sitePullSecret), ClusterID: &id})
 	require.NoError(t, err)
 	b.quiet()
 	require.Equal(t, clusterReference("one"), b.infraEnv("one").Spec.ClusterRef)
@@ -86,7 +88,8 @@ func TestAnInfraEnvOfAClusterMadeByRESTLivesInTheClustersNamespaceAndGoesWithIt(
 func TestInfraEnvsThatWereThereBeforeTheDoorWasOpenedAreShown(t *testing.T) {
 	b := newHostsBench(t)
 	b.engine.Projector = nil
-	env, err := b.engine.RegisterInfraEnv(t.Context(), &models.InfraEnvCreateParams{Name: conv.Pointer("pool"), PullSecret: conv.Pointer(sitePullSecret), OpenshiftVersion: "4.20.8"})
+	env, err := b.engine.RegisterInfraEnv(t.Context(), &models.InfraEnvCreateParams{Name: conv.Pointer("pool"),
+		PullSecret: conv.Pointer(sitePullSecret), OpenshiftVersion: "4.20.8"})
 	require.NoError(t, err)
 	m := &machine{b: b, env: env.ID.String(), number: 1, id: "00000000-0000-4000-8000-000000000001"}
 	m.register()
@@ -95,8 +98,10 @@ func TestInfraEnvsThatWereThereBeforeTheDoorWasOpenedAreShown(t *testing.T) {
 	clusters := NewClusters(ClustersOptions{DB: b.DB, Objects: b.Objects, URL: b.URL, Clock: b.clock, Logger: b.Logger})
 	clusters.Use(b.engine)
 	for _, program := range []string{"1.0", "1.1"} {
-		require.NoError(t, CatchUp{DB: b.DB, Engine: b.engine, Clusters: clusters, Hosts: b.Hosts, Program: program, Clock: b.clock}.Run(t.Context()))
+		require.NoError(t, CatchUp{DB: b.DB, Engine: b.engine, Clusters: clusters, Hosts: b.Hosts, Program: program,
+			Clock: b.clock}.Run(t.Context()))
 		b.quiet()
-		require.Equal(t, []string{"Namespace /pool", "Secret pool/pool-infra-env-pull-secret", "InfraEnv pool/pool", "Agent pool/" + m.id}, b.traces())
+		require.Equal(t, []string{"Namespace /pool", "Secret pool/pool-infra-env-pull-secret", "InfraEnv pool/pool",
+			"Agent pool/" + m.id}, b.traces())
 	}
 }

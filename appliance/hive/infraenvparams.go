@@ -10,7 +10,8 @@ import (
 	"landfall/appliance/objects/agentinstall"
 )
 
-// infraEnvInputs is all that the engine's infra-env is made of: an InfraEnv's spec and what it refers to.
+// infraEnvInputs is all that the engine's infra-env is made of: an InfraEnv's spec and what it
+// refers to.
 type infraEnvInputs struct {
 	name       string
 	spec       *agentinstall.InfraEnvSpec
@@ -20,11 +21,13 @@ type infraEnvInputs struct {
 	imageType  models.ImageType
 	networks   []*models.HostStaticNetworkConfig
 	from       []string // the NMStateConfigs of the networks, <namespace>/<name>
-	// networked tells that the networks are those of NMStateConfigs, none of them among it. Otherwise they are left as they are.
+	// networked tells that the networks are those of NMStateConfigs, none of them among it.
+	// Otherwise they are left as they are.
 	networked bool
 }
 
-// imageTypeOf is the type of an InfraEnv's image: the one that it asks for, else the site's default. s390x has no minimal image.
+// imageTypeOf is the type of an InfraEnv's image: the one that it asks for, else the site's
+// default. s390x has no minimal image.
 func imageTypeOf(spec *agentinstall.InfraEnvSpec, byDefault models.ImageType) models.ImageType {
 	switch {
 	case spec.CPUArchitecture == models.ClusterCPUArchitectureS390x:
@@ -39,7 +42,8 @@ func imageTypeOf(spec *agentinstall.InfraEnvSpec, byDefault models.ImageType) mo
 
 func (in *infraEnvInputs) create() *models.InfraEnvCreateParams {
 	params := &models.InfraEnvCreateParams{
-		Name: &in.name, PullSecret: &in.pullSecret, OpenshiftVersion: in.version, CPUArchitecture: in.spec.CPUArchitecture, ImageType: in.imageType,
+		Name: &in.name, PullSecret: &in.pullSecret, OpenshiftVersion: in.version,
+		CPUArchitecture: in.spec.CPUArchitecture, ImageType: in.imageType,
 		SSHAuthorizedKey: &in.spec.SSHAuthorizedKey, AdditionalTrustBundle: in.spec.AdditionalTrustBundle,
 		IgnitionConfigOverride: in.spec.IgnitionConfigOverride, Proxy: proxyParams(in.spec.Proxy),
 		KernelArguments: kernelArguments(in.spec.KernelArguments), StaticNetworkConfig: in.networks,
@@ -53,8 +57,8 @@ func (in *infraEnvInputs) create() *models.InfraEnvCreateParams {
 	return params
 }
 
-// update asks for all that the InfraEnv wants; the engine finds what of it is another than before. What an InfraEnv leaves out and
-// the engine has a default for stays as it is.
+// update asks for all that the InfraEnv wants; the engine finds what of it is another than before.
+// What an InfraEnv leaves out and the engine has a default for stays as it is.
 func (in *infraEnvInputs) update() *models.InfraEnvUpdateParams {
 	params := &models.InfraEnvUpdateParams{
 		PullSecret: in.pullSecret, ImageType: in.imageType, SSHAuthorizedKey: &in.spec.SSHAuthorizedKey,
@@ -78,7 +82,8 @@ func (in *infraEnvInputs) update() *models.InfraEnvUpdateParams {
 	return params
 }
 
-// timeServers are all NTP sources: the engine does not tell those that are added from those that are used alone.
+// timeServers are all NTP sources: the engine does not tell those that are added from those that
+// are used alone.
 func timeServers(s *agentinstall.InfraEnvSpec) string {
 	return strings.Join(append(append([]string(nil), s.NTPSources...), s.AdditionalNTPSources...), ",")
 }
@@ -87,7 +92,8 @@ func proxyParams(p *agentinstall.Proxy) *models.Proxy {
 	if p == nil {
 		p = &agentinstall.Proxy{}
 	}
-	return &models.Proxy{HTTPProxy: conv.Pointer(p.HTTPProxy), HTTPSProxy: conv.Pointer(p.HTTPSProxy), NoProxy: conv.Pointer(p.NoProxy)}
+	return &models.Proxy{HTTPProxy: conv.Pointer(p.HTTPProxy), HTTPSProxy: conv.Pointer(p.HTTPSProxy),
+		NoProxy: conv.Pointer(p.NoProxy)}
 }
 
 func kernelArguments(arguments []agentinstall.KernelArgument) models.KernelArguments {

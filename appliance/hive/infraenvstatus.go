@@ -23,19 +23,23 @@ const (
 	bootOrderControl      = "BootOrderControl" // the type of iPXE scripts that send an installed machine to its disk
 )
 
-// imageAvailable is the condition of an InfraEnv whose image can be downloaded; imageBeingMade that of one whose agent is being looked
-// up in its release payload.
+// imageAvailable is the condition of an InfraEnv whose image can be downloaded; imageBeingMade that
+// of one whose agent is being looked up in its release payload.
 func imageAvailable() agentinstall.Condition {
-	return agentinstall.Condition{Type: conditionImageCreated, Status: corev1.ConditionTrue, Reason: "InfraEnvAvailable", Message: "InfraEnv is available: Image has been created"}
+	return agentinstall.Condition{Type: conditionImageCreated, Status: corev1.ConditionTrue,
+		Reason: "InfraEnvAvailable", Message: "InfraEnv is available: Image has been created"}
 }
 
 func imageBeingMade() agentinstall.Condition {
-	return agentinstall.Condition{Type: conditionImageCreated, Status: corev1.ConditionTrue, Reason: "ImageCreated", Message: "Image has been created"}
+	return agentinstall.Condition{Type: conditionImageCreated, Status: corev1.ConditionTrue, Reason: "ImageCreated",
+		Message: "Image has been created"}
 }
 
-// imageFault is the condition of an InfraEnv that no image can be made of, because of what people wrote or of a fault that may pass.
+// imageFault is the condition of an InfraEnv that no image can be made of, because of what people
+// wrote or of a fault that may pass.
 func imageFault(fault error, input bool) agentinstall.Condition {
-	c := agentinstall.Condition{Type: conditionImageCreated, Status: corev1.ConditionFalse, Reason: reasonImageError, Message: "Failed to create image due to an internal error: " + fault.Error()}
+	c := agentinstall.Condition{Type: conditionImageCreated, Status: corev1.ConditionFalse, Reason: reasonImageError,
+		Message: "Failed to create image due to an internal error: " + fault.Error()}
 	if input {
 		c.Message = "Failed to create image: " + fault.Error()
 	}
@@ -43,11 +47,13 @@ func imageFault(fault error, input bool) agentinstall.Condition {
 }
 
 func clusterMissing(reason string) agentinstall.Condition {
-	return agentinstall.Condition{Type: conditionImageCreated, Status: corev1.ConditionUnknown, Reason: "MissingClusterDeployment", Message: "ClusterDeployment is missing: " + reason}
+	return agentinstall.Condition{Type: conditionImageCreated, Status: corev1.ConditionUnknown,
+		Reason: "MissingClusterDeployment", Message: "ClusterDeployment is missing: " + reason}
 }
 
-// showInfraEnv writes what an infra-env is into the status of its InfraEnv. The image's URL changes with the image's content and not
-// otherwise; the time beside it is when that happened. A fault that the condition tells of stays until the InfraEnv was followed again.
+// showInfraEnv writes what an infra-env is into the status of its InfraEnv. The image's URL changes
+// with the image's content and not otherwise; the time beside it is when that happened. A fault
+// that the condition tells of stays until the InfraEnv was followed again.
 func showInfraEnv(object *agentinstall.InfraEnv, env *engine.InfraEnvView, serviceURL string, now time.Time) error {
 	is := &object.Status
 	is.AgentLabelSelector = metav1.LabelSelector{MatchLabels: map[string]string{labelInfraEnv: object.Name}}
@@ -81,8 +87,8 @@ func showInfraEnv(object *agentinstall.InfraEnv, env *engine.InfraEnvView, servi
 	return nil
 }
 
-// imageURL is where an infra-env's image is, in the form of the image service: the infra-env and the revision of its image are in the
-// token, so another image has another URL.
+// imageURL is where an infra-env's image is, in the form of the image service: the infra-env and
+// the revision of its image are in the token, so another image has another URL.
 func imageURL(serviceURL string, env *engine.InfraEnvView) (string, error) {
 	header, err := json.Marshal(map[string]string{"alg": "none", "typ": "JWT"})
 	if err != nil {
@@ -101,7 +107,8 @@ func imageURL(serviceURL string, env *engine.InfraEnvView) (string, error) {
 	return serviceURL + "/byapikey/" + token + "/" + env.OpenshiftVersion + "/" + env.CPUArchitecture + "/" + file, nil
 }
 
-func artifactsOf(object *agentinstall.InfraEnv, env *engine.InfraEnvView, serviceURL string) agentinstall.BootArtifacts {
+func artifactsOf(object *agentinstall.InfraEnv, env *engine.InfraEnvView,
+	serviceURL string) agentinstall.BootArtifacts {
 	query := "?" + url.Values{"arch": {env.CPUArchitecture}, "version": {env.OpenshiftVersion}}.Encode()
 	id, script := env.ID.String(), ""
 	if object.Spec.IPXEScriptType == bootOrderControl {

@@ -47,9 +47,11 @@ func (h *Hosts) mirrorConfig(tx *store.Tx, ref *agentinstall.MirrorRegistryRefer
 
 // rulesOf makes mirror rules of a ConfigMap.
 func rulesOf(config *corev1.ConfigMap) *mirror.Import {
-	rules := &mirror.Import{Files: []mirror.ImportedFile{{Name: keyRegistriesConf, Kind: mirror.FileRegistriesConf, Data: []byte(config.Data[keyRegistriesConf])}}}
+	rules := &mirror.Import{Files: []mirror.ImportedFile{{Name: keyRegistriesConf, Kind: mirror.FileRegistriesConf,
+		Data: []byte(config.Data[keyRegistriesConf])}}}
 	if bundle := config.Data[keyCABundle]; strings.TrimSpace(bundle) != "" {
-		rules.Files = append(rules.Files, mirror.ImportedFile{Name: keyCABundle, Kind: mirror.FileCA, Data: []byte(bundle)})
+		rules.Files = append(rules.Files, mirror.ImportedFile{Name: keyCABundle, Kind: mirror.FileCA,
+			Data: []byte(bundle)})
 	}
 	return rules
 }

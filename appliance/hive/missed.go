@@ -14,11 +14,13 @@ import (
 	"landfall/store"
 )
 
-// While the Kubernetes door is shut, clusters, infra-envs and hosts change by REST and in the browser all the same. What they do then is
-// noted, a row for each of them however often it changes, and shown in the objects when the door is opened again. The other way
-// there is nothing to do: nobody reaches the objects while the door is shut.
+// While the Kubernetes door is shut, clusters, infra-envs and hosts change by REST and in the
+// browser all the same. What they do then is noted, a row for each of them however often it
+// changes, and shown in the objects when the door is opened again. The other way there is nothing
+// to do: nobody reaches the objects while the door is shut.
 
-// missedRows hold what changed while the door was shut, by the kind of row and its id: "hosts/<infra-env id>/<host id>".
+// missedRows hold what changed while the door was shut, by the kind of row and its id:
+// "hosts/<infra-env id>/<host id>".
 var missedRows = store.NewBucket[missedRow]("missed", 1)
 
 type missedRow struct {
@@ -33,7 +35,8 @@ const (
 	missedHosts     = "hosts"
 )
 
-// Missed is the engine's projector while the door is shut: it notes what the objects will have to be told.
+// Missed is the engine's projector while the door is shut: it notes what the objects will have to
+// be told.
 type Missed struct{}
 
 // Project implements engine.Projector.
@@ -81,8 +84,9 @@ type CatchUp struct {
 // catchUpRows is how many rows are shown in one transaction.
 const catchUpRows = 16
 
-// Run shows what the objects have missed: all that there is if another program, or one under another URL, has shown it before, or none has; else what
-// was changed, made or deleted while the door was shut. It can be broken off and begun again.
+// Run shows what the objects have missed: all that there is if another program, or one under
+// another URL, has shown it before, or none has; else what was changed, made or deleted while the
+// door was shut. It can be broken off and begun again.
 func (c CatchUp) Run(ctx context.Context) error {
 	now, all := shown{c.Program, c.Clusters.URL}, false
 	written, deleted := map[string][]engine.TouchedRow{}, map[string][]engine.TouchedRow{}
@@ -110,14 +114,17 @@ func (c CatchUp) Run(ctx context.Context) error {
 	}); err != nil {
 		return err
 	}
-	// Who refers comes behind whom it refers to; what clusters show depends on their hosts' Agents too. A host that moved to another
-	// infra-env keeps its Agent if it is seen there before it is missed here.
+	// Who refers comes behind whom it refers to; what clusters show depends on their hosts' Agents
+	// too. A host that moved to another infra-env keeps its Agent if it is seen there before it is
+	// missed here.
 	for _, step := range []struct {
 		kind string
 		rows []engine.TouchedRow
 	}{
-		{missedClusters, written[missedClusters]}, {missedInfraEnvs, written[missedInfraEnvs]}, {missedHosts, written[missedHosts]},
-		{missedHosts, deleted[missedHosts]}, {missedInfraEnvs, deleted[missedInfraEnvs]}, {missedClusters, deleted[missedClusters]},
+		{missedClusters, written[missedClusters]}, {missedInfraEnvs, written[missedInfraEnvs]},
+		{missedHosts, written[missedHosts]},
+		{missedHosts, deleted[missedHosts]}, {missedInfraEnvs, deleted[missedInfraEnvs]},
+		{missedClusters, deleted[missedClusters]},
 		{missedClusters, written[missedClusters]},
 	} {
 		for batch := range slices.Chunk(step.rows, catchUpRows) {
@@ -131,7 +138,8 @@ func (c CatchUp) Run(ctx context.Context) error {
 
 func (c CatchUp) listAll(tx *store.Tx, rows map[string][]engine.TouchedRow) error {
 	r := c.Engine.Rows(tx)
-	for kind, list := range map[string]func() ([]string, error){missedClusters: r.ClusterIDs, missedInfraEnvs: r.InfraEnvIDs, missedHosts: r.HostKeys} {
+	for kind, list := range map[string]func() ([]string, error){missedClusters: r.ClusterIDs,
+		missedInfraEnvs: r.InfraEnvIDs, missedHosts: r.HostKeys} {
 		ids, err := list()
 		if err != nil {
 			return err

@@ -53,10 +53,13 @@ func TestWhatHappensWhileTheDoorIsShutIsShownWhenItOpens(t *testing.T) {
 	}
 	register := func(b *life) {
 		cluster, err := b.engine.RegisterCluster(b.Context(), &models.ClusterCreateParams{
-			Name: conv.Pointer("rest"), BaseDNSDomain: "site.test", OpenshiftVersion: conv.Pointer("4.20.8"), PullSecret: conv.Pointer(sitePullSecret),
+			Name: conv.Pointer("rest"), BaseDNSDomain: "site.test", OpenshiftVersion: conv.Pointer("4.20.8"),
+			PullSecret: conv.Pointer(sitePullSecret),
 		})
 		require.NoError(b, err)
-		env, err := b.engine.RegisterInfraEnv(b.Context(), &models.InfraEnvCreateParams{Name: conv.Pointer("rest_infra-env"), PullSecret: conv.Pointer(sitePullSecret), ClusterID: cluster.ID})
+		env, err := b.engine.RegisterInfraEnv(b.Context(),
+			&models.InfraEnvCreateParams{Name: conv.Pointer("rest_infra-env"), PullSecret: conv.Pointer(sitePullSecret),
+				ClusterID: cluster.ID})
 		require.NoError(b, err)
 		b.id = cluster.ID.String()
 		m := &machine{b: b.hostsBench, env: env.ID.String(), number: 7, id: "00000000-0000-4000-8000-000000000007"}
@@ -77,7 +80,8 @@ spec: {pullSecretRef: {name: pull}}`
 				require.Equal(b, "rest", aci.Spec.ClusterDeploymentRef.Name)
 				env := object[agentinstall.InfraEnv](b.clusterBench, objects.InfraEnvs, "rest", "rest")
 				require.Equal(b, "rest", env.Spec.ClusterRef.Name)
-				agent := object[agentinstall.Agent](b.clusterBench, objects.Agents, "rest", "00000000-0000-4000-8000-000000000007")
+				agent := object[agentinstall.Agent](b.clusterBench, objects.Agents, "rest",
+					"00000000-0000-4000-8000-000000000007")
 				require.Equal(b, "node-7", agent.Status.Inventory.Hostname)
 				require.Equal(b, "rest", agent.Spec.ClusterDeploymentName.Name)
 			},
@@ -93,7 +97,8 @@ spec: {pullSecretRef: {name: pull}}`
 			open: func(b *life) { b.given(threeNodesManifest, nil) },
 			shut: func(b *life) {
 				_, err := b.engine.UpdateCluster(b.Context(), b.id, &models.V2ClusterUpdateParams{
-					APIVips: []*models.APIVip{{IP: "192.168.10.44"}}, HTTPProxy: conv.Pointer("http://proxy.site.test:3128"),
+					APIVips:   []*models.APIVip{{IP: "192.168.10.44"}},
+					HTTPProxy: conv.Pointer("http://proxy.site.test:3128"),
 				})
 				require.NoError(b, err)
 			},
@@ -106,7 +111,8 @@ spec: {pullSecretRef: {name: pull}}`
 		"an infra-env is edited": {
 			open: func(b *life) { b.apply(infraEnvManifest("pool", "additionalNTPSources: [old.site.test]")) },
 			shut: func(b *life) {
-				_, err := b.engine.UpdateInfraEnv(b.Context(), b.envID("pool"), &models.InfraEnvUpdateParams{AdditionalNtpSources: conv.Pointer("ntp.site.test")})
+				_, err := b.engine.UpdateInfraEnv(b.Context(), b.envID("pool"),
+					&models.InfraEnvUpdateParams{AdditionalNtpSources: conv.Pointer("ntp.site.test")})
 				require.NoError(b, err)
 			},
 			after: func(b *life) {
@@ -130,7 +136,8 @@ spec: {pullSecretRef: {name: pull}}`
 				b.machines = []*machine{b.boot("pool", 3)}
 			},
 			shut: func(b *life) {
-				_, err := b.engine.UpdateHost(b.Context(), b.machines[0].env, b.machines[0].id, &models.HostUpdateParams{HostName: conv.Pointer("node-x")})
+				_, err := b.engine.UpdateHost(b.Context(), b.machines[0].env, b.machines[0].id,
+					&models.HostUpdateParams{HostName: conv.Pointer("node-x")})
 				require.NoError(b, err)
 			},
 			after: func(b *life) {
@@ -146,10 +153,15 @@ spec: {pullSecretRef: {name: pull}}`
 				require.NoError(b, b.engine.DeregisterHost(b.Context(), b.machines[0].env, b.machines[0].id))
 			},
 			after: func(b *life) {
-				require.False(b, b.exists(objects.Agents, "site", b.machines[0].id), "its Agent is gone and restores nothing")
+				require.False(b, b.exists(objects.Agents, "site", b.machines[0].id),
+					"its Agent is gone and restores nothing")
 				require.True(b, b.exists(objects.Agents, "site", b.machines[1].id))
 				ids := []string{}
-				require.NoError(b, b.db.View(func(tx *store.Tx) (err error) { ids, err = b.engine.Rows(tx).HostKeys(); return err }))
+				require.NoError(b, b.db.View(func(tx *store.Tx) (err error) {
+					ids,
+						err = b.engine.Rows(tx).HostKeys()
+					return err
+				}))
 				require.Len(b, ids, 1)
 			},
 		},
@@ -200,7 +212,8 @@ spec: {pullSecretRef: {name: pull}}`
 			shut: func(b *life) { require.NoError(b, b.engine.DeregisterCluster(b.Context(), b.id)) },
 			after: func(b *life) {
 				b.requireNothingLeft()
-				require.NotNil(b, object[agentinstall.InfraEnv](b.clusterBench, objects.Namespaces, "", "rest").DeletionTimestamp, "what was made for it goes with it")
+				require.NotNil(b, object[agentinstall.InfraEnv](b.clusterBench, objects.Namespaces, "",
+					"rest").DeletionTimestamp, "what was made for it goes with it")
 			},
 		},
 	} {
@@ -238,7 +251,8 @@ func (b *clusterBench) requireAllShown() {
 			of   func(string) (string, error)
 			ids  func() ([]string, error)
 		}{
-			{objects.ClusterDeployments, rows.ClusterOf, rows.ClusterIDs}, {objects.InfraEnvs, rows.InfraEnvOf, rows.InfraEnvIDs}, {objects.Agents, rows.HostOf, rows.HostKeys},
+			{objects.ClusterDeployments, rows.ClusterOf, rows.ClusterIDs}, {objects.InfraEnvs, rows.InfraEnvOf,
+				rows.InfraEnvIDs}, {objects.Agents, rows.HostOf, rows.HostKeys},
 		} {
 			var found []string
 			require.NoError(b, objects.Names(tx, each.kind, "", func(namespace, name string) error {
@@ -284,7 +298,8 @@ func TestACatchUpThatIsBrokenOffGoesOnAtTheNextStart(t *testing.T) {
 		b.boot("pool", number+1)
 	}
 	_, err := b.engine.RegisterCluster(t.Context(), &models.ClusterCreateParams{
-		Name: conv.Pointer("rest"), BaseDNSDomain: "site.test", OpenshiftVersion: conv.Pointer("4.20.8"), PullSecret: conv.Pointer(sitePullSecret),
+		Name: conv.Pointer("rest"), BaseDNSDomain: "site.test", OpenshiftVersion: conv.Pointer("4.20.8"),
+		PullSecret: conv.Pointer(sitePullSecret),
 	})
 	require.NoError(t, err)
 	agents := func() (count int) {

@@ -18,7 +18,8 @@ import (
 	"landfall/appliance/objects/agentinstall"
 )
 
-// networks are the static networks of an infra-env with the NMStateConfigs that they come from, in the same order.
+// networks are the static networks of an infra-env with the NMStateConfigs that they come from, in
+// the same order.
 type networks struct {
 	hosts []*models.HostStaticNetworkConfig
 	from  []string // <namespace>/<name>
@@ -45,8 +46,8 @@ func selectsNetworks(selector *metav1.LabelSelector) (labels.Selector, error) {
 	return selects, nil
 }
 
-// networksOf collects the networks that an InfraEnv selects among the NMStateConfigs of its namespace, in the order of their names
-// whenever they came.
+// networksOf collects the networks that an InfraEnv selects among the NMStateConfigs of its
+// namespace, in the order of their names whenever they came.
 func (h *Hosts) networksOf(tx *store.Tx, namespace string, selector *metav1.LabelSelector) (*networks, error) {
 	selects, err := selectsNetworks(selector)
 	if err != nil {
@@ -75,10 +76,12 @@ func (n *networks) add(u *unstructured.Unstructured, owners map[string]string) e
 	for _, nic := range config.Spec.Interfaces {
 		mac := strings.ToLower(nic.MACAddress)
 		if other, taken := owners[mac]; taken && other != name {
-			return manifestFault("NMStateConfigs %s and %s both name the MAC address %s; a machine gets its network from one of them only, so take it out of the other.", other, name, mac)
+			return manifestFault("NMStateConfigs %s and %s both name the MAC address %s; a machine gets its network "+
+				"from one of them only, so take it out of the other.", other, name, mac)
 		}
 		owners[mac] = name
-		host.MacInterfaceMap = append(host.MacInterfaceMap, &models.MacInterfaceMapItems0{MacAddress: nic.MACAddress, LogicalNicName: nic.Name})
+		host.MacInterfaceMap = append(host.MacInterfaceMap, &models.MacInterfaceMapItems0{MacAddress: nic.MACAddress,
+			LogicalNicName: nic.Name})
 	}
 	text, err := yaml.Marshal(config.Spec.Config)
 	if err != nil {

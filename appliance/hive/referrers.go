@@ -5,8 +5,9 @@ import (
 	"sync"
 )
 
-// referrers are the objects that refer to others, found by what they refer to. It lies in memory: whoever reconciles an object notes what it
-// refers to, and all objects are reconciled when the appliance starts.
+// referrers are the objects that refer to others, found by what they refer to. It lies in memory:
+// whoever reconciles an object notes what it refers to, and all objects are reconciled when the
+// appliance starts.
 type referrers struct {
 	mu   sync.Mutex
 	refs map[string][]string // what an object refers to, by the object's namespace/name
@@ -17,8 +18,8 @@ func newReferrers() *referrers {
 	return &referrers{refs: map[string][]string{}, from: map[string][]key{}}
 }
 
-// note takes down what an object refers to now. It tells whether that is another than before: then a change of it may have led to nobody
-// meanwhile, and is to be looked at.
+// note takes down what an object refers to now. It tells whether that is another than before: then
+// a change of it may have led to nobody meanwhile, and is to be looked at.
 func (r *referrers) note(own key, refs []string) (changed bool) {
 	name := own.Namespace + "/" + own.Name
 	r.mu.Lock()

@@ -8,8 +8,8 @@ import (
 
 // Which InfraEnvs and Agents are looked at again when something that they refer to changes.
 
-// reference names something that an InfraEnv refers to. Those to clusters are also by the cluster's namespace alone, and the one to
-// NMStateConfigs by the InfraEnv's, if it selects any.
+// reference names something that an InfraEnv refers to. Those to clusters are also by the cluster's
+// namespace alone, and the one to NMStateConfigs by the InfraEnv's, if it selects any.
 func reference(kind objects.Kind, namespace, name string) string {
 	return kind.Resource + "/" + namespace + "/" + name
 }
@@ -17,7 +17,8 @@ func reference(kind objects.Kind, namespace, name string) string {
 // referencesOf are what an InfraEnv refers to.
 func referencesOf(env *agentinstall.InfraEnv) (refs []string) {
 	if ref := env.Spec.ClusterRef; ref != nil {
-		refs = append(refs, reference(objects.ClusterDeployments, ref.Namespace, ref.Name), reference(objects.AgentClusterInstalls, ref.Namespace, ""))
+		refs = append(refs, reference(objects.ClusterDeployments, ref.Namespace, ref.Name),
+			reference(objects.AgentClusterInstalls, ref.Namespace, ""))
 	}
 	if ref := env.Spec.PullSecretRef; ref != nil {
 		refs = append(refs, reference(objects.Secrets, env.Namespace, ref.Name))
@@ -31,7 +32,8 @@ func referencesOf(env *agentinstall.InfraEnv) (refs []string) {
 	return refs
 }
 
-// noteReferences remembers what an InfraEnv refers to (nil: there is none any more), and tells whether that is other than it was.
+// noteReferences remembers what an InfraEnv refers to (nil: there is none any more), and tells
+// whether that is other than it was.
 func (h *Hosts) noteReferences(namespace, name string, env *agentinstall.InfraEnv) (changed bool) {
 	var refs []string
 	if env != nil {
@@ -47,15 +49,17 @@ func (h *Hosts) infraEnvsNaming(kind objects.Kind) func(*store.Tx, string, strin
 	}
 }
 
-// infraEnvsOfNamespace finds those that may refer to an object of a kind: an AgentClusterInstall's ClusterDeployment is of the same namespace,
-// and a cluster is registered once both are there; an NMStateConfig's label that was taken away matters as much as one that is there.
+// infraEnvsOfNamespace finds those that may refer to an object of a kind: an AgentClusterInstall's
+// ClusterDeployment is of the same namespace, and a cluster is registered once both are there; an
+// NMStateConfig's label that was taken away matters as much as one that is there.
 func (h *Hosts) infraEnvsOfNamespace(kind objects.Kind) func(*store.Tx, string, string) ([]key, error) {
 	return func(_ *store.Tx, namespace, _ string) ([]key, error) {
 		return h.referrers.to(reference(kind, namespace, "")), nil
 	}
 }
 
-// agentsOfInfraEnv finds the Agents by the engine's rows: Agents are large, and an InfraEnv changes often while its hosts register.
+// agentsOfInfraEnv finds the Agents by the engine's rows: Agents are large, and an InfraEnv changes
+// often while its hosts register.
 func (h *Hosts) agentsOfInfraEnv(tx *store.Tx, namespace, name string) ([]key, error) {
 	rows := h.engine.Rows(tx)
 	id, err := rows.InfraEnvOf(namespace + "/" + name)

@@ -28,8 +28,8 @@ const (
 	lookAtImages             = time.Minute // between looks at how the images of an AgentServiceConfig stand
 )
 
-// operatorNamespaces are where a hub's operator has what its AgentServiceConfig names without a namespace. Anywhere else counts if there is
-// one object of the name only.
+// operatorNamespaces are where a hub's operator has what its AgentServiceConfig names without a
+// namespace. Anywhere else counts if there is one object of the name only.
 var operatorNamespaces = []string{"multicluster-engine", "assisted-installer", "open-cluster-management"}
 
 // WantedImage is a base image that an AgentServiceConfig names.
@@ -40,8 +40,9 @@ type WantedImage struct {
 
 // ImageFetcher fetches base images.
 type ImageFetcher interface {
-	// FetchImages has those fetched that are not there and not on their way. It says which can't be had and why: fault is a sentence about
-	// what was asked for, waiting names what is still on its way.
+	// FetchImages has those fetched that are not there and not on their way. It says which can't be
+	// had and why: fault is a sentence about what was asked for, waiting names what is still on its
+	// way.
 	FetchImages(ctx context.Context, wanted []WantedImage) (waiting []string, fault string, err error)
 }
 
@@ -100,12 +101,14 @@ func (r serviceConfigs) Reconcile(ctx context.Context, _, name string) (time.Dur
 }
 
 // gather reads what an AgentServiceConfig refers to.
-func (r serviceConfigs) gather(tx *store.Tx, config *agentinstall.AgentServiceConfig) (mirrors, certificates *corev1.ConfigMap, fault *configFault, err error) {
+func (r serviceConfigs) gather(tx *store.Tx, config *agentinstall.AgentServiceConfig) (
+	mirrors, certificates *corev1.ConfigMap, fault *configFault, err error) {
 	spec := &config.Spec
 	if ref := spec.MirrorRegistryRef; ref != nil {
 		namespace, err := r.anywhere(tx, objects.ConfigMaps, ref.Name)
 		if err == nil {
-			mirrors, err = r.mirrorConfig(tx, &agentinstall.MirrorRegistryReference{Namespace: namespace, Name: ref.Name})
+			mirrors, err = r.mirrorConfig(tx, &agentinstall.MirrorRegistryReference{Namespace: namespace,
+				Name: ref.Name})
 		}
 		if err != nil {
 			return nil, nil, &configFault{"ConfigFailure", err.Error()}, ignoreManifestError(err)
@@ -127,14 +130,16 @@ func (r serviceConfigs) gather(tx *store.Tx, config *agentinstall.AgentServiceCo
 	return mirrors, certificates, nil, nil
 }
 
-// The keys of the Secret with what servers of OS images want beside the URL; each is a JSON object of texts.
+// The keys of the Secret with what servers of OS images want beside the URL; each is a JSON object
+// of texts.
 const (
 	keyImageHeaders = "headers"
 	keyImageQuery   = "query_params"
 )
 
 // additions reads what the servers of an AgentServiceConfig's images want beside the URL.
-func (r serviceConfigs) additions(tx *store.Tx, config *agentinstall.AgentServiceConfig) (wants WantedImage, fault *configFault, err error) {
+func (r serviceConfigs) additions(tx *store.Tx, config *agentinstall.AgentServiceConfig) (
+	wants WantedImage, fault *configFault, err error) {
 	ref := config.Spec.OSImageAdditionalParamsRef
 	if ref == nil {
 		return wants, nil, nil
@@ -147,7 +152,8 @@ func (r serviceConfigs) additions(tx *store.Tx, config *agentinstall.AgentServic
 	for _, key := range sortedKeys(data) {
 		var values map[string]string
 		if jsonErr := json.Unmarshal(data[key], &values); jsonErr != nil && err == nil {
-			err = manifestFault("the key %s of Secret %s/%s is no JSON object of texts, such as {\"name\": \"value\"}", key, namespace, ref.Name)
+			err = manifestFault("the key %s of Secret %s/%s is no JSON object of texts, such as {\"name\": \"value\"}",
+				key, namespace, ref.Name)
 		}
 		switch key {
 		case keyImageHeaders:
@@ -155,11 +161,13 @@ func (r serviceConfigs) additions(tx *store.Tx, config *agentinstall.AgentServic
 		case keyImageQuery:
 			wants.Query = values
 		default:
-			err = manifestFault("secret referenced by OSImageAdditionalParamsRef is expected to contain either `headers` and/or `query_params` and no other entries")
+			err = manifestFault("secret referenced by OSImageAdditionalParamsRef is expected to contain either " +
+				"`headers` and/or `query_params` and no other entries")
 		}
 	}
 	if err != nil {
-		return WantedImage{}, &configFault{"ReasonOSImageAdditionalParamsRefFailure", err.Error()}, ignoreManifestError(err)
+		return WantedImage{}, &configFault{"ReasonOSImageAdditionalParamsRefFailure", err.Error()},
+			ignoreManifestError(err)
 	}
 	return wants, nil, nil
 }
@@ -189,11 +197,13 @@ func (h *Hosts) anywhere(tx *store.Tx, kind objects.Kind, name string) (string, 
 	}
 	switch len(found) {
 	case 0:
-		return "", manifestFault("there is no %s %s in any namespace; it is looked for again when it is made", kind.Kind, name)
+		return "", manifestFault("there is no %s %s in any namespace; it is looked for again when it is made",
+			kind.Kind, name)
 	case 1:
 		return found[0], nil
 	}
-	return "", manifestFault("there are several of the %s %s: in the namespaces %s; keep the one that is meant in %s", kind.Kind, name, joinComma(found), operatorNamespaces[0])
+	return "", manifestFault("there are several of the %s %s: in the namespaces %s; keep the one that is meant in %s",
+		kind.Kind, name, joinComma(found), operatorNamespaces[0])
 }
 
 // bundleOf is all certificates of a ConfigMap, by the order of its keys.
@@ -217,7 +227,8 @@ func (r serviceConfigs) follow(ctx context.Context, mirrors, certificates *corev
 		rules = rulesOf(mirrors)
 	}
 	if certificates != nil {
-		bundle = &mirror.Import{Files: []mirror.ImportedFile{{Name: keyCABundle, Kind: mirror.FileCA, Data: bundleOf(certificates)}}}
+		bundle = &mirror.Import{Files: []mirror.ImportedFile{{Name: keyCABundle, Kind: mirror.FileCA,
+			Data: bundleOf(certificates)}}}
 	}
 	for _, set := range []struct {
 		name, reason string
@@ -233,13 +244,15 @@ func (r serviceConfigs) follow(ctx context.Context, mirrors, certificates *corev
 	return nil, nil
 }
 
-func (r serviceConfigs) fetch(ctx context.Context, config *agentinstall.AgentServiceConfig, wants WantedImage) (waiting []string, broken string, err error) {
+func (r serviceConfigs) fetch(ctx context.Context, config *agentinstall.AgentServiceConfig,
+	wants WantedImage) (waiting []string, broken string, err error) {
 	if r.Images == nil || len(config.Spec.OSImages) == 0 {
 		return nil, "", nil
 	}
 	var wanted []WantedImage
 	for _, image := range config.Spec.OSImages {
-		wants.OpenshiftVersion, wants.CPUArchitecture, wants.URL = image.OpenshiftVersion, image.CPUArchitecture, image.URL
+		wants.OpenshiftVersion, wants.CPUArchitecture, wants.URL = image.OpenshiftVersion, image.CPUArchitecture,
+			image.URL
 		wanted = append(wanted, wants)
 	}
 	return r.Images.FetchImages(ctx, wanted)
@@ -247,29 +260,33 @@ func (r serviceConfigs) fetch(ctx context.Context, config *agentinstall.AgentSer
 
 // tell writes the conditions of the AgentServiceConfig.
 func (r serviceConfigs) tell(ctx context.Context, fault *configFault, waiting []string, broken string) error {
-	reconciled := agentinstall.Condition{Type: conditionReconciled, Status: corev1.ConditionTrue, Reason: "ReconcileSucceeded", Message: "AgentServiceConfig reconcile completed without error."}
+	reconciled := agentinstall.Condition{Type: conditionReconciled, Status: corev1.ConditionTrue,
+		Reason: "ReconcileSucceeded", Message: "AgentServiceConfig reconcile completed without error."}
 	if fault != nil {
 		reconciled.Status, reconciled.Reason, reconciled.Message = corev1.ConditionFalse, fault.reason, fault.message
 	}
-	healthy := agentinstall.Condition{Type: conditionDeployments, Status: corev1.ConditionTrue, Reason: "DeploymentSucceeded", Message: "All the deployments managed by Infrastructure-operator are healthy."}
+	healthy := agentinstall.Condition{Type: conditionDeployments, Status: corev1.ConditionTrue,
+		Reason: "DeploymentSucceeded", Message: "All the deployments managed by Infrastructure-operator are healthy."}
 	switch {
 	case broken != "":
 		healthy.Status, healthy.Reason, healthy.Message = corev1.ConditionFalse, "DeploymentFailure", broken
 	case len(waiting) > 0:
-		healthy.Status, healthy.Reason, healthy.Message = corev1.ConditionFalse, "DeploymentFailure", "OS images are not there yet: "+strings.Join(waiting, "; ")
+		healthy.Status, healthy.Reason, healthy.Message = corev1.ConditionFalse, "DeploymentFailure",
+			"OS images are not there yet: "+strings.Join(waiting, "; ")
 	}
 	err := r.DB.Update(ctx, func(tx *store.Tx) error {
-		return r.Objects.Update(tx, objects.AgentServiceConfigs, "", serviceConfigName, func(u *unstructured.Unstructured) error {
-			var config agentinstall.AgentServiceConfig
-			if err := objects.Into(u, &config); err != nil {
-				return err
-			}
-			objects.AddFinalizer(u, serviceConfigFinalizer)
-			for _, c := range []agentinstall.Condition{reconciled, healthy} {
-				config.Status.Conditions = setAgentCondition(config.Status.Conditions, r.Clock.Now(), c)
-			}
-			return putStatus(u, &config.Status)
-		})
+		return r.Objects.Update(tx, objects.AgentServiceConfigs, "", serviceConfigName,
+			func(u *unstructured.Unstructured) error {
+				var config agentinstall.AgentServiceConfig
+				if err := objects.Into(u, &config); err != nil {
+					return err
+				}
+				objects.AddFinalizer(u, serviceConfigFinalizer)
+				for _, c := range []agentinstall.Condition{reconciled, healthy} {
+					config.Status.Conditions = setAgentCondition(config.Status.Conditions, r.Clock.Now(), c)
+				}
+				return putStatus(u, &config.Status)
+			})
 	})
 	if errors.Is(err, store.ErrNotFound) {
 		return nil
@@ -283,12 +300,13 @@ func (r serviceConfigs) letGo(ctx context.Context) error {
 		return err
 	}
 	return r.DB.Update(ctx, func(tx *store.Tx) error {
-		err := r.Objects.Update(tx, objects.AgentServiceConfigs, "", serviceConfigName, func(u *unstructured.Unstructured) error {
-			if u.GetDeletionTimestamp() != nil {
-				objects.RemoveFinalizer(u, serviceConfigFinalizer)
-			}
-			return nil
-		})
+		err := r.Objects.Update(tx, objects.AgentServiceConfigs, "", serviceConfigName,
+			func(u *unstructured.Unstructured) error {
+				if u.GetDeletionTimestamp() != nil {
+					objects.RemoveFinalizer(u, serviceConfigFinalizer)
+				}
+				return nil
+			})
 		if errors.Is(err, store.ErrNotFound) {
 			return nil
 		}
@@ -305,12 +323,14 @@ func (r serviceConfigs) refuseName(ctx context.Context, name string) error {
 		}
 		return r.Objects.Event(tx, &u, objects.Notice{
 			Component: componentHosts, Warning: true, Reason: "Invalid name (" + name + ")",
-			Message: fmt.Sprintf("Only an AgentServiceConfig with the name %s is followed; this one does nothing.", serviceConfigName),
+			Message: fmt.Sprintf("Only an AgentServiceConfig with the name %s is followed; this one does nothing.",
+				serviceConfigName),
 		}, r.Clock.Now().UTC())
 	})
 }
 
-// serviceSettings are what the site's AgentServiceConfig overrides of the service's settings, as environment variables.
+// serviceSettings are what the site's AgentServiceConfig overrides of the service's settings, as
+// environment variables.
 func (h *Hosts) serviceSettings(tx *store.Tx) (map[string]string, error) {
 	var config agentinstall.AgentServiceConfig
 	err := h.Objects.Get(tx, objects.AgentServiceConfigs, "", serviceConfigName, &config)
@@ -340,9 +360,11 @@ func (h *Hosts) serviceConfigNaming(tx *store.Tx, _, name string) ([]key, error)
 	if err != nil {
 		return nil, err
 	}
-	named := slices.ContainsFunc([]*corev1.LocalObjectReference{config.Spec.MirrorRegistryRef, config.Spec.OSImageCACertRef, config.Spec.OSImageAdditionalParamsRef}, func(ref *corev1.LocalObjectReference) bool {
-		return ref != nil && ref.Name == name
-	})
+	named := slices.ContainsFunc([]*corev1.LocalObjectReference{config.Spec.MirrorRegistryRef,
+		config.Spec.OSImageCACertRef, config.Spec.OSImageAdditionalParamsRef},
+		func(ref *corev1.LocalObjectReference) bool {
+			return ref != nil && ref.Name == name
+		})
 	if !named {
 		return nil, nil
 	}

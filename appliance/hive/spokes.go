@@ -14,7 +14,8 @@ import (
 	"landfall/store"
 )
 
-// conditionJoining is of Agents whose way into the cluster that they join could not be followed at some time.
+// conditionJoining is of Agents whose way into the cluster that they join could not be followed at
+// some time.
 const conditionJoining = "Joining"
 
 // SpokeKubeconfig is what the ClusterDeployment of a cluster says of the cluster's kubeconfig.
@@ -75,7 +76,8 @@ func showJoining(a *agentinstall.Agent, joining *engine.Joining, now time.Time) 
 		})
 	case agentConditionOf(a.Status.Conditions, conditionJoining).Type != "":
 		a.Status.Conditions = setAgentCondition(a.Status.Conditions, now, agentinstall.Condition{
-			Type: conditionJoining, Status: corev1.ConditionTrue, Reason: "Followed", Message: "The host is followed into its cluster",
+			Type: conditionJoining, Status: corev1.ConditionTrue, Reason: "Followed",
+			Message: "The host is followed into its cluster",
 		})
 	}
 }

@@ -1,5 +1,6 @@
-// Package joining follows hosts into the installed clusters that they join: from their restart on, until they are nodes and ready. It
-// approves what their kubelets ask for and tells the engine what it sees. While no host is on its way, it does nothing.
+// Package joining follows hosts into the installed clusters that they join: from their restart on,
+// until they are nodes and ready. It approves what their kubelets ask for and tells the engine what
+// it sees. While no host is on its way, it does nothing.
 package joining
 
 import (
@@ -35,17 +36,19 @@ type Engine interface {
 // Cluster is the way to a cluster, and how its hosts are followed.
 type Cluster struct {
 	spoke.Access
-	// Lenient hosts end their installation after a while though the cluster can't be looked into, as all did if nobody looked: a person
-	// approves what they ask for.
+	// Lenient hosts end their installation after a while though the cluster can't be looked into,
+	// as all did if nobody looked: a person approves what they ask for.
 	Lenient bool
 }
 
 // Options are what a [Follower] works with.
 type Options struct {
 	Engine Engine
-	// Cluster finds the way to a cluster. A *spoke.MissingError says that nobody has a kubeconfig of it.
+	// Cluster finds the way to a cluster. A *spoke.MissingError says that nobody has a kubeconfig
+	// of it.
 	Cluster func(id string) (Cluster, error)
-	// ApprovedThere tells of a host whether the cluster itself approves what its kubelet asks for; nil: of none.
+	// ApprovedThere tells of a host whether the cluster itself approves what its kubelet asks for;
+	// nil: of none.
 	ApprovedThere func(host engine.AwaitedHost) (bool, error)
 	GiveUp        time.Duration // how long after its restart a lenient host is waited for in vain; 0 is 20 minutes
 	Interval      time.Duration // between looks while all is well; 0 is 10 seconds
@@ -117,7 +120,8 @@ func (f *Follower) follow(ctx context.Context, cluster string) {
 			ok, err = f.look(ctx, cluster, hosts)
 		}
 		if err != nil && ctx.Err() == nil {
-			f.Logger.WarnContext(ctx, "hosts could not be followed into their cluster", "cluster_id", cluster, "error", err)
+			f.Logger.WarnContext(ctx, "hosts could not be followed into their cluster", "cluster_id", cluster,
+				"error", err)
 		}
 		after := f.Interval
 		if ok {
@@ -133,7 +137,8 @@ func (f *Follower) follow(ctx context.Context, cluster string) {
 	}
 }
 
-// hostsOf lists the hosts that are awaited in a cluster. When there are none, the cluster is not followed any more.
+// hostsOf lists the hosts that are awaited in a cluster. When there are none, the cluster is not
+// followed any more.
 func (f *Follower) hostsOf(cluster string) ([]engine.AwaitedHost, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -150,7 +155,8 @@ func (f *Follower) hostsOf(cluster string) ([]engine.AwaitedHost, error) {
 	return hosts, err
 }
 
-// look looks into a cluster once. It is false when that was not possible, which its hosts tell then. The error is of this appliance's own.
+// look looks into a cluster once. It is false when that was not possible, which its hosts tell
+// then. The error is of this appliance's own.
 func (f *Follower) look(ctx context.Context, id string, hosts []engine.AwaitedHost) (bool, error) {
 	cluster, err := f.Cluster(id)
 	var missing *spoke.MissingError
@@ -176,7 +182,8 @@ func (f *Follower) look(ctx context.Context, id string, hosts []engine.AwaitedHo
 	return false, f.tellAll(ctx, hosts, cluster.Lenient, engine.JoiningProblem{Reason: reason, Message: message})
 }
 
-// lookWith looks for hosts with a client. failed is what is wrong with the cluster's API; err is of this appliance's own.
+// lookWith looks for hosts with a client. failed is what is wrong with the cluster's API; err is of
+// this appliance's own.
 func (f *Follower) lookWith(ctx context.Context, client *spoke.Client, hosts []engine.AwaitedHost) (failed, err error) {
 	requests, failed := client.Requests(ctx)
 	if failed != nil {
@@ -190,15 +197,18 @@ func (f *Follower) lookWith(ctx context.Context, client *spoke.Client, hosts []e
 			}
 		}
 		sight, failed := client.Admit(ctx, spoke.Host{
-			Name: host.Name, Started: host.Joining.Started, Labels: host.Labels, Approve: !there, Known: known(host.Joining.Approved),
+			Name: host.Name, Started: host.Joining.Started, Labels: host.Labels, Approve: !there,
+			Known: known(host.Joining.Approved),
 		}, requests)
 		if len(sight.Approved) > 0 && failed != nil { // what was done is noted even if the rest failed
-			err = f.Engine.HostSeen(ctx, host.Key, engine.Seen{Approved: noted(sight.Approved), Problem: host.Joining.Problem})
+			err = f.Engine.HostSeen(ctx, host.Key, engine.Seen{Approved: noted(sight.Approved),
+				Problem: host.Joining.Problem})
 		}
 		if err != nil || failed != nil {
 			return failed, err
 		}
-		seen := engine.Seen{Approved: noted(sight.Approved), Problem: engine.JoiningProblem{Reason: sight.Reason, Message: sight.Problem}}
+		seen := engine.Seen{Approved: noted(sight.Approved), Problem: engine.JoiningProblem{Reason: sight.Reason,
+			Message: sight.Problem}}
 		switch {
 		case sight.Ready:
 			seen.Stage = models.HostStageDone
@@ -213,7 +223,8 @@ func (f *Follower) lookWith(ctx context.Context, client *spoke.Client, hosts []e
 }
 
 // tellAll notes at the hosts of a cluster why nobody can look into it.
-func (f *Follower) tellAll(ctx context.Context, hosts []engine.AwaitedHost, lenient bool, problem engine.JoiningProblem) error {
+func (f *Follower) tellAll(ctx context.Context, hosts []engine.AwaitedHost, lenient bool,
+	problem engine.JoiningProblem) error {
 	for _, host := range hosts {
 		seen := engine.Seen{Problem: problem}
 		if lenient && f.Clock.Since(host.Joining.Restarted) >= f.GiveUp {
@@ -237,17 +248,20 @@ func known(approved []engine.CertificateRequest) []spoke.Request {
 func noted(approved []spoke.Request) []engine.CertificateRequest {
 	var requests []engine.CertificateRequest
 	for _, r := range approved {
-		requests = append(requests, engine.CertificateRequest{Name: r.Name, Serving: r.Serving, ApprovedAt: r.ApprovedAt})
+		requests = append(requests, engine.CertificateRequest{Name: r.Name, Serving: r.Serving,
+			ApprovedAt: r.ApprovedAt})
 	}
 	return requests
 }
 
-// ParseNames reads NAME=ADDRESS pairs, such as api.one.example.com=10.0.0.5 or *.example.com=10.0.0.5:6443.
+// ParseNames reads NAME=ADDRESS pairs, such as api.one.example.com=10.0.0.5 or
+// *.example.com=10.0.0.5:6443.
 func ParseNames(pairs []string) (map[string]string, error) {
 	names := make(map[string]string, len(pairs))
 	for _, pair := range pairs {
 		name, address, ok := strings.Cut(pair, "=")
-		if name, address = strings.ToLower(strings.TrimSpace(name)), strings.TrimSpace(address); !ok || name == "" || address == "" {
+		if name, address = strings.ToLower(strings.TrimSpace(name)), strings.TrimSpace(address); !ok || name == "" ||
+			address == "" {
 			return nil, &PairError{pair}
 		}
 		names[name] = address

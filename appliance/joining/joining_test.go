@@ -42,7 +42,8 @@ func newSite(t *testing.T, names ...string) *site {
 	s := &site{
 		T: t, spokes: spokes, cluster: spokes.Cluster(apiName), changed: make(chan struct{}, 1),
 		hosts: map[string]*engine.AwaitedHost{}, told: map[string][]string{},
-		reach: joining.Cluster{Access: spoke.Access{Kubeconfig: spokes.Kubeconfig(apiName), From: "the test", Names: map[string]string{"*": spokes.Addr()}}},
+		reach: joining.Cluster{Access: spoke.Access{Kubeconfig: spokes.Kubeconfig(apiName), From: "the test",
+			Names: map[string]string{"*": spokes.Addr()}}},
 	}
 	now := time.Now()
 	for _, name := range names {
@@ -74,7 +75,8 @@ func (s *site) HostSeen(_ context.Context, key string, seen engine.Seen) error {
 	defer s.mu.Unlock()
 	host := s.hosts[key]
 	for _, request := range seen.Approved {
-		if !slices.ContainsFunc(host.Joining.Approved, func(r engine.CertificateRequest) bool { return r.Name == request.Name }) {
+		if !slices.ContainsFunc(host.Joining.Approved,
+			func(r engine.CertificateRequest) bool { return r.Name == request.Name }) {
 			host.Joining.Approved = append(host.Joining.Approved, request)
 		}
 	}
@@ -115,7 +117,8 @@ func (s *site) alter(fn func()) {
 // follow runs a follower until the function it returns is called, or the test ends.
 func (s *site) follow(clock clockwork.Clock, alter func(*joining.Options)) (stop func()) {
 	options := joining.Options{
-		Engine: s, Cluster: func(string) (joining.Cluster, error) { return s.way() }, Interval: 5 * time.Millisecond, Clock: clock, Logger: slog.New(slog.DiscardHandler),
+		Engine: s, Cluster: func(string) (joining.Cluster, error) { return s.way() }, Interval: 5 * time.Millisecond,
+		Clock: clock, Logger: slog.New(slog.DiscardHandler),
 	}
 	if alter != nil {
 		alter(&options)
@@ -158,7 +161,8 @@ func TestAFollowerThatIsStartedAgainInTheMiddleGoesOn(t *testing.T) {
 	_, err := kubelet.Tick()
 	require.NoError(t, err)
 	stop := s.follow(clockwork.NewRealClock(), nil)
-	require.Eventually(t, func() bool { return len(s.host("worker-1").Joining.Approved) == 1 }, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return len(s.host("worker-1").Joining.Approved) == 1 }, 10*time.Second,
+		time.Millisecond)
 	stop()
 	s.alter(func() { s.hosts["worker-1"].Joining.Approved = nil }) // it was killed before it could note that
 	_, err = kubelet.Tick()
@@ -183,8 +187,10 @@ func TestAClusterThatApprovesByItselfIsLeftToIt(t *testing.T) {
 	s.follow(clockwork.NewRealClock(), func(o *joining.Options) {
 		o.ApprovedThere = func(engine.AwaitedHost) (bool, error) { return true, nil }
 	})
-	s.cluster.Put("api/v1/nodes", map[string]any{"apiVersion": "v1", "kind": "Node", "metadata": map[string]any{"name": "worker-1"}})
-	require.Eventually(t, func() bool { return s.host("worker-1").Stage == models.HostStageJoined }, 10*time.Second, time.Millisecond)
+	s.cluster.Put("api/v1/nodes", map[string]any{"apiVersion": "v1", "kind": "Node",
+		"metadata": map[string]any{"name": "worker-1"}})
+	require.Eventually(t, func() bool { return s.host("worker-1").Stage == models.HostStageJoined }, 10*time.Second,
+		time.Millisecond)
 	require.Empty(t, s.host("worker-1").Joining.Approved)
 }
 
@@ -241,8 +247,10 @@ func TestALenientHostIsNotWaitedForInVainForEver(t *testing.T) {
 	require.NoError(t, clock.BlockUntilContext(t.Context(), 1))
 	require.Equal(t, models.HostStageRebooting, s.host("worker-1").Stage)
 	clock.Advance(20 * time.Minute)
-	require.Eventually(t, func() bool { return s.host("worker-1").Stage == models.HostStageDone }, 10*time.Second, time.Millisecond)
-	require.Equal(t, spoke.ReasonUnreachable, s.host("worker-1").Joining.Problem.Reason, "that it could not be looked at stays")
+	require.Eventually(t, func() bool { return s.host("worker-1").Stage == models.HostStageDone }, 10*time.Second,
+		time.Millisecond)
+	require.Equal(t, spoke.ReasonUnreachable, s.host("worker-1").Joining.Problem.Reason,
+		"that it could not be looked at stays")
 }
 
 func TestAddressesOfNames(t *testing.T) {

@@ -84,7 +84,8 @@ type Log struct {
 }
 
 // Write writes a journal, signed with the site's key. The notes are sentences about what it lacks.
-func Write(out io.Writer, recording *Recording, logs []Log, notes []string, version string, key *sitekey.Key) (_ *Manifest, err error) {
+func Write(out io.Writer, recording *Recording, logs []Log, notes []string, version string,
+	key *sitekey.Key) (_ *Manifest, err error) {
 	spool, err := newSpool()
 	if err != nil {
 		return nil, err
@@ -102,8 +103,10 @@ func Write(out io.Writer, recording *Recording, logs []Log, notes []string, vers
 		}
 	}
 	manifest := &Manifest{
-		Format: format, Version: formatVersion, Landfall: version, Key: key.Public(), MadeAt: recording.MadeAt, ClusterID: recording.ClusterID,
-		ClusterName: recording.ClusterName, Revision: recording.Revision, Steps: len(recording.Steps), Dropped: recording.Dropped, State: recording.Hash,
+		Format: format, Version: formatVersion, Landfall: version, Key: key.Public(), MadeAt: recording.MadeAt,
+		ClusterID:   recording.ClusterID,
+		ClusterName: recording.ClusterName, Revision: recording.Revision, Steps: len(recording.Steps),
+		Dropped: recording.Dropped, State: recording.Hash,
 		Notes: notes, Members: spool.members,
 	}
 	text, err := json.MarshalIndent(manifest, "", "  ")
@@ -120,7 +123,8 @@ func Write(out io.Writer, recording *Recording, logs []Log, notes []string, vers
 		name string
 		data []byte
 	}{{manifestName, text}, {signatureName, signature}} {
-		if err := errors.Join(archive.WriteHeader(header(small.name, int64(len(small.data)), manifest.MadeAt)), writeAll(archive, small.data)); err != nil {
+		if err := errors.Join(archive.WriteHeader(header(small.name, int64(len(small.data)), manifest.MadeAt)),
+			writeAll(archive, small.data)); err != nil {
 			return nil, fmt.Errorf("write %s: %w", small.name, err)
 		}
 	}
@@ -153,7 +157,8 @@ func lines[T any](values []T) func(io.Writer) error {
 	}
 }
 
-// spool is a temporary file of members one behind the other, because a member's size and hash come before it.
+// spool is a temporary file of members one behind the other, because a member's size and hash come
+// before it.
 type spool struct {
 	file    *os.File
 	members []Member
@@ -220,7 +225,8 @@ type Archive struct {
 	Recording Recording
 }
 
-// Read reads a journal whole and checks its signature. Its errors are one of the four kinds above, or a failure to read.
+// Read reads a journal whole and checks its signature. Its errors are one of the four kinds above,
+// or a failure to read.
 func Read(in io.Reader) (*Archive, error) {
 	buffered := bufio.NewReader(in)
 	if magic, err := buffered.Peek(2); err == nil && string(magic) != "\x1f\x8b" {
@@ -275,7 +281,8 @@ func (r *reader) readAll() error {
 		return fmt.Errorf("%w: %w", ErrTampered, err)
 	}
 	recording := &r.read.Recording
-	recording.ClusterID, recording.ClusterName, recording.Revision = manifest.ClusterID, manifest.ClusterName, manifest.Revision
+	recording.ClusterID, recording.ClusterName, recording.Revision = manifest.ClusterID, manifest.ClusterName,
+		manifest.Revision
 	recording.MadeAt, recording.Dropped, recording.Hash = manifest.MadeAt, manifest.Dropped, manifest.State
 	for _, member := range manifest.Members {
 		if err := r.member(member); err != nil {

@@ -90,8 +90,10 @@ func TestAJournalThatWasAlteredIsRefused(t *testing.T) {
 		alter func(parts []part) []part
 		kind  error
 	}{
-		"a word in a step": {func(p []part) []part { p[3].data = replace(p[3].data, `"known"`, `"ready"`); return p }, ErrTampered},
-		"a line in a log":  {func(p []part) []part { p[4].data = replace(p[4].data, "a line", "a lime"); return p }, ErrTampered},
+		"a word in a step": {func(p []part) []part { p[3].data = replace(p[3].data, `"known"`, `"ready"`); return p },
+			ErrTampered},
+		"a line in a log": {func(p []part) []part { p[4].data = replace(p[4].data, "a line", "a lime"); return p },
+			ErrTampered},
 		"the hash of the state": {func(p []part) []part {
 			p[0].data = replace(p[0].data, `"state_sha256": "`, `"state_sha256": "0`)
 			return p
@@ -100,12 +102,22 @@ func TestAJournalThatWasAlteredIsRefused(t *testing.T) {
 			p[0].data = replace(p[0].data, key.Public().String(), siteKey(t).Public().String())
 			return p
 		}, ErrTampered},
-		"no key":                          {func(p []part) []part { p[0].data = replace(p[0].data, key.Public().String(), ""); return p }, ErrTampered},
-		"a signature for another purpose": {func(p []part) []part { p[1].data, _ = key.Sign("courier", p[0].data); return p }, ErrTampered},
-		"a signature cut short":           {func(p []part) []part { p[1].data = p[1].data[:10]; return p }, ErrTampered},
-		"a member more":                   {func(p []part) []part { return append(p, part{"logs/more.log", nil}) }, ErrTampered},
-		"members in another order":        {func(p []part) []part { p[2], p[3] = p[3], p[2]; return p }, ErrTampered},
-		"a member less":                   {func(p []part) []part { return p[:4] }, ErrTruncated},
+		"no key": {func(p []part) []part {
+			p[0].data = replace(p[0].data,
+				key.Public().String(), "")
+			return p
+		}, ErrTampered},
+		"a signature for another purpose": {func(p []part) []part {
+			p[1].data,
+				_ = key.Sign("courier", p[0].data)
+			return p
+		}, ErrTampered},
+		"a signature cut short": {func(p []part) []part { p[1].data = p[1].data[:10]; return p },
+			ErrTampered},
+		"a member more": {func(p []part) []part { return append(p, part{"logs/more.log", nil}) },
+			ErrTampered},
+		"members in another order": {func(p []part) []part { p[2], p[3] = p[3], p[2]; return p }, ErrTampered},
+		"a member less":            {func(p []part) []part { return p[:4] }, ErrTruncated},
 		"a newer format": {func(p []part) []part {
 			p[0].data = replace(p[0].data, `"version": 1`, `"version": 2`)
 			sign(p)
@@ -120,11 +132,20 @@ func TestAJournalThatWasAlteredIsRefused(t *testing.T) {
 			sign(p)
 			return p
 		}, ErrTampered},
-		"another format":            {func(p []part) []part { p[0].data = replace(p[0].data, format, "courier file"); sign(p); return p }, ErrForeign},
-		"a manifest that is none":   {func(p []part) []part { p[0].data = []byte("x"); return p }, ErrForeign},
-		"no manifest":               {func(p []part) []part { return p[1:] }, ErrForeign},
-		"a manifest that is a bomb": {func(p []part) []part { p[0].data = bytes.Repeat([]byte(" "), manifestLimit+1); return p }, ErrForeign},
-		"nothing":                   {func([]part) []part { return nil }, ErrForeign},
+		"another format": {func(p []part) []part {
+			p[0].data = replace(p[0].data, format,
+				"courier file")
+			sign(p)
+			return p
+		}, ErrForeign},
+		"a manifest that is none": {func(p []part) []part { p[0].data = []byte("x"); return p }, ErrForeign},
+		"no manifest":             {func(p []part) []part { return p[1:] }, ErrForeign},
+		"a manifest that is a bomb": {func(p []part) []part {
+			p[0].data = bytes.Repeat([]byte(" "),
+				manifestLimit+1)
+			return p
+		}, ErrForeign},
+		"nothing": {func([]part) []part { return nil }, ErrForeign},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := Read(bytes.NewReader(pack(t, c.alter(unpack(t, write(t, key))))))
@@ -172,7 +193,8 @@ func TestAForeignFileIsNoJournal(t *testing.T) {
 
 func TestAFailureToWriteIsSaid(t *testing.T) {
 	broken := errors.New("the disk is full")
-	_, err := Write(io.Discard, record(t), []Log{{"x", func(io.Writer) error { return broken }}}, nil, "1.0", siteKey(t))
+	_, err := Write(io.Discard, record(t), []Log{{"x", func(io.Writer) error { return broken }}}, nil, "1.0",
+		siteKey(t))
 	require.ErrorIs(t, err, broken)
 	require.ErrorContains(t, err, "logs/x")
 }

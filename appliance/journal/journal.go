@@ -1,16 +1,18 @@
-// Package journal is a cluster's black box: what happened to it, step by step, for somebody who was not there.
+// Package journal is a cluster's black box: what happened to it, step by step, for somebody who was
+// not there.
 //
-// A recording begins with what was there before the first step (mostly nothing) and goes on with the steps: each is one
-// change that was committed, with the operation that made it and what it did to each object as a JSON patch (RFC 6902).
-// Who applies the steps in order sees every state that the cluster and its hosts were in, and ends with the state whose
-// hash the site that made the recording has signed. Secrets are taken out before patches are made and hashes are computed,
-// so that nothing has to be trusted with them.
+// A recording begins with what was there before the first step (mostly nothing) and goes on with
+// the steps: each is one change that was committed, with the operation that made it and what it did
+// to each object as a JSON patch (RFC 6902). Who applies the steps in order sees every state that
+// the cluster and its hosts were in, and ends with the state whose hash the site that made the
+// recording has signed. Secrets are taken out before patches are made and hashes are computed, so
+// that nothing has to be trusted with them.
 //
-// Objects and not requests are recorded: replaying needs no engine of the same version, and tells what happened even where
-// the engine was wrong.
+// Objects and not requests are recorded: replaying needs no engine of the same version, and tells
+// what happened even where the engine was wrong.
 //
-// build.go makes a recording out of a store's history, redact.go takes secrets out, archive.go is the file, player.go plays
-// it and story.go tells it to people.
+// build.go makes a recording out of a store's history, redact.go takes secrets out, archive.go is
+// the file, player.go plays it and story.go tells it to people.
 package journal
 
 import (
@@ -49,17 +51,19 @@ type Object struct {
 
 // Step is one change of the site's state, whole.
 type Step struct {
-	Number    int       `json:"step"`     // from 1
-	Revision  uint64    `json:"revision"` // of its first change
-	At        time.Time `json:"at,omitzero"`
-	Operation string    `json:"operation,omitempty"` // the API's id, or what the appliance did by itself; "" if that has dropped out
-	Request   string    `json:"request,omitempty"`   // the request's id
-	Host      string    `json:"host,omitempty"`      // the id of the host that it is about
-	Reply     *Reply    `json:"reply,omitempty"`     // that a host's agent sent
-	Changes   []Change  `json:"changes"`
+	Number   int       `json:"step"`     // from 1
+	Revision uint64    `json:"revision"` // of its first change
+	At       time.Time `json:"at,omitzero"`
+	// the API's id, or what the appliance did by itself; "" if that has dropped out
+	Operation string   `json:"operation,omitempty"`
+	Request   string   `json:"request,omitempty"` // the request's id
+	Host      string   `json:"host,omitempty"`    // the id of the host that it is about
+	Reply     *Reply   `json:"reply,omitempty"`   // that a host's agent sent
+	Changes   []Change `json:"changes"`
 }
 
-// Reply is an agent's reply to a step of its instructions. What it reports about the host is in the step's changes.
+// Reply is an agent's reply to a step of its instructions. What it reports about the host is in the
+// step's changes.
 type Reply struct {
 	Type     string `json:"type"`
 	ID       string `json:"id,omitempty"`
@@ -83,8 +87,9 @@ type Change struct {
 // State holds objects by their keys, as encoding/json decodes them with json.Number.
 type State map[string]any
 
-// Hash is the SHA-256, in hex, of the lines "<key> <value>\n" of all objects in the order of their keys; a value is its
-// JSON with the members of objects in order, without white space and without escapes that JSON does not need.
+// Hash is the SHA-256, in hex, of the lines "<key> <value>\n" of all objects in the order of their
+// keys; a value is its JSON with the members of objects in order, without white space and without
+// escapes that JSON does not need.
 func (s State) Hash() (string, error) {
 	hash := sha256.New()
 	for _, key := range slices.Sorted(maps.Keys(s)) {

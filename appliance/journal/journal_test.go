@@ -24,20 +24,23 @@ func version(t testing.TB, value any) []byte {
 
 type object = map[string]any
 
-// record makes a recording of a host that came to be, changed and failed, of another that was deleted, and of one that was
-// there before.
+// record makes a recording of a host that came to be, changed and failed, of another that was
+// deleted, and of one that was there before.
 func record(t testing.TB) *Recording {
 	t.Helper()
 	old := version(t, object{"api": object{"name": "old env"}, "token": "the-agent-token"})
-	first := version(t, object{"api": object{"status": "known", "requested_hostname": "node-1", "updated_at": "1"}, "endpoint_token": "s3cret-endpoint"})
-	second := version(t, object{"api": object{"status": "error", "status_info": "token the-agent-token was refused", "requested_hostname": "node-1", "updated_at": "2"}, "endpoint_token": "another-secret"})
+	first := version(t, object{"api": object{"status": "known", "requested_hostname": "node-1", "updated_at": "1"},
+		"endpoint_token": "s3cret-endpoint"})
+	second := version(t, object{"api": object{"status": "error", "status_info": "token the-agent-token was refused",
+		"requested_hostname": "node-1", "updated_at": "2"}, "endpoint_token": "another-secret"})
 	secrets := new(Secrets)
 	for _, text := range [][]byte{old, first, second} {
 		require.NoError(t, secrets.AddFrom(text))
 	}
 	builder, err := NewBuilder(secrets.Redactor(), map[string][]byte{"/hosts/e/h": second, "/infra-envs/e": old})
 	require.NoError(t, err)
-	require.NoError(t, builder.Add(Step{Revision: 4, At: noon.Add(2 * time.Second), Operation: "v2PostStepReply", Host: "h", Reply: &Reply{Type: "install", ExitCode: 1, Error: "password: hunter22"}}, []Past{
+	require.NoError(t, builder.Add(Step{Revision: 4, At: noon.Add(2 * time.Second), Operation: "v2PostStepReply",
+		Host: "h", Reply: &Reply{Type: "install", ExitCode: 1, Error: "password: hunter22"}}, []Past{
 		{Revision: 4, Key: "/hosts/e/h", Before: first, After: second},
 		{Revision: 5, Key: "/hosts/e/gone", Before: first},
 	}))
@@ -47,7 +50,8 @@ func record(t testing.TB) *Recording {
 	}))
 	recording, err := builder.Recording()
 	require.NoError(t, err)
-	recording.ClusterID, recording.ClusterName, recording.MadeAt, recording.Revision = "c", "demo", noon.Add(time.Hour), 5
+	recording.ClusterID, recording.ClusterName, recording.MadeAt, recording.Revision = "c", "demo", noon.Add(time.Hour),
+		5
 	return recording
 }
 
@@ -61,7 +65,8 @@ func TestARecordingIsPlayedToTheStateThatWasRecorded(t *testing.T) {
 
 	played, err := player.Play()
 	require.NoError(t, err)
-	require.Equal(t, Told{Who: "host", What: "RegisterHost", Lines: []Line{{"host", "host node-1 came to be, known"}, {"host", "host node-1 came to be, known"}}}, nameGone(teller.Tell(played)))
+	require.Equal(t, Told{Who: "host", What: "RegisterHost", Lines: []Line{{"host", "host node-1 came to be, known"},
+		{"host", "host node-1 came to be, known"}}}, nameGone(teller.Tell(played)))
 	require.Equal(t, "known", textAt(player.State()["/hosts/e/h"], "api", "status"))
 
 	played, err = player.Play()
@@ -102,14 +107,23 @@ func TestARecordingThatIsNotWholeDoesNotReachItsEnd(t *testing.T) {
 		damage func(*Recording)
 		says   string
 	}{
-		"a step is missing":               {func(r *Recording) { r.Steps = r.Steps[1:] }, "step 2: /hosts/e/h: it is changed and is not there"},
-		"a step is there twice":           {func(r *Recording) { r.Steps = append(r.Steps[:1:1], r.Steps...) }, "step 1: /hosts/e/h: it is created and is there already"},
-		"what is deleted is not there":    {func(r *Recording) { r.Steps[0].Changes = r.Steps[0].Changes[:1] }, "step 2: /hosts/e/gone: it is deleted and is not there"},
-		"the last step is missing":        {func(r *Recording) { r.Steps = r.Steps[:1] }, "it is not complete"},
-		"the beginning is missing":        {func(r *Recording) { r.Base = nil }, "it is not complete"},
-		"a patch says something else":     {func(r *Recording) { r.Steps[1].Changes[0].Patch[0].Value = json.RawMessage(`"fine"`) }, "it became another object"},
-		"a patch is of what is not there": {func(r *Recording) { r.Steps[1].Changes[0].Patch[0].Path = "/api/nothing/at/all" }, "the patch does not fit the object"},
-		"a beginning that is no JSON":     {func(r *Recording) { r.Base[0].Value = json.RawMessage(`{`) }, "read /infra-envs/e"},
+		"a step is missing": {func(r *Recording) { r.Steps = r.Steps[1:] },
+			"step 2: /hosts/e/h: it is changed and is not there"},
+		"a step is there twice": {func(r *Recording) { r.Steps = append(r.Steps[:1:1], r.Steps...) },
+			"step 1: /hosts/e/h: it is created and is there already"},
+		"what is deleted is not there": {func(r *Recording) { r.Steps[0].Changes = r.Steps[0].Changes[:1] },
+			"step 2: /hosts/e/gone: it is deleted and is not there"},
+		"the last step is missing": {func(r *Recording) { r.Steps = r.Steps[:1] }, "it is not complete"},
+		"the beginning is missing": {func(r *Recording) { r.Base = nil }, "it is not complete"},
+		"a patch says something else": {func(r *Recording) {
+			r.Steps[1].Changes[0].Patch[0].Value = json.RawMessage(
+				`"fine"`)
+		}, "it became another object"},
+		"a patch is of what is not there": {
+			func(r *Recording) { r.Steps[1].Changes[0].Patch[0].Path = "/api/nothing/at/all" },
+			"the patch does not fit the object"},
+		"a beginning that is no JSON": {func(r *Recording) { r.Base[0].Value = json.RawMessage(`{`) },
+			"read /infra-envs/e"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			recording := record(t)
@@ -130,7 +144,8 @@ func TestTheHashIsThatOfSortedLines(t *testing.T) {
 	require.Equal(t, "badd42dd72650063ce13f2410dea5460204e6c4a79a2c419a8626b6aac02d914", hash)
 }
 
-// TestRandomHistoriesPlayToTheirEnds makes rows change in every way and plays what was recorded of them.
+// TestRandomHistoriesPlayToTheirEnds makes rows change in every way and plays what was recorded of
+// them.
 func TestRandomHistoriesPlayToTheirEnds(t *testing.T) {
 	random := rand.New(rand.NewPCG(5, 6))
 	var value func(depth int) any
@@ -191,9 +206,12 @@ func TestRandomHistoriesPlayToTheirEnds(t *testing.T) {
 
 func TestAPatchOfAnyFormIsAppliedOrRefused(t *testing.T) {
 	for _, edit := range []Edit{
-		{Op: opAdd, Path: "", Value: json.RawMessage(`1`)}, {Op: opReplace, Path: "a", Value: json.RawMessage(`1`)}, {Op: opReplace, Path: "/list/9", Value: json.RawMessage(`1`)},
-		{Op: opReplace, Path: "/list/-1", Value: json.RawMessage(`1`)}, {Op: opRemove, Path: "/list/0"}, {Op: opAdd, Path: "/list/0", Value: json.RawMessage(`1`)},
-		{Op: opAdd, Path: "/text/x", Value: json.RawMessage(`1`)}, {Op: "move", Path: "/text"}, {Op: opReplace, Path: "/text", Value: json.RawMessage(`{`)}, {Op: opRemove, Path: "/none"},
+		{Op: opAdd, Path: "", Value: json.RawMessage(`1`)}, {Op: opReplace, Path: "a", Value: json.RawMessage(`1`)},
+		{Op: opReplace, Path: "/list/9", Value: json.RawMessage(`1`)},
+		{Op: opReplace, Path: "/list/-1", Value: json.RawMessage(`1`)}, {Op: opRemove, Path: "/list/0"},
+		{Op: opAdd, Path: "/list/0", Value: json.RawMessage(`1`)},
+		{Op: opAdd, Path: "/text/x", Value: json.RawMessage(`1`)}, {Op: "move", Path: "/text"},
+		{Op: opReplace, Path: "/text", Value: json.RawMessage(`{`)}, {Op: opRemove, Path: "/none"},
 		{Op: opAdd, Path: "/text", Value: json.RawMessage(`1`)},
 	} {
 		_, _, err := edit.apply(object{"list": []any{1}, "text": "t"})

@@ -23,8 +23,9 @@ const (
 // errLogFull ends the copying of a log that is larger than LogLimit.
 var errLogFull = errors.New("the log is too large")
 
-// CopyLog writes a log as text without secrets: text as it is, archives (tar, gzip) as the texts in them, one behind the other.
-// What is no text is named and left out, and what comes behind LogLimit too.
+// CopyLog writes a log as text without secrets: text as it is, archives (tar, gzip) as the texts in
+// them, one behind the other. What is no text is named and left out, and what comes behind LogLimit
+// too.
 func CopyLog(out io.Writer, in io.Reader, redactor *Redactor) error {
 	c := &logCopier{out: out, left: LogLimit, redactor: redactor}
 	return c.start(in)
@@ -133,7 +134,8 @@ func (c *logCopier) line(line string) error {
 		c.within = !strings.Contains(line, "-----END")
 		return nil
 	}
-	c.within = strings.Contains(line, "PRIVATE KEY-----") && strings.Contains(line, "-----BEGIN") && !strings.Contains(line, "-----END")
+	c.within = strings.Contains(line, "PRIVATE KEY-----") && strings.Contains(line, "-----BEGIN") &&
+		!strings.Contains(line, "-----END")
 	text := c.redactor.Text(line)
 	if !strings.HasSuffix(text, "\n") && strings.HasSuffix(line, "\n") {
 		text += "\n"

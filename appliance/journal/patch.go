@@ -24,7 +24,8 @@ const (
 	opRemove  = "remove"
 )
 
-// diff returns the patch that makes one value the other. Lists of unequal length are replaced as wholes.
+// diff returns the patch that makes one value the other. Lists of unequal length are replaced as
+// wholes.
 func diff(from, to any) ([]Edit, error) {
 	var edits []Edit
 	err := differ{&edits}.compare("", from, to)
@@ -114,7 +115,8 @@ func (e Edit) segments() []string {
 
 var errPatch = errors.New("the patch does not fit the object")
 
-// apply returns the value that an edit makes of a value, of which it may reuse parts, and the value that was in its place.
+// apply returns the value that an edit makes of a value, of which it may reuse parts, and the value
+// that was in its place.
 func (e Edit) apply(value any) (after, before any, err error) {
 	if e.Path != "" && e.Path[0] != '/' {
 		return nil, nil, fmt.Errorf("%w: %q is no path", errPatch, e.Path)

@@ -35,7 +35,8 @@ func (p *Player) Next() *Step {
 	return &p.recording.Steps[p.next]
 }
 
-// Play applies the next step and tells what it did. It is an error if the step does not lead to what was recorded.
+// Play applies the next step and tells what it did. It is an error if the step does not lead to
+// what was recorded.
 func (p *Player) Play() (*Played, error) {
 	step := p.Next()
 	if step == nil {
@@ -118,7 +119,8 @@ func (p *Player) Finish() error {
 		return err
 	}
 	if hash != p.recording.Hash {
-		return fmt.Errorf("the last state has the hash %s, the recording says %s: it is not complete", hash, p.recording.Hash)
+		return fmt.Errorf("the last state has the hash %s, the recording says %s: it is not complete",
+			hash, p.recording.Hash)
 	}
 	return nil
 }

@@ -13,13 +13,14 @@ const Redacted = "[redacted]"
 
 // Secrets collects what must not leave the site. Its zero value is ready to use.
 type Secrets struct {
-	// Open returns the text that a sealed one was made of, and others as they are; nil: none is sealed.
+	// Open returns the text that a sealed one was made of, and others as they are; nil: none is
+	// sealed.
 	Open  func(text string) (string, error)
 	known map[string]bool
 }
 
-// shortestSecret is the least length in bytes of a secret that is looked for in texts; a shorter one is taken out where it
-// is known to be one, but texts would become unreadable without it.
+// shortestSecret is the least length in bytes of a secret that is looked for in texts; a shorter
+// one is taken out where it is known to be one, but texts would become unreadable without it.
 const shortestSecret = 6
 
 // Add collects a secret, in the forms in which it may be met.
@@ -145,8 +146,8 @@ func (s *Secrets) Redactor() *Redactor {
 	return &Redactor{literals: strings.NewReplacer(pairs...)}
 }
 
-// Redactor takes secrets out of objects and texts: what is one by the name of its field, by its form, or because it was
-// collected.
+// Redactor takes secrets out of objects and texts: what is one by the name of its field, by its
+// form, or because it was collected.
 type Redactor struct {
 	literals *strings.Replacer
 }
@@ -236,7 +237,8 @@ func secretField(name string) bool {
 	case "code", "auth", "auths", "psk", "authorization", "ignitionendpointheaders":
 		return true
 	}
-	for _, part := range []string{"password", "passwd", "pullsecret", "secret", "token", "privatekey", "kubeconfig", "apikey", "credential", "signingkey", "clientkey"} {
+	for _, part := range []string{"password", "passwd", "pullsecret", "secret", "token", "privatekey", "kubeconfig",
+		"apikey", "credential", "signingkey", "clientkey"} {
 		if strings.Contains(name, part) {
 			return true
 		}
@@ -244,7 +246,8 @@ func secretField(name string) bool {
 	return false
 }
 
-// opaqueField tells whether a field holds configuration of the person's own making, in which anything may be.
+// opaqueField tells whether a field holds configuration of the person's own making, in which
+// anything may be.
 func opaqueField(name string) bool {
 	switch plain(name) {
 	case "ignitionconfigoverride", "ignitionconfigoverrides", "uisettings":
@@ -259,11 +262,12 @@ var (
 	jwt        = regexp.MustCompile(`eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*`)
 	crypted    = regexp.MustCompile(`\$(?:[1-9][a-z]?|y|gy)\$[./A-Za-z0-9$=,-]{10,}`)
 	bearer     = regexp.MustCompile(`(?i)\b(bearer|basic) +[A-Za-z0-9+/=._~-]{16,}`)
-	named      = regexp.MustCompile(`(?i)((?:password|passwd|passphrase|secret|token|psk|auth|api_?key|private_?key|client-key-data|signature)\\*["']?\s*[:=]\s*\\*["']?)([^\s"'\\,;&}{\[\]]+)`)
+	named      = regexp.MustCompile(
+		`(?i)((?:password|passwd|passphrase|secret|token|psk|auth|api_?key|private_?key|client-key-data|signature)\\*["']?\s*[:=]\s*\\*["']?)([^\s"'\\,;&}{\[\]]+)`)
 )
 
-// Text takes secrets out of a text: those that were collected, passwords in URLs, private keys, tokens, hashes of
-// passwords, and what stands behind the name of a secret.
+// Text takes secrets out of a text: those that were collected, passwords in URLs, private keys,
+// tokens, hashes of passwords, and what stands behind the name of a secret.
 func (r *Redactor) Text(text string) string {
 	if len(text) < 4 {
 		return text

@@ -15,27 +15,34 @@ import (
 
 func TestSecretsAreTakenOutOfTexts(t *testing.T) {
 	var secrets Secrets
-	secrets.AddPullSecret(fmt.Sprintf(`{"auths": {"quay.io": {"auth": %q, "email": "a@b.example"}}}`, base64.StdEncoding.EncodeToString([]byte("robot:the-robots-password"))))
+	secrets.AddPullSecret(fmt.Sprintf(`{"auths": {"quay.io": {"auth": %q, "email": "a@b.example"}}}`,
+		base64.StdEncoding.EncodeToString([]byte("robot:the-robots-password"))))
 	secrets.Add(`with "quotes"` + "\nand lines")
 	r := secrets.Redactor()
 	for name, c := range map[string]struct{ text, want string }{
-		"nothing":                {"Host node-1 is known; see https://quay.io/x?y=z", ""},
-		"a password of a URL":    {"proxy http://user:pa55@proxy:3128 fails", "proxy http://[redacted]@proxy:3128 fails"},
-		"of a URL, in JSON":      {`{"a":"https://u:p@h/"}`, `{"a":"https://[redacted]@h/"}`},
-		"a collected password":   {"login robot with the-robots-password", "login robot with [redacted]"},
-		"base64 of it":           {"cm9ib3Q6dGhlLXJvYm90cy1wYXNzd29yZA==", "[redacted]"},
-		"text in JSON":           {`{"x":"with \"quotes\"\nand lines"}`, `{"x":"[redacted]"}`},
-		"text in JSON in JSON":   {`{"x":"{\"y\":\"with \\\"quotes\\\"\\nand lines\"}"}`, `{"x":"{\"y\":\"[redacted]\"}"}`},
-		"a private key":          {"a\n-----BEGIN EC PRIVATE KEY-----\nMHcC\n-----END EC PRIVATE KEY-----\nb", "a\n[redacted]\nb"},
-		"half a private key":     {"-----BEGIN PRIVATE KEY-----\nMHcC", "[redacted]"},
-		"a certificate stays":    {"-----BEGIN CERTIFICATE-----\nMHcC\n-----END CERTIFICATE-----", ""},
-		"a JWT":                  {"got eyJhbGciOiJI.eyJzdWIiOiIx.c2lnbmF0dXJl back", "got [redacted] back"},
-		"a hash of a password":   {"core:$6$rounds=5000$usesomesillystri$D4IrlXatmP7rx3P3InaxBeoomnAihCKRVQAr:1", "core:[redacted]:1"},
-		"a header":               {"Authorization: Bearer abcdefghijklmnopqrst", "Authorization: Bearer [redacted]"},
-		"a named password":       {`password: hunter2, user: me`, `password: [redacted], user: me`},
-		"a named one in YAML":    {"802-1x:\n  password: 'hunter2'\n", "802-1x:\n  password: '[redacted]'\n"},
-		"a named one in JSON":    {`{"bmc":{"username":"root","password":"calvin"}}`, `{"bmc":{"username":"root","password":"[redacted]"}}`},
-		"a parameter":            {"GET /x?api_key=abc123&y=2 and signature=Zm9v", "GET /x?api_key=[redacted]&y=2 and signature=[redacted]"},
+		"nothing": {"Host node-1 is known; see https://quay.io/x?y=z", ""},
+		"a password of a URL": {"proxy http://user:pa55@proxy:3128 fails",
+			"proxy http://[redacted]@proxy:3128 fails"},
+		"of a URL, in JSON":    {`{"a":"https://u:p@h/"}`, `{"a":"https://[redacted]@h/"}`},
+		"a collected password": {"login robot with the-robots-password", "login robot with [redacted]"},
+		"base64 of it":         {"cm9ib3Q6dGhlLXJvYm90cy1wYXNzd29yZA==", "[redacted]"},
+		"text in JSON":         {`{"x":"with \"quotes\"\nand lines"}`, `{"x":"[redacted]"}`},
+		"text in JSON in JSON": {`{"x":"{\"y\":\"with \\\"quotes\\\"\\nand lines\"}"}`,
+			`{"x":"{\"y\":\"[redacted]\"}"}`},
+		"a private key": {"a\n-----BEGIN EC PRIVATE KEY-----\nMHcC\n-----END EC PRIVATE KEY-----\nb",
+			"a\n[redacted]\nb"},
+		"half a private key":  {"-----BEGIN PRIVATE KEY-----\nMHcC", "[redacted]"},
+		"a certificate stays": {"-----BEGIN CERTIFICATE-----\nMHcC\n-----END CERTIFICATE-----", ""},
+		"a JWT":               {"got eyJhbGciOiJI.eyJzdWIiOiIx.c2lnbmF0dXJl back", "got [redacted] back"},
+		"a hash of a password": {"core:$6$rounds=5000$usesomesillystri$D4IrlXatmP7rx3P3InaxBeoomnAihCKRVQAr:1",
+			"core:[redacted]:1"},
+		"a header":            {"Authorization: Bearer abcdefghijklmnopqrst", "Authorization: Bearer [redacted]"},
+		"a named password":    {`password: hunter2, user: me`, `password: [redacted], user: me`},
+		"a named one in YAML": {"802-1x:\n  password: 'hunter2'\n", "802-1x:\n  password: '[redacted]'\n"},
+		"a named one in JSON": {`{"bmc":{"username":"root","password":"calvin"}}`,
+			`{"bmc":{"username":"root","password":"[redacted]"}}`},
+		"a parameter": {"GET /x?api_key=abc123&y=2 and signature=Zm9v",
+			"GET /x?api_key=[redacted]&y=2 and signature=[redacted]"},
 		"words about secrets":    {"The pull secret has no entry for the mirror", ""},
 		"client-key-data":        {"    client-key-data: LS0tLS1CRUdJTiBSU0E=", "    client-key-data: [redacted]"},
 		"words like basic":       {"the basic configuration stays", ""},
@@ -61,10 +68,12 @@ func TestSecretsAreTakenOutOfObjectsByTheNamesOfFields(t *testing.T) {
 	require.NoError(t, err)
 	got, err := canonical(value)
 	require.NoError(t, err)
-	require.Equal(t, `{"Password":"","api":{"http_proxy":"http://[redacted]@p:1","ignition_config_overrides":"[redacted]",`+
-		`"install_config_overrides":"{\"fips\":true,\"platform\":{\"bmc\":{\"password\":\"[redacted]\"}}}","name":"demo","ssh_public_key":"ssh-ed25519 AAAA","tang_servers":""},`+
-		`"code":{"code":"[redacted]","given":true},"ignition_endpoint_headers":{"X-Auth":"[redacted]"},"n":12345678901234567890,"pull_secret":"[redacted]","pull_secret_set":true,"token":"[redacted]","ui_settings":"[redacted]"}`, string(got))
-	require.Equal(t, "said proxy [redacted], bmc [redacted], [redacted], [redacted]", secrets.Redactor().Text("said proxy proxypw, bmc bmcpw1, header-value, abcdefgh"))
+	require.Equal(t,
+		`{"Password":"","api":{"http_proxy":"http://[redacted]@p:1","ignition_config_overrides":"[redacted]",`+
+			`"install_config_overrides":"{\"fips\":true,\"platform\":{\"bmc\":{\"password\":\"[redacted]\"}}}","name":"demo","ssh_public_key":"ssh-ed25519 AAAA","tang_servers":""},`+
+			`"code":{"code":"[redacted]","given":true},"ignition_endpoint_headers":{"X-Auth":"[redacted]"},"n":12345678901234567890,"pull_secret":"[redacted]","pull_secret_set":true,"token":"[redacted]","ui_settings":"[redacted]"}`, string(got))
+	require.Equal(t, "said proxy [redacted], bmc [redacted], [redacted], [redacted]",
+		secrets.Redactor().Text("said proxy proxypw, bmc bmcpw1, header-value, abcdefgh"))
 }
 
 func tarOf(t *testing.T, files map[string]string) []byte {
@@ -73,7 +82,8 @@ func tarOf(t *testing.T, files map[string]string) []byte {
 	archive := tar.NewWriter(&out)
 	require.NoError(t, archive.WriteHeader(&tar.Header{Name: "dir/", Typeflag: tar.TypeDir, Mode: 0o755}))
 	for name, text := range files {
-		require.NoError(t, archive.WriteHeader(&tar.Header{Name: name, Mode: 0o600, Size: int64(len(text)), Format: tar.FormatPAX}))
+		require.NoError(t, archive.WriteHeader(&tar.Header{Name: name, Mode: 0o600, Size: int64(len(text)),
+			Format: tar.FormatPAX}))
 		_, err := archive.Write([]byte(text))
 		require.NoError(t, err)
 	}
@@ -107,7 +117,8 @@ func TestLogsAreCopiedAsTextWithoutSecrets(t *testing.T) {
 	inner := tarOf(t, map[string]string{"journal.log": "inner the-secret\n"})
 	outer := gzipOf(t, tarOf(t, map[string]string{"host/logs.tar.gz": string(gzipOf(t, inner))}))
 	require.Equal(t, "==> host/logs.tar.gz/journal.log <==\ninner [redacted]\n\n", copied(t, outer))
-	require.Equal(t, "==> core <==\n[This is no text; left out.]\n", copied(t, tarOf(t, map[string]string{"core": "\x7fELF\x00\x00"})))
+	require.Equal(t, "==> core <==\n[This is no text; left out.]\n",
+		copied(t, tarOf(t, map[string]string{"core": "\x7fELF\x00\x00"})))
 	require.Equal(t, "half \uFFFD line\n\n", copied(t, []byte("half \xff line\n")))
 }
 

@@ -14,7 +14,8 @@ type Teller struct {
 	last  time.Time
 }
 
-// NewTeller returns a teller of a story from its beginning, which the objects are that were there before the first step.
+// NewTeller returns a teller of a story from its beginning, which the objects are that were there
+// before the first step.
 func NewTeller(base []Object) *Teller {
 	t := &Teller{names: make(map[string]string)}
 	for _, object := range base {
@@ -63,22 +64,26 @@ func (t *Teller) Tell(played *Played) Told {
 		told.What += " of " + t.host(played.Host)
 	}
 	if reply := played.Reply; reply != nil && (reply.ExitCode != 0 || reply.Error != "") {
-		told.Lines = append(told.Lines, Line{"report", fmt.Sprintf("%s ended with %d: %s", reply.Type, reply.ExitCode, oneLine(orText(reply.Error, reply.Output)))})
+		told.Lines = append(told.Lines, Line{"report", fmt.Sprintf("%s ended with %d: %s", reply.Type, reply.ExitCode,
+			oneLine(orText(reply.Error, reply.Output)))})
 	}
 	slices.SortStableFunc(told.Lines, func(a, b Line) int { return order(a.Kind) - order(b.Kind) })
 	return told
 }
 
 func order(kind string) int {
-	return slices.Index([]string{"infra-env", "report", "validation", "host", "cluster", "file", "other", "event"}, kind)
+	return slices.Index([]string{"infra-env", "report", "validation", "host", "cluster", "file", "other", "event"},
+		kind)
 }
 
 // who tells by an operation who acts. What hosts and the controller in the cluster call is theirs.
 func who(operation string) string {
 	switch operation {
-	case "v2RegisterHost", "v2GetNextSteps", "v2PostStepReply", "v2UpdateHostInstallProgress", "v2UpdateHostLogsProgress", "v2GetHostIgnition", "v2TriggerEvent":
+	case "v2RegisterHost", "v2GetNextSteps", "v2PostStepReply", "v2UpdateHostInstallProgress",
+		"v2UpdateHostLogsProgress", "v2GetHostIgnition", "v2TriggerEvent":
 		return "host"
-	case "v2CompleteInstallation", "v2UpdateClusterFinalizingProgress", "v2ReportMonitoredOperatorStatus", "v2UploadClusterIngressCert", "v2UpdateClusterLogsProgress", "V2UploadLogs":
+	case "v2CompleteInstallation", "v2UpdateClusterFinalizingProgress", "v2ReportMonitoredOperatorStatus",
+		"v2UploadClusterIngressCert", "v2UpdateClusterLogsProgress", "V2UploadLogs":
 		return "cluster"
 	case "", "timer", "preparation":
 		return "appliance"
@@ -109,7 +114,8 @@ func (t *Teller) learn(key string, value any) {
 		}
 	case "reports":
 		parts := strings.Split(rest, "/")
-		if name := textAt(value, "hostname"); len(parts) == 3 && parts[2] == "inventory" && name != "" && t.names[parts[1]] == "" {
+		if name := textAt(value, "hostname"); len(parts) == 3 && parts[2] == "inventory" && name != "" &&
+			t.names[parts[1]] == "" {
 			t.names[parts[1]] = name
 		}
 	}
@@ -142,7 +148,8 @@ func (t *Teller) effect(effect Effect, value any) []Line {
 		if value == nil {
 			return nil
 		}
-		return []Line{{"event", fmt.Sprintf("%s %s: %s", textAt(value, "severity"), textAt(value, "name"), textAt(value, "message"))}}
+		return []Line{{"event", fmt.Sprintf("%s %s: %s", textAt(value, "severity"), textAt(value, "name"),
+			textAt(value, "message"))}}
 	case "validations":
 		return t.validations(rest, effect, value)
 	case "reports":
@@ -154,7 +161,8 @@ func (t *Teller) effect(effect Effect, value any) []Line {
 		}
 		return []Line{{"file", fmt.Sprintf("file %s was written, %s bytes", name, textAt(value, "size"))}}
 	case "subscriptions":
-		return []Line{{"other", fmt.Sprintf("what AMS is to hear: %s (generation %s)", textAt(value, "phase"), textAt(value, "generation"))}}
+		return []Line{{"other", fmt.Sprintf("what AMS is to hear: %s (generation %s)", textAt(value, "phase"),
+			textAt(value, "generation"))}}
 	}
 	return []Line{{"other", effect.Key + " changed"}}
 }
@@ -176,9 +184,11 @@ func (t *Teller) object(kind, name string, effect Effect, value any) []Line {
 	for i, edit := range effect.Patch {
 		switch path := strings.TrimPrefix(edit.Path, "/api"); path {
 		case "/status":
-			lines = append(lines, Line{kind, fmt.Sprintf("%s: %s -> %s. %s", name, text(effect.Was[i]), scalar(edit), oneLine(textAt(value, "api", "status_info")))})
+			lines = append(lines, Line{kind, fmt.Sprintf("%s: %s -> %s. %s", name, text(effect.Was[i]), scalar(edit),
+				oneLine(textAt(value, "api", "status_info")))})
 		case "/progress/current_stage":
-			lines = append(lines, Line{kind, fmt.Sprintf("%s: stage %q -> %q", name, text(effect.Was[i]), scalar(edit))})
+			lines = append(lines, Line{kind, fmt.Sprintf("%s: stage %q -> %q", name, text(effect.Was[i]),
+				scalar(edit))})
 		case "/progress":
 			if stage := textAt(value, "api", "progress", "current_stage"); stage != "" {
 				lines = append(lines, Line{kind, fmt.Sprintf("%s: stage %q", name, stage)})
@@ -241,7 +251,8 @@ func (t *Teller) validations(subject string, effect Effect, value any) []Line {
 			}
 		}
 		slices.Sort(failing)
-		return []Line{{"validation", fmt.Sprintf("%s: validated for the first time; failing: %s", name, orText(strings.Join(failing, ", "), "none"))}}
+		return []Line{{"validation", fmt.Sprintf("%s: validated for the first time; failing: %s", name,
+			orText(strings.Join(failing, ", "), "none"))}}
 	}
 	var lines []Line
 	for i, edit := range effect.Patch {
@@ -254,7 +265,8 @@ func (t *Teller) validations(subject string, effect Effect, value any) []Line {
 			result, err = member(result, path[1])
 		}
 		if err == nil {
-			lines = append(lines, Line{"validation", fmt.Sprintf("%s: %s %s -> %s. %s", name, textAt(result, "id"), text(effect.Was[i]), scalar(edit), oneLine(textAt(result, "message")))})
+			lines = append(lines, Line{"validation", fmt.Sprintf("%s: %s %s -> %s. %s", name, textAt(result, "id"),
+				text(effect.Was[i]), scalar(edit), oneLine(textAt(result, "message")))})
 		}
 	}
 	return lines

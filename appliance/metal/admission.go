@@ -18,17 +18,20 @@ import (
 	"landfall/appliance/objects"
 )
 
-// Admission refuses BareMetalHosts as metal3's webhook does, in its words, and by its rules: they come with the Go types.
+// Admission refuses BareMetalHosts as metal3's webhook does, in its words, and by its rules: they
+// come with the Go types.
 type Admission struct{}
 
 var _ admission.ValidationInterface = Admission{}
 
-// rulesLog guards the one log that controller-runtime has for the whole process: it takes none from two at once.
+// rulesLog guards the one log that controller-runtime has for the whole process: it takes none from
+// two at once.
 var rulesLog sync.Once
 
 // NewAdmission returns the rules for BareMetalHosts.
 func NewAdmission() Admission {
-	// metal3's rules tell the log of controller-runtime what they look at, and that complains on stderr if it is not given one.
+	// metal3's rules tell the log of controller-runtime what they look at, and that complains on
+	// stderr if it is not given one.
 	rulesLog.Do(func() { ctrllog.SetLogger(logr.Discard()) })
 	return Admission{}
 }
@@ -85,7 +88,8 @@ func powerOffDisabled(object runtime.Object) bool {
 	return is && err == nil
 }
 
-// validHost says what is wrong with a host, or with what was changed of it. Two of the rules are younger than the module.
+// validHost says what is wrong with a host, or with what was changed of it. Two of the rules are
+// younger than the module.
 func validHost(host, old *metal3.BareMetalHost, powerOffDisabled bool) error {
 	var err error
 	if old == nil {
@@ -94,10 +98,12 @@ func validHost(host, old *metal3.BareMetalHost, powerOffDisabled bool) error {
 		_, err = host.ValidateUpdate(old)
 	}
 	if powerOffDisabled && !host.Spec.Online {
-		err = errors.Join(err, errors.New("node can't simultaneously have online set to false and have power off disabled"))
+		err = errors.Join(err,
+			errors.New("node can't simultaneously have online set to false and have power off disabled"))
 	}
 	if host.Annotations[inspectAnnotation] == disabled && host.Spec.BootMACAddress == "" && host.HasBMCDetails() {
-		err = errors.Join(err, errors.New("bootMACAddress is required when the annotation inspect.metal3.io disables inspection"))
+		err = errors.Join(err,
+			errors.New("bootMACAddress is required when the annotation inspect.metal3.io disables inspection"))
 	}
 	return err
 }

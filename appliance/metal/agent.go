@@ -16,8 +16,8 @@ import (
 	"landfall/store"
 )
 
-// agentOf returns the Agent that runs on a host's machine: the newest in the namespace that has a card of its boot MAC address; nil if
-// there is none.
+// agentOf returns the Agent that runs on a host's machine: the newest in the namespace that has a
+// card of its boot MAC address; nil if there is none.
 func (c *Controllers) agentOf(tx *store.Tx, host *metal3.BareMetalHost) (*agentinstall.Agent, error) {
 	if host.Spec.BootMACAddress == "" {
 		return nil, nil
@@ -43,9 +43,11 @@ func newer(a, b *agentinstall.Agent) bool {
 	return b.CreationTimestamp.Before(&a.CreationTimestamp)
 }
 
-// editAgent writes into an Agent what its host's annotations say. What an annotation said once stays when it is taken away, but for the
-// labels of the node. The error says what is wrong with a cluster reference; the rest is written all the same.
-func editAgent(u *unstructured.Unstructured, agent *agentinstall.Agent, host *metal3.BareMetalHost, infraEnv *agentinstall.InfraEnv) error {
+// editAgent writes into an Agent what its host's annotations say. What an annotation said once
+// stays when it is taken away, but for the labels of the node. The error says what is wrong with a
+// cluster reference; the rest is written all the same.
+func editAgent(u *unstructured.Unstructured, agent *agentinstall.Agent, host *metal3.BareMetalHost,
+	infraEnv *agentinstall.InfraEnv) error {
 	var errs []error
 	set := func(value any, fields ...string) {
 		errs = append(errs, unstructured.SetNestedField(u.Object, value, fields...))
@@ -92,9 +94,10 @@ func prefixed(annotations map[string]string, prefix string) map[string]string {
 	return found
 }
 
-// editClusterReference binds an Agent of an InfraEnv without a cluster to the one that its host's annotation names, or unbinds it if that
-// is empty.
-func editClusterReference(u *unstructured.Unstructured, host *metal3.BareMetalHost, infraEnv *agentinstall.InfraEnv) error {
+// editClusterReference binds an Agent of an InfraEnv without a cluster to the one that its host's
+// annotation names, or unbinds it if that is empty.
+func editClusterReference(u *unstructured.Unstructured, host *metal3.BareMetalHost,
+	infraEnv *agentinstall.InfraEnv) error {
 	reference, ok := host.Annotations[clusterReferenceAnnotation]
 	if !ok {
 		return nil
@@ -107,12 +110,15 @@ func editClusterReference(u *unstructured.Unstructured, host *metal3.BareMetalHo
 		return nil
 	}
 	if early {
-		return fmt.Errorf("the annotation %s can't bind the host %s: its InfraEnv %s belongs to the cluster %s/%s already; take the annotation away",
-			clusterReferenceAnnotation, host.Name, infraEnv.Name, infraEnv.Spec.ClusterRef.Namespace, infraEnv.Spec.ClusterRef.Name)
+		return fmt.Errorf("the annotation %s can't bind the host %s: its InfraEnv %s belongs to the cluster %s/%s "+
+			"already; take the annotation away",
+			clusterReferenceAnnotation, host.Name, infraEnv.Name, infraEnv.Spec.ClusterRef.Namespace,
+			infraEnv.Spec.ClusterRef.Name)
 	}
 	namespace, name, ok := strings.Cut(reference, "/")
 	if !ok || namespace == "" || name == "" || strings.Contains(name, "/") {
-		return fmt.Errorf("the annotation %s of the host %s is %q; it has the form namespace/name of a ClusterDeployment",
+		return fmt.Errorf("the annotation %s of the host %s is %q; it has the form namespace/name of a "+
+			"ClusterDeployment",
 			clusterReferenceAnnotation, host.Name, reference)
 	}
 	return errors.Join(
@@ -120,7 +126,8 @@ func editClusterReference(u *unstructured.Unstructured, host *metal3.BareMetalHo
 		unstructured.SetNestedField(u.Object, name, "spec", "clusterDeploymentName", "name"))
 }
 
-// unbinding tells whether an Agent waits for its machine to boot the image again after it was taken out of a cluster.
+// unbinding tells whether an Agent waits for its machine to boot the image again after it was taken
+// out of a cluster.
 func unbinding(agent *agentinstall.Agent) bool {
 	if agent == nil {
 		return false
@@ -145,17 +152,20 @@ func restarted(agent *agentinstall.Agent) bool {
 	return false
 }
 
-// waiting tells whether an Agent runs from the image and an installation may take its machine at any time.
+// waiting tells whether an Agent runs from the image and an installation may take its machine at
+// any time.
 func waiting(agent *agentinstall.Agent) bool {
 	switch agent.Status.DebugInfo.State {
-	case models.HostStatusDiscovering, models.HostStatusKnown, models.HostStatusInsufficient, models.HostStatusPendingForInput, models.HostStatusBinding,
+	case models.HostStatusDiscovering, models.HostStatusKnown, models.HostStatusInsufficient,
+		models.HostStatusPendingForInput, models.HostStatusBinding,
 		models.HostStatusDiscoveringUnbound, models.HostStatusKnownUnbound, models.HostStatusInsufficientUnbound:
 		return true
 	}
 	return false
 }
 
-// busy tells whether an Agent's machine is being installed or was: another image must not take it away from that.
+// busy tells whether an Agent's machine is being installed or was: another image must not take it
+// away from that.
 func busy(agent *agentinstall.Agent) bool {
 	if agent == nil {
 		return false

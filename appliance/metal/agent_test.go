@@ -24,7 +24,8 @@ func pairOf(t *testing.T, annotations map[string]string, alter ...func(*metal3.B
 	s.apply(objects.Secrets, secretObject())
 	s.apply(objects.InfraEnvs, infraEnvObject())
 	s.apply(objects.Agents, agentObject())
-	s.apply(objects.BareMetalHosts, hostObject(append(alter, func(host *metal3.BareMetalHost) { host.Annotations = annotations })...))
+	s.apply(objects.BareMetalHosts,
+		hostObject(append(alter, func(host *metal3.BareMetalHost) { host.Annotations = annotations })...))
 	return s
 }
 
@@ -73,7 +74,8 @@ func TestTheNewestAgentOfAMachineIsItsHosts(t *testing.T) {
 		agent.Name = "stranger"
 		agent.Status.Inventory.Interfaces = agent.Status.Inventory.Interfaces[1:]
 	}))
-	require.False(t, the[agentinstall.Agent](s, objects.Agents, "stranger").Spec.Approved, "it has no card of that address")
+	require.False(t, the[agentinstall.Agent](s, objects.Agents, "stranger").Spec.Approved,
+		"it has no card of that address")
 }
 
 func TestRootDeviceHintsChooseTheDisk(t *testing.T) {
@@ -89,7 +91,8 @@ func TestRootDeviceHintsChooseTheDisk(t *testing.T) {
 		{"by its least size", metal3.RootDeviceHints{MinSizeGigabytes: 481}, "/dev/disk/by-id/nvme-1"},
 		{"as it turns", metal3.RootDeviceHints{Rotational: &yes}, "/dev/disk/by-id/wwn-1"},
 		{"the first of several", metal3.RootDeviceHints{MinSizeGigabytes: 100}, "/dev/disk/by-id/wwn-1"},
-		{"all hints at once", metal3.RootDeviceHints{DeviceName: "/dev/nvme0n1", MinSizeGigabytes: 1000, Model: "INTEL"}, "/dev/disk/by-id/nvme-1"},
+		{"all hints at once", metal3.RootDeviceHints{DeviceName: "/dev/nvme0n1", MinSizeGigabytes: 1000,
+			Model: "INTEL"}, "/dev/disk/by-id/nvme-1"},
 		{"none that is so large", metal3.RootDeviceHints{MinSizeGigabytes: 1001}, "/dev/not-found-by-hints"},
 		{"none of that serial number", metal3.RootDeviceHints{SerialNumber: "S9"}, "/dev/not-found-by-hints"},
 		{"none of that WWN", metal3.RootDeviceHints{WWN: "0x5"}, "/dev/not-found-by-hints"},
@@ -117,7 +120,8 @@ func TestRootDeviceHintsChooseTheDisk(t *testing.T) {
 
 func TestClusterReferencesBindAndUnbind(t *testing.T) {
 	s := pairOf(t, map[string]string{bmac + "cluster-reference": "clusters/one"})
-	require.Equal(t, &agentinstall.ClusterReference{Namespace: "clusters", Name: "one"}, s.agent().Spec.ClusterDeploymentName)
+	require.Equal(t, &agentinstall.ClusterReference{Namespace: "clusters", Name: "one"},
+		s.agent().Spec.ClusterDeploymentName)
 	s.annotate(objects.BareMetalHosts, "node0", bmac+"cluster-reference", "")
 	require.Nil(t, s.agent().Spec.ClusterDeploymentName)
 
@@ -125,11 +129,13 @@ func TestClusterReferencesBindAndUnbind(t *testing.T) {
 	require.Contains(t, s.events("node0")["AgentNotUpdated"], `is "one"; it has the form namespace/name`)
 
 	s.edit(objects.InfraEnvs, "env", func(u *unstructured.Unstructured) {
-		require.NoError(t, unstructured.SetNestedStringMap(u.Object, map[string]string{"namespace": "site", "name": "own"}, "spec", "clusterRef"))
+		require.NoError(t, unstructured.SetNestedStringMap(u.Object, map[string]string{"namespace": "site",
+			"name": "own"}, "spec", "clusterRef"))
 	})
 	s.annotate(objects.BareMetalHosts, "node0", bmac+"cluster-reference", "clusters/one")
 	require.Nil(t, s.agent().Spec.ClusterDeploymentName)
-	require.Contains(t, s.events("node0")["AgentNotUpdated"], "its InfraEnv env belongs to the cluster site/own already")
+	require.Contains(t, s.events("node0")["AgentNotUpdated"],
+		"its InfraEnv env belongs to the cluster site/own already")
 }
 
 func TestFencingCredentialsAreTheBMCs(t *testing.T) {
@@ -137,8 +143,9 @@ func TestFencingCredentialsAreTheBMCs(t *testing.T) {
 	require.Equal(t, "a0-fencing-credentials", s.agent().Spec.FencingCredentialsSecretRef)
 	secret := the[corev1.Secret](s, objects.Secrets, "a0-fencing-credentials")
 	require.Equal(t, map[string][]byte{
-		"address": []byte("redfish-virtualmedia://192.0.2.7/redfish/v1/Systems/1"), "certificateVerification": []byte("Disabled"),
-		"username": []byte("root"), "password": []byte("calvin"),
+		"address":                 []byte("redfish-virtualmedia://192.0.2.7/redfish/v1/Systems/1"),
+		"certificateVerification": []byte("Disabled"),
+		"username":                []byte("root"), "password": []byte("calvin"),
 	}, secret.Data)
 	require.Equal(t, "true", secret.Labels["agent-install.openshift.io/watch"])
 
@@ -164,7 +171,8 @@ func TestTheHardwareOfAHostIsWhatItsAgentFound(t *testing.T) {
 		Hostname: "localhost",
 	}, host.Status.HardwareDetails)
 	require.NotContains(t, host.Annotations, "inspect.metal3.io/hardwaredetails", "the operator took it")
-	require.Equal(t, host.Status.HardwareDetails, the[metal3.HardwareData](s, objects.HardwareDatas, "node0").Spec.HardwareDetails)
+	require.Equal(t, host.Status.HardwareDetails, the[metal3.HardwareData](s, objects.HardwareDatas,
+		"node0").Spec.HardwareDetails)
 
 	s.edit(objects.Agents, "a0", func(u *unstructured.Unstructured) {
 		require.NoError(t, unstructured.SetNestedField(u.Object, "other", "status", "inventory", "hostname"))
@@ -181,9 +189,11 @@ func TestAnAgentTakenOutOfAClusterBootsTheImageAgain(t *testing.T) {
 	require.Equal(t, metal3.OperationalStatusDetached, s.host().Status.OperationalStatus)
 
 	s.edit(objects.Agents, "a0", func(u *unstructured.Unstructured) {
-		require.NoError(t, unstructured.SetNestedField(u.Object, "unbinding-pending-user-action", "status", "debugInfo", "state"))
+		require.NoError(t, unstructured.SetNestedField(u.Object, "unbinding-pending-user-action", "status", "debugInfo",
+			"state"))
 		require.NoError(t, unstructured.SetNestedSlice(u.Object, []any{map[string]any{
-			"type": "Bound", "status": "False", "reason": "UnbindingPendingUserAction", "lastTransitionTime": noon.Format(time.RFC3339),
+			"type": "Bound", "status": "False", "reason": "UnbindingPendingUserAction",
+			"lastTransitionTime": noon.Format(time.RFC3339),
 		}}, "status", "conditions"))
 	})
 	host := s.host()
@@ -193,9 +203,11 @@ func TestAnAgentTakenOutOfAClusterBootsTheImageAgain(t *testing.T) {
 	require.False(t, s.wanted().Boot)
 
 	s.server(func(server *bmc.Server) { server.State, server.Power, server.Booted = bmc.Available, bmc.PowerOff, nil })
-	require.Equal(t, metal3.StateProvisioning, s.host().Status.Provisioning.State, "by way of available, with its image again")
+	require.Equal(t, metal3.StateProvisioning, s.host().Status.Provisioning.State,
+		"by way of available, with its image again")
 	require.True(t, s.wanted().Boot)
-	require.NotContains(t, s.host().Annotations, "baremetalhost.metal3.io/detached", "it is looked after until it is back")
+	require.NotContains(t, s.host().Annotations, "baremetalhost.metal3.io/detached",
+		"it is looked after until it is back")
 }
 
 func TestAnotherImageBootsAgainUnlessTheMachineIsBeingInstalled(t *testing.T) {
@@ -227,14 +239,16 @@ func TestAnotherImageBootsAgainUnlessTheMachineIsBeingInstalled(t *testing.T) {
 	})
 	t.Run("silent", func(t *testing.T) {
 		s := provisioned(t)
-		s.apply(objects.Agents, agentObject(func(agent *agentinstall.Agent) { agent.Status.DebugInfo.State = "disconnected" }))
+		s.apply(objects.Agents,
+			agentObject(func(agent *agentinstall.Agent) { agent.Status.DebugInfo.State = "disconnected" }))
 		change(s)
 		require.Equal(t, metal3.StateDeprovisioning, s.host().Status.Provisioning.State)
 		require.Empty(t, s.restarted)
 	})
 	t.Run("installing", func(t *testing.T) {
 		s := provisioned(t)
-		s.apply(objects.Agents, agentObject(func(agent *agentinstall.Agent) { agent.Status.DebugInfo.State = "installing-in-progress" }))
+		s.apply(objects.Agents,
+			agentObject(func(agent *agentinstall.Agent) { agent.Status.DebugInfo.State = "installing-in-progress" }))
 		change(s)
 		require.Equal(t, metal3.StateProvisioned, s.host().Status.Provisioning.State)
 		require.Equal(t, imageURL, s.host().Spec.Image.URL)
@@ -264,7 +278,8 @@ func TestBMCSecretsAreMarkedAndShared(t *testing.T) {
 	}))
 	require.Len(t, the[corev1.Secret](s, objects.Secrets, "bmc").OwnerReferences, 2)
 	s.forgetServer()
-	require.Equal(t, []string{"baremetalhost.metal3.io/secret"}, the[corev1.Secret](s, objects.Secrets, "bmc").Finalizers, "another host uses it")
+	require.Equal(t, []string{"baremetalhost.metal3.io/secret"}, the[corev1.Secret](s, objects.Secrets,
+		"bmc").Finalizers, "another host uses it")
 }
 
 // forgetServer deletes the host and lets its server go.

@@ -13,9 +13,10 @@ import (
 	"landfall/store"
 )
 
-// managedClusters reconciles ManagedClusters. They are kept for the hub that adopts the cluster one day. Whether the site accepts it is
-// all that is said of it here: nothing here looks whether its agent joined a hub and is reachable. KlusterletAddonConfigs have no
-// status and are kept as they are.
+// managedClusters reconciles ManagedClusters. They are kept for the hub that adopts the cluster one
+// day. Whether the site accepts it is all that is said of it here: nothing here looks whether its
+// agent joined a hub and is reachable. KlusterletAddonConfigs have no status and are kept as they
+// are.
 type managedClusters struct{ *Controllers }
 
 // Kind implements controller.Reconciler.
@@ -41,17 +42,20 @@ func (m managedClusters) Reconcile(ctx context.Context, _, name string) (time.Du
 	})
 }
 
-// describeManagedCluster writes the condition of a ManagedCluster that is accepted, in the words of Open Cluster Management's hub.
+// describeManagedCluster writes the condition of a ManagedCluster that is accepted, in the words of
+// Open Cluster Management's hub.
 func describeManagedCluster(cluster *clusterv1.ManagedCluster, now time.Time) (changed bool) {
 	condition := metav1.Condition{
-		Type: clusterv1.ManagedClusterConditionHubAccepted, Status: metav1.ConditionTrue, Reason: "HubClusterAdminAccepted",
+		Type: clusterv1.ManagedClusterConditionHubAccepted, Status: metav1.ConditionTrue,
+		Reason:  "HubClusterAdminAccepted",
 		Message: "Accepted by hub cluster admin", LastTransitionTime: metav1.NewTime(now.Truncate(time.Second)),
 	}
 	if !cluster.Spec.HubAcceptsClient {
 		if meta.FindStatusCondition(cluster.Status.Conditions, condition.Type) == nil {
 			return false
 		}
-		condition.Status, condition.Reason, condition.Message = metav1.ConditionFalse, "HubClusterAdminDenied", "Denied by hub cluster admin"
+		condition.Status, condition.Reason, condition.Message = metav1.ConditionFalse, "HubClusterAdminDenied",
+			"Denied by hub cluster admin"
 	}
 	return meta.SetStatusCondition(&cluster.Status.Conditions, condition)
 }

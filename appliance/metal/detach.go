@@ -11,8 +11,8 @@ import (
 	"landfall/appliance/bmc"
 )
 
-// assist does what the BareMetal Agent Controller does to a BareMetalHost. It reports whether the Agent is to be given what the host's
-// annotations say.
+// assist does what the BareMetal Agent Controller does to a BareMetalHost. It reports whether the
+// Agent is to be given what the host's annotations say.
 func (s *scene) assist() (toAgent bool) {
 	host := s.host
 	if host.Labels[infraEnvLabel] == "" {
@@ -54,16 +54,17 @@ func (s *scene) removesAgent() bool { return s.flow.converged && s.annotated(rem
 
 // The values of the drain's annotation.
 const (
-	drained        = "drain succeeded"
-	drainTimedOut  = "drain timed out"
-	drainGoesOn    = "draining in progress"
-	drainFailed    = "failed to drain node: "
-	drainIsByHand  = "failed to drain node: nothing here drains the nodes of installed clusters; drain it with oc adm drain, then set this annotation to \"" + drained + "\""
+	drained       = "drain succeeded"
+	drainTimedOut = "drain timed out"
+	drainGoesOn   = "draining in progress"
+	drainFailed   = "failed to drain node: "
+	drainIsByHand = "failed to drain node: nothing here drains the nodes of installed clusters; drain it with oc " +
+		"adm drain, then set this annotation to \"" + drained + "\""
 	drainWaitsAtOf = time.RFC3339
 )
 
-// waitsForDrain tells whether the node of a host that is deleted with its Agent must be drained first, until the time that was given for it
-// is over: by hand where nobody reaches into clusters.
+// waitsForDrain tells whether the node of a host that is deleted with its Agent must be drained
+// first, until the time that was given for it is over: by hand where nobody reaches into clusters.
 func (s *scene) waitsForDrain() bool {
 	if s.agent == nil || s.agent.Spec.ClusterDeploymentName == nil || !restarted(s.agent) {
 		return false
@@ -101,8 +102,8 @@ func (s *scene) waitsForDrain() bool {
 	return true
 }
 
-// bootAgain has a host boot its image again after its Agent was taken out of a cluster: it is taken back, and loses the image, so that
-// it is powered off and gets it anew.
+// bootAgain has a host boot its image again after its Agent was taken out of a cluster: it is taken
+// back, and loses the image, so that it is powered off and gets it anew.
 func (s *scene) bootAgain() {
 	if s.flow.converged {
 		if s.host.Status.Provisioning.State == metal3.StateProvisioned {
@@ -117,7 +118,8 @@ func (s *scene) bootAgain() {
 	s.drop(detachedAnnotation, pausedAnnotation, hardwareAnnotation, spokeCreatedAnnotation)
 }
 
-// detach has the host's server left alone when its machine is installed, and paused when that is so.
+// detach has the host's server left alone when its machine is installed, and paused when that is
+// so.
 func (s *scene) detach() {
 	if s.annotated(manageProvisionedAnnotation) && s.flow.converged && !s.annotated(removeAgentAnnotation) {
 		s.drop(detachedAnnotation, pausedAnnotation)
@@ -125,8 +127,8 @@ func (s *scene) detach() {
 	}
 	installed := restarted(s.agent)
 	if s.flow.converged {
-		// Ironic reboots the machine there, and the host is provisioned when that is done. Here the machine reboots itself: it needs its
-		// image until then.
+		// Ironic reboots the machine there, and the host is provisioned when that is done. Here the
+		// machine reboots itself: it needs its image until then.
 		installed = installed && s.host.Status.Provisioning.State == metal3.StateProvisioned
 	}
 	if installed && !unbinding(s.agent) {
@@ -139,12 +141,14 @@ func (s *scene) detach() {
 			s.pause()
 		}
 	}
-	if s.host.Status.Provisioning.State == metal3.StateNone && s.annotated(pausedAnnotation) && s.annotated(statusAnnotation) {
+	if s.host.Status.Provisioning.State == metal3.StateNone && s.annotated(pausedAnnotation) &&
+		s.annotated(statusAnnotation) {
 		s.drop(pausedAnnotation) // so that the status is taken from the annotation
 	}
 }
 
-// pause writes the status into an annotation, by which another hub takes the host over, and has the operator leave the host alone.
+// pause writes the status into an annotation, by which another hub takes the host over, and has the
+// operator leave the host alone.
 func (s *scene) pause() {
 	if s.host.Annotations[pausedAnnotation] == byAssisted {
 		return
@@ -157,7 +161,8 @@ func (s *scene) pause() {
 	s.annotate(pausedAnnotation, byAssisted)
 }
 
-// detachment tells whether the server is to be left alone, and whether its deletion waits until it is not.
+// detachment tells whether the server is to be left alone, and whether its deletion waits until it
+// is not.
 func (s *scene) detachment() (detached, delaysDeletion bool) {
 	value, ok := s.host.Annotations[detachedAnnotation]
 	if !ok {
@@ -169,7 +174,8 @@ func (s *scene) detachment() (detached, delaysDeletion bool) {
 	}
 	if strings.HasPrefix(value, "{") {
 		if err := json.Unmarshal([]byte(value), &arguments); err != nil {
-			s.notice(operatorComponent, true, "DetachError", "The annotation "+detachedAnnotation+" is no JSON; the host is detached all the same.")
+			s.notice(operatorComponent, true, "DetachError", "The annotation "+detachedAnnotation+
+				" is no JSON; the host is detached all the same.")
 		}
 	}
 	delays := arguments.DeleteAction == metal3.DetachedDeleteActionDelay

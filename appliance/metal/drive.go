@@ -29,8 +29,9 @@ func (s *scene) drive() wish {
 	desired := bmc.Desired{
 		Name: host.Namespace + "/" + host.Name, Owner: "BareMetalHost " + host.Namespace + "/" + host.Name,
 		Address: host.Spec.BMC.Address, SkipVerify: host.Spec.BMC.DisableCertificateVerification,
-		Username: strings.TrimSpace(string(s.secret.Data["username"])), Password: strings.TrimSpace(string(s.secret.Data["password"])),
-		BootMAC: host.Spec.BootMACAddress, BootMode: string(host.Spec.BootMode),
+		Username: strings.TrimSpace(string(s.secret.Data["username"])),
+		Password: strings.TrimSpace(string(s.secret.Data["password"])),
+		BootMAC:  host.Spec.BootMACAddress, BootMode: string(host.Spec.BootMode),
 	}
 	desired.Detached = host.Status.OperationalStatus == metal3.OperationalStatusDetached
 	s.source(&desired)
@@ -49,11 +50,13 @@ func (s *scene) drive() wish {
 	return wish{desired: &desired, cut: s.cuts() && desired.Online != nil && !*desired.Online}
 }
 
-// source says where the server's image comes from. An image that the server has was found once and stays, whatever became of its InfraEnv.
+// source says where the server's image comes from. An image that the server has was found once and
+// stays, whatever became of its InfraEnv.
 func (s *scene) source(desired *bmc.Desired) {
 	spec, had := &s.host.Spec, s.host.Status.Provisioning
 	switch {
-	case s.server != nil && s.server.Boot && !mustDeprovision(s.host) && (had.Image.URL != "" || had.CustomDeploy != nil):
+	case s.server != nil && s.server.Boot && !mustDeprovision(s.host) && (had.Image.URL != "" ||
+		had.CustomDeploy != nil):
 		desired.InfraEnvID, desired.ImageURL = s.server.InfraEnvID, s.server.ImageURL
 	case spec.Image != nil && s.infraEnv != nil && spec.Image.URL == s.infraEnv.Status.ISODownloadURL,
 		spec.Image == nil && spec.CustomDeploy != nil:
@@ -63,8 +66,8 @@ func (s *scene) source(desired *bmc.Desired) {
 	}
 }
 
-// power says whether the server shall be on; nil leaves it as it is. A host that waits for the image of its InfraEnv is not started from
-// its disk before it has one.
+// power says whether the server shall be on; nil leaves it as it is. A host that waits for the
+// image of its InfraEnv is not started from its disk before it has one.
 func (s *scene) power() *bool {
 	waits := s.host.Labels[infraEnvLabel] != "" && !wantsBoot(s.host) &&
 		s.host.Status.Provisioning.State != metal3.StateExternallyProvisioned
@@ -75,7 +78,8 @@ func (s *scene) power() *bool {
 	return &on
 }
 
-// rebooting tells whether a reboot annotation keeps the server off. Those with a key are taken away by whoever set them.
+// rebooting tells whether a reboot annotation keeps the server off. Those with a key are taken away
+// by whoever set them.
 func (s *scene) rebooting() bool {
 	for key := range s.host.Annotations {
 		if key == rebootAnnotation || strings.HasPrefix(key, rebootAnnotation+"/") {
@@ -87,7 +91,8 @@ func (s *scene) rebooting() bool {
 
 // cuts tells whether a reboot annotation asks for a hard reboot of a server that is on.
 func (s *scene) cuts() bool {
-	if s.server == nil || s.server.Power == bmc.PowerOff || s.server.Power == bmc.PowerUnknown || s.server.Pending != nil {
+	if s.server == nil || s.server.Power == bmc.PowerOff || s.server.Power == bmc.PowerUnknown ||
+		s.server.Pending != nil {
 		return false
 	}
 	for key, value := range s.host.Annotations {
@@ -106,5 +111,6 @@ func (s *scene) driveAway() wish {
 	if s.annotated(pausedAnnotation) || delays {
 		return wish{}
 	}
-	return wish{forget: true, powerOff: !detached && !s.powered && s.host.Status.OperationalStatus != metal3.OperationalStatusDetached}
+	return wish{forget: true, powerOff: !detached && !s.powered &&
+		s.host.Status.OperationalStatus != metal3.OperationalStatusDetached}
 }

@@ -10,8 +10,9 @@ import (
 	"landfall/appliance/bmc"
 )
 
-// hardwareOf tells what an Agent found of its machine as metal3 shows it. A card has an entry for each of its addresses, those of
-// IPv6 first, and none if it has no address (metal3-io/baremetal-operator pull request 758).
+// hardwareOf tells what an Agent found of its machine as metal3 shows it. A card has an entry for
+// each of its addresses, those of IPv6 first, and none if it has no address
+// (metal3-io/baremetal-operator pull request 758).
 func hardwareOf(agent *agentinstall.Agent) metal3.HardwareDetails {
 	found := agent.Status.Inventory
 	details := metal3.HardwareDetails{
@@ -35,7 +36,8 @@ func hardwareOf(agent *agentinstall.Agent) metal3.HardwareDetails {
 			for _, address := range addresses {
 				ip, _, _ := strings.Cut(address, "/")
 				details.NIC = append(details.NIC, metal3.NIC{
-					Name: card.Name, Model: card.Vendor, MAC: card.MACAddress, IP: ip, SpeedGbps: int(card.SpeedMbps / 1024),
+					Name: card.Name, Model: card.Vendor, MAC: card.MACAddress, IP: ip,
+					SpeedGbps: int(card.SpeedMbps / 1024),
 				})
 			}
 		}
@@ -46,7 +48,8 @@ func hardwareOf(agent *agentinstall.Agent) metal3.HardwareDetails {
 			name = disk.Path
 		}
 		details.Storage = append(details.Storage, metal3.Storage{
-			Name: name, HCTL: disk.HCTL, Model: disk.Model, Vendor: disk.Vendor, SerialNumber: disk.Serial, WWN: disk.WWN,
+			Name: name, HCTL: disk.HCTL, Model: disk.Model, Vendor: disk.Vendor, SerialNumber: disk.Serial,
+			WWN:        disk.WWN,
 			SizeBytes:  metal3.Capacity(disk.SizeBytes),
 			Rotational: strings.EqualFold(disk.DriveType, string(models.DriveTypeHDD)),
 		})
@@ -65,12 +68,12 @@ func hardwareByBMC(system *bmc.System) metal3.HardwareDetails {
 	}
 }
 
-// noDiskFits stands for the installation disk when no disk fits the hints: the host is refused then, rather than installed to a disk
-// that was to be spared.
+// noDiskFits stands for the installation disk when no disk fits the hints: the host is refused
+// then, rather than installed to a disk that was to be spared.
 const noDiskFits = "/dev/not-found-by-hints"
 
-// installationDisk chooses the disk that root device hints describe: a multipath device if there is one, else the first that fits.
-// Without hints it is "".
+// installationDisk chooses the disk that root device hints describe: a multipath device if there is
+// one, else the first that fits. Without hints it is "".
 func installationDisk(disks []agentinstall.HostDisk, hints *metal3.RootDeviceHints) string {
 	if hints == nil {
 		return ""
@@ -93,8 +96,8 @@ func installationDisk(disks []agentinstall.HostDisk, hints *metal3.RootDeviceHin
 
 const gigabyte = 1_000_000_000
 
-// fits compares a disk with what a hint says of it: model and vendor as a part, the rest as a whole. The two extensions of the WWN are not
-// among what an agent tells and are not looked at.
+// fits compares a disk with what a hint says of it: model and vendor as a part, the rest as a
+// whole. The two extensions of the WWN are not among what an agent tells and are not looked at.
 func fits(disk agentinstall.HostDisk, hints *metal3.RootDeviceHints) bool {
 	same := func(hint, value string) bool { return hint == "" || hint == value }
 	part := func(hint, value string) bool { return strings.Contains(value, hint) }

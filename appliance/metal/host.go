@@ -19,8 +19,9 @@ import (
 	"landfall/store"
 )
 
-// hosts reconciles BareMetalHosts. A pass reads all that belongs to a host and writes all that follows, in one transaction; what the server
-// is to do is asked of the BMC's part behind it, which takes the same wish any number of times.
+// hosts reconciles BareMetalHosts. A pass reads all that belongs to a host and writes all that
+// follows, in one transaction; what the server is to do is asked of the BMC's part behind it, which
+// takes the same wish any number of times.
 type hosts struct{ *Controllers }
 
 // Kind implements controller.Reconciler.
@@ -91,7 +92,8 @@ func (c *Controllers) read(tx *store.Tx, u *unstructured.Unstructured, server *b
 	if host.Labels == nil {
 		host.Labels = map[string]string{}
 	}
-	s := &scene{host: host, now: c.now(), settles: c.ImageSettles, reaches: c.Spokes != nil, drain: c.drained(string(host.UID))}
+	s := &scene{host: host, now: c.now(), settles: c.ImageSettles, reaches: c.Spokes != nil,
+		drain: c.drained(string(host.UID))}
 	if server != nil && server.ID == string(host.UID) {
 		s.server = server
 		s.refusal = c.refusal(server.ID)
@@ -104,7 +106,8 @@ func (c *Controllers) read(tx *store.Tx, u *unstructured.Unstructured, server *b
 		return nil, err
 	}
 	if name := host.Labels[infraEnvLabel]; name != "" {
-		if s.infraEnv, err = get[agentinstall.InfraEnv](tx, c.Objects, objects.InfraEnvs, host.Namespace, name); err != nil {
+		if s.infraEnv, err = get[agentinstall.InfraEnv](tx, c.Objects, objects.InfraEnvs, host.Namespace,
+			name); err != nil {
 			return nil, err
 		}
 	}
@@ -122,11 +125,13 @@ func (c *Controllers) read(tx *store.Tx, u *unstructured.Unstructured, server *b
 		}
 	}
 	if host.Spec.BMC.CredentialsName != "" {
-		if s.secret, err = get[corev1.Secret](tx, c.Objects, objects.Secrets, host.Namespace, host.Spec.BMC.CredentialsName); err != nil {
+		if s.secret, err = get[corev1.Secret](tx, c.Objects, objects.Secrets, host.Namespace,
+			host.Spec.BMC.CredentialsName); err != nil {
 			return nil, err
 		}
 	}
-	s.image, err = get[metal3.PreprovisioningImage](tx, c.Objects, objects.PreprovisioningImages, host.Namespace, host.Name)
+	s.image, err = get[metal3.PreprovisioningImage](tx, c.Objects, objects.PreprovisioningImages, host.Namespace,
+		host.Name)
 	return s, err
 }
 
@@ -157,7 +162,8 @@ func (c *Controllers) play(tx *store.Tx, u *unstructured.Unstructured, s *scene)
 		if err := c.writeAgent(tx, s); err != nil {
 			return err
 		}
-	} else if s.host.DeletionTimestamp != nil && s.removesAgent() && s.agent != nil && !hasFinalizer(s.host, agentHostFinalizer) {
+	} else if s.host.DeletionTimestamp != nil && s.removesAgent() && s.agent != nil &&
+		!hasFinalizer(s.host, agentHostFinalizer) {
 		if err := c.Objects.Delete(tx, objects.Agents, s.agent.Namespace, s.agent.Name, s.now); err != nil {
 			return err
 		}
@@ -174,20 +180,22 @@ func (c *Controllers) play(tx *store.Tx, u *unstructured.Unstructured, s *scene)
 	return c.writeHost(tx, before, s.host)
 }
 
-// writeAgent brings what the host's annotations say to its Agent. What can't be is told in an Event about the host.
+// writeAgent brings what the host's annotations say to its Agent. What can't be is told in an Event
+// about the host.
 func (c *Controllers) writeAgent(tx *store.Tx, s *scene) error {
 	if err := c.writeFencingSecret(tx, s.host, s.agent, s.secret, s.now); err != nil {
 		return err
 	}
-	return ignoreMissing(c.Objects.Update(tx, objects.Agents, s.agent.Namespace, s.agent.Name, func(u *unstructured.Unstructured) error {
-		if u.GetDeletionTimestamp() != nil {
+	return ignoreMissing(c.Objects.Update(tx, objects.Agents, s.agent.Namespace, s.agent.Name,
+		func(u *unstructured.Unstructured) error {
+			if u.GetDeletionTimestamp() != nil {
+				return nil
+			}
+			if err := editAgent(u, s.agent, s.host, s.infraEnv); err != nil {
+				s.notice(agentComponent, true, "AgentNotUpdated", err.Error())
+			}
 			return nil
-		}
-		if err := editAgent(u, s.agent, s.host, s.infraEnv); err != nil {
-			s.notice(agentComponent, true, "AgentNotUpdated", err.Error())
-		}
-		return nil
-	}))
+		}))
 }
 
 // writeHardware keeps the HardwareData of the host, which is its hardware without the host.
@@ -200,14 +208,16 @@ func (c *Controllers) writeHardware(tx *store.Tx, s *scene) error {
 	if err != nil {
 		return err
 	}
-	err = c.Objects.Update(tx, objects.HardwareDatas, s.host.Namespace, s.host.Name, func(u *unstructured.Unstructured) error {
-		u.Object["spec"] = spec
-		return nil
-	})
+	err = c.Objects.Update(tx, objects.HardwareDatas, s.host.Namespace, s.host.Name,
+		func(u *unstructured.Unstructured) error {
+			u.Object["spec"] = spec
+			return nil
+		})
 	if errors.Is(err, store.ErrNotFound) {
 		return c.Objects.Create(tx, objects.HardwareDatas, &metal3.HardwareData{
 			ObjectMeta: metav1.ObjectMeta{
-				Namespace: s.host.Namespace, Name: s.host.Name, OwnerReferences: []metav1.OwnerReference{ownedBy(s.host, true)},
+				Namespace: s.host.Namespace, Name: s.host.Name, OwnerReferences: []metav1.OwnerReference{ownedBy(s.host,
+					true)},
 			},
 			Spec: metal3.HardwareDataSpec{HardwareDetails: details},
 		}, s.now)
@@ -215,40 +225,42 @@ func (c *Controllers) writeHardware(tx *store.Tx, s *scene) error {
 	return err
 }
 
-// writeHost writes what a pass altered of a host, and nothing else of it: fields that its Go type does not know stay.
+// writeHost writes what a pass altered of a host, and nothing else of it: fields that its Go type
+// does not know stay.
 func (c *Controllers) writeHost(tx *store.Tx, before, host *metal3.BareMetalHost) error {
-	return ignoreMissing(c.Objects.Update(tx, objects.BareMetalHosts, host.Namespace, host.Name, func(u *unstructured.Unstructured) error {
-		u.SetAnnotations(host.Annotations)
-		if len(host.Labels) > 0 {
-			u.SetLabels(host.Labels)
-		}
-		u.SetFinalizers(host.Finalizers)
-		spec, err := general(host.Spec)
-		if err != nil {
-			return err
-		}
-		had, err := general(before.Spec)
-		if err != nil {
-			return err
-		}
-		for _, field := range []string{"image", "customDeploy", "online", "automatedCleaningMode"} {
-			value, ok := spec[field]
-			switch _, was := had[field]; {
-			case ok:
-				err = errors.Join(err, unstructured.SetNestedField(u.Object, value, "spec", field))
-			case was:
-				unstructured.RemoveNestedField(u.Object, "spec", field)
+	return ignoreMissing(c.Objects.Update(tx, objects.BareMetalHosts, host.Namespace, host.Name,
+		func(u *unstructured.Unstructured) error {
+			u.SetAnnotations(host.Annotations)
+			if len(host.Labels) > 0 {
+				u.SetLabels(host.Labels)
 			}
-		}
-		if err != nil {
-			return fmt.Errorf("write the spec of the BareMetalHost %s/%s: %w", host.Namespace, host.Name, err)
-		}
-		if sameStatus(before.Status, host.Status) {
-			return nil
-		}
-		u.Object["status"], err = general(host.Status)
-		return err
-	}))
+			u.SetFinalizers(host.Finalizers)
+			spec, err := general(host.Spec)
+			if err != nil {
+				return err
+			}
+			had, err := general(before.Spec)
+			if err != nil {
+				return err
+			}
+			for _, field := range []string{"image", "customDeploy", "online", "automatedCleaningMode"} {
+				value, ok := spec[field]
+				switch _, was := had[field]; {
+				case ok:
+					err = errors.Join(err, unstructured.SetNestedField(u.Object, value, "spec", field))
+				case was:
+					unstructured.RemoveNestedField(u.Object, "spec", field)
+				}
+			}
+			if err != nil {
+				return fmt.Errorf("write the spec of the BareMetalHost %s/%s: %w", host.Namespace, host.Name, err)
+			}
+			if sameStatus(before.Status, host.Status) {
+				return nil
+			}
+			u.Object["status"], err = general(host.Status)
+			return err
+		}))
 }
 
 // general is a part of an object in the form that it has when it is read out of the store.
@@ -261,7 +273,8 @@ func general(part any) (map[string]any, error) {
 	return fields, utiljson.Unmarshal(text, &fields)
 }
 
-// ask has the BMC's part do what the host wants. It reports whether something about that changed which has to be shown.
+// ask has the BMC's part do what the host wants. It reports whether something about that changed
+// which has to be shown.
 func (c *Controllers) ask(ctx context.Context, s *scene) (changed bool, err error) {
 	id, wish := string(s.host.UID), s.drive()
 	switch {
@@ -281,7 +294,8 @@ func (c *Controllers) ask(ctx context.Context, s *scene) (changed bool, err erro
 	return c.refuse(id, ""), err
 }
 
-// gone forgets what was kept of a host that is no more. Its server is known still if somebody took the host's finalizer away.
+// gone forgets what was kept of a host that is no more. Its server is known still if somebody took
+// the host's finalizer away.
 func (c *Controllers) gone(ctx context.Context, at ref, server *bmc.Server) error {
 	c.links.keepHost(at, nil)
 	if server == nil {
@@ -314,7 +328,8 @@ func (c *Controllers) refuse(id, reason string) (changed bool) {
 	return changed
 }
 
-// relayNotes makes Events of what the BMC's part noted since the host was looked at last, or since the start.
+// relayNotes makes Events of what the BMC's part noted since the host was looked at last, or since
+// the start.
 func (c *Controllers) relayNotes(s *scene) {
 	if s.server == nil {
 		return

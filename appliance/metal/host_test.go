@@ -33,9 +33,11 @@ func TestAHostIsRegisteredBootedAndShown(t *testing.T) {
 	host := s.host()
 	require.Equal(t, metal3.StateRegistering, host.Status.Provisioning.State)
 	require.Equal(t, metal3.RegistrationError, host.Status.ErrorType)
-	require.Equal(t, "The BMC's Secret site/bmc does not exist; apply it, with the keys username and password.", host.Status.ErrorMessage)
+	require.Equal(t, "The BMC's Secret site/bmc does not exist; apply it, with the keys username and password.",
+		host.Status.ErrorMessage)
 	require.Contains(t, s.events("node0"), "BMCCredentialError")
-	require.ElementsMatch(t, []string{"baremetalhost.metal3.io", "bmac.agent-install.openshift.io/deprovision"}, host.Finalizers)
+	require.ElementsMatch(t, []string{"baremetalhost.metal3.io", "bmac.agent-install.openshift.io/deprovision"},
+		host.Finalizers)
 
 	s.apply(objects.Secrets, secretObject())
 	desired := s.wanted()
@@ -49,7 +51,8 @@ func TestAHostIsRegisteredBootedAndShown(t *testing.T) {
 
 	s.server(registered)
 	host = s.host()
-	require.Equal(t, metal3.StateAvailable, host.Status.Provisioning.State, "registering, inspecting, preparing are behind it")
+	require.Equal(t, metal3.StateAvailable, host.Status.Provisioning.State,
+		"registering, inspecting, preparing are behind it")
 	require.Equal(t, metal3.OperationalStatusOK, host.Status.OperationalStatus)
 	require.Empty(t, host.Status.ErrorMessage)
 	require.Equal(t, "unknown", host.Status.HardwareProfile)
@@ -96,9 +99,11 @@ func TestAHostThatNamesAnInfraEnvThatDoesNotComeSaysSo(t *testing.T) {
 	s.server(registered)
 	require.NotContains(t, s.events("node0"), "InfraEnvMissing", "the manifests may be on their way")
 	s.clock.Advance(time.Minute)
-	require.Eventually(t, func() bool { return s.events("node0")["InfraEnvMissing"] != "" }, 5*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return s.events("node0")["InfraEnvMissing"] != "" }, 5*time.Second,
+		time.Millisecond)
 	s.quiet()
-	require.Contains(t, s.events("node0")["InfraEnvMissing"], "names the InfraEnv env, which is not in the namespace site")
+	require.Contains(t, s.events("node0")["InfraEnvMissing"],
+		"names the InfraEnv env, which is not in the namespace site")
 
 	s.apply(objects.InfraEnvs, infraEnvObject())
 	require.Equal(t, imageURL, s.host().Spec.Image.URL, "it came")
@@ -121,7 +126,8 @@ func TestAHostThatNamesNoInfraEnvIsNobodysBusiness(t *testing.T) {
 
 func TestAnInstalledHostIsDetachedAndPaused(t *testing.T) {
 	s := provisioned(t)
-	s.apply(objects.Agents, agentObject(func(agent *agentinstall.Agent) { agent.Status.Progress.CurrentStage = "Rebooting" }))
+	s.apply(objects.Agents,
+		agentObject(func(agent *agentinstall.Agent) { agent.Status.Progress.CurrentStage = "Rebooting" }))
 	host := s.host()
 	require.Equal(t, "assisted-service-controller", host.Annotations["baremetalhost.metal3.io/detached"])
 	require.Equal(t, metal3.OperationalStatusOK, host.Status.OperationalStatus, "its image is in the drive still")

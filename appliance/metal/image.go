@@ -15,7 +15,8 @@ import (
 	"landfall/appliance/objects"
 )
 
-// scene is all that is looked at when a host is reconciled. What is done to it is done to host, and is written afterwards.
+// scene is all that is looked at when a host is reconciled. What is done to it is done to host, and
+// is written afterwards.
 type scene struct {
 	host     *metal3.BareMetalHost
 	infraEnv *agentinstall.InfraEnv // nil if the host names none, or one that does not exist
@@ -67,7 +68,8 @@ func (s *scene) drop(keys ...string) {
 }
 
 func (s *scene) notice(component string, warning bool, reason, message string) {
-	s.events = append(s.events, objects.Notice{Component: component, Warning: warning, Reason: reason, Message: message})
+	s.events = append(s.events, objects.Notice{Component: component, Warning: warning, Reason: reason,
+		Message: message})
 }
 
 func (s *scene) lookAgain(after time.Duration) {
@@ -76,9 +78,10 @@ func (s *scene) lookAgain(after time.Duration) {
 	}
 }
 
-// chooseImage sets what the host is to boot: the image of its InfraEnv, once that is there and has settled. An image that was replaced is
-// taken away first, so that the server is powered off and boots the new one; not while the machine is being installed. The engine is told
-// before that, so that no installation takes a machine that is about to be powered off.
+// chooseImage sets what the host is to boot: the image of its InfraEnv, once that is there and has
+// settled. An image that was replaced is taken away first, so that the server is powered off and
+// boots the new one; not while the machine is being installed. The engine is told before that, so
+// that no installation takes a machine that is about to be powered off.
 func (s *scene) chooseImage() {
 	if s.annotated(detachedAnnotation) {
 		return
@@ -118,10 +121,12 @@ func (s *scene) chooseImage() {
 	}
 }
 
-// infraEnvComes is how long after a host its InfraEnv may be applied before somebody is told that it is missing.
+// infraEnvComes is how long after a host its InfraEnv may be applied before somebody is told that
+// it is missing.
 const infraEnvComes = 30 * time.Second
 
-// missInfraEnv tells of the InfraEnv that a host names and that is not there, for which the host would wait without a word.
+// missInfraEnv tells of the InfraEnv that a host names and that is not there, for which the host
+// would wait without a word.
 func (s *scene) missInfraEnv() {
 	if wantsBoot(s.host) {
 		return
@@ -131,11 +136,13 @@ func (s *scene) missInfraEnv() {
 		return
 	}
 	s.notice(agentComponent, true, "InfraEnvMissing", fmt.Sprintf(
-		"The label %s names the InfraEnv %s, which is not in the namespace %s: the host gets no image to boot until it is. Apply it, or correct the label.",
+		"The label %s names the InfraEnv %s, which is not in the namespace %s: the host gets no image to boot until "+
+			"it is. Apply it, or correct the label.",
 		infraEnvLabel, s.host.Labels[infraEnvLabel], s.host.Namespace))
 }
 
-// chooseDeployment has the host deployed by the agent of the image, once a PreprovisioningImage says that the image is there.
+// chooseDeployment has the host deployed by the agent of the image, once a PreprovisioningImage
+// says that the image is there.
 func (s *scene) chooseDeployment() {
 	deploy := s.host.Spec.CustomDeploy
 	if deploy != nil && deploy.Method == startAssistedInstall || s.image == nil {
@@ -153,7 +160,8 @@ func wantsBoot(host *metal3.BareMetalHost) bool {
 	return image != nil && image.URL != "" || deploy != nil && deploy.Method != ""
 }
 
-// mustDeprovision tells whether the host was given something else to boot than what it was provisioned with, or nothing.
+// mustDeprovision tells whether the host was given something else to boot than what it was
+// provisioned with, or nothing.
 func mustDeprovision(host *metal3.BareMetalHost) bool {
 	had, deployed := host.Status.Provisioning.Image.URL, host.Status.Provisioning.CustomDeploy
 	image, deploy := host.Spec.Image, host.Spec.CustomDeploy

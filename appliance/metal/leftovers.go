@@ -16,7 +16,8 @@ import (
 	"landfall/store"
 )
 
-// leftovers looks at objects of all kinds that are being deleted, and says in an Event which finalizer keeps one, and how it is let go.
+// leftovers looks at objects of all kinds that are being deleted, and says in an Event which
+// finalizer keeps one, and how it is let go.
 type leftovers struct {
 	*Controllers
 	loop *controller.Loop
@@ -27,7 +28,8 @@ const (
 	deletionReminder = time.Hour       // how often it is said again
 )
 
-// leftover is the kind under which the loop has such objects; their names are "<kind>|<name>". No object is of it.
+// leftover is the kind under which the loop has such objects; their names are "<kind>|<name>". No
+// object is of it.
 var leftover = objects.Kind{Group: "landfall", Version: "v1", Kind: "Leftover", Resource: "leftovers", Namespaced: true}
 
 // Kind implements controller.Reconciler.
@@ -40,7 +42,8 @@ func (l leftovers) addTo() {
 		if kind == objects.Events {
 			continue
 		}
-		relations = append(relations, controller.Relation{Of: kind, To: func(tx *store.Tx, namespace, name string) ([]controller.Key, error) {
+		relations = append(relations, controller.Relation{Of: kind, To: func(tx *store.Tx, namespace,
+			name string) ([]controller.Key, error) {
 			u := &unstructured.Unstructured{}
 			err := l.Objects.Get(tx, kind, namespace, name, u)
 			if err != nil || u.GetDeletionTimestamp() == nil {
@@ -116,7 +119,8 @@ func whyItStays(kind objects.Kind, u *unstructured.Unstructured) string {
 	what := fmt.Sprintf("%s %s is being deleted since %s and waits", kind.Kind, u.GetName(), since)
 	switch {
 	case len(foreign) == 0:
-		what += fmt.Sprintf(" for the finalizer %s; its conditions and other events say for what.", strings.Join(own, ", "))
+		what += fmt.Sprintf(" for the finalizer %s; its conditions and other events say for what.",
+			strings.Join(own, ", "))
 	default:
 		what += fmt.Sprintf(" for the finalizer %s, which nothing at this site removes.", strings.Join(foreign, ", "))
 	}
@@ -128,15 +132,18 @@ func whyItStays(kind objects.Kind, u *unstructured.Unstructured) string {
 	if len(own) > 0 && len(foreign) > 0 {
 		left = `["` + strings.Join(own, `","`) + `"]`
 	}
-	return what + fmt.Sprintf(` If nobody is to act on it any more: kubectl %spatch %s %s --type=merge -p '{"metadata":{"finalizers":%s}}'`,
-		scope, kind, u.GetName(), left)
+	return what +
+		fmt.Sprintf(
+			` If nobody is to act on it any more: kubectl %spatch %s %s --type=merge -p '{"metadata":{"finalizers":%s}}'`,
+			scope, kind, u.GetName(), left)
 }
 
 // removedHere tells whether a finalizer is one that the appliance takes away by itself.
 func removedHere(finalizer string) bool {
 	switch finalizer {
 	case hostFinalizer, agentHostFinalizer, secretFinalizer, imageFinalizer, agentImageFinalizer,
-		"hive.openshift.io/deprovision", "kubernetes", metav1.FinalizerDeleteDependents, metav1.FinalizerOrphanDependents:
+		"hive.openshift.io/deprovision", "kubernetes", metav1.FinalizerDeleteDependents,
+		metav1.FinalizerOrphanDependents:
 		return true
 	}
 	group, name, _ := strings.Cut(finalizer, "/")

@@ -17,8 +17,9 @@ import (
 // ref names an object of a known kind.
 type ref struct{ namespace, name string }
 
-// links remembers which objects belong together, so that none has to look through all of the others. It is read from the store once
-// and kept by what changes; what it names is looked at again in the store.
+// links remembers which objects belong together, so that none has to look through all of the
+// others. It is read from the store once and kept by what changes; what it names is looked at again
+// in the store.
 type links struct {
 	mu     sync.Mutex
 	filled bool
@@ -214,7 +215,8 @@ func (c *Controllers) imagesOfInfraEnv(tx *store.Tx, namespace, name string) ([]
 	var keys []controller.Key
 	for at, infraEnv := range c.links.images {
 		if at.namespace == namespace && infraEnv == name {
-			keys = append(keys, controller.Key{Kind: objects.PreprovisioningImages, Namespace: at.namespace, Name: at.name})
+			keys = append(keys, controller.Key{Kind: objects.PreprovisioningImages, Namespace: at.namespace,
+				Name: at.name})
 		}
 	}
 	return keys, nil

@@ -21,11 +21,13 @@ import (
 	"landfall/store"
 )
 
-// Spokes reaches into clusters that are installed. Its calls take their time beside the caller: done is false until they have come to
-// their end, which again tells; the call is made again then, and gives what came of it. A task is one call's name, a deployment a
-// ClusterDeployment's <namespace>/<name>.
+// Spokes reaches into clusters that are installed. Its calls take their time beside the caller:
+// done is false until they have come to their end, which again tells; the call is made again then,
+// and gives what came of it. A task is one call's name, a deployment a ClusterDeployment's
+// <namespace>/<name>.
 type Spokes interface {
-	// EnsureMachine has a Machine and a BareMetalHost stand for a server in a cluster; see [spoke.Client.EnsureMachine].
+	// EnsureMachine has a Machine and a BareMetalHost stand for a server in a cluster; see
+	// [spoke.Client.EnsureMachine].
 	EnsureMachine(task, deployment string, server spoke.Server, again func()) (done bool, err error)
 	// ServerCA is the authority of the cluster's machine config server, in PEM.
 	ServerCA(task, deployment string, again func()) (bundle string, done bool, err error)
@@ -44,7 +46,8 @@ type drainOutcome struct {
 	fault   string
 }
 
-// HasMachine tells whether a Machine in its cluster stands for the host of an Agent, by the Agent's key.
+// HasMachine tells whether a Machine in its cluster stands for the host of an Agent, by the Agent's
+// key.
 func HasMachine(tx *store.Tx, o *objects.Objects, agentKey string) (bool, error) {
 	namespace, name, _ := strings.Cut(agentKey, "/")
 	agent, err := get[agentinstall.Agent](tx, o, objects.Agents, namespace, name)
@@ -67,17 +70,21 @@ func (c *Controllers) reach(ctx context.Context, s *scene) error {
 	if s.drains {
 		return c.drain(s)
 	}
-	if s.host.DeletionTimestamp == nil && s.agent.Status.Kind == models.HostKindAddToExistingClusterHost && !busy(s.agent) && s.agent.Status.DebugInfo.State != "" {
+	if s.host.DeletionTimestamp == nil && s.agent.Status.Kind == models.HostKindAddToExistingClusterHost &&
+		!busy(s.agent) && s.agent.Status.DebugInfo.State != "" {
 		return c.trustServer(ctx, s)
 	}
-	if s.host.DeletionTimestamp != nil || s.annotated(spokeCreatedAnnotation) || s.agent.Status.Kind != models.HostKindAddToExistingClusterHost ||
-		!slices.Contains([]string{models.HostStatusInstalling, models.HostStatusInstallingInProgress}, s.agent.Status.DebugInfo.State) {
+	if s.host.DeletionTimestamp != nil || s.annotated(spokeCreatedAnnotation) ||
+		s.agent.Status.Kind != models.HostKindAddToExistingClusterHost ||
+		!slices.Contains([]string{models.HostStatusInstalling, models.HostStatusInstallingInProgress},
+			s.agent.Status.DebugInfo.State) {
 		return nil
 	}
 	return c.makeMachine(ctx, s)
 }
 
-// makeMachine has a Machine stand for a host that joins a cluster, unless the cluster has nobody to look after Machines of metal.
+// makeMachine has a Machine stand for a host that joins a cluster, unless the cluster has nobody to
+// look after Machines of metal.
 func (c *Controllers) makeMachine(ctx context.Context, s *scene) error {
 	fits, err := c.fitsMachines(*s.agent.Spec.ClusterDeploymentName)
 	if err != nil || !fits {
@@ -103,26 +110,29 @@ func (c *Controllers) makeMachine(ctx context.Context, s *scene) error {
 		return c.tellOnce(ctx, s, "SpokeMachineNotMade", err.Error())
 	}
 	return c.DB.Update(ctx, func(tx *store.Tx) error {
-		return ignoreMissing(c.Objects.Update(tx, objects.BareMetalHosts, s.host.Namespace, s.host.Name, func(u *unstructured.Unstructured) error {
-			annotations := u.GetAnnotations()
-			if annotations == nil {
-				annotations = map[string]string{}
-			}
-			annotations[spokeCreatedAnnotation] = c.now().String()
-			u.SetAnnotations(annotations)
-			return nil
-		}))
+		return ignoreMissing(c.Objects.Update(tx, objects.BareMetalHosts, s.host.Namespace, s.host.Name,
+			func(u *unstructured.Unstructured) error {
+				annotations := u.GetAnnotations()
+				if annotations == nil {
+					annotations = map[string]string{}
+				}
+				annotations[spokeCreatedAnnotation] = c.now().String()
+				u.SetAnnotations(annotations)
+				return nil
+			}))
 	})
 }
 
-// fitsMachines tells whether a cluster looks after its own servers: not where people look after its network.
+// fitsMachines tells whether a cluster looks after its own servers: not where people look after its
+// network.
 func (c *Controllers) fitsMachines(ref agentinstall.ClusterReference) (fits bool, err error) {
 	err = c.DB.View(func(tx *store.Tx) error {
 		cd, err := get[hivev1.ClusterDeployment](tx, c.Objects, objects.ClusterDeployments, ref.Namespace, ref.Name)
 		if err != nil || cd == nil || cd.Spec.ClusterInstallRef == nil {
 			return err
 		}
-		aci, err := get[hiveext.AgentClusterInstall](tx, c.Objects, objects.AgentClusterInstalls, ref.Namespace, cd.Spec.ClusterInstallRef.Name)
+		aci, err := get[hiveext.AgentClusterInstall](tx, c.Objects, objects.AgentClusterInstalls, ref.Namespace,
+			cd.Spec.ClusterInstallRef.Name)
 		if err != nil || aci == nil {
 			return err
 		}
@@ -133,7 +143,8 @@ func (c *Controllers) fitsMachines(ref agentinstall.ClusterReference) (fits bool
 	return fits, err
 }
 
-// drain has the node of a host emptied that is deleted with its Agent, and keeps what came of it for the next pass.
+// drain has the node of a host emptied that is deleted with its Agent, and keeps what came of it
+// for the next pass.
 func (c *Controllers) drain(s *scene) error {
 	ref, id := s.agent.Spec.ClusterDeploymentName, string(s.host.UID)
 	node := s.agent.Spec.Hostname
@@ -187,6 +198,7 @@ func (c *Controllers) tellOnce(ctx context.Context, s *scene, reason, message st
 		if err := c.Objects.Get(tx, objects.BareMetalHosts, s.host.Namespace, s.host.Name, u); err != nil {
 			return ignoreMissing(err)
 		}
-		return c.Objects.Event(tx, u, objects.Notice{Component: agentComponent, Warning: true, Reason: reason, Message: message}, c.now())
+		return c.Objects.Event(tx, u, objects.Notice{Component: agentComponent, Warning: true, Reason: reason,
+			Message: message}, c.now())
 	})
 }

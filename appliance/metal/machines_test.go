@@ -22,7 +22,8 @@ import (
 	"landfall/store"
 )
 
-// reached is a cluster as those who reach into it find it: each call is begun, and has come to its end when it is made again.
+// reached is a cluster as those who reach into it find it: each call is begun, and has come to its
+// end when it is made again.
 type reached struct {
 	mu      sync.Mutex
 	begun   map[string]bool
@@ -102,7 +103,8 @@ func (s *site) joins(alter func(*hiveext.AgentClusterInstall)) {
 	s.clock.Advance(settles)
 	s.apply(objects.ClusterDeployments, &hivev1.ClusterDeployment{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "site", Name: "one"},
-		Spec:       hivev1.ClusterDeploymentSpec{Installed: true, ClusterInstallRef: &hivev1.ClusterInstallLocalReference{Name: "one"}},
+		Spec: hivev1.ClusterDeploymentSpec{Installed: true,
+			ClusterInstallRef: &hivev1.ClusterInstallLocalReference{Name: "one"}},
 	})
 	aci := &hiveext.AgentClusterInstall{ObjectMeta: metav1.ObjectMeta{Namespace: "site", Name: "one"}}
 	if alter != nil {
@@ -114,14 +116,18 @@ func (s *site) joins(alter func(*hiveext.AgentClusterInstall)) {
 	s.server(booted)
 	s.apply(objects.Agents, agentObject(func(agent *agentinstall.Agent) {
 		agent.Spec.ClusterDeploymentName = &agentinstall.ClusterReference{Namespace: "site", Name: "one"}
-		agent.Status.Kind, agent.Status.Role, agent.Status.DebugInfo.State = "AddToExistingClusterHost", "worker", "installing-in-progress"
+		agent.Status.Kind, agent.Status.Role, agent.Status.DebugInfo.State = "AddToExistingClusterHost", "worker",
+			"installing-in-progress"
 	}))
 }
 
 func TestAMachineStandsForAServerInTheClusterThatItJoins(t *testing.T) {
 	s := newSiteWith(t, newReached())
 	s.joins(nil)
-	s.eventually("it has its Machine", func() bool { return s.host().Annotations[bmac+"spoke-bmh-machine-created"] != "" })
+	s.eventually("it has its Machine", func() bool {
+		return s.host().Annotations[bmac+
+			"spoke-bmh-machine-created"] != ""
+	})
 	s.quiet()
 	require.Len(t, s.reach.made, 1, "once")
 	made := s.reach.made[0]
@@ -138,8 +144,14 @@ func TestAMachineStandsForAServerInTheClusterThatItJoins(t *testing.T) {
 func TestNoMachineIsMadeWhereNobodyLooksAfterIt(t *testing.T) {
 	yes := true
 	for name, alter := range map[string]func(*hiveext.AgentClusterInstall){
-		"people look after the network": func(aci *hiveext.AgentClusterInstall) { aci.Spec.Networking.UserManagedNetworking = &yes },
-		"there is no platform":          func(aci *hiveext.AgentClusterInstall) { aci.Spec.PlatformType = hiveext.NonePlatformType },
+		"people look after the network": func(
+			aci *hiveext.AgentClusterInstall) {
+			aci.Spec.Networking.UserManagedNetworking = &yes
+		},
+		"there is no platform": func(
+			aci *hiveext.AgentClusterInstall) {
+			aci.Spec.PlatformType = hiveext.NonePlatformType
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newSiteWith(t, newReached())
@@ -168,14 +180,18 @@ func TestAMachineThatJoinsTrustsItsClustersMachineConfigServer(t *testing.T) {
 	const encoded, annotation = "dGhlIGF1dGhvcml0eQ==", bmac + "ignition-config-overrides"
 	s.eventually("it is told", func() bool { return s.events("node0")["MachineConfigServerNotTrusted"] != "" })
 	s.reach.set(false, nil)
-	s.eventually("it trusts it", func() bool { return strings.Contains(s.agent().Spec.IgnitionConfigOverrides, encoded) })
+	s.eventually("it trusts it", func() bool {
+		return strings.Contains(s.agent().Spec.IgnitionConfigOverrides,
+			encoded)
+	})
 	s.quiet()
 	require.Equal(t, s.host().Annotations[annotation], s.agent().Spec.IgnitionConfigOverrides)
 	s.reach.mu.Lock()
 	asked := s.reach.asked
 	s.reach.mu.Unlock()
 
-	s.annotate(objects.BareMetalHosts, "node0", annotation, `{"ignition":{"version":"3.2.0"},"storage":{"files":[{"path":"/etc/mine","contents":{"source":"data:,hi"}}]}}`)
+	s.annotate(objects.BareMetalHosts, "node0", annotation,
+		`{"ignition":{"version":"3.2.0"},"storage":{"files":[{"path":"/etc/mine","contents":{"source":"data:,hi"}}]}}`)
 	s.eventually("what a person adds is merged with it", func() bool {
 		has := s.agent().Spec.IgnitionConfigOverrides
 		return strings.Contains(has, encoded) && strings.Contains(has, "/etc/mine")
@@ -199,7 +215,10 @@ func TestAClusterThatRefusesAMachineIsToldOfOnceAndAskedAgain(t *testing.T) {
 	s.quiet()
 	require.Contains(t, s.events("node0"), "SpokeMachineNotMade")
 	s.reach.set(false, nil)
-	s.eventually("it has its Machine", func() bool { return s.host().Annotations[bmac+"spoke-bmh-machine-created"] != "" })
+	s.eventually("it has its Machine", func() bool {
+		return s.host().Annotations[bmac+
+			"spoke-bmh-machine-created"] != ""
+	})
 }
 
 func TestTheNodeOfAHostThatTakesItsAgentAlongIsDrained(t *testing.T) {
@@ -222,7 +241,8 @@ func TestTheNodeOfAHostThatTakesItsAgentAlongIsDrained(t *testing.T) {
 	status := func() string { return s.host().Annotations[bmac+"drain-status"] }
 	require.Equal(t, "draining in progress", status())
 	s.reach.set(false, errors.New("The cluster's API does not answer."))
-	s.eventually("it can't be drained", func() bool { return status() == "failed to drain node: The cluster's API does not answer." })
+	s.eventually("it can't be drained",
+		func() bool { return status() == "failed to drain node: The cluster's API does not answer." })
 	s.reach.set(false, nil)
 	s.eventually("it is being drained", func() bool { return status() == "draining in progress" })
 	require.NotNil(t, s.agent())

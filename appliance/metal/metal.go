@@ -1,6 +1,7 @@
-// Package metal looks after bare-metal servers as Kubernetes objects: it does what the Assisted Installer's BareMetal Agent
-// Controller does with a BareMetalHost and its Agent, and what metal3's bare-metal operator does with a BareMetalHost and its
-// server, over Redfish and virtual media in the place of Ironic.
+// Package metal looks after bare-metal servers as Kubernetes objects: it does what the Assisted
+// Installer's BareMetal Agent Controller does with a BareMetalHost and its Agent, and what metal3's
+// bare-metal operator does with a BareMetalHost and its server, over Redfish and virtual media in
+// the place of Ironic.
 //
 //	metal.go            the objects that are looked after, and what is needed for it
 //	names.go            labels, annotations, finalizers
@@ -19,8 +20,9 @@
 //	admission.go        what is refused when it is applied
 //	leftovers.go        objects that are being deleted and that nobody lets go
 //
-// The sources of names and rules are openshift/assisted-service (internal/controller/controllers/bmh_agent_controller.go,
-// preprovisioningimage_controller.go) and metal3-io/baremetal-operator (docs/api.md, docs/baremetalhost-states.md).
+// The sources of names and rules are openshift/assisted-service
+// (internal/controller/controllers/bmh_agent_controller.go, preprovisioningimage_controller.go) and
+// metal3-io/baremetal-operator (docs/api.md, docs/baremetalhost-states.md).
 package metal
 
 import (
@@ -39,13 +41,15 @@ import (
 
 // Servers drives servers by their BMCs; it is what *bmc.Manager does.
 type Servers interface {
-	// Ensure makes what is wanted of a server so, in time. A *bmc.RequestError says what is wrong with it.
+	// Ensure makes what is wanted of a server so, in time. A *bmc.RequestError says what is wrong
+	// with it.
 	Ensure(ctx context.Context, id string, desired bmc.Desired) (*bmc.Server, error)
 	// Find returns a server by its id or its name, a *bmc.NotFoundError if there is none.
 	Find(idOrName string) (*bmc.Server, error)
 	// Order has something done once that what is wanted of the server does not contradict.
 	Order(ctx context.Context, id string, kind bmc.OrderKind) (*bmc.Server, error)
-	// Forget ejects what was booted, powers the server off if that is asked for, and then knows it no more.
+	// Forget ejects what was booted, powers the server off if that is asked for, and then knows it
+	// no more.
 	Forget(ctx context.Context, id string, powerOff bool) error
 }
 
@@ -54,15 +58,17 @@ type Options struct {
 	DB      *store.DB
 	Objects *objects.Objects
 	Servers Servers
-	// InfraEnvID is the engine's id of the infra-env that an InfraEnv object stands for, "" if there is none yet.
+	// InfraEnvID is the engine's id of the infra-env that an InfraEnv object stands for, "" if
+	// there is none yet.
 	InfraEnvID func(tx *store.Tx, namespace, name string) (string, error)
 	// HostKey is the engine's key of the host that an Agent stands for, "" if there is none.
 	HostKey func(tx *store.Tx, namespace, name string) (string, error)
-	// RestartHost tells the engine that a host's machine is about to be restarted to boot a newer image. Its Agent is shown as
-	// disconnected from then on; nothing happens to one that an installation has taken.
+	// RestartHost tells the engine that a host's machine is about to be restarted to boot a newer
+	// image. Its Agent is shown as disconnected from then on; nothing happens to one that an
+	// installation has taken.
 	RestartHost func(ctx context.Context, key string) error
-	// ImageSettles is how long an image must not have changed before a server boots it: manifests come one after another, and
-	// each NMStateConfig makes another image.
+	// ImageSettles is how long an image must not have changed before a server boots it: manifests
+	// come one after another, and each NMStateConfig makes another image.
 	ImageSettles time.Duration
 	Spokes       Spokes          // nil: nobody reaches into clusters
 	Clock        clockwork.Clock // nil is the real one
@@ -80,7 +86,8 @@ type Controllers struct {
 	relayed  map[string]time.Time    // likewise: up to when its notes are Events
 	drains   map[string]drainOutcome // by the host's UID: what came of draining its node
 	toldOf   map[string]string       // likewise: the Event about its cluster that was made last
-	trusting map[string]string       // likewise: for which Agent and in which ignition config its cluster's authority is
+	// likewise: for which Agent and in which ignition config its cluster's authority is
+	trusting map[string]string
 	loop     *controller.Loop
 }
 
@@ -94,7 +101,8 @@ func New(options Options) *Controllers {
 	}
 	return &Controllers{
 		Options: options, started: options.Clock.Now(),
-		refusals: map[string]string{}, relayed: map[string]time.Time{}, drains: map[string]drainOutcome{}, toldOf: map[string]string{}, trusting: map[string]string{},
+		refusals: map[string]string{}, relayed: map[string]time.Time{}, drains: map[string]drainOutcome{},
+		toldOf: map[string]string{}, trusting: map[string]string{},
 	}
 }
 
@@ -115,7 +123,8 @@ func (c *Controllers) AddTo(loop *controller.Loop) {
 	leftovers{c, loop}.addTo()
 }
 
-// ServerChanged has the BareMetalHost of a server reconciled; id is the server's. It is what bmc.Manager.Observe calls.
+// ServerChanged has the BareMetalHost of a server reconciled; id is the server's. It is what
+// bmc.Manager.Observe calls.
 func (c *Controllers) ServerChanged(loop *controller.Loop) func(id string) {
 	return func(id string) {
 		if host, ok := c.links.hostOfServer(id); ok {

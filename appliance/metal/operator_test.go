@@ -72,7 +72,8 @@ func TestAHostBootsALiveISOOfItsOwner(t *testing.T) {
 	s := available(t)
 	image := func(format any) {
 		s.edit(objects.BareMetalHosts, "node0", func(u *unstructured.Unstructured) {
-			require.NoError(t, unstructured.SetNestedField(u.Object, map[string]any{"url": "http://files.site/rescue.iso", "format": format}, "spec", "image"))
+			require.NoError(t, unstructured.SetNestedField(u.Object,
+				map[string]any{"url": "http://files.site/rescue.iso", "format": format}, "spec", "image"))
 		})
 	}
 	image("qcow2")
@@ -138,7 +139,8 @@ func TestCredentialsAreWatched(t *testing.T) {
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
 			s := newSite(t)
-			s.apply(objects.Secrets, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "site", Name: "bmc"}, Data: c.secret})
+			s.apply(objects.Secrets, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "site", Name: "bmc"},
+				Data: c.secret})
 			s.apply(objects.BareMetalHosts, hostObject())
 			require.Equal(t, c.fault, s.host().Status.ErrorMessage)
 			require.Contains(t, s.events("node0")["BMCCredentialError"], c.fault)
@@ -165,7 +167,8 @@ func TestCredentialsAreWatched(t *testing.T) {
 func TestHostsThatCannotBeDrivenSayWhy(t *testing.T) {
 	s := newSite(t)
 	s.apply(objects.Secrets, secretObject())
-	s.apply(objects.BareMetalHosts, hostObject(func(host *metal3.BareMetalHost) { host.Spec.BMC.Address = "ipmi://192.0.2.7" }))
+	s.apply(objects.BareMetalHosts,
+		hostObject(func(host *metal3.BareMetalHost) { host.Spec.BMC.Address = "ipmi://192.0.2.7" }))
 	host := s.host()
 	require.Equal(t, metal3.StateRegistering, host.Status.Provisioning.State)
 	require.Equal(t, metal3.RegistrationError, host.Status.ErrorType)
@@ -178,7 +181,8 @@ func TestHostsThatCannotBeDrivenSayWhy(t *testing.T) {
 	require.Empty(t, s.host().Status.ErrorMessage)
 
 	bare := newSite(t)
-	bare.apply(objects.BareMetalHosts, hostObject(func(host *metal3.BareMetalHost) { host.Spec.BMC = metal3.BMCDetails{} }))
+	bare.apply(objects.BareMetalHosts,
+		hostObject(func(host *metal3.BareMetalHost) { host.Spec.BMC = metal3.BMCDetails{} }))
 	require.Equal(t, metal3.StateUnmanaged, bare.host().Status.Provisioning.State)
 	require.Equal(t, metal3.OperationalStatusDiscovered, bare.host().Status.OperationalStatus)
 	bare.delete(objects.BareMetalHosts, "node0")
@@ -223,7 +227,8 @@ func TestDetachmentByHandTakesEffectWhereMetal3Says(t *testing.T) {
 		s.edit(objects.BareMetalHosts, "node0", func(u *unstructured.Unstructured) {
 			unstructured.RemoveNestedField(u.Object, "metadata", "annotations", detached)
 		})
-		require.Equal(t, metal3.StatePoweringOffBeforeDelete, s.host().Status.Provisioning.State, "by way of deprovisioning")
+		require.Equal(t, metal3.StatePoweringOffBeforeDelete, s.host().Status.Provisioning.State,
+			"by way of deprovisioning")
 		require.Len(t, s.rack.forgotten, 1)
 	})
 }
@@ -239,7 +244,8 @@ func TestAPausedHostIsLeftAloneAndItsStatusTakenOver(t *testing.T) {
 	other := newSite(t)
 	other.apply(objects.Secrets, secretObject())
 	other.apply(objects.BareMetalHosts, hostObject(own, func(host *metal3.BareMetalHost) {
-		host.Annotations = map[string]string{"baremetalhost.metal3.io/status": `{"operationalStatus":"OK","provisioning":{"ID":"x","state":"provisioned","image":{"url":"http://files.site/a.iso"}},"hardwareProfile":"unknown","poweredOn":true,"errorMessage":"","errorCount":0}`}
+		host.Annotations = map[string]string{
+			"baremetalhost.metal3.io/status": `{"operationalStatus":"OK","provisioning":{"ID":"x","state":"provisioned","image":{"url":"http://files.site/a.iso"}},"hardwareProfile":"unknown","poweredOn":true,"errorMessage":"","errorCount":0}`}
 		format := "live-iso"
 		host.Spec.Image = &metal3.Image{URL: "http://files.site/a.iso", DiskFormat: &format}
 	}))
@@ -290,7 +296,8 @@ func TestTheConvergedFlowBootsTheSameImage(t *testing.T) {
 	s.server(booted)
 	require.Equal(t, "start_assisted_install", s.host().Status.Provisioning.CustomDeploy.Method)
 
-	s.apply(objects.Agents, agentObject(func(agent *agentinstall.Agent) { agent.Status.Progress.CurrentStage = "Rebooting" }))
+	s.apply(objects.Agents,
+		agentObject(func(agent *agentinstall.Agent) { agent.Status.Progress.CurrentStage = "Rebooting" }))
 	s.server(func(server *bmc.Server) { server.Booted.Ejected, server.Media = noon, nil })
 	require.Equal(t, metal3.OperationalStatusDetached, s.host().Status.OperationalStatus)
 }
@@ -298,8 +305,10 @@ func TestTheConvergedFlowBootsTheSameImage(t *testing.T) {
 func TestPreprovisioningImagesShowTheirInfraEnv(t *testing.T) {
 	image := func(alter func(*metal3.PreprovisioningImage)) *metal3.PreprovisioningImage {
 		image := &metal3.PreprovisioningImage{
-			ObjectMeta: metav1.ObjectMeta{Namespace: "site", Name: "image", Labels: map[string]string{"infraenvs.agent-install.openshift.io": "env"}},
-			Spec:       metal3.PreprovisioningImageSpec{AcceptFormats: []metal3.ImageFormat{"iso"}, Architecture: "x86_64"},
+			ObjectMeta: metav1.ObjectMeta{Namespace: "site", Name: "image",
+				Labels: map[string]string{"infraenvs.agent-install.openshift.io": "env"}},
+			Spec: metal3.PreprovisioningImageSpec{AcceptFormats: []metal3.ImageFormat{"iso"},
+				Architecture: "x86_64"},
 		}
 		alter(image)
 		return image
@@ -311,21 +320,33 @@ func TestPreprovisioningImagesShowTheirInfraEnv(t *testing.T) {
 		ready, failed metav1.ConditionStatus
 		reason, url   string
 	}{
-		{"the ISO", func(*metal3.PreprovisioningImage) {}, func(*agentinstall.InfraEnv) {}, "True", "False", "InfraEnvAvailable", imageURL},
-		{"by the name that machines have for themselves", func(i *metal3.PreprovisioningImage) { i.Spec.Architecture = "amd64" }, func(*agentinstall.InfraEnv) {}, "True", "False", "InfraEnvAvailable", imageURL},
-		{"the files of network boot", func(i *metal3.PreprovisioningImage) { i.Spec.AcceptFormats = []metal3.ImageFormat{"initrd"} },
-			func(e *agentinstall.InfraEnv) { e.Status.BootArtifacts.InitrdURL = "http://site/initrd" }, "True", "False", "InfraEnvAvailable", "http://site/initrd"},
-		{"a format that there is not", func(i *metal3.PreprovisioningImage) { i.Spec.AcceptFormats = []metal3.ImageFormat{"qcow2"} }, func(*agentinstall.InfraEnv) {}, "False", "True", "UnsupportedImageFormat", ""},
-		{"another architecture", func(i *metal3.PreprovisioningImage) { i.Spec.Architecture = "aarch64" }, func(*agentinstall.InfraEnv) {}, "False", "True", "InfraEnvArchMismatch", ""},
-		{"no such InfraEnv", func(i *metal3.PreprovisioningImage) { i.Labels = nil }, func(*agentinstall.InfraEnv) {}, "False", "False", "InfraEnvNotAvailable", ""},
-		{"no image yet", func(*metal3.PreprovisioningImage) {}, func(e *agentinstall.InfraEnv) { e.Status.CreatedTime = nil }, "False", "False", "WaitingForInfraEnvImageToBeCreated", ""},
+		{"the ISO", func(*metal3.PreprovisioningImage) {}, func(*agentinstall.InfraEnv) {}, "True",
+			"False", "InfraEnvAvailable", imageURL},
+		{"by the name that machines have for themselves",
+			func(i *metal3.PreprovisioningImage) { i.Spec.Architecture = "amd64" },
+			func(*agentinstall.InfraEnv) {}, "True", "False", "InfraEnvAvailable", imageURL},
+		{"the files of network boot",
+			func(i *metal3.PreprovisioningImage) { i.Spec.AcceptFormats = []metal3.ImageFormat{"initrd"} },
+			func(e *agentinstall.InfraEnv) { e.Status.BootArtifacts.InitrdURL = "http://site/initrd" }, "True",
+			"False", "InfraEnvAvailable", "http://site/initrd"},
+		{"a format that there is not",
+			func(i *metal3.PreprovisioningImage) { i.Spec.AcceptFormats = []metal3.ImageFormat{"qcow2"} },
+			func(*agentinstall.InfraEnv) {}, "False", "True", "UnsupportedImageFormat", ""},
+		{"another architecture", func(i *metal3.PreprovisioningImage) { i.Spec.Architecture = "aarch64" },
+			func(*agentinstall.InfraEnv) {}, "False", "True", "InfraEnvArchMismatch", ""},
+		{"no such InfraEnv", func(i *metal3.PreprovisioningImage) { i.Labels = nil }, func(*agentinstall.InfraEnv) {},
+			"False", "False", "InfraEnvNotAvailable", ""},
+		{"no image yet", func(*metal3.PreprovisioningImage) {},
+			func(e *agentinstall.InfraEnv) { e.Status.CreatedTime = nil }, "False", "False",
+			"WaitingForInfraEnvImageToBeCreated", ""},
 		{"an image that was made just now", func(*metal3.PreprovisioningImage) {}, func(e *agentinstall.InfraEnv) {
 			now := metav1.NewTime(noon.Add(time.Minute))
 			e.Status.CreatedTime = &now
 		}, "False", "False", "WaitingForInfraEnvImageToCoolDown", ""},
 		{"an image that could not be made", func(*metal3.PreprovisioningImage) {}, func(e *agentinstall.InfraEnv) {
 			e.Status.ISODownloadURL = ""
-			e.Status.Conditions[0] = agentinstall.Condition{Type: "ImageCreated", Status: "False", Reason: "ImageCreationError", Message: "Failed to create image: x"}
+			e.Status.Conditions[0] = agentinstall.Condition{Type: "ImageCreated", Status: "False",
+				Reason: "ImageCreationError", Message: "Failed to create image: x"}
 		}, "False", "True", "ImageCreationError", ""},
 	}
 	for _, c := range cases {
@@ -351,12 +372,16 @@ func TestPreprovisioningImagesShowTheirInfraEnv(t *testing.T) {
 func TestManagedClustersAreKeptAndAccepted(t *testing.T) {
 	s := newSite(t)
 	cluster := &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": "cluster.open-cluster-management.io/v1", "kind": "ManagedCluster", "metadata": map[string]any{"name": "one"},
-		"spec": map[string]any{"hubAcceptsClient": true},
+		"apiVersion": "cluster.open-cluster-management.io/v1", "kind": "ManagedCluster",
+		"metadata": map[string]any{"name": "one"},
+		"spec":     map[string]any{"hubAcceptsClient": true},
 	}}
 	s.apply(objects.ManagedClusters, cluster)
 	shown := &unstructured.Unstructured{}
-	require.NoError(t, s.db.View(func(tx *store.Tx) error { return s.o.Get(tx, objects.ManagedClusters, "", "one", shown) }))
+	require.NoError(t, s.db.View(func(tx *store.Tx) error {
+		return s.o.Get(tx, objects.ManagedClusters, "", "one",
+			shown)
+	}))
 	conditions, _, err := unstructured.NestedSlice(shown.Object, "status", "conditions")
 	require.NoError(t, err)
 	require.Len(t, conditions, 1, "whether it joined a hub, nobody here knows")
@@ -368,10 +393,13 @@ func TestManagedClustersAreKeptAndAccepted(t *testing.T) {
 func (s *site) converged() {
 	s.Helper()
 	s.apply(objects.ConfigMaps, &corev1.ConfigMap{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "mce", Name: "settings"}, Data: map[string]string{"ALLOW_CONVERGED_FLOW": "true"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: "mce", Name: "settings"},
+		Data:       map[string]string{"ALLOW_CONVERGED_FLOW": "true"},
 	})
 	s.apply(objects.AgentServiceConfigs, &agentinstall.AgentServiceConfig{ObjectMeta: metav1.ObjectMeta{
-		Name: "agent", Annotations: map[string]string{"unsupported.agent-install.openshift.io/assisted-service-configmap": "settings"},
+		Name: "agent",
+		Annotations: map[string]string{
+			"unsupported.agent-install.openshift.io/assisted-service-configmap": "settings"},
 	}})
 }
 

@@ -20,11 +20,12 @@ import (
 	"landfall/store"
 )
 
-// settingsAnnotation names, on the AgentServiceConfig, the ConfigMap with environment variables of the Assisted Installer's service.
+// settingsAnnotation names, on the AgentServiceConfig, the ConfigMap with environment variables of
+// the Assisted Installer's service.
 const settingsAnnotation = "unsupported.agent-install.openshift.io/assisted-service-configmap"
 
-// flow reads how hosts get their image. Without settings it is by spec.image: the converged flow is Ironic's, and it is taken only where
-// somebody asks for it (ALLOW_CONVERGED_FLOW: "true").
+// flow reads how hosts get their image. Without settings it is by spec.image: the converged flow is
+// Ironic's, and it is taken only where somebody asks for it (ALLOW_CONVERGED_FLOW: "true").
 func (c *Controllers) flow(tx *store.Tx) (flow, error) {
 	f := flow{pauseProvisioned: true}
 	service := &unstructured.Unstructured{}
@@ -54,7 +55,8 @@ func (c *Controllers) flow(tx *store.Tx) (flow, error) {
 	return f, err
 }
 
-// wantImage makes the PreprovisioningImage of a host in the converged flow, as the bare-metal operator does.
+// wantImage makes the PreprovisioningImage of a host in the converged flow, as the bare-metal
+// operator does.
 func (c *Controllers) wantImage(tx *store.Tx, s *scene) error {
 	if s.image != nil {
 		return nil
@@ -79,8 +81,9 @@ func (c *Controllers) wantImage(tx *store.Tx, s *scene) error {
 	}, s.now)
 }
 
-// images reconciles PreprovisioningImages: they show the image of their InfraEnv. No Ironic agent is put into it: the machine would wait
-// for an Ironic that is not here, and no longer boot for those who start it by hand.
+// images reconciles PreprovisioningImages: they show the image of their InfraEnv. No Ironic agent
+// is put into it: the machine would wait for an Ironic that is not here, and no longer boot for
+// those who start it by hand.
 type images struct{ *Controllers }
 
 // Kind implements controller.Reconciler.
@@ -110,7 +113,8 @@ func (i images) Reconcile(ctx context.Context, namespace, name string) (again ti
 		}
 		var infraEnv *agentinstall.InfraEnv
 		if wanted := image.Labels[infraEnvLabel]; wanted != "" {
-			if infraEnv, err = get[agentinstall.InfraEnv](tx, i.Objects, objects.InfraEnvs, namespace, wanted); err != nil {
+			if infraEnv, err = get[agentinstall.InfraEnv](tx, i.Objects, objects.InfraEnvs, namespace,
+				wanted); err != nil {
 				return err
 			}
 		}
@@ -126,25 +130,29 @@ func (c *Controllers) release(tx *store.Tx, image *metal3.PreprovisioningImage, 
 	if host != nil && host.Status.Provisioning.State == metal3.StateDeprovisioning {
 		return nil // the host's next state is looked at again
 	}
-	return c.Objects.Update(tx, objects.PreprovisioningImages, image.Namespace, image.Name, func(u *unstructured.Unstructured) error {
-		objects.RemoveFinalizer(u, agentImageFinalizer)
-		objects.RemoveFinalizer(u, imageFinalizer)
-		return nil
-	})
+	return c.Objects.Update(tx, objects.PreprovisioningImages, image.Namespace, image.Name,
+		func(u *unstructured.Unstructured) error {
+			objects.RemoveFinalizer(u, agentImageFinalizer)
+			objects.RemoveFinalizer(u, imageFinalizer)
+			return nil
+		})
 }
 
-func (c *Controllers) write(tx *store.Tx, had, image *metal3.PreprovisioningImage, infraEnv *agentinstall.InfraEnv) error {
-	err := c.Objects.Update(tx, objects.PreprovisioningImages, image.Namespace, image.Name, func(u *unstructured.Unstructured) error {
-		objects.AddFinalizer(u, agentImageFinalizer)
-		setLabel(u, noBackupLabel, "true")
-		status, err := general(image.Status)
-		u.Object["status"] = status
-		return err
-	})
+func (c *Controllers) write(tx *store.Tx, had, image *metal3.PreprovisioningImage,
+	infraEnv *agentinstall.InfraEnv) error {
+	err := c.Objects.Update(tx, objects.PreprovisioningImages, image.Namespace, image.Name,
+		func(u *unstructured.Unstructured) error {
+			objects.AddFinalizer(u, agentImageFinalizer)
+			setLabel(u, noBackupLabel, "true")
+			status, err := general(image.Status)
+			u.Object["status"] = status
+			return err
+		})
 	if err != nil || image.Status.ImageUrl == "" || had.Status.ImageUrl != "" {
 		return err
 	}
-	message := "The image has no Ironic agent in it: the appliance boots the machine itself, and the installation's agent starts by itself."
+	message := "The image has no Ironic agent in it: the appliance boots the machine itself, and the installation's " +
+		"agent starts by itself."
 	if ironic := infraEnv.Annotations[ironicImageAnnotation]; ironic != "" {
 		message += " The annotation " + ironicImageAnnotation + " (" + ironic + ") has no effect."
 	}
@@ -152,26 +160,32 @@ func (c *Controllers) write(tx *store.Tx, had, image *metal3.PreprovisioningImag
 	if err := c.Objects.Get(tx, objects.PreprovisioningImages, image.Namespace, image.Name, u); err != nil {
 		return err
 	}
-	return c.Objects.Event(tx, u, objects.Notice{Component: agentComponent, Reason: "IronicAgentLeftOut", Message: message}, c.now())
+	return c.Objects.Event(tx, u, objects.Notice{Component: agentComponent, Reason: "IronicAgentLeftOut",
+		Message: message}, c.now())
 }
 
 // reboot has a host boot again whose image was replaced before it was provisioned.
 func (c *Controllers) reboot(tx *store.Tx, had, image *metal3.PreprovisioningImage, host *metal3.BareMetalHost) error {
-	if host == nil || had.Status.ImageUrl == "" || image.Status.ImageUrl == "" || had.Status.ImageUrl == image.Status.ImageUrl ||
+	if host == nil || had.Status.ImageUrl == "" || image.Status.ImageUrl == "" ||
+		had.Status.ImageUrl == image.Status.ImageUrl ||
 		host.Status.Provisioning.State == metal3.StateProvisioned {
 		return nil
 	}
-	return c.Objects.Update(tx, objects.BareMetalHosts, host.Namespace, host.Name, func(u *unstructured.Unstructured) error {
-		return unstructured.SetNestedField(u.Object, `{"force": true}`, "metadata", "annotations", rebootAnnotation)
-	})
+	return c.Objects.Update(tx, objects.BareMetalHosts, host.Namespace, host.Name,
+		func(u *unstructured.Unstructured) error {
+			return unstructured.SetNestedField(u.Object, `{"force": true}`, "metadata", "annotations", rebootAnnotation)
+		})
 }
 
-// describeImage writes an image's status by its InfraEnv. The duration is not 0 if the InfraEnv's image has yet to settle.
-func describeImage(image *metal3.PreprovisioningImage, infraEnv *agentinstall.InfraEnv, now time.Time, settles time.Duration) time.Duration {
+// describeImage writes an image's status by its InfraEnv. The duration is not 0 if the InfraEnv's
+// image has yet to settle.
+func describeImage(image *metal3.PreprovisioningImage, infraEnv *agentinstall.InfraEnv, now time.Time,
+	settles time.Duration) time.Duration {
 	formats := image.Spec.AcceptFormats
 	iso, initrd := slices.Contains(formats, metal3.ImageFormatISO), slices.Contains(formats, metal3.ImageFormatInitRD)
 	refuse := func(failed bool, reason, message string) time.Duration {
-		image.Status = metal3.PreprovisioningImageStatus{NetworkData: image.Status.NetworkData, Conditions: image.Status.Conditions}
+		image.Status = metal3.PreprovisioningImageStatus{NetworkData: image.Status.NetworkData,
+			Conditions: image.Status.Conditions}
 		setImageCondition(image, metal3.ConditionImageReady, false, reason, message, now)
 		setImageCondition(image, metal3.ConditionImageError, failed, reason, message, now)
 		return 0
@@ -181,12 +195,14 @@ func describeImage(image *metal3.PreprovisioningImage, infraEnv *agentinstall.In
 		return refuse(true, "UnsupportedImageFormat", "Unsupported image format")
 	case infraEnv == nil || infraEnv.DeletionTimestamp != nil:
 		return refuse(false, "InfraEnvNotAvailable",
-			fmt.Sprintf("InfraEnv %s/%s is not found or is being deleted", image.Labels[infraEnvLabel], image.Namespace))
+			fmt.Sprintf("InfraEnv %s/%s is not found or is being deleted", image.Labels[infraEnvLabel],
+				image.Namespace))
 	}
 	own, its := architecture(image.Spec.Architecture), architecture(infraEnv.Spec.CPUArchitecture)
 	if own != its {
 		return refuse(true, "InfraEnvArchMismatch",
-			fmt.Sprintf("PreprovisioningImage CPU architecture (%s) does not match InfraEnv CPU architecture (%s)", own, its))
+			fmt.Sprintf("PreprovisioningImage CPU architecture (%s) does not match InfraEnv CPU architecture (%s)",
+				own, its))
 	}
 	created := infraEnv.Status.CreatedTime
 	if created == nil {
@@ -199,9 +215,11 @@ func describeImage(image *metal3.PreprovisioningImage, infraEnv *agentinstall.In
 	status, artifacts := &image.Status, infraEnv.Status.BootArtifacts
 	status.Architecture = its
 	if iso {
-		status.Format, status.ImageUrl, status.KernelUrl, status.ExtraKernelParams = metal3.ImageFormatISO, infraEnv.Status.ISODownloadURL, "", ""
+		status.Format, status.ImageUrl, status.KernelUrl, status.ExtraKernelParams = metal3.ImageFormatISO,
+			infraEnv.Status.ISODownloadURL, "", ""
 	} else {
-		status.Format, status.ImageUrl, status.KernelUrl = metal3.ImageFormatInitRD, artifacts.InitrdURL, artifacts.KernelURL
+		status.Format, status.ImageUrl, status.KernelUrl = metal3.ImageFormatInitRD, artifacts.InitrdURL,
+			artifacts.KernelURL
 		parameters := []string{"coreos.live.rootfs_url=" + artifacts.RootfsURL + " rd.bootif=0"}
 		for _, argument := range infraEnv.Spec.KernelArguments {
 			if argument.Operation == models.KernelArgumentOperationAppend {
@@ -212,14 +230,17 @@ func describeImage(image *metal3.PreprovisioningImage, infraEnv *agentinstall.In
 	}
 	for _, condition := range infraEnv.Status.Conditions {
 		if condition.Type == imageCreatedCondition {
-			setImageCondition(image, metal3.ConditionImageReady, condition.Status == corev1.ConditionTrue, condition.Reason, condition.Message, now)
-			setImageCondition(image, metal3.ConditionImageError, condition.Reason == imageCreationError, condition.Reason, condition.Message, now)
+			setImageCondition(image, metal3.ConditionImageReady, condition.Status == corev1.ConditionTrue,
+				condition.Reason, condition.Message, now)
+			setImageCondition(image, metal3.ConditionImageError, condition.Reason == imageCreationError,
+				condition.Reason, condition.Message, now)
 		}
 	}
 	return 0
 }
 
-func setImageCondition(image *metal3.PreprovisioningImage, kind metal3.ImageStatusConditionType, is bool, reason, message string, now time.Time) {
+func setImageCondition(image *metal3.PreprovisioningImage, kind metal3.ImageStatusConditionType, is bool, reason,
+	message string, now time.Time) {
 	status := metav1.ConditionFalse
 	if is {
 		status = metav1.ConditionTrue

@@ -61,7 +61,8 @@ func (e *engineSide) set(db *store.DB, host bmc.Host) error {
 	})
 }
 
-// TestABareMetalHostIsBootedInstalledAndDeletedOverRedfish has no part played but the BMC itself and the engine.
+// TestABareMetalHostIsBootedInstalledAndDeletedOverRedfish has no part played but the BMC itself
+// and the engine.
 func TestABareMetalHostIsBootedInstalledAndDeletedOverRedfish(t *testing.T) {
 	disc := make([]byte, 64<<10)
 	copy(disc[16*2048+1:], "CD001")
@@ -74,8 +75,9 @@ func TestABareMetalHostIsBootedInstalledAndDeletedOverRedfish(t *testing.T) {
 	require.True(t, ok)
 	booted := make(chan string, 8)
 	machine := redfish.New(redfish.Options{
-		Profile: profile, Username: "root", Password: "calvin", Clock: clock, Dir: t.TempDir(), MACs: []string{mac}, Serial: "S1",
-		Boot: func(_ context.Context, image *redfish.Image) { booted <- image.URL },
+		Profile: profile, Username: "root", Password: "calvin", Clock: clock, Dir: t.TempDir(), MACs: []string{mac},
+		Serial: "S1",
+		Boot:   func(_ context.Context, image *redfish.Image) { booted <- image.URL },
 	})
 	require.NoError(t, machine.Listen("127.0.0.1:0", nil))
 	defer func() { require.NoError(t, machine.Close()) }()
@@ -88,14 +90,20 @@ func TestABareMetalHostIsBootedInstalledAndDeletedOverRedfish(t *testing.T) {
 	s := &site{T: t, db: db, o: objects.New(nil, nil), clock: nil, loop: controller.New(db, clock, logger)}
 	controllers := metal.New(metal.Options{
 		DB: db, Objects: s.o, Servers: manager, Clock: clock, Logger: logger,
-		HostKey:    func(*store.Tx, string, string) (string, error) { return "", nil },
-		InfraEnvID: func(*store.Tx, string, string) (string, error) { return "0a5d0f3e-0000-4000-8000-000000000001", nil },
+		HostKey: func(*store.Tx, string, string) (string, error) { return "", nil },
+		InfraEnvID: func(*store.Tx, string, string) (string, error) {
+			return "0a5d0f3e-0000-4000-8000-000000000001",
+				nil
+		},
 	})
 	controllers.AddTo(s.loop)
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	for _, run := range []func(context.Context) error{
-		s.loop.Run, manager.Run, func(ctx context.Context) error { return manager.Observe(ctx, controllers.ServerChanged(s.loop)) },
+		s.loop.Run, manager.Run, func(ctx context.Context) error {
+			return manager.Observe(ctx,
+				controllers.ServerChanged(s.loop))
+		},
 	} {
 		running.Go(func() { require.NoError(t, run(ctx)) })
 	}
@@ -125,11 +133,14 @@ func TestABareMetalHostIsBootedInstalledAndDeletedOverRedfish(t *testing.T) {
 	require.True(t, s.host().Status.PoweredOn)
 
 	host := bmc.Host{
-		HostRef: bmc.HostRef{InfraEnvID: "0a5d0f3e-0000-4000-8000-000000000001", ID: "0a5d0f3e-0000-4000-8000-000000000002"},
-		MACs:    []string{"52:54:00:aa:bb:01"}, Registered: clock.Now(), Status: "installing-in-progress", Stage: "Rebooting", Minimal: true,
+		HostRef: bmc.HostRef{InfraEnvID: "0a5d0f3e-0000-4000-8000-000000000001",
+			ID: "0a5d0f3e-0000-4000-8000-000000000002"},
+		MACs: []string{"52:54:00:aa:bb:01"}, Registered: clock.Now(), Status: "installing-in-progress",
+		Stage: "Rebooting", Minimal: true,
 	}
 	require.NoError(t, side.set(db, host))
-	put(objects.Agents, agentObject(func(agent *agentinstall.Agent) { agent.Status.Progress.CurrentStage = "Rebooting" }))
+	put(objects.Agents,
+		agentObject(func(agent *agentinstall.Agent) { agent.Status.Progress.CurrentStage = "Rebooting" }))
 	until("it is detached with an empty drive", func(host *metal3.BareMetalHost) bool {
 		return host.Status.OperationalStatus == metal3.OperationalStatusDetached && machine.Inserted() == ""
 	})

@@ -15,11 +15,12 @@ import (
 	"landfall/store"
 )
 
-// A machine that joins an installed cluster asks that cluster's machine config server for its configuration. It is to trust the server, so the
-// authority of its certificate comes to the host's annotation with overrides of the ignition config, as the BareMetal Agent Controller has it.
+// A machine that joins an installed cluster asks that cluster's machine config server for its
+// configuration. It is to trust the server, so the authority of its certificate comes to the host's
+// annotation with overrides of the ignition config, as the BareMetal Agent Controller has it.
 
-// trustServer has the machine trust the machine config server of the cluster that it joins. The cluster is asked once for each Agent and each
-// content of the annotation.
+// trustServer has the machine trust the machine config server of the cluster that it joins. The
+// cluster is asked once for each Agent and each content of the annotation.
 func (c *Controllers) trustServer(ctx context.Context, s *scene) error {
 	ref, id := s.agent.Spec.ClusterDeploymentName, string(s.host.UID)
 	installed := false
@@ -47,21 +48,23 @@ func (c *Controllers) trustServer(ctx context.Context, s *scene) error {
 	}
 	if err != nil {
 		s.lookAgain(retryCluster)
-		return c.tellOnce(ctx, s, "MachineConfigServerNotTrusted", "The authority of the cluster's machine config server is not in the host's ignition config: "+err.Error())
+		return c.tellOnce(ctx, s, "MachineConfigServerNotTrusted",
+			"The authority of the cluster's machine config server is not in the host's ignition config: "+err.Error())
 	}
 	if err := c.DB.Update(ctx, func(tx *store.Tx) error {
-		return ignoreMissing(c.Objects.Update(tx, objects.BareMetalHosts, s.host.Namespace, s.host.Name, func(u *unstructured.Unstructured) error {
-			annotations := u.GetAnnotations()
-			if annotations[ignitionAnnotation] != s.host.Annotations[ignitionAnnotation] {
-				return nil // it was changed meanwhile, which is looked at next
-			}
-			if annotations == nil {
-				annotations = map[string]string{}
-			}
-			annotations[ignitionAnnotation] = override
-			u.SetAnnotations(annotations)
-			return nil
-		}))
+		return ignoreMissing(c.Objects.Update(tx, objects.BareMetalHosts, s.host.Namespace, s.host.Name,
+			func(u *unstructured.Unstructured) error {
+				annotations := u.GetAnnotations()
+				if annotations[ignitionAnnotation] != s.host.Annotations[ignitionAnnotation] {
+					return nil // it was changed meanwhile, which is looked at next
+				}
+				if annotations == nil {
+					annotations = map[string]string{}
+				}
+				annotations[ignitionAnnotation] = override
+				u.SetAnnotations(annotations)
+				return nil
+			}))
 	}); err != nil {
 		return err
 	}
@@ -71,15 +74,17 @@ func (c *Controllers) trustServer(ctx context.Context, s *scene) error {
 	return nil
 }
 
-// withAuthority lays an ignition config, "" for none, over one that trusts an authority. One that has the authority already stays as it is.
+// withAuthority lays an ignition config, "" for none, over one that trusts an authority. One that
+// has the authority already stays as it is.
 func withAuthority(override, bundle string) (string, error) {
 	encoded := base64.StdEncoding.EncodeToString([]byte(bundle))
 	if strings.Contains(override, encoded) {
 		return override, nil
 	}
 	trusting, err := json.Marshal(map[string]any{"ignition": map[string]any{
-		"version":  "3.1.0",
-		"security": map[string]any{"tls": map[string]any{"certificateAuthorities": []any{map[string]any{"source": "data:text/plain;charset=utf-8;base64," + encoded}}}},
+		"version": "3.1.0",
+		"security": map[string]any{"tls": map[string]any{"certificateAuthorities": []any{
+			map[string]any{"source": "data:text/plain;charset=utf-8;base64," + encoded}}}},
 	}})
 	if err != nil || override == "" {
 		return string(trusting), err

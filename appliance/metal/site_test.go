@@ -25,7 +25,8 @@ import (
 	"landfall/store"
 )
 
-// rack stands in for the BMC's part: it remembers what is wanted of each server, and is told by the test what became of it.
+// rack stands in for the BMC's part: it remembers what is wanted of each server, and is told by the
+// test what became of it.
 type rack struct {
 	mu        sync.Mutex
 	servers   map[string]*bmc.Server
@@ -118,8 +119,12 @@ func newSiteWith(t *testing.T, reach *reached) *site {
 	logger := slog.New(slog.DiscardHandler)
 	s.loop = controller.New(db, s.clock, logger)
 	controllers := metal.New(metal.Options{
-		DB: db, Objects: s.o, Servers: s.rack, Spokes: s.spokes(), ImageSettles: settles, Clock: s.clock, Logger: logger,
-		InfraEnvID:  func(_ *store.Tx, namespace, name string) (string, error) { return s.infra[namespace+"/"+name], nil },
+		DB: db, Objects: s.o, Servers: s.rack, Spokes: s.spokes(), ImageSettles: settles, Clock: s.clock,
+		Logger: logger,
+		InfraEnvID: func(_ *store.Tx, namespace, name string) (string, error) {
+			return s.infra[namespace+"/"+name],
+				nil
+		},
 		HostKey:     func(_ *store.Tx, _, name string) (string, error) { return "d1e2/" + name, nil },
 		RestartHost: s.restartHost,
 	})
@@ -144,9 +149,10 @@ func (s *site) restartHost(ctx context.Context, key string) error {
 		if err := s.o.Get(tx, objects.BareMetalHosts, "site", "node0", host); err != nil || host.Spec.Image == nil {
 			return fmt.Errorf("the image was taken away before the engine was told: %w", err)
 		}
-		return s.o.Update(tx, objects.Agents, "site", strings.TrimPrefix(key, "d1e2/"), func(u *unstructured.Unstructured) error {
-			return unstructured.SetNestedField(u.Object, s.thenIs, "status", "debugInfo", "state")
-		})
+		return s.o.Update(tx, objects.Agents, "site", strings.TrimPrefix(key, "d1e2/"),
+			func(u *unstructured.Unstructured) error {
+				return unstructured.SetNestedField(u.Object, s.thenIs, "status", "debugInfo", "state")
+			})
 	})
 }
 
@@ -160,7 +166,10 @@ func (s *site) quiet() {
 
 func (s *site) apply(kind objects.Kind, typed any) {
 	s.Helper()
-	require.NoError(s, s.db.Update(context.Background(), func(tx *store.Tx) error { return s.o.Create(tx, kind, typed, s.clock.Now()) }))
+	require.NoError(s, s.db.Update(context.Background(), func(tx *store.Tx) error {
+		return s.o.Create(tx, kind,
+			typed, s.clock.Now())
+	}))
 	s.quiet()
 }
 
@@ -254,10 +263,12 @@ const mac = "52:54:00:AA:bb:01"
 
 func hostObject(alter ...func(*metal3.BareMetalHost)) *metal3.BareMetalHost {
 	host := &metal3.BareMetalHost{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "site", Name: "node0", Labels: map[string]string{"infraenvs.agent-install.openshift.io": "env"}},
+		ObjectMeta: metav1.ObjectMeta{Namespace: "site", Name: "node0",
+			Labels: map[string]string{"infraenvs.agent-install.openshift.io": "env"}},
 		Spec: metal3.BareMetalHostSpec{
 			Online: true, BootMACAddress: mac,
-			BMC: metal3.BMCDetails{Address: "redfish-virtualmedia://192.0.2.7/redfish/v1/Systems/1", CredentialsName: "bmc", DisableCertificateVerification: true},
+			BMC: metal3.BMCDetails{Address: "redfish-virtualmedia://192.0.2.7/redfish/v1/Systems/1",
+				CredentialsName: "bmc", DisableCertificateVerification: true},
 		},
 	}
 	for _, fn := range alter {
@@ -282,7 +293,8 @@ func infraEnvObject(alter ...func(*agentinstall.InfraEnv)) *agentinstall.InfraEn
 		Status: agentinstall.InfraEnvStatus{
 			ISODownloadURL: imageURL, CreatedTime: &created,
 			Conditions: []agentinstall.Condition{{
-				Type: "ImageCreated", Status: corev1.ConditionTrue, Reason: "InfraEnvAvailable", Message: "InfraEnv is available: Image has been created",
+				Type: "ImageCreated", Status: corev1.ConditionTrue, Reason: "InfraEnvAvailable",
+				Message: "InfraEnv is available: Image has been created",
 			}},
 		},
 	}
@@ -294,22 +306,31 @@ func infraEnvObject(alter ...func(*agentinstall.InfraEnv)) *agentinstall.InfraEn
 
 func agentObject(alter ...func(*agentinstall.Agent)) *agentinstall.Agent {
 	agent := &agentinstall.Agent{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "site", Name: "a0", Labels: map[string]string{"infraenvs.agent-install.openshift.io": "env"}},
+		ObjectMeta: metav1.ObjectMeta{Namespace: "site", Name: "a0",
+			Labels: map[string]string{"infraenvs.agent-install.openshift.io": "env"}},
 		Status: agentinstall.AgentStatus{
 			DebugInfo: agentinstall.DebugInfo{State: "known"},
 			Inventory: agentinstall.HostInventory{
 				Hostname: "localhost",
 				Memory:   agentinstall.HostMemory{PhysicalBytes: 34359738368},
-				CPU:      agentinstall.HostCPU{Count: 16, ClockMegahertz: 2394, Architecture: "x86_64", ModelName: "Xeon", Flags: []string{"fpu"}},
+				CPU: agentinstall.HostCPU{Count: 16, ClockMegahertz: 2394, Architecture: "x86_64",
+					ModelName: "Xeon", Flags: []string{"fpu"}},
 				Interfaces: []agentinstall.HostInterface{
-					{Name: "ens1", MACAddress: "52:54:00:aa:BB:01", IPV4Addresses: []string{"10.0.0.5/24"}, IPV6Addresses: []string{"fd00::5/64"}, Flags: []string{}, SpeedMbps: 10240, Vendor: "0x1af4"},
-					{Name: "ens2", MACAddress: "52:54:00:aa:BB:02", IPV4Addresses: []string{}, IPV6Addresses: []string{}, Flags: []string{}},
+					{Name: "ens1", MACAddress: "52:54:00:aa:BB:01", IPV4Addresses: []string{"10.0.0.5/24"},
+						IPV6Addresses: []string{"fd00::5/64"}, Flags: []string{}, SpeedMbps: 10240, Vendor: "0x1af4"},
+					{Name: "ens2", MACAddress: "52:54:00:aa:BB:02", IPV4Addresses: []string{},
+						IPV6Addresses: []string{}, Flags: []string{}},
 				},
 				Disks: []agentinstall.HostDisk{
-					{ID: "/dev/disk/by-id/wwn-1", Path: "/dev/sda", ByPath: "/dev/disk/by-path/pci-0", DriveType: "HDD", SizeBytes: 480_000_000_000, InstallationEligibility: agentinstall.DiskEligibility{Eligible: true}},
-					{ID: "/dev/disk/by-id/nvme-1", Path: "/dev/nvme0n1", DriveType: "SSD", Model: "INTEL SSDPE2KX010T8", SizeBytes: 1_000_000_000_000, InstallationEligibility: agentinstall.DiskEligibility{Eligible: true}},
+					{ID: "/dev/disk/by-id/wwn-1", Path: "/dev/sda", ByPath: "/dev/disk/by-path/pci-0", DriveType: "HDD",
+						SizeBytes: 480_000_000_000, InstallationEligibility: agentinstall.DiskEligibility{
+							Eligible: true}},
+					{ID: "/dev/disk/by-id/nvme-1", Path: "/dev/nvme0n1", DriveType: "SSD", Model: "INTEL SSDPE2KX010T8",
+						SizeBytes: 1_000_000_000_000, InstallationEligibility: agentinstall.DiskEligibility{
+							Eligible: true}},
 				},
-				SystemVendor: agentinstall.HostSystemVendor{Manufacturer: "Dell Inc.", ProductName: "R640", SerialNumber: "S1"},
+				SystemVendor: agentinstall.HostSystemVendor{Manufacturer: "Dell Inc.", ProductName: "R640",
+					SerialNumber: "S1"},
 			},
 		},
 	}
@@ -322,7 +343,8 @@ func agentObject(alter ...func(*agentinstall.Agent)) *agentinstall.Agent {
 // registered is what a server is once its BMC was spoken to.
 func registered(server *bmc.Server) {
 	server.State, server.CredentialsGood, server.Power = bmc.Available, true, bmc.PowerOff
-	server.System = &bmc.System{Manufacturer: "Dell Inc.", Model: "PowerEdge R640", SerialNumber: "S1", BIOSVersion: "2.19.1"}
+	server.System = &bmc.System{Manufacturer: "Dell Inc.", Model: "PowerEdge R640", SerialNumber: "S1",
+		BIOSVersion: "2.19.1"}
 	server.History = append(server.History,
 		bmc.Note{At: noon.Add(time.Second), Reason: "BMCAccessValidated", Message: "Verified access to BMC"})
 }

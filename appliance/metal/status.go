@@ -10,8 +10,8 @@ import (
 	"landfall/appliance/bmc"
 )
 
-// operate shows what became of the host, as the bare-metal operator does. It goes one state further at most: what follows is the next
-// reconcile's, so that whoever watches sees the way.
+// operate shows what became of the host, as the bare-metal operator does. It goes one state further
+// at most: what follows is the next reconcile's, so that whoever watches sees the way.
 func (s *scene) operate() {
 	host := s.host
 	if host.DeletionTimestamp == nil {
@@ -55,7 +55,8 @@ func sameStatus(a, b metal3.BareMetalHostStatus) bool {
 	return errOne == nil && errOther == nil && string(one) == string(other)
 }
 
-// restoreStatus takes a new host's status from its annotation, as it was written where the host was looked after before.
+// restoreStatus takes a new host's status from its annotation, as it was written where the host was
+// looked after before.
 func (s *scene) restoreStatus() {
 	text := s.host.Annotations[statusAnnotation]
 	if text == "" || s.host.Status.Provisioning.State != metal3.StateNone || s.host.Status.LastUpdated != nil {
@@ -86,7 +87,8 @@ func (s *scene) takeHardware() {
 	s.drop(hardwareAnnotation)
 }
 
-// offerHardware writes what the Agent found into the annotation from which the operator takes it, unless the host has it.
+// offerHardware writes what the Agent found into the annotation from which the operator takes it,
+// unless the host has it.
 func (s *scene) offerHardware() {
 	had := s.host.Status.HardwareDetails
 	if s.agent == nil || len(s.agent.Status.Inventory.Interfaces) == 0 || s.annotated(hardwareAnnotation) ||
@@ -148,10 +150,13 @@ func (s *scene) showCredentials() {
 		return
 	}
 	tried := metal3.CredentialsStatus{
-		Reference: &corev1.SecretReference{Namespace: secret.Namespace, Name: secret.Name}, Version: secret.ResourceVersion,
+		Reference: &corev1.SecretReference{Namespace: secret.Namespace, Name: secret.Name},
+		Version:   secret.ResourceVersion,
 	}
-	// The operator's own marks on the Secret raise its version too: what was tried are its contents.
-	if s.server.CredentialsGood && (status.GoodCredentials.Reference == nil || *status.GoodCredentials.Reference != *tried.Reference || status.GoodCredentials.Version != tried.Version) {
+	// The operator's own marks on the Secret raise its version too: what was tried are its
+	// contents.
+	if s.server.CredentialsGood && (status.GoodCredentials.Reference == nil ||
+		*status.GoodCredentials.Reference != *tried.Reference || status.GoodCredentials.Version != tried.Version) {
 		status.GoodCredentials = tried
 	}
 	status.TriedCredentials = tried
@@ -207,7 +212,8 @@ func inspectionSkipped(host *metal3.BareMetalHost) string {
 	if host.Annotations[inspectAnnotation] == disabled {
 		return "disabled by annotation"
 	}
-	return "There is no Ironic here that inspects: the BMC tells a little of the hardware, and the agent of the booted image all of it."
+	return "There is no Ironic here that inspects: the BMC tells a little of the hardware, and the agent of the " +
+		"booted image all of it."
 }
 
 // warnOfWhatIsLeftOut says what of the spec only Ironic could do.
@@ -215,7 +221,8 @@ func (s *scene) warnOfWhatIsLeftOut() {
 	spec := &s.host.Spec
 	if spec.RAID != nil || spec.Firmware != nil {
 		s.notice(operatorComponent, true, "PreparationSkipped",
-			"spec.raid and spec.firmware are not applied: that takes Ironic, which there is none of here. Set both in the BMC's own interface.")
+			"spec.raid and spec.firmware are not applied: that takes Ironic, which there is none of here. Set both "+
+				"in the BMC's own interface.")
 	}
 }
 
@@ -238,11 +245,14 @@ func (s *scene) bootable() string {
 	image, deploy := s.host.Spec.Image, s.host.Spec.CustomDeploy
 	switch {
 	case image != nil && image.URL != "" && !image.IsLiveISO():
-		return "spec.image is no live ISO, and writing an image to a disk takes Ironic, which there is none of here. Label the host with " + infraEnvLabel + " to boot an InfraEnv's ISO, or set spec.image.format to live-iso."
+		return "spec.image is no live ISO, and writing an image to a disk takes Ironic, which there is none of here. " +
+			"Label the host with " + infraEnvLabel + " to boot an InfraEnv's ISO, or set spec.image.format to live-iso."
 	case image == nil && deploy != nil && deploy.Method != startAssistedInstall:
-		return "spec.customDeploy names the method " + deploy.Method + ", which takes Ironic; only " + startAssistedInstall + " is known here."
+		return "spec.customDeploy names the method " + deploy.Method + ", which takes Ironic; only " +
+			startAssistedInstall + " is known here."
 	case image == nil && deploy != nil && s.engineID == "":
-		return "spec.customDeploy wants an installation to be started, but the host has no InfraEnv with an image; label it with " + infraEnvLabel + "."
+		return "spec.customDeploy wants an installation to be started, but the host has no InfraEnv with an image; " +
+			"label it with " + infraEnvLabel + "."
 	}
 	return ""
 }
@@ -300,7 +310,8 @@ func (s *scene) clearError() {
 	status.ErrorType, status.ErrorMessage, status.ErrorCount = "", "", 0
 }
 
-// showDeletion shows how far the deletion is and, when the server is let go, that nothing is left to be done.
+// showDeletion shows how far the deletion is and, when the server is let go, that nothing is left
+// to be done.
 func (s *scene) showDeletion() {
 	state := &s.host.Status.Provisioning.State
 	detached, delays := s.detachment()

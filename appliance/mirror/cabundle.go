@@ -8,8 +8,9 @@ import (
 	"time"
 )
 
-// ParseCABundle reads CA certificates from PEM and writes them anew, each once and nothing between them: openshift-install
-// stumbles over blank lines and comments behind the last one. Errors are *InputError with name as the document.
+// ParseCABundle reads CA certificates from PEM and writes them anew, each once and nothing between
+// them: openshift-install stumbles over blank lines and comments behind the last one. Errors are
+// *InputError with name as the document.
 func ParseCABundle(name string, data []byte) ([]byte, error) {
 	return parseCABundles([]Document{{Name: name, Data: data}})
 }
@@ -25,14 +26,16 @@ func parseCABundles(docs []Document) ([]byte, error) {
 			block, rest = pem.Decode(rest)
 			if block == nil {
 				if trailing := bytes.Index(at, []byte("-----BEGIN")); trailing >= 0 {
-					return nil, &InputError{doc.Name, lineOf(doc.Data, len(doc.Data)-len(at)+trailing), "the PEM block is cut off or damaged"}
+					return nil, &InputError{doc.Name, lineOf(doc.Data, len(doc.Data)-len(at)+trailing),
+						"the PEM block is cut off or damaged"}
 				}
 				break
 			}
 			number++
 			where := fmt.Sprintf("PEM block %d", number)
 			if block.Type != "CERTIFICATE" {
-				return nil, &InputError{doc.Name, where, fmt.Sprintf("is a %s; only certificates belong into a CA bundle", block.Type)}
+				return nil, &InputError{doc.Name, where,
+					fmt.Sprintf("is a %s; only certificates belong into a CA bundle", block.Type)}
 			}
 			if err := checkCA(block.Bytes); err != "" {
 				return nil, &InputError{doc.Name, where, err}
@@ -43,21 +46,23 @@ func parseCABundles(docs []Document) ([]byte, error) {
 			}
 		}
 		if number == 0 {
-			return nil, &InputError{doc.Name, "", "holds no certificate; PEM blocks like -----BEGIN CERTIFICATE----- are expected"}
+			return nil, &InputError{doc.Name, "",
+				"holds no certificate; PEM blocks like -----BEGIN CERTIFICATE----- are expected"}
 		}
 	}
 	return out.Bytes(), nil
 }
 
-// checkCA returns what is wrong with a certificate that is offered as a CA, or "". Certificates of version 1 can't say
-// whether they are CAs, and old roots are such.
+// checkCA returns what is wrong with a certificate that is offered as a CA, or "". Certificates of
+// version 1 can't say whether they are CAs, and old roots are such.
 func checkCA(der []byte) string {
 	cert, err := x509.ParseCertificate(der)
 	if err != nil {
 		return "is no certificate: " + err.Error()
 	}
 	if cert.Version >= 3 && !cert.IsCA {
-		return fmt.Sprintf("is the certificate of %q, not of a CA; give the certificate of the CA that signed it (%s)", cert.Subject, cert.Issuer)
+		return fmt.Sprintf("is the certificate of %q, not of a CA; give the certificate of the CA that signed it (%s)",
+			cert.Subject, cert.Issuer)
 	}
 	return ""
 }

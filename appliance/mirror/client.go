@@ -22,14 +22,14 @@ import (
 type ClientOptions struct {
 	// DialTimeout bounds a connection's set-up and, again, its TLS handshake; 0 means 10 seconds.
 	DialTimeout time.Duration
-	// HeaderTimeout bounds the wait for the beginning of an answer; 0 means 30 seconds. Bodies are bounded by the
-	// context alone.
+	// HeaderTimeout bounds the wait for the beginning of an answer; 0 means 30 seconds. Bodies are
+	// bounded by the context alone.
 	HeaderTimeout time.Duration
-	// Proxy picks a proxy for a request, such as http.ProxyFromEnvironment; nil means that none is used, whatever the
-	// environment says: a mirror is on site.
+	// Proxy picks a proxy for a request, such as http.ProxyFromEnvironment; nil means that none is
+	// used, whatever the environment says: a mirror is on site.
 	Proxy func(*http.Request) (*url.URL, error)
-	// Backoff spaces the attempts at an endpoint that answers with a passing error (429, 5xx); the zero value means
-	// three, after 1 and 3 seconds.
+	// Backoff spaces the attempts at an endpoint that answers with a passing error (429, 5xx); the
+	// zero value means three, after 1 and 3 seconds.
 	Backoff remote.Backoff
 	// UserAgent names the program to registries.
 	UserAgent string
@@ -37,7 +37,8 @@ type ClientOptions struct {
 	DialContext func(ctx context.Context, network, address string) (net.Conn, error)
 }
 
-// Client pulls images by the rules. It may be used by many goroutines and shares its connections among them.
+// Client pulls images by the rules. It may be used by many goroutines and shares its connections
+// among them.
 type Client struct {
 	options ClientOptions
 	current atomic.Pointer[connections]
@@ -49,7 +50,8 @@ type connections struct {
 	verified, lenient *http.Transport
 }
 
-// NewClient returns a client that trusts the system's CAs and those of the rules; nil rules are fine.
+// NewClient returns a client that trusts the system's CAs and those of the rules; nil rules are
+// fine.
 func NewClient(rules *Rules, options ClientOptions) *Client {
 	if options.DialTimeout == 0 {
 		options.DialTimeout = 10 * time.Second
@@ -65,7 +67,8 @@ func NewClient(rules *Rules, options ClientOptions) *Client {
 	return c
 }
 
-// Use has the client follow other rules from now on, with their CAs. Requests that were made before end by the earlier ones.
+// Use has the client follow other rules from now on, with their CAs. Requests that were made before
+// end by the earlier ones.
 func (c *Client) Use(rules *Rules) {
 	before := c.current.Swap(&connections{
 		rules:    rules,
@@ -82,7 +85,8 @@ func (c *connections) close() {
 	c.lenient.CloseIdleConnections()
 }
 
-// certPool is the system's trust and the bundle. Without a trust of the system (a bare container) the bundle stands alone.
+// certPool is the system's trust and the bundle. Without a trust of the system (a bare container)
+// the bundle stands alone.
 func certPool(bundle []byte) *x509.CertPool {
 	pool, err := x509.SystemCertPool()
 	if err != nil {
@@ -115,26 +119,29 @@ func (c *Client) CloseIdleConnections() { c.current.Load().close() }
 // Rules returns the rules that the client follows.
 func (c *Client) Rules() *Rules { return c.current.Load().rules }
 
-// Get asks the endpoints of ref in order for its manifest or list and returns the first answer and who gave it. A nil
-// secret is anonymous; a *PullSecret is the usual one. What is read through the descriptor later comes from that endpoint, within ctx.
+// Get asks the endpoints of ref in order for its manifest or list and returns the first answer and
+// who gave it. A nil secret is anonymous; a *PullSecret is the usual one. What is read through the
+// descriptor later comes from that endpoint, within ctx.
 //
-// If none has it, the error is an *ImageError with what each answered; a ref that is no pull spec gives a plain error.
+// If none has it, the error is an *ImageError with what each answered; a ref that is no pull spec
+// gives a plain error.
 func (c *Client) Get(ctx context.Context, ref string, secret authn.Keychain) (*remote.Descriptor, Endpoint, error) {
 	return try(ctx, c, ref, secret, func(e Endpoint, options []remote.Option) (*remote.Descriptor, error) {
 		return remote.Get(e.Ref, options...)
 	})
 }
 
-// Image is like Get, and picks the image of a platform out of a list. Its config and layers are read when asked for,
-// from the same endpoint, within ctx.
-func (c *Client) Image(ctx context.Context, ref string, platform v1.Platform, secret authn.Keychain) (v1.Image, Endpoint, error) {
+// Image is like Get, and picks the image of a platform out of a list. Its config and layers are
+// read when asked for, from the same endpoint, within ctx.
+func (c *Client) Image(ctx context.Context, ref string, platform v1.Platform,
+	secret authn.Keychain) (v1.Image, Endpoint, error) {
 	return try(ctx, c, ref, secret, func(e Endpoint, options []remote.Option) (v1.Image, error) {
 		return remote.Image(e.Ref, append(options, remote.WithPlatform(platform))...)
 	})
 }
 
-// Layer finds a blob, given as repository@digest, at the first endpoint that has it. Its bytes are verified against the
-// digest while they are read, within ctx.
+// Layer finds a blob, given as repository@digest, at the first endpoint that has it. Its bytes are
+// verified against the digest while they are read, within ctx.
 func (c *Client) Layer(ctx context.Context, ref string, secret authn.Keychain) (v1.Layer, Endpoint, error) {
 	return try(ctx, c, ref, secret, func(e Endpoint, options []remote.Option) (v1.Layer, error) {
 		digest, ok := e.Ref.(name.Digest)
@@ -154,11 +161,14 @@ func (c *Client) Layer(ctx context.Context, ref string, secret authn.Keychain) (
 }
 
 // try asks each endpoint until one has what is wanted.
-func try[T any](ctx context.Context, c *Client, image string, secret authn.Keychain, get func(Endpoint, []remote.Option) (T, error)) (T, Endpoint, error) {
+func try[T any](ctx context.Context, c *Client, image string, secret authn.Keychain,
+	get func(Endpoint, []remote.Option) (T, error)) (T, Endpoint, error) {
 	var none T
 	ref, err := name.ParseReference(image)
 	if err != nil {
-		return none, Endpoint{}, fmt.Errorf("%q is no pull spec; it must look like registry/repository@sha256:… or registry/repository:tag", image)
+		return none, Endpoint{},
+			fmt.Errorf("%q is no pull spec; it must look like registry/repository@sha256:… or registry/repository:tag",
+				image)
 	}
 	rules := c.Rules()
 	endpoints := rules.Endpoints(ref)
@@ -197,8 +207,8 @@ func (c *Client) remoteOptions(ctx context.Context, e Endpoint, secret authn.Key
 	return options
 }
 
-// Transport returns how to speak with an endpoint: with the site's trust, and with plain HTTP only where its rule allows
-// that. It does not authenticate.
+// Transport returns how to speak with an endpoint: with the site's trust, and with plain HTTP only
+// where its rule allows that. It does not authenticate.
 func (c *Client) Transport(e Endpoint) http.RoundTripper {
 	now := c.current.Load()
 	if e.Insecure {
@@ -207,8 +217,9 @@ func (c *Client) Transport(e Endpoint) http.RoundTripper {
 	return &schemeGuard{next: now.verified}
 }
 
-// schemeGuard refuses plain HTTP to other machines unless the endpoint is insecure by its rule. The registry library
-// would fall back to it for private addresses, where podman and CRI-O don't, and would send the credentials along.
+// schemeGuard refuses plain HTTP to other machines unless the endpoint is insecure by its rule. The
+// registry library would fall back to it for private addresses, where podman and CRI-O don't, and
+// would send the credentials along.
 type schemeGuard struct {
 	next  http.RoundTripper
 	plain bool

@@ -39,7 +39,8 @@ type site struct {
 	rules *Rules
 }
 
-// serve starts a registry behind handlers, fills it over an unguarded door, and writes the rules for it.
+// serve starts a registry behind handlers, fills it over an unguarded door, and writes the rules
+// for it.
 func serve(t *testing.T, start func(http.Handler) *httptest.Server, ca []byte, options ...string) *site {
 	t.Helper()
 	store := registry.New(registry.Logger(log.New(io.Discard, "", 0)))
@@ -55,7 +56,8 @@ func serve(t *testing.T, start func(http.Handler) *httptest.Server, ca []byte, o
 
 	server := start(store)
 	t.Cleanup(server.Close)
-	return &site{host: hostport(server), image: image, ref: wanted + "@" + hash.String(), rules: rulesTo(t, hostport(server), ca, options...)}
+	return &site{host: hostport(server), image: image, ref: wanted + "@" + hash.String(),
+		rules: rulesTo(t, hostport(server), ca, options...)}
 }
 
 func rulesTo(t *testing.T, host string, ca []byte, options ...string) *Rules {
@@ -141,13 +143,16 @@ func TestAListGivesTheImageOfThePlatform(t *testing.T) {
 	arm, err := random.Image(64, 1)
 	require.NoError(t, err)
 	list := mutate.AppendManifests(empty.Index,
-		mutate.IndexAddendum{Add: s.image, Descriptor: v1.Descriptor{Platform: &v1.Platform{OS: "linux", Architecture: "amd64"}}},
-		mutate.IndexAddendum{Add: arm, Descriptor: v1.Descriptor{Platform: &v1.Platform{OS: "linux", Architecture: "arm64"}}})
+		mutate.IndexAddendum{Add: s.image, Descriptor: v1.Descriptor{Platform: &v1.Platform{OS: "linux",
+			Architecture: "amd64"}}},
+		mutate.IndexAddendum{Add: arm, Descriptor: v1.Descriptor{Platform: &v1.Platform{OS: "linux",
+			Architecture: "arm64"}}})
 	at, err := name.ParseReference(s.host + "/openshift/release-images:multi")
 	require.NoError(t, err)
 	require.NoError(t, remote.WriteIndex(at, list))
 
-	got, _, err := quick(t, s.rules).Image(t.Context(), wanted+":multi", v1.Platform{OS: "linux", Architecture: "arm64"}, nil)
+	got, _, err := quick(t, s.rules).Image(t.Context(), wanted+":multi", v1.Platform{OS: "linux",
+		Architecture: "arm64"}, nil)
 	require.NoError(t, err)
 	want, err := arm.Digest()
 	require.NoError(t, err)
@@ -160,8 +165,10 @@ func TestTheNextEndpointIsAskedWhenAMirrorHasNotGotTheImage(t *testing.T) {
 	s := serve(t, httptest.NewServer, nil)
 	hollow := httptest.NewServer(registry.New(registry.Logger(log.New(io.Discard, "", 0))))
 	t.Cleanup(hollow.Close)
-	rules := conf(t, fmt.Sprintf("[[registry]]\nlocation = %q\nblocked = true\n[[registry.mirror]]\nlocation = %q\n[[registry.mirror]]\nlocation = %q\n",
-		wanted, hostport(hollow)+"/a", s.host+"/openshift/release-images"))
+	rules := conf(t,
+		fmt.Sprintf("[[registry]]\nlocation = %q\nblocked = true\n[[registry.mirror]]\nlocation = "+
+			"%q\n[[registry.mirror]]\nlocation = %q\n",
+			wanted, hostport(hollow)+"/a", s.host+"/openshift/release-images"))
 	_, from, err := quick(t, rules).Get(t.Context(), s.ref, nil)
 	require.NoError(t, err)
 	require.Contains(t, from.Rule, "mirror 2 of 2")
@@ -179,8 +186,10 @@ func TestAnUnknownAuthorityIsSaid(t *testing.T) {
 	cert, _ := newAuthority(t, "Site Root").sign(t, time.Now().Add(time.Hour))
 	s := serve(t, withTLS(cert), newAuthority(t, "Another Root").pem)
 	_, _, err := quick(t, s.rules).Get(t.Context(), s.ref, nil)
-	imageError(t, err, ReasonUnknownAuthority, "image "+s.ref+" can't be pulled: "+s.host+"/openshift/release-images (mirror 1 of 1",
-		`(mirror 1 of 1 for "`+wanted+`" in registries.conf)`, "signed by an unknown authority", "to the mirror's CA bundle")
+	imageError(t, err, ReasonUnknownAuthority, "image "+s.ref+" can't be pulled: "+s.host+
+		"/openshift/release-images (mirror 1 of 1",
+		`(mirror 1 of 1 for "`+wanted+`" in registries.conf)`, "signed by an unknown authority",
+		"to the mirror's CA bundle")
 }
 
 func TestAnInsecureMirrorNeedsNoCA(t *testing.T) {
@@ -229,12 +238,14 @@ func TestA401IsSaidWithWhatThePullSecretHas(t *testing.T) {
 	require.NoError(t, err)
 
 	_, _, err = c.Get(t.Context(), s.ref, secretFor(t, s.host, "u:hunter2"))
-	imageError(t, err, ReasonUnauthorized, "answered 401 Unauthorized", "to the pull secret's credentials", "check the entry for "+s.host+" in the pull secret")
+	imageError(t, err, ReasonUnauthorized, "answered 401 Unauthorized", "to the pull secret's credentials",
+		"check the entry for "+s.host+" in the pull secret")
 	require.NotContains(t, err.Error(), "hunter2")
 
 	for _, none := range []*PullSecret{nil, secretFor(t, "quay.io", "u:right")} {
 		_, _, err = c.Get(t.Context(), s.ref, none)
-		imageError(t, err, ReasonUnauthorized, "401 Unauthorized", "the pull secret has no entry for it", "add an entry for "+s.host+" to the pull secret")
+		imageError(t, err, ReasonUnauthorized, "401 Unauthorized", "the pull secret has no entry for it",
+			"add an entry for "+s.host+" to the pull secret")
 	}
 }
 
@@ -245,13 +256,15 @@ func TestARegistryThatIsDownIsSaidAtOnce(t *testing.T) {
 	require.NoError(t, l.Close())
 	_, _, err = quick(t, rulesTo(t, host, nil)).Get(t.Context(), wanted+":4.20", nil)
 	// Digest or tag, mirrors in registries.conf serve both unless told otherwise.
-	imageError(t, err, ReasonUnreachable, host+"/openshift/release-images", "refused the connection", "check that "+host+" is up")
+	imageError(t, err, ReasonUnreachable, host+"/openshift/release-images", "refused the connection",
+		"check that "+host+" is up")
 }
 
 func TestAMissingManifestIsSaid(t *testing.T) {
 	s := serve(t, httptest.NewServer, nil)
 	_, _, err := quick(t, s.rules).Get(t.Context(), wanted+"@"+digest, nil)
-	imageError(t, err, ReasonNotFound, "answered 404 Not Found (MANIFEST_UNKNOWN)", "mirror the image to "+s.host+"/openshift/release-images")
+	imageError(t, err, ReasonNotFound, "answered 404 Not Found (MANIFEST_UNKNOWN)",
+		"mirror the image to "+s.host+"/openshift/release-images")
 }
 
 func TestAMissingLayerIsSaid(t *testing.T) {
@@ -263,9 +276,11 @@ func TestAMissingLayerIsSaid(t *testing.T) {
 }
 
 func TestARuleWithoutAnyEndpointIsSaid(t *testing.T) {
-	rules := conf(t, "[[registry]]\nlocation = \"quay.io\"\nblocked = true\nmirror-by-digest-only = true\n[[registry.mirror]]\nlocation = \"mirror.site.example\"\n")
+	rules := conf(t, "[[registry]]\nlocation = \"quay.io\"\nblocked = true\nmirror-by-digest-only = "+
+		"true\n[[registry.mirror]]\nlocation = \"mirror.site.example\"\n")
 	_, _, err := quick(t, rules).Get(t.Context(), wanted+":4.20", nil)
-	imageError(t, err, ReasonForbidden, `the rule for "quay.io" in registries.conf forbids the source and has no usable mirror for tags`)
+	imageError(t, err, ReasonForbidden,
+		`the rule for "quay.io" in registries.conf forbids the source and has no usable mirror for tags`)
 }
 
 func TestOtherAnswersAreSaidWithTheirStatus(t *testing.T) {
@@ -284,7 +299,8 @@ func TestOtherAnswersAreSaidWithTheirStatus(t *testing.T) {
 func TestABrokenConnectionIsSaidInTheSameWordsEachTime(t *testing.T) {
 	broken := func(port int) error {
 		return &url.Error{Op: "Get", URL: "https://mirror/v2/", Err: &net.OpError{
-			Op: "read", Net: "tcp", Source: &net.TCPAddr{Port: port}, Addr: &net.TCPAddr{Port: 5000}, Err: os.NewSyscallError("read", syscall.ECONNRESET),
+			Op: "read", Net: "tcp", Source: &net.TCPAddr{Port: port}, Addr: &net.TCPAddr{Port: 5000},
+			Err: os.NewSyscallError("read", syscall.ECONNRESET),
 		}}
 	}
 	_, first := classify(broken(40001))
@@ -297,7 +313,8 @@ func TestPlainHTTPToAnotherMachineIsRefusedUnlessInsecure(t *testing.T) {
 	var asked atomic.Int32
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { asked.Add(1) }))
 	t.Cleanup(server.Close)
-	// A private address that ends at the server: the registry library would fall back to HTTP there.
+	// A private address that ends at the server: the registry library would fall back to HTTP
+	// there.
 	dial := func(ctx context.Context, network, _ string) (net.Conn, error) {
 		return (&net.Dialer{}).DialContext(ctx, network, hostport(server))
 	}
@@ -329,7 +346,8 @@ func TestARegistryThatDoesNotAnswerTimesOut(t *testing.T) {
 		return httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-release }))
 	}, nil)
 	t.Cleanup(func() { close(release) })
-	c := NewClient(s.rules, ClientOptions{HeaderTimeout: 50 * time.Millisecond, Backoff: remote.Backoff{Duration: time.Millisecond, Steps: 1}})
+	c := NewClient(s.rules, ClientOptions{HeaderTimeout: 50 * time.Millisecond,
+		Backoff: remote.Backoff{Duration: time.Millisecond, Steps: 1}})
 	_, _, err := c.Get(t.Context(), s.ref, nil)
 	imageError(t, err, ReasonTimeout, "did not answer in time")
 }

@@ -19,8 +19,8 @@ import (
 	"strings"
 )
 
-// Import is a set of files that belong together, such as a results folder of oc-mirror: those with rules, catalogs,
-// signatures or CAs. Names are paths within what was given.
+// Import is a set of files that belong together, such as a results folder of oc-mirror: those with
+// rules, catalogs, signatures or CAs. Names are paths within what was given.
 type Import struct {
 	Files []ImportedFile `json:"files"`
 	// Ignored are files that looked like something of a mirror's, and why they were left out.
@@ -73,14 +73,15 @@ func (i *Import) Sources(name string) Sources {
 	return s
 }
 
-// Limits of an import, bytes: of one file, and of all of them. A signature ConfigMap of a hundred releases has some 200 KiB.
+// Limits of an import, bytes: of one file, and of all of them. A signature ConfigMap of a hundred
+// releases has some 200 KiB.
 const (
 	importedFileLimit = 4 << 20
 	importLimit       = 32 << 20
 )
 
-// CollectPath reads an import from a file, an archive (tar, tar.gz, zip) or a directory. Errors are *InputError or say
-// what can't be read.
+// CollectPath reads an import from a file, an archive (tar, tar.gz, zip) or a directory. Errors are
+// *InputError or say what can't be read.
 func CollectPath(name string) (*Import, error) {
 	info, err := os.Stat(name)
 	if err != nil {
@@ -97,7 +98,8 @@ func CollectPath(name string) (*Import, error) {
 	return got, errors.Join(err, file.Close())
 }
 
-// Collect reads an import from what a file of that name holds: an archive (tar, tar.gz, zip) or one document.
+// Collect reads an import from what a file of that name holds: an archive (tar, tar.gz, zip) or one
+// document.
 func Collect(name string, content io.Reader) (*Import, error) {
 	in := bufio.NewReaderSize(content, 1<<10)
 	head, err := in.Peek(262)
@@ -137,7 +139,8 @@ func collectPlain(name string, in *bufio.Reader) (*Import, error) {
 	return c.finish(name)
 }
 
-// CollectFiles makes an import of files that were given one by one, such as those of a folder dropped into a browser.
+// CollectFiles makes an import of files that were given one by one, such as those of a folder
+// dropped into a browser.
 func CollectFiles(name string, files []Document) (*Import, error) {
 	c := &collector{alone: len(files) == 1}
 	for _, file := range files {
@@ -243,8 +246,9 @@ func readZipEntry(entry *zip.File) ([]byte, error) {
 	return data, errors.Join(err, file.Close())
 }
 
-// collector picks the files of a mirror's out of a tree. In a workspace of oc-mirror that is what it wrote for clusters;
-// the rest of a workspace (catalogs, logs, layouts of images) is large and says nothing of rules.
+// collector picks the files of a mirror's out of a tree. In a workspace of oc-mirror that is what
+// it wrote for clusters; the rest of a workspace (catalogs, logs, layouts of images) is large and
+// says nothing of rules.
 type collector struct {
 	alone    bool // one file was given by name
 	found    []ImportedFile
@@ -254,7 +258,8 @@ type collector struct {
 	tooMuch  bool
 }
 
-// resultsFolder is where oc-mirror puts what clusters need: version 1 in results-<seconds>, version 2 in cluster-resources.
+// resultsFolder is where oc-mirror puts what clusters need: version 1 in results-<seconds>, version
+// 2 in cluster-resources.
 var resultsFolder = regexp.MustCompile(`(^|/)(results-\d+|cluster-resources)(/|$)`)
 
 // wants tells whether a file may be one of a mirror's, by its path and size.
@@ -307,11 +312,13 @@ func (c *collector) add(name string, data []byte) {
 	c.found = append(c.found, ImportedFile{Name: name, Kind: kind, Data: data})
 }
 
-// kindOf tells what a file is by its name and content; "" and a reason, or neither, if it is nothing of a mirror's.
+// kindOf tells what a file is by its name and content; "" and a reason, or neither, if it is
+// nothing of a mirror's.
 func (c *collector) kindOf(name string, data []byte) (FileKind, string) {
 	base, ext := path.Base(name), path.Ext(name)
 	switch {
-	case bytes.Contains(data, []byte("-----BEGIN ")) && (ext == ".pem" || ext == ".crt" || c.alone && bytes.HasPrefix(bytes.TrimSpace(data), []byte("-----BEGIN "))):
+	case bytes.Contains(data, []byte("-----BEGIN ")) && (ext == ".pem" || ext == ".crt" ||
+		c.alone && bytes.HasPrefix(bytes.TrimSpace(data), []byte("-----BEGIN "))):
 		return FileCA, ""
 	case ext == ".pem", ext == ".crt":
 		return "", "holds no certificate in PEM"
@@ -319,7 +326,8 @@ func (c *collector) kindOf(name string, data []byte) (FileKind, string) {
 		return "", "says what to mirror, not what was mirrored"
 	case ext == ".yaml", ext == ".yml", ext == ".json":
 		return FileObjects, ""
-	case ext == ".conf" && (c.alone || strings.Contains(base, "registries") || strings.Contains(path.Dir(name), "registries.conf.d")):
+	case ext == ".conf" && (c.alone || strings.Contains(base, "registries") || strings.Contains(path.Dir(name),
+		"registries.conf.d")):
 		return FileRegistriesConf, ""
 	case ext == ".conf":
 		return "", "is no registries.conf and no drop-in of one"
@@ -327,7 +335,8 @@ func (c *collector) kindOf(name string, data []byte) (FileKind, string) {
 		return FileList, ""
 	case c.alone && bytes.Contains(data, []byte("[[registry]]")):
 		return FileRegistriesConf, ""
-	case c.alone && (bytes.Contains(data, []byte("kind:")) || bytes.Contains(data, []byte("imageDigestSources")) || bytes.Contains(data, []byte("imageContentSources"))):
+	case c.alone && (bytes.Contains(data, []byte("kind:")) || bytes.Contains(data, []byte("imageDigestSources")) ||
+		bytes.Contains(data, []byte("imageContentSources"))):
 		return FileObjects, ""
 	case c.alone:
 		return FileList, ""
@@ -338,9 +347,14 @@ func (c *collector) kindOf(name string, data []byte) (FileKind, string) {
 // finish orders the files as they are to be read and checks that they can be.
 func (c *collector) finish(name string) (*Import, error) {
 	if c.tooMuch {
-		return nil, &InputError{name, "", fmt.Sprintf("has more than %d MiB of files that may hold mirror rules; give the folder with oc-mirror's results alone (cluster-resources or results-…)", importLimit>>20)}
+		return nil, &InputError{name, "",
+			fmt.Sprintf("has more than %d MiB of files that may hold mirror rules; give the folder with oc-mirror's "+
+				"results alone (cluster-resources or results-…)", importLimit>>20)}
 	}
-	if slices.ContainsFunc(c.found, func(f ImportedFile) bool { return f.Kind == FileObjects || f.Kind == FileRegistriesConf }) {
+	if slices.ContainsFunc(c.found, func(f ImportedFile) bool {
+		return f.Kind == FileObjects ||
+			f.Kind == FileRegistriesConf
+	}) {
 		// oc-mirror's mapping names the same images as its mirror sets, one by one.
 		c.found = slices.DeleteFunc(c.found, func(f ImportedFile) bool {
 			mapping := path.Base(f.Name) == "mapping.txt"
@@ -365,7 +379,10 @@ func (c *collector) finish(name string) (*Import, error) {
 		return nil, err
 	}
 	if rules.Empty() && len(rules.objects) == 0 {
-		return nil, &InputError{name, "", "holds nothing of a mirror's: a registries.conf, ImageDigestMirrorSet, ImageTagMirrorSet or ImageContentSourcePolicy objects, CatalogSources, release signatures, a list of sources and mirrors, or CA certificates are expected"}
+		return nil, &InputError{name, "",
+			"holds nothing of a mirror's: a registries.conf, ImageDigestMirrorSet, ImageTagMirrorSet or " +
+				"ImageContentSourcePolicy objects, CatalogSources, release signatures, a list of sources and " +
+				"mirrors, or CA certificates are expected"}
 	}
 	if got.Ignored == nil {
 		got.Ignored = []Ignored{}

@@ -15,7 +15,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The files of a workspace of oc-mirror version 2 after a run for a release and an operator catalog.
+// The files of a workspace of oc-mirror version 2 after a run for a release and an operator
+// catalog.
 func workspaceV2() map[string]string {
 	return map[string]string{
 		"working-dir/cluster-resources/idms-oc-mirror.yaml": `---
@@ -92,7 +93,8 @@ func tarOf(t *testing.T, files map[string]string) []byte {
 	var out bytes.Buffer
 	w := tar.NewWriter(&out)
 	for _, name := range slices.Backward(slices.Sorted(maps.Keys(files))) {
-		require.NoError(t, w.WriteHeader(&tar.Header{Name: "./" + name, Mode: 0o644, Size: int64(len(files[name])), Typeflag: tar.TypeReg, Format: tar.FormatUSTAR}))
+		require.NoError(t, w.WriteHeader(&tar.Header{Name: "./" + name, Mode: 0o644, Size: int64(len(files[name])),
+			Typeflag: tar.TypeReg, Format: tar.FormatUSTAR}))
 		_, err := w.Write([]byte(files[name]))
 		require.NoError(t, err)
 	}
@@ -139,7 +141,10 @@ func TestAWorkspaceOfOcMirrorIsTakenFromAFolderOrAnArchive(t *testing.T) {
 			return CollectPath(filepath.Join(writeTree(t, files), "working-dir", "cluster-resources"))
 		}},
 		{"tar", func() (*Import, error) { return Collect("workspace.tar", bytes.NewReader(tarOf(t, files))) }},
-		{"tar.gz", func() (*Import, error) { return Collect("workspace.tgz", bytes.NewReader(gzipOf(t, tarOf(t, files)))) }},
+		{"tar.gz", func() (*Import, error) {
+			return Collect("workspace.tgz",
+				bytes.NewReader(gzipOf(t, tarOf(t, files))))
+		}},
 		{"zip", func() (*Import, error) { return Collect("workspace.zip", bytes.NewReader(zipOf(t, files))) }},
 		{"files of a browser", func() (*Import, error) { return CollectFiles("workspace", documents) }},
 	} {
@@ -149,8 +154,10 @@ func TestAWorkspaceOfOcMirrorIsTakenFromAFolderOrAnArchive(t *testing.T) {
 			rules, err := Parse(got.Sources("workspace"))
 			require.NoError(t, err)
 			require.Len(t, rules.List(), 4)
-			require.Equal(t, []CatalogSource{{Name: "cs-redhat-operator-index-v4-19", Image: "mirror.example.com:5000/redhat/redhat-operator-index:v4.19",
-				DefaultName: "redhat-operators", Version: "4.19", Document: rules.CatalogSources()[0].Document}}, rules.CatalogSources())
+			require.Equal(t, []CatalogSource{{Name: "cs-redhat-operator-index-v4-19",
+				Image:       "mirror.example.com:5000/redhat/redhat-operator-index:v4.19",
+				DefaultName: "redhat-operators", Version: "4.19", Document: rules.CatalogSources()[0].Document}},
+				rules.CatalogSources())
 			require.Equal(t, []string{"sha256:" + strings.Repeat("1", 64)}, rules.Signatures())
 			require.Len(t, rules.Objects(), 2, "the signatures are there as YAML and as JSON, and are one object")
 			for _, file := range got.Files {
@@ -162,16 +169,21 @@ func TestAWorkspaceOfOcMirrorIsTakenFromAFolderOrAnArchive(t *testing.T) {
 
 func TestRunsOfOcMirrorVersionOneAreTakenTogetherAndTheLatestCatalogCounts(t *testing.T) {
 	policy := func(source string) string {
-		return "apiVersion: operator.openshift.io/v1alpha1\nkind: ImageContentSourcePolicy\nmetadata:\n  name: p\nspec:\n  repositoryDigestMirrors:\n  - source: " + source + "\n    mirrors: [mirror.example.com/" + strings.ReplaceAll(source, ".", "-") + "]\n"
+		return "apiVersion: operator.openshift.io/v1alpha1\nkind: ImageContentSourcePolicy\nmetadata:\n  name: " +
+			"p\nspec:\n  repositoryDigestMirrors:\n  - source: " + source + "\n    mirrors: [mirror.example.com/" +
+			strings.ReplaceAll(source, ".", "-") + "]\n"
 	}
 	catalog := func(tag string) string {
-		return "apiVersion: operators.coreos.com/v1alpha1\nkind: CatalogSource\nmetadata: {name: redhat, namespace: openshift-marketplace}\nspec: {image: \"mirror.example.com/redhat/redhat-operator-index:" + tag + "\"}\n"
+		return "apiVersion: operators.coreos.com/v1alpha1\nkind: CatalogSource\nmetadata: {name: redhat, namespace: " +
+			"openshift-marketplace}\nspec: {image: \"mirror.example.com/redhat/redhat-operator-index:" + tag + "\"}\n"
 	}
 	got, err := CollectPath(writeTree(t, map[string]string{
-		"oc-mirror-workspace/results-1700000009/imageContentSourcePolicy.yaml":                       policy("quay.io/first"),
-		"oc-mirror-workspace/results-1700000009/catalogSource-redhat.yaml":                           catalog("v4.18"),
-		"oc-mirror-workspace/results-1700000009/mapping.txt":                                         "quay.io/first/a@sha256:1=mirror.example.com/a:tag\n",
-		"oc-mirror-workspace/results-1800000000/imageContentSourcePolicy.yaml":                       policy("quay.io/second"),
+		"oc-mirror-workspace/results-1700000009/imageContentSourcePolicy.yaml": policy(
+			"quay.io/first"),
+		"oc-mirror-workspace/results-1700000009/catalogSource-redhat.yaml": catalog("v4.18"),
+		"oc-mirror-workspace/results-1700000009/mapping.txt":               "quay.io/first/a@sha256:1=mirror.example.com/a:tag\n",
+		"oc-mirror-workspace/results-1800000000/imageContentSourcePolicy.yaml": policy(
+			"quay.io/second"),
 		"oc-mirror-workspace/results-1800000000/catalogSource-redhat.yaml":                           catalog("v4.19"),
 		"oc-mirror-workspace/results-1800000000/release-signatures/signature-sha256-2222222222.json": `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"s","namespace":"openshift-config-managed","labels":{"release.openshift.io/verification-signatures":""}},"binaryData":{"sha256-2222-1":"c2ln"}}`,
 		"oc-mirror-workspace/publish/.metadata.json":                                                 `{"kind":"Metadata"}`,
@@ -182,7 +194,8 @@ func TestRunsOfOcMirrorVersionOneAreTakenTogetherAndTheLatestCatalogCounts(t *te
 	require.Len(t, rules.List(), 2)
 	require.Equal(t, "4.19", rules.CatalogSources()[0].Version)
 	require.Equal(t, []string{"sha256:2222"}, rules.Signatures())
-	require.Contains(t, got.Ignored, Ignored{"oc-mirror-workspace/results-1700000009/mapping.txt", "the mirror sets beside it say the same"})
+	require.Contains(t, got.Ignored, Ignored{"oc-mirror-workspace/results-1700000009/mapping.txt",
+		"the mirror sets beside it say the same"})
 }
 
 func TestOtherInputsAreTaken(t *testing.T) {
@@ -192,15 +205,27 @@ func TestOtherInputsAreTaken(t *testing.T) {
 		want  map[string]string // prefix to its mirrors
 	}{
 		{"registries.conf with drop-ins", map[string]string{
-			"registries.conf":             "[[registry]]\nlocation = \"quay.io\"\n[[registry.mirror]]\nlocation = \"a.example.com\"\n[[registry]]\nlocation = \"docker.io\"\n[[registry.mirror]]\nlocation = \"d.example.com\"\n",
-			"registries.conf.d/50-b.conf": "[[registry]]\nlocation = \"quay.io\"\n[[registry.mirror]]\nlocation = \"b.example.com\"\n",
-			"other.conf":                  "this = is nothing of ours",
+			"registries.conf": "[[registry]]\nlocation = \"quay.io\"\n[[registry.mirror]]\nlocation = " +
+				"\"a.example.com\"\n[[registry]]\nlocation = \"docker.io\"\n[[registry.mirror]]\nlocation = " +
+				"\"d.example.com\"\n",
+			"registries.conf.d/50-b.conf": "[[registry]]\nlocation = \"quay.io\"\n[[registry.mirror]]\nlocation = " +
+				"\"b.example.com\"\n",
+			"other.conf": "this = is nothing of ours",
 		}, map[string]string{"quay.io": "b.example.com", "docker.io": "d.example.com"}},
-		{"a list by hand", map[string]string{"mirrors.list": "# ours\nquay.io/team = mirror.example.com:5000/team\nregistry.redhat.io/ubi9 -> a.example.com/ubi9, b.example.com/ubi9 # two\n"},
-			map[string]string{"quay.io/team": "mirror.example.com:5000/team", "registry.redhat.io/ubi9": "a.example.com/ubi9, b.example.com/ubi9"}},
-		{"a mapping of images", map[string]string{"mapping.txt": "quay.io/team/a@sha256:0123=mirror.example.com:5000/team/a:tag\ndocker://quay.io/team/b:1 docker://mirror.example.com:5000/team/b:1\n"},
-			map[string]string{"quay.io/team/a": "mirror.example.com:5000/team/a", "quay.io/team/b": "mirror.example.com:5000/team/b"}},
-		{"what oc adm release mirror prints", map[string]string{"printed.yaml": "imageDigestSources:\n- mirrors: [mirror.example.com/ocp]\n  source: quay.io/openshift-release-dev/ocp-release\n"},
+		{"a list by hand",
+			map[string]string{"mirrors.list": "# ours\nquay.io/team = " +
+				"mirror.example.com:5000/team\nregistry.redhat.io/ubi9 -> a.example.com/ubi9, b.example.com/ubi9 # " +
+				"two\n"},
+			map[string]string{"quay.io/team": "mirror.example.com:5000/team",
+				"registry.redhat.io/ubi9": "a.example.com/ubi9, b.example.com/ubi9"}},
+		{"a mapping of images",
+			map[string]string{
+				"mapping.txt": "quay.io/team/a@sha256:0123=mirror.example.com:5000/team/a:tag\ndocker://quay.io/team/b:1 docker://mirror.example.com:5000/team/b:1\n"},
+			map[string]string{"quay.io/team/a": "mirror.example.com:5000/team/a",
+				"quay.io/team/b": "mirror.example.com:5000/team/b"}},
+		{"what oc adm release mirror prints",
+			map[string]string{"printed.yaml": "imageDigestSources:\n- mirrors: [mirror.example.com/ocp]\n  source: " +
+				"quay.io/openshift-release-dev/ocp-release\n"},
 			map[string]string{"quay.io/openshift-release-dev/ocp-release": "mirror.example.com/ocp"}},
 	} {
 		t.Run(input.name, func(t *testing.T) {
@@ -224,16 +249,20 @@ func TestAnImportThatCanNotBeTakenIsRefusedInOneSentence(t *testing.T) {
 		data []byte
 		says string
 	}{
-		"nothing of a mirror's":  {"notes.yaml", []byte("kind: Pod\napiVersion: v1\nmetadata: {name: a}\n"), "notes.yaml: holds nothing of a mirror's"},
-		"an empty archive":       {"empty.tar", tarOf(t, nil), "empty.tar: "},
-		"a damaged gzip":         {"a.tgz", damaged[:len(damaged)/2], "unexpected EOF"},
-		"a damaged zip":          {"a.zip", zipOf(t, workspaceV2())[:200], "a.zip: is a damaged zip archive"},
-		"no YAML":                {"a.yaml", []byte("kind: [\n"), "a.yaml: is no YAML"},
-		"an entry alone":         {"a.list", []byte("quay.io/team\n"), `a.list: line 1: "quay.io/team" stands alone`},
-		"a wrong mirror by hand": {"a.list", []byte("quay.io/team = mirror\n"), `a.list: line 1: the mirror "mirror" must`},
-		"a wrong source":         {"a.list", []byte("team = mirror.example.com/a\n"), `a.list: line 1: the source "team" must begin with a registry's host`},
-		"a large file":           {"a.yaml", bytes.Repeat([]byte("#"), importedFileLimit+1), "a.yaml: is larger than 4 MiB"},
-		"no certificate":         {"a.pem", []byte("hello"), "a.pem: holds nothing of a mirror's"},
+		"nothing of a mirror's": {"notes.yaml", []byte("kind: Pod\napiVersion: v1\nmetadata: {name: a}\n"),
+			"notes.yaml: holds nothing of a mirror's"},
+		"an empty archive": {"empty.tar", tarOf(t, nil), "empty.tar: "},
+		"a damaged gzip":   {"a.tgz", damaged[:len(damaged)/2], "unexpected EOF"},
+		"a damaged zip":    {"a.zip", zipOf(t, workspaceV2())[:200], "a.zip: is a damaged zip archive"},
+		"no YAML":          {"a.yaml", []byte("kind: [\n"), "a.yaml: is no YAML"},
+		"an entry alone":   {"a.list", []byte("quay.io/team\n"), `a.list: line 1: "quay.io/team" stands alone`},
+		"a wrong mirror by hand": {"a.list", []byte("quay.io/team = mirror\n"),
+			`a.list: line 1: the mirror "mirror" must`},
+		"a wrong source": {"a.list", []byte("team = mirror.example.com/a\n"),
+			`a.list: line 1: the source "team" must begin with a registry's host`},
+		"a large file": {"a.yaml", bytes.Repeat([]byte("#"), importedFileLimit+1),
+			"a.yaml: is larger than 4 MiB"},
+		"no certificate": {"a.pem", []byte("hello"), "a.pem: holds nothing of a mirror's"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := Collect(bad.file, bytes.NewReader(bad.data))
@@ -244,7 +273,8 @@ func TestAnImportThatCanNotBeTakenIsRefusedInOneSentence(t *testing.T) {
 }
 
 func TestNamesInAnArchiveAreHarmless(t *testing.T) {
-	files := map[string]string{"../../etc/cluster-resources/idms.yaml": workspaceV2()["working-dir/cluster-resources/idms-oc-mirror.yaml"]}
+	files := map[string]string{
+		"../../etc/cluster-resources/idms.yaml": workspaceV2()["working-dir/cluster-resources/idms-oc-mirror.yaml"]}
 	got, err := Collect("a.tar", bytes.NewReader(tarOf(t, files)))
 	require.NoError(t, err)
 	require.Equal(t, "etc/cluster-resources/idms.yaml", got.Files[0].Name)

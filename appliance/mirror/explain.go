@@ -36,7 +36,8 @@ func (r *Rules) List() []Rule {
 	}
 	rules := make([]Rule, 0, len(r.tables))
 	for _, t := range r.tables {
-		rule := Rule{Prefix: t.prefix, Blocked: t.blocked, Insecure: t.insecure, Origin: t.origin, Mirrors: []RuleMirror{}}
+		rule := Rule{Prefix: t.prefix, Blocked: t.blocked, Insecure: t.insecure, Origin: t.origin,
+			Mirrors: []RuleMirror{}}
 		if t.location != t.prefix {
 			rule.Location = t.location
 		}
@@ -44,7 +45,8 @@ func (r *Rules) List() []Rule {
 			rule.Origin += ", over " + t.over
 		}
 		for _, m := range t.mirrors {
-			rule.Mirrors = append(rule.Mirrors, RuleMirror{Location: m.location, Insecure: m.insecure, For: string(m.use)})
+			rule.Mirrors = append(rule.Mirrors, RuleMirror{Location: m.location, Insecure: m.insecure,
+				For: string(m.use)})
 		}
 		rules = append(rules, rule)
 	}
@@ -70,21 +72,26 @@ type Step struct {
 	Rule     string `json:"rule"`
 }
 
-// Explain says where an image is pulled from, and why. The error is one sentence: image is no pull spec.
+// Explain says where an image is pulled from, and why. The error is one sentence: image is no pull
+// spec.
 func (r *Rules) Explain(image string) (*Explanation, error) {
 	ref, err := name.ParseReference(image)
 	if err != nil {
-		return nil, fmt.Errorf("%q is no pull spec; it must look like registry/repository@sha256:… or registry/repository:tag", image)
+		return nil,
+			fmt.Errorf("%q is no pull spec; it must look like registry/repository@sha256:… or registry/repository:tag",
+				image)
 	}
 	e := &Explanation{Image: image, Steps: []Step{}, Notes: []string{}}
 	for _, endpoint := range r.Endpoints(ref) {
-		e.Steps = append(e.Steps, Step{Image: spell(endpoint.Ref), Source: endpoint.Source, Insecure: endpoint.Insecure, Rule: endpoint.Rule})
+		e.Steps = append(e.Steps, Step{Image: spell(endpoint.Ref), Source: endpoint.Source, Insecure: endpoint.Insecure,
+			Rule: endpoint.Rule})
 	}
 	spelled := spell(ref)
 	t, _ := r.find(spelled)
 	if t == nil {
 		if !r.Empty() {
-			e.Notes = append(e.Notes, "No rule leads to a mirror: it is pulled from where its name says, which a sealed site does not reach.")
+			e.Notes = append(e.Notes,
+				"No rule leads to a mirror: it is pulled from where its name says, which a sealed site does not reach.")
 		}
 		return e, nil
 	}
@@ -102,13 +109,16 @@ func (r *Rules) Explain(image string) (*Explanation, error) {
 	for i := range r.tables {
 		other := &r.tables[i]
 		if other != t && matchPrefix(spelled, other.prefix) >= 0 {
-			e.Notes = append(e.Notes, fmt.Sprintf("The rule for %s (%s) matches too, and is not used: the longest prefix alone counts.", other.prefix, other.origin))
+			e.Notes = append(e.Notes,
+				fmt.Sprintf("The rule for %s (%s) matches too, and is not used: the longest prefix alone counts.",
+					other.prefix, other.origin))
 		}
 	}
 	return e, nil
 }
 
-// tagNote says that a rule's mirrors are not asked because of how an image is named; "" if they are.
+// tagNote says that a rule's mirrors are not asked because of how an image is named; "" if they
+// are.
 func tagNote(t *table, ref name.Reference) string {
 	if len(t.mirrors) == 0 {
 		return ""
@@ -120,9 +130,11 @@ func tagNote(t *table, ref name.Reference) string {
 		}
 	}
 	if digest {
-		return fmt.Sprintf("The mirrors of the rule for %s (%s) are for tags only, and the image is named by its digest.", t.prefix, t.origin)
+		return fmt.Sprintf("The mirrors of the rule for %s (%s) are for tags only, and the image is named by its "+
+			"digest.", t.prefix, t.origin)
 	}
-	return fmt.Sprintf("The mirrors of the rule for %s (%s) are for digests only, and the image is named by a tag: name it by its digest, or add an ImageTagMirrorSet.", t.prefix, t.origin)
+	return fmt.Sprintf("The mirrors of the rule for %s (%s) are for digests only, and the image is named by a tag: "+
+		"name it by its digest, or add an ImageTagMirrorSet.", t.prefix, t.origin)
 }
 
 // HoleKind classifies what is doubtful about rules.
@@ -156,7 +168,8 @@ const (
 	componentRepository = "quay.io/openshift-release-dev/ocp-v4.0-art-dev"
 )
 
-// Holes lists what is doubtful about the rules as a whole, the grave ones of each kind first as they are given.
+// Holes lists what is doubtful about the rules as a whole, the grave ones of each kind first as
+// they are given.
 func (r *Rules) Holes() []Hole {
 	if r == nil {
 		return nil
@@ -171,7 +184,9 @@ func (r *Rules) Holes() []Hole {
 		r.tableHoles(t, add)
 		for j := range r.tables {
 			if other := &r.tables[j]; i != j && within(t.prefix, other.prefix) {
-				add(HoleOverlap, t.prefix, false, "The rule for %s (%s) lies within the one for %s (%s). For what it matches it stands alone: the mirrors of the other are not tried.",
+				add(HoleOverlap, t.prefix, false,
+					"The rule for %s (%s) lies within the one for %s (%s). For what it matches it stands alone: the "+
+						"mirrors of the other are not tried.",
 					t.prefix, t.origin, other.prefix, other.origin)
 			}
 		}
@@ -181,10 +196,12 @@ func (r *Rules) Holes() []Hole {
 
 func (r *Rules) tableHoles(t *table, add func(HoleKind, string, bool, string, ...any)) {
 	for _, replaced := range t.replaced {
-		add(HoleEqualPrefix, t.prefix, false, "Both %s and %s have a table for %s. The one of %s alone counts.", replaced, t.origin, t.prefix, t.origin)
+		add(HoleEqualPrefix, t.prefix, false, "Both %s and %s have a table for %s. The one of %s alone counts.",
+			replaced, t.origin, t.prefix, t.origin)
 	}
 	if strings.Contains(t.origin, " and ") {
-		add(HoleEqualPrefix, t.prefix, false, "There are several rules for %s: %s. Their mirrors are tried one after the other, in this order: %s.",
+		add(HoleEqualPrefix, t.prefix, false,
+			"There are several rules for %s: %s. Their mirrors are tried one after the other, in this order: %s.",
 			t.prefix, t.origin, locations(t.mirrors))
 	}
 	digests, tags := 0, 0
@@ -196,23 +213,35 @@ func (r *Rules) tableHoles(t *table, add func(HoleKind, string, bool, string, ..
 			tags++
 		}
 		if other, _ := r.find(m.location); other != nil && other.blocked {
-			add(HoleBlocked, t.prefix, true, "The mirror %s of %s is never asked: the rule for %s (%s) forbids to contact it.", m.location, t.prefix, other.prefix, other.origin)
+			add(HoleBlocked, t.prefix, true,
+				"The mirror %s of %s is never asked: the rule for %s (%s) forbids to contact it.", m.location,
+				t.prefix, other.prefix, other.origin)
 		}
 		if m.insecure {
-			add(HoleInsecureNode, t.prefix, false, "The mirror %s of %s is used without TLS or with a certificate that nobody vouches for. The discovery image and the new cluster are told, but the bootstrap's own rules, which come from install-config, have no word for it: give the mirror a certificate.", m.location, t.prefix)
+			add(HoleInsecureNode, t.prefix, false,
+				"The mirror %s of %s is used without TLS or with a certificate that nobody vouches for. The "+
+					"discovery image and the new cluster are told, but the bootstrap's own rules, which come from "+
+					"install-config, have no word for it: give the mirror a certificate.", m.location, t.prefix)
 		}
 	}
 	switch {
 	case digests+tags == 0 && t.blocked:
-		add(HoleNoMirror, t.prefix, true, "Nothing under %s can be pulled: the rule (%s) forbids the source and has no mirror.", t.prefix, t.origin)
+		add(HoleNoMirror, t.prefix, true,
+			"Nothing under %s can be pulled: the rule (%s) forbids the source and has no mirror.", t.prefix, t.origin)
 	case digests == 0 && tags > 0:
-		add(HoleTagsOnly, t.prefix, false, "The mirrors of %s (%s) are for tags only; clusters pull by digest. Add an ImageDigestMirrorSet.", t.prefix, t.origin)
+		add(HoleTagsOnly, t.prefix, false,
+			"The mirrors of %s (%s) are for tags only; clusters pull by digest. Add an ImageDigestMirrorSet.",
+			t.prefix, t.origin)
 	case digests > 0 && !t.blocked && (t.prefix == releaseRepository || t.prefix == componentRepository):
-		add(HoleOpenSource, t.prefix, false, "When the mirror lacks an image of %s, the source is tried, and on a sealed site each try waits until it times out: a missing image looks like a hang. mirrorSourcePolicy NeverContactSource (or blocked = true) makes it fail at once.", t.prefix)
+		add(HoleOpenSource, t.prefix, false,
+			"When the mirror lacks an image of %s, the source is tried, and on a sealed site each try waits until it "+
+				"times out: a missing image looks like a hang. mirrorSourcePolicy NeverContactSource (or blocked = "+
+				"true) makes it fail at once.", t.prefix)
 	}
 }
 
-// halfRelease looks for the commonest hole of all: a rule for one of the release's repositories and none for the other.
+// halfRelease looks for the commonest hole of all: a rule for one of the release's repositories and
+// none for the other.
 func (r *Rules) halfRelease(add func(HoleKind, string, bool, string, ...any)) {
 	const digest = "@sha256:0000000000000000000000000000000000000000000000000000000000000000"
 	leads := func(repository string) bool {
@@ -228,12 +257,15 @@ func (r *Rules) halfRelease(add func(HoleKind, string, bool, string, ...any)) {
 		return false
 	}
 	release, components := leads(releaseRepository), leads(componentRepository)
-	const text = "There is a rule for %s and none for %s, where %s. Mirror both and add the rule: oc-mirror writes the two side by side."
+	const text = "There is a rule for %s and none for %s, where %s. Mirror both and add the rule: oc-mirror writes " +
+		"the two side by side."
 	switch {
 	case release && !components:
-		add(HoleHalfRelease, componentRepository, true, text, releaseRepository, componentRepository, "the images of the release are")
+		add(HoleHalfRelease, componentRepository, true, text, releaseRepository, componentRepository,
+			"the images of the release are")
 	case components && !release:
-		add(HoleHalfRelease, releaseRepository, true, text, componentRepository, releaseRepository, "the release image itself is")
+		add(HoleHalfRelease, releaseRepository, true, text, componentRepository, releaseRepository,
+			"the release image itself is")
 	}
 }
 

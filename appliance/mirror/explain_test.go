@@ -24,7 +24,9 @@ func rulesOf(t *testing.T, conf string, sets ...string) *Rules {
 }
 
 func digestSet(name, source, policy string, mirrors ...string) string {
-	text := "apiVersion: config.openshift.io/v1\nkind: ImageDigestMirrorSet\nmetadata: {name: " + name + "}\nspec:\n  imageDigestMirrors:\n  - source: " + source + "\n    mirrors: [" + strings.Join(mirrors, ", ") + "]\n"
+	text := "apiVersion: config.openshift.io/v1\nkind: ImageDigestMirrorSet\nmetadata: {name: " +
+		name + "}\nspec:\n  imageDigestMirrors:\n  - source: " + source + "\n    mirrors: [" +
+		strings.Join(mirrors, ", ") + "]\n"
 	if policy != "" {
 		text += "    mirrorSourcePolicy: " + policy + "\n"
 	}
@@ -38,11 +40,16 @@ func TestAnImageIsExplainedStepByStep(t *testing.T) {
 	got, err := rules.Explain(releaseRepository + someDigest)
 	require.NoError(t, err)
 	require.Equal(t, []Step{
-		{Image: "a.example.com/ocp" + someDigest, Rule: `mirror 1 of 2 for "` + releaseRepository + `" in ImageDigestMirrorSet release`},
-		{Image: "b.example.com/ocp" + someDigest, Rule: `mirror 2 of 2 for "` + releaseRepository + `" in ImageDigestMirrorSet release`},
-		{Image: releaseRepository + someDigest, Source: true, Rule: `the source of "` + releaseRepository + `" in ImageDigestMirrorSet release`},
+		{Image: "a.example.com/ocp" + someDigest, Rule: `mirror 1 of 2 for "` + releaseRepository +
+			`" in ImageDigestMirrorSet release`},
+		{Image: "b.example.com/ocp" + someDigest, Rule: `mirror 2 of 2 for "` + releaseRepository +
+			`" in ImageDigestMirrorSet release`},
+		{Image: releaseRepository + someDigest, Source: true, Rule: `the source of "` + releaseRepository +
+			`" in ImageDigestMirrorSet release`},
 	}, got.Steps)
-	require.Equal(t, []string{"The rule for quay.io (ImageDigestMirrorSet all) matches too, and is not used: the longest prefix alone counts."}, got.Notes)
+	require.Equal(t,
+		[]string{"The rule for quay.io (ImageDigestMirrorSet all) matches too, and is not used: the longest prefix " +
+			"alone counts."}, got.Notes)
 
 	got, err = rules.Explain("quay.io/other/image:latest")
 	require.NoError(t, err)
@@ -61,30 +68,45 @@ func TestAnImageIsExplainedStepByStep(t *testing.T) {
 }
 
 func TestHolesOfTheRulesAreNamed(t *testing.T) {
-	both := digestSet("r", releaseRepository, "NeverContactSource", "m.example.com/ocp") + "---\n" + digestSet("c", componentRepository, "NeverContactSource", "m.example.com/art")
+	both := digestSet("r", releaseRepository, "NeverContactSource", "m.example.com/ocp") + "---\n" +
+		digestSet("c", componentRepository, "NeverContactSource", "m.example.com/art")
 	for _, hole := range []struct {
 		name  string
 		rules *Rules
 		want  map[HoleKind]string
 	}{
 		{"none", rulesOf(t, "", both), map[HoleKind]string{}},
-		{"no rule for the components", rulesOf(t, "", digestSet("r", releaseRepository, "NeverContactSource", "m.example.com/ocp")),
+		{"no rule for the components", rulesOf(t, "", digestSet("r", releaseRepository, "NeverContactSource",
+			"m.example.com/ocp")),
 			map[HoleKind]string{HoleHalfRelease: "none for " + componentRepository}},
-		{"no rule for the release image", rulesOf(t, "", digestSet("c", componentRepository, "NeverContactSource", "m.example.com/ocp")),
+		{"no rule for the release image", rulesOf(t, "", digestSet("c", componentRepository, "NeverContactSource",
+			"m.example.com/ocp")),
 			map[HoleKind]string{HoleHalfRelease: "none for " + releaseRepository}},
-		{"a rule within another", rulesOf(t, "", both, digestSet("q", "quay.io/openshift-release-dev", "NeverContactSource", "n.example.com/all")),
+		{"a rule within another", rulesOf(t, "", both, digestSet("q", "quay.io/openshift-release-dev",
+			"NeverContactSource", "n.example.com/all")),
 			map[HoleKind]string{HoleOverlap: "lies within the one for quay.io/openshift-release-dev"}},
-		{"wildcards within each other", rulesOf(t, "", digestSet("a", "'*.b.example.com'", "NeverContactSource", "m.example.net"), digestSet("b", "'*.example.com'", "NeverContactSource", "n.example.org")),
+		{"wildcards within each other", rulesOf(t, "", digestSet("a", "'*.b.example.com'", "NeverContactSource",
+			"m.example.net"), digestSet("b", "'*.example.com'", "NeverContactSource", "n.example.org")),
 			map[HoleKind]string{HoleOverlap: "*.b.example.com"}},
-		{"equal prefixes", rulesOf(t, "[[registry]]\nlocation = \"quay.io/team\"\nblocked = true\n[[registry.mirror]]\nlocation = \"a.example.com/team\"\n", digestSet("t", "quay.io/team", "", "b.example.com/team")),
-			map[HoleKind]string{HoleEqualPrefix: "tried one after the other, in this order: a.example.com/team, b.example.com/team"}},
-		{"a mirror that is forbidden", rulesOf(t, "", digestSet("t", "quay.io/team", "NeverContactSource", "b.example.com/team"), digestSet("b", "b.example.com", "NeverContactSource")),
-			map[HoleKind]string{HoleBlocked: "never asked: the rule for b.example.com", HoleNoMirror: "Nothing under b.example.com can be pulled"}},
-		{"tags only", rulesOf(t, "", "apiVersion: config.openshift.io/v1\nkind: ImageTagMirrorSet\nmetadata: {name: t}\nspec:\n  imageTagMirrors:\n  - source: quay.io/team\n    mirrors: [m.example.com/team]\n"),
+		{"equal prefixes",
+			rulesOf(t, "[[registry]]\nlocation = \"quay.io/team\"\nblocked = true\n[[registry.mirror]]\nlocation = "+
+				"\"a.example.com/team\"\n", digestSet("t", "quay.io/team", "", "b.example.com/team")),
+			map[HoleKind]string{HoleEqualPrefix: "tried one after the other, in this order: a.example.com/team, " +
+				"b.example.com/team"}},
+		{"a mirror that is forbidden", rulesOf(t, "", digestSet("t", "quay.io/team", "NeverContactSource",
+			"b.example.com/team"), digestSet("b", "b.example.com", "NeverContactSource")),
+			map[HoleKind]string{HoleBlocked: "never asked: the rule for b.example.com",
+				HoleNoMirror: "Nothing under b.example.com can be pulled"}},
+		{"tags only",
+			rulesOf(t, "", "apiVersion: config.openshift.io/v1\nkind: ImageTagMirrorSet\nmetadata: {name: "+
+				"t}\nspec:\n  imageTagMirrors:\n  - source: quay.io/team\n    mirrors: [m.example.com/team]\n"),
 			map[HoleKind]string{HoleTagsOnly: "Add an ImageDigestMirrorSet"}},
-		{"a source that is asked", rulesOf(t, "", strings.ReplaceAll(both, "NeverContactSource", "AllowContactingSource")),
+		{"a source that is asked", rulesOf(t, "", strings.ReplaceAll(both, "NeverContactSource",
+			"AllowContactingSource")),
 			map[HoleKind]string{HoleOpenSource: "looks like a hang"}},
-		{"a mirror without TLS", rulesOf(t, "[[registry]]\nlocation = \"quay.io/team\"\n[[registry.mirror]]\nlocation = \"a.example.com/team\"\ninsecure = true\n"),
+		{"a mirror without TLS",
+			rulesOf(t, "[[registry]]\nlocation = \"quay.io/team\"\n[[registry.mirror]]\nlocation = "+
+				"\"a.example.com/team\"\ninsecure = true\n"),
 			map[HoleKind]string{HoleInsecureNode: "give the mirror a certificate"}},
 	} {
 		t.Run(hole.name, func(t *testing.T) {
@@ -99,8 +121,11 @@ func TestHolesOfTheRulesAreNamed(t *testing.T) {
 		})
 	}
 	replaced, err := Parse(Sources{RegistriesConf: []Document{
-		{"a.conf", []byte("[[registry]]\nlocation = \"quay.io\"\n")}, {"b.conf", []byte("[[registry]]\nlocation = \"quay.io\"\n[[registry.mirror]]\nlocation = \"m.example.com\"\n")},
+		{"a.conf", []byte("[[registry]]\nlocation = \"quay.io\"\n")},
+		{"b.conf",
+			[]byte("[[registry]]\nlocation = \"quay.io\"\n[[registry.mirror]]\nlocation = \"m.example.com\"\n")},
 	}})
 	require.NoError(t, err)
-	require.Equal(t, "Both a.conf and b.conf have a table for quay.io. The one of b.conf alone counts.", replaced.Holes()[0].Text)
+	require.Equal(t, "Both a.conf and b.conf have a table for quay.io. The one of b.conf alone counts.",
+		replaced.Holes()[0].Text)
 }

@@ -46,7 +46,8 @@ type Attempt struct {
 	Anonymous bool
 }
 
-// ImageError says that an image could not be had, and what each endpoint answered. Its text is one sentence.
+// ImageError says that an image could not be had, and what each endpoint answered. Its text is one
+// sentence.
 type ImageError struct {
 	// Image is the pull spec that was asked for.
 	Image string
@@ -80,8 +81,8 @@ func (e *ImageError) Unwrap() []error {
 	return errs
 }
 
-// Reason is that of the attempt to look at first: the first mirror's. (What the source answers at the end says little
-// on a sealed site.)
+// Reason is that of the attempt to look at first: the first mirror's. (What the source answers at
+// the end says little on a sealed site.)
 func (e *ImageError) Reason() Reason {
 	if len(e.Attempts) == 0 {
 		return ReasonForbidden
@@ -127,7 +128,8 @@ var (
 
 // Failed returns the error of an endpoint that gave an image, but not a part of it.
 func Failed(image string, from Endpoint, err error, secret authn.Keychain) *ImageError {
-	return &ImageError{Image: image, Attempts: []Attempt{newAttempt(from, err, hasCredentials(secret, from.Ref.Context()))}}
+	return &ImageError{Image: image, Attempts: []Attempt{newAttempt(from, err,
+		hasCredentials(secret, from.Ref.Context()))}}
 }
 
 func newAttempt(e Endpoint, err error, hadCredentials bool) Attempt {
@@ -142,8 +144,8 @@ func newAttempt(e Endpoint, err error, hadCredentials bool) Attempt {
 	return Attempt{Endpoint: e, Reason: reason, Answer: answer, Err: err, Anonymous: !hadCredentials}
 }
 
-// classify sorts an error of a registry request and words it. The library returns several errors joined when it tried
-// HTTPS and then HTTP; the order of the cases picks the one that says more.
+// classify sorts an error of a registry request and words it. The library returns several errors
+// joined when it tried HTTPS and then HTTP; the order of the cases picks the one that says more.
 func classify(err error) (Reason, string) {
 	var status *transport.Error
 	var unknownCA x509.UnknownAuthorityError
@@ -206,8 +208,8 @@ func isDialError(err error) bool {
 	return errors.As(err, &op) && op.Op == "dial"
 }
 
-// innermost drops the addresses and operations that net's errors are wrapped in: a port that is another each time would make another
-// error of the same fault.
+// innermost drops the addresses and operations that net's errors are wrapped in: a port that is
+// another each time would make another error of the same fault.
 func innermost(err error) string {
 	var op *net.OpError
 	if errors.As(err, &op) {
@@ -219,14 +221,15 @@ func innermost(err error) string {
 // Passing tells whether an error may be gone when the same is asked again.
 func Passing(err error) bool { return worthRetrying(err) }
 
-// worthRetrying tells passing troubles of a connection from a registry that is not there, which is not asked again: the
-// next endpoint is.
+// worthRetrying tells passing troubles of a connection from a registry that is not there, which is
+// not asked again: the next endpoint is.
 func worthRetrying(err error) bool {
 	var temporary interface{ Temporary() bool }
 	switch {
 	case isDialError(err), errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return false
-	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF), errors.Is(err, syscall.EPIPE), errors.Is(err, syscall.ECONNRESET):
+	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF), errors.Is(err, syscall.EPIPE),
+		errors.Is(err, syscall.ECONNRESET):
 		return true
 	default:
 		return errors.As(err, &temporary) && temporary.Temporary()

@@ -26,23 +26,41 @@ import (
 
 func TestRegistriesConfRefuses(t *testing.T) {
 	for name, tc := range map[string]struct{ text, want string }{
-		"what is no TOML":                  {"[[registry]]\nlocation = quay.io", "registries.conf: line 2, column 12"},
-		"a value of the wrong type":        {"[[registry]]\nlocation = \"quay.io\"\nblocked = \"yes\"", "registries.conf: line 3, column 11, key blocked: is a string where a boolean (true or false) is expected"},
-		"an unknown key":                   {"[[registry]]\nlocation = \"quay.io\"\nmirror_by_digest_only = true", "registries.conf: line 3: registry.mirror_by_digest_only is no key of a registries.conf"},
-		"version 1":                        {"[registries.search]\nregistries = [\"quay.io\"]", "registries.conf: [registries]: this is version 1 of the format, which has no mirrors"},
-		"a table without prefix, location": {"[[registry]]\nblocked = true", "[[registry]] 1: neither location nor prefix is set"},
-		"a prefix without location":        {"[[registry]]\nprefix = \"quay.io/a\"", "[[registry]] 1: location is missing; only a prefix like *.example.com may do without"},
-		"a location with a scheme":         {"[[registry]]\nlocation = \"https://quay.io\"", `prefix "https://quay.io" begins with https://; write it without`},
-		"a location without a host":        {"[[registry]]\nlocation = \"openshift\"", `must begin with a registry's host`},
-		"a star in the middle":             {"[[registry]]\nprefix = \"quay.*.io\"\nlocation = \"a.io\"", "has a * that is not a whole first label"},
-		"a wildcard with a path":           {"[[registry]]\nprefix = \"*.io/x\"", "must have the form *.example.com"},
-		"a mirror without location":        {"[[registry]]\nlocation = \"quay.io\"\n[[registry.mirror]]\ninsecure = true", `[[registry]] 1 (quay.io), mirror 1: location is missing`},
-		"a mirror with a tag":              {"[[registry]]\nlocation = \"quay.io\"\n[[registry.mirror]]\nlocation = \"a.io/x:1\"", `mirror 1: location "a.io/x:1" must look like host[:port][/path], without a tag or digest`},
-		"an unknown pull-from-mirror":      {"[[registry]]\nlocation = \"quay.io\"\n[[registry.mirror]]\nlocation = \"a.io\"\npull-from-mirror = \"never\"", `pull-from-mirror is "never"; it must be all, digest-only or tag-only`},
-		"both ways to say digest only":     {"[[registry]]\nlocation = \"quay.io\"\nmirror-by-digest-only = true\n[[registry.mirror]]\nlocation = \"a.io\"\npull-from-mirror = \"all\"", "exclude each other; keep one of them"},
-		"pull-from-mirror of the source":   {"[[registry]]\nlocation = \"quay.io\"\npull-from-mirror = \"all\"", "belongs into a [[registry.mirror]] table"},
-		"two tables for one prefix":        {"[[registry]]\nlocation = \"quay.io\"\n[[registry]]\nlocation = \"quay.io\"", `[[registry]] 2: the prefix "quay.io" has a table already`},
-		"one location with two settings":   {"[[registry]]\nlocation = \"quay.io\"\n[[registry]]\nprefix = \"a.io\"\nlocation = \"quay.io\"\ninsecure = true", `[[registry]] 2: the location "quay.io" is given twice with different insecure or blocked`},
+		"what is no TOML": {"[[registry]]\nlocation = quay.io", "registries.conf: line 2, column 12"},
+		"a value of the wrong type": {"[[registry]]\nlocation = \"quay.io\"\nblocked = \"yes\"",
+			"registries.conf: line 3, column 11, key blocked: is a string where a boolean (true or false) is expected"},
+		"an unknown key": {"[[registry]]\nlocation = \"quay.io\"\nmirror_by_digest_only = true",
+			"registries.conf: line 3: registry.mirror_by_digest_only is no key of a registries.conf"},
+		"version 1": {"[registries.search]\nregistries = [\"quay.io\"]",
+			"registries.conf: [registries]: this is version 1 of the format, which has no mirrors"},
+		"a table without prefix, location": {"[[registry]]\nblocked = true",
+			"[[registry]] 1: neither location nor prefix is set"},
+		"a prefix without location": {"[[registry]]\nprefix = \"quay.io/a\"",
+			"[[registry]] 1: location is missing; only a prefix like *.example.com may do without"},
+		"a location with a scheme": {"[[registry]]\nlocation = \"https://quay.io\"",
+			`prefix "https://quay.io" begins with https://; write it without`},
+		"a location without a host": {"[[registry]]\nlocation = \"openshift\"",
+			`must begin with a registry's host`},
+		"a star in the middle": {"[[registry]]\nprefix = \"quay.*.io\"\nlocation = \"a.io\"",
+			"has a * that is not a whole first label"},
+		"a wildcard with a path": {"[[registry]]\nprefix = \"*.io/x\"", "must have the form *.example.com"},
+		"a mirror without location": {"[[registry]]\nlocation = \"quay.io\"\n[[registry.mirror]]\ninsecure = " +
+			"true", `[[registry]] 1 (quay.io), mirror 1: location is missing`},
+		"a mirror with a tag": {"[[registry]]\nlocation = \"quay.io\"\n[[registry.mirror]]\nlocation = " +
+			"\"a.io/x:1\"", `mirror 1: location "a.io/x:1" must look like host[:port][/path], without a tag or digest`},
+		"an unknown pull-from-mirror": {"[[registry]]\nlocation = \"quay.io\"\n[[registry.mirror]]\nlocation = " +
+			"\"a.io\"\npull-from-mirror = \"never\"",
+			`pull-from-mirror is "never"; it must be all, digest-only or tag-only`},
+		"both ways to say digest only": {"[[registry]]\nlocation = \"quay.io\"\nmirror-by-digest-only = " +
+			"true\n[[registry.mirror]]\nlocation = \"a.io\"\npull-from-mirror = \"all\"",
+			"exclude each other; keep one of them"},
+		"pull-from-mirror of the source": {"[[registry]]\nlocation = \"quay.io\"\npull-from-mirror = \"all\"",
+			"belongs into a [[registry.mirror]] table"},
+		"two tables for one prefix": {"[[registry]]\nlocation = \"quay.io\"\n[[registry]]\nlocation = " +
+			"\"quay.io\"", `[[registry]] 2: the prefix "quay.io" has a table already`},
+		"one location with two settings": {"[[registry]]\nlocation = \"quay.io\"\n[[registry]]\nprefix = " +
+			"\"a.io\"\nlocation = \"quay.io\"\ninsecure = true",
+			`[[registry]] 2: the location "quay.io" is given twice with different insecure or blocked`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := Parse(Sources{RegistriesConf: []Document{{"registries.conf", []byte(tc.text)}}})
@@ -60,9 +78,12 @@ func TestDropInsReplaceTablesOfTheSamePrefix(t *testing.T) {
 		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
 		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
 	}
-	write(path, "[[registry]]\nlocation = \"quay.io\"\n[[registry.mirror]]\nlocation = \"one.example\"\n[[registry]]\nlocation = \"ghcr.io\"\nblocked = true\n")
-	write(filepath.Join(path+".d", "20-b.conf"), "[[registry]]\nlocation = \"quay.io\"\n[[registry.mirror]]\nlocation = \"three.example\"\n")
-	write(filepath.Join(path+".d", "10-a.conf"), "[[registry]]\nlocation = \"quay.io\"\n[[registry.mirror]]\nlocation = \"two.example\"\n")
+	write(path, "[[registry]]\nlocation = \"quay.io\"\n[[registry.mirror]]\nlocation = "+
+		"\"one.example\"\n[[registry]]\nlocation = \"ghcr.io\"\nblocked = true\n")
+	write(filepath.Join(path+".d", "20-b.conf"),
+		"[[registry]]\nlocation = \"quay.io\"\n[[registry.mirror]]\nlocation = \"three.example\"\n")
+	write(filepath.Join(path+".d", "10-a.conf"),
+		"[[registry]]\nlocation = \"quay.io\"\n[[registry.mirror]]\nlocation = \"two.example\"\n")
 	write(filepath.Join(path+".d", "00-shortnames.conf"), "[aliases]\n\"ubi\" = \"registry.access.redhat.com/ubi\"\n")
 	write(filepath.Join(path+".d", "README"), "no TOML")
 	r, err := Load(Files{RegistriesConf: path})
@@ -73,7 +94,8 @@ func TestDropInsReplaceTablesOfTheSamePrefix(t *testing.T) {
 }
 
 func TestLoadNamesTheFileThatIsMissing(t *testing.T) {
-	for _, files := range []Files{{RegistriesConf: "/no/registries.conf"}, {MirrorSets: []string{"/no/idms.yaml"}}, {CABundle: "/no/ca.pem"}} {
+	for _, files := range []Files{{RegistriesConf: "/no/registries.conf"}, {MirrorSets: []string{"/no/idms.yaml"}},
+		{CABundle: "/no/ca.pem"}} {
 		_, err := Load(files)
 		require.ErrorContains(t, err, "/no/")
 		require.ErrorIs(t, err, os.ErrNotExist)
@@ -129,28 +151,37 @@ func TestMirrorSetsBecomeTablesBySource(t *testing.T) {
 	r, err := Load(Files{MirrorSets: []string{dir}})
 	require.NoError(t, err)
 	for ref, want := range map[string][]string{
-		"quay.io/openshift-release-dev/ocp-release@" + digest: {"mirror.site.example:5000/openshift/release-images@" + digest},
-		"quay.io/openshift-release-dev/ocp-release:4.20":      nil,
-		"quay.io/openshift-release-dev/ocp-v4.0-art-dev@" + digest: {"mirror.site.example:5000/openshift/release@" + digest,
+		"quay.io/openshift-release-dev/ocp-release@" + digest: {"mirror.site.example:5000/openshift/release-images@" +
+			digest},
+		"quay.io/openshift-release-dev/ocp-release:4.20": nil,
+		"quay.io/openshift-release-dev/ocp-v4.0-art-dev@" + digest: {"mirror.site.example:5000/openshift/release@" +
+			digest,
 			"second.site.example/release@" + digest, "quay.io/openshift-release-dev/ocp-v4.0-art-dev@" + digest},
-		"quay.io/openshift-release-dev/ocp-v4.0-art-dev:x": {"mirror.site.example:5000/tagged:x", "quay.io/openshift-release-dev/ocp-v4.0-art-dev:x"},
-		"registry.redhat.io/ubi9/ubi@" + digest:            {"mirror.site.example:5000/ubi9/ubi@" + digest, "registry.redhat.io/ubi9/ubi@" + digest},
+		"quay.io/openshift-release-dev/ocp-v4.0-art-dev:x": {"mirror.site.example:5000/tagged:x",
+			"quay.io/openshift-release-dev/ocp-v4.0-art-dev:x"},
+		"registry.redhat.io/ubi9/ubi@" + digest: {"mirror.site.example:5000/ubi9/ubi@" + digest,
+			"registry.redhat.io/ubi9/ubi@" + digest},
 	} {
 		require.Equal(t, want, endpoints(t, r, ref), ref)
-		require.Equal(t, want, endpoints(t, conf(t, string(r.RegistriesConf())), ref), "written and read again: %s", ref)
+		require.Equal(t, want, endpoints(t, conf(t, string(r.RegistriesConf())), ref), "written and read again: %s",
+			ref)
 	}
-	require.Equal(t, []ImageDigestSource{{Source: "quay.io/openshift-release-dev/ocp-release", NeverContactSource: true},
-		{Source: "quay.io/openshift-release-dev/ocp-v4.0-art-dev", Mirrors: []string{"mirror.site.example:5000/tagged"}}}, r.ImageTagSources())
+	require.Equal(t, []ImageDigestSource{{Source: "quay.io/openshift-release-dev/ocp-release",
+		NeverContactSource: true},
+		{Source: "quay.io/openshift-release-dev/ocp-v4.0-art-dev",
+			Mirrors: []string{"mirror.site.example:5000/tagged"}}}, r.ImageTagSources())
 }
 
 func TestRegistriesConfAndMirrorSetsAddUp(t *testing.T) {
 	r, err := Parse(Sources{
-		RegistriesConf: []Document{{"registries.conf", []byte("[[registry]]\nlocation = \"quay.io/a\"\n[[registry.mirror]]\nlocation = \"one.example/a\"\n")}},
+		RegistriesConf: []Document{{"registries.conf",
+			[]byte("[[registry]]\nlocation = \"quay.io/a\"\n[[registry.mirror]]\nlocation = \"one.example/a\"\n")}},
 		MirrorSets: []Document{{"idms.yaml", []byte(`{"apiVersion":"config.openshift.io/v1","kind":"ImageDigestMirrorSet","metadata":{"name":"x"},
 			"spec":{"imageDigestMirrors":[{"source":"quay.io/a","mirrors":["two.example/a"],"mirrorSourcePolicy":"NeverContactSource"}]}}`)}},
 	})
 	require.NoError(t, err)
-	require.Equal(t, []string{"one.example/a/b@" + digest, "two.example/a/b@" + digest}, endpoints(t, r, "quay.io/a/b@"+digest))
+	require.Equal(t, []string{"one.example/a/b@" + digest, "two.example/a/b@" + digest},
+		endpoints(t, r, "quay.io/a/b@"+digest))
 	ref, err := name.ParseReference("quay.io/a/b@" + digest)
 	require.NoError(t, err)
 	require.Contains(t, r.Endpoints(ref)[1].Rule, "registries.conf and ImageDigestMirrorSet x")
@@ -158,20 +189,29 @@ func TestRegistriesConfAndMirrorSetsAddUp(t *testing.T) {
 
 func TestMirrorSetsRefuse(t *testing.T) {
 	idms := func(entry string) string {
-		return "apiVersion: config.openshift.io/v1\nkind: ImageDigestMirrorSet\nmetadata: {name: x}\nspec:\n  imageDigestMirrors:\n  - " + entry + "\n"
+		return "apiVersion: config.openshift.io/v1\nkind: ImageDigestMirrorSet\nmetadata: {name: x}\nspec:\n  " +
+			"imageDigestMirrors:\n  - " + entry + "\n"
 	}
 	for name, tc := range map[string]struct{ text, want string }{
-		"what is no YAML":             {"a: [", "idms.yaml: is no YAML: line 1"},
-		"what is no object":           {"- a", "idms.yaml: line 1: is no Kubernetes object"},
-		"another version":             {"apiVersion: config.openshift.io/v2\nkind: ImageDigestMirrorSet\n", `idms.yaml: line 1: apiVersion is "config.openshift.io/v2"; ImageDigestMirrorSet has config.openshift.io/v1`},
-		"a set without its list":      {"apiVersion: config.openshift.io/v1\nkind: ImageTagMirrorSet\nmetadata: {name: x}\nspec: {imageDigestMirrors: []}\n", `ImageTagMirrorSet "x" has no spec.imageTagMirrors`},
-		"a list that is none":         {"apiVersion: config.openshift.io/v1\nkind: ImageTagMirrorSet\nspec: {imageTagMirrors: abc}\n", "line 3: must be a list of entries with source and mirrors"},
-		"an entry without source":     {idms("mirrors: [a.example]"), "idms.yaml: line 6: source is missing"},
-		"an entry of the wrong shape": {idms("{source: quay.io, mirrors: a.example}"), "line 6: must be an entry with source (a string) and mirrors (a list of strings)"},
-		"a source with a scheme":      {idms("source: https://quay.io"), `line 6: source "https://quay.io" begins with https://`},
-		"a mirror with a digest":      {idms("{source: quay.io, mirrors: ['a.example/x@" + digest + "']}"), "without a tag or digest"},
-		"an unknown policy":           {idms("{source: quay.io, mirrorSourcePolicy: Never}"), `mirrorSourcePolicy is "Never"; it must be AllowContactingSource or NeverContactSource`},
-		"two policies for one source": {idms("{source: quay.io, mirrorSourcePolicy: NeverContactSource}\n  - {source: quay.io, mirrorSourcePolicy: AllowContactingSource}"),
+		"what is no YAML":   {"a: [", "idms.yaml: is no YAML: line 1"},
+		"what is no object": {"- a", "idms.yaml: line 1: is no Kubernetes object"},
+		"another version": {"apiVersion: config.openshift.io/v2\nkind: ImageDigestMirrorSet\n",
+			`idms.yaml: line 1: apiVersion is "config.openshift.io/v2"; ImageDigestMirrorSet has config.openshift.io/v1`},
+		"a set without its list": {"apiVersion: config.openshift.io/v1\nkind: ImageTagMirrorSet\nmetadata: " +
+			"{name: x}\nspec: {imageDigestMirrors: []}\n", `ImageTagMirrorSet "x" has no spec.imageTagMirrors`},
+		"a list that is none": {"apiVersion: config.openshift.io/v1\nkind: ImageTagMirrorSet\nspec: " +
+			"{imageTagMirrors: abc}\n", "line 3: must be a list of entries with source and mirrors"},
+		"an entry without source": {idms("mirrors: [a.example]"), "idms.yaml: line 6: source is missing"},
+		"an entry of the wrong shape": {idms("{source: quay.io, mirrors: a.example}"),
+			"line 6: must be an entry with source (a string) and mirrors (a list of strings)"},
+		"a source with a scheme": {idms("source: https://quay.io"),
+			`line 6: source "https://quay.io" begins with https://`},
+		"a mirror with a digest": {idms("{source: quay.io, mirrors: ['a.example/x@" + digest + "']}"),
+			"without a tag or digest"},
+		"an unknown policy": {idms("{source: quay.io, mirrorSourcePolicy: Never}"),
+			`mirrorSourcePolicy is "Never"; it must be AllowContactingSource or NeverContactSource`},
+		"two policies for one source": {idms("{source: quay.io, mirrorSourcePolicy: NeverContactSource}\n  - " +
+			"{source: quay.io, mirrorSourcePolicy: AllowContactingSource}"),
 			`line 7: ImageDigestMirrorSet x says AllowContactingSource for "quay.io", but ImageDigestMirrorSet x says NeverContactSource; make them agree`},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -192,8 +232,10 @@ func newAuthority(t *testing.T, name string) *authority {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	require.NoError(t, err)
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}, IsCA: true, BasicConstraintsValid: true,
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), KeyUsage: x509.KeyUsageCertSign}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}, IsCA: true,
+		BasicConstraintsValid: true,
+		NotBefore:             time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		KeyUsage: x509.KeyUsageCertSign}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
 	require.NoError(t, err)
 	cert, err := x509.ParseCertificate(der)
@@ -206,16 +248,19 @@ func (a *authority) sign(t *testing.T, until time.Time) (tls.Certificate, []byte
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	require.NoError(t, err)
-	template := &x509.Certificate{SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: "mirror"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: until, BasicConstraintsValid: true}
+	template := &x509.Certificate{SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: "mirror"},
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+		NotBefore:   time.Now().Add(-time.Hour), NotAfter: until, BasicConstraintsValid: true}
 	der, err := x509.CreateCertificate(rand.Reader, template, a.cert, &key.PublicKey, a.key)
 	require.NoError(t, err)
-	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
+	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key},
+		pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
 }
 
 func TestCABundleIsWrittenAnewEachCertificateOnce(t *testing.T) {
 	one, two := newAuthority(t, "one"), newAuthority(t, "two")
-	messy := "# the site's root\n" + string(one.pem) + "\n\nsubject=two\n" + string(two.pem) + string(one.pem) + " \n# the end\n\n"
+	messy := "# the site's root\n" + string(one.pem) + "\n\nsubject=two\n" + string(two.pem) + string(one.pem) +
+		" \n# the end\n\n"
 	got, err := ParseCABundle("ca.pem", []byte(messy))
 	require.NoError(t, err)
 	require.Equal(t, string(one.pem)+string(two.pem), string(got))
@@ -231,12 +276,16 @@ func TestCABundleRefuses(t *testing.T) {
 		text []byte
 		want string
 	}{
-		"what is no PEM":        {[]byte("hello"), "ca.pem: holds no certificate"},
-		"an empty file":         {nil, "ca.pem: holds no certificate"},
-		"a certificate cut off": {append(ca.pem[:len(ca.pem):len(ca.pem)], ca.pem[:90]...), fmt.Sprintf("ca.pem: line %d: the PEM block is cut off or damaged", strings.Count(string(ca.pem), "\n")+1)},
-		"a private key":         {pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: []byte("x")}), "ca.pem: PEM block 1: is a EC PRIVATE KEY; only certificates"},
-		"garbage in PEM":        {pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: []byte("x")}), "PEM block 1: is no certificate"},
-		"a leaf":                {append(ca.pem[:len(ca.pem):len(ca.pem)], leaf...), `ca.pem: PEM block 2: is the certificate of "CN=mirror", not of a CA; give the certificate of the CA that signed it (CN=Site Root)`},
+		"what is no PEM": {[]byte("hello"), "ca.pem: holds no certificate"},
+		"an empty file":  {nil, "ca.pem: holds no certificate"},
+		"a certificate cut off": {append(ca.pem[:len(ca.pem):len(ca.pem)], ca.pem[:90]...),
+			fmt.Sprintf("ca.pem: line %d: the PEM block is cut off or damaged", strings.Count(string(ca.pem), "\n")+1)},
+		"a private key": {pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: []byte("x")}),
+			"ca.pem: PEM block 1: is a EC PRIVATE KEY; only certificates"},
+		"garbage in PEM": {pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: []byte("x")}),
+			"PEM block 1: is no certificate"},
+		"a leaf": {append(ca.pem[:len(ca.pem):len(ca.pem)], leaf...),
+			`ca.pem: PEM block 2: is the certificate of "CN=mirror", not of a CA; give the certificate of the CA that signed it (CN=Site Root)`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := Parse(Sources{CABundle: []Document{{"ca.pem", tc.text}}})
@@ -280,7 +329,8 @@ func TestPullSecretRequireSaysWhatIsThere(t *testing.T) {
 	s, err := ParsePullSecret(`{"auths":{"quay.io":{"auth":"` + b64("u:secretword") + `"},"helper.example":{}}}`)
 	require.NoError(t, err)
 	err = s.Require("mirror.site.example:5000")
-	require.EqualError(t, err, "the pull secret has no entry for mirror.site.example:5000 (it has quay.io): no credentials")
+	require.EqualError(t, err,
+		"the pull secret has no entry for mirror.site.example:5000 (it has quay.io): no credentials")
 	require.ErrorIs(t, err, ErrNoCredentials)
 	require.ErrorContains(t, s.Require("helper.example"), "entry for helper.example is empty")
 	require.ErrorContains(t, (*PullSecret)(nil).Require("quay.io"), "it has none at all")
@@ -304,9 +354,11 @@ func TestPullSecretRefuses(t *testing.T) {
 		"a list":                 {"[]", "the pull secret has a JSON array"},
 		"no auths":               {`{"quay.io":{}}`, `the pull secret has no "auths"`},
 		"auths of another shape": {`{"auths":{"quay.io":"secretword"}}`, "the pull secret has a JSON string"},
-		"no base64":              {`{"auths":{"quay.io":{"auth":"secretword!"}}}`, `entry for "quay.io": auth is no base64; it must be the base64 of user:password`},
-		"no colon":               {`{"auths":{"quay.io":{"auth":"` + b64("secretword") + `"}}}`, `entry for "quay.io": auth has no colon once decoded`},
-		"an entry for nothing":   {`{"auths":{"https://":{"auth":"` + b64("a:b") + `"}}}`, `which names no registry`},
+		"no base64": {`{"auths":{"quay.io":{"auth":"secretword!"}}}`,
+			`entry for "quay.io": auth is no base64; it must be the base64 of user:password`},
+		"no colon": {`{"auths":{"quay.io":{"auth":"` + b64("secretword") + `"}}}`,
+			`entry for "quay.io": auth has no colon once decoded`},
+		"an entry for nothing": {`{"auths":{"https://":{"auth":"` + b64("a:b") + `"}}}`, `which names no registry`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := ParsePullSecret(tc.text)
@@ -333,7 +385,8 @@ func FuzzParse(f *testing.F) {
 	f.Add(siteConf, mirrorSetsYAML)
 	f.Add("[[registry]]\nprefix='*.a'\n", "kind: List\nitems: []")
 	f.Fuzz(func(t *testing.T, toml, yaml string) {
-		r, err := Parse(Sources{RegistriesConf: []Document{{"registries.conf", []byte(toml)}}, MirrorSets: []Document{{"idms.yaml", []byte(yaml)}}})
+		r, err := Parse(Sources{RegistriesConf: []Document{{"registries.conf", []byte(toml)}},
+			MirrorSets: []Document{{"idms.yaml", []byte(yaml)}}})
 		if err != nil {
 			return
 		}

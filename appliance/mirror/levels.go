@@ -6,9 +6,9 @@ import (
 	"slices"
 )
 
-// Level is where an import of rules holds: everywhere ("", both are empty), for one infra-env, or for one cluster. What is
-// said closer goes over what is said further away: a cluster's own rules over an infra-env's, and those over the
-// appliance's.
+// Level is where an import of rules holds: everywhere ("", both are empty), for one infra-env, or
+// for one cluster. What is said closer goes over what is said further away: a cluster's own rules
+// over an infra-env's, and those over the appliance's.
 type Level struct {
 	Cluster  string `json:"cluster_id,omitempty"`
 	InfraEnv string `json:"infra_env_id,omitempty"`
@@ -25,9 +25,10 @@ func (l Level) String() string {
 	return "appliance"
 }
 
-// Layered lays rules of levels over each other, the closest last. A rule goes over those for the same prefix that lie below,
-// mirrors, policy and all; of rules for other prefixes the longest that matches counts, as always. Catalogs and other objects
-// go over those of the same kind and name. CAs add up. Nil and empty levels are fine.
+// Layered lays rules of levels over each other, the closest last. A rule goes over those for the
+// same prefix that lie below, mirrors, policy and all; of rules for other prefixes the longest that
+// matches counts, as always. Catalogs and other objects go over those of the same kind and name.
+// CAs add up. Nil and empty levels are fine.
 func Layered(levels ...*Rules) (*Rules, error) {
 	var tables []table
 	var settings confFile
@@ -64,9 +65,10 @@ func Layered(levels ...*Rules) (*Rules, error) {
 	return newRules(tables, settings, ca, objects)
 }
 
-// FollowPolicies returns the rules with the policies that other documents with mirror sets say for the same sources, such as
-// manifests that a person gives a cluster: OpenShift takes no mirror set at all where two contradict each other. A document
-// that can't be read is somebody else's to judge, and left out.
+// FollowPolicies returns the rules with the policies that other documents with mirror sets say for
+// the same sources, such as manifests that a person gives a cluster: OpenShift takes no mirror set
+// at all where two contradict each other. A document that can't be read is somebody else's to
+// judge, and left out.
 func (r *Rules) FollowPolicies(documents ...[]byte) (*Rules, error) {
 	theirs := &mirrorSets{}
 	for _, data := range documents {

@@ -7,14 +7,15 @@ import (
 	"strings"
 )
 
-// addHandList reads a list that people write: on each line a source and its mirrors, separated by blanks, "=" or "->".
+// addHandList reads a list that people write: on each line a source and its mirrors, separated by
+// blanks, "=" or "->".
 //
 //	# the release
 //	quay.io/openshift-release-dev/ocp-release = mirror.example.com:5000/openshift/release-images
 //	quay.io/prometheus  mirror.example.com:5000/prometheus  mirror2.example.com/prometheus
 //
-// Lines of images (oc-mirror's mapping.txt, oc image mirror -f) are taken for their repositories: tags and digests are left
-// out. The mirrors serve digests and tags.
+// Lines of images (oc-mirror's mapping.txt, oc image mirror -f) are taken for their repositories:
+// tags and digests are left out. The mirrors serve digests and tags.
 func (s *mirrorSets) addHandList(doc Document) error {
 	scanner := bufio.NewScanner(bytes.NewReader(doc.Data))
 	for number := 1; scanner.Scan(); number++ {
@@ -25,7 +26,9 @@ func (s *mirrorSets) addHandList(doc Document) error {
 		}
 		where := fmt.Sprintf("line %d", number)
 		if len(fields) == 1 {
-			return &InputError{doc.Name, where, fmt.Sprintf("%q stands alone; a source and at least one mirror are expected, such as quay.io/team = mirror.example.com/team", fields[0])}
+			return &InputError{doc.Name, where,
+				fmt.Sprintf("%q stands alone; a source and at least one mirror are expected, such as quay.io/team = "+
+					"mirror.example.com/team", fields[0])}
 		}
 		source := bareRepository(fields[0])
 		if problem := checkSource(source); problem != "" {
@@ -55,7 +58,8 @@ func (s *mirrorSets) addHandList(doc Document) error {
 func bareRepository(image string) string {
 	image = strings.TrimSuffix(strings.TrimPrefix(image, "docker://"), "/")
 	image, _, _ = strings.Cut(image, "@")
-	if colon := strings.LastIndexByte(image, ':'); colon > strings.LastIndexByte(image, '/') && strings.Contains(image, "/") {
+	if colon := strings.LastIndexByte(image, ':'); colon > strings.LastIndexByte(image, '/') &&
+		strings.Contains(image, "/") {
 		image = image[:colon]
 	}
 	return image

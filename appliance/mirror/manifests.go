@@ -21,28 +21,30 @@ type Manifest struct {
 
 // Target is what a cluster's version of OpenShift understands of mirror rules.
 type Target struct {
-	// MirrorSets: ImageDigestMirrorSet and ImageTagMirrorSet, beside what openshift-install makes of install-config. Before
-	// 4.14 that is an ImageContentSourcePolicy, which does not go together with them.
+	// MirrorSets: ImageDigestMirrorSet and ImageTagMirrorSet, beside what openshift-install makes
+	// of install-config. Before 4.14 that is an ImageContentSourcePolicy, which does not go
+	// together with them.
 	MirrorSets bool
-	// SourcePolicy: install-config's imageDigestSources take sourcePolicy, and the bootstrap keeps to it (openshift-install
-	// 4.21; github.com/openshift/installer pull requests 10050 and 10073).
+	// SourcePolicy: install-config's imageDigestSources take sourcePolicy, and the bootstrap keeps
+	// to it (openshift-install 4.21; github.com/openshift/installer pull requests 10050 and 10073).
 	SourcePolicy bool
 	// ClusterCatalogs: the cluster has OLM v1 by the time that its manifests are applied.
 	ClusterCatalogs bool
 }
 
-// manifestPrefix is what the names of our manifests begin with; they are applied behind the installer's own.
+// manifestPrefix is what the names of our manifests begin with; they are applied behind the
+// installer's own.
 const manifestPrefix = "99_mirror_"
 
-// The ImageDigestMirrorSet that openshift-install makes of install-config: its file, and the object's name
-// (github.com/openshift/installer, pkg/asset/manifests/imagedigestmirrorset.go).
+// The ImageDigestMirrorSet that openshift-install makes of install-config: its file, and the
+// object's name (github.com/openshift/installer, pkg/asset/manifests/imagedigestmirrorset.go).
 const (
 	installersDigestSetFile = "image-digest-mirror-set.yaml"
 	installersDigestSet     = "image-digest-mirror"
 )
 
-// InstallConfig returns the rules for pulls by digest as install-config has them. Sources that it has no form for (*.host, a
-// single image) are left out; see [Rules.Manifests].
+// InstallConfig returns the rules for pulls by digest as install-config has them. Sources that it
+// has no form for (*.host, a single image) are left out; see [Rules.Manifests].
 func (r *Rules) InstallConfig(target Target) []ImageDigestSource {
 	var sources []ImageDigestSource
 	for _, s := range r.ImageDigestSources() {
@@ -57,7 +59,8 @@ func (r *Rules) InstallConfig(target Target) []ImageDigestSource {
 	return sources
 }
 
-// isRepository tells sources that name registries, namespaces and repositories from wildcards and single images.
+// isRepository tells sources that name registries, namespaces and repositories from wildcards and
+// single images.
 func isRepository(source string) bool {
 	return !strings.HasPrefix(source, "*.") && !strings.Contains(source, "@") && bareRepository(source) == source
 }
@@ -69,8 +72,8 @@ func isRepository(source string) bool {
 //   - registries without TLS, and blocked ones without mirrors (Image);
 //   - signatures of releases (ConfigMap), and catalogs of OLM v1 (ClusterCatalog).
 //
-// CatalogSources are not among them: which of them a cluster gets depends on its operators. UpdateServices are not, because
-// their kind comes with an operator: see [Rules.LaterObjects].
+// CatalogSources are not among them: which of them a cluster gets depends on its operators.
+// UpdateServices are not, because their kind comes with an operator: see [Rules.LaterObjects].
 func (r *Rules) Manifests(target Target) ([]Manifest, error) {
 	var manifests []Manifest
 	add := func(folder, file, kind, name string, value any) error {
@@ -82,8 +85,10 @@ func (r *Rules) Manifests(target Target) ([]Manifest, error) {
 		return nil
 	}
 	if target.MirrorSets {
-		if sources := r.InstallConfig(target); !target.SourcePolicy && slices.ContainsFunc(sources, func(s ImageDigestSource) bool { return s.NeverContactSource }) {
-			if err := add("manifests", installersDigestSetFile, kindDigestSet, installersDigestSet, mirrorSet(kindDigestSet, installersDigestSet, sources)); err != nil {
+		if sources := r.InstallConfig(target); !target.SourcePolicy && slices.ContainsFunc(sources,
+			func(s ImageDigestSource) bool { return s.NeverContactSource }) {
+			if err := add("manifests", installersDigestSetFile, kindDigestSet, installersDigestSet,
+				mirrorSet(kindDigestSet, installersDigestSet, sources)); err != nil {
 				return nil, err
 			}
 		}
@@ -97,7 +102,8 @@ func (r *Rules) Manifests(target Target) ([]Manifest, error) {
 			if len(set.sources) == 0 {
 				continue
 			}
-			if err := add("openshift", manifestPrefix+set.file, set.kind, set.name, mirrorSet(set.kind, set.name, set.sources)); err != nil {
+			if err := add("openshift", manifestPrefix+set.file, set.kind, set.name,
+				mirrorSet(set.kind, set.name, set.sources)); err != nil {
 				return nil, err
 			}
 		}
@@ -119,12 +125,13 @@ func (r *Rules) Manifests(target Target) ([]Manifest, error) {
 }
 
 func (o *Object) manifest(what string) Manifest {
-	return Manifest{Folder: "openshift", Name: manifestPrefix + what + "_" + o.Name + ".yaml", Kind: o.Kind, Object: o.Name, YAML: o.YAML}
+	return Manifest{Folder: "openshift", Name: manifestPrefix + what + "_" + o.Name + ".yaml", Kind: o.Kind,
+		Object: o.Name, YAML: o.YAML}
 }
 
-// LaterObjects are what a cluster can only be given when it runs, because the kind comes with an operator or with a part
-// that starts late: UpdateServices, and ClusterCatalogs unless the target has them. A manifest of a kind that nobody knows
-// would keep the bootstrap waiting for ever.
+// LaterObjects are what a cluster can only be given when it runs, because the kind comes with an
+// operator or with a part that starts late: UpdateServices, and ClusterCatalogs unless the target
+// has them. A manifest of a kind that nobody knows would keep the bootstrap waiting for ever.
 func (r *Rules) LaterObjects(target Target) []Object {
 	var later []Object
 	for _, o := range r.Objects() {
@@ -162,7 +169,8 @@ func mirrorSet(kind, name string, sources []ImageDigestSource) *object {
 	if kind == kindTagSet {
 		list = "imageTagMirrors"
 	}
-	return &object{"config.openshift.io/v1", kind, map[string]string{"name": name}, map[string][]setMirrors{list: entries}}
+	return &object{"config.openshift.io/v1", kind, map[string]string{"name": name},
+		map[string][]setMirrors{list: entries}}
 }
 
 // wildcards are the mirrors of digests for *.host.
@@ -211,7 +219,8 @@ func (r *Rules) imageConfig() *object {
 	if sources.Insecure == nil && sources.Blocked == nil {
 		return nil
 	}
-	return &object{"config.openshift.io/v1", "Image", map[string]string{"name": "cluster"}, map[string]registrySources{"registrySources": sources}}
+	return &object{"config.openshift.io/v1", "Image", map[string]string{"name": "cluster"},
+		map[string]registrySources{"registrySources": sources}}
 }
 
 func registryOf(location string) string {

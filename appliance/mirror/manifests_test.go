@@ -17,7 +17,8 @@ insecure = true
 location = "blocked.example.com"
 blocked = true
 `)}},
-		MirrorSets: []Document{{"signatures.yaml", []byte(workspaceV2()["working-dir/cluster-resources/signature-configmap.yaml"])},
+		MirrorSets: []Document{{"signatures.yaml",
+			[]byte(workspaceV2()["working-dir/cluster-resources/signature-configmap.yaml"])},
 			{"itms.yaml", []byte(workspaceV2()["working-dir/cluster-resources/itms-oc-mirror.yaml"])}},
 	})
 	require.NoError(t, err)
@@ -55,12 +56,16 @@ spec:
 	require.Contains(t, texts["99_mirror_signatures_mirrored-release-signatures.yaml"], "sha256-1111")
 
 	// What is written leads to the same mirrors when it is read again.
-	again, err := Parse(Sources{MirrorSets: []Document{{"itms.yaml", []byte(texts["99_mirror_itms.yaml"])}, {"s.yaml", []byte(texts["99_mirror_signatures_mirrored-release-signatures.yaml"])}}})
+	again, err := Parse(Sources{MirrorSets: []Document{{"itms.yaml", []byte(texts["99_mirror_itms.yaml"])},
+		{"s.yaml", []byte(texts["99_mirror_signatures_mirrored-release-signatures.yaml"])}}})
 	require.NoError(t, err)
-	require.Equal(t, []ImageDigestSource{{Source: "quay.io/team", Mirrors: []string{"mirror.example.com:5000/team"}}, {Source: "registry.redhat.io/ubi9", Mirrors: []string{"mirror.example.com:5000/ubi9"}}}, again.ImageTagSources())
+	require.Equal(t, []ImageDigestSource{{Source: "quay.io/team", Mirrors: []string{"mirror.example.com:5000/team"}},
+		{Source: "registry.redhat.io/ubi9", Mirrors: []string{"mirror.example.com:5000/ubi9"}}},
+		again.ImageTagSources())
 	require.Equal(t, rules.Signatures(), again.Signatures())
 
-	none, err := rulesOf(t, "", digestSet("r", releaseRepository, "", "m.example.com/ocp")).Manifests(Target{MirrorSets: true})
+	none, err := rulesOf(t, "", digestSet("r", releaseRepository, "", "m.example.com/ocp")).
+		Manifests(Target{MirrorSets: true})
 	require.NoError(t, err)
 	require.Empty(t, none, "install-config says all of it")
 }

@@ -1,10 +1,11 @@
 // Package mirror knows which registries a site pulls images from, and pulls from them.
 //
-// The rules come from a registries.conf (TOML, version 2) and from the objects that oc-mirror and oc write
-// (ImageDigestMirrorSet, ImageTagMirrorSet, ImageContentSourcePolicy), and are applied exactly as the nodes apply them:
-// one table per reference, the one with the longest matching prefix; its mirrors in order; the source last, unless it is
-// blocked. Rules also writes them out again for the two places that need them: registries.conf for the discovery image
-// and imageDigestSources for install-config.
+// The rules come from a registries.conf (TOML, version 2) and from the objects that oc-mirror and
+// oc write (ImageDigestMirrorSet, ImageTagMirrorSet, ImageContentSourcePolicy), and are applied
+// exactly as the nodes apply them: one table per reference, the one with the longest matching
+// prefix; its mirrors in order; the source last, unless it is blocked. Rules also writes them out
+// again for the two places that need them: registries.conf for the discovery image and
+// imageDigestSources for install-config.
 //
 // Formats: containers-registries.conf(5); github.com/openshift/api config/v1 and operator/v1alpha1.
 package mirror
@@ -19,10 +20,12 @@ import (
 
 // Files names the files that make up a site's rules; "" and none are fine for each.
 type Files struct {
-	// RegistriesConf is a registries.conf. Drop-ins beside it (registries.conf.d/*.conf) are read after it, by name.
+	// RegistriesConf is a registries.conf. Drop-ins beside it (registries.conf.d/*.conf) are read
+	// after it, by name.
 	RegistriesConf string
-	// MirrorSets are YAML files with ImageDigestMirrorSet, ImageTagMirrorSet and ImageContentSourcePolicy objects, or
-	// directories of such files (oc-mirror's cluster-resources, with other kinds of objects in it).
+	// MirrorSets are YAML files with ImageDigestMirrorSet, ImageTagMirrorSet and
+	// ImageContentSourcePolicy objects, or directories of such files (oc-mirror's
+	// cluster-resources, with other kinds of objects in it).
 	MirrorSets []string
 	// CABundle is a PEM file with the CAs that signed the mirrors' certificates.
 	CABundle string
@@ -36,9 +39,11 @@ type Document struct {
 
 // Sources is what Files names, read.
 type Sources struct {
-	// RegistriesConf is the main file and then its drop-ins: a later table replaces an earlier one of the same prefix.
+	// RegistriesConf is the main file and then its drop-ins: a later table replaces an earlier one
+	// of the same prefix.
 	RegistriesConf []Document
-	// MirrorSets are YAML or JSON files of Kubernetes objects, in which mirror sets, catalogs and signatures are looked for.
+	// MirrorSets are YAML or JSON files of Kubernetes objects, in which mirror sets, catalogs and
+	// signatures are looked for.
 	MirrorSets []Document
 	// Lists are written by hand: see addList in list.go.
 	Lists    []Document
@@ -48,7 +53,8 @@ type Sources struct {
 // And returns the sources with others behind them.
 func (s Sources) And(others Sources) Sources {
 	return Sources{
-		RegistriesConf: slices.Concat(s.RegistriesConf, others.RegistriesConf), MirrorSets: slices.Concat(s.MirrorSets, others.MirrorSets),
+		RegistriesConf: slices.Concat(s.RegistriesConf, others.RegistriesConf), MirrorSets: slices.Concat(s.MirrorSets,
+			others.MirrorSets),
 		Lists: slices.Concat(s.Lists, others.Lists), CABundle: slices.Concat(s.CABundle, others.CABundle),
 	}
 }
@@ -70,7 +76,8 @@ func (e *InputError) Error() string {
 	return e.Document + ": " + e.Where + ": " + e.Problem
 }
 
-// Load reads the files and makes rules of them. Errors are *InputError or name the file that can't be read.
+// Load reads the files and makes rules of them. Errors are *InputError or name the file that can't
+// be read.
 func Load(files Files) (*Rules, error) {
 	s, err := Read(files)
 	if err != nil {

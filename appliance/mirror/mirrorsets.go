@@ -15,16 +15,18 @@ import (
 type ImageDigestSource struct {
 	Source  string   `json:"source"`
 	Mirrors []string `json:"mirrors,omitempty"`
-	// SourcePolicy is NeverContactSource or "", and only set for installers that know it (see [Rules.InstallConfig]).
+	// SourcePolicy is NeverContactSource or "", and only set for installers that know it (see
+	// [Rules.InstallConfig]).
 	SourcePolicy       string `json:"sourcePolicy,omitempty"`
 	NeverContactSource bool   `json:"-"`
 }
 
-// ImageDigestSources returns the rules for pulls by digest, by source. Insecure mirrors can't be told apart there.
+// ImageDigestSources returns the rules for pulls by digest, by source. Insecure mirrors can't be
+// told apart there.
 func (r *Rules) ImageDigestSources() []ImageDigestSource { return r.sources(true) }
 
-// ImageTagSources returns the rules for pulls by tag, in the same shape. install-config has no place for them: they go
-// to the cluster as an ImageTagMirrorSet.
+// ImageTagSources returns the rules for pulls by tag, in the same shape. install-config has no
+// place for them: they go to the cluster as an ImageTagMirrorSet.
 func (r *Rules) ImageTagSources() []ImageDigestSource { return r.sources(false) }
 
 func (r *Rules) sources(digest bool) []ImageDigestSource {
@@ -58,8 +60,8 @@ const (
 	kindTagSet    = "ImageTagMirrorSet"
 )
 
-// setKinds are the objects with mirror rules: the group and version they must have, the list in their spec, and the
-// references their mirrors serve.
+// setKinds are the objects with mirror rules: the group and version they must have, the list in
+// their spec, and the references their mirrors serve.
 var setKinds = []struct {
 	kind, apiVersion, list string
 	use                    use
@@ -88,7 +90,8 @@ const (
 	neverContact    = "NeverContactSource"
 )
 
-// add reads all YAML documents of a file. Other kinds of objects are skipped, as oc-mirror writes them side by side.
+// add reads all YAML documents of a file. Other kinds of objects are skipped, as oc-mirror writes
+// them side by side.
 func (s *mirrorSets) add(doc Document) error {
 	dec := yaml.NewDecoder(bytes.NewReader(doc.Data))
 	for {
@@ -127,10 +130,13 @@ type setObject struct {
 func (s *mirrorSets) addObject(document string, node *yaml.Node) error {
 	var o setObject
 	if node.Kind != yaml.MappingNode {
-		return &InputError{document, line(node), "is no Kubernetes object; an ImageDigestMirrorSet, ImageTagMirrorSet or ImageContentSourcePolicy is expected"}
+		return &InputError{document, line(node),
+			"is no Kubernetes object; an ImageDigestMirrorSet, ImageTagMirrorSet or ImageContentSourcePolicy is " +
+				"expected"}
 	}
 	if err := node.Decode(&o); err != nil {
-		return &InputError{document, line(node), "is no Kubernetes object: " + strings.TrimPrefix(err.Error(), "yaml: ")}
+		return &InputError{document, line(node), "is no Kubernetes object: " + strings.TrimPrefix(err.Error(),
+			"yaml: ")}
 	}
 	if strings.HasSuffix(o.Kind, "List") && o.Items.Kind == yaml.SequenceNode {
 		for _, item := range o.Items.Content {
@@ -153,11 +159,13 @@ func (s *mirrorSets) addObject(document string, node *yaml.Node) error {
 			continue
 		}
 		if o.APIVersion != k.apiVersion {
-			return &InputError{document, line(node), fmt.Sprintf("apiVersion is %q; %s has %s", o.APIVersion, k.kind, k.apiVersion)}
+			return &InputError{document, line(node), fmt.Sprintf("apiVersion is %q; %s has %s", o.APIVersion, k.kind,
+				k.apiVersion)}
 		}
 		list := mapValue(&o.Spec, k.list)
 		if list == nil {
-			return &InputError{document, line(node), fmt.Sprintf("%s %q has no spec.%s", k.kind, o.Metadata.Name, k.list)}
+			return &InputError{document, line(node), fmt.Sprintf("%s %q has no spec.%s", k.kind, o.Metadata.Name,
+				k.list)}
 		}
 		return s.addList(document, fmt.Sprintf("%s %s", k.kind, o.Metadata.Name), list, k.use)
 	}
@@ -181,7 +189,8 @@ func (s *mirrorSets) addList(document, origin string, list *yaml.Node, u use) er
 	for _, node := range list.Content {
 		var e setEntry
 		if err := node.Decode(&e); err != nil {
-			return &InputError{document, line(node), "must be an entry with source (a string) and mirrors (a list of strings)"}
+			return &InputError{document, line(node),
+				"must be an entry with source (a string) and mirrors (a list of strings)"}
 		}
 		if err := s.addEntry(document, origin, node, e, u); err != nil {
 			return err
@@ -216,7 +225,8 @@ func (s *mirrorSets) addEntry(document, origin string, node *yaml.Node, e setEnt
 	}
 	src := s.source(e.Source)
 	if policy != "" && src.policy != "" && src.policy != policy {
-		return fail("%s says %s for %q, but %s says %s; make them agree", origin, policy, e.Source, src.policyOrigin, src.policy)
+		return fail("%s says %s for %q, but %s says %s; make them agree", origin, policy, e.Source, src.policyOrigin,
+			src.policy)
 	}
 	if policy != "" {
 		src.policy, src.policyOrigin = policy, origin

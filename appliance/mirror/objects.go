@@ -9,7 +9,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Object is a Kubernetes object that was found beside the rules and that a cluster needs to keep working offline.
+// Object is a Kubernetes object that was found beside the rules and that a cluster needs to keep
+// working offline.
 type Object struct {
 	Kind, APIVersion, Namespace, Name string
 	// Document is where it was found.
@@ -31,14 +32,15 @@ const (
 	KindSignatures     = "ConfigMap"      // with the label of release signatures
 )
 
-// The cluster-version operator reads signatures from ConfigMaps with this label in this namespace (openshift/library-go,
-// pkg/verify/store/configmap).
+// The cluster-version operator reads signatures from ConfigMaps with this label in this namespace
+// (openshift/library-go, pkg/verify/store/configmap).
 const (
 	signatureLabel     = "release.openshift.io/verification-signatures"
 	signatureNamespace = "openshift-config-managed"
 )
 
-// keepObject keeps what clusters need. Other kinds are skipped, as oc-mirror writes them side by side.
+// keepObject keeps what clusters need. Other kinds are skipped, as oc-mirror writes them side by
+// side.
 func (s *mirrorSets) keepObject(document string, node *yaml.Node, o setObject) error {
 	switch o.Kind {
 	case KindCatalogSource, KindClusterCatalog, KindUpdateService:
@@ -54,10 +56,12 @@ func (s *mirrorSets) keepObject(document string, node *yaml.Node, o setObject) e
 	}
 	text, err := yaml.Marshal(node)
 	if err != nil {
-		return &InputError{document, line(node), fmt.Sprintf("the %s %s can't be written again: %v", o.Kind, o.Metadata.Name, err)}
+		return &InputError{document, line(node), fmt.Sprintf("the %s %s can't be written again: %v",
+			o.Kind, o.Metadata.Name, err)}
 	}
-	kept := Object{Kind: o.Kind, APIVersion: o.APIVersion, Namespace: o.Metadata.Namespace, Name: o.Metadata.Name, Document: document,
-		YAML: text, Created: o.Metadata.Annotations["createdAt"], spec: o.Spec}
+	kept := Object{Kind: o.Kind, APIVersion: o.APIVersion, Namespace: o.Metadata.Namespace, Name: o.Metadata.Name,
+		Document: document,
+		YAML:     text, Created: o.Metadata.Annotations["createdAt"], spec: o.Spec}
 	for _, key := range []string{"binaryData", "data"} {
 		if data := mapValue(node, key); data != nil && len(kept.data.Content) == 0 {
 			kept.data = *data
@@ -67,7 +71,8 @@ func (s *mirrorSets) keepObject(document string, node *yaml.Node, o setObject) e
 	return nil
 }
 
-// putObject adds an object, or has it replace the one of its kind and name, which an earlier run of oc-mirror wrote.
+// putObject adds an object, or has it replace the one of its kind and name, which an earlier run of
+// oc-mirror wrote.
 func putObject(objects []Object, added Object) []Object {
 	i := slices.IndexFunc(objects, func(old Object) bool {
 		return old.Kind == added.Kind && old.Namespace == added.Namespace && old.Name == added.Name
@@ -93,10 +98,12 @@ type CatalogSource struct {
 	Name string `json:"name"`
 	// Image is the pull spec of the index in the mirror.
 	Image string `json:"image"`
-	// DefaultName is the name that OpenShift's own catalog of that index has, such as redhat-operators, which subscriptions
-	// refer to; "" for indexes that OpenShift does not come with.
+	// DefaultName is the name that OpenShift's own catalog of that index has, such as
+	// redhat-operators, which subscriptions refer to; "" for indexes that OpenShift does not come
+	// with.
 	DefaultName string `json:"default_name,omitempty"`
-	// Version is the minor version that the index is for, such as 4.19, as its tag says; "" if that says none.
+	// Version is the minor version that the index is for, such as 4.19, as its tag says; "" if that
+	// says none.
 	Version string `json:"version,omitempty"`
 	// Document is where it was found.
 	Document string `json:"document"`

@@ -12,18 +12,20 @@ import (
 	"github.com/google/go-containerregistry/pkg/authn"
 )
 
-// PullSecret holds credentials for registries, as in a Docker or podman config.json. It is an authn.Keychain. It never
-// prints what it holds.
+// PullSecret holds credentials for registries, as in a Docker or podman config.json. It is an
+// authn.Keychain. It never prints what it holds.
 type PullSecret struct {
-	// entries are by registry or repository, without scheme: "quay.io", "mirror.example.com:5000/team".
+	// entries are by registry or repository, without scheme: "quay.io",
+	// "mirror.example.com:5000/team".
 	entries map[string]authn.AuthConfig
 }
 
 // ErrNoCredentials is what Require's error is when the pull secret lacks a registry.
 var ErrNoCredentials = errors.New("no credentials")
 
-// ParsePullSecret reads {"auths":{"registry":{"auth":"base64 of user:password"}}}. The error is one sentence that shows
-// no secret. Entries without credentials (left to a credential helper) are kept, but count for nothing.
+// ParsePullSecret reads {"auths":{"registry":{"auth":"base64 of user:password"}}}. The error is one
+// sentence that shows no secret. Entries without credentials (left to a credential helper) are
+// kept, but count for nothing.
 func ParsePullSecret(text string) (*PullSecret, error) {
 	var file struct {
 		Auths map[string]*pullSecretEntry `json:"auths"`
@@ -34,7 +36,9 @@ func ParsePullSecret(text string) (*PullSecret, error) {
 	if err := json.Unmarshal([]byte(text), &file); err != nil {
 		var mismatch *json.UnmarshalTypeError
 		if errors.As(err, &mismatch) {
-			return nil, fmt.Errorf(`the pull secret has a JSON %s at %q; it must look like {"auths":{"registry":{"auth":"…"}}}`, mismatch.Value, mismatch.Field)
+			return nil,
+				fmt.Errorf(`the pull secret has a JSON %s at %q; it must look like {"auths":{"registry":{"auth":"…"}}}`,
+					mismatch.Value, mismatch.Field)
 		}
 		return nil, fmt.Errorf(`the pull secret is no JSON; it must look like {"auths":{"registry":{"auth":"…"}}}`)
 	}
@@ -71,7 +75,8 @@ func (e *pullSecretEntry) config() (authn.AuthConfig, error) {
 	if e == nil {
 		return authn.AuthConfig{}, nil
 	}
-	config := authn.AuthConfig{Username: e.Username, Password: e.Password, IdentityToken: e.IdentityToken, RegistryToken: e.RegistryToken}
+	config := authn.AuthConfig{Username: e.Username, Password: e.Password, IdentityToken: e.IdentityToken,
+		RegistryToken: e.RegistryToken}
 	auth := strings.TrimSpace(e.Auth)
 	if auth == "" {
 		return config, nil
@@ -88,7 +93,8 @@ func (e *pullSecretEntry) config() (authn.AuthConfig, error) {
 	return config, nil
 }
 
-// normalKey strips what old Docker files put around a registry: a scheme, /v1/ or /v2/, and the index of Docker Hub.
+// normalKey strips what old Docker files put around a registry: a scheme, /v1/ or /v2/, and the
+// index of Docker Hub.
 func normalKey(key string) string {
 	key = strings.TrimSpace(key)
 	key = strings.TrimPrefix(strings.TrimPrefix(key, "https://"), "http://")
@@ -107,21 +113,23 @@ func usable(c authn.AuthConfig) bool {
 	return c.Username != "" || c.Password != "" || c.IdentityToken != "" || c.RegistryToken != ""
 }
 
-// Has tells whether there are credentials for a registry ("host", "host:port") or repository ("host/path").
+// Has tells whether there are credentials for a registry ("host", "host:port") or repository
+// ("host/path").
 func (s *PullSecret) Has(registry string) bool {
 	_, ok := s.lookup(registry)
 	return ok
 }
 
-// Require returns an error that wraps ErrNoCredentials and says what is there instead, if there are no credentials for
-// the registry or repository.
+// Require returns an error that wraps ErrNoCredentials and says what is there instead, if there are
+// no credentials for the registry or repository.
 func (s *PullSecret) Require(registry string) error {
 	if s.Has(registry) {
 		return nil
 	}
 	if s != nil {
 		if _, empty := s.entries[normalKey(registry)]; empty {
-			return fmt.Errorf("the pull secret's entry for %s is empty; put its auth in, a credential helper can't be asked here: %w", registry, ErrNoCredentials)
+			return fmt.Errorf("the pull secret's entry for %s is empty; put its auth in, a credential helper can't "+
+				"be asked here: %w", registry, ErrNoCredentials)
 		}
 	}
 	have := "it has none at all"
@@ -146,8 +154,8 @@ func (s *PullSecret) Registries() []string {
 	return names
 }
 
-// Resolve is authn.Keychain: the entry of the repository itself, of the nearest namespace above it, or of the registry;
-// anonymous if there is none.
+// Resolve is authn.Keychain: the entry of the repository itself, of the nearest namespace above it,
+// or of the registry; anonymous if there is none.
 func (s *PullSecret) Resolve(target authn.Resource) (authn.Authenticator, error) {
 	config, ok := s.lookup(target.String())
 	if !ok {

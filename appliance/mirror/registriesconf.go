@@ -52,7 +52,8 @@ func (c *registriesConf) add(doc Document) error {
 		return tomlError(doc, err)
 	}
 	if file.Registries != nil {
-		return &InputError{doc.Name, "[registries]", "this is version 1 of the format, which has no mirrors; write [[registry]] tables (version 2)"}
+		return &InputError{doc.Name, "[registries]",
+			"this is version 1 of the format, which has no mirrors; write [[registry]] tables (version 2)"}
 	}
 	var tables []table
 	for i, ct := range file.Registry {
@@ -63,11 +64,14 @@ func (c *registriesConf) add(doc Document) error {
 		for _, other := range tables {
 			if other.prefix == t.prefix {
 				return &InputError{doc.Name, fmt.Sprintf("[[registry]] %d", i+1),
-					fmt.Sprintf("the prefix %q has a table already; only the first would count, so make one of them", t.prefix)}
+					fmt.Sprintf("the prefix %q has a table already; only the first would count, so make one of them",
+						t.prefix)}
 			}
-			if other.location == t.location && t.location != "" && (other.insecure != t.insecure || other.blocked != t.blocked) {
+			if other.location == t.location && t.location != "" && (other.insecure != t.insecure ||
+				other.blocked != t.blocked) {
 				return &InputError{doc.Name, fmt.Sprintf("[[registry]] %d", i+1),
-					fmt.Sprintf("the location %q is given twice with different insecure or blocked; make them equal", t.location)}
+					fmt.Sprintf("the location %q is given twice with different insecure or blocked; make them equal",
+						t.location)}
 			}
 		}
 		tables = append(tables, t)
@@ -122,7 +126,8 @@ func (ct confTable) table(document, where string) (table, error) {
 	t.prefix, t.location = strings.TrimRight(t.prefix, "/"), strings.TrimRight(t.location, "/")
 	switch {
 	case t.prefix == "":
-		return fail(where, "neither location nor prefix is set; location names the registry or repository that the table is about")
+		return fail(where, "neither location nor prefix is set; location names the registry or repository that the "+
+			"table is about")
 	case t.location == "" && !strings.HasPrefix(t.prefix, "*."):
 		return fail(where, "location is missing; only a prefix like *.example.com may do without")
 	case ct.PullFromMirror != "":
@@ -141,7 +146,8 @@ func (ct confTable) table(document, where string) (table, error) {
 		case m.location == "":
 			return fail(at, "location is missing; it names the mirror's registry and repository")
 		case ct.MirrorByDigestOnly && cm.PullFromMirror != "":
-			return fail(at, "pull-from-mirror and the table's mirror-by-digest-only exclude each other; keep one of them")
+			return fail(at, "pull-from-mirror and the table's mirror-by-digest-only exclude each other; keep one of "+
+				"them")
 		}
 		if problem := checkLocation(m.location); problem != "" {
 			return fail(at, "location %q %s", m.location, problem)
@@ -181,7 +187,8 @@ func checkSource(s string) string {
 	return checkLocation(s)
 }
 
-// checkLocation returns what is wrong with the name of a registry, a namespace or a repository, or "".
+// checkLocation returns what is wrong with the name of a registry, a namespace or a repository, or
+// "".
 func checkLocation(s string) string {
 	if scheme, _, ok := strings.Cut(s, "://"); ok {
 		return fmt.Sprintf("begins with %s://; write it without", scheme)
@@ -216,13 +223,15 @@ func tomlError(doc Document, err error) error {
 	row, column := bad.Position()
 	where := fmt.Sprintf("line %d, column %d", row, column)
 	problem := "is no TOML: " + strings.TrimPrefix(bad.Error(), "toml: ")
-	// The decoder names Go's types: "cannot decode TOML string into struct field pkg.T.F of type bool".
+	// The decoder names Go's types: "cannot decode TOML string into struct field pkg.T.F of type
+	// bool".
 	if found, rest, ok := strings.Cut(bad.Error(), " into "); ok {
 		if _, wanted, ok := strings.Cut(rest, "of type "); ok {
 			lines := bytes.Split(doc.Data, []byte("\n"))
 			key, _, _ := bytes.Cut(lines[min(row, len(lines))-1], []byte("="))
 			where += ", key " + string(bytes.TrimSpace(key))
-			problem = fmt.Sprintf("is a %s where a %s is expected", found[strings.LastIndex(found, " ")+1:], tomlKind(wanted))
+			problem = fmt.Sprintf("is a %s where a %s is expected", found[strings.LastIndex(found, " ")+1:],
+				tomlKind(wanted))
 		}
 	}
 	return &InputError{doc.Name, where, problem}
@@ -241,8 +250,8 @@ func tomlKind(goType string) string {
 	}
 }
 
-// RegistriesConf returns the rules as a registries.conf, version 2; nil if there are none. Rules made of it lead to the
-// same endpoints.
+// RegistriesConf returns the rules as a registries.conf, version 2; nil if there are none. Rules
+// made of it lead to the same endpoints.
 func (r *Rules) RegistriesConf() []byte {
 	if r == nil {
 		return nil
@@ -260,7 +269,8 @@ func writeRegistriesConf(settings confFile, tables []table) ([]byte, error) {
 		if t.prefix == t.location {
 			ct.Prefix = ""
 		}
-		// The older key is understood by every podman and CRI-O; pull-from-mirror by those of 2022 and later.
+		// The older key is understood by every podman and CRI-O; pull-from-mirror by those of 2022
+		// and later.
 		ct.MirrorByDigestOnly = len(t.mirrors) > 0 &&
 			!slices.ContainsFunc(t.mirrors, func(m mirror) bool { return m.use != useDigestOnly })
 		for _, m := range t.mirrors {

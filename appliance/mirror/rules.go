@@ -9,8 +9,9 @@ import (
 	"github.com/google/go-containerregistry/pkg/name"
 )
 
-// Rules lead from the name of an image to the places it may be pulled from. The zero value and nil have no rules: every
-// image is pulled from where its name says. Rules don't change once made and may be used by many goroutines.
+// Rules lead from the name of an image to the places it may be pulled from. The zero value and nil
+// have no rules: every image is pulled from where its name says. Rules don't change once made and
+// may be used by many goroutines.
 type Rules struct {
 	tables   []table
 	settings confFile // what a registries.conf said beside the tables
@@ -24,7 +25,8 @@ type Rules struct {
 type table struct {
 	// prefix matches references; "*.host" matches all subdomains of host.
 	prefix string
-	// location replaces the prefix to reach the source; "" (with a wildcard only) leaves the reference as it is.
+	// location replaces the prefix to reach the source; "" (with a wildcard only) leaves the
+	// reference as it is.
 	location string
 	insecure bool
 	blocked  bool
@@ -89,7 +91,8 @@ func (r *Rules) Trusting(bundle []byte) *Rules {
 	return &with
 }
 
-// Hosts lists the hosts of the mirrors, without ports, sorted: what must be reached without a proxy.
+// Hosts lists the hosts of the mirrors, without ports, sorted: what must be reached without a
+// proxy.
 func (r *Rules) Hosts() []string {
 	if r == nil {
 		return nil
@@ -107,7 +110,8 @@ func (r *Rules) Hosts() []string {
 	return hosts
 }
 
-// Endpoints returns the places to pull ref from, in the order to try them. It is empty if the rules forbid them all.
+// Endpoints returns the places to pull ref from, in the order to try them. It is empty if the rules
+// forbid them all.
 func (r *Rules) Endpoints(ref name.Reference) []Endpoint {
 	spelled := spell(ref)
 	t, matched := r.find(spelled)
@@ -136,7 +140,8 @@ func (r *Rules) Endpoints(ref name.Reference) []Endpoint {
 		}
 	}
 	if !t.blocked {
-		add(t.location, Endpoint{Insecure: t.insecure, Source: true, Rule: fmt.Sprintf("the source of %q in %s", t.prefix, t.origin)})
+		add(t.location, Endpoint{Insecure: t.insecure, Source: true, Rule: fmt.Sprintf("the source of %q in %s",
+			t.prefix, t.origin)})
 	}
 	return endpoints
 }
@@ -151,11 +156,12 @@ func (r *Rules) forbidden(ref name.Reference) string {
 	if _, ok := ref.(name.Digest); ok {
 		kind = "digests"
 	}
-	return fmt.Sprintf("the rule for %q in %s forbids the source and has no usable mirror for %s", t.prefix, t.origin, kind)
+	return fmt.Sprintf("the rule for %q in %s forbids the source and has no usable mirror for %s", t.prefix, t.origin,
+		kind)
 }
 
-// find returns the table that applies to a reference, and how much of it the table's prefix covers: of all that match,
-// the longest prefix (of equal ones, the first).
+// find returns the table that applies to a reference, and how much of it the table's prefix covers:
+// of all that match, the longest prefix (of equal ones, the first).
 func (r *Rules) find(spelled string) (*table, int) {
 	if r == nil {
 		return nil, 0
@@ -171,8 +177,8 @@ func (r *Rules) find(spelled string) (*table, int) {
 	return best, covered
 }
 
-// matchPrefix returns how many bytes of the reference the prefix covers, or -1. A prefix ends where a host, a path
-// element or a repository ends; "*.host" covers any subdomain.
+// matchPrefix returns how many bytes of the reference the prefix covers, or -1. A prefix ends where
+// a host, a path element or a repository ends; "*.host" covers any subdomain.
 func matchPrefix(spelled, prefix string) int {
 	end := len(prefix)
 	if suffix, ok := strings.CutPrefix(prefix, "*"); ok {
@@ -190,7 +196,8 @@ func matchPrefix(spelled, prefix string) int {
 	return -1
 }
 
-// dockerHub is spelled docker.io in rules and pull secrets, and index.docker.io by the registry library.
+// dockerHub is spelled docker.io in rules and pull secrets, and index.docker.io by the registry
+// library.
 const dockerHub = "docker.io"
 
 // spell writes a reference the way rules are matched against.
@@ -209,8 +216,9 @@ func hostOf(r name.Registry) string {
 	return dockerHub
 }
 
-// parseReference reads what a rule made of a reference. A rule from a repository to a bare host leaves no repository, and
-// the library would look for the host's name on Docker Hub; that is refused.
+// parseReference reads what a rule made of a reference. A rule from a repository to a bare host
+// leaves no repository, and the library would look for the host's name on Docker Hub; that is
+// refused.
 func parseReference(s string, insecure bool) (name.Reference, error) {
 	var options []name.Option
 	if insecure {
@@ -226,8 +234,8 @@ func parseReference(s string, insecure bool) (name.Reference, error) {
 	return ref, nil
 }
 
-// combine joins the tables of registries.conf with those of mirror sets: for one prefix the mirrors of both, those of
-// registries.conf first.
+// combine joins the tables of registries.conf with those of mirror sets: for one prefix the mirrors
+// of both, those of registries.conf first.
 func combine(conf, sets []table) []table {
 	tables := append([]table(nil), conf...)
 next:
@@ -245,8 +253,8 @@ next:
 	return tables
 }
 
-// mergeMirrors joins lists so that each keeps its own order where the others allow: a,b,c and c,d,e give a,b,c,d,e.
-// Where they contradict each other, the one that was named first comes first.
+// mergeMirrors joins lists so that each keeps its own order where the others allow: a,b,c and c,d,e
+// give a,b,c,d,e. Where they contradict each other, the one that was named first comes first.
 func mergeMirrors(lists [][]mirror) []mirror {
 	var order []mirror
 	before := map[mirror][]mirror{} // what has to come first

@@ -81,19 +81,23 @@ func TestEndpointsAreThoseOfTheNodes(t *testing.T) {
 		ref  string
 		want []string
 	}{
-		"mirrors in order, a blocked source never": {"quay.io/openshift-release-dev/ocp-v4.0-art-dev@" + digest, []string{
-			"mirror.site.example:5000/openshift/ocp-v4.0-art-dev@" + digest,
-			"192.0.2.9:5000/openshift/ocp-v4.0-art-dev@" + digest + " insecure"}},
+		"mirrors in order, a blocked source never": {"quay.io/openshift-release-dev/ocp-v4.0-art-dev@" + digest,
+			[]string{
+				"mirror.site.example:5000/openshift/ocp-v4.0-art-dev@" + digest,
+				"192.0.2.9:5000/openshift/ocp-v4.0-art-dev@" + digest + " insecure"}},
 		"digest mirrors are not for tags": {"quay.io/openshift-release-dev/ocp-v4.0-art-dev:4.20", nil},
-		"only the longest prefix applies, a tag takes the tag mirror": {"quay.io/openshift-release-dev/ocp-release:4.20", []string{
-			"mirror.site.example:5000/tags:4.20", "quay.io/openshift-release-dev/ocp-release:4.20"}},
+		"only the longest prefix applies, a tag takes the tag mirror": {
+			"quay.io/openshift-release-dev/ocp-release:4.20", []string{
+				"mirror.site.example:5000/tags:4.20", "quay.io/openshift-release-dev/ocp-release:4.20"}},
 		"a digest takes the digest mirror": {"quay.io/openshift-release-dev/ocp-release@" + digest, []string{
 			"mirror.site.example:5000/digests@" + digest, "quay.io/openshift-release-dev/ocp-release@" + digest}},
-		"a prefix ends at a separator": {"quay.io/openshift-release-developers/x:1", []string{"quay.io/openshift-release-developers/x:1"}},
+		"a prefix ends at a separator": {"quay.io/openshift-release-developers/x:1",
+			[]string{"quay.io/openshift-release-developers/x:1"}},
 		"a wildcard stands for the whole host": {"registry.redhat.io/ubi9/ubi:1", []string{
 			"mirror.site.example:5000/ubi9/ubi:1", "registry.redhat.io/ubi9/ubi:1"}},
 		"a wildcard is no match for its own domain": {"redhat.io/ubi:1", []string{"redhat.io/ubi:1"}},
-		"a wildcard is no match for a longer name":  {"a.redhat.io.example/ubi:1", []string{"a.redhat.io.example/ubi:1"}},
+		"a wildcard is no match for a longer name": {"a.redhat.io.example/ubi:1",
+			[]string{"a.redhat.io.example/ubi:1"}},
 		"a location other than the prefix moves the source": {"old.example.com/team/app:1", []string{
 			"new.example.com/team/app:1"}},
 		"short names are Docker Hub's": {"busybox:1", []string{
@@ -147,7 +151,8 @@ func TestNoRulesLeaveEveryNameAsItIs(t *testing.T) {
 
 func TestImageDigestSourcesLeaveOutWhatIsForTags(t *testing.T) {
 	require.Equal(t, []ImageDigestSource{
-		{Source: "quay.io/openshift-release-dev", Mirrors: []string{"mirror.site.example:5000/openshift", "192.0.2.9:5000/openshift"}, NeverContactSource: true},
+		{Source: "quay.io/openshift-release-dev", Mirrors: []string{"mirror.site.example:5000/openshift",
+			"192.0.2.9:5000/openshift"}, NeverContactSource: true},
 		{Source: "quay.io/openshift-release-dev/ocp-release", Mirrors: []string{"mirror.site.example:5000/digests"}},
 		{Source: "*.redhat.io", Mirrors: []string{"mirror.site.example:5000"}},
 		{Source: "old.example.com/team", Mirrors: []string{"new.example.com/team"}, NeverContactSource: true},
@@ -157,7 +162,9 @@ func TestImageDigestSourcesLeaveOutWhatIsForTags(t *testing.T) {
 
 func TestHostsAreThoseOfTheMirrors(t *testing.T) {
 	require.Equal(t, []string{"192.0.2.9", "mirror.site.example"}, conf(t, siteConf).Hosts())
-	require.Equal(t, []string{"2001:db8::1"}, conf(t, "[[registry]]\nlocation = \"quay.io\"\n[[registry.mirror]]\nlocation = \"[2001:db8::1]:5000\"\n").Hosts())
+	require.Equal(t, []string{"2001:db8::1"},
+		conf(t, "[[registry]]\nlocation = \"quay.io\"\n[[registry.mirror]]\nlocation = \"[2001:db8::1]:5000\"\n").
+			Hosts())
 }
 
 func TestMergeMirrorsKeepsTheOrderOfEachList(t *testing.T) {
@@ -188,8 +195,8 @@ func TestMergeMirrorsKeepsTheOrderOfEachList(t *testing.T) {
 	}
 }
 
-// The model looks up a reference by cutting it down element by element, as people read the manual page, where the code
-// compares prefixes.
+// The model looks up a reference by cutting it down element by element, as people read the manual
+// page, where the code compares prefixes.
 func TestEndpointsAgreeWithANaiveModel(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 11))
 	pick := func(from ...string) string { return from[rng.IntN(len(from))] }
@@ -219,7 +226,8 @@ func TestEndpointsAgreeWithANaiveModel(t *testing.T) {
 
 		text, err := writeRegistriesConf(confFile{}, tables)
 		require.NoError(t, err)
-		require.Equal(t, model(tables, ref), endpoints(t, conf(t, string(text)), ref), "written and read again:\n%s", text)
+		require.Equal(t, model(tables, ref), endpoints(t, conf(t, string(text)), ref), "written and read again:\n%s",
+			text)
 	}
 }
 
@@ -273,8 +281,8 @@ func modelSources(t table, ref, tail string, digest bool) []string {
 	} else if !t.blocked {
 		out = append(out, t.location+tail)
 	}
-	// A prefix without the port puts the port behind a mirror's path, and one repository mirrored to a bare host leaves
-	// no repository: no registry could be asked for these.
+	// A prefix without the port puts the port behind a mirror's path, and one repository mirrored
+	// to a bare host leaves no repository: no registry could be asked for these.
 	var valid []string
 	for _, s := range out {
 		if _, err := name.ParseReference(s); err == nil && strings.Contains(s, "/") {

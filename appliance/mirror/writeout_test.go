@@ -21,8 +21,10 @@ func inputFormats(t *testing.T) map[string]Sources {
 		return got.Sources("import")
 	}
 	v2 := workspaceV2()
-	v2["working-dir/cluster-resources/idms-oc-mirror.yaml"] = strings.Replace(v2["working-dir/cluster-resources/idms-oc-mirror.yaml"],
-		"    source: quay.io/openshift-release-dev/ocp-release\n", "    source: quay.io/openshift-release-dev/ocp-release\n    mirrorSourcePolicy: NeverContactSource\n", 1)
+	v2["working-dir/cluster-resources/idms-oc-mirror.yaml"] = strings.Replace(
+		v2["working-dir/cluster-resources/idms-oc-mirror.yaml"],
+		"    source: quay.io/openshift-release-dev/ocp-release\n",
+		"    source: quay.io/openshift-release-dev/ocp-release\n    mirrorSourcePolicy: NeverContactSource\n", 1)
 	v2["working-dir/cluster-resources/cc-redhat-operator-index-v4-19.yaml"] = clusterCatalog
 	v2["working-dir/cluster-resources/updateService.yaml"] = updateService
 	document := func(name, text string) []Document { return []Document{{name, []byte(text)}} }
@@ -73,12 +75,17 @@ items:
 `)},
 		"oc-mirror version 2": collected(v2),
 		"oc-mirror version 1": collected(map[string]string{
-			"results-1700000000/imageContentSourcePolicy.yaml":            "apiVersion: operator.openshift.io/v1alpha1\nkind: ImageContentSourcePolicy\nmetadata: {name: release-0}\nspec:\n  repositoryDigestMirrors:\n  - {source: quay.io/openshift-release-dev/ocp-release, mirrors: [mirror.site.example:5000/v1]}\n",
+			"results-1700000000/imageContentSourcePolicy.yaml": "apiVersion: " +
+				"operator.openshift.io/v1alpha1\nkind: ImageContentSourcePolicy\nmetadata: {name: " +
+				"release-0}\nspec:\n  repositoryDigestMirrors:\n  - {source: " +
+				"quay.io/openshift-release-dev/ocp-release, mirrors: [mirror.site.example:5000/v1]}\n",
 			"results-1700000000/catalogSource-redhat-operators.yaml":      workspaceV2()["working-dir/cluster-resources/cs-redhat-operator-index-v4-19.yaml"],
 			"results-1700000000/updateService.yaml":                       updateService,
 			"results-1700000000/release-signatures/signature-sha256.json": workspaceV2()["working-dir/cluster-resources/signature-configmap.json"],
 		}),
-		"a list by hand": {Lists: document("mirrors.txt", "quay.io/team = mirror.site.example:5000/team second.site.example/team\nregistry.redhat.io -> mirror.site.example:5000/rh\n")},
+		"a list by hand": {Lists: document("mirrors.txt",
+			"quay.io/team = mirror.site.example:5000/team second.site.example/team\nregistry.redhat.io -> "+
+				"mirror.site.example:5000/rh\n")},
 	}
 }
 
@@ -110,8 +117,9 @@ var targets = map[string]Target{
 	"4.22, one node": {MirrorSets: true, SourcePolicy: true},
 }
 
-// asTheClusterHasThem are the rules of a cluster that was given what is written: the mirror sets that openshift-install makes of
-// install-config, those that replace or join them, and the registries that its Image blocks.
+// asTheClusterHasThem are the rules of a cluster that was given what is written: the mirror sets
+// that openshift-install makes of install-config, those that replace or join them, and the
+// registries that its Image blocks.
 func asTheClusterHasThem(t *testing.T, rules *Rules, target Target) (*Rules, map[string]string) {
 	t.Helper()
 	files := map[string]string{}
@@ -146,8 +154,10 @@ func asTheClusterHasThem(t *testing.T, rules *Rules, target Target) (*Rules, map
 
 func TestWhatComesInFromEachFormatGoesOutWithTheSameMeaning(t *testing.T) {
 	images := []string{
-		"quay.io/openshift-release-dev/ocp-release", "quay.io/openshift-release-dev/ocp-v4.0-art-dev", "quay.io/team/app", "quay.io/open/app", "quay.io/other/app",
-		"registry.redhat.io/openshift4/x", "registry.redhat.io/ubi9/ubi", "old.example.com/team/app", "evil.example.com/app", "docker.io/library/alpine",
+		"quay.io/openshift-release-dev/ocp-release", "quay.io/openshift-release-dev/ocp-v4.0-art-dev",
+		"quay.io/team/app", "quay.io/open/app", "quay.io/other/app",
+		"registry.redhat.io/openshift4/x", "registry.redhat.io/ubi9/ubi", "old.example.com/team/app",
+		"evil.example.com/app", "docker.io/library/alpine",
 	}
 	for format, sources := range inputFormats(t) {
 		rules, err := Parse(sources)
@@ -159,22 +169,28 @@ func TestWhatComesInFromEachFormatGoesOutWithTheSameMeaning(t *testing.T) {
 				discovery := conf(t, string(rules.RegistriesConf()))
 				for _, image := range images {
 					for _, kind := range []string{":1", "@" + digest} {
-						require.Equal(t, endpoints(t, rules, image+kind), endpoints(t, discovery, image+kind), "discovery image: %s", image+kind)
-						require.Equal(t, pulled(t, rules, image+kind), pulled(t, cluster, image+kind), "cluster: %s by %q", image+kind, files)
+						require.Equal(t, endpoints(t, rules, image+kind), endpoints(t, discovery, image+kind),
+							"discovery image: %s", image+kind)
+						require.Equal(t, pulled(t, rules, image+kind), pulled(t, cluster, image+kind),
+							"cluster: %s by %q", image+kind, files)
 					}
 				}
 				for _, o := range rules.Objects() {
-					later := slices.ContainsFunc(rules.LaterObjects(target), func(other Object) bool { return other.Kind == o.Kind && other.Name == o.Name })
-					written := slices.ContainsFunc(slices.Collect(maps.Values(files)), func(text string) bool { return text == string(o.YAML) })
+					later := slices.ContainsFunc(rules.LaterObjects(target),
+						func(other Object) bool { return other.Kind == o.Kind && other.Name == o.Name })
+					written := slices.ContainsFunc(slices.Collect(maps.Values(files)),
+						func(text string) bool { return text == string(o.YAML) })
 					require.Equal(t, o.Kind != KindCatalogSource && !later, written, "%s %s", o.Kind, o.Name)
-					require.Equal(t, o.Kind == KindUpdateService || o.Kind == KindClusterCatalog && !target.ClusterCatalogs, later, "%s %s", o.Kind, o.Name)
+					require.Equal(t, o.Kind == KindUpdateService || o.Kind == KindClusterCatalog &&
+						!target.ClusterCatalogs, later, "%s %s", o.Kind, o.Name)
 				}
 			})
 		}
 	}
 }
 
-// pulled are the places that nodes try, where a source that is really elsewhere counts as what it is: a mirror.
+// pulled are the places that nodes try, where a source that is really elsewhere counts as what it
+// is: a mirror.
 func pulled(t *testing.T, rules *Rules, image string) []string {
 	t.Helper()
 	ref, err := name.ParseReference(image)
@@ -190,7 +206,8 @@ func TestNeverContactSourceReachesTheClusterOnceForEachSource(t *testing.T) {
 	rules := rulesOf(t, "", digestSet("r", releaseRepository, neverContact, "m.example.com/ocp"))
 	older, newer := Target{MirrorSets: true}, Target{MirrorSets: true, SourcePolicy: true}
 
-	require.Equal(t, []ImageDigestSource{{Source: releaseRepository, Mirrors: []string{"m.example.com/ocp"}, SourcePolicy: neverContact, NeverContactSource: true}}, rules.InstallConfig(newer))
+	require.Equal(t, []ImageDigestSource{{Source: releaseRepository, Mirrors: []string{"m.example.com/ocp"},
+		SourcePolicy: neverContact, NeverContactSource: true}}, rules.InstallConfig(newer))
 	manifests, err := rules.Manifests(newer)
 	require.NoError(t, err)
 	require.Empty(t, manifests, "install-config says it")
@@ -199,7 +216,8 @@ func TestNeverContactSourceReachesTheClusterOnceForEachSource(t *testing.T) {
 	manifests, err = rules.Manifests(older)
 	require.NoError(t, err)
 	require.Len(t, manifests, 1)
-	require.Equal(t, "manifests/image-digest-mirror-set.yaml", manifests[0].Folder+"/"+manifests[0].Name, "it replaces the installer's: two that differ are refused")
+	require.Equal(t, "manifests/image-digest-mirror-set.yaml", manifests[0].Folder+"/"+manifests[0].Name,
+		"it replaces the installer's: two that differ are refused")
 	require.Contains(t, string(manifests[0].YAML), "mirrorSourcePolicy: NeverContactSource")
 
 	manifests, err = rules.Manifests(Target{})
@@ -209,11 +227,13 @@ func TestNeverContactSourceReachesTheClusterOnceForEachSource(t *testing.T) {
 
 func TestAPersonsMirrorSetsDecideThePolicyOfTheirSources(t *testing.T) {
 	rules := rulesOf(t, "", digestSet("r", releaseRepository, neverContact, "m.example.com/ocp"))
-	followed, err := rules.FollowPolicies([]byte(digestSet("own", releaseRepository, "", "m2.example.com/ocp")), []byte("kind: ImageDigestMirrorSet\n\tno yaml"), []byte("kind: ConfigMap"))
+	followed, err := rules.FollowPolicies([]byte(digestSet("own", releaseRepository, "", "m2.example.com/ocp")),
+		[]byte("kind: ImageDigestMirrorSet\n\tno yaml"), []byte("kind: ConfigMap"))
 	require.NoError(t, err)
 	require.False(t, followed.List()[0].Blocked)
 	require.True(t, rules.List()[0].Blocked, "the rules themselves stay")
-	back, err := followed.FollowPolicies([]byte(digestSet("own", releaseRepository, neverContact, "m2.example.com/ocp")))
+	back, err := followed.FollowPolicies([]byte(digestSet("own", releaseRepository, neverContact,
+		"m2.example.com/ocp")))
 	require.NoError(t, err)
 	require.True(t, back.List()[0].Blocked)
 	require.Contains(t, string(back.RegistriesConf()), "blocked = true")
@@ -221,9 +241,11 @@ func TestAPersonsMirrorSetsDecideThePolicyOfTheirSources(t *testing.T) {
 
 func TestCloserRulesGoOverThoseFurtherAway(t *testing.T) {
 	root := newAuthority(t, "Near").pem
-	far := rulesOf(t, "", digestSet("all", releaseRepository, neverContact, "m.example.com/ocp"), digestSet("all-2", componentRepository, "", "m.example.com/art"), clusterCatalog)
+	far := rulesOf(t, "", digestSet("all", releaseRepository, neverContact, "m.example.com/ocp"),
+		digestSet("all-2", componentRepository, "", "m.example.com/art"), clusterCatalog)
 	near, err := Parse(Sources{
-		MirrorSets: []Document{{"cluster.yaml", []byte(digestSet("own", releaseRepository, "", "near.example.com/ocp"))},
+		MirrorSets: []Document{{"cluster.yaml", []byte(digestSet("own", releaseRepository, "",
+			"near.example.com/ocp"))},
 			{"cc.yaml", []byte(strings.Replace(clusterCatalog, "priority: 0", "priority: 7", 1))}},
 		CABundle: []Document{{"ca.pem", root}},
 	})
@@ -232,12 +254,16 @@ func TestCloserRulesGoOverThoseFurtherAway(t *testing.T) {
 	joined, err := Layered(far, nil, &Rules{}, near)
 	require.NoError(t, err)
 	require.Equal(t, []string{releaseRepository + ":1"}, endpoints(t, joined, releaseRepository+":1"))
-	require.Equal(t, []string{"near.example.com/ocp@" + digest, releaseRepository + "@" + digest}, endpoints(t, joined, releaseRepository+"@"+digest), "mirrors and policy of the closer rule alone")
-	require.Equal(t, []string{"m.example.com/art@" + digest, componentRepository + "@" + digest}, endpoints(t, joined, componentRepository+"@"+digest))
+	require.Equal(t, []string{"near.example.com/ocp@" + digest, releaseRepository + "@" + digest},
+		endpoints(t, joined, releaseRepository+"@"+digest), "mirrors and policy of the closer rule alone")
+	require.Equal(t, []string{"m.example.com/art@" + digest, componentRepository + "@" + digest},
+		endpoints(t, joined, componentRepository+"@"+digest))
 	require.Equal(t, string(root), string(joined.CABundle()))
 	require.Len(t, joined.Objects(), 1)
 	require.Contains(t, string(joined.Objects()[0].YAML), "priority: 7")
-	require.Equal(t, "ImageDigestMirrorSet own, over ImageDigestMirrorSet all", joined.List()[0].Origin, "the rule that is gone is said")
-	require.Equal(t, []string{"m.example.com/ocp@" + digest}, endpoints(t, far, releaseRepository+"@"+digest), "what lies below stays as it was")
+	require.Equal(t, "ImageDigestMirrorSet own, over ImageDigestMirrorSet all", joined.List()[0].Origin,
+		"the rule that is gone is said")
+	require.Equal(t, []string{"m.example.com/ocp@" + digest}, endpoints(t, far, releaseRepository+"@"+digest),
+		"what lies below stays as it was")
 	require.Contains(t, string(far.Objects()[0].YAML), "priority: 0")
 }

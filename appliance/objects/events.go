@@ -13,7 +13,8 @@ import (
 	"landfall/store"
 )
 
-// EventLife is how long an Event is kept after it was last seen. A hub keeps them an hour; a site is looked at in the morning.
+// EventLife is how long an Event is kept after it was last seen. A hub keeps them an hour; a site
+// is looked at in the morning.
 const EventLife = 24 * time.Hour
 
 // Notice is what an Event says.
@@ -24,8 +25,8 @@ type Notice struct {
 	Message   string
 }
 
-// Event notes something about an object as a core Event in the object's namespace ("default" if it has none). The same notice again
-// raises the count of the one that is there.
+// Event notes something about an object as a core Event in the object's namespace ("default" if it
+// has none). The same notice again raises the count of the one that is there.
 func (o *Objects) Event(tx *store.Tx, about *unstructured.Unstructured, notice Notice, now time.Time) error {
 	namespace := about.GetNamespace()
 	if namespace == "" {
@@ -67,7 +68,8 @@ func (o *Objects) Event(tx *store.Tx, about *unstructured.Unstructured, notice N
 
 // EventName is what the Event of a notice is called.
 func EventName(about *unstructured.Unstructured, notice Notice) string {
-	digest := sha256.Sum256([]byte(string(about.GetUID()) + "\x00" + notice.Component + "\x00" + notice.Reason + "\x00" + notice.Message))
+	digest := sha256.Sum256([]byte(string(about.GetUID()) + "\x00" + notice.Component + "\x00" + notice.Reason +
+		"\x00" + notice.Message))
 	return about.GetName() + "." + hex.EncodeToString(digest[:8])
 }
 

@@ -15,24 +15,30 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/typed"
 )
 
-// manager is who controllers are in metadata.managedFields; landfall itself is who applies manifests ("landfall apply").
+// manager is who controllers are in metadata.managedFields; landfall itself is who applies
+// manifests ("landfall apply").
 const manager = "landfall-controllers"
 
-// managers notes in metadata.managedFields what controllers write, as an API server does for the updates of a hub's: server-side apply
-// then tells people whose field they would change. Statuses and Events are left out: nobody applies them, and they change most.
+// managers notes in metadata.managedFields what controllers write, as an API server does for the
+// updates of a hub's: server-side apply then tells people whose field they would change. Statuses
+// and Events are left out: nobody applies them, and they change most.
 type managers struct{ objectType typed.ParseableType }
 
-// newManagers describes as much of objects as it takes: lists are changed as a whole, but for those of the metadata.
+// newManagers describes as much of objects as it takes: lists are changed as a whole, but for those
+// of the metadata.
 func newManagers() managers {
 	name := func(name string) smd.TypeRef { return smd.TypeRef{NamedType: &name} }
 	text := smd.String
 	deduced := typed.DeducedParseableType
 	list := func(of smd.TypeRef, keys ...string) smd.TypeRef {
-		return smd.TypeRef{Inlined: smd.Atom{List: &smd.List{ElementType: of, ElementRelationship: smd.Associative, Keys: keys}}}
+		return smd.TypeRef{Inlined: smd.Atom{List: &smd.List{ElementType: of, ElementRelationship: smd.Associative,
+			Keys: keys}}}
 	}
-	whole := smd.TypeRef{Inlined: smd.Atom{Map: &smd.Map{ElementType: deduced.TypeRef, ElementRelationship: smd.Atomic}}}
+	whole := smd.TypeRef{Inlined: smd.Atom{Map: &smd.Map{ElementType: deduced.TypeRef,
+		ElementRelationship: smd.Atomic}}}
 	types := slices.Concat(deduced.Schema.Types, []smd.TypeDef{
-		{Name: "object", Atom: smd.Atom{Map: &smd.Map{ElementType: deduced.TypeRef, Fields: []smd.StructField{{Name: "metadata", Type: name("metadata")}}}}},
+		{Name: "object", Atom: smd.Atom{Map: &smd.Map{ElementType: deduced.TypeRef,
+			Fields: []smd.StructField{{Name: "metadata", Type: name("metadata")}}}}},
 		{Name: "metadata", Atom: smd.Atom{Map: &smd.Map{ElementType: deduced.TypeRef, Fields: []smd.StructField{
 			{Name: "finalizers", Type: list(smd.TypeRef{Inlined: smd.Atom{Scalar: &text}})},
 			{Name: "ownerReferences", Type: list(whole, "uid")},
@@ -47,7 +53,8 @@ func (m managers) note(kind Kind, before, u *unstructured.Unstructured) error {
 		return nil
 	}
 	group := schema.GroupVersion{Group: kind.Group, Version: kind.Version}
-	fields, err := managedfields.NewDefaultFieldManager(m, same{}, same{}, same{}, group.WithKind(kind.Kind), group, "", nil)
+	fields, err := managedfields.NewDefaultFieldManager(m, same{}, same{}, same{}, group.WithKind(kind.Kind),
+		group, "", nil)
 	if err != nil {
 		return err
 	}
@@ -61,8 +68,8 @@ func (m managers) note(kind Kind, before, u *unstructured.Unstructured) error {
 	return nil
 }
 
-// onlyOurs and sameFields tell of most changes at little cost that they alter nothing of who has what: nobody else has anything, and
-// only values differ.
+// onlyOurs and sameFields tell of most changes at little cost that they alter nothing of who has
+// what: nobody else has anything, and only values differ.
 func onlyOurs(u *unstructured.Unstructured) bool {
 	entries := u.GetManagedFields()
 	return len(entries) > 0 && !slices.ContainsFunc(entries, func(e metav1.ManagedFieldsEntry) bool {
@@ -71,7 +78,8 @@ func onlyOurs(u *unstructured.Unstructured) bool {
 }
 
 func sameFields(a, b *unstructured.Unstructured) bool {
-	return slices.Equal(a.GetFinalizers(), b.GetFinalizers()) && equality.Semantic.DeepEqual(a.GetOwnerReferences(), b.GetOwnerReferences()) &&
+	return slices.Equal(a.GetFinalizers(), b.GetFinalizers()) && equality.Semantic.DeepEqual(a.GetOwnerReferences(),
+		b.GetOwnerReferences()) &&
 		sameKeys(withoutStatus(a).Object, withoutStatus(b).Object)
 }
 

@@ -35,8 +35,8 @@ type Objects struct {
 	managers managers
 }
 
-// New returns access to objects whose Secrets are sealed with box; nil seals none. Uids are made of what random gives; nil is the
-// system's.
+// New returns access to objects whose Secrets are sealed with box; nil seals none. Uids are made of
+// what random gives; nil is the system's.
 func New(box *sitekey.Box, random io.Reader) *Objects {
 	if random == nil {
 		random = rand.Reader
@@ -44,8 +44,9 @@ func New(box *sitekey.Box, random io.Reader) *Objects {
 	return &Objects{box, random, newManagers()}
 }
 
-// Get reads an object into a pointer to its Go type or into *unstructured.Unstructured, with its resourceVersion.
-// store.ErrNotFound if there is none, sitekey.ErrSealed for a Secret of another site.
+// Get reads an object into a pointer to its Go type or into *unstructured.Unstructured, with its
+// resourceVersion. store.ErrNotFound if there is none, sitekey.ErrSealed for a Secret of another
+// site.
 func (o *Objects) Get(tx *store.Tx, kind Kind, namespace, name string, into any) error {
 	u, err := o.get(tx, kind, namespace, name)
 	if err != nil {
@@ -54,7 +55,8 @@ func (o *Objects) Get(tx *store.Tx, kind Kind, namespace, name string, into any)
 	return Into(u, into)
 }
 
-// Metadata reads what an object is and its metadata, and nothing else of it: many are large. store.ErrNotFound if there is none.
+// Metadata reads what an object is and its metadata, and nothing else of it: many are large.
+// store.ErrNotFound if there is none.
 func (o *Objects) Metadata(tx *store.Tx, kind Kind, namespace, name string) (*unstructured.Unstructured, error) {
 	key := kind.Key(namespace, name)
 	value, err := rows.Get(tx, key)
@@ -71,7 +73,8 @@ func (o *Objects) Metadata(tx *store.Tx, kind Kind, namespace, name string) (*un
 	if err := json.Unmarshal(plain, &object); err != nil {
 		return nil, fmt.Errorf("read %s: %w", key, err)
 	}
-	return &unstructured.Unstructured{Object: map[string]any{"apiVersion": kind.APIVersion(), "kind": kind.Kind, "metadata": object.Metadata}}, nil
+	return &unstructured.Unstructured{Object: map[string]any{"apiVersion": kind.APIVersion(), "kind": kind.Kind,
+		"metadata": object.Metadata}}, nil
 }
 
 // Into converts an object to its Go type.
@@ -86,7 +89,8 @@ func Into(u *unstructured.Unstructured, into any) error {
 	return nil
 }
 
-// From converts an object's Go type to its general form. It adds the kind and removes nothing: give it an object as a person would write it.
+// From converts an object's Go type to its general form. It adds the kind and removes nothing: give
+// it an object as a person would write it.
 func From(kind Kind, typed any) (*unstructured.Unstructured, error) {
 	if u, ok := typed.(*unstructured.Unstructured); ok {
 		return u, nil
@@ -133,8 +137,8 @@ func (o *Objects) Exists(tx *store.Tx, kind Kind, namespace, name string) bool {
 	return rows.Exists(tx, kind.Key(namespace, name))
 }
 
-// Each calls fn with the objects of a kind in a namespace ("" for all), in the order of their keys. store.ErrStop from fn ends it
-// early. fn may write.
+// Each calls fn with the objects of a kind in a namespace ("" for all), in the order of their keys.
+// store.ErrStop from fn ends it early. fn may write.
 func (o *Objects) Each(tx *store.Tx, kind Kind, namespace string, fn func(*unstructured.Unstructured) error) error {
 	return rows.Each(tx, kind.prefix(namespace), func(key string, value *row) error {
 		revision, err := rows.Modified(tx, key)
@@ -159,8 +163,8 @@ func Names(tx *store.Tx, kind Kind, namespace string, fn func(namespace, name st
 	})
 }
 
-// Create writes a new object, given as its Go type or in the general form, with a uid, the creation time, and generation 1 for kinds that
-// are described by a CRD. ErrExists if it is there already.
+// Create writes a new object, given as its Go type or in the general form, with a uid, the creation
+// time, and generation 1 for kinds that are described by a CRD. ErrExists if it is there already.
 func (o *Objects) Create(tx *store.Tx, kind Kind, object any, now time.Time) error {
 	u, err := From(kind, object)
 	if err != nil {
@@ -185,9 +189,11 @@ func (o *Objects) Create(tx *store.Tx, kind Kind, object any, now time.Time) err
 	return o.put(tx, kind, u)
 }
 
-// Update lets fn alter an object and writes it if it did. A change of anything but metadata and status raises the generation.
-// An object that is being deleted goes when it has lost its last finalizer. store.ErrNotFound if there is none.
-func (o *Objects) Update(tx *store.Tx, kind Kind, namespace, name string, fn func(*unstructured.Unstructured) error) error {
+// Update lets fn alter an object and writes it if it did. A change of anything but metadata and
+// status raises the generation. An object that is being deleted goes when it has lost its last
+// finalizer. store.ErrNotFound if there is none.
+func (o *Objects) Update(tx *store.Tx, kind Kind, namespace, name string,
+	fn func(*unstructured.Unstructured) error) error {
 	u, err := o.get(tx, kind, namespace, name)
 	if err != nil {
 		return err
@@ -213,7 +219,8 @@ func (o *Objects) Update(tx *store.Tx, kind Kind, namespace, name string, fn fun
 	return o.put(tx, kind, u)
 }
 
-// sameApart compares all of two objects but some fields: what an object wants is all but "metadata" and "status".
+// sameApart compares all of two objects but some fields: what an object wants is all but "metadata"
+// and "status".
 func sameApart(a, b *unstructured.Unstructured, fields ...string) bool {
 	rest := func(u *unstructured.Unstructured) map[string]any {
 		left := maps.Clone(u.Object)
@@ -225,8 +232,8 @@ func sameApart(a, b *unstructured.Unstructured, fields ...string) bool {
 	return equality.Semantic.DeepEqual(rest(a), rest(b))
 }
 
-// Delete removes an object as a request for background deletion does: at once, or when its finalizers are gone if it has any.
-// One that is not there is no error.
+// Delete removes an object as a request for background deletion does: at once, or when its
+// finalizers are gone if it has any. One that is not there is no error.
 func (o *Objects) Delete(tx *store.Tx, kind Kind, namespace, name string, now time.Time) error {
 	u, err := o.get(tx, kind, namespace, name)
 	if errors.Is(err, store.ErrNotFound) {
@@ -245,7 +252,8 @@ func (o *Objects) Delete(tx *store.Tx, kind Kind, namespace, name string, now ti
 	u.SetDeletionTimestamp(&deleted)
 	u.SetDeletionGracePeriodSeconds(&grace)
 	if kind == Namespaces {
-		if err := unstructured.SetNestedField(u.Object, string(corev1.NamespaceTerminating), "status", "phase"); err != nil {
+		if err := unstructured.SetNestedField(u.Object, string(corev1.NamespaceTerminating), "status",
+			"phase"); err != nil {
 			return err
 		}
 	}
@@ -255,7 +263,8 @@ func (o *Objects) Delete(tx *store.Tx, kind Kind, namespace, name string, now ti
 	return o.put(tx, kind, u)
 }
 
-// held tells whether something must be done before an object may go. A namespace has finalizers in its spec, too: it goes when it is empty.
+// held tells whether something must be done before an object may go. A namespace has finalizers in
+// its spec, too: it goes when it is empty.
 func held(kind Kind, u *unstructured.Unstructured) bool {
 	if len(u.GetFinalizers()) > 0 {
 		return true
@@ -289,7 +298,8 @@ func (o *Objects) put(tx *store.Tx, kind Kind, u *unstructured.Unstructured) err
 	return rows.Put(tx, kind.Key(u.GetNamespace(), u.GetName()), &value)
 }
 
-// Seal is the stored form of a Secret's JSON: a JSON string that only the site's key opens. A nil box leaves it as it is.
+// Seal is the stored form of a Secret's JSON: a JSON string that only the site's key opens. A nil
+// box leaves it as it is.
 func Seal(box *sitekey.Box, plain []byte) ([]byte, error) {
 	if box == nil {
 		return plain, nil

@@ -43,7 +43,8 @@ func TestEveryKindIsFoundByItsKey(t *testing.T) {
 		require.Equal(t, namespace, ns)
 		require.Equal(t, "one", name)
 	}
-	for _, key := range []string{"/hosts/one", "/kubernetes/", "/kubernetes/core/pods/a/b", "/kubernetes/core/secrets/a", "/kubernetes/core/namespaces/"} {
+	for _, key := range []string{"/hosts/one", "/kubernetes/", "/kubernetes/core/pods/a/b",
+		"/kubernetes/core/secrets/a", "/kubernetes/core/namespaces/"} {
 		_, _, _, ok := objects.ParseKey(key)
 		require.False(t, ok, key)
 	}
@@ -58,12 +59,16 @@ func TestAnObjectIsWrittenAsTheAPIServerWritesIt(t *testing.T) {
 		}, noon)
 	})
 	require.ErrorIs(t, db.Update(context.Background(), func(tx *store.Tx) error {
-		return o.Create(tx, objects.InfraEnvs, &agentinstall.InfraEnv{ObjectMeta: metav1.ObjectMeta{Namespace: "site", Name: "one"}}, noon)
+		return o.Create(tx, objects.InfraEnvs, &agentinstall.InfraEnv{ObjectMeta: metav1.ObjectMeta{Namespace: "site",
+			Name: "one"}}, noon)
 	}), objects.ErrExists)
 
 	change := func(fn func(u *unstructured.Unstructured) error) (read agentinstall.InfraEnv) {
 		update(t, db, func(tx *store.Tx) error { return o.Update(tx, objects.InfraEnvs, "site", "one", fn) })
-		require.NoError(t, db.View(func(tx *store.Tx) error { return o.Get(tx, objects.InfraEnvs, "site", "one", &read) }))
+		require.NoError(t, db.View(func(tx *store.Tx) error {
+			return o.Get(tx, objects.InfraEnvs, "site", "one",
+				&read)
+		}))
 		return read
 	}
 	created := change(func(*unstructured.Unstructured) error { return nil })
@@ -73,7 +78,10 @@ func TestAnObjectIsWrittenAsTheAPIServerWritesIt(t *testing.T) {
 	require.NotEmpty(t, created.UID)
 	require.Equal(t, noon, created.CreationTimestamp.UTC())
 
-	labelled := change(func(u *unstructured.Unstructured) error { u.SetLabels(map[string]string{"a": "b"}); return nil })
+	labelled := change(func(u *unstructured.Unstructured) error {
+		u.SetLabels(map[string]string{"a": "b"})
+		return nil
+	})
 	require.EqualValues(t, 1, labelled.Generation, "a label is no wish")
 	reported := change(func(u *unstructured.Unstructured) error {
 		return unstructured.SetNestedField(u.Object, "http://site/one.iso", "status", "isoDownloadURL")
@@ -90,11 +98,16 @@ func TestAnObjectIsWrittenAsTheAPIServerWritesIt(t *testing.T) {
 func TestAnObjectWithFinalizersGoesWithTheLastOfThem(t *testing.T) {
 	db, o := open(t), objects.New(nil, nil)
 	exists := func() (there bool) {
-		require.NoError(t, db.View(func(tx *store.Tx) error { there = o.Exists(tx, objects.Agents, "site", "one"); return nil }))
+		require.NoError(t, db.View(func(tx *store.Tx) error {
+			there = o.Exists(tx, objects.Agents,
+				"site", "one")
+			return nil
+		}))
 		return there
 	}
 	update(t, db, func(tx *store.Tx) error {
-		return o.Create(tx, objects.Agents, &agentinstall.Agent{ObjectMeta: metav1.ObjectMeta{Namespace: "site", Name: "one", Finalizers: []string{"a", "b"}}}, noon)
+		return o.Create(tx, objects.Agents, &agentinstall.Agent{ObjectMeta: metav1.ObjectMeta{Namespace: "site",
+			Name: "one", Finalizers: []string{"a", "b"}}}, noon)
 	})
 	for range 2 {
 		update(t, db, func(tx *store.Tx) error { return o.Delete(tx, objects.Agents, "site", "one", noon) })
@@ -123,7 +136,8 @@ func TestSecretsAreSealedInTheStore(t *testing.T) {
 	box, err := key.Box("a test", nil)
 	require.NoError(t, err)
 	db, o := open(t), objects.New(box, nil)
-	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "site", Name: "bmc"}, StringData: map[string]string{"password": "calvin"}}
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "site", Name: "bmc"},
+		StringData: map[string]string{"password": "calvin"}}
 	update(t, db, func(tx *store.Tx) error { return o.Create(tx, objects.Secrets, secret, noon) })
 	require.NoError(t, db.View(func(tx *store.Tx) error {
 		var read corev1.Secret
@@ -147,7 +161,8 @@ func TestTheSameNoticeIsCounted(t *testing.T) {
 	about.SetName("node-0")
 	for i := range 3 {
 		update(t, db, func(tx *store.Tx) error {
-			return o.Event(tx, about, objects.Notice{Component: "metal3-baremetal-controller", Warning: true, Reason: "PowerManagementError", Message: "busy"}, noon.Add(time.Duration(i)*time.Minute))
+			return o.Event(tx, about, objects.Notice{Component: "metal3-baremetal-controller", Warning: true,
+				Reason: "PowerManagementError", Message: "busy"}, noon.Add(time.Duration(i)*time.Minute))
 		})
 	}
 	require.NoError(t, db.View(func(tx *store.Tx) error {

@@ -17,7 +17,8 @@ import (
 	"landfall/store"
 )
 
-// An object that a person wrote comes through its Go type, the store and back without losing a field.
+// An object that a person wrote comes through its Go type, the store and back without losing a
+// field.
 func TestObjectsKeepWhatTheirGoTypesHold(t *testing.T) {
 	cases := []struct {
 		kind     objects.Kind
@@ -25,18 +26,30 @@ func TestObjectsKeepWhatTheirGoTypesHold(t *testing.T) {
 		manifest string
 	}{
 		{objects.Namespaces, &corev1.Namespace{}, `{"metadata":{"name":"one"}}`},
-		{objects.Secrets, &corev1.Secret{}, `{"metadata":{"name":"one","namespace":"site"},"data":{"password":"Y2FsdmluCg=="}}`},
-		{objects.ConfigMaps, &corev1.ConfigMap{}, `{"metadata":{"name":"one","namespace":"site"},"data":{"a.yaml":"a: b\n"}}`},
-		{objects.ClusterImageSets, &hive.ClusterImageSet{}, `{"metadata":{"name":"one"},"spec":{"releaseImage":"registry.site/release:4.18"}}`},
-		{objects.ClusterDeployments, &hive.ClusterDeployment{}, `{"metadata":{"name":"one","namespace":"site"},"spec":{"clusterName":"one","baseDomain":"site.example","platform":{"agentBareMetal":{"agentSelector":{"matchLabels":{"a":"b"}}}},"clusterInstallRef":{"group":"extensions.hive.openshift.io","version":"v1beta1","kind":"AgentClusterInstall","name":"one"},"pullSecretRef":{"name":"pull"}}}`},
-		{objects.AgentClusterInstalls, &hiveext.AgentClusterInstall{}, `{"metadata":{"name":"one","namespace":"site"},"spec":{"clusterDeploymentRef":{"name":"one"},"imageSetRef":{"name":"one"},"networking":{"clusterNetwork":[{"cidr":"10.128.0.0/14","hostPrefix":23}]},"provisionRequirements":{"controlPlaneAgents":3}}}`},
-		{objects.InfraEnvs, &agentinstall.InfraEnv{}, `{"metadata":{"name":"one","namespace":"site"},"spec":{"clusterRef":{"name":"one","namespace":"site"},"pullSecretRef":{"name":"pull"},"kernelArguments":[{"operation":"append","value":"quiet"}]}}`},
-		{objects.NMStateConfigs, &agentinstall.NMStateConfig{}, `{"metadata":{"name":"one","namespace":"site","labels":{"a":"b"}},"spec":{"interfaces":[{"name":"eth0","macAddress":"02:00:00:00:00:01"}],"config":{"interfaces":[{"name":"eth0","type":"ethernet"}]}}}`},
-		{objects.Agents, &agentinstall.Agent{}, `{"metadata":{"name":"one","namespace":"site"},"spec":{"approved":true,"role":"master","installation_disk_id":"/dev/sda"}}`},
-		{objects.AgentClassifications, &agentinstall.AgentClassification{}, `{"metadata":{"name":"one","namespace":"site"},"spec":{"labelKey":"size","labelValue":"big","query":".cpu.count > 8"}}`},
-		{objects.AgentServiceConfigs, &agentinstall.AgentServiceConfig{}, `{"metadata":{"name":"agent"},"spec":{"osImages":[{"openshiftVersion":"4.18","version":"4.18.1","url":"http://site/rhcos.iso","cpuArchitecture":"x86_64"}]}}`},
-		{objects.BareMetalHosts, &metal3.BareMetalHost{}, `{"metadata":{"name":"one","namespace":"site"},"spec":{"online":true,"bootMACAddress":"02:00:00:00:00:01","bmc":{"address":"redfish-virtualmedia://192.0.2.1/redfish/v1/Systems/1","credentialsName":"bmc","disableCertificateVerification":true}}}`},
-		{objects.ManagedClusters, &clusterv1.ManagedCluster{}, `{"metadata":{"name":"one","labels":{"cloud":"BareMetal"}},"spec":{"hubAcceptsClient":true}}`},
+		{objects.Secrets, &corev1.Secret{},
+			`{"metadata":{"name":"one","namespace":"site"},"data":{"password":"Y2FsdmluCg=="}}`},
+		{objects.ConfigMaps, &corev1.ConfigMap{},
+			`{"metadata":{"name":"one","namespace":"site"},"data":{"a.yaml":"a: b\n"}}`},
+		{objects.ClusterImageSets, &hive.ClusterImageSet{},
+			`{"metadata":{"name":"one"},"spec":{"releaseImage":"registry.site/release:4.18"}}`},
+		{objects.ClusterDeployments, &hive.ClusterDeployment{},
+			`{"metadata":{"name":"one","namespace":"site"},"spec":{"clusterName":"one","baseDomain":"site.example","platform":{"agentBareMetal":{"agentSelector":{"matchLabels":{"a":"b"}}}},"clusterInstallRef":{"group":"extensions.hive.openshift.io","version":"v1beta1","kind":"AgentClusterInstall","name":"one"},"pullSecretRef":{"name":"pull"}}}`},
+		{objects.AgentClusterInstalls, &hiveext.AgentClusterInstall{},
+			`{"metadata":{"name":"one","namespace":"site"},"spec":{"clusterDeploymentRef":{"name":"one"},"imageSetRef":{"name":"one"},"networking":{"clusterNetwork":[{"cidr":"10.128.0.0/14","hostPrefix":23}]},"provisionRequirements":{"controlPlaneAgents":3}}}`},
+		{objects.InfraEnvs, &agentinstall.InfraEnv{},
+			`{"metadata":{"name":"one","namespace":"site"},"spec":{"clusterRef":{"name":"one","namespace":"site"},"pullSecretRef":{"name":"pull"},"kernelArguments":[{"operation":"append","value":"quiet"}]}}`},
+		{objects.NMStateConfigs, &agentinstall.NMStateConfig{},
+			`{"metadata":{"name":"one","namespace":"site","labels":{"a":"b"}},"spec":{"interfaces":[{"name":"eth0","macAddress":"02:00:00:00:00:01"}],"config":{"interfaces":[{"name":"eth0","type":"ethernet"}]}}}`},
+		{objects.Agents, &agentinstall.Agent{},
+			`{"metadata":{"name":"one","namespace":"site"},"spec":{"approved":true,"role":"master","installation_disk_id":"/dev/sda"}}`},
+		{objects.AgentClassifications, &agentinstall.AgentClassification{},
+			`{"metadata":{"name":"one","namespace":"site"},"spec":{"labelKey":"size","labelValue":"big","query":".cpu.count > 8"}}`},
+		{objects.AgentServiceConfigs, &agentinstall.AgentServiceConfig{},
+			`{"metadata":{"name":"agent"},"spec":{"osImages":[{"openshiftVersion":"4.18","version":"4.18.1","url":"http://site/rhcos.iso","cpuArchitecture":"x86_64"}]}}`},
+		{objects.BareMetalHosts, &metal3.BareMetalHost{},
+			`{"metadata":{"name":"one","namespace":"site"},"spec":{"online":true,"bootMACAddress":"02:00:00:00:00:01","bmc":{"address":"redfish-virtualmedia://192.0.2.1/redfish/v1/Systems/1","credentialsName":"bmc","disableCertificateVerification":true}}}`},
+		{objects.ManagedClusters, &clusterv1.ManagedCluster{},
+			`{"metadata":{"name":"one","labels":{"cloud":"BareMetal"}},"spec":{"hubAcceptsClient":true}}`},
 	}
 	db, o := open(t), objects.New(nil, nil)
 	for _, c := range cases {
@@ -46,7 +59,10 @@ func TestObjectsKeepWhatTheirGoTypesHold(t *testing.T) {
 			require.NoError(t, err)
 			update(t, db, func(tx *store.Tx) error { return o.Create(tx, c.kind, u, noon) })
 			read := &unstructured.Unstructured{}
-			require.NoError(t, db.View(func(tx *store.Tx) error { return o.Get(tx, c.kind, u.GetNamespace(), u.GetName(), read) }))
+			require.NoError(t, db.View(func(tx *store.Tx) error {
+				return o.Get(tx, c.kind, u.GetNamespace(),
+					u.GetName(), read)
+			}))
 			var want map[string]any
 			require.NoError(t, json.Unmarshal([]byte(c.manifest), &want))
 			for _, field := range []string{"spec", "data"} {

@@ -10,8 +10,9 @@ import (
 	"landfall/isogen"
 )
 
-// adopt takes a whole file in: it is found to be the right one and a live ISO, gets its name, and is there after a power
-// cut. It closes part. A *ContentError says that the file is not what it should be; nobody gets to see it then.
+// adopt takes a whole file in: it is found to be the right one and a live ISO, gets its name, and
+// is there after a power cut. It closes part. A *ContentError says that the file is not what it
+// should be; nobody gets to see it then.
 func (l *Library) adopt(e *entry, part *partial) error {
 	if err := part.close(); err != nil {
 		return err
@@ -22,7 +23,8 @@ func (l *Library) adopt(e *entry, part *partial) error {
 	l.mu.Unlock()
 	got := part.digest()
 	if want != "" && got != want {
-		return &ContentError{Problem: fmt.Sprintf("%s arrived with sha256 %s, stated is %s; state the right digest, or give the right file", name, got, want)}
+		return &ContentError{Problem: fmt.Sprintf("%s arrived with sha256 %s, stated is %s; state the right digest, "+
+			"or give the right file", name, got, want)}
 	}
 	if !e.configured {
 		if err := l.refuseTwice(got, e); err != nil {
@@ -58,7 +60,8 @@ func (l *Library) adopt(e *entry, part *partial) error {
 		return nil // it is opened when the appliance starts again
 	}
 	l.open(e)
-	l.log.Info("An OS image is there.", "id", e.id, "name", name, "openshift_version", e.stated(), "architecture", e.arch(), "sha256", got)
+	l.log.Info("An OS image is there.", "id", e.id, "name", name, "openshift_version", e.stated(), "architecture",
+		e.arch(), "sha256", got)
 	return nil
 }
 
@@ -82,7 +85,8 @@ func (l *Library) refuseTwice(sum string, except *entry) error {
 	for _, e := range l.entries {
 		if e != except && e.record.SHA256 == sum && e.base != nil {
 			return &ContentError{
-				Problem:  fmt.Sprintf("the image is there already, as %s (OpenShift %s, %s); there is nothing to do", e.id, e.stated(), e.arch()),
+				Problem: fmt.Sprintf("the image is there already, as %s (OpenShift %s, %s); there is nothing to do",
+					e.id, e.stated(), e.arch()),
 				Existing: e.id,
 			}
 		}
@@ -90,8 +94,8 @@ func (l *Library) refuseTwice(sum string, except *entry) error {
 	return nil
 }
 
-// makeTable makes the table that minimal images need, beside an image of the library's own that was published without
-// one. An image that allows none says why by itself.
+// makeTable makes the table that minimal images need, beside an image of the library's own that was
+// published without one. An image that allows none says why by itself.
 func (l *Library) makeTable(path string) {
 	base, err := isogen.Open(path)
 	if err == nil {

@@ -9,15 +9,19 @@ import (
 	"landfall/isogen"
 )
 
-// identify reads the OpenShift version and the architecture of an image out of its content. What is stated wins where the
-// content does not tell, and is refused where it contradicts.
+// identify reads the OpenShift version and the architecture of an image out of its content. What is
+// stated wins where the content does not tell, and is refused where it contradicts.
 func identify(base *isogen.Base, version, arch string) (gotVersion, gotArch string, err error) {
 	gotArch = base.Architecture()
 	switch {
 	case arch != "" && gotArch != rpmArchitecture(arch):
-		return "", "", fmt.Errorf("the image %s is for %s, stated is %s; state the right architecture, or name the right file", base.VolumeID(), orUnknown(gotArch), rpmArchitecture(arch))
+		return "", "",
+			fmt.Errorf("the image %s is for %s, stated is %s; state the right architecture, or name the right file",
+				base.VolumeID(), orUnknown(gotArch), rpmArchitecture(arch))
 	case gotArch == "":
-		return "", "", fmt.Errorf("the image %s does not tell which architecture it is for; use the live ISO of a CoreOS release", base.VolumeID())
+		return "", "",
+			fmt.Errorf("the image %s does not tell which architecture it is for; use the live ISO of a CoreOS release",
+				base.VolumeID())
 	}
 	gotVersion, err = versionOf(base.VolumeID(), version)
 	return gotVersion, gotArch, err
@@ -30,9 +34,10 @@ func orUnknown(arch string) string {
 	return arch
 }
 
-// Volume ids say the OpenShift minor version in their first number up to 4.18 (rhcos-418.94.202501221327-0); from 4.19 on
-// they have the version of RHEL in its place (rhcos-9.6.20250523-0), which several minor versions share. See
-// data/default_os_images.json of openshift/assisted-service.
+// Volume ids say the OpenShift minor version in their first number up to 4.18
+// (rhcos-418.94.202501221327-0); from 4.19 on they have the version of RHEL in its place
+// (rhcos-9.6.20250523-0), which several minor versions share. See data/default_os_images.json of
+// openshift/assisted-service.
 var (
 	minorInVolume = regexp.MustCompile(`^(?:rhcos|scos)-4(\d{1,2})\.\d`)
 	rhelInVolume  = regexp.MustCompile(`^(?:rhcos|scos)-(?:9|1\d)\.\d`)
@@ -45,16 +50,21 @@ func versionOf(volumeID, stated string) (string, error) {
 	if m := minorInVolume.FindStringSubmatch(volumeID); m != nil {
 		minor := "4." + m[1]
 		if stated != "" && Minor(stated) != minor {
-			return "", fmt.Errorf("the image %s is for OpenShift %s, stated is %s; state %s, or name the right file", volumeID, minor, stated, minor)
+			return "", fmt.Errorf("the image %s is for OpenShift %s, stated is %s; state %s, or name the right file",
+				volumeID, minor, stated, minor)
 		}
 		return orText(stated, minor), nil
 	}
 	if stated == "" {
-		return "", fmt.Errorf("the image %s does not tell which OpenShift it is for; state it, as in --openshift-version 4.20", volumeID)
+		return "",
+			fmt.Errorf("the image %s does not tell which OpenShift it is for; state it, as in --openshift-version 4.20",
+				volumeID)
 	}
 	if major, minor, ok := strings.Cut(Minor(stated), "."); ok && major == "4" && rhelInVolume.MatchString(volumeID) {
 		if n, err := strconv.Atoi(minor); err == nil && n < firstWithRHELVersion {
-			return "", fmt.Errorf("the image %s is for OpenShift 4.%d or newer, stated is %s; state the right version, or name the right file", volumeID, firstWithRHELVersion, stated)
+			return "",
+				fmt.Errorf("the image %s is for OpenShift 4.%d or newer, stated is %s; state the right version, or "+
+					"name the right file", volumeID, firstWithRHELVersion, stated)
 		}
 	}
 	return stated, nil

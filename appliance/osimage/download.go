@@ -107,13 +107,16 @@ func (l *Library) receiveURL(ctx context.Context, e *entry, part *partial, from 
 	return nil
 }
 
-// begin reads an answer's header: where its body goes, and how large the whole is (0: it is not said).
+// begin reads an answer's header: where its body goes, and how large the whole is (0: it is not
+// said).
 func (l *Library) begin(e *entry, part *partial, response *http.Response) (total int64, err error) {
 	switch response.StatusCode {
 	case http.StatusPartialContent:
 		var first, last int64
-		if _, err := fmt.Sscanf(response.Header.Get("Content-Range"), "bytes %d-%d/%d", &first, &last, &total); err != nil || first != part.offset {
-			return 0, errors.Join(fmt.Errorf("the server answered the range %q to bytes=%d-; the download begins anew", response.Header.Get("Content-Range"), part.offset), part.restart())
+		if _, err := fmt.Sscanf(response.Header.Get("Content-Range"), "bytes %d-%d/%d", &first, &last,
+			&total); err != nil || first != part.offset {
+			return 0, errors.Join(fmt.Errorf("the server answered the range %q to bytes=%d-; the download begins anew",
+				response.Header.Get("Content-Range"), part.offset), part.restart())
 		}
 	case http.StatusOK:
 		if err := part.restart(); err != nil {
@@ -121,7 +124,8 @@ func (l *Library) begin(e *entry, part *partial, response *http.Response) (total
 		}
 		total = max(0, response.ContentLength)
 	case http.StatusRequestedRangeNotSatisfiable:
-		if _, err := fmt.Sscanf(response.Header.Get("Content-Range"), "bytes */%d", &total); err == nil && total == part.offset {
+		if _, err := fmt.Sscanf(response.Header.Get("Content-Range"), "bytes */%d", &total); err == nil &&
+			total == part.offset {
 			return total, nil // it is whole
 		}
 		return 0, errors.Join(fmt.Errorf("the server has another file now; the download begins anew"), part.restart())
@@ -155,8 +159,9 @@ func (n *noted) Write(b []byte) (int, error) {
 	return written, err
 }
 
-// fromRelease takes an image out of a release payload. A layer can only be read from its beginning, so a try that broke
-// off begins anew; breaks of the connection are bridged by who reads the registry.
+// fromRelease takes an image out of a release payload. A layer can only be read from its beginning,
+// so a try that broke off begins anew; breaks of the connection are bridged by who reads the
+// registry.
 func (l *Library) fromRelease(ctx context.Context, e *entry, part *partial) error {
 	if l.options.FetchRelease == nil {
 		return &ContentError{Problem: "this appliance has no releases to take images out of"}
@@ -175,7 +180,8 @@ func (l *Library) fromRelease(ctx context.Context, e *entry, part *partial) erro
 	if err != nil {
 		return &RequestError{"the pull secret of the image can't be read: " + err.Error()}
 	}
-	release := Release{Name: name, Version: r.OpenshiftVersion, Architecture: orText(rpmArchitecture(r.CPUArchitecture), "x86_64"), PullSecret: secret}
+	release := Release{Name: name, Version: r.OpenshiftVersion, Architecture: orText(rpmArchitecture(r.CPUArchitecture),
+		"x86_64"), PullSecret: secret}
 	sum, err := l.options.FetchRelease(ctx, release, func(version string, size int64) (io.Writer, error) {
 		l.mu.Lock()
 		e.record.TotalBytes, e.total, e.done = size, size, 0
@@ -189,7 +195,8 @@ func (l *Library) fromRelease(ctx context.Context, e *entry, part *partial) erro
 		return err
 	}
 	if got := part.digest(); sum != "" && !strings.EqualFold(sum, got) {
-		return &ContentError{Problem: fmt.Sprintf("the live ISO in release %s has sha256 %s, the payload says %s; copy the release to the mirror again", orText(r.Release, r.OpenshiftVersion), got, sum)}
+		return &ContentError{Problem: fmt.Sprintf("the live ISO in release %s has sha256 %s, the payload says %s; "+
+			"copy the release to the mirror again", orText(r.Release, r.OpenshiftVersion), got, sum)}
 	}
 	return nil
 }

@@ -27,9 +27,11 @@ type InUseError struct {
 
 func (e *InUseError) Error() string {
 	if len(e.Users) == 0 {
-		return fmt.Sprintf("the OS image %s is named by the configuration; take it out from under os_images and restart the appliance", e.ID)
+		return fmt.Sprintf("the OS image %s is named by the configuration; take it out from under os_images and "+
+			"restart the appliance", e.ID)
 	}
-	return fmt.Sprintf("the OS image %s is in use by the infra-envs %s; delete them, or import another image for their version first", e.ID, strings.Join(e.Users, ", "))
+	return fmt.Sprintf("the OS image %s is in use by the infra-envs %s; delete them, or import another image for "+
+		"their version first", e.ID, strings.Join(e.Users, ", "))
 }
 
 // OffsetError says that bytes were sent that do not follow those that are there.
@@ -55,9 +57,11 @@ type SpaceError struct {
 
 func (e *SpaceError) Error() string {
 	if e.Need == 0 {
-		return fmt.Sprintf("no space is left in %s; nothing of the image was kept: free space on its file system, then try again", e.Dir)
+		return fmt.Sprintf("no space is left in %s; nothing of the image was kept: free space on its file system, "+
+			"then try again", e.Dir)
 	}
-	return fmt.Sprintf("the image needs %s more in %s, which has %s left; free space on its file system, then try again", megabytes(e.Need), e.Dir, megabytes(e.Free))
+	return fmt.Sprintf("the image needs %s more in %s, which has %s left; free space on its file system, then try "+
+		"again", megabytes(e.Need), e.Dir, megabytes(e.Free))
 }
 
 // Unwrap returns what the operating system said.
@@ -83,8 +87,8 @@ func (e *InterruptedError) Error() string {
 // Unwrap returns what broke.
 func (e *InterruptedError) Unwrap() error { return e.Err }
 
-// ContentError says that what arrived can't be an OS image, or not the one that was stated, or is there already. Trying
-// again does not help.
+// ContentError says that what arrived can't be an OS image, or not the one that was stated, or is
+// there already. Trying again does not help.
 type ContentError struct {
 	Problem  string
 	Existing string // id of the image that it is, if it is there already

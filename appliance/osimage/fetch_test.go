@@ -63,7 +63,8 @@ func (s *server) put(content []byte, tag string) {
 func TestAnImageIsFetchedByURLAndKept(t *testing.T) {
 	content := made(t, iso)
 	from := newServer(t, content)
-	s := newSite(t, Configured{URL: from.URL + "/live.iso", SHA256: sumOf(content), OpenshiftVersion: "4.18", CPUArchitecture: "x86_64"})
+	s := newSite(t, Configured{URL: from.URL + "/live.iso", SHA256: sumOf(content), OpenshiftVersion: "4.18",
+		CPUArchitecture: "x86_64"})
 	l, stop := s.open(t)
 	_, err := l.Find("4.18.2", "x86_64")
 	require.ErrorContains(t, err, "is not there yet: it is waiting")
@@ -146,7 +147,8 @@ func TestAServerWithoutTheFileIsAskedAgainAndHarmsNoOther(t *testing.T) {
 	gone := httptest.NewServer(http.NotFoundHandler())
 	t.Cleanup(gone.Close)
 	from := newServer(t, made(t, iso))
-	l, _ := newSite(t, Configured{URL: gone.URL + "/a.iso", OpenshiftVersion: "4.17", CPUArchitecture: "x86_64"}, Configured{URL: from.URL + "/b.iso"}).running(t)
+	l, _ := newSite(t, Configured{URL: gone.URL + "/a.iso", OpenshiftVersion: "4.17", CPUArchitecture: "x86_64"},
+		Configured{URL: from.URL + "/b.iso"}).running(t)
 	require.Eventually(t, func() bool {
 		_, err := l.Find("4.18", "x86_64")
 		return err == nil
@@ -229,8 +231,9 @@ func TestAWrongRequestIsRefused(t *testing.T) {
 	l, _ := s.open(t)
 	for says, r := range map[string]Request{
 		"either url or release": {},
-		"either url or release says where the image is fetched from; give one of them": {URL: "http://a/b", Release: "4.20"},
-		`url is "ftp://a/b"; expected an http:// or https:// URL`:                      {URL: "ftp://a/b"},
+		"either url or release says where the image is fetched from; give one of them": {URL: "http://a/b",
+			Release: "4.20"},
+		`url is "ftp://a/b"; expected an http:// or https:// URL`: {URL: "ftp://a/b"},
 		`sha256 is "x"`:                         {URL: "http://a/b", SHA256: "x"},
 		"has no releases to take images out of": {Release: "4.20.8"},
 	} {
@@ -245,7 +248,8 @@ func TestAnImageIsTakenOutOfARelease(t *testing.T) {
 	failures := 1
 	sum := sumOf(content)
 	s := newSite(t, Configured{Release: true, OpenshiftVersion: "4.18", CPUArchitecture: "x86_64"})
-	s.options.FetchRelease = func(_ context.Context, r Release, begin func(string, int64) (io.Writer, error)) (string, error) {
+	s.options.FetchRelease = func(_ context.Context, r Release, begin func(string, int64) (io.Writer, error)) (string,
+		error) {
 		asked = r
 		w, err := begin("4.18.30", int64(len(content)))
 		if err != nil {
@@ -275,7 +279,8 @@ func TestAnImageIsTakenOutOfARelease(t *testing.T) {
 	image, err := l.Fetch(Request{Release: "4.18.30", PullSecret: "{}"})
 	require.NoError(t, err)
 	image = comes(t, l, image.ID, StateBad)
-	requireSentence(t, image.Message, "in release 4.18.30 has sha256 "+sumOf(content), "copy the release to the mirror again")
+	requireSentence(t, image.Message, "in release 4.18.30 has sha256 "+sumOf(content),
+		"copy the release to the mirror again")
 	require.Equal(t, Release{Name: "4.18.30", Architecture: "x86_64", PullSecret: "{}"}, asked)
 	sum = sumOf(content)
 	_, err = l.Verify(image.ID) // tries once more
@@ -297,7 +302,9 @@ func TestAServerIsSentWhatItWantsBesideTheURL(t *testing.T) {
 	url := from.URL + "/live.iso?v=1"
 	image, err := l.Fetch(Request{URL: url})
 	require.NoError(t, err)
-	require.Eventually(t, func() bool { return strings.Contains(only(t, l).Message, "401 Unauthorized") }, waitLimit, tick)
-	l.SetAdditions(map[string]Additions{url: {Headers: map[string]string{"X-Token": "t"}, Query: map[string]string{"site": "s 1"}}})
+	require.Eventually(t, func() bool { return strings.Contains(only(t, l).Message, "401 Unauthorized") }, waitLimit,
+		tick)
+	l.SetAdditions(map[string]Additions{url: {Headers: map[string]string{"X-Token": "t"},
+		Query: map[string]string{"site": "s 1"}}})
 	require.Equal(t, sumOf(content), comes(t, l, image.ID, StateReady).SHA256)
 }

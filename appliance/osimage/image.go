@@ -62,7 +62,8 @@ type Image struct {
 	Removable        bool      `json:"removable"`
 }
 
-// entry is an image with what is known of it. Library.mu guards it but for the fields that say otherwise.
+// entry is an image with what is known of it. Library.mu guards it but for the fields that say
+// otherwise.
 type entry struct {
 	id         string
 	record     record
@@ -172,9 +173,11 @@ func (l *Library) usedBy(users []User) map[*entry][]string {
 // describe needs the mutex.
 func (l *Library) describe(e *entry, users []string) Image {
 	image := Image{
-		ID: e.id, Name: e.record.Name, OpenshiftVersion: e.stated(), CPUArchitecture: e.arch(), State: e.state, Message: e.message,
+		ID: e.id, Name: e.record.Name, OpenshiftVersion: e.stated(), CPUArchitecture: e.arch(), State: e.state,
+		Message:   e.message,
 		DoneBytes: e.done, TotalBytes: e.total, Source: e.record.Source, URL: e.record.URL, Release: e.record.Release,
-		SHA256: e.record.SHA256, VerifiedAt: e.record.VerifiedAt, Configured: e.configured, InUseBy: len(users), Users: users,
+		SHA256: e.record.SHA256, VerifiedAt: e.record.VerifiedAt, Configured: e.configured, InUseBy: len(users),
+		Users: users,
 	}
 	image.Removable = !e.configured && len(users) == 0
 	if e.record.Source == SourceFile || e.base != nil {

@@ -1,14 +1,16 @@
-// Package osimage keeps the live ISOs that discovery images are made from: those that the configuration names by file,
-// by URL or by release payload, and those that people upload or have fetched.
+// Package osimage keeps the live ISOs that discovery images are made from: those that the
+// configuration names by file, by URL or by release payload, and those that people upload or have
+// fetched.
 //
-// An image is what its content says, never what its name says: volume id, embed areas and descriptions are read by
-// package isogen, and a stated version or architecture that contradicts them is refused with a sentence. A bad image is
-// said to be bad and harms no other.
+// An image is what its content says, never what its name says: volume id, embed areas and
+// descriptions are read by package isogen, and a stated version or architecture that contradicts
+// them is refused with a sentence. A bad image is said to be bad and harms no other.
 //
-// Everything that arrives is written to a file with the ending .part beside a record (JSON) that says how much of it is
-// surely on the disk and how its digest stands there, so an interrupted upload or download goes on where it stopped, also
-// after a restart. A whole image is renamed to .iso once it is synced and found to be right. Nothing is copied or
-// extracted; an image is indexed in milliseconds when the library is opened.
+// Everything that arrives is written to a file with the ending .part beside a record (JSON) that
+// says how much of it is surely on the disk and how its digest stands there, so an interrupted
+// upload or download goes on where it stopped, also after a restart. A whole image is renamed to
+// .iso once it is synced and found to be right. Nothing is copied or extracted; an image is indexed
+// in milliseconds when the library is opened.
 package osimage
 
 import (
@@ -33,7 +35,8 @@ import (
 	"landfall/isogen"
 )
 
-// Configured is an image that the configuration names; one of Path, URL and Release says where it comes from.
+// Configured is an image that the configuration names; one of Path, URL and Release says where it
+// comes from.
 type Configured struct {
 	Path             string
 	URL              string
@@ -56,9 +59,11 @@ type Release struct {
 	PullSecret   string // JSON, as hosts have it; "": the appliance's own, if it has one
 }
 
-// FetchRelease writes the live ISO of a release to the writer that begin returns, which is told the release's version and
-// the ISO's size in bytes. It returns the digest (hex) that the payload gives for the ISO.
-type FetchRelease func(ctx context.Context, release Release, begin func(version string, size int64) (io.Writer, error)) (sha256 string, err error)
+// FetchRelease writes the live ISO of a release to the writer that begin returns, which is told the
+// release's version and the ISO's size in bytes. It returns the digest (hex) that the payload gives
+// for the ISO.
+type FetchRelease func(ctx context.Context, release Release, begin func(version string, size int64) (io.Writer,
+	error)) (sha256 string, err error)
 
 // Options is what a Library is made from. Dir, Logger and Clock are required.
 type Options struct {
@@ -90,21 +95,23 @@ type Library struct {
 // Additions are what a server wants to be sent beside the URL of an image.
 type Additions struct{ Headers, Query map[string]string }
 
-// SetAdditions says what is sent from now on when images are fetched from URLs. They are not kept: whoever knows them says them after each
-// start. A download that failed is tried again at once where they are others than before.
+// SetAdditions says what is sent from now on when images are fetched from URLs. They are not kept:
+// whoever knows them says them after each start. A download that failed is tried again at once
+// where they are others than before.
 func (l *Library) SetAdditions(byURL map[string]Additions) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, e := range l.entries {
-		if url := e.record.URL; e.worker != nil && e.state == StateWaiting && !reflect.DeepEqual(l.additions[url], byURL[url]) {
+		if url := e.record.URL; e.worker != nil && e.state == StateWaiting && !reflect.DeepEqual(l.additions[url],
+			byURL[url]) {
 			e.worker.cancel()
 		}
 	}
 	l.additions = byURL
 }
 
-// New opens the library: what is there is indexed, what is not is fetched once Run runs. Its errors say what is wrong with
-// the directory; what is wrong with an image is said of that image.
+// New opens the library: what is there is indexed, what is not is fetched once Run runs. Its errors
+// say what is wrong with the directory; what is wrong with an image is said of that image.
 func New(options Options) (*Library, error) {
 	if options.Transport == nil {
 		options.Transport = http.DefaultTransport
@@ -175,7 +182,8 @@ func (l *Library) start(e *entry) {
 
 const interrupted = "the upload was interrupted: import the same file again to go on, or remove it"
 
-// open indexes an entry's file and checks it against what is stated of it. The mutex is held, or nobody else knows l yet.
+// open indexes an entry's file and checks it against what is stated of it. The mutex is held, or
+// nobody else knows l yet.
 func (l *Library) open(e *entry) {
 	path := l.file(e)
 	if e.base != nil {
@@ -193,7 +201,8 @@ func (l *Library) open(e *entry) {
 	}
 	if err != nil {
 		e.fail(err)
-		l.log.Error("An OS image can't be used.", "openshift_version", e.record.OpenshiftVersion, "path", path, "error", err)
+		l.log.Error("An OS image can't be used.", "openshift_version", e.record.OpenshiftVersion, "path", path,
+			"error", err)
 		return
 	}
 	e.base, e.state, e.message, e.wrong = base, StateReady, "", nil
@@ -209,14 +218,16 @@ func (l *Library) open(e *entry) {
 	}
 }
 
-// compare holds a digest that is known against the one that should be. The mutex is held, or nobody else knows l yet.
+// compare holds a digest that is known against the one that should be. The mutex is held, or nobody
+// else knows l yet.
 func (l *Library) compare(e *entry) {
 	want, got := e.record.WantSHA256, e.record.SHA256
 	if want == "" || got == "" || strings.EqualFold(want, got) {
 		return
 	}
 	path := l.file(e)
-	e.fail(fmt.Errorf("%s has sha256 %s, stated is %s; correct sha256 under os_images, or put the right file there", path, got, want))
+	e.fail(fmt.Errorf("%s has sha256 %s, stated is %s; correct sha256 under os_images, or put the right file there",
+		path, got, want))
 	if info, err := os.Stat(path); err == nil {
 		e.wrong = info
 	}
@@ -232,8 +243,8 @@ func (l *Library) signal() {
 	}
 }
 
-// current opens a file anew that was bad or was changed since, so that whoever put a better one in its place need not
-// restart the appliance. The mutex is held.
+// current opens a file anew that was bad or was changed since, so that whoever put a better one in
+// its place need not restart the appliance. The mutex is held.
 func (l *Library) current(e *entry) {
 	switch {
 	case e.record.Source == SourceFile && e.state == StateBad:
@@ -247,23 +258,28 @@ func (l *Library) current(e *entry) {
 	}
 }
 
-// Find returns the base ISO for a version and an architecture: one for just that version before one of the same minor
-// version, one that can be used before one that can't, a configured one before an imported one, and of several imported
-// ones the one that came last. Errors are *UnavailableError.
+// Find returns the base ISO for a version and an architecture: one for just that version before one
+// of the same minor version, one that can be used before one that can't, a configured one before an
+// imported one, and of several imported ones the one that came last. Errors are *UnavailableError.
 func (l *Library) Find(version, arch string) (*isogen.Base, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	found := l.choose(version, arch)
 	if found == nil {
-		return nil, &UnavailableError{fmt.Sprintf("there is no OS image for OpenShift %s on %s; %s; import the live ISO of that release, or name it under os_images in the configuration", version, arch, l.known())}
+		return nil,
+			&UnavailableError{fmt.Sprintf("there is no OS image for OpenShift %s on %s; %s; import the live ISO of "+
+				"that release, or name it under os_images in the configuration", version, arch, l.known())}
 	}
 	switch {
 	case found.base != nil:
 		return found.base, nil
 	case found.state == StateBad:
-		return nil, &UnavailableError{fmt.Sprintf("no discovery image can be made for OpenShift %s on %s: %s", version, arch, found.message)}
+		return nil, &UnavailableError{fmt.Sprintf("no discovery image can be made for OpenShift %s on %s: %s",
+			version, arch, found.message)}
 	}
-	return nil, &UnavailableError{fmt.Sprintf("the OS image for OpenShift %s on %s is not there yet: it is %s; try again later", version, arch, l.describe(found, nil).Progress())}
+	return nil,
+		&UnavailableError{fmt.Sprintf("the OS image for OpenShift %s on %s is not there yet: it is %s; try again later",
+			version, arch, l.describe(found, nil).Progress())}
 }
 
 // choose returns the entry that Find takes, or nil. The mutex is held.

@@ -50,8 +50,9 @@ func newSite(t *testing.T, images ...Configured) *site {
 	t.Helper()
 	s := &site{clock: clockwork.NewFakeClockAt(time.Unix(1_780_000_000, 0))}
 	s.options = Options{
-		Dir: filepath.Join(t.TempDir(), "os-images"), Images: images, Clock: s.clock, Logger: slog.New(slog.DiscardHandler),
-		Users: func() ([]User, error) { return s.users, nil },
+		Dir: filepath.Join(t.TempDir(), "os-images"), Images: images, Clock: s.clock,
+		Logger: slog.New(slog.DiscardHandler),
+		Users:  func() ([]User, error) { return s.users, nil },
 	}
 	return s
 }
@@ -155,19 +156,24 @@ func TestVersionAndArchitectureAreReadFromTheContentAndNotFromAName(t *testing.T
 		want          string
 		says          string
 	}{
-		"4.18 by itself":             {iso: iso, want: "4.18"},
-		"4.9 by itself":              {iso: skeleton.ISO{VolumeID: "rhcos-49.84.202207192205-0"}, want: "4.9"},
-		"4.10 by itself":             {iso: skeleton.ISO{VolumeID: "rhcos-410.84.202210040010-0"}, want: "4.10"},
-		"OKD by itself":              {iso: skeleton.ISO{VolumeID: "scos-417.9.202410160205-0"}, want: "4.17"},
-		"4.18 as stated":             {iso: iso, version: "4.18.30", arch: "x86_64", want: "4.18.30"},
-		"4.20 as stated":             {version: "4.20", want: "4.20"},
-		"5.0 as stated":              {version: "5.0", want: "5.0"},
-		"arm64":                      {iso: skeleton.ISO{VolumeID: iso.VolumeID, Architecture: "aarch64"}, arch: "arm64", want: "4.18"},
-		"another version":            {iso: iso, version: "4.17", says: "the image rhcos-418.94.202511191518-0 is for OpenShift 4.18, stated is 4.17; state 4.18, or name the right file"},
-		"another architecture":       {iso: iso, arch: "aarch64", says: "is for x86_64, stated is aarch64"},
-		"a new one for an old":       {version: "4.18", says: "is for OpenShift 4.19 or newer, stated is 4.18"},
-		"one that does not tell":     {says: "does not tell which OpenShift it is for; state it, as in --openshift-version 4.20"},
-		"another that does not tell": {iso: skeleton.ISO{VolumeID: "fedora-coreos-42.20250609.3.0"}, says: "state it, as in --openshift-version 4.20"},
+		"4.18 by itself": {iso: iso, want: "4.18"},
+		"4.9 by itself":  {iso: skeleton.ISO{VolumeID: "rhcos-49.84.202207192205-0"}, want: "4.9"},
+		"4.10 by itself": {iso: skeleton.ISO{VolumeID: "rhcos-410.84.202210040010-0"}, want: "4.10"},
+		"OKD by itself":  {iso: skeleton.ISO{VolumeID: "scos-417.9.202410160205-0"}, want: "4.17"},
+		"4.18 as stated": {iso: iso, version: "4.18.30", arch: "x86_64", want: "4.18.30"},
+		"4.20 as stated": {version: "4.20", want: "4.20"},
+		"5.0 as stated":  {version: "5.0", want: "5.0"},
+		"arm64": {iso: skeleton.ISO{VolumeID: iso.VolumeID, Architecture: "aarch64"},
+			arch: "arm64", want: "4.18"},
+		"another version": {iso: iso, version: "4.17",
+			says: "the image rhcos-418.94.202511191518-0 is for OpenShift 4.18, stated is 4.17; state 4.18, or name " +
+				"the right file"},
+		"another architecture": {iso: iso, arch: "aarch64", says: "is for x86_64, stated is aarch64"},
+		"a new one for an old": {version: "4.18", says: "is for OpenShift 4.19 or newer, stated is 4.18"},
+		"one that does not tell": {says: "does not tell which OpenShift it is for; state it, as in " +
+			"--openshift-version 4.20"},
+		"another that does not tell": {iso: skeleton.ISO{VolumeID: "fedora-coreos-42.20250609.3.0"},
+			says: "state it, as in --openshift-version 4.20"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := written(t, made(t, c.iso))
@@ -186,13 +192,15 @@ func TestVersionAndArchitectureAreReadFromTheContentAndNotFromAName(t *testing.T
 
 func TestABadImageIsSaidToBeBadAndHarmsNoOther(t *testing.T) {
 	good, bad := written(t, made(t, iso)), written(t, []byte(strings.Repeat("no ISO ", 10_000)))
-	l, _ := newSite(t, Configured{Path: bad, OpenshiftVersion: "4.19", CPUArchitecture: "x86_64"}, Configured{Path: good}).open(t)
+	l, _ := newSite(t, Configured{Path: bad, OpenshiftVersion: "4.19", CPUArchitecture: "x86_64"},
+		Configured{Path: good}).open(t)
 	_, err := l.Find("4.19.1", "x86_64")
 	require.ErrorContains(t, err, bad)
 	_, err = l.Find("4.18.1", "x86_64")
 	require.NoError(t, err)
 	_, err = l.Find("4.12.0", "x86_64")
-	require.ErrorContains(t, err, "there is no OS image for OpenShift 4.12.0 on x86_64; there are 4.19 (x86_64), 4.18 (x86_64); import")
+	require.ErrorContains(t, err,
+		"there is no OS image for OpenShift 4.12.0 on x86_64; there are 4.19 (x86_64), 4.18 (x86_64); import")
 	unavailable := new(UnavailableError)
 	require.ErrorAs(t, err, &unavailable)
 }
@@ -203,7 +211,8 @@ func TestAFileThatIsNotTheStatedOneIsNotServedUntilItIsReplaced(t *testing.T) {
 	s := newSite(t, Configured{Path: path, SHA256: sumOf(right)})
 	l, _ := s.running(t)
 	image := comes(t, l, only(t, l).ID, StateBad)
-	requireSentence(t, image.Message, path, "stated is "+sumOf(right), "correct sha256 under os_images, or put the right file there")
+	requireSentence(t, image.Message, path, "stated is "+sumOf(right),
+		"correct sha256 under os_images, or put the right file there")
 	for range 2 {
 		_, err := l.Find("4.18.30", "x86_64")
 		require.ErrorContains(t, err, "put the right file there")
@@ -235,7 +244,8 @@ func TestADigestIsNotComputedAgainAfterARestartUnlessTheFileWasChanged(t *testin
 	later := time.Now().Add(time.Hour)
 	require.NoError(t, os.Chtimes(path, later, later))
 	l, _ = s.running(t)
-	require.Eventually(t, func() bool { return only(t, l).VerifiedAt.After(verified) }, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return only(t, l).VerifiedAt.After(verified) }, 10*time.Second,
+		time.Millisecond)
 }
 
 func TestVerifyingComputesTheDigestAndFindsDamage(t *testing.T) {
@@ -255,7 +265,8 @@ func TestVerifyingComputesTheDigestAndFindsDamage(t *testing.T) {
 	require.NoError(t, os.Chtimes(image.Path, info.ModTime(), info.ModTime())) // as a disk does that goes bad
 	_, err = l.Verify(id)
 	require.NoError(t, err)
-	requireSentence(t, comes(t, l, id, StateBad).Message, "the disk has damaged it; remove the image and import it again")
+	requireSentence(t, comes(t, l, id, StateBad).Message,
+		"the disk has damaged it; remove the image and import it again")
 	_, err = l.Find("4.18", "x86_64")
 	require.ErrorContains(t, err, "damaged")
 
@@ -270,7 +281,8 @@ func TestAnImageInUseOrConfiguredIsNotRemovedAndAnotherIsWithItsFiles(t *testing
 	l, _ := s.open(t)
 	configured := only(t, l)
 	err := l.Remove(configured.ID)
-	require.ErrorContains(t, err, "is named by the configuration; take it out from under os_images and restart the appliance")
+	require.ErrorContains(t, err,
+		"is named by the configuration; take it out from under os_images and restart the appliance")
 
 	id := uploaded(t, l, made(t, iso)).ID
 	image, err := l.Image(id)
@@ -334,7 +346,8 @@ func TestADirectoryThatCanNotBeMadeIsSaid(t *testing.T) {
 func TestWhatAKilledProcessLeftIsRemovedAndADamagedRecordIsLeftAlone(t *testing.T) {
 	s := newSite(t)
 	require.NoError(t, os.MkdirAll(s.options.Dir, 0o700))
-	for name, content := range map[string]string{"aa.part": "half", "bb.json.new": "{", "cc.json": "{no JSON", "dd.iso": "somebody's"} {
+	for name, content := range map[string]string{"aa.part": "half", "bb.json.new": "{", "cc.json": "{no JSON",
+		"dd.iso": "somebody's"} {
 		require.NoError(t, os.WriteFile(filepath.Join(s.options.Dir, name), []byte(content), 0o600))
 	}
 	l, _ := s.open(t)

@@ -15,8 +15,8 @@ import (
 // checkpointEvery is how many bytes may have to be sent again after a power cut.
 const checkpointEvery = 64 << 20
 
-// partial is the file of an image that arrives. Its digest is computed while it is written, and kept with how far it
-// surely is, so that nothing need be read again when it goes on.
+// partial is the file of an image that arrives. Its digest is computed while it is written, and
+// kept with how far it surely is, so that nothing need be read again when it goes on.
 type partial struct {
 	file       *os.File
 	sum        hash.Hash
@@ -25,9 +25,10 @@ type partial struct {
 	checkpoint func(offset int64, state []byte) error
 }
 
-// openPartial goes on with a file at an offset where its digest stood at state; with anything else than such a file it
-// begins anew.
-func openPartial(path string, offset int64, state []byte, checkpoint func(int64, []byte) error) (_ *partial, err error) {
+// openPartial goes on with a file at an offset where its digest stood at state; with anything else
+// than such a file it begins anew.
+func openPartial(path string, offset int64, state []byte, checkpoint func(int64,
+	[]byte) error) (_ *partial, err error) {
 	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, spaceError(filepath.Dir(path), err)
@@ -103,8 +104,8 @@ func (p *partial) sync() error {
 	return nil
 }
 
-// reserve makes sure that the file can grow to a size, as far as the file system can tell. It looks first: an attempt to
-// reserve more than there is can take what others need.
+// reserve makes sure that the file can grow to a size, as far as the file system can tell. It looks
+// first: an attempt to reserve more than there is can take what others need.
 func (p *partial) reserve(size int64) error {
 	need := size - p.offset
 	if need <= 0 {

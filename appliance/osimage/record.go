@@ -40,12 +40,14 @@ type record struct {
 	WantSHA256       string `json:"want_sha256,omitempty"`
 	TotalBytes       int64  `json:"total_bytes,omitempty"` // 0: not known
 
-	// While it arrives: so much of the .part is surely on the disk, and this is how the digest stands there.
+	// While it arrives: so much of the .part is surely on the disk, and this is how the digest
+	// stands there.
 	Offset    int64  `json:"offset,omitempty"`
 	HashState []byte `json:"hash_state,omitempty"`
 	Validator string `json:"validator,omitempty"` // ETag or Last-Modified of what the URL gave
 
-	// The digest of the file as it was with this size and time. It saves reading a gigabyte at every start.
+	// The digest of the file as it was with this size and time. It saves reading a gigabyte at
+	// every start.
 	SHA256     string    `json:"sha256,omitempty"`
 	Size       int64     `json:"size,omitempty"`
 	Modified   time.Time `json:"modified,omitzero"`
@@ -61,13 +63,15 @@ func (r *record) describes(info os.FileInfo) bool {
 
 // configuredEntry makes an entry of what the configuration names, with what was kept of it.
 func (l *Library) configuredEntry(c Configured, kept map[string]*record) *entry {
-	fresh := record{Source: SourceFile, Path: c.Path, URL: c.URL, Name: filepath.Base(c.Path + c.URL), Created: l.options.Clock.Now().UTC()}
+	fresh := record{Source: SourceFile, Path: c.Path, URL: c.URL, Name: filepath.Base(c.Path + c.URL),
+		Created: l.options.Clock.Now().UTC()}
 	key := "file " + c.Path
 	switch {
 	case c.URL != "":
 		fresh.Source, key = SourceURL, "url "+c.URL+" "+c.SHA256
 	case c.Release:
-		fresh.Source, fresh.Release, key = SourcePayload, c.OpenshiftVersion, "release "+c.OpenshiftVersion+" "+c.CPUArchitecture
+		fresh.Source, fresh.Release, key = SourcePayload, c.OpenshiftVersion, "release "+c.OpenshiftVersion+" "+
+			c.CPUArchitecture
 		fresh.Name = "coreos-" + rpmArchitecture(c.CPUArchitecture) + ".iso"
 	}
 	sum := sha256.Sum256([]byte(key))
@@ -76,11 +80,13 @@ func (l *Library) configuredEntry(c Configured, kept map[string]*record) *entry 
 		e.record = *r
 		e.record.Problem = "" // whoever starts the appliance anew wants it tried again
 	}
-	e.record.OpenshiftVersion, e.record.CPUArchitecture, e.record.WantSHA256 = c.OpenshiftVersion, c.CPUArchitecture, strings.ToLower(c.SHA256)
+	e.record.OpenshiftVersion, e.record.CPUArchitecture, e.record.WantSHA256 = c.OpenshiftVersion, c.CPUArchitecture,
+		strings.ToLower(c.SHA256)
 	return e
 }
 
-// readRecords reads all records. One that can't be read is an image's misfortune, not the library's.
+// readRecords reads all records. One that can't be read is an image's misfortune, not the
+// library's.
 func (l *Library) readRecords() (map[string]*record, error) {
 	names, err := filepath.Glob(filepath.Join(escapeGlob(l.options.Dir), "*"+recordEnding))
 	if err != nil {
@@ -130,7 +136,8 @@ func (l *Library) removeStrays() error {
 	return nil
 }
 
-// save writes an entry's record so that it is there, whole, after a power cut. The mutex is not held.
+// save writes an entry's record so that it is there, whole, after a power cut. The mutex is not
+// held.
 func (l *Library) save(e *entry) error {
 	e.saving.Lock()
 	defer e.saving.Unlock()

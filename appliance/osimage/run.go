@@ -24,8 +24,8 @@ const (
 	verifications = 1
 )
 
-// Run fetches what is not there yet and computes the digests that are asked for, until the context ends. Each image is
-// ready by itself: one that does not come keeps no other waiting.
+// Run fetches what is not there yet and computes the digests that are asked for, until the context
+// ends. Each image is ready by itself: one that does not come keeps no other waiting.
 func (l *Library) Run(ctx context.Context) error {
 	var working sync.WaitGroup
 	defer working.Wait()
@@ -51,11 +51,13 @@ func (l *Library) Run(ctx context.Context) error {
 }
 
 func (e *entry) wantsFetching() bool {
-	return e.base == nil && e.state == StateWaiting && (e.record.Source == SourceURL || e.record.Source == SourcePayload)
+	return e.base == nil && e.state == StateWaiting && (e.record.Source == SourceURL ||
+		e.record.Source == SourcePayload)
 }
 
 // work runs a job for an entry, as soon as one of so many places is free. The mutex is held.
-func (l *Library) work(ctx context.Context, working *sync.WaitGroup, e *entry, places chan struct{}, job func(context.Context, *entry)) {
+func (l *Library) work(ctx context.Context, working *sync.WaitGroup, e *entry, places chan struct{},
+	job func(context.Context, *entry)) {
 	ctx, cancel := context.WithCancel(ctx)
 	w := &worker{cancel: cancel, done: make(chan struct{})}
 	e.worker = w
@@ -87,8 +89,9 @@ type Request struct {
 	SHA256           string `json:"sha256"`
 }
 
-// Fetch has an image fetched, which goes on after a restart until it is there, given up for good, or removed. It returns
-// the image as it stands. Errors are *RequestError, *ContentError for an image that is there already, or the disk's.
+// Fetch has an image fetched, which goes on after a restart until it is there, given up for good,
+// or removed. It returns the image as it stands. Errors are *RequestError, *ContentError for an
+// image that is there already, or the disk's.
 func (l *Library) Fetch(r Request) (Image, error) {
 	if err := checkStated(r.OpenshiftVersion, r.CPUArchitecture, r.SHA256); err != nil {
 		return Image{}, err
@@ -98,8 +101,9 @@ func (l *Library) Fetch(r Request) (Image, error) {
 		return Image{}, err
 	}
 	rec := record{
-		Source: SourceURL, Created: l.options.Clock.Now().UTC(), URL: r.URL, OpenshiftVersion: r.OpenshiftVersion, CPUArchitecture: r.CPUArchitecture,
-		WantSHA256: strings.ToLower(r.SHA256), Release: r.Release, PullSecret: secret,
+		Source: SourceURL, Created: l.options.Clock.Now().UTC(), URL: r.URL, OpenshiftVersion: r.OpenshiftVersion,
+		CPUArchitecture: r.CPUArchitecture,
+		WantSHA256:      strings.ToLower(r.SHA256), Release: r.Release, PullSecret: secret,
 	}
 	switch parsed, err := url.Parse(r.URL); {
 	case (r.URL == "") == (r.Release == ""):
@@ -131,13 +135,15 @@ func (l *Library) refuseSameFetch(e *entry) error {
 	defer l.mu.Unlock()
 	same := slices.IndexFunc(l.entries, func(other *entry) bool {
 		a, b := e.record, other.record
-		return other.state != StateBad && a.Source == b.Source && a.URL == b.URL && a.Release == b.Release && a.CPUArchitecture == b.CPUArchitecture
+		return other.state != StateBad && a.Source == b.Source && a.URL == b.URL && a.Release == b.Release &&
+			a.CPUArchitecture == b.CPUArchitecture
 	})
 	if same < 0 {
 		return nil
 	}
 	existing := l.entries[same].id
-	return &ContentError{Problem: fmt.Sprintf("the image is there already or on its way, as %s; there is nothing to do", existing), Existing: existing}
+	return &ContentError{Problem: fmt.Sprintf("the image is there already or on its way, as %s; there is nothing to do",
+		existing), Existing: existing}
 }
 
 // fetchAtLast tries until the image is there or turns out to be the wrong one, or the context ends.
@@ -212,8 +218,8 @@ func (l *Library) note(e *entry, forGood bool, err error) {
 	}
 }
 
-// Verify has the digest of an image computed and its content looked at anew. It returns the image as it stands, usually
-// StateVerifying; the outcome is in its state and message later.
+// Verify has the digest of an image computed and its content looked at anew. It returns the image
+// as it stands, usually StateVerifying; the outcome is in its state and message later.
 func (l *Library) Verify(id string) (Image, error) {
 	l.mu.Lock()
 	at := slices.IndexFunc(l.entries, func(e *entry) bool { return e.id == id })
@@ -238,8 +244,9 @@ func (l *Library) Verify(id string) (Image, error) {
 	return l.Image(id)
 }
 
-// verifyFile computes the digest of an image's file, which takes about a second a gigabyte, and holds it against what is
-// known. The image is served meanwhile; one that turns out to be another is not served any more until it is replaced.
+// verifyFile computes the digest of an image's file, which takes about a second a gigabyte, and
+// holds it against what is known. The image is served meanwhile; one that turns out to be another
+// is not served any more until it is replaced.
 func (l *Library) verifyFile(ctx context.Context, e *entry) {
 	l.mu.Lock()
 	base, known := e.base, e.record
@@ -268,15 +275,18 @@ func (l *Library) verifyFile(ctx context.Context, e *entry) {
 		l.log.Error("The digest of an OS image could not be computed.", "path", path, "error", err)
 		l.current(e)
 	case known.SHA256 != "" && known.Source != SourceFile && known.SHA256 != sum:
-		e.fail(fmt.Errorf("%s has sha256 %s, when it arrived it had %s: the disk has damaged it; remove the image and import it again", path, sum, known.SHA256))
+		e.fail(fmt.Errorf("%s has sha256 %s, when it arrived it had %s: the disk has damaged it; remove the image "+
+			"and import it again", path, sum, known.SHA256))
 		l.letGo(e)
 	default:
-		e.record.SHA256, e.record.Size, e.record.Modified, e.record.VerifiedAt = sum, info.Size(), info.ModTime(), l.options.Clock.Now().UTC()
+		e.record.SHA256, e.record.Size, e.record.Modified, e.record.VerifiedAt = sum, info.Size(), info.ModTime(),
+			l.options.Clock.Now().UTC()
 		l.compare(e)
 	}
 	l.mu.Unlock()
 	if err := l.save(e); err != nil {
-		l.log.Warn("The digest of an OS image could not be kept; it will be computed again.", "path", path, "error", err)
+		l.log.Warn("The digest of an OS image could not be kept; it will be computed again.", "path", path, "error",
+			err)
 	}
 }
 
@@ -287,7 +297,8 @@ func (e *entry) settle() {
 	}
 }
 
-// letGo closes a base that is not to be used; downloads that have begun end on it. The mutex is held.
+// letGo closes a base that is not to be used; downloads that have begun end on it. The mutex is
+// held.
 func (l *Library) letGo(e *entry) {
 	if e.base == nil {
 		return
@@ -298,8 +309,8 @@ func (l *Library) letGo(e *entry) {
 	e.base = nil
 }
 
-// Remove removes an image with its files, or an upload or download that is under way. Errors are *NotFoundError and
-// *InUseError.
+// Remove removes an image with its files, or an upload or download that is under way. Errors are
+// *NotFoundError and *InUseError.
 func (l *Library) Remove(id string) error {
 	image, err := l.Image(id)
 	if err != nil {
@@ -334,6 +345,7 @@ func (l *Library) Remove(id string) error {
 	if err := l.discard(e); err != nil {
 		return fmt.Errorf("remove the OS image %s: %w", id, err)
 	}
-	l.log.Info("An OS image was removed.", "id", id, "name", image.Name, "openshift_version", image.OpenshiftVersion, "architecture", image.CPUArchitecture)
+	l.log.Info("An OS image was removed.", "id", id, "name", image.Name, "openshift_version", image.OpenshiftVersion,
+		"architecture", image.CPUArchitecture)
 	return nil
 }

@@ -32,8 +32,8 @@ type Upload struct {
 	Image  *Image `json:"-"`            // once the last byte is there and the image was found to be right
 }
 
-// Announce begins an upload. Room for it is reserved on the disk, so that it does not fail half-way. Errors are
-// *RequestError, *SpaceError, or say what the operating system said.
+// Announce begins an upload. Room for it is reserved on the disk, so that it does not fail
+// half-way. Errors are *RequestError, *SpaceError, or say what the operating system said.
 func (l *Library) Announce(a Announcement) (*Upload, error) {
 	if err := checkStated(a.OpenshiftVersion, a.CPUArchitecture, a.SHA256); err != nil {
 		return nil, err
@@ -70,9 +70,11 @@ func (l *Library) Announce(a Announcement) (*Upload, error) {
 func (l *Library) checkSize(size int64) error {
 	switch {
 	case size < 0:
-		return &RequestError{fmt.Sprintf("size_bytes is %d; expected the file's size, or none if it is not known", size)}
+		return &RequestError{fmt.Sprintf("size_bytes is %d; expected the file's size, or none if it is not known",
+			size)}
 	case l.options.MaxBytes > 0 && size > l.options.MaxBytes:
-		return &RequestError{fmt.Sprintf("the file has %d bytes, more than the %d that an OS image may have; raise limits.os_image_bytes in the configuration", size, l.options.MaxBytes)}
+		return &RequestError{fmt.Sprintf("the file has %d bytes, more than the %d that an OS image may have; raise "+
+			"limits.os_image_bytes in the configuration", size, l.options.MaxBytes)}
 	}
 	return nil
 }
@@ -94,7 +96,8 @@ func newID() string {
 	return hex.EncodeToString(id)
 }
 
-// cleanName is the last part of a path of any operating system, without what a terminal would act on.
+// cleanName is the last part of a path of any operating system, without what a terminal would act
+// on.
 func cleanName(name string) string {
 	name = filepath.Base(strings.ReplaceAll(name, `\`, "/"))
 	name = strings.Map(func(r rune) rune {
@@ -171,13 +174,14 @@ func (l *Library) standing(e *entry) *Upload {
 	return u
 }
 
-// Append adds what r gives to an upload, whose bytes so far must be offset. total is the size of the whole, 0 if it is not
-// known yet. A later call for the same upload takes the place of one that still reads: its client is taken to have lost
-// its connection.
+// Append adds what r gives to an upload, whose bytes so far must be offset. total is the size of
+// the whole, 0 if it is not known yet. A later call for the same upload takes the place of one that
+// still reads: its client is taken to have lost its connection.
 //
-// When the last byte is there, the image is checked and, if it is right, answered. Everything else is removed then, and
-// the error is a *ContentError. Other errors: *NotFoundError, *OffsetError, *SupersededError, *SpaceError, *RequestError.
-// After an error of r everything that arrived is kept and the upload can be gone on with.
+// When the last byte is there, the image is checked and, if it is right, answered. Everything else
+// is removed then, and the error is a *ContentError. Other errors: *NotFoundError, *OffsetError,
+// *SupersededError, *SpaceError, *RequestError. After an error of r everything that arrived is kept
+// and the upload can be gone on with.
 func (l *Library) Append(ctx context.Context, id string, offset, total int64, r io.Reader) (*Upload, error) {
 	e, err := l.upload(id)
 	if err != nil {
@@ -213,7 +217,8 @@ func (l *Library) takeTurn(e *entry, offset, total int64) (*turn, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if known := e.record.TotalBytes; known > 0 && total > 0 && known != total {
-		return nil, &RequestError{fmt.Sprintf("the upload was announced with %d bytes, now it is said to have %d", known, total)}
+		return nil, &RequestError{fmt.Sprintf("the upload was announced with %d bytes, now it is said to have %d",
+			known, total)}
 	}
 	if total > 0 {
 		e.record.TotalBytes, e.total = total, total

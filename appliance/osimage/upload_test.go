@@ -147,13 +147,19 @@ func TestAnUploadThatIsNoImageIsRefusedWithASentenceAndNothingOfItStays(t *testi
 		a       Announcement
 		says    string
 	}{
-		"no ISO":               {content: bytes.Repeat([]byte("qcow2"), 20_000), says: "the base ISO wrong.iso cannot be used: "},
-		"truncated":            {content: good[:len(good)-100_000], says: "the copy is incomplete, download it again"},
-		"no embed area":        {content: made(t, skeleton.ISO{VolumeID: iso.VolumeID, Replace: map[string][]byte{"coreos/igninfo.json": nil, "images/ignition.img": nil}}), says: "no Ignition embed area"},
-		"a wrong sha256":       {content: good, a: Announcement{SHA256: sumOf([]byte("other"))}, says: "wrong.iso arrived with sha256 " + sumOf(good) + ", stated is " + sumOf([]byte("other"))},
-		"another version":      {content: good, a: Announcement{OpenshiftVersion: "4.20"}, says: "is for OpenShift 4.18, stated is 4.20"},
-		"another architecture": {content: good, a: Announcement{CPUArchitecture: "s390x"}, says: "is for x86_64, stated is s390x"},
-		"no version":           {content: made(t, skeleton.ISO{}), says: "--openshift-version"},
+		"no ISO": {content: bytes.Repeat([]byte("qcow2"), 20_000),
+			says: "the base ISO wrong.iso cannot be used: "},
+		"truncated": {content: good[:len(good)-100_000], says: "the copy is incomplete, download it again"},
+		"no embed area": {content: made(t, skeleton.ISO{VolumeID: iso.VolumeID,
+			Replace: map[string][]byte{"coreos/igninfo.json": nil, "images/ignition.img": nil}}),
+			says: "no Ignition embed area"},
+		"a wrong sha256": {content: good, a: Announcement{SHA256: sumOf([]byte("other"))},
+			says: "wrong.iso arrived with sha256 " + sumOf(good) + ", stated is " + sumOf([]byte("other"))},
+		"another version": {content: good, a: Announcement{OpenshiftVersion: "4.20"},
+			says: "is for OpenShift 4.18, stated is 4.20"},
+		"another architecture": {content: good, a: Announcement{CPUArchitecture: "s390x"},
+			says: "is for x86_64, stated is s390x"},
+		"no version": {content: made(t, skeleton.ISO{}), says: "--openshift-version"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newSite(t)
@@ -180,7 +186,8 @@ func TestTheSameImageTwiceIsSaidToBeThereAlready(t *testing.T) {
 	content := made(t, iso)
 	first := uploaded(t, l, content)
 	_, err := l.Announce(Announcement{SHA256: strings.ToUpper(first.SHA256)})
-	require.ErrorContains(t, err, "the image is there already, as "+first.ID+" (OpenShift 4.18, x86_64); there is nothing to do")
+	require.ErrorContains(t, err, "the image is there already, as "+first.ID+
+		" (OpenShift 4.18, x86_64); there is nothing to do")
 
 	up, err := l.Announce(Announcement{SizeBytes: int64(len(content))})
 	require.NoError(t, err)
@@ -198,7 +205,8 @@ func TestAWrongAnnouncementIsRefused(t *testing.T) {
 		`cpu_architecture is "mips"; expected one of x86_64`:             {CPUArchitecture: "mips"},
 		`sha256 is "abc"; expected 64 hexadecimal digits`:                {SHA256: "abc"},
 		`size_bytes is -1`: {SizeBytes: -1},
-		`the file has 1048577 bytes, more than the 1048576 that an OS image may have; raise limits.os_image_bytes`: {SizeBytes: 1<<20 + 1},
+		`the file has 1048577 bytes, more than the 1048576 that an OS image may have; raise limits.os_image_bytes`: {
+			SizeBytes: 1<<20 + 1},
 	} {
 		_, err := l.Announce(a)
 		require.ErrorContains(t, err, says)
@@ -214,7 +222,8 @@ func TestAnUploadForWhichThereIsNoRoomIsRefusedBeforeItsFirstByte(t *testing.T) 
 	_, err = l.Announce(Announcement{SizeBytes: free + 1<<40})
 	full := new(SpaceError)
 	require.ErrorAs(t, err, &full)
-	requireSentence(t, err.Error(), "the image needs ", " MB more in "+s.options.Dir, "free space on its file system, then try again")
+	requireSentence(t, err.Error(), "the image needs ", " MB more in "+s.options.Dir,
+		"free space on its file system, then try again")
 	require.Empty(t, s.files(t))
 }
 
@@ -279,7 +288,8 @@ func TestAnUploadThatIsGivenUpLeavesNothing(t *testing.T) {
 
 func TestANameIsOnlyAName(t *testing.T) {
 	for given, kept := range map[string]string{
-		`C:\isos\live.iso`: "live.iso", "../../etc/passwd": "passwd", "": "image.iso", "/": "image.iso", "a\x1b[2Jb": "a_[2Jb",
+		`C:\isos\live.iso`: "live.iso", "../../etc/passwd": "passwd", "": "image.iso", "/": "image.iso",
+		"a\x1b[2Jb": "a_[2Jb",
 	} {
 		require.Equal(t, kept, cleanName(given))
 	}

@@ -36,7 +36,8 @@ const copyBuffer = 256 << 10
 type DigestError struct{ Blob, From, Got string }
 
 func (e *DigestError) Error() string {
-	return fmt.Sprintf("blob %s from %s is damaged: its content has digest %s; copy the image to the mirror again", e.Blob, e.From, e.Got)
+	return fmt.Sprintf("blob %s from %s is damaged: its content has digest %s; copy the image to the mirror again",
+		e.Blob, e.From, e.Got)
 }
 
 // refusedError is an answer that asking again will not change.
@@ -45,9 +46,11 @@ type refusedError struct{ err error }
 func (e *refusedError) Error() string { return e.err.Error() }
 func (e *refusedError) Unwrap() error { return e.err }
 
-// download brings a blob whole and verified into the cache and gives its path. It goes on where an earlier attempt, of this
-// process or another, stopped, if the registry serves ranges. progress is told how much of the blob is there, in bytes.
-func (l *Library) download(ctx context.Context, served mirror.Endpoint, secret authn.Keychain, blob v1.Descriptor, progress func(int64)) (string, error) {
+// download brings a blob whole and verified into the cache and gives its path. It goes on where an
+// earlier attempt, of this process or another, stopped, if the registry serves ranges. progress is
+// told how much of the blob is there, in bytes.
+func (l *Library) download(ctx context.Context, served mirror.Endpoint, secret authn.Keychain, blob v1.Descriptor,
+	progress func(int64)) (string, error) {
 	if blob.Digest.Algorithm != "sha256" {
 		return "", fmt.Errorf("blob %s: digests of algorithm %s are not understood", blob.Digest, blob.Digest.Algorithm)
 	}
@@ -61,7 +64,8 @@ func (l *Library) download(ctx context.Context, served mirror.Endpoint, secret a
 	var damaged *DigestError
 	if errors.As(err, &damaged) && d.resumed {
 		// What an earlier attempt left may be what is damaged: begin anew, once.
-		l.log.Warn("a resumed download was damaged, begun again", "blob", blob.Digest.String(), "from", served.Ref.Name())
+		l.log.Warn("a resumed download was damaged, begun again", "blob", blob.Digest.String(), "from",
+			served.Ref.Name())
 		err = d.into(ctx, path, l)
 	}
 	if err != nil {
@@ -71,7 +75,8 @@ func (l *Library) download(ctx context.Context, served mirror.Endpoint, secret a
 }
 
 // blobClient speaks with the endpoint's registry as the secret's user.
-func blobClient(ctx context.Context, served mirror.Endpoint, base http.RoundTripper, secret authn.Keychain) (*http.Client, error) {
+func blobClient(ctx context.Context, served mirror.Endpoint, base http.RoundTripper,
+	secret authn.Keychain) (*http.Client, error) {
 	repository, auth := served.Ref.Context(), authn.Anonymous
 	if secret != nil {
 		var err error
@@ -79,7 +84,8 @@ func blobClient(ctx context.Context, served mirror.Endpoint, base http.RoundTrip
 			return nil, err
 		}
 	}
-	rt, err := transport.NewWithContext(ctx, repository.Registry, auth, base, []string{repository.Scope(transport.PullScope)})
+	rt, err := transport.NewWithContext(ctx, repository.Registry, auth, base,
+		[]string{repository.Scope(transport.PullScope)})
 	if err != nil {
 		return nil, err
 	}
@@ -104,7 +110,8 @@ func (d *blobDownload) into(ctx context.Context, path string, l *Library) (err e
 		if closeErr := file.Close(); err == nil {
 			err = diskError(closeErr)
 		}
-		// A download cut short stays to be gone on with; one that is damaged or fills the disk does not.
+		// A download cut short stays to be gone on with; one that is damaged or fills the disk does
+		// not.
 		var damaged *DigestError
 		var full *DiskFullError
 		if errors.As(err, &damaged) || errors.As(err, &full) {
@@ -138,9 +145,11 @@ func (d *blobDownload) into(ctx context.Context, path string, l *Library) (err e
 			fruitless = 0
 		}
 		if fruitless == fruitlessAttempts {
-			return fmt.Errorf("the download of a layer stopped at %d of %d bytes after %d attempts: %w", have, d.blob.Size, fruitless, mirror.Failed(d.served.Ref.Name(), d.served, err, d.secret))
+			return fmt.Errorf("the download of a layer stopped at %d of %d bytes after %d attempts: %w", have,
+				d.blob.Size, fruitless, mirror.Failed(d.served.Ref.Name(), d.served, err, d.secret))
 		}
-		l.log.Warn("download cut short, going on", "blob", d.blob.Digest.String(), "from", d.served.Ref.Name(), "have", have, "size", d.blob.Size, "error", err)
+		l.log.Warn("download cut short, going on", "blob", d.blob.Digest.String(), "from", d.served.Ref.Name(),
+			"have", have, "size", d.blob.Size, "error", err)
 		if err := l.pause(ctx, time.Duration(fruitless)*time.Second); err != nil {
 			return err
 		}
@@ -169,8 +178,10 @@ func (d *blobDownload) existing(file *os.File, sum hash.Hash) (int64, error) {
 	return io.Copy(sum, file)
 }
 
-// attempt asks for what is missing and appends what comes, up to the blob's size. It ends when nothing comes for stallLimit.
-func (d *blobDownload) attempt(ctx context.Context, clock clockwork.Clock, file *os.File, sum hash.Hash, have int64) (int64, error) {
+// attempt asks for what is missing and appends what comes, up to the blob's size. It ends when
+// nothing comes for stallLimit.
+func (d *blobDownload) attempt(ctx context.Context, clock clockwork.Clock, file *os.File, sum hash.Hash,
+	have int64) (int64, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	stall := clock.AfterFunc(stallLimit, func() { cancel(errStalled) })
@@ -189,7 +200,8 @@ func (d *blobDownload) attempt(ctx context.Context, clock clockwork.Clock, file 
 			return have, err
 		}
 	}
-	sink := &sink{file: file, sum: sum, have: have, progress: func(have int64) { stall.Reset(stallLimit); d.progress(have) }}
+	sink := &sink{file: file, sum: sum, have: have,
+		progress: func(have int64) { stall.Reset(stallLimit); d.progress(have) }}
 	_, err = io.CopyBuffer(sink, io.LimitReader(resp.Body, d.blob.Size-have), make([]byte, copyBuffer))
 	if err == nil && sink.have < d.blob.Size {
 		err = io.ErrUnexpectedEOF
@@ -202,7 +214,8 @@ func (d *blobDownload) attempt(ctx context.Context, clock clockwork.Clock, file 
 
 func (d *blobDownload) request(ctx context.Context, from int64) (*http.Response, error) {
 	repository := d.served.Ref.Context()
-	url := fmt.Sprintf("%s://%s/v2/%s/blobs/%s", repository.Scheme(), repository.RegistryStr(), repository.RepositoryStr(), d.blob.Digest)
+	url := fmt.Sprintf("%s://%s/v2/%s/blobs/%s", repository.Scheme(), repository.RegistryStr(),
+		repository.RepositoryStr(), d.blob.Digest)
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return nil, err

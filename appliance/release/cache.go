@@ -36,7 +36,8 @@ func (e *DiskFullError) Error() string {
 	if failed, ok := errors.AsType[*fs.PathError](e.Err); ok {
 		what = failed.Path
 	}
-	return fmt.Sprintf("no space is left to write %s: free space on its file system, or set a smaller limits.installer_cache_bytes, then try again", what)
+	return fmt.Sprintf("no space is left to write %s: free space on its file system, or set a smaller "+
+		"limits.installer_cache_bytes, then try again", what)
 }
 
 func (e *DiskFullError) Unwrap() error { return e.Err }
@@ -69,7 +70,8 @@ func (l *Library) removeUnfinished() error {
 	return nil
 }
 
-// cached gives the installer kept under the key if it is there and is still what was written; one that is not is removed.
+// cached gives the installer kept under the key if it is there and is still what was written; one
+// that is not is removed.
 func (l *Library) cached(key string) (*Installer, error) {
 	dir := filepath.Join(l.installersDir(), key)
 	want, err := os.ReadFile(filepath.Join(dir, sumFile))
@@ -131,8 +133,9 @@ type kept struct {
 	size int64
 }
 
-// evict removes what was used longest ago until the cache is within its limit. Installers in use stay, and so may exceed it.
-// The caller is the one extraction that runs and has no download of its own left.
+// evict removes what was used longest ago until the cache is within its limit. Installers in use
+// stay, and so may exceed it. The caller is the one extraction that runs and has no download of its
+// own left.
 func (l *Library) evict() error {
 	if l.limit == 0 {
 		return nil

@@ -20,7 +20,8 @@ import (
 // (https://olm.operatorframework.io/docs/reference/file-based-catalogs/).
 const catalogLabel = "operators.operatorframework.io.index.configs.v1"
 
-// catalogFileLimit bounds how much of one file of a catalog is read, bytes. The largest of Red Hat's are a tenth of it.
+// catalogFileLimit bounds how much of one file of a catalog is read, bytes. The largest of Red
+// Hat's are a tenth of it.
 const catalogFileLimit = 512 << 20
 
 // NotCatalogError says that an image is no file-based catalog of operators.
@@ -30,7 +31,8 @@ func (e *NotCatalogError) Error() string {
 	return fmt.Sprintf("the image %s is no catalog of operators: it lacks the label %s", e.Image, catalogLabel)
 }
 
-// Catalog is what a catalog of operators says of the packages that were asked for; those that it does not have are absent.
+// Catalog is what a catalog of operators says of the packages that were asked for; those that it
+// does not have are absent.
 type Catalog struct {
 	ServedBy string // the image where it was read
 	Packages map[string]*CatalogPackage
@@ -72,8 +74,8 @@ func (p *CatalogPackage) Channels() []string {
 	return names
 }
 
-// Head returns the newest bundle of a channel, "" being the default one, with all images that it needs; false when there is
-// no such channel.
+// Head returns the newest bundle of a channel, "" being the default one, with all images that it
+// needs; false when there is no such channel.
 func (p *CatalogPackage) Head(channel string) (bundle string, images []string, ok bool) {
 	if channel == "" {
 		channel = p.DefaultChannel
@@ -97,9 +99,10 @@ func (p *CatalogPackage) Head(channel string) (bundle string, images []string, o
 	return bundle, p.bundles[bundle], true
 }
 
-// Catalog reads a catalog of operators through the mirror. Errors are sentences that name the image, *mirror.ImageError when no
-// place gave it and *NotCatalogError when it is none.
-func (l *Library) Catalog(ctx context.Context, image string, secret authn.Keychain, packages []string) (*Catalog, error) {
+// Catalog reads a catalog of operators through the mirror. Errors are sentences that name the
+// image, *mirror.ImageError when no place gave it and *NotCatalogError when it is none.
+func (l *Library) Catalog(ctx context.Context, image string, secret authn.Keychain,
+	packages []string) (*Catalog, error) {
 	desc, served, err := l.mirror.Get(ctx, image, secret)
 	if err != nil {
 		return nil, err
@@ -134,7 +137,8 @@ func (l *Library) Catalog(ctx context.Context, image string, secret authn.Keycha
 	return catalog, nil
 }
 
-func (c *Catalog) readLayer(layer v1.Layer, root string, packages []string, removed *whiteouts, read map[string]bool) error {
+func (c *Catalog) readLayer(layer v1.Layer, root string, packages []string, removed *whiteouts,
+	read map[string]bool) error {
 	blob, err := layer.Compressed()
 	if err != nil {
 		return err
@@ -144,7 +148,8 @@ func (c *Catalog) readLayer(layer v1.Layer, root string, packages []string, remo
 		fresh.note(e)
 		below, inside := strings.CutPrefix(e.name, root+"/")
 		folder, _, nested := strings.Cut(below, "/")
-		if !inside || !e.regular() || read[e.name] || removed.hide(e.name) || nested && !slices.Contains(packages, folder) {
+		if !inside || !e.regular() || read[e.name] || removed.hide(e.name) || nested && !slices.Contains(packages,
+			folder) {
 			return nil
 		}
 		read[e.name] = true

@@ -18,7 +18,8 @@ func catalogLayer(t *testing.T, files map[string]string) *bytes.Buffer {
 	var layer bytes.Buffer
 	w := tar.NewWriter(&layer)
 	for name, text := range files {
-		require.NoError(t, w.WriteHeader(&tar.Header{Name: name, Typeflag: tar.TypeReg, Size: int64(len(text)), Mode: 0o644}))
+		require.NoError(t, w.WriteHeader(&tar.Header{Name: name, Typeflag: tar.TypeReg, Size: int64(len(text)),
+			Mode: 0o644}))
 		_, err := io.WriteString(w, text)
 		require.NoError(t, err)
 	}
@@ -34,17 +35,19 @@ func TestTheNewestBundleOfAChannelIsItsHead(t *testing.T) {
 			{"schema": "olm.channel", "package": "cnv", "name": "empty"}
 			{"schema": "olm.bundle", "package": "cnv", "name": "v3", "image": "a/bundle@sha256:1", "relatedImages": [{"image": "a/b@sha256:2"}, {"image": "a/bundle@sha256:1"}, {"image": ""}]}
 			{"schema": "olm.bundle", "package": "cnv", "name": "v2", "image": "a/old@sha256:3"}`,
-		"configs/odf/channels.yaml": "---\nschema: olm.package\nname: odf\ndefaultChannel: s\n---\nschema: olm.channel\npackage: odf\nname: s\nentries:\n- name: v1\n",
-		"configs/other/index.json":  "{ not read",
-		"configs/index.json":        `{"schema": "olm.package", "name": "nfd", "defaultChannel": "x"}`,
-		"configs/cnv/README":        "not read",
-		"configs/cnv/gone.json":     `{"schema": "olm.channel", "package": "cnv", "name": "gone", "entries": [{"name": "v1"}]}`,
-		"elsewhere/cnv/index.json":  "{ not read",
+		"configs/odf/channels.yaml": "---\nschema: olm.package\nname: odf\ndefaultChannel: s\n---\nschema: " +
+			"olm.channel\npackage: odf\nname: s\nentries:\n- name: v1\n",
+		"configs/other/index.json": "{ not read",
+		"configs/index.json":       `{"schema": "olm.package", "name": "nfd", "defaultChannel": "x"}`,
+		"configs/cnv/README":       "not read",
+		"configs/cnv/gone.json":    `{"schema": "olm.channel", "package": "cnv", "name": "gone", "entries": [{"name": "v1"}]}`,
+		"elsewhere/cnv/index.json": "{ not read",
 	})
 	removed := newWhiteouts()
 	removed.names["configs/cnv/gone.json"] = true
 	wanted := []string{"cnv", "odf", "nfd"}
-	require.NoError(t, catalog.readLayer(static.NewLayer(layer.Bytes(), types.DockerLayer), "configs", wanted, removed, map[string]bool{}))
+	require.NoError(t, catalog.readLayer(static.NewLayer(layer.Bytes(), types.DockerLayer), "configs", wanted,
+		removed, map[string]bool{}))
 
 	cnv := catalog.Packages["cnv"]
 	require.Equal(t, []string{"empty", "stable"}, cnv.Channels())
@@ -65,10 +68,12 @@ func TestTheNewestBundleOfAChannelIsItsHead(t *testing.T) {
 }
 
 func TestADamagedCatalogNamesItsFile(t *testing.T) {
-	for name, text := range map[string]string{"configs/cnv/catalog.json": `{"schema": `, "configs/cnv/catalog.yaml": "a: [", "configs/cnv/index.json": `{"schema": 5}`} {
+	for name, text := range map[string]string{"configs/cnv/catalog.json": `{"schema": `,
+		"configs/cnv/catalog.yaml": "a: [", "configs/cnv/index.json": `{"schema": 5}`} {
 		catalog := &Catalog{Packages: map[string]*CatalogPackage{}}
 		layer := catalogLayer(t, map[string]string{name: text})
-		err := catalog.readLayer(static.NewLayer(layer.Bytes(), types.DockerLayer), "configs", []string{"cnv"}, newWhiteouts(), map[string]bool{})
+		err := catalog.readLayer(static.NewLayer(layer.Bytes(), types.DockerLayer), "configs", []string{"cnv"},
+			newWhiteouts(), map[string]bool{})
 		require.ErrorContains(t, err, name)
 	}
 	catalog := &Catalog{Packages: map[string]*CatalogPackage{}}

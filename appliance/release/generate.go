@@ -26,14 +26,17 @@ const (
 
 // GenerateRequest is what one cluster's files are made from.
 type GenerateRequest struct {
-	ReleaseImage  string            // the release's own pull spec by digest (Payload.Image), never a mirror's
-	InstallConfig []byte            // YAML or JSON
-	Manifests     map[string][]byte // "manifests/<name>" or "openshift/<name>" -> content, laid over what the program made; empty ones are left out
-	SingleNode    bool              // bootstrap in place
-	BootstrapIP   string            // of the bootstrap host in the primary machine network; "" leaves it to the program
-	Invoker       string            // who installs, as the cluster will tell
+	ReleaseImage  string // the release's own pull spec by digest (Payload.Image), never a mirror's
+	InstallConfig []byte // YAML or JSON
+	// "manifests/<name>" or "openshift/<name>" -> content, laid over what the program made; empty
+	// ones are left out
+	Manifests   map[string][]byte
+	SingleNode  bool   // bootstrap in place
+	BootstrapIP string // of the bootstrap host in the primary machine network; "" leaves it to the program
+	Invoker     string // who installs, as the cluster will tell
 
-	// WithoutMachines leaves out the manifests by which the cluster would make control-plane and worker machines for itself.
+	// WithoutMachines leaves out the manifests by which the cluster would make control-plane and
+	// worker machines for itself.
 	WithoutMachines bool
 }
 
@@ -45,9 +48,10 @@ type Generated struct {
 	InfraID     string // cluster name and five characters
 }
 
-// Generate runs openshift-install as an installation does (manifests, the request's own manifests and patches over them, ignition
-// configs) in a private folder that is gone afterwards in any case. When the program fails, the error is a *RunError; when ctx ends, the
-// program and its children are killed.
+// Generate runs openshift-install as an installation does (manifests, the request's own manifests
+// and patches over them, ignition configs) in a private folder that is gone afterwards in any case.
+// When the program fails, the error is a *RunError; when ctx ends, the program and its children are
+// killed.
 func (l *Library) Generate(ctx context.Context, inst *Installer, req GenerateRequest) (_ *Generated, err error) {
 	if err := checkManifestNames(req.Manifests); err != nil {
 		return nil, err
@@ -89,7 +93,8 @@ func (l *Library) Generate(ctx context.Context, inst *Installer, req GenerateReq
 	return collect(dir, req)
 }
 
-// environment is all that the program gets to see: nothing of the appliance's own environment but PATH.
+// environment is all that the program gets to see: nothing of the appliance's own environment but
+// PATH.
 func environment(dir string, req GenerateRequest) []string {
 	env := []string{
 		"PATH=" + os.Getenv("PATH"), "HOME=" + dir, "TMPDIR=" + dir,
@@ -115,7 +120,8 @@ func checkManifestNames(manifests map[string][]byte) error {
 	return nil
 }
 
-// removeMachines deletes the manifests of machines, as the instructions for hosts that exist already have it done.
+// removeMachines deletes the manifests of machines, as the instructions for hosts that exist
+// already have it done.
 func removeMachines(dir string) error {
 	for _, pattern := range []string{
 		"*_openshift-cluster-api_master-machines-*.yaml", "*_openshift-cluster-api_worker-machineset-*.yaml",
@@ -150,8 +156,8 @@ func layManifests(dir string, manifests map[string][]byte) error {
 	return nil
 }
 
-// collect reads the program's results. A single node has one ignition config for everything: the roles' are emptied, in
-// the bootstrap config's version.
+// collect reads the program's results. A single node has one ignition config for everything: the
+// roles' are emptied, in the bootstrap config's version.
 func collect(dir string, req GenerateRequest) (*Generated, error) {
 	sources := map[string]string{
 		BootstrapIgnition: "bootstrap.ign", MasterIgnition: "master.ign", WorkerIgnition: "worker.ign",

@@ -70,7 +70,8 @@ func TestGenerateMakesAClustersFilesFromAPayload(t *testing.T) {
 
 	version, err := exec.CommandContext(context.Background(), inst.Path, "version").Output()
 	require.NoError(t, err)
-	require.Equal(t, "openshift-install 4.20.8-standin\nbuilt from commit "+strings.Repeat("0", 40)+"\nrelease image "+pushed.Release+"\nrelease architecture linux/amd64\n", string(version))
+	require.Equal(t, "openshift-install 4.20.8-standin\nbuilt from commit "+strings.Repeat("0", 40)+"\nrelease image "+
+		pushed.Release+"\nrelease architecture linux/amd64\n", string(version))
 
 	g, err := l.Generate(context.Background(), inst, GenerateRequest{
 		ReleaseImage: p.Image, InstallConfig: []byte(threeNodes), Invoker: "landfall", BootstrapIP: "192.168.100.10",
@@ -80,25 +81,29 @@ func TestGenerateMakesAClustersFilesFromAPayload(t *testing.T) {
 	require.Equal(t, "demo", g.ClusterName)
 	require.Len(t, g.ClusterID, 36)
 	require.Regexp(t, `^demo-[a-z0-9]{5}$`, g.InfraID)
-	require.ElementsMatch(t, []string{BootstrapIgnition, MasterIgnition, WorkerIgnition, Kubeconfig, KubeadminPassword, InstallConfig, Metadata}, keys(g.Files))
+	require.ElementsMatch(t, []string{BootstrapIgnition, MasterIgnition, WorkerIgnition, Kubeconfig, KubeadminPassword,
+		InstallConfig, Metadata}, keys(g.Files))
 	require.Equal(t, threeNodes, string(g.Files[InstallConfig]))
 	require.Contains(t, string(g.Files[MasterIgnition]), "https://192.168.100.2:22623/config/master")
 	require.Contains(t, string(g.Files[BootstrapIgnition]), "/opt/openshift/manifests/mine.yaml")
 	require.NotContains(t, string(g.Files[BootstrapIgnition]), "empty.yaml")
 	nothingUnfinished(t, l)
 
-	g, err = l.Generate(context.Background(), inst, GenerateRequest{ReleaseImage: p.Image, InstallConfig: []byte(singleNode), SingleNode: true})
+	g, err = l.Generate(context.Background(), inst, GenerateRequest{ReleaseImage: p.Image,
+		InstallConfig: []byte(singleNode), SingleNode: true})
 	require.NoError(t, err)
 	require.Contains(t, string(g.Files[BootstrapIgnition]), "/usr/local/bin/install-to-disk.sh")
 	require.JSONEq(t, `{"ignition":{"version":"3.2.0"}}`, string(g.Files[MasterIgnition]))
 	require.JSONEq(t, `{"ignition":{"version":"3.2.0"}}`, string(g.Files[WorkerIgnition]))
 
-	_, err = l.Generate(context.Background(), inst, GenerateRequest{InstallConfig: []byte(strings.Replace(threeNodes, "192.168.100.2]", "10.0.0.2]", 1))})
+	_, err = l.Generate(context.Background(), inst,
+		GenerateRequest{InstallConfig: []byte(strings.Replace(threeNodes, "192.168.100.2]", "10.0.0.2]", 1))})
 	var failed *RunError
 	require.ErrorAs(t, err, &failed)
 	require.Equal(t, "create manifests", failed.Step)
 	require.Equal(t, 1, failed.ExitCode)
-	require.ErrorContains(t, err, `platform.baremetal.apiVIPs: Invalid value: "10.0.0.2": IP expected to be in one of the machine networks: 192.168.100.0/24`)
+	require.ErrorContains(t, err,
+		`platform.baremetal.apiVIPs: Invalid value: "10.0.0.2": IP expected to be in one of the machine networks: 192.168.100.0/24`)
 	require.NotContains(t, failed.Summary, "level=")
 	nothingUnfinished(t, l)
 }
@@ -152,10 +157,13 @@ func TestGenerateSaysWhatTheProgramDied(t *testing.T) {
 		step   string
 		says   string
 	}{
-		"fatal":          {`echo 'level=info msg="Consuming"' >&2; echo 'level=fatal msg="failed: \"x\" is bad"' >&2; exit 3`, 3, "create manifests", `failed: "x" is bad`},
+		"fatal": {
+			`echo 'level=info msg="Consuming"' >&2; echo 'level=fatal msg="failed: \"x\" is bad"' >&2; exit 3`,
+			3, "create manifests", `failed: "x" is bad`},
 		"without a word": {`exit 1`, 1, "create manifests", "it failed without a word"},
 		"second step":    {`[ "$2" = manifests ] && exit 0; echo boom; exit 7`, 7, "create ignition-configs", "boom"},
-		"a signal":       {`echo dying; kill -9 $$`, -1, "create manifests", "ended by signal: killed; the last it said: dying"},
+		"a signal": {`echo dying; kill -9 $$`, -1, "create manifests",
+			"ended by signal: killed; the last it said: dying"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := l.Generate(context.Background(), script(t, c.script), GenerateRequest{})
@@ -172,7 +180,8 @@ func TestGenerateSaysWhatTheProgramDied(t *testing.T) {
 		require.ErrorContains(t, err, "openshift-install create manifests: cannot be started: ")
 	})
 	for missing, says := range map[string]string{
-		"bootstrap.ign": "left no bootstrap.ign", "auth/kubeconfig": "left no auth/kubeconfig", "metadata.json": "left no metadata.json",
+		"bootstrap.ign": "left no bootstrap.ign", "auth/kubeconfig": "left no auth/kubeconfig",
+		"metadata.json": "left no metadata.json",
 	} {
 		_, err := l.Generate(context.Background(), script(t, good+`; rm "$4/`+missing+`"`), GenerateRequest{})
 		require.ErrorContains(t, err, says)
@@ -183,8 +192,10 @@ func TestGenerateSaysWhatTheProgramDied(t *testing.T) {
 
 func TestGenerateKeepsManifestsInTheirFolders(t *testing.T) {
 	l := newSite(t).library()
-	for _, name := range []string{"x.yaml", "/etc/passwd", "manifests/", "manifests/../x", "manifests/a/b", "openshift/.hidden", "tls/ca.crt"} {
-		_, err := l.Generate(context.Background(), script(t, good), GenerateRequest{Manifests: map[string][]byte{name: []byte("x")}})
+	for _, name := range []string{"x.yaml", "/etc/passwd", "manifests/", "manifests/../x", "manifests/a/b",
+		"openshift/.hidden", "tls/ca.crt"} {
+		_, err := l.Generate(context.Background(), script(t, good),
+			GenerateRequest{Manifests: map[string][]byte{name: []byte("x")}})
 		require.ErrorContains(t, err, "must be named manifests/<file> or openshift/<file>", name)
 	}
 }
@@ -229,7 +240,8 @@ func TestGenerateEndsAProgramThatTakesTooLong(t *testing.T) {
 	inst, pids := lingering(t)
 	_, err := l.Generate(context.Background(), inst, GenerateRequest{})
 	require.ErrorIs(t, err, context.DeadlineExceeded)
-	require.EqualError(t, err, "openshift-install create manifests: not finished after 1s and stopped; the last it said: waiting")
+	require.EqualError(t, err,
+		"openshift-install create manifests: not finished after 1s and stopped; the last it said: waiting")
 	requireGone(t, pids)
 	nothingUnfinished(t, l)
 }
@@ -247,7 +259,8 @@ func TestGenerateTakesAProgramThatPrintsWithoutEnd(t *testing.T) {
 	l := newSite(t).library()
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	_, err := l.Generate(context.Background(), script(t, `head -c 100000000 /dev/zero; echo; echo 'level=fatal msg="at last"'; exit 1`), GenerateRequest{})
+	_, err := l.Generate(context.Background(),
+		script(t, `head -c 100000000 /dev/zero; echo; echo 'level=fatal msg="at last"'; exit 1`), GenerateRequest{})
 	runtime.ReadMemStats(&after)
 	require.EqualError(t, err, "openshift-install create manifests: at last")
 	require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(8<<20), "what it prints is not kept")
@@ -263,11 +276,13 @@ func TestGenerateRefusesAProgramThatEndsWellAndMakesNothing(t *testing.T) {
 func TestSummaryIsTheReasonInTheProgramsWords(t *testing.T) {
 	long := strings.Repeat("x", 10_000)
 	for name, c := range map[string]struct{ output, want string }{
-		"quoted":                  {`level=fatal msg="a \"b\""`, `a "b"`},
-		"unquoted":                {"level=fatal msg=failed to fetch Master Machines: bad", "failed to fetch Master Machines: bad"},
-		"with a time":             {`time="2026-01-02T03:04:05Z" level=fatal msg="late"`, "late"},
-		"fatal wins over errors":  {"level=fatal msg=first\nlevel=error msg=second\n", "first"},
-		"the last error":          {"level=error msg=one\nlevel=info msg=x\nlevel=error msg=two\nlevel=info msg=y", "two"},
+		"quoted": {`level=fatal msg="a \"b\""`, `a "b"`},
+		"unquoted": {"level=fatal msg=failed to fetch Master Machines: bad",
+			"failed to fetch Master Machines: bad"},
+		"with a time":            {`time="2026-01-02T03:04:05Z" level=fatal msg="late"`, "late"},
+		"fatal wins over errors": {"level=fatal msg=first\nlevel=error msg=second\n", "first"},
+		"the last error": {"level=error msg=one\nlevel=info msg=x\nlevel=error msg=two\nlevel=info msg=y",
+			"two"},
 		"a message of many lines": {"level=fatal msg=one\nlevel=fatal msg=two", "one; two"},
 		"a panic":                 {"panic: oh\n\ngoroutine 1 [running]:\nmain.main()\n", "main.main()"},
 		"nothing":                 {"\n\n", "it failed without a word"},

@@ -22,7 +22,8 @@ import (
 // maxLinks bounds how many links are followed to a file in an image.
 const maxLinks = 16
 
-// Installer is a payload's openshift-install on this machine's disk, stamped with the payload's image and version.
+// Installer is a payload's openshift-install on this machine's disk, stamped with the payload's
+// image and version.
 type Installer struct {
 	Path   string
 	SHA256 string // hex
@@ -38,33 +39,39 @@ func (e *UnsupportedInstallerError) Error() string {
 // source says which payload image holds an openshift-install for this machine, and where.
 type source struct{ tag, path, arch string }
 
-// sourceOf follows the layout that `oc adm release extract --command` knows. Before 4.16 the program is linked against the
-// libraries of its RHEL, which a static appliance's machine need not have.
+// sourceOf follows the layout that `oc adm release extract --command` knows. Before 4.16 the
+// program is linked against the libraries of its RHEL, which a static appliance's machine need not
+// have.
 func sourceOf(p *Payload, goos, goarch string) (source, error) {
 	major, minor, err := majorMinor(p.Version)
 	if err != nil {
 		return source{}, err
 	}
 	if major < 4 || major == 4 && minor < 16 {
-		return source{}, &UnsupportedInstallerError{p.Version, "before 4.16 it needs the libraries of a RHEL host; install 4.16 or newer"}
+		return source{}, &UnsupportedInstallerError{p.Version,
+			"before 4.16 it needs the libraries of a RHEL host; install 4.16 or newer"}
 	}
 	if goos == "linux" && (p.Multi || goArchitecture(p.Architecture) == goarch) {
 		return source{TagInstaller, "usr/bin/" + installerFile, rpmArchitecture(goarch)}, nil
 	}
-	folder := map[string]string{"linux/amd64": "linux_amd64", "linux/arm64": "linux_arm64", "darwin/amd64": "mac", "darwin/arm64": "mac_arm64"}[goos+"/"+goarch]
+	folder := map[string]string{"linux/amd64": "linux_amd64", "linux/arm64": "linux_arm64", "darwin/amd64": "mac",
+		"darwin/arm64": "mac_arm64"}[goos+"/"+goarch]
 	if folder == "" || p.Images[TagInstallerArtifacts] == "" {
-		return source{}, &UnsupportedInstallerError{p.Version, fmt.Sprintf("it is for linux/%s, this machine is %s/%s", goArchitecture(p.Architecture), goos, goarch)}
+		return source{}, &UnsupportedInstallerError{p.Version, fmt.Sprintf("it is for linux/%s, this machine is %s/%s",
+			goArchitecture(p.Architecture), goos, goarch)}
 	}
 	return source{TagInstallerArtifacts, "usr/share/openshift/" + folder + "/" + installerFile, p.Architecture}, nil
 }
 
-// Installer gives the payload's openshift-install, taken from the registry unless it is kept from before. Callers that ask for
-// the same one at the same time share one extraction, which goes on until the last of them has given up. progress (may be nil)
-// is told bytes fetched and to fetch; the second may grow. It is called from other goroutines and must be quick.
+// Installer gives the payload's openshift-install, taken from the registry unless it is kept from
+// before. Callers that ask for the same one at the same time share one extraction, which goes on
+// until the last of them has given up. progress (may be nil) is told bytes fetched and to fetch;
+// the second may grow. It is called from other goroutines and must be quick.
 //
-// The file stays while release has not been called. Errors: *MissingImageError, *UnsupportedInstallerError, *DigestError,
-// *DiskFullError, and the registry's own.
-func (l *Library) Installer(ctx context.Context, p *Payload, secret authn.Keychain, progress func(done, total int64)) (inst *Installer, release func(), err error) {
+// The file stays while release has not been called. Errors: *MissingImageError,
+// *UnsupportedInstallerError, *DigestError, *DiskFullError, and the registry's own.
+func (l *Library) Installer(ctx context.Context, p *Payload, secret authn.Keychain,
+	progress func(done, total int64)) (inst *Installer, release func(), err error) {
 	from, err := sourceOf(p, runtime.GOOS, runtime.GOARCH)
 	if err != nil {
 		return nil, nil, err
@@ -74,7 +81,8 @@ func (l *Library) Installer(ctx context.Context, p *Payload, secret authn.Keycha
 		return nil, nil, err
 	}
 	key := strings.ReplaceAll(p.Digest, ":", "-") + "-" + p.Architecture
-	f, leave := l.join(ctx, key, progress, func(ctx context.Context, progress func(done, total int64)) (*Installer, error) {
+	f, leave := l.join(ctx, key, progress, func(ctx context.Context, progress func(done, total int64)) (*Installer,
+		error) {
 		return l.obtain(ctx, key, p, from, spec, secret, progress)
 	})
 	select {
@@ -82,7 +90,8 @@ func (l *Library) Installer(ctx context.Context, p *Payload, secret authn.Keycha
 	case <-ctx.Done():
 		leave()
 		l.put(key)
-		return nil, nil, fmt.Errorf("openshift-install of release %s can't be extracted: %w", p.Version, context.Cause(ctx))
+		return nil, nil, fmt.Errorf("openshift-install of release %s can't be extracted: %w", p.Version,
+			context.Cause(ctx))
 	}
 	leave()
 	if f.err != nil {
@@ -106,9 +115,11 @@ type flight struct {
 	have, total int64
 }
 
-// join takes part in the flight for the key, starting it if there is none, and counts the caller among the installer's users. leave
-// ends the caller's part in the flight; the last one to leave ends the flight.
-func (l *Library) join(ctx context.Context, key string, progress func(done, total int64), work func(context.Context, func(done, total int64)) (*Installer, error)) (f *flight, leave func()) {
+// join takes part in the flight for the key, starting it if there is none, and counts the caller
+// among the installer's users. leave ends the caller's part in the flight; the last one to leave
+// ends the flight.
+func (l *Library) join(ctx context.Context, key string, progress func(done, total int64),
+	work func(context.Context, func(done, total int64)) (*Installer, error)) (f *flight, leave func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.inUse[key]++
@@ -131,7 +142,8 @@ func (l *Library) join(ctx context.Context, key string, progress func(done, tota
 }
 
 // start begins a flight under the values of ctx and the life of the Library. l.mu is held.
-func (l *Library) start(ctx context.Context, key string, work func(context.Context, func(done, total int64)) (*Installer, error)) *flight {
+func (l *Library) start(ctx context.Context, key string, work func(context.Context,
+	func(done, total int64)) (*Installer, error)) *flight {
 	f := &flight{done: make(chan struct{}), listeners: map[int]func(done, total int64){}}
 	flightCtx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(l.ctx, cancel)
@@ -186,9 +198,10 @@ func (l *Library) put(key string) {
 	}
 }
 
-// obtain gives the kept installer or extracts it. One extraction runs at a time, so that whatever lies in the cache unfinished is
-// either its own or nobody's.
-func (l *Library) obtain(ctx context.Context, key string, p *Payload, from source, spec string, secret authn.Keychain, progress func(done, total int64)) (*Installer, error) {
+// obtain gives the kept installer or extracts it. One extraction runs at a time, so that whatever
+// lies in the cache unfinished is either its own or nobody's.
+func (l *Library) obtain(ctx context.Context, key string, p *Payload, from source, spec string, secret authn.Keychain,
+	progress func(done, total int64)) (*Installer, error) {
 	inst, err := l.cached(key)
 	if err != nil || inst != nil {
 		return inst, err
@@ -214,20 +227,24 @@ func (l *Library) obtain(ctx context.Context, key string, p *Payload, from sourc
 	if err != nil {
 		return nil, fmt.Errorf("read image %q of the release: %w", from.tag, err)
 	}
-	x := &extraction{library: l, served: served, secret: secret, layers: manifest.Layers, progress: progress, blobs: map[int]string{}}
+	x := &extraction{library: l, served: served, secret: secret, layers: manifest.Layers, progress: progress,
+		blobs: map[int]string{}}
 	inst, err = l.extract(ctx, x, key, p, from)
 	if err != nil {
 		return nil, err
 	}
-	l.log.Info("openshift-install extracted", "version", p.Version, "image", spec, "from", served.Ref.Name(), "path", inst.Path)
+	l.log.Info("openshift-install extracted", "version", p.Version, "image", spec, "from", served.Ref.Name(),
+		"path", inst.Path)
 	if err := x.removeBlobs(); err != nil {
 		return nil, err
 	}
 	return inst, l.evict()
 }
 
-// extract writes the installer under a temporary name, syncs it and gives it its own; on an error nothing of it stays.
-func (l *Library) extract(ctx context.Context, x *extraction, key string, p *Payload, from source) (inst *Installer, err error) {
+// extract writes the installer under a temporary name, syncs it and gives it its own; on an error
+// nothing of it stays.
+func (l *Library) extract(ctx context.Context, x *extraction, key string, p *Payload,
+	from source) (inst *Installer, err error) {
 	dir := filepath.Join(l.installersDir(), newPrefix+key)
 	if err := errors.Join(os.RemoveAll(dir), os.Mkdir(dir, 0o700)); err != nil {
 		return nil, diskError(err)
@@ -265,7 +282,8 @@ func (l *Library) finish(path string, p *Payload) error {
 	}
 	missing, err := stamp(file, p)
 	if len(missing) > 0 {
-		l.log.Warn("openshift-install has no place for the release's data, it relies on its environment", "version", p.Version, "missing", missing)
+		l.log.Warn("openshift-install has no place for the release's data, it relies on its environment", "version",
+			p.Version, "missing", missing)
 	}
 	return errors.Join(err, file.Chmod(0o700), file.Sync(), file.Close())
 }
@@ -279,7 +297,8 @@ func writeSynced(path string, data []byte) error {
 	return errors.Join(err, file.Sync(), file.Close())
 }
 
-// extraction finds one file in an image, fetching layers from the last one down and no more of them than it needs.
+// extraction finds one file in an image, fetching layers from the last one down and no more of them
+// than it needs.
 type extraction struct {
 	library  *Library
 	served   mirror.Endpoint
@@ -304,8 +323,8 @@ func (x *extraction) write(ctx context.Context, name, target string) error {
 	return fmt.Errorf("%s in %s: too many links", name, x.served.Ref.Name())
 }
 
-// find looks for the file from the last layer down. It either writes it to target, or gives the name a link on its way leads to,
-// to be looked for from the last layer again.
+// find looks for the file from the last layer down. It either writes it to target, or gives the
+// name a link on its way leads to, to be looked for from the last layer again.
 func (x *extraction) find(ctx context.Context, wanted, target string) (next string, err error) {
 	removed := newWhiteouts()
 	for i := range slices.Backward(x.layers) {
@@ -333,7 +352,8 @@ func (x *extraction) layer(ctx context.Context, i int) (string, error) {
 		return blob, nil
 	}
 	x.total += x.layers[i].Size
-	blob, err := x.library.download(ctx, x.served, x.secret, x.layers[i], func(done int64) { x.progress(x.have+done, x.total) })
+	blob, err := x.library.download(ctx, x.served, x.secret, x.layers[i],
+		func(done int64) { x.progress(x.have+done, x.total) })
 	if err != nil {
 		return "", err
 	}
@@ -351,7 +371,8 @@ func (x *extraction) removeBlobs() error {
 }
 
 // searchLayer looks through one layer and notes what it removes from those below.
-func searchLayer(ctx context.Context, blob, wanted, target string, removed *whiteouts) (found bool, next string, err error) {
+func searchLayer(ctx context.Context, blob, wanted, target string,
+	removed *whiteouts) (found bool, next string, err error) {
 	file, err := os.Open(blob)
 	if err != nil {
 		return false, "", err
@@ -375,8 +396,8 @@ func searchLayer(ctx context.Context, blob, wanted, target string, removed *whit
 	return found, next, err
 }
 
-// linkTarget gives the name in the image that a link stands for, "" when the entry is no link. Hard links name it from the root,
-// symbolic ones from their own folder.
+// linkTarget gives the name in the image that a link stands for, "" when the entry is no link. Hard
+// links name it from the root, symbolic ones from their own folder.
 func linkTarget(e entry) string {
 	switch {
 	case e.header.Typeflag == '1':

@@ -59,33 +59,48 @@ func TestInstallerIsFoundWhereverTheImageHasIt(t *testing.T) {
 		layers []v1.Layer
 		want   string // its content, or after "!" what the error says
 	}{
-		"last layer":                        {[]v1.Layer{layer(t, old), layer(t, program)}, "new"},
-		"lower layer":                       {[]v1.Layer{layer(t, program), layer(t, file("etc/x", ""))}, "new"},
-		"gzip":                              {[]v1.Layer{gzipped(t, program)}, "new"},
-		"zstd":                              {[]v1.Layer{zstded(t, program)}, "new"},
-		"twice in a layer":                  {[]v1.Layer{layer(t, old, program)}, "new"},
-		"leading dot and slash":             {[]v1.Layer{layer(t, dir("./usr/bin/"), file("./"+installerPath, "new"))}, "new"},
-		"hard link":                         {[]v1.Layer{layer(t, file("opt/tool", "new"), hardlink(installerPath, "opt/tool"))}, "new"},
-		"absolute symlink to a lower layer": {[]v1.Layer{layer(t, file("opt/tool", "new")), layer(t, symlink(installerPath, "/opt/tool"))}, "new"},
-		"relative symlink":                  {[]v1.Layer{layer(t, file("usr/lib/tool", "new"), symlink(installerPath, "../lib/tool"))}, "new"},
-		"symlinked folder":                  {[]v1.Layer{layer(t, file("opt/openshift-install", "new")), layer(t, symlink("usr/bin", "../opt"))}, "new"},
-		"symlink out of the image":          {[]v1.Layer{layer(t, file("etc/passwd", "new"), symlink(installerPath, "../../../../etc/passwd"))}, "new"},
+		"last layer":       {[]v1.Layer{layer(t, old), layer(t, program)}, "new"},
+		"lower layer":      {[]v1.Layer{layer(t, program), layer(t, file("etc/x", ""))}, "new"},
+		"gzip":             {[]v1.Layer{gzipped(t, program)}, "new"},
+		"zstd":             {[]v1.Layer{zstded(t, program)}, "new"},
+		"twice in a layer": {[]v1.Layer{layer(t, old, program)}, "new"},
+		"leading dot and slash": {[]v1.Layer{layer(t, dir("./usr/bin/"), file("./"+installerPath, "new"))},
+			"new"},
+		"hard link": {[]v1.Layer{layer(t, file("opt/tool", "new"),
+			hardlink(installerPath, "opt/tool"))}, "new"},
+		"absolute symlink to a lower layer": {[]v1.Layer{layer(t, file("opt/tool", "new")),
+			layer(t, symlink(installerPath, "/opt/tool"))}, "new"},
+		"relative symlink": {[]v1.Layer{layer(t, file("usr/lib/tool", "new"),
+			symlink(installerPath, "../lib/tool"))}, "new"},
+		"symlinked folder": {[]v1.Layer{layer(t, file("opt/openshift-install", "new")),
+			layer(t, symlink("usr/bin", "../opt"))}, "new"},
+		"symlink out of the image": {[]v1.Layer{layer(t, file("etc/passwd", "new"),
+			symlink(installerPath, "../../../../etc/passwd"))}, "new"},
 		"whiteout over an old one, then a new one in the same layer": {
 			[]v1.Layer{layer(t, old), layer(t, file("usr/bin/.wh.openshift-install", ""), program)}, "new"},
-		"whiteout":                {[]v1.Layer{layer(t, old), layer(t, file("usr/bin/.wh.openshift-install", ""))}, "!usr/bin/openshift-install was removed from"},
-		"whiteout of the folder":  {[]v1.Layer{layer(t, old), layer(t, file("usr/.wh.bin", ""))}, "!was removed from"},
-		"opaque folder":           {[]v1.Layer{layer(t, old), layer(t, file("usr/bin/.wh..wh..opq", ""))}, "!was removed from"},
-		"opaque root":             {[]v1.Layer{layer(t, old), layer(t, file(".wh..wh..opq", ""))}, "!was removed from"},
-		"whiteout of a namesake":  {[]v1.Layer{layer(t, program), layer(t, file("bin/.wh.openshift-install", ""))}, "new"},
-		"removed, then come back": {[]v1.Layer{layer(t, old), layer(t, file("usr/.wh.bin", "")), layer(t, program)}, "new"},
-		"not at all":              {[]v1.Layer{layer(t, file("usr/bin/oc", "oc"))}, "!holds no usr/bin/openshift-install"},
-		"a link to nothing":       {[]v1.Layer{layer(t, symlink(installerPath, "/opt/tool"))}, "!holds no opt/tool"},
-		"links in a ring":         {[]v1.Layer{layer(t, symlink(installerPath, "b"), symlink("usr/bin/b", "openshift-install"))}, "!too many links"},
+		"whiteout": {[]v1.Layer{layer(t, old), layer(t, file("usr/bin/.wh.openshift-install", ""))},
+			"!usr/bin/openshift-install was removed from"},
+		"whiteout of the folder": {[]v1.Layer{layer(t, old), layer(t, file("usr/.wh.bin", ""))}, "!was removed from"},
+		"opaque folder": {[]v1.Layer{layer(t, old), layer(t, file("usr/bin/.wh..wh..opq", ""))},
+			"!was removed from"},
+		"opaque root": {[]v1.Layer{layer(t, old), layer(t, file(".wh..wh..opq", ""))}, "!was removed from"},
+		"whiteout of a namesake": {[]v1.Layer{layer(t, program), layer(t, file("bin/.wh.openshift-install", ""))},
+			"new"},
+		"removed, then come back": {[]v1.Layer{layer(t, old), layer(t, file("usr/.wh.bin", "")), layer(t, program)},
+			"new"},
+		"not at all": {[]v1.Layer{layer(t, file("usr/bin/oc", "oc"))},
+			"!holds no usr/bin/openshift-install"},
+		"a link to nothing": {[]v1.Layer{layer(t, symlink(installerPath, "/opt/tool"))}, "!holds no opt/tool"},
+		"links in a ring": {[]v1.Layer{layer(t, symlink(installerPath, "b"),
+			symlink("usr/bin/b", "openshift-install"))}, "!too many links"},
 		"a name out of the image": {[]v1.Layer{layer(t, file("../../"+installerPath, "new"))}, "new"},
-		"a bomb of gzip":          {[]v1.Layer{gzipped(t, file("var/zeros", strings.Repeat("\x00", packedFloor+1<<20)), program)}, "!unpacks to more than 250 times its size"},
-		"a bomb of zstd":          {[]v1.Layer{zstded(t, file(installerPath, strings.Repeat("\x00", packedFloor+1<<20)))}, "!unpacks to more than 250 times its size"},
-		"a layer cut short":       {[]v1.Layer{cut(t, gzipped(t, file(installerPath, noise(1<<16))))}, "!unexpected EOF"},
-		"a tar cut short":         {[]v1.Layer{cut(t, layer(t, file(installerPath, noise(1<<16))))}, "!unexpected EOF"},
+		"a bomb of gzip": {[]v1.Layer{gzipped(t, file("var/zeros", strings.Repeat("\x00", packedFloor+1<<20)),
+			program)}, "!unpacks to more than 250 times its size"},
+		"a bomb of zstd": {[]v1.Layer{zstded(t, file(installerPath, strings.Repeat("\x00",
+			packedFloor+1<<20)))}, "!unpacks to more than 250 times its size"},
+		"a layer cut short": {[]v1.Layer{cut(t, gzipped(t, file(installerPath, noise(1<<16))))},
+			"!unexpected EOF"},
+		"a tar cut short": {[]v1.Layer{cut(t, layer(t, file(installerPath, noise(1<<16))))}, "!unexpected EOF"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newSite(t)
@@ -118,19 +133,26 @@ func noise(n int) string {
 
 func TestInstallerIsTheImagesForThisMachine(t *testing.T) {
 	p := func(version, arch string, multi bool) *Payload {
-		return &Payload{Version: version, Architecture: arch, Multi: multi, Images: map[string]string{TagInstaller: "i", TagInstallerArtifacts: "a"}}
+		return &Payload{Version: version, Architecture: arch, Multi: multi, Images: map[string]string{TagInstaller: "i",
+			TagInstallerArtifacts: "a"}}
 	}
 	for name, c := range map[string]struct {
 		payload      *Payload
 		goos, goarch string
 		want         source
 	}{
-		"same":            {p("4.16.0-rc.1", "x86_64", false), "linux", "amd64", source{TagInstaller, installerPath, "x86_64"}},
-		"arm":             {p("4.20.8", "aarch64", false), "linux", "arm64", source{TagInstaller, installerPath, "aarch64"}},
-		"multi":           {p("4.20.8", "aarch64", true), "linux", "amd64", source{TagInstaller, installerPath, "x86_64"}},
-		"next major":      {p("5.0.0-ec.2", "x86_64", false), "linux", "amd64", source{TagInstaller, installerPath, "x86_64"}},
-		"foreign":         {p("4.20.8", "s390x", false), "linux", "amd64", source{TagInstallerArtifacts, "usr/share/openshift/linux_amd64/openshift-install", "s390x"}},
-		"on a Mac":        {p("4.20.8", "x86_64", false), "darwin", "arm64", source{TagInstallerArtifacts, "usr/share/openshift/mac_arm64/openshift-install", "x86_64"}},
+		"same": {p("4.16.0-rc.1", "x86_64", false), "linux", "amd64",
+			source{TagInstaller, installerPath, "x86_64"}},
+		"arm": {p("4.20.8", "aarch64", false), "linux", "arm64", source{TagInstaller, installerPath,
+			"aarch64"}},
+		"multi": {p("4.20.8", "aarch64", true), "linux", "amd64", source{TagInstaller, installerPath,
+			"x86_64"}},
+		"next major": {p("5.0.0-ec.2", "x86_64", false), "linux", "amd64", source{TagInstaller, installerPath,
+			"x86_64"}},
+		"foreign": {p("4.20.8", "s390x", false), "linux", "amd64", source{TagInstallerArtifacts,
+			"usr/share/openshift/linux_amd64/openshift-install", "s390x"}},
+		"on a Mac": {p("4.20.8", "x86_64", false), "darwin", "arm64", source{TagInstallerArtifacts,
+			"usr/share/openshift/mac_arm64/openshift-install", "x86_64"}},
 		"4.15 needs RHEL": {p("4.15.40", "x86_64", false), "linux", "amd64", source{}},
 		"no such machine": {p("4.20.8", "x86_64", false), "plan9", "amd64", source{}},
 	} {
@@ -144,7 +166,9 @@ func TestInstallerIsTheImagesForThisMachine(t *testing.T) {
 		})
 	}
 	_, _, err := newSite(t).library().Installer(context.Background(), p("4.15.40", "x86_64", false), nil, nil)
-	require.EqualError(t, err, "the openshift-install of release 4.15.40 cannot run here: before 4.16 it needs the libraries of a RHEL host; install 4.16 or newer")
+	require.EqualError(t, err,
+		"the openshift-install of release 4.15.40 cannot run here: before 4.16 it needs the libraries of a RHEL "+
+			"host; install 4.16 or newer")
 }
 
 func TestInstallerDownloadGoesOnAfterACut(t *testing.T) {
@@ -172,7 +196,8 @@ func TestInstallerDownloadGoesOnAfterACut(t *testing.T) {
 				next.ServeHTTP(&shortWriter{ResponseWriter: w, left: limit}, r)
 			})
 			var progress [][2]int64
-			inst, release, err := l.Installer(context.Background(), p, nil, func(done, total int64) { progress = append(progress, [2]int64{done, total}) })
+			inst, release, err := l.Installer(context.Background(), p, nil,
+				func(done, total int64) { progress = append(progress, [2]int64{done, total}) })
 			require.NoError(t, err)
 			defer release()
 			require.Equal(t, content, installed(t, inst))
@@ -460,7 +485,12 @@ func TestInstallerExtractionEndsWithItsLastCaller(t *testing.T) {
 	third := ask(context.Background()) // does not join the extraction that is ending
 	close(hold)
 	require.NoError(t, <-third)
-	require.Eventually(t, func() bool { l.mu.Lock(); defer l.mu.Unlock(); return len(l.flights) == 0 && len(l.inUse) == 0 }, waitFor, tick)
+	require.Eventually(t, func() bool {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		return len(l.flights) == 0 &&
+			len(l.inUse) == 0
+	}, waitFor, tick)
 }
 
 func TestInstallerExtractionEndsWithTheLibrary(t *testing.T) {
@@ -573,8 +603,10 @@ func TestInstallerIsStampedWithItsRelease(t *testing.T) {
 		return "\x00_RELEASE_" + name + "_LOCATION_\x00" + strings.Repeat("X", room) + "\x00"
 	}
 	digest := "sha256:" + strings.Repeat("a", 64)
-	p := &Payload{Image: "quay.io/openshift-release-dev/ocp-release@" + digest, Version: "4.20.8", Architecture: "x86_64"}
-	whole := strings.Repeat("-", 1<<20-100) + place("IMAGE", 300) + "mid" + place("VERSION", 60) + place("ARCHITECTURE", 60) + "tail"
+	p := &Payload{Image: "quay.io/openshift-release-dev/ocp-release@" + digest, Version: "4.20.8",
+		Architecture: "x86_64"}
+	whole := strings.Repeat("-", 1<<20-100) + place("IMAGE", 300) + "mid" + place("VERSION", 60) +
+		place("ARCHITECTURE", 60) + "tail"
 	path := filepath.Join(t.TempDir(), "f")
 	open := func(content string) *os.File {
 		require.NoError(t, os.WriteFile(path, []byte(content), 0o600))
@@ -621,7 +653,8 @@ func TestInstallerNamesTheImageTheMirrorLacks(t *testing.T) {
 
 func TestACacheThatIsNamedFromTheWorkingFolderIsFoundFromElsewhere(t *testing.T) {
 	t.Chdir(t.TempDir())
-	library, err := New(Options{Mirror: mirror.NewClient(nil, mirror.ClientOptions{}), CacheDir: "cache", Logger: slog.New(slog.DiscardHandler)})
+	library, err := New(Options{Mirror: mirror.NewClient(nil, mirror.ClientOptions{}), CacheDir: "cache",
+		Logger: slog.New(slog.DiscardHandler)})
 	require.NoError(t, err)
 	require.True(t, filepath.IsAbs(library.installersDir()), "programs are run in folders of their own")
 }

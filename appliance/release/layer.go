@@ -15,7 +15,8 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// entry is one file of a layer. Its name has no leading slash or dot; content is good until the next entry.
+// entry is one file of a layer. Its name has no leading slash or dot; content is good until the
+// next entry.
 type entry struct {
 	name    string
 	header  *tar.Header
@@ -24,10 +25,12 @@ type entry struct {
 
 func (e entry) regular() bool { return e.header.Typeflag == tar.TypeReg }
 
-// scanLayer calls visit for every entry of a layer as it comes from a registry, and reads the blob to its end, so that a reader
-// that verifies a digest gets to say so. An empty blob is an empty layer.
+// scanLayer calls visit for every entry of a layer as it comes from a registry, and reads the blob
+// to its end, so that a reader that verifies a digest gets to say so. An empty blob is an empty
+// layer.
 //
-// A layer that unpacks to much more than layers do is refused in the middle: it is made to fill disks or to cost time.
+// A layer that unpacks to much more than layers do is refused in the middle: it is made to fill
+// disks or to cost time.
 func scanLayer(blob io.Reader, visit func(entry) error) error {
 	packed := &counted{Reader: blob}
 	unpacked, err := decompress(packed)
@@ -56,14 +59,16 @@ func scanLayer(blob io.Reader, visit func(entry) error) error {
 	return err
 }
 
-// What layers are packed to: programs to a half or a third, logs to a twentieth. Below the floor, bytes, nothing is refused.
+// What layers are packed to: programs to a half or a third, logs to a twentieth. Below the floor,
+// bytes, nothing is refused.
 const (
 	packedAtMost = 250
 	packedFloor  = 64 << 20
 )
 
 // errBomb is the error of a layer that unpacks to much more than layers do.
-var errBomb = fmt.Errorf("it unpacks to more than %d times its size, which no layer of a release does; mirror the image again", packedAtMost)
+var errBomb = fmt.Errorf("it unpacks to more than %d times its size, which no layer of a release does; mirror the "+
+	"image again", packedAtMost)
 
 // counted counts what is read through it, in bytes.
 type counted struct {
@@ -92,7 +97,8 @@ func (b *bounded) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// decompress tells the compression by the content, since media types are not to be relied on: gzip, zstd or none.
+// decompress tells the compression by the content, since media types are not to be relied on: gzip,
+// zstd or none.
 func decompress(blob io.Reader) (io.ReadCloser, error) {
 	buffered := bufio.NewReaderSize(blob, 1<<16)
 	start, err := buffered.Peek(4)
@@ -117,9 +123,10 @@ func cleanName(name string) string {
 	return strings.TrimPrefix(path.Clean("/"+name), "/")
 }
 
-// whiteouts gathers what upper layers removed, by the OCI image specification: ".wh.<name>" removes a name and all under it,
-// ".wh..wh..opq" all in its directory, and a file that takes a directory's place hides what that directory held. None of them touches
-// the layer it stands in, so a layer is noted whole before the one below is asked about.
+// whiteouts gathers what upper layers removed, by the OCI image specification: ".wh.<name>" removes
+// a name and all under it, ".wh..wh..opq" all in its directory, and a file that takes a directory's
+// place hides what that directory held. None of them touches the layer it stands in, so a layer is
+// noted whole before the one below is asked about.
 type whiteouts struct {
 	names   map[string]bool
 	opaque  map[string]bool

@@ -19,21 +19,23 @@ import (
 	"landfall/appliance/mirror"
 )
 
-// TagMachineOSImages is the payload image that holds the live ISO, coreos/coreos-<arch>.iso, with its digest beside it
-// under the same name with the ending .sha256. Payloads before 4.10 have none; those of OpenShift 5 also have one of RHEL 10,
-// coreos/coreos10-<arch>.iso, which goes before it.
+// TagMachineOSImages is the payload image that holds the live ISO, coreos/coreos-<arch>.iso, with
+// its digest beside it under the same name with the ending .sha256. Payloads before 4.10 have none;
+// those of OpenShift 5 also have one of RHEL 10, coreos/coreos10-<arch>.iso, which goes before it.
 const TagMachineOSImages = "machine-os-images"
 
 // maxSumFile bounds the file with the digest, in bytes.
 const maxSumFile = 4 << 10
 
-// LiveISO writes the payload's live ISO to the writer that begin returns, which is told the ISO's size in bytes, and gives
-// the digest (hex) that the payload names for it, "" if it names none. The layer passes through from the registry, nothing
-// of it is kept; where the connection breaks, it goes on by ranges. A layer whose bytes are not those of its digest is an
-// error after all of it was written.
+// LiveISO writes the payload's live ISO to the writer that begin returns, which is told the ISO's
+// size in bytes, and gives the digest (hex) that the payload names for it, "" if it names none. The
+// layer passes through from the registry, nothing of it is kept; where the connection breaks, it
+// goes on by ranges. A layer whose bytes are not those of its digest is an error after all of it
+// was written.
 //
 // Errors: *MissingImageError, *DigestError, the registry's own, and those of begin and its writer.
-func (l *Library) LiveISO(ctx context.Context, p *Payload, secret authn.Keychain, begin func(size int64) (io.Writer, error)) (sum string, err error) {
+func (l *Library) LiveISO(ctx context.Context, p *Payload, secret authn.Keychain,
+	begin func(size int64) (io.Writer, error)) (sum string, err error) {
 	spec, err := p.Component(TagMachineOSImages)
 	if err != nil {
 		return "", err
@@ -65,12 +67,14 @@ func (l *Library) LiveISO(ctx context.Context, p *Payload, secret authn.Keychain
 				return "", fmt.Errorf("read the live ISO out of release %s: %w", p.Version, err)
 			}
 			if x.found {
-				l.log.Info("live ISO taken out of a release", "version", p.Version, "architecture", p.Architecture, "file", name, "from", served.Ref.Name())
+				l.log.Info("live ISO taken out of a release", "version", p.Version, "architecture", p.Architecture,
+					"file", name, "from", served.Ref.Name())
 				return x.sum, nil
 			}
 		}
 	}
-	return "", fmt.Errorf("%s holds no %s; the release %s has no live ISO for %s", served.Ref.Name(), strings.Join(names, " and no "), p.Version, p.Architecture)
+	return "", fmt.Errorf("%s holds no %s; the release %s has no live ISO for %s", served.Ref.Name(),
+		strings.Join(names, " and no "), p.Version, p.Architecture)
 }
 
 // isoNames are the names of a payload's live ISO, the one to be taken first.
@@ -112,8 +116,8 @@ func (x *isoExtraction) visit(e entry) error {
 	return nil
 }
 
-// blobStream reads a blob from a registry from its first byte to its last, asking for the rest when the connection
-// breaks. Its end is reached only if the bytes are those of the blob's digest.
+// blobStream reads a blob from a registry from its first byte to its last, asking for the rest when
+// the connection breaks. Its end is reached only if the bytes are those of the blob's digest.
 type blobStream struct {
 	ctx      context.Context
 	download *blobDownload
@@ -142,7 +146,8 @@ func (s *blobStream) Read(p []byte) (int, error) {
 		}
 	}
 	if got := hex.EncodeToString(s.sum.Sum(nil)); got != s.download.blob.Digest.Hex {
-		return 0, &DigestError{Blob: s.download.blob.Digest.String(), From: s.download.served.Ref.Name(), Got: "sha256:" + got}
+		return 0, &DigestError{Blob: s.download.blob.Digest.String(), From: s.download.served.Ref.Name(),
+			Got: "sha256:" + got}
 	}
 	return 0, io.EOF
 }

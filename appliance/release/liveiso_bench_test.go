@@ -29,14 +29,16 @@ import (
 // liveISOBytes is the size of a live ISO, about.
 const liveISOBytes = 1_200_000_000
 
-// BenchmarkLiveISO streams a live ISO out of a layer of a registry on the loopback, and takes turns with a plain gunzip(1) of
-// the same layer, which verifies no digest: into files, where the disk has its say, and thrown away. ratio is how fast the one
-// is against the other, ratio-own how fast against unpacking the file with the library that streaming unpacks with, which is
-// faster than gunzip, and peak-MiB what the heap grew by at most.
+// BenchmarkLiveISO streams a live ISO out of a layer of a registry on the loopback, and takes turns
+// with a plain gunzip(1) of the same layer, which verifies no digest: into files, where the disk
+// has its say, and thrown away. ratio is how fast the one is against the other, ratio-own how fast
+// against unpacking the file with the library that streaming unpacks with, which is faster than
+// gunzip, and peak-MiB what the heap grew by at most.
 func BenchmarkLiveISO(b *testing.B) {
 	dir := b.TempDir()
 	layer, payload := liveISORegistry(b, dir)
-	library, err := New(Options{Mirror: mirror.NewClient(nil, mirror.ClientOptions{}), CacheDir: b.TempDir(), Logger: slog.New(slog.DiscardHandler)})
+	library, err := New(Options{Mirror: mirror.NewClient(nil, mirror.ClientOptions{}), CacheDir: b.TempDir(),
+		Logger: slog.New(slog.DiscardHandler)})
 	require.NoError(b, err)
 	b.Cleanup(func() { require.NoError(b, library.Close()) })
 	gunzip := func(w io.Writer) error {
@@ -126,8 +128,8 @@ func (w *watched) Write(p []byte) (int, error) {
 	return w.Writer.Write(p)
 }
 
-// liveISORegistry serves an image with one layer, which lies in a file: an ISO that is for the most part a file system packed
-// already, as CoreOS's are.
+// liveISORegistry serves an image with one layer, which lies in a file: an ISO that is for the most
+// part a file system packed already, as CoreOS's are.
 func liveISORegistry(b *testing.B, dir string) (layer string, payload *Payload) {
 	b.Helper()
 	layer = filepath.Join(dir, "layer.tar.gz")
@@ -143,8 +145,10 @@ func liveISORegistry(b *testing.B, dir string) (layer string, payload *Payload) 
 	layerDigest := "sha256:" + hex.EncodeToString(sum.Sum(nil))
 	manifest, err := json.Marshal(map[string]any{
 		"schemaVersion": 2, "mediaType": "application/vnd.docker.distribution.manifest.v2+json",
-		"config": map[string]any{"mediaType": "application/vnd.docker.container.image.v1+json", "size": len(config), "digest": digest(config)},
-		"layers": []any{map[string]any{"mediaType": "application/vnd.docker.image.rootfs.diff.tar.gzip", "size": packed.Size(), "digest": layerDigest}},
+		"config": map[string]any{"mediaType": "application/vnd.docker.container.image.v1+json", "size": len(config),
+			"digest": digest(config)},
+		"layers": []any{map[string]any{"mediaType": "application/vnd.docker.image.rootfs.diff.tar.gzip",
+			"size": packed.Size(), "digest": layerDigest}},
 	})
 	require.NoError(b, err)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -161,7 +165,8 @@ func liveISORegistry(b *testing.B, dir string) (layer string, payload *Payload) 
 	}))
 	b.Cleanup(server.Close)
 	spec := fmt.Sprintf("%s/ocp/image@%s", strings.TrimPrefix(server.URL, "http://"), digest(manifest))
-	return layer, &Payload{Image: spec, Version: "4.20.8", Architecture: "x86_64", Images: map[string]string{TagMachineOSImages: spec}}
+	return layer, &Payload{Image: spec, Version: "4.20.8", Architecture: "x86_64",
+		Images: map[string]string{TagMachineOSImages: spec}}
 }
 
 func intoLayer(path string, also io.Writer) error {
@@ -171,11 +176,13 @@ func intoLayer(path string, also io.Writer) error {
 	}
 	packed := gzip.NewWriter(io.MultiWriter(file, also))
 	archive := tar.NewWriter(packed)
-	if err := archive.WriteHeader(&tar.Header{Name: "coreos/coreos-x86_64.iso", Mode: 0o644, Size: liveISOBytes}); err != nil {
+	if err := archive.WriteHeader(&tar.Header{Name: "coreos/coreos-x86_64.iso", Mode: 0o644,
+		Size: liveISOBytes}); err != nil {
 		return err
 	}
 	noise := rand.NewChaCha8([32]byte{1})
-	block, text := make([]byte, 1<<20), bytes.Repeat([]byte("a kernel and what lies around it, as text goes; "), 1<<20/48+1)
+	block, text := make([]byte, 1<<20), bytes.Repeat([]byte("a kernel and what lies around it, as text goes; "),
+		1<<20/48+1)
 	for written := 0; written < liveISOBytes; written += len(block) {
 		block = block[:min(len(block), liveISOBytes-written)]
 		if _, err := noise.Read(block); err != nil {

@@ -13,9 +13,11 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// liveISO is a payload whose machine-os-images holds an ISO of these bytes, with what lies beside it.
+// liveISO is a payload whose machine-os-images holds an ISO of these bytes, with what lies beside
+// it.
 func (s *site) liveISO(content []byte, sum string) *Payload {
-	entries := []tarEntry{dir("coreos/"), file("coreos/README", "not this"), file("coreos/coreos-x86_64.iso", string(content))}
+	entries := []tarEntry{dir("coreos/"), file("coreos/README", "not this"), file("coreos/coreos-x86_64.iso",
+		string(content))}
 	if sum != "" {
 		entries = append(entries, file("coreos/coreos-x86_64.iso.sha256", sum))
 	}
@@ -56,9 +58,11 @@ func TestOpenShiftFiveStartsFromItsNewestISO(t *testing.T) {
 		files   []string
 		want    string
 	}{
-		"both":                  {"5.0.0", []string{"coreos/coreos-x86_64.iso", "coreos/coreos10-x86_64.iso"}, "coreos/coreos10-x86_64.iso"},
-		"the older alone":       {"5.0.0", []string{"coreos/coreos-x86_64.iso"}, "coreos/coreos-x86_64.iso"},
-		"an earlier OpenShift":  {"4.22.0", []string{"coreos/coreos-x86_64.iso", "coreos/coreos10-x86_64.iso"}, "coreos/coreos-x86_64.iso"},
+		"both": {"5.0.0", []string{"coreos/coreos-x86_64.iso", "coreos/coreos10-x86_64.iso"},
+			"coreos/coreos10-x86_64.iso"},
+		"the older alone": {"5.0.0", []string{"coreos/coreos-x86_64.iso"}, "coreos/coreos-x86_64.iso"},
+		"an earlier OpenShift": {"4.22.0", []string{"coreos/coreos-x86_64.iso", "coreos/coreos10-x86_64.iso"},
+			"coreos/coreos-x86_64.iso"},
 		"neither for this arch": {"5.0.0", []string{"coreos/coreos-aarch64.iso"}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -73,7 +77,9 @@ func TestOpenShiftFiveStartsFromItsNewestISO(t *testing.T) {
 			var got bytes.Buffer
 			_, err := s.library().LiveISO(t.Context(), p, nil, func(int64) (io.Writer, error) { return &got, nil })
 			if c.want == "" {
-				require.ErrorContains(t, err, "holds no coreos/coreos10-x86_64.iso and no coreos/coreos-x86_64.iso; the release 5.0.0 has no live ISO for x86_64")
+				require.ErrorContains(t, err,
+					"holds no coreos/coreos10-x86_64.iso and no coreos/coreos-x86_64.iso; the release 5.0.0 has no "+
+						"live ISO for x86_64")
 				return
 			}
 			require.NoError(t, err)

@@ -7,16 +7,18 @@ import (
 	"os"
 )
 
-// openshift-install carries three places for text, each a NUL, a name, a NUL, a run of X and a NUL. Who takes it out of a payload
-// writes the value and a NUL over the place's beginning, as `oc adm release extract` does; a place left as it is means a
-// developers' build.
+// openshift-install carries three places for text, each a NUL, a name, a NUL, a run of X and a NUL.
+// Who takes it out of a payload writes the value and a NUL over the place's beginning, as `oc adm
+// release extract` does; a place left as it is means a developers' build.
 var markers = []string{"_RELEASE_IMAGE_LOCATION_", "_RELEASE_VERSION_LOCATION_", "_RELEASE_ARCHITECTURE_LOCATION_"}
 
-// shortestMarker is how many X a place has at least; the name alone also stands in the program, to compare with.
+// shortestMarker is how many X a place has at least; the name alone also stands in the program, to
+// compare with.
 const shortestMarker = 16
 
-// stamp writes the payload's image, version and architecture into the first of each place in the file. It gives the names of
-// those it did not find, which is no error: the program falls back on its environment.
+// stamp writes the payload's image, version and architecture into the first of each place in the
+// file. It gives the names of those it did not find, which is no error: the program falls back on
+// its environment.
 func stamp(file *os.File, p *Payload) (missing []string, err error) {
 	values := []string{p.Image, p.Version, "linux/" + goArchitecture(p.Architecture)}
 	if p.Multi {
@@ -41,7 +43,8 @@ func stamp(file *os.File, p *Payload) (missing []string, err error) {
 	return missing, nil
 }
 
-// findMarker gives where the first place of that name begins and how many bytes it spans; room 0 means that there is none.
+// findMarker gives where the first place of that name begins and how many bytes it spans; room 0
+// means that there is none.
 func findMarker(r io.ReaderAt, marker string) (offset int64, room int, err error) {
 	const window, longest = 1 << 20, 4096
 	start := []byte("\x00" + marker + "\x00")

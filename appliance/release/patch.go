@@ -16,7 +16,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Patch changes one manifest: a list of operations as in RFC 6902 (JSON Patch), written as YAML or JSON.
+// Patch changes one manifest: a list of operations as in RFC 6902 (JSON Patch), written as YAML or
+// JSON.
 type Patch []PatchOperation
 
 // PatchOperation is one step of a [Patch].
@@ -27,7 +28,8 @@ type PatchOperation struct {
 	Value yaml.Node `yaml:"value,omitempty"`
 }
 
-// ParsePatch reads a patch and refuses one that could never be applied; its error says which operation is wrong and why.
+// ParsePatch reads a patch and refuses one that could never be applied; its error says which
+// operation is wrong and why.
 func ParsePatch(text []byte) (Patch, error) {
 	var patch Patch
 	if err := yaml.Unmarshal(text, &patch); err != nil {
@@ -159,7 +161,8 @@ func find(value any, path []string) (any, error) {
 	return value, nil
 }
 
-// editor changes the place that a token names in an object or a list and returns what the object or list is then.
+// editor changes the place that a token names in an object or a list and returns what the object or
+// list is then.
 type editor struct {
 	object func(map[string]any, string) error
 	list   func([]any, string) ([]any, error)
@@ -266,9 +269,9 @@ func removed() editor {
 	}
 }
 
-// applyPatches changes the manifests that the patches in the two folders are for, and removes the patches, which the
-// installer would take for manifests. Those of one manifest are applied in the order of their names. A manifest is looked
-// for in the folder openshift first.
+// applyPatches changes the manifests that the patches in the two folders are for, and removes the
+// patches, which the installer would take for manifests. Those of one manifest are applied in the
+// order of their names. A manifest is looked for in the folder openshift first.
 func applyPatches(dir string) error {
 	for _, folder := range []string{"openshift", "manifests"} {
 		entries, err := os.ReadDir(filepath.Join(dir, folder))

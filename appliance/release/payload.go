@@ -34,21 +34,24 @@ const (
 	coreOSBootImagesFile = "release-manifests/0000_50_installer_coreos-bootimages.yaml"
 )
 
-// manifestLimit bounds one file read out of a payload, in bytes. Real image-references are about 100 KiB, boot images 60 KiB.
+// manifestLimit bounds one file read out of a payload, in bytes. Real image-references are about
+// 100 KiB, boot images 60 KiB.
 const manifestLimit = 32 << 20
 
-// Payload is what a release image says about itself. It is shared between callers and must not be changed.
+// Payload is what a release image says about itself. It is shared between callers and must not be
+// changed.
 type Payload struct {
-	PullSpec     string            // as it was asked for
-	Image        string            // repository@digest in the release's own repository, whichever mirror served it
-	Digest       string            // of the image, or of the list when the payload is Multi
-	Version      string            // as release-metadata says, such as 4.20.8
-	Architecture string            // x86_64, aarch64, ppc64le or s390x: the one that was read
-	Multi        bool              // the payload serves several architectures
-	OSVersion    string            // of the CoreOS boot images of Architecture, "" when the payload names none
-	OSStreams    map[string]string // the same of each stream (rhel-9, rhel-10) that the payload has, nil when it has but one
-	Images       map[string]string // payload tag -> pull spec
-	ServedBy     string            // the reference that answered: a mirror's, or the source's
+	PullSpec     string // as it was asked for
+	Image        string // repository@digest in the release's own repository, whichever mirror served it
+	Digest       string // of the image, or of the list when the payload is Multi
+	Version      string // as release-metadata says, such as 4.20.8
+	Architecture string // x86_64, aarch64, ppc64le or s390x: the one that was read
+	Multi        bool   // the payload serves several architectures
+	OSVersion    string // of the CoreOS boot images of Architecture, "" when the payload names none
+	// the same of each stream (rhel-9, rhel-10) that the payload has, nil when it has but one
+	OSStreams map[string]string
+	Images    map[string]string // payload tag -> pull spec
+	ServedBy  string            // the reference that answered: a mirror's, or the source's
 }
 
 // Component gives the pull spec of the payload image with the tag, or a *MissingImageError.
@@ -65,21 +68,24 @@ func (p *Payload) Agent() (string, error) { return p.Component(TagAgent) }
 // HostInstaller gives the image that installs a host, started by the agent.
 func (p *Payload) HostInstaller() (string, error) { return p.Component(TagHostInstaller) }
 
-// Controller gives the image that watches the new cluster from inside and approves its hosts' certificates.
+// Controller gives the image that watches the new cluster from inside and approves its hosts'
+// certificates.
 func (p *Payload) Controller() (string, error) { return p.Component(TagController) }
 
 // MissingImageError says that a release has no image with a tag.
 type MissingImageError struct{ Release, Version, Tag string }
 
 func (e *MissingImageError) Error() string {
-	return fmt.Sprintf("release %s (%s) has no image %q; use a newer release or configure that image by digest", e.Version, e.Release, e.Tag)
+	return fmt.Sprintf("release %s (%s) has no image %q; use a newer release or configure that image by digest",
+		e.Version, e.Release, e.Tag)
 }
 
 // NotReleaseError says that an image was found but is no release payload.
 type NotReleaseError struct{ Image, Reason string }
 
 func (e *NotReleaseError) Error() string {
-	return fmt.Sprintf("%s is not a release: %s; give the pull spec of a release image, such as quay.io/openshift-release-dev/ocp-release@sha256:…", e.Image, e.Reason)
+	return fmt.Sprintf("%s is not a release: %s; give the pull spec of a release image, such as "+
+		"quay.io/openshift-release-dev/ocp-release@sha256:…", e.Image, e.Reason)
 }
 
 // ArchitectureError says that a release has nothing for the wanted architecture.
@@ -90,14 +96,16 @@ type ArchitectureError struct {
 }
 
 func (e *ArchitectureError) Error() string {
-	return fmt.Sprintf("%s is for %s, not for %s; choose a release image of that architecture or a multi-architecture one", e.Image, strings.Join(e.Have, ", "), e.Want)
+	return fmt.Sprintf("%s is for %s, not for %s; choose a release image of that architecture or a "+
+		"multi-architecture one", e.Image, strings.Join(e.Have, ", "), e.Want)
 }
 
 type payloadKey struct{ digest, arch string }
 
-// Payload reads the release that pullSpec names for the architecture (x86_64, or as Go spells it, amd64; "" or multi
-// takes what the release has, x86_64 before others). A release that was read before is answered from memory, without the registry when pullSpec
-// has a digest. Errors: *NotReleaseError, *ArchitectureError, and the registry's own.
+// Payload reads the release that pullSpec names for the architecture (x86_64, or as Go spells it,
+// amd64; "" or multi takes what the release has, x86_64 before others). A release that was read
+// before is answered from memory, without the registry when pullSpec has a digest. Errors:
+// *NotReleaseError, *ArchitectureError, and the registry's own.
 func (l *Library) Payload(ctx context.Context, pullSpec, arch string, secret authn.Keychain) (*Payload, error) {
 	ref, err := name.ParseReference(pullSpec)
 	if err != nil {
@@ -129,7 +137,8 @@ func (l *Library) Payload(ctx context.Context, pullSpec, arch string, secret aut
 	if err := p.read(desc, arch); err != nil {
 		return nil, fmt.Errorf("read release %s (from %s): %w", pullSpec, p.ServedBy, err)
 	}
-	l.log.Info("release read", "release", p.Image, "version", p.Version, "architecture", p.Architecture, "images", len(p.Images), "from", p.ServedBy)
+	l.log.Info("release read", "release", p.Image, "version", p.Version, "architecture", p.Architecture, "images",
+		len(p.Images), "from", p.ServedBy)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.payloads[key] = p
@@ -194,10 +203,12 @@ func (p *Payload) readReferences(data []byte) error {
 		}
 	}
 	if err := json.Unmarshal(data, &stream); err != nil {
-		return &NotReleaseError{Image: p.Image, Reason: "its " + imageReferencesFile + " cannot be read: " + err.Error()}
+		return &NotReleaseError{Image: p.Image, Reason: "its " + imageReferencesFile + " cannot be read: " +
+			err.Error()}
 	}
 	if stream.Kind != "ImageStream" {
-		return &NotReleaseError{Image: p.Image, Reason: fmt.Sprintf("its %s is of kind %q, not ImageStream", imageReferencesFile, stream.Kind)}
+		return &NotReleaseError{Image: p.Image, Reason: fmt.Sprintf("its %s is of kind %q, not ImageStream",
+			imageReferencesFile, stream.Kind)}
 	}
 	p.Images = make(map[string]string, len(stream.Spec.Tags))
 	for _, tag := range stream.Spec.Tags {
@@ -205,7 +216,8 @@ func (p *Payload) readReferences(data []byte) error {
 			continue
 		}
 		if _, err := name.ParseReference(tag.From.Name); err != nil {
-			return &NotReleaseError{Image: p.Image, Reason: fmt.Sprintf("its image %q is not a pull spec: %v", tag.Name, err)}
+			return &NotReleaseError{Image: p.Image, Reason: fmt.Sprintf("its image %q is not a pull spec: %v",
+				tag.Name, err)}
 		}
 		p.Images[tag.Name] = tag.From.Name
 	}
@@ -216,26 +228,29 @@ func (p *Payload) readReferences(data []byte) error {
 	return nil
 }
 
-// readMetadata reads cincinnati-metadata-v0; its version is the release's, the ImageStream's name only stands in for it.
+// readMetadata reads cincinnati-metadata-v0; its version is the release's, the ImageStream's name
+// only stands in for it.
 func (p *Payload) readMetadata(data []byte) error {
 	if data != nil {
 		var metadata struct{ Version string }
 		if err := json.Unmarshal(data, &metadata); err != nil {
-			return &NotReleaseError{Image: p.Image, Reason: "its " + releaseMetadataFile + " cannot be read: " + err.Error()}
+			return &NotReleaseError{Image: p.Image, Reason: "its " + releaseMetadataFile + " cannot be read: " +
+				err.Error()}
 		}
 		if metadata.Version != "" {
 			p.Version = metadata.Version
 		}
 	}
 	if _, _, err := majorMinor(p.Version); err != nil {
-		return &NotReleaseError{Image: p.Image, Reason: fmt.Sprintf("its version %q is not of the form 4.20.8", p.Version)}
+		return &NotReleaseError{Image: p.Image, Reason: fmt.Sprintf("its version %q is not of the form 4.20.8",
+			p.Version)}
 	}
 	return nil
 }
 
-// readBootImages takes the OS versions out of the ConfigMap coreos-bootimages, whose data.stream is CoreOS stream metadata as a
-// JSON string: that of the default stream. Where there are several (from 4.22 on), data.streams has the metadata of each by
-// its name. Payloads before 4.8 have none.
+// readBootImages takes the OS versions out of the ConfigMap coreos-bootimages, whose data.stream is
+// CoreOS stream metadata as a JSON string: that of the default stream. Where there are several
+// (from 4.22 on), data.streams has the metadata of each by its name. Payloads before 4.8 have none.
 func (p *Payload) readBootImages(data []byte) error {
 	if data == nil {
 		return nil
@@ -277,8 +292,8 @@ func (s streamMetadata) metal(arch string) string {
 	return s.Architectures[arch].Artifacts["metal"].Release
 }
 
-// imageFor picks the image of the architecture out of a list that is called image; anything else is an image already. On a list, "" means
-// x86_64 or else the first entry.
+// imageFor picks the image of the architecture out of a list that is called image; anything else is
+// an image already. On a list, "" means x86_64 or else the first entry.
 func imageFor(image string, desc *remote.Descriptor, arch string) (v1.Image, error) {
 	if !desc.MediaType.IsIndex() {
 		return desc.Image()
@@ -316,8 +331,9 @@ func imageFor(image string, desc *remote.Descriptor, arch string) (v1.Image, err
 	return index.Image(digest)
 }
 
-// readFiles reads whole small files out of an image, from the last layer down and no further than it must. Names that the image
-// does not have, or that an upper layer removed, are absent from the result.
+// readFiles reads whole small files out of an image, from the last layer down and no further than
+// it must. Names that the image does not have, or that an upper layer removed, are absent from the
+// result.
 func readFiles(img v1.Image, names ...string) (map[string][]byte, error) {
 	layers, err := img.Layers()
 	if err != nil {
@@ -326,11 +342,15 @@ func readFiles(img v1.Image, names ...string) (map[string][]byte, error) {
 	found := map[string][]byte{}
 	removed := newWhiteouts()
 	for _, layer := range slices.Backward(layers) {
-		missing := slices.DeleteFunc(slices.Clone(names), func(n string) bool { return found[n] != nil || removed.hide(n) })
+		missing := slices.DeleteFunc(slices.Clone(names), func(n string) bool {
+			return found[n] != nil ||
+				removed.hide(n)
+		})
 		if len(missing) == 0 {
 			break
 		}
-		// oc writes all of a payload into one layer: with image-references at hand, nothing further down belongs to it.
+		// oc writes all of a payload into one layer: with image-references at hand, nothing further
+		// down belongs to it.
 		if found[imageReferencesFile] != nil {
 			break
 		}

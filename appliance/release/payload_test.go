@@ -62,22 +62,31 @@ func TestPayloadNamesTheImageThatItLacks(t *testing.T) {
 
 func TestPayloadRefusesWhatIsNoRelease(t *testing.T) {
 	release := func(references, metadata string) v1.Layer {
-		return layer(t, file("release-manifests/image-references", references), file("release-manifests/release-metadata", metadata))
+		return layer(t, file("release-manifests/image-references", references),
+			file("release-manifests/release-metadata", metadata))
 	}
 	for name, c := range map[string]struct {
 		layer v1.Layer
 		says  string
 	}{
-		"an image like any other":     {layer(t, file("usr/bin/cat", "meow")), "it has no file release-manifests/image-references"},
-		"references that are no JSON": {release("<html>", goodMetadata), "its release-manifests/image-references cannot be read"},
-		"another kind":                {release(`{"kind":"List"}`, goodMetadata), `is of kind "List", not ImageStream`},
-		"no images":                   {release(`{"kind":"ImageStream","metadata":{"name":"4.20.8"}}`, goodMetadata), "names no image"},
-		"an image that is no pull spec": {release(strings.Replace(goodReferences, "quay.io/x/y@", "quay.io/X Y@", 1), goodMetadata),
+		"an image like any other": {layer(t, file("usr/bin/cat", "meow")),
+			"it has no file release-manifests/image-references"},
+		"references that are no JSON": {release("<html>", goodMetadata),
+			"its release-manifests/image-references cannot be read"},
+		"another kind": {release(`{"kind":"List"}`, goodMetadata), `is of kind "List", not ImageStream`},
+		"no images": {release(`{"kind":"ImageStream","metadata":{"name":"4.20.8"}}`, goodMetadata),
+			"names no image"},
+		"an image that is no pull spec": {release(strings.Replace(goodReferences, "quay.io/x/y@", "quay.io/X Y@", 1),
+			goodMetadata),
 			`its image "installer" is not a pull spec`},
-		"metadata that is no JSON":     {release(goodReferences, "version: 4"), "its release-manifests/release-metadata cannot be read"},
-		"a version that is none":       {release(goodReferences, `{"version":"latest"}`), `its version "latest" is not of the form 4.20.8`},
-		"no version at all":            {release(strings.Replace(goodReferences, "4.20.1", "", 1), `{}`), `its version "" is not of the form`},
-		"references that were removed": {layer(t, file("release-manifests/.wh.image-references", "")), "it has no file release-manifests/image-references"},
+		"metadata that is no JSON": {release(goodReferences, "version: 4"),
+			"its release-manifests/release-metadata cannot be read"},
+		"a version that is none": {release(goodReferences, `{"version":"latest"}`),
+			`its version "latest" is not of the form 4.20.8`},
+		"no version at all": {release(strings.Replace(goodReferences, "4.20.1", "", 1), `{}`),
+			`its version "" is not of the form`},
+		"references that were removed": {layer(t, file("release-manifests/.wh.image-references", "")),
+			"it has no file release-manifests/image-references"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newSite(t)
@@ -101,10 +110,14 @@ func TestPayloadSaysWhatKeepsItFromBeingRead(t *testing.T) {
 		arch  string
 		says  string
 	}{
-		"another architecture":               {image(t, "arm64", boot("")), "x86_64", "is for aarch64, not for x86_64; choose a release image of that architecture"},
-		"boot images that are no YAML":       {image(t, "amd64", boot("a: b: c")), "x86_64", "read " + coreOSBootImagesFile},
-		"boot images whose stream is broken": {image(t, "amd64", boot("data:\n  stream: '{'")), "x86_64", "read the stream metadata in " + coreOSBootImagesFile},
-		"a gzip layer that is cut": {image(t, "amd64", cut(t, gzipped(t, file("release-manifests/image-references", strings.Repeat(goodReferences, 100))))),
+		"another architecture": {image(t, "arm64", boot("")), "x86_64",
+			"is for aarch64, not for x86_64; choose a release image of that architecture"},
+		"boot images that are no YAML": {image(t, "amd64", boot("a: b: c")), "x86_64",
+			"read " + coreOSBootImagesFile},
+		"boot images whose stream is broken": {image(t, "amd64", boot("data:\n  stream: '{'")), "x86_64",
+			"read the stream metadata in " + coreOSBootImagesFile},
+		"a gzip layer that is cut": {image(t, "amd64",
+			cut(t, gzipped(t, file("release-manifests/image-references", strings.Repeat(goodReferences, 100))))),
 			"x86_64", "unexpected EOF"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -132,18 +145,28 @@ func TestPayloadTakesEachFileFromTheTopmostLayerThatHasIt(t *testing.T) {
 		layers  []v1.Layer
 		version string // "" when it must be no release
 	}{
-		"in the last layer":                     {[]v1.Layer{layer(t, file("release-manifests/release-metadata", `{"version":"4.1.1"}`)), layer(t, references)}, "4.20.1"},
-		"below a layer of something else":       {[]v1.Layer{layer(t, references, file("release-manifests/release-metadata", goodMetadata)), layer(t, file("etc/x", ""))}, "4.20.8"},
-		"metadata above references":             {[]v1.Layer{layer(t, references), layer(t, file("release-manifests/release-metadata", goodMetadata))}, "4.20.8"},
-		"names with a dot and a slash in front": {[]v1.Layer{layer(t, file("./release-manifests/image-references", goodReferences))}, "4.20.1"},
-		"gzip":                                  {[]v1.Layer{gzipped(t, references)}, "4.20.1"},
-		"zstd":                                  {[]v1.Layer{zstded(t, references)}, "4.20.1"},
-		"the file removed above":                {[]v1.Layer{layer(t, references), layer(t, file("release-manifests/.wh.image-references", ""))}, ""},
-		"its folder removed above":              {[]v1.Layer{layer(t, references), layer(t, file(".wh.release-manifests", ""))}, ""},
-		"its folder made opaque above":          {[]v1.Layer{layer(t, references), layer(t, file("release-manifests/.wh..wh..opq", ""))}, ""},
-		"its folder become a file":              {[]v1.Layer{layer(t, references), layer(t, file("release-manifests", ""))}, ""},
-		"opaque in its own layer":               {[]v1.Layer{layer(t, file("release-manifests/.wh..wh..opq", ""), references)}, "4.20.1"},
-		"another file removed above":            {[]v1.Layer{layer(t, references), layer(t, file("release-manifests/.wh.image", ""))}, "4.20.1"},
+		"in the last layer": {[]v1.Layer{layer(t, file("release-manifests/release-metadata",
+			`{"version":"4.1.1"}`)), layer(t, references)}, "4.20.1"},
+		"below a layer of something else": {[]v1.Layer{layer(t, references,
+			file("release-manifests/release-metadata", goodMetadata)), layer(t, file("etc/x", ""))}, "4.20.8"},
+		"metadata above references": {[]v1.Layer{layer(t, references),
+			layer(t, file("release-manifests/release-metadata", goodMetadata))}, "4.20.8"},
+		"names with a dot and a slash in front": {[]v1.Layer{layer(t, file("./release-manifests/image-references",
+			goodReferences))}, "4.20.1"},
+		"gzip": {[]v1.Layer{gzipped(t, references)}, "4.20.1"},
+		"zstd": {[]v1.Layer{zstded(t, references)}, "4.20.1"},
+		"the file removed above": {[]v1.Layer{layer(t, references),
+			layer(t, file("release-manifests/.wh.image-references", ""))}, ""},
+		"its folder removed above": {[]v1.Layer{layer(t, references),
+			layer(t, file(".wh.release-manifests", ""))}, ""},
+		"its folder made opaque above": {[]v1.Layer{layer(t, references),
+			layer(t, file("release-manifests/.wh..wh..opq", ""))}, ""},
+		"its folder become a file": {[]v1.Layer{layer(t, references),
+			layer(t, file("release-manifests", ""))}, ""},
+		"opaque in its own layer": {[]v1.Layer{layer(t, file("release-manifests/.wh..wh..opq", ""),
+			references)}, "4.20.1"},
+		"another file removed above": {[]v1.Layer{layer(t, references),
+			layer(t, file("release-manifests/.wh.image", ""))}, "4.20.1"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newSite(t)
@@ -163,8 +186,10 @@ func TestPayloadTakesEachFileFromTheTopmostLayerThatHasIt(t *testing.T) {
 func TestPayloadOfSeveralArchitecturesIsPinnedByItsList(t *testing.T) {
 	s := newSite(t)
 	child := func(arch, version string) mutate.IndexAddendum {
-		img := image(t, arch, layer(t, file("release-manifests/image-references", strings.Replace(goodReferences, "4.20.1", version, 1))))
-		return mutate.IndexAddendum{Add: img, Descriptor: v1.Descriptor{Platform: &v1.Platform{OS: "linux", Architecture: arch}}}
+		img := image(t, arch, layer(t, file("release-manifests/image-references",
+			strings.Replace(goodReferences, "4.20.1", version, 1))))
+		return mutate.IndexAddendum{Add: img, Descriptor: v1.Descriptor{Platform: &v1.Platform{OS: "linux",
+			Architecture: arch}}}
 	}
 	index := mutate.AppendManifests(empty.Index, child("arm64", "4.20.2"), child("amd64", "4.20.3"))
 	digest, err := index.Digest()
@@ -173,7 +198,8 @@ func TestPayloadOfSeveralArchitecturesIsPinnedByItsList(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, remote.WriteIndex(tag, index))
 	l := s.library()
-	for arch, version := range map[string]string{"": "4.20.3", "multi": "4.20.3", "amd64": "4.20.3", "x86_64": "4.20.3", "arm64": "4.20.2", "aarch64": "4.20.2"} {
+	for arch, version := range map[string]string{"": "4.20.3", "multi": "4.20.3", "amd64": "4.20.3", "x86_64": "4.20.3",
+		"arm64": "4.20.2", "aarch64": "4.20.2"} {
 		p, err := l.Payload(context.Background(), tag.String(), arch, nil)
 		require.NoError(t, err, arch)
 		require.Equal(t, version, p.Version, arch)
@@ -213,7 +239,8 @@ func TestPayloadsOfRealReleases(t *testing.T) {
 		require.NoError(t, err)
 		return content
 	}
-	for version, architectures := range map[string][]string{"4.8": {"ppc64le", "s390x", "x86_64"}, "4.10": {"aarch64", "ppc64le", "s390x", "x86_64"}} {
+	for version, architectures := range map[string][]string{"4.8": {"ppc64le", "s390x", "x86_64"},
+		"4.10": {"aarch64", "ppc64le", "s390x", "x86_64"}} {
 		references, boot := read(version+"-image-references.json"), read(version+"-installer-coreos-bootimages.yaml")
 		tags, metal := plainly(t, references, boot)
 		require.Equal(t, architectures, slices.Sorted(maps.Keys(metal)))
@@ -231,12 +258,13 @@ func TestPayloadsOfRealReleases(t *testing.T) {
 		p := &Payload{Architecture: arch}
 		require.NoError(t, p.readBootImages(read("5.0-installer-coreos-bootimages.yaml")))
 		require.Empty(t, p.OSVersion, "this one was stripped of the metal artifacts")
-		require.ElementsMatch(t, []string{"rhel-9", "rhel-10"}, slices.Collect(maps.Keys(p.OSStreams)), "the streams of a new payload")
+		require.ElementsMatch(t, []string{"rhel-9", "rhel-10"}, slices.Collect(maps.Keys(p.OSStreams)),
+			"the streams of a new payload")
 	}
 }
 
-// plainly reads a release's list and its boot images without the types of this package: each tag's pull spec, which must be by
-// digest, and the version for machines of each architecture.
+// plainly reads a release's list and its boot images without the types of this package: each tag's
+// pull spec, which must be by digest, and the version for machines of each architecture.
 func plainly(t *testing.T, references, boot []byte) (tags, metal map[string]string) {
 	t.Helper()
 	tags, metal = map[string]string{}, map[string]string{}

@@ -1,9 +1,9 @@
-// Package release reads OpenShift release payloads from the site's registries, takes the payload's openshift-install out
-// of them and runs it.
+// Package release reads OpenShift release payloads from the site's registries, takes the payload's
+// openshift-install out of them and runs it.
 //
-// A payload is an ordinary image whose last layer holds release-manifests/ (the list of every component image by digest,
-// the version, the CoreOS boot images). Everything here is found by the payload's digest, so a release that was read once
-// needs no registry again.
+// A payload is an ordinary image whose last layer holds release-manifests/ (the list of every
+// component image by digest, the version, the CoreOS boot images). Everything here is found by the
+// payload's digest, so a release that was read once needs no registry again.
 package release
 
 import (
@@ -20,7 +20,8 @@ import (
 	"landfall/appliance/mirror"
 )
 
-// DefaultCommandTimeout bounds one run of openshift-install. The real program needs seconds; the rest is for slow disks.
+// DefaultCommandTimeout bounds one run of openshift-install. The real program needs seconds; the
+// rest is for slow disks.
 const DefaultCommandTimeout = 10 * time.Minute
 
 // Options are what a Library is made of. Mirror, CacheDir and Logger are required.
@@ -33,7 +34,8 @@ type Options struct {
 	Logger         *slog.Logger
 }
 
-// A Library holds the releases this appliance has read: their contents in memory, their openshift-install on disk.
+// A Library holds the releases this appliance has read: their contents in memory, their
+// openshift-install on disk.
 type Library struct {
 	*shelf
 	mirror *mirror.Client // leads to every image
@@ -62,8 +64,8 @@ type shelf struct {
 	flights  map[string]*flight // installer key -> extraction under way
 }
 
-// New opens the cache in o.CacheDir. What an earlier process left half-done is removed, but for unfinished downloads, which
-// are gone on with.
+// New opens the cache in o.CacheDir. What an earlier process left half-done is removed, but for
+// unfinished downloads, which are gone on with.
 func New(o Options) (*Library, error) {
 	if o.CommandTimeout == 0 {
 		o.CommandTimeout = DefaultCommandTimeout

@@ -49,7 +49,8 @@ func (r *run) command(ctx context.Context, args ...string) error {
 	step := strings.Join(args, " ")
 	limited, cancel := context.WithTimeout(ctx, r.library.timeout)
 	defer cancel()
-	// The kernel kills the child when the thread that started it ends, so this goroutine keeps its own until the child is gone.
+	// The kernel kills the child when the thread that started it ends, so this goroutine keeps its
+	// own until the child is gone.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	var output tail
@@ -57,7 +58,8 @@ func (r *run) command(ctx context.Context, args ...string) error {
 	began := r.library.clock.Now()
 	err := cmd.Start()
 	for try := 0; errors.Is(err, syscall.ETXTBSY) && try < busyTries; try++ {
-		// A program started elsewhere in this process just now may for a moment hold the descriptor this file was written by.
+		// A program started elsewhere in this process just now may for a moment hold the descriptor
+		// this file was written by.
 		if err = r.library.pause(limited, busyDelay); err != nil {
 			break
 		}
@@ -76,7 +78,8 @@ func (r *run) command(ctx context.Context, args ...string) error {
 	case ctx.Err() != nil:
 		failure.Summary, failure.Err = "stopped before its end", ctx.Err()
 	case limited.Err() != nil:
-		failure.Summary, failure.Err = fmt.Sprintf("not finished after %s and stopped; the last it said: %s", r.library.timeout, summarize(failure.Output)), limited.Err()
+		failure.Summary, failure.Err = fmt.Sprintf("not finished after %s and stopped; the last it said: %s",
+			r.library.timeout, summarize(failure.Output)), limited.Err()
 	case cmd.ProcessState == nil:
 		failure.Summary = "cannot be started: " + err.Error()
 	default:
@@ -114,10 +117,12 @@ func (r *run) prepare(ctx context.Context, output *tail, args []string) *exec.Cm
 	return cmd
 }
 
-// logLine is one line of the program's log: level=fatal msg="…", where newer versions leave out the quotes, or with colours FATAL ….
+// logLine is one line of the program's log: level=fatal msg="…", where newer versions leave out the
+// quotes, or with colours FATAL ….
 var logLine = regexp.MustCompile(`(?:^|\s)level=(\w+) msg=(.*)$`)
 
-// summarize takes the reason out of a run's output: the last fatal message, else the last error, else the last line.
+// summarize takes the reason out of a run's output: the last fatal message, else the last error,
+// else the last line.
 func summarize(output string) string {
 	var reason, lastLine string
 	rank := 0

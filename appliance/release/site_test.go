@@ -84,7 +84,8 @@ func (s *site) library(change ...func(*Options)) *Library {
 }
 
 func newLibrary(t *testing.T, rules *mirror.Rules, change ...func(*Options)) *Library {
-	o := Options{Mirror: mirror.NewClient(rules, mirror.ClientOptions{}), CacheDir: t.TempDir(), Logger: slog.New(slog.DiscardHandler)}
+	o := Options{Mirror: mirror.NewClient(rules, mirror.ClientOptions{}), CacheDir: t.TempDir(),
+		Logger: slog.New(slog.DiscardHandler)}
 	for _, c := range change {
 		c(&o)
 	}
@@ -109,7 +110,8 @@ func (s *site) installerPayload(layers ...v1.Layer) *Payload {
 	spec := s.push(image(s.t, "amd64", layers...))
 	_, digest, _ := strings.Cut(spec, "@")
 	return &Payload{
-		Image: "quay.io/openshift-release-dev/ocp-release@" + digest, Digest: digest, Version: "4.20.8", Architecture: "x86_64", Multi: true,
+		Image: "quay.io/openshift-release-dev/ocp-release@" + digest, Digest: digest, Version: "4.20.8",
+		Architecture: "x86_64", Multi: true,
 		Images: map[string]string{TagInstaller: spec},
 	}
 }
@@ -146,7 +148,8 @@ func tarOf(t *testing.T, entries ...tarEntry) []byte {
 	var b bytes.Buffer
 	w := tar.NewWriter(&b)
 	for _, e := range entries {
-		require.NoError(t, w.WriteHeader(&tar.Header{Name: e.name, Typeflag: e.kind, Linkname: e.link, Mode: 0o755, Size: int64(len(e.content))}))
+		require.NoError(t, w.WriteHeader(&tar.Header{Name: e.name, Typeflag: e.kind, Linkname: e.link, Mode: 0o755,
+			Size: int64(len(e.content))}))
 		_, err := w.Write([]byte(e.content))
 		require.NoError(t, err)
 	}
@@ -186,7 +189,8 @@ func standIn(t *testing.T, p simulate.Payload) (*Library, *simulate.PushedPayloa
 	t.Cleanup(func() { require.NoError(t, reg.Close()) })
 	pushed, err := simulate.PushPayload(context.Background(), reg.Addr, p)
 	require.NoError(t, err)
-	rules, err := mirror.Parse(mirror.Sources{RegistriesConf: []mirror.Document{{Name: "registries.conf", Data: pushed.RegistriesConf}}})
+	rules, err := mirror.Parse(mirror.Sources{RegistriesConf: []mirror.Document{{Name: "registries.conf",
+		Data: pushed.RegistriesConf}}})
 	require.NoError(t, err)
 	return newLibrary(t, rules), pushed
 }

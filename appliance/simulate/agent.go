@@ -13,9 +13,11 @@ import (
 )
 
 const (
-	// registerInterval is how long the agent waits between two attempts to register (its --interval).
+	// registerInterval is how long the agent waits between two attempts to register (its
+	// --interval).
 	registerInterval = time.Minute
-	// incompatibleInterval is how long it waits for a service that registers it but names no runner.
+	// incompatibleInterval is how long it waits for a service that registers it but names no
+	// runner.
 	incompatibleInterval = time.Hour
 )
 
@@ -27,7 +29,8 @@ const (
 	exitStopped   = 143 // the step's container was stopped
 )
 
-// FrozenError is an agent that has given up: the appliance refused it in a way after which only a reboot helps.
+// FrozenError is an agent that has given up: the appliance refused it in a way after which only a
+// reboot helps.
 type FrozenError struct{ Err error }
 
 // Error says what the refusal was.
@@ -36,8 +39,8 @@ func (e *FrozenError) Error() string { return fmt.Sprintf("its agent froze until
 // Unwrap gives the refusal.
 func (e *FrozenError) Unwrap() error { return e.Err }
 
-// agent registers the host and runs the runner, again and again, until the host is shut down. A host that known describes goes on
-// where it was.
+// agent registers the host and runs the runner, again and again, until the host is shut down. A
+// host that known describes goes on where it was.
 func (s *system) agent(ctx context.Context, known *models.Host) error {
 	if known != nil {
 		if err := s.goOn(ctx, known); err != nil {
@@ -61,7 +64,8 @@ func (s *system) agent(ctx context.Context, known *models.Host) error {
 			if command.RetrySeconds > 0 {
 				again = time.Duration(command.RetrySeconds) * time.Second
 			}
-			s.crew.log.Warn("the command for the next-step runner cannot be used", "host", s.machine.hostname, "error", err)
+			s.crew.log.Warn("the command for the next-step runner cannot be used", "host", s.machine.hostname,
+				"error", err)
 			if err := s.crew.pause(ctx, again); err != nil {
 				return err
 			}
@@ -74,7 +78,8 @@ func (s *system) agent(ctx context.Context, known *models.Host) error {
 	}
 }
 
-// goOn takes up what the host did before the crew was started again: the installer's work if it was at it, and the runner.
+// goOn takes up what the host did before the crew was started again: the installer's work if it was
+// at it, and the runner.
 func (s *system) goOn(ctx context.Context, known *models.Host) error {
 	s.settled()
 	if known.DiscoveryAgentVersion != "" {
@@ -88,12 +93,14 @@ func (s *system) goOn(ctx context.Context, known *models.Host) error {
 	return s.runner(ctx)
 }
 
-func decodeRunner(command *models.HostRegistrationResponseAO1NextStepRunnerCommand) (*models.NextStepCmdRequest, error) {
+func decodeRunner(command *models.HostRegistrationResponseAO1NextStepRunnerCommand) (
+	*models.NextStepCmdRequest, error) {
 	var request models.NextStepCmdRequest
 	return &request, decodeArguments("next step runner", command.Args, 1, &request)
 }
 
-// register asks to be registered until it is; nil is an appliance that names no runner. A refusal that freezes the agent is a *verdict.
+// register asks to be registered until it is; nil is an appliance that names no runner. A refusal
+// that freezes the agent is a *verdict.
 func (s *system) register(ctx context.Context) (*models.HostRegistrationResponseAO1NextStepRunnerCommand, error) {
 	times := 1
 	if _, twice := s.fault(RegisterTwice); twice {
@@ -109,7 +116,8 @@ func (s *system) register(ctx context.Context) (*models.HostRegistrationResponse
 			times--
 		case ctx.Err() != nil:
 			return nil, context.Cause(ctx)
-		case status == http.StatusUnauthorized, status == http.StatusForbidden, status == http.StatusNotFound, status == http.StatusConflict:
+		case status == http.StatusUnauthorized, status == http.StatusForbidden, status == http.StatusNotFound,
+			status == http.StatusConflict:
 			return nil, s.freeze(err)
 		default:
 			s.crew.log.Debug("not registered", "host", s.machine.hostname, "error", err)
@@ -123,8 +131,9 @@ func (s *system) register(ctx context.Context) (*models.HostRegistrationResponse
 	return registered.NextStepRunnerCommand, nil
 }
 
-// registrationWait is how long the agent waits after a failed registration. No answer and 503 are tried again a few times by its HTTP
-// client, within seconds; other refusals wait for the agent's interval.
+// registrationWait is how long the agent waits after a failed registration. No answer and 503 are
+// tried again a few times by its HTTP client, within seconds; other refusals wait for the agent's
+// interval.
 func registrationWait(status int) time.Duration {
 	if status == 0 || status == http.StatusServiceUnavailable || status == http.StatusGatewayTimeout {
 		return jitter(6 * time.Second)
@@ -175,7 +184,8 @@ func (s *system) runner(ctx context.Context) error {
 				number := checks
 				steps.Go(func() { sent.inTurn(number, func() { s.step(running, sent, step) }) })
 			case models.StepTypeInstall:
-				// Until the appliance hears from the installer it asks for it again, also when a fast one has come to its end meanwhile.
+				// Until the appliance hears from the installer it asks for it again, also when a
+				// fast one has come to its end meanwhile.
 				if ordered || !s.ordered.CompareAndSwap(false, true) {
 					continue
 				}
@@ -196,7 +206,8 @@ func (s *system) runner(ctx context.Context) error {
 		s.polls.Add(1)
 		if instructions.PostStepAction != nil && *instructions.PostStepAction == models.StepsPostStepActionExit {
 			if n := s.installing(); n != nil {
-				// The host is taken out of its installation: it comes back as after a reboot, without the installer.
+				// The host is taken out of its installation: it comes back as after a reboot,
+				// without the installer.
 				n.stop()
 				<-n.done
 			}
@@ -224,7 +235,8 @@ func (s *system) isUpgraded() bool {
 	return s.upgraded
 }
 
-// sentReplies are the last outputs that the appliance has taken or is being sent, by type of step: the same is not sent again.
+// sentReplies are the last outputs that the appliance has taken or is being sent, by type of step:
+// the same is not sent again.
 type sentReplies struct {
 	mu      sync.Mutex
 	outputs map[models.StepType]string
@@ -233,8 +245,9 @@ type sentReplies struct {
 	check int // the number of the last connectivity check
 }
 
-// inTurn runs a connectivity check when no other runs, or not at all when a later one has been run. A real host's is over long before the
-// next is asked for; one that is many times as fast would tell the appliance of its neighbours what is no longer so.
+// inTurn runs a connectivity check when no other runs, or not at all when a later one has been run.
+// A real host's is over long before the next is asked for; one that is many times as fast would
+// tell the appliance of its neighbours what is no longer so.
 func (r *sentReplies) inTurn(check int, run func()) {
 	r.turn.Lock()
 	defer r.turn.Unlock()
@@ -298,7 +311,8 @@ func (s *system) step(ctx context.Context, sent *sentReplies, step *models.Step)
 	if ctx.Err() != nil {
 		return
 	}
-	reply := &models.StepReply{StepType: step.StepType, StepID: step.StepID, Output: out.output, Error: out.errorText, ExitCode: out.code}
+	reply := &models.StepReply{StepType: step.StepType, StepID: step.StepID, Output: out.output, Error: out.errorText,
+		ExitCode: out.code}
 	if reply.ExitCode == 0 && !sent.claim(reply.StepType, reply.Output) {
 		return
 	}

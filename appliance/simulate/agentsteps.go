@@ -40,7 +40,8 @@ type arguments interface {
 	Validate(strfmt.Registry) error
 }
 
-// decodeArguments reads the arguments of a step as the agent does: so many of them, the first one JSON of a model that holds.
+// decodeArguments reads the arguments of a step as the agent does: so many of them, the first one
+// JSON of a model that holds.
 func decodeArguments(name string, args []string, count int, into arguments) error {
 	if len(args) != count {
 		return fmt.Errorf("%s takes %d arguments, given were %d: %q", name, count, len(args), args)
@@ -118,7 +119,8 @@ func (s *system) checkConnectivity(_ context.Context, args []string) outcome {
 // reach tries every address of a remote host from the one linked interface.
 func (s *system) reach(remote *models.ConnectivityCheckHost) *models.ConnectivityRemoteHost {
 	reached := &models.ConnectivityRemoteHost{
-		HostID: remote.HostID, L2Connectivity: []*models.L2Connectivity{}, L3Connectivity: []*models.L3Connectivity{}, MtuReport: []*models.MtuReport{},
+		HostID: remote.HostID, L2Connectivity: []*models.L2Connectivity{}, L3Connectivity: []*models.L3Connectivity{},
+		MtuReport: []*models.MtuReport{},
 	}
 	latency, slow := s.fault(HighLatency)
 	loss, _ := s.fault(PacketLoss)
@@ -135,18 +137,21 @@ func (s *system) reach(remote *models.ConnectivityCheckHost) *models.Connectivit
 				OutgoingIPAddress: s.machine.address.Addr().String(), OutgoingNic: outgoing, RemoteIPAddress: address,
 				RemoteMac: remoteNIC.Mac.String(), Successful: up,
 			})
-			l3 := &models.L3Connectivity{OutgoingNic: outgoing, RemoteIPAddress: address, Successful: up, PacketLossPercentage: 100}
+			l3 := &models.L3Connectivity{OutgoingNic: outgoing, RemoteIPAddress: address, Successful: up,
+				PacketLossPercentage: 100}
 			if up {
 				l3.AverageRTTMs, l3.PacketLossPercentage = roundTrip, loss.Percent
 			}
 			reached.L3Connectivity = append(reached.L3Connectivity, l3)
-			reached.MtuReport = append(reached.MtuReport, &models.MtuReport{OutgoingNic: outgoing, RemoteIPAddress: address, MtuSuccessful: up})
+			reached.MtuReport = append(reached.MtuReport, &models.MtuReport{OutgoingNic: outgoing,
+				RemoteIPAddress: address, MtuSuccessful: up})
 		}
 	}
 	return reached
 }
 
-// canReach is true of an address in the host's network unless this host or the remote one is isolated.
+// canReach is true of an address in the host's network unless this host or the remote one is
+// isolated.
 func (s *system) canReach(remote strfmt.UUID, address string) bool {
 	if _, isolated := s.fault(Isolated); isolated {
 		return false
@@ -160,7 +165,8 @@ func (s *system) canReach(remote strfmt.UUID, address string) bool {
 	return err == nil && s.crew.Network.Contains(ip)
 }
 
-// taken is true of the addresses of the site that answer: the gateway's and those of the crew's hosts.
+// taken is true of the addresses of the site that answer: the gateway's and those of the crew's
+// hosts.
 func (s *system) taken() map[netip.Addr]bool {
 	taken := map[netip.Addr]bool{s.machine.gateway: true, s.machine.address.Addr(): true}
 	s.crew.mu.Lock()
@@ -184,7 +190,8 @@ func (s *system) findFreeAddresses(_ context.Context, args []string) outcome {
 			return failed(exitFailed, fmt.Errorf("%q is no IPv4 network", network))
 		}
 		free := []strfmt.IPv4{}
-		for address := prefix.Addr(); prefix.Contains(address) && len(free) < freeAddressLimit; address = address.Next() {
+		for address := prefix.Addr(); prefix.Contains(address) &&
+			len(free) < freeAddressLimit; address = address.Next() {
 			if !taken[address] {
 				free = append(free, strfmt.IPv4(address.String()))
 			}
@@ -218,8 +225,8 @@ func (s *system) synchronizeTime(_ context.Context, args []string) outcome {
 	return answered(response)
 }
 
-// resolveDomains plays the site's DNS: it knows the names that a cluster needs and every host outside the cluster, and nothing of a
-// wildcard below the cluster's own name.
+// resolveDomains plays the site's DNS: it knows the names that a cluster needs and every host
+// outside the cluster, and nothing of a wildcard below the cluster's own name.
 func (s *system) resolveDomains(ctx context.Context, args []string) outcome {
 	var request models.DomainResolutionRequest
 	if err := decodeArguments("domain resolution", args, 1, &request); err != nil {
@@ -228,7 +235,8 @@ func (s *system) resolveDomains(ctx context.Context, args []string) outcome {
 	response := models.DomainResolutionResponse{Resolutions: []*models.DomainResolutionResponseDomain{}}
 	for _, domain := range request.Domains {
 		resolved := &models.DomainResolutionResponseDomain{
-			DomainName: domain.DomainName, IPV4Addresses: []strfmt.IPv4{}, IPV6Addresses: []strfmt.IPv6{}, Cnames: []string{},
+			DomainName: domain.DomainName, IPV4Addresses: []strfmt.IPv4{}, IPV6Addresses: []strfmt.IPv6{},
+			Cnames: []string{},
 		}
 		for _, address := range s.addressesOf(ctx, conv.Value(domain.DomainName)) {
 			if address.Is4() {
@@ -297,19 +305,22 @@ func (s *system) checkTang(_ context.Context, args []string) outcome {
 		}
 		response.TangServerResponse = append(response.TangServerResponse, &models.TangServerResponse{
 			TangURL: server.URL + "/adv/" + server.Thumbprint, Payload: "eyJrZXlzIjpbXX0",
-			Signatures: []*models.TangServerSignatures{{Protected: "eyJhbGciOiJFUzUxMiJ9", Signature: server.Thumbprint}},
+			Signatures: []*models.TangServerSignatures{{Protected: "eyJhbGciOiJFUzUxMiJ9",
+				Signature: server.Thumbprint}},
 		})
 	}
 	return answered(response)
 }
 
-// checkAPIVip answers for the machine config server of a cluster that is being added to: it exists at this site only as an address.
+// checkAPIVip answers for the machine config server of a cluster that is being added to: it exists
+// at this site only as an address.
 func (s *system) checkAPIVip(_ context.Context, args []string) outcome {
 	var request models.APIVipConnectivityRequest
 	if err := decodeArguments("api vip connectivity check", args, 1, &request); err != nil {
 		return failed(exitFailed, err)
 	}
-	return answered(models.APIVipConnectivityResponse{IsSuccess: true, URL: conv.Value(request.URL), Ignition: `{"ignition":{"version":"3.2.0"}}`})
+	return answered(models.APIVipConnectivityResponse{IsSuccess: true, URL: conv.Value(request.URL),
+		Ignition: `{"ignition":{"version":"3.2.0"}}`})
 }
 
 func (s *system) verifyVips(_ context.Context, args []string) outcome {
@@ -320,7 +331,8 @@ func (s *system) verifyVips(_ context.Context, args []string) outcome {
 	taken := s.taken()
 	response := models.VerifyVipsResponse{}
 	for _, vip := range request {
-		verified := &models.VerifiedVip{Vip: vip.Vip, VipType: vip.VipType, Verification: models.NewVipVerification(models.VipVerificationSucceeded)}
+		verified := &models.VerifiedVip{Vip: vip.Vip, VipType: vip.VipType,
+			Verification: models.NewVipVerification(models.VipVerificationSucceeded)}
 		if address, err := netip.ParseAddr(string(vip.Vip)); err != nil || taken[address] {
 			verified.Verification = models.NewVipVerification(models.VipVerificationFailed)
 		}
@@ -336,7 +348,8 @@ func (s *system) learnVip(vip *models.VerifyVip) {
 	s.vips[vip.VipType] = string(vip.Vip)
 }
 
-// allocateLeases plays the site's DHCP server: a MAC always gets the same address, near the end of the network.
+// allocateLeases plays the site's DHCP server: a MAC always gets the same address, near the end of
+// the network.
 func (s *system) allocateLeases(_ context.Context, args []string) outcome {
 	var request models.DhcpAllocationRequest
 	if err := decodeArguments("dhcp leases", args, 1, &request); err != nil {
@@ -358,7 +371,8 @@ func (s *system) lease(mac string, fallback int) strfmt.IPv4 {
 	offset := size - 2 - 2*(fingerprint(mac)%8) - uint64(fallback)%2
 	value := uint64(end[0])<<24 | uint64(end[1])<<16 | uint64(end[2])<<8 | uint64(end[3])
 	value += offset
-	return strfmt.IPv4(netip.AddrFrom4([4]byte{byte(value >> 24), byte(value >> 16), byte(value >> 8), byte(value)}).String())
+	return strfmt.IPv4(netip.AddrFrom4([4]byte{byte(value >> 24), byte(value >> 16), byte(value >> 8), byte(value)}).
+		String())
 }
 
 // leaseText is a lease in the form of dhclient's lease file.
@@ -376,7 +390,8 @@ func (s *system) checkDiskSpeed(ctx context.Context, args []string) outcome {
 	}
 	response := models.DiskSpeedCheckResponse{Path: *request.Path, IoSyncDuration: ordinarySync}
 	if _, exists := s.machine.disk(*request.Path); !exists {
-		return outcome{output: answered(models.DiskSpeedCheckResponse{Path: *request.Path}).output, errorText: "the host has no disk " + *request.Path, code: exitFailed}
+		return outcome{output: answered(models.DiskSpeedCheckResponse{Path: *request.Path}).output,
+			errorText: "the host has no disk " + *request.Path, code: exitFailed}
 	}
 	if _, slow := s.fault(SlowDisk); slow {
 		response.IoSyncDuration = slowSyncMillis
@@ -413,9 +428,11 @@ func (s *system) sendLogs(ctx context.Context, cluster strfmt.UUID) error {
 	report(models.LogsStateCollecting)
 	folder := "logs_host_" + string(s.ref.host) + "/"
 	archive, err := archiveLogs(s.crew.Clock.Now(), map[string]string{
-		folder + "agent.logs":     fmt.Sprintf("%s agent %s of %s\n", s.now().UTC().Format(time.RFC3339), s.version(), s.machine.hostname),
-		folder + "installer.logs": fmt.Sprintf("%s installation of %s for cluster %s\n", s.now().UTC().Format(time.RFC3339), s.machine.hostname, cluster),
-		folder + "mount.logs":     "sr0 /run/media/iso\n",
+		folder + "agent.logs": fmt.Sprintf("%s agent %s of %s\n", s.now().UTC().Format(time.RFC3339), s.version(),
+			s.machine.hostname),
+		folder + "installer.logs": fmt.Sprintf("%s installation of %s for cluster %s\n",
+			s.now().UTC().Format(time.RFC3339), s.machine.hostname, cluster),
+		folder + "mount.logs": "sr0 /run/media/iso\n",
 	})
 	if err != nil {
 		return err
@@ -504,7 +521,8 @@ func (s *system) rebootForReclaim(_ context.Context, args []string) outcome {
 	return outcome{}
 }
 
-// checkImages pulls each image and reports how that went, as podman on the host would: by the registries.conf of the discovery config.
+// checkImages pulls each image and reports how that went, as podman on the host would: by the
+// registries.conf of the discovery config.
 func (s *system) checkImages(ctx context.Context, args []string) outcome {
 	var request models.ContainerImageAvailabilityRequest
 	if err := decodeArguments("image availability", args, 1, &request); err != nil {
@@ -513,7 +531,8 @@ func (s *system) checkImages(ctx context.Context, args []string) outcome {
 	response := models.ContainerImageAvailabilityResponse{Images: []*models.ContainerImageAvailability{}}
 	var code int64
 	for _, image := range request.Images {
-		checked := &models.ContainerImageAvailability{Name: image, Result: models.ContainerImageAvailabilityResultFailure}
+		checked := &models.ContainerImageAvailability{Name: image,
+			Result: models.ContainerImageAvailabilityResultFailure}
 		response.Images = append(response.Images, checked)
 		size, err := s.pull(ctx, image)
 		if err != nil {
@@ -530,8 +549,8 @@ func (s *system) checkImages(ctx context.Context, args []string) outcome {
 	return out
 }
 
-// pull asks for an image's manifest as podman would, at the places that the host's registries.conf leads to, and returns the image's
-// size in bytes. The layers are not fetched.
+// pull asks for an image's manifest as podman would, at the places that the host's registries.conf
+// leads to, and returns the image's size in bytes. The layers are not fetched.
 func (s *system) pull(ctx context.Context, image string) (int64, error) {
 	if _, none := s.fault(NoImage); none {
 		return 0, fmt.Errorf("image %s is not available (fault no-image)", image)
@@ -554,7 +573,8 @@ func (s *system) pull(ctx context.Context, image string) (int64, error) {
 	return imageSize(found), nil
 }
 
-// imageSize is the size of all that a manifest names; what is no image's manifest counts with its own size.
+// imageSize is the size of all that a manifest names; what is no image's manifest counts with its
+// own size.
 func imageSize(found *remote.Descriptor) int64 {
 	var manifest struct {
 		Config struct{ Size int64 }

@@ -19,9 +19,9 @@ type BaseISO struct {
 	RootFSSize   int    // bytes of noise in the place of the live system
 }
 
-// WriteBaseISO writes an ISO that has the shape of a CoreOS live ISO and boots nowhere: what a simulated site installs
-// from. It gives the file's SHA-256 in hex; the same description gives the same file. The file appears under its name
-// when it is complete.
+// WriteBaseISO writes an ISO that has the shape of a CoreOS live ISO and boots nowhere: what a
+// simulated site installs from. It gives the file's SHA-256 in hex; the same description gives the
+// same file. The file appears under its name when it is complete.
 func WriteBaseISO(path string, iso BaseISO) (sum string, err error) {
 	f, err := os.CreateTemp(filepath.Dir(path), ".base-*.iso")
 	if err != nil {
@@ -36,7 +36,8 @@ func WriteBaseISO(path string, iso BaseISO) (sum string, err error) {
 		}
 	}()
 	h := sha256.New()
-	err = skeleton.Write(io.MultiWriter(f, h), skeleton.ISO{VolumeID: iso.VolumeID, Architecture: iso.Architecture, RootFSSize: iso.RootFSSize, Table: isogen.MakeTable})
+	err = skeleton.Write(io.MultiWriter(f, h), skeleton.ISO{VolumeID: iso.VolumeID, Architecture: iso.Architecture,
+		RootFSSize: iso.RootFSSize, Table: isogen.MakeTable})
 	if e := f.Close(); err == nil {
 		err = e
 	}

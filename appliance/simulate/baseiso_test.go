@@ -43,7 +43,8 @@ func TestABaseISOIsTheSameEveryTimeAndTakesAConfig(t *testing.T) {
 func TestABaseISOForEachArchitecture(t *testing.T) {
 	for _, arch := range []string{"x86_64", "aarch64", "ppc64le", "s390x"} {
 		path := filepath.Join(t.TempDir(), arch+".iso")
-		_, err := simulate.WriteBaseISO(path, simulate.BaseISO{VolumeID: "rhcos-1.2.3", Architecture: arch, RootFSSize: 4096})
+		_, err := simulate.WriteBaseISO(path, simulate.BaseISO{VolumeID: "rhcos-1.2.3", Architecture: arch,
+			RootFSSize: 4096})
 		require.NoError(t, err)
 		base, err := isogen.Open(path)
 		require.NoError(t, err)

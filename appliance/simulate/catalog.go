@@ -11,8 +11,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Catalog describes a small catalog of operators in the form of a real one: an image with a file-based catalog in it
-// (https://olm.operatorframework.io/docs/reference/file-based-catalogs/).
+// Catalog describes a small catalog of operators in the form of a real one: an image with a
+// file-based catalog in it (https://olm.operatorframework.io/docs/reference/file-based-catalogs/).
 type Catalog struct {
 	Index    string // the repository's last part, such as redhat-operator-index
 	Version  string // OpenShift's, "4.20"
@@ -33,8 +33,8 @@ const (
 	catalogLabel = "operators.operatorframework.io.index.configs.v1"
 )
 
-// PushCatalog pushes a catalog to the registry at host and returns what oc-mirror leaves in cluster-resources of it: the
-// CatalogSource, and the mirror rules for the images that it names.
+// PushCatalog pushes a catalog to the registry at host and returns what oc-mirror leaves in
+// cluster-resources of it: the CatalogSource, and the mirror rules for the images that it names.
 func PushCatalog(ctx context.Context, host string, c Catalog) ([]byte, error) {
 	var files []layerFile
 	for _, p := range c.Packages {
@@ -94,7 +94,9 @@ func (p CatalogPackage) declare(ctx context.Context, host string) (string, error
 	var text strings.Builder
 	for _, blob := range []map[string]any{
 		{"schema": "olm.package", "name": p.Name, "defaultChannel": channel},
-		{"schema": "olm.channel", "package": p.Name, "name": channel, "entries": []map[string]any{{"name": bundle, "replaces": p.Name + ".v0.9.0"}, {"name": p.Name + ".v0.9.0"}}},
+		{"schema": "olm.channel", "package": p.Name, "name": channel,
+			"entries": []map[string]any{{"name": bundle, "replaces": p.Name + ".v0.9.0"},
+				{"name": p.Name + ".v0.9.0"}}},
 		{"schema": "olm.bundle", "package": p.Name, "name": bundle, "image": bundleImage, "relatedImages": images},
 	} {
 		line, err := json.Marshal(blob)
@@ -107,7 +109,8 @@ func (p CatalogPackage) declare(ctx context.Context, host string) (string, error
 	return text.String(), nil
 }
 
-// image makes an image of the package in a repository and pushes it if the registry is to have it; it returns its pull spec.
+// image makes an image of the package in a repository and pushes it if the registry is to have it;
+// it returns its pull spec.
 func (p CatalogPackage) image(ctx context.Context, host, repository string) (string, error) {
 	layer, err := newFileLayer(textFile("README", "A stand-in for the image "+p.Name+" of "+repository+".\n"))
 	if err != nil {
@@ -137,7 +140,8 @@ func mirrorPath(repository string) string {
 
 func (c Catalog) resources(host, place string) ([]byte, error) {
 	name := fmt.Sprintf("cs-%s-v%s", c.Index, strings.ReplaceAll(c.Version, ".", "-"))
-	source := kubeObject("operators.coreos.com/v1alpha1", "CatalogSource", "openshift-marketplace", name, object{"spec": object{"image": place, "sourceType": "grpc"}})
+	source := kubeObject("operators.coreos.com/v1alpha1", "CatalogSource", "openshift-marketplace",
+		name, object{"spec": object{"image": place, "sourceType": "grpc"}})
 	repositories := []string{bundleRepository}
 	for _, p := range c.Packages {
 		for _, repository := range p.Images {
@@ -149,9 +153,11 @@ func (c Catalog) resources(host, place string) ([]byte, error) {
 	slices.Sort(repositories)
 	var mirrors []object
 	for _, repository := range repositories {
-		mirrors = append(mirrors, object{"source": repository, "mirrors": []string{host + "/" + mirrorPath(repository)}})
+		mirrors = append(mirrors, object{"source": repository, "mirrors": []string{host + "/" +
+			mirrorPath(repository)}})
 	}
-	set := kubeObject("config.openshift.io/v1", "ImageDigestMirrorSet", "", "idms-"+c.Index, object{"spec": object{"imageDigestMirrors": mirrors}})
+	set := kubeObject("config.openshift.io/v1", "ImageDigestMirrorSet", "", "idms-"+c.Index,
+		object{"spec": object{"imageDigestMirrors": mirrors}})
 	var text []byte
 	for _, made := range []object{source, set} {
 		data, err := yaml.Marshal(made)

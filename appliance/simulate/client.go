@@ -69,8 +69,9 @@ func statusOf(err error) int {
 	return 0
 }
 
-// connection is one appliance as seen with one token. Hosts that were given the same share it. It has the clients themselves and not the
-// upstream client that holds all of them as interfaces, since then the program had each of their operations linked.
+// connection is one appliance as seen with one token. Hosts that were given the same share it. It
+// has the clients themselves and not the upstream client that holds all of them as interfaces,
+// since then the program had each of their operations linked.
 type connection struct {
 	installer *installer.Client
 	operator  *operators.Client
@@ -81,8 +82,8 @@ type connection struct {
 // basePath is where the API is (the upstream client's DefaultBasePath).
 const basePath = "/api/assisted-install"
 
-// newConnection prepares requests to the appliance at base (its root, without the path of the API). The token is what the agent sends
-// as X-Secret-Key.
+// newConnection prepares requests to the appliance at base (its root, without the path of the API).
+// The token is what the agent sends as X-Secret-Key.
 func newConnection(base *url.URL, token string, transport http.RoundTripper) *connection {
 	carrier := &carrier{base: transport, token: token}
 	way := client.New(base.Host, strings.TrimRight(base.Path, "/")+basePath, []string{base.Scheme})
@@ -95,11 +96,13 @@ func newConnection(base *url.URL, token string, transport http.RoundTripper) *co
 	}
 }
 
-// newTransport is the transport that all hosts of a crew share. A CA in PEM is trusted beside those of the system.
+// newTransport is the transport that all hosts of a crew share. A CA in PEM is trusted beside those
+// of the system.
 func newTransport(base http.RoundTripper, ca string) (http.RoundTripper, error) {
 	if base == nil {
 		transport := http.DefaultTransport.(*http.Transport).Clone()
-		transport.MaxIdleConns, transport.MaxIdleConnsPerHost, transport.MaxConnsPerHost = connectionsPerHost, connectionsPerHost, connectionsPerHost
+		transport.MaxIdleConns, transport.MaxIdleConnsPerHost, transport.MaxConnsPerHost = connectionsPerHost,
+			connectionsPerHost, connectionsPerHost
 		transport.ResponseHeaderTimeout = requestTimeout
 		base = transport
 	}
@@ -125,8 +128,8 @@ func newTransport(base http.RoundTripper, ca string) (http.RoundTripper, error) 
 	return transport, nil
 }
 
-// carrier sends the requests of all hosts: it adds what the agent adds, keeps a refusal's status and reason, and loses a request
-// whose host has lost its link.
+// carrier sends the requests of all hosts: it adds what the agent adds, keeps a refusal's status
+// and reason, and loses a request whose host has lost its link.
 type carrier struct {
 	base  http.RoundTripper
 	token string
@@ -163,7 +166,8 @@ func closeBody(body io.ReadCloser) error {
 	return body.Close()
 }
 
-// readReason reads what a refusal says (models.Error, models.InfraError or plain text) and gives the body back to be read again.
+// readReason reads what a refusal says (models.Error, models.InfraError or plain text) and gives
+// the body back to be read again.
 func readReason(body io.ReadCloser) (io.ReadCloser, string) {
 	text, err := io.ReadAll(io.LimitReader(body, errorBodyLimit))
 	rest := struct {
@@ -231,7 +235,8 @@ type hostRef struct {
 func (c *connection) imageURL(ctx context.Context, infraEnv strfmt.UUID) (string, error) {
 	var found string
 	err := call(ctx, "ask for the discovery image's address", func(ctx context.Context) error {
-		response, err := c.installer.GetInfraEnvDownloadURL(ctx, &installer.GetInfraEnvDownloadURLParams{InfraEnvID: infraEnv})
+		response, err := c.installer.GetInfraEnvDownloadURL(ctx,
+			&installer.GetInfraEnvDownloadURLParams{InfraEnvID: infraEnv})
 		if err == nil && response.Payload.URL != nil {
 			found = *response.Payload.URL
 		}
@@ -246,7 +251,8 @@ func (c *connection) imageURL(ctx context.Context, infraEnv strfmt.UUID) (string
 func (c *connection) host(ctx context.Context, ref hostRef) (*models.Host, error) {
 	var found *models.Host
 	err := call(ctx, "ask for the host", func(ctx context.Context) error {
-		response, err := c.installer.V2GetHost(ctx, &installer.V2GetHostParams{InfraEnvID: ref.infraEnv, HostID: ref.host})
+		response, err := c.installer.V2GetHost(ctx, &installer.V2GetHostParams{InfraEnvID: ref.infraEnv,
+			HostID: ref.host})
 		if err == nil {
 			found = response.Payload
 		}
@@ -255,7 +261,8 @@ func (c *connection) host(ctx context.Context, ref hostRef) (*models.Host, error
 	return found, err
 }
 
-func (c *connection) register(ctx context.Context, ref hostRef, agentImage string) (*models.HostRegistrationResponse, error) {
+func (c *connection) register(ctx context.Context, ref hostRef,
+	agentImage string) (*models.HostRegistrationResponse, error) {
 	var registered *models.HostRegistrationResponse
 	err := call(ctx, "register the host", func(ctx context.Context) error {
 		response, err := c.installer.V2RegisterHost(ctx, &installer.V2RegisterHostParams{
@@ -270,7 +277,8 @@ func (c *connection) register(ctx context.Context, ref hostRef, agentImage strin
 	return registered, err
 }
 
-func (c *connection) instructions(ctx context.Context, ref hostRef, agentImage string, hostTime time.Time) (*models.Steps, error) {
+func (c *connection) instructions(ctx context.Context, ref hostRef, agentImage string,
+	hostTime time.Time) (*models.Steps, error) {
 	var steps *models.Steps
 	timestamp := hostTime.Unix()
 	err := call(ctx, "ask for instructions", func(ctx context.Context) error {
@@ -297,7 +305,8 @@ func (c *connection) reply(ctx context.Context, ref hostRef, agentImage string, 
 func (c *connection) progress(ctx context.Context, ref hostRef, stage models.HostStage, info string) error {
 	return call(ctx, fmt.Sprintf("report the stage %q", stage), func(ctx context.Context) error {
 		_, err := c.installer.V2UpdateHostInstallProgress(ctx, &installer.V2UpdateHostInstallProgressParams{
-			InfraEnvID: ref.infraEnv, HostID: ref.host, HostProgress: &models.HostProgress{CurrentStage: stage, ProgressInfo: info},
+			InfraEnvID: ref.infraEnv, HostID: ref.host, HostProgress: &models.HostProgress{CurrentStage: stage,
+				ProgressInfo: info},
 		})
 		return err
 	})
@@ -305,21 +314,24 @@ func (c *connection) progress(ctx context.Context, ref hostRef, stage models.Hos
 
 func (c *connection) hostIgnition(ctx context.Context, ref hostRef, into io.Writer) error {
 	return call(ctx, "download the host's ignition config", func(ctx context.Context) error {
-		_, err := c.installer.V2DownloadHostIgnition(ctx, &installer.V2DownloadHostIgnitionParams{InfraEnvID: ref.infraEnv, HostID: ref.host}, into)
+		_, err := c.installer.V2DownloadHostIgnition(ctx,
+			&installer.V2DownloadHostIgnitionParams{InfraEnvID: ref.infraEnv, HostID: ref.host}, into)
 		return err
 	})
 }
 
 func (c *connection) clusterFile(ctx context.Context, cluster strfmt.UUID, name string, into io.Writer) error {
 	return call(ctx, "download the cluster's "+name, func(ctx context.Context) error {
-		_, err := c.installer.V2DownloadClusterFiles(ctx, &installer.V2DownloadClusterFilesParams{ClusterID: cluster, FileName: name}, into)
+		_, err := c.installer.V2DownloadClusterFiles(ctx, &installer.V2DownloadClusterFilesParams{ClusterID: cluster,
+			FileName: name}, into)
 		return err
 	})
 }
 
 func (c *connection) credentials(ctx context.Context, cluster strfmt.UUID, name string, into io.Writer) error {
 	return call(ctx, "download the cluster's "+name, func(ctx context.Context) error {
-		_, err := c.installer.V2DownloadClusterCredentials(ctx, &installer.V2DownloadClusterCredentialsParams{ClusterID: cluster, FileName: name}, into)
+		_, err := c.installer.V2DownloadClusterCredentials(ctx,
+			&installer.V2DownloadClusterCredentialsParams{ClusterID: cluster, FileName: name}, into)
 		return err
 	})
 }
@@ -328,7 +340,8 @@ func (c *connection) cluster(ctx context.Context, id strfmt.UUID, withHosts bool
 	var found *models.Cluster
 	exclude := !withHosts
 	err := call(ctx, "ask for the cluster", func(ctx context.Context) error {
-		response, err := c.installer.V2GetCluster(ctx, &installer.V2GetClusterParams{ClusterID: id, ExcludeHosts: &exclude})
+		response, err := c.installer.V2GetCluster(ctx, &installer.V2GetClusterParams{ClusterID: id,
+			ExcludeHosts: &exclude})
 		if err == nil {
 			found = response.Payload
 		}
@@ -341,7 +354,8 @@ func (c *connection) clusterHosts(ctx context.Context, id strfmt.UUID, role mode
 	var found models.HostList
 	wanted := string(role)
 	err := call(ctx, "ask for the cluster's hosts", func(ctx context.Context) error {
-		response, err := c.installer.ListClusterHosts(ctx, &installer.ListClusterHostsParams{ClusterID: id, Role: &wanted})
+		response, err := c.installer.ListClusterHosts(ctx, &installer.ListClusterHostsParams{ClusterID: id,
+			Role: &wanted})
 		if err == nil {
 			found = response.Payload
 		}
@@ -377,7 +391,8 @@ func (u upload) Close() error { return nil }
 func (c *connection) hostLogsProgress(ctx context.Context, ref hostRef, state models.LogsState) error {
 	return call(ctx, "report the state of the host's logs", func(ctx context.Context) error {
 		_, err := c.installer.V2UpdateHostLogsProgress(ctx, &installer.V2UpdateHostLogsProgressParams{
-			InfraEnvID: ref.infraEnv, HostID: ref.host, LogsProgressParams: &models.LogsProgressParams{LogsState: &state},
+			InfraEnvID: ref.infraEnv, HostID: ref.host,
+			LogsProgressParams: &models.LogsProgressParams{LogsState: &state},
 		})
 		return err
 	})
@@ -410,9 +425,11 @@ func (c *connection) ingressCertificate(ctx context.Context, cluster strfmt.UUID
 	})
 }
 
-func (c *connection) completeInstallation(ctx context.Context, cluster strfmt.UUID, completion *models.CompletionParams) error {
+func (c *connection) completeInstallation(ctx context.Context, cluster strfmt.UUID,
+	completion *models.CompletionParams) error {
 	return call(ctx, "report the installation's end", func(ctx context.Context) error {
-		_, err := c.installer.V2CompleteInstallation(ctx, &installer.V2CompleteInstallationParams{ClusterID: cluster, CompletionParams: completion})
+		_, err := c.installer.V2CompleteInstallation(ctx, &installer.V2CompleteInstallationParams{ClusterID: cluster,
+			CompletionParams: completion})
 		return err
 	})
 }
@@ -420,7 +437,8 @@ func (c *connection) completeInstallation(ctx context.Context, cluster strfmt.UU
 func (c *connection) operators(ctx context.Context, cluster strfmt.UUID) (models.MonitoredOperatorsList, error) {
 	var found models.MonitoredOperatorsList
 	err := call(ctx, "ask for the monitored operators", func(ctx context.Context) error {
-		response, err := c.operator.V2ListOfClusterOperators(ctx, &operators.V2ListOfClusterOperatorsParams{ClusterID: cluster})
+		response, err := c.operator.V2ListOfClusterOperators(ctx,
+			&operators.V2ListOfClusterOperatorsParams{ClusterID: cluster})
 		if err == nil {
 			found = response.Payload
 		}
@@ -429,9 +447,11 @@ func (c *connection) operators(ctx context.Context, cluster strfmt.UUID) (models
 	return found, err
 }
 
-func (c *connection) reportOperator(ctx context.Context, cluster strfmt.UUID, report *models.OperatorMonitorReport) error {
+func (c *connection) reportOperator(ctx context.Context, cluster strfmt.UUID,
+	report *models.OperatorMonitorReport) error {
 	return call(ctx, "report the operator "+report.Name, func(ctx context.Context) error {
-		_, err := c.operator.V2ReportMonitoredOperatorStatus(ctx, &operators.V2ReportMonitoredOperatorStatusParams{ClusterID: cluster, ReportParams: report})
+		_, err := c.operator.V2ReportMonitoredOperatorStatus(ctx,
+			&operators.V2ReportMonitoredOperatorStatusParams{ClusterID: cluster, ReportParams: report})
 		return err
 	})
 }

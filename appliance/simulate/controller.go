@@ -23,8 +23,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// How long a node needs, at speed 1 and counted from the moment it was seen to restart, until it has fetched its configuration, has
-// joined, and is ready; and how long a cluster's operators need.
+// How long a node needs, at speed 1 and counted from the moment it was seen to restart, until it
+// has fetched its configuration, has joined, and is ready; and how long a cluster's operators need.
 const (
 	ignitionTime    = 30 * time.Second
 	configuredTime  = bootTime
@@ -47,9 +47,10 @@ const (
 	clusterVersion  = "cvo"
 )
 
-// cluster is the crew's share of a cluster that is being installed. It watches the cluster in the API and, if the cluster's bootstrap
-// host is of this crew, speaks for the nodes (as the bootstrap and then the controller do) and finishes the installation. It holds
-// nothing that it could not find in the API again, so a crew that was started anew goes on.
+// cluster is the crew's share of a cluster that is being installed. It watches the cluster in the
+// API and, if the cluster's bootstrap host is of this crew, speaks for the nodes (as the bootstrap
+// and then the controller do) and finishes the installation. It holds nothing that it could not
+// find in the API again, so a crew that was started anew goes on.
 type cluster struct {
 	crew *Crew
 	id   strfmt.UUID
@@ -59,7 +60,8 @@ type cluster struct {
 	controllerUp chan struct{}
 	runs         bool
 
-	// restarted says when each host was seen to have restarted into its disk, failed since when it is in error.
+	// restarted says when each host was seen to have restarted into its disk, failed since when it
+	// is in error.
 	restarted map[strfmt.UUID]time.Time
 	failed    map[strfmt.UUID]failure
 	// restartedIn is the state that each host of the crew was last dealt with in.
@@ -82,7 +84,8 @@ func (c *Crew) watch(id strfmt.UUID, api *connection) *cluster {
 	}
 	cl := &cluster{
 		crew: c, id: id, api: api, controllerUp: make(chan struct{}),
-		restarted: map[strfmt.UUID]time.Time{}, failed: map[strfmt.UUID]failure{}, restartedIn: map[strfmt.UUID]string{},
+		restarted: map[strfmt.UUID]time.Time{}, failed: map[strfmt.UUID]failure{},
+		restartedIn: map[strfmt.UUID]string{},
 	}
 	c.clusters[id] = cl
 	c.controllers.Go(func() { cl.run(c.life) })
@@ -110,7 +113,8 @@ func (cl *cluster) run(ctx context.Context) {
 // tick looks at the cluster once, and is true when that was the last time.
 func (cl *cluster) tick(ctx context.Context) bool {
 	standing := cl.crew.standing()
-	finalizing := cl.isFinalizing() // a controller that comes to its end while the state is read is not to begin again by it
+	// a controller that comes to its end while the state is read is not to begin again by it
+	finalizing := cl.isFinalizing()
 	state, err := cl.api.cluster(ctx, cl.id, true)
 	if err != nil {
 		return cl.lost(err, standing)
@@ -136,7 +140,8 @@ func (cl *cluster) tick(ctx context.Context) bool {
 	return cl.over(state)
 }
 
-// lost deals with a cluster that could not be read: only one that the appliance keeps not knowing is given up.
+// lost deals with a cluster that could not be read: only one that the appliance keeps not knowing
+// is given up.
 func (cl *cluster) lost(err error, standing map[strfmt.UUID]int) bool {
 	cl.crew.log.Debug("cluster not read", "cluster_id", string(cl.id), "error", err)
 	if statusOf(err) != http.StatusNotFound {
@@ -154,7 +159,8 @@ func (cl *cluster) lost(err error, standing map[strfmt.UUID]int) bool {
 	return true
 }
 
-// leads is true if this crew speaks for the cluster's nodes: it has the bootstrap host, on which the controller starts.
+// leads is true if this crew speaks for the cluster's nodes: it has the bootstrap host, on which
+// the controller starts.
 func (cl *cluster) leads(state *models.Cluster) bool {
 	for _, h := range state.Hosts {
 		if h.Bootstrap && h.ID != nil {
@@ -164,7 +170,8 @@ func (cl *cluster) leads(state *models.Cluster) bool {
 	return false
 }
 
-// judge says what the cluster's state means for a host of the crew: an order, or nil while there is none.
+// judge says what the cluster's state means for a host of the crew: an order, or nil while there is
+// none.
 func (cl *cluster) judge(state *models.Cluster, h *models.Host, ours *host) error {
 	status, clusterStatus := conv.Value(h.Status), conv.Value(state.Status)
 	onDisk := ours.isUpFromDisk()
@@ -178,8 +185,10 @@ func (cl *cluster) judge(state *models.Cluster, h *models.Host, ours *host) erro
 		if clusterStatus == models.ClusterStatusInstalled || clusterStatus == models.ClusterStatusAddingHosts {
 			return &verdict{}
 		}
-	case models.HostStatusResetting, models.HostStatusResettingPendingUserAction, models.HostStatusUnbindingPendingUserAction:
-		// Once for each of these states if it is up from the image: a registration that came too early leaves the host in it.
+	case models.HostStatusResetting, models.HostStatusResettingPendingUserAction,
+		models.HostStatusUnbindingPendingUserAction:
+		// Once for each of these states if it is up from the image: a registration that came too
+		// early leaves the host in it.
 		if onDisk || cl.restartedIn[*h.ID] != status {
 			return &reboot{into: fromImage, why: "the operator restarts it for a new installation"}
 		}
@@ -192,7 +201,8 @@ func (cl *cluster) judge(state *models.Cluster, h *models.Host, ours *host) erro
 	if cl.crew.KeepFailed {
 		return nil
 	}
-	if fault, has := ours.fault(FailAt); has && onDisk && isAfterReboot(fault.Stage) && fault.Stage != models.HostStageRebooting && cl.stuckAt(h, fault.Stage) {
+	if fault, has := ours.fault(FailAt); has && onDisk && isAfterReboot(fault.Stage) &&
+		fault.Stage != models.HostStageRebooting && cl.stuckAt(h, fault.Stage) {
 		return &verdict{Err: fmt.Errorf("the node never reached the stage %q (fault fail-at)", fault.Stage)}
 	}
 	return cl.judgeFailure(state, h, ours)
@@ -204,8 +214,8 @@ type failure struct {
 	polls int64
 }
 
-// judgeFailure gives up a host that is in error, or whose cluster is, after the time that its logs need, and not before its agent was
-// told of it and has sent them.
+// judgeFailure gives up a host that is in error, or whose cluster is, after the time that its logs
+// need, and not before its agent was told of it and has sent them.
 func (cl *cluster) judgeFailure(state *models.Cluster, h *models.Host, ours *host) error {
 	var why error
 	switch {
@@ -249,8 +259,8 @@ func (cl *cluster) over(state *models.Cluster) bool {
 	return now.Sub(cl.idleSince) >= cl.crew.scaled(endGrace)
 }
 
-// speakForNodes reports what nodes that are up from their disks have reached since they were seen to restart. First the bootstrap does
-// so, then the controller; they report the same stages.
+// speakForNodes reports what nodes that are up from their disks have reached since they were seen
+// to restart. First the bootstrap does so, then the controller; they report the same stages.
 func (cl *cluster) speakForNodes(ctx context.Context, state *models.Cluster) {
 	if conv.Value(state.Kind) == models.ClusterKindAddHostsCluster {
 		return
@@ -265,7 +275,8 @@ func (cl *cluster) speakForNodes(ctx context.Context, state *models.Cluster) {
 			continue
 		}
 		cl.speakFor(ctx, h, single)
-		if stage := stageOf(h); h.Role != models.HostRoleWorker && (stage == models.HostStageJoined || stage == models.HostStageDone) && !cl.runs {
+		if stage := stageOf(h); h.Role != models.HostRoleWorker && (stage == models.HostStageJoined ||
+			stage == models.HostStageDone) && !cl.runs {
 			cl.runs = true
 			close(cl.controllerUp)
 		}
@@ -285,7 +296,8 @@ func countMasters(state *models.Cluster) int {
 // speakFor reports the stages that one node has reached by now.
 func (cl *cluster) speakFor(ctx context.Context, h *models.Host, single bool) {
 	switch conv.Value(h.Status) {
-	case models.HostStatusInstallingInProgress, models.HostStatusInstallingPendingUserAction, models.HostStatusInstalling:
+	case models.HostStatusInstallingInProgress, models.HostStatusInstallingPendingUserAction,
+		models.HostStatusInstalling:
 	default:
 		return
 	}
@@ -317,7 +329,8 @@ func failAt(ours *host) (Fault, bool) {
 	return ours.fault(FailAt)
 }
 
-// tell sends the event of a stage that was reported for a node; a node of another crew has only its id.
+// tell sends the event of a stage that was reported for a node; a node of another crew has only its
+// id.
 func (cl *cluster) tell(h *models.Host, ours *host, stage models.HostStage) {
 	event := Event{Kind: EventStage, ClusterID: cl.id, Stage: stage, HostID: *h.ID, Hostname: h.RequestedHostname}
 	if ours != nil {
@@ -418,7 +431,8 @@ func (cl *cluster) stopFinalizing() {
 	}
 }
 
-// controller is what the controller in the cluster does from the moment that the cluster is finalizing.
+// controller is what the controller in the cluster does from the moment that the cluster is
+// finalizing.
 type controller struct {
 	*cluster
 	version string
@@ -434,13 +448,17 @@ func finalizingStages() []models.FinalizingStage {
 	}
 }
 
-// finish brings the cluster to its end and reports it, good or bad. What it reports is repeated until it is taken.
+// finish brings the cluster to its end and reports it, good or bad. What it reports is repeated
+// until it is taken.
 func (c *controller) finish(ctx context.Context) {
 	completion := &models.CompletionParams{IsSuccess: conv.Pointer(true)}
 	if err := c.postInstall(ctx); err != nil {
 		completion.IsSuccess, completion.ErrorInfo = conv.Pointer(false), err.Error()
 	}
-	if ctx.Err() != nil || c.forever(ctx, func() error { return c.api.completeInstallation(ctx, c.id, completion) }) != nil {
+	if ctx.Err() != nil || c.forever(ctx, func() error {
+		return c.api.completeInstallation(ctx, c.id,
+			completion)
+	}) != nil {
 		return
 	}
 	c.crew.emit(Event{Kind: EventCompleted, ClusterID: c.id, Info: completion.ErrorInfo})
@@ -493,7 +511,8 @@ func (c *controller) forever(ctx context.Context, request func() error) error {
 	}
 }
 
-// enter reports a finalizing stage, unless the cluster was there already when the controller was started again.
+// enter reports a finalizing stage, unless the cluster was there already when the controller was
+// started again.
 func (c *controller) enter(ctx context.Context, stage models.FinalizingStage) error {
 	if slices.Index(finalizingStages(), stage) < slices.Index(finalizingStages(), c.reached) {
 		return nil
@@ -502,7 +521,8 @@ func (c *controller) enter(ctx context.Context, stage models.FinalizingStage) er
 	return c.forever(ctx, func() error { return c.api.finalizingStage(ctx, c.id, stage) })
 }
 
-// checkKubeconfig downloads the kubeconfig that the controller works with and makes sure that it leads to a cluster.
+// checkKubeconfig downloads the kubeconfig that the controller works with and makes sure that it
+// leads to a cluster.
 func (c *controller) checkKubeconfig(ctx context.Context) error {
 	var text bytes.Buffer
 	err := c.crew.insist(ctx, func() error {
@@ -531,7 +551,8 @@ func (c *controller) checkKubeconfig(ctx context.Context) error {
 	return nil
 }
 
-// operators lists the operators that are to be brought up: those of every cluster, and those that OLM adds.
+// operators lists the operators that are to be brought up: those of every cluster, and those that
+// OLM adds.
 func (c *controller) operators(ctx context.Context) (builtin, olm []string, err error) {
 	var monitored models.MonitoredOperatorsList
 	err = c.forever(ctx, func() (err error) {
@@ -577,7 +598,8 @@ func (c *controller) bringUp(ctx context.Context, names []string) error {
 func (c *controller) sendLogs(ctx context.Context) error {
 	now := c.crew.Clock.Now()
 	archive, err := archiveLogs(now, map[string]string{
-		"assisted-installer-controller.logs": fmt.Sprintf("%s the installation of cluster %s has ended\n", now.UTC().Format(time.RFC3339), c.id),
+		"assisted-installer-controller.logs": fmt.Sprintf("%s the installation of cluster %s has ended\n",
+			now.UTC().Format(time.RFC3339), c.id),
 	})
 	if err != nil {
 		return err
@@ -589,7 +611,8 @@ func (c *controller) sendLogs(ctx context.Context) error {
 	)
 }
 
-// ingressCertificate is that of the cluster's ingress. Where somebody plays the cluster's API, kubeconfigs come to trust that by it.
+// ingressCertificate is that of the cluster's ingress. Where somebody plays the cluster's API,
+// kubeconfigs come to trust that by it.
 func (c *controller) ingressCertificate() (string, error) {
 	if c.crew.Spokes != nil {
 		return string(c.crew.Spokes.CA()), nil
@@ -604,7 +627,8 @@ func ingressAuthority(now time.Time) (string, error) {
 		return "", fmt.Errorf("make the ingress certificate's key: %w", err)
 	}
 	template := &x509.Certificate{
-		SerialNumber: big.NewInt(now.UnixNano()), Subject: pkix.Name{CommonName: fmt.Sprintf("ingress-operator@%d", now.Unix())},
+		SerialNumber: big.NewInt(now.UnixNano()), Subject: pkix.Name{CommonName: fmt.Sprintf("ingress-operator@%d",
+			now.Unix())},
 		NotBefore: now, NotAfter: now.Add(certificateLife), IsCA: true, BasicConstraintsValid: true,
 		KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature | x509.KeyUsageKeyEncipherment,
 	}

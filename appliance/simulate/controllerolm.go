@@ -20,11 +20,12 @@ const (
 	csvTimedOut = "Waiting for operator timed out"
 )
 
-// bringUpOLM brings up the operators that OLM installs, in the order of the real controller's stages: it waits until they are
-// there, applies the custom resources that the appliance keeps for it, and waits until each is ready or has failed. Operators
-// that fail don't fail the installation.
+// bringUpOLM brings up the operators that OLM installs, in the order of the real controller's
+// stages: it waits until they are there, applies the custom resources that the appliance keeps for
+// it, and waits until each is ready or has failed. Operators that fail don't fail the installation.
 func (c *controller) bringUpOLM(ctx context.Context, names []string) error {
-	if err := c.enter(ctx, models.FinalizingStageWaitingForOlmOperatorsCsvInitialization); err != nil || len(names) == 0 {
+	if err := c.enter(ctx, models.FinalizingStageWaitingForOlmOperatorsCsvInitialization); err != nil ||
+		len(names) == 0 {
 		return err
 	}
 	if err := c.crew.pause(ctx, operatorStep); err != nil {
@@ -39,9 +40,14 @@ func (c *controller) bringUpOLM(ctx context.Context, names []string) error {
 	if err := c.enter(ctx, models.FinalizingStageWaitingForOlmOperatorsCsv); err != nil {
 		return err
 	}
-	failing := slices.DeleteFunc(slices.Clone(names), func(name string) bool { return !c.crew.Faults.ofOperator(OperatorFails, name) })
-	stuck := slices.DeleteFunc(slices.Clone(names), func(name string) bool { return !c.crew.Faults.ofOperator(OperatorStuck, name) })
-	ready := slices.DeleteFunc(slices.Clone(names), func(name string) bool { return slices.Contains(failing, name) || slices.Contains(stuck, name) })
+	failing := slices.DeleteFunc(slices.Clone(names),
+		func(name string) bool { return !c.crew.Faults.ofOperator(OperatorFails, name) })
+	stuck := slices.DeleteFunc(slices.Clone(names),
+		func(name string) bool { return !c.crew.Faults.ofOperator(OperatorStuck, name) })
+	ready := slices.DeleteFunc(slices.Clone(names), func(name string) bool {
+		return slices.Contains(failing, name) ||
+			slices.Contains(stuck, name)
+	})
 	if err := c.bringUp(ctx, ready); err != nil {
 		return err
 	}
@@ -69,7 +75,8 @@ func (c *controller) fail(ctx context.Context, names []string, why string) error
 func (c *controller) untilStageTimedOut(ctx context.Context, stage models.FinalizingStage) error {
 	for {
 		state, err := c.api.cluster(ctx, c.id, true)
-		if err == nil && state.Progress != nil && state.Progress.FinalizingStage == stage && state.Progress.FinalizingStageTimedOut {
+		if err == nil && state.Progress != nil && state.Progress.FinalizingStage == stage &&
+			state.Progress.FinalizingStageTimedOut {
 			return nil
 		}
 		if err := c.crew.rest(ctx, reportInterval); err != nil {
@@ -78,7 +85,8 @@ func (c *controller) untilStageTimedOut(ctx context.Context, stage models.Finali
 	}
 }
 
-// applyCustomResources downloads the file of custom resources and reads it as the real controller and then oc would.
+// applyCustomResources downloads the file of custom resources and reads it as the real controller
+// and then oc would.
 func (c *controller) applyCustomResources(ctx context.Context, names []string) error {
 	var text bytes.Buffer
 	err := c.forever(ctx, func() error {

@@ -1,10 +1,12 @@
-// Package simulate plays what a site has and an appliance does not: hosts that boot the discovery image and are installed, and the
-// registry, release payload and base ISO that they are installed from. The hosts speak the protocols of the Assisted Installer's
-// agent, installer and controller over HTTP, so the same crew drives the demo, the end-to-end tests and load tests.
+// Package simulate plays what a site has and an appliance does not: hosts that boot the discovery
+// image and are installed, and the registry, release payload and base ISO that they are installed
+// from. The hosts speak the protocols of the Assisted Installer's agent, installer and controller
+// over HTTP, so the same crew drives the demo, the end-to-end tests and load tests.
 //
-// A Crew is a number of hosts that boot the image of one infra-env. Each host runs in its own goroutine: it is either up from the
-// discovery image (host.go, agent.go) with the installer beside it (nodeinstaller.go), or from its own disk, where the cluster's
-// controller speaks for it (controller.go). What a host has for hardware is in hardware.go, what can go wrong in faults.go.
+// A Crew is a number of hosts that boot the image of one infra-env. Each host runs in its own
+// goroutine: it is either up from the discovery image (host.go, agent.go) with the installer beside
+// it (nodeinstaller.go), or from its own disk, where the cluster's controller speaks for it
+// (controller.go). What a host has for hardware is in hardware.go, what can go wrong in faults.go.
 package simulate
 
 import (
@@ -29,26 +31,28 @@ import (
 // DefaultNetwork is the network of hosts whose crew names none.
 func DefaultNetwork() netip.Prefix { return netip.MustParsePrefix("192.168.100.0/24") }
 
-// pollFloor is the shortest time between two polls, however fast the crew is: a crew must not be a busy loop.
+// pollFloor is the shortest time between two polls, however fast the crew is: a crew must not be a
+// busy loop.
 const pollFloor = 50 * time.Millisecond
 
-// Crew is a number of simulated hosts that boot the discovery image of one infra-env. Set the fields before Run and leave them alone
-// after.
+// Crew is a number of simulated hosts that boot the discovery image of one infra-env. Set the
+// fields before Run and leave them alone after.
 type Crew struct {
-	// URL is the appliance's address as its operator reaches it, without the API's path: it is asked for the discovery image only;
-	// the hosts then speak to the address that they find in the image.
+	// URL is the appliance's address as its operator reaches it, without the API's path: it is
+	// asked for the discovery image only; the hosts then speak to the address that they find in the
+	// image.
 	URL string
 	// InfraEnvID names the infra-env.
 	InfraEnvID string
-	// Count is the number of hosts and First the number of the first, from 1 (0 counts as 1): a later crew that adds hosts to the
-	// same infra-env begins with the number after the last.
+	// Count is the number of hosts and First the number of the first, from 1 (0 counts as 1): a
+	// later crew that adds hosts to the same infra-env begins with the number after the last.
 	Count, First int
 	// Speed divides every time that a host waits; 1 (and 0) is the time that real hosts take.
 	Speed float64
 	// Faults is what goes wrong.
 	Faults Faults
-	// KeepFailed lets hosts whose installation failed wait for what the operator does next, such as a reset of the cluster, until Run's
-	// context ends; without it they count as done.
+	// KeepFailed lets hosts whose installation failed wait for what the operator does next, such as
+	// a reset of the cluster, until Run's context ends; without it they count as done.
 	KeepFailed bool
 	// Clock is what hosts live by; nil is the real one.
 	Clock clockwork.Clock
@@ -56,18 +60,22 @@ type Crew struct {
 	Logger *slog.Logger
 	// HTTP lends its transport to all hosts; nil is one of the crew's own.
 	HTTP *http.Client
-	// Seed makes the hosts of two crews on one infra-env differ; the same seed gives the same hosts.
+	// Seed makes the hosts of two crews on one infra-env differ; the same seed gives the same
+	// hosts.
 	Seed uint64
-	// Network is the IPv4 network in which the hosts have their addresses, from the tenth on; zero is DefaultNetwork.
+	// Network is the IPv4 network in which the hosts have their addresses, from the tenth on; zero
+	// is DefaultNetwork.
 	Network netip.Prefix
 	// Hardware is what the hosts are made of.
 	Hardware Hardware
-	// Planned are hosts that are to be like certain real ones, the first for the host with the number First.
+	// Planned are hosts that are to be like certain real ones, the first for the host with the
+	// number First.
 	Planned []Planned
-	// Resolve asks the site's DNS for the addresses of a name, none if it has none; nil plays a DNS that knows all that a cluster
-	// needs.
+	// Resolve asks the site's DNS for the addresses of a name, none if it has none; nil plays a DNS
+	// that knows all that a cluster needs.
 	Resolve func(ctx context.Context, name string) []netip.Addr
-	// Spokes, if set, plays the APIs of clusters that are installed: hosts that join one become nodes there.
+	// Spokes, if set, plays the APIs of clusters that are installed: hosts that join one become
+	// nodes there.
 	Spokes *Spokes
 	// Observer, if set, hears of every event, one at a time; it must not block.
 	Observer func(Event)
@@ -145,9 +153,10 @@ func (e *HostError) Error() string {
 // Unwrap gives the reason.
 func (e *HostError) Unwrap() error { return e.Err }
 
-// Run boots the hosts and returns when all of them are done, installed or failed for good, and their clusters' controllers too. The
-// error joins a HostError for each host that failed. When ctx ends before that, the error holds ctx's as well. An appliance that is
-// down, at the start or later, is waited for.
+// Run boots the hosts and returns when all of them are done, installed or failed for good, and
+// their clusters' controllers too. The error joins a HostError for each host that failed. When ctx
+// ends before that, the error holds ctx's as well. An appliance that is down, at the start or
+// later, is waited for.
 func (c *Crew) Run(ctx context.Context) error {
 	if err := c.prepare(); err != nil {
 		return err
@@ -252,13 +261,15 @@ func (c *Crew) finish(h *host, err error) {
 	h.emit(Event{Kind: EventFailed, Info: err.Error()})
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.failures = append(c.failures, &HostError{Host: h.machine.number, Hostname: h.machine.hostname, ID: h.ref.host, Err: err})
+	c.failures = append(c.failures, &HostError{Host: h.machine.number, Hostname: h.machine.hostname, ID: h.ref.host,
+		Err: err})
 }
 
 // emit logs an event and tells the observer.
 func (c *Crew) emit(event Event) {
 	event.Time = c.Clock.Now()
-	c.log.Info(string(event.Kind), "host", event.Hostname, "host_id", string(event.HostID), "cluster_id", string(event.ClusterID),
+	c.log.Info(string(event.Kind), "host", event.Hostname, "host_id", string(event.HostID), "cluster_id",
+		string(event.ClusterID),
 		"stage", string(event.Stage), "info", event.Info)
 	if c.Observer == nil {
 		return
@@ -270,7 +281,8 @@ func (c *Crew) emit(event Event) {
 
 type connectionKey struct{ url, token, ca string }
 
-// connect gives the connection to an appliance with a token and a CA; hosts with the same three share it.
+// connect gives the connection to an appliance with a token and a CA; hosts with the same three
+// share it.
 func (c *Crew) connect(address, token, ca string) (*connection, error) {
 	base, err := url.Parse(address)
 	if err != nil || base.Host == "" {
@@ -333,7 +345,8 @@ func (c *Crew) wait(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// backoff is the waiting between attempts that fail: longer each time, up to a limit, and never the same for two hosts.
+// backoff is the waiting between attempts that fail: longer each time, up to a limit, and never the
+// same for two hosts.
 type backoff struct{ next, limit time.Duration }
 
 // agentBackoff is how the agent waits for a service that does not answer its polls.
@@ -351,8 +364,9 @@ func (b *backoff) delay() time.Duration {
 // missingRetries is how often the installer asks again for what is refused with 404, 423 or 425.
 const missingRetries = 10
 
-// insist repeats a request as the installer does: without end while the appliance is not there or answers 5xx (but 501), 408 or 429, a few times on
-// 404, 423 and 425, and not at all on other refusals.
+// insist repeats a request as the installer does: without end while the appliance is not there or
+// answers 5xx (but 501), 408 or 429, a few times on 404, 423 and 425, and not at all on other
+// refusals.
 func (c *Crew) insist(ctx context.Context, request func() error) error {
 	waiting := installerBackoff()
 	missing := 0
@@ -362,8 +376,10 @@ func (c *Crew) insist(ctx context.Context, request func() error) error {
 			return errors.Join(err, context.Cause(ctx))
 		}
 		switch status := statusOf(err); {
-		case status == 0, status >= 500 && status != http.StatusNotImplemented, status == http.StatusRequestTimeout, status == http.StatusTooManyRequests:
-		case (status == http.StatusNotFound || status == http.StatusLocked || status == http.StatusTooEarly) && missing < missingRetries:
+		case status == 0, status >= 500 && status != http.StatusNotImplemented, status == http.StatusRequestTimeout,
+			status == http.StatusTooManyRequests:
+		case (status == http.StatusNotFound || status == http.StatusLocked || status == http.StatusTooEarly) &&
+			missing < missingRetries:
 			missing++
 		default:
 			return err

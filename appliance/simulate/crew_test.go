@@ -20,18 +20,23 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// stageNames of the four kinds of hosts, as the API documents them; what is only seen on media with registry data is left out.
+// stageNames of the four kinds of hosts, as the API documents them; what is only seen on media with
+// registry data is left out.
 var (
 	bootstrapStages = []models.HostStage{
-		"Starting installation", "Installing", "Writing image to disk", "Waiting for control plane", "Waiting for bootkube",
+		"Starting installation", "Installing", "Writing image to disk", "Waiting for control plane",
+		"Waiting for bootkube",
 		"Waiting for controller", "Rebooting", "Configuring", "Joined", "Done",
 	}
-	masterStages = []models.HostStage{"Starting installation", "Installing", "Writing image to disk", "Rebooting", "Configuring", "Joined", "Done"}
+	masterStages = []models.HostStage{"Starting installation", "Installing", "Writing image to disk", "Rebooting",
+		"Configuring", "Joined", "Done"}
 	workerStages = []models.HostStage{
-		"Starting installation", "Installing", "Writing image to disk", "Waiting for control plane", "Rebooting", "Waiting for ignition",
+		"Starting installation", "Installing", "Writing image to disk", "Waiting for control plane", "Rebooting",
+		"Waiting for ignition",
 		"Configuring", "Joined", "Done",
 	}
-	singleStages = []models.HostStage{"Starting installation", "Installing", "Waiting for bootkube", "Writing image to disk", "Rebooting", "Joined", "Done"}
+	singleStages = []models.HostStage{"Starting installation", "Installing", "Waiting for bootkube",
+		"Writing image to disk", "Rebooting", "Joined", "Done"}
 )
 
 // testContext ends a run that hangs with a readable failure instead of the whole test binary's.
@@ -85,7 +90,8 @@ func TestACrewInstallsAClusterWithWorkers(t *testing.T) {
 	require.Equal(t, workerStages, a.stages[a.order[3]])
 	require.Equal(t, workerStages, a.stages[a.order[4]])
 	require.Equal(t, []models.FinalizingStage{
-		"Waiting for cluster operators", "Adding router ca", "Waiting for olm operators csv initialization", "Applying olm manifests",
+		"Waiting for cluster operators", "Adding router ca", "Waiting for olm operators csv initialization",
+		"Applying olm manifests",
 		"Waiting for olm operators csv", "Done",
 	}, a.finalizing)
 	for _, operator := range []string{"console", "cvo", "lvm"} {
@@ -158,8 +164,8 @@ func TestACrewBearsAnApplianceThatComesAndGoes(t *testing.T) {
 	require.Equal(t, bootstrapStages, a.stages[a.order[0]])
 }
 
-// TestACrewThatIsStartedAgainGoesOn ends the crew at every stage of every kind of host; a host that registered in the middle of its
-// installation would fail the test.
+// TestACrewThatIsStartedAgainGoesOn ends the crew at every stage of every kind of host; a host that
+// registered in the middle of its installation would fail the test.
 func TestACrewThatIsStartedAgainGoesOn(t *testing.T) {
 	t.Parallel()
 	for _, stage := range append(append([]models.HostStage{}, bootstrapStages...), "Waiting for ignition") {
@@ -246,7 +252,8 @@ func TestAnOutputIsSentOnceUntilAPollFails(t *testing.T) {
 
 func TestAnAgentFreezesWhereTheRealOneDoes(t *testing.T) {
 	t.Parallel()
-	for _, status := range []int{http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound, http.StatusConflict} {
+	for _, status := range []int{http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound,
+		http.StatusConflict} {
 		t.Run("registration "+http.StatusText(status), func(t *testing.T) {
 			t.Parallel()
 			a := newAppliance(t)
@@ -327,7 +334,8 @@ func TestCancelAndResetBringTheHostsBack(t *testing.T) {
 
 func TestAFailureAtAStageReachesTheAppliance(t *testing.T) {
 	t.Parallel()
-	for _, stage := range []models.HostStage{"Starting installation", "Installing", "Writing image to disk", "Waiting for controller", "Rebooting"} {
+	for _, stage := range []models.HostStage{"Starting installation", "Installing", "Writing image to disk",
+		"Waiting for controller", "Rebooting"} {
 		t.Run(string(stage), func(t *testing.T) {
 			t.Parallel()
 			a := newAppliance(t)
@@ -410,7 +418,8 @@ func TestAnIgnitionConfigThatIsNoneFailsTheInstallation(t *testing.T) {
 	t.Parallel()
 	a := newAppliance(t)
 	a.expect, a.badIgnition = 1, true
-	require.ErrorContains(t, a.crew(1).Run(testContext(t)), "the host's own ignition config that the appliance sent is none")
+	require.ErrorContains(t, a.crew(1).Run(testContext(t)),
+		"the host's own ignition config that the appliance sent is none")
 }
 
 func TestAKubeconfigThatLeadsNowhereFailsTheInstallation(t *testing.T) {
@@ -483,7 +492,8 @@ func TestACrewThatMakesNoSenseIsRefused(t *testing.T) {
 		{func(c *Crew) { c.Count = 0 }, "a crew of 0 hosts"},
 		{func(c *Crew) { c.Speed = -1 }, "speed -1 is negative"},
 		{func(c *Crew) { c.Network = netip.MustParsePrefix("fd00::/64") }, "no IPv4 network"},
-		{func(c *Crew) { c.Network, c.Count = netip.MustParsePrefix("192.0.2.0/28"), 7 }, "network 192.0.2.0/28 is too small for a simulated host number 6"},
+		{func(c *Crew) { c.Network, c.Count = netip.MustParsePrefix("192.0.2.0/28"), 7 },
+			"network 192.0.2.0/28 is too small for a simulated host number 6"},
 	} {
 		crew := Crew{URL: good.URL, InfraEnvID: good.InfraEnvID, Count: good.Count}
 		wrong.change(&crew)

@@ -35,8 +35,9 @@ import (
 
 const testToken = "token-of-the-infra-env"
 
-// appliance is as much of an appliance as a crew needs, with the rules that matter to it: it takes every body through the models'
-// validation, keeps states and stages, and fails the test when a host breaks the protocol.
+// appliance is as much of an appliance as a crew needs, with the rules that matter to it: it takes
+// every body through the models' validation, keeps states and stages, and fails the test when a
+// host breaks the protocol.
 type appliance struct {
 	t        *testing.T
 	server   *httptest.Server
@@ -81,10 +82,13 @@ type appliance struct {
 func newAppliance(t *testing.T) *appliance {
 	t.Helper()
 	a := &appliance{
-		t: t, infraEnv: strfmt.UUID(uuid.NewString()), cluster: strfmt.UUID(uuid.NewString()), status: models.ClusterStatusInsufficient,
-		hosts: map[strfmt.UUID]*models.Host{}, operators: map[string]models.OperatorStatus{},
-		stages: map[strfmt.UUID][]models.HostStage{}, replies: map[strfmt.UUID][]models.StepReply{}, registrations: map[strfmt.UUID]int{},
-		prepared: map[strfmt.UUID]map[models.StepType]bool{}, logs: map[string]int{}, timestamps: map[strfmt.UUID]int64{},
+		t: t, infraEnv: strfmt.UUID(uuid.NewString()), cluster: strfmt.UUID(uuid.NewString()),
+		status: models.ClusterStatusInsufficient,
+		hosts:  map[strfmt.UUID]*models.Host{}, operators: map[string]models.OperatorStatus{},
+		stages: map[strfmt.UUID][]models.HostStage{}, replies: map[strfmt.UUID][]models.StepReply{},
+		registrations: map[strfmt.UUID]int{},
+		prepared:      map[strfmt.UUID]map[models.StepType]bool{}, logs: map[string]int{},
+		timestamps: map[strfmt.UUID]int64{},
 		kubeconfig: "clusters:\n- cluster:\n    server: https://api.demo.example.com:6443\nusers:\n- name: admin\n",
 	}
 	mux := http.NewServeMux()
@@ -210,15 +214,20 @@ func (a *appliance) routes(mux *http.ServeMux) {
 		assert.NoError(a.t, err)
 	})
 	handle("POST /infra-envs/{ie}/hosts", a.register)
-	handle("GET /infra-envs/{ie}/hosts/{host}", func(w http.ResponseWriter, _ *http.Request, h *models.Host) { a.answer(w, http.StatusOK, h) })
+	handle("GET /infra-envs/{ie}/hosts/{host}", func(w http.ResponseWriter, _ *http.Request,
+		h *models.Host) {
+		a.answer(w, http.StatusOK, h)
+	})
 	handle("GET /infra-envs/{ie}/hosts/{host}/instructions", a.instruct)
 	handle("POST /infra-envs/{ie}/hosts/{host}/instructions", a.takeReply)
 	handle("PUT /infra-envs/{ie}/hosts/{host}/progress", a.takeProgress)
-	handle("PUT /infra-envs/{ie}/hosts/{host}/logs-progress", func(w http.ResponseWriter, r *http.Request, _ *models.Host) {
+	handle("PUT /infra-envs/{ie}/hosts/{host}/logs-progress", func(w http.ResponseWriter, r *http.Request,
+		_ *models.Host) {
 		a.read(r, &models.LogsProgressParams{})
 		a.answer(w, http.StatusNoContent, nil)
 	})
-	handle("GET /infra-env/{ie}/hosts/{host}/downloads/ignition", func(w http.ResponseWriter, _ *http.Request, _ *models.Host) {
+	handle("GET /infra-env/{ie}/hosts/{host}/downloads/ignition", func(w http.ResponseWriter, _ *http.Request,
+		_ *models.Host) {
 		if a.badIgnition {
 			a.sendFile(w, `{"ignition":{}}`)
 			return
@@ -233,7 +242,8 @@ func (a *appliance) routes(mux *http.ServeMux) {
 		assert.Equal(a.t, "bootstrap.ign", r.URL.Query().Get("file_name"))
 		a.sendFile(w, `{"ignition":{"version":"3.2.0"}}`)
 	})
-	handle("GET /clusters/{cluster}/downloads/credentials", func(w http.ResponseWriter, r *http.Request, _ *models.Host) {
+	handle("GET /clusters/{cluster}/downloads/credentials", func(w http.ResponseWriter, r *http.Request,
+		_ *models.Host) {
 		assert.Equal(a.t, "kubeconfig-noingress", r.URL.Query().Get("file_name"))
 		a.sendFile(w, a.kubeconfig)
 	})
@@ -261,10 +271,12 @@ func (a *appliance) controllerRoutes(handle func(string, func(http.ResponseWrite
 	handle("GET /clusters/{cluster}/monitored-operators", func(w http.ResponseWriter, _ *http.Request, _ *models.Host) {
 		list := models.MonitoredOperatorsList{}
 		for _, operator := range []string{"console", "cvo"} {
-			list = append(list, &models.MonitoredOperator{Name: operator, OperatorType: models.OperatorTypeBuiltin, Status: a.operators[operator]})
+			list = append(list, &models.MonitoredOperator{Name: operator, OperatorType: models.OperatorTypeBuiltin,
+				Status: a.operators[operator]})
 		}
 		for _, operator := range a.olm {
-			list = append(list, &models.MonitoredOperator{Name: operator, OperatorType: models.OperatorTypeOlm, Status: a.operators[operator]})
+			list = append(list, &models.MonitoredOperator{Name: operator, OperatorType: models.OperatorTypeOlm,
+				Status: a.operators[operator]})
 		}
 		a.answer(w, http.StatusOK, list)
 	})
@@ -280,11 +292,13 @@ func (a *appliance) controllerRoutes(handle func(string, func(http.ResponseWrite
 		a.finalizing = append(a.finalizing, progress.FinalizingStage)
 		a.answer(w, http.StatusOK, nil)
 	})
-	handle("POST /clusters/{cluster}/uploads/ingress-cert", func(w http.ResponseWriter, r *http.Request, _ *models.Host) {
+	handle("POST /clusters/{cluster}/uploads/ingress-cert", func(w http.ResponseWriter, r *http.Request,
+		_ *models.Host) {
 		assert.NoError(a.t, json.NewDecoder(r.Body).Decode(&a.ingress))
 		a.answer(w, http.StatusCreated, nil)
 	})
-	handle("POST /clusters/{cluster}/actions/complete-installation", func(w http.ResponseWriter, r *http.Request, _ *models.Host) {
+	handle("POST /clusters/{cluster}/actions/complete-installation", func(w http.ResponseWriter, r *http.Request,
+		_ *models.Host) {
 		a.completion = &models.CompletionParams{}
 		a.read(r, a.completion)
 		a.status = models.ClusterStatusInstalled
@@ -310,7 +324,8 @@ func (a *appliance) sendFile(w http.ResponseWriter, text string) {
 	a.send(w, text)
 }
 
-// send writes a body; a host that was switched off meanwhile does not hear it, which is no fault of anybody.
+// send writes a body; a host that was switched off meanwhile does not hear it, which is no fault of
+// anybody.
 func (a *appliance) send(w io.Writer, text string) {
 	if _, err := io.WriteString(w, text); err != nil {
 		panic(http.ErrAbortHandler)
@@ -349,7 +364,8 @@ func (a *appliance) register(w http.ResponseWriter, r *http.Request, _ *models.H
 	a.registrations[id]++
 	h, known := a.hosts[id]
 	if !known {
-		h = &models.Host{ID: &id, InfraEnvID: a.infraEnv, Kind: conv.Pointer(models.HostKindHost), Progress: &models.HostProgressInfo{}, Href: conv.Pointer("")}
+		h = &models.Host{ID: &id, InfraEnvID: a.infraEnv, Kind: conv.Pointer(models.HostKindHost),
+			Progress: &models.HostProgressInfo{}, Href: conv.Pointer("")}
 		if !a.unbound {
 			h.ClusterID = &a.cluster
 		}
@@ -367,7 +383,8 @@ func (a *appliance) register(w http.ResponseWriter, r *http.Request, _ *models.H
 	default:
 		h.Status, h.Progress = conv.Pointer(models.HostStatusDiscovering), &models.HostProgressInfo{}
 	}
-	request, err := json.Marshal(models.NextStepCmdRequest{InfraEnvID: &a.infraEnv, HostID: &id, AgentVersion: &a.images[0]})
+	request, err := json.Marshal(models.NextStepCmdRequest{InfraEnvID: &a.infraEnv, HostID: &id,
+		AgentVersion: &a.images[0]})
 	assert.NoError(a.t, err)
 	a.answer(w, http.StatusCreated, map[string]any{
 		"id": id, "infra_env_id": a.infraEnv, "kind": "Host", "status": h.Status,
@@ -377,7 +394,8 @@ func (a *appliance) register(w http.ResponseWriter, r *http.Request, _ *models.H
 
 func (a *appliance) describe(withHosts bool) *models.Cluster {
 	c := &models.Cluster{
-		ID: &a.cluster, Kind: conv.Pointer(models.ClusterKindCluster), Status: &a.status, StatusInfo: conv.Pointer("as the test says"),
+		ID: &a.cluster, Kind: conv.Pointer(models.ClusterKindCluster), Status: &a.status,
+		StatusInfo:       conv.Pointer("as the test says"),
 		OpenshiftVersion: "4.20.3", Progress: &models.ClusterProgressInfo{},
 	}
 	if len(a.finalizing) > 0 {
@@ -411,7 +429,8 @@ func (a *appliance) instruct(w http.ResponseWriter, r *http.Request, h *models.H
 	assert.NoError(a.t, err)
 	a.timestamps[*h.ID] = timestamp
 
-	steps := &models.Steps{NextInstructionSeconds: 60, PostStepAction: conv.Pointer(models.StepsPostStepActionContinue), Instructions: []*models.Step{}}
+	steps := &models.Steps{NextInstructionSeconds: 60, PostStepAction: conv.Pointer(models.StepsPostStepActionContinue),
+		Instructions: []*models.Step{}}
 	id := string(*h.ID)
 	status := *h.Status
 	switch status {
@@ -425,16 +444,19 @@ func (a *appliance) instruct(w http.ResponseWriter, r *http.Request, h *models.H
 	case models.HostStatusPreparingForInstallation:
 		steps.Instructions = []*models.Step{
 			stepOf(models.StepTypeInstallationDiskSpeedCheck, `{"path":"`+a.deviceOf(h)+`"}`, "480.0"),
-			stepOf(models.StepTypeContainerImageAvailability, a.jsonText(models.ContainerImageAvailabilityRequest{Images: a.images, Timeout: 960})),
+			stepOf(models.StepTypeContainerImageAvailability,
+				a.jsonText(models.ContainerImageAvailabilityRequest{Images: a.images, Timeout: 960})),
 		}
 	case models.HostStatusInstalling:
 		steps.Instructions = []*models.Step{stepOf(models.StepTypeInstall, a.installRequest(h))}
 	case models.HostStatusError, models.HostStatusCancelled:
 		gather := models.LogsGatherCmdRequest{
-			Bootstrap: conv.Pointer(h.Bootstrap), ClusterID: &a.cluster, HostID: h.ID, InfraEnvID: &a.infraEnv, InstallerGather: true, MasterIps: []string{},
+			Bootstrap: conv.Pointer(h.Bootstrap), ClusterID: &a.cluster, HostID: h.ID, InfraEnvID: &a.infraEnv,
+			InstallerGather: true, MasterIps: []string{},
 		}
 		assert.NoError(a.t, gather.Validate(strfmt.Default))
-		steps.Instructions = []*models.Step{stepOf(models.StepTypeLogsGather, a.jsonText(gather)), stepOf(models.StepTypeStopInstallation)}
+		steps.Instructions = []*models.Step{stepOf(models.StepTypeLogsGather, a.jsonText(gather)),
+			stepOf(models.StepTypeStopInstallation)}
 	}
 	steps.Instructions = append(steps.Instructions, a.extraSteps[status]...)
 	if a.exitIn[status] {
@@ -463,9 +485,12 @@ func (a *appliance) installRequest(h *models.Host) string {
 		masters = 0
 	}
 	request := &models.InstallCmdRequest{
-		BootDevice: conv.Pointer(a.deviceOf(h)), CheckCvo: conv.Pointer(true), ClusterID: &a.cluster, ControlPlaneCount: masters,
-		ControllerImage: &a.images[1], InstallerImage: &a.images[1], HostID: h.ID, InfraEnvID: &a.infraEnv, Role: &role,
-		McoImage: a.images[2], MustGatherImage: `{"ocp":"` + a.images[2] + `"}`, InstallerArgs: `["--append-karg","ip=dhcp"]`, OpenshiftVersion: "4.20.3",
+		BootDevice: conv.Pointer(a.deviceOf(h)), CheckCvo: conv.Pointer(true), ClusterID: &a.cluster,
+		ControlPlaneCount: masters,
+		ControllerImage:   &a.images[1], InstallerImage: &a.images[1], HostID: h.ID, InfraEnvID: &a.infraEnv,
+		Role:     &role,
+		McoImage: a.images[2], MustGatherImage: `{"ocp":"` + a.images[2] + `"}`,
+		InstallerArgs: `["--append-karg","ip=dhcp"]`, OpenshiftVersion: "4.20.3",
 		DisksToFormat: []string{}, ServiceIps: []string{},
 	}
 	assert.NoError(a.t, request.Validate(strfmt.Default))
@@ -513,12 +538,14 @@ func (a *appliance) startWhenComplete() {
 	})
 	for i, id := range a.order {
 		h := a.hosts[id]
-		h.Status, h.Role, h.Bootstrap = conv.Pointer(models.HostStatusPreparingForInstallation), models.HostRoleMaster, i == 0
+		h.Status, h.Role, h.Bootstrap = conv.Pointer(models.HostStatusPreparingForInstallation), models.HostRoleMaster,
+			i == 0
 		if i >= len(a.order)-a.workers {
 			h.Role = models.HostRoleWorker
 		}
 		if len(a.order) == 1 {
-			h.ProgressStages = []models.HostStage{models.HostStageWaitingForBootkube, models.HostStageWritingImageToDisk}
+			h.ProgressStages = []models.HostStage{models.HostStageWaitingForBootkube,
+				models.HostStageWritingImageToDisk}
 		}
 	}
 }

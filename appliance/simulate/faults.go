@@ -11,12 +11,14 @@ import (
 	"github.com/openshift/assisted-service/models"
 )
 
-// FaultKind names one way in which a simulated host misbehaves, as it is written in the text that ParseFaults reads.
+// FaultKind names one way in which a simulated host misbehaves, as it is written in the text that
+// ParseFaults reads.
 type FaultKind string
 
 // The faults that a simulated host can have.
 const (
-	// SlowDisk makes the installation disk answer a sync in 47 ms, where a control plane host may take 10.
+	// SlowDisk makes the installation disk answer a sync in 47 ms, where a control plane host may
+	// take 10.
 	SlowDisk FaultKind = "slow-disk"
 	// SmallDisk leaves the host a single disk of 20 GB.
 	SmallDisk FaultKind = "small-disk"
@@ -32,7 +34,8 @@ const (
 	NoNTP FaultKind = "no-ntp"
 	// ClockSkew sets the host's clock ahead (or behind, when negative) by Duration.
 	ClockSkew FaultKind = "clock-skew"
-	// LostLink cuts the host off for Duration: once after its first inventory and once while its disk is written.
+	// LostLink cuts the host off for Duration: once after its first inventory and once while its
+	// disk is written.
 	LostLink FaultKind = "lost-link"
 	// Isolated lets the host reach the appliance but no other host.
 	Isolated FaultKind = "isolated"
@@ -42,18 +45,21 @@ const (
 	HighLatency FaultKind = "high-latency"
 	// NoImage makes every container image unavailable to the host.
 	NoImage FaultKind = "no-image"
-	// LostMedia takes the virtual media away after the inventory: every step ends with exit code 256.
+	// LostMedia takes the virtual media away after the inventory: every step ends with exit code
+	// 256.
 	LostMedia FaultKind = "lost-media"
 	// RegisterTwice makes the agent register two times at each boot.
 	RegisterTwice FaultKind = "register-twice"
-	// WrongBootOrder makes the host boot the discovery image once more after the installation, instead of its disk.
+	// WrongBootOrder makes the host boot the discovery image once more after the installation,
+	// instead of its disk.
 	WrongBootOrder FaultKind = "wrong-boot-order"
-	// FailAt ends the host's installation at Stage: the installer reports the failure for a stage before the reboot;
-	// a node that never reaches a later stage reports nothing, as a real one.
+	// FailAt ends the host's installation at Stage: the installer reports the failure for a stage
+	// before the reboot; a node that never reaches a later stage reports nothing, as a real one.
 	FailAt FaultKind = "fail-at"
 	// OperatorFails makes an operator that is installed with the cluster, Operator, fail for good.
 	OperatorFails FaultKind = "operator-fails"
-	// OperatorStuck makes such an operator never get ready, until the appliance says that its time is over.
+	// OperatorStuck makes such an operator never get ready, until the appliance says that its time
+	// is over.
 	OperatorStuck FaultKind = "operator-stuck"
 )
 
@@ -68,14 +74,16 @@ type Fault struct {
 	Percent float64
 	// Stage belongs to FailAt.
 	Stage models.HostStage
-	// Operator belongs to OperatorFails and OperatorStuck, which are of the cluster and not of a host.
+	// Operator belongs to OperatorFails and OperatorStuck, which are of the cluster and not of a
+	// host.
 	Operator string
 }
 
 // Faults is what goes wrong in a crew. The zero value is a crew without faults.
 type Faults []Fault
 
-// faultSyntax describes how a kind of fault is written: its argument's name ("" for none) and how it is read.
+// faultSyntax describes how a kind of fault is written: its argument's name ("" for none) and how
+// it is read.
 type faultSyntax struct {
 	argument string
 	read     func(*Fault, string) error
@@ -85,17 +93,20 @@ func faultSyntaxes() map[FaultKind]faultSyntax {
 	plain := faultSyntax{}
 	duration := faultSyntax{argument: "DURATION", read: readFaultDuration}
 	return map[FaultKind]faultSyntax{
-		SlowDisk: plain, SmallDisk: plain, LowMemory: plain, SlowCPU: plain, DuplicateHostname: plain, NoDNS: plain, NoNTP: plain,
+		SlowDisk: plain, SmallDisk: plain, LowMemory: plain, SlowCPU: plain, DuplicateHostname: plain, NoDNS: plain,
+		NoNTP:    plain,
 		Isolated: plain, NoImage: plain, LostMedia: plain, RegisterTwice: plain, WrongBootOrder: plain,
 		ClockSkew: duration, LostLink: duration, HighLatency: duration,
 		PacketLoss:    {argument: "PERCENT", read: readFaultPercent},
 		FailAt:        {argument: "STAGE", read: readFaultStage},
-		OperatorFails: {argument: "NAME", read: readFaultOperator}, OperatorStuck: {argument: "NAME", read: readFaultOperator},
+		OperatorFails: {argument: "NAME", read: readFaultOperator}, OperatorStuck: {argument: "NAME",
+			read: readFaultOperator},
 	}
 }
 
-// ParseFaults reads faults from a text such as "slow-disk,host=2:clock-skew=90s,fail-at=Rebooting": faults parted by commas, each
-// for all hosts or behind "host=N:" for one. Stages are written as the API names them, in any case, with spaces or dashes.
+// ParseFaults reads faults from a text such as "slow-disk,host=2:clock-skew=90s,fail-at=Rebooting":
+// faults parted by commas, each for all hosts or behind "host=N:" for one. Stages are written as
+// the API names them, in any case, with spaces or dashes.
 func ParseFaults(text string) (Faults, error) {
 	var faults Faults
 	for _, item := range strings.Split(text, ",") {
@@ -119,7 +130,9 @@ func parseFault(item string) (Fault, error) {
 		number, name, separated := strings.Cut(after, ":")
 		host, err := strconv.Atoi(number)
 		if !separated || err != nil || host < 1 {
-			return fault, fmt.Errorf("fault %q does not name its host: write host=N:FAULT with N from 1, such as host=2:%s", item, SlowDisk)
+			return fault,
+				fmt.Errorf("fault %q does not name its host: write host=N:FAULT with N from 1, such as host=2:%s",
+					item, SlowDisk)
 		}
 		fault.Host, rest = host, name
 	}
@@ -184,7 +197,8 @@ func (f Fault) String() string {
 	return text
 }
 
-// find returns the fault of the kind that the host with that number has; a fault of this host alone goes before one of all hosts.
+// find returns the fault of the kind that the host with that number has; a fault of this host alone
+// goes before one of all hosts.
 func (f Faults) find(kind FaultKind, host int) (Fault, bool) {
 	var found *Fault
 	for i := range f {
@@ -238,11 +252,13 @@ func (f Faults) ofOperator(kind FaultKind, name string) bool {
 	return slices.ContainsFunc(f, func(fault Fault) bool { return fault.Kind == kind && fault.Operator == name })
 }
 
-// faultStages are the stages at which an installation can be made to fail, in the order in which hosts pass them.
+// faultStages are the stages at which an installation can be made to fail, in the order in which
+// hosts pass them.
 func faultStages() []models.HostStage {
 	return []models.HostStage{
 		models.HostStageStartingInstallation, models.HostStageInstalling, models.HostStageWritingImageToDisk,
-		models.HostStageWaitingForControlPlane, models.HostStageWaitingForBootkube, models.HostStageWaitingForController,
+		models.HostStageWaitingForControlPlane, models.HostStageWaitingForBootkube,
+		models.HostStageWaitingForController,
 		models.HostStageRebooting, models.HostStageConfiguring, models.HostStageJoined, models.HostStageDone,
 	}
 }

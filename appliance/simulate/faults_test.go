@@ -89,16 +89,19 @@ func FuzzParseFaults(f *testing.F) {
 	})
 }
 
-// booted is the n-th host of a crew of two with these faults, up from an image with an empty config, without an appliance.
+// booted is the n-th host of a crew of two with these faults, up from an image with an empty
+// config, without an appliance.
 func booted(t *testing.T, n int, faults string) *system {
 	t.Helper()
 	parsed, err := ParseFaults(faults)
 	require.NoError(t, err)
-	crew := &Crew{URL: "http://127.0.0.1:1", InfraEnvID: "6e9d7b8e-3c5a-4c39-a4ac-5a8a0a9fbd31", Count: 2, Speed: 1e6, Faults: parsed}
+	crew := &Crew{URL: "http://127.0.0.1:1", InfraEnvID: "6e9d7b8e-3c5a-4c39-a4ac-5a8a0a9fbd31", Count: 2, Speed: 1e6,
+		Faults: parsed}
 	require.NoError(t, crew.prepare())
 	hosts, err := crew.muster()
 	require.NoError(t, err)
-	return &system{host: hosts[n-1], media: &media{config: &ignition.Discovered{}}, up: t.Context(), power: func(error) {}}
+	return &system{host: hosts[n-1], media: &media{config: &ignition.Discovered{}}, up: t.Context(),
+		power: func(error) {}}
 }
 
 // run performs a step that must succeed and reads its output.
@@ -129,23 +132,29 @@ func TestFaultsShowInWhatAHostReports(t *testing.T) {
 		"slow-cpu":           func(s *system) bool { c := inventory(s).CPU; return c.Count == 1 && c.Frequency == 800 },
 		"duplicate-hostname": func(s *system) bool { return inventory(s).Hostname == "host-1" },
 		"slow-disk": func(s *system) bool {
-			return run[models.DiskSpeedCheckResponse](t, s, models.StepTypeInstallationDiskSpeedCheck, `{"path":"/dev/nvme0n1"}`, "480").IoSyncDuration > 10
+			return run[models.DiskSpeedCheckResponse](t, s, models.StepTypeInstallationDiskSpeedCheck,
+				`{"path":"/dev/nvme0n1"}`, "480").IoSyncDuration > 10
 		},
 		"no-ntp": func(s *system) bool {
 			r := run[models.NtpSynchronizationResponse](t, s, models.StepTypeNtpSynchronizer, `{"ntp_source":""}`)
 			return r.NtpSources[0].SourceState == models.SourceStateUnreachable
 		},
 		"no-dns": func(s *system) bool {
-			r := run[models.DomainResolutionResponse](t, s, models.StepTypeDomainResolution, `{"domains":[{"domain_name":"api.demo.example.com"}]}`)
+			r := run[models.DomainResolutionResponse](t, s, models.StepTypeDomainResolution,
+				`{"domains":[{"domain_name":"api.demo.example.com"}]}`)
 			return len(r.Resolutions[0].IPV4Addresses) == 0
 		},
 		"no-image": func(s *system) bool {
-			out := s.perform(t.Context(), stepOf(models.StepTypeContainerImageAvailability, `{"images":["`+images[0]+`"],"timeout":60}`))
+			out := s.perform(t.Context(), stepOf(models.StepTypeContainerImageAvailability,
+				`{"images":["`+images[0]+`"],"timeout":60}`))
 			return out.code == exitNoImage && strings.Contains(out.output, `"result":"failure"`)
 		},
 		"isolated":        func(s *system) bool { return !connectivity(t, s).L3Connectivity[0].Successful },
 		"host=1:isolated": func(s *system) bool { return !connectivity(t, s).L2Connectivity[0].Successful },
-		"packet-loss=20":  func(s *system) bool { return connectivity(t, s).L3Connectivity[0].PacketLossPercentage == 20 },
+		"packet-loss=20": func(s *system) bool {
+			return connectivity(t,
+				s).L3Connectivity[0].PacketLossPercentage == 20
+		},
 		"high-latency=2s": func(s *system) bool { return connectivity(t, s).L3Connectivity[0].AverageRTTMs == 2000 },
 		"clock-skew=90s":  func(s *system) bool { return time.Until(s.now()) > 80*time.Second },
 	} {
@@ -183,12 +192,14 @@ func TestStepsAnswerLikeTheAgent(t *testing.T) {
 	mac := `"api_vip_mac":"00:1a:4a:00:00:01","ingress_vip_mac":"00:1a:4a:00:00:02"`
 	leases := run[models.DhcpAllocationResponse](t, s, models.StepTypeDhcpLeaseAllocate, `{"interface":"eno1",`+mac+`}`)
 	require.NotEqual(t, *leases.APIVipAddress, *leases.IngressVipAddress)
-	require.Equal(t, leases, run[models.DhcpAllocationResponse](t, s, models.StepTypeDhcpLeaseAllocate, `{"interface":"eno1",`+mac+`}`))
+	require.Equal(t, leases, run[models.DhcpAllocationResponse](t, s, models.StepTypeDhcpLeaseAllocate,
+		`{"interface":"eno1",`+mac+`}`))
 
 	tang := run[models.TangConnectivityResponse](t, s, models.StepTypeTangConnectivityCheck,
 		`{"tang_servers":"[{\"url\":\"http://tang.example.com:7500\",\"thumbprint\":\"abc\"}]"}`)
 	require.True(t, tang.IsSuccess)
-	require.True(t, run[models.APIVipConnectivityResponse](t, s, models.StepTypeAPIVipConnectivityCheck, `{"url":"http://192.168.100.200:22624/config/worker"}`).IsSuccess)
+	require.True(t, run[models.APIVipConnectivityResponse](t, s, models.StepTypeAPIVipConnectivityCheck,
+		`{"url":"http://192.168.100.200:22624/config/worker"}`).IsSuccess)
 }
 
 func TestArgumentsThatMakeNoSenseAreAnsweredWithMinusOne(t *testing.T) {
@@ -204,7 +215,8 @@ func TestArgumentsThatMakeNoSenseAreAnsweredWithMinusOne(t *testing.T) {
 		stepOf(models.StepTypeNtpSynchronizer, `{}`),
 		stepOf(models.StepTypeDomainResolution, `{"domains":[{}]}`),
 		stepOf(models.StepTypeVerifyVips, `[{"vip_type":"nothing"}]`),
-		stepOf(models.StepTypeDhcpLeaseAllocate, `{"interface":"eth9","api_vip_mac":"00:1a:4a:00:00:01","ingress_vip_mac":"00:1a:4a:00:00:02"}`),
+		stepOf(models.StepTypeDhcpLeaseAllocate,
+			`{"interface":"eth9","api_vip_mac":"00:1a:4a:00:00:01","ingress_vip_mac":"00:1a:4a:00:00:02"}`),
 		stepOf(models.StepTypeInstallationDiskSpeedCheck, `{"path":"/dev/nvme0n1"}`),
 		stepOf(models.StepTypeInstallationDiskSpeedCheck, `{"path":"/dev/nvme0n1"}`, "soon"),
 		stepOf(models.StepTypeInstallationDiskSpeedCheck, `{"path":"/dev/sdz"}`, "480"),
@@ -278,8 +290,12 @@ func TestALostLinkLosesRequestsForAWhile(t *testing.T) {
 	for _, h := range crew.hosts {
 		up := h.link.cutTil
 		down := up.Add(-crew.scaled(20 * time.Minute))
-		during := slices.DeleteFunc(slices.Clone(polls), func(at time.Time) bool { return at.Before(down) || !at.Before(up) })
-		require.LessOrEqual(t, len(during), 1, "nothing comes for twenty minutes of the crew's time but what was on its way")
+		during := slices.DeleteFunc(slices.Clone(polls), func(at time.Time) bool {
+			return at.Before(down) ||
+				!at.Before(up)
+		})
+		require.LessOrEqual(t, len(during), 1,
+			"nothing comes for twenty minutes of the crew's time but what was on its way")
 		require.Contains(t, log.String(), errLinkDown.Error())
 		require.True(t, polls[len(polls)-1].After(up), "the link comes back")
 	}
@@ -289,7 +305,8 @@ func TestLostMediaIsAnsweredWithItsOwnExitCode(t *testing.T) {
 	t.Parallel()
 	a := newAppliance(t)
 	a.expect = 1
-	a.extraSteps = map[string][]*models.Step{models.HostStatusInstallingInProgress: {stepOf(models.StepTypeVerifyVips, `[]`)}}
+	a.extraSteps = map[string][]*models.Step{models.HostStatusInstallingInProgress: {stepOf(models.StepTypeVerifyVips,
+		`[]`)}}
 	crew := a.crew(1)
 	crew.Faults = Faults{{Kind: LostMedia}}
 	ctx, stop := context.WithCancel(testContext(t))
@@ -329,7 +346,8 @@ func TestAnUpgradedAgentRegistersAgain(t *testing.T) {
 			require.NoError(t, json.Unmarshal([]byte(reply.Output), &response))
 		}
 	}
-	require.Equal(t, models.UpgradeAgentResponse{AgentImage: a.images[1], Result: models.UpgradeAgentResultSuccess}, response)
+	require.Equal(t, models.UpgradeAgentResponse{AgentImage: a.images[1], Result: models.UpgradeAgentResultSuccess},
+		response)
 }
 
 func TestAReclaimedHostRebootsIntoTheImage(t *testing.T) {
@@ -338,8 +356,10 @@ func TestAReclaimedHostRebootsIntoTheImage(t *testing.T) {
 	base := a.server.URL + "/images/full.iso"
 	a.extraSteps = map[string][]*models.Step{
 		models.HostStatusKnown: {stepOf(models.StepTypeDownloadBootArtifacts,
-			fmt.Sprintf(`{"host_fs_mount_dir":"/host","initrd_url":%q,"kernel_url":%q,"rootfs_url":%q}`, base, base, base))},
-		models.HostStatusReclaimingRebooting: {stepOf(models.StepTypeRebootForReclaim, `{"host_fs_mount_dir":"/host"}`)},
+			fmt.Sprintf(`{"host_fs_mount_dir":"/host","initrd_url":%q,"kernel_url":%q,"rootfs_url":%q}`, base,
+				base, base))},
+		models.HostStatusReclaimingRebooting: {stepOf(models.StepTypeRebootForReclaim,
+			`{"host_fs_mount_dir":"/host"}`)},
 	}
 	a.exitIn = map[string]bool{models.HostStatusReclaimingRebooting: true}
 	a.onReply = func(id string, reply models.StepReply) {

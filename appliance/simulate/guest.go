@@ -13,8 +13,9 @@ import (
 	"landfall/ignition"
 )
 
-// Guest is a host whose machine is there, be it emulated: a program that runs on it is its agent, its installer and, once it is up
-// from its disk, its cluster's controller. Set the fields before Run.
+// Guest is a host whose machine is there, be it emulated: a program that runs on it is its agent,
+// its installer and, once it is up from its disk, its cluster's controller. Set the fields before
+// Run.
 type Guest struct {
 	// ID is the host's, by which the appliance knows it again.
 	ID strfmt.UUID
@@ -22,7 +23,8 @@ type Guest struct {
 	Config *ignition.Discovered
 	// Inventory is what the machine is made of.
 	Inventory *models.Inventory
-	// WriteImage writes to the disk at a path of the inventory what the machine comes up from after its installation.
+	// WriteImage writes to the disk at a path of the inventory what the machine comes up from after
+	// its installation.
 	WriteImage func(ctx context.Context, path string) error
 	// Speed and Logger are those of a Crew.
 	Speed  float64
@@ -31,8 +33,9 @@ type Guest struct {
 	Observer func(Event)
 }
 
-// Run lives one boot of the machine, from the discovery image or from its disk, and says whether the machine is to be restarted after it.
-// It is not once the cluster that it was installed for is installed too. What fails for good is an error.
+// Run lives one boot of the machine, from the discovery image or from its disk, and says whether
+// the machine is to be restarted after it. It is not once the cluster that it was installed for is
+// installed too. What fails for good is an error.
 func (g *Guest) Run(ctx context.Context, up bool) (restart bool, err error) {
 	h, err := g.host()
 	if err != nil {
@@ -65,7 +68,8 @@ func (g *Guest) Run(ctx context.Context, up bool) (restart bool, err error) {
 	return false, end
 }
 
-// fromOwnDisk is a host that is up from its disk and has only the appliance to ask what became of it.
+// fromOwnDisk is a host that is up from its disk and has only the appliance to ask what became of
+// it.
 func (h *host) fromOwnDisk(ctx context.Context) error {
 	known, up, err := h.recall(ctx)
 	if err != nil {
@@ -84,7 +88,8 @@ func (g *Guest) host() (*host, error) {
 		return nil, err
 	}
 	crew := &Crew{
-		URL: g.Config.ServiceURL, InfraEnvID: g.Config.InfraEnvID, Count: 1, Speed: g.Speed, Network: m.address.Masked(), Logger: g.Logger, Observer: g.Observer,
+		URL: g.Config.ServiceURL, InfraEnvID: g.Config.InfraEnvID, Count: 1, Speed: g.Speed,
+		Network: m.address.Masked(), Logger: g.Logger, Observer: g.Observer,
 	}
 	if err := crew.prepare(); err != nil {
 		return nil, err
@@ -105,10 +110,12 @@ func machineOf(id strfmt.UUID, inventory *models.Inventory) (machine, error) {
 		}
 		address, err := netip.ParsePrefix(card.IPV4Addresses[0])
 		if err != nil {
-			return machine{}, fmt.Errorf("the network card %s has the address %q, which is none: %w", card.Name, card.IPV4Addresses[0], err)
+			return machine{}, fmt.Errorf("the network card %s has the address %q, which is none: %w", card.Name,
+				card.IPV4Addresses[0], err)
 		}
 		m.address = address
-		m.nics = append([]nic{{name: card.Name, mac: card.MacAddress, linked: card.HasCarrier}}, m.nics...) // the first speaks for the host
+		// the first speaks for the host
+		m.nics = append([]nic{{name: card.Name, mac: card.MacAddress, linked: card.HasCarrier}}, m.nics...)
 	}
 	if !m.address.IsValid() {
 		return machine{}, errors.New("no network card of the machine has an IPv4 address")
@@ -120,7 +127,8 @@ func machineOf(id strfmt.UUID, inventory *models.Inventory) (machine, error) {
 	}
 	for _, d := range inventory.Disks {
 		if d.DriveType != models.DriveTypeODD {
-			m.disks = append(m.disks, disk{name: d.Name, serial: d.Serial, wwn: d.Wwn, byID: d.ByID, byPath: d.ByPath, size: d.SizeBytes})
+			m.disks = append(m.disks, disk{name: d.Name, serial: d.Serial, wwn: d.Wwn, byID: d.ByID, byPath: d.ByPath,
+				size: d.SizeBytes})
 		}
 	}
 	return m, nil

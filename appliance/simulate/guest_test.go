@@ -25,16 +25,20 @@ func (a *appliance) guest() *Guest {
 	return &Guest{
 		ID: "77070000-0000-4000-8000-000000000001", Config: disc.config, Speed: 1e6,
 		Inventory: &models.Inventory{
-			Hostname: "edge", CPU: &models.CPU{Architecture: "x86_64", Count: 1}, Memory: &models.Memory{PhysicalBytes: 1 << 30}, Boot: &models.Boot{}, SystemVendor: &models.SystemVendor{},
+			Hostname: "edge", CPU: &models.CPU{Architecture: "x86_64", Count: 1},
+			Memory: &models.Memory{PhysicalBytes: 1 << 30}, Boot: &models.Boot{},
+			SystemVendor: &models.SystemVendor{},
 			Interfaces: []*models.Interface{
 				{Name: "ens2", MacAddress: "52:54:00:77:07:02", HasCarrier: true},
-				{Name: "ens3", MacAddress: "52:54:00:77:07:01", HasCarrier: true, IPV4Addresses: []string{"10.0.2.15/24"}},
+				{Name: "ens3", MacAddress: "52:54:00:77:07:01", HasCarrier: true,
+					IPV4Addresses: []string{"10.0.2.15/24"}},
 			},
 			Disks: []*models.Disk{
 				{Name: "sr0", Path: "/dev/sr0", DriveType: models.DriveTypeODD, SizeBytes: 1 << 20, Removable: true},
 				{Name: "vda", Path: "/dev/vda", DriveType: models.DriveTypeSSD, SizeBytes: 20 << 30},
 			},
-			Routes: []*models.Route{{Destination: "0.0.0.0", Gateway: "10.0.2.2", Interface: "ens3"}, {Destination: "10.0.2.0", Gateway: "0.0.0.0", Interface: "ens3"}},
+			Routes: []*models.Route{{Destination: "0.0.0.0", Gateway: "10.0.2.2", Interface: "ens3"},
+				{Destination: "10.0.2.0", Gateway: "0.0.0.0", Interface: "ens3"}},
 		},
 	}
 }

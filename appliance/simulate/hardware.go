@@ -11,7 +11,8 @@ import (
 	"github.com/openshift/assisted-service/models"
 )
 
-// Hardware says what a simulated host is made of. Fields left zero take the value of DefaultHardware.
+// Hardware says what a simulated host is made of. Fields left zero take the value of
+// DefaultHardware.
 type Hardware struct {
 	// CPUs is the number of cores.
 	CPUs int
@@ -22,7 +23,8 @@ type Hardware struct {
 	DiskBytes int64
 	// Architecture is x86_64 or aarch64, as the kernel names it.
 	Architecture string
-	// Manufacturer is who made the machine, as its firmware says; platforms know their virtual machines by it.
+	// Manufacturer is who made the machine, as its firmware says; platforms know their virtual
+	// machines by it.
 	Manufacturer string
 }
 
@@ -61,7 +63,8 @@ const (
 
 // DefaultHardware is a host that fits every role with room to spare.
 func DefaultHardware() Hardware {
-	return Hardware{CPUs: 16, MemoryBytes: 64 * gib, Disks: 2, DiskBytes: 480 * gb, Architecture: "x86_64", Manufacturer: "Landfall"}
+	return Hardware{CPUs: 16, MemoryBytes: 64 * gib, Disks: 2, DiskBytes: 480 * gb, Architecture: "x86_64",
+		Manufacturer: "Landfall"}
 }
 
 func (h Hardware) withDefaults() Hardware { return h.or(DefaultHardware()) }
@@ -89,8 +92,8 @@ func (h Hardware) or(defaults Hardware) Hardware {
 	return h
 }
 
-// machine is the hardware of one host: the same for the same seed, infra-env and number, so that a host that boots again, also in
-// another process, is recognized as the one that was there before.
+// machine is the hardware of one host: the same for the same seed, infra-env and number, so that a
+// host that boots again, also in another process, is recognized as the one that was there before.
 type machine struct {
 	id       string
 	number   int
@@ -124,7 +127,8 @@ func newMachine(c *Crew, number int) (machine, error) {
 	}
 	planned := c.planned(number)
 	hardware := planned.Hardware.or(c.Hardware).withDefaults()
-	m := machine{number: number, hostname: fmt.Sprintf("host-%d", number), address: address, gateway: gateway, cpuMHz: ordinaryCPUMHz}
+	m := machine{number: number, hostname: fmt.Sprintf("host-%d", number), address: address, gateway: gateway,
+		cpuMHz: ordinaryCPUMHz}
 	identity := fmt.Sprintf("%d/%s/%d", c.Seed, c.InfraEnvID, number)
 	m.id = uuid.NewSHA1(uuid.NameSpaceOID, []byte("landfall simulated host "+identity)).String()
 	m.serial = fmt.Sprintf("SIM%09X", fingerprint(identity, "serial")&0xfffffffff)
@@ -187,13 +191,16 @@ func newDisk(identity string, index int, size int64) disk {
 	}
 }
 
-// hostAddress is the address that the host with that number (from 1) has in the network, and the network's gateway.
+// hostAddress is the address that the host with that number (from 1) has in the network, and the
+// network's gateway.
 func hostAddress(network netip.Prefix, number int) (netip.Prefix, netip.Addr, error) {
 	room := uint64(1)<<(network.Addr().BitLen()-network.Bits()) - 1
 	offset := uint64(firstAddress + number - 1)
 	if offset >= room {
-		return netip.Prefix{}, netip.Addr{}, fmt.Errorf("network %s is too small for a simulated host number %d: it would need address %d of it; use a larger network",
-			network, number, offset)
+		return netip.Prefix{}, netip.Addr{},
+			fmt.Errorf("network %s is too small for a simulated host number %d: it would need address %d of it; use "+
+				"a larger network",
+				network, number, offset)
 	}
 	base := binary.BigEndian.Uint32(network.Masked().Addr().AsSlice())
 	address := func(offset uint32) netip.Addr {
@@ -202,8 +209,8 @@ func hostAddress(network netip.Prefix, number int) (netip.Prefix, netip.Addr, er
 	return netip.PrefixFrom(address(uint32(offset)), network.Bits()), address(1), nil
 }
 
-// inventory describes the machine as the agent's inventory step does. Two calls give the same: an agent whose inventory has not
-// changed does not send it again.
+// inventory describes the machine as the agent's inventory step does. Two calls give the same: an
+// agent whose inventory has not changed does not send it again.
 func (m machine) inventory() *models.Inventory {
 	if m.described != nil {
 		return m.described
@@ -211,47 +218,55 @@ func (m machine) inventory() *models.Inventory {
 	return &models.Inventory{
 		BmcAddress:   "0.0.0.0",
 		BmcV6address: "::/0",
-		Boot:         &models.Boot{CurrentBootMode: "uefi", SecureBootState: models.SecureBootStateDisabled, CommandLine: "ignition.firstboot ignition.platform.id=metal"},
-		CPU:          m.cpu(),
-		Disks:        m.inventoryDisks(),
-		Gpus:         []*models.Gpu{},
-		Hostname:     m.hostname,
-		Interfaces:   m.inventoryInterfaces(),
+		Boot: &models.Boot{CurrentBootMode: "uefi", SecureBootState: models.SecureBootStateDisabled,
+			CommandLine: "ignition.firstboot ignition.platform.id=metal"},
+		CPU:        m.cpu(),
+		Disks:      m.inventoryDisks(),
+		Gpus:       []*models.Gpu{},
+		Hostname:   m.hostname,
+		Interfaces: m.inventoryInterfaces(),
 		Memory: &models.Memory{
 			PhysicalBytes: m.hardware.MemoryBytes, PhysicalBytesMethod: models.MemoryMethodDmidecode,
 			UsableBytes: m.hardware.MemoryBytes - m.hardware.MemoryBytes/64,
 		},
-		Routes:       m.routes(),
-		SystemVendor: &models.SystemVendor{Manufacturer: m.hardware.Manufacturer, ProductName: "Simulated Host", SerialNumber: m.serial},
-		TpmVersion:   models.InventoryTpmVersionNr20,
+		Routes: m.routes(),
+		SystemVendor: &models.SystemVendor{Manufacturer: m.hardware.Manufacturer, ProductName: "Simulated Host",
+			SerialNumber: m.serial},
+		TpmVersion: models.InventoryTpmVersionNr20,
 	}
 }
 
 func (m machine) cpu() *models.CPU {
-	flags := "fpu vme de pse tsc msr pae mce cx8 apic sep mtrr pge mca cmov pat pse36 clflush mmx fxsr sse sse2 ht syscall nx pdpe1gb rdtscp lm " +
-		"pni pclmulqdq vmx ssse3 fma cx16 sse4_1 sse4_2 x2apic movbe popcnt aes xsave avx f16c rdrand lahf_lm abm avx2 bmi1 bmi2 erms invpcid rdseed adx smap sha_ni"
+	flags := "fpu vme de pse tsc msr pae mce cx8 apic sep mtrr pge mca cmov pat pse36 clflush mmx fxsr sse sse2 ht " +
+		"syscall nx pdpe1gb rdtscp lm " +
+		"pni pclmulqdq vmx ssse3 fma cx16 sse4_1 sse4_2 x2apic movbe popcnt aes xsave avx f16c rdrand lahf_lm abm " +
+		"avx2 bmi1 bmi2 erms invpcid rdseed adx smap sha_ni"
 	model := "Simulated Processor (x86-64-v3)"
 	if m.hardware.Architecture != "x86_64" {
 		flags = "fp asimd evtstrm aes pmull sha1 sha2 crc32 atomics fphp asimdhp cpuid asimdrdm lrcpc dcpop"
 		model = "Simulated Processor (armv8)"
 	}
 	return &models.CPU{
-		Architecture: m.hardware.Architecture, Count: int64(m.hardware.CPUs), Flags: strings.Fields(flags), Frequency: m.cpuMHz, ModelName: model,
+		Architecture: m.hardware.Architecture, Count: int64(m.hardware.CPUs), Flags: strings.Fields(flags),
+		Frequency: m.cpuMHz, ModelName: model,
 	}
 }
 
 func (m machine) inventoryDisks() []*models.Disk {
 	disks := []*models.Disk{{
-		Bootable: true, ByPath: "/dev/disk/by-path/pci-0000:00:14.0-usb-0:1:1.0-scsi-0:0:0:0", DriveType: models.DriveTypeODD, Hctl: "0:0:0:0",
+		Bootable: true, ByPath: "/dev/disk/by-path/pci-0000:00:14.0-usb-0:1:1.0-scsi-0:0:0:0",
+		DriveType: models.DriveTypeODD, Hctl: "0:0:0:0",
 		ID:                      "/dev/disk/by-path/pci-0000:00:14.0-usb-0:1:1.0-scsi-0:0:0:0",
 		InstallationEligibility: models.DiskInstallationEligibility{NotEligibleReasons: []string{"Disk is removable"}},
-		IsInstallationMedia:     true, Model: "Virtual_CDROM", Name: "sr0", Path: "/dev/sr0", Removable: true, SizeBytes: 1_100_000_000, Vendor: "Landfall",
+		IsInstallationMedia:     true, Model: "Virtual_CDROM", Name: "sr0", Path: "/dev/sr0", Removable: true,
+		SizeBytes: 1_100_000_000, Vendor: "Landfall",
 	}}
 	for _, d := range m.disks {
 		disks = append(disks, &models.Disk{
 			ByID: d.byID, ByPath: d.byPath, DriveType: models.DriveTypeSSD, HasUUID: true, ID: d.byID,
 			InstallationEligibility: models.DiskInstallationEligibility{Eligible: true, NotEligibleReasons: []string{}},
-			Model:                   "Simulated NVMe", Name: d.name, Path: "/dev/" + d.name, Serial: d.serial, SizeBytes: d.size, Smart: smart(d), Wwn: d.wwn,
+			Model:                   "Simulated NVMe", Name: d.name, Path: "/dev/" + d.name, Serial: d.serial,
+			SizeBytes: d.size, Smart: smart(d), Wwn: d.wwn,
 		})
 	}
 	return disks
@@ -259,7 +274,8 @@ func (m machine) inventoryDisks() []*models.Disk {
 
 // smart is what smartctl says of a healthy disk, in the few fields that somebody looks at.
 func smart(d disk) string {
-	return fmt.Sprintf(`{"json_format_version":[1,0],"device":{"name":"/dev/%s","type":"nvme","protocol":"NVMe"},"serial_number":%q,"smart_status":{"passed":true}}`,
+	return fmt.Sprintf(
+		`{"json_format_version":[1,0],"device":{"name":"/dev/%s","type":"nvme","protocol":"NVMe"},"serial_number":%q,"smart_status":{"passed":true}}`,
 		d.name, d.serial)
 }
 
@@ -267,8 +283,10 @@ func (m machine) inventoryInterfaces() []*models.Interface {
 	var interfaces []*models.Interface
 	for _, n := range m.nics {
 		described := &models.Interface{
-			Biosdevname: n.name, Flags: []string{"broadcast", "multicast"}, HasCarrier: n.linked, IPV4Addresses: []string{}, IPV6Addresses: []string{},
-			MacAddress: n.mac, Mtu: ordinaryMTU, Name: n.name, Product: "0x159b", SpeedMbps: -1, Type: "physical", Vendor: "0x8086",
+			Biosdevname: n.name, Flags: []string{"broadcast", "multicast"}, HasCarrier: n.linked,
+			IPV4Addresses: []string{}, IPV6Addresses: []string{},
+			MacAddress: n.mac, Mtu: ordinaryMTU, Name: n.name, Product: "0x159b", SpeedMbps: -1, Type: "physical",
+			Vendor: "0x8086",
 		}
 		if n.linked {
 			described.Flags = append([]string{"up"}, described.Flags...)
@@ -282,8 +300,10 @@ func (m machine) inventoryInterfaces() []*models.Interface {
 
 func (m machine) routes() []*models.Route {
 	return []*models.Route{
-		{Destination: "0.0.0.0", Family: addressFamilyV4, Gateway: m.gateway.String(), Interface: m.nics[0].name, Metric: 100},
-		{Destination: m.address.Masked().Addr().String(), Family: addressFamilyV4, Interface: m.nics[0].name, Metric: 100},
+		{Destination: "0.0.0.0", Family: addressFamilyV4, Gateway: m.gateway.String(), Interface: m.nics[0].name,
+			Metric: 100},
+		{Destination: m.address.Masked().Addr().String(), Family: addressFamilyV4, Interface: m.nics[0].name,
+			Metric: 100},
 	}
 }
 

@@ -17,7 +17,8 @@ import (
 // How long the parts of a host's life take at speed 1.
 const (
 	bootTime = 90 * time.Second
-	// wrongBootTime is how long nobody notices that a host with WrongBootOrder is up from the wrong device.
+	// wrongBootTime is how long nobody notices that a host with WrongBootOrder is up from the wrong
+	// device.
 	wrongBootTime = 10 * time.Minute
 )
 
@@ -36,13 +37,15 @@ type host struct {
 	ref     hostRef
 	link    *link
 
-	// orders is how the cluster's watcher (controller.go) speaks to a host: a *reboot or a *verdict.
+	// orders is how the cluster's watcher (controller.go) speaks to a host: a *reboot or a
+	// *verdict.
 	orders chan error
 
 	mu sync.Mutex
 	// disc is what was put into its drive; nil if the host finds the infra-env's image by itself.
 	disc *media
-	// write, if set, writes to the disk at a path what the host comes up from after its installation.
+	// write, if set, writes to the disk at a path what the host comes up from after its
+	// installation.
 	write func(ctx context.Context, path string) error
 	// agentImage is the agent's version, which an upgrade changes.
 	agentImage string
@@ -50,15 +53,17 @@ type host struct {
 	vips map[models.VipType]string
 	// disk is true while the host is up from its disk.
 	disk bool
-	// standing counts the times that the host came to where the appliance can know of it: registered, or up from its disk. It is steady
-	// from then on until it restarts.
+	// standing counts the times that the host came to where the appliance can know of it:
+	// registered, or up from its disk. It is steady from then on until it restarts.
 	standing int
 	steady   bool
-	// misbooted is set once WrongBootOrder has had its effect, and linkCuts remembers on which occasions LostLink has.
+	// misbooted is set once WrongBootOrder has had its effect, and linkCuts remembers on which
+	// occasions LostLink has.
 	misbooted bool
 	linkCuts  map[models.HostStage]bool
 
-	// polls counts the answers to its agent's polls whose steps were begun, gathering how many of these gather logs just now.
+	// polls counts the answers to its agent's polls whose steps were begun, gathering how many of
+	// these gather logs just now.
 	polls, gathering atomic.Int64
 }
 
@@ -136,8 +141,9 @@ func (h *host) settle(ctx context.Context, err error) error {
 	return err
 }
 
-// recall finds out where the host was left when the crew ran before: machines do not lose their power because a simulator ended. A host
-// in the middle of an installation goes on with it instead of registering anew, which the appliance would have to take for a reboot.
+// recall finds out where the host was left when the crew ran before: machines do not lose their
+// power because a simulator ended. A host in the middle of an installation goes on with it instead
+// of registering anew, which the appliance would have to take for a reboot.
 func (h *host) recall(ctx context.Context) (*models.Host, medium, error) {
 	operator := newConnection(h.crew.base, "", h.crew.transport)
 	var known *models.Host
@@ -174,13 +180,15 @@ func stageOf(known *models.Host) models.HostStage {
 // isAfterReboot is true of the stages that only a host which is up from its disk has.
 func isAfterReboot(stage models.HostStage) bool {
 	switch stage {
-	case models.HostStageRebooting, models.HostStageWaitingForIgnition, models.HostStageConfiguring, models.HostStageJoined, models.HostStageDone:
+	case models.HostStageRebooting, models.HostStageWaitingForIgnition, models.HostStageConfiguring,
+		models.HostStageJoined, models.HostStageDone:
 		return true
 	}
 	return false
 }
 
-// onDisk is a host that is up from its disk: it speaks to nobody here, and its cluster's controller speaks for it.
+// onDisk is a host that is up from its disk: it speaks to nobody here, and its cluster's controller
+// speaks for it.
 func (h *host) onDisk(ctx context.Context, known *models.Host) error {
 	if known != nil && known.ClusterID != nil {
 		connection, err := h.reconnect(ctx)
@@ -202,13 +210,15 @@ func (h *host) onDisk(ctx context.Context, known *models.Host) error {
 	}
 }
 
-// reconnect finds the appliance again for a host that is up from its disk since before the crew ran: its address is in the image still.
+// reconnect finds the appliance again for a host that is up from its disk since before the crew
+// ran: its address is in the image still.
 func (h *host) reconnect(ctx context.Context) (*connection, error) {
 	inserted, err := h.insert(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return h.crew.connect(inserted.config.ServiceURL, inserted.config.PullSecretToken, string(inserted.config.ServiceCA))
+	return h.crew.connect(inserted.config.ServiceURL, inserted.config.PullSecretToken,
+		string(inserted.config.ServiceCA))
 }
 
 func (h *host) misboots() bool {
@@ -241,13 +251,15 @@ type system struct {
 	upgraded  bool
 }
 
-// live is one boot from the discovery image. It returns when the host reboots (*reboot), ends (*verdict) or ctx does.
+// live is one boot from the discovery image. It returns when the host reboots (*reboot), ends
+// (*verdict) or ctx does.
 func (h *host) live(ctx context.Context, known *models.Host) error {
 	inserted, err := h.insert(ctx)
 	if err != nil {
 		return err
 	}
-	api, err := h.crew.connect(inserted.config.ServiceURL, inserted.config.PullSecretToken, string(inserted.config.ServiceCA))
+	api, err := h.crew.connect(inserted.config.ServiceURL, inserted.config.PullSecretToken,
+		string(inserted.config.ServiceCA))
 	if err != nil {
 		return err
 	}
@@ -287,15 +299,17 @@ func (s *system) fixBootOrder() {
 	}
 }
 
-// stands says where the host is in its life, for an order that is decided by what the appliance says of it.
+// stands says where the host is in its life, for an order that is decided by what the appliance
+// says of it.
 func (h *host) stands() int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.standing
 }
 
-// order tells the host what its cluster's state means for it. The state is older than the order: a host that has restarted since, or has
-// not come back to the appliance yet, does not hear it. An order that the host has not taken yet stays the one that counts.
+// order tells the host what its cluster's state means for it. The state is older than the order: a
+// host that has restarted since, or has not come back to the appliance yet, does not hear it. An
+// order that the host has not taken yet stays the one that counts.
 func (h *host) order(what error, standing int) (heard bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -354,7 +368,8 @@ func (h *host) upFromDisk(up bool) {
 	h.standing++
 }
 
-// unsettled notes that the host is about to register: what the appliance says of it until then is old.
+// unsettled notes that the host is about to register: what the appliance says of it until then is
+// old.
 func (h *host) unsettled() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -388,7 +403,8 @@ func (h *host) upgrade(image string) {
 	h.agentImage = image
 }
 
-// jitter moves a wait by up to a tenth, so that hosts which were started together do not poll together.
+// jitter moves a wait by up to a tenth, so that hosts which were started together do not poll
+// together.
 func jitter(d time.Duration) time.Duration {
 	return time.Duration(float64(d) * (0.9 + 0.2*rand.Float64()))
 }

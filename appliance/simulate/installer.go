@@ -16,14 +16,16 @@ import (
 
 // The stand-in for openshift-install
 //
-// The real openshift-install comes in a release payload and cannot be carried by a program of ours. The payloads that this package
-// makes hold a stand-in: a launcher by which whoever starts it plays openshift-install itself (installerstamp.go). It is no installer,
-// and no cluster comes of its certificates; but it takes the same commands, environment and files as the real one, refuses what that refuses in the same form, and
-// leaves the same files with content of the same shape. What it cannot show is that the real program of some version accepts an
-// install-config: it knows field names from the documents only.
+// The real openshift-install comes in a release payload and cannot be carried by a program of ours.
+// The payloads that this package makes hold a stand-in: a launcher by which whoever starts it plays
+// openshift-install itself (installerstamp.go). It is no installer, and no cluster comes of its
+// certificates; but it takes the same commands, environment and files as the real one, refuses what
+// that refuses in the same form, and leaves the same files with content of the same shape. What it
+// cannot show is that the real program of some version accepts an install-config: it knows field
+// names from the documents only.
 //
-// installer.go has its commands, installerconfig.go the install-config, installermanifests.go and installerignition.go what it
-// writes, installercerts.go the certificates.
+// installer.go has its commands, installerconfig.go the install-config, installermanifests.go and
+// installerignition.go what it writes, installercerts.go the certificates.
 
 // installerName is the program's name, and by which the launcher tells Main what to be.
 const installerName = "openshift-install"
@@ -35,8 +37,9 @@ const (
 	envBootstrapIP  = "OPENSHIFT_INSTALL_BOOTSTRAP_NODE_IP"
 )
 
-// Main makes the process the stand-in for openshift-install, and ends it, when it was started by a payload's launcher. Otherwise it does
-// nothing. A program that runs the openshift-install of a payload of ours (see PushPayload) calls it before anything else.
+// Main makes the process the stand-in for openshift-install, and ends it, when it was started by a
+// payload's launcher. Otherwise it does nothing. A program that runs the openshift-install of a
+// payload of ours (see PushPayload) calls it before anything else.
 func Main() {
 	if len(os.Args) > 2 && os.Args[0] == launcherProgram && os.Args[1] == installerName {
 		// os.Exit waits a second for reports of races in programs that are built to find them.
@@ -44,9 +47,9 @@ func Main() {
 	}
 }
 
-// playInstaller is the stand-in for openshift-install: version, create manifests, create ignition-configs and create
-// single-node-ignition-config, each with --dir. The file at path has the stamp. It gives the exit code: 0, or 1 with a line
-// level=fatal msg="…" on stderr.
+// playInstaller is the stand-in for openshift-install: version, create manifests, create
+// ignition-configs and create single-node-ignition-config, each with --dir. The file at path has
+// the stamp. It gives the exit code: 0, or 1 with a line level=fatal msg="…" on stderr.
 func playInstaller(path string, args []string, env []string, stdout, stderr io.Writer) int {
 	in := &installRun{env: map[string]string{}, stdout: stdout}
 	for _, e := range env {
@@ -82,28 +85,41 @@ type installRun struct {
 }
 
 func (in *installRun) commands() *cobra.Command {
-	root := &cobra.Command{Use: installerName, Short: "Stand-in for openshift-install", SilenceErrors: true, SilenceUsage: true}
+	root := &cobra.Command{Use: installerName, Short: "Stand-in for openshift-install", SilenceErrors: true,
+		SilenceUsage: true}
 	root.PersistentFlags().StringVar(&in.dir, "dir", ".", "assets directory")
 	root.PersistentFlags().String("log-level", "info", "log level")
-	create := &cobra.Command{Use: "create", Short: "Create part of a cluster", RunE: func(cmd *cobra.Command, args []string) error {
-		return fmt.Errorf("create: unknown target %q; this stand-in has manifests, ignition-configs and single-node-ignition-config", args)
-	}}
+	create := &cobra.Command{Use: "create", Short: "Create part of a cluster",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return fmt.Errorf("create: unknown target %q; this stand-in has manifests, ignition-configs and "+
+				"single-node-ignition-config", args)
+		}}
 	create.AddCommand(
-		&cobra.Command{Use: "manifests", Args: cobra.NoArgs, RunE: func(*cobra.Command, []string) error { return in.createManifests() }},
-		&cobra.Command{Use: "ignition-configs", Args: cobra.NoArgs, RunE: func(*cobra.Command, []string) error { return in.createIgnition(false) }},
-		&cobra.Command{Use: "single-node-ignition-config", Args: cobra.NoArgs, RunE: func(*cobra.Command, []string) error { return in.createIgnition(true) }},
+		&cobra.Command{Use: "manifests", Args: cobra.NoArgs, RunE: func(*cobra.Command,
+			[]string) error {
+			return in.createManifests()
+		}},
+		&cobra.Command{Use: "ignition-configs", Args: cobra.NoArgs, RunE: func(*cobra.Command,
+			[]string) error {
+			return in.createIgnition(false)
+		}},
+		&cobra.Command{Use: "single-node-ignition-config", Args: cobra.NoArgs,
+			RunE: func(*cobra.Command, []string) error { return in.createIgnition(true) }},
 	)
-	root.AddCommand(create, &cobra.Command{Use: "version", Args: cobra.NoArgs, RunE: func(*cobra.Command, []string) error { return in.version() }})
+	root.AddCommand(create, &cobra.Command{Use: "version", Args: cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error { return in.version() }})
 	return root
 }
 
 func (in *installRun) version() error {
-	_, err := fmt.Fprintf(in.stdout, "openshift-install %s\nbuilt from commit %040d\nrelease image %s\nrelease architecture %s\n",
+	_, err := fmt.Fprintf(in.stdout,
+		"openshift-install %s\nbuilt from commit %040d\nrelease image %s\nrelease architecture %s\n",
 		in.stamp.version, 0, in.releaseImage(), in.stamp.architecture)
 	return err
 }
 
-// releaseImage is the image the cluster is to run: what the environment says, else what the program was stamped with.
+// releaseImage is the image the cluster is to run: what the environment says, else what the program
+// was stamped with.
 func (in *installRun) releaseImage() string {
 	image := in.env[envReleaseImage]
 	if image == "" {
@@ -126,12 +142,14 @@ func (in *installRun) createManifests() error {
 		in.log.Info("Consuming Install Config from target directory")
 		consumed = true
 		if state, err = newInstallState(raw, in.release()); err != nil {
-			return fmt.Errorf("failed to fetch Master Machines: failed to load asset \"Install Config\": failed to create install config: %w", err)
+			return fmt.Errorf("failed to fetch Master Machines: failed to load asset \"Install Config\": failed to "+
+				"create install config: %w", err)
 		}
 	case !errors.Is(err, os.ErrNotExist):
 		return fmt.Errorf("failed to load asset \"Install Config\": %w", err)
 	case state == nil:
-		return fmt.Errorf("failed to fetch Master Machines: failed to load asset \"Install Config\": %s holds neither install-config.yaml nor a state file", in.dir)
+		return fmt.Errorf("failed to fetch Master Machines: failed to load asset \"Install Config\": %s holds "+
+			"neither install-config.yaml nor a state file", in.dir)
 	}
 	manifests, err := in.manifests(state)
 	if err != nil {
@@ -152,8 +170,9 @@ func (in *installRun) createManifests() error {
 	return nil
 }
 
-// createIgnition is the second step: it consumes the manifests that the first one left, with what was changed and added since. As with
-// the real program it can also be the only one, from an install-config.
+// createIgnition is the second step: it consumes the manifests that the first one left, with what
+// was changed and added since. As with the real program it can also be the only one, from an
+// install-config.
 func (in *installRun) createIgnition(singleNode bool) error {
 	if _, err := os.Stat(in.path("install-config.yaml")); err == nil {
 		if err := in.createManifests(); err != nil {
@@ -165,10 +184,12 @@ func (in *installRun) createIgnition(singleNode bool) error {
 		return err
 	}
 	if state == nil {
-		return fmt.Errorf("failed to fetch Bootstrap Ignition Config: failed to load asset \"Install Config\": %s holds no state file of create manifests", in.dir)
+		return fmt.Errorf("failed to fetch Bootstrap Ignition Config: failed to load asset \"Install Config\": %s "+
+			"holds no state file of create manifests", in.dir)
 	}
 	if err := state.config.validateTarget(singleNode); err != nil {
-		return fmt.Errorf("failed to fetch Bootstrap Ignition Config: failed to load asset \"Install Config\": invalid \"install-config.yaml\" file: %w", err)
+		return fmt.Errorf("failed to fetch Bootstrap Ignition Config: failed to load asset \"Install Config\": "+
+			"invalid \"install-config.yaml\" file: %w", err)
 	}
 	manifests, err := in.readManifests()
 	if err != nil {
@@ -181,7 +202,8 @@ func (in *installRun) createIgnition(singleNode bool) error {
 	if err := in.writeAll(files); err != nil {
 		return err
 	}
-	if err := errors.Join(os.RemoveAll(in.path("manifests")), os.RemoveAll(in.path("openshift")), in.saveState(state)); err != nil {
+	if err := errors.Join(os.RemoveAll(in.path("manifests")), os.RemoveAll(in.path("openshift")),
+		in.saveState(state)); err != nil {
 		return err
 	}
 	in.log.Info("Ignition-Configs created in: " + in.dir + " and " + in.path("auth"))
@@ -194,7 +216,8 @@ func (in *installRun) readManifests() (map[string][]byte, error) {
 	for _, folder := range []string{"manifests", "openshift"} {
 		entries, err := os.ReadDir(in.path(folder))
 		if errors.Is(err, os.ErrNotExist) {
-			return nil, fmt.Errorf("failed to fetch Common Manifests: %s is missing; run create manifests first", in.path(folder))
+			return nil, fmt.Errorf("failed to fetch Common Manifests: %s is missing; run create manifests first",
+				in.path(folder))
 		}
 		if err != nil {
 			return nil, err

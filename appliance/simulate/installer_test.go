@@ -104,12 +104,14 @@ func readOut(t *testing.T, dir, name string) []byte {
 
 func TestStandInWritesWhatOpenshiftInstallWrites(t *testing.T) {
 	dir := installerFolder(t, installConfigText)
-	env := []string{envReleaseImage + "=quay.io/openshift-release-dev/ocp-release@sha256:1", envInvoker + "=landfall", envBootstrapIP + "=192.168.100.10"}
+	env := []string{envReleaseImage + "=quay.io/openshift-release-dev/ocp-release@sha256:1", envInvoker + "=landfall",
+		envBootstrapIP + "=192.168.100.10"}
 	mustInstall(t, env, "create", "manifests", "--dir", dir)
 	require.NoFileExists(t, filepath.Join(dir, "install-config.yaml"), "it consumes its input")
 	require.FileExists(t, filepath.Join(dir, stateFile))
 	require.Contains(t, string(readOut(t, dir, "manifests/openshift-install.yaml")), "invoker: landfall")
-	require.Contains(t, string(readOut(t, dir, "manifests/image-digest-mirror-set.yaml")), "mirrorSourcePolicy: NeverContactSource")
+	require.Contains(t, string(readOut(t, dir, "manifests/image-digest-mirror-set.yaml")),
+		"mirrorSourcePolicy: NeverContactSource")
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "openshift", "mine.yaml"), []byte("kind: Mine\n"), 0o600))
 
 	mustInstall(t, env, "create", "ignition-configs", "--dir", dir)
@@ -126,7 +128,8 @@ func TestStandInWritesWhatOpenshiftInstallWrites(t *testing.T) {
 	require.True(t, motd, "/etc/motd is only appended to")
 	require.Contains(t, files["/opt/openshift/manifests/cvo-overrides.yaml"], "clusterID: "+metadata.ClusterID)
 	require.Equal(t, "kind: Mine\n", files["/opt/openshift/openshift/mine.yaml"])
-	require.Contains(t, files["/usr/local/bin/release-image.sh"], "RELEASE_IMAGE=quay.io/openshift-release-dev/ocp-release@sha256:1\n")
+	require.Contains(t, files["/usr/local/bin/release-image.sh"],
+		"RELEASE_IMAGE=quay.io/openshift-release-dev/ocp-release@sha256:1\n")
 	require.Contains(t, files["/usr/local/bin/bootkube.sh"], "BOOTSTRAP_NODE_IP=192.168.100.10\n")
 	require.Contains(t, files["/etc/containers/registries.conf"], "blocked = true")
 	for i, name := range []string{"m0", "m1", "m2", "w0"} {
@@ -196,11 +199,14 @@ func TestStandInsKubeconfigHoldsARealClientCertificate(t *testing.T) {
 		require.NoError(t, err)
 		return cert
 	}
-	admin := verify(decode(config.Users[0].User.Cert), []byte(files["/opt/openshift/tls/admin-kubeconfig-signer.crt"]), x509.ExtKeyUsageClientAuth, "")
+	admin := verify(decode(config.Users[0].User.Cert), []byte(files["/opt/openshift/tls/admin-kubeconfig-signer.crt"]),
+		x509.ExtKeyUsageClientAuth, "")
 	require.Equal(t, "system:admin", admin.Subject.CommonName)
 	require.Equal(t, []string{"system:masters"}, admin.Subject.Organization)
-	verify([]byte(files["/opt/openshift/tls/kube-apiserver-lb-server.crt"]), decode(config.Clusters[0].Cluster.CA), x509.ExtKeyUsageServerAuth, "api.demo.example.com")
-	verify([]byte(files["/opt/openshift/tls/machine-config-server.crt"]), []byte(files["/opt/openshift/tls/root-ca.crt"]), x509.ExtKeyUsageServerAuth, "192.168.100.2")
+	verify([]byte(files["/opt/openshift/tls/kube-apiserver-lb-server.crt"]), decode(config.Clusters[0].Cluster.CA),
+		x509.ExtKeyUsageServerAuth, "api.demo.example.com")
+	verify([]byte(files["/opt/openshift/tls/machine-config-server.crt"]),
+		[]byte(files["/opt/openshift/tls/root-ca.crt"]), x509.ExtKeyUsageServerAuth, "192.168.100.2")
 }
 
 func TestStandInInstallsASingleNodeInPlace(t *testing.T) {
@@ -223,47 +229,71 @@ func TestStandInTakesADomainOfOneLabel(t *testing.T) {
 func TestStandInRefusesInstallConfigs(t *testing.T) {
 	leaf := "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"
 	for name, c := range map[string]struct{ old, new, says string }{
-		"no YAML":                   {"apiVersion: v1", "apiVersion: [", "error converting YAML to JSON"},
-		"an unknown field":          {"baseDomain:", "baseDomian: x\nbaseDomain:", `unknown field \"baseDomian\"`},
-		"an unknown field within":   {"networkType:", "networkTyp: x\n  networkType:", `unknown field \"networkTyp\"`},
-		"a wrong type":              {"replicas: 3", "replicas: three", "cannot unmarshal string"},
-		"another version":           {"apiVersion: v1", "apiVersion: v2", `cannot upconvert from version \"v2\"`},
-		"a name that is no label":   {"name: demo", "name: De_mo", "metadata.name: Invalid value"},
-		"no domain":                 {"baseDomain: example.com", "baseDomain: ''", "baseDomain: Invalid value"},
-		"no pull secret":            {`'{"auths":{"mirror.example.com:5000":{"auth":"dTpw"}}}'`, "''", "pullSecret: Required value"},
-		"a pull secret of no JSON":  {`'{"auths"`, `'{auths`, "pullSecret: Invalid value"},
-		"a pull secret of nothing":  {`'{"auths":{"mirror.example.com:5000":{"auth":"dTpw"}}}'`, "'{}'", "auths required"},
-		"a key that is none":        {"ssh-ed25519 AAAA", "ssh-ed25519 !", "sshKey: Invalid value"},
-		"a bad CIDR":                {"192.168.100.0/24", "192.168.100.0/33", "invalid CIDR address: 192.168.100.0/33"},
-		"a host's address":          {"192.168.100.0/24", "192.168.100.7/24", "expecting 192.168.100.0/24"},
-		"overlapping networks":      {"172.30.0.0/16", "10.130.0.0/16", "must not overlap with"},
-		"a short host prefix":       {"hostPrefix: 23", "hostPrefix: 12", "must not be larger size than CIDR"},
-		"half of dual stack":        {"- 172.30.0.0/16", "- 172.30.0.0/16\n  - fd02::/112", "dual-stack IPv4/IPv6 requires a machine network of each address family"},
-		"a VIP elsewhere":           {"[192.168.100.2]", "[192.168.101.2]", "IP expected to be in one of the machine networks: 192.168.100.0/24"},
-		"a VIP that is none":        {"[192.168.100.2]", "[api]", `is not a valid IP`},
-		"no VIP":                    {"apiVIPs: [192.168.100.2]", "apiVIPs: []", "must specify at least one VIP for the API"},
-		"one VIP for both":          {"ingressVIPs: [192.168.100.3]", "ingressVIPs: [192.168.100.2]", "VIP for API must not be one of the Ingress VIPs"},
-		"too few masters":           {"replicas: 3", "replicas: 4", "not enough hosts found (3) to support all the configured ControlPlane replicas (4)"},
-		"too few workers":           {"replicas: 1", "replicas: 2", "not enough hosts found (1) to support all the configured Compute replicas (2)"},
-		"no control plane":          {"replicas: 3", "replicas: 0", "number of control plane replicas must be positive"},
-		"a host twice":              {"name: m1", "name: m0", `hosts[2].name: Duplicate value: \"m0\"`},
-		"a MAC twice":               {"00:00:02", "00:00:01", "bootMACAddress: Duplicate value"},
-		"a MAC that is none":        {"52:54:00:00:00:02", "zz", "bootMACAddress: Invalid value"},
-		"both kinds of mirrors":     {"imageDigestSources:", "imageContentSources:\n- {source: a.b/c, mirrors: [d.e/f]}\nimageDigestSources:", "cannot set imageContentSources and imageDigestSources at the same time"},
-		"a mirror by digest":        {"source: quay.io/openshift-release-dev/ocp-release", "source: quay.io/x@sha256:1", "must be repository--not reference"},
-		"a bundle of no PEM":        {"sshKey:", "additionalTrustBundle: hello\nsshKey:", "unable to parse certificate"},
-		"a bundle of no X.509":      {"sshKey:", "additionalTrustBundle: " + quoted(leaf) + "\nsshKey:", "additionalTrustBundle: Invalid value"},
-		"a trust policy":            {"sshKey:", "additionalTrustBundlePolicy: Never\nsshKey:", "additionalTrustBundlePolicy: Invalid value"},
-		"a proxy that is none":      {"sshKey:", "proxy: {httpProxy: squid}\nsshKey:", "proxy.httpProxy: Invalid value"},
-		"two platforms":             {"platform:\n", "platform:\n  none: {}\n", "must specify one of the platforms"},
-		"the network type of old":   {"OVNKubernetes", "OpenShiftSDN", "OpenShiftSDN is not supported"},
-		"a partitioning of no name": {"sshKey:", "cpuPartitioningMode: Some\nsshKey:", "cpuPartitioningMode: Invalid value"},
-		"a feature set of no name":  {"sshKey:", "featureSet: Mine\nsshKey:", "featureSet: Invalid value"},
-		"gates without their set":   {"sshKey:", "featureGates: [A=true]\nsshKey:", "can only be used with the CustomNoUpgrade feature set"},
-		"capabilities of no name":   {"sshKey:", "capabilities: {baselineCapabilitySet: Some}\nsshKey:", "capabilities.baselineCapabilitySet: Invalid value"},
-		"no capability at all":      {"sshKey:", "capabilities: {baselineCapabilitySet: None, additionalEnabledCapabilities: [MachineAPI]}\nsshKey:", "platform baremetal requires the baremetal capability"},
-		"a marketplace alone":       {"sshKey:", "capabilities: {baselineCapabilitySet: None, additionalEnabledCapabilities: [MachineAPI, baremetal, marketplace]}\nsshKey:", "requires the OperatorLifecycleManager capability"},
-		"a prefix of IPv6":          {"hostPrefix: 23", "hostPrefix: 23\n  - cidr: fd01::/48\n    hostPrefix: 60", "must be 64 for IPv6 networks"},
+		"no YAML":                 {"apiVersion: v1", "apiVersion: [", "error converting YAML to JSON"},
+		"an unknown field":        {"baseDomain:", "baseDomian: x\nbaseDomain:", `unknown field \"baseDomian\"`},
+		"an unknown field within": {"networkType:", "networkTyp: x\n  networkType:", `unknown field \"networkTyp\"`},
+		"a wrong type":            {"replicas: 3", "replicas: three", "cannot unmarshal string"},
+		"another version":         {"apiVersion: v1", "apiVersion: v2", `cannot upconvert from version \"v2\"`},
+		"a name that is no label": {"name: demo", "name: De_mo", "metadata.name: Invalid value"},
+		"no domain":               {"baseDomain: example.com", "baseDomain: ''", "baseDomain: Invalid value"},
+		"no pull secret": {`'{"auths":{"mirror.example.com:5000":{"auth":"dTpw"}}}'`, "''",
+			"pullSecret: Required value"},
+		"a pull secret of no JSON": {`'{"auths"`, `'{auths`, "pullSecret: Invalid value"},
+		"a pull secret of nothing": {`'{"auths":{"mirror.example.com:5000":{"auth":"dTpw"}}}'`, "'{}'",
+			"auths required"},
+		"a key that is none":   {"ssh-ed25519 AAAA", "ssh-ed25519 !", "sshKey: Invalid value"},
+		"a bad CIDR":           {"192.168.100.0/24", "192.168.100.0/33", "invalid CIDR address: 192.168.100.0/33"},
+		"a host's address":     {"192.168.100.0/24", "192.168.100.7/24", "expecting 192.168.100.0/24"},
+		"overlapping networks": {"172.30.0.0/16", "10.130.0.0/16", "must not overlap with"},
+		"a short host prefix":  {"hostPrefix: 23", "hostPrefix: 12", "must not be larger size than CIDR"},
+		"half of dual stack": {"- 172.30.0.0/16", "- 172.30.0.0/16\n  - fd02::/112",
+			"dual-stack IPv4/IPv6 requires a machine network of each address family"},
+		"a VIP elsewhere": {"[192.168.100.2]", "[192.168.101.2]",
+			"IP expected to be in one of the machine networks: 192.168.100.0/24"},
+		"a VIP that is none": {"[192.168.100.2]", "[api]", `is not a valid IP`},
+		"no VIP": {"apiVIPs: [192.168.100.2]", "apiVIPs: []",
+			"must specify at least one VIP for the API"},
+		"one VIP for both": {"ingressVIPs: [192.168.100.3]", "ingressVIPs: [192.168.100.2]",
+			"VIP for API must not be one of the Ingress VIPs"},
+		"too few masters": {"replicas: 3", "replicas: 4",
+			"not enough hosts found (3) to support all the configured ControlPlane replicas (4)"},
+		"too few workers": {"replicas: 1", "replicas: 2",
+			"not enough hosts found (1) to support all the configured Compute replicas (2)"},
+		"no control plane": {"replicas: 3", "replicas: 0",
+			"number of control plane replicas must be positive"},
+		"a host twice":       {"name: m1", "name: m0", `hosts[2].name: Duplicate value: \"m0\"`},
+		"a MAC twice":        {"00:00:02", "00:00:01", "bootMACAddress: Duplicate value"},
+		"a MAC that is none": {"52:54:00:00:00:02", "zz", "bootMACAddress: Invalid value"},
+		"both kinds of mirrors": {"imageDigestSources:",
+			"imageContentSources:\n- {source: a.b/c, mirrors: [d.e/f]}\nimageDigestSources:",
+			"cannot set imageContentSources and imageDigestSources at the same time"},
+		"a mirror by digest": {"source: quay.io/openshift-release-dev/ocp-release", "source: quay.io/x@sha256:1",
+			"must be repository--not reference"},
+		"a bundle of no PEM": {"sshKey:", "additionalTrustBundle: hello\nsshKey:",
+			"unable to parse certificate"},
+		"a bundle of no X.509": {"sshKey:", "additionalTrustBundle: " + quoted(leaf) + "\nsshKey:",
+			"additionalTrustBundle: Invalid value"},
+		"a trust policy": {"sshKey:", "additionalTrustBundlePolicy: Never\nsshKey:",
+			"additionalTrustBundlePolicy: Invalid value"},
+		"a proxy that is none": {"sshKey:", "proxy: {httpProxy: squid}\nsshKey:",
+			"proxy.httpProxy: Invalid value"},
+		"two platforms":           {"platform:\n", "platform:\n  none: {}\n", "must specify one of the platforms"},
+		"the network type of old": {"OVNKubernetes", "OpenShiftSDN", "OpenShiftSDN is not supported"},
+		"a partitioning of no name": {"sshKey:", "cpuPartitioningMode: Some\nsshKey:",
+			"cpuPartitioningMode: Invalid value"},
+		"a feature set of no name": {"sshKey:", "featureSet: Mine\nsshKey:", "featureSet: Invalid value"},
+		"gates without their set": {"sshKey:", "featureGates: [A=true]\nsshKey:",
+			"can only be used with the CustomNoUpgrade feature set"},
+		"capabilities of no name": {"sshKey:", "capabilities: {baselineCapabilitySet: Some}\nsshKey:",
+			"capabilities.baselineCapabilitySet: Invalid value"},
+		"no capability at all": {"sshKey:",
+			"capabilities: {baselineCapabilitySet: None, additionalEnabledCapabilities: [MachineAPI]}\nsshKey:",
+			"platform baremetal requires the baremetal capability"},
+		"a marketplace alone": {"sshKey:",
+			"capabilities: {baselineCapabilitySet: None, additionalEnabledCapabilities: [MachineAPI, baremetal, " +
+				"marketplace]}\nsshKey:", "requires the OperatorLifecycleManager capability"},
+		"a prefix of IPv6": {"hostPrefix: 23", "hostPrefix: 23\n  - cidr: fd01::/48\n    hostPrefix: 60",
+			"must be 64 for IPv6 networks"},
 		"two things wrong together": {"replicas: 3", "replicas: -1\nfips: maybe", "cannot unmarshal string"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -285,50 +315,75 @@ func TestStandInRefusesPlatformsAndControlPlanes(t *testing.T) {
 	const nutanix = `platform: {nutanix: {apiVIPs: [192.168.100.4], ingressVIPs: [192.168.100.5], prismCentral: {endpoint: {address: pc, port: 9440}, username: u, password: p}, ` +
 		`prismElements: [{endpoint: {address: pe, port: 9440}, uuid: u, name: n}], subnetUUIDs: [s]}}`
 	const fencing = `fencing: {credentials: [{hostname: a, address: x, username: u, password: p}, {hostname: b, address: y, username: u, password: p}]}`
-	two := strings.NewReplacer("replicas: 1", "replicas: 2", "bootstrapInPlace: {installationDisk: /dev/sda}\n", "").Replace(singleNodeText)
+	two := strings.NewReplacer("replicas: 1", "replicas: 2", "bootstrapInPlace: {installationDisk: /dev/sda}\n",
+		"").Replace(singleNodeText)
 	on := func(platform string) string {
-		return strings.NewReplacer("replicas: 1", "replicas: 3", "platform: {none: {}}", platform, "bootstrapInPlace: {installationDisk: /dev/sda}\n", "").Replace(singleNodeText)
+		return strings.NewReplacer("replicas: 1", "replicas: 3", "platform: {none: {}}", platform,
+			"bootstrapInPlace: {installationDisk: /dev/sda}\n", "").Replace(singleNodeText)
 	}
 	fenced := strings.Replace(two, "replicas: 2", "replicas: 2, "+fencing, 1)
 	arbiter := two + "arbiter: {name: arbiter, replicas: 1}\n"
 	for name, c := range map[string]struct {
 		version, config, old, new, says string
 	}{
-		"vsphere":                    {"4.20.8", on(vsphere), "", "", ""},
-		"no vCenter":                 {"4.20.8", on(vsphere), "[{server: vc, user: u, password: p, datacenters: [dc]}]", "[]", "must specify at least one vCenter"},
-		"a vCenter without password": {"4.20.8", on(vsphere), "password: p", "password: ''", "vcenters[0].password: Required value"},
-		"another vCenter's domain":   {"4.20.8", on(vsphere), "c, server: vc", "c, server: other", "server does not exist in vcenters"},
-		"no domain":                  {"4.20.8", on(vsphere), "failureDomains: [{name: a", "failureDomains: [{name: ''", "failureDomains[0].name: Required value"},
+		"vsphere": {"4.20.8", on(vsphere), "", "", ""},
+		"no vCenter": {"4.20.8", on(vsphere), "[{server: vc, user: u, password: p, datacenters: [dc]}]",
+			"[]", "must specify at least one vCenter"},
+		"a vCenter without password": {"4.20.8", on(vsphere), "password: p", "password: ''",
+			"vcenters[0].password: Required value"},
+		"another vCenter's domain": {"4.20.8", on(vsphere), "c, server: vc", "c, server: other",
+			"server does not exist in vcenters"},
+		"no domain": {"4.20.8", on(vsphere), "failureDomains: [{name: a", "failureDomains: [{name: ''",
+			"failureDomains[0].name: Required value"},
 		"a datastore without a path": {"4.20.8", on(vsphere), "/dc/datastore/d", "d", "full path must be provided"},
-		"a VIP of one kind":          {"4.20.8", on(vsphere), "{vcenters", "{apiVIPs: [192.168.100.4], vcenters", "must specify VIPs for both"},
-		"nutanix":                    {"4.20.8", on(nutanix), "", "", ""},
-		"nutanix without VIPs":       {"4.20.8", on(nutanix), "ingressVIPs: [192.168.100.5]", "ingressVIPs: []", "must specify at least one VIP for the Ingress"},
-		"no Prism Central":           {"4.20.8", on(nutanix), "address: pc", "address: ''", "must specify the Prism Central endpoint address"},
-		"a port that is none":        {"4.20.8", on(nutanix), "address: pe, port: 9440", "address: pe, port: 0", "must specify a port between 1 and 65535"},
-		"no subnet":                  {"4.20.8", on(nutanix), "subnetUUIDs: [s]", "subnetUUIDs: []", "must specify at least one subnet"},
-		"external":                   {"4.20.8", on("platform: {external: {platformName: x, cloudControllerManager: External}}"), "", "", ""},
-		"external without a name":    {"4.20.8", on("platform: {external: {}}"), "", "", "must specify a platform name"},
-		"an external manager":        {"4.20.8", on("platform: {external: {platformName: x, cloudControllerManager: Mine}}"), "", "", `supported values: \"\", \"External\"`},
-		"six control-plane nodes":    {"4.20.8", two, "replicas: 2", "replicas: 6", "supported values: 1, 2, 3, 4, 5"},
-		"four of old":                {"4.17.1", two, "replicas: 2", "replicas: 4", "supported values: 1, 3"},
-		"two alone":                  {"4.22.0", two, "", "", "requires an arbiter or fencing credentials"},
-		"an arbiter":                 {"4.22.0", arbiter, "", "", ""},
-		"an arbiter before":          {"4.19.1", arbiter, "", "", "protected by the HighlyAvailableArbiter feature gate"},
-		"no arbiter":                 {"4.22.0", arbiter, "name: arbiter, replicas: 1", "name: arbiter, replicas: 0", "number of arbiter replicas must be positive"},
-		"an arbiter on none before":  {"4.21.0", arbiter, "", "", "an arbiter is supported on the platform baremetal only"},
-		"fencing":                    {"4.22.0", fenced, "", "", ""},
-		"fencing as a preview":       {"4.20.8", fenced, "apiVersion: v1", "apiVersion: v1\nfeatureSet: TechPreviewNoUpgrade", ""},
-		"fencing without saying so":  {"4.20.8", fenced, "", "", "protected by the DualReplica feature gate"},
-		"fencing of three":           {"4.22.0", fenced, "replicas: 2", "replicas: 3", "fencing requires a control plane of two replicas"},
-		"fencing of one":             {"4.22.0", fenced, ", {hostname: b, address: y, username: u, password: p}", "", "exactly two fencing credentials"},
-		"fencing without a password": {"4.22.0", fenced, "address: y, username: u, password: p", "address: y, username: u", "credentials[1].password: Required value"},
-		"fencing by one address":     {"4.22.0", fenced, "address: y", "address: x", "credentials[1]: Duplicate value"},
-		"fencing beside an arbiter":  {"4.22.0", fenced + "arbiter: {name: arbiter, replicas: 1}\n", "", "", "fencing is mutually exclusive with an arbiter"},
-		"fencing of workers":         {"4.22.0", fenced, "{name: worker, replicas: 0}", "{name: worker, replicas: 0, " + fencing + "}", "compute[0].fencing: Invalid value"},
+		"a VIP of one kind": {"4.20.8", on(vsphere), "{vcenters", "{apiVIPs: [192.168.100.4], vcenters",
+			"must specify VIPs for both"},
+		"nutanix": {"4.20.8", on(nutanix), "", "", ""},
+		"nutanix without VIPs": {"4.20.8", on(nutanix), "ingressVIPs: [192.168.100.5]", "ingressVIPs: []",
+			"must specify at least one VIP for the Ingress"},
+		"no Prism Central": {"4.20.8", on(nutanix), "address: pc", "address: ''",
+			"must specify the Prism Central endpoint address"},
+		"a port that is none": {"4.20.8", on(nutanix), "address: pe, port: 9440", "address: pe, port: 0",
+			"must specify a port between 1 and 65535"},
+		"no subnet": {"4.20.8", on(nutanix), "subnetUUIDs: [s]", "subnetUUIDs: []",
+			"must specify at least one subnet"},
+		"external": {"4.20.8",
+			on("platform: {external: {platformName: x, cloudControllerManager: External}}"), "", "", ""},
+		"external without a name": {"4.20.8", on("platform: {external: {}}"), "", "",
+			"must specify a platform name"},
+		"an external manager": {"4.20.8",
+			on("platform: {external: {platformName: x, cloudControllerManager: Mine}}"), "",
+			"", `supported values: \"\", \"External\"`},
+		"six control-plane nodes": {"4.20.8", two, "replicas: 2", "replicas: 6", "supported values: 1, 2, 3, 4, 5"},
+		"four of old":             {"4.17.1", two, "replicas: 2", "replicas: 4", "supported values: 1, 3"},
+		"two alone":               {"4.22.0", two, "", "", "requires an arbiter or fencing credentials"},
+		"an arbiter":              {"4.22.0", arbiter, "", "", ""},
+		"an arbiter before": {"4.19.1", arbiter, "", "",
+			"protected by the HighlyAvailableArbiter feature gate"},
+		"no arbiter": {"4.22.0", arbiter, "name: arbiter, replicas: 1", "name: arbiter, replicas: 0",
+			"number of arbiter replicas must be positive"},
+		"an arbiter on none before": {"4.21.0", arbiter, "", "",
+			"an arbiter is supported on the platform baremetal only"},
+		"fencing": {"4.22.0", fenced, "", "", ""},
+		"fencing as a preview": {"4.20.8", fenced, "apiVersion: v1",
+			"apiVersion: v1\nfeatureSet: TechPreviewNoUpgrade", ""},
+		"fencing without saying so": {"4.20.8", fenced, "", "", "protected by the DualReplica feature gate"},
+		"fencing of three": {"4.22.0", fenced, "replicas: 2", "replicas: 3",
+			"fencing requires a control plane of two replicas"},
+		"fencing of one": {"4.22.0", fenced, ", {hostname: b, address: y, username: u, password: p}",
+			"", "exactly two fencing credentials"},
+		"fencing without a password": {"4.22.0", fenced, "address: y, username: u, password: p",
+			"address: y, username: u", "credentials[1].password: Required value"},
+		"fencing by one address": {"4.22.0", fenced, "address: y", "address: x", "credentials[1]: Duplicate value"},
+		"fencing beside an arbiter": {"4.22.0", fenced + "arbiter: {name: arbiter, replicas: 1}\n",
+			"", "", "fencing is mutually exclusive with an arbiter"},
+		"fencing of workers": {"4.22.0", fenced, "{name: worker, replicas: 0}",
+			"{name: worker, replicas: 0, " + fencing + "}", "compute[0].fencing: Invalid value"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			require.Contains(t, c.config, c.old)
-			_, _, err := parseInstallConfig([]byte(strings.Replace(c.config, c.old, c.new, 1)), (&installRun{stamp: releaseStamp{version: c.version}}).release())
+			_, _, err := parseInstallConfig([]byte(strings.Replace(c.config, c.old, c.new, 1)),
+				(&installRun{stamp: releaseStamp{version: c.version}}).release())
 			if c.says == "" {
 				require.NoError(t, err)
 				return
@@ -339,12 +394,15 @@ func TestStandInRefusesPlatformsAndControlPlanes(t *testing.T) {
 }
 
 func TestStandInMakesMachinesOfVirtualPlatforms(t *testing.T) {
-	config := strings.NewReplacer("replicas: 1", "replicas: 3", "bootstrapInPlace: {installationDisk: /dev/sda}\n", "", "platform: {none: {}}",
+	config := strings.NewReplacer("replicas: 1", "replicas: 3", "bootstrapInPlace: {installationDisk: /dev/sda}\n",
+		"", "platform: {none: {}}",
 		`platform: {vsphere: {vcenters: [{server: vc, user: u, password: p, datacenters: [dc]}], failureDomains: [{name: a, region: b, zone: c, server: vc, `+
-			`topology: {datacenter: dc, computeCluster: /dc/host/c, datastore: /dc/datastore/d, networks: [n]}}]}}`).Replace(singleNodeText)
+			`topology: {datacenter: dc, computeCluster: /dc/host/c, datastore: /dc/datastore/d, networks: [n]}}]}}`).
+		Replace(singleNodeText)
 	dir := installerFolder(t, config)
 	mustInstall(t, nil, "create", "manifests", "--dir", dir)
-	for _, name := range []string{"cluster-api_master-machines-2", "cluster-api_worker-machineset-0", "machine-api_master-control-plane-machine-set"} {
+	for _, name := range []string{"cluster-api_master-machines-2", "cluster-api_worker-machineset-0",
+		"machine-api_master-control-plane-machine-set"} {
 		require.FileExists(t, filepath.Join(dir, "openshift", "99_openshift-"+name+".yaml"))
 	}
 }
@@ -361,12 +419,14 @@ func TestStandInAcceptsATrustBundleWithoutATail(t *testing.T) {
 	ca, err := newCA("site", "x", oneDay)
 	require.NoError(t, err)
 	with := func(bundle string) string {
-		return strings.Replace(installConfigText, "sshKey:", "additionalTrustBundlePolicy: Always\nadditionalTrustBundle: "+quoted(bundle)+"\nsshKey:", 1)
+		return strings.Replace(installConfigText, "sshKey:",
+			"additionalTrustBundlePolicy: Always\nadditionalTrustBundle: "+quoted(bundle)+"\nsshKey:", 1)
 	}
 	dir := installerFolder(t, with(string(ca.Cert)+string(ca.Cert)))
 	mustInstall(t, nil, "create", "manifests", "--dir", dir)
 	require.Contains(t, string(readOut(t, dir, "manifests/cluster-proxy-01-config.yaml")), "user-ca-bundle")
-	code, _, stderr := openshiftInstall(t, nil, "create", "manifests", "--dir", installerFolder(t, with(string(ca.Cert)+"\n")))
+	code, _, stderr := openshiftInstall(t, nil, "create", "manifests", "--dir",
+		installerFolder(t, with(string(ca.Cert)+"\n")))
 	require.Equal(t, 1, code)
 	require.Contains(t, stderr, "unable to parse certificate")
 }
@@ -379,9 +439,12 @@ func TestStandInKeepsToItsOrder(t *testing.T) {
 		require.Contains(t, stderr, "level=fatal", target)
 	}
 	for name, c := range map[string]struct{ config, old, new, says string }{
-		"no disk":         {singleNodeText, "bootstrapInPlace: {installationDisk: /dev/sda}\n", "", "bootstrapInPlace.installationDisk: Required value"},
-		"three masters":   {singleNodeText, "replicas: 1", "replicas: 3", "bootstrapInPlace requires a single control plane replica"},
-		"a worker beside": {singleNodeText, "replicas: 0", "replicas: 1", "bootstrapInPlace requires zero compute replicas"},
+		"no disk": {singleNodeText, "bootstrapInPlace: {installationDisk: /dev/sda}\n", "",
+			"bootstrapInPlace.installationDisk: Required value"},
+		"three masters": {singleNodeText, "replicas: 1", "replicas: 3",
+			"bootstrapInPlace requires a single control plane replica"},
+		"a worker beside": {singleNodeText, "replicas: 0", "replicas: 1",
+			"bootstrapInPlace requires zero compute replicas"},
 	} {
 		dir := installerFolder(t, strings.Replace(c.config, c.old, c.new, 1))
 		mustInstall(t, nil, "create", "manifests", "--dir", dir)
@@ -389,7 +452,8 @@ func TestStandInKeepsToItsOrder(t *testing.T) {
 		require.Equal(t, 1, code, name)
 		require.Contains(t, stderr, c.says, name)
 	}
-	for _, args := range [][]string{{"destroy", "cluster"}, {"create", "cluster"}, {"create", "manifests", "--dri", "x"}} {
+	for _, args := range [][]string{{"destroy", "cluster"}, {"create", "cluster"},
+		{"create", "manifests", "--dri", "x"}} {
 		code, _, stderr := openshiftInstall(t, nil, args...)
 		require.Equal(t, 1, code, args)
 		require.Contains(t, stderr, "level=fatal", args)

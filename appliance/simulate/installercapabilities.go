@@ -15,11 +15,14 @@ func (c *installConfig) checkCapabilities(p *problems) {
 	if !slices.Contains([]string{"", "None", "AllNodes"}, c.CPUPartitioningMode) {
 		p.invalid("cpuPartitioningMode", c.CPUPartitioningMode, `supported values: "AllNodes", "None"`)
 	}
-	if !slices.Contains([]string{"", "Default", "TechPreviewNoUpgrade", "DevPreviewNoUpgrade", "CustomNoUpgrade"}, c.FeatureSet) {
-		p.invalid("featureSet", c.FeatureSet, `supported values: "CustomNoUpgrade", "Default", "DevPreviewNoUpgrade", "TechPreviewNoUpgrade"`)
+	if !slices.Contains([]string{"", "Default", "TechPreviewNoUpgrade", "DevPreviewNoUpgrade", "CustomNoUpgrade"},
+		c.FeatureSet) {
+		p.invalid("featureSet", c.FeatureSet,
+			`supported values: "CustomNoUpgrade", "Default", "DevPreviewNoUpgrade", "TechPreviewNoUpgrade"`)
 	}
 	if len(c.FeatureGates) > 0 && c.FeatureSet != "CustomNoUpgrade" {
-		p.invalid("featureGates", len(c.FeatureGates), "featureGates can only be used with the CustomNoUpgrade feature set")
+		p.invalid("featureGates", len(c.FeatureGates),
+			"featureGates can only be used with the CustomNoUpgrade feature set")
 	}
 	if len(c.Capabilities) == 0 || string(c.Capabilities) == "null" {
 		return
@@ -33,14 +36,19 @@ func (c *installConfig) checkCapabilities(p *problems) {
 		return
 	}
 	if wanted.Baseline != "" && !baselines.MatchString(wanted.Baseline) {
-		p.invalid("capabilities.baselineCapabilitySet", wanted.Baseline, "supported values are None, vCurrent and those of versions")
+		p.invalid("capabilities.baselineCapabilitySet", wanted.Baseline,
+			"supported values are None, vCurrent and those of versions")
 	}
-	for needed, by := range map[string]bool{"baremetal": c.Platform.BareMetal != nil, "MachineAPI": c.Platform.BareMetal != nil} {
+	for needed, by := range map[string]bool{"baremetal": c.Platform.BareMetal != nil,
+		"MachineAPI": c.Platform.BareMetal != nil} {
 		if by && wanted.Baseline == "None" && !slices.Contains(wanted.Additional, needed) {
-			p.invalid("additionalEnabledCapabilities", wanted.Additional, fmt.Sprintf("platform baremetal requires the %s capability", needed))
+			p.invalid("additionalEnabledCapabilities", wanted.Additional,
+				fmt.Sprintf("platform baremetal requires the %s capability", needed))
 		}
 	}
-	if slices.Contains(wanted.Additional, "marketplace") && wanted.Baseline == "None" && !slices.Contains(wanted.Additional, "OperatorLifecycleManager") {
-		p.invalid("additionalEnabledCapabilities", wanted.Additional, "the marketplace capability requires the OperatorLifecycleManager capability")
+	if slices.Contains(wanted.Additional, "marketplace") && wanted.Baseline == "None" &&
+		!slices.Contains(wanted.Additional, "OperatorLifecycleManager") {
+		p.invalid("additionalEnabledCapabilities", wanted.Additional,
+			"the marketplace capability requires the OperatorLifecycleManager capability")
 	}
 }

@@ -29,8 +29,9 @@ type certPair struct {
 
 func newCA(commonName, unit string, validity time.Duration) (*certPair, error) {
 	return newCert(&x509.Certificate{
-		Subject: pkix.Name{CommonName: commonName, OrganizationalUnit: []string{unit}}, IsCA: true, BasicConstraintsValid: true,
-		KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature | x509.KeyUsageKeyEncipherment,
+		Subject: pkix.Name{CommonName: commonName, OrganizationalUnit: []string{unit}}, IsCA: true,
+		BasicConstraintsValid: true,
+		KeyUsage:              x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature | x509.KeyUsageKeyEncipherment,
 	}, validity, nil)
 }
 
@@ -42,7 +43,8 @@ func newClientCert(commonName, organization string, validity time.Duration, ca *
 	}, validity, ca)
 }
 
-func newServerCert(commonName string, names []string, ips []net.IP, validity time.Duration, ca *certPair) (*certPair, error) {
+func newServerCert(commonName string, names []string, ips []net.IP, validity time.Duration,
+	ca *certPair) (*certPair, error) {
 	return newCert(&x509.Certificate{
 		Subject: pkix.Name{CommonName: commonName}, DNSNames: names, IPAddresses: ips,
 		KeyUsage:    x509.KeyUsageDigitalSignature | x509.KeyUsageKeyEncipherment,
@@ -50,8 +52,8 @@ func newServerCert(commonName string, names []string, ips []net.IP, validity tim
 	}, validity, ca)
 }
 
-// newCert makes a certificate that begins to be good now, as the real program's do. It is signed by ca, or by itself without one. Keys are
-// elliptic, where the real program's are RSA, for speed.
+// newCert makes a certificate that begins to be good now, as the real program's do. It is signed by
+// ca, or by itself without one. Keys are elliptic, where the real program's are RSA, for speed.
 func newCert(template *x509.Certificate, validity time.Duration, ca *certPair) (*certPair, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

@@ -48,10 +48,13 @@ var (
 func (c *installConfig) validate(version release) problems {
 	var p problems
 	if !dnsLabel.MatchString(c.Metadata.Name) {
-		p.invalid("metadata.name", c.Metadata.Name, "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character")
+		p.invalid("metadata.name", c.Metadata.Name,
+			"a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start "+
+				"and end with an alphanumeric character")
 	}
 	if !dnsDomain.MatchString(c.BaseDomain) || len(c.BaseDomain) > 253 {
-		p.invalid("baseDomain", c.BaseDomain, "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.'")
+		p.invalid("baseDomain", c.BaseDomain,
+			"a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.'")
 	}
 	c.checkSecrets(&p)
 	networks := c.checkNetworks(&p)
@@ -72,9 +75,11 @@ func (c *installConfig) validateTarget(singleNode bool) error {
 	case !singleNode:
 		return nil
 	case c.BootstrapInPlace == nil || c.BootstrapInPlace.InstallationDisk == "":
-		p.required("bootstrapInPlace.installationDisk", "installationDisk must be set the target disk drive for the installation")
+		p.required("bootstrapInPlace.installationDisk",
+			"installationDisk must be set the target disk drive for the installation")
 	case c.ControlPlane.count() != 1:
-		p.invalid("controlPlane.replicas", c.ControlPlane.count(), "bootstrapInPlace requires a single control plane replica")
+		p.invalid("controlPlane.replicas", c.ControlPlane.count(),
+			"bootstrapInPlace requires a single control plane replica")
 	case c.computeCount() != 0:
 		p.invalid("compute[0].replicas", c.computeCount(), "bootstrapInPlace requires zero compute replicas")
 	}
@@ -131,7 +136,8 @@ type namedPrefix struct {
 func (c *installConfig) checkNetworks(p *problems) []netip.Prefix {
 	n := c.Networking
 	if n.NetworkType == "OpenShiftSDN" {
-		p.invalid("networking.networkType", n.NetworkType, "networkType OpenShiftSDN is not supported, please use OVNKubernetes")
+		p.invalid("networking.networkType", n.NetworkType,
+			"networkType OpenShiftSDN is not supported, please use OVNKubernetes")
 	}
 	var all []namedPrefix
 	families := map[string][2]int{}
@@ -142,7 +148,8 @@ func (c *installConfig) checkNetworks(p *problems) []netip.Prefix {
 			return prefix, false
 		}
 		if prefix.Masked() != prefix {
-			p.invalid(field, text, fmt.Sprintf("invalid network address. got %s, expecting %s", prefix, prefix.Masked()))
+			p.invalid(field, text, fmt.Sprintf("invalid network address. got %s, expecting %s", prefix,
+				prefix.Masked()))
 			return prefix, false
 		}
 		all = append(all, namedPrefix{field, prefix})
@@ -189,7 +196,8 @@ func checkHostPrefix(p *problems, field string, prefix netip.Prefix, host int) {
 	case prefix.Addr().Is6() && host != 64:
 		p.invalid(field, host, "cluster network host subnetwork prefix must be 64 for IPv6 networks")
 	case host < prefix.Bits():
-		p.invalid(field, host, "cluster network host subnetwork prefix must not be larger size than CIDR "+prefix.String())
+		p.invalid(field, host, "cluster network host subnetwork prefix must not be larger size than CIDR "+
+			prefix.String())
 	case prefix.Addr().Is4() && host > 32:
 		p.invalid(field, host, "cluster network host subnetwork prefix must be at most 32")
 	}
@@ -217,10 +225,12 @@ func checkFamilies(p *problems, families map[string][2]int) {
 			continue
 		}
 		if dual && (count[0] == 0 || count[1] == 0) {
-			p.invalid("networking", kind+"Network", "dual-stack IPv4/IPv6 requires a "+kind+" network of each address family")
+			p.invalid("networking", kind+"Network", "dual-stack IPv4/IPv6 requires a "+kind+
+				" network of each address family")
 		}
 		if kind == "service" && (count[0] > 1 || count[1] > 1) {
-			p.invalid("networking.serviceNetwork", count[0]+count[1], "only one service network can be specified for each address family")
+			p.invalid("networking.serviceNetwork", count[0]+count[1],
+				"only one service network can be specified for each address family")
 		}
 	}
 }
@@ -240,14 +250,16 @@ func (c *installConfig) checkPools(p *problems) {
 			p.invalid(fmt.Sprintf("compute[%d].name", i), pool.Name, `supported values: "worker"`)
 		}
 		if pool.count() < 0 {
-			p.invalid(fmt.Sprintf("compute[%d].replicas", i), pool.count(), "number of compute replicas must not be negative")
+			p.invalid(fmt.Sprintf("compute[%d].replicas", i), pool.count(),
+				"number of compute replicas must not be negative")
 		}
 	}
 }
 
 func (c *installConfig) checkPlatform(p *problems, machines []netip.Prefix) {
 	chosen := 0
-	for _, is := range []bool{c.Platform.BareMetal != nil, c.Platform.None != nil, c.Platform.External != nil, c.Platform.VSphere != nil, c.Platform.Nutanix != nil} {
+	for _, is := range []bool{c.Platform.BareMetal != nil, c.Platform.None != nil, c.Platform.External != nil,
+		c.Platform.VSphere != nil, c.Platform.Nutanix != nil} {
 		if is {
 			chosen++
 		}
@@ -272,7 +284,8 @@ func (c *installConfig) checkPlatform(p *problems, machines []netip.Prefix) {
 		p.required("networking.machineNetwork", "at least one machine network is required")
 	}
 	if !slices.Contains([]string{"", "Managed", "Unmanaged", "Disabled"}, b.ProvisioningNetwork) {
-		p.invalid("platform.baremetal.provisioningNetwork", b.ProvisioningNetwork, `supported values: "Disabled", "Managed", "Unmanaged"`)
+		p.invalid("platform.baremetal.provisioningNetwork", b.ProvisioningNetwork,
+			`supported values: "Disabled", "Managed", "Unmanaged"`)
 	}
 	b.checkVIPs(p, machines)
 	b.checkHosts(p, c)
@@ -282,7 +295,8 @@ func (b *configBareMetal) checkVIPs(p *problems, machines []netip.Prefix) {
 	for _, list := range []struct {
 		field, what string
 		vips        []string
-	}{{"platform.baremetal.apiVIPs", "API", b.apiVIPs()}, {"platform.baremetal.ingressVIPs", "Ingress", b.ingressVIPs()}} {
+	}{{"platform.baremetal.apiVIPs", "API", b.apiVIPs()}, {"platform.baremetal.ingressVIPs", "Ingress",
+		b.ingressVIPs()}} {
 		if len(list.vips) == 0 {
 			p.required(list.field, "must specify at least one VIP for the "+list.what)
 		}
@@ -292,7 +306,8 @@ func (b *configBareMetal) checkVIPs(p *problems, machines []netip.Prefix) {
 				p.invalid(list.field, text, fmt.Sprintf("%q is not a valid IP", text))
 				continue
 			}
-			if !b.userManaged() && !slices.ContainsFunc(machines, func(m netip.Prefix) bool { return m.Contains(vip) }) {
+			if !b.userManaged() && !slices.ContainsFunc(machines,
+				func(m netip.Prefix) bool { return m.Contains(vip) }) {
 				p.invalid(list.field, text, "IP expected to be in one of the machine networks: "+joinPrefixes(machines))
 			}
 		}
@@ -345,15 +360,20 @@ func (b *configBareMetal) checkHosts(p *problems, c *installConfig) {
 	}
 	unassigned := len(b.Hosts) - masters - workers
 	if want := c.ControlPlane.count(); masters+unassigned < want {
-		p.required("platform.baremetal.hosts", fmt.Sprintf("not enough hosts found (%d) to support all the configured ControlPlane replicas (%d)", masters+unassigned, want))
+		p.required("platform.baremetal.hosts",
+			fmt.Sprintf("not enough hosts found (%d) to support all the configured ControlPlane replicas (%d)",
+				masters+unassigned, want))
 	} else if rest := unassigned - max(0, want-masters); workers+rest < c.computeCount() {
-		p.required("platform.baremetal.hosts", fmt.Sprintf("not enough hosts found (%d) to support all the configured Compute replicas (%d)", workers+rest, c.computeCount()))
+		p.required("platform.baremetal.hosts",
+			fmt.Sprintf("not enough hosts found (%d) to support all the configured Compute replicas (%d)", workers+rest,
+				c.computeCount()))
 	}
 }
 
 func (c *installConfig) checkMirrors(p *problems) {
 	if len(c.ImageContentSources) > 0 && len(c.ImageDigestSources) > 0 {
-		p.invalid("imageContentSources", len(c.ImageContentSources), "cannot set imageContentSources and imageDigestSources at the same time")
+		p.invalid("imageContentSources", len(c.ImageContentSources),
+			"cannot set imageContentSources and imageDigestSources at the same time")
 	}
 	for i, m := range c.mirrors() {
 		field := fmt.Sprintf("imageDigestSources[%d]", i)
@@ -365,7 +385,8 @@ func (c *installConfig) checkMirrors(p *problems) {
 			checkRepository(p, fmt.Sprintf("%s.mirrors[%d]", field, j), text)
 		}
 		if !slices.Contains([]string{"", "AllowContactingSource", "NeverContactSource"}, m.SourcePolicy) {
-			p.invalid(field+".sourcePolicy", m.SourcePolicy, `supported values: "AllowContactingSource", "NeverContactSource"`)
+			p.invalid(field+".sourcePolicy", m.SourcePolicy,
+				`supported values: "AllowContactingSource", "NeverContactSource"`)
 		}
 	}
 }
@@ -383,11 +404,12 @@ func checkRepository(p *problems, field, text string) {
 	}
 }
 
-// checkTrust reads the bundle as the real program does, in a loop that ends on an empty rest only: anything after the last block, a blank line
-// too, is an error.
+// checkTrust reads the bundle as the real program does, in a loop that ends on an empty rest only:
+// anything after the last block, a blank line too, is an error.
 func (c *installConfig) checkTrust(p *problems) {
 	if !slices.Contains([]string{"", "Proxyonly", "Always"}, c.AdditionalTrustBundlePolicy) {
-		p.invalid("additionalTrustBundlePolicy", c.AdditionalTrustBundlePolicy, `supported values "Proxyonly", "Always"`)
+		p.invalid("additionalTrustBundlePolicy", c.AdditionalTrustBundlePolicy,
+			`supported values "Proxyonly", "Always"`)
 	}
 	for rest := []byte(c.AdditionalTrustBundle); len(rest) > 0; {
 		var block *pem.Block
@@ -409,7 +431,8 @@ func (c *installConfig) checkProxy(p *problems) {
 	if c.Proxy.HTTPProxy == "" && c.Proxy.HTTPSProxy == "" {
 		p.required("proxy", "must include httpProxy or httpsProxy")
 	}
-	for field, text := range map[string]string{"proxy.httpProxy": c.Proxy.HTTPProxy, "proxy.httpsProxy": c.Proxy.HTTPSProxy} {
+	for field, text := range map[string]string{"proxy.httpProxy": c.Proxy.HTTPProxy,
+		"proxy.httpsProxy": c.Proxy.HTTPSProxy} {
 		if text == "" {
 			continue
 		}

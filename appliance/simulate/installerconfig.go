@@ -8,8 +8,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// installConfig is the install-config of the openshift-install documents, as far as bare hosts are concerned; parts that the stand-in
-// takes as they are stay raw.
+// installConfig is the install-config of the openshift-install documents, as far as bare hosts are
+// concerned; parts that the stand-in takes as they are stay raw.
 type installConfig struct {
 	APIVersion                  string              `json:"apiVersion"`
 	BaseDomain                  string              `json:"baseDomain"`
@@ -207,10 +207,12 @@ func parseInstallConfig(raw []byte, version release) (*installConfig, []byte, er
 	decoder := json.NewDecoder(bytes.NewReader(canonical))
 	decoder.DisallowUnknownFields()
 	if err := decoder.Decode(config); err != nil {
-		return nil, nil, fmt.Errorf("failed to unmarshal install-config.yaml: error unmarshaling JSON: while decoding JSON: %w", err)
+		return nil, nil,
+			fmt.Errorf("failed to unmarshal install-config.yaml: error unmarshaling JSON: while decoding JSON: %w", err)
 	}
 	if config.APIVersion != "v1" {
-		return nil, nil, fmt.Errorf("failed to upconvert install config: cannot upconvert from version %q", config.APIVersion)
+		return nil, nil, fmt.Errorf("failed to upconvert install config: cannot upconvert from version %q",
+			config.APIVersion)
 	}
 	if problems := config.validate(version); len(problems) > 0 {
 		return nil, nil, fmt.Errorf("invalid \"install-config.yaml\" file: %w", problems)

@@ -18,7 +18,8 @@ import (
 const ignitionVersion = "3.2.0"
 
 // ignitionFiles makes the files of the second step.
-func (in *installRun) ignitionFiles(state *installState, manifests map[string][]byte, singleNode bool) (map[string][]byte, error) {
+func (in *installRun) ignitionFiles(state *installState, manifests map[string][]byte,
+	singleNode bool) (map[string][]byte, error) {
 	pki, err := newClusterPKI(state)
 	if err != nil {
 		return nil, err
@@ -28,7 +29,8 @@ func (in *installRun) ignitionFiles(state *installState, manifests map[string][]
 		return nil, fmt.Errorf("write the bootstrap ignition config: %w", err)
 	}
 	metadata, err := json.Marshal(map[string]any{
-		"clusterName": state.config.Metadata.Name, "clusterID": state.ClusterID.UUID, "infraID": state.ClusterID.InfraID,
+		"clusterName": state.config.Metadata.Name, "clusterID": state.ClusterID.UUID,
+		"infraID": state.ClusterID.InfraID,
 		strings.ToLower(state.config.platformType()): map[string]any{},
 	})
 	if err != nil {
@@ -61,10 +63,12 @@ func kubeadminPassword() string {
 	return strings.Join(groups, "-")
 }
 
-// pointerConfig leads a host of the role to the machine config server, whose certificate the root CA signs.
+// pointerConfig leads a host of the role to the machine config server, whose certificate the root
+// CA signs.
 func pointerConfig(state *installState, role string) string {
 	source := "https://" + net.JoinHostPort(state.config.apiHost(), "22623") + "/config/" + role
-	return fmt.Sprintf(`{"ignition":{"config":{"merge":[{"source":%q}]},"security":{"tls":{"certificateAuthorities":[{"source":%q}]}},"version":%q}}`,
+	return fmt.Sprintf(
+		`{"ignition":{"config":{"merge":[{"source":%q}]},"security":{"tls":{"certificateAuthorities":[{"source":%q}]}},"version":%q}}`,
 		source, dataURL(state.RootCA.Cert), ignitionVersion)
 }
 
@@ -72,8 +76,10 @@ func dataURL(data []byte) string {
 	return "data:text/plain;charset=utf-8;base64," + base64.StdEncoding.EncodeToString(data)
 }
 
-// bootstrapConfig carries the manifests, the keys and the programs that make the first control plane.
-func (in *installRun) bootstrapConfig(state *installState, pki *clusterPKI, manifests map[string][]byte, singleNode bool) ([]byte, error) {
+// bootstrapConfig carries the manifests, the keys and the programs that make the first control
+// plane.
+func (in *installRun) bootstrapConfig(state *installState, pki *clusterPKI, manifests map[string][]byte,
+	singleNode bool) ([]byte, error) {
 	c := state.config
 	config := types.Config{Ignition: types.Ignition{Version: ignitionVersion}}
 	for _, name := range slices.Sorted(maps.Keys(manifests)) {
@@ -84,7 +90,8 @@ func (in *installRun) bootstrapConfig(state *installState, pki *clusterPKI, mani
 	}
 	addFile(&config, "/opt/openshift/auth/kubeconfig", 0o600, pki.kubeconfig(c))
 	addFile(&config, "/root/.docker/config.json", 0o600, []byte(c.PullSecret))
-	addFile(&config, "/usr/local/bin/release-image.sh", 0o555, fmt.Appendf(nil, "#!/usr/bin/env bash\nRELEASE_IMAGE=%s\n", in.releaseImage()))
+	addFile(&config, "/usr/local/bin/release-image.sh", 0o555, fmt.Appendf(nil,
+		"#!/usr/bin/env bash\nRELEASE_IMAGE=%s\n", in.releaseImage()))
 	addFile(&config, "/usr/local/bin/bootkube.sh", 0o555, in.bootkube())
 	if c.AdditionalTrustBundle != "" {
 		addFile(&config, "/etc/pki/ca-trust/source/anchors/ca.crt", 0o600, []byte(c.AdditionalTrustBundle))
@@ -93,18 +100,21 @@ func (in *installRun) bootstrapConfig(state *installState, pki *clusterPKI, mani
 		addFile(&config, "/etc/containers/registries.conf", 0o600, mirrorRegistriesConf(c.mirrors()))
 	}
 	if singleNode {
-		addFile(&config, "/usr/local/bin/install-to-disk.sh", 0o555, fmt.Appendf(nil, "#!/usr/bin/env bash\nINSTALLATION_DISK=%s\n", c.BootstrapInPlace.InstallationDisk))
+		addFile(&config, "/usr/local/bin/install-to-disk.sh", 0o555, fmt.Appendf(nil,
+			"#!/usr/bin/env bash\nINSTALLATION_DISK=%s\n", c.BootstrapInPlace.InstallationDisk))
 	}
 	motd := "This is the bootstrap node of a stand-in cluster; it will be destroyed when the master is fully up.\n"
 	source, zero := dataURL([]byte(motd)), ""
 	config.Storage.Files = append(config.Storage.Files, types.File{
-		Node:          types.Node{Path: "/etc/motd", User: types.NodeUser{Name: pointer("root")}},
-		FileEmbedded1: types.FileEmbedded1{Append: []types.Resource{{Source: &source, Compression: &zero}}, Mode: pointer(0o644)},
+		Node: types.Node{Path: "/etc/motd", User: types.NodeUser{Name: pointer("root")}},
+		FileEmbedded1: types.FileEmbedded1{Append: []types.Resource{{Source: &source, Compression: &zero}},
+			Mode: pointer(0o644)},
 	})
 	for _, unit := range []string{"release-image", "bootkube", "kubelet"} {
 		config.Systemd.Units = append(config.Systemd.Units, types.Unit{
 			Name: unit + ".service", Enabled: pointer(true),
-			Contents: pointer("[Unit]\nDescription=" + unit + "\n[Service]\nExecStart=/usr/local/bin/" + unit + ".sh\n[Install]\nWantedBy=multi-user.target\n"),
+			Contents: pointer("[Unit]\nDescription=" + unit + "\n[Service]\nExecStart=/usr/local/bin/" + unit +
+				".sh\n[Install]\nWantedBy=multi-user.target\n"),
 		})
 	}
 	if keys := sshKeys(c.SSHKey); len(keys) > 0 {
@@ -141,8 +151,9 @@ func mirrorRegistriesConf(mirrors []configMirror) []byte {
 
 func addFile(config *types.Config, path string, mode int, data []byte) {
 	config.Storage.Files = append(config.Storage.Files, types.File{
-		Node:          types.Node{Path: path, Overwrite: pointer(true), User: types.NodeUser{Name: pointer("root")}},
-		FileEmbedded1: types.FileEmbedded1{Contents: types.Resource{Source: pointer(dataURL(data))}, Mode: pointer(mode)},
+		Node: types.Node{Path: path, Overwrite: pointer(true), User: types.NodeUser{Name: pointer("root")}},
+		FileEmbedded1: types.FileEmbedded1{Contents: types.Resource{Source: pointer(dataURL(data))},
+			Mode: pointer(mode)},
 	})
 }
 
@@ -170,7 +181,8 @@ func newClusterPKI(state *installState) (*clusterPKI, error) {
 		name string
 		into *certPair
 	}{
-		{"kube-apiserver-localhost-signer", &pki.localSigner}, {"kube-apiserver-lb-signer", &pki.lbSigner}, {"admin-kubeconfig-signer", &pki.adminSigner},
+		{"kube-apiserver-localhost-signer", &pki.localSigner}, {"kube-apiserver-lb-signer", &pki.lbSigner},
+		{"admin-kubeconfig-signer", &pki.adminSigner},
 	} {
 		ca, err := newCA(signer.name, "openshift", tenYears)
 		if err != nil {
@@ -182,11 +194,13 @@ func newClusterPKI(state *installState) (*clusterPKI, error) {
 	if ip := net.ParseIP(c.apiHost()); ip != nil {
 		ips = append(ips, ip)
 	}
-	api, err := newServerCert("system:kube-apiserver", []string{"api." + c.domain(), "api-int." + c.domain()}, ips, oneDay, &pki.lbSigner)
+	api, err := newServerCert("system:kube-apiserver", []string{"api." + c.domain(), "api-int." + c.domain()},
+		ips, oneDay, &pki.lbSigner)
 	if err != nil {
 		return nil, err
 	}
-	machineConfig, err := newServerCert("system:machine-config-server", []string{"api-int." + c.domain()}, ips, tenYears, &pki.root)
+	machineConfig, err := newServerCert("system:machine-config-server", []string{"api-int." + c.domain()}, ips,
+		tenYears, &pki.root)
 	if err != nil {
 		return nil, err
 	}
@@ -202,7 +216,8 @@ func (p *clusterPKI) files() map[string][]byte {
 	all := map[string][]byte{}
 	for name, pair := range map[string]certPair{
 		"root-ca": p.root, "kube-apiserver-localhost-signer": p.localSigner, "kube-apiserver-lb-signer": p.lbSigner,
-		"admin-kubeconfig-signer": p.adminSigner, "kube-apiserver-lb-server": p.api, "machine-config-server": p.machineConfig,
+		"admin-kubeconfig-signer": p.adminSigner, "kube-apiserver-lb-server": p.api,
+		"machine-config-server": p.machineConfig,
 	} {
 		all[name+".crt"], all[name+".key"] = pair.Cert, pair.Key
 	}
@@ -235,5 +250,6 @@ apiVersion: v1
 func (p *clusterPKI) kubeconfig(c *installConfig) []byte {
 	encode := base64.StdEncoding.EncodeToString
 	ca := append(bytes.Clone(p.localSigner.Cert), p.lbSigner.Cert...)
-	return fmt.Appendf(nil, kubeconfigFormat, encode(ca), c.domain(), c.Metadata.Name, encode(p.admin.Cert), encode(p.admin.Key))
+	return fmt.Appendf(nil, kubeconfigFormat, encode(ca), c.domain(), c.Metadata.Name, encode(p.admin.Cert),
+		encode(p.admin.Key))
 }

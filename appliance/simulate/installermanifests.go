@@ -22,7 +22,8 @@ func kubeObject(apiVersion, kind, namespace, name string, more object) object {
 	return all
 }
 
-// manifests makes the files of create manifests: the real program's most telling ones, under its names.
+// manifests makes the files of create manifests: the real program's most telling ones, under its
+// names.
 func (in *installRun) manifests(state *installState) (map[string][]byte, error) {
 	all := map[string]object{}
 	maps.Copy(all, clusterManifests(state))
@@ -67,32 +68,42 @@ func clusterManifests(state *installState) map[string]object {
 		workers = c.ControlPlane.count()
 	}
 	return map[string]object{
-		"manifests/cvo-overrides.yaml": kubeObject("config.openshift.io/v1", "ClusterVersion", "openshift-cluster-version", "version",
+		"manifests/cvo-overrides.yaml": kubeObject("config.openshift.io/v1", "ClusterVersion",
+			"openshift-cluster-version", "version",
 			object{"spec": object{"clusterID": state.ClusterID.UUID, "channel": "stable"}}),
 		"manifests/cluster-config.yaml": kubeObject("v1", "ConfigMap", "kube-system", "cluster-config-v1",
 			object{"data": object{"install-config": redactedConfig(c)}}),
-		"manifests/cluster-infrastructure-02-config.yml": kubeObject("config.openshift.io/v1", "Infrastructure", "", "cluster", object{
-			"spec": object{"platformSpec": object{"type": c.platformType()}},
-			"status": object{
-				"infrastructureName": state.ClusterID.InfraID, "platform": c.platformType(), "apiServerURL": "https://api." + c.domain() + ":6443",
-				"apiServerInternalURI": "https://api-int." + c.domain() + ":6443", "controlPlaneTopology": controlPlane,
-				"infrastructureTopology": topology(workers), "etcdDiscoveryDomain": "",
-			}}),
-		"manifests/cluster-network-02-config.yml": kubeObject("config.openshift.io/v1", "Network", "", "cluster", object{
-			"spec": object{"clusterNetwork": clusterNetwork, "serviceNetwork": c.Networking.ServiceNetwork, "networkType": c.Networking.NetworkType}}),
-		"manifests/cluster-dns-02-config.yml": kubeObject("config.openshift.io/v1", "DNS", "", "cluster", object{"spec": object{"baseDomain": c.domain()}}),
+		"manifests/cluster-infrastructure-02-config.yml": kubeObject("config.openshift.io/v1", "Infrastructure",
+			"", "cluster", object{
+				"spec": object{"platformSpec": object{"type": c.platformType()}},
+				"status": object{
+					"infrastructureName": state.ClusterID.InfraID, "platform": c.platformType(),
+					"apiServerURL":           "https://api." + c.domain() + ":6443",
+					"apiServerInternalURI":   "https://api-int." + c.domain() + ":6443",
+					"controlPlaneTopology":   controlPlane,
+					"infrastructureTopology": topology(workers), "etcdDiscoveryDomain": "",
+				}}),
+		"manifests/cluster-network-02-config.yml": kubeObject("config.openshift.io/v1", "Network", "", "cluster",
+			object{
+				"spec": object{"clusterNetwork": clusterNetwork, "serviceNetwork": c.Networking.ServiceNetwork,
+					"networkType": c.Networking.NetworkType}}),
+		"manifests/cluster-dns-02-config.yml": kubeObject("config.openshift.io/v1", "DNS", "", "cluster",
+			object{"spec": object{"baseDomain": c.domain()}}),
 		"manifests/cluster-ingress-02-config.yml": kubeObject("config.openshift.io/v1", "Ingress", "", "cluster",
 			object{"spec": object{"domain": "apps." + c.domain()}}),
 		"manifests/cluster-scheduler-02-config.yml": kubeObject("config.openshift.io/v1", "Scheduler", "", "cluster",
 			object{"spec": object{"mastersSchedulable": c.computeCount() == 0, "policy": object{"name": ""}}}),
-		"manifests/openshift-config-secret-pull-secret.yaml": kubeObject("v1", "Secret", "openshift-config", "pull-secret", object{
-			"type": "kubernetes.io/dockerconfigjson", "data": object{".dockerconfigjson": base64.StdEncoding.EncodeToString([]byte(c.PullSecret))}}),
+		"manifests/openshift-config-secret-pull-secret.yaml": kubeObject("v1", "Secret", "openshift-config",
+			"pull-secret", object{
+				"type": "kubernetes.io/dockerconfigjson",
+				"data": object{".dockerconfigjson": base64.StdEncoding.EncodeToString([]byte(c.PullSecret))}}),
 	}
 }
 
 // redactedConfig is what the cluster keeps of its install-config: no secret.
 func redactedConfig(c *installConfig) string {
-	return fmt.Sprintf("apiVersion: v1\nbaseDomain: %s\nmetadata:\n  name: %s\npullSecret: \"\"\n", c.BaseDomain, c.Metadata.Name)
+	return fmt.Sprintf("apiVersion: v1\nbaseDomain: %s\nmetadata:\n  name: %s\npullSecret: \"\"\n", c.BaseDomain,
+		c.Metadata.Name)
 }
 
 func (c *installConfig) platformType() string {
@@ -120,13 +131,15 @@ func trustManifests(state *installState) map[string]object {
 		proxy = object{"httpProxy": p.HTTPProxy, "httpsProxy": p.HTTPSProxy, "noProxy": p.NoProxy}
 	}
 	if c.AdditionalTrustBundle != "" {
-		all["manifests/user-ca-bundle-config.yaml"] = kubeObject("v1", "ConfigMap", "openshift-config", "user-ca-bundle",
+		all["manifests/user-ca-bundle-config.yaml"] = kubeObject("v1", "ConfigMap", "openshift-config",
+			"user-ca-bundle",
 			object{"data": object{"ca-bundle.crt": c.AdditionalTrustBundle}})
 		if c.Proxy != nil || c.AdditionalTrustBundlePolicy == "Always" {
 			proxy["trustedCA"] = object{"name": "user-ca-bundle"}
 		}
 	}
-	all["manifests/cluster-proxy-01-config.yaml"] = kubeObject("config.openshift.io/v1", "Proxy", "", "cluster", object{"spec": proxy})
+	all["manifests/cluster-proxy-01-config.yaml"] = kubeObject("config.openshift.io/v1", "Proxy", "", "cluster",
+		object{"spec": proxy})
 	if len(c.mirrors()) > 0 {
 		var sources []object
 		for _, m := range c.mirrors() {
@@ -136,7 +149,8 @@ func trustManifests(state *installState) map[string]object {
 			}
 			sources = append(sources, source)
 		}
-		all["manifests/image-digest-mirror-set.yaml"] = kubeObject("config.openshift.io/v1", "ImageDigestMirrorSet", "", "image-digest-mirror",
+		all["manifests/image-digest-mirror-set.yaml"] = kubeObject("config.openshift.io/v1", "ImageDigestMirrorSet",
+			"", "image-digest-mirror",
 			object{"spec": object{"imageDigestMirrors": sources}})
 	}
 	return all
@@ -153,16 +167,20 @@ func (in *installRun) openshiftManifests(state *installState) map[string]object 
 			object{"data": object{"invoker": invoker, "version": in.stamp.version}}),
 	}
 	for _, role := range c.roles() {
-		all["openshift/99_openshift-cluster-api_"+role+"-user-data-secret.yaml"] = kubeObject("v1", "Secret", "openshift-machine-api", role+"-user-data",
-			object{"type": "Opaque", "data": object{"disableTemplating": "dHJ1ZQo=", "userData": base64.StdEncoding.EncodeToString([]byte(pointerConfig(state, role)))}})
+		all["openshift/99_openshift-cluster-api_"+role+"-user-data-secret.yaml"] = kubeObject("v1", "Secret",
+			"openshift-machine-api", role+"-user-data",
+			object{"type": "Opaque", "data": object{"disableTemplating": "dHJ1ZQo=",
+				"userData": base64.StdEncoding.EncodeToString([]byte(pointerConfig(state, role)))}})
 		if c.SSHKey == "" {
 			continue
 		}
-		config := kubeObject("machineconfiguration.openshift.io/v1", "MachineConfig", "", "99-"+role+"-ssh", object{"spec": object{"config": object{
-			"ignition": object{"version": ignitionVersion},
-			"passwd":   object{"users": []object{{"name": "core", "sshAuthorizedKeys": sshKeys(c.SSHKey)}}},
-		}}})
-		config["metadata"] = object{"name": "99-" + role + "-ssh", "labels": object{"machineconfiguration.openshift.io/role": role}}
+		config := kubeObject("machineconfiguration.openshift.io/v1", "MachineConfig", "", "99-"+role+"-ssh",
+			object{"spec": object{"config": object{
+				"ignition": object{"version": ignitionVersion},
+				"passwd":   object{"users": []object{{"name": "core", "sshAuthorizedKeys": sshKeys(c.SSHKey)}}},
+			}}})
+		config["metadata"] = object{"name": "99-" + role + "-ssh",
+			"labels": object{"machineconfiguration.openshift.io/role": role}}
 		all["openshift/99_openshift-machineconfig_99-"+role+"-ssh.yaml"] = config
 	}
 	return all
@@ -177,7 +195,8 @@ func (c *installConfig) roles() []string {
 	return roles
 }
 
-// bareMetalManifests makes a BareMetalHost for each host, masters first, with the status that the real program leaves empty in them.
+// bareMetalManifests makes a BareMetalHost for each host, masters first, with the status that the
+// real program leaves empty in them.
 func bareMetalManifests(b *configBareMetal) map[string]object {
 	hosts := slices.Clone(b.Hosts)
 	slices.SortStableFunc(hosts, func(x, y configHost) int {
@@ -186,18 +205,23 @@ func bareMetalManifests(b *configBareMetal) map[string]object {
 	})
 	all := map[string]object{}
 	for i, h := range hosts {
-		spec := object{"online": true, "bootMACAddress": h.BootMACAddress, "bmc": object{"address": h.BMC.Address, "credentialsName": h.Name + "-bmc-secret"}}
+		spec := object{"online": true, "bootMACAddress": h.BootMACAddress, "bmc": object{"address": h.BMC.Address,
+			"credentialsName": h.Name + "-bmc-secret"}}
 		if h.Role == "master" {
-			spec["consumerRef"] = object{"apiVersion": "machine.openshift.io/v1beta1", "kind": "Machine", "namespace": "openshift-machine-api", "name": h.Name}
+			spec["consumerRef"] = object{"apiVersion": "machine.openshift.io/v1beta1", "kind": "Machine",
+				"namespace": "openshift-machine-api", "name": h.Name}
 			spec["externallyProvisioned"] = true
 		}
 		kind := "hosts"
 		if h.Role == "arbiter" {
 			kind = "arbiter_hosts"
 		}
-		all[fmt.Sprintf("openshift/99_openshift-cluster-api_%s-%d.yaml", kind, i)] = kubeObject("metal3.io/v1alpha1", "BareMetalHost", "openshift-machine-api", h.Name,
-			object{"spec": spec, "status": object{"errorCount": 0, "errorMessage": "", "goodCredentials": object{}, "hardwareProfile": "",
-				"operationalStatus": "", "poweredOn": false, "provisioning": object{"ID": "", "image": object{"url": ""}, "state": ""}, "triedCredentials": object{}}})
+		all[fmt.Sprintf("openshift/99_openshift-cluster-api_%s-%d.yaml", kind, i)] = kubeObject("metal3.io/v1alpha1",
+			"BareMetalHost", "openshift-machine-api", h.Name,
+			object{"spec": spec, "status": object{"errorCount": 0, "errorMessage": "", "goodCredentials": object{},
+				"hardwareProfile":   "",
+				"operationalStatus": "", "poweredOn": false, "provisioning": object{"ID": "",
+					"image": object{"url": ""}, "state": ""}, "triedCredentials": object{}}})
 	}
 	return all
 }

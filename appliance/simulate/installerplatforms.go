@@ -7,7 +7,8 @@ import (
 	"strings"
 )
 
-// Platforms of virtual machines, and control planes of two nodes: what the documents of openshift-install ask of them.
+// Platforms of virtual machines, and control planes of two nodes: what the documents of
+// openshift-install ask of them.
 
 type configVSphere struct {
 	APIVIPs        []string              `json:"apiVIPs"`
@@ -88,7 +89,8 @@ func (e *configExternal) check(p *problems) {
 		p.required("platform.external.platformName", "must specify a platform name")
 	}
 	if !slices.Contains([]string{"", "External"}, e.CloudControllerManager) {
-		p.invalid("platform.external.cloudControllerManager", e.CloudControllerManager, `supported values: "", "External"`)
+		p.invalid("platform.external.cloudControllerManager", e.CloudControllerManager,
+			`supported values: "", "External"`)
 	}
 }
 
@@ -126,7 +128,8 @@ func (v *configVSphere) check(p *problems) {
 		if len(domain.Topology.Networks) == 0 {
 			p.required(field+".topology.networks", "must specify a network")
 		}
-		for name, value := range map[string]string{"computeCluster": domain.Topology.ComputeCluster, "datastore": domain.Topology.Datastore} {
+		for name, value := range map[string]string{"computeCluster": domain.Topology.ComputeCluster,
+			"datastore": domain.Topology.Datastore} {
 			if !strings.HasPrefix(value, "/"+domain.Topology.Datacenter+"/") {
 				p.invalid(field+".topology."+name, value, "full path must be provided and be in the datacenter")
 			}
@@ -141,9 +144,12 @@ func (n *configNutanix) check(p *problems) {
 	if len(n.IngressVIPs) == 0 {
 		p.required("platform.nutanix.ingressVIPs", "must specify at least one VIP for the Ingress")
 	}
-	p.demand("platform.nutanix.prismCentral.endpoint.address", n.PrismCentral.Endpoint.Address, "must specify the Prism Central endpoint address")
-	p.demand("platform.nutanix.prismCentral.username", n.PrismCentral.Username, "must specify the Prism Central username")
-	p.demand("platform.nutanix.prismCentral.password", n.PrismCentral.Password, "must specify the Prism Central password")
+	p.demand("platform.nutanix.prismCentral.endpoint.address", n.PrismCentral.Endpoint.Address,
+		"must specify the Prism Central endpoint address")
+	p.demand("platform.nutanix.prismCentral.username", n.PrismCentral.Username,
+		"must specify the Prism Central username")
+	p.demand("platform.nutanix.prismCentral.password", n.PrismCentral.Password,
+		"must specify the Prism Central password")
 	p.checkPort("platform.nutanix.prismCentral.endpoint.port", n.PrismCentral.Endpoint.Port)
 	if len(n.PrismElements) == 0 {
 		p.required("platform.nutanix.prismElements", "must specify one Prism Element")
@@ -194,8 +200,8 @@ func (c *installConfig) preview() bool {
 	return c.FeatureSet == "TechPreviewNoUpgrade" || c.FeatureSet == "CustomNoUpgrade"
 }
 
-// checkControlPlane checks how many nodes a control plane has and what a small one needs: two nodes need an arbiter, or
-// credentials to turn each other off with.
+// checkControlPlane checks how many nodes a control plane has and what a small one needs: two nodes
+// need an arbiter, or credentials to turn each other off with.
 func (c *installConfig) checkControlPlane(p *problems, version release) {
 	masters, arbiters := c.ControlPlane.count(), c.Arbiter.count()
 	var fencing *configFencing
@@ -210,7 +216,8 @@ func (c *installConfig) checkControlPlane(p *problems, version release) {
 	}
 	switch {
 	case masters == 2 && arbiters == 0 && fencing == nil:
-		p.invalid("controlPlane.replicas", masters, "a control plane of two replicas requires an arbiter or fencing credentials")
+		p.invalid("controlPlane.replicas", masters,
+			"a control plane of two replicas requires an arbiter or fencing credentials")
 	case masters > 5:
 		p.invalid("controlPlane.replicas", masters, "supported values: 1, 2, 3, 4, 5")
 	case masters > 3 && version.before(18):
@@ -228,11 +235,14 @@ func (c *installConfig) checkArbiter(p *problems, version release) {
 	case c.Arbiter.Name != "arbiter":
 		p.invalid("arbiter.name", c.Arbiter.Name, `supported values: "arbiter"`)
 	case version.before(19), version.before(20) && !c.preview():
-		p.invalid("arbiter", c.Arbiter.count(), "this field is protected by the HighlyAvailableArbiter feature gate which must be enabled through either the TechPreviewNoUpgrade or CustomNoUpgrade feature set")
+		p.invalid("arbiter", c.Arbiter.count(),
+			"this field is protected by the HighlyAvailableArbiter feature gate which must be enabled through either "+
+				"the TechPreviewNoUpgrade or CustomNoUpgrade feature set")
 	case c.Arbiter.count() < 1:
 		p.invalid("arbiter.replicas", c.Arbiter.count(), "number of arbiter replicas must be positive")
 	case c.ControlPlane.count() < 2:
-		p.invalid("controlPlane.replicas", c.ControlPlane.count(), "number of control plane replicas must be at least 2 for an arbiter cluster")
+		p.invalid("controlPlane.replicas", c.ControlPlane.count(),
+			"number of control plane replicas must be at least 2 for an arbiter cluster")
 	case c.Platform.BareMetal == nil && (c.Platform.None == nil || version.before(22)):
 		p.invalid("platform", c.platformType(), "an arbiter is supported on the platform baremetal only")
 	case c.Arbiter.Fencing != nil:
@@ -244,13 +254,16 @@ func (c *installConfig) checkFencing(p *problems, fencing *configFencing, versio
 	const field = "controlPlane.fencing"
 	switch {
 	case version.before(20), version.before(22) && !c.preview():
-		p.invalid(field, "<hidden>", "this field is protected by the DualReplica feature gate which must be enabled through either the TechPreviewNoUpgrade or CustomNoUpgrade feature set")
+		p.invalid(field, "<hidden>",
+			"this field is protected by the DualReplica feature gate which must be enabled through either the "+
+				"TechPreviewNoUpgrade or CustomNoUpgrade feature set")
 	case c.Arbiter.count() > 0:
 		p.invalid(field, "<hidden>", "fencing is mutually exclusive with an arbiter")
 	case c.ControlPlane.count() != 2:
 		p.invalid("controlPlane.replicas", c.ControlPlane.count(), "fencing requires a control plane of two replicas")
 	case len(fencing.Credentials) != 2:
-		p.invalid(field+".credentials", len(fencing.Credentials), "there should be exactly two fencing credentials to support the two node cluster")
+		p.invalid(field+".credentials", len(fencing.Credentials),
+			"there should be exactly two fencing credentials to support the two node cluster")
 	case c.Platform.BareMetal == nil && c.Platform.None == nil:
 		p.invalid("platform", c.platformType(), "fencing is supported on the platforms baremetal and none only")
 	}
@@ -264,7 +277,8 @@ func (c *installConfig) checkFencing(p *problems, fencing *configFencing, versio
 		p.demand(at+".username", credential.Username, "missing Username")
 		p.demand(at+".password", credential.Password, "missing Password")
 		if !slices.Contains([]string{"", "Enabled", "Disabled"}, credential.CertificateVerification) {
-			p.invalid(at+".certificateVerification", credential.CertificateVerification, `supported values: "Enabled", "Disabled"`)
+			p.invalid(at+".certificateVerification", credential.CertificateVerification,
+				`supported values: "Enabled", "Disabled"`)
 		}
 		for _, value := range []string{credential.Address, "host " + credential.HostName + credential.MACAddress} {
 			if seen[value] {
@@ -284,11 +298,14 @@ func machineManifests(c *installConfig, infraID string) map[string]object {
 	const api, namespace = "machine.openshift.io/v1beta1", "openshift-machine-api"
 	for i := range c.ControlPlane.count() {
 		name := fmt.Sprintf("%s-master-%d", infraID, i)
-		all[fmt.Sprintf("openshift/99_openshift-cluster-api_master-machines-%d.yaml", i)] = kubeObject(api, "Machine", namespace, name, object{"spec": object{}})
+		all[fmt.Sprintf("openshift/99_openshift-cluster-api_master-machines-%d.yaml", i)] = kubeObject(api, "Machine",
+			namespace, name, object{"spec": object{}})
 	}
-	all["openshift/99_openshift-cluster-api_worker-machineset-0.yaml"] = kubeObject(api, "MachineSet", namespace, infraID+"-worker",
+	all["openshift/99_openshift-cluster-api_worker-machineset-0.yaml"] = kubeObject(api, "MachineSet", namespace,
+		infraID+"-worker",
 		object{"spec": object{"replicas": c.computeCount()}})
-	all["openshift/99_openshift-machine-api_master-control-plane-machine-set.yaml"] = kubeObject("machine.openshift.io/v1", "ControlPlaneMachineSet", namespace, "cluster",
+	all["openshift/99_openshift-machine-api_master-control-plane-machine-set.yaml"] = kubeObject(
+		"machine.openshift.io/v1", "ControlPlaneMachineSet", namespace, "cluster",
 		object{"spec": object{"replicas": c.ControlPlane.count()}})
 	return all
 }

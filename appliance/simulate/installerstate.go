@@ -15,7 +15,8 @@ import (
 // stateFile is what the second step knows of the first by.
 const stateFile = ".openshift_install_state.json"
 
-// installState is what passes from create manifests to the second step. In the file it has the real program's asset names as keys.
+// installState is what passes from create manifests to the second step. In the file it has the real
+// program's asset names as keys.
 type installState struct {
 	InstallConfig stateInstallConfig `json:"*installconfig.InstallConfig"`
 	ClusterID     stateClusterID     `json:"*installconfig.ClusterID"`

@@ -24,8 +24,9 @@ const (
 	poolsPath    = "apis/machineconfiguration.openshift.io/v1/machineconfigpools"
 )
 
-// Kubelet is the kubelet of a host that joins a cluster: it asks for a client certificate, becomes a node when that is approved, asks for a
-// serving certificate, and is ready when that is approved too. What it has done is in the cluster, so another goes on from there.
+// Kubelet is the kubelet of a host that joins a cluster: it asks for a client certificate, becomes
+// a node when that is approved, asks for a serving certificate, and is ready when that is approved
+// too. What it has done is in the cluster, so another goes on from there.
 type Kubelet struct {
 	Cluster   *Spoke
 	Hostname  string
@@ -56,11 +57,14 @@ func (k Kubelet) Tick() (ready bool, err error) {
 
 // Ask makes a certificate request; alter, if there is one, changes what is asked for.
 func (k Kubelet) Ask(name string, serving bool, alter func(*x509.CertificateRequest)) error {
-	asked := &x509.CertificateRequest{Subject: pkix.Name{CommonName: "system:node:" + k.Hostname, Organization: []string{"system:nodes"}}}
+	asked := &x509.CertificateRequest{Subject: pkix.Name{CommonName: "system:node:" + k.Hostname,
+		Organization: []string{"system:nodes"}}}
 	spec := map[string]any{
-		"signerName": "kubernetes.io/kube-apiserver-client-kubelet", "usages": []any{"digital signature", "client auth"},
+		"signerName": "kubernetes.io/kube-apiserver-client-kubelet", "usages": []any{"digital signature",
+			"client auth"},
 		"username": "system:serviceaccount:openshift-machine-config-operator:node-bootstrapper",
-		"groups":   []any{"system:serviceaccounts", "system:serviceaccounts:openshift-machine-config-operator", "system:authenticated"},
+		"groups": []any{"system:serviceaccounts", "system:serviceaccounts:openshift-machine-config-operator",
+			"system:authenticated"},
 	}
 	if serving {
 		spec = map[string]any{
@@ -83,9 +87,11 @@ func (k Kubelet) Ask(name string, serving bool, alter func(*x509.CertificateRequ
 	if err != nil {
 		return err
 	}
-	spec["request"] = base64.StdEncoding.EncodeToString(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der}))
+	spec["request"] = base64.StdEncoding.EncodeToString(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST",
+		Bytes: der}))
 	k.Cluster.Put(requestsPath, map[string]any{
-		"apiVersion": "certificates.k8s.io/v1", "kind": "CertificateSigningRequest", "metadata": map[string]any{"name": name}, "spec": spec,
+		"apiVersion": "certificates.k8s.io/v1", "kind": "CertificateSigningRequest",
+		"metadata": map[string]any{"name": name}, "spec": spec,
 	})
 	return nil
 }
@@ -101,7 +107,8 @@ func (k Kubelet) approved(name string) bool {
 func (k Kubelet) putNode(ready bool) {
 	node := k.Cluster.Object(nodesPath, "", k.Hostname)
 	if node == nil {
-		node = &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Node", "metadata": map[string]any{"name": k.Hostname}}}
+		node = &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Node",
+			"metadata": map[string]any{"name": k.Hostname}}}
 	}
 	addresses := []any{map[string]any{"type": "Hostname", "address": k.Hostname}}
 	for _, address := range k.Addresses {
@@ -112,8 +119,9 @@ func (k Kubelet) putNode(ready bool) {
 		status = "True"
 	}
 	node.Object["status"] = map[string]any{
-		"addresses":  addresses,
-		"conditions": []any{map[string]any{"type": "Ready", "status": status, "lastTransitionTime": meta.NewTime(time.Now()).UTC().Format(time.RFC3339)}},
+		"addresses": addresses,
+		"conditions": []any{map[string]any{"type": "Ready", "status": status,
+			"lastTransitionTime": meta.NewTime(time.Now()).UTC().Format(time.RFC3339)}},
 	}
 	k.Cluster.Put(nodesPath, node.Object)
 }
@@ -132,8 +140,8 @@ func conditionOf(u *unstructured.Unstructured, kind string) string {
 	return ""
 }
 
-// joinNodes has the hosts of this crew that have restarted to join an installed cluster do what their kubelets do there. Nobody reports
-// it: the appliance looks there.
+// joinNodes has the hosts of this crew that have restarted to join an installed cluster do what
+// their kubelets do there. Nobody reports it: the appliance looks there.
 func (cl *cluster) joinNodes(state *models.Cluster) {
 	if cl.crew.Spokes == nil || conv.Value(state.Kind) != models.ClusterKindAddHostsCluster {
 		return
@@ -148,7 +156,8 @@ func (cl *cluster) joinNodes(state *models.Cluster) {
 		if ours != nil {
 			cl.crew.Spokes.claim(*h.ID)
 		}
-		if ours == nil || !ours.isUpFromDisk() || conv.Value(h.Kind) != models.HostKindAddToExistingClusterHost || !isAfterReboot(stage) || stage == models.HostStageDone {
+		if ours == nil || !ours.isUpFromDisk() || conv.Value(h.Kind) != models.HostKindAddToExistingClusterHost ||
+			!isAfterReboot(stage) || stage == models.HostStageDone {
 			delete(cl.restarted, *h.ID)
 			continue
 		}
@@ -163,7 +172,8 @@ func (cl *cluster) joinNodes(state *models.Cluster) {
 		if cl.crew.Clock.Since(seen) < cl.crew.scaled(joinedTime) {
 			continue
 		}
-		kubelet := Kubelet{Cluster: spoke, Hostname: h.RequestedHostname, Addresses: []string{ours.machine.address.Addr().String()}}
+		kubelet := Kubelet{Cluster: spoke, Hostname: h.RequestedHostname,
+			Addresses: []string{ours.machine.address.Addr().String()}}
 		if _, err := kubelet.Tick(); err != nil {
 			cl.crew.log.Warn("a kubelet could not ask for its certificate", "host", h.RequestedHostname, "error", err)
 		}

@@ -17,8 +17,9 @@ import (
 	"github.com/openshift/assisted-service/models"
 )
 
-// Kubelets plays the kubelets of hosts that join installed clusters and are simulated elsewhere, as by landfall simulate hosts: from there
-// no way leads to the clusters' APIs. Those of this program's crews are left to them.
+// Kubelets plays the kubelets of hosts that join installed clusters and are simulated elsewhere, as
+// by landfall simulate hosts: from there no way leads to the clusters' APIs. Those of this
+// program's crews are left to them.
 type Kubelets struct {
 	URL    string // of the appliance
 	Spokes *Spokes
@@ -74,7 +75,8 @@ func (k *Kubelets) Run(ctx context.Context) error {
 // plays tells whether a host has restarted to join a cluster, and no crew of this program has it.
 func (k *Kubelets) plays(h *models.Host) bool {
 	stage := stageOf(h)
-	return h.ID != nil && conv.Value(h.Kind) == models.HostKindAddToExistingClusterHost && isAfterReboot(stage) && stage != models.HostStageDone && !k.Spokes.isClaimed(*h.ID)
+	return h.ID != nil && conv.Value(h.Kind) == models.HostKindAddToExistingClusterHost && isAfterReboot(stage) &&
+		stage != models.HostStageDone && !k.Spokes.isClaimed(*h.ID)
 }
 
 func (k *Kubelets) tick(ctx context.Context, cluster *models.Cluster, h *models.Host) {
@@ -83,7 +85,8 @@ func (k *Kubelets) tick(ctx context.Context, cluster *models.Cluster, h *models.
 		Hostname: h.RequestedHostname, Addresses: addressesOf(h),
 	}
 	if _, err := kubelet.Tick(); err != nil {
-		k.Logger.WarnContext(ctx, "a kubelet could not ask for its certificate", "host", h.RequestedHostname, "error", err)
+		k.Logger.WarnContext(ctx, "a kubelet could not ask for its certificate", "host", h.RequestedHostname,
+			"error", err)
 	}
 }
 

@@ -16,28 +16,32 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestKubeletsOfHostsThatAreSimulatedElsewhereJoin has a host of another program's crew become a node, and leaves one of an own crew, one
-// that is not yet up from its disk, and one of another cluster's first installation alone.
+// TestKubeletsOfHostsThatAreSimulatedElsewhereJoin has a host of another program's crew become a
+// node, and leaves one of an own crew, one that is not yet up from its disk, and one of another
+// cluster's first installation alone.
 func TestKubeletsOfHostsThatAreSimulatedElsewhereJoin(t *testing.T) {
 	spokes, err := NewSpokes(t.Context(), "127.0.0.1:0")
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, spokes.Close()) })
 	host := func(id, name, kind string, stage models.HostStage) *models.Host {
 		return &models.Host{
-			ID: conv.Pointer(strfmt.UUID(id)), Kind: &kind, RequestedHostname: name, Progress: &models.HostProgressInfo{CurrentStage: stage},
+			ID: conv.Pointer(strfmt.UUID(id)), Kind: &kind, RequestedHostname: name,
+			Progress:  &models.HostProgressInfo{CurrentStage: stage},
 			Inventory: `{"interfaces":[{"ipv4_addresses":["192.0.2.7/24"],"ipv6_addresses":["2001:db8::7/64"]}]}`,
 		}
 	}
 	joins := models.HostKindAddToExistingClusterHost
 	list, err := json.Marshal([]*models.Cluster{
-		{Kind: conv.Pointer(models.ClusterKindAddHostsCluster), Name: "one", BaseDNSDomain: "example.com", Hosts: []*models.Host{
-			host("00000000-0000-0000-0000-000000000001", "elsewhere", joins, models.HostStageRebooting),
-			host("00000000-0000-0000-0000-000000000002", "own", joins, models.HostStageRebooting),
-			host("00000000-0000-0000-0000-000000000003", "early", joins, models.HostStageWritingImageToDisk),
-		}},
-		{Kind: conv.Pointer(models.ClusterKindCluster), Name: "two", BaseDNSDomain: "example.com", Hosts: []*models.Host{
-			host("00000000-0000-0000-0000-000000000004", "first", models.HostKindHost, models.HostStageRebooting),
-		}},
+		{Kind: conv.Pointer(models.ClusterKindAddHostsCluster), Name: "one", BaseDNSDomain: "example.com",
+			Hosts: []*models.Host{
+				host("00000000-0000-0000-0000-000000000001", "elsewhere", joins, models.HostStageRebooting),
+				host("00000000-0000-0000-0000-000000000002", "own", joins, models.HostStageRebooting),
+				host("00000000-0000-0000-0000-000000000003", "early", joins, models.HostStageWritingImageToDisk),
+			}},
+		{Kind: conv.Pointer(models.ClusterKindCluster), Name: "two", BaseDNSDomain: "example.com",
+			Hosts: []*models.Host{
+				host("00000000-0000-0000-0000-000000000004", "first", models.HostKindHost, models.HostStageRebooting),
+			}},
 	})
 	require.NoError(t, err)
 	spokes.claim("00000000-0000-0000-0000-000000000002")
@@ -55,7 +59,8 @@ func TestKubeletsOfHostsThatAreSimulatedElsewhereJoin(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error)
 	go func() {
-		ended <- (&Kubelets{URL: appliance.URL, Spokes: spokes, Speed: 1, Clock: clock, Logger: slog.New(slog.DiscardHandler)}).Run(ctx)
+		ended <- (&Kubelets{URL: appliance.URL, Spokes: spokes, Speed: 1, Clock: clock,
+			Logger: slog.New(slog.DiscardHandler)}).Run(ctx)
 	}()
 	pass := func() {
 		require.NoError(t, clock.BlockUntilContext(ctx, 1))
@@ -70,7 +75,8 @@ func TestKubeletsOfHostsThatAreSimulatedElsewhereJoin(t *testing.T) {
 		pass()
 		for _, name := range []string{"csr-client-elsewhere", "csr-serving-elsewhere"} {
 			if csr := one.Object(requestsPath, "", name); csr != nil {
-				csr.Object["status"] = map[string]any{"conditions": []any{map[string]any{"type": "Approved", "status": "True"}}}
+				csr.Object["status"] = map[string]any{"conditions": []any{map[string]any{"type": "Approved",
+					"status": "True"}}}
 				one.Put(requestsPath, csr.Object)
 			}
 		}
@@ -78,7 +84,8 @@ func TestKubeletsOfHostsThatAreSimulatedElsewhereJoin(t *testing.T) {
 	node := one.Object(nodesPath, "", "elsewhere")
 	require.NotNil(t, node)
 	require.True(t, isReady(node))
-	require.Contains(t, node.Object["status"].(map[string]any)["addresses"], map[string]any{"type": "InternalIP", "address": "2001:db8::7"})
+	require.Contains(t, node.Object["status"].(map[string]any)["addresses"], map[string]any{"type": "InternalIP",
+		"address": "2001:db8::7"})
 	for _, name := range []string{"own", "early"} {
 		require.Nil(t, one.Object(requestsPath, "", "csr-client-"+name))
 	}

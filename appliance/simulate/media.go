@@ -17,8 +17,8 @@ import (
 	"landfall/isogen"
 )
 
-// mediaBlock is how much of an image is fetched at once, in bytes: the structures that lead to the embed area are small and lie
-// close together. mediaBlocks is how many of them are kept.
+// mediaBlock is how much of an image is fetched at once, in bytes: the structures that lead to the
+// embed area are small and lie close together. mediaBlocks is how many of them are kept.
 const (
 	mediaBlock  = 64 << 10
 	mediaBlocks = 16
@@ -30,8 +30,9 @@ type media struct {
 	etag   string
 }
 
-// insert finds the discovery image, downloads it and reads the config out of its embed area. The crew's first host to see an image
-// downloads all of it and checks its digest; the others fetch only the ranges that lead to the config.
+// insert finds the discovery image, downloads it and reads the config out of its embed area. The
+// crew's first host to see an image downloads all of it and checks its digest; the others fetch
+// only the ranges that lead to the config.
 func (h *host) insert(ctx context.Context) (*media, error) {
 	h.mu.Lock()
 	disc := h.disc
@@ -44,7 +45,8 @@ func (h *host) insert(ctx context.Context) (*media, error) {
 		if statusOf(err) != http.StatusPreconditionFailed {
 			return found, err
 		}
-		// The infra-env was changed while its image was read: the image at that address is another now.
+		// The infra-env was changed while its image was read: the image at that address is another
+		// now.
 		if err := h.crew.rest(ctx, installerBackoff().delay()); err != nil {
 			return nil, err
 		}
@@ -93,7 +95,8 @@ func (c *Crew) firstLook(etag string) bool {
 	return true
 }
 
-// image is a discovery image behind HTTP, read by ranges. It implements io.ReaderAt for one user at a time.
+// image is a discovery image behind HTTP, read by ranges. It implements io.ReaderAt for one user at
+// a time.
 type image struct {
 	ctx     context.Context
 	crew    *Crew
@@ -110,7 +113,8 @@ type image struct {
 func (c *Crew) openImage(ctx context.Context, from *connection, address string) (*image, error) {
 	resolved, err := from.base.Parse(address)
 	if err != nil {
-		return nil, fmt.Errorf("the appliance gives %q as the discovery image's address, which is no URL: %w", address, err)
+		return nil, fmt.Errorf("the appliance gives %q as the discovery image's address, which is no URL: %w",
+			address, err)
 	}
 	i := &image{ctx: ctx, crew: c, client: from.http, address: resolved.String(), blocks: map[int64][]byte{}}
 	err = c.insist(ctx, func() error {
@@ -149,7 +153,8 @@ func (i *image) request(ctx context.Context, method, byteRange string, read func
 	}
 	if response.StatusCode != wanted {
 		err := fmt.Errorf("%s of %s was answered with %s instead of %d", method, i.address, response.Status, wanted)
-		return errors.Join(&RequestError{Operation: operation, Status: response.StatusCode, Reason: answer.reason, Err: err}, response.Body.Close())
+		return errors.Join(&RequestError{Operation: operation, Status: response.StatusCode, Reason: answer.reason,
+			Err: err}, response.Body.Close())
 	}
 	if err := errors.Join(read(response), response.Body.Close()); err != nil {
 		// The answer began well and then broke off: as good as none.
@@ -158,7 +163,8 @@ func (i *image) request(ctx context.Context, method, byteRange string, read func
 	return nil
 }
 
-// ReadAt implements io.ReaderAt. What cannot be read now is asked for again until the context of the image ends.
+// ReadAt implements io.ReaderAt. What cannot be read now is asked for again until the context of
+// the image ends.
 func (i *image) ReadAt(p []byte, off int64) (int, error) {
 	if off < 0 {
 		return 0, fmt.Errorf("read at the negative offset %d", off)
@@ -218,7 +224,8 @@ func (i *image) fetch(p []byte, off int64) error {
 	})
 }
 
-// download reads the whole image, going on where a connection broke, and checks the digest that the appliance publishes beside it.
+// download reads the whole image, going on where a connection broke, and checks the digest that the
+// appliance publishes beside it.
 func (i *image) download(ctx context.Context) error {
 	sum := sha256.New()
 	var done int64
@@ -242,13 +249,14 @@ func (i *image) download(ctx context.Context) error {
 		return err
 	}
 	if got := hex.EncodeToString(sum.Sum(nil)); published != "" && got != published {
-		return fmt.Errorf("the discovery image %s has the SHA-256 %s, but the appliance publishes %s for it", i.address, got, published)
+		return fmt.Errorf("the discovery image %s has the SHA-256 %s, but the appliance publishes %s for it",
+			i.address, got, published)
 	}
 	return nil
 }
 
-// publishedDigest is the SHA-256 in hex that the appliance gives for the image, under the image's path with ".sha256" behind it; ""
-// if there is none.
+// publishedDigest is the SHA-256 in hex that the appliance gives for the image, under the image's
+// path with ".sha256" behind it; "" if there is none.
 func (i *image) publishedDigest(ctx context.Context) (string, error) {
 	address, err := url.Parse(i.address)
 	if err != nil {

@@ -17,7 +17,8 @@ import (
 	"landfall/ignition"
 )
 
-// How long the parts of an installation take at speed 1, near to what a fast server with a local registry needs.
+// How long the parts of an installation take at speed 1, near to what a fast server with a local
+// registry needs.
 const (
 	diskCleanupTime   = 10 * time.Second
 	preparationTime   = 15 * time.Second
@@ -50,7 +51,8 @@ func resumedInstallation(h *host, known *models.Host) installation {
 	if known.Bootstrap {
 		wanted.role = models.HostRoleBootstrap
 	}
-	// Only a single node waits for bootkube before its disk is written; the API lists its stages so.
+	// Only a single node waits for bootkube before its disk is written; the API lists its stages
+	// so.
 	bootkube := slices.Index(known.ProgressStages, models.HostStageWaitingForBootkube)
 	wanted.single = bootkube >= 0 && bootkube < slices.Index(known.ProgressStages, models.HostStageWritingImageToDisk)
 	return wanted
@@ -121,7 +123,8 @@ func (s *system) checkInstallRequest(request *models.InstallCmdRequest) error {
 	return nil
 }
 
-// startInstaller starts the installer, or gives the one that runs: an instruction that came twice is one installation.
+// startInstaller starts the installer, or gives the one that runs: an instruction that came twice
+// is one installation.
 func (s *system) startInstaller(wanted installation, resume models.HostStage) (*nodeInstaller, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -174,7 +177,8 @@ func (n *nodeInstaller) stages() []models.HostStage {
 	case n.role == models.HostRoleWorker:
 		stages = append(stages, models.HostStageWaitingForControlPlane)
 	case n.role == models.HostRoleBootstrap && !n.single:
-		stages = append(stages, models.HostStageWaitingForControlPlane, models.HostStageWaitingForBootkube, models.HostStageWaitingForController)
+		stages = append(stages, models.HostStageWaitingForControlPlane, models.HostStageWaitingForBootkube,
+			models.HostStageWaitingForController)
 	}
 	return append(stages, models.HostStageRebooting)
 }
@@ -236,7 +240,8 @@ func (n *nodeInstaller) run(ctx context.Context) error {
 	return n.restart(ctx)
 }
 
-// enter reports a stage and spends its time. While an installation is being resumed, the stages before the one reached are passed over.
+// enter reports a stage and spends its time. While an installation is being resumed, the stages
+// before the one reached are passed over.
 func (n *nodeInstaller) enter(ctx context.Context, stage models.HostStage, info string, takes time.Duration) error {
 	if n.resume != "" && n.resume != stage {
 		return nil
@@ -254,7 +259,8 @@ func (n *nodeInstaller) enter(ctx context.Context, stage models.HostStage, info 
 	return n.crew.pause(ctx, takes)
 }
 
-// report tells the appliance the stage. A refusal does not end an installation, as it does not end the real installer's.
+// report tells the appliance the stage. A refusal does not end an installation, as it does not end
+// the real installer's.
 func (n *nodeInstaller) report(ctx context.Context, stage models.HostStage, info string) {
 	n.emit(Event{Kind: EventStage, ClusterID: n.cluster, Stage: stage, Info: info})
 	err := n.crew.insist(ctx, func() error { return n.api.progress(ctx, n.ref, stage, info) })
@@ -263,7 +269,8 @@ func (n *nodeInstaller) report(ctx context.Context, stage models.HostStage, info
 	}
 }
 
-// download fetches a file of the cluster, or the host's own ignition config (name empty), and makes sure that it is one.
+// download fetches a file of the cluster, or the host's own ignition config (name empty), and makes
+// sure that it is one.
 func (n *nodeInstaller) download(ctx context.Context, name string) error {
 	if n.resume != "" {
 		return nil
@@ -337,7 +344,8 @@ func (n *nodeInstaller) waitForMasters(ctx context.Context) error {
 
 // waitAsBootstrap keeps the temporary control plane up until the lasting one can do without it.
 func (n *nodeInstaller) waitAsBootstrap(ctx context.Context) error {
-	if err := n.enter(ctx, models.HostStageWaitingForControlPlane, "waiting for the temporary control plane", etcdBootstrapTime); err != nil {
+	if err := n.enter(ctx, models.HostStageWaitingForControlPlane, "waiting for the temporary control plane",
+		etcdBootstrapTime); err != nil {
 		return err
 	}
 	if n.resume == "" {
@@ -355,7 +363,8 @@ func (n *nodeInstaller) waitAsBootstrap(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := n.enter(ctx, models.HostStageWaitingForController, "waiting for the controller to report that it is ready", 0); err != nil || n.resume != "" {
+	if err := n.enter(ctx, models.HostStageWaitingForController,
+		"waiting for the controller to report that it is ready", 0); err != nil || n.resume != "" {
 		return err
 	}
 	select {
@@ -363,7 +372,10 @@ func (n *nodeInstaller) waitAsBootstrap(ctx context.Context) error {
 		return context.Cause(ctx)
 	case <-n.clusterState.controllerUp:
 	}
-	err := n.crew.insist(ctx, func() error { return n.api.clusterLogsProgress(ctx, n.cluster, models.LogsStateRequested) })
+	err := n.crew.insist(ctx, func() error {
+		return n.api.clusterLogsProgress(ctx, n.cluster,
+			models.LogsStateRequested)
+	})
 	if err != nil && ctx.Err() == nil {
 		n.crew.log.Debug("state of the logs not taken", "host", n.machine.hostname, "error", err)
 	}

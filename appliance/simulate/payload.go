@@ -38,16 +38,20 @@ const installerTag = "installer"
 // machineOSImagesTag is the payload image that carries the live ISO.
 const machineOSImagesTag = "machine-os-images"
 
-// payloadTags are the images of a simulated payload: those that the appliance and an installation name, in place of some 190.
+// payloadTags are the images of a simulated payload: those that the appliance and an installation
+// name, in place of some 190.
 func payloadTags() []string {
 	return []string{
-		"agent-installer-api-server", "agent-installer-csr-approver", "agent-installer-node-agent", "agent-installer-orchestrator",
-		"cli", "cluster-version-operator", "etcd", installerTag, "machine-config-operator", machineOSImagesTag, "must-gather", "rhel-coreos",
+		"agent-installer-api-server", "agent-installer-csr-approver", "agent-installer-node-agent",
+		"agent-installer-orchestrator",
+		"cli", "cluster-version-operator", "etcd", installerTag, "machine-config-operator", machineOSImagesTag,
+		"must-gather", "rhel-coreos",
 	}
 }
 
-// Payload describes a small release payload in the form of a real one. Its installer image holds a launcher under the name
-// openshift-install, by which the program that runs it is the stand-in: see Main.
+// Payload describes a small release payload in the form of a real one. Its installer image holds a
+// launcher under the name openshift-install, by which the program that runs it is the stand-in: see
+// Main.
 type Payload struct {
 	Version      string // "" is 4.20.8-standin
 	Architecture string // as RPM spells it; "" is x86_64
@@ -74,11 +78,12 @@ type PushedPayload struct {
 	RegistriesConf []byte            // the same rules for registries.conf
 }
 
-// PushPayload makes the payload's images and pushes them to the registry at host (host:port, plain HTTP on loopback) as oc-mirror v2 lays
-// out a mirror. The same payload has the same digests.
+// PushPayload makes the payload's images and pushes them to the registry at host (host:port, plain
+// HTTP on loopback) as oc-mirror v2 lays out a mirror. The same payload has the same digests.
 func PushPayload(ctx context.Context, host string, p Payload) (*PushedPayload, error) {
 	p = p.withDefaults()
-	pushed := &PushedPayload{Version: p.Version, Images: map[string]string{}, IDMS: nil, RegistriesConf: mirrorRules(host)}
+	pushed := &PushedPayload{Version: p.Version, Images: map[string]string{}, IDMS: nil,
+		RegistriesConf: mirrorRules(host)}
 	for _, tag := range payloadTags() {
 		img, err := p.component(tag)
 		if err != nil {
@@ -94,7 +99,8 @@ func PushPayload(ctx context.Context, host string, p Payload) (*PushedPayload, e
 		if slices.Contains(p.Faults.NotPushed, tag) {
 			continue
 		}
-		if err := push(ctx, img, fmt.Sprintf("%s/%s:%s-%s-%s", host, componentMirror, p.Version, p.Architecture, tag)); err != nil {
+		if err := push(ctx, img, fmt.Sprintf("%s/%s:%s-%s-%s", host, componentMirror, p.Version, p.Architecture,
+			tag)); err != nil {
 			return nil, err
 		}
 	}
@@ -139,7 +145,8 @@ func push(ctx context.Context, img v1.Image, ref string) error {
 
 // component makes one image: a layer that all share and one of its own.
 func (p Payload) component(tag string) (v1.Image, error) {
-	files := []layerFile{textFile("usr/share/"+tag+"/README", "A stand-in for the image "+tag+" of an OpenShift release.\n")}
+	files := []layerFile{textFile("usr/share/"+tag+"/README", "A stand-in for the image "+
+		tag+" of an OpenShift release.\n")}
 	if tag == installerTag && !p.Faults.NoInstaller {
 		files = append(files, layerFile{name: "usr/bin/" + installerName, mode: 0o755, text: launcher()})
 	}
@@ -164,7 +171,8 @@ func (p Payload) component(tag string) (v1.Image, error) {
 // liveISO is what machine-os-images holds: the ISO and its digest.
 func (p Payload) liveISO() ([]layerFile, error) {
 	var iso bytes.Buffer
-	if err := skeleton.Write(&iso, skeleton.ISO{VolumeID: "rhcos-" + p.OSVersion, Architecture: p.Architecture, RootFSSize: payloadRootFS}); err != nil {
+	if err := skeleton.Write(&iso, skeleton.ISO{VolumeID: "rhcos-" + p.OSVersion, Architecture: p.Architecture,
+		RootFSSize: payloadRootFS}); err != nil {
 		return nil, err
 	}
 	name := "coreos/coreos-" + p.Architecture + ".iso"
@@ -206,7 +214,8 @@ func (p Payload) image(description string, last v1.Layer) (v1.Image, error) {
 	if err != nil {
 		return nil, err
 	}
-	img, err := mutate.AppendLayers(mutate.ConfigMediaType(mutate.MediaType(empty.Image, types.OCIManifestSchema1), types.OCIConfigJSON), base, last)
+	img, err := mutate.AppendLayers(mutate.ConfigMediaType(mutate.MediaType(empty.Image, types.OCIManifestSchema1),
+		types.OCIConfigJSON), base, last)
 	if err != nil {
 		return nil, err
 	}
@@ -219,7 +228,8 @@ func (p Payload) image(description string, last v1.Layer) (v1.Image, error) {
 	if config.Architecture == "" {
 		config.Architecture = p.Architecture
 	}
-	config.Config.Labels = map[string]string{StandInLabel: "true", "io.openshift.release": p.Version, "io.k8s.description": description}
+	config.Config.Labels = map[string]string{StandInLabel: "true", "io.openshift.release": p.Version,
+		"io.k8s.description": description}
 	return mutate.ConfigFile(img, config)
 }
 
@@ -233,18 +243,21 @@ func (p Payload) imageReferences(images map[string]string) ([]byte, error) {
 	var tags []tag
 	for _, name := range payloadTags() {
 		if spec, ok := images[name]; ok {
-			tags = append(tags, tag{Name: name, Annotations: map[string]string{StandInLabel: "true"}, From: map[string]string{"kind": "DockerImage", "name": spec}})
+			tags = append(tags, tag{Name: name, Annotations: map[string]string{StandInLabel: "true"},
+				From: map[string]string{"kind": "DockerImage", "name": spec}})
 		}
 	}
 	return json.MarshalIndent(map[string]any{
 		"kind": "ImageStream", "apiVersion": "image.openshift.io/v1",
-		"metadata": map[string]any{"name": p.Version}, "spec": map[string]any{"lookupPolicy": map[string]any{"local": false}, "tags": tags},
+		"metadata": map[string]any{"name": p.Version},
+		"spec":     map[string]any{"lookupPolicy": map[string]any{"local": false}, "tags": tags},
 	}, "", "  ")
 }
 
 func (p Payload) metadata() ([]byte, error) {
 	return json.MarshalIndent(map[string]any{
-		"kind": "cincinnati-metadata-v0", "version": p.Version, "previous": []string{}, "metadata": map[string]string{"description": "stand-in"},
+		"kind": "cincinnati-metadata-v0", "version": p.Version, "previous": []string{},
+		"metadata": map[string]string{"description": "stand-in"},
 	}, "", "  ")
 }
 
@@ -252,12 +265,15 @@ func (p Payload) metadata() ([]byte, error) {
 func (p Payload) bootImages() ([]byte, error) {
 	stream, err := json.MarshalIndent(map[string]any{
 		"stream": "rhel-9.6",
-		"architectures": map[string]any{p.Architecture: map[string]any{"artifacts": map[string]any{"metal": map[string]any{
-			"release": p.OSVersion,
-			"formats": map[string]any{"iso": map[string]any{"disk": map[string]any{
-				"location": fmt.Sprintf("https://rhcos.invalid/rhcos-%s-live-iso.%s.iso", p.OSVersion, p.Architecture), "sha256": strings.Repeat("0", 64),
-			}}},
-		}}}},
+		"architectures": map[string]any{p.Architecture: map[string]any{"artifacts": map[string]any{
+			"metal": map[string]any{
+				"release": p.OSVersion,
+				"formats": map[string]any{"iso": map[string]any{"disk": map[string]any{
+					"location": fmt.Sprintf("https://rhcos.invalid/rhcos-%s-live-iso.%s.iso", p.OSVersion,
+						p.Architecture),
+					"sha256": strings.Repeat("0", 64),
+				}}},
+			}}}},
 	}, "", "  ")
 	if err != nil {
 		return nil, err
@@ -268,19 +284,22 @@ func (p Payload) bootImages() ([]byte, error) {
 
 // digestMirrorSet is what oc-mirror v2 leaves in cluster-resources for a release.
 func digestMirrorSet(host string) ([]byte, error) {
-	set := kubeObject("config.openshift.io/v1", "ImageDigestMirrorSet", "", "idms-release-0", object{"spec": object{"imageDigestMirrors": []object{
-		{"source": componentSource, "mirrors": []string{host + "/" + componentMirror}},
-		{"source": releaseSource, "mirrors": []string{host + "/" + releaseMirror}},
-	}}})
+	set := kubeObject("config.openshift.io/v1", "ImageDigestMirrorSet", "", "idms-release-0",
+		object{"spec": object{"imageDigestMirrors": []object{
+			{"source": componentSource, "mirrors": []string{host + "/" + componentMirror}},
+			{"source": releaseSource, "mirrors": []string{host + "/" + releaseMirror}},
+		}}})
 	data, err := yaml.Marshal(set)
 	return append([]byte("---\n"), data...), err
 }
 
-// mirrorRules allows plain HTTP, which a mirror set cannot say, and forbids the source, so that nothing waits for a network.
+// mirrorRules allows plain HTTP, which a mirror set cannot say, and forbids the source, so that
+// nothing waits for a network.
 func mirrorRules(host string) []byte {
 	var b strings.Builder
 	for _, rule := range [][2]string{{componentSource, componentMirror}, {releaseSource, releaseMirror}} {
-		fmt.Fprintf(&b, "[[registry]]\nlocation = %q\nblocked = true\nmirror-by-digest-only = true\n\n[[registry.mirror]]\nlocation = %q\ninsecure = true\n\n",
+		fmt.Fprintf(&b, "[[registry]]\nlocation = %q\nblocked = true\nmirror-by-digest-only = "+
+			"true\n\n[[registry.mirror]]\nlocation = %q\ninsecure = true\n\n",
 			rule[0], host+"/"+rule[1])
 	}
 	return []byte(b.String())

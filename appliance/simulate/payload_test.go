@@ -24,7 +24,8 @@ func newTestRegistry(t *testing.T) *Registry {
 
 // mirrored pulls what the mirror has for a pull spec of the source.
 func mirrored(t *testing.T, host, spec string) (v1.Image, error) {
-	spec = strings.NewReplacer(releaseSource, host+"/"+releaseMirror, componentSource, host+"/"+componentMirror).Replace(spec)
+	spec = strings.NewReplacer(releaseSource, host+"/"+releaseMirror, componentSource,
+		host+"/"+componentMirror).Replace(spec)
 	ref, err := name.ParseReference(spec)
 	require.NoError(t, err)
 	return remote.Image(ref)
@@ -82,9 +83,12 @@ func TestPushedPayloadIsWholeAndMarked(t *testing.T) {
 
 func TestPushedPayloadHasTheFaultsItWasGiven(t *testing.T) {
 	r := newTestRegistry(t)
-	pushed, err := PushPayload(context.Background(), r.Addr, Payload{Version: "4.19.1-standin", Architecture: "aarch64", Faults: PayloadFaults{
-		Omit: []string{"etcd"}, NotPushed: []string{"cli"}, Truncated: []string{"must-gather"}, NoImageReferences: true, NoInstaller: true,
-	}})
+	pushed, err := PushPayload(context.Background(), r.Addr, Payload{Version: "4.19.1-standin", Architecture: "aarch64",
+		Faults: PayloadFaults{
+			Omit: []string{"etcd"}, NotPushed: []string{"cli"}, Truncated: []string{"must-gather"},
+			NoImageReferences: true,
+			NoInstaller:       true,
+		}})
 	require.NoError(t, err)
 	require.Equal(t, "4.19.1-standin", pushed.Version)
 	require.NotContains(t, pushed.Images, "etcd")

@@ -35,7 +35,8 @@ func newFileLayer(files ...layerFile) (v1.Layer, error) {
 	return static.NewLayer(content.Bytes(), types.OCIUncompressedLayer), nil
 }
 
-// truncatedLayer makes the layer cut in the middle of its largest file, with a digest that says nothing of it.
+// truncatedLayer makes the layer cut in the middle of its largest file, with a digest that says
+// nothing of it.
 func truncatedLayer(files ...layerFile) (v1.Layer, error) {
 	largest := slices.MaxFunc(files, func(a, b layerFile) int { return cmp.Compare(len(a.text), len(b.text)) })
 	var content bytes.Buffer
@@ -48,7 +49,8 @@ func truncatedLayer(files ...layerFile) (v1.Layer, error) {
 
 func writeFiles(w *tar.Writer, files []layerFile) error {
 	for _, f := range files {
-		if err := w.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: f.name, Mode: f.mode, Size: int64(len(f.text))}); err != nil {
+		if err := w.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: f.name, Mode: f.mode,
+			Size: int64(len(f.text))}); err != nil {
 			return err
 		}
 		if _, err := w.Write([]byte(f.text)); err != nil {

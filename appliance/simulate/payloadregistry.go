@@ -12,8 +12,9 @@ import (
 	"github.com/google/go-containerregistry/pkg/registry"
 )
 
-// Registry is an OCI registry within this process, plain HTTP, without authentication. It serves blobs by digest from whichever repository
-// they are asked for in, so it can't show what a real mirror lacks.
+// Registry is an OCI registry within this process, plain HTTP, without authentication. It serves
+// blobs by digest from whichever repository they are asked for in, so it can't show what a real
+// mirror lacks.
 type Registry struct {
 	Addr string // host:port that it listens on
 
@@ -22,8 +23,8 @@ type Registry struct {
 	dir    string
 }
 
-// NewRegistry starts an empty registry on the address, such as 127.0.0.1:0. Blobs are kept in a temporary directory until Close; requests
-// are logged at debug level (a nil logger discards them).
+// NewRegistry starts an empty registry on the address, such as 127.0.0.1:0. Blobs are kept in a
+// temporary directory until Close; requests are logged at debug level (a nil logger discards them).
 func NewRegistry(ctx context.Context, listen string, logger *slog.Logger) (*Registry, error) {
 	if logger == nil {
 		logger = slog.New(slog.DiscardHandler)
@@ -42,7 +43,8 @@ func NewRegistry(ctx context.Context, listen string, logger *slog.Logger) (*Regi
 		dir:  dir,
 		done: make(chan error, 1),
 		server: &http.Server{
-			Handler:     registry.New(registry.WithBlobHandler(registry.NewDiskBlobHandler(dir)), registry.Logger(lines)),
+			Handler: registry.New(registry.WithBlobHandler(registry.NewDiskBlobHandler(dir)),
+				registry.Logger(lines)),
 			ErrorLog:    lines,
 			BaseContext: func(net.Listener) context.Context { return context.WithoutCancel(ctx) },
 		},

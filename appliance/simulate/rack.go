@@ -11,8 +11,9 @@ import (
 	"github.com/openshift/assisted-service/models"
 )
 
-// Rack is machines that share a network and have no life of their own: whoever holds it decides when they are up and carries
-// their answers (see appliance/simulate/scenario). A rack is used by one goroutine.
+// Rack is machines that share a network and have no life of their own: whoever holds it decides
+// when they are up and carries their answers (see appliance/simulate/scenario). A rack is used by
+// one goroutine.
 type Rack struct {
 	crew     *Crew
 	faults   map[int]Faults
@@ -38,7 +39,8 @@ func NewRack(site string, seed uint64, network netip.Prefix, hardware Hardware) 
 	identity := uuid.NewSHA1(uuid.NameSpaceOID, []byte("landfall simulated site "+site))
 	return &Rack{
 		crew: &Crew{
-			InfraEnvID: identity.String(), Seed: seed, Network: network, Hardware: hardware, Speed: math.Inf(1), // nothing waits here
+			// nothing waits here
+			InfraEnvID: identity.String(), Seed: seed, Network: network, Hardware: hardware, Speed: math.Inf(1),
 			hosts: map[strfmt.UUID]*host{},
 		},
 		faults: map[int]Faults{}, answers: map[stepKey]*models.StepReply{}, machines: map[int]*Machine{},
@@ -97,12 +99,15 @@ func (m *Machine) Faulty() bool { return len(m.rack.faults[m.system.machine.numb
 // Fault is the machine's fault of that kind, if it has it.
 func (m *Machine) Fault(kind FaultKind) (Fault, bool) { return m.system.fault(kind) }
 
-// Answer is what the machine's agent replies to a step that it is done with at once: what it is made of, and what it sees of
-// its network. It is false for a step that takes its time or does something.
+// Answer is what the machine's agent replies to a step that it is done with at once: what it is
+// made of, and what it sees of its network. It is false for a step that takes its time or does
+// something.
 func (m *Machine) Answer(step *models.Step) (*models.StepReply, bool) {
 	switch step.StepType {
-	case models.StepTypeInventory, models.StepTypeConnectivityCheck, models.StepTypeFreeNetworkAddresses, models.StepTypeNtpSynchronizer,
-		models.StepTypeDomainResolution, models.StepTypeTangConnectivityCheck, models.StepTypeAPIVipConnectivityCheck, models.StepTypeVerifyVips,
+	case models.StepTypeInventory, models.StepTypeConnectivityCheck, models.StepTypeFreeNetworkAddresses,
+		models.StepTypeNtpSynchronizer,
+		models.StepTypeDomainResolution, models.StepTypeTangConnectivityCheck, models.StepTypeAPIVipConnectivityCheck,
+		models.StepTypeVerifyVips,
 		models.StepTypeDhcpLeaseAllocate:
 	default:
 		return nil, false
@@ -112,7 +117,8 @@ func (m *Machine) Answer(step *models.Step) (*models.StepReply, bool) {
 		return known, true
 	}
 	out := m.system.perform(context.Background(), step)
-	reply := &models.StepReply{StepType: step.StepType, StepID: step.StepID, Output: out.output, Error: out.errorText, ExitCode: out.code}
+	reply := &models.StepReply{StepType: step.StepType, StepID: step.StepID, Output: out.output, Error: out.errorText,
+		ExitCode: out.code}
 	m.rack.answers[key] = reply
 	return reply, true
 }
@@ -120,10 +126,12 @@ func (m *Machine) Answer(step *models.Step) (*models.StepReply, bool) {
 // DiskSpeed is what the machine's agent replies to the measuring of a disk.
 func (m *Machine) DiskSpeed(step *models.Step) *models.StepReply {
 	out := m.system.checkDiskSpeed(context.Background(), step.Args)
-	return &models.StepReply{StepType: step.StepType, StepID: step.StepID, Output: out.output, Error: out.errorText, ExitCode: out.code}
+	return &models.StepReply{StepType: step.StepType, StepID: step.StepID, Output: out.output, Error: out.errorText,
+		ExitCode: out.code}
 }
 
-// Images is what the machine's agent replies to the pulling of images: all are there, unless it has the fault NoImage.
+// Images is what the machine's agent replies to the pulling of images: all are there, unless it has
+// the fault NoImage.
 func (m *Machine) Images(step *models.Step) *models.StepReply {
 	reply := &models.StepReply{StepType: step.StepType, StepID: step.StepID}
 	var request models.ContainerImageAvailabilityRequest
@@ -134,7 +142,8 @@ func (m *Machine) Images(step *models.Step) *models.StepReply {
 	_, none := m.Fault(NoImage)
 	response := models.ContainerImageAvailabilityResponse{Images: []*models.ContainerImageAvailability{}}
 	for _, image := range request.Images {
-		checked := &models.ContainerImageAvailability{Name: image, Result: models.ContainerImageAvailabilityResultFailure}
+		checked := &models.ContainerImageAvailability{Name: image,
+			Result: models.ContainerImageAvailabilityResultFailure}
 		if !none {
 			checked.Result, checked.SizeBytes, checked.Time, checked.DownloadRate = models.ContainerImageAvailabilityResultSuccess, 1e8, 1, 1e8
 		}

@@ -15,8 +15,9 @@ import (
 	"landfall/isogen"
 )
 
-// Servers are machines that somebody else switches on, such as the stand-ins of their BMCs: they come up from the disc that they
-// are given. Those that boot images of one infra-env are one crew. Set the fields before the first Boot.
+// Servers are machines that somebody else switches on, such as the stand-ins of their BMCs: they
+// come up from the disc that they are given. Those that boot images of one infra-env are one crew.
+// Set the fields before the first Boot.
 type Servers struct {
 	// Planned are the machines, the first with the number First.
 	Planned []Planned
@@ -42,8 +43,8 @@ type serverCrew struct {
 	up    map[int]*sync.Mutex // held while that machine is up
 }
 
-// Boot has the machine of that number be up from the disc at path until the context ends, or until it is installed for good. A
-// disc without a discovery config boots nothing; the error says so.
+// Boot has the machine of that number be up from the disc at path until the context ends, or until
+// it is installed for good. A disc without a discovery config boots nothing; the error says so.
 func (s *Servers) Boot(ctx context.Context, number int, path string) error {
 	inserted, err := readDisc(path)
 	if err != nil {
@@ -68,7 +69,8 @@ func (s *Servers) Boot(ctx context.Context, number int, path string) error {
 	return crew.live(ctx, h, nil, fromImage)
 }
 
-// FromDisk has the machine of that number be up from its disk, likewise. Where nothing was installed it stays silent.
+// FromDisk has the machine of that number be up from its disk, likewise. Where nothing was
+// installed it stays silent.
 func (s *Servers) FromDisk(ctx context.Context, number int) error {
 	s.mu.Lock()
 	crew := s.last[number]
@@ -120,7 +122,8 @@ func (s *Servers) crew(disc *media) (*serverCrew, error) {
 	}
 	crew := &serverCrew{
 		Crew: &Crew{
-			URL: disc.config.ServiceURL, InfraEnvID: id, Count: len(s.Planned), First: s.First, Planned: s.Planned, Speed: s.Speed, Faults: s.Faults,
+			URL: disc.config.ServiceURL, InfraEnvID: id, Count: len(s.Planned), First: s.First, Planned: s.Planned,
+			Speed: s.Speed, Faults: s.Faults,
 			Network: s.Network, Spokes: s.Spokes, Logger: s.Logger, KeepFailed: true,
 		},
 		hosts: map[int]*host{}, up: map[int]*sync.Mutex{},

@@ -23,9 +23,10 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Spokes plays the APIs of clusters that are installed, all on one port: which cluster is meant is told by the name that a client asks
-// for, as it is in the cluster's kubeconfig. Their certificates are of one authority, which the crew's controllers report as that of
-// their clusters' ingresses, so kubeconfigs trust it.
+// Spokes plays the APIs of clusters that are installed, all on one port: which cluster is meant is
+// told by the name that a client asks for, as it is in the cluster's kubeconfig. Their certificates
+// are of one authority, which the crew's controllers report as that of their clusters' ingresses,
+// so kubeconfigs trust it.
 type Spokes struct {
 	listener net.Listener
 	server   *http.Server
@@ -45,13 +46,15 @@ func NewSpokes(ctx context.Context, address string) (*Spokes, error) {
 	if err != nil {
 		return nil, fmt.Errorf("listen for the clusters' APIs: %w", err)
 	}
-	s := &Spokes{listener: listener, certificates: map[string]*tls.Certificate{}, clusters: map[string]*Spoke{}, claimed: map[strfmt.UUID]bool{}}
+	s := &Spokes{listener: listener, certificates: map[string]*tls.Certificate{}, clusters: map[string]*Spoke{},
+		claimed: map[strfmt.UUID]bool{}}
 	if s.ca, err = newCA("ingress-operator@spokes", "openshift", tenYears); err != nil {
 		return nil, errors.Join(err, listener.Close())
 	}
 	s.server = &http.Server{
 		Handler: s, ReadHeaderTimeout: time.Minute, ErrorLog: log.New(io.Discard, "", 0),
-		TLSConfig: &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: s.certificate, ClientAuth: tls.RequestClientCert},
+		TLSConfig: &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: s.certificate,
+			ClientAuth: tls.RequestClientCert},
 	}
 	s.served.Go(func() {
 		if err := s.server.ServeTLS(listener, "", ""); !errors.Is(err, http.ErrServerClosed) {
@@ -74,13 +77,15 @@ func (s *Spokes) Addr() string { return s.listener.Addr().String() }
 // CA is the authority of all of the clusters' certificates, in PEM.
 func (s *Spokes) CA() []byte { return s.ca.Cert }
 
-// Kubeconfig is an administrator's of the cluster whose API has a name such as api.one.example.com, at the port that clusters have theirs
-// at; KubeconfigAt is one with another port.
+// Kubeconfig is an administrator's of the cluster whose API has a name such as api.one.example.com,
+// at the port that clusters have theirs at; KubeconfigAt is one with another port.
 func (s *Spokes) Kubeconfig(name string) []byte { return s.KubeconfigAt(name, "6443") }
 
 func (s *Spokes) KubeconfigAt(name, port string) []byte {
-	return fmt.Appendf(nil, "apiVersion: v1\nkind: Config\nclusters: [{name: c, cluster: {server: 'https://%s:%s', certificate-authority-data: %s}}]\n"+
-		"users: [{name: admin, user: {token: admin}}]\ncontexts: [{name: admin, context: {cluster: c, user: admin}}]\ncurrent-context: admin\n",
+	return fmt.Appendf(nil, "apiVersion: v1\nkind: Config\nclusters: [{name: c, cluster: {server: 'https://%s:%s', "+
+		"certificate-authority-data: %s}}]\n"+
+		"users: [{name: admin, user: {token: admin}}]\ncontexts: [{name: admin, context: {cluster: c, user: "+
+		"admin}}]\ncurrent-context: admin\n",
 		name, port, base64.StdEncoding.EncodeToString(s.ca.Cert))
 }
 
@@ -103,15 +108,18 @@ func (s *Spokes) certificate(hello *tls.ClientHelloInfo) (*tls.Certificate, erro
 	return &certificate, nil
 }
 
-// Cluster is the cluster with an API of that name; it is there from the first time on that it is asked for.
+// Cluster is the cluster with an API of that name; it is there from the first time on that it is
+// asked for.
 func (s *Spokes) Cluster(name string) *Spoke {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	held := s.clusters[name]
 	if held == nil {
 		held = &Spoke{objects: map[string]*unstructured.Unstructured{}}
-		held.Put(poolsPath, map[string]any{"metadata": map[string]any{"name": "worker"}, "spec": map[string]any{"paused": false}})
-		held.Put("api/v1/configmaps", map[string]any{"metadata": map[string]any{"namespace": "kube-system", "name": "root-ca"}, "data": map[string]any{"ca.crt": string(s.ca.Cert)}})
+		held.Put(poolsPath, map[string]any{"metadata": map[string]any{"name": "worker"},
+			"spec": map[string]any{"paused": false}})
+		held.Put("api/v1/configmaps", map[string]any{"metadata": map[string]any{"namespace": "kube-system",
+			"name": "root-ca"}, "data": map[string]any{"ca.crt": string(s.ca.Cert)}})
 		s.clusters[name] = held
 	}
 	return held
@@ -135,7 +143,8 @@ func (s *Spokes) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.Cluster(r.TLS.ServerName).ServeHTTP(w, r)
 }
 
-// Spoke is the API of one cluster: as much of Kubernetes' REST as clients of nodes, certificate requests, pods, Machines and the like use.
+// Spoke is the API of one cluster: as much of Kubernetes' REST as clients of nodes, certificate
+// requests, pods, Machines and the like use.
 type Spoke struct {
 	mu       sync.Mutex
 	objects  map[string]*unstructured.Unstructured // by collection, namespace and name
@@ -171,9 +180,11 @@ func (s *Spoke) Object(collection, namespace, name string) *unstructured.Unstruc
 // spokeKinds are the collections of a cluster, and the kinds of their objects.
 func spokeKinds() map[string]string {
 	return map[string]string{
-		nodesPath: "Node", "api/v1/pods": "Pod", "api/v1/configmaps": "ConfigMap", requestsPath: "CertificateSigningRequest",
-		"apis/machine.openshift.io/v1beta1/machines": "Machine", "apis/machine.openshift.io/v1beta1/machinesets": "MachineSet",
-		"apis/metal3.io/v1alpha1/baremetalhosts": "BareMetalHost", poolsPath: "MachineConfigPool",
+		nodesPath: "Node", "api/v1/pods": "Pod", "api/v1/configmaps": "ConfigMap",
+		requestsPath: "CertificateSigningRequest",
+		"apis/machine.openshift.io/v1beta1/machines":    "Machine",
+		"apis/machine.openshift.io/v1beta1/machinesets": "MachineSet",
+		"apis/metal3.io/v1alpha1/baremetalhosts":        "BareMetalHost", poolsPath: "MachineConfigPool",
 	}
 }
 
@@ -282,11 +293,14 @@ func (s *Spoke) list(w http.ResponseWriter, r *http.Request, p spokePath) {
 	items := []any{}
 	for place, u := range s.objects {
 		node, _, _ := unstructured.NestedString(u.Object, "spec", "nodeName")
-		if strings.HasPrefix(place, within) && selector.Matches(labels.Set(u.GetLabels())) && (onNode == "" || node == onNode) {
+		if strings.HasPrefix(place, within) && selector.Matches(labels.Set(u.GetLabels())) &&
+			(onNode == "" || node == onNode) {
 			items = append(items, u.Object)
 		}
 	}
-	sendJSON(w, http.StatusOK, map[string]any{"kind": spokeKinds()[p.collection] + "List", "apiVersion": versionOf(p.collection), "metadata": map[string]any{"resourceVersion": fmt.Sprint(s.revision)}, "items": items})
+	sendJSON(w, http.StatusOK, map[string]any{"kind": spokeKinds()[p.collection] + "List",
+		"apiVersion": versionOf(p.collection), "metadata": map[string]any{"resourceVersion": fmt.Sprint(s.revision)},
+		"items": items})
 }
 
 func (s *Spoke) create(w http.ResponseWriter, r *http.Request, p spokePath) {
@@ -356,7 +370,8 @@ func sendJSON(w http.ResponseWriter, status int, body any) {
 }
 
 func refuse(w http.ResponseWriter, code int, reason, what string) {
-	sendJSON(w, code, map[string]any{"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": strings.ReplaceAll(reason, " ", ""), "message": strings.TrimSpace(reason + " " + what), "code": code})
+	sendJSON(w, code, map[string]any{"kind": "Status", "apiVersion": "v1", "status": "Failure",
+		"reason": strings.ReplaceAll(reason, " ", ""), "message": strings.TrimSpace(reason + " " + what), "code": code})
 }
 
 // Remove takes an object away.

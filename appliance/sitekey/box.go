@@ -12,15 +12,17 @@ import (
 	"strings"
 )
 
-// Box seals secrets that are kept in the data directory, with a key that is derived from the site's: whoever has the database
-// without the key file has no use of them. AES-256 in GCM; a nil box seals nothing and opens what is not sealed.
+// Box seals secrets that are kept in the data directory, with a key that is derived from the
+// site's: whoever has the database without the key file has no use of them. AES-256 in GCM; a nil
+// box seals nothing and opens what is not sealed.
 type Box struct {
 	aead   cipher.AEAD
 	random io.Reader
 }
 
 // ErrSealed is the error of what was sealed with another site's key, or altered since.
-var ErrSealed = errors.New("it was sealed with another key than " + FileName + " of the data directory; put the right file back, or give the secret anew")
+var ErrSealed = errors.New("it was sealed with another key than " + FileName +
+	" of the data directory; put the right file back, or give the secret anew")
 
 // What is sealed begins with these; the number is that of the format.
 const (
@@ -57,7 +59,8 @@ func (b *Box) Seal(text string) (string, error) {
 	return sealedText + base64.RawStdEncoding.EncodeToString(sealed), err
 }
 
-// Open returns the text that was sealed; one that is not sealed is returned as it is. The error is ErrSealed.
+// Open returns the text that was sealed; one that is not sealed is returned as it is. The error is
+// ErrSealed.
 func (b *Box) Open(text string) (string, error) {
 	coded, ok := strings.CutPrefix(text, sealedText)
 	if !ok {
@@ -79,7 +82,8 @@ func (b *Box) SealBytes(content []byte) ([]byte, error) {
 	return b.seal([]byte(sealedBytes), content)
 }
 
-// OpenBytes returns the content that was sealed; what is not sealed is returned as it is. The error is ErrSealed.
+// OpenBytes returns the content that was sealed; what is not sealed is returned as it is. The error
+// is ErrSealed.
 func (b *Box) OpenBytes(content []byte) ([]byte, error) {
 	sealed, ok := bytes.CutPrefix(content, []byte(sealedBytes))
 	if !ok {
@@ -88,7 +92,8 @@ func (b *Box) OpenBytes(content []byte) ([]byte, error) {
 	return b.open(sealed)
 }
 
-// Sealed tells of the beginning of a file's content whether it is sealed; SealedPrefix bytes are enough.
+// Sealed tells of the beginning of a file's content whether it is sealed; SealedPrefix bytes are
+// enough.
 func Sealed(beginning []byte) bool { return bytes.HasPrefix(beginning, []byte(sealedBytes)) }
 
 // SealedPrefix is how many bytes Sealed looks at.

@@ -51,7 +51,8 @@ func TestABoxOpensNothingOfOthers(t *testing.T) {
 	file, err := box.SealBytes([]byte("secret"))
 	require.NoError(t, err)
 	for name, text := range map[string]string{
-		"cut off": sealed[:len(sealed)-3], "only its beginning": sealed[:9], "not base64": sealed[:9] + "!", "altered": sealed[:12] + swap(sealed[12:]),
+		"cut off": sealed[:len(sealed)-3], "only its beginning": sealed[:9], "not base64": sealed[:9] + "!",
+		"altered": sealed[:12] + swap(sealed[12:]),
 	} {
 		_, err := box.Open(text)
 		require.ErrorIs(t, err, sitekey.ErrSealed, name)

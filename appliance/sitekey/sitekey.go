@@ -1,8 +1,10 @@
-// Package sitekey is the ed25519 key by which a site signs what leaves it: journals, and the files that a courier carries.
+// Package sitekey is the ed25519 key by which a site signs what leaves it: journals, and the files
+// that a courier carries.
 //
-// The private half lies in the data directory, readable by its owner alone, and never leaves it. The public half goes with
-// each signature, so whoever receives a file can tell that it arrived as it was signed; that the key is the site's own they
-// learn by comparing its fingerprint with the one that the site tells them another way.
+// The private half lies in the data directory, readable by its owner alone, and never leaves it.
+// The public half goes with each signature, so whoever receives a file can tell that it arrived as
+// it was signed; that the key is the site's own they learn by comparing its fingerprint with the
+// one that the site tells them another way.
 package sitekey
 
 import (
@@ -24,8 +26,9 @@ const FileName = "site.key"
 
 const pemType = "PRIVATE KEY"
 
-// Purpose tells what a signature is for. A signature given for one purpose is none for another, so a file of one kind can't
-// be passed off as one of another kind. It is the context of RFC 8032 (Ed25519ctx), at most 255 bytes.
+// Purpose tells what a signature is for. A signature given for one purpose is none for another, so
+// a file of one kind can't be passed off as one of another kind. It is the context of RFC 8032
+// (Ed25519ctx), at most 255 bytes.
 type Purpose string
 
 // Key is a site's private key.
@@ -33,11 +36,12 @@ type Key struct {
 	private ed25519.PrivateKey
 }
 
-// ErrUnusable is the kind of error of a key file that is there and can't be used. A new key is not made then: the old one
-// may be known to others.
+// ErrUnusable is the kind of error of a key file that is there and can't be used. A new key is not
+// made then: the old one may be known to others.
 var ErrUnusable = errors.New("the site's key can't be used")
 
-// LoadOrCreate reads the key of a data directory, and makes one when there is none. The caller must hold the directory.
+// LoadOrCreate reads the key of a data directory, and makes one when there is none. The caller must
+// hold the directory.
 func LoadOrCreate(dir string) (*Key, error) {
 	key, err := Load(dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -54,7 +58,9 @@ func Load(dir string) (*Key, error) {
 		return nil, fmt.Errorf("read the site's key: %w", err)
 	}
 	if mode := info.Mode().Perm(); mode&0o077 != 0 {
-		return nil, fmt.Errorf("%w: %s has mode %04o, so others may have read it; make it 0600 if nobody has, else remove it for a new key", ErrUnusable, path, mode)
+		return nil,
+			fmt.Errorf("%w: %s has mode %04o, so others may have read it; make it 0600 if nobody has, else remove it "+
+				"for a new key", ErrUnusable, path, mode)
 	}
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -62,7 +68,8 @@ func Load(dir string) (*Key, error) {
 	}
 	private, err := parse(text)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %s %w; put the file back from a copy, or remove it for a new key", ErrUnusable, path, err)
+		return nil, fmt.Errorf("%w: %s %w; put the file back from a copy, or remove it for a new key", ErrUnusable,
+			path, err)
 	}
 	return &Key{private}, nil
 }
@@ -115,7 +122,8 @@ func create(dir string) (_ *Key, err error) {
 	return &Key{private}, syncDir(dir)
 }
 
-// syncDir has the directory's new entry outlive a power cut: what is signed must not outlive the key.
+// syncDir has the directory's new entry outlive a power cut: what is signed must not outlive the
+// key.
 func syncDir(dir string) error {
 	d, err := os.Open(dir)
 	if err != nil {
@@ -133,8 +141,8 @@ func (k *Key) Sign(purpose Purpose, data []byte) ([]byte, error) {
 	return signature, nil
 }
 
-// Derive returns a secret of 32 bytes for a purpose, the same each time: whoever has it learns neither the key nor the secret of
-// another purpose.
+// Derive returns a secret of 32 bytes for a purpose, the same each time: whoever has it learns
+// neither the key nor the secret of another purpose.
 func (k *Key) Derive(purpose Purpose) ([]byte, error) {
 	secret, err := hkdf.Key(sha256.New, k.private.Seed(), nil, string(purpose), sha256.Size)
 	if err != nil {
@@ -154,17 +162,20 @@ type Public struct {
 }
 
 // ErrSignature is the error of a signature that does not fit.
-var ErrSignature = errors.New("the signature does not fit: what was signed was altered since, or it was signed with another key or for another purpose")
+var ErrSignature = errors.New("the signature does not fit: what was signed was altered since, or it was signed with " +
+	"another key or for another purpose")
 
 // Verify returns ErrSignature unless the signature is the key's, of this data and for this purpose.
 func (p Public) Verify(purpose Purpose, data, signature []byte) error {
-	if len(p.key) != ed25519.PublicKeySize || ed25519.VerifyWithOptions(p.key, data, signature, &ed25519.Options{Context: string(purpose)}) != nil {
+	if len(p.key) != ed25519.PublicKeySize || ed25519.VerifyWithOptions(p.key, data, signature,
+		&ed25519.Options{Context: string(purpose)}) != nil {
 		return ErrSignature
 	}
 	return nil
 }
 
-// Fingerprint is what people compare, in the shape that ssh prints: "SHA256:" and the unpadded base64 of the key's SHA-256.
+// Fingerprint is what people compare, in the shape that ssh prints: "SHA256:" and the unpadded
+// base64 of the key's SHA-256.
 func (p Public) Fingerprint() string {
 	sum := sha256.Sum256(p.key)
 	return "SHA256:" + base64.RawStdEncoding.EncodeToString(sum[:])

@@ -87,10 +87,12 @@ func TestAKeyFileThatCantBeUsedIsNotReplaced(t *testing.T) {
 		mode fs.FileMode
 		says string
 	}{
-		"empty":            {"", 0o600, "holds no PEM block PRIVATE KEY"},
-		"cut off":          {"-----BEGIN PRIVATE KEY-----\nMC4CAQ", 0o600, "holds no PEM block PRIVATE KEY"},
-		"no key":           {string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: []byte("x")})), 0o600, "holds no PKCS #8 key"},
-		"another kind":     {string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: foreign})), 0o600, "not an ed25519 key"},
+		"empty":   {"", 0o600, "holds no PEM block PRIVATE KEY"},
+		"cut off": {"-----BEGIN PRIVATE KEY-----\nMC4CAQ", 0o600, "holds no PEM block PRIVATE KEY"},
+		"no key": {string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: []byte("x")})),
+			0o600, "holds no PKCS #8 key"},
+		"another kind": {string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: foreign})), 0o600,
+			"not an ed25519 key"},
 		"open to everyone": {"", 0o644, "has mode 0644, so others may have read it"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -12,7 +12,8 @@ import (
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// goneAfter is when a cluster forgets certificate requests that were approved (kube-controller-manager's cleaner).
+// goneAfter is when a cluster forgets certificate requests that were approved
+// (kube-controller-manager's cleaner).
 const goneAfter = time.Hour
 
 // Host is a host that is to become a node.
@@ -39,9 +40,10 @@ func (c *Client) Requests(ctx context.Context) ([]certificates.CertificateSignin
 	return list.Items, err
 }
 
-// Admit approves what a host's kubelet asks for and may have, labels its node, and tells how far the host is. It can be called any
-// number of times; what was done is found again in the cluster.
-func (c *Client) Admit(ctx context.Context, host Host, requests []certificates.CertificateSigningRequest) (Sight, error) {
+// Admit approves what a host's kubelet asks for and may have, labels its node, and tells how far
+// the host is. It can be called any number of times; what was done is found again in the cluster.
+func (c *Client) Admit(ctx context.Context, host Host,
+	requests []certificates.CertificateSigningRequest) (Sight, error) {
 	host.Name = strings.ToLower(host.Name)
 	node, err := c.node(ctx, host.Name)
 	if apierrors.IsNotFound(err) {
@@ -51,8 +53,12 @@ func (c *Client) Admit(ctx context.Context, host Host, requests []certificates.C
 	}
 	since := c.thereAt(host.Started).Truncate(time.Second).Add(-time.Second) // times of objects are in whole seconds
 	if node != nil && foreign(node, since) {
-		return Sight{Reason: ReasonNameTaken, Problem: fmt.Sprintf("The cluster has a node %s already, which was ready before the installation of the host began: it is another machine. "+
-			"Give the host another name and install it again, or remove that node (oc delete node %s) if the machine is gone.", node.Name, node.Name)}, nil
+		return Sight{Reason: ReasonNameTaken,
+			Problem: fmt.Sprintf("The cluster has a node %s already, which was ready before the installation of the "+
+				"host began: it is another machine. "+
+				"Give the host another name and install it again, or remove that node (oc delete node %s) if the "+
+				"machine "+
+				"is gone.", node.Name, node.Name)}, nil
 	}
 	sight := Sight{Node: node != nil}
 	handled := true
@@ -72,7 +78,8 @@ func (c *Client) Admit(ctx context.Context, host Host, requests []certificates.C
 }
 
 // approveAll approves a host's requests, and tells whether all that a node needs were approved.
-func (c *Client) approveAll(ctx context.Context, host Host, since time.Time, node *core.Node, requests []certificates.CertificateSigningRequest, sight *Sight) (handled bool, err error) {
+func (c *Client) approveAll(ctx context.Context, host Host, since time.Time, node *core.Node,
+	requests []certificates.CertificateSigningRequest, sight *Sight) (handled bool, err error) {
 	found := reviewRequests(host, since, node, requests)
 	sight.Approved = found.approved
 	if found.refused != "" {
@@ -87,7 +94,8 @@ func (c *Client) approveAll(ctx context.Context, host Host, since time.Time, nod
 		if err != nil {
 			return false, fmt.Errorf("approve the certificate request %s: %w", csr.Name, err)
 		}
-		sight.Approved = append(sight.Approved, Request{Name: csr.Name, Serving: csr.Spec.SignerName == certificates.KubeletServingSignerName, ApprovedAt: at})
+		sight.Approved = append(sight.Approved, Request{Name: csr.Name,
+			Serving: csr.Spec.SignerName == certificates.KubeletServingSignerName, ApprovedAt: at})
 	}
 	client, serving := false, false
 	for _, request := range append(host.Known, sight.Approved...) {
@@ -97,7 +105,8 @@ func (c *Client) approveAll(ctx context.Context, host Host, since time.Time, nod
 		return true, nil
 	}
 	// Whoever comes late finds no requests any more.
-	return node != nil && !found.waiting && ready(node) && c.thereAt(c.clock.Now()).Sub(readySince(node)) > goneAfter, nil
+	return node != nil && !found.waiting && ready(node) && c.thereAt(c.clock.Now()).Sub(readySince(node)) > goneAfter,
+		nil
 }
 
 func (c *Client) approve(ctx context.Context, csr *certificates.CertificateSigningRequest) (time.Time, error) {
@@ -105,14 +114,16 @@ func (c *Client) approve(ctx context.Context, csr *certificates.CertificateSigni
 	approved := csr.DeepCopy()
 	approved.Status.Conditions = append(approved.Status.Conditions, certificates.CertificateSigningRequestCondition{
 		Type: certificates.CertificateApproved, Status: core.ConditionTrue, Reason: approvalReason,
-		Message: "This request is of a host that Landfall installs into the cluster.", LastUpdateTime: meta.NewTime(now),
+		Message:        "This request is of a host that Landfall installs into the cluster.",
+		LastUpdateTime: meta.NewTime(now),
 	})
 	approved.APIVersion, approved.Kind = requestKind.GroupVersion().String(), "CertificateSigningRequest"
 	return now, c.objects.update(ctx, place{kind: requestKind, name: csr.Name, sub: "approval"}, approved)
 }
 
-// foreign tells whether a node is not the host that began to be installed at a time of the cluster's clock: it was ready before, and has been
-// since. A node that was there and not ready is what the machine was before, or one that it replaces.
+// foreign tells whether a node is not the host that began to be installed at a time of the
+// cluster's clock: it was ready before, and has been since. A node that was there and not ready is
+// what the machine was before, or one that it replaces.
 func foreign(node *core.Node, since time.Time) bool {
 	return node.CreationTimestamp.Time.Before(since) && ready(node) && readySince(node).Before(since)
 }
@@ -146,7 +157,8 @@ func (c *Client) label(ctx context.Context, node *core.Node, labels map[string]s
 	if len(lacking) == 0 {
 		return nil
 	}
-	if err := c.objects.merge(ctx, place{kind: nodeKind, name: node.Name}, map[string]any{"metadata": map[string]any{"labels": lacking}}); err != nil {
+	if err := c.objects.merge(ctx, place{kind: nodeKind, name: node.Name},
+		map[string]any{"metadata": map[string]any{"labels": lacking}}); err != nil {
 		return fmt.Errorf("label the node %s: %w", node.Name, err)
 	}
 	return nil

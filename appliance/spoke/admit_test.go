@@ -36,7 +36,8 @@ func newSite(t *testing.T) *site {
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, spokes.Close()) })
 	return &site{t, spokes, spokes.Cluster(apiName), spoke.Access{
-		Kubeconfig: spokes.Kubeconfig(apiName), From: "the test", Names: map[string]string{"*.example.com": spokes.Addr()},
+		Kubeconfig: spokes.Kubeconfig(apiName), From: "the test",
+		Names: map[string]string{"*.example.com": spokes.Addr()},
 	}}
 }
 
@@ -71,13 +72,15 @@ func (s *site) tick(k simulate.Kubelet) (ready bool) {
 
 func (s *site) conditions(request string) []any {
 	s.Helper()
-	conditions, _, err := unstructured.NestedSlice(s.cluster.Object(requests, "", request).Object, "status", "conditions")
+	conditions, _, err := unstructured.NestedSlice(s.cluster.Object(requests, "", request).Object,
+		"status", "conditions")
 	require.NoError(s, err)
 	return conditions
 }
 
 func joining(name string) spoke.Host {
-	return spoke.Host{Name: name, Started: time.Now().Add(-time.Minute), Approve: true, Labels: map[string]string{"rack": "7"}}
+	return spoke.Host{Name: name, Started: time.Now().Add(-time.Minute), Approve: true,
+		Labels: map[string]string{"rack": "7"}}
 }
 
 func TestAHostBecomesANodeByTheApprovalOfItsTwoRequests(t *testing.T) {
@@ -130,7 +133,8 @@ func TestANodeThatIsReadyForLongNeedsNoRequestsAnyMore(t *testing.T) {
 	host := joining("worker-1")
 	host.Started = time.Now().Add(-3 * time.Hour)
 	require.True(t, s.admit(host).Ready)
-	require.NoError(t, s.kubelet("worker-1").Ask("odd", true, func(r *x509.CertificateRequest) { r.DNSNames = []string{"evil"} }))
+	require.NoError(t, s.kubelet("worker-1").Ask("odd", true,
+		func(r *x509.CertificateRequest) { r.DNSNames = []string{"evil"} }))
 	require.False(t, s.admit(host).Ready, "one waits")
 }
 
@@ -140,7 +144,8 @@ func (s *site) node(name, ready string, since time.Time) {
 		"apiVersion": "v1", "kind": "Node", "metadata": map[string]any{"name": name, "creationTimestamp": at},
 		"status": map[string]any{
 			"conditions": []any{map[string]any{"type": "Ready", "status": ready, "lastTransitionTime": at}},
-			"addresses":  []any{map[string]any{"type": "InternalIP", "address": "192.168.1.20"}, map[string]any{"type": "Hostname", "address": name}},
+			"addresses": []any{map[string]any{"type": "InternalIP", "address": "192.168.1.20"},
+				map[string]any{"type": "Hostname", "address": name}},
 		},
 	})
 }
@@ -175,22 +180,42 @@ func TestRequestsThatApprovalIsNotFor(t *testing.T) {
 		spec    map[string]any // of the request's
 		says    string         // "": it is another's, or nobody's
 	}{
-		"for another node":                              {false, func(r *x509.CertificateRequest) { r.Subject.CommonName = "system:node:worker-2" }, nil, ""},
-		"for a user":                                    {false, func(r *x509.CertificateRequest) { r.Subject.CommonName = "system:admin" }, nil, ""},
-		"of another signer":                             {false, nil, map[string]any{"signerName": "kubernetes.io/kube-apiserver-client"}, ""},
-		"no request at all":                             {false, nil, map[string]any{"request": "bm9uc2Vuc2U="}, ""},
-		"a client's with a name":                        {false, func(r *x509.CertificateRequest) { r.DNSNames = []string{"api.one.example.com"} }, nil, "names or addresses"},
-		"a client's of more organizations":              {false, func(r *x509.CertificateRequest) { r.Subject.Organization = []string{"system:nodes", "system:masters"} }, nil, "system:masters"},
-		"a client's by somebody else":                   {false, nil, map[string]any{"username": "system:node:worker-1"}, "not by the node bootstrapper"},
-		"a client's by the bootstrapper in more groups": {false, nil, map[string]any{"groups": []any{"system:masters"}}, "not by the node bootstrapper"},
-		"a client's for a server":                       {false, nil, map[string]any{"usages": []any{"digital signature", "client auth", "server auth"}}, "its usages are"},
-		"a server's with a further name":                {true, func(r *x509.CertificateRequest) { r.DNSNames = append(r.DNSNames, "oauth.one.example.com") }, nil, `the name "oauth.one.example.com"`},
-		"a server's with a further address":             {true, func(r *x509.CertificateRequest) { r.IPAddresses = append(r.IPAddresses, net.IPv4(10, 0, 0, 1)) }, nil, "the address 10.0.0.1"},
-		"a server's with a URI":                         {true, func(r *x509.CertificateRequest) { r.URIs = append(r.URIs, evil) }, nil, "a URI"},
-		"a server's by another node":                    {true, nil, map[string]any{"username": "system:node:worker-2"}, "not by the node itself"},
-		"a server's of another organization":            {true, func(r *x509.CertificateRequest) { r.Subject.Organization = []string{"evil"} }, nil, "its organization is not"},
-		"a server's of no node":                         {true, nil, map[string]any{"groups": []any{"system:authenticated"}}, "only in the groups"},
-		"a server's for a client":                       {true, nil, map[string]any{"usages": []any{"client auth"}}, "its usages are"},
+		"for another node": {false,
+			func(r *x509.CertificateRequest) { r.Subject.CommonName = "system:node:worker-2" }, nil, ""},
+		"for a user": {false,
+			func(r *x509.CertificateRequest) { r.Subject.CommonName = "system:admin" }, nil, ""},
+		"of another signer": {false, nil,
+			map[string]any{"signerName": "kubernetes.io/kube-apiserver-client"}, ""},
+		"no request at all": {false, nil, map[string]any{"request": "bm9uc2Vuc2U="}, ""},
+		"a client's with a name": {false,
+			func(r *x509.CertificateRequest) { r.DNSNames = []string{"api.one.example.com"} }, nil,
+			"names or addresses"},
+		"a client's of more organizations": {false,
+			func(r *x509.CertificateRequest) { r.Subject.Organization = []string{"system:nodes", "system:masters"} },
+			nil, "system:masters"},
+		"a client's by somebody else": {false, nil,
+			map[string]any{"username": "system:node:worker-1"}, "not by the node bootstrapper"},
+		"a client's by the bootstrapper in more groups": {false, nil, map[string]any{"groups": []any{"system:masters"}},
+			"not by the node bootstrapper"},
+		"a client's for a server": {false, nil,
+			map[string]any{"usages": []any{"digital signature", "client auth", "server auth"}}, "its usages are"},
+		"a server's with a further name": {true,
+			func(r *x509.CertificateRequest) { r.DNSNames = append(r.DNSNames, "oauth.one.example.com") }, nil,
+			`the name "oauth.one.example.com"`},
+		"a server's with a further address": {true,
+			func(r *x509.CertificateRequest) { r.IPAddresses = append(r.IPAddresses, net.IPv4(10, 0, 0, 1)) },
+			nil, "the address 10.0.0.1"},
+		"a server's with a URI": {true,
+			func(r *x509.CertificateRequest) { r.URIs = append(r.URIs, evil) }, nil, "a URI"},
+		"a server's by another node": {true, nil, map[string]any{"username": "system:node:worker-2"},
+			"not by the node itself"},
+		"a server's of another organization": {true,
+			func(r *x509.CertificateRequest) { r.Subject.Organization = []string{"evil"} }, nil,
+			"its organization is not"},
+		"a server's of no node": {true, nil,
+			map[string]any{"groups": []any{"system:authenticated"}}, "only in the groups"},
+		"a server's for a client": {true, nil, map[string]any{"usages": []any{"client auth"}},
+			"its usages are"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newSite(t)
@@ -223,7 +248,9 @@ func TestRequestsFromBeforeTheInstallationAndThoseDeniedAreLeftAlone(t *testing.
 	require.Empty(t, s.admit(host).Approved)
 
 	denied := s.cluster.Object(requests, "", "old")
-	require.NoError(t, unstructured.SetNestedSlice(denied.Object, []any{map[string]any{"type": string(certificates.CertificateDenied), "status": "True"}}, "status", "conditions"))
+	require.NoError(t, unstructured.SetNestedSlice(denied.Object,
+		[]any{map[string]any{"type": string(certificates.CertificateDenied), "status": "True"}}, "status",
+		"conditions"))
 	s.cluster.Put(requests, denied.Object)
 	sight := s.admit(joining("worker-1"))
 	require.Empty(t, sight.Approved)
@@ -245,16 +272,20 @@ func TestWaysToAClusterThatLeadNowhere(t *testing.T) {
 	s := newSite(t)
 	good := string(s.access.Kubeconfig)
 	for name, kubeconfig := range map[string]struct{ text, says string }{
-		"empty":                    {"", "names no context"},
-		"nonsense":                 {"{", "can't be used"},
-		"no such context":          {good + "\ncurrent-context: other\n", "can't be used"},
-		"a program to run":         {kubeconfigWith("exec: {command: /bin/sh, apiVersion: client.authentication.k8s.io/v1, interactiveMode: Never}", ""), "a program that fetches credentials"},
-		"a file of this machine":   {kubeconfigWith("tokenFile: /etc/shadow", ""), "the name of a file"},
-		"a CA file":                {kubeconfigWith("token: a", "certificate-authority: /etc/passwd"), "the name of a file"},
-		"a certificate that is no": {kubeconfigWith("client-certificate-data: bm8=, client-key-data: bm8=", ""), "is no PEM"},
+		"empty":           {"", "names no context"},
+		"nonsense":        {"{", "can't be used"},
+		"no such context": {good + "\ncurrent-context: other\n", "can't be used"},
+		"a program to run": {kubeconfigWith("exec: {command: /bin/sh, apiVersion: "+
+			"client.authentication.k8s.io/v1, interactiveMode: Never}", ""), "a program that fetches credentials"},
+		"a file of this machine": {kubeconfigWith("tokenFile: /etc/shadow", ""), "the name of a file"},
+		"a CA file": {kubeconfigWith("token: a", "certificate-authority: /etc/passwd"),
+			"the name of a file"},
+		"a certificate that is no": {kubeconfigWith("client-certificate-data: bm8=, client-key-data: bm8=", ""),
+			"is no PEM"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := spoke.Open(spoke.Access{Kubeconfig: []byte(kubeconfig.text), From: "the Secret site/one"}, clockwork.NewRealClock())
+			_, err := spoke.Open(spoke.Access{Kubeconfig: []byte(kubeconfig.text), From: "the Secret site/one"},
+				clockwork.NewRealClock())
 			var unusable *spoke.KubeconfigError
 			require.ErrorAs(t, err, &unusable)
 			require.Contains(t, err.Error(), kubeconfig.says)
@@ -264,7 +295,8 @@ func TestWaysToAClusterThatLeadNowhere(t *testing.T) {
 		})
 	}
 	t.Run("an expired certificate", func(t *testing.T) {
-		_, err := spoke.Open(spoke.Access{Kubeconfig: []byte(kubeconfigWith("client-certificate-data: "+expiredCertificate(t), ""))}, clockwork.NewRealClock())
+		_, err := spoke.Open(spoke.Access{Kubeconfig: []byte(kubeconfigWith("client-certificate-data: "+
+			expiredCertificate(t), ""))}, clockwork.NewRealClock())
 		require.ErrorContains(t, err, "has expired on 20")
 	})
 	fails := func(s *site) (reason, message string) {

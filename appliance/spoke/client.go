@@ -1,5 +1,6 @@
-// Package spoke speaks with clusters that are installed, by their administrators' kubeconfigs: it lets the hosts in that join them later,
-// makes the Machines and BareMetalHosts there that stand for servers which are looked after here, and takes nodes out again.
+// Package spoke speaks with clusters that are installed, by their administrators' kubeconfigs: it
+// lets the hosts in that join them later, makes the Machines and BareMetalHosts there that stand
+// for servers which are looked after here, and takes nodes out again.
 //
 //	objects.go   its objects
 //	client.go    the way to a cluster's API
@@ -11,8 +12,9 @@
 //	leave.go     a node that is drained and removed
 //	tasks.go     calls that take their time, beside those who want them done
 //
-// The sources of rules and names are openshift/assisted-service (internal/controller/controllers: csr_utils.go, agent_controller.go,
-// bmh_agent_controller.go), openshift/cluster-machine-approver and Kubernetes' certificate signers.
+// The sources of rules and names are openshift/assisted-service (internal/controller/controllers:
+// csr_utils.go, agent_controller.go, bmh_agent_controller.go), openshift/cluster-machine-approver
+// and Kubernetes' certificate signers.
 package spoke
 
 import (
@@ -35,7 +37,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// patience is how long one call may take, and so how long an API that does not answer is waited for.
+// patience is how long one call may take, and so how long an API that does not answer is waited
+// for.
 const patience = 15 * time.Second
 
 // Access is what a cluster's API is reached by.
@@ -43,8 +46,8 @@ type Access struct {
 	Kubeconfig []byte   // of an administrator
 	From       string   // where it comes from, for people: "the Secret site/one-admin-kubeconfig"
 	Addresses  []string // IP addresses at which the API is tried when its name leads nowhere
-	// Names are addresses ("10.0.0.5" or "10.0.0.5:6443") of names that the site's DNS does not know here, by name; "*.example.com" stands
-	// for all names below.
+	// Names are addresses ("10.0.0.5" or "10.0.0.5:6443") of names that the site's DNS does not
+	// know here, by name; "*.example.com" stands for all names below.
 	Names map[string]string
 }
 
@@ -57,7 +60,8 @@ type Client struct {
 	objects   objects
 }
 
-// Open makes a client. A kubeconfig that can't be used is a *[KubeconfigError]; nothing is called yet.
+// Open makes a client. A kubeconfig that can't be used is a *[KubeconfigError]; nothing is called
+// yet.
 func Open(access Access, clock clockwork.Clock) (*Client, error) {
 	config, err := configOf(access, clock.Now())
 	if err != nil {
@@ -71,7 +75,8 @@ func Open(access Access, clock clockwork.Clock) (*Client, error) {
 	c := &Client{server: config.Host, clock: clock}
 	// Not client-go's own transports: those are kept for ever.
 	c.transport = &http.Transport{
-		TLSClientConfig: tlsConfig, DialContext: dialer(access), TLSHandshakeTimeout: patience, MaxIdleConnsPerHost: 4, ForceAttemptHTTP2: true,
+		TLSClientConfig: tlsConfig, DialContext: dialer(access), TLSHandshakeTimeout: patience, MaxIdleConnsPerHost: 4,
+		ForceAttemptHTTP2: true,
 	}
 	if config.Proxy != nil {
 		c.transport.Proxy = config.Proxy
@@ -109,8 +114,8 @@ func (c *Client) Server() string { return c.server }
 // thereAt is what a cluster's clock shows at a moment of the appliance's.
 func (c *Client) thereAt(t time.Time) time.Time { return t.Add(time.Duration(c.skew.Load())) }
 
-// configOf reads a kubeconfig. It must hold all that it needs: files of this machine and programs that a person names in a Secret are not
-// touched.
+// configOf reads a kubeconfig. It must hold all that it needs: files of this machine and programs
+// that a person names in a Secret are not touched.
 func configOf(access Access, now time.Time) (*rest.Config, error) {
 	fail := func(reason string) (*rest.Config, error) { return nil, &KubeconfigError{access.From, reason} }
 	cluster, user, reason := currentOf(access.Kubeconfig)
@@ -128,7 +133,8 @@ func configOf(access Access, now time.Time) (*rest.Config, error) {
 		return fail(expired)
 	}
 	config := &rest.Config{
-		Host: cluster.Server, BearerToken: user.Token, Username: user.Username, Password: user.Password, Timeout: patience, UserAgent: "landfall",
+		Host: cluster.Server, BearerToken: user.Token, Username: user.Username, Password: user.Password,
+		Timeout: patience, UserAgent: "landfall",
 		QPS:           -1, // passes are few and short
 		ContentConfig: rest.ContentConfig{ContentType: "application/json", AcceptContentTypes: "application/json"},
 		TLSClientConfig: rest.TLSClientConfig{
@@ -146,7 +152,8 @@ func configOf(access Access, now time.Time) (*rest.Config, error) {
 	return config, nil
 }
 
-// currentOf finds what a kubeconfig's current context names; reason is a clause about what it lacks, "" for nothing.
+// currentOf finds what a kubeconfig's current context names; reason is a clause about what it
+// lacks, "" for nothing.
 func currentOf(kubeconfig []byte) (cluster api.Cluster, user api.AuthInfo, reason string) {
 	var held api.Config
 	if err := yaml.Unmarshal(kubeconfig, &held); err != nil {
@@ -180,7 +187,8 @@ func outside(cluster api.Cluster, user api.AuthInfo) string {
 	return ""
 }
 
-// expiry says when a client certificate has ended, or that it is none; "" for one that is good, and for none at all.
+// expiry says when a client certificate has ended, or that it is none; "" for one that is good, and
+// for none at all.
 func expiry(certificate []byte, now time.Time) string {
 	if len(certificate) == 0 {
 		return ""
@@ -247,7 +255,8 @@ func addressOf(names map[string]string, host string) string {
 	}
 }
 
-// timekeeper notes by how much a cluster's clock differs from this machine's, which its answers tell.
+// timekeeper notes by how much a cluster's clock differs from this machine's, which its answers
+// tell.
 type timekeeper struct{ c *Client }
 
 // RoundTrip implements http.RoundTripper.

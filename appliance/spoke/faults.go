@@ -20,14 +20,16 @@ type KubeconfigError struct {
 }
 
 func (e *KubeconfigError) Error() string {
-	return fmt.Sprintf("The kubeconfig in %s can't be used: %s. Put one there that is good, of an administrator of the cluster.", e.From, e.Reason)
+	return fmt.Sprintf("The kubeconfig in %s can't be used: %s. Put one there that is good, of an administrator of "+
+		"the cluster.", e.From, e.Reason)
 }
 
 // MissingError is a cluster whose kubeconfig nobody has.
 type MissingError struct{ Where string }
 
 func (e *MissingError) Error() string {
-	return fmt.Sprintf("There is no kubeconfig of the cluster: %s. Until there is one, approve the host's certificate requests in the cluster by hand (oc get csr, oc adm certificate approve).", e.Where)
+	return fmt.Sprintf("There is no kubeconfig of the cluster: %s. Until there is one, approve the host's "+
+		"certificate requests in the cluster by hand (oc get csr, oc adm certificate approve).", e.Where)
 }
 
 // Reasons of problems, one word each.
@@ -40,8 +42,8 @@ const (
 	ReasonRequest     = "CertificateRequestRefused"
 )
 
-// Explain tells what is wrong when a call of a cluster's API did not succeed: a reason, and a sentence about what was tried and what a
-// person can do.
+// Explain tells what is wrong when a call of a cluster's API did not succeed: a reason, and a
+// sentence about what was tried and what a person can do.
 func Explain(err error, server string) (reason, message string) {
 	var unusable *KubeconfigError
 	var missing *MissingError
@@ -51,14 +53,23 @@ func Explain(err error, server string) (reason, message string) {
 	case errors.As(err, &missing):
 		return ReasonMissing, missing.Error()
 	case apierrors.IsUnauthorized(err), apierrors.IsForbidden(err):
-		return ReasonRefused, fmt.Sprintf("The cluster's API at %s does not let this appliance do what it must: %s. Give the appliance the kubeconfig of an administrator.", server, clause(err))
+		return ReasonRefused,
+			fmt.Sprintf("The cluster's API at %s does not let this appliance do what it must: %s. Give the appliance "+
+				"the kubeconfig of an administrator.", server, clause(err))
 	case certificateFault(err) != "":
-		return ReasonRefused, fmt.Sprintf("The cluster's API at %s is not the one that the kubeconfig trusts: %s. Give the appliance a kubeconfig with the cluster's present certificate authority.", server, certificateFault(err))
+		return ReasonRefused,
+			fmt.Sprintf("The cluster's API at %s is not the one that the kubeconfig trusts: %s. Give the appliance a "+
+				"kubeconfig with the cluster's present certificate authority.", server, certificateFault(err))
 	case unreachable(err):
-		return ReasonUnreachable, fmt.Sprintf("The cluster's API at %s does not answer: %s. Check that this appliance resolves the name and reaches the port, or name the address in joining.addresses; "+
-			"until then approve the host's certificate requests in the cluster by hand (oc get csr, oc adm certificate approve).", server, clause(err))
+		return ReasonUnreachable,
+			fmt.Sprintf("The cluster's API at %s does not answer: %s. Check that this appliance resolves the name "+
+				"and reaches the port, or name the address in joining.addresses; "+
+				"until then approve the host's certificate requests in the cluster by hand (oc get csr, oc adm "+
+				"certificate approve).", server, clause(err))
 	}
-	return ReasonRefused, fmt.Sprintf("The cluster's API at %s answers with an error: %s. It is asked again; look at the cluster if that stays.", server, clause(err))
+	return ReasonRefused,
+		fmt.Sprintf("The cluster's API at %s answers with an error: %s. It is asked again; look at the cluster if "+
+			"that stays.", server, clause(err))
 }
 
 // unreachable tells whether an error means that there was no answer at all.

@@ -25,8 +25,9 @@ const (
 	unreachablePeriod = 5 * time.Minute // after which a pod of an unreachable node is not waited for
 )
 
-// RemoveNode takes a node out of a cluster, with the Machine and the BareMetalHost that it comes from: a Machine of a MachineSet is marked
-// and its BareMetalHost deleted, by which the set shrinks. There may be none of them any more.
+// RemoveNode takes a node out of a cluster, with the Machine and the BareMetalHost that it comes
+// from: a Machine of a MachineSet is marked and its BareMetalHost deleted, by which the set
+// shrinks. There may be none of them any more.
 func (c *Client) RemoveNode(ctx context.Context, name string) error {
 	node, err := c.node(ctx, strings.ToLower(name))
 	if apierrors.IsNotFound(err) {
@@ -49,7 +50,8 @@ func (c *Client) RemoveNode(ctx context.Context, name string) error {
 		return fmt.Errorf("look for the Machine %s/%s: %w", namespace, machineName, err)
 	}
 	// The node is empty already, or can't be drained.
-	if err := c.annotate(ctx, machineAt, map[string]string{deleteMachine: "true", excludeDraining: "true"}); err != nil {
+	if err := c.annotate(ctx, machineAt, map[string]string{deleteMachine: "true",
+		excludeDraining: "true"}); err != nil {
 		return err
 	}
 	inSet := false
@@ -66,7 +68,8 @@ func (c *Client) RemoveNode(ctx context.Context, name string) error {
 		}
 	}
 	if hostNamespace, host, ok := strings.Cut(machine.GetAnnotations()[machineHost], "/"); ok {
-		if err := c.objects.delete(ctx, place{kind: hostKind, namespace: hostNamespace, name: host}); err != nil && !apierrors.IsNotFound(err) {
+		if err := c.objects.delete(ctx, place{kind: hostKind, namespace: hostNamespace, name: host}); err != nil &&
+			!apierrors.IsNotFound(err) {
 			return fmt.Errorf("delete the BareMetalHost %s/%s: %w", hostNamespace, host, err)
 		}
 	}
@@ -87,14 +90,16 @@ func (c *Client) deleteNode(ctx context.Context, name string) error {
 }
 
 func (c *Client) annotate(ctx context.Context, at place, annotations map[string]string) error {
-	if err := c.objects.merge(ctx, at, map[string]any{"metadata": map[string]any{"annotations": annotations}}); err != nil {
+	if err := c.objects.merge(ctx, at,
+		map[string]any{"metadata": map[string]any{"annotations": annotations}}); err != nil {
 		return fmt.Errorf("annotate %s %s/%s: %w", at.kind.Resource, at.namespace, at.name, err)
 	}
 	return nil
 }
 
-// DrainNode has a node take no more pods and evicts those that it has, but for the ones of DaemonSets and the static ones. It tells
-// whether none is left; what may not be evicted yet, by a disruption budget, is left for the next call. There may be no such node.
+// DrainNode has a node take no more pods and evicts those that it has, but for the ones of
+// DaemonSets and the static ones. It tells whether none is left; what may not be evicted yet, by a
+// disruption budget, is left for the next call. There may be no such node.
 func (c *Client) DrainNode(ctx context.Context, name string) (drained bool, err error) {
 	node, err := c.node(ctx, strings.ToLower(name))
 	if apierrors.IsNotFound(err) {
@@ -104,27 +109,32 @@ func (c *Client) DrainNode(ctx context.Context, name string) (drained bool, err 
 		return false, fmt.Errorf("look for the node %s: %w", name, err)
 	}
 	if !node.Spec.Unschedulable {
-		if err := c.objects.merge(ctx, place{kind: nodeKind, name: node.Name}, map[string]any{"spec": map[string]any{"unschedulable": true}}); err != nil {
+		if err := c.objects.merge(ctx, place{kind: nodeKind, name: node.Name},
+			map[string]any{"spec": map[string]any{"unschedulable": true}}); err != nil {
 			return false, fmt.Errorf("cordon the node %s: %w", node.Name, err)
 		}
 	}
 	var pods core.PodList
-	if err := c.objects.list(ctx, place{kind: podKind}, url.Values{"fieldSelector": {"spec.nodeName=" + node.Name}}, &pods); err != nil {
+	if err := c.objects.list(ctx, place{kind: podKind}, url.Values{"fieldSelector": {"spec.nodeName=" + node.Name}},
+		&pods); err != nil {
 		return false, fmt.Errorf("list the pods of the node %s: %w", node.Name, err)
 	}
 	left := false
 	for i := range pods.Items {
 		pod := &pods.Items[i]
-		if stays(pod) || unreachableNode(node) && pod.DeletionTimestamp != nil && c.thereAt(c.clock.Now()).Sub(pod.DeletionTimestamp.Time) > unreachablePeriod {
+		if stays(pod) || unreachableNode(node) && pod.DeletionTimestamp != nil &&
+			c.thereAt(c.clock.Now()).Sub(pod.DeletionTimestamp.Time) > unreachablePeriod {
 			continue
 		}
 		left = true
 		if pod.DeletionTimestamp != nil {
 			continue // it is on its way
 		}
-		err := c.objects.create(ctx, place{kind: podKind, namespace: pod.Namespace, name: pod.Name, sub: "eviction"}, map[string]any{
-			"apiVersion": "policy/v1", "kind": "Eviction", "metadata": map[string]any{"namespace": pod.Namespace, "name": pod.Name},
-		})
+		err := c.objects.create(ctx, place{kind: podKind, namespace: pod.Namespace, name: pod.Name, sub: "eviction"},
+			map[string]any{
+				"apiVersion": "policy/v1", "kind": "Eviction", "metadata": map[string]any{"namespace": pod.Namespace,
+					"name": pod.Name},
+			})
 		if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsTooManyRequests(err) {
 			return false, fmt.Errorf("evict the pod %s/%s: %w", pod.Namespace, pod.Name, err)
 		}
@@ -138,7 +148,8 @@ func stays(pod *core.Pod) bool {
 		return false
 	}
 	_, static := pod.Annotations[mirrorPod]
-	return static || slices.ContainsFunc(pod.OwnerReferences, func(o meta.OwnerReference) bool { return o.Kind == "DaemonSet" })
+	return static || slices.ContainsFunc(pod.OwnerReferences,
+		func(o meta.OwnerReference) bool { return o.Kind == "DaemonSet" })
 }
 
 func unreachableNode(node *core.Node) bool {

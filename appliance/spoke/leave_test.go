@@ -34,14 +34,17 @@ func (s *site) object(collection, namespace, name string, metadata map[string]an
 }
 
 func (s *site) controlPlane() {
-	s.object(machines, machineAPI, "one-master-0", map[string]any{"labels": map[string]any{"machine.openshift.io/cluster-api-machine-type": "master"}},
-		map[string]any{"providerSpec": map[string]any{"value": map[string]any{"image": map[string]any{"checksum": "sum", "url": "http://image"}}}})
+	s.object(machines, machineAPI, "one-master-0",
+		map[string]any{"labels": map[string]any{"machine.openshift.io/cluster-api-machine-type": "master"}},
+		map[string]any{"providerSpec": map[string]any{"value": map[string]any{"image": map[string]any{"checksum": "sum",
+			"url": "http://image"}}}})
 }
 
 func server() spoke.Server {
 	return spoke.Server{
 		Name: "node0", Cluster: "one", Role: "worker", Hardware: `{"hostname":"worker-1"}`,
-		Spec: map[string]any{"online": true, "bootMACAddress": "52:54:00:00:00:01", "bmc": map[string]any{"address": "redfish://10.0.0.9", "credentialsName": "bmc"}},
+		Spec: map[string]any{"online": true, "bootMACAddress": "52:54:00:00:00:01",
+			"bmc": map[string]any{"address": "redfish://10.0.0.9", "credentialsName": "bmc"}},
 	}
 }
 
@@ -54,9 +57,11 @@ func TestAServerOfAClusterHasItsMachineThere(t *testing.T) {
 	host := s.cluster.Object(metalHosts, machineAPI, "node0")
 	require.Equal(t, map[string]any{
 		"online": true, "bootMACAddress": "52:54:00:00:00:01", "externallyProvisioned": true,
-		"consumerRef": map[string]any{"apiVersion": "machine.openshift.io/v1beta1", "kind": "Machine", "namespace": machineAPI, "name": "one-node0"},
+		"consumerRef": map[string]any{"apiVersion": "machine.openshift.io/v1beta1", "kind": "Machine",
+			"namespace": machineAPI, "name": "one-node0"},
 	}, host.Object["spec"], "nobody drives the server from there")
-	require.Equal(t, map[string]string{"inspect.metal3.io": "disabled", "inspect.metal3.io/hardwaredetails": `{"hostname":"worker-1"}`}, host.GetAnnotations())
+	require.Equal(t, map[string]string{"inspect.metal3.io": "disabled",
+		"inspect.metal3.io/hardwaredetails": `{"hostname":"worker-1"}`}, host.GetAnnotations())
 	machine := s.cluster.Object(machines, machineAPI, "one-node0")
 	require.Equal(t, "openshift-machine-api/node0", machine.GetAnnotations()["metal3.io/BareMetalHost"])
 	require.Equal(t, "worker", machine.GetLabels()["machine.openshift.io/cluster-api-machine-role"])
@@ -68,7 +73,8 @@ func TestAServerOfAClusterHasItsMachineThere(t *testing.T) {
 func TestAClusterWithoutMachinesGetsNone(t *testing.T) {
 	s := newSite(t)
 	require.ErrorIs(t, s.open().EnsureMachine(t.Context(), server()), spoke.ErrNoMachines)
-	s.object(machines, machineAPI, "one-master-0", map[string]any{"labels": map[string]any{"machine.openshift.io/cluster-api-machine-type": "master"}}, nil)
+	s.object(machines, machineAPI, "one-master-0",
+		map[string]any{"labels": map[string]any{"machine.openshift.io/cluster-api-machine-type": "master"}}, nil)
 	require.ErrorContains(t, s.open().EnsureMachine(t.Context(), server()), "names no image")
 }
 
@@ -84,12 +90,23 @@ func TestANodeIsRemovedWithWhatItComesFrom(t *testing.T) {
 		given func(s *site)
 		gone  [][2]string
 	}{
-		"nothing is there":         {func(*site) {}, nil},
-		"the node alone":           {func(s *site) { s.object(nodes, "", "worker-1", nil, nil) }, [][2]string{{nodes, "worker-1"}}},
-		"its Machine is gone":      {func(s *site) { s.object(nodes, "", "worker-1", onNode, nil) }, [][2]string{{nodes, "worker-1"}}},
-		"a Machine of its own":     {func(s *site) { machineOf(s, nil) }, [][2]string{{machines, "one-node0"}, {metalHosts, "node0"}}},
-		"its MachineSet is gone":   {func(s *site) { machineOf(s, map[string]any{"machine.openshift.io/cluster-api-machineset": "w"}) }, [][2]string{{machines, "one-node0"}}},
-		"a Machine whose host was": {func(s *site) { machineOf(s, nil); s.cluster.Remove(metalHosts, machineAPI, "node0") }, [][2]string{{machines, "one-node0"}}},
+		"nothing is there": {func(*site) {}, nil},
+		"the node alone": {func(s *site) { s.object(nodes, "", "worker-1", nil, nil) },
+			[][2]string{{nodes, "worker-1"}}},
+		"its Machine is gone": {func(s *site) { s.object(nodes, "", "worker-1", onNode, nil) },
+			[][2]string{{nodes, "worker-1"}}},
+		"a Machine of its own": {func(s *site) { machineOf(s, nil) }, [][2]string{{machines, "one-node0"},
+			{metalHosts, "node0"}}},
+		"its MachineSet is gone": {func(s *site) {
+			machineOf(s,
+				map[string]any{"machine.openshift.io/cluster-api-machineset": "w"})
+		},
+			[][2]string{{machines, "one-node0"}}},
+		"a Machine whose host was": {func(s *site) {
+			machineOf(s, nil)
+			s.cluster.Remove(metalHosts, machineAPI,
+				"node0")
+		}, [][2]string{{machines, "one-node0"}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newSite(t)
@@ -109,9 +126,11 @@ func TestANodeIsRemovedWithWhatItComesFrom(t *testing.T) {
 		machineOf(s, map[string]any{"machine.openshift.io/cluster-api-machineset": "w"})
 		s.object(machineSets, machineAPI, "w", nil, nil)
 		require.NoError(t, s.open().RemoveNode(t.Context(), "worker-1"))
-		require.Equal(t, "true", s.cluster.Object(machineSets, machineAPI, "w").GetAnnotations()["metal3.io/autoscale-to-hosts"])
+		require.Equal(t, "true", s.cluster.Object(machineSets, machineAPI,
+			"w").GetAnnotations()["metal3.io/autoscale-to-hosts"])
 		left := s.cluster.Object(machines, machineAPI, "one-node0").GetAnnotations()
-		require.Equal(t, []string{"true", "true"}, []string{left["machine.openshift.io/delete-machine"], left["machine.openshift.io/exclude-node-draining"]})
+		require.Equal(t, []string{"true", "true"}, []string{left["machine.openshift.io/delete-machine"],
+			left["machine.openshift.io/exclude-node-draining"]})
 		require.Nil(t, s.cluster.Object(metalHosts, machineAPI, "node0"), "by which the set shrinks")
 	})
 	t.Run("the cluster refuses", func(t *testing.T) {
@@ -134,8 +153,10 @@ func TestANodeIsDrainedOfAllPodsButThoseThatBelongToIt(t *testing.T) {
 	on := map[string]any{"nodeName": "worker-1"}
 	s.object(pods, "shop", "web", nil, on)
 	s.object(pods, "shop", "other", nil, map[string]any{"nodeName": "worker-2"})
-	s.object(pods, "shop", "daemon", map[string]any{"ownerReferences": []any{map[string]any{"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "d", "uid": "u"}}}, on)
-	s.object(pods, "shop", "static", map[string]any{"annotations": map[string]any{"kubernetes.io/config.mirror": "x"}}, on)
+	s.object(pods, "shop", "daemon", map[string]any{"ownerReferences": []any{map[string]any{"apiVersion": "apps/v1",
+		"kind": "DaemonSet", "name": "d", "uid": "u"}}}, on)
+	s.object(pods, "shop", "static", map[string]any{"annotations": map[string]any{"kubernetes.io/config.mirror": "x"}},
+		on)
 	budget := http.StatusTooManyRequests
 	s.cluster.Answer(func(r *http.Request) int {
 		if strings.HasSuffix(r.URL.Path, "/eviction") {
@@ -146,7 +167,8 @@ func TestANodeIsDrainedOfAllPodsButThoseThatBelongToIt(t *testing.T) {
 	drained, err := s.open().DrainNode(t.Context(), "worker-1")
 	require.NoError(t, err)
 	require.False(t, drained, "a disruption budget holds it")
-	unschedulable, _, err := unstructured.NestedBool(s.cluster.Object(nodes, "", "worker-1").Object, "spec", "unschedulable")
+	unschedulable, _, err := unstructured.NestedBool(s.cluster.Object(nodes, "", "worker-1").Object,
+		"spec", "unschedulable")
 	require.NoError(t, err)
 	require.True(t, unschedulable)
 

@@ -30,7 +30,8 @@ const (
 	hardwareDetails   = "inspect.metal3.io/hardwaredetails"
 )
 
-// ErrNoMachines is of a cluster in which no Machines look after its control plane, so that it has no use for further ones.
+// ErrNoMachines is of a cluster in which no Machines look after its control plane, so that it has
+// no use for further ones.
 var ErrNoMachines = errors.New("the cluster has no Machines of its control plane")
 
 // Server is a server that is looked after outside of the cluster whose node it becomes.
@@ -42,8 +43,9 @@ type Server struct {
 	Hardware string         // JSON of its hardware's details, "" for none
 }
 
-// EnsureMachine makes a BareMetalHost and a Machine in a cluster that stand for a server, by which the cluster itself approves what the
-// server's kubelet asks for. It can be called any number of times. In a cluster without Machines it is [ErrNoMachines].
+// EnsureMachine makes a BareMetalHost and a Machine in a cluster that stand for a server, by which
+// the cluster itself approves what the server's kubelet asks for. It can be called any number of
+// times. In a cluster without Machines it is [ErrNoMachines].
 func (c *Client) EnsureMachine(ctx context.Context, server Server) error {
 	image, err := c.machineImage(ctx)
 	if err != nil {
@@ -53,22 +55,26 @@ func (c *Client) EnsureMachine(ctx context.Context, server Server) error {
 	spec := maps.Clone(server.Spec)
 	delete(spec, "bmc") // nobody drives it from there
 	spec["externallyProvisioned"] = true
-	spec["consumerRef"] = map[string]any{"apiVersion": machineKind.GroupVersion().String(), "kind": "Machine", "namespace": machineNamespace, "name": name}
+	spec["consumerRef"] = map[string]any{"apiVersion": machineKind.GroupVersion().String(), "kind": "Machine",
+		"namespace": machineNamespace, "name": name}
 	annotations := map[string]any{inspectAnnotation: "disabled"}
 	if server.Hardware != "" {
 		annotations[hardwareDetails] = server.Hardware
 	}
 	if err := c.ensure(ctx, hostKind, map[string]any{
 		"apiVersion": hostKind.GroupVersion().String(), "kind": "BareMetalHost",
-		"metadata": map[string]any{"namespace": machineNamespace, "name": server.Name, "annotations": annotations}, "spec": spec,
+		"metadata": map[string]any{"namespace": machineNamespace, "name": server.Name, "annotations": annotations},
+		"spec":     spec,
 	}); err != nil {
 		return err
 	}
 	return c.ensure(ctx, machineKind, map[string]any{
 		"apiVersion": machineKind.GroupVersion().String(), "kind": "Machine",
 		"metadata": map[string]any{
-			"namespace": machineNamespace, "name": name, "annotations": map[string]any{machineHost: machineNamespace + "/" + server.Name},
-			"labels": map[string]any{machineCluster: server.Cluster, machineRole: server.Role, machineType: server.Role},
+			"namespace": machineNamespace, "name": name, "annotations": map[string]any{machineHost: machineNamespace +
+				"/" + server.Name},
+			"labels": map[string]any{machineCluster: server.Cluster, machineRole: server.Role,
+				machineType: server.Role},
 		},
 		"spec": map[string]any{"providerSpec": map[string]any{"value": map[string]any{
 			"apiVersion": providerVersion, "kind": "BareMetalMachineProviderSpec", "image": image,

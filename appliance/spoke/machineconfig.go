@@ -16,7 +16,8 @@ var (
 	configMapKind = resource{Version: "v1", Resource: "configmaps"}
 )
 
-// PausePool has a MachineConfigPool paused, or not, so that its nodes are not restarted for a new configuration meanwhile.
+// PausePool has a MachineConfigPool paused, or not, so that its nodes are not restarted for a new
+// configuration meanwhile.
 func (c *Client) PausePool(ctx context.Context, name string, paused bool) error {
 	at := place{kind: poolKind, name: name}
 	pool := struct {
@@ -34,8 +35,9 @@ func (c *Client) PausePool(ctx context.Context, name string, paused bool) error 
 	return nil
 }
 
-// ServerCA is the authority that signed the certificate of a cluster's machine config server, in PEM. Clusters of OpenShift 4.19 and newer
-// keep it in a place of its own, and hosted ones in another.
+// ServerCA is the authority that signed the certificate of a cluster's machine config server, in
+// PEM. Clusters of OpenShift 4.19 and newer keep it in a place of its own, and hosted ones in
+// another.
 func (c *Client) ServerCA(ctx context.Context) (string, error) {
 	for _, source := range []struct{ namespace, name, key string }{
 		{"openshift-machine-config-operator", "machine-config-server-ca", "ca-bundle.crt"},
@@ -54,11 +56,14 @@ func (c *Client) ServerCA(ctx context.Context) (string, error) {
 		}
 		bundle := strings.TrimSpace(held.Data[source.key])
 		if err := checkCertificates(bundle); err != nil {
-			return "", fmt.Errorf("use %s of %s as the authority of the machine config server: %w", source.key, where, err)
+			return "", fmt.Errorf("use %s of %s as the authority of the machine config server: %w", source.key,
+				where, err)
 		}
 		return bundle, nil
 	}
-	return "", fmt.Errorf("the cluster has no ConfigMap with the authority of its machine config server (openshift-machine-config-operator/machine-config-server-ca or kube-system/root-ca)")
+	return "",
+		fmt.Errorf("the cluster has no ConfigMap with the authority of its machine config server " +
+			"(openshift-machine-config-operator/machine-config-server-ca or kube-system/root-ca)")
 }
 
 func checkCertificates(bundle string) error {

@@ -19,20 +19,24 @@ func TestAPoolIsPausedAndGoesOnAgain(t *testing.T) {
 		require.NoError(t, s.open().PausePool(t.Context(), "worker", want))
 		require.Equal(t, want, paused())
 	}
-	require.ErrorContains(t, s.open().PausePool(t.Context(), "infra", true), "MachineConfigPool infra is paused to true")
+	require.ErrorContains(t, s.open().PausePool(t.Context(), "infra", true),
+		"MachineConfigPool infra is paused to true")
 }
 
 func TestTheAuthorityOfTheMachineConfigServerIsFoundWhereTheClusterKeepsIt(t *testing.T) {
 	s := newSite(t)
 	put := func(namespace, name, key, value string) {
-		s.cluster.Put(configMaps, map[string]any{"metadata": map[string]any{"namespace": namespace, "name": name}, "data": map[string]any{key: value}})
+		s.cluster.Put(configMaps, map[string]any{"metadata": map[string]any{"namespace": namespace, "name": name},
+			"data": map[string]any{key: value}})
 	}
 	found, err := s.open().ServerCA(t.Context())
 	require.NoError(t, err)
 	require.Contains(t, string(s.spokes.CA()), found)
 	put("openshift-machine-config-operator", "machine-config-server-ca", "ca-bundle.crt", "nothing")
 	_, err = s.open().ServerCA(t.Context())
-	require.ErrorContains(t, err, "openshift-machine-config-operator/machine-config-server-ca as the authority of the machine config server: it is not a list of certificates", "it is the one that holds")
+	require.ErrorContains(t, err,
+		"openshift-machine-config-operator/machine-config-server-ca as the authority of the machine config server: "+
+			"it is not a list of certificates", "it is the one that holds")
 	put("openshift-machine-config-operator", "machine-config-server-ca", "ca-bundle.crt", string(s.spokes.CA()))
 	_, err = s.open().ServerCA(t.Context())
 	require.NoError(t, err)

@@ -14,7 +14,8 @@ import (
 
 type resource = schema.GroupVersionResource
 
-// objects reads and writes objects of a cluster in their general form. Typed and dynamic clients would add megabytes to the program.
+// objects reads and writes objects of a cluster in their general form. Typed and dynamic clients
+// would add megabytes to the program.
 type objects struct{ rest rest.Interface }
 
 func newObjects(config *rest.Config, caller *http.Client) (objects, error) {

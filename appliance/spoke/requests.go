@@ -37,19 +37,23 @@ type Request struct {
 type review struct {
 	approve  []*certificates.CertificateSigningRequest // that are good and wait
 	approved []Request                                 // that are approved already
-	refused  string                                    // a sentence about the first that is in the host's name and not what it may ask for
-	waiting  bool                                      // one is waiting that was not approved
+	// a sentence about the first that is in the host's name and not what it may ask for
+	refused string
+	waiting bool // one is waiting that was not approved
 }
 
-// reviewRequests sorts the requests that were made in the name of a host since its installation began. node is nil while there is none, or
-// while it is another machine's; serving certificates are for nodes only.
-func reviewRequests(host Host, since time.Time, node *core.Node, requests []certificates.CertificateSigningRequest) review {
+// reviewRequests sorts the requests that were made in the name of a host since its installation
+// began. node is nil while there is none, or while it is another machine's; serving certificates
+// are for nodes only.
+func reviewRequests(host Host, since time.Time, node *core.Node,
+	requests []certificates.CertificateSigningRequest) review {
 	var r review
 	denied := ""
 	for i := range requests {
 		csr := &requests[i]
 		serving := csr.Spec.SignerName == certificates.KubeletServingSignerName
-		if !serving && csr.Spec.SignerName != certificates.KubeAPIServerClientKubeletSignerName || csr.CreationTimestamp.Time.Before(since) {
+		if !serving && csr.Spec.SignerName != certificates.KubeAPIServerClientKubeletSignerName ||
+			csr.CreationTimestamp.Time.Before(since) {
 			continue
 		}
 		asked, err := parse(csr)
@@ -71,7 +75,9 @@ func reviewRequests(host Host, since time.Time, node *core.Node, requests []cert
 		switch {
 		case fault != "" && decided(csr, certificates.CertificateApproved):
 		case fault != "" && r.refused == "":
-			r.refused = fmt.Sprintf("The certificate request %s is in the name of the host and was not approved: %s. Look at it in the cluster (oc describe csr %s), and approve or deny it there.", csr.Name, fault, csr.Name)
+			r.refused = fmt.Sprintf("The certificate request %s is in the name of the host and was not approved: %s. "+
+				"Look at it in the cluster (oc describe csr %s), and approve or deny it there.", csr.Name, fault,
+				csr.Name)
 			r.waiting = true
 		case fault != "":
 		case decided(csr, certificates.CertificateApproved):
@@ -81,7 +87,8 @@ func reviewRequests(host Host, since time.Time, node *core.Node, requests []cert
 		}
 	}
 	if denied != "" && r.refused == "" && len(r.approve)+len(r.approved) == 0 {
-		r.refused = fmt.Sprintf("The host's certificate request %s was denied in its cluster, and it made no other. If that was a mistake, delete it there (oc delete csr %s): its kubelet asks again.", denied, denied)
+		r.refused = fmt.Sprintf("The host's certificate request %s was denied in its cluster, and it made no other. "+
+			"If that was a mistake, delete it there (oc delete csr %s): its kubelet asks again.", denied, denied)
 	}
 	return r
 }
@@ -95,7 +102,8 @@ func parse(csr *certificates.CertificateSigningRequest) (*x509.CertificateReques
 }
 
 func decided(csr *certificates.CertificateSigningRequest, how certificates.RequestConditionType) bool {
-	return slices.ContainsFunc(csr.Status.Conditions, func(c certificates.CertificateSigningRequestCondition) bool { return c.Type == how })
+	return slices.ContainsFunc(csr.Status.Conditions,
+		func(c certificates.CertificateSigningRequestCondition) bool { return c.Type == how })
 }
 
 func approvedAt(csr *certificates.CertificateSigningRequest) time.Time {
@@ -113,7 +121,8 @@ func clientFault(csr *certificates.CertificateSigningRequest, asked *x509.Certif
 	case csr.Spec.Username != bootstrapAccount || !sameSet(csr.Spec.Groups, bootstrapGroups()):
 		return fmt.Sprintf("it was made by %s and not by the node bootstrapper", csr.Spec.Username)
 	case !slices.Equal(asked.Subject.Organization, []string{nodeGroup}):
-		return fmt.Sprintf("its organization is %q and not %s alone", strings.Join(asked.Subject.Organization, ", "), nodeGroup)
+		return fmt.Sprintf("its organization is %q and not %s alone", strings.Join(asked.Subject.Organization, ", "),
+			nodeGroup)
 	case len(asked.DNSNames)+len(asked.EmailAddresses)+len(asked.IPAddresses)+len(asked.URIs) > 0:
 		return "it asks for names or addresses, which a client certificate of a kubelet has none of"
 	case !usagesFor(csr.Spec.Usages, certificates.UsageClientAuth):
@@ -122,8 +131,8 @@ func clientFault(csr *certificates.CertificateSigningRequest, asked *x509.Certif
 	return ""
 }
 
-// servingFault says why a request for the kubelet's serving certificate is not approved; "" if it is. The node has said which names and
-// addresses are its own.
+// servingFault says why a request for the kubelet's serving certificate is not approved; "" if it
+// is. The node has said which names and addresses are its own.
 func servingFault(csr *certificates.CertificateSigningRequest, asked *x509.CertificateRequest, node *core.Node) string {
 	switch {
 	case csr.Spec.Username != nodePrefix+node.Name || asked.Subject.CommonName != csr.Spec.Username:
@@ -166,10 +175,12 @@ func identityOf(node *core.Node) (names []string, addresses []net.IP) {
 	return names, addresses
 }
 
-// usagesFor tells whether usages are those of a kubelet's certificate, with key encipherment as older kubelets ask for it or without.
+// usagesFor tells whether usages are those of a kubelet's certificate, with key encipherment as
+// older kubelets ask for it or without.
 func usagesFor(usages []certificates.KeyUsage, auth certificates.KeyUsage) bool {
 	return sameSet(usages, []certificates.KeyUsage{certificates.UsageDigitalSignature, auth}) ||
-		sameSet(usages, []certificates.KeyUsage{certificates.UsageDigitalSignature, certificates.UsageKeyEncipherment, auth})
+		sameSet(usages, []certificates.KeyUsage{certificates.UsageDigitalSignature, certificates.UsageKeyEncipherment,
+			auth})
 }
 
 func sameSet[T ~string](a, b []T) bool {

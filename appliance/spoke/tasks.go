@@ -9,8 +9,8 @@ import (
 // taskTime is how long a task may take in all.
 const taskTime = 2 * time.Minute
 
-// Tasks runs calls of clusters beside those who want them done, who must not wait for a cluster that does not answer. The zero value is
-// ready.
+// Tasks runs calls of clusters beside those who want them done, who must not wait for a cluster
+// that does not answer. The zero value is ready.
 type Tasks struct {
 	mu     sync.Mutex
 	ended  bool
@@ -25,15 +25,17 @@ type task struct {
 	err    error
 }
 
-// Do tells whether the task of a name has come to its end, and how; what it has told is forgotten then. A task that there is not begins:
-// its end is told by a call of again, after which Do is to be called again.
+// Do tells whether the task of a name has come to its end, and how; what it has told is forgotten
+// then. A task that there is not begins: its end is told by a call of again, after which Do is to
+// be called again.
 func (t *Tasks) Do(name string, run func(context.Context) error, again func()) (done bool, err error) {
 	_, done, err = t.Ask(name, func(ctx context.Context) (string, error) { return "", run(ctx) }, again)
 	return done, err
 }
 
 // Ask is Do of a task that has an answer.
-func (t *Tasks) Ask(name string, run func(context.Context) (string, error), again func()) (answer string, done bool, err error) {
+func (t *Tasks) Ask(name string, run func(context.Context) (string, error),
+	again func()) (answer string, done bool, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.ended {

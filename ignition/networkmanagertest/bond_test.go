@@ -16,24 +16,29 @@ var modes = []string{"balance-rr", "active-backup", "balance-xor", "broadcast", 
 
 // Each option of a bond, at the ends of what it may be, and what it needs beside it.
 var bondOptions = map[string][]string{
-	"ad_actor_sys_prio": {"1", "65535"}, "ad_actor_system": {"00:11:22:33:44:55"}, "ad_select": {"stable", "bandwidth", "count"},
+	"ad_actor_sys_prio": {"1", "65535"}, "ad_actor_system": {"00:11:22:33:44:55"},
+	"ad_select":        {"stable", "bandwidth", "count"},
 	"ad_user_port_key": {"0", "1023"}, "all_slaves_active": {"0", "1"}, "arp_all_targets": {"any", "all"},
 	"arp_interval": {"1", "2147483647"}, "arp_ip_target": {"192.0.2.1", "192.0.2.1,192.0.2.2"},
 	"arp_validate": {"none", "active", "backup", "all", "filter", "filter_active", "filter_backup"},
-	"downdelay":    {"0", "2147483647"}, "fail_over_mac": {"none", "active", "follow"}, "lacp_rate": {"slow", "fast"}, "lp_interval": {"1", "2147483647"},
-	"miimon": {"0", "2147483647"}, "min_links": {"0", "2147483647"}, "num_grat_arp": {"0", "255"}, "num_unsol_na": {"0", "255"},
-	"packets_per_slave": {"0", "65535"}, "primary": {"eno1"}, "primary_reselect": {"always", "better", "failure"}, "resend_igmp": {"0", "255"},
+	"downdelay":    {"0", "2147483647"}, "fail_over_mac": {"none", "active", "follow"}, "lacp_rate": {"slow", "fast"},
+	"lp_interval": {"1", "2147483647"},
+	"miimon":      {"0", "2147483647"}, "min_links": {"0", "2147483647"}, "num_grat_arp": {"0", "255"},
+	"num_unsol_na":      {"0", "255"},
+	"packets_per_slave": {"0", "65535"}, "primary": {"eno1"}, "primary_reselect": {"always", "better", "failure"},
+	"resend_igmp":    {"0", "255"},
 	"tlb_dynamic_lb": {"0", "1"}, "updelay": {"0", "2147483647"}, "use_carrier": {"0", "1"},
 	"xmit_hash_policy": {"layer2", "layer2+3", "layer3+4", "encap2+3", "encap3+4", "vlan+srcmac"},
 }
 
 // needed are options that go with another one.
 var needed = map[string]string{
-	"arp_interval": "arp_ip_target: 192.0.2.1", "arp_ip_target": "arp_interval: 100", "updelay": "miimon: 100", "downdelay": "miimon: 100",
+	"arp_interval": "arp_ip_target: 192.0.2.1", "arp_ip_target": "arp_interval: 100", "updelay": "miimon: 100",
+	"downdelay": "miimon: 100",
 }
 
-// Every option in every mode: what we write is understood whole, and what we refuse is something that NetworkManager refuses
-// or drops.
+// Every option in every mode: what we write is understood whole, and what we refuse is something
+// that NetworkManager refuses or drops.
 func TestOptionsOfBondsAreTakenAndRefusedAsNetworkManagerDoes(t *testing.T) {
 	type try struct{ mode, option, value string }
 	var tries []try
@@ -52,7 +57,8 @@ func TestOptionsOfBondsAreTakenAndRefusedAsNetworkManagerDoes(t *testing.T) {
 			options += ", " + more
 		}
 		files, err := keyfiles(ignition.HostNetwork{
-			YAML: fmt.Sprintf("interfaces:\n- name: bond0\n  type: bond\n  link-aggregation: {mode: %s, port: [eno1], options: {%s}}\n  ipv4: {enabled: true, dhcp: true}\n", try.mode, options),
+			YAML: fmt.Sprintf("interfaces:\n- name: bond0\n  type: bond\n  link-aggregation: {mode: %s, port: "+
+				"[eno1], options: {%s}}\n  ipv4: {enabled: true, dhcp: true}\n", try.mode, options),
 			// The card is named as the kernel does; the second makes the host known.
 			Interfaces: []ignition.NetworkInterface{{MAC: "52:54:00:00:00:01", Name: "eno1"}},
 		})
@@ -67,7 +73,8 @@ func TestOptionsOfBondsAreTakenAndRefusedAsNetworkManagerDoes(t *testing.T) {
 			}
 			return nil
 		}
-		plain := fmt.Sprintf("[connection]\nid=b\nuuid=2b34142b-bd89-5667-acf5-d83a8f524dbb\ntype=bond\ninterface-name=b\nautoconnect-priority=1\n[bond]\nmode=%s\n%s\n[ipv4]\nmethod=disabled\n[ipv6]\nmethod=disabled\n",
+		plain := fmt.Sprintf(
+			"[connection]\nid=b\nuuid=2b34142b-bd89-5667-acf5-d83a8f524dbb\ntype=bond\ninterface-name=b\nautoconnect-priority=1\n[bond]\nmode=%s\n%s\n[ipv4]\nmethod=disabled\n[ipv6]\nmethod=disabled\n",
 			try.mode, strings.NewReplacer(": ", "=", ", ", "\n", `"`, "").Replace(options))
 		if got, nmcliErr := understood([]byte(plain)); nmcliErr == nil && got["bond."+try.option] == try.value {
 			return fmt.Errorf("%v is refused, and NetworkManager would have taken it: %w", try, err)

@@ -20,13 +20,15 @@ import (
 // descriptions is how many are made at random.
 const descriptions = 2000
 
-// What a description made at random means is known before it is written as YAML; a real nmcli must read just that out of the
-// keyfiles that were made of the YAML. The two sides share nothing but this test's idea of what each setting is called.
+// What a description made at random means is known before it is written as YAML; a real nmcli must
+// read just that out of the keyfiles that were made of the YAML. The two sides share nothing but
+// this test's idea of what each setting is called.
 func TestNetworkManagerUnderstandsWhatIsMeant(t *testing.T) {
 	seed := uint64(20260301)
 	var connections atomic.Int64
 	all(t, descriptions, func(i int) error {
-		m := &meaning{Rand: rand.New(rand.NewPCG(seed, uint64(i))), profiles: make(map[string]profile), uuids: make(map[string]string)}
+		m := &meaning{Rand: rand.New(rand.NewPCG(seed, uint64(i))), profiles: make(map[string]profile),
+			uuids: make(map[string]string)}
 		m.invent()
 		text, err := yaml.Marshal(m.state)
 		if err != nil {
@@ -150,7 +152,8 @@ func (m *meaning) invent() {
 // begin is what all interfaces have.
 func (m *meaning) begin(name, kind, controller, controllerKind string) (object, profile) {
 	in := object{"name": name, "type": kind, "state": "up"}
-	p := profile{"connection.id": name, "connection.type": strings.TrimPrefix(kind, "linux-"), "connection.autoconnect-priority": "1"}
+	p := profile{"connection.id": name, "connection.type": strings.TrimPrefix(kind, "linux-"),
+		"connection.autoconnect-priority": "1"}
 	if m.rarely() {
 		id := "Profil für " + name
 		in["profile-name"], p["connection.id"] = id, id
@@ -263,7 +266,8 @@ func (m *meaning) bond(controller string) {
 	m.card("eth0", "bond0")
 	m.card("eth1", "bond0")
 	if m.rarely() {
-		section["ports-config"] = []object{{"name": "eth0", "queue-id": 0}, {"name": "eth1", "queue-id": 5, "priority": 0}}
+		section["ports-config"] = []object{{"name": "eth0", "queue-id": 0}, {"name": "eth1", "queue-id": 5,
+			"priority": 0}}
 		m.profiles["eth1"]["bond-port.queue-id"] = "5"
 	}
 }
@@ -275,7 +279,8 @@ func (m *meaning) bridge(port string) {
 	if m.maybe() {
 		stp := object{"enabled": m.maybe()}
 		p["bridge.stp"] = fmt.Sprint(stp["enabled"])
-		for key, bounds := range map[string][2]int{"forward-delay": {2, 30}, "hello-time": {1, 10}, "max-age": {6, 40}, "priority": {0, 65535}} {
+		for key, bounds := range map[string][2]int{"forward-delay": {2, 30}, "hello-time": {1, 10}, "max-age": {6, 40},
+			"priority": {0, 65535}} {
 			if m.rarely() {
 				n := bounds[0] + m.IntN(bounds[1]-bounds[0]+1)
 				stp[key], p["bridge."+key] = m.either(n), strconv.Itoa(n)
@@ -309,7 +314,8 @@ func (m *meaning) bridge(port string) {
 		conf["vlan"] = object{"mode": "access", "tag": tag}
 		portProfile["bridge-port.vlans"] = fmt.Sprintf("%d pvid untagged", tag)
 	case 1:
-		conf["vlan"] = object{"mode": "trunk", "trunk-tags": []object{{"id": 101}, {"id-range": object{"min": 500, "max": 599}}}}
+		conf["vlan"] = object{"mode": "trunk", "trunk-tags": []object{{"id": 101},
+			{"id-range": object{"min": 500, "max": 599}}}}
 		portProfile["bridge-port.vlans"] = "101, 500-599"
 		if m.maybe() {
 			conf["vlan"].(object)["tag"], conf["vlan"].(object)["enable-native"] = 100, true
@@ -434,7 +440,8 @@ func (m *meaning) learnt(family string, section object, p profile) {
 			section["dhcp-client-id"], p["ipv4.dhcp-client-id"] = "01:02:03:04", "01:02:03:04"
 		}
 	}
-	for key, name := range map[string]string{"auto-dns": "ignore-auto-dns", "auto-routes": "ignore-auto-routes", "auto-gateway": "never-default"} {
+	for key, name := range map[string]string{"auto-dns": "ignore-auto-dns", "auto-routes": "ignore-auto-routes",
+		"auto-gateway": "never-default"} {
 		if m.rarely() {
 			section[key], p[family+"."+name] = false, "true"
 		}
@@ -579,8 +586,8 @@ func (m *meaning) rule() {
 	}
 }
 
-// resolver adds name servers of families that some interface has: on that of the default route, else on the first with
-// addresses of its own, else on the first.
+// resolver adds name servers of families that some interface has: on that of the default route,
+// else on the first with addresses of its own, else on the first.
 func (m *meaning) resolver() {
 	var servers, search []string
 	order := []int{0, 1}

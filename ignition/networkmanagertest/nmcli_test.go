@@ -1,8 +1,9 @@
 //go:build networkmanager
 
-// Package networkmanagertest holds the keyfiles that package ignition writes against Debian's NetworkManager: what a real
-// nmcli understands of them (this file), whether that is what descriptions made at random mean (meant_test.go), and the
-// addresses that a real NetworkManager gives to interfaces by them (namespace_test.go, where the machine lets it).
+// Package networkmanagertest holds the keyfiles that package ignition writes against Debian's
+// NetworkManager: what a real nmcli understands of them (this file), whether that is what
+// descriptions made at random mean (meant_test.go), and the addresses that a real NetworkManager
+// gives to interfaces by them (namespace_test.go, where the machine lets it).
 package networkmanagertest
 
 import (
@@ -42,7 +43,8 @@ func read(keyfile []byte) profile {
 	return p
 }
 
-// understood is what nmcli makes of a keyfile: the profile as NetworkManager would write it, which lacks what it dropped.
+// understood is what nmcli makes of a keyfile: the profile as NetworkManager would write it, which
+// lacks what it dropped.
 func understood(keyfile []byte) (profile, error) {
 	// The priority is in each of our files, so this changes nothing.
 	cmd := exec.Command("nmcli", "--offline", "connection", "modify", "connection.autoconnect-priority", "1")
@@ -57,24 +59,33 @@ func understood(keyfile []byte) (profile, error) {
 	return read(out), nil
 }
 
-// defaults are values that NetworkManager leaves out when it writes a profile: nm-settings-keyfile(5).
+// defaults are values that NetworkManager leaves out when it writes a profile:
+// nm-settings-keyfile(5).
 var defaults = profile{
 	"connection.autoconnect": "true", "bond-port.queue-id": "0",
-	"ipv4.may-fail": "true", "ipv6.may-fail": "true", "ipv4.dhcp-send-hostname": "true", "ipv6.dhcp-send-hostname": "true",
-	"ipv4.ignore-auto-dns": "false", "ipv4.ignore-auto-routes": "false", "ipv4.never-default": "false",
+	"ipv4.may-fail": "true", "ipv6.may-fail": "true", "ipv4.dhcp-send-hostname": "true",
+	"ipv6.dhcp-send-hostname": "true",
+	"ipv4.ignore-auto-dns":    "false", "ipv4.ignore-auto-routes": "false", "ipv4.never-default": "false",
 	"ipv6.ignore-auto-dns": "false", "ipv6.ignore-auto-routes": "false", "ipv6.never-default": "false",
 	"ethernet.auto-negotiate": "false",
-	"bridge.ageing-time":      "300", "bridge.forward-delay": "15", "bridge.hello-time": "2", "bridge.max-age": "20", "bridge.priority": "32768",
-	"bridge.stp": "true", "bridge.vlan-filtering": "false", "bridge.vlan-default-pvid": "1", "bridge.vlan-protocol": "802.1Q",
-	"bridge.group-forward-mask": "0", "bridge.multicast-snooping": "true", "bridge.multicast-router": "auto", "bridge.multicast-hash-max": "4096",
-	"bridge.multicast-querier": "false", "bridge.multicast-query-use-ifaddr": "false", "bridge.multicast-last-member-count": "2",
-	"bridge.multicast-startup-query-count": "2", "bridge.multicast-last-member-interval": "100", "bridge.multicast-membership-interval": "26000",
-	"bridge.multicast-querier-interval": "25500", "bridge.multicast-query-interval": "12500", "bridge.multicast-query-response-interval": "1000",
-	"bridge.multicast-startup-query-interval": "3125",
-	"bridge-port.hairpin-mode":                "false", "bridge-port.path-cost": "100", "bridge-port.priority": "32",
+	"bridge.ageing-time":      "300", "bridge.forward-delay": "15", "bridge.hello-time": "2", "bridge.max-age": "20",
+	"bridge.priority": "32768",
+	"bridge.stp":      "true", "bridge.vlan-filtering": "false", "bridge.vlan-default-pvid": "1",
+	"bridge.vlan-protocol":      "802.1Q",
+	"bridge.group-forward-mask": "0", "bridge.multicast-snooping": "true", "bridge.multicast-router": "auto",
+	"bridge.multicast-hash-max": "4096",
+	"bridge.multicast-querier":  "false", "bridge.multicast-query-use-ifaddr": "false",
+	"bridge.multicast-last-member-count":   "2",
+	"bridge.multicast-startup-query-count": "2", "bridge.multicast-last-member-interval": "100",
+	"bridge.multicast-membership-interval": "26000",
+	"bridge.multicast-querier-interval":    "25500", "bridge.multicast-query-interval": "12500",
+	"bridge.multicast-query-response-interval": "1000",
+	"bridge.multicast-startup-query-interval":  "3125",
+	"bridge-port.hairpin-mode":                 "false", "bridge-port.path-cost": "100", "bridge-port.priority": "32",
 }
 
-// written is a profile as NetworkManager writes it: without what it has by default, lists in its order.
+// written is a profile as NetworkManager writes it: without what it has by default, lists in its
+// order.
 func (p profile) written() profile {
 	out := make(profile, len(p))
 	for key, value := range p {
@@ -124,7 +135,8 @@ func difference(want, got profile) string {
 	return b.String()
 }
 
-// keyfiles are the files of one host by the names of its interfaces. Releases before 4.18 take nothing else.
+// keyfiles are the files of one host by the names of its interfaces. Releases before 4.18 take
+// nothing else.
 func keyfiles(host ignition.HostNetwork) (map[string][]byte, error) {
 	files, err := ignition.NetworkFiles([]ignition.HostNetwork{host}, "4.17")
 	if err != nil {
@@ -150,14 +162,16 @@ func all(t *testing.T, n int, do func(i int) error) {
 	require.NoError(t, group.Wait())
 }
 
-// Nothing that is written gets lost in NetworkManager, in all files that others have and that become keyfiles.
+// Nothing that is written gets lost in NetworkManager, in all files that others have and that
+// become keyfiles.
 func TestNetworkManagerUnderstandsTheFilesOfTheField(t *testing.T) {
 	dir := os.Getenv("LANDFALL_REALDATA")
 	if dir == "" {
 		t.Skip("LANDFALL_REALDATA is not set")
 	}
 	var paths []string
-	require.NoError(t, filepath.WalkDir(filepath.Join(dir, "nmstate"), func(path string, d fs.DirEntry, err error) error {
+	require.NoError(t, filepath.WalkDir(filepath.Join(dir, "nmstate"), func(path string, d fs.DirEntry,
+		err error) error {
 		if strings.HasSuffix(path, ".yml") {
 			paths = append(paths, path)
 		}
@@ -165,7 +179,8 @@ func TestNetworkManagerUnderstandsTheFilesOfTheField(t *testing.T) {
 	}))
 	require.NotEmpty(t, paths)
 	cards := []ignition.NetworkInterface{
-		{MAC: "52:54:00:00:00:01", Name: "eth1"}, {MAC: "52:54:00:00:00:02", Name: "eth2"}, {MAC: "52:54:00:00:00:03", Name: "eth0"},
+		{MAC: "52:54:00:00:00:01", Name: "eth1"}, {MAC: "52:54:00:00:00:02", Name: "eth2"},
+		{MAC: "52:54:00:00:00:03", Name: "eth0"},
 	}
 	converted := make([]bool, len(paths))
 	all(t, len(paths), func(i int) error {

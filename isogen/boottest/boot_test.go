@@ -1,8 +1,8 @@
 //go:build boot
 
-// Package boottest boots images in an emulator: the last word on whether what isogen makes of a live ISO reaches the
-// machine. It needs an emulator, boot loaders and a kernel, hence the build tag: .ci/install-emulator installs them, and
-// `make test` runs `go test -tags boot` here.
+// Package boottest boots images in an emulator: the last word on whether what isogen makes of a
+// live ISO reaches the machine. It needs an emulator, boot loaders and a kernel, hence the build
+// tag: .ci/install-emulator installs them, and `make test` runs `go test -tags boot` here.
 package boottest
 
 import (
@@ -27,13 +27,15 @@ import (
 	"landfall/isogen"
 )
 
-// bootLimit is how long a machine may take; without hardware acceleration, three to ten seconds are usual.
+// bootLimit is how long a machine may take; without hardware acceleration, three to ten seconds are
+// usual.
 const bootLimit = 3 * time.Minute
 
-var keyfile = isogen.File{Path: "etc/coreos-firstboot-network/eth0.nmconnection", Mode: 0o600, Data: []byte("[connection]\nid=eth0\n")}
+var keyfile = isogen.File{Path: "etc/coreos-firstboot-network/eth0.nmconnection", Mode: 0o600,
+	Data: []byte("[connection]\nid=eth0\n")}
 
-// TestImagesBoot boots every kind of image in every way. The machine says which files Ignition would find, and the
-// SHA-256 of the root file system where it had to fetch that.
+// TestImagesBoot boots every kind of image in every way. The machine says which files Ignition
+// would find, and the SHA-256 of the root file system where it had to fetch that.
 func TestImagesBoot(t *testing.T) {
 	t.Parallel()
 	rootfs := noise(2<<20, 3)
@@ -81,8 +83,10 @@ func TestImagesBoot(t *testing.T) {
 	site.serve(t, "/initrd", must(base.Initrd(large))(t))
 	t.Run("from the network by iPXE", func(t *testing.T) {
 		t.Parallel()
-		script, err := isogen.IPXEScript(isogen.NetworkBoot{KernelURL: site.url + "/kernel", InitrdURL: site.url + "/initrd",
-			RootfsURL: site.url + "/rootfs", Arguments: []isogen.KernelArgument{{Operation: isogen.Append, Value: noTimerCheck}, extra}})
+		script, err := isogen.IPXEScript(isogen.NetworkBoot{KernelURL: site.url + "/kernel",
+			InitrdURL: site.url + "/initrd",
+			RootfsURL: site.url + "/rootfs", Arguments: []isogen.KernelArgument{{Operation: isogen.Append,
+				Value: noTimerCheck}, extra}})
 		require.NoError(t, err)
 		site.text(t, "/ipxe", script)
 		console := machine{network: true, bootFile: site.url + "/ipxe"}.boot(t)
@@ -94,8 +98,10 @@ func TestImagesBoot(t *testing.T) {
 	t.Run("from the network by GRUB", func(t *testing.T) {
 		t.Parallel()
 		const server = "http://10.0.2.100" // GRUB of this age knows port 80 only
-		menu, err := isogen.GRUBMenu("Discovery", isogen.NetworkBoot{KernelURL: server + "/kernel", InitrdURL: server + "/initrd",
-			RootfsURL: site.url + "/rootfs", Arguments: []isogen.KernelArgument{{Operation: isogen.Append, Value: noTimerCheck}, extra}})
+		menu, err := isogen.GRUBMenu("Discovery", isogen.NetworkBoot{KernelURL: server + "/kernel",
+			InitrdURL: server + "/initrd",
+			RootfsURL: site.url + "/rootfs", Arguments: []isogen.KernelArgument{{Operation: isogen.Append,
+				Value: noTimerCheck}, extra}})
 		require.NoError(t, err)
 		site.text(t, "/grub.cfg", menu)
 		console := machine{uefi: true, network: true, bootFile: "grub.efi", tftp: networkGRUB(t, server),
@@ -107,7 +113,8 @@ func TestImagesBoot(t *testing.T) {
 
 	t.Run("with a config image in a second drive", func(t *testing.T) {
 		t.Parallel()
-		console := machine{medium: save(t, must(base.AwaitConfigImage())(t)), second: save(t, must(isogen.ConfigImage(large))(t))}.boot(t)
+		console := machine{medium: save(t, must(base.AwaitConfigImage())(t)),
+			second: save(t, must(isogen.ConfigImage(large))(t))}.boot(t)
 		requireFound(t, console, large)
 		require.Contains(t, console, "Took the configuration over from the config image.")
 	})
@@ -130,7 +137,8 @@ func must(image *isogen.Image, err error) func(*testing.T) *isogen.Image {
 
 // discoveryConfig has the given number of bytes that do not compress, and as many that do.
 func discoveryConfig(size int) []byte {
-	return fmt.Appendf(nil, `{"ignition":{"version":"3.1.0"},"storage":{"files":[{"path":"/etc/noise","contents":{"source":"data:,%s"}},{"path":"/etc/text","contents":{"source":"data:,%s"}}]}}`,
+	return fmt.Appendf(nil,
+		`{"ignition":{"version":"3.1.0"},"storage":{"files":[{"path":"/etc/noise","contents":{"source":"data:,%s"}},{"path":"/etc/text","contents":{"source":"data:,%s"}}]}}`,
 		hex.EncodeToString(noise(size, 1)), bytes.Repeat([]byte("discovery%20"), size/12))
 }
 
@@ -228,20 +236,23 @@ func (m machine) String() string {
 func (m machine) arguments(t *testing.T, dir, console string) []string {
 	t.Helper()
 	// Emulated in software: nested virtualisation often cannot run firmware.
-	args := []string{"-M", "q35", "-accel", "tcg", "-cpu", processor, "-m", "512", "-smp", "1", "-display", "none", "-monitor", "none",
+	args := []string{"-M", "q35", "-accel", "tcg", "-cpu", processor, "-m", "512", "-smp", "1", "-display", "none",
+		"-monitor", "none",
 		"-no-reboot", "-serial", "file:" + console}
 	if m.uefi {
 		const firmware = "/usr/share/OVMF/OVMF_CODE_4M.fd"
 		variables := filepath.Join(dir, "variables.fd")
 		require.NoError(t, os.WriteFile(variables, read(t, "/usr/share/OVMF/OVMF_VARS_4M.fd"), 0o600))
-		args = append(args, "-drive", "if=pflash,format=raw,readonly=on,file="+firmware, "-drive", "if=pflash,format=raw,file="+variables)
+		args = append(args, "-drive", "if=pflash,format=raw,readonly=on,file="+firmware, "-drive",
+			"if=pflash,format=raw,file="+variables)
 	}
 	switch {
 	case m.tftp != "":
 		args = append(args, "-netdev", "user,id=net,bootfile="+m.bootFile+",tftp="+m.tftp+",guestfwd="+m.forward,
 			"-device", "virtio-net-pci,netdev=net,bootindex=0,romfile=")
 	case m.bootFile != "":
-		args = append(args, "-netdev", "user,id=net,bootfile="+m.bootFile, "-device", "virtio-net-pci,netdev=net,bootindex=0")
+		args = append(args, "-netdev", "user,id=net,bootfile="+m.bootFile, "-device",
+			"virtio-net-pci,netdev=net,bootindex=0")
 	case m.network:
 		args = append(args, "-netdev", "user,id=net", "-device", "virtio-net-pci,netdev=net,romfile=")
 	default:
@@ -250,9 +261,11 @@ func (m machine) arguments(t *testing.T, dir, console string) []string {
 	const image = "if=none,format=raw,readonly=on"
 	switch {
 	case m.usb:
-		args = append(args, "-device", "qemu-xhci", "-drive", image+",id=medium,file="+m.medium, "-device", "usb-storage,drive=medium,bootindex=0")
+		args = append(args, "-device", "qemu-xhci", "-drive", image+",id=medium,file="+m.medium, "-device",
+			"usb-storage,drive=medium,bootindex=0")
 	case m.medium != "":
-		args = append(args, "-device", "virtio-scsi-pci", "-drive", image+",media=cdrom,id=medium,file="+m.medium, "-device", "scsi-cd,drive=medium,bootindex=0")
+		args = append(args, "-device", "virtio-scsi-pci", "-drive", image+",media=cdrom,id=medium,file="+m.medium,
+			"-device", "scsi-cd,drive=medium,bootindex=0")
 	}
 	if m.second != "" {
 		args = append(args, "-drive", image+",media=cdrom,id=second,file="+m.second, "-device", "scsi-cd,drive=second")

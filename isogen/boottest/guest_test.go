@@ -20,8 +20,8 @@ import (
 // guestSpeed is how much faster than in reality a guest's installation goes.
 const guestSpeed = "200"
 
-// discovery brings up the network, asks the firmware what the machine is up from, unpacks the root file system from there, and starts the
-// agent's stand-in. The medium is free from then on.
+// discovery brings up the network, asks the firmware what the machine is up from, unpacks the root
+// file system from there, and starts the agent's stand-in. The medium is free from then on.
 const discovery = initHead + `
 load_modules
 hostname localhost
@@ -47,39 +47,45 @@ echo INSTALLED
 while :; do sleep 3600; done
 `
 
-// globalVariable is the vendor of UEFI's own variables (UEFI 2.10, 3.3): BootCurrent has the number of the option that was booted.
+// globalVariable is the vendor of UEFI's own variables (UEFI 2.10, 3.3): BootCurrent has the number
+// of the option that was booted.
 const globalVariable = "8be4df61-93ca-11d2-aa0d-00e098032b8c"
 
 // agentRootfs is a root file system with the agent's stand-in in it.
 func agentRootfs(t *testing.T) []byte {
 	t.Helper()
 	agent := filepath.Join(t.TempDir(), "agent")
-	build := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-ldflags", "-s -w", "-o", agent, "landfall/appliance/simulate/guest")
+	build := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-ldflags", "-s -w", "-o",
+		agent, "landfall/appliance/simulate/guest")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	out, err := build.CombinedOutput()
 	require.NoError(t, err, "%s", out)
 	var b bytes.Buffer
 	archive := cpio.NewWriter(&b)
 	program := read(t, agent)
-	require.NoError(t, archive.WriteHeader(&cpio.Header{Name: "bin/agent", Mode: cpio.ModeRegular | 0o755, Links: 1, Size: int64(len(program))}))
+	require.NoError(t, archive.WriteHeader(&cpio.Header{Name: "bin/agent", Mode: cpio.ModeRegular | 0o755, Links: 1,
+		Size: int64(len(program))}))
 	_, err = archive.Write(program)
 	require.NoError(t, err)
 	require.NoError(t, archive.Close())
 	return b.Bytes()
 }
 
-// TestAMachineIsInstalledByItsManifests has manifests of a single node applied to an appliance. A machine in an emulator is switched on
-// over Redfish, boots what its BMC fetched, its agent finds the appliance by the config on the disc and registers, and the machine is
-// installed: it restarts into the disk that it has written, without the disc.
+// TestAMachineIsInstalledByItsManifests has manifests of a single node applied to an appliance. A
+// machine in an emulator is switched on over Redfish, boots what its BMC fetched, its agent finds
+// the appliance by the config on the disc and registers, and the machine is installed: it restarts
+// into the disk that it has written, without the disc.
 func TestAMachineIsInstalledByItsManifests(t *testing.T) {
 	t.Parallel() // much of it is waiting
 	site := newManagedSite(t, buildLiveISO(t, agentRootfs(t), discovery))
-	m := identity{name: "edge", mac: "52:54:00:77:07:01", serial: "EDGE0001", uuid: "77070000-0000-4000-8000-000000000001"}
+	m := identity{name: "edge", mac: "52:54:00:77:07:01", serial: "EDGE0001",
+		uuid: "77070000-0000-4000-8000-000000000001"}
 	server := newServer(t, m)
 	site.install(t, m, server.bmc)
 
 	agent := site.agent(t, m)
-	require.Equal(t, m.name, agent.Labels["agent-install.openshift.io/bmh"], "the BareMetalHost is found by its MAC address")
+	require.Equal(t, m.name, agent.Labels["agent-install.openshift.io/bmh"],
+		"the BareMetalHost is found by its MAC address")
 	found := agent.Status.Inventory
 	require.Equal(t, "QEMU", found.SystemVendor.Manufacturer)
 	require.Equal(t, m.serial, found.SystemVendor.SerialNumber)
@@ -92,7 +98,8 @@ func TestAMachineIsInstalledByItsManifests(t *testing.T) {
 	require.Greater(t, found.Memory.PhysicalBytes, int64(memoryMiB)<<20*3/4)
 	require.Equal(t, m.uuid, agent.Name)
 
-	require.Eventually(t, func() bool { return server.bmc.Inserted() == "" && server.inserted(t) == "" }, time.Minute, 100*time.Millisecond, "the image was not ejected")
+	require.Eventually(t, func() bool { return server.bmc.Inserted() == "" && server.inserted(t) == "" }, time.Minute,
+		100*time.Millisecond, "the image was not ejected")
 	boots := server.bmc.Boots()
 	require.Len(t, boots, 2)
 	require.Equal(t, "cd", boots[0].From)
@@ -100,5 +107,6 @@ func TestAMachineIsInstalledByItsManifests(t *testing.T) {
 	require.Equal(t, redfish.Started{From: "disk"}, boots[1])
 	require.Equal(t, "On", server.bmc.Power())
 	require.Equal(t, "provisioned", site.provisioning(t, m))
-	require.Eventually(t, func() bool { return strings.Contains(server.console(t), "\nINSTALLED\n") }, time.Minute, 100*time.Millisecond, "the node's controller does not end")
+	require.Eventually(t, func() bool { return strings.Contains(server.console(t), "\nINSTALLED\n") }, time.Minute,
+		100*time.Millisecond, "the node's controller does not end")
 }

@@ -27,10 +27,12 @@ import (
 // libvirtDaemon is where Debian has it, which is not on everybody's path.
 const libvirtDaemon = "/usr/sbin/libvirtd"
 
-// newEmulator emulates a machine by a domain of libvirt, in a session of its own that ends with the test.
+// newEmulator emulates a machine by a domain of libvirt, in a session of its own that ends with the
+// test.
 func newEmulator(t *testing.T, m identity) emulator {
 	t.Helper()
-	// Not in the test's own directory: the socket needs a short name, and the session's owner must get there.
+	// Not in the test's own directory: the socket needs a short name, and the session's owner must
+	// get there.
 	dir, err := os.MkdirTemp("", "landfall-libvirt-")
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, os.RemoveAll(dir)) })
@@ -46,7 +48,8 @@ func newEmulator(t *testing.T, m identity) emulator {
 	return l
 }
 
-// sessionOwner is who runs a session where the tests are root's, for whom libvirt has none: nobody. It is nil elsewhere.
+// sessionOwner is who runs a session where the tests are root's, for whom libvirt has none: nobody.
+// It is nil elsewhere.
 func sessionOwner(t *testing.T) *syscall.Credential {
 	t.Helper()
 	if os.Getuid() != 0 {
@@ -93,7 +96,8 @@ func (l *libvirt) give(paths ...string) error {
 	return nil
 }
 
-// serve runs the session's daemon. It is given its socket, as systemd would, so that nobody has to wait for it.
+// serve runs the session's daemon. It is given its socket, as systemd would, so that nobody has to
+// wait for it.
 func (l *libvirt) serve(t *testing.T) {
 	t.Helper()
 	listener, err := net.ListenUnix("unix", &net.UnixAddr{Name: l.path("socket"), Net: "unix"})
@@ -140,7 +144,8 @@ func (l *libvirt) follow(t *testing.T) {
 		reading.Wait()
 		require.Error(t, events.Wait(), "it listens until it is told not to")
 	})
-	require.Eventually(t, func() bool { return l.define() == nil && heard.Load() }, time.Minute, 50*time.Millisecond, "libvirt says nothing of its domain")
+	require.Eventually(t, func() bool { return l.define() == nil && heard.Load() }, time.Minute, 50*time.Millisecond,
+		"libvirt says nothing of its domain")
 }
 
 func (l *libvirt) listen(t *testing.T, out io.Reader, heard *atomic.Bool) {
@@ -185,7 +190,8 @@ func (l *libvirt) end(how ending) {
 
 // command is virsh in the session.
 func (l *libvirt) command(args ...string) *exec.Cmd {
-	return exec.Command("virsh", append([]string{"--quiet", "--connect", "qemu:///session?socket=" + l.path("socket")}, args...)...)
+	return exec.Command("virsh", append([]string{"--quiet", "--connect", "qemu:///session?socket=" + l.path("socket")},
+		args...)...)
 }
 
 func (l *libvirt) virsh(args ...string) (string, error) {
@@ -200,7 +206,8 @@ func (l *libvirt) virsh(args ...string) (string, error) {
 func (l *libvirt) describe(part string) (string, error) {
 	var text bytes.Buffer
 	err := l.xml.ExecuteTemplate(&text, part, map[string]any{
-		"Name": l.name, "UUID": l.uuid, "Serial": l.serial, "MAC": l.mac, "MemoryMiB": memoryMiB, "Processor": processor, "Dir": l.dir, "Code": firmwareCode, "Variables": firmwareVariables,
+		"Name": l.name, "UUID": l.uuid, "Serial": l.serial, "MAC": l.mac, "MemoryMiB": memoryMiB,
+		"Processor": processor, "Dir": l.dir, "Code": firmwareCode, "Variables": firmwareVariables,
 		"Image": l.image, "FromCD": l.fromCD,
 	})
 	if err != nil {

@@ -25,11 +25,12 @@ const (
 	busybox     = "/bin/busybox"
 )
 
-// An emulator that gets little time seems to have no working timer; a kernel that looks for another one then loses the
-// serial line's interrupts, and with them what the live system says.
+// An emulator that gets little time seems to have no working timer; a kernel that looks for another
+// one then loses the serial line's interrupts, and with them what the live system says.
 const noTimerCheck = "no_timer_check"
 
-const liveArguments = "coreos.liveiso=" + volumeID + " ignition.firstboot ignition.platform.id=metal console=ttyS0,115200n8 quiet panic=-1 " + noTimerCheck
+const liveArguments = "coreos.liveiso=" + volumeID +
+	" ignition.firstboot ignition.platform.id=metal console=ttyS0,115200n8 quiet panic=-1 " + noTimerCheck
 
 // The boot loaders' configurations, before and behind their areas for kernel arguments.
 const (
@@ -60,15 +61,18 @@ func withArea(head, tail string) []byte {
 	return []byte(head + area + "# COREOS_KARG_EMBED_AREA\n" + tail)
 }
 
-// grubStart is built into the EFI program: it looks for the disc and goes on with the configuration there.
+// grubStart is built into the EFI program: it looks for the disc and goes on with the configuration
+// there.
 const grubStart = `search --no-floppy --set=root --file /EFI/redhat/grub.cfg
 set prefix=($root)/EFI/redhat
 configfile /EFI/redhat/grub.cfg
 `
 
-const grubModules = "iso9660 fat part_gpt part_msdos search search_fs_file linux normal configfile echo test gzio serial terminal"
+const grubModules = "iso9660 fat part_gpt part_msdos search search_fs_file linux normal configfile echo test gzio " +
+	"serial terminal"
 
-// initHead begins what stands in for the live system's own programs: it says where the system is and has what the other scripts need.
+// initHead begins what stands in for the live system's own programs: it says where the system is
+// and has what the other scripts need.
 const initHead = `#!/bin/busybox sh
 /bin/busybox --install -s /bin
 export PATH=/bin
@@ -97,8 +101,9 @@ network_up() {
 }
 `
 
-// inspection takes the configuration over from a config image if it was told to, as systemd and udev would have it do, fetches the
-// root file system if that is not on the disc, says which files Ignition would find, and turns the machine off.
+// inspection takes the configuration over from a config image if it was told to, as systemd and
+// udev would have it do, fetches the root file system if that is not on the disc, says which files
+// Ignition would find, and turns the machine off.
 const inspection = initHead + `
 url=$(tr ' ' '\n' < /proc/cmdline | sed -n 's/^coreos.live.rootfs_url=//p' | tr -d '"')
 unit=/etc/systemd/system/landfall-config-image.service
@@ -130,9 +135,10 @@ ip addr add "$ip/$mask" dev "$interface"
 [ -z "$router" ] || ip route add default via "$router"
 `
 
-// buildLiveISO makes an ISO as CoreOS Assembler does: isolinux for BIOS, GRUB for UEFI, both bootable from a disk too,
-// areas for kernel arguments, and an empty embed area that both boot loaders hand to the kernel as a second initrd. It
-// has no table for its minimal ISO. The script is what its live system does.
+// buildLiveISO makes an ISO as CoreOS Assembler does: isolinux for BIOS, GRUB for UEFI, both
+// bootable from a disk too, areas for kernel arguments, and an empty embed area that both boot
+// loaders hand to the kernel as a second initrd. It has no table for its minimal ISO. The script is
+// what its live system does.
 func buildLiveISO(t *testing.T, rootfs []byte, script string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -156,9 +162,11 @@ func buildLiveISO(t *testing.T, rootfs []byte, script string) string {
 	put("images/efiboot.img", efiPartition(t, dir))
 
 	iso := filepath.Join(dir, "live.iso")
-	run(t, "xorriso", "-as", "mkisofs", "-quiet", "-o", iso, "-V", volumeID, "-iso-level", "1", "-r", "-J", "-joliet-long",
+	run(t, "xorriso", "-as", "mkisofs", "-quiet", "-o", iso, "-V", volumeID, "-iso-level", "1", "-r",
+		"-J", "-joliet-long",
 		"-isohybrid-mbr", isolinuxDir+"/isohdpfx.bin",
-		"-c", "isolinux/boot.cat", "-b", "isolinux/isolinux.bin", "-no-emul-boot", "-boot-load-size", "4", "-boot-info-table",
+		"-c", "isolinux/boot.cat", "-b", "isolinux/isolinux.bin", "-no-emul-boot", "-boot-load-size",
+		"4", "-boot-info-table",
 		"-eltorito-alt-boot", "-e", "images/efiboot.img", "-no-emul-boot", "-isohybrid-gpt-basdat", tree)
 	return iso
 }
@@ -206,7 +214,8 @@ func initramfs(t *testing.T, script string) []byte {
 // efiPartition is a FAT file system with GRUB in it.
 func efiPartition(t *testing.T, dir string) []byte {
 	t.Helper()
-	start, program, image := filepath.Join(dir, "start.cfg"), filepath.Join(dir, "BOOTX64.EFI"), filepath.Join(dir, "efiboot.img")
+	start, program, image := filepath.Join(dir, "start.cfg"), filepath.Join(dir, "BOOTX64.EFI"),
+		filepath.Join(dir, "efiboot.img")
 	require.NoError(t, os.WriteFile(start, []byte(grubStart), 0o644))
 	run(t, "grub-mkimage", append([]string{"-O", "x86_64-efi", "-p", "/EFI/redhat", "-c", start, "-o", program},
 		strings.Fields(grubModules)...)...)
@@ -216,14 +225,17 @@ func efiPartition(t *testing.T, dir string) []byte {
 	return read(t, image)
 }
 
-// networkGRUB is a directory with the program grub.efi, which goes on with the menu at the server's /grub.cfg.
+// networkGRUB is a directory with the program grub.efi, which goes on with the menu at the server's
+// /grub.cfg.
 func networkGRUB(t *testing.T, server string) string {
 	t.Helper()
 	dir := t.TempDir()
 	start := filepath.Join(dir, "start.cfg")
 	root := "(http," + strings.TrimPrefix(server, "http://") + ")"
-	require.NoError(t, os.WriteFile(start, []byte("net_bootp\nset root="+root+"\nconfigfile "+root+"/grub.cfg\n"), 0o644))
-	run(t, "grub-mkimage", append([]string{"-O", "x86_64-efi", "-p", root, "-c", start, "-o", filepath.Join(dir, "grub.efi"), "http", "efinet", "net"},
+	require.NoError(t, os.WriteFile(start, []byte("net_bootp\nset root="+root+"\nconfigfile "+root+"/grub.cfg\n"),
+		0o644))
+	run(t, "grub-mkimage", append([]string{"-O", "x86_64-efi", "-p", root, "-c", start, "-o",
+		filepath.Join(dir, "grub.efi"), "http", "efinet", "net"},
 		strings.Fields(grubModules)...)...)
 	return dir
 }

@@ -23,7 +23,8 @@ import (
 	"landfall/appliance/simulate/redfish"
 )
 
-// installLimit is how long an installation may take; without hardware acceleration, half a minute is usual.
+// installLimit is how long an installation may take; without hardware acceleration, half a minute
+// is usual.
 const installLimit = 5 * time.Minute
 
 // The host as itself, and as the emulator's network shows it to machines.
@@ -32,7 +33,8 @@ const (
 	guestAddress = "10.0.2.2"
 )
 
-// managedSite is an appliance with its Kubernetes API, in a process of its own, and a mirror with a release.
+// managedSite is an appliance with its Kubernetes API, in a process of its own, and a mirror with a
+// release.
 type managedSite struct {
 	program string
 	address string
@@ -54,11 +56,13 @@ func newManagedSite(t *testing.T, iso string) *managedSite {
 	require.NoError(t, err)
 	s.address = fmt.Sprintf("http://%s:%d", hostAddress, port)
 	dir := t.TempDir()
-	fill(t, "registries.conf", filepath.Join(dir, "registries.conf"), map[string]any{"Mirrors": []string{registry.Addr, guestAddress + ":" + registryPort}})
+	fill(t, "registries.conf", filepath.Join(dir, "registries.conf"),
+		map[string]any{"Mirrors": []string{registry.Addr, guestAddress + ":" + registryPort}})
 	fill(t, "requirements.json", filepath.Join(dir, "requirements.json"), nil)
 	config := filepath.Join(dir, "config.yaml")
 	fill(t, "config.yaml", config, map[string]any{
-		"Listen": fmt.Sprintf("%s:%d", hostAddress, port), "URLs": []string{fmt.Sprintf("http://%s:%d", guestAddress, port), s.address}, "ISO": iso,
+		"Listen": fmt.Sprintf("%s:%d", hostAddress, port), "URLs": []string{fmt.Sprintf("http://%s:%d", guestAddress,
+			port), s.address}, "ISO": iso,
 	})
 
 	var log bytes.Buffer
@@ -113,11 +117,13 @@ func fill(t *testing.T, name, path string, with any) {
 	require.NoError(t, os.WriteFile(path, filled.Bytes(), 0o600))
 }
 
-// install brings the manifests of a single node on a machine to the appliance and follows its cluster until it is installed.
+// install brings the manifests of a single node on a machine to the appliance and follows its
+// cluster until it is installed.
 func (s *managedSite) install(t *testing.T, m identity, stand *redfish.BMC) {
 	t.Helper()
 	manifests := filepath.Join(t.TempDir(), "site.yaml")
-	fill(t, "site.yaml", manifests, map[string]any{"Name": m.name, "MAC": m.mac, "BMC": "redfish-virtualmedia+" + stand.URL(), "Release": s.release})
+	fill(t, "site.yaml", manifests, map[string]any{"Name": m.name, "MAC": m.mac, "BMC": "redfish-virtualmedia+" +
+		stand.URL(), "Release": s.release})
 	defer func() {
 		if t.Failed() {
 			s.describe(t, m)
@@ -158,7 +164,8 @@ func (s *managedSite) provisioning(t *testing.T, m identity) string {
 // describe logs what the objects of a machine's namespace say of themselves.
 func (s *managedSite) describe(t *testing.T, m identity) {
 	t.Helper()
-	for _, resources := range []string{"agent-install.openshift.io/v1beta1 infraenvs", "agent-install.openshift.io/v1beta1 agents", "metal3.io/v1alpha1 baremetalhosts"} {
+	for _, resources := range []string{"agent-install.openshift.io/v1beta1 infraenvs",
+		"agent-install.openshift.io/v1beta1 agents", "metal3.io/v1alpha1 baremetalhosts"} {
 		group, plural, _ := strings.Cut(resources, " ")
 		var list struct{ Items []struct{ Status any } }
 		s.read(t, "/apis/"+group+"/namespaces/"+m.name+"/"+plural, &list)

@@ -16,7 +16,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// newEmulator emulates a machine where there is no libvirt: by QEMU alone, which is told what to do by its own protocol (QMP).
+// newEmulator emulates a machine where there is no libvirt: by QEMU alone, which is told what to do
+// by its own protocol (QMP).
 func newEmulator(t *testing.T, m identity) emulator {
 	t.Helper()
 	_, err := exec.LookPath(qemuProgram)
@@ -56,12 +57,15 @@ func (q *qemu) arguments(fromCD bool) []string {
 		medium = ",drive=medium"
 	}
 	args := []string{
-		"-M", "q35", "-accel", "tcg", "-cpu", processor, "-m", fmt.Sprint(memoryMiB), "-smp", "1", "-display", "none", "-monitor", "none", "-qmp", "stdio", "-no-reboot",
+		"-M", "q35", "-accel", "tcg", "-cpu", processor, "-m", fmt.Sprint(memoryMiB), "-smp", "1", "-display",
+		"none", "-monitor", "none", "-qmp", "stdio", "-no-reboot",
 		"-uuid", q.uuid, "-smbios", "type=1,serial=" + q.serial,
 		"-chardev", "file,id=console,append=on,path=" + q.console(), "-serial", "chardev:console",
-		"-drive", "if=pflash,format=raw,readonly=on,file=" + firmwareCode, "-drive", "if=pflash,format=raw,file=" + q.path("variables"),
+		"-drive", "if=pflash,format=raw,readonly=on,file=" + firmwareCode, "-drive",
+		"if=pflash,format=raw,file=" + q.path("variables"),
 		"-netdev", "user,id=net", "-device", "virtio-net-pci,netdev=net,romfile=,mac=" + q.mac,
-		"-drive", "if=none,id=disk,format=raw,file=" + q.path("disk"), "-device", fmt.Sprintf("virtio-blk-pci,drive=disk,bootindex=%d", disk),
+		"-drive", "if=none,id=disk,format=raw,file=" + q.path("disk"), "-device",
+		fmt.Sprintf("virtio-blk-pci,drive=disk,bootindex=%d", disk),
 		"-device", "virtio-scsi-pci", "-device", fmt.Sprintf("scsi-cd,id=cd,bootindex=%d%s", cd, medium),
 	}
 	if q.image != "" {

@@ -42,9 +42,11 @@ const (
 	stopped     ending = "its power was taken away"
 )
 
-// emulator has a machine, with a CD drive that keeps what is in it whether the machine is on or off.
+// emulator has a machine, with a CD drive that keeps what is in it whether the machine is on or
+// off.
 type emulator interface {
-	// start switches the machine on. It boots from its CD, or else from its disk, and how it ends comes once on the channel.
+	// start switches the machine on. It boots from its CD, or else from its disk, and how it ends
+	// comes once on the channel.
 	start(fromCD bool) (<-chan ending, error)
 	// stop takes the power away from a machine that is on.
 	stop() error
@@ -52,7 +54,8 @@ type emulator interface {
 	insert(image string) error
 	// inserted is what is in the drive.
 	inserted() (string, error)
-	// shared is a directory with files that the emulator can read, console the file of what the machine writes to its serial line.
+	// shared is a directory with files that the emulator can read, console the file of what the
+	// machine writes to its serial line.
 	shared() string
 	console() string
 }
@@ -77,7 +80,8 @@ func newServer(t *testing.T, m identity) *server {
 	require.True(t, ok)
 	s := &server{t: t, end: make(chan struct{}), machine: newEmulator(t, m)}
 	s.bmc = redfish.New(redfish.Options{
-		Profile: profile, Username: "root", Password: "calvin", Serial: m.serial, UUID: m.uuid, MACs: []string{m.mac}, Off: true,
+		Profile: profile, Username: "root", Password: "calvin", Serial: m.serial, UUID: m.uuid, MACs: []string{m.mac},
+		Off:        true,
 		PowerDelay: 200 * time.Millisecond, Dir: s.machine.shared(),
 		Boot: func(ctx context.Context, image *redfish.Image) {
 			if err := s.load(image); err != nil {

@@ -78,7 +78,8 @@ func (d *decoder) descriptors() (all [][]byte, err error) {
 	return nil, &FormatError{descriptorStart, "too many volume descriptors"}
 }
 
-// volume reads the volume that a primary or supplementary descriptor is about, ECMA-119 8.4 and 8.5.
+// volume reads the volume that a primary or supplementary descriptor is about, ECMA-119 8.4 and
+// 8.5.
 func (d *decoder) volume(b []byte, at int64) (*Volume, error) {
 	if bs := binary.LittleEndian.Uint16(b[128:]); bs != SectorSize {
 		return nil, &FormatError{at, fmt.Sprintf("the logical block size is %d, only %d is supported", bs, SectorSize)}
@@ -90,7 +91,8 @@ func (d *decoder) volume(b []byte, at int64) (*Volume, error) {
 	d.joliet = b[0] == supplementaryVolume && isJoliet(b[88:120])
 	v.ID = d.identifier(b[40:72])
 	tableSize := int64(binary.LittleEndian.Uint32(b[132:]))
-	for i, order := range []binary.ByteOrder{binary.LittleEndian, binary.LittleEndian, binary.BigEndian, binary.BigEndian} {
+	for i, order := range []binary.ByteOrder{binary.LittleEndian, binary.LittleEndian, binary.BigEndian,
+		binary.BigEndian} {
 		if table := int64(order.Uint32(b[140+4*i:])) * SectorSize; table != 0 {
 			d.note(table, tableSize, "a path table")
 		}
@@ -104,8 +106,8 @@ func (d *decoder) volume(b []byte, at int64) (*Volume, error) {
 	return v, d.walk(v.Root, "", 0)
 }
 
-// isJoliet looks for the escape sequences of UCS-2, levels 1 to 3, as the Joliet specification lists
-// them.
+// isJoliet looks for the escape sequences of UCS-2, levels 1 to 3, as the Joliet specification
+// lists them.
 func isJoliet(escapes []byte) bool {
 	return escapes[0] == '%' && escapes[1] == '/' && strings.IndexByte("@CE", escapes[2]) >= 0
 }
@@ -183,7 +185,8 @@ func (d *decoder) list(dir *Entry, b []byte, path string) error {
 		}
 		if open != nil {
 			if rec.offset != open.Offset+open.Size {
-				return &FormatError{at, "the file /" + join(path, open.Name) + " lies in several places, which is not supported"}
+				return &FormatError{at, "the file /" + join(path, open.Name) +
+					" lies in several places, which is not supported"}
 			}
 			open.Size += rec.size
 			open.Split = true
@@ -193,7 +196,8 @@ func (d *decoder) list(dir *Entry, b []byte, path string) error {
 			dir.Children = append(dir.Children, open)
 		}
 		if !open.Dir && open.Size > 0 && open.Offset+open.Size > d.size {
-			return &TruncatedError{Size: d.size, Want: open.Offset + open.Size, What: "the file /" + join(path, open.Name)}
+			return &TruncatedError{Size: d.size, Want: open.Offset + open.Size, What: "the file /" +
+				join(path, open.Name)}
 		}
 		if !rec.continued {
 			open = nil

@@ -16,8 +16,10 @@ import (
 // bootable has everything that is read: Rock Ridge and Joliet, a hard link, a boot catalog.
 func bootable() iso9660.Image {
 	return iso9660.Image{VolumeID: "rhcos-1", Time: time.Unix(1748000000, 0), Joliet: true,
-		Files: append(files, iso9660.File{Path: "boot/again.img", Link: files[1].Path}, iso9660.File{Path: "boot/efi.img", Data: make([]byte, 5000)}),
-		Boot:  []iso9660.Boot{{Platform: iso9660.BIOS, File: files[1].Path}, {Platform: iso9660.UEFI, File: "boot/efi.img"}}}
+		Files: append(files, iso9660.File{Path: "boot/again.img", Link: files[1].Path},
+			iso9660.File{Path: "boot/efi.img", Data: make([]byte, 5000)}),
+		Boot: []iso9660.Boot{{Platform: iso9660.BIOS, File: files[1].Path}, {Platform: iso9660.UEFI,
+			File: "boot/efi.img"}}}
 }
 
 func TestBothTreesHaveTheSameFiles(t *testing.T) {
@@ -76,7 +78,8 @@ func TestTheBootCatalogTellsForWhichMachines(t *testing.T) {
 	}
 	endless := bytes.Clone(b)
 	for at := 64; at < 2048; at += 32 {
-		endless[v.BootCatalog+int64(at)], endless[v.BootCatalog+int64(at)+2], endless[v.BootCatalog+int64(at)+3] = 0x90, 255, 255
+		endless[v.BootCatalog+int64(at)], endless[v.BootCatalog+int64(at)+2], endless[v.BootCatalog+int64(at)+3] = 0x90,
+			255, 255
 	}
 	require.Len(t, v.BootEntries(bytes.NewReader(endless)), 1, "a section that goes on for ever")
 	outside := bytes.Clone(b)
@@ -96,7 +99,8 @@ func TestGarbageInJoliet(t *testing.T) {
 		with   []byte
 		says   string
 	}{
-		"a directory that is the root":   {dir.Record + 2, le32(joliet.Root.Offset / 2048), "/coreos leads back to a directory met before"},
+		"a directory that is the root": {dir.Record + 2, le32(joliet.Root.Offset / 2048),
+			"/coreos leads back to a directory met before"},
 		"a directory behind the end":     {dir.Record + 2, le32(1 << 30), "where the directory /coreos needs"},
 		"a directory of gigabytes":       {dir.Record + 10, le32(3 << 30), "the directory /coreos is too large"},
 		"a file behind the end":          {file.Record + 2, le32(1 << 30), "where the file /coreos/igninfo.json needs"},
@@ -118,14 +122,16 @@ func TestWriteRefusesImpossibleLinksAndNames(t *testing.T) {
 		`b is a link to "a", which is not before it`:  {Files: []iso9660.File{{Path: "b", Link: "a"}}},
 		`the boot image "a" is not in the image`:      {Boot: []iso9660.Boot{{File: "a"}}},
 		"has more characters than a directory record": {Files: []iso9660.File{{Path: strings.Repeat("x", 161)}}},
-		"has more than the 64 characters of Joliet":   {Joliet: true, Files: []iso9660.File{{Path: strings.Repeat("x", 65)}}},
+		"has more than the 64 characters of Joliet": {Joliet: true,
+			Files: []iso9660.File{{Path: strings.Repeat("x", 65)}}},
 	} {
 		require.ErrorContains(t, iso9660.Write(&bytes.Buffer{}, img), says)
 	}
 }
 
-// greedy is an image whose root directory, of the largest size allowed, has records that all continue in one place, which
-// continues in itself. Reading it may take no more memory than the limits say, nor many reads.
+// greedy is an image whose root directory, of the largest size allowed, has records that all
+// continue in one place, which continues in itself. Reading it may take no more memory than the
+// limits say, nor many reads.
 func greedy(t *testing.T) []byte {
 	t.Helper()
 	b := image(t, iso9660.Image{VolumeID: "v", Files: []iso9660.File{{Path: "x"}}})

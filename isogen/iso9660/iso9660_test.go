@@ -49,7 +49,8 @@ func TestWhatIsWrittenIsRead(t *testing.T) {
 		require.NotNil(t, e, f.Path)
 		require.Equal(t, filepath.Base(f.Path), e.Name)
 		require.Equal(t, string(f.Data), string(b[e.Offset:e.Offset+e.Size]))
-		require.EqualValues(t, e.Offset/iso9660.SectorSize, binary.LittleEndian.Uint32(b[e.Record+2:]), "the record is where it says")
+		require.EqualValues(t, e.Offset/iso9660.SectorSize, binary.LittleEndian.Uint32(b[e.Record+2:]),
+			"the record is where it says")
 	}
 	require.NotNil(t, v.Find("/COREOS/IgnInfo.json"), "letter case does not matter")
 	require.Nil(t, v.Find("coreos/missing"))
@@ -60,7 +61,8 @@ func TestWhatIsWrittenIsRead(t *testing.T) {
 // TestAnIndependentReaderAgrees lets go-diskfs read what was written.
 func TestAnIndependentReaderAgrees(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "x.iso")
-	require.NoError(t, os.WriteFile(path, image(t, iso9660.Image{VolumeID: "rhcos-1", Time: time.Unix(1748000000, 0), Files: files}), 0o600))
+	require.NoError(t, os.WriteFile(path, image(t, iso9660.Image{VolumeID: "rhcos-1", Time: time.Unix(1748000000, 0),
+		Files: files}), 0o600))
 	backend, err := file.OpenFromPath(path, true)
 	require.NoError(t, err)
 	fs, err := independent.Read(backend, 0, 0, iso9660.SectorSize)
@@ -89,7 +91,8 @@ func TestAnIndependentWriterIsRead(t *testing.T) {
 			require.NoError(t, err)
 			fs, err := independent.Create(backend, 1<<20, 0, iso9660.SectorSize, workspace)
 			require.NoError(t, err)
-			require.NoError(t, fs.Finalize(independent.FinalizeOptions{RockRidge: rockRidge, VolumeIdentifier: "rhcos-1"}))
+			require.NoError(t, fs.Finalize(independent.FinalizeOptions{RockRidge: rockRidge,
+				VolumeIdentifier: "rhcos-1"}))
 			require.NoError(t, backend.Close())
 			b, err := os.ReadFile(path)
 			require.NoError(t, err)
@@ -159,7 +162,8 @@ func TestFilesBehindFourGiB(t *testing.T) {
 
 // TestAFileInSeveralRecords is how level 3 holds files of 4 GiB and more.
 func TestAFileInSeveralRecords(t *testing.T) {
-	b := image(t, iso9660.Image{Files: []iso9660.File{{Path: "a.img", Data: make([]byte, 2048)}, {Path: "b.img", Data: make([]byte, 100)}}})
+	b := image(t, iso9660.Image{Files: []iso9660.File{{Path: "a.img", Data: make([]byte, 2048)},
+		{Path: "b.img", Data: make([]byte, 100)}}})
 	v := volume(t, b)
 	first, second := v.Find("a.img"), v.Find("b.img")
 	b[first.Record+25] |= 0x80
@@ -183,8 +187,10 @@ func TestGarbage(t *testing.T) {
 		with   []byte
 		says   string
 	}{
-		"a directory that holds itself":      {two.Record + 2, le32(one.Offset / 2048), "/one/two leads back to a directory met before"},
-		"a directory that is the root":       {one.Record + 2, le32(v.Root.Offset / 2048), "leads back to a directory met before"},
+		"a directory that holds itself": {two.Record + 2, le32(one.Offset / 2048),
+			"/one/two leads back to a directory met before"},
+		"a directory that is the root": {one.Record + 2, le32(v.Root.Offset / 2048),
+			"leads back to a directory met before"},
 		"a directory behind the end":         {one.Record + 2, le32(1 << 30), "where the directory /one needs"},
 		"a directory of gigabytes":           {one.Record + 10, le32(3 << 30), "the directory /one is too large"},
 		"a file behind the end":              {x.Record + 2, le32(1 << 30), "where the file /one/two/x needs"},
@@ -195,10 +201,11 @@ func TestGarbage(t *testing.T) {
 		"a name that leaves its record":      {x.Record + 32, []byte{200}, "impossible length"},
 		"an interleaved file":                {x.Record + 26, []byte{1}, "interleaved"},
 		"descriptors without an end":         {17 * 2048, []byte{7, 'X'}, "the volume descriptors do not end"},
-		"no primary descriptor":              {16 * 2048, []byte{2}, "the first volume descriptor is not the primary one"},
-		"another block size":                 {16*2048 + 128, []byte{0, 4}, "the logical block size is 1024"},
-		"a volume larger than the file":      {16*2048 + 80, le32(1 << 31), "where the volume needs 4398046511104"},
-		"no mark":                            {16*2048 + 1, []byte("NSR02"), "no CD001 mark"},
+		"no primary descriptor": {16 * 2048, []byte{2},
+			"the first volume descriptor is not the primary one"},
+		"another block size":            {16*2048 + 128, []byte{0, 4}, "the logical block size is 1024"},
+		"a volume larger than the file": {16*2048 + 80, le32(1 << 31), "where the volume needs 4398046511104"},
+		"no mark":                       {16*2048 + 1, []byte("NSR02"), "no CD001 mark"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := bytes.Clone(good)

@@ -2,9 +2,9 @@
 // Rock Ridge or plain level 1 form, the same files once more under Joliet names, files that lie in
 // one piece, and an El Torito boot catalog.
 //
-// Positions and sizes are bytes (int64) everywhere, so volumes beyond 4 GiB need no care. The format
-// is ECMA-119 (ISO 9660), SUSP 1.12 and RRIP 1.12 (Rock Ridge), the Joliet specification of 1995 and
-// El Torito 1.0.
+// Positions and sizes are bytes (int64) everywhere, so volumes beyond 4 GiB need no care. The
+// format is ECMA-119 (ISO 9660), SUSP 1.12 and RRIP 1.12 (Rock Ridge), the Joliet specification of
+// 1995 and El Torito 1.0.
 package iso9660
 
 import (
@@ -111,7 +111,8 @@ func Open(r io.ReaderAt, size int64) (*Volume, error) {
 	for i, b := range descriptors {
 		at := descriptorStart + int64(i)*SectorSize
 		switch {
-		case b[0] == bootRecord && strings.TrimRight(string(b[7:39]), "\x00 ") == "EL TORITO SPECIFICATION" && v.BootCatalog == 0:
+		case b[0] == bootRecord && strings.TrimRight(string(b[7:39]), "\x00 ") == "EL TORITO SPECIFICATION" &&
+			v.BootCatalog == 0:
 			v.BootCatalog = int64(binary.LittleEndian.Uint32(b[71:])) * SectorSize
 		case b[0] == supplementaryVolume:
 			other, err := d.volume(b, at)

@@ -90,7 +90,8 @@ type node struct {
 	number   uint16  // of a directory in the path table
 }
 
-// maxWrittenName leaves room in a record's 254 bytes for all else, so that no continuation is needed.
+// maxWrittenName leaves room in a record's 254 bytes for all else, so that no continuation is
+// needed.
 const maxWrittenName = 160
 
 // id is the form of a name in the tree's records.
@@ -165,7 +166,10 @@ func (t *tree) add(file string, c *content) error {
 
 // insert adds a child, or finds the directory of that name.
 func (n *node) insert(child *node) (*node, error) {
-	i, found := slices.BinarySearchFunc(n.children, child.id, func(a *node, id string) int { return strings.Compare(a.id, id) })
+	i, found := slices.BinarySearchFunc(n.children, child.id, func(a *node,
+		id string) int {
+		return strings.Compare(a.id, id)
+	})
 	if found {
 		if c := n.children[i]; c.dir && child.dir && c.name == child.name {
 			return c, nil
@@ -411,7 +415,8 @@ func (n *node) record(t time.Time, id string, systemUse []byte) []byte {
 	both32(b[2:], sector)
 	both32(b[10:], uint32(size))
 	t = t.UTC()
-	copy(b[18:], []byte{byte(t.Year() - 1900), byte(t.Month()), byte(t.Day()), byte(t.Hour()), byte(t.Minute()), byte(t.Second()), 0})
+	copy(b[18:], []byte{byte(t.Year() - 1900), byte(t.Month()), byte(t.Day()), byte(t.Hour()), byte(t.Minute()),
+		byte(t.Second()), 0})
 	if n.dir {
 		b[25] = 2
 	}

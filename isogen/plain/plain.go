@@ -1,5 +1,6 @@
-// Package plain makes discovery images the plain way: all of one in memory, bytes overwritten where a reader of its own
-// finds them. Tests compare with it what package isogen lays out, of which it uses nothing, and what the appliance serves.
+// Package plain makes discovery images the plain way: all of one in memory, bytes overwritten where
+// a reader of its own finds them. Tests compare with it what package isogen lays out, of which it
+// uses nothing, and what the appliance serves.
 package plain
 
 import (
@@ -26,8 +27,8 @@ type File struct {
 	Data []byte
 }
 
-// Build makes the image of a published ISO with an Ignition config, files and a command line; "" leaves the kernel
-// arguments alone.
+// Build makes the image of a published ISO with an Ignition config, files and a command line; ""
+// leaves the kernel arguments alone.
 func Build(published []byte, config []byte, files []File, line string) ([]byte, error) {
 	packed, err := Pack(config, files)
 	if err != nil {
@@ -47,8 +48,8 @@ func (b ISO) put(at, v int) {
 	binary.BigEndian.PutUint32(b[at+4:], uint32(v))
 }
 
-// record finds the directory record of a file, in the tree of the volume descriptor in the given sector. Names are as the
-// tree has them, without versions. It is -1 if there is none.
+// record finds the directory record of a file, in the tree of the volume descriptor in the given
+// sector. Names are as the tree has them, without versions. It is -1 if there is none.
 func (b ISO) record(descriptor int, names ...string) int {
 	at := descriptor*sector + 156
 	for _, name := range names {

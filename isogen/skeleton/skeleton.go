@@ -1,6 +1,6 @@
-// Package skeleton writes ISOs that have the shape of a CoreOS live ISO: every directory, description
-// and embed area in its place, and stand-ins where the large files are. They are for rehearsals and
-// tests; nothing in them boots.
+// Package skeleton writes ISOs that have the shape of a CoreOS live ISO: every directory,
+// description and embed area in its place, and stand-ins where the large files are. They are for
+// rehearsals and tests; nothing in them boots.
 package skeleton
 
 import (
@@ -26,15 +26,16 @@ const (
 	DefaultRootFS    = 6 << 20
 )
 
-// Sizes of an area for kernel arguments and of the table for the minimal ISO, as in images of today.
+// Sizes of an area for kernel arguments and of the table for the minimal ISO, as in images of
+// today.
 const (
 	kargsArea = 1139
 	tableSize = 16 << 10
 )
 
 // Ages of live ISOs, by the month that the form is known from. Before the newest, areas for kernel
-// arguments had no end and pad; before 2023 there was no igninfo.json; before 2022 headers in the system
-// area said where the areas are, and at first nothing else did.
+// arguments had no end and pad; before 2023 there was no igninfo.json; before 2022 headers in the
+// system area said where the areas are, and at first nothing else did.
 const (
 	Age2020      = "2020-09" // no areas for kernel arguments
 	Age2021      = "2021-01" // areas for kernel arguments, by the header alone
@@ -53,10 +54,12 @@ type ISO struct {
 	RootFSSize   int               // of images/pxeboot/rootfs.img, bytes; DefaultRootFS
 	Replace      map[string][]byte // files to have in place of the usual ones or besides them; nil leaves one out
 	Links        map[string]string // hard links: path to the path of the file
-	System       []byte            // contents of the system area; nil for partition tables and headers as the age has them
-	Trailing     int               // zero bytes behind the volume
+	// contents of the system area; nil for partition tables and headers as the age has them
+	System   []byte
+	Trailing int // zero bytes behind the volume
 
-	// Table makes the table for the minimal ISO of the image in r, as isogen.MakeTable does; nil leaves its space empty.
+	// Table makes the table for the minimal ISO of the image in r, as isogen.MakeTable does; nil
+	// leaves its space empty.
 	Table func(ctx context.Context, r io.ReaderAt, size int64) ([]byte, error)
 }
 
@@ -124,7 +127,8 @@ func (iso ISO) image() (iso9660.Image, error) {
 	for _, path := range slices.Sorted(maps.Keys(iso.Links)) {
 		img.Files = append(img.Files, iso9660.File{Path: path, Link: iso.Links[path]})
 	}
-	for _, boot := range []iso9660.Boot{{Platform: iso9660.BIOS, File: bootLoader}, {Platform: iso9660.BIOS, File: cdbootFile}, {Platform: iso9660.UEFI, File: efiPartition}} {
+	for _, boot := range []iso9660.Boot{{Platform: iso9660.BIOS, File: bootLoader},
+		{Platform: iso9660.BIOS, File: cdbootFile}, {Platform: iso9660.UEFI, File: efiPartition}} {
 		if files[boot.File] != nil {
 			img.Boot = append(img.Boot, boot)
 		}
@@ -132,7 +136,8 @@ func (iso ISO) image() (iso9660.Image, error) {
 	return img, nil
 }
 
-// bootFirst is the order in which files lie in live ISOs: what the firmware loads before the others.
+// bootFirst is the order in which files lie in live ISOs: what the firmware loads before the
+// others.
 func bootFirst(a, b string) int {
 	rank := func(path string) int {
 		if path == bootLoader || path == efiPartition || path == cdbootFile {
@@ -169,7 +174,8 @@ func (iso ISO) files() (map[string][]byte, error) {
 		files["boot/grub/grub.cfg"] = k.in("boot/grub/grub.cfg", grubHead, grubTail)
 	case "s390x":
 		files["images/pxeboot/kernel.img"] = noise(128<<10, 6)
-		files["generic.ins"] = []byte("* minimal lpar ins file\nimages/kernel.img 0x00000000\nimages/initrd.img 0x02000000\nimages/genericdvd.prm 0x00010480\nimages/initrd.addrsize 0x00010408\n")
+		files["generic.ins"] = []byte("* minimal lpar ins file\nimages/kernel.img 0x00000000\nimages/initrd.img " +
+			"0x02000000\nimages/genericdvd.prm 0x00010480\nimages/initrd.addrsize 0x00010408\n")
 		files["images/initrd.addrsize"] = []byte{4: 2, 13: 1, 15: 0}
 		boot := noise(cdbootOffset, 7)
 		area := boot[cdbootParams : cdbootParams+896]
@@ -255,10 +261,12 @@ func (k *kernelArguments) in(path, head, tail string) []byte {
 }
 
 const (
-	grubHead = "set default=\"0\"\nset timeout=5\n\nmenuentry 'CoreOS (Live)' --class gnu-linux --class os {\n\tlinux /images/pxeboot/vmlinuz "
+	grubHead = "set default=\"0\"\nset timeout=5\n\nmenuentry 'CoreOS (Live)' --class gnu-linux --class os " +
+		"{\n\tlinux /images/pxeboot/vmlinuz "
 	grubTail = "\tinitrd /images/pxeboot/initrd.img /images/ignition.img\n}\n"
 
-	isolinuxHead = "default linux\ntimeout 50\n\nlabel linux\n  menu label ^CoreOS (Live)\n  menu default\n  kernel /images/pxeboot/vmlinuz\n  append initrd=/images/pxeboot/initrd.img,/images/ignition.img "
+	isolinuxHead = "default linux\ntimeout 50\n\nlabel linux\n  menu label ^CoreOS (Live)\n  menu default\n  kernel " +
+		"/images/pxeboot/vmlinuz\n  append initrd=/images/pxeboot/initrd.img,/images/ignition.img "
 	isolinuxTail = "\nmenu separator\nmenu end\n"
 )
 

@@ -12,8 +12,9 @@ import (
 	"landfall/isogen/skeleton"
 )
 
-// TestKernelArgumentAreasAreWhereTheyAreSaidToBe checks an area as coreos-installer does: the default arguments, one end
-// character, padding, and in a boot loader's configuration the mark behind it.
+// TestKernelArgumentAreasAreWhereTheyAreSaidToBe checks an area as coreos-installer does: the
+// default arguments, one end character, padding, and in a boot loader's configuration the mark
+// behind it.
 func TestKernelArgumentAreasAreWhereTheyAreSaidToBe(t *testing.T) {
 	for arch, areas := range map[string]int{"x86_64": 2, "aarch64": 1, "ppc64le": 1, "s390x": 1} {
 		t.Run(arch, func(t *testing.T) {

@@ -14,8 +14,8 @@ const systemArea = 16 * iso9660.SectorSize
 // defaultArguments is the file that images of 2021 keep the published kernel arguments in.
 const defaultArguments = ".cmdline"
 
-// system is the system area of an image: partition tables for USB disks since 2022, headers that say
-// where the embed areas are before. Only x86_64 has either.
+// system is the system area of an image: partition tables for USB disks since 2022, headers that
+// say where the embed areas are before. Only x86_64 has either.
 func (iso ISO) system(img iso9660.Image) ([]byte, error) {
 	if iso.Architecture != "" && iso.Architecture != "x86_64" {
 		return nil, nil
@@ -75,7 +75,8 @@ func headers(b []byte, v *iso9660.Volume, age string) {
 	if age == Age2020 || grub == nil || isolinux == nil || standard == nil {
 		return
 	}
-	put(systemArea-24-72, "coreKarg", kargsArea, standard.Offset, grub.Offset+int64(len(grubHead)), isolinux.Offset+int64(len(isolinuxHead)))
+	put(systemArea-24-72, "coreKarg", kargsArea, standard.Offset, grub.Offset+int64(len(grubHead)),
+		isolinux.Offset+int64(len(isolinuxHead)))
 }
 
 // partitionTables writes an MBR and a GPT as isohybrid does: one partition over everything, another

@@ -12,8 +12,8 @@ import (
 
 const tableFile = "coreos/miniso.dat"
 
-// addTable fills in the table for the minimal ISO. It has to be made of the finished image, in which
-// its space is empty.
+// addTable fills in the table for the minimal ISO. It has to be made of the finished image, in
+// which its space is empty.
 func (iso ISO) addTable(img iso9660.Image) error {
 	at := slices.IndexFunc(img.Files, func(f iso9660.File) bool { return f.Path == tableFile })
 	if iso.Table == nil || at < 0 {

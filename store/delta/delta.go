@@ -1,8 +1,10 @@
-// Package delta says one value in terms of another that is much like it: what two versions of a row differ in.
+// Package delta says one value in terms of another that is much like it: what two versions of a row
+// differ in.
 //
-// A delta is the length of the target as uvarint, then pieces until the target is complete. A piece begins with a uvarint:
-// twice its length, plus one if it is copied from the base. A copied piece goes on with how far behind the end of the copy
-// before it begins in the base, as varint; any other piece with its bytes.
+// A delta is the length of the target as uvarint, then pieces until the target is complete. A piece
+// begins with a uvarint: twice its length, plus one if it is copied from the base. A copied piece
+// goes on with how far behind the end of the copy before it begins in the base, as varint; any
+// other piece with its bytes.
 package delta
 
 import (
@@ -21,7 +23,8 @@ const (
 	shortest = 12
 )
 
-// Encoder makes deltas. It holds no more than working space, and belongs to one goroutine at a time.
+// Encoder makes deltas. It holds no more than working space, and belongs to one goroutine at a
+// time.
 type Encoder struct {
 	table [1 << tableBits]int32 // hash of a window -> one behind where it is in the base
 	used  bool

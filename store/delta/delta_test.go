@@ -25,12 +25,13 @@ func TestADeltaMakesTheTargetOutOfTheBase(t *testing.T) {
 		base, target string
 		most         int // bytes of the delta
 	}{
-		"nothing out of nothing":    {"", "", 1},
-		"nothing out of something":  {row, "", 1},
-		"something out of nothing":  {"", "abc", 5},
-		"the same":                  {row, row, 8},
-		"a word changed":            {row, strings.Replace(row, "known", "installing", 1), 40},
-		"words changed far apart":   {row, "x" + strings.Replace(strings.Replace(row, "node-7", "me", 1), "node-40", "another", 1) + "y", 60},
+		"nothing out of nothing":   {"", "", 1},
+		"nothing out of something": {row, "", 1},
+		"something out of nothing": {"", "abc", 5},
+		"the same":                 {row, row, 8},
+		"a word changed":           {row, strings.Replace(row, "known", "installing", 1), 40},
+		"words changed far apart": {row, "x" + strings.Replace(strings.Replace(row, "node-7", "me", 1), "node-40",
+			"another", 1) + "y", 60},
 		"shortened":                 {row, row[100:1200], 24},
 		"grown at the front":        {row, "prefix" + row, 20},
 		"the halves change places":  {row + strings.ToUpper(row), strings.ToUpper(row) + row, 64},
@@ -60,7 +61,8 @@ func TestADeltaOfRowsIsAboutAsLongAsWhatChanged(t *testing.T) {
 		return made
 	}
 	var encoder delta.Encoder
-	before, after := text("12:00:00.123456", "insufficient", "Host is too small", 1), text("12:01:00.654321", "known", "Host is ready", 2)
+	before, after := text("12:00:00.123456", "insufficient", "Host is too small", 1),
+		text("12:01:00.654321", "known", "Host is ready", 2)
 	require.Less(t, len(encoder.Append(nil, after, before)), 120)
 }
 
@@ -96,7 +98,8 @@ func TestDeltasOfRandomEditsHold(t *testing.T) {
 			at := random.IntN(len(next) + 1)
 			switch cut := random.IntN(len(next) - at + 1); random.IntN(3) {
 			case 0:
-				next = append(next[:at:at], append(fmt.Appendf(nil, `"key-%d":"value of %d",`, random.IntN(100), round), next[at:]...)...)
+				next = append(next[:at:at], append(fmt.Appendf(nil, `"key-%d":"value of %d",`, random.IntN(100), round),
+					next[at:]...)...)
 			case 1:
 				next = append(next[:at:at], next[at+cut/4:]...)
 			default:
@@ -123,7 +126,8 @@ func FuzzApply(f *testing.F) {
 }
 
 func BenchmarkAppend(b *testing.B) {
-	row := []byte(strings.Repeat(`{"name":"node-1","status":"known","status_info":"Host is ready to be installed"},`, 40))
+	row := []byte(strings.Repeat(`{"name":"node-1","status":"known","status_info":"Host is ready to be installed"},`,
+		40))
 	other := append([]byte("x"), bytes.Replace(row, []byte("known"), []byte("installing"), 3)...)
 	var encoder delta.Encoder
 	var dst []byte

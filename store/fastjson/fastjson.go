@@ -1,8 +1,8 @@
-// Package fastjson reads and writes JSON that is large or comes often, such as what agents report and what the store holds,
-// with the outcome of encoding/json in a fraction of its time.
+// Package fastjson reads and writes JSON that is large or comes often, such as what agents report
+// and what the store holds, with the outcome of encoding/json in a fraction of its time.
 //
-// The decoder behind it is that of goccy/go-json. Since 0.12 it refuses what encoding/json refuses and reads the rest alike, which
-// the tests of this package hold it to; older ones did neither.
+// The decoder behind it is that of goccy/go-json. Since 0.12 it refuses what encoding/json refuses
+// and reads the rest alike, which the tests of this package hold it to; older ones did neither.
 package fastjson
 
 import (
@@ -14,7 +14,8 @@ import (
 	fast "github.com/goccy/go-json"
 )
 
-// Unmarshal reads JSON into what the pointer points to, which must be its zero value. Its errors are those of encoding/json.
+// Unmarshal reads JSON into what the pointer points to, which must be its zero value. Its errors
+// are those of encoding/json.
 func Unmarshal(text []byte, into any) error {
 	if fast.Unmarshal(text, into) == nil {
 		return nil
@@ -26,7 +27,8 @@ func Unmarshal(text []byte, into any) error {
 // UnmarshalText is Unmarshal of a string.
 func UnmarshalText(text string, into any) error { return Unmarshal(bytesOf(text), into) }
 
-// UnmarshalOwn is Unmarshal of text that this program has rendered. Its errors are the decoder's own.
+// UnmarshalOwn is Unmarshal of text that this program has rendered. Its errors are the decoder's
+// own.
 func UnmarshalOwn(text []byte, into any) error { return fast.Unmarshal(text, into) }
 
 // Marshal renders a value as encoding/json does.
@@ -41,6 +43,6 @@ func MarshalText(value any) (string, error) {
 // bytesOf is a string as bytes, without a copy, for those who only read them.
 func bytesOf(text string) []byte { return unsafe.Slice(unsafe.StringData(text), len(text)) }
 
-// Write renders a value with a line feed behind it and writes both at once; nothing is written of a value that can't be rendered.
-// The writer must not keep the text.
+// Write renders a value with a line feed behind it and writes both at once; nothing is written of a
+// value that can't be rendered. The writer must not keep the text.
 func Write(to io.Writer, value any) error { return fast.NewEncoder(to).Encode(value) }

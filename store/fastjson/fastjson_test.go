@@ -64,7 +64,8 @@ func FuzzTheOutcomeIsThatOfEncodingJSON(f *testing.F) {
 	})
 }
 
-// requireAlike reads a text by the fast decoder alone, which must take it exactly if encoding/json does.
+// requireAlike reads a text by the fast decoder alone, which must take it exactly if encoding/json
+// does.
 func requireAlike[T any](t *testing.T, text []byte) {
 	var want, got T
 	wantErr, err := json.Unmarshal(text, &want), fastjson.UnmarshalOwn(text, &got)
@@ -73,8 +74,8 @@ func requireAlike[T any](t *testing.T, text []byte) {
 	}
 }
 
-// TestDamagedTextIsTakenWhereEncodingJSONTakesIt damages texts at each place in many ways: each byte is left out, with others behind
-// it, and another one is put there or before it.
+// TestDamagedTextIsTakenWhereEncodingJSONTakesIt damages texts at each place in many ways: each
+// byte is left out, with others behind it, and another one is put there or before it.
 func TestDamagedTextIsTakenWhereEncodingJSONTakesIt(t *testing.T) {
 	for _, text := range []string{
 		`{"step_id":"i-1","exit_code":-10,"output":"{\"a\":\"\\u00e9 \ud83d\ude00 \n <&>é\"}","error":"\b\t\/\\","x":[1.5e+10,true,null,{"a":"\u12ab"},[],{}] }`,
@@ -91,7 +92,8 @@ func TestDamagedTextIsTakenWhereEncodingJSONTakesIt(t *testing.T) {
 				try(text[:at], text[end:])
 			}
 			for _, other := range []string{
-				`"`, `\`, "/", "[", "]", "{", "}", ":", ",", "+", "-", ".", "0", "9", "e", "E", "u", "t", "n", " ", "\n", "\x00", "\x1f", "\x7f", "\x80", "\xc3", "\xed", "\xff",
+				`"`, `\`, "/", "[", "]", "{", "}", ":", ",", "+", "-", ".", "0", "9", "e", "E", "u", "t", "n",
+				" ", "\n", "\x00", "\x1f", "\x7f", "\x80", "\xc3", "\xed", "\xff",
 			} {
 				try(text[:at], other, text[at:])
 				try(text[:at], other, text[at+1:])

@@ -77,10 +77,14 @@ func fill(r *rand.Rand, v reflect.Value, depth int) {
 func TestModelsAreRenderedAndReadAsEncodingJSONDoes(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for _, sample := range []any{
-		models.Cluster{}, models.ClusterList{}, models.Host{}, models.HostList{}, models.InfraEnv{}, models.InfraEnvList{}, models.Event{}, models.EventList{},
-		models.Steps{}, models.Inventory{}, models.Credentials{}, models.PresignedURL{}, models.Error{}, models.InfraError{}, models.ClusterDefaultConfig{},
-		models.PreflightHardwareRequirements{}, models.OpenshiftVersions{}, models.HostRegistrationResponse{}, models.ListManifests{}, models.MonitoredOperator{},
-		models.ConnectivityReport{}, models.DomainResolutionResponse{}, models.ManagedDomain{}, models.ListVersions{}, models.Bundle{},
+		models.Cluster{}, models.ClusterList{}, models.Host{}, models.HostList{}, models.InfraEnv{},
+		models.InfraEnvList{}, models.Event{}, models.EventList{},
+		models.Steps{}, models.Inventory{}, models.Credentials{}, models.PresignedURL{}, models.Error{},
+		models.InfraError{}, models.ClusterDefaultConfig{},
+		models.PreflightHardwareRequirements{}, models.OpenshiftVersions{}, models.HostRegistrationResponse{},
+		models.ListManifests{}, models.MonitoredOperator{},
+		models.ConnectivityReport{}, models.DomainResolutionResponse{}, models.ManagedDomain{}, models.ListVersions{},
+		models.Bundle{},
 	} {
 		name := reflect.TypeOf(sample).Name()
 		for range 300 {

@@ -1,8 +1,10 @@
-// Package accounts answers AMS's API from the site itself, for the ocm command and for browsers: subscriptions from the site's
-// shadows of them, people and organization, labels and reviews from package local. It only reads, but for labels and tokens; what
-// AMS must hear the appliance tells it by itself.
+// Package accounts answers AMS's API from the site itself, for the ocm command and for browsers:
+// subscriptions from the site's shadows of them, people and organization, labels and reviews from
+// package local. It only reads, but for labels and tokens; what AMS must hear the appliance tells
+// it by itself.
 //
-// Paths, shapes, codes and the language of searches are AMS's own, so whoever talks to it needs no change but the address:
+// Paths, shapes, codes and the language of searches are AMS's own, so whoever talks to it needs no
+// change but the address:
 //
 //	ocm login --token "$(landfall ams token)" --url http://appliance:8090
 package accounts
@@ -69,7 +71,8 @@ func Register(router *echo.Echo, options Options) {
 	accounts.GET("/subscriptions", s.listSubscriptions)
 	accounts.GET("/subscriptions/:id", s.getSubscription)
 	for _, kind := range []struct{ path, list string }{
-		{"/resource_quota", "ResourceQuotaList"}, {"/role_bindings", "RoleBindingList"}, {"/roles", "RoleList"}, {"/skus", "SKUList"},
+		{"/resource_quota", "ResourceQuotaList"}, {"/role_bindings", "RoleBindingList"}, {"/roles", "RoleList"},
+		{"/skus", "SKUList"},
 	} {
 		accounts.GET(kind.path, empty(kind.list))
 	}
@@ -80,7 +83,8 @@ func Register(router *echo.Echo, options Options) {
 		return notFound("no account here has that token")
 	})
 	own := func(echo.Context) error {
-		return &failure{http.StatusForbidden, codeForbidden, "The appliance keeps subscriptions by itself as its clusters change; change the cluster"}
+		return &failure{http.StatusForbidden, codeForbidden,
+			"The appliance keeps subscriptions by itself as its clusters change; change the cluster"}
 	}
 	accounts.POST("/cluster_authorizations", own)
 	accounts.POST("/subscriptions", own)
@@ -155,7 +159,8 @@ func asAMS(next echo.HandlerFunc) echo.HandlerFunc {
 		}
 		number := strconv.Itoa(f.code)
 		return c.JSON(f.status, map[string]string{
-			"kind": "Error", "id": number, "href": Root + "/errors/" + number, "code": "ACCT-MGMT-" + number, "reason": f.reason,
+			"kind": "Error", "id": number, "href": Root + "/errors/" + number, "code": "ACCT-MGMT-" + number,
+			"reason":       f.reason,
 			"operation_id": c.Response().Header().Get(echo.HeaderXRequestID),
 		})
 	}
@@ -167,7 +172,8 @@ func (s *service) authenticated(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		token, ok := bearer(c.Request())
 		if !ok {
-			return &failure{http.StatusUnauthorized, codeAuthenticated, "The request has no bearer token; log in with ocm login and a token of landfall ams token"}
+			return &failure{http.StatusUnauthorized, codeAuthenticated,
+				"The request has no bearer token; log in with ocm login and a token of landfall ams token"}
 		}
 		caller, err := s.Site.Authenticate(token)
 		if errors.Is(err, local.ErrToken) {

@@ -59,13 +59,17 @@ func newSite(t *testing.T) *site {
 	s := &site{T: t, db: db, clock: clock}
 	s.relay = ams.New(ams.Options{
 		DB: db, Clusters: nobody{}, Clock: clock, Logger: quiet, Key: key, Credentials: nobody{},
-		Client: ams.NewClient(ams.ClientOptions{Transport: nobody{}, Credentials: nobody{}, Clock: clock, Logger: quiet}),
+		Client: ams.NewClient(ams.ClientOptions{Transport: nobody{}, Credentials: nobody{}, Clock: clock,
+			Logger: quiet}),
 	})
 	s.local, err = local.New(local.Options{DB: db, Clock: clock, Key: key, Owner: s.relay.Owner})
 	require.NoError(t, err)
 	server := web.New(web.Options{})
 	accounts.Register(server.Router(), accounts.Options{
-		Subscriptions: s.relay, Site: s.local, PullSecret: func() ([]byte, error) { return []byte(`{"auths":{"quay.io":{"auth":"c2l0ZQ=="}}}`), nil },
+		Subscriptions: s.relay, Site: s.local, PullSecret: func() ([]byte,
+			error) {
+			return []byte(`{"auths":{"quay.io":{"auth":"c2l0ZQ=="}}}`), nil
+		},
 	})
 	listening := httptest.NewServer(server)
 	t.Cleanup(listening.Close)
@@ -78,10 +82,12 @@ func (s *site) cluster(name, domain string) (id, external string) {
 	s.Helper()
 	id = uuid.NewString()
 	now := s.clock.Now().UTC()
-	d := outbox.Desired{Generation: 1, Phase: outbox.Reserved, Fields: outbox.Fields{DisplayName: name}, CreatedAt: now, ChangedAt: now}
+	d := outbox.Desired{Generation: 1, Phase: outbox.Reserved, Fields: outbox.Fields{DisplayName: name}, CreatedAt: now,
+		ChangedAt: now}
 	if domain != "" {
 		external = uuid.NewString()
-		d.Phase, d.MustExist, d.ExternalClusterID, d.ConsoleURL = outbox.Active, true, external, "https://console-openshift-console.apps."+domain
+		d.Phase, d.MustExist, d.ExternalClusterID, d.ConsoleURL = outbox.Active, true, external,
+			"https://console-openshift-console.apps."+domain
 	}
 	require.NoError(s, s.db.Update(s.Context(), func(tx *store.Tx) error { return outbox.Put(tx, id, &d) }))
 	return id, external
@@ -94,7 +100,8 @@ func (s *site) token(wanted local.Request) *local.Issued {
 	return issued
 }
 
-// ocm is the connection that the ocm command is built of, logged in with a token as `ocm login --token … --url …` does it.
+// ocm is the connection that the ocm command is built of, logged in with a token as `ocm login
+// --token … --url …` does it.
 func (s *site) ocm(token string) *sdk.Connection {
 	s.Helper()
 	return s.connect(sdk.NewConnectionBuilder().Tokens(token))
@@ -180,8 +187,10 @@ func TestTheLinesThatPeopleKnowAreAnswered(t *testing.T) {
 	require.Equal(t, http.StatusOK, status)
 	require.Equal(t, "two", single["display_name"])
 	for _, name := range []string{
-		"id", "kind", "href", "plan", "cluster_id", "external_cluster_id", "organization_id", "last_telemetry_date", "created_at", "updated_at", "support_level",
-		"display_name", "creator", "managed", "status", "provenance", "last_reconcile_date", "console_url", "last_released_at", "metrics", "cloud_provider_id", "trial_end_date",
+		"id", "kind", "href", "plan", "cluster_id", "external_cluster_id", "organization_id", "last_telemetry_date",
+		"created_at", "updated_at", "support_level",
+		"display_name", "creator", "managed", "status", "provenance", "last_reconcile_date", "console_url",
+		"last_released_at", "metrics", "cloud_provider_id", "trial_end_date",
 	} {
 		require.Contains(t, single, name)
 	}
@@ -203,7 +212,8 @@ func TestTheLinesThatPeopleKnowAreAnswered(t *testing.T) {
 		require.Equal(t, want, pick(found, "cluster_id"), search)
 	}
 
-	// ocm get /api/accounts_mgmt/v1/accounts -p search="username = 'jane.doe'" | jq -r '.items[].organization.id'
+	// ocm get /api/accounts_mgmt/v1/accounts -p search="username = 'jane.doe'" | jq -r
+	// '.items[].organization.id'
 	status, found := s.get(ocm, accounts.Root+"/accounts", "search=username = 'jane.doe'")
 	require.Equal(t, http.StatusOK, status)
 	require.Equal(t, []any{organization}, pick(found, "organization.id"))
@@ -211,7 +221,8 @@ func TestTheLinesThatPeopleKnowAreAnswered(t *testing.T) {
 	// ocm post …/organizations/ID/labels <<. … .
 	const key = "capability.organization.bare_metal_installer_multiarch"
 	labels := organizations + organization + "/labels"
-	status, label := s.read(ocm.Post().Path(labels).String(`{"key": "` + key + `", "value": "true", "internal": true}`).SendContext(t.Context()))
+	status, label := s.read(ocm.Post().Path(labels).String(`{"key": "` + key + `", "value": "true", "internal": true}`).
+		SendContext(t.Context()))
 	require.Equal(t, http.StatusCreated, status)
 	require.Equal(t, "Label", label["kind"])
 	require.Equal(t, organization, label["organization_id"])
@@ -234,7 +245,8 @@ func TestTheLinesThatPeopleKnowAreAnswered(t *testing.T) {
 
 	// ocm account status, ocm list orgs, ocm list quota, ocm account users
 	for path, parameters := range map[string][]string{
-		accounts.Root + "/role_bindings":             {"search=account_id in ('" + account.Body().ID() + "')", "page=1", "size=100"},
+		accounts.Root + "/role_bindings": {"search=account_id in ('" + account.Body().ID() + "')",
+			"page=1", "size=100"},
 		accounts.Root + "/organizations":             {"page=1", "size=100"},
 		organizations + organization + "/quota_cost": {"fetchRelatedResources=true"},
 		accounts.Root + "/accounts":                  {"search=organization_id='" + organization + "'"},
@@ -272,7 +284,8 @@ func TestListsAreSearchedOrderedAndPaged(t *testing.T) {
 		require.EqualValues(t, len(want), found["size"], asked)
 	}
 	_, found := s.get(ocm, subscriptions, "fields=display_name,plan.type", "search=display_name = 'a'")
-	require.Equal(t, []any{map[string]any{"id": pick(found, "id")[0], "display_name": "a", "plan": map[string]any{"type": "OCP"}}}, found["items"])
+	require.Equal(t, []any{map[string]any{"id": pick(found, "id")[0], "display_name": "a",
+		"plan": map[string]any{"type": "OCP"}}}, found["items"])
 	require.EqualValues(t, 1, found["total"])
 }
 
@@ -292,7 +305,8 @@ func TestWhatIsNotUnderstoodIsRefusedInAMSsShape(t *testing.T) {
 		{subscriptions, "order=status upwards", http.StatusBadRequest, "ACCT-MGMT-21", "not understood"},
 		{subscriptions, "page=first", http.StatusBadRequest, "ACCT-MGMT-21", "expected a number"},
 		{subscriptions, "page=0", http.StatusBadRequest, "ACCT-MGMT-21", "the first one is 1"},
-		{subscriptions + "/2GOuuT2l3odeHRdWqY57fviSE2K", "", http.StatusNotFound, "ACCT-MGMT-7", "no such subscription"},
+		{subscriptions + "/2GOuuT2l3odeHRdWqY57fviSE2K", "", http.StatusNotFound, "ACCT-MGMT-7",
+			"no such subscription"},
 		{organizations + "2GOuuT2l3odeHRdWqY57fviSE2K", "", http.StatusNotFound, "ACCT-MGMT-7", "not found"},
 		{accounts.Root + "/accounts/nobody", "", http.StatusNotFound, "ACCT-MGMT-7", "not found"},
 		{accounts.Root + "/clouds", "", http.StatusNotFound, "ACCT-MGMT-7", "there is no GET"},
@@ -320,7 +334,8 @@ func TestWhatIsNotUnderstoodIsRefusedInAMSsShape(t *testing.T) {
 		`{"key": "a", "value": "` + strings.Repeat("x", 256) + `"}`: "at most 255",
 		`{`: "not the JSON",
 	} {
-		status, answer := s.read(ocm.Post().Path(organizations + organization + "/labels").String(body).SendContext(t.Context()))
+		status, answer := s.read(ocm.Post().Path(organizations + organization + "/labels").String(body).
+			SendContext(t.Context()))
 		require.Equal(t, http.StatusBadRequest, status, body)
 		require.Contains(t, answer["reason"], reason)
 	}
@@ -346,7 +361,8 @@ func TestTokensAreGoodUntilTheyEndOrAreRevoked(t *testing.T) {
 	access, _, err := client.TokensContext(t.Context())
 	require.NoError(t, err)
 	ask := func(token string) int {
-		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.url+accounts.Root+"/current_account", nil)
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.url+accounts.Root+"/current_account",
+			nil)
 		require.NoError(t, err)
 		if token != "" {
 			request.Header.Set("Authorization", "Bearer "+token)
@@ -381,13 +397,14 @@ func TestOnlyDigestsOfTokensAreKept(t *testing.T) {
 		secrets = append(secrets, s.token(local.Request{Kind: kind}).Secret)
 	}
 	require.NoError(t, s.db.View(func(tx *store.Tx) error {
-		return store.NewBucket[json.RawMessage]("local-tokens", 1).Each(tx, "", func(_ string, row *json.RawMessage) error {
-			for _, secret := range secrets {
-				require.NotContains(t, string(*row), secret)
-				require.NotContains(t, string(*row), secret[strings.LastIndexByte(secret, '.')+1:])
-			}
-			return nil
-		})
+		return store.NewBucket[json.RawMessage]("local-tokens", 1).Each(tx, "",
+			func(_ string, row *json.RawMessage) error {
+				for _, secret := range secrets {
+					require.NotContains(t, string(*row), secret)
+					require.NotContains(t, string(*row), secret[strings.LastIndexByte(secret, '.')+1:])
+				}
+				return nil
+			})
 	}))
 }
 
@@ -407,7 +424,8 @@ func TestReviewsReadTheLabels(t *testing.T) {
 	cluster, _ := s.cluster("one", "")
 	ocm := s.ocm(s.token(local.Request{}).Secret)
 	review := func(capability, of string) string {
-		request, err := azv1.NewCapabilityReviewRequest().AccountUsername("admin").Capability(capability).Type(of).Build()
+		request, err := azv1.NewCapabilityReviewRequest().AccountUsername("admin").Capability(capability).Type(of).
+			Build()
 		require.NoError(t, err)
 		response, err := ocm.Authorizations().V1().CapabilityReview().Post().Request(request).SendContext(t.Context())
 		require.NoError(t, err)
@@ -418,28 +436,33 @@ func TestReviewsReadTheLabels(t *testing.T) {
 		organizations + s.local.Organization().ID + "/labels": "capability.organization.ignore_validations",
 		accounts.Root + "/accounts/admin/labels":              "capability.account.bare_metal_installer_admin",
 	} {
-		status, _ := s.read(ocm.Post().Path(path).String(`{"key": "` + key + `", "value": "true", "internal": true}`).SendContext(t.Context()))
+		status, _ := s.read(ocm.Post().Path(path).String(`{"key": "` + key + `", "value": "true", "internal": true}`).
+			SendContext(t.Context()))
 		require.Equal(t, http.StatusCreated, status)
-		status, _ = s.read(ocm.Post().Path(path).String(`{"key": "` + key + `", "value": "true", "internal": true}`).SendContext(t.Context()))
+		status, _ = s.read(ocm.Post().Path(path).String(`{"key": "` + key + `", "value": "true", "internal": true}`).
+			SendContext(t.Context()))
 		require.Equal(t, http.StatusOK, status, "the same again is an update")
 	}
 	require.Equal(t, "true", review(local.IgnoreValidations, "Organization"))
 	require.Equal(t, "true", review(local.Admin, "Account"))
 	require.Equal(t, "false", review(local.Admin, "Organization"))
 
-	access, err := azv1.NewAccessReviewRequest().AccountUsername("admin").Action("create").ResourceType("BareMetalCluster").Build()
+	access, err := azv1.NewAccessReviewRequest().AccountUsername("admin").Action("create").
+		ResourceType("BareMetalCluster").Build()
 	require.NoError(t, err)
 	allowed, err := ocm.Authorizations().V1().AccessReview().Post().Request(access).SendContext(t.Context())
 	require.NoError(t, err)
 	require.True(t, allowed.Response().Allowed())
 
 	// The browsers' library writes two slashes.
-	status, feature := s.read(ocm.Post().Path(accounts.Authorizations + "//self_feature_review").String(`{"feature": "ignore-validations"}`).SendContext(t.Context()))
+	status, feature := s.read(ocm.Post().Path(accounts.Authorizations + "//self_feature_review").
+		String(`{"feature": "ignore-validations"}`).SendContext(t.Context()))
 	require.Equal(t, http.StatusOK, status)
 	require.Equal(t, true, feature["enabled"])
 
 	subscription := outbox.ShadowID(cluster, s.clock.Now())
-	status, _ = s.read(ocm.Post().Path(subscriptions + "/" + subscription + "/labels").String(`{"key": "shelf", "value": "3"}`).SendContext(t.Context()))
+	status, _ = s.read(ocm.Post().Path(subscriptions + "/" + subscription + "/labels").
+		String(`{"key": "shelf", "value": "3"}`).SendContext(t.Context()))
 	require.Equal(t, http.StatusCreated, status)
 	for _, parameter := range []string{"labels=shelf=3", "search=labels.key = 'shelf' and labels.value = '3'"} {
 		_, found := s.get(ocm, subscriptions, parameter)

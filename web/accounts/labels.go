@@ -11,11 +11,13 @@ import (
 )
 
 // folders are where those lie that bear labels.
-var folders = map[local.Type]string{local.OfOrganization: "/organizations", local.OfAccount: "/accounts", local.OfSubscription: "/subscriptions"}
+var folders = map[local.Type]string{local.OfOrganization: "/organizations", local.OfAccount: "/accounts",
+	local.OfSubscription: "/subscriptions"}
 
 func labelObject(on local.Bearer, id string, label local.Label) object {
 	return object{
-		"kind": "Label", "id": label.Key, "href": Root + folders[on.Type] + "/" + id + "/labels/" + label.Key, "key": label.Key, "value": label.Value,
+		"kind": "Label", "id": label.Key, "href": Root + folders[on.Type] + "/" + id + "/labels/" + label.Key,
+		"key": label.Key, "value": label.Value,
 		"internal": label.Internal, "type": string(on.Type), strings.ToLower(string(on.Type)) + "_id": id,
 		"created_at": stamp(label.CreatedAt), "updated_at": stamp(label.UpdatedAt),
 	}
@@ -56,7 +58,8 @@ func (s *service) listLabels(c echo.Context) error {
 		all = append(all, labelObject(on, id, label))
 	}
 	return list(c, "LabelList", all, []string{
-		"id", "kind", "href", "key", "value", "internal", "type", "organization_id", "account_id", "subscription_id", "created_at", "updated_at",
+		"id", "kind", "href", "key", "value", "internal", "type", "organization_id", "account_id", "subscription_id",
+		"created_at", "updated_at",
 	})
 }
 
@@ -90,7 +93,8 @@ func (s *service) postLabel(c echo.Context) error {
 	if err := readBody(c, &body); err != nil {
 		return err
 	}
-	label, made, err := s.Site.SetLabel(c.Request().Context(), on, local.Label{Key: body.Key, Value: body.Value, Internal: body.Internal != nil && *body.Internal})
+	label, made, err := s.Site.SetLabel(c.Request().Context(), on, local.Label{Key: body.Key, Value: body.Value,
+		Internal: body.Internal != nil && *body.Internal})
 	if err != nil {
 		return err
 	}
@@ -142,7 +146,8 @@ func (s *service) deleteLabel(c echo.Context) error {
 // writable is bearer for those who may set labels.
 func (s *service) writable(c echo.Context) (local.Bearer, string, error) {
 	if callerOf(c).ReadOnly {
-		return local.Bearer{}, "", &failure{http.StatusForbidden, codeUnauthorized, "The token may only read; labels are set with one that was made without --read-only"}
+		return local.Bearer{}, "", &failure{http.StatusForbidden, codeUnauthorized,
+			"The token may only read; labels are set with one that was made without --read-only"}
 	}
 	return s.bearer(c)
 }

@@ -53,7 +53,8 @@ func readQuery(c echo.Context, known func(name string) bool) (*query, error) {
 		switch {
 		case len(words) == 0:
 			continue
-		case len(words) > 2, len(words) == 2 && !strings.EqualFold(words[1], "asc") && !strings.EqualFold(words[1], "desc"):
+		case len(words) > 2, len(words) == 2 && !strings.EqualFold(words[1], "asc") && !strings.EqualFold(words[1],
+			"desc"):
 			return nil, badRequest(codeBadRequest, "The order %q is not understood; write: name desc, id", part)
 		case !known(words[0]):
 			return nil, badRequest(codeBadRequest, "The order names %s, which is no field of these objects", words[0])
@@ -127,7 +128,8 @@ func (q *query) answer(c echo.Context, kind string, all []object) error {
 	for _, one := range found[from:min(from+q.size, len(found))] {
 		items = append(items, q.project(one))
 	}
-	return c.JSON(http.StatusOK, object{"kind": kind, "page": q.page, "size": len(items), "total": len(found), "items": items})
+	return c.JSON(http.StatusOK, object{"kind": kind, "page": q.page, "size": len(items), "total": len(found),
+		"items": items})
 }
 
 func (q *query) labelled(one object) bool {

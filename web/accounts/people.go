@@ -46,7 +46,8 @@ func (s *service) addLabels(shown object, on local.Bearer, id string) error {
 	for _, label := range labels {
 		all = append(all, labelObject(on, id, label))
 		if strings.HasPrefix(label.Key, local.CapabilityPrefix) {
-			capabilities = append(capabilities, object{"kind": "Capability", "name": label.Key, "value": label.Value, "inherited": false})
+			capabilities = append(capabilities, object{"kind": "Capability", "name": label.Key, "value": label.Value,
+				"inherited": false})
 		}
 	}
 	shown["labels"] = all
@@ -75,7 +76,8 @@ func (s *service) listAccounts(c echo.Context) error {
 		if err != nil {
 			return err
 		}
-		if err := s.addLabels(shown, local.Bearer{Type: local.OfAccount, Name: account.Username}, account.ID); err != nil {
+		if err := s.addLabels(shown, local.Bearer{Type: local.OfAccount, Name: account.Username},
+			account.ID); err != nil {
 			return err
 		}
 		all = append(all, shown)
@@ -84,12 +86,14 @@ func (s *service) listAccounts(c echo.Context) error {
 }
 
 var accountFields = []string{
-	"id", "kind", "href", "username", "first_name", "last_name", "email", "created_at", "updated_at", "banned", "organization_id",
+	"id", "kind", "href", "username", "first_name", "last_name", "email", "created_at", "updated_at", "banned",
+	"organization_id",
 	"labels.key", "labels.value", "capabilities.name", "capabilities.value",
 }
 
 func organizationFields(before string) []string {
-	names := []string{"id", "kind", "href", "name", "created_at", "updated_at", "labels.key", "labels.value", "capabilities.name", "capabilities.value"}
+	names := []string{"id", "kind", "href", "name", "created_at", "updated_at", "labels.key", "labels.value",
+		"capabilities.name", "capabilities.value"}
 	for i := range names {
 		names[i] = before + names[i]
 	}

@@ -12,7 +12,8 @@ import (
 	"landfall/appliance/ams/local"
 )
 
-// accessReview tells whether somebody may do something: everything but writing with a token that may only read.
+// accessReview tells whether somebody may do something: everything but writing with a token that
+// may only read.
 func (s *service) accessReview(c echo.Context) error {
 	var ask struct {
 		Username     string `json:"account_username"`
@@ -43,8 +44,9 @@ func (s *service) accessReview(c echo.Context) error {
 		allowed = false
 	}
 	return c.JSON(http.StatusOK, object{
-		"allowed": allowed, "account_username": username, "action": ask.Action, "resource_type": ask.Type, "subscription_id": ask.Subscription,
-		"cluster_id": ask.Cluster, "organization_id": cmp.Or(ask.Organization, s.Site.Organization().ID),
+		"allowed": allowed, "account_username": username, "action": ask.Action, "resource_type": ask.Type,
+		"subscription_id": ask.Subscription,
+		"cluster_id":      ask.Cluster, "organization_id": cmp.Or(ask.Organization, s.Site.Organization().ID),
 		"is_ocm_internal": false, "reason": "",
 	})
 }
@@ -86,7 +88,8 @@ func (s *service) capabilityReview(c echo.Context) error {
 		}
 		on = local.Bearer{Type: local.OfSubscription, Name: cluster}
 	default:
-		return badRequest(codeValidation, "The type is %q; it can be Account, Organization, Cluster or Subscription", ask.Type)
+		return badRequest(codeValidation, "The type is %q; it can be Account, Organization, Cluster or Subscription",
+			ask.Type)
 	}
 	capable, err := s.Site.Capable(on, ask.Capability)
 	if err != nil {
@@ -119,11 +122,13 @@ func (s *service) featureToggle(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	return c.JSON(http.StatusOK, object{"kind": "FeatureToggle", "id": c.Param("id"), "href": Root + "/feature_toggles/" + c.Param("id"), "enabled": enabled})
+	return c.JSON(http.StatusOK, object{"kind": "FeatureToggle", "id": c.Param("id"),
+		"href": Root + "/feature_toggles/" + c.Param("id"), "enabled": enabled})
 }
 
 func terms(c echo.Context) error {
-	return c.JSON(http.StatusOK, object{"account_id": callerOf(c).Account.ID, "terms_available": false, "terms_required": false})
+	return c.JSON(http.StatusOK, object{"account_id": callerOf(c).Account.ID, "terms_available": false,
+		"terms_required": false})
 }
 
 func plan(c echo.Context) error {
@@ -131,6 +136,7 @@ func plan(c echo.Context) error {
 		return notFound("Plan with id='%s' not found", c.Param("id"))
 	}
 	shown := reference("Plan", "/plans", c.Param("id"))
-	shown["type"], shown["category"], shown["name"] = "OCP", "AssistedInstall", "OpenShift Container Platform, Assisted Installer"
+	shown["type"], shown["category"], shown["name"] = "OCP", "AssistedInstall",
+		"OpenShift Container Platform, Assisted Installer"
 	return c.JSON(http.StatusOK, shown)
 }

@@ -8,11 +8,15 @@ import (
 	"github.com/labstack/echo/v4"
 )
 
-// subscriptionFields are those that a subscription can have, whether one of the site has them or not.
+// subscriptionFields are those that a subscription can have, whether one of the site has them or
+// not.
 var subscriptionFields = []string{
-	"id", "kind", "href", "cluster_id", "external_cluster_id", "organization_id", "last_telemetry_date", "created_at", "updated_at", "support_level",
-	"usage", "service_level", "system_units", "product_bundle", "cluster_billing_model", "display_name", "managed", "status", "provenance", "released",
-	"last_reconcile_date", "console_url", "last_released_at", "cloud_provider_id", "region_id", "trial_end_date", "eval_expiration_date", "cpu_total",
+	"id", "kind", "href", "cluster_id", "external_cluster_id", "organization_id", "last_telemetry_date", "created_at",
+	"updated_at", "support_level",
+	"usage", "service_level", "system_units", "product_bundle", "cluster_billing_model", "display_name", "managed",
+	"status", "provenance", "released",
+	"last_reconcile_date", "console_url", "last_released_at", "cloud_provider_id", "region_id", "trial_end_date",
+	"eval_expiration_date", "cpu_total",
 	"socket_total", "plan_id", "consumer_uuid", "cloud_account_id", "created_by", "rh_region_id",
 }
 
@@ -41,7 +45,8 @@ func (s *service) listSubscriptions(c echo.Context) error {
 	}
 	if s.wantsLabels(c, q) {
 		for _, subscription := range all {
-			if err := s.addLabels(subscription, subscriptionBearer(subscription), text(subscription["id"])); err != nil {
+			if err := s.addLabels(subscription, subscriptionBearer(subscription),
+				text(subscription["id"])); err != nil {
 				return err
 			}
 		}
@@ -49,7 +54,8 @@ func (s *service) listSubscriptions(c echo.Context) error {
 	return q.answer(c, "SubscriptionList", all)
 }
 
-// wantsLabels tells whether a list is asked for, or about, labels; finding them costs a look for each subscription.
+// wantsLabels tells whether a list is asked for, or about, labels; finding them costs a look for
+// each subscription.
 func (s *service) wantsLabels(c echo.Context, q *query) bool {
 	about := func(name string) bool {
 		return strings.HasPrefix(name, "labels") || strings.HasPrefix(name, "capabilities")

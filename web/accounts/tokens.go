@@ -17,7 +17,8 @@ func bearer(r *http.Request) (string, bool) {
 	return strings.TrimSpace(token), ok && strings.EqualFold(kind, "Bearer") && token != ""
 }
 
-// token exchanges what a person or program logs in with for a token of an hour, by OAuth 2.0 (RFC 6749).
+// token exchanges what a person or program logs in with for a token of an hour, by OAuth 2.0 (RFC
+// 6749).
 func (s *service) token(c echo.Context) error {
 	c.Response().Header().Set("Cache-Control", "no-store")
 	refuse := func(status int, kind, words string) error {
@@ -38,7 +39,8 @@ func (s *service) token(c echo.Context) error {
 		}
 		access, err = s.Site.Login(id, secret)
 	default:
-		return refuse(http.StatusBadRequest, "unsupported_grant_type", "The grant type is "+grant+"; refresh_token and client_credentials are taken here")
+		return refuse(http.StatusBadRequest, "unsupported_grant_type", "The grant type is "+grant+
+			"; refresh_token and client_credentials are taken here")
 	}
 	if errors.Is(err, local.ErrToken) {
 		return refuse(http.StatusBadRequest, "invalid_grant", err.Error())
@@ -50,7 +52,8 @@ func (s *service) token(c echo.Context) error {
 	return c.JSON(http.StatusOK, answer)
 }
 
-// basic reads a client's id and secret, which OAuth wants encoded as forms are (RFC 6749, section 2.3.1) and many send plain.
+// basic reads a client's id and secret, which OAuth wants encoded as forms are (RFC 6749, section
+// 2.3.1) and many send plain.
 func basic(r *http.Request) (id, secret string, ok bool) {
 	id, secret, ok = r.BasicAuth()
 	for _, part := range []*string{&id, &secret} {

@@ -60,12 +60,14 @@ func (a *agent) reply(kind models.StepType, step string, output any) *httptest.R
 		require.NoError(a, err)
 		text = string(encoded)
 	}
-	return a.post(a.at()+"/"+a.id+"/instructions", object{"step_type": kind, "step_id": step, "exit_code": 0, "output": text})
+	return a.post(a.at()+"/"+a.id+"/instructions", object{"step_type": kind, "step_id": step, "exit_code": 0,
+		"output": text})
 }
 
 func (a *agent) steps(query string) []models.StepType {
 	a.Helper()
-	recorder := a.send(http.MethodGet, a.at()+"/"+a.id+"/instructions?discovery_agent_version="+agentImage+query, nil, nil)
+	recorder := a.send(http.MethodGet, a.at()+"/"+a.id+"/instructions?discovery_agent_version="+agentImage+query,
+		nil, nil)
 	require.Equal(a, http.StatusOK, recorder.Code, recorder.Body)
 	var steps models.Steps
 	require.NoError(a, json.Unmarshal(recorder.Body.Bytes(), &steps))
@@ -88,32 +90,41 @@ func (a *agent) host() *models.Host {
 // machine is what an agent reports of a machine that fits every role.
 func machine(hostname string) *models.Inventory {
 	return &models.Inventory{
-		Hostname: hostname, CPU: &models.CPU{Count: 16, Architecture: "x86_64"}, Memory: &models.Memory{PhysicalBytes: 64 << 30, UsableBytes: 64 << 30},
-		Boot: &models.Boot{CurrentBootMode: "uefi"}, SystemVendor: &models.SystemVendor{Manufacturer: "m", ProductName: "p", SerialNumber: hostname},
-		Disks:      []*models.Disk{{ID: "/dev/disk/by-id/a", Name: "sda", Path: "/dev/sda", DriveType: models.DriveTypeSSD, SizeBytes: 480_000_000_000, Hctl: "0:0:0:0"}},
-		Interfaces: []*models.Interface{{Name: "eth0", MacAddress: "52:54:00:00:00:01", IPV4Addresses: []string{"192.0.2.10/24"}, HasCarrier: true, SpeedMbps: 10000, Mtu: 1500}},
-		Routes:     []*models.Route{{Interface: "eth0", Gateway: "192.0.2.1", Destination: "0.0.0.0", Family: 2}},
+		Hostname: hostname, CPU: &models.CPU{Count: 16, Architecture: "x86_64"},
+		Memory: &models.Memory{PhysicalBytes: 64 << 30, UsableBytes: 64 << 30},
+		Boot:   &models.Boot{CurrentBootMode: "uefi"}, SystemVendor: &models.SystemVendor{Manufacturer: "m",
+			ProductName: "p", SerialNumber: hostname},
+		Disks: []*models.Disk{{ID: "/dev/disk/by-id/a", Name: "sda", Path: "/dev/sda",
+			DriveType: models.DriveTypeSSD, SizeBytes: 480_000_000_000, Hctl: "0:0:0:0"}},
+		Interfaces: []*models.Interface{{Name: "eth0", MacAddress: "52:54:00:00:00:01",
+			IPV4Addresses: []string{"192.0.2.10/24"}, HasCarrier: true, SpeedMbps: 10000, Mtu: 1500}},
+		Routes: []*models.Route{{Interface: "eth0", Gateway: "192.0.2.1", Destination: "0.0.0.0", Family: 2}},
 	}
 }
 
 func TestAConnectivityReportOfTenThousandHostsIsTaken(t *testing.T) {
 	a := newServed(t).newAgent()
-	require.Equal(t, http.StatusNoContent, a.reply(models.StepTypeInventory, "inventory-00000001", machine("node")).Code)
+	require.Equal(t, http.StatusNoContent, a.reply(models.StepTypeInventory, "inventory-00000001",
+		machine("node")).Code)
 	report := &models.ConnectivityReport{}
 	for i := range 10_000 {
 		report.RemoteHosts = append(report.RemoteHosts, &models.ConnectivityRemoteHost{
-			L3Connectivity: []*models.L3Connectivity{{OutgoingNic: "eth0", RemoteIPAddress: fmt.Sprintf("10.%d.%d.1", i>>8, i&255), Successful: true, AverageRTTMs: 0.5}},
+			L3Connectivity: []*models.L3Connectivity{{OutgoingNic: "eth0", RemoteIPAddress: fmt.Sprintf("10.%d.%d.1",
+				i>>8, i&255), Successful: true, AverageRTTMs: 0.5}},
 		})
 		report.RemoteHosts[i].HostID = strfmt.UUID(fmt.Sprintf("00000000-0000-4000-8000-%012d", i))
 	}
-	require.Equal(t, http.StatusNoContent, a.reply(models.StepTypeConnectivityCheck, "connectivity-check-00000001", report).Code)
+	require.Equal(t, http.StatusNoContent, a.reply(models.StepTypeConnectivityCheck, "connectivity-check-00000001",
+		report).Code)
 	require.NotEmpty(t, a.steps(""))
 	before := a.db.Revision()
-	require.Equal(t, http.StatusNoContent, a.reply(models.StepTypeConnectivityCheck, "connectivity-check-00000002", report).Code)
+	require.Equal(t, http.StatusNoContent, a.reply(models.StepTypeConnectivityCheck, "connectivity-check-00000002",
+		report).Code)
 	require.Equal(t, before, a.db.Revision(), "the same again is nothing new")
 
 	recorder := a.reply(models.StepTypeConnectivityCheck, "connectivity-check-00000003", strings.Repeat(" ", 5<<20))
-	require.Equal(t, http.StatusRequestEntityTooLarge, recorder.Code, "what is larger than the limit on bodies is refused: %s", recorder.Body)
+	require.Equal(t, http.StatusRequestEntityTooLarge, recorder.Code,
+		"what is larger than the limit on bodies is refused: %s", recorder.Body)
 	require.Equal(t, before, a.db.Revision())
 }
 
@@ -134,16 +145,20 @@ func TestRepliesToStepsThatWereNeverSentChangeNoState(t *testing.T) {
 	}
 	recorder := a.reply("make-coffee", "make-coffee-1", "")
 	require.Equal(t, http.StatusUnprocessableEntity, recorder.Code, recorder.Body)
-	failed := a.post(a.at()+"/"+a.id+"/instructions", object{"step_type": "install", "step_id": "install-never", "exit_code": 1, "error": "no"})
+	failed := a.post(a.at()+"/"+a.id+"/instructions", object{"step_type": "install", "step_id": "install-never",
+		"exit_code": 1, "error": "no"})
 	require.Less(t, failed.Code, 500, failed.Body)
-	require.Equal(t, models.HostStatusDiscovering, *a.host().Status, "a host that is not being installed can't fail at it")
+	require.Equal(t, models.HostStatusDiscovering, *a.host().Status,
+		"a host that is not being installed can't fail at it")
 }
 
 func TestAReplyThatComesTwiceIsWrittenOnce(t *testing.T) {
 	a := newServed(t).newAgent()
 	for kind, output := range map[models.StepType]any{
-		models.StepTypeNtpSynchronizer:  models.NtpSynchronizationResponse{NtpSources: []*models.NtpSource{{SourceName: "10.0.0.1", SourceState: models.SourceStateSynced}}},
-		models.StepTypeDomainResolution: models.DomainResolutionResponse{Resolutions: []*models.DomainResolutionResponseDomain{}},
+		models.StepTypeNtpSynchronizer: models.NtpSynchronizationResponse{NtpSources: []*models.NtpSource{
+			{SourceName: "10.0.0.1", SourceState: models.SourceStateSynced}}},
+		models.StepTypeDomainResolution: models.DomainResolutionResponse{
+			Resolutions: []*models.DomainResolutionResponseDomain{}},
 	} {
 		require.Equal(t, http.StatusNoContent, a.reply(kind, string(kind)+"-1", output).Code, kind)
 		before := a.db.Revision()
@@ -165,16 +180,20 @@ func TestRepliesThatComeOutOfOrderEndAsThoseInOrder(t *testing.T) {
 		output any
 	}{
 		{models.StepTypeInventory, machine("node")},
-		{models.StepTypeNtpSynchronizer, models.NtpSynchronizationResponse{NtpSources: []*models.NtpSource{{SourceName: "10.0.0.1", SourceState: models.SourceStateSynced}}}},
+		{models.StepTypeNtpSynchronizer,
+			models.NtpSynchronizationResponse{NtpSources: []*models.NtpSource{{SourceName: "10.0.0.1",
+				SourceState: models.SourceStateSynced}}}},
 		{models.StepTypeConnectivityCheck, models.ConnectivityReport{}},
 	}
 	end := func(order []int) []string {
 		a := s.newAgent()
 		for _, i := range order {
-			require.Equal(t, http.StatusNoContent, a.reply(reports[i].kind, string(reports[i].kind)+"-1", reports[i].output).Code)
+			require.Equal(t, http.StatusNoContent, a.reply(reports[i].kind, string(reports[i].kind)+"-1",
+				reports[i].output).Code)
 		}
 		host := a.host()
-		return []string{*host.Status, host.RequestedHostname, host.InstallationDiskPath, host.NtpSources, host.Connectivity, verdicts(t, host.ValidationsInfo)}
+		return []string{*host.Status, host.RequestedHostname, host.InstallationDiskPath, host.NtpSources,
+			host.Connectivity, verdicts(t, host.ValidationsInfo)}
 	}
 	inOrder := end([]int{0, 1, 2})
 	for _, order := range [][]int{{2, 1, 0}, {1, 2, 0}, {2, 0, 1}} {
@@ -204,7 +223,8 @@ func TestAReplyFromBeforeARestartIsReplacedByTheNextOne(t *testing.T) {
 	require.Equal(t, http.StatusNoContent, a.reply(models.StepTypeInventory, "inventory-00000001", old).Code)
 	require.Equal(t, http.StatusCreated, a.register(agentImage))
 	require.Equal(t, models.HostStatusDiscovering, *a.host().Status)
-	require.Equal(t, http.StatusNoContent, a.reply(models.StepTypeInventory, "inventory-00000001", old).Code, "an agent that is refused would ask again for ever")
+	require.Equal(t, http.StatusNoContent, a.reply(models.StepTypeInventory, "inventory-00000001", old).Code,
+		"an agent that is refused would ask again for ever")
 	require.Equal(t, http.StatusNoContent, a.reply(models.StepTypeInventory, "inventory-00000002", fresh).Code)
 	require.Equal(t, "/dev/sdb", a.host().InstallationDiskPath)
 	var found models.Inventory
@@ -238,7 +258,8 @@ func TestAClockFromTheFutureIsNotedAndHarmsNothing(t *testing.T) {
 	}
 	require.NotEmpty(t, a.steps("&timestamp=4102444800"))
 	require.Contains(t, verdicts(t, a.host().ValidationsInfo), "time-synced-between-host-and-service failure")
-	recorder := a.post("/v2/events", object{"name": "x", "severity": "info", "message": "from the future", "event_time": "2199-01-01T00:00:00Z", "host_id": a.id, "infra_env_id": a.env, "cluster_id": a.cluster})
+	recorder := a.post("/v2/events", object{"name": "x", "severity": "info", "message": "from the future",
+		"event_time": "2199-01-01T00:00:00Z", "host_id": a.id, "infra_env_id": a.env, "cluster_id": a.cluster})
 	require.Equal(t, http.StatusCreated, recorder.Code, recorder.Body)
 }
 
@@ -255,10 +276,12 @@ func TestAgentsOfOtherVersionsAreUpgradedOrUnderstood(t *testing.T) {
 		require.Len(t, steps.Instructions, 1)
 		require.Equal(t, models.StepTypeUpgradeAgent, steps.Instructions[0].StepType)
 		require.Contains(t, steps.Instructions[0].Args[0], agentImage)
-		require.Equal(t, http.StatusNoContent, a.reply(models.StepTypeUpgradeAgent, "upgrade-agent-1", models.UpgradeAgentResponse{AgentImage: agentImage, Result: models.UpgradeAgentResultSuccess}).Code)
+		require.Equal(t, http.StatusNoContent, a.reply(models.StepTypeUpgradeAgent, "upgrade-agent-1",
+			models.UpgradeAgentResponse{AgentImage: agentImage, Result: models.UpgradeAgentResultSuccess}).Code)
 	}
 	a := s.newAgent()
-	newer := a.post(a.at(), object{"host_id": a.id, "discovery_agent_version": agentImage, "colour": "red", "nested": object{"deep": []int{1}}})
+	newer := a.post(a.at(), object{"host_id": a.id, "discovery_agent_version": agentImage, "colour": "red",
+		"nested": object{"deep": []int{1}}})
 	require.Equal(t, http.StatusCreated, newer.Code, "fields of a newer agent: %s", newer.Body)
 	older := a.post(a.at(), object{"host_id": a.id})
 	require.Equal(t, http.StatusCreated, older.Code, "an agent that does not say its version: %s", older.Body)
@@ -319,7 +342,8 @@ func TestABodyOfAHundredMegabytesIsRefusedByEveryOperation(t *testing.T) {
 			request.ContentLength = -1
 			recorder := httptest.NewRecorder()
 			s.server.ServeHTTP(recorder, request)
-			require.Equal(t, http.StatusRequestEntityTooLarge, recorder.Code, "%s: %s", operation.OperationID, recorder.Body)
+			require.Equal(t, http.StatusRequestEntityTooLarge, recorder.Code, "%s: %s", operation.OperationID,
+				recorder.Body)
 			s.requireHonest(operation.OperationID, before, recorder)
 			require.Greater(t, body.left, 90<<20, "%s reads no more than its limit", operation.OperationID)
 			asked++

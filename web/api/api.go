@@ -17,7 +17,8 @@ import (
 // Service answers the operations of the API from an engine.
 type Service struct {
 	Engine *engine.Engine
-	// ManifestBytes bounds a manifest that people add. What hosts upload is bounded by the server: see LogsRoute.
+	// ManifestBytes bounds a manifest that people add. What hosts upload is bounded by the server:
+	// see LogsRoute.
 	ManifestBytes int64
 	// Versions names the appliance's parts for /v2/component-versions.
 	Versions map[string]string
@@ -115,8 +116,8 @@ func (s *Service) Handlers() Handlers {
 	return handlers
 }
 
-// translate gives the engine's refusals their HTTP status and hands the operation and the request's id on to what follows
-// from it.
+// translate gives the engine's refusals their HTTP status and hands the operation and the request's
+// id on to what follows from it.
 func translate(operation string, handler echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		if err := checkIDs(c); err != nil {
@@ -124,7 +125,8 @@ func translate(operation string, handler echo.HandlerFunc) echo.HandlerFunc {
 		}
 		if r := c.Request(); r.Method != http.MethodGet {
 			c.SetRequest(r.WithContext(engine.WithRequest(r.Context(), engine.Request{
-				Operation: operation, ID: web.RequestID(r.Context()), Cluster: c.Param("cluster_id"), InfraEnv: c.Param("infra_env_id"), Host: c.Param("host_id"),
+				Operation: operation, ID: web.RequestID(r.Context()), Cluster: c.Param("cluster_id"),
+				InfraEnv: c.Param("infra_env_id"), Host: c.Param("host_id"),
 			})))
 		}
 		return Problem(handler(c))
@@ -172,7 +174,8 @@ func answer[T any](c echo.Context, status int, value T, err error) error {
 	return c.JSON(status, value)
 }
 
-// answerRendered writes what is JSON already, in portions of a size that costs few system calls, or hands the error on.
+// answerRendered writes what is JSON already, in portions of a size that costs few system calls, or
+// hands the error on.
 func answerRendered(c echo.Context, value engine.JSON, err error) error {
 	if err != nil {
 		return err

@@ -10,9 +10,10 @@ import (
 	"landfall/web/problem"
 )
 
-// withBundles adds the operators of the chosen bundles to those that were chosen one by one. Without any bundles the operators
-// stay as they are, nil for none that were named.
-func withBundles(chosen []*models.OperatorCreateParams, bundles []*description.BundleCreateParams, singleNode bool) ([]*models.OperatorCreateParams, error) {
+// withBundles adds the operators of the chosen bundles to those that were chosen one by one.
+// Without any bundles the operators stay as they are, nil for none that were named.
+func withBundles(chosen []*models.OperatorCreateParams, bundles []*description.BundleCreateParams,
+	singleNode bool) ([]*models.OperatorCreateParams, error) {
 	if bundles == nil {
 		return chosen, nil
 	}

@@ -13,8 +13,8 @@ import (
 	"landfall/appliance/engine"
 )
 
-// defaultConfig answers what a new cluster has when nothing is said. Nothing is deleted for inactivity here, so the field
-// for that stays out.
+// defaultConfig answers what a new cluster has when nothing is said. Nothing is deleted for
+// inactivity here, so the field for that stays out.
 func (s *Service) defaultConfig(c echo.Context) error {
 	v4 := &models.ClusterNetwork{Cidr: engine.DefaultClusterNetwork, HostPrefix: engine.DefaultClusterHostPrefix}
 	v6 := &models.ClusterNetwork{Cidr: "fd01::/48", HostPrefix: 64}
@@ -23,8 +23,10 @@ func (s *Service) defaultConfig(c echo.Context) error {
 		ClusterNetworkCidr: engine.DefaultClusterNetwork, ClusterNetworkHostPrefix: engine.DefaultClusterHostPrefix,
 		ServiceNetworkCidr:  engine.DefaultServiceNetwork,
 		ClusterNetworksIPV4: []*models.ClusterNetwork{v4}, ServiceNetworksIPV4: []*models.ServiceNetwork{service},
-		ClusterNetworksDualstack: []*models.ClusterNetwork{v4, v6}, ServiceNetworksDualstack: []*models.ServiceNetwork{service, {Cidr: "fd02::/112"}},
-		NtpSource: strings.Join(s.Engine.NTPSources, ","), ForbiddenHostnames: []string{"localhost", "localhost.localdomain", "localhost4", "localhost4.localdomain4", "localhost6", "localhost6.localdomain6"},
+		ClusterNetworksDualstack: []*models.ClusterNetwork{v4, v6},
+		ServiceNetworksDualstack: []*models.ServiceNetwork{service, {Cidr: "fd02::/112"}},
+		NtpSource:                strings.Join(s.Engine.NTPSources, ","), ForbiddenHostnames: []string{"localhost",
+			"localhost.localdomain", "localhost4", "localhost4.localdomain4", "localhost6", "localhost6.localdomain6"},
 	})
 }
 
@@ -97,12 +99,13 @@ func newer(a, b string) bool {
 
 func isSeparator(r rune) bool { return r == '.' || r == '-' }
 
-// componentVersions answers the appliance's version and the programs on hosts that the configuration names; those that it
-// does not name come with each release.
+// componentVersions answers the appliance's version and the programs on hosts that the
+// configuration names; those that it does not name come with each release.
 func (s *Service) componentVersions(c echo.Context) error {
 	versions := maps.Clone(s.Versions)
 	for name, image := range map[string]string{
-		"discovery-agent": s.Engine.Images.Agent, "assisted-installer": s.Engine.Images.Installer, "assisted-installer-controller": s.Engine.Images.Controller,
+		"discovery-agent": s.Engine.Images.Agent, "assisted-installer": s.Engine.Images.Installer,
+		"assisted-installer-controller": s.Engine.Images.Controller,
 	} {
 		if image != "" {
 			versions[name] = image

@@ -26,15 +26,18 @@ func (s *Service) listClusters(c echo.Context) error {
 	var wanted func(*models.Cluster) bool
 	if id != "" || owner != "" || len(subscriptions) > 0 {
 		wanted = func(cluster *models.Cluster) bool {
-			return (id == "" || cluster.OpenshiftClusterID.String() == id) && (owner == "" || cluster.UserName == owner) &&
-				(len(subscriptions) == 0 || slices.ContainsFunc(subscriptions, func(id string) bool { return hasSubscription(cluster, id) }))
+			return (id == "" || cluster.OpenshiftClusterID.String() == id) && (owner == "" ||
+				cluster.UserName == owner) &&
+				(len(subscriptions) == 0 || slices.ContainsFunc(subscriptions,
+					func(id string) bool { return hasSubscription(cluster, id) }))
 		}
 	}
 	clusters, err := s.Engine.ClusterList(flag(c, "with_hosts"), wanted)
 	return answerRendered(c, clusters, err)
 }
 
-// hasSubscription tells whether a cluster has a subscription of that id, or had it before AMS gave it one.
+// hasSubscription tells whether a cluster has a subscription of that id, or had it before AMS gave
+// it one.
 func hasSubscription(cluster *models.Cluster, id string) bool {
 	return cluster.AmsSubscriptionID.String() == id || outbox.ClusterOf(id) == cluster.ID.String()
 }
@@ -44,7 +47,8 @@ func (s *Service) registerCluster(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	single := conv.Value(params.ControlPlaneCount) == 1 || conv.Value(params.HighAvailabilityMode) == models.ClusterHighAvailabilityModeNone
+	single := conv.Value(params.ControlPlaneCount) == 1 ||
+		conv.Value(params.HighAvailabilityMode) == models.ClusterHighAvailabilityModeNone
 	if params.OlmOperators, err = withBundles(params.OlmOperators, params.OperatorBundles, single); err != nil {
 		return err
 	}
@@ -68,7 +72,8 @@ func (s *Service) updateCluster(c echo.Context) error {
 		if err != nil {
 			return err
 		}
-		single := conv.Value(params.ControlPlaneCount) == 1 || params.ControlPlaneCount == nil && current.ControlPlaneCount == 1
+		single := conv.Value(params.ControlPlaneCount) == 1 || params.ControlPlaneCount == nil &&
+			current.ControlPlaneCount == 1
 		if params.OlmOperators, err = withBundles(params.OlmOperators, params.OperatorBundles, single); err != nil {
 			return err
 		}
@@ -101,7 +106,8 @@ func (s *Service) completeInstallation(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	cluster, err := s.Engine.CompleteInstallation(c.Request().Context(), clusterID(c), conv.Value(params.IsSuccess), params.ErrorInfo)
+	cluster, err := s.Engine.CompleteInstallation(c.Request().Context(), clusterID(c), conv.Value(params.IsSuccess),
+		params.ErrorInfo)
 	return answer(c, http.StatusAccepted, cluster, err)
 }
 

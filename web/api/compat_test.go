@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What the tests of the Assisted Installer over HTTP (its folder subsystem) describe of hosts and what their agents report, in
-// words of our own; docs/compatibility.md says which is which.
+// What the tests of the Assisted Installer over HTTP (its folder subsystem) describe of hosts and
+// what their agents report, in words of our own; docs/compatibility.md says which is which.
 
 func (s *served) patch(path string, body any, status int) []byte {
 	s.Helper()
@@ -59,7 +59,8 @@ func TestAHostIsCalledByTheNameThatIsRequestedElseByItsOwnElseByItsID(t *testing
 	require.Equal(t, a.id, a.host().RequestedHostname)
 	a.reportMachine(machine("its-own"))
 	require.Equal(t, "its-own", a.host().RequestedHostname)
-	for _, forbidden := range []string{"localhost", "localhost.localdomain", "localhost4", "localhost4.localdomain4", "localhost6", "localhost6.localdomain6"} {
+	for _, forbidden := range []string{"localhost", "localhost.localdomain", "localhost4", "localhost4.localdomain4",
+		"localhost6", "localhost6.localdomain6"} {
 		a.patch(a.at()+"/"+a.id, object{"host_name": forbidden}, http.StatusBadRequest)
 	}
 	a.patch(a.at()+"/"+a.id, object{"host_name": "arbitrary.hostname"}, http.StatusCreated)
@@ -81,7 +82,8 @@ func TestTwoHostsOfOneNameAreToldUntilOneIsRenamed(t *testing.T) {
 		require.Equal(t, "success", verdict(t, host.host().ValidationsInfo, "hostname-unique"))
 	}
 	b.reportMachine(machine("localhost"))
-	require.Equal(t, "success", verdict(t, b.host().ValidationsInfo, "hostname-valid"), "the requested name goes over its own")
+	require.Equal(t, "success", verdict(t, b.host().ValidationsInfo, "hostname-valid"),
+		"the requested name goes over its own")
 	c := &agent{s, a.cluster, a.env, "7b1c5a0e-0000-4000-8000-000000000003"}
 	require.Equal(t, http.StatusCreated, c.register(agentImage))
 	c.reportMachine(machine("localhost"))
@@ -92,17 +94,20 @@ func TestTheInstallationDiskIsTheBestOrTheOneThatIsChosen(t *testing.T) {
 	a := newServed(t).newAgent()
 	inventory := machine("node")
 	disk := func(id, name string, bootable bool) *models.Disk {
-		return &models.Disk{ID: id, ByID: id, DriveType: models.DriveTypeSSD, Name: name, Path: "/dev/" + name, SizeBytes: 480_000_000_000, Bootable: bootable}
+		return &models.Disk{ID: id, ByID: id, DriveType: models.DriveTypeSSD, Name: name, Path: "/dev/" + name,
+			SizeBytes: 480_000_000_000, Bootable: bootable}
 	}
 	first, second := disk("/dev/disk/by-id/wwn-1", "nvme0n1", false), disk("/dev/disk/by-id/wwn-2", "nvme1n1", true)
 	inventory.Disks = []*models.Disk{first, second}
 	a.reportMachine(inventory)
 	require.Equal(t, second.ID, a.host().InstallationDiskID, "a bootable disk goes before one that is not")
 	require.Equal(t, "/dev/nvme1n1", a.host().InstallationDiskPath)
-	a.patch(a.at()+"/"+a.id, object{"disks_selected_config": []object{{"id": first.ID, "role": "install"}, {"id": second.ID, "role": "none"}}}, http.StatusCreated)
+	a.patch(a.at()+"/"+a.id, object{"disks_selected_config": []object{{"id": first.ID, "role": "install"},
+		{"id": second.ID, "role": "none"}}}, http.StatusCreated)
 	require.Equal(t, first.ID, a.host().InstallationDiskID)
 	require.Equal(t, "/dev/nvme0n1", a.host().InstallationDiskPath)
-	a.patch(a.at()+"/"+a.id, object{"disks_selected_config": []object{{"id": "/dev/disk/by-id/none", "role": "install"}}}, http.StatusBadRequest)
+	a.patch(a.at()+"/"+a.id, object{"disks_selected_config": []object{{"id": "/dev/disk/by-id/none",
+		"role": "install"}}}, http.StatusBadRequest)
 }
 
 func TestTheMachineNetworkFollowsTheVIPsAndTheHostsThatHaveIt(t *testing.T) {
@@ -112,7 +117,8 @@ func TestTheMachineNetworkFollowsTheVIPsAndTheHostsThatHaveIt(t *testing.T) {
 	a.reportMachine(machine("node"))
 	require.Empty(t, a.clusterNow().MachineNetworks, "without VIPs nobody knows which it is")
 	a.patch(cluster, object{"api_vips": []object{{"ip": "192.0.2.4"}}}, http.StatusBadRequest)
-	a.patch(cluster, object{"api_vips": []object{{"ip": "192.0.2.4"}}, "ingress_vips": []object{{"ip": "192.0.2.5"}}}, http.StatusCreated)
+	a.patch(cluster, object{"api_vips": []object{{"ip": "192.0.2.4"}}, "ingress_vips": []object{{"ip": "192.0.2.5"}}},
+		http.StatusCreated)
 	require.Equal(t, "192.0.2.0/24", a.clusterNow().MachineNetworkCidr)
 	require.Equal(t, models.Subnet("192.0.2.0/24"), a.clusterNow().MachineNetworks[0].Cidr)
 	require.Equal(t, "success", verdict(t, a.clusterNow().ValidationsInfo, "machine-cidr-defined"))
@@ -130,8 +136,10 @@ func TestTheMachineNetworkFollowsTheVIPsAndTheHostsThatHaveIt(t *testing.T) {
 
 func TestAClusterMovesBetweenVIPsOfItsOwnAndOfADHCPServer(t *testing.T) {
 	s := newServed(t)
-	a := &agent{s, s.create("/v2/clusters", object{"name": "older", "openshift_version": "4.14", "pull_secret": anyPullSecret, "base_dns_domain": "site.test"}), "", "7b1c5a0e-0000-4000-8000-000000000004"}
-	a.env = s.create("/v2/infra-envs", object{"name": "env", "openshift_version": "4.14", "pull_secret": anyPullSecret, "cluster_id": a.cluster})
+	a := &agent{s, s.create("/v2/clusters", object{"name": "older", "openshift_version": "4.14",
+		"pull_secret": anyPullSecret, "base_dns_domain": "site.test"}), "", "7b1c5a0e-0000-4000-8000-000000000004"}
+	a.env = s.create("/v2/infra-envs", object{"name": "env", "openshift_version": "4.14", "pull_secret": anyPullSecret,
+		"cluster_id": a.cluster})
 	require.Equal(t, http.StatusCreated, a.register(agentImage))
 	cluster := "/v2/clusters/" + a.cluster
 	vips := object{"api_vips": []object{{"ip": "192.0.2.4"}}, "ingress_vips": []object{{"ip": "192.0.2.5"}}}
@@ -139,7 +147,8 @@ func TestAClusterMovesBetweenVIPsOfItsOwnAndOfADHCPServer(t *testing.T) {
 	require.NotContains(t, a.steps(""), models.StepTypeDhcpLeaseAllocate)
 	a.patch(cluster, vips, http.StatusCreated)
 	require.Len(t, a.clusterNow().APIVips, 1)
-	a.patch(cluster, object{"vip_dhcp_allocation": true, "machine_networks": []object{{"cidr": "192.0.2.0/24"}}}, http.StatusCreated)
+	a.patch(cluster, object{"vip_dhcp_allocation": true, "machine_networks": []object{{"cidr": "192.0.2.0/24"}}},
+		http.StatusCreated)
 	require.Empty(t, a.clusterNow().APIVips, "who gives them out has changed")
 	require.Contains(t, string(a.patch(cluster, vips, http.StatusBadRequest)), "DHCP")
 	require.Contains(t, a.steps(""), models.StepTypeDhcpLeaseAllocate)
@@ -147,14 +156,16 @@ func TestAClusterMovesBetweenVIPsOfItsOwnAndOfADHCPServer(t *testing.T) {
 
 	lease := models.DhcpAllocationResponse{}
 	lease.APIVipAddress, lease.IngressVipAddress = ip("192.0.2.102"), ip("192.0.2.103")
-	require.Equal(t, http.StatusNoContent, a.reply(models.StepTypeDhcpLeaseAllocate, "dhcp-lease-allocate-1", lease).Code)
+	require.Equal(t, http.StatusNoContent, a.reply(models.StepTypeDhcpLeaseAllocate, "dhcp-lease-allocate-1",
+		lease).Code)
 	require.Equal(t, models.IP("192.0.2.102"), a.clusterNow().APIVips[0].IP)
 	require.Equal(t, models.IP("192.0.2.103"), a.clusterNow().IngressVips[0].IP)
 
 	a.patch(cluster, object{"vip_dhcp_allocation": false}, http.StatusCreated)
 	require.Empty(t, a.clusterNow().APIVips)
 	require.Equal(t, models.ClusterStatusPendingForInput, *a.clusterNow().Status)
-	require.Equal(t, http.StatusBadRequest, a.reply(models.StepTypeDhcpLeaseAllocate, "dhcp-lease-allocate-2", lease).Code, "nobody asks for it now")
+	require.Equal(t, http.StatusBadRequest, a.reply(models.StepTypeDhcpLeaseAllocate, "dhcp-lease-allocate-2",
+		lease).Code, "nobody asks for it now")
 	require.Empty(t, a.clusterNow().APIVips)
 }
 
@@ -162,7 +173,8 @@ func TestAnNTPSourceReachesTheHostsWithTheirNextPoll(t *testing.T) {
 	a := newServed(t).newAgent()
 	a.reportMachine(machine("node"))
 	source := func() string {
-		recorder := a.send(http.MethodGet, a.at()+"/"+a.id+"/instructions?discovery_agent_version="+agentImage, nil, nil)
+		recorder := a.send(http.MethodGet, a.at()+"/"+a.id+"/instructions?discovery_agent_version="+agentImage,
+			nil, nil)
 		var steps models.Steps
 		require.NoError(t, json.Unmarshal(recorder.Body.Bytes(), &steps))
 		for _, step := range steps.Instructions {
@@ -186,9 +198,11 @@ func TestAConnectivityReportKeepsWhatIsKnownOfIt(t *testing.T) {
 	more := strings.Replace(known, "{", `{"extra":"data",`, 1)
 	require.Equal(t, http.StatusNoContent, a.reply(models.StepTypeConnectivityCheck, "connectivity-check-1", more).Code)
 	require.JSONEq(t, known, a.host().Connectivity)
-	require.Equal(t, http.StatusBadRequest, a.reply(models.StepTypeConnectivityCheck, "connectivity-check-2", "not a json").Code)
+	require.Equal(t, http.StatusBadRequest, a.reply(models.StepTypeConnectivityCheck, "connectivity-check-2",
+		"not a json").Code)
 	require.JSONEq(t, known, a.host().Connectivity)
-	failed := a.post(a.at()+"/"+a.id+"/instructions", object{"step_type": "connectivity-check", "step_id": "connectivity-check-3", "exit_code": -1, "error": "some error", "output": "not a json"})
+	failed := a.post(a.at()+"/"+a.id+"/instructions", object{"step_type": "connectivity-check",
+		"step_id": "connectivity-check-3", "exit_code": -1, "error": "some error", "output": "not a json"})
 	require.Equal(t, http.StatusNoContent, failed.Code, failed.Body)
 	require.JSONEq(t, known, a.host().Connectivity)
 }
@@ -206,7 +220,8 @@ func TestWhatIsUsedOfTheFeaturesIsTold(t *testing.T) {
 		return usages
 	}
 	description := func(changes object) object {
-		whole := object{"name": "east", "base_dns_domain": "example.com", "openshift_version": "4.20", "pull_secret": anyPullSecret}
+		whole := object{"name": "east", "base_dns_domain": "example.com", "openshift_version": "4.20",
+			"pull_secret": anyPullSecret}
 		for name, value := range changes {
 			whole[name] = value
 		}
@@ -216,12 +231,14 @@ func TestWhatIsUsedOfTheFeaturesIsTold(t *testing.T) {
 	require.Equal(t, models.Usage{ID: "SNO", Name: "SNO"}, single["SNO"])
 	require.Equal(t, map[string]any{"hyperthreading_enabled": "all"}, single["Hyperthreading"].Data)
 	require.Contains(t, single, "OVN network type")
-	for _, absent := range []string{"VIP auto alloc.", "arm64 architecture", "SDN network type", "Dual-stack", "Dual-stack VIPs", "CONSOLE"} {
+	for _, absent := range []string{"VIP auto alloc.", "arm64 architecture", "SDN network type", "Dual-stack",
+		"Dual-stack VIPs", "CONSOLE"} {
 		require.NotContains(t, single, absent)
 	}
 
 	networks := object{
-		"cluster_networks": []object{{"cidr": "10.128.0.0/14", "host_prefix": 23}, {"cidr": "fd01::/48", "host_prefix": 64}},
+		"cluster_networks": []object{{"cidr": "10.128.0.0/14", "host_prefix": 23},
+			{"cidr": "fd01::/48", "host_prefix": 64}},
 		"service_networks": []object{{"cidr": "172.30.0.0/16"}, {"cidr": "fd02::/112"}},
 		"machine_networks": []object{{"cidr": "1.2.3.0/24"}, {"cidr": "1001:db8::/120"}},
 		"api_vips":         []object{{"ip": "1.2.3.8"}}, "ingress_vips": []object{{"ip": "1.2.3.9"}},
@@ -229,10 +246,12 @@ func TestWhatIsUsedOfTheFeaturesIsTold(t *testing.T) {
 	dual := s.create("/v2/clusters", description(networks))
 	require.Contains(t, usage(dual), "Dual-stack")
 	require.NotContains(t, usage(dual), "Dual-stack VIPs")
-	s.patch("/v2/clusters/"+dual, object{"api_vips": []object{{"ip": "1.2.3.8"}, {"ip": "1001:db8::8"}}, "ingress_vips": []object{{"ip": "1.2.3.9"}, {"ip": "1001:db8::9"}}}, http.StatusCreated)
+	s.patch("/v2/clusters/"+dual, object{"api_vips": []object{{"ip": "1.2.3.8"}, {"ip": "1001:db8::8"}},
+		"ingress_vips": []object{{"ip": "1.2.3.9"}, {"ip": "1001:db8::9"}}}, http.StatusCreated)
 	require.Contains(t, usage(dual), "Dual-stack VIPs")
 	s.patch("/v2/clusters/"+dual, object{
-		"cluster_networks": networks["cluster_networks"].([]object)[:1], "service_networks": networks["service_networks"].([]object)[:1], "machine_networks": []object{},
+		"cluster_networks": networks["cluster_networks"].([]object)[:1],
+		"service_networks": networks["service_networks"].([]object)[:1], "machine_networks": []object{},
 		"api_vips": []object{}, "ingress_vips": []object{},
 	}, http.StatusCreated)
 	require.NotContains(t, usage(dual), "Dual-stack")
@@ -244,16 +263,20 @@ func TestWhatIsUsedOfTheFeaturesIsTold(t *testing.T) {
 	a.reportMachine(virtual)
 	a.patch(a.at()+"/"+a.id, object{"host_name": "h1"}, http.StatusCreated)
 	a.patch("/v2/clusters/"+a.cluster, object{
-		"additional_ntp_source": "1.1.1.1,2.2.2.2", "http_proxy": "http://1.1.1.1:8080", "https_proxy": "http://1.1.1.1:8080", "no_proxy": "a.redhat.com",
-		"network_type": "OVNKubernetes", "user_managed_networking": false, "hyperthreading": "none", "tags": "edge,far away", "schedulable_masters": true,
+		"additional_ntp_source": "1.1.1.1,2.2.2.2", "http_proxy": "http://1.1.1.1:8080",
+		"https_proxy": "http://1.1.1.1:8080", "no_proxy": "a.redhat.com",
+		"network_type": "OVNKubernetes", "user_managed_networking": false, "hyperthreading": "none",
+		"tags": "edge,far away", "schedulable_masters": true,
 	}, http.StatusCreated)
-	a.patch("/v2/infra-envs/"+a.env, object{"kernel_arguments": []object{{"operation": "append", "value": "p1"}}}, http.StatusCreated)
+	a.patch("/v2/infra-envs/"+a.env, object{"kernel_arguments": []object{{"operation": "append", "value": "p1"}}},
+		http.StatusCreated)
 	told := usage(a.cluster)
 	require.Equal(t, map[string]any{"VM Hosts": []any{a.id}}, told["Cluster managed networking with VMs"].Data)
 	require.Equal(t, map[string]any{"source_count": 2.0}, told["Additional NTP Source"].Data)
 	require.Equal(t, map[string]any{"http_proxy": 1.0, "https_proxy": 1.0, "no_proxy": 1.0}, told["Proxy"].Data)
 	require.Equal(t, map[string]any{"host_count": 1.0}, told["Requested hostname"].Data)
-	for _, present := range []string{"OVN network type", "Cluster Tags", "Schedulable masters", "discovery kernel arguments"} {
+	for _, present := range []string{"OVN network type", "Cluster Tags", "Schedulable masters",
+		"discovery kernel arguments"} {
 		require.Contains(t, told, present)
 	}
 	require.NotContains(t, told, "Hyperthreading")
@@ -273,20 +296,25 @@ func TestVIPsThatDoNotBelongTogetherAreRefused(t *testing.T) {
 		api, ingress []object
 		says         string
 	}{
-		"two of IPv4":               {vips("1.2.3.8", "8.8.8.8"), vips("1.2.3.9", "8.8.8.2"), "of the same family"},
-		"two of IPv6":               {vips("2001:db8::1", "2001:db8::3"), vips("2001:db8::2", "2001:db8::4"), "of the same family"},
-		"three":                     {vips("1.2.3.8", "2001:db8::3", "8.8.8.3"), vips("1.2.3.9", "2001:db8::4", "8.8.8.4"), "3 API VIPs"},
-		"none is an address":        {vips("1.1.1.300"), vips("1.1.1.301"), "not an IP address"},
-		"one is no address":         {vips("1.1.1.300", "2001:db8::3"), vips("1.2.3.101", "2001:db8::4"), "not an IP address"},
+		"two of IPv4": {vips("1.2.3.8", "8.8.8.8"), vips("1.2.3.9", "8.8.8.2"), "of the same family"},
+		"two of IPv6": {vips("2001:db8::1", "2001:db8::3"), vips("2001:db8::2", "2001:db8::4"),
+			"of the same family"},
+		"three": {vips("1.2.3.8", "2001:db8::3", "8.8.8.3"),
+			vips("1.2.3.9", "2001:db8::4", "8.8.8.4"), "3 API VIPs"},
+		"none is an address": {vips("1.1.1.300"), vips("1.1.1.301"), "not an IP address"},
+		"one is no address": {vips("1.1.1.300", "2001:db8::3"), vips("1.2.3.101", "2001:db8::4"),
+			"not an IP address"},
 		"more of one than of other": {vips("1.2.3.8"), vips("1.2.3.9", "2001:db8::4"), "as many of the one"},
 		"no ingress VIP":            {vips("1.2.3.8"), nil, "as many of the one"},
 		"an API VIP twice":          {vips("1.2.3.8", "1.2.3.8"), vips("1.2.3.9", "2001:db8::4"), "given twice"},
 		"an ingress VIP twice":      {vips("1.2.3.8", "2001:db8::3"), vips("1.2.3.9", "1.2.3.9"), "given twice"},
-		"one for both":              {vips("1.2.3.8", "2001:db8::3"), vips("1.2.3.8", "2001:db8::4"), "both an API VIP and an ingress VIP"},
-		"outside the network":       {vips("1.2.4.8"), vips("1.2.3.9"), "in none of the machine networks"},
+		"one for both": {vips("1.2.3.8", "2001:db8::3"), vips("1.2.3.8", "2001:db8::4"),
+			"both an API VIP and an ingress VIP"},
+		"outside the network": {vips("1.2.4.8"), vips("1.2.3.9"), "in none of the machine networks"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			body := object{"name": "east", "openshift_version": "4.20", "pull_secret": anyPullSecret, "api_vips": wrong.api, "ingress_vips": wrong.ingress}
+			body := object{"name": "east", "openshift_version": "4.20", "pull_secret": anyPullSecret,
+				"api_vips": wrong.api, "ingress_vips": wrong.ingress}
 			change := object{"api_vips": wrong.api, "ingress_vips": wrong.ingress}
 			if name == "outside the network" {
 				body["machine_networks"] = []object{{"cidr": "1.2.3.0/24"}}
@@ -304,10 +332,14 @@ func TestVIPsThatDoNotBelongTogetherAreRefused(t *testing.T) {
 		"IPv4 first": {vips("1.2.3.8", "2001:db8::1"), vips("1.2.3.9", "2001:db8::2")},
 		"IPv6 first": {vips("2001:db8::1", "1.2.3.8"), vips("2001:db8::2", "1.2.3.9")},
 	} {
-		s.patch("/v2/clusters/"+registered, object{"api_vips": right.api, "ingress_vips": right.ingress}, http.StatusCreated)
-		require.NotEmpty(t, s.create("/v2/clusters", object{"name": "east", "openshift_version": "4.20", "pull_secret": anyPullSecret, "api_vips": right.api, "ingress_vips": right.ingress}), name)
+		s.patch("/v2/clusters/"+registered, object{"api_vips": right.api, "ingress_vips": right.ingress},
+			http.StatusCreated)
+		require.NotEmpty(t, s.create("/v2/clusters", object{"name": "east", "openshift_version": "4.20",
+			"pull_secret": anyPullSecret, "api_vips": right.api, "ingress_vips": right.ingress}), name)
 	}
-	s.patch("/v2/clusters/"+registered, object{"api_vips": vips("1.2.3.8"), "ingress_vips": vips("1.2.3.8"), "load_balancer": object{"type": "user-managed"}, "machine_networks": []object{{"cidr": "1.2.3.0/24"}}}, http.StatusCreated)
+	s.patch("/v2/clusters/"+registered, object{"api_vips": vips("1.2.3.8"), "ingress_vips": vips("1.2.3.8"),
+		"load_balancer": object{"type": "user-managed"}, "machine_networks": []object{{"cidr": "1.2.3.0/24"}}},
+		http.StatusCreated)
 }
 
 func TestDescriptionsOfClustersAreHeldToTheRulesOfTheAssistedInstaller(t *testing.T) {
@@ -320,16 +352,21 @@ func TestDescriptionsOfClustersAreHeldToTheRulesOfTheAssistedInstaller(t *testin
 		taken  bool
 		status int
 	}{
-		{"base_dns_domain", "example", true, 0}, {"base_dns_domain", "example.c", false, 400}, {"base_dns_domain", "-example.com", false, 400},
-		{"base_dns_domain", "1-example.com", true, 0}, {"base_dns_domain", "example.com", true, 0}, {"base_dns_domain", "sub.example.com", true, 0},
-		{"base_dns_domain", "deep.sub.example.com", true, 0}, {"base_dns_domain", "exam-ple.com", true, 0}, {"base_dns_domain", "exam--ple.com", true, 0},
+		{"base_dns_domain", "example", true, 0}, {"base_dns_domain", "example.c", false, 400},
+		{"base_dns_domain", "-example.com", false, 400},
+		{"base_dns_domain", "1-example.com", true, 0}, {"base_dns_domain", "example.com", true, 0},
+		{"base_dns_domain", "sub.example.com", true, 0},
+		{"base_dns_domain", "deep.sub.example.com", true, 0}, {"base_dns_domain", "exam-ple.com", true, 0},
+		{"base_dns_domain", "exam--ple.com", true, 0},
 		{"base_dns_domain", "example.com1", true, 0}, {"base_dns_domain", "abc.com.c", false, 400},
 		{"name", strings.Repeat("abcdefghij", 6), false, 422}, {"name", strings.Repeat("a", 54), true, 0},
 		{"no_proxy", "*", true, 0}, {"no_proxy", "a.com,,", false, 400},
 		{"ssh_public_key", "ssh-rsa AAAAB3NzaC1yc2EAAAADAABgQD14Gv4V5DVvyr7O6 someone", false, 400},
-		{"ssh_public_key", "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8g someone", true, 0},
+		{"ssh_public_key", "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8g someone",
+			true, 0},
 		{"tags", "one,two words,three_3", true, 0}, {"tags", "one,,two", false, 400}, {"tags", "a-b", false, 400},
-		{"additional_ntp_source", "clock.example.com,10.0.0.1", true, 0}, {"additional_ntp_source", "clock 1", false, 400},
+		{"additional_ntp_source", "clock.example.com,10.0.0.1", true, 0}, {"additional_ntp_source", "clock 1",
+			false, 400},
 		{"cluster_network_cidr", "0.0.0.a/8", false, 422},
 	} {
 		t.Run(strconv.Itoa(i)+" "+example.field, func(t *testing.T) {
@@ -357,7 +394,8 @@ func ip(text string) *strfmt.IPv4 { address := strfmt.IPv4(text); return &addres
 
 func TestKernelArgumentsOfAnInfraEnvAreReplacedLeftAndCleared(t *testing.T) {
 	s := newServed(t)
-	description := object{"name": "env", "openshift_version": "4.20", "pull_secret": anyPullSecret, "image_type": "minimal-iso"}
+	description := object{"name": "env", "openshift_version": "4.20", "pull_secret": anyPullSecret,
+		"image_type": "minimal-iso"}
 	arguments := func(values ...string) []object {
 		list := []object{}
 		for _, value := range values {
@@ -374,29 +412,35 @@ func TestKernelArgumentsOfAnInfraEnvAreReplacedLeftAndCleared(t *testing.T) {
 		require.NoError(t, json.Unmarshal(s.send(http.MethodGet, env, nil, nil).Body.Bytes(), &shown))
 		return shown.KernelArguments
 	}
-	require.JSONEq(t, `[{"operation":"append","value":"p1"},{"operation":"append","value":"p2=\"this is an argument\""}]`, held())
+	require.JSONEq(t,
+		`[{"operation":"append","value":"p1"},{"operation":"append","value":"p2=\"this is an argument\""}]`, held())
 	s.patch(env, object{"kernel_arguments": arguments("p3", "p4")}, http.StatusCreated)
 	require.JSONEq(t, `[{"operation":"append","value":"p3"},{"operation":"append","value":"p4"}]`, held())
 	s.patch(env, object{"pull_secret": anyPullSecret}, http.StatusCreated)
-	require.JSONEq(t, `[{"operation":"append","value":"p3"},{"operation":"append","value":"p4"}]`, held(), "what is not named stays")
+	require.JSONEq(t, `[{"operation":"append","value":"p3"},{"operation":"append","value":"p4"}]`,
+		held(), "what is not named stays")
 	s.patch(env, object{"kernel_arguments": []object{}}, http.StatusCreated)
 	require.Contains(t, []string{"", "[]"}, held())
-	for _, wrong := range []object{{"operation": "illegal", "value": "p1"}, {"operation": "append", "value": "illegal value with unquoted space"}} {
+	for _, wrong := range []object{{"operation": "illegal", "value": "p1"}, {"operation": "append",
+		"value": "illegal value with unquoted space"}} {
 		s.patch(env, object{"kernel_arguments": []object{wrong}}, http.StatusUnprocessableEntity)
 	}
 }
 
 func TestAnInfraEnvTakesEachOfItsFieldsAnew(t *testing.T) {
 	s := newServed(t)
-	env := "/v2/infra-envs/" + s.create("/v2/infra-envs", object{"name": "env", "openshift_version": "4.20", "pull_secret": anyPullSecret})
+	env := "/v2/infra-envs/" + s.create("/v2/infra-envs", object{"name": "env", "openshift_version": "4.20",
+		"pull_secret": anyPullSecret})
 	s.patch(env, object{"proxy": object{"no_proxy": "*"}}, http.StatusCreated)
 	const key = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8g someone"
 	var shown models.InfraEnv
 	require.NoError(t, json.Unmarshal(s.patch(env, object{
-		"image_type": "minimal-iso", "ssh_authorized_key": key, "proxy": object{"http_proxy": "http://proxy.proxy", "no_proxy": "proxy.proxy"},
+		"image_type": "minimal-iso", "ssh_authorized_key": key, "proxy": object{"http_proxy": "http://proxy.proxy",
+			"no_proxy": "proxy.proxy"},
 		"ignition_config_override": `{"ignition": {"version": "3.1.0"}, "storage": {"files": [{"path": "/tmp/example", "contents": {"source": "data:,x"}}]}}`,
 	}, http.StatusCreated), &shown))
-	require.Equal(t, []string{key, "http://proxy.proxy", "proxy.proxy"}, []string{shown.SSHAuthorizedKey, *shown.Proxy.HTTPProxy, *shown.Proxy.NoProxy})
+	require.Equal(t, []string{key, "http://proxy.proxy", "proxy.proxy"}, []string{shown.SSHAuthorizedKey,
+		*shown.Proxy.HTTPProxy, *shown.Proxy.NoProxy})
 	require.True(t, shown.Proxy.HTTPSProxy == nil || *shown.Proxy.HTTPSProxy == "")
 	require.Equal(t, models.ImageTypeMinimalIso, *shown.Type)
 	require.Contains(t, shown.IgnitionConfigOverride, "/tmp/example")
@@ -422,8 +466,10 @@ func TestAReleaseForSeveralArchitecturesIsAVersionOfItsOwn(t *testing.T) {
 	for architecture, level := range levels.Architectures {
 		require.NotEqual(t, models.SupportLevelUnavailable, level, architecture)
 	}
-	id := s.create("/v2/clusters", object{"name": "east", "openshift_version": "4.20.8-multi", "pull_secret": anyPullSecret})
+	id := s.create("/v2/clusters", object{"name": "east", "openshift_version": "4.20.8-multi",
+		"pull_secret": anyPullSecret})
 	var cluster models.Cluster
 	require.NoError(t, json.Unmarshal(s.send(http.MethodGet, "/v2/clusters/"+id, nil, nil).Body.Bytes(), &cluster))
-	require.Equal(t, []string{"multi", "quay.io/release:4.20.8-multi"}, []string{cluster.CPUArchitecture, cluster.OcpReleaseImage})
+	require.Equal(t, []string{"multi", "quay.io/release:4.20.8-multi"}, []string{cluster.CPUArchitecture,
+		cluster.OcpReleaseImage})
 }

@@ -17,13 +17,14 @@ import (
 	"landfall/web/problem"
 )
 
-// decode reads a request's body as one JSON value of type T, as strictly as the API's own server does: a body that is
-// empty, no JSON, of the wrong type, followed by something else, or that has a field the API does not know is refused
-// with 400, and one that its model's Validate method refuses with 422. The error says which field or position it is.
+// decode reads a request's body as one JSON value of type T, as strictly as the API's own server
+// does: a body that is empty, no JSON, of the wrong type, followed by something else, or that has a
+// field the API does not know is refused with 400, and one that its model's Validate method refuses
+// with 422. The error says which field or position it is.
 func decode[T any](c echo.Context) (*T, error) { return read[T](c, true) }
 
-// decodeLeniently is decode for what agents and installers send: fields that are not known here are left aside, because a
-// program of another age than the appliance must not be stopped by them.
+// decodeLeniently is decode for what agents and installers send: fields that are not known here are
+// left aside, because a program of another age than the appliance must not be stopped by them.
 func decodeLeniently[T any](c echo.Context) (*T, error) { return read[T](c, false) }
 
 func read[T any](c echo.Context, strict bool) (*T, error) {
@@ -49,12 +50,14 @@ func read[T any](c echo.Context, strict bool) (*T, error) {
 		return nil, refuse(err, body, decoder.InputOffset())
 	}
 	if rest := bytes.TrimSpace(body[decoder.InputOffset():]); len(rest) > 0 {
-		return nil, problem.BadRequest("the request body goes on after its JSON value ends at %s; send one value only", position(body, decoder.InputOffset()))
+		return nil, problem.BadRequest("the request body goes on after its JSON value ends at %s; send one value only",
+			position(body, decoder.InputOffset()))
 	}
 	return valid(value)
 }
 
-// presized is up to how many bytes a body's memory is taken at once, by what the client says of its length.
+// presized is up to how many bytes a body's memory is taken at once, by what the client says of its
+// length.
 const presized = 64 << 10
 
 func readAll(r *http.Request) ([]byte, error) {
@@ -64,7 +67,8 @@ func readAll(r *http.Request) ([]byte, error) {
 	return body.Bytes(), err
 }
 
-// valid returns the value if its lists have no null in them and its model's Validate method accepts it.
+// valid returns the value if its lists have no null in them and its model's Validate method accepts
+// it.
 func valid[T any](value *T) (*T, error) {
 	if place := nullMember(reflect.ValueOf(value)); place != "" {
 		return nil, unfit("%s in body is null; leave it out of its list", strings.TrimLeft(place, "."))
@@ -79,8 +83,8 @@ func valid[T any](value *T) (*T, error) {
 	return value, nil
 }
 
-// nullMember finds a null in a list of a value, which no model's Validate method minds, and names its place, which begins with a
-// dot; "" if there is none.
+// nullMember finds a null in a list of a value, which no model's Validate method minds, and names
+// its place, which begins with a dot; "" if there is none.
 func nullMember(value reflect.Value) string {
 	switch value.Kind() {
 	case reflect.Pointer:
@@ -128,17 +132,20 @@ func refuse(err error, body []byte, offset int64) error {
 		return problem.BadRequest("the request body is not JSON: %s at %s", syntax, position(body, syntax.Offset))
 	}
 	if errors.Is(err, io.ErrUnexpectedEOF) {
-		return problem.BadRequest("the request body is not JSON: it ends in the middle of a value, at %s", position(body, int64(len(body))))
+		return problem.BadRequest("the request body is not JSON: it ends in the middle of a value, at %s",
+			position(body, int64(len(body))))
 	}
 	if mismatch, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
 		field := mismatch.Field
 		if field == "" {
 			field = "the request body"
 		}
-		return problem.BadRequest("%s is a JSON %s, but the API takes %s there (%s)", field, mismatch.Value, jsonType(mismatch), position(body, mismatch.Offset))
+		return problem.BadRequest("%s is a JSON %s, but the API takes %s there (%s)", field, mismatch.Value,
+			jsonType(mismatch), position(body, mismatch.Offset))
 	}
 	if name, ok := strings.CutPrefix(err.Error(), "json: unknown field "); ok {
-		return problem.BadRequest("the request body has the field %s, which this operation does not know; leave it out or correct its name", name)
+		return problem.BadRequest("the request body has the field %s, which this operation does not know; leave it "+
+			"out or correct its name", name)
 	}
 	return problem.BadRequest("the request body can not be read at %s: %s", position(body, offset), err)
 }

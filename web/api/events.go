@@ -10,7 +10,8 @@ import (
 	"landfall/appliance/engine"
 )
 
-// listEvents answers a page of events. The number of all events and of those of each severity are in headers.
+// listEvents answers a page of events. The number of all events and of those of each severity are
+// in headers.
 func (s *Service) listEvents(c echo.Context) error {
 	filter, err := eventFilter(c)
 	if err != nil {
@@ -55,10 +56,12 @@ func eventFilter(c echo.Context) (filter engine.EventFilter, err error) {
 	if host != "" {
 		filter.HostIDs = append(filter.HostIDs, host)
 	}
-	if filter.Severities, err = listOf(c, "severities", models.EventSeverityInfo, models.EventSeverityWarning, models.EventSeverityError, models.EventSeverityCritical); err != nil {
+	if filter.Severities, err = listOf(c, "severities", models.EventSeverityInfo, models.EventSeverityWarning,
+		models.EventSeverityError, models.EventSeverityCritical); err != nil {
 		return filter, err
 	}
-	filter.Descending, filter.ClusterLevel, filter.DeletedHosts = order == "descending", flag(c, "cluster_level"), flag(c, "deleted_hosts")
+	filter.Descending, filter.ClusterLevel, filter.DeletedHosts = order == "descending", flag(c, "cluster_level"),
+		flag(c, "deleted_hosts")
 	filter.Message, filter.Categories = c.QueryParam("message"), list(c, "categories")
 	if filter.Limit, err = number(c, "limit"); err != nil {
 		return filter, err

@@ -20,11 +20,13 @@ import (
 // Files of a cluster that the API hands out, by the operation that does.
 var (
 	credentialFiles = []string{"kubeconfig", "kubeconfig-noingress", "kubeadmin-password"}
-	clusterFiles    = []string{"bootstrap.ign", "master.ign", "worker.ign", "arbiter.ign", "metadata.json", "install-config.yaml", "custom_manifests.json", "custom_manifests.yaml"}
-	hostFile        = regexp.MustCompile(`^(master|worker|arbiter)-[0-9a-f-]{36}\.ign$`)
+	clusterFiles    = []string{"bootstrap.ign", "master.ign", "worker.ign", "arbiter.ign", "metadata.json",
+		"install-config.yaml", "custom_manifests.json", "custom_manifests.yaml"}
+	hostFile = regexp.MustCompile(`^(master|worker|arbiter)-[0-9a-f-]{36}\.ign$`)
 )
 
-// attach names the file that an answer is to be saved as: always in quotes, for the browser application looks for them.
+// attach names the file that an answer is to be saved as: always in quotes, for the browser
+// application looks for them.
 func attach(c echo.Context, name string) {
 	quoted := strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(name)
 	c.Response().Header().Set(echo.HeaderContentDisposition, `attachment; filename="`+quoted+`"`)
@@ -79,9 +81,11 @@ func (s *Service) sendFile(c echo.Context, allowed func(string) bool) error {
 func (s *Service) downloadCredentials(c echo.Context) error { return s.sendFile(c, isCredential) }
 func (s *Service) downloadFile(c echo.Context) error        { return s.sendFile(c, isClusterFile) }
 
-// presign answers with a signed link to a download of a cluster, which is below the cluster's own path.
+// presign answers with a signed link to a download of a cluster, which is below the cluster's own
+// path.
 func (s *Service) presign(c echo.Context, download string, query url.Values) error {
-	link, expires, err := s.Engine.SignLink(c.Request().Context(), BasePath+"/v2/clusters/"+clusterID(c)+"/"+download, query)
+	link, expires, err := s.Engine.SignLink(c.Request().Context(), BasePath+"/v2/clusters/"+clusterID(c)+"/"+download,
+		query)
 	return answer(c, http.StatusOK, &models.PresignedURL{URL: &link, ExpiresAt: strfmt.DateTime(expires)}, err)
 }
 
@@ -105,8 +109,9 @@ func (s *Service) presignedCredentials(c echo.Context) error {
 	return s.presignKept(c, "downloads/credentials", name)
 }
 
-// presignedFile answers with a signed link to one of a cluster's files: what its installation generated, its logs
-// (file_name=logs), or a manifest (file_name=manifests with additional_name=<folder>/<name>).
+// presignedFile answers with a signed link to one of a cluster's files: what its installation
+// generated, its logs (file_name=logs), or a manifest (file_name=manifests with
+// additional_name=<folder>/<name>).
 func (s *Service) presignedFile(c echo.Context) error {
 	name, err := required(c, "file_name")
 	switch {
@@ -127,7 +132,8 @@ func (s *Service) presignedFile(c echo.Context) error {
 func (s *Service) presignManifest(c echo.Context) error {
 	folder, name, ok := strings.Cut(c.QueryParam("additional_name"), "/")
 	if !ok {
-		return problem.BadRequest("the parameter additional_name is %q; it takes a manifest's folder and name, such as openshift/99-kernel-arguments.yaml", c.QueryParam("additional_name"))
+		return problem.BadRequest("the parameter additional_name is %q; it takes a manifest's folder and name, such "+
+			"as openshift/99-kernel-arguments.yaml", c.QueryParam("additional_name"))
 	}
 	file, _, err := s.Engine.OpenManifest(clusterID(c), engine.Manifest{Folder: folder, Name: name})
 	if err != nil {

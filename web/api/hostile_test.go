@@ -29,10 +29,12 @@ import (
 	"landfall/web/api"
 )
 
-// The tests here send every operation every field and parameter that its description has with values that no honest client
-// sends. The table of them is made from the OpenAPI document, so an operation or a field that is added is in it.
+// The tests here send every operation every field and parameter that its description has with
+// values that no honest client sends. The table of them is made from the OpenAPI document, so an
+// operation or a field that is added is in it.
 
-// served is the API over an engine whose clock and timers nobody moves: what is written is written by a request.
+// served is the API over an engine whose clock and timers nobody moves: what is written is written
+// by a request.
 type served struct {
 	testing.TB
 	server *web.Server
@@ -45,13 +47,16 @@ func newServed(t testing.TB) *served {
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, db.Close()) })
 	e, err := engine.New(engine.Options{
-		DB: db, Releases: onlyPayload{}, Mirror: &mirror.Rules{}, URL: "http://appliance.site.test:8090", Images: engine.Images{Agent: agentImage},
-		ReleaseList: []engine.ReleaseImage{{OpenshiftVersion: "4.20.8", CPUArchitecture: "x86_64", URL: "quay.io/release:4.20.8", Default: true},
+		DB: db, Releases: onlyPayload{}, Mirror: &mirror.Rules{}, URL: "http://appliance.site.test:8090",
+		Images: engine.Images{Agent: agentImage},
+		ReleaseList: []engine.ReleaseImage{{OpenshiftVersion: "4.20.8", CPUArchitecture: "x86_64",
+			URL: "quay.io/release:4.20.8", Default: true},
 			{OpenshiftVersion: "4.20.8", CPUArchitecture: "multi", URL: "quay.io/release:4.20.8-multi"},
 			{OpenshiftVersion: "4.14.30", CPUArchitecture: "x86_64", URL: "quay.io/release:4.14.30"}},
 	})
 	require.NoError(t, err)
-	server := web.New(web.Options{Logger: slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelError})), RouteBodyLimits: map[string]int64{api.LogsRoute: 1 << 20}})
+	server := web.New(web.Options{Logger: slog.New(slog.NewTextHandler(t.Output(),
+		&slog.HandlerOptions{Level: slog.LevelError})), RouteBodyLimits: map[string]int64{api.LogsRoute: 1 << 20}})
 	service := &api.Service{Engine: e, ManifestBytes: 1 << 20, Versions: map[string]string{"landfall": "test"}}
 	require.NoError(t, api.Register(server.Router(), service.Handlers()))
 	return &served{t, server, db}
@@ -62,13 +67,16 @@ type onlyPayload struct{}
 
 func (onlyPayload) Payload(_ context.Context, pullSpec, arch string, _ authn.Keychain) (*release.Payload, error) {
 	images := make(map[string]string)
-	for _, tag := range []string{release.TagInstaller, release.TagAgent, release.TagHostInstaller, release.TagController, release.TagMachineConfigOperator, release.TagMustGather} {
+	for _, tag := range []string{release.TagInstaller, release.TagAgent, release.TagHostInstaller,
+		release.TagController, release.TagMachineConfigOperator, release.TagMustGather} {
 		images[tag] = "quay.io/parts/" + tag + "@sha256:" + strings.Repeat("a", 64)
 	}
-	return &release.Payload{PullSpec: pullSpec, Image: "quay.io/release@sha256:" + strings.Repeat("b", 64), Version: "4.20.8", Architecture: arch, Images: images}, nil
+	return &release.Payload{PullSpec: pullSpec, Image: "quay.io/release@sha256:" + strings.Repeat("b", 64),
+		Version: "4.20.8", Architecture: arch, Images: images}, nil
 }
 
-func (onlyPayload) Installer(context.Context, *release.Payload, authn.Keychain, func(done, total int64)) (*release.Installer, func(), error) {
+func (onlyPayload) Installer(context.Context, *release.Payload, authn.Keychain,
+	func(done, total int64)) (*release.Installer, func(), error) {
 	return nil, nil, errors.New("the mirror lacks it")
 }
 
@@ -108,8 +116,10 @@ const anyPullSecret = `{"auths":{"quay.io":{"auth":"dXNlcjpwYXNz"}}}`
 // things are the objects that a request's path names.
 func (s *served) things() map[string]string {
 	s.Helper()
-	cluster := s.create("/v2/clusters", object{"name": "east", "openshift_version": "4.20", "pull_secret": anyPullSecret})
-	env := s.create("/v2/infra-envs", object{"name": "env", "openshift_version": "4.20", "pull_secret": anyPullSecret, "cluster_id": cluster})
+	cluster := s.create("/v2/clusters", object{"name": "east", "openshift_version": "4.20",
+		"pull_secret": anyPullSecret})
+	env := s.create("/v2/infra-envs", object{"name": "env", "openshift_version": "4.20", "pull_secret": anyPullSecret,
+		"cluster_id": cluster})
 	host := s.create("/v2/infra-envs/"+env+"/hosts", object{"host_id": uuid.NewString()})
 	return map[string]string{
 		"cluster_id": cluster, "infra_env_id": env, "host_id": host,
@@ -165,8 +175,10 @@ func (s *served) description() *openAPI {
 // fitting are values of fields for which a schema does not say enough to make one up.
 func fitting() map[string]any {
 	return object{
-		"name": "east", "openshift_version": "4.20", "pull_secret": anyPullSecret, "api_vip_dnsname": "api.east.site.test",
-		"file_name": "a.yaml", "folder": "openshift", "content": "YTogMQ==", "config": `{"ignition":{"version":"3.2.0"}}`, "message": "m", "step_id": "inventory-0123abcd",
+		"name": "east", "openshift_version": "4.20", "pull_secret": anyPullSecret,
+		"api_vip_dnsname": "api.east.site.test",
+		"file_name":       "a.yaml", "folder": "openshift", "content": "YTogMQ==",
+		"config": `{"ignition":{"version":"3.2.0"}}`, "message": "m", "step_id": "inventory-0123abcd",
 	}
 }
 
@@ -207,12 +219,15 @@ type raw string
 // hostileTexts are texts that no field has a use for.
 func hostileTexts() []string {
 	return []string{
-		"", " ", strings.Repeat("x", 1<<14), "\x00", "a\r\nX-Evil: 1\x1b[31m", "\u202eevil\u2066", "../../../../etc/passwd", "%s%d%n%!", "{{.}}$(id)`id`;|&",
-		"' OR 1=1 --", "-1", "18446744073709551616", "[::1]:99999", "00000000-0000-0000-0000-000000000000", "é\u0301\U0001F4A5", `"}],"`, "null", "::ffff:1.2.3.4%eth0", "0.0.0.0/0", "::/0",
+		"", " ", strings.Repeat("x", 1<<14), "\x00", "a\r\nX-Evil: 1\x1b[31m", "\u202eevil\u2066",
+		"../../../../etc/passwd", "%s%d%n%!", "{{.}}$(id)`id`;|&",
+		"' OR 1=1 --", "-1", "18446744073709551616", "[::1]:99999", "00000000-0000-0000-0000-000000000000",
+		"é\u0301\U0001F4A5", `"}],"`, "null", "::ffff:1.2.3.4%eth0", "0.0.0.0/0", "::/0",
 	}
 }
 
-// hostile are values for a field, as JSON; those that are no field's own are sent for a body's own fields only.
+// hostile are values for a field, as JSON; those that are no field's own are sent for a body's own
+// fields only.
 func hostile(s *schema, depth int) []raw {
 	values := []raw{"null", "7", "-1", "1e400", "9223372036854775808", "{}", `[null]`, "\"\xff\xfe\xc3\x28\"", ""}
 	if depth < bodyDepth-1 {
@@ -220,11 +235,13 @@ func hostile(s *schema, depth int) []raw {
 	}
 	values = append(values,
 		"true", "1.5", "-9223372036854775809", "9007199254740993", "[]", `[[]]`, `[{}]`, `["", null, 7]`,
-		raw(strings.Repeat("[", 2000)+strings.Repeat("]", 2000)), raw(strings.Repeat(`{"a":`, 2000)+"1"+strings.Repeat("}", 2000)),
+		raw(strings.Repeat("[", 2000)+strings.Repeat("]", 2000)), raw(strings.Repeat(`{"a":`, 2000)+
+			"1"+strings.Repeat("}", 2000)),
 		`"\ud800"`, "\"\x01\"", "nul", "'x'",
 	)
 	if depth == bodyDepth {
-		values = append(values, raw(strings.Repeat("[", 20_000)+strings.Repeat("]", 20_000)), raw(strings.Repeat(`{"a":`, 20_000)+"1"+strings.Repeat("}", 20_000)))
+		values = append(values, raw(strings.Repeat("[", 20_000)+strings.Repeat("]", 20_000)),
+			raw(strings.Repeat(`{"a":`, 20_000)+"1"+strings.Repeat("}", 20_000)))
 	}
 	if s.Type == "array" || s.Type == "string" || s.Type == "" {
 		for _, text := range hostileTexts() {
@@ -291,7 +308,8 @@ func write(value any) []byte {
 // bodyDepth is how deep in a body values are replaced.
 const bodyDepth = 3
 
-// mutants calls for each value that a body can have with one thing wrong in it, however deep it lies.
+// mutants calls for each value that a body can have with one thing wrong in it, however deep it
+// lies.
 func (d *openAPI) mutants(name string, s *schema, depth int, call func(where string, value any)) {
 	s = d.resolve(s)
 	for _, value := range hostile(s, depth) {
@@ -321,8 +339,9 @@ func (d *openAPI) mutants(name string, s *schema, depth int, call func(where str
 	}
 }
 
-// requireHonest checks an answer to a request that is wrong, or may be: no failure of the server, and a refusal in the shape of
-// the API's errors that wrote nothing but, where a state forbids what was asked for, the event that says so.
+// requireHonest checks an answer to a request that is wrong, or may be: no failure of the server,
+// and a refusal in the shape of the API's errors that wrote nothing but, where a state forbids what
+// was asked for, the event that says so.
 func (s *served) requireHonest(what string, before uint64, recorder *httptest.ResponseRecorder) {
 	s.Helper()
 	require.Less(s, recorder.Code, 500, "%s: %.500s", what, recorder.Body)
@@ -343,10 +362,12 @@ func (s *served) requireHonest(what string, before uint64, recorder *httptest.Re
 		ctx, cancel := context.WithCancel(s.Context())
 		defer cancel()
 		written := <-s.db.Watch(ctx, before).C()
-		require.True(s, strings.HasPrefix(written[0].Key, "/events/"), "%s: it was refused and wrote %s", what, written[0].Key)
+		require.True(s, strings.HasPrefix(written[0].Key, "/events/"), "%s: it was refused and wrote %s", what,
+			written[0].Key)
 		return
 	}
-	require.Equal(s, before, s.db.Revision(), "%s: it was refused (%.200s) and something was written", what, recorder.Body)
+	require.Equal(s, before, s.db.Revision(), "%s: it was refused (%.200s) and something was written",
+		what, recorder.Body)
 }
 
 func TestNoValueOfAnyFieldOrParameterMakesTheServerFailOrLeavesSomethingHalfDone(t *testing.T) {
@@ -417,7 +438,8 @@ func (a *attack) operation(method, path string, operation described) {
 			case parameter.In == "query":
 				a.ask(what, method, at+"?"+with(query, parameter.Name, text), nil, body)
 			case parameter.In == "header":
-				a.ask(what, method, at+"?"+query.Encode(), http.Header{http.CanonicalHeaderKey(parameter.Name): {text}}, body)
+				a.ask(what, method, at+"?"+query.Encode(), http.Header{http.CanonicalHeaderKey(parameter.Name): {text}},
+					body)
 			}
 		}
 		if parameter.In == "query" {

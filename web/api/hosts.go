@@ -23,8 +23,8 @@ func (s *Service) getHost(c echo.Context) error {
 	return answerRendered(c, host, err)
 }
 
-// registerHost answers an agent. It takes the agent's body as it comes: newer agents may send fields that are not known
-// here, and an agent that is refused is stopped for good.
+// registerHost answers an agent. It takes the agent's body as it comes: newer agents may send
+// fields that are not known here, and an agent that is refused is stopped for good.
 func (s *Service) registerHost(c echo.Context) error {
 	params, err := decodeLeniently[models.HostCreateParams](c)
 	if err != nil {
@@ -37,7 +37,8 @@ func (s *Service) registerHost(c echo.Context) error {
 	return c.JSON(http.StatusCreated, &registered{registration.Host, registration.Runner})
 }
 
-// registered is models.HostRegistrationResponse for writing only: the model's own way renders the host twice.
+// registered is models.HostRegistrationResponse for writing only: the model's own way renders the
+// host twice.
 type registered struct {
 	*models.Host
 	Runner *models.HostRegistrationResponseAO1NextStepRunnerCommand `json:"next_step_runner_command,omitempty"`
@@ -70,7 +71,8 @@ func (s *Service) unbindHost(c echo.Context) error {
 	return answer(c, http.StatusOK, host, err)
 }
 
-// nextSteps answers a poll. It is the request that the appliance gets most often: the answer comes from memory.
+// nextSteps answers a poll. It is the request that the appliance gets most often: the answer comes
+// from memory.
 func (s *Service) nextSteps(c echo.Context) error {
 	poll := engine.Poll{InfraEnvID: infraEnvID(c), HostID: hostID(c)}
 	if c.Request().URL.RawQuery != "" {
@@ -78,7 +80,8 @@ func (s *Service) nextSteps(c echo.Context) error {
 		if text := c.QueryParam("timestamp"); text != "" {
 			timestamp, err := strconv.ParseInt(text, 10, 64)
 			if err != nil {
-				return problem.BadRequest("the parameter timestamp is %q; it takes the host's clock in seconds since 1970", text)
+				return problem.BadRequest("the parameter timestamp is %q; it takes the host's clock in seconds since "+
+					"1970", text)
 			}
 			poll.Timestamp = timestamp
 		}

@@ -70,14 +70,16 @@ func (s *Service) infraEnvFileURL(c echo.Context) error {
 	return c.JSON(http.StatusOK, &models.PresignedURL{URL: &address, ExpiresAt: strfmt.DateTime(time.Time{})})
 }
 
-// downloadInfraEnvFile serves the parts of an infra-env that are small; images have URLs of their own.
+// downloadInfraEnvFile serves the parts of an infra-env that are small; images have URLs of their
+// own.
 func (s *Service) downloadInfraEnvFile(c echo.Context) error {
 	name, script, err := infraEnvFile(c, fileDiscovery, fileIPXE, fileStaticNetwork)
 	if err != nil {
 		return err
 	}
 	// The discovery config is the same for all types of images.
-	if _, err := oneOf(c, "discovery_iso_type", string(models.ImageTypeFullIso), string(models.ImageTypeMinimalIso), string(models.ImageTypeDisconnectedIso)); err != nil {
+	if _, err := oneOf(c, "discovery_iso_type", string(models.ImageTypeFullIso), string(models.ImageTypeMinimalIso),
+		string(models.ImageTypeDisconnectedIso)); err != nil {
 		return err
 	}
 	switch name {
@@ -94,8 +96,9 @@ func (s *Service) downloadInfraEnvFile(c echo.Context) error {
 	return nil
 }
 
-// downloadIPXEScript answers with what iPXE boots the discovery image by. With boot-order-control it only has the machine
-// ask again with its MAC address, and a machine that was installed gets 404 then, so that it goes on to its disk.
+// downloadIPXEScript answers with what iPXE boots the discovery image by. With boot-order-control
+// it only has the machine ask again with its MAC address, and a machine that was installed gets 404
+// then, so that it goes on to its disk.
 func (s *Service) downloadIPXEScript(c echo.Context, kind string) error {
 	mac := c.QueryParam("mac")
 	if mac != "" {
@@ -128,7 +131,8 @@ func (s *Service) downloadIPXEScript(c echo.Context, kind string) error {
 	return nil
 }
 
-// networkBoot is where a machine fetches its live system from, by the paths of the Assisted Installer's image service.
+// networkBoot is where a machine fetches its live system from, by the paths of the Assisted
+// Installer's image service.
 func (s *Service) networkBoot(recipe *engine.Recipe) isogen.NetworkBoot {
 	of := "?" + url.Values{"version": {recipe.OpenshiftVersion}, "arch": {recipe.CPUArchitecture}}.Encode()
 	boot := isogen.NetworkBoot{
@@ -137,7 +141,8 @@ func (s *Service) networkBoot(recipe *engine.Recipe) isogen.NetworkBoot {
 		InitrdURL: s.Engine.URL + "/images/" + recipe.InfraEnvID + "/pxe-initrd" + of,
 	}
 	for _, a := range recipe.KernelArguments {
-		boot.Arguments = append(boot.Arguments, isogen.KernelArgument{Operation: isogen.Operation(a.Operation), Value: a.Value})
+		boot.Arguments = append(boot.Arguments, isogen.KernelArgument{Operation: isogen.Operation(a.Operation),
+			Value: a.Value})
 	}
 	return boot
 }
@@ -150,7 +155,8 @@ func (s *Service) fileURL(infraEnvID, name, script string) string {
 	return s.Engine.URL + BasePath + "/v2/infra-envs/" + infraEnvID + "/downloads/files?" + query.Encode()
 }
 
-// downloadStaticNetwork answers with a tar of the hosts' network files, and with nothing when they all use DHCP.
+// downloadStaticNetwork answers with a tar of the hosts' network files, and with nothing when they
+// all use DHCP.
 func (s *Service) downloadStaticNetwork(c echo.Context) error {
 	env, err := s.Engine.InfraEnv(infraEnvID(c))
 	if err != nil {
@@ -173,7 +179,8 @@ func (s *Service) downloadStaticNetwork(c echo.Context) error {
 func writeTar(to *bytes.Buffer, files []ignition.File) error {
 	w := tar.NewWriter(to)
 	for _, f := range files {
-		if err := w.WriteHeader(&tar.Header{Name: "/" + f.Path, Mode: int64(f.Mode), Size: int64(len(f.Data))}); err != nil {
+		if err := w.WriteHeader(&tar.Header{Name: "/" + f.Path, Mode: int64(f.Mode),
+			Size: int64(len(f.Data))}); err != nil {
 			return err
 		}
 		if _, err := w.Write(f.Data); err != nil {
@@ -183,7 +190,8 @@ func writeTar(to *bytes.Buffer, files []ignition.File) error {
 	return w.Close()
 }
 
-// downloadMinimalInitrd answers with what minimal images add to the initial RAM file system, or 204 when that is nothing.
+// downloadMinimalInitrd answers with what minimal images add to the initial RAM file system, or 204
+// when that is nothing.
 func (s *Service) downloadMinimalInitrd(c echo.Context) error {
 	recipe, err := s.Engine.Recipe(c.Request().Context(), infraEnvID(c))
 	if err != nil {
@@ -213,8 +221,8 @@ func sendBytes(c echo.Context, name string, modified time.Time, content []byte) 
 	http.ServeContent(c.Response(), c.Request(), "", modified, bytes.NewReader(content))
 }
 
-// regenerateSigningKey ends the addresses of an infra-env's image that were handed out: the one of them that can't be
-// guessed is the short URL.
+// regenerateSigningKey ends the addresses of an infra-env's image that were handed out: the one of
+// them that can't be guessed is the short URL.
 func (s *Service) regenerateSigningKey(c echo.Context) error {
 	_, _, err := s.Engine.RenewImageCode(c.Request().Context(), infraEnvID(c), 0)
 	return done(c, err)

@@ -22,7 +22,8 @@ func (s *Service) registerDisconnectedCluster(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	cluster, err := s.Engine.RegisterDisconnectedCluster(c.Request().Context(), conv.Value(params.Name), conv.Value(params.OpenshiftVersion))
+	cluster, err := s.Engine.RegisterDisconnectedCluster(c.Request().Context(), conv.Value(params.Name),
+		conv.Value(params.OpenshiftVersion))
 	return answer(c, http.StatusCreated, cluster, err)
 }
 

@@ -16,17 +16,20 @@ import (
 	"landfall/store"
 )
 
-// sendArchive answers with what there is to be said of a cluster, in the form in which the Assisted Installer says it
-// (internal/cluster, PrepareClusterLogFile), so that programs which look into such archives find what they look for: a tar
-// archive of cluster_metadata.json, cluster_events.json, cluster_manifest_<source>_<folder>_<name> for each manifest,
-// controller_logs.tar.gz, and for each host <cluster>_<role>_<host>.tar with the host's own archive in it.
+// sendArchive answers with what there is to be said of a cluster, in the form in which the Assisted
+// Installer says it (internal/cluster, PrepareClusterLogFile), so that programs which look into
+// such archives find what they look for: a tar archive of cluster_metadata.json,
+// cluster_events.json, cluster_manifest_<source>_<folder>_<name> for each manifest,
+// controller_logs.tar.gz, and for each host <cluster>_<role>_<host>.tar with the host's own archive
+// in it.
 func (s *Service) sendArchive(c echo.Context, cluster *models.Cluster) (err error) {
 	id := cluster.ID.String()
 	page, err := s.Engine.Events(engine.EventFilter{ClusterID: id})
 	if err != nil {
 		return err
 	}
-	manifests, err := s.Engine.Manifests(id, cluster.OpenshiftClusterID != "") // our own are there when its installation was prepared
+	// our own are there when its installation was prepared
+	manifests, err := s.Engine.Manifests(id, cluster.OpenshiftClusterID != "")
 	if err != nil {
 		return err
 	}
@@ -35,7 +38,8 @@ func (s *Service) sendArchive(c echo.Context, cluster *models.Cluster) (err erro
 		return err
 	}
 	attach(c, cluster.Name+"_"+id+".tar")
-	c.Response().Header().Set(echo.HeaderContentType, echo.MIMEOctetStream) // the one type of files that API clients take
+	// the one type of files that API clients take
+	c.Response().Header().Set(echo.HeaderContentType, echo.MIMEOctetStream)
 	archive := tar.NewWriter(c.Response())
 	defer func() { err = errors.Join(err, archive.Close()) }()
 	err = errors.Join(
@@ -49,7 +53,8 @@ func (s *Service) sendArchive(c echo.Context, cluster *models.Cluster) (err erro
 		name := "cluster_manifest_" + m.ManifestSource + "_" + m.Folder + "_" + m.FileName
 		var file io.ReadSeekCloser
 		var info store.FileInfo
-		if file, info, err = s.Engine.OpenManifest(id, engine.Manifest{Folder: m.Folder, Name: m.FileName}); err == nil {
+		if file, info, err = s.Engine.OpenManifest(id, engine.Manifest{Folder: m.Folder,
+			Name: m.FileName}); err == nil {
 			err = errors.Join(archiveFile(archive, name, info, file), file.Close())
 		}
 	}
@@ -78,7 +83,8 @@ func (s *Service) archiveLogs(archive *tar.Writer, cluster *models.Cluster, name
 // plain is what a name of a file must not have.
 var plain = regexp.MustCompile(`[^a-z0-9.-]+`)
 
-// archiveName is what the logs of a host, or of the controller, are called outside of the appliance.
+// archiveName is what the logs of a host, or of the controller, are called outside of the
+// appliance.
 func archiveName(cluster *models.Cluster, name string) string {
 	of := strings.TrimSuffix(strings.TrimPrefix(name, logFolder), logEnding)
 	for _, h := range cluster.Hosts {
@@ -99,7 +105,8 @@ func archiveJSON(archive *tar.Writer, name string, modified time.Time, value any
 	if err != nil {
 		return err
 	}
-	return archiveFile(archive, name, store.FileInfo{Size: int64(len(text)), Modified: modified}, strings.NewReader(string(text)))
+	return archiveFile(archive, name, store.FileInfo{Size: int64(len(text)), Modified: modified},
+		strings.NewReader(string(text)))
 }
 
 func archiveFile(archive *tar.Writer, name string, info store.FileInfo, content io.Reader) error {
@@ -114,7 +121,8 @@ func archived(name string, info store.FileInfo) *tar.Header {
 	return &tar.Header{Name: name, Mode: 0o644, Size: info.Size, ModTime: info.Modified}
 }
 
-// archiveWithin adds an archive that holds one file. How long it is must be known before its content.
+// archiveWithin adds an archive that holds one file. How long it is must be known before its
+// content.
 func archiveWithin(archive *tar.Writer, outer, inner string, info store.FileInfo, content io.Reader) error {
 	var head length
 	if err := tar.NewWriter(&head).WriteHeader(archived(inner, info)); err != nil {

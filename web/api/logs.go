@@ -74,7 +74,8 @@ func (w whole) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// logsOf names the file that holds the logs of one host or of the controller; "" stands for all that there is.
+// logsOf names the file that holds the logs of one host or of the controller; "" stands for all
+// that there is.
 func (s *Service) logsOf(c echo.Context, kind, host string) (string, error) {
 	cluster, err := s.Engine.Cluster(clusterID(c))
 	if err != nil {
@@ -104,7 +105,8 @@ func (s *Service) logsOf(c echo.Context, kind, host string) (string, error) {
 	return wanted, err
 }
 
-// downloadLogs answers with the logs of one host or of the controller as they were sent, or with an archive of all.
+// downloadLogs answers with the logs of one host or of the controller as they were sent, or with an
+// archive of all.
 func (s *Service) downloadLogs(c echo.Context) error {
 	if err := s.checkLink(c); err != nil {
 		return err

@@ -28,14 +28,16 @@ func (s *Service) openAPI() echo.HandlerFunc {
 	}
 }
 
-// Description is the API's description, an OpenAPI 3.0 document, with the appliance's own operations marked.
+// Description is the API's description, an OpenAPI 3.0 document, with the appliance's own
+// operations marked.
 func Description(version string) (map[string]any, error) {
 	var all []description.Operation
 	for _, operation := range operations {
 		all = append(all, description.Operation{ID: operation.ID, Method: operation.Method, Path: operation.Path})
 	}
 	for _, operation := range additions {
-		all = append(all, description.Operation{ID: operation.ID, Method: operation.Method, Path: operation.Path, Added: true})
+		all = append(all, description.Operation{ID: operation.ID, Method: operation.Method, Path: operation.Path,
+			Added: true})
 	}
 	return description.Of(version, BasePath, all)
 }

@@ -109,7 +109,8 @@ func TestTheDescriptionSaysOfEachOperationWhatUpstreamsDoes(t *testing.T) {
 	for name, theirs := range routesOf(upstream) {
 		route := ours[name]
 		statuses := slices.Collect(maps.Keys(route.Responses))
-		require.ElementsMatch(t, append(slices.Collect(maps.Keys(theirs.Responses)), "422"), statuses, "%s; 422 is what any schema answers", name)
+		require.ElementsMatch(t, append(slices.Collect(maps.Keys(theirs.Responses)), "422"), statuses,
+			"%s; 422 is what any schema answers", name)
 		var parameters []describedParameter
 		body := false
 		for _, p := range theirs.Parameters {

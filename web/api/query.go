@@ -12,8 +12,8 @@ import (
 	"landfall/web/problem"
 )
 
-// required reads a query parameter that an operation can't do without. One that is missing does not fit the API's schema,
-// which is 422.
+// required reads a query parameter that an operation can't do without. One that is missing does not
+// fit the API's schema, which is 422.
 func required(c echo.Context, name string) (string, error) {
 	value := c.QueryParam(name)
 	if value == "" {
@@ -79,8 +79,8 @@ func uuids(c echo.Context, name string) ([]string, error) {
 	return given, nil
 }
 
-// flag reads a query parameter that is true or false. The Assisted Installer takes several words for true and every other
-// text for false.
+// flag reads a query parameter that is true or false. The Assisted Installer takes several words
+// for true and every other text for false.
 func flag(c echo.Context, name string) bool {
 	yes, err := conv.ConvertBool(c.QueryParam(name))
 	return yes && err == nil
@@ -106,7 +106,8 @@ func checkIDs(c echo.Context) error {
 	return nil
 }
 
-// isUUID tells whether a text has a UUID's form. Each poll of each host asks twice, so it takes no regular expression.
+// isUUID tells whether a text has a UUID's form. Each poll of each host asks twice, so it takes no
+// regular expression.
 func isUUID(text string) bool {
 	if len(text) != 36 {
 		return false

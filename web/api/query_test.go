@@ -14,18 +14,24 @@ import (
 // searches are the operations that filter and page by their query.
 func searches(things map[string]string) []string {
 	return []string{
-		"/v2/events", "/v2/clusters", "/v2/infra-envs", "/v2/clusters/" + things["cluster_id"] + "/hosts", "/v2/openshift-versions",
+		"/v2/events", "/v2/clusters", "/v2/infra-envs", "/v2/clusters/" + things["cluster_id"] + "/hosts",
+		"/v2/openshift-versions",
 		"/v2/operators/bundles", "/v2/support-levels/features", "/v2/support-levels/features/detailed",
-		"/v2/clusters/" + things["cluster_id"] + "/manifests", "/v2/clusters/" + things["cluster_id"] + "/monitored-operators",
+		"/v2/clusters/" + things["cluster_id"] + "/manifests", "/v2/clusters/" + things["cluster_id"] +
+			"/monitored-operators",
 	}
 }
 
-// FuzzAQueryOfASearchIsAnsweredOrRefused: whatever a query says, a search answers a list or an object, or refuses it.
+// FuzzAQueryOfASearchIsAnsweredOrRefused: whatever a query says, a search answers a list or an
+// object, or refuses it.
 func FuzzAQueryOfASearchIsAnsweredOrRefused(f *testing.F) {
 	for _, seed := range []string{
-		"cluster_id=x&limit=1", "limit=-1", "limit=99999999999999999999", "offset=9223372036854775807&limit=9223372036854775807", "order=sideways", "severities=info,,warning",
-		"host_ids=,%2C,", "message=%25%5B(%5C", "message=%ff%00", "categories=user&categories=metrics", "deleted_hosts=maybe", "cluster_level=true&cluster_level=false",
-		"role=master&status=%0a", "with-inventory=1", "version=4&only_latest=yes", "openshift_version=4.20&platform_type=moon", "ams_subscription_ids=a,b", "%zz=1;a", "=&=&&",
+		"cluster_id=x&limit=1", "limit=-1", "limit=99999999999999999999",
+		"offset=9223372036854775807&limit=9223372036854775807", "order=sideways", "severities=info,,warning",
+		"host_ids=,%2C,", "message=%25%5B(%5C", "message=%ff%00", "categories=user&categories=metrics",
+		"deleted_hosts=maybe", "cluster_level=true&cluster_level=false",
+		"role=master&status=%0a", "with-inventory=1", "version=4&only_latest=yes",
+		"openshift_version=4.20&platform_type=moon", "ams_subscription_ids=a,b", "%zz=1;a", "=&=&&",
 	} {
 		f.Add(seed)
 	}
@@ -33,21 +39,24 @@ func FuzzAQueryOfASearchIsAnsweredOrRefused(f *testing.F) {
 	things := s.things()
 	f.Fuzz(func(t *testing.T, query string) {
 		for _, path := range searches(things) {
-			recorder := (&served{t, s.server, s.db}).send(http.MethodGet, path+"?"+strings.ReplaceAll(query, "?", "%3f"), nil, nil)
-			require.Contains(t, []int{http.StatusOK, http.StatusBadRequest, http.StatusNotFound, http.StatusUnprocessableEntity}, recorder.Code, "%s: %s", path, recorder.Body)
+			recorder := (&served{t, s.server, s.db}).send(http.MethodGet, path+"?"+strings.ReplaceAll(query, "?",
+				"%3f"), nil, nil)
+			require.Contains(t, []int{http.StatusOK, http.StatusBadRequest, http.StatusNotFound,
+				http.StatusUnprocessableEntity}, recorder.Code, "%s: %s", path, recorder.Body)
 			require.True(t, json.Valid(recorder.Body.Bytes()), path)
 		}
 	})
 }
 
-// Pages of events, laid side by side, are all events once, in the order that was asked for, whatever their length; the
-// headers count what the filter selects and not the page.
+// Pages of events, laid side by side, are all events once, in the order that was asked for,
+// whatever their length; the headers count what the filter selects and not the page.
 func TestEventsArePagedInOrderWithTheirCountsInHeaders(t *testing.T) {
 	s := newServed(t)
 	things := s.things()
 	for i := range 25 {
 		severity := []string{"info", "warning", "error", "critical"}[i%4]
-		text, err := json.Marshal(object{"name": "n", "severity": severity, "message": "Number " + strconv.Itoa(i) + " came.", "event_time": "2026-01-02T03:04:05Z", "cluster_id": things["cluster_id"]})
+		text, err := json.Marshal(object{"name": "n", "severity": severity, "message": "Number " + strconv.Itoa(i) +
+			" came.", "event_time": "2026-01-02T03:04:05Z", "cluster_id": things["cluster_id"]})
 		require.NoError(t, err)
 		require.Equal(t, http.StatusCreated, s.send(http.MethodPost, "/v2/events", nil, text).Code)
 	}
@@ -68,7 +77,8 @@ func TestEventsArePagedInOrderWithTheirCountsInHeaders(t *testing.T) {
 		for _, length := range []int{1, 7, 10, 100} {
 			var joined []string
 			for offset := 0; offset < len(all); offset += length {
-				messages, header := page("order=" + order + "&limit=" + strconv.Itoa(length) + "&offset=" + strconv.Itoa(offset))
+				messages, header := page("order=" + order + "&limit=" + strconv.Itoa(length) + "&offset=" +
+					strconv.Itoa(offset))
 				require.Equal(t, strconv.Itoa(len(all)), header.Get("Event-Count"))
 				joined = append(joined, messages...)
 			}
@@ -78,7 +88,8 @@ func TestEventsArePagedInOrderWithTheirCountsInHeaders(t *testing.T) {
 	few, header := page("severities=critical,error&limit=2")
 	require.Len(t, few, 2)
 	require.Equal(t, "12", header.Get("Event-Count"))
-	require.Equal(t, []string{"6", "6"}, []string{header.Get("Severity-Count-Critical"), header.Get("Severity-Count-Error")})
+	require.Equal(t, []string{"6", "6"}, []string{header.Get("Severity-Count-Critical"),
+		header.Get("Severity-Count-Error")})
 	require.NotEqual(t, "0", header.Get("Severity-Count-Warning"), "the counts by severity are of all severities")
 	found, _ := page("message=number%2017")
 	require.Equal(t, []string{"Number 17 came."}, found)

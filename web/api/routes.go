@@ -1,4 +1,5 @@
-// Package api is the Assisted Installer's REST API v2, as its clients, agents and installers speak it.
+// Package api is the Assisted Installer's REST API v2, as its clients, agents and installers speak
+// it.
 package api
 
 import (
@@ -26,15 +27,17 @@ type Operation struct {
 // Handlers are what answers the API's operations, by operationId.
 type Handlers map[string]echo.HandlerFunc
 
-// Operations returns all operations of the API's description (swagger.yaml of the assisted-service), ordered by path.
+// Operations returns all operations of the API's description (swagger.yaml of the
+// assisted-service), ordered by path.
 func Operations() []Operation { return slices.Clone(operations) }
 
 // Additions returns the operations that are the appliance's own.
 func Additions() []Operation { return slices.Clone(additions) }
 
-// Register hangs every operation into the router. One that has no handler answers 501 in the API's own error shape, so
-// that a client learns which operation it was that the appliance does not have. A handler for an operation that the API
-// does not know is an error, and nothing is registered then.
+// Register hangs every operation into the router. One that has no handler answers 501 in the API's
+// own error shape, so that a client learns which operation it was that the appliance does not have.
+// A handler for an operation that the API does not know is an error, and nothing is registered
+// then.
 func Register(router *echo.Echo, handlers Handlers) error {
 	unknown := maps.Clone(handlers)
 	all := slices.Concat(operations, additions)
@@ -55,8 +58,8 @@ func Register(router *echo.Echo, handlers Handlers) error {
 	return nil
 }
 
-// refuseOtherMethods answers 405 on the API's paths for the methods that they do not have. The router would do so by itself,
-// but for the page shell, which answers GET everywhere.
+// refuseOtherMethods answers 405 on the API's paths for the methods that they do not have. The
+// router would do so by itself, but for the page shell, which answers GET everywhere.
 func refuseOtherMethods(router *echo.Echo, operations []Operation) {
 	allowed := make(map[string][]string)
 	for _, operation := range operations {
@@ -64,11 +67,13 @@ func refuseOtherMethods(router *echo.Echo, operations []Operation) {
 	}
 	for path, methods := range allowed {
 		slices.Sort(methods)
-		for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete} {
+		for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch,
+			http.MethodDelete} {
 			if !slices.Contains(methods, method) {
 				router.Add(method, BasePath+path, func(c echo.Context) error {
 					c.Response().Header().Set(echo.HeaderAllow, strings.Join(methods, ", "))
-					return problem.New(http.StatusMethodNotAllowed, "%s is not possible on %s; there is %s", method, c.Request().URL.Path, strings.Join(methods, ", "))
+					return problem.New(http.StatusMethodNotAllowed, "%s is not possible on %s; there is %s", method,
+						c.Request().URL.Path, strings.Join(methods, ", "))
 				})
 			}
 		}
@@ -77,18 +82,21 @@ func refuseOtherMethods(router *echo.Echo, operations []Operation) {
 
 func missing(operation Operation) echo.HandlerFunc {
 	return func(echo.Context) error {
-		return problem.New(http.StatusNotImplemented, "this appliance does not have the operation %s (%s %s)", operation.ID, operation.Method, operation.Path)
+		return problem.New(http.StatusNotImplemented, "this appliance does not have the operation %s (%s %s)",
+			operation.ID, operation.Method, operation.Path)
 	}
 }
 
-// Quiet says which routes agents ask again and again; see web.Options. What a reply of theirs changes has lines of its own.
+// Quiet says which routes agents ask again and again; see web.Options. What a reply of theirs
+// changes has lines of its own.
 func Quiet(method, route string) bool {
 	return route == instructionsRoute && (method == http.MethodGet || method == http.MethodPost)
 }
 
 const instructionsRoute = BasePath + "/v2/infra-envs/:infra_env_id/hosts/:host_id/instructions"
 
-// LogsRoute is the route by which hosts and the controller upload their logs, which are larger than other bodies.
+// LogsRoute is the route by which hosts and the controller upload their logs, which are larger than
+// other bodies.
 const LogsRoute = BasePath + "/v2/clusters/:cluster_id/logs"
 
 var additions = []Operation{
@@ -158,7 +166,8 @@ var operations = []Operation{
 	{"BindHost", http.MethodPost, "/v2/infra-envs/:infra_env_id/hosts/:host_id/actions/bind"},
 	{"v2InstallHost", http.MethodPost, "/v2/infra-envs/:infra_env_id/hosts/:host_id/actions/install"},
 	{"v2ResetHost", http.MethodPost, "/v2/infra-envs/:infra_env_id/hosts/:host_id/actions/reset"},
-	{"v2ResetHostValidation", http.MethodPatch, "/v2/infra-envs/:infra_env_id/hosts/:host_id/actions/reset-validation/:validation_id"},
+	{"v2ResetHostValidation", http.MethodPatch,
+		"/v2/infra-envs/:infra_env_id/hosts/:host_id/actions/reset-validation/:validation_id"},
 	{"UnbindHost", http.MethodPost, "/v2/infra-envs/:infra_env_id/hosts/:host_id/actions/unbind"},
 	{"v2GetHostIgnition", http.MethodGet, "/v2/infra-envs/:infra_env_id/hosts/:host_id/ignition"},
 	{"v2UpdateHostIgnition", http.MethodPatch, "/v2/infra-envs/:infra_env_id/hosts/:host_id/ignition"},

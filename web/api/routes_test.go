@@ -61,7 +61,8 @@ func TestAnOperationWithoutAHandlerIsAnswered501ByName(t *testing.T) {
 	server := web.New(web.Options{})
 	require.NoError(t, Register(server.Router(), nil))
 	for _, operation := range Operations() {
-		path := BasePath + strings.NewReplacer(":cluster_id", "c", ":infra_env_id", "i", ":host_id", "h", ":id", "b").Replace(operation.Path)
+		path := BasePath + strings.NewReplacer(":cluster_id", "c", ":infra_env_id", "i", ":host_id", "h", ":id",
+			"b").Replace(operation.Path)
 		recorder := httptest.NewRecorder()
 		server.ServeHTTP(recorder, httptest.NewRequest(operation.Method, path, http.NoBody))
 		require.Equal(t, http.StatusNotImplemented, recorder.Code, path)
@@ -73,8 +74,11 @@ func TestAnOperationWithoutAHandlerIsAnswered501ByName(t *testing.T) {
 func TestAHandlerAnswersItsOperationHoweverTheSlashesCome(t *testing.T) {
 	server := web.New(web.Options{})
 	require.NoError(t, Register(server.Router(), Handlers{
-		"v2ListClusters":            func(c echo.Context) error { return c.String(http.StatusOK, "list") },
-		"v2GetCluster":              func(c echo.Context) error { return c.String(http.StatusOK, c.Param("cluster_id")) },
+		"v2ListClusters": func(c echo.Context) error { return c.String(http.StatusOK, "list") },
+		"v2GetCluster": func(c echo.Context) error {
+			return c.String(http.StatusOK,
+				c.Param("cluster_id"))
+		},
 		"V2GetClusterDefaultConfig": func(c echo.Context) error { return c.String(http.StatusOK, "defaults") },
 	}))
 	for path, answer := range map[string]string{

@@ -11,11 +11,14 @@ import (
 	"landfall/web/problem"
 )
 
-// lacking are the features of OpenShift that this appliance can't install yet, whatever OpenShift's support for them is.
+// lacking are the features of OpenShift that this appliance can't install yet, whatever OpenShift's
+// support for them is.
 func lacking() []models.FeatureSupportLevelID {
 	return []models.FeatureSupportLevelID{
-		models.FeatureSupportLevelIDVIPAUTOALLOC, models.FeatureSupportLevelIDNUTANIXINTEGRATION, models.FeatureSupportLevelIDVSPHEREINTEGRATION,
-		models.FeatureSupportLevelIDEXTERNALPLATFORM, models.FeatureSupportLevelIDEXTERNALPLATFORMOCI, models.FeatureSupportLevelIDTNA, "TNF",
+		models.FeatureSupportLevelIDVIPAUTOALLOC, models.FeatureSupportLevelIDNUTANIXINTEGRATION,
+		models.FeatureSupportLevelIDVSPHEREINTEGRATION,
+		models.FeatureSupportLevelIDEXTERNALPLATFORM, models.FeatureSupportLevelIDEXTERNALPLATFORMOCI,
+		models.FeatureSupportLevelIDTNA, "TNF",
 		models.FeatureSupportLevelIDUSERMANAGEDLOADBALANCER,
 	}
 }
@@ -68,19 +71,21 @@ func (s *Service) detailedFeatures(c echo.Context) error {
 	features, operators := []*models.Feature{}, []*models.Operator{}
 	for _, f := range support.Features(q, lacking()) {
 		if f.Operator == "" {
-			features = append(features, &models.Feature{FeatureSupportLevelID: f.ID, SupportLevel: f.Level, Reason: f.Reason, Incompatibilities: f.Incompatibilities})
+			features = append(features, &models.Feature{FeatureSupportLevelID: f.ID, SupportLevel: f.Level,
+				Reason: f.Reason, Incompatibilities: f.Incompatibilities})
 			continue
 		}
 		operators = append(operators, &models.Operator{
-			FeatureSupportLevelID: f.ID, SupportLevel: f.Level, Reason: f.Reason, Incompatibilities: f.Incompatibilities,
-			Name: &f.Operator, Dependencies: f.Dependencies,
+			FeatureSupportLevelID: f.ID, SupportLevel: f.Level, Reason: f.Reason,
+			Incompatibilities: f.Incompatibilities,
+			Name:              &f.Operator, Dependencies: f.Dependencies,
 		})
 	}
 	return c.JSON(http.StatusOK, map[string]any{"features": features, "operators": operators})
 }
 
-// supportedArchitectures answers the level of each architecture; one for which no release is configured is not available
-// here.
+// supportedArchitectures answers the level of each architecture; one for which no release is
+// configured is not available here.
 func (s *Service) supportedArchitectures(c echo.Context) error {
 	version, err := required(c, "openshift_version")
 	if err != nil {
@@ -104,10 +109,12 @@ func (s *Service) supportedArchitectures(c echo.Context) error {
 	return c.JSON(http.StatusOK, map[string]models.SupportLevels{"architectures": levels})
 }
 
-// hasRelease tells whether a release is configured for one of the architectures, of its own or for several.
+// hasRelease tells whether a release is configured for one of the architectures, of its own or for
+// several.
 func (s *Service) hasRelease(architectures []string) bool {
 	for _, image := range s.Engine.ReleaseList {
-		if image.CPUArchitecture == models.ClusterCPUArchitectureMulti || slices.Contains(architectures, image.CPUArchitecture) {
+		if image.CPUArchitecture == models.ClusterCPUArchitectureMulti || slices.Contains(architectures,
+			image.CPUArchitecture) {
 			return true
 		}
 	}

@@ -23,7 +23,8 @@ const (
 	ABIUploadBytes = abi.FolderBytes + 1<<20
 )
 
-// ABIFolders is what the console asks about folders of the agent-based installer; its errors are fit for problem.From.
+// ABIFolders is what the console asks about folders of the agent-based installer; its errors are
+// fit for problem.From.
 type ABIFolders interface {
 	// Import makes a cluster of a folder; with check it only says what would come of it.
 	Import(ctx context.Context, files []abi.File, check bool) (*ABIImport, error)
@@ -51,8 +52,8 @@ func (i *ABIImport) Filled() *ABIImport {
 type ABIExport struct {
 	Name  string     `json:"name"` // of the folder
 	Files []abi.File `json:"files"`
-	// Changed are the values that differ from the folder that the cluster was made from; Unsaid those of them that no document of
-	// that folder can hold.
+	// Changed are the values that differ from the folder that the cluster was made from; Unsaid
+	// those of them that no document of that folder can hold.
 	Changed []string `json:"changed"`
 	Unsaid  []string `json:"unsaid"`
 }
@@ -64,7 +65,8 @@ func (f abiFolders) register(router *echo.Echo) {
 	router.GET(BasePath+"/clusters/:cluster_id/abi", f.export)
 }
 
-// add takes a form with the files of a folder, each under its path, or a tar.gz of it. With ?check=true nothing is made.
+// add takes a form with the files of a folder, each under its path, or a tar.gz of it. With
+// ?check=true nothing is made.
 func (f abiFolders) add(c echo.Context) error {
 	files, err := folderOf(c)
 	if err != nil {
@@ -105,7 +107,8 @@ func folderOf(c echo.Context) ([]abi.File, error) {
 func untar(body io.Reader) ([]abi.File, error) {
 	unpacked, err := gzip.NewReader(body)
 	if err != nil {
-		return nil, problem.BadRequest("The body is neither a form with the folder's files nor a tar.gz of it: %v.", err)
+		return nil, problem.BadRequest("The body is neither a form with the folder's files nor a tar.gz of it: %v.",
+			err)
 	}
 	var files []abi.File
 	for archive := tar.NewReader(io.LimitReader(unpacked, ABIUploadBytes)); ; {
@@ -114,14 +117,16 @@ func untar(body io.Reader) ([]abi.File, error) {
 			return files, nil
 		}
 		if err != nil {
-			return nil, problem.BadRequest("The archive can't be read, or has more than %d MiB: %v.", ABIUploadBytes>>20, err)
+			return nil, problem.BadRequest("The archive can't be read, or has more than %d MiB: %v.",
+				ABIUploadBytes>>20, err)
 		}
 		if header.Typeflag != tar.TypeReg {
 			continue
 		}
 		data, err := io.ReadAll(archive)
 		if err != nil {
-			return nil, problem.BadRequest("The archive can't be read, or has more than %d MiB: %v.", ABIUploadBytes>>20, err)
+			return nil, problem.BadRequest("The archive can't be read, or has more than %d MiB: %v.",
+				ABIUploadBytes>>20, err)
 		}
 		files = append(files, abi.File{Name: path.Clean("/" + header.Name)[1:], Data: data})
 	}
@@ -139,13 +144,15 @@ func (f abiFolders) export(c echo.Context) error {
 	}
 	header := c.Response().Header()
 	header.Set(echo.HeaderContentType, "application/gzip")
-	header.Set(echo.HeaderContentDisposition, mime.FormatMediaType("attachment", map[string]string{"filename": folder.Name + ".tar.gz"}))
+	header.Set(echo.HeaderContentDisposition, mime.FormatMediaType("attachment",
+		map[string]string{"filename": folder.Name + ".tar.gz"}))
 	header.Set(echo.HeaderCacheControl, "no-store")
 	c.Response().WriteHeader(http.StatusOK)
 	packed := gzip.NewWriter(c.Response())
 	archive := tar.NewWriter(packed)
 	for _, file := range folder.Files {
-		err := archive.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: folder.Name + "/" + file.Name, Mode: 0o600, Size: int64(len(file.Data))})
+		err := archive.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: folder.Name + "/" + file.Name, Mode: 0o600,
+			Size: int64(len(file.Data))})
 		if err != nil {
 			return err
 		}

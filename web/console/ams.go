@@ -46,7 +46,8 @@ type Subscriptions interface {
 	ExportFile(ctx context.Context) (file []byte, id string, err error)
 	// Revoke gives what a courier was sent with back to the relay; "" is all couriers.
 	Revoke(ctx context.Context, export string) error
-	// ImportReceipts takes what a courier brings back; trust is the fingerprint of a key to trust from now on, or "".
+	// ImportReceipts takes what a courier brings back; trust is the fingerprint of a key to trust
+	// from now on, or "".
 	ImportReceipts(ctx context.Context, from io.Reader, trust string) (ams.Imported, error)
 	Retry(ctx context.Context, clusterID, by string) error
 	CreateAgain(ctx context.Context, clusterID, by string) error
@@ -55,7 +56,8 @@ type Subscriptions interface {
 	Edit(ctx context.Context, clusterID, by string, fields outbox.Fields) error
 }
 
-// AMSReceiptsRoute is the route of a courier's receipts, which hold AMS's own objects of all clusters.
+// AMSReceiptsRoute is the route of a courier's receipts, which hold AMS's own objects of all
+// clusters.
 const AMSReceiptsRoute = AMSPath + "/receipts"
 
 // AMSOrder is the body of an order about a cluster's subscription.
@@ -63,7 +65,8 @@ type AMSOrder struct {
 	By string `json:"by"` // who orders it, as the event says
 }
 
-// AMSEdit is the body of an order to tell other values than a cluster has; the empty ones are its own.
+// AMSEdit is the body of an order to tell other values than a cluster has; the empty ones are its
+// own.
 type AMSEdit struct {
 	AMSOrder
 	outbox.Fields
@@ -99,7 +102,8 @@ func registerSubscriptions(router *echo.Echo, of Subscriptions, off bool) {
 		if err != nil {
 			return err
 		}
-		return answer(c, map[string]any{"kind": "SubscriptionList", "page": 1, "size": len(all), "total": len(all), "items": append([]map[string]any{}, all...)})
+		return answer(c, map[string]any{"kind": "SubscriptionList", "page": 1, "size": len(all), "total": len(all),
+			"items": append([]map[string]any{}, all...)})
 	})
 	router.GET(AMSPath+"/subscriptions/:id", func(c echo.Context) error {
 		one, err := of.Subscription(c.Request().Context(), c.Param("id"))
@@ -110,7 +114,8 @@ func registerSubscriptions(router *echo.Echo, of Subscriptions, off bool) {
 	})
 	if off {
 		refuse := func(echo.Context) error {
-			return problem.Conflict("this appliance does not speak to OpenShift Cluster Manager; set ams.enabled in the configuration if it is to")
+			return problem.Conflict("this appliance does not speak to OpenShift Cluster Manager; set ams.enabled in " +
+				"the configuration if it is to")
 		}
 		router.POST(AMSPath+"/*", refuse)
 		router.DELETE(AMSPath+"/*", refuse)
@@ -188,7 +193,8 @@ func (s subscriptions) give(c echo.Context) error {
 		return err
 	}
 	if secret.Empty() {
-		return problem.BadRequest("there is neither an offline_token nor a client_id with its client_secret in the body")
+		return problem.BadRequest("there is neither an offline_token nor a client_id with its client_secret in the " +
+			"body")
 	}
 	if err := s.of.Give(c.Request().Context(), secret); err != nil {
 		return orderProblem(err)

@@ -44,10 +44,12 @@ func registerTokens(router *echo.Echo, tokens Tokens) {
 			return err
 		}
 		if order.Days < 0 || order.Days > longestLife {
-			return problem.BadRequest("days is %d; expected 1 to %d, or 0 for a token that never ends", order.Days, longestLife)
+			return problem.BadRequest("days is %d; expected 1 to %d, or 0 for a token that never ends", order.Days,
+				longestLife)
 		}
 		issued, err := tokens.Issue(c.Request().Context(), local.Request{
-			Kind: order.Kind, Username: order.Username, ClientID: order.ClientID, Life: time.Duration(order.Days) * 24 * time.Hour, ReadOnly: order.ReadOnly,
+			Kind: order.Kind, Username: order.Username, ClientID: order.ClientID,
+			Life: time.Duration(order.Days) * 24 * time.Hour, ReadOnly: order.ReadOnly,
 		})
 		if errors.Is(err, local.ErrRequest) {
 			return &problem.Error{Status: http.StatusBadRequest, Reason: err.Error(), Err: err}

@@ -13,7 +13,8 @@ import (
 	"landfall/web/problem"
 )
 
-// BMCsRoute is where the servers are that are driven by their BMCs. :id is a server's id or its name (escaped).
+// BMCsRoute is where the servers are that are driven by their BMCs. :id is a server's id or its
+// name (escaped).
 //
 //	GET    /bmcs                          {"bmcs": [bmc.Server]}, by their names
 //	POST   /bmcs                          BMCCreate -> 201 bmc.Server; nothing is done to the server's power
@@ -30,7 +31,8 @@ import (
 // The live feed tells of changes with the kind "bmcs" and the server's id.
 const BMCsRoute = BasePath + "/bmcs"
 
-// BMCs is what the console asks about servers; its errors are those of package bmc, or fit for problem.From.
+// BMCs is what the console asks about servers; its errors are those of package bmc, or fit for
+// problem.From.
 type BMCs interface {
 	Servers() ([]*bmc.Server, error)
 	Find(idOrName string) (*bmc.Server, error)
@@ -122,7 +124,8 @@ func (b bmcServers) create(c echo.Context) error {
 		return bmcProblem(err)
 	}
 	server, err := b.Ensure(c.Request().Context(), bmc.NewID(), bmc.Desired{
-		Name: given.Name, Address: given.Address, Username: given.Username, Password: given.Password, SkipVerify: given.SkipVerify, CA: given.CA,
+		Name: given.Name, Address: given.Address, Username: given.Username, Password: given.Password,
+		SkipVerify: given.SkipVerify, CA: given.CA,
 		BootMAC: given.BootMAC, BootMode: given.BootMode, InfraEnvID: infraEnvID,
 	})
 	if err != nil {
@@ -165,7 +168,8 @@ func (b bmcServers) importRow(ctx context.Context, row bmc.TableRow, taken, dry 
 		return "", row.Err
 	}
 	if taken {
-		return "", &bmc.ConflictError{Reason: "There is a server with the name " + row.Desired.Name + " already; change that one, or remove it first."}
+		return "", &bmc.ConflictError{Reason: "There is a server with the name " + row.Desired.Name +
+			" already; change that one, or remove it first."}
 	}
 	var err error
 	if row.Desired.InfraEnvID, err = b.InfraEnv(row.InfraEnv); err != nil || dry {

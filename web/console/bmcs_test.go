@@ -75,9 +75,11 @@ func TestServersAreAddedChangedAndRemoved(t *testing.T) {
 func TestWhatIsWrongWithARequestAboutAServerIsSaid(t *testing.T) {
 	manager, ask := newBMCSite(t)
 	require.Equal(t, http.StatusCreated, ask(http.MethodPost, "", bmcBody).Code)
-	_, err := manager.Ensure(context.Background(), "owned", bmc.Desired{Name: "site/n2", Owner: "BareMetalHost site/n2", Address: "redfish://192.0.2.8", Username: "root", Password: "x"})
+	_, err := manager.Ensure(context.Background(), "owned", bmc.Desired{Name: "site/n2", Owner: "BareMetalHost site/n2",
+		Address: "redfish://192.0.2.8", Username: "root", Password: "x"})
 	require.NoError(t, err)
-	_, err = manager.Ensure(context.Background(), "away", bmc.Desired{Name: "away", Address: "redfish://192.0.2.9", Username: "root", Password: "x", Detached: true})
+	_, err = manager.Ensure(context.Background(), "away", bmc.Desired{Name: "away", Address: "redfish://192.0.2.9",
+		Username: "root", Password: "x", Detached: true})
 	require.NoError(t, err)
 	for _, c := range []struct {
 		method, path, body string
@@ -87,20 +89,27 @@ func TestWhatIsWrongWithARequestAboutAServerIsSaid(t *testing.T) {
 		{http.MethodPost, "", bmcBody, http.StatusConflict, "There is a server with the name n1 already"},
 		{http.MethodPost, "", `{}`, http.StatusBadRequest, "The name \\\"\\\" of the server is none"},
 		{http.MethodPost, "", `{"nmae": "n1"}`, http.StatusBadRequest, "unknown field"},
-		{http.MethodPost, "", strings.Replace(bmcBody, "redfish:", "ipmi:", 1), http.StatusBadRequest, "has the scheme ipmi, which is not spoken here"},
-		{http.MethodPost, "", strings.Replace(bmcBody, "i-1", "i-9", 1), http.StatusBadRequest, "There is no infra-env"},
+		{http.MethodPost, "", strings.Replace(bmcBody, "redfish:", "ipmi:", 1), http.StatusBadRequest,
+			"has the scheme ipmi, which is not spoken here"},
+		{http.MethodPost, "", strings.Replace(bmcBody, "i-1", "i-9", 1), http.StatusBadRequest,
+			"There is no infra-env"},
 		{http.MethodGet, "/n9", "", http.StatusNotFound, "There is no BMC n9"},
 		{http.MethodGet, "/n9/conversations", "", http.StatusNotFound, "There is no BMC n9"},
 		{http.MethodPatch, "/n9", "{}", http.StatusNotFound, "There is no BMC n9"},
-		{http.MethodPatch, "/n1", `{"password": ""}`, http.StatusBadRequest, "The password for the BMC of n1 is missing"},
+		{http.MethodPatch, "/n1", `{"password": ""}`, http.StatusBadRequest,
+			"The password for the BMC of n1 is missing"},
 		{http.MethodPatch, "/n1", `{"boot_mode": "fast"}`, http.StatusBadRequest, "The boot mode"},
 		{http.MethodPatch, "/n1", `[]`, http.StatusBadRequest, "not the JSON object"},
-		{http.MethodPatch, "/owned", `{"name": "x"}`, http.StatusConflict, "belongs to BareMetalHost site/n2; change or delete that"},
+		{http.MethodPatch, "/owned", `{"name": "x"}`, http.StatusConflict,
+			"belongs to BareMetalHost site/n2; change or delete that"},
 		{http.MethodDelete, "/owned", "", http.StatusConflict, "belongs to BareMetalHost site/n2"},
 		{http.MethodDelete, "/n1?power_off=perhaps", "", http.StatusBadRequest, "power_off is"},
-		{http.MethodPost, "/n1/actions/boot", `{"infra_env_id": "i-9"}`, http.StatusBadRequest, "There is no infra-env"},
-		{http.MethodPost, "/owned/actions/boot", ``, http.StatusBadRequest, "It is not said from what the server site/n2 shall boot"},
-		{http.MethodPost, "/n1/actions/power", `{"action": "explode"}`, http.StatusBadRequest, "expected on, off, soft or reset"},
+		{http.MethodPost, "/n1/actions/boot", `{"infra_env_id": "i-9"}`, http.StatusBadRequest,
+			"There is no infra-env"},
+		{http.MethodPost, "/owned/actions/boot", ``, http.StatusBadRequest,
+			"It is not said from what the server site/n2 shall boot"},
+		{http.MethodPost, "/n1/actions/power", `{"action": "explode"}`, http.StatusBadRequest,
+			"expected on, off, soft or reset"},
 		{http.MethodPost, "/away/actions/eject", ``, http.StatusConflict, "is detached"},
 		{http.MethodPost, "/import", "", http.StatusBadRequest, "The table has no rows"},
 	} {

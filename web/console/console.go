@@ -1,5 +1,6 @@
-// Package console serves what is the appliance's own: the page shell of the browser application (page.go), the live feed
-// that keeps it up to date (feed.go), and the appliance's API under /api/landfall/v1 (this file).
+// Package console serves what is the appliance's own: the page shell of the browser application
+// (page.go), the live feed that keeps it up to date (feed.go), and the appliance's API under
+// /api/landfall/v1 (this file).
 package console
 
 import (
@@ -28,8 +29,8 @@ type Options struct {
 	UI fs.FS
 	// Feed is where changes come from.
 	Feed *store.DB
-	// ClusterOf names the cluster that an object belongs to, given its kind and key in the store, or "" if it belongs to
-	// none or is gone. It is asked for hosts, infra-envs and events.
+	// ClusterOf names the cluster that an object belongs to, given its kind and key in the store,
+	// or "" if it belongs to none or is gone. It is asked for hosts, infra-envs and events.
 	ClusterOf func(ctx context.Context, kind, key string) (string, error)
 	// Appliance tells what the console's API answers.
 	Appliance Appliance
@@ -43,7 +44,8 @@ type Options struct {
 	AMS Subscriptions
 	// AMSOff keeps people from having AMS told anything: the configuration says so.
 	AMSOff bool
-	// Local are the tokens by which programs ask the site in AMS's place; nil leaves their operations out.
+	// Local are the tokens by which programs ask the site in AMS's place; nil leaves their
+	// operations out.
 	Local Tokens
 	// Doctor examines the site; nil leaves its operation out.
 	Doctor Doctor
@@ -53,7 +55,8 @@ type Options struct {
 	Journals Journals
 	// MirrorProofs are the proofs of the mirror; nil leaves their operations out.
 	MirrorProofs MirrorProofs
-	// ABIFolders makes clusters of folders of the agent-based installer and back; nil leaves their operations out.
+	// ABIFolders makes clusters of folders of the agent-based installer and back; nil leaves their
+	// operations out.
 	ABIFolders ABIFolders
 	// Rehearsals plays installations; nil leaves its operations out.
 	Rehearsals Rehearsals
@@ -100,7 +103,8 @@ type Release struct {
 	Message          string `json:"message,omitempty"`
 }
 
-// Register hangs the console into a router: its API, the feed, and the page for every path that nothing else answers.
+// Register hangs the console into a router: its API, the feed, and the page for every path that
+// nothing else answers.
 func Register(router *echo.Echo, options Options) error {
 	if options.Clock == nil {
 		options.Clock = clockwork.NewRealClock()
@@ -159,7 +163,8 @@ func Register(router *echo.Echo, options Options) error {
 		rehearsals{options.Rehearsals}.register(router)
 	}
 	router.GET("/api/*", func(c echo.Context) error {
-		return problem.NotFound("GET %s is no operation of the appliance's APIs; look at the path and the method", c.Request().URL.Path)
+		return problem.NotFound("GET %s is no operation of the appliance's APIs; look at the path and the method",
+			c.Request().URL.Path)
 	})
 	router.GET("/*", page.serve)
 	router.HEAD("/*", page.serve)

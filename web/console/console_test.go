@@ -46,13 +46,15 @@ type site struct {
 
 func newSite(t *testing.T, ui fstest.MapFS) *site {
 	t.Helper()
-	s := &site{server: web.New(web.Options{}), clock: clockwork.NewFakeClock(), images: &images{}, rows: store.NewBucket[string]("hosts", 1)}
+	s := &site{server: web.New(web.Options{}), clock: clockwork.NewFakeClock(), images: &images{},
+		rows: store.NewBucket[string]("hosts", 1)}
 	db, err := store.Open(t.Context(), t.TempDir(), store.Options{NoSync: true})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, db.Close()) })
 	s.db = db
 	require.NoError(t, Register(s.server.Router(), Options{
-		UI: ui, Feed: db, Appliance: appliance{}, Images: s.images, StaticNetworks: networks{}, Clock: s.clock, Draining: s.server.Draining(),
+		UI: ui, Feed: db, Appliance: appliance{}, Images: s.images, StaticNetworks: networks{}, Clock: s.clock,
+		Draining: s.server.Draining(),
 		ClusterOf: func(_ context.Context, kind, key string) (string, error) {
 			return "cluster of " + kind + " " + key, nil
 		},
@@ -78,7 +80,8 @@ func (s *site) get(path string, header ...string) *httptest.ResponseRecorder {
 
 func TestThePageIsServedForEveryPathThatItRoutesItself(t *testing.T) {
 	s := newSite(t, application)
-	for _, path := range []string{"/", "/index.html", "/assisted-installer", "/assisted-installer/clusters/~new", "/assisted-installer/clusters/a.b"} {
+	for _, path := range []string{"/", "/index.html", "/assisted-installer", "/assisted-installer/clusters/~new",
+		"/assisted-installer/clusters/a.b"} {
 		answer := s.get(path)
 		require.Equal(t, http.StatusOK, answer.Code, path)
 		require.Equal(t, "<html>", answer.Body.String(), path)
@@ -125,7 +128,8 @@ func TestAFileThatIsThereGzippedOnlyIsUnpackedForWhoTakesNoGzip(t *testing.T) {
 	require.Empty(t, plain.Header().Get("Content-Encoding"))
 	require.Equal(t, "text/javascript; charset=utf-8", plain.Header().Get("Content-Type"))
 	require.NotEqual(t, sent.Header().Get("ETag"), plain.Header().Get("ETag"))
-	require.Equal(t, http.StatusNotModified, s.get("/assets/index-M6U8mTkq.js", "If-None-Match", plain.Header().Get("ETag")).Code)
+	require.Equal(t, http.StatusNotModified, s.get("/assets/index-M6U8mTkq.js", "If-None-Match",
+		plain.Header().Get("ETag")).Code)
 	require.Equal(t, http.StatusNotFound, s.get("/assets/index-M6U8mTkq.js.gz").Code)
 	require.Equal(t, http.StatusInternalServerError, s.get("/assets/broken-M6U8mTkq.js").Code)
 }
@@ -139,7 +143,8 @@ func TestAnUnchangedFileIsNotSentAgain(t *testing.T) {
 
 func TestAFileThatIsGoneIsNoPage(t *testing.T) {
 	s := newSite(t, application)
-	for _, path := range []string{"/assets/index-OLDOLDOL.js", "/.keep", "/api/landfall/v2/x", "/assets/index-M6U8mTkq.js.gz"} {
+	for _, path := range []string{"/assets/index-OLDOLDOL.js", "/.keep", "/api/landfall/v2/x",
+		"/assets/index-M6U8mTkq.js.gz"} {
 		require.Equal(t, http.StatusNotFound, s.get(path).Code, path)
 	}
 }
@@ -157,13 +162,15 @@ func TestTheConsolesAPIAnswers(t *testing.T) {
 	require.Equal(t, "http://bastion:8090", status.URL)
 	var image Image
 	require.NoError(t, json.Unmarshal(s.get("/api/landfall/v1/infra-envs/i-1/image").Body.Bytes(), &image))
-	require.Equal(t, Image{URL: "http://bastion:8090/i-1", SizeBytes: 7, SHA256: "ab", ETag: `"x"`, Type: "full-iso"}, image)
+	require.Equal(t, Image{URL: "http://bastion:8090/i-1", SizeBytes: 7, SHA256: "ab", ETag: `"x"`, Type: "full-iso"},
+		image)
 	missing := s.get("/api/landfall/v1/infra-envs/i-2/image")
 	require.Equal(t, http.StatusNotFound, missing.Code)
 	require.Contains(t, missing.Body.String(), "there is no infra-env i-2")
 }
 
-// listen opens the feed and returns a function that reads its next event, its fields joined by " | ".
+// listen opens the feed and returns a function that reads its next event, its fields joined by " |
+// ".
 func (s *site) listen(t *testing.T, last string) func() string {
 	t.Helper()
 	server := httptest.NewServer(s.server)
@@ -195,7 +202,8 @@ func TestTheFeedTellsOfEachChangeOnce(t *testing.T) {
 	next := s.listen(t, "")
 	require.Equal(t, ping, next())
 	s.put(t, "env/after")
-	require.Equal(t, `id: 2 | event: change | data: {"revision":2,"kind":"hosts","id":"after","cluster_id":"cluster of hosts env/after"}`, next())
+	require.Equal(t,
+		`id: 2 | event: change | data: {"revision":2,"kind":"hosts","id":"after","cluster_id":"cluster of hosts env/after"}`, next())
 }
 
 func TestTheFeedContinuesAfterTheLastEventThatTheBrowserSaw(t *testing.T) {

@@ -9,10 +9,11 @@ import (
 	"landfall/web/problem"
 )
 
-// DoctorRoute is the route of examinations of the site: of what all clusters need, or with ?cluster_id= of what that one
-// needs too. With ?dhcp=true DHCP servers are asked, which sends packets to all machines of the appliance's networks. With
-// ?name= and ?base_domain= nothing but the names of a cluster is looked at that need not be there yet; ?api_vip= and
-// ?ingress_vip= are where they must lead, and ?names_needed=true says that its hosts can't do without them.
+// DoctorRoute is the route of examinations of the site: of what all clusters need, or with
+// ?cluster_id= of what that one needs too. With ?dhcp=true DHCP servers are asked, which sends
+// packets to all machines of the appliance's networks. With ?name= and ?base_domain= nothing but
+// the names of a cluster is looked at that need not be there yet; ?api_vip= and ?ingress_vip= are
+// where they must lead, and ?names_needed=true says that its hosts can't do without them.
 const DoctorRoute = BasePath + "/doctor"
 
 // Doctor examines the site; its errors are fit for problem.From.
@@ -40,8 +41,9 @@ func registerDoctor(router *echo.Echo, examiner Doctor) {
 		query := c.QueryParams()
 		if query.Has("name") || query.Has("base_domain") {
 			wanted.Names = &ClusterNames{
-				Name: query.Get("name"), BaseDomain: query.Get("base_domain"), APIVIPs: query["api_vip"], IngressVIPs: query["ingress_vip"],
-				Needed: query.Get("names_needed") == "true",
+				Name: query.Get("name"), BaseDomain: query.Get("base_domain"), APIVIPs: query["api_vip"],
+				IngressVIPs: query["ingress_vip"],
+				Needed:      query.Get("names_needed") == "true",
 			}
 			if wanted.Names.Name == "" || wanted.Names.BaseDomain == "" {
 				return problem.BadRequest("Give both name and base_domain.")

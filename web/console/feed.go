@@ -18,8 +18,8 @@ import (
 	"landfall/web/problem"
 )
 
-// The time between two heartbeats. It keeps proxies from closing the connection, and a browser that hears none for three
-// of them takes the appliance for gone.
+// The time between two heartbeats. It keeps proxies from closing the connection, and a browser that
+// hears none for three of them takes the appliance for gone.
 const heartbeat = 15 * time.Second
 
 // The kinds of objects whose changes a browser hears of: the buckets of the same names.
@@ -33,7 +33,8 @@ type Change struct {
 	ClusterID string `json:"cluster_id"` // that the object belongs to, or ""
 }
 
-// feed answers with Server-Sent Events (https://html.spec.whatwg.org/multipage/server-sent-events.html):
+// feed answers with Server-Sent Events
+// (https://html.spec.whatwg.org/multipage/server-sent-events.html):
 //
 //   - change, with a [Change] as data and the revision as id
 //   - ping, every 15 seconds
@@ -79,13 +80,15 @@ func (f *feed) start(r *http.Request) (uint64, error) {
 	}
 	revision, err := strconv.ParseUint(last, 10, 64)
 	if err != nil {
-		return 0, problem.BadRequest("the header Last-Event-ID is %q; expected the id of an event of this feed, a whole number", last)
+		return 0,
+			problem.BadRequest("the header Last-Event-ID is %q; expected the id of an event of this feed, a whole "+
+				"number", last)
 	}
 	return revision, nil
 }
 
-// follow sends what changes after a revision until the context ends, the server shuts down, the browser is gone or the
-// watch ends. It returns nil when nothing is to be done about it.
+// follow sends what changes after a revision until the context ends, the server shuts down, the
+// browser is gone or the watch ends. It returns nil when nothing is to be done about it.
 func (f *feed) follow(ctx context.Context, stream *stream, from uint64) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

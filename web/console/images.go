@@ -15,20 +15,22 @@ import (
 	"landfall/web/problem"
 )
 
-// Images is what the console asks about the images of infra-envs; its errors are fit for problem.From.
+// Images is what the console asks about the images of infra-envs; its errors are fit for
+// problem.From.
 type Images interface {
 	// Image describes the images of an infra-env and all ways to boot them.
 	Image(ctx context.Context, infraEnvID string) (*Image, error)
 	// Reads tells who has read an infra-env's images, and how far.
 	Reads(ctx context.Context, infraEnvID string) ([]telescope.Report, error)
-	// RenewShortURL gives an infra-env another short URL, which is valid for a time, or without end for 0.
+	// RenewShortURL gives an infra-env another short URL, which is valid for a time, or without end
+	// for 0.
 	RenewShortURL(ctx context.Context, infraEnvID string, valid time.Duration) (*ShortURL, error)
 	// RevokeShortURL has an infra-env's short URL lead nowhere.
 	RevokeShortURL(ctx context.Context, infraEnvID string) error
 }
 
-// Image is what can be said of an infra-env's images before they are downloaded. The first six fields are of the kind
-// that the infra-env asks for.
+// Image is what can be said of an infra-env's images before they are downloaded. The first six
+// fields are of the kind that the infra-env asks for.
 type Image struct {
 	URL       string `json:"url"`
 	FileName  string `json:"file_name"`
@@ -65,7 +67,8 @@ type NetworkAddresses struct {
 	Short   string `json:"short"`
 }
 
-// NetworkBoot is what it takes to boot an infra-env's image over the network, on the preferred network, or why it can't be.
+// NetworkBoot is what it takes to boot an infra-env's image over the network, on the preferred
+// network, or why it can't be.
 type NetworkBoot struct {
 	IPXEURL         string `json:"ipxe_url,omitempty"`
 	IPXEScript      string `json:"ipxe_script,omitempty"`
@@ -120,19 +123,24 @@ func registerImages(router *echo.Echo, images Images) {
 	})
 }
 
-// validity reads how long a short URL is to be valid; a request without a body asks for one without an end.
+// validity reads how long a short URL is to be valid; a request without a body asks for one without
+// an end.
 func validity(c echo.Context) (time.Duration, error) {
 	var wanted struct {
 		ValidSeconds *int64 `json:"valid_seconds"`
 	}
 	if err := json.NewDecoder(c.Request().Body).Decode(&wanted); err != nil && !errors.Is(err, io.EOF) {
-		return 0, problem.BadRequest("the body is not what is expected here (%v); send {\"valid_seconds\": 86400}, or {} for a short URL without an end", err)
+		return 0,
+			problem.BadRequest("the body is not what is expected here (%v); send {\"valid_seconds\": 86400}, or {} "+
+				"for a short URL without an end", err)
 	}
 	if wanted.ValidSeconds == nil {
 		return 0, nil
 	}
 	if *wanted.ValidSeconds <= 0 || *wanted.ValidSeconds > math.MaxInt64/int64(time.Second) {
-		return 0, problem.BadRequest("valid_seconds is %d; send a number of seconds above 0, or leave it out for a short URL without an end", *wanted.ValidSeconds)
+		return 0,
+			problem.BadRequest("valid_seconds is %d; send a number of seconds above 0, or leave it out for a short "+
+				"URL without an end", *wanted.ValidSeconds)
 	}
 	return time.Duration(*wanted.ValidSeconds) * time.Second, nil
 }

@@ -34,7 +34,8 @@ func (i *images) Image(_ context.Context, id string) (*Image, error) {
 }
 
 func (i *images) Reads(_ context.Context, id string) ([]telescope.Report, error) {
-	return []telescope.Report{{Client: "10.0.0.7", State: telescope.Stopped, Sentence: "BMC 10.0.0.7 has stopped."}}, i.find(id)
+	return []telescope.Report{{Client: "10.0.0.7", State: telescope.Stopped, Sentence: "BMC 10.0.0.7 has stopped."}},
+		i.find(id)
 }
 
 func (i *images) RenewShortURL(_ context.Context, id string, valid time.Duration) (*ShortURL, error) {
@@ -73,7 +74,8 @@ func TestAShortURLIsRenewedAndRevoked(t *testing.T) {
 	for body, valid := range map[string]time.Duration{"": 0, "{}": 0, `{"valid_seconds": 3600}`: time.Hour} {
 		response := ask(s, http.MethodPost, "/infra-envs/i-1/short-url", body)
 		require.Equal(t, http.StatusOK, response.Code, body)
-		require.JSONEq(t, `{"short_url": "http://bastion:8090/i/abc.iso", "short_url_expires": null}`, response.Body.String())
+		require.JSONEq(t, `{"short_url": "http://bastion:8090/i/abc.iso", "short_url_expires": null}`,
+			response.Body.String())
 		require.Equal(t, valid, s.images.valid)
 	}
 	require.Equal(t, http.StatusNoContent, ask(s, http.MethodDelete, "/infra-envs/i-1/short-url", "").Code)

@@ -11,8 +11,8 @@ import (
 
 // Journals makes the journals of clusters.
 type Journals interface {
-	// Journal gathers what happened to a cluster; it returns a name for the file and what writes it. Its errors are fit for
-	// problem.From.
+	// Journal gathers what happened to a cluster; it returns a name for the file and what writes
+	// it. Its errors are fit for problem.From.
 	Journal(ctx context.Context, clusterID string) (name string, write func(io.Writer) error, err error)
 }
 
@@ -25,7 +25,8 @@ func registerJournals(router *echo.Echo, journals Journals) {
 		}
 		header := c.Response().Header()
 		header.Set(echo.HeaderContentType, "application/gzip")
-		header.Set(echo.HeaderContentDisposition, mime.FormatMediaType("attachment", map[string]string{"filename": name}))
+		header.Set(echo.HeaderContentDisposition, mime.FormatMediaType("attachment",
+			map[string]string{"filename": name}))
 		header.Set(echo.HeaderCacheControl, "no-store")
 		c.Response().WriteHeader(http.StatusOK)
 		return write(c.Response())

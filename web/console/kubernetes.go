@@ -17,7 +17,8 @@ type KubernetesAPI struct {
 	URL string `json:"url"`
 }
 
-// RegisterKubernetes lets clients ask where the Kubernetes API is; at tells it to one that reached the appliance under a URL, or why there is none.
+// RegisterKubernetes lets clients ask where the Kubernetes API is; at tells it to one that reached
+// the appliance under a URL, or why there is none.
 func RegisterKubernetes(router *echo.Echo, at func(under *url.URL) (string, error)) {
 	router.GET(KubernetesRoute, func(c echo.Context) error {
 		address, err := at(&url.URL{Scheme: c.Scheme(), Host: c.Request().Host})

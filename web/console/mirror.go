@@ -15,8 +15,8 @@ import (
 	"landfall/web/problem"
 )
 
-// MirrorRoute is the route of the mirror's rules. What is posted there may be an archive as large as MirrorUploadBytes, of
-// which little is kept.
+// MirrorRoute is the route of the mirror's rules. What is posted there may be an archive as large
+// as MirrorUploadBytes, of which little is kept.
 const MirrorRoute = BasePath + "/mirror"
 
 // MirrorLaterRoute is the route of what is to be applied to a cluster that runs.
@@ -51,9 +51,10 @@ type MirrorModel struct {
 	Catalogs    []mirror.CatalogSource `json:"catalogs"`
 	Signatures  []string               `json:"signatures"`  // digests of releases
 	Authorities []mirror.Authority     `json:"authorities"` // of the CA bundle
-	Imports     []MirrorImport         `json:"imports"`     // of all levels, the oldest first; a later one goes over an earlier one
-	Configured  []string               `json:"configured"`  // files that the configuration names
-	Problem     string                 `json:"problem,omitempty"`
+	// of all levels, the oldest first; a later one goes over an earlier one
+	Imports    []MirrorImport `json:"imports"`
+	Configured []string       `json:"configured"` // files that the configuration names
+	Problem    string         `json:"problem,omitempty"`
 }
 
 // Filled returns the model with empty lists in the place of none.
@@ -97,7 +98,8 @@ func (m mirrorRules) register(router *echo.Echo) {
 	router.GET(MirrorLaterRoute, m.later)
 }
 
-// level is what a request is about: the appliance, or the cluster or infra-env that its query names.
+// level is what a request is about: the appliance, or the cluster or infra-env that its query
+// names.
 func level(c echo.Context) mirror.Level {
 	return mirror.Level{Cluster: c.QueryParam("cluster_id"), InfraEnv: c.QueryParam("infra_env_id")}
 }
@@ -110,8 +112,8 @@ func (m mirrorRules) show(c echo.Context) error {
 	return answer(c, model)
 }
 
-// add imports the body: a form with the files of a folder, each under its path, or one file (tar, tar.gz, zip, or a document)
-// whose name is the query's.
+// add imports the body: a form with the files of a folder, each under its path, or one file (tar,
+// tar.gz, zip, or a document) whose name is the query's.
 func (m mirrorRules) add(c echo.Context) error {
 	name := c.QueryParam("name")
 	if name == "" {
@@ -148,7 +150,9 @@ func (m mirrorRules) read(c echo.Context, name string) (*mirror.Import, error) {
 			return nil, formProblem(err)
 		}
 		if total += len(data); total > formBytes {
-			return nil, problem.New(http.StatusRequestEntityTooLarge, "The folder has more than %d MiB; drop the one with oc-mirror's results alone (cluster-resources or results-…).", formBytes>>20)
+			return nil, problem.New(http.StatusRequestEntityTooLarge,
+				"The folder has more than %d MiB; drop the one with oc-mirror's results alone (cluster-resources or "+
+					"results-…).", formBytes>>20)
 		}
 		files = append(files, mirror.Document{Name: part.FormName(), Data: data})
 	}

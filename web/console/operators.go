@@ -11,8 +11,8 @@ import (
 	"landfall/web/problem"
 )
 
-// Operators is what the console asks about the operators that clusters can be installed with; its errors are fit for
-// problem.From.
+// Operators is what the console asks about the operators that clusters can be installed with; its
+// errors are fit for problem.From.
 type Operators interface {
 	// OperatorSupplies tells what each operator that a cluster could have needs of the mirror.
 	OperatorSupplies(clusterID string) ([]engine.OperatorSupply, error)
@@ -20,7 +20,8 @@ type Operators interface {
 	OperatorSuppliesFor(version string) []engine.OperatorSupply
 	// OperatorImageSet is what oc-mirror is to be given for the operators of a cluster, as YAML.
 	OperatorImageSet(clusterID string) ([]byte, error)
-	// CheckOperators reads the catalogs of a cluster's operators and asks the mirror for every image that they need.
+	// CheckOperators reads the catalogs of a cluster's operators and asks the mirror for every
+	// image that they need.
 	CheckOperators(ctx context.Context, clusterID string) ([]engine.OperatorCheck, error)
 }
 

@@ -16,8 +16,9 @@ import (
 // UploadRoute is the route of an OS image's upload, whose bodies are as large as images.
 const UploadRoute = BasePath + "/os-images/uploads/:id"
 
-// Uploads speak the core of tus 1.0 (https://tus.io/protocols/resumable-upload): HEAD tells the offset, PATCH adds bytes
-// there. The creation is JSON and the last PATCH answers the image, which tus leaves open.
+// Uploads speak the core of tus 1.0 (https://tus.io/protocols/resumable-upload): HEAD tells the
+// offset, PATCH adds bytes there. The creation is JSON and the last PATCH answers the image, which
+// tus leaves open.
 const (
 	uploadOffset = "Upload-Offset"
 	uploadLength = "Upload-Length"
@@ -89,7 +90,8 @@ func (o osImages) add(c echo.Context) error {
 	r := c.Request()
 	offset, err := strconv.ParseInt(r.Header.Get(uploadOffset), 10, 64)
 	if err != nil || offset < 0 {
-		return problem.BadRequest("the header %s is %q; expected how many bytes were sent before these", uploadOffset, r.Header.Get(uploadOffset))
+		return problem.BadRequest("the header %s is %q; expected how many bytes were sent before these", uploadOffset,
+			r.Header.Get(uploadOffset))
 	}
 	total := int64(0)
 	if text := r.Header.Get(uploadLength); text != "" {
@@ -177,5 +179,6 @@ func read(c echo.Context, into any) error {
 	if err == nil || errors.As(err, new(*http.MaxBytesError)) {
 		return err
 	}
-	return problem.BadRequest("the body is not the JSON object that this operation takes: %s", strings.TrimPrefix(err.Error(), "json: "))
+	return problem.BadRequest("the body is not the JSON object that this operation takes: %s",
+		strings.TrimPrefix(err.Error(), "json: "))
 }

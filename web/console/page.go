@@ -21,16 +21,19 @@ import (
 	"landfall/web/problem"
 )
 
-// What the page may do: talk to its own origin and nothing else. Styles are also set inline, by PatternFly and the code
-// editor.
-const contentSecurityPolicy = "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; " +
-	"font-src 'self'; worker-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+// What the page may do: talk to its own origin and nothing else. Styles are also set inline, by
+// PatternFly and the code editor.
+const contentSecurityPolicy = "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src " +
+	"'self' data:; " +
+	"font-src 'self'; worker-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors " +
+	"'none'"
 
 // A file whose name holds a hash of its content, as Vite writes them, never changes.
 var hashedName = regexp.MustCompile(`-[0-9A-Za-z_-]{8}\.[0-9a-z.]+$`)
 
-// page serves the files of the browser application, and its index.html for the paths that the application routes itself. They are
-// read when they are asked for: a start would have to read some megabytes of the binary.
+// page serves the files of the browser application, and its index.html for the paths that the
+// application routes itself. They are read when they are asked for: a start would have to read some
+// megabytes of the binary.
 type page struct {
 	ui    fs.FS
 	files map[string]*file
@@ -82,8 +85,8 @@ func compressedForm(ui fs.FS, name string) bool {
 	return false
 }
 
-// packedOnly tells which file is there in its gzipped form only, as the build leaves the greater ones. A .gz behind a name without
-// an ending is a file of its own.
+// packedOnly tells which file is there in its gzipped form only, as the build leaves the greater
+// ones. A .gz behind a name without an ending is a file of its own.
 func packedOnly(name string) (plain string, ok bool) {
 	plain, ok = strings.CutSuffix(name, ".gz")
 	return plain, ok && path.Ext(plain) != ""
@@ -135,7 +138,8 @@ func (p *page) serve(c echo.Context) error {
 			return problem.NotFound("the appliance's page has no file %s; reload the page", name)
 		}
 		if wanted, ok = p.files["index.html"]; !ok {
-			return problem.NotFound("this appliance was built without its browser application (make build includes it); its API is at /api/assisted-install/v2")
+			return problem.NotFound("this appliance was built without its browser application (make build includes " +
+				"it); its API is at /api/assisted-install/v2")
 		}
 	}
 	return wanted.serve(c, p.ui)
@@ -185,13 +189,14 @@ func unpack(packed io.Reader) (io.ReadSeeker, error) {
 	return bytes.NewReader(plain), err
 }
 
-// choose takes the best form that the client accepts. A quality of zero, which refuses an encoding, is the only one that
-// matters for whole files.
+// choose takes the best form that the client accepts. A quality of zero, which refuses an encoding,
+// is the only one that matters for whole files.
 func (f *file) choose(accepted string) form {
 	for _, candidate := range f.forms[:len(f.forms)-1] {
 		for offered := range strings.SplitSeq(accepted, ",") {
 			name, quality, _ := strings.Cut(strings.TrimSpace(offered), ";")
-			refused := strings.TrimRight(strings.TrimPrefix(strings.TrimSpace(quality), "q="), "0.") == "" && quality != ""
+			refused := strings.TrimRight(strings.TrimPrefix(strings.TrimSpace(quality), "q="), "0.") == "" &&
+				quality != ""
 			if strings.TrimSpace(name) == candidate.encoding && !refused {
 				return candidate
 			}

@@ -16,7 +16,8 @@ type Rehearsals interface {
 	Rehearsal(clusterID, id string) (*Rehearsal, error)
 }
 
-// RehearsalRequest says which hosts there will be, where none have reported and no folder or static network tells of them.
+// RehearsalRequest says which hosts there will be, where none have reported and no folder or static
+// network tells of them.
 type RehearsalRequest struct {
 	ControlPlanes int `json:"control_planes,omitempty"`
 	Workers       int `json:"workers,omitempty"`

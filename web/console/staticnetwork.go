@@ -8,16 +8,18 @@ import (
 	"landfall/web/problem"
 )
 
-// StaticNetworks is what the console asks about the networks of hosts; its errors are fit for problem.From.
+// StaticNetworks is what the console asks about the networks of hosts; its errors are fit for
+// problem.From.
 type StaticNetworks interface {
-	// PreviewStaticNetwork shows what the hosts of an infra-env would get by these descriptions. Nothing is kept.
+	// PreviewStaticNetwork shows what the hosts of an infra-env would get by these descriptions.
+	// Nothing is kept.
 	PreviewStaticNetwork(infraEnvID string, hosts []*models.HostStaticNetworkConfig) (*ignition.NetworkPreview, error)
 }
 
 // NetworkPreview is what would become of network descriptions.
 type NetworkPreview struct {
-	// Way is "keyfiles" that name cards by MAC address, keyfiles that a "script" on the machine chooses from, or a "policy" for
-	// nmstate, which needs OpenShift 4.18 and the full image.
+	// Way is "keyfiles" that name cards by MAC address, keyfiles that a "script" on the machine
+	// chooses from, or a "policy" for nmstate, which needs OpenShift 4.18 and the full image.
 	Way string `json:"way"`
 	// Reason says what keeps the whole from being keyfiles; "" unless the way is a policy.
 	Reason string               `json:"reason,omitempty"`

@@ -14,13 +14,16 @@ import (
 // networks knows the infra-env i-1.
 type networks struct{}
 
-func (networks) PreviewStaticNetwork(id string, hosts []*models.HostStaticNetworkConfig) (*ignition.NetworkPreview, error) {
+func (networks) PreviewStaticNetwork(id string, hosts []*models.HostStaticNetworkConfig) (
+	*ignition.NetworkPreview, error) {
 	if id != "i-1" {
 		return nil, problem.NotFound("there is no infra-env %s", id)
 	}
 	var all []ignition.HostNetwork
 	for _, host := range hosts {
-		all = append(all, ignition.HostNetwork{YAML: host.NetworkYaml, Interfaces: []ignition.NetworkInterface{{MAC: host.MacInterfaceMap[0].MacAddress, Name: host.MacInterfaceMap[0].LogicalNicName}}})
+		all = append(all, ignition.HostNetwork{YAML: host.NetworkYaml,
+			Interfaces: []ignition.NetworkInterface{{MAC: host.MacInterfaceMap[0].MacAddress,
+				Name: host.MacInterfaceMap[0].LogicalNicName}}})
 	}
 	return ignition.PreviewNetwork(all, "4.20", nil)
 }
@@ -38,5 +41,6 @@ func TestAPreviewShowsWhatEachHostGets(t *testing.T) {
 		{"addresses": [], "files": [], "fault": {"field": "interfaces[0].mtu", "line": 3, "message": "interfaces[0].mtu (line 3) is \"many\"; it must be a whole number from 68 to 65535"}}
 	]}`, response.Body.String())
 	require.Equal(t, http.StatusNotFound, ask(s, http.MethodPost, "/infra-envs/none/static-network/preview", "{}").Code)
-	require.Equal(t, http.StatusBadRequest, ask(s, http.MethodPost, "/infra-envs/i-1/static-network/preview", `{"hosts": []}`).Code)
+	require.Equal(t, http.StatusBadRequest, ask(s, http.MethodPost, "/infra-envs/i-1/static-network/preview",
+		`{"hosts": []}`).Code)
 }

@@ -20,8 +20,9 @@ const (
 	calmTime    = 10 * time.Second
 )
 
-// BenchmarkImageSlowClients has 1,000 clients download an image at 4 KiB a second for a minute, while one reads ranges of
-// 32 KiB as fast as it goes: what that one gets of what it gets alone, and what the others cost.
+// BenchmarkImageSlowClients has 1,000 clients download an image at 4 KiB a second for a minute,
+// while one reads ranges of 32 KiB as fast as it goes: what that one gets of what it gets alone,
+// and what the others cost.
 func BenchmarkImageSlowClients(b *testing.B) {
 	c, used := startContest(b, 64<<20)
 	for b.Loop() {
@@ -55,8 +56,8 @@ func BenchmarkImageSlowClients(b *testing.B) {
 	}
 }
 
-// readSlowly takes a piece for each client once a second. How soon the system has the next one there, with a buffer so
-// small, is its own affair.
+// readSlowly takes a piece for each client once a second. How soon the system has the next one
+// there, with a buffer so small, is its own affair.
 func readSlowly(clients []*rawClient) error {
 	var reading errgroup.Group
 	for _, client := range clients {

@@ -31,10 +31,11 @@ import (
 	"landfall/web/image"
 )
 
-// The benchmarks compare downloads of an image with http.ServeFile on the bare base ISO, which no server written in Go
-// beats by much. Both are served by one process, the program under test run once more, so that the CPU time and the memory
-// that it reports are a server's alone; clients are in this one. They take turns, so that a machine whose speed drifts
-// favours none. docs/performance.md says what the figures mean.
+// The benchmarks compare downloads of an image with http.ServeFile on the bare base ISO, which no
+// server written in Go beats by much. Both are served by one process, the program under test run
+// once more, so that the CPU time and the memory that it reports are a server's alone; clients are
+// in this one. They take turns, so that a machine whose speed drifts favours none.
+// docs/performance.md says what the figures mean.
 
 const (
 	serveVariable = "LANDFALL_BENCH_SERVE" // names the base that this process is to serve
@@ -60,15 +61,16 @@ type usage struct {
 	Written int64 // bytes to disk
 }
 
-// contest is what a serving process says of itself: addresses of both servers, and how long the base took to be ready.
+// contest is what a serving process says of itself: addresses of both servers, and how long the
+// base took to be ready.
 type contest struct {
 	Image, File       string
 	ImageTLS, FileTLS string
 	Ready             time.Duration
 }
 
-// serveForBenchmarks serves an image over a base as the appliance does, and the base as http.ServeFile does, until
-// standard input ends.
+// serveForBenchmarks serves an image over a base as the appliance does, and the base as
+// http.ServeFile does, until standard input ends.
 func serveForBenchmarks(path string) error {
 	start := time.Now()
 	base, err := isogen.Open(path)
@@ -82,8 +84,10 @@ func serveForBenchmarks(path string) error {
 	said := contest{Ready: time.Since(start)}
 	logger := slog.New(slog.NewJSONHandler(io.Discard, nil))
 	server := web.New(web.Options{Logger: logger, Quiet: image.Quiet})
-	served := &image.Image{Image: full, InfraEnvID: infraEnv, Kind: image.Full, FileName: "discovery.iso", Modified: modified}
-	image.New(image.Options{Source: &source{image: served}, Networks: image.Networks{{}}, Logger: logger}).Register(server.Router())
+	served := &image.Image{Image: full, InfraEnvID: infraEnv, Kind: image.Full, FileName: "discovery.iso",
+		Modified: modified}
+	image.New(image.Options{Source: &source{image: served}, Networks: image.Networks{{}}, Logger: logger}).
+		Register(server.Router())
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return err
@@ -188,10 +192,12 @@ func (c *contest) dialTLS(b *testing.B, ofImage bool) *rawClient {
 
 func newRawClient(b *testing.B, conn net.Conn, address, target string) *rawClient {
 	b.Cleanup(func() { conn.Close() })
-	return &rawClient{conn, bufio.NewReaderSize(conn, 256<<10), "GET " + target + " HTTP/1.1\r\nHost: " + address + "\r\nUser-Agent: bmc\r\n", make([]byte, 256<<10)}
+	return &rawClient{conn, bufio.NewReaderSize(conn, 256<<10), "GET " + target + " HTTP/1.1\r\nHost: " + address +
+		"\r\nUser-Agent: bmc\r\n", make([]byte, 256<<10)}
 }
 
-// get asks for a range ("" for all), and returns the length of the body when the first byte of it is there.
+// get asks for a range ("" for all), and returns the length of the body when the first byte of it
+// is there.
 func (c *rawClient) get(ranges string) (int64, error) {
 	header := c.request
 	if ranges != "" {
@@ -229,8 +235,8 @@ func (c *rawClient) skip(n int64) error {
 	return nil
 }
 
-// BenchmarkImageDownload downloads whole images of 1 GiB: the server's CPU time for a GiB, the time to the first byte and
-// the throughput as the client sees it.
+// BenchmarkImageDownload downloads whole images of 1 GiB: the server's CPU time for a GiB, the time
+// to the first byte and the throughput as the client sees it.
 func BenchmarkImageDownload(b *testing.B) {
 	c, used := startContest(b, benchBase)
 	b.Run("http", func(b *testing.B) { benchmarkDownload(b, c, used, c.dial) })
@@ -291,8 +297,8 @@ func benchmarkDownload(b *testing.B, c *contest, used func() usage, dial func(b 
 	b.ReportMetric(0, "ns/op")
 }
 
-// BenchmarkImageRanges reads as management controllers read virtual media: small ranges one after the other on one
-// connection.
+// BenchmarkImageRanges reads as management controllers read virtual media: small ranges one after
+// the other on one connection.
 func BenchmarkImageRanges(b *testing.B) {
 	c, used := startContest(b, 64<<20)
 	for _, size := range []int64{2 << 10, 32 << 10} {
@@ -332,8 +338,8 @@ func BenchmarkImageRanges(b *testing.B) {
 	}
 }
 
-// BenchmarkImageCrowd has 64 clients in the middle of a download at once, and then 1,000: the memory that the server takes
-// for them above what it takes at rest.
+// BenchmarkImageCrowd has 64 clients in the middle of a download at once, and then 1,000: the
+// memory that the server takes for them above what it takes at rest.
 func BenchmarkImageCrowd(b *testing.B) {
 	c, used := startContest(b, 256<<20)
 	for _, size := range []int{64, 1000} {

@@ -49,7 +49,8 @@ func TestReadersAreBounded(t *testing.T) {
 		s.bind(readerKey{client: fmt.Sprint(i), path: "/x.iso"}, rangeOf("bmc"), image)
 	}
 	require.Len(t, s.bound, maxReaders)
-	require.Nil(t, s.pick(readerKey{client: "99", path: "/x.iso"}, rangeOf("bmc")), "the one that was quiet for longest is forgotten")
+	require.Nil(t, s.pick(readerKey{client: "99", path: "/x.iso"}, rangeOf("bmc")),
+		"the one that was quiet for longest is forgotten")
 	require.NotNil(t, s.pick(readerKey{client: "100", path: "/x.iso"}, rangeOf("bmc")))
 	require.Len(t, s.byTag, 1)
 }

@@ -8,10 +8,12 @@ import (
 	"github.com/jonboulle/clockwork"
 )
 
-// maxCodes bounds how many short codes are remembered. Only valid ones are, so guesses take no room.
+// maxCodes bounds how many short codes are remembered. Only valid ones are, so guesses take no
+// room.
 const maxCodes = 4096
 
-// codes remembers which infra-env a short code stands for, so that the ranges of a reader ask nobody.
+// codes remembers which infra-env a short code stands for, so that the ranges of a reader ask
+// nobody.
 type codes struct {
 	clock  clockwork.Clock
 	source Source

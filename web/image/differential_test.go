@@ -22,13 +22,14 @@ import (
 	"landfall/web/image"
 )
 
-// TestServedBytesAreThoseOfAnIndependentBuilder downloads images of random recipes, whole and in random ranges of every
-// form, and compares them byte by byte with what package plain makes of the same base: so nothing differs from the base
-// but what was put into it.
+// TestServedBytesAreThoseOfAnIndependentBuilder downloads images of random recipes, whole and in
+// random ranges of every form, and compares them byte by byte with what package plain makes of the
+// same base: so nothing differs from the base but what was put into it.
 func TestServedBytesAreThoseOfAnIndependentBuilder(t *testing.T) {
 	for seed := range uint64(12) {
 		random := rand.New(rand.NewPCG(seed, 7))
-		iso := skeleton.ISO{EmbedSize: 2048 * (1 + random.IntN(16)), RootFSSize: 1000 + random.IntN(100_000), Trailing: []int{0, 512}[random.IntN(2)]}
+		iso := skeleton.ISO{EmbedSize: 2048 * (1 + random.IntN(16)), RootFSSize: 1000 + random.IntN(100_000),
+			Trailing: []int{0, 512}[random.IntN(2)]}
 		iso.Architecture = []string{isogen.X86_64, isogen.AArch64, isogen.PPC64LE}[random.IntN(3)]
 		t.Run(fmt.Sprintf("%d: %s", seed, iso.Architecture), func(t *testing.T) {
 			var published bytes.Buffer
@@ -44,12 +45,14 @@ func TestServedBytesAreThoseOfAnIndependentBuilder(t *testing.T) {
 				config[i] = byte(random.Uint32())
 			}
 			argument := fmt.Sprintf("key=%d", random.Uint64())
-			full, err := base.Full(isogen.Payload{Ignition: config}, isogen.KernelArgument{Operation: isogen.Append, Value: argument})
+			full, err := base.Full(isogen.Payload{Ignition: config}, isogen.KernelArgument{Operation: isogen.Append,
+				Value: argument})
 			require.NoError(t, err)
 			want, err := plain.Build(published.Bytes(), config, nil, base.Info().KernelArguments.Default+" "+argument)
 			require.NoError(t, err)
 
-			server := serve(t, &source{image: &image.Image{Image: full, InfraEnvID: infraEnv, Kind: image.Full, FileName: "x.iso", Modified: modified}})
+			server := serve(t, &source{image: &image.Image{Image: full, InfraEnvID: infraEnv, Kind: image.Full,
+				FileName: "x.iso", Modified: modified}})
 			_, body := get(t, server, "/byid/"+infraEnv+"/4.19/x86_64/full.iso", "client", "")
 			require.True(t, bytes.Equal(want, body))
 			for range 8 {

@@ -31,14 +31,16 @@ const maxRanges = 100
 type Options struct {
 	Source   Source
 	Networks Networks // at least one
-	// Patience is how long a client may take nothing of what it asked for before it is dropped; 0 means [DefaultPatience].
+	// Patience is how long a client may take nothing of what it asked for before it is dropped; 0
+	// means [DefaultPatience].
 	Patience time.Duration
-	// Hold is how long a client that reads in ranges may be quiet and still go on with the revision it began with; 0 means
-	// [DefaultHold].
+	// Hold is how long a client that reads in ranges may be quiet and still go on with the revision
+	// it began with; 0 means [DefaultHold].
 	Hold      time.Duration
 	Telescope *telescope.Telescope // follows what is read
 	Clock     clockwork.Clock      // nil is the real one
-	Logger    *slog.Logger         // hears who begins to read, and of answers that had to be broken off; nil discards it
+	// hears who begins to read, and of answers that had to be broken off; nil discards it
+	Logger *slog.Logger
 }
 
 // Service answers downloads.
@@ -72,15 +74,16 @@ func New(options Options) *Service {
 	}
 }
 
-// Forget drops what is known of an infra-env: its images are answered anew, or not at all if it was deleted.
+// Forget drops what is known of an infra-env: its images are answered anew, or not at all if it was
+// deleted.
 func (s *Service) Forget(infraEnvID string) {
 	s.codes.forget(infraEnvID)
 	s.readers.forget(infraEnvID)
 	s.options.Telescope.Forget(infraEnvID)
 }
 
-// Recall has an infra-env's short codes asked for again by the next request: one may have been revoked. Its readers go on
-// with the images that they began with.
+// Recall has an infra-env's short codes asked for again by the next request: one may have been
+// revoked. Its readers go on with the images that they began with.
 func (s *Service) Recall(infraEnvID string) { s.codes.forget(infraEnvID) }
 
 // find makes the image that a request asks for as it is now.
@@ -163,18 +166,23 @@ func (s *Service) send(c echo.Context, k readerKey, image *Image) error {
 		s.note(c, k, image, err)
 		return nil
 	case http.StatusPreconditionFailed:
-		return refuse(response, image, w.refused, "the image is not the one that If-Match or If-Unmodified-Since names any more; download it again")
+		return refuse(response, image, w.refused,
+			"the image is not the one that If-Match or If-Unmodified-Since names any more; download it again")
 	}
-	return refuse(response, image, w.refused, fmt.Sprintf("the Range header %q names none of the image's %d bytes; write bytes=FROM-TO", shortened(r.Header.Get("Range")), image.Size()))
+	return refuse(response, image, w.refused,
+		fmt.Sprintf("the Range header %q names none of the image's %d bytes; write bytes=FROM-TO",
+			shortened(r.Header.Get("Range")), image.Size()))
 }
 
 // follow has the telescope follow what a request reads.
 func (s *Service) follow(r *http.Request, k readerKey, image *Image) *telescope.Read {
 	read, first := s.options.Telescope.Request(k.client, k.agent, telescope.Image{
-		InfraEnvID: image.InfraEnvID, Kind: string(image.Kind), Revision: image.ETag(), Size: image.Size(), Segments: image.Segments(),
+		InfraEnvID: image.InfraEnvID, Kind: string(image.Kind), Revision: image.ETag(), Size: image.Size(),
+		Segments: image.Segments(),
 	})
 	if first {
-		s.options.Logger.InfoContext(r.Context(), "a client begins to read an image", "client", k.client, "agent", k.agent,
+		s.options.Logger.InfoContext(r.Context(), "a client begins to read an image", "client", k.client, "agent",
+			k.agent,
 			"infra_env_id", image.InfraEnvID, "kind", image.Kind, "etag", image.ETag())
 	}
 	return read
@@ -191,8 +199,8 @@ func reason(err error) string {
 	return ""
 }
 
-// note logs why an answer was broken off. net/http closes the connection of an answer that lacks bytes, so that the
-// client sees it too.
+// note logs why an answer was broken off. net/http closes the connection of an answer that lacks
+// bytes, so that the client sees it too.
 func (s *Service) note(c echo.Context, k readerKey, image *Image, err error) {
 	if err == nil {
 		return
@@ -205,13 +213,16 @@ func (s *Service) note(c echo.Context, k readerKey, image *Image, err error) {
 		level, message = slog.LevelError, "a download was broken off because its base ISO was changed"
 		s.options.Source.Failed(image, err)
 	}
-	s.options.Logger.Log(c.Request().Context(), level, message, "client", k.client, "infra_env_id", image.InfraEnvID, "kind", image.Kind, "error", err)
+	s.options.Logger.Log(c.Request().Context(), level, message, "client", k.client, "infra_env_id", image.InfraEnvID,
+		"kind", image.Kind, "error", err)
 }
 
-// refuse returns an error that net/http found in the API's own shape, with none of the headers that describe an image.
+// refuse returns an error that net/http found in the API's own shape, with none of the headers that
+// describe an image.
 func refuse(response *echo.Response, image *Image, status int, sentence string) error {
 	header := response.Header()
-	for _, name := range []string{"Accept-Ranges", "Cache-Control", "Content-Disposition", "Content-Length", "Content-Type", "Last-Modified", "Repr-Digest", "X-Content-Type-Options"} {
+	for _, name := range []string{"Accept-Ranges", "Cache-Control", "Content-Disposition", "Content-Length",
+		"Content-Type", "Last-Modified", "Repr-Digest", "X-Content-Type-Options"} {
 		header.Del(name)
 	}
 	if status == http.StatusRequestedRangeNotSatisfiable {
@@ -227,8 +238,8 @@ func shortened(text string) string {
 	return text
 }
 
-// digest answers with the digest of an image as sha256sum prints it. It is computed in the request's own time, and ends
-// when the client goes away.
+// digest answers with the digest of an image as sha256sum prints it. It is computed in the
+// request's own time, and ends when the client goes away.
 func (s *Service) digest(find find) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		r := c.Request()

@@ -1,18 +1,19 @@
-// Package image is the HTTP side of discovery images: downloads under the paths that the Assisted Installer's image
-// service has, so that hosts, management controllers and people's scripts find them where they look, and the shorter
-// ones that machines boot from.
+// Package image is the HTTP side of discovery images: downloads under the paths that the Assisted
+// Installer's image service has, so that hosts, management controllers and people's scripts find
+// them where they look, and the shorter ones that machines boot from.
 //
 //	GET /byid/{infra_env_id}/{version}/{arch}/full.iso         the image, whole or in ranges; minimal.iso likewise
 //	GET /byid/{infra_env_id}/{version}/{arch}/full.iso.sha256  its digest, as sha256sum prints it
 //	GET /i/{code}.iso                                          the same for virtual media: short, no query, revocable
 //
-// and what boots over the network; routes.go lists all of them. Version and architecture are in a path for people: the
-// infra-env alone decides what is sent.
+// and what boots over the network; routes.go lists all of them. Version and architecture are in a
+// path for people: the infra-env alone decides what is sent.
 //
-// An image is frozen, so a download that began with one revision ends with it. One answer holds its image for as long
-// as it is sent. A client that reads in ranges keeps the revision it began with for as long as it goes on reading
-// (readers.go): a management controller, which names no revision, must never get a mixture of two. Ranges of a
-// reader that is known ask nobody and touch neither the database nor the disk but for the base ISO.
+// An image is frozen, so a download that began with one revision ends with it. One answer holds its
+// image for as long as it is sent. A client that reads in ranges keeps the revision it began with
+// for as long as it goes on reading (readers.go): a management controller, which names no revision,
+// must never get a mixture of two. Ranges of a reader that is known ask nobody and touch neither
+// the database nor the disk but for the base ISO.
 package image
 
 import (
@@ -44,14 +45,16 @@ const (
 	InsFile        Kind = "ins-file"
 )
 
-// Source makes images. An error that is a *problem.Error is told as it is: 404 for an infra-env that does not exist, 409
-// or 503 while there is no image.
+// Source makes images. An error that is a *problem.Error is told as it is: 404 for an infra-env
+// that does not exist, 409 or 503 while there is no image.
 type Source interface {
-	// Image returns an infra-env's image as the infra-env is now, with links for the network that is asked from.
+	// Image returns an infra-env's image as the infra-env is now, with links for the network that
+	// is asked from.
 	Image(ctx context.Context, infraEnvID string, kind Kind, network Network) (*Image, error)
 	// Artifact returns a Kernel, RootFS or InsFile for an OpenShift version and an architecture.
 	Artifact(ctx context.Context, version, arch string, kind Kind) (*Image, error)
-	// Code returns the infra-env of a short code, and until when the code is valid (zero: without end).
+	// Code returns the infra-env of a short code, and until when the code is valid (zero: without
+	// end).
 	Code(ctx context.Context, code string) (infraEnvID string, until time.Time, err error)
 	// Script returns a boot loader's script.
 	Script(ctx context.Context, script Script) ([]byte, error)
@@ -68,7 +71,8 @@ type Image struct {
 	Kind       Kind
 	FileName   string
 	Modified   time.Time // when its recipe last changed
-	// Digest returns the SHA-256 in hex, or "" while it is not known yet. compute has it computed in the background then.
+	// Digest returns the SHA-256 in hex, or "" while it is not known yet. compute has it computed
+	// in the background then.
 	Digest func(compute bool) string
 
 	once       sync.Once
@@ -76,8 +80,8 @@ type Image struct {
 	reprDigest atomic.Pointer[[]string] // the header's value once the digest is known
 }
 
-// describe sets the headers that say what is sent (Repr-Digest: RFC 9530, section 3). They are made once: readers of
-// virtual media send hundreds of requests a second.
+// describe sets the headers that say what is sent (Repr-Digest: RFC 9530, section 3). They are made
+// once: readers of virtual media send hundreds of requests a second.
 func (i *Image) describe(header http.Header, compute bool) {
 	i.once.Do(func() {
 		i.headers = http.Header{
@@ -114,10 +118,12 @@ func (i *Image) digestHeader(compute bool) []string {
 type Script struct {
 	InfraEnvID string
 	Format     ScriptFormat
-	Type       string // ipxe_script_type of the request: "discovery-image-always", "boot-order-control" or "" for the appliance's choice
-	MAC        string // of the asking machine, on its second request
-	Network    Network
-	URL        string // that the script was asked for under, without query; for one that leads back to itself
+	// ipxe_script_type of the request: "discovery-image-always", "boot-order-control" or "" for the
+	// appliance's choice
+	Type    string
+	MAC     string // of the asking machine, on its second request
+	Network Network
+	URL     string // that the script was asked for under, without query; for one that leads back to itself
 }
 
 // ScriptFormat is a boot loader's language.

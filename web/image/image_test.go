@@ -74,7 +74,8 @@ func (s *source) Code(_ context.Context, code string) (string, time.Time, error)
 }
 
 func (s *source) Script(_ context.Context, script image.Script) ([]byte, error) {
-	return fmt.Appendf(nil, "%s %s %s %s %s", script.Format, script.InfraEnvID, script.Type, script.MAC, script.URL), nil
+	return fmt.Appendf(nil, "%s %s %s %s %s", script.Format, script.InfraEnvID, script.Type, script.MAC, script.URL),
+		nil
 }
 
 func (s *source) Ready() error { return s.err }
@@ -119,7 +120,8 @@ func build(t testing.TB, base *isogen.Base, config string) *image.Image {
 	t.Helper()
 	full, err := base.Full(isogen.Payload{Ignition: []byte(config)})
 	require.NoError(t, err)
-	return &image.Image{Image: full, InfraEnvID: infraEnv, Kind: image.Full, FileName: "discovery_image_site-1.iso", Modified: modified}
+	return &image.Image{Image: full, InfraEnvID: infraEnv, Kind: image.Full, FileName: "discovery_image_site-1.iso",
+		Modified: modified}
 }
 
 func content(t testing.TB, i *image.Image) []byte {
@@ -245,16 +247,22 @@ func TestConditionalRequests(t *testing.T) {
 		header []string
 		status int
 	}{
-		"what the client has is current":   {[]string{"If-None-Match", i.ETag()}, http.StatusNotModified},
-		"what the client has is not":       {[]string{"If-None-Match", `"other"`}, http.StatusOK},
-		"not newer than the client's":      {[]string{"If-Modified-Since", "Fri, 23 May 2025 12:00:00 GMT"}, http.StatusNotModified},
-		"resumed on the same image":        {[]string{"Range", "bytes=5-", "If-Range", i.ETag()}, http.StatusPartialContent},
-		"resumed on another image":         {[]string{"Range", "bytes=5-", "If-Range", `"other"`}, http.StatusOK},
-		"a range of the expected image":    {[]string{"Range", "bytes=5-", "If-Match", i.ETag()}, http.StatusPartialContent},
-		"a range of another image":         {[]string{"Range", "bytes=5-", "If-Match", `"other"`}, http.StatusPreconditionFailed},
-		"a range behind the end":           {[]string{"Range", "bytes=99999999-"}, http.StatusRequestedRangeNotSatisfiable},
-		"a range that is none":             {[]string{"Range", "bytes=b-a"}, http.StatusRequestedRangeNotSatisfiable},
-		"resumed by the date of the image": {[]string{"Range", "bytes=5-", "If-Range", "Fri, 23 May 2025 12:00:00 GMT"}, http.StatusPartialContent},
+		"what the client has is current": {[]string{"If-None-Match", i.ETag()}, http.StatusNotModified},
+		"what the client has is not":     {[]string{"If-None-Match", `"other"`}, http.StatusOK},
+		"not newer than the client's": {[]string{"If-Modified-Since", "Fri, 23 May 2025 12:00:00 GMT"},
+			http.StatusNotModified},
+		"resumed on the same image": {[]string{"Range", "bytes=5-", "If-Range", i.ETag()},
+			http.StatusPartialContent},
+		"resumed on another image": {[]string{"Range", "bytes=5-", "If-Range", `"other"`}, http.StatusOK},
+		"a range of the expected image": {[]string{"Range", "bytes=5-", "If-Match", i.ETag()},
+			http.StatusPartialContent},
+		"a range of another image": {[]string{"Range", "bytes=5-", "If-Match", `"other"`},
+			http.StatusPreconditionFailed},
+		"a range behind the end": {[]string{"Range", "bytes=99999999-"},
+			http.StatusRequestedRangeNotSatisfiable},
+		"a range that is none": {[]string{"Range", "bytes=b-a"}, http.StatusRequestedRangeNotSatisfiable},
+		"resumed by the date of the image": {[]string{"Range", "bytes=5-", "If-Range", "Fri, 23 May 2025 12:00:00 GMT"},
+			http.StatusPartialContent},
 	} {
 		t.Run(name, func(t *testing.T) {
 			response, _ := do(t, server, http.MethodGet, path, c.header...)
@@ -313,7 +321,8 @@ func TestABaseWrittenToWhileItIsInUseIsNotServed(t *testing.T) {
 	requireProblem(t, response, body, http.StatusServiceUnavailable, "is not what it was when it was opened")
 }
 
-// TestADownloadEndsOnTheRevisionItBeganWith changes the infra-env when a part of its image has been read.
+// TestADownloadEndsOnTheRevisionItBeganWith changes the infra-env when a part of its image has been
+// read.
 func TestADownloadEndsOnTheRevisionItBeganWith(t *testing.T) {
 	b := largeBase(t, 16<<20)
 	old := build(t, b, "old")
@@ -332,7 +341,8 @@ func TestADownloadEndsOnTheRevisionItBeganWith(t *testing.T) {
 	require.True(t, bytes.Equal(content(t, old), append(head, rest...)))
 
 	resumed, body := do(t, server, http.MethodGet, path, "Range", "bytes=1000-", "If-Range", old.ETag())
-	require.Equal(t, http.StatusPartialContent, resumed.StatusCode, "a broken download goes on with the image that it names")
+	require.Equal(t, http.StatusPartialContent, resumed.StatusCode,
+		"a broken download goes on with the image that it names")
 	require.Equal(t, old.ETag(), resumed.Header.Get("ETag"))
 	require.True(t, bytes.Equal(content(t, old)[1000:], body))
 

@@ -12,11 +12,13 @@ type Network struct {
 	Boot string // of images and boot files; plain http on a listener of its own if there is one, else the same
 }
 
-// Networks are the configured ways to reach the appliance, the preferred one first; there is at least one.
+// Networks are the configured ways to reach the appliance, the preferred one first; there is at
+// least one.
 type Networks []Network
 
-// Of returns the network that a request came from: the one that it names in its Host header, with the port or else
-// without, and the preferred one if it names none. What a machine is told to fetch next is then something it can reach.
+// Of returns the network that a request came from: the one that it names in its Host header, with
+// the port or else without, and the preferred one if it names none. What a machine is told to fetch
+// next is then something it can reach.
 func (n Networks) Of(r *http.Request) Network { return n[n.index(r.Host)] }
 
 func (n Networks) index(host string) int {

@@ -10,22 +10,26 @@ import (
 )
 
 const (
-	// maxReaders bounds how many clients are remembered; the one that has been quiet for longest is forgotten beyond that.
+	// maxReaders bounds how many clients are remembered; the one that has been quiet for longest is
+	// forgotten beyond that.
 	maxReaders = 4096
-	// maxRevisions bounds how many images can be asked for by their tags when they are not an infra-env's newest any more.
+	// maxRevisions bounds how many images can be asked for by their tags when they are not an
+	// infra-env's newest any more.
 	maxRevisions = 256
 	// maxHeld bounds the memory that those take, in bytes.
 	maxHeld = 256 << 20
-	// begins is how long a reader must have been quiet for a request that looks like a first one (HEAD, or a range from byte
-	// 0 on) to be one: whoever mounts an image again gets it as it is now.
+	// begins is how long a reader must have been quiet for a request that looks like a first one
+	// (HEAD, or a range from byte 0 on) to be one: whoever mounts an image again gets it as it is
+	// now.
 	begins = 30 * time.Second
 )
 
 // readers remembers which revision of an image each client reads.
 //
-// A client is an address with a User-Agent at one path. It is given the image as the infra-env is when it begins, and
-// goes on with that one until it has been quiet for as long as hold says. A request that names a revision by its tag
-// (If-Range, If-Match) gets that revision, whoever it comes from, as long as it is remembered.
+// A client is an address with a User-Agent at one path. It is given the image as the infra-env is
+// when it begins, and goes on with that one until it has been quiet for as long as hold says. A
+// request that names a revision by its tag (If-Range, If-Match) gets that revision, whoever it
+// comes from, as long as it is remembered.
 type readers struct {
 	clock clockwork.Clock
 	hold  time.Duration
@@ -59,10 +63,12 @@ type revision struct {
 }
 
 func newReaders(clock clockwork.Clock, hold time.Duration) *readers {
-	return &readers{clock: clock, hold: hold, bound: make(map[readerKey]*reader), byTag: make(map[tagKey]*revision), maxHeld: maxHeld}
+	return &readers{clock: clock, hold: hold, bound: make(map[readerKey]*reader), byTag: make(map[tagKey]*revision),
+		maxHeld: maxHeld}
 }
 
-// pick returns the image that a request is to be answered with, or nil if it begins with the present one: bind that then.
+// pick returns the image that a request is to be answered with, or nil if it begins with the
+// present one: bind that then.
 func (s *readers) pick(k readerKey, r *http.Request) *Image {
 	now := s.clock.Now()
 	s.mu.Lock()
@@ -87,8 +93,8 @@ func (s *readers) pick(k readerKey, r *http.Request) *Image {
 	return known.image
 }
 
-// bind notes which image a client begins with and returns the one that it gets: another one if the client turns out to
-// be in the middle of reading that.
+// bind notes which image a client begins with and returns the one that it gets: another one if the
+// client turns out to be in the middle of reading that.
 func (s *readers) bind(k readerKey, r *http.Request, image *Image) *Image {
 	now := s.clock.Now()
 	s.mu.Lock()
@@ -170,7 +176,8 @@ func (s *readers) forgetOldest(but tagKey) {
 	delete(s.byTag, oldest)
 }
 
-// forgetQuietest drops the readers that were quiet for too long, and the one that was so for longest.
+// forgetQuietest drops the readers that were quiet for too long, and the one that was so for
+// longest.
 func (s *readers) forgetQuietest() {
 	var oldest readerKey
 	var at time.Time
@@ -185,7 +192,8 @@ func (s *readers) forgetQuietest() {
 	delete(s.bound, oldest)
 }
 
-// asksForPresent tells a download of the whole, which must never get an older image than the infra-env's present one.
+// asksForPresent tells a download of the whole, which must never get an older image than the
+// infra-env's present one.
 func asksForPresent(r *http.Request) bool {
 	return r.Method == http.MethodGet && len(r.Header["Range"]) == 0
 }

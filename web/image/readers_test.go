@@ -28,8 +28,8 @@ func get(t testing.TB, server *httptest.Server, path, agent, ranges string) (*ht
 	return do(t, server, http.MethodGet, path, header...)
 }
 
-// TestAReaderInRangesEndsOnTheRevisionItBeganWith has a management controller, which names no revision, read on while the
-// infra-env changes.
+// TestAReaderInRangesEndsOnTheRevisionItBeganWith has a management controller, which names no
+// revision, read on while the infra-env changes.
 func TestAReaderInRangesEndsOnTheRevisionItBeganWith(t *testing.T) {
 	b, clock := base(t), clockwork.NewFakeClock()
 	old, changed := build(t, b, "old"), build(t, b, "changed")
@@ -59,8 +59,8 @@ func TestAReaderInRangesEndsOnTheRevisionItBeganWith(t *testing.T) {
 	require.Equal(t, old.ETag(), response.Header.Get("ETag"), "which takes nothing from one who reads in ranges")
 }
 
-// TestWhoeverOnlyAsksIsToldOfThePresentImage: a reader that has had a HEAD answered reads what that was about, and one that
-// asks again is told of the image as it is now.
+// TestWhoeverOnlyAsksIsToldOfThePresentImage: a reader that has had a HEAD answered reads what that
+// was about, and one that asks again is told of the image as it is now.
 func TestWhoeverOnlyAsksIsToldOfThePresentImage(t *testing.T) {
 	b := base(t)
 	old, changed := build(t, b, "old"), build(t, b, "changed")
@@ -124,11 +124,13 @@ func TestABrokenDownloadGoesOnWithItsRevision(t *testing.T) {
 	require.True(t, bytes.Equal(content(t, old)[1000:], body))
 
 	for _, header := range []string{"If-Range", "If-Match"} {
-		response, _ = do(t, server, http.MethodGet, path, "User-Agent", "somebody else", "Range", "bytes=1000-", header, old.ETag())
+		response, _ = do(t, server, http.MethodGet, path, "User-Agent", "somebody else", "Range", "bytes=1000-",
+			header, old.ETag())
 		require.Equal(t, http.StatusPartialContent, response.StatusCode, header)
 		require.Equal(t, old.ETag(), response.Header.Get("ETag"), "a tag names the revision for whoever asks")
 	}
-	response, _ = do(t, server, http.MethodGet, "/byid/"+infraEnv+"/other/x86_64/full.iso", "Range", "bytes=1000-", "If-Match", old.ETag())
+	response, _ = do(t, server, http.MethodGet, "/byid/"+infraEnv+"/other/x86_64/full.iso", "Range", "bytes=1000-",
+		"If-Match", old.ETag())
 	require.Equal(t, http.StatusPreconditionFailed, response.StatusCode, "but only where it was given out")
 }
 
@@ -141,8 +143,9 @@ func TestRangesOfAKnownReaderAskNobody(t *testing.T) {
 	require.Equal(t, 1, src.asked)
 }
 
-// TestAnImageThatChangesUnderItsReaders has 50 clients read an image in ranges, most of them under the same name and some
-// beginning late, while it is changed 100 times: each gets one revision from the first byte to the last.
+// TestAnImageThatChangesUnderItsReaders has 50 clients read an image in ranges, most of them under
+// the same name and some beginning late, while it is changed 100 times: each gets one revision from
+// the first byte to the last.
 func TestAnImageThatChangesUnderItsReaders(t *testing.T) {
 	const clients, changes, piece = 50, 100, 32 << 10
 	b := base(t)
@@ -227,7 +230,8 @@ func TestAShortURLLeadsToTheImageUntilItIsRevokedOrExpires(t *testing.T) {
 	_, body = get(t, server, short+".sha256", "bmc", "")
 	require.Contains(t, string(body), "discovery_image_site-1.iso")
 
-	for _, wrong := range []string{"/i/abcdefghijklmnoq.iso", "/i/.iso", "/i/abcdefghijklmnop", "/i/abcdefghijklmnop.img", "/i/" + infraEnv + ".iso"} {
+	for _, wrong := range []string{"/i/abcdefghijklmnoq.iso", "/i/.iso", "/i/abcdefghijklmnop",
+		"/i/abcdefghijklmnop.img", "/i/" + infraEnv + ".iso"} {
 		response, _ = get(t, server, wrong, "bmc", "")
 		require.Equal(t, http.StatusNotFound, response.StatusCode, wrong)
 	}
@@ -253,8 +257,8 @@ func TestAShortURLFitsWhatManagementControllersTake(t *testing.T) {
 	require.Less(t, len("http://fifteen-letters:65535/i/abcdefghijklmnop.iso"), 60)
 }
 
-// TestABaseThatIsChangedUnderAReaderIsNeverMixed changes the base between the ranges of a reader: it gets nothing more
-// until it begins anew with an image that is whole.
+// TestABaseThatIsChangedUnderAReaderIsNeverMixed changes the base between the ranges of a reader:
+// it gets nothing more until it begins anew with an image that is whole.
 func TestABaseThatIsChangedUnderAReaderIsNeverMixed(t *testing.T) {
 	b := base(t)
 	src := &source{image: build(t, b, "config")}

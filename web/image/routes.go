@@ -39,7 +39,8 @@ func (s *Service) Register(e *echo.Echo) {
 	}
 	for _, prefix := range []string{byID, byAPIKey, byToken} {
 		prefix += "/:version/:arch/"
-		for file, kind := range map[string]Kind{"full.iso": Full, "minimal.iso": Minimal, "initrd.img": Initrd, "initrd.addrsize": InitrdAddrSize} {
+		for file, kind := range map[string]Kind{"full.iso": Full, "minimal.iso": Minimal, "initrd.img": Initrd,
+			"initrd.addrsize": InitrdAddrSize} {
 			find := s.image(kind)
 			get(prefix+file, s.answer(find))
 			get(prefix+file+".sha256", s.digest(find))
@@ -64,7 +65,8 @@ func (s *Service) Register(e *echo.Echo) {
 
 // Quiet tells the routes that machines read from in hundreds of requests a second.
 func Quiet(_, route string) bool {
-	for _, prefix := range []string{"/byid/", "/byapikey/", "/bytoken/", "/images/", "/boot-artifacts/", shortPath, "/config/", "/health", "/live"} {
+	for _, prefix := range []string{"/byid/", "/byapikey/", "/bytoken/", "/images/", "/boot-artifacts/", shortPath,
+		"/config/", "/health", "/live"} {
 		if strings.HasPrefix(route, prefix) {
 			return true
 		}
@@ -98,7 +100,8 @@ func (s *Service) imageByType(c echo.Context, network Network) (*Image, error) {
 	return s.image(kind)(c, network)
 }
 
-// artifact finds what depends on the base ISO alone, by the version and architecture in the path or in the query.
+// artifact finds what depends on the base ISO alone, by the version and architecture in the path or
+// in the query.
 func (s *Service) artifact(kind Kind) find {
 	return func(c echo.Context, _ Network) (*Image, error) {
 		version, arch := c.Param("version"), c.Param("arch")
@@ -124,7 +127,8 @@ func (s *Service) artifact(kind Kind) find {
 
 // belongingTo is an artifact that is read by a machine of an infra-env.
 func (i *Image) belongingTo(infraEnvID string) *Image {
-	return &Image{Image: i.Image, InfraEnvID: infraEnvID, Kind: i.Kind, FileName: i.FileName, Modified: i.Modified, Digest: i.Digest}
+	return &Image{Image: i.Image, InfraEnvID: infraEnvID, Kind: i.Kind, FileName: i.FileName, Modified: i.Modified,
+		Digest: i.Digest}
 }
 
 func (s *Service) config(c echo.Context, network Network) (*Image, error) {
@@ -135,8 +139,9 @@ func (s *Service) config(c echo.Context, network Network) (*Image, error) {
 	return s.options.Source.Image(c.Request().Context(), infraEnvID, Config, network)
 }
 
-// short answers a short URL with what its ending asks for. The kind of image is the infra-env's own. The code is looked at
-// for every request, so that one that was revoked or has expired ends its readers, too.
+// short answers a short URL with what its ending asks for. The kind of image is the infra-env's
+// own. The code is looked at for every request, so that one that was revoked or has expired ends
+// its readers, too.
 func (s *Service) short(c echo.Context) error {
 	text, ending, _ := strings.Cut(c.Param("file"), ".")
 	if ending != "iso" && ending != "iso.sha256" && ending != "ipxe" {

@@ -12,7 +12,8 @@ import (
 	"landfall/web/problem"
 )
 
-// token is a JSON Web Token with these claims; padding is the letter "=" of an encoder that has not read RFC 7515.
+// token is a JSON Web Token with these claims; padding is the letter "=" of an encoder that has not
+// read RFC 7515.
 func token(t testing.TB, claims map[string]any, padding bool) string {
 	t.Helper()
 	payload, err := json.Marshal(claims)
@@ -24,7 +25,8 @@ func token(t testing.TB, claims map[string]any, padding bool) string {
 	return "eyJhbGciOiJFUzI1NiJ9." + encoding.EncodeToString(payload) + ".c2lnbmF0dXJl"
 }
 
-// TestTheInfraEnvIsReadOutOfTokens has claims whose encoding needs the letters in which base64url differs from base64.
+// TestTheInfraEnvIsReadOutOfTokens has claims whose encoding needs the letters in which base64url
+// differs from base64.
 func TestTheInfraEnvIsReadOutOfTokens(t *testing.T) {
 	i := build(t, base(t), "config")
 	server := serve(t, &source{image: i})
@@ -53,7 +55,8 @@ func TestTokensOfNonsenseAreRefusedWithASentence(t *testing.T) {
 		response, body := do(t, server, http.MethodGet, "/byapikey/"+c.token+"/4.19/x86_64/full.iso")
 		requireProblem(t, response, body, http.StatusBadRequest, c.sentence)
 	}
-	response, body := do(t, server, http.MethodGet, "/bytoken/"+token(t, map[string]any{"sub": "3fa85f64-5717-4562-b3fc-2c963f66afa7"}, false)+"/4.19/x86_64/full.iso")
+	response, body := do(t, server, http.MethodGet, "/bytoken/"+token(t,
+		map[string]any{"sub": "3fa85f64-5717-4562-b3fc-2c963f66afa7"}, false)+"/4.19/x86_64/full.iso")
 	requireProblem(t, response, body, http.StatusNotFound, "there is no infra-env")
 }
 
@@ -116,8 +119,10 @@ func TestScriptsNameTheNetworkThatTheyWereAskedFrom(t *testing.T) {
 		require.Equal(t, "ipxe "+infraEnv+" boot-order-control 52:54:00:00:00:01 "+boot+"/ipxe/"+infraEnv,
 			ask(host, "/ipxe/"+infraEnv+"?ipxe_script_type=boot-order-control&mac=52:54:00:00:00:01"), host)
 	}
-	require.Equal(t, "grub "+infraEnv+"   http://192.0.2.1:8091/grub/"+infraEnv+"/grub.cfg", ask("192.0.2.1:8091", "/grub/"+infraEnv+"/grub.cfg"))
-	require.Equal(t, "ipxe "+infraEnv+"   http://192.0.2.1:8091/i/abcdefghijklmnop.ipxe", ask("192.0.2.1:8091", "/i/abcdefghijklmnop.ipxe"))
+	require.Equal(t, "grub "+infraEnv+"   http://192.0.2.1:8091/grub/"+infraEnv+"/grub.cfg",
+		ask("192.0.2.1:8091", "/grub/"+infraEnv+"/grub.cfg"))
+	require.Equal(t, "ipxe "+infraEnv+"   http://192.0.2.1:8091/i/abcdefghijklmnop.ipxe",
+		ask("192.0.2.1:8091", "/i/abcdefghijklmnop.ipxe"))
 	response, _ := do(t, server, http.MethodGet, "/i/abcdefghijklmnoq.ipxe")
 	require.Equal(t, http.StatusNotFound, response.StatusCode)
 }

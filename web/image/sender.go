@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	// pieceSize is the largest range that is read and written; more goes from file to socket in the kernel. Opening the base
-	// and handing it to the kernel takes longer than copying so little.
+	// pieceSize is the largest range that is read and written; more goes from file to socket in the
+	// kernel. Opening the base and handing it to the kernel takes longer than copying so little.
 	pieceSize = 64 << 10
 	// stepSize is after how many bytes a long range is counted.
 	stepSize = 2 << 20
@@ -27,11 +27,12 @@ const (
 // errStalled ends the answer to a client that stopped reading.
 var errStalled = errors.New("the client stopped reading")
 
-// sender is the response that http.ServeContent copies an image to. io.Copy asks it first (ReadFrom), so that ranges of
-// the base ISO go from file to socket in the kernel, which net/http does for an *os.File and for nothing else.
+// sender is the response that http.ServeContent copies an image to. io.Copy asks it first
+// (ReadFrom), so that ranges of the base ISO go from file to socket in the kernel, which net/http
+// does for an *os.File and for nothing else.
 //
-// The reader beneath never hands out the end of a range of a base that was changed meanwhile, so no answer with a mixture
-// of two files is ever whole.
+// The reader beneath never hands out the end of a range of a base that was changed meanwhile, so no
+// answer with a mixture of two files is ever whole.
 type sender struct {
 	http.ResponseWriter // net/http's own, beneath echo's
 	echo                *echo.Response
@@ -57,8 +58,8 @@ func (s *Service) newSender(response *echo.Response, r *http.Request, image *Ima
 	return w
 }
 
-// finish closes the reader, hands over what net/http still holds back while there is a deadline, and leaves the connection
-// without one. It returns why the answer had to be broken off.
+// finish closes the reader, hands over what net/http still holds back while there is a deadline,
+// and leaves the connection without one. It returns why the answer had to be broken off.
 func (s *sender) finish() error {
 	if s.failure = errors.Join(s.failure, s.reader.Close()); s.failure != nil {
 		return s.failure
@@ -76,7 +77,8 @@ func (s *sender) finish() error {
 	return err
 }
 
-// WriteHeader implements http.ResponseWriter. What http.ServeContent refuses is left to be told in the API's own shape.
+// WriteHeader implements http.ResponseWriter. What http.ServeContent refuses is left to be told in
+// the API's own shape.
 func (s *sender) WriteHeader(status int) {
 	if status >= http.StatusBadRequest {
 		s.refused = status
@@ -157,7 +159,8 @@ func (s *sender) sent(n int64) {
 	s.echo.Size += n
 }
 
-// deadline gives the connection so long to take what comes next. One that knows no deadlines has none.
+// deadline gives the connection so long to take what comes next. One that knows no deadlines has
+// none.
 func (s *sender) deadline(d time.Duration) {
 	if err := s.control.SetWriteDeadline(time.Now().Add(d)); err != nil && !errors.Is(err, http.ErrNotSupported) {
 		s.failure = err
@@ -190,8 +193,8 @@ func (s steps) Write(p []byte) (n int, err error) {
 	return n, err
 }
 
-// ReadFrom implements io.ReaderFrom for a range of the base. It gives the kernel a step at a time; a step that takes long
-// goes on as long as something of it is taken.
+// ReadFrom implements io.ReaderFrom for a range of the base. It gives the kernel a step at a time;
+// a step that takes long goes on as long as something of it is taken.
 func (s steps) ReadFrom(src io.Reader) (n int64, err error) {
 	limited, ok := src.(*io.LimitedReader)
 	if !ok {
@@ -233,7 +236,8 @@ func (s steps) ReadFrom(src io.Reader) (n int64, err error) {
 	return n, nil
 }
 
-// content is the image as http.ServeContent sees it. It reads it this way for several ranges at once only.
+// content is the image as http.ServeContent sees it. It reads it this way for several ranges at
+// once only.
 type content struct{ *sender }
 
 // Read implements io.Reader.

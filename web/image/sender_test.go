@@ -61,7 +61,8 @@ func begin(t testing.TB, server *httptest.Server, request string) net.Conn {
 	return conn
 }
 
-// rest reads an answer to its end and returns how many bytes of a body there were and how many were promised.
+// rest reads an answer to its end and returns how many bytes of a body there were and how many were
+// promised.
 func rest(t testing.TB, conn net.Conn) (got, promised int64) {
 	t.Helper()
 	response, err := http.ReadResponse(bufio.NewReader(conn), nil)
@@ -74,7 +75,8 @@ func rest(t testing.TB, conn net.Conn) (got, promised int64) {
 	return got, response.ContentLength
 }
 
-// TestClientsThatStopReadingAreDropped has hundreds of clients stop in the middle of a download, while others go on.
+// TestClientsThatStopReadingAreDropped has hundreds of clients stop in the middle of a download,
+// while others go on.
 func TestClientsThatStopReadingAreDropped(t *testing.T) {
 	const stalled = 300
 	i := build(t, largeBase(t, 24<<20), "config")
@@ -96,7 +98,8 @@ func TestClientsThatStopReadingAreDropped(t *testing.T) {
 	require.Less(t, got, promised)
 }
 
-// TestASlowClientIsNotDropped has a client take a little again and again for many times as long as it may take nothing.
+// TestASlowClientIsNotDropped has a client take a little again and again for many times as long as
+// it may take nothing.
 func TestASlowClientIsNotDropped(t *testing.T) {
 	const patience = 200 * time.Millisecond
 	i := build(t, largeBase(t, 24<<20), "config")
@@ -119,7 +122,8 @@ func TestASlowClientIsNotDropped(t *testing.T) {
 	require.Greater(t, time.Since(took), 3*patience)
 }
 
-// TestABaseThatChangesWhileItIsSent does to the file what people and disks do, in the middle of downloads.
+// TestABaseThatChangesWhileItIsSent does to the file what people and disks do, in the middle of
+// downloads.
 func TestABaseThatChangesWhileItIsSent(t *testing.T) {
 	for name, change := range map[string]func(path string) error{
 		"it shrinks": func(path string) error { return os.Truncate(path, 8<<20) },
@@ -238,7 +242,8 @@ func TestTheDigestIsInTheHeaderOnceItIsKnown(t *testing.T) {
 	}
 }
 
-// TestAConnectionIsUsedAgain makes many requests on one connection, with a deadline that would have passed for the later ones.
+// TestAConnectionIsUsedAgain makes many requests on one connection, with a deadline that would have
+// passed for the later ones.
 func TestAConnectionIsUsedAgain(t *testing.T) {
 	i := build(t, base(t), "config")
 	want := content(t, i)

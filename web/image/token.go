@@ -10,18 +10,22 @@ import (
 	"landfall/web/problem"
 )
 
-// infraEnvOf reads the id of the infra-env out of a token in a path: an API key of local authentication names it in
-// "infra_env_id", an image token of single sign-on in "sub". The signature says nothing here: this appliance asks nobody
-// who he is, and such paths are served for scripts that were written for services which do.
+// infraEnvOf reads the id of the infra-env out of a token in a path: an API key of local
+// authentication names it in "infra_env_id", an image token of single sign-on in "sub". The
+// signature says nothing here: this appliance asks nobody who he is, and such paths are served for
+// scripts that were written for services which do.
 func infraEnvOf(token string) (string, error) {
 	parts := strings.Split(token, ".")
 	if len(parts) != 3 {
-		return "", problem.BadRequest("the path does not have a token of three parts (a JSON Web Token); use the download URL as the API returns it")
+		return "",
+			problem.BadRequest("the path does not have a token of three parts (a JSON Web Token); use the download " +
+				"URL as the API returns it")
 	}
 	// RFC 7515, section 2: base64url without padding. Padding is taken too.
 	payload, err := base64.RawURLEncoding.DecodeString(strings.TrimRight(parts[1], "="))
 	if err != nil {
-		return "", problem.BadRequest("the token in the path is not base64url; use the download URL as the API returns it")
+		return "",
+			problem.BadRequest("the token in the path is not base64url; use the download URL as the API returns it")
 	}
 	var claims struct {
 		InfraEnvID string `json:"infra_env_id"`
@@ -35,5 +39,6 @@ func infraEnvOf(token string) (string, error) {
 			return id, nil
 		}
 	}
-	return "", problem.BadRequest("the token in the path names no infra-env; use the download URL as the API returns it")
+	return "",
+		problem.BadRequest("the token in the path names no infra-env; use the download URL as the API returns it")
 }

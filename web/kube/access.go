@@ -13,7 +13,8 @@ import (
 	"k8s.io/apiserver/pkg/registry/rest"
 )
 
-// Whoever reaches the appliance may do everything there, by this API as by the others. What no client may write is refused here.
+// Whoever reaches the appliance may do everything there, by this API as by the others. What no
+// client may write is refused here.
 
 // readOnly are resources that the appliance writes by itself.
 func readOnly(group, resource string) bool { return group == "apps" && resource == "deployments" }
@@ -46,12 +47,14 @@ func (accessReview) GroupVersionKind(schema.GroupVersion) schema.GroupVersionKin
 	return authorizationv1.SchemeGroupVersion.WithKind("SelfSubjectAccessReview")
 }
 
-func (accessReview) Create(ctx context.Context, object runtime.Object, _ rest.ValidateObjectFunc, _ *metav1.CreateOptions) (runtime.Object, error) {
+func (accessReview) Create(ctx context.Context, object runtime.Object, _ rest.ValidateObjectFunc,
+	_ *metav1.CreateOptions) (runtime.Object, error) {
 	review := object.(*authorizationv1.SelfSubjectAccessReview)
 	about := authorizer.AttributesRecord{}
 	about.User, _ = request.UserFrom(ctx)
 	if r := review.Spec.ResourceAttributes; r != nil {
-		about.Verb, about.APIGroup, about.Resource, about.Subresource, about.ResourceRequest = r.Verb, r.Group, r.Resource, r.Subresource, true
+		about.Verb, about.APIGroup, about.Resource, about.Subresource, about.ResourceRequest = r.Verb, r.Group,
+			r.Resource, r.Subresource, true
 	}
 	review.Status.Allowed, review.Status.Reason = mayDo(about)
 	review.Status.Denied = !review.Status.Allowed
@@ -67,9 +70,12 @@ func (rulesReview) GroupVersionKind(schema.GroupVersion) schema.GroupVersionKind
 	return authorizationv1.SchemeGroupVersion.WithKind("SelfSubjectRulesReview")
 }
 
-func (rulesReview) Create(_ context.Context, object runtime.Object, _ rest.ValidateObjectFunc, _ *metav1.CreateOptions) (runtime.Object, error) {
+func (rulesReview) Create(_ context.Context, object runtime.Object, _ rest.ValidateObjectFunc,
+	_ *metav1.CreateOptions) (runtime.Object, error) {
 	review := object.(*authorizationv1.SelfSubjectRulesReview)
-	review.Status.ResourceRules = []authorizationv1.ResourceRule{{Verbs: []string{"*"}, APIGroups: []string{"*"}, Resources: []string{"*"}}}
-	review.Status.NonResourceRules = []authorizationv1.NonResourceRule{{Verbs: []string{"get"}, NonResourceURLs: []string{"*"}}}
+	review.Status.ResourceRules = []authorizationv1.ResourceRule{{Verbs: []string{"*"}, APIGroups: []string{"*"},
+		Resources: []string{"*"}}}
+	review.Status.NonResourceRules = []authorizationv1.NonResourceRule{{Verbs: []string{"get"},
+		NonResourceURLs: []string{"*"}}}
 	return review, nil
 }

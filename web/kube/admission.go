@@ -40,11 +40,13 @@ func (n inNamespaces) Validate(_ context.Context, a admission.Attributes, _ admi
 	case namespace.Status.Phase != corev1.NamespaceTerminating:
 		return nil
 	}
-	refusal := admission.NewForbidden(a, fmt.Errorf("unable to create new content in namespace %s because it is being terminated", name))
+	refusal := admission.NewForbidden(a,
+		fmt.Errorf("unable to create new content in namespace %s because it is being terminated", name))
 	var status *apierrors.StatusError
 	if errors.As(refusal, &status) && status.ErrStatus.Details != nil {
 		status.ErrStatus.Details.Causes = append(status.ErrStatus.Details.Causes, metav1.StatusCause{
-			Type: corev1.NamespaceTerminatingCause, Message: fmt.Sprintf("namespace %s is being terminated", name), Field: "metadata.namespace",
+			Type: corev1.NamespaceTerminatingCause, Message: fmt.Sprintf("namespace %s is being terminated", name),
+			Field: "metadata.namespace",
 		})
 	}
 	return refusal

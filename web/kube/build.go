@@ -99,16 +99,19 @@ func everybody(anonymous authenticator.Request) authenticator.Request {
 	return authenticator.RequestFunc(func(r *http.Request) (*authenticator.Response, bool, error) {
 		response, ok, err := anonymous.AuthenticateRequest(r)
 		if ok {
-			response.User = &user.DefaultInfo{Name: "kube:admin", Groups: []string{user.SystemPrivilegedGroup, user.AllAuthenticated}}
+			response.User = &user.DefaultInfo{Name: "kube:admin", Groups: []string{user.SystemPrivilegedGroup,
+				user.AllAuthenticated}}
 		}
 		return response, ok, err
 	})
 }
 
 // groupsOf are the groups of the built-in kinds.
-func groupsOf(scheme *runtime.Scheme, codecs serializer.CodecFactory, at storages) ([]*genericapiserver.APIGroupInfo, error) {
+func groupsOf(scheme *runtime.Scheme, codecs serializer.CodecFactory,
+	at storages) ([]*genericapiserver.APIGroupInfo, error) {
 	stored := map[schema.GroupVersion]map[string]rest.Storage{
-		authorizationv1.SchemeGroupVersion: {"selfsubjectaccessreviews": accessReview{}, "selfsubjectrulesreviews": rulesReview{}},
+		authorizationv1.SchemeGroupVersion: {"selfsubjectaccessreviews": accessReview{},
+			"selfsubjectrulesreviews": rulesReview{}},
 	}
 	add := func(version schema.GroupVersion, name string, storage rest.Storage) {
 		if stored[version] == nil {

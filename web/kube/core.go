@@ -35,28 +35,37 @@ func resources(eventSeconds uint64) []resource {
 			},
 		},
 		{
-			kind: core.WithKind("ConfigMap"), plural: "configmaps", singular: "configmap", short: []string{"cm"}, namespaced: true,
-			validate: validateConfigMap, columns: configMapColumns(),
+			kind: core.WithKind("ConfigMap"), plural: "configmaps", singular: "configmap", short: []string{"cm"},
+			namespaced: true,
+			validate:   validateConfigMap, columns: configMapColumns(),
 		},
 		{
-			kind: core.WithKind("Event"), plural: "events", singular: "event", short: []string{"ev"}, namespaced: true, ttl: eventSeconds,
+			kind: core.WithKind("Event"), plural: "events", singular: "event", short: []string{"ev"}, namespaced: true,
+			ttl:     eventSeconds,
 			columns: eventColumns(), fields: eventFields,
 		},
 		{
-			kind: core.WithKind("ServiceAccount"), plural: "serviceaccounts", singular: "serviceaccount", short: []string{"sa"}, namespaced: true,
+			kind: core.WithKind("ServiceAccount"), plural: "serviceaccounts", singular: "serviceaccount",
+			short: []string{"sa"}, namespaced: true,
 			columns: ageOnly(),
 		},
 		{
-			kind: coordinationv1.SchemeGroupVersion.WithKind("Lease"), plural: "leases", singular: "lease", namespaced: true, columns: leaseColumns(),
+			kind: coordinationv1.SchemeGroupVersion.WithKind("Lease"), plural: "leases", singular: "lease",
+			namespaced: true, columns: leaseColumns(),
 		},
 		{
-			kind: appsv1.SchemeGroupVersion.WithKind("Deployment"), plural: "deployments", singular: "deployment", short: []string{"deploy"},
+			kind: appsv1.SchemeGroupVersion.WithKind("Deployment"), plural: "deployments", singular: "deployment",
+			short:      []string{"deploy"},
 			categories: []string{"all"}, namespaced: true, columns: deploymentColumns(),
 		},
-		{kind: rbac.WithKind("Role"), plural: "roles", singular: "role", namespaced: true, validName: pathSegment, columns: ageOnly()},
-		{kind: rbac.WithKind("RoleBinding"), plural: "rolebindings", singular: "rolebinding", namespaced: true, validName: pathSegment, columns: ageOnly()},
-		{kind: rbac.WithKind("ClusterRole"), plural: "clusterroles", singular: "clusterrole", validName: pathSegment, columns: ageOnly()},
-		{kind: rbac.WithKind("ClusterRoleBinding"), plural: "clusterrolebindings", singular: "clusterrolebinding", validName: pathSegment, columns: ageOnly()},
+		{kind: rbac.WithKind("Role"), plural: "roles", singular: "role", namespaced: true, validName: pathSegment,
+			columns: ageOnly()},
+		{kind: rbac.WithKind("RoleBinding"), plural: "rolebindings", singular: "rolebinding", namespaced: true,
+			validName: pathSegment, columns: ageOnly()},
+		{kind: rbac.WithKind("ClusterRole"), plural: "clusterroles", singular: "clusterrole", validName: pathSegment,
+			columns: ageOnly()},
+		{kind: rbac.WithKind("ClusterRoleBinding"), plural: "clusterrolebindings", singular: "clusterrolebinding",
+			validName: pathSegment, columns: ageOnly()},
 	}
 }
 
@@ -101,7 +110,8 @@ func validateSecret(object, before runtime.Object) field.ErrorList {
 	list = append(list, validation.ValidateImmutableField(secret.Type, old.Type, field.NewPath("type"))...)
 	if old.Immutable != nil && *old.Immutable {
 		if secret.Immutable == nil || !*secret.Immutable {
-			list = append(list, field.Forbidden(field.NewPath("immutable"), "field is immutable when `immutable` is set"))
+			list = append(list, field.Forbidden(field.NewPath("immutable"),
+				"field is immutable when `immutable` is set"))
 		}
 		if !equality.Semantic.DeepEqual(secret.Data, old.Data) {
 			list = append(list, field.Forbidden(field.NewPath("data"), "field is immutable when `immutable` is set"))
@@ -113,8 +123,10 @@ func validateSecret(object, before runtime.Object) field.ErrorList {
 // validateType holds Secrets of certain types to what their readers expect.
 func validateType(secret *corev1.Secret) field.ErrorList {
 	needs := map[corev1.SecretType][]string{
-		corev1.SecretTypeDockerConfigJson: {corev1.DockerConfigJsonKey}, corev1.SecretTypeDockercfg: {corev1.DockerConfigKey},
-		corev1.SecretTypeTLS: {corev1.TLSCertKey, corev1.TLSPrivateKeyKey}, corev1.SecretTypeSSHAuth: {corev1.SSHAuthPrivateKey},
+		corev1.SecretTypeDockerConfigJson: {corev1.DockerConfigJsonKey},
+		corev1.SecretTypeDockercfg:        {corev1.DockerConfigKey},
+		corev1.SecretTypeTLS:              {corev1.TLSCertKey, corev1.TLSPrivateKeyKey},
+		corev1.SecretTypeSSHAuth:          {corev1.SSHAuthPrivateKey},
 	}
 	var list field.ErrorList
 	for _, key := range needs[secret.Type] {
@@ -139,7 +151,8 @@ func validateConfigMap(object, before runtime.Object) field.ErrorList {
 	for _, key := range slices.Sorted(maps.Keys(config.Data)) {
 		list = append(list, validateKey(field.NewPath("data"), key)...)
 		if _, twice := config.BinaryData[key]; twice {
-			list = append(list, field.Invalid(field.NewPath("data").Key(key), key, "duplicate of key present in binaryData"))
+			list = append(list, field.Invalid(field.NewPath("data").Key(key), key,
+				"duplicate of key present in binaryData"))
 		}
 		size += len(config.Data[key])
 	}
@@ -156,13 +169,15 @@ func validateConfigMap(object, before runtime.Object) field.ErrorList {
 	old := before.(*corev1.ConfigMap)
 	if old.Immutable != nil && *old.Immutable {
 		if config.Immutable == nil || !*config.Immutable {
-			list = append(list, field.Forbidden(field.NewPath("immutable"), "field is immutable when `immutable` is set"))
+			list = append(list, field.Forbidden(field.NewPath("immutable"),
+				"field is immutable when `immutable` is set"))
 		}
 		if !equality.Semantic.DeepEqual(config.Data, old.Data) {
 			list = append(list, field.Forbidden(field.NewPath("data"), "field is immutable when `immutable` is set"))
 		}
 		if !equality.Semantic.DeepEqual(config.BinaryData, old.BinaryData) {
-			list = append(list, field.Forbidden(field.NewPath("binaryData"), "field is immutable when `immutable` is set"))
+			list = append(list, field.Forbidden(field.NewPath("binaryData"),
+				"field is immutable when `immutable` is set"))
 		}
 	}
 	return list
@@ -176,8 +191,9 @@ func eventFields(object runtime.Object) fields.Set {
 	}
 	about := event.InvolvedObject
 	return fields.Set{
-		"involvedObject.kind": about.Kind, "involvedObject.namespace": about.Namespace, "involvedObject.name": about.Name,
-		"involvedObject.uid": string(about.UID), "involvedObject.apiVersion": about.APIVersion,
+		"involvedObject.kind": about.Kind, "involvedObject.namespace": about.Namespace,
+		"involvedObject.name": about.Name,
+		"involvedObject.uid":  string(about.UID), "involvedObject.apiVersion": about.APIVersion,
 		"involvedObject.resourceVersion": about.ResourceVersion, "involvedObject.fieldPath": about.FieldPath,
 		"reason": event.Reason, "reportingComponent": event.ReportingController, "source": source, "type": event.Type,
 	}

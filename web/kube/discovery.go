@@ -12,8 +12,9 @@ import (
 	"landfall/appliance/objects"
 )
 
-// discovery knows the kinds that are served: the built-in ones and those of resource definitions, as these come and go. It has old clients see the groups of the
-// latter, which the server itself tells new ones only.
+// discovery knows the kinds that are served: the built-in ones and those of resource definitions,
+// as these come and go. It has old clients see the groups of the latter, which the server itself
+// tells new ones only.
 type discovery struct {
 	groups  genericdiscovery.GroupManager
 	builtIn []objects.Kind
@@ -27,9 +28,11 @@ type definition struct {
 }
 
 func newDiscovery(groups genericdiscovery.GroupManager) discovery {
-	d := discovery{groups: groups, custom: map[string]definition{}, builtIn: []objects.Kind{objects.Namespaces, definitionKind}}
+	d := discovery{groups: groups, custom: map[string]definition{}, builtIn: []objects.Kind{objects.Namespaces,
+		definitionKind}}
 	for _, r := range resources(0) {
-		d.builtIn = append(d.builtIn, objects.Kind{Group: r.kind.Group, Version: r.kind.Version, Kind: r.kind.Kind, Resource: r.plural, Namespaced: r.namespaced})
+		d.builtIn = append(d.builtIn, objects.Kind{Group: r.kind.Group, Version: r.kind.Version, Kind: r.kind.Kind,
+			Resource: r.plural, Namespaced: r.namespaced})
 	}
 	return d
 }
@@ -79,7 +82,8 @@ func (d discovery) note(key string, row []byte) {
 		return // the server says what is wrong with it
 	}
 	now := definition{kind: objects.Kind{
-		Group: object.Spec.Group, Kind: object.Spec.Names.Kind, Resource: object.Spec.Names.Plural, Namespaced: object.Spec.Scope == apiextensionsv1.NamespaceScoped,
+		Group: object.Spec.Group, Kind: object.Spec.Names.Kind, Resource: object.Spec.Names.Plural,
+		Namespaced: object.Spec.Scope == apiextensionsv1.NamespaceScoped,
 	}}
 	for _, version := range object.Spec.Versions {
 		if version.Served {
@@ -103,7 +107,8 @@ func (d discovery) publish(name string) {
 	}
 	slices.Sort(versions)
 	for _, version := range slices.Compact(versions) {
-		group.Versions = append(group.Versions, metav1.GroupVersionForDiscovery{GroupVersion: name + "/" + version, Version: version})
+		group.Versions = append(group.Versions, metav1.GroupVersionForDiscovery{GroupVersion: name + "/" + version,
+			Version: version})
 	}
 	if len(group.Versions) == 0 {
 		d.groups.RemoveGroup(name)

@@ -91,7 +91,8 @@ func TestTablesHaveTheColumnsOfACluster(t *testing.T) {
 	url := overHTTP(t, s)
 	row := func(path string) string {
 		var table metav1.Table
-		require.NoError(t, json.Unmarshal([]byte(ask(t, url+path, "application/json;as=Table;v=v1;g=meta.k8s.io")), &table))
+		require.NoError(t, json.Unmarshal([]byte(ask(t, url+path, "application/json;as=Table;v=v1;g=meta.k8s.io")),
+			&table))
 		var columns []string
 		for _, c := range table.ColumnDefinitions {
 			columns = append(columns, c.Name)
@@ -102,7 +103,8 @@ func TestTablesHaveTheColumnsOfACluster(t *testing.T) {
 	require.Equal(t, "Name Type Data Age: [bmc Opaque 2]", row("/api/v1/namespaces/default/secrets"))
 	require.Equal(t, "Name Data Age: [manifests 1]", row("/api/v1/namespaces/default/configmaps"))
 	require.Equal(t, "Name Status Age: [default Active]", row("/api/v1/namespaces"))
-	require.Equal(t, "Name InfraID Platform Region Version ClusterType ProvisionStatus PowerState Age: [one <nil> <nil> <nil> <nil> <nil> <nil> <nil>]",
+	require.Equal(t, "Name InfraID Platform Region Version ClusterType ProvisionStatus PowerState Age: [one <nil> "+
+		"<nil> <nil> <nil> <nil> <nil> <nil>]",
 		row("/apis/hive.openshift.io/v1/namespaces/default/clusterdeployments"))
 }
 
@@ -115,22 +117,33 @@ func TestWhatAClusterRefusesIsRefused(t *testing.T) {
 		code                     int
 		says                     string
 	}{
-		"a namespace that is not there": {objects.Secrets, "nowhere", "a", "", http.StatusNotFound, `namespaces "nowhere" not found`},
-		"a name in capitals":            {objects.ConfigMaps, "default", "BADNAME", "", http.StatusUnprocessableEntity, "a lowercase RFC 1123 subdomain must consist of"},
-		"a custom name in capitals":     {objects.ClusterDeployments, "default", "BADNAME", deployment, http.StatusUnprocessableEntity, "a lowercase RFC 1123 subdomain must consist of"},
-		"a namespace with a dot":        {objects.Namespaces, "", "a.b", "", http.StatusUnprocessableEntity, "must not contain dots"},
-		"a wrong label":                 {objects.ConfigMaps, "default", "a", `"metadata":{"labels":{"a b":"c"}}`, http.StatusUnprocessableEntity, "Invalid value"},
-		"a key with a slash":            {objects.ConfigMaps, "default", "a", `"data":{"a/b":"c"}`, http.StatusUnprocessableEntity, "a valid config key must consist of"},
-		"data beyond a mebibyte":        {objects.ConfigMaps, "default", "a", `"data":{"a":"` + strings.Repeat("x", 1<<20+1) + `"}`, http.StatusUnprocessableEntity, "may not be more than 1048576 bytes"},
-		"three megabytes":               {objects.ConfigMaps, "default", "a", `"data":{"a":"` + strings.Repeat("x", 3<<20) + `"}`, http.StatusRequestEntityTooLarge, "limit is 3145728"},
-		"a pull secret without its key": {objects.Secrets, "default", "a", `"type":"kubernetes.io/dockerconfigjson"`, http.StatusUnprocessableEntity, "data[.dockerconfigjson]: Required value"},
+		"a namespace that is not there": {objects.Secrets, "nowhere", "a", "", http.StatusNotFound,
+			`namespaces "nowhere" not found`},
+		"a name in capitals": {objects.ConfigMaps, "default", "BADNAME", "", http.StatusUnprocessableEntity,
+			"a lowercase RFC 1123 subdomain must consist of"},
+		"a custom name in capitals": {objects.ClusterDeployments, "default", "BADNAME", deployment,
+			http.StatusUnprocessableEntity, "a lowercase RFC 1123 subdomain must consist of"},
+		"a namespace with a dot": {objects.Namespaces, "", "a.b", "", http.StatusUnprocessableEntity,
+			"must not contain dots"},
+		"a wrong label": {objects.ConfigMaps, "default", "a", `"metadata":{"labels":{"a b":"c"}}`,
+			http.StatusUnprocessableEntity, "Invalid value"},
+		"a key with a slash": {objects.ConfigMaps, "default", "a", `"data":{"a/b":"c"}`,
+			http.StatusUnprocessableEntity, "a valid config key must consist of"},
+		"data beyond a mebibyte": {objects.ConfigMaps, "default", "a", `"data":{"a":"` +
+			strings.Repeat("x", 1<<20+1) + `"}`, http.StatusUnprocessableEntity, "may not be more than 1048576 bytes"},
+		"three megabytes": {objects.ConfigMaps, "default", "a", `"data":{"a":"` +
+			strings.Repeat("x", 3<<20) + `"}`, http.StatusRequestEntityTooLarge, "limit is 3145728"},
+		"a pull secret without its key": {objects.Secrets, "default", "a", `"type":"kubernetes.io/dockerconfigjson"`,
+			http.StatusUnprocessableEntity, "data[.dockerconfigjson]: Required value"},
 		"a custom object without what it must have": {
-			objects.ClusterDeployments, "default", "a", `"spec":{}`, http.StatusUnprocessableEntity, "spec.baseDomain: Required value",
+			objects.ClusterDeployments, "default", "a", `"spec":{}`, http.StatusUnprocessableEntity,
+			"spec.baseDomain: Required value",
 		},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			_, err := s.of(c.kind, c.namespace).Create(t.Context(), object(t, c.kind, c.namespace, c.name, c.content), metav1.CreateOptions{})
+			_, err := s.of(c.kind, c.namespace).Create(t.Context(), object(t, c.kind, c.namespace, c.name, c.content),
+				metav1.CreateOptions{})
 			require.Error(t, err)
 			var status apierrors.APIStatus
 			require.ErrorAs(t, err, &status)
@@ -145,18 +158,22 @@ func TestWhatAClusterRefusesIsRefused(t *testing.T) {
 	})
 	t.Run("a change that was made from an older state", func(t *testing.T) {
 		first := s.create(t, objects.ConfigMaps, "default", "contended", "")
-		_, err := s.of(objects.ConfigMaps, "default").Patch(t.Context(), "contended", types.MergePatchType, []byte(`{"data":{"a":"b"}}`), metav1.PatchOptions{})
+		_, err := s.of(objects.ConfigMaps, "default").Patch(t.Context(), "contended", types.MergePatchType,
+			[]byte(`{"data":{"a":"b"}}`), metav1.PatchOptions{})
 		require.NoError(t, err)
 		_, err = s.of(objects.ConfigMaps, "default").Update(t.Context(), first, metav1.UpdateOptions{})
 		require.True(t, apierrors.IsConflict(err), err)
 	})
 	t.Run("a typing error, where the client wants to know", func(t *testing.T) {
-		_, err := s.of(objects.ClusterDeployments, "default").Create(t.Context(), object(t, objects.ClusterDeployments, "default", "typo", strings.Replace(deployment, "baseDomain", "baseDomian", 1)),
+		_, err := s.of(objects.ClusterDeployments, "default").Create(t.Context(),
+			object(t, objects.ClusterDeployments, "default", "typo", strings.Replace(deployment, "baseDomain",
+				"baseDomian", 1)),
 			metav1.CreateOptions{FieldValidation: metav1.FieldValidationStrict})
 		require.ErrorContains(t, err, `unknown field "spec.baseDomian"`)
 	})
 	t.Run("a write to what the appliance writes itself", func(t *testing.T) {
-		response, err := http.Post(overHTTP(t, s)+"/apis/apps/v1/namespaces/default/deployments", "application/json", strings.NewReader(`{"metadata":{"name":"a"}}`))
+		response, err := http.Post(overHTTP(t, s)+"/apis/apps/v1/namespaces/default/deployments", "application/json",
+			strings.NewReader(`{"metadata":{"name":"a"}}`))
 		require.NoError(t, err)
 		require.NoError(t, response.Body.Close())
 		require.Equal(t, http.StatusForbidden, response.StatusCode)
@@ -167,7 +184,8 @@ func TestAppliedFieldsBelongToTheirAppliers(t *testing.T) {
 	s := newSite(t)
 	apply := func(manager, content string, force bool) error {
 		_, err := s.of(objects.ConfigMaps, "default").Patch(t.Context(), "shared", types.ApplyPatchType,
-			[]byte(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"shared"},"data":`+content+`}`), metav1.PatchOptions{FieldManager: manager, Force: &force})
+			[]byte(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"shared"},"data":`+content+`}`),
+			metav1.PatchOptions{FieldManager: manager, Force: &force})
 		return err
 	}
 	require.NoError(t, apply("one", `{"a":"1"}`, false))
@@ -193,7 +211,8 @@ func TestSecretsAreSealedInTheFileAndReadByPackageObjects(t *testing.T) {
 		var secret corev1.Secret
 		require.NoError(t, kept.Get(tx, objects.Secrets, "default", "pull", &secret))
 		require.Equal(t, "a-secret-word", string(secret.Data["password"]))
-		return kept.Create(tx, objects.Secrets, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "made"}, Data: map[string][]byte{"a": []byte("b")}}, time.Now())
+		return kept.Create(tx, objects.Secrets, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "default",
+			Name: "made"}, Data: map[string][]byte{"a": []byte("b")}}, time.Now())
 	}))
 	require.Equal(t, map[string]any{"a": "Yg=="}, s.get(t, objects.Secrets, "default", "made").Object["data"])
 }
@@ -212,7 +231,8 @@ func (refusing) Validate(_ context.Context, a admission.Attributes, _ admission.
 
 func TestTheAppliancesRulesAreAsked(t *testing.T) {
 	s := newSite(t, func(o *kube.Options) { o.Admission = []admission.Interface{refusing{}} })
-	_, err := s.of(objects.ClusterImageSets, "").Create(t.Context(), object(t, objects.ClusterImageSets, "", "one", `"spec":{"releaseImage":"x"}`), metav1.CreateOptions{})
+	_, err := s.of(objects.ClusterImageSets, "").Create(t.Context(), object(t, objects.ClusterImageSets, "", "one",
+		`"spec":{"releaseImage":"x"}`), metav1.CreateOptions{})
 	require.ErrorContains(t, err, "not at this site")
 	s.create(t, objects.ClusterDeployments, "default", "one", deployment)
 }
@@ -220,12 +240,15 @@ func TestTheAppliancesRulesAreAsked(t *testing.T) {
 func TestAWatchOfAKindThatWasNeverUsedMissesNothing(t *testing.T) {
 	s := newSite(t)
 	for range 3 {
-		require.NoError(t, s.of(objects.NMStateConfigs, "default").DeleteCollection(t.Context(), metav1.DeleteOptions{}, metav1.ListOptions{}))
-		w, err := s.of(objects.NMStateConfigs, "default").Watch(t.Context(), metav1.ListOptions{AllowWatchBookmarks: true})
+		require.NoError(t, s.of(objects.NMStateConfigs, "default").DeleteCollection(t.Context(), metav1.DeleteOptions{},
+			metav1.ListOptions{}))
+		w, err := s.of(objects.NMStateConfigs, "default").Watch(t.Context(),
+			metav1.ListOptions{AllowWatchBookmarks: true})
 		require.NoError(t, err)
 		const count = 100
 		for i := range count {
-			s.create(t, objects.NMStateConfigs, "default", fmt.Sprint("n-", i), `"spec":{"interfaces":[{"name":"eth0","macAddress":"02:00:00:00:00:01"}],"config":{}}`)
+			s.create(t, objects.NMStateConfigs, "default", fmt.Sprint("n-", i),
+				`"spec":{"interfaces":[{"name":"eth0","macAddress":"02:00:00:00:00:01"}],"config":{}}`)
 		}
 		seen := 0
 		for event := range w.ResultChan() {
@@ -256,17 +279,19 @@ func TestTheRevisionOfAWatchIsThatOfWhatTheEngineCommits(t *testing.T) {
 	s.create(t, objects.InfraEnvs, "default", "one", `"spec":{"pullSecretRef":{"name":"pull"}}`)
 	list, err := s.of(objects.InfraEnvs, "default").List(t.Context(), metav1.ListOptions{})
 	require.NoError(t, err)
-	w, err := s.of(objects.InfraEnvs, "default").Watch(t.Context(), metav1.ListOptions{ResourceVersion: list.GetResourceVersion()})
+	w, err := s.of(objects.InfraEnvs, "default").Watch(t.Context(),
+		metav1.ListOptions{ResourceVersion: list.GetResourceVersion()})
 	require.NoError(t, err)
 	defer w.Stop()
 	other := store.NewBucket[string]("other", 1)
 	value := "x"
 	require.NoError(t, s.db.Update(t.Context(), func(tx *store.Tx) error {
 		require.NoError(t, other.Put(tx, "row", &value))
-		return s.options.Objects.Update(tx, objects.InfraEnvs, "default", "one", func(u *unstructured.Unstructured) error {
-			u.Object["status"] = map[string]any{"isoDownloadURL": "http://site/iso"}
-			return nil
-		})
+		return s.options.Objects.Update(tx, objects.InfraEnvs, "default", "one",
+			func(u *unstructured.Unstructured) error {
+				u.Object["status"] = map[string]any{"isoDownloadURL": "http://site/iso"}
+				return nil
+			})
 	}))
 	event := <-w.ResultChan()
 	require.Equal(t, watch.Modified, event.Type)
@@ -279,14 +304,17 @@ func TestTheRevisionOfAWatchIsThatOfWhatTheEngineCommits(t *testing.T) {
 
 func TestADefinitionMadeByAClientIsServedAtOnceAndItsObjectsGoWithIt(t *testing.T) {
 	s := newSite(t)
-	definitions := s.client.Resource(schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"})
+	definitions := s.client.Resource(schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1",
+		Resource: "customresourcedefinitions"})
 	kind := objects.Kind{Group: "example.com", Version: "v1", Kind: "Rack", Resource: "racks", Namespaced: true}
-	_, err := definitions.Create(t.Context(), object(t, objects.Kind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"}, "", "racks.example.com",
+	_, err := definitions.Create(t.Context(), object(t, objects.Kind{Group: "apiextensions.k8s.io", Version: "v1",
+		Kind: "CustomResourceDefinition"}, "", "racks.example.com",
 		`"spec":{"group":"example.com","names":{"kind":"Rack","plural":"racks"},"scope":"Namespaced","versions":[{"name":"v1","served":true,"storage":true,"schema":{"openAPIV3Schema":{"type":"object","x-kubernetes-preserve-unknown-fields":true}}}]}`),
 		metav1.CreateOptions{})
 	require.NoError(t, err)
 	require.Eventually(t, func() bool {
-		_, err := s.of(kind, "default").Create(t.Context(), object(t, kind, "default", "one", `"height":42`), metav1.CreateOptions{})
+		_, err := s.of(kind, "default").Create(t.Context(), object(t, kind, "default", "one", `"height":42`),
+			metav1.CreateOptions{})
 		return err == nil
 	}, 20*time.Second, 50*time.Millisecond)
 	url := overHTTP(t, s)
@@ -295,7 +323,8 @@ func TestADefinitionMadeByAClientIsServedAtOnceAndItsObjectsGoWithIt(t *testing.
 	require.Eventually(t, func() bool {
 		var left []store.KeyValue
 		require.NoError(t, s.db.View(func(tx *store.Tx) (err error) {
-			left, _, _, err = kube.Rows().Range(tx, store.Range{From: "example.com/", End: kube.Rows().End("example.com/")})
+			left, _, _, err = kube.Rows().Range(tx, store.Range{From: "example.com/",
+				End: kube.Rows().End("example.com/")})
 			return err
 		}))
 		return len(left) == 0
@@ -309,7 +338,8 @@ func TestTenThousandSecretsAreListedInPagesThatAgree(t *testing.T) {
 		require.NoError(t, s.db.Update(t.Context(), func(tx *store.Tx) error {
 			for i := from; i < from+1000; i++ {
 				if err := s.options.Objects.Create(tx, objects.Secrets, &corev1.Secret{
-					ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: fmt.Sprintf("secret-%05d", i)}, Data: map[string][]byte{"a": []byte("b")},
+					ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: fmt.Sprintf("secret-%05d", i)},
+					Data:       map[string][]byte{"a": []byte("b")},
 				}, time.Now()); err != nil {
 					return err
 				}
@@ -329,7 +359,8 @@ func TestTenThousandSecretsAreListedInPagesThatAgree(t *testing.T) {
 			break
 		}
 		if page%5 == 0 { // what changes meanwhile is not in the list that was begun
-			require.NoError(t, s.of(objects.Secrets, "default").Delete(t.Context(), fmt.Sprintf("secret-%05d", count-1-page), metav1.DeleteOptions{}))
+			require.NoError(t, s.of(objects.Secrets, "default").Delete(t.Context(),
+				fmt.Sprintf("secret-%05d", count-1-page), metav1.DeleteOptions{}))
 			s.create(t, objects.Secrets, "default", fmt.Sprintf("secret-%05d-late", count-1-page), "")
 		}
 	}

@@ -47,8 +47,9 @@ func (g graph) remove(key string) {
 
 func (g graph) dependents(owner types.UID) []string { return slices.Sorted(maps.Keys(g.of[owner])) }
 
-// look does what an object's owners and finalizers ask for: it goes when the last of its owners has gone; if it is being deleted, what belongs to it goes first
-// or is set free first, where its client wanted that.
+// look does what an object's owners and finalizers ask for: it goes when the last of its owners has
+// gone; if it is being deleted, what belongs to it goes first or is set free first, where its
+// client wanted that.
 func (k *keeper) look(ctx context.Context, key string) {
 	at := parseKey(key)
 	var follow []string
@@ -99,10 +100,11 @@ func placeOf(kind objects.Kind, namespace, name string) place {
 func (k *keeper) orphan(tx *store.Tx, at place, uid types.UID) error {
 	for _, key := range k.graph.dependents(uid) {
 		dependent := parseKey(key)
-		err := k.objects.Update(tx, dependent.kind, dependent.namespace, dependent.name, func(u *unstructured.Unstructured) error {
-			forget(u, func(owner metav1.OwnerReference) bool { return owner.UID == uid })
-			return nil
-		})
+		err := k.objects.Update(tx, dependent.kind, dependent.namespace, dependent.name,
+			func(u *unstructured.Unstructured) error {
+				forget(u, func(owner metav1.OwnerReference) bool { return owner.UID == uid })
+				return nil
+			})
 		if ignoreNotFound(err) != nil {
 			return err
 		}
@@ -110,14 +112,15 @@ func (k *keeper) orphan(tx *store.Tx, at place, uid types.UID) error {
 	return k.dropFinalizer(tx, at, metav1.FinalizerOrphanDependents)
 }
 
-// deleteDependents deletes what belongs to an object that is being deleted last, and lets it go when nothing is left that it must wait for. It returns what is to
-// be looked at next.
+// deleteDependents deletes what belongs to an object that is being deleted last, and lets it go
+// when nothing is left that it must wait for. It returns what is to be looked at next.
 func (k *keeper) deleteDependents(tx *store.Tx, at place, uid types.UID) (follow []string, err error) {
 	waiting := false
 	for _, key := range k.graph.dependents(uid) {
 		dependent := parseKey(key)
 		u := &unstructured.Unstructured{}
-		if err := k.objects.Get(tx, dependent.kind, dependent.namespace, dependent.name, u); errors.Is(err, store.ErrNotFound) {
+		if err := k.objects.Get(tx, dependent.kind, dependent.namespace, dependent.name, u); errors.Is(err,
+			store.ErrNotFound) {
 			continue
 		} else if err != nil {
 			return nil, err
@@ -136,13 +139,15 @@ func (k *keeper) deleteDependents(tx *store.Tx, at place, uid types.UID) (follow
 }
 
 func (k *keeper) dropFinalizer(tx *store.Tx, at place, finalizer string) error {
-	return ignoreNotFound(k.objects.Update(tx, at.kind, at.namespace, at.name, func(u *unstructured.Unstructured) error {
-		objects.RemoveFinalizer(u, finalizer)
-		return nil
-	}))
+	return ignoreNotFound(k.objects.Update(tx, at.kind, at.namespace, at.name,
+		func(u *unstructured.Unstructured) error {
+			objects.RemoveFinalizer(u, finalizer)
+			return nil
+		}))
 }
 
-// judge deletes an object whose owners have all gone, or are going with what belongs to them. One that keeps an owner loses the references to others.
+// judge deletes an object whose owners have all gone, or are going with what belongs to them. One
+// that keeps an owner loses the references to others.
 func (k *keeper) judge(tx *store.Tx, at place, u *unstructured.Unstructured) error {
 	owners := u.GetOwnerReferences()
 	if len(owners) == 0 {
@@ -197,7 +202,8 @@ const (
 	ownerGone
 )
 
-// stateOf finds out what becomes of an owner. One of a kind that nobody serves is taken to be there: nobody can tell.
+// stateOf finds out what becomes of an owner. One of a kind that nobody serves is taken to be
+// there: nobody can tell.
 func (k *keeper) stateOf(tx *store.Tx, namespace string, owner metav1.OwnerReference) (ownerState, error) {
 	kind, ok := k.discovery.kind(owner.APIVersion, owner.Kind)
 	if !ok {

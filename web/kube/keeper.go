@@ -21,9 +21,11 @@ import (
 	"landfall/web/kube/etcd"
 )
 
-// A cluster has controllers of its own that do what its API server does not: they delete what belonged to what was deleted, empty namespaces that are being
-// deleted, and remove what was to be kept for a time only. The keeper does all that. It follows the store's feed and works in the store's transactions, so that
-// nothing is missed in a crash: when it starts it looks at everything once.
+// A cluster has controllers of its own that do what its API server does not: they delete what
+// belonged to what was deleted, empty namespaces that are being deleted, and remove what was to be
+// kept for a time only. The keeper does all that. It follows the store's feed and works in the
+// store's transactions, so that nothing is missed in a crash: when it starts it looks at everything
+// once.
 
 // keeper is what cleans up behind clients.
 type keeper struct {
@@ -53,7 +55,8 @@ const (
 
 func newKeeper(s *Server, d discovery) *keeper {
 	return &keeper{
-		db: s.options.DB, objects: s.options.Objects, box: s.options.Box, clock: s.options.Clock, logger: s.options.Logger, discovery: d,
+		db: s.options.DB, objects: s.options.Objects, box: s.options.Box, clock: s.options.Clock,
+		logger: s.options.Logger, discovery: d,
 	}
 }
 
@@ -114,7 +117,8 @@ func (k *keeper) start(ctx context.Context) (revision uint64, err error) {
 	return revision, nil
 }
 
-// meet takes in a row that was there at the start, and tells whether something is to be done about it.
+// meet takes in a row that was there at the start, and tells whether something is to be done about
+// it.
 func (k *keeper) meet(row store.KeyValue) (look bool, err error) {
 	k.discovery.note(row.Key, row.Value)
 	about, ok, err := k.read(row.Value)
@@ -234,7 +238,8 @@ func (k *keeper) changed(ctx context.Context, at place, change store.ValueChange
 // failed notes what an error kept from being done. Errors are those of the disk.
 func (k *keeper) failed(ctx context.Context, what string, err error) {
 	if ctx.Err() == nil && !errors.Is(err, store.ErrClosed) {
-		k.logger.Warn("What is left of a deleted Kubernetes object could not be cleaned up; it is tried again.", "object", what, "error", err)
+		k.logger.Warn("What is left of a deleted Kubernetes object could not be cleaned up; it is tried again.",
+			"object", what, "error", err)
 		k.again[what] = true
 	}
 }
@@ -277,7 +282,8 @@ var (
 	deletingText = []byte(`"deletionTimestamp"`)
 )
 
-// read looks at the metadata of a row; ok is false if it neither has owners nor is being deleted, which is told without reading it.
+// read looks at the metadata of a row; ok is false if it neither has owners nor is being deleted,
+// which is told without reading it.
 func (k *keeper) read(row []byte) (a about, ok bool, err error) {
 	plain, err := objects.Open(k.box, row)
 	if err != nil {
@@ -311,7 +317,8 @@ func parseAbout(plain []byte) (about, error) {
 		return about{}, err
 	}
 	m := object.Metadata
-	return about{uid: m.UID, owners: m.OwnerReferences, finalizers: m.Finalizers, deleting: m.DeletionTimestamp != nil}, nil
+	return about{uid: m.UID, owners: m.OwnerReferences, finalizers: m.Finalizers, deleting: m.DeletionTimestamp != nil},
+		nil
 }
 
 // place is where an object lies.
@@ -320,7 +327,8 @@ type place struct {
 	namespace, name string
 }
 
-// parseKey takes a row's key apart. Unlike objects.ParseKey it knows nothing of kinds: those of clients' own definitions are there as well.
+// parseKey takes a row's key apart. Unlike objects.ParseKey it knows nothing of kinds: those of
+// clients' own definitions are there as well.
 func parseKey(key string) place {
 	parts := strings.Split(key, "/")
 	if len(parts) < 3 {

@@ -21,7 +21,8 @@ func ownedBy(owners ...*unstructured.Unstructured) string {
 		if i > 0 {
 			text += ","
 		}
-		text += fmt.Sprintf(`{"apiVersion":%q,"kind":%q,"name":%q,"uid":%q,"blockOwnerDeletion":true}`, o.GetAPIVersion(), o.GetKind(), o.GetName(), o.GetUID())
+		text += fmt.Sprintf(`{"apiVersion":%q,"kind":%q,"name":%q,"uid":%q,"blockOwnerDeletion":true}`,
+			o.GetAPIVersion(), o.GetKind(), o.GetName(), o.GetUID())
 	}
 	return `"metadata":{"ownerReferences":[` + text + `]}`
 }
@@ -41,10 +42,12 @@ func TestWhatBelongsToADeletedObjectGoesOrStaysAsItsClientWants(t *testing.T) {
 		s.create(t, objects.Secrets, "site", name+"-grandchild", ownedBy(child))
 	}
 	for policy, stays := range map[metav1.DeletionPropagation]bool{
-		metav1.DeletePropagationBackground: false, metav1.DeletePropagationForeground: false, metav1.DeletePropagationOrphan: true,
+		metav1.DeletePropagationBackground: false, metav1.DeletePropagationForeground: false,
+		metav1.DeletePropagationOrphan: true,
 	} {
 		t.Run(string(policy), func(t *testing.T) {
-			name := map[metav1.DeletionPropagation]string{"Background": "back", "Foreground": "front", "Orphan": "none"}[policy]
+			name := map[metav1.DeletionPropagation]string{"Background": "back", "Foreground": "front",
+				"Orphan": "none"}[policy]
 			family(name)
 			require.NoError(t, s.of(objects.ClusterDeployments, "site").Delete(t.Context(), name, deleting(policy)))
 			s.gone(t, objects.ClusterDeployments, "site", name)
@@ -66,12 +69,14 @@ func TestAnObjectDeletedLastWaitsForWhatBelongsToIt(t *testing.T) {
 	child.SetFinalizers([]string{"example.com/held"})
 	_, err := s.of(objects.ConfigMaps, "default").Create(t.Context(), child, metav1.CreateOptions{})
 	require.NoError(t, err)
-	require.NoError(t, s.of(objects.ClusterDeployments, "default").Delete(t.Context(), "parent", deleting(metav1.DeletePropagationForeground)))
+	require.NoError(t, s.of(objects.ClusterDeployments, "default").Delete(t.Context(), "parent",
+		deleting(metav1.DeletePropagationForeground)))
 	require.Eventually(t, func() bool {
 		return s.get(t, objects.ConfigMaps, "default", "child").GetDeletionTimestamp() != nil
 	}, 10*time.Second, time.Millisecond)
 	require.NotNil(t, s.get(t, objects.ClusterDeployments, "default", "parent").GetDeletionTimestamp())
-	_, err = s.of(objects.ConfigMaps, "default").Patch(t.Context(), "child", types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
+	_, err = s.of(objects.ConfigMaps, "default").Patch(t.Context(), "child", types.MergePatchType,
+		[]byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
 	require.NoError(t, err)
 	s.gone(t, objects.ConfigMaps, "default", "child")
 	s.gone(t, objects.ClusterDeployments, "default", "parent")
@@ -79,7 +84,8 @@ func TestAnObjectDeletedLastWaitsForWhatBelongsToIt(t *testing.T) {
 
 func TestAnObjectWithAnotherOwnerStaysAndForgetsTheOneThatWent(t *testing.T) {
 	s := newSite(t)
-	first, second := s.create(t, objects.ConfigMaps, "default", "first", ""), s.create(t, objects.ConfigMaps, "default", "second", "")
+	first, second := s.create(t, objects.ConfigMaps, "default", "first", ""), s.create(t, objects.ConfigMaps,
+		"default", "second", "")
 	s.create(t, objects.Secrets, "default", "child", ownedBy(first, second))
 	require.NoError(t, s.of(objects.ConfigMaps, "default").Delete(t.Context(), "first", metav1.DeleteOptions{}))
 	require.Eventually(t, func() bool {
@@ -135,15 +141,18 @@ func TestANamespaceThatWaitsForAFinalizerSaysSoAndTakesNothingNew(t *testing.T) 
 	require.NoError(t, err)
 	require.NoError(t, s.of(objects.Namespaces, "").Delete(t.Context(), "site", metav1.DeleteOptions{}))
 	require.Eventually(t, func() bool {
-		conditions, _, err := unstructured.NestedSlice(s.get(t, objects.Namespaces, "", "site").Object, "status", "conditions")
+		conditions, _, err := unstructured.NestedSlice(s.get(t, objects.Namespaces, "", "site").Object, "status",
+			"conditions")
 		require.NoError(t, err)
 		return len(conditions) == 2
 	}, 10*time.Second, time.Millisecond)
 	namespace := s.get(t, objects.Namespaces, "", "site")
 	require.Contains(t, fmt.Sprint(namespace.Object["status"]), "kubectl -n site patch configmaps held-2 --type=merge")
-	_, err = s.of(objects.Secrets, "site").Create(t.Context(), object(t, objects.Secrets, "site", "new", ""), metav1.CreateOptions{})
+	_, err = s.of(objects.Secrets, "site").Create(t.Context(), object(t, objects.Secrets, "site", "new", ""),
+		metav1.CreateOptions{})
 	require.ErrorContains(t, err, "unable to create new content in namespace site because it is being terminated")
-	_, err = s.of(objects.ConfigMaps, "site").Patch(t.Context(), "held-2", types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
+	_, err = s.of(objects.ConfigMaps, "site").Patch(t.Context(), "held-2", types.MergePatchType,
+		[]byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
 	require.NoError(t, err)
 	s.gone(t, objects.Namespaces, "", "site")
 }

@@ -32,10 +32,14 @@ func TestWhatIsCreatedLiesWhereControllersLookForIt(t *testing.T) {
 		if o.spec != nil {
 			content["spec"] = o.spec
 		}
-		_, err := s.of(o.kind, o.namespace).Create(t.Context(), &unstructured.Unstructured{Object: content}, metav1.CreateOptions{})
+		_, err := s.of(o.kind, o.namespace).Create(t.Context(), &unstructured.Unstructured{Object: content},
+			metav1.CreateOptions{})
 		require.NoError(t, err, o.kind)
 		var kept unstructured.Unstructured
-		require.NoError(t, s.db.View(func(tx *store.Tx) error { return objects.New(nil, nil).Get(tx, o.kind, o.namespace, "one", &kept) }), o.kind)
+		require.NoError(t, s.db.View(func(tx *store.Tx) error {
+			return objects.New(nil, nil).Get(tx,
+				o.kind, o.namespace, "one", &kept)
+		}), o.kind)
 		require.Equal(t, "one", kept.GetName())
 	}
 }

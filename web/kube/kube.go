@@ -1,7 +1,9 @@
-// Package kube serves the Kubernetes API: k8s.io/apiserver and apiextensions-apiserver in the process, upon the rows of the store, with the
-// kinds of Hive, the Assisted Installer, metal3 and ACM as custom resources, and the few core kinds that come with them.
+// Package kube serves the Kubernetes API: k8s.io/apiserver and apiextensions-apiserver in the
+// process, upon the rows of the store, with the kinds of Hive, the Assisted Installer, metal3 and
+// ACM as custom resources, and the few core kinds that come with them.
 //
-// It knows nothing of what the objects mean: what is applied becomes rows, and package controller has others act on them.
+// It knows nothing of what the objects mean: what is applied becomes rows, and package controller
+// has others act on them.
 package kube
 
 import (
@@ -29,7 +31,8 @@ import (
 // Rows are the rows that the objects are.
 func Rows() store.Versions { return store.NewVersions(Bucket, 1) }
 
-// Bucket is the name of the store's bucket that the objects are in: what store.Options.Versioned must say.
+// Bucket is the name of the store's bucket that the objects are in: what store.Options.Versioned
+// must say.
 const Bucket = "kubernetes"
 
 // Options are what a [Server] is made from.
@@ -37,7 +40,8 @@ type Options struct {
 	DB      *store.DB
 	Objects *objects.Objects
 	Box     *sitekey.Box // that Secrets are sealed with; nil: they are not
-	// Admission refuses or alters what clients write, beside the rules of the kinds' schemas; in this order.
+	// Admission refuses or alters what clients write, beside the rules of the kinds' schemas; in
+	// this order.
 	Admission []admission.Interface
 	Address   string // host and port that clients reach the API at, for its discovery documents
 	Clock     clockwork.Clock
@@ -98,14 +102,16 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// Run makes the API and serves it until the context ends; then watches end, and what the API began is finished.
+// Run makes the API and serves it until the context ends; then watches end, and what the API began
+// is finished.
 func (s *Server) Run(ctx context.Context) error {
 	start := time.Now()
 	logTo(s.options.Logger)
 	if err := s.seed(ctx); err != nil {
 		return fmt.Errorf("write what the Kubernetes API begins with: %w", err)
 	}
-	// The API outlives the context a little: its hooks end the process if they are kept from finishing.
+	// The API outlives the context a little: its hooks end the process if they are kept from
+	// finishing.
 	inside, end := context.WithCancel(context.WithoutCancel(ctx))
 	defer end()
 	server, err := s.build(etcd.NewClient(inside, s.rows()))

@@ -34,7 +34,8 @@ func newSite(t testing.TB, options ...func(*kube.Options)) *site {
 	db, err := store.Open(t.Context(), t.TempDir(), store.Options{Versioned: kube.Bucket, NoSync: true})
 	require.NoError(t, err)
 	o := kube.Options{
-		DB: db, Objects: objects.New(nil, nil), Address: "site.example:8090", Clock: clockwork.NewRealClock(), Logger: slog.New(slog.NewTextHandler(t.Output(), nil)),
+		DB: db, Objects: objects.New(nil, nil), Address: "site.example:8090", Clock: clockwork.NewRealClock(),
+		Logger: slog.New(slog.NewTextHandler(t.Output(), nil)),
 	}
 	for _, option := range options {
 		option(&o)
@@ -75,7 +76,8 @@ func (s *site) stop(t testing.TB) {
 
 // of is a client of a kind's objects.
 func (s *site) of(kind objects.Kind, namespace string) dynamic.ResourceInterface {
-	at := s.client.Resource(schema.GroupVersionResource{Group: kind.Group, Version: kind.Version, Resource: kind.Resource})
+	at := s.client.Resource(schema.GroupVersionResource{Group: kind.Group, Version: kind.Version,
+		Resource: kind.Resource})
 	if kind.Namespaced {
 		return at.Namespace(namespace)
 	}
@@ -85,7 +87,8 @@ func (s *site) of(kind objects.Kind, namespace string) dynamic.ResourceInterface
 // create makes an object of a manifest in JSON and returns it as it is.
 func (s *site) create(t testing.TB, kind objects.Kind, namespace, name, content string) *unstructured.Unstructured {
 	t.Helper()
-	made, err := s.of(kind, namespace).Create(t.Context(), object(t, kind, namespace, name, content), metav1.CreateOptions{})
+	made, err := s.of(kind, namespace).Create(t.Context(), object(t, kind, namespace, name, content),
+		metav1.CreateOptions{})
 	require.NoError(t, err)
 	return made
 }

@@ -31,7 +31,8 @@ func synced(b *testing.B) (*site, func() dynamic.Interface) {
 	})
 	url := overHTTP(b, s)
 	return s, func() dynamic.Interface {
-		client, err := dynamic.NewForConfig(&rest.Config{Host: url, QPS: -1, Transport: &http.Transport{MaxIdleConnsPerHost: 1}})
+		client, err := dynamic.NewForConfig(&rest.Config{Host: url, QPS: -1,
+			Transport: &http.Transport{MaxIdleConnsPerHost: 1}})
 		require.NoError(b, err)
 		return client
 	}
@@ -43,7 +44,8 @@ func resourceOf(kind objects.Kind) schema.GroupVersionResource {
 
 var infraEnvSpec = `"spec":{"pullSecretRef":{"name":"pull"},"sshAuthorizedKey":"` + strings.Repeat("k", 400) + `"}`
 
-// BenchmarkCreate makes InfraEnvs, each by a request of its own and safe on the disk before it is answered.
+// BenchmarkCreate makes InfraEnvs, each by a request of its own and safe on the disk before it is
+// answered.
 func BenchmarkCreate(b *testing.B) {
 	for _, clients := range []int{1, 8} {
 		b.Run(fmt.Sprintf("clients=%d", clients), func(b *testing.B) {
@@ -52,7 +54,8 @@ func BenchmarkCreate(b *testing.B) {
 			for i := range made {
 				made[i] = dial().Resource(resourceOf(objects.InfraEnvs)).Namespace("default")
 			}
-			_, err := made[0].Create(b.Context(), object(b, objects.InfraEnvs, "default", "warm", infraEnvSpec), metav1.CreateOptions{})
+			_, err := made[0].Create(b.Context(), object(b, objects.InfraEnvs, "default", "warm", infraEnvSpec),
+				metav1.CreateOptions{})
 			require.NoError(b, err)
 			b.ResetTimer()
 			start := time.Now()
@@ -60,7 +63,8 @@ func BenchmarkCreate(b *testing.B) {
 			for c, client := range made {
 				group.Go(func() {
 					for i := c; i < b.N; i += clients {
-						if _, err := client.Create(b.Context(), object(b, objects.InfraEnvs, "default", fmt.Sprint("i-", i), infraEnvSpec), metav1.CreateOptions{}); err != nil {
+						if _, err := client.Create(b.Context(), object(b, objects.InfraEnvs, "default",
+							fmt.Sprint("i-", i), infraEnvSpec), metav1.CreateOptions{}); err != nil {
 							b.Error(err)
 							return
 						}

@@ -25,14 +25,17 @@ func newKubectl(t *testing.T, s *site) kubectl {
 	output, err := build.CombinedOutput()
 	require.NoError(t, err, string(output))
 	k := kubectl{filepath.Join(dir, "kubectl"), filepath.Join(dir, "config")}
-	require.NoError(t, os.WriteFile(k.config, []byte(`{"apiVersion":"v1","kind":"Config","current-context":"site","clusters":[{"name":"site","cluster":{"server":"`+overHTTP(t, s)+
-		`"}}],"users":[{"name":"site","user":{}}],"contexts":[{"name":"site","context":{"cluster":"site","user":"site","namespace":"default"}}]}`), 0o600))
+	require.NoError(t, os.WriteFile(k.config,
+		[]byte(
+			`{"apiVersion":"v1","kind":"Config","current-context":"site","clusters":[{"name":"site","cluster":{"server":"`+overHTTP(t, s)+
+				`"}}],"users":[{"name":"site","user":{}}],"contexts":[{"name":"site","context":{"cluster":"site","user":"site","namespace":"default"}}]}`), 0o600))
 	return k
 }
 
 func (k kubectl) command(ctx context.Context, arguments ...string) *exec.Cmd {
 	kubectl := exec.CommandContext(ctx, k.program, arguments...)
-	kubectl.Env = []string{"KUBECONFIG=" + k.config, "HOME=" + filepath.Dir(k.config), "PATH=" + os.Getenv("PATH"), "KUBE_EDITOR=sed -i s/example.org/example.net/"}
+	kubectl.Env = []string{"KUBECONFIG=" + k.config, "HOME=" + filepath.Dir(k.config), "PATH=" + os.Getenv("PATH"),
+		"KUBE_EDITOR=sed -i s/example.org/example.net/"}
 	return kubectl
 }
 
@@ -75,18 +78,24 @@ func TestKubectlWorksAsOnAHub(t *testing.T) {
 	watching.Stdout = watched
 	require.NoError(t, watching.Start())
 
-	require.Equal(t, "clusterdeployment.hive.openshift.io/one created\nsecret/bmc created\n", k.run(t, clusterManifest, "apply", "-f", "-"))
-	require.Contains(t, k.run(t, clusterManifest, "apply", "-f", "-"), "clusterdeployment.hive.openshift.io/one unchanged")
-	require.Contains(t, k.run(t, clusterManifest, "apply", "--server-side", "--force-conflicts", "-f", "-"), "serverside-applied")
-	require.Contains(t, k.run(t, strings.ReplaceAll(clusterManifest, "example.com", "example.org"), "apply", "-f", "-"), "one configured")
+	require.Equal(t, "clusterdeployment.hive.openshift.io/one created\nsecret/bmc created\n",
+		k.run(t, clusterManifest, "apply", "-f", "-"))
+	require.Contains(t, k.run(t, clusterManifest, "apply", "-f", "-"),
+		"clusterdeployment.hive.openshift.io/one unchanged")
+	require.Contains(t, k.run(t, clusterManifest, "apply", "--server-side", "--force-conflicts", "-f", "-"),
+		"serverside-applied")
+	require.Contains(t, k.run(t, strings.ReplaceAll(clusterManifest, "example.com", "example.org"), "apply", "-f", "-"),
+		"one configured")
 	require.Contains(t, k.run(t, "", "edit", "cd", "one"), "edited")
-	require.Contains(t, k.run(t, "", "patch", "cd", "one", "--type", "merge", "-p", `{"spec":{"baseDomain":"example.edu"}}`), "patched")
+	require.Contains(t, k.run(t, "", "patch", "cd", "one", "--type", "merge", "-p",
+		`{"spec":{"baseDomain":"example.edu"}}`), "patched")
 	require.Contains(t, k.run(t, "", "patch", "secret", "bmc", "-p", `{"stringData":{"password":"other"}}`), "patched")
 	require.Contains(t, k.run(t, "", "annotate", "cd", "one", "a=b"), "annotated")
 	require.Contains(t, k.run(t, "", "label", "cd", "one", "c=d"), "labeled")
 	require.Contains(t, k.run(t, "", "get", "cd", "-l", "c=d"), "PROVISIONSTATUS")
 	require.Contains(t, k.run(t, "", "get", "secret", "bmc"), "Opaque   2")
-	require.Regexp(t, `assisted-image-service +1/1 +1 +1 `, k.run(t, "", "get", "-n", "open-cluster-management", "deployment"))
+	require.Regexp(t, `assisted-image-service +1/1 +1 +1 `, k.run(t, "", "get", "-n", "open-cluster-management",
+		"deployment"))
 	require.Contains(t, k.run(t, "", "describe", "cd", "one"), "example.edu")
 	require.Equal(t, "b3RoZXI=", k.run(t, "", "get", "secret", "bmc", "-o", "jsonpath={.data.password}"))
 
@@ -101,7 +110,10 @@ func TestKubectlWorksAsOnAHub(t *testing.T) {
 	k.run(t, "", "-n", "site", "create", "configmap", "a", "--from-literal=b=c")
 	require.Contains(t, k.run(t, "", "delete", "namespace", "site", "--timeout=30s"), "deleted")
 
-	require.Eventually(t, func() bool { return s.get(t, objects.ClusterDeployments, "default", "one").GetLabels()["c"] == "d" }, time.Second, time.Millisecond)
+	require.Eventually(t, func() bool {
+		return s.get(t, objects.ClusterDeployments, "default",
+			"one").GetLabels()["c"] == "d"
+	}, time.Second, time.Millisecond)
 	cancel()
 	require.Error(t, watching.Wait(), "it was ended while it watched")
 	for _, domain := range []string{"example.com", "example.org", "example.net", "example.edu"} {

@@ -15,8 +15,8 @@ func logTo(logger *slog.Logger) {
 	logOnce.Do(func() { klog.SetSlogLogger(slog.New(calmer{logger.Handler()}).With("component", "kubernetes")) })
 }
 
-// calmer takes what the libraries say for less than they do: what they tell of their own start and work is for who looks for an error, and what they call
-// an error is mostly a client's.
+// calmer takes what the libraries say for less than they do: what they tell of their own start and
+// work is for who looks for an error, and what they call an error is mostly a client's.
 type calmer struct{ slog.Handler }
 
 func (c calmer) Enabled(ctx context.Context, level slog.Level) bool {

@@ -21,7 +21,8 @@ func (l loopback) RoundTrip(r *http.Request) (*http.Response, error) {
 		r.Body = http.NoBody
 	}
 	reader, writer := io.Pipe()
-	w := &answer{header: http.Header{}, body: bufio.NewWriter(writer), begun: make(chan struct{}), gone: make(chan bool)}
+	w := &answer{header: http.Header{}, body: bufio.NewWriter(writer), begun: make(chan struct{}),
+		gone: make(chan bool)}
 	stop := context.AfterFunc(ctx, func() { close(w.gone) })
 	go func() {
 		var failure error
@@ -48,7 +49,8 @@ func (l loopback) RoundTrip(r *http.Request) (*http.Response, error) {
 	}, nil
 }
 
-// answer is what a handler writes to. It has Flush and CloseNotify, without which the API server serves no watches.
+// answer is what a handler writes to. It has Flush and CloseNotify, without which the API server
+// serves no watches.
 type answer struct {
 	header http.Header
 	body   *bufio.Writer

@@ -28,7 +28,8 @@ func TestWhatControllersWriteIsTheirsUntilAPersonTakesIt(t *testing.T) {
 	s := newSite(t)
 	apply := func(kind objects.Kind, content string, force bool) error {
 		_, err := s.of(kind, "default").Patch(t.Context(), "one", types.ApplyPatchType,
-			[]byte(`{"apiVersion":"`+kind.APIVersion()+`","kind":"`+kind.Kind+`",`+content+`}`), metav1.PatchOptions{FieldManager: "person", Force: &force})
+			[]byte(`{"apiVersion":"`+kind.APIVersion()+`","kind":"`+kind.Kind+`",`+content+`}`),
+			metav1.PatchOptions{FieldManager: "person", Force: &force})
 		return err
 	}
 	write := func(fn func(tx *store.Tx) error) { require.NoError(t, s.db.Update(t.Context(), fn)) }
@@ -40,14 +41,17 @@ func TestWhatControllersWriteIsTheirsUntilAPersonTakesIt(t *testing.T) {
 	reference := metav1.OwnerReference{APIVersion: "v1", Kind: "ConfigMap", Name: "owner", UID: owner.GetUID()}
 	write(func(tx *store.Tx) error {
 		return s.options.Objects.Create(tx, objects.Secrets, &corev1.Secret{
-			ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "one", OwnerReferences: []metav1.OwnerReference{reference}},
-			Data:       map[string][]byte{"kubeconfig": []byte("old")},
+			ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "one",
+				OwnerReferences: []metav1.OwnerReference{reference}},
+			Data: map[string][]byte{"kubeconfig": []byte("old")},
 		}, time.Now())
 	})
 	require.Equal(t, map[string]string{
 		"landfall-controllers Update": `{"f:data":{".":{},"f:kubeconfig":{}},"f:metadata":{"f:ownerReferences":{".":{},"k:{\"uid\":\"` + string(owner.GetUID()) + `\"}":{}}}}`,
 	}, owned(s.get(t, objects.Secrets, "default", "one")))
-	require.NoError(t, apply(objects.Secrets, `"metadata":{"name":"one","labels":{"mine":"yes"}},"data":{"note":"aGk="}`, false), "what nobody has is anybody's")
+	require.NoError(t, apply(objects.Secrets,
+		`"metadata":{"name":"one","labels":{"mine":"yes"}},"data":{"note":"aGk="}`, false),
+		"what nobody has is anybody's")
 	err := apply(objects.Secrets, `"metadata":{"name":"one"},"data":{"kubeconfig":"aGk="}`, false)
 	require.True(t, apierrors.IsConflict(err), err)
 	require.ErrorContains(t, err, `conflict with "landfall-controllers"`)
@@ -56,22 +60,27 @@ func TestWhatControllersWriteIsTheirsUntilAPersonTakesIt(t *testing.T) {
 	alter(objects.Secrets, func(u *unstructured.Unstructured) error {
 		return unstructured.SetNestedField(u.Object, "bmV3", "data", "kubeconfig")
 	})
-	require.True(t, apierrors.IsConflict(apply(objects.Secrets, `"metadata":{"name":"one"},"data":{"kubeconfig":"aGk="}`, false)), "it was replaced meanwhile")
+	require.True(t, apierrors.IsConflict(apply(objects.Secrets,
+		`"metadata":{"name":"one"},"data":{"kubeconfig":"aGk="}`, false)), "it was replaced meanwhile")
 
-	require.NoError(t, apply(objects.ClusterDeployments, `"metadata":{"name":"one","finalizers":["person/holds"]},`+deployment, false))
+	require.NoError(t, apply(objects.ClusterDeployments, `"metadata":{"name":"one","finalizers":["person/holds"]},`+
+		deployment, false))
 	alter(objects.ClusterDeployments, func(u *unstructured.Unstructured) error {
 		objects.AddFinalizer(u, "controller/holds")
 		return unstructured.SetNestedField(u.Object, "half", "status", "powerState")
 	})
 	cd := s.get(t, objects.ClusterDeployments, "default", "one")
-	require.Equal(t, `{"f:metadata":{"f:finalizers":{"v:\"controller/holds\"":{}}}}`, owned(cd)["landfall-controllers Update"])
+	require.Equal(t, `{"f:metadata":{"f:finalizers":{"v:\"controller/holds\"":{}}}}`,
+		owned(cd)["landfall-controllers Update"])
 	require.Contains(t, owned(cd)["person Apply"], `"v:\"person/holds\""`)
 	require.NoError(t, apply(objects.ClusterDeployments, `"metadata":{"name":"one"},`+deployment, false))
-	require.Equal(t, []string{"controller/holds"}, s.get(t, objects.ClusterDeployments, "default", "one").GetFinalizers(), "each holds by what is his")
+	require.Equal(t, []string{"controller/holds"}, s.get(t, objects.ClusterDeployments, "default",
+		"one").GetFinalizers(), "each holds by what is his")
 
 	managed := len(cd.GetManagedFields())
 	alter(objects.ClusterDeployments, func(u *unstructured.Unstructured) error {
 		return unstructured.SetNestedField(u.Object, "full", "status", "powerState")
 	})
-	require.Len(t, s.get(t, objects.ClusterDeployments, "default", "one").GetManagedFields(), managed, "a status is nobody's to apply")
+	require.Len(t, s.get(t, objects.ClusterDeployments, "default", "one").GetManagedFields(), managed,
+		"a status is nobody's to apply")
 }

@@ -19,7 +19,8 @@ import (
 
 func namespaces() resource {
 	return resource{
-		kind: corev1.SchemeGroupVersion.WithKind("Namespace"), plural: "namespaces", singular: "namespace", short: []string{"ns"},
+		kind: corev1.SchemeGroupVersion.WithKind("Namespace"), plural: "namespaces", singular: "namespace",
+		short:     []string{"ns"},
 		validName: validation.ValidateNamespaceName, columns: namespaceColumns(),
 		prepare: func(object, old runtime.Object) {
 			namespace := object.(*corev1.Namespace)
@@ -44,7 +45,8 @@ func namespaces() resource {
 	}
 }
 
-// namespaceStorage serves namespaces. One that is deleted is only marked: it goes when all that is in it has gone, see purger.
+// namespaceStorage serves namespaces. One that is deleted is only marked: it goes when all that is
+// in it has gone, see purger.
 type namespaceStorage struct {
 	*builtInStorage
 	status, finalize *registry.Store
@@ -56,7 +58,8 @@ func newNamespaces(scheme *runtime.Scheme, options generic.RESTOptionsGetter) (*
 		return nil, err
 	}
 	s.ShouldDeleteDuringUpdate = func(ctx context.Context, key string, object, existing runtime.Object) bool {
-		return len(object.(*corev1.Namespace).Spec.Finalizers) == 0 && registry.ShouldDeleteDuringUpdate(ctx, key, object, existing)
+		return len(object.(*corev1.Namespace).Spec.Finalizers) == 0 && registry.ShouldDeleteDuringUpdate(ctx,
+			key, object, existing)
 	}
 	part := func(prepare func(object, old *corev1.Namespace)) *registry.Store {
 		r := s.resource
@@ -81,14 +84,16 @@ func newNamespaces(scheme *runtime.Scheme, options generic.RESTOptionsGetter) (*
 }
 
 // Delete marks a namespace, or removes it if nothing is left to do.
-func (s *namespaceStorage) Delete(ctx context.Context, name string, validate rest.ValidateObjectFunc, options *metav1.DeleteOptions) (runtime.Object, bool, error) {
+func (s *namespaceStorage) Delete(ctx context.Context, name string, validate rest.ValidateObjectFunc,
+	options *metav1.DeleteOptions) (runtime.Object, bool, error) {
 	object, err := s.Get(ctx, name, &metav1.GetOptions{})
 	if err != nil {
 		return nil, false, err
 	}
 	namespace := object.(*corev1.Namespace)
 	if name == metav1.NamespaceDefault {
-		return nil, false, apierrors.NewForbidden(corev1.Resource("namespaces"), name, fmt.Errorf("this namespace may not be deleted"))
+		return nil, false, apierrors.NewForbidden(corev1.Resource("namespaces"), name,
+			fmt.Errorf("this namespace may not be deleted"))
 	}
 	if options == nil {
 		options = metav1.NewDeleteOptions(0)
@@ -99,7 +104,8 @@ func (s *namespaceStorage) Delete(ctx context.Context, name string, validate res
 	if given := options.Preconditions.UID; given == nil {
 		options.Preconditions.UID = &namespace.UID
 	} else if *given != namespace.UID {
-		return nil, false, apierrors.NewConflict(corev1.Resource("namespaces"), name, fmt.Errorf("the UID in the precondition is %s, that of the namespace %s", *given, namespace.UID))
+		return nil, false, apierrors.NewConflict(corev1.Resource("namespaces"), name,
+			fmt.Errorf("the UID in the precondition is %s, that of the namespace %s", *given, namespace.UID))
 	}
 	if len(namespace.Spec.Finalizers) == 0 && len(namespace.Finalizers) == 0 {
 		return s.Store.Delete(ctx, name, validate, options)
@@ -111,25 +117,28 @@ func (s *namespaceStorage) Delete(ctx context.Context, name string, validate res
 }
 
 // mark makes a namespace one that is being deleted.
-func (s *namespaceStorage) mark(ctx context.Context, name string, validate rest.ValidateObjectFunc, options *metav1.DeleteOptions) (runtime.Object, bool, error) {
+func (s *namespaceStorage) mark(ctx context.Context, name string, validate rest.ValidateObjectFunc,
+	options *metav1.DeleteOptions) (runtime.Object, bool, error) {
 	key, err := s.KeyFunc(ctx, name)
 	if err != nil {
 		return nil, false, err
 	}
 	marked := s.NewFunc()
-	preconditions := storage.Preconditions{UID: options.Preconditions.UID, ResourceVersion: options.Preconditions.ResourceVersion}
-	err = s.Storage.GuaranteedUpdate(ctx, key, marked, false, &preconditions, storage.SimpleUpdate(func(existing runtime.Object) (runtime.Object, error) {
-		namespace := existing.(*corev1.Namespace)
-		if err := validate(ctx, namespace); err != nil {
-			return nil, err
-		}
-		if namespace.DeletionTimestamp.IsZero() {
-			now := metav1.Now()
-			namespace.DeletionTimestamp = &now
-		}
-		namespace.Status.Phase = corev1.NamespaceTerminating
-		return namespace, nil
-	}), len(options.DryRun) > 0, nil)
+	preconditions := storage.Preconditions{UID: options.Preconditions.UID,
+		ResourceVersion: options.Preconditions.ResourceVersion}
+	err = s.Storage.GuaranteedUpdate(ctx, key, marked, false, &preconditions,
+		storage.SimpleUpdate(func(existing runtime.Object) (runtime.Object, error) {
+			namespace := existing.(*corev1.Namespace)
+			if err := validate(ctx, namespace); err != nil {
+				return nil, err
+			}
+			if namespace.DeletionTimestamp.IsZero() {
+				now := metav1.Now()
+				namespace.DeletionTimestamp = &now
+			}
+			namespace.Status.Phase = corev1.NamespaceTerminating
+			return namespace, nil
+		}), len(options.DryRun) > 0, nil)
 	if err != nil {
 		if storage.IsNotFound(err) {
 			err = apierrors.NewNotFound(corev1.Resource("namespaces"), name)
@@ -151,6 +160,8 @@ func (p namespacePart) Get(ctx context.Context, name string, options *metav1.Get
 	return p.store.Get(ctx, name, options)
 }
 
-func (p namespacePart) Update(ctx context.Context, name string, info rest.UpdatedObjectInfo, create rest.ValidateObjectFunc, update rest.ValidateObjectUpdateFunc, _ bool, options *metav1.UpdateOptions) (runtime.Object, bool, error) {
+func (p namespacePart) Update(ctx context.Context, name string, info rest.UpdatedObjectInfo,
+	create rest.ValidateObjectFunc, update rest.ValidateObjectUpdateFunc, _ bool,
+	options *metav1.UpdateOptions) (runtime.Object, bool, error) {
 	return p.store.Update(ctx, name, info, create, update, false, options)
 }

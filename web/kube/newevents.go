@@ -13,14 +13,17 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/request"
 )
 
-// The group events.k8s.io, by which newer recorders note Events, shows the same rows as the group core: an Event is stored in its old form,
-// which is the internal one of both groups, and what is written or read by the new group is converted.
+// The group events.k8s.io, by which newer recorders note Events, shows the same rows as the group
+// core: an Event is stored in its old form, which is the internal one of both groups, and what is
+// written or read by the new group is converted.
 
-// newEventFields are the fields by which Events are selected in the new group, with those that they are in the old one.
+// newEventFields are the fields by which Events are selected in the new group, with those that they
+// are in the old one.
 var newEventFields = map[string]string{
 	"reason": "reason", "type": "type", "reportingController": "reportingComponent",
-	"regarding.kind": "involvedObject.kind", "regarding.namespace": "involvedObject.namespace", "regarding.name": "involvedObject.name",
-	"regarding.uid": "involvedObject.uid", "regarding.apiVersion": "involvedObject.apiVersion",
+	"regarding.kind": "involvedObject.kind", "regarding.namespace": "involvedObject.namespace",
+	"regarding.name": "involvedObject.name",
+	"regarding.uid":  "involvedObject.uid", "regarding.apiVersion": "involvedObject.apiVersion",
 	"regarding.resourceVersion": "involvedObject.resourceVersion", "regarding.fieldPath": "involvedObject.fieldPath",
 }
 
@@ -46,12 +49,13 @@ func addNewEvents(scheme *runtime.Scheme) error {
 			return add
 		}
 	}
-	return scheme.AddFieldLabelConversionFunc(eventsv1.SchemeGroupVersion.WithKind("Event"), func(label, value string) (string, string, error) {
-		if old, ok := newEventFields[label]; ok {
-			return old, value, nil
-		}
-		return runtime.DefaultMetaV1FieldSelectorConversion(label, value)
-	})
+	return scheme.AddFieldLabelConversionFunc(eventsv1.SchemeGroupVersion.WithKind("Event"),
+		func(label, value string) (string, string, error) {
+			if old, ok := newEventFields[label]; ok {
+				return old, value, nil
+			}
+			return runtime.DefaultMetaV1FieldSelectorConversion(label, value)
+		})
 }
 
 func convert[From, To any](scheme *runtime.Scheme, fn func(in *From, out *To)) error {
@@ -63,9 +67,12 @@ func convert[From, To any](scheme *runtime.Scheme, fn func(in *From, out *To)) e
 
 func oldEvent(e *eventsv1.Event) *corev1.Event {
 	old := &corev1.Event{
-		ObjectMeta: e.ObjectMeta, InvolvedObject: e.Regarding, Reason: e.Reason, Message: e.Note, Source: e.DeprecatedSource,
-		FirstTimestamp: e.DeprecatedFirstTimestamp, LastTimestamp: e.DeprecatedLastTimestamp, Count: e.DeprecatedCount, Type: e.Type,
-		EventTime: e.EventTime, Action: e.Action, Related: e.Related, ReportingController: e.ReportingController, ReportingInstance: e.ReportingInstance,
+		ObjectMeta: e.ObjectMeta, InvolvedObject: e.Regarding, Reason: e.Reason, Message: e.Note,
+		Source:         e.DeprecatedSource,
+		FirstTimestamp: e.DeprecatedFirstTimestamp, LastTimestamp: e.DeprecatedLastTimestamp, Count: e.DeprecatedCount,
+		Type:      e.Type,
+		EventTime: e.EventTime, Action: e.Action, Related: e.Related, ReportingController: e.ReportingController,
+		ReportingInstance: e.ReportingInstance,
 	}
 	if e.Series != nil {
 		old.Series = &corev1.EventSeries{Count: e.Series.Count, LastObservedTime: e.Series.LastObservedTime}
@@ -75,9 +82,12 @@ func oldEvent(e *eventsv1.Event) *corev1.Event {
 
 func newEvent(e *corev1.Event) *eventsv1.Event {
 	renewed := &eventsv1.Event{
-		ObjectMeta: e.ObjectMeta, Regarding: e.InvolvedObject, Reason: e.Reason, Note: e.Message, DeprecatedSource: e.Source,
-		DeprecatedFirstTimestamp: e.FirstTimestamp, DeprecatedLastTimestamp: e.LastTimestamp, DeprecatedCount: e.Count, Type: e.Type,
-		EventTime: e.EventTime, Action: e.Action, Related: e.Related, ReportingController: e.ReportingController, ReportingInstance: e.ReportingInstance,
+		ObjectMeta: e.ObjectMeta, Regarding: e.InvolvedObject, Reason: e.Reason, Note: e.Message,
+		DeprecatedSource:         e.Source,
+		DeprecatedFirstTimestamp: e.FirstTimestamp, DeprecatedLastTimestamp: e.LastTimestamp, DeprecatedCount: e.Count,
+		Type:      e.Type,
+		EventTime: e.EventTime, Action: e.Action, Related: e.Related, ReportingController: e.ReportingController,
+		ReportingInstance: e.ReportingInstance,
 	}
 	if e.Series != nil {
 		renewed.Series = &eventsv1.EventSeries{Count: e.Series.Count, LastObservedTime: e.Series.LastObservedTime}
@@ -91,7 +101,8 @@ const (
 	eventNote = 1024
 )
 
-// validateNewEvent holds an Event that is made by the new group to what clusters want of it. The old group takes any.
+// validateNewEvent holds an Event that is made by the new group to what clusters want of it. The
+// old group takes any.
 func validateNewEvent(ctx context.Context, object runtime.Object) (list field.ErrorList) {
 	event, ok := object.(*corev1.Event)
 	if info, found := request.RequestInfoFrom(ctx); !ok || !found || info.APIGroup != eventsv1.GroupName {
@@ -104,7 +115,8 @@ func validateNewEvent(ctx context.Context, object runtime.Object) (list field.Er
 		list = append(list, field.Invalid(field.NewPath("type"), event.Type, "must be Normal or Warning"))
 	}
 	for _, text := range []struct{ name, value string }{
-		{"reportingController", event.ReportingController}, {"reportingInstance", event.ReportingInstance}, {"action", event.Action}, {"reason", event.Reason},
+		{"reportingController", event.ReportingController}, {"reportingInstance", event.ReportingInstance},
+		{"action", event.Action}, {"reason", event.Reason},
 	} {
 		switch at := field.NewPath(text.name); {
 		case text.value == "":
@@ -117,7 +129,8 @@ func validateNewEvent(ctx context.Context, object runtime.Object) (list field.Er
 		list = append(list, field.Invalid(field.NewPath("reportingController"), event.ReportingController, problem))
 	}
 	if len(event.Message) > eventNote {
-		list = append(list, field.Invalid(field.NewPath("note"), "", fmt.Sprintf("can have at most %d characters", eventNote)))
+		list = append(list, field.Invalid(field.NewPath("note"), "", fmt.Sprintf("can have at most %d characters",
+			eventNote)))
 	}
 	return list
 }

@@ -38,13 +38,17 @@ func TestEventsAreTheSameInBothOfTheirGroups(t *testing.T) {
 	require.Equal(t, "It was chosen.", old.Object["message"])
 	require.Equal(t, "a", old.Object["involvedObject"].(map[string]any)["name"])
 	require.Equal(t, int64(3), old.Object["series"].(map[string]any)["count"])
-	require.Contains(t, ask(t, url+"/apis/events.k8s.io/v1/namespaces/default/events", "application/json;as=Table;v=v1;g=meta.k8s.io"), `"configmap/a"`)
-	require.Regexp(t, `"name":"Last Seen".*"name":"Message".*"name":"Name"`, ask(t, url+"/api/v1/events", "application/json;as=Table;v=v1;g=meta.k8s.io"), "the name comes last, and with -o wide only")
+	require.Contains(t, ask(t, url+"/apis/events.k8s.io/v1/namespaces/default/events",
+		"application/json;as=Table;v=v1;g=meta.k8s.io"), `"configmap/a"`)
+	require.Regexp(t, `"name":"Last Seen".*"name":"Message".*"name":"Name"`, ask(t, url+"/api/v1/events",
+		"application/json;as=Table;v=v1;g=meta.k8s.io"), "the name comes last, and with -o wide only")
 
 	require.NoError(t, s.db.Update(t.Context(), func(tx *store.Tx) error {
-		return s.options.Objects.Event(tx, object(t, objects.ConfigMaps, "default", "b", ""), objects.Notice{Component: "somebody", Reason: "Seen", Message: "It was seen."}, time.Now())
+		return s.options.Objects.Event(tx, object(t, objects.ConfigMaps, "default", "b", ""),
+			objects.Notice{Component: "somebody", Reason: "Seen", Message: "It was seen."}, time.Now())
 	}))
-	list, err := s.of(newEvents, "default").List(t.Context(), metav1.ListOptions{FieldSelector: "regarding.name=b,reportingController=somebody"})
+	list, err := s.of(newEvents, "default").List(t.Context(),
+		metav1.ListOptions{FieldSelector: "regarding.name=b,reportingController=somebody"})
 	require.NoError(t, err)
 	require.Equal(t, "events.k8s.io/v1", list.GetAPIVersion())
 	require.Len(t, list.Items, 1)
@@ -53,7 +57,8 @@ func TestEventsAreTheSameInBothOfTheirGroups(t *testing.T) {
 	_, err = s.of(newEvents, "default").List(t.Context(), metav1.ListOptions{FieldSelector: "involvedObject.name=b"})
 	require.ErrorContains(t, err, "not a known field selector")
 
-	require.NoError(t, s.of(newEvents, "default").DeleteCollection(t.Context(), metav1.DeleteOptions{}, metav1.ListOptions{}))
+	require.NoError(t, s.of(newEvents, "default").DeleteCollection(t.Context(), metav1.DeleteOptions{},
+		metav1.ListOptions{}))
 	left, err := s.of(objects.Events, "default").List(t.Context(), metav1.ListOptions{})
 	require.NoError(t, err)
 	require.Empty(t, left.Items)
@@ -68,11 +73,13 @@ func TestTheRecorderOfNewerControllersNotesEvents(t *testing.T) {
 	recorders := recording.NewBroadcaster(&recording.EventSinkImpl{Interface: client})
 	defer recorders.Shutdown()
 	require.NoError(t, recorders.StartRecordingToSinkWithContext(t.Context()))
-	about := &corev1.ConfigMap{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"}, ObjectMeta: metav1.ObjectMeta{Name: "a", Namespace: "default", UID: "u"}}
+	about := &corev1.ConfigMap{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"},
+		ObjectMeta: metav1.ObjectMeta{Name: "a", Namespace: "default", UID: "u"}}
 	recorder := recorders.NewRecorder(scheme.Scheme, "site-controller")
 	recorder.Eventf(about, nil, corev1.EventTypeWarning, "Late", "Waiting", "It is %d days late.", 3)
 	require.Eventually(t, func() bool {
-		list, err := s.of(objects.Events, "default").List(t.Context(), metav1.ListOptions{FieldSelector: "involvedObject.name=a,type=Warning"})
+		list, err := s.of(objects.Events, "default").List(t.Context(),
+			metav1.ListOptions{FieldSelector: "involvedObject.name=a,type=Warning"})
 		return err == nil && len(list.Items) == 1 && list.Items[0].Object["message"] == "It is 3 days late."
 	}, 10*time.Second, 5*time.Millisecond)
 }
@@ -80,11 +87,14 @@ func TestTheRecorderOfNewerControllersNotesEvents(t *testing.T) {
 func TestEventsOfTheNewGroupAreHeldToItsRules(t *testing.T) {
 	s := newSite(t)
 	for instead, refusal := range map[string]string{
-		`"type":"Loud"`: "type: Invalid value", `"action":""`: "action: Required value", `"eventTime":null`: "eventTime: Required value",
-		`"reportingController":"a b"`: "reportingController: Invalid value", `"note":"` + strings.Repeat("x", 1025) + `"`: "note: Invalid value",
+		`"type":"Loud"`: "type: Invalid value", `"action":""`: "action: Required value",
+		`"eventTime":null`:            "eventTime: Required value",
+		`"reportingController":"a b"`: "reportingController: Invalid value", `"note":"` + strings.Repeat("x", 1025) +
+			`"`: "note: Invalid value",
 		`"reason":"` + strings.Repeat("x", 129) + `"`: "at most 128 characters",
 	} {
-		_, err := s.of(newEvents, "default").Create(t.Context(), object(t, newEvents, "default", "bad", newEvent+","+instead), metav1.CreateOptions{})
+		_, err := s.of(newEvents, "default").Create(t.Context(), object(t, newEvents, "default", "bad",
+			newEvent+","+instead), metav1.CreateOptions{})
 		require.ErrorContains(t, err, refusal)
 	}
 	s.create(t, objects.Events, "default", "old", `"involvedObject":{"namespace":"default"},"reason":"x"`)

@@ -10,8 +10,9 @@ import (
 	"k8s.io/kube-openapi/pkg/validation/spec"
 )
 
-// definitions are the OpenAPI schemas of the built-in kinds. Those of metadata and of resource definitions come with the libraries; those
-// of the few others are read from their Go types and from the documentation that these carry.
+// definitions are the OpenAPI schemas of the built-in kinds. Those of metadata and of resource
+// definitions come with the libraries; those of the few others are read from their Go types and
+// from the documentation that these carry.
 func definitions(ref common.ReferenceCallback) map[string]common.OpenAPIDefinition {
 	all := apiextensions.GetOpenAPIDefinitions(ref)
 	r := reader{ref, all}
@@ -68,7 +69,8 @@ func (r reader) fields(t reflect.Type, docs map[string]string, schema *spec.Sche
 			if field.Type == reflect.TypeFor[metav1.TypeMeta]() {
 				docs := metav1.TypeMeta{}.SwaggerDoc()
 				for _, key := range []string{"kind", "apiVersion"} {
-					schema.Properties[key] = spec.Schema{SchemaProps: spec.SchemaProps{Type: []string{"string"}, Description: docs[key]}}
+					schema.Properties[key] = spec.Schema{SchemaProps: spec.SchemaProps{Type: []string{"string"},
+						Description: docs[key]}}
 				}
 				continue
 			}
@@ -105,7 +107,8 @@ func (r reader) property(t reflect.Type, needs *[]string) spec.Schema {
 			OpenAPISchemaFormat() string
 		}); ok && t.Kind() == reflect.Struct {
 			if _, known := r.all[name]; !known {
-				return spec.Schema{SchemaProps: spec.SchemaProps{Type: typed.OpenAPISchemaType(), Format: typed.OpenAPISchemaFormat()}}
+				return spec.Schema{SchemaProps: spec.SchemaProps{Type: typed.OpenAPISchemaType(),
+					Format: typed.OpenAPISchemaFormat()}}
 			}
 		}
 		if t.Kind() == reflect.Struct {
@@ -130,10 +133,12 @@ func (r reader) property(t reflect.Type, needs *[]string) spec.Schema {
 			return simple("string", "byte")
 		}
 		items := r.property(t.Elem(), needs)
-		return spec.Schema{SchemaProps: spec.SchemaProps{Type: []string{"array"}, Items: &spec.SchemaOrArray{Schema: &items}}}
+		return spec.Schema{SchemaProps: spec.SchemaProps{Type: []string{"array"},
+			Items: &spec.SchemaOrArray{Schema: &items}}}
 	case reflect.Map:
 		values := r.property(t.Elem(), needs)
-		return spec.Schema{SchemaProps: spec.SchemaProps{Type: []string{"object"}, AdditionalProperties: &spec.SchemaOrBool{Allows: true, Schema: &values}}}
+		return spec.Schema{SchemaProps: spec.SchemaProps{Type: []string{"object"},
+			AdditionalProperties: &spec.SchemaOrBool{Allows: true, Schema: &values}}}
 	}
 	return simple("object", "")
 }

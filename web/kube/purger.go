@@ -17,8 +17,9 @@ import (
 	"landfall/store"
 )
 
-// empty deletes all that is in a namespace that is being deleted, then the namespace. What has finalizers stays until whoever set them has removed them; the
-// namespace says then what it waits for.
+// empty deletes all that is in a namespace that is being deleted, then the namespace. What has
+// finalizers stays until whoever set them has removed them; the namespace says then what it waits
+// for.
 func (k *keeper) empty(ctx context.Context, namespace string) {
 	for {
 		left, removed, err := k.emptyBatch(ctx, namespace)
@@ -41,7 +42,8 @@ type remaining struct {
 	finalizers map[string][]place
 }
 
-// emptyBatch deletes some of the objects of a namespace, and tells what is left if there was none that it could delete.
+// emptyBatch deletes some of the objects of a namespace, and tells what is left if there was none
+// that it could delete.
 func (k *keeper) emptyBatch(ctx context.Context, namespace string) (left remaining, removed int, err error) {
 	err = k.db.Update(ctx, func(tx *store.Tx) error {
 		left, removed = remaining{finalizers: map[string][]place{}}, 0
@@ -101,25 +103,27 @@ func keysIn(tx *store.Tx, namespace string) (keys []string, err error) {
 // settle removes an empty namespace, or has it say what is left.
 func (k *keeper) settle(ctx context.Context, namespace string, left remaining) error {
 	return k.db.Update(ctx, func(tx *store.Tx) error {
-		return ignoreNotFound(k.objects.Update(tx, objects.Namespaces, "", namespace, func(u *unstructured.Unstructured) error {
-			if u.GetDeletionTimestamp() == nil {
+		return ignoreNotFound(k.objects.Update(tx, objects.Namespaces, "", namespace,
+			func(u *unstructured.Unstructured) error {
+				if u.GetDeletionTimestamp() == nil {
+					return nil
+				}
+				if left.objects > 0 {
+					return k.tell(u, left)
+				}
+				var object corev1.Namespace
+				if err := objects.Into(u, &object); err != nil {
+					return err
+				}
+				finalizers := slices.DeleteFunc(object.Spec.Finalizers,
+					func(f corev1.FinalizerName) bool { return f == corev1.FinalizerKubernetes })
+				if len(finalizers) > 0 {
+					// Somebody else's, who has yet to finish.
+					return unstructured.SetNestedStringSlice(u.Object, finalizerNames(finalizers), "spec", "finalizers")
+				}
+				unstructured.RemoveNestedField(u.Object, "spec", "finalizers")
 				return nil
-			}
-			if left.objects > 0 {
-				return k.tell(u, left)
-			}
-			var object corev1.Namespace
-			if err := objects.Into(u, &object); err != nil {
-				return err
-			}
-			finalizers := slices.DeleteFunc(object.Spec.Finalizers, func(f corev1.FinalizerName) bool { return f == corev1.FinalizerKubernetes })
-			if len(finalizers) > 0 {
-				// Somebody else's, who has yet to finish.
-				return unstructured.SetNestedStringSlice(u.Object, finalizerNames(finalizers), "spec", "finalizers")
-			}
-			unstructured.RemoveNestedField(u.Object, "spec", "finalizers")
-			return nil
-		}))
+			}))
 	})
 }
 
@@ -131,7 +135,8 @@ func finalizerNames(finalizers []corev1.FinalizerName) []string {
 	return list
 }
 
-// tell writes into a namespace's status what it waits for, in the words of a cluster, with what a person can do about it.
+// tell writes into a namespace's status what it waits for, in the words of a cluster, with what a
+// person can do about it.
 func (k *keeper) tell(u *unstructured.Unstructured, left remaining) error {
 	var waits []string
 	for _, finalizer := range slices.Sorted(maps.Keys(left.finalizers)) {
@@ -140,12 +145,15 @@ func (k *keeper) tell(u *unstructured.Unstructured, left remaining) error {
 	message := "Some content in the namespace has finalizers remaining: " + strings.Join(waits, ", ")
 	for _, finalizer := range slices.Sorted(maps.Keys(left.finalizers)) {
 		first := left.finalizers[finalizer][0]
-		message += fmt.Sprintf("; if whoever set %s is gone: kubectl -n %s patch %s %s --type=merge -p '{\"metadata\":{\"finalizers\":null}}'",
+		message += fmt.Sprintf("; if whoever set %s is gone: kubectl -n %s patch %s %s --type=merge -p "+
+			"'{\"metadata\":{\"finalizers\":null}}'",
 			finalizer, first.namespace, first.kind, first.name)
 	}
 	conditions := []corev1.NamespaceCondition{
-		{Type: corev1.NamespaceContentRemaining, Status: corev1.ConditionTrue, Reason: "SomeResourcesRemain", Message: fmt.Sprintf("Some resources are remaining: %d", left.objects)},
-		{Type: corev1.NamespaceFinalizersRemaining, Status: corev1.ConditionTrue, Reason: "SomeFinalizersRemain", Message: message},
+		{Type: corev1.NamespaceContentRemaining, Status: corev1.ConditionTrue, Reason: "SomeResourcesRemain",
+			Message: fmt.Sprintf("Some resources are remaining: %d", left.objects)},
+		{Type: corev1.NamespaceFinalizersRemaining, Status: corev1.ConditionTrue, Reason: "SomeFinalizersRemain",
+			Message: message},
 	}
 	var object corev1.Namespace
 	if err := objects.Into(u, &object); err != nil {

@@ -22,10 +22,12 @@ import (
 // life is one run of the API over a folder, with revisions as the appliance has them.
 func life(t *testing.T, dir string, fn func(*site)) {
 	t.Helper()
-	db, err := store.Open(t.Context(), dir, store.Options{Versioned: kube.Bucket, NoSync: true, Floor: uint64(time.Now().UnixMicro())})
+	db, err := store.Open(t.Context(), dir, store.Options{Versioned: kube.Bucket, NoSync: true,
+		Floor: uint64(time.Now().UnixMicro())})
 	require.NoError(t, err)
 	s := &site{db: db, options: kube.Options{
-		DB: db, Objects: objects.New(nil, nil), Address: "site.example:8090", Clock: clockwork.NewRealClock(), Logger: slog.New(slog.NewTextHandler(t.Output(), nil)),
+		DB: db, Objects: objects.New(nil, nil), Address: "site.example:8090", Clock: clockwork.NewRealClock(),
+		Logger: slog.New(slog.NewTextHandler(t.Output(), nil)),
 	}}
 	s.start(t)
 	fn(s)
@@ -50,7 +52,8 @@ func eventOf(t *testing.T, w watch.Interface) watch.Event {
 func TestWhoWatchedBeforeAnOlderCopyWasPutBackIsToldToListAgain(t *testing.T) {
 	dir, backup := t.TempDir(), t.TempDir()
 	write := func(s *site, name, value string) string {
-		u, err := s.of(objects.ConfigMaps, "default").Create(t.Context(), object(t, objects.ConfigMaps, "default", name, `"data": {"is": "`+value+`"}`), metav1.CreateOptions{})
+		u, err := s.of(objects.ConfigMaps, "default").Create(t.Context(), object(t, objects.ConfigMaps, "default",
+			name, `"data": {"is": "`+value+`"}`), metav1.CreateOptions{})
 		require.NoError(t, err)
 		return u.GetResourceVersion()
 	}
@@ -81,14 +84,16 @@ func TestWhoWatchedBeforeAnOlderCopyWasPutBackIsToldToListAgain(t *testing.T) {
 			write(s, "new-"+strconv.Itoa(i), "2")
 		}
 		expired("when more was written than was lost")
-		_, err := configMaps.List(t.Context(), metav1.ListOptions{ResourceVersion: lost, ResourceVersionMatch: metav1.ResourceVersionMatchExact})
+		_, err := configMaps.List(t.Context(), metav1.ListOptions{ResourceVersion: lost,
+			ResourceVersionMatch: metav1.ResourceVersionMatchExact})
 		require.True(t, apierrors.IsResourceExpired(err), "%v", err)
 		stale := object(t, objects.ConfigMaps, "default", "new-0", `"data": {"is": "3"}`)
 		stale.SetResourceVersion(lost)
 		_, err = configMaps.Update(t.Context(), stale, metav1.UpdateOptions{})
 		require.True(t, apierrors.IsConflict(err), "%v", err)
 		// What was seen up to the copy is still so.
-		w, err := configMaps.Watch(t.Context(), metav1.ListOptions{ResourceVersion: kept, FieldSelector: "metadata.name=new-0"})
+		w, err := configMaps.Watch(t.Context(), metav1.ListOptions{ResourceVersion: kept,
+			FieldSelector: "metadata.name=new-0"})
 		require.NoError(t, err)
 		require.Equal(t, watch.Added, eventOf(t, w).Type)
 	})

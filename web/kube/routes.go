@@ -24,12 +24,14 @@ func (s *Server) Register(router *echo.Echo) {
 	}
 }
 
-// Quiet tells the API's routes: programs ask them so often that a line for each request would bury the others.
+// Quiet tells the API's routes: programs ask them so often that a line for each request would bury
+// the others.
 func Quiet(_, route string) bool {
 	return slices.Contains(routes(), route)
 }
 
-// notifying is a response that also tells when its client has gone, without which the API server serves no watches.
+// notifying is a response that also tells when its client has gone, without which the API server
+// serves no watches.
 type notifying struct{ *echo.Response }
 
 // CloseNotify never tells anything: the request's context does, and the API server listens to that.

@@ -24,14 +24,17 @@ type kinds struct {
 func builtIn() []kinds {
 	return []kinds{
 		{version: corev1.SchemeGroupVersion, types: []runtime.Object{
-			&corev1.Namespace{}, &corev1.NamespaceList{}, &corev1.Secret{}, &corev1.SecretList{}, &corev1.ConfigMap{}, &corev1.ConfigMapList{},
+			&corev1.Namespace{}, &corev1.NamespaceList{}, &corev1.Secret{}, &corev1.SecretList{}, &corev1.ConfigMap{},
+			&corev1.ConfigMapList{},
 			&corev1.Event{}, &corev1.EventList{}, &corev1.ServiceAccount{}, &corev1.ServiceAccountList{},
 		}},
-		{version: coordinationv1.SchemeGroupVersion, types: []runtime.Object{&coordinationv1.Lease{}, &coordinationv1.LeaseList{}}},
+		{version: coordinationv1.SchemeGroupVersion, types: []runtime.Object{&coordinationv1.Lease{},
+			&coordinationv1.LeaseList{}}},
 		{version: appsv1.SchemeGroupVersion, types: []runtime.Object{&appsv1.Deployment{}, &appsv1.DeploymentList{}}},
 		{version: rbacv1.SchemeGroupVersion, types: []runtime.Object{
 			&rbacv1.Role{}, &rbacv1.RoleList{}, &rbacv1.RoleBinding{}, &rbacv1.RoleBindingList{},
-			&rbacv1.ClusterRole{}, &rbacv1.ClusterRoleList{}, &rbacv1.ClusterRoleBinding{}, &rbacv1.ClusterRoleBindingList{},
+			&rbacv1.ClusterRole{}, &rbacv1.ClusterRoleList{}, &rbacv1.ClusterRoleBinding{},
+			&rbacv1.ClusterRoleBindingList{},
 		}},
 		{
 			version: eventsv1.SchemeGroupVersion, types: []runtime.Object{&eventsv1.Event{}, &eventsv1.EventList{}},
@@ -43,7 +46,8 @@ func builtIn() []kinds {
 	}
 }
 
-// newScheme knows the built-in kinds. The internal version of each is its v1, so that nothing needs conversion but Events of the new group.
+// newScheme knows the built-in kinds. The internal version of each is its v1, so that nothing needs
+// conversion but Events of the new group.
 func newScheme() (*runtime.Scheme, error) {
 	scheme := runtime.NewScheme()
 	for _, group := range builtIn() {
@@ -68,11 +72,14 @@ func newScheme() (*runtime.Scheme, error) {
 	selectable := map[string][]string{
 		"Secret":    {"type"},
 		"Namespace": {"status.phase"},
-		"Event": {"involvedObject.kind", "involvedObject.namespace", "involvedObject.name", "involvedObject.uid", "involvedObject.apiVersion",
-			"involvedObject.resourceVersion", "involvedObject.fieldPath", "reason", "reportingComponent", "source", "type"},
+		"Event": {"involvedObject.kind", "involvedObject.namespace", "involvedObject.name", "involvedObject.uid",
+			"involvedObject.apiVersion",
+			"involvedObject.resourceVersion", "involvedObject.fieldPath", "reason", "reportingComponent", "source",
+			"type"},
 	}
 	for kind, fields := range selectable {
-		if err := scheme.AddFieldLabelConversionFunc(corev1.SchemeGroupVersion.WithKind(kind), fieldLabels(fields)); err != nil {
+		if err := scheme.AddFieldLabelConversionFunc(corev1.SchemeGroupVersion.WithKind(kind),
+			fieldLabels(fields)); err != nil {
 			return nil, err
 		}
 	}

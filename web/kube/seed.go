@@ -20,10 +20,12 @@ var seeded = store.NewBucket[string]("kubernetes-seeded", 1)
 
 const definitionsKey = "resource-definitions"
 
-var definitionKind = objects.Kind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition", Resource: "customresourcedefinitions"}
+var definitionKind = objects.Kind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition",
+	Resource: "customresourcedefinitions"}
 
-// seed writes the resource definitions, if they are not those of this program yet, and the namespace that every cluster has. A definition
-// that a client has altered since stays as it is until there is a newer one.
+// seed writes the resource definitions, if they are not those of this program yet, and the
+// namespace that every cluster has. A definition that a client has altered since stays as it is
+// until there is a newer one.
 func (s *Server) seed(ctx context.Context) error {
 	digest := crds.Digest()
 	current := false
@@ -63,14 +65,16 @@ func (s *Server) seed(ctx context.Context) error {
 	})
 }
 
-// A hub runs the Assisted Installer as two Deployments, which people look at to see whether it works. Here both are this process: whoever can read the rows
-// reads them from a service that is up.
+// A hub runs the Assisted Installer as two Deployments, which people look at to see whether it
+// works. Here both are this process: whoever can read the rows reads them from a service that is
+// up.
 
 const servicesNamespace = "open-cluster-management"
 
 func services() []string { return []string{"assisted-service", "assisted-image-service"} }
 
-var deploymentKind = objects.Kind{Group: "apps", Version: "v1", Kind: "Deployment", Resource: "deployments", Namespaced: true}
+var deploymentKind = objects.Kind{Group: "apps", Version: "v1", Kind: "Deployment", Resource: "deployments",
+	Namespaced: true}
 
 func (s *Server) seedServices(tx *store.Tx, now time.Time) error {
 	if err := s.options.Objects.EnsureNamespace(tx, servicesNamespace, now); err != nil {
@@ -81,13 +85,16 @@ func (s *Server) seedServices(tx *store.Tx, now time.Time) error {
 		err := s.options.Objects.Create(tx, deploymentKind, &appsv1.Deployment{
 			ObjectMeta: metav1.ObjectMeta{Namespace: servicesNamespace, Name: name, Labels: labels},
 			Spec: appsv1.DeploymentSpec{
-				Replicas: &one, Selector: &metav1.LabelSelector{MatchLabels: labels}, Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}},
+				Replicas: &one, Selector: &metav1.LabelSelector{MatchLabels: labels},
+				Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}},
 			},
 			Status: appsv1.DeploymentStatus{
 				Replicas: 1, UpdatedReplicas: 1, ReadyReplicas: 1, AvailableReplicas: 1, ObservedGeneration: 1,
 				Conditions: []appsv1.DeploymentCondition{{
-					Type: appsv1.DeploymentAvailable, Status: corev1.ConditionTrue, Reason: "MinimumReplicasAvailable", Message: "It is a part of the appliance, which runs.",
-					LastUpdateTime: metav1.NewTime(now.Truncate(time.Second)), LastTransitionTime: metav1.NewTime(now.Truncate(time.Second)),
+					Type: appsv1.DeploymentAvailable, Status: corev1.ConditionTrue, Reason: "MinimumReplicasAvailable",
+					Message:            "It is a part of the appliance, which runs.",
+					LastUpdateTime:     metav1.NewTime(now.Truncate(time.Second)),
+					LastTransitionTime: metav1.NewTime(now.Truncate(time.Second)),
 				}},
 			},
 		}, now)

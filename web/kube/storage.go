@@ -25,8 +25,8 @@ import (
 	"landfall/web/kube/etcd"
 )
 
-// storages makes the storage of each resource: Kubernetes' own for etcd, over the store. There is no cache in front of it: the store's
-// file is in memory already.
+// storages makes the storage of each resource: Kubernetes' own for etcd, over the store. There is
+// no cache in front of it: the store's file is in memory already.
 type storages struct {
 	client *kubernetes.Client
 	db     *store.DB
@@ -34,25 +34,30 @@ type storages struct {
 	codec  runtime.Codec
 }
 
-// GetRESTOptions says how a resource is stored: under "/<group>/<resource>", with core for the group without a name.
+// GetRESTOptions says how a resource is stored: under "/<group>/<resource>", with core for the
+// group without a name.
 func (s storages) GetRESTOptions(resource schema.GroupResource, _ runtime.Object) (generic.RESTOptions, error) {
 	return generic.RESTOptions{
 		StorageConfig:           storagebackend.NewDefaultConfig("", s.codec).ForResource(resource),
 		Decorator:               s.open,
 		EnableGarbageCollection: true,
 		DeleteCollectionWorkers: 4,
-		ResourcePrefix:          strings.TrimSuffix("/"+objects.Kind{Group: resource.Group, Resource: resource.Resource}.Key("", ""), "/"),
+		ResourcePrefix: strings.TrimSuffix("/"+objects.Kind{Group: resource.Group,
+			Resource: resource.Resource}.Key("", ""), "/"),
 	}, nil
 }
 
-func (s storages) open(config *storagebackend.ConfigForResource, prefix string, _ func(runtime.Object) (string, error), newFunc, newListFunc func() runtime.Object,
+func (s storages) open(config *storagebackend.ConfigForResource, prefix string, _ func(runtime.Object) (string, error),
+	newFunc, newListFunc func() runtime.Object,
 	_ storage.AttrFunc, _ storage.IndexerFuncs, _ *cache.Indexers) (storage.Interface, factory.DestroyFunc, error) {
 	var transformer value.Transformer = identity.NewEncryptCheckTransformer()
-	if config.GroupResource.Group == objects.Secrets.Group && config.GroupResource.Resource == objects.Secrets.Resource {
+	if config.GroupResource.Group == objects.Secrets.Group &&
+		config.GroupResource.Resource == objects.Secrets.Resource {
 		transformer = sealed{s.box}
 	}
 	inner, err := etcd.NewStorage(s.client, s.db, etcd.Resource{
-		GroupResource: config.GroupResource, Prefix: prefix, Codec: config.Codec, Transformer: transformer, New: newFunc, NewList: newListFunc,
+		GroupResource: config.GroupResource, Prefix: prefix, Codec: config.Codec, Transformer: transformer,
+		New: newFunc, NewList: newListFunc,
 		Lease: etcd3.NewDefaultLeaseManagerConfig(),
 	})
 	if err != nil {
@@ -73,11 +78,13 @@ func (s sealed) TransformToStorage(_ context.Context, data []byte, _ value.Conte
 	return objects.Seal(s.box, data)
 }
 
-// watched alters what storage does with watches where clients of a store without a cache would be left waiting.
+// watched alters what storage does with watches where clients of a store without a cache would be
+// left waiting.
 type watched struct{ storage.Interface }
 
-// Watch tells clients that take bookmarks from time to time how far they are, so that a quiet watch can be taken up again after the log
-// was cut. One that begins at a revision which is yet to come (its client has outlived a restore) is refused at once.
+// Watch tells clients that take bookmarks from time to time how far they are, so that a quiet watch
+// can be taken up again after the log was cut. One that begins at a revision which is yet to come
+// (its client has outlived a restore) is refused at once.
 func (w watched) Watch(ctx context.Context, key string, options storage.ListOptions) (watch.Interface, error) {
 	if options.ResourceVersion != "" && options.ResourceVersion != "0" {
 		from, err := w.Versioner().ParseResourceVersion(options.ResourceVersion)
@@ -89,7 +96,9 @@ func (w watched) Watch(ctx context.Context, key string, options storage.ListOpti
 			return nil, err
 		}
 		if from > now {
-			return nil, apierrors.NewResourceExpired(fmt.Sprintf("the resource version %d is yet to come (the newest is %d): list again and watch from there", from, now))
+			return nil,
+				apierrors.NewResourceExpired(fmt.Sprintf("the resource version %d is yet to come (the newest is %d): "+
+					"list again and watch from there", from, now))
 		}
 	}
 	options.ProgressNotify = options.Predicate.AllowWatchBookmarks

@@ -41,7 +41,8 @@ func (t table) all() []column {
 func (t table) ConvertToTable(_ context.Context, object, options runtime.Object) (*metav1.Table, error) {
 	result, columns := new(metav1.Table), t.all()
 	if list, err := meta.ListAccessor(object); err == nil {
-		result.ResourceVersion, result.Continue, result.RemainingItemCount = list.GetResourceVersion(), list.GetContinue(), list.GetRemainingItemCount()
+		result.ResourceVersion, result.Continue, result.RemainingItemCount = list.GetResourceVersion(),
+			list.GetContinue(), list.GetRemainingItemCount()
 	} else if single, err := meta.CommonAccessor(object); err == nil {
 		result.ResourceVersion = single.GetResourceVersion()
 	}
@@ -120,8 +121,10 @@ func namespaceColumns() []column {
 
 func secretColumns() []column {
 	return []column{
-		text("Type", "what the data is", func(object runtime.Object) any { return string(object.(*corev1.Secret).Type) }),
-		{name: "Data", kind: "integer", help: "number of keys", value: func(object runtime.Object) any { return int64(len(object.(*corev1.Secret).Data)) }},
+		text("Type", "what the data is",
+			func(object runtime.Object) any { return string(object.(*corev1.Secret).Type) }),
+		{name: "Data", kind: "integer", help: "number of keys",
+			value: func(object runtime.Object) any { return int64(len(object.(*corev1.Secret).Data)) }},
 		age(),
 	}
 }
@@ -197,8 +200,10 @@ func deploymentColumns() []column {
 			}
 			return strconv.Itoa(int(d.Status.ReadyReplicas)) + "/" + strconv.Itoa(int(wanted))
 		})),
-		text("Up-to-date", "pods of the newest version", deployment(func(d *appsv1.Deployment) any { return strconv.Itoa(int(d.Status.UpdatedReplicas)) })),
-		text("Available", "pods that serve", deployment(func(d *appsv1.Deployment) any { return strconv.Itoa(int(d.Status.AvailableReplicas)) })),
+		text("Up-to-date", "pods of the newest version",
+			deployment(func(d *appsv1.Deployment) any { return strconv.Itoa(int(d.Status.UpdatedReplicas)) })),
+		text("Available", "pods that serve",
+			deployment(func(d *appsv1.Deployment) any { return strconv.Itoa(int(d.Status.AvailableReplicas)) })),
 		age(),
 	}
 }

@@ -25,8 +25,8 @@ import (
 	"landfall/store"
 )
 
-// The watchers of BenchmarkWatch are in a process of their own, this program run once more, so that the CPU time that is measured is the
-// server's alone. They do no more than read lines.
+// The watchers of BenchmarkWatch are in a process of their own, this program run once more, so that
+// the CPU time that is measured is the server's alone. They do no more than read lines.
 const watchersVariable = "LANDFALL_BENCH_WATCHERS" // "<number> <URL>"
 
 func TestMain(m *testing.M) {
@@ -41,8 +41,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// readLines asks for a URL that never ends on so many connections and writes a byte when all have received their header, and another
-// whenever each has received one line more.
+// readLines asks for a URL that never ends on so many connections and writes a byte when all have
+// received their header, and another whenever each has received one line more.
 func readLines(number, url string) error {
 	clients, err := strconv.Atoi(number)
 	if err != nil {
@@ -75,7 +75,8 @@ func readLines(number, url string) error {
 	}
 }
 
-// watching starts watchers of a URL and returns when they have begun; the function that it returns waits until all have received a line more.
+// watching starts watchers of a URL and returns when they have begun; the function that it returns
+// waits until all have received a line more.
 func watching(b *testing.B, watchers int, url string) (wait func()) {
 	cmd := exec.CommandContext(b.Context(), os.Args[0])
 	cmd.Env = append(os.Environ(), fmt.Sprint(watchersVariable, "=", watchers, " ", url))
@@ -102,7 +103,8 @@ func used(b *testing.B) time.Duration {
 	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
 }
 
-// floor sends a text to all who ask, whenever it is told to: the least that a server written in Go can do for watchers.
+// floor sends a text to all who ask, whenever it is told to: the least that a server written in Go
+// can do for watchers.
 type floor struct {
 	mu  sync.Mutex
 	all []chan []byte
@@ -157,10 +159,12 @@ func (c *contest) turn(b *testing.B, s *site, changes int) {
 		c.changes++
 		start := time.Now()
 		require.NoError(b, s.options.DB.Update(context.Background(), func(tx *store.Tx) error {
-			return s.options.Objects.Update(tx, objects.InfraEnvs, c.namespace, "one", func(u *unstructured.Unstructured) error {
-				u.Object["status"] = map[string]any{"createdTime": time.Unix(int64(c.changes), 0).UTC().Format(time.RFC3339)}
-				return nil
-			})
+			return s.options.Objects.Update(tx, objects.InfraEnvs, c.namespace, "one",
+				func(u *unstructured.Unstructured) error {
+					u.Object["status"] = map[string]any{"createdTime": time.Unix(int64(c.changes),
+						0).UTC().Format(time.RFC3339)}
+					return nil
+				})
 		}))
 		committed := time.Now()
 		c.publish()
@@ -181,9 +185,10 @@ const (
 	watchTurn    = 20 // changes
 )
 
-// BenchmarkWatch commits status changes as the engine does, and tells what a change costs until all watchers have it: the CPU time of the
-// server, and the time until the last one has it. The floor is the same commits where nobody watches the API and a bare server sends as many
-// bytes to as many clients. They take turns, so that a machine whose speed drifts favours none.
+// BenchmarkWatch commits status changes as the engine does, and tells what a change costs until all
+// watchers have it: the CPU time of the server, and the time until the last one has it. The floor
+// is the same commits where nobody watches the API and a bare server sends as many bytes to as many
+// clients. They take turns, so that a machine whose speed drifts favours none.
 func BenchmarkWatch(b *testing.B) {
 	s, _ := synced(b)
 	url := overHTTP(b, s)
@@ -192,9 +197,12 @@ func BenchmarkWatch(b *testing.B) {
 		namespace := fmt.Sprint("watched-by-", watchers)
 		s.create(b, objects.Namespaces, "", namespace, "")
 		s.create(b, objects.InfraEnvs, namespace, "one", infraEnvSpec)
-		watch := fmt.Sprintf("%s/apis/agent-install.openshift.io/v1beta1/namespaces/%s/infraenvs?watch=true&resourceVersion=%d", url, namespace, s.options.DB.Revision())
+		watch := fmt.Sprintf(
+			"%s/apis/agent-install.openshift.io/v1beta1/namespaces/%s/infraenvs?watch=true&resourceVersion=%d",
+			url, namespace, s.options.DB.Revision())
 		contests = append(contests, &contest{
-			name: fmt.Sprint("API-", watchers), namespace: namespace, publish: func() {}, wait: watching(b, watchers, watch),
+			name: fmt.Sprint("API-", watchers), namespace: namespace, publish: func() {},
+			wait: watching(b, watchers, watch),
 		})
 		f := new(floor)
 		bare := httptest.NewServer(f)
@@ -204,7 +212,8 @@ func BenchmarkWatch(b *testing.B) {
 		s.create(b, objects.InfraEnvs, namespace, "one", infraEnvSpec)
 		text := lineOf(b, s, namespace)
 		contests = append(contests, &contest{
-			name: fmt.Sprint("floor-", watchers), namespace: namespace, publish: func() { f.send(text) }, wait: watching(b, watchers, bare.URL),
+			name: fmt.Sprint("floor-", watchers), namespace: namespace, publish: func() { f.send(text) },
+			wait: watching(b, watchers, bare.URL),
 		})
 	}
 	for _, c := range contests {

@@ -22,7 +22,8 @@ import (
 	"landfall/web/kube"
 )
 
-// What watchers of one object share, in each form that they can ask for: package etcd has its storage share it.
+// What watchers of one object share, in each form that they can ask for: package etcd has its
+// storage share it.
 
 const (
 	asJSON     = "application/json"
@@ -93,8 +94,10 @@ func TestWatchersAreSentWhatAReaderOfTheObjectIs(t *testing.T) {
 		forms []string
 	}{
 		{objects.Secrets, "/api/v1/namespaces/default/secrets", []string{asJSON, asMetadata, asTable, asProtobuf}},
-		{objects.ConfigMaps, "/api/v1/namespaces/default/configmaps", []string{asJSON, asMetadata, asTable, asProtobuf}},
-		{objects.InfraEnvs, "/apis/agent-install.openshift.io/v1beta1/namespaces/default/infraenvs", []string{asJSON, asMetadata, asTable}},
+		{objects.ConfigMaps, "/api/v1/namespaces/default/configmaps", []string{asJSON, asMetadata,
+			asTable, asProtobuf}},
+		{objects.InfraEnvs, "/apis/agent-install.openshift.io/v1beta1/namespaces/default/infraenvs",
+			[]string{asJSON, asMetadata, asTable}},
 	} {
 		t.Run(c.kind.Kind, func(t *testing.T) {
 			query := fmt.Sprint("?watch=true&resourceVersion=", s.db.Revision())
@@ -105,7 +108,8 @@ func TestWatchersAreSentWhatAReaderOfTheObjectIs(t *testing.T) {
 				}
 			}
 			for change := range 3 {
-				_, err := s.of(c.kind, "default").Patch(t.Context(), "one", types.MergePatchType, fmt.Appendf(nil, `{"metadata":{"labels":{"change":"%d"}}}`, change), metav1.PatchOptions{})
+				_, err := s.of(c.kind, "default").Patch(t.Context(), "one", types.MergePatchType,
+					fmt.Appendf(nil, `{"metadata":{"labels":{"change":"%d"}}}`, change), metav1.PatchOptions{})
 				require.NoError(t, err)
 				for _, form := range c.forms {
 					alone := []byte(ask(t, url+c.path+"/one", form))
@@ -122,7 +126,9 @@ func TestWatchersAreSentWhatAReaderOfTheObjectIs(t *testing.T) {
 							wanted, columns := tableOf(t, alone)
 							rows, described := tableOf(t, event.Object.Raw)
 							require.Equal(t, wanted, rows)
-							require.True(t, described == columns || change > 0 && described == 0, "the the columns are described at first; later ones may say them again, as in a cluster")
+							require.True(t, described == columns || change > 0 && described == 0,
+								"the the columns are described at first; later ones may say them again, as in a "+
+									"cluster")
 							continue
 						case asProtobuf:
 							require.True(t, bytes.Contains(text, alone), "%q has not %q", text, alone)
@@ -177,7 +183,8 @@ func TestChangesAndWatchersOfAnObjectDoNotMeetInMemory(t *testing.T) {
 		}
 		for change := range 2 * changes {
 			value := []string{`"yes"`, "null"}[change%2]
-			_, err := s.of(kind, "default").Patch(t.Context(), "contended", types.MergePatchType, fmt.Appendf(nil, `{"metadata":{"labels":{"kept":%s,"n":"%d"}}}`, value, change), metav1.PatchOptions{})
+			_, err := s.of(kind, "default").Patch(t.Context(), "contended", types.MergePatchType,
+				fmt.Appendf(nil, `{"metadata":{"labels":{"kept":%s,"n":"%d"}}}`, value, change), metav1.PatchOptions{})
 			require.NoError(t, err)
 		}
 		group.Wait()

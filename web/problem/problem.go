@@ -1,6 +1,6 @@
-// Package problem is an error that an HTTP client is told of, in the shapes that the Assisted Installer's API gives to
-// errors. A handler returns an [*Error]; the server's error handler writes it with [Write]. Everything else that a
-// handler returns is turned into one by [From].
+// Package problem is an error that an HTTP client is told of, in the shapes that the Assisted
+// Installer's API gives to errors. A handler returns an [*Error]; the server's error handler writes
+// it with [Write]. Everything else that a handler returns is turned into one by [From].
 package problem
 
 import (
@@ -18,8 +18,9 @@ import (
 	"github.com/openshift/assisted-service/models"
 )
 
-// SchemaCode is the code in the body of a 422 answer whose cause has no code of its own. The codes of go-openapi, which
-// the API's own server answers with, begin at 601; 605 says that a value does not have the form it must have.
+// SchemaCode is the code in the body of a 422 answer whose cause has no code of its own. The codes
+// of go-openapi, which the API's own server answers with, begin at 601; 605 says that a value does
+// not have the form it must have.
 const SchemaCode = 605
 
 // Error is what went wrong with a request, as the client is told.
@@ -69,8 +70,8 @@ func Unavailable(format string, args ...any) *Error {
 	return New(http.StatusServiceUnavailable, format, args...)
 }
 
-// Schema returns the 422 of a value that does not fit the API's schema. An error of go-openapi keeps its code, and of
-// several errors the first one's code is told, with all their sentences.
+// Schema returns the 422 of a value that does not fit the API's schema. An error of go-openapi
+// keeps its code, and of several errors the first one's code is told, with all their sentences.
 func Schema(err error) *Error {
 	var sentences []string
 	var code int32
@@ -84,7 +85,8 @@ func Schema(err error) *Error {
 	return &Error{Status: http.StatusUnprocessableEntity, Code: code, Reason: strings.Join(sentences, "; "), Err: err}
 }
 
-// word says in words what a regular expression would say, for the fields where people enter addresses.
+// word says in words what a regular expression would say, for the fields where people enter
+// addresses.
 func word(err error) string {
 	failed, ok := errors.AsType[*openapi.Validation](err)
 	if !ok || failed.Code() != openapi.PatternFailCode {
@@ -92,13 +94,15 @@ func word(err error) string {
 	}
 	switch {
 	case strings.HasSuffix(failed.Name, "cidr"):
-		return fmt.Sprintf("%s is %q, which is not a network in CIDR notation, such as 192.168.0.0/24", failed.Name, failed.Value)
+		return fmt.Sprintf("%s is %q, which is not a network in CIDR notation, such as 192.168.0.0/24", failed.Name,
+			failed.Value)
 	case strings.HasSuffix(failed.Name, ".ip"):
 		return fmt.Sprintf("%s is %q, which is not an IP address, such as 192.168.0.7", failed.Name, failed.Value)
 	case strings.HasSuffix(failed.Name, "mac_address"):
 		return fmt.Sprintf("%s is %q, which is not a MAC address, such as 52:54:00:12:34:56", failed.Name, failed.Value)
 	case strings.HasPrefix(failed.Name, "kernel_arguments"):
-		return fmt.Sprintf("%s is %q, which is not one kernel argument; write one without blanks, or with the blanks in double quotes, such as console=ttyS0", failed.Name, failed.Value)
+		return fmt.Sprintf("%s is %q, which is not one kernel argument; write one without blanks, or with the blanks "+
+			"in double quotes, such as console=ttyS0", failed.Name, failed.Value)
 	}
 	return err.Error()
 }
@@ -113,9 +117,9 @@ func eachCause(err error, visit func(error)) {
 	visit(err)
 }
 
-// From returns the error that a client is told for any error: itself if there is an [*Error] in its chain, the status
-// that echo gave it, 413 for a body over its limit, 499 when the client has gone away, and 500 with the error's own
-// sentence for the rest.
+// From returns the error that a client is told for any error: itself if there is an [*Error] in its
+// chain, the status that echo gave it, 413 for a body over its limit, 499 when the client has gone
+// away, and 500 with the error's own sentence for the rest.
 func From(err error) *Error {
 	if known, ok := errors.AsType[*Error](err); ok {
 		return known
@@ -127,7 +131,8 @@ func From(err error) *Error {
 		return &Error{Status: routed.Code, Reason: fmt.Sprint(routed.Message), Err: routed.Internal}
 	}
 	if errors.Is(err, context.Canceled) {
-		return &Error{Status: statusClientGone, Reason: "the client closed the connection before the answer was ready", Err: err}
+		return &Error{Status: statusClientGone, Reason: "the client closed the connection before the answer was ready",
+			Err: err}
 	}
 	return &Error{Status: http.StatusInternalServerError, Reason: err.Error(), Err: err}
 }
@@ -137,11 +142,13 @@ const statusClientGone = 499
 
 // TooLarge returns the 413 of a body that is larger than limit bytes.
 func TooLarge(limit int64) *Error {
-	return New(http.StatusRequestEntityTooLarge, "the request body is larger than the %d bytes that are accepted here; send less, or raise the limit under limits in the configuration", limit)
+	return New(http.StatusRequestEntityTooLarge,
+		"the request body is larger than the %d bytes that are accepted here; send less, or raise the limit under "+
+			"limits in the configuration", limit)
 }
 
-// Body returns the value that is written as JSON: [models.InfraError] for 401 and 403, a code and a message for 422, and
-// [models.Error] for the rest.
+// Body returns the value that is written as JSON: [models.InfraError] for 401 and 403, a code and a
+// message for 422, and [models.Error] for the rest.
 func (e *Error) Body() any {
 	status, reason := int32(e.Status), clip(e.Reason)
 	switch e.Status {
@@ -158,14 +165,16 @@ func (e *Error) Body() any {
 	return &models.Error{Code: &code, Href: &href, ID: &status, Kind: &kind, Reason: &reason}
 }
 
-// sentenceLimit is how many bytes of a reason a client is told: a sentence that quotes what was sent must not be as long as that.
+// sentenceLimit is how many bytes of a reason a client is told: a sentence that quotes what was
+// sent must not be as long as that.
 const sentenceLimit = 2000
 
-// clip makes one line of a reason that a person can read, whatever it quotes: what can't be printed is written as Go writes it,
-// and the middle of a long one is left out.
+// clip makes one line of a reason that a person can read, whatever it quotes: what can't be printed
+// is written as Go writes it, and the middle of a long one is left out.
 func clip(reason string) string {
 	if len(reason) > sentenceLimit {
-		reason = strings.ToValidUTF8(reason[:sentenceLimit/2], "") + "…" + strings.ToValidUTF8(reason[len(reason)-sentenceLimit/2:], "")
+		reason = strings.ToValidUTF8(reason[:sentenceLimit/2], "") + "…" +
+			strings.ToValidUTF8(reason[len(reason)-sentenceLimit/2:], "")
 	}
 	if strings.IndexFunc(reason, unprintable) < 0 {
 		return reason

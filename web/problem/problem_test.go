@@ -22,13 +22,15 @@ func TestAnErrorIsWrittenInTheAPIsShape(t *testing.T) {
 		err  *Error
 		body string
 	}{
-		"400": {BadRequest("the name %q is taken", "east"), `{"code":"400","href":"","id":400,"kind":"Error","reason":"the name \"east\" is taken"}`},
+		"400": {BadRequest("the name %q is taken", "east"),
+			`{"code":"400","href":"","id":400,"kind":"Error","reason":"the name \"east\" is taken"}`},
 		"401": {Unauthorized("no token"), `{"code":401,"message":"no token"}`},
 		"403": {Forbidden("not yours"), `{"code":403,"message":"not yours"}`},
 		"404": {NotFound("no cluster"), `{"code":"404","href":"","id":404,"kind":"Error","reason":"no cluster"}`},
 		"409": {Conflict("installing"), `{"code":"409","href":"","id":409,"kind":"Error","reason":"installing"}`},
 		"422": {&Error{Status: 422, Reason: "name is no DNS label"}, `{"code":605,"message":"name is no DNS label"}`},
-		"503": {Unavailable("the mirror is down"), `{"code":"503","href":"","id":503,"kind":"Error","reason":"the mirror is down"}`},
+		"503": {Unavailable("the mirror is down"),
+			`{"code":"503","href":"","id":503,"kind":"Error","reason":"the mirror is down"}`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			recorder := httptest.NewRecorder()
@@ -89,8 +91,11 @@ func TestPatternsAreSaidInWords(t *testing.T) {
 	for want, value := range map[string]interface {
 		Validate(strfmt.Registry) error
 	}{
-		`kernel_arguments.0.value is "a b", which is not one kernel argument`: &models.InfraEnvUpdateParams{KernelArguments: models.KernelArguments{{Operation: "append", Value: "a b"}}},
-		`mac_address is "eth0", which is not a MAC address`:                   &models.InfraEnvUpdateParams{StaticNetworkConfig: []*models.HostStaticNetworkConfig{{MacInterfaceMap: models.MacInterfaceMap{{MacAddress: "eth0"}}}}},
+		`kernel_arguments.0.value is "a b", which is not one kernel argument`: &models.InfraEnvUpdateParams{
+			KernelArguments: models.KernelArguments{{Operation: "append", Value: "a b"}}},
+		`mac_address is "eth0", which is not a MAC address`: &models.InfraEnvUpdateParams{
+			StaticNetworkConfig: []*models.HostStaticNetworkConfig{
+				{MacInterfaceMap: models.MacInterfaceMap{{MacAddress: "eth0"}}}}},
 	} {
 		require.ErrorContains(t, Schema(value.Validate(strfmt.Default)), want)
 	}
@@ -99,7 +104,8 @@ func TestPatternsAreSaidInWords(t *testing.T) {
 func TestASentenceIsOneReadableLineWhateverItQuotes(t *testing.T) {
 	said := func(reason string) string {
 		recorder := httptest.NewRecorder()
-		require.NoError(t, Write(recorder, httptest.NewRequest(http.MethodGet, "/", nil), New(http.StatusBadRequest, "%s", reason)))
+		require.NoError(t, Write(recorder, httptest.NewRequest(http.MethodGet, "/", nil),
+			New(http.StatusBadRequest, "%s", reason)))
 		var body struct{ Reason string }
 		require.NoError(t, json.Unmarshal(recorder.Body.Bytes(), &body))
 		return body.Reason

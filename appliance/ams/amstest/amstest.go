@@ -1,8 +1,10 @@
-// Package amstest is a stand-in for OpenShift Cluster Manager's account service (AMS) and its token endpoint, for tests alone.
+// Package amstest is a stand-in for OpenShift Cluster Manager's account service (AMS) and its token
+// endpoint, for tests alone.
 //
-// It keeps subscriptions with a life of their own (Reserved, Active, Stale, Archived, metrics that arrive, rows that metrics
-// make), answers in the shapes that AMS and the SDK's schema have, and fails as a test orders. Everything that is not known of
-// the real one is a switch. It is an http.Handler: tests serve it over TCP and TLS, or call it in memory with [Transport].
+// It keeps subscriptions with a life of their own (Reserved, Active, Stale, Archived, metrics that
+// arrive, rows that metrics make), answers in the shapes that AMS and the SDK's schema have, and
+// fails as a test orders. Everything that is not known of the real one is a switch. It is an
+// http.Handler: tests serve it over TCP and TLS, or call it in memory with [Transport].
 package amstest
 
 import (
@@ -94,8 +96,10 @@ type session struct {
 // New returns a stand-in without accounts.
 func New(clock clockwork.Clock) *Server {
 	return &Server{
-		clock: clock, rows: map[string]map[string]any{}, made: map[string]time.Time{}, of: map[string][]string{}, ever: map[string]bool{}, owners: map[string]string{},
-		accounts: map[string]Account{}, offline: map[string]string{}, clients: map[string][2]string{}, access: map[string]session{},
+		clock: clock, rows: map[string]map[string]any{}, made: map[string]time.Time{}, of: map[string][]string{},
+		ever: map[string]bool{}, owners: map[string]string{},
+		accounts: map[string]Account{}, offline: map[string]string{}, clients: map[string][2]string{},
+		access: map[string]session{},
 	}
 }
 
@@ -115,7 +119,8 @@ func (s *Server) id() string {
 // jwt makes a token that is a JWT in form; nobody checks its signature here.
 func (s *Server) jwt(kind, username string, life time.Duration) string {
 	s.serial++
-	claims := map[string]any{"typ": kind, "username": username, "jti": strconv.FormatUint(s.serial, 10), "iat": s.clock.Now().Unix(), "iss": "amstest"}
+	claims := map[string]any{"typ": kind, "username": username, "jti": strconv.FormatUint(s.serial, 10),
+		"iat": s.clock.Now().Unix(), "iss": "amstest"}
 	if life > 0 {
 		claims["exp"] = s.clock.Now().Add(life).Unix()
 	}
@@ -235,7 +240,8 @@ func (s *Server) Make(username, clusterID, name string) string {
 	return s.create(s.accounts[username], clusterID, name)["id"].(string)
 }
 
-// Report has a cluster's metrics arrive: they go into the row of that external id, or make one of their own.
+// Report has a cluster's metrics arrive: they go into the row of that external id, or make one of
+// their own.
 func (s *Server) Report(externalID, username string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -261,12 +267,16 @@ func (s *Server) Report(externalID, username string) {
 
 func metrics(now string) map[string]any {
 	value := func(used, total float64, unit string) map[string]any {
-		return map[string]any{"updated_timestamp": now, "used": map[string]any{"value": used, "unit": unit}, "total": map[string]any{"value": total, "unit": unit}}
+		return map[string]any{"updated_timestamp": now, "used": map[string]any{"value": used, "unit": unit},
+			"total": map[string]any{"value": total, "unit": unit}}
 	}
 	return map[string]any{
-		"health_state": "healthy", "query_timestamp": now, "memory": value(23618293760, 52269928448, "B"), "cpu": value(2.99952380952381, 12, ""),
-		"nodes": map[string]any{"total": 3.0, "master": 3.0}, "openshift_version": "4.19.3", "cloud_provider": "baremetal", "state": "ready",
-		"upgrade": map[string]any{"updated_timestamp": now, "available": true}, "subscription_obligation_exists": 1.0, "cluster_type": "",
+		"health_state": "healthy", "query_timestamp": now, "memory": value(23618293760, 52269928448, "B"),
+		"cpu":   value(2.99952380952381, 12, ""),
+		"nodes": map[string]any{"total": 3.0, "master": 3.0}, "openshift_version": "4.19.3",
+		"cloud_provider": "baremetal", "state": "ready",
+		"upgrade": map[string]any{"updated_timestamp": now, "available": true}, "subscription_obligation_exists": 1.0,
+		"cluster_type": "",
 	}
 }
 
@@ -283,12 +293,18 @@ func (s *Server) create(account Account, clusterID, name string) map[string]any 
 	id := s.id()
 	row := map[string]any{
 		"id": id, "kind": "Subscription", "href": Root + "/subscriptions/" + id,
-		"plan":       map[string]any{"id": "OCP-AssistedInstall", "kind": "Plan", "href": Root + "/plans/OCP-AssistedInstall", "type": "OCP", "category": "AssistedInstall"},
-		"cluster_id": clusterID, "organization_id": account.Organization, "last_telemetry_date": never, "created_at": s.now(), "updated_at": s.now(),
-		"support_level": "Eval", "display_name": name, "managed": false, "status": "Reserved", "provenance": "Provisioning",
-		"creator":             map[string]any{"id": account.ID, "kind": "Account", "href": Root + "/accounts/" + account.ID, "username": account.Username},
-		"last_reconcile_date": never, "last_released_at": never, "cloud_provider_id": "baremetal", "trial_end_date": never,
-		"eval_expiration_date": s.clock.Now().AddDate(0, 0, 60).UTC().Format(time.RFC3339), "cluster_billing_model": "standard",
+		"plan": map[string]any{"id": "OCP-AssistedInstall", "kind": "Plan",
+			"href": Root + "/plans/OCP-AssistedInstall", "type": "OCP", "category": "AssistedInstall"},
+		"cluster_id": clusterID, "organization_id": account.Organization, "last_telemetry_date": never,
+		"created_at": s.now(), "updated_at": s.now(),
+		"support_level": "Eval", "display_name": name, "managed": false, "status": "Reserved",
+		"provenance": "Provisioning",
+		"creator": map[string]any{"id": account.ID, "kind": "Account", "href": Root + "/accounts/" +
+			account.ID, "username": account.Username},
+		"last_reconcile_date": never, "last_released_at": never, "cloud_provider_id": "baremetal",
+		"trial_end_date":        never,
+		"eval_expiration_date":  s.clock.Now().AddDate(0, 0, 60).UTC().Format(time.RFC3339),
+		"cluster_billing_model": "standard",
 	}
 	s.rows[id], s.made[id], s.owners[clusterID] = row, s.clock.Now(), account.Username
 	s.of[clusterID] = append(s.of[clusterID], id)
@@ -412,13 +428,16 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, request Request) 
 
 func accountObject(a Account) map[string]any {
 	return map[string]any{
-		"id": a.ID, "kind": "Account", "href": Root + "/accounts/" + a.ID, "username": a.Username, "organization_id": a.Organization,
-		"organization": organizationObject(a), "first_name": "A", "last_name": "Person", "email": a.Username + "@example.com",
+		"id": a.ID, "kind": "Account", "href": Root + "/accounts/" + a.ID, "username": a.Username,
+		"organization_id": a.Organization,
+		"organization":    organizationObject(a), "first_name": "A", "last_name": "Person",
+		"email": a.Username + "@example.com",
 	}
 }
 
 func organizationObject(a Account) map[string]any {
-	return map[string]any{"id": a.Organization, "kind": "Organization", "href": Root + "/organizations/" + a.Organization, "name": a.OrganizationName}
+	return map[string]any{"id": a.Organization, "kind": "Organization", "href": Root + "/organizations/" +
+		a.Organization, "name": a.OrganizationName}
 }
 
 func (s *Server) caller(r *http.Request) (Account, bool) {
@@ -454,7 +473,8 @@ func (s *Server) fail(w http.ResponseWriter, status, code int, reason string) {
 
 func problem(_, code int, reason, operation string) map[string]any {
 	return map[string]any{
-		"kind": "Error", "id": strconv.Itoa(code), "href": Root + "/errors/" + strconv.Itoa(code), "code": fmt.Sprintf("ACCT-MGMT-%d", code),
+		"kind": "Error", "id": strconv.Itoa(code), "href": Root + "/errors/" + strconv.Itoa(code),
+		"code":   fmt.Sprintf("ACCT-MGMT-%d", code),
 		"reason": reason, "operation_id": operation,
 	}
 }
@@ -490,7 +510,8 @@ func (s *Server) token(w http.ResponseWriter, r *http.Request, request Request) 
 		}
 		held, ok := s.clients[id]
 		if !ok || held[0] != secret {
-			reply(w, http.StatusUnauthorized, map[string]string{"error": "unauthorized_client", "error_description": "Invalid client secret"})
+			reply(w, http.StatusUnauthorized, map[string]string{"error": "unauthorized_client",
+				"error_description": "Invalid client secret"})
 			return
 		}
 		username = held[1]
@@ -500,7 +521,8 @@ func (s *Server) token(w http.ResponseWriter, r *http.Request, request Request) 
 	}
 	access := s.jwt("Bearer", username, accessLife)
 	s.access[access] = session{username, s.clock.Now().Add(accessLife)}
-	answer := map[string]any{"access_token": access, "token_type": "Bearer", "expires_in": accessLife.Seconds(), "scope": "openid"}
+	answer := map[string]any{"access_token": access, "token_type": "Bearer", "expires_in": accessLife.Seconds(),
+		"scope": "openid"}
 	if refresh != "" {
 		answer["refresh_token"] = refresh
 	}
@@ -520,12 +542,15 @@ func (s *Server) authorize(w http.ResponseWriter, account Account, body []byte) 
 		s.fail(w, http.StatusBadRequest, 17, "The body can not be read")
 		return
 	}
-	if ask.AccountUsername == "" || ask.ClusterID == "" || ask.ProductID != "OCP" || ask.ProductCategory != "AssistedInstall" || !ask.Reserve {
-		s.fail(w, http.StatusBadRequest, 8, "account_username, cluster_id, product_id and product_category are required")
+	if ask.AccountUsername == "" || ask.ClusterID == "" || ask.ProductID != "OCP" ||
+		ask.ProductCategory != "AssistedInstall" || !ask.Reserve {
+		s.fail(w, http.StatusBadRequest, 8,
+			"account_username, cluster_id, product_id and product_category are required")
 		return
 	}
 	if s.Allowed != nil && !s.Allowed(ask.ClusterID) {
-		reply(w, http.StatusOK, map[string]any{"allowed": false, "excess_resources": []any{map[string]any{"resource_name": "cluster", "count": 1}}})
+		reply(w, http.StatusOK, map[string]any{"allowed": false,
+			"excess_resources": []any{map[string]any{"resource_name": "cluster", "count": 1}}})
 		return
 	}
 	var row map[string]any
@@ -549,7 +574,8 @@ func (s *Server) authorize(w http.ResponseWriter, account Account, body []byte) 
 	if s.SDKStatuses {
 		status = http.StatusCreated
 	}
-	reply(w, status, map[string]any{"allowed": true, "excess_resources": []any{}, "organization_id": account.Organization, "subscription": shown})
+	reply(w, status, map[string]any{"allowed": true, "excess_resources": []any{},
+		"organization_id": account.Organization, "subscription": shown})
 }
 
 // RoundTrip implements http.RoundTripper.

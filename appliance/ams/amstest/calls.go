@@ -13,7 +13,8 @@ import (
 	"landfall/appliance/ams/tsl"
 )
 
-// The calls of the API that clients make of subscriptions, and the transport that reaches the server without a socket.
+// The calls of the API that clients make of subscriptions, and the transport that reaches the
+// server without a socket.
 
 func (s *Server) search(w http.ResponseWriter, account Account, query url.Values) {
 	wanted, err := tsl.Parse(query.Get("search"))
@@ -49,7 +50,8 @@ func list(w http.ResponseWriter, kind string, query url.Values, all []any) {
 	page, size := atoi(query.Get("page"), 1), atoi(query.Get("size"), 100)
 	from := min((page-1)*size, len(all))
 	items := append([]any{}, all[from:min(from+size, len(all))]...)
-	reply(w, http.StatusOK, map[string]any{"kind": kind, "page": page, "size": len(items), "total": len(all), "items": items})
+	reply(w, http.StatusOK, map[string]any{"kind": kind, "page": page, "size": len(items), "total": len(all),
+		"items": items})
 }
 
 func atoi(text string, otherwise int) int {
@@ -61,7 +63,8 @@ func atoi(text string, otherwise int) int {
 
 var (
 	patchable = []string{
-		"kind", "id", "href", "cluster_id", "external_cluster_id", "display_name", "console_url", "status", "support_level", "usage", "service_level", "system_units",
+		"kind", "id", "href", "cluster_id", "external_cluster_id", "display_name", "console_url", "status",
+		"support_level", "usage", "service_level", "system_units",
 		"cpu_total", "socket_total", "cloud_provider_id", "region_id",
 	}
 	statuses = []string{"Reserved", "Active", "Stale", "Archived", "Disconnected", "Deprovisioned"}
@@ -142,7 +145,8 @@ func (s *Server) disconnected(w http.ResponseWriter, account Account, body []byt
 		return
 	}
 	row := s.create(account, s.id(), ask.DisplayName)
-	row["status"], row["external_cluster_id"], row["plan"] = "Disconnected", ask.ClusterUUID, map[string]any{"id": "OCP", "kind": "Plan"}
+	row["status"], row["external_cluster_id"], row["plan"] = "Disconnected", ask.ClusterUUID,
+		map[string]any{"id": "OCP", "kind": "Plan"}
 	s.note(row["id"].(string))
 	reply(w, http.StatusCreated, row)
 }

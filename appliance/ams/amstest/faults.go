@@ -57,7 +57,8 @@ func (s *Server) faultFor(r Request) *Fault {
 // concerns tells whether a call is about a cluster.
 func (s *Server) concerns(r Request, clusterID string) bool {
 	row := s.rows[r.Path[strings.LastIndexByte(r.Path, '/')+1:]]
-	return strings.Contains(string(r.Body), clusterID) || strings.Contains(r.Query.Get("search"), clusterID) || row != nil && row["cluster_id"] == clusterID
+	return strings.Contains(string(r.Body), clusterID) || strings.Contains(r.Query.Get("search"), clusterID) ||
+		row != nil && row["cluster_id"] == clusterID
 }
 
 type doing = func(w http.ResponseWriter, r *http.Request, serve func(http.ResponseWriter))

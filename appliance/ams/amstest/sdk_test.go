@@ -59,7 +59,8 @@ func TestTheUpstreamClientGetsAlongWithTheStandIn(t *testing.T) {
 			require.Equal(t, "2GOuOurs", account.Body().Organization().ID())
 
 			const cluster = "fcf4c3c2-79a0-422c-8754-27cf02dfa9d2"
-			request, err := amv1.NewClusterAuthorizationRequest().AccountUsername("site").ProductCategory("AssistedInstall").ProductID("OCP").
+			request, err := amv1.NewClusterAuthorizationRequest().AccountUsername("site").
+				ProductCategory("AssistedInstall").ProductID("OCP").
 				ClusterID(cluster).DisplayName("one").Managed(false).Resources().Reserve(true).Build()
 			require.NoError(t, err)
 			authorized, err := client.ClusterAuthorizations().Post().Request(request).SendContext(t.Context())
@@ -75,7 +76,8 @@ func TestTheUpstreamClientGetsAlongWithTheStandIn(t *testing.T) {
 			require.Equal(t, "OCP-AssistedInstall", got.Body().Plan().ID())
 			require.WithinDuration(t, clock.Now(), got.Body().CreatedAt(), time.Minute)
 
-			patch, err := amv1.NewSubscription().ExternalClusterID("da1c2141-9aaf-477b-b061-ab9cf5746ae9").ConsoleURL("https://console").Status("Active").Build()
+			patch, err := amv1.NewSubscription().ExternalClusterID("da1c2141-9aaf-477b-b061-ab9cf5746ae9").
+				ConsoleURL("https://console").Status("Active").Build()
 			require.NoError(t, err)
 			updated, err := one.Update().Body(patch).SendContext(t.Context())
 			require.NoError(t, err)
@@ -83,7 +85,9 @@ func TestTheUpstreamClientGetsAlongWithTheStandIn(t *testing.T) {
 			require.Equal(t, "one", updated.Body().DisplayName())
 
 			ams.Report("da1c2141-9aaf-477b-b061-ab9cf5746ae9", "site")
-			found, err := client.Subscriptions().List().Search("external_cluster_id = 'da1c2141-9aaf-477b-b061-ab9cf5746ae9' and status in ('Active')").SendContext(t.Context())
+			found, err := client.Subscriptions().List().
+				Search("external_cluster_id = 'da1c2141-9aaf-477b-b061-ab9cf5746ae9' and status in ('Active')").
+				SendContext(t.Context())
 			require.NoError(t, err)
 			require.Equal(t, 1, found.Total())
 			row := found.Items().Get(0)

@@ -30,8 +30,9 @@ type Label struct {
 	UpdatedAt time.Time `json:"updated_at"`
 }
 
-// Bearer is one that bears labels. The site has one organization, whatever its id; an account is known by its user name and a
-// subscription by its cluster's id, because those stay when AMS gives ids of its own.
+// Bearer is one that bears labels. The site has one organization, whatever its id; an account is
+// known by its user name and a subscription by its cluster's id, because those stay when AMS gives
+// ids of its own.
 type Bearer struct {
 	Type Type
 	Name string // "" of the organization
@@ -44,7 +45,8 @@ var labelRows = store.NewBucket[Label]("local-labels", 1)
 // CapabilityPrefix is what the keys of labels begin with that are capabilities.
 const CapabilityPrefix = "capability."
 
-// The capabilities that gate features: those of the organization but for the last, which is of an account.
+// The capabilities that gate features: those of the organization but for the last, which is of an
+// account.
 const (
 	Multiarch         = "bare_metal_installer_multiarch"
 	SoftTimeouts      = "bare_metal_installer_soft_timeouts"
@@ -65,9 +67,11 @@ func (s *Site) SetLabel(ctx context.Context, on Bearer, wanted Label) (label Lab
 	case !labelForm.MatchString(wanted.Key):
 		return label, false, fmt.Errorf("%w: its key is %q; it takes letters, digits and ._-", ErrLabel, wanted.Key)
 	case len(wanted.Value) > longestValue:
-		return label, false, fmt.Errorf("%w: its value has %d bytes; at most %d are taken", ErrLabel, len(wanted.Value), longestValue)
+		return label, false, fmt.Errorf("%w: its value has %d bytes; at most %d are taken", ErrLabel, len(wanted.Value),
+			longestValue)
 	case strings.HasPrefix(wanted.Key, CapabilityPrefix) && !wanted.Internal:
-		return label, false, fmt.Errorf("%w: %s is a capability, which is internal; say \"internal\": true", ErrLabel, wanted.Key)
+		return label, false, fmt.Errorf("%w: %s is a capability, which is internal; say \"internal\": true", ErrLabel,
+			wanted.Key)
 	}
 	err = s.options.DB.Update(ctx, func(tx *store.Tx) error {
 		now := s.options.Clock.Now().UTC()
@@ -119,7 +123,8 @@ func (s *Site) DeleteLabel(ctx context.Context, on Bearer, key string) error {
 	})
 }
 
-// Capable tells whether one has a capability: the label capability.<type>.<name> of the value "true".
+// Capable tells whether one has a capability: the label capability.<type>.<name> of the value
+// "true".
 func (s *Site) Capable(on Bearer, name string) (bool, error) {
 	label, err := s.Label(on, CapabilityPrefix+strings.ToLower(string(on.Type))+"."+name)
 	if errors.Is(err, ErrUnknown) {

@@ -1,8 +1,9 @@
-// Package local is what the site itself knows of what AMS knows of people: its organization, accounts, the tokens by which
-// programs ask the site in AMS's place, and the labels and capabilities that were set here. Nothing of it is ever told to AMS.
+// Package local is what the site itself knows of what AMS knows of people: its organization,
+// accounts, the tokens by which programs ask the site in AMS's place, and the labels and
+// capabilities that were set here. Nothing of it is ever told to AMS.
 //
-// Tokens are JWTs, as AMS's own are, because the ocm command reads them. They are signed with a secret that is derived from
-// the site's key, and of those that live long only a SHA-256 is kept.
+// Tokens are JWTs, as AMS's own are, because the ocm command reads them. They are signed with a
+// secret that is derived from the site's key, and of those that live long only a SHA-256 is kept.
 package local
 
 import (
@@ -94,8 +95,8 @@ func (s *Site) Accounts() ([]Account, error) {
 // localID is an id of this site's own: a KSUID as AMS's are, the same at each start.
 func (s *Site) localID(of string) string { return LocalID(s.options.Key, of) }
 
-// LocalID is the id that something has at a site before AMS told one: a KSUID as AMS's are, of the first moment that a KSUID
-// can tell, and the same at each start.
+// LocalID is the id that something has at a site before AMS told one: a KSUID as AMS's are, of the
+// first moment that a KSUID can tell, and the same at each start.
 func LocalID(key *sitekey.Key, of string) string {
 	sum := sha256.Sum256([]byte(of + " " + key.Public().Fingerprint()))
 	id, err := ksuid.FromBytes(append([]byte{0, 0, 0, 0}, sum[:16]...))

@@ -85,14 +85,18 @@ func (s *Site) Issue(ctx context.Context, wanted Request) (*Issued, error) {
 	case !slices.Contains([]Kind{Access, Offline, Client}, wanted.Kind):
 		return nil, fmt.Errorf("%w: the kind is %q; it can be access, offline or client", ErrRequest, wanted.Kind)
 	case !usernameForm.MatchString(wanted.Username):
-		return nil, fmt.Errorf("%w: the user name is %q; it takes letters, digits and ._@+-", ErrRequest, wanted.Username)
+		return nil, fmt.Errorf("%w: the user name is %q; it takes letters, digits and ._@+-", ErrRequest,
+			wanted.Username)
 	case wanted.ClientID != "" && (wanted.Kind != Client || !clientForm.MatchString(wanted.ClientID)):
-		return nil, fmt.Errorf("%w: the client's id is %q; it takes letters, digits and ._-, and is for kind client alone", ErrRequest, wanted.ClientID)
+		return nil,
+			fmt.Errorf("%w: the client's id is %q; it takes letters, digits and ._-, and is for kind client alone",
+				ErrRequest, wanted.ClientID)
 	case wanted.Life < 0:
 		return nil, fmt.Errorf("%w: it would have ended already", ErrRequest)
 	}
 	now := s.options.Clock.Now().UTC()
-	row := tokenRow{Token: Token{ID: ksuid.New().String(), Kind: wanted.Kind, Username: wanted.Username, ReadOnly: wanted.ReadOnly, CreatedAt: now}}
+	row := tokenRow{Token: Token{ID: ksuid.New().String(), Kind: wanted.Kind, Username: wanted.Username,
+		ReadOnly: wanted.ReadOnly, CreatedAt: now}}
 	if wanted.Life > 0 {
 		row.ExpiresAt = now.Add(wanted.Life)
 	}
@@ -123,7 +127,10 @@ func (s *Site) Tokens() ([]Token, error) {
 			return nil
 		})
 	})
-	slices.SortFunc(all, func(a, b Token) int { return cmp.Or(b.CreatedAt.Compare(a.CreatedAt), cmp.Compare(a.ID, b.ID)) })
+	slices.SortFunc(all, func(a, b Token) int {
+		return cmp.Or(b.CreatedAt.Compare(a.CreatedAt),
+			cmp.Compare(a.ID, b.ID))
+	})
 	return all, err
 }
 
@@ -239,7 +246,8 @@ func (s *Site) signSession(token Token, until time.Time) (string, error) {
 func (s *Site) encode(token Token, until time.Time, session bool) (string, error) {
 	account := s.Account(token.Username)
 	c := claims{
-		Issuer: Issuer, ID: token.ID, Session: session, Type: typeAccess, Issued: s.options.Clock.Now().Unix(), Subject: account.ID,
+		Issuer: Issuer, ID: token.ID, Session: session, Type: typeAccess, Issued: s.options.Clock.Now().Unix(),
+		Subject:  account.ID,
 		Username: account.Username, Preferred: account.Username, Organization: account.Organization.ID,
 	}
 	if token.Kind == Offline {

@@ -1,8 +1,10 @@
-// Package outbox is what OpenShift Cluster Manager (AMS) must come to know of each cluster, and what it was told.
+// Package outbox is what OpenShift Cluster Manager (AMS) must come to know of each cluster, and
+// what it was told.
 //
-// The engine writes a [Desired] in the transaction of the change that it follows from. No list of calls is kept, only the
-// state that AMS is to arrive at: whoever tells AMS (the relay, a courier) compares it with what is [Remembered] of AMS and
-// with what AMS shows, and makes up the difference.
+// The engine writes a [Desired] in the transaction of the change that it follows from. No list of
+// calls is kept, only the state that AMS is to arrive at: whoever tells AMS (the relay, a courier)
+// compares it with what is [Remembered] of AMS and with what AMS shows, and makes up the
+// difference.
 package outbox
 
 import (
@@ -38,7 +40,8 @@ type Fields struct {
 type Desired struct {
 	Generation int   `json:"generation"` // raised by each change
 	Phase      Phase `json:"phase"`
-	MustExist  bool  `json:"must_exist"` // the cluster was installed, so AMS must hear of it even when it is deleted here
+	// the cluster was installed, so AMS must hear of it even when it is deleted here
+	MustExist bool `json:"must_exist"`
 	Fields
 	Edited    Fields    `json:"edited,omitzero"` // what a person wants told in place of what the cluster has
 	CreatedAt time.Time `json:"created_at"`
@@ -55,8 +58,8 @@ func (f Fields) Over(a Fields) Fields {
 	}
 }
 
-// Next returns the row to write in place of d, and whether there is anything to write: the next generation, if wanted
-// differs in what AMS must hear.
+// Next returns the row to write in place of d, and whether there is anything to write: the next
+// generation, if wanted differs in what AMS must hear.
 func (d Desired) Next(wanted Desired, now time.Time) (Desired, bool) {
 	wanted.Generation, wanted.ChangedAt = d.Generation, d.ChangedAt
 	if wanted == d {
@@ -95,42 +98,45 @@ const (
 	Attention = "attention" // what AMS shows needs a person's decision
 )
 
-// Lease says that a courier's file holds what is to be told: until it comes back nobody else creates or deletes the row.
+// Lease says that a courier's file holds what is to be told: until it comes back nobody else
+// creates or deletes the row.
 type Lease struct {
 	Export     string    `json:"export"`
 	Generation int       `json:"generation"`
 	Until      time.Time `json:"until"`
 }
 
-// Remembered is what is known of a cluster's subscription in AMS, written by whoever tells AMS. There is none as long as
-// nobody could have mentioned the cluster.
+// Remembered is what is known of a cluster's subscription in AMS, written by whoever tells AMS.
+// There is none as long as nobody could have mentioned the cluster.
 type Remembered struct {
-	SubscriptionID string          `json:"subscription_id,omitempty"`
-	Former         []string        `json:"former,omitempty"` // ids it had before
-	Twin           bool            `json:"twin,omitempty"`   // the row was made by telemetry and adopted
-	Acked          Fields          `json:"acked,omitzero"`
-	AckedStatus    string          `json:"acked_status,omitempty"`
-	Unconfirmed    []Fields        `json:"unconfirmed,omitempty"` // what PATCHes said whose answers never came, the newest last
-	Generation     int             `json:"generation,omitempty"`  // the one that AMS was told of in full
-	Remote         json.RawMessage `json:"remote,omitempty"`      // AMS's own object, as it came last
-	RemoteAt       time.Time       `json:"remote_at,omitzero"`
-	Mark           *Mark           `json:"mark,omitempty"`
-	Stop           *Stop           `json:"stop,omitempty"`
-	Lease          *Lease          `json:"lease,omitempty"`
-	Reverify       bool            `json:"reverify,omitempty"` // restored from a backup: a row that is gone is not made again
-	Closed         string          `json:"closed,omitempty"`   // how it ended: deleted, left, never
-	ClosedAt       time.Time       `json:"closed_at,omitzero"`
-	Note           string          `json:"note,omitempty"`    // a sentence worth knowing that asks for nothing
-	API            string          `json:"api,omitempty"`     // whose ids these are: URL and organization
-	ToldBy         string          `json:"told_by,omitempty"` // relay or courier
-	ToldAt         time.Time       `json:"told_at,omitzero"`
+	SubscriptionID string   `json:"subscription_id,omitempty"`
+	Former         []string `json:"former,omitempty"` // ids it had before
+	Twin           bool     `json:"twin,omitempty"`   // the row was made by telemetry and adopted
+	Acked          Fields   `json:"acked,omitzero"`
+	AckedStatus    string   `json:"acked_status,omitempty"`
+	// what PATCHes said whose answers never came, the newest last
+	Unconfirmed []Fields        `json:"unconfirmed,omitempty"`
+	Generation  int             `json:"generation,omitempty"` // the one that AMS was told of in full
+	Remote      json.RawMessage `json:"remote,omitempty"`     // AMS's own object, as it came last
+	RemoteAt    time.Time       `json:"remote_at,omitzero"`
+	Mark        *Mark           `json:"mark,omitempty"`
+	Stop        *Stop           `json:"stop,omitempty"`
+	Lease       *Lease          `json:"lease,omitempty"`
+	// restored from a backup: a row that is gone is not made again
+	Reverify bool      `json:"reverify,omitempty"`
+	Closed   string    `json:"closed,omitempty"` // how it ended: deleted, left, never
+	ClosedAt time.Time `json:"closed_at,omitzero"`
+	Note     string    `json:"note,omitempty"`    // a sentence worth knowing that asks for nothing
+	API      string    `json:"api,omitempty"`     // whose ids these are: URL and organization
+	ToldBy   string    `json:"told_by,omitempty"` // relay or courier
+	ToldAt   time.Time `json:"told_at,omitzero"`
 }
 
 // Done tells whether AMS knows all there is to tell.
 func (r *Remembered) Done(d *Desired) bool { return r != nil && r.Generation >= d.Generation }
 
-// Stopped returns the stop that holds for what is desired now, or nil. A new generation revives what AMS did not take; what
-// is not allowed stays so until a person tries again.
+// Stopped returns the stop that holds for what is desired now, or nil. A new generation revives
+// what AMS did not take; what is not allowed stays so until a person tries again.
 func (r *Remembered) Stopped(d *Desired, now time.Time) *Stop {
 	if r == nil || r.Stop == nil {
 		return nil
@@ -144,7 +150,8 @@ func (r *Remembered) Stopped(d *Desired, now time.Time) *Stop {
 	return r.Stop
 }
 
-// Close writes the end of a cluster: one that AMS was never to keep, or that it is never to hear of, and of which nobody can have told it leaves no trace.
+// Close writes the end of a cluster: one that AMS was never to keep, or that it is never to hear
+// of, and of which nobody can have told it leaves no trace.
 func Close(tx *store.Tx, clusterID string, never bool, now time.Time) error {
 	held, err := Rows.Get(tx, clusterID)
 	if errors.Is(err, store.ErrNotFound) {
@@ -168,8 +175,9 @@ func Close(tx *store.Tx, clusterID string, never bool, now time.Time) error {
 	return Put(tx, clusterID, &next)
 }
 
-// ShadowID is the id that a subscription has here before AMS gives it one: a KSUID as AMS's own are, of the time of the
-// cluster's registration and its id, so the cluster can be read from it ([ClusterOf]).
+// ShadowID is the id that a subscription has here before AMS gives it one: a KSUID as AMS's own
+// are, of the time of the cluster's registration and its id, so the cluster can be read from it
+// ([ClusterOf]).
 func ShadowID(clusterID string, createdAt time.Time) string {
 	id, err := uuid.Parse(clusterID)
 	if err != nil {

@@ -15,8 +15,9 @@ var (
 
 // What is found without reading rows; both are written with the rows that they follow from.
 var (
-	waiting = store.NewDeadlines("subscriptions-waiting")              // <cluster>, since when
-	owners  = store.NewIndex("clusters-by-subscription")               // <subscription>/<cluster>, of all ids that AMS ever gave
+	waiting = store.NewDeadlines("subscriptions-waiting") // <cluster>, since when
+	// <subscription>/<cluster>, of all ids that AMS ever gave
+	owners  = store.NewIndex("clusters-by-subscription")
 	indexed = store.NewIndex("subscriptions-indexed")                  // says that both are complete
 	longest = time.Date(9999, time.December, 31, 0, 0, 0, 0, time.UTC) // later than whatever waits
 )
@@ -81,7 +82,8 @@ type Waiting struct {
 	Since     time.Time
 }
 
-// AllWaiting lists the clusters of which AMS has yet to hear, those that wait longest first, without reading their rows.
+// AllWaiting lists the clusters of which AMS has yet to hear, those that wait longest first,
+// without reading their rows.
 func AllWaiting(tx *store.Tx) ([]Waiting, error) {
 	due, err := waiting.Due(tx, longest, 0)
 	all := make([]Waiting, len(due))
@@ -91,7 +93,8 @@ func AllWaiting(tx *store.Tx) ([]Waiting, error) {
 	return all, err
 }
 
-// ClusterWith finds the cluster that a subscription is of, by any id that it ever had; "" when there is none.
+// ClusterWith finds the cluster that a subscription is of, by any id that it ever had; "" when
+// there is none.
 func ClusterWith(tx *store.Tx, subscriptionID string) (clusterID string, err error) {
 	if id := ClusterOf(subscriptionID); id != "" && Rows.Exists(tx, id) {
 		return id, nil

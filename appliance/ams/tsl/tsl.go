@@ -2,13 +2,14 @@
 //
 //	cluster_id = '123' and status in ('Active', 'Reserved')
 //
-// It is a subset of SQL's conditions: = != <> < <= > >=, ~= and ~! (regular expressions), [not] like, [not] ilike,
-// [not] in, [not] between, is [not] null, not, and, or, parentheses. Text stands in single quotes, doubled within; names have
-// at most two dots; keywords are taken in any case; "and" binds before "or". What an object lacks is null, and a condition
-// on null is neither true nor false, as in SQL.
+// It is a subset of SQL's conditions: = != <> < <= > >=, ~= and ~! (regular expressions), [not]
+// like, [not] ilike, [not] in, [not] between, is [not] null, not, and, or, parentheses. Text stands
+// in single quotes, doubled within; names have at most two dots; keywords are taken in any case;
+// "and" binds before "or". What an object lacks is null, and a condition on null is neither true
+// nor false, as in SQL.
 //
-// The grammar is that of github.com/yaacov/tree-search-language, which the services' own template uses, less its gaps: unknown
-// names and stray characters are errors here.
+// The grammar is that of github.com/yaacov/tree-search-language, which the services' own template
+// uses, less its gaps: unknown names and stray characters are errors here.
 package tsl
 
 import (
@@ -32,7 +33,8 @@ type Query struct {
 	names []string
 }
 
-// Parse reads a search. An empty one finds everything. Its error is a sentence for the person who wrote it.
+// Parse reads a search. An empty one finds everything. Its error is a sentence for the person who
+// wrote it.
 func Parse(text string) (*Query, error) {
 	if len(text) > maxLength {
 		return nil, fmt.Errorf("the search has %d bytes; at most %d are taken", len(text), maxLength)
@@ -57,7 +59,8 @@ func Parse(text string) (*Query, error) {
 // Names lists the fields that a search asks about, each once.
 func (q *Query) Names() []string { return q.names }
 
-// Equal is the text that a field must be equal to for the search to find anything; false when it need not be.
+// Equal is the text that a field must be equal to for the search to find anything; false when it
+// need not be.
 func (q *Query) Equal(name string) (string, bool) { return equal(q.root, name) }
 
 func equal(n node, name string) (string, bool) {
@@ -78,7 +81,8 @@ func equal(n node, name string) (string, bool) {
 	return "", false
 }
 
-// Match tells whether the search finds an object of decoded JSON. Comparing a number with text is an error.
+// Match tells whether the search finds an object of decoded JSON. Comparing a number with text is
+// an error.
 func (q *Query) Match(object map[string]any) (bool, error) {
 	if q.root == nil {
 		return true, nil
@@ -148,7 +152,8 @@ func (n negation) eval(object map[string]any) (verdict, error) {
 	return v.not(), err
 }
 
-// condition is on one field; of a field with several values (labels) it holds when it holds for one.
+// condition is on one field; of a field with several values (labels) it holds when it holds for
+// one.
 type condition struct {
 	name  string
 	null  bool    // is null
@@ -497,8 +502,9 @@ func (p *parser) comparison() (func(any) (bool, error), error) {
 		}, err
 	}
 	holds, ok := map[string]func(int) bool{
-		"=": func(c int) bool { return c == 0 }, "!=": func(c int) bool { return c != 0 }, "<>": func(c int) bool { return c != 0 },
-		"<": func(c int) bool { return c < 0 }, "<=": func(c int) bool { return c <= 0 },
+		"=": func(c int) bool { return c == 0 }, "!=": func(c int) bool { return c != 0 },
+		"<>": func(c int) bool { return c != 0 },
+		"<":  func(c int) bool { return c < 0 }, "<=": func(c int) bool { return c <= 0 },
 		">": func(c int) bool { return c > 0 }, ">=": func(c int) bool { return c >= 0 },
 	}[sign.text]
 	if !ok || sign.kind != signToken {
@@ -552,7 +558,8 @@ func (p *parser) in() (func(any) (bool, error), error) {
 			break
 		}
 		if !p.sign(",") {
-			return nil, fmt.Errorf("the search has %s in a list of values; write a comma or close the parenthesis", p.peek())
+			return nil, fmt.Errorf("the search has %s in a list of values; write a comma or close the parenthesis",
+				p.peek())
 		}
 	}
 	return func(value any) (bool, error) {

@@ -98,7 +98,8 @@ func TestASearchThatIsNotUnderstoodIsRefused(t *testing.T) {
 
 func TestComparingTextWithNumbersIsAnError(t *testing.T) {
 	object := map[string]any{"cpu_total": 12.0, "status": "Active", "managed": true, "plan": map[string]any{}}
-	for _, search := range []string{"cpu_total = '12'", "status = 3", "managed = 'true'", "plan = 'x'", "cpu_total like 'x'"} {
+	for _, search := range []string{"cpu_total = '12'", "status = 3", "managed = 'true'", "plan = 'x'",
+		"cpu_total like 'x'"} {
 		query, err := tsl.Parse(search)
 		require.NoError(t, err)
 		_, err = query.Match(object)
@@ -107,7 +108,8 @@ func TestComparingTextWithNumbersIsAnError(t *testing.T) {
 }
 
 func FuzzParse(f *testing.F) {
-	for _, seed := range []string{"status = 'Active'", "not (a in ('b', 3) or c is not null) and d between 1 and 2", "a.b.c ~= '^x'", "a like '%_'"} {
+	for _, seed := range []string{"status = 'Active'", "not (a in ('b', 3) or c is not null) and d between 1 and 2",
+		"a.b.c ~= '^x'", "a like '%_'"} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, search string) {

@@ -6,8 +6,9 @@ import (
 	"github.com/openshift/assisted-service/models"
 )
 
-// Addresses lists the addresses of an interface with their prefix lengths, IPv4 first. What is not an address is left
-// out, and so are link-local IPv6 addresses, which say nothing about the networks of the site.
+// Addresses lists the addresses of an interface with their prefix lengths, IPv4 first. What is not
+// an address is left out, and so are link-local IPv6 addresses, which say nothing about the
+// networks of the site.
 func Addresses(nic *models.Interface) []netip.Prefix {
 	prefixes := make([]netip.Prefix, 0, len(nic.IPV4Addresses)+len(nic.IPV6Addresses))
 	for _, list := range [2][]string{nic.IPV4Addresses, nic.IPV6Addresses} {
@@ -38,7 +39,8 @@ func IsDefault(r *models.Route) bool {
 	return err == nil && destination.IsUnspecified()
 }
 
-// defaultRoute is the default route of a family that the kernel prefers: the one of the lowest metric.
+// defaultRoute is the default route of a family that the kernel prefers: the one of the lowest
+// metric.
 func defaultRoute(inv *models.Inventory, v6 bool) *models.Route {
 	var best *models.Route
 	for _, r := range inv.Routes {

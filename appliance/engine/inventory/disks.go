@@ -13,12 +13,12 @@ import (
 
 const gigabyte = 1000 * 1000 * 1000
 
-// reasonMark begins every reason that this package adds to a disk, so that judging a disk again replaces the old verdict
-// and keeps what the agent itself had against the disk.
+// reasonMark begins every reason that this package adds to a disk, so that judging a disk again
+// replaces the old verdict and keeps what the agent itself had against the disk.
 const reasonMark = "Not usable for installation: "
 
-// DiskID is the name that the API and the installer use for a disk: the id the agent chose (by-id, else by-path), or
-// /dev/NAME where an old agent sent none.
+// DiskID is the name that the API and the installer use for a disk: the id the agent chose (by-id,
+// else by-path), or /dev/NAME where an old agent sent none.
 func DiskID(d *models.Disk) string {
 	if d.ID != "" {
 		return d.ID
@@ -26,8 +26,8 @@ func DiskID(d *models.Disk) string {
 	return "/dev/" + d.Name
 }
 
-// DiskByPath finds the disk that an installation disk id means: a disk's id, its by-path link or its /dev node. It
-// returns nil when there is none.
+// DiskByPath finds the disk that an installation disk id means: a disk's id, its by-path link or
+// its /dev node. It returns nil when there is none.
 func DiskByPath(disks []*models.Disk, path string) *models.Disk {
 	if path == "" {
 		return nil
@@ -40,7 +40,8 @@ func DiskByPath(disks []*models.Disk, path string) *models.Disk {
 	return nil
 }
 
-// InstallationDiskPath is the id of the disk the host will be installed to, "" when none was chosen.
+// InstallationDiskPath is the id of the disk the host will be installed to, "" when none was
+// chosen.
 func (h *Host) InstallationDiskPath() string {
 	if h.Record.InstallationDiskID != "" {
 		return h.Record.InstallationDiskID
@@ -48,7 +49,8 @@ func (h *Host) InstallationDiskPath() string {
 	return h.Record.InstallationDiskPath
 }
 
-// InstallationDisk is the disk the host will be installed to, nil when none was chosen or it is no longer there.
+// InstallationDisk is the disk the host will be installed to, nil when none was chosen or it is no
+// longer there.
 func (h *Host) InstallationDisk() *models.Disk {
 	if h.Inventory == nil {
 		return nil
@@ -64,8 +66,9 @@ func (h *Host) SkipFormatting() []string {
 	return strings.Split(h.Record.SkipFormattingDisks, ",")
 }
 
-// DisksToFormat lists the ids of the disks whose first sectors the installer wipes before it writes the image: every
-// bootable disk of the machine itself, so that the firmware cannot boot an old system from it.
+// DisksToFormat lists the ids of the disks whose first sectors the installer wipes before it writes
+// the image: every bootable disk of the machine itself, so that the firmware cannot boot an old
+// system from it.
 func DisksToFormat(inv *models.Inventory) []string {
 	var ids []string
 	for _, d := range inv.Disks {
@@ -87,8 +90,8 @@ type DiskRules struct {
 	OpenshiftVersion string // "" allows what every version allows
 }
 
-// JudgeDisks fills installation_eligibility of every disk: what the agent had against it stays, the findings of an earlier
-// judgement are replaced.
+// JudgeDisks fills installation_eligibility of every disk: what the agent had against it stays, the
+// findings of an earlier judgement are replaced.
 func JudgeDisks(inv *models.Inventory, rules DiskRules) {
 	for _, d := range inv.Disks {
 		reasons := slices.DeleteFunc(slices.Clone(d.InstallationEligibility.NotEligibleReasons), func(r string) bool {
@@ -102,9 +105,9 @@ func JudgeDisks(inv *models.Inventory, rules DiskRules) {
 	}
 }
 
-// EligibleDisks lists the disks a host can be installed to, the best first: bootable before others, SATA and SAS before
-// NVMe (fast disks are left for workloads), HDD before SSD for the same reason, then the smallest, then the physical
-// order. JudgeDisks must have run.
+// EligibleDisks lists the disks a host can be installed to, the best first: bootable before others,
+// SATA and SAS before NVMe (fast disks are left for workloads), HDD before SSD for the same reason,
+// then the smallest, then the physical order. JudgeDisks must have run.
 func EligibleDisks(inv *models.Inventory) []*models.Disk {
 	var disks []*models.Disk
 	for _, d := range inv.Disks {
@@ -124,8 +127,8 @@ func EligibleDisks(inv *models.Inventory) []*models.Disk {
 	return disks
 }
 
-// ChooseInstallationDisk keeps the chosen disk while the host has it and it is eligible, and else takes the best eligible
-// one. It returns nil when no disk is eligible.
+// ChooseInstallationDisk keeps the chosen disk while the host has it and it is eligible, and else
+// takes the best eligible one. It returns nil when no disk is eligible.
 func ChooseInstallationDisk(inv *models.Inventory, chosen string) *models.Disk {
 	disks := EligibleDisks(inv)
 	if d := DiskByPath(disks, chosen); d != nil {
@@ -160,7 +163,8 @@ func diskFaults(d *models.Disk, inv *models.Inventory, rules DiskRules) []string
 		arch = inv.CPU.Architecture
 	}
 	if allowed := driveTypes(arch, rules.OpenshiftVersion); !slices.Contains(allowed, d.DriveType) {
-		faults = append(faults, fmt.Sprintf("it is a drive of type %s, use one of %s", orUnknown(string(d.DriveType)), join(allowed)))
+		faults = append(faults, fmt.Sprintf("it is a drive of type %s, use one of %s", orUnknown(string(d.DriveType)),
+			join(allowed)))
 	}
 	switch d.DriveType {
 	case models.DriveTypeFC, models.DriveTypeISCSI:
@@ -178,8 +182,8 @@ func diskFaults(d *models.Disk, inv *models.Inventory, rules DiskRules) []string
 	return faults
 }
 
-// driveTypes are the kinds of drives an installation may go to. RAID came with OpenShift 4.14, iSCSI with 4.15; Fibre
-// Channel and mainframe disks depend on the CPU.
+// driveTypes are the kinds of drives an installation may go to. RAID came with OpenShift 4.14,
+// iSCSI with 4.15; Fibre Channel and mainframe disks depend on the CPU.
 func driveTypes(arch, version string) []models.DriveType {
 	types := []models.DriveType{models.DriveTypeHDD, models.DriveTypeSSD, models.DriveTypeMultipath}
 	if AtLeast(version, 4, 14) {
@@ -248,8 +252,9 @@ func multipathFaults(d *models.Disk, inv *models.Inventory, rules DiskRules) []s
 	return faults
 }
 
-// iscsiFault tells why an iSCSI disk cannot be booted from. The disk must not be reached over the interface of the default
-// route: that interface is set up anew during the installation, and the root disk with it.
+// iscsiFault tells why an iSCSI disk cannot be booted from. The disk must not be reached over the
+// interface of the default route: that interface is set up anew during the installation, and the
+// root disk with it.
 func iscsiFault(d *models.Disk, inv *models.Inventory) string {
 	if d.Iscsi == nil || d.Iscsi.HostIPAddress == "" {
 		return "the address that the host uses for iSCSI is not known"
@@ -268,7 +273,8 @@ func iscsiFault(d *models.Disk, inv *models.Inventory) string {
 	}
 	for _, cidr := range Addresses(inv.Interfaces[i]) {
 		if cidr.Addr() == ip {
-			return fmt.Sprintf("its iSCSI address %s is the one of the default route, use a separate network for storage", ip)
+			return fmt.Sprintf("its iSCSI address %s is the one of the default route, use a separate network for "+
+				"storage", ip)
 		}
 	}
 	return ""
@@ -289,13 +295,15 @@ func orUnknown(s string) string {
 	return s
 }
 
-// Size renders a number of bytes for people in decimal units, as disks are sold: "120 GB", "1.5 TB". A fraction is rounded
-// down, so that a disk that is a little too small never looks large enough.
+// Size renders a number of bytes for people in decimal units, as disks are sold: "120 GB", "1.5
+// TB". A fraction is rounded down, so that a disk that is a little too small never looks large
+// enough.
 func Size(bytes int64) string {
 	return scaled(bytes, 1000, []string{"B", "KB", "MB", "GB", "TB", "PB"})
 }
 
-// Memory renders a number of bytes for people in binary units, as memory is sold: "16 GiB". A fraction is rounded down.
+// Memory renders a number of bytes for people in binary units, as memory is sold: "16 GiB". A
+// fraction is rounded down.
 func Memory(bytes int64) string {
 	return scaled(bytes, 1024, []string{"B", "KiB", "MiB", "GiB", "TiB", "PiB"})
 }
@@ -314,8 +322,8 @@ func scaled(bytes, base int64, units []string) string {
 	return s + " " + units[unit]
 }
 
-// AtLeast compares the major and minor number of an OpenShift version ("4.17.3", "4.18.0-rc.1"). It is false for a version
-// that cannot be read.
+// AtLeast compares the major and minor number of an OpenShift version ("4.17.3", "4.18.0-rc.1"). It
+// is false for a version that cannot be read.
 func AtLeast(version string, major, minor int) bool {
 	parts := strings.SplitN(version, ".", 3)
 	if len(parts) < 2 {

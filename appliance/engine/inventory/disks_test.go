@@ -10,8 +10,9 @@ import (
 func machine(disks ...*models.Disk) *models.Inventory {
 	return &models.Inventory{
 		CPU: &models.CPU{Architecture: "x86_64"}, Memory: &models.Memory{}, Disks: disks,
-		Interfaces: []*models.Interface{{Name: "eno1", IPV4Addresses: []string{"192.168.1.5/24"}}, {Name: "eno2", IPV4Addresses: []string{"10.0.0.5/24"}}},
-		Routes:     []*models.Route{{Destination: "0.0.0.0", Gateway: "192.168.1.1", Interface: "eno1"}},
+		Interfaces: []*models.Interface{{Name: "eno1", IPV4Addresses: []string{"192.168.1.5/24"}},
+			{Name: "eno2", IPV4Addresses: []string{"10.0.0.5/24"}}},
+		Routes: []*models.Route{{Destination: "0.0.0.0", Gateway: "192.168.1.1", Interface: "eno1"}},
 	}
 }
 
@@ -19,7 +20,8 @@ func TestADiskIsJudgedWithReasons(t *testing.T) {
 	san := &models.Disk{Name: "dm-0", DriveType: models.DriveTypeMultipath, SizeBytes: 200e9}
 	fc := &models.Disk{Name: "sdb", DriveType: models.DriveTypeFC, SizeBytes: 200e9, Holders: "dm-0"}
 	iscsi := func(ip string) *models.Disk {
-		return &models.Disk{Name: "sdc", DriveType: models.DriveTypeISCSI, SizeBytes: 200e9, Iscsi: &models.Iscsi{HostIPAddress: ip}}
+		return &models.Disk{Name: "sdc", DriveType: models.DriveTypeISCSI, SizeBytes: 200e9,
+			Iscsi: &models.Iscsi{HostIPAddress: ip}}
 	}
 	path := iscsi("192.168.1.5")
 	path.Holders = "dm-0"
@@ -31,12 +33,16 @@ func TestADiskIsJudgedWithReasons(t *testing.T) {
 		reason  string // "" when the disk is eligible
 	}{
 		{"an SSD", &models.Disk{Name: "sda", DriveType: models.DriveTypeSSD, SizeBytes: 100e9}, nil, "4.18.0", ""},
-		{"a small disk", &models.Disk{Name: "sda", DriveType: models.DriveTypeSSD, SizeBytes: 99_999_000_000}, nil, "4.18.0", "it holds 99.99 GB and at least 100 GB"},
-		{"a DVD", &models.Disk{Name: "sr0", DriveType: models.DriveTypeODD, SizeBytes: 200e9}, nil, "4.18.0", "type ODD"},
+		{"a small disk", &models.Disk{Name: "sda", DriveType: models.DriveTypeSSD, SizeBytes: 99_999_000_000},
+			nil, "4.18.0", "it holds 99.99 GB and at least 100 GB"},
+		{"a DVD", &models.Disk{Name: "sr0", DriveType: models.DriveTypeODD, SizeBytes: 200e9}, nil, "4.18.0",
+			"type ODD"},
 		{"a disk of no known type", &models.Disk{Name: "x", SizeBytes: 200e9}, nil, "4.18.0", "type unknown"},
 		{"RAID", &models.Disk{Name: "md0", DriveType: models.DriveTypeRAID, SizeBytes: 200e9}, nil, "4.14.0", ""},
-		{"RAID before 4.14", &models.Disk{Name: "md0", DriveType: models.DriveTypeRAID, SizeBytes: 200e9}, nil, "4.13.9", "type RAID"},
-		{"Fibre Channel", &models.Disk{Name: "sdb", DriveType: models.DriveTypeFC, SizeBytes: 200e9}, nil, "4.18.0", ""},
+		{"RAID before 4.14", &models.Disk{Name: "md0", DriveType: models.DriveTypeRAID, SizeBytes: 200e9}, nil,
+			"4.13.9", "type RAID"},
+		{"Fibre Channel", &models.Disk{Name: "sdb", DriveType: models.DriveTypeFC, SizeBytes: 200e9}, nil, "4.18.0",
+			""},
 		{"one path of Fibre Channel", fc, []*models.Disk{san}, "4.18.0", "multipath device dm-0"},
 		{"multipath of Fibre Channel", san, []*models.Disk{fc}, "4.18.0", ""},
 		{"multipath of nothing", san, nil, "4.18.0", "none of its paths"},
@@ -64,7 +70,8 @@ func TestADiskIsJudgedWithReasons(t *testing.T) {
 }
 
 func TestWhatTheAgentHasAgainstADiskStays(t *testing.T) {
-	d := &models.Disk{Name: "sda", DriveType: models.DriveTypeSSD, SizeBytes: 1, InstallationEligibility: models.DiskInstallationEligibility{NotEligibleReasons: []string{"Disk is removable"}}}
+	d := &models.Disk{Name: "sda", DriveType: models.DriveTypeSSD, SizeBytes: 1,
+		InstallationEligibility: models.DiskInstallationEligibility{NotEligibleReasons: []string{"Disk is removable"}}}
 	inv := machine(d)
 	JudgeDisks(inv, DiskRules{MinGB: 100})
 	require.Len(t, d.InstallationEligibility.NotEligibleReasons, 2)
@@ -75,7 +82,8 @@ func TestWhatTheAgentHasAgainstADiskStays(t *testing.T) {
 
 func TestTheBestDiskComesFirst(t *testing.T) {
 	disk := func(name string, kind models.DriveType, gb int64, bootable bool, hctl string) *models.Disk {
-		return &models.Disk{ID: "/dev/disk/by-id/" + name, Name: name, DriveType: kind, SizeBytes: gb * 1e9, Bootable: bootable, Hctl: hctl}
+		return &models.Disk{ID: "/dev/disk/by-id/" + name, Name: name, DriveType: kind, SizeBytes: gb * 1e9,
+			Bootable: bootable, Hctl: hctl}
 	}
 	inv := machine(
 		disk("nvme0n1", models.DriveTypeSSD, 120, true, ""), disk("sdd", models.DriveTypeHDD, 120, false, ""),
@@ -98,15 +106,19 @@ func TestTheBestDiskComesFirst(t *testing.T) {
 
 func TestOnlyTheMachinesOwnBootableDisksAreFormatted(t *testing.T) {
 	inv := machine(
-		&models.Disk{ID: "own", Bootable: true}, &models.Disk{ID: "empty"}, &models.Disk{ID: "usb", Bootable: true, Removable: true},
-		&models.Disk{ID: "card", Bootable: true, ByPath: "/dev/disk/by-path/mmcblk0"}, &models.Disk{ID: "iso", Bootable: true, IsInstallationMedia: true},
-		&models.Disk{ID: "san", Bootable: true, DriveType: models.DriveTypeFC}, &models.Disk{Name: "sdq", Bootable: true},
+		&models.Disk{ID: "own", Bootable: true}, &models.Disk{ID: "empty"}, &models.Disk{ID: "usb", Bootable: true,
+			Removable: true},
+		&models.Disk{ID: "card", Bootable: true, ByPath: "/dev/disk/by-path/mmcblk0"},
+		&models.Disk{ID: "iso", Bootable: true, IsInstallationMedia: true},
+		&models.Disk{ID: "san", Bootable: true, DriveType: models.DriveTypeFC},
+		&models.Disk{Name: "sdq", Bootable: true},
 	)
 	require.Equal(t, []string{"own", "/dev/sdq"}, DisksToFormat(inv))
 }
 
 func TestSizesReadAsPeopleWriteThem(t *testing.T) {
-	for bytes, want := range map[int64]string{0: "0 B", 999: "999 B", 1000: "1 KB", 1_500_000_000: "1.5 GB", 119_999_999_999: "119.99 GB", 2e12: "2 TB", 1<<63 - 1: "9223.37 PB"} {
+	for bytes, want := range map[int64]string{0: "0 B", 999: "999 B", 1000: "1 KB", 1_500_000_000: "1.5 GB",
+		119_999_999_999: "119.99 GB", 2e12: "2 TB", 1<<63 - 1: "9223.37 PB"} {
 		require.Equal(t, want, Size(bytes))
 	}
 	require.Equal(t, "16 GiB", Memory(16<<30))
@@ -114,7 +126,8 @@ func TestSizesReadAsPeopleWriteThem(t *testing.T) {
 }
 
 func TestVersionsAreComparedByMajorAndMinor(t *testing.T) {
-	for version, want := range map[string]bool{"4.15.0": true, "4.15": true, "4.9.9": false, "5.0.0": true, "4.15-ec": true, "4.16.0-rc.1": true, "": false, "4": false, "x.y": false, "4.y": false} {
+	for version, want := range map[string]bool{"4.15.0": true, "4.15": true, "4.9.9": false, "5.0.0": true,
+		"4.15-ec": true, "4.16.0-rc.1": true, "": false, "4": false, "x.y": false, "4.y": false} {
 		require.Equal(t, want, AtLeast(version, 4, 15), version)
 	}
 }
@@ -125,7 +138,8 @@ func TestADefaultRouteHasAGateway(t *testing.T) {
 		want                 bool
 	}{
 		{"0.0.0.0", "10.0.0.1", true}, {"0.0.0.0/0", "10.0.0.1", true}, {"::", "fe80::1", true},
-		{"0.0.0.0", "", false}, {"0.0.0.0", "0.0.0.0", false}, {"10.0.0.0", "10.0.0.1", false}, {"", "10.0.0.1", false}, {"10.0.0.0/8", "10.0.0.1", false},
+		{"0.0.0.0", "", false}, {"0.0.0.0", "0.0.0.0", false}, {"10.0.0.0", "10.0.0.1", false}, {"", "10.0.0.1", false},
+		{"10.0.0.0/8", "10.0.0.1", false},
 	} {
 		require.Equal(t, tt.want, IsDefault(&models.Route{Destination: tt.destination, Gateway: tt.gateway}), tt)
 	}

@@ -8,13 +8,15 @@ import (
 // Encryption is how a host that joins an installed cluster encrypts its disk.
 type Encryption struct {
 	TPM bool
-	// Tang is the list of Tang servers as JSON, in the form in which agents are asked to try them; "" for none.
+	// Tang is the list of Tang servers as JSON, in the form in which agents are asked to try them;
+	// "" for none.
 	Tang string
 }
 
-// JoinsEncrypted tells how the ignition config that a host gets from the cluster it joins has it encrypt its disk. It is nil
-// when the disk is not encrypted, or the host has not downloaded its config yet. What the cluster had at its installation may
-// have changed since, and of an imported one nobody here knows it.
+// JoinsEncrypted tells how the ignition config that a host gets from the cluster it joins has it
+// encrypt its disk. It is nil when the disk is not encrypted, or the host has not downloaded its
+// config yet. What the cluster had at its installation may have changed since, and of an imported
+// one nobody here knows it.
 func (h *Host) JoinsEncrypted() *Encryption {
 	if h.APIConnectivity == nil || !strings.Contains(h.APIConnectivity.Ignition, `"luks"`) {
 		return nil

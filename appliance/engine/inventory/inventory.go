@@ -1,6 +1,7 @@
-// Package inventory reads what the agents reported about hosts: the hardware inventory and the reports of the checks that
-// a host ran. The API keeps all of it as JSON strings inside models.Host; here it is parsed once, so that the checks,
-// the steps and the network arithmetic work on values.
+// Package inventory reads what the agents reported about hosts: the hardware inventory and the
+// reports of the checks that a host ran. The API keeps all of it as JSON strings inside
+// models.Host; here it is parsed once, so that the checks, the steps and the network arithmetic
+// work on values.
 //
 // Everything is a pure function of its arguments: no clock, no files, no network.
 package inventory
@@ -22,14 +23,16 @@ const (
 	TruncatedFully  = "full"    // nothing usable is left
 )
 
-// Truncation says that the agent cut its inventory because it was larger than the limit it was given.
+// Truncation says that the agent cut its inventory because it was larger than the limit it was
+// given.
 type Truncation struct {
 	Type    string   `json:"type"`
 	Reasons []string `json:"reasons,omitempty"`
 }
 
-// Reports is what an agent reported of its host, each part as JSON the way models.Host carries it; "" is a part that has
-// not been reported. Reports are comparable: equal Reports parse to the same Facts.
+// Reports is what an agent reported of its host, each part as JSON the way models.Host carries it;
+// "" is a part that has not been reported. Reports are comparable: equal Reports parse to the same
+// Facts.
 type Reports struct {
 	Inventory       string
 	Connectivity    string
@@ -57,8 +60,8 @@ func ReportsOf(record *models.Host) Reports {
 	}
 }
 
-// Facts are an agent's reports, parsed. They do not change after Parse and may be shared; a nil or empty part has not been
-// reported yet.
+// Facts are an agent's reports, parsed. They do not change after Parse and may be shared; a nil or
+// empty part has not been reported yet.
 type Facts struct {
 	Inventory  *models.Inventory
 	Truncation *Truncation
@@ -77,7 +80,8 @@ type Facts struct {
 	Disks map[string]models.DiskInfo
 }
 
-// Host is a host record with the facts about it. The record's own JSON parts are not looked at. Facts is never nil.
+// Host is a host record with the facts about it. The record's own JSON parts are not looked at.
+// Facts is never nil.
 type Host struct {
 	Record *models.Host
 	*Facts
@@ -100,9 +104,9 @@ func ParseHost(record *models.Host) (*Host, error) {
 	return NewHost(record, facts), nil
 }
 
-// Parse reads reports. It fails when one of them is not JSON of its model, naming the part; what is kept was checked on its
-// way in, so that means a damaged record. A Tang report that is no JSON is not an error: the agent's error text is kept in
-// that field.
+// Parse reads reports. It fails when one of them is not JSON of its model, naming the part; what is
+// kept was checked on its way in, so that means a damaged record. A Tang report that is no JSON is
+// not an error: the agent's error text is kept in that field.
 func Parse(reports Reports) (*Facts, error) {
 	f := &Facts{}
 	if reports.Inventory != "" {
@@ -144,7 +148,8 @@ func Parse(reports Reports) (*Facts, error) {
 	return f, nil
 }
 
-// DropNulls removes the null members that JSON lists from outside may hold, so that no reader has to look for them.
+// DropNulls removes the null members that JSON lists from outside may hold, so that no reader has
+// to look for them.
 func (f *Facts) DropNulls() {
 	if f.Connectivity != nil {
 		f.Connectivity.RemoteHosts = present(f.Connectivity.RemoteHosts)
@@ -176,14 +181,16 @@ func present[T any](list []*T) []*T {
 	return kept
 }
 
-// wire is the inventory as the agent sends it: the model, and the truncation that the model does not have yet.
+// wire is the inventory as the agent sends it: the model, and the truncation that the model does
+// not have yet.
 type wire struct {
 	models.Inventory
 	Truncation *Truncation `json:"truncation,omitempty"`
 }
 
-// ParseInventory reads an agent's inventory. It fails when the text is not JSON of an inventory, or names neither CPU nor
-// memory: an inventory without them says nothing about the machine, unless the agent had to cut all of it.
+// ParseInventory reads an agent's inventory. It fails when the text is not JSON of an inventory, or
+// names neither CPU nor memory: an inventory without them says nothing about the machine, unless
+// the agent had to cut all of it.
 func ParseInventory(text string) (*models.Inventory, *Truncation, error) {
 	var w wire
 	if err := fastjson.UnmarshalText(text, &w); err != nil {
@@ -254,7 +261,8 @@ func (h *Host) Name() string {
 	return string(h.ID())
 }
 
-// Role is the role the host is judged by: the one that was chosen, else the suggested one, else auto-assign.
+// Role is the role the host is judged by: the one that was chosen, else the suggested one, else
+// auto-assign.
 func (h *Host) Role() models.HostRole {
 	role := h.Record.Role
 	if role == "" {

@@ -105,8 +105,10 @@ func TestTheNameForPeopleFallsBackToTheID(t *testing.T) {
 }
 
 func FuzzParseInventory(f *testing.F) {
-	f.Add(`{"cpu":{},"memory":{},"disks":[{"name":"sda","holders":"dm-0,dm-1","drive_type":"Multipath"}],"interfaces":[{"ipv4_addresses":["x"]}]}`)
-	f.Add(`{"cpu":{},"memory":{},"routes":[null,{"destination":"::","gateway":"fe80::1"}],"disks":[{"drive_type":"iSCSI","iscsi":{"host_ip_address":"fd00::1"}}]}`)
+	f.Add(
+		`{"cpu":{},"memory":{},"disks":[{"name":"sda","holders":"dm-0,dm-1","drive_type":"Multipath"}],"interfaces":[{"ipv4_addresses":["x"]}]}`)
+	f.Add(
+		`{"cpu":{},"memory":{},"routes":[null,{"destination":"::","gateway":"fe80::1"}],"disks":[{"drive_type":"iSCSI","iscsi":{"host_ip_address":"fd00::1"}}]}`)
 	f.Fuzz(func(t *testing.T, text string) {
 		inv, truncation, err := ParseInventory(text)
 		if err != nil {

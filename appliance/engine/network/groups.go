@@ -18,10 +18,12 @@ const (
 	IPv6Group = "IPv6"
 )
 
-// Groups says which hosts reach each other. It is what connectivity_majority_groups of a cluster holds.
+// Groups says which hosts reach each other. It is what connectivity_majority_groups of a cluster
+// holds.
 type Groups struct {
-	// MajorityGroups are the hosts that reach one another, by network ("192.168.1.0/24", within the network) and by
-	// family ("IPv4", "IPv6", across routers). A network without a group has an empty list.
+	// MajorityGroups are the hosts that reach one another, by network ("192.168.1.0/24", within the
+	// network) and by family ("IPv4", "IPv6", across routers). A network without a group has an
+	// empty list.
 	MajorityGroups map[string][]strfmt.UUID `json:"majority_groups"`
 	// L3ConnectedAddresses are the addresses of a host that every other host reaches.
 	L3ConnectedAddresses map[strfmt.UUID][]string `json:"l3_connected_addresses"`
@@ -48,8 +50,9 @@ func (g *Groups) JSON() (string, error) {
 	return string(b), nil
 }
 
-// MajorityGroups finds out of the hosts' connectivity reports who reaches whom. Two hosts are connected when each reports
-// the other as reached. A group is a set of at least smallest hosts that are all connected with one another.
+// MajorityGroups finds out of the hosts' connectivity reports who reaches whom. Two hosts are
+// connected when each reports the other as reached. A group is a set of at least smallest hosts
+// that are all connected with one another.
 func MajorityGroups(hosts []*inventory.Host, smallest int) *Groups {
 	hosts = slices.Clone(hosts)
 	slices.SortFunc(hosts, func(a, b *inventory.Host) int { return compareText(string(a.ID()), string(b.ID())) })
@@ -59,7 +62,8 @@ func MajorityGroups(hosts []*inventory.Host, smallest int) *Groups {
 	}
 	for _, n := range HostNetworks(hosts) {
 		network := netip.MustParsePrefix(n.Cidr)
-		g.MajorityGroups[n.Cidr] = fullMesh(hosts, smallest, func(r *models.ConnectivityRemoteHost) bool { return reachesWithin(network, r) })
+		g.MajorityGroups[n.Cidr] = fullMesh(hosts, smallest,
+			func(r *models.ConnectivityRemoteHost) bool { return reachesWithin(network, r) })
 	}
 	addresses := addressesByHost(hosts)
 	for _, family := range []struct {
@@ -84,8 +88,8 @@ func compareText(a, b string) int {
 	}
 }
 
-// reachesWithin tells whether a remote host answered inside a network. IPv6 neighbour discovery is not always seen by the
-// agent's scan, so for IPv6 an answered ping counts as well.
+// reachesWithin tells whether a remote host answered inside a network. IPv6 neighbour discovery is
+// not always seen by the agent's scan, so for IPv6 an answered ping counts as well.
 func reachesWithin(network netip.Prefix, r *models.ConnectivityRemoteHost) bool {
 	for _, l2 := range r.L2Connectivity {
 		if l2.Successful && contains(network, l2.RemoteIPAddress) {
@@ -141,10 +145,11 @@ func addressesByHost(hosts []*inventory.Host) map[strfmt.UUID][]netip.Addr {
 	return all
 }
 
-// fullMesh finds a large set of hosts that are all connected with one another: the host with the fewest connections is
-// left out until only connected hosts remain, then those left out that are connected with all that remain come back. For
-// networks that fell apart into islands, or where some hosts are cut off, that is the largest set; it takes time in the
-// square of the number of hosts however the network is broken.
+// fullMesh finds a large set of hosts that are all connected with one another: the host with the
+// fewest connections is left out until only connected hosts remain, then those left out that are
+// connected with all that remain come back. For networks that fell apart into islands, or where
+// some hosts are cut off, that is the largest set; it takes time in the square of the number of
+// hosts however the network is broken.
 func fullMesh(hosts []*inventory.Host, smallest int, reaches func(*models.ConnectivityRemoteHost) bool) []strfmt.UUID {
 	connected := connections(hosts, reaches)
 	in := make([]bool, len(hosts))
@@ -226,7 +231,8 @@ func connections(hosts []*inventory.Host, reaches func(*models.ConnectivityRemot
 	return reached
 }
 
-// reachedByAll lists for each host those of its addresses that every other host reached by ping, sorted.
+// reachedByAll lists for each host those of its addresses that every other host reached by ping,
+// sorted.
 func reachedByAll(hosts []*inventory.Host) map[strfmt.UUID][]string {
 	counts := make(map[strfmt.UUID]map[string]int)
 	for _, h := range hosts {
@@ -268,8 +274,9 @@ func reachedByAll(hosts []*inventory.Host) map[strfmt.UUID][]string {
 	return all
 }
 
-// Collisions finds addresses that more than one machine answers for: seen over one interface of one host with different
-// MAC addresses. The result is what ip_collisions of a cluster holds: MAC addresses by IP address, sorted.
+// Collisions finds addresses that more than one machine answers for: seen over one interface of one
+// host with different MAC addresses. The result is what ip_collisions of a cluster holds: MAC
+// addresses by IP address, sorted.
 func Collisions(hosts []*inventory.Host) map[string][]string {
 	found := make(map[string][]string)
 	for _, h := range hosts {
@@ -298,13 +305,15 @@ func Collisions(hosts []*inventory.Host) map[string][]string {
 	return found
 }
 
-// FreeAddress tells whether an IPv4 address is free, judged by the lists of free addresses that the hosts made of its
-// network: it is when it is in the lists of all hosts that made one. Without a list it is unverified.
+// FreeAddress tells whether an IPv4 address is free, judged by the lists of free addresses that the
+// hosts made of its network: it is when it is in the lists of all hosts that made one. Without a
+// list it is unverified.
 func FreeAddress(ip netip.Addr, network netip.Prefix, hosts []*inventory.Host) models.VipVerification {
 	verdict := models.VipVerificationUnverified
 	for _, h := range hosts {
 		for _, list := range h.FreeAddresses {
-			if p, err := netip.ParsePrefix(list.Network); err != nil || p.Masked() != network || len(list.FreeAddresses) == 0 {
+			if p, err := netip.ParsePrefix(list.Network); err != nil || p.Masked() != network ||
+				len(list.FreeAddresses) == 0 {
 				continue
 			}
 			if !slices.Contains(list.FreeAddresses, strfmt.IPv4(ip.String())) {

@@ -5,7 +5,8 @@ import (
 	"strings"
 )
 
-// Lengths of DNS names (RFC 1035, 2.3.4); a cluster's name is shorter, because it becomes part of longer labels.
+// Lengths of DNS names (RFC 1035, 2.3.4); a cluster's name is shorter, because it becomes part of
+// longer labels.
 const (
 	maxLabel       = 63
 	maxName        = 255
@@ -14,8 +15,8 @@ const (
 	longestRecord = "alertmanager-main-openshift-monitoring.apps."
 )
 
-// CheckClusterName tells what is wrong with the name of a cluster, as one sentence, "" when it can be used. The name
-// becomes a label of the cluster's DNS names (RFC 1123, 2.1).
+// CheckClusterName tells what is wrong with the name of a cluster, as one sentence, "" when it can
+// be used. The name becomes a label of the cluster's DNS names (RFC 1123, 2.1).
 func CheckClusterName(name string) string {
 	switch {
 	case name == "":
@@ -29,13 +30,15 @@ func CheckClusterName(name string) string {
 	return ""
 }
 
-// CheckBaseDomain tells what is wrong with the base domain of a cluster, as one sentence, "" when it can be used.
+// CheckBaseDomain tells what is wrong with the base domain of a cluster, as one sentence, "" when
+// it can be used.
 func CheckBaseDomain(domain string) string {
 	if domain == "" {
 		return "The cluster has no base domain: give the DNS domain that its names are in, as in example.com."
 	}
 	if len(domain)+len(longestRecord)+maxClusterName > maxName {
-		return fmt.Sprintf("The base domain %q has %d characters: use at most %d, so that the cluster's names fit into %d.",
+		return fmt.Sprintf("The base domain %q has %d characters: use at most %d, so that the cluster's names fit "+
+			"into %d.",
 			domain, len(domain), maxName-len(longestRecord)-maxClusterName, maxName)
 	}
 	labels := strings.Split(domain, ".")
@@ -45,7 +48,8 @@ func CheckBaseDomain(domain string) string {
 		}
 	}
 	if top := labels[len(labels)-1]; len(top) == 1 && !allDigits(top) {
-		return fmt.Sprintf("The base domain %q cannot be used: its last part %q has one character, and no top-level domain has fewer than two.", domain, top)
+		return fmt.Sprintf("The base domain %q cannot be used: its last part %q has one character, and no top-level "+
+			"domain has fewer than two.", domain, top)
 	}
 	if allDigits(labels[len(labels)-1]) {
 		return fmt.Sprintf("The base domain %q looks like an IP address: give a DNS domain, as in example.com.", domain)
@@ -53,8 +57,9 @@ func CheckBaseDomain(domain string) string {
 	return ""
 }
 
-// CheckHostname tells what is wrong with a host name, as one sentence, "" when it can be used. It must be at most 63
-// characters of lower-case DNS labels, and must not be a name of the loopback interface, which a host has that got no name.
+// CheckHostname tells what is wrong with a host name, as one sentence, "" when it can be used. It
+// must be at most 63 characters of lower-case DNS labels, and must not be a name of the loopback
+// interface, which a host has that got no name.
 func CheckHostname(name string) string {
 	switch {
 	case name == "":
@@ -63,7 +68,8 @@ func CheckHostname(name string) string {
 		return fmt.Sprintf("The host name %q has %d characters: use at most %d.", name, len(name), maxLabel)
 	}
 	switch name {
-	case "localhost", "localhost.localdomain", "localhost4", "localhost4.localdomain4", "localhost6", "localhost6.localdomain6":
+	case "localhost", "localhost.localdomain", "localhost4", "localhost4.localdomain4", "localhost6",
+		"localhost6.localdomain6":
 		return fmt.Sprintf("The host name %q means the machine itself: give the host a name of its own.", name)
 	}
 	for _, label := range strings.Split(name, ".") {

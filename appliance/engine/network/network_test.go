@@ -25,7 +25,8 @@ func hostsThatReach(n int, reaches func(from, to int) bool) []*inventory.Host {
 	for from := range hosts {
 		uuid := id(from)
 		facts := &inventory.Facts{
-			Inventory:    &models.Inventory{Interfaces: []*models.Interface{{Name: "eno1", IPV4Addresses: []string{address(from) + "/24"}}}},
+			Inventory: &models.Inventory{Interfaces: []*models.Interface{{Name: "eno1",
+				IPV4Addresses: []string{address(from) + "/24"}}}},
 			Connectivity: &models.ConnectivityReport{},
 		}
 		for to := range n {
@@ -33,8 +34,9 @@ func hostsThatReach(n int, reaches func(from, to int) bool) []*inventory.Host {
 				continue
 			}
 			facts.Connectivity.RemoteHosts = append(facts.Connectivity.RemoteHosts, &models.ConnectivityRemoteHost{
-				HostID:         id(to),
-				L2Connectivity: []*models.L2Connectivity{{OutgoingNic: "eno1", RemoteIPAddress: address(to), RemoteMac: fmt.Sprint("mac", to), Successful: true}},
+				HostID: id(to),
+				L2Connectivity: []*models.L2Connectivity{{OutgoingNic: "eno1", RemoteIPAddress: address(to),
+					RemoteMac: fmt.Sprint("mac", to), Successful: true}},
 				L3Connectivity: []*models.L3Connectivity{{RemoteIPAddress: address(to), Successful: true}},
 			})
 		}
@@ -92,7 +94,8 @@ func TestAMajorityGroupIsAlwaysAFullMeshThatNobodyCanJoin(t *testing.T) {
 			require.NoError(t, err)
 			return links[[2]int{x, y}] && links[[2]int{y, x}]
 		}
-		group := MajorityGroups(hostsThatReach(n, func(from, to int) bool { return links[[2]int{from, to}] }), 3).MajorityGroups["192.168.1.0/24"]
+		group := MajorityGroups(hostsThatReach(n, func(from, to int) bool { return links[[2]int{from, to}] }),
+			3).MajorityGroups["192.168.1.0/24"]
 		if len(group) == 0 {
 			continue
 		}
@@ -139,7 +142,8 @@ func TestIPv6NeighboursCountWhenTheyAnswerPings(t *testing.T) {
 			var to int
 			_, err := fmt.Sscanf(string(r.HostID), "host-%d", &to)
 			require.NoError(t, err)
-			r.L3Connectivity = append(r.L3Connectivity, &models.L3Connectivity{RemoteIPAddress: fmt.Sprintf("fd00::%d", to+1), Successful: true})
+			r.L3Connectivity = append(r.L3Connectivity, &models.L3Connectivity{RemoteIPAddress: fmt.Sprintf("fd00::%d",
+				to+1), Successful: true})
 		}
 	}
 	g := MajorityGroups(hosts, 3)
@@ -152,13 +156,15 @@ func TestTwoMachinesWithOneAddressCollide(t *testing.T) {
 	hosts := hostsThatReach(3, func(_, _ int) bool { return true })
 	require.Empty(t, Collisions(hosts))
 	r := hosts[0].Connectivity.RemoteHosts[0]
-	r.L2Connectivity = append(r.L2Connectivity, &models.L2Connectivity{OutgoingNic: "eno1", RemoteIPAddress: address(1), RemoteMac: "aa"})
+	r.L2Connectivity = append(r.L2Connectivity, &models.L2Connectivity{OutgoingNic: "eno1", RemoteIPAddress: address(1),
+		RemoteMac: "aa"})
 	require.Equal(t, map[string][]string{address(1): {"aa", "mac1"}}, Collisions(hosts))
 }
 
 func TestHostNetworksGroupHostsByNetwork(t *testing.T) {
 	hosts := hostsThatReach(2, func(_, _ int) bool { return true })
-	hosts[1].Inventory.Interfaces = append(hosts[1].Inventory.Interfaces, &models.Interface{IPV4Addresses: []string{"10.0.0.9/8", "broken"}})
+	hosts[1].Inventory.Interfaces = append(hosts[1].Inventory.Interfaces,
+		&models.Interface{IPV4Addresses: []string{"10.0.0.9/8", "broken"}})
 	require.Equal(t, []*models.HostNetwork{
 		{Cidr: "10.0.0.0/8", HostIds: ids(1)}, {Cidr: "192.168.1.0/24", HostIds: ids(0, 1)},
 	}, HostNetworks(hosts))
@@ -178,9 +184,11 @@ func TestAnAddressIsFreeWhenAllHostsFindItFree(t *testing.T) {
 	hosts := hostsThatReach(2, func(_, _ int) bool { return true })
 	network, ip := netip.MustParsePrefix("192.168.1.0/24"), netip.MustParseAddr("192.168.1.5")
 	require.Equal(t, models.VipVerificationUnverified, FreeAddress(ip, network, hosts))
-	hosts[0].FreeAddresses = models.FreeNetworksAddresses{{Network: "192.168.1.0/24", FreeAddresses: []strfmt.IPv4{"192.168.1.5", "192.168.1.6"}}}
+	hosts[0].FreeAddresses = models.FreeNetworksAddresses{{Network: "192.168.1.0/24",
+		FreeAddresses: []strfmt.IPv4{"192.168.1.5", "192.168.1.6"}}}
 	require.Equal(t, models.VipVerificationSucceeded, FreeAddress(ip, network, hosts))
-	hosts[1].FreeAddresses = models.FreeNetworksAddresses{{Network: "192.168.1.0/24", FreeAddresses: []strfmt.IPv4{"192.168.1.6"}}}
+	hosts[1].FreeAddresses = models.FreeNetworksAddresses{{Network: "192.168.1.0/24",
+		FreeAddresses: []strfmt.IPv4{"192.168.1.6"}}}
 	require.Equal(t, models.VipVerificationFailed, FreeAddress(ip, network, hosts))
 	require.Equal(t, models.VipVerificationUnverified, FreeAddress(ip, netip.MustParsePrefix("10.0.0.0/24"), hosts))
 }
@@ -215,7 +223,8 @@ func TestAClusterNetworkMustHaveRoomForEveryHost(t *testing.T) {
 		says             string
 	}{
 		{"10.128.0.0/14", 23, 500, ""}, {"10.128.0.0/14", 23, 513, "512 pieces"}, {"10.128.0.0/22", 23, 1, ""},
-		{"10.128.0.0/22", 23, 2, "need 4"}, {"10.128.0.0/14", 26, 3, "128 addresses"}, {"10.128.0.0/14", 0, 3, "positive"},
+		{"10.128.0.0/22", 23, 2, "need 4"}, {"10.128.0.0/14", 26, 3, "128 addresses"},
+		{"10.128.0.0/14", 0, 3, "positive"},
 		{"fd01::/48", 64, 5000, ""}, {"10.128.0.0/24", 23, 3, "1 pieces"},
 	} {
 		fault := CheckHostPrefix(netip.MustParsePrefix(tt.network), tt.hostPrefix, tt.host)
@@ -230,13 +239,19 @@ func TestNamesThatPeopleTypeIn(t *testing.T) {
 		check      func(string) string
 		name, says string
 	}{
-		{CheckClusterName, "harbour-1", ""}, {CheckClusterName, "1", ""}, {CheckClusterName, "", "no name"}, {CheckClusterName, "a.b", `'.'`},
-		{CheckClusterName, "Harbour", `'H'`}, {CheckClusterName, "-a", "hyphen"}, {CheckClusterName, "a-", "hyphen"}, {CheckClusterName, long, "at most 54"},
+		{CheckClusterName, "harbour-1", ""}, {CheckClusterName, "1", ""}, {CheckClusterName, "", "no name"},
+		{CheckClusterName, "a.b", `'.'`},
+		{CheckClusterName, "Harbour", `'H'`}, {CheckClusterName, "-a", "hyphen"}, {CheckClusterName, "a-", "hyphen"},
+		{CheckClusterName, long, "at most 54"},
 		{CheckClusterName, "häfen", "character"},
-		{CheckBaseDomain, "site.example", ""}, {CheckBaseDomain, "local", ""}, {CheckBaseDomain, "", "no base domain"}, {CheckBaseDomain, "a..b", "extra dot"},
-		{CheckBaseDomain, ".a", "extra dot"}, {CheckBaseDomain, "a.", "extra dot"}, {CheckBaseDomain, "10.0.0.1", "IP address"}, {CheckBaseDomain, "a_b.c", `'_'`},
-		{CheckBaseDomain, long + ".example", "at most 63"}, {CheckBaseDomain, strings.Repeat("a.", 100) + "b", "characters"},
-		{CheckHostname, "node-1.site.example", ""}, {CheckHostname, "", "no name"}, {CheckHostname, "localhost", "itself"}, {CheckHostname, "Node", `'N'`},
+		{CheckBaseDomain, "site.example", ""}, {CheckBaseDomain, "local", ""}, {CheckBaseDomain, "", "no base domain"},
+		{CheckBaseDomain, "a..b", "extra dot"},
+		{CheckBaseDomain, ".a", "extra dot"}, {CheckBaseDomain, "a.", "extra dot"},
+		{CheckBaseDomain, "10.0.0.1", "IP address"}, {CheckBaseDomain, "a_b.c", `'_'`},
+		{CheckBaseDomain, long + ".example", "at most 63"}, {CheckBaseDomain, strings.Repeat("a.", 100) + "b",
+			"characters"},
+		{CheckHostname, "node-1.site.example", ""}, {CheckHostname, "", "no name"},
+		{CheckHostname, "localhost", "itself"}, {CheckHostname, "Node", `'N'`},
 		{CheckHostname, long, "at most 63"}, {CheckHostname, "a b", `' '`},
 	} {
 		fault := tt.check(tt.name)
@@ -289,7 +304,8 @@ func TestNodesGetAddressesByWhichAllReachEachOther(t *testing.T) {
 		for i, address := range nics {
 			name := fmt.Sprintf("eno%d", i+1)
 			inv.Interfaces = append(inv.Interfaces, &models.Interface{Name: name, IPV4Addresses: []string{address}})
-			inv.Routes = append(inv.Routes, &models.Route{Family: 2, Interface: name, Destination: "0.0.0.0", Gateway: "10.0.0.1", Metric: int32(100 - i)})
+			inv.Routes = append(inv.Routes, &models.Route{Family: 2, Interface: name, Destination: "0.0.0.0",
+				Gateway: "10.0.0.1", Metric: int32(100 - i)})
 		}
 		return inventory.NewHost(&models.Host{ID: &uuid}, &inventory.Facts{Inventory: inv})
 	}
@@ -304,14 +320,17 @@ func TestNodesGetAddressesByWhichAllReachEachOther(t *testing.T) {
 		}
 		return g
 	}
-	plain := []*inventory.Host{host("a", "10.0.0.11/24"), host("b", "10.0.0.12/24", "10.1.0.12/24"), host("c", "10.0.0.13/24")}
+	plain := []*inventory.Host{host("a", "10.0.0.11/24"), host("b", "10.0.0.12/24", "10.1.0.12/24"),
+		host("c", "10.0.0.13/24")}
 	found := NodeAddresses(plain, reached(plain), true)
-	require.Equal(t, "10.0.0.12/24", found["b"].String(), "b is in the network of the others, so it can't be known by its better route")
+	require.Equal(t, "10.0.0.12/24", found["b"].String(),
+		"b is in the network of the others, so it can't be known by its better route")
 	require.Len(t, found, 3)
 	require.Nil(t, NodeAddresses(plain, reached(plain), false), "nobody has IPv6")
 	require.Nil(t, NodeAddresses(plain, nil, true), "nobody has reported yet")
 
-	apart := []*inventory.Host{host("a", "10.0.0.11/24", "10.1.0.11/24"), host("b", "10.1.0.12/24", "10.2.0.12/24"), host("c", "10.2.0.13/24", "10.0.0.13/24")}
+	apart := []*inventory.Host{host("a", "10.0.0.11/24", "10.1.0.11/24"), host("b", "10.1.0.12/24", "10.2.0.12/24"),
+		host("c", "10.2.0.13/24", "10.0.0.13/24")}
 	require.Nil(t, NodeAddresses(apart, reached(apart), true), "each is where another is not to be known")
 
 	two := []*inventory.Host{host("a", "10.0.0.11/24", "10.1.0.11/24"), host("b", "10.0.0.12/24", "10.1.0.12/24")}

@@ -11,7 +11,8 @@ import (
 	"landfall/appliance/engine/inventory"
 )
 
-// mostTries bounds the search of NodeAddresses: a site whose networks are so entangled gets no advice.
+// mostTries bounds the search of NodeAddresses: a site whose networks are so entangled gets no
+// advice.
 const mostTries = 100_000
 
 // nodeAddress is an address that the node of a host could have.
@@ -21,11 +22,12 @@ type nodeAddress struct {
 	others []netip.Prefix // the host's other networks
 }
 
-// NodeAddresses chooses the address of each host's node, with its network, where nobody has said which of several networks the
-// nodes are in. Such an address is reached by all other hosts and its interface has a default route; the smaller the metric of
-// that, the better. No node's address may lie in a network that another host is in with an address other than its node's: that
-// host would answer from there, and etcd refuses a peer whose address is not the one in its certificate. It is nil when not
-// every host can have one.
+// NodeAddresses chooses the address of each host's node, with its network, where nobody has said
+// which of several networks the nodes are in. Such an address is reached by all other hosts and its
+// interface has a default route; the smaller the metric of that, the better. No node's address may
+// lie in a network that another host is in with an address other than its node's: that host would
+// answer from there, and etcd refuses a peer whose address is not the one in its certificate. It is
+// nil when not every host can have one.
 func NodeAddresses(hosts []*inventory.Host, groups *Groups, v4 bool) map[strfmt.UUID]netip.Prefix {
 	if groups == nil || len(groups.L3ConnectedAddresses) != len(hosts) {
 		return nil
@@ -72,7 +74,8 @@ func (a nodeAddress) collides(b nodeAddress) bool {
 	within := func(ip netip.Addr) func(netip.Prefix) bool {
 		return func(n netip.Prefix) bool { return n.Contains(ip) }
 	}
-	return slices.ContainsFunc(b.others, within(a.prefix.Addr())) || slices.ContainsFunc(a.others, within(b.prefix.Addr()))
+	return slices.ContainsFunc(b.others, within(a.prefix.Addr())) || slices.ContainsFunc(a.others,
+		within(b.prefix.Addr()))
 }
 
 // nodeAddressesOf lists the addresses that a host's node could have, the best first.

@@ -1,8 +1,9 @@
-// Package network is the arithmetic of a cluster's networks: which networks the hosts are in, which hosts reach each
-// other, which prefixes overlap, and whether names and ranges that people type in can be used.
+// Package network is the arithmetic of a cluster's networks: which networks the hosts are in, which
+// hosts reach each other, which prefixes overlap, and whether names and ranges that people type in
+// can be used.
 //
-// Everything is a pure function of its arguments. Prefixes are net/netip values; text that is not a prefix is refused
-// where people type it in and passed over where an agent reported it.
+// Everything is a pure function of its arguments. Prefixes are net/netip values; text that is not a
+// prefix is refused where people type it in and passed over where an agent reported it.
 package network
 
 import (
@@ -38,8 +39,8 @@ func comparePrefixes(a, b netip.Prefix) int {
 	return cmp.Or(a.Addr().Compare(b.Addr()), cmp.Compare(a.Bits(), b.Bits()))
 }
 
-// HostNetworks groups hosts by the networks they are in, as host_networks of a cluster shows it. Networks are in order of
-// their addresses, hosts in the order given.
+// HostNetworks groups hosts by the networks they are in, as host_networks of a cluster shows it.
+// Networks are in order of their addresses, hosts in the order given.
 func HostNetworks(hosts []*inventory.Host) []*models.HostNetwork {
 	members := make(map[netip.Prefix][]strfmt.UUID)
 	var order []netip.Prefix
@@ -59,8 +60,8 @@ func HostNetworks(hosts []*inventory.Host) []*models.HostNetwork {
 	return list
 }
 
-// NetworkOf finds the network that an address lies in, judged by the addresses of the hosts: the machine network of a
-// cluster whose virtual IP the address is.
+// NetworkOf finds the network that an address lies in, judged by the addresses of the hosts: the
+// machine network of a cluster whose virtual IP the address is.
 func NetworkOf(ip netip.Addr, hosts []*inventory.Host) (netip.Prefix, bool) {
 	for _, h := range hosts {
 		for _, p := range Networks(h.Inventory) {
@@ -72,8 +73,8 @@ func NetworkOf(ip netip.Addr, hosts []*inventory.Host) (netip.Prefix, bool) {
 	return netip.Prefix{}, false
 }
 
-// AddressIn is the first address of the host inside a network, and the interface that has it. It is false when there is
-// none.
+// AddressIn is the first address of the host inside a network, and the interface that has it. It is
+// false when there is none.
 func AddressIn(network netip.Prefix, inv *models.Inventory) (netip.Addr, *models.Interface, bool) {
 	if inv == nil {
 		return netip.Addr{}, nil, false
@@ -88,8 +89,8 @@ func AddressIn(network netip.Prefix, inv *models.Inventory) (netip.Addr, *models
 	return netip.Addr{}, nil, false
 }
 
-// MachineNetworks are the cluster's machine networks as prefixes. What is no prefix is left out; CheckRange refuses it
-// before it gets there.
+// MachineNetworks are the cluster's machine networks as prefixes. What is no prefix is left out;
+// CheckRange refuses it before it gets there.
 func MachineNetworks(c *models.Cluster) []netip.Prefix {
 	return prefixes(len(c.MachineNetworks), func(i int) string {
 		if c.MachineNetworks[i] == nil {
@@ -176,8 +177,8 @@ func lastOf(network netip.Prefix) netip.Addr {
 	return last
 }
 
-// RoomFor tells whether an IPv4 network has addresses for hosts and both virtual IPs besides its network and broadcast
-// address. A single node needs no virtual IPs.
+// RoomFor tells whether an IPv4 network has addresses for hosts and both virtual IPs besides its
+// network and broadcast address. A single node needs no virtual IPs.
 func RoomFor(hosts int, network netip.Prefix) bool {
 	free := network.Addr().BitLen() - network.Bits()
 	if free >= 32 {
@@ -198,9 +199,9 @@ const (
 	hostBitsForCluster = 7
 )
 
-// CheckRange tells what is wrong with a range that a person typed in, as one sentence, "" when it can be used. The kind
-// decides how small it may be: 128 addresses for pods and services, 16 for machines, 4 behind an external load balancer,
-// 2 for a single node.
+// CheckRange tells what is wrong with a range that a person typed in, as one sentence, "" when it
+// can be used. The kind decides how small it may be: 128 addresses for pods and services, 16 for
+// machines, 4 behind an external load balancer, 2 for a single node.
 func CheckRange(kind, text string) string {
 	p, err := netip.ParsePrefix(text)
 	if err != nil {
@@ -209,29 +210,33 @@ func CheckRange(kind, text string) string {
 	if masked := p.Masked(); masked != p {
 		return fmt.Sprintf("%s is an address inside a network: use the network itself, %s.", text, masked)
 	}
-	hostBits := map[string]int{MachineRange: 4, SNOMachineRange: 1, ExternalLBRange: 2, ClusterOrServices: hostBitsForCluster}[kind]
+	hostBits := map[string]int{MachineRange: 4, SNOMachineRange: 1, ExternalLBRange: 2,
+		ClusterOrServices: hostBitsForCluster}[kind]
 	longest := p.Addr().BitLen() - hostBits
 	switch {
 	case p.Bits() < 1:
 		return fmt.Sprintf("%s is the whole address space: give the network that is used.", text)
 	case p.Bits() > longest:
-		return fmt.Sprintf("%s is too small for a %s: it needs at least %d addresses, so a prefix of /%d or shorter.", text, kind, 1<<hostBits, longest)
+		return fmt.Sprintf("%s is too small for a %s: it needs at least %d addresses, so a prefix of /%d or shorter.",
+			text, kind, 1<<hostBits, longest)
 	case p.Addr().IsUnspecified():
 		return fmt.Sprintf("%s begins at the unspecified address: give the network that is used.", text)
 	}
 	return ""
 }
 
-// CheckHostPrefix tells what is wrong with cutting a cluster network into one piece for each host, as one sentence, ""
-// when it works. Each host needs at least 128 addresses, and there must be room for at least four hosts (one for a single
-// node).
+// CheckHostPrefix tells what is wrong with cutting a cluster network into one piece for each host,
+// as one sentence, "" when it works. Each host needs at least 128 addresses, and there must be room
+// for at least four hosts (one for a single node).
 func CheckHostPrefix(cluster netip.Prefix, hostPrefix, hosts int) string {
 	bits := cluster.Addr().BitLen()
 	if hostPrefix < 1 {
-		return fmt.Sprintf("The host prefix %d of cluster network %s must be a positive number; 23 is usual for IPv4 and 64 for IPv6.", hostPrefix, cluster)
+		return fmt.Sprintf("The host prefix %d of cluster network %s must be a positive number; 23 is usual for IPv4 "+
+			"and 64 for IPv6.", hostPrefix, cluster)
 	}
 	if hostPrefix > bits-hostBitsForCluster {
-		return fmt.Sprintf("The host prefix /%d of cluster network %s leaves a host fewer than 128 addresses: use /%d or shorter.",
+		return fmt.Sprintf("The host prefix /%d of cluster network %s leaves a host fewer than 128 addresses: use "+
+			"/%d or shorter.",
 			hostPrefix, cluster, bits-hostBitsForCluster)
 	}
 	need := max(4, hosts)
@@ -240,7 +245,8 @@ func CheckHostPrefix(cluster netip.Prefix, hostPrefix, hosts int) string {
 	}
 	pieces := uint64(1) << min(63, max(0, hostPrefix-cluster.Bits()))
 	if uint64(need) > pieces {
-		return fmt.Sprintf("Cluster network %s can be cut into %d pieces of /%d and the hosts need %d: use a larger network or a longer host prefix.",
+		return fmt.Sprintf("Cluster network %s can be cut into %d pieces of /%d and the hosts need %d: use a larger "+
+			"network or a longer host prefix.",
 			cluster, pieces, hostPrefix, need)
 	}
 	return ""

@@ -23,11 +23,14 @@ func (m membership) holds(singleNode bool) bool {
 	return m.SingleNode == "" || (m.SingleNode == "on") == singleNode
 }
 
-// Bundles returns the sets of operators that there are, each with its operators' names in alphabetical order.
+// Bundles returns the sets of operators that there are, each with its operators' names in
+// alphabetical order.
 func Bundles(singleNode bool) []Bundle {
 	bundles := []Bundle{
-		{Bundle: models.Bundle{ID: "virtualization", Title: "Virtualization", Description: "Virtual machines beside containers, on one platform."}},
-		{Bundle: models.Bundle{ID: "openshift-ai", Title: "OpenShift AI", Description: "Models and applications of machine learning: trained, served and watched, on GPUs."}},
+		{Bundle: models.Bundle{ID: "virtualization", Title: "Virtualization",
+			Description: "Virtual machines beside containers, on one platform."}},
+		{Bundle: models.Bundle{ID: "openshift-ai", Title: "OpenShift AI",
+			Description: "Models and applications of machine learning: trained, served and watched, on GPUs."}},
 	}
 	for i := range bundles {
 		b := &bundles[i]

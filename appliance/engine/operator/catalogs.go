@@ -11,7 +11,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Source is a catalog that a cluster is given as a CatalogSource, as oc-mirror writes them for the catalogs that it copied.
+// Source is a catalog that a cluster is given as a CatalogSource, as oc-mirror writes them for the
+// catalogs that it copied.
 type Source struct {
 	Name  string `json:"name"`
 	Image string `json:"image,omitempty"`
@@ -19,7 +20,8 @@ type Source struct {
 	Document []byte `json:"-"`
 }
 
-// Sources finds the CatalogSource objects in YAML or JSON documents. What else is in them, and what can't be read, is skipped.
+// Sources finds the CatalogSource objects in YAML or JSON documents. What else is in them, and what
+// can't be read, is skipped.
 func Sources(documents ...[]byte) []Source {
 	var found []Source
 	for _, text := range documents {
@@ -70,10 +72,12 @@ var indexes = map[string]string{
 	"community-operators": "registry.redhat.io/redhat/community-operator-index",
 }
 
-// Index is the last part of the repository of one of OpenShift's own catalogs, such as redhat-operator-index.
+// Index is the last part of the repository of one of OpenShift's own catalogs, such as
+// redhat-operator-index.
 func Index(catalog string) string { return path.Base(indexes[catalog]) }
 
-// IndexImage is the image of one of OpenShift's own catalogs in an OpenShift version, which nodes pull by this tag.
+// IndexImage is the image of one of OpenShift's own catalogs in an OpenShift version, which nodes
+// pull by this tag.
 func IndexImage(catalog, version string) string {
 	parts := strings.SplitN(version, ".", 3)
 	if len(parts) < 2 {
@@ -83,8 +87,8 @@ func IndexImage(catalog, version string) string {
 	return indexes[catalog] + ":v" + parts[0] + "." + minor
 }
 
-// Fits tells whether a source may stand for a catalog of an OpenShift version: its image's tag does not say that it is for
-// another one.
+// Fits tells whether a source may stand for a catalog of an OpenShift version: its image's tag does
+// not say that it is for another one.
 func (s Source) Fits(version string) bool {
 	at := strings.LastIndex(s.Image, ":v")
 	if at < 0 || strings.Contains(s.Image, "@") || strings.Contains(s.Image[at:], "/") {
@@ -94,8 +98,8 @@ func (s Source) Fits(version string) bool {
 	return strings.Count(s.Image[at:], ".") != 1 || s.Image[at+1:] == own
 }
 
-// Pick finds the source that stands for one of OpenShift's own catalogs: the one of its name, or the one whose image is in a
-// repository of the name of the catalog's.
+// Pick finds the source that stands for one of OpenShift's own catalogs: the one of its name, or
+// the one whose image is in a repository of the name of the catalog's.
 func Pick(catalog string, sources []Source) (Source, bool) {
 	at := slices.IndexFunc(sources, func(s Source) bool { return s.Name == catalog })
 	if at < 0 {

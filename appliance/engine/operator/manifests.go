@@ -20,13 +20,14 @@ type Cluster struct {
 	Version    string // OpenShift's
 	SingleNode bool
 	Operators  []string // all that it gets, dependencies too
-	// Compact tells that the control plane runs the storage, Disks how many disks of storage there are in all.
+	// Compact tells that the control plane runs the storage, Disks how many disks of storage there
+	// are in all.
 	Compact bool
 	Disks   int
 	// ControllerImage has the oc command that setup jobs run.
 	ControllerImage string
-	// Catalogs are the names of the CatalogSources that stand for OpenShift's own catalogs; one that is not named stands
-	// for itself.
+	// Catalogs are the names of the CatalogSources that stand for OpenShift's own catalogs; one
+	// that is not named stands for itself.
 	Catalogs map[string]string
 }
 
@@ -34,15 +35,16 @@ type Cluster struct {
 type Manifests struct {
 	// Install is given to openshift-install, by file name.
 	Install map[string][]byte
-	// Controller is the file that the cluster's controller downloads when the operators are there, and applies: custom
-	// resources, each with the operator that it waits for.
+	// Controller is the file that the cluster's controller downloads when the operators are there,
+	// and applies: custom resources, each with the operator that it waits for.
 	Controller []byte
 }
 
 // ControllerFile is the name under which the controller downloads [Manifests.Controller].
 const ControllerFile = "custom_manifests.json"
 
-// controllerManifest is an entry of [ControllerFile]: YAML documents as base64, applied when the operator is there.
+// controllerManifest is an entry of [ControllerFile]: YAML documents as base64, applied when the
+// operator is there.
 type controllerManifest struct {
 	Name    string
 	Content string
@@ -60,7 +62,8 @@ func (c Cluster) AtLeast(version string) bool { return atLeast(c.Version, versio
 // Has tells whether the cluster gets an operator.
 func (c Cluster) Has(name string) bool { return slices.Contains(c.Operators, name) }
 
-// HostPath tells whether virtual machines of a single node are kept in directories, as before there was LVM Storage for it.
+// HostPath tells whether virtual machines of a single node are kept in directories, as before there
+// was LVM Storage for it.
 func (c Cluster) HostPath() bool {
 	return c.SingleNode && c.AtLeast("4.10") && !c.AtLeast("4.12")
 }
@@ -73,7 +76,8 @@ func (c Cluster) Mesh() string {
 	return "Managed"
 }
 
-// StorageOperator is the operator that keeps volumes, "" when there is none; StorageClass is the class that volumes get by it.
+// StorageOperator is the operator that keeps volumes, "" when there is none; StorageClass is the
+// class that volumes get by it.
 func (c Cluster) StorageOperator() string {
 	for _, name := range []string{"odf", "lvm"} {
 		if c.Has(name) {
@@ -88,8 +92,8 @@ func (c Cluster) StorageClass() string {
 	return map[string]string{"odf": "ocs-storagecluster-cephfs", "lvm": "lvms-vg1"}[c.StorageOperator()]
 }
 
-// templates are the manifests besides those that the table makes: NAME.install.yaml for openshift-install, NAME.yaml for the
-// controller.
+// templates are the manifests besides those that the table makes: NAME.install.yaml for
+// openshift-install, NAME.yaml for the controller.
 var templates = sync.OnceValues(func() (*template.Template, error) {
 	return template.New("").Funcs(template.FuncMap{"dict": dict}).ParseFS(files, "manifests/*.yaml")
 })
@@ -185,8 +189,8 @@ func (c Cluster) addInstall(to map[string][]byte, o *Operator, v view) error {
 
 func fileName(operator, part string) string { return "50_openshift-" + operator + "_" + part + ".yaml" }
 
-// render executes a template and returns its YAML documents, those that are empty left out. There is none when there is no
-// such template.
+// render executes a template and returns its YAML documents, those that are empty left out. There
+// is none when there is no such template.
 func render(name string, v view) ([][]byte, error) {
 	all, err := templates()
 	if err != nil {
@@ -248,7 +252,8 @@ func (o *Operator) group() object {
 	if !o.Group.All {
 		spec["targetNamespaces"] = []string{o.Namespace.Name}
 	}
-	return object{APIVersion: "operators.coreos.com/v1", Kind: "OperatorGroup", Metadata: metadata{Name: o.Group.Name, Namespace: o.Namespace.Name}, Spec: spec}
+	return object{APIVersion: "operators.coreos.com/v1", Kind: "OperatorGroup",
+		Metadata: metadata{Name: o.Group.Name, Namespace: o.Namespace.Name}, Spec: spec}
 }
 
 func (o *Operator) subscription(c Cluster) object {
@@ -257,15 +262,17 @@ func (o *Operator) subscription(c Cluster) object {
 	if other := c.Catalogs[source]; other != "" {
 		source = other
 	}
-	spec := map[string]any{"name": s.Package, "source": source, "sourceNamespace": "openshift-marketplace", "installPlanApproval": "Automatic"}
+	spec := map[string]any{"name": s.Package, "source": source, "sourceNamespace": "openshift-marketplace",
+		"installPlanApproval": "Automatic"}
 	if s.Channel != "" {
 		spec["channel"] = s.Channel
 	}
-	return object{APIVersion: "operators.coreos.com/v1alpha1", Kind: "Subscription", Metadata: metadata{Name: s.Name, Namespace: o.Namespace.Name}, Spec: spec}
+	return object{APIVersion: "operators.coreos.com/v1alpha1", Kind: "Subscription",
+		Metadata: metadata{Name: s.Name, Namespace: o.Namespace.Name}, Spec: spec}
 }
 
-// configMap holds the same as [ControllerFile] for a controller that can't reach the appliance: each document under a name of
-// its own, and for each operator which are its.
+// configMap holds the same as [ControllerFile] for a controller that can't reach the appliance:
+// each document under a name of its own, and for each operator which are its.
 func (c Cluster) configMap(applied []controllerManifest) ([]byte, error) {
 	data := make(map[string]string)
 	names := make(map[string][]string)
@@ -292,5 +299,6 @@ func (c Cluster) configMap(applied []controllerManifest) ([]byte, error) {
 		}
 		data[name+".metadata.yaml"] = string(text)
 	}
-	return yaml.Marshal(object{APIVersion: "v1", Kind: "ConfigMap", Metadata: metadata{Name: "olm-operator-manifests", Namespace: "assisted-installer"}, Data: data})
+	return yaml.Marshal(object{APIVersion: "v1", Kind: "ConfigMap", Metadata: metadata{Name: "olm-operator-manifests",
+		Namespace: "assisted-installer"}, Data: data})
 }

@@ -1,6 +1,7 @@
-// Package operator knows the optional operators that a cluster can be installed with: what each depends on, what it needs of
-// hosts, which manifests bring it in, and from which catalog of the site's mirror. The knowledge is one table
-// (catalogue.yaml) and the custom resources beside it (manifests/); everything that is made of them is pure.
+// Package operator knows the optional operators that a cluster can be installed with: what each
+// depends on, what it needs of hosts, which manifests bring it in, and from which catalog of the
+// site's mirror. The knowledge is one table (catalogue.yaml) and the custom resources beside it
+// (manifests/); everything that is made of them is pure.
 package operator
 
 import (
@@ -24,12 +25,13 @@ type Operator struct {
 	Feature models.FeatureSupportLevelID `yaml:"feature"`
 	// Validation is the operator's name in the ids of validations; as a rule its name.
 	Validation string `yaml:"validation"`
-	// Since is the first OpenShift version that has it, SinceOnSeveralNodes the first where it takes more than one; "" is any.
+	// Since is the first OpenShift version that has it, SinceOnSeveralNodes the first where it
+	// takes more than one; "" is any.
 	Since               string `yaml:"since"`
 	SinceOnSeveralNodes string `yaml:"since_on_several_nodes"`
 
-	// Against are operators that it can't be installed with before an OpenShift version. What it never goes with is said by
-	// the support levels of features.
+	// Against are operators that it can't be installed with before an OpenShift version. What it
+	// never goes with is said by the support levels of features.
 	Against []against `yaml:"against"`
 
 	Needs             []string      `yaml:"needs"`
@@ -38,7 +40,8 @@ type Operator struct {
 	Namespace         Namespace     `yaml:"namespace"`
 	Group             *Group        `yaml:"group"`
 	Subscription      Subscription  `yaml:"subscription"`
-	// Images are the repositories that its images are in, as far as is known without the catalog itself.
+	// Images are the repositories that its images are in, as far as is known without the catalog
+	// itself.
 	Images []string `yaml:"images"`
 	// AdditionalImages are images outside of its catalog that its custom resources name.
 	AdditionalImages []string `yaml:"additional_images"`
@@ -63,7 +66,8 @@ type Group struct {
 	All  bool   `yaml:"all"`
 }
 
-// Subscription says what of which catalog is installed. An empty channel is the catalog's default one.
+// Subscription says what of which catalog is installed. An empty channel is the catalog's default
+// one.
 type Subscription struct {
 	Name    string `yaml:"name"`
 	Package string `yaml:"package"`
@@ -105,13 +109,15 @@ var table = sync.OnceValues(func() ([]Operator, error) {
 	return rows, nil
 })
 
-// All returns every operator in the order in which their checks are shown. The rows are shared and not to be altered.
+// All returns every operator in the order in which their checks are shown. The rows are shared and
+// not to be altered.
 func All() []Operator {
 	rows, _ := table()
 	return rows
 }
 
-// ByName finds an operator by the name that the API calls it by. The former name ocs stands for odf.
+// ByName finds an operator by the name that the API calls it by. The former name ocs stands for
+// odf.
 func ByName(name string) (*Operator, bool) {
 	if name == "ocs" {
 		name = "odf"
@@ -145,10 +151,12 @@ func (o *Operator) SubscriptionFor(version string) Subscription {
 // Unfit tells in a sentence why an OpenShift version does not have the operator; "" when it has.
 func (o *Operator) Unfit(version string, singleNode bool) string {
 	if o.Since != "" && !atLeast(version, o.Since) {
-		return fmt.Sprintf("%s needs OpenShift %s or later and the cluster gets %s; choose a later version or leave the operator out.", o.Title, o.Since, version)
+		return fmt.Sprintf("%s needs OpenShift %s or later and the cluster gets %s; choose a later version or leave "+
+			"the operator out.", o.Title, o.Since, version)
 	}
 	if o.SinceOnSeveralNodes != "" && !singleNode && !atLeast(version, o.SinceOnSeveralNodes) {
-		return fmt.Sprintf("%s on several nodes needs OpenShift %s or later and the cluster gets %s; choose a later version or leave the operator out.", o.Title, o.SinceOnSeveralNodes, version)
+		return fmt.Sprintf("%s on several nodes needs OpenShift %s or later and the cluster gets %s; choose a later "+
+			"version or leave the operator out.", o.Title, o.SinceOnSeveralNodes, version)
 	}
 	return ""
 }
@@ -161,13 +169,14 @@ func (o *Operator) dependencies(singleNode bool) []string {
 	return o.Needs
 }
 
-// Dependencies are the operators that an operator does not work without, those of its dependencies not among them.
+// Dependencies are the operators that an operator does not work without, those of its dependencies
+// not among them.
 func (o *Operator) Dependencies(singleNode bool) []string {
 	return append([]string{}, o.dependencies(singleNode)...)
 }
 
-// Resolve adds to the chosen operators all those that they depend on, directly or not, behind them and each once. A name that
-// is no operator's is left out.
+// Resolve adds to the chosen operators all those that they depend on, directly or not, behind them
+// and each once. A name that is no operator's is left out.
 func Resolve(chosen []string, singleNode bool) []string {
 	var all []string
 	for _, name := range chosen {
@@ -186,8 +195,8 @@ func Resolve(chosen []string, singleNode bool) []string {
 	return all
 }
 
-// Clash tells in a sentence which two of the chosen operators an OpenShift version can't be installed with at once; "" when
-// there are none.
+// Clash tells in a sentence which two of the chosen operators an OpenShift version can't be
+// installed with at once; "" when there are none.
 func Clash(chosen []string, version string) string {
 	for _, name := range chosen {
 		o, ok := ByName(name)
@@ -196,7 +205,8 @@ func Clash(chosen []string, version string) string {
 		}
 		for _, other := range o.Against {
 			if with, _ := ByName(other.Name); slices.Contains(chosen, other.Name) && !atLeast(version, other.Before) {
-				return fmt.Sprintf("%s and %s can be installed together from OpenShift %s on and the cluster gets %s; choose a later version or leave one of them out.", o.Title, with.Title, other.Before, version)
+				return fmt.Sprintf("%s and %s can be installed together from OpenShift %s on and the cluster gets "+
+					"%s; choose a later version or leave one of them out.", o.Title, with.Title, other.Before, version)
 			}
 		}
 	}

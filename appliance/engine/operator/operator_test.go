@@ -37,7 +37,8 @@ func TestTheCatalogueIsWhole(t *testing.T) {
 		}
 	}
 	for _, o := range rows {
-		for _, text := range []string{o.Title, string(o.Feature), o.Namespace.Name, o.Subscription.Name, o.Subscription.Package} {
+		for _, text := range []string{o.Title, string(o.Feature), o.Namespace.Name, o.Subscription.Name,
+			o.Subscription.Package} {
 			require.NotEmpty(t, text, o.Name)
 		}
 		require.Contains(t, indexes, o.Subscription.Catalog, o.Name)
@@ -58,7 +59,8 @@ func TestTheCatalogueIsWhole(t *testing.T) {
 	require.Equal(t, "odf", ocs.Name)
 }
 
-// What is chosen comes first and in order, everything that something depends on is there, and nothing else is.
+// What is chosen comes first and in order, everything that something depends on is there, and
+// nothing else is.
 func TestDependenciesAreResolvedTransitively(t *testing.T) {
 	names := Names()
 	random := rand.New(rand.NewPCG(1, 2))
@@ -83,7 +85,8 @@ func TestDependenciesAreResolvedTransitively(t *testing.T) {
 		}
 		require.ElementsMatch(t, all, Resolve(all, single), "nothing is added twice over")
 	}
-	require.Equal(t, []string{"cluster-observability", "openshift-logging", "loki"}, Resolve([]string{"cluster-observability"}, false))
+	require.Equal(t, []string{"cluster-observability", "openshift-logging", "loki"},
+		Resolve([]string{"cluster-observability"}, false))
 	require.Equal(t, []string{"amd-gpu", "node-feature-discovery", "kmm"}, Resolve([]string{"amd-gpu"}, false))
 	require.Equal(t, []string{"openshift-ai"}, Resolve([]string{"openshift-ai"}, false))
 	require.Equal(t, []string{"openshift-ai", "lvm"}, Resolve([]string{"openshift-ai"}, true))
@@ -140,7 +143,8 @@ func TestRequirementsFollowTheRoleTheVersionAndTheHardware(t *testing.T) {
 }
 
 func TestASiteOverridesRequirements(t *testing.T) {
-	overrides, err := ParseOverrides([]byte(`{"mce": {"single_node": {"cpu_cores": 6}}, "odf": {"disk_gb": 100, "per_disk": {"ram_mib": 4096}}}`))
+	overrides, err := ParseOverrides(
+		[]byte(`{"mce": {"single_node": {"cpu_cores": 6}}, "odf": {"disk_gb": 100, "per_disk": {"ram_mib": 4096}}}`))
 	require.NoError(t, err)
 	mce, _ := ByName("mce")
 	odf, _ := ByName("odf")
@@ -195,15 +199,21 @@ func kinds(t *testing.T, text []byte) []string {
 
 func TestEachOperatorHasTheManifestsThatBringItIn(t *testing.T) {
 	custom := map[string][]string{
-		"lso": {"LocalVolumeSet"}, "odf": {"StorageCluster"}, "lvm": {"LVMCluster"}, "mce": {"MultiClusterEngine"}, "mtv": {"ForkliftController"},
-		"osc": {"KataConfig"}, "cnv": {"HyperConverged"}, "nvidia-gpu": {"ClusterPolicy"}, "amd-gpu": {"DeviceConfig", "MachineConfig", "MachineConfig"},
-		"node-feature-discovery": {"NodeFeatureDiscovery", "NodeFeatureRule", "NodeFeatureRule", "NodeFeatureRule", "NodeFeatureRule"},
-		"openshift-ai":           {"DataScienceCluster", "DSCInitialization"}, "nmstate": {"NMState"}, "node-healthcheck": {"NodeHealthCheck"},
-		"kube-descheduler": {"KubeDescheduler"}, "cluster-observability": {"MonitoringStack", "ThanosQuerier"}, "numaresources": {"NUMAResourcesOperator"},
-		"oadp": {"DataProtectionApplication"}, "metallb": {"MetalLB"},
+		"lso": {"LocalVolumeSet"}, "odf": {"StorageCluster"}, "lvm": {"LVMCluster"}, "mce": {"MultiClusterEngine"},
+		"mtv": {"ForkliftController"},
+		"osc": {"KataConfig"}, "cnv": {"HyperConverged"}, "nvidia-gpu": {"ClusterPolicy"},
+		"amd-gpu": {"DeviceConfig", "MachineConfig", "MachineConfig"},
+		"node-feature-discovery": {"NodeFeatureDiscovery", "NodeFeatureRule", "NodeFeatureRule", "NodeFeatureRule",
+			"NodeFeatureRule"},
+		"openshift-ai": {"DataScienceCluster", "DSCInitialization"}, "nmstate": {"NMState"},
+		"node-healthcheck": {"NodeHealthCheck"},
+		"kube-descheduler": {"KubeDescheduler"}, "cluster-observability": {"MonitoringStack", "ThanosQuerier"},
+		"numaresources": {"NUMAResourcesOperator"},
+		"oadp":          {"DataProtectionApplication"}, "metallb": {"MetalLB"},
 	}
 	for _, o := range All() {
-		made, err := Cluster{Version: "4.20.1", Operators: []string{o.Name}, ControllerImage: "quay.io/controller:1"}.Manifests()
+		made, err := Cluster{Version: "4.20.1", Operators: []string{o.Name},
+			ControllerImage: "quay.io/controller:1"}.Manifests()
 		require.NoError(t, err, o.Name)
 		want := []string{"ConfigMap", "Subscription"}
 		if !o.Namespace.Shared {
@@ -247,16 +257,19 @@ func appliedKinds(t *testing.T, controller []byte) map[string][]string {
 	return found
 }
 
-// The golden files hold all that clusters of some kinds get. Write them anew with -update and look at the difference.
+// The golden files hold all that clusters of some kinds get. Write them anew with -update and look
+// at the difference.
 func TestManifestsAreTheGoldenOnes(t *testing.T) {
 	several := slices.DeleteFunc(Names(), func(name string) bool { return name == "lvm" })
 	for name, cluster := range map[string]Cluster{
 		"several-nodes-4.20": {Version: "4.20.4", Operators: several, Compact: true, Disks: 3},
-		"workers-4.18":       {Version: "4.18.2", Operators: []string{"odf", "lso", "cnv", "kube-descheduler"}, Disks: 6},
-		"single-node-4.19":   {Version: "4.19.1", SingleNode: true, Operators: []string{"lvm", "cnv", "mce", "openshift-ai"}, Catalogs: map[string]string{"redhat-operators": "cs-redhat-operator-index-v4-19"}},
-		"single-node-4.11":   {Version: "4.11.9", SingleNode: true, Operators: []string{"lvm"}},
-		"host-path-4.11":     {Version: "4.11.9", SingleNode: true, Operators: []string{"cnv"}},
-		"workers-4.16":       {Version: "4.16.9", Operators: []string{"cnv", "kube-descheduler"}},
+		"workers-4.18": {Version: "4.18.2", Operators: []string{"odf", "lso", "cnv", "kube-descheduler"},
+			Disks: 6},
+		"single-node-4.19": {Version: "4.19.1", SingleNode: true, Operators: []string{"lvm", "cnv",
+			"mce", "openshift-ai"}, Catalogs: map[string]string{"redhat-operators": "cs-redhat-operator-index-v4-19"}},
+		"single-node-4.11": {Version: "4.11.9", SingleNode: true, Operators: []string{"lvm"}},
+		"host-path-4.11":   {Version: "4.11.9", SingleNode: true, Operators: []string{"cnv"}},
+		"workers-4.16":     {Version: "4.16.9", Operators: []string{"cnv", "kube-descheduler"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			cluster.ControllerImage = "registry.site.test/controller@sha256:1234"
@@ -286,16 +299,19 @@ func TestManifestsAreTheGoldenOnes(t *testing.T) {
 	}
 }
 
-// The ConfigMap is for controllers that can't reach the appliance; it holds what the file for the others does.
+// The ConfigMap is for controllers that can't reach the appliance; it holds what the file for the
+// others does.
 func TestTheConfigMapHoldsWhatTheControllersFileHolds(t *testing.T) {
-	made, err := Cluster{Version: "4.11.9", SingleNode: true, Operators: []string{"lvm", "mce", "pipelines"}}.Manifests()
+	made, err := Cluster{Version: "4.11.9", SingleNode: true, Operators: []string{"lvm", "mce",
+		"pipelines"}}.Manifests()
 	require.NoError(t, err)
 	var configMap struct {
 		Metadata struct{ Name, Namespace string }
 		Data     map[string]string
 	}
 	require.NoError(t, yaml.Unmarshal(made.Install["olm_operator_manifests.yaml"], &configMap))
-	require.Equal(t, "assisted-installer/olm-operator-manifests", configMap.Metadata.Namespace+"/"+configMap.Metadata.Name)
+	require.Equal(t, "assisted-installer/olm-operator-manifests", configMap.Metadata.Namespace+"/"+
+		configMap.Metadata.Name)
 	found := make(map[string][]string)
 	for key, text := range configMap.Data {
 		name, ok := strings.CutSuffix(key, ".metadata.yaml")
@@ -309,7 +325,8 @@ func TestTheConfigMapHoldsWhatTheControllersFileHolds(t *testing.T) {
 		}
 		require.NoError(t, yaml.Unmarshal([]byte(text), &about))
 		o, _ := ByName(name)
-		require.Equal(t, []string{o.Namespace.Name, o.SubscriptionFor("4.11.9").Name}, []string{about.Namespace, about.SubscriptionName})
+		require.Equal(t, []string{o.Namespace.Name, o.SubscriptionFor("4.11.9").Name},
+			[]string{about.Namespace, about.SubscriptionName})
 		for _, manifest := range about.Manifests {
 			content, err := base64.StdEncoding.DecodeString(configMap.Data[manifest])
 			require.NoError(t, err)
@@ -317,7 +334,8 @@ func TestTheConfigMapHoldsWhatTheControllersFileHolds(t *testing.T) {
 		}
 	}
 	require.Equal(t, appliedKinds(t, made.Controller), found)
-	require.Equal(t, []string{"LVMCluster", "AgentServiceConfig"}, found["lvm"], "the engine's volumes wait for the storage")
+	require.Equal(t, []string{"LVMCluster", "AgentServiceConfig"}, found["lvm"],
+		"the engine's volumes wait for the storage")
 }
 
 func TestTheCatalogOfTheMirrorIsFound(t *testing.T) {
@@ -340,13 +358,15 @@ metadata: {name: idms}
 	_, ok = Pick("community-operators", sources)
 	require.False(t, ok)
 	for image, fits := range map[string]bool{
-		"mirror:8443/redhat/redhat-operator-index:v4.19": true, "mirror:8443/redhat/redhat-operator-index:v4.18": false, "mirror/index:site": true,
+		"mirror:8443/redhat/redhat-operator-index:v4.19": true, "mirror:8443/redhat/redhat-operator-index:v4.18": false,
+		"mirror/index:site":      true,
 		"mirror/index@sha256:12": true, "mirror:8443/index": true, "": true, "mirror/index:v4.18.2-1": true,
 	} {
 		require.Equal(t, fits, Source{Image: image}.Fits("4.19.3"), image)
 	}
 	require.Equal(t, "registry.redhat.io/redhat/redhat-operator-index:v4.19", IndexImage("redhat-operators", "4.19.3"))
-	require.Equal(t, "registry.redhat.io/redhat/certified-operator-index:v4.20", IndexImage("certified-operators", "4.20-rc.1"))
+	require.Equal(t, "registry.redhat.io/redhat/certified-operator-index:v4.20",
+		IndexImage("certified-operators", "4.20-rc.1"))
 }
 
 func TestTheImageSetCopiesWhatTheOperatorsNeed(t *testing.T) {
@@ -356,7 +376,8 @@ func TestTheImageSetCopiesWhatTheOperatorsNeed(t *testing.T) {
 	require.NoError(t, yaml.Unmarshal(text, &set))
 	require.Len(t, set.Mirror.Operators, 2)
 	require.Equal(t, "registry.redhat.io/redhat/redhat-operator-index:v4.17", set.Mirror.Operators[0].Catalog)
-	require.Contains(t, set.Mirror.Operators[0].Packages, imageSetPackage{Name: "kubevirt-hyperconverged", Channels: []imageSetChannel{{"stable"}}})
+	require.Contains(t, set.Mirror.Operators[0].Packages, imageSetPackage{Name: "kubevirt-hyperconverged",
+		Channels: []imageSetChannel{{"stable"}}})
 	require.Contains(t, set.Mirror.Operators[0].Packages, imageSetPackage{Name: "cephcsi-operator"})
 	require.Contains(t, set.Mirror.Operators[0].Packages, imageSetPackage{Name: "local-storage-operator"})
 	require.NotContains(t, string(text), "odf-dependencies", "4.17 does not have it yet")
@@ -366,11 +387,13 @@ func TestTheImageSetCopiesWhatTheOperatorsNeed(t *testing.T) {
 
 func TestBundlesHaveTheOperatorsOfTheirTopology(t *testing.T) {
 	several, single := Bundles(false), Bundles(true)
-	require.Equal(t, []string{"authorino", "odf", "openshift-ai", "pipelines", "serverless", "servicemesh"}, several[1].Operators)
+	require.Equal(t, []string{"authorino", "odf", "openshift-ai", "pipelines", "serverless", "servicemesh"},
+		several[1].Operators)
 	require.Equal(t, []string{"lvm", "openshift-ai"}, single[1].Operators)
 	require.Equal(t, []string{"amd-gpu", "nvidia-gpu"}, several[1].Optional)
 	require.Equal(t, []string{
-		"cluster-observability", "cnv", "fence-agents-remediation", "kube-descheduler", "loki", "metallb", "mtv", "nmstate",
+		"cluster-observability", "cnv", "fence-agents-remediation", "kube-descheduler", "loki", "metallb", "mtv",
+		"nmstate",
 		"node-healthcheck", "node-maintenance", "numaresources", "oadp", "openshift-logging",
 	}, several[0].Operators)
 	require.Equal(t, several[0], single[0])

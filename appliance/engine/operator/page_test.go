@@ -69,11 +69,14 @@ func operatorsPage() string {
 			}
 			packages = append(packages, text)
 		}
-		line("| %s<br>`%s` | %s | %s | %s | %s |", o.Title, o.Name, list(needs), list(packages), o.Subscription.Catalog, list(slices.Concat(o.Images, o.AdditionalImages)))
+		line("| %s<br>`%s` | %s | %s | %s | %s |", o.Title, o.Name, list(needs), list(packages), o.Subscription.Catalog,
+			list(slices.Concat(o.Images, o.AdditionalImages)))
 	}
-	line("\nNo channel is the catalog's default one. A version behind a package is the first of OpenShift whose catalog has it.")
+	line("\nNo channel is the catalog's default one. A version behind a package is the first of OpenShift whose " +
+		"catalog has it.")
 	line("\n## What they need of hosts\n")
-	line("On top of OpenShift's own minimums: CPU cores and MiB of memory. A site overrides them with `validations.operator_requirements`.\n")
+	line("On top of OpenShift's own minimums: CPU cores and MiB of memory. A site overrides them with " +
+		"`validations.operator_requirements`.\n")
 	line("| operator | control plane | worker | single node | also |\n|---|---|---|---|---|")
 	amounts := func(a Amounts) string {
 		if a == (Amounts{}) {

@@ -60,7 +60,8 @@ func (a Amounts) details() *models.ClusterHostRequirementsDetails {
 	return &models.ClusterHostRequirementsDetails{CPUCores: a.CPUCores, RAMMib: a.RAMMiB}
 }
 
-// Base are the amounts that a role needs in an OpenShift version, without what disks and devices add.
+// Base are the amounts that a role needs in an OpenShift version, without what disks and devices
+// add.
 func (r Requirements) Base(role models.HostRole, version string, singleNode bool) Amounts {
 	amounts := r.Worker
 	switch {
@@ -88,12 +89,14 @@ func (r Requirements) Of(role models.HostRole, version string, singleNode bool, 
 func (o *Operator) Preflight(r Requirements, version string, singleNode bool) *models.OperatorHardwareRequirements {
 	says := func(role models.HostRole) *models.HostTypeHardwareRequirements {
 		return &models.HostTypeHardwareRequirements{
-			Qualitative: append([]string{}, r.Says...), Quantitative: r.Base(role, version, singleNode && role == models.HostRoleMaster).details(),
+			Qualitative: append([]string{}, r.Says...), Quantitative: r.Base(role, version,
+				singleNode && role == models.HostRoleMaster).details(),
 		}
 	}
 	return &models.OperatorHardwareRequirements{
 		OperatorName: o.Name, Dependencies: o.Dependencies(singleNode),
-		Requirements: &models.HostTypeHardwareRequirementsWrapper{Master: says(models.HostRoleMaster), Worker: says(models.HostRoleWorker)},
+		Requirements: &models.HostTypeHardwareRequirementsWrapper{Master: says(models.HostRoleMaster),
+			Worker: says(models.HostRoleWorker)},
 	}
 }
 
@@ -102,19 +105,22 @@ type Overrides struct {
 	rows map[string]Requirements
 }
 
-// ParseOverrides reads a site's own requirements: YAML or JSON that maps the names of operators to what differs from the
-// catalogue, with the catalogue's fields. An error names the operator and what is wrong with it.
+// ParseOverrides reads a site's own requirements: YAML or JSON that maps the names of operators to
+// what differs from the catalogue, with the catalogue's fields. An error names the operator and
+// what is wrong with it.
 func ParseOverrides(text []byte) (*Overrides, error) {
 	decoder := yaml.NewDecoder(bytes.NewReader(text))
 	var nodes map[string]yaml.Node
 	if err := decoder.Decode(&nodes); err != nil {
-		return nil, fmt.Errorf("the requirements of operators are no map from their names to what differs: %s", strings.TrimPrefix(err.Error(), "yaml: "))
+		return nil, fmt.Errorf("the requirements of operators are no map from their names to what differs: %s",
+			strings.TrimPrefix(err.Error(), "yaml: "))
 	}
 	rows := make(map[string]Requirements)
 	for _, name := range slices.Sorted(maps.Keys(nodes)) {
 		o, ok := ByName(name)
 		if !ok {
-			return nil, fmt.Errorf("the requirements name an operator %q, which there is none of; known are %s", name, strings.Join(Names(), ", "))
+			return nil, fmt.Errorf("the requirements name an operator %q, which there is none of; known are %s",
+				name, strings.Join(Names(), ", "))
 		}
 		node := nodes[name]
 		row, err := override(o.Requirements, &node)
@@ -145,7 +151,8 @@ func override(r Requirements, node *yaml.Node) (Requirements, error) {
 }
 
 func (r Requirements) check() error {
-	amounts := map[string]Amounts{"master": r.Master, "worker": r.Worker, "per_disk": r.PerDisk, "per_device": r.PerDevice}
+	amounts := map[string]Amounts{"master": r.Master, "worker": r.Worker, "per_disk": r.PerDisk,
+		"per_device": r.PerDevice}
 	if r.SingleNode != nil {
 		amounts["single_node"] = *r.SingleNode
 	}

@@ -13,9 +13,10 @@ import (
 	"landfall/appliance/engine/validation"
 )
 
-// Each step's reply has a fuzz target of its own, whose kept seeds are in testdata/fuzz. Whatever an agent sends: the parser
-// does not panic, refuses in one sentence or gives reports that can be read again, and nothing that looks at what it
-// understood (groups, networks, validations, the next steps) panics either.
+// Each step's reply has a fuzz target of its own, whose kept seeds are in testdata/fuzz. Whatever
+// an agent sends: the parser does not panic, refuses in one sentence or gives reports that can be
+// read again, and nothing that looks at what it understood (groups, networks, validations, the next
+// steps) panics either.
 
 func FuzzInventory(f *testing.F) {
 	fuzzReply(f, models.StepTypeInventory, smallInventory, `{"cpu":{},"memory":{},"disks":[null,{"drive_type":"Multipath","holders":"a,,b"},{"drive_type":"iSCSI","iscsi":{}}],
@@ -24,44 +25,54 @@ func FuzzInventory(f *testing.F) {
 }
 
 func FuzzConnectivity(f *testing.F) {
-	fuzzReply(f, models.StepTypeConnectivityCheck, `{"remote_hosts":[{"host_id":"44444444-4444-4444-4444-444444444444","l2_connectivity":[{"successful":true,"remote_ip_address":"192.168.1.12","remote_mac":"a","outgoing_nic":"eno1"}],"l3_connectivity":[{"successful":true,"remote_ip_address":"192.168.1.12","average_rtt_ms":1e308}],"mtu_report":[{"outgoing_nic":"eno1","remote_ip_address":"192.168.1.12"}]}]}`,
+	fuzzReply(f, models.StepTypeConnectivityCheck,
+		`{"remote_hosts":[{"host_id":"44444444-4444-4444-4444-444444444444","l2_connectivity":[{"successful":true,"remote_ip_address":"192.168.1.12","remote_mac":"a","outgoing_nic":"eno1"}],"l3_connectivity":[{"successful":true,"remote_ip_address":"192.168.1.12","average_rtt_ms":1e308}],"mtu_report":[{"outgoing_nic":"eno1","remote_ip_address":"192.168.1.12"}]}]}`,
 		`{"remote_hosts":[null,{"host_id":"44444444-4444-4444-4444-444444444444","l2_connectivity":[null],"l3_connectivity":[null],"mtu_report":[null]}]}`)
 }
 
 func FuzzFreeAddresses(f *testing.F) {
-	fuzzReply(f, models.StepTypeFreeNetworkAddresses, `[{"network":"192.168.1.0/24","free_addresses":["192.168.1.2","x"]}]`, `[{"network":"::/0"},null]`)
+	fuzzReply(f, models.StepTypeFreeNetworkAddresses,
+		`[{"network":"192.168.1.0/24","free_addresses":["192.168.1.2","x"]}]`, `[{"network":"::/0"},null]`)
 }
 
 func FuzzLease(f *testing.F) {
-	fuzzReply(f, models.StepTypeDhcpLeaseAllocate, `{"api_vip_address":"192.168.1.2","ingress_vip_address":"192.168.1.3","api_vip_lease":"lease {\n  interface \"eno1\";\n  renew 1;\n}"}`, `{"api_vip_address":"192.168.1.2%eno1"}`)
+	fuzzReply(f, models.StepTypeDhcpLeaseAllocate,
+		`{"api_vip_address":"192.168.1.2","ingress_vip_address":"192.168.1.3","api_vip_lease":"lease {\n  interface \"eno1\";\n  renew 1;\n}"}`, `{"api_vip_address":"192.168.1.2%eno1"}`)
 }
 
 func FuzzNTP(f *testing.F) {
-	fuzzReply(f, models.StepTypeNtpSynchronizer, `{"ntp_sources":[{"source_name":"a","source_state":"synced"},null]}`, `{"ntp_sources":[null]}`)
+	fuzzReply(f, models.StepTypeNtpSynchronizer, `{"ntp_sources":[{"source_name":"a","source_state":"synced"},null]}`,
+		`{"ntp_sources":[null]}`)
 }
 
 func FuzzDomains(f *testing.F) {
-	fuzzReply(f, models.StepTypeDomainResolution, `{"resolutions":[{"domain_name":"api.c.example.com","ipv4_addresses":["1.2.3.4"],"ipv6_addresses":["x"],"cnames":[""]},{}]}`, `{"resolutions":[null]}`)
+	fuzzReply(f, models.StepTypeDomainResolution,
+		`{"resolutions":[{"domain_name":"api.c.example.com","ipv4_addresses":["1.2.3.4"],"ipv6_addresses":["x"],"cnames":[""]},{}]}`, `{"resolutions":[null]}`)
 }
 
 func FuzzVIPs(f *testing.F) {
-	fuzzReply(f, models.StepTypeVerifyVips, `[{"vip":"192.168.1.2","vip_type":"api","verification":"succeeded"}]`, `[null]`)
+	fuzzReply(f, models.StepTypeVerifyVips, `[{"vip":"192.168.1.2","vip_type":"api","verification":"succeeded"}]`,
+		`[null]`)
 }
 
 func FuzzTang(f *testing.F) {
-	fuzzReply(f, models.StepTypeTangConnectivityCheck, `{"is_success":true,"tang_server_response":[null,{"tang_url":"x"}]}`, `{}`)
+	fuzzReply(f, models.StepTypeTangConnectivityCheck,
+		`{"is_success":true,"tang_server_response":[null,{"tang_url":"x"}]}`, `{}`)
 }
 
 func FuzzAPIConnectivity(f *testing.F) {
-	fuzzReply(f, models.StepTypeAPIVipConnectivityCheck, `{"is_success":true,"ignition":"{}"}`, `{"url":"\u0000","download_error":"."}`)
+	fuzzReply(f, models.StepTypeAPIVipConnectivityCheck, `{"is_success":true,"ignition":"{}"}`,
+		`{"url":"\u0000","download_error":"."}`)
 }
 
 func FuzzDiskSpeed(f *testing.F) {
-	fuzzReply(f, models.StepTypeInstallationDiskSpeedCheck, `{"path":"/dev/disk/by-id/a","io_sync_duration":4}`, `{"path":"x","io_sync_duration":-9223372036854775808}`)
+	fuzzReply(f, models.StepTypeInstallationDiskSpeedCheck, `{"path":"/dev/disk/by-id/a","io_sync_duration":4}`,
+		`{"path":"x","io_sync_duration":-9223372036854775808}`)
 }
 
 func FuzzImages(f *testing.F) {
-	fuzzReply(f, models.StepTypeContainerImageAvailability, `{"images":[{"name":"mirror/mco","result":"success","download_rate":-1}]}`, `{"images":[null]}`)
+	fuzzReply(f, models.StepTypeContainerImageAvailability,
+		`{"images":[{"name":"mirror/mco","result":"success","download_rate":-1}]}`, `{"images":[null]}`)
 }
 
 func FuzzUpgrade(f *testing.F) {
@@ -138,13 +149,16 @@ func look(t *testing.T, s Situation, facts *inventory.Facts) {
 	require.NoError(t, err)
 	require.NotEmpty(t, groups)
 	report := validation.Host(validation.HostInput{
-		Host: in.Host, Cluster: in.Cluster, InfraEnv: in.InfraEnv, Peers: in.Peers, Groups: network.MajorityGroups(in.Peers, 3),
+		Host: in.Host, Cluster: in.Cluster, InfraEnv: in.InfraEnv, Peers: in.Peers,
+		Groups:     network.MajorityGroups(in.Peers, 3),
 		Collisions: network.Collisions(in.Peers), Requirements: requirements, Connected: true,
 	})
 	require.True(t, json.Valid(report.JSON()))
-	cluster := validation.Cluster(validation.ClusterInput{Cluster: in.Cluster, Hosts: in.Peers, Requirements: requirements, PullSecretSet: true})
+	cluster := validation.Cluster(validation.ClusterInput{Cluster: in.Cluster, Hosts: in.Peers,
+		Requirements: requirements, PullSecretSet: true})
 	require.True(t, json.Valid(cluster.JSON()))
-	for _, state := range []string{models.HostStatusKnown, models.HostStatusPreparingForInstallation, models.HostStatusInstalling} {
+	for _, state := range []string{models.HostStatusKnown, models.HostStatusPreparingForInstallation,
+		models.HostStatusInstalling} {
 		s.Host.Record.Status = &state
 		answer, err := For(in)
 		require.NotNil(t, answer)

@@ -14,8 +14,9 @@ import (
 	"landfall/appliance/engine/network"
 )
 
-// installStep is the order to install. It fails, with a sentence for each, when something is missing that the agent or the
-// installer would refuse, so that no host starts an installation that cannot work.
+// installStep is the order to install. It fails, with a sentence for each, when something is
+// missing that the agent or the installer would refuse, so that no host starts an installation that
+// cannot work.
 func installStep(in Input) (*models.Step, error) {
 	if err := checkInstall(in); err != nil {
 		return nil, err
@@ -59,7 +60,8 @@ func installStep(in Input) (*models.Step, error) {
 			skipped = append(slices.Clone(skipped), device)
 		}
 	}
-	req.DisksToFormat = slices.DeleteFunc(inventory.DisksToFormat(h.Inventory), func(id string) bool { return slices.Contains(skipped, id) })
+	req.DisksToFormat = slices.DeleteFunc(inventory.DisksToFormat(h.Inventory),
+		func(id string) bool { return slices.Contains(skipped, id) })
 	if runsFromDisk(h) {
 		req.CoreosImage = in.Images.CoreOS
 	}
@@ -81,16 +83,19 @@ func checkInstall(in Input) error {
 	case h.Inventory == nil:
 		fault("host %s cannot be installed: its inventory is not known", h.Name())
 	case disk == nil:
-		fault("host %s cannot be installed: its installation disk %q is not in the host", h.Name(), h.InstallationDiskPath())
+		fault("host %s cannot be installed: its installation disk %q is not in the host", h.Name(),
+			h.InstallationDiskPath())
 	case !strings.HasPrefix(h.InstallationDiskPath(), "/dev/"):
-		fault("host %s cannot be installed: its installation disk %q is not a path below /dev", h.Name(), h.InstallationDiskPath())
+		fault("host %s cannot be installed: its installation disk %q is not a path below /dev", h.Name(),
+			h.InstallationDiskPath())
 	}
 	switch h.Role() {
 	case models.HostRoleMaster, models.HostRoleWorker, models.HostRoleArbiter:
 	default:
 		fault("host %s cannot be installed: it has no role", h.Name())
 	}
-	for _, image := range []struct{ name, spec string }{{"installer", in.Images.Installer}, {"controller", in.Images.Controller}} {
+	for _, image := range []struct{ name, spec string }{{"installer", in.Images.Installer},
+		{"controller", in.Images.Controller}} {
 		if image.spec == "" {
 			fault("host %s cannot be installed: the release has no %s image", h.Name(), image.name)
 		}
@@ -99,20 +104,23 @@ func checkInstall(in Input) error {
 		fault("host %s cannot be installed: the release has no machine-config-operator image", h.Name())
 	}
 	if runsFromDisk(h) && in.Images.CoreOS == "" {
-		fault("host %s cannot be installed: it runs from its disk and the release's CoreOS image is not known", h.Name())
+		fault("host %s cannot be installed: it runs from its disk and the release's CoreOS image is not known",
+			h.Name())
 	}
 	return errors.Join(faults...)
 }
 
-// skipsReboot tells whether the first boot may already be the final one. That needs OpenShift 4.15, and does not work on
-// mainframes and on device mapper disks.
+// skipsReboot tells whether the first boot may already be the final one. That needs OpenShift 4.15,
+// and does not work on mainframes and on device mapper disks.
 func skipsReboot(h *inventory.Host, c *models.Cluster) bool {
 	disk := h.InstallationDisk()
 	mapped := disk != nil && strings.HasPrefix(strings.TrimPrefix(disk.Path, "/dev/"), "dm-")
-	return inventory.AtLeast(c.OpenshiftVersion, 4, 15) && c.CPUArchitecture != models.ClusterCPUArchitectureS390x && !mapped
+	return inventory.AtLeast(c.OpenshiftVersion, 4, 15) && c.CPUArchitecture != models.ClusterCPUArchitectureS390x &&
+		!mapped
 }
 
-// mustGather renders the must-gather images: OpenShift's own alone as a pull spec, several as a JSON map.
+// mustGather renders the must-gather images: OpenShift's own alone as a pull spec, several as a
+// JSON map.
 func mustGather(images map[string]string) (string, error) {
 	if len(images) == 0 {
 		return "", nil
@@ -127,7 +135,8 @@ func mustGather(images map[string]string) (string, error) {
 	return string(b), nil
 }
 
-// proxy is the proxy for the installer on the host, nil for none. The cluster itself is never reached through it.
+// proxy is the proxy for the installer on the host, nil for none. The cluster itself is never
+// reached through it.
 func proxy(c *models.Cluster) *models.Proxy {
 	if c.HTTPProxy == "" && c.HTTPSProxy == "" {
 		return nil
@@ -145,7 +154,8 @@ func proxy(c *models.Cluster) *models.Proxy {
 		if direct != "" {
 			list = strings.Split(direct, ",")
 		}
-		for _, name := range []string{"127.0.0.1", "localhost", ".svc", ".cluster.local", "api-int." + c.Name + "." + c.BaseDNSDomain} {
+		for _, name := range []string{"127.0.0.1", "localhost", ".svc", ".cluster.local",
+			"api-int." + c.Name + "." + c.BaseDNSDomain} {
 			if !slices.Contains(list, name) {
 				list = append(list, name)
 			}
@@ -156,18 +166,20 @@ func proxy(c *models.Cluster) *models.Proxy {
 	return p
 }
 
-// keepsPartitions tells whether arguments of coreos-installer save partitions of the installation disk.
+// keepsPartitions tells whether arguments of coreos-installer save partitions of the installation
+// disk.
 func keepsPartitions(args string) bool {
 	return strings.Contains(args, "--save-partlabel") || strings.Contains(args, "--save-partindex")
 }
 
-// installerArgs are the arguments of coreos-installer: those that a person gave, and what the disk and the network need on
-// the first boot.
+// installerArgs are the arguments of coreos-installer: those that a person gave, and what the disk
+// and the network need on the first boot.
 func installerArgs(in Input) ([]string, error) {
 	var args []string
 	if given := in.Host.Record.InstallerArgs; given != "" {
 		if err := json.Unmarshal([]byte(given), &args); err != nil {
-			return nil, fmt.Errorf("the installer arguments of host %s are not a JSON list of strings: %w", in.Host.Name(), err)
+			return nil, fmt.Errorf("the installer arguments of host %s are not a JSON list of strings: %w",
+				in.Host.Name(), err)
 		}
 	}
 	ownIP := slices.ContainsFunc(args, func(a string) bool { return strings.HasPrefix(a, "ip=") })
@@ -184,18 +196,21 @@ func installerArgs(in Input) ([]string, error) {
 	case !known && in.Host.Day2():
 		return args, nil
 	case !known:
-		return nil, fmt.Errorf("host %s cannot be installed: the machine network of the cluster is not known", in.Host.Name())
+		return nil, fmt.Errorf("host %s cannot be installed: the machine network of the cluster is not known",
+			in.Host.Name())
 	}
 	method := dhcpMethod(primary.Addr().Is6(), network.DualStack(in.Cluster))
 	for _, nic := range in.Host.Inventory.Interfaces {
-		if slices.ContainsFunc(inventory.Addresses(nic), func(p netip.Prefix) bool { return primary.Contains(p.Addr()) }) {
+		if slices.ContainsFunc(inventory.Addresses(nic),
+			func(p netip.Prefix) bool { return primary.Contains(p.Addr()) }) {
 			args = withKernelArg(args, dhcpArg(nic, method))
 		}
 	}
 	return args, nil
 }
 
-// diskArgs adds the kernel arguments that disks behind RAID, multipath and iSCSI need to be found on the first boot.
+// diskArgs adds the kernel arguments that disks behind RAID, multipath and iSCSI need to be found
+// on the first boot.
 func diskArgs(args []string, h *inventory.Host, dhcp bool) ([]string, error) {
 	disk := h.InstallationDisk()
 	var err error
@@ -221,11 +236,13 @@ func iscsiArgs(args []string, disk *models.Disk, h *inventory.Host, dhcp bool) (
 		return args, nil
 	}
 	if disk.Iscsi == nil {
-		return nil, fmt.Errorf("host %s cannot be installed: the address it uses for iSCSI disk %s is not known", h.Name(), disk.Name)
+		return nil, fmt.Errorf("host %s cannot be installed: the address it uses for iSCSI disk %s is not known",
+			h.Name(), disk.Name)
 	}
 	ip, err := netip.ParseAddr(disk.Iscsi.HostIPAddress)
 	if err != nil {
-		return nil, fmt.Errorf("host %s cannot be installed: its iSCSI address %q is not an IP address", h.Name(), disk.Iscsi.HostIPAddress)
+		return nil, fmt.Errorf("host %s cannot be installed: its iSCSI address %q is not an IP address", h.Name(),
+			disk.Iscsi.HostIPAddress)
 	}
 	for _, nic := range h.Inventory.Interfaces {
 		if slices.ContainsFunc(inventory.Addresses(nic), func(p netip.Prefix) bool { return p.Addr() == ip }) {

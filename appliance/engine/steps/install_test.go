@@ -32,7 +32,8 @@ func TestTheOrderToInstallSaysEverything(t *testing.T) {
 	require.Equal(t, models.InstallCmdRequest{
 		Role: ptr(models.HostRoleMaster), ClusterID: ptr(clusterID), HostID: ptr(hostID), InfraEnvID: ptr(infraEnvID),
 		BootDevice: ptr("/dev/disk/by-id/a"), ControlPlaneCount: 3, OpenshiftVersion: "4.18.3",
-		InstallerImage: ptr("mirror/installer:1"), ControllerImage: ptr("mirror/controller:1"), McoImage: "mirror/mco:1", MustGatherImage: "mirror/must-gather:1",
+		InstallerImage: ptr("mirror/installer:1"), ControllerImage: ptr("mirror/controller:1"),
+		McoImage: "mirror/mco:1", MustGatherImage: "mirror/must-gather:1",
 		CheckCvo: ptr(true), EnableSkipMcoReboot: true, NotifyNumReboots: true, ServiceIps: []string{"192.168.1.9"},
 		DisksToFormat: []string{"/dev/disk/by-id/a", "/dev/disk/by-id/b"},
 		InstallerArgs: `["--append-karg","ip=52-54-00-00-00-01:dhcp"]`,
@@ -55,7 +56,8 @@ func TestTheOrderToInstallFollowsTheHost(t *testing.T) {
 			func(t *testing.T, r models.InstallCmdRequest) {
 				require.Equal(t, []string{"/dev/disk/by-id/a"}, r.DisksToFormat)
 			}},
-		{"partitions that must be kept", func(in *Input) { in.Host.Record.InstallerArgs = `["--save-partlabel","data","ip=dhcp"]` },
+		{"partitions that must be kept",
+			func(in *Input) { in.Host.Record.InstallerArgs = `["--save-partlabel","data","ip=dhcp"]` },
 			func(t *testing.T, r models.InstallCmdRequest) {
 				require.True(t, r.SkipInstallationDiskCleanup)
 				require.Equal(t, []string{"/dev/disk/by-id/b"}, r.DisksToFormat)
@@ -82,24 +84,31 @@ func TestTheOrderToInstallFollowsTheHost(t *testing.T) {
 			d := in.Host.Inventory.Disks[0]
 			d.DriveType, d.Iscsi = models.DriveTypeISCSI, &models.Iscsi{HostIPAddress: "10.0.0.1"}
 		}, func(t *testing.T, r models.InstallCmdRequest) {
-			require.JSONEq(t, `["--append-karg","rd.iscsi.firmware=1","--append-karg","ip=52-54-00-00-00-02:dhcp","--append-karg","ip=52-54-00-00-00-01:dhcp"]`, r.InstallerArgs)
+			require.JSONEq(t,
+				`["--append-karg","rd.iscsi.firmware=1","--append-karg","ip=52-54-00-00-00-02:dhcp","--append-karg","ip=52-54-00-00-00-01:dhcp"]`, r.InstallerArgs)
 		}},
 		{"multipath over Fibre Channel", func(in *Input) {
-			in.Host.Inventory.Disks[0].DriveType, in.Host.Inventory.Disks[0].Path = models.DriveTypeMultipath, "/dev/dm-0"
+			in.Host.Inventory.Disks[0].DriveType, in.Host.Inventory.Disks[0].Path = models.DriveTypeMultipath,
+				"/dev/dm-0"
 		}, func(t *testing.T, r models.InstallCmdRequest) {
 			require.Contains(t, r.InstallerArgs, "rd.multipath=default")
 			require.False(t, r.EnableSkipMcoReboot, "a device mapper disk needs the second boot")
 		}},
 		{"an old version", func(in *Input) { in.Cluster.OpenshiftVersion = "4.14.20" },
 			func(t *testing.T, r models.InstallCmdRequest) { require.False(t, r.EnableSkipMcoReboot) }},
-		{"several must-gather images", func(in *Input) { in.Images.MustGather = map[string]string{"ocp": "a", "odf": "b"} },
+		{"several must-gather images", func(in *Input) {
+			in.Images.MustGather = map[string]string{"ocp": "a",
+				"odf": "b"}
+		},
 			func(t *testing.T, r models.InstallCmdRequest) {
 				require.JSONEq(t, `{"ocp":"a","odf":"b"}`, r.MustGatherImage)
 			}},
-		{"a host that runs from its disk", func(in *Input) { in.Host.Inventory.Boot = &models.Boot{DeviceType: models.BootDeviceTypePersistent} },
+		{"a host that runs from its disk",
+			func(in *Input) { in.Host.Inventory.Boot = &models.Boot{DeviceType: models.BootDeviceTypePersistent} },
 			func(t *testing.T, r models.InstallCmdRequest) { require.Equal(t, "mirror/coreos:1", r.CoreosImage) }},
 		{"a host that joins an installed cluster", func(in *Input) {
-			in.Host.Record.Kind, in.Host.Record.Role = ptr(models.HostKindAddToExistingClusterHost), models.HostRoleWorker
+			in.Host.Record.Kind, in.Host.Record.Role = ptr(models.HostKindAddToExistingClusterHost),
+				models.HostRoleWorker
 			in.Cluster.MachineNetworks, in.Images.MCO = nil, ""
 		}, func(t *testing.T, r models.InstallCmdRequest) {
 			require.Empty(t, r.McoImage+r.OpenshiftVersion+r.MustGatherImage+r.InstallerArgs)
@@ -110,9 +119,13 @@ func TestTheOrderToInstallFollowsTheHost(t *testing.T) {
 			func(t *testing.T, r models.InstallCmdRequest) {
 				require.Equal(t, "http://proxy:3128", *r.Proxy.HTTPProxy)
 				require.Nil(t, r.Proxy.HTTPSProxy)
-				require.Equal(t, "site.example,localhost,127.0.0.1,.svc,.cluster.local,api-int.harbour.site.example", *r.Proxy.NoProxy)
+				require.Equal(t, "site.example,localhost,127.0.0.1,.svc,.cluster.local,api-int.harbour.site.example",
+					*r.Proxy.NoProxy)
 			}},
-		{"a proxy for nothing", func(in *Input) { in.Cluster.HTTPSProxy, in.Cluster.NoProxy = "http://proxy:3128", " * " },
+		{"a proxy for nothing", func(in *Input) {
+			in.Cluster.HTTPSProxy, in.Cluster.NoProxy = "http://proxy:3128",
+				" * "
+		},
 			func(t *testing.T, r models.InstallCmdRequest) { require.Equal(t, "*", *r.Proxy.NoProxy) }},
 	}
 	for _, tt := range tests {
@@ -126,21 +139,29 @@ func TestTheOrderToInstallFollowsTheHost(t *testing.T) {
 
 func TestAnInstallationThatCannotWorkIsNotOrdered(t *testing.T) {
 	for says, change := range map[string]func(*Input){
-		"inventory is not known":     func(in *Input) { in.Host.Inventory = nil },
-		"is not in the host":         func(in *Input) { in.Host.Record.InstallationDiskID = "/dev/disk/by-id/gone" },
-		"not a path below /dev":      func(in *Input) { in.Host.Record.InstallationDiskID, in.Host.Inventory.Disks[0].ID = "sda", "sda" },
-		"has no role":                func(in *Input) { in.Host.Record.Role = models.HostRoleAutoAssign },
-		"no installer image":         func(in *Input) { in.Images.Installer = "" },
-		"no controller image":        func(in *Input) { in.Images.Controller = "" },
-		"machine-config-operator":    func(in *Input) { in.Images.MCO = "" },
-		"CoreOS image":               func(in *Input) { in.Images.CoreOS, in.Host.Inventory.Boot = "", &models.Boot{DeviceType: "persistent"} },
+		"inventory is not known": func(in *Input) { in.Host.Inventory = nil },
+		"is not in the host":     func(in *Input) { in.Host.Record.InstallationDiskID = "/dev/disk/by-id/gone" },
+		"not a path below /dev": func(in *Input) {
+			in.Host.Record.InstallationDiskID,
+				in.Host.Inventory.Disks[0].ID = "sda", "sda"
+		},
+		"has no role":             func(in *Input) { in.Host.Record.Role = models.HostRoleAutoAssign },
+		"no installer image":      func(in *Input) { in.Images.Installer = "" },
+		"no controller image":     func(in *Input) { in.Images.Controller = "" },
+		"machine-config-operator": func(in *Input) { in.Images.MCO = "" },
+		"CoreOS image": func(in *Input) {
+			in.Images.CoreOS, in.Host.Inventory.Boot = "",
+				&models.Boot{DeviceType: "persistent"}
+		},
 		"not a JSON list of strings": func(in *Input) { in.Host.Record.InstallerArgs = `--append-karg` },
 		"machine network":            func(in *Input) { in.Cluster.MachineNetworks = nil },
 		"iSCSI address \"\" is not": func(in *Input) {
-			in.Host.Inventory.Disks[0].DriveType, in.Host.Inventory.Disks[0].Iscsi = models.DriveTypeISCSI, &models.Iscsi{}
+			in.Host.Inventory.Disks[0].DriveType, in.Host.Inventory.Disks[0].Iscsi = models.DriveTypeISCSI,
+				&models.Iscsi{}
 		},
 		"no interface has its iSCSI": func(in *Input) {
-			in.Host.Inventory.Disks[0].DriveType, in.Host.Inventory.Disks[0].Iscsi = models.DriveTypeISCSI, &models.Iscsi{HostIPAddress: "10.9.9.9"}
+			in.Host.Inventory.Disks[0].DriveType, in.Host.Inventory.Disks[0].Iscsi = models.DriveTypeISCSI,
+				&models.Iscsi{HostIPAddress: "10.9.9.9"}
 		},
 		"address it uses for iSCSI": func(in *Input) { in.Host.Inventory.Disks[0].DriveType = models.DriveTypeISCSI },
 	} {

@@ -23,7 +23,8 @@ func explanations() map[models.StepType]explained {
 	return map[models.StepType]explained{
 		models.StepTypeInventory: {
 			"always",
-			"`Inventory` is kept without what the model does not know, its disks judged; the installation disk is the one chosen before, else the best; hosts and cluster are validated",
+			"`Inventory` is kept without what the model does not know, its disks judged; the installation disk is " +
+				"the one chosen before, else the best; hosts and cluster are validated",
 		},
 		models.StepTypeConnectivityCheck: {
 			"while another host of the cluster is there with an inventory",
@@ -34,15 +35,18 @@ func explanations() map[models.StepType]explained {
 			"`FreeNetworksAddresses` is kept; what is not free cannot become a VIP",
 		},
 		models.StepTypeDhcpLeaseAllocate: {
-			"while the cluster gets its VIPs by DHCP and has a machine network that the host is in; the MAC addresses are made of the cluster's id, and the leases that there are go along",
-			"`DhcpAllocationResponse` sets both VIPs and leases, when both lie in the machine network, differ, and the leases are dhclient's",
+			"while the cluster gets its VIPs by DHCP and has a machine network that the host is in; the MAC " +
+				"addresses are made of the cluster's id, and the leases that there are go along",
+			"`DhcpAllocationResponse` sets both VIPs and leases, when both lie in the machine network, differ, and " +
+				"the leases are dhclient's",
 		},
 		models.StepTypeNtpSynchronizer: {
 			"always, with the cluster's NTP sources, else the infra-env's",
 			"`NtpSynchronizationResponse` is kept; it only warns",
 		},
 		models.StepTypeDomainResolution: {
-			"while the cluster has a base domain: api, api-int, an application, and a name that nobody has, with and without a dot",
+			"while the cluster has a base domain: api, api-int, an application, and a name that nobody has, with and " +
+				"without a dot",
 			"`DomainResolutionResponse` is kept",
 		},
 		models.StepTypeVerifyVips: {
@@ -50,23 +54,30 @@ func explanations() map[models.StepType]explained {
 			"`VerifyVipsResponse`: the outcome is noted at each VIP it names",
 		},
 		models.StepTypeTangConnectivityCheck: {
-			"while the host's disk will be unlocked by Tang: as the cluster is described, or as the ignition config says that a joining host has got",
+			"while the host's disk will be unlocked by Tang: as the cluster is described, or as the ignition config " +
+				"says that a joining host has got",
 			"`TangConnectivityResponse` is kept; when the step failed, its error is",
 		},
 		models.StepTypeAPIVipConnectivityCheck: {
-			"to hosts that join, once the cluster's address or ignition endpoint is known; with its CA, token and headers",
+			"to hosts that join, once the cluster's address or ignition endpoint is known; with its CA, token and " +
+				"headers",
 			"`APIVipConnectivityResponse` is kept, with the ignition config that the host gets",
 		},
 		models.StepTypeInstallationDiskSpeedCheck: {
-			"until the installation disk was measured; never where partitions are to be kept or the host runs from the disk. A second argument is the time-out in seconds",
-			"`DiskSpeedCheckResponse` is kept; slower than the role's limit is told, a failure makes the host insufficient until another disk is chosen. An empty output means that it is still running",
+			"until the installation disk was measured; never where partitions are to be kept or the host runs from " +
+				"the disk. A second argument is the time-out in seconds",
+			"`DiskSpeedCheckResponse` is kept; slower than the role's limit is told, a failure makes the host " +
+				"insufficient until another disk is chosen. An empty output means that it is still running",
 		},
 		models.StepTypeContainerImageAvailability: {
-			"for the images of the installation that were not tried; for all, in another order, from the second attempt on, because an agent does not repeat an answer",
-			"`ContainerImageAvailabilityResponse` is added to what is known; what was pulled before a failure counts. An empty output means that it is still running",
+			"for the images of the installation that were not tried; for all, in another order, from the second " +
+				"attempt on, because an agent does not repeat an answer",
+			"`ContainerImageAvailabilityResponse` is added to what is known; what was pulled before a failure " +
+				"counts. An empty output means that it is still running",
 		},
 		models.StepTypeInstall: {
-			"once all is there that the agent and the installer need; `docs/compatibility.md` and `install_test.go` say what it carries",
+			"once all is there that the agent and the installer need; `docs/compatibility.md` and `install_test.go` " +
+				"say what it carries",
 			"nothing is said by an output; a failure fails the host, unless the installer was found running",
 		},
 		models.StepTypeLogsGather: {
@@ -82,7 +93,8 @@ func explanations() map[models.StepType]explained {
 			"always, with the URLs of kernel, initrd and root file system",
 			"any output: the host restarts next; a failure leaves the restart to a person",
 		},
-		models.StepTypeRebootForReclaim: {"always; the agent ends itself after it", "nothing; a failure leaves the restart to a person"},
+		models.StepTypeRebootForReclaim: {"always; the agent ends itself after it",
+			"nothing; a failure leaves the restart to a person"},
 	}
 }
 
@@ -90,13 +102,16 @@ func stepsPage(t *testing.T) string {
 	var b strings.Builder
 	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
 	line("# What agents are told to do, and what their answers do\n")
-	line("Generated from the tables of `appliance/engine/steps` and its tests by `make docs`; do not edit. A host that asks gets the steps of its state, which its agent runs side by side, " +
-		"and is told when to ask again. A step's arguments are checked against the request's model as the agent checks them (`TestEachStateHasItsSteps`).\n")
+	line("Generated from the tables of `appliance/engine/steps` and its tests by `make docs`; do not edit. A host " +
+		"that asks gets the steps of its state, which its agent runs side by side, " +
+		"and is told when to ask again. A step's arguments are checked against the request's model as the agent " +
+		"checks them (`TestEachStateHasItsSteps`).\n")
 	line("## Steps by state\n")
 	for _, table := range []struct {
 		title string
 		plans map[string]plan
-	}{{"Hosts of a cluster that is not installed yet", dayOne}, {"Hosts that join an installed cluster", dayTwo}, {"Hosts of no cluster", unbound}} {
+	}{{"Hosts of a cluster that is not installed yet", dayOne}, {"Hosts that join an installed cluster", dayTwo},
+		{"Hosts of no cluster", unbound}} {
 		line("### %s\n", table.title)
 		line("| state | asks again after | steps |\n|---|---|---|")
 		for _, state := range slices.Sorted(maps.Keys(table.plans)) {
@@ -106,13 +121,15 @@ func stepsPage(t *testing.T) string {
 			switch table.title {
 			case "Hosts that join an installed cluster":
 				in.Host.Record.Kind = ptr(models.HostKindAddToExistingClusterHost)
-				in.Host.APIConnectivity = &models.APIVipConnectivityResponse{Ignition: `{"storage":{"luks":[{"clevis":{"tang":[{"url":"http://tang"}]}}]}}`}
+				in.Host.APIConnectivity = &models.APIVipConnectivityResponse{
+					Ignition: `{"storage":{"luks":[{"clevis":{"tang":[{"url":"http://tang"}]}}]}}`}
 			case "Hosts of no cluster":
 				in.Cluster = nil
 			}
 			answer, err := For(in)
 			require.NoError(t, err)
-			require.Len(t, answer.Instructions, len(p.makers), "%s %s: a step of the table was left out", table.title, state)
+			require.Len(t, answer.Instructions, len(p.makers), "%s %s: a step of the table was left out", table.title,
+				state)
 			var kinds []string
 			for _, step := range answer.Instructions {
 				kinds = append(kinds, string(step.StepType))
@@ -136,13 +153,16 @@ func stepsPage(t *testing.T) string {
 			if m.kind == kind {
 				_, err := Apply(&models.StepReply{StepType: kind, Output: m.output}, heard())
 				require.Error(t, err)
-				line("- `%s` is refused: %s.", orNone(m.output), strings.TrimPrefix(err.Error(), "the agent's reply to step "+string(kind)+" cannot be used: "))
+				line("- `%s` is refused: %s.", orNone(m.output), strings.TrimPrefix(err.Error(),
+					"the agent's reply to step "+string(kind)+" cannot be used: "))
 			}
 		}
 		line("")
 	}
-	line("Beyond these: an answer that the schema does not fit, or to a step of an unknown type, is 400; an exit code other than 0 is an event with what the step said, and 256 means that the " +
-		"discovery image is lost. An answer to a step that was never sent, that comes twice, late, or from before a restart changes no state (`TestRepliesToStepsThatWereNeverSentChangeNoState`, " +
+	line("Beyond these: an answer that the schema does not fit, or to a step of an unknown type, is 400; an exit " +
+		"code other than 0 is an event with what the step said, and 256 means that the " +
+		"discovery image is lost. An answer to a step that was never sent, that comes twice, late, or from before a " +
+		"restart changes no state (`TestRepliesToStepsThatWereNeverSentChangeNoState`, " +
 		"`TestRepliesThatSayNothingNewWriteNothing`).")
 	return b.String()
 }
@@ -154,16 +174,19 @@ func orNone(text string) string {
 	return text
 }
 
-// TestTheStepsPageIsUpToDate fails when docs/steps.md is not what the tables say, or does not explain a step; `make docs` writes it.
+// TestTheStepsPageIsUpToDate fails when docs/steps.md is not what the tables say, or does not
+// explain a step; `make docs` writes it.
 func TestTheStepsPageIsUpToDate(t *testing.T) {
 	said := explanations()
 	for kind := range readers {
 		_, ok := said[kind]
-		require.Equal(t, kind != models.StepTypeNextStepRunner && kind != models.StepTypeExecute, ok, "%s is explained where it is sent, and nowhere else", kind)
+		require.Equal(t, kind != models.StepTypeNextStepRunner && kind != models.StepTypeExecute, ok,
+			"%s is explained where it is sent, and nowhere else", kind)
 	}
 	page := stepsPage(t)
 	for kind := range said {
-		require.True(t, kind == models.StepTypeUpgradeAgent || strings.Contains(page[:strings.Index(page, "## The steps")], string(kind)), "%s is sent in no state", kind)
+		require.True(t, kind == models.StepTypeUpgradeAgent ||
+			strings.Contains(page[:strings.Index(page, "## The steps")], string(kind)), "%s is sent in no state", kind)
 	}
 	path := filepath.Join("..", "..", "..", "docs", "steps.md")
 	if *updatePage {

@@ -26,7 +26,8 @@ type Situation struct {
 	Cluster *models.Cluster
 	// Disks are the limits that the disks of a new inventory are judged by.
 	Disks inventory.DiskRules
-	// DiskSpeedLimit is the 99th percentile of disk syncs in ms above which a disk counts as slow; 0 for none.
+	// DiskSpeedLimit is the 99th percentile of disk syncs in ms above which a disk counts as slow;
+	// 0 for none.
 	DiskSpeedLimit int64
 }
 
@@ -63,8 +64,8 @@ type Effect struct {
 type Inventory struct {
 	*models.Inventory
 	Truncation *inventory.Truncation
-	// InstallationDisk is the disk to install to: the one chosen before while it is there and eligible, else the best. It
-	// is nil when no disk is eligible.
+	// InstallationDisk is the disk to install to: the one chosen before while it is there and
+	// eligible, else the best. It is nil when no disk is eligible.
 	InstallationDisk *models.Disk
 	// ToFormat are the ids of the disks that are wiped for the installation.
 	ToFormat []string
@@ -98,8 +99,8 @@ func (e *Effect) Merge(kept inventory.Reports) inventory.Reports {
 	return kept
 }
 
-// Apply reads a reply. A reply that does not fit its step gives an error of one sentence and no effect; a step that failed
-// on the host is an effect, not an error.
+// Apply reads a reply. A reply that does not fit its step gives an error of one sentence and no
+// effect; a step that failed on the host is an effect, not an error.
 func Apply(reply *models.StepReply, s Situation) (*Effect, error) {
 	if reply == nil {
 		return nil, errors.New("the agent sent no reply")
@@ -129,10 +130,12 @@ func quiet(kind models.StepType) bool {
 // failed is the effect of a step that ended with an error.
 func (e *Effect) failed(reply *models.StepReply, s Situation) error {
 	e.MediaDisconnected = reply.ExitCode == exitMediaGone
-	e.Failure = fmt.Sprintf("Step %s failed on host %s with exit code %d: %s.", reply.StepType, s.Host.Name(), reply.ExitCode, shorten(firstText(reply.Error, reply.Output, "it gave no reason")))
+	e.Failure = fmt.Sprintf("Step %s failed on host %s with exit code %d: %s.", reply.StepType, s.Host.Name(),
+		reply.ExitCode, shorten(firstText(reply.Error, reply.Output, "it gave no reason")))
 	switch reply.StepType {
 	case models.StepTypeInstall:
-		running := reply.ExitCode == exitAlreadyRunning && strings.Contains(reply.Error, `"assisted-installer" is already in use`)
+		running := reply.ExitCode == exitAlreadyRunning && strings.Contains(reply.Error,
+			`"assisted-installer" is already in use`)
 		e.InstallationFailed = !running
 		if running {
 			e.Failure = ""
@@ -203,16 +206,21 @@ var readers = map[models.StepType]reader{
 	models.StepTypeInstallationDiskSpeedCheck: readDiskSpeed,
 	models.StepTypeContainerImageAvailability: readImages,
 	models.StepTypeUpgradeAgent:               readUpgrade,
-	models.StepTypeDownloadBootArtifacts:      func(e *Effect, _ string, _ Situation) error { e.BootArtifactsReady = true; return nil },
-	models.StepTypeInstall:                    nil,
-	models.StepTypeStopInstallation:           nil,
-	models.StepTypeLogsGather:                 nil,
-	models.StepTypeRebootForReclaim:           nil,
-	models.StepTypeNextStepRunner:             nil,
-	models.StepTypeExecute:                    nil,
+	models.StepTypeDownloadBootArtifacts: func(e *Effect, _ string,
+		_ Situation) error {
+		e.BootArtifactsReady = true
+		return nil
+	},
+	models.StepTypeInstall:          nil,
+	models.StepTypeStopInstallation: nil,
+	models.StepTypeLogsGather:       nil,
+	models.StepTypeRebootForReclaim: nil,
+	models.StepTypeNextStepRunner:   nil,
+	models.StepTypeExecute:          nil,
 }
 
-// decode reads an output as a model. null, which is JSON of every model and says nothing, is refused.
+// decode reads an output as a model. null, which is JSON of every model and says nothing, is
+// refused.
 func decode[T any](output string) (*T, error) {
 	var v *T
 	if err := json.Unmarshal([]byte(output), &v); err != nil {
@@ -224,8 +232,8 @@ func decode[T any](output string) (*T, error) {
 	return v, nil
 }
 
-// keep renders what was understood of a reply: what the model does not know is dropped, so that no agent can fill the store
-// with other things.
+// keep renders what was understood of a reply: what the model does not know is dropped, so that no
+// agent can fill the store with other things.
 func keep(into *string, v any) error {
 	b, err := json.Marshal(v)
 	if err != nil {
@@ -316,7 +324,8 @@ func readAPIConnectivity(e *Effect, output string, _ Situation) (err error) {
 	return keep(&e.Reports.APIConnectivity, e.APIConnectivity)
 }
 
-// leaseForm is the form of a lease as dhclient writes it: what goes into a file on the hosts must be nothing else.
+// leaseForm is the form of a lease as dhclient writes it: what goes into a file on the hosts must
+// be nothing else.
 var leaseForm = regexp.MustCompile(`^(?:|\s*lease\s*\{(?:\s+[a-z-]+ [^;}]*;)*\s+\}\s*)$`)
 
 func readLease(e *Effect, output string, s Situation) error {
@@ -426,7 +435,8 @@ func readImages(e *Effect, output string, s Situation) error {
 		if err := image.Result.Validate(nil); err != nil {
 			return fmt.Errorf("the outcome %q of image %s is not known", image.Result, image.Name)
 		}
-		if before := images[image.Name]; before != nil && image.SizeBytes == 0 { // it was not pulled this time: what was measured then holds
+		// it was not pulled this time: what was measured then holds
+		if before := images[image.Name]; before != nil && image.SizeBytes == 0 {
 			again := *before
 			again.Result = image.Result
 			image = &again
@@ -442,7 +452,8 @@ func readUpgrade(e *Effect, output string, s Situation) (err error) {
 		return err
 	}
 	if e.Upgrade.Result == models.UpgradeAgentResultFailure {
-		e.Failure = fmt.Sprintf("Host %s could not pull agent %s; check that the mirror holds it.", s.Host.Name(), e.Upgrade.AgentImage)
+		e.Failure = fmt.Sprintf("Host %s could not pull agent %s; check that the mirror holds it.", s.Host.Name(),
+			e.Upgrade.AgentImage)
 	}
 	return nil
 }

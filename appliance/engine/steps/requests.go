@@ -40,7 +40,8 @@ func connectivityStep(in Input) (*models.Step, error) {
 			for _, p := range addresses {
 				ips = append(ips, p.Addr().String())
 			}
-			host.Nics = append(host.Nics, &models.ConnectivityCheckNic{Name: nic.Name, Mac: strfmt.MAC(nic.MacAddress), IPAddresses: ips})
+			host.Nics = append(host.Nics, &models.ConnectivityCheckNic{Name: nic.Name, Mac: strfmt.MAC(nic.MacAddress),
+				IPAddresses: ips})
 		}
 		hosts = append(hosts, host)
 	}
@@ -50,7 +51,8 @@ func connectivityStep(in Input) (*models.Step, error) {
 	return request(models.StepTypeConnectivityCheck, hosts)
 }
 
-// smallestScan is the shortest prefix of an IPv4 network whose free addresses a host looks for: 1024 addresses.
+// smallestScan is the shortest prefix of an IPv4 network whose free addresses a host looks for:
+// 1024 addresses.
 const smallestScan = 22
 
 func freeAddressesStep(in Input) (*models.Step, error) {
@@ -75,16 +77,18 @@ func dhcpStep(in Input) (*models.Step, error) {
 	}
 	_, nic, ok := network.AddressIn(machines[0], in.Host.Inventory)
 	if !ok {
-		return nil, fmt.Errorf("host %s has no interface in machine network %s to ask for addresses by DHCP", in.Host.Name(), machines[0])
+		return nil, fmt.Errorf("host %s has no interface in machine network %s to ask for addresses by DHCP",
+			in.Host.Name(), machines[0])
 	}
 	api, ingress := VIPMAC(c, "api"), VIPMAC(c, "ingress")
 	return request(models.StepTypeDhcpLeaseAllocate, models.DhcpAllocationRequest{
-		Interface: &nic.Name, APIVipMac: &api, IngressVipMac: &ingress, APIVipLease: in.APIVIPLease, IngressVipLease: in.IngressVIPLease,
+		Interface: &nic.Name, APIVipMac: &api, IngressVipMac: &ingress, APIVipLease: in.APIVIPLease,
+		IngressVipLease: in.IngressVIPLease,
 	})
 }
 
-// VIPMAC is the MAC address under which an address of the cluster is asked for: always the same for a cluster, and from the
-// range that anybody may assign (IEEE 802, locally administered).
+// VIPMAC is the MAC address under which an address of the cluster is asked for: always the same for
+// a cluster, and from the range that anybody may assign (IEEE 802, locally administered).
 func VIPMAC(c *models.Cluster, name string) strfmt.MAC {
 	sum := sha256.Sum256([]byte(string(*c.ID) + "-" + name))
 	return strfmt.MAC(net.HardwareAddr(append([]byte{0x02}, sum[:5]...)).String())
@@ -130,8 +134,8 @@ func verifyVIPsStep(in Input) (*models.Step, error) {
 	return request(models.StepTypeVerifyVips, list)
 }
 
-// tangStep lets a host try the Tang servers where its disk will be unlocked by them. Those of a host that joins an installed
-// cluster are in the ignition config that it gets from the cluster.
+// tangStep lets a host try the Tang servers where its disk will be unlocked by them. Those of a
+// host that joins an installed cluster are in the ignition config that it gets from the cluster.
 func tangStep(in Input) (*models.Step, error) {
 	if in.Host.Day2() {
 		joins := in.Host.JoinsEncrypted()
@@ -143,7 +147,8 @@ func tangStep(in Input) (*models.Step, error) {
 	if !validation.TangEncryption(in.Cluster, in.Host.Role()) {
 		return nil, nil
 	}
-	return request(models.StepTypeTangConnectivityCheck, models.TangConnectivityRequest{TangServers: &in.Cluster.DiskEncryption.TangServers})
+	return request(models.StepTypeTangConnectivityCheck,
+		models.TangConnectivityRequest{TangServers: &in.Cluster.DiskEncryption.TangServers})
 }
 
 func apiConnectivityStep(in Input) (*models.Step, error) {
@@ -157,20 +162,25 @@ func apiConnectivityStep(in Input) (*models.Step, error) {
 	}
 	if e.Token != "" {
 		req.IgnitionEndpointToken = &e.Token
-		req.RequestHeaders = []*models.APIVipConnectivityAdditionalRequestHeader{{Key: "Authorization", Value: "Bearer " + e.Token}}
+		req.RequestHeaders = []*models.APIVipConnectivityAdditionalRequestHeader{{Key: "Authorization",
+			Value: "Bearer " + e.Token}}
 	}
 	for _, name := range slices.Sorted(maps.Keys(e.Headers)) {
-		req.RequestHeaders = append(req.RequestHeaders, &models.APIVipConnectivityAdditionalRequestHeader{Key: name, Value: e.Headers[name]})
+		req.RequestHeaders = append(req.RequestHeaders, &models.APIVipConnectivityAdditionalRequestHeader{Key: name,
+			Value: e.Headers[name]})
 	}
 	return request(models.StepTypeAPIVipConnectivityCheck, req)
 }
 
-// runsFromDisk tells whether a host runs the discovery system from its disk, where the installation goes too.
+// runsFromDisk tells whether a host runs the discovery system from its disk, where the installation
+// goes too.
 func runsFromDisk(h *inventory.Host) bool {
-	return h.Inventory != nil && h.Inventory.Boot != nil && h.Inventory.Boot.DeviceType == models.BootDeviceTypePersistent
+	return h.Inventory != nil && h.Inventory.Boot != nil &&
+		h.Inventory.Boot.DeviceType == models.BootDeviceTypePersistent
 }
 
-// diskSpeedStep lets a host measure its installation disk, once: the result is kept until somebody resets it.
+// diskSpeedStep lets a host measure its installation disk, once: the result is kept until somebody
+// resets it.
 func diskSpeedStep(in Input) (*models.Step, error) {
 	path := in.Host.InstallationDiskPath()
 	switch {
@@ -183,15 +193,17 @@ func diskSpeedStep(in Input) (*models.Step, error) {
 	if err != nil {
 		return nil, err
 	}
-	step.Args = append(step.Args, strconv.FormatFloat(orDefault(in.DiskCheckTimeout, 8*time.Minute).Seconds(), 'f', 2, 64))
+	step.Args = append(step.Args, strconv.FormatFloat(orDefault(in.DiskCheckTimeout, 8*time.Minute).Seconds(),
+		'f', 2, 64))
 	return step, nil
 }
 
-// DiskUnmeasured tells whether a host has yet to measure its installation disk. A disk with something on it that is to stay is
-// never measured.
+// DiskUnmeasured tells whether a host has yet to measure its installation disk. A disk with
+// something on it that is to stay is never measured.
 func DiskUnmeasured(h *inventory.Host) bool {
 	info := h.Disks[h.InstallationDiskPath()]
-	return !runsFromDisk(h) && !keepsPartitions(h.Record.InstallerArgs) && (info.DiskSpeed == nil || !info.DiskSpeed.Tested || info.DiskSpeed.ExitCode != 0)
+	return !runsFromDisk(h) && !keepsPartitions(h.Record.InstallerArgs) && (info.DiskSpeed == nil ||
+		!info.DiskSpeed.Tested || info.DiskSpeed.ExitCode != 0)
 }
 
 // imagesStep lets a host pull the images of the installation that it has not tried yet.
@@ -210,8 +222,9 @@ func imagesStep(in Input) (*models.Step, error) {
 		return nil, nil
 	}
 	if in.Attempt > 1 {
-		// An agent does not send an answer that equals its last one, so the same image failing again would never be
-		// heard of. Asked for all of them in another order, it answers anew; what it holds costs it nothing.
+		// An agent does not send an answer that equals its last one, so the same image failing
+		// again would never be heard of. Asked for all of them in another order, it answers anew;
+		// what it holds costs it nothing.
 		turn := in.Attempt % len(needed)
 		missing = slices.Concat(needed[turn:], needed[:turn])
 	}
@@ -234,7 +247,8 @@ func logsStep(in Input) (*models.Step, error) {
 	}
 	r := in.Host.Record
 	req := models.LogsGatherCmdRequest{
-		ClusterID: r.ClusterID, HostID: r.ID, InfraEnvID: &r.InfraEnvID, Bootstrap: &r.Bootstrap, InstallerGather: true, MasterIps: []string{},
+		ClusterID: r.ClusterID, HostID: r.ID, InfraEnvID: &r.InfraEnvID, Bootstrap: &r.Bootstrap, InstallerGather: true,
+		MasterIps: []string{},
 	}
 	if r.Bootstrap {
 		req.MasterIps = controlPlaneAddresses(in)
@@ -242,13 +256,15 @@ func logsStep(in Input) (*models.Step, error) {
 	return request(models.StepTypeLogsGather, req)
 }
 
-// controlPlaneAddresses are the addresses of the other control plane hosts, whose logs the bootstrap host fetches: one of
-// each in the machine network, or all of them where that is not known.
+// controlPlaneAddresses are the addresses of the other control plane hosts, whose logs the
+// bootstrap host fetches: one of each in the machine network, or all of them where that is not
+// known.
 func controlPlaneAddresses(in Input) []string {
 	machines := network.MachineNetworks(in.Cluster)
 	ips := []string{}
 	for _, peer := range in.Peers {
-		if peer.Record.Bootstrap || peer.ID() == in.Host.ID() || peer.Role() == models.HostRoleWorker || peer.Inventory == nil {
+		if peer.Record.Bootstrap || peer.ID() == in.Host.ID() || peer.Role() == models.HostRoleWorker ||
+			peer.Inventory == nil {
 			continue
 		}
 		if len(machines) > 0 {
@@ -293,11 +309,12 @@ func bootArtifactsStep(in Input) (*models.Step, error) {
 }
 
 func reclaimStep(in Input) (*models.Step, error) {
-	return request(models.StepTypeRebootForReclaim, models.RebootForReclaimRequest{HostFsMountDir: in.BootArtifacts.mount()})
+	return request(models.StepTypeRebootForReclaim,
+		models.RebootForReclaimRequest{HostFsMountDir: in.BootArtifacts.mount()})
 }
 
-// primaryNetwork is the machine network that hosts of a cluster get their addresses in: the first one, or, where it is not
-// defined, one of the bootstrap host, IPv4 before IPv6.
+// primaryNetwork is the machine network that hosts of a cluster get their addresses in: the first
+// one, or, where it is not defined, one of the bootstrap host, IPv4 before IPv6.
 func primaryNetwork(in Input) (netip.Prefix, bool) {
 	if machines := network.MachineNetworks(in.Cluster); len(machines) > 0 {
 		return machines[0], true

@@ -1,7 +1,9 @@
-// Package steps knows the agent's protocol: what a host is told to do next in each state, and what its replies mean.
+// Package steps knows the agent's protocol: what a host is told to do next in each state, and what
+// its replies mean.
 //
-// For and Apply are pure functions. The forms of the requests and replies are those of openshift/assisted-installer-agent,
-// which refuses a step whose arguments are not valid JSON of the request model.
+// For and Apply are pure functions. The forms of the requests and replies are those of
+// openshift/assisted-installer-agent, which refuses a step whose arguments are not valid JSON of
+// the request model.
 package steps
 
 import (
@@ -35,9 +37,11 @@ type Images struct {
 	Agent                 string
 	Installer, Controller string
 	MCO                   string
-	// MustGather are the images for gathering what support asks for, by operator; "ocp" is OpenShift's own.
+	// MustGather are the images for gathering what support asks for, by operator; "ocp" is
+	// OpenShift's own.
 	MustGather map[string]string
-	// CoreOS is the operating system image of the release, needed by hosts that run from their disk already.
+	// CoreOS is the operating system image of the release, needed by hosts that run from their disk
+	// already.
 	CoreOS string
 }
 
@@ -56,11 +60,13 @@ type Input struct {
 	Ignition IgnitionEndpoint
 	// BootArtifacts are the files for booting a host that is reclaimed.
 	BootArtifacts BootArtifacts
-	// ServiceIPs are the addresses of this appliance that hosts may use when they cannot resolve its name.
+	// ServiceIPs are the addresses of this appliance that hosts may use when they cannot resolve
+	// its name.
 	ServiceIPs []string
 	// Attempt counts the preparations of the cluster's installation, from 1.
 	Attempt int
-	// DiskCheckTimeout and ImageCheckTimeout bound the checks of a prepared installation; zero stands for 8 and 16 minutes.
+	// DiskCheckTimeout and ImageCheckTimeout bound the checks of a prepared installation; zero
+	// stands for 8 and 16 minutes.
 	DiskCheckTimeout, ImageCheckTimeout time.Duration
 	// Random is where step ids come from; crypto/rand.Reader, or a fixed source in tests.
 	Random io.Reader
@@ -91,28 +97,32 @@ type plan struct {
 	exit    bool
 }
 
-// The tables of states. Steps are in the order in which the agent gets them; it runs them side by side.
+// The tables of states. Steps are in the order in which the agent gets them; it runs them side by
+// side.
 var (
 	dayOne = map[string]plan{
-		models.HostStatusDiscovering:              {makers: []maker{inventoryStep}, seconds: pollSeconds},
-		models.HostStatusKnown:                    {makers: checks, seconds: pollSeconds},
-		models.HostStatusInsufficient:             {makers: checks, seconds: pollSeconds},
-		models.HostStatusPendingForInput:          {makers: checks, seconds: pollSeconds},
-		models.HostStatusDisconnected:             {makers: []maker{inventoryStep}, seconds: backedOff},
-		models.HostStatusPreparingForInstallation: {makers: []maker{dhcpStep, diskSpeedStep, imagesStep}, seconds: pollSeconds},
-		models.HostStatusInstalling:               {makers: []maker{installStep, dhcpStep}, seconds: pollSeconds},
-		models.HostStatusInstallingInProgress:     {makers: []maker{dhcpStep}, seconds: pollSeconds},
-		models.HostStatusError:                    {makers: []maker{logsStep, stopStep}, seconds: backedOff},
-		models.HostStatusCancelled:                {makers: []maker{logsStep, stopStep}, seconds: backedOff},
-		models.HostStatusDisabled:                 {seconds: backedOff},
-		models.HostStatusResetting:                {seconds: backedOff},
-		models.HostStatusBinding:                  {seconds: atOnce, exit: true},
+		models.HostStatusDiscovering:     {makers: []maker{inventoryStep}, seconds: pollSeconds},
+		models.HostStatusKnown:           {makers: checks, seconds: pollSeconds},
+		models.HostStatusInsufficient:    {makers: checks, seconds: pollSeconds},
+		models.HostStatusPendingForInput: {makers: checks, seconds: pollSeconds},
+		models.HostStatusDisconnected:    {makers: []maker{inventoryStep}, seconds: backedOff},
+		models.HostStatusPreparingForInstallation: {makers: []maker{dhcpStep, diskSpeedStep, imagesStep},
+			seconds: pollSeconds},
+		models.HostStatusInstalling:           {makers: []maker{installStep, dhcpStep}, seconds: pollSeconds},
+		models.HostStatusInstallingInProgress: {makers: []maker{dhcpStep}, seconds: pollSeconds},
+		models.HostStatusError:                {makers: []maker{logsStep, stopStep}, seconds: backedOff},
+		models.HostStatusCancelled:            {makers: []maker{logsStep, stopStep}, seconds: backedOff},
+		models.HostStatusDisabled:             {seconds: backedOff},
+		models.HostStatusResetting:            {seconds: backedOff},
+		models.HostStatusBinding:              {seconds: atOnce, exit: true},
 	}
 	dayTwo = map[string]plan{
-		models.HostStatusDiscovering:          {makers: []maker{inventoryStep, ntpStep, domainsStep}, seconds: pollSeconds},
-		models.HostStatusKnown:                {makers: joinChecks, seconds: pollSeconds},
-		models.HostStatusInsufficient:         {makers: joinChecks, seconds: pollSeconds},
-		models.HostStatusPendingForInput:      {makers: []maker{inventoryStep, connectivityStep, apiConnectivityStep, tangStep}, seconds: pollSeconds},
+		models.HostStatusDiscovering: {makers: []maker{inventoryStep, ntpStep, domainsStep},
+			seconds: pollSeconds},
+		models.HostStatusKnown:        {makers: joinChecks, seconds: pollSeconds},
+		models.HostStatusInsufficient: {makers: joinChecks, seconds: pollSeconds},
+		models.HostStatusPendingForInput: {makers: []maker{inventoryStep, connectivityStep, apiConnectivityStep,
+			tangStep}, seconds: pollSeconds},
 		models.HostStatusDisconnected:         {makers: []maker{inventoryStep}, seconds: backedOff},
 		models.HostStatusInstalling:           {makers: []maker{installStep}, seconds: pollSeconds},
 		models.HostStatusInstallingInProgress: {seconds: pollSeconds},
@@ -132,7 +142,8 @@ var (
 		models.HostStatusReclaiming:                 {makers: []maker{bootArtifactsStep}, seconds: pollSeconds},
 		models.HostStatusReclaimingRebooting:        {makers: []maker{reclaimStep}, seconds: backedOff, exit: true},
 	}
-	checks     = []maker{inventoryStep, connectivityStep, tangStep, freeAddressesStep, dhcpStep, ntpStep, domainsStep, verifyVIPsStep}
+	checks = []maker{inventoryStep, connectivityStep, tangStep, freeAddressesStep, dhcpStep, ntpStep, domainsStep,
+		verifyVIPsStep}
 	joinChecks = []maker{inventoryStep, connectivityStep, apiConnectivityStep, tangStep, ntpStep, domainsStep}
 )
 
@@ -166,9 +177,9 @@ func Upgrades(host *models.Host, agent string) bool {
 	return agent != "" && host.DiscoveryAgentVersion != agent && upgradable(*host.Status)
 }
 
-// For decides what a host does next and when it asks again. A state without work gets no steps. An error names the steps
-// that could not be made, each in a sentence; the other steps are there all the same, so the caller sends them and logs the
-// error.
+// For decides what a host does next and when it asks again. A state without work gets no steps. An
+// error names the steps that could not be made, each in a sentence; the other steps are there all
+// the same, so the caller sends them and logs the error.
 func For(in Input) (*models.Steps, error) {
 	p := planFor(in)
 	if Upgrades(in.Host.Record, in.Images.Agent) {
@@ -214,9 +225,11 @@ func request(kind models.StepType, body any) (*models.Step, error) {
 	return &models.Step{StepType: kind, Args: []string{string(b)}}, nil
 }
 
-// Runner is the argument of the command that an agent gets when it registers: it starts the program that asks for steps.
+// Runner is the argument of the command that an agent gets when it registers: it starts the program
+// that asks for steps.
 func Runner(record *models.Host, agentImage string) (string, error) {
-	b, err := json.Marshal(models.NextStepCmdRequest{AgentVersion: &agentImage, HostID: record.ID, InfraEnvID: &record.InfraEnvID})
+	b, err := json.Marshal(models.NextStepCmdRequest{AgentVersion: &agentImage, HostID: record.ID,
+		InfraEnvID: &record.InfraEnvID})
 	if err != nil {
 		return "", fmt.Errorf("encode the command of the step runner: %w", err)
 	}

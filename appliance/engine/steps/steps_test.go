@@ -27,13 +27,16 @@ const (
 
 func machine(id strfmt.UUID, ip string) *inventory.Host {
 	return inventory.NewHost(&models.Host{
-		ID: ptr(id), ClusterID: ptr(clusterID), InfraEnvID: infraEnvID, Kind: ptr(models.HostKindHost), Role: models.HostRoleMaster,
-		Status: ptr(models.HostStatusKnown), InstallationDiskID: "/dev/disk/by-id/a", DiscoveryAgentVersion: "mirror/agent:1",
+		ID: ptr(id), ClusterID: ptr(clusterID), InfraEnvID: infraEnvID, Kind: ptr(models.HostKindHost),
+		Role:   models.HostRoleMaster,
+		Status: ptr(models.HostStatusKnown), InstallationDiskID: "/dev/disk/by-id/a",
+		DiscoveryAgentVersion: "mirror/agent:1",
 	}, &inventory.Facts{Inventory: &models.Inventory{
 		Hostname: "node", CPU: &models.CPU{Architecture: "x86_64"}, Memory: &models.Memory{},
 		Interfaces: []*models.Interface{
 			{Name: "eno1", MacAddress: "52:54:00:00:00:01", IPV4Addresses: []string{ip + "/24"}},
-			{Name: "eno2", MacAddress: "52:54:00:00:00:02", IPV4Addresses: []string{"10.0.0.1/16"}, IPV6Addresses: []string{"fe80::1/64"}},
+			{Name: "eno2", MacAddress: "52:54:00:00:00:02", IPV4Addresses: []string{"10.0.0.1/16"},
+				IPV6Addresses: []string{"fe80::1/64"}},
 		},
 		Disks: []*models.Disk{
 			{ID: "/dev/disk/by-id/a", Name: "sda", Path: "/dev/sda", DriveType: models.DriveTypeSSD, Bootable: true},
@@ -47,16 +50,23 @@ func situation() Input {
 	return Input{
 		Host: machine(hostID, "192.168.1.11"),
 		Cluster: &models.Cluster{
-			ID: ptr(clusterID), Name: "harbour", BaseDNSDomain: "site.example", ControlPlaneCount: 3, OpenshiftVersion: "4.18.3", CPUArchitecture: "x86_64",
-			VipDhcpAllocation: ptr(true), MachineNetworks: []*models.MachineNetwork{{Cidr: "192.168.1.0/24"}}, AdditionalNtpSource: "ntp.site.example",
-			APIVips: []*models.APIVip{{IP: "192.168.1.2"}}, IngressVips: []*models.IngressVip{{IP: "192.168.1.3"}},
-			DiskEncryption: &models.DiskEncryption{EnableOn: ptr("all"), Mode: ptr(models.DiskEncryptionModeTang), TangServers: `[{"url":"http://tang","thumbprint":"x"}]`},
+			ID: ptr(clusterID), Name: "harbour", BaseDNSDomain: "site.example", ControlPlaneCount: 3,
+			OpenshiftVersion: "4.18.3", CPUArchitecture: "x86_64",
+			VipDhcpAllocation: ptr(true), MachineNetworks: []*models.MachineNetwork{{Cidr: "192.168.1.0/24"}},
+			AdditionalNtpSource: "ntp.site.example",
+			APIVips:             []*models.APIVip{{IP: "192.168.1.2"}},
+			IngressVips:         []*models.IngressVip{{IP: "192.168.1.3"}},
+			DiskEncryption: &models.DiskEncryption{EnableOn: ptr("all"), Mode: ptr(models.DiskEncryptionModeTang),
+				TangServers: `[{"url":"http://tang","thumbprint":"x"}]`},
 		},
 		InfraEnv: &models.InfraEnv{AdditionalNtpSources: "10.0.0.123"},
 		Peers:    []*inventory.Host{machine(hostID, "192.168.1.11"), machine(peerID, "192.168.1.12")},
-		Images: Images{Release: "mirror/release@sha256:1", Agent: "mirror/agent:1", Installer: "mirror/installer:1", Controller: "mirror/controller:1",
-			MCO: "mirror/mco:1", MustGather: map[string]string{"ocp": "mirror/must-gather:1"}, CoreOS: "mirror/coreos:1"},
-		Ignition:      IgnitionEndpoint{URL: "https://api-int.harbour.site.example:22623/config/worker", CACertificate: "Y2E=", Token: "secret"},
+		Images: Images{Release: "mirror/release@sha256:1", Agent: "mirror/agent:1", Installer: "mirror/installer:1",
+			Controller: "mirror/controller:1",
+			MCO:        "mirror/mco:1", MustGather: map[string]string{"ocp": "mirror/must-gather:1"},
+			CoreOS: "mirror/coreos:1"},
+		Ignition: IgnitionEndpoint{URL: "https://api-int.harbour.site.example:22623/config/worker",
+			CACertificate: "Y2E=", Token: "secret"},
 		BootArtifacts: BootArtifacts{Kernel: "http://l/k", Initrd: "http://l/i", Rootfs: "http://l/r"},
 		Random:        bytes.NewReader(bytes.Repeat([]byte{0xab, 1, 2, 3}, 100)),
 	}
@@ -107,7 +117,8 @@ func agentAccepts(t *testing.T, step *models.Step) {
 
 func TestEachStateHasItsSteps(t *testing.T) {
 	const (
-		checks     = "inventory connectivity-check tang-connectivity-check free-network-addresses dhcp-lease-allocate ntp-synchronizer domain-resolution verify-vips"
+		checks = "inventory connectivity-check tang-connectivity-check free-network-addresses " +
+			"dhcp-lease-allocate ntp-synchronizer domain-resolution verify-vips"
 		joinChecks = "inventory connectivity-check api-vip-connectivity-check ntp-synchronizer domain-resolution"
 		dayOne     = models.HostKindHost
 		dayTwo     = models.HostKindAddToExistingClusterHost
@@ -122,7 +133,8 @@ func TestEachStateHasItsSteps(t *testing.T) {
 		{dayOne, models.HostStatusInsufficient, checks, 60, false},
 		{dayOne, models.HostStatusPendingForInput, checks, 60, false},
 		{dayOne, models.HostStatusDisconnected, "inventory", 120, false},
-		{dayOne, models.HostStatusPreparingForInstallation, "dhcp-lease-allocate installation-disk-speed-check container-image-availability", 60, false},
+		{dayOne, models.HostStatusPreparingForInstallation,
+			"dhcp-lease-allocate installation-disk-speed-check container-image-availability", 60, false},
 		{dayOne, models.HostStatusPreparingSuccessful, "", 60, false},
 		{dayOne, models.HostStatusInstalling, "install dhcp-lease-allocate", 60, false},
 		{dayOne, models.HostStatusInstallingInProgress, "dhcp-lease-allocate", 60, false},
@@ -135,7 +147,8 @@ func TestEachStateHasItsSteps(t *testing.T) {
 		{dayTwo, models.HostStatusDiscovering, "inventory ntp-synchronizer domain-resolution", 60, false},
 		{dayTwo, models.HostStatusKnown, joinChecks, 60, false},
 		{dayTwo, models.HostStatusInsufficient, joinChecks, 60, false},
-		{dayTwo, models.HostStatusPendingForInput, "inventory connectivity-check api-vip-connectivity-check", 60, false},
+		{dayTwo, models.HostStatusPendingForInput, "inventory connectivity-check api-vip-connectivity-check",
+			60, false},
 		{dayTwo, models.HostStatusDisconnected, "inventory", 120, false},
 		{dayTwo, models.HostStatusInstalling, "install", 60, false},
 		{dayTwo, models.HostStatusInstallingInProgress, "", 60, false},
@@ -188,7 +201,8 @@ func steps(t *testing.T, in Input) map[models.StepType]*models.Step {
 
 func TestStepsThatAreNotNeededAreLeftOut(t *testing.T) {
 	in := situation()
-	in.Cluster.VipDhcpAllocation, in.Cluster.DiskEncryption, in.Cluster.APIVips, in.Cluster.IngressVips = nil, nil, nil, nil
+	in.Cluster.VipDhcpAllocation, in.Cluster.DiskEncryption, in.Cluster.APIVips, in.Cluster.IngressVips = nil,
+		nil, nil, nil
 	in.Cluster.BaseDNSDomain, in.Peers = "", nil
 	in.Host.Inventory.Interfaces = in.Host.Inventory.Interfaces[1:] // a /16 is too large to look for free addresses
 	all := steps(t, in)
@@ -199,14 +213,17 @@ func TestStepsThatAreNotNeededAreLeftOut(t *testing.T) {
 	in = situation()
 	in.Host.Record.Status = ptr(models.HostStatusPreparingForInstallation)
 	in.Host.Disks = map[string]models.DiskInfo{"/dev/disk/by-id/a": {DiskSpeed: &models.DiskSpeed{Tested: true}}}
-	in.Host.Images = map[string]*models.ContainerImageAvailability{"mirror/release@sha256:1": {}, "mirror/mco:1": {}, "mirror/must-gather:1": {}}
+	in.Host.Images = map[string]*models.ContainerImageAvailability{"mirror/release@sha256:1": {}, "mirror/mco:1": {},
+		"mirror/must-gather:1": {}}
 	all = steps(t, in)
 	require.NotContains(t, all, models.StepTypeInstallationDiskSpeedCheck)
-	require.JSONEq(t, `{"images":["mirror/installer:1"],"timeout":960}`, all[models.StepTypeContainerImageAvailability].Args[0])
+	require.JSONEq(t, `{"images":["mirror/installer:1"],"timeout":960}`,
+		all[models.StepTypeContainerImageAvailability].Args[0])
 
 	in.Attempt = 2 // the agent would not send an answer again that equals its last one
 	all = steps(t, in)
-	require.JSONEq(t, `{"images":["mirror/must-gather:1","mirror/installer:1","mirror/release@sha256:1","mirror/mco:1"],"timeout":960}`,
+	require.JSONEq(t,
+		`{"images":["mirror/must-gather:1","mirror/installer:1","mirror/release@sha256:1","mirror/mco:1"],"timeout":960}`,
 		all[models.StepTypeContainerImageAvailability].Args[0])
 
 	in = situation()
@@ -219,7 +236,8 @@ func TestTheTangServersOfAHostThatJoinsAreThoseOfItsIgnitionConfig(t *testing.T)
 	in := situation()
 	in.Host.Record.Kind = ptr(models.HostKindAddToExistingClusterHost)
 	require.NotContains(t, steps(t, in), models.StepTypeTangConnectivityCheck, "it has not downloaded it yet")
-	in.Host.APIConnectivity = &models.APIVipConnectivityResponse{IsSuccess: true, Ignition: `{"storage":{"luks":[{"name":"root","clevis":{"tpm2":true}}]}}`}
+	in.Host.APIConnectivity = &models.APIVipConnectivityResponse{IsSuccess: true,
+		Ignition: `{"storage":{"luks":[{"name":"root","clevis":{"tpm2":true}}]}}`}
 	require.NotContains(t, steps(t, in), models.StepTypeTangConnectivityCheck)
 	in.Host.APIConnectivity.Ignition = `{"storage":{"luks":[{"name":"root","clevis":{"tang":[{"url":"http://tang.other","thumbprint":"y"}]}}]}}`
 	step := steps(t, in)[models.StepTypeTangConnectivityCheck]

@@ -53,7 +53,8 @@ type (
 	platforms = []models.PlatformType
 )
 
-// features returns the table of all features. It is put together once, for clusters are checked against it at each of their changes.
+// features returns the table of all features. It is put together once, for clusters are checked
+// against it at each of their changes.
 var features = sync.OnceValue(func() []feature {
 	return slices.Concat(topologies(), networking(), networkTypes(), platformTable(), operators())
 })
@@ -63,40 +64,47 @@ func topologies() []feature {
 	onMainframe := func(q Query) (models.SupportLevel, models.IncompatibilityReason, bool) {
 		v, _ := parseMinor(q.Version)
 		arch := architectureID(q.Architecture)
-		return models.SupportLevelDevPreview, "", q.Platform != models.PlatformTypeNutanix && q.Platform != models.PlatformTypeVsphere &&
+		return models.SupportLevelDevPreview, "", q.Platform != models.PlatformTypeNutanix &&
+			q.Platform != models.PlatformTypeVsphere &&
 			(arch == ibmZ || arch == power) && v.is("4.13")
 	}
 	return []feature{
 		{
-			id: singleNode, notForBefore: oldMainframe, special: onMainframe, notOn: platforms{models.PlatformTypeNutanix, models.PlatformTypeVsphere},
+			id: singleNode, notForBefore: oldMainframe, special: onMainframe,
+			notOn: platforms{models.PlatformTypeNutanix, models.PlatformTypeVsphere},
 			against: ids{
-				models.FeatureSupportLevelIDODF, nutanix, vSphere, clusterManaged, vipAllocation, userBalancer, models.FeatureSupportLevelIDNODEHEALTHCHECK,
+				models.FeatureSupportLevelIDODF, nutanix, vSphere, clusterManaged, vipAllocation, userBalancer,
+				models.FeatureSupportLevelIDNODEHEALTHCHECK,
 				models.FeatureSupportLevelIDSELFNODEREMEDIATION, models.FeatureSupportLevelIDFENCEAGENTSREMEDIATION,
 				models.FeatureSupportLevelIDNODEMAINTENANCE, models.FeatureSupportLevelIDKUBEDESCHEDULER,
 			},
 			againstBefore: map[string][]models.FeatureSupportLevelID{"4.19": {idPrimaryIPv6}},
 		},
 		{
-			id: models.FeatureSupportLevelIDSINGLENODEEXPANSION, since: "4.11", notForBefore: oldMainframe, special: onMainframe,
-			notOn: platforms{models.PlatformTypeNutanix, models.PlatformTypeVsphere},
+			id: models.FeatureSupportLevelIDSINGLENODEEXPANSION, since: "4.11", notForBefore: oldMainframe,
+			special: onMainframe,
+			notOn:   platforms{models.PlatformTypeNutanix, models.PlatformTypeVsphere},
 		},
 		{
 			id: arbiter, since: "4.19", levels: map[string]models.SupportLevel{"4.19": models.SupportLevelTechPreview},
 			onlyOn: platforms{models.PlatformTypeBaremetal, models.PlatformTypeNone},
 			special: func(q Query) (models.SupportLevel, models.IncompatibilityReason, bool) {
 				v, ok := parseMinor(q.Version)
-				return models.SupportLevelUnavailable, models.IncompatibilityReasonPlatform, q.Platform == models.PlatformTypeNone && (!ok || v.before("4.22"))
+				return models.SupportLevelUnavailable, models.IncompatibilityReasonPlatform,
+					q.Platform == models.PlatformTypeNone && (!ok || v.before("4.22"))
 			},
 			against:       ids{nutanix, vSphere, externalKind, oracleCloud},
 			againstBefore: map[string][]models.FeatureSupportLevelID{"4.22": {noPlatform}},
 		},
 		{
 			id: idTNF, since: "4.20", onlyOn: platforms{models.PlatformTypeBaremetal, models.PlatformTypeNone},
-			levels:  map[string]models.SupportLevel{"4.20": models.SupportLevelTechPreview, "4.21": models.SupportLevelTechPreview},
+			levels: map[string]models.SupportLevel{"4.20": models.SupportLevelTechPreview,
+				"4.21": models.SupportLevelTechPreview},
 			against: ids{nutanix, vSphere, externalKind, oracleCloud},
 		},
 		{
-			id: largeHA, since: "4.18", onlyOn: platforms{models.PlatformTypeBaremetal, models.PlatformTypeNone, models.PlatformTypeExternal},
+			id: largeHA, since: "4.18", onlyOn: platforms{models.PlatformTypeBaremetal, models.PlatformTypeNone,
+				models.PlatformTypeExternal},
 			notFor: archs{arm, ibmZ, power, multi}, against: ids{nutanix, vSphere},
 		},
 		{id: models.FeatureSupportLevelIDCUSTOMMANIFEST},
@@ -104,7 +112,8 @@ func topologies() []feature {
 		{
 			id: models.FeatureSupportLevelIDFULLISO, against: ids{oracleCloud},
 			special: func(q Query) (models.SupportLevel, models.IncompatibilityReason, bool) {
-				return models.SupportLevelUnavailable, models.IncompatibilityReasonOciExternalIntegrationDisabled, q.Platform == models.PlatformTypeExternal && q.External == oracle
+				return models.SupportLevelUnavailable, models.IncompatibilityReasonOciExternalIntegrationDisabled,
+					q.Platform == models.PlatformTypeExternal && q.External == oracle
 			},
 		},
 	}
@@ -113,7 +122,8 @@ func topologies() []feature {
 func networking() []feature {
 	return []feature{
 		{
-			id: vipAllocation, until: "4.15", normal: models.SupportLevelDevPreview, notOn: platforms{models.PlatformTypeExternal},
+			id: vipAllocation, until: "4.15", normal: models.SupportLevelDevPreview,
+			notOn:   platforms{models.PlatformTypeExternal},
 			against: ids{singleNode, oracleCloud, noPlatform, externalKind, userBalancer},
 		},
 		{
@@ -121,7 +131,8 @@ func networking() []feature {
 			notForBefore: map[models.ArchitectureSupportLevelID]string{arm: "4.11"},
 			against:      ids{singleNode, userManaged, oracleCloud, noPlatform, externalKind},
 		},
-		{id: userManaged, notOn: platforms{models.PlatformTypeNutanix}, against: ids{clusterManaged, nutanix, bareMetal, userBalancer}},
+		{id: userManaged, notOn: platforms{models.PlatformTypeNutanix}, against: ids{clusterManaged, nutanix,
+			bareMetal, userBalancer}},
 		{
 			id: platManaged, normal: models.SupportLevelUnsupported, against: ids{bareMetal, vSphere, nutanix},
 			special: func(q Query) (models.SupportLevel, models.IncompatibilityReason, bool) {
@@ -131,17 +142,20 @@ func networking() []feature {
 				return models.SupportLevelUnsupported, models.IncompatibilityReasonPlatform, true
 			},
 		},
-		{id: dualStack, against: ids{userBalancer}, againstBefore: map[string][]models.FeatureSupportLevelID{"4.13": {vSphere}}},
+		{id: dualStack, against: ids{userBalancer},
+			againstBefore: map[string][]models.FeatureSupportLevelID{"4.13": {vSphere}}},
 		{id: dualStackVIPs, since: "4.12", notOnOracle: true, against: ids{oracleCloud, userBalancer}},
 		{
 			id: idPrimaryIPv6, since: "4.12", normal: models.SupportLevelTechPreview,
-			notOn:         platforms{models.PlatformTypeNutanix, models.PlatformTypeVsphere, models.PlatformTypeExternal},
+			notOn: platforms{models.PlatformTypeNutanix, models.PlatformTypeVsphere,
+				models.PlatformTypeExternal},
 			against:       ids{userBalancer, externalKind, oracleCloud, nutanix, vSphere},
 			againstBefore: map[string][]models.FeatureSupportLevelID{"4.19": {singleNode}},
 		},
 		{
 			id: userBalancer, since: "4.16",
-			against: ids{externalKind, oracleCloud, noPlatform, nutanix, userManaged, vipAllocation, dualStack, dualStackVIPs, singleNode, idPrimaryIPv6},
+			against: ids{externalKind, oracleCloud, noPlatform, nutanix, userManaged, vipAllocation, dualStack,
+				dualStackVIPs, singleNode, idPrimaryIPv6},
 		},
 	}
 }
@@ -149,7 +163,8 @@ func networking() []feature {
 // networkTypes are plug-ins for the pods' network; a cluster has one.
 func networkTypes() []feature {
 	all := []feature{
-		{id: models.FeatureSupportLevelIDOVNNETWORKTYPE}, {id: models.FeatureSupportLevelIDSDNNETWORKTYPE, until: "4.15"},
+		{id: models.FeatureSupportLevelIDOVNNETWORKTYPE}, {id: models.FeatureSupportLevelIDSDNNETWORKTYPE,
+			until: "4.15"},
 		{id: idCilium}, {id: idCalico}, {id: idCiscoACI}, {id: idNoNetwork},
 	}
 	for i := range all {
@@ -165,18 +180,23 @@ func networkTypes() []feature {
 func platformTable() []feature {
 	return []feature{
 		{id: bareMetal, against: ids{platManaged, userManaged}},
-		{id: noPlatform, against: ids{vipAllocation, clusterManaged, userBalancer}, againstBefore: map[string][]models.FeatureSupportLevelID{"4.22": {arbiter}}},
+		{id: noPlatform, against: ids{vipAllocation, clusterManaged, userBalancer},
+			againstBefore: map[string][]models.FeatureSupportLevelID{"4.22": {arbiter}}},
 		{
-			id: nutanix, since: "4.11", levels: map[string]models.SupportLevel{"4.11": models.SupportLevelDevPreview}, notFor: archs{ibmZ, power, arm},
+			id: nutanix, since: "4.11", levels: map[string]models.SupportLevel{"4.11": models.SupportLevelDevPreview},
+			notFor: archs{ibmZ, power, arm},
 			against: ids{
-				singleNode, arbiter, idTNF, userManaged, models.FeatureSupportLevelIDLVM, models.FeatureSupportLevelIDMCE, models.FeatureSupportLevelIDCNV, platManaged,
-				models.FeatureSupportLevelIDMTV, largeHA, userBalancer, models.FeatureSupportLevelIDOSC, models.FeatureSupportLevelIDNMSTATE, idPrimaryIPv6,
+				singleNode, arbiter, idTNF, userManaged, models.FeatureSupportLevelIDLVM,
+				models.FeatureSupportLevelIDMCE, models.FeatureSupportLevelIDCNV, platManaged,
+				models.FeatureSupportLevelIDMTV, largeHA, userBalancer, models.FeatureSupportLevelIDOSC,
+				models.FeatureSupportLevelIDNMSTATE, idPrimaryIPv6,
 			},
 		},
 		{
 			id: vSphere, notFor: archs{ibmZ, power},
 			against: ids{
-				singleNode, arbiter, idTNF, models.FeatureSupportLevelIDLVM, platManaged, models.FeatureSupportLevelIDCNV, models.FeatureSupportLevelIDMTV,
+				singleNode, arbiter, idTNF, models.FeatureSupportLevelIDLVM, platManaged,
+				models.FeatureSupportLevelIDCNV, models.FeatureSupportLevelIDMTV,
 				largeHA, models.FeatureSupportLevelIDOSC, idPrimaryIPv6,
 			},
 			againstBefore: map[string][]models.FeatureSupportLevelID{"4.13": {dualStack}},
@@ -184,13 +204,16 @@ func platformTable() []feature {
 		{
 			id: oracleCloud, since: "4.14", notFor: archs{ibmZ, power},
 			against: ids{
-				arbiter, idTNF, clusterManaged, vipAllocation, dualStackVIPs, models.FeatureSupportLevelIDFULLISO, userBalancer,
-				models.FeatureSupportLevelIDNMSTATE, models.FeatureSupportLevelIDODF, models.FeatureSupportLevelIDOPENSHIFTAI, idPrimaryIPv6,
+				arbiter, idTNF, clusterManaged, vipAllocation, dualStackVIPs, models.FeatureSupportLevelIDFULLISO,
+				userBalancer,
+				models.FeatureSupportLevelIDNMSTATE, models.FeatureSupportLevelIDODF,
+				models.FeatureSupportLevelIDOPENSHIFTAI, idPrimaryIPv6,
 			},
 		},
 		{
 			id: externalKind, since: "4.14",
-			against: ids{arbiter, idTNF, clusterManaged, vipAllocation, userBalancer, models.FeatureSupportLevelIDNMSTATE, idPrimaryIPv6},
+			against: ids{arbiter, idTNF, clusterManaged, vipAllocation, userBalancer,
+				models.FeatureSupportLevelIDNMSTATE, idPrimaryIPv6},
 		},
 	}
 }

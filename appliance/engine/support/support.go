@@ -1,6 +1,7 @@
-// Package support knows how far each feature, architecture and operator of OpenShift is supported, by version,
-// architecture and platform. Its tables (features.go, operators.go) are those of the Assisted Installer
-// (internal/featuresupport, internal/operators); what a query makes of them is pure.
+// Package support knows how far each feature, architecture and operator of OpenShift is supported,
+// by version, architecture and platform. Its tables (features.go, operators.go) are those of the
+// Assisted Installer (internal/featuresupport, internal/operators); what a query makes of them is
+// pure.
 package support
 
 import (
@@ -63,8 +64,8 @@ func parseMinor(version string) (minor, bool) {
 // versionForm is what counts as a version, such as 4.19, 4.19.3 and 4.20.0-rc.1.
 var versionForm = regexp.MustCompile(`^\d+\.\d+(\.\d+)?(-[0-9A-Za-z.-]+)?$`)
 
-// Check refuses a query whose version is none, whose architecture the version does not have, or whose platform is not
-// available for both. The error is a sentence.
+// Check refuses a query whose version is none, whose architecture the version does not have, or
+// whose platform is not available for both. The error is a sentence.
 func (q Query) Check() error {
 	if err := CheckVersion(q.Version); err != nil {
 		return err
@@ -80,7 +81,8 @@ func (q Query) Check() error {
 	for _, f := range features() {
 		if f.id == PlatformFeature(q.Platform, q.External) {
 			if level, _ := f.level(open); !available(level) {
-				return fmt.Errorf("the platform %s is not available with OpenShift %s on %s", q.Platform, q.Version, q.Architecture)
+				return fmt.Errorf("the platform %s is not available with OpenShift %s on %s", q.Platform, q.Version,
+					q.Architecture)
 			}
 			return nil
 		}
@@ -96,8 +98,8 @@ func CheckVersion(version string) error {
 	return nil
 }
 
-// CheckUse tells in one sentence why a cluster of the query's version, architecture and platform can't make use of features: one
-// is not available there, or two can't be used together.
+// CheckUse tells in one sentence why a cluster of the query's version, architecture and platform
+// can't make use of features: one is not available there, or two can't be used together.
 func (q Query) CheckUse(used []models.FeatureSupportLevelID) error {
 	open := q
 	open.Platform = ""
@@ -106,11 +108,13 @@ func (q Query) CheckUse(used []models.FeatureSupportLevelID) error {
 			continue
 		}
 		if level, reason := f.level(q); level == models.SupportLevelUnavailable {
-			return fmt.Errorf("the feature %s is not available with OpenShift %s on %s, platform %s%s", name(f.id), q.Version, q.Architecture, q.Platform, because(reason))
+			return fmt.Errorf("the feature %s is not available with OpenShift %s on %s, platform %s%s", name(f.id),
+				q.Version, q.Architecture, q.Platform, because(reason))
 		}
 		for _, other := range f.conflicts(open) {
 			if slices.Contains(used, other) {
-				return fmt.Errorf("the features %s and %s can't be used together with OpenShift %s", name(f.id), name(other), q.Version)
+				return fmt.Errorf("the features %s and %s can't be used together with OpenShift %s", name(f.id),
+					name(other), q.Version)
 			}
 		}
 	}
@@ -212,9 +216,9 @@ func Architectures(version string) models.SupportLevels {
 	return levels
 }
 
-// Features returns the level of each feature that a query has, ordered by id. When a platform is named the levels of
-// platforms are left out, and that of platform-managed networking otherwise. Features of lacking are not there whatever the
-// table says.
+// Features returns the level of each feature that a query has, ordered by id. When a platform is
+// named the levels of platforms are left out, and that of platform-managed networking otherwise.
+// Features of lacking are not there whatever the table says.
 func Features(q Query, lacking []models.FeatureSupportLevelID) []Feature {
 	var found []Feature
 	supported := available(architectureLevel(architectureID(q.Architecture), q.Version))
@@ -245,8 +249,10 @@ func skipped(id models.FeatureSupportLevelID, platformNamed bool) bool {
 
 func platformFeatures() []models.FeatureSupportLevelID {
 	return []models.FeatureSupportLevelID{
-		models.FeatureSupportLevelIDNUTANIXINTEGRATION, models.FeatureSupportLevelIDVSPHEREINTEGRATION, models.FeatureSupportLevelIDEXTERNALPLATFORMOCI,
-		models.FeatureSupportLevelIDBAREMETALPLATFORM, models.FeatureSupportLevelIDNONEPLATFORM, models.FeatureSupportLevelIDEXTERNALPLATFORM,
+		models.FeatureSupportLevelIDNUTANIXINTEGRATION, models.FeatureSupportLevelIDVSPHEREINTEGRATION,
+		models.FeatureSupportLevelIDEXTERNALPLATFORMOCI,
+		models.FeatureSupportLevelIDBAREMETALPLATFORM, models.FeatureSupportLevelIDNONEPLATFORM,
+		models.FeatureSupportLevelIDEXTERNALPLATFORM,
 	}
 }
 
@@ -290,7 +296,8 @@ func (f feature) level(q Query) (models.SupportLevel, models.IncompatibilityReas
 		}
 	}
 	switch {
-	case q.Platform != "" && (slices.Contains(f.notOn, q.Platform) || f.onlyOn != nil && !slices.Contains(f.onlyOn, q.Platform)),
+	case q.Platform != "" && (slices.Contains(f.notOn, q.Platform) || f.onlyOn != nil &&
+		!slices.Contains(f.onlyOn, q.Platform)),
 		f.notOnOracle && q.Platform == models.PlatformTypeExternal && q.External == oracle:
 		return models.SupportLevelUnavailable, models.IncompatibilityReasonPlatform
 	case f.since != "" && (!ok || v.before(f.since)), f.until != "" && ok && !v.before(f.until):
@@ -319,5 +326,8 @@ func (f feature) conflicts(q Query) []models.FeatureSupportLevelID {
 			against = append(against, more...)
 		}
 	}
-	return slices.DeleteFunc(against, func(id models.FeatureSupportLevelID) bool { return skipped(id, q.Platform != "") })
+	return slices.DeleteFunc(against, func(id models.FeatureSupportLevelID) bool {
+		return skipped(id,
+			q.Platform != "")
+	})
 }

@@ -21,8 +21,10 @@ func level(q Query, id models.FeatureSupportLevelID) (models.SupportLevel, model
 
 func TestFeaturesHaveTheLevelsOfTheirVersionsArchitecturesAndPlatforms(t *testing.T) {
 	const (
-		full, tech, dev, none, unsupported = models.SupportLevelSupported, models.SupportLevelTechPreview, models.SupportLevelDevPreview, models.SupportLevelUnavailable, models.SupportLevelUnsupported
-		byVersion, byArch, byPlatform      = models.IncompatibilityReasonOpenshiftVersion, models.IncompatibilityReasonCPUArchitecture, models.IncompatibilityReasonPlatform
+		full, tech, dev, none, unsupported = models.SupportLevelSupported, models.SupportLevelTechPreview,
+			models.SupportLevelDevPreview, models.SupportLevelUnavailable, models.SupportLevelUnsupported
+		byVersion, byArch, byPlatform = models.IncompatibilityReasonOpenshiftVersion,
+			models.IncompatibilityReasonCPUArchitecture, models.IncompatibilityReasonPlatform
 	)
 	for _, c := range []struct {
 		id     models.FeatureSupportLevelID
@@ -44,17 +46,21 @@ func TestFeaturesHaveTheLevelsOfTheirVersionsArchitecturesAndPlatforms(t *testin
 		{"TNF", Query{Version: "4.22", Architecture: "x86_64"}, full, ""},
 		{"NON_STANDARD_HA_CONTROL_PLANE", Query{Version: "4.17", Architecture: "x86_64"}, none, byVersion},
 		{"NON_STANDARD_HA_CONTROL_PLANE", Query{Version: "4.18", Architecture: "arm64"}, none, byArch},
-		{"NON_STANDARD_HA_CONTROL_PLANE", Query{Version: "4.18", Architecture: "x86_64", Platform: "external"}, full, ""},
+		{"NON_STANDARD_HA_CONTROL_PLANE", Query{Version: "4.18", Architecture: "x86_64", Platform: "external"},
+			full, ""},
 		{"MINIMAL_ISO", Query{Version: "4.18", Architecture: "s390x"}, none, byArch},
-		{"FULL_ISO", Query{Version: "4.18", Architecture: "x86_64", Platform: "external", External: "oci"}, none, models.IncompatibilityReasonOciExternalIntegrationDisabled},
+		{"FULL_ISO", Query{Version: "4.18", Architecture: "x86_64", Platform: "external", External: "oci"}, none,
+			models.IncompatibilityReasonOciExternalIntegrationDisabled},
 		{"VIP_AUTO_ALLOC", Query{Version: "4.14", Architecture: "x86_64"}, dev, ""},
 		{"VIP_AUTO_ALLOC", Query{Version: "4.15", Architecture: "x86_64"}, none, byVersion},
 		{"CLUSTER_MANAGED_NETWORKING", Query{Version: "4.10", Architecture: "arm64"}, none, byArch},
 		{"CLUSTER_MANAGED_NETWORKING", Query{Version: "4.11", Architecture: "aarch64"}, full, ""},
-		{"USER_MANAGED_NETWORKING", Query{Version: "4.19", Architecture: "x86_64", Platform: "nutanix"}, none, byPlatform},
+		{"USER_MANAGED_NETWORKING", Query{Version: "4.19", Architecture: "x86_64", Platform: "nutanix"}, none,
+			byPlatform},
 		{"PLATFORM_MANAGED_NETWORKING", Query{Version: "4.19", Architecture: "x86_64"}, "left out", ""},
 		{"PLATFORM_MANAGED_NETWORKING", Query{Version: "4.19", Architecture: "x86_64", Platform: "none"}, full, ""},
-		{"PLATFORM_MANAGED_NETWORKING", Query{Version: "4.19", Architecture: "x86_64", Platform: "baremetal"}, unsupported, byPlatform},
+		{"PLATFORM_MANAGED_NETWORKING", Query{Version: "4.19", Architecture: "x86_64", Platform: "baremetal"},
+			unsupported, byPlatform},
 		{"BAREMETAL_PLATFORM", Query{Version: "4.19", Architecture: "x86_64", Platform: "baremetal"}, "left out", ""},
 		{"NUTANIX_INTEGRATION", Query{Version: "4.11", Architecture: "x86_64"}, dev, ""},
 		{"SDN_NETWORK_TYPE", Query{Version: "4.15", Architecture: "x86_64"}, none, byVersion},
@@ -63,10 +69,12 @@ func TestFeaturesHaveTheLevelsOfTheirVersionsArchitecturesAndPlatforms(t *testin
 		{"LVM", Query{Version: "4.11", Architecture: "x86_64"}, dev, ""},
 		{"CNV", Query{Version: "4.13", Architecture: "arm64"}, none, byArch},
 		{"CNV", Query{Version: "4.14", Architecture: "arm64"}, dev, ""},
-		{"ODF", Query{Version: "4.14", Architecture: "x86_64", Platform: "external", External: "oci"}, none, byPlatform},
+		{"ODF", Query{Version: "4.14", Architecture: "x86_64", Platform: "external", External: "oci"},
+			none, byPlatform},
 		{"LOKI", Query{Version: "4.16", Architecture: "x86_64"}, none, byVersion},
 		{"SELF_NODE_REMEDIATION", Query{Version: "4.16", Architecture: "x86_64"}, tech, ""},
-		{"SNO", Query{Version: "4.9", Architecture: "arm64"}, none, ""}, // nothing is: the version does not have the architecture
+		// nothing is: the version does not have the architecture
+		{"SNO", Query{Version: "4.9", Architecture: "arm64"}, none, ""},
 	} {
 		got, reason := level(c.query, c.id)
 		require.Equal(t, c.level, got, "%s %+v", c.id, c.query)
@@ -95,11 +103,13 @@ func TestIncompatibilityIsMutual(t *testing.T) {
 
 func TestArchitecturesHaveTheLevelsOfAVersion(t *testing.T) {
 	require.Equal(t, models.SupportLevels{
-		"X86_64_ARCHITECTURE": "supported", "ARM64_ARCHITECTURE": "supported", "S390X_ARCHITECTURE": "tech-preview", "PPC64LE_ARCHITECTURE": "tech-preview",
+		"X86_64_ARCHITECTURE": "supported", "ARM64_ARCHITECTURE": "supported", "S390X_ARCHITECTURE": "tech-preview",
+		"PPC64LE_ARCHITECTURE":    "tech-preview",
 		"MULTIARCH_RELEASE_IMAGE": "tech-preview",
 	}, Architectures("4.12.9"))
 	require.Equal(t, models.SupportLevels{
-		"X86_64_ARCHITECTURE": "supported", "ARM64_ARCHITECTURE": "unavailable", "S390X_ARCHITECTURE": "unavailable", "PPC64LE_ARCHITECTURE": "unavailable",
+		"X86_64_ARCHITECTURE": "supported", "ARM64_ARCHITECTURE": "unavailable", "S390X_ARCHITECTURE": "unavailable",
+		"PPC64LE_ARCHITECTURE":    "unavailable",
 		"MULTIARCH_RELEASE_IMAGE": "unavailable",
 	}, Architectures("4.9"))
 }
@@ -111,9 +121,10 @@ func TestAQueryThatNothingAnswersIsRefused(t *testing.T) {
 		"not available for the architecture s390x": {Version: "4.11", Architecture: "s390x"},
 		"not available for the architecture z80":   {Version: "4.11", Architecture: "z80"},
 		"the platform nutanix is not available":    {Version: "4.19", Architecture: "arm64", Platform: "nutanix"},
-		"the platform external is not available":   {Version: "4.13", Architecture: "x86_64", Platform: "external", External: "oci"},
-		`there is no platform "moon"`:              {Version: "4.19", Architecture: "x86_64", Platform: "moon"},
-		`the OpenShift version "4.19.x" is none`:   {Version: "4.19.x", Architecture: "x86_64"},
+		"the platform external is not available": {Version: "4.13", Architecture: "x86_64", Platform: "external",
+			External: "oci"},
+		`there is no platform "moon"`:            {Version: "4.19", Architecture: "x86_64", Platform: "moon"},
+		`the OpenShift version "4.19.x" is none`: {Version: "4.19.x", Architecture: "x86_64"},
 	} {
 		require.ErrorContains(t, q.Check(), says)
 	}
@@ -130,7 +141,8 @@ func TestBundlesFollowWhatTheClusterUsesAndWhatIsThere(t *testing.T) {
 	require.Equal(t, []string{"virtualization", "openshift-ai"}, ids(Bundles(nil, nil, nil)))
 	query := &Query{Version: "4.19", Architecture: "x86_64"}
 	require.Equal(t, []string{"virtualization", "openshift-ai"}, ids(Bundles(query, nil, nil)))
-	require.Equal(t, []string{"openshift-ai"}, ids(Bundles(query, []models.FeatureSupportLevelID{"SNO"}, nil)), "node health checks need more nodes")
+	require.Equal(t, []string{"openshift-ai"}, ids(Bundles(query, []models.FeatureSupportLevelID{"SNO"}, nil)),
+		"node health checks need more nodes")
 	require.Empty(t, ids(Bundles(&Query{Version: "4.19", Architecture: "arm64"}, nil, nil)))
 	require.Equal(t, []string{"openshift-ai"}, ids(Bundles(nil, nil, []models.FeatureSupportLevelID{"CNV"})))
 	single, ok := BundleByID("openshift-ai", []models.FeatureSupportLevelID{"SNO"})

@@ -22,13 +22,13 @@ type ClusterInput struct {
 	PullSecretSet bool
 	// CustomManifests tells whether a person has added manifests to the cluster.
 	CustomManifests bool
-	// MissingCatalogs are the catalogs of operators that the site's mirror does not lead to, each with a sentence that says what
-	// is missing.
+	// MissingCatalogs are the catalogs of operators that the site's mirror does not lead to, each
+	// with a sentence that says what is missing.
 	MissingCatalogs map[string]string
 }
 
-// Cluster makes all checks of a cluster. Every check of the API is in the report, also those that do not apply; these pass
-// and say so.
+// Cluster makes all checks of a cluster. Every check of the API is in the report, also those that
+// do not apply; these pass and say so.
 func Cluster(in ClusterInput) *Report {
 	report := &Report{
 		results:    make([]Result, 0, len(clusterChecks)+len(operatorTable())+1),
@@ -97,9 +97,11 @@ func pullSecretSet(in ClusterInput) (Status, string) {
 
 func platformRequirements(in ClusterInput) (Status, string) {
 	p := in.Cluster.Platform
-	oci := platformOf(in.Cluster) == models.PlatformTypeExternal && p.External != nil && text(p.External.PlatformName) == "oci"
+	oci := platformOf(in.Cluster) == models.PlatformTypeExternal && p.External != nil &&
+		text(p.External.PlatformName) == "oci"
 	if oci && !in.CustomManifests {
-		return Failure, "Oracle Cloud needs manifests of its integration and none were added; add them as custom manifests."
+		return Failure, "Oracle Cloud needs manifests of its integration and none were added; add them as custom " +
+			"manifests."
 	}
 	return Success, "The platform needs nothing more."
 }
@@ -127,10 +129,13 @@ func allHostsReady(in ClusterInput) (Status, string) {
 	if len(waiting) > 4 {
 		waiting = append(waiting[:4], fmt.Sprintf("%d more", len(waiting)-4))
 	}
-	return Failure, fmt.Sprintf("Not all hosts of the cluster are ready: %s; see what each of them needs, or remove it from the cluster.", strings.Join(waiting, ", "))
+	return Failure,
+		fmt.Sprintf("Not all hosts of the cluster are ready: %s; see what each of them needs, or remove it from the "+
+			"cluster.", strings.Join(waiting, ", "))
 }
 
-// sufficientMasters counts the hosts as they will be used: those whose role is not decided count as SuggestRoles decides.
+// sufficientMasters counts the hosts as they will be used: those whose role is not decided count as
+// SuggestRoles decides.
 func sufficientMasters(in ClusterInput) (Status, string) {
 	roles := SuggestRoles(in.Cluster, in.Hosts, in.Requirements)
 	count := make(map[models.HostRole]int)
@@ -148,16 +153,22 @@ func sufficientMasters(in ClusterInput) (Status, string) {
 	masters, others := count[models.HostRoleMaster], len(in.Hosts)-count[models.HostRoleMaster]
 	switch {
 	case want == 1 && (masters != 1 || others != 0):
-		return Failure, fmt.Sprintf("A single-node cluster needs exactly one host that can be its control plane and has %d hosts, %d of them fit for it; add or remove hosts.", len(in.Hosts), masters)
+		return Failure,
+			fmt.Sprintf("A single-node cluster needs exactly one host that can be its control plane and has %d "+
+				"hosts, %d of them fit for it; add or remove hosts.", len(in.Hosts), masters)
 	case masters != want:
-		return Failure, fmt.Sprintf("The cluster needs exactly %d control plane hosts and has %d; add hosts, remove some or change their roles.", want, masters)
+		return Failure,
+			fmt.Sprintf("The cluster needs exactly %d control plane hosts and has %d; add hosts, remove some or "+
+				"change their roles.", want, masters)
 	case want == 2 && count[models.HostRoleArbiter] == 0 && !fenced(in.Cluster, in.Hosts):
-		return Failure, "A cluster of two control plane hosts needs an arbiter host, or fencing credentials for both; add a host of role arbiter."
+		return Failure, "A cluster of two control plane hosts needs an arbiter host, or fencing credentials for " +
+			"both; add a host of role arbiter."
 	}
 	return Success, fmt.Sprintf("The cluster has the %d control plane hosts it needs.", want)
 }
 
-// fenced tells whether a cluster is two control plane hosts that can turn each other off, without an arbiter.
+// fenced tells whether a cluster is two control plane hosts that can turn each other off, without
+// an arbiter.
 func fenced(c *models.Cluster, hosts []*inventory.Host) bool {
 	if c.ControlPlaneCount != 2 {
 		return false
@@ -193,10 +204,12 @@ func networkTypeValid(in ClusterInput) (Status, string) {
 	switch *c.NetworkType {
 	case models.ClusterNetworkTypeOVNKubernetes:
 		if yes(c.VipDhcpAllocation) {
-			return Failure, "OVNKubernetes cannot be used when the cluster's addresses come from DHCP; give the API and ingress IP addresses."
+			return Failure, "OVNKubernetes cannot be used when the cluster's addresses come from DHCP; give the API " +
+				"and ingress IP addresses."
 		}
 	case models.ClusterNetworkTypeOpenShiftSDN:
-		if _, v6 := network.Families(slices.Concat(network.MachineNetworks(c), network.ClusterNetworks(c), network.ServiceNetworks(c))); v6 {
+		if _, v6 := network.Families(slices.Concat(network.MachineNetworks(c), network.ClusterNetworks(c),
+			network.ServiceNetworks(c))); v6 {
 			return Failure, "OpenShiftSDN does not work with IPv6 networks; choose OVNKubernetes."
 		}
 		if SingleNode(c) {
@@ -204,7 +217,8 @@ func networkTypeValid(in ClusterInput) (Status, string) {
 		}
 	default:
 		if !slices.Contains(networkTypes(), *c.NetworkType) {
-			return Failure, fmt.Sprintf("The network type %q is not known; choose one of %s.", *c.NetworkType, strings.Join(networkTypes(), ", "))
+			return Failure, fmt.Sprintf("The network type %q is not known; choose one of %s.", *c.NetworkType,
+				strings.Join(networkTypes(), ", "))
 		}
 	}
 	return Success, fmt.Sprintf("The network type %s can be used.", *c.NetworkType)
@@ -230,13 +244,16 @@ func broughtAlong(networkType string) bool {
 
 func customManifests(in ClusterInput) (Status, string) {
 	if t := text(in.Cluster.NetworkType); broughtAlong(t) && !in.CustomManifests {
-		return Failure, fmt.Sprintf("Network type %s needs the manifests of its plug-in and none were added; add them as custom manifests.", t)
+		return Failure,
+			fmt.Sprintf("Network type %s needs the manifests of its plug-in and none were added; add them as custom "+
+				"manifests.", t)
 	}
 	return Success, "All manifests that the cluster needs are there."
 }
 
-// clockAhead is by how many seconds a host's clock was ahead of the appliance's when that noted it. Hosts are compared by it,
-// because the times of two hosts were noted at different moments: when each was heard first, or its clock was set.
+// clockAhead is by how many seconds a host's clock was ahead of the appliance's when that noted it.
+// Hosts are compared by it, because the times of two hosts were noted at different moments: when
+// each was heard first, or its clock was set.
 func clockAhead(h *inventory.Host) int64 {
 	return h.Record.Timestamp - time.Time(h.Record.CheckedInAt).Unix()
 }
@@ -263,8 +280,10 @@ func ntpServerConfigured(in ClusterInput) (Status, string) {
 	}
 	gap := time.Duration(clockAhead(last)-clockAhead(first)) * time.Second
 	if gap >= maxClockGap+time.Minute { // whole minutes count
-		return Failure, fmt.Sprintf("The clocks of %s and %s are %s apart and at most %s are allowed; give an NTP server that all hosts reach, or set the clocks.",
-			first.Name(), last.Name(), gap, maxClockGap)
+		return Failure,
+			fmt.Sprintf("The clocks of %s and %s are %s apart and at most %s are allowed; give an NTP server that "+
+				"all hosts reach, or set the clocks.",
+				first.Name(), last.Name(), gap, maxClockGap)
 	}
 	return Success, "The clocks of the hosts agree."
 }

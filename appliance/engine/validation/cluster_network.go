@@ -20,8 +20,8 @@ func (in ClusterInput) discovered() bool {
 	return false
 }
 
-// machineNetworkNeeded tells whether the cluster must know its machine network: always but for several nodes whose
-// networking is managed by the user.
+// machineNetworkNeeded tells whether the cluster must know its machine network: always but for
+// several nodes whose networking is managed by the user.
 func machineNetworkNeeded(c *models.Cluster) bool {
 	return !yes(c.UserManagedNetworking) || SingleNode(c)
 }
@@ -93,7 +93,8 @@ func noCIDRsOverlapping(in ClusterInput) (Status, string) {
 		return Pending, waitRanges
 	}
 	if bad, found := unreadableRange(in.Cluster); found {
-		return Error, fmt.Sprintf("%q is not a network; give an address and a prefix length, as in 192.168.1.0/24.", bad)
+		return Error, fmt.Sprintf("%q is not a network; give an address and a prefix length, as in 192.168.1.0/24.",
+			bad)
 	}
 	pods, services := network.ClusterNetworks(in.Cluster), network.ServiceNetworks(in.Cluster)
 	pairs := []struct {
@@ -105,7 +106,8 @@ func noCIDRsOverlapping(in ClusterInput) (Status, string) {
 		pairs = append(pairs, []struct {
 			names string
 			a, b  []netip.Prefix
-		}{{"machine network %s and service network %s", machines, services}, {"machine network %s and cluster network %s", machines, pods}}...)
+		}{{"machine network %s and service network %s", machines, services},
+			{"machine network %s and cluster network %s", machines, pods}}...)
 	}
 	for _, p := range pairs {
 		if a, b, found := network.Overlap(p.a, p.b); found {
@@ -120,15 +122,20 @@ func sameAddressFamilies(in ClusterInput) (Status, string) {
 		return Pending, waitRanges
 	}
 	if bad, found := unreadableRange(in.Cluster); found {
-		return Error, fmt.Sprintf("%q is not a network; give an address and a prefix length, as in 192.168.1.0/24.", bad)
+		return Error, fmt.Sprintf("%q is not a network; give an address and a prefix length, as in 192.168.1.0/24.",
+			bad)
 	}
 	want := families(network.ServiceNetworks(in.Cluster))
 	if got := families(network.ClusterNetworks(in.Cluster)); got != want {
-		return Failure, fmt.Sprintf("The cluster networks are %s and the service networks are %s; give both the same address families.", got, want)
+		return Failure,
+			fmt.Sprintf("The cluster networks are %s and the service networks are %s; give both the same address "+
+				"families.", got, want)
 	}
 	if machineNetworkNeeded(in.Cluster) {
 		if got := families(network.MachineNetworks(in.Cluster)); got != want {
-			return Failure, fmt.Sprintf("The machine networks are %s and the service networks are %s; give both the same address families.", got, want)
+			return Failure,
+				fmt.Sprintf("The machine networks are %s and the service networks are %s; give both the same address "+
+					"families.", got, want)
 		}
 	}
 	return Success, fmt.Sprintf("All networks of the cluster are %s.", want)
@@ -145,7 +152,8 @@ func families(list []netip.Prefix) string {
 	}
 }
 
-// Prefixes by which the size of a cluster network is judged when the network plug-in does not use the host prefix.
+// Prefixes by which the size of a cluster network is judged when the network plug-in does not use
+// the host prefix.
 const (
 	assumedPrefixIPv4 = 25
 	assumedPrefixIPv6 = 64
@@ -161,7 +169,9 @@ func networkPrefixValid(in ClusterInput) (Status, string) {
 		}
 		p, err := netip.ParsePrefix(string(n.Cidr))
 		if err != nil {
-			return Failure, fmt.Sprintf("The cluster network %q is not a network; give an address and a prefix length, as in 10.128.0.0/14.", n.Cidr)
+			return Failure,
+				fmt.Sprintf("The cluster network %q is not a network; give an address and a prefix length, as in "+
+					"10.128.0.0/14.", n.Cidr)
 		}
 		hostPrefix := int(n.HostPrefix)
 		if broughtAlong(text(in.Cluster.NetworkType)) {
@@ -203,10 +213,13 @@ func machineCIDREqualsCalculated(in ClusterInput) (Status, string) {
 		}
 		found, ok := network.NetworkOf(ip, in.Hosts)
 		if !ok {
-			return Failure, fmt.Sprintf("No host is in a network with %s; give an address in the network of the hosts.", ip)
+			return Failure, fmt.Sprintf("No host is in a network with %s; give an address in the network of the hosts.",
+				ip)
 		}
 		if i < len(machines) && machines[i] != found {
-			return Failure, fmt.Sprintf("The machine network is %s, but the network of %s is %s; choose that network or another address.", machines[i], ip, found)
+			return Failure,
+				fmt.Sprintf("The machine network is %s, but the network of %s is %s; choose that network or another "+
+					"address.", machines[i], ip, found)
 		}
 	}
 	return Success, "The machine network is the network of the API and ingress IP addresses."
@@ -280,9 +293,12 @@ func vipsDefined(in ClusterInput, name string, list []vip) (Status, string) {
 	case yes(in.Cluster.VipDhcpAllocation) && len(in.Cluster.MachineNetworks) == 0:
 		return Pending, "Waiting for the cluster's machine network, in which the addresses are asked for by DHCP."
 	case yes(in.Cluster.VipDhcpAllocation):
-		return Failure, fmt.Sprintf("The DHCP server has not given the %s IP address yet; it may take two minutes, then check that it has free addresses.", name)
+		return Failure,
+			fmt.Sprintf("The DHCP server has not given the %s IP address yet; it may take two minutes, then check "+
+				"that it has free addresses.", name)
 	}
-	return Failure, fmt.Sprintf("The %s IP address is not defined; give an unused address in the network of the hosts.", name)
+	return Failure, fmt.Sprintf("The %s IP address is not defined; give an unused address in the network of the hosts.",
+		name)
 }
 
 func vipsValid(in ClusterInput, name string, list, others []vip) (Status, string) {
@@ -316,19 +332,22 @@ func vipsValid(in ClusterInput, name string, list, others []vip) (Status, string
 func (in ClusterInput) vipFault(name string, v vip, index int, machines []netip.Prefix, external bool) string {
 	ip, err := netip.ParseAddr(v.ip)
 	if err != nil {
-		return fmt.Sprintf("The %s IP address %q is not an IP address; give the address that the cluster is to have.", name, v.ip)
+		return fmt.Sprintf("The %s IP address %q is not an IP address; give the address that the cluster is to have.",
+			name, v.ip)
 	}
 	i := index
 	if external || index >= len(machines) {
 		i = slices.IndexFunc(machines, func(n netip.Prefix) bool { return n.Contains(ip) })
 	}
 	if i < 0 || !machines[i].Contains(ip) {
-		return fmt.Sprintf("The %s IP address %s is not in machine network %s; give an address in that network.", name, ip, joinPrefixes(machines))
+		return fmt.Sprintf("The %s IP address %s is not in machine network %s; give an address in that network.",
+			name, ip, joinPrefixes(machines))
 	}
 	machine := machines[i]
 	switch {
 	case network.IsBroadcast(ip, machine):
-		return fmt.Sprintf("The %s IP address %s is the broadcast address of %s; give another address.", name, ip, machine)
+		return fmt.Sprintf("The %s IP address %s is the broadcast address of %s; give another address.", name,
+			ip, machine)
 	case external:
 		return ""
 	}
@@ -341,11 +360,14 @@ func (in ClusterInput) vipFault(name string, v vip, index int, machines []netip.
 		return ""
 	case models.VipVerificationFailed:
 		if !network.RoomFor(len(in.Hosts), machine) {
-			return fmt.Sprintf("The %s IP address %s is in use, and machine network %s is too small for the cluster; use a larger network.", name, ip, machine)
+			return fmt.Sprintf("The %s IP address %s is in use, and machine network %s is too small for the cluster; "+
+				"use a larger network.", name, ip, machine)
 		}
-		return fmt.Sprintf("The %s IP address %s is in use by another machine; give an address that nobody has.", name, ip)
+		return fmt.Sprintf("The %s IP address %s is in use by another machine; give an address that nobody has.",
+			name, ip)
 	}
-	return fmt.Sprintf("Whether the %s IP address %s is free has not been verified yet; the hosts try it within a minute.", name, ip)
+	return fmt.Sprintf("Whether the %s IP address %s is free has not been verified yet; the hosts try it within a "+
+		"minute.", name, ip)
 }
 
 func joinPrefixes(list []netip.Prefix) string {

@@ -58,7 +58,8 @@ func TestAClusterThatLacksNothingIsReadyAndEveryCheckIsInItsReport(t *testing.T)
 	}
 }
 
-// requireAllByCategory reads a report as clients do, who get each result once, in so many categories.
+// requireAllByCategory reads a report as clients do, who get each result once, in so many
+// categories.
 func requireAllByCategory(t *testing.T, report *Report, categories int) {
 	t.Helper()
 	var groups map[string][]Result
@@ -70,133 +71,206 @@ func requireAllByCategory(t *testing.T, report *Report, categories int) {
 // clusterFaults are inputs in which a check finds something, most of them a fault.
 func clusterFaults() []fault[ClusterInput] {
 	return []fault[ClusterInput]{
-		{"no pull secret", PullSecretSet, Failure, PendingForInput, "pull secret", func(_ *threeNodes, in *ClusterInput) { in.PullSecretSet = false }},
-		{"no base domain", DNSDomainDefined, Failure, PendingForInput, "base domain", func(n *threeNodes, _ *ClusterInput) { n.cluster.BaseDNSDomain = "" }},
-		{"no machine network", MachineCIDRDefined, Failure, PendingForInput, "API and ingress", func(n *threeNodes, _ *ClusterInput) { n.cluster.MachineNetworks = nil }},
-		{"no host and no machine network", MachineCIDRDefined, Pending, PendingForInput, "first host", func(n *threeNodes, in *ClusterInput) {
-			n.cluster.MachineNetworks, in.Hosts = nil, nil
+		{"no pull secret", PullSecretSet, Failure, PendingForInput, "pull secret",
+			func(_ *threeNodes, in *ClusterInput) { in.PullSecretSet = false }},
+		{"no base domain", DNSDomainDefined, Failure, PendingForInput, "base domain",
+			func(n *threeNodes, _ *ClusterInput) { n.cluster.BaseDNSDomain = "" }},
+		{"no machine network", MachineCIDRDefined, Failure, PendingForInput, "API and ingress",
+			func(n *threeNodes, _ *ClusterInput) { n.cluster.MachineNetworks = nil }},
+		{"no host and no machine network", MachineCIDRDefined, Pending, PendingForInput, "first host",
+			func(n *threeNodes, in *ClusterInput) {
+				n.cluster.MachineNetworks, in.Hosts = nil, nil
+			}},
+		{"no cluster network", ClusterCIDRDefined, Failure, PendingForInput, "pods",
+			func(n *threeNodes, _ *ClusterInput) { n.cluster.ClusterNetworks = nil }},
+		{"no service network", ServiceCIDRDefined, Failure, PendingForInput, "services",
+			func(n *threeNodes, _ *ClusterInput) { n.cluster.ServiceNetworks = nil }},
+		{"no API address", APIVIPsDefined, Failure, PendingForInput, "API", func(n *threeNodes,
+			_ *ClusterInput) {
+			n.cluster.APIVips = nil
 		}},
-		{"no cluster network", ClusterCIDRDefined, Failure, PendingForInput, "pods", func(n *threeNodes, _ *ClusterInput) { n.cluster.ClusterNetworks = nil }},
-		{"no service network", ServiceCIDRDefined, Failure, PendingForInput, "services", func(n *threeNodes, _ *ClusterInput) { n.cluster.ServiceNetworks = nil }},
-		{"no API address", APIVIPsDefined, Failure, PendingForInput, "API", func(n *threeNodes, _ *ClusterInput) { n.cluster.APIVips = nil }},
-		{"no ingress address", IngressVIPsDefined, Failure, PendingForInput, "ingress", func(n *threeNodes, _ *ClusterInput) { n.cluster.IngressVips = nil }},
-		{"DHCP gave no address yet", APIVIPsDefined, Failure, Insufficient, "DHCP", func(n *threeNodes, _ *ClusterInput) {
-			n.cluster.VipDhcpAllocation, n.cluster.APIVips, n.cluster.NetworkType = ptr(true), nil, nil
+		{"no ingress address", IngressVIPsDefined, Failure, PendingForInput, "ingress",
+			func(n *threeNodes, _ *ClusterInput) { n.cluster.IngressVips = nil }},
+		{"DHCP gave no address yet", APIVIPsDefined, Failure, Insufficient, "DHCP",
+			func(n *threeNodes, _ *ClusterInput) {
+				n.cluster.VipDhcpAllocation, n.cluster.APIVips, n.cluster.NetworkType = ptr(true), nil, nil
+			}},
+		{"DHCP needs the machine network", APIVIPsDefined, Pending, PendingForInput, "Waiting",
+			func(n *threeNodes, _ *ClusterInput) {
+				n.cluster.VipDhcpAllocation, n.cluster.APIVips, n.cluster.MachineNetworks = ptr(true), nil, nil
+			}},
+		{"the API address is elsewhere", APIVIPsValid, Failure, Insufficient, "not in machine network",
+			func(n *threeNodes, _ *ClusterInput) { n.cluster.APIVips[0].IP = "10.0.0.1" }},
+		{"the API address is no address", APIVIPsValid, Failure, Insufficient, "not an IP address",
+			func(n *threeNodes, _ *ClusterInput) { n.cluster.APIVips[0].IP = "here" }},
+		{"the API address is the broadcast address", APIVIPsValid, Failure, Insufficient, "broadcast",
+			func(n *threeNodes, _ *ClusterInput) { n.cluster.APIVips[0].IP = "192.168.10.255" }},
+		{"the API address is in use", APIVIPsValid, Failure, Insufficient, "in use",
+			func(n *threeNodes, _ *ClusterInput) {
+				n.cluster.APIVips[0].Verification = ptr(models.VipVerificationFailed)
+			}},
+		{"the ingress address was not tried yet", IngressVIPsValid, Failure, Insufficient, "not been verified",
+			func(n *threeNodes, _ *ClusterInput) { n.cluster.IngressVips[0].Verification = nil }},
+		{"a host finds the ingress address in use", IngressVIPsValid, Failure, Insufficient, "in use",
+			func(n *threeNodes, _ *ClusterInput) {
+				n.cluster.IngressVips[0].Verification = nil
+				n.hosts[1].FreeAddresses = models.FreeNetworksAddresses{{Network: "192.168.10.0/24",
+					FreeAddresses: []strfmt.IPv4{"192.168.10.9"}}}
+			}},
+		{"a host finds the ingress address free", IngressVIPsValid, Success, Ready, "",
+			func(n *threeNodes, _ *ClusterInput) {
+				n.cluster.IngressVips[0].Verification = nil
+				n.hosts[1].FreeAddresses = models.FreeNetworksAddresses{{Network: "192.168.10.0/24",
+					FreeAddresses: []strfmt.IPv4{"192.168.10.3"}}}
+			}},
+		{"one address for both", IngressVIPsValid, Failure, Insufficient, "two different",
+			func(n *threeNodes, _ *ClusterInput) { n.cluster.IngressVips[0].IP = "192.168.10.2" }},
+		{"an external load balancer has one address for both", IngressVIPsValid, Success, Ready, "",
+			func(n *threeNodes, _ *ClusterInput) {
+				n.cluster.IngressVips[0].IP = "192.168.10.2"
+				n.cluster.LoadBalancer = &models.LoadBalancer{Type: models.LoadBalancerTypeUserManaged}
+			}},
+		{"an address before any host", APIVIPsValid, Pending, Insufficient, "first host",
+			func(_ *threeNodes, in *ClusterInput) { in.Hosts = nil }},
+		{"the machine network is another one", MachineCIDREqualsToCalculatedCIDR, Failure, Insufficient,
+			"192.168.10.0/24", func(n *threeNodes,
+				_ *ClusterInput) {
+				n.cluster.MachineNetworks[0].Cidr = "192.168.0.0/16"
+			}},
+		{"no host is near the address", MachineCIDREqualsToCalculatedCIDR, Failure, Insufficient, "No host",
+			func(n *threeNodes, _ *ClusterInput) { n.cluster.APIVips[0].IP = "10.0.0.1" }},
+		{"an unknown network plug-in", NetworkTypeValid, Failure, Insufficient, `"Flannel"`,
+			func(n *threeNodes, _ *ClusterInput) { n.cluster.NetworkType = ptr("Flannel") }},
+		{"OVN with DHCP", NetworkTypeValid, Failure, Insufficient, "DHCP", func(n *threeNodes,
+			_ *ClusterInput) {
+			n.cluster.VipDhcpAllocation = ptr(true)
 		}},
-		{"DHCP needs the machine network", APIVIPsDefined, Pending, PendingForInput, "Waiting", func(n *threeNodes, _ *ClusterInput) {
-			n.cluster.VipDhcpAllocation, n.cluster.APIVips, n.cluster.MachineNetworks = ptr(true), nil, nil
-		}},
-		{"the API address is elsewhere", APIVIPsValid, Failure, Insufficient, "not in machine network", func(n *threeNodes, _ *ClusterInput) { n.cluster.APIVips[0].IP = "10.0.0.1" }},
-		{"the API address is no address", APIVIPsValid, Failure, Insufficient, "not an IP address", func(n *threeNodes, _ *ClusterInput) { n.cluster.APIVips[0].IP = "here" }},
-		{"the API address is the broadcast address", APIVIPsValid, Failure, Insufficient, "broadcast", func(n *threeNodes, _ *ClusterInput) { n.cluster.APIVips[0].IP = "192.168.10.255" }},
-		{"the API address is in use", APIVIPsValid, Failure, Insufficient, "in use", func(n *threeNodes, _ *ClusterInput) {
-			n.cluster.APIVips[0].Verification = ptr(models.VipVerificationFailed)
-		}},
-		{"the ingress address was not tried yet", IngressVIPsValid, Failure, Insufficient, "not been verified", func(n *threeNodes, _ *ClusterInput) { n.cluster.IngressVips[0].Verification = nil }},
-		{"a host finds the ingress address in use", IngressVIPsValid, Failure, Insufficient, "in use", func(n *threeNodes, _ *ClusterInput) {
-			n.cluster.IngressVips[0].Verification = nil
-			n.hosts[1].FreeAddresses = models.FreeNetworksAddresses{{Network: "192.168.10.0/24", FreeAddresses: []strfmt.IPv4{"192.168.10.9"}}}
-		}},
-		{"a host finds the ingress address free", IngressVIPsValid, Success, Ready, "", func(n *threeNodes, _ *ClusterInput) {
-			n.cluster.IngressVips[0].Verification = nil
-			n.hosts[1].FreeAddresses = models.FreeNetworksAddresses{{Network: "192.168.10.0/24", FreeAddresses: []strfmt.IPv4{"192.168.10.3"}}}
-		}},
-		{"one address for both", IngressVIPsValid, Failure, Insufficient, "two different", func(n *threeNodes, _ *ClusterInput) { n.cluster.IngressVips[0].IP = "192.168.10.2" }},
-		{"an external load balancer has one address for both", IngressVIPsValid, Success, Ready, "", func(n *threeNodes, _ *ClusterInput) {
-			n.cluster.IngressVips[0].IP = "192.168.10.2"
-			n.cluster.LoadBalancer = &models.LoadBalancer{Type: models.LoadBalancerTypeUserManaged}
-		}},
-		{"an address before any host", APIVIPsValid, Pending, Insufficient, "first host", func(_ *threeNodes, in *ClusterInput) { in.Hosts = nil }},
-		{"the machine network is another one", MachineCIDREqualsToCalculatedCIDR, Failure, Insufficient, "192.168.10.0/24", func(n *threeNodes, _ *ClusterInput) { n.cluster.MachineNetworks[0].Cidr = "192.168.0.0/16" }},
-		{"no host is near the address", MachineCIDREqualsToCalculatedCIDR, Failure, Insufficient, "No host", func(n *threeNodes, _ *ClusterInput) { n.cluster.APIVips[0].IP = "10.0.0.1" }},
-		{"an unknown network plug-in", NetworkTypeValid, Failure, Insufficient, `"Flannel"`, func(n *threeNodes, _ *ClusterInput) { n.cluster.NetworkType = ptr("Flannel") }},
-		{"OVN with DHCP", NetworkTypeValid, Failure, Insufficient, "DHCP", func(n *threeNodes, _ *ClusterInput) { n.cluster.VipDhcpAllocation = ptr(true) }},
 		{"SDN on IPv6", NetworkTypeValid, Failure, Insufficient, "IPv6", func(n *threeNodes, _ *ClusterInput) {
 			n.cluster.NetworkType = ptr(models.ClusterNetworkTypeOpenShiftSDN)
 			n.cluster.ServiceNetworks = append(n.cluster.ServiceNetworks, &models.ServiceNetwork{Cidr: "fd02::/112"})
 		}},
-		{"SDN on a single node", NetworkTypeValid, Failure, Insufficient, "single node", func(n *threeNodes, in *ClusterInput) {
-			n.singleNode()
-			in.Hosts = n.hosts
-			n.cluster.NetworkType = ptr(models.ClusterNetworkTypeOpenShiftSDN)
-		}},
-		{"a plug-in without its manifests", CustomManifestsRequirementsSatisfied, Failure, Insufficient, "Cilium", func(n *threeNodes, _ *ClusterInput) { n.cluster.NetworkType = ptr("Cilium") }},
-		{"a plug-in with its manifests", CustomManifestsRequirementsSatisfied, Success, Ready, "", func(n *threeNodes, in *ClusterInput) {
-			n.cluster.NetworkType, in.CustomManifests = ptr("Cilium"), true
-		}},
-		{"Oracle Cloud without its manifests", PlatformRequirementsSatisfied, Failure, Insufficient, "Oracle", func(n *threeNodes, _ *ClusterInput) {
-			n.cluster.Platform = &models.Platform{Type: ptr(models.PlatformTypeExternal), External: &models.PlatformExternal{PlatformName: ptr("oci")}}
-		}},
-		{"pods where the machines are", NoCIDRsOverlapping, Failure, Insufficient, "machine network 192.168.10.0/24 and cluster network 192.168.0.0/16", func(n *threeNodes, _ *ClusterInput) { n.cluster.ClusterNetworks[0].Cidr = "192.168.0.0/16" }},
-		{"services where the pods are", NoCIDRsOverlapping, Failure, Insufficient, "service network", func(n *threeNodes, _ *ClusterInput) { n.cluster.ServiceNetworks[0].Cidr = "10.130.0.0/16" }},
-		{"a range that is none", NoCIDRsOverlapping, Error, Insufficient, `"10.1/8"`, func(n *threeNodes, _ *ClusterInput) { n.cluster.ServiceNetworks[0].Cidr = "10.1/8" }},
-		{"a missing range", NoCIDRsOverlapping, Pending, PendingForInput, "Waiting", func(n *threeNodes, _ *ClusterInput) { n.cluster.ServiceNetworks = nil }},
-		{"families differ", NetworksSameAddressFamilies, Failure, Insufficient, "IPv6", func(n *threeNodes, _ *ClusterInput) { n.cluster.ServiceNetworks[0].Cidr = "fd02::/112" }},
-		{"families are not all known", NetworksSameAddressFamilies, Pending, PendingForInput, "Waiting", func(n *threeNodes, _ *ClusterInput) { n.cluster.ClusterNetworks = nil }},
-		{"too little room for pods", NetworkPrefixValid, Failure, Insufficient, "2 pieces", func(n *threeNodes, _ *ClusterInput) { n.cluster.ClusterNetworks[0].Cidr = "10.128.0.0/22" }},
-		{"a host prefix that is none", NetworkPrefixValid, Failure, Insufficient, "positive", func(n *threeNodes, _ *ClusterInput) { n.cluster.ClusterNetworks[0].HostPrefix = 0 }},
-		{"no host prefix is needed by others", NetworkPrefixValid, Success, Ready, "", func(n *threeNodes, in *ClusterInput) {
-			n.cluster.NetworkType, in.CustomManifests, n.cluster.ClusterNetworks[0].HostPrefix = ptr("Calico"), true, 0
-		}},
-		{"no range for pods", NetworkPrefixValid, Pending, PendingForInput, "Waiting", func(n *threeNodes, _ *ClusterInput) { n.cluster.ClusterNetworks = nil }},
-		{"a clock that was noted hours before the others", NTPServerConfigured, Success, Ready, "", func(n *threeNodes, _ *ClusterInput) {
-			n.hosts[2].Record.Timestamp -= 7200
-			n.hosts[2].Record.CheckedInAt = strfmt.DateTime(time.Time(n.hosts[2].Record.CheckedInAt).Add(-2 * time.Hour))
-		}},
-		{"clocks differ", NTPServerConfigured, Failure, Insufficient, "5m0s apart", func(n *threeNodes, _ *ClusterInput) { n.hosts[2].Record.Timestamp += 300 }},
-		{"the clock of a disconnected host does not count", NTPServerConfigured, Success, Insufficient, "", func(n *threeNodes, _ *ClusterInput) {
-			n.hosts[2].Record.Timestamp += 300
-			n.hosts[2].Record.Status = ptr(models.HostStatusDisconnected)
-		}},
-		{"a host is not ready", AllHostsAreReadyToInstall, Failure, Insufficient, "node-2 (insufficient)", func(n *threeNodes, _ *ClusterInput) { n.hosts[1].Record.Status = ptr(models.HostStatusInsufficient) }},
-		{"two hosts of three", SufficientMastersCount, Failure, Insufficient, "has 2", func(n *threeNodes, in *ClusterInput) { in.Hosts = n.hosts[:2] }},
-		{"four control plane hosts", SufficientMastersCount, Failure, Insufficient, "has 4", func(n *threeNodes, in *ClusterInput) { in.Hosts = append(n.hosts, goodHost(4)) }},
-		{"two single nodes", SufficientMastersCount, Failure, Insufficient, "single-node", func(n *threeNodes, _ *ClusterInput) { n.cluster.ControlPlaneCount = 1 }},
-		{"two nodes without an arbiter", SufficientMastersCount, Failure, Insufficient, "arbiter", func(n *threeNodes, in *ClusterInput) {
-			n.cluster.ControlPlaneCount, in.Hosts = 2, n.hosts[:2]
-		}},
+		{"SDN on a single node", NetworkTypeValid, Failure, Insufficient, "single node",
+			func(n *threeNodes, in *ClusterInput) {
+				n.singleNode()
+				in.Hosts = n.hosts
+				n.cluster.NetworkType = ptr(models.ClusterNetworkTypeOpenShiftSDN)
+			}},
+		{"a plug-in without its manifests", CustomManifestsRequirementsSatisfied, Failure, Insufficient, "Cilium",
+			func(n *threeNodes, _ *ClusterInput) { n.cluster.NetworkType = ptr("Cilium") }},
+		{"a plug-in with its manifests", CustomManifestsRequirementsSatisfied, Success, Ready, "",
+			func(n *threeNodes, in *ClusterInput) {
+				n.cluster.NetworkType, in.CustomManifests = ptr("Cilium"), true
+			}},
+		{"Oracle Cloud without its manifests", PlatformRequirementsSatisfied, Failure, Insufficient, "Oracle",
+			func(n *threeNodes, _ *ClusterInput) {
+				n.cluster.Platform = &models.Platform{Type: ptr(models.PlatformTypeExternal),
+					External: &models.PlatformExternal{PlatformName: ptr("oci")}}
+			}},
+		{"pods where the machines are", NoCIDRsOverlapping, Failure, Insufficient,
+			"machine network 192.168.10.0/24 and cluster network 192.168.0.0/16",
+			func(n *threeNodes, _ *ClusterInput) { n.cluster.ClusterNetworks[0].Cidr = "192.168.0.0/16" }},
+		{"services where the pods are", NoCIDRsOverlapping, Failure, Insufficient, "service network",
+			func(n *threeNodes, _ *ClusterInput) { n.cluster.ServiceNetworks[0].Cidr = "10.130.0.0/16" }},
+		{"a range that is none", NoCIDRsOverlapping, Error, Insufficient, `"10.1/8"`,
+			func(n *threeNodes, _ *ClusterInput) { n.cluster.ServiceNetworks[0].Cidr = "10.1/8" }},
+		{"a missing range", NoCIDRsOverlapping, Pending, PendingForInput, "Waiting",
+			func(n *threeNodes, _ *ClusterInput) { n.cluster.ServiceNetworks = nil }},
+		{"families differ", NetworksSameAddressFamilies, Failure, Insufficient, "IPv6",
+			func(n *threeNodes, _ *ClusterInput) { n.cluster.ServiceNetworks[0].Cidr = "fd02::/112" }},
+		{"families are not all known", NetworksSameAddressFamilies, Pending, PendingForInput, "Waiting",
+			func(n *threeNodes, _ *ClusterInput) { n.cluster.ClusterNetworks = nil }},
+		{"too little room for pods", NetworkPrefixValid, Failure, Insufficient, "2 pieces",
+			func(n *threeNodes, _ *ClusterInput) { n.cluster.ClusterNetworks[0].Cidr = "10.128.0.0/22" }},
+		{"a host prefix that is none", NetworkPrefixValid, Failure, Insufficient, "positive",
+			func(n *threeNodes, _ *ClusterInput) { n.cluster.ClusterNetworks[0].HostPrefix = 0 }},
+		{"no host prefix is needed by others", NetworkPrefixValid, Success, Ready, "",
+			func(n *threeNodes, in *ClusterInput) {
+				n.cluster.NetworkType, in.CustomManifests, n.cluster.ClusterNetworks[0].HostPrefix = ptr("Calico"),
+					true, 0
+			}},
+		{"no range for pods", NetworkPrefixValid, Pending, PendingForInput, "Waiting",
+			func(n *threeNodes, _ *ClusterInput) { n.cluster.ClusterNetworks = nil }},
+		{"a clock that was noted hours before the others", NTPServerConfigured, Success, Ready, "",
+			func(n *threeNodes, _ *ClusterInput) {
+				n.hosts[2].Record.Timestamp -= 7200
+				n.hosts[2].Record.CheckedInAt = strfmt.DateTime(time.Time(n.hosts[2].Record.CheckedInAt).
+					Add(-2 * time.Hour))
+			}},
+		{"clocks differ", NTPServerConfigured, Failure, Insufficient, "5m0s apart",
+			func(n *threeNodes, _ *ClusterInput) { n.hosts[2].Record.Timestamp += 300 }},
+		{"the clock of a disconnected host does not count", NTPServerConfigured, Success, Insufficient,
+			"", func(n *threeNodes, _ *ClusterInput) {
+				n.hosts[2].Record.Timestamp += 300
+				n.hosts[2].Record.Status = ptr(models.HostStatusDisconnected)
+			}},
+		{"a host is not ready", AllHostsAreReadyToInstall, Failure, Insufficient, "node-2 (insufficient)",
+			func(n *threeNodes, _ *ClusterInput) { n.hosts[1].Record.Status = ptr(models.HostStatusInsufficient) }},
+		{"two hosts of three", SufficientMastersCount, Failure, Insufficient, "has 2",
+			func(n *threeNodes, in *ClusterInput) { in.Hosts = n.hosts[:2] }},
+		{"four control plane hosts", SufficientMastersCount, Failure, Insufficient, "has 4",
+			func(n *threeNodes, in *ClusterInput) { in.Hosts = append(n.hosts, goodHost(4)) }},
+		{"two single nodes", SufficientMastersCount, Failure, Insufficient, "single-node",
+			func(n *threeNodes, _ *ClusterInput) { n.cluster.ControlPlaneCount = 1 }},
+		{"two nodes without an arbiter", SufficientMastersCount, Failure, Insufficient, "arbiter",
+			func(n *threeNodes, in *ClusterInput) {
+				n.cluster.ControlPlaneCount, in.Hosts = 2, n.hosts[:2]
+			}},
 		{"two nodes with fences", SufficientMastersCount, Success, Ready, "", func(n *threeNodes, in *ClusterInput) {
 			n.cluster.ControlPlaneCount, in.Hosts = 2, n.hosts[:2]
 			n.hosts[0].Record.FencingCredentials, n.hosts[1].Record.FencingCredentials = "{}", "{}"
 		}},
-		{"storage on too few hosts", OperatorID("odf"), Failure, Insufficient, "3 hosts", func(n *threeNodes, _ *ClusterInput) {
-			n.cluster.MonitoredOperators = []*models.MonitoredOperator{{Name: "odf"}}
-		}},
-		{"older storage on too few hosts", OperatorID("ocs"), Failure, Insufficient, "3 hosts", func(n *threeNodes, _ *ClusterInput) {
-			n.cluster.MonitoredOperators = []*models.MonitoredOperator{{Name: "ocs"}}
-		}},
-		{"NVIDIA without its GPU", OperatorID("nvidia-gpu"), Failure, Insufficient, "NVIDIA", func(n *threeNodes, _ *ClusterInput) {
-			n.cluster.MonitoredOperators = []*models.MonitoredOperator{{Name: "nvidia-gpu"}}
-			n.hosts[0].Inventory.Gpus = []*models.Gpu{{VendorID: "1002"}}
-		}},
-		{"AMD without its GPU", OperatorID("amd-gpu"), Failure, Insufficient, "AMD", func(n *threeNodes, _ *ClusterInput) {
-			n.cluster.MonitoredOperators = []*models.MonitoredOperator{{Name: "amd-gpu"}}
-		}},
-		{"a GPU where no workloads run", OperatorID("nvidia-gpu"), Failure, Insufficient, "runs workloads", func(n *threeNodes, _ *ClusterInput) {
-			n.cluster.MonitoredOperators = []*models.MonitoredOperator{{Name: "nvidia-gpu"}}
-			n.cluster.SchedulableMasters, n.cluster.SchedulableMastersForcedTrue = nil, nil
-			n.hosts[0].Record.Role, n.hosts[0].Inventory.Gpus = models.HostRoleMaster, []*models.Gpu{{VendorID: "10de"}}
-		}},
-		{"AI without GPU", OperatorID("openshift-ai-gpu"), Success, Insufficient, "without", func(n *threeNodes, _ *ClusterInput) {
-			n.cluster.MonitoredOperators = []*models.MonitoredOperator{{Name: "openshift-ai"}}
-		}},
-		{"storage on one worker", OperatorID("odf"), Failure, Insufficient, "3 workers or none", func(n *threeNodes, _ *ClusterInput) {
-			n.cluster.MonitoredOperators = []*models.MonitoredOperator{{Name: "odf"}}
-			n.hosts[0].Record.Role = models.HostRoleWorker
-		}},
-		{"an operator whose catalog nobody has", OperatorID("metallb"), Failure, Insufficient, "no rule leads there", func(n *threeNodes, in *ClusterInput) {
-			n.cluster.MonitoredOperators = []*models.MonitoredOperator{{Name: "metallb"}}
-			in.MissingCatalogs = map[string]string{"redhat-operators": "no rule leads there."}
-		}},
-		{"an operator that the version does not have", OperatorID("loki"), Failure, Insufficient, "4.17", func(n *threeNodes, _ *ClusterInput) {
-			n.cluster.MonitoredOperators, n.cluster.OpenshiftVersion = []*models.MonitoredOperator{{Name: "loki"}}, "4.16.2"
-		}},
-		{"AI without workers", OperatorID("openshift-ai"), Failure, Insufficient, "2 workers", func(n *threeNodes, _ *ClusterInput) {
-			n.cluster.MonitoredOperators = []*models.MonitoredOperator{{Name: "openshift-ai"}}
-		}},
-		{"local volumes on an old version", OperatorID("lvm"), Failure, Insufficient, "4.15", func(n *threeNodes, _ *ClusterInput) {
-			n.cluster.MonitoredOperators, n.cluster.OpenshiftVersion = []*models.MonitoredOperator{{Name: "lvm"}}, "4.14.1"
-		}},
+		{"storage on too few hosts", OperatorID("odf"), Failure, Insufficient, "3 hosts",
+			func(n *threeNodes, _ *ClusterInput) {
+				n.cluster.MonitoredOperators = []*models.MonitoredOperator{{Name: "odf"}}
+			}},
+		{"older storage on too few hosts", OperatorID("ocs"), Failure, Insufficient, "3 hosts",
+			func(n *threeNodes, _ *ClusterInput) {
+				n.cluster.MonitoredOperators = []*models.MonitoredOperator{{Name: "ocs"}}
+			}},
+		{"NVIDIA without its GPU", OperatorID("nvidia-gpu"), Failure, Insufficient, "NVIDIA",
+			func(n *threeNodes, _ *ClusterInput) {
+				n.cluster.MonitoredOperators = []*models.MonitoredOperator{{Name: "nvidia-gpu"}}
+				n.hosts[0].Inventory.Gpus = []*models.Gpu{{VendorID: "1002"}}
+			}},
+		{"AMD without its GPU", OperatorID("amd-gpu"), Failure, Insufficient, "AMD",
+			func(n *threeNodes, _ *ClusterInput) {
+				n.cluster.MonitoredOperators = []*models.MonitoredOperator{{Name: "amd-gpu"}}
+			}},
+		{"a GPU where no workloads run", OperatorID("nvidia-gpu"), Failure, Insufficient, "runs workloads",
+			func(n *threeNodes, _ *ClusterInput) {
+				n.cluster.MonitoredOperators = []*models.MonitoredOperator{{Name: "nvidia-gpu"}}
+				n.cluster.SchedulableMasters, n.cluster.SchedulableMastersForcedTrue = nil, nil
+				n.hosts[0].Record.Role, n.hosts[0].Inventory.Gpus = models.HostRoleMaster,
+					[]*models.Gpu{{VendorID: "10de"}}
+			}},
+		{"AI without GPU", OperatorID("openshift-ai-gpu"), Success, Insufficient, "without",
+			func(n *threeNodes, _ *ClusterInput) {
+				n.cluster.MonitoredOperators = []*models.MonitoredOperator{{Name: "openshift-ai"}}
+			}},
+		{"storage on one worker", OperatorID("odf"), Failure, Insufficient, "3 workers or none",
+			func(n *threeNodes, _ *ClusterInput) {
+				n.cluster.MonitoredOperators = []*models.MonitoredOperator{{Name: "odf"}}
+				n.hosts[0].Record.Role = models.HostRoleWorker
+			}},
+		{"an operator whose catalog nobody has", OperatorID("metallb"), Failure, Insufficient, "no rule leads there",
+			func(n *threeNodes, in *ClusterInput) {
+				n.cluster.MonitoredOperators = []*models.MonitoredOperator{{Name: "metallb"}}
+				in.MissingCatalogs = map[string]string{"redhat-operators": "no rule leads there."}
+			}},
+		{"an operator that the version does not have", OperatorID("loki"), Failure, Insufficient, "4.17",
+			func(n *threeNodes, _ *ClusterInput) {
+				n.cluster.MonitoredOperators, n.cluster.OpenshiftVersion = []*models.MonitoredOperator{{Name: "loki"}},
+					"4.16.2"
+			}},
+		{"AI without workers", OperatorID("openshift-ai"), Failure, Insufficient, "2 workers",
+			func(n *threeNodes, _ *ClusterInput) {
+				n.cluster.MonitoredOperators = []*models.MonitoredOperator{{Name: "openshift-ai"}}
+			}},
+		{"local volumes on an old version", OperatorID("lvm"), Failure, Insufficient, "4.15",
+			func(n *threeNodes, _ *ClusterInput) {
+				n.cluster.MonitoredOperators, n.cluster.OpenshiftVersion = []*models.MonitoredOperator{{Name: "lvm"}},
+					"4.14.1"
+			}},
 	}
 }
 
@@ -260,7 +334,8 @@ func TestRolesAreSuggestedByStrength(t *testing.T) {
 	n.hosts[6].Record.Role, n.hosts[6].Facts = "", &inventory.Facts{}
 	roles := SuggestRoles(n.cluster, n.hosts, DefaultRequirements("4.18.0"))
 	require.Equal(t, map[strfmt.UUID]models.HostRole{
-		hostID(1): models.HostRoleWorker, hostID(2): models.HostRoleMaster, hostID(3): models.HostRoleMaster, hostID(4): models.HostRoleMaster,
+		hostID(1): models.HostRoleWorker, hostID(2): models.HostRoleMaster, hostID(3): models.HostRoleMaster,
+		hostID(4): models.HostRoleMaster,
 		hostID(5): models.HostRoleWorker, hostID(6): models.HostRoleWorker, hostID(7): models.HostRoleAutoAssign,
 	}, roles)
 }
@@ -289,12 +364,14 @@ func TestRequirementsFollowRoleAndVersion(t *testing.T) {
 	n.cluster.ControlPlaneCount = 1
 	require.Equal(t, int64(8), DefaultRequirements("4.21.9").ForHost(h, n.cluster).CPUCores)
 	require.Equal(t, int64(4), DefaultRequirements("4.22.0-ec.1").ForHost(h, n.cluster).CPUCores)
-	require.Equal(t, int64(50), DefaultRequirements("").ForHost(h, nil).DiskSizeGb, "without a cluster the least of all roles")
+	require.Equal(t, int64(50), DefaultRequirements("").ForHost(h, nil).DiskSizeGb,
+		"without a cluster the least of all roles")
 	h.Record.Role = models.HostRoleWorker
 	h.Inventory.CPU.Architecture, h.Inventory.SystemVendor.ProductName = "aarch64", "BlueField SoC"
 	require.Equal(t, int64(15), DefaultRequirements("4.18.0").ForHost(h, n.cluster).DiskSizeGb)
 
-	n.cluster.DiskEncryption = &models.DiskEncryption{EnableOn: ptr("masters"), Mode: ptr(models.DiskEncryptionModeTpmv2)}
+	n.cluster.DiskEncryption = &models.DiskEncryption{EnableOn: ptr("masters"),
+		Mode: ptr(models.DiskEncryptionModeTpmv2)}
 	preflight := DefaultRequirements("4.18.0").Preflight(n.cluster)
 	require.True(t, preflight.Ocp.Master.Quantitative.TpmEnabledInBios)
 	require.False(t, preflight.Ocp.Worker.Quantitative.TpmEnabledInBios)

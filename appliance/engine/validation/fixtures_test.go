@@ -28,7 +28,8 @@ type threeNodes struct {
 func newThreeNodes() *threeNodes {
 	t := &threeNodes{cluster: &models.Cluster{
 		ID: ptr(strfmt.UUID("11111111-0000-0000-0000-000000000000")), Name: "harbour", BaseDNSDomain: "site.example",
-		Kind: ptr(models.ClusterKindCluster), ControlPlaneCount: 3, OpenshiftVersion: "4.18.3", CPUArchitecture: "x86_64",
+		Kind: ptr(models.ClusterKindCluster), ControlPlaneCount: 3, OpenshiftVersion: "4.18.3",
+		CPUArchitecture: "x86_64",
 		Platform:        &models.Platform{Type: ptr(models.PlatformTypeBaremetal)},
 		NetworkType:     ptr(models.ClusterNetworkTypeOVNKubernetes),
 		MachineNetworks: []*models.MachineNetwork{{Cidr: "192.168.10.0/24"}},
@@ -54,19 +55,23 @@ func newThreeNodes() *threeNodes {
 func reached(n int) *models.ConnectivityRemoteHost {
 	ip := fmt.Sprintf("192.168.10.%d", 10+n)
 	return &models.ConnectivityRemoteHost{
-		HostID:         hostID(n),
-		L2Connectivity: []*models.L2Connectivity{{OutgoingNic: "eno1", RemoteIPAddress: ip, RemoteMac: fmt.Sprintf("52:54:00:00:00:%02d", n), Successful: true}},
-		L3Connectivity: []*models.L3Connectivity{{OutgoingNic: "eno1", RemoteIPAddress: ip, AverageRTTMs: 0.3, Successful: true}},
-		MtuReport:      []*models.MtuReport{{OutgoingNic: "eno1", RemoteIPAddress: ip, MtuSuccessful: true}},
+		HostID: hostID(n),
+		L2Connectivity: []*models.L2Connectivity{{OutgoingNic: "eno1", RemoteIPAddress: ip,
+			RemoteMac: fmt.Sprintf("52:54:00:00:00:%02d", n), Successful: true}},
+		L3Connectivity: []*models.L3Connectivity{{OutgoingNic: "eno1", RemoteIPAddress: ip, AverageRTTMs: 0.3,
+			Successful: true}},
+		MtuReport: []*models.MtuReport{{OutgoingNic: "eno1", RemoteIPAddress: ip, MtuSuccessful: true}},
 	}
 }
 
 func goodHost(n int) *inventory.Host {
 	stray := strayName + ".harbour.site.example"
 	return inventory.NewHost(&models.Host{
-		ID: ptr(hostID(n)), Kind: ptr(models.HostKindHost), Status: ptr(models.HostStatusKnown), Role: models.HostRoleMaster,
-		ClusterID: ptr(strfmt.UUID("11111111-0000-0000-0000-000000000000")), Timestamp: noon.Unix(), DiscoveryAgentVersion: "mirror/agent:1",
-		InstallationDiskID: "/dev/disk/by-id/a",
+		ID: ptr(hostID(n)), Kind: ptr(models.HostKindHost), Status: ptr(models.HostStatusKnown),
+		Role:      models.HostRoleMaster,
+		ClusterID: ptr(strfmt.UUID("11111111-0000-0000-0000-000000000000")), Timestamp: noon.Unix(),
+		DiscoveryAgentVersion: "mirror/agent:1",
+		InstallationDiskID:    "/dev/disk/by-id/a",
 	}, &inventory.Facts{
 		Inventory: &models.Inventory{
 			Hostname:     fmt.Sprintf("node-%d", n),
@@ -74,30 +79,38 @@ func goodHost(n int) *inventory.Host {
 			Memory:       &models.Memory{PhysicalBytes: 32 << 30, UsableBytes: 31 << 30},
 			SystemVendor: &models.SystemVendor{Manufacturer: "Dell Inc.", ProductName: "PowerEdge R650"},
 			TpmVersion:   models.InventoryTpmVersionNr20,
-			Disks: []*models.Disk{{ID: "/dev/disk/by-id/a", Name: "sda", Path: "/dev/sda", DriveType: models.DriveTypeSSD, SizeBytes: 480e9, Bootable: true,
+			Disks: []*models.Disk{{ID: "/dev/disk/by-id/a", Name: "sda", Path: "/dev/sda",
+				DriveType: models.DriveTypeSSD, SizeBytes: 480e9, Bootable: true,
 				HasUUID: true, InstallationEligibility: models.DiskInstallationEligibility{Eligible: true}}},
-			Interfaces: []*models.Interface{{Name: "eno1", MacAddress: fmt.Sprintf("52:54:00:00:00:%02d", n), IPV4Addresses: []string{fmt.Sprintf("192.168.10.%d/24", 10+n)}}},
-			Routes:     []*models.Route{{Destination: "0.0.0.0", Gateway: "192.168.10.1", Interface: "eno1", Family: 2}},
+			Interfaces: []*models.Interface{{Name: "eno1", MacAddress: fmt.Sprintf("52:54:00:00:00:%02d", n),
+				IPV4Addresses: []string{fmt.Sprintf("192.168.10.%d/24", 10+n)}}},
+			Routes: []*models.Route{{Destination: "0.0.0.0", Gateway: "192.168.10.1", Interface: "eno1",
+				Family: 2}},
 		},
 		NTPSources: []*models.NtpSource{{SourceName: "ntp.site.example", SourceState: models.SourceStateSynced}},
-		Domains:    &models.DomainResolutionResponse{Resolutions: []*models.DomainResolutionResponseDomain{{DomainName: ptr(stray + ".")}, {DomainName: ptr(stray)}}},
+		Domains: &models.DomainResolutionResponse{Resolutions: []*models.DomainResolutionResponseDomain{
+			{DomainName: ptr(stray + ".")}, {DomainName: ptr(stray)}}},
 	})
 }
 
 // resolve adds an answer of DNS to what a host reported.
 func resolve(h *inventory.Host, name, ip string) {
-	h.Domains.Resolutions = append(h.Domains.Resolutions, &models.DomainResolutionResponseDomain{DomainName: &name, IPV4Addresses: []strfmt.IPv4{strfmt.IPv4(ip)}})
+	h.Domains.Resolutions = append(h.Domains.Resolutions, &models.DomainResolutionResponseDomain{DomainName: &name,
+		IPV4Addresses: []strfmt.IPv4{strfmt.IPv4(ip)}})
 }
 
 func (t *threeNodes) input() HostInput {
 	return HostInput{
-		Host: t.hosts[0], Cluster: t.cluster, Peers: t.hosts, Groups: network.MajorityGroups(t.hosts, SmallestGroup(t.cluster, t.hosts)),
-		Requirements: DefaultRequirements(t.cluster.OpenshiftVersion), Now: noon, Connected: true, AgentImage: "mirror/agent:1",
+		Host: t.hosts[0], Cluster: t.cluster, Peers: t.hosts, Groups: network.MajorityGroups(t.hosts,
+			SmallestGroup(t.cluster, t.hosts)),
+		Requirements: DefaultRequirements(t.cluster.OpenshiftVersion), Now: noon, Connected: true,
+		AgentImage: "mirror/agent:1",
 	}
 }
 
 func (t *threeNodes) clusterInput() ClusterInput {
-	return ClusterInput{Cluster: t.cluster, Hosts: t.hosts, Requirements: DefaultRequirements(t.cluster.OpenshiftVersion), PullSecretSet: true}
+	return ClusterInput{Cluster: t.cluster, Hosts: t.hosts,
+		Requirements: DefaultRequirements(t.cluster.OpenshiftVersion), PullSecretSet: true}
 }
 
 // userManaged lets the user's own load balancer and DNS serve the cluster.
@@ -112,7 +125,8 @@ func (t *threeNodes) userManaged() {
 	}
 }
 
-// joins makes the first host one that joins an installed cluster and got an ignition config from it.
+// joins makes the first host one that joins an installed cluster and got an ignition config from
+// it.
 func (t *threeNodes) joins(ignition string) {
 	t.hosts[0].Record.Kind = ptr(models.HostKindAddToExistingClusterHost)
 	t.hosts[0].APIConnectivity = &models.APIVipConnectivityResponse{IsSuccess: true, Ignition: ignition}

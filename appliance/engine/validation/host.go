@@ -21,7 +21,8 @@ type HostInput struct {
 	Peers []*inventory.Host
 	// Groups are the cluster's groups of connected hosts, nil when they were not formed yet.
 	Groups *network.Groups
-	// Collisions are the cluster's addresses that several machines answer for: MAC addresses by IP address.
+	// Collisions are the cluster's addresses that several machines answer for: MAC addresses by IP
+	// address.
 	Collisions   map[string][]string
 	Requirements Requirements
 	Now          time.Time
@@ -37,8 +38,9 @@ type HostInput struct {
 	Disabled []ID
 }
 
-// Host makes all checks of a host. Every check of the API is in the report, also those that do not apply; these pass and
-// say so. Host and its parts must not be nil where HostInput does not allow it.
+// Host makes all checks of a host. Every check of the API is in the report, also those that do not
+// apply; these pass and say so. Host and its parts must not be nil where HostInput does not allow
+// it.
 func Host(in HostInput) *Report {
 	report := &Report{
 		results:    make([]Result, 0, len(hostChecks)+len(operatorTable())),
@@ -71,8 +73,8 @@ func Host(in HostInput) *Report {
 	return report
 }
 
-// CheckDisabled tells in one sentence why a list of checks of hosts can't be switched off: one is not known, or is one that an
-// installation can't do without.
+// CheckDisabled tells in one sentence why a list of checks of hosts can't be switched off: one is
+// not known, or is one that an installation can't do without.
 func CheckDisabled(ids []ID) error {
 	for _, id := range ids {
 		operators := slices.ContainsFunc(operatorTable(), func(op operatorCheck) bool { return op.id == id })
@@ -156,7 +158,8 @@ var (
 )
 
 // advisory are the checks of a host that warn and never hold it back.
-var advisory = [...]ID{NTPSynced, MTUValid, InventoryNotPartiallyTruncated, ReleaseDomainNameResolvedCorrectly, ContainerImagesAvailable}
+var advisory = [...]ID{NTPSynced, MTUValid, InventoryNotPartiallyTruncated, ReleaseDomainNameResolvedCorrectly,
+	ContainerImagesAvailable}
 
 func hostSufficient() []ID {
 	var ids []ID
@@ -182,7 +185,8 @@ const (
 // rebooted are the stages after which the agent is gone and its silence means nothing.
 func rebooted(stage models.HostStage) bool {
 	switch stage {
-	case models.HostStageRebooting, models.HostStageWaitingForIgnition, models.HostStageConfiguring, models.HostStageJoined, models.HostStageDone:
+	case models.HostStageRebooting, models.HostStageWaitingForIgnition, models.HostStageConfiguring,
+		models.HostStageJoined, models.HostStageDone:
 		return true
 	}
 	return false
@@ -195,16 +199,19 @@ func connected(c *hostContext) (Status, string) {
 	case c.Connected:
 		return Success, "The host's agent is connected."
 	case c.Restarts:
-		return Failure, "The host is restarted to boot a newer image of its infra-env; its agent registers again by itself."
+		return Failure, "The host is restarted to boot a newer image of its infra-env; its agent registers again by " +
+			"itself."
 	}
-	return Failure, "The host's agent has not been heard; check that the host is on, booted from the discovery image and reaches this appliance."
+	return Failure, "The host's agent has not been heard; check that the host is on, booted from the discovery image " +
+		"and reaches this appliance."
 }
 
 func mediaConnected(c *hostContext) (Status, string) {
 	if text(c.Host.Record.MediaStatus) != models.HostMediaStatusDisconnected || rebooted(c.Host.Stage()) {
 		return Success, "The discovery image can be read."
 	}
-	return Failure, "The host cannot read the discovery image any more; connect the virtual media or disk again and restart the host."
+	return Failure, "The host cannot read the discovery image any more; connect the virtual media or disk again and " +
+		"restart the host."
 }
 
 func hasInventory(c *hostContext) (Status, string) {
@@ -219,7 +226,8 @@ func inventoryNotPartiallyTruncated(c *hostContext) (Status, string) {
 }
 
 func inventoryNotFullyTruncated(c *hostContext) (Status, string) {
-	return truncation(c, inventory.TruncatedFully, "The inventory had to be left out because it is too large: %s. Raise the agent's limit for it.")
+	return truncation(c, inventory.TruncatedFully,
+		"The inventory had to be left out because it is too large: %s. Raise the agent's limit for it.")
 }
 
 func truncation(c *hostContext, kind, format string) (Status, string) {
@@ -229,7 +237,9 @@ func truncation(c *hostContext, kind, format string) (Status, string) {
 	case t == nil:
 		return Success, "The inventory is complete."
 	case t.Type != inventory.TruncatedPartly && t.Type != inventory.TruncatedFully:
-		return Error, fmt.Sprintf("The inventory is shortened in an unknown way (%q); the agent and this appliance do not fit together, so restart the host from this appliance's discovery image.", t.Type)
+		return Error,
+			fmt.Sprintf("The inventory is shortened in an unknown way (%q); the agent and this appliance do not fit "+
+				"together, so restart the host from this appliance's discovery image.", t.Type)
 	case t.Type != kind:
 		return Success, "The inventory is shortened in another way; see the other check."
 	case len(t.Reasons) == 0:
@@ -239,7 +249,8 @@ func truncation(c *hostContext, kind, format string) (Status, string) {
 	}
 }
 
-// The memory of a host may be this much below the minimum: virtual machines and firmware take a little away.
+// The memory of a host may be this much below the minimum: virtual machines and firmware take a
+// little away.
 const memoryTolerance = 100 << 20
 
 func cores(n int64) string {
@@ -255,7 +266,8 @@ func hasMinCPUCores(c *hostContext) (Status, string) {
 	}
 	need, _ := c.Requirements.minimum(c.Cluster)
 	if have := c.Host.Inventory.CPU.Count; have < need {
-		return Failure, fmt.Sprintf("The host has %s and every role needs at least %d; add cores or use another host.", cores(have), need)
+		return Failure, fmt.Sprintf("The host has %s and every role needs at least %d; add cores or use another host.",
+			cores(have), need)
 	}
 	return Success, fmt.Sprintf("The host has the %d CPU cores that every role needs.", need)
 }
@@ -270,8 +282,9 @@ func hasMinMemory(c *hostContext) (Status, string) {
 		tolerance += need / 50 // only the usable memory is known, 2 % may be used by the firmware
 	}
 	if have := c.Host.Inventory.Memory.PhysicalBytes; have < need-tolerance {
-		return Failure, fmt.Sprintf("The host has %s of memory and every role needs at least %s; add memory or use another host.",
-			inventory.Memory(have), inventory.Memory(need))
+		return Failure,
+			fmt.Sprintf("The host has %s of memory and every role needs at least %s; add memory or use another host.",
+				inventory.Memory(have), inventory.Memory(need))
 	}
 	return Success, fmt.Sprintf("The host has the %s of memory that every role needs.", inventory.Memory(need))
 }
@@ -293,8 +306,10 @@ func hasMinValidDisks(c *hostContext) (Status, string) {
 	if reasons := d.InstallationEligibility.NotEligibleReasons; len(reasons) > 0 {
 		reason = fmt.Sprintf(" (%s: %s)", d.Name, reasons[0])
 	}
-	return Failure, fmt.Sprintf("None of the host's disks (%d) can be installed to%s; see the disks for the reasons or add one of at least %d GB.",
-		len(c.Host.Inventory.Disks), reason, c.needs.DiskSizeGb)
+	return Failure,
+		fmt.Sprintf("None of the host's disks (%d) can be installed to%s; see the disks for the reasons or add one "+
+			"of at least %d GB.",
+			len(c.Host.Inventory.Disks), reason, c.needs.DiskSizeGb)
 }
 
 func hasCPUCoresForRole(c *hostContext) (Status, string) {
@@ -302,7 +317,8 @@ func hasCPUCoresForRole(c *hostContext) (Status, string) {
 		return Pending, waitInventory
 	}
 	if have, need := c.Host.Inventory.CPU.Count, c.needs.CPUCores; have < need {
-		return Failure, fmt.Sprintf("The host has %s and role %s needs %d; add cores or choose another role.", cores(have), c.Host.Role(), need)
+		return Failure, fmt.Sprintf("The host has %s and role %s needs %d; add cores or choose another role.",
+			cores(have), c.Host.Role(), need)
 	}
 	return Success, fmt.Sprintf("The host has the %d CPU cores that role %s needs.", c.needs.CPUCores, c.Host.Role())
 }
@@ -313,10 +329,12 @@ func hasMemoryForRole(c *hostContext) (Status, string) {
 	}
 	need := c.needs.RAMMib << 20
 	if have := c.Host.Inventory.Memory.PhysicalBytes; have < need-memoryTolerance {
-		return Failure, fmt.Sprintf("The host has %s of memory and role %s needs %s; add memory or choose another role.",
-			inventory.Memory(have), c.Host.Role(), inventory.Memory(need))
+		return Failure,
+			fmt.Sprintf("The host has %s of memory and role %s needs %s; add memory or choose another role.",
+				inventory.Memory(have), c.Host.Role(), inventory.Memory(need))
 	}
-	return Success, fmt.Sprintf("The host has the %s of memory that role %s needs.", inventory.Memory(need), c.Host.Role())
+	return Success, fmt.Sprintf("The host has the %s of memory that role %s needs.", inventory.Memory(need),
+		c.Host.Role())
 }
 
 func hostnameUnique(c *hostContext) (Status, string) {
@@ -329,7 +347,8 @@ func hostnameUnique(c *hostContext) (Status, string) {
 	name := c.Host.Hostname()
 	for _, peer := range c.Peers {
 		if peer.ID() != c.Host.ID() && peer.Inventory != nil && peer.Hostname() == name {
-			return Failure, fmt.Sprintf("Another host of the cluster is named %q too; give one of them another name.", name)
+			return Failure, fmt.Sprintf("Another host of the cluster is named %q too; give one of them another name.",
+				name)
 		}
 	}
 	return Success, fmt.Sprintf("No other host of the cluster is named %q.", name)
@@ -349,9 +368,12 @@ func sufficientDiskSpeed(c *hostContext) (Status, string) {
 	info, ok := c.Host.Disks[c.Host.InstallationDiskPath()]
 	switch {
 	case !ok || info.DiskSpeed == nil || !info.DiskSpeed.Tested:
-		return Success, "The speed of the installation disk has not been measured yet; it is measured when the installation is prepared."
+		return Success, "The speed of the installation disk has not been measured yet; it is measured when the " +
+			"installation is prepared."
 	case info.DiskSpeed.ExitCode == 0:
 		return Success, fmt.Sprintf("The installation disk syncs in %d ms.", info.DiskSpeed.SpeedMs)
 	}
-	return Failure, fmt.Sprintf("Measuring the speed of the installation disk failed (exit code %d); choose another disk, or reset this check to measure again.", info.DiskSpeed.ExitCode)
+	return Failure,
+		fmt.Sprintf("Measuring the speed of the installation disk failed (exit code %d); choose another disk, or "+
+			"reset this check to measure again.", info.DiskSpeed.ExitCode)
 }

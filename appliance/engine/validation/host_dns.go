@@ -21,8 +21,8 @@ const (
 	strayName = "validateNoWildcardDNS"
 )
 
-// DomainNames lists the names that a host of the cluster is asked to resolve for the checks of DNS. It is empty while the
-// cluster has no name or base domain.
+// DomainNames lists the names that a host of the cluster is asked to resolve for the checks of DNS.
+// It is empty while the cluster has no name or base domain.
 func DomainNames(c *models.Cluster) []string {
 	if c.Name == "" || c.BaseDNSDomain == "" {
 		return nil
@@ -47,8 +47,9 @@ func appsResolved(c *hostContext) (Status, string) {
 	return c.resolved(appsName, "the load balancer of the applications (a wildcard record for *.apps)")
 }
 
-// resolved checks that a name of the cluster leads to its load balancer. Only a cluster whose networking is managed by the
-// user needs it: other clusters answer for their names themselves, and so does a single node.
+// resolved checks that a name of the cluster leads to its load balancer. Only a cluster whose
+// networking is managed by the user needs it: other clusters answer for their names themselves, and
+// so does a single node.
 func (c *hostContext) resolved(name, target string) (Status, string) {
 	switch {
 	case c.Cluster == nil:
@@ -65,10 +66,12 @@ func (c *hostContext) resolved(name, target string) (Status, string) {
 	full := domain(c.Cluster, name)
 	answer := c.answer(full)
 	if answer == nil || !hasAddress(answer) {
-		return Failure, fmt.Sprintf("The host cannot resolve %s; create a DNS record for it that leads to %s.", full, target)
+		return Failure, fmt.Sprintf("The host cannot resolve %s; create a DNS record for it that leads to %s.",
+			full, target)
 	}
 	if ip, own := c.ownAddress(answer); own {
-		return Failure, fmt.Sprintf("%s leads to %s, which is this host; let the DNS record lead to %s.", full, ip, target)
+		return Failure, fmt.Sprintf("%s leads to %s, which is this host; let the DNS record lead to %s.", full,
+			ip, target)
 	}
 	return Success, fmt.Sprintf("The host can resolve %s.", full)
 }
@@ -108,7 +111,11 @@ func (c *hostContext) ownAddress(d *models.DomainResolutionResponseDomain) (neti
 	}
 	for _, nic := range c.Host.Inventory.Interfaces {
 		for _, p := range inventory.Addresses(nic) {
-			if slices.ContainsFunc(answers, func(s string) bool { ip, err := netip.ParseAddr(s); return err == nil && ip == p.Addr() }) {
+			if slices.ContainsFunc(answers, func(s string) bool {
+				ip, err := netip.ParseAddr(s)
+				return err == nil &&
+					ip == p.Addr()
+			}) {
 				return p.Addr(), true
 			}
 		}
@@ -116,8 +123,9 @@ func (c *hostContext) ownAddress(d *models.DomainResolutionResponseDomain) (neti
 	return netip.Addr{}, false
 }
 
-// releaseResolved passes always: the hosts pull from the mirrors that the site has configured, and whether they can is
-// checked by pulling (container-images-available). The name of the release's original registry need not exist on the site.
+// releaseResolved passes always: the hosts pull from the mirrors that the site has configured, and
+// whether they can is checked by pulling (container-images-available). The name of the release's
+// original registry need not exist on the site.
 func releaseResolved(*hostContext) (Status, string) {
 	return Success, "Not needed: the release is pulled from the site's mirror, which the image check tries."
 }
@@ -138,9 +146,13 @@ func dnsWildcardNotConfigured(c *hostContext) (Status, string) {
 	case absolute == nil || relative == nil:
 		return Pending, "Waiting for the host to resolve the cluster's names."
 	case hasAddress(absolute):
-		return Failure, fmt.Sprintf("A wildcard DNS record answers for every name below %s (with %s), which breaks the installation; remove the record *.%s.", below, answers(absolute), below)
+		return Failure,
+			fmt.Sprintf("A wildcard DNS record answers for every name below %s (with %s), which breaks the "+
+				"installation; remove the record *.%s.", below, answers(absolute), below)
 	case hasAddress(relative):
-		return Failure, fmt.Sprintf("The host finds names below %s that do not exist (with %s), because a search domain is added to them; remove the search domain from DHCP or the host's settings.", below, answers(relative))
+		return Failure,
+			fmt.Sprintf("The host finds names below %s that do not exist (with %s), because a search domain is added "+
+				"to them; remove the search domain from DHCP or the host's settings.", below, answers(relative))
 	}
 	return Success, "No wildcard DNS record answers for the cluster's names."
 }

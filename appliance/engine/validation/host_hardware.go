@@ -17,7 +17,8 @@ func platformOf(c *models.Cluster) models.PlatformType {
 	return *c.Platform.Type
 }
 
-// Manufacturers of virtual machines that platforms are bound to, as the firmware (SMBIOS) names them.
+// Manufacturers of virtual machines that platforms are bound to, as the firmware (SMBIOS) names
+// them.
 const (
 	vmware  = "VMware, Inc."
 	nutanix = "Nutanix"
@@ -36,12 +37,15 @@ func compatibleWithPlatform(c *hostContext) (Status, string) {
 	case platform == "":
 		return Pending, "Waiting for the cluster's platform to be chosen."
 	}
-	want := map[models.PlatformType]string{models.PlatformTypeVsphere: vmware, models.PlatformTypeNutanix: nutanix}[platform]
+	want := map[models.PlatformType]string{models.PlatformTypeVsphere: vmware,
+		models.PlatformTypeNutanix: nutanix}[platform]
 	if want == "" || vendor(c.Host.Inventory) == want {
 		return Success, fmt.Sprintf("The host fits the cluster's platform %s.", platform)
 	}
-	return Failure, fmt.Sprintf("The cluster's platform %s needs hosts made by %q and this one is made by %q; remove the host or change the platform.",
-		platform, want, vendor(c.Host.Inventory))
+	return Failure,
+		fmt.Sprintf("The cluster's platform %s needs hosts made by %q and this one is made by %q; remove the host or "+
+			"change the platform.",
+			platform, want, vendor(c.Host.Inventory))
 }
 
 func vendor(inv *models.Inventory) string {
@@ -62,7 +66,9 @@ func vsphereDiskUUID(c *hostContext) (Status, string) {
 	}
 	for _, d := range c.Host.Inventory.Disks {
 		if d.InstallationEligibility.Eligible && !d.HasUUID {
-			return Failure, fmt.Sprintf("Disk %s has no UUID; set disk.EnableUUID to TRUE in the virtual machine's settings and restart it.", d.Name)
+			return Failure,
+				fmt.Sprintf("Disk %s has no UUID; set disk.EnableUUID to TRUE in the virtual machine's settings and "+
+					"restart it.", d.Name)
 		}
 	}
 	return Success, "The disks of the virtual machine have UUIDs."
@@ -80,7 +86,8 @@ func diskEncryption(c *hostContext) (Status, string) {
 		return Pending, waitInventory
 	}
 	role := c.Host.Role()
-	if role == models.HostRoleAutoAssign && text(c.Cluster.DiskEncryption.EnableOn) != models.DiskEncryptionEnableOnAll {
+	if role == models.HostRoleAutoAssign &&
+		text(c.Cluster.DiskEncryption.EnableOn) != models.DiskEncryptionEnableOnAll {
 		return Pending, "Waiting for the host's role, which decides whether its disk is encrypted."
 	}
 	if !encryptedFor(c.Cluster.DiskEncryption, role) {
@@ -97,7 +104,8 @@ func joinsEncrypted(c *hostContext) (Status, string) {
 	joins := c.Host.JoinsEncrypted()
 	switch {
 	case joins == nil:
-		return Success, "The ignition config that the host gets from its cluster, as far as it is known, encrypts no disk."
+		return Success, "The ignition config that the host gets from its cluster, as far as it is known, encrypts no " +
+			"disk."
 	case c.Host.Inventory == nil:
 		return Pending, waitInventory
 	case joins.TPM:
@@ -105,7 +113,8 @@ func joinsEncrypted(c *hostContext) (Status, string) {
 	case joins.Tang != "":
 		return tangReachable(c)
 	}
-	return Failure, "The ignition config that the host gets from its cluster encrypts the disk with neither a TPM nor Tang servers; mend the cluster's MachineConfig for disk encryption."
+	return Failure, "The ignition config that the host gets from its cluster encrypts the disk with neither a TPM " +
+		"nor Tang servers; mend the cluster's MachineConfig for disk encryption."
 }
 
 func hasTPM(c *hostContext) (Status, string) {
@@ -113,9 +122,12 @@ func hasTPM(c *hostContext) (Status, string) {
 	case models.InventoryTpmVersionNr20:
 		return Success, "The host has a TPM 2.0 to encrypt its disk with."
 	case models.InventoryTpmVersionNone, "":
-		return Failure, "Disk encryption needs a TPM 2.0 and none was found; turn it on in the firmware or use Tang servers."
+		return Failure, "Disk encryption needs a TPM 2.0 and none was found; turn it on in the firmware or use Tang " +
+			"servers."
 	default:
-		return Failure, fmt.Sprintf("Disk encryption needs a TPM 2.0 and the host has version %s; use another host or Tang servers.", version)
+		return Failure,
+			fmt.Sprintf("Disk encryption needs a TPM 2.0 and the host has version %s; use another host or Tang "+
+				"servers.", version)
 	}
 }
 
@@ -124,13 +136,16 @@ func tangReachable(c *hostContext) (Status, string) {
 	case strings.Contains(c.Host.TangError, "failed to find action for step"):
 		return Success, "The host's agent is too old to check the Tang servers."
 	case c.Host.TangError != "":
-		return Failure, fmt.Sprintf("The Tang servers could not be checked: %s. Check their addresses and that the host reaches them.", oneLine(c.Host.TangError))
+		return Failure,
+			fmt.Sprintf("The Tang servers could not be checked: %s. Check their addresses and that the host reaches "+
+				"them.", oneLine(c.Host.TangError))
 	case c.Host.Tang == nil:
 		return Pending, "Waiting for the host to check the Tang servers."
 	case c.Host.Tang.IsSuccess:
 		return Success, "The host reaches the Tang servers."
 	}
-	return Failure, "The host does not reach every Tang server; check their addresses, thumbprints and the network between."
+	return Failure, "The host does not reach every Tang server; check their addresses, thumbprints and the network " +
+		"between."
 }
 
 func compatibleAgent(c *hostContext) (Status, string) {
@@ -141,13 +156,17 @@ func compatibleAgent(c *hostContext) (Status, string) {
 	case c.Host.Stage() != "":
 		return Success, "The agent is not replaced during the installation."
 	}
-	return Failure, fmt.Sprintf("The host runs agent %q and %q is needed; it is being replaced, which takes a few minutes.", have, c.AgentImage)
+	return Failure,
+		fmt.Sprintf("The host runs agent %q and %q is needed; it is being replaced, which takes a few minutes.",
+			have, c.AgentImage)
 }
 
 func noSkipInstallationDisk(c *hostContext) (Status, string) {
 	path := c.Host.InstallationDiskPath()
 	if path != "" && slices.Contains(c.Host.SkipFormatting(), path) {
-		return Failure, fmt.Sprintf("Disk %s is the installation disk and must not keep its contents; choose another installation disk or allow it to be formatted.", path)
+		return Failure,
+			fmt.Sprintf("Disk %s is the installation disk and must not keep its contents; choose another "+
+				"installation disk or allow it to be formatted.", path)
 	}
 	return Success, "The installation disk may be formatted."
 }
@@ -157,9 +176,12 @@ func noSkipMissingDisk(c *hostContext) (Status, string) {
 		return Pending, waitInventory
 	}
 	for _, id := range c.Host.SkipFormatting() {
-		found := slices.ContainsFunc(c.Host.Inventory.Disks, func(d *models.Disk) bool { return inventory.DiskID(d) == id })
+		found := slices.ContainsFunc(c.Host.Inventory.Disks,
+			func(d *models.Disk) bool { return inventory.DiskID(d) == id })
 		if !found {
-			return Failure, fmt.Sprintf("Disk %s, which must keep its contents, is no longer in the host; it may have another id now, so choose the disks to keep anew.", id)
+			return Failure,
+				fmt.Sprintf("Disk %s, which must keep its contents, is no longer in the host; it may have another id "+
+					"now, so choose the disks to keep anew.", id)
 		}
 	}
 	return Success, "The disks that must keep their contents are in the host."

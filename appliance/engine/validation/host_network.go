@@ -13,8 +13,8 @@ import (
 	"landfall/appliance/engine/network"
 )
 
-// The host's clock may be this far from the appliance's. A clock that is behind lets certificates look as if they were not
-// valid yet; one that is ahead is less harmful.
+// The host's clock may be this far from the appliance's. A clock that is behind lets certificates
+// look as if they were not valid yet; one that is ahead is less harmful.
 const (
 	maxHostBehind = 20 * time.Minute
 	maxHostAhead  = time.Hour
@@ -34,7 +34,8 @@ func hostMachineCIDRDefined(c *hostContext) (Status, string) {
 	case len(c.Cluster.MachineNetworks) > 0:
 		return Success, "The machine network is defined."
 	}
-	return Failure, "The cluster's machine network is not defined; give the API and ingress IP addresses or choose the machine network."
+	return Failure, "The cluster's machine network is not defined; give the API and ingress IP addresses or choose " +
+		"the machine network."
 }
 
 func belongsToMachineCIDR(c *hostContext) (Status, string) {
@@ -45,7 +46,8 @@ func belongsToMachineCIDR(c *hostContext) (Status, string) {
 		return Success, day2
 	}
 	networks := network.MachineNetworks(c.Cluster)
-	if yes(c.Cluster.UserManagedNetworking) && !SingleNode(c.Cluster) && (!c.Host.Record.Bootstrap || len(networks) == 0) {
+	if yes(c.Cluster.UserManagedNetworking) && !SingleNode(c.Cluster) && (!c.Host.Record.Bootstrap ||
+		len(networks) == 0) {
 		return Success, "Not needed with user-managed networking."
 	}
 	switch {
@@ -64,8 +66,10 @@ func belongsToMachineCIDR(c *hostContext) (Status, string) {
 		return Success, "The host has an address in a machine network."
 	}
 	if len(missing) > 0 {
-		return Failure, fmt.Sprintf("The host has no address in machine network %s (it is in %s); connect it to that network or choose another machine network.",
-			strings.Join(missing, ", "), join(network.Networks(c.Host.Inventory)))
+		return Failure,
+			fmt.Sprintf("The host has no address in machine network %s (it is in %s); connect it to that network or "+
+				"choose another machine network.",
+				strings.Join(missing, ", "), join(network.Networks(c.Host.Inventory)))
 	}
 	return Success, "The host has an address in every machine network."
 }
@@ -92,9 +96,12 @@ func ignitionDownloadable(c *hostContext) (Status, string) {
 	case r.IsSuccess:
 		return Success, "The host can download its ignition config from the cluster."
 	case r.URL == "":
-		return Failure, "The host could not download its ignition config from the cluster; check that it reaches the cluster's API address."
+		return Failure, "The host could not download its ignition config from the cluster; check that it reaches the " +
+			"cluster's API address."
 	default:
-		return Failure, fmt.Sprintf("The host could not download its ignition config from %s (%s); check that it reaches that address.", r.URL, oneLine(r.DownloadError))
+		return Failure,
+			fmt.Sprintf("The host could not download its ignition config from %s (%s); check that it reaches that "+
+				"address.", r.URL, oneLine(r.DownloadError))
 	}
 }
 
@@ -125,10 +132,13 @@ func belongsToMajorityGroup(c *hostContext) (Status, string) {
 	case c.clusterSize() < SmallestGroup(c.Cluster, c.Peers):
 		return Pending, fmt.Sprintf("Waiting for at least %d hosts.", SmallestGroup(c.Cluster, c.Peers))
 	}
-	return Failure, fmt.Sprintf("The host and most of the others do not reach each other in %s; check cables, VLANs, switches and firewalls between them.", missing)
+	return Failure,
+		fmt.Sprintf("The host and most of the others do not reach each other in %s; check cables, VLANs, switches "+
+			"and firewalls between them.", missing)
 }
 
-// unreachedNetwork is the first machine network in which the host is not in the group of connected hosts.
+// unreachedNetwork is the first machine network in which the host is not in the group of connected
+// hosts.
 func (c *hostContext) unreachedNetwork() string {
 	for _, n := range network.MachineNetworks(c.Cluster) {
 		if !slices.Contains(c.Groups.MajorityGroups[n.String()], c.Host.ID()) {
@@ -138,9 +148,11 @@ func (c *hostContext) unreachedNetwork() string {
 	return ""
 }
 
-// unreachedFamily is the first address family of the cluster in which no address of the host is reached by all others.
+// unreachedFamily is the first address family of the cluster in which no address of the host is
+// reached by all others.
 func (c *hostContext) unreachedFamily() string {
-	v4, v6 := network.Families(slices.Concat(network.MachineNetworks(c.Cluster), network.ClusterNetworks(c.Cluster), network.ServiceNetworks(c.Cluster)))
+	v4, v6 := network.Families(slices.Concat(network.MachineNetworks(c.Cluster), network.ClusterNetworks(c.Cluster),
+		network.ServiceNetworks(c.Cluster)))
 	for _, s := range c.Groups.L3ConnectedAddresses[c.Host.ID()] {
 		ip, err := netip.ParseAddr(s)
 		if err != nil {
@@ -191,8 +203,10 @@ func mtuValid(c *hostContext) (Status, string) {
 			if r.MtuSuccessful || !yes(c.Cluster.UserManagedNetworking) && !c.betweenMachines(networks, r) {
 				continue
 			}
-			return Failure, fmt.Sprintf("Full-size packets sent over %s do not reach %s; set the same MTU on the host, the switches and the other hosts.",
-				r.OutgoingNic, r.RemoteIPAddress)
+			return Failure,
+				fmt.Sprintf("Full-size packets sent over %s do not reach %s; set the same MTU on the host, the "+
+					"switches and the other hosts.",
+					r.OutgoingNic, r.RemoteIPAddress)
 		}
 	}
 	return Success, "Full-size packets reach the other hosts."
@@ -204,12 +218,14 @@ func (c *hostContext) betweenMachines(networks []netip.Prefix, r *models.MtuRepo
 	if err != nil || !slices.ContainsFunc(networks, func(n netip.Prefix) bool { return n.Contains(ip) }) {
 		return false
 	}
-	i := slices.IndexFunc(c.Host.Inventory.Interfaces, func(nic *models.Interface) bool { return nic.Name == r.OutgoingNic })
+	i := slices.IndexFunc(c.Host.Inventory.Interfaces,
+		func(nic *models.Interface) bool { return nic.Name == r.OutgoingNic })
 	if i < 0 {
 		return false
 	}
 	return slices.ContainsFunc(inventory.Addresses(c.Host.Inventory.Interfaces[i]), func(p netip.Prefix) bool {
-		return p.Addr().Is4() == ip.Is4() && slices.ContainsFunc(networks, func(n netip.Prefix) bool { return n.Contains(p.Addr()) })
+		return p.Addr().Is4() == ip.Is4() && slices.ContainsFunc(networks,
+			func(n netip.Prefix) bool { return n.Contains(p.Addr()) })
 	})
 }
 
@@ -222,7 +238,8 @@ func validPlatformNetworkSettings(c *hostContext) (Status, string) {
 	}
 	product := c.Host.Inventory.SystemVendor.ProductName
 	if product == openStack && c.Cluster != nil && !yes(c.Cluster.UserManagedNetworking) {
-		return Failure, "Virtual machines of OpenStack cannot share IP addresses; choose user-managed networking or a single node."
+		return Failure, "Virtual machines of OpenStack cannot share IP addresses; choose user-managed networking or " +
+			"a single node."
 	}
 	return Success, fmt.Sprintf("A host of type %q can be used with the cluster's networking.", product)
 }
@@ -236,7 +253,9 @@ func ntpSynced(c *hostContext) (Status, string) {
 		names = append(names, s.SourceName)
 	}
 	if len(names) > 0 {
-		return Failure, fmt.Sprintf("The host's clock follows none of its time sources (%s); give an NTP server that the host reaches.", sentenceList(names))
+		return Failure,
+			fmt.Sprintf("The host's clock follows none of its time sources (%s); give an NTP server that the host "+
+				"reaches.", sentenceList(names))
 	}
 	if c.Cluster == nil && (c.InfraEnv == nil || c.InfraEnv.AdditionalNtpSources == "") {
 		return Success, "No time source has been given yet."
@@ -255,9 +274,13 @@ func timeSynced(c *hostContext) (Status, string) {
 	behind := polled.Sub(time.Unix(c.Host.Record.Timestamp, 0)).Round(time.Second)
 	switch {
 	case behind > maxHostBehind:
-		return Failure, fmt.Sprintf("The host's clock is %s behind this appliance's; set it, or give an NTP server to both.", behind)
+		return Failure,
+			fmt.Sprintf("The host's clock is %s behind this appliance's; set it, or give an NTP server to both.",
+				behind)
 	case -behind > maxHostAhead:
-		return Failure, fmt.Sprintf("The host's clock is %s ahead of this appliance's; set it, or give an NTP server to both.", -behind)
+		return Failure,
+			fmt.Sprintf("The host's clock is %s ahead of this appliance's; set it, or give an NTP server to both.",
+				-behind)
 	}
 	return Success, "The clocks of the host and of this appliance agree."
 }
@@ -273,14 +296,18 @@ func containerImagesAvailable(c *hostContext) (Status, string) {
 		return Success, "The images that the installation needs could be pulled, or pulling them was not tried yet."
 	}
 	slices.Sort(failed)
-	return Failure, fmt.Sprintf("The host could not pull %s; check the mirror registry, its certificate and the pull secret, then install again.", strings.Join(failed, ", "))
+	return Failure,
+		fmt.Sprintf("The host could not pull %s; check the mirror registry, its certificate and the pull secret, "+
+			"then install again.", strings.Join(failed, ", "))
 }
 
 func unavailable(image *models.ContainerImageAvailability) bool {
-	return image.Result == models.ContainerImageAvailabilityResultFailure || image.SizeBytes > 0 && image.DownloadRate < minDownloadRate
+	return image.Result == models.ContainerImageAvailabilityResultFailure || image.SizeBytes > 0 &&
+		image.DownloadRate < minDownloadRate
 }
 
-// slowPeers lists the hosts of the same role to which a measurement is over its limit, at most four by name.
+// slowPeers lists the hosts of the same role to which a measurement is over its limit, at most four
+// by name.
 func (c *hostContext) slowPeers(unit string, measure func(*models.L3Connectivity) float64, limit float64) string {
 	var found []string
 	seen := make(map[string]bool)
@@ -292,7 +319,8 @@ func (c *hostContext) slowPeers(unit string, measure func(*models.L3Connectivity
 		for _, l3 := range remote.L3Connectivity {
 			if measure(l3) > limit && !seen[l3.RemoteIPAddress] {
 				seen[l3.RemoteIPAddress] = true
-				found = append(found, fmt.Sprintf("%s at %s (%.4g %s)", c.Peers[i].Name(), l3.RemoteIPAddress, measure(l3), unit))
+				found = append(found, fmt.Sprintf("%s at %s (%.4g %s)", c.Peers[i].Name(), l3.RemoteIPAddress,
+					measure(l3), unit))
 			}
 		}
 	}
@@ -328,7 +356,8 @@ func sufficientLatency(c *hostContext) (Status, string) {
 	}
 	slow := c.slowPeers("ms", func(l3 *models.L3Connectivity) float64 { return l3.AverageRTTMs }, *limit)
 	if slow != "" {
-		return Failure, fmt.Sprintf("Packets take longer than %.4g ms to %s; check the network between these hosts.", *limit, slow)
+		return Failure, fmt.Sprintf("Packets take longer than %.4g ms to %s; check the network between these hosts.",
+			*limit, slow)
 	}
 	return Success, fmt.Sprintf("Packets to hosts of role %s take at most %.4g ms.", c.Host.Role(), *limit)
 }
@@ -340,7 +369,9 @@ func sufficientPacketLoss(c *hostContext) (Status, string) {
 	}
 	lossy := c.slowPeers("%", func(l3 *models.L3Connectivity) float64 { return l3.PacketLossPercentage }, *limit)
 	if lossy != "" {
-		return Failure, fmt.Sprintf("More than %.4g %% of the packets are lost to %s; check for two interfaces in one network, cables and switches.", *limit, lossy)
+		return Failure,
+			fmt.Sprintf("More than %.4g %% of the packets are lost to %s; check for two interfaces in one network, "+
+				"cables and switches.", *limit, lossy)
 	}
 	return Success, fmt.Sprintf("At most %.4g %% of the packets to hosts of role %s are lost.", *limit, c.Host.Role())
 }
@@ -352,7 +383,8 @@ func hasDefaultRoute(c *hostContext) (Status, string) {
 	case slices.ContainsFunc(c.Host.Inventory.Routes, inventory.IsDefault):
 		return Success, "The host has a default route."
 	}
-	return Failure, "The host has no default route; give it a gateway by DHCP or in its network settings, even where the gateway leads nowhere."
+	return Failure, "The host has no default route; give it a gateway by DHCP or in its network settings, even where " +
+		"the gateway leads nowhere."
 }
 
 func nonOverlappingSubnets(c *hostContext) (Status, string) {
@@ -362,7 +394,8 @@ func nonOverlappingSubnets(c *hostContext) (Status, string) {
 	case c.Host.Inventory == nil:
 		return Pending, waitInventory
 	}
-	v4, v6 := network.Families(slices.Concat(network.MachineNetworks(c.Cluster), network.ClusterNetworks(c.Cluster), network.ServiceNetworks(c.Cluster)))
+	v4, v6 := network.Families(slices.Concat(network.MachineNetworks(c.Cluster), network.ClusterNetworks(c.Cluster),
+		network.ServiceNetworks(c.Cluster)))
 	type place struct {
 		network netip.Prefix
 		nic     string
@@ -382,8 +415,10 @@ func nonOverlappingSubnets(c *hostContext) (Status, string) {
 	for i, a := range places {
 		for _, b := range places[:i] {
 			if a.network.Overlaps(b.network) {
-				return Failure, fmt.Sprintf("Network %s of interface %s and %s of interface %s overlap; give each interface a network of its own or join them in a bond.",
-					b.network, b.nic, a.network, a.nic)
+				return Failure,
+					fmt.Sprintf("Network %s of interface %s and %s of interface %s overlap; give each interface a "+
+						"network of its own or join them in a bond.",
+						b.network, b.nic, a.network, a.nic)
 			}
 		}
 	}
@@ -402,8 +437,10 @@ func noIPCollisions(c *hostContext) (Status, string) {
 	for _, nic := range c.Host.Inventory.Interfaces {
 		for _, p := range inventory.Addresses(nic) {
 			if macs := c.Collisions[p.Addr().String()]; len(macs) > 0 {
-				return Failure, fmt.Sprintf("Several machines answer for address %s of interface %s (MAC addresses %s); give one of them another address.",
-					p.Addr(), nic.Name, strings.Join(macs, ", "))
+				return Failure,
+					fmt.Sprintf("Several machines answer for address %s of interface %s (MAC addresses %s); give one "+
+						"of them another address.",
+						p.Addr(), nic.Name, strings.Join(macs, ", "))
 			}
 		}
 	}
@@ -429,7 +466,8 @@ func noISCSINICInMachineCIDR(c *hostContext) (Status, string) {
 	}
 	paths := []*models.Disk{disk}
 	if disk.DriveType == models.DriveTypeMultipath {
-		paths = slices.DeleteFunc(inventory.PathsOf(disk, c.Host.Inventory), func(d *models.Disk) bool { return d.DriveType != models.DriveTypeISCSI })
+		paths = slices.DeleteFunc(inventory.PathsOf(disk, c.Host.Inventory),
+			func(d *models.Disk) bool { return d.DriveType != models.DriveTypeISCSI })
 	}
 	for _, p := range paths {
 		if status, message := iscsiApart(c.Host.Inventory, p, networks); status != Success {
@@ -441,11 +479,14 @@ func noISCSINICInMachineCIDR(c *hostContext) (Status, string) {
 
 func iscsiApart(inv *models.Inventory, disk *models.Disk, networks []netip.Prefix) (Status, string) {
 	if disk.Iscsi == nil {
-		return Error, fmt.Sprintf("The inventory does not say which address the host uses for iSCSI disk %s; restart its agent.", disk.Name)
+		return Error,
+			fmt.Sprintf("The inventory does not say which address the host uses for iSCSI disk %s; restart its agent.",
+				disk.Name)
 	}
 	ip, err := netip.ParseAddr(disk.Iscsi.HostIPAddress)
 	if err != nil {
-		return Error, fmt.Sprintf("The iSCSI address %q of disk %s is not an IP address; restart the host's agent.", disk.Iscsi.HostIPAddress, disk.Name)
+		return Error, fmt.Sprintf("The iSCSI address %q of disk %s is not an IP address; restart the host's agent.",
+			disk.Iscsi.HostIPAddress, disk.Name)
 	}
 	for _, nic := range inv.Interfaces {
 		addresses := inventory.Addresses(nic)
@@ -455,11 +496,14 @@ func iscsiApart(inv *models.Inventory, disk *models.Disk, networks []netip.Prefi
 		for _, p := range addresses {
 			for _, n := range networks {
 				if n.Contains(p.Addr()) {
-					return Failure, fmt.Sprintf("Interface %s, over which disk %s is reached, is in machine network %s; use a separate interface for iSCSI.", nic.Name, disk.Name, n)
+					return Failure,
+						fmt.Sprintf("Interface %s, over which disk %s is reached, is in machine network %s; use a "+
+							"separate interface for iSCSI.", nic.Name, disk.Name, n)
 				}
 			}
 		}
 		return Success, ""
 	}
-	return Error, fmt.Sprintf("No interface of the host has the iSCSI address %s of disk %s; restart the host's agent.", ip, disk.Name)
+	return Error, fmt.Sprintf("No interface of the host has the iSCSI address %s of disk %s; restart the host's agent.",
+		ip, disk.Name)
 }

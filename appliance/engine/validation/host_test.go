@@ -57,9 +57,13 @@ func TestAHostThatLacksNothingIsReadyAndEveryCheckIsInItsReport(t *testing.T) {
 		"three nodes":                        func(*threeNodes) {},
 		"three nodes behind a load balancer": (*threeNodes).userManaged,
 		"single node":                        (*threeNodes).singleNode,
-		"three nodes without a decided role": func(n *threeNodes) { n.hosts[0].Record.Role = models.HostRoleAutoAssign },
+		"three nodes without a decided role": func(
+			n *threeNodes) {
+			n.hosts[0].Record.Role = models.HostRoleAutoAssign
+		},
 		"three nodes with several interfaces": func(n *threeNodes) {
-			n.hosts[0].Inventory.Interfaces = append(n.hosts[0].Inventory.Interfaces, &models.Interface{Name: "eno2", IPV4Addresses: []string{"10.1.0.5/24"}})
+			n.hosts[0].Inventory.Interfaces = append(n.hosts[0].Inventory.Interfaces,
+				&models.Interface{Name: "eno2", IPV4Addresses: []string{"10.1.0.5/24"}})
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -82,251 +86,367 @@ func TestAHostThatLacksNothingIsReadyAndEveryCheckIsInItsReport(t *testing.T) {
 func hostFaults() []fault[HostInput] {
 	inv := func(n *threeNodes) *models.Inventory { return n.hosts[0].Inventory }
 	return []fault[HostInput]{
-		{"the agent is silent", Connected, Failure, Disconnected, "not been heard", func(_ *threeNodes, in *HostInput) { in.Connected = false }},
-		{"a host that reboots is silent by right", Connected, Success, Ready, "not expected", func(n *threeNodes, in *HostInput) {
-			in.Connected = false
-			n.hosts[0].Record.Progress = &models.HostProgressInfo{CurrentStage: models.HostStageRebooting}
+		{"the agent is silent", Connected, Failure, Disconnected, "not been heard",
+			func(_ *threeNodes, in *HostInput) { in.Connected = false }},
+		{"a host that reboots is silent by right", Connected, Success, Ready, "not expected",
+			func(n *threeNodes, in *HostInput) {
+				in.Connected = false
+				n.hosts[0].Record.Progress = &models.HostProgressInfo{CurrentStage: models.HostStageRebooting}
+			}},
+		{"the machine is restarted", Connected, Failure, Disconnected, "boot a newer image",
+			func(_ *threeNodes, in *HostInput) { in.Connected, in.Restarts = false, true }},
+		{"the media is gone", MediaConnected, Failure, Disconnected, "virtual media",
+			func(n *threeNodes, _ *HostInput) {
+				n.hosts[0].Record.MediaStatus = ptr(models.HostMediaStatusDisconnected)
+			}},
+		{"no inventory yet", HasInventory, Failure, Discovering, "not sent its inventory",
+			func(n *threeNodes, _ *HostInput) { n.hosts[0].Inventory = nil }},
+		{"a shortened inventory warns", InventoryNotPartiallyTruncated, Failure, Ready, "too many disks",
+			func(n *threeNodes, _ *HostInput) {
+				n.hosts[0].Truncation = &inventory.Truncation{Type: "partial", Reasons: []string{"too many disks"}}
+			}},
+		{"an inventory that was cut", InventoryNotFullyTruncated, Failure, Discovering, "gave no reason",
+			func(n *threeNodes, _ *HostInput) {
+				n.hosts[0].Truncation = &inventory.Truncation{Type: "full"}
+			}},
+		{"an inventory cut in an unknown way", InventoryNotFullyTruncated, Error, Discovering, `"half"`,
+			func(n *threeNodes, _ *HostInput) {
+				n.hosts[0].Truncation = &inventory.Truncation{Type: "half"}
+			}},
+		{"too few cores for any role", HasMinCPUCores, Failure, Insufficient, "1 CPU core and",
+			func(n *threeNodes, _ *HostInput) { inv(n).CPU.Count = 1 }},
+		{"too few cores for the role", HasCPUCoresForRole, Failure, Insufficient, "role master needs 4",
+			func(n *threeNodes, _ *HostInput) { inv(n).CPU.Count = 3 }},
+		{"too little memory for any role", HasMinMemory, Failure, Insufficient, "8 GiB",
+			func(n *threeNodes, _ *HostInput) { inv(n).Memory.PhysicalBytes = 7 << 30 }},
+		{"a little too little memory is tolerated", HasMinMemory, Success, Insufficient, "",
+			func(n *threeNodes, _ *HostInput) { inv(n).Memory.PhysicalBytes = 8<<30 - 99<<20 }},
+		{"usable memory is a little less than there is", HasMinMemory, Success, Insufficient,
+			"", func(n *threeNodes, _ *HostInput) {
+				inv(n).Memory.PhysicalBytes, inv(n).Memory.PhysicalBytesMethod = 8<<30-250<<20,
+					models.MemoryMethodMeminfo
+			}},
+		{"too little memory for the role", HasMemoryForRole, Failure, Insufficient, "16 GiB",
+			func(n *threeNodes, _ *HostInput) { inv(n).Memory.PhysicalBytes = 12 << 30 }},
+		{"no disk", HasMinValidDisks, Failure, Insufficient, "no disks", func(n *threeNodes,
+			_ *HostInput) {
+			inv(n).Disks = nil
 		}},
-		{"the machine is restarted", Connected, Failure, Disconnected, "boot a newer image", func(_ *threeNodes, in *HostInput) { in.Connected, in.Restarts = false, true }},
-		{"the media is gone", MediaConnected, Failure, Disconnected, "virtual media", func(n *threeNodes, _ *HostInput) {
-			n.hosts[0].Record.MediaStatus = ptr(models.HostMediaStatusDisconnected)
+		{"no usable disk", HasMinValidDisks, Failure, Insufficient, "sda: it is tiny",
+			func(n *threeNodes, _ *HostInput) {
+				inv(n).Disks[0].InstallationEligibility = models.DiskInstallationEligibility{
+					NotEligibleReasons: []string{"it is tiny"}}
+			}},
+		{"a name twice", HostnameUnique, Failure, Insufficient, `"node-2"`, func(n *threeNodes,
+			_ *HostInput) {
+			n.hosts[0].Record.RequestedHostname = "node-2"
 		}},
-		{"no inventory yet", HasInventory, Failure, Discovering, "not sent its inventory", func(n *threeNodes, _ *HostInput) { n.hosts[0].Inventory = nil }},
-		{"a shortened inventory warns", InventoryNotPartiallyTruncated, Failure, Ready, "too many disks", func(n *threeNodes, _ *HostInput) {
-			n.hosts[0].Truncation = &inventory.Truncation{Type: "partial", Reasons: []string{"too many disks"}}
-		}},
-		{"an inventory that was cut", InventoryNotFullyTruncated, Failure, Discovering, "gave no reason", func(n *threeNodes, _ *HostInput) {
-			n.hosts[0].Truncation = &inventory.Truncation{Type: "full"}
-		}},
-		{"an inventory cut in an unknown way", InventoryNotFullyTruncated, Error, Discovering, `"half"`, func(n *threeNodes, _ *HostInput) {
-			n.hosts[0].Truncation = &inventory.Truncation{Type: "half"}
-		}},
-		{"too few cores for any role", HasMinCPUCores, Failure, Insufficient, "1 CPU core and", func(n *threeNodes, _ *HostInput) { inv(n).CPU.Count = 1 }},
-		{"too few cores for the role", HasCPUCoresForRole, Failure, Insufficient, "role master needs 4", func(n *threeNodes, _ *HostInput) { inv(n).CPU.Count = 3 }},
-		{"too little memory for any role", HasMinMemory, Failure, Insufficient, "8 GiB", func(n *threeNodes, _ *HostInput) { inv(n).Memory.PhysicalBytes = 7 << 30 }},
-		{"a little too little memory is tolerated", HasMinMemory, Success, Insufficient, "", func(n *threeNodes, _ *HostInput) { inv(n).Memory.PhysicalBytes = 8<<30 - 99<<20 }},
-		{"usable memory is a little less than there is", HasMinMemory, Success, Insufficient, "", func(n *threeNodes, _ *HostInput) {
-			inv(n).Memory.PhysicalBytes, inv(n).Memory.PhysicalBytesMethod = 8<<30-250<<20, models.MemoryMethodMeminfo
-		}},
-		{"too little memory for the role", HasMemoryForRole, Failure, Insufficient, "16 GiB", func(n *threeNodes, _ *HostInput) { inv(n).Memory.PhysicalBytes = 12 << 30 }},
-		{"no disk", HasMinValidDisks, Failure, Insufficient, "no disks", func(n *threeNodes, _ *HostInput) { inv(n).Disks = nil }},
-		{"no usable disk", HasMinValidDisks, Failure, Insufficient, "sda: it is tiny", func(n *threeNodes, _ *HostInput) {
-			inv(n).Disks[0].InstallationEligibility = models.DiskInstallationEligibility{NotEligibleReasons: []string{"it is tiny"}}
-		}},
-		{"a name twice", HostnameUnique, Failure, Insufficient, `"node-2"`, func(n *threeNodes, _ *HostInput) { n.hosts[0].Record.RequestedHostname = "node-2" }},
-		{"no real name", HostnameValid, Failure, Insufficient, `"localhost"`, func(n *threeNodes, _ *HostInput) { inv(n).Hostname = "localhost" }},
-		{"a name with capitals", HostnameValid, Failure, Insufficient, "lower-case", func(n *threeNodes, _ *HostInput) { inv(n).Hostname = "Node-1" }},
-		{"the disk check failed", SufficientInstallationDiskSpeed, Failure, Insufficient, "exit code 2", func(n *threeNodes, _ *HostInput) {
-			n.hosts[0].Disks = map[string]models.DiskInfo{"/dev/disk/by-id/a": {DiskSpeed: &models.DiskSpeed{Tested: true, ExitCode: 2}}}
-		}},
-		{"the disk check passed", SufficientInstallationDiskSpeed, Success, Ready, "4 ms", func(n *threeNodes, _ *HostInput) {
-			n.hosts[0].Disks = map[string]models.DiskInfo{"/dev/disk/by-id/a": {DiskSpeed: &models.DiskSpeed{Tested: true, SpeedMs: 4}}}
-		}},
-		{"another platform", CompatibleWithClusterPlatform, Failure, Insufficient, "VMware", func(n *threeNodes, _ *HostInput) { n.cluster.Platform.Type = ptr(models.PlatformTypeVsphere) }},
-		{"no platform yet", CompatibleWithClusterPlatform, Pending, Insufficient, "platform", func(n *threeNodes, _ *HostInput) { n.cluster.Platform = nil }},
-		{"vSphere disks without UUID", VSphereDiskUUIDEnabled, Failure, Insufficient, "disk.EnableUUID", func(n *threeNodes, _ *HostInput) {
-			inv(n).SystemVendor.Manufacturer = vmware
-			inv(n).Disks[0].HasUUID = false
-		}},
-		{"no TPM", DiskEncryptionRequirementsSatisfied, Failure, Insufficient, "none was found", func(n *threeNodes, _ *HostInput) {
-			n.cluster.DiskEncryption = &models.DiskEncryption{EnableOn: ptr("masters"), Mode: ptr(models.DiskEncryptionModeTpmv2)}
-			inv(n).TpmVersion = models.InventoryTpmVersionNone
-		}},
-		{"an old TPM", DiskEncryptionRequirementsSatisfied, Failure, Insufficient, "1.2", func(n *threeNodes, _ *HostInput) {
-			n.cluster.DiskEncryption = &models.DiskEncryption{EnableOn: ptr("all"), Mode: ptr(models.DiskEncryptionModeTpmv2)}
-			inv(n).TpmVersion = models.InventoryTpmVersionNr12
-		}},
-		{"Tang not tried yet", DiskEncryptionRequirementsSatisfied, Pending, Insufficient, "Waiting", func(n *threeNodes, _ *HostInput) {
-			n.cluster.DiskEncryption = &models.DiskEncryption{EnableOn: ptr("all"), Mode: ptr(models.DiskEncryptionModeTang)}
-		}},
-		{"Tang out of reach", DiskEncryptionRequirementsSatisfied, Failure, Insufficient, "does not reach", func(n *threeNodes, _ *HostInput) {
-			n.cluster.DiskEncryption = &models.DiskEncryption{EnableOn: ptr("all"), Mode: ptr(models.DiskEncryptionModeTang)}
-			n.hosts[0].Tang = &models.TangConnectivityResponse{}
-		}},
-		{"Tang could not be tried", DiskEncryptionRequirementsSatisfied, Failure, Insufficient, "no route", func(n *threeNodes, _ *HostInput) {
-			n.cluster.DiskEncryption = &models.DiskEncryption{EnableOn: ptr("all"), Mode: ptr(models.DiskEncryptionModeTang)}
-			n.hosts[0].TangError = "no\nroute."
-		}},
-		{"a host joins a cluster whose disks are encrypted by TPM", DiskEncryptionRequirementsSatisfied, Failure, Insufficient, "none was found", func(n *threeNodes, _ *HostInput) {
-			n.joins(`{"storage":{"luks":[{"name":"root","clevis":{"tpm2":true}}]}}`)
-			inv(n).TpmVersion = models.InventoryTpmVersionNone
-		}},
-		{"a host joins a cluster whose disks are unlocked by Tang", DiskEncryptionRequirementsSatisfied, Pending, Insufficient, "Waiting", func(n *threeNodes, _ *HostInput) {
-			n.joins(`{"storage":{"luks":[{"name":"data"},{"name":"root","clevis":{"tang":[{"url":"http://tang","thumbprint":"x"}]}}]}}`)
-		}},
-		{"a host joins a cluster and reaches its Tang servers", DiskEncryptionRequirementsSatisfied, Success, Ready, "reaches the Tang servers", func(n *threeNodes, _ *HostInput) {
-			n.joins(`{"storage":{"luks":[{"name":"root","clevis":{"tang":[{"url":"http://tang","thumbprint":"x"}]}}]}}`)
-			n.hosts[0].Tang = &models.TangConnectivityResponse{IsSuccess: true}
-		}},
-		{"a host joins a cluster that encrypts in no known way", DiskEncryptionRequirementsSatisfied, Failure, Insufficient, "neither", func(n *threeNodes, _ *HostInput) {
-			n.joins(`{"storage":{"luks":[{"name":"root","clevis":{}}]}}`)
-		}},
-		{"a host joins a cluster whose config is none", DiskEncryptionRequirementsSatisfied, Success, Ready, "as far as it is known", func(n *threeNodes, _ *HostInput) {
-			n.joins(`{"luks"`)
-		}},
-		{"encryption for workers only", DiskEncryptionRequirementsSatisfied, Success, Ready, "", func(n *threeNodes, _ *HostInput) {
-			n.cluster.DiskEncryption = &models.DiskEncryption{EnableOn: ptr("workers"), Mode: ptr(models.DiskEncryptionModeTpmv2)}
-			inv(n).TpmVersion = models.InventoryTpmVersionNone
-		}},
-		{"another agent", CompatibleAgent, Failure, Insufficient, "being replaced", func(n *threeNodes, _ *HostInput) { n.hosts[0].Record.DiscoveryAgentVersion = "old" }},
-		{"the installation disk must be kept", NoSkipInstallationDisk, Failure, Insufficient, "by-id/a", func(n *threeNodes, _ *HostInput) { n.hosts[0].Record.SkipFormattingDisks = "/dev/disk/by-id/a" }},
-		{"a disk to keep is gone", NoSkipMissingDisk, Failure, Insufficient, "by-id/z", func(n *threeNodes, _ *HostInput) { n.hosts[0].Record.SkipFormattingDisks = "/dev/disk/by-id/z" }},
-		{"no machine network", MachineCIDRDefined, Failure, PendingForInput, "not defined", func(n *threeNodes, _ *HostInput) { n.cluster.MachineNetworks = nil }},
-		{"outside the machine network", BelongsToMachineCIDR, Failure, Insufficient, "10.9.0.0/24", func(n *threeNodes, _ *HostInput) {
-			inv(n).Interfaces[0].IPV4Addresses = []string{"10.9.0.4/24"}
-		}},
-		{"no machine network to be in", BelongsToMachineCIDR, Pending, PendingForInput, "Waiting", func(n *threeNodes, _ *HostInput) { n.cluster.MachineNetworks = nil }},
-		{"one of two machine networks is enough behind a load balancer", BelongsToMachineCIDR, Success, Insufficient, "", func(n *threeNodes, _ *HostInput) {
-			n.cluster.LoadBalancer = &models.LoadBalancer{Type: models.LoadBalancerTypeUserManaged}
-			n.cluster.MachineNetworks = append(n.cluster.MachineNetworks, &models.MachineNetwork{Cidr: "10.77.0.0/24"})
-			n.cluster.IgnoredHostValidations = `["belongs-to-majority-group"]`
-			inv(n).CPU.Count = 1
-		}},
-		{"cut off from the others", BelongsToMajorityGroup, Failure, Insufficient, "192.168.10.0/24", func(n *threeNodes, in *HostInput) {
-			in.Groups.MajorityGroups["192.168.10.0/24"] = nil
-		}},
-		{"nobody reported whom he reaches", BelongsToMajorityGroup, Pending, Insufficient, "Waiting", func(_ *threeNodes, in *HostInput) { in.Groups = nil }},
-		{"too few hosts for a majority", BelongsToMajorityGroup, Pending, Insufficient, "at least 3 hosts", func(n *threeNodes, in *HostInput) {
-			in.Peers = n.hosts[:2]
-			in.Groups.MajorityGroups["192.168.10.0/24"] = nil
-		}},
+		{"no real name", HostnameValid, Failure, Insufficient, `"localhost"`,
+			func(n *threeNodes, _ *HostInput) { inv(n).Hostname = "localhost" }},
+		{"a name with capitals", HostnameValid, Failure, Insufficient, "lower-case",
+			func(n *threeNodes, _ *HostInput) { inv(n).Hostname = "Node-1" }},
+		{"the disk check failed", SufficientInstallationDiskSpeed, Failure, Insufficient, "exit code 2",
+			func(n *threeNodes, _ *HostInput) {
+				n.hosts[0].Disks = map[string]models.DiskInfo{"/dev/disk/by-id/a": {
+					DiskSpeed: &models.DiskSpeed{Tested: true, ExitCode: 2}}}
+			}},
+		{"the disk check passed", SufficientInstallationDiskSpeed, Success, Ready, "4 ms",
+			func(n *threeNodes, _ *HostInput) {
+				n.hosts[0].Disks = map[string]models.DiskInfo{"/dev/disk/by-id/a": {
+					DiskSpeed: &models.DiskSpeed{Tested: true, SpeedMs: 4}}}
+			}},
+		{"another platform", CompatibleWithClusterPlatform, Failure, Insufficient, "VMware",
+			func(n *threeNodes, _ *HostInput) { n.cluster.Platform.Type = ptr(models.PlatformTypeVsphere) }},
+		{"no platform yet", CompatibleWithClusterPlatform, Pending, Insufficient, "platform",
+			func(n *threeNodes, _ *HostInput) { n.cluster.Platform = nil }},
+		{"vSphere disks without UUID", VSphereDiskUUIDEnabled, Failure, Insufficient, "disk.EnableUUID",
+			func(n *threeNodes, _ *HostInput) {
+				inv(n).SystemVendor.Manufacturer = vmware
+				inv(n).Disks[0].HasUUID = false
+			}},
+		{"no TPM", DiskEncryptionRequirementsSatisfied, Failure, Insufficient, "none was found",
+			func(n *threeNodes, _ *HostInput) {
+				n.cluster.DiskEncryption = &models.DiskEncryption{EnableOn: ptr("masters"),
+					Mode: ptr(models.DiskEncryptionModeTpmv2)}
+				inv(n).TpmVersion = models.InventoryTpmVersionNone
+			}},
+		{"an old TPM", DiskEncryptionRequirementsSatisfied, Failure, Insufficient, "1.2",
+			func(n *threeNodes, _ *HostInput) {
+				n.cluster.DiskEncryption = &models.DiskEncryption{EnableOn: ptr("all"),
+					Mode: ptr(models.DiskEncryptionModeTpmv2)}
+				inv(n).TpmVersion = models.InventoryTpmVersionNr12
+			}},
+		{"Tang not tried yet", DiskEncryptionRequirementsSatisfied, Pending, Insufficient, "Waiting",
+			func(n *threeNodes, _ *HostInput) {
+				n.cluster.DiskEncryption = &models.DiskEncryption{EnableOn: ptr("all"),
+					Mode: ptr(models.DiskEncryptionModeTang)}
+			}},
+		{"Tang out of reach", DiskEncryptionRequirementsSatisfied, Failure, Insufficient, "does not reach",
+			func(n *threeNodes, _ *HostInput) {
+				n.cluster.DiskEncryption = &models.DiskEncryption{EnableOn: ptr("all"),
+					Mode: ptr(models.DiskEncryptionModeTang)}
+				n.hosts[0].Tang = &models.TangConnectivityResponse{}
+			}},
+		{"Tang could not be tried", DiskEncryptionRequirementsSatisfied, Failure, Insufficient, "no route",
+			func(n *threeNodes, _ *HostInput) {
+				n.cluster.DiskEncryption = &models.DiskEncryption{EnableOn: ptr("all"),
+					Mode: ptr(models.DiskEncryptionModeTang)}
+				n.hosts[0].TangError = "no\nroute."
+			}},
+		{"a host joins a cluster whose disks are encrypted by TPM", DiskEncryptionRequirementsSatisfied, Failure,
+			Insufficient, "none was found", func(n *threeNodes, _ *HostInput) {
+				n.joins(`{"storage":{"luks":[{"name":"root","clevis":{"tpm2":true}}]}}`)
+				inv(n).TpmVersion = models.InventoryTpmVersionNone
+			}},
+		{"a host joins a cluster whose disks are unlocked by Tang", DiskEncryptionRequirementsSatisfied, Pending,
+			Insufficient, "Waiting", func(n *threeNodes, _ *HostInput) {
+				n.joins(
+					`{"storage":{"luks":[{"name":"data"},{"name":"root","clevis":{"tang":[{"url":"http://tang","thumbprint":"x"}]}}]}}`)
+			}},
+		{"a host joins a cluster and reaches its Tang servers", DiskEncryptionRequirementsSatisfied, Success,
+			Ready, "reaches the Tang servers", func(n *threeNodes, _ *HostInput) {
+				n.joins(
+					`{"storage":{"luks":[{"name":"root","clevis":{"tang":[{"url":"http://tang","thumbprint":"x"}]}}]}}`)
+				n.hosts[0].Tang = &models.TangConnectivityResponse{IsSuccess: true}
+			}},
+		{"a host joins a cluster that encrypts in no known way", DiskEncryptionRequirementsSatisfied, Failure,
+			Insufficient, "neither", func(n *threeNodes, _ *HostInput) {
+				n.joins(`{"storage":{"luks":[{"name":"root","clevis":{}}]}}`)
+			}},
+		{"a host joins a cluster whose config is none", DiskEncryptionRequirementsSatisfied, Success,
+			Ready, "as far as it is known", func(n *threeNodes, _ *HostInput) {
+				n.joins(`{"luks"`)
+			}},
+		{"encryption for workers only", DiskEncryptionRequirementsSatisfied, Success, Ready,
+			"", func(n *threeNodes, _ *HostInput) {
+				n.cluster.DiskEncryption = &models.DiskEncryption{EnableOn: ptr("workers"),
+					Mode: ptr(models.DiskEncryptionModeTpmv2)}
+				inv(n).TpmVersion = models.InventoryTpmVersionNone
+			}},
+		{"another agent", CompatibleAgent, Failure, Insufficient, "being replaced",
+			func(n *threeNodes, _ *HostInput) { n.hosts[0].Record.DiscoveryAgentVersion = "old" }},
+		{"the installation disk must be kept", NoSkipInstallationDisk, Failure, Insufficient, "by-id/a",
+			func(n *threeNodes, _ *HostInput) { n.hosts[0].Record.SkipFormattingDisks = "/dev/disk/by-id/a" }},
+		{"a disk to keep is gone", NoSkipMissingDisk, Failure, Insufficient, "by-id/z",
+			func(n *threeNodes, _ *HostInput) { n.hosts[0].Record.SkipFormattingDisks = "/dev/disk/by-id/z" }},
+		{"no machine network", MachineCIDRDefined, Failure, PendingForInput, "not defined",
+			func(n *threeNodes, _ *HostInput) { n.cluster.MachineNetworks = nil }},
+		{"outside the machine network", BelongsToMachineCIDR, Failure, Insufficient, "10.9.0.0/24",
+			func(n *threeNodes, _ *HostInput) {
+				inv(n).Interfaces[0].IPV4Addresses = []string{"10.9.0.4/24"}
+			}},
+		{"no machine network to be in", BelongsToMachineCIDR, Pending, PendingForInput, "Waiting",
+			func(n *threeNodes, _ *HostInput) { n.cluster.MachineNetworks = nil }},
+		{"one of two machine networks is enough behind a load balancer", BelongsToMachineCIDR, Success, Insufficient,
+			"", func(n *threeNodes, _ *HostInput) {
+				n.cluster.LoadBalancer = &models.LoadBalancer{Type: models.LoadBalancerTypeUserManaged}
+				n.cluster.MachineNetworks = append(n.cluster.MachineNetworks,
+					&models.MachineNetwork{Cidr: "10.77.0.0/24"})
+				n.cluster.IgnoredHostValidations = `["belongs-to-majority-group"]`
+				inv(n).CPU.Count = 1
+			}},
+		{"cut off from the others", BelongsToMajorityGroup, Failure, Insufficient, "192.168.10.0/24",
+			func(n *threeNodes, in *HostInput) {
+				in.Groups.MajorityGroups["192.168.10.0/24"] = nil
+			}},
+		{"nobody reported whom he reaches", BelongsToMajorityGroup, Pending, Insufficient, "Waiting",
+			func(_ *threeNodes, in *HostInput) { in.Groups = nil }},
+		{"too few hosts for a majority", BelongsToMajorityGroup, Pending, Insufficient, "at least 3 hosts",
+			func(n *threeNodes, in *HostInput) {
+				in.Peers = n.hosts[:2]
+				in.Groups.MajorityGroups["192.168.10.0/24"] = nil
+			}},
 		{"large packets are lost", MTUValid, Failure, Ready, "192.168.10.12", func(n *threeNodes, _ *HostInput) {
 			n.hosts[0].Connectivity.RemoteHosts[0].MtuReport[0].MtuSuccessful = false
 		}},
 		{"large packets are lost elsewhere", MTUValid, Success, Ready, "", func(n *threeNodes, _ *HostInput) {
-			n.hosts[0].Connectivity.RemoteHosts[0].MtuReport[0] = &models.MtuReport{OutgoingNic: "eno1", RemoteIPAddress: "10.0.0.9"}
+			n.hosts[0].Connectivity.RemoteHosts[0].MtuReport[0] = &models.MtuReport{OutgoingNic: "eno1",
+				RemoteIPAddress: "10.0.0.9"}
 		}},
-		{"nothing reported on MTU", MTUValid, Pending, Insufficient, "Waiting", func(n *threeNodes, _ *HostInput) { n.hosts[0].Connectivity = nil }},
-		{"OpenStack without user-managed networking", ValidPlatformNetworkSettings, Failure, Insufficient, "OpenStack", func(n *threeNodes, _ *HostInput) { inv(n).SystemVendor.ProductName = openStack }},
-		{"an unknown machine", ValidPlatformNetworkSettings, Error, Insufficient, "restart", func(n *threeNodes, _ *HostInput) { inv(n).SystemVendor = nil }},
+		{"nothing reported on MTU", MTUValid, Pending, Insufficient, "Waiting",
+			func(n *threeNodes, _ *HostInput) { n.hosts[0].Connectivity = nil }},
+		{"OpenStack without user-managed networking", ValidPlatformNetworkSettings, Failure, Insufficient, "OpenStack",
+			func(n *threeNodes, _ *HostInput) { inv(n).SystemVendor.ProductName = openStack }},
+		{"an unknown machine", ValidPlatformNetworkSettings, Error, Insufficient, "restart",
+			func(n *threeNodes, _ *HostInput) { inv(n).SystemVendor = nil }},
 		{"no time source answers", NTPSynced, Failure, Ready, "ntp.site.example", func(n *threeNodes, _ *HostInput) {
 			n.hosts[0].NTPSources[0].SourceState = models.SourceStateUnreachable
 		}},
-		{"no time source", NTPSynced, Failure, Ready, "no time source", func(n *threeNodes, _ *HostInput) { n.hosts[0].NTPSources = nil }},
-		{"a clock behind", TimeSyncedBetweenHostAndService, Failure, Insufficient, "21m0s behind", func(n *threeNodes, _ *HostInput) { n.hosts[0].Record.Timestamp -= 21 * 60 }},
-		{"a clock ahead", TimeSyncedBetweenHostAndService, Failure, Insufficient, "ahead", func(n *threeNodes, _ *HostInput) { n.hosts[0].Record.Timestamp += 61 * 60 }},
-		{"an hour without polls is no fault of the clock", TimeSyncedBetweenHostAndService, Success, Ready, "", func(_ *threeNodes, in *HostInput) {
-			in.Polled, in.Now = noon, noon.Add(time.Hour)
+		{"no time source", NTPSynced, Failure, Ready, "no time source", func(n *threeNodes,
+			_ *HostInput) {
+			n.hosts[0].NTPSources = nil
 		}},
-		{"no time reported", TimeSyncedBetweenHostAndService, Pending, Insufficient, "Waiting", func(n *threeNodes, _ *HostInput) { n.hosts[0].Record.Timestamp = 0 }},
-		{"an image is not in the mirror", ContainerImagesAvailable, Failure, Ready, "mirror/mco", func(n *threeNodes, _ *HostInput) {
-			n.hosts[0].Images = map[string]*models.ContainerImageAvailability{"mirror/mco": {Name: "mirror/mco", Result: models.ContainerImageAvailabilityResultFailure}}
-		}},
-		{"an image comes too slowly", ContainerImagesAvailable, Failure, Ready, "mirror/mco", func(n *threeNodes, _ *HostInput) {
-			n.hosts[0].Images = map[string]*models.ContainerImageAvailability{"mirror/mco": {Name: "mirror/mco", SizeBytes: 9, DownloadRate: 0.0001, Result: models.ContainerImageAvailabilityResultSuccess}}
-		}},
-		{"packets take long", SufficientNetworkLatencyRequirementForRole, Failure, Insufficient, "node-2 at 192.168.10.12 (250 ms)", func(n *threeNodes, _ *HostInput) {
-			n.hosts[0].Connectivity.RemoteHosts[0].L3Connectivity[0].AverageRTTMs = 250
-		}},
-		{"packets to another role may take long", SufficientNetworkLatencyRequirementForRole, Success, Ready, "", func(n *threeNodes, _ *HostInput) {
-			n.hosts[0].Connectivity.RemoteHosts[0].L3Connectivity[0].AverageRTTMs = 250
-			n.hosts[1].Record.Role = models.HostRoleWorker
-		}},
-		{"packets are lost", SufficientPacketLossRequirementForRole, Failure, Insufficient, "10 %", func(n *threeNodes, _ *HostInput) {
-			n.hosts[0].Connectivity.RemoteHosts[0].L3Connectivity[0].PacketLossPercentage = 10
-		}},
-		{"packets were not counted yet", SufficientPacketLossRequirementForRole, Pending, Insufficient, "Waiting", func(n *threeNodes, _ *HostInput) { n.hosts[0].Connectivity = nil }},
-		{"no default route", HasDefaultRoute, Failure, Insufficient, "gateway", func(n *threeNodes, _ *HostInput) { inv(n).Routes = nil }},
-		{"interfaces in one network", NonOverlappingSubnets, Failure, Insufficient, "eno1", func(n *threeNodes, _ *HostInput) {
-			inv(n).Interfaces = append(inv(n).Interfaces, &models.Interface{Name: "eno2", IPV4Addresses: []string{"192.168.10.99/25"}})
-		}},
-		{"an address twice", NoIPCollisionsInNetwork, Failure, Insufficient, "02:00:00:00:00:01", func(_ *threeNodes, in *HostInput) {
-			in.Collisions = map[string][]string{"192.168.10.11": {"02:00:00:00:00:01", "52:54:00:00:00:01"}}
-		}},
-		{"somebody else's address twice", NoIPCollisionsInNetwork, Success, Ready, "", func(_ *threeNodes, in *HostInput) {
-			in.Collisions = map[string][]string{"192.168.10.77": {"a", "b"}}
-		}},
-		{"iSCSI over the machine network", NoISCSINICBelongsToMachineCIDR, Failure, Insufficient, "eno1", func(n *threeNodes, _ *HostInput) {
-			inv(n).Disks[0].DriveType, inv(n).Disks[0].Iscsi = models.DriveTypeISCSI, &models.Iscsi{HostIPAddress: "192.168.10.11"}
-		}},
-		{"iSCSI over nothing", NoISCSINICBelongsToMachineCIDR, Error, Insufficient, "10.0.0.1", func(n *threeNodes, _ *HostInput) {
-			inv(n).Disks[0].DriveType, inv(n).Disks[0].Iscsi = models.DriveTypeISCSI, &models.Iscsi{HostIPAddress: "10.0.0.1"}
-		}},
-		{"the API's name is not in DNS", APIDomainNameResolvedCorrectly, Failure, Insufficient, "api.harbour.site.example", func(n *threeNodes, _ *HostInput) {
-			n.userManaged()
-			n.hosts[0].Domains.Resolutions = n.hosts[0].Domains.Resolutions[:2]
-		}},
-		{"the API's internal name leads to the host", APIIntDomainNameResolvedCorrectly, Failure, Insufficient, "this host", func(n *threeNodes, _ *HostInput) {
-			n.userManaged()
-			n.hosts[0].Domains.Resolutions = n.hosts[0].Domains.Resolutions[:2]
-			resolve(n.hosts[0], domain(n.cluster, apiIntName), "192.168.10.11")
-		}},
-		{"the applications' names are not in DNS", AppsDomainNameResolvedCorrectly, Failure, Insufficient, "*.apps", func(n *threeNodes, _ *HostInput) {
-			n.userManaged()
-			n.hosts[0].Domains.Resolutions = n.hosts[0].Domains.Resolutions[:4]
-		}},
-		{"older storage without a disk", OperatorID("ocs"), Failure, Insufficient, "HDD or SSD", func(n *threeNodes, _ *HostInput) {
-			n.cluster.MonitoredOperators, n.cluster.SchedulableMastersForcedTrue = []*models.MonitoredOperator{{Name: "ocs"}}, ptr(true)
-			inv(n).CPU.Count, inv(n).Memory.PhysicalBytes = 64, 256<<30
-		}},
-		{"an AMD accelerator with secure boot", OperatorID("amd-gpu"), Failure, Insufficient, "secure boot", func(n *threeNodes, _ *HostInput) {
-			n.cluster.MonitoredOperators = []*models.MonitoredOperator{{Name: "amd-gpu"}}
-			inv(n).Gpus, inv(n).Boot = []*models.Gpu{{VendorID: "1002"}}, &models.Boot{SecureBootState: models.SecureBootStateEnabled}
-		}},
-		{"the applications' names are not resolved yet", AppsDomainNameResolvedCorrectly, Pending, Insufficient, "Waiting", func(n *threeNodes, _ *HostInput) {
-			n.userManaged()
-			n.hosts[0].Domains = nil
-		}},
-		{"names without a base domain", AppsDomainNameResolvedCorrectly, Error, Insufficient, "base domain", func(n *threeNodes, _ *HostInput) {
-			n.userManaged()
-			n.cluster.BaseDNSDomain = ""
-		}},
-		{"a wildcard record", DNSWildcardNotConfigured, Failure, Insufficient, "10.5.5.5", func(n *threeNodes, _ *HostInput) {
-			resolve(n.hosts[0], domain(n.cluster, strayName)+".", "10.5.5.5")
-		}},
-		{"a search domain", DNSWildcardNotConfigured, Failure, Insufficient, "search domain", func(n *threeNodes, _ *HostInput) {
-			resolve(n.hosts[0], domain(n.cluster, strayName), "10.5.5.5")
-		}},
-		{"names of the cluster's former name", DNSWildcardNotConfigured, Pending, Insufficient, "Waiting", func(n *threeNodes, _ *HostInput) { n.cluster.Name = "renamed" }},
-		{"a new host has no ignition yet", IgnitionDownloadable, Pending, Insufficient, "Waiting", func(n *threeNodes, _ *HostInput) {
-			n.hosts[0].Record.Kind = ptr(models.HostKindAddToExistingClusterHost)
-		}},
-		{"a new host cannot download its ignition", IgnitionDownloadable, Failure, Insufficient, "refused", func(n *threeNodes, _ *HostInput) {
-			n.hosts[0].Record.Kind = ptr(models.HostKindAddToExistingClusterHost)
-			n.hosts[0].APIConnectivity = &models.APIVipConnectivityResponse{URL: "http://api:22624", DownloadError: "refused"}
-		}},
-		{"a new host downloads its ignition", IgnitionDownloadable, Success, Ready, "", func(n *threeNodes, _ *HostInput) {
-			n.hosts[0].Record.Kind = ptr(models.HostKindAddToExistingClusterHost)
-			n.hosts[0].APIConnectivity = &models.APIVipConnectivityResponse{IsSuccess: true}
-		}},
-		{"storage without a disk", OperatorID("odf"), Failure, Insufficient, "besides the installation disk", func(n *threeNodes, _ *HostInput) {
-			n.cluster.MonitoredOperators = []*models.MonitoredOperator{{Name: "odf"}}
-			n.hosts[0].Record.Role = models.HostRoleWorker
-		}},
-		{"virtual machines without virtualization", OperatorID("cnv"), Failure, Insufficient, "VT-x", func(n *threeNodes, _ *HostInput) {
-			n.cluster.MonitoredOperators = []*models.MonitoredOperator{{Name: "cnv"}}
-			inv(n).CPU.Flags = nil
-		}},
-		{"an operator that needs more cores", HasCPUCoresForRole, Failure, Insufficient, "needs 16", func(n *threeNodes, _ *HostInput) {
-			n.singleNode()
-			n.cluster.MonitoredOperators = []*models.MonitoredOperator{{Name: "mce"}}
-		}},
-		{"kernel modules with secure boot", OperatorID("kmm"), Failure, Insufficient, "secure boot", func(n *threeNodes, _ *HostInput) {
-			n.cluster.MonitoredOperators = []*models.MonitoredOperator{{Name: "kmm"}}
-			inv(n).Boot = &models.Boot{SecureBootState: models.SecureBootStateEnabled}
-		}},
-		{"an operator that is larger than the host", OperatorID("mce"), Failure, Insufficient, "MiB", func(n *threeNodes, _ *HostInput) {
-			n.cluster.MonitoredOperators = []*models.MonitoredOperator{{Name: "mce"}}
-			inv(n).Memory.UsableBytes = 8 << 30
-		}},
-		{"storage whose disk is too small for the engine's volumes", OperatorID("lvm"), Failure, Insufficient, "at least 50 GB", func(n *threeNodes, _ *HostInput) {
-			n.cluster.MonitoredOperators = []*models.MonitoredOperator{{Name: "lvm"}, {Name: "mce"}}
-			n.hosts[0].Record.Role = models.HostRoleWorker
-			inv(n).Disks = append(inv(n).Disks, &models.Disk{ID: "small", DriveType: models.DriveTypeSSD, SizeBytes: 40e9})
-		}},
-		{"operators are not asked of hosts that join", OperatorID("cnv"), Success, Insufficient, "joins", func(n *threeNodes, _ *HostInput) {
-			n.cluster.MonitoredOperators = []*models.MonitoredOperator{{Name: "cnv"}}
-			n.hosts[0].Record.Kind, inv(n).CPU.Flags = ptr(models.HostKindAddToExistingClusterHost), nil
-		}},
-		{"a GPU with secure boot", OperatorID("nvidia-gpu"), Failure, Insufficient, "secure boot", func(n *threeNodes, _ *HostInput) {
-			n.cluster.MonitoredOperators = []*models.MonitoredOperator{{Name: "nvidia-gpu"}}
-			inv(n).Gpus = []*models.Gpu{{VendorID: "10de"}}
-			inv(n).Boot = &models.Boot{SecureBootState: models.SecureBootStateEnabled}
-		}},
-		{"local volumes without a second disk", OperatorID("lvm"), Failure, Insufficient, "add a disk", func(n *threeNodes, _ *HostInput) {
-			n.cluster.MonitoredOperators = []*models.MonitoredOperator{{Name: "lvm"}}
-			n.hosts[0].Record.Role = models.HostRoleWorker
-		}},
+		{"a clock behind", TimeSyncedBetweenHostAndService, Failure, Insufficient, "21m0s behind",
+			func(n *threeNodes, _ *HostInput) { n.hosts[0].Record.Timestamp -= 21 * 60 }},
+		{"a clock ahead", TimeSyncedBetweenHostAndService, Failure, Insufficient, "ahead",
+			func(n *threeNodes, _ *HostInput) { n.hosts[0].Record.Timestamp += 61 * 60 }},
+		{"an hour without polls is no fault of the clock", TimeSyncedBetweenHostAndService, Success, Ready, "",
+			func(_ *threeNodes, in *HostInput) {
+				in.Polled, in.Now = noon, noon.Add(time.Hour)
+			}},
+		{"no time reported", TimeSyncedBetweenHostAndService, Pending, Insufficient, "Waiting",
+			func(n *threeNodes, _ *HostInput) { n.hosts[0].Record.Timestamp = 0 }},
+		{"an image is not in the mirror", ContainerImagesAvailable, Failure, Ready, "mirror/mco",
+			func(n *threeNodes, _ *HostInput) {
+				n.hosts[0].Images = map[string]*models.ContainerImageAvailability{"mirror/mco": {Name: "mirror/mco",
+					Result: models.ContainerImageAvailabilityResultFailure}}
+			}},
+		{"an image comes too slowly", ContainerImagesAvailable, Failure, Ready, "mirror/mco",
+			func(n *threeNodes, _ *HostInput) {
+				n.hosts[0].Images = map[string]*models.ContainerImageAvailability{"mirror/mco": {Name: "mirror/mco",
+					SizeBytes: 9, DownloadRate: 0.0001, Result: models.ContainerImageAvailabilityResultSuccess}}
+			}},
+		{"packets take long", SufficientNetworkLatencyRequirementForRole, Failure, Insufficient,
+			"node-2 at 192.168.10.12 (250 ms)", func(n *threeNodes, _ *HostInput) {
+				n.hosts[0].Connectivity.RemoteHosts[0].L3Connectivity[0].AverageRTTMs = 250
+			}},
+		{"packets to another role may take long", SufficientNetworkLatencyRequirementForRole, Success, Ready,
+			"", func(n *threeNodes, _ *HostInput) {
+				n.hosts[0].Connectivity.RemoteHosts[0].L3Connectivity[0].AverageRTTMs = 250
+				n.hosts[1].Record.Role = models.HostRoleWorker
+			}},
+		{"packets are lost", SufficientPacketLossRequirementForRole, Failure, Insufficient, "10 %",
+			func(n *threeNodes, _ *HostInput) {
+				n.hosts[0].Connectivity.RemoteHosts[0].L3Connectivity[0].PacketLossPercentage = 10
+			}},
+		{"packets were not counted yet", SufficientPacketLossRequirementForRole, Pending, Insufficient, "Waiting",
+			func(n *threeNodes, _ *HostInput) { n.hosts[0].Connectivity = nil }},
+		{"no default route", HasDefaultRoute, Failure, Insufficient, "gateway",
+			func(n *threeNodes, _ *HostInput) { inv(n).Routes = nil }},
+		{"interfaces in one network", NonOverlappingSubnets, Failure, Insufficient, "eno1",
+			func(n *threeNodes, _ *HostInput) {
+				inv(n).Interfaces = append(inv(n).Interfaces, &models.Interface{Name: "eno2",
+					IPV4Addresses: []string{"192.168.10.99/25"}})
+			}},
+		{"an address twice", NoIPCollisionsInNetwork, Failure, Insufficient, "02:00:00:00:00:01",
+			func(_ *threeNodes, in *HostInput) {
+				in.Collisions = map[string][]string{"192.168.10.11": {"02:00:00:00:00:01", "52:54:00:00:00:01"}}
+			}},
+		{"somebody else's address twice", NoIPCollisionsInNetwork, Success, Ready, "",
+			func(_ *threeNodes, in *HostInput) {
+				in.Collisions = map[string][]string{"192.168.10.77": {"a", "b"}}
+			}},
+		{"iSCSI over the machine network", NoISCSINICBelongsToMachineCIDR, Failure, Insufficient, "eno1",
+			func(n *threeNodes, _ *HostInput) {
+				inv(n).Disks[0].DriveType, inv(n).Disks[0].Iscsi = models.DriveTypeISCSI,
+					&models.Iscsi{HostIPAddress: "192.168.10.11"}
+			}},
+		{"iSCSI over nothing", NoISCSINICBelongsToMachineCIDR, Error, Insufficient, "10.0.0.1",
+			func(n *threeNodes, _ *HostInput) {
+				inv(n).Disks[0].DriveType, inv(n).Disks[0].Iscsi = models.DriveTypeISCSI,
+					&models.Iscsi{HostIPAddress: "10.0.0.1"}
+			}},
+		{"the API's name is not in DNS", APIDomainNameResolvedCorrectly, Failure, Insufficient,
+			"api.harbour.site.example", func(n *threeNodes, _ *HostInput) {
+				n.userManaged()
+				n.hosts[0].Domains.Resolutions = n.hosts[0].Domains.Resolutions[:2]
+			}},
+		{"the API's internal name leads to the host", APIIntDomainNameResolvedCorrectly, Failure, Insufficient,
+			"this host", func(n *threeNodes, _ *HostInput) {
+				n.userManaged()
+				n.hosts[0].Domains.Resolutions = n.hosts[0].Domains.Resolutions[:2]
+				resolve(n.hosts[0], domain(n.cluster, apiIntName), "192.168.10.11")
+			}},
+		{"the applications' names are not in DNS", AppsDomainNameResolvedCorrectly, Failure, Insufficient, "*.apps",
+			func(n *threeNodes, _ *HostInput) {
+				n.userManaged()
+				n.hosts[0].Domains.Resolutions = n.hosts[0].Domains.Resolutions[:4]
+			}},
+		{"older storage without a disk", OperatorID("ocs"), Failure, Insufficient, "HDD or SSD",
+			func(n *threeNodes, _ *HostInput) {
+				n.cluster.MonitoredOperators, n.cluster.SchedulableMastersForcedTrue = []*models.MonitoredOperator{
+					{Name: "ocs"}}, ptr(true)
+				inv(n).CPU.Count, inv(n).Memory.PhysicalBytes = 64, 256<<30
+			}},
+		{"an AMD accelerator with secure boot", OperatorID("amd-gpu"), Failure, Insufficient, "secure boot",
+			func(n *threeNodes, _ *HostInput) {
+				n.cluster.MonitoredOperators = []*models.MonitoredOperator{{Name: "amd-gpu"}}
+				inv(n).Gpus, inv(n).Boot = []*models.Gpu{{VendorID: "1002"}},
+					&models.Boot{SecureBootState: models.SecureBootStateEnabled}
+			}},
+		{"the applications' names are not resolved yet", AppsDomainNameResolvedCorrectly, Pending, Insufficient,
+			"Waiting", func(n *threeNodes, _ *HostInput) {
+				n.userManaged()
+				n.hosts[0].Domains = nil
+			}},
+		{"names without a base domain", AppsDomainNameResolvedCorrectly, Error, Insufficient, "base domain",
+			func(n *threeNodes, _ *HostInput) {
+				n.userManaged()
+				n.cluster.BaseDNSDomain = ""
+			}},
+		{"a wildcard record", DNSWildcardNotConfigured, Failure, Insufficient, "10.5.5.5",
+			func(n *threeNodes, _ *HostInput) {
+				resolve(n.hosts[0], domain(n.cluster, strayName)+".", "10.5.5.5")
+			}},
+		{"a search domain", DNSWildcardNotConfigured, Failure, Insufficient, "search domain",
+			func(n *threeNodes, _ *HostInput) {
+				resolve(n.hosts[0], domain(n.cluster, strayName), "10.5.5.5")
+			}},
+		{"names of the cluster's former name", DNSWildcardNotConfigured, Pending, Insufficient, "Waiting",
+			func(n *threeNodes, _ *HostInput) { n.cluster.Name = "renamed" }},
+		{"a new host has no ignition yet", IgnitionDownloadable, Pending, Insufficient, "Waiting",
+			func(n *threeNodes, _ *HostInput) {
+				n.hosts[0].Record.Kind = ptr(models.HostKindAddToExistingClusterHost)
+			}},
+		{"a new host cannot download its ignition", IgnitionDownloadable, Failure, Insufficient, "refused",
+			func(n *threeNodes, _ *HostInput) {
+				n.hosts[0].Record.Kind = ptr(models.HostKindAddToExistingClusterHost)
+				n.hosts[0].APIConnectivity = &models.APIVipConnectivityResponse{URL: "http://api:22624",
+					DownloadError: "refused"}
+			}},
+		{"a new host downloads its ignition", IgnitionDownloadable, Success, Ready, "",
+			func(n *threeNodes, _ *HostInput) {
+				n.hosts[0].Record.Kind = ptr(models.HostKindAddToExistingClusterHost)
+				n.hosts[0].APIConnectivity = &models.APIVipConnectivityResponse{IsSuccess: true}
+			}},
+		{"storage without a disk", OperatorID("odf"), Failure, Insufficient, "besides the installation disk",
+			func(n *threeNodes, _ *HostInput) {
+				n.cluster.MonitoredOperators = []*models.MonitoredOperator{{Name: "odf"}}
+				n.hosts[0].Record.Role = models.HostRoleWorker
+			}},
+		{"virtual machines without virtualization", OperatorID("cnv"), Failure, Insufficient, "VT-x",
+			func(n *threeNodes, _ *HostInput) {
+				n.cluster.MonitoredOperators = []*models.MonitoredOperator{{Name: "cnv"}}
+				inv(n).CPU.Flags = nil
+			}},
+		{"an operator that needs more cores", HasCPUCoresForRole, Failure, Insufficient, "needs 16",
+			func(n *threeNodes, _ *HostInput) {
+				n.singleNode()
+				n.cluster.MonitoredOperators = []*models.MonitoredOperator{{Name: "mce"}}
+			}},
+		{"kernel modules with secure boot", OperatorID("kmm"), Failure, Insufficient, "secure boot",
+			func(n *threeNodes, _ *HostInput) {
+				n.cluster.MonitoredOperators = []*models.MonitoredOperator{{Name: "kmm"}}
+				inv(n).Boot = &models.Boot{SecureBootState: models.SecureBootStateEnabled}
+			}},
+		{"an operator that is larger than the host", OperatorID("mce"), Failure, Insufficient, "MiB",
+			func(n *threeNodes, _ *HostInput) {
+				n.cluster.MonitoredOperators = []*models.MonitoredOperator{{Name: "mce"}}
+				inv(n).Memory.UsableBytes = 8 << 30
+			}},
+		{"storage whose disk is too small for the engine's volumes", OperatorID("lvm"), Failure, Insufficient,
+			"at least 50 GB", func(n *threeNodes, _ *HostInput) {
+				n.cluster.MonitoredOperators = []*models.MonitoredOperator{{Name: "lvm"}, {Name: "mce"}}
+				n.hosts[0].Record.Role = models.HostRoleWorker
+				inv(n).Disks = append(inv(n).Disks, &models.Disk{ID: "small", DriveType: models.DriveTypeSSD,
+					SizeBytes: 40e9})
+			}},
+		{"operators are not asked of hosts that join", OperatorID("cnv"), Success, Insufficient, "joins",
+			func(n *threeNodes, _ *HostInput) {
+				n.cluster.MonitoredOperators = []*models.MonitoredOperator{{Name: "cnv"}}
+				n.hosts[0].Record.Kind, inv(n).CPU.Flags = ptr(models.HostKindAddToExistingClusterHost), nil
+			}},
+		{"a GPU with secure boot", OperatorID("nvidia-gpu"), Failure, Insufficient, "secure boot",
+			func(n *threeNodes, _ *HostInput) {
+				n.cluster.MonitoredOperators = []*models.MonitoredOperator{{Name: "nvidia-gpu"}}
+				inv(n).Gpus = []*models.Gpu{{VendorID: "10de"}}
+				inv(n).Boot = &models.Boot{SecureBootState: models.SecureBootStateEnabled}
+			}},
+		{"local volumes without a second disk", OperatorID("lvm"), Failure, Insufficient, "add a disk",
+			func(n *threeNodes, _ *HostInput) {
+				n.cluster.MonitoredOperators = []*models.MonitoredOperator{{Name: "lvm"}}
+				n.hosts[0].Record.Role = models.HostRoleWorker
+			}},
 	}
 }
 
@@ -384,15 +504,18 @@ func TestChecksWaitForWhatIsNotReportedYet(t *testing.T) {
 		}, waitInventory},
 		"the inventory is all there is": {func(n *threeNodes, in *HostInput) {
 			n.hosts[0].Facts, in.Groups = &inventory.Facts{Inventory: n.hosts[0].Inventory}, nil
-		}, []string{"belongs-to-majority-group", "mtu-valid", "sufficient-network-latency-requirement-for-role", "sufficient-packet-loss-requirement-for-role", "dns-wildcard-not-configured"}},
+		}, []string{"belongs-to-majority-group", "mtu-valid", "sufficient-network-latency-requirement-for-role",
+			"sufficient-packet-loss-requirement-for-role", "dns-wildcard-not-configured"}},
 		"no platform and no machine network": {func(n *threeNodes, _ *HostInput) {
 			n.cluster.Platform, n.cluster.MachineNetworks = nil, nil
 			n.hosts[0].Inventory.Disks[0].DriveType = models.DriveTypeISCSI
-		}, []string{"compatible-with-cluster-platform", "belongs-to-machine-cidr", "belongs-to-majority-group", "no-iscsi-nic-belongs-to-machine-cidr"}},
+		}, []string{"compatible-with-cluster-platform", "belongs-to-machine-cidr", "belongs-to-majority-group",
+			"no-iscsi-nic-belongs-to-machine-cidr"}},
 		"no names behind a load balancer": {func(n *threeNodes, _ *HostInput) {
 			n.userManaged()
 			n.hosts[0].Domains = nil
-		}, []string{"api-domain-name-resolved-correctly", "api-int-domain-name-resolved-correctly", "apps-domain-name-resolved-correctly", "dns-wildcard-not-configured"}},
+		}, []string{"api-domain-name-resolved-correctly", "api-int-domain-name-resolved-correctly",
+			"apps-domain-name-resolved-correctly", "dns-wildcard-not-configured"}},
 		"vSphere before the inventory": {func(n *threeNodes, _ *HostInput) {
 			n.cluster.Platform.Type = ptr(models.PlatformTypeVsphere)
 			n.hosts[0].Inventory = nil
@@ -439,7 +562,8 @@ func TestASiteMaySwitchChecksOff(t *testing.T) {
 
 func TestAHostWithoutAClusterIsJudgedByItsHardwareAlone(t *testing.T) {
 	n := newThreeNodes()
-	in := HostInput{Host: n.hosts[0], InfraEnv: &models.InfraEnv{}, Requirements: DefaultRequirements(""), Now: noon, Connected: true}
+	in := HostInput{Host: n.hosts[0], InfraEnv: &models.InfraEnv{}, Requirements: DefaultRequirements(""), Now: noon,
+		Connected: true}
 	report := Host(in)
 	requireEveryID(t, everyHostID, report)
 	require.Equal(t, Ready, report.Verdict())
@@ -454,7 +578,8 @@ func TestAHostWithoutAClusterIsJudgedByItsHardwareAlone(t *testing.T) {
 func TestEveryCheckOfAHostCopesWithAHostThatReportedNothing(t *testing.T) {
 	n := newThreeNodes()
 	for _, c := range []*models.Cluster{nil, {}, n.cluster} {
-		report := Host(HostInput{Host: inventory.NewHost(&models.Host{ID: ptr(hostID(9))}, nil), Cluster: c, Requirements: DefaultRequirements(""), Now: noon, Connected: true})
+		report := Host(HostInput{Host: inventory.NewHost(&models.Host{ID: ptr(hostID(9))}, nil), Cluster: c,
+			Requirements: DefaultRequirements(""), Now: noon, Connected: true})
 		requireEveryID(t, everyHostID, report)
 		require.Equal(t, Discovering, report.Verdict())
 		for _, r := range report.Results() {
@@ -485,7 +610,8 @@ func TestIgnoredChecksDoNotHoldAHostBackButStayInItsReport(t *testing.T) {
 func TestAReportRendersTheSameEachTimeInTheFormOfTheAPI(t *testing.T) {
 	n := newThreeNodes()
 	n.hosts[0].Images = map[string]*models.ContainerImageAvailability{
-		"b": {Result: models.ContainerImageAvailabilityResultFailure}, "a": {Result: models.ContainerImageAvailabilityResultFailure},
+		"b": {Result: models.ContainerImageAvailabilityResultFailure},
+		"a": {Result: models.ContainerImageAvailabilityResultFailure},
 	}
 	text := Host(n.input()).JSON()
 	for range 20 {

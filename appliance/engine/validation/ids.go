@@ -1,7 +1,7 @@
 package validation
 
-// ID names one check. The ids are the ones of the API; a few are used for hosts and for clusters. The ids of operators are
-// made of the operator's name: see [OperatorID].
+// ID names one check. The ids are the ones of the API; a few are used for hosts and for clusters.
+// The ids of operators are made of the operator's name: see [OperatorID].
 type ID string
 
 // Checks of a host.

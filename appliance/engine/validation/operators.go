@@ -30,8 +30,8 @@ const openShiftAI = "openshift-ai"
 // OperatorID is the id of an operator's check.
 func OperatorID(name string) ID { return ID(name + "-requirements-satisfied") }
 
-// operatorTable has every operator in the order in which their checks are shown. Clusters of old may have ODF under its
-// former name ocs, for which the API has checks of their own.
+// operatorTable has every operator in the order in which their checks are shown. Clusters of old
+// may have ODF under its former name ocs, for which the API has checks of their own.
 var operatorTable = sync.OnceValue(func() []operatorCheck {
 	var table []operatorCheck
 	for i := range operator.All() {
@@ -111,13 +111,18 @@ func (o operatorCheck) onHost(r Requirements, h *inventory.Host, c *models.Clust
 	own := o.amounts(needs, h, c)
 	switch {
 	case h.Inventory.CPU != nil && h.Inventory.CPU.Count < own.CPUCores:
-		return Failure, fmt.Sprintf("%s needs %s for itself and the host has %d in all; use a larger host or do not choose the operator.", o.Title, cores(own.CPUCores), h.Inventory.CPU.Count)
+		return Failure,
+			fmt.Sprintf("%s needs %s for itself and the host has %d in all; use a larger host or do not choose the "+
+				"operator.", o.Title, cores(own.CPUCores), h.Inventory.CPU.Count)
 	case h.Inventory.Memory != nil && h.Inventory.Memory.UsableBytes < own.RAMMiB<<20:
-		return Failure, fmt.Sprintf("%s needs %d MiB of memory for itself and the host has %d MiB that can be used; use a larger host or do not choose the operator.", o.Title, own.RAMMiB, h.Inventory.Memory.UsableBytes>>20)
+		return Failure,
+			fmt.Sprintf("%s needs %d MiB of memory for itself and the host has %d MiB that can be used; use a larger "+
+				"host or do not choose the operator.", o.Title, own.RAMMiB, h.Inventory.Memory.UsableBytes>>20)
 	case own == operator.Amounts{}:
 		return Success, o.Title + " asks no more CPU and memory of the host."
 	}
-	return Success, fmt.Sprintf("The host has what %s needs; its %s and %d MiB are part of the host's requirements.", o.Title, cores(own.CPUCores), own.RAMMiB)
+	return Success, fmt.Sprintf("The host has what %s needs; its %s and %d MiB are part of the host's requirements.",
+		o.Title, cores(own.CPUCores), own.RAMMiB)
 }
 
 func (o operatorCheck) onCluster(in ClusterInput) (Status, string) {
@@ -172,7 +177,8 @@ func runs(on string, h *inventory.Host, c *models.Cluster) bool {
 	return h.Role() != models.HostRoleArbiter
 }
 
-// runsWorkloads tells whether workloads are put on a host: always on workers, on the control plane when it is schedulable.
+// runsWorkloads tells whether workloads are put on a host: always on workers, on the control plane
+// when it is schedulable.
 func runsWorkloads(h *inventory.Host, c *models.Cluster) bool {
 	switch h.Role() {
 	case models.HostRoleWorker, models.HostRoleAutoAssign:
@@ -184,7 +190,8 @@ func runsWorkloads(h *inventory.Host, c *models.Cluster) bool {
 	}
 }
 
-// MastersSchedulable tells whether workloads have to run on the control plane: there are fewer than two workers.
+// MastersSchedulable tells whether workloads have to run on the control plane: there are fewer than
+// two workers.
 func MastersSchedulable(c *models.Cluster, hosts []*inventory.Host) bool {
 	workers := 0
 	for _, h := range hosts {
@@ -195,8 +202,8 @@ func MastersSchedulable(c *models.Cluster, hosts []*inventory.Host) bool {
 	return SingleNode(c) || workers < 2
 }
 
-// runsStorage tells whether a host keeps volumes of ODF: the control plane and its arbiter where workers are too few to run
-// workloads by themselves, and else the workers.
+// runsStorage tells whether a host keeps volumes of ODF: the control plane and its arbiter where
+// workers are too few to run workloads by themselves, and else the workers.
 func runsStorage(h *inventory.Host, c *models.Cluster) bool {
 	if h.Role() == models.HostRoleWorker {
 		return true
@@ -204,7 +211,8 @@ func runsStorage(h *inventory.Host, c *models.Cluster) bool {
 	return SingleNode(c) || yes(c.SchedulableMastersForcedTrue) || h.Role() == models.HostRoleAutoAssign
 }
 
-// spareDisks counts the disks of a host that storage can be put on: HDD or SSD, not the installation disk.
+// spareDisks counts the disks of a host that storage can be put on: HDD or SSD, not the
+// installation disk.
 func spareDisks(h *inventory.Host, minGB int64) int {
 	if h.Inventory == nil {
 		return 0
@@ -212,7 +220,8 @@ func spareDisks(h *inventory.Host, minGB int64) int {
 	n := 0
 	for _, d := range h.Inventory.Disks {
 		usable := d.DriveType == models.DriveTypeHDD || d.DriveType == models.DriveTypeSSD
-		if usable && inventory.DiskID(d) != h.InstallationDiskPath() && d.SizeBytes > 0 && d.SizeBytes >= minGB*1e9 && !d.Removable {
+		if usable && inventory.DiskID(d) != h.InstallationDiskPath() && d.SizeBytes > 0 && d.SizeBytes >= minGB*1e9 &&
+			!d.Removable {
 			n++
 		}
 	}
@@ -238,7 +247,8 @@ func countDevices(h *inventory.Host, r operator.Requirements) int {
 	return n
 }
 
-// Storage tells how ODF would keep volumes in a cluster: on the control plane (compact) or on workers, and on how many disks.
+// Storage tells how ODF would keep volumes in a cluster: on the control plane (compact) or on
+// workers, and on how many disks.
 func Storage(c *models.Cluster, hosts []*inventory.Host, r Requirements) (compact bool, disks int) {
 	odf, _ := operator.ByName("odf")
 	minGB := r.Operators.For(odf).DiskGB
@@ -251,11 +261,14 @@ func Storage(c *models.Cluster, hosts []*inventory.Host, r Requirements) (compac
 	return compact, disks
 }
 
-// volumesGB is how large a disk of storage must be for what the multicluster engine keeps: 10, 10 and 50 GB, which on a single
-// node come to lie on one disk.
+// volumesGB is how large a disk of storage must be for what the multicluster engine keeps: 10, 10
+// and 50 GB, which on a single node come to lie on one disk.
 func volumesGB(c *models.Cluster) int64 {
 	switch {
-	case !slices.ContainsFunc(c.MonitoredOperators, func(m *models.MonitoredOperator) bool { return m != nil && m.Name == "mce" }):
+	case !slices.ContainsFunc(c.MonitoredOperators, func(m *models.MonitoredOperator) bool {
+		return m != nil &&
+			m.Name == "mce"
+	}):
 		return 0
 	case SingleNode(c):
 		return 70
@@ -267,7 +280,9 @@ func volumesGB(c *models.Cluster) int64 {
 func odfHost(r operator.Requirements, h *inventory.Host, c *models.Cluster) (Status, string) {
 	least := r.DiskGB + volumesGB(c)
 	if runsStorage(h, c) && spareDisks(h, least) == 0 {
-		return Failure, fmt.Sprintf("OpenShift Data Foundation needs an HDD or SSD of at least %d GB besides the installation disk and found none; add a disk to the host.", least)
+		return Failure,
+			fmt.Sprintf("OpenShift Data Foundation needs an HDD or SSD of at least %d GB besides the installation "+
+				"disk and found none; add a disk to the host.", least)
 	}
 	return Success, ""
 }
@@ -280,7 +295,9 @@ func odfCluster(r operator.Requirements, in ClusterInput) (Status, string) {
 		}
 	}
 	if workers > 0 && workers < r.Hosts {
-		return Failure, fmt.Sprintf("OpenShift Data Foundation needs %d workers or none and the cluster has %d; add or remove hosts, or change their roles.", r.Hosts, workers)
+		return Failure,
+			fmt.Sprintf("OpenShift Data Foundation needs %d workers or none and the cluster has %d; add or remove "+
+				"hosts, or change their roles.", r.Hosts, workers)
 	}
 	for _, h := range in.Hosts {
 		if h.Inventory == nil {
@@ -291,7 +308,9 @@ func odfCluster(r operator.Requirements, in ClusterInput) (Status, string) {
 		}
 	}
 	if with < r.Hosts {
-		return Failure, fmt.Sprintf("OpenShift Data Foundation needs %d hosts with a disk for storage of at least %d GB and found %d; add disks or hosts.", r.Hosts, r.DiskGB, with)
+		return Failure,
+			fmt.Sprintf("OpenShift Data Foundation needs %d hosts with a disk for storage of at least %d GB and "+
+				"found %d; add disks or hosts.", r.Hosts, r.DiskGB, with)
 	}
 	return Success, ""
 }
@@ -305,7 +324,9 @@ func lvmHost(_ operator.Requirements, h *inventory.Host, c *models.Cluster) (Sta
 	if least > 0 {
 		size = fmt.Sprintf(" of at least %d GB", least)
 	}
-	return Failure, fmt.Sprintf("Logical Volume Manager Storage needs an HDD or SSD%s besides the installation disk and found none; add a disk to the host.", size)
+	return Failure,
+		fmt.Sprintf("Logical Volume Manager Storage needs an HDD or SSD%s besides the installation disk and found "+
+			"none; add a disk to the host.", size)
 }
 
 func cnvHost(_ operator.Requirements, h *inventory.Host, c *models.Cluster) (Status, string) {
@@ -315,9 +336,14 @@ func cnvHost(_ operator.Requirements, h *inventory.Host, c *models.Cluster) (Sta
 	}
 	switch {
 	case !slices.Contains(flags, "vmx") && !slices.Contains(flags, "svm"):
-		return Failure, "OpenShift Virtualization needs a CPU with virtualization (VT-x or AMD-V) and it is not there or turned off; turn it on in the firmware."
-	case (operator.Cluster{Version: c.OpenshiftVersion, SingleNode: SingleNode(c)}).HostPath() && spareDisks(h, hostPathGB) == 0:
-		return Failure, fmt.Sprintf("OpenShift Virtualization on a single node of OpenShift %s needs an HDD or SSD of at least %d GB besides the installation disk for its virtual machines and found none; add a disk to the host.", c.OpenshiftVersion, hostPathGB)
+		return Failure, "OpenShift Virtualization needs a CPU with virtualization (VT-x or AMD-V) and it is not " +
+			"there or turned off; turn it on in the firmware."
+	case (operator.Cluster{Version: c.OpenshiftVersion, SingleNode: SingleNode(c)}).HostPath() &&
+		spareDisks(h, hostPathGB) == 0:
+		return Failure,
+			fmt.Sprintf("OpenShift Virtualization on a single node of OpenShift %s needs an HDD or SSD of at least "+
+				"%d GB besides the installation disk for its virtual machines and found none; add a disk to the host.",
+				c.OpenshiftVersion, hostPathGB)
 	}
 	return Success, ""
 }
@@ -338,22 +364,29 @@ func secureBoot(h *inventory.Host) bool {
 // gpuHost checks that the drivers of accelerators, which are not signed, can be loaded.
 func gpuHost(r operator.Requirements, h *inventory.Host, _ *models.Cluster) (Status, string) {
 	if hasGPU(h, r.Vendors) && secureBoot(h) {
-		return Failure, "The driver of the host's GPU cannot be loaded with secure boot on; turn secure boot off in the firmware."
+		return Failure, "The driver of the host's GPU cannot be loaded with secure boot on; turn secure boot off in " +
+			"the firmware."
 	}
 	return Success, ""
 }
 
 func modulesHost(_ operator.Requirements, h *inventory.Host, _ *models.Cluster) (Status, string) {
 	if secureBoot(h) {
-		return Failure, "Kernel modules that are built on site cannot be loaded with secure boot on; turn secure boot off in the firmware."
+		return Failure, "Kernel modules that are built on site cannot be loaded with secure boot on; turn secure " +
+			"boot off in the firmware."
 	}
 	return Success, ""
 }
 
 func gpuCluster(r operator.Requirements, in ClusterInput) (Status, string) {
-	found := slices.ContainsFunc(in.Hosts, func(h *inventory.Host) bool { return runsWorkloads(h, in.Cluster) && hasGPU(h, r.Vendors) })
+	found := slices.ContainsFunc(in.Hosts, func(h *inventory.Host) bool {
+		return runsWorkloads(h, in.Cluster) &&
+			hasGPU(h, r.Vendors)
+	})
 	if !found {
-		return Failure, fmt.Sprintf("A GPU of %s is needed on a host that runs workloads and no such host has one; add such a host or do not choose the operator.", vendorNames(r.Vendors))
+		return Failure,
+			fmt.Sprintf("A GPU of %s is needed on a host that runs workloads and no such host has one; add such a "+
+				"host or do not choose the operator.", vendorNames(r.Vendors))
 	}
 	return Success, ""
 }
@@ -379,7 +412,8 @@ func aiCluster(r operator.Requirements, in ClusterInput) (Status, string) {
 		}
 	}
 	if !SingleNode(in.Cluster) && workers < r.Hosts {
-		return Failure, fmt.Sprintf("OpenShift AI needs %d workers and the cluster has %d; add hosts of role worker.", r.Hosts, workers)
+		return Failure, fmt.Sprintf("OpenShift AI needs %d workers and the cluster has %d; add hosts of role worker.",
+			r.Hosts, workers)
 	}
 	return Success, ""
 }
@@ -387,7 +421,8 @@ func aiCluster(r operator.Requirements, in ClusterInput) (Status, string) {
 // aiGPUs says whether OpenShift AI can use accelerators. It works without.
 func aiGPUs(in ClusterInput) (Status, string) {
 	has := func(names ...string) bool {
-		return slices.ContainsFunc(in.Cluster.MonitoredOperators, func(m *models.MonitoredOperator) bool { return m != nil && slices.Contains(names, m.Name) })
+		return slices.ContainsFunc(in.Cluster.MonitoredOperators,
+			func(m *models.MonitoredOperator) bool { return m != nil && slices.Contains(names, m.Name) })
 	}
 	switch {
 	case !has(openShiftAI):

@@ -14,15 +14,15 @@ import (
 	"landfall/appliance/engine/inventory"
 )
 
-// Overrides are a site's own minimums of hosts, over the default ones. Their form is the one of the Assisted Installer's
-// HW_VALIDATOR_REQUIREMENTS: a JSON list of entries with a version, whose roles (master, arbiter, worker, sno, edge-worker)
-// name what differs.
+// Overrides are a site's own minimums of hosts, over the default ones. Their form is the one of the
+// Assisted Installer's HW_VALIDATOR_REQUIREMENTS: a JSON list of entries with a version, whose
+// roles (master, arbiter, worker, sno, edge-worker) name what differs.
 type Overrides struct {
 	entries []override
 }
 
-// override is one entry: for every version ("default"), from a version on (match_type min_version), or for one version, with
-// or without its third number.
+// override is one entry: for every version ("default"), from a version on (match_type min_version),
+// or for one version, with or without its third number.
 type override struct {
 	Version    string   `json:"version"`
 	MatchType  string   `json:"match_type"`
@@ -43,13 +43,15 @@ type changes struct {
 	PacketLossPC *float64 `json:"packet_loss_percentage"`
 }
 
-// ParseOverrides reads a site's own minimums. An error names the entry and what is wrong with it, in one sentence.
+// ParseOverrides reads a site's own minimums. An error names the entry and what is wrong with it,
+// in one sentence.
 func ParseOverrides(text []byte) (*Overrides, error) {
 	decoder := json.NewDecoder(bytes.NewReader(text))
 	decoder.DisallowUnknownFields()
 	var entries []override
 	if err := decoder.Decode(&entries); err != nil {
-		return nil, fmt.Errorf("the hardware requirements are no JSON list of entries with a version and roles: %w", err)
+		return nil, fmt.Errorf("the hardware requirements are no JSON list of entries with a version and roles: %w",
+			err)
 	}
 	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
 		return nil, errors.New("the hardware requirements have something behind their list")
@@ -64,16 +66,20 @@ func ParseOverrides(text []byte) (*Overrides, error) {
 
 func (e override) check() error {
 	if _, _, ok := majorMinor(e.Version); !ok && e.Version != "default" {
-		return fmt.Errorf("its version %q is neither \"default\" nor a version such as \"4.20\" or \"4.20.8\"", e.Version)
+		return fmt.Errorf("its version %q is neither \"default\" nor a version such as \"4.20\" or \"4.20.8\"",
+			e.Version)
 	}
 	if e.MatchType != "" && e.MatchType != "min_version" {
-		return fmt.Errorf("its match_type is %q; leave it out, or write \"min_version\" for this version and later ones", e.MatchType)
+		return fmt.Errorf("its match_type is %q; leave it out, or write \"min_version\" for this version and later "+
+			"ones", e.MatchType)
 	}
-	for name, c := range map[string]*changes{"master": e.Master, "arbiter": e.Arbiter, "worker": e.Worker, "sno": e.SNO, "edge-worker": e.EdgeWorker} {
+	for name, c := range map[string]*changes{"master": e.Master, "arbiter": e.Arbiter, "worker": e.Worker, "sno": e.SNO,
+		"edge-worker": e.EdgeWorker} {
 		if c == nil {
 			continue
 		}
-		for field, v := range map[string]*int64{"cpu_cores": c.CPUCores, "ram_mib": c.RAMMiB, "disk_size_gb": c.DiskGB, "installation_disk_speed_threshold_ms": c.DiskSyncMs} {
+		for field, v := range map[string]*int64{"cpu_cores": c.CPUCores, "ram_mib": c.RAMMiB, "disk_size_gb": c.DiskGB,
+			"installation_disk_speed_threshold_ms": c.DiskSyncMs} {
 			if v != nil && *v < 1 {
 				return fmt.Errorf("%s of role %s is %d and must be at least 1", field, name, *v)
 			}
@@ -82,14 +88,16 @@ func (e override) check() error {
 			return fmt.Errorf("network_latency_threshold_ms of role %s is %g and must be above 0", name, *c.LatencyMs)
 		}
 		if c.PacketLossPC != nil && (*c.PacketLossPC < 0 || *c.PacketLossPC > 100) {
-			return fmt.Errorf("packet_loss_percentage of role %s is %g and must be from 0 to 100", name, *c.PacketLossPC)
+			return fmt.Errorf("packet_loss_percentage of role %s is %g and must be from 0 to 100", name,
+				*c.PacketLossPC)
 		}
 	}
 	return nil
 }
 
-// For are the minimums of an OpenShift version with what the overrides say of it: first those for all versions, then those
-// from a version on in the order in which they are written, then those for just this version. A nil *Overrides says nothing.
+// For are the minimums of an OpenShift version with what the overrides say of it: first those for
+// all versions, then those from a version on in the order in which they are written, then those for
+// just this version. A nil *Overrides says nothing.
 func (o *Overrides) For(version string) Requirements {
 	r := DefaultRequirements(version)
 	if o == nil {
@@ -102,7 +110,8 @@ func (o *Overrides) For(version string) Requirements {
 			return ok && e.MatchType == "min_version" && inventory.AtLeast(version, major, minor)
 		},
 		func(e override) bool {
-			return e.MatchType == "" && (version == e.Version || strings.HasPrefix(version, e.Version+".") || strings.HasPrefix(version, e.Version+"-"))
+			return e.MatchType == "" && (version == e.Version || strings.HasPrefix(version, e.Version+".") ||
+				strings.HasPrefix(version, e.Version+"-"))
 		},
 	} {
 		for _, e := range o.entries {
@@ -127,7 +136,8 @@ func (c *changes) apply(to *models.ClusterHostRequirementsDetails) {
 		return
 	}
 	for _, field := range []struct{ to, from *int64 }{
-		{&to.CPUCores, c.CPUCores}, {&to.RAMMib, c.RAMMiB}, {&to.DiskSizeGb, c.DiskGB}, {&to.InstallationDiskSpeedThresholdMs, c.DiskSyncMs},
+		{&to.CPUCores, c.CPUCores}, {&to.RAMMib, c.RAMMiB}, {&to.DiskSizeGb, c.DiskGB},
+		{&to.InstallationDiskSpeedThresholdMs, c.DiskSyncMs},
 	} {
 		if field.from != nil {
 			*field.to = *field.from

@@ -30,17 +30,18 @@ func TestASiteHasMinimumsOfItsOwn(t *testing.T) {
 
 func TestMinimumsThatMakeNoSense(t *testing.T) {
 	for name, tt := range map[string]struct{ text, says string }{
-		"no JSON":           {`{`, "no JSON list"},
-		"no list":           {`{"version": "default"}`, "no JSON list"},
-		"an unknown role":   {`[{"version": "default", "king": {}}]`, `"king"`},
-		"an unknown field":  {`[{"version": "default", "master": {"cores": 4}}]`, `"cores"`},
-		"no version":        {`[{"master": {}}]`, "entry 1"},
-		"a strange version": {`[{"version": "default"}, {"version": "latest"}]`, `entry 2 of the hardware requirements: its version "latest"`},
-		"a strange match":   {`[{"version": "4.20", "match_type": "like"}]`, `"like"`},
-		"no cores":          {`[{"version": "default", "sno": {"cpu_cores": 0}}]`, "cpu_cores of role sno is 0"},
-		"no latency":        {`[{"version": "default", "worker": {"network_latency_threshold_ms": 0}}]`, "above 0"},
-		"more than all":     {`[{"version": "default", "worker": {"packet_loss_percentage": 101}}]`, "from 0 to 100"},
-		"two lists":         {`[] []`, "behind their list"},
+		"no JSON":          {`{`, "no JSON list"},
+		"no list":          {`{"version": "default"}`, "no JSON list"},
+		"an unknown role":  {`[{"version": "default", "king": {}}]`, `"king"`},
+		"an unknown field": {`[{"version": "default", "master": {"cores": 4}}]`, `"cores"`},
+		"no version":       {`[{"master": {}}]`, "entry 1"},
+		"a strange version": {`[{"version": "default"}, {"version": "latest"}]`,
+			`entry 2 of the hardware requirements: its version "latest"`},
+		"a strange match": {`[{"version": "4.20", "match_type": "like"}]`, `"like"`},
+		"no cores":        {`[{"version": "default", "sno": {"cpu_cores": 0}}]`, "cpu_cores of role sno is 0"},
+		"no latency":      {`[{"version": "default", "worker": {"network_latency_threshold_ms": 0}}]`, "above 0"},
+		"more than all":   {`[{"version": "default", "worker": {"packet_loss_percentage": 101}}]`, "from 0 to 100"},
+		"two lists":       {`[] []`, "behind their list"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := ParseOverrides([]byte(tt.text))

@@ -48,22 +48,26 @@ func situations() []struct {
 		{"the user looks after the networking", (*threeNodes).userManaged},
 		{"a single node", (*threeNodes).singleNode},
 		{"a host that joins an installed cluster", func(n *threeNodes) {
-			n.cluster.Kind, n.cluster.Status = ptr(models.ClusterKindAddHostsCluster), ptr(models.ClusterStatusAddingHosts)
+			n.cluster.Kind, n.cluster.Status = ptr(models.ClusterKindAddHostsCluster),
+				ptr(models.ClusterStatusAddingHosts)
 			n.hosts[0].Record.Kind = ptr(models.HostKindAddToExistingClusterHost)
 			n.hosts[0].APIConnectivity = &models.APIVipConnectivityResponse{IsSuccess: true}
 		}},
 		{"with every operator", func(n *threeNodes) {
 			for _, op := range operatorTable() {
-				n.cluster.MonitoredOperators = append(n.cluster.MonitoredOperators, &models.MonitoredOperator{Name: op.names[0]})
+				n.cluster.MonitoredOperators = append(n.cluster.MonitoredOperators,
+					&models.MonitoredOperator{Name: op.names[0]})
 			}
 			n.cluster.SchedulableMastersForcedTrue, n.cluster.OpenshiftVersion = ptr(true), "4.20.8"
 			inv := n.hosts[0].Inventory
 			inv.CPU.Count, inv.Memory.PhysicalBytes, inv.Memory.UsableBytes = 256, 1<<40, 1<<40
-			inv.Disks = append(inv.Disks, &models.Disk{ID: "b", Name: "sdb", DriveType: models.DriveTypeSSD, SizeBytes: 960e9})
+			inv.Disks = append(inv.Disks, &models.Disk{ID: "b", Name: "sdb", DriveType: models.DriveTypeSSD,
+				SizeBytes: 960e9})
 			inv.Gpus = []*models.Gpu{{VendorID: "10de"}, {VendorID: "1002"}}
 		}},
 		{"disks are encrypted", func(n *threeNodes) {
-			n.cluster.DiskEncryption = &models.DiskEncryption{EnableOn: ptr("all"), Mode: ptr(models.DiskEncryptionModeTpmv2)}
+			n.cluster.DiskEncryption = &models.DiskEncryption{EnableOn: ptr("all"),
+				Mode: ptr(models.DiskEncryptionModeTpmv2)}
 		}},
 	}
 }
@@ -108,7 +112,8 @@ func sayingsOfClusters() sayings {
 			said.add(r, s.name)
 		}
 	}
-	for _, r := range Cluster(ClusterInput{Cluster: &models.Cluster{}, Requirements: DefaultRequirements("")}).Results() {
+	for _, r := range Cluster(ClusterInput{Cluster: &models.Cluster{}, Requirements: DefaultRequirements("")}).
+		Results() {
 		said.add(r, "nothing was said of the cluster yet")
 	}
 	for _, f := range clusterFaults() {
@@ -148,7 +153,10 @@ What stands in the way of an installation is said in the comment of the package;
 			}
 			fmt.Fprintf(&b, "\n### %s%s\n\n| | when | it says |\n|---|---|---|\n", id, mark)
 			said := slices.Clone(part.said[id])
-			slices.SortStableFunc(said, func(x, y saying) int { return slices.Index(statuses, x.status) - slices.Index(statuses, y.status) })
+			slices.SortStableFunc(said, func(x, y saying) int {
+				return slices.Index(statuses,
+					x.status) - slices.Index(statuses, y.status)
+			})
 			for _, s := range said {
 				fmt.Fprintf(&b, "| %s | %s | %s |\n", s.status, s.when, strings.ReplaceAll(s.message, "|", "\\|"))
 			}
@@ -159,19 +167,22 @@ What stands in the way of an installation is said in the comment of the package;
 
 var statuses = []Status{Failure, Pending, Error, Success, Disabled}
 
-// TestWhatEachCheckSays holds docs/validations.md against what the checks say: all of them, of every input of the tests. A check
-// that fails says what was found and what to do; no sentence speaks of what only a programmer knows.
+// TestWhatEachCheckSays holds docs/validations.md against what the checks say: all of them, of
+// every input of the tests. A check that fails says what was found and what to do; no sentence
+// speaks of what only a programmer knows.
 func TestWhatEachCheckSays(t *testing.T) {
 	hosts, clusters := sayingsOfHosts(), sayingsOfClusters()
 	for kind, said := range map[string]sayings{"host": hosts, "cluster": clusters} {
 		ids := strings.Fields(map[string]string{"host": everyHostID, "cluster": everyClusterID}[kind])
 		require.Len(t, said, len(ids))
 		for _, id := range ids {
-			require.True(t, slices.ContainsFunc(said[ID(id)], func(s saying) bool { return s.status == Success }), "%s %s never passes", kind, id)
+			require.True(t, slices.ContainsFunc(said[ID(id)], func(s saying) bool { return s.status == Success }),
+				"%s %s never passes", kind, id)
 			for _, s := range said[ID(id)] {
 				requireSentence(t, Result{ID(id), s.status, s.message})
 				if s.status == Failure || s.status == Error {
-					parts := strings.FieldsFunc(strings.ReplaceAll(s.message, ". ", ";"), func(r rune) bool { return r == ';' || r == ',' || r == ':' })
+					parts := strings.FieldsFunc(strings.ReplaceAll(s.message, ". ", ";"),
+						func(r rune) bool { return r == ';' || r == ',' || r == ':' })
 					require.Greater(t, len(parts), 1, "%s %s says nothing of what to do: %s", kind, id, s.message)
 				}
 			}

@@ -15,8 +15,8 @@ import (
 	"landfall/appliance/engine/network"
 )
 
-// TestHostsOfARealServiceAreJudgedAlike reads hosts as a real Assisted Service answered them and compares what it said of
-// each check with what is said here.
+// TestHostsOfARealServiceAreJudgedAlike reads hosts as a real Assisted Service answered them and
+// compares what it said of each check with what is said here.
 func TestHostsOfARealServiceAreJudgedAlike(t *testing.T) {
 	dir := os.Getenv("LANDFALL_REALDATA")
 	if dir == "" {
@@ -37,7 +37,8 @@ func TestHostsOfARealServiceAreJudgedAlike(t *testing.T) {
 	requirements := DefaultRequirements(cluster.OpenshiftVersion)
 	for _, h := range hosts {
 		inventory.JudgeDisks(h.Inventory, requirements.DiskRules(h, &cluster, nil))
-		report := Host(HostInput{Host: h, Cluster: &cluster, Peers: hosts, Groups: network.MajorityGroups(hosts, SmallestGroup(&cluster, hosts)), Requirements: requirements, Connected: true})
+		report := Host(HostInput{Host: h, Cluster: &cluster, Peers: hosts, Groups: network.MajorityGroups(hosts,
+			SmallestGroup(&cluster, hosts)), Requirements: requirements, Connected: true})
 		var theirs map[string][]Result
 		require.NoError(t, json.Unmarshal([]byte(h.Record.ValidationsInfo), &theirs))
 		for category, results := range theirs {
@@ -58,7 +59,8 @@ func readJSON(t *testing.T, path string, into any) {
 	require.NoError(t, json.Unmarshal(b, into))
 }
 
-// TestEveryCheckOfThePublishedListIsMade holds the lists of checks against the enumerations of upstream's API, both ways.
+// TestEveryCheckOfThePublishedListIsMade holds the lists of checks against the enumerations of
+// upstream's API, both ways.
 func TestEveryCheckOfThePublishedListIsMade(t *testing.T) {
 	dir := os.Getenv("LANDFALL_REALDATA")
 	if dir == "" {

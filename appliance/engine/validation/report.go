@@ -1,8 +1,9 @@
-// Package validation judges whether hosts and clusters can be installed. It knows every check of the API by id, says for
-// each what was found and what to do, and sums them up for the state machines.
+// Package validation judges whether hosts and clusters can be installed. It knows every check of
+// the API by id, says for each what was found and what to do, and sums them up for the state
+// machines.
 //
-// Host and Cluster are pure functions: the time, the connection of the host and everything else that matters are in their
-// arguments, so a verdict can be repeated.
+// Host and Cluster are pure functions: the time, the connection of the host and everything else
+// that matters are in their arguments, so a verdict can be repeated.
 //
 // # What feeds which decision
 //
@@ -16,11 +17,13 @@
 //   - insufficient: any other check of the list hostSufficient fails, which is all of them but the advisory ones.
 //   - ready: none of these. The state machine calls it known.
 //
-// Advisory checks of a host never hold it back: ntp-synced, mtu-valid, inventory-not-partially-truncated,
-// release-domain-name-resolved-correctly, and container-images-available, which decides while the installation is prepared.
+// Advisory checks of a host never hold it back: ntp-synced, mtu-valid,
+// inventory-not-partially-truncated, release-domain-name-resolved-correctly, and
+// container-images-available, which decides while the installation is prepared.
 //
-// A host without a cluster is judged by disconnected and discovering as above, then insufficient when a minimum of CPU,
-// memory or disks is not met or hostname-valid fails, else ready (known-unbound).
+// A host without a cluster is judged by disconnected and discovering as above, then insufficient
+// when a minimum of CPU, memory or disks is not met or hostname-valid fails, else ready
+// (known-unbound).
 //
 // A cluster:
 //
@@ -29,8 +32,8 @@
 //   - insufficient: any other check fails.
 //   - ready: none does.
 //
-// A check counts as failed when its status is anything but success or disabled, and it is not among the cluster's ignored
-// validations.
+// A check counts as failed when its status is anything but success or disabled, and it is not among
+// the cluster's ignored validations.
 package validation
 
 import (
@@ -43,8 +46,8 @@ import (
 // Status is the outcome of a check, as the API names it.
 type Status string
 
-// The outcomes. Pending is a check that waits for something to be reported or chosen; Error is one that could not be made
-// because what was reported makes no sense.
+// The outcomes. Pending is a check that waits for something to be reported or chosen; Error is one
+// that could not be made because what was reported makes no sense.
 const (
 	Success  Status = "success"
 	Failure  Status = "failure"
@@ -53,7 +56,8 @@ const (
 	Disabled Status = "disabled"
 )
 
-// Result is the outcome of one check. Message says what was found, what is needed and what to do, in one or two sentences.
+// Result is the outcome of one check. Message says what was found, what is needed and what to do,
+// in one or two sentences.
 type Result struct {
 	ID      ID     `json:"id"`
 	Status  Status `json:"status"`
@@ -81,7 +85,8 @@ const (
 	Ready           Verdict = "ready"
 )
 
-// stage is a group of checks that must all pass for a host or cluster to come further than a verdict.
+// stage is a group of checks that must all pass for a host or cluster to come further than a
+// verdict.
 type stage struct {
 	verdict Verdict
 	ids     []ID
@@ -100,8 +105,8 @@ func (r *Report) add(category string, id ID, status Status, message string) {
 	r.categories = append(r.categories, category)
 }
 
-// JSON renders the report as validations_info: results by category, each group in the order in which the checks are made. Equal reports give
-// the same text.
+// JSON renders the report as validations_info: results by category, each group in the order in
+// which the checks are made. Equal reports give the same text.
 func (r *Report) JSON() []byte {
 	grouped := make([]Result, 0, len(r.results))
 	in := func(category string) []Result {
@@ -145,7 +150,8 @@ func (r *Report) Status(id ID) Status {
 	return result.Status
 }
 
-// Failing lists those of the checks that do not pass, all of them when no id is given. Checks that are ignored pass.
+// Failing lists those of the checks that do not pass, all of them when no id is given. Checks that
+// are ignored pass.
 func (r *Report) Failing(ids ...ID) []Result {
 	var failing []Result
 	for _, result := range r.results {
@@ -169,7 +175,8 @@ func (r *Report) Verdict() Verdict {
 	return verdict
 }
 
-// Blocking lists the checks that led to the verdict: those that must pass next. It is empty when the verdict is Ready.
+// Blocking lists the checks that led to the verdict: those that must pass next. It is empty when
+// the verdict is Ready.
 func (r *Report) Blocking() []Result {
 	_, blocking := r.decide()
 	return blocking
@@ -189,14 +196,15 @@ func (r *Report) decide() (Verdict, []Result) {
 // Ready tells whether nothing stands in the way of an installation.
 func (r *Report) Ready() bool { return r.Verdict() == Ready }
 
-// Insufficient tells whether something must be put right at a host, in its network or in the cluster's settings.
+// Insufficient tells whether something must be put right at a host, in its network or in the
+// cluster's settings.
 func (r *Report) Insufficient() bool { return r.Verdict() == Insufficient }
 
 // HasPendingInput tells whether a setting of the cluster is missing that a person must give.
 func (r *Report) HasPendingInput() bool { return r.Verdict() == PendingForInput }
 
-// ignoredIDs reads a cluster's list of ignored validations, a JSON list of ids. Checks that an installation cannot do
-// without are never ignored. A list that cannot be read ignores nothing.
+// ignoredIDs reads a cluster's list of ignored validations, a JSON list of ids. Checks that an
+// installation cannot do without are never ignored. A list that cannot be read ignores nothing.
 func ignoredIDs(list string, results []Result, never []ID) []ID {
 	if list == "" {
 		return nil

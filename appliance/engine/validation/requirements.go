@@ -9,26 +9,29 @@ import (
 	"landfall/appliance/engine/operator"
 )
 
-// Requirements are the minimums of hosts by role: CPU cores, memory in MiB, disk in GB (10^9 bytes), the 99th percentile
-// of disk syncs in ms, the round trip to hosts of the same role in ms and the lost packets in percent. A nil limit of
-// the network is not checked.
+// Requirements are the minimums of hosts by role: CPU cores, memory in MiB, disk in GB (10^9
+// bytes), the 99th percentile of disk syncs in ms, the round trip to hosts of the same role in ms
+// and the lost packets in percent. A nil limit of the network is not checked.
 type Requirements struct {
 	Master, Arbiter, Worker, SNO, EdgeWorker models.ClusterHostRequirementsDetails
 	// Operators are a site's own requirements of operators; nil are the catalogue's.
 	Operators *operator.Overrides
 }
 
-// DefaultRequirements are the minimums of an OpenShift version ("4.17.3"). They are those that Red Hat documents for bare
-// metal; from 4.22 a single node needs 4 cores instead of 8.
+// DefaultRequirements are the minimums of an OpenShift version ("4.17.3"). They are those that Red
+// Hat documents for bare metal; from 4.22 a single node needs 4 cores instead of 8.
 func DefaultRequirements(version string) Requirements {
 	limit := func(v float64) *float64 { return &v }
 	r := Requirements{
 		Master: models.ClusterHostRequirementsDetails{CPUCores: 4, RAMMib: 16384, DiskSizeGb: 100,
-			InstallationDiskSpeedThresholdMs: 10, NetworkLatencyThresholdMs: limit(100), PacketLossPercentage: limit(0)},
+			InstallationDiskSpeedThresholdMs: 10, NetworkLatencyThresholdMs: limit(100),
+			PacketLossPercentage: limit(0)},
 		Arbiter: models.ClusterHostRequirementsDetails{CPUCores: 2, RAMMib: 8192, DiskSizeGb: 50,
-			InstallationDiskSpeedThresholdMs: 10, NetworkLatencyThresholdMs: limit(1000), PacketLossPercentage: limit(0)},
+			InstallationDiskSpeedThresholdMs: 10, NetworkLatencyThresholdMs: limit(1000),
+			PacketLossPercentage: limit(0)},
 		Worker: models.ClusterHostRequirementsDetails{CPUCores: 2, RAMMib: 8192, DiskSizeGb: 100,
-			InstallationDiskSpeedThresholdMs: 10, NetworkLatencyThresholdMs: limit(1000), PacketLossPercentage: limit(10)},
+			InstallationDiskSpeedThresholdMs: 10, NetworkLatencyThresholdMs: limit(1000),
+			PacketLossPercentage: limit(10)},
 		SNO: models.ClusterHostRequirementsDetails{CPUCores: 8, RAMMib: 16384, DiskSizeGb: 100,
 			InstallationDiskSpeedThresholdMs: 10},
 		EdgeWorker: models.ClusterHostRequirementsDetails{CPUCores: 2, RAMMib: 8192, DiskSizeGb: 15,
@@ -40,8 +43,9 @@ func DefaultRequirements(version string) Requirements {
 	return r
 }
 
-// ForHost are the minimums of a host in its role, with what the cluster's operators need on top. A host whose role is not
-// decided is judged as a worker; a host without a cluster by the least that any role needs.
+// ForHost are the minimums of a host in its role, with what the cluster's operators need on top. A
+// host whose role is not decided is judged as a worker; a host without a cluster by the least that
+// any role needs.
 func (r Requirements) ForHost(h *inventory.Host, c *models.Cluster) models.ClusterHostRequirementsDetails {
 	if c == nil {
 		return r.least()
@@ -59,7 +63,8 @@ func (r Requirements) ForHost(h *inventory.Host, c *models.Cluster) models.Clust
 }
 
 // ForRole are OpenShift's own minimums of a role.
-func (r Requirements) ForRole(h *inventory.Host, c *models.Cluster, role models.HostRole) models.ClusterHostRequirementsDetails {
+func (r Requirements) ForRole(h *inventory.Host, c *models.Cluster,
+	role models.HostRole) models.ClusterHostRequirementsDetails {
 	switch {
 	case role == models.HostRoleMaster && SingleNode(c):
 		return r.SNO
@@ -109,7 +114,8 @@ func (r Requirements) Preflight(c *models.Cluster) *models.PreflightHardwareRequ
 	}
 }
 
-// preflightOperators are what the operators need, chosen or not; a cluster that is installed gets none any more.
+// preflightOperators are what the operators need, chosen or not; a cluster that is installed gets
+// none any more.
 func (r Requirements) preflightOperators(c *models.Cluster) []*models.OperatorHardwareRequirements {
 	list := []*models.OperatorHardwareRequirements{}
 	if AddingHosts(c) {
@@ -148,7 +154,8 @@ func SingleNode(c *models.Cluster) bool { return c != nil && c.ControlPlaneCount
 
 // AddingHosts tells whether a cluster is installed already and only gets more hosts.
 func AddingHosts(c *models.Cluster) bool {
-	return c != nil && (text(c.Kind) == models.ClusterKindAddHostsCluster || text(c.Status) == models.ClusterStatusAddingHosts)
+	return c != nil && (text(c.Kind) == models.ClusterKindAddHostsCluster ||
+		text(c.Status) == models.ClusterStatusAddingHosts)
 }
 
 func yes(b *bool) bool { return b != nil && *b }
@@ -160,7 +167,8 @@ func text(s *string) string {
 	return *s
 }
 
-// ExternalLoadBalancer tells whether the cluster's addresses are those of a load balancer that the user runs.
+// ExternalLoadBalancer tells whether the cluster's addresses are those of a load balancer that the
+// user runs.
 func ExternalLoadBalancer(c *models.Cluster) bool {
 	return c.LoadBalancer != nil && c.LoadBalancer.Type == models.LoadBalancerTypeUserManaged
 }
@@ -184,7 +192,8 @@ func tpmEncryption(c *models.Cluster) bool {
 
 // TangEncryption tells whether the disks of a host of the cluster are unlocked by Tang servers.
 func TangEncryption(c *models.Cluster, role models.HostRole) bool {
-	return encrypted(c) && text(c.DiskEncryption.Mode) == models.DiskEncryptionModeTang && encryptedFor(c.DiskEncryption, role)
+	return encrypted(c) && text(c.DiskEncryption.Mode) == models.DiskEncryptionModeTang &&
+		encryptedFor(c.DiskEncryption, role)
 }
 
 func encryptedFor(e *models.DiskEncryption, role models.HostRole) bool {

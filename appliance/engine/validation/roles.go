@@ -10,12 +10,14 @@ import (
 	"landfall/appliance/engine/inventory"
 )
 
-// SuggestRoles decides the roles of hosts. A role that a person chose stays. Of the others, the control plane gets hosts
-// until it has as many as the cluster wants, then a cluster of two control plane hosts gets an arbiter, and the rest are
-// workers. Only a host with the CPU and memory of the role is taken; hosts without an accelerator come first, then those
-// with the least CPU, memory and disk, so that the strong ones are left for workloads; then the id decides. A host without
+// SuggestRoles decides the roles of hosts. A role that a person chose stays. Of the others, the
+// control plane gets hosts until it has as many as the cluster wants, then a cluster of two control
+// plane hosts gets an arbiter, and the rest are workers. Only a host with the CPU and memory of the
+// role is taken; hosts without an accelerator come first, then those with the least CPU, memory and
+// disk, so that the strong ones are left for workloads; then the id decides. A host without
 // inventory stays auto-assign, and one that joins an installed cluster is a worker.
-func SuggestRoles(c *models.Cluster, hosts []*inventory.Host, requirements Requirements) map[strfmt.UUID]models.HostRole {
+func SuggestRoles(c *models.Cluster, hosts []*inventory.Host,
+	requirements Requirements) map[strfmt.UUID]models.HostRole {
 	roles := make(map[strfmt.UUID]models.HostRole, len(hosts))
 	count := make(map[models.HostRole]int)
 	var open []*inventory.Host
@@ -48,7 +50,8 @@ func SuggestRoles(c *models.Cluster, hosts []*inventory.Host, requirements Requi
 		switch {
 		case count[models.HostRoleMaster] < int(c.ControlPlaneCount) && fits(h, c, requirements, models.HostRoleMaster):
 			role = models.HostRoleMaster
-		case c.ControlPlaneCount == 2 && count[models.HostRoleArbiter] == 0 && fits(h, c, requirements, models.HostRoleArbiter):
+		case c.ControlPlaneCount == 2 && count[models.HostRoleArbiter] == 0 && fits(h, c, requirements,
+			models.HostRoleArbiter):
 			role = models.HostRoleArbiter
 		}
 		roles[h.ID()] = role
@@ -68,7 +71,8 @@ func weight(inv *models.Inventory) float64 {
 	return float64(inv.CPU.Count) + 0.1*float64(inv.Memory.UsableBytes>>30) + 0.004*float64(disks)
 }
 
-// fits tells whether a host has the CPU and memory of a role, with what the cluster's operators need there.
+// fits tells whether a host has the CPU and memory of a role, with what the cluster's operators
+// need there.
 func fits(h *inventory.Host, c *models.Cluster, requirements Requirements, role models.HostRole) bool {
 	record := *h.Record
 	record.Role = role

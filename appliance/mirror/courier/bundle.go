@@ -13,9 +13,10 @@ import (
 	"strings"
 )
 
-// A filled folder has the list as it was signed, bundle.json, and in blobs/ each manifest, config and layer once, named by
-// the hexadecimal digits of its digest. What is larger than a part goes on in files with .1, .2 and so on behind the name, so
-// that it fits on a FAT file system; what is not whole yet is named .partial.
+// A filled folder has the list as it was signed, bundle.json, and in blobs/ each manifest, config
+// and layer once, named by the hexadecimal digits of its digest. What is larger than a part goes on
+// in files with .1, .2 and so on behind the name, so that it fits on a FAT file system; what is not
+// whole yet is named .partial.
 const (
 	listFile   = "list.txt"
 	bundleFile = "bundle.json"
@@ -23,7 +24,8 @@ const (
 	partial    = ".partial"
 )
 
-// DefaultPart is the size of parts, bytes: below the 4 GiB that a file on a FAT file system may have.
+// DefaultPart is the size of parts, bytes: below the 4 GiB that a file on a FAT file system may
+// have.
 const DefaultPart = 4<<30 - 1<<20
 
 // bundle is bundle.json.
@@ -183,7 +185,8 @@ func (w *writer) Write(data []byte) (int, error) {
 			}
 			w.n++
 			var err error
-			if w.file, err = os.OpenFile(w.folder.path(w.digest, w.n, false), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644); err != nil {
+			if w.file, err = os.OpenFile(w.folder.path(w.digest, w.n, false), os.O_APPEND|os.O_CREATE|os.O_WRONLY,
+				0o644); err != nil {
 				return written, err
 			}
 			w.left = w.folder.part
@@ -241,7 +244,8 @@ func (f *folder) manifest(digest string) ([]byte, error) {
 const manifestLimit = 8 << 20
 
 func damaged(dir, digest string) error {
-	return fmt.Errorf("%s in %s is damaged: its bytes have another digest; remove the file and fill the folder again", digest, dir)
+	return fmt.Errorf("%s in %s is damaged: its bytes have another digest; remove the file and fill the folder again",
+		digest, dir)
 }
 
 func digestOf(data []byte) string {
@@ -254,7 +258,8 @@ func (f *folder) writeBundle(b bundle, list []byte) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(os.WriteFile(filepath.Join(f.dir, listFile), list, 0o644), replace(filepath.Join(f.dir, bundleFile), text))
+	return errors.Join(os.WriteFile(filepath.Join(f.dir, listFile), list, 0o644),
+		replace(filepath.Join(f.dir, bundleFile), text))
 }
 
 // replace writes a file that is whole or not there.
@@ -268,14 +273,16 @@ func replace(path string, data []byte) error {
 func (f *folder) readBundle() (*bundle, error) {
 	text, err := os.ReadFile(filepath.Join(f.dir, bundleFile))
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("%s was not filled to its end: it has no %s; run landfall courier fill again", f.dir, bundleFile)
+		return nil, fmt.Errorf("%s was not filled to its end: it has no %s; run landfall courier fill again",
+			f.dir, bundleFile)
 	}
 	if err != nil {
 		return nil, err
 	}
 	b := new(bundle)
 	if err := json.Unmarshal(text, b); err != nil || b.Version != 1 {
-		return nil, fmt.Errorf("%s is not what landfall courier fill of this release writes; fill the folder again", filepath.Join(f.dir, bundleFile))
+		return nil, fmt.Errorf("%s is not what landfall courier fill of this release writes; fill the folder again",
+			filepath.Join(f.dir, bundleFile))
 	}
 	return b, nil
 }

@@ -77,24 +77,29 @@ func newWorld(t *testing.T) *world {
 	require.NoError(t, err)
 	listDigest, err := w.index.Digest()
 	require.NoError(t, err)
-	w.list = &courier.List{Created: time.Date(2026, 5, 1, 10, 0, 0, 0, time.UTC), Release: "quay.io/team/app@" + digest.String(), Version: "4.20.1", Architecture: "x86_64",
+	w.list = &courier.List{Created: time.Date(2026, 5, 1, 10, 0, 0, 0, time.UTC), Release: "quay.io/team/app@" +
+		digest.String(), Version: "4.20.1", Architecture: "x86_64",
 		Items: []courier.Item{
-			{Source: "quay.io/team/app@" + digest.String(), Destination: "mirror.example.com:5000/team/app:1", Names: []string{"app"}, Bytes: 15000, Why: "missing-manifest"},
+			{Source: "quay.io/team/app@" + digest.String(), Destination: "mirror.example.com:5000/team/app:1",
+				Names: []string{"app"}, Bytes: 15000, Why: "missing-manifest"},
 			{Source: "quay.io/team/list@" + listDigest.String(), Destination: "mirror.example.com:5000/team/list:1"},
 		}}
 	w.text, err = w.list.Text(w.key)
 	require.NoError(t, err)
 	rules, err := mirror.Parse(mirror.Sources{RegistriesConf: []mirror.Document{{Name: "r.conf", Data: fmt.Appendf(nil,
-		"[[registry]]\nlocation = \"quay.io\"\nblocked = true\n[[registry.mirror]]\nlocation = %q\ninsecure = true\n", w.outsideHost)}}})
+		"[[registry]]\nlocation = \"quay.io\"\nblocked = true\n[[registry.mirror]]\nlocation = %q\ninsecure = true\n",
+		w.outsideHost)}}})
 	require.NoError(t, err)
-	w.client = mirror.NewClient(rules, mirror.ClientOptions{Backoff: remote.Backoff{Duration: time.Millisecond, Steps: 1}})
+	w.client = mirror.NewClient(rules, mirror.ClientOptions{Backoff: remote.Backoff{Duration: time.Millisecond,
+		Steps: 1}})
 	t.Cleanup(w.client.CloseIdleConnections)
 	return w
 }
 
 func (w *world) fill(t *testing.T, dir string, part int64) (*courier.Filled, error) {
 	t.Helper()
-	return courier.Fill(t.Context(), w.text, courier.FillOptions{Client: w.client, Dir: dir, Part: part, Pause: time.Millisecond})
+	return courier.Fill(t.Context(), w.text, courier.FillOptions{Client: w.client, Dir: dir, Part: part,
+		Pause: time.Millisecond})
 }
 
 func (w *world) push(t *testing.T, dir string) (*courier.Pushed, error) {
@@ -210,20 +215,24 @@ func TestAListThatIsNotAsItWasSignedIsRefused(t *testing.T) {
 
 	sum := sha256.Sum256([]byte("another image"))
 	other := strings.Index(string(w.text), "quay.io/team/app@sha256:") + len("quay.io/team/app@sha256:")
-	forged := append(append([]byte{}, w.text[:other]...), append([]byte(hex.EncodeToString(sum[:])), w.text[other+64:]...)...)
+	forged := append(append([]byte{}, w.text[:other]...), append([]byte(hex.EncodeToString(sum[:])),
+		w.text[other+64:]...)...)
 	lines := strings.Split(string(w.text), "\n")
 	for name, bad := range map[string]struct {
 		text []byte
 		says string
 	}{
-		"another image":    {forged, "altered since"},
-		"an image more":    {[]byte(strings.Replace(string(w.text), "# key: ", "quay.io/a/b@sha256:"+hex.EncodeToString(sum[:])+"=mirror.example.com/a:1\n# key: ", 1)), "altered since"},
-		"cut off":          {w.text[:len(w.text)/2], "signature is missing"},
-		"a cut signature":  {w.text[:len(w.text)-3], "signature is damaged"},
-		"something else":   {[]byte("<html>"), "does not begin with"},
-		"an empty file":    {nil, "does not begin with"},
-		"no digest":        {[]byte(strings.Replace(string(w.text), lines[5], "quay.io/team/app:1=mirror.example.com/a:1", 1)), "does not name an image by its digest"},
-		"no destination":   {[]byte(strings.Replace(string(w.text), lines[5], "quay.io/team/app", 1)), "is no image and where it goes"},
+		"another image": {forged, "altered since"},
+		"an image more": {[]byte(strings.Replace(string(w.text), "# key: ", "quay.io/a/b@sha256:"+
+			hex.EncodeToString(sum[:])+"=mirror.example.com/a:1\n# key: ", 1)), "altered since"},
+		"cut off":         {w.text[:len(w.text)/2], "signature is missing"},
+		"a cut signature": {w.text[:len(w.text)-3], "signature is damaged"},
+		"something else":  {[]byte("<html>"), "does not begin with"},
+		"an empty file":   {nil, "does not begin with"},
+		"no digest": {[]byte(strings.Replace(string(w.text), lines[5],
+			"quay.io/team/app:1=mirror.example.com/a:1", 1)), "does not name an image by its digest"},
+		"no destination": {[]byte(strings.Replace(string(w.text), lines[5], "quay.io/team/app", 1)),
+			"is no image and where it goes"},
 		"a wrong date":     {[]byte(strings.Replace(string(w.text), "2026-05-01T10", "yesterday", 1)), "line 2"},
 		"a list of CSV":    {must(w.list.CSV(w.key)), "does not begin with"},
 		"a list of images": {must(w.list.ImageSet(w.key)), "does not begin with"},
@@ -247,9 +256,13 @@ func TestAListIsWrittenForOcMirrorAndForPeople(t *testing.T) {
 	w := newWorld(t)
 	set := string(must(w.list.ImageSet(w.key)))
 	require.Contains(t, set, "# created: 2026-05-01T10:00:00Z\n# release: "+w.list.Release+"\n")
-	require.Contains(t, set, "kind: ImageSetConfiguration\napiVersion: mirror.openshift.io/v2alpha1\nmirror:\n    platform:\n        architectures:\n            - amd64\n        release: "+w.list.Release+"\n    additionalImages:\n        - name: "+w.list.Items[1].Source+"\n")
+	require.Contains(t, set,
+		"kind: ImageSetConfiguration\napiVersion: mirror.openshift.io/v2alpha1\nmirror:\n    platform:\n        "+
+			"architectures:\n            - amd64\n        release: "+w.list.Release+
+			"\n    additionalImages:\n        - name: "+w.list.Items[1].Source+"\n")
 	table := string(must(w.list.CSV(w.key)))
-	require.Contains(t, table, "name,source,destination,missing bytes,why\napp,"+w.list.Items[0].Source+",mirror.example.com:5000/team/app:1,15000,missing-manifest\n")
+	require.Contains(t, table, "name,source,destination,missing bytes,why\napp,"+w.list.Items[0].Source+
+		",mirror.example.com:5000/team/app:1,15000,missing-manifest\n")
 	for _, text := range []string{set, table} {
 		require.Contains(t, text, "\n# signature: ")
 	}
@@ -262,8 +275,10 @@ func TestPartsAndRegistriesThatCanNotBeAreRefused(t *testing.T) {
 	dir := t.TempDir()
 	_, err = w.fill(t, dir, 0)
 	require.NoError(t, err)
-	_, err = courier.Push(t.Context(), courier.PushOptions{Dir: dir, To: "https://mirror.example.com", Client: w.client})
+	_, err = courier.Push(t.Context(), courier.PushOptions{Dir: dir, To: "https://mirror.example.com",
+		Client: w.client})
 	require.ErrorContains(t, err, "write it as host or host:port")
-	_, err = courier.Push(t.Context(), courier.PushOptions{Dir: dir, To: "127.0.0.1:1", Client: w.client, Insecure: true})
+	_, err = courier.Push(t.Context(), courier.PushOptions{Dir: dir, To: "127.0.0.1:1", Client: w.client,
+		Insecure: true})
 	require.ErrorContains(t, err, "127.0.0.1:1 refused the connection; check that 127.0.0.1:1 is up")
 }

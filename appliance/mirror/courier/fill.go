@@ -34,7 +34,8 @@ type FillOptions struct {
 	Secret   authn.Keychain
 	Dir      string
 	Part     int64 // bytes; 0 means DefaultPart
-	// Progress is told what is being fetched, how many of all images are done, and how many bytes were fetched; may be nil.
+	// Progress is told what is being fetched, how many of all images are done, and how many bytes
+	// were fetched; may be nil.
 	Progress func(doing string, done, total int, bytes int64)
 	// Pause is waited between two tries of a blob that broke off; 0 means a second.
 	Pause time.Duration
@@ -130,7 +131,9 @@ func (f *filler) image(ctx context.Context, item Item) (packed, error) {
 		return packed{}, err
 	}
 	if got := digestOf(descriptor.Manifest); got != wanted.DigestStr() {
-		return packed{}, fmt.Errorf("%s gave a manifest of digest %s when asked for %s; is there a proxy in between that changes what it passes on?", endpoint.Ref.Context().Name(), got, item.Source)
+		return packed{},
+			fmt.Errorf("%s gave a manifest of digest %s when asked for %s; is there a proxy in between that changes "+
+				"what it passes on?", endpoint.Ref.Context().Name(), got, item.Source)
 	}
 	from, err := f.connect(ctx, endpoint)
 	if err != nil {
@@ -139,7 +142,8 @@ func (f *filler) image(ctx context.Context, item Item) (packed, error) {
 	if err := f.parts(ctx, from, descriptor.Manifest); err != nil {
 		return packed{}, fmt.Errorf("fetch %s: %w", item.Source, err)
 	}
-	return packed{Source: item.Source, Destination: item.Destination, Digest: wanted.DigestStr(), MediaType: string(descriptor.MediaType)},
+	return packed{Source: item.Source, Destination: item.Destination, Digest: wanted.DigestStr(),
+			MediaType: string(descriptor.MediaType)},
 		f.folder.put(wanted.DigestStr(), descriptor.Manifest)
 }
 
@@ -150,7 +154,8 @@ type manifestFile struct {
 	Manifests []v1.Descriptor `json:"manifests"`
 }
 
-// parts fetches all that a manifest names; of a list, all images, because registries take no list whose images they lack.
+// parts fetches all that a manifest names; of a list, all images, because registries take no list
+// whose images they lack.
 func (f *filler) parts(ctx context.Context, from *source, data []byte) error {
 	var manifest manifestFile
 	if err := json.Unmarshal(data, &manifest); err != nil {
@@ -183,7 +188,8 @@ func (f *filler) parts(ctx context.Context, from *source, data []byte) error {
 // tries is how often a blob that broke off is gone on with.
 const tries = 6
 
-// blob fetches a blob that is not there yet, going on where an earlier run or a connection broke off.
+// blob fetches a blob that is not there yet, going on where an earlier run or a connection broke
+// off.
 func (f *filler) blob(ctx context.Context, from *source, blob v1.Descriptor) error {
 	digest := blob.Digest.String()
 	if f.seen[digest] {
@@ -222,7 +228,8 @@ func (f *filler) fetch(ctx context.Context, from *source, blob v1.Descriptor) (e
 		return err
 	}
 	if have > blob.Size {
-		return errors.Join(&brokenError{fmt.Errorf("more of %s is there than it has", digest)}, f.folder.discard(digest))
+		return errors.Join(&brokenError{fmt.Errorf("more of %s is there than it has", digest)},
+			f.folder.discard(digest))
 	}
 	if have < blob.Size {
 		body, goesOn, err := from.blob(ctx, digest, have, blob.Size)
@@ -241,11 +248,13 @@ func (f *filler) fetch(ctx context.Context, from *source, blob v1.Descriptor) (e
 			return err
 		}
 		if have += got; have < blob.Size {
-			return &brokenError{fmt.Errorf("%s broke off after %d of %d bytes of %s", from.name, have, blob.Size, digest)}
+			return &brokenError{fmt.Errorf("%s broke off after %d of %d bytes of %s", from.name, have, blob.Size,
+				digest)}
 		}
 	}
 	if got := "sha256:" + hex.EncodeToString(sum.Sum(nil)); have != blob.Size || got != digest {
-		return errors.Join(&brokenError{fmt.Errorf("%s gave other bytes than those of %s (digest %s)", from.name, digest, got)}, f.folder.discard(digest))
+		return errors.Join(&brokenError{fmt.Errorf("%s gave other bytes than those of %s (digest %s)", from.name,
+			digest, got)}, f.folder.discard(digest))
 	}
 	return f.folder.complete(digest)
 }
@@ -305,12 +314,14 @@ func (f *filler) connect(ctx context.Context, endpoint mirror.Endpoint) (*source
 		}
 		auth = found
 	}
-	authenticated, err := transport.NewWithContext(ctx, repository.Registry, auth, f.Client.Transport(endpoint), []string{repository.Scope(transport.PullScope)})
+	authenticated, err := transport.NewWithContext(ctx, repository.Registry, auth, f.Client.Transport(endpoint),
+		[]string{repository.Scope(transport.PullScope)})
 	if err != nil {
 		return nil, err
 	}
 	return &source{name: repository.Name(), client: &http.Client{Transport: authenticated},
-		base: url.URL{Scheme: repository.Scheme(), Host: repository.RegistryStr(), Path: "/v2/" + repository.RepositoryStr()}}, nil
+		base: url.URL{Scheme: repository.Scheme(), Host: repository.RegistryStr(),
+			Path: "/v2/" + repository.RepositoryStr()}}, nil
 }
 
 func (s *source) get(ctx context.Context, path string, header http.Header) (*http.Response, error) {
@@ -340,7 +351,8 @@ func (s *source) get(ctx context.Context, path string, header http.Header) (*htt
 func (s *source) manifest(ctx context.Context, digest string) ([]byte, error) {
 	response, err := s.get(ctx, "/manifests/"+digest, http.Header{"Accept": {
 		"application/vnd.oci.image.index.v1+json", "application/vnd.oci.image.manifest.v1+json",
-		"application/vnd.docker.distribution.manifest.list.v2+json", "application/vnd.docker.distribution.manifest.v2+json"}})
+		"application/vnd.docker.distribution.manifest.list.v2+json",
+		"application/vnd.docker.distribution.manifest.v2+json"}})
 	if err != nil {
 		return nil, err
 	}
@@ -354,8 +366,10 @@ func (s *source) manifest(ctx context.Context, digest string) ([]byte, error) {
 	return data, nil
 }
 
-// blob opens a blob of that size from an offset; goesOn is false if it begins at its start all the same.
-func (s *source) blob(ctx context.Context, digest string, offset, size int64) (body io.ReadCloser, goesOn bool, err error) {
+// blob opens a blob of that size from an offset; goesOn is false if it begins at its start all the
+// same.
+func (s *source) blob(ctx context.Context, digest string, offset,
+	size int64) (body io.ReadCloser, goesOn bool, err error) {
 	header := http.Header{}
 	if offset > 0 {
 		header.Set("Range", fmt.Sprintf("bytes=%d-%d", offset, size-1))

@@ -1,5 +1,5 @@
-// Package courier brings images to a site by hand: a signed list of what the mirror lacks, a folder that a connected machine
-// fills by it, and the way from that folder into the mirror.
+// Package courier brings images to a site by hand: a signed list of what the mirror lacks, a folder
+// that a connected machine fills by it, and the way from that folder into the mirror.
 package courier
 
 import (
@@ -26,11 +26,12 @@ const Purpose sitekey.Purpose = "landfall shopping list v1"
 type List struct {
 	// Created is UTC, to the second.
 	Created time.Time
-	// Release is the pull spec of the release, by digest; Version and Architecture are its, "" while they are not known.
+	// Release is the pull spec of the release, by digest; Version and Architecture are its, ""
+	// while they are not known.
 	Release, Version, Architecture string
 	Items                          []Item
-	// Whole: the release image itself is missing, so the list can't name what belongs to it. Whoever fills it reads that
-	// from the release image, and puts the images where Rules say.
+	// Whole: the release image itself is missing, so the list can't name what belongs to it.
+	// Whoever fills it reads that from the release image, and puts the images where Rules say.
 	Whole bool
 	// Rules lead from source repositories to those of the mirror; needed with Whole.
 	Rules []Rule
@@ -60,7 +61,8 @@ const (
 	keyPrefix       = "# key: "
 )
 
-// Text writes the list as lines source@digest=destination:tag, which oc image mirror -f reads, too. It is what Parse reads.
+// Text writes the list as lines source@digest=destination:tag, which oc image mirror -f reads, too.
+// It is what Parse reads.
 func (l *List) Text(key *sitekey.Key) ([]byte, error) {
 	var out bytes.Buffer
 	fmt.Fprintf(&out, "%s\n%s", title, l.header())
@@ -115,8 +117,9 @@ func (l *List) CSV(key *sitekey.Key) ([]byte, error) {
 	return sign(out.Bytes(), key)
 }
 
-// ImageSet writes an ImageSetConfiguration (mirror.openshift.io/v2alpha1) for oc-mirror version 2. What is missing of the
-// release is brought by mirroring the release again: its images under additionalImages would land where no rule looks.
+// ImageSet writes an ImageSetConfiguration (mirror.openshift.io/v2alpha1) for oc-mirror version 2.
+// What is missing of the release is brought by mirroring the release again: its images under
+// additionalImages would land where no rule looks.
 func (l *List) ImageSet(key *sitekey.Key) ([]byte, error) {
 	type image struct {
 		Name string `yaml:"name"`
@@ -164,12 +167,15 @@ func goArchitecture(arch string) string {
 // ErrNoList is the kind of error of a file that is no list, or is damaged.
 var ErrNoList = errors.New("is no shopping list")
 
-// Parse reads a list that Text wrote, and checks that it is as it was signed. The key is the one in the list: that it is
-// the site's own is known by comparing its fingerprint with the one that the site shows.
+// Parse reads a list that Text wrote, and checks that it is as it was signed. The key is the one in
+// the list: that it is the site's own is known by comparing its fingerprint with the one that the
+// site shows.
 func Parse(data []byte) (*List, sitekey.Public, error) {
 	var key sitekey.Public
 	if !bytes.HasPrefix(data, []byte(title+"\n")) {
-		return nil, key, fmt.Errorf("%w: it does not begin with %q; use the plain list of the Mirror page or of landfall mirror list", ErrNoList, title)
+		return nil, key,
+			fmt.Errorf("%w: it does not begin with %q; use the plain list of the Mirror page or of landfall mirror "+
+				"list", ErrNoList, title)
 	}
 	at := bytes.LastIndex(data, []byte("\n"+signaturePrefix))
 	if at < 0 {
@@ -236,21 +242,26 @@ func (l *List) components(version, arch string, images map[string]string) ([]Ite
 		destination := ""
 		best := -1
 		for _, rule := range l.Rules {
-			if rest, ok := strings.CutPrefix(source, rule.Source); ok && (rest[0] == '@' || rest[0] == '/') && len(rule.Source) > best {
+			if rest, ok := strings.CutPrefix(source, rule.Source); ok && (rest[0] == '@' || rest[0] == '/') &&
+				len(rule.Source) > best {
 				repository, _, _ := strings.Cut(rest, "@")
 				destination, best = rule.Mirror+repository, len(rule.Source)
 			}
 		}
 		if destination == "" {
-			return nil, fmt.Errorf("the list has no rule for %s (%s), so it is not known where it goes; add a mirror rule at the site and make the list again", source, tag)
+			return nil,
+				fmt.Errorf("the list has no rule for %s (%s), so it is not known where it goes; add a mirror rule at "+
+					"the site and make the list again", source, tag)
 		}
-		items = append(items, Item{Source: source, Destination: destination + ":" + ComponentTag(version, arch, tag), Names: []string{tag}})
+		items = append(items, Item{Source: source, Destination: destination + ":" + ComponentTag(version, arch, tag),
+			Names: []string{tag}})
 	}
 	slices.SortFunc(items, func(a, b Item) int { return strings.Compare(a.Destination, b.Destination) })
 	return items, nil
 }
 
-// ComponentTag is the tag that oc-mirror gives a release's component, or, without a name, the release image.
+// ComponentTag is the tag that oc-mirror gives a release's component, or, without a name, the
+// release image.
 func ComponentTag(version, arch, component string) string {
 	tag := version + "-" + arch
 	if component != "" {

@@ -38,8 +38,8 @@ type Pushed struct {
 	Bytes  int64 `json:"bytes"`
 }
 
-// Push puts what is in a filled folder where the site's rules look for it. What the mirror has already is not sent again, but
-// for manifests: a registry that lost a layer still has those.
+// Push puts what is in a filled folder where the site's rules look for it. What the mirror has
+// already is not sent again, but for manifests: a registry that lost a layer still has those.
 func Push(ctx context.Context, o PushOptions) (*Pushed, error) {
 	from := &folder{dir: o.Dir, part: DefaultPart}
 	b, err := from.readBundle()
@@ -114,7 +114,8 @@ func (p *pusher) parts(repository name.Repository, data []byte, options []remote
 		if err := p.parts(repository, data, options); err != nil {
 			return err
 		}
-		if err := remote.Put(repository.Digest(child.Digest.String()), rawManifest{data, child.MediaType}, options...); err != nil {
+		if err := remote.Put(repository.Digest(child.Digest.String()), rawManifest{data, child.MediaType},
+			options...); err != nil {
 			return word(err, repository)
 		}
 	}
@@ -130,7 +131,8 @@ func (p *pusher) parts(repository name.Repository, data []byte, options []remote
 		p.sent[key] = true
 		if err := remote.WriteLayer(repository, &storedBlob{p.folder, blob}, options...); err != nil {
 			var refused *transport.Error
-			if errors.As(err, &refused) && slices.ContainsFunc(refused.Errors, func(d transport.Diagnostic) bool { return d.Code == transport.DigestInvalidErrorCode }) {
+			if errors.As(err, &refused) && slices.ContainsFunc(refused.Errors,
+				func(d transport.Diagnostic) bool { return d.Code == transport.DigestInvalidErrorCode }) {
 				return damaged(p.Dir, blob.Digest.String())
 			}
 			return word(err, repository)
@@ -151,7 +153,8 @@ func word(err error, repository name.Repository) error {
 	case mirror.ReasonOther, mirror.ReasonStatus:
 		return err
 	case mirror.ReasonUnauthorized:
-		return fmt.Errorf("%s does not let these credentials write (%w); give --pull-secret with an entry that may", repository.Name(), err)
+		return fmt.Errorf("%s does not let these credentials write (%w); give --pull-secret with an entry that may",
+			repository.Name(), err)
 	default:
 		return errors.New(repository.RegistryStr() + " " + attempt.Answer + "; " + failed.Advice())
 	}

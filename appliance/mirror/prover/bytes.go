@@ -18,7 +18,8 @@ const resumptions = 5
 // byteReaders is how many blobs are read at once.
 const byteReaders = 4
 
-// readAll reads every blob of the images that are held and computes its digest. Blobs that were read before are left out.
+// readAll reads every blob of the images that are held and computes its digest. Blobs that were
+// read before are left out.
 func (s *session) readAll(ctx context.Context, results []Result) error {
 	type job struct {
 		r      *repository
@@ -96,14 +97,16 @@ func (s *session) markDamaged(results []Result, damaged map[string]string) {
 		}
 		for _, part := range results[i].parts {
 			if problem, bad := damaged[repositoryOf(results[i].Endpoint)+"@"+part.Digest]; bad {
-				results[i].Verdict, results[i].Text = Damaged, fmt.Sprintf("%s: %s", describe(results[i].Image), problem)
+				results[i].Verdict, results[i].Text = Damaged, fmt.Sprintf("%s: %s", describe(results[i].Image),
+					problem)
 				results[i].Missing = append(results[i].Missing, part)
 			}
 		}
 	}
 }
 
-// readBlob reads a blob to its end, going on where it broke off, and returns what is wrong with it, or "".
+// readBlob reads a blob to its end, going on where it broke off, and returns what is wrong with it,
+// or "".
 func (r *repository) readBlob(ctx context.Context, digest string, size int64) string {
 	sum := sha256.New()
 	read := int64(0)
@@ -126,17 +129,20 @@ func (r *repository) readBlob(ctx context.Context, digest string, size int64) st
 			err = closeErr
 		}
 		if read > size {
-			return fmt.Sprintf("%s sends more than the %d bytes that %s has; mirror the image again.", r.name(), size, digest)
+			return fmt.Sprintf("%s sends more than the %d bytes that %s has; mirror the image again.", r.name(),
+				size, digest)
 		}
 		if read == size && err == nil {
 			break
 		}
 		if try == resumptions || ctx.Err() != nil {
-			return fmt.Sprintf("%s broke off %d times, after %d of the %d bytes of %s; its storage or the way to it is damaged.", r.name(), try+1, read, size, digest)
+			return fmt.Sprintf("%s broke off %d times, after %d of the %d bytes of %s; its storage or the way to it "+
+				"is damaged.", r.name(), try+1, read, size, digest)
 		}
 	}
 	if got := "sha256:" + hex.EncodeToString(sum.Sum(nil)); got != digest && strings.HasPrefix(digest, "sha256:") {
-		return fmt.Sprintf("the bytes that %s sends for %s have the digest %s; mirror the image again.", r.name(), digest, got)
+		return fmt.Sprintf("the bytes that %s sends for %s have the digest %s; mirror the image again.", r.name(),
+			digest, got)
 	}
 	return ""
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/jonboulle/clockwork"
 )
 
-// cache remembers which images were found whole, for a time. An image counts again only if its manifest is still served
-// under the same digest.
+// cache remembers which images were found whole, for a time. An image counts again only if its
+// manifest is still served under the same digest.
 type cache struct {
 	clock clockwork.Clock
 	keep  time.Duration

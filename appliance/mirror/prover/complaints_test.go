@@ -22,7 +22,8 @@ func TestAListThatWasCopiedForOneArchitectureIsNamed(t *testing.T) {
 	f.instead = func(w http.ResponseWriter, r *http.Request) bool {
 		switch r.URL.Path {
 		case "/v2/team/app/tags/list":
-			_, err := fmt.Fprint(w, `{"name":"team/app","tags":["sha256-77.sig","4.19.3-x86_64-cli","4.19.3-x86_64-etcd"]}`)
+			_, err := fmt.Fprint(w,
+				`{"name":"team/app","tags":["sha256-77.sig","4.19.3-x86_64-cli","4.19.3-x86_64-etcd"]}`)
 			require.NoError(t, err)
 		case "/v2/team/app/manifests/4.19.3-x86_64-etcd":
 			w.Header().Set("Docker-Content-Digest", digestOf(f.manifest))
@@ -35,11 +36,14 @@ func TestAListThatWasCopiedForOneArchitectureIsNamed(t *testing.T) {
 	p := newProver(t, rulesTo(t, f.host+"/team/app"), prover.Options{})
 	report := prove(t, p, prover.Request{Images: []prover.Image{{Ref: source + "@" + list, Names: []string{"etcd"}}}})
 	require.Equal(t, prover.MissingManifest, report.Results[0].Verdict)
-	require.Equal(t, f.host+"/team/app has no etcd ("+source+"@"+list+"), but its tag 4.19.3-x86_64-etcd is "+digestOf(f.manifest)+
-		": a list of several architectures that was copied for one, or an image that was built again, has another digest; mirror it by its digest, with all architectures.", report.Results[0].Text)
+	require.Equal(t, f.host+"/team/app has no etcd ("+source+"@"+list+"), but its tag 4.19.3-x86_64-etcd is "+
+		digestOf(f.manifest)+
+		": a list of several architectures that was copied for one, or an image that was built again, has another "+
+		"digest; mirror it by its digest, with all architectures.", report.Results[0].Text)
 
 	report = prove(t, p, prover.Request{Images: []prover.Image{{Ref: source + "@" + list, Names: []string{"oc"}}}})
-	require.Contains(t, report.Results[0].Text, "has no oc ("+source+"@"+list+"); mirror it there.", "no tag is like it")
+	require.Contains(t, report.Results[0].Text, "has no oc ("+source+"@"+list+"); mirror it there.",
+		"no tag is like it")
 }
 
 func TestTheMirrorThatRefusesThePasswordIsNamedNotTheLastOneAsked(t *testing.T) {
@@ -52,7 +56,8 @@ func TestTheMirrorThatRefusesThePasswordIsNamedNotTheLastOneAsked(t *testing.T) 
 		}
 		return false
 	}
-	report := prove(t, newProver(t, rulesTo(t, f.host+"/first/app", f.host+"/second/app"), prover.Options{}), one(f.image))
+	report := prove(t, newProver(t, rulesTo(t, f.host+"/first/app", f.host+"/second/app"), prover.Options{}),
+		one(f.image))
 	require.Equal(t, prover.Unauthorized, report.Results[0].Verdict)
 	require.Len(t, report.Faults, 1)
 	require.Contains(t, report.Faults[0].Text, f.host+"/first/app answered 401 Unauthorized")
@@ -62,7 +67,8 @@ func TestTheMirrorThatRefusesThePasswordIsNamedNotTheLastOneAsked(t *testing.T) 
 type payloads map[string]string
 
 func (p payloads) Payload(_ context.Context, pullSpec, _ string, _ authn.Keychain) (*release.Payload, error) {
-	return &release.Payload{PullSpec: pullSpec, Image: pullSpec, Version: "5.0.0", Architecture: "x86_64", Images: p}, nil
+	return &release.Payload{PullSpec: pullSpec, Image: pullSpec, Version: "5.0.0", Architecture: "x86_64", Images: p},
+		nil
 }
 
 func TestOSImagesInARepositoryOfTheirOwnAreMissedByTheRules(t *testing.T) {
@@ -70,14 +76,17 @@ func TestOSImagesInARepositoryOfTheirOwnAreMissedByTheRules(t *testing.T) {
 	_, digest, _ := strings.Cut(f.image, "@")
 	images := payloads{"etcd": f.image, "rhel-coreos": "quay.io/openshift-release-dev/ocp-v4.0-art-dev@" + digest}
 	p := newProver(t, rulesTo(t, f.host+"/team/app"), prover.Options{})
-	report, err := prover.Release(t.Context(), p, images, prover.ReleaseRequest{PullSpec: f.image, Architecture: "x86_64"}, nil)
+	report, err := prover.Release(t.Context(), p, images, prover.ReleaseRequest{PullSpec: f.image,
+		Architecture: "x86_64"}, nil)
 	require.NoError(t, err)
 	require.Equal(t, 1, report.Gaps())
 	for _, result := range report.Results {
 		if result.Gap() {
 			require.Equal(t, []string{"rhel-coreos"}, result.Names)
-			require.Equal(t, "The mirror has rhel-coreos (quay.io/openshift-release-dev/ocp-v4.0-art-dev@"+digest+") as "+f.host+"/team/app@"+digest+
-				", but no rule leads there; add one from quay.io/openshift-release-dev/ocp-v4.0-art-dev to "+f.host+"/team/app.", result.Text)
+			require.Equal(t, "The mirror has rhel-coreos (quay.io/openshift-release-dev/ocp-v4.0-art-dev@"+digest+
+				") as "+f.host+"/team/app@"+digest+
+				", but no rule leads there; add one from quay.io/openshift-release-dev/ocp-v4.0-art-dev to "+f.host+
+				"/team/app.", result.Text)
 		}
 	}
 }
@@ -94,5 +103,6 @@ func TestAPullSecretWhoseEntryLacksThePortIsNamed(t *testing.T) {
 	request := one(f.image)
 	request.Secret = secret
 	report := prove(t, newProver(t, rulesTo(t, f.host+"/team/app"), prover.Options{}), request)
-	require.Contains(t, report.Faults[0].Text, "the pull secret has no entry for it; add an entry for "+f.host+" to the pull secret.")
+	require.Contains(t, report.Faults[0].Text, "the pull secret has no entry for it; add an entry for "+f.host+
+		" to the pull secret.")
 }

@@ -17,9 +17,9 @@ const (
 	tagsAsked    = 4       // for each image
 )
 
-// findOtherDigests looks whether an image that a mirror lacks by its digest is there by a tag, with another digest. That is so
-// when a list for several architectures was copied for one, and when a catalog was filtered: what is copied is whole, and
-// nobody can pull it.
+// findOtherDigests looks whether an image that a mirror lacks by its digest is there by a tag, with
+// another digest. That is so when a list for several architectures was copied for one, and when a
+// catalog was filtered: what is copied is whole, and nobody can pull it.
 func (s *session) findOtherDigests(ctx context.Context, results []Result) {
 	lists := map[string][]string{} // tags by repository
 	for i := range results {
@@ -45,7 +45,9 @@ func (s *session) findOtherDigests(ctx context.Context, results []Result) {
 			if digest == "" || digest == wanted.DigestStr() {
 				continue
 			}
-			result.Text = fmt.Sprintf("%s has no %s, but its tag %s is %s: a list of several architectures that was copied for one, or an image that was built again, has another digest; mirror it by its digest, with all architectures.",
+			result.Text = fmt.Sprintf("%s has no %s, but its tag %s is %s: a list of several architectures that was "+
+				"copied for one, or an image that was built again, has another digest; mirror it by its digest, with "+
+				"all architectures.",
 				r.name(), describe(result.Image), tag, digest)
 			break
 		}
@@ -63,14 +65,18 @@ func (s *session) repositoryNamed(wanted string) *repository {
 	return nil
 }
 
-// likelyTags are those by which mirrors name an image: VERSION-ARCH-COMPONENT, and VERSION-ARCH for the release image.
+// likelyTags are those by which mirrors name an image: VERSION-ARCH-COMPONENT, and VERSION-ARCH for
+// the release image.
 func likelyTags(tags, names []string) []string {
 	var likely []string
 	for _, tag := range tags {
 		if strings.HasPrefix(tag, "sha256-") || len(likely) == tagsAsked {
 			continue
 		}
-		if slices.ContainsFunc(names, func(name string) bool { return name == ReleaseImageName || strings.HasSuffix(tag, "-"+name) }) {
+		if slices.ContainsFunc(names, func(name string) bool {
+			return name == ReleaseImageName ||
+				strings.HasSuffix(tag, "-"+name)
+		}) {
 			likely = append(likely, tag)
 		}
 	}

@@ -1,12 +1,16 @@
-// Package prover finds out whether a mirror holds a set of images whole, before anything is pulled from it.
+// Package prover finds out whether a mirror holds a set of images whole, before anything is pulled
+// from it.
 //
-// Every image is asked for where the nodes would ask for it: at the endpoints of the site's rules, in their order, with the
-// credentials and the trust that the nodes will have. Of what an endpoint answers nothing is believed that can be checked:
-// manifests are fetched and their digests computed, the images of lists are followed, and configs and layers are asked for in
-// the same repository, because a registry whose garbage collector took a layer goes on to answer for the manifest.
+// Every image is asked for where the nodes would ask for it: at the endpoints of the site's rules,
+// in their order, with the credentials and the trust that the nodes will have. Of what an endpoint
+// answers nothing is believed that can be checked: manifests are fetched and their digests
+// computed, the images of lists are followed, and configs and layers are asked for in the same
+// repository, because a registry whose garbage collector took a layer goes on to answer for the
+// manifest.
 //
-// What is wrong with a whole registry (it is down, its certificate, the credentials) is said once, in Report.Faults, and not
-// of each image. The original source of an image is not asked: on a sealed site it isn't there.
+// What is wrong with a whole registry (it is down, its certificate, the credentials) is said once,
+// in Report.Faults, and not of each image. The original source of an image is not asked: on a
+// sealed site it isn't there.
 package prover
 
 import (
@@ -76,7 +80,8 @@ type Options struct {
 	Client *mirror.Client // whose rules and trust are followed
 	// Workers is how many images are looked at at once; 0 means 16.
 	Workers int
-	// CacheFor is how long an image whose manifest did not change counts as proven with its layers; 0 means 10 minutes.
+	// CacheFor is how long an image whose manifest did not change counts as proven with its layers;
+	// 0 means 10 minutes.
 	CacheFor time.Duration
 	// Proven remembers whose bytes were read; nil forgets them at the end of each proof.
 	Proven Proven
@@ -85,8 +90,8 @@ type Options struct {
 	UserAgent string
 }
 
-// Proven remembers blobs that were read whole, so that a proof of bytes which was interrupted goes on. Keys are
-// repository@digest.
+// Proven remembers blobs that were read whole, so that a proof of bytes which was interrupted goes
+// on. Keys are repository@digest.
 type Proven interface {
 	Has(key string) bool
 	Mark(ctx context.Context, key string) error
@@ -124,7 +129,8 @@ type Progress struct {
 type Result struct {
 	Image
 	Verdict Verdict `json:"verdict"`
-	// Text is one sentence: what is wrong and what to do. Empty of images that are held, and of those behind a global fault.
+	// Text is one sentence: what is wrong and what to do. Empty of images that are held, and of
+	// those behind a global fault.
 	Text string `json:"text,omitempty"`
 	// Endpoint is the reference that served the image, or the first one that should have.
 	Endpoint string `json:"endpoint,omitempty"`
@@ -214,8 +220,9 @@ func (r *Report) Summary() string {
 	return fmt.Sprintf("%d of %d images can't be had; the first: %s", gaps, len(r.Results), first)
 }
 
-// Prove asks the mirror for all that is requested. What is wrong with the mirror is in the report; the error is the
-// context's, or that of Options.Proven. The callback, which may be nil, is called from one goroutine at a time.
+// Prove asks the mirror for all that is requested. What is wrong with the mirror is in the report;
+// the error is the context's, or that of Options.Proven. The callback, which may be nil, is called
+// from one goroutine at a time.
 func (p *Prover) Prove(ctx context.Context, request Request, progress func(Progress)) (*Report, error) {
 	started := p.options.Clock.Now()
 	s := newSession(p, request, progress)
@@ -253,7 +260,8 @@ func (p *Prover) Prove(ctx context.Context, request Request, progress func(Progr
 	return report, ctx.Err()
 }
 
-// prove finds the first endpoint of an image that serves its manifest, as a node does, and looks at the rest there.
+// prove finds the first endpoint of an image that serves its manifest, as a node does, and looks at
+// the rest there.
 func (s *session) prove(ctx context.Context, image Image) Result {
 	result := Result{Image: image}
 	ref, err := name.ParseReference(image.Ref)
@@ -318,8 +326,8 @@ func (s *session) judge(ctx context.Context, result *Result, r *repository, got 
 	}
 }
 
-// endpoints are the mirrors of an image, in the nodes' order. Its own source is one only at a site without any rules, or if
-// the rules say that it really is elsewhere.
+// endpoints are the mirrors of an image, in the nodes' order. Its own source is one only at a site
+// without any rules, or if the rules say that it really is elsewhere.
 func (s *session) endpoints(ref name.Reference) []mirror.Endpoint {
 	endpoints := s.rules.Endpoints(ref)
 	if len(s.rules.List()) == 0 {
@@ -339,12 +347,14 @@ func (s *session) withoutRule(result *Result, ref name.Reference) {
 	}
 	if err == nil && explained.Rule != nil && len(explained.Rule.Mirrors) > 0 {
 		result.Verdict, result.Rule = TagRule, fmt.Sprintf("%q in %s", explained.Rule.Prefix, explained.Rule.Origin)
-		result.Text = fmt.Sprintf("%s is named by its %s, for which the mirrors of the rule for %s (%s) don't count; %s.",
+		result.Text = fmt.Sprintf("%s is named by its %s, for which the mirrors of the rule for %s (%s) don't count; "+
+			"%s.",
 			describe(result.Image), kind, explained.Rule.Prefix, explained.Rule.Origin, tagAdvice(kind))
 		return
 	}
 	result.Verdict = NoRule
-	result.Text = fmt.Sprintf("No rule leads from %s to a mirror; add one for %s.", describe(result.Image), ref.Context().Name())
+	result.Text = fmt.Sprintf("No rule leads from %s to a mirror; add one for %s.", describe(result.Image),
+		ref.Context().Name())
 }
 
 func tagAdvice(kind string) string {
@@ -375,7 +385,8 @@ func missingText(result *Result, r *repository) string {
 			counted = append(counted, fmt.Sprintf("%d %ss", n, kind))
 		}
 	}
-	return fmt.Sprintf("%s has the manifest of %s and lacks %s of it, such as %s; mirror it again.", r.name(), describe(result.Image), strings.Join(counted, " and "), result.Missing[0].Digest)
+	return fmt.Sprintf("%s has the manifest of %s and lacks %s of it, such as %s; mirror it again.", r.name(),
+		describe(result.Image), strings.Join(counted, " and "), result.Missing[0].Digest)
 }
 
 // sentence says what came of asking for an image.
@@ -407,10 +418,14 @@ func (s *session) report(results []Result) *Report {
 		}
 	}
 	if unsigned > 0 {
-		report.Warnings = append(report.Warnings, fmt.Sprintf("%d of %d images have no Sigstore signature (a tag sha256-….sig) beside them. Clusters whose ClusterImagePolicy asks for signatures won't run them.", unsigned, len(results)))
+		report.Warnings = append(report.Warnings,
+			fmt.Sprintf("%d of %d images have no Sigstore signature (a tag sha256-….sig) beside them. Clusters whose "+
+				"ClusterImagePolicy asks for signatures won't run them.", unsigned, len(results)))
 	}
 	if len(optional) > 0 {
-		report.Warnings = append(report.Warnings, fmt.Sprintf("%d images that this installation does without are not held: %s.", len(optional), shorten(optional)))
+		report.Warnings = append(report.Warnings,
+			fmt.Sprintf("%d images that this installation does without are not held: %s.", len(optional),
+				shorten(optional)))
 	}
 	return report
 }

@@ -25,7 +25,8 @@ import (
 
 const source = "quay.io/team/app"
 
-// fake is a registry of one image, whose answers can be replaced. It holds blobs for their repository alone.
+// fake is a registry of one image, whose answers can be replaced. It holds blobs for their
+// repository alone.
 type fake struct {
 	*httptest.Server
 	host     string
@@ -49,9 +50,11 @@ func newFake(t *testing.T) *fake {
 		return map[string]any{"mediaType": kind, "digest": digestOf([]byte(text)), "size": len(text)}
 	}
 	var err error
-	f.manifest, err = json.Marshal(map[string]any{"schemaVersion": 2, "mediaType": "application/vnd.oci.image.manifest.v1+json",
-		"config": descriptor("application/vnd.oci.image.config.v1+json", `{"architecture":"amd64"}`),
-		"layers": []any{descriptor("application/vnd.oci.image.layer.v1.tar+gzip", strings.Repeat("layer", 1000)), descriptor("application/vnd.oci.image.layer.v1.tar+gzip", "last")}})
+	f.manifest, err = json.Marshal(map[string]any{"schemaVersion": 2,
+		"mediaType": "application/vnd.oci.image.manifest.v1+json",
+		"config":    descriptor("application/vnd.oci.image.config.v1+json", `{"architecture":"amd64"}`),
+		"layers": []any{descriptor("application/vnd.oci.image.layer.v1.tar+gzip", strings.Repeat("layer", 1000)),
+			descriptor("application/vnd.oci.image.layer.v1.tar+gzip", "last")}})
 	require.NoError(t, err)
 	f.image = source + "@" + digestOf(f.manifest)
 	f.Server = httptest.NewServer(f)
@@ -101,14 +104,16 @@ func rulesTo(t *testing.T, mirrors ...string) *mirror.Rules {
 	for _, m := range mirrors {
 		text += "[[registry.mirror]]\nlocation = \"" + m + "\"\n"
 	}
-	rules, err := mirror.Parse(mirror.Sources{RegistriesConf: []mirror.Document{{Name: "registries.conf", Data: []byte(text)}}})
+	rules, err := mirror.Parse(mirror.Sources{RegistriesConf: []mirror.Document{{Name: "registries.conf",
+		Data: []byte(text)}}})
 	require.NoError(t, err)
 	return rules
 }
 
 func newProver(t *testing.T, rules *mirror.Rules, options prover.Options) *prover.Prover {
 	t.Helper()
-	options.Client = mirror.NewClient(rules, mirror.ClientOptions{DialTimeout: time.Second, HeaderTimeout: time.Second, Backoff: remote.Backoff{Duration: time.Millisecond, Steps: 2}})
+	options.Client = mirror.NewClient(rules, mirror.ClientOptions{DialTimeout: time.Second, HeaderTimeout: time.Second,
+		Backoff: remote.Backoff{Duration: time.Millisecond, Steps: 2}})
 	t.Cleanup(options.Client.CloseIdleConnections)
 	return prover.New(options)
 }
@@ -130,7 +135,8 @@ func TestABadRegistryIsNamedInASentence(t *testing.T) {
 		}
 		return true
 	}
-	on := func(what string, instead func(http.ResponseWriter, *http.Request) bool) func(http.ResponseWriter, *http.Request) bool {
+	on := func(what string, instead func(http.ResponseWriter, *http.Request) bool) func(http.ResponseWriter,
+		*http.Request) bool {
 		return func(w http.ResponseWriter, r *http.Request) bool {
 			return strings.Contains(r.URL.Path, what) && instead(w, r)
 		}
@@ -143,12 +149,14 @@ func TestABadRegistryIsNamedInASentence(t *testing.T) {
 		says    string
 	}{
 		{"HTML with status 200", html, false, prover.Damaged, "answered text/html of another digest"},
-		{"HTML with status 200 for manifests alone", on("/manifests/", html), false, prover.Damaged, "is damaged or is no registry"},
+		{"HTML with status 200 for manifests alone", on("/manifests/", html), false, prover.Damaged,
+			"is damaged or is no registry"},
 		{"a token realm that can't be reached", on("/v2/", func(w http.ResponseWriter, r *http.Request) bool {
 			w.Header().Set("WWW-Authenticate", `Bearer realm="http://localhost:1/token",service="registry"`)
 			refuse(w, http.StatusUnauthorized, "UNAUTHORIZED")
 			return true
-		}), false, prover.Unreachable, "sends to localhost:1 for a token, which refused the connection; have localhost:1 be reached"},
+		}), false, prover.Unreachable,
+			"sends to localhost:1 for a token, which refused the connection; have localhost:1 be reached"},
 		{"blobs at a server that can't be reached", on("/blobs/", func(w http.ResponseWriter, r *http.Request) bool {
 			http.Redirect(w, r, "http://127.0.0.1:1/storage", http.StatusTemporaryRedirect)
 			return true
@@ -157,7 +165,8 @@ func TestABadRegistryIsNamedInASentence(t *testing.T) {
 			w.Header().Set("Content-Length", "7")
 			return true
 		}), false, prover.Damaged, "has 7 bytes of the "},
-		{"a layer of other bytes", on("/blobs/"+digestOf([]byte("last")), func(w http.ResponseWriter, r *http.Request) bool {
+		{"a layer of other bytes", on("/blobs/"+digestOf([]byte("last")), func(w http.ResponseWriter,
+			r *http.Request) bool {
 			http.ServeContent(w, r, "", time.Time{}, strings.NewReader("lost"))
 			return true
 		}), true, prover.Damaged, "have the digest " + digestOf([]byte("lost"))},
@@ -209,7 +218,8 @@ func TestARegistryThatSpeaksPlainHTTPIsNamed(t *testing.T) {
 	})
 	report := prove(t, prover.New(prover.Options{Client: client}), one(f.image))
 	require.Equal(t, prover.BadTLS, report.Results[0].Verdict)
-	require.Contains(t, report.Faults[0].Text, "mirror.example.com:5000 speaks plain HTTP where HTTPS is required; give mirror.example.com:5000 a certificate")
+	require.Contains(t, report.Faults[0].Text,
+		"mirror.example.com:5000 speaks plain HTTP where HTTPS is required; give mirror.example.com:5000 a certificate")
 }
 
 // tokens guards a registry with a token for each repository.
@@ -359,7 +369,8 @@ func TestAProofOfBytesGoesOnWhereItBrokeOff(t *testing.T) {
 
 func TestTheNextMirrorIsAskedWhenTheFirstIsDown(t *testing.T) {
 	f := newFake(t)
-	report := prove(t, newProver(t, rulesTo(t, "127.0.0.1:1/team/app", f.host+"/team/app"), prover.Options{}), one(f.image))
+	report := prove(t, newProver(t, rulesTo(t, "127.0.0.1:1/team/app", f.host+"/team/app"), prover.Options{}),
+		one(f.image))
 	require.Equal(t, prover.Held, report.Results[0].Verdict)
 	require.Equal(t, f.host+"/team/app", strings.Split(report.Results[0].Endpoint, "@")[0])
 }
@@ -376,7 +387,8 @@ func TestSignaturesThatAreMissingAreAWarning(t *testing.T) {
 func TestProgressIsToldToItsEnd(t *testing.T) {
 	f := newFake(t)
 	var last prover.Progress
-	_, err := newProver(t, rulesTo(t, f.host+"/team/app"), prover.Options{}).Prove(t.Context(), one(f.image), func(p prover.Progress) { last = p })
+	_, err := newProver(t, rulesTo(t, f.host+"/team/app"), prover.Options{}).Prove(t.Context(), one(f.image),
+		func(p prover.Progress) { last = p })
 	require.NoError(t, err)
 	require.Equal(t, prover.Progress{Images: 1, Total: 1, Requests: last.Requests}, last)
 	require.Positive(t, last.Requests)
@@ -388,7 +400,8 @@ func TestProgressIsToldToItsEnd(t *testing.T) {
 }
 
 func TestImagesThatNoNodeRunsAreOptional(t *testing.T) {
-	images := map[string]string{"tests": "quay.io/a@sha256:1", "cli": "quay.io/a@sha256:2", "oc": "quay.io/a@sha256:2", "aws-machine-controllers": "quay.io/a@sha256:3"}
+	images := map[string]string{"tests": "quay.io/a@sha256:1", "cli": "quay.io/a@sha256:2", "oc": "quay.io/a@sha256:2",
+		"aws-machine-controllers": "quay.io/a@sha256:3"}
 	require.Equal(t, []prover.Image{
 		{Ref: "quay.io/a@sha256:3", Names: []string{"aws-machine-controllers"}, Optional: true},
 		{Ref: "quay.io/a@sha256:2", Names: []string{"cli", "oc"}},

@@ -35,7 +35,8 @@ type host struct {
 	pause    time.Time // until then it wants to be left alone
 }
 
-// timeoutsAllowed is how many requests may go unanswered, or fail in the registry, before it counts as unreachable.
+// timeoutsAllowed is how many requests may go unanswered, or fail in the registry, before it counts
+// as unreachable.
 const timeoutsAllowed = 3
 
 // repository is a repository at a registry, with the credentials for it.
@@ -76,9 +77,11 @@ type outcome struct {
 	cached   bool
 }
 
-// acceptManifests are all kinds of manifests; without them, some registries convert to what nobody wants.
+// acceptManifests are all kinds of manifests; without them, some registries convert to what nobody
+// wants.
 var acceptManifests = strings.Join([]string{
-	string(types.OCIImageIndex), string(types.OCIManifestSchema1), string(types.DockerManifestList), string(types.DockerManifestSchema2),
+	string(types.OCIImageIndex), string(types.OCIManifestSchema1), string(types.DockerManifestList),
+	string(types.DockerManifestSchema2),
 }, ", ")
 
 // manifestLimit bounds a manifest, bytes (the distribution specification's own bound is 4 MiB).
@@ -88,7 +91,8 @@ const manifestLimit = 8 << 20
 func (r *repository) image(ctx context.Context, ref name.Reference, request Request) *outcome {
 	digest, byDigest := ref.(name.Digest)
 	if byDigest && !request.Fresh && !request.Bytes {
-		if blobs, ok := r.session.prover.cache.get(cacheKey(r, digest.DigestStr(), request)); ok && r.has(ctx, digest.DigestStr()) {
+		if blobs, ok := r.session.prover.cache.get(cacheKey(r, digest.DigestStr(), request)); ok &&
+			r.has(ctx, digest.DigestStr()) {
 			r.count(blobs)
 			return &outcome{digest: digest.DigestStr(), byDigest: true, blobs: blobs, cached: true}
 		}
@@ -124,7 +128,8 @@ func (r *repository) manifest(ctx context.Context, identifier string, got *outco
 		if kind == "" {
 			kind = "something"
 		}
-		got.damage = fmt.Sprintf("%s answered %s of another digest (%s) when asked for the manifest %s; what is there is damaged or is no registry.", r.name(), kind, digest, identifier)
+		got.damage = fmt.Sprintf("%s answered %s of another digest (%s) when asked for the manifest %s; what is "+
+			"there is damaged or is no registry.", r.name(), kind, digest, identifier)
 	}
 	if got.digest == "" {
 		got.digest = digest
@@ -143,8 +148,10 @@ type manifestFile struct {
 // parts asks for all that a manifest names, in the same repository.
 func (r *repository) parts(ctx context.Context, data []byte, got *outcome, request Request, top bool) {
 	var manifest manifestFile
-	if err := json.Unmarshal(data, &manifest); err != nil || manifest.SchemaVersion != 2 || manifest.Config == nil && manifest.Manifests == nil {
-		got.damage = fmt.Sprintf("%s answered something that is no manifest of an image (schema version 2) when asked for %s.", r.name(), got.digest)
+	if err := json.Unmarshal(data, &manifest); err != nil || manifest.SchemaVersion != 2 ||
+		manifest.Config == nil && manifest.Manifests == nil {
+		got.damage = fmt.Sprintf("%s answered something that is no manifest of an image (schema version 2) when "+
+			"asked for %s.", r.name(), got.digest)
 		return
 	}
 	if manifest.Config == nil {
@@ -167,7 +174,8 @@ func (r *repository) parts(ctx context.Context, data []byte, got *outcome, reque
 // children follows the images of a list that are wanted.
 func (r *repository) children(ctx context.Context, children []v1.Descriptor, got *outcome, request Request) {
 	for _, child := range children {
-		if child.Platform != nil && len(request.Architectures) > 0 && !slices.Contains(request.Architectures, child.Platform.Architecture) {
+		if child.Platform != nil && len(request.Architectures) > 0 && !slices.Contains(request.Architectures,
+			child.Platform.Architecture) {
 			continue
 		}
 		inner := &outcome{digest: child.Digest.String(), byDigest: true}
@@ -177,7 +185,8 @@ func (r *repository) children(ctx context.Context, children []v1.Descriptor, got
 			got.missing = append(got.missing, Part{Kind: "image", Digest: child.Digest.String()})
 			continue
 		case failed != nil:
-			got.err, got.fault, got.where, got.answer, got.advice = nil, failed.fault, failed.where, failed.answer, failed.advice
+			got.err, got.fault, got.where, got.answer, got.advice = nil, failed.fault, failed.where, failed.answer,
+				failed.advice
 			return
 		}
 		if inner.damage == "" {
@@ -207,7 +216,8 @@ func (r *repository) part(ctx context.Context, kind string, descriptor v1.Descri
 	case check.got.damage != "":
 		got.damage = check.got.damage
 	default:
-		got.fault, got.where, got.answer, got.advice = check.got.fault, check.got.where, check.got.answer, check.got.advice
+		got.fault, got.where, got.answer, got.advice = check.got.fault, check.got.where, check.got.answer,
+			check.got.advice
 	}
 }
 
@@ -240,7 +250,8 @@ func (r *repository) blob(ctx context.Context, part Part) *blobCheck {
 		return check
 	}
 	if length := response.ContentLength; length >= 0 && length != part.Bytes {
-		check.got = &outcome{damage: fmt.Sprintf("%s has %d bytes of the %s %s, which has %d; mirror the image again.", r.name(), length, part.Kind, part.Digest, part.Bytes)}
+		check.got = &outcome{damage: fmt.Sprintf("%s has %d bytes of the %s %s, which has %d; mirror the image again.",
+			r.name(), length, part.Kind, part.Digest, part.Bytes)}
 		return check
 	}
 	check.held = true
@@ -316,9 +327,11 @@ func (r *repository) ask(ctx context.Context, method, path string, header http.H
 }
 
 // send makes one request. Of a response that is not a success only the header is left.
-func (r *repository) send(ctx context.Context, client *http.Client, method, path string, header http.Header) (*http.Response, error) {
+func (r *repository) send(ctx context.Context, client *http.Client, method, path string,
+	header http.Header) (*http.Response, error) {
 	context := r.endpoint.Ref.Context()
-	address := url.URL{Scheme: context.Scheme(), Host: context.RegistryStr(), Path: "/v2/" + context.RepositoryStr() + "/" + path}
+	address := url.URL{Scheme: context.Scheme(), Host: context.RegistryStr(), Path: "/v2/" + context.RepositoryStr() +
+		"/" + path}
 	request, err := http.NewRequestWithContext(ctx, method, address.String(), nil)
 	if err != nil {
 		return nil, err
@@ -344,7 +357,8 @@ func wantsPause(response *http.Response) bool {
 		response.StatusCode == http.StatusServiceUnavailable && response.Header.Get("Retry-After") != "")
 }
 
-// retryAfter is how long a registry wants to be left alone: seconds or a date, or else the given time.
+// retryAfter is how long a registry wants to be left alone: seconds or a date, or else the given
+// time.
 func retryAfter(response *http.Response, now time.Time, otherwise time.Duration) time.Duration {
 	wait := otherwise
 	if response != nil {
@@ -383,7 +397,8 @@ func (h *host) wait(ctx context.Context, p *Prover) error {
 	}
 }
 
-// connect finds out how the registry wants to be spoken with, and gets a token if that is how, once for each repository.
+// connect finds out how the registry wants to be spoken with, and gets a token if that is how, once
+// for each repository.
 func (r *repository) connect(ctx context.Context) (*http.Client, *outcome) {
 	r.host.mu.Lock()
 	down := r.host.down
@@ -413,7 +428,8 @@ func (r *repository) connect(ctx context.Context) (*http.Client, *outcome) {
 		base = transport.NewUserAgent(base, agent)
 	}
 	r.session.countRequest()
-	authenticated, err := transport.NewWithContext(ctx, repository.Registry, auth, base, []string{repository.Scope(transport.PullScope)})
+	authenticated, err := transport.NewWithContext(ctx, repository.Registry, auth, base,
+		[]string{repository.Scope(transport.PullScope)})
 	if err != nil {
 		failed := r.failed(err)
 		if failed.fault == Unauthorized {
@@ -425,7 +441,8 @@ func (r *repository) connect(ctx context.Context) (*http.Client, *outcome) {
 	return r.client, nil
 }
 
-// failed sorts an error. What concerns the whole registry is remembered, so that it is not asked again.
+// failed sorts an error. What concerns the whole registry is remembered, so that it is not asked
+// again.
 func (r *repository) failed(err error) *outcome {
 	worded := mirror.Failed(r.endpoint.Ref.Name(), r.endpoint, err, r.session.request.Secret)
 	attempt := worded.Attempts[0]
@@ -452,7 +469,8 @@ func (r *repository) failed(err error) *outcome {
 	switch {
 	case got.fault == Unauthorized:
 		r.refuse(got)
-	case attempt.Reason != mirror.ReasonTimeout && attempt.Reason != mirror.ReasonStatus || r.host.timedOut() >= timeoutsAllowed:
+	case attempt.Reason != mirror.ReasonTimeout && attempt.Reason != mirror.ReasonStatus ||
+		r.host.timedOut() >= timeoutsAllowed:
 		r.host.mu.Lock()
 		r.host.down = got
 		r.host.mu.Unlock()
@@ -474,8 +492,8 @@ func (h *host) timedOut() int {
 	return h.timeouts
 }
 
-// elsewhereRealm corrects the words when it was not the registry that failed, but the server that it sends to for a token
-// or for a blob.
+// elsewhereRealm corrects the words when it was not the registry that failed, but the server that
+// it sends to for a token or for a blob.
 func (r *repository) elsewhereRealm(got *outcome, err error) {
 	var at *url.Error
 	if !errors.As(err, &at) {
@@ -490,5 +508,6 @@ func (r *repository) elsewhereRealm(got *outcome, err error) {
 		what = "a token"
 	}
 	got.answer = fmt.Sprintf("sends to %s for %s, which %s", address.Host, what, got.answer)
-	got.advice = fmt.Sprintf("have %s be reached and trusted from here and from the nodes, or have the registry name another server", address.Host)
+	got.advice = fmt.Sprintf("have %s be reached and trusted from here and from the nodes, or have the registry name "+
+		"another server", address.Host)
 }

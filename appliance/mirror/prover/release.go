@@ -39,23 +39,28 @@ type ReleaseReport struct {
 	Digest       string `json:"digest,omitempty"`
 	Version      string `json:"version,omitempty"`
 	Architecture string `json:"architecture,omitempty"`
-	// Unread is set if the release image itself can't be had, so that it is not known what else is needed.
+	// Unread is set if the release image itself can't be had, so that it is not known what else is
+	// needed.
 	Unread bool `json:"unread,omitempty"`
 }
 
 // ReleaseImageName is what the release image itself is called in a report.
 const ReleaseImageName = "release image"
 
-// Release proves the release image and, if that is held, all images that it names. The error is that of the context, of
-// reading the payload, or of Options.Proven; what is wrong with the mirror is in the report.
-func Release(ctx context.Context, p *Prover, payloads Payloads, request ReleaseRequest, progress func(Progress)) (*ReleaseReport, error) {
+// Release proves the release image and, if that is held, all images that it names. The error is
+// that of the context, of reading the payload, or of Options.Proven; what is wrong with the mirror
+// is in the report.
+func Release(ctx context.Context, p *Prover, payloads Payloads, request ReleaseRequest,
+	progress func(Progress)) (*ReleaseReport, error) {
 	own := Image{Ref: request.PullSpec, Names: []string{ReleaseImageName}}
-	wanted := Request{Images: []Image{own}, Architectures: architectures(request.Architecture), Secret: request.Secret, Client: request.Client, Fresh: request.Fresh}
+	wanted := Request{Images: []Image{own}, Architectures: architectures(request.Architecture), Secret: request.Secret,
+		Client: request.Client, Fresh: request.Fresh}
 	first, err := p.Prove(ctx, wanted, nil)
 	if err != nil {
 		return nil, err
 	}
-	report := &ReleaseReport{Report: *first, PullSpec: request.PullSpec, Digest: first.Results[0].Digest, Architecture: request.Architecture}
+	report := &ReleaseReport{Report: *first, PullSpec: request.PullSpec, Digest: first.Results[0].Digest,
+		Architecture: request.Architecture}
 	if first.Results[0].Verdict != Held {
 		report.Unread = true
 		return report, nil
@@ -64,7 +69,8 @@ func Release(ctx context.Context, p *Prover, payloads Payloads, request ReleaseR
 	if err != nil {
 		return nil, err
 	}
-	wanted.Images = append([]Image{{Ref: payload.Image, Names: own.Names}}, Components(payload.Images, request.Platform)...)
+	wanted.Images = append([]Image{{Ref: payload.Image, Names: own.Names}}, Components(payload.Images,
+		request.Platform)...)
 	for _, ref := range request.Also {
 		if ref != "" && !slices.ContainsFunc(wanted.Images, func(i Image) bool { return i.Ref == ref }) {
 			wanted.Images = append(wanted.Images, Image{Ref: ref})
@@ -76,7 +82,8 @@ func Release(ctx context.Context, p *Prover, payloads Payloads, request ReleaseR
 		return nil, err
 	}
 	all.Started, all.Took, all.Requests = first.Started, all.Took+first.Took, all.Requests+first.Requests
-	report.Report, report.Digest, report.Version, report.Architecture = *all, payload.Digest, payload.Version, payload.Architecture
+	report.Report, report.Digest, report.Version, report.Architecture = *all, payload.Digest, payload.Version,
+		payload.Architecture
 	return report, nil
 }
 
@@ -92,8 +99,9 @@ func architectures(arch string) []string {
 	return []string{arch}
 }
 
-// Components lists the images that a payload names, each once. Those that no node of such a cluster runs are optional: the
-// list of these is short, because to ask for an image too many costs little, and one too few an installation.
+// Components lists the images that a payload names, each once. Those that no node of such a cluster
+// runs are optional: the list of these is short, because to ask for an image too many costs little,
+// and one too few an installation.
 func Components(images map[string]string, platform string) []Image {
 	var list []Image
 	at := map[string]int{}
@@ -111,13 +119,16 @@ func Components(images map[string]string, platform string) []Image {
 	return list
 }
 
-// optional tells images that are for people, for builds, for tests, or for clouds that the cluster is not in.
+// optional tells images that are for people, for builds, for tests, or for clouds that the cluster
+// is not in.
 func optional(tag, platform string) bool {
 	switch tag {
-	case "installer-artifacts", "baremetal-installer", "oc-mirror", "tests", "installer-altinfra", "installer-kube-apiserver-artifacts":
+	case "installer-artifacts", "baremetal-installer", "oc-mirror", "tests", "installer-altinfra",
+		"installer-kube-apiserver-artifacts":
 		return true
 	}
-	clouds := []string{"aws", "azure", "gcp", "ibm", "ibmcloud", "powervs", "alibaba", "ovirt", "openstack", "kubevirt", "libvirt", "vsphere", "nutanix"}
+	clouds := []string{"aws", "azure", "gcp", "ibm", "ibmcloud", "powervs", "alibaba", "ovirt", "openstack", "kubevirt",
+		"libvirt", "vsphere", "nutanix"}
 	for _, cloud := range clouds {
 		if strings.HasPrefix(tag, cloud+"-") && platform != "" && platform != cloud && platform != "external" {
 			return true

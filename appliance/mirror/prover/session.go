@@ -36,7 +36,8 @@ func newSession(p *Prover, request Request, progress func(Progress)) *session {
 		request.Client = p.options.Client
 	}
 	return &session{prover: p, request: request, rules: request.Client.Rules(), hosts: map[string]*host{},
-		repositories: map[string]*repository{}, found: map[string]*outcome{}, done: Progress{Total: len(request.Images)}, progress: progress}
+		repositories: map[string]*repository{}, found: map[string]*outcome{},
+		done: Progress{Total: len(request.Images)}, progress: progress}
 }
 
 // advance counts and tells.
@@ -87,8 +88,8 @@ func (s *session) noteFault(got *outcome) {
 
 func faultKey(got *outcome) string { return string(got.fault) + " " + got.where }
 
-// faults words the global faults and counts the images behind each. A refusal by several repositories of a registry is one
-// fault.
+// faults words the global faults and counts the images behind each. A refusal by several
+// repositories of a registry is one fault.
 func (s *session) faults(results []Result) []Fault {
 	type group struct {
 		got   *outcome
@@ -114,7 +115,8 @@ func (s *session) faults(results []Result) []Fault {
 			fault.Text = strings.TrimSuffix(fault.Text, ".") + "; " + g.got.advice + "."
 		}
 		for i := range results {
-			if results[i].Verdict == g.got.fault && slices.ContainsFunc(g.where, func(where string) bool { return under(results[i].Endpoint, where) }) {
+			if results[i].Verdict == g.got.fault && slices.ContainsFunc(g.where,
+				func(where string) bool { return under(results[i].Endpoint, where) }) {
 				fault.Images++
 			}
 		}
@@ -156,11 +158,13 @@ func (s *session) remember(r *repository, got *outcome) {
 	}
 }
 
-// elsewhereTries bounds how many other places are asked for an image of a repository that no rule leads from.
+// elsewhereTries bounds how many other places are asked for an image of a repository that no rule
+// leads from.
 const elsewhereTries = 8
 
-// findElsewhere looks for images without a rule, and for those that the mirror lacks where the rules look, in the other
-// repositories that the rules know. One image of each repository is looked for; the place of that one is tried for the rest.
+// findElsewhere looks for images without a rule, and for those that the mirror lacks where the
+// rules look, in the other repositories that the rules know. One image of each repository is looked
+// for; the place of that one is tried for the rest.
 func (s *session) findElsewhere(ctx context.Context, results []Result) {
 	places := map[string]*repository{} // by source repository; nil: none was found
 	for i := range results {
@@ -183,9 +187,11 @@ func (s *session) findElsewhere(ctx context.Context, results []Result) {
 		}
 		result.Elsewhere = place.name() + "@" + ref.DigestStr()
 		if result.Verdict == NoRule {
-			result.Text = fmt.Sprintf("The mirror has %s as %s, but no rule leads there; add one from %s to %s.", describe(result.Image), result.Elsewhere, source, place.name())
+			result.Text = fmt.Sprintf("The mirror has %s as %s, but no rule leads there; add one from %s to %s.",
+				describe(result.Image), result.Elsewhere, source, place.name())
 		} else {
-			result.Text = fmt.Sprintf("The mirror has %s as %s, but the rules look in %s; correct the rule for %s.", describe(result.Image), result.Elsewhere, repositoryOf(result.Endpoint), source)
+			result.Text = fmt.Sprintf("The mirror has %s as %s, but the rules look in %s; correct the rule for %s.",
+				describe(result.Image), result.Elsewhere, repositoryOf(result.Endpoint), source)
 		}
 	}
 }
@@ -211,7 +217,8 @@ func (s *session) searchElsewhere(ctx context.Context, ref name.Digest, endpoint
 	return nil
 }
 
-// candidates are places where an image may lie: the mirrors of other rules as they are, and under their hosts by its path.
+// candidates are places where an image may lie: the mirrors of other rules as they are, and under
+// their hosts by its path.
 func (s *session) candidates(ref name.Digest) []mirror.Endpoint {
 	var found []mirror.Endpoint
 	add := func(location string, insecure bool) {
@@ -220,7 +227,8 @@ func (s *session) candidates(ref name.Digest) []mirror.Endpoint {
 			options = append(options, name.Insecure)
 		}
 		at, err := name.NewDigest(location+"@"+ref.DigestStr(), options...)
-		if err != nil || !strings.Contains(location, "/") || slices.ContainsFunc(found, func(e mirror.Endpoint) bool { return e.Ref.Name() == at.Name() }) {
+		if err != nil || !strings.Contains(location, "/") || slices.ContainsFunc(found,
+			func(e mirror.Endpoint) bool { return e.Ref.Name() == at.Name() }) {
 			return
 		}
 		found = append(found, mirror.Endpoint{Ref: at, Insecure: insecure, Rule: "looked for elsewhere"})

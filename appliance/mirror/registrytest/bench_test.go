@@ -27,8 +27,8 @@ const (
 	benchLayers = 6
 )
 
-// BenchmarkProve proves a mirror of the size of a release anew, and then unchanged. Peak-MiB is the process's resident memory
-// while it proves, next to the processor time of the two.
+// BenchmarkProve proves a mirror of the size of a release anew, and then unchanged. Peak-MiB is the
+// process's resident memory while it proves, next to the processor time of the two.
 func BenchmarkProve(b *testing.B) {
 	r := Start(b, Options{})
 	request := fillForBench(b, r)
@@ -80,7 +80,8 @@ func fillForBench(b *testing.B, r *Registry) prover.Request {
 			if err != nil {
 				return err
 			}
-			request.Images[i] = prover.Image{Ref: ComponentSource + "@" + digest.String(), Names: []string{fmt.Sprintf("image-%d", i)}}
+			request.Images[i] = prover.Image{Ref: ComponentSource + "@" + digest.String(),
+				Names: []string{fmt.Sprintf("image-%d", i)}}
 			return remote.Write(r.Ref(b, fmt.Sprintf("%s:%d", Release, i)), image, r.Remote()...)
 		})
 	}
@@ -88,7 +89,8 @@ func fillForBench(b *testing.B, r *Registry) prover.Request {
 	return request
 }
 
-// cpu is the processor time that a process has used. On a busy machine it says more than the time that passed.
+// cpu is the processor time that a process has used. On a busy machine it says more than the time
+// that passed.
 func cpu(b *testing.B, pid int) time.Duration {
 	b.Helper()
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
@@ -103,7 +105,8 @@ func cpu(b *testing.B, pid int) time.Duration {
 	return time.Duration(ticks) * time.Second / 100
 }
 
-// watchMemory samples the resident memory until the returned function is called, which returns the greatest, in MiB.
+// watchMemory samples the resident memory until the returned function is called, which returns the
+// greatest, in MiB.
 func watchMemory(b *testing.B) func() float64 {
 	b.Helper()
 	stop := make(chan struct{})

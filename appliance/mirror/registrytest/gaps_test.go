@@ -36,8 +36,9 @@ type gap struct {
 	password string                                // "": the right one
 	verdicts map[string]prover.Verdict             // of images that are not held
 	says     []string                              // of the sentences: there are as many as these
-	red      string                                // the beginning of the one thing that is red for the doctor; "": none
-	mend     func(*testing.T, *Site)
+	// the beginning of the one thing that is red for the doctor; "": none
+	red  string
+	mend func(*testing.T, *Site)
 }
 
 func gaps() []gap {
@@ -60,8 +61,9 @@ func gaps() []gap {
 			plant:    func(t *testing.T, s *Site) { s.Delete(t, Release, "blobs/"+lastLayer(t, s, "must-gather")) },
 			verdicts: map[string]prover.Verdict{"must-gather": prover.MissingLayer},
 			says:     []string{"/openshift/release has the manifest of must-gather (" + ComponentSource},
-			red:      "images image must-gather: HOST/openshift/release has the manifest of must-gather (" + ComponentSource,
-			mend:     func(t *testing.T, s *Site) { s.Fill(t, "must-gather") }},
+			red: "images image must-gather: HOST/openshift/release has the manifest of must-gather (" +
+				ComponentSource,
+			mend: func(t *testing.T, s *Site) { s.Fill(t, "must-gather") }},
 		{name: "the release image is missing",
 			plant:    func(t *testing.T, s *Site) { s.Delete(t, ReleaseImages, "manifests/"+s.Digest(t, "release")) },
 			verdicts: map[string]prover.Verdict{"release image": prover.MissingManifest},
@@ -70,13 +72,15 @@ func gaps() []gap {
 			mend:     func(t *testing.T, s *Site) { s.Fill(t, "release") }},
 		{name: "no rule for the components",
 			rules: func(t *testing.T, s *Site) *mirror.Rules {
-				return s.Rules(t, s.CA, s.MirrorSets("ImageDigestMirrorSet", map[string]string{ReleaseSource: ReleaseImages}))
+				return s.Rules(t, s.CA, s.MirrorSets("ImageDigestMirrorSet",
+					map[string]string{ReleaseSource: ReleaseImages}))
 			},
 			verdicts: everyComponent(prover.NoRule), says: nil,
 			red: "images images of " + ComponentSource + ": No rule leads from agent-installer-api-server"},
 		{name: "a rule for tags where digests are asked for",
 			rules: func(t *testing.T, s *Site) *mirror.Rules {
-				return s.Rules(t, s.CA, s.MirrorSets("ImageDigestMirrorSet", map[string]string{ReleaseSource: ReleaseImages}),
+				return s.Rules(t, s.CA, s.MirrorSets("ImageDigestMirrorSet",
+					map[string]string{ReleaseSource: ReleaseImages}),
 					s.MirrorSets("ImageTagMirrorSet", map[string]string{ComponentSource: Release}))
 			},
 			verdicts: everyComponent(prover.TagRule), says: nil,
@@ -87,8 +91,9 @@ func gaps() []gap {
 				return s.Rules(t, other)
 			},
 			verdicts: map[string]prover.Verdict{"release image": prover.BadTLS},
-			says:     []string{"has a certificate signed by an unknown authority; add the CA that signed the certificate of 127.0.0.1:"},
-			red:      `registries HOST: its certificate is signed by "CN=Site Root", which is not trusted`},
+			says: []string{"has a certificate signed by an unknown authority; add the CA that signed the " +
+				"certificate of 127.0.0.1:"},
+			red: `registries HOST: its certificate is signed by "CN=Site Root", which is not trusted`},
 		{name: "a wrong password", password: "wrong",
 			verdicts: map[string]prover.Verdict{"release image": prover.Unauthorized},
 			says:     []string{"answered 401 Unauthorized"},
@@ -98,8 +103,10 @@ func gaps() []gap {
 
 func everyComponent(verdict prover.Verdict) map[string]prover.Verdict {
 	verdicts := map[string]prover.Verdict{}
-	for _, tag := range []string{"agent-installer-api-server", "agent-installer-csr-approver", "agent-installer-node-agent", "agent-installer-orchestrator",
-		"cli", "cluster-version-operator", "etcd", "installer", "machine-config-operator", "machine-os-images", "must-gather", "rhel-coreos"} {
+	for _, tag := range []string{"agent-installer-api-server", "agent-installer-csr-approver",
+		"agent-installer-node-agent", "agent-installer-orchestrator",
+		"cli", "cluster-version-operator", "etcd", "installer", "machine-config-operator", "machine-os-images",
+		"must-gather", "rhel-coreos"} {
 		verdicts[tag] = verdict
 	}
 	return verdicts
@@ -174,8 +181,10 @@ func requireVerdicts(t *testing.T, report *prover.Report, verdicts map[string]pr
 
 func TestAnExpiredCertificateIsNamedOnce(t *testing.T) {
 	r := Start(t, Options{NotAfter: time.Now().Add(-time.Hour)})
-	s := &Site{Registry: r, Payload: &simulate.PushedPayload{Release: ReleaseSource + "@sha256:" + strings.Repeat("a", 64)}}
-	requireVerdicts(t, s.Prove(t, s.Rules(t, r.CA), Password), map[string]prover.Verdict{"release image": prover.BadTLS},
+	s := &Site{Registry: r, Payload: &simulate.PushedPayload{Release: ReleaseSource + "@sha256:" +
+		strings.Repeat("a", 64)}}
+	requireVerdicts(t, s.Prove(t, s.Rules(t, r.CA), Password),
+		map[string]prover.Verdict{"release image": prover.BadTLS},
 		[]string{"has a certificate that is not valid: x509: certificate has expired or is not yet valid"})
 	requireRed(t, s, s.Examine(t, s.Rules(t, r.CA), Password), "registries HOST: its certificate expired on ")
 }
@@ -184,9 +193,11 @@ func TestAnImageThatLiesWhereNoRuleLooksIsFound(t *testing.T) {
 	s := NewSite(t)
 	require.NoError(t, remote.Write(s.Ref(t, "elsewhere/etcd:1"), s.Images["etcd"], s.Remote()...))
 	s.Delete(t, Release, "manifests/"+s.Digest(t, "etcd"))
-	rules := s.Rules(t, s.CA, s.MirrorSets("ImageDigestMirrorSet", map[string]string{ReleaseSource: ReleaseImages, ComponentSource: Release, "quay.io/elsewhere": "elsewhere/etcd"}))
+	rules := s.Rules(t, s.CA, s.MirrorSets("ImageDigestMirrorSet", map[string]string{ReleaseSource: ReleaseImages,
+		ComponentSource: Release, "quay.io/elsewhere": "elsewhere/etcd"}))
 	report := s.Prove(t, rules, Password)
-	requireVerdicts(t, report, map[string]prover.Verdict{"etcd": prover.MissingManifest}, []string{"but the rules look in " + s.Host + "/openshift/release; correct the rule for " + ComponentSource})
+	requireVerdicts(t, report, map[string]prover.Verdict{"etcd": prover.MissingManifest},
+		[]string{"but the rules look in " + s.Host + "/openshift/release; correct the rule for " + ComponentSource})
 	requireRed(t, s, s.Examine(t, rules, Password), "images image etcd: The mirror has etcd (")
 }
 
@@ -206,13 +217,16 @@ func TestWhatACourierBringsClosesAllGaps(t *testing.T) {
 	}
 	config := appliance.Default()
 	config.Listen, config.DataDir = "127.0.0.1:0", filepath.Join(dir, "data")
-	config.ReleaseImages = []appliance.ReleaseImage{{OpenshiftVersion: s.Payload.Version, CPUArchitecture: "x86_64", URL: s.Payload.Release}}
+	config.ReleaseImages = []appliance.ReleaseImage{{OpenshiftVersion: s.Payload.Version, CPUArchitecture: "x86_64",
+		URL: s.Payload.Release}}
 	live := filepath.Join(dir, "live.iso")
 	_, err = simulate.WriteBaseISO(live, simulate.BaseISO{})
 	require.NoError(t, err)
 	config.OSImages = []appliance.OSImage{{OpenshiftVersion: s.Payload.Version, CPUArchitecture: "x86_64", Path: live}}
-	config.Mirror = appliance.Mirror{CABundle: write("ca.pem", s.CA), PullSecret: write("secret.json", []byte(s.PullSecret(Password))),
-		IDMSFiles: []string{write("idms.yaml", s.MirrorSets("ImageDigestMirrorSet", map[string]string{ReleaseSource: ReleaseImages, ComponentSource: Release}))}}
+	config.Mirror = appliance.Mirror{CABundle: write("ca.pem", s.CA), PullSecret: write("secret.json",
+		[]byte(s.PullSecret(Password))),
+		IDMSFiles: []string{write("idms.yaml", s.MirrorSets("ImageDigestMirrorSet",
+			map[string]string{ReleaseSource: ReleaseImages, ComponentSource: Release}))}}
 	running, err := appliance.New(t.Context(), config, discard(), "test")
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -220,7 +234,9 @@ func TestWhatACourierBringsClosesAllGaps(t *testing.T) {
 	go func() { ended <- running.Run(ctx) }()
 	t.Cleanup(func() { cancel(); require.NoError(t, <-ended) })
 	url, list, stick := running.LocalURL(), filepath.Join(dir, "list.txt"), filepath.Join(dir, "stick")
-	upstream := write("registries.conf", fmt.Appendf(nil, "[[registry]]\nlocation = \"quay.io\"\nblocked = true\n[[registry.mirror]]\nlocation = %q\ninsecure = true\n", s.Upstream))
+	upstream := write("registries.conf", fmt.Appendf(nil,
+		"[[registry]]\nlocation = \"quay.io\"\nblocked = true\n[[registry.mirror]]\nlocation = %q\ninsecure = true\n",
+		s.Upstream))
 	run := func(code int, arguments ...string) {
 		t.Helper()
 		require.Equal(t, code, command.Execute(arguments), "landfall %s", strings.Join(arguments, " "))
@@ -229,7 +245,8 @@ func TestWhatACourierBringsClosesAllGaps(t *testing.T) {
 		run(0, "courier", "fill", list, "-o", stick, "--registries-conf", upstream, "--part-size", "64KiB")
 	}
 	push := func() {
-		run(0, "courier", "push", stick, "--to", s.Host, "--ca", config.Mirror.CABundle, "--pull-secret", config.Mirror.PullSecret)
+		run(0, "courier", "push", stick, "--to", s.Host, "--ca", config.Mirror.CABundle, "--pull-secret",
+			config.Mirror.PullSecret)
 	}
 	examine := []string{"doctor", "--url", url}
 	prove := []string{"mirror", "prove", "--url", url, "--release", s.Payload.Version, "--fresh"}

@@ -1,7 +1,8 @@
 //go:build registry
 
-// Package registrytest runs Debian's docker-registry as a site's mirror, with TLS and a password, filled as oc-mirror lays
-// out a mirror, and plants gaps in it. It is built by make test-mirror alone.
+// Package registrytest runs Debian's docker-registry as a site's mirror, with TLS and a password,
+// filled as oc-mirror lays out a mirror, and plants gaps in it. It is built by make test-mirror
+// alone.
 package registrytest
 
 import (
@@ -31,8 +32,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Credentials of every registry here, and how htpasswd keeps them (bcrypt at its least cost: the registry computes it for
-// each request).
+// Credentials of every registry here, and how htpasswd keeps them (bcrypt at its least cost: the
+// registry computes it for each request).
 const (
 	User     = "site"
 	Password = "a password: with a colon"
@@ -110,7 +111,8 @@ http:
 
 // Remote are the options by which the library gets in.
 func (r *Registry) Remote() []remote.Option {
-	return []remote.Option{remote.WithTransport(r.http), remote.WithAuth(&authn.Basic{Username: User, Password: Password}), remote.WithJobs(8)}
+	return []remote.Option{remote.WithTransport(r.http), remote.WithAuth(&authn.Basic{Username: User,
+		Password: Password}), remote.WithJobs(8)}
 }
 
 // Ref names something in the registry.
@@ -121,10 +123,12 @@ func (r *Registry) Ref(t testing.TB, path string) name.Reference {
 	return ref
 }
 
-// Delete removes manifests/<digest> or blobs/<digest> from a repository, as an eager garbage collector would.
+// Delete removes manifests/<digest> or blobs/<digest> from a repository, as an eager garbage
+// collector would.
 func (r *Registry) Delete(t testing.TB, repository, what string) {
 	t.Helper()
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodDelete, "https://"+r.Host+"/v2/"+repository+"/"+what, nil)
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodDelete, "https://"+r.Host+"/v2/"+repository+
+		"/"+what, nil)
 	require.NoError(t, err)
 	request.SetBasicAuth(User, Password)
 	response, err := (&http.Client{Transport: r.http}).Do(request)
@@ -135,7 +139,8 @@ func (r *Registry) Delete(t testing.TB, repository, what string) {
 
 // PullSecret has the entry for the registry, with a password.
 func (r *Registry) PullSecret(password string) string {
-	return fmt.Sprintf(`{"auths":{%q:{"auth":%q}}}`, r.Host, base64.StdEncoding.EncodeToString([]byte(User+":"+password)))
+	return fmt.Sprintf(`{"auths":{%q:{"auth":%q}}}`, r.Host,
+		base64.StdEncoding.EncodeToString([]byte(User+":"+password)))
 }
 
 func freeAddress(t testing.TB) string {
@@ -151,11 +156,14 @@ func authority(t testing.TB, until time.Time) (ca, certificate, key []byte) {
 	t.Helper()
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	require.NoError(t, err)
-	root := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "Site Root"}, NotBefore: time.Now().Add(-48 * time.Hour),
-		NotAfter: time.Now().AddDate(2, 0, 0), IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign}
+	root := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "Site Root"},
+		NotBefore: time.Now().Add(-48 * time.Hour),
+		NotAfter:  time.Now().AddDate(2, 0, 0), IsCA: true, BasicConstraintsValid: true,
+		KeyUsage: x509.KeyUsageCertSign}
 	rootDER, err := x509.CreateCertificate(rand.Reader, root, root, private.Public(), private)
 	require.NoError(t, err)
-	leaf := &x509.Certificate{SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: "mirror"}, NotBefore: root.NotBefore, NotAfter: until,
+	leaf := &x509.Certificate{SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: "mirror"},
+		NotBefore: root.NotBefore, NotAfter: until,
 		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}}
 	leafDER, err := x509.CreateCertificate(rand.Reader, leaf, root, private.Public(), private)
 	require.NoError(t, err)

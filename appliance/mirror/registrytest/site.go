@@ -45,9 +45,11 @@ func NewSite(t testing.TB) *Site {
 	t.Helper()
 	upstream := httptest.NewServer(registry.New(registry.Logger(log.New(io.Discard, "", 0))))
 	t.Cleanup(upstream.Close)
-	s := &Site{Registry: Start(t, Options{}), Upstream: strings.TrimPrefix(upstream.URL, "http://"), Images: map[string]v1.Image{}}
+	s := &Site{Registry: Start(t, Options{}), Upstream: strings.TrimPrefix(upstream.URL, "http://"),
+		Images: map[string]v1.Image{}}
 	var err error
-	s.Payload, err = simulate.PushPayload(t.Context(), s.Upstream, simulate.Payload{Faults: simulate.PayloadFaults{NoInstaller: true}})
+	s.Payload, err = simulate.PushPayload(t.Context(), s.Upstream,
+		simulate.Payload{Faults: simulate.PayloadFaults{NoInstaller: true}})
 	require.NoError(t, err)
 	for tag := range s.Payload.Images {
 		s.Images[tag] = s.pulled(t, fmt.Sprintf("%s/%s:%s-x86_64-%s", s.Upstream, Release, s.Payload.Version, tag))
@@ -101,10 +103,13 @@ func (s *Site) Digest(t testing.TB, tag string) string {
 	return digest.String()
 }
 
-// MirrorSets is what oc-mirror leaves in cluster-resources: digest rules from each source to a repository of the mirror.
+// MirrorSets is what oc-mirror leaves in cluster-resources: digest rules from each source to a
+// repository of the mirror.
 func (s *Site) MirrorSets(kind string, rules map[string]string) []byte {
-	list := map[string]string{"ImageDigestMirrorSet": "imageDigestMirrors", "ImageTagMirrorSet": "imageTagMirrors"}[kind]
-	text := "---\napiVersion: config.openshift.io/v1\nkind: " + kind + "\nmetadata:\n  name: release-0\nspec:\n  " + list + ":\n"
+	list := map[string]string{"ImageDigestMirrorSet": "imageDigestMirrors",
+		"ImageTagMirrorSet": "imageTagMirrors"}[kind]
+	text := "---\napiVersion: config.openshift.io/v1\nkind: " + kind + "\nmetadata:\n  name: release-0\nspec:\n  " +
+		list + ":\n"
 	for source, repository := range rules {
 		text += fmt.Sprintf("  - source: %s\n    mirrors: [%s/%s]\n", source, s.Host, repository)
 	}
@@ -121,7 +126,8 @@ const (
 func (s *Site) Rules(t testing.TB, ca []byte, sets ...[]byte) *mirror.Rules {
 	t.Helper()
 	if sets == nil {
-		sets = [][]byte{s.MirrorSets("ImageDigestMirrorSet", map[string]string{ReleaseSource: ReleaseImages, ComponentSource: Release})}
+		sets = [][]byte{s.MirrorSets("ImageDigestMirrorSet", map[string]string{ReleaseSource: ReleaseImages,
+			ComponentSource: Release})}
 	}
 	sources := mirror.Sources{CABundle: []mirror.Document{{Name: "ca.pem", Data: ca}}}
 	for _, set := range sets {
@@ -141,7 +147,8 @@ func (s *Site) Prove(t testing.TB, rules *mirror.Rules, password string) *prover
 }
 
 // Prover is what proves the release by rules and a password.
-func (s *Site) Prover(t testing.TB, rules *mirror.Rules, password string) func(context.Context) (*prover.ReleaseReport, error) {
+func (s *Site) Prover(t testing.TB, rules *mirror.Rules,
+	password string) func(context.Context) (*prover.ReleaseReport, error) {
 	t.Helper()
 	secret, err := mirror.ParsePullSecret(s.PullSecret(password))
 	require.NoError(t, err)
@@ -157,8 +164,9 @@ func (s *Site) Prover(t testing.TB, rules *mirror.Rules, password string) func(c
 	}
 }
 
-// Examine has a doctor look at the mirror by rules and a password, and returns what of registries and images is not well, as
-// "area subject: answered". What can't be told, because of something else that is said, is not among it.
+// Examine has a doctor look at the mirror by rules and a password, and returns what of registries
+// and images is not well, as "area subject: answered". What can't be told, because of something
+// else that is said, is not among it.
 func (s *Site) Examine(t testing.TB, rules *mirror.Rules, password string) []string {
 	t.Helper()
 	trusted := x509.NewCertPool()

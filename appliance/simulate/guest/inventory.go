@@ -35,10 +35,12 @@ func takeInventory(root fs.FS) (*inventory, error) {
 	taken := &inventory{
 		id: strfmt.UUID(strings.ToLower(machine.line("sys/class/dmi/id/product_uuid"))),
 		Inventory: &models.Inventory{
-			Boot: machine.boot(), CPU: machine.cpu(), Memory: machine.memory(), Disks: machine.disks(), Gpus: []*models.Gpu{},
+			Boot: machine.boot(), CPU: machine.cpu(), Memory: machine.memory(), Disks: machine.disks(),
+			Gpus:       []*models.Gpu{},
 			BmcAddress: "0.0.0.0", BmcV6address: "::/0", TpmVersion: models.InventoryTpmVersionNone,
 			SystemVendor: &models.SystemVendor{
-				Manufacturer: machine.line("sys/class/dmi/id/sys_vendor"), ProductName: machine.line("sys/class/dmi/id/product_name"),
+				Manufacturer: machine.line("sys/class/dmi/id/sys_vendor"),
+				ProductName:  machine.line("sys/class/dmi/id/product_name"),
 				SerialNumber: machine.line("sys/class/dmi/id/product_serial"), Virtual: true,
 			},
 			Routes: machine.routes(),
@@ -101,7 +103,8 @@ func (k *kernel) fields(name string) map[string]string {
 }
 
 func (k *kernel) boot() *models.Boot {
-	boot := &models.Boot{CurrentBootMode: "bios", SecureBootState: models.SecureBootStateNotSupported, CommandLine: k.line("proc/cmdline")}
+	boot := &models.Boot{CurrentBootMode: "bios", SecureBootState: models.SecureBootStateNotSupported,
+		CommandLine: k.line("proc/cmdline")}
 	if _, err := fs.Stat(k.root, "sys/firmware/efi"); err == nil {
 		boot.CurrentBootMode, boot.SecureBootState = "uefi", models.SecureBootStateDisabled
 	}
@@ -112,13 +115,15 @@ func (k *kernel) cpu() *models.CPU {
 	said := k.fields("proc/cpuinfo")
 	mhz, err := strconv.ParseFloat(said["cpu MHz"], 64)
 	k.err = errors.Join(k.err, err)
-	return &models.CPU{Architecture: "x86_64", Count: int64(runtime.NumCPU()), Flags: strings.Fields(said["flags"]), Frequency: mhz, ModelName: said["model name"]}
+	return &models.CPU{Architecture: "x86_64", Count: int64(runtime.NumCPU()), Flags: strings.Fields(said["flags"]),
+		Frequency: mhz, ModelName: said["model name"]}
 }
 
 func (k *kernel) memory() *models.Memory {
 	kib, err := strconv.ParseInt(strings.TrimSuffix(k.fields("proc/meminfo")["MemTotal"], " kB"), 10, 64)
 	k.err = errors.Join(k.err, err)
-	return &models.Memory{PhysicalBytes: kib << 10, PhysicalBytesMethod: models.MemoryMethodMeminfo, UsableBytes: kib << 10}
+	return &models.Memory{PhysicalBytes: kib << 10, PhysicalBytesMethod: models.MemoryMethodMeminfo,
+		UsableBytes: kib << 10}
 }
 
 func (k *kernel) disks() []*models.Disk {
@@ -128,8 +133,10 @@ func (k *kernel) disks() []*models.Disk {
 	for _, entry := range entries {
 		name, dir := entry.Name(), path.Join("sys/block", entry.Name())
 		d := &models.Disk{
-			Name: name, Path: "/dev/" + name, ID: "/dev/" + name, SizeBytes: k.number(dir+"/size") * sectorBytes, Removable: k.number(dir+"/removable") != 0,
-			Serial: k.maybe(dir + "/serial"), Model: k.maybe(dir + "/device/model"), Vendor: k.maybe(dir + "/device/vendor"), DriveType: models.DriveTypeSSD, HasUUID: true,
+			Name: name, Path: "/dev/" + name, ID: "/dev/" + name, SizeBytes: k.number(dir+"/size") * sectorBytes,
+			Removable: k.number(dir+"/removable") != 0,
+			Serial:    k.maybe(dir + "/serial"), Model: k.maybe(dir + "/device/model"),
+			Vendor: k.maybe(dir + "/device/vendor"), DriveType: models.DriveTypeSSD, HasUUID: true,
 			InstallationEligibility: models.DiskInstallationEligibility{Eligible: true, NotEligibleReasons: []string{}},
 		}
 		switch {
@@ -139,7 +146,8 @@ func (k *kernel) disks() []*models.Disk {
 			continue // the kernel's own, of memory
 		}
 		if d.Removable {
-			d.InstallationEligibility = models.DiskInstallationEligibility{NotEligibleReasons: []string{"Disk is removable"}}
+			d.InstallationEligibility = models.DiskInstallationEligibility{NotEligibleReasons: []string{
+				"Disk is removable"}}
 		}
 		disks = append(disks, d)
 	}
@@ -158,9 +166,11 @@ func (k *kernel) interfaces() ([]*models.Interface, error) {
 		}
 		device := path.Join("sys/class/net", card.Name)
 		described := &models.Interface{
-			Name: card.Name, MacAddress: card.HardwareAddr.String(), Mtu: int64(card.MTU), Type: "physical", HasCarrier: k.maybe(device+"/carrier") == "1",
-			Flags: strings.Split(card.Flags.String(), "|"), IPV4Addresses: []string{}, IPV6Addresses: []string{}, SpeedMbps: -1,
-			Vendor: k.maybe(device + "/device/vendor"), Product: k.maybe(device + "/device/device"),
+			Name: card.Name, MacAddress: card.HardwareAddr.String(), Mtu: int64(card.MTU), Type: "physical",
+			HasCarrier: k.maybe(device+"/carrier") == "1",
+			Flags:      strings.Split(card.Flags.String(), "|"), IPV4Addresses: []string{}, IPV6Addresses: []string{},
+			SpeedMbps: -1,
+			Vendor:    k.maybe(device + "/device/vendor"), Product: k.maybe(device + "/device/device"),
 		}
 		addresses, err := card.Addrs()
 		if err != nil {
@@ -182,7 +192,8 @@ func (k *kernel) interfaces() ([]*models.Interface, error) {
 	return interfaces, nil
 }
 
-// routes reads the table of the kernel, whose addresses are hexadecimal numbers in the machine's own order.
+// routes reads the table of the kernel, whose addresses are hexadecimal numbers in the machine's
+// own order.
 func (k *kernel) routes() []*models.Route {
 	var routes []*models.Route
 	for line := range strings.Lines(k.text("proc/net/route")) {
@@ -193,7 +204,8 @@ func (k *kernel) routes() []*models.Route {
 		metric, err := strconv.ParseInt(columns[6], 10, 32)
 		k.err = errors.Join(k.err, err)
 		routes = append(routes, &models.Route{
-			Interface: columns[0], Destination: k.address(columns[1]), Gateway: k.address(columns[2]), Metric: int32(metric), Family: addressFamilyV4,
+			Interface: columns[0], Destination: k.address(columns[1]), Gateway: k.address(columns[2]),
+			Metric: int32(metric), Family: addressFamilyV4,
 		})
 	}
 	return routes

@@ -13,15 +13,19 @@ func machine() fstest.MapFS {
 	files := fstest.MapFS{}
 	for name, content := range map[string]string{
 		"proc/cmdline": "console=ttyS0 quiet\n",
-		"proc/cpuinfo": "processor\t: 0\nmodel name\t: Intel Core i7 9xx\ncpu MHz\t\t: 2494.140\nflags\t\t: fpu sse4_2\n\nprocessor\t: 1\nmodel name\t: another\n",
+		"proc/cpuinfo": "processor\t: 0\nmodel name\t: Intel Core i7 9xx\ncpu MHz\t\t: 2494.140\nflags\t\t: fpu " +
+			"sse4_2\n\nprocessor\t: 1\nmodel name\t: another\n",
 		"proc/meminfo": "MemTotal:         611240 kB\nMemFree:          500000 kB\n",
 		"proc/net/route": "Iface\tDestination\tGateway \tFlags\tRefCnt\tUse\tMetric\tMask\t\tMTU\tWindow\tIRTT\n" +
 			"eth0\t00000000\t0202000A\t0003\t0\t0\t100\t00000000\t0\t0\t0\neth0\t0002000A\t00000000\t0001\t0\t0\t0\t00FFFFFF\t0\t0\t0\n",
-		"sys/class/dmi/id/product_uuid": "77070000-0000-4000-8000-00000000000A\n", "sys/class/dmi/id/sys_vendor": "QEMU\n",
-		"sys/class/dmi/id/product_name": "Standard PC (Q35 + ICH9, 2009)\n", "sys/class/dmi/id/product_serial": "EDGE0001\n",
-		"sys/block/loop0/size": "0\n", "sys/block/loop0/removable": "0\n",
-		"sys/block/sr0/size": "100\n", "sys/block/sr0/removable": "1\n", "sys/block/sr0/device/model": "QEMU CD-ROM     \n",
-		"sys/block/vda/size": "41943040\n", "sys/block/vda/removable": "0\n", "sys/block/vda/serial": "D1",
+		"sys/class/dmi/id/product_uuid":   "77070000-0000-4000-8000-00000000000A\n",
+		"sys/class/dmi/id/sys_vendor":     "QEMU\n",
+		"sys/class/dmi/id/product_name":   "Standard PC (Q35 + ICH9, 2009)\n",
+		"sys/class/dmi/id/product_serial": "EDGE0001\n",
+		"sys/block/loop0/size":            "0\n", "sys/block/loop0/removable": "0\n",
+		"sys/block/sr0/size": "100\n", "sys/block/sr0/removable": "1\n",
+		"sys/block/sr0/device/model": "QEMU CD-ROM     \n",
+		"sys/block/vda/size":         "41943040\n", "sys/block/vda/removable": "0\n", "sys/block/vda/serial": "D1",
 		"sys/firmware/efi/fw_platform_size": "64\n",
 	} {
 		files[name] = &fstest.MapFile{Data: []byte(content)}
@@ -33,7 +37,8 @@ func TestTheKernelSaysWhatTheMachineIs(t *testing.T) {
 	taken, err := takeInventory(machine())
 	require.NoError(t, err)
 	require.EqualValues(t, "77070000-0000-4000-8000-00000000000a", taken.id)
-	require.Equal(t, &models.SystemVendor{Manufacturer: "QEMU", ProductName: "Standard PC (Q35 + ICH9, 2009)", SerialNumber: "EDGE0001", Virtual: true}, taken.SystemVendor)
+	require.Equal(t, &models.SystemVendor{Manufacturer: "QEMU", ProductName: "Standard PC (Q35 + ICH9, 2009)",
+		SerialNumber: "EDGE0001", Virtual: true}, taken.SystemVendor)
 	require.Equal(t, "uefi", taken.Boot.CurrentBootMode)
 	require.Equal(t, "console=ttyS0 quiet", taken.Boot.CommandLine)
 	require.Equal(t, "Intel Core i7 9xx", taken.CPU.ModelName)
@@ -58,7 +63,8 @@ func TestTheKernelSaysWhatTheMachineIs(t *testing.T) {
 
 func TestAMachineThatSaysTooLittleIsRefused(t *testing.T) {
 	for name, c := range map[string]struct{ file, content, says string }{
-		"no UUID":              {"sys/class/dmi/id/product_uuid", "Not Settable\n", `the firmware says "not settable" for the machine's UUID`},
+		"no UUID": {"sys/class/dmi/id/product_uuid", "Not Settable\n",
+			`the firmware says "not settable" for the machine's UUID`},
 		"a route that is none": {"proc/net/route", "eth0 0 0 0 0 0 0\n", `"0" is no address of the routing table`},
 		"no memory":            {"proc/meminfo", "", "invalid syntax"},
 	} {

@@ -1,7 +1,8 @@
-// Guest is what stands in for the discovery agent on an emulated machine that has booted an image: it reads the config as the agent's
-// unit has it, registers, says what the machine is made of, does as it is told, and writes the image to the disk when it is installed.
-// Up from that disk it is the installed node. It ends with status 0 when the machine is to be restarted. Nothing tells it where the
-// appliance is but the config.
+// Guest is what stands in for the discovery agent on an emulated machine that has booted an image:
+// it reads the config as the agent's unit has it, registers, says what the machine is made of, does
+// as it is told, and writes the image to the disk when it is installed. Up from that disk it is the
+// installed node. It ends with status 0 when the machine is to be restarted. Nothing tells it where
+// the appliance is but the config.
 package main
 
 import (
@@ -37,7 +38,8 @@ func main() {
 	}
 }
 
-func run(ctx context.Context, log *slog.Logger, config, medium string, installed bool, speed float64) (restart bool, err error) {
+func run(ctx context.Context, log *slog.Logger, config, medium string, installed bool,
+	speed float64) (restart bool, err error) {
 	raw, err := os.ReadFile(config)
 	if err != nil {
 		return false, fmt.Errorf("read the config: %w", err)
@@ -50,7 +52,8 @@ func run(ctx context.Context, log *slog.Logger, config, medium string, installed
 	if err != nil {
 		return false, err
 	}
-	log.Info("The config was read.", "appliance", found.ServiceURL, "infra_env", found.InfraEnvID, "id", inventory.id, "from_disk", installed)
+	log.Info("The config was read.", "appliance", found.ServiceURL, "infra_env", found.InfraEnvID, "id", inventory.id,
+		"from_disk", installed)
 	guest := &simulate.Guest{
 		ID: inventory.id, Config: found, Inventory: inventory.Inventory, Speed: speed, Logger: log,
 		WriteImage: func(_ context.Context, path string) error { return copyImage(medium, path) },
@@ -58,7 +61,8 @@ func run(ctx context.Context, log *slog.Logger, config, medium string, installed
 	return guest.Run(ctx, installed)
 }
 
-// copyImage writes what the machine is up from to a disk: it can boot from there as well as from a CD.
+// copyImage writes what the machine is up from to a disk: it can boot from there as well as from a
+// CD.
 func copyImage(from, to string) (err error) {
 	source, err := os.Open(from)
 	if err != nil {
@@ -71,7 +75,8 @@ func copyImage(from, to string) (err error) {
 	}
 	defer func() { err = errors.Join(err, target.Close()) }()
 	// By larger pieces than a file would take: each is a request to an emulated drive.
-	if _, err := io.CopyBuffer(struct{ io.Writer }{target}, struct{ io.Reader }{source}, make([]byte, 1<<20)); err != nil {
+	if _, err := io.CopyBuffer(struct{ io.Writer }{target}, struct{ io.Reader }{source},
+		make([]byte, 1<<20)); err != nil {
 		return fmt.Errorf("copy %s to %s: %w", from, to, err)
 	}
 	return target.Sync()

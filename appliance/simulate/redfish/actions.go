@@ -21,13 +21,15 @@ const (
 )
 
 // act runs an action.
-func (b *BMC) act(w http.ResponseWriter, r *http.Request, path string, given fields, body bool) (fields, int, *refusal) {
+func (b *BMC) act(w http.ResponseWriter, r *http.Request, path string, given fields,
+	body bool) (fields, int, *refusal) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if denied := b.hindered(); denied != nil {
 		return nil, 0, denied
 	}
-	if system, ok := strings.CutSuffix(path, "/Actions/ComputerSystem.Reset"); ok && system == b.systemPath() && !b.has(NoReset) {
+	if system, ok := strings.CutSuffix(path, "/Actions/ComputerSystem.Reset"); ok && system == b.systemPath() &&
+		!b.has(NoReset) {
 		kind, _ := given["ResetType"].(string)
 		return nil, http.StatusNoContent, b.reset(kind)
 	}
@@ -51,13 +53,15 @@ func (b *BMC) act(w http.ResponseWriter, r *http.Request, path string, given fie
 			return nil, http.StatusNoContent, b.eject(d)
 		}
 	}
-	return nil, 0, refuse(http.StatusNotFound, "ResourceMissingAtURI", "The resource at the URI '%s' was not found.", path)
+	return nil, 0, refuse(http.StatusNotFound, "ResourceMissingAtURI", "The resource at the URI '%s' was not found.",
+		path)
 }
 
 // reset changes the power. The mutex is held.
 func (b *BMC) reset(kind string) *refusal {
 	if !slices.Contains(resetTypes, kind) {
-		return refuse(http.StatusNotImplemented, "ActionParameterNotSupported", "The parameter ResetType with the value '%s' is not supported.", kind)
+		return refuse(http.StatusNotImplemented, "ActionParameterNotSupported",
+			"The parameter ResetType with the value '%s' is not supported.", kind)
 	}
 	switch kind {
 	case "On":
@@ -65,13 +69,15 @@ func (b *BMC) reset(kind string) *refusal {
 			return refuse(http.StatusConflict, "InvalidOperationForSystemState", "The host is already powered on.")
 		}
 		if b.strikes(On409, 1, 2) {
-			return refuse(http.StatusConflict, "ActionParameterValueConflict", "The parameter ResetType with the requested value conflicts with the present state.")
+			return refuse(http.StatusConflict, "ActionParameterValueConflict",
+				"The parameter ResetType with the requested value conflicts with the present state.")
 		}
 		b.move("On", "On", b.start)
 	case "ForceOff", "GracefulShutdown", "PushPowerButton":
 		if b.power == "Off" {
 			if b.has(Off400) || kind == "GracefulShutdown" {
-				return refuse(http.StatusBadRequest, "InvalidOperationForSystemState", "The server is already powered off.")
+				return refuse(http.StatusBadRequest, "InvalidOperationForSystemState",
+					"The server is already powered off.")
 			}
 			return nil
 		}
@@ -101,12 +107,15 @@ func (b *BMC) inserts(w http.ResponseWriter, r *http.Request, d *drive, given fi
 	}
 	for _, name := range p.Refused {
 		if _, ok := given[name]; ok {
-			return nil, 0, refuse(http.StatusBadRequest, "PropertyUnknown", "The property %s is not in the list of valid properties for the resource.", name)
+			return nil, 0, refuse(http.StatusBadRequest, "PropertyUnknown",
+				"The property %s is not in the list of valid properties for the resource.", name)
 		}
 	}
 	for _, name := range p.Wanted {
 		if _, ok := given[name]; !ok {
-			return nil, 0, refuse(http.StatusBadRequest, "ActionParameterMissing", "The action VirtualMedia.InsertMedia requires the parameter %s to be present in the request body.", name)
+			return nil, 0, refuse(http.StatusBadRequest, "ActionParameterMissing",
+				"The action VirtualMedia.InsertMedia requires the parameter %s to be present in the request body.",
+				name)
 		}
 	}
 	image, _ := given["Image"].(string)
@@ -137,35 +146,43 @@ func (b *BMC) fill(w http.ResponseWriter, d *drive, image string) (fields, int, 
 	return nil, http.StatusNoContent, nil
 }
 
-// takes tells why an image can't be inserted. The mutex is held, but not while the image is looked at.
+// takes tells why an image can't be inserted. The mutex is held, but not while the image is looked
+// at.
 func (b *BMC) takes(r *http.Request, d *drive, image string) *refusal {
 	switch {
 	case d.Internal:
 		return refuse(http.StatusBadRequest, "OperationNotAllowed", "This drive is for the remote console.")
 	case b.has(NoLicence):
-		return refuse(http.StatusForbidden, "LIC016", "The operation can't be done because the licence for virtual media is not there.")
+		return refuse(http.StatusForbidden, "LIC016",
+			"The operation can't be done because the licence for virtual media is not there.")
 	case d.image != "" || d.kept:
 		return b.inUse()
 	case b.has(Insert500), b.strikes(Insert500Once, 1):
-		return refuse(http.StatusInternalServerError, "InternalError", "The request failed due to an internal service error. The service is still operational.")
+		return refuse(http.StatusInternalServerError, "InternalError",
+			"The request failed due to an internal service error. The service is still operational.")
 	}
 	parsed, err := url.Parse(image)
 	switch {
 	case err != nil || parsed.Host == "":
-		return refuse(http.StatusBadRequest, "PropertyValueFormatError", "The value of the property Image is of a different format than the property can accept.")
+		return refuse(http.StatusBadRequest, "PropertyValueFormatError",
+			"The value of the property Image is of a different format than the property can accept.")
 	case len(image) > longestURL:
-		return refuse(http.StatusBadRequest, "StringValueTooLong", "The string '%s' exceeds the length limit %d.", image[:20], longestURL)
+		return refuse(http.StatusBadRequest, "StringValueTooLong", "The string '%s' exceeds the length limit %d.",
+			image[:20], longestURL)
 	case parsed.RawQuery != "":
 		return refuse(http.StatusBadRequest, "PropertyValueFormatError", "The value of the property Image has a query.")
 	case !strings.HasSuffix(parsed.Path, ".iso") && !strings.HasSuffix(parsed.Path, ".img"):
-		return refuse(http.StatusBadRequest, "PropertyValueFormatError", "The value of the property Image must have the extension .iso or .img.")
+		return refuse(http.StatusBadRequest, "PropertyValueFormatError",
+			"The value of the property Image must have the extension .iso or .img.")
 	}
 	b.mu.Unlock()
 	err = b.probe(r.Context(), image)
 	b.mu.Lock()
 	if err != nil {
 		b.log.Debug("A simulated BMC could not look at an image.", "image", image, "error", err)
-		return refuse(http.StatusBadRequest, "IDRAC.2.8.RAC0904", "Unable to locate the ISO or IMG image file or folder in the network share location because the file or folder path or the user credentials entered are incorrect.")
+		return refuse(http.StatusBadRequest, "IDRAC.2.8.RAC0904",
+			"Unable to locate the ISO or IMG image file or folder in the network share location because the file or "+
+				"folder path or the user credentials entered are incorrect.")
 	}
 	return nil
 }
@@ -173,11 +190,13 @@ func (b *BMC) takes(r *http.Request, d *drive, image string) *refusal {
 func (b *BMC) inUse() *refusal {
 	switch {
 	case b.has(InUse500):
-		return refuse(http.StatusInternalServerError, "IDRAC.2.8.VRM0021", "Virtual Media is detached or Virtual Media redirection for the selected Virtual Media is in use.")
+		return refuse(http.StatusInternalServerError, "IDRAC.2.8.VRM0021",
+			"Virtual Media is detached or Virtual Media redirection for the selected Virtual Media is in use.")
 	case b.has(InUse400):
 		return refuse(http.StatusBadRequest, "GeneralError", "An image is already inserted.")
 	}
-	return refuse(http.StatusConflict, "ResourceInUse", "The change to the requested resource failed because the resource is in use or in transition.")
+	return refuse(http.StatusConflict, "ResourceInUse",
+		"The change to the requested resource failed because the resource is in use or in transition.")
 }
 
 // eject empties a drive. The mutex is held.
@@ -189,7 +208,8 @@ func (b *BMC) eject(d *drive) *refusal {
 		return nil
 	}
 	if b.has(StuckMedia) {
-		return refuse(http.StatusInternalServerError, "IDRAC.2.8.VRM0021", "Virtual Media is detached or Virtual Media redirection for the selected Virtual Media is in use.")
+		return refuse(http.StatusInternalServerError, "IDRAC.2.8.VRM0021",
+			"Virtual Media is detached or Virtual Media redirection for the selected Virtual Media is in use.")
 	}
 	if b.has(EjectKeeps) && !d.kept {
 		d.shown, d.kept = d.image, true
@@ -209,7 +229,8 @@ func (b *BMC) change(w http.ResponseWriter, r *http.Request, path string, given 
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.resource(path) == nil {
-		return nil, 0, refuse(http.StatusNotFound, "ResourceMissingAtURI", "The resource at the URI '%s' was not found.", path)
+		return nil, 0, refuse(http.StatusNotFound, "ResourceMissingAtURI",
+			"The resource at the URI '%s' was not found.", path)
 	}
 	if denied := b.hindered(); denied != nil {
 		return nil, 0, denied
@@ -226,7 +247,8 @@ func (b *BMC) change(w http.ResponseWriter, r *http.Request, path string, given 
 
 func (b *BMC) changed(w http.ResponseWriter, r *http.Request, path string, given fields) (fields, int, *refusal) {
 	p := b.options.Profile
-	if boot, ok := given["Boot"].(map[string]any); ok && (path == b.systemPath() && !p.SettingsBoot || path == b.systemPath()+"/Settings") {
+	if boot, ok := given["Boot"].(map[string]any); ok && (path == b.systemPath() && !p.SettingsBoot ||
+		path == b.systemPath()+"/Settings") {
 		return nil, http.StatusNoContent, b.setBoot(boot)
 	}
 	if attributes, ok := given["Attributes"].(map[string]any); ok && path == b.managerPath()+"/Attributes" {
@@ -240,7 +262,8 @@ func (b *BMC) changed(w http.ResponseWriter, r *http.Request, path string, given
 			return b.writeDrive(w, r, b.drives[id], given)
 		}
 	}
-	return nil, 0, refuse(http.StatusMethodNotAllowed, "OperationNotAllowed", "The HTTP method is not allowed on this resource.")
+	return nil, 0, refuse(http.StatusMethodNotAllowed, "OperationNotAllowed",
+		"The HTTP method is not allowed on this resource.")
 }
 
 func (b *BMC) writeDrive(w http.ResponseWriter, r *http.Request, d *drive, given fields) (fields, int, *refusal) {
@@ -253,22 +276,26 @@ func (b *BMC) writeDrive(w http.ResponseWriter, r *http.Request, d *drive, given
 	if image, ok := given["Image"]; ok && image == nil {
 		return nil, http.StatusNoContent, b.eject(d)
 	}
-	return nil, 0, refuse(http.StatusBadRequest, "PropertyMissing", "The property Image is a required property and must be included in the request.")
+	return nil, 0, refuse(http.StatusBadRequest, "PropertyMissing",
+		"The property Image is a required property and must be included in the request.")
 }
 
 func (b *BMC) setBoot(given fields) *refusal {
 	p := b.options.Profile
 	if b.has(BootInPOST) && b.clock.Since(b.since) < postTime {
-		return refuse(http.StatusBadRequest, "iLO.2.14.UnableToModifyDuringSystemPOST", "Unable to modify the property during the system POST.")
+		return refuse(http.StatusBadRequest, "iLO.2.14.UnableToModifyDuringSystemPOST",
+			"Unable to modify the property during the system POST.")
 	}
 	target, _ := given["BootSourceOverrideTarget"].(string)
 	enabled, _ := given["BootSourceOverrideEnabled"].(string)
 	mode, _ := given["BootSourceOverrideMode"].(string)
 	if p.WholeBoot && (target == "" || enabled == "" || mode == "") {
-		return refuse(http.StatusBadRequest, "PropertyMissing", "The property BootSourceOverrideMode is a required property and must be included in the request.")
+		return refuse(http.StatusBadRequest, "PropertyMissing",
+			"The property BootSourceOverrideMode is a required property and must be included in the request.")
 	}
 	if !slices.Contains(p.Targets, target) && target != "None" {
-		return refuse(http.StatusBadRequest, "PropertyValueNotInList", "The value '%s' for the property BootSourceOverrideTarget is not in the list of acceptable values.", target)
+		return refuse(http.StatusBadRequest, "PropertyValueNotInList",
+			"The value '%s' for the property BootSourceOverrideTarget is not in the list of acceptable values.", target)
 	}
 	if denied := b.setHTTPBoot(given, target); denied != nil {
 		return denied
@@ -292,15 +319,20 @@ func (b *BMC) setHTTPBoot(given fields, target string) *refusal {
 	address, _ := wanted.(string)
 	switch {
 	case !slices.Contains(b.options.Profile.Targets, "UefiHttp"):
-		return refuse(http.StatusBadRequest, "PropertyUnknown", "The property HttpBootUri is not in the list of valid properties for the resource.")
+		return refuse(http.StatusBadRequest, "PropertyUnknown",
+			"The property HttpBootUri is not in the list of valid properties for the resource.")
 	case b.options.Profile.NoHTTPBootURI:
-		return refuse(http.StatusBadRequest, "PropertyNotWritableOrUnknown", "The property HttpBootUri is a read-only property, or unknown, and can't be assigned a value.")
+		return refuse(http.StatusBadRequest, "PropertyNotWritableOrUnknown",
+			"The property HttpBootUri is a read-only property, or unknown, and can't be assigned a value.")
 	case b.has(HTTPBootShort) && len(address) > shortURL:
-		return refuse(http.StatusBadRequest, "StringValueTooLong", "The string for the property HttpBootUri exceeds the length limit %d.", shortURL)
+		return refuse(http.StatusBadRequest, "StringValueTooLong",
+			"The string for the property HttpBootUri exceeds the length limit %d.", shortURL)
 	case b.has(HTTPBootPlain) && strings.HasPrefix(address, "https:"):
-		return refuse(http.StatusBadRequest, "PropertyValueFormatError", "The value of the property HttpBootUri is of a different format than the property can accept.")
+		return refuse(http.StatusBadRequest, "PropertyValueFormatError",
+			"The value of the property HttpBootUri is of a different format than the property can accept.")
 	case target == "UefiHttp" && given["BootSourceOverrideMode"] != "UEFI":
-		return refuse(http.StatusBadRequest, "PropertyValueConflict", "The property BootSourceOverrideTarget can't be UefiHttp in this BootSourceOverrideMode.")
+		return refuse(http.StatusBadRequest, "PropertyValueConflict",
+			"The property BootSourceOverrideTarget can't be UefiHttp in this BootSourceOverrideMode.")
 	}
 	b.boot["HttpBootUri"] = address
 	return nil

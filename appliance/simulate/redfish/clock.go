@@ -6,8 +6,8 @@ import (
 	"github.com/jonboulle/clockwork"
 )
 
-// Hurried returns a clock that runs so many times faster than the real one, from now on. What waits by it waits that much
-// shorter.
+// Hurried returns a clock that runs so many times faster than the real one, from now on. What waits
+// by it waits that much shorter.
 func Hurried(speed float64) clockwork.Clock {
 	return &hurried{clockwork.NewRealClock(), time.Now().Round(0), time.Now(), speed}
 }

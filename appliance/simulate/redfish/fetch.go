@@ -23,7 +23,8 @@ type Image struct {
 	URL  string
 	Path string // of a file with its bytes, which goes when Boot returns
 	Size int64
-	// Ejected is closed when the image is taken out of its drive; nil for an image that is in no drive.
+	// Ejected is closed when the image is taken out of its drive; nil for an image that is in no
+	// drive.
 	Ejected <-chan struct{}
 }
 
@@ -49,7 +50,8 @@ func (b *BMC) probe(ctx context.Context, address string) error {
 	if size <= iso9660Offset {
 		return fmt.Errorf("the image has %d bytes", size)
 	}
-	_, err = b.request(ctx, http.MethodGet, address, fmt.Sprintf("%d-%d", iso9660Offset, iso9660Offset+len(iso9660Mark)-1), func(response *http.Response) error {
+	_, err = b.request(ctx, http.MethodGet, address, fmt.Sprintf("%d-%d", iso9660Offset,
+		iso9660Offset+len(iso9660Mark)-1), func(response *http.Response) error {
 		mark, err := io.ReadAll(io.LimitReader(response.Body, int64(len(iso9660Mark))))
 		if err != nil {
 			return err
@@ -66,7 +68,8 @@ func isDisc(mark []byte) error {
 	return nil
 }
 
-// fetch reads an image whole into a file, as BMCs do or as UEFI firmware does, which asks for no ranges.
+// fetch reads an image whole into a file, as BMCs do or as UEFI firmware does, which asks for no
+// ranges.
 func (b *BMC) fetch(ctx context.Context, address string, firmware bool) (_ *Image, err error) {
 	file, err := os.CreateTemp(b.options.Dir, "virtual-media-*.iso")
 	if err != nil {
@@ -92,7 +95,8 @@ func (b *BMC) fetch(ctx context.Context, address string, firmware bool) (_ *Imag
 	}
 	size, err := b.request(ctx, http.MethodHead, address, "", nil)
 	for err == nil && image.Size < size {
-		_, err = b.request(ctx, http.MethodGet, address, fmt.Sprintf("%d-%d", image.Size, min(image.Size+fetchStep, size)-1), save)
+		_, err = b.request(ctx, http.MethodGet, address, fmt.Sprintf("%d-%d", image.Size,
+			min(image.Size+fetchStep, size)-1), save)
 	}
 	return image, err
 }
@@ -101,7 +105,8 @@ func (b *BMC) fetch(ctx context.Context, address string, firmware bool) (_ *Imag
 type userAgent struct{}
 
 // request asks for an image, or for a range of it, and returns the length that the answer says.
-func (b *BMC) request(ctx context.Context, method, address, byteRange string, read func(*http.Response) error) (int64, error) {
+func (b *BMC) request(ctx context.Context, method, address, byteRange string,
+	read func(*http.Response) error) (int64, error) {
 	request, err := http.NewRequestWithContext(ctx, method, address, nil)
 	if err != nil {
 		return 0, err

@@ -65,11 +65,14 @@ func (b *BMC) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Retry-After", strconv.Itoa(denied.retryAfter))
 		}
 		status = denied.status
-		info := map[string]any{"MessageId": "Base.1.12." + denied.id, "Message": denied.text, "Severity": "Critical", "MessageArgs": []any{}, "Resolution": "None."}
+		info := map[string]any{"MessageId": "Base.1.12." + denied.id, "Message": denied.text, "Severity": "Critical",
+			"MessageArgs": []any{}, "Resolution": "None."}
 		if strings.ContainsAny(denied.id, ".") {
 			info["MessageId"] = denied.id
 		}
-		failed := map[string]any{"code": "Base.1.12.GeneralError", "message": "A general error has occurred. See ExtendedInfo for more information.", "@Message.ExtendedInfo": []any{info}}
+		failed := map[string]any{"code": "Base.1.12.GeneralError",
+			"message":               "A general error has occurred. See ExtendedInfo for more information.",
+			"@Message.ExtendedInfo": []any{info}}
 		if b.options.Profile.Vague {
 			failed = map[string]any{"code": "Base.1.12.GeneralError", "message": denied.text}
 		}
@@ -151,7 +154,8 @@ func (b *BMC) answer(w http.ResponseWriter, r *http.Request, body []byte) (map[s
 		defer b.mu.Unlock()
 		found := b.resource(path)
 		if found == nil {
-			return nil, 0, refuse(http.StatusNotFound, "ResourceMissingAtURI", "The resource at the URI '%s' was not found.", path)
+			return nil, 0, refuse(http.StatusNotFound, "ResourceMissingAtURI",
+				"The resource at the URI '%s' was not found.", path)
 		}
 		if state, ok := found["TaskState"]; ok && (state == "Running" || state == "New") {
 			return found, http.StatusAccepted, nil
@@ -162,7 +166,8 @@ func (b *BMC) answer(w http.ResponseWriter, r *http.Request, body []byte) (map[s
 	case http.MethodPatch:
 		return b.change(w, r, path, fields)
 	}
-	return nil, 0, refuse(http.StatusMethodNotAllowed, "OperationNotAllowed", "The HTTP method is not allowed on this resource.")
+	return nil, 0, refuse(http.StatusMethodNotAllowed, "OperationNotAllowed",
+		"The HTTP method is not allowed on this resource.")
 }
 
 func (b *BMC) login(w http.ResponseWriter, body []byte) (map[string]any, int, *refusal) {
@@ -170,13 +175,15 @@ func (b *BMC) login(w http.ResponseWriter, body []byte) (map[string]any, int, *r
 		return nil, 0, refuse(http.StatusNotFound, "ResourceMissingAtURI", "The resource was not found.")
 	}
 	if b.has(NoSessionService) {
-		return nil, 0, refuse(http.StatusMethodNotAllowed, "OperationNotAllowed", "The HTTP method is not allowed on this resource.")
+		return nil, 0, refuse(http.StatusMethodNotAllowed, "OperationNotAllowed",
+			"The HTTP method is not allowed on this resource.")
 	}
 	if b.has(SessionsFull) {
 		return nil, 0, b.sessionsFull()
 	}
 	var given struct{ UserName, Password string }
-	if err := json.Unmarshal(body, &given); err != nil || given.UserName != b.options.Username || given.Password != b.options.Password || b.has(WrongPassword) {
+	if err := json.Unmarshal(body, &given); err != nil || given.UserName != b.options.Username ||
+		given.Password != b.options.Password || b.has(WrongPassword) {
 		return nil, 0, unauthorized()
 	}
 	b.mu.Lock()
@@ -191,7 +198,8 @@ func (b *BMC) login(w http.ResponseWriter, body []byte) (map[string]any, int, *r
 	path := root + "/SessionService/Sessions/" + token[:8]
 	w.Header().Set("X-Auth-Token", token)
 	w.Header().Set("Location", path)
-	return map[string]any{"@odata.id": path, "@odata.type": "#Session.v1_3_0.Session", "Id": token[:8], "UserName": given.UserName}, http.StatusCreated, nil
+	return map[string]any{"@odata.id": path, "@odata.type": "#Session.v1_3_0.Session", "Id": token[:8],
+		"UserName": given.UserName}, http.StatusCreated, nil
 }
 
 func (b *BMC) sessionsFull() *refusal {
@@ -199,7 +207,8 @@ func (b *BMC) sessionsFull() *refusal {
 }
 
 func unauthorized() *refusal {
-	return refuse(http.StatusUnauthorized, "InsufficientPrivilege", "There are insufficient privileges for the account or credentials associated with the current session.")
+	return refuse(http.StatusUnauthorized, "InsufficientPrivilege",
+		"There are insufficient privileges for the account or credentials associated with the current session.")
 }
 
 func (b *BMC) authorize(r *http.Request) *refusal {
@@ -228,7 +237,8 @@ func (b *BMC) authorize(r *http.Request) *refusal {
 
 func (b *BMC) allowed(r *http.Request) *refusal {
 	if b.has(ReadOnly) && r.Method != http.MethodGet && !strings.Contains(r.URL.Path, "/Sessions/") {
-		return refuse(http.StatusForbidden, "InsufficientPrivilege", "There are insufficient privileges for the account.")
+		return refuse(http.StatusForbidden, "InsufficientPrivilege",
+			"There are insufficient privileges for the account.")
 	}
 	return nil
 }
@@ -238,13 +248,16 @@ func (b *BMC) tagged(r *http.Request, path string) *refusal {
 	named := r.Header.Get("If-Match")
 	if b.strikes(Tag412, 1) {
 		b.versions[path]++
-		return refuse(http.StatusPreconditionFailed, "PreconditionFailed", "The ETag supplied did not match the current ETag of the resource.")
+		return refuse(http.StatusPreconditionFailed, "PreconditionFailed",
+			"The ETag supplied did not match the current ETag of the resource.")
 	}
 	if named == "" && (b.has(Tag428) || b.options.Profile.StrictTags) {
-		return refuse(http.StatusPreconditionRequired, "PreconditionRequired", "A precondition header or annotation is required to change this resource.")
+		return refuse(http.StatusPreconditionRequired, "PreconditionRequired",
+			"A precondition header or annotation is required to change this resource.")
 	}
 	if named != "" && named != b.tag(path) {
-		return refuse(http.StatusPreconditionFailed, "PreconditionFailed", "The ETag supplied did not match the current ETag of the resource.")
+		return refuse(http.StatusPreconditionFailed, "PreconditionFailed",
+			"The ETag supplied did not match the current ETag of the resource.")
 	}
 	return nil
 }
@@ -254,10 +267,12 @@ func (b *BMC) tag(path string) string { return fmt.Sprintf(`W/"%d"`, b.versions[
 // hindered is what keeps every change from being made. The mutex is held.
 func (b *BMC) hindered() *refusal {
 	if b.strikes(Busy503, 1, 2) {
-		return &refusal{http.StatusServiceUnavailable, "ServiceTemporarilyUnavailable", "The service is temporarily unavailable. Retry in 10 seconds.", 10}
+		return &refusal{http.StatusServiceUnavailable, "ServiceTemporarilyUnavailable",
+			"The service is temporarily unavailable. Retry in 10 seconds.", 10}
 	}
 	if b.strikes(NotReady, 1, 2) {
-		return refuse(http.StatusInternalServerError, "IDRAC.2.8.SYS518", "iDRAC is not ready. The configuration values cannot be accessed.")
+		return refuse(http.StatusInternalServerError, "IDRAC.2.8.SYS518",
+			"iDRAC is not ready. The configuration values cannot be accessed.")
 	}
 	return nil
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestAMachineLearnsWhatItsBMCDoes boots a server that a program runs elsewhere: it gets the image's bytes, hears when the image is
-// taken out, and tells of its own end.
+// TestAMachineLearnsWhatItsBMCDoes boots a server that a program runs elsewhere: it gets the
+// image's bytes, hears when the image is taken out, and tells of its own end.
 func TestAMachineLearnsWhatItsBMCDoes(t *testing.T) {
 	image := make([]byte, 40<<10)
 	copy(image[iso9660Offset:], iso9660Mark)

@@ -1,6 +1,7 @@
-// Package redfish is a stand-in for the management controllers of servers, as their vendors make them: it answers over
-// Redfish, fetches images over HTTP when they are inserted, keeps power transitions for seconds, and has its server boot
-// what the boot override says. What vendors do otherwise is in profile.go, and so is what can go wrong.
+// Package redfish is a stand-in for the management controllers of servers, as their vendors make
+// them: it answers over Redfish, fetches images over HTTP when they are inserted, keeps power
+// transitions for seconds, and has its server boot what the boot override says. What vendors do
+// otherwise is in profile.go, and so is what can go wrong.
 package redfish
 
 import (
@@ -31,12 +32,13 @@ type Options struct {
 	Off bool
 	// PowerDelay is how long a power transition takes; 0 is three seconds.
 	PowerDelay time.Duration
-	// Boot, if set, is called when the server boots from the virtual CD or by HTTP, with what was fetched. Its context ends when the
-	// server is switched off or restarted.
+	// Boot, if set, is called when the server boots from the virtual CD or by HTTP, with what was
+	// fetched. Its context ends when the server is switched off or restarted.
 	Boot func(ctx context.Context, image *Image)
 	// FromDisk, if set, is called when the server boots from its disk, likewise.
 	FromDisk func(ctx context.Context)
-	// Dir is where fetched images lie while they are booted; "" is the system's directory for temporary files.
+	// Dir is where fetched images lie while they are booted; "" is the system's directory for
+	// temporary files.
 	Dir string
 	// HTTP fetches the images; nil is a client that trusts the system's authorities.
 	HTTP   *http.Client
@@ -112,7 +114,8 @@ type task struct {
 	fails bool
 }
 
-// New returns a BMC whose server is on, as servers mostly are found, unless the options say otherwise.
+// New returns a BMC whose server is on, as servers mostly are found, unless the options say
+// otherwise.
 func New(options Options) *BMC {
 	if options.Clock == nil {
 		options.Clock = clockwork.NewRealClock()
@@ -128,8 +131,11 @@ func New(options Options) *BMC {
 	}
 	b := &BMC{
 		options: options, clock: options.Clock, log: options.Logger, client: options.HTTP, faults: map[Fault]bool{},
-		power: "On", boot: map[string]string{"Target": "None", "Enabled": "Disabled", "Mode": "UEFI"}, dellBoot: map[string]string{},
-		drives: map[string]*drive{}, sessions: map[string]int{}, tasks: map[string]*task{}, versions: map[string]int{}, counts: map[string]int{},
+		power: "On", boot: map[string]string{"Target": "None", "Enabled": "Disabled", "Mode": "UEFI"},
+		dellBoot: map[string]string{},
+		drives:   map[string]*drive{}, sessions: map[string]int{}, tasks: map[string]*task{},
+		versions: map[string]int{},
+		counts:   map[string]int{},
 	}
 	for _, fault := range options.Faults {
 		b.faults[fault] = true
@@ -146,7 +152,8 @@ func New(options Options) *BMC {
 
 func (b *BMC) has(fault Fault) bool { return b.faults[fault] }
 
-// Listen serves at an address (127.0.0.1:0 is any port of this machine) until Close; certificate nil is plain HTTP.
+// Listen serves at an address (127.0.0.1:0 is any port of this machine) until Close; certificate
+// nil is plain HTTP.
 func (b *BMC) Listen(address string, certificate *tls.Certificate) error {
 	listener, err := net.Listen("tcp", address)
 	if err != nil {
@@ -162,7 +169,8 @@ func (b *BMC) Listen(address string, certificate *tls.Certificate) error {
 		listener = tls.NewListener(listener, config)
 	}
 	b.address = scheme + "://" + listener.Addr().String()
-	b.server = &http.Server{Handler: b, ReadHeaderTimeout: time.Minute, ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)}
+	b.server = &http.Server{Handler: b, ReadHeaderTimeout: time.Minute, ErrorLog: slog.NewLogLogger(slog.DiscardHandler,
+		slog.LevelError)}
 	b.running.Go(func() {
 		if err := b.server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
 			b.log.Error("A BMC's stand-in ended.", "error", err)
@@ -332,12 +340,15 @@ func (b *BMC) start() {
 		b.started = append(b.started, Started{From: "physical-cd"})
 		return
 	}
-	if b.options.Profile.CdIsPhysical && b.dellBoot["ServerBoot.1.BootOnce"] == "Enabled" && b.dellBoot["ServerBoot.1.FirstBootDevice"] == "VCD-DVD" {
+	if b.options.Profile.CdIsPhysical && b.dellBoot["ServerBoot.1.BootOnce"] == "Enabled" &&
+		b.dellBoot["ServerBoot.1.FirstBootDevice"] == "VCD-DVD" {
 		virtual = true
 		b.dellBoot["ServerBoot.1.BootOnce"] = "Disabled"
 	}
 	// Supermicro's Cd is a real drive where UsbCd is known, but for the model without one.
-	if virtual && target == "Cd" && b.options.Profile.Vendor == "Supermicro" && b.options.Profile.Model != "ARS-111GL-NHR" || virtual && target == "UsbCd" && b.options.Profile.Model == "ARS-111GL-NHR" {
+	if virtual && target == "Cd" && b.options.Profile.Vendor == "Supermicro" &&
+		b.options.Profile.Model != "ARS-111GL-NHR" || virtual && target == "UsbCd" &&
+		b.options.Profile.Model == "ARS-111GL-NHR" {
 		b.started = append(b.started, Started{From: "physical-cd"})
 		return
 	}
@@ -379,8 +390,8 @@ func (b *BMC) run(ctx context.Context, from, address string, out <-chan struct{}
 	}
 }
 
-// Reboot restarts the server as its operating system does: the boot override does not hold any more, and firmware that
-// prefers the disc boots it again as long as it is there.
+// Reboot restarts the server as its operating system does: the boot override does not hold any
+// more, and firmware that prefers the disc boots it again as long as it is there.
 func (b *BMC) Reboot() {
 	b.mu.Lock()
 	defer b.mu.Unlock()

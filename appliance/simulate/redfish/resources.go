@@ -15,7 +15,8 @@ func collection(path, kind string, members ...string) fields {
 	for _, member := range members {
 		links = append(links, link(member))
 	}
-	return fields{"@odata.id": path, "@odata.type": "#" + kind + "." + kind, "Members": links, "Members@odata.count": len(links)}
+	return fields{"@odata.id": path, "@odata.type": "#" + kind + "." + kind, "Members": links,
+		"Members@odata.count": len(links)}
 }
 
 func (b *BMC) systemPath() string  { return root + "/Systems/" + b.options.Profile.SystemID }
@@ -24,8 +25,11 @@ func (b *BMC) managerPath() string { return root + "/Managers/" + b.options.Prof
 func (b *BMC) serviceRoot() fields {
 	p := b.options.Profile
 	service := fields{
-		"@odata.id": root, "@odata.type": "#ServiceRoot.v1_15_0.ServiceRoot", "Id": "RootService", "Name": "Root Service", "RedfishVersion": "1.15.1",
-		"UUID": b.options.UUID, "Vendor": p.Vendor, "Systems": link(root + "/Systems"), "Managers": link(root + "/Managers"), "Chassis": link(root + "/Chassis"), "Tasks": link(root + "/TaskService"),
+		"@odata.id": root, "@odata.type": "#ServiceRoot.v1_15_0.ServiceRoot", "Id": "RootService",
+		"Name": "Root Service", "RedfishVersion": "1.15.1",
+		"UUID": b.options.UUID, "Vendor": p.Vendor, "Systems": link(root + "/Systems"),
+		"Managers": link(root + "/Managers"), "Chassis": link(root + "/Chassis"),
+		"Tasks": link(root + "/TaskService"),
 	}
 	if !p.NoSessions {
 		service["SessionService"] = link(root + "/SessionService")
@@ -54,13 +58,16 @@ func (b *BMC) resource(path string) fields {
 		}
 	case root + "/Systems/HGX_Baseboard_0":
 		if p.Junk {
-			return fields{"@odata.id": path, "@odata.type": "#ComputerSystem.v1_17_0.ComputerSystem", "Id": "HGX_Baseboard_0", "SystemType": "Physical"}
+			return fields{"@odata.id": path, "@odata.type": "#ComputerSystem.v1_17_0.ComputerSystem",
+				"Id": "HGX_Baseboard_0", "SystemType": "Physical"}
 		}
 	case b.systemPath() + "/ResetActionInfo":
-		return fields{"@odata.id": path, "Id": "ResetActionInfo", "Parameters": []any{fields{"Name": "ResetType", "DataType": "String", "AllowableValues": resetTypes}}}
+		return fields{"@odata.id": path, "Id": "ResetActionInfo",
+			"Parameters": []any{fields{"Name": "ResetType", "DataType": "String", "AllowableValues": resetTypes}}}
 	case b.systemPath() + "/Settings":
 		if p.SettingsBoot {
-			return fields{"@odata.id": path, "@odata.etag": b.tag(path), "Id": "Settings", "Boot": fields{"BootSourceOverrideTarget": "None"}}
+			return fields{"@odata.id": path, "@odata.etag": b.tag(path), "Id": "Settings",
+				"Boot": fields{"BootSourceOverrideTarget": "None"}}
 		}
 	case b.systemPath() + "/EthernetInterfaces":
 		var cards []string
@@ -72,7 +79,8 @@ func (b *BMC) resource(path string) fields {
 		return b.manager(path)
 	case b.managerPath() + "/Attributes":
 		if p.CdIsPhysical {
-			return fields{"@odata.id": path, "@odata.etag": b.tag(path), "Id": "iDRACAttributes", "Attributes": fields{"ServerBoot.1.BootOnce": b.dellBoot["ServerBoot.1.BootOnce"]}}
+			return fields{"@odata.id": path, "@odata.etag": b.tag(path), "Id": "iDRACAttributes",
+				"Attributes": fields{"ServerBoot.1.BootOnce": b.dellBoot["ServerBoot.1.BootOnce"]}}
 		}
 	}
 	return b.listed(path)
@@ -82,7 +90,8 @@ func (b *BMC) resource(path string) fields {
 func (b *BMC) listed(path string) fields {
 	if card, ok := strings.CutPrefix(path, b.systemPath()+"/EthernetInterfaces/"); ok {
 		if i, err := strconv.Atoi(card); err == nil && i >= 1 && i <= len(b.options.MACs) {
-			return fields{"@odata.id": path, "Id": card, "MACAddress": strings.ToUpper(b.options.MACs[i-1]), "PermanentMACAddress": strings.ToUpper(b.options.MACs[i-1])}
+			return fields{"@odata.id": path, "Id": card, "MACAddress": strings.ToUpper(b.options.MACs[i-1]),
+				"PermanentMACAddress": strings.ToUpper(b.options.MACs[i-1])}
 		}
 	}
 	if id, ok := strings.CutPrefix(path, root+"/TaskService/Tasks/"); ok {
@@ -139,11 +148,15 @@ func (b *BMC) system(path string) fields {
 		reset["ResetType@Redfish.AllowableValues"] = resetTypes
 	}
 	system := fields{
-		"@odata.id": path, "@odata.type": "#ComputerSystem.v1_17_0.ComputerSystem", "@odata.etag": b.tag(path), "Id": p.SystemID, "Name": "System",
-		"UUID": b.options.UUID, "Manufacturer": p.Manufacturer, "Model": p.Model, "SerialNumber": b.options.Serial, "BiosVersion": "2.1.0", "SystemType": "Physical",
-		"MemorySummary": fields{"TotalSystemMemoryGiB": 64}, "ProcessorSummary": fields{"Count": 2}, "PowerState": b.power,
+		"@odata.id": path, "@odata.type": "#ComputerSystem.v1_17_0.ComputerSystem", "@odata.etag": b.tag(path),
+		"Id": p.SystemID, "Name": "System",
+		"UUID": b.options.UUID, "Manufacturer": p.Manufacturer, "Model": p.Model, "SerialNumber": b.options.Serial,
+		"BiosVersion": "2.1.0", "SystemType": "Physical",
+		"MemorySummary": fields{"TotalSystemMemoryGiB": 64}, "ProcessorSummary": fields{"Count": 2},
+		"PowerState": b.power,
 		"Boot": fields{
-			"BootSourceOverrideTarget": b.boot["Target"], "BootSourceOverrideEnabled": b.boot["Enabled"], "BootSourceOverrideMode": b.boot["Mode"],
+			"BootSourceOverrideTarget": b.boot["Target"], "BootSourceOverrideEnabled": b.boot["Enabled"],
+			"BootSourceOverrideMode":                           b.boot["Mode"],
 			"BootSourceOverrideTarget@Redfish.AllowableValues": p.Targets,
 		},
 		"Links": fields{"ManagedBy": []any{link(b.managerPath())}}, "Actions": fields{"#ComputerSystem.Reset": reset},
@@ -176,7 +189,8 @@ func (b *BMC) system(path string) fields {
 
 func (b *BMC) manager(path string) fields {
 	p := b.options.Profile
-	manager := fields{"@odata.id": path, "@odata.type": "#Manager.v1_15_0.Manager", "Id": p.ManagerID, "ManagerType": "BMC", "Model": p.BMCModel, "FirmwareVersion": p.Firmware}
+	manager := fields{"@odata.id": path, "@odata.type": "#Manager.v1_15_0.Manager", "Id": p.ManagerID,
+		"ManagerType": "BMC", "Model": p.BMCModel, "FirmwareVersion": p.Firmware}
 	if p.MediaAtManager {
 		manager["VirtualMedia"] = link(path + "/VirtualMedia")
 	}
@@ -192,8 +206,9 @@ func (b *BMC) drive(path string, d *drive) fields {
 		image = d.shown
 	}
 	shown := fields{
-		"@odata.id": path, "@odata.type": "#VirtualMedia.v1_6_0.VirtualMedia", "@odata.etag": b.tag(path), "Id": d.ID, "MediaTypes": d.MediaTypes,
-		"Image": nil, "ImageName": nil, "Inserted": false, "ConnectedVia": "NotConnected", "WriteProtected": true,
+		"@odata.id": path, "@odata.type": "#VirtualMedia.v1_6_0.VirtualMedia", "@odata.etag": b.tag(path), "Id": d.ID,
+		"MediaTypes": d.MediaTypes,
+		"Image":      nil, "ImageName": nil, "Inserted": false, "ConnectedVia": "NotConnected", "WriteProtected": true,
 	}
 	if image != "" {
 		shown["Image"], shown["ConnectedVia"], shown["Inserted"] = image, "URI", d.image != "" || !d.kept
@@ -222,8 +237,11 @@ func (b *BMC) taskAt(path, id string) fields {
 		state = "Completed"
 		if t.fails {
 			state = "Exception"
-			messages = append(messages, fields{"MessageId": "IDRAC.2.8.RAC0904", "Message": "Unable to locate the ISO or IMG image file or folder in the network share location because the file or folder path or the user credentials entered are incorrect."})
+			messages = append(messages, fields{"MessageId": "IDRAC.2.8.RAC0904",
+				"Message": "Unable to locate the ISO or IMG image file or folder in the network share location " +
+					"because the file or folder path or the user credentials entered are incorrect."})
 		}
 	}
-	return fields{"@odata.id": path, "@odata.type": "#Task.v1_5_0.Task", "Id": id, "TaskState": state, "Messages": messages}
+	return fields{"@odata.id": path, "@odata.type": "#Task.v1_5_0.Task", "Id": id, "TaskState": state,
+		"Messages": messages}
 }

@@ -72,9 +72,11 @@ func (a *appliance) switchOn() (err error) {
 		return err
 	}
 	a.engine, err = engine.New(engine.Options{
-		DB: a.db, Releases: a.releases, Mirror: &mirror.Rules{}, Clock: s.clock, URL: "http://appliance.site.test:8090", Random: a.random,
-		Images:      engine.Images{Agent: agentImage},
-		ReleaseList: []engine.ReleaseImage{{OpenshiftVersion: version, CPUArchitecture: "x86_64", URL: "registry.site.test:5000/openshift/release:" + version, Default: true}},
+		DB: a.db, Releases: a.releases, Mirror: &mirror.Rules{}, Clock: s.clock, URL: "http://appliance.site.test:8090",
+		Random: a.random,
+		Images: engine.Images{Agent: agentImage},
+		ReleaseList: []engine.ReleaseImage{{OpenshiftVersion: version, CPUArchitecture: "x86_64",
+			URL: "registry.site.test:5000/openshift/release:" + version, Default: true}},
 	})
 	if err != nil {
 		return errors.Join(err, a.db.Close())
@@ -119,7 +121,8 @@ func (a *appliance) handleDue() {
 	a.startPreparations()
 }
 
-// startPreparations has openshift-install run for the clusters that want it. A run that is not wanted any more ends by itself.
+// startPreparations has openshift-install run for the clusters that want it. A run that is not
+// wanted any more ends by itself.
 func (a *appliance) startPreparations() {
 	wanted, err := a.stepper.Preparations()
 	a.site.fail(err)
@@ -203,7 +206,8 @@ func (a *appliance) size() int64 {
 	return info.Size()
 }
 
-// releases has one release, whose installer writes the smallest files that are taken for a cluster's.
+// releases has one release, whose installer writes the smallest files that are taken for a
+// cluster's.
 type releases struct {
 	random    *rand.ChaCha8
 	authority string // PEM of the certificate authority of all clusters
@@ -217,10 +221,12 @@ func newReleases(random *rand.ChaCha8, now time.Time) (*releases, error) {
 	}
 	private := ed25519.NewKeyFromSeed(seed)
 	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "simulated cluster"}, NotBefore: now, NotAfter: now.AddDate(100, 0, 0), IsCA: true, BasicConstraintsValid: true,
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "simulated cluster"}, NotBefore: now,
+		NotAfter: now.AddDate(100, 0, 0), IsCA: true, BasicConstraintsValid: true,
 	}
 	der, err := x509.CreateCertificate(nil, template, template, private.Public(), private)
-	return &releases{random: random, authority: string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))}, err
+	return &releases{random: random, authority: string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE",
+		Bytes: der}))}, err
 }
 
 // Payload describes the release.
@@ -229,21 +235,25 @@ func (r *releases) Payload(_ context.Context, pullSpec, arch string, _ authn.Key
 		return nil, errors.New("the mirror registry.site.test:5000 does not answer")
 	}
 	images := make(map[string]string)
-	for _, tag := range []string{release.TagInstaller, release.TagAgent, release.TagHostInstaller, release.TagController, release.TagMachineConfigOperator, release.TagMustGather} {
+	for _, tag := range []string{release.TagInstaller, release.TagAgent, release.TagHostInstaller,
+		release.TagController, release.TagMachineConfigOperator, release.TagMustGather} {
 		images[tag] = "registry.site.test:5000/openshift/" + tag + "@sha256:" + strings.Repeat("a", 64)
 	}
-	return &release.Payload{PullSpec: pullSpec, Image: "registry.site.test:5000/openshift/release@sha256:" + strings.Repeat("b", 64), Version: version, Architecture: arch, Images: images}, nil
+	return &release.Payload{PullSpec: pullSpec, Image: "registry.site.test:5000/openshift/release@sha256:" +
+		strings.Repeat("b", 64), Version: version, Architecture: arch, Images: images}, nil
 }
 
 // Installer provides no file: nothing of it is run.
-func (r *releases) Installer(_ context.Context, _ *release.Payload, _ authn.Keychain, progress func(done, total int64)) (*release.Installer, func(), error) {
+func (r *releases) Installer(_ context.Context, _ *release.Payload, _ authn.Keychain,
+	progress func(done, total int64)) (*release.Installer, func(), error) {
 	progress(50, 100)
 	progress(100, 100)
 	return &release.Installer{Path: "openshift-install"}, func() {}, nil
 }
 
 // Generate returns what an installer would have written.
-func (r *releases) Generate(_ context.Context, _ *release.Installer, _ release.GenerateRequest) (*release.Generated, error) {
+func (r *releases) Generate(_ context.Context, _ *release.Installer,
+	_ release.GenerateRequest) (*release.Generated, error) {
 	if r.fault == InstallerFails {
 		return nil, errors.New("openshift-install ended with exit code 1: failed to generate asset")
 	}
@@ -256,8 +266,10 @@ func (r *releases) Generate(_ context.Context, _ *release.Installer, _ release.G
 		ClusterID: id.String(), InfraID: "simulated-" + id.String()[:5],
 		Files: map[string][]byte{
 			release.BootstrapIgnition: ignition, release.MasterIgnition: ignition, release.WorkerIgnition: ignition,
-			release.KubeadminPassword: []byte("aaaaa-bbbbb-ccccc-ddddd"), release.Metadata: []byte("{}"), release.InstallConfig: []byte("{}"),
-			release.Kubeconfig: []byte("clusters:\n- name: simulated\n  cluster:\n    server: https://api.simulated.site.test:6443\n    certificate-authority-data: " +
+			release.KubeadminPassword: []byte("aaaaa-bbbbb-ccccc-ddddd"), release.Metadata: []byte("{}"),
+			release.InstallConfig: []byte("{}"),
+			release.Kubeconfig: []byte("clusters:\n- name: simulated\n  cluster:\n    server: " +
+				"https://api.simulated.site.test:6443\n    certificate-authority-data: " +
 				base64.StdEncoding.EncodeToString([]byte(r.authority)) + "\nusers:\n- name: admin\n"),
 		},
 	}, nil

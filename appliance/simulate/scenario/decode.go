@@ -43,7 +43,8 @@ const fileLimit = 1 << 20
 func Load(file string) (*Scenario, error) {
 	info, err := os.Stat(file)
 	if err == nil && info.Size() > fileLimit {
-		return nil, &Error{File: file, Problem: fmt.Sprintf("the file has %d bytes; a scenario has at most %d", info.Size(), fileLimit)}
+		return nil, &Error{File: file, Problem: fmt.Sprintf("the file has %d bytes; a scenario has at most %d",
+			info.Size(), fileLimit)}
 	}
 	text, err := os.ReadFile(file)
 	if err != nil {
@@ -87,7 +88,8 @@ func Examples() []string {
 	return names
 }
 
-// Parse reads the text of a scenario file. What is wrong with it comes as *Error with the given name of the file.
+// Parse reads the text of a scenario file. What is wrong with it comes as *Error with the given
+// name of the file.
 func Parse(file string, text []byte) (*Scenario, error) {
 	d := &decoder{file: file}
 	var document yaml.Node
@@ -202,7 +204,8 @@ func (d *decoder) structure(node *yaml.Node, key string, into reflect.Value) err
 		name := node.Content[i].Value
 		at, known := fields[name]
 		if !known {
-			return d.wrong(node.Content[i], join(key, name), "the key is unknown; expected one of %s", strings.Join(names, ", "))
+			return d.wrong(node.Content[i], join(key, name), "the key is unknown; expected one of %s",
+				strings.Join(names, ", "))
 		}
 		if seen[name] {
 			return d.wrong(node.Content[i], join(key, name), "the key is there twice; expected it once")
@@ -290,7 +293,8 @@ func (d *decoder) complete(s *Scenario, document *yaml.Node) error {
 		s.Name = strings.TrimSuffix(path.Base(d.file), ".yaml")
 	}
 	if s.Days < 1 || s.Days > mostDays {
-		return d.wrong(valueOf(document, "days"), "days", "it is %d; expected a whole number from 1 to %d", s.Days, mostDays)
+		return d.wrong(valueOf(document, "days"), "days", "it is %d; expected a whole number from 1 to %d", s.Days,
+			mostDays)
 	}
 	if len(s.Sites) == 0 {
 		return d.wrong(document, "sites", "there are none; expected a list with at least one kind of site")
@@ -302,7 +306,8 @@ func (d *decoder) complete(s *Scenario, document *yaml.Node) error {
 		}
 	}
 	if s.SiteCount() > mostSites {
-		return d.wrong(valueOf(document, "sites"), "sites", "there are %d; expected at most %d", s.SiteCount(), mostSites)
+		return d.wrong(valueOf(document, "sites"), "sites", "there are %d; expected at most %d", s.SiteCount(),
+			mostSites)
 	}
 	return nil
 }
@@ -318,19 +323,23 @@ func (d *decoder) completeKind(k *Kind, node *yaml.Node, key string) error {
 		name            string
 		is, least, most int
 	}{
-		{"count", k.Count, 1, mostSites}, {"clusters", k.Clusters, 1, mostClusters}, {"workers", k.Workers, 0, mostHosts}, {"spares", k.Spares, 0, mostHosts},
+		{"count", k.Count, 1, mostSites}, {"clusters", k.Clusters, 1, mostClusters},
+		{"workers", k.Workers, 0, mostHosts}, {"spares", k.Spares, 0, mostHosts},
 		{"hardware.cpus", k.Hardware.CPUs, 0, 4096}, {"hardware.memory_gib", k.Hardware.MemoryGiB, 0, 1 << 16},
 		{"hardware.disks", k.Hardware.Disks, 0, 256}, {"hardware.disk_gb", k.Hardware.DiskGB, 0, 1 << 20},
 	} {
 		if number.is < number.least || number.is > number.most {
-			return d.wrong(valueOf(node, number.name), join(key, number.name), "it is %d; expected a whole number from %d to %d", number.is, number.least, number.most)
+			return d.wrong(valueOf(node, number.name), join(key, number.name),
+				"it is %d; expected a whole number from %d to %d", number.is, number.least, number.most)
 		}
 	}
 	if k.Topology == 1 && k.Workers > 0 {
-		return d.wrong(valueOf(node, "workers"), join(key, "workers"), "it is %d; expected 0 with the topology single-node", k.Workers)
+		return d.wrong(valueOf(node, "workers"), join(key, "workers"),
+			"it is %d; expected 0 with the topology single-node", k.Workers)
 	}
 	if k.People.Think < Span(time.Minute) {
-		return d.wrong(valueOf(node, "people.think"), join(key, "people.think"), "it is %s; expected at least 1m", time.Duration(k.People.Think))
+		return d.wrong(valueOf(node, "people.think"), join(key, "people.think"), "it is %s; expected at least 1m",
+			time.Duration(k.People.Think))
 	}
 	for _, outage := range []struct {
 		name  string
@@ -338,14 +347,17 @@ func (d *decoder) completeKind(k *Kind, node *yaml.Node, key string) error {
 		least Span
 	}{{"restart", k.Faults.Restart, 0}, {"power_cut", k.Faults.PowerCut, 0}, {"sleep", k.Faults.Sleep, 1}} {
 		if outage.is.Every > 0 && outage.is.Every < Span(time.Hour) {
-			return d.wrong(valueOf(node, "faults."+outage.name), join(key, "faults."+outage.name+".every"), "it is %s; expected at least 1h", time.Duration(outage.is.Every))
+			return d.wrong(valueOf(node, "faults."+outage.name), join(key, "faults."+outage.name+".every"),
+				"it is %s; expected at least 1h", time.Duration(outage.is.Every))
 		}
 		if outage.is.Every > 0 && outage.is.For < outage.least {
-			return d.wrong(valueOf(node, "faults."+outage.name), join(key, "faults."+outage.name+".for"), "it is missing; expected %s", new(Span).expects())
+			return d.wrong(valueOf(node, "faults."+outage.name), join(key, "faults."+outage.name+".for"),
+				"it is missing; expected %s", new(Span).expects())
 		}
 	}
 	for i, act := range k.Script {
-		if err := d.completeAct(k, act, valueOf(node, "script").Content[i], fmt.Sprintf("%s.script[%d]", key, i)); err != nil {
+		if err := d.completeAct(k, act, valueOf(node, "script").Content[i], fmt.Sprintf("%s.script[%d]", key,
+			i)); err != nil {
 			return err
 		}
 	}
@@ -358,7 +370,8 @@ func (d *decoder) completeAct(k *Kind, act Act, node *yaml.Node, key string) err
 	case act.Do == "":
 		return d.wrong(node, join(key, "do"), "it is missing; expected %s", act.Do.expects())
 	case act.Host < 0 || act.Host > hosts:
-		return d.wrong(node, join(key, "host"), "it is %d; expected the number of one of the %d machines, or 0 for all", act.Host, hosts)
+		return d.wrong(node, join(key, "host"), "it is %d; expected the number of one of the %d machines, or 0 for all",
+			act.Host, hosts)
 	case act.Do == doFault:
 		if _, err := simulate.ParseFaults(act.Fault); err != nil {
 			return d.wrong(node, join(key, "fault"), "%v", err)

@@ -19,7 +19,8 @@ type installation struct {
 	joins   bool // an installed cluster
 }
 
-// leg is a part of an installation: a stage that is reported, how long it takes, and what must be there before it ends.
+// leg is a part of an installation: a stage that is reported, how long it takes, and what must be
+// there before it ends.
 type leg struct {
 	stage models.HostStage
 	info  string
@@ -66,23 +67,27 @@ func (m *machine) losePower() {
 
 // plan is what the installer does on a machine of that role.
 func (m *machine) plan() []leg {
-	legs := []leg{{stage: models.HostStageStartingInstallation, takes: 10 * time.Second}, {stage: models.HostStageInstalling, takes: 15 * time.Second}}
+	legs := []leg{{stage: models.HostStageStartingInstallation, takes: 10 * time.Second},
+		{stage: models.HostStageInstalling, takes: 15 * time.Second}}
 	bootstrap := m.Role == models.HostRoleBootstrap
 	if m.Single {
 		legs = append(legs, leg{stage: models.HostStageWaitingForBootkube, takes: bootkubeTime})
 	}
 	for percent := 10; percent <= 100; percent += 10 {
-		legs = append(legs, leg{stage: models.HostStageWritingImageToDisk, info: fmt.Sprintf("%d%%", percent), takes: writeStepTime})
+		legs = append(legs, leg{stage: models.HostStageWritingImageToDisk, info: fmt.Sprintf("%d%%", percent),
+			takes: writeStepTime})
 	}
 	switch {
 	case m.Single:
 	case bootstrap:
 		legs = append(legs,
-			leg{stage: models.HostStageWaitingForControlPlane, takes: time.Minute, until: func() bool { return m.slot.mastersAt(m, models.HostStageJoined) >= 2 }},
+			leg{stage: models.HostStageWaitingForControlPlane, takes: time.Minute,
+				until: func() bool { return m.slot.mastersAt(m, models.HostStageJoined) >= 2 }},
 			leg{stage: models.HostStageWaitingForBootkube, takes: bootkubeTime},
 			leg{stage: models.HostStageWaitingForController, takes: time.Minute})
 	case m.Role == models.HostRoleWorker && !m.joins:
-		legs = append(legs, leg{stage: models.HostStageWaitingForControlPlane, until: func() bool { return m.slot.mastersAt(m, models.HostStageDone) >= 2 }})
+		legs = append(legs, leg{stage: models.HostStageWaitingForControlPlane,
+			until: func() bool { return m.slot.mastersAt(m, models.HostStageDone) >= 2 }})
 	}
 	return append(legs, leg{stage: models.HostStageRebooting, takes: time.Minute})
 }
@@ -99,7 +104,8 @@ func (m *machine) next() {
 	now := m.legs[0]
 	m.legs = m.legs[1:]
 	if m.fails(now.stage) {
-		m.report(models.HostStageFailed, fmt.Sprintf("The installation broke off at the stage %q.", now.stage), func() { m.legs = nil })
+		m.report(models.HostStageFailed, fmt.Sprintf("The installation broke off at the stage %q.", now.stage),
+			func() { m.legs = nil })
 		return
 	}
 	m.report(now.stage, now.info, func() {
@@ -128,11 +134,13 @@ func (m *machine) fails(stage models.HostStage) bool {
 	return has && fault.Stage == stage
 }
 
-// report tells the appliance a stage; while that does not answer, again and again. A refusal does not end an installation.
+// report tells the appliance a stage; while that does not answer, again and again. A refusal does
+// not end an installation.
 func (m *machine) report(stage models.HostStage, info string, then func()) {
 	installation := m.installation
 	err := m.ask("the stage "+string(stage), func(e *engine.Engine) error {
-		return e.HostProgress(m.slot.site.ctx, m.env, m.hw.ID(), &models.HostProgress{CurrentStage: stage, ProgressInfo: info})
+		return e.HostProgress(m.slot.site.ctx, m.env, m.hw.ID(), &models.HostProgress{CurrentStage: stage,
+			ProgressInfo: info})
 	})
 	if err == errDown {
 		m.later(m.slot.site.roughly(retryAfter), func() {
@@ -149,8 +157,8 @@ func (m *machine) report(stage models.HostStage, info string, then func()) {
 // stages of a node that is up from its disk, in order.
 var nodeStages = []models.HostStage{models.HostStageConfiguring, models.HostStageJoined, models.HostStageDone}
 
-// nodeUp has a node that has come up from its disk go through its stages. The bootstrap, or the controller in the cluster,
-// reports them.
+// nodeUp has a node that has come up from its disk go through its stages. The bootstrap, or the
+// controller in the cluster, reports them.
 func (s *slot) nodeUp(m *machine) {
 	if m.installation == nil || m.joins {
 		return
@@ -185,7 +193,8 @@ func (s *slot) mastersAt(but *machine, stage models.HostStage) int {
 	return count
 }
 
-// finalize is the controller's work at the end of an installation, from when the control plane is done.
+// finalize is the controller's work at the end of an installation, from when the control plane is
+// done.
 func (s *slot) finalize() {
 	if s.mastersAt(nil, models.HostStageDone) < int(s.site.kind.Topology) || s.finalizing {
 		return
@@ -201,7 +210,8 @@ func (s *slot) finalize() {
 			return
 		}
 		wait, left := stageTime, steps[1:]
-		if err := s.site.ask("the controller of "+cluster, func(e *engine.Engine) error { return steps[0].do(e) }); err == errDown {
+		if err := s.site.ask("the controller of "+cluster,
+			func(e *engine.Engine) error { return steps[0].do(e) }); err == errDown {
 			wait, left = retryAfter, steps
 		} else {
 			wait = max(wait, steps[0].takes)
@@ -210,7 +220,8 @@ func (s *slot) finalize() {
 	}
 	operator := func(name string, status models.OperatorStatus) func(*engine.Engine) error {
 		return func(e *engine.Engine) error {
-			return e.ReportOperator(ctx, cluster, &models.OperatorMonitorReport{Name: name, Status: status, Version: version})
+			return e.ReportOperator(ctx, cluster, &models.OperatorMonitorReport{Name: name, Status: status,
+				Version: version})
 		}
 	}
 	stage := func(stage models.FinalizingStage) func(*engine.Engine) error {

@@ -129,7 +129,8 @@ func (m *machine) register() {
 	var err error
 	for range times {
 		err = m.ask("the registration", func(e *engine.Engine) error {
-			_, err := e.RegisterHost(m.slot.site.ctx, m.env, &models.HostCreateParams{HostID: &id, DiscoveryAgentVersion: agentImage})
+			_, err := e.RegisterHost(m.slot.site.ctx, m.env, &models.HostCreateParams{HostID: &id,
+				DiscoveryAgentVersion: agentImage})
 			return err
 		})
 	}
@@ -157,7 +158,8 @@ func (m *machine) clockOf() time.Time {
 func (m *machine) poll() {
 	var body []byte
 	err := m.ask("a poll", func(e *engine.Engine) (err error) {
-		body, err = e.Instructions(m.slot.site.ctx, engine.Poll{InfraEnvID: m.env, HostID: m.hw.ID(), AgentVersion: agentImage, Timestamp: m.clockOf().Unix()})
+		body, err = e.Instructions(m.slot.site.ctx, engine.Poll{InfraEnvID: m.env, HostID: m.hw.ID(),
+			AgentVersion: agentImage, Timestamp: m.clockOf().Unix()})
 		return err
 	})
 	if engine.KindOf(err) == engine.NotFound {
@@ -172,7 +174,8 @@ func (m *machine) poll() {
 	}
 	m.slot.site.stats.Polls++
 	if bytes.Equal(body, m.polled) {
-		m.later(m.slot.site.roughly(m.pollEvery), m.poll) // the same work with the same outcome, which is not sent again
+		// the same work with the same outcome, which is not sent again
+		m.later(m.slot.site.roughly(m.pollEvery), m.poll)
 		return
 	}
 	var steps models.Steps
@@ -202,7 +205,8 @@ func (m *machine) poll() {
 // perform runs a step and replies, at once or when it is done.
 func (m *machine) perform(step *models.Step) {
 	if _, lost := m.hw.Fault(simulate.LostMedia); lost && m.installation != nil {
-		m.reply(&models.StepReply{StepType: step.StepType, StepID: step.StepID, ExitCode: exitLostMedia, Error: "cannot read from the media (ISO) - media was likely disconnected"})
+		m.reply(&models.StepReply{StepType: step.StepType, StepID: step.StepID, ExitCode: exitLostMedia,
+			Error: "cannot read from the media (ISO) - media was likely disconnected"})
 		return
 	}
 	done := &models.StepReply{StepType: step.StepType, StepID: step.StepID}
@@ -227,7 +231,8 @@ func (m *machine) perform(step *models.Step) {
 	default:
 		reply, known := m.hw.Answer(step)
 		if !known {
-			m.slot.site.fail(fmt.Errorf("machine %d was given a step of type %q, which no agent knows", m.number, step.StepType))
+			m.slot.site.fail(fmt.Errorf("machine %d was given a step of type %q, which no agent knows", m.number,
+				step.StepType))
 			return
 		}
 		if last, sent := m.sent[step.StepType]; sent && last == reply.Output && reply.ExitCode == 0 {
@@ -240,7 +245,8 @@ func (m *machine) perform(step *models.Step) {
 	}
 }
 
-// reply sends what came of a step. That the appliance can't understand what a real agent could have sent is a mistake.
+// reply sends what came of a step. That the appliance can't understand what a real agent could have
+// sent is a mistake.
 func (m *machine) reply(reply *models.StepReply) {
 	err := m.ask("the reply to "+reply.StepID, func(e *engine.Engine) error {
 		return e.StepReply(m.slot.site.ctx, m.env, m.hw.ID(), reply)
@@ -250,7 +256,8 @@ func (m *machine) reply(reply *models.StepReply) {
 		m.sent[reply.StepType] = reply.Output
 	case engine.KindOf(err) == engine.Invalid:
 		m.slot.site.fail(&engine.Violation{
-			Invariant: "what an agent replies is understood", Objects: []string{m.hw.ID(), string(reply.StepType)}, Found: strings.TrimSuffix(err.Error(), "."),
+			Invariant: "what an agent replies is understood", Objects: []string{m.hw.ID(), string(reply.StepType)},
+			Found: strings.TrimSuffix(err.Error(), "."),
 		})
 	case errors.Is(err, errDown):
 		m.polled = nil // it is asked and answered again
@@ -265,7 +272,10 @@ func (m *machine) sendLogs() {
 	}
 	ctx := m.slot.site.ctx
 	report := func(state models.LogsState) error {
-		return m.ask("the logs", func(e *engine.Engine) error { return e.LogsProgress(ctx, cluster, m.env, m.hw.ID(), state) })
+		return m.ask("the logs", func(e *engine.Engine) error {
+			return e.LogsProgress(ctx, cluster, m.env, m.hw.ID(),
+				state)
+		})
 	}
 	if report(models.LogsStateRequested) != nil {
 		return

@@ -14,8 +14,8 @@ import (
 	"landfall/appliance/simulate"
 )
 
-// slot is the place of a cluster at a site: the machines that stand there, and the people who make clusters of them, one after
-// the other.
+// slot is the place of a cluster at a site: the machines that stand there, and the people who make
+// clusters of them, one after the other.
 type slot struct {
 	site     *site
 	index    int
@@ -52,7 +52,8 @@ func newSlot(s *site, index int, rack *simulate.Rack) (*slot, error) {
 		if err != nil {
 			return nil, err
 		}
-		slot.machines = append(slot.machines, &machine{slot: slot, number: number, hw: hw, power: off, spare: number > count, sent: make(map[models.StepType]string), pollEvery: time.Minute})
+		slot.machines = append(slot.machines, &machine{slot: slot, number: number, hw: hw, power: off,
+			spare: number > count, sent: make(map[models.StepType]string), pollEvery: time.Minute})
 	}
 	return slot, nil
 }
@@ -103,18 +104,24 @@ func (s *slot) create() {
 	kind, ctx := s.site.kind, s.site.ctx
 	s.built++
 	params := &models.ClusterCreateParams{
-		Name: conv.Pointer(fmt.Sprintf("%s-%d-%d", s.site.name, s.index+1, s.built)), BaseDNSDomain: "site.test", OpenshiftVersion: conv.Pointer(version),
-		PullSecret: conv.Pointer(pullSecret), ControlPlaneCount: conv.Pointer[int64](int64(kind.Topology)),
+		Name: conv.Pointer(fmt.Sprintf("%s-%d-%d", s.site.name, s.index+1, s.built)), BaseDNSDomain: "site.test",
+		OpenshiftVersion: conv.Pointer(version),
+		PullSecret:       conv.Pointer(pullSecret), ControlPlaneCount: conv.Pointer[int64](int64(kind.Topology)),
 	}
 	if kind.Topology > 1 {
 		params.APIVips = []*models.APIVip{{IP: "192.168.100.4"}}
 		params.IngressVips = []*models.IngressVip{{IP: "192.168.100.5"}}
 	}
 	var cluster *models.Cluster
-	if !s.try("a new cluster", func(e *engine.Engine) (err error) { cluster, err = e.RegisterCluster(ctx, params); return err }) {
+	if !s.try("a new cluster", func(e *engine.Engine) (err error) {
+		cluster, err = e.RegisterCluster(ctx,
+			params)
+		return err
+	}) {
 		return
 	}
-	s.cluster, s.since, s.gathers, s.opened, s.pressed, s.finalizing = cluster.ID.String(), s.now(), s.now(), false, false, false
+	s.cluster, s.since, s.gathers, s.opened, s.pressed, s.finalizing = cluster.ID.String(), s.now(), s.now(),
+		false, false, false
 	s.site.stats.Clusters++
 	if s.env == "" && !s.makeInfraEnv(cluster.ID) {
 		return
@@ -126,14 +133,16 @@ func (s *slot) create() {
 	}
 }
 
-// makeInfraEnv makes the infra-env whose image the machines boot: one of the cluster, or one for all clusters to come.
+// makeInfraEnv makes the infra-env whose image the machines boot: one of the cluster, or one for
+// all clusters to come.
 func (s *slot) makeInfraEnv(cluster *strfmt.UUID) bool {
 	if s.site.kind.Binding == late {
 		cluster = nil
 	}
 	return s.try("a new infra-env", func(e *engine.Engine) error {
 		env, err := e.RegisterInfraEnv(s.site.ctx, &models.InfraEnvCreateParams{
-			Name: conv.Pointer(fmt.Sprintf("%s-%d-%d", s.site.name, s.index+1, s.built)), ClusterID: cluster, PullSecret: conv.Pointer(pullSecret), OpenshiftVersion: version,
+			Name: conv.Pointer(fmt.Sprintf("%s-%d-%d", s.site.name, s.index+1, s.built)), ClusterID: cluster,
+			PullSecret: conv.Pointer(pullSecret), OpenshiftVersion: version,
 		})
 		if err != nil {
 			return err
@@ -176,10 +185,15 @@ func (s *slot) setFaults(m *machine, faults simulate.Faults) {
 	m.polled = nil
 }
 
-// attend does what the cluster calls for, and returns when somebody needs to look again, zero for soon.
+// attend does what the cluster calls for, and returns when somebody needs to look again, zero for
+// soon.
 func (s *slot) attend() (until time.Time) {
 	var cluster *models.Cluster
-	if !s.try("a look at "+s.cluster, func(e *engine.Engine) (err error) { cluster, err = e.Cluster(s.cluster); return err }) {
+	if !s.try("a look at "+s.cluster, func(e *engine.Engine) (err error) {
+		cluster,
+			err = e.Cluster(s.cluster)
+		return err
+	}) {
 		return time.Time{}
 	}
 	s.judge(cluster)
@@ -194,7 +208,8 @@ func (s *slot) attend() (until time.Time) {
 		return s.live(cluster)
 	default:
 		if time.Duration(s.now().Sub(s.since)) > deadTime+giveUpTime {
-			s.site.fail(&engine.Violation{Invariant: "no state is without an exit", Objects: []string{s.cluster}, Found: "it has been " + status + " for days"})
+			s.site.fail(&engine.Violation{Invariant: "no state is without an exit", Objects: []string{s.cluster},
+				Found: "it has been " + status + " for days"})
 		}
 	}
 	return time.Time{}
@@ -287,7 +302,11 @@ func (s *slot) statusOf(m *machine) (status string) {
 }
 
 func (s *slot) install() {
-	if !s.try("the installation of "+s.cluster, func(e *engine.Engine) error { _, err := e.InstallCluster(s.site.ctx, s.cluster); return err }) {
+	if !s.try("the installation of "+s.cluster, func(e *engine.Engine) error {
+		_,
+			err := e.InstallCluster(s.site.ctx, s.cluster)
+		return err
+	}) {
 		return
 	}
 	s.site.stats.Installations++
@@ -322,12 +341,14 @@ func (s *slot) cancel() {
 	})
 }
 
-// repair is somebody who goes to the machines that are not as they should be and mends what can be mended.
+// repair is somebody who goes to the machines that are not as they should be and mends what can be
+// mended.
 func (s *slot) repair(hosts []*models.Host, share Percent) {
 
 	fine := make(map[string]bool)
 	for _, h := range hosts {
-		fine[h.ID.String()] = slices.Contains([]string{models.HostStatusKnown, models.HostStatusDiscovering, models.HostStatusPendingForInput, models.HostStatusBinding}, *h.Status)
+		fine[h.ID.String()] = slices.Contains([]string{models.HostStatusKnown, models.HostStatusDiscovering,
+			models.HostStatusPendingForInput, models.HostStatusBinding}, *h.Status)
 	}
 	for _, m := range s.machines {
 		if m.spare || m.power == booting || fine[m.hw.ID()] && m.power == onImage {
@@ -343,14 +364,16 @@ func (s *slot) repair(hosts []*models.Host, share Percent) {
 	s.since = s.now()
 }
 
-// setClock is somebody who has read on the page that the clocks of hosts are wrong, all by the same time.
+// setClock is somebody who has read on the page that the clocks of hosts are wrong, all by the same
+// time.
 func (s *slot) setClock() {
 	if wrong := s.site.clock.wrong; wrong > time.Minute || wrong < -time.Minute {
 		s.site.jump(-wrong)
 	}
 }
 
-// mend is somebody who reads why an installation could not be prepared and sees to the machines that are at fault.
+// mend is somebody who reads why an installation could not be prepared and sees to the machines
+// that are at fault.
 func (s *slot) mend() {
 	for _, m := range s.machines {
 		if !m.spare && m.power == onImage && m.hw.Faulty() {
@@ -404,7 +427,11 @@ func (s *slot) recover(cluster *models.Cluster) {
 }
 
 func (s *slot) reset() {
-	if !s.try("the reset of "+s.cluster, func(e *engine.Engine) error { _, err := e.ResetCluster(s.site.ctx, s.cluster); return err }) {
+	if !s.try("the reset of "+s.cluster, func(e *engine.Engine) error {
+		_, err := e.ResetCluster(s.site.ctx,
+			s.cluster)
+		return err
+	}) {
 		return
 	}
 	s.since, s.gathers, s.pressed, s.finalizing = s.now(), s.now(), false, false
@@ -424,7 +451,10 @@ func (s *slot) remove() {
 			s.release(m)
 		}
 	}
-	if !s.try("the deletion of "+s.cluster, func(e *engine.Engine) error { return e.DeregisterCluster(ctx, s.cluster) }) {
+	if !s.try("the deletion of "+s.cluster, func(e *engine.Engine) error {
+		return e.DeregisterCluster(ctx,
+			s.cluster)
+	}) {
 		return
 	}
 	if s.site.kind.Binding == early {
@@ -451,7 +481,8 @@ func (s *slot) release(m *machine) {
 		return err
 	})
 	s.site.after(s.site.roughly(idleTime), func() {
-		if status := s.statusOf(m); m.spare && !s.opened && (status == models.HostStatusKnownUnbound || status == models.HostStatusDisconnectedUnbound) {
+		if status := s.statusOf(m); m.spare && !s.opened && (status == models.HostStatusKnownUnbound ||
+			status == models.HostStatusDisconnectedUnbound) {
 			m.turnOff() // nobody wants it before the next cluster
 		}
 	})
@@ -493,7 +524,11 @@ func (s *slot) live(cluster *models.Cluster) time.Time {
 
 // addHosts opens the cluster and switches the spare machines on.
 func (s *slot) addHosts() {
-	if !s.try("the opening of "+s.cluster, func(e *engine.Engine) error { _, err := e.AllowAddHosts(s.site.ctx, s.cluster); return err }) {
+	if !s.try("the opening of "+s.cluster, func(e *engine.Engine) error {
+		_, err := e.AllowAddHosts(s.site.ctx,
+			s.cluster)
+		return err
+	}) {
 		return
 	}
 	s.opened, s.since = true, s.now()
@@ -519,7 +554,11 @@ func (s *slot) join(cluster *models.Cluster) bool {
 		case models.HostStatusAddedToExistingCluster:
 			added++
 		case models.HostStatusKnown:
-			if s.try("the joining of "+h.ID.String(), func(e *engine.Engine) error { _, err := e.InstallHost(s.site.ctx, s.env, h.ID.String()); return err }) {
+			if s.try("the joining of "+h.ID.String(), func(e *engine.Engine) error {
+				_,
+					err := e.InstallHost(s.site.ctx, s.env, h.ID.String())
+				return err
+			}) {
 				s.site.stats.count("hosts installed to join")
 			}
 		case models.HostStatusInstallingPendingUserAction:
@@ -528,7 +567,8 @@ func (s *slot) join(cluster *models.Cluster) bool {
 			m.installation = installation
 		case models.HostStatusError, models.HostStatusDisconnected, models.HostStatusInsufficient:
 			if patient && m.power != booting && s.site.rng.IntN(4) == 0 {
-				s.try("the deletion of "+h.ID.String(), func(e *engine.Engine) error { return e.DeregisterHost(s.site.ctx, s.env, h.ID.String()) })
+				s.try("the deletion of "+h.ID.String(),
+					func(e *engine.Engine) error { return e.DeregisterHost(s.site.ctx, s.env, h.ID.String()) })
 				s.setClock()
 				s.setFaults(m, nil)
 				m.boot(s.env)
@@ -553,7 +593,11 @@ func (s *slot) join(cluster *models.Cluster) bool {
 // attendDay2 installs what is ready to join.
 func (s *slot) attendDay2() {
 	var cluster *models.Cluster
-	if s.try("a look at "+s.cluster, func(e *engine.Engine) (err error) { cluster, err = e.Cluster(s.cluster); return err }) {
+	if s.try("a look at "+s.cluster, func(e *engine.Engine) (err error) {
+		cluster,
+			err = e.Cluster(s.cluster)
+		return err
+	}) {
 		s.join(cluster)
 	}
 }
@@ -604,7 +648,11 @@ func (s *slot) perform(act Act) {
 		s.attendDay2()
 	case doUnbind:
 		chosen(func(m *machine) {
-			s.try("the taking of "+m.hw.ID(), func(e *engine.Engine) error { _, err := e.UnbindHost(ctx, s.env, m.hw.ID()); return err })
+			s.try("the taking of "+m.hw.ID(), func(e *engine.Engine) error {
+				_, err := e.UnbindHost(ctx, s.env,
+					m.hw.ID())
+				return err
+			})
 		})
 	case doFault:
 		faults, err := simulate.ParseFaults(act.Fault)

@@ -91,7 +91,8 @@ func (r *Report) Write(out io.Writer) error {
 		fmt.Fprintf(w, "%s\t%s\n", name, fmt.Sprintf(format, args...))
 	}
 	row("scenario", "%s: %d sites, %d days each", r.Name, t.Sites, r.Days)
-	row("time", "%s, %.0f days a minute", r.Took.Round(100*time.Millisecond), float64(r.Days*t.Sites)/max(r.Took.Minutes(), 1e-9))
+	row("time", "%s, %.0f days a minute", r.Took.Round(100*time.Millisecond),
+		float64(r.Days*t.Sites)/max(r.Took.Minutes(), 1e-9))
 	row("clusters", "%d", t.Clusters)
 	row("installations", "%d, of which %d succeeded", t.Installations, t.Installed)
 	for _, kind := range slices.Sorted(maps.Keys(r.Kinds)) {
@@ -112,7 +113,8 @@ func (r *Report) Write(out io.Writer) error {
 	}
 	row("polls", "%d", t.Polls)
 	row("changes", "%d, with %d events for people", t.Changes, t.Events)
-	row("store", "%.1f MB a site in the mean, %.1f MB the largest", float64(t.StoreBytes)/float64(max(t.Sites, 1))/1e6, float64(t.LargestStore)/1e6)
+	row("store", "%.1f MB a site in the mean, %.1f MB the largest", float64(t.StoreBytes)/float64(max(t.Sites, 1))/1e6,
+		float64(t.LargestStore)/1e6)
 	row("invariants", "checked %d times, each time they held", t.Checks)
 	return w.Flush()
 }

@@ -15,11 +15,13 @@ import (
 
 // Options are how a scenario is played.
 type Options struct {
-	Seed     uint64           // 0: the scenario's
-	Site     int              // the number of the only site to play; 0: all
-	Days     int              // 0: the scenario's
-	Parallel int              // sites at the same time; 0: one for each processor
-	Dir      string           // where the stores of the sites lie while they are played; "": the system's folder for temporary files
+	Seed     uint64 // 0: the scenario's
+	Site     int    // the number of the only site to play; 0: all
+	Days     int    // 0: the scenario's
+	Parallel int    // sites at the same time; 0: one for each processor
+	// where the stores of the sites lie while they are played; "": the system's folder for
+	// temporary files
+	Dir      string
 	Progress func(Progress)   // told whenever a site ends, one at a time; may be nil
 	Now      func() time.Time // the real time; nil: time.Now
 }
@@ -27,8 +29,8 @@ type Options struct {
 // Progress is how far a play is.
 type Progress struct{ Sites, Of, Installations, Checks int }
 
-// Run plays a scenario. It ends with the first site, by number, at which something was wrong: an *ErrorAt, often of an
-// *engine.Violation. The report tells of what was played until then.
+// Run plays a scenario. It ends with the first site, by number, at which something was wrong: an
+// *ErrorAt, often of an *engine.Violation. The report tells of what was played until then.
 func Run(ctx context.Context, s *Scenario, o Options) (*Report, error) {
 	if o.Now == nil {
 		o.Now = time.Now

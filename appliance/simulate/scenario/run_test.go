@@ -17,7 +17,8 @@ func TestAWeekAtEachKindOfSiteEndsWithEveryInvariantHeld(t *testing.T) {
 	s, err := Example("week")
 	require.NoError(t, err)
 	told := 0
-	report, err := Run(t.Context(), s, Options{Days: 4, Dir: t.TempDir(), Progress: func(p Progress) { told = p.Sites }})
+	report, err := Run(t.Context(), s, Options{Days: 4, Dir: t.TempDir(),
+		Progress: func(p Progress) { told = p.Sites }})
 	require.NoError(t, err)
 	require.Equal(t, 3, told)
 	require.Positive(t, report.Total.Joined)
@@ -65,7 +66,8 @@ func TestAScriptIsFollowed(t *testing.T) {
 	require.NoError(t, s.errorAt())
 	all := strings.Join(told, "\n")
 	for _, happened := range []string{
-		"cluster_registration_succeeded", "host_bind_succeeded", "cluster_installation_canceled", "cluster_installation_reset", "cluster_installation_completed",
+		"cluster_registration_succeeded", "host_bind_succeeded", "cluster_installation_canceled",
+		"cluster_installation_reset", "cluster_installation_completed",
 		"adding-hosts", "added-to-existing-cluster", "host_unbind_succeeded", "cluster_deregistered",
 	} {
 		require.Contains(t, all, happened)

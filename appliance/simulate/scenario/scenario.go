@@ -1,12 +1,15 @@
-// Package scenario plays whole sites at length: appliances with their real engine over a real store, machines that boot, are
-// installed, break and come back, and people who press buttons, under a clock that is moved from one event to the next. Thousands
-// of days pass in a minute. After each change the engine's auditor checks what may never be otherwise (see engine.Auditor).
+// Package scenario plays whole sites at length: appliances with their real engine over a real
+// store, machines that boot, are installed, break and come back, and people who press buttons,
+// under a clock that is moved from one event to the next. Thousands of days pass in a minute. After
+// each change the engine's auditor checks what may never be otherwise (see engine.Auditor).
 //
-// A scenario is a file (see examples/). Each of its sites has an appliance of its own and is played by one goroutine, by a
-// random source of its own: the same seed gives the same year, and one site of it can be played again alone.
+// A scenario is a file (see examples/). Each of its sites has an appliance of its own and is played
+// by one goroutine, by a random source of its own: the same seed gives the same year, and one site
+// of it can be played again alone.
 //
-// Reading a file is in decode.go, the play of all sites in run.go, one site and its clock in site.go, its appliance in
-// appliance.go, its machines in machine.go and installation.go, its people in owner.go, and what came of it in report.go.
+// Reading a file is in decode.go, the play of all sites in run.go, one site and its clock in
+// site.go, its appliance in appliance.go, its machines in machine.go and installation.go, its
+// people in owner.go, and what came of it in report.go.
 package scenario
 
 import (
@@ -53,7 +56,8 @@ type Hardware struct {
 }
 
 func (h Hardware) machine() simulate.Hardware {
-	return simulate.Hardware{CPUs: h.CPUs, MemoryBytes: int64(h.MemoryGiB) << 30, Disks: h.Disks, DiskBytes: int64(h.DiskGB) * 1_000_000_000}
+	return simulate.Hardware{CPUs: h.CPUs, MemoryBytes: int64(h.MemoryGiB) << 30, Disks: h.Disks,
+		DiskBytes: int64(h.DiskGB) * 1_000_000_000}
 }
 
 // People is what people do by themselves. Times are means; what is left out does not happen.
@@ -64,12 +68,15 @@ type People struct {
 	AddHosts Span    `yaml:"add_hosts"` // from an installed cluster to its day 2
 	Cancel   Percent `yaml:"cancel"`    // of installations
 	Delete   Percent `yaml:"delete"`    // of clusters that failed or were cancelled; the others are reset
-	Reclaim  Percent `yaml:"reclaim"`   // of machines added on day 2 to clusters whose machines boot an image of no cluster
+	// of machines added on day 2 to clusters whose machines boot an image of no cluster
+	Reclaim Percent `yaml:"reclaim"`
 }
 
 // Faults is what goes wrong.
 type Faults struct {
-	Hosts     map[string]Percent `yaml:"hosts"`    // of the machines of an installation, by fault as in `landfall simulate hosts --faults`, and PowerLoss
+	// of the machines of an installation, by fault as in `landfall simulate hosts --faults`, and
+	// PowerLoss
+	Hosts     map[string]Percent `yaml:"hosts"`
 	Clusters  map[string]Percent `yaml:"clusters"` // of installations, by fault
 	Restart   Outage             `yaml:"restart"`
 	PowerCut  Outage             `yaml:"power_cut"`
@@ -98,7 +105,8 @@ type Act struct {
 	Fault string `yaml:"fault"` // of the machine, from now on
 }
 
-// PowerLoss is the fault of a machine that is without power for a while in the middle of its installation.
+// PowerLoss is the fault of a machine that is without power for a while in the middle of its
+// installation.
 const PowerLoss = "power-loss"
 
 // The faults of an installation as a whole.
@@ -231,7 +239,8 @@ const (
 	doClockBack Doing = "clock-back"
 )
 
-var doings = []Doing{doAddHosts, doBind, doBoot, doCancel, doClockBack, doClockJump, doCreate, doDelete, doFault, doInstall, doJoin, doPowerCut, doPowerOff, doReset, doRestart, doSleep, doUnbind}
+var doings = []Doing{doAddHosts, doBind, doBoot, doCancel, doClockBack, doClockJump, doCreate, doDelete, doFault,
+	doInstall, doJoin, doPowerCut, doPowerOff, doReset, doRestart, doSleep, doUnbind}
 
 func (d *Doing) read(text string) error {
 	if !slices.Contains(doings, Doing(text)) {

@@ -15,8 +15,9 @@ import (
 	"landfall/appliance/simulate"
 )
 
-// site is one place with an appliance, machines and people, played by one goroutine. Whatever happens there is an event of its
-// queue, or something that has become due for its engine; the clock stands still between them.
+// site is one place with an appliance, machines and people, played by one goroutine. Whatever
+// happens there is an event of its queue, or something that has become due for its engine; the
+// clock stands still between them.
 type site struct {
 	ctx     context.Context
 	kind    *Kind
@@ -81,7 +82,8 @@ func (s *site) after(wait time.Duration, do func()) {
 	heap.Push(&s.queue, &happening{s.clock.trueTime().Add(max(wait, 0)), s.planned, do})
 }
 
-// every repeats something at random times that are so far apart in the mean; never when mean is zero.
+// every repeats something at random times that are so far apart in the mean; never when mean is
+// zero.
 func (s *site) every(mean Span, do func()) {
 	if mean == 0 {
 		return
@@ -92,7 +94,8 @@ func (s *site) every(mean Span, do func()) {
 	})
 }
 
-// about is a random time with the given mean: most are shorter, some much longer, at least a minute.
+// about is a random time with the given mean: most are shorter, some much longer, at least a
+// minute.
 func (s *site) about(mean Span) time.Duration {
 	return max(time.Minute, time.Duration(float64(mean)*s.rng.ExpFloat64()))
 }
@@ -113,15 +116,18 @@ func (s *site) fail(err error) {
 // day is the number of the present day, from 1.
 func (s *site) day() int { return int(s.clock.trueTime().Sub(s.began)/(24*time.Hour)) + 1 }
 
-// network is the one that the machines of each cluster share; the networks of two clusters are not connected.
+// network is the one that the machines of each cluster share; the networks of two clusters are not
+// connected.
 var network = netip.MustParsePrefix("192.168.100.0/23")
 
 func newSite(ctx context.Context, scenario *Scenario, number int, dir string) (*site, error) {
 	kind, among := scenario.kind(number)
 	began := scenario.Start.Time
 	s := &site{
-		ctx: ctx, kind: kind, number: number, name: fmt.Sprintf("%s-%d", kind.Name, among), dir: dir, began: began, seed: scenario.Seed,
-		rng: rand.New(rand.NewPCG(scenario.Seed, uint64(number))), clock: &clock{FakeClock: clockwork.NewFakeClockAt(began)}, stats: newStats(kind.Name),
+		ctx: ctx, kind: kind, number: number, name: fmt.Sprintf("%s-%d", kind.Name, among), dir: dir, began: began,
+		seed:  scenario.Seed,
+		rng:   rand.New(rand.NewPCG(scenario.Seed, uint64(number))),
+		clock: &clock{FakeClock: clockwork.NewFakeClockAt(began)}, stats: newStats(kind.Name),
 	}
 	var err error
 	if s.appliance, err = newAppliance(s); err != nil {
@@ -158,7 +164,8 @@ func (s *site) begin() {
 	s.nightly()
 }
 
-// perform does what the script says: to each cluster of the site, and to one machine of each or to all.
+// perform does what the script says: to each cluster of the site, and to one machine of each or to
+// all.
 func (s *site) perform(act Act) {
 	length := time.Duration(act.For)
 	switch act.Do {

@@ -14,7 +14,8 @@ type (
 		models.V2ClusterUpdateParams
 		OperatorBundles []*BundleCreateParams `json:"operator_bundles"`
 	}
-	// BundleCreateParams chooses a set of operators, and those of its optional ones that are wanted.
+	// BundleCreateParams chooses a set of operators, and those of its optional ones that are
+	// wanted.
 	BundleCreateParams struct {
 		ID                string   `json:"id"`
 		OptionalOperators []string `json:"optional_operators"`

@@ -1,6 +1,7 @@
-// Package description makes the API's description, an OpenAPI 3.0 document, of the table of its operations and of the
-// models that it is spoken in. What a model requires and which values it takes is found by asking its own Validate method,
-// so the document can't say something else than what is accepted.
+// Package description makes the API's description, an OpenAPI 3.0 document, of the table of its
+// operations and of the models that it is spoken in. What a model requires and which values it
+// takes is found by asking its own Validate method, so the document can't say something else than
+// what is accepted.
 package description
 
 import (
@@ -21,8 +22,8 @@ type Operation struct {
 
 type object = map[string]any
 
-// Of returns the description of operations that lie below a base path. An operation that the table does not describe is an
-// error.
+// Of returns the description of operations that lie below a base path. An operation that the table
+// does not describe is an error.
 func Of(version, basePath string, operations []Operation) (map[string]any, error) {
 	models := &schemas{defined: object{}}
 	table := table()
@@ -50,7 +51,8 @@ func Of(version, basePath string, operations []Operation) (map[string]any, error
 		"openapi": "3.0.3",
 		"info": object{
 			"title": "The Assisted Installer's REST API v2, as Landfall serves it", "version": version,
-			"description": "Operations marked with x-landfall-addition are Landfall's own. A body that does not fit its schema is answered with 422, an unknown field with 400.",
+			"description": "Operations marked with x-landfall-addition are Landfall's own. A body that does not fit " +
+				"its schema is answered with 422, an unknown field with 400.",
 		},
 		"servers":    []object{{"url": basePath}},
 		"paths":      paths,
@@ -61,7 +63,8 @@ func Of(version, basePath string, operations []Operation) (map[string]any, error
 // additions are operations that the Assisted Installer does not have.
 func additions() map[string]described {
 	return map[string]described{
-		"v2GetOpenAPI": {say: "Show this description", status: http.StatusOK, answers: anything{}, errors: []int{http.StatusMethodNotAllowed}},
+		"v2GetOpenAPI": {say: "Show this description", status: http.StatusOK, answers: anything{},
+			errors: []int{http.StatusMethodNotAllowed}},
 	}
 }
 
@@ -90,10 +93,12 @@ func (d described) operation(operation Operation, models *schemas) object {
 	case nil:
 	case upload:
 		said["requestBody"] = object{"required": true, "content": object{"multipart/form-data": object{"schema": object{
-			"type": "object", "required": []string{"upfile"}, "properties": object{"upfile": object{"type": "string", "format": "binary"}},
+			"type": "object", "required": []string{"upfile"}, "properties": object{"upfile": object{"type": "string",
+				"format": "binary"}},
 		}}}}
 	default:
-		said["requestBody"] = object{"required": true, "content": object{"application/json": object{"schema": models.of(d.takes)}}}
+		said["requestBody"] = object{"required": true,
+			"content": object{"application/json": object{"schema": models.of(d.takes)}}}
 	}
 	return said
 }
@@ -103,7 +108,8 @@ func (d described) responses(models *schemas) object {
 	switch d.answers.(type) {
 	case nil:
 	case file:
-		success["content"] = object{"application/octet-stream": object{"schema": object{"type": "string", "format": "binary"}}}
+		success["content"] = object{"application/octet-stream": object{"schema": object{"type": "string",
+			"format": "binary"}}}
 	default:
 		success["content"] = object{"application/json": object{"schema": models.of(d.answers)}}
 	}

@@ -70,7 +70,8 @@ func (s *schemas) schema(t reflect.Type) object {
 		return s.schema(t.Elem())
 	case reflect.Bool:
 		return object{"type": "boolean"}
-	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64, reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
+	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64, reflect.Uint, reflect.Uint8,
+		reflect.Uint16, reflect.Uint32, reflect.Uint64:
 		return object{"type": "integer"}
 	case reflect.Float32, reflect.Float64:
 		return object{"type": "number"}
@@ -159,7 +160,8 @@ func (s *schemas) fields(t reflect.Type, properties object) {
 	}
 }
 
-// asked finds by a model's Validate method which fields it requires and which values its texts take.
+// asked finds by a model's Validate method which fields it requires and which values its texts
+// take.
 func asked(t reflect.Type) (required []string, values map[string][]any) {
 	empty, ok := reflect.New(t).Interface().(validator)
 	if !ok {

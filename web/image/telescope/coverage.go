@@ -2,7 +2,8 @@ package telescope
 
 import "slices"
 
-// maxSpans bounds how many separate spans of an image are told apart; the nearest two become one beyond that.
+// maxSpans bounds how many separate spans of an image are told apart; the nearest two become one
+// beyond that.
 const maxSpans = 128
 
 // coverage is which bytes of an image were read at least once: spans in order, which do not touch.

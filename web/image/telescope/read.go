@@ -65,7 +65,8 @@ func (r *Read) Sent(offset, n int64) {
 	r.speed.add(now, n)
 }
 
-// Done ends a request. A reason says in a few words why it was cut off by the appliance; it is empty otherwise.
+// Done ends a request. A reason says in a few words why it was cut off by the appliance; it is
+// empty otherwise.
 func (r *Read) Done(reason string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -49,8 +49,9 @@ func (r *Read) report(now time.Time, hosts []time.Time) Report {
 	report := Report{
 		Client: r.client, Image: r.image.Revision, Kind: r.image.Kind, FirstRead: r.first.UTC(), LastRead: r.last.UTC(),
 		Bytes: r.bytes, Requests: r.requests, SharePercent: percent(r.seen.within(0, r.image.Size), r.image.Size),
-		Segments:       r.parts(),
-		BytesPerSecond: math.Round(r.speed.perSecond(now, r.first)), RangesPerSecond: math.Round(10*r.pace.perSecond(now, r.first)) / 10,
+		Segments:        r.parts(),
+		BytesPerSecond:  math.Round(r.speed.perSecond(now, r.first)),
+		RangesPerSecond: math.Round(10*r.pace.perSecond(now, r.first)) / 10,
 	}
 	report.State = r.state(now)
 	registered := false
@@ -64,8 +65,8 @@ func (r *Read) report(now time.Time, hosts []time.Time) Report {
 	return report
 }
 
-// parts is how much was read of each part that a boot goes through, in that order. A part may lie in several places;
-// directories and files that no boot waits for are left out.
+// parts is how much was read of each part that a boot goes through, in that order. A part may lie
+// in several places; directories and files that no boot waits for are left out.
 func (r *Read) parts() []Share {
 	var parts []Share
 	for _, name := range []string{"boot loader", "kernel", "initrd", "boot image", "config", "rootfs"} {
@@ -101,7 +102,8 @@ func (r *Read) state(now time.Time) State {
 	return Reading
 }
 
-// whole tells whether everything that matters was read: the image, or all that a booting machine wants of it.
+// whole tells whether everything that matters was read: the image, or all that a booting machine
+// wants of it.
 func (r *Read) whole() bool {
 	if r.seen.within(0, r.image.Size) >= r.image.Size {
 		return true
@@ -119,8 +121,8 @@ func (r *Read) whole() bool {
 	return wanted > 0 && r.booting()
 }
 
-// bootNeeds tells the parts that every boot reads to their last byte from those that depend on the firmware, and from
-// the config's, of which the firmware reads as much as is in use.
+// bootNeeds tells the parts that every boot reads to their last byte from those that depend on the
+// firmware, and from the config's, of which the firmware reads as much as is in use.
 func bootNeeds(segment string) bool {
 	return segment == "kernel" || segment == "initrd" || segment == "rootfs"
 }
@@ -128,13 +130,15 @@ func bootNeeds(segment string) bool {
 // booting tells a machine from a person who downloads.
 func (r *Read) booting() bool { return !strings.HasPrefix(r.who(), "the ") }
 
-// who names the reader by what its requests look like. Management controllers call themselves all kinds of names; what
-// they have in common is that they read small pieces.
+// who names the reader by what its requests look like. Management controllers call themselves all
+// kinds of names; what they have in common is that they read small pieces.
 func (r *Read) who() string {
 	agent := strings.ToLower(r.agent)
 	for _, known := range []struct{ part, name string }{
-		{"ipxe", "iPXE on "}, {"grub", "GRUB on "}, {"uefihttpboot", "the firmware of "}, {"mozilla", "the browser on "},
-		{"curl", "the download by curl on "}, {"wget", "the download by wget on "}, {"aria2", "the download by aria2 on "},
+		{"ipxe", "iPXE on "}, {"grub", "GRUB on "}, {"uefihttpboot", "the firmware of "},
+		{"mozilla", "the browser on "},
+		{"curl", "the download by curl on "}, {"wget", "the download by wget on "},
+		{"aria2", "the download by aria2 on "},
 	} {
 		if strings.Contains(agent, known.part) {
 			if r.smallPieces() || known.part == "curl" && r.image.Kind == "rootfs" {
@@ -163,7 +167,8 @@ func (r *Read) sentence(report Report, now time.Time, registered bool) string {
 	switch report.State {
 	case Finished:
 		if registered {
-			return upper(fmt.Sprintf("%s has read %s, and a host of this infra-env has registered since.", who, orElse(done, "a part of "+what)))
+			return upper(fmt.Sprintf("%s has read %s, and a host of this infra-env has registered since.", who,
+				orElse(done, "a part of "+what)))
 		}
 		if report.SharePercent < 100 {
 			return upper(fmt.Sprintf("%s has read all that it needs to boot (%s).", who, done))
@@ -186,7 +191,8 @@ func (r *Read) sentence(report Report, now time.Time, registered bool) string {
 	if done != "" {
 		text += "has read " + done + ", "
 	}
-	text += fmt.Sprintf("stopped %s ago in %s at %s: %s.", roughly(now.Sub(r.last)), orElse(current, what), share, r.cause(current))
+	text += fmt.Sprintf("stopped %s ago in %s at %s: %s.", roughly(now.Sub(r.last)), orElse(current, what), share,
+		r.cause(current))
 	return upper(text)
 }
 

@@ -1,8 +1,10 @@
-// Package telescope follows how machines read their discovery images, so that a person sees where a boot hangs before
-// any agent can speak: who reads which image of which infra-env, how far he is, how fast, and when he stopped.
+// Package telescope follows how machines read their discovery images, so that a person sees where a
+// boot hangs before any agent can speak: who reads which image of which infra-env, how far he is,
+// how fast, and when he stopped.
 //
-// It is told of ranges that were sent, not of bytes, so that following costs next to nothing; see [Read.Sent]. It keeps
-// what it saw in memory, of the clients that read last, and forgets it with the process.
+// It is told of ranges that were sent, not of bytes, so that following costs next to nothing; see
+// [Read.Sent]. It keeps what it saw in memory, of the clients that read last, and forgets it with
+// the process.
 package telescope
 
 import (
@@ -18,9 +20,11 @@ import (
 const (
 	// maxReads bounds how many reads are kept; one takes about 2 KiB.
 	maxReads = 1024
-	// sameRead is how long a client may pause; whoever reads the image again later is followed anew.
+	// sameRead is how long a client may pause; whoever reads the image again later is followed
+	// anew.
 	sameRead = 30 * time.Minute
-	// belongs is how long what a client reads without naming an infra-env (kernel, rootfs) counts for the one it named last.
+	// belongs is how long what a client reads without naming an infra-env (kernel, rootfs) counts
+	// for the one it named last.
 	belongs = time.Hour
 )
 
@@ -54,9 +58,9 @@ func New(clock clockwork.Clock) *Telescope {
 	return &Telescope{clock: clock, reads: make(map[key]*Read), last: make(map[string]owner)}
 }
 
-// Request notes that a client (its address, and the User-Agent that it sends) asks for a part of an image, and returns
-// the read that it belongs to, with true if it is the first request of it. The caller tells it of what it sends and
-// calls Done at the end.
+// Request notes that a client (its address, and the User-Agent that it sends) asks for a part of an
+// image, and returns the read that it belongs to, with true if it is the first request of it. The
+// caller tells it of what it sends and calls Done at the end.
 func (t *Telescope) Request(client, agent string, image Image) (read *Read, first bool) {
 	now := t.clock.Now()
 	t.mu.Lock()
@@ -117,8 +121,9 @@ func (t *Telescope) Forget(infraEnvID string) {
 	}
 }
 
-// Reads reports on the reads of an infra-env's images, the one with the latest byte first. A host that has registered since
-// a read began (hosts has the times of their registrations) tells that its boot went well.
+// Reads reports on the reads of an infra-env's images, the one with the latest byte first. A host
+// that has registered since a read began (hosts has the times of their registrations) tells that
+// its boot went well.
 func (t *Telescope) Reads(infraEnvID string, hosts ...time.Time) []Report {
 	now := t.clock.Now()
 	t.mu.Lock()

@@ -29,7 +29,8 @@ func newTelescope() (*Telescope, *clockwork.FakeClock) {
 }
 
 // sweep reads a range in pieces, each one taking so long.
-func sweep(t *Telescope, clock *clockwork.FakeClock, client, agent string, image Image, from, to, piece int64, each time.Duration) {
+func sweep(t *Telescope, clock *clockwork.FakeClock, client, agent string, image Image, from, to, piece int64,
+	each time.Duration) {
 	for at := from; at < to; at += piece {
 		read, _ := t.Request(client, agent, image)
 		clock.Advance(each)
@@ -49,30 +50,36 @@ func TestAManagementControllerIsFollowedThroughAnImage(t *testing.T) {
 	const piece = 32 << 10
 	sweep(scope, clock, "10.0.0.7", "", full, 0, 2*mib, piece, 50*time.Millisecond)
 	report := only(t, scope.Reads("env"))
-	require.Equal(t, "BMC 10.0.0.7 is reading the boot loader, 50 % of it so far, at 655 kB/s in 20 ranges a second.", report.Sentence)
+	require.Equal(t, "BMC 10.0.0.7 is reading the boot loader, 50 % of it so far, at 655 kB/s in 20 ranges a second.",
+		report.Sentence)
 	require.Equal(t, Reading, report.State)
 
 	clock.Advance(time.Minute)
-	require.Equal(t, "BMC 10.0.0.7 stopped 60 s ago in the boot loader at 50 %: the machine has not started the kernel; look at its boot order and its console.",
+	require.Equal(t, "BMC 10.0.0.7 stopped 60 s ago in the boot loader at 50 %: the machine has not started the "+
+		"kernel; look at its boot order and its console.",
 		only(t, scope.Reads("env")).Sentence)
 
 	sweep(scope, clock, "10.0.0.7", "", full, 4*mib, 39*mib, piece, time.Millisecond)
 	sweep(scope, clock, "10.0.0.7", "", full, 40*mib, 40*mib+23*mib, piece, time.Millisecond)
 	clock.Advance(40 * time.Second)
 	report = only(t, scope.Reads("env"))
-	require.Equal(t, "BMC 10.0.0.7 has read kernel and initrd, stopped 40 s ago in the rootfs at 38 %: link too slow or mount lost.", report.Sentence)
+	require.Equal(t, "BMC 10.0.0.7 has read kernel and initrd, stopped 40 s ago in the rootfs at 38 %: link too slow "+
+		"or mount lost.", report.Sentence)
 	require.Equal(t, Stopped, report.State)
 	require.EqualValues(t, 60*mib, report.Bytes)
 	require.Equal(t, 60.0, report.SharePercent)
-	require.Equal(t, []Share{{"boot loader", 50}, {"kernel", 100}, {"initrd", 100}, {"config", 0}, {"rootfs", 38.3}}, report.Segments)
+	require.Equal(t, []Share{{"boot loader", 50}, {"kernel", 100}, {"initrd", 100}, {"config", 0}, {"rootfs", 38.3}},
+		report.Segments)
 	require.Equal(t, start, report.FirstRead)
 	require.Equal(t, clock.Now().Add(-40*time.Second), report.LastRead)
 	require.Zero(t, report.BytesPerSecond)
 
 	registered := only(t, scope.Reads("env", clock.Now().Add(-time.Second)))
 	require.Equal(t, Finished, registered.State)
-	require.Equal(t, "BMC 10.0.0.7 has read kernel and initrd, and a host of this infra-env has registered since.", registered.Sentence)
-	require.Equal(t, Stopped, only(t, scope.Reads("env", start.Add(-time.Hour))).State, "a host of long ago says nothing")
+	require.Equal(t, "BMC 10.0.0.7 has read kernel and initrd, and a host of this infra-env has registered since.",
+		registered.Sentence)
+	require.Equal(t, Stopped, only(t, scope.Reads("env", start.Add(-time.Hour))).State,
+		"a host of long ago says nothing")
 
 	sweep(scope, clock, "10.0.0.7", "", full, 40*mib, 100*mib, piece, time.Millisecond)
 	report = only(t, scope.Reads("env"))
@@ -114,7 +121,8 @@ func TestADownloadIsFollowedWhileItIsSent(t *testing.T) {
 	require.InDelta(t, 2*mib, report.BytesPerSecond, 0.5*mib)
 
 	read.Done("it took nothing any more and was dropped")
-	require.Equal(t, "The download by curl on 10.0.0.9 has read kernel, stopped 0 s ago in the initrd at 24 %: it took nothing any more and was dropped.",
+	require.Equal(t, "The download by curl on 10.0.0.9 has read kernel, stopped 0 s ago in the initrd at 24 %: it "+
+		"took nothing any more and was dropped.",
 		only(t, scope.Reads("env")).Sentence)
 
 	read, first := scope.Request("10.0.0.9", "curl/8.5.0", full)

@@ -1,5 +1,6 @@
-// Package crds holds the custom resource definitions of the kinds that the appliance serves, generated from the Go modules that define them
-// ("make crds"), as the rows that the store is to hold.
+// Package crds holds the custom resource definitions of the kinds that the appliance serves,
+// generated from the Go modules that define them ("make crds"), as the rows that the store is to
+// hold.
 package crds
 
 import (
@@ -13,8 +14,9 @@ import (
 	"time"
 )
 
-// Row is the row of a definition: its JSON without resourceVersion, established already, so that the server serves the kind from its first moment
-// (k8s.io/apiextensions-apiserver waits two seconds for one that was established just now).
+// Row is the row of a definition: its JSON without resourceVersion, established already, so that
+// the server serves the kind from its first moment (k8s.io/apiextensions-apiserver waits two
+// seconds for one that was established just now).
 type Row struct {
 	Name   string          `json:"name"`
 	Object json.RawMessage `json:"object"`
@@ -42,7 +44,8 @@ func Rows(established time.Time) ([]Row, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the embedded resource definitions: %w", err)
 	}
-	text = bytes.ReplaceAll(text, []byte(Placeholder.Format(time.RFC3339)), []byte(established.UTC().Format(time.RFC3339)))
+	text = bytes.ReplaceAll(text, []byte(Placeholder.Format(time.RFC3339)),
+		[]byte(established.UTC().Format(time.RFC3339)))
 	var rows []Row
 	if err := json.Unmarshal(text, &rows); err != nil {
 		return nil, fmt.Errorf("read the embedded resource definitions: %w", err)

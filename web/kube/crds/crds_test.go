@@ -79,5 +79,6 @@ func TestEveryKindHasADefinitionThatIsServedFromItsFirstMoment(t *testing.T) {
 		require.NotNil(t, crd, kind)
 		require.Equal(t, kind.Kind, crd.Spec.Names.Kind)
 	}
-	require.Equal(t, "true", found["agentclusterinstalls.extensions.hive.openshift.io"].Labels["contracts.hive.openshift.io/clusterinstall"])
+	require.Equal(t, "true",
+		found["agentclusterinstalls.extensions.hive.openshift.io"].Labels["contracts.hive.openshift.io/clusterinstall"])
 }

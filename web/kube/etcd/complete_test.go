@@ -13,7 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestEveryTestOfKubernetesStorageIsRun compares what k8s.io/apiserver has for storages with what is called here.
+// TestEveryTestOfKubernetesStorageIsRun compares what k8s.io/apiserver has for storages with what
+// is called here.
 func TestEveryTestOfKubernetesStorageIsRun(t *testing.T) {
 	dir, err := exec.Command("go", "list", "-f", "{{.Dir}}", "k8s.io/apiserver/pkg/storage/testing").Output()
 	require.NoError(t, err)
@@ -27,11 +28,13 @@ func TestEveryTestOfKubernetesStorageIsRun(t *testing.T) {
 		require.NoError(t, err)
 		for _, declared := range parsed.Decls {
 			function, ok := declared.(*ast.FuncDecl)
-			if !ok || !strings.HasPrefix(function.Name.Name, "Run") || strings.HasPrefix(function.Name.Name, "RunBenchmark") {
+			if !ok || !strings.HasPrefix(function.Name.Name, "Run") || strings.HasPrefix(function.Name.Name,
+				"RunBenchmark") {
 				continue
 			}
 			tests++
-			require.Contains(t, string(ours), "storagetesting."+function.Name.Name+"(", "a test of Kubernetes' is not run")
+			require.Contains(t, string(ours), "storagetesting."+function.Name.Name+"(",
+				"a test of Kubernetes' is not run")
 		}
 	}
 	require.Greater(t, tests, 50)

@@ -1,8 +1,8 @@
-// Package etcd shows the versioned bucket of a store as an etcd client, in the process: without a socket, without gRPC. It has what
-// k8s.io/apiserver's storage asks of etcd and nothing beyond.
+// Package etcd shows the versioned bucket of a store as an etcd client, in the process: without a
+// socket, without gRPC. It has what k8s.io/apiserver's storage asks of etcd and nothing beyond.
 //
-// A key of etcd is a key of the bucket with a slash before it. Revisions are the store's own: what happens in other buckets raises them too,
-// as other resources do in etcd.
+// A key of etcd is a key of the bucket with a slash before it. Revisions are the store's own: what
+// happens in other buckets raises them too, as other resources do in etcd.
 package etcd
 
 import (
@@ -28,7 +28,8 @@ type Options struct {
 	DB    *store.DB
 	Rows  store.Versions
 	Clock clockwork.Clock
-	// ProgressEvery is how often a watch that wants to know is told up to which revision it has seen everything. 0: a minute.
+	// ProgressEvery is how often a watch that wants to know is told up to which revision it has
+	// seen everything. 0: a minute.
 	ProgressEvery time.Duration
 }
 
@@ -47,7 +48,8 @@ func NewClient(ctx context.Context, options Options) *kubernetes.Client {
 type rows struct{ Options }
 
 // list reads a range. A single key is the range up to the key behind it.
-func (r *rows) list(ctx context.Context, want store.Range) (list []*mvccpb.KeyValue, count int, more bool, revision int64, err error) {
+func (r *rows) list(ctx context.Context,
+	want store.Range) (list []*mvccpb.KeyValue, count int, more bool, revision int64, err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, 0, false, 0, err
 	}
@@ -81,8 +83,10 @@ func (r *rows) get(key string) (kv *mvccpb.KeyValue, revision int64, err error) 
 	return kv, revision, nil
 }
 
-// change runs fn on a row if it was last modified at the revision (0: if there is none), and reports what the row is if it was not.
-func (r *rows) change(ctx context.Context, key string, expected int64, fn func(tx *store.Tx, key string) error) (done bool, now *mvccpb.KeyValue, revision int64, err error) {
+// change runs fn on a row if it was last modified at the revision (0: if there is none), and
+// reports what the row is if it was not.
+func (r *rows) change(ctx context.Context, key string, expected int64, fn func(tx *store.Tx,
+	key string) error) (done bool, now *mvccpb.KeyValue, revision int64, err error) {
 	at := rowKey(key)
 	err = r.DB.Update(ctx, func(tx *store.Tx) error {
 		done, now = false, nil
@@ -108,10 +112,12 @@ func (r *rows) change(ctx context.Context, key string, expected int64, fn func(t
 	return done, now, revision, failure(err)
 }
 
-// optimistic is the part of the client that Kubernetes reads and writes single objects and lists by.
+// optimistic is the part of the client that Kubernetes reads and writes single objects and lists
+// by.
 type optimistic struct{ *rows }
 
-func (o optimistic) Get(ctx context.Context, key string, options kubernetes.GetOptions) (kubernetes.GetResponse, error) {
+func (o optimistic) Get(ctx context.Context, key string,
+	options kubernetes.GetOptions) (kubernetes.GetResponse, error) {
 	if options.Revision == 0 {
 		if err := ctx.Err(); err != nil {
 			return kubernetes.GetResponse{}, err
@@ -128,7 +134,8 @@ func (o optimistic) Get(ctx context.Context, key string, options kubernetes.GetO
 	return response, err
 }
 
-func (o optimistic) List(ctx context.Context, prefix string, options kubernetes.ListOptions) (kubernetes.ListResponse, error) {
+func (o optimistic) List(ctx context.Context, prefix string,
+	options kubernetes.ListOptions) (kubernetes.ListResponse, error) {
 	want := o.under(prefix)
 	want.At, want.Limit, want.Count = uint64(options.Revision), int(options.Limit), true
 	if options.Continue != "" {
@@ -145,7 +152,8 @@ func (o optimistic) Count(ctx context.Context, prefix string, _ kubernetes.Count
 	return int64(count), err
 }
 
-func (o optimistic) OptimisticPut(ctx context.Context, key string, value []byte, expected int64, options kubernetes.PutOptions) (kubernetes.PutResponse, error) {
+func (o optimistic) OptimisticPut(ctx context.Context, key string, value []byte, expected int64,
+	options kubernetes.PutOptions) (kubernetes.PutResponse, error) {
 	done, now, revision, err := o.change(ctx, key, expected, func(tx *store.Tx, at string) error {
 		return o.put(tx, at, value, options.LeaseID)
 	})
@@ -156,7 +164,8 @@ func (o optimistic) OptimisticPut(ctx context.Context, key string, value []byte,
 	return response, err
 }
 
-func (o optimistic) OptimisticDelete(ctx context.Context, key string, expected int64, options kubernetes.DeleteOptions) (kubernetes.DeleteResponse, error) {
+func (o optimistic) OptimisticDelete(ctx context.Context, key string, expected int64,
+	options kubernetes.DeleteOptions) (kubernetes.DeleteResponse, error) {
 	done, now, revision, err := o.change(ctx, key, expected, o.Rows.Delete)
 	response := kubernetes.DeleteResponse{Succeeded: done, Revision: revision}
 	if options.GetOnFailure {
@@ -197,7 +206,8 @@ func (k kv) Get(ctx context.Context, key string, options ...clientv3.OpOption) (
 	if op.IsCountOnly() {
 		list, more = nil, false
 	}
-	return &clientv3.GetResponse{Header: &pb.ResponseHeader{Revision: revision}, Kvs: list, Count: int64(count), More: more}, nil
+	return &clientv3.GetResponse{Header: &pb.ResponseHeader{Revision: revision}, Kvs: list, Count: int64(count),
+		More: more}, nil
 }
 
 // operand is the range of keys that an operation is about.
@@ -212,7 +222,8 @@ func (k kv) operand(op clientv3.Op) store.Range {
 	return store.Range{From: from, End: rowKey(end)}
 }
 
-// GetStream is Get with its answer as a stream of one part: the rows are in memory already, and what is read must be of one revision.
+// GetStream is Get with its answer as a stream of one part: the rows are in memory already, and
+// what is read must be of one revision.
 func (k kv) GetStream(ctx context.Context, key string, options ...clientv3.OpOption) (clientv3.GetStreamChan, error) {
 	response, err := k.Get(ctx, key, options...)
 	if err != nil {
@@ -241,7 +252,8 @@ func (k kv) Put(ctx context.Context, key, value string, options ...clientv3.OpOp
 }
 
 // Compact cuts the log up to a revision.
-func (k kv) Compact(ctx context.Context, revision int64, _ ...clientv3.CompactOption) (*clientv3.CompactResponse, error) {
+func (k kv) Compact(ctx context.Context, revision int64,
+	_ ...clientv3.CompactOption) (*clientv3.CompactResponse, error) {
 	if err := k.DB.Compact(ctx, uint64(revision)); err != nil {
 		return nil, failure(err)
 	}
@@ -260,7 +272,8 @@ func (kv) Do(context.Context, clientv3.Op) (clientv3.OpResponse, error) {
 
 func (kv) Txn(context.Context) clientv3.Txn { return nil }
 
-// lease is the part of the client that gives objects an end. A lease is only a time: what holds it is noted with the row.
+// lease is the part of the client that gives objects an end. A lease is only a time: what holds it
+// is noted with the row.
 type lease struct {
 	clientv3.Lease // nil: no other method is called
 	Options
@@ -271,8 +284,8 @@ func (l lease) Grant(_ context.Context, seconds int64) (*clientv3.LeaseGrantResp
 	return &clientv3.LeaseGrantResponse{ID: clientv3.LeaseID(end), TTL: seconds}, nil
 }
 
-// Expired deletes the keys whose leases have ended, at most so many at a time, and reports how many those were and when the next one ends
-// (zero: there is none).
+// Expired deletes the keys whose leases have ended, at most so many at a time, and reports how many
+// those were and when the next one ends (zero: there is none).
 func Expired(ctx context.Context, options Options, limit int) (deleted int, next time.Time, err error) {
 	now := options.Clock.Now()
 	err = options.DB.Update(ctx, func(tx *store.Tx) error {

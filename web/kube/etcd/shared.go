@@ -16,8 +16,9 @@ import (
 	"k8s.io/apiserver/pkg/storage"
 )
 
-// sharedCodec decodes what is watched: whoever decodes the same bytes while another still has the object gets the same object, and with it
-// the forms in which it has been encoded. Nothing is held that no watcher holds.
+// sharedCodec decodes what is watched: whoever decodes the same bytes while another still has the
+// object gets the same object, and with it the forms in which it has been encoded. Nothing is held
+// that no watcher holds.
 //
 // It is of one resource in one version, so that encoders which have one identifier do the same.
 type sharedCodec struct {
@@ -33,7 +34,8 @@ func newSharedCodec(codec runtime.Codec) *sharedCodec {
 }
 
 // Decode returns an object that is shared, unless it is to be decoded into one of the caller's.
-func (c *sharedCodec) Decode(data []byte, defaults *schema.GroupVersionKind, into runtime.Object) (runtime.Object, *schema.GroupVersionKind, error) {
+func (c *sharedCodec) Decode(data []byte, defaults *schema.GroupVersionKind,
+	into runtime.Object) (runtime.Object, *schema.GroupVersionKind, error) {
 	if defaults != nil || into != nil {
 		return c.Codec.Decode(data, defaults, into)
 	}
@@ -110,7 +112,8 @@ func (d *decoded) version(revision uint64) (*version, error) {
 	return v, nil
 }
 
-// version is an object as watchers see it, and each form that one of them has encoded it to. Nobody changes the object.
+// version is an object as watchers see it, and each form that one of them has encoded it to. Nobody
+// changes the object.
 type version struct {
 	object runtime.Object
 
@@ -135,7 +138,8 @@ func (v *version) as(id runtime.Identifier) *encoded {
 	return e
 }
 
-// sharedObject is what one watcher has of an object that it shares with others. Whoever asks for the object gets a copy.
+// sharedObject is what one watcher has of an object that it shares with others. Whoever asks for
+// the object gets a copy.
 type sharedObject struct {
 	decoded *decoded
 	version *version // nil until its resource version is known
@@ -161,8 +165,10 @@ func (s *sharedObject) GetObjectKind() schema.ObjectKind {
 	return kind
 }
 
-// CacheEncode has the object encoded by the first who wants this form of it. Encoders get a copy, for some alter what they encode for a moment.
-func (s *sharedObject) CacheEncode(id runtime.Identifier, encode func(runtime.Object, io.Writer) error, w io.Writer) error {
+// CacheEncode has the object encoded by the first who wants this form of it. Encoders get a copy,
+// for some alter what they encode for a moment.
+func (s *sharedObject) CacheEncode(id runtime.Identifier, encode func(runtime.Object, io.Writer) error,
+	w io.Writer) error {
 	if s.version == nil {
 		return encode(s.GetObject(), w)
 	}

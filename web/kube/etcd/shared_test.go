@@ -31,7 +31,8 @@ type counting struct {
 	failing atomic.Bool
 }
 
-func (c *counting) Decode(data []byte, defaults *schema.GroupVersionKind, into runtime.Object) (runtime.Object, *schema.GroupVersionKind, error) {
+func (c *counting) Decode(data []byte, defaults *schema.GroupVersionKind,
+	into runtime.Object) (runtime.Object, *schema.GroupVersionKind, error) {
 	if into == nil {
 		c.decoded.Add(1)
 		if c.failing.Load() {
@@ -50,7 +51,8 @@ func countingBench(t *testing.T) (*bench, *counting) {
 }
 
 func (b *bench) watch(t *testing.T, predicate storage.SelectionPredicate) watch.Interface {
-	w, err := b.Watch(t.Context(), "/pods/", storage.ListOptions{ResourceVersion: fmt.Sprint(b.db.Revision()), Predicate: predicate, Recursive: true})
+	w, err := b.Watch(t.Context(), "/pods/", storage.ListOptions{ResourceVersion: fmt.Sprint(b.db.Revision()),
+		Predicate: predicate, Recursive: true})
 	require.NoError(t, err)
 	t.Cleanup(w.Stop)
 	return w
@@ -67,10 +69,11 @@ func (b *bench) create(t *testing.T, name string) *example.Pod {
 // label gives a pod another label.
 func (b *bench) label(ctx context.Context, name, value string) (*example.Pod, error) {
 	pod := new(example.Pod)
-	return pod, b.GuaranteedUpdate(ctx, "/pods/ns/"+name, pod, false, nil, storage.SimpleUpdate(func(object runtime.Object) (runtime.Object, error) {
-		object.(*example.Pod).Labels["a"] = value
-		return object, nil
-	}), nil)
+	return pod, b.GuaranteedUpdate(ctx, "/pods/ns/"+name, pod, false, nil,
+		storage.SimpleUpdate(func(object runtime.Object) (runtime.Object, error) {
+			object.(*example.Pod).Labels["a"] = value
+			return object, nil
+		}), nil)
 }
 
 // plain is the object of an event, as its receiver may have it.
@@ -107,11 +110,13 @@ func TestAChangeIsDecodedAndEncodedOnceForAllWatchers(t *testing.T) {
 		group.Go(func() {
 			for _, form := range []runtime.Identifier{"json", "table"} {
 				var text strings.Builder
-				if err := event.Object.(runtime.CacheableObject).CacheEncode(form, encode, &text); err != nil || text.String() != "one" {
+				if err := event.Object.(runtime.CacheableObject).CacheEncode(form, encode, &text); err != nil ||
+					text.String() != "one" {
 					t.Errorf("%s: %q, %v", form, text.String(), err)
 				}
 				splice := runtime.NewSpliceBuffer()
-				if err := event.Object.(runtime.CacheableObject).CacheEncode(form, encode, splice); err != nil || string(splice.Bytes()) != "one" {
+				if err := event.Object.(runtime.CacheableObject).CacheEncode(form, encode, splice); err != nil ||
+					string(splice.Bytes()) != "one" {
 					t.Errorf("%s: %q, %v", form, splice.Bytes(), err)
 				}
 			}
@@ -134,7 +139,8 @@ func TestWhatOneWatcherDoesToAnObjectNobodyElseSees(t *testing.T) {
 		_, err := fmt.Fprint(w, pod.Kind, pod.ResourceVersion, pod.Labels["a"])
 		return err
 	}
-	selecting := storage.SelectionPredicate{Label: labels.Everything(), Field: fields.OneTermEqualSelector("metadata.name", "one"),
+	selecting := storage.SelectionPredicate{Label: labels.Everything(),
+		Field: fields.OneTermEqualSelector("metadata.name", "one"),
 		GetAttrs: func(object runtime.Object) (labels.Set, fields.Set, error) {
 			pod := object.(*example.Pod)
 			return pod.Labels, fields.Set{"metadata.name": pod.Name}, nil
@@ -155,7 +161,8 @@ func TestWhatOneWatcherDoesToAnObjectNobodyElseSees(t *testing.T) {
 					t.Errorf("change %d has the label %s", change, mine.Labels["a"])
 				}
 				var text bytes.Buffer
-				if err := shared.CacheEncode("form", encode, &text); err != nil || text.String() != "Pod"+mine.ResourceVersion+fmt.Sprint(change) {
+				if err := shared.CacheEncode("form", encode, &text); err != nil || text.String() != "Pod"+
+					mine.ResourceVersion+fmt.Sprint(change) {
 					t.Errorf("change %d is encoded to %s, %v", change, &text, err)
 				}
 				mine.Labels["a"], mine.ResourceVersion = "spoilt", "0"
@@ -176,7 +183,8 @@ func TestAnObjectThatIsDeletedHasTheRevisionOfItsDeletion(t *testing.T) {
 	first, second := b.watch(t, storage.Everything), b.watch(t, storage.Everything)
 	pod := b.create(t, "one")
 	added := []watch.Event{<-first.ResultChan(), <-second.ResultChan()}
-	require.NoError(t, b.Delete(t.Context(), "/pods/ns/one", new(example.Pod), nil, storage.ValidateAllObjectFunc, nil, storage.DeleteOptions{}))
+	require.NoError(t, b.Delete(t.Context(), "/pods/ns/one", new(example.Pod), nil, storage.ValidateAllObjectFunc,
+		nil, storage.DeleteOptions{}))
 	for _, w := range []watch.Interface{first, second} {
 		deleted := <-w.ResultChan()
 		require.Equal(t, watch.Deleted, deleted.Type)
@@ -200,7 +208,8 @@ func TestWhatNoWatcherHoldsIsNotKept(t *testing.T) {
 		}
 	}
 	require.EqualValues(t, 20, counts.decoded.Load())
-	require.Eventually(t, func() bool { goruntime.GC(); return b.Interface.(etcd.Storage).Shared() == 0 }, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { goruntime.GC(); return b.Interface.(etcd.Storage).Shared() == 0 },
+		10*time.Second, time.Millisecond)
 }
 
 func TestWhatCouldNotBeDecodedIsTriedAgain(t *testing.T) {
@@ -209,7 +218,8 @@ func TestWhatCouldNotBeDecodedIsTriedAgain(t *testing.T) {
 	from := fmt.Sprint(b.db.Revision())
 	pod := b.create(t, "one")
 	for _, wanted := range []watch.EventType{watch.Error, watch.Added} {
-		w, err := b.Watch(t.Context(), "/pods/", storage.ListOptions{ResourceVersion: from, Predicate: storage.Everything, Recursive: true})
+		w, err := b.Watch(t.Context(), "/pods/", storage.ListOptions{ResourceVersion: from,
+			Predicate: storage.Everything, Recursive: true})
 		require.NoError(t, err)
 		event := <-w.ResultChan()
 		require.Equal(t, wanted, event.Type)

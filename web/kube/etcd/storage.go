@@ -25,8 +25,9 @@ type Resource struct {
 	Lease       etcd3.LeaseManagerConfig
 }
 
-// Storage is Kubernetes' own storage for etcd of one resource in one version, whose watchers share what they are sent: each change is decoded once for
-// all of them, and encoded once in each form that any of them wants. Close ends it.
+// Storage is Kubernetes' own storage for etcd of one resource in one version, whose watchers share
+// what they are sent: each change is decoded once for all of them, and encoded once in each form
+// that any of them wants. Close ends it.
 type Storage struct {
 	storage.Interface
 	Close  func()
@@ -37,7 +38,8 @@ type Storage struct {
 func NewStorage(client *kubernetes.Client, db *store.DB, r Resource) (Storage, error) {
 	versioner, shared := sharedVersioner{}, newSharedCodec(r.Codec)
 	// Only watches decode with the codec; all else decodes with the decoder, for itself.
-	inner, err := etcd3.New(client, Compactor{DB: db}, shared, r.New, r.NewList, "", r.Prefix, r.GroupResource, r.Transformer,
+	inner, err := etcd3.New(client, Compactor{DB: db}, shared, r.New, r.NewList, "", r.Prefix, r.GroupResource,
+		r.Transformer,
 		r.Lease, etcd3.NewDefaultDecoder(r.Codec, versioner), versioner)
 	if err != nil {
 		return Storage{}, err

@@ -32,8 +32,9 @@ import (
 	"landfall/web/kube/etcd"
 )
 
-// The tests that Kubernetes holds its own storage to (k8s.io/apiserver/pkg/storage/testing), on the store of this program: all of them, those of lists and
-// watches over streamed ranges and over pages.
+// The tests that Kubernetes holds its own storage to (k8s.io/apiserver/pkg/storage/testing), on the
+// store of this program: all of them, those of lists and watches over streamed ranges and over
+// pages.
 
 const storedPrefix = "test!"
 
@@ -55,7 +56,8 @@ type counted struct {
 	lists atomic.Uint64
 }
 
-func (c *counted) List(ctx context.Context, prefix string, options kubernetes.ListOptions) (kubernetes.ListResponse, error) {
+func (c *counted) List(ctx context.Context, prefix string,
+	options kubernetes.ListOptions) (kubernetes.ListResponse, error) {
 	c.lists.Add(1)
 	return c.Interface.List(ctx, prefix, options)
 }
@@ -88,8 +90,9 @@ func newBench(t *testing.T, options ...func(*bench)) *bench {
 	t.Cleanup(cancel)
 	clock := clockwork.NewRealClock()
 	b := &bench{
-		codec:  apitesting.TestCodec(serializer.NewCodecFactory(scheme), examplev1.SchemeGroupVersion),
-		client: etcd.NewClient(ctx, etcd.Options{DB: db, Rows: rows, Clock: clock, ProgressEvery: 250 * time.Millisecond}), transformer: new(swappable), db: db,
+		codec: apitesting.TestCodec(serializer.NewCodecFactory(scheme), examplev1.SchemeGroupVersion),
+		client: etcd.NewClient(ctx, etcd.Options{DB: db, Rows: rows, Clock: clock,
+			ProgressEvery: 250 * time.Millisecond}), transformer: new(swappable), db: db,
 	}
 	b.pages = &counted{Interface: b.client.Kubernetes}
 	b.lists = storagetesting.NewKubernetesRecorder(b.pages)
@@ -103,8 +106,10 @@ func newBench(t *testing.T, options ...func(*bench)) *bench {
 	lease := etcd3.NewDefaultLeaseManagerConfig()
 	lease.ReuseDurationSeconds = 1
 	s, err := etcd.NewStorage(b.client, db, etcd.Resource{
-		GroupResource: schema.GroupResource{Resource: "pods"}, Prefix: "/pods/", Codec: b.codec, Transformer: b.transformer,
-		New: func() runtime.Object { return new(example.Pod) }, NewList: func() runtime.Object { return new(example.PodList) }, Lease: lease,
+		GroupResource: schema.GroupResource{Resource: "pods"}, Prefix: "/pods/", Codec: b.codec,
+		Transformer: b.transformer,
+		New:         func() runtime.Object { return new(example.Pod) },
+		NewList:     func() runtime.Object { return new(example.PodList) }, Lease: lease,
 	})
 	require.NoError(t, err)
 	t.Cleanup(s.Close)
@@ -171,7 +176,8 @@ func (b *bench) stored(ctx context.Context, t *testing.T, key string) {
 	require.Empty(t, pod.ResourceVersion)
 }
 
-// calls holds that a page of a list costs as few reads as with etcd: pages grow when a filter leaves little of them.
+// calls holds that a page of a list costs as few reads as with etcd: pages grow when a filter
+// leaves little of them.
 func (b *bench) calls(t *testing.T, pageSize, processed uint64) {
 	require.Equal(t, processed, (*b.transformer.now.Load()).(*storagetesting.PrefixTransformer).GetReadsAndReset())
 	wanted := uint64(1)
@@ -217,7 +223,8 @@ func (f *failing) TransformFromStorage(ctx context.Context, data []byte, c value
 	return f.Transformer.TransformFromStorage(ctx, data, c)
 }
 
-func (f *failing) Decode(data []byte, defaults *schema.GroupVersionKind, into runtime.Object) (runtime.Object, *schema.GroupVersionKind, error) {
+func (f *failing) Decode(data []byte, defaults *schema.GroupVersionKind,
+	into runtime.Object) (runtime.Object, *schema.GroupVersionKind, error) {
 	if f.fail.Load() {
 		return nil, nil, errFailing
 	}
@@ -227,46 +234,130 @@ func (f *failing) Decode(data []byte, defaults *schema.GroupVersionKind, into ru
 func TestObjectsAreStoredAsKubernetesWantsThem(t *testing.T) {
 	ctx := context.Background()
 	for name, run := range map[string]func(*testing.T, *bench){
-		"Create":                              func(t *testing.T, b *bench) { storagetesting.RunTestCreate(ctx, t, b, b.stored) },
-		"CreateWithTTL":                       func(t *testing.T, b *bench) { storagetesting.RunTestCreateWithTTL(ctx, t, b) },
-		"CreateWithKeyExist":                  func(t *testing.T, b *bench) { storagetesting.RunTestCreateWithKeyExist(ctx, t, b) },
-		"Get":                                 func(t *testing.T, b *bench) { storagetesting.RunTestGet(ctx, t, b) },
-		"UnconditionalDelete":                 func(t *testing.T, b *bench) { storagetesting.RunTestUnconditionalDelete(ctx, t, b) },
-		"ConditionalDelete":                   func(t *testing.T, b *bench) { storagetesting.RunTestConditionalDelete(ctx, t, b) },
-		"DeleteWithSuggestion":                func(t *testing.T, b *bench) { storagetesting.RunTestDeleteWithSuggestion(ctx, t, b) },
-		"DeleteWithSuggestionAndConflict":     func(t *testing.T, b *bench) { storagetesting.RunTestDeleteWithSuggestionAndConflict(ctx, t, b) },
-		"DeleteWithConflict":                  func(t *testing.T, b *bench) { storagetesting.RunTestDeleteWithConflict(ctx, t, b) },
-		"DeleteWithSuggestionOfDeletedObject": func(t *testing.T, b *bench) { storagetesting.RunTestDeleteWithSuggestionOfDeletedObject(ctx, t, b) },
-		"ValidateDeletionWithSuggestion":      func(t *testing.T, b *bench) { storagetesting.RunTestValidateDeletionWithSuggestion(ctx, t, b) },
-		"ValidateDeletionOnlySuggestionValid": func(t *testing.T, b *bench) { storagetesting.RunTestValidateDeletionWithOnlySuggestionValid(ctx, t, b) },
-		"PreconditionalDeleteWithSuggestion":  func(t *testing.T, b *bench) { storagetesting.RunTestPreconditionalDeleteWithSuggestion(ctx, t, b) },
+		"Create": func(t *testing.T, b *bench) {
+			storagetesting.RunTestCreate(ctx,
+				t, b, b.stored)
+		},
+		"CreateWithTTL": func(t *testing.T, b *bench) {
+			storagetesting.RunTestCreateWithTTL(ctx,
+				t, b)
+		},
+		"CreateWithKeyExist": func(t *testing.T,
+			b *bench) {
+			storagetesting.RunTestCreateWithKeyExist(ctx, t, b)
+		},
+		"Get": func(t *testing.T, b *bench) { storagetesting.RunTestGet(ctx, t, b) },
+		"UnconditionalDelete": func(t *testing.T,
+			b *bench) {
+			storagetesting.RunTestUnconditionalDelete(ctx, t, b)
+		},
+		"ConditionalDelete": func(t *testing.T,
+			b *bench) {
+			storagetesting.RunTestConditionalDelete(ctx, t, b)
+		},
+		"DeleteWithSuggestion": func(t *testing.T,
+			b *bench) {
+			storagetesting.RunTestDeleteWithSuggestion(ctx, t, b)
+		},
+		"DeleteWithSuggestionAndConflict": func(t *testing.T,
+			b *bench) {
+			storagetesting.RunTestDeleteWithSuggestionAndConflict(ctx, t, b)
+		},
+		"DeleteWithConflict": func(t *testing.T,
+			b *bench) {
+			storagetesting.RunTestDeleteWithConflict(ctx, t, b)
+		},
+		"DeleteWithSuggestionOfDeletedObject": func(t *testing.T,
+			b *bench) {
+			storagetesting.RunTestDeleteWithSuggestionOfDeletedObject(ctx, t, b)
+		},
+		"ValidateDeletionWithSuggestion": func(t *testing.T,
+			b *bench) {
+			storagetesting.RunTestValidateDeletionWithSuggestion(ctx, t, b)
+		},
+		"ValidateDeletionOnlySuggestionValid": func(t *testing.T,
+			b *bench) {
+			storagetesting.RunTestValidateDeletionWithOnlySuggestionValid(ctx, t, b)
+		},
+		"PreconditionalDeleteWithSuggestion": func(t *testing.T,
+			b *bench) {
+			storagetesting.RunTestPreconditionalDeleteWithSuggestion(ctx, t, b)
+		},
 		"PreconditionalDeleteOnlySuggestion": func(t *testing.T, b *bench) {
 			storagetesting.RunTestPreconditionalDeleteWithOnlySuggestionPass(ctx, t, b)
 		},
-		"GetListNonRecursive":              func(t *testing.T, b *bench) { storagetesting.RunTestGetListNonRecursive(ctx, t, b.raise, b) },
-		"GetListRecursivePrefix":           func(t *testing.T, b *bench) { storagetesting.RunTestGetListRecursivePrefix(ctx, t, b) },
-		"ListContinuation":                 func(t *testing.T, b *bench) { storagetesting.RunTestListContinuation(ctx, t, b, b.calls) },
-		"ListPaginationRareObject":         func(t *testing.T, b *bench) { storagetesting.RunTestListPaginationRareObject(ctx, t, b, b.calls) },
-		"ListContinuationWithFilter":       func(t *testing.T, b *bench) { storagetesting.RunTestListContinuationWithFilter(ctx, t, b, b.calls) },
-		"ListInconsistentContinuation":     func(t *testing.T, b *bench) { storagetesting.RunTestListInconsistentContinuation(ctx, t, b, b.compact) },
-		"ListResourceVersionMatch":         func(t *testing.T, b *bench) { storagetesting.RunTestListResourceVersionMatch(ctx, t, b) },
-		"ListPaging":                       func(t *testing.T, b *bench) { storagetesting.RunTestListPaging(ctx, t, b) },
-		"NamespaceScopedList":              func(t *testing.T, b *bench) { storagetesting.RunTestNamespaceScopedList(ctx, t, b) },
-		"KeySchema":                        func(t *testing.T, b *bench) { storagetesting.RunTestKeySchema(ctx, t, b) },
-		"GuaranteedUpdate":                 func(t *testing.T, b *bench) { storagetesting.RunTestGuaranteedUpdate(ctx, t, b, b.stored) },
-		"GuaranteedUpdateWithTTL":          func(t *testing.T, b *bench) { storagetesting.RunTestGuaranteedUpdateWithTTL(ctx, t, b) },
-		"GuaranteedUpdateChecksStoredData": func(t *testing.T, b *bench) { storagetesting.RunTestGuaranteedUpdateChecksStoredData(ctx, t, b) },
-		"GuaranteedUpdateWithConflict":     func(t *testing.T, b *bench) { storagetesting.RunTestGuaranteedUpdateWithConflict(ctx, t, b) },
+		"GetListNonRecursive": func(t *testing.T,
+			b *bench) {
+			storagetesting.RunTestGetListNonRecursive(ctx, t, b.raise, b)
+		},
+		"GetListRecursivePrefix": func(t *testing.T,
+			b *bench) {
+			storagetesting.RunTestGetListRecursivePrefix(ctx, t, b)
+		},
+		"ListContinuation": func(t *testing.T, b *bench) {
+			storagetesting.RunTestListContinuation(ctx,
+				t, b, b.calls)
+		},
+		"ListPaginationRareObject": func(t *testing.T,
+			b *bench) {
+			storagetesting.RunTestListPaginationRareObject(ctx, t, b, b.calls)
+		},
+		"ListContinuationWithFilter": func(t *testing.T,
+			b *bench) {
+			storagetesting.RunTestListContinuationWithFilter(ctx, t, b, b.calls)
+		},
+		"ListInconsistentContinuation": func(t *testing.T,
+			b *bench) {
+			storagetesting.RunTestListInconsistentContinuation(ctx, t, b, b.compact)
+		},
+		"ListResourceVersionMatch": func(t *testing.T,
+			b *bench) {
+			storagetesting.RunTestListResourceVersionMatch(ctx, t, b)
+		},
+		"ListPaging": func(t *testing.T, b *bench) {
+			storagetesting.RunTestListPaging(ctx,
+				t, b)
+		},
+		"NamespaceScopedList": func(t *testing.T,
+			b *bench) {
+			storagetesting.RunTestNamespaceScopedList(ctx, t, b)
+		},
+		"KeySchema": func(t *testing.T, b *bench) { storagetesting.RunTestKeySchema(ctx, t, b) },
+		"GuaranteedUpdate": func(t *testing.T, b *bench) {
+			storagetesting.RunTestGuaranteedUpdate(ctx,
+				t, b, b.stored)
+		},
+		"GuaranteedUpdateWithTTL": func(t *testing.T,
+			b *bench) {
+			storagetesting.RunTestGuaranteedUpdateWithTTL(ctx, t, b)
+		},
+		"GuaranteedUpdateChecksStoredData": func(t *testing.T,
+			b *bench) {
+			storagetesting.RunTestGuaranteedUpdateChecksStoredData(ctx, t, b)
+		},
+		"GuaranteedUpdateWithConflict": func(t *testing.T,
+			b *bench) {
+			storagetesting.RunTestGuaranteedUpdateWithConflict(ctx, t, b)
+		},
 		"GuaranteedUpdateSuggestionAndConflict": func(t *testing.T, b *bench) {
 			storagetesting.RunTestGuaranteedUpdateWithSuggestionAndConflict(ctx, t, b)
 		},
-		"TransformationFailure": func(t *testing.T, b *bench) { storagetesting.RunTestTransformationFailure(ctx, t, b) },
-		"Stats":                 func(t *testing.T, b *bench) { storagetesting.RunTestStats(ctx, t, b, b.codec, b.transformer, false) },
+		"TransformationFailure": func(t *testing.T, b *bench) {
+			storagetesting.RunTestTransformationFailure(ctx,
+				t, b)
+		},
+		"Stats": func(t *testing.T, b *bench) {
+			storagetesting.RunTestStats(ctx, t, b, b.codec,
+				b.transformer, false)
+		},
 		"StatsBySizesOfKeys": func(t *testing.T, b *bench) {
 			require.NoError(t, b.EnableResourceSizeEstimation(b.keys))
 			storagetesting.RunTestStats(ctx, t, b, b.codec, b.transformer, true)
 		},
-		"CompactRevision": func(t *testing.T, b *bench) { storagetesting.RunTestCompactRevision(ctx, t, b, b.raise, b.compact) },
+		"CompactRevision": func(t *testing.T, b *bench) {
+			storagetesting.RunTestCompactRevision(ctx, t, b, b.raise,
+				b.compact)
+		},
 	} {
 		t.Run(name, func(t *testing.T) { run(t, newBench(t)) })
 	}
@@ -274,7 +365,8 @@ func TestObjectsAreStoredAsKubernetesWantsThem(t *testing.T) {
 
 func TestObjectsThatCanNotBeReadAreDeletedOnlyOnPurpose(t *testing.T) {
 	ctx := context.Background()
-	featuregatetesting.SetFeatureGateDuringTest(t, utilfeature.DefaultFeatureGate, features.AllowUnsafeMalformedObjectDeletion, true)
+	featuregatetesting.SetFeatureGateDuringTest(t, utilfeature.DefaultFeatureGate,
+		features.AllowUnsafeMalformedObjectDeletion, true)
 	var broken *failing
 	badCodec := func(b *bench) {
 		broken = &failing{Codec: b.codec}
@@ -305,25 +397,29 @@ func TestObjectsThatCanNotBeReadAreDeletedOnlyOnPurpose(t *testing.T) {
 func corrupt(t *testing.T) error {
 	broken := &failing{}
 	broken.fail.Store(true)
-	_, _, err := etcd3.WithCorruptObjErrorHandlingTransformer(broken).TransformFromStorage(context.Background(), nil, nil)
+	_, _, err := etcd3.WithCorruptObjErrorHandlingTransformer(broken).TransformFromStorage(context.Background(),
+		nil, nil)
 	require.ErrorIs(t, err, errFailing)
 	return err
 }
 
 func TestAListThatMeetsAnObjectThatCanNotBeReadEnds(t *testing.T) {
-	featuregatetesting.SetFeatureGateDuringTest(t, utilfeature.DefaultFeatureGate, features.AllowUnsafeMalformedObjectDeletion, false)
+	featuregatetesting.SetFeatureGateDuringTest(t, utilfeature.DefaultFeatureGate,
+		features.AllowUnsafeMalformedObjectDeletion, false)
 	storagetesting.RunTestGetListWithoutErrorAggregation(context.Background(), t, newBench(t), corrupt(t))
 }
 
 func TestAListNamesAllObjectsThatCanNotBeReadWhereTheyMayBeDeleted(t *testing.T) {
-	featuregatetesting.SetFeatureGateDuringTest(t, utilfeature.DefaultFeatureGate, features.AllowUnsafeMalformedObjectDeletion, true)
+	featuregatetesting.SetFeatureGateDuringTest(t, utilfeature.DefaultFeatureGate,
+		features.AllowUnsafeMalformedObjectDeletion, true)
 	b := newBench(t)
 	b.Interface = etcd3.NewStoreWithUnsafeCorruptObjectDeletion(b.Interface, schema.GroupResource{Resource: "pods"})
 	storagetesting.RunTestGetListWithErrorAggregation(context.Background(), t, b, corrupt(t))
 }
 
 func TestAWatchTellsOfAnObjectThatCouldNotBeReadWhenItIsDeleted(t *testing.T) {
-	featuregatetesting.SetFeatureGateDuringTest(t, utilfeature.DefaultFeatureGate, features.AllowUnsafeMalformedObjectDeletion, true)
+	featuregatetesting.SetFeatureGateDuringTest(t, utilfeature.DefaultFeatureGate,
+		features.AllowUnsafeMalformedObjectDeletion, true)
 	storagetesting.RunTestWatchWithUnsafeDelete(context.Background(), t, newBench(t), corrupt(t))
 }
 
@@ -331,7 +427,8 @@ func TestAWatchTellsOfAnObjectThatCouldNotBeReadWhenItIsDeleted(t *testing.T) {
 func both(t *testing.T, run func(t *testing.T, streamed bool)) {
 	for _, streamed := range []bool{false, true} {
 		t.Run(fmt.Sprintf("streamed=%v", streamed), func(t *testing.T) {
-			featuregatetesting.SetFeatureGateDuringTest(t, utilfeature.DefaultFeatureGate, features.EtcdRangeStream, streamed)
+			featuregatetesting.SetFeatureGateDuringTest(t, utilfeature.DefaultFeatureGate, features.EtcdRangeStream,
+				streamed)
 			run(t, streamed)
 		})
 	}
@@ -355,41 +452,95 @@ func TestListsAreOfOneRevision(t *testing.T) {
 func TestChangesAreWatchedAsKubernetesWantsThem(t *testing.T) {
 	ctx := context.Background()
 	for name, run := range map[string]func(*testing.T, *bench){
-		"Watch":                                  func(t *testing.T, b *bench) { storagetesting.RunTestWatch(ctx, t, b) },
-		"ClusterScopedWatch":                     func(t *testing.T, b *bench) { storagetesting.RunTestClusterScopedWatch(ctx, t, b) },
-		"NamespaceScopedWatch":                   func(t *testing.T, b *bench) { storagetesting.RunTestNamespaceScopedWatch(ctx, t, b) },
-		"DeleteTriggerWatch":                     func(t *testing.T, b *bench) { storagetesting.RunTestDeleteTriggerWatch(ctx, t, b) },
-		"WatchFromZero":                          func(t *testing.T, b *bench) { storagetesting.RunTestWatchFromZero(ctx, t, b, b.compact) },
-		"WatchFromNonZero":                       func(t *testing.T, b *bench) { storagetesting.RunTestWatchFromNonZero(ctx, t, b) },
-		"DelayedWatchDelivery":                   func(t *testing.T, b *bench) { storagetesting.RunTestDelayedWatchDelivery(ctx, t, b) },
-		"WatchError":                             func(t *testing.T, b *bench) { storagetesting.RunTestWatchError(ctx, t, b) },
-		"WatchContextCancel":                     func(t *testing.T, b *bench) { storagetesting.RunTestWatchContextCancel(ctx, t, b) },
-		"WatcherTimeout":                         func(t *testing.T, b *bench) { storagetesting.RunTestWatcherTimeout(ctx, t, b) },
-		"WatchDeleteEventObjectHaveLatestRV":     func(t *testing.T, b *bench) { storagetesting.RunTestWatchDeleteEventObjectHaveLatestRV(ctx, t, b) },
-		"WatchInitializationSignal":              func(t *testing.T, b *bench) { storagetesting.RunTestWatchInitializationSignal(ctx, t, b) },
-		"ProgressNotify":                         func(t *testing.T, b *bench) { storagetesting.RunOptionalTestProgressNotify(ctx, t, b, b.raise) },
-		"WatchDispatchBookmarkEvents":            func(t *testing.T, b *bench) { storagetesting.RunTestWatchDispatchBookmarkEvents(ctx, t, b, false) },
-		"SendInitialEventsBackwardCompatibility": func(t *testing.T, b *bench) { storagetesting.RunSendInitialEventsBackwardCompatibility(ctx, t, b) },
+		"Watch": func(t *testing.T, b *bench) {
+			storagetesting.RunTestWatch(ctx,
+				t, b)
+		},
+		"ClusterScopedWatch": func(t *testing.T,
+			b *bench) {
+			storagetesting.RunTestClusterScopedWatch(ctx, t, b)
+		},
+		"NamespaceScopedWatch": func(t *testing.T,
+			b *bench) {
+			storagetesting.RunTestNamespaceScopedWatch(ctx, t, b)
+		},
+		"DeleteTriggerWatch": func(t *testing.T,
+			b *bench) {
+			storagetesting.RunTestDeleteTriggerWatch(ctx, t, b)
+		},
+		"WatchFromZero": func(t *testing.T,
+			b *bench) {
+			storagetesting.RunTestWatchFromZero(ctx, t, b, b.compact)
+		},
+		"WatchFromNonZero": func(t *testing.T,
+			b *bench) {
+			storagetesting.RunTestWatchFromNonZero(ctx, t, b)
+		},
+		"DelayedWatchDelivery": func(t *testing.T,
+			b *bench) {
+			storagetesting.RunTestDelayedWatchDelivery(ctx, t, b)
+		},
+		"WatchError": func(t *testing.T, b *bench) {
+			storagetesting.RunTestWatchError(ctx,
+				t, b)
+		},
+		"WatchContextCancel": func(t *testing.T,
+			b *bench) {
+			storagetesting.RunTestWatchContextCancel(ctx, t, b)
+		},
+		"WatcherTimeout": func(t *testing.T,
+			b *bench) {
+			storagetesting.RunTestWatcherTimeout(ctx, t, b)
+		},
+		"WatchDeleteEventObjectHaveLatestRV": func(t *testing.T,
+			b *bench) {
+			storagetesting.RunTestWatchDeleteEventObjectHaveLatestRV(ctx, t, b)
+		},
+		"WatchInitializationSignal": func(t *testing.T,
+			b *bench) {
+			storagetesting.RunTestWatchInitializationSignal(ctx, t, b)
+		},
+		"ProgressNotify": func(t *testing.T,
+			b *bench) {
+			storagetesting.RunOptionalTestProgressNotify(ctx, t, b, b.raise)
+		},
+		"WatchDispatchBookmarkEvents": func(t *testing.T,
+			b *bench) {
+			storagetesting.RunTestWatchDispatchBookmarkEvents(ctx, t, b, false)
+		},
+		"SendInitialEventsBackwardCompatibility": func(t *testing.T,
+			b *bench) {
+			storagetesting.RunSendInitialEventsBackwardCompatibility(ctx, t, b)
+		},
 		"WatchBookmarksWithCorrectResourceVersion": func(t *testing.T, b *bench) {
 			b.Interface = bookmarking{b.Interface}
 			storagetesting.RunTestOptionalWatchBookmarksWithCorrectResourceVersion(ctx, t, b)
 		},
-		"WatchErrorIsBlockingFurtherEvents": func(t *testing.T, b *bench) { storagetesting.RunWatchErrorIsBlockingFurtherEvents(ctx, t, b) },
+		"WatchErrorIsBlockingFurtherEvents": func(t *testing.T,
+			b *bench) {
+			storagetesting.RunWatchErrorIsBlockingFurtherEvents(ctx, t, b)
+		},
 	} {
 		t.Run(name, func(t *testing.T) { run(t, newBench(t)) })
 	}
 	both(t, func(t *testing.T, _ bool) {
 		t.Run("WatchSemantics", func(t *testing.T) { storagetesting.RunWatchSemantics(ctx, t, newBench(t)) })
 		t.Run("WatchSemanticsWithConcurrentDecode", func(t *testing.T) {
-			featuregatetesting.SetFeatureGateDuringTest(t, utilfeature.DefaultFeatureGate, features.ConcurrentWatchObjectDecode, true)
+			featuregatetesting.SetFeatureGateDuringTest(t, utilfeature.DefaultFeatureGate,
+				features.ConcurrentWatchObjectDecode, true)
 			storagetesting.RunWatchSemantics(ctx, t, newBench(t))
 		})
-		t.Run("WatchSemanticInitialEventsExtended", func(t *testing.T) { storagetesting.RunWatchSemanticInitialEventsExtended(ctx, t, newBench(t)) })
-		t.Run("WatchListMatchSingle", func(t *testing.T) { storagetesting.RunWatchListMatchSingle(ctx, t, newBench(t)) })
+		t.Run("WatchSemanticInitialEventsExtended",
+			func(t *testing.T) { storagetesting.RunWatchSemanticInitialEventsExtended(ctx, t, newBench(t)) })
+		t.Run("WatchListMatchSingle", func(t *testing.T) {
+			storagetesting.RunWatchListMatchSingle(ctx,
+				t, newBench(t))
+		})
 	})
 }
 
-// bookmarking asks for bookmarks where clients take them, as the API's storage does (see package kube), and gives each client an object of its own.
+// bookmarking asks for bookmarks where clients take them, as the API's storage does (see package
+// kube), and gives each client an object of its own.
 type bookmarking struct{ storage.Interface }
 
 func (b bookmarking) Watch(ctx context.Context, key string, options storage.ListOptions) (watch.Interface, error) {

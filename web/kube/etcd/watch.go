@@ -25,7 +25,8 @@ func newWatcher(ctx context.Context, rows *rows) *watcher {
 	return &watcher{rows: rows, ctx: ctx, progress: make(chan struct{})}
 }
 
-// Watch follows a range from a revision (0: from now on). A watch that begins before what is kept is answered by a response with CompactRevision.
+// Watch follows a range from a revision (0: from now on). A watch that begins before what is kept
+// is answered by a response with CompactRevision.
 func (w *watcher) Watch(ctx context.Context, key string, options ...clientv3.OpOption) clientv3.WatchChan {
 	op := clientv3.OpGet(key, options...)
 	out := make(chan clientv3.WatchResponse)
@@ -45,7 +46,8 @@ func (w *watcher) Watch(ctx context.Context, key string, options ...clientv3.OpO
 	return out
 }
 
-func (w *watcher) run(ctx context.Context, changes *store.ValueWatcher, progress bool, out chan<- clientv3.WatchResponse) {
+func (w *watcher) run(ctx context.Context, changes *store.ValueWatcher, progress bool,
+	out chan<- clientv3.WatchResponse) {
 	ticker := w.Clock.NewTicker(w.ProgressEvery)
 	defer ticker.Stop()
 	send := func(response clientv3.WatchResponse) {

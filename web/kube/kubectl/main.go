@@ -1,5 +1,6 @@
-// Command kubectl is Kubernetes' own kubectl, of the version that the appliance's API is made of. Tests run it against that API. It is a
-// program of its own because its packages take long to initialize, which every program that is started by tests would pay for.
+// Command kubectl is Kubernetes' own kubectl, of the version that the appliance's API is made of.
+// Tests run it against that API. It is a program of its own because its packages take long to
+// initialize, which every program that is started by tests would pay for.
 package main
 
 import (

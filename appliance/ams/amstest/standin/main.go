@@ -1,5 +1,6 @@
-// Command standin serves the stand-in for AMS as a process of its own, for tests that look at the product from outside. A
-// service account "site" with the secret "secret" logs in to it. Under /standin it does what tests order:
+// Command standin serves the stand-in for AMS as a process of its own, for tests that look at the
+// product from outside. A service account "site" with the secret "secret" logs in to it. Under
+// /standin it does what tests order:
 //
 //	POST /standin/break?op=create&status=400&code=8&reason=…  answers calls of that kind so, until it is healed
 //	POST /standin/heal
@@ -23,7 +24,8 @@ func main() {
 	listen := flag.String("listen", "127.0.0.1:0", "address and port")
 	flag.Parse()
 	ams := amstest.New(clockwork.NewRealClock())
-	ams.AddAccount(amstest.Account{ID: "2GOuuT2l3odeHRdWqY57fviSE2K", Username: "site", Organization: "2GOuxr72XcFbrWvyA9rS9McOUjO", OrganizationName: "Example"})
+	ams.AddAccount(amstest.Account{ID: "2GOuuT2l3odeHRdWqY57fviSE2K", Username: "site",
+		Organization: "2GOuxr72XcFbrWvyA9rS9McOUjO", OrganizationName: "Example"})
 	ams.AddClient("site", "site", "secret")
 	server := &http.Server{Addr: *listen, Handler: routes(ams), ReadHeaderTimeout: time.Minute}
 	log.Fatal(server.ListenAndServe())

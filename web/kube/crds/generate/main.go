@@ -1,5 +1,6 @@
-// Command generate makes the CRDs that the API server embeds. It turns what controller-gen wrote (a folder of YAML) into the
-// rows that the store holds, so that the program reads nothing of them when it starts: see package crds.
+// Command generate makes the CRDs that the API server embeds. It turns what controller-gen wrote (a
+// folder of YAML) into the rows that the store holds, so that the program reads nothing of them
+// when it starts: see package crds.
 //
 //	go tool controller-gen crd:crdVersions=v1,allowDangerousTypes=true paths=... output:crd:dir=DIR
 //	go run . DIR ../crds.json.gz
@@ -90,7 +91,8 @@ func convert(dir string, kind objects.Kind) (row crds.Row, err error) {
 	if crd.Spec.Names.Kind != kind.Kind || (crd.Spec.Scope == v1.NamespaceScoped) != kind.Namespaced {
 		return row, fmt.Errorf("its kind is %s and its scope %s", crd.Spec.Names.Kind, crd.Spec.Scope)
 	}
-	crd.Spec.Versions = slices.DeleteFunc(crd.Spec.Versions, func(v v1.CustomResourceDefinitionVersion) bool { return v.Name != kind.Version })
+	crd.Spec.Versions = slices.DeleteFunc(crd.Spec.Versions,
+		func(v v1.CustomResourceDefinitionVersion) bool { return v.Name != kind.Version })
 	if len(crd.Spec.Versions) != 1 || !hasSpec(crd) {
 		return row, errors.New("the schema is not complete: is go.mod tidy?")
 	}
@@ -108,8 +110,10 @@ func convert(dir string, kind objects.Kind) (row crds.Row, err error) {
 	crd.Status = v1.CustomResourceDefinitionStatus{
 		AcceptedNames: crd.Spec.Names, StoredVersions: []string{kind.Version},
 		Conditions: []v1.CustomResourceDefinitionCondition{
-			{Type: v1.NamesAccepted, Status: v1.ConditionTrue, LastTransitionTime: crd.CreationTimestamp, Reason: "NoConflicts", Message: "no conflicts found"},
-			{Type: v1.Established, Status: v1.ConditionTrue, LastTransitionTime: crd.CreationTimestamp, Reason: "InitialNamesAccepted", Message: "the initial names have been accepted"},
+			{Type: v1.NamesAccepted, Status: v1.ConditionTrue, LastTransitionTime: crd.CreationTimestamp,
+				Reason: "NoConflicts", Message: "no conflicts found"},
+			{Type: v1.Established, Status: v1.ConditionTrue, LastTransitionTime: crd.CreationTimestamp,
+				Reason: "InitialNamesAccepted", Message: "the initial names have been accepted"},
 		},
 	}
 	object, err := json.Marshal(crd)
@@ -119,5 +123,6 @@ func convert(dir string, kind objects.Kind) (row crds.Row, err error) {
 // hasSpec tells whether fields are missing, as controller-gen leaves out what it can not load.
 func hasSpec(crd *v1.CustomResourceDefinition) bool {
 	schema := crd.Spec.Versions[0].Schema
-	return schema != nil && schema.OpenAPIV3Schema != nil && len(schema.OpenAPIV3Schema.Properties["spec"].Properties) > 0
+	return schema != nil && schema.OpenAPIV3Schema != nil &&
+		len(schema.OpenAPIV3Schema.Properties["spec"].Properties) > 0
 }
