@@ -125,14 +125,14 @@ bench: assets/ui/index.html
 CRD_MODULES := github.com/openshift/hive/apis github.com/openshift/assisted-service/api github.com/metal3-io/baremetal-operator/apis open-cluster-management.io/api
 CRD_PACKAGES := github.com/openshift/hive/apis/hive/v1 github.com/openshift/assisted-service/api/hiveextension/v1beta1 \
 	github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1 open-cluster-management.io/api/cluster/v1 \
-	landfall/appliance/objects/addon landfall/appliance/objects/agentinstall
+	landfall/appliance/kube/objects/addon landfall/appliance/kube/objects/agentinstall
 crds:
 	rm -rf bin/crds && mkdir -p bin/crds
 	cd web/kube/crds/generate && go mod tidy && CGO_ENABLED=0 go tool controller-gen crd:crdVersions=v1,allowDangerousTypes=true \
 		$(addprefix paths=,$(CRD_PACKAGES)) output:crd:dir=$(CURDIR)/bin/crds
 	cd web/kube/crds/generate && CGO_ENABLED=0 go run . $(CURDIR)/bin/crds ../crds.json.gz
 	for m in $(CRD_MODULES); do go list -m -f '{{.Path}} {{with .Replace}}{{.Version}}{{else}}{{.Version}}{{end}}' $$m; done > web/kube/crds/sources.txt
-	sha256sum appliance/objects/addon/*.go appliance/objects/agentinstall/*.go >> web/kube/crds/sources.txt
+	sha256sum appliance/kube/objects/addon/*.go appliance/kube/objects/agentinstall/*.go >> web/kube/crds/sources.txt
 
 clean:
 	rm -rf bin $(UI)/node_modules

@@ -16,8 +16,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"landfall/appliance/objects"
-	"landfall/appliance/objects/agentinstall"
+	"landfall/appliance/kube/objects"
+	"landfall/appliance/kube/objects/agentinstall"
 	"landfall/store"
 )
 

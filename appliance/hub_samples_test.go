@@ -10,7 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"landfall/appliance/apply"
+	"landfall/appliance/kube/apply"
 )
 
 // TestTheDocumentedSamplesApplyOrSayWhyNot applies the samples of the Assisted Installer's

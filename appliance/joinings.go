@@ -10,10 +10,10 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"landfall/appliance/engine"
-	"landfall/appliance/hive"
-	"landfall/appliance/joining"
-	"landfall/appliance/metal"
-	"landfall/appliance/spoke"
+	"landfall/appliance/kube/hive"
+	"landfall/appliance/kube/joining"
+	"landfall/appliance/kube/metal"
+	"landfall/appliance/kube/spoke"
 	"landfall/store"
 )
 

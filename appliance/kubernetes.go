@@ -11,10 +11,10 @@ import (
 	"github.com/jonboulle/clockwork"
 	"k8s.io/apiserver/pkg/admission"
 
-	"landfall/appliance/controller"
 	"landfall/appliance/engine"
-	"landfall/appliance/hive"
-	"landfall/appliance/objects"
+	"landfall/appliance/kube/controller"
+	"landfall/appliance/kube/hive"
+	"landfall/appliance/kube/objects"
 	"landfall/appliance/sitekey"
 	"landfall/store"
 	"landfall/web"

@@ -9,11 +9,11 @@ import (
 	"github.com/jonboulle/clockwork"
 	"k8s.io/apiserver/pkg/admission"
 
-	"landfall/appliance/controller"
 	"landfall/appliance/engine"
-	"landfall/appliance/hive"
+	"landfall/appliance/kube/controller"
+	"landfall/appliance/kube/hive"
+	"landfall/appliance/kube/objects"
 	"landfall/appliance/mirror"
-	"landfall/appliance/objects"
 	"landfall/appliance/osimage"
 	"landfall/store"
 )

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 
-	"landfall/appliance/hive"
+	"landfall/appliance/kube/hive"
 	"landfall/appliance/osimage"
 )
 

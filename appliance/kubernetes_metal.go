@@ -7,7 +7,7 @@ import (
 	"k8s.io/apiserver/pkg/admission"
 
 	"landfall/appliance/engine"
-	"landfall/appliance/metal"
+	"landfall/appliance/kube/metal"
 	"landfall/store"
 )
 

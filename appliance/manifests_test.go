@@ -15,8 +15,8 @@ import (
 	"github.com/openshift/assisted-service/models"
 	"github.com/stretchr/testify/require"
 
-	"landfall/appliance/acm"
-	"landfall/appliance/apply"
+	"landfall/appliance/kube/acm"
+	"landfall/appliance/kube/apply"
 )
 
 // singleNodeFolder writes the manifests of a single node as a kustomization.

@@ -7,8 +7,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"landfall/appliance/acm"
-	"landfall/appliance/apply"
+	"landfall/appliance/kube/acm"
+	"landfall/appliance/kube/apply"
 )
 
 func newExportACM() *cobra.Command {

@@ -14,8 +14,8 @@ import (
 	"github.com/jonboulle/clockwork"
 	"github.com/spf13/cobra"
 
-	"landfall/appliance/apply"
 	"landfall/appliance/doctor"
+	"landfall/appliance/kube/apply"
 	"landfall/web/console"
 )
 

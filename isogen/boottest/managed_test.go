@@ -18,7 +18,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"landfall/appliance/objects/agentinstall"
+	"landfall/appliance/kube/objects/agentinstall"
 	"landfall/appliance/simulate"
 	"landfall/appliance/simulate/redfish"
 )

@@ -24,7 +24,7 @@ import (
 	serverstorage "k8s.io/apiserver/pkg/server/storage"
 	"k8s.io/apiserver/pkg/util/compatibility"
 
-	"landfall/appliance/objects"
+	"landfall/appliance/kube/objects"
 )
 
 // bodyLimit is the largest request body, in bytes, as with a cluster's API server.

@@ -9,7 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	genericdiscovery "k8s.io/apiserver/pkg/endpoints/discovery"
 
-	"landfall/appliance/objects"
+	"landfall/appliance/kube/objects"
 )
 
 // discovery knows the kinds that are served: the built-in ones and those of resource definitions,

@@ -22,7 +22,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/apiserver/pkg/admission"
 
-	"landfall/appliance/objects"
+	"landfall/appliance/kube/objects"
 	"landfall/appliance/sitekey"
 	"landfall/store"
 	"landfall/web/kube"

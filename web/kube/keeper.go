@@ -15,7 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"landfall/appliance/objects"
+	"landfall/appliance/kube/objects"
 	"landfall/appliance/sitekey"
 	"landfall/store"
 	"landfall/web/kube/etcd"

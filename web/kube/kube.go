@@ -22,7 +22,7 @@ import (
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/client-go/rest"
 
-	"landfall/appliance/objects"
+	"landfall/appliance/kube/objects"
 	"landfall/appliance/sitekey"
 	"landfall/store"
 	"landfall/web/kube/etcd"

@@ -15,7 +15,7 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 
-	"landfall/appliance/objects"
+	"landfall/appliance/kube/objects"
 	"landfall/store"
 	"landfall/web/kube"
 )

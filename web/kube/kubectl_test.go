@@ -12,7 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"landfall/appliance/objects"
+	"landfall/appliance/kube/objects"
 )
 
 // kubectl is Kubernetes' own, with a kubeconfig for a site.

@@ -13,7 +13,7 @@ import (
 	eventsclient "k8s.io/client-go/kubernetes/typed/events/v1"
 	recording "k8s.io/client-go/tools/events"
 
-	"landfall/appliance/objects"
+	"landfall/appliance/kube/objects"
 	"landfall/store"
 )
 

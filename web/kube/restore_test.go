@@ -14,7 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
 
-	"landfall/appliance/objects"
+	"landfall/appliance/kube/objects"
 	"landfall/store"
 	"landfall/web/kube"
 )

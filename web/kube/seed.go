@@ -10,7 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"landfall/appliance/objects"
+	"landfall/appliance/kube/objects"
 	"landfall/store"
 	"landfall/web/kube/crds"
 )

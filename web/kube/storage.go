@@ -19,7 +19,7 @@ import (
 	"k8s.io/apiserver/pkg/storage/value/encrypt/identity"
 	"k8s.io/client-go/tools/cache"
 
-	"landfall/appliance/objects"
+	"landfall/appliance/kube/objects"
 	"landfall/appliance/sitekey"
 	"landfall/store"
 	"landfall/web/kube/etcd"

@@ -21,7 +21,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"landfall/appliance/objects"
+	"landfall/appliance/kube/objects"
 	"landfall/store"
 )
 

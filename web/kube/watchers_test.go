@@ -17,7 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 
-	"landfall/appliance/objects"
+	"landfall/appliance/kube/objects"
 	"landfall/appliance/sitekey"
 	"landfall/web/kube"
 )

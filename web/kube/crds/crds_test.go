@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 	v1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 
-	"landfall/appliance/objects"
+	"landfall/appliance/kube/objects"
 	"landfall/web/kube/crds"
 )
 

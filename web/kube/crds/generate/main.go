@@ -26,15 +26,15 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/yaml"
 
-	"landfall/appliance/objects"
+	"landfall/appliance/kube/objects"
 	"landfall/web/kube/crds"
 
 	// What the CRDs are generated from.
 	_ "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
 	_ "github.com/openshift/assisted-service/api/hiveextension/v1beta1"
 	_ "github.com/openshift/hive/apis/hive/v1"
-	_ "landfall/appliance/objects/addon"
-	_ "landfall/appliance/objects/agentinstall"
+	_ "landfall/appliance/kube/objects/addon"
+	_ "landfall/appliance/kube/objects/agentinstall"
 	_ "open-cluster-management.io/api/cluster/v1"
 )
 

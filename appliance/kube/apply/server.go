@@ -1,0 +1,231 @@
+package apply
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/jonboulle/clockwork"
+
+	"landfall/appliance/kube/objects"
+)
+
+// manager is the name under which fields are owned that were applied by this program.
+const manager = "landfall"
+
+// Server is an appliance's Kubernetes API.
+type Server struct {
+	URL   string
+	Token string // "" for none
+	HTTP  *http.Client
+	Clock clockwork.Clock // nil is the real one
+
+	kinds map[string]map[string]resource // by apiVersion and kind; filled as they are asked for
+}
+
+// resource is how a kind is asked for.
+type resource struct {
+	Name       string `json:"name"`
+	Kind       string `json:"kind"`
+	Namespaced bool   `json:"namespaced"`
+}
+
+// RefusedError is what the API says to a request.
+type RefusedError struct {
+	Code    int
+	Reason  string // such as Conflict, NotFound
+	Message string
+}
+
+func (e *RefusedError) Error() string { return e.Message }
+
+func isNotFound(err error) bool {
+	refused, ok := errors.AsType[*RefusedError](err)
+	return ok && refused.Code == http.StatusNotFound
+}
+
+// NoAPIError says that there is no Kubernetes API where it was looked for.
+type NoAPIError struct{ URL string }
+
+func (e *NoAPIError) Error() string {
+	return fmt.Sprintf("the appliance at %s shows no Kubernetes API; switch it on with kubernetes.enabled, or name "+
+		"another address with --url", e.URL)
+}
+
+// startsWithin is how often an API is asked again, once a second, while it is starting.
+const startsWithin = 15
+
+// ask sends a request and reads the answer. The code is that of an answer that is no error. It
+// waits for an API that is starting.
+func (s *Server) ask(ctx context.Context, method, path, contentType string, body []byte, into any) (int, error) {
+	clock := s.Clock
+	if clock == nil {
+		clock = clockwork.NewRealClock()
+	}
+	for try := 0; ; try++ {
+		code, err := s.askOnce(ctx, method, path, contentType, body, into)
+		refused, isRefusal := errors.AsType[*RefusedError](err)
+		if !isRefusal || refused.Code != http.StatusServiceUnavailable || try == startsWithin {
+			return code, err
+		}
+		select {
+		case <-ctx.Done():
+			return 0, err
+		case <-clock.After(pause):
+		}
+	}
+}
+
+func (s *Server) askOnce(ctx context.Context, method, path, contentType string, body []byte, into any) (int, error) {
+	request, err := http.NewRequestWithContext(ctx, method, strings.TrimRight(s.URL, "/")+path, bytes.NewReader(body))
+	if err != nil {
+		return 0, err
+	}
+	request.Header.Set("Accept", "application/json")
+	if contentType != "" {
+		request.Header.Set("Content-Type", contentType)
+	}
+	if s.Token != "" {
+		request.Header.Set("Authorization", "Bearer "+s.Token)
+	}
+	response, err := s.HTTP.Do(request)
+	if err != nil {
+		return 0, err
+	}
+	answer, err := io.ReadAll(response.Body)
+	if err = errors.Join(err, response.Body.Close()); err != nil {
+		return 0, fmt.Errorf("read the answer of %s: %w", s.URL, err)
+	}
+	if response.StatusCode >= http.StatusBadRequest {
+		return 0, refusal(response.StatusCode, response.Status, method+" "+path, answer)
+	}
+	if into == nil {
+		return response.StatusCode, nil
+	}
+	decoder := json.NewDecoder(bytes.NewReader(answer))
+	decoder.UseNumber()
+	if err := decoder.Decode(into); err != nil {
+		return 0, &NoAPIError{s.URL}
+	}
+	return response.StatusCode, nil
+}
+
+// refusal reads a metav1.Status, the form in which the API refuses.
+func refusal(code int, status, what string, answer []byte) error {
+	var shape struct{ Kind, Reason, Message string }
+	if err := json.Unmarshal(answer, &shape); err != nil || shape.Message == "" {
+		shape.Message = fmt.Sprintf("the appliance answered %s to %s", status, what)
+	}
+	return &RefusedError{code, shape.Reason, strings.Join(strings.Fields(shape.Message), " ")}
+}
+
+// resource finds how a kind is asked for.
+func (s *Server) resource(ctx context.Context, apiVersion, kind string) (resource, error) {
+	if kinds, ok := s.kinds[apiVersion]; ok {
+		return found(kinds, apiVersion, kind)
+	}
+	var list struct {
+		Kind      string     `json:"kind"`
+		Resources []resource `json:"resources"`
+	}
+	_, err := s.ask(ctx, http.MethodGet, root(apiVersion), "", nil, &list)
+	switch {
+	case isNotFound(err) && apiVersion != coreVersion:
+		if _, err := s.resource(ctx, coreVersion, "Secret"); err != nil {
+			return resource{}, err
+		}
+	case isNotFound(err) || err == nil && list.Kind != "APIResourceList":
+		return resource{}, &NoAPIError{s.URL}
+	case err != nil:
+		return resource{}, err
+	}
+	kinds := map[string]resource{}
+	for _, r := range list.Resources {
+		if !strings.Contains(r.Name, "/") {
+			kinds[r.Kind] = r
+		}
+	}
+	if s.kinds == nil {
+		s.kinds = map[string]map[string]resource{}
+	}
+	s.kinds[apiVersion] = kinds
+	return found(kinds, apiVersion, kind)
+}
+
+// coreVersion is the group and version of the kinds without a group.
+const coreVersion = "v1"
+
+func found(kinds map[string]resource, apiVersion, kind string) (resource, error) {
+	r, ok := kinds[kind]
+	if !ok {
+		return r, &RefusedError{http.StatusNotFound, "NoKind", fmt.Sprintf("the appliance has no kind %s of %s",
+			kind, apiVersion)}
+	}
+	return r, nil
+}
+
+func root(apiVersion string) string {
+	if strings.Contains(apiVersion, "/") {
+		return "/apis/" + apiVersion
+	}
+	return "/api/" + apiVersion
+}
+
+// path is where an object lies, or with the name "" where those of its kind do.
+func (s *Server) path(ctx context.Context, apiVersion, kind, namespace, name string) (string, error) {
+	r, err := s.resource(ctx, apiVersion, kind)
+	if err != nil {
+		return "", err
+	}
+	path := root(apiVersion)
+	if r.Namespaced && namespace != "" {
+		path += "/namespaces/" + url.PathEscape(namespace)
+	}
+	path += "/" + r.Name
+	if name != "" {
+		path += "/" + url.PathEscape(name)
+	}
+	return path, nil
+}
+
+// Get gives an object, nil when there is none. The error is a *RefusedError, a *NoAPIError or the
+// connection's.
+func (s *Server) Get(ctx context.Context, kind objects.Kind, namespace, name string) (map[string]any, error) {
+	return s.get(ctx, kind.APIVersion(), kind.Kind, namespace, name)
+}
+
+// List gives the objects of a kind in a namespace, or of all for "". Errors are those of Get.
+func (s *Server) List(ctx context.Context, kind objects.Kind, namespace string) ([]map[string]any, error) {
+	path, err := s.path(ctx, kind.APIVersion(), kind.Kind, namespace, "")
+	if err != nil {
+		return nil, err
+	}
+	var answer struct{ Items []map[string]any }
+	if _, err := s.ask(ctx, http.MethodGet, path, "", nil, &answer); err != nil {
+		return nil, err
+	}
+	for _, item := range answer.Items { // lists may leave out what the list says
+		item["apiVersion"], item["kind"] = kind.APIVersion(), kind.Kind
+	}
+	return answer.Items, nil
+}
+
+func (s *Server) get(ctx context.Context, apiVersion, kind, namespace, name string) (map[string]any, error) {
+	path, err := s.path(ctx, apiVersion, kind, namespace, name)
+	if err != nil {
+		return nil, err
+	}
+	var content map[string]any
+	if _, err := s.ask(ctx, http.MethodGet, path, "", nil, &content); isNotFound(err) {
+		return nil, nil
+	} else if err != nil {
+		return nil, err
+	}
+	return content, nil
+}

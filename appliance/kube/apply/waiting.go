@@ -1,0 +1,96 @@
+package apply
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"landfall/appliance/kube/objects"
+)
+
+// What keeps an installation from beginning: the cluster's own reasons, and what its Agents lack.
+
+// agentRounds is how seldom Agents are looked at, in rounds: they are large.
+const agentRounds = 5
+
+// notStarted is why a cluster that is fit to be installed is not being installed, "" if it is or
+// nobody knows.
+func notStarted(content map[string]any) string {
+	if failed, why := condition(content, "LastInstallationPreparationFailed"); failed == "True" {
+		if met := conditionOf(content, "RequirementsMet"); textAt(met, "reason") != "ClusterAlreadyInstalling" {
+			return "the last preparation of the installation failed: " + why
+		}
+	}
+	if c := conditionOf(content, "Completed"); textAt(c, "reason") == "InstallationOnHold" {
+		return textAt(c, "message")
+	}
+	c := conditionOf(content, "RequirementsMet")
+	if slices.Contains([]string{"InsufficientAgents", "UnsyncedAgents", "UnapprovedAgents"}, textAt(c, "reason")) {
+		return textAt(c, "message")
+	}
+	return ""
+}
+
+// lookAtAgents tells what the Agents lack that were booted from the infra-envs that were applied,
+// or belong to the clusters.
+func (f *follower) lookAtAgents(ctx context.Context) error {
+	var namespaces []string
+	infraEnvs, clusters := map[string]bool{}, map[string]bool{}
+	note := func(o *Object, names map[string]bool, name string) {
+		namespace := f.namespace(o)
+		names[namespace+"/"+name] = true
+		if !slices.Contains(namespaces, namespace) {
+			namespaces = append(namespaces, namespace)
+		}
+	}
+	for _, o := range f.of(objects.InfraEnvs) {
+		note(o, infraEnvs, o.Name)
+	}
+	for _, o := range f.of(objects.AgentClusterInstalls) {
+		note(o, clusters, o.text("spec", "clusterDeploymentRef", "name"))
+	}
+	for _, namespace := range namespaces {
+		agents, err := f.server.List(ctx, objects.Agents, namespace)
+		if err != nil {
+			return err
+		}
+		for _, agent := range agents {
+			bound := textAt(agent, "spec", "clusterDeploymentName", "namespace") + "/" + textAt(agent, "spec",
+				"clusterDeploymentName", "name")
+			booted := namespace + "/" + textAt(agent, "metadata", "labels", "infraenvs.agent-install.openshift.io")
+			if clusters[bound] || bound == "/" && infraEnvs[booted] {
+				f.say("agent "+namespace+"/"+textAt(agent, "metadata", "name"), lacking(namespace, agent))
+			}
+		}
+	}
+	return nil
+}
+
+// lacking is what an Agent lacks, with what to do; "" for nothing.
+func lacking(namespace string, agent map[string]any) string {
+	id := textAt(agent, "metadata", "name")
+	name := "agent.agent-install.openshift.io/" + id
+	if hostname := textAt(agent, "status", "inventory", "hostname"); hostname != "" {
+		name += " (" + hostname + ")"
+	}
+	for _, look := range []struct{ condition, status, reason, advice string }{
+		{"SpecSynced", "False", "", "correct the Agent, or the annotations of its BareMetalHost"},
+		{"Cleanup", "False", "", adviceOutside},
+		{"Connected", "False", "", "look at the machine's console whether it runs the image and reaches the appliance"},
+		{"Installed", "False", "InstallationFailed", "its logs say more; the URL is in status.debugInfo.logsURL"},
+		{"Joining", "False", "", adviceOutside},
+		{"Validated", "False", "ValidationsFailing", "the host is judged again with each change"},
+		{"Validated", "False", "ValidationsUserPending", "the host is judged again with each change"},
+		{"RequirementsMet", "False", "AgentIsNotApproved",
+			fmt.Sprintf("approve it: kubectl -n %s patch agents.agent-install.openshift.io %s --type merge -p "+
+				"'{\"spec\":{\"approved\":true}}', "+
+				"or set agentApproval.autoApprove in its InfraEnv", namespace, id)},
+	} {
+		c := conditionOf(agent, look.condition)
+		if textAt(c, "status") == look.status && (look.reason == "" || textAt(c, "reason") == look.reason) {
+			return fmt.Sprintf("%s: %s is %s, %s: %s; %s", name, look.condition, look.status, textAt(c, "reason"),
+				sentence(textAt(c, "message")), look.advice)
+		}
+	}
+	return ""
+}

@@ -1,0 +1,76 @@
+package hive
+
+import (
+	"strings"
+	"testing"
+
+	hivev1 "github.com/openshift/hive/apis/hive/v1"
+	"github.com/stretchr/testify/require"
+
+	"landfall/appliance/kube/objects"
+	"landfall/appliance/kube/objects/agentinstall"
+	"landfall/store"
+)
+
+// TestWhatBecomesOfTheHostsOfADeletedCluster deletes a cluster with a host of its own infra-env and
+// one that was bound later. The latter is free for another cluster, unless the cluster is to be
+// preserved: then it runs it.
+func TestWhatBecomesOfTheHostsOfADeletedCluster(t *testing.T) {
+	for name, test := range map[string]struct {
+		preserve bool
+		deleted  objects.Kind
+	}{
+		"freed with the ClusterDeployment":       {false, objects.ClusterDeployments},
+		"freed with the AgentClusterInstall":     {false, objects.AgentClusterInstalls},
+		"forgotten with the ClusterDeployment":   {true, objects.ClusterDeployments},
+		"forgotten with the AgentClusterInstall": {true, objects.AgentClusterInstalls},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newClusterBench(t)
+			b.given(threeNodesManifest, nil)
+			b.apply(infraEnvOfOne, infraEnvManifest("pool"))
+			own, late := b.machines(1)[0], b.boot("pool", 2)
+			b.change(late, func(spec *agentinstall.AgentSpec) {
+				spec.ClusterDeploymentName = &agentinstall.ClusterReference{Namespace: "site", Name: "one"}
+			})
+			require.Equal(t, b.made().ID.String(), late.host().ClusterID.String())
+			b.update(func(tx *store.Tx) error {
+				return b.clusters.alterDeployment(tx, "site", "one", func(cd *hivev1.ClusterDeployment) error {
+					cd.Spec.PreserveOnDelete = test.preserve
+					return nil
+				})
+			})
+			b.quiet()
+			b.delete(test.deleted, "site", "one")
+			require.Nil(t, b.made())
+			require.False(t, b.exists(test.deleted, "site", "one"), "no finalizer holds it")
+			require.False(t, b.exists(objects.Agents, "site", own.id), "it goes with its infra-env's cluster")
+			if test.preserve {
+				require.False(t, b.exists(objects.Agents, "site", late.id))
+				return
+			}
+			require.Nil(t, b.agent(late).Spec.ClusterDeploymentName)
+			require.Nil(t, late.host().ClusterID)
+		})
+	}
+}
+
+func TestLogsAreFoundByTheirURLsWhenTheyAreThere(t *testing.T) {
+	b := newClusterBench(t)
+	machines := b.installingSingleNode()
+	require.Empty(t, b.aci().Status.DebugInfo.LogsURL)
+	require.Empty(t, b.agent(machines[0]).Status.DebugInfo.LogsURL)
+	id := b.made().ID.String()
+	root := "http://appliance.site.test:8090/api/assisted-install/v2/clusters/" + id + "/logs"
+
+	require.NoError(t, b.engine.HostLogs(t.Context(), id, machines[0].id, strings.NewReader("of the host")))
+	b.quiet()
+	require.Equal(t, root+"?host_id="+machines[0].id+"&logs_type=host", b.agent(machines[0]).Status.DebugInfo.LogsURL)
+	require.Empty(t, b.aci().Status.DebugInfo.LogsURL, "the controller's are not there yet")
+	require.NoError(t, b.engine.ControllerLogs(t.Context(), id, strings.NewReader("of the controller")))
+	b.quiet()
+	require.Equal(t, root, b.aci().Status.DebugInfo.LogsURL)
+
+	b.finish(machines...)
+	require.Equal(t, root, b.aci().Status.DebugInfo.LogsURL, "it stays when the cluster is installed")
+}

@@ -1,0 +1,442 @@
+package hive
+
+import (
+	"crypto/ed25519"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"errors"
+	"math/big"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-openapi/swag/conv"
+	"github.com/openshift/assisted-service/models"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"landfall/appliance/kube/objects"
+	"landfall/appliance/kube/objects/agentinstall"
+	"landfall/store"
+)
+
+func TestAnAppliedInfraEnvGivesAnImageAndAHostThatBootsItAnAgent(t *testing.T) {
+	b := newHostsBench(t)
+	b.cluster("one")
+	b.apply(infraEnvManifest("one", "clusterRef: {namespace: site, name: one}", "agentLabels: {rack: r7}"))
+	env := b.imageCreated("one", corev1.ConditionTrue, "InfraEnvAvailable",
+		"InfraEnv is available: Image has been created")
+	require.Regexp(t, `^http://appliance\.site\.test:8090/byapikey/[^/]+\.[^/]+\.[^/]+/4\.20\.8/x86_64/minimal\.iso$`,
+		env.Status.ISODownloadURL)
+	require.Equal(t, morning, env.Status.CreatedTime.UTC())
+	require.Equal(t, map[string]string{labelInfraEnv: "one"}, env.Status.AgentLabelSelector.MatchLabels)
+	require.Equal(t, []string{infraEnvFinalizer}, env.Finalizers)
+	id := b.envID("one")
+	require.Equal(t, "http://appliance.site.test:8090/api/assisted-install/v2/events?infra_env_id="+id,
+		env.Status.DebugInfo.EventsURL)
+	require.Equal(t, agentinstall.BootArtifacts{
+		KernelURL: "http://appliance.site.test:8090/boot-artifacts/kernel?arch=x86_64&version=4.20.8",
+		RootfsURL: "http://appliance.site.test:8090/boot-artifacts/rootfs?arch=x86_64&version=4.20.8",
+		InitrdURL: "http://appliance.site.test:8090/images/" + id + "/pxe-initrd?arch=x86_64&version=4.20.8",
+		IpxeScriptURL: "http://appliance.site.test:8090/api/assisted-install/v2/infra-envs/" +
+			id + "/downloads/files?file_name=ipxe-script",
+		DiscoveryIgnitionURL: "http://appliance.site.test:8090/api/assisted-install/v2/infra-envs/" +
+			id + "/downloads/files?file_name=discovery.ign",
+	}, env.Status.BootArtifacts)
+
+	m := b.boot("one", 1)
+	agent := b.agent(m)
+	require.Equal(t, &agentinstall.ClusterReference{Namespace: "site", Name: "one"}, agent.Spec.ClusterDeploymentName)
+	require.False(t, agent.Spec.Approved)
+	require.Equal(t, "r7", agent.Labels["rack"])
+	require.Equal(t, "one", agent.Labels[labelInfraEnv])
+	require.Equal(t, env.UID, agent.OwnerReferences[0].UID)
+	require.Equal(t, "node-1", agent.Status.Inventory.Hostname)
+	b.agentCondition(m, conditionRequirementsMet, corev1.ConditionFalse, "AgentIsNotApproved")
+
+	b.change(m, func(spec *agentinstall.AgentSpec) { spec.Approved = true })
+	b.agentCondition(m, conditionRequirementsMet, corev1.ConditionTrue, "AgentIsReady")
+	b.agentCondition(m, conditionSpecSynced, corev1.ConditionTrue, "SyncOK")
+}
+
+func TestAnImageHasAnotherURLExactlyWhenItsContentIsAnother(t *testing.T) {
+	b := newHostsBench(t)
+	b.apply(infraEnvManifest("pool"))
+	url, created := b.infraEnv("pool").Status.ISODownloadURL, b.infraEnv("pool").Status.CreatedTime
+	for _, c := range []struct {
+		name    string
+		changes bool
+		apply   func()
+	}{
+		{"an annotation", false, func() {
+			b.apply("kind: InfraEnv\nmetadata: {namespace: site, name: pool, annotations: {note: x}, labels: {rack: " +
+				"r7}}\nspec: {pullSecretRef: {name: pull}}")
+		}},
+		{"labels of Agents", false, func() { b.apply(infraEnvManifest("pool", "agentLabels: {a: b}")) }},
+		{"an ignition override", true, func() {
+			b.apply(infraEnvManifest("pool",
+				`ignitionConfigOverride: '{"ignition":{"version":"3.1.0"},"storage":{"files":[{"path":"/etc/x","contents":{"source":"data:,x"}}]}}'`))
+		}},
+		{"a kernel argument", true, func() {
+			b.apply(infraEnvManifest("pool",
+				"kernelArguments: [{operation: append, value: rd.net.timeout.carrier=60}]"))
+		}},
+		{"no kernel argument any more", true, func() { b.apply(infraEnvManifest("pool")) }},
+		{"the type", true, func() { b.apply(infraEnvManifest("pool", "imageType: full-iso")) }},
+		{"the version", true, func() {
+			b.apply(infraEnvManifest("pool", "imageType: full-iso",
+				"osImageVersion: \"4.19.9\""))
+		}},
+		{"a trust bundle", true, func() {
+			b.apply(infraEnvManifest("pool", "additionalTrustBundle: |\n    "+
+				strings.ReplaceAll(strings.TrimSpace(siteCertificate(t)), "\n", "\n    ")))
+		}},
+		{"a wildcard in the proxy's exceptions", true, func() {
+			b.apply(infraEnvManifest("pool", "proxy: {httpProxy: 'http://proxy.site.test:3128', noProxy: '*'}"))
+		}},
+		{"an NMStateConfig", true, func() {
+			b.apply(nmStateManifest("m1", "52:54:00:00:00:01", "192.0.2.1"))
+			b.apply(infraEnvManifest("pool", "nmStateConfigLabelSelector: {matchLabels: {net: pool}}"))
+		}},
+		{"an NMStateConfig more", true, func() { b.apply(nmStateManifest("m0", "52:54:00:00:00:02", "192.0.2.2")) }},
+		{"no NMStateConfig any more", true, func() {
+			b.delete(objects.NMStateConfigs, "site", "m0")
+			b.delete(objects.NMStateConfigs, "site", "m1")
+			env, err := b.engine.InfraEnv(b.envID("pool"))
+			require.NoError(t, err)
+			require.Empty(t, env.StaticNetworkConfig)
+		}},
+		{"the pull secret", true, func() {
+			b.apply(strings.ReplaceAll(pullSecretManifest, "dXNlcjpwYXNz", "dXNlcjpvdGhlcg=="))
+		}},
+	} {
+		b.clock.Advance(time.Minute)
+		c.apply()
+		env := b.imageCreated("pool", corev1.ConditionTrue, "InfraEnvAvailable", "")
+		if !c.changes {
+			require.Equal(t, url, env.Status.ISODownloadURL, c.name)
+			require.Equal(t, created, env.Status.CreatedTime, c.name)
+			continue
+		}
+		require.NotEqual(t, url, env.Status.ISODownloadURL, c.name)
+		require.Equal(t, b.clock.Now().UTC(), env.Status.CreatedTime.UTC(), c.name)
+		url, created = env.Status.ISODownloadURL, env.Status.CreatedTime
+	}
+}
+
+func TestWhatIsWrongWithAnInfraEnvIsSaidAndEndsWhenItIsCorrected(t *testing.T) {
+	b := newHostsBench(t)
+	b.cluster("one")
+	b.apply("kind: ConfigMap\nmetadata: {namespace: site, name: empty}\ndata: {}\n---\n" +
+		"kind: ConfigMap\nmetadata: {namespace: site, name: broken}\ndata: {registries.conf: '[[registry'}\n---\n" +
+		"kind: Secret\nmetadata: {namespace: site, name: other}\nstringData: {password: x}")
+	for name, c := range map[string]struct {
+		lines []string
+		says  string
+	}{
+		"an ignition override that is none": {
+			[]string{`ignitionConfigOverride: '{"ignition":{"version":"9.9.9"}}'`}, "Failed to create image: "},
+		"a kernel argument without a value": {[]string{"kernelArguments: [{operation: replace, value: quiet}]"},
+			"replaces nothing"},
+		"an operation that there is not": {[]string{"kernelArguments: [{operation: prepend, value: quiet}]"},
+			"should be one of [append replace delete]"},
+		"a trust bundle that is none": {[]string{"additionalTrustBundle: nonsense"}, "not in PEM form"},
+		"a version without an image": {[]string{"osImageVersion: \"9.99\""},
+			"Specified OSImageVersion is missing from AgentServiceConfig"},
+		"another architecture than its cluster's": {[]string{"cpuArchitecture: arm64",
+			"clusterRef: {namespace: site, name: one}"}, "is for arm64"},
+		"a selector that can't be read": {
+			[]string{"nmStateConfigLabelSelector: {matchExpressions: [{key: a, operator: Near, values: [b]}]}"},
+			"nmStateConfigLabelSelector"},
+		"a mirror's ConfigMap that is not there": {[]string{"mirrorRegistryRef: {namespace: site, name: absent}"},
+			"Failed to get referenced ConfigMap site/absent"},
+		"a mirror's ConfigMap without rules": {[]string{"mirrorRegistryRef: {namespace: site, name: empty}"},
+			"ConfigMap site/empty does not contain registries.conf key"},
+		"a mirror's rules that are none": {[]string{"mirrorRegistryRef: {namespace: site, name: broken}"},
+			"ConfigMap site/broken: "},
+		"a pull secret that is not there": {[]string{"pullSecretRef: {name: absent}"},
+			"failed to find secret site/absent"},
+		"a pull secret that is none": {[]string{"pullSecretRef: {name: other}"},
+			"secret site/other did not contain key .dockerconfigjson"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b.TB = t
+			env := "env-" + strconv.Itoa(len(b.traces()))
+			manifest := infraEnvManifest(env)
+			for _, line := range c.lines {
+				if field, _, _ := strings.Cut(line, ":"); field == "pullSecretRef" {
+					manifest = strings.ReplaceAll(manifest, "pullSecretRef: {name: pull}", line)
+				} else {
+					manifest += "  " + line + "\n"
+				}
+			}
+			b.apply(manifest)
+			shown := b.imageCreated(env, corev1.ConditionFalse, "ImageCreationError", c.says)
+			require.Empty(t, shown.Status.ISODownloadURL)
+			require.Nil(t, shown.Status.CreatedTime)
+			b.update(func(tx *store.Tx) error {
+				return b.Objects.Update(tx, objects.InfraEnvs, "site", env, func(u *unstructured.Unstructured) error {
+					u.Object["spec"] = map[string]any{"pullSecretRef": map[string]any{"name": "pull"}}
+					return nil
+				})
+			})
+			b.quiet()
+			shown = b.imageCreated(env, corev1.ConditionTrue, "InfraEnvAvailable", "")
+			require.NotEmpty(t, shown.Status.ISODownloadURL)
+		})
+	}
+}
+
+func TestAChangeForTheWorseTakesTheImageAwayUntilItIsCorrected(t *testing.T) {
+	b := newHostsBench(t)
+	b.apply(infraEnvManifest("pool"))
+	b.apply(infraEnvManifest("pool", "kernelArguments: [{operation: replace, value: quiet}]"))
+	require.Empty(t, b.imageCreated("pool", corev1.ConditionFalse, "ImageCreationError",
+		"replaces nothing").Status.ISODownloadURL)
+	b.apply(infraEnvManifest("pool"))
+	require.NotEmpty(t, b.imageCreated("pool", corev1.ConditionTrue, "InfraEnvAvailable", "").Status.ISODownloadURL)
+}
+
+func TestAnInfraEnvWaitsForItsClusterAndForWhatItRefersTo(t *testing.T) {
+	b := newHostsBench(t)
+	b.apply(infraEnvManifest("one", "clusterRef: {namespace: site, name: one}"))
+	b.imageCreated("one", corev1.ConditionUnknown, "MissingClusterDeployment",
+		"failed to get clusterDeployment with name one in namespace site")
+	require.Equal(t, map[string]string{labelInfraEnv: "one"}, b.infraEnv("one").Status.AgentLabelSelector.MatchLabels)
+	b.apply("kind: ClusterDeployment\nmetadata: {namespace: site, name: one}\nspec: {clusterName: one}")
+	b.imageCreated("one", corev1.ConditionUnknown, "MissingClusterDeployment", "check AgentClusterInstall conditions")
+	id := b.cluster("one")
+	env, err := b.engine.InfraEnv(b.envID("one"))
+	require.NoError(t, err)
+	require.Equal(t, id, env.ClusterID.String())
+	b.imageCreated("one", corev1.ConditionTrue, "InfraEnvAvailable", "")
+
+	require.NoError(t, b.engine.DeregisterCluster(t.Context(), id))
+	b.quiet()
+	lost := b.imageCreated("one", corev1.ConditionUnknown, "MissingClusterDeployment", "")
+	require.Empty(t, lost.Status.ISODownloadURL, "the image was the old cluster's")
+	again := b.cluster("one")
+	env, err = b.engine.InfraEnv(b.envID("one"))
+	require.NoError(t, err)
+	require.Equal(t, again, env.ClusterID.String(), "the next cluster has an image of its own")
+}
+
+func TestASecretOrAMirrorThatComesLaterIsNoticed(t *testing.T) {
+	b := newHostsBench(t)
+	b.apply("kind: InfraEnv\nmetadata: {namespace: site, name: pool}\nspec: {pullSecretRef: {name: pull}, " +
+		"mirrorRegistryRef: {namespace: mirrors, name: m}}")
+	b.imageCreated("pool", corev1.ConditionFalse, "ImageCreationError", "failed to find secret site/pull")
+	b.apply(pullSecretManifest)
+	b.imageCreated("pool", corev1.ConditionFalse, "ImageCreationError", "Failed to get referenced ConfigMap mirrors/m")
+	b.apply("kind: ConfigMap\nmetadata: {namespace: mirrors, name: m}\ndata: {registries.conf: " +
+		"\"[[registry]]\\nlocation = 'quay.io'\\n[[registry.mirror]]\\nlocation = 'mirror.site.test:5000'\\n\"}")
+	b.imageCreated("pool", corev1.ConditionTrue, "InfraEnvAvailable", "")
+	require.Contains(t, string(b.rules[ruleSet{infraEnvLevel(b.envID("pool")), mirrorOfInfraEnv}].Files[0].Data),
+		"mirror.site.test:5000")
+	b.apply("kind: InfraEnv\nmetadata: {namespace: site, name: pool}\nspec: {pullSecretRef: {name: pull}}")
+	require.Empty(t, b.rules, "the rules go with the reference")
+}
+
+func TestWhatAnInfraEnvRefersToLeadsToIt(t *testing.T) {
+	b := newHostsBench(t)
+	naming := func(kind objects.Kind, name string) []key {
+		keys, err := b.Hosts.infraEnvsNaming(kind)(nil, "site", name)
+		require.NoError(t, err)
+		return keys
+	}
+	pool := []key{{Kind: objects.InfraEnvs, Namespace: "site", Name: "pool"}}
+	b.apply(infraEnvManifest("pool", "nmStateConfigLabelSelector: {matchLabels: {net: pool}}",
+		"clusterRef: {namespace: site, name: one}"))
+	require.Equal(t, pool, naming(objects.Secrets, "pull"))
+	require.Equal(t, pool, naming(objects.ClusterDeployments, "one"))
+	require.Equal(t, pool, naming(objects.NMStateConfigs, ""))
+	require.Equal(t, pool, naming(objects.AgentClusterInstalls, ""))
+	b.apply(infraEnvManifest("pool"))
+	require.Empty(t, naming(objects.NMStateConfigs, ""))
+	b.delete(objects.InfraEnvs, "site", "pool")
+	require.Empty(t, naming(objects.Secrets, "pull"))
+	require.Empty(t, b.Hosts.referrers.refs)
+}
+
+func TestImagesOfOtherArchitectures(t *testing.T) {
+	b := newHostsBench(t)
+	b.apply(infraEnvManifest("z", "cpuArchitecture: s390x", "imageType: minimal-iso"))
+	require.Contains(t, b.imageCreated("z", corev1.ConditionTrue, "InfraEnvAvailable", "").Status.ISODownloadURL,
+		"/s390x/full.iso")
+	b.apply(infraEnvManifest("arm", "cpuArchitecture: arm64", "ipxeScriptType: BootOrderControl"))
+	arm := b.imageCreated("arm", corev1.ConditionTrue, "InfraEnvAvailable", "")
+	require.Contains(t, arm.Status.ISODownloadURL, "/arm64/minimal.iso")
+	require.Contains(t, arm.Status.BootArtifacts.IpxeScriptURL,
+		"file_name=ipxe-script&ipxe_script_type=boot-order-control")
+}
+
+func TestNetworksComeInAnyOrderAndNameTheirFaults(t *testing.T) {
+	b := newHostsBench(t)
+	selects := "nmStateConfigLabelSelector: {matchLabels: {net: pool}}"
+	b.apply(nmStateManifest("m2", "52:54:00:00:00:02", "192.0.2.2"))
+	b.apply(infraEnvManifest("pool", selects))
+	one := b.imageCreated("pool", corev1.ConditionTrue, "InfraEnvAvailable", "").Status
+	require.Contains(t, one.DebugInfo.StaticNetworkDownloadURL, "file_name=static-network-config")
+	b.apply(nmStateManifest("m1", "52:54:00:00:00:01", "192.0.2.1"))
+	env, err := b.engine.InfraEnv(b.envID("pool"))
+	require.NoError(t, err)
+	require.Less(t, strings.Index(env.StaticNetworkConfig, "192.0.2.1"), strings.Index(env.StaticNetworkConfig,
+		"192.0.2.2"), "by the names of the NMStateConfigs")
+
+	b.apply(nmStateManifest("m3", "52:54:00:00:00:0A", "192.0.2.3") + "\n---\n" + nmStateManifest("m4",
+		"52:54:00:00:00:0a", "192.0.2.4"))
+	b.imageCreated("pool", corev1.ConditionFalse, "ImageCreationError",
+		"NMStateConfigs site/m3 and site/m4 both name the MAC address 52:54:00:00:00:0a")
+	b.delete(objects.NMStateConfigs, "site", "m4")
+	b.imageCreated("pool", corev1.ConditionTrue, "InfraEnvAvailable", "")
+
+	b.apply(nmStateManifest("m3", "52:54:00:00:00:03", "192.0.2.2"))
+	b.imageCreated("pool", corev1.ConditionFalse, "ImageCreationError", "NMStateConfig site/m3")
+	b.apply(nmStateManifest("m3", "52:54:00:00:00:03", "not an address"))
+	b.imageCreated("pool", corev1.ConditionFalse, "ImageCreationError", "NMStateConfig site/m3")
+	b.apply(strings.ReplaceAll(nmStateManifest("m3", "52:54:00:00:00:03", "192.0.2.2"), "net: pool", "net: other"))
+	b.imageCreated("pool", corev1.ConditionTrue, "InfraEnvAvailable", "")
+}
+
+func TestAChangeByRESTShowsInTheSpecAndNeitherUndoesTheOther(t *testing.T) {
+	b := newHostsBench(t)
+	b.apply(infraEnvManifest("pool", "imageType: minimal-iso", "kernelArguments: [{operation: append, value: a=b}]"))
+	network := []*models.HostStaticNetworkConfig{{
+		NetworkYaml: "interfaces: [{name: eth0, type: ethernet, state: up, ipv4: {enabled: true, address: [{ip: " +
+			"192.0.2.9, prefix-length: 24}]}}]",
+		MacInterfaceMap: models.MacInterfaceMap{{MacAddress: "52:54:00:00:00:09", LogicalNicName: "eth0"}},
+	}}
+	_, err := b.engine.UpdateInfraEnv(t.Context(), b.envID("pool"), &models.InfraEnvUpdateParams{
+		SSHAuthorizedKey: conv.Pointer(
+			"ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJ0hVBmRHzYOOQJt7UQ9XDUYzyUKwqmVRAtcUiGqGTfd me"),
+		ImageType:           models.ImageTypeFullIso,
+		StaticNetworkConfig: network,
+	})
+	require.NoError(t, err)
+	b.quiet()
+	env := b.infraEnv("pool")
+	require.Contains(t, env.Spec.SSHAuthorizedKey, "ssh-ed25519")
+	require.Equal(t, "full-iso", env.Spec.ImageType)
+	require.EqualValues(t, 2, env.Generation)
+	b.update(func(tx *store.Tx) error {
+		return b.Objects.Update(tx, objects.InfraEnvs, "site", "pool", func(u *unstructured.Unstructured) error {
+			return unstructured.SetNestedField(u.Object, "http://proxy.site.test:3128", "spec", "proxy", "httpProxy")
+		})
+	})
+	b.quiet()
+	held, err := b.engine.InfraEnv(b.envID("pool"))
+	require.NoError(t, err)
+	require.Contains(t, held.SSHAuthorizedKey, "ssh-ed25519")
+	require.Equal(t, models.ImageTypeFullIso, *held.Type)
+	require.Contains(t, held.StaticNetworkConfig, "192.0.2.9", "a network that is not the NMStateConfigs' stays")
+	require.Equal(t, "http://proxy.site.test:3128", *held.Proxy.HTTPProxy)
+	require.EqualValues(t, 3, b.infraEnv("pool").Generation)
+
+	require.NoError(t, b.engine.DeregisterInfraEnv(t.Context(), b.envID("pool")))
+	b.quiet()
+	require.False(t, b.get(objects.InfraEnvs, "site", "pool", &agentinstall.InfraEnv{}), "deleted by REST is deleted")
+}
+
+func TestAnInfraEnvIsDeletedWhenNoHostNeedsItAnyMore(t *testing.T) {
+	b := newHostsBench(t)
+	b.cluster("one")
+	b.apply(infraEnvManifest("pool"))
+	free, bound := b.boot("pool", 1), b.boot("pool", 2)
+	b.change(bound, func(spec *agentinstall.AgentSpec) {
+		spec.ClusterDeploymentName = &agentinstall.ClusterReference{Namespace: "site", Name: "one"}
+	})
+	bound.register() // its agent starts again in the cluster
+	bound.report()
+	b.delete(objects.InfraEnvs, "site", "pool")
+	require.NotNil(t, b.infraEnv("pool").DeletionTimestamp)
+	require.True(t, b.get(objects.Agents, "site", free.id, &agentinstall.Agent{}),
+		"nothing is deleted while something holds it back")
+	var said []string
+	require.NoError(t, b.DB.View(func(tx *store.Tx) error {
+		return b.Objects.Each(tx, objects.Events, "site", func(u *unstructured.Unstructured) error {
+			message, _, err := unstructured.NestedString(u.Object, "message")
+			said = append(said, message)
+			return err
+		})
+	}))
+	require.Contains(t, strings.Join(said, "\n"), bound.id)
+
+	require.Equal(t, retryDeletion, b.again(infraEnvs{b.Hosts}, "pool"))
+	b.delete(objects.Agents, "site", bound.id)
+	require.Zero(t, b.again(infraEnvs{b.Hosts}, "pool"))
+	require.False(t, b.get(objects.InfraEnvs, "site", "pool", &agentinstall.InfraEnv{}))
+	require.False(t, b.get(objects.Agents, "site", free.id, &agentinstall.Agent{}))
+	envs, err := b.engine.InfraEnvs("")
+	require.NoError(t, err)
+	require.Empty(t, envs)
+}
+
+func TestAFinalizerThatAPersonDropsFreesTheObjectAndItsRow(t *testing.T) {
+	b := newHostsBench(t)
+	b.apply(infraEnvManifest("pool"))
+	m := b.boot("pool", 1)
+	for _, kind := range []objects.Kind{objects.Agents, objects.InfraEnvs} {
+		name := "pool"
+		if kind == objects.Agents {
+			name = m.id
+		}
+		b.update(func(tx *store.Tx) error {
+			if err := b.Objects.Delete(tx, kind, "site", name, b.clock.Now()); err != nil {
+				return err
+			}
+			return b.Objects.Update(tx, kind, "site", name, func(u *unstructured.Unstructured) error {
+				u.SetFinalizers(nil)
+				return nil
+			})
+		})
+		b.quiet()
+		require.False(t, b.get(kind, "site", name, &unstructured.Unstructured{}))
+	}
+	envs, err := b.engine.InfraEnvs("")
+	require.NoError(t, err)
+	require.Empty(t, envs)
+}
+
+func TestAnImageWhoseAgentCantBeLookedUpIsTriedAgainEverMoreSeldom(t *testing.T) {
+	b := newHostsBench(t)
+	b.engine.Images.Agent = ""
+	b.release.away = errors.New("the registry is away")
+	b.apply(infraEnvManifest("pool"))
+	b.imageCreated("pool", corev1.ConditionFalse, "ImageCreationError",
+		"Failed to create image due to an internal error: ")
+	for range 4 * 60 {
+		b.clock.Advance(15 * time.Second)
+		b.quiet()
+	}
+	asked := b.release.asked.Load()
+	require.Less(t, asked, int64(30), "of an hour")
+	b.apply(strings.ReplaceAll(pullSecretManifest, "dXNlcjpwYXNz", "dXNlcjpvdGhlcg=="))
+	require.Greater(t, b.release.asked.Load(), asked, "another pull secret is tried at once")
+	b.release.away = nil
+	b.loop.Hurry()
+	b.quiet()
+	b.imageCreated("pool", corev1.ConditionTrue, "InfraEnvAvailable", "")
+}
+
+func nmStateManifest(name, mac, address string) string {
+	return "kind: NMStateConfig\nmetadata: {namespace: site, name: " + name +
+		", labels: {net: pool}}\nspec:\n  interfaces: [{name: eth0, macAddress: '" + mac + "'}]\n" +
+		"  config: {interfaces: [{name: eth0, type: ethernet, state: up, ipv4: {enabled: true, address: [{ip: " +
+		address + ", prefix-length: 24}]}}]}"
+}
+
+// siteCertificate makes a certificate authority.
+func siteCertificate(t testing.TB) string {
+	t.Helper()
+	public, private, err := ed25519.GenerateKey(rand.Reader)
+	require.NoError(t, err)
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "site"},
+		NotBefore: morning, NotAfter: morning.AddDate(1, 0, 0), IsCA: true, BasicConstraintsValid: true}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, public, private)
+	require.NoError(t, err)
+	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
+}

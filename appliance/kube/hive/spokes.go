@@ -1,0 +1,93 @@
+package hive
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"landfall/appliance/engine"
+	"landfall/appliance/kube/objects"
+	"landfall/appliance/kube/objects/agentinstall"
+	"landfall/store"
+)
+
+// conditionJoining is of Agents whose way into the cluster that they join could not be followed at
+// some time.
+const conditionJoining = "Joining"
+
+// SpokeKubeconfig is what the ClusterDeployment of a cluster says of the cluster's kubeconfig.
+type SpokeKubeconfig struct {
+	Described  bool   // a person's ClusterDeployment describes the cluster; else it was made by REST or in the browser
+	From       string // the Secret, for people; "" if there is no ClusterDeployment
+	Kubeconfig []byte // nil while the Secret or its key is not there
+}
+
+// SpokeKubeconfig finds the kubeconfig of a cluster in the Secret that its ClusterDeployment names.
+func (c *Clusters) SpokeKubeconfig(tx *store.Tx, view *engine.ClusterView) (SpokeKubeconfig, error) {
+	var found SpokeKubeconfig
+	if view.Object.Key == "" {
+		return found, nil
+	}
+	namespace, name := splitKey(view.Object.Key)
+	cd, err := c.deployment(tx, namespace, name)
+	if err != nil || cd == nil {
+		return found, err
+	}
+	ref := kubeconfigSecret(cd)
+	found.Described, found.From = cd.Labels[labelAdopted] != "true", fmt.Sprintf("the Secret %s/%s", namespace, ref)
+	secret := &corev1.Secret{}
+	err = c.Objects.Get(tx, objects.Secrets, namespace, ref, secret)
+	if errors.Is(err, store.ErrNotFound) {
+		return found, nil
+	}
+	if content := secret.Data[secretKubeconfig]; len(content) > 0 {
+		found.Kubeconfig = content
+	}
+	return found, err
+}
+
+// showJoining writes what is known of a host in the cluster that it joins into its Agent.
+func showJoining(a *agentinstall.Agent, joining *engine.Joining, now time.Time) {
+	a.Status.CSRStatus = agentinstall.CSRStatus{}
+	if joining == nil {
+		a.Status.Conditions = withoutCondition(a.Status.Conditions, conditionJoining)
+		return
+	}
+	for _, request := range joining.Approved {
+		kind := "client"
+		if request.Serving {
+			kind = "serving"
+		}
+		a.Status.CSRStatus.ApprovedCSRs = append(a.Status.CSRStatus.ApprovedCSRs, agentinstall.ApprovedCSR{
+			Name: request.Name, Type: kind, ApprovedAt: metav1.NewTime(request.ApprovedAt.UTC().Truncate(time.Second)),
+		})
+	}
+	if !joining.Attempted.IsZero() {
+		at := metav1.NewTime(joining.Attempted.UTC().Truncate(time.Second))
+		a.Status.CSRStatus.LastApprovalAttempt = &at
+	}
+	switch problem := joining.Problem; {
+	case problem.Reason != "":
+		a.Status.Conditions = setAgentCondition(a.Status.Conditions, now, agentinstall.Condition{
+			Type: conditionJoining, Status: corev1.ConditionFalse, Reason: problem.Reason, Message: problem.Message,
+		})
+	case agentConditionOf(a.Status.Conditions, conditionJoining).Type != "":
+		a.Status.Conditions = setAgentCondition(a.Status.Conditions, now, agentinstall.Condition{
+			Type: conditionJoining, Status: corev1.ConditionTrue, Reason: "Followed",
+			Message: "The host is followed into its cluster",
+		})
+	}
+}
+
+func withoutCondition(conditions []agentinstall.Condition, name string) []agentinstall.Condition {
+	var left []agentinstall.Condition
+	for _, c := range conditions {
+		if c.Type != name {
+			left = append(left, c)
+		}
+	}
+	return left
+}

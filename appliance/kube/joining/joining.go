@@ -1,0 +1,277 @@
+// Package joining follows hosts into the installed clusters that they join: from their restart on,
+// until they are nodes and ready. It approves what their kubelets ask for and tells the engine what
+// it sees. While no host is on its way, it does nothing.
+package joining
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/jonboulle/clockwork"
+	"github.com/openshift/assisted-service/models"
+
+	"landfall/appliance/engine"
+	"landfall/appliance/kube/spoke"
+)
+
+// Intervals of looks into a cluster: while all is well, and at most while it can't be looked into.
+const (
+	lookInterval  = 10 * time.Second
+	firstRetry    = 5 * time.Second
+	lastRetry     = time.Minute
+	defaultGiveUp = 20 * time.Minute
+)
+
+// Engine is what knows the hosts; *engine.Engine is it.
+type Engine interface {
+	Awaited() ([]engine.AwaitedHost, error)
+	AwaitedChanged() <-chan struct{}
+	HostSeen(ctx context.Context, key string, seen engine.Seen) error
+}
+
+// Cluster is the way to a cluster, and how its hosts are followed.
+type Cluster struct {
+	spoke.Access
+	// Lenient hosts end their installation after a while though the cluster can't be looked into,
+	// as all did if nobody looked: a person approves what they ask for.
+	Lenient bool
+}
+
+// Options are what a [Follower] works with.
+type Options struct {
+	Engine Engine
+	// Cluster finds the way to a cluster. A *spoke.MissingError says that nobody has a kubeconfig
+	// of it.
+	Cluster func(id string) (Cluster, error)
+	// ApprovedThere tells of a host whether the cluster itself approves what its kubelet asks for;
+	// nil: of none.
+	ApprovedThere func(host engine.AwaitedHost) (bool, error)
+	GiveUp        time.Duration // how long after its restart a lenient host is waited for in vain; 0 is 20 minutes
+	Interval      time.Duration // between looks while all is well; 0 is 10 seconds
+	Clock         clockwork.Clock
+	Logger        *slog.Logger
+}
+
+// Follower follows the hosts of all clusters, each cluster's beside the others'.
+type Follower struct {
+	Options
+	mu        sync.Mutex
+	following map[string]bool // clusters
+	group     sync.WaitGroup
+}
+
+// New returns a follower that does nothing before it runs.
+func New(options Options) *Follower {
+	if options.GiveUp == 0 {
+		options.GiveUp = defaultGiveUp
+	}
+	if options.Interval == 0 {
+		options.Interval = lookInterval
+	}
+	return &Follower{Options: options, following: map[string]bool{}}
+}
+
+// Run follows hosts until the context ends.
+func (f *Follower) Run(ctx context.Context) error {
+	defer f.group.Wait()
+	for {
+		if err := f.begin(ctx); err != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-f.Engine.AwaitedChanged():
+		}
+	}
+}
+
+// begin follows the clusters that hosts are awaited in and that are not followed already.
+func (f *Follower) begin(ctx context.Context) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	awaited, err := f.Engine.Awaited()
+	if err != nil {
+		return err
+	}
+	for _, host := range awaited {
+		if cluster := host.Cluster; !f.following[cluster] {
+			f.following[cluster] = true
+			f.group.Go(func() { f.follow(ctx, cluster) })
+		}
+	}
+	return nil
+}
+
+// follow looks into a cluster again and again, while hosts are awaited there.
+func (f *Follower) follow(ctx context.Context, cluster string) {
+	retry := firstRetry
+	for {
+		hosts, err := f.hostsOf(cluster)
+		if err == nil && len(hosts) == 0 {
+			return
+		}
+		ok := false
+		if err == nil {
+			ok, err = f.look(ctx, cluster, hosts)
+		}
+		if err != nil && ctx.Err() == nil {
+			f.Logger.WarnContext(ctx, "hosts could not be followed into their cluster", "cluster_id", cluster,
+				"error", err)
+		}
+		after := f.Interval
+		if ok {
+			retry = firstRetry
+		} else {
+			after, retry = retry, min(2*retry, lastRetry)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-f.Clock.After(after):
+		}
+	}
+}
+
+// hostsOf lists the hosts that are awaited in a cluster. When there are none, the cluster is not
+// followed any more.
+func (f *Follower) hostsOf(cluster string) ([]engine.AwaitedHost, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	awaited, err := f.Engine.Awaited()
+	var hosts []engine.AwaitedHost
+	for _, host := range awaited {
+		if host.Cluster == cluster {
+			hosts = append(hosts, host)
+		}
+	}
+	if err == nil && len(hosts) == 0 {
+		delete(f.following, cluster)
+	}
+	return hosts, err
+}
+
+// look looks into a cluster once. It is false when that was not possible, which its hosts tell
+// then. The error is of this appliance's own.
+func (f *Follower) look(ctx context.Context, id string, hosts []engine.AwaitedHost) (bool, error) {
+	cluster, err := f.Cluster(id)
+	var missing *spoke.MissingError
+	if err != nil && !errors.As(err, &missing) {
+		return false, err
+	}
+	server := ""
+	if err == nil {
+		var client *spoke.Client
+		if client, err = spoke.Open(cluster.Access, f.Clock); err == nil {
+			defer client.Close()
+			server = client.Server()
+			var own error
+			if err, own = f.lookWith(ctx, client, hosts); own != nil || err == nil {
+				return own == nil, own
+			}
+		}
+	}
+	if ctx.Err() != nil {
+		return false, nil
+	}
+	reason, message := spoke.Explain(err, server)
+	return false, f.tellAll(ctx, hosts, cluster.Lenient, engine.JoiningProblem{Reason: reason, Message: message})
+}
+
+// lookWith looks for hosts with a client. failed is what is wrong with the cluster's API; err is of
+// this appliance's own.
+func (f *Follower) lookWith(ctx context.Context, client *spoke.Client, hosts []engine.AwaitedHost) (failed, err error) {
+	requests, failed := client.Requests(ctx)
+	if failed != nil {
+		return failed, nil
+	}
+	for _, host := range hosts {
+		there := false
+		if f.ApprovedThere != nil {
+			if there, err = f.ApprovedThere(host); err != nil {
+				return nil, err
+			}
+		}
+		sight, failed := client.Admit(ctx, spoke.Host{
+			Name: host.Name, Started: host.Joining.Started, Labels: host.Labels, Approve: !there,
+			Known: known(host.Joining.Approved),
+		}, requests)
+		if len(sight.Approved) > 0 && failed != nil { // what was done is noted even if the rest failed
+			err = f.Engine.HostSeen(ctx, host.Key, engine.Seen{Approved: noted(sight.Approved),
+				Problem: host.Joining.Problem})
+		}
+		if err != nil || failed != nil {
+			return failed, err
+		}
+		seen := engine.Seen{Approved: noted(sight.Approved), Problem: engine.JoiningProblem{Reason: sight.Reason,
+			Message: sight.Problem}}
+		switch {
+		case sight.Ready:
+			seen.Stage = models.HostStageDone
+		case sight.Node:
+			seen.Stage = models.HostStageJoined
+		}
+		if err := f.Engine.HostSeen(ctx, host.Key, seen); err != nil {
+			return nil, err
+		}
+	}
+	return nil, nil
+}
+
+// tellAll notes at the hosts of a cluster why nobody can look into it.
+func (f *Follower) tellAll(ctx context.Context, hosts []engine.AwaitedHost, lenient bool,
+	problem engine.JoiningProblem) error {
+	for _, host := range hosts {
+		seen := engine.Seen{Problem: problem}
+		if lenient && f.Clock.Since(host.Joining.Restarted) >= f.GiveUp {
+			seen.Stage = models.HostStageDone
+		}
+		if err := f.Engine.HostSeen(ctx, host.Key, seen); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func known(approved []engine.CertificateRequest) []spoke.Request {
+	var requests []spoke.Request
+	for _, r := range approved {
+		requests = append(requests, spoke.Request{Name: r.Name, Serving: r.Serving, ApprovedAt: r.ApprovedAt})
+	}
+	return requests
+}
+
+func noted(approved []spoke.Request) []engine.CertificateRequest {
+	var requests []engine.CertificateRequest
+	for _, r := range approved {
+		requests = append(requests, engine.CertificateRequest{Name: r.Name, Serving: r.Serving,
+			ApprovedAt: r.ApprovedAt})
+	}
+	return requests
+}
+
+// ParseNames reads NAME=ADDRESS pairs, such as api.one.example.com=10.0.0.5 or
+// *.example.com=10.0.0.5:6443.
+func ParseNames(pairs []string) (map[string]string, error) {
+	names := make(map[string]string, len(pairs))
+	for _, pair := range pairs {
+		name, address, ok := strings.Cut(pair, "=")
+		if name, address = strings.ToLower(strings.TrimSpace(name)), strings.TrimSpace(address); !ok || name == "" ||
+			address == "" {
+			return nil, &PairError{pair}
+		}
+		names[name] = address
+	}
+	return names, nil
+}
+
+// PairError is an address of a name that is none.
+type PairError struct{ Pair string }
+
+func (e *PairError) Error() string {
+	return "joining.addresses: \"" + e.Pair + "\" is no NAME=ADDRESS, such as api.one.example.com=10.0.0.5."
+}

@@ -1,0 +1,264 @@
+package joining_test
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jonboulle/clockwork"
+	"github.com/openshift/assisted-service/models"
+	"github.com/stretchr/testify/require"
+
+	"landfall/appliance/engine"
+	"landfall/appliance/kube/joining"
+	"landfall/appliance/kube/spoke"
+	"landfall/appliance/simulate"
+)
+
+const apiName = "api.one.example.com"
+
+// site is an engine of which only the hosts that join are there, and the cluster that they join.
+type site struct {
+	*testing.T
+	spokes  *simulate.Spokes
+	cluster *simulate.Spoke
+	changed chan struct{}
+
+	mu      sync.Mutex
+	hosts   map[string]*engine.AwaitedHost
+	told    map[string][]string // messages of problems, in order
+	reach   joining.Cluster
+	missing error
+}
+
+func newSite(t *testing.T, names ...string) *site {
+	spokes, err := simulate.NewSpokes(t.Context(), "127.0.0.1:0")
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, spokes.Close()) })
+	s := &site{
+		T: t, spokes: spokes, cluster: spokes.Cluster(apiName), changed: make(chan struct{}, 1),
+		hosts: map[string]*engine.AwaitedHost{}, told: map[string][]string{},
+		reach: joining.Cluster{Access: spoke.Access{Kubeconfig: spokes.Kubeconfig(apiName), From: "the test",
+			Names: map[string]string{"*": spokes.Addr()}}},
+	}
+	now := time.Now()
+	for _, name := range names {
+		s.hosts[name] = &engine.AwaitedHost{
+			Key: name, Cluster: "one", Name: name, Stage: models.HostStageRebooting,
+			Joining: engine.Joining{Started: now.Add(-time.Minute), Restarted: now},
+		}
+	}
+	return s
+}
+
+func (s *site) Awaited() (awaited []engine.AwaitedHost, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, host := range s.hosts {
+		if host.Stage != models.HostStageDone {
+			copied := *host
+			copied.Joining.Approved = slices.Clone(host.Joining.Approved)
+			awaited = append(awaited, copied)
+		}
+	}
+	return awaited, nil
+}
+
+func (s *site) AwaitedChanged() <-chan struct{} { return s.changed }
+
+func (s *site) HostSeen(_ context.Context, key string, seen engine.Seen) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	host := s.hosts[key]
+	for _, request := range seen.Approved {
+		if !slices.ContainsFunc(host.Joining.Approved,
+			func(r engine.CertificateRequest) bool { return r.Name == request.Name }) {
+			host.Joining.Approved = append(host.Joining.Approved, request)
+		}
+	}
+	if host.Joining.Problem != seen.Problem {
+		host.Joining.Problem = seen.Problem
+		s.told[key] = append(s.told[key], seen.Problem.Reason)
+	}
+	if seen.Stage != "" {
+		host.Stage = seen.Stage
+	}
+	return nil
+}
+
+func (s *site) host(name string) engine.AwaitedHost {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return *s.hosts[name]
+}
+
+func (s *site) reasons(name string) []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.told[name])
+}
+
+func (s *site) way() (joining.Cluster, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.reach, s.missing
+}
+
+func (s *site) alter(fn func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	fn()
+}
+
+// follow runs a follower until the function it returns is called, or the test ends.
+func (s *site) follow(clock clockwork.Clock, alter func(*joining.Options)) (stop func()) {
+	options := joining.Options{
+		Engine: s, Cluster: func(string) (joining.Cluster, error) { return s.way() }, Interval: 5 * time.Millisecond,
+		Clock: clock, Logger: slog.New(slog.DiscardHandler),
+	}
+	if alter != nil {
+		alter(&options)
+	}
+	ctx, cancel := context.WithCancel(s.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- joining.New(options).Run(ctx) }()
+	stop = sync.OnceFunc(func() {
+		cancel()
+		require.NoError(s, <-ended)
+	})
+	s.Cleanup(stop)
+	return stop
+}
+
+// live has kubelets do what they do until the hosts have come to a stage.
+func (s *site) live(stage models.HostStage, names ...string) {
+	s.Helper()
+	for _, name := range names {
+		kubelet := simulate.Kubelet{Cluster: s.cluster, Hostname: name, Addresses: []string{"192.168.1.20"}}
+		require.Eventually(s, func() bool {
+			_, err := kubelet.Tick()
+			require.NoError(s, err)
+			return s.host(name).Stage == stage
+		}, 10*time.Second, 5*time.Millisecond)
+	}
+}
+
+func TestHostsAreFollowedUntilTheirNodesAreReady(t *testing.T) {
+	s := newSite(t, "worker-1", "worker-2")
+	s.follow(clockwork.NewRealClock(), nil)
+	s.live(models.HostStageDone, "worker-1", "worker-2")
+	require.Len(t, s.host("worker-1").Joining.Approved, 2)
+	require.Empty(t, s.reasons("worker-1"))
+}
+
+func TestAFollowerThatIsStartedAgainInTheMiddleGoesOn(t *testing.T) {
+	s := newSite(t, "worker-1")
+	kubelet := simulate.Kubelet{Cluster: s.cluster, Hostname: "worker-1", Addresses: []string{"192.168.1.20"}}
+	_, err := kubelet.Tick()
+	require.NoError(t, err)
+	stop := s.follow(clockwork.NewRealClock(), nil)
+	require.Eventually(t, func() bool { return len(s.host("worker-1").Joining.Approved) == 1 }, 10*time.Second,
+		time.Millisecond)
+	stop()
+	s.alter(func() { s.hosts["worker-1"].Joining.Approved = nil }) // it was killed before it could note that
+	_, err = kubelet.Tick()
+	require.NoError(t, err)
+	s.follow(clockwork.NewRealClock(), nil)
+	s.live(models.HostStageDone, "worker-1")
+	require.Len(t, s.host("worker-1").Joining.Approved, 2)
+}
+
+func TestAHostThatRestartsLaterIsFollowedToo(t *testing.T) {
+	s := newSite(t, "worker-1")
+	late := *s.hosts["worker-1"]
+	delete(s.hosts, "worker-1")
+	s.follow(clockwork.NewRealClock(), nil)
+	s.alter(func() { s.hosts["worker-1"] = &late })
+	s.changed <- struct{}{}
+	s.live(models.HostStageDone, "worker-1")
+}
+
+func TestAClusterThatApprovesByItselfIsLeftToIt(t *testing.T) {
+	s := newSite(t, "worker-1")
+	s.follow(clockwork.NewRealClock(), func(o *joining.Options) {
+		o.ApprovedThere = func(engine.AwaitedHost) (bool, error) { return true, nil }
+	})
+	s.cluster.Put("api/v1/nodes", map[string]any{"apiVersion": "v1", "kind": "Node",
+		"metadata": map[string]any{"name": "worker-1"}})
+	require.Eventually(t, func() bool { return s.host("worker-1").Stage == models.HostStageJoined }, 10*time.Second,
+		time.Millisecond)
+	require.Empty(t, s.host("worker-1").Joining.Approved)
+}
+
+func TestAClusterThatCanNotBeLookedIntoIsToldOnceAndAskedEverMoreSeldom(t *testing.T) {
+	s := newSite(t, "worker-1")
+	asked := make(chan struct{}, 64)
+	s.cluster.Answer(func(*http.Request) int { asked <- struct{}{}; return http.StatusForbidden })
+	clock := clockwork.NewFakeClock()
+	s.alter(func() { s.hosts["worker-1"].Joining.Restarted = clock.Now() })
+	s.follow(clock, nil)
+	for _, wait := range []time.Duration{5, 10, 20, 40, 60, 60} {
+		<-asked
+		require.NoError(t, clock.BlockUntilContext(t.Context(), 1))
+		clock.Advance(wait*time.Second - time.Millisecond)
+		require.Empty(t, asked)
+		clock.Advance(time.Millisecond)
+	}
+	<-asked
+	require.Equal(t, []string{spoke.ReasonRefused}, s.reasons("worker-1"))
+	require.Equal(t, models.HostStageRebooting, s.host("worker-1").Stage, "it is waited for all the same")
+}
+
+func TestAKubeconfigThatIsMissingOrWrongIsSaidAndPutRight(t *testing.T) {
+	s := newSite(t, "worker-1")
+	s.missing = &spoke.MissingError{Where: "the Secret site/one-admin-kubeconfig is not there"}
+	clock := clockwork.NewFakeClockAt(time.Now())
+	s.follow(clock, nil)
+	next := func(reason string) {
+		require.Eventually(t, func() bool {
+			told := s.reasons("worker-1")
+			return len(told) > 0 && told[len(told)-1] == reason
+		}, 10*time.Second, time.Millisecond)
+		require.NoError(t, clock.BlockUntilContext(t.Context(), 1))
+	}
+	next(spoke.ReasonMissing)
+	require.Contains(t, s.host("worker-1").Joining.Problem.Message, "the Secret site/one-admin-kubeconfig")
+	good := s.reach.Kubeconfig
+	s.alter(func() { s.missing, s.reach.Kubeconfig = nil, []byte("{") })
+	clock.Advance(time.Minute)
+	next(spoke.ReasonKubeconfig)
+	s.alter(func() { s.reach.Kubeconfig = good })
+	clock.Advance(time.Minute)
+	next("")
+	require.Equal(t, []string{spoke.ReasonMissing, spoke.ReasonKubeconfig, ""}, s.reasons("worker-1"))
+}
+
+func TestALenientHostIsNotWaitedForInVainForEver(t *testing.T) {
+	s := newSite(t, "worker-1")
+	clock := clockwork.NewFakeClockAt(time.Now())
+	s.reach.Lenient, s.reach.Names = true, map[string]string{"*": "127.0.0.1:1"}
+	s.hosts["worker-1"].Joining.Restarted = clock.Now()
+	s.follow(clock, nil)
+	require.Eventually(t, func() bool { return len(s.reasons("worker-1")) == 1 }, 10*time.Second, time.Millisecond)
+	require.NoError(t, clock.BlockUntilContext(t.Context(), 1))
+	require.Equal(t, models.HostStageRebooting, s.host("worker-1").Stage)
+	clock.Advance(20 * time.Minute)
+	require.Eventually(t, func() bool { return s.host("worker-1").Stage == models.HostStageDone }, 10*time.Second,
+		time.Millisecond)
+	require.Equal(t, spoke.ReasonUnreachable, s.host("worker-1").Joining.Problem.Reason,
+		"that it could not be looked at stays")
+}
+
+func TestAddressesOfNames(t *testing.T) {
+	names, err := joining.ParseNames([]string{"API.one.example.com=10.0.0.5", "*.example.com = 10.0.0.6:6443"})
+	require.NoError(t, err)
+	require.Equal(t, map[string]string{"api.one.example.com": "10.0.0.5", "*.example.com": "10.0.0.6:6443"}, names)
+	for _, wrong := range []string{"api.one.example.com", "=10.0.0.5", "api="} {
+		_, err := joining.ParseNames([]string{wrong})
+		require.ErrorContains(t, err, "is no NAME=ADDRESS")
+	}
+}

@@ -1,0 +1,180 @@
+package metal
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	metal3 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
+	"github.com/openshift/assisted-service/models"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"landfall/appliance/kube/objects/agentinstall"
+
+	"landfall/appliance/kube/objects"
+	"landfall/store"
+)
+
+// agentOf returns the Agent that runs on a host's machine: the newest in the namespace that has a
+// card of its boot MAC address; nil if there is none.
+func (c *Controllers) agentOf(tx *store.Tx, host *metal3.BareMetalHost) (*agentinstall.Agent, error) {
+	if host.Spec.BootMACAddress == "" {
+		return nil, nil
+	}
+	mac := strings.ToLower(host.Spec.BootMACAddress)
+	var newest *agentinstall.Agent
+	for _, at := range c.links.agentsWith(host.Namespace, mac) {
+		agent, err := get[agentinstall.Agent](tx, c.Objects, objects.Agents, at.namespace, at.name)
+		if err != nil {
+			return nil, err
+		}
+		if agent != nil && slices.Contains(macsOf(agent), mac) && (newest == nil || newer(agent, newest)) {
+			newest = agent
+		}
+	}
+	return newest, nil
+}
+
+func newer(a, b *agentinstall.Agent) bool {
+	if a.CreationTimestamp.Equal(&b.CreationTimestamp) {
+		return a.Name > b.Name
+	}
+	return b.CreationTimestamp.Before(&a.CreationTimestamp)
+}
+
+// editAgent writes into an Agent what its host's annotations say. What an annotation said once
+// stays when it is taken away, but for the labels of the node. The error says what is wrong with a
+// cluster reference; the rest is written all the same.
+func editAgent(u *unstructured.Unstructured, agent *agentinstall.Agent, host *metal3.BareMetalHost,
+	infraEnv *agentinstall.InfraEnv) error {
+	var errs []error
+	set := func(value any, fields ...string) {
+		errs = append(errs, unstructured.SetNestedField(u.Object, value, fields...))
+	}
+	for annotation, field := range map[string]string{
+		roleAnnotation: "role", hostnameAnnotation: "hostname", poolAnnotation: "machineConfigPool",
+		installerArgsAnnotation: "installerArgs", ignitionAnnotation: "ignitionConfigOverrides",
+	} {
+		if value, ok := host.Annotations[annotation]; ok {
+			set(value, "spec", field)
+		}
+	}
+	set(true, "spec", "approved")
+	if disk := installationDisk(agent.Status.Inventory.Disks, host.Spec.RootDeviceHints); disk != "" {
+		set(disk, "spec", "installation_disk_id")
+	}
+	nodeLabels := prefixed(host.Annotations, nodeLabelPrefix)
+	if len(nodeLabels) > 0 {
+		errs = append(errs, unstructured.SetNestedStringMap(u.Object, nodeLabels, "spec", "nodeLabels"))
+	} else {
+		unstructured.RemoveNestedField(u.Object, "spec", "nodeLabels")
+	}
+	labels := maps.Clone(u.GetLabels())
+	if labels == nil {
+		labels = map[string]string{}
+	}
+	labels[agentHostLabel] = host.Name
+	maps.Copy(labels, prefixed(host.Annotations, agentLabelPrefix))
+	u.SetLabels(labels)
+	if name, ok := fencingSecret(host, agent); ok {
+		set(name, "spec", "fencingCredentialsSecretRef")
+	}
+	return errors.Join(append(errs, editClusterReference(u, host, infraEnv))...)
+}
+
+// prefixed returns the annotations that begin with a prefix, without it.
+func prefixed(annotations map[string]string, prefix string) map[string]string {
+	found := map[string]string{}
+	for key, value := range annotations {
+		if rest, ok := strings.CutPrefix(key, prefix); ok && rest != "" {
+			found[rest] = value
+		}
+	}
+	return found
+}
+
+// editClusterReference binds an Agent of an InfraEnv without a cluster to the one that its host's
+// annotation names, or unbinds it if that is empty.
+func editClusterReference(u *unstructured.Unstructured, host *metal3.BareMetalHost,
+	infraEnv *agentinstall.InfraEnv) error {
+	reference, ok := host.Annotations[clusterReferenceAnnotation]
+	if !ok {
+		return nil
+	}
+	early := infraEnv != nil && infraEnv.Spec.ClusterRef != nil
+	if reference == "" {
+		if !early {
+			unstructured.RemoveNestedField(u.Object, "spec", "clusterDeploymentName")
+		}
+		return nil
+	}
+	if early {
+		return fmt.Errorf("the annotation %s can't bind the host %s: its InfraEnv %s belongs to the cluster %s/%s "+
+			"already; take the annotation away",
+			clusterReferenceAnnotation, host.Name, infraEnv.Name, infraEnv.Spec.ClusterRef.Namespace,
+			infraEnv.Spec.ClusterRef.Name)
+	}
+	namespace, name, ok := strings.Cut(reference, "/")
+	if !ok || namespace == "" || name == "" || strings.Contains(name, "/") {
+		return fmt.Errorf("the annotation %s of the host %s is %q; it has the form namespace/name of a "+
+			"ClusterDeployment",
+			clusterReferenceAnnotation, host.Name, reference)
+	}
+	return errors.Join(
+		unstructured.SetNestedField(u.Object, namespace, "spec", "clusterDeploymentName", "namespace"),
+		unstructured.SetNestedField(u.Object, name, "spec", "clusterDeploymentName", "name"))
+}
+
+// unbinding tells whether an Agent waits for its machine to boot the image again after it was taken
+// out of a cluster.
+func unbinding(agent *agentinstall.Agent) bool {
+	if agent == nil {
+		return false
+	}
+	for _, condition := range agent.Status.Conditions {
+		if condition.Type == boundCondition {
+			return condition.Reason == unbindingPending
+		}
+	}
+	return false
+}
+
+// restarted tells whether an Agent's machine no longer runs from the image.
+func restarted(agent *agentinstall.Agent) bool {
+	if agent == nil {
+		return false
+	}
+	switch agent.Status.Progress.CurrentStage {
+	case models.HostStageRebooting, models.HostStageJoined, models.HostStageDone, models.HostStageFailed:
+		return true
+	}
+	return false
+}
+
+// waiting tells whether an Agent runs from the image and an installation may take its machine at
+// any time.
+func waiting(agent *agentinstall.Agent) bool {
+	switch agent.Status.DebugInfo.State {
+	case models.HostStatusDiscovering, models.HostStatusKnown, models.HostStatusInsufficient,
+		models.HostStatusPendingForInput, models.HostStatusBinding,
+		models.HostStatusDiscoveringUnbound, models.HostStatusKnownUnbound, models.HostStatusInsufficientUnbound:
+		return true
+	}
+	return false
+}
+
+// busy tells whether an Agent's machine is being installed or was: another image must not take it
+// away from that.
+func busy(agent *agentinstall.Agent) bool {
+	if agent == nil {
+		return false
+	}
+	switch agent.Status.DebugInfo.State {
+	case models.HostStatusPreparingForInstallation, models.HostStatusPreparingSuccessful, models.HostStatusInstalling,
+		models.HostStatusInstallingInProgress, models.HostStatusInstallingPendingUserAction, models.HostStatusInstalled,
+		models.HostStatusAddedToExistingCluster:
+		return true
+	}
+	return false
+}

@@ -1,0 +1,155 @@
+package metal
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	metal3 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"landfall/appliance/kube/objects/agentinstall"
+
+	"landfall/appliance/kube/controller"
+	"landfall/appliance/kube/objects"
+	"landfall/store"
+)
+
+// credentialsFault says what is wrong with a BMC's Secret; "" if it can be used.
+func credentialsFault(host *metal3.BareMetalHost, secret *corev1.Secret) string {
+	name := host.Spec.BMC.CredentialsName
+	switch {
+	case host.Spec.BMC.Address == "":
+		return "The host has credentials but no address of its BMC; set spec.bmc.address."
+	case name == "":
+		return "The host names no credentials for its BMC; set spec.bmc.credentialsName to a Secret with the keys " +
+			"username and password."
+	case secret == nil:
+		return fmt.Sprintf("The BMC's Secret %s/%s does not exist; apply it, with the keys username and password.",
+			host.Namespace, name)
+	case len(secret.Data["username"]) == 0:
+		return fmt.Sprintf("The BMC's Secret %s/%s has no key username.", host.Namespace, name)
+	case len(secret.Data["password"]) == 0:
+		return fmt.Sprintf("The BMC's Secret %s/%s has no key password.", host.Namespace, name)
+	}
+	return ""
+}
+
+// claimSecret marks the Secret of a host's BMC as metal3 does: it is found by its label, goes with
+// the host, and stays until the host needs it no more.
+func (c *Controllers) claimSecret(tx *store.Tx, host *metal3.BareMetalHost) error {
+	return ignoreMissing(c.Objects.Update(tx, objects.Secrets, host.Namespace, host.Spec.BMC.CredentialsName,
+		func(u *unstructured.Unstructured) error {
+			if u.GetDeletionTimestamp() != nil {
+				return nil
+			}
+			setLabel(u, environmentLabel, environmentMetal)
+			setLabel(u, backupLabel, "true")
+			objects.AddFinalizer(u, secretFinalizer)
+			owners := u.GetOwnerReferences()
+			if !slices.ContainsFunc(owners, func(o metav1.OwnerReference) bool { return o.UID == host.UID }) {
+				u.SetOwnerReferences(append(slices.Clone(owners), ownedBy(host, false)))
+			}
+			return nil
+		}))
+}
+
+// releaseSecret takes a host's mark off a Secret, and the finalizer if no other host uses it.
+func (c *Controllers) releaseSecret(tx *store.Tx, host *metal3.BareMetalHost) error {
+	name := host.Spec.BMC.CredentialsName
+	others := slices.DeleteFunc(c.links.hostsWith(host.Namespace,
+		func(other hostLinks) bool { return other.secret == name }),
+		func(key controller.Key) bool { return key.Name == host.Name })
+	if name == "" || len(others) > 0 {
+		return nil
+	}
+	return ignoreMissing(c.Objects.Update(tx, objects.Secrets, host.Namespace, name,
+		func(u *unstructured.Unstructured) error {
+			objects.RemoveFinalizer(u, secretFinalizer)
+			return nil
+		}))
+}
+
+func ownedBy(host *metal3.BareMetalHost, controller bool) metav1.OwnerReference {
+	reference := metav1.OwnerReference{
+		APIVersion: objects.BareMetalHosts.APIVersion(), Kind: objects.BareMetalHosts.Kind, Name: host.Name,
+		UID: host.UID,
+	}
+	if controller {
+		reference.Controller = &controller
+	}
+	return reference
+}
+
+func setLabel(u *unstructured.Unstructured, key, value string) {
+	labels := maps.Clone(u.GetLabels())
+	if labels == nil {
+		labels = map[string]string{}
+	}
+	labels[key] = value
+	u.SetLabels(labels)
+}
+
+func ignoreMissing(err error) error {
+	if errors.Is(err, store.ErrNotFound) {
+		return nil
+	}
+	return err
+}
+
+// fencingSecret names the Secret by which other nodes may power off an Agent's machine, if its
+// host's annotations ask for one.
+func fencingSecret(host *metal3.BareMetalHost, agent *agentinstall.Agent) (name string, ok bool) {
+	if name, ok := host.Annotations[fencingNameAnnotation]; ok {
+		return name, true
+	}
+	if _, ok := host.Annotations[fencingCreateAnnotation]; ok {
+		return agent.Name + "-fencing-credentials", true
+	}
+	return "", false
+}
+
+// writeFencingSecret makes the Secret of fencing out of the BMC's address and credentials, if the
+// host's annotation asks for that.
+func (c *Controllers) writeFencingSecret(tx *store.Tx, host *metal3.BareMetalHost, agent *agentinstall.Agent,
+	secret *corev1.Secret, now time.Time) error {
+	if _, ok := host.Annotations[fencingCreateAnnotation]; !ok || secret == nil {
+		return nil
+	}
+	if _, ok := host.Annotations[fencingNameAnnotation]; ok {
+		return nil
+	}
+	verification := "Enabled"
+	if host.Spec.BMC.DisableCertificateVerification {
+		verification = "Disabled"
+	}
+	wanted, err := objects.From(objects.Secrets, &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: agent.Namespace, Name: agent.Name + "-fencing-credentials",
+			Labels:          map[string]string{watchLabel: "true", backupLabel: "true"},
+			OwnerReferences: []metav1.OwnerReference{ownedBy(host, false)},
+		},
+		Type: corev1.SecretTypeOpaque,
+		Data: map[string][]byte{
+			"address": []byte(host.Spec.BMC.Address), "certificateVerification": []byte(verification),
+			"username": secret.Data["username"], "password": secret.Data["password"],
+		},
+	})
+	if err != nil {
+		return err
+	}
+	err = c.Objects.Update(tx, objects.Secrets, wanted.GetNamespace(), wanted.GetName(),
+		func(u *unstructured.Unstructured) error {
+			u.Object["data"] = wanted.Object["data"]
+			setLabel(u, watchLabel, "true")
+			setLabel(u, backupLabel, "true")
+			return nil
+		})
+	if errors.Is(err, store.ErrNotFound) {
+		return c.Objects.Create(tx, objects.Secrets, wanted, now)
+	}
+	return err
+}

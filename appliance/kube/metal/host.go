@@ -1,0 +1,362 @@
+package metal
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	metal3 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
+
+	"landfall/appliance/bmc"
+	"landfall/appliance/kube/objects"
+	"landfall/appliance/kube/objects/agentinstall"
+	"landfall/store"
+)
+
+// hosts reconciles BareMetalHosts. A pass reads all that belongs to a host and writes all that
+// follows, in one transaction; what the server is to do is asked of the BMC's part behind it, which
+// takes the same wish any number of times.
+type hosts struct{ *Controllers }
+
+// Kind implements controller.Reconciler.
+func (h hosts) Kind() objects.Kind { return objects.BareMetalHosts }
+
+// Reconcile implements controller.Reconciler.
+func (h hosts) Reconcile(ctx context.Context, namespace, name string) (time.Duration, error) {
+	at := ref{namespace, name}
+	server, err := h.serverOf(at)
+	if err != nil {
+		return 0, err
+	}
+	var s *scene
+	err = h.DB.Update(ctx, func(tx *store.Tx) error {
+		s = nil
+		if err := h.links.fill(tx, h.Objects); err != nil {
+			return err
+		}
+		u := &unstructured.Unstructured{}
+		if err := h.Objects.Get(tx, objects.BareMetalHosts, namespace, name, u); errors.Is(err, store.ErrNotFound) {
+			return nil
+		} else if err != nil {
+			return err
+		}
+		if s, err = h.read(tx, u, server); err != nil {
+			return err
+		}
+		return h.play(tx, u, s)
+	})
+	if err != nil {
+		return 0, err
+	}
+	if s == nil {
+		return 0, h.gone(ctx, at, server)
+	}
+	h.links.keepHost(at, s.host)
+	h.tell(s.server)
+	if s.restarts {
+		// Its Agent changes by that, which leads back here.
+		return s.again, h.RestartHost(ctx, s.hostKey)
+	}
+	if err := h.reach(ctx, s); err != nil {
+		return 0, err
+	}
+	changed, err := h.ask(ctx, s)
+	if changed && err == nil {
+		return h.Reconcile(ctx, namespace, name) // to show it
+	}
+	return s.again, err
+}
+
+// serverOf returns the server that the BMC's part has under a host's name; nil if there is none.
+func (c *Controllers) serverOf(at ref) (*bmc.Server, error) {
+	server, err := c.Servers.Find(at.namespace + "/" + at.name)
+	var missing *bmc.NotFoundError
+	if errors.As(err, &missing) {
+		return nil, nil
+	}
+	return server, err
+}
+
+// read gathers what belongs to a host.
+func (c *Controllers) read(tx *store.Tx, u *unstructured.Unstructured, server *bmc.Server) (*scene, error) {
+	host := &metal3.BareMetalHost{}
+	if err := objects.Into(u.DeepCopy(), host); err != nil {
+		return nil, err
+	}
+	if host.Labels == nil {
+		host.Labels = map[string]string{}
+	}
+	s := &scene{host: host, now: c.now(), settles: c.ImageSettles, reaches: c.Spokes != nil,
+		drain: c.drained(string(host.UID))}
+	if server != nil && server.ID == string(host.UID) {
+		s.server = server
+		s.refusal = c.refusal(server.ID)
+	} else {
+		s.refusal = c.refusal(string(host.UID))
+	}
+	s.powered, _, _ = unstructured.NestedBool(u.Object, "spec", "disablePowerOff")
+	var err error
+	if s.flow, err = c.flow(tx); err != nil {
+		return nil, err
+	}
+	if name := host.Labels[infraEnvLabel]; name != "" {
+		if s.infraEnv, err = get[agentinstall.InfraEnv](tx, c.Objects, objects.InfraEnvs, host.Namespace,
+			name); err != nil {
+			return nil, err
+		}
+	}
+	if s.infraEnv != nil {
+		if s.engineID, err = c.InfraEnvID(tx, s.infraEnv.Namespace, s.infraEnv.Name); err != nil {
+			return nil, err
+		}
+	}
+	if s.agent, err = c.agentOf(tx, host); err != nil {
+		return nil, err
+	}
+	if s.agent != nil {
+		if s.hostKey, err = c.HostKey(tx, s.agent.Namespace, s.agent.Name); err != nil {
+			return nil, err
+		}
+	}
+	if host.Spec.BMC.CredentialsName != "" {
+		if s.secret, err = get[corev1.Secret](tx, c.Objects, objects.Secrets, host.Namespace,
+			host.Spec.BMC.CredentialsName); err != nil {
+			return nil, err
+		}
+	}
+	s.image, err = get[metal3.PreprovisioningImage](tx, c.Objects, objects.PreprovisioningImages, host.Namespace,
+		host.Name)
+	return s, err
+}
+
+// play does a pass and writes what came of it.
+func (c *Controllers) play(tx *store.Tx, u *unstructured.Unstructured, s *scene) error {
+	before := s.host.DeepCopy()
+	toAgent := s.assist()
+	if toAgent {
+		s.offerHardware()
+	}
+	s.operate()
+	if s.letGo {
+		s.host.Finalizers = without(s.host.Finalizers, hostFinalizer)
+		if err := c.releaseSecret(tx, s.host); err != nil {
+			return err
+		}
+	} else if s.host.DeletionTimestamp == nil && s.host.Spec.BMC.CredentialsName != "" {
+		if err := c.claimSecret(tx, s.host); err != nil {
+			return err
+		}
+	}
+	if s.host.DeletionTimestamp == nil && s.flow.converged && s.infraEnv != nil {
+		if err := c.wantImage(tx, s); err != nil {
+			return err
+		}
+	}
+	if toAgent {
+		if err := c.writeAgent(tx, s); err != nil {
+			return err
+		}
+	} else if s.host.DeletionTimestamp != nil && s.removesAgent() && s.agent != nil &&
+		!hasFinalizer(s.host, agentHostFinalizer) {
+		if err := c.Objects.Delete(tx, objects.Agents, s.agent.Namespace, s.agent.Name, s.now); err != nil {
+			return err
+		}
+	}
+	if err := c.writeHardware(tx, s); err != nil {
+		return err
+	}
+	c.relayNotes(s)
+	for _, notice := range s.events {
+		if err := c.Objects.Event(tx, u, notice, s.now); err != nil {
+			return err
+		}
+	}
+	return c.writeHost(tx, before, s.host)
+}
+
+// writeAgent brings what the host's annotations say to its Agent. What can't be is told in an Event
+// about the host.
+func (c *Controllers) writeAgent(tx *store.Tx, s *scene) error {
+	if err := c.writeFencingSecret(tx, s.host, s.agent, s.secret, s.now); err != nil {
+		return err
+	}
+	return ignoreMissing(c.Objects.Update(tx, objects.Agents, s.agent.Namespace, s.agent.Name,
+		func(u *unstructured.Unstructured) error {
+			if u.GetDeletionTimestamp() != nil {
+				return nil
+			}
+			if err := editAgent(u, s.agent, s.host, s.infraEnv); err != nil {
+				s.notice(agentComponent, true, "AgentNotUpdated", err.Error())
+			}
+			return nil
+		}))
+}
+
+// writeHardware keeps the HardwareData of the host, which is its hardware without the host.
+func (c *Controllers) writeHardware(tx *store.Tx, s *scene) error {
+	details := s.host.Status.HardwareDetails
+	if details == nil || s.host.DeletionTimestamp != nil {
+		return nil
+	}
+	spec, err := general(metal3.HardwareDataSpec{HardwareDetails: details})
+	if err != nil {
+		return err
+	}
+	err = c.Objects.Update(tx, objects.HardwareDatas, s.host.Namespace, s.host.Name,
+		func(u *unstructured.Unstructured) error {
+			u.Object["spec"] = spec
+			return nil
+		})
+	if errors.Is(err, store.ErrNotFound) {
+		return c.Objects.Create(tx, objects.HardwareDatas, &metal3.HardwareData{
+			ObjectMeta: metav1.ObjectMeta{
+				Namespace: s.host.Namespace, Name: s.host.Name, OwnerReferences: []metav1.OwnerReference{ownedBy(s.host,
+					true)},
+			},
+			Spec: metal3.HardwareDataSpec{HardwareDetails: details},
+		}, s.now)
+	}
+	return err
+}
+
+// writeHost writes what a pass altered of a host, and nothing else of it: fields that its Go type
+// does not know stay.
+func (c *Controllers) writeHost(tx *store.Tx, before, host *metal3.BareMetalHost) error {
+	return ignoreMissing(c.Objects.Update(tx, objects.BareMetalHosts, host.Namespace, host.Name,
+		func(u *unstructured.Unstructured) error {
+			u.SetAnnotations(host.Annotations)
+			if len(host.Labels) > 0 {
+				u.SetLabels(host.Labels)
+			}
+			u.SetFinalizers(host.Finalizers)
+			spec, err := general(host.Spec)
+			if err != nil {
+				return err
+			}
+			had, err := general(before.Spec)
+			if err != nil {
+				return err
+			}
+			for _, field := range []string{"image", "customDeploy", "online", "automatedCleaningMode"} {
+				value, ok := spec[field]
+				switch _, was := had[field]; {
+				case ok:
+					err = errors.Join(err, unstructured.SetNestedField(u.Object, value, "spec", field))
+				case was:
+					unstructured.RemoveNestedField(u.Object, "spec", field)
+				}
+			}
+			if err != nil {
+				return fmt.Errorf("write the spec of the BareMetalHost %s/%s: %w", host.Namespace, host.Name, err)
+			}
+			if sameStatus(before.Status, host.Status) {
+				return nil
+			}
+			u.Object["status"], err = general(host.Status)
+			return err
+		}))
+}
+
+// general is a part of an object in the form that it has when it is read out of the store.
+func general(part any) (map[string]any, error) {
+	text, err := json.Marshal(part)
+	if err != nil {
+		return nil, err
+	}
+	var fields map[string]any
+	return fields, utiljson.Unmarshal(text, &fields)
+}
+
+// ask has the BMC's part do what the host wants. It reports whether something about that changed
+// which has to be shown.
+func (c *Controllers) ask(ctx context.Context, s *scene) (changed bool, err error) {
+	id, wish := string(s.host.UID), s.drive()
+	switch {
+	case wish.forget && s.server != nil:
+		return false, c.Servers.Forget(ctx, id, wish.powerOff)
+	case wish.desired == nil:
+		return false, nil
+	}
+	_, err = c.Servers.Ensure(ctx, id, *wish.desired)
+	var refused *bmc.RequestError
+	if errors.As(err, &refused) {
+		return c.refuse(id, refused.Reason), nil
+	}
+	if err == nil && wish.cut {
+		_, err = c.Servers.Order(ctx, id, bmc.OrderPowerOff)
+	}
+	return c.refuse(id, ""), err
+}
+
+// gone forgets what was kept of a host that is no more. Its server is known still if somebody took
+// the host's finalizer away.
+func (c *Controllers) gone(ctx context.Context, at ref, server *bmc.Server) error {
+	c.links.keepHost(at, nil)
+	if server == nil {
+		return nil
+	}
+	c.refuse(server.ID, "")
+	c.mu.Lock()
+	delete(c.relayed, server.ID)
+	c.mu.Unlock()
+	if server.Owner == "" {
+		return nil // it is somebody else's, of the same name
+	}
+	return c.Servers.Forget(ctx, server.ID, false)
+}
+
+// refusal is why a server's wish was refused when it was asked for last; "" if it was not.
+func (c *Controllers) refusal(id string) string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.refusals[id]
+}
+
+func (c *Controllers) refuse(id, reason string) (changed bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	changed = c.refusals[id] != reason
+	if c.refusals[id] = reason; reason == "" {
+		delete(c.refusals, id)
+	}
+	return changed
+}
+
+// relayNotes makes Events of what the BMC's part noted since the host was looked at last, or since
+// the start.
+func (c *Controllers) relayNotes(s *scene) {
+	if s.server == nil {
+		return
+	}
+	told := c.told(s.server.ID)
+	for _, note := range s.server.History {
+		if note.At.After(told) {
+			s.notice(operatorComponent, note.Warning, note.Reason, note.Message)
+		}
+	}
+}
+
+func (c *Controllers) told(id string) time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if at, ok := c.relayed[id]; ok {
+		return at
+	}
+	return c.started
+}
+
+// tell remembers that the notes of a server are Events now.
+func (c *Controllers) tell(server *bmc.Server) {
+	if server == nil || len(server.History) == 0 {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.relayed[server.ID] = server.History[len(server.History)-1].At
+}

@@ -1,0 +1,160 @@
+package metal_test
+
+import (
+	"testing"
+	"time"
+
+	metal3 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
+	"github.com/stretchr/testify/require"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"landfall/appliance/bmc"
+	"landfall/appliance/kube/objects"
+	"landfall/appliance/kube/objects/agentinstall"
+)
+
+// provisioned is a site with a host that was booted from its image.
+func provisioned(t *testing.T) *site {
+	t.Helper()
+	s := newSite(t)
+	s.apply(objects.Secrets, secretObject())
+	s.apply(objects.InfraEnvs, infraEnvObject())
+	s.clock.Advance(settles)
+	s.apply(objects.BareMetalHosts, hostObject())
+	s.server(registered)
+	s.server(booted)
+	require.Equal(t, metal3.StateProvisioned, s.host().Status.Provisioning.State)
+	return s
+}
+
+func TestAHostIsRegisteredBootedAndShown(t *testing.T) {
+	s := newSite(t)
+	s.apply(objects.BareMetalHosts, hostObject())
+	host := s.host()
+	require.Equal(t, metal3.StateRegistering, host.Status.Provisioning.State)
+	require.Equal(t, metal3.RegistrationError, host.Status.ErrorType)
+	require.Equal(t, "The BMC's Secret site/bmc does not exist; apply it, with the keys username and password.",
+		host.Status.ErrorMessage)
+	require.Contains(t, s.events("node0"), "BMCCredentialError")
+	require.ElementsMatch(t, []string{"baremetalhost.metal3.io", "bmac.agent-install.openshift.io/deprovision"},
+		host.Finalizers)
+
+	s.apply(objects.Secrets, secretObject())
+	desired := s.wanted()
+	require.Equal(t, "redfish-virtualmedia://192.0.2.7/redfish/v1/Systems/1", desired.Address)
+	require.Equal(t, "root", desired.Username)
+	require.Equal(t, "calvin", desired.Password)
+	require.True(t, desired.SkipVerify)
+	require.Equal(t, mac, desired.BootMAC)
+	require.False(t, desired.Boot)
+	require.Nil(t, desired.Online)
+
+	s.server(registered)
+	host = s.host()
+	require.Equal(t, metal3.StateAvailable, host.Status.Provisioning.State,
+		"registering, inspecting, preparing are behind it")
+	require.Equal(t, metal3.OperationalStatusOK, host.Status.OperationalStatus)
+	require.Empty(t, host.Status.ErrorMessage)
+	require.Equal(t, "unknown", host.Status.HardwareProfile)
+	require.Equal(t, metal3.UEFI, host.Status.Provisioning.BootMode)
+	require.Equal(t, "bmc", host.Status.GoodCredentials.Reference.Name)
+	require.Equal(t, "Dell Inc.", host.Status.HardwareDetails.SystemVendor.Manufacturer)
+	require.Nil(t, s.wanted().Online, "it is not started from its disk while it waits for its image")
+	for _, reason := range []string{"BMCAccessValidated", "InspectionSkipped", "ProfileSet"} {
+		require.Contains(t, s.events("node0"), reason)
+	}
+
+	s.apply(objects.InfraEnvs, infraEnvObject())
+	require.Nil(t, s.host().Spec.Image, "the image has yet to settle")
+	s.clock.Advance(settles)
+	require.Eventually(t, func() bool { return s.host().Spec.Image != nil }, 5*time.Second, time.Millisecond)
+	s.quiet()
+	host = s.host()
+	require.Equal(t, imageURL, host.Spec.Image.URL)
+	require.Equal(t, "live-iso", *host.Spec.Image.DiskFormat)
+	require.Equal(t, "disabled", host.Annotations["inspect.metal3.io"])
+	require.Equal(t, metal3.CleaningModeDisabled, host.Spec.AutomatedCleaningMode)
+	require.Equal(t, "true", host.Labels["cluster.open-cluster-management.io/backup"])
+	require.Equal(t, metal3.StateProvisioning, host.Status.Provisioning.State)
+	desired = s.wanted()
+	require.True(t, desired.Boot)
+	require.Equal(t, "d1e2", desired.InfraEnvID)
+	require.Empty(t, desired.ImageURL)
+
+	s.server(booted)
+	host = s.host()
+	require.Equal(t, metal3.StateProvisioned, host.Status.Provisioning.State)
+	require.True(t, host.Status.PoweredOn)
+	require.Equal(t, imageURL, host.Status.Provisioning.Image.URL)
+
+	ensured := s.rack.ensured
+	s.quiet()
+	require.Equal(t, ensured, s.rack.ensured, "nothing is left to do")
+}
+
+func TestAHostThatNamesAnInfraEnvThatDoesNotComeSaysSo(t *testing.T) {
+	s := newSite(t)
+	s.apply(objects.Secrets, secretObject())
+	s.apply(objects.BareMetalHosts, hostObject())
+	s.server(registered)
+	require.NotContains(t, s.events("node0"), "InfraEnvMissing", "the manifests may be on their way")
+	s.clock.Advance(time.Minute)
+	require.Eventually(t, func() bool { return s.events("node0")["InfraEnvMissing"] != "" }, 5*time.Second,
+		time.Millisecond)
+	s.quiet()
+	require.Contains(t, s.events("node0")["InfraEnvMissing"],
+		"names the InfraEnv env, which is not in the namespace site")
+
+	s.apply(objects.InfraEnvs, infraEnvObject())
+	require.Equal(t, imageURL, s.host().Spec.Image.URL, "it came")
+	s.delete(objects.InfraEnvs, "env")
+	told := s.events("node0")["InfraEnvMissing"]
+	s.clock.Advance(time.Minute)
+	s.quiet()
+	require.Equal(t, told, s.events("node0")["InfraEnvMissing"], "it boots the image that it was given")
+}
+
+func TestAHostThatNamesNoInfraEnvIsNobodysBusiness(t *testing.T) {
+	s := newSite(t)
+	s.apply(objects.Secrets, secretObject())
+	s.apply(objects.BareMetalHosts, hostObject(func(host *metal3.BareMetalHost) { host.Labels = nil }))
+	s.server(registered)
+	s.clock.Advance(time.Minute)
+	s.quiet()
+	require.NotContains(t, s.events("node0"), "InfraEnvMissing")
+}
+
+func TestAnInstalledHostIsDetachedAndPaused(t *testing.T) {
+	s := provisioned(t)
+	s.apply(objects.Agents,
+		agentObject(func(agent *agentinstall.Agent) { agent.Status.Progress.CurrentStage = "Rebooting" }))
+	host := s.host()
+	require.Equal(t, "assisted-service-controller", host.Annotations["baremetalhost.metal3.io/detached"])
+	require.Equal(t, metal3.OperationalStatusOK, host.Status.OperationalStatus, "its image is in the drive still")
+	require.False(t, s.wanted().Detached)
+
+	s.server(func(server *bmc.Server) { server.Booted.Ejected = noon })
+	host = s.host()
+	require.Equal(t, metal3.OperationalStatusDetached, host.Status.OperationalStatus)
+	require.Equal(t, "assisted-service-controller", host.Annotations["baremetalhost.metal3.io/paused"])
+	require.Contains(t, host.Annotations["baremetalhost.metal3.io/status"], `"operationalStatus":"detached"`)
+	require.Equal(t, metal3.StateProvisioned, host.Status.Provisioning.State)
+
+	s.delete(objects.BareMetalHosts, "node0")
+	require.Equal(t, map[string]bool{string(host.UID): false}, s.rack.forgotten, "an installed machine stays on")
+}
+
+func TestAHostThatIsDeletedPowersOffAndLeavesNothing(t *testing.T) {
+	s := provisioned(t)
+	host := s.host()
+	s.delete(objects.BareMetalHosts, "node0")
+	require.Equal(t, metal3.StatePoweringOffBeforeDelete, s.host().Status.Provisioning.State)
+	require.Equal(t, map[string]bool{string(host.UID): true}, s.rack.forgotten)
+	s.rack.mu.Lock()
+	delete(s.rack.servers, string(host.UID))
+	s.rack.mu.Unlock()
+	s.rack.changed(string(host.UID))
+	s.quiet()
+	require.Nil(t, s.host())
+	require.Empty(t, the[unstructured.Unstructured](s, objects.Secrets, "bmc").GetFinalizers())
+}

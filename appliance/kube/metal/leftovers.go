@@ -1,0 +1,152 @@
+package metal
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"landfall/appliance/kube/controller"
+	"landfall/appliance/kube/objects"
+	"landfall/store"
+)
+
+// leftovers looks at objects of all kinds that are being deleted, and says in an Event which
+// finalizer keeps one, and how it is let go.
+type leftovers struct {
+	*Controllers
+	loop *controller.Loop
+}
+
+const (
+	deletionPatience = 2 * time.Minute // how long a deletion may take before anything is said
+	deletionReminder = time.Hour       // how often it is said again
+)
+
+// leftover is the kind under which the loop has such objects; their names are "<kind>|<name>". No
+// object is of it.
+var leftover = objects.Kind{Group: "landfall", Version: "v1", Kind: "Leftover", Resource: "leftovers", Namespaced: true}
+
+// Kind implements controller.Reconciler.
+func (l leftovers) Kind() objects.Kind { return leftover }
+
+// addTo has the loop look at every change of an object, and at the objects that are there.
+func (l leftovers) addTo() {
+	var relations []controller.Relation
+	for _, kind := range objects.Kinds() {
+		if kind == objects.Events {
+			continue
+		}
+		relations = append(relations, controller.Relation{Of: kind, To: func(tx *store.Tx, namespace,
+			name string) ([]controller.Key, error) {
+			u := &unstructured.Unstructured{}
+			err := l.Objects.Get(tx, kind, namespace, name, u)
+			if err != nil || u.GetDeletionTimestamp() == nil {
+				return nil, ignoreMissing(err)
+			}
+			return []controller.Key{leftoverKey(kind, u)}, nil
+		}})
+	}
+	l.loop.Add(l, relations...)
+	l.loop.Enqueue(controller.Key{Kind: leftover})
+}
+
+func leftoverKey(kind objects.Kind, u *unstructured.Unstructured) controller.Key {
+	return controller.Key{Kind: leftover, Namespace: u.GetNamespace(), Name: kind.String() + "|" + u.GetName()}
+}
+
+// Reconcile implements controller.Reconciler. The empty name stands for all objects.
+func (l leftovers) Reconcile(ctx context.Context, namespace, name string) (again time.Duration, err error) {
+	if name == "" {
+		return 0, l.DB.View(l.findAll)
+	}
+	resource, name, _ := strings.Cut(name, "|")
+	kinds := objects.Kinds()
+	at := slices.IndexFunc(kinds, func(k objects.Kind) bool { return k.String() == resource })
+	if at < 0 {
+		return 0, fmt.Errorf("there is no kind %s", resource)
+	}
+	err = l.DB.Update(ctx, func(tx *store.Tx) error {
+		again = 0
+		u := &unstructured.Unstructured{}
+		err := l.Objects.Get(tx, kinds[at], namespace, name, u)
+		if err != nil || u.GetDeletionTimestamp() == nil || len(u.GetFinalizers()) == 0 {
+			return ignoreMissing(err)
+		}
+		if again = u.GetDeletionTimestamp().Add(deletionPatience).Sub(l.now()); again > 0 {
+			return nil
+		}
+		again = deletionReminder
+		return l.Objects.Event(tx, u, objects.Notice{
+			Component: "landfall", Warning: true, Reason: "DeletionWaits", Message: whyItStays(kinds[at], u),
+		}, l.now())
+	})
+	return again, err
+}
+
+func (l leftovers) findAll(tx *store.Tx) error {
+	var errs []error
+	for _, kind := range objects.Kinds() {
+		if kind == objects.Events {
+			continue
+		}
+		errs = append(errs, l.Objects.Each(tx, kind, "", func(u *unstructured.Unstructured) error {
+			if u.GetDeletionTimestamp() != nil {
+				l.loop.Enqueue(leftoverKey(kind, u))
+			}
+			return nil
+		}))
+	}
+	return errors.Join(errs...)
+}
+
+// whyItStays says what keeps an object and how it is let go all the same.
+func whyItStays(kind objects.Kind, u *unstructured.Unstructured) string {
+	var foreign, own []string
+	for _, finalizer := range u.GetFinalizers() {
+		if removedHere(finalizer) {
+			own = append(own, finalizer)
+		} else {
+			foreign = append(foreign, finalizer)
+		}
+	}
+	since := u.GetDeletionTimestamp().UTC().Format(time.RFC3339)
+	what := fmt.Sprintf("%s %s is being deleted since %s and waits", kind.Kind, u.GetName(), since)
+	switch {
+	case len(foreign) == 0:
+		what += fmt.Sprintf(" for the finalizer %s; its conditions and other events say for what.",
+			strings.Join(own, ", "))
+	default:
+		what += fmt.Sprintf(" for the finalizer %s, which nothing at this site removes.", strings.Join(foreign, ", "))
+	}
+	scope := ""
+	if kind.Namespaced {
+		scope = "-n " + u.GetNamespace() + " "
+	}
+	left := "null"
+	if len(own) > 0 && len(foreign) > 0 {
+		left = `["` + strings.Join(own, `","`) + `"]`
+	}
+	return what +
+		fmt.Sprintf(
+			` If nobody is to act on it any more: kubectl %spatch %s %s --type=merge -p '{"metadata":{"finalizers":%s}}'`,
+			scope, kind, u.GetName(), left)
+}
+
+// removedHere tells whether a finalizer is one that the appliance takes away by itself.
+func removedHere(finalizer string) bool {
+	switch finalizer {
+	case hostFinalizer, agentHostFinalizer, secretFinalizer, imageFinalizer, agentImageFinalizer,
+		"hive.openshift.io/deprovision", "kubernetes", metav1.FinalizerDeleteDependents,
+		metav1.FinalizerOrphanDependents:
+		return true
+	}
+	group, name, _ := strings.Cut(finalizer, "/")
+	return name == "ai-deprovision" && strings.HasSuffix(group, ".agent-install.openshift.io") ||
+		strings.HasPrefix(finalizer, "agentclassification.agent-install.openshift.io")
+}

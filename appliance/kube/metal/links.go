@@ -1,0 +1,223 @@
+package metal
+
+import (
+	"errors"
+	"strings"
+	"sync"
+
+	metal3 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"landfall/appliance/kube/objects/agentinstall"
+
+	"landfall/appliance/kube/controller"
+	"landfall/appliance/kube/objects"
+	"landfall/store"
+)
+
+// ref names an object of a known kind.
+type ref struct{ namespace, name string }
+
+// links remembers which objects belong together, so that none has to look through all of the
+// others. It is read from the store once and kept by what changes; what it names is looked at again
+// in the store.
+type links struct {
+	mu     sync.Mutex
+	filled bool
+	hosts  map[ref]hostLinks
+	agents map[ref][]string // MAC addresses in lower case
+	images map[ref]string   // PreprovisioningImages: the InfraEnv's name
+}
+
+type hostLinks struct {
+	mac, infraEnv, secret, server string
+}
+
+func linksOf(host *metal3.BareMetalHost) hostLinks {
+	return hostLinks{
+		mac: strings.ToLower(host.Spec.BootMACAddress), infraEnv: host.Labels[infraEnvLabel],
+		secret: host.Spec.BMC.CredentialsName, server: string(host.UID),
+	}
+}
+
+func macsOf(agent *agentinstall.Agent) []string {
+	var macs []string
+	for _, card := range agent.Status.Inventory.Interfaces {
+		if card.MACAddress != "" {
+			macs = append(macs, strings.ToLower(card.MACAddress))
+		}
+	}
+	return macs
+}
+
+// fill reads all links once.
+func (l *links) fill(tx *store.Tx, o *objects.Objects) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.filled {
+		return nil
+	}
+	l.hosts, l.agents, l.images = map[ref]hostLinks{}, map[ref][]string{}, map[ref]string{}
+	err := errors.Join(
+		eachOf(tx, o, objects.BareMetalHosts, "", func(host *metal3.BareMetalHost) error {
+			l.hosts[ref{host.Namespace, host.Name}] = linksOf(host)
+			return nil
+		}),
+		eachOf(tx, o, objects.Agents, "", func(agent *agentinstall.Agent) error {
+			l.agents[ref{agent.Namespace, agent.Name}] = macsOf(agent)
+			return nil
+		}),
+		o.Each(tx, objects.PreprovisioningImages, "", func(image *unstructured.Unstructured) error {
+			l.images[ref{image.GetNamespace(), image.GetName()}] = image.GetLabels()[infraEnvLabel]
+			return nil
+		}))
+	l.filled = err == nil
+	return err
+}
+
+// eachOf calls fn with the objects of a kind as their Go type.
+func eachOf[T any](tx *store.Tx, o *objects.Objects, kind objects.Kind, namespace string, fn func(*T) error) error {
+	return o.Each(tx, kind, namespace, func(u *unstructured.Unstructured) error {
+		typed := new(T)
+		if err := objects.Into(u, typed); err != nil {
+			return err
+		}
+		return fn(typed)
+	})
+}
+
+// get reads an object as its Go type; nil if there is none.
+func get[T any](tx *store.Tx, o *objects.Objects, kind objects.Kind, namespace, name string) (*T, error) {
+	typed := new(T)
+	err := o.Get(tx, kind, namespace, name, typed)
+	if errors.Is(err, store.ErrNotFound) {
+		return nil, nil
+	}
+	return typed, err
+}
+
+func (l *links) keepHost(at ref, host *metal3.BareMetalHost) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if host == nil {
+		delete(l.hosts, at)
+		return
+	}
+	l.hosts[at] = linksOf(host)
+}
+
+func (l *links) keepImage(at ref, image *metal3.PreprovisioningImage) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if image == nil {
+		delete(l.images, at)
+		return
+	}
+	l.images[at] = image.Labels[infraEnvLabel]
+}
+
+// hostsWith lists the hosts of a namespace that fit, as keys of a loop.
+func (l *links) hostsWith(namespace string, fits func(hostLinks) bool) []controller.Key {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var keys []controller.Key
+	for at, host := range l.hosts {
+		if at.namespace == namespace && fits(host) {
+			keys = append(keys, controller.Key{Kind: objects.BareMetalHosts, Namespace: at.namespace, Name: at.name})
+		}
+	}
+	return keys
+}
+
+func (l *links) hostOfServer(id string) (ref, bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for at, host := range l.hosts {
+		if host.server == id {
+			return at, true
+		}
+	}
+	return ref{}, false
+}
+
+// agentsWith lists the Agents of a namespace that have a card of that address.
+func (l *links) agentsWith(namespace, mac string) []ref {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var found []ref
+	for at, macs := range l.agents {
+		if at.namespace != namespace {
+			continue
+		}
+		for _, own := range macs {
+			if own == mac {
+				found = append(found, at)
+				break
+			}
+		}
+	}
+	return found
+}
+
+// hostsOfAgent lists the hosts that an Agent belongs to, or belonged to before it changed.
+func (c *Controllers) hostsOfAgent(tx *store.Tx, namespace, name string) ([]controller.Key, error) {
+	if err := c.links.fill(tx, c.Objects); err != nil {
+		return nil, err
+	}
+	agent, err := get[agentinstall.Agent](tx, c.Objects, objects.Agents, namespace, name)
+	if err != nil {
+		return nil, err
+	}
+	l, at := &c.links, ref{namespace, name}
+	l.mu.Lock()
+	macs := map[string]bool{}
+	for _, mac := range l.agents[at] {
+		macs[mac] = true
+	}
+	delete(l.agents, at)
+	if agent != nil {
+		l.agents[at] = macsOf(agent)
+		for _, mac := range l.agents[at] {
+			macs[mac] = true
+		}
+	}
+	l.mu.Unlock()
+	return l.hostsWith(namespace, func(host hostLinks) bool { return macs[host.mac] }), nil
+}
+
+func (c *Controllers) hostsOfInfraEnv(tx *store.Tx, namespace, name string) ([]controller.Key, error) {
+	if err := c.links.fill(tx, c.Objects); err != nil {
+		return nil, err
+	}
+	return c.links.hostsWith(namespace, func(host hostLinks) bool { return host.infraEnv == name }), nil
+}
+
+func (c *Controllers) hostsOfSecret(tx *store.Tx, namespace, name string) ([]controller.Key, error) {
+	if err := c.links.fill(tx, c.Objects); err != nil {
+		return nil, err
+	}
+	return c.links.hostsWith(namespace, func(host hostLinks) bool { return host.secret == name }), nil
+}
+
+func (c *Controllers) hostOfImage(_ *store.Tx, namespace, name string) ([]controller.Key, error) {
+	return []controller.Key{{Kind: objects.BareMetalHosts, Namespace: namespace, Name: name}}, nil
+}
+
+func (c *Controllers) imageOfHost(_ *store.Tx, namespace, name string) ([]controller.Key, error) {
+	return []controller.Key{{Kind: objects.PreprovisioningImages, Namespace: namespace, Name: name}}, nil
+}
+
+func (c *Controllers) imagesOfInfraEnv(tx *store.Tx, namespace, name string) ([]controller.Key, error) {
+	if err := c.links.fill(tx, c.Objects); err != nil {
+		return nil, err
+	}
+	c.links.mu.Lock()
+	defer c.links.mu.Unlock()
+	var keys []controller.Key
+	for at, infraEnv := range c.links.images {
+		if at.namespace == namespace && infraEnv == name {
+			keys = append(keys, controller.Key{Kind: objects.PreprovisioningImages, Namespace: at.namespace,
+				Name: at.name})
+		}
+	}
+	return keys, nil
+}

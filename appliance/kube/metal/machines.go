@@ -1,0 +1,204 @@
+package metal
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	metal3 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
+	hiveext "github.com/openshift/assisted-service/api/hiveextension/v1beta1"
+	"github.com/openshift/assisted-service/models"
+	hivev1 "github.com/openshift/hive/apis/hive/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"landfall/appliance/kube/controller"
+	"landfall/appliance/kube/objects"
+	"landfall/appliance/kube/objects/agentinstall"
+	"landfall/appliance/kube/spoke"
+	"landfall/store"
+)
+
+// Spokes reaches into clusters that are installed. Its calls take their time beside the caller:
+// done is false until they have come to their end, which again tells; the call is made again then,
+// and gives what came of it. A task is one call's name, a deployment a ClusterDeployment's
+// <namespace>/<name>.
+type Spokes interface {
+	// EnsureMachine has a Machine and a BareMetalHost stand for a server in a cluster; see
+	// [spoke.Client.EnsureMachine].
+	EnsureMachine(task, deployment string, server spoke.Server, again func()) (done bool, err error)
+	// ServerCA is the authority of the cluster's machine config server, in PEM.
+	ServerCA(task, deployment string, again func()) (bundle string, done bool, err error)
+	// DrainNode empties a node; it is called again while that is not drained.
+	DrainNode(task, deployment, node string, again func()) (drained, done bool, err error)
+}
+
+const (
+	retryCluster = time.Minute      // after a call of a cluster that failed
+	drainAgain   = 20 * time.Second // between looks at a node that is drained
+)
+
+// drainOutcome is what is known of a node that is drained.
+type drainOutcome struct {
+	drained bool
+	fault   string
+}
+
+// HasMachine tells whether a Machine in its cluster stands for the host of an Agent, by the Agent's
+// key.
+func HasMachine(tx *store.Tx, o *objects.Objects, agentKey string) (bool, error) {
+	namespace, name, _ := strings.Cut(agentKey, "/")
+	agent, err := get[agentinstall.Agent](tx, o, objects.Agents, namespace, name)
+	if err != nil || agent == nil || agent.Labels[agentHostLabel] == "" {
+		return false, err
+	}
+	host, err := get[metal3.BareMetalHost](tx, o, objects.BareMetalHosts, namespace, agent.Labels[agentHostLabel])
+	if err != nil || host == nil {
+		return false, err
+	}
+	_, made := host.Annotations[spokeCreatedAnnotation]
+	return made, nil
+}
+
+// reach does in a host's cluster what a pass has found to be done there.
+func (c *Controllers) reach(ctx context.Context, s *scene) error {
+	if c.Spokes == nil || s.agent == nil || s.agent.Spec.ClusterDeploymentName == nil {
+		return nil
+	}
+	if s.drains {
+		return c.drain(s)
+	}
+	if s.host.DeletionTimestamp == nil && s.agent.Status.Kind == models.HostKindAddToExistingClusterHost &&
+		!busy(s.agent) && s.agent.Status.DebugInfo.State != "" {
+		return c.trustServer(ctx, s)
+	}
+	if s.host.DeletionTimestamp != nil || s.annotated(spokeCreatedAnnotation) ||
+		s.agent.Status.Kind != models.HostKindAddToExistingClusterHost ||
+		!slices.Contains([]string{models.HostStatusInstalling, models.HostStatusInstallingInProgress},
+			s.agent.Status.DebugInfo.State) {
+		return nil
+	}
+	return c.makeMachine(ctx, s)
+}
+
+// makeMachine has a Machine stand for a host that joins a cluster, unless the cluster has nobody to
+// look after Machines of metal.
+func (c *Controllers) makeMachine(ctx context.Context, s *scene) error {
+	fits, err := c.fitsMachines(*s.agent.Spec.ClusterDeploymentName)
+	if err != nil || !fits {
+		return err
+	}
+	spec, err := general(s.host.Spec)
+	if err != nil {
+		return err
+	}
+	hardware, err := json.Marshal(hardwareOf(s.agent))
+	if err != nil {
+		return err
+	}
+	ref := s.agent.Spec.ClusterDeploymentName
+	done, err := c.Spokes.EnsureMachine(string(s.host.UID), ref.Namespace+"/"+ref.Name, spoke.Server{
+		Name: s.host.Name, Cluster: ref.Name, Role: string(s.agent.Status.Role), Spec: spec, Hardware: string(hardware),
+	}, c.againFor(s.host))
+	switch {
+	case !done, errors.Is(err, spoke.ErrNoMachines):
+		return nil
+	case err != nil:
+		s.lookAgain(retryCluster)
+		return c.tellOnce(ctx, s, "SpokeMachineNotMade", err.Error())
+	}
+	return c.DB.Update(ctx, func(tx *store.Tx) error {
+		return ignoreMissing(c.Objects.Update(tx, objects.BareMetalHosts, s.host.Namespace, s.host.Name,
+			func(u *unstructured.Unstructured) error {
+				annotations := u.GetAnnotations()
+				if annotations == nil {
+					annotations = map[string]string{}
+				}
+				annotations[spokeCreatedAnnotation] = c.now().String()
+				u.SetAnnotations(annotations)
+				return nil
+			}))
+	})
+}
+
+// fitsMachines tells whether a cluster looks after its own servers: not where people look after its
+// network.
+func (c *Controllers) fitsMachines(ref agentinstall.ClusterReference) (fits bool, err error) {
+	err = c.DB.View(func(tx *store.Tx) error {
+		cd, err := get[hivev1.ClusterDeployment](tx, c.Objects, objects.ClusterDeployments, ref.Namespace, ref.Name)
+		if err != nil || cd == nil || cd.Spec.ClusterInstallRef == nil {
+			return err
+		}
+		aci, err := get[hiveext.AgentClusterInstall](tx, c.Objects, objects.AgentClusterInstalls, ref.Namespace,
+			cd.Spec.ClusterInstallRef.Name)
+		if err != nil || aci == nil {
+			return err
+		}
+		byPeople := aci.Spec.Networking.UserManagedNetworking
+		fits = (byPeople == nil || !*byPeople) && aci.Spec.PlatformType != hiveext.NonePlatformType
+		return nil
+	})
+	return fits, err
+}
+
+// drain has the node of a host emptied that is deleted with its Agent, and keeps what came of it
+// for the next pass.
+func (c *Controllers) drain(s *scene) error {
+	ref, id := s.agent.Spec.ClusterDeploymentName, string(s.host.UID)
+	node := s.agent.Spec.Hostname
+	if node == "" {
+		node = s.agent.Status.Inventory.Hostname
+	}
+	drained, done, err := c.Spokes.DrainNode(id, ref.Namespace+"/"+ref.Name, node, c.againFor(s.host))
+	if !done {
+		return nil
+	}
+	outcome := drainOutcome{drained: drained && err == nil}
+	if err != nil {
+		outcome.fault = err.Error()
+	}
+	c.mu.Lock()
+	before := c.drains[id]
+	c.drains[id] = outcome
+	c.mu.Unlock()
+	if outcome != before {
+		c.againFor(s.host)()
+	} else {
+		s.lookAgain(drainAgain)
+	}
+	return nil
+}
+
+func (c *Controllers) drained(id string) drainOutcome {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.drains[id]
+}
+
+// againFor has a host reconciled.
+func (c *Controllers) againFor(host *metal3.BareMetalHost) func() {
+	key := controller.Key{Kind: objects.BareMetalHosts, Namespace: host.Namespace, Name: host.Name}
+	return func() { c.loop.Enqueue(key) }
+}
+
+// tellOnce makes an Event about a host, unless it is the one that was made last.
+func (c *Controllers) tellOnce(ctx context.Context, s *scene, reason, message string) error {
+	id := string(s.host.UID)
+	c.mu.Lock()
+	known := c.toldOf[id] == message
+	c.toldOf[id] = message
+	c.mu.Unlock()
+	if known {
+		return nil
+	}
+	return c.DB.Update(ctx, func(tx *store.Tx) error {
+		u := &unstructured.Unstructured{}
+		if err := c.Objects.Get(tx, objects.BareMetalHosts, s.host.Namespace, s.host.Name, u); err != nil {
+			return ignoreMissing(err)
+		}
+		return c.Objects.Event(tx, u, objects.Notice{Component: agentComponent, Warning: true, Reason: reason,
+			Message: message}, c.now())
+	})
+}

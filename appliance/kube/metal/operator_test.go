@@ -1,0 +1,446 @@
+package metal_test
+
+import (
+	"testing"
+	"time"
+
+	metal3 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"landfall/appliance/bmc"
+	"landfall/appliance/kube/objects"
+	"landfall/appliance/kube/objects/agentinstall"
+	"landfall/store"
+)
+
+// own is a host that no InfraEnv has, and that only the operator looks after.
+func own(host *metal3.BareMetalHost) { host.Labels = nil }
+
+// available is a site with a host that has nothing to boot.
+func available(t *testing.T, alter ...func(*metal3.BareMetalHost)) *site {
+	t.Helper()
+	s := newSite(t)
+	s.apply(objects.Secrets, secretObject())
+	s.apply(objects.BareMetalHosts, hostObject(append(alter, own)...))
+	s.server(registered)
+	return s
+}
+
+func TestOnlineIsThePowerOfAHost(t *testing.T) {
+	s := available(t)
+	require.True(t, *s.wanted().Online, "nobody will bring it an image")
+	s.edit(objects.BareMetalHosts, "node0", func(u *unstructured.Unstructured) {
+		require.NoError(t, unstructured.SetNestedField(u.Object, false, "spec", "online"))
+	})
+	require.False(t, *s.wanted().Online)
+	require.False(t, s.host().Status.PoweredOn)
+}
+
+func TestRebootAnnotationsSwitchAHostOffAndOn(t *testing.T) {
+	s := available(t)
+	s.server(func(server *bmc.Server) { server.Power = bmc.PowerOn })
+	s.annotate(objects.BareMetalHosts, "node0", "reboot.metal3.io", "")
+	s.annotate(objects.BareMetalHosts, "node0", "reboot.metal3.io/capm3", `{"mode":"soft"}`)
+	require.False(t, *s.wanted().Online)
+	require.Contains(t, s.host().Annotations, "reboot.metal3.io")
+
+	s.server(func(server *bmc.Server) { server.Power = bmc.PowerOff })
+	require.NotContains(t, s.host().Annotations, "reboot.metal3.io", "it is off: that was it")
+	require.False(t, *s.wanted().Online, "who set the other one has it off still")
+	s.edit(objects.BareMetalHosts, "node0", func(u *unstructured.Unstructured) { u.SetAnnotations(nil) })
+	require.True(t, *s.wanted().Online)
+}
+
+func TestAHardRebootAsksNoOperatingSystem(t *testing.T) {
+	s := available(t)
+	s.server(func(server *bmc.Server) { server.Power = bmc.PowerOn })
+	s.annotate(objects.BareMetalHosts, "node0", "reboot.metal3.io", `{"mode":"hard"}`)
+	s.server(func(server *bmc.Server) {
+		require.NotNil(t, server.Pending)
+		require.Equal(t, bmc.OrderPowerOff, server.Pending.Kind)
+		require.False(t, *server.Online)
+		server.Power, server.Pending = bmc.PowerOff, nil
+	})
+	require.True(t, *s.wanted().Online)
+	require.NotContains(t, s.host().Annotations, "reboot.metal3.io")
+}
+
+func TestAHostBootsALiveISOOfItsOwner(t *testing.T) {
+	s := available(t)
+	image := func(format any) {
+		s.edit(objects.BareMetalHosts, "node0", func(u *unstructured.Unstructured) {
+			require.NoError(t, unstructured.SetNestedField(u.Object,
+				map[string]any{"url": "http://files.site/rescue.iso", "format": format}, "spec", "image"))
+		})
+	}
+	image("qcow2")
+	require.Equal(t, metal3.ProvisioningError, s.host().Status.ErrorType)
+	require.Contains(t, s.host().Status.ErrorMessage, "spec.image is no live ISO")
+	require.False(t, s.wanted().Boot)
+
+	image("live-iso")
+	require.Equal(t, metal3.StateProvisioning, s.host().Status.Provisioning.State)
+	require.Empty(t, s.host().Status.ErrorMessage)
+	desired := s.wanted()
+	require.True(t, desired.Boot)
+	require.Equal(t, "http://files.site/rescue.iso", desired.ImageURL)
+	s.server(booted)
+	s.edit(objects.BareMetalHosts, "node0", func(u *unstructured.Unstructured) {
+		unstructured.RemoveNestedField(u.Object, "spec", "image")
+	})
+	require.Equal(t, metal3.StateDeprovisioning, s.host().Status.Provisioning.State)
+	s.server(func(server *bmc.Server) { server.State, server.Power = bmc.Available, bmc.PowerOff })
+	host := s.host()
+	require.Equal(t, metal3.StateAvailable, host.Status.Provisioning.State)
+	require.Empty(t, host.Status.Provisioning.Image.URL)
+}
+
+func TestErrorsOfTheBMCAreTheHosts(t *testing.T) {
+	cases := []struct {
+		name    string
+		trouble bmc.Trouble
+	}{
+		{"registration", bmc.Trouble{Type: bmc.RegistrationError, Message: "The BMC refuses the password.", Count: 2}},
+		{"power", bmc.Trouble{Type: bmc.PowerManagementError, Message: "The server stays on.", Count: 1}},
+		{"media", bmc.Trouble{Type: bmc.ProvisioningError, Message: "The BMC can't reach the image.", Count: 5}},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			s := available(t)
+			s.server(func(server *bmc.Server) { server.Error = &c.trouble })
+			status := s.host().Status
+			require.Equal(t, metal3.OperationalStatusError, status.OperationalStatus)
+			require.EqualValues(t, c.trouble.Type, status.ErrorType)
+			require.Equal(t, c.trouble.Message, status.ErrorMessage)
+			require.Equal(t, c.trouble.Count, status.ErrorCount)
+			require.Equal(t, metal3.StateAvailable, status.Provisioning.State)
+
+			s.server(func(server *bmc.Server) { server.Error = nil })
+			status = s.host().Status
+			require.Equal(t, metal3.OperationalStatusOK, status.OperationalStatus)
+			require.Empty(t, status.ErrorType)
+			require.Zero(t, status.ErrorCount)
+		})
+	}
+}
+
+func TestCredentialsAreWatched(t *testing.T) {
+	cases := []struct {
+		name   string
+		secret map[string][]byte
+		fault  string
+	}{
+		{"no user name", map[string][]byte{"password": []byte("x")}, "The BMC's Secret site/bmc has no key username."},
+		{"no password", map[string][]byte{"username": []byte("x")}, "The BMC's Secret site/bmc has no key password."},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			s := newSite(t)
+			s.apply(objects.Secrets, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "site", Name: "bmc"},
+				Data: c.secret})
+			s.apply(objects.BareMetalHosts, hostObject())
+			require.Equal(t, c.fault, s.host().Status.ErrorMessage)
+			require.Contains(t, s.events("node0")["BMCCredentialError"], c.fault)
+			require.Empty(t, s.rack.servers)
+			s.edit(objects.Secrets, "bmc", func(u *unstructured.Unstructured) {
+				u.Object["data"] = map[string]any{"username": "cm9vdA==", "password": "Y2FsdmluCg=="}
+			})
+			require.Empty(t, s.host().Status.ErrorMessage)
+			require.Equal(t, "calvin", s.wanted().Password, "as echo wrote it, with a line end")
+		})
+	}
+	t.Run("changed", func(t *testing.T) {
+		s := available(t)
+		good := s.host().Status.GoodCredentials.Version
+		s.edit(objects.Secrets, "bmc", func(u *unstructured.Unstructured) {
+			u.Object["data"] = map[string]any{"username": "cm9vdA==", "password": "bmV3"}
+		})
+		require.Equal(t, "new", s.wanted().Password)
+		s.server(func(server *bmc.Server) { server.CredentialsGood = false })
+		require.NotEqual(t, good, s.host().Status.TriedCredentials.Version)
+	})
+}
+
+func TestHostsThatCannotBeDrivenSayWhy(t *testing.T) {
+	s := newSite(t)
+	s.apply(objects.Secrets, secretObject())
+	s.apply(objects.BareMetalHosts,
+		hostObject(func(host *metal3.BareMetalHost) { host.Spec.BMC.Address = "ipmi://192.0.2.7" }))
+	host := s.host()
+	require.Equal(t, metal3.StateRegistering, host.Status.Provisioning.State)
+	require.Equal(t, metal3.RegistrationError, host.Status.ErrorType)
+	require.Contains(t, host.Status.ErrorMessage, "ipmi")
+	require.Contains(t, s.events("node0")["RegistrationError"], "ipmi")
+
+	s.edit(objects.BareMetalHosts, "node0", func(u *unstructured.Unstructured) {
+		require.NoError(t, unstructured.SetNestedField(u.Object, "redfish://192.0.2.7", "spec", "bmc", "address"))
+	})
+	require.Empty(t, s.host().Status.ErrorMessage)
+
+	bare := newSite(t)
+	bare.apply(objects.BareMetalHosts,
+		hostObject(func(host *metal3.BareMetalHost) { host.Spec.BMC = metal3.BMCDetails{} }))
+	require.Equal(t, metal3.StateUnmanaged, bare.host().Status.Provisioning.State)
+	require.Equal(t, metal3.OperationalStatusDiscovered, bare.host().Status.OperationalStatus)
+	bare.delete(objects.BareMetalHosts, "node0")
+	require.Nil(t, bare.host())
+}
+
+func TestAnExternallyProvisionedHostIsOnlySwitched(t *testing.T) {
+	s := available(t, func(host *metal3.BareMetalHost) { host.Spec.ExternallyProvisioned = true })
+	require.Equal(t, metal3.StateExternallyProvisioned, s.host().Status.Provisioning.State)
+	require.True(t, *s.wanted().Online)
+	require.False(t, s.wanted().Boot)
+}
+
+func TestDetachmentByHandTakesEffectWhereMetal3Says(t *testing.T) {
+	const detached = "baremetalhost.metal3.io/detached"
+	t.Run("at once when it is provisioned, whatever is in its drive", func(t *testing.T) {
+		s := provisioned(t)
+		s.annotate(objects.BareMetalHosts, "node0", detached, "")
+		require.Equal(t, metal3.OperationalStatusDetached, s.host().Status.OperationalStatus)
+		require.True(t, s.wanted().Detached)
+		require.NotContains(t, s.host().Annotations, "baremetalhost.metal3.io/paused")
+		s.edit(objects.BareMetalHosts, "node0", func(u *unstructured.Unstructured) {
+			unstructured.RemoveNestedField(u.Object, "metadata", "annotations", detached)
+		})
+		require.Equal(t, metal3.OperationalStatusOK, s.host().Status.OperationalStatus)
+		require.False(t, s.wanted().Detached)
+	})
+	t.Run("not while it registers, unless it is forced", func(t *testing.T) {
+		s := newSite(t)
+		s.apply(objects.Secrets, secretObject())
+		s.apply(objects.BareMetalHosts, hostObject())
+		s.annotate(objects.BareMetalHosts, "node0", detached, "true")
+		require.NotEqual(t, metal3.OperationalStatusDetached, s.host().Status.OperationalStatus)
+		s.annotate(objects.BareMetalHosts, "node0", detached, `{"force":true}`)
+		require.Equal(t, metal3.OperationalStatusDetached, s.host().Status.OperationalStatus)
+	})
+	t.Run("a deletion waits for it if it says so", func(t *testing.T) {
+		s := provisioned(t)
+		s.annotate(objects.BareMetalHosts, "node0", detached, `{"deleteAction":"delay"}`)
+		s.delete(objects.BareMetalHosts, "node0")
+		require.Empty(t, s.rack.forgotten)
+		s.edit(objects.BareMetalHosts, "node0", func(u *unstructured.Unstructured) {
+			unstructured.RemoveNestedField(u.Object, "metadata", "annotations", detached)
+		})
+		require.Equal(t, metal3.StatePoweringOffBeforeDelete, s.host().Status.Provisioning.State,
+			"by way of deprovisioning")
+		require.Len(t, s.rack.forgotten, 1)
+	})
+}
+
+func TestAPausedHostIsLeftAloneAndItsStatusTakenOver(t *testing.T) {
+	s := available(t)
+	s.annotate(objects.BareMetalHosts, "node0", "baremetalhost.metal3.io/paused", "")
+	ensured := s.rack.ensured
+	s.server(func(server *bmc.Server) { server.Power = bmc.PowerOn })
+	require.False(t, s.host().Status.PoweredOn)
+	require.Equal(t, ensured, s.rack.ensured)
+
+	other := newSite(t)
+	other.apply(objects.Secrets, secretObject())
+	other.apply(objects.BareMetalHosts, hostObject(own, func(host *metal3.BareMetalHost) {
+		host.Annotations = map[string]string{
+			"baremetalhost.metal3.io/status": `{"operationalStatus":"OK","provisioning":{"ID":"x","state":"provisioned","image":{"url":"http://files.site/a.iso"}},"hardwareProfile":"unknown","poweredOn":true,"errorMessage":"","errorCount":0}`}
+		format := "live-iso"
+		host.Spec.Image = &metal3.Image{URL: "http://files.site/a.iso", DiskFormat: &format}
+	}))
+	require.Equal(t, metal3.StateProvisioned, other.host().Status.Provisioning.State)
+	require.NotContains(t, other.host().Annotations, "baremetalhost.metal3.io/status")
+}
+
+func TestAHostWhoseFinalizersWereTakenAwayIsForgotten(t *testing.T) {
+	s := provisioned(t)
+	id := string(s.host().UID)
+	require.NoError(t, s.db.Update(t.Context(), func(tx *store.Tx) error {
+		return s.o.Update(tx, objects.BareMetalHosts, "site", "node0", func(u *unstructured.Unstructured) error {
+			now := metav1.NewTime(noon)
+			u.SetDeletionTimestamp(&now)
+			u.SetFinalizers(nil)
+			return nil
+		})
+	}))
+	s.quiet()
+	require.Nil(t, s.host())
+	require.Equal(t, map[string]bool{id: false}, s.rack.forgotten)
+}
+
+func TestTheConvergedFlowBootsTheSameImage(t *testing.T) {
+	s := newSite(t)
+	s.converged()
+	s.apply(objects.Secrets, secretObject())
+	s.apply(objects.InfraEnvs, infraEnvObject())
+	s.apply(objects.BareMetalHosts, hostObject())
+	image := the[metal3.PreprovisioningImage](s, objects.PreprovisioningImages, "node0")
+	require.NotNil(t, image)
+	require.Equal(t, []metal3.ImageFormat{"iso"}, image.Spec.AcceptFormats)
+	require.Equal(t, "WaitingForInfraEnvImageToCoolDown", image.Status.Conditions[0].Reason)
+	s.server(registered)
+	require.Nil(t, s.host().Spec.CustomDeploy)
+
+	s.clock.Advance(settles)
+	require.Eventually(t, func() bool { return s.host().Spec.CustomDeploy != nil }, 5*time.Second, time.Millisecond)
+	s.quiet()
+	host := s.host()
+	require.Equal(t, "start_assisted_install", host.Spec.CustomDeploy.Method)
+	require.Nil(t, host.Spec.Image)
+	require.NotContains(t, host.Annotations, "inspect.metal3.io")
+	require.Equal(t, metal3.StateProvisioning, host.Status.Provisioning.State)
+	require.True(t, s.wanted().Boot)
+	require.Equal(t, "d1e2", s.wanted().InfraEnvID)
+	require.Contains(t, s.events("node0")["IronicAgentLeftOut"], "no Ironic agent")
+	s.server(booted)
+	require.Equal(t, "start_assisted_install", s.host().Status.Provisioning.CustomDeploy.Method)
+
+	s.apply(objects.Agents,
+		agentObject(func(agent *agentinstall.Agent) { agent.Status.Progress.CurrentStage = "Rebooting" }))
+	s.server(func(server *bmc.Server) { server.Booted.Ejected, server.Media = noon, nil })
+	require.Equal(t, metal3.OperationalStatusDetached, s.host().Status.OperationalStatus)
+}
+
+func TestPreprovisioningImagesShowTheirInfraEnv(t *testing.T) {
+	image := func(alter func(*metal3.PreprovisioningImage)) *metal3.PreprovisioningImage {
+		image := &metal3.PreprovisioningImage{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "site", Name: "image",
+				Labels: map[string]string{"infraenvs.agent-install.openshift.io": "env"}},
+			Spec: metal3.PreprovisioningImageSpec{AcceptFormats: []metal3.ImageFormat{"iso"},
+				Architecture: "x86_64"},
+		}
+		alter(image)
+		return image
+	}
+	cases := []struct {
+		name          string
+		image         func(*metal3.PreprovisioningImage)
+		infraEnv      func(*agentinstall.InfraEnv)
+		ready, failed metav1.ConditionStatus
+		reason, url   string
+	}{
+		{"the ISO", func(*metal3.PreprovisioningImage) {}, func(*agentinstall.InfraEnv) {}, "True",
+			"False", "InfraEnvAvailable", imageURL},
+		{"by the name that machines have for themselves",
+			func(i *metal3.PreprovisioningImage) { i.Spec.Architecture = "amd64" },
+			func(*agentinstall.InfraEnv) {}, "True", "False", "InfraEnvAvailable", imageURL},
+		{"the files of network boot",
+			func(i *metal3.PreprovisioningImage) { i.Spec.AcceptFormats = []metal3.ImageFormat{"initrd"} },
+			func(e *agentinstall.InfraEnv) { e.Status.BootArtifacts.InitrdURL = "http://site/initrd" }, "True",
+			"False", "InfraEnvAvailable", "http://site/initrd"},
+		{"a format that there is not",
+			func(i *metal3.PreprovisioningImage) { i.Spec.AcceptFormats = []metal3.ImageFormat{"qcow2"} },
+			func(*agentinstall.InfraEnv) {}, "False", "True", "UnsupportedImageFormat", ""},
+		{"another architecture", func(i *metal3.PreprovisioningImage) { i.Spec.Architecture = "aarch64" },
+			func(*agentinstall.InfraEnv) {}, "False", "True", "InfraEnvArchMismatch", ""},
+		{"no such InfraEnv", func(i *metal3.PreprovisioningImage) { i.Labels = nil }, func(*agentinstall.InfraEnv) {},
+			"False", "False", "InfraEnvNotAvailable", ""},
+		{"no image yet", func(*metal3.PreprovisioningImage) {},
+			func(e *agentinstall.InfraEnv) { e.Status.CreatedTime = nil }, "False", "False",
+			"WaitingForInfraEnvImageToBeCreated", ""},
+		{"an image that was made just now", func(*metal3.PreprovisioningImage) {}, func(e *agentinstall.InfraEnv) {
+			now := metav1.NewTime(noon.Add(time.Minute))
+			e.Status.CreatedTime = &now
+		}, "False", "False", "WaitingForInfraEnvImageToCoolDown", ""},
+		{"an image that could not be made", func(*metal3.PreprovisioningImage) {}, func(e *agentinstall.InfraEnv) {
+			e.Status.ISODownloadURL = ""
+			e.Status.Conditions[0] = agentinstall.Condition{Type: "ImageCreated", Status: "False",
+				Reason: "ImageCreationError", Message: "Failed to create image: x"}
+		}, "False", "True", "ImageCreationError", ""},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			s := newSite(t)
+			s.clock.Advance(time.Minute)
+			s.apply(objects.InfraEnvs, infraEnvObject(c.infraEnv))
+			s.apply(objects.PreprovisioningImages, image(c.image))
+			shown := the[metal3.PreprovisioningImage](s, objects.PreprovisioningImages, "image")
+			require.Len(t, shown.Status.Conditions, 2)
+			require.Equal(t, "Ready", shown.Status.Conditions[0].Type)
+			require.Equal(t, c.ready, shown.Status.Conditions[0].Status)
+			require.Equal(t, c.reason, shown.Status.Conditions[0].Reason)
+			require.Equal(t, c.failed, shown.Status.Conditions[1].Status)
+			require.Equal(t, c.url, shown.Status.ImageUrl)
+			require.Equal(t, "true", shown.Labels["velero.io/exclude-from-backup"])
+			s.delete(objects.PreprovisioningImages, "image")
+			require.Nil(t, the[metal3.PreprovisioningImage](s, objects.PreprovisioningImages, "image"))
+		})
+	}
+}
+
+func TestManagedClustersAreKeptAndAccepted(t *testing.T) {
+	s := newSite(t)
+	cluster := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "cluster.open-cluster-management.io/v1", "kind": "ManagedCluster",
+		"metadata": map[string]any{"name": "one"},
+		"spec":     map[string]any{"hubAcceptsClient": true},
+	}}
+	s.apply(objects.ManagedClusters, cluster)
+	shown := &unstructured.Unstructured{}
+	require.NoError(t, s.db.View(func(tx *store.Tx) error {
+		return s.o.Get(tx, objects.ManagedClusters, "", "one",
+			shown)
+	}))
+	conditions, _, err := unstructured.NestedSlice(shown.Object, "status", "conditions")
+	require.NoError(t, err)
+	require.Len(t, conditions, 1, "whether it joined a hub, nobody here knows")
+	require.Equal(t, "HubAcceptedManagedCluster", conditions[0].(map[string]any)["type"])
+	require.Equal(t, "True", conditions[0].(map[string]any)["status"])
+}
+
+// converged has the site take the converged flow.
+func (s *site) converged() {
+	s.Helper()
+	s.apply(objects.ConfigMaps, &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "mce", Name: "settings"},
+		Data:       map[string]string{"ALLOW_CONVERGED_FLOW": "true"},
+	})
+	s.apply(objects.AgentServiceConfigs, &agentinstall.AgentServiceConfig{ObjectMeta: metav1.ObjectMeta{
+		Name: "agent",
+		Annotations: map[string]string{
+			"unsupported.agent-install.openshift.io/assisted-service-configmap": "settings"},
+	}})
+}
+
+func TestAHostThatTakesItsAgentAlongWaitsUntilItsNodeIsDrained(t *testing.T) {
+	const status = bmac + "drain-status"
+	install := func(t *testing.T, annotations map[string]string) *site {
+		s := newSite(t)
+		s.converged()
+		s.apply(objects.Secrets, secretObject())
+		s.apply(objects.InfraEnvs, infraEnvObject())
+		s.clock.Advance(settles)
+		annotations[bmac+"remove-agent-and-node-on-delete"] = ""
+		s.apply(objects.BareMetalHosts, hostObject(func(host *metal3.BareMetalHost) { host.Annotations = annotations }))
+		s.server(registered)
+		s.server(booted)
+		s.apply(objects.Agents, agentObject(func(agent *agentinstall.Agent) {
+			agent.Status.Progress.CurrentStage = "Done"
+			agent.Spec.ClusterDeploymentName = &agentinstall.ClusterReference{Namespace: "site", Name: "one"}
+		}))
+		s.server(func(server *bmc.Server) { server.Booted.Ejected = noon })
+		require.Equal(t, `{"deleteAction":"delay"}`, s.host().Annotations["baremetalhost.metal3.io/detached"])
+		require.Equal(t, metal3.OperationalStatusDetached, s.host().Status.OperationalStatus)
+		s.delete(objects.BareMetalHosts, "node0")
+		return s
+	}
+	t.Run("by hand", func(t *testing.T) {
+		s := install(t, map[string]string{})
+		require.Contains(t, s.host().Annotations[status], "drain it with oc adm drain")
+		require.NotNil(t, s.agent())
+		require.Contains(t, s.host().Finalizers, bmac+"deprovision")
+		s.annotate(objects.BareMetalHosts, "node0", status, "drain succeeded")
+		require.Nil(t, s.agent(), "it goes with its host")
+		require.NotContains(t, s.host().Finalizers, bmac+"deprovision")
+		require.Len(t, s.rack.forgotten, 1)
+	})
+	t.Run("for as long as it may take", func(t *testing.T) {
+		s := install(t, map[string]string{bmac + "drain-timeout": "10m"})
+		require.NotNil(t, s.agent())
+		s.clock.Advance(10 * time.Minute)
+		require.Eventually(t, func() bool { return s.agent() == nil }, 5*time.Second, time.Millisecond)
+		s.quiet()
+		require.Equal(t, "drain timed out", s.host().Annotations[status])
+	})
+}

@@ -1,0 +1,97 @@
+package metal
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	hivev1 "github.com/openshift/hive/apis/hive/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"landfall/appliance/kube/objects"
+	"landfall/ignition"
+	"landfall/store"
+)
+
+// A machine that joins an installed cluster asks that cluster's machine config server for its
+// configuration. It is to trust the server, so the authority of its certificate comes to the host's
+// annotation with overrides of the ignition config, as the BareMetal Agent Controller has it.
+
+// trustServer has the machine trust the machine config server of the cluster that it joins. The
+// cluster is asked once for each Agent and each content of the annotation.
+func (c *Controllers) trustServer(ctx context.Context, s *scene) error {
+	ref, id := s.agent.Spec.ClusterDeploymentName, string(s.host.UID)
+	installed := false
+	if err := c.DB.View(func(tx *store.Tx) error {
+		cd, err := get[hivev1.ClusterDeployment](tx, c.Objects, objects.ClusterDeployments, ref.Namespace, ref.Name)
+		installed = err == nil && cd != nil && cd.Spec.Installed
+		return err
+	}); err != nil || !installed {
+		return err
+	}
+	trusted := func(annotation string) string { return string(s.agent.UID) + " " + annotation }
+	c.mu.Lock()
+	known := c.trusting[id] == trusted(s.host.Annotations[ignitionAnnotation])
+	c.mu.Unlock()
+	if known {
+		return nil
+	}
+	bundle, done, err := c.Spokes.ServerCA(id, ref.Namespace+"/"+ref.Name, c.againFor(s.host))
+	if !done {
+		return nil
+	}
+	override := s.host.Annotations[ignitionAnnotation]
+	if err == nil {
+		override, err = withAuthority(override, bundle)
+	}
+	if err != nil {
+		s.lookAgain(retryCluster)
+		return c.tellOnce(ctx, s, "MachineConfigServerNotTrusted",
+			"The authority of the cluster's machine config server is not in the host's ignition config: "+err.Error())
+	}
+	if err := c.DB.Update(ctx, func(tx *store.Tx) error {
+		return ignoreMissing(c.Objects.Update(tx, objects.BareMetalHosts, s.host.Namespace, s.host.Name,
+			func(u *unstructured.Unstructured) error {
+				annotations := u.GetAnnotations()
+				if annotations[ignitionAnnotation] != s.host.Annotations[ignitionAnnotation] {
+					return nil // it was changed meanwhile, which is looked at next
+				}
+				if annotations == nil {
+					annotations = map[string]string{}
+				}
+				annotations[ignitionAnnotation] = override
+				u.SetAnnotations(annotations)
+				return nil
+			}))
+	}); err != nil {
+		return err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.trusting[id] = trusted(override)
+	return nil
+}
+
+// withAuthority lays an ignition config, "" for none, over one that trusts an authority. One that
+// has the authority already stays as it is.
+func withAuthority(override, bundle string) (string, error) {
+	encoded := base64.StdEncoding.EncodeToString([]byte(bundle))
+	if strings.Contains(override, encoded) {
+		return override, nil
+	}
+	trusting, err := json.Marshal(map[string]any{"ignition": map[string]any{
+		"version": "3.1.0",
+		"security": map[string]any{"tls": map[string]any{"certificateAuthorities": []any{
+			map[string]any{"source": "data:text/plain;charset=utf-8;base64," + encoded}}}},
+	}})
+	if err != nil || override == "" {
+		return string(trusting), err
+	}
+	merged, err := ignition.Merge(trusting, []byte(override))
+	if err != nil {
+		return "", fmt.Errorf("the annotation %s can't be merged with it: %w", ignitionAnnotation, err)
+	}
+	return string(merged), nil
+}

@@ -1,0 +1,185 @@
+package objects_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"landfall/appliance/kube/objects"
+	"landfall/appliance/kube/objects/agentinstall"
+	"landfall/appliance/sitekey"
+	"landfall/store"
+)
+
+var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+
+func open(t *testing.T) *store.DB {
+	t.Helper()
+	db, err := store.Open(context.Background(), t.TempDir(), store.Options{NoSync: true})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, db.Close()) })
+	return db
+}
+
+func update(t *testing.T, db *store.DB, fn func(tx *store.Tx) error) {
+	t.Helper()
+	require.NoError(t, db.Update(context.Background(), fn))
+}
+
+func TestEveryKindIsFoundByItsKey(t *testing.T) {
+	for _, kind := range objects.Kinds() {
+		namespace := ""
+		if kind.Namespaced {
+			namespace = "site"
+		}
+		found, ns, name, ok := objects.ParseKey(objects.Prefix() + kind.Key(namespace, "one"))
+		require.True(t, ok, kind)
+		require.Equal(t, kind, found)
+		require.Equal(t, namespace, ns)
+		require.Equal(t, "one", name)
+	}
+	for _, key := range []string{"/hosts/one", "/kubernetes/", "/kubernetes/core/pods/a/b",
+		"/kubernetes/core/secrets/a", "/kubernetes/core/namespaces/"} {
+		_, _, _, ok := objects.ParseKey(key)
+		require.False(t, ok, key)
+	}
+}
+
+func TestAnObjectIsWrittenAsTheAPIServerWritesIt(t *testing.T) {
+	db, o := open(t), objects.New(nil, nil)
+	update(t, db, func(tx *store.Tx) error {
+		return o.Create(tx, objects.InfraEnvs, &agentinstall.InfraEnv{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "site", Name: "one"},
+			Spec:       agentinstall.InfraEnvSpec{PullSecretRef: &corev1.LocalObjectReference{Name: "pull"}},
+		}, noon)
+	})
+	require.ErrorIs(t, db.Update(context.Background(), func(tx *store.Tx) error {
+		return o.Create(tx, objects.InfraEnvs, &agentinstall.InfraEnv{ObjectMeta: metav1.ObjectMeta{Namespace: "site",
+			Name: "one"}}, noon)
+	}), objects.ErrExists)
+
+	change := func(fn func(u *unstructured.Unstructured) error) (read agentinstall.InfraEnv) {
+		update(t, db, func(tx *store.Tx) error { return o.Update(tx, objects.InfraEnvs, "site", "one", fn) })
+		require.NoError(t, db.View(func(tx *store.Tx) error {
+			return o.Get(tx, objects.InfraEnvs, "site", "one",
+				&read)
+		}))
+		return read
+	}
+	created := change(func(*unstructured.Unstructured) error { return nil })
+	require.Equal(t, "InfraEnv", created.Kind)
+	require.EqualValues(t, 1, created.Generation)
+	require.Equal(t, "1", created.ResourceVersion, "looking at it changed nothing")
+	require.NotEmpty(t, created.UID)
+	require.Equal(t, noon, created.CreationTimestamp.UTC())
+
+	labelled := change(func(u *unstructured.Unstructured) error {
+		u.SetLabels(map[string]string{"a": "b"})
+		return nil
+	})
+	require.EqualValues(t, 1, labelled.Generation, "a label is no wish")
+	reported := change(func(u *unstructured.Unstructured) error {
+		return unstructured.SetNestedField(u.Object, "http://site/one.iso", "status", "isoDownloadURL")
+	})
+	require.EqualValues(t, 1, reported.Generation)
+	require.Equal(t, "http://site/one.iso", reported.Status.ISODownloadURL)
+	wished := change(func(u *unstructured.Unstructured) error {
+		return unstructured.SetNestedField(u.Object, "ssh-ed25519 AAAA", "spec", "sshAuthorizedKey")
+	})
+	require.EqualValues(t, 2, wished.Generation)
+	require.Equal(t, "pull", wished.Spec.PullSecretRef.Name)
+}
+
+func TestAnObjectWithFinalizersGoesWithTheLastOfThem(t *testing.T) {
+	db, o := open(t), objects.New(nil, nil)
+	exists := func() (there bool) {
+		require.NoError(t, db.View(func(tx *store.Tx) error {
+			there = o.Exists(tx, objects.Agents,
+				"site", "one")
+			return nil
+		}))
+		return there
+	}
+	update(t, db, func(tx *store.Tx) error {
+		return o.Create(tx, objects.Agents, &agentinstall.Agent{ObjectMeta: metav1.ObjectMeta{Namespace: "site",
+			Name: "one", Finalizers: []string{"a", "b"}}}, noon)
+	})
+	for range 2 {
+		update(t, db, func(tx *store.Tx) error { return o.Delete(tx, objects.Agents, "site", "one", noon) })
+		require.True(t, exists())
+	}
+	drop := func(finalizer string) {
+		update(t, db, func(tx *store.Tx) error {
+			return o.Update(tx, objects.Agents, "site", "one", func(u *unstructured.Unstructured) error {
+				require.Equal(t, noon, u.GetDeletionTimestamp().UTC())
+				objects.RemoveFinalizer(u, finalizer)
+				return nil
+			})
+		})
+	}
+	drop("a")
+	require.True(t, exists())
+	drop("b")
+	require.False(t, exists())
+	update(t, db, func(tx *store.Tx) error { return o.Delete(tx, objects.Agents, "site", "one", noon) })
+}
+
+func TestSecretsAreSealedInTheStore(t *testing.T) {
+	dir := t.TempDir()
+	key, err := sitekey.LoadOrCreate(dir)
+	require.NoError(t, err)
+	box, err := key.Box("a test", nil)
+	require.NoError(t, err)
+	db, o := open(t), objects.New(box, nil)
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "site", Name: "bmc"},
+		StringData: map[string]string{"password": "calvin"}}
+	update(t, db, func(tx *store.Tx) error { return o.Create(tx, objects.Secrets, secret, noon) })
+	require.NoError(t, db.View(func(tx *store.Tx) error {
+		var read corev1.Secret
+		require.NoError(t, o.Get(tx, objects.Secrets, "site", "bmc", &read))
+		require.Equal(t, "calvin", read.StringData["password"])
+		require.NoError(t, tx.Rows(objects.Prefix(), false, func(_ string, row store.Row) error {
+			require.NotContains(t, string(row.JSON), "calvin")
+			require.Contains(t, string(row.JSON), `"sealed:1:`)
+			return nil
+		}))
+		require.ErrorIs(t, objects.New(nil, nil).Get(tx, objects.Secrets, "site", "bmc", &read), sitekey.ErrSealed)
+		return nil
+	}))
+}
+
+func TestTheSameNoticeIsCounted(t *testing.T) {
+	db, o := open(t), objects.New(nil, nil)
+	about := &unstructured.Unstructured{Object: map[string]any{}}
+	about.SetKind("BareMetalHost")
+	about.SetNamespace("site")
+	about.SetName("node-0")
+	for i := range 3 {
+		update(t, db, func(tx *store.Tx) error {
+			return o.Event(tx, about, objects.Notice{Component: "metal3-baremetal-controller", Warning: true,
+				Reason: "PowerManagementError", Message: "busy"}, noon.Add(time.Duration(i)*time.Minute))
+		})
+	}
+	require.NoError(t, db.View(func(tx *store.Tx) error {
+		count := 0
+		require.NoError(t, o.Each(tx, objects.Events, "site", func(u *unstructured.Unstructured) error {
+			count++
+			var event corev1.Event
+			require.NoError(t, objects.Into(u, &event))
+			require.EqualValues(t, 3, event.Count)
+			require.Equal(t, "Warning", event.Type)
+			require.Equal(t, noon.Add(2*time.Minute), event.LastTimestamp.UTC())
+			at, ok := objects.Expiry().At(tx, objects.Events.Key("site", event.Name))
+			require.True(t, ok)
+			require.Equal(t, noon.Add(2*time.Minute+objects.EventLife), at)
+			return nil
+		}))
+		require.Equal(t, 1, count)
+		return nil
+	}))
+}
