@@ -1,0 +1,63 @@
+// Package sentence makes sentences out of error texts, for people to read on the page, on the
+// command line and in events.
+package sentence
+
+import (
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// New returns the error's text as one sentence: on one line, with a capital letter and a full stop.
+// The sentence of nil is empty.
+func New(err error) string { return Capitalize(Ending(err)) }
+
+// Ending returns the error's text as the end of a sentence: on one line, with a full stop. The
+// ending of nil is empty.
+func Ending(err error) string {
+	if err == nil {
+		return ""
+	}
+	return Close(Line(err.Error()))
+}
+
+// Close adds a full stop to a text that has none at its end. An empty text stays empty.
+func Close(text string) string {
+	text = strings.TrimSpace(text)
+	if text == "" || strings.HasSuffix(text, ".") {
+		return text
+	}
+	return text + "."
+}
+
+// Line joins the lines of a text, such as those of joined errors, with semicolons.
+func Line(text string) string {
+	var lines []string
+	for line := range strings.Lines(text) {
+		if line = strings.TrimSpace(line); line != "" {
+			lines = append(lines, line)
+		}
+	}
+	return strings.Join(lines, "; ")
+}
+
+// Capitalize returns the text with a capital first letter.
+func Capitalize(text string) string {
+	first, size := utf8.DecodeRuneInString(text)
+	if first == utf8.RuneError {
+		return text
+	}
+	return string(unicode.ToUpper(first)) + text[size:]
+}
+
+// Shorten cuts a text to at most limit bytes, at the border of a character, and marks the cut with
+// an ellipsis.
+func Shorten(text string, limit int) string {
+	if len(text) <= limit {
+		return text
+	}
+	for limit > 0 && !utf8.RuneStart(text[limit]) {
+		limit--
+	}
+	return text[:limit] + "…"
+}

@@ -1,0 +1,56 @@
+package sentence_test
+
+import (
+	"errors"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/stretchr/testify/require"
+
+	"landfall/appliance/sentence"
+)
+
+func TestNew(t *testing.T) {
+	for name, test := range map[string]struct {
+		err  error
+		want string
+	}{
+		"nil":                {nil, ""},
+		"empty text":         {errors.New(""), ""},
+		"blank text":         {errors.New(" \n "), ""},
+		"a clause":           {errors.New("the disk is full"), "The disk is full."},
+		"a sentence already": {errors.New("The disk is full."), "The disk is full."},
+		"not ASCII":          {errors.New("änderung"), "Änderung."},
+		"invalid UTF-8":      {errors.New("\xff"), "\xff."},
+		"joined errors":      {errors.Join(errors.New("first"), errors.New("second")), "First; second."},
+	} {
+		t.Run(name, func(t *testing.T) { require.Equal(t, test.want, sentence.New(test.err)) })
+	}
+}
+
+func TestShorten(t *testing.T) {
+	for name, test := range map[string]struct {
+		text  string
+		limit int
+		want  string
+	}{
+		"short":                     {"abc", 3, "abc"},
+		"empty":                     {"", 0, ""},
+		"at a border":               {"abcd", 3, "abc…"},
+		"in the middle of a rune":   {"aää", 2, "a…"},
+		"nothing of a rune is left": {"ä", 1, "…"},
+	} {
+		t.Run(name, func(t *testing.T) { require.Equal(t, test.want, sentence.Shorten(test.text, test.limit)) })
+	}
+}
+
+func FuzzNew(f *testing.F) {
+	f.Add("the disk is full")
+	f.Fuzz(func(t *testing.T, text string) {
+		made := sentence.New(errors.New(text))
+		require.NotContains(t, made, "\n")
+		if utf8.ValidString(text) {
+			require.True(t, utf8.ValidString(made))
+		}
+	})
+}
