@@ -13,6 +13,8 @@ import (
 	"path/filepath"
 	"sync"
 	"time"
+
+	"landfall/store/wal"
 )
 
 // blobs is the directory of file contents: <first two digits>/<sha256>, and stage/ for those that
@@ -160,7 +162,7 @@ func (b *blobs) place(staged, sum string, now time.Time) error {
 	if err := os.Rename(staged, path); err != nil {
 		return err
 	}
-	return syncDirs(filepath.Dir(path), b.dir, filepath.Dir(b.dir))
+	return wal.SyncDirs(filepath.Dir(path), b.dir, filepath.Dir(b.dir))
 }
 
 // contextReader ends reading when its context does.
@@ -212,7 +214,7 @@ func (db *DB) CollectBlobs(ctx context.Context) error {
 // references reports whether any file has the content of that hash.
 func (tx *Tx) references(sum string) bool {
 	prefix := []byte(blobReference(sum, ""))
-	key, _ := tx.cursor(indexBucket).seek(prefix)
+	key, _ := tx.rows.Cursor(wal.Index).Seek(prefix)
 	return bytes.HasPrefix(key, prefix)
 }
 

@@ -8,6 +8,7 @@ import (
 	"reflect"
 
 	"landfall/store/fastjson"
+	"landfall/store/wal"
 )
 
 var errEmptyKey = errors.New("the key is empty")
@@ -62,7 +63,7 @@ func (b Bucket[T]) recall(tx *Tx, key string, r record) (*T, error) {
 	held, ok := tx.db.decoded.get(tx.join(b.prefix, key), r.modified)
 	if !ok {
 		value, err := b.decode(tx, key, r.value)
-		if err != nil || tx.writable && r.modified >= tx.first {
+		if err != nil || tx.rows.Writable() && r.modified >= tx.first {
 			return value, err
 		}
 		tx.db.decoded.put(&decodedRow{b.prefix + key, r.modified, len(r.value), value})
@@ -77,7 +78,7 @@ func (b Bucket[T]) recall(tx *Tx, key string, r record) (*T, error) {
 
 // Exists reports whether the key has a value.
 func (b Bucket[T]) Exists(tx *Tx, key string) bool {
-	return tx.get(dataBucket, tx.join(b.prefix, key)) != nil
+	return tx.rows.Get(wal.Data, tx.join(b.prefix, key)) != nil
 }
 
 // Holds reports whether this value encodes to the bytes that a key has, whatever schema version
@@ -126,25 +127,25 @@ func (b Bucket[T]) Delete(tx *Tx, key string) error {
 // Each calls fn in key order with every key that begins with prefix ("" for all) and its value.
 // ErrStop from fn ends it early; any other error ends it and is returned. fn may write.
 func (b Bucket[T]) Each(tx *Tx, prefix string, fn func(key string, value *T) error) error {
-	return tx.walk(dataBucket, b.prefix+prefix, b.each(tx, fn))
+	return tx.walk(wal.Data, b.prefix+prefix, b.each(tx, fn))
 }
 
 // EachReverse is Each from the last key to the first.
 func (b Bucket[T]) EachReverse(tx *Tx, prefix string, fn func(key string, value *T) error) error {
-	return tx.walkBack(dataBucket, b.prefix+prefix, b.each(tx, fn))
+	return tx.walkBack(wal.Data, b.prefix+prefix, b.each(tx, fn))
 }
 
 // Keys calls fn in order with every key that begins with prefix ("" for all), without reading the
 // values. ErrStop from fn ends it early.
 func (b Bucket[T]) Keys(tx *Tx, prefix string, fn func(key string) error) error {
-	return tx.walk(dataBucket, b.prefix+prefix, func(key string, _ []byte) error {
+	return tx.walk(wal.Data, b.prefix+prefix, func(key string, _ []byte) error {
 		return fn(key[len(b.prefix):])
 	})
 }
 
 // Revisions is Keys with the revision of the newest change of each key's value.
 func (b Bucket[T]) Revisions(tx *Tx, prefix string, fn func(key string, revision uint64) error) error {
-	return tx.walk(dataBucket, b.prefix+prefix, func(key string, row []byte) error {
+	return tx.walk(wal.Data, b.prefix+prefix, func(key string, row []byte) error {
 		r, err := tx.parse(key, row)
 		if err != nil {
 			return err
@@ -155,7 +156,7 @@ func (b Bucket[T]) Revisions(tx *Tx, prefix string, fn func(key string, revision
 
 // Sizes is Keys with about how many bytes each key's row takes in the file.
 func (b Bucket[T]) Sizes(tx *Tx, prefix string, fn func(key string, bytes int) error) error {
-	return tx.walk(dataBucket, b.prefix+prefix, func(key string, row []byte) error {
+	return tx.walk(wal.Data, b.prefix+prefix, func(key string, row []byte) error {
 		return fn(key[len(b.prefix):], len(key)+len(row)+bucketOverhead)
 	})
 }
@@ -165,7 +166,7 @@ const bucketOverhead = 16
 
 // KeysAfter is Keys of all keys that are greater than after.
 func (b Bucket[T]) KeysAfter(tx *Tx, after string, fn func(key string) error) error {
-	return tx.walkFrom(dataBucket, b.prefix+after+"\x00", b.prefix, func(key string, _ []byte) error {
+	return tx.walkFrom(wal.Data, b.prefix+after+"\x00", b.prefix, func(key string, _ []byte) error {
 		return fn(key[len(b.prefix):])
 	})
 }

@@ -276,13 +276,3 @@ func TestWhenMemoryIsGivenBackTheFileHasAllRowsAndTheLogGoesOn(t *testing.T) {
 		require.Len(t, keys(t, db, ""), i+1)
 	}
 }
-
-func TestMemoryThatIsReleasedIsNotHeldByTheUpdatesBefore(t *testing.T) {
-	db := open(t, t.TempDir())
-	update(t, db, put("a", cluster{}))
-	still := db.RowsInMemory()
-	require.True(t, still())
-	require.NoError(t, db.ReleaseMemory())
-	require.False(t, still())
-	require.Equal(t, []string{"a"}, keys(t, db, ""))
-}

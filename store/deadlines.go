@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"landfall/store/wal"
 )
 
 // Deadlines finds what is due by time: each key has at most one deadline. Like an index it has no
@@ -31,34 +33,34 @@ func (d Deadlines) Set(tx *Tx, key string, at time.Time) error {
 		return fmt.Errorf("write %s: %w", d.at, errEmptyKey)
 	}
 	encoded := encodeTime(at)
-	old := tx.get(indexBucket, tx.join(d.of, key))
+	old := tx.rows.Get(wal.Index, tx.join(d.of, key))
 	if string(old) == encoded {
 		return nil
 	}
 	if err := d.Clear(tx, key); err != nil {
 		return err
 	}
-	if err := tx.set(indexBucket, d.of+key, []byte(encoded)); err != nil {
+	if err := tx.set(wal.Index, d.of+key, []byte(encoded)); err != nil {
 		return err
 	}
-	return tx.set(indexBucket, d.at+encoded+key, []byte{})
+	return tx.set(wal.Index, d.at+encoded+key, []byte{})
 }
 
 // Clear takes the key's deadline away; a key that has none is no error.
 func (d Deadlines) Clear(tx *Tx, key string) error {
-	old := string(tx.get(indexBucket, tx.join(d.of, key)))
+	old := string(tx.rows.Get(wal.Index, tx.join(d.of, key)))
 	if old == "" {
 		return nil
 	}
-	if err := tx.remove(indexBucket, d.at+old+key); err != nil {
+	if err := tx.remove(wal.Index, d.at+old+key); err != nil {
 		return err
 	}
-	return tx.remove(indexBucket, d.of+key)
+	return tx.remove(wal.Index, d.of+key)
 }
 
 // At returns when the key is due, or false if it has no deadline.
 func (d Deadlines) At(tx *Tx, key string) (time.Time, bool) {
-	encoded := tx.get(indexBucket, tx.join(d.of, key))
+	encoded := tx.rows.Get(wal.Index, tx.join(d.of, key))
 	if len(encoded) < timeSize {
 		return time.Time{}, false
 	}
@@ -89,7 +91,7 @@ func (d Deadlines) Next(tx *Tx) (at time.Time, ok bool, err error) {
 }
 
 func (d Deadlines) walk(tx *Tx, fn func(Deadline) error) error {
-	return tx.walk(indexBucket, d.at, func(key string, _ []byte) error {
+	return tx.walk(wal.Index, d.at, func(key string, _ []byte) error {
 		rest := key[len(d.at):]
 		if len(rest) < timeSize {
 			return tx.db.corruptRow(key, errors.New("the deadline has no time"))

@@ -14,7 +14,7 @@ const decodedLimit = 8 << 20
 // decoded once a change. An entry counts only for the revision that it was decoded at, and only
 // what updates have left behind gets in, so what is remembered can't be wrong: a row that was
 // changed, or one that was taken back, simply is not found.
-type decoded struct {
+type decodedCache struct {
 	mu    sync.Mutex
 	size  int
 	order *list.List // of *decodedRow, the latest used first
@@ -28,12 +28,12 @@ type decodedRow struct {
 	value    any // shared by all readers, who get copies
 }
 
-func newDecoded() *decoded {
-	return &decoded{order: list.New(), byKey: make(map[string]*list.Element)}
+func newDecodedCache() *decodedCache {
+	return &decodedCache{order: list.New(), byKey: make(map[string]*list.Element)}
 }
 
 // get finds the value of a row that was last changed at the revision.
-func (d *decoded) get(key []byte, revision uint64) (any, bool) {
+func (d *decodedCache) get(key []byte, revision uint64) (any, bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	held, ok := d.byKey[string(key)]
@@ -46,7 +46,7 @@ func (d *decoded) get(key []byte, revision uint64) (any, bool) {
 
 // put remembers a value. A view that is slow may bring an older one than is there: it is of no use
 // to others.
-func (d *decoded) put(row *decodedRow) {
+func (d *decodedCache) put(row *decodedRow) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if held, ok := d.byKey[row.key]; ok {
@@ -62,7 +62,7 @@ func (d *decoded) put(row *decodedRow) {
 	}
 }
 
-func (d *decoded) drop(held *list.Element) {
+func (d *decodedCache) drop(held *list.Element) {
 	row := d.order.Remove(held).(*decodedRow)
 	delete(d.byKey, row.key)
 	d.size -= row.size

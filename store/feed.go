@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"sync"
+
+	"landfall/store/wal"
 )
 
 // Change says that one key was written or deleted. The log holds no values: read the key's present
@@ -168,8 +170,8 @@ func (w *Watcher) replay(ctx context.Context, from, to uint64) error {
 // after is the revision of the log entry which comes as many entries after a revision as are asked
 // for, or the newer one if there are fewer before that.
 func (tx *Tx) after(revision, newer uint64, entries int) uint64 {
-	cursor := tx.cursor(logBucket)
-	for key, _ := cursor.seek([]byte(logKey(revision + 1))); key != nil; key, _ = cursor.next() {
+	cursor := tx.rows.Cursor(wal.Log)
+	for key, _ := cursor.Seek([]byte(logKey(revision + 1))); key != nil; key, _ = cursor.Next() {
 		at := binary.BigEndian.Uint64(key)
 		if entries--; at >= newer || entries == 0 {
 			return min(at, newer)
@@ -182,12 +184,12 @@ func (tx *Tx) after(revision, newer uint64, entries int) uint64 {
 // at a time, and tells how far it came.
 func (db *DB) changes(from, to uint64, wants func(string) bool) (changes []Change, end uint64, err error) {
 	err = db.View(func(tx *Tx) error {
-		if err := tx.reaches(from); err != nil {
+		if err := tx.checkRevision(from); err != nil {
 			return fmt.Errorf("watch from %w", err)
 		}
 		end = tx.after(from, to, replayBatch)
-		cursor := tx.cursor(logBucket)
-		for key, entry := cursor.seek([]byte(logKey(from + 1))); key != nil; key, entry = cursor.next() {
+		cursor := tx.rows.Cursor(wal.Log)
+		for key, entry := cursor.Seek([]byte(logKey(from + 1))); key != nil; key, entry = cursor.Next() {
 			change, err := parseChange(key, entry)
 			if err != nil {
 				return db.corruptRow(fmt.Sprintf("%x of the change log", key), err)
@@ -289,7 +291,7 @@ func (db *DB) Compact(ctx context.Context, revision uint64) error {
 			if err := tx.cut(done, end); err != nil {
 				return err
 			}
-			return tx.set(metaBucket, string(compactedKey), binary.BigEndian.AppendUint64(nil, end))
+			return tx.set(wal.Meta, string(compactedKey), binary.BigEndian.AppendUint64(nil, end))
 		})
 		if err != nil {
 			return err
@@ -307,15 +309,15 @@ func (db *DB) Compact(ctx context.Context, revision uint64) error {
 // cut removes the log entries behind one revision up to another that do not belong to the history.
 func (tx *Tx) cut(from, to uint64) error {
 	var drop []string
-	cursor := tx.cursor(logBucket)
-	for key, _ := cursor.seek([]byte(logKey(from + 1))); key != nil && binary.BigEndian.Uint64(key) <= to; key,
-		_ = cursor.next() {
+	cursor := tx.rows.Cursor(wal.Log)
+	for key, _ := cursor.Seek([]byte(logKey(from + 1))); key != nil && binary.BigEndian.Uint64(key) <= to; key,
+		_ = cursor.Next() {
 		if !tx.remembers(binary.BigEndian.Uint64(key)) {
 			drop = append(drop, string(key))
 		}
 	}
 	for _, key := range drop {
-		if err := tx.remove(logBucket, key); err != nil {
+		if err := tx.remove(wal.Log, key); err != nil {
 			return err
 		}
 	}
@@ -328,7 +330,7 @@ func (tx *Tx) remembers(revision uint64) bool {
 		return false
 	}
 	key := []byte(logKey(revision))
-	stored := tx.get(logBucket, key)
+	stored := tx.rows.Get(wal.Log, key)
 	if stored == nil {
 		return false
 	}

@@ -10,6 +10,8 @@ import (
 	"io/fs"
 	"os"
 	"time"
+
+	"landfall/store/wal"
 )
 
 // inlineLimit is the size in bytes up to which a file's content is kept in the database; larger
@@ -135,7 +137,7 @@ func (f Files) Delete(tx *Tx, key string) error {
 // Keys calls fn in order with every key that begins with prefix ("" for all). ErrStop from fn ends
 // it early. fn may write.
 func (f Files) Keys(tx *Tx, prefix string, fn func(key string) error) error {
-	return tx.walk(dataBucket, f.prefix+prefix, func(key string, _ []byte) error {
+	return tx.walk(wal.Data, f.prefix+prefix, func(key string, _ []byte) error {
 		return fn(key[len(f.prefix):])
 	})
 }
@@ -155,7 +157,7 @@ func (f Files) link(tx *Tx, key string, info FileInfo) error {
 	if _, err := os.Stat(tx.db.blobs.path(info.SHA256)); err != nil {
 		return fmt.Errorf("write %s%s: %w", f.prefix, key, ErrStagedGone)
 	}
-	return tx.set(indexBucket, blobReference(info.SHA256, f.prefix+key), []byte{})
+	return tx.set(wal.Index, blobReference(info.SHA256, f.prefix+key), []byte{})
 }
 
 // unlink removes the key's reference to its blob, if it has one.
@@ -167,7 +169,7 @@ func (f Files) unlink(tx *Tx, key string) error {
 	case err != nil:
 		return err
 	}
-	return tx.remove(indexBucket, blobReference(info.SHA256, f.prefix+key))
+	return tx.remove(wal.Index, blobReference(info.SHA256, f.prefix+key))
 }
 
 // read returns a file's description and, if it is inline, its content in bbolt's memory.

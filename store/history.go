@@ -10,6 +10,7 @@ import (
 	"github.com/klauspost/compress/s2"
 
 	"landfall/store/delta"
+	"landfall/store/wal"
 )
 
 // A database that is told to keeps its history: each entry of the log then says what the value was
@@ -76,7 +77,7 @@ func (tx *Tx) beginUpdate() { tx.first, tx.note = tx.Next(), nil }
 
 // past appends to a log entry what is kept of a change. The records are those before and after;
 // without a value there was none.
-func (tx *Tx) past(entry []byte, key string, before, after record) []byte {
+func (tx *Tx) appendHistory(entry []byte, key string, before, after record) []byte {
 	owned, versioned := tx.db.history != nil && tx.db.history.Owner(key) != "", tx.db.isVersioned(key)
 	if !owned && !versioned {
 		return entry
@@ -104,22 +105,22 @@ func (tx *Tx) past(entry []byte, key string, before, after record) []byte {
 	if before.value != nil {
 		flags |= hasBefore
 		var packed byte
-		entry, packed = tx.db.past.append(entry, after.value, before.value)
+		entry, packed = tx.db.deltas.append(entry, after.value, before.value)
 		flags |= packed
 	}
 	entry[at] = flags
 	return entry
 }
 
-// packer writes deltas.
-type packer struct {
+// deltaEncoder writes deltas.
+type deltaEncoder struct {
 	encoder delta.Encoder
 	scratch []byte
 }
 
 // append adds the delta that makes before out of after, and returns the flag that tells how it is
 // packed.
-func (p *packer) append(entry, after, before []byte) ([]byte, byte) {
+func (p *deltaEncoder) append(entry, after, before []byte) ([]byte, byte) {
 	p.scratch = p.encoder.Append(p.scratch[:0], after, before)
 	if len(p.scratch) < packFrom {
 		return append(entry, p.scratch...), 0
@@ -250,8 +251,8 @@ func (tx *Tx) History(wants func(key string) bool, fn func(*Step) error) error {
 		}
 		return fn(step)
 	}
-	cursor := tx.cursor(logBucket)
-	for key, stored := cursor.before(nil); key != nil; key, stored = cursor.next() {
+	cursor := tx.rows.Cursor(wal.Log)
+	for key, stored := cursor.SeekBefore(nil); key != nil; key, stored = cursor.Next() {
 		e, err := parseEntry(key, stored)
 		if err != nil {
 			return tx.db.corruptRow(fmt.Sprintf("%x of the change log", key), err)
@@ -314,7 +315,7 @@ type Row struct {
 // Rows calls fn in key order with the rows of all kinds whose keys begin with prefix, which begins
 // with a slash. ErrStop from fn ends it early. Files says that those are files.
 func (tx *Tx) Rows(prefix string, files bool, fn func(key string, row Row) error) error {
-	return tx.walk(dataBucket, prefix, func(key string, stored []byte) error {
+	return tx.walk(wal.Data, prefix, func(key string, stored []byte) error {
 		r, err := tx.parse(key, stored)
 		if err != nil {
 			return err
@@ -354,7 +355,7 @@ func (db *DB) trim(ctx context.Context, revision uint64) error {
 		batch := drop[:min(len(drop), compactBatch)]
 		err = db.Update(ctx, func(tx *Tx) error {
 			for _, at := range batch {
-				if err := tx.remove(logBucket, logKey(at)); err != nil {
+				if err := tx.remove(wal.Log, logKey(at)); err != nil {
 					return err
 				}
 			}
@@ -371,8 +372,8 @@ func (db *DB) trim(ctx context.Context, revision uint64) error {
 
 // count adds the entries that came since the last count.
 func (h *history) count(tx *Tx, revision uint64) error {
-	cursor := tx.cursor(logBucket)
-	for key, stored := cursor.seek([]byte(logKey(h.counted + 1))); key != nil; key, stored = cursor.next() {
+	cursor := tx.rows.Cursor(wal.Log)
+	for key, stored := cursor.Seek([]byte(logKey(h.counted + 1))); key != nil; key, stored = cursor.Next() {
 		change, err := parseChange(key, stored)
 		if err != nil {
 			return tx.db.corruptRow(fmt.Sprintf("%x of the change log", key), err)
@@ -419,8 +420,8 @@ func (h *history) choose(tx *Tx, revision uint64) ([]uint64, error) {
 		all = h.size - h.Bytes*7/8
 	}
 	var drop []uint64
-	cursor := tx.cursor(logBucket)
-	for key, stored := cursor.seek(nil); key != nil; key, stored = cursor.next() {
+	cursor := tx.rows.Cursor(wal.Log)
+	for key, stored := cursor.Seek(nil); key != nil; key, stored = cursor.Next() {
 		change, err := parseChange(key, stored)
 		if err != nil {
 			return nil, tx.db.corruptRow(fmt.Sprintf("%x of the change log", key), err)

@@ -1,23 +1,31 @@
-// Package store keeps everything that Landfall knows in one bbolt file, landfall.db, with big file
-// contents beside it and, while it is open, what was changed last in memory and in a write-ahead
-// log, landfall-1.wal and landfall-2.wal: see checkpoint.go.
+// Package store keeps all persistent data of Landfall: a transactional key-value store with
+// revisions, in the style of etcd, on a bbolt file.
 //
-// It has etcd's shape: one flat, ordered space of keys such as "/clusters/<id>", one revision
-// counter that every change raises (by one, but for the first one after the database was opened,
-// see Options.Floor, or after the disk failed), and a log of the changes that can be watched. Rows
-// that only help to find others (indexes, deadlines) are written in the same transactions but have
-// no revision.
+//	Bucket, Versions   Index, Deadlines   Files          typed views of keys, in a Tx
+//	      |                   |             |   \
+//	   data, log (history)  index          data  blobs    rows and change log; large files
+//	      |                   |             |
+//	   store/wal: memtables, write-ahead log, group commit, checkpoints
+//	      |
+//	   landfall.db (bbolt), landfall-1.wal, landfall-2.wal
 //
-// The file holds four bbolt buckets; all numbers are big-endian:
+// There is one flat, ordered key space with keys such as "/clusters/<id>", and one revision
+// counter. Each change raises the counter by one, except the first change after the database was
+// opened (see Options.Floor) or after the disk failed. The change log records each change and can
+// be watched (DB.Watch, Versions.Watch). Indexes and deadlines are written in the same
+// transactions, but have no revision. The contents of large files lie beside the database
+// (blobs.go). A history of values can be kept in the change log (history.go).
+//
+// The rows are stored in four buckets (wal.Bucket); all numbers are big-endian:
 //
 //	data   key -> create revision, mod revision, version, expiry (8 bytes each), value
-//	log    revision (8 bytes) -> kind (1 byte), key (length as uvarint, then bytes), what the history keeps (see history.go)
+//	log    revision (8 bytes) -> kind (1 byte), key (length as uvarint, then bytes), history (see history.go)
 //	index  "/<index>/<key>" -> nothing
 //	       "deadlines/<name>/at/<time><key>" -> nothing, "deadlines/<name>/of/<key>" -> time
 //	       "blobs/<sha256>/<file's key>" -> nothing
 //	meta   "revision", "compacted", "schema", "epoch", "committed" -> 8 bytes
 //
-// A value begins with the schema version of its bucket as uvarint; the JSON follows.
+// A value starts with the schema version of its bucket as uvarint; the JSON follows.
 package store
 
 import (
@@ -27,39 +35,37 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/jonboulle/clockwork"
-	bolt "go.etcd.io/bbolt"
+
+	"landfall/store/wal"
 )
 
-// FileName is the database's name in the data directory.
+// FileName is the name of the bbolt file in the data directory.
 const FileName = "landfall.db"
 
-// Options are the surroundings of a database; the zero value is usable.
+// Options configures Open. The zero value is usable.
 type Options struct {
 	Logger *slog.Logger    // nil: silent
-	Clock  clockwork.Clock // nil: the real one
-	// BlobGrace is how long staged content may wait for the transaction that refers to it. 0: one
-	// hour.
+	Clock  clockwork.Clock // nil: the real clock
+	// BlobGrace is how long staged content is kept without a file that refers to it. 0: one hour.
 	BlobGrace time.Duration
-	// History says which changes are kept for Tx.History.
+	// History selects the changes that are kept for Tx.History.
 	History History
-	// Versioned is the name of the bucket of which every version of each row can be read and
-	// watched, as far back as the log reaches (see Versions). "": there is none.
+	// Versioned is the name of the bucket whose row versions can all be read and watched, as far
+	// back as the change log reaches (see Versions). "": there is none.
 	Versioned string
-	// Floor is the least revision that the first change gets. Give each opening a higher one than
-	// all before (the time, say): what a file that was put back from an older copy goes on with
-	// then has revisions that were never seen, and those that it lost are refused (ErrCompacted).
+	// Floor is the minimum revision of the first change. Give each opening a higher floor than all
+	// before, such as the time. A database that was restored from an older copy then continues with
+	// new revisions, and reads at a revision that it lost fail with ErrCompacted.
 	Floor uint64
-	// NoSync leaves it to the system when what is committed reaches the disk: for simulations,
-	// whose data nobody needs after a crash of the machine.
+	// NoSync leaves it to the system when committed changes reach the disk. It is meant for
+	// simulations, whose data need not survive a crash of the machine.
 	NoSync bool
 
-	disk disk // zero: the real one
+	disk wal.Disk // zero: the real one
 }
 
 // DB is an open database. Its methods may be called by many goroutines at once.
@@ -69,78 +75,45 @@ type DB struct {
 	logger *slog.Logger
 	clock  clockwork.Clock
 	grace  time.Duration
-	noSync bool
 
-	lock *os.File
-	bolt *bolt.DB
-	file *os.File // bbolt's
-	feed *feed
-
-	// What is committed: see checkpoint.go.
-	levels    atomic.Pointer[levels]
-	committed atomic.Uint64 // the number of the newest commit
-
-	// The groups of updates: see writer.go.
-	// holds one item while somebody runs an update, or arranges something that no update may see
-	turn       chan struct{}
-	pen        chan struct{} // holds one item while somebody writes the log
-	closeGroup chan struct{} // the way of the turn to who holds the pen
-	closing    chan struct{} // closed by Close
-	gathering  *group        // to which updates are added; nil: none was
-	newest     *group        // whose record was written last, or is being written
-	full       bool          // the log's file is, with that record: see ready
-
-	// The log belongs to who holds the pen, or the turn while no record is being written. The
-	// checkpoints belong to who holds the turn.
-	disk     disk
-	wal      *wal        // nil until the first update
-	due      int64       // the size of the log's file at which the next checkpoint is begun, bytes
-	running  *checkpoint // the newest that was begun; nil: its outcome was seen to
-	unsynced bool        // what bbolt takes for its newest state may not be on the disk
+	dirLock *os.File // the lock on the data directory
+	rows    *wal.DB
+	feed    *feed
 
 	close    sync.Once
 	closeErr error
 
 	blobs   blobs
-	decoded *decoded
+	decoded *decodedCache
 	history *history // nil: none is kept
-	// versioned is what keys begin with of which the log keeps every version; "": none do.
+	// versioned is the key prefix of the versioned bucket; "": there is none.
 	versioned string
-	past      packer // belongs to who holds the turn
-	floor     uint64 // the least revision that the next change gets; belongs to who holds the turn
+
+	// Used by updates only, which run one at a time:
+	deltas deltaEncoder
+	floor  uint64 // the minimum revision of the next change
 }
 
-// Open opens the database in the directory dir and creates both if they are missing. Whatever is
-// wrong with the directory or the file comes as *DirError, *HeldError, *CorruptError,
-// *NewerSchemaError or *WriteError. The time it takes does not depend on how much is stored.
+// Open opens the database in the directory dir and creates both if they are missing. Its errors are
+// *DirError, *HeldError, *CorruptError, *NewerSchemaError and *WriteError. The time that it takes
+// does not depend on the size of the database.
 func Open(ctx context.Context, dir string, options Options) (*DB, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
 	db := &DB{
-		dir:        dir,
-		path:       filepath.Join(dir, FileName),
-		logger:     options.Logger,
-		clock:      options.Clock,
-		grace:      options.BlobGrace,
-		noSync:     options.NoSync,
-		turn:       make(chan struct{}, 1),
-		pen:        make(chan struct{}, 1),
-		closeGroup: make(chan struct{}),
-		closing:    make(chan struct{}),
-		decoded:    newDecoded(),
-		history:    newHistory(options.History),
-		floor:      options.Floor,
-		disk:       options.disk,
-		unsynced:   true,
+		dir:     dir,
+		path:    filepath.Join(dir, FileName),
+		logger:  options.Logger,
+		clock:   options.Clock,
+		grace:   options.BlobGrace,
+		decoded: newDecodedCache(),
+		history: newHistory(options.History),
+		floor:   options.Floor,
 	}
-	if db.disk.sync == nil {
-		db.disk = realDisk()
+	if options.disk.Sync == nil {
+		options.disk = wal.RealDisk()
 	}
-	if db.noSync {
-		db.disk.sync, db.disk.ahead = func(*os.File) error { return nil }, 0
-	}
-	db.levels.Store(&levels{live: new(table)})
 	if options.Versioned != "" {
 		db.versioned = "/" + options.Versioned + "/"
 	}
@@ -155,7 +128,7 @@ func Open(ctx context.Context, dir string, options Options) (*DB, error) {
 	}
 	db.blobs = blobs{dir: filepath.Join(dir, "blobs"), staging: map[string]bool{}}
 	start := db.clock.Now()
-	revision, err := db.open()
+	revision, err := db.open(options)
 	if err != nil {
 		return nil, err
 	}
@@ -164,61 +137,52 @@ func Open(ctx context.Context, dir string, options Options) (*DB, error) {
 	return db, nil
 }
 
-// Close ends the watches, answers ErrClosed to the updates that wait, finishes the one that runs,
-// waits for open views and releases the data directory. Closing twice is harmless.
+// Close ends all watches, refuses waiting updates with ErrClosed, finishes the running ones, waits
+// for open views and releases the data directory. Closing twice is harmless.
 func (db *DB) Close() error {
-	db.close.Do(func() {
-		close(db.closing)
-		db.rest() // whoever comes now sees that the database closes
-		db.feed.close()
-		db.closeErr = errors.Join(db.finish(), db.bolt.Close(), unlock(db.lock))
-		db.resume()
-	})
+	db.close.Do(func() { db.closeErr = errors.Join(db.rows.Close(), unlockDir(db.dirLock)) })
 	return db.closeErr
 }
 
-// Revision is the revision of the newest committed change; 0 in a new database.
+// ReleaseMemory releases memory that an idle process does not need: it writes the rows in memory to
+// the file and returns the file's pages that were read to the system.
+func (db *DB) ReleaseMemory() error { return db.rows.ReleaseMemory() }
+
+// Revision returns the revision of the newest committed change; 0 in a new database.
 func (db *DB) Revision() uint64 {
 	return db.feed.revision()
 }
 
-// View runs fn on a snapshot: it sees the database as of one revision, whatever is committed
-// meanwhile. An open view keeps old pages of the file from being used again, so fn should be short.
-// It must not call Update.
+// View runs fn on a snapshot: it sees the database as of one revision, regardless of later commits.
+// An open view keeps old pages of the file from being reused, so fn should be short. It must not
+// call Update.
 func (db *DB) View(fn func(*Tx) error) (err error) {
-	defer db.catchCorruption(&err)
-	tx, err := db.begin(false)
-	if err != nil {
+	defer wal.CatchCorruption(db.path, &err)
+	tx := &Tx{db: db}
+	if err := db.rows.Begin(&tx.rows); err != nil {
 		return err
 	}
 	defer func() {
-		if ended := tx.end(); err == nil {
+		if ended := tx.rows.End(); err == nil {
 			err = ended
 		}
 	}()
 	return fn(tx)
 }
 
-// catchCorruption turns the panic by which bbolt reports a damaged page into a *CorruptError; other
-// panics go on.
-func (db *DB) catchCorruption(err *error) {
-	if reason := recover(); reason != nil {
-		if *err = db.corruption(reason); *err == nil {
-			panic(reason)
-		}
-	}
+// Update runs fn in a transaction and returns when its writes are safe on the disk. If fn returns
+// an error, nothing is written, and Update returns that error unchanged.
+//
+// fn runs once, after the updates that came before it, and sees their writes. It must not call
+// Update itself. If fn panics, its writes are rolled back. If ctx ends before fn starts, nothing is
+// written, and Update returns the error of ctx. A running fn is not interrupted. If the disk is
+// full or fails, Update returns a *WriteError, even if fn wrote nothing but saw changes that are
+// lost. It returns ErrClosed on a closed database.
+func (db *DB) Update(ctx context.Context, fn func(*Tx) error) error {
+	return db.rows.Update(ctx, update(fn))
 }
 
-// corruption is the *CorruptError for a recovered panic of bbolt, nil for any other panic.
-func (db *DB) corruption(reason any) error {
-	// The prefix is the one of bbolt's internal/common.Assert.
-	if text, ok := reason.(string); ok && strings.HasPrefix(text, "assertion failed: ") {
-		return &CorruptError{Path: db.path, Err: errors.New(strings.TrimPrefix(text, "assertion failed: "))}
-	}
-	return nil
-}
-
-// corruptRow says which row is damaged and how.
+// corruptRow returns the error for a damaged row.
 func (db *DB) corruptRow(key string, err error) error {
 	return &CorruptError{Path: db.path, Err: fmt.Errorf("key %s: %w", key, err)}
 }

@@ -39,7 +39,7 @@ func versionOf(key string, r record) KeyValue {
 }
 
 // squash makes what an update did to one key one change, in place. The changes are in order.
-func squash(changes []ValueChange) []ValueChange {
+func mergeUpdates(changes []ValueChange) []ValueChange {
 	type place struct {
 		first uint64
 		key   string
@@ -114,7 +114,7 @@ func (v Versions) Watch(ctx context.Context, db *DB, from uint64, want Range) *V
 	}
 	// A view may have seen a commit that is yet to be published, so what is too new is told by what
 	// is committed.
-	err := db.View(func(tx *Tx) error { return tx.reaches(from) })
+	err := db.View(func(tx *Tx) error { return tx.checkRevision(from) })
 	if err != nil {
 		err = fmt.Errorf("watch from %w", err)
 	}
@@ -267,7 +267,7 @@ func (w *ValueWatcher) replay(ctx context.Context, to uint64) error {
 // are read at a time, or a little further: an update is not cut in two.
 func (w *ValueWatcher) logged(from, to uint64) (changes []ValueChange, end uint64, err error) {
 	err = w.db.View(func(tx *Tx) error {
-		if err := tx.reaches(from); err != nil {
+		if err := tx.checkRevision(from); err != nil {
 			return fmt.Errorf("watch from %w", err)
 		}
 		if end = max(from, to); from >= to {
@@ -296,7 +296,7 @@ func (w *ValueWatcher) logged(from, to uint64) (changes []ValueChange, end uint6
 		for i, j := 0, len(changes)-1; i < j; i, j = i+1, j-1 {
 			changes[i], changes[j] = changes[j], changes[i]
 		}
-		changes = squash(changes)
+		changes = mergeUpdates(changes)
 		return nil
 	})
 	return changes, end, err

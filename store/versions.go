@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"landfall/store/wal"
 )
 
 // KeyValue is one version of a row of a versioned bucket.
@@ -139,7 +141,7 @@ func (v Versions) merge(tx *Tx, r Range, past []KeyValue, fn func(KeyValue) erro
 		end = v.prefix + r.End
 	}
 	ended := false
-	err := tx.walkFrom(dataBucket, v.prefix+r.From, v.prefix, func(key string, row []byte) (err error) {
+	err := tx.walkFrom(wal.Data, v.prefix+r.From, v.prefix, func(key string, row []byte) (err error) {
 		if end != "" && key >= end {
 			return ErrStop
 		}
@@ -179,7 +181,7 @@ func (v Versions) pastRows(tx *Tx, r Range) ([]KeyValue, error) {
 	if r.At == 0 || r.At == tx.Revision() {
 		return nil, nil
 	}
-	if err := tx.reaches(r.At); err != nil {
+	if err := tx.checkRevision(r.At); err != nil {
 		return nil, fmt.Errorf("read %w", err)
 	}
 	states := make(map[string]record)
@@ -206,8 +208,9 @@ func (v Versions) pastRows(tx *Tx, r Range) ([]KeyValue, error) {
 // rows as they were at the revision; without a value one was not there.
 func (v Versions) undo(tx *Tx, r Range, to uint64, states map[string]record,
 	fn func(e entry, before, after record) error) error {
-	cursor := tx.cursor(logBucket)
-	for at, stored := cursor.before(nil); at != nil && binary.BigEndian.Uint64(at) > to; at, stored = cursor.next() {
+	cursor := tx.rows.Cursor(wal.Log)
+	for at, stored := cursor.SeekBefore(nil); at != nil && binary.BigEndian.Uint64(at) > to; at,
+		stored = cursor.Next() {
 		if !v.concerns(stored, r) {
 			continue
 		}

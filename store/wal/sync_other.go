@@ -1,8 +1,8 @@
 //go:build !linux
 
-package store
+package wal
 
 import "os"
 
-// datasync waits until what was written to the file is on the disk.
+// datasync returns when the data of the file is on the disk.
 func datasync(file *os.File) error { return file.Sync() }

@@ -1,4 +1,4 @@
-package store
+package wal
 
 import (
 	"errors"
@@ -7,8 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// datasync waits until what was written to the file is on the disk, and of its description what is
-// needed to read it.
+// datasync returns when the data of the file, and the metadata needed to read it, are on the disk.
 func datasync(file *os.File) error {
 	for {
 		if err := unix.Fdatasync(int(file.Fd())); !errors.Is(err, unix.EINTR) {

@@ -1,6 +1,6 @@
 //go:build !linux
 
-package store
+package wal
 
-// releasePages does nothing here.
+// releasePages does nothing on this system.
 func (db *DB) releasePages() error { return nil }

@@ -1,0 +1,190 @@
+package wal
+
+import (
+	"crypto/rand"
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	bolt "go.etcd.io/bbolt"
+)
+
+// The keys of Meta that belong to this package.
+var (
+	epochKey     = []byte("epoch")     // the epoch of the log's records: see log.go
+	committedKey = []byte("committed") // the newest commit that the bbolt file has
+)
+
+// checkpoint is a checkpoint in the background, running or ended.
+type checkpoint struct {
+	done chan struct{}
+	err  error // set when done is closed
+}
+
+// prepareLog prepares the log for an update: it starts an epoch, or makes room in a full log. The
+// caller holds updateLock, and no record is being written.
+func (db *DB) prepareLog() error {
+	if db.log == nil {
+		return db.startEpoch()
+	}
+	if db.log.end < db.checkpointAt { // the record that filled it failed; the next one overwrites it
+		return nil
+	}
+	if db.memtables.Load().immutable != nil {
+		if db.running == nil {
+			db.running = db.startCheckpoint()
+		}
+		<-db.running.done
+		if err := db.running.err; err != nil {
+			db.running = nil
+			if db.log.end >= db.disk.LogLimit {
+				return fmt.Errorf("%d MiB of changes wait in the log, and can't be put into the database: %w",
+					db.log.end>>20, err)
+			}
+			db.checkpointAt = db.log.end + db.disk.CheckpointAt
+			return nil
+		}
+	}
+	db.freezeMemtable()
+	db.switchLogFile()
+	db.running = db.startCheckpoint()
+	return nil
+}
+
+// switchLogFile makes the log continue in its other file.
+func (db *DB) switchLogFile() {
+	db.log.switchFile(db.committed.Load() + 1)
+	db.checkpointAt = db.disk.CheckpointAt
+}
+
+// freezeMemtable makes the active memtable immutable and replaces it by an empty one.
+func (db *DB) freezeMemtable() {
+	full := db.memtables.Load().active
+	full.lastCommit = db.committed.Load()
+	db.memtables.Store(&memtables{active: new(memtable), immutable: full})
+}
+
+// startCheckpoint starts a checkpoint of the immutable memtable in the background.
+func (db *DB) startCheckpoint() *checkpoint {
+	c := &checkpoint{done: make(chan struct{})}
+	go func() {
+		defer close(c.done)
+		if c.err = db.checkpointImmutable(); c.err != nil {
+			db.logger.Error("checkpoint failed", "path", db.path, "error", c.err)
+		}
+	}()
+	return c
+}
+
+// checkpointImmutable writes the immutable memtable to the bbolt file and drops it.
+//
+// Transactions that started before may still read the dropped memtable above the file. That is
+// harmless, because an upper level wins over a lower one. What must not happen is that the file has
+// later rows than the active memtable of a transaction: see DB.begin.
+func (db *DB) checkpointImmutable() error {
+	now := db.memtables.Load()
+	err := db.updateFile(func(b *bolt.Tx) error {
+		for bucket := range now.immutable.lists {
+			if err := now.immutable.writeTo(b, Bucket(bucket)); err != nil {
+				return err
+			}
+		}
+		return b.Bucket(BucketNames[Meta]).Put(committedKey,
+			binary.BigEndian.AppendUint64(nil, now.immutable.lastCommit))
+	})
+	if err == nil {
+		db.memtables.Store(&memtables{active: now.active})
+	}
+	return err
+}
+
+// writeTo writes the rows of a bucket to the bbolt file.
+func (m *memtable) writeTo(b *bolt.Tx, id Bucket) error {
+	bucket := b.Bucket(BucketNames[id])
+	if id == Log {
+		bucket.FillPercent = 1 // rows are only appended
+	}
+	for n := m.lists[id].first[0].Load(); n != nil; n = n.next[0].Load() {
+		var err error
+		switch v := n.newest.Load(); {
+		case v == nil:
+		case v.value == nil:
+			err = bucket.Delete(n.key)
+		default:
+			err = bucket.Put(n.key, v.value)
+		}
+		if err != nil {
+			return fmt.Errorf("row %q of %s: %w", n.key, BucketNames[id], err)
+		}
+	}
+	return nil
+}
+
+// updateFile commits a transaction to the bbolt file. It is called by one goroutine at a time.
+//
+// After a failed sync, bbolt's newest meta page may exist only in the page cache, and the system
+// may consider it written. bbolt would then reuse pages that the meta page on the disk still needs.
+// So before the first commit, and after a failed one, the meta pages are written again unchanged
+// and synced.
+func (db *DB) updateFile(fn func(*bolt.Tx) error) (err error) {
+	defer CatchCorruption(db.path, &err)
+	if db.unsynced {
+		file := db.file.file
+		metas := make([]byte, 2*db.file.Info().PageSize)
+		if _, err := file.ReadAt(metas, 0); err != nil {
+			return err
+		}
+		if _, err := file.WriteAt(metas, 0); err != nil {
+			return err
+		}
+		if err := db.disk.Sync(file); err != nil {
+			return err
+		}
+	}
+	db.unsynced = true
+	if err := db.disk.Update(db.file.DB, fn); err != nil {
+		return err
+	}
+	db.unsynced = false
+	return nil
+}
+
+// checkpointAll writes all committed rows to the bbolt file and returns when they are on the disk.
+func (db *DB) checkpointAll() error {
+	if db.running != nil {
+		<-db.running.done
+		db.running = nil
+	}
+	if db.memtables.Load().immutable != nil {
+		if err := db.checkpointImmutable(); err != nil {
+			return err
+		}
+	}
+	if db.memtables.Load().active.empty() {
+		return nil
+	}
+	db.freezeMemtable()
+	return db.checkpointImmutable()
+}
+
+// startEpoch starts an epoch, before the first update of the process. It first checkpoints the rows
+// of the previous epoch and removes its log.
+func (db *DB) startEpoch() error {
+	if err := db.checkpointAll(); err != nil {
+		return err
+	}
+	if err := errors.Join(removeLog(db.dir), SyncDirs(db.dir)); err != nil {
+		return err
+	}
+	var epoch [8]byte
+	if _, err := rand.Read(epoch[:]); err != nil {
+		return err
+	}
+	err := db.updateFile(func(b *bolt.Tx) error { return b.Bucket(BucketNames[Meta]).Put(epochKey, epoch[:]) })
+	if err != nil {
+		return err
+	}
+	db.log, err = newLog(db.dir, db.disk, binary.BigEndian.Uint64(epoch[:]), db.committed.Load()+1)
+	db.checkpointAt = db.disk.CheckpointAt
+	return err
+}

@@ -1,0 +1,92 @@
+package wal
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"runtime/debug"
+	"time"
+
+	bolt "go.etcd.io/bbolt"
+)
+
+// Disk holds the functions and sizes (in bytes) by which files are written. Tests replace them to
+// inject faults.
+type Disk struct {
+	Sync   func(*os.File) error                       // returns when written data is on the disk
+	Update func(*bolt.DB, func(*bolt.Tx) error) error // commits a transaction to the bbolt file
+	Begin  func(*bolt.DB) (*bolt.Tx, error)           // begins a read transaction of the bbolt file
+	// CheckpointAt is the size of a log file at which a checkpoint starts.
+	CheckpointAt int64
+	// LogLimit is the size of a log file at which updates fail if no checkpoint succeeds.
+	LogLimit int64
+	// Growth is the step by which the bbolt file grows.
+	Growth int
+	// Preallocate is the number of zeros written to a log file ahead of its records.
+	Preallocate int
+}
+
+// RealDisk returns the functions and sizes used in production.
+func RealDisk() Disk {
+	return Disk{
+		Sync: datasync, Update: (*bolt.DB).Update, Begin: BeginBolt,
+		CheckpointAt: 4 << 20, LogLimit: 64 << 20, Growth: 4 << 20, Preallocate: 1 << 20,
+	}
+}
+
+// BeginBolt begins a read transaction of a bbolt file.
+func BeginBolt(b *bolt.DB) (*bolt.Tx, error) { return b.Begin(false) }
+
+// File is an open bbolt file.
+type File struct {
+	*bolt.DB
+	file *os.File
+}
+
+// mapSize is the address space reserved for the file, in bytes. The file grows within it without a
+// new mapping. A new mapping would wait for every open read transaction. Reserved address space
+// costs no memory.
+const mapSize = 8 << 30
+
+// OpenFile opens a bbolt file. It fails with bbolt's ErrTimeout if another process holds the lock
+// on the file.
+//
+// The file contains its free list. Without it (NoFreelistSync), opening the file and rolling back a
+// failed commit would read every page to find the free ones. The free list is bbolt's plain array:
+// on files of the expected size the hash map was not faster, and the array keeps the file denser.
+func OpenFile(path string, readOnly bool) (f File, err error) {
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	defer func() {
+		// bbolt panics on a damaged page, and reading the mapping of a damaged file can fault.
+		if reason := recover(); reason != nil {
+			f, err = File{}, errors.Join(fmt.Errorf("%v", reason), f.file.Close())
+		}
+	}()
+	f.DB, err = bolt.Open(path, 0o600, &bolt.Options{
+		OpenFile: func(name string, flag int, mode os.FileMode) (*os.File, error) {
+			var err error
+			f.file, err = os.OpenFile(name, flag, mode)
+			return f.file, err
+		},
+		Timeout:         time.Millisecond,
+		ReadOnly:        readOnly,
+		InitialMmapSize: mapSize,
+		NoStatistics:    true,
+	})
+	return f, err
+}
+
+// SyncDirs syncs directories, so that new and renamed files in them survive a power cut. Its error
+// is a *WriteError.
+func SyncDirs(dirs ...string) error {
+	for _, dir := range dirs {
+		file, err := os.Open(dir)
+		if err != nil {
+			return &WriteError{Path: dir, Err: err}
+		}
+		if err := errors.Join(file.Sync(), file.Close()); err != nil {
+			return &WriteError{Path: dir, Err: err}
+		}
+	}
+	return nil
+}

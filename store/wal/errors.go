@@ -1,0 +1,122 @@
+package wal
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"syscall"
+)
+
+var (
+	// ErrClosed is returned by every call on a closed database.
+	ErrClosed = errors.New("the database is closed")
+	// ErrReadOnly is returned by a write within a read transaction.
+	ErrReadOnly = errors.New("a view cannot write")
+)
+
+// DirError reports why a path cannot serve as the data directory.
+type DirError struct {
+	Dir string
+	Err error
+}
+
+func (e *DirError) Error() string {
+	switch {
+	case errors.Is(e.Err, syscall.ENOTDIR):
+		return fmt.Sprintf("the data directory %s is not a directory: move that file away, or choose another data "+
+			"directory", e.Dir)
+	case errors.Is(e.Err, syscall.EROFS):
+		return fmt.Sprintf("the data directory %s is on a read-only file system: remount it writable, or choose "+
+			"another data directory", e.Dir)
+	case errors.Is(e.Err, syscall.EACCES), errors.Is(e.Err, syscall.EPERM):
+		return fmt.Sprintf("the data directory %s may not be read and written by user %d: give it to that user, or "+
+			"choose another data directory", e.Dir, syscall.Getuid())
+	}
+	return fmt.Sprintf("the data directory %s cannot be used (%v): repair it, or choose another data directory",
+		e.Dir, e.Err)
+}
+
+func (e *DirError) Unwrap() error { return e.Err }
+
+// NewDirError returns the typed error for a failure to create or open path in the data directory:
+// *WriteError if the disk is full, else *DirError.
+func NewDirError(dir, path string, err error) error {
+	if full := (&WriteError{Path: path, Err: err}); full.NoSpace() {
+		return full
+	}
+	return &DirError{Dir: dir, Err: err}
+}
+
+// CorruptError reports that the database is damaged or is not one of Landfall's.
+type CorruptError struct {
+	Path string
+	Err  error
+}
+
+func (e *CorruptError) Error() string {
+	return fmt.Sprintf("the database %s is damaged (%v): restore it from a backup, or move it away to start empty",
+		e.Path, e.Err)
+}
+
+func (e *CorruptError) Unwrap() error { return e.Err }
+
+// CatchCorruption, when deferred, turns the panic by which bbolt reports a damaged page into a
+// *CorruptError. Other panics continue.
+func CatchCorruption(path string, err *error) {
+	reason := recover()
+	if reason == nil {
+		return
+	}
+	// The prefix is that of bbolt's internal/common.Assert.
+	text, ok := reason.(string)
+	if !ok || !strings.HasPrefix(text, "assertion failed: ") {
+		panic(reason)
+	}
+	*err = &CorruptError{Path: path, Err: errors.New(strings.TrimPrefix(text, "assertion failed: "))}
+}
+
+// WriteError reports that a change did not reach the disk. The database stays usable: reads
+// continue, and writes succeed again when the cause is gone.
+type WriteError struct {
+	Path string // the file that could not be written
+	Err  error
+	// Unknown reports that the disk failed so late that only the next start shows whether the
+	// change was kept. Otherwise nothing of the change was kept.
+	Unknown bool
+}
+
+func (e *WriteError) Error() string {
+	fate := "nothing of the change was kept"
+	if e.Unknown {
+		fate = "whether the change was kept shows at the next start"
+	}
+	if e.NoSpace() {
+		return fmt.Sprintf("no space is left to write %s, %s: free space on its file system, then try again",
+			e.Path, fate)
+	}
+	return fmt.Sprintf("writing %s failed (%v), %s: check the disk and the kernel's log, then try again", e.Path,
+		e.Err, fate)
+}
+
+func (e *WriteError) Unwrap() error { return e.Err }
+
+// NoSpace reports whether the file system, a quota or a file size limit left no room.
+func (e *WriteError) NoSpace() bool {
+	for _, errno := range []syscall.Errno{syscall.ENOSPC, syscall.EDQUOT, syscall.EFBIG} {
+		// bbolt keeps only the text of an error that occurs while its file grows.
+		if errors.Is(e.Err, errno) || strings.HasSuffix(e.Err.Error(), errno.Error()) {
+			return true
+		}
+	}
+	return false
+}
+
+// notReady returns the typed error of a database that accepts no updates.
+func notReady(path string, err error) error {
+	var corrupt *CorruptError
+	var failure *WriteError
+	if errors.As(err, &corrupt) || errors.As(err, &failure) {
+		return err
+	}
+	return &WriteError{Path: path, Err: err}
+}

@@ -1,0 +1,101 @@
+package wal
+
+import (
+	"cmp"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+
+	bolt "go.etcd.io/bbolt"
+)
+
+// recover reads the records that are newer than the bbolt file into the active memtable. It writes
+// nothing, but renames a log that belongs to another database.
+func (db *DB) recover() error {
+	var epoch uint64
+	err := db.file.View(func(b *bolt.Tx) error {
+		meta := b.Bucket(BucketNames[Meta])
+		epoch = parseNumber(meta.Get(epochKey))
+		db.committed.Store(parseNumber(meta.Get(committedKey)))
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	var newer []record
+	for _, name := range FileNames {
+		path := filepath.Join(db.dir, name)
+		records, err := readLog(path)
+		if err != nil {
+			return NewDirError(db.dir, path, err)
+		}
+		// Beside records of this epoch, an apparent record of another epoch is data of an older
+		// record that was partly overwritten.
+		own := slices.DeleteFunc(slices.Clone(records), func(r record) bool { return r.epoch != epoch })
+		if len(own) == 0 && len(records) > 0 {
+			if err := db.setAside(path); err != nil {
+				return err
+			}
+		}
+		newer = append(newer, slices.DeleteFunc(own,
+			func(r record) bool { return r.commit <= db.committed.Load() })...)
+	}
+	slices.SortFunc(newer, func(a, b record) int { return cmp.Compare(a.commit, b.commit) })
+	if len(newer) > 0 && newer[0].firstCommit > db.committed.Load()+1 {
+		// The log belongs to this database, but continues a later state of it.
+		return errors.Join(db.setAside(filepath.Join(db.dir, FileNames[0])),
+			db.setAside(filepath.Join(db.dir, FileNames[1])))
+	}
+	return db.replay(newer)
+}
+
+// parseNumber reads a number of Meta; 0 if it was never written.
+func parseNumber(value []byte) uint64 {
+	if len(value) != 8 {
+		return 0
+	}
+	return binary.BigEndian.Uint64(value)
+}
+
+// replay reads records into the active memtable. They must continue the committed state without a
+// gap. An interrupted write leaves no gap; a missing record before another one is an error.
+func (db *DB) replay(records []record) error {
+	active := db.memtables.Load().active
+	for _, r := range records {
+		if next := db.committed.Load() + 1; r.commit != next {
+			return &CorruptError{Path: r.path, Err: fmt.Errorf("record %d is damaged, and more follow it", next)}
+		}
+		for rest := r.operations; len(rest) > 0; {
+			var o operation
+			var err error
+			if o, rest, err = parseOperation(rest); err != nil {
+				return &CorruptError{Path: r.path, Err: fmt.Errorf("record %d: %w", r.commit, err)}
+			}
+			active.lists[o.bucket].insert(o.key).put(r.commit, o.value)
+		}
+		db.committed.Store(r.commit)
+	}
+	if len(records) > 0 {
+		db.logger.Info("changes read from the write-ahead log", "path", db.dir, "transactions", len(records))
+	}
+	return nil
+}
+
+// setAside renames a file of the log that belongs to a database that is no longer here. Its content
+// may be all that is left of that database.
+func (db *DB) setAside(path string) error {
+	aside := fmt.Sprintf("%s.%s", path, db.clock.Now().UTC().Format("20060102T150405Z"))
+	if err := os.Rename(path, aside); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	} else if err != nil {
+		return &DirError{Dir: db.dir, Err: err}
+	}
+	db.logger.Warn("the write-ahead log does not belong to this database, which was restored from a copy; its "+
+		"changes are not applied, and the log is kept under another name",
+		"path", aside, "database", db.path)
+	return nil
+}

@@ -1,0 +1,167 @@
+package wal
+
+import (
+	"errors"
+
+	bolt "go.etcd.io/bbolt"
+	bolterrors "go.etcd.io/bbolt/errors"
+)
+
+// Bucket is one of the buckets of the bbolt file: a map of keys to values, ordered by key.
+type Bucket int
+
+// The buckets. This package itself uses the keys "epoch" and "committed" of Meta.
+const (
+	Data        Bucket = iota // the rows of the store
+	Log                       // the change log; rows are only appended, in key order
+	Index                     // keys that lead to rows of Data
+	Meta                      // numbers of the database
+	bucketCount = iota
+)
+
+// BucketNames are the names of the buckets in the bbolt file.
+var BucketNames = [bucketCount][]byte{Data: []byte("data"), Log: []byte("log"), Index: []byte("index"),
+	Meta: []byte("meta")}
+
+// Tx is a transaction: a snapshot of the rows, and in an update the writes to them. It belongs to
+// one goroutine. The zero value is ready for Begin.
+type Tx struct {
+	writable bool
+	commit   uint64 // the snapshot is as of this commit; in an update its own, which is not committed yet
+
+	// The levels that hold the rows, the uppermost first.
+	memtables [2]*memtable // active and immutable; nil: not there
+	base      *bolt.Tx
+	buckets   [bucketCount]*bolt.Bucket // of base, opened at first use
+
+	// In an update:
+	undo   []undoEntry
+	writes int // raised by each write, rolled back ones included
+}
+
+// undoEntry is the state of a row before a write.
+type undoEntry struct {
+	bucket Bucket
+	row    *node
+	newest *version
+}
+
+// Begin makes tx a read transaction on the committed rows. End must follow. Until then old pages of
+// the bbolt file are not reused. Begin returns ErrClosed if the database is closed.
+func (db *DB) Begin(tx *Tx) error { return db.begin(tx, false) }
+
+// begin makes tx a transaction on the committed rows. The caller of a writable one holds
+// updateLock.
+func (db *DB) begin(tx *Tx, writable bool) error {
+	for {
+		now, commit := db.memtables.Load(), db.committed.Load()
+		base, err := db.disk.Begin(db.file.DB)
+		if errors.Is(err, bolterrors.ErrDatabaseNotOpen) {
+			return ErrClosed
+		}
+		if err != nil {
+			return err
+		}
+		tx.writable, tx.commit, tx.base = writable, commit, base
+		tx.memtables = [2]*memtable{now.active, now.immutable}
+		if db.memtables.Load().active == now.active {
+			return nil
+		}
+		// The active memtable became immutable meanwhile: the file may have later rows than it.
+		if err := tx.End(); err != nil {
+			return err
+		}
+	}
+}
+
+// End ends the transaction, so that old pages of the file can be reused.
+func (tx *Tx) End() error { return tx.base.Rollback() }
+
+// Writable reports whether the transaction is that of an update.
+func (tx *Tx) Writable() bool { return tx.writable }
+
+// Writes returns a number that each write raises, rolled back ones included: a cursor is stale if
+// the number has changed.
+func (tx *Tx) Writes() int { return tx.writes }
+
+// Get returns the value of a key; nil if there is none. It is valid until the transaction ends and
+// must not be changed.
+func (tx *Tx) Get(bucket Bucket, key []byte) []byte {
+	for _, m := range tx.memtables {
+		if m == nil {
+			break
+		}
+		if v := m.lists[bucket].get(key, tx.commit); v != nil {
+			return v.value
+		}
+	}
+	return tx.boltBucket(bucket).Get(key)
+}
+
+// boltBucket returns the bucket of the bbolt file.
+func (tx *Tx) boltBucket(bucket Bucket) *bolt.Bucket {
+	if tx.buckets[bucket] == nil {
+		tx.buckets[bucket] = tx.base.Bucket(BucketNames[bucket])
+	}
+	return tx.buckets[bucket]
+}
+
+// Put writes a row. The value is not nil and must not be changed afterwards. The key is copied.
+// A row that bbolt would refuse at the checkpoint is refused here.
+func (tx *Tx) Put(bucket Bucket, key, value []byte) error {
+	switch {
+	case !tx.writable:
+		return ErrReadOnly
+	case len(key) > bolt.MaxKeySize:
+		return bolterrors.ErrKeyTooLarge
+	case len(value) > bolt.MaxValueSize:
+		return bolterrors.ErrValueTooLarge
+	}
+	tx.write(bucket, key, value)
+	return nil
+}
+
+// Delete deletes a row. A missing row is no error.
+func (tx *Tx) Delete(bucket Bucket, key []byte) error {
+	switch {
+	case tx.Get(bucket, key) == nil:
+		return nil
+	case !tx.writable:
+		return ErrReadOnly
+	}
+	tx.write(bucket, key, nil)
+	return nil
+}
+
+func (tx *Tx) write(bucket Bucket, key, value []byte) {
+	row := tx.memtables[0].lists[bucket].insert(key)
+	tx.undo = append(tx.undo, undoEntry{bucket, row, row.newest.Load()})
+	row.put(tx.commit, value)
+	tx.writes++
+}
+
+// dirty reports whether there is anything to commit.
+func (tx *Tx) dirty() bool { return len(tx.undo) > 0 }
+
+// rollback undoes the writes behind the first kept ones, the newest first.
+func (tx *Tx) rollback(kept int) {
+	for i := len(tx.undo) - 1; i >= kept; i-- {
+		tx.undo[i].row.newest.Store(tx.undo[i].newest)
+		tx.writes++
+	}
+	clear(tx.undo[kept:])
+	tx.undo = tx.undo[:kept]
+}
+
+// appendOperations appends the operations of the transaction to a log record, one per changed row.
+func (tx *Tx) appendOperations(to []byte) []byte {
+	for _, u := range tx.undo {
+		v := u.row.newest.Load()
+		if v.logged {
+			continue
+		}
+		v.logged = true
+		to = appendOperation(to, u.bucket, u.row.key, v.value)
+	}
+	return to
+}
