@@ -8,14 +8,15 @@ import (
 	"time"
 
 	"landfall/appliance/ams/outbox"
+	"landfall/appliance/fault"
 	"landfall/store"
 )
 
 // ErrNothing is the error of an order about a cluster of which AMS is to hear nothing.
-var ErrNothing = errors.New("there is nothing that AMS must be told of this cluster")
+var ErrNothing = fault.Sentinel(fault.NotFound, "there is nothing that AMS must be told of this cluster")
 
 // ErrPaused is the error of an order that does not fit how the relay stands.
-var ErrPaused = errors.New("the relay does not wait for that")
+var ErrPaused = fault.Sentinel(fault.Conflict, "the relay does not wait for that")
 
 // Connect ends all waits and lets the relay speak for a while even where it connects by hand only.
 func (r *Relay) Connect(span time.Duration) {
@@ -76,7 +77,7 @@ func (r *Relay) Leave(ctx context.Context, clusterID, by string) error {
 }
 
 // ErrEdit is the error of an edit that AMS could not be told.
-var ErrEdit = errors.New("that can not be told")
+var ErrEdit = fault.Sentinel(fault.Invalid, "that can not be told")
 
 const longestName = 255 // bytes
 

@@ -11,6 +11,7 @@ import (
 	"github.com/segmentio/ksuid"
 
 	"landfall/appliance/ams/outbox"
+	"landfall/appliance/fault"
 	"landfall/appliance/sitekey"
 	"landfall/store"
 )
@@ -106,7 +107,7 @@ type Imported struct {
 }
 
 // ErrUntrusted is the error of receipts signed with a key that this site does not know.
-var ErrUntrusted = errors.New("the receipts are signed with a key that this site does not trust")
+var ErrUntrusted = fault.Sentinel(fault.Conflict, "the receipts are signed with a key that this site does not trust")
 
 // ImportReceipts takes a courier's receipts. A key that is not known yet is trusted if trust is its
 // fingerprint.

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"landfall/appliance/ams/outbox"
+	"landfall/appliance/fault"
 	"landfall/appliance/sitekey"
 )
 
@@ -104,7 +105,7 @@ func WriteCourier(w io.Writer, key *sitekey.Key, file CourierFile) error {
 }
 
 // ErrCourier is the kind of error of a courier's file that is not taken; its text is a sentence.
-var ErrCourier = errors.New("the courier's file is not taken")
+var ErrCourier = fault.Sentinel(fault.Invalid, "the courier's file is not taken")
 
 func refuseFile(format string, args ...any) error {
 	return fmt.Errorf("%w: "+format, append([]any{ErrCourier}, args...)...)

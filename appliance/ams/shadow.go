@@ -10,6 +10,7 @@ import (
 
 	"landfall/appliance/ams/local"
 	"landfall/appliance/ams/outbox"
+	"landfall/appliance/fault"
 	"landfall/store"
 )
 
@@ -19,7 +20,7 @@ const (
 )
 
 // ErrNoSubscription is the error of an id that no subscription has.
-var ErrNoSubscription = errors.New("there is no such subscription")
+var ErrNoSubscription = fault.Sentinel(fault.NotFound, "there is no such subscription")
 
 // Subscriptions are the subscriptions of this site's clusters in AMS's own JSON, decoded: AMS's
 // object where it was seen, and over it what AMS is to become. Each has a member landfall with what

@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/crypto/chacha20poly1305"
 
+	"landfall/appliance/fault"
 	"landfall/store"
 )
 
@@ -94,8 +95,9 @@ func (v *Vault) Rotate(ctx context.Context, old, fresh string) error {
 
 // ErrConfigured is the error of credentials that are typed where the configuration names files with
 // them.
-var ErrConfigured = errors.New("the configuration names files with the credentials for AMS; change those, or take " +
-	"ams.offline_token_file and ams.client_secret_file out of it")
+var ErrConfigured = fault.Sentinel(fault.Conflict,
+	"the configuration names files with the credentials for AMS; change those, or take "+
+		"ams.offline_token_file and ams.client_secret_file out of it")
 
 // Give keeps credentials that were typed; empty ones are forgotten.
 func (v *Vault) Give(ctx context.Context, secret Secret) error {

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"landfall/appliance/fault"
 )
 
 // Address is a BMC's address in its parts.
@@ -32,6 +34,9 @@ type AddressError struct{ Reason string }
 
 // Error implements error.
 func (e *AddressError) Error() string { return e.Reason }
+
+// FaultKind implements fault.Classified.
+func (*AddressError) FaultKind() fault.Kind { return fault.Invalid }
 
 // The schemes of metal3's baremetal-operator (docs/api.md, "bmc.address") for Redfish.
 var (

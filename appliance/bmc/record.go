@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"landfall/appliance/fault"
 	"landfall/store"
 )
 
@@ -103,11 +104,17 @@ type RequestError struct {
 // Error implements error.
 func (e *RequestError) Error() string { return e.Reason }
 
+// FaultKind implements fault.Classified.
+func (*RequestError) FaultKind() fault.Kind { return fault.Invalid }
+
 // ConflictError says why something can't be done now.
 type ConflictError struct{ Reason string }
 
 // Error implements error.
 func (e *ConflictError) Error() string { return e.Reason }
+
+// FaultKind implements fault.Classified.
+func (*ConflictError) FaultKind() fault.Kind { return fault.Conflict }
 
 // NotFoundError says that there is no such server.
 type NotFoundError struct{ ID string }
@@ -116,6 +123,9 @@ type NotFoundError struct{ ID string }
 func (e *NotFoundError) Error() string {
 	return fmt.Sprintf("There is no BMC %s; landfall bmc list shows those that there are.", e.ID)
 }
+
+// FaultKind implements fault.Classified.
+func (*NotFoundError) FaultKind() fault.Kind { return fault.NotFound }
 
 var (
 	idForm   = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,62}$`)

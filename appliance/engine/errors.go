@@ -3,52 +3,42 @@ package engine
 import (
 	"errors"
 	"fmt"
+
+	"landfall/appliance/fault"
 )
 
-// Kind says which sort of refusal an [Error] is, so that a caller can choose an HTTP status by it.
-type Kind int
+// Error is a classified error of the engine; see package fault.
+type Error = fault.Error
 
-// The sorts of refusal.
+// Kind classifies an error; see package fault.
+type Kind = fault.Kind
+
+// Kinds of the engine's errors.
 const (
-	Invalid     Kind = iota + 1 // the request is wrong in itself
-	NotFound                    // what it names does not exist
-	Conflict                    // what it asks for does not fit the present state
-	Unavailable                 // something outside is missing now and may be there later
-	Schema                      // the request does not fit the API's schema
-	Forbidden                   // whoever asks may not have it
+	Invalid     = fault.Invalid
+	NotFound    = fault.NotFound
+	Conflict    = fault.Conflict
+	Unavailable = fault.Unavailable
+	Schema      = fault.Schema
+	Forbidden   = fault.Forbidden
 )
 
-// Error is a refusal with a sentence that a person can act on.
-type Error struct {
-	Kind   Kind
-	Reason string
-	Err    error // what it came from; may be nil
-}
-
-func (e *Error) Error() string { return e.Reason }
-func (e *Error) Unwrap() error { return e.Err }
-
-// KindOf returns the kind of the refusal in an error's chain, or 0 when there is none.
+// KindOf returns the kind of the first [*Error] in the chain, or 0 if there is none. In contrast to
+// [fault.KindOf] it ignores error types of other packages.
 func KindOf(err error) Kind {
-	var refusal *Error
-	if errors.As(err, &refusal) {
-		return refusal.Kind
+	var refused *Error
+	if errors.As(err, &refused) {
+		return refused.Kind
 	}
 	return 0
 }
 
-func invalid(format string, args ...any) error {
-	return &Error{Kind: Invalid, Reason: fmt.Sprintf(format, args...)}
-}
+func invalid(format string, args ...any) error { return fault.New(fault.Invalid, format, args...) }
 
-func notFound(format string, args ...any) error {
-	return &Error{Kind: NotFound, Reason: fmt.Sprintf(format, args...)}
-}
+func notFound(format string, args ...any) error { return fault.New(fault.NotFound, format, args...) }
 
-func conflict(format string, args ...any) error {
-	return &Error{Kind: Conflict, Reason: fmt.Sprintf(format, args...)}
-}
+func conflict(format string, args ...any) error { return fault.New(fault.Conflict, format, args...) }
 
 func unavailable(err error, format string, args ...any) error {
-	return &Error{Kind: Unavailable, Reason: fmt.Sprintf(format, args...), Err: err}
+	return &Error{Kind: fault.Unavailable, Reason: fmt.Sprintf(format, args...), Err: err}
 }

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 	"syscall"
+
+	"landfall/appliance/fault"
 )
 
 // UnavailableError says that there is no image to use now.
@@ -12,12 +14,18 @@ type UnavailableError struct{ reason string }
 
 func (e *UnavailableError) Error() string { return e.reason }
 
+// FaultKind implements fault.Classified.
+func (*UnavailableError) FaultKind() fault.Kind { return fault.Unavailable }
+
 // NotFoundError says that there is no image or upload with an id.
 type NotFoundError struct{ ID string }
 
 func (e *NotFoundError) Error() string {
 	return fmt.Sprintf("there is no OS image %s; landfall iso list shows those there are", e.ID)
 }
+
+// FaultKind implements fault.Classified.
+func (*NotFoundError) FaultKind() fault.Kind { return fault.NotFound }
 
 // InUseError says why an image can't be removed.
 type InUseError struct {
@@ -34,6 +42,9 @@ func (e *InUseError) Error() string {
 		"their version first", e.ID, strings.Join(e.Users, ", "))
 }
 
+// FaultKind implements fault.Classified.
+func (*InUseError) FaultKind() fault.Kind { return fault.Conflict }
+
 // OffsetError says that bytes were sent that do not follow those that are there.
 type OffsetError struct{ Sent, Have int64 }
 
@@ -41,12 +52,18 @@ func (e *OffsetError) Error() string {
 	return fmt.Sprintf("the upload has %d bytes, and what was sent begins at %d; go on at %d", e.Have, e.Sent, e.Have)
 }
 
+// FaultKind implements fault.Classified.
+func (*OffsetError) FaultKind() fault.Kind { return fault.Conflict }
+
 // SupersededError says that another request goes on with the same upload.
 type SupersededError struct{}
 
 func (*SupersededError) Error() string {
 	return "another request goes on with this upload; only one may send"
 }
+
+// FaultKind implements fault.Classified.
+func (*SupersededError) FaultKind() fault.Kind { return fault.Conflict }
 
 // SpaceError says that the disk has no room for an image.
 type SpaceError struct {
@@ -66,6 +83,9 @@ func (e *SpaceError) Error() string {
 
 // Unwrap returns what the operating system said.
 func (e *SpaceError) Unwrap() error { return e.Err }
+
+// FaultKind implements fault.Classified.
+func (*SpaceError) FaultKind() fault.Kind { return fault.NoSpace }
 
 func megabytes(n int64) string { return fmt.Sprintf("%d MB", (n+999_999)/1_000_000) }
 
@@ -87,6 +107,9 @@ func (e *InterruptedError) Error() string {
 // Unwrap returns what broke.
 func (e *InterruptedError) Unwrap() error { return e.Err }
 
+// FaultKind implements fault.Classified.
+func (*InterruptedError) FaultKind() fault.Kind { return fault.Invalid }
+
 // ContentError says that what arrived can't be an OS image, or not the one that was stated, or is
 // there already. Trying again does not help.
 type ContentError struct {
@@ -96,7 +119,18 @@ type ContentError struct {
 
 func (e *ContentError) Error() string { return e.Problem }
 
+// FaultKind implements fault.Classified.
+func (e *ContentError) FaultKind() fault.Kind {
+	if e.Existing != "" {
+		return fault.Conflict
+	}
+	return fault.Schema
+}
+
 // RequestError says what is wrong with what was asked for.
 type RequestError struct{ Problem string }
 
 func (e *RequestError) Error() string { return e.Problem }
+
+// FaultKind implements fault.Classified.
+func (*RequestError) FaultKind() fault.Kind { return fault.Invalid }

@@ -2,16 +2,13 @@ package api
 
 import (
 	"bufio"
-	"errors"
 	"net/http"
 	"strconv"
 
 	"github.com/labstack/echo/v4"
 
 	"landfall/appliance/engine"
-	"landfall/store"
 	"landfall/web"
-	"landfall/web/problem"
 )
 
 // Service answers the operations of the API from an engine.
@@ -129,42 +126,13 @@ func translate(operation string, handler echo.HandlerFunc) echo.HandlerFunc {
 				InfraEnv: c.Param("infra_env_id"), Host: c.Param("host_id"),
 			})))
 		}
-		return Problem(handler(c))
+		return handler(c)
 	}
 }
 
-// Problem turns an engine's or the store's error into what the client is told.
-func Problem(err error) error {
-	if err == nil {
-		return nil
-	}
-	if _, ok := errors.AsType[*problem.Error](err); ok {
-		return err
-	}
-	if failed, ok := errors.AsType[*store.WriteError](err); ok {
-		return &problem.Error{Status: http.StatusServiceUnavailable, Reason: failed.Error(), Err: err}
-	}
-	refusal, ok := errors.AsType[*engine.Error](err)
-	if !ok {
-		return err
-	}
-	status := http.StatusInternalServerError
-	switch refusal.Kind {
-	case engine.Invalid:
-		status = http.StatusBadRequest
-	case engine.NotFound:
-		status = http.StatusNotFound
-	case engine.Conflict:
-		status = http.StatusConflict
-	case engine.Unavailable:
-		status = http.StatusServiceUnavailable
-	case engine.Forbidden:
-		status = http.StatusForbidden
-	case engine.Schema:
-		status = http.StatusUnprocessableEntity
-	}
-	return &problem.Error{Status: status, Reason: refusal.Reason, Err: err}
-}
+// Problem returns err as it is: package problem understands the errors of the domain packages by
+// their kind, so callers need no conversion.
+func Problem(err error) error { return err }
 
 // answer writes a value with a status, or hands the error on.
 func answer[T any](c echo.Context, status int, value T, err error) error {

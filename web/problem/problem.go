@@ -16,6 +16,9 @@ import (
 	openapi "github.com/go-openapi/errors"
 	"github.com/labstack/echo/v4"
 	"github.com/openshift/assisted-service/models"
+
+	"landfall/appliance/fault"
+	"landfall/store"
 )
 
 // SchemaCode is the code in the body of a 422 answer whose cause has no code of its own. The codes
@@ -117,15 +120,22 @@ func eachCause(err error, visit func(error)) {
 	visit(err)
 }
 
-// From returns the error that a client is told for any error: itself if there is an [*Error] in its
-// chain, the status that echo gave it, 413 for a body over its limit, 499 when the client has gone
-// away, and 500 with the error's own sentence for the rest.
+// From returns the answer for any error: the [*Error] in its chain, 413 for a body above its limit,
+// 503 for a failed write to the store, the status of its kind for a classified error (package
+// fault), the status that echo gave it, 499 if the client closed the connection, and 500 with the
+// error's own text otherwise.
 func From(err error) *Error {
 	if known, ok := errors.AsType[*Error](err); ok {
 		return known
 	}
 	if tooLarge, ok := errors.AsType[*http.MaxBytesError](err); ok {
 		return TooLarge(tooLarge.Limit)
+	}
+	if failed, ok := errors.AsType[*store.WriteError](err); ok {
+		return &Error{Status: http.StatusServiceUnavailable, Reason: failed.Error(), Err: err}
+	}
+	if status, ok := statusOf(fault.KindOf(err)); ok {
+		return &Error{Status: status, Reason: fault.Reason(err), Err: err}
 	}
 	if routed, ok := errors.AsType[*echo.HTTPError](err); ok {
 		return &Error{Status: routed.Code, Reason: fmt.Sprint(routed.Message), Err: routed.Internal}
@@ -135,6 +145,24 @@ func From(err error) *Error {
 			Err: err}
 	}
 	return &Error{Status: http.StatusInternalServerError, Reason: err.Error(), Err: err}
+}
+
+// statusOf returns the HTTP status of a kind of errors; ok is false for an internal error.
+func statusOf(kind fault.Kind) (status int, ok bool) {
+	statuses := [...]int{
+		fault.Invalid:     http.StatusBadRequest,
+		fault.NotFound:    http.StatusNotFound,
+		fault.Conflict:    http.StatusConflict,
+		fault.Unavailable: http.StatusServiceUnavailable,
+		fault.Schema:      http.StatusUnprocessableEntity,
+		fault.Forbidden:   http.StatusForbidden,
+		fault.TooLarge:    http.StatusRequestEntityTooLarge,
+		fault.NoSpace:     http.StatusInsufficientStorage,
+	}
+	if kind <= 0 || int(kind) >= len(statuses) {
+		return 0, false
+	}
+	return statuses[kind], true
 }
 
 // statusClientGone is nginx's status for a client that did not wait; nobody reads it but the log.

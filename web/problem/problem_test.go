@@ -15,6 +15,9 @@ import (
 	"github.com/labstack/echo/v4"
 	"github.com/openshift/assisted-service/models"
 	"github.com/stretchr/testify/require"
+
+	"landfall/appliance/fault"
+	"landfall/store"
 )
 
 func TestAnErrorIsWrittenInTheAPIsShape(t *testing.T) {
@@ -67,6 +70,15 @@ func TestAnyErrorBecomesOneForTheClient(t *testing.T) {
 		"an error of echo":   {echo.ErrNotFound, 404},
 		"a body too large":   {fmt.Errorf("read: %w", &http.MaxBytesError{Limit: 5}), 413},
 		"a client gone":      {fmt.Errorf("read: %w", context.Canceled), 499},
+		"a failed write":     {fmt.Errorf("update: %w", &store.WriteError{Path: "/data", Err: cause}), 503},
+		"invalid":            {fmt.Errorf("update: %w", fault.New(fault.Invalid, "no name")), 400},
+		"forbidden":          {fault.New(fault.Forbidden, "not yours"), 403},
+		"not found":          {fault.Sentinel(fault.NotFound, "no cluster"), 404},
+		"conflict":           {fault.New(fault.Conflict, "installing"), 409},
+		"too large":          {fault.New(fault.TooLarge, "over 5 bytes"), 413},
+		"schema":             {fault.New(fault.Schema, "no DNS label"), 422},
+		"unavailable":        {fault.New(fault.Unavailable, "no mirror"), 503},
+		"no space":           {fault.New(fault.NoSpace, "disk full"), 507},
 		"an error of no one": {fmt.Errorf("write: %w", cause), 500},
 	} {
 		t.Run(name, func(t *testing.T) {

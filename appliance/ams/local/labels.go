@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"landfall/appliance/fault"
 	"landfall/store"
 )
 
@@ -55,7 +56,7 @@ const (
 )
 
 // ErrLabel is the error of a label that can't be set.
-var ErrLabel = errors.New("the label can not be set")
+var ErrLabel = fault.Sentinel(fault.Invalid, "the label can not be set")
 
 var labelForm = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._-]{0,253}[A-Za-z0-9])?$`)
 

@@ -8,12 +8,12 @@ package local
 
 import (
 	"crypto/sha256"
-	"errors"
 	"fmt"
 
 	"github.com/jonboulle/clockwork"
 	"github.com/segmentio/ksuid"
 
+	"landfall/appliance/fault"
 	"landfall/appliance/sitekey"
 	"landfall/store"
 )
@@ -107,7 +107,7 @@ func LocalID(key *sitekey.Key, of string) string {
 }
 
 // ErrUnknown is the error of what is not there.
-var ErrUnknown = errors.New("there is no such thing here")
+var ErrUnknown = fault.Sentinel(fault.NotFound, "there is no such thing here")
 
 func unknown(format string, args ...any) error {
 	return fmt.Errorf(format+": %w", append(args, ErrUnknown)...)

@@ -18,6 +18,7 @@ import (
 
 	"github.com/segmentio/ksuid"
 
+	"landfall/appliance/fault"
 	"landfall/store"
 )
 
@@ -71,7 +72,7 @@ type Issued struct {
 }
 
 // ErrRequest is the error of a token that can't be had so.
-var ErrRequest = errors.New("such a token can not be made")
+var ErrRequest = fault.Sentinel(fault.Invalid, "such a token can not be made")
 
 var (
 	usernameForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._@+-]{0,127}$`)

@@ -1,0 +1,93 @@
+// Package fault classifies the errors of the domain packages. A domain package returns an [*Error],
+// or an error type of its own with the method FaultKind; it knows nothing of HTTP. Package
+// web/problem gives each kind its HTTP status, and the Kubernetes controllers read the kind with
+// [KindOf].
+package fault
+
+import (
+	"errors"
+	"fmt"
+)
+
+// Kind classifies an error by what the caller can do about it. The zero Kind is an internal error.
+type Kind int
+
+// Kinds of errors, with the HTTP status that package web/problem gives them.
+const (
+	Invalid     Kind = iota + 1 // the request is wrong in itself (400)
+	NotFound                    // the request names an object that does not exist (404)
+	Conflict                    // the request contradicts the present state (409)
+	Unavailable                 // a dependency is missing now and may be there later (503)
+	Schema                      // the request does not fit the API's schema (422)
+	Forbidden                   // the caller is not allowed to do this (403)
+	TooLarge                    // the input exceeds a limit (413)
+	NoSpace                     // the disk has no room for the input (507)
+)
+
+// Error is a classified error with a text that tells a person what to do. Callers are shown Reason
+// alone, even if the Error is wrapped.
+type Error struct {
+	Kind   Kind
+	Reason string
+	Err    error // the cause; may be nil
+}
+
+// Error returns the reason.
+func (e *Error) Error() string { return e.Reason }
+
+// Unwrap returns the cause, or nil.
+func (e *Error) Unwrap() error { return e.Err }
+
+// FaultKind returns the kind.
+func (e *Error) FaultKind() Kind { return e.Kind }
+
+// New returns an Error of a kind. The format is that of fmt.Sprintf.
+func New(kind Kind, format string, args ...any) error {
+	return &Error{Kind: kind, Reason: fmt.Sprintf(format, args...)}
+}
+
+// Wrap returns an Error of a kind with the text of its cause, or nil if the cause is nil.
+func Wrap(kind Kind, cause error) error {
+	if cause == nil {
+		return nil
+	}
+	return &Error{Kind: kind, Reason: cause.Error(), Err: cause}
+}
+
+// Sentinel returns an error value to compare with errors.Is. Unlike an [*Error], it is meant to be
+// wrapped with more detail (fmt.Errorf("%w: ...")); callers are shown the text of the whole chain.
+func Sentinel(kind Kind, text string) error { return &sentinel{kind, text} }
+
+type sentinel struct {
+	kind Kind
+	text string
+}
+
+func (s *sentinel) Error() string   { return s.text }
+func (s *sentinel) FaultKind() Kind { return s.kind }
+
+// Classified is implemented by every error that has a kind. Error types of the domain packages
+// implement it in addition to [*Error].
+type Classified interface {
+	error
+	FaultKind() Kind
+}
+
+// KindOf returns the kind of the first classified error in the chain, or 0 if there is none.
+func KindOf(err error) Kind {
+	var classified Classified
+	if errors.As(err, &classified) {
+		return classified.FaultKind()
+	}
+	return 0
+}
+
+// Reason returns the text of an error for its caller: the Reason of an [*Error] in the chain, or
+// else the text of the whole chain.
+func Reason(err error) string {
+	var refused *Error
+	if errors.As(err, &refused) {
+		return refused.Reason
+	}
+	return err.Error()
+}
