@@ -21,7 +21,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.yaml.in/yaml/v3"
 
-	"landfall/appliance/engine"
+	"landfall/appliance/engine/catalog"
 	"landfall/appliance/simulate"
 )
 
@@ -307,24 +307,24 @@ func aCatalogThatTheMirrorLacksHoldsTheInstallationUp(t *testing.T, d *door) {
 func whatOperatorsNeedOfTheMirrorIsSaid(t *testing.T, d *door) {
 	cluster := d.cluster(func(params *models.ClusterCreateParams) { params.OlmOperators = chosen("openshift-ai") })
 	base := strings.TrimSuffix(d.url, apiPath) + "/api/landfall/v1"
-	var all []engine.OperatorSupply
+	var all []catalog.Availability
 	ask(t, http.MethodGet, base+"/operators?openshift_version=4.18", nil).read(t, http.StatusOK, &all)
 	require.Len(t, all, 28)
 	for _, supply := range all {
 		require.Regexp(t, "^registry.redhat.io/redhat/(redhat|certified)-operator-index:v4.18$", supply.Image)
 		require.NotEmpty(t, supply.Package)
 		require.Contains(t, supply.Missing, "no mirror rule leads "+supply.Image+" anywhere")
-		require.False(t, supply.Chosen)
+		require.False(t, supply.Selected)
 		for _, image := range supply.Images {
 			require.Contains(t, image.Missing, "No mirror rule leads images of "+image.Repository)
 		}
 	}
 	_, err := d.addManifest(cluster, "openshift", "catalog.yaml", redHatCatalog)
 	require.NoError(t, err)
-	var own []engine.OperatorSupply
+	var own []catalog.Availability
 	ask(t, http.MethodGet, base+"/clusters/"+cluster.String()+"/operators", nil).read(t, http.StatusOK, &own)
 	for _, supply := range own {
-		require.Equal(t, slices.Contains([]string{"openshift-ai", "lvm"}, supply.Name), supply.Chosen, supply.Name)
+		require.Equal(t, slices.Contains([]string{"openshift-ai", "lvm"}, supply.Name), supply.Selected, supply.Name)
 		require.Equal(t, supply.Name == "lvm", supply.Dependency, supply.Name)
 		if supply.Catalog == "redhat-operators" {
 			require.Equal(t, "cs-redhat-operator-index-v4-20", supply.Source)
@@ -368,10 +368,10 @@ func TestTheCatalogIsReadAndEachImageAskedFor(t *testing.T) {
 		params.OlmOperators = chosen("lvm", "cnv", "metallb", "loki", "nvidia-gpu")
 	})
 
-	var found []engine.OperatorCheck
+	var found []catalog.CheckResult
 	checked := address + "/api/landfall/v1/clusters/" + cluster.String() + "/operators/check"
 	ask(t, http.MethodPost, checked, nil).read(t, http.StatusOK, &found)
-	by := make(map[string]engine.OperatorCheck)
+	by := make(map[string]catalog.CheckResult)
 	for _, one := range found {
 		by[one.Name] = one
 	}

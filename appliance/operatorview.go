@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"landfall/appliance/engine"
+	"landfall/appliance/engine/catalog"
 	"landfall/web/api"
 )
 
@@ -11,9 +12,9 @@ import (
 // told them.
 type operatorView struct{ *engine.Engine }
 
-// OperatorSupplies is that of the engine.
-func (v operatorView) OperatorSupplies(clusterID string) ([]engine.OperatorSupply, error) {
-	list, err := v.Engine.OperatorSupplies(clusterID)
+// OperatorAvailability is that of the engine.
+func (v operatorView) OperatorAvailability(clusterID string) ([]catalog.Availability, error) {
+	list, err := v.Engine.OperatorAvailability(clusterID)
 	return list, api.Problem(err)
 }
 
@@ -24,7 +25,7 @@ func (v operatorView) OperatorImageSet(clusterID string) ([]byte, error) {
 }
 
 // CheckOperators is that of the engine.
-func (v operatorView) CheckOperators(ctx context.Context, clusterID string) ([]engine.OperatorCheck, error) {
+func (v operatorView) CheckOperators(ctx context.Context, clusterID string) ([]catalog.CheckResult, error) {
 	list, err := v.Engine.CheckOperators(ctx, clusterID)
 	return list, api.Problem(err)
 }

@@ -278,10 +278,10 @@ func (m *siteMirror) at(level mirror.Level) *mirror.Client {
 }
 
 // access is how the engine reaches images at a level.
-func (m *siteMirror) access(level mirror.Level) engine.Access {
+func (m *siteMirror) access(level mirror.Level) engine.ImageAccess {
 	client := m.at(level)
 	releases := m.releases.Through(client)
-	return engine.Access{Mirror: client.Rules(), Releases: releases, CatalogReader: releases,
+	return engine.ImageAccess{Mirror: client.Rules(), Releases: releases, CatalogReader: releases,
 		Catalogs: operatorCatalogs(client.Rules())}
 }
 

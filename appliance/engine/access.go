@@ -3,41 +3,43 @@ package engine
 import (
 	"github.com/openshift/assisted-service/models"
 
+	"landfall/appliance/engine/catalog"
 	"landfall/appliance/engine/operator"
 	"landfall/appliance/mirror"
 )
 
-// Access is how the images of a cluster or an infra-env are reached: by which mirror rules, and
-// what reads by them.
-type Access struct {
+// ImageAccess provides access to the images of a cluster or an infra-env: the mirror rules that
+// apply to it, and the readers that follow these rules.
+type ImageAccess struct {
 	Mirror        Mirror
 	Releases      Releases
-	CatalogReader CatalogReader
-	Catalogs      []operator.Source // of operators, that came with the rules
+	CatalogReader catalog.Reader
+	Catalogs      []operator.Source // the CatalogSources that came with the rules
 }
 
-func (e *Engine) access(level mirror.Level) Access {
+func (e *Engine) access(level mirror.Level) ImageAccess {
 	if e.AccessAt != nil {
 		return e.AccessAt(level)
 	}
-	access := Access{Mirror: e.Mirror, Releases: e.Releases, CatalogReader: e.CatalogReader}
+	access := ImageAccess{Mirror: e.Mirror, Releases: e.Releases, CatalogReader: e.CatalogReader}
 	if e.Catalogs != nil {
 		access.Catalogs = e.Catalogs()
 	}
 	return access
 }
 
-// clusterAccess is that of a cluster's nodes, also of a cluster that there is not yet.
-func (e *Engine) clusterAccess(cluster *models.Cluster) Access {
+// clusterAccess returns the access of a cluster's nodes. The cluster may lack an id, if it does not
+// exist yet.
+func (e *Engine) clusterAccess(cluster *models.Cluster) ImageAccess {
 	if cluster.ID == nil {
 		return e.access(mirror.Level{})
 	}
 	return e.access(mirror.Level{Cluster: cluster.ID.String()})
 }
 
-// infraEnvAccess is that of an infra-env's hosts until they are installed: the infra-env's own
-// rules, and over them those of the cluster that it is for.
-func (e *Engine) infraEnvAccess(env *models.InfraEnv) Access {
+// infraEnvAccess returns the access of an infra-env's hosts until they are installed. It follows
+// the infra-env's own rules and those of its cluster, which take precedence.
+func (e *Engine) infraEnvAccess(env *models.InfraEnv) ImageAccess {
 	level := mirror.Level{Cluster: env.ClusterID.String()}
 	if env.ID != nil {
 		level.InfraEnv = env.ID.String()

@@ -13,8 +13,10 @@ import (
 	"github.com/go-openapi/swag/conv"
 	"github.com/openshift/assisted-service/models"
 
+	"landfall/appliance/engine/installconfig"
 	"landfall/appliance/engine/inventory"
 	"landfall/appliance/engine/steps"
+	"landfall/appliance/sentence"
 	"landfall/store"
 )
 
@@ -274,7 +276,7 @@ func (e *Engine) understand(ctx context.Context, key string,
 		needs := requirements.ForHost(host, situation.Cluster)
 		situation.DiskSpeedLimit = needs.InstallationDiskSpeedThresholdMs
 		if effect, err = steps.Apply(reply, situation); err != nil {
-			return &Error{Kind: Invalid, Reason: sentence(err), Err: err}
+			return &Error{Kind: Invalid, Reason: sentence.New(err), Err: err}
 		}
 		unchanged = c.nothingNew(h, host, effect, needs.NetworkLatencyThresholdMs)
 		return nil
@@ -487,7 +489,7 @@ func (e *Engine) HostIgnition(infraEnvID, hostID string) (io.ReadSeekCloser, sto
 		if h.API.ClusterID == nil {
 			return conflict("Host %s belongs to no cluster and has no ignition config.", hostID)
 		}
-		clusterID, name = h.API.ClusterID.String(), hostIgnition(inventory.NewHost(&h.API, nil))
+		clusterID, name = h.API.ClusterID.String(), installconfig.HostIgnition(inventory.NewHost(&h.API, nil))
 		return nil
 	})
 	if err != nil {

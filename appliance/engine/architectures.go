@@ -7,6 +7,7 @@ import (
 
 	"landfall/appliance/engine/support"
 	"landfall/appliance/engine/validation"
+	"landfall/appliance/sentence"
 )
 
 // A release serves one architecture, or several: then its cluster is of the architecture "multi",
@@ -37,7 +38,7 @@ func checkImageArchitecture(env *models.InfraEnv, cluster *models.Cluster) error
 	}
 	query.Architecture = env.CPUArchitecture
 	if err := query.CheckUse(used); err != nil {
-		return &Error{Kind: Invalid, Reason: "The infra-env can't be had as it is described: " + clause(err), Err: err}
+		return &Error{Kind: Invalid, Reason: "The infra-env can't be had as it is described: " + sentence.Ending(err), Err: err}
 	}
 	return nil
 }
@@ -53,7 +54,7 @@ func checkUseOn(cluster *models.Cluster, architecture string) error {
 	query.Architecture = architecture
 	if err := query.CheckUse(usedFeatures(cluster)); err != nil {
 		return &Error{Kind: Invalid, Reason: "Cluster " + cluster.Name + " can't have hosts of " + architecture +
-			": " + clause(err), Err: err}
+			": " + sentence.Ending(err), Err: err}
 	}
 	return nil
 }

@@ -194,7 +194,7 @@ func (b *bench) handle() {
 // prepareAll runs the preparations that are wanted.
 func (b *bench) prepareAll() {
 	b.Helper()
-	wanted, err := b.wantedPreparations()
+	wanted, err := b.unfinishedPreparations()
 	require.NoError(b, err)
 	for id, preparation := range wanted {
 		b.prepare(b.Context(), id, preparation)

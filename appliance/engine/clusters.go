@@ -13,8 +13,10 @@ import (
 
 	"landfall/appliance/ams/outbox"
 	"landfall/appliance/engine/network"
+	"landfall/appliance/engine/operator"
 	"landfall/appliance/engine/validation"
 	"landfall/appliance/mirror"
+	"landfall/appliance/sentence"
 	"landfall/store"
 )
 
@@ -52,7 +54,7 @@ func (e *Engine) RegisterCluster(ctx context.Context, params *models.ClusterCrea
 			c.noteClusterObject(&fresh, of),
 			c.clusterEvent(&fresh, eventClusterRegistered, models.EventSeverityInfo, "Cluster %s was created.",
 				fresh.API.Name),
-			c.noteOperators(&fresh, nil),
+			c.recordOperators(&fresh, nil),
 		)
 	})
 	if err != nil {
@@ -68,7 +70,7 @@ func (e *Engine) RegisterCluster(ctx context.Context, params *models.ClusterCrea
 
 func (e *Engine) newCluster(params *models.ClusterCreateParams) (*clusterRecord, error) {
 	if _, err := mirror.ParsePullSecret(conv.Value(params.PullSecret)); err != nil {
-		return nil, &Error{Kind: Invalid, Reason: sentence(err), Err: err}
+		return nil, &Error{Kind: Invalid, Reason: sentence.New(err), Err: err}
 	}
 	name, domain := conv.Value(params.Name), params.BaseDNSDomain
 	if err := checkNames(&name, &domain); err != nil {
@@ -155,7 +157,7 @@ func (e *Engine) newCluster(params *models.ClusterCreateParams) (*clusterRecord,
 		checkDualStack(&row.API)); err != nil {
 		return nil, err
 	}
-	if err := chooseOperators(&row.API, params.OlmOperators); err != nil {
+	if err := operator.Select(&row.API, params.OlmOperators); err != nil {
 		return nil, err
 	}
 	return row, checkFeatures(&row.API)
@@ -348,7 +350,7 @@ func (e *Engine) UpdateCluster(ctx context.Context, id string, params *models.V2
 			return conflict("Cluster %s is %s; its description can be changed again when the installation is reset.",
 				row.API.Name, *row.API.Status)
 		}
-		operators, before := chosenOperators(&row.API, true), row.API
+		operators, before := operator.Selected(&row.API, true), row.API
 		held := row.PullSecret
 		if err := applyClusterUpdate(row, params); err != nil {
 			return err
@@ -360,7 +362,7 @@ func (e *Engine) UpdateCluster(ctx context.Context, id string, params *models.V2
 		}
 		c.saveCluster(row)
 		c.settleCluster(id)
-		return c.noteOperators(row, operators)
+		return c.recordOperators(row, operators)
 	})
 }
 
@@ -371,7 +373,7 @@ func applyClusterUpdate(row *clusterRecord, params *models.V2ClusterUpdateParams
 	}
 	if params.PullSecret != nil {
 		if _, err := mirror.ParsePullSecret(*params.PullSecret); err != nil {
-			return &Error{Kind: Invalid, Reason: sentence(err), Err: err}
+			return &Error{Kind: Invalid, Reason: sentence.New(err), Err: err}
 		}
 		row.PullSecret, api.PullSecretSet = *params.PullSecret, true
 	}
@@ -460,7 +462,7 @@ func applyClusterUpdate(row *clusterRecord, params *models.V2ClusterUpdateParams
 	if err := firstOf(checkRequestedVIPs(api, asked), checkDualStack(api)); err != nil {
 		return err
 	}
-	if err := updateOperators(api, params.OlmOperators); err != nil {
+	if err := operator.UpdateSelection(api, params.OlmOperators); err != nil {
 		return err
 	}
 	return checkFeatures(api)
@@ -604,15 +606,4 @@ func setDefault(field **string, value string) {
 	if *field == nil || **field == "" {
 		*field = &value
 	}
-}
-
-// sentence makes an error's text a sentence.
-func sentence(err error) string {
-	text := clause(err)
-	return strings.ToUpper(text[:1]) + text[1:]
-}
-
-// clause makes an error's text, on one line, the end of a sentence.
-func clause(err error) string {
-	return strings.TrimSuffix(strings.ReplaceAll(strings.TrimSpace(err.Error()), "\n", "; "), ".") + "."
 }

@@ -1,13 +1,12 @@
 package engine
 
 import (
-	"bytes"
-	"encoding/pem"
 	"slices"
 	"strings"
 
 	"github.com/go-openapi/swag/conv"
 
+	"landfall/appliance/mirror"
 	"landfall/ignition"
 )
 
@@ -23,7 +22,7 @@ func (e *Engine) discoveryConfig(row *infraEnvRecord, agentImage string) (igniti
 	config := ignition.DiscoveryConfig{
 		InfraEnvID: env.ID.String(), ServiceURL: e.URL, AgentImage: agentImage, PullSecretToken: row.Token,
 		PullSecret: secret,
-		ServiceCA:  e.ServiceCA, TrustBundle: joinBundles(string(rules.CABundle()), env.AdditionalTrustBundle),
+		ServiceCA:  e.ServiceCA, TrustBundle: mirror.JoinBundles(string(rules.CABundle()), env.AdditionalTrustBundle),
 		SSHKeys: lines(env.SSHAuthorizedKey), NTPSources: commaList(env.AdditionalNtpSources),
 		Overrides: env.IgnitionConfigOverride, OpenshiftVersion: env.OpenshiftVersion,
 	}
@@ -36,33 +35,6 @@ func (e *Engine) discoveryConfig(row *infraEnvRecord, agentImage string) (igniti
 	}
 	config.StaticNetwork, err = staticNetwork(env)
 	return config, err
-}
-
-// joinBundles writes the certificates of bundles (PEM) one after the other, each once and with
-// nothing between or behind them: openshift-install stumbles over comments behind the last one.
-// What is no PEM stays as it is, for others to refuse.
-func joinBundles(bundles ...string) []byte {
-	var joined bytes.Buffer
-	seen := make(map[string]bool)
-	for _, bundle := range bundles {
-		for rest := []byte(bundle); ; {
-			block, left := pem.Decode(rest)
-			if block == nil {
-				if text := bytes.TrimSpace(rest); len(rest) == len(bundle) && len(text) > 0 {
-					joined.Write(append(text, '\n'))
-				}
-				break
-			}
-			if rest = left; !seen[string(block.Bytes)] {
-				seen[string(block.Bytes)] = true
-				joined.Write(pem.EncodeToMemory(block))
-			}
-		}
-	}
-	if joined.Len() == 0 {
-		return nil
-	}
-	return joined.Bytes()
 }
 
 func lines(text string) []string {

@@ -24,6 +24,7 @@ import (
 	"github.com/jonboulle/clockwork"
 	"github.com/openshift/assisted-service/models"
 
+	"landfall/appliance/engine/catalog"
 	"landfall/appliance/engine/operator"
 	"landfall/appliance/engine/validation"
 	"landfall/appliance/mirror"
@@ -89,7 +90,7 @@ type Options struct {
 	// AccessAt is how images are reached at a level, where an infra-env or a cluster may have
 	// mirror rules of its own; nil: as Releases, Mirror, Catalogs and CatalogReader say,
 	// everywhere.
-	AccessAt            func(mirror.Level) Access
+	AccessAt            func(mirror.Level) ImageAccess
 	Clock               clockwork.Clock
 	Logger              *slog.Logger
 	URL                 string // what hosts reach, without a trailing slash
@@ -106,7 +107,7 @@ type Options struct {
 	// cluster's own manifests; nil: none.
 	Catalogs func() []operator.Source
 	// CatalogReader reads catalogs of operators; nil: they can't be checked.
-	CatalogReader CatalogReader
+	CatalogReader catalog.Reader
 	// Secrets seals pull secrets in the store; nil: they are kept as they came.
 	Secrets *sitekey.Box
 	// Capable tells whether the site's organization has a capability; nil: features do not depend

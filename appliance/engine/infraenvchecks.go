@@ -15,6 +15,7 @@ import (
 
 	"landfall/appliance/engine/network"
 	"landfall/appliance/mirror"
+	"landfall/appliance/sentence"
 )
 
 // checkNewInfraEnv says what is wrong in a request for an infra-env, as far as that can be told
@@ -58,7 +59,7 @@ func firstOf(errs ...error) error {
 
 func checkPullSecret(secret string) error {
 	if _, err := mirror.ParsePullSecret(secret); err != nil {
-		return &Error{Kind: Invalid, Reason: sentence(err), Err: err}
+		return &Error{Kind: Invalid, Reason: sentence.New(err), Err: err}
 	}
 	return nil
 }

@@ -4,19 +4,17 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"crypto/x509"
-	"encoding/pem"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/go-openapi/strfmt"
 	"github.com/openshift/assisted-service/models"
-	"go.yaml.in/yaml/v3"
 
+	"landfall/appliance/engine/installconfig"
 	"landfall/appliance/engine/inventory"
 	"landfall/appliance/engine/steps"
+	"landfall/appliance/release"
 )
 
 // Names of a cluster's files.
@@ -26,7 +24,7 @@ const (
 	fileKubeadminPassword   = "kubeadmin-password"
 	fileInstallConfig       = "install-config.yaml"
 	fileMetadata            = "metadata.json"
-	fileBootstrap           = "bootstrap.ign"
+	fileBootstrap           = release.BootstrapIgnition
 )
 
 // InstallCluster starts the installation of a cluster that is ready: the installer is prepared, the
@@ -176,7 +174,7 @@ func (c *change) enterClusterState(row *clusterRecord, from, to, info string) er
 		return errors.Join(
 			c.clusterEvent(row, eventInstallationCompleted, models.EventSeverityInfo,
 				"Cluster %s is installed. Its console is at %s.", row.API.Name, consoleURL(&row.API)),
-			c.noteDegraded(row),
+			c.recordDegraded(row),
 		)
 	case clusterCancelled:
 		row.API.InstallCompletedAt = c.dateTime()
@@ -459,7 +457,7 @@ func (e *Engine) ReportOperator(ctx context.Context, id string, report *models.O
 // UploadIngressCert makes the kubeconfig that people take: the one from the installer with the
 // certificate authority of the cluster's ingress beside its own.
 func (e *Engine) UploadIngressCert(ctx context.Context, id, certificate string) error {
-	if err := checkCertificates(certificate); err != nil {
+	if err := installconfig.CheckIngressCA(certificate); err != nil {
 		return err
 	}
 	row, err := e.clusterRow(id)
@@ -473,7 +471,7 @@ func (e *Engine) UploadIngressCert(ctx context.Context, id, certificate string) 
 	if err != nil {
 		return err
 	}
-	joined, err := addCertificate(kubeconfig, certificate)
+	joined, err := installconfig.AddIngressCA(kubeconfig, certificate)
 	if err != nil {
 		return err
 	}
@@ -503,25 +501,6 @@ func (e *Engine) UploadIngressCert(ctx context.Context, id, certificate string) 
 	})
 }
 
-func checkCertificates(text string) error {
-	rest := []byte(strings.TrimSpace(text))
-	if len(rest) == 0 {
-		return invalid("The ingress certificate is empty.")
-	}
-	for len(rest) > 0 {
-		var block *pem.Block
-		block, rest = pem.Decode(rest)
-		if block == nil {
-			return invalid("The ingress certificate is not in PEM form.")
-		}
-		if _, err := x509.ParseCertificate(block.Bytes); err != nil {
-			return invalid("The ingress certificate can't be read: %v.", err)
-		}
-		rest = bytes.TrimSpace(rest)
-	}
-	return nil
-}
-
 // Credentials returns the console's address and the first administrator's password. It is refused
 // with kind Conflict until the installation generated them.
 func (e *Engine) Credentials(id string) (*models.Credentials, error) {
@@ -541,41 +520,16 @@ func (e *Engine) Credentials(id string) (*models.Credentials, error) {
 		ConsoleURL: consoleURL(&row.API)}, nil
 }
 
-// addCertificate puts a certificate authority in front of those of each cluster in a kubeconfig.
-func addCertificate(kubeconfig []byte, certificate string) ([]byte, error) {
-	var config map[string]any
-	if err := yaml.Unmarshal(kubeconfig, &config); err != nil {
-		return nil, fmt.Errorf("reading the generated kubeconfig: %w", err)
-	}
-	clusters, _ := config["clusters"].([]any)
-	if len(clusters) == 0 {
-		return nil, errors.New("the generated kubeconfig names no cluster")
-	}
-	for _, entry := range clusters {
-		named, _ := entry.(map[string]any)
-		cluster, _ := named["cluster"].(map[string]any)
-		if cluster == nil {
-			return nil, errors.New("the generated kubeconfig has a cluster without content")
-		}
-		joined, err := joinAuthority(cluster["certificate-authority-data"], certificate)
-		if err != nil {
-			return nil, err
-		}
-		cluster["certificate-authority-data"] = joined
-	}
-	return yaml.Marshal(config)
-}
-
 // InstallConfig renders the install-config that the cluster's installation would get now.
 func (e *Engine) InstallConfig(id string) (string, error) {
 	if _, err := e.clusterRow(id); err != nil {
 		return "", err
 	}
-	plan, err := e.planInstallation(id)
+	installation, err := e.installation(id)
 	if err != nil {
 		return "", err
 	}
-	text, err := plan.overriddenInstallConfig()
+	text, err := installation.InstallConfig()
 	return string(text), err
 }
 

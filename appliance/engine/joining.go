@@ -15,8 +15,10 @@ import (
 	"github.com/go-openapi/swag/conv"
 	"github.com/openshift/assisted-service/models"
 
+	"landfall/appliance/engine/installconfig"
 	"landfall/appliance/engine/network"
 	"landfall/appliance/engine/steps"
+	"landfall/appliance/sentence"
 	"landfall/ignition"
 	"landfall/store"
 )
@@ -232,7 +234,7 @@ func (c *change) installJoining(h *hostRecord, row *clusterRecord, config *store
 		return err
 	}
 	return errors.Join(
-		installerFiles.Put(c.tx, row.API.ID.String()+"/"+hostIgnition(host), config, c.now),
+		installerFiles.Put(c.tx, row.API.ID.String()+"/"+installconfig.HostIgnition(host), config, c.now),
 		c.hostEvent(h, eventHostInstall, models.EventSeverityInfo, "Host %s: the installation was started.",
 			c.hostName(h)),
 	)
@@ -352,13 +354,13 @@ func (e *Engine) joiningImages(ctx context.Context, h *hostRecord, row *clusterR
 	image, err := e.releaseImage(orText(row.API.OpenshiftVersion, env.API.OpenshiftVersion), arch,
 		row.API.OcpReleaseImage)
 	if err != nil {
-		return nil, conflict("Host %s can't be installed: %s", h.API.ID, clause(err))
+		return nil, conflict("Host %s can't be installed: %s", h.API.ID, sentence.Ending(err))
 	}
 	payload, err := e.payload(ctx, e.infraEnvAccess(&env.API).Releases, image.URL, arch,
 		orText(row.PullSecret, env.PullSecret))
 	if err != nil {
 		return nil, unavailable(err, "The release of cluster %s, which names what runs on its hosts, can't be read: %s",
-			row.API.Name, clause(err))
+			row.API.Name, sentence.Ending(err))
 	}
 	return e.releaseImages(payload)
 }

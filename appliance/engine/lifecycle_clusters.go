@@ -8,6 +8,7 @@ import (
 
 	"github.com/openshift/assisted-service/models"
 
+	"landfall/appliance/engine/operator"
 	"landfall/appliance/engine/validation"
 )
 
@@ -47,7 +48,7 @@ func (s clusterSituation) finishes() bool { return s.enoughUp && !s.pendingActio
 
 func (s clusterSituation) complete() bool {
 	return s.cluster.Completion != nil && s.cluster.Completion.Success && s.allDone && s.cluster.IngressCA &&
-		operatorsDone(&s.cluster.API)
+		operator.Finished(&s.cluster.API)
 }
 
 // tolerated are the finalizing stages whose limit never ends an installation: what they wait for
@@ -200,7 +201,7 @@ func clusterInstallations() []row[clusterSituation] {
 		{on: onRefresh, from: in(clusterFinalizing), when: clusterSituation.complete,
 			because: "all hosts are done and the controller reported success", to: clusterInstalled,
 			info: func(s clusterSituation) string {
-				if names := failedOperators(&s.cluster.API); len(names) > 0 {
+				if names := operator.Failed(&s.cluster.API); len(names) > 0 {
 					return "The cluster is installed but degraded. Failed OLM operators: " + strings.Join(names, ", ") +
 						"."
 				}

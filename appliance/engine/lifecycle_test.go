@@ -267,7 +267,7 @@ func playInstallerFails(b *bench) {
 	b.pass(time.Second, h)
 	require.Contains(b, b.requireCluster(cluster, clusterReady).LastInstallationPreparation.Reason, "too long")
 	h.require(known)
-	wanted, err := b.wantedPreparations()
+	wanted, err := b.unfinishedPreparations()
 	require.NoError(b, err)
 	require.Empty(b, wanted)
 }

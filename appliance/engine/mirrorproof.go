@@ -9,6 +9,7 @@ import (
 
 	"github.com/openshift/assisted-service/models"
 
+	"landfall/appliance/mirror"
 	"landfall/store"
 )
 
@@ -86,7 +87,7 @@ func (e *Engine) InstallSource(id string) (InstallSource, error) {
 		}
 		return nil
 	})
-	source.TrustBundle = joinBundles(slices.Sorted(maps.Keys(bundles))...)
+	source.TrustBundle = mirror.JoinBundles(slices.Sorted(maps.Keys(bundles))...)
 	return source, err
 }
 

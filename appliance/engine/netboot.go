@@ -8,6 +8,7 @@ import (
 	"github.com/openshift/assisted-service/models"
 
 	"landfall/appliance/engine/inventory"
+	"landfall/appliance/sentence"
 	"landfall/ignition"
 	"landfall/store"
 )
@@ -68,7 +69,7 @@ func (e *Engine) StaticNetworkFiles(infraEnvID string) ([]ignition.File, error) 
 	}
 	files, err := ignition.NetworkFiles(config.StaticNetwork, config.OpenshiftVersion)
 	if err != nil {
-		return nil, &Error{Kind: Invalid, Reason: sentence(err), Err: err}
+		return nil, &Error{Kind: Invalid, Reason: sentence.New(err), Err: err}
 	}
 	return files, nil
 }

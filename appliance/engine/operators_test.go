@@ -10,7 +10,7 @@ import (
 	"landfall/appliance/engine/operator"
 )
 
-// finalizingWith leads a single-node cluster with operators to the end of its host's installation.
+// finalizingWith installs the host of a single-node cluster with operators.
 func (b *bench) finalizingWith(names ...string) string {
 	b.Helper()
 	cluster, env := b.singleNode()
@@ -37,7 +37,7 @@ func (b *bench) reportOperator(cluster, name string, status models.OperatorStatu
 		StatusInfo: says}))
 }
 
-func TestAnOperatorThatNeverGetsReadyLeavesTheClusterDegraded(t *testing.T) {
+func TestOperators_failedOneDegradesTheCluster(t *testing.T) {
 	b := newBench(t, nil)
 	cluster := b.finalizingWith("metallb", "oadp")
 	b.reportOperator(cluster, "metallb", models.OperatorStatusAvailable, "")
@@ -47,19 +47,18 @@ func TestAnOperatorThatNeverGetsReadyLeavesTheClusterDegraded(t *testing.T) {
 	require.False(t, b.requireCluster(cluster, clusterFinalizing).Progress.FinalizingStageTimedOut)
 	b.pass(time.Second)
 	require.True(t, b.requireCluster(cluster, clusterFinalizing).Progress.FinalizingStageTimedOut,
-		"by which the controller gives up")
+		"the controller gives up at this time")
 
 	_, err := b.CompleteInstallation(t.Context(), cluster, true, "")
 	require.NoError(t, err)
-	b.requireCluster(cluster, clusterFinalizing) // an operator has not come to an end
+	b.requireCluster(cluster, clusterFinalizing) // an operator is neither available nor failed
 	b.reportOperator(cluster, "oadp", models.OperatorStatusFailed, "Waiting for operator timed out")
 	got := b.requireCluster(cluster, clusterInstalled)
 	require.Equal(t, "The cluster is installed but degraded. Failed OLM operators: oadp.", *got.StatusInfo)
 	require.Contains(t, b.names(EventFilter{ClusterID: cluster}), eventDegraded)
 }
 
-// The stage that waits for operators lasts as long as the one of them that needs most.
-func TestAStageWaitsAsLongAsItsOperatorsNeed(t *testing.T) {
+func TestFinalizingTimeout_longestOfTheOperators(t *testing.T) {
 	b := newBench(t, nil)
 	cluster := b.finalizingWith("lso")
 	row, err := b.clusterRow(cluster)
@@ -71,7 +70,7 @@ func TestAStageWaitsAsLongAsItsOperatorsNeed(t *testing.T) {
 		row.API.MonitoredOperators))
 }
 
-func TestTheMirrorsCatalogsComeWithTheInstallation(t *testing.T) {
+func TestOperators_catalogsOfTheMirror(t *testing.T) {
 	b := newBench(t, nil)
 	document := []byte("kind: CatalogSource\nmetadata: {name: cs-redhat}\nspec: {image: " +
 		"'mirror/redhat-operator-index:v4.20'}\n")
@@ -83,41 +82,23 @@ func TestTheMirrorsCatalogsComeWithTheInstallation(t *testing.T) {
 	_, err := b.UpdateCluster(t.Context(), cluster,
 		&models.V2ClusterUpdateParams{OlmOperators: []*models.OperatorCreateParams{{Name: "metallb"}}})
 	require.NoError(t, err)
-	plan, err := b.planInstallation(cluster)
-	require.NoError(t, err)
-	made, err := plan.operatorManifests()
-	require.NoError(t, err)
-	require.Contains(t, string(made.Install["50_openshift-metallb_subscription.yaml"]), "source: cs-redhat")
-	require.Contains(t, string(made.Install["50_openshift-operators_catalogsource_cs-redhat.yaml"]),
+	made := b.systemManifests(cluster)
+	require.Contains(t, made["openshift/50_openshift-metallb_subscription.yaml"], "source: cs-redhat")
+	require.Contains(t, made["openshift/50_openshift-operators_catalogsource_cs-redhat.yaml"],
 		"image: 'mirror/redhat-operator-index:v4.20'")
-	require.Contains(t, string(made.Install["50_openshift-operators_operatorhub_cluster.yaml"]),
+	require.Contains(t, made["openshift/50_openshift-operators_operatorhub_cluster.yaml"],
 		"disableAllDefaultSources: true")
 
-	supplies := b.OperatorSuppliesFor("4.20.1")
-	for _, supply := range supplies {
-		if supply.Catalog == "certified-operators" {
-			require.Empty(t, supply.Source, "that catalog is of another version")
+	for _, available := range b.OperatorAvailabilityFor("4.20.1") {
+		if available.Catalog == "certified-operators" {
+			require.Empty(t, available.Source, "the catalog is of another version")
 		}
 	}
 
-	// A person's own OperatorHub stays the only one.
+	// A user's own OperatorHub stays the only one.
 	_, err = b.CreateManifest(t.Context(), cluster, Manifest{Folder: "openshift", Name: "hub.yaml",
 		Content: []byte("kind: OperatorHub\nmetadata: {name: cluster}\n")})
 	require.NoError(t, err)
-	plan, err = b.planInstallation(cluster)
-	require.NoError(t, err)
-	made, err = plan.operatorManifests()
-	require.NoError(t, err)
-	require.NotContains(t, made.Install, "50_openshift-operators_operatorhub_cluster.yaml")
-}
-
-func TestACatalogThatOpenShiftBringsItselfStaysOn(t *testing.T) {
-	text, err := operatorHub([]Supply{{Catalog: "redhat-operators", Source: "cs-redhat"},
-		{Catalog: "certified-operators"}})
-	require.NoError(t, err)
-	require.Contains(t, string(text), "- name: certified-operators\n          disabled: false")
-	require.NotContains(t, string(text), "- name: redhat-operators")
-	text, err = operatorHub([]Supply{{Catalog: "redhat-operators"}})
-	require.NoError(t, err)
-	require.Nil(t, text)
+	made = b.systemManifests(cluster)
+	require.NotContains(t, made, "openshift/50_openshift-operators_operatorhub_cluster.yaml")
 }

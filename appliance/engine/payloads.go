@@ -5,6 +5,7 @@ import (
 
 	"landfall/appliance/mirror"
 	"landfall/appliance/release"
+	"landfall/appliance/sentence"
 	"landfall/store"
 )
 
@@ -18,7 +19,7 @@ func (e *Engine) payload(ctx context.Context, releases Releases, pullSpec, arch,
 	}
 	credentials, err := mirror.ParsePullSecret(secret)
 	if err != nil {
-		return nil, &Error{Kind: Invalid, Reason: sentence(err), Err: err}
+		return nil, &Error{Kind: Invalid, Reason: sentence.New(err), Err: err}
 	}
 	payload, err := releases.Payload(ctx, pullSpec, arch, credentials)
 	if err != nil {
@@ -57,11 +58,12 @@ func (e *Engine) agentImage(ctx context.Context, row *infraEnvRecord) (string, e
 		row.PullSecret)
 	if err != nil {
 		return "", unavailable(err,
-			"The discovery image needs to know the agent's image, which the release payload names: %s", clause(err))
+			"The discovery image needs to know the agent's image, which the release payload names: %s",
+			sentence.Ending(err))
 	}
 	image, err := payload.Component(release.TagAgent)
 	if err != nil {
-		return "", unavailable(err, "%s", sentence(err))
+		return "", unavailable(err, "%s", sentence.New(err))
 	}
 	return image, nil
 }

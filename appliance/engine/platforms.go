@@ -12,6 +12,7 @@ import (
 	"landfall/appliance/engine/operator"
 	"landfall/appliance/engine/support"
 	"landfall/appliance/engine/validation"
+	"landfall/appliance/sentence"
 )
 
 // What a cluster is installed on and with how many control-plane nodes, by the rules of the
@@ -215,7 +216,7 @@ func checkFeatures(cluster *models.Cluster) error {
 		return nil
 	}
 	if err := featureQuery(cluster).CheckUse(usedFeatures(cluster)); err != nil {
-		return &Error{Kind: Invalid, Reason: sentence(err), Err: err}
+		return &Error{Kind: Invalid, Reason: sentence.New(err), Err: err}
 	}
 	return nil
 }
@@ -256,7 +257,7 @@ func usedFeatures(cluster *models.Cluster) []models.FeatureSupportLevelID {
 			used = append(used, feature.id)
 		}
 	}
-	for _, name := range chosenOperators(cluster, true) {
+	for _, name := range operator.Selected(cluster, true) {
 		if o, ok := operator.ByName(name); ok {
 			used = append(used, o.Feature)
 		}
@@ -283,7 +284,7 @@ func checkHostFeatures(h *hostRecord, cluster *models.Cluster) error {
 			continue
 		}
 		if err := featureQuery(cluster).CheckUse([]models.FeatureSupportLevelID{feature.id}); err != nil {
-			return &Error{Kind: Invalid, Reason: fmt.Sprintf(feature.what, h.API.ID, cluster.Name, clause(err)),
+			return &Error{Kind: Invalid, Reason: fmt.Sprintf(feature.what, h.API.ID, cluster.Name, sentence.Ending(err)),
 				Err: err}
 		}
 	}

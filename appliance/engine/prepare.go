@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -14,42 +13,41 @@ import (
 	"github.com/go-openapi/strfmt"
 	"github.com/openshift/assisted-service/models"
 
+	"landfall/appliance/engine/installconfig"
 	"landfall/appliance/engine/inventory"
-	"landfall/appliance/engine/operator"
 	"landfall/appliance/mirror"
 	"landfall/appliance/release"
-	"landfall/ignition"
+	"landfall/appliance/sentence"
 	"landfall/store"
 )
 
-// progressStep is by how many percent the extraction of the installer advances between two notes of
-// it.
+// progressStep is the number of percent between two updates of the extraction's progress.
 const progressStep = 10
 
-// preparationRun is a preparation that is under way in this process.
+// preparationRun is a running preparation in this process.
 type preparationRun struct {
-	id     string // the preparation's
+	id     string // of the preparation
 	cancel context.CancelFunc
 }
 
-// runPreparations keeps one run going for each preparation that the store says is wanted, those of
-// an earlier process too, and ends the runs of those that are not wanted any more.
+// runPreparations runs each unfinished preparation in the store, including those of an earlier
+// process. It cancels the run of a preparation that is no longer in the store.
 func (e *Engine) runPreparations(ctx context.Context) error {
 	var group sync.WaitGroup
 	defer group.Wait()
 	running := make(map[string]*preparationRun)
 	ended := make(chan string)
 	for {
-		wanted, err := e.wantedPreparations()
+		unfinished, err := e.unfinishedPreparations()
 		if err != nil {
-			return fmt.Errorf("looking for clusters to prepare: %w", err)
+			return fmt.Errorf("reading the clusters to prepare: %w", err)
 		}
 		for id, run := range running {
-			if wanted[id] != run.id {
+			if unfinished[id] != run.id {
 				run.cancel()
 			}
 		}
-		for id, preparation := range wanted {
+		for id, preparation := range unfinished {
 			if running[id] != nil {
 				continue
 			}
@@ -74,9 +72,9 @@ func (e *Engine) runPreparations(ctx context.Context) error {
 	}
 }
 
-// wantedPreparations returns the ids of the preparations to run, by cluster.
-func (e *Engine) wantedPreparations() (map[string]string, error) {
-	wanted := make(map[string]string)
+// unfinishedPreparations returns the ids of the preparations to run by cluster id.
+func (e *Engine) unfinishedPreparations() (map[string]string, error) {
+	unfinished := make(map[string]string)
 	err := e.DB.View(func(tx *store.Tx) error {
 		return pendingWork.Keys(tx, "", func(id string) error {
 			row, err := clusterRows.Get(tx, id)
@@ -84,38 +82,41 @@ func (e *Engine) wantedPreparations() (map[string]string, error) {
 				return nil
 			}
 			if err == nil && row.Preparation != nil && !row.Preparation.Done && row.Preparation.Failed == "" {
-				wanted[id] = row.Preparation.ID
+				unfinished[id] = row.Preparation.ID
 			}
 			return err
 		})
 	})
-	return wanted, err
+	return unfinished, err
 }
 
-// prepare runs one preparation and notes how it ended. A run that is cut off by the appliance's end
-// notes nothing: the next process takes it up again.
+// prepare runs one preparation and records its failure. A run that ends because the appliance stops
+// records nothing: the next process runs the preparation again.
 func (e *Engine) prepare(ctx context.Context, id, preparation string) {
 	err := e.prepareInstallation(ctx, id, preparation)
 	if err == nil || ctx.Err() != nil {
 		return
 	}
-	noted := e.updatePreparation(ctx, id, preparation, func(c *change, row *clusterRecord) error {
-		row.Preparation.Failed = clause(err)
+	recordErr := e.updatePreparation(ctx, id, preparation, func(c *change, row *clusterRecord) error {
+		row.Preparation.Failed = sentence.Ending(err)
 		return errors.Join(
 			pendingWork.Remove(c.tx, id),
-			c.clusterEventOf(row, props{"error": clause(err)}, eventPreparationFailed, models.EventSeverityError,
-				"Cluster %s: the installation could not be prepared: %s", row.API.Name, clause(err)),
+			c.clusterEventOf(row, props{"error": sentence.Ending(err)}, eventPreparationFailed,
+				models.EventSeverityError,
+				"Cluster %s: the installation could not be prepared: %s", row.API.Name, sentence.Ending(err)),
 		)
 	})
-	if noted != nil {
-		e.Logger.Error("A failed preparation could not be noted.", "cluster", id, "failure", err, "error", noted)
+	if recordErr != nil {
+		e.Logger.Error("The failure of a preparation could not be recorded.", "cluster", id, "failure", err, "error",
+			recordErr)
 	}
 }
 
-// errSuperseded ends a run whose cluster was cancelled, reset or deleted meanwhile.
-var errSuperseded = errors.New("the preparation is not wanted any more")
+// errSuperseded ends a run whose cluster was cancelled, reset or deleted in the meantime.
+var errSuperseded = errors.New("the preparation was cancelled")
 
-// updatePreparation changes a cluster as long as the preparation is still its own.
+// updatePreparation changes a cluster. It fails if the preparation is no longer the cluster's
+// current one.
 func (e *Engine) updatePreparation(ctx context.Context, id, preparation string,
 	fn func(*change, *clusterRecord) error) error {
 	return e.update(withOperation(ctx, doPreparation), func(c *change) error {
@@ -135,20 +136,21 @@ func (e *Engine) updatePreparation(ctx context.Context, id, preparation string,
 	})
 }
 
-// prepareInstallation resolves the release, runs its installer and keeps what it generates.
+// prepareInstallation resolves the release, runs its installer and stores the generated files.
 func (e *Engine) prepareInstallation(ctx context.Context, id, preparation string) error {
 	row, err := e.clusterRow(id)
 	if err != nil {
 		return err
 	}
-	note := func(format string, args ...any) error {
+	setStatusInfo := func(format string, args ...any) error {
 		return e.updatePreparation(ctx, id, preparation, func(_ *change, row *clusterRecord) error {
 			text := fmt.Sprintf(format, args...)
 			row.API.StatusInfo = &text
 			return nil
 		})
 	}
-	if err := note("Preparing the installation: reading release payload %s.", row.API.OcpReleaseImage); err != nil {
+	if err := setStatusInfo("Preparing the installation: reading release payload %s.",
+		row.API.OcpReleaseImage); err != nil {
 		return err
 	}
 	releases := e.clusterAccess(&row.API).Releases
@@ -180,26 +182,27 @@ func (e *Engine) prepareInstallation(ctx context.Context, id, preparation string
 			return
 		}
 		last = got * 100 / total / progressStep
-		if err := note("Preparing the installation: extracting openshift-install, %d%%.", got*100/total); err != nil {
-			e.Logger.Debug("The extraction's progress could not be noted.", "cluster", id, "error", err)
+		if err := setStatusInfo("Preparing the installation: extracting openshift-install, %d%%.",
+			got*100/total); err != nil {
+			e.Logger.Debug("The progress of the extraction could not be recorded.", "cluster", id, "error", err)
 		}
 	})
 	if err != nil {
 		return err
 	}
 	defer done()
-	if err := e.proveMirror(ctx, id, note); err != nil {
+	if err := e.proveMirror(ctx, id, setStatusInfo); err != nil {
 		return err
 	}
-	if err := note(
+	if err := setStatusInfo(
 		"Preparing the installation: openshift-install is generating manifests and ignition configs."); err != nil {
 		return err
 	}
-	plan, err := e.planInstallation(id)
+	installation, err := e.installation(id)
 	if err != nil {
 		return err
 	}
-	request, err := plan.request(images)
+	request, err := installation.Request(images.Image)
 	if err != nil {
 		return err
 	}
@@ -207,14 +210,15 @@ func (e *Engine) prepareInstallation(ctx context.Context, id, preparation string
 	if err != nil {
 		return err
 	}
-	files, err := plan.files(generated, e.ServiceCA)
+	files, err := installation.Files(generated)
 	if err != nil {
 		return err
 	}
-	return e.keepGenerated(ctx, id, preparation, generated, files)
+	return e.storeGenerated(ctx, id, preparation, generated, files)
 }
 
-// releaseImages names the images of a payload that hosts are told of.
+// releaseImages returns the images of a payload that hosts use. Configured images replace those of
+// the payload.
 func (e *Engine) releaseImages(payload *release.Payload) (*releaseRecord, error) {
 	record := &releaseRecord{Image: payload.Image, Agent: e.Images.Agent, Installer: e.Images.Installer,
 		Controller: e.Images.Controller}
@@ -238,18 +242,18 @@ func (e *Engine) releaseImages(payload *release.Payload) (*releaseRecord, error)
 	return record, nil
 }
 
-// keepGenerated stores the installer's files and marks the preparation as done, in one transaction.
-func (e *Engine) keepGenerated(ctx context.Context, id, preparation string, generated *release.Generated,
+// storeGenerated stores the generated files and marks the preparation as done, in one transaction.
+func (e *Engine) storeGenerated(ctx context.Context, id, preparation string, generated *release.Generated,
 	files map[string][]byte) error {
 	staged := make(map[string]*store.Staged, len(files))
 	for _, name := range slices.Sorted(maps.Keys(files)) {
 		content, err := e.Secrets.SealBytes(files[name])
 		if err != nil {
-			return fmt.Errorf("keeping %s: %w", name, err)
+			return fmt.Errorf("storing %s: %w", name, err)
 		}
 		file, err := e.DB.Stage(ctx, bytes.NewReader(content))
 		if err != nil {
-			return fmt.Errorf("keeping %s: %w", name, err)
+			return fmt.Errorf("storing %s: %w", name, err)
 		}
 		staged[name] = file
 	}
@@ -275,54 +279,21 @@ func (e *Engine) keepGenerated(ctx context.Context, id, preparation string, gene
 	})
 }
 
-// plan is all that the installer's run for a cluster depends on, read at once.
-type plan struct {
-	engine     *Engine
-	mirror     Mirror // the cluster's rules
-	row        *clusterRecord
-	pullSecret string
-	hosts      []*inventory.Host
-	records    []*hostRecord // at the index of their hosts
-	bundles    []string      // of the cluster's infra-envs, and of their mirror rules
-	manifests  map[string][]byte
-}
-
-func (e *Engine) planInstallation(id string) (*plan, error) {
-	p := &plan{engine: e, manifests: make(map[string][]byte)}
+// installation reads everything that the generated files of a cluster depend on.
+func (e *Engine) installation(id string) (*installconfig.Installation, error) {
+	in := &installconfig.Installation{
+		Fencing: make(map[strfmt.UUID]*models.FencingCredentialsParams), Manifests: make(map[string][]byte),
+		ServiceURL: e.URL, ServiceCA: e.ServiceCA,
+	}
+	var row *clusterRecord
 	var names []string
 	err := e.DB.View(func(tx *store.Tx) error {
 		var err error
-		if p.row, err = clusterRows.Get(tx, id); err != nil {
+		if row, err = clusterRows.Get(tx, id); err != nil {
 			return err
 		}
-		keys, err := clusterHostKeys(tx, id)
-		if err != nil {
+		if err := e.addHosts(tx, id, in); err != nil {
 			return err
-		}
-		envs := make(map[string]bool)
-		for _, key := range keys {
-			h, err := hostRows.Get(tx, key)
-			if err != nil {
-				return err
-			}
-			reports, err := loadReports(tx, key)
-			if err != nil {
-				return err
-			}
-			facts, err := inventory.Parse(reports)
-			if err != nil {
-				return err
-			}
-			p.hosts, p.records = append(p.hosts, inventory.NewHost(&h.API, facts)), append(p.records, h)
-			envs[h.API.InfraEnvID.String()] = true
-		}
-		for _, envID := range slices.Sorted(maps.Keys(envs)) {
-			env, err := infraEnvRows.Get(tx, envID)
-			if err != nil {
-				return err
-			}
-			p.bundles = append(p.bundles, env.API.AdditionalTrustBundle,
-				string(e.infraEnvAccess(&env.API).Mirror.CABundle()))
 		}
 		return installerFiles.Keys(tx, id+"/"+manifestFolder, func(key string) error {
 			names = append(names, strings.TrimPrefix(key, id+"/"))
@@ -330,7 +301,7 @@ func (e *Engine) planInstallation(id string) (*plan, error) {
 		})
 	})
 	if err == nil {
-		p.pullSecret, err = e.openSecret(p.row.PullSecret)
+		in.PullSecret, err = e.openSecret(row.PullSecret)
 	}
 	if err != nil {
 		return nil, err
@@ -340,109 +311,61 @@ func (e *Engine) planInstallation(id string) (*plan, error) {
 		if err != nil {
 			return nil, err
 		}
-		p.manifests[strings.TrimPrefix(name, manifestFolder)] = content
+		in.Manifests[strings.TrimPrefix(name, manifestFolder)] = content
 	}
-	p.mirror, err = e.clusterAccess(&p.row.API).Mirror.FollowPolicies(slices.Collect(maps.Values(p.manifests))...)
-	return p, err
+	in.Cluster, in.APILease, in.IngressLease = &row.API, row.APILease, row.IngressLease
+	in.Requirements, in.ControllerImage = e.Requirements(row.API.OpenshiftVersion), e.Images.Controller
+	if row.Release != nil {
+		in.ControllerImage = row.Release.Controller
+	}
+	in.Catalogs = e.catalogs(row)
+	in.Mirror, err = e.clusterAccess(&row.API).Mirror.FollowPolicies(slices.Collect(maps.Values(in.Manifests))...)
+	return in, err
 }
 
-func (p *plan) singleNode() bool { return p.row.API.ControlPlaneCount == 1 }
-
-func (p *plan) request(images *releaseRecord) (release.GenerateRequest, error) {
-	manifests, err := p.systemManifests()
+// addHosts adds the hosts of a cluster to its installation, with their fencing credentials and the
+// certificates that their infra-envs trust.
+func (e *Engine) addHosts(tx *store.Tx, id string, in *installconfig.Installation) error {
+	keys, err := clusterHostKeys(tx, id)
 	if err != nil {
-		return release.GenerateRequest{}, err
+		return err
 	}
-	maps.Copy(manifests, p.manifests) // what people wrote goes over the appliance's own of the same name
-	config, err := p.overriddenInstallConfig()
-	return release.GenerateRequest{
-		ReleaseImage: images.Image, InstallConfig: config, Manifests: manifests, SingleNode: p.singleNode(),
-		BootstrapIP: p.bootstrapAddress(), Invoker: "landfall", WithoutMachines: p.withoutMachines(),
-	}, err
-}
-
-// files returns what is kept of an installer's run: its files, with the ignition configs edited and
-// one more for each host.
-func (p *plan) files(generated *release.Generated, serviceCA []byte) (map[string][]byte, error) {
-	files := maps.Clone(generated.Files)
-	operators, err := p.operatorManifests()
-	if err != nil {
-		return nil, err
-	}
-	if operators.Controller != nil {
-		files[operator.ControllerFile] = operators.Controller
-	}
-	if bootstrap, ok := files[fileBootstrap]; ok {
-		edited, err := ignition.EditBootstrap(bootstrap, ignition.BootstrapEdits{SingleNode: p.singleNode(),
-			Hosts: p.bareMetalHosts()})
+	envs := make(map[string]bool)
+	for _, key := range keys {
+		h, err := hostRows.Get(tx, key)
 		if err != nil {
-			return nil, fmt.Errorf("editing the generated bootstrap ignition: %w", err)
+			return err
 		}
-		files[fileBootstrap] = edited
-	}
-	for _, role := range []string{release.MasterIgnition, release.WorkerIgnition, release.ArbiterIgnition} {
-		config, ok := files[role]
-		if !ok {
-			continue
-		}
-		edits := ignition.RoleEdits{ServiceCA: serviceCA, IPv6: p.hasIPv6()}
-		if role == release.MasterIgnition {
-			edits.Files = p.leaseFiles()
-		}
-		edited, err := ignition.EditRole(config, edits)
+		reports, err := loadReports(tx, key)
 		if err != nil {
-			return nil, fmt.Errorf("editing the generated %s: %w", role, err)
+			return err
 		}
-		files[role] = edited
-	}
-	addresses := p.nodeAddresses()
-	for _, host := range p.hosts {
-		role := string(host.Role())
-		config, ok := files[role+".ign"]
-		if !ok {
-			return nil, fmt.Errorf("openshift-install generated no %s.ign, which host %s needs", role, host.Name())
-		}
-		edits := ignition.HostEdits{Hostname: host.Hostname(), Overrides: host.Record.IgnitionConfigOverrides,
-			MachineConfigPool: host.Record.MachineConfigPoolName}
-		if address, ok := addresses[host.ID()]; ok {
-			edits.NodeIPHint = address.Masked().Addr().String()
-		}
-		own, err := ignition.HostConfig(config, edits)
+		facts, err := inventory.Parse(reports)
 		if err != nil {
-			return nil, fmt.Errorf("making the ignition config of host %s: %w", host.Name(), err)
+			return err
 		}
-		files[hostIgnition(host)] = own
+		host := inventory.NewHost(&h.API, facts)
+		in.Hosts, in.Fencing[host.ID()] = append(in.Hosts, host), h.Fencing
+		envs[h.API.InfraEnvID.String()] = true
 	}
-	return files, nil
+	for _, envID := range slices.Sorted(maps.Keys(envs)) {
+		env, err := infraEnvRows.Get(tx, envID)
+		if err != nil {
+			return err
+		}
+		in.TrustBundles = append(in.TrustBundles, env.API.AdditionalTrustBundle,
+			string(e.infraEnvAccess(&env.API).Mirror.CABundle()))
+	}
+	return nil
 }
 
-// hostIgnition is the name of a host's own ignition config among the files of its cluster.
-func hostIgnition(host *inventory.Host) string {
-	return string(host.Role()) + "-" + host.ID().String() + ".ign"
-}
-
-// systemManifests are the manifests that every installation gets from the appliance.
-func (p *plan) systemManifests() (map[string][]byte, error) {
-	manifests := make(map[string][]byte)
-	for name, content := range p.timeManifests() {
-		manifests[filepath.Join("openshift", name)] = content
-	}
-	platform, err := p.platformManifests()
+// MirrorLater returns the objects of a cluster's mirror rules that only a running cluster can be
+// given, as YAML documents. It is empty if there are none.
+func (e *Engine) MirrorLater(id string) ([]byte, error) {
+	row, err := e.clusterRow(id)
 	if err != nil {
 		return nil, err
 	}
-	maps.Copy(manifests, platform)
-	operators, err := p.operatorManifests()
-	if err != nil {
-		return nil, err
-	}
-	for name, content := range operators.Install {
-		manifests[filepath.Join("openshift", name)] = content
-	}
-	mirrored, err := p.mirrorManifests(operators.Install)
-	if err != nil {
-		return nil, err
-	}
-	maps.Copy(manifests, mirrored)
-	return manifests, nil
+	in := &installconfig.Installation{Cluster: &row.API, Mirror: e.clusterAccess(&row.API).Mirror}
+	return in.LaterObjects(), nil
 }

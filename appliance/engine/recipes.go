@@ -15,6 +15,7 @@ import (
 
 	"landfall/appliance/mirror"
 	"landfall/appliance/release"
+	"landfall/appliance/sentence"
 	"landfall/ignition"
 	"landfall/store"
 )
@@ -338,15 +339,15 @@ func (e *Engine) render(ctx context.Context, row *infraEnvRecord, agent string) 
 		CPUArchitecture: row.API.CPUArchitecture, Type: *row.API.Type,
 	}
 	if recipe.Ignition, err = ignition.Discovery(config); err != nil {
-		return nil, &Error{Kind: Invalid, Reason: sentence(err), Err: err}
+		return nil, &Error{Kind: Invalid, Reason: sentence.New(err), Err: err}
 	}
 	recipe.Files, err = ignition.InitrdFiles(config)
 	unreachable, ok := errors.AsType[*ignition.InitrdNetworkError](err)
 	if err != nil && (!ok || recipe.Type == models.ImageTypeMinimalIso) {
-		return nil, &Error{Kind: Invalid, Reason: sentence(err), Err: err}
+		return nil, &Error{Kind: Invalid, Reason: sentence.New(err), Err: err}
 	}
 	if ok {
-		recipe.WithoutNetwork = sentence(unreachable)
+		recipe.WithoutNetwork = sentence.New(unreachable)
 	}
 	if recipe.KernelArguments, err = kernelArguments(&row.API); err != nil {
 		return nil, err
@@ -375,7 +376,7 @@ func refusal(err error) error {
 	if KindOf(err) != 0 {
 		return err
 	}
-	return &Error{Kind: Invalid, Reason: sentence(err), Err: err}
+	return &Error{Kind: Invalid, Reason: sentence.New(err), Err: err}
 }
 
 func (r Recipe) digest() (string, error) {

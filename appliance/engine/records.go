@@ -6,6 +6,7 @@ import (
 
 	"github.com/openshift/assisted-service/models"
 
+	"landfall/appliance/engine/catalog"
 	"landfall/store"
 )
 
@@ -52,10 +53,10 @@ type clusterRecord struct {
 	Installs    int            `json:"installs,omitempty"` // times Install was pressed
 	UISettings  string         `json:"ui_settings,omitempty"`
 	// of the address that a DHCP server gave, as dhclient keeps it
-	APILease     string        `json:"api_lease,omitempty"`
-	IngressLease string        `json:"ingress_lease,omitempty"`
-	Catalogs     []catalogNote `json:"catalogs,omitempty"` // where its manifests say that operators come from
-	Object       Object        `json:"object,omitzero"`
+	APILease     string                   `json:"api_lease,omitempty"`
+	IngressLease string                   `json:"ingress_lease,omitempty"`
+	Catalogs     []catalog.ManifestObject `json:"catalogs,omitempty"` // the CatalogSources and OperatorHubs of its manifests
+	Object       Object                   `json:"object,omitzero"`
 	// its machine network is the one that its VIPs or hosts have
 	Follows bool `json:"machine_network_follows,omitempty"`
 

@@ -12,6 +12,7 @@ import (
 	"github.com/openshift/assisted-service/models"
 
 	"landfall/appliance/engine/inventory"
+	"landfall/appliance/sentence"
 )
 
 // LostHost is a host that the engine does not know any more, as another record of it remembers it.
@@ -33,7 +34,7 @@ func (e *Engine) RestoreHost(ctx context.Context, infraEnvID string, lost LostHo
 	if lost.Inventory != "" {
 		var err error
 		if reported, _, err = inventory.ParseInventory(lost.Inventory); err != nil {
-			return &Error{Kind: Invalid, Reason: sentence(err), Err: err}
+			return &Error{Kind: Invalid, Reason: sentence.New(err), Err: err}
 		}
 	}
 	return e.update(ctx, func(c *change) error {

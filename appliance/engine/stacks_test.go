@@ -22,6 +22,7 @@ import (
 	"github.com/vincent-petithory/dataurl"
 	"go.yaml.in/yaml/v3"
 
+	"landfall/appliance/engine/installconfig"
 	"landfall/appliance/release"
 	"landfall/ignition"
 )
@@ -106,9 +107,9 @@ func requireGolden(t *testing.T, folder, name, got string) {
 // testdata/manifests and testdata/ignition: the manifests of the appliance, and its edits of what
 // openshift-install generates.
 func (b *bench) requireGeneratedFiles(t *testing.T, kind topology, cluster string) {
-	p, err := b.planInstallation(cluster)
+	in, err := b.installation(cluster)
 	require.NoError(t, err)
-	manifests, err := p.systemManifests()
+	manifests, err := in.SystemManifests()
 	require.NoError(t, err)
 	var text strings.Builder
 	for _, name := range slices.Sorted(maps.Keys(manifests)) {
@@ -116,7 +117,7 @@ func (b *bench) requireGeneratedFiles(t *testing.T, kind topology, cluster strin
 	}
 	requireGolden(t, "manifests", kind.name+".txt", text.String())
 
-	files, err := p.files(generatedBy(t, p), nil)
+	files, err := in.Files(generatedBy(t, in))
 	require.NoError(t, err)
 	text.Reset()
 	for _, name := range slices.Sorted(maps.Keys(files)) {
@@ -140,7 +141,7 @@ func (b *bench) requireGeneratedFiles(t *testing.T, kind topology, cluster strin
 // generatedBy is what openshift-install generates, as far as the appliance edits it: the pointers
 // of the roles, and in the bootstrap config a BareMetalHost for each host, a connection of
 // NetworkManager and a greeting that is appended to.
-func generatedBy(t *testing.T, p *plan) *release.Generated {
+func generatedBy(t *testing.T, in *installconfig.Installation) *release.Generated {
 	t.Helper()
 	url := func(text string) *string { return conv.Pointer(dataurl.EncodeBytes([]byte(text))) }
 	var bootstrap written.Config
@@ -156,8 +157,8 @@ func generatedBy(t *testing.T, p *plan) *release.Generated {
 				Mode: conv.Pointer(0o644)}},
 		file("/etc/NetworkManager/system-connections/nmconnection", "[connection]\n"),
 	}
-	if *p.row.API.Platform.Type == models.PlatformTypeBaremetal {
-		for i, host := range p.hosts {
+	if *in.Cluster.Platform.Type == models.PlatformTypeBaremetal {
+		for i, host := range in.Hosts {
 			name := fmt.Sprintf("/opt/openshift/openshift/99_openshift-cluster-api_hosts-%d.yaml", i)
 			bootstrap.Storage.Files = append(bootstrap.Storage.Files, file(name, fmt.Sprintf(
 				"apiVersion: metal3.io/v1alpha1\nkind: BareMetalHost\nmetadata:\n  name: %s\n  namespace: "+
@@ -170,7 +171,7 @@ func generatedBy(t *testing.T, p *plan) *release.Generated {
 	for _, role := range []string{"master", "worker", "arbiter"} {
 		generated.Files[role+".ign"] = fmt.Appendf(nil,
 			`{"ignition":{"version":"3.2.0","config":{"merge":[{"source":"https://api-int.bench.site.test:22623/config/%s"}]}}}`, role)
-		if p.singleNode() {
+		if in.Cluster.ControlPlaneCount == 1 {
 			generated.Files[role+".ign"] = []byte(`{"ignition":{"version":"3.2.0"}}`)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/openshift/assisted-service/models"
 
+	"landfall/appliance/sentence"
 	"landfall/ignition"
 	"landfall/store"
 )
@@ -85,7 +86,7 @@ func (e *Engine) checkStaticNetwork(env *models.InfraEnv) error {
 		return err // what contradicts itself is found when the image's recipe is made
 	}
 	if err := ignition.CheckNetwork(hosts, env.OpenshiftVersion, taken); err != nil {
-		return &Error{Kind: Invalid, Reason: sentence(err), Err: err}
+		return &Error{Kind: Invalid, Reason: sentence.New(err), Err: err}
 	}
 	return nil
 }

@@ -40,7 +40,7 @@ func (s Stepper) Due(ctx context.Context) (next time.Time, waits bool, err error
 
 // Preparations returns the preparations of installations that are wanted now: their ids, by
 // cluster.
-func (s Stepper) Preparations() (map[string]string, error) { return s.e.wantedPreparations() }
+func (s Stepper) Preparations() (map[string]string, error) { return s.e.unfinishedPreparations() }
 
 // Prepare runs one of them to its end.
 func (s Stepper) Prepare(ctx context.Context, cluster, preparation string) {

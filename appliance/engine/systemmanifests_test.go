@@ -12,11 +12,11 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.yaml.in/yaml/v3"
 
+	"landfall/appliance/engine/installconfig"
 	"landfall/appliance/engine/validation"
 )
 
-// manifestsOf are the manifests that the appliance adds to the installation of a cluster of its
-// kind.
+// manifestsOf returns the appliance's manifests for a cluster of a kind.
 func (b *bench) manifestsOf(kind topology, update *models.V2ClusterUpdateParams) map[string]string {
 	b.Helper()
 	cluster := b.readyCluster(kind)
@@ -24,9 +24,15 @@ func (b *bench) manifestsOf(kind topology, update *models.V2ClusterUpdateParams)
 		_, err := b.UpdateCluster(b.Context(), cluster, update)
 		require.NoError(b, err)
 	}
-	plan, err := b.planInstallation(cluster)
+	return b.systemManifests(cluster)
+}
+
+// systemManifests returns the appliance's manifests for a cluster and checks that they are YAML.
+func (b *bench) systemManifests(cluster string) map[string]string {
+	b.Helper()
+	installation, err := b.installation(cluster)
 	require.NoError(b, err)
-	made, err := plan.platformManifests()
+	made, err := installation.SystemManifests()
 	require.NoError(b, err)
 	texts := make(map[string]string)
 	for name, text := range made {
@@ -45,24 +51,24 @@ const (
 	oneWorkerPatch   = "manifests/cluster-infrastructure-02-config.yml.patch_infrastructure_topology"
 )
 
-func TestTheControlPlaneRunsWorkloadsWhereNobodyElseDoes(t *testing.T) {
+func TestSystemManifests_schedulableControlPlane(t *testing.T) {
 	compact := newBench(t, nil).manifestsOf(kindNamed("compact"), nil)
 	require.Equal(t, "---\n- op: replace\n  path: /spec/mastersSchedulable\n  value: true\n", compact[schedulablePatch])
 	require.NotContains(t, compact, oneWorkerPatch)
 
 	workers := newBench(t, nil).manifestsOf(kindNamed("workers"), nil)
-	require.NotContains(t, workers, schedulablePatch, "two workers do")
-	wished := newBench(t, nil).manifestsOf(kindNamed("workers"),
+	require.NotContains(t, workers, schedulablePatch, "two workers run workloads")
+	forced := newBench(t, nil).manifestsOf(kindNamed("workers"),
 		&models.V2ClusterUpdateParams{SchedulableMasters: conv.Pointer(true)})
-	require.Contains(t, wished, schedulablePatch)
+	require.Contains(t, forced, schedulablePatch)
 
 	one := newBench(t, nil).manifestsOf(kindNamed("none"), nil)
 	require.Contains(t, one[oneWorkerPatch], "path: /status/infrastructureTopology\n  value: HighlyAvailable\n",
-		"the masters are a second place")
+		"the control plane is a second place for workloads")
 	require.Contains(t, one, schedulablePatch)
 }
 
-func TestEachRoleTakesItsNetworkAnewBehindISCSI(t *testing.T) {
+func TestSystemManifests_iSCSIUnitForEachRole(t *testing.T) {
 	made := newBench(t, nil).manifestsOf(kindNamed("arbiter"), nil)
 	for _, role := range []string{"master", "worker", "arbiter"} {
 		require.Contains(t, made["openshift/50-"+role+"s-iscsi-nic-reapply.yaml"],
@@ -70,7 +76,7 @@ func TestEachRoleTakesItsNetworkAnewBehindISCSI(t *testing.T) {
 	}
 }
 
-func TestDisksAreEncrypted(t *testing.T) {
+func TestSystemManifests_diskEncryption(t *testing.T) {
 	encrypted := func(kind, on, mode, servers string) []string {
 		made := newBench(t, nil).manifestsOf(kindNamed(kind), &models.V2ClusterUpdateParams{
 			DiskEncryption: &models.DiskEncryption{EnableOn: &on, Mode: &mode, TangServers: servers},
@@ -130,7 +136,7 @@ spec:
 `, made["openshift/99-openshift-master-tang-encryption.yaml"])
 }
 
-func TestEncryptionGoesByTheRulesOfFIPS(t *testing.T) {
+func TestSystemManifests_encryptionWithFIPS(t *testing.T) {
 	b := newBench(t, nil)
 	cluster := b.readyCluster(kindNamed("compact"))
 	_, err := b.UpdateCluster(t.Context(), cluster, &models.V2ClusterUpdateParams{
@@ -139,47 +145,20 @@ func TestEncryptionGoesByTheRulesOfFIPS(t *testing.T) {
 	})
 	require.NoError(t, err)
 	require.NoError(t, b.SetInstallConfigOverride(t.Context(), cluster, `{"fips": true}`))
-	plan, err := b.planInstallation(cluster)
-	require.NoError(t, err)
-	made, err := plan.platformManifests()
-	require.NoError(t, err)
-	require.Contains(t, string(made["openshift/99-openshift-master-tpm-encryption.yaml"]), "- aes-xts-plain64\n")
-	require.Contains(t, string(made["openshift/99-openshift-master-tpm-encryption.yaml"]), "tpm2: true\n")
+	made := b.systemManifests(cluster)
+	require.Contains(t, made["openshift/99-openshift-master-tpm-encryption.yaml"], "- aes-xts-plain64\n")
+	require.Contains(t, made["openshift/99-openshift-master-tpm-encryption.yaml"], "tpm2: true\n")
 }
 
-func TestControlPlaneNodesKeepTheLeasesOfTheClustersAddresses(t *testing.T) {
-	b := newBench(t, nil)
-	created, err := b.RegisterCluster(t.Context(), &models.ClusterCreateParams{
-		Name: conv.Pointer("bench"), BaseDNSDomain: "site.test", OpenshiftVersion: conv.Pointer("4.14.30"),
-		OcpReleaseImage: "quay.io/release:4.14.30", PullSecret: conv.Pointer(testPullSecret),
-		VipDhcpAllocation: conv.Pointer(true), NetworkType: conv.Pointer(models.ClusterNetworkTypeOpenShiftSDN),
-		MachineNetworks: []*models.MachineNetwork{{Cidr: "192.168.10.0/24"}},
-	})
-	require.NoError(t, err)
-	plan, err := b.planInstallation(created.ID.String())
-	require.NoError(t, err)
-	require.Empty(t, plan.leaseFiles(), "there are none yet")
-
-	plan.row.API.APIVips, plan.row.API.IngressVips = []*models.APIVip{{IP: "192.168.10.4"}},
-		[]*models.IngressVip{{IP: "192.168.10.5"}}
-	plan.row.APILease = "lease {\n}"
-	files := plan.leaseFiles()
-	require.Len(t, files, 2)
-	require.Equal(t, "/etc/keepalived/unsupported-monitor.conf", files[0].Path)
-	require.Regexp(t,
-		`^api-vip:\n  name: api\n  mac-address: 02(:[0-9a-f]{2}){5}\n  ip-address: 192.168.10.4\ningress-vip:\n  name: ingress\n  mac-address: 02(:[0-9a-f]{2}){5}\n  ip-address: 192.168.10.5\n$`, string(files[0].Data))
-	require.Equal(t, "/etc/keepalived/lease-api", files[1].Path)
-}
-
-func TestWhatComesWithManifestsWaitsForThem(t *testing.T) {
+func TestValidation_requiredCustomManifests(t *testing.T) {
 	oracle := external("oci", models.PlatformExternalCloudControllerManagerExternal)
 	for name, c := range map[string]struct {
 		asked models.ClusterCreateParams
 		check validation.ID
 	}{
-		"another maker's network": {models.ClusterCreateParams{NetworkType: conv.Pointer("Cilium")},
+		"third-party network plug-in": {models.ClusterCreateParams{NetworkType: conv.Pointer("Cilium")},
 			validation.CustomManifestsRequirementsSatisfied},
-		"no network": {models.ClusterCreateParams{NetworkType: conv.Pointer(networkNone)},
+		"no network": {models.ClusterCreateParams{NetworkType: conv.Pointer(installconfig.NetworkNone)},
 			validation.CustomManifestsRequirementsSatisfied},
 		"Oracle Cloud": {models.ClusterCreateParams{Platform: oracle},
 			validation.PlatformRequirementsSatisfied},

@@ -67,6 +67,33 @@ func checkCA(der []byte) string {
 	return ""
 }
 
+// JoinBundles joins the certificates of bundles (PEM), each once and without text between or after
+// them: openshift-install fails on comments after the last one. A bundle that is not PEM stays in
+// the result, where a later check rejects it.
+func JoinBundles(bundles ...string) []byte {
+	var joined bytes.Buffer
+	seen := make(map[string]bool)
+	for _, bundle := range bundles {
+		for rest := []byte(bundle); ; {
+			block, left := pem.Decode(rest)
+			if block == nil {
+				if text := bytes.TrimSpace(rest); len(rest) == len(bundle) && len(text) > 0 {
+					joined.Write(append(text, '\n'))
+				}
+				break
+			}
+			if rest = left; !seen[string(block.Bytes)] {
+				seen[string(block.Bytes)] = true
+				joined.Write(pem.EncodeToMemory(block))
+			}
+		}
+	}
+	if joined.Len() == 0 {
+		return nil
+	}
+	return joined.Bytes()
+}
+
 func lineOf(data []byte, offset int) string {
 	return fmt.Sprintf("line %d", bytes.Count(data[:offset], []byte("\n"))+1)
 }

@@ -6,7 +6,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
-	"landfall/appliance/engine"
+	"landfall/appliance/engine/catalog"
 	"landfall/appliance/engine/support"
 	"landfall/web/problem"
 )
@@ -14,15 +14,16 @@ import (
 // Operators is what the console asks about the operators that clusters can be installed with; its
 // errors are fit for problem.From.
 type Operators interface {
-	// OperatorSupplies tells what each operator that a cluster could have needs of the mirror.
-	OperatorSupplies(clusterID string) ([]engine.OperatorSupply, error)
-	// OperatorSuppliesFor tells it of an OpenShift version.
-	OperatorSuppliesFor(version string) []engine.OperatorSupply
+	// OperatorAvailability reports what each operator that a cluster could have needs from the
+	// mirror.
+	OperatorAvailability(clusterID string) ([]catalog.Availability, error)
+	// OperatorAvailabilityFor reports the same for an OpenShift version.
+	OperatorAvailabilityFor(version string) []catalog.Availability
 	// OperatorImageSet is what oc-mirror is to be given for the operators of a cluster, as YAML.
 	OperatorImageSet(clusterID string) ([]byte, error)
 	// CheckOperators reads the catalogs of a cluster's operators and asks the mirror for every
 	// image that they need.
-	CheckOperators(ctx context.Context, clusterID string) ([]engine.OperatorCheck, error)
+	CheckOperators(ctx context.Context, clusterID string) ([]catalog.CheckResult, error)
 }
 
 type operatorSupplies struct{ Operators }
@@ -33,10 +34,10 @@ func (s operatorSupplies) register(router *echo.Echo) {
 		if err := support.CheckVersion(version); err != nil {
 			return problem.BadRequest("the parameter openshift_version: %s", err)
 		}
-		return answer(c, s.OperatorSuppliesFor(version))
+		return answer(c, s.OperatorAvailabilityFor(version))
 	})
 	router.GET(BasePath+"/clusters/:cluster_id/operators", func(c echo.Context) error {
-		list, err := s.OperatorSupplies(c.Param("cluster_id"))
+		list, err := s.OperatorAvailability(c.Param("cluster_id"))
 		if err != nil {
 			return problem.From(err)
 		}

@@ -1,16 +1,17 @@
-package engine
+package installconfig
 
 import (
 	"encoding/json"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"landfall/appliance/fault"
 )
 
-// FuzzAnInstallConfigOverrideIsRefusedOrLaidOverTheWhole: whatever the override, what comes out is
-// refused in a sentence or is the config with what was named and nothing else changed, and the same
-// override again changes nothing.
-func FuzzAnInstallConfigOverrideIsRefusedOrLaidOverTheWhole(f *testing.F) {
+// FuzzInstallConfigOverride checks that an override is either rejected with a sentence, or merged
+// so that the named fields alone change. Merging the same override again changes nothing.
+func FuzzInstallConfigOverride(f *testing.F) {
 	const config = `{"apiVersion":"v1","fips":false,"compute":[{"name":"worker","replicas":0}],"networking":{"networkType":"OVNKubernetes","serviceNetwork":["172.30.0.0/16"]}}`
 	for _, seed := range []string{
 		`{"fips": true}`, `{"fips": null}`, `{"compute": [{"replicas": 2}, {"name": "edge"}]}`, `{"compute": []}`,
@@ -25,25 +26,25 @@ func FuzzAnInstallConfigOverrideIsRefusedOrLaidOverTheWhole(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		over, err := parseOverride(text)
 		if err != nil {
-			require.Equal(t, Invalid, KindOf(err))
+			require.Equal(t, fault.Invalid, fault.KindOf(err))
 			require.NotEmpty(t, err.Error())
 			return
 		}
 		var base map[string]any
 		require.NoError(t, json.Unmarshal([]byte(config), &base))
 		merged := mergeOverride(base, over)
-		requireLaidOver(t, base, over, merged)
+		requireMerged(t, base, over, merged)
 		require.Equal(t, merged, mergeOverride(merged, over))
 		_, err = json.Marshal(merged)
 		require.NoError(t, err)
 		var again map[string]any
 		require.NoError(t, json.Unmarshal([]byte(config), &again))
-		require.Equal(t, again, base, "what was laid over stays as it was")
+		require.Equal(t, again, base, "the base value is not altered")
 	})
 }
 
-// requireLaidOver checks field by field that what is named was taken over and what is not stayed.
-func requireLaidOver(t *testing.T, base, over, merged any) {
+// requireMerged checks that the named fields were merged and that the others stayed.
+func requireMerged(t *testing.T, base, over, merged any) {
 	t.Helper()
 	named, ok := over.(map[string]any)
 	if !ok {
@@ -62,7 +63,7 @@ func requireLaidOver(t *testing.T, base, over, merged any) {
 		case nil:
 			require.NotContains(t, result, name)
 		case map[string]any:
-			requireLaidOver(t, held[name], value, result[name])
+			requireMerged(t, held[name], value, result[name])
 		case []any:
 			require.Len(t, result[name], len(value))
 		default:
@@ -71,7 +72,7 @@ func requireLaidOver(t *testing.T, base, over, merged any) {
 	}
 }
 
-func TestAnOverrideHasNoNullInItsLists(t *testing.T) {
+func TestInstallConfigOverride_nullInAList(t *testing.T) {
 	_, err := parseOverride(`{"platform": {"baremetal": {"apiVIPs": ["192.0.2.4", null]}}}`)
 	require.ErrorContains(t, err, "platform.baremetal.apiVIPs[1] is null")
 	_, err = parseOverride(`{"compute": [null]}`)

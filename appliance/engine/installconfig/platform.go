@@ -1,21 +1,18 @@
-package engine
+package installconfig
 
 import (
 	"cmp"
-	"net/netip"
 	"slices"
 
-	"github.com/go-openapi/strfmt"
 	"github.com/go-openapi/swag/conv"
 	"github.com/openshift/assisted-service/models"
 
 	"landfall/appliance/engine/inventory"
-	"landfall/appliance/engine/network"
 	"landfall/appliance/engine/validation"
 )
 
-// The platform part of the install-config, as the Assisted Installer writes it
-// (internal/provider/*/installConfig.go).
+// The types below are the platform part of the install-config. Its content is that of the Assisted
+// Installer (internal/provider/*/installConfig.go).
 
 type loadBalancerConfig struct {
 	Type string `json:"type"`
@@ -38,8 +35,8 @@ type baremetalHost struct {
 	HardwareProfile string         `json:"hardwareProfile"`
 }
 
-// virtualIPs are the addresses of a cluster that looks after its networking. Versions before 4.12
-// know one address of each kind only.
+// virtualIPs holds the VIPs of a cluster with cluster-managed networking. Versions before 4.12 have
+// the singular fields and take one address of each kind.
 type virtualIPs struct {
 	APIVIPs     []string `json:"apiVIPs,omitempty"`
 	APIVIP      string   `json:"apiVIP,omitempty"`
@@ -58,7 +55,7 @@ type vspherePlatform struct {
 	FailureDomains []vsphereDomain     `json:"failureDomains,omitempty"`
 	LoadBalancer   *loadBalancerConfig `json:"loadBalancer,omitempty"`
 
-	// Before 4.13.
+	// The fields of versions before 4.13.
 	VCenter          string `json:"vCenter,omitempty"`
 	Username         string `json:"username,omitempty"`
 	Password         string `json:"password,omitempty"`
@@ -115,68 +112,68 @@ type nutanixEndpoint struct {
 	Port    int    `json:"port"`
 }
 
-// platform is the platform part of the install-config.
-func (p *plan) platform() map[string]any {
-	switch kind := *p.row.API.Platform.Type; kind {
+// platform returns the platform part of the install-config.
+func (in *Installation) platform() map[string]any {
+	switch kind := *in.Cluster.Platform.Type; kind {
 	case models.PlatformTypeBaremetal:
-		return map[string]any{"baremetal": p.baremetal()}
+		return map[string]any{"baremetal": in.baremetal()}
 	case models.PlatformTypeVsphere:
-		return map[string]any{"vsphere": p.vsphere()}
+		return map[string]any{"vsphere": in.vsphere()}
 	case models.PlatformTypeNutanix:
-		return map[string]any{"nutanix": p.nutanix()}
+		return map[string]any{"nutanix": in.nutanix()}
 	case models.PlatformTypeExternal:
-		external := p.row.API.Platform.External
+		external := in.Cluster.Platform.External
 		return map[string]any{"external": externalPlatform{conv.Value(external.PlatformName),
 			conv.Value(external.CloudControllerManager)}}
 	}
 	return map[string]any{"none": struct{}{}}
 }
 
-func (p *plan) userManaged() bool { return conv.Value(p.row.API.UserManagedNetworking) }
-
-func (p *plan) virtualIPs() virtualIPs {
-	if p.userManaged() {
+func (in *Installation) virtualIPs() virtualIPs {
+	if in.userManaged() {
 		return virtualIPs{}
 	}
 	var ips virtualIPs
-	for _, vip := range p.row.API.APIVips {
+	for _, vip := range in.Cluster.APIVips {
 		ips.APIVIPs = append(ips.APIVIPs, string(vip.IP))
 	}
-	for _, vip := range p.row.API.IngressVips {
+	for _, vip := range in.Cluster.IngressVips {
 		ips.IngressVIPs = append(ips.IngressVIPs, string(vip.IP))
 	}
-	if !inventory.AtLeast(p.row.API.OpenshiftVersion, 4, 12) && len(ips.APIVIPs) > 0 && len(ips.IngressVIPs) > 0 {
+	if !inventory.AtLeast(in.Cluster.OpenshiftVersion, 4, 12) && len(ips.APIVIPs) > 0 && len(ips.IngressVIPs) > 0 {
 		ips = virtualIPs{APIVIPs: ips.APIVIPs[:1], APIVIP: ips.APIVIPs[0], IngressVIPs: ips.IngressVIPs[:1],
 			IngressVIP: ips.IngressVIPs[0]}
 	}
 	return ips
 }
 
-// loadBalancer is named when it is the user's; the cluster's own is the default.
-func (p *plan) loadBalancer() *loadBalancerConfig {
-	if validation.ExternalLoadBalancer(&p.row.API) {
+// loadBalancer returns the load balancer section for a user-managed load balancer. It is nil for
+// the cluster's own, which is the default.
+func (in *Installation) loadBalancer() *loadBalancerConfig {
+	if validation.ExternalLoadBalancer(in.Cluster) {
 		return &loadBalancerConfig{"UserManaged"}
 	}
 	return nil
 }
 
-func (p *plan) baremetal() baremetalPlatform {
+func (in *Installation) baremetal() baremetalPlatform {
 	platform := baremetalPlatform{
-		ProvisioningNetwork: "Disabled", virtualIPs: p.virtualIPs(), AdditionalNTPServers: p.ntpServers(),
-		LoadBalancer: p.loadBalancer(),
+		ProvisioningNetwork: "Disabled", virtualIPs: in.virtualIPs(), AdditionalNTPServers: in.ntpServers(),
+		LoadBalancer: in.loadBalancer(),
 	}
-	for _, host := range p.hosts {
+	for _, host := range in.Hosts {
 		entry := baremetalHost{Name: host.Hostname(), Role: string(host.Role()), BootMode: "UEFI",
 			BMC: map[string]any{}}
 		if host.Inventory != nil && host.Inventory.Boot != nil && host.Inventory.Boot.CurrentBootMode != "uefi" {
 			entry.BootMode = "legacy"
 		}
-		if _, nic, ok := addressInMachineNetworks(&p.row.API, host); ok {
+		if _, nic, ok := addressInMachineNetworks(in.Cluster, host); ok {
 			entry.BootMACAddress = nic.MacAddress
 		}
 		platform.Hosts = append(platform.Hosts, entry)
 	}
-	order := []string{string(models.HostRoleMaster), string(models.HostRoleArbiter)} // the others after these
+	// Other roles sort after these: the index -1 is the largest unsigned number.
+	order := []string{string(models.HostRoleMaster), string(models.HostRoleArbiter)}
 	slices.SortFunc(platform.Hosts, func(a, b baremetalHost) int {
 		return cmp.Or(cmp.Compare(uint(slices.Index(order, a.Role)), uint(slices.Index(order, b.Role))),
 			cmp.Compare(a.Name, b.Name))
@@ -184,14 +181,20 @@ func (p *plan) baremetal() baremetalPlatform {
 	return platform
 }
 
-// vsphere names a vCenter that does not exist: it is replaced when the installed cluster is
-// connected with the real one, whose credentials nobody needs for the installation.
-func (p *plan) vsphere() vspherePlatform {
-	const center, datacenter, cluster, datastore, folder, net = "vcenterplaceholder", "datacenterplaceholder",
-		"clusterplaceholder",
-		"defaultdatastoreplaceholder", "folderplaceholder", "networkplaceholder"
-	platform := vspherePlatform{virtualIPs: p.virtualIPs(), LoadBalancer: p.loadBalancer()}
-	if !inventory.AtLeast(p.row.API.OpenshiftVersion, 4, 13) {
+// vsphere returns a platform section with a placeholder for the vCenter. The installation needs no
+// credentials of the real vCenter. An administrator replaces the placeholder when the installed
+// cluster is connected to it.
+func (in *Installation) vsphere() vspherePlatform {
+	const (
+		center     = "vcenterplaceholder"
+		datacenter = "datacenterplaceholder"
+		cluster    = "clusterplaceholder"
+		datastore  = "defaultdatastoreplaceholder"
+		folder     = "folderplaceholder"
+		net        = "networkplaceholder"
+	)
+	platform := vspherePlatform{virtualIPs: in.virtualIPs(), LoadBalancer: in.loadBalancer()}
+	if !inventory.AtLeast(in.Cluster.OpenshiftVersion, 4, 13) {
 		platform.VCenter, platform.Username, platform.Password = center, "usernameplaceholder", "passwordplaceholder"
 		platform.Datacenter, platform.DefaultDatastore, platform.Network, platform.Cluster = datacenter, datastore,
 			net, cluster
@@ -211,11 +214,12 @@ func (p *plan) vsphere() vspherePlatform {
 	return platform
 }
 
-// nutanix names a Prism Central that does not exist, for the same reason as [plan.vsphere].
-func (p *plan) nutanix() nutanixPlatform {
+// nutanix returns a platform section with placeholders for Prism Central, for the same reason as
+// [Installation.vsphere].
+func (in *Installation) nutanix() nutanixPlatform {
 	const port = 9440
 	return nutanixPlatform{
-		virtualIPs: p.virtualIPs(),
+		virtualIPs: in.virtualIPs(),
 		PrismCentral: nutanixCentral{nutanixEndpoint{"prism.central.placeholder.address", port}, "username_placeholder",
 			"password_placeholder"},
 		PrismElements: []nutanixElement{{
@@ -224,86 +228,4 @@ func (p *plan) nutanix() nutanixPlatform {
 		}},
 		SubnetUUIDs: []string{"yyyyyyyy-yyyy-yyyy-yyyy-yyyyyyyyyyyy"},
 	}
-}
-
-// machineNetworks are the networks of the nodes. Where the user looks after the networking and
-// named none, they are the first network of each family that the bootstrap host is in; and of
-// several nodes the one in which its address lies comes first.
-func (p *plan) machineNetworks() []machineCIDR {
-	networks := network.MachineNetworks(&p.row.API)
-	bootstrap := slices.IndexFunc(p.hosts, func(h *inventory.Host) bool { return h.Record.Bootstrap })
-	if p.userManaged() && bootstrap >= 0 {
-		if len(networks) == 0 {
-			networks = firstOfEachFamily(network.Networks(p.hosts[bootstrap].Inventory))
-		}
-		if address, ok := p.nodeAddresses()[p.hosts[bootstrap].ID()]; ok && !p.singleNode() {
-			i := slices.IndexFunc(networks, func(n netip.Prefix) bool { return n.Addr().Is4() == address.Addr().Is4() })
-			if i >= 0 {
-				networks[i] = address.Masked()
-			}
-		}
-	}
-	var list []machineCIDR
-	for _, n := range networks {
-		list = append(list, machineCIDR{n.String()})
-	}
-	return list
-}
-
-func firstOfEachFamily(networks []netip.Prefix) []netip.Prefix {
-	var found []netip.Prefix
-	for _, v4 := range []bool{true, false} {
-		if i := slices.IndexFunc(networks, func(n netip.Prefix) bool { return n.Addr().Is4() == v4 }); i >= 0 {
-			found = append(found, networks[i])
-		}
-	}
-	return found
-}
-
-// nodeAddresses are the addresses that the nodes are to have, with their networks, where they are
-// not plain: of a single node that in the first machine network, and of the hosts behind the user's
-// load balancer those by which all reach each other.
-func (p *plan) nodeAddresses() map[strfmt.UUID]netip.Prefix {
-	api := &p.row.API
-	machines := network.MachineNetworks(api)
-	if p.singleNode() {
-		if len(machines) == 0 || len(p.hosts) == 0 {
-			return nil
-		}
-		return map[strfmt.UUID]netip.Prefix{p.hosts[0].ID(): machines[0]}
-	}
-	if *api.Platform.Type != models.PlatformTypeNone && !validation.ExternalLoadBalancer(api) {
-		return nil
-	}
-	groups, err := network.ParseGroups(api.ConnectivityMajorityGroups)
-	if err != nil {
-		return nil // what was kept is damaged: the nodes choose for themselves
-	}
-	v4, _ := network.Families(slices.Concat(machines, network.ClusterNetworks(api), network.ServiceNetworks(api)))
-	return network.NodeAddresses(p.hosts, groups, v4)
-}
-
-// bootstrapAddress is the bootstrap host's address: that of its node, or else the one in the first
-// machine network, or "".
-func (p *plan) bootstrapAddress() string {
-	addresses := p.nodeAddresses()
-	for _, host := range p.hosts {
-		if !host.Record.Bootstrap {
-			continue
-		}
-		if address, ok := addresses[host.ID()]; ok && !p.singleNode() {
-			return address.Addr().String()
-		}
-		if address, _, ok := addressInMachineNetworks(&p.row.API, host); ok {
-			return address.String()
-		}
-	}
-	return ""
-}
-
-// withoutMachines tells whether the manifests of machines are left out: those of platforms that
-// would make machines of their own, which no one asked for and whose credentials are not there.
-func (p *plan) withoutMachines() bool {
-	kind := *p.row.API.Platform.Type
-	return kind == models.PlatformTypeVsphere || kind == models.PlatformTypeNutanix
 }

@@ -1,0 +1,57 @@
+package installconfig
+
+import (
+	"github.com/go-openapi/swag/conv"
+	"github.com/openshift/assisted-service/models"
+
+	"landfall/appliance/engine/inventory"
+)
+
+// fencingPool is the part of an install-config's control plane that holds fencing credentials.
+type fencingPool struct {
+	Credentials []fencingCredential `json:"credentials"`
+}
+
+type fencingCredential struct {
+	Hostname                string `json:"hostname"`
+	Address                 string `json:"address"`
+	Username                string `json:"username"`
+	Password                string `json:"password"`
+	CertificateVerification string `json:"certificateVerification,omitempty"`
+}
+
+// fencing returns the fencing section of the install-config. It is nil unless the cluster is two
+// control-plane nodes that fence each other.
+func (in *Installation) fencing() *fencingPool {
+	if in.Cluster.ControlPlaneCount != 2 || in.count(models.HostRoleArbiter) > 0 {
+		return nil
+	}
+	pool := &fencingPool{}
+	for _, host := range in.Hosts {
+		credentials := in.Fencing[host.ID()]
+		if host.Role() != models.HostRoleMaster || credentials == nil {
+			continue
+		}
+		pool.Credentials = append(pool.Credentials, fencingCredential{
+			Hostname: host.Hostname(), Address: *credentials.Address, Username: *credentials.Username,
+			Password:                *credentials.Password,
+			CertificateVerification: conv.Value(credentials.CertificateVerification),
+		})
+	}
+	if len(pool.Credentials) != in.count(models.HostRoleMaster) {
+		return nil
+	}
+	return pool
+}
+
+// featureSet returns the feature set that an installation needs on top of the default one. Arbiters
+// are a technology preview in 4.19, and fencing is one before 4.22.
+func (in *Installation) featureSet() string {
+	version := in.Cluster.OpenshiftVersion
+	arbiters := in.count(models.HostRoleArbiter) > 0 && inventory.AtLeast(version, 4, 19) &&
+		!inventory.AtLeast(version, 4, 20)
+	if arbiters || in.fencing() != nil && !inventory.AtLeast(version, 4, 22) {
+		return "TechPreviewNoUpgrade"
+	}
+	return ""
+}

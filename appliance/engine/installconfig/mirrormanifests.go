@@ -1,0 +1,169 @@
+package installconfig
+
+import (
+	"encoding/json"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	"landfall/appliance/engine/catalog"
+	"landfall/appliance/engine/inventory"
+	"landfall/appliance/engine/operator"
+	"landfall/appliance/engine/validation"
+	"landfall/appliance/mirror"
+)
+
+// mirrorManifests returns the objects by which the finished cluster uses the site's mirror: the
+// rules that an install-config cannot express, the CatalogSources that came with the mirror rules,
+// and an OperatorHub that disables OpenShift's own catalogs if no rule maps them to a mirror.
+// Objects that the operators' manifests contain already are left out.
+func (in *Installation) mirrorManifests(operators map[string][]byte) (map[string][]byte, error) {
+	version := in.Cluster.OpenshiftVersion
+	objects, err := in.Mirror.Manifests(in.mirrorTarget())
+	if err != nil {
+		return nil, err
+	}
+	manifests := make(map[string][]byte)
+	for _, m := range objects {
+		if !in.hasManifest(m.Kind, m.Object) {
+			manifests[path.Join(m.Folder, m.Name)] = m.YAML
+		}
+	}
+	if len(in.Mirror.RegistriesConf()) == 0 || !in.hasMarketplace() {
+		return manifests, nil
+	}
+	for _, source := range in.Catalogs.Sources {
+		name := catalogSourceFile(source.Name)
+		if operators[name] == nil && source.Fits(version) && !in.Catalogs.HasSource(source.Name) {
+			manifests[path.Join("openshift", name)] = source.Document
+		}
+	}
+	_, served := catalog.RuleFor(in.Mirror, operator.IndexImage(catalog.DefaultCatalogs[0], version))
+	if operators[operatorHubFile] != nil || served || in.Catalogs.HasOperatorHub() {
+		return manifests, nil
+	}
+	manifests[path.Join("openshift", operatorHubFile)] = []byte(withoutDefaultCatalogs)
+	return manifests, nil
+}
+
+// operatorHubFile is the manifest name of the appliance's OperatorHub.
+const operatorHubFile = "50_openshift-operators_operatorhub_cluster.yaml"
+
+// withoutDefaultCatalogs disables all of OpenShift's own catalogs.
+const withoutDefaultCatalogs = `apiVersion: config.openshift.io/v1
+kind: OperatorHub
+metadata:
+  name: cluster
+spec:
+  disableAllDefaultSources: true
+`
+
+// catalogSourceFile returns the manifest name of a CatalogSource.
+func catalogSourceFile(name string) string {
+	return "50_openshift-operators_catalogsource_" + name + ".yaml"
+}
+
+// operatorManifests renders the manifests of the cluster's operators, and those of the catalogs
+// from which the operators are installed.
+func (in *Installation) operatorManifests() (*operator.Manifests, error) {
+	cluster := operator.Cluster{
+		Version: in.Cluster.OpenshiftVersion, SingleNode: in.singleNode(),
+		Operators: operator.Selected(in.Cluster, true), ControllerImage: in.ControllerImage,
+		Catalogs: make(map[string]string),
+	}
+	cluster.Compact, cluster.Disks = validation.Storage(in.Cluster, in.Hosts, in.Requirements)
+	origins := in.Catalogs.Origins()
+	for _, origin := range origins {
+		if origin.Source != "" {
+			cluster.Catalogs[origin.Catalog] = origin.Source
+		}
+	}
+	made, err := cluster.Manifests()
+	if err != nil {
+		return nil, fmt.Errorf("making the manifests of the operators: %w", err)
+	}
+	for _, origin := range origins {
+		if origin.Document != nil {
+			made.Install[catalogSourceFile(origin.Source)] = origin.Document
+		}
+	}
+	hub, err := catalog.OperatorHub(origins)
+	if err != nil {
+		return nil, err
+	}
+	if hub != nil && !in.Catalogs.HasOperatorHub() {
+		made.Install[operatorHubFile] = hub
+	}
+	return made, nil
+}
+
+// LaterObjects returns the objects of the mirror rules that only a running cluster can be given, as
+// YAML documents. It is empty if there are none.
+func (in *Installation) LaterObjects() []byte {
+	var documents []byte
+	for _, object := range in.Mirror.LaterObjects(in.mirrorTarget()) {
+		documents = append(append(documents, "---\n"...), object.YAML...)
+	}
+	return documents
+}
+
+// mirrorTarget returns the forms of mirror rules that the cluster supports.
+func (in *Installation) mirrorTarget() mirror.Target {
+	version := in.Cluster.OpenshiftVersion
+	return mirror.Target{
+		MirrorSets: inventory.AtLeast(version, 4, 14), SourcePolicy: inventory.AtLeast(version, 4, 21),
+		// The operator of OLM v1 installs the kind and runs on a node. While a single node is its
+		// own bootstrap, the kind does not exist.
+		ClusterCatalogs: inventory.AtLeast(version, 4, 18) && !in.singleNode() &&
+			in.hasCapability("OperatorLifecycleManagerV1", 4, 18),
+	}
+}
+
+// hasManifest reports whether the users' manifests contain an object.
+func (in *Installation) hasManifest(kind, name string) bool {
+	for _, content := range in.Manifests {
+		text := string(content)
+		if strings.Contains(text, "kind: "+kind+"\n") && strings.Contains(text, "name: "+name+"\n") {
+			return true
+		}
+	}
+	return false
+}
+
+// hasMarketplace reports whether the cluster has the kinds CatalogSource and OperatorHub. The
+// bootstrap would wait forever for the kind of an object that no component defines.
+func (in *Installation) hasMarketplace() bool {
+	return in.hasCapability("marketplace", 4, 11) && in.hasCapability("OperatorLifecycleManager", 4, 15)
+}
+
+// hasCapability reports whether the cluster has a capability that OpenShift introduced in a
+// version. Earlier versions cannot disable it.
+func (in *Installation) hasCapability(capability string, major, minor int) bool {
+	var overrides struct {
+		Capabilities struct {
+			Baseline   string   `json:"baselineCapabilitySet"`
+			Additional []string `json:"additionalEnabledCapabilities"`
+		} `json:"capabilities"`
+	}
+	if in.Cluster.InstallConfigOverrides == "" {
+		return true
+	}
+	if err := json.Unmarshal([]byte(in.Cluster.InstallConfigOverrides), &overrides); err != nil {
+		return true // the override is rejected elsewhere
+	}
+	if !inventory.AtLeast(in.Cluster.OpenshiftVersion, major, minor) ||
+		slices.Contains(overrides.Capabilities.Additional, capability) {
+		return true
+	}
+	switch baseline := overrides.Capabilities.Baseline; baseline {
+	case "", "vCurrent":
+		return true
+	case "None":
+		return false
+	default:
+		var since [2]int
+		_, err := fmt.Sscanf(baseline, "v%d.%d", &since[0], &since[1])
+		return err == nil && (since[0] > major || since[0] == major && since[1] >= minor)
+	}
+}
