@@ -24,6 +24,7 @@ import (
 	"landfall/appliance/engine/operator"
 	"landfall/appliance/engine/validation"
 	"landfall/appliance/mirror"
+	"landfall/appliance/process"
 	"landfall/appliance/release"
 	"landfall/appliance/sitekey"
 	"landfall/assets"
@@ -290,6 +291,12 @@ func (a *Appliance) Run(ctx context.Context) error {
 		errs = append(errs, err)
 	}
 	return errors.Join(errors.Join(errs...), a.Close())
+}
+
+// KeepSmall returns unused memory to the system whenever the appliance is idle, until the context
+// ends.
+func (a *Appliance) KeepSmall(ctx context.Context, clock clockwork.Clock) {
+	process.KeepSmall(ctx, a.db, clock, a.log)
 }
 
 // tidy removes what nobody needs any more: the change log before the last turn, and files that

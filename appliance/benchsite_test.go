@@ -21,6 +21,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sync/errgroup"
 	"landfall/appliance"
+	"landfall/appliance/process"
 
 	"landfall/appliance/engine"
 	"landfall/appliance/engine/inventory"
@@ -34,8 +35,8 @@ const apiPath = "/api/assisted-install/v2"
 // startQuietly runs an appliance that writes its log as usual, to nowhere, in a process that
 // collects garbage and runs threads as the program's does.
 func (s *site) startQuietly(tb testing.TB) (address string, stop func()) {
-	tb.Cleanup(appliance.TuneCollector())
-	tb.Cleanup(appliance.SpareThreads())
+	tb.Cleanup(process.TuneCollector())
+	tb.Cleanup(process.AddThreads())
 	return s.startLogging(tb, slog.New(slog.NewJSONHandler(io.Discard, nil)))
 }
 

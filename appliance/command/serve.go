@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"landfall/appliance"
+	"landfall/appliance/process"
 )
 
 func newServe() *cobra.Command {
@@ -43,10 +44,10 @@ func runServe(cmd *cobra.Command, config appliance.Config) error {
 		return err
 	}
 	if os.Getenv("GOGC") == "" {
-		defer appliance.TuneCollector()()
+		defer process.TuneCollector()()
 	}
 	if os.Getenv("GOMAXPROCS") == "" {
-		defer appliance.SpareThreads()()
+		defer process.AddThreads()()
 	}
 	running, err := appliance.New(cmd.Context(), config, logger, Version())
 	if err != nil {

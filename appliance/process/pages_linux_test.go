@@ -1,4 +1,4 @@
-package appliance
+package process
 
 import (
 	"os"
@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestAProgramWhosePagesWereGivenBackTakesLessMemoryAndGoesOn(t *testing.T) {
+func TestReleaseProgramPages_programGoesOn(t *testing.T) {
 	resident := func() int {
 		status, err := os.ReadFile("/proc/self/status")
 		require.NoError(t, err)

@@ -1,4 +1,4 @@
-package appliance
+package process
 
 import (
 	"bufio"
@@ -10,19 +10,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// releaseProgramPages has the system take back the pages of this program's file that only its start
-// needed: some tens of MiB of code and constants, which count as the process's memory although
-// nothing reads them again. Those that are needed after all come back from the page cache by
-// themselves. What was ever written to stays, as a loader does to constants that it makes read-only
-// afterwards.
+// releaseProgramPages returns the pages of this program's file that only its start needed: some
+// tens of MiB of code and constants, which count as memory of the process although nothing reads
+// them again. The system reads released pages from the page cache again when the program needs
+// them. Pages that were ever written to stay; a loader writes to constants before it makes them
+// read-only.
 func releaseProgramPages() error {
 	self, err := os.Readlink("/proc/self/exe")
 	if err != nil {
-		return fmt.Errorf("find this program: %w", err)
+		return fmt.Errorf("find this program's file: %w", err)
 	}
 	maps, err := os.Open("/proc/self/smaps")
 	if err != nil {
-		return fmt.Errorf("find this program's pages: %w", err)
+		return fmt.Errorf("read this program's memory map: %w", err)
 	}
 	defer maps.Close()
 	var from, to uint64
@@ -42,30 +42,30 @@ func releaseProgramPages() error {
 		}
 		if _, _, errno := unix.Syscall(unix.SYS_MADVISE, uintptr(from), uintptr(to-from),
 			unix.MADV_DONTNEED); errno != 0 {
-			return fmt.Errorf("give back the pages %x-%x: %w", from, to, errno)
+			return fmt.Errorf("release the pages %x-%x: %w", from, to, errno)
 		}
 	}
 	return nil
 }
 
-// addresses reads the "<from>-<to>" that the line of a mapping begins with: proc_pid_smaps(5).
+// addresses parses the range "<from>-<to>" at the beginning of a mapping's line: proc_pid_smaps(5).
 func addresses(text string) (from, to uint64, err error) {
 	first, last, _ := strings.Cut(text, "-")
 	if from, err = strconv.ParseUint(first, 16, 64); err == nil {
 		to, err = strconv.ParseUint(last, 16, 64)
 	}
 	if err != nil {
-		err = fmt.Errorf("read the pages %s: %w", text, err)
+		err = fmt.Errorf("parse the address range %s: %w", text, err)
 	}
 	return from, to, err
 }
 
-// resident is how many bytes of memory the process has: proc_pid_statm(5), whose second field
-// counts pages.
+// resident returns the resident size of the process in bytes, or 0 if it can't be read. The second
+// field of proc_pid_statm(5) counts pages.
 func resident() int64 {
 	text, err := os.ReadFile("/proc/self/statm")
 	if err != nil {
-		return 0 // it is never too much then
+		return 0 // a process of size 0 never returns memory
 	}
 	fields := strings.Fields(string(text))
 	if len(fields) < 2 {

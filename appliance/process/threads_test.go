@@ -1,4 +1,4 @@
-package appliance
+package process
 
 import (
 	"runtime"
@@ -7,9 +7,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestMoreThreadsThanProcessorsRunUntilThatIsUndone(t *testing.T) {
+func TestAddThreads_untilUndone(t *testing.T) {
 	before := runtime.GOMAXPROCS(0)
-	undo := SpareThreads()
+	undo := AddThreads()
 	require.Equal(t, before+spareThreads, runtime.GOMAXPROCS(0))
 	undo()
 	require.Equal(t, before, runtime.GOMAXPROCS(0))

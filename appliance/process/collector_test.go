@@ -1,4 +1,4 @@
-package appliance
+package process
 
 import (
 	"runtime"
@@ -9,14 +9,14 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestTheLargerTheHeapTheSmallerTheShareOfGarbage(t *testing.T) {
+func TestGarbagePercent(t *testing.T) {
 	for live, percent := range map[uint64]int{0: 300, 10 << 20: 300, 24 << 20: 300, 36 << 20: 200, 72 << 20: 100,
 		144 << 20: 50, 1 << 40: 50} {
-		require.Equal(t, percent, garbageShare(live), "of %d bytes", live)
+		require.Equal(t, percent, garbagePercent(live), "of %d bytes", live)
 	}
 }
 
-func TestTheCollectorIsTunedAfterEachCollection(t *testing.T) {
+func TestTuneCollector_afterEachCollection(t *testing.T) {
 	percent := func() int {
 		held := debug.SetGCPercent(-1)
 		debug.SetGCPercent(held)
@@ -24,7 +24,7 @@ func TestTheCollectorIsTunedAfterEachCollection(t *testing.T) {
 	}
 	before := percent()
 	stop := TuneCollector()
-	require.Equal(t, garbagePercent, percent())
+	require.Equal(t, maxGarbagePercent, percent())
 	much := make([]byte, 190<<20)
 	require.Eventually(t, func() bool { runtime.GC(); return percent() < 60 }, 10*time.Second, time.Millisecond,
 		"a hundred and ninety MiB are alive")
