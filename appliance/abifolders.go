@@ -14,6 +14,8 @@ import (
 	"strings"
 	"sync"
 
+	"landfall/appliance/config"
+
 	"github.com/go-openapi/strfmt"
 	"github.com/go-openapi/swag/conv"
 	"github.com/openshift/assisted-service/models"
@@ -45,7 +47,7 @@ type abiFolders struct {
 	db       *store.DB
 	engine   *engine.Engine
 	mirror   *siteMirror
-	releases []ReleaseImage
+	releases []config.ReleaseImage
 	log      *slog.Logger
 
 	applying sync.Mutex // held while a host is given what its folder says
@@ -114,11 +116,11 @@ func (f *abiFolders) describe(site *abi.Site) (*models.ClusterCreateParams, erro
 
 // release finds the configuration's release that a folder names: by its pull spec, its digest, or
 // the version in its tag.
-func (f *abiFolders) release(site *abi.Site, arch string) (ReleaseImage, error) {
+func (f *abiFolders) release(site *abi.Site, arch string) (config.ReleaseImage, error) {
 	named, _ := site.Values[abi.ReleaseImage].(string)
 	_, digest, byDigest := strings.Cut(named, "@")
 	tag := named[strings.LastIndexAny(named, ":/")+1:]
-	var chosen *ReleaseImage
+	var chosen *config.ReleaseImage
 	for i, release := range f.releases {
 		if arch != "" && apiArchitecture(release.CPUArchitecture) != arch {
 			continue
@@ -132,7 +134,7 @@ func (f *abiFolders) release(site *abi.Site, arch string) (ReleaseImage, error) 
 		}
 	}
 	if chosen == nil {
-		return ReleaseImage{}, site.Refuse(abi.ReleaseImage,
+		return config.ReleaseImage{}, site.Refuse(abi.ReleaseImage,
 			"is %q, which the appliance does not have; add it under release_images in the configuration", named)
 	}
 	if named == "" {

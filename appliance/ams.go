@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"strings"
 
+	"landfall/appliance/config"
+
 	"github.com/jonboulle/clockwork"
 
 	"landfall/appliance/ams"
@@ -33,7 +35,7 @@ type subscriptions struct {
 }
 
 // newSubscriptions returns what tells AMS, which asks nobody before it runs.
-func newSubscriptions(config Config, db *store.DB, clusters *engine.Engine, key *sitekey.Key, version string,
+func newSubscriptions(config config.Config, db *store.DB, clusters *engine.Engine, key *sitekey.Key, version string,
 	logger *slog.Logger) (*subscriptions, error) {
 	var extra []byte
 	if config.AMS.CABundle != "" {
@@ -69,7 +71,7 @@ func newSubscriptions(config Config, db *store.DB, clusters *engine.Engine, key 
 }
 
 // run tells AMS until the context ends, unless the configuration switches that off.
-func (s *subscriptions) run(ctx context.Context, config Config) error {
+func (s *subscriptions) run(ctx context.Context, config config.Config) error {
 	if !config.AMS.Enabled {
 		return nil
 	}

@@ -8,21 +8,19 @@ package appliance
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"net"
 	"net/url"
-	"os"
 	"path/filepath"
-	"sync"
 	"time"
 
+	"landfall/appliance/config"
+
 	"github.com/jonboulle/clockwork"
+	"golang.org/x/sync/errgroup"
 
 	"landfall/appliance/bmc"
 	"landfall/appliance/engine"
-	"landfall/appliance/engine/operator"
-	"landfall/appliance/engine/validation"
 	"landfall/appliance/mirror"
 	"landfall/appliance/process"
 	"landfall/appliance/release"
@@ -49,7 +47,7 @@ const (
 
 // Appliance is an appliance that has everything it needs and listens.
 type Appliance struct {
-	config    Config
+	config    config.Config
 	version   string
 	log       *slog.Logger
 	listener  net.Listener
@@ -80,7 +78,7 @@ type Appliance struct {
 
 // New opens an appliance as the configuration says. Its errors are sentences about what stands in
 // the way; nothing stays open then.
-func New(ctx context.Context, config Config, logger *slog.Logger, version string) (_ *Appliance, err error) {
+func New(ctx context.Context, config config.Config, logger *slog.Logger, version string) (_ *Appliance, err error) {
 	recent := new(recentLog)
 	logger = recent.logger(logger)
 	a := &Appliance{config: config, version: version, log: logger, recent: recent}
@@ -92,7 +90,7 @@ func New(ctx context.Context, config Config, logger *slog.Logger, version string
 	if err := checkMirror(config.Mirror); err != nil {
 		return nil, err
 	}
-	minimums, disabled, err := requirements(config.Validations)
+	minimums, disabled, err := config.Validations.Read()
 	if err != nil {
 		return nil, err
 	}
@@ -156,7 +154,7 @@ func New(ctx context.Context, config Config, logger *slog.Logger, version string
 		Images: engine.Images{Agent: config.Images.Agent, Installer: config.Images.Installer,
 			Controller: config.Images.Controller},
 		ReleaseList: releaseList(config.ReleaseImages), NTPSources: config.NTPSources,
-		Timeouts: timeouts(config.Timeouts),
+		Timeouts: config.Timeouts.Engine(),
 		EventLimits: engine.EventLimits{Each: int64(config.Limits.EventObjectBytes),
 			All: int64(config.Limits.EventBytes)},
 		Requirements: minimums, DisabledValidations: disabled, Capable: a.gates(), Secrets: sealed,
@@ -247,50 +245,42 @@ func (a *Appliance) LocalURL() string {
 	return (&url.URL{Scheme: "http", Host: net.JoinHostPort(host, port)}).String()
 }
 
-// Run serves until the context ends, then lets running requests end within the configured time and
-// closes everything.
+// Run serves until the context ends or a task fails, then lets running requests end within the
+// configured time and closes everything.
 func (a *Appliance) Run(ctx context.Context) error {
-	runCtx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	var group sync.WaitGroup
-	failures := make(chan error, 16)
-	start := func(run func(context.Context) error) {
-		group.Go(func() {
-			if err := run(runCtx); err != nil {
-				failures <- err
-				cancel()
-			}
-		})
+	return errors.Join(runAll(ctx, a.tasks()), a.Close())
+}
+
+// task is a part of the appliance that runs until its context ends.
+type task = func(context.Context) error
+
+// runAll runs tasks until all of them have returned. The first error ends the context of the
+// others, and is returned.
+func runAll(ctx context.Context, tasks []task) error {
+	group, ctx := errgroup.WithContext(ctx)
+	for _, run := range tasks {
+		group.Go(func() error { return run(ctx) })
 	}
-	start(a.engine.Run)
-	start(func(ctx context.Context) error { return a.ams.run(ctx, a.config) })
-	start(a.images.Run)
-	start(a.discovery.digests.run)
-	start(a.tidy)
-	start(func(ctx context.Context) error {
-		listener := a.listener
-		a.listener = nil // the server closes it
-		return a.server.Serve(ctx, listener)
-	})
+	return group.Wait()
+}
+
+func (a *Appliance) tasks() []task {
+	tasks := []task{
+		a.engine.Run, func(ctx context.Context) error { return a.ams.run(ctx, a.config) }, a.images.Run,
+		a.discovery.digests.run, a.tidy, a.serve, a.followInfraEnvs,
+		func(ctx context.Context) error { return a.prover.followClusters(ctx, a.db) }, a.mirror.followDeletions,
+		a.bmcs.Run, a.folders.follow, a.spokes.run,
+	}
 	if a.boot != nil {
-		start(a.boot.serve)
+		tasks = append(tasks, a.boot.serve)
 	}
-	for _, run := range a.runKubernetes() {
-		start(run)
-	}
-	start(a.followInfraEnvs)
-	start(func(ctx context.Context) error { return a.prover.followClusters(ctx, a.db) })
-	start(a.mirror.followDeletions)
-	start(a.bmcs.Run)
-	start(a.folders.follow)
-	start(a.spokes.run)
-	group.Wait()
-	close(failures)
-	var errs []error
-	for err := range failures {
-		errs = append(errs, err)
-	}
-	return errors.Join(errors.Join(errs...), a.Close())
+	return append(tasks, a.runKubernetes()...)
+}
+
+func (a *Appliance) serve(ctx context.Context) error {
+	listener := a.listener
+	a.listener = nil // the server closes it
+	return a.server.Serve(ctx, listener)
 }
 
 // KeepSmall returns unused memory to the system whenever the appliance is idle, until the context
@@ -368,7 +358,7 @@ func quiet(method, route string) bool {
 	return api.Quiet(method, route) || image.Quiet(method, route) || kube.Quiet(method, route)
 }
 
-func releaseList(images []ReleaseImage) []engine.ReleaseImage {
+func releaseList(images []config.ReleaseImage) []engine.ReleaseImage {
 	var list []engine.ReleaseImage
 	for _, image := range images {
 		list = append(list, engine.ReleaseImage{
@@ -394,67 +384,4 @@ func rpmArchitecture(name string) string {
 		return "aarch64"
 	}
 	return name
-}
-
-func timeouts(t Timeouts) engine.Timeouts {
-	return engine.Timeouts{
-		HostDisconnected: t.HostDisconnected, HostPreparing: t.HostPreparing, ClusterPreparing: t.ClusterPreparing,
-		Installation: t.Installation, Finalizing: t.Finalizing, UserAction: t.UserAction, Stages: t.Stages.ByName(),
-		HostStarting: t.HostStarting, SingleNodeReboot: t.SingleNodeReboot, Resetting: t.Resetting,
-		Reclaiming: t.Reclaiming,
-		HostLogs:   t.HostLogs, HostLogsPending: t.HostLogsPending, ClusterLogs: t.ClusterLogs,
-		ClusterLogsPending: t.ClusterLogsPending,
-		FinalizingStages:   t.FinalizingStages.ByName(), WarnOnly: t.ExpiredStages == "warn",
-	}
-}
-
-// requirements reads the site's own minimums of hosts and which of their checks it has switched
-// off.
-func requirements(v Validations) (func(version string) validation.Requirements, []validation.ID, error) {
-	var disabled []validation.ID
-	for _, id := range v.DisabledHosts {
-		disabled = append(disabled, validation.ID(id))
-	}
-	if err := validation.CheckDisabled(disabled); err != nil {
-		return nil, nil, fmt.Errorf("read validations.disabled_hosts: %w", err)
-	}
-	operators, err := operatorRequirements(v.OperatorRequirements)
-	if err != nil {
-		return nil, nil, err
-	}
-	with := func(of func(string) validation.Requirements) func(string) validation.Requirements {
-		return func(version string) validation.Requirements {
-			minimums := of(version)
-			minimums.Operators = operators
-			return minimums
-		}
-	}
-	if v.Requirements == "" {
-		return with(validation.DefaultRequirements), disabled, nil
-	}
-	text, err := os.ReadFile(v.Requirements)
-	if err != nil {
-		return nil, nil, fmt.Errorf("read validations.requirements: %w", err)
-	}
-	overrides, err := validation.ParseOverrides(text)
-	if err != nil {
-		return nil, nil, fmt.Errorf("read %s: %w", v.Requirements, err)
-	}
-	return with(overrides.For), disabled, nil
-}
-
-// operatorRequirements reads the site's own requirements of operators, nil when there is no file.
-func operatorRequirements(path string) (*operator.Overrides, error) {
-	if path == "" {
-		return nil, nil
-	}
-	text, err := os.ReadFile(path)
-	if err != nil {
-		return nil, fmt.Errorf("read validations.operator_requirements: %w", err)
-	}
-	overrides, err := operator.ParseOverrides(text)
-	if err != nil {
-		return nil, fmt.Errorf("read %s: %w", path, err)
-	}
-	return overrides, nil
 }

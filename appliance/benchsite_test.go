@@ -20,7 +20,7 @@ import (
 	"github.com/openshift/assisted-service/models"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sync/errgroup"
-	"landfall/appliance"
+
 	"landfall/appliance/process"
 
 	"landfall/appliance/engine"

@@ -9,6 +9,8 @@ import (
 	"net/url"
 	"strings"
 
+	"landfall/appliance/config"
+
 	"landfall/store"
 	"landfall/web"
 	"landfall/web/image"
@@ -24,7 +26,7 @@ type bootServer struct {
 }
 
 // listenForBoot returns nil if the configuration asks for no such listener.
-func listenForBoot(ctx context.Context, config Config, logger *slog.Logger) (*bootServer, error) {
+func listenForBoot(ctx context.Context, config config.Config, logger *slog.Logger) (*bootServer, error) {
 	if config.BootListen == "" {
 		return nil, nil
 	}

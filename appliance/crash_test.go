@@ -34,6 +34,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"landfall/appliance"
+	"landfall/appliance/config"
 	"landfall/appliance/simulate"
 	"landfall/store"
 )
@@ -72,7 +73,7 @@ func serveVictim(path string) error {
 	if err != nil {
 		return err
 	}
-	var config appliance.Config
+	var config config.Config
 	if err := json.Unmarshal(text, &config); err != nil {
 		return err
 	}

@@ -24,6 +24,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"landfall/appliance"
+	"landfall/appliance/config"
 	"landfall/appliance/simulate"
 	"landfall/isogen"
 )
@@ -55,7 +56,7 @@ func sealed(rules []byte) []byte {
 
 // site is a rehearsal site: a mirror registry with a release, a live ISO, and an appliance.
 type site struct {
-	config  appliance.Config
+	config  config.Config
 	release *simulate.PushedPayload
 }
 
@@ -69,15 +70,15 @@ func newSite(t testing.TB) *site {
 	idms := filepath.Join(dir, "idms.yaml")
 	require.NoError(t, os.WriteFile(idms, sealed(world.release.IDMS), 0o600))
 
-	config := appliance.Default()
-	config.Listen, config.DataDir = "127.0.0.1:0", filepath.Join(dir, "data")
-	config.OSImages = []appliance.OSImage{{OpenshiftVersion: "4.20", CPUArchitecture: "x86_64", Path: iso,
+	settings := config.Default()
+	settings.Listen, settings.DataDir = "127.0.0.1:0", filepath.Join(dir, "data")
+	settings.OSImages = []config.OSImage{{OpenshiftVersion: "4.20", CPUArchitecture: "x86_64", Path: iso,
 		SHA256: world.sum}}
-	config.ReleaseImages = []appliance.ReleaseImage{{OpenshiftVersion: world.release.Version, CPUArchitecture: "x86_64",
+	settings.ReleaseImages = []config.ReleaseImage{{OpenshiftVersion: world.release.Version, CPUArchitecture: "x86_64",
 		URL: world.release.Release, Default: true}}
-	config.Mirror.IDMSFiles = []string{idms}
-	config.Joining.Addresses, config.Joining.Interval = []string{"*=" + world.spokes.Addr()}, 50*time.Millisecond
-	return &site{config, world.release}
+	settings.Mirror.IDMSFiles = []string{idms}
+	settings.Joining.Addresses, settings.Joining.Interval = []string{"*=" + world.spokes.Addr()}, 50*time.Millisecond
+	return &site{settings, world.release}
 }
 
 // world is what lies outside of the appliances of tests: a registry with a release, and a live ISO.

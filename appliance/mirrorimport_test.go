@@ -3,15 +3,16 @@ package appliance_test
 import (
 	"bytes"
 	"context"
-	"landfall/appliance/mirror"
-	"landfall/appliance/simulate"
-	"landfall/ignition"
 	"net/http"
 	"net/url"
 	"os"
 	"slices"
 	"strings"
 	"testing"
+
+	"landfall/appliance/mirror"
+	"landfall/appliance/simulate"
+	"landfall/ignition"
 
 	"github.com/openshift/assisted-service/models"
 	"github.com/stretchr/testify/require"

@@ -11,6 +11,8 @@ import (
 	"sync"
 	"time"
 
+	"landfall/appliance/config"
+
 	"github.com/google/go-containerregistry/pkg/name"
 	"github.com/google/uuid"
 	"github.com/jonboulle/clockwork"
@@ -43,7 +45,7 @@ type mirrorProver struct {
 	site     *siteMirror
 	prover   *prover.Prover
 	releases *release.Library
-	known    []ReleaseImage
+	known    []config.ReleaseImage
 	secret   releaseFetcher // finds pull specs and the appliance's own pull secret
 	engine   *engine.Engine // set before the first proof
 	key      *sitekey.Key
@@ -62,7 +64,7 @@ type mirrorProver struct {
 // listed is a list that was handed out, to be ticked off.
 type listed struct{ sources []string }
 
-func newMirrorProver(config Config, site *siteMirror, releases *release.Library, key *sitekey.Key, db *store.DB,
+func newMirrorProver(config config.Config, site *siteMirror, releases *release.Library, key *sitekey.Key, db *store.DB,
 	version string, logger *slog.Logger) *mirrorProver {
 	p := &mirrorProver{
 		site: site, releases: releases, known: config.ReleaseImages, key: key, clock: clockwork.NewRealClock(),

@@ -15,6 +15,8 @@ import (
 	"path/filepath"
 	"time"
 
+	"landfall/appliance/config"
+
 	"github.com/google/go-containerregistry/pkg/authn"
 	"github.com/google/go-containerregistry/pkg/name"
 	"github.com/jonboulle/clockwork"
@@ -63,7 +65,7 @@ func (o *osImages) states() ([]console.OSImage, error) {
 }
 
 // newOSImages opens the base images of a configuration.
-func newOSImages(config Config, site *siteMirror, releases *release.Library, users func() ([]osimage.User, error),
+func newOSImages(config config.Config, site *siteMirror, releases *release.Library, users func() ([]osimage.User, error),
 	sealed *sitekey.Box, logger *slog.Logger) (*osImages, error) {
 	var images []osimage.Configured
 	for _, image := range config.OSImages {
@@ -129,7 +131,7 @@ func infraEnvUsers(e *engine.Engine) func() ([]osimage.User, error) {
 // releaseFetcher takes live ISOs out of release payloads.
 type releaseFetcher struct {
 	releases   *release.Library
-	known      []ReleaseImage
+	known      []config.ReleaseImage
 	secretFile string
 }
 

@@ -18,7 +18,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"landfall/appliance"
+	"landfall/appliance/config"
 	"landfall/appliance/osimage"
 	"landfall/isogen/skeleton"
 	"landfall/web/console"
@@ -204,7 +204,7 @@ func TestAFullDiskUnderTheOSImagesIsSaidAndNothingStays(t *testing.T) {
 
 func TestAnImageIsTakenOutOfTheMirrorsRelease(t *testing.T) {
 	s := newSite(t)
-	s.config.OSImages = []appliance.OSImage{{OpenshiftVersion: osimage.Minor(s.release.Version),
+	s.config.OSImages = []config.OSImage{{OpenshiftVersion: osimage.Minor(s.release.Version),
 		CPUArchitecture: "x86_64", Release: true}}
 	secret := filepath.Join(t.TempDir(), "pull-secret.json")
 	require.NoError(t, os.WriteFile(secret, []byte(pullSecret), 0o600))
@@ -233,7 +233,7 @@ func TestAnImageIsFetchedByHTTPSWithTheMirrorsCA(t *testing.T) {
 	}))
 	t.Cleanup(from.Close)
 	s := newSite(t)
-	s.config.OSImages = []appliance.OSImage{{URL: from.URL + "/live.iso"}}
+	s.config.OSImages = []config.OSImage{{URL: from.URL + "/live.iso"}}
 	address, stop := s.start(t)
 	eventually(t, "the server's certificate is refused", func() bool {
 		return strings.Contains(osImagesAt(t, address)[0].Message, "certificate signed by unknown authority")
@@ -258,7 +258,7 @@ func TestAnImageIsFetchedThroughTheConfiguredProxy(t *testing.T) {
 	}))
 	t.Cleanup(proxy.Close)
 	s := newSite(t)
-	s.config.OSImages = []appliance.OSImage{{URL: "http://files.site.test/live.iso"}}
+	s.config.OSImages = []config.OSImage{{URL: "http://files.site.test/live.iso"}}
 	s.config.OSImageProxy = proxy.URL
 	address, _ := s.start(t)
 	eventually(t, "the image is there", func() bool { return osImagesAt(t, address)[0].State == osimage.StateReady })

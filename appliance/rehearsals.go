@@ -14,6 +14,8 @@ import (
 	"sync"
 	"time"
 
+	"landfall/appliance/config"
+
 	"github.com/go-openapi/swag/conv"
 	"github.com/google/uuid"
 	"github.com/openshift/assisted-service/models"
@@ -258,24 +260,24 @@ func (p *play) inCopy(ctx context.Context, do func(context.Context) error) (err 
 
 // config is the appliance's with nothing that reaches further than this machine and the site's
 // registry.
-func (p *play) config(dir string) (Config, error) {
-	config := p.appliance.config
-	config.Listen, config.BootListen, config.URL, config.DataDir = "127.0.0.1:0", "", nil, dir
-	config.AMS, config.Kubernetes = AMS{}, Kubernetes{}
+func (p *play) config(dir string) (config.Config, error) {
+	own := p.appliance.config
+	own.Listen, own.BootListen, own.URL, own.DataDir = "127.0.0.1:0", "", nil, dir
+	own.AMS, own.Kubernetes = config.AMS{}, config.Kubernetes{}
 	images, err := p.appliance.images.List()
 	if err != nil {
-		return config, err
+		return own, err
 	}
-	config.OSImages = nil
+	own.OSImages = nil
 	for _, image := range images {
 		if image.Path != "" {
-			config.OSImages = append(config.OSImages, OSImage{
+			own.OSImages = append(own.OSImages, config.OSImage{
 				OpenshiftVersion: image.OpenshiftVersion, CPUArchitecture: rpmArchitecture(image.CPUArchitecture),
 				Path: image.Path, SHA256: image.SHA256,
 			})
 		}
 	}
-	return config, nil
+	return own, nil
 }
 
 // steps are those that need the copy.

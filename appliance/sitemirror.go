@@ -14,6 +14,8 @@ import (
 	"sync"
 	"time"
 
+	"landfall/appliance/config"
+
 	"github.com/jonboulle/clockwork"
 
 	"landfall/appliance/engine"
@@ -69,19 +71,19 @@ type siteMirror struct {
 	layered   map[mirror.Level]*mirror.Client // made when first asked for, until rules change
 }
 
-func mirrorFiles(config Mirror) mirror.Files {
+func mirrorFiles(config config.Mirror) mirror.Files {
 	return mirror.Files{RegistriesConf: config.RegistriesConf, MirrorSets: config.IDMSFiles, CABundle: config.CABundle}
 }
 
 // checkMirror finds what is wrong with the configuration's rules before anything is opened.
-func checkMirror(config Mirror) error {
+func checkMirror(config config.Mirror) error {
 	_, err := mirror.Load(mirrorFiles(config))
 	return err
 }
 
 // newSiteMirror reads the configuration's rules, which must be right, and the imports. Imports that
 // don't fit together with a configuration that was changed meanwhile are left out, and said to be.
-func newSiteMirror(config Mirror, db *store.DB, version string, logger *slog.Logger) (*siteMirror, error) {
+func newSiteMirror(config config.Mirror, db *store.DB, version string, logger *slog.Logger) (*siteMirror, error) {
 	configured, err := mirror.Read(mirrorFiles(config))
 	if err != nil {
 		return nil, err

@@ -3,6 +3,8 @@ package appliance
 import (
 	"context"
 
+	"landfall/appliance/config"
+
 	"landfall/isogen"
 	"landfall/web/console"
 )
@@ -30,7 +32,7 @@ func (v view) Status(context.Context) (*console.Status, error) {
 
 // releaseStatus says of a release whether hosts can be discovered for it: whether there is a live
 // ISO that fits.
-func (a *Appliance) releaseStatus(release ReleaseImage) console.Release {
+func (a *Appliance) releaseStatus(release config.ReleaseImage) console.Release {
 	status := console.Release{OpenshiftVersion: release.OpenshiftVersion, CPUArchitecture: release.CPUArchitecture}
 	architectures := []string{release.CPUArchitecture}
 	if release.CPUArchitecture == "multi" {

@@ -16,8 +16,8 @@ import (
 	"github.com/jonboulle/clockwork"
 	"github.com/spf13/cobra"
 
-	"landfall/appliance"
 	"landfall/appliance/ams"
+	"landfall/appliance/config"
 	"landfall/appliance/sitekey"
 	"landfall/web/console"
 )
@@ -174,7 +174,7 @@ func newAMSPush() *cobra.Command {
 		"file in which the ocm command keeps its login, after ocm login; it is only read")
 	flags.StringVar(&progress, "progress", "", "file that keeps how far the push came (default FILE.progress)")
 	flags.StringVarP(&receipts, "output", "o", "", "file for the receipts (default FILE.receipts.lfc)")
-	flags.StringVar(&tokenURL, "token-url", appliance.Default().AMS.TokenURL,
+	flags.StringVar(&tokenURL, "token-url", config.Default().AMS.TokenURL,
 		"URL at which credentials are exchanged for tokens")
 	flags.StringVar(&proxy, "proxy", "", "URL of a proxy (default as HTTPS_PROXY says)")
 	flags.StringVar(&caFile, "ca-bundle", "", "certificates (PEM) to trust beside those of the system")
@@ -204,7 +204,7 @@ func pushClient(apiURL, tokenURL, proxy, caFile string, secret ams.Secret) (*ams
 	}
 	return ams.NewClient(ams.ClientOptions{
 		URL: apiURL, TokenURL: tokenURL, Transport: transport, Credentials: ams.NewFixed(secret),
-		Rate:      1 / appliance.Default().AMS.CallInterval.Seconds(),
+		Rate:      1 / config.Default().AMS.CallInterval.Seconds(),
 		UserAgent: "landfall/" + Version(), Clock: clockwork.NewRealClock(), Logger: slog.New(slog.DiscardHandler),
 	}), nil
 }

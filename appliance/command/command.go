@@ -17,7 +17,7 @@ import (
 	"github.com/mattn/go-isatty"
 	"github.com/spf13/cobra"
 
-	"landfall/appliance"
+	"landfall/appliance/config"
 	"landfall/appliance/simulate"
 	"landfall/web"
 )
@@ -148,7 +148,7 @@ func interruptible(parent context.Context) (context.Context, func()) {
 
 // newLogger returns a logger as the configuration says, whose lines have the id of the request they
 // belong to.
-func newLogger(config appliance.Log, out io.Writer) (*slog.Logger, error) {
+func newLogger(config config.Log, out io.Writer) (*slog.Logger, error) {
 	var level slog.Level
 	if err := level.UnmarshalText([]byte(config.Level)); err != nil {
 		return nil, fmt.Errorf("read the log level: %w", err)

@@ -15,7 +15,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"landfall/appliance"
+	"landfall/appliance/config"
 	"landfall/appliance/simulate"
 )
 
@@ -366,7 +366,7 @@ func TestClientsSayWhatStandsInTheWay(t *testing.T) {
 func TestTheLogIsTextForPeopleAndJSONForPrograms(t *testing.T) {
 	for format, begins := range map[string]string{"text": "time=", "json": "{", "auto": "{"} {
 		var out bytes.Buffer
-		logger, err := newLogger(appliance.Log{Format: format, Level: "warn"}, &out)
+		logger, err := newLogger(config.Log{Format: format, Level: "warn"}, &out)
 		require.NoError(t, err)
 		logger.Info("not said")
 		logger.Warn("said")

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"landfall/appliance"
+	"landfall/appliance/config"
 	"landfall/appliance/engine/operator"
 	"landfall/appliance/simulate"
 )
@@ -37,12 +38,12 @@ type demo struct {
 	operators                   []string
 	parsedFaults                simulate.Faults
 	timeout                     time.Duration
-	log                         appliance.Log
+	log                         config.Log
 	out, errOut                 io.Writer
 }
 
 func newDemo() *cobra.Command {
-	d := &demo{log: appliance.Log{Format: "auto"}}
+	d := &demo{log: config.Log{Format: "auto"}}
 	cmd := &cobra.Command{
 		Use:   "demo",
 		Short: "Rehearse an installation: an appliance with a simulated site around it",
@@ -180,7 +181,7 @@ type rehearsal struct {
 	registry *simulate.Registry
 	release  *simulate.PushedPayload
 	spokes   *simulate.Spokes // the APIs of clusters that are installed
-	config   appliance.Config
+	config   config.Config
 }
 
 // newRehearsal sets up a registry with a release payload and a live ISO in a folder, and a
@@ -215,23 +216,23 @@ func newRehearsal(ctx context.Context, folder string, logger *slog.Logger) (_ *r
 	if err := os.WriteFile(rules, append(release.IDMS, catalogs...), 0o600); err != nil {
 		return nil, fmt.Errorf("write the simulated mirror's rules: %w", err)
 	}
-	config := appliance.Default()
-	config.DataDir = filepath.Join(folder, "data")
-	config.OSImages = []appliance.OSImage{{OpenshiftVersion: minor(release.Version), CPUArchitecture: "x86_64",
+	settings := config.Default()
+	settings.DataDir = filepath.Join(folder, "data")
+	settings.OSImages = []config.OSImage{{OpenshiftVersion: minor(release.Version), CPUArchitecture: "x86_64",
 		Path: iso, SHA256: sum}}
-	config.ReleaseImages = []appliance.ReleaseImage{{
+	settings.ReleaseImages = []config.ReleaseImage{{
 		OpenshiftVersion: release.Version, CPUArchitecture: "x86_64", URL: release.Release, Default: true,
 		SupportLevel: "production",
 	}}
-	config.Mirror.IDMSFiles = []string{rules}
-	config.Kubernetes.Enabled, config.Kubernetes.ImageSettles = true, time.Second
+	settings.Mirror.IDMSFiles = []string{rules}
+	settings.Kubernetes.Enabled, settings.Kubernetes.ImageSettles = true, time.Second
 	spokes, err := simulate.NewSpokes(ctx, "127.0.0.1:0")
 	if err != nil {
 		return nil, err
 	}
-	config.Joining.Addresses, config.Joining.Interval, config.Joining.GiveUp = []string{"*=" + spokes.Addr()},
+	settings.Joining.Addresses, settings.Joining.Interval, settings.Joining.GiveUp = []string{"*=" + spokes.Addr()},
 		time.Second, time.Minute
-	return &rehearsal{registry, release, spokes, config}, nil
+	return &rehearsal{registry, release, spokes, settings}, nil
 }
 
 // pushCatalogs fills a registry with catalogs of all operators that clusters can be installed with,

@@ -21,6 +21,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"landfall/appliance"
+	"landfall/appliance/config"
 	"landfall/appliance/osimage"
 	"landfall/isogen"
 	"landfall/isogen/skeleton"
@@ -59,10 +60,10 @@ func digestOf(t *testing.T, path string) string {
 // served runs an appliance without any image and returns its URL.
 func served(t *testing.T) string {
 	t.Helper()
-	config := appliance.Default()
-	config.Listen, config.DataDir = "127.0.0.1:0", t.TempDir()
+	settings := config.Default()
+	settings.Listen, settings.DataDir = "127.0.0.1:0", t.TempDir()
 	ctx, cancel := context.WithCancel(t.Context())
-	running, err := appliance.New(ctx, config, slog.New(slog.DiscardHandler), "test")
+	running, err := appliance.New(ctx, settings, slog.New(slog.DiscardHandler), "test")
 	require.NoError(t, err)
 	ended := make(chan error, 1)
 	go func() { ended <- running.Run(ctx) }()

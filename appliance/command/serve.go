@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"landfall/appliance"
+	"landfall/appliance/config"
 	"landfall/appliance/process"
 )
 
@@ -25,20 +26,20 @@ func newServe() *cobra.Command {
 			"Every key of the configuration file (see config.example.yaml) is also a flag and an environment variable.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			config, err := appliance.Load(file, os.Environ(), cmd.Flags())
+			config, err := config.Load(file, os.Environ(), cmd.Flags())
 			if err != nil {
 				return err
 			}
 			return runServe(cmd, config)
 		},
 	}
-	serve.Flags().StringVar(&file, "config", os.Getenv(appliance.EnvPrefix+"CONFIG"),
+	serve.Flags().StringVar(&file, "config", os.Getenv(config.EnvPrefix+"CONFIG"),
 		"configuration file (YAML), also $LANDFALL_CONFIG")
-	appliance.AddFlags(serve.Flags())
+	config.AddFlags(serve.Flags())
 	return serve
 }
 
-func runServe(cmd *cobra.Command, config appliance.Config) error {
+func runServe(cmd *cobra.Command, config config.Config) error {
 	logger, err := newLogger(config.Log, cmd.ErrOrStderr())
 	if err != nil {
 		return err
@@ -62,7 +63,7 @@ func runServe(cmd *cobra.Command, config appliance.Config) error {
 	return running.Run(cmd.Context())
 }
 
-func announce(out io.Writer, config appliance.Config, urls []string) {
+func announce(out io.Writer, config config.Config, urls []string) {
 	fmt.Fprintf(out, "Landfall %s\n  page and API   %s\n", Version(), urls[0])
 	if len(urls) > 1 {
 		fmt.Fprintf(out, "  also at        %s\n", strings.Join(urls[1:], " "))

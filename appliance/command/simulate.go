@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"landfall/appliance"
+	"landfall/appliance/config"
 	"landfall/appliance/simulate"
 )
 
@@ -40,7 +40,7 @@ func newSimulateHosts() *cobra.Command {
 			if crew.Count < 1 || crew.Speed <= 0 {
 				return usage("--count and --speed are %d and %g; both must be above zero", crew.Count, crew.Speed)
 			}
-			if crew.Logger, err = newLogger(appliance.Log{Format: "auto", Level: level},
+			if crew.Logger, err = newLogger(config.Log{Format: "auto", Level: level},
 				cmd.ErrOrStderr()); err != nil {
 				return err
 			}

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -176,6 +177,16 @@ func writeRows[S any](b *strings.Builder, title string, l *life[S]) {
 	fmt.Fprintln(b)
 }
 
+// stageLimits returns limits by the names of the stages, which their explanations end in.
+func stageLimits(limits reflect.Value) map[string]time.Duration {
+	byName := map[string]time.Duration{}
+	for field, value := range limits.Fields() {
+		_, name, _ := strings.Cut(field.Tag.Get("help"), "the stage ")
+		byName[name] = time.Duration(value.Int())
+	}
+	return byName
+}
+
 func writeLimits(b *strings.Builder, t Timeouts) {
 	fmt.Fprint(b, "## Limits\n\nAll can be set in the configuration, under `timeouts`. None runs while the "+
 		"appliance, or the machine that it runs on, was away.\n\n| what | limit |\n|---|---|\n")
@@ -184,15 +195,17 @@ func writeLimits(b *strings.Builder, t Timeouts) {
 	row("preparation of a host", t.HostPreparing)
 	row("preparation of a cluster", t.ClusterPreparing)
 	row("from the order to install to the installer's first word", t.HostStarting)
-	for _, stage := range slices.Sorted(maps.Keys(t.Stages)) {
-		row("stage "+stage, t.Stages[stage])
+	stages := stageLimits(reflect.ValueOf(t.Stages))
+	for _, stage := range slices.Sorted(maps.Keys(stages)) {
+		row("stage "+stage, stages[stage])
 	}
 	row("stage Rebooting of a single node", t.SingleNodeReboot)
 	row("a person corrects the boot order of a host that the cluster can do without", t.UserAction)
 	row("the whole installation", t.Installation)
 	row("finalizing", t.Finalizing)
-	for _, stage := range slices.Sorted(maps.Keys(t.FinalizingStages)) {
-		row("finalizing stage "+stage, t.FinalizingStages[stage])
+	stages = stageLimits(reflect.ValueOf(t.FinalizingStages))
+	for _, stage := range slices.Sorted(maps.Keys(stages)) {
+		row("finalizing stage "+stage, stages[stage])
 	}
 	row("resetting", t.Resetting)
 	row("reclaiming, each half", t.Reclaiming)

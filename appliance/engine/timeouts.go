@@ -1,131 +1,131 @@
 package engine
 
 import (
-	"maps"
+	"fmt"
+	"reflect"
+	"strings"
 	"time"
 
 	"github.com/openshift/assisted-service/models"
 )
 
-// Timeouts are the limits that the engine sets to hosts and installations. A limit of zero is the
-// default one.
+// Timeouts are the time limits of hosts and installations. The tags of a field are all that there
+// is to say of a limit: its key in the configuration under timeouts, its default and its
+// explanation. A limit of zero is the default one.
+//
+// The defaults are those of the Assisted Installer's own service (internal/host/config.go,
+// internal/host/host.go, internal/cluster/cluster.go, internal/cluster/finalizing_stages.go).
 type Timeouts struct {
-	HostDisconnected time.Duration // without a poll, before a host counts as disconnected
-	HostPreparing    time.Duration
-	HostStarting     time.Duration // from the order to install to the installer's first word
-	ClusterPreparing time.Duration
-	Installation     time.Duration
-	Finalizing       time.Duration
-	UserAction       time.Duration // waiting for a person to correct the boot order
-	Resetting        time.Duration
-	Reclaiming       time.Duration // from the order to the agent that runs again, each half
-	Stages           map[string]time.Duration
-	// SingleNodeReboot is the limit of the stage Rebooting of a single node, which brings the whole
-	// control plane up.
-	SingleNodeReboot time.Duration
-	// FinalizingStages are the limits of what the controller in the cluster does, by its own names.
-	FinalizingStages map[string]time.Duration
-	// HostLogs and ClusterLogs are how long logs may take when they were announced; the pending
-	// ones how long until they are announced, counted from the end of the installation.
-	HostLogs, HostLogsPending, ClusterLogs, ClusterLogsPending time.Duration
-	// WarnOnly lets the limits of a host's stages, of its silence while it is installed and of the
-	// finalizing stages warn instead of ending the installation. The limit of the whole
+	HostDisconnected time.Duration `mapstructure:"host_disconnected" default:"3m" help:"time without a poll after which a host counts as disconnected"`
+	HostPreparing    time.Duration `mapstructure:"host_preparing" default:"8m" help:"time for a host's checks before the installation"`
+	HostStarting     time.Duration `mapstructure:"host_starting" default:"20m" help:"time from the order to install to the installer's first report"`
+	ClusterPreparing time.Duration `mapstructure:"cluster_preparing" default:"10m" help:"time for a cluster's preparation before the installation"`
+	Installation     time.Duration `mapstructure:"installation" default:"24h" help:"time for a cluster's whole installation"`
+	Finalizing       time.Duration `mapstructure:"finalizing" default:"5h" help:"time from the last host's reboot to the cluster's completion"`
+	UserAction       time.Duration `mapstructure:"user_action" default:"1h" help:"time for a person to correct a host's boot order"`
+	Resetting        time.Duration `mapstructure:"resetting" default:"3m" help:"time for a host to stop its work when it is reset"`
+	Reclaiming       time.Duration `mapstructure:"reclaiming" default:"1h" help:"time for a host that is reclaimed to fetch the discovery image, and again to start it"`
+	// SingleNodeReboot is longer than the limit of other nodes: the node starts the whole control
+	// plane.
+	SingleNodeReboot time.Duration `mapstructure:"single_node_reboot" default:"80m" help:"time for the stage Rebooting of a single node"`
+	// The pending limits count from the end of the installation.
+	HostLogs           time.Duration `mapstructure:"host_logs" default:"10m" help:"time for a host's logs to arrive after they were announced"`
+	HostLogsPending    time.Duration `mapstructure:"host_logs_pending" default:"2m" help:"time for a host's logs to be announced"`
+	ClusterLogs        time.Duration `mapstructure:"cluster_logs" default:"1h" help:"time for a cluster's logs to arrive after they were announced"`
+	ClusterLogsPending time.Duration `mapstructure:"cluster_logs_pending" default:"10m" help:"time for a cluster's logs to be announced"`
+
+	Stages           StageTimeouts           `mapstructure:"stages"`
+	FinalizingStages FinalizingStageTimeouts `mapstructure:"finalizing_stages"`
+
+	// WarnOnly makes expired limits of stages, of the finalizing stages and of a host's silence
+	// during its installation warn instead of ending the installation. The limit of the whole
 	// installation always ends it.
-	WarnOnly bool
+	WarnOnly bool `mapstructure:"-"`
 }
 
-// DefaultTimeouts returns the limits of the Assisted Installer's own service
-// (internal/host/config.go, internal/host/host.go, internal/cluster/cluster.go,
-// internal/cluster/finalizing_stages.go).
-func DefaultTimeouts() Timeouts {
-	return Timeouts{
-		HostDisconnected: 3 * time.Minute,
-		HostPreparing:    8 * time.Minute,
-		HostStarting:     20 * time.Minute,
-		ClusterPreparing: 10 * time.Minute,
-		Installation:     24 * time.Hour,
-		Finalizing:       5 * time.Hour,
-		UserAction:       time.Hour,
-		Resetting:        3 * time.Minute,
-		Reclaiming:       time.Hour,
-		SingleNodeReboot: 80 * time.Minute,
-		Stages: map[string]time.Duration{
-			string(models.HostStageStartingInstallation):   30 * time.Minute,
-			string(models.HostStageWaitingForControlPlane): time.Hour,
-			string(models.HostStageWaitingForController):   time.Hour,
-			string(models.HostStageWaitingForBootkube):     time.Hour,
-			string(models.HostStageInstalling):             time.Hour,
-			string(models.HostStageJoined):                 time.Hour,
-			string(models.HostStageWritingImageToDisk):     30 * time.Minute,
-			string(stageCopyingRegistry):                   90 * time.Minute,
-			string(models.HostStageRebooting):              40 * time.Minute,
-			string(models.HostStageConfiguring):            time.Hour,
-			string(models.HostStageWaitingForIgnition):     24 * time.Hour,
-		},
-		FinalizingStages: map[string]time.Duration{
-			string(models.FinalizingStageWaitingForClusterOperators):              10 * time.Hour,
-			string(models.FinalizingStageAddingRouterCa):                          70 * time.Minute,
-			string(models.FinalizingStageApplyingOlmManifests):                    10 * time.Minute,
-			string(models.FinalizingStageWaitingForOlmOperatorsCsvInitialization): 70 * time.Minute,
-			string(models.FinalizingStageWaitingForOlmOperatorsCsv):               70 * time.Minute,
-			string(models.FinalizingStageWaitingForOLMOperatorSetupJobs):          10 * time.Minute,
-			string(models.FinalizingStageDone):                                    70 * time.Minute,
-		},
-		HostLogs: 10 * time.Minute, HostLogsPending: 2 * time.Minute,
-		ClusterLogs: time.Hour, ClusterLogsPending: 10 * time.Minute,
-	}
+// StageTimeouts are the limits of the stages of a host's installation. The key of a stage is its
+// name in lower case, with underscores.
+type StageTimeouts struct {
+	StartingInstallation      time.Duration `mapstructure:"starting_installation" default:"30m" help:"time for the stage Starting installation"`
+	Installing                time.Duration `mapstructure:"installing" default:"1h" help:"time for the stage Installing"`
+	WritingImageToDisk        time.Duration `mapstructure:"writing_image_to_disk" default:"30m" help:"time without progress in the stage Writing image to disk"`
+	CopyingRegistryDataToDisk time.Duration `mapstructure:"copying_registry_data_to_disk" default:"90m" help:"time for the stage Copying registry data to disk"`
+	WaitingForControlPlane    time.Duration `mapstructure:"waiting_for_control_plane" default:"1h" help:"time for the stage Waiting for control plane"`
+	WaitingForBootkube        time.Duration `mapstructure:"waiting_for_bootkube" default:"1h" help:"time for the stage Waiting for bootkube"`
+	WaitingForController      time.Duration `mapstructure:"waiting_for_controller" default:"1h" help:"time for the stage Waiting for controller"`
+	WaitingForIgnition        time.Duration `mapstructure:"waiting_for_ignition" default:"24h" help:"time for the stage Waiting for ignition"`
+	Rebooting                 time.Duration `mapstructure:"rebooting" default:"40m" help:"time for the stage Rebooting"`
+	Configuring               time.Duration `mapstructure:"configuring" default:"1h" help:"time for the stage Configuring"`
+	Joined                    time.Duration `mapstructure:"joined" default:"1h" help:"time for the stage Joined"`
 }
 
-// orDefaults fills in the limits that are not given.
+// FinalizingStageTimeouts are the limits of the stages of the controller in a new cluster, with
+// keys like those of [StageTimeouts].
+type FinalizingStageTimeouts struct {
+	WaitingForClusterOperators time.Duration `mapstructure:"waiting_for_cluster_operators" default:"10h" help:"time for the stage Waiting for cluster operators"`
+	AddingRouterCA             time.Duration `mapstructure:"adding_router_ca" default:"70m" help:"time for the stage Adding router ca"`
+	ApplyingManifests          time.Duration `mapstructure:"applying_olm_manifests" default:"10m" help:"time for the stage Applying olm manifests"`
+	WaitingForOperatorsInit    time.Duration `mapstructure:"waiting_for_olm_operators_csv_initialization" default:"70m" help:"time for the stage Waiting for olm operators csv initialization"`
+	WaitingForOperators        time.Duration `mapstructure:"waiting_for_olm_operators_csv" default:"70m" help:"time for the stage Waiting for olm operators csv"`
+	WaitingForSetupJobs        time.Duration `mapstructure:"waiting_for_olm_operator_setup_jobs" default:"10m" help:"time for the stage Waiting for OLM operator setup jobs"`
+	Done                       time.Duration `mapstructure:"done" default:"70m" help:"time for the stage Done"`
+}
+
+// DefaultTimeouts returns the default limits.
+func DefaultTimeouts() Timeouts { return Timeouts{}.orDefaults() }
+
+// orDefaults returns the limits with the default in place of each that is zero.
 func (t Timeouts) orDefaults() Timeouts {
-	defaults := DefaultTimeouts()
-	for _, limit := range []struct {
-		at        *time.Duration
-		otherwise time.Duration
-	}{
-		{&t.HostDisconnected, defaults.HostDisconnected}, {&t.HostPreparing, defaults.HostPreparing},
-		{&t.HostStarting, defaults.HostStarting},
-		{&t.ClusterPreparing, defaults.ClusterPreparing}, {&t.Installation, defaults.Installation},
-		{&t.Finalizing, defaults.Finalizing},
-		{&t.UserAction, defaults.UserAction}, {&t.Resetting, defaults.Resetting}, {&t.Reclaiming, defaults.Reclaiming},
-		{&t.SingleNodeReboot, defaults.SingleNodeReboot}, {&t.HostLogs, defaults.HostLogs},
-		{&t.HostLogsPending, defaults.HostLogsPending},
-		{&t.ClusterLogs, defaults.ClusterLogs}, {&t.ClusterLogsPending, defaults.ClusterLogsPending},
-	} {
-		if *limit.at == 0 {
-			*limit.at = limit.otherwise
-		}
-	}
-	t.Stages = merged(defaults.Stages, t.Stages)
-	t.FinalizingStages = merged(defaults.FinalizingStages, t.FinalizingStages)
+	setDefaults(reflect.ValueOf(&t).Elem())
 	return t
 }
 
-func merged(defaults, given map[string]time.Duration) map[string]time.Duration {
-	all := maps.Clone(defaults)
-	for name, limit := range given {
-		if limit != 0 {
-			all[name] = limit
+func setDefaults(limits reflect.Value) {
+	for field, value := range limits.Fields() {
+		if value.Kind() == reflect.Struct {
+			setDefaults(value)
+			continue
+		}
+		text, ok := field.Tag.Lookup("default")
+		if !ok || !value.IsZero() {
+			continue
+		}
+		limit, err := time.ParseDuration(text)
+		if err != nil {
+			panic(fmt.Sprintf("the default of the limit %s is no duration: %v", field.Name, err))
+		}
+		value.SetInt(int64(limit))
+	}
+}
+
+// limitOf returns the limit of a stage out of a struct of limits; false if it has none.
+func limitOf(limits reflect.Value, stage string) (time.Duration, bool) {
+	key := strings.ToLower(strings.ReplaceAll(stage, " ", "_"))
+	for field, value := range limits.Fields() {
+		if field.Tag.Get("mapstructure") == key {
+			return time.Duration(value.Int()), true
 		}
 	}
-	return all
+	return 0, false
 }
 
-// stage is the limit of a stage of a host's installation; stages that nobody has named get an hour.
+// stage returns the limit of a stage of a host's installation, an hour for an unknown stage.
 func (t Timeouts) stage(name models.HostStage, singleNode bool) time.Duration {
-	if singleNode && name == models.HostStageRebooting {
-		return max(t.SingleNodeReboot, t.Stages[string(name)])
+	limit, ok := limitOf(reflect.ValueOf(t.Stages), string(name))
+	switch {
+	case !ok:
+		return time.Hour
+	case singleNode && name == models.HostStageRebooting:
+		return max(t.SingleNodeReboot, limit)
 	}
-	if limit, ok := t.Stages[string(name)]; ok {
-		return limit
-	}
-	return time.Hour
+	return limit
 }
 
-// finalizingStage is the limit of a stage of the controller in the cluster. The stages that wait
-// for operators get as long as the slowest of these.
+// finalizingStage returns the limit of a stage of the controller in the cluster, 70 minutes for an
+// unknown stage. The limit of a stage that waits for operators is at least that of the slowest
+// operator.
 func (t Timeouts) finalizingStage(stage models.FinalizingStage, operators []*models.MonitoredOperator) time.Duration {
-	limit, ok := t.FinalizingStages[string(stage)]
+	limit, ok := limitOf(reflect.ValueOf(t.FinalizingStages), string(stage))
 	if !ok {
 		limit = 70 * time.Minute
 	}

@@ -18,6 +18,7 @@ import (
 
 	"landfall/appliance"
 	"landfall/appliance/command"
+	"landfall/appliance/config"
 	"landfall/appliance/mirror"
 	"landfall/appliance/mirror/prover"
 	"landfall/appliance/simulate"
@@ -215,19 +216,19 @@ func TestWhatACourierBringsClosesAllGaps(t *testing.T) {
 		require.NoError(t, os.WriteFile(path, data, 0o600))
 		return path
 	}
-	config := appliance.Default()
-	config.Listen, config.DataDir = "127.0.0.1:0", filepath.Join(dir, "data")
-	config.ReleaseImages = []appliance.ReleaseImage{{OpenshiftVersion: s.Payload.Version, CPUArchitecture: "x86_64",
+	settings := config.Default()
+	settings.Listen, settings.DataDir = "127.0.0.1:0", filepath.Join(dir, "data")
+	settings.ReleaseImages = []config.ReleaseImage{{OpenshiftVersion: s.Payload.Version, CPUArchitecture: "x86_64",
 		URL: s.Payload.Release}}
 	live := filepath.Join(dir, "live.iso")
 	_, err = simulate.WriteBaseISO(live, simulate.BaseISO{})
 	require.NoError(t, err)
-	config.OSImages = []appliance.OSImage{{OpenshiftVersion: s.Payload.Version, CPUArchitecture: "x86_64", Path: live}}
-	config.Mirror = appliance.Mirror{CABundle: write("ca.pem", s.CA), PullSecret: write("secret.json",
+	settings.OSImages = []config.OSImage{{OpenshiftVersion: s.Payload.Version, CPUArchitecture: "x86_64", Path: live}}
+	settings.Mirror = config.Mirror{CABundle: write("ca.pem", s.CA), PullSecret: write("secret.json",
 		[]byte(s.PullSecret(Password))),
 		IDMSFiles: []string{write("idms.yaml", s.MirrorSets("ImageDigestMirrorSet",
 			map[string]string{ReleaseSource: ReleaseImages, ComponentSource: Release}))}}
-	running, err := appliance.New(t.Context(), config, discard(), "test")
+	running, err := appliance.New(t.Context(), settings, discard(), "test")
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)

@@ -1,4 +1,4 @@
-package appliance
+package config
 
 import (
 	"encoding/hex"
@@ -352,8 +352,8 @@ func describe(node *yaml.Node) string {
 }
 
 func fieldOf(structure reflect.Type, key string) (reflect.StructField, bool) {
-	for i := range structure.NumField() {
-		if field := structure.Field(i); keyOf(field) == key {
+	for _, field := range fieldsOf(structure) {
+		if keyOf(field) == key {
 			return field, true
 		}
 	}
@@ -362,8 +362,8 @@ func fieldOf(structure reflect.Type, key string) (reflect.StructField, bool) {
 
 func keysOf(structure reflect.Type) []string {
 	var keys []string
-	for i := range structure.NumField() {
-		keys = append(keys, keyOf(structure.Field(i)))
+	for _, field := range fieldsOf(structure) {
+		keys = append(keys, keyOf(field))
 	}
 	return keys
 }

@@ -1,4 +1,4 @@
-package appliance
+package config
 
 import (
 	"net"
@@ -39,7 +39,7 @@ func flagSet(t *testing.T, arguments ...string) *pflag.FlagSet {
 	return flags
 }
 
-func TestAnApplianceThatWasToldNothingHasTheDefaults(t *testing.T) {
+func TestLoad_nothingGivenIsDefault(t *testing.T) {
 	config, err := Load("", nil, nil)
 	require.NoError(t, err)
 	require.Equal(t, Default(), config)
@@ -48,7 +48,7 @@ func TestAnApplianceThatWasToldNothingHasTheDefaults(t *testing.T) {
 	require.Equal(t, Default(), empty)
 }
 
-func TestTheFileIsReadWhole(t *testing.T) {
+func TestLoad_allKeysOfFile(t *testing.T) {
 	file := written(t, `
 listen: 127.0.0.1:9000
 url: http://192.0.2.10:9000/
@@ -97,7 +97,7 @@ log: {format: json}
 	require.Equal(t, want, config)
 }
 
-func TestAFlagGoesOverAVariableAndAVariableOverTheFile(t *testing.T) {
+func TestLoad_flagThenVariableThenFile(t *testing.T) {
 	file := written(t, "listen: 127.0.0.1:1\ndata_dir: file\nlog: {level: warn, format: json}\ntimeouts: {installer: "+
 		"1m}\n")
 	environ := []string{"LANDFALL_LISTEN=127.0.0.1:2", "LANDFALL_DATA_DIR=variable", "LANDFALL_TIMEOUTS_INSTALLER=2m",
@@ -138,7 +138,7 @@ func sample(t *testing.T, s setting, folder string) string {
 	return value
 }
 
-func TestEveryKeyIsAlsoAVariableAndAFlag(t *testing.T) {
+func TestSettings_eachHasVariableAndFlag(t *testing.T) {
 	folder := filepath.Dir(written(t, ""))
 	for _, s := range settings() {
 		t.Run(s.key, func(t *testing.T) {
@@ -154,7 +154,7 @@ func TestEveryKeyIsAlsoAVariableAndAFlag(t *testing.T) {
 	}
 }
 
-func TestListsInVariablesAreWrittenWithCommasOrAsYAML(t *testing.T) {
+func TestLoad_listsInVariables(t *testing.T) {
 	for _, text := range []string{"http://192.0.2.1,http://192.0.2.2/", "[http://192.0.2.1, http://192.0.2.2]"} {
 		config, err := Load("", []string{"LANDFALL_URL=" + text}, nil)
 		require.NoError(t, err)
@@ -162,7 +162,7 @@ func TestListsInVariablesAreWrittenWithCommasOrAsYAML(t *testing.T) {
 	}
 }
 
-func TestAWrongFileStopsWithOneSentence(t *testing.T) {
+func TestLoad_wrongFileIsOneSentence(t *testing.T) {
 	for name, wrong := range map[string]struct{ content, sentence string }{
 		"an unknown key": {"listen: 127.0.0.1:1\nlisen: x\n",
 			`line 2: unknown key "lisen"; did you mean "listen"?`},
@@ -234,7 +234,7 @@ func TestAWrongFileStopsWithOneSentence(t *testing.T) {
 	}
 }
 
-func TestAWrongVariableStopsWithOneSentence(t *testing.T) {
+func TestLoad_wrongVariableIsOneSentence(t *testing.T) {
 	for entry, sentence := range map[string]string{
 		"LANDFALL_LISTN=:1":                 `environment: unknown variable LANDFALL_LISTN; did you mean "LANDFALL_LISTEN"?`,
 		"LANDFALL_LOG_LEVEL=loud":           `environment variable LANDFALL_LOG_LEVEL: log.level is "loud"; expected one of debug, info, warn, error`,
@@ -248,26 +248,26 @@ func TestAWrongVariableStopsWithOneSentence(t *testing.T) {
 	}
 }
 
-func TestAWrongFlagStopsWithOneSentence(t *testing.T) {
+func TestLoad_wrongFlagIsOneSentence(t *testing.T) {
 	flags := pflag.NewFlagSet("landfall", pflag.ContinueOnError)
 	AddFlags(flags)
 	err := flags.Parse([]string{"--timeouts-installer", "10"})
 	require.ErrorContains(t, err, `"--timeouts-installer" flag: timeouts.installer is "10"; expected a duration`)
 }
 
-func TestAConfigurationFileThatCanNotBeReadIsNamed(t *testing.T) {
+func TestLoad_unreadableFileIsNamed(t *testing.T) {
 	_, err := Load(filepath.Join(t.TempDir(), "none.yaml"), nil, nil)
 	require.ErrorContains(t, err, "none.yaml: there is no such file; copy config.example.yaml there")
 	_, err = Load(t.TempDir(), nil, nil)
 	require.ErrorContains(t, err, "can not be read (is a directory)")
 }
 
-func TestTheExampleExplainsEveryKeyWithItsDefault(t *testing.T) {
-	const file = "../config.example.yaml"
+func TestExample_explainsEachKeyWithItsDefault(t *testing.T) {
+	const file = "../../config.example.yaml"
 	config, err := Load(file, nil, nil)
 	require.NoError(t, err)
 	want := Default()
-	want.DataDir = filepath.Join("..", want.DataDir)
+	want.DataDir = filepath.Join("..", "..", want.DataDir)
 	want.URL, want.OSImages, want.ReleaseImages = []string{}, []OSImage{}, []ReleaseImage{}
 	want.Mirror.IDMSFiles, want.NTPSources, want.Validations.DisabledHosts, want.Joining.Addresses = []string{},
 		[]string{}, []string{}, []string{}
@@ -301,15 +301,7 @@ func collectComments(object *yaml.Node, path string, comments map[string]string)
 	}
 }
 
-func TestTheStagesAreNamedAsHostsReportThem(t *testing.T) {
-	stages := Default().Timeouts.Stages
-	byName := stages.ByName()
-	require.Len(t, byName, reflect.TypeOf(stages).NumField())
-	require.Equal(t, 30*time.Minute, byName["Writing image to disk"])
-	require.Equal(t, 90*time.Minute, byName["Copying registry data to disk"])
-}
-
-func TestTheURLIsOfferedFromWhatIsListenedOn(t *testing.T) {
+func TestConfigURLs(t *testing.T) {
 	all := &net.TCPAddr{IP: net.IPv4zero, Port: 8090}
 	configured, err := Config{URL: []string{"http://bastion:8090"}}.URLs(all)
 	require.NoError(t, err)
@@ -322,7 +314,7 @@ func TestTheURLIsOfferedFromWhatIsListenedOn(t *testing.T) {
 	require.NotEmpty(t, offered)
 }
 
-func TestASizeIsWrittenAsItIsRead(t *testing.T) {
+func TestBytes_roundTrip(t *testing.T) {
 	for size, text := range map[Bytes]string{1: "1", 1000: "1000", 1 << 10: "1KiB", 10 << 30: "10GiB",
 		3 << 19: "1536KiB"} {
 		require.Equal(t, text, size.String())
@@ -332,7 +324,7 @@ func TestASizeIsWrittenAsItIsRead(t *testing.T) {
 	}
 }
 
-func FuzzNoFileMakesTheLoaderFail(f *testing.F) {
+func FuzzLoad(f *testing.F) {
 	f.Add("listen: &a x\nurl: *a\n")
 	f.Add("os_images: [{path: {a: [}]")
 	f.Add("? [a]\n: b\n")
@@ -345,9 +337,9 @@ func FuzzNoFileMakesTheLoaderFail(f *testing.F) {
 	})
 }
 
-func TestASiteHasMinimumsAndChecksOfItsOwn(t *testing.T) {
+func TestValidationsRead(t *testing.T) {
 	file := written(t, `[{"version": "default", "sno": {"cpu_cores": 6}}]`)
-	minimums, disabled, err := requirements(Validations{Requirements: file, DisabledHosts: []string{"mtu-valid"}})
+	minimums, disabled, err := Validations{Requirements: file, DisabledHosts: []string{"mtu-valid"}}.Read()
 	require.NoError(t, err)
 	require.EqualValues(t, 6, minimums("4.20.8").SNO.CPUCores)
 	require.EqualValues(t, []string{"mtu-valid"}, []string{string(disabled[0])})
@@ -355,25 +347,25 @@ func TestASiteHasMinimumsAndChecksOfItsOwn(t *testing.T) {
 	mce, _ := operator.ByName("mce")
 	require.EqualValues(t, 8, minimums("4.20.8").Operators.For(mce).SingleNode.CPUCores)
 	own := written(t, `{"mce": {"single_node": {"cpu_cores": 6}}}`)
-	minimums, _, err = requirements(Validations{Requirements: file, OperatorRequirements: own})
+	minimums, _, err = Validations{Requirements: file, OperatorRequirements: own}.Read()
 	require.NoError(t, err)
 	require.EqualValues(t, 6, minimums("4.20.8").Operators.For(mce).SingleNode.CPUCores)
-	_, _, err = requirements(Validations{OperatorRequirements: written(t, `{"coffee": {}}`)})
+	_, _, err = Validations{OperatorRequirements: written(t, `{"coffee": {}}`)}.Read()
 	require.ErrorContains(t, err, `an operator "coffee"`)
-	_, _, err = requirements(Validations{OperatorRequirements: own + ".gone"})
+	_, _, err = Validations{OperatorRequirements: own + ".gone"}.Read()
 	require.ErrorContains(t, err, "validations.operator_requirements")
 
-	_, _, err = requirements(Validations{DisabledHosts: []string{"connected"}})
+	_, _, err = Validations{DisabledHosts: []string{"connected"}}.Read()
 	require.ErrorContains(t, err, "validations.disabled_hosts")
-	_, _, err = requirements(Validations{Requirements: written(t, "{}")})
+	_, _, err = Validations{Requirements: written(t, "{}")}.Read()
 	require.ErrorContains(t, err, "no JSON list")
-	_, _, err = requirements(Validations{Requirements: file + ".gone"})
+	_, _, err = Validations{Requirements: file + ".gone"}.Read()
 	require.ErrorContains(t, err, "validations.requirements")
 }
 
-func TestTheLimitsOfAnInstallationAreTheEnginesOwn(t *testing.T) {
-	require.Equal(t, engine.DefaultTimeouts(), timeouts(Default().Timeouts))
+func TestTimeouts_defaultsOfEngine(t *testing.T) {
+	require.Equal(t, engine.DefaultTimeouts(), Default().Timeouts.Engine())
 	warn := Default().Timeouts
 	warn.ExpiredStages = "warn"
-	require.True(t, timeouts(warn).WarnOnly)
+	require.True(t, warn.Engine().WarnOnly)
 }

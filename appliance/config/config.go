@@ -1,4 +1,6 @@
-package appliance
+// Package config is the configuration of an appliance: its keys with their defaults, explanations
+// and checks. It is read from a file, the environment and flags.
+package config
 
 import (
 	"fmt"
@@ -7,7 +9,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/openshift/assisted-service/models"
+	"landfall/appliance/engine"
 )
 
 // Config is what one appliance is told. Every key can be given in a YAML file, as an environment
@@ -114,88 +116,22 @@ type Limits struct {
 	InstallerCacheBytes Bytes `mapstructure:"installer_cache_bytes" help:"space for extracted openshift-install programs; the ones not used for longest go first"`
 }
 
-// Timeouts bound how long the appliance waits.
+// Timeouts bound how long the appliance waits. The limits of hosts and installations are the
+// engine's.
 type Timeouts struct {
-	HostDisconnected   time.Duration    `mapstructure:"host_disconnected" help:"time without a poll after which a host counts as disconnected"`
-	HostPreparing      time.Duration    `mapstructure:"host_preparing" help:"time for a host's checks before the installation"`
-	ClusterPreparing   time.Duration    `mapstructure:"cluster_preparing" help:"time for a cluster's preparation before the installation"`
-	Installer          time.Duration    `mapstructure:"installer" help:"time for one run of openshift-install"`
-	Installation       time.Duration    `mapstructure:"installation" help:"time for a cluster's whole installation"`
-	Finalizing         time.Duration    `mapstructure:"finalizing" help:"time from the last host's reboot to the cluster's completion"`
-	UserAction         time.Duration    `mapstructure:"user_action" help:"time for a person to correct a host's boot order"`
-	ImageStalled       time.Duration    `mapstructure:"image_stalled" help:"time in which a client that downloads an image may take nothing before it is dropped"`
-	ImageHold          time.Duration    `mapstructure:"image_hold" help:"time in which a client that reads an image in ranges may be quiet and still go on with the image it began with"`
-	Shutdown           time.Duration    `mapstructure:"shutdown" help:"time for running requests when the appliance stops"`
-	HostStarting       time.Duration    `mapstructure:"host_starting" help:"time from the order to install to the installer's first word"`
-	SingleNodeReboot   time.Duration    `mapstructure:"single_node_reboot" help:"time for the stage Rebooting of a single node"`
-	Resetting          time.Duration    `mapstructure:"resetting" help:"time for a host that is reset to end what it does"`
-	Reclaiming         time.Duration    `mapstructure:"reclaiming" help:"time for a host that is reclaimed to fetch the discovery image, and again to start it"`
-	HostLogs           time.Duration    `mapstructure:"host_logs" help:"time for the logs of a host to come once they were announced"`
-	HostLogsPending    time.Duration    `mapstructure:"host_logs_pending" help:"time for the logs of a host to be announced"`
-	ClusterLogs        time.Duration    `mapstructure:"cluster_logs" help:"time for the logs of a cluster to come once they were announced"`
-	ClusterLogsPending time.Duration    `mapstructure:"cluster_logs_pending" help:"time for the logs of a cluster to be announced"`
-	ExpiredStages      string           `mapstructure:"expired_stages" oneof:"fail warn" help:"what comes of a stage that takes too long: fail ends the installation, warn only says so"`
-	Stages             Stages           `mapstructure:"stages"`
-	FinalizingStages   FinalizingStages `mapstructure:"finalizing_stages"`
+	engine.Timeouts `mapstructure:",squash"`
+	Installer       time.Duration `mapstructure:"installer" help:"time for one run of openshift-install"`
+	ImageStalled    time.Duration `mapstructure:"image_stalled" help:"time in which a client that downloads an image may take nothing before it is dropped"`
+	ImageHold       time.Duration `mapstructure:"image_hold" help:"time in which a client that reads an image in ranges may be quiet and still go on with the image it began with"`
+	Shutdown        time.Duration `mapstructure:"shutdown" help:"time for running requests when the appliance stops"`
+	ExpiredStages   string        `mapstructure:"expired_stages" oneof:"fail warn" help:"effect of a stage that takes too long: fail ends the installation, warn only reports it"`
 }
 
-// FinalizingStages bound what the controller in a cluster does at the end of an installation.
-type FinalizingStages struct {
-	WaitingForClusterOperators time.Duration `mapstructure:"waiting_for_cluster_operators" help:"time for the stage Waiting for cluster operators"`
-	AddingRouterCA             time.Duration `mapstructure:"adding_router_ca" help:"time for the stage Adding router ca"`
-	ApplyingManifests          time.Duration `mapstructure:"applying_olm_manifests" help:"time for the stage Applying olm manifests"`
-	WaitingForOperatorsInit    time.Duration `mapstructure:"waiting_for_olm_operators_csv_initialization" help:"time for the stage Waiting for olm operators csv initialization"`
-	WaitingForOperators        time.Duration `mapstructure:"waiting_for_olm_operators_csv" help:"time for the stage Waiting for olm operators csv"`
-	WaitingForSetupJobs        time.Duration `mapstructure:"waiting_for_olm_operator_setup_jobs" help:"time for the stage Waiting for OLM operator setup jobs"`
-	Done                       time.Duration `mapstructure:"done" help:"time for the stage Done"`
-}
-
-// ByName returns the time-outs by the names that the controller reports its stages under.
-func (s FinalizingStages) ByName() map[string]time.Duration {
-	return map[string]time.Duration{
-		string(models.FinalizingStageWaitingForClusterOperators):              s.WaitingForClusterOperators,
-		string(models.FinalizingStageAddingRouterCa):                          s.AddingRouterCA,
-		string(models.FinalizingStageApplyingOlmManifests):                    s.ApplyingManifests,
-		string(models.FinalizingStageWaitingForOlmOperatorsCsvInitialization): s.WaitingForOperatorsInit,
-		string(models.FinalizingStageWaitingForOlmOperatorsCsv):               s.WaitingForOperators,
-		string(models.FinalizingStageWaitingForOLMOperatorSetupJobs):          s.WaitingForSetupJobs,
-		string(models.FinalizingStageDone):                                    s.Done,
-	}
-}
-
-// Stages bound the stages of a host's installation.
-type Stages struct {
-	StartingInstallation      time.Duration `mapstructure:"starting_installation" help:"time for the stage Starting installation"`
-	Installing                time.Duration `mapstructure:"installing" help:"time for the stage Installing"`
-	WritingImageToDisk        time.Duration `mapstructure:"writing_image_to_disk" help:"time without progress in the stage Writing image to disk"`
-	CopyingRegistryDataToDisk time.Duration `mapstructure:"copying_registry_data_to_disk" help:"time for the stage Copying registry data to disk"`
-	WaitingForControlPlane    time.Duration `mapstructure:"waiting_for_control_plane" help:"time for the stage Waiting for control plane"`
-	WaitingForBootkube        time.Duration `mapstructure:"waiting_for_bootkube" help:"time for the stage Waiting for bootkube"`
-	WaitingForController      time.Duration `mapstructure:"waiting_for_controller" help:"time for the stage Waiting for controller"`
-	WaitingForIgnition        time.Duration `mapstructure:"waiting_for_ignition" help:"time for the stage Waiting for ignition"`
-	Rebooting                 time.Duration `mapstructure:"rebooting" help:"time for the stage Rebooting"`
-	Configuring               time.Duration `mapstructure:"configuring" help:"time for the stage Configuring"`
-	Joined                    time.Duration `mapstructure:"joined" help:"time for the stage Joined"`
-}
-
-// The models do not name this stage yet.
-const copyingRegistryData = "Copying registry data to disk"
-
-// ByName returns the time-outs by the names that hosts report their stages under.
-func (s Stages) ByName() map[string]time.Duration {
-	return map[string]time.Duration{
-		string(models.HostStageStartingInstallation):   s.StartingInstallation,
-		string(models.HostStageInstalling):             s.Installing,
-		string(models.HostStageWritingImageToDisk):     s.WritingImageToDisk,
-		copyingRegistryData:                            s.CopyingRegistryDataToDisk,
-		string(models.HostStageWaitingForControlPlane): s.WaitingForControlPlane,
-		string(models.HostStageWaitingForBootkube):     s.WaitingForBootkube,
-		string(models.HostStageWaitingForController):   s.WaitingForController,
-		string(models.HostStageWaitingForIgnition):     s.WaitingForIgnition,
-		string(models.HostStageRebooting):              s.Rebooting,
-		string(models.HostStageConfiguring):            s.Configuring,
-		string(models.HostStageJoined):                 s.Joined,
-	}
+// Engine returns the limits of the engine.
+func (t Timeouts) Engine() engine.Timeouts {
+	limits := t.Timeouts
+	limits.WarnOnly = t.ExpiredStages == "warn"
+	return limits
 }
 
 // AMS says how OpenShift Cluster Manager is told of the clusters.
@@ -245,47 +181,12 @@ func Default() Config {
 		Kubernetes: Kubernetes{ImageSettles: 20 * time.Second},
 		Joining:    Joining{Follow: true, GiveUp: 20 * time.Minute, Interval: 10 * time.Second},
 		Timeouts: Timeouts{
-			HostDisconnected:   3 * time.Minute,
-			HostPreparing:      8 * time.Minute,
-			ClusterPreparing:   10 * time.Minute,
-			Installer:          10 * time.Minute,
-			Installation:       24 * time.Hour,
-			Finalizing:         5 * time.Hour,
-			UserAction:         time.Hour,
-			ImageStalled:       5 * time.Minute,
-			ImageHold:          6 * time.Hour,
-			Shutdown:           10 * time.Second,
-			HostStarting:       20 * time.Minute,
-			SingleNodeReboot:   80 * time.Minute,
-			Resetting:          3 * time.Minute,
-			Reclaiming:         time.Hour,
-			HostLogs:           10 * time.Minute,
-			HostLogsPending:    2 * time.Minute,
-			ClusterLogs:        time.Hour,
-			ClusterLogsPending: 10 * time.Minute,
-			ExpiredStages:      "fail",
-			FinalizingStages: FinalizingStages{
-				WaitingForClusterOperators: 10 * time.Hour,
-				AddingRouterCA:             70 * time.Minute,
-				ApplyingManifests:          10 * time.Minute,
-				WaitingForOperatorsInit:    70 * time.Minute,
-				WaitingForOperators:        70 * time.Minute,
-				WaitingForSetupJobs:        10 * time.Minute,
-				Done:                       70 * time.Minute,
-			},
-			Stages: Stages{
-				StartingInstallation:      30 * time.Minute,
-				Installing:                time.Hour,
-				WritingImageToDisk:        30 * time.Minute,
-				CopyingRegistryDataToDisk: 90 * time.Minute,
-				WaitingForControlPlane:    time.Hour,
-				WaitingForBootkube:        time.Hour,
-				WaitingForController:      time.Hour,
-				WaitingForIgnition:        24 * time.Hour,
-				Rebooting:                 40 * time.Minute,
-				Configuring:               time.Hour,
-				Joined:                    time.Hour,
-			},
+			Timeouts:      engine.DefaultTimeouts(),
+			Installer:     10 * time.Minute,
+			ImageStalled:  5 * time.Minute,
+			ImageHold:     6 * time.Hour,
+			Shutdown:      10 * time.Second,
+			ExpiredStages: "fail",
 		},
 		AMS: AMS{
 			Enabled:      true,

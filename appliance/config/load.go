@@ -1,4 +1,4 @@
-package appliance
+package config
 
 import (
 	"bytes"
@@ -61,9 +61,8 @@ func settings() []setting { return settingsOf(reflect.TypeFor[Config](), "", nil
 
 func settingsOf(structure reflect.Type, prefix string, index []int) []setting {
 	var found []setting
-	for i := range structure.NumField() {
-		field := structure.Field(i)
-		key, at := prefix+keyOf(field), append(slices.Clone(index), i)
+	for _, field := range fieldsOf(structure) {
+		key, at := prefix+keyOf(field), append(slices.Clone(index), field.Index...)
 		if field.Type.Kind() == reflect.Struct {
 			found = append(found, settingsOf(field.Type, key+".", at)...)
 			continue
@@ -71,6 +70,13 @@ func settingsOf(structure reflect.Type, prefix string, index []int) []setting {
 		found = append(found, setting{key, field, at})
 	}
 	return found
+}
+
+// fieldsOf returns the fields of a structure that are keys, with those of embedded structures.
+func fieldsOf(structure reflect.Type) []reflect.StructField {
+	return slices.DeleteFunc(reflect.VisibleFields(structure), func(field reflect.StructField) bool {
+		return field.Anonymous || keyOf(field) == "-"
+	})
 }
 
 func keyOf(field reflect.StructField) string { return field.Tag.Get("mapstructure") }

@@ -1,0 +1,55 @@
+package engine
+
+import (
+	"reflect"
+	"testing"
+	"time"
+
+	"github.com/openshift/assisted-service/models"
+	"github.com/stretchr/testify/require"
+)
+
+func TestTimeouts_defaults(t *testing.T) {
+	limits := DefaultTimeouts()
+	require.Equal(t, 3*time.Minute, limits.HostDisconnected)
+	require.Equal(t, 80*time.Minute, limits.SingleNodeReboot)
+	for _, structure := range []any{limits, limits.Stages, limits.FinalizingStages} {
+		for field, value := range reflect.ValueOf(structure).Fields() {
+			if value.Kind() == reflect.Int64 {
+				require.Positive(t, value.Int(), field.Name)
+				require.NotEmpty(t, field.Tag.Get("help"), field.Name)
+			}
+		}
+	}
+	given := Timeouts{UserAction: time.Minute, Stages: StageTimeouts{Joined: time.Second}}.orDefaults()
+	require.Equal(t, time.Minute, given.UserAction)
+	require.Equal(t, time.Second, given.Stages.Joined)
+	require.Equal(t, time.Hour, given.Stages.Configuring)
+}
+
+func TestTimeouts_stagesByReportedName(t *testing.T) {
+	limits := DefaultTimeouts()
+	for stage, want := range map[models.HostStage]time.Duration{
+		models.HostStageStartingInstallation: 30 * time.Minute, models.HostStageWaitingForControlPlane: time.Hour,
+		models.HostStageWaitingForController: time.Hour, models.HostStageWaitingForBootkube: time.Hour,
+		models.HostStageInstalling: time.Hour, models.HostStageJoined: time.Hour,
+		models.HostStageWritingImageToDisk: 30 * time.Minute, "Copying registry data to disk": 90 * time.Minute,
+		models.HostStageRebooting: 40 * time.Minute, models.HostStageConfiguring: time.Hour,
+		models.HostStageWaitingForIgnition: 24 * time.Hour, "an unknown one": time.Hour,
+	} {
+		require.Equal(t, want, limits.stage(stage, false), stage)
+	}
+	require.Equal(t, 80*time.Minute, limits.stage(models.HostStageRebooting, true))
+	for stage, want := range map[models.FinalizingStage]time.Duration{
+		models.FinalizingStageWaitingForClusterOperators:              10 * time.Hour,
+		models.FinalizingStageAddingRouterCa:                          70 * time.Minute,
+		models.FinalizingStageApplyingOlmManifests:                    10 * time.Minute,
+		models.FinalizingStageWaitingForOlmOperatorsCsvInitialization: 70 * time.Minute,
+		models.FinalizingStageWaitingForOlmOperatorsCsv:               70 * time.Minute,
+		models.FinalizingStageWaitingForOLMOperatorSetupJobs:          10 * time.Minute,
+		models.FinalizingStageDone:                                    70 * time.Minute,
+		"an unknown one":                                              70 * time.Minute,
+	} {
+		require.Equal(t, want, limits.finalizingStage(stage, nil), stage)
+	}
+}
