@@ -17,8 +17,8 @@ import (
 	"landfall/store/wal"
 )
 
-// blobs is the directory of file contents: <first two digits>/<sha256>, and stage/ for those that
-// are being written.
+// blobs is the directory of file contents: <first two digits>/<sha256>, and stage/ for contents
+// that are being written.
 type blobs struct {
 	dir string
 
@@ -30,7 +30,7 @@ func (b *blobs) path(sum string) string {
 	return filepath.Join(b.dir, sum[:2], sum)
 }
 
-// open opens a blob and makes sure that it is whole, by its size.
+// open opens a blob. It returns an error if its size is not that of the description.
 func (b *blobs) open(info FileInfo) (*os.File, error) {
 	file, err := os.Open(b.path(info.SHA256))
 	if err != nil {
@@ -46,26 +46,27 @@ func (b *blobs) open(info FileInfo) (*os.File, error) {
 	return file, nil
 }
 
-// Staged is content that is safe on the disk or small enough for the database, but belongs to no
-// file yet. Content that is never put anywhere is collected; nothing needs to be closed.
+// Staged is content that belongs to no file yet. It is safe on the disk, or in memory if it is
+// small enough for the database. It need not be closed: content that is never put into a file is
+// collected.
 type Staged struct {
 	size    int64
 	sha256  string
 	content []byte // nil if it is a blob
 }
 
-// Size is the content's size in bytes.
+// Size returns the size of the content in bytes.
 func (s *Staged) Size() int64 { return s.size }
 
-// SHA256 is the content's hash in hex.
+// SHA256 returns the SHA-256 of the content in hex.
 func (s *Staged) SHA256() string { return s.sha256 }
 
-// Stage reads r to its end and keeps the content for Files.Put. It holds no more than 64 KiB in
-// memory: larger content goes to a blob, is synced and moved into place under its hash. An error of
-// r or of ctx is returned as it is, wrapped; a disk that is full or fails gives *WriteError.
+// Stage reads r to its end and keeps the content for Files.Put. It holds at most 64 KiB in memory.
+// Larger content is written to a blob, synced and moved into place under its hash. Stage returns an
+// error of r or ctx wrapped, and *WriteError if the disk is full or fails.
 func (db *DB) Stage(ctx context.Context, r io.Reader) (*Staged, error) {
 	r = contextReader{ctx, r}
-	// not ReadFull, for which a content that was cut off is a short one
+	// io.ReadFull would not tell truncated content from short content.
 	head, err := io.ReadAll(io.LimitReader(r, inlineLimit+1))
 	if err != nil {
 		return nil, fmt.Errorf("read the content to store: %w", err)
@@ -77,14 +78,14 @@ func (db *DB) Stage(ctx context.Context, r io.Reader) (*Staged, error) {
 	return &Staged{size: int64(len(head)), sha256: hex.EncodeToString(sum[:]), content: bytes.Clone(head)}, nil
 }
 
-// stageBlob writes head and the rest of r to a file of its own and moves that into place.
+// stageBlob writes head and the rest of r to a file of its own and moves the file into place.
 func (db *DB) stageBlob(r io.Reader, head []byte) (_ *Staged, err error) {
-	file, err := db.blobs.begin()
+	file, err := db.blobs.createStaged()
 	if err != nil {
 		return nil, &WriteError{Path: db.blobs.dir, Err: err}
 	}
 	defer func() {
-		err = errors.Join(err, db.blobs.finish(file))
+		err = errors.Join(err, db.blobs.closeStaged(file))
 	}()
 	hash := sha256.New()
 	blob := &blobWriter{file: file}
@@ -99,13 +100,13 @@ func (db *DB) stageBlob(r io.Reader, head []byte) (_ *Staged, err error) {
 	if err := file.Sync(); err != nil {
 		return nil, &WriteError{Path: db.blobs.dir, Err: err}
 	}
-	if err := db.blobs.place(file.Name(), staged.sha256, db.clock.Now()); err != nil {
+	if err := db.blobs.publish(file.Name(), staged.sha256, db.clock.Now()); err != nil {
 		return nil, &WriteError{Path: db.blobs.dir, Err: err}
 	}
 	return staged, nil
 }
 
-// blobWriter tells a failure to write from a failure to read.
+// blobWriter remembers its error, which distinguishes a failure to write from a failure to read.
 type blobWriter struct {
 	file *os.File
 	err  error
@@ -117,8 +118,8 @@ func (w *blobWriter) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// begin creates a file below stage/ that finish must be given.
-func (b *blobs) begin() (*os.File, error) {
+// createStaged creates a file below stage/. The caller must pass it to closeStaged.
+func (b *blobs) createStaged() (*os.File, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	stage := filepath.Join(b.dir, "stage")
@@ -132,8 +133,8 @@ func (b *blobs) begin() (*os.File, error) {
 	return file, err
 }
 
-// finish closes the file and removes it unless it was moved into place.
-func (b *blobs) finish(file *os.File) error {
+// closeStaged closes a file below stage/ and removes it unless it was moved into place.
+func (b *blobs) closeStaged(file *os.File) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	delete(b.staging, file.Name())
@@ -144,9 +145,9 @@ func (b *blobs) finish(file *os.File) error {
 	return errors.Join(err, file.Close())
 }
 
-// place makes the staged file the blob of that hash, as old as now, or refreshes the age of the
-// same blob if there is one.
-func (b *blobs) place(staged, sum string, now time.Time) error {
+// publish makes the staged file the blob with the given hash and sets its time to now. If the blob
+// exists already, publish only sets its time.
+func (b *blobs) publish(staged, sum string, now time.Time) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	path := b.path(sum)
@@ -165,7 +166,7 @@ func (b *blobs) place(staged, sum string, now time.Time) error {
 	return wal.SyncDirs(filepath.Dir(path), b.dir, filepath.Dir(b.dir))
 }
 
-// contextReader ends reading when its context does.
+// contextReader is a reader that fails when its context ends.
 type contextReader struct {
 	ctx context.Context
 	r   io.Reader
@@ -179,7 +180,7 @@ func (r contextReader) Read(p []byte) (int, error) {
 }
 
 // CollectBlobs removes the blobs that no file refers to and that were staged longer than
-// Options.BlobGrace ago, and what an interrupted Stage left behind.
+// Options.BlobGrace ago. It also removes files left by an interrupted Stage.
 func (db *DB) CollectBlobs(ctx context.Context) error {
 	removed, err := db.blobs.removeLeftovers()
 	if err != nil {
@@ -190,7 +191,8 @@ func (db *DB) CollectBlobs(ctx context.Context) error {
 		return fmt.Errorf("collect blobs: %w", err)
 	}
 	for _, sum := range old {
-		// Within an update no file can come to refer to the blob between the look and the removal.
+		// Within an update, no file can start to refer to the blob between the check and the
+		// removal.
 		err := db.Update(ctx, func(tx *Tx) error {
 			if tx.references(sum) {
 				return nil
@@ -211,14 +213,14 @@ func (db *DB) CollectBlobs(ctx context.Context) error {
 	return nil
 }
 
-// references reports whether any file has the content of that hash.
+// references reports whether a file refers to the blob with the given hash.
 func (tx *Tx) references(sum string) bool {
 	prefix := []byte(blobReference(sum, ""))
 	key, _ := tx.rows.Cursor(wal.Index).Seek(prefix)
 	return bytes.HasPrefix(key, prefix)
 }
 
-// removeLeftovers removes the files below stage/ that nobody writes any more.
+// removeLeftovers removes the files below stage/ that this process is not writing.
 func (b *blobs) removeLeftovers() (removed int, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -240,7 +242,7 @@ func (b *blobs) removeLeftovers() (removed int, err error) {
 	return removed, nil
 }
 
-// olderThan lists the hashes of the blobs that were staged before the limit.
+// olderThan returns the hashes of the blobs that were staged before the limit.
 func (b *blobs) olderThan(ctx context.Context, limit time.Time) ([]string, error) {
 	dirs, err := readDir(b.dir)
 	if err != nil {
@@ -282,7 +284,7 @@ func (b *blobs) remove(sum string, limit time.Time) (gone bool, err error) {
 	return true, os.Remove(b.path(sum))
 }
 
-// readDir lists a directory; one that does not exist is empty.
+// readDir lists a directory. A missing directory is empty.
 func readDir(path string) ([]fs.DirEntry, error) {
 	entries, err := os.ReadDir(path)
 	if errors.Is(err, fs.ErrNotExist) {

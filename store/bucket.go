@@ -13,35 +13,36 @@ import (
 
 var errEmptyKey = errors.New("the key is empty")
 
-// Bucket keeps values of type T as JSON under the keys "/<name>/<key>". It is only a description:
-// any number of equal ones may exist, and none needs to be made known to a database.
+// Bucket stores values of type T as JSON under the keys "/<name>/<key>". It is only a description:
+// equal descriptions may exist several times, and none has to be registered with a database.
 type Bucket[T any] struct {
-	name    string
-	prefix  string
-	version int
-	deepen  copier // of a cached bucket
-	cached  bool
+	name     string
+	prefix   string
+	version  int
+	deepCopy copier // of a cached bucket
+	cached   bool
 }
 
-// NewBucket describes the bucket of that name. Values of type json.RawMessage are taken to be JSON
-// and kept as they are. Raise version when T changes in a way that an older program must not read
-// or overwrite; values of older versions are read as they are, by the rules of JSON.
+// NewBucket describes the bucket with the given name. Values of type json.RawMessage must be JSON
+// and are stored unchanged. Raise version when T changes in a way that an older program must not
+// read or overwrite. Values of older versions are decoded by the usual rules of JSON.
 func NewBucket[T any](name string, version int) Bucket[T] {
 	return Bucket[T]{name: name, prefix: "/" + name + "/", version: version}
 }
 
-// Cached returns the bucket with its newest values remembered as they were decoded: Get then costs
-// a copy instead of reading JSON. It is for values that are read much more often than changed.
+// Cached returns the bucket with a cache of decoded values: Get then copies a value instead of
+// decoding JSON. It is meant for values that are read much more often than changed.
 func (b Bucket[T]) Cached() Bucket[T] {
-	b.cached, b.deepen = true, copiers{}.of(reflect.TypeFor[T]())
+	b.cached, b.deepCopy = true, copiers{}.forType(reflect.TypeFor[T]())
 	return b
 }
 
-// Prefix is what the bucket's keys begin with in the database, in Change.Key for one: "/<name>/".
+// Prefix returns the start of the bucket's keys in the database, for example in Change.Key:
+// "/<name>/".
 func (b Bucket[T]) Prefix() string { return b.prefix }
 
-// Get reads the value of a key. ErrNotFound if there is none, *NewerSchemaError if a newer program
-// wrote it.
+// Get returns the value of a key. It returns ErrNotFound if there is none, and *NewerSchemaError if
+// a newer program wrote it.
 func (b Bucket[T]) Get(tx *Tx, key string) (*T, error) {
 	r, ok, err := tx.record(b.prefix, key)
 	if err != nil {
@@ -51,27 +52,27 @@ func (b Bucket[T]) Get(tx *Tx, key string) (*T, error) {
 		return nil, fmt.Errorf("%s%s: %w", b.prefix, key, ErrNotFound)
 	}
 	if b.cached {
-		return b.recall(tx, key, r)
+		return b.cachedValue(tx, key, r)
 	}
 	return b.decode(tx, key, r.value)
 }
 
-// recall copies the value that is remembered of a row, which is decoded if there is none. Rows that
-// the update at hand changed itself are not remembered: it may fail, and their revisions be those
-// of the next one's.
-func (b Bucket[T]) recall(tx *Tx, key string, r record) (*T, error) {
-	held, ok := tx.db.decoded.get(tx.join(b.prefix, key), r.modified)
+// cachedValue returns a copy of the cached value of a row. It decodes the row if it is not cached.
+// Rows that the current update changed are not cached: the update may fail, and the next one would
+// then use the same revisions.
+func (b Bucket[T]) cachedValue(tx *Tx, key string, r record) (*T, error) {
+	cached, ok := tx.db.decoded.get(tx.join(b.prefix, key), r.modified)
 	if !ok {
 		value, err := b.decode(tx, key, r.value)
 		if err != nil || tx.rows.Writable() && r.modified >= tx.first {
 			return value, err
 		}
 		tx.db.decoded.put(&decodedRow{b.prefix + key, r.modified, len(r.value), value})
-		held = value
+		cached = value
 	}
-	own := *held.(*T)
-	if b.deepen != nil {
-		b.deepen(reflect.ValueOf(&own).Elem())
+	own := *cached.(*T)
+	if b.deepCopy != nil {
+		b.deepCopy(reflect.ValueOf(&own).Elem())
 	}
 	return &own, nil
 }
@@ -81,22 +82,24 @@ func (b Bucket[T]) Exists(tx *Tx, key string) bool {
 	return tx.rows.Get(wal.Data, tx.join(b.prefix, key)) != nil
 }
 
-// Holds reports whether this value encodes to the bytes that a key has, whatever schema version
-// they were written with; false if there is none. *NewerSchemaError if a newer program wrote them.
+// Holds reports whether the value of a key is equal to the given one, by comparing the encoded
+// bytes. The schema version of the stored value does not matter. Holds returns false if the key has
+// no value, and *NewerSchemaError if a newer program wrote it.
 func (b Bucket[T]) Holds(tx *Tx, key string, value *T) (bool, error) {
 	r, ok, err := tx.record(b.prefix, key)
 	if err != nil || !ok {
 		return false, err
 	}
-	held, err := tx.payload(b.prefix+key, b.version, r.value)
+	stored, err := tx.payload(b.prefix+key, b.version, r.value)
 	if err != nil {
 		return false, err
 	}
 	text, err := encode(value)
-	return bytes.Equal(held, text), err
+	return bytes.Equal(stored, text), err
 }
 
-// Modified is the revision of the newest change of a key's value. ErrNotFound if there is none.
+// Modified returns the revision of the newest change of a key's value. It returns ErrNotFound if
+// the key has no value.
 func (b Bucket[T]) Modified(tx *Tx, key string) (uint64, error) {
 	r, ok, err := tx.record(b.prefix, key)
 	if err == nil && !ok {
@@ -105,8 +108,8 @@ func (b Bucket[T]) Modified(tx *Tx, key string) (uint64, error) {
 	return r.modified, err
 }
 
-// Put writes the value of a key. Nothing happens if it encodes to the bytes that are there already.
-// *NewerSchemaError if it would replace a newer program's value.
+// Put writes the value of a key. It does nothing if the encoded value is stored already. It returns
+// *NewerSchemaError if a newer program wrote the stored value.
 func (b Bucket[T]) Put(tx *Tx, key string, value *T) error {
 	if key == "" {
 		return fmt.Errorf("write %s: %w", b.prefix, errEmptyKey)
@@ -119,31 +122,31 @@ func (b Bucket[T]) Put(tx *Tx, key string, value *T) error {
 	return tx.put(b.prefix+key, b.version, append(row, text...))
 }
 
-// Delete removes a key and its value. A key that has none is no error and no change.
+// Delete deletes a key and its value. Deleting a key without a value is no error and no change.
 func (b Bucket[T]) Delete(tx *Tx, key string) error {
 	return tx.delete(b.prefix + key)
 }
 
-// Each calls fn in key order with every key that begins with prefix ("" for all) and its value.
-// ErrStop from fn ends it early; any other error ends it and is returned. fn may write.
+// Each calls fn in key order with each key that starts with prefix ("" for all) and its value.
+// ErrStop from fn ends the iteration. Any other error ends it and is returned. fn may write.
 func (b Bucket[T]) Each(tx *Tx, prefix string, fn func(key string, value *T) error) error {
 	return tx.walk(wal.Data, b.prefix+prefix, b.each(tx, fn))
 }
 
-// EachReverse is Each from the last key to the first.
+// EachReverse is Each in reverse key order.
 func (b Bucket[T]) EachReverse(tx *Tx, prefix string, fn func(key string, value *T) error) error {
 	return tx.walkBack(wal.Data, b.prefix+prefix, b.each(tx, fn))
 }
 
-// Keys calls fn in order with every key that begins with prefix ("" for all), without reading the
-// values. ErrStop from fn ends it early.
+// Keys calls fn in key order with each key that starts with prefix ("" for all). It does not decode
+// the values. ErrStop from fn ends the iteration.
 func (b Bucket[T]) Keys(tx *Tx, prefix string, fn func(key string) error) error {
 	return tx.walk(wal.Data, b.prefix+prefix, func(key string, _ []byte) error {
 		return fn(key[len(b.prefix):])
 	})
 }
 
-// Revisions is Keys with the revision of the newest change of each key's value.
+// Revisions is Keys, with the revision of the newest change of each key.
 func (b Bucket[T]) Revisions(tx *Tx, prefix string, fn func(key string, revision uint64) error) error {
 	return tx.walk(wal.Data, b.prefix+prefix, func(key string, row []byte) error {
 		r, err := tx.parse(key, row)
@@ -154,17 +157,17 @@ func (b Bucket[T]) Revisions(tx *Tx, prefix string, fn func(key string, revision
 	})
 }
 
-// Sizes is Keys with about how many bytes each key's row takes in the file.
+// Sizes is Keys, with the approximate size of each row in the file in bytes.
 func (b Bucket[T]) Sizes(tx *Tx, prefix string, fn func(key string, bytes int) error) error {
 	return tx.walk(wal.Data, b.prefix+prefix, func(key string, row []byte) error {
 		return fn(key[len(b.prefix):], len(key)+len(row)+bucketOverhead)
 	})
 }
 
-// bucketOverhead is what bbolt notes of each row in its page, in bytes.
+// bucketOverhead is the size of bbolt's header of a row, in bytes.
 const bucketOverhead = 16
 
-// KeysAfter is Keys of all keys that are greater than after.
+// KeysAfter is Keys for all keys greater than after.
 func (b Bucket[T]) KeysAfter(tx *Tx, after string, fn func(key string) error) error {
 	return tx.walkFrom(wal.Data, b.prefix+after+"\x00", b.prefix, func(key string, _ []byte) error {
 		return fn(key[len(b.prefix):])
@@ -185,7 +188,7 @@ func (b Bucket[T]) each(tx *Tx, fn func(string, *T) error) func(string, []byte) 
 	}
 }
 
-// encode takes JSON that is encoded already as it is.
+// encode returns the JSON of a value. It returns a json.RawMessage unchanged.
 func encode(value any) ([]byte, error) {
 	if raw, ok := value.(*json.RawMessage); ok && len(*raw) > 0 {
 		return *raw, nil

@@ -6,18 +6,17 @@ import (
 	"sync"
 )
 
-// decodedLimit bounds the encoded size in bytes of the values that are remembered decoded; in
-// memory they take about twice that.
+// decodedLimit is the maximum of the encoded sizes of all cached values, in bytes. Decoded values
+// take about twice that in memory.
 const decodedLimit = 8 << 20
 
-// decoded remembers values of rows as they were decoded last, so that a row which is read often is
-// decoded once a change. An entry counts only for the revision that it was decoded at, and only
-// what updates have left behind gets in, so what is remembered can't be wrong: a row that was
-// changed, or one that was taken back, simply is not found.
+// decodedCache is an LRU cache of decoded values. A row that is read often is decoded once per
+// change. An entry is valid only for the revision of its row, and rows of running updates are not
+// cached. So a cached value is never stale: a row that was changed or rolled back is not found.
 type decodedCache struct {
 	mu    sync.Mutex
 	size  int
-	order *list.List // of *decodedRow, the latest used first
+	order *list.List // of *decodedRow, the most recently used first
 	byKey map[string]*list.Element
 }
 
@@ -25,14 +24,14 @@ type decodedRow struct {
 	key      string
 	revision uint64
 	size     int
-	value    any // shared by all readers, who get copies
+	value    any // shared; readers get copies
 }
 
 func newDecodedCache() *decodedCache {
 	return &decodedCache{order: list.New(), byKey: make(map[string]*list.Element)}
 }
 
-// get finds the value of a row that was last changed at the revision.
+// get returns the cached value of a row whose newest change has the given revision.
 func (d *decodedCache) get(key []byte, revision uint64) (any, bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -44,8 +43,7 @@ func (d *decodedCache) get(key []byte, revision uint64) (any, bool) {
 	return held.Value.(*decodedRow).value, true
 }
 
-// put remembers a value. A view that is slow may bring an older one than is there: it is of no use
-// to others.
+// put adds a value. It ignores a value that is older than the cached one, as a slow view may add.
 func (d *decodedCache) put(row *decodedRow) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -68,19 +66,20 @@ func (d *decodedCache) drop(held *list.Element) {
 	d.size -= row.size
 }
 
-// copier makes a shallow copy of a value of one type a deep one, in place: what the copy points to
-// becomes its own. A nil copier is that of a type for which a shallow copy is enough.
+// copier turns a shallow copy of a value into a deep copy, in place: it copies all values that the
+// copy points to. It is nil for a type for which a shallow copy is enough.
 type copier func(v reflect.Value)
 
-// copiers builds copiers; it remembers those under construction, for types that contain themselves.
+// copiers builds copiers. It remembers those under construction, for types that contain themselves.
 type copiers map[reflect.Type]*copier
 
-func (c copiers) of(t reflect.Type) copier {
-	if held, ok := c[t]; ok {
-		if *held != nil {
-			return *held
+// forType returns the copier of a type.
+func (c copiers) forType(t reflect.Type) copier {
+	if known, ok := c[t]; ok {
+		if *known != nil {
+			return *known
 		}
-		return func(v reflect.Value) { (*held)(v) }
+		return func(v reflect.Value) { (*known)(v) }
 	}
 	switch t.Kind() {
 	case reflect.Pointer, reflect.Slice, reflect.Map, reflect.Struct, reflect.Array, reflect.Interface:
@@ -91,17 +90,17 @@ func (c copiers) of(t reflect.Type) copier {
 	c[t] = built
 	switch t.Kind() {
 	case reflect.Pointer:
-		*built = copyPointer(c.of(t.Elem()))
+		*built = copyPointer(c.forType(t.Elem()))
 	case reflect.Slice:
-		*built = copySlice(c.of(t.Elem()))
+		*built = copySlice(c.forType(t.Elem()))
 	case reflect.Map:
-		*built = copyMap(c.of(t.Elem()))
+		*built = copyMap(c.forType(t.Elem()))
 	case reflect.Interface:
 		*built = copyInterface
 	case reflect.Array:
-		*built = copyArray(c.of(t.Elem()))
+		*built = copyArray(c.forType(t.Elem()))
 	case reflect.Struct:
-		*built = c.structure(t)
+		*built = c.copyStruct(t)
 	}
 	if *built == nil {
 		delete(c, t)
@@ -174,26 +173,26 @@ func copyInterface(v reflect.Value) {
 	}
 	own := reflect.New(v.Elem().Type()).Elem()
 	own.Set(v.Elem())
-	if deepen := (copiers{}).of(own.Type()); deepen != nil {
-		deepen(own)
+	if deepCopy := (copiers{}).forType(own.Type()); deepCopy != nil {
+		deepCopy(own)
 	}
 	v.Set(own)
 }
 
-// structure copies the fields that JSON fills, which are the exported ones; what a time.Time points
-// to within does not change.
-func (c copiers) structure(t reflect.Type) copier {
+// copyStruct returns a copier of the exported fields, which are those that JSON fills. Unexported
+// pointers, such as the one in time.Time, point to values that never change.
+func (c copiers) copyStruct(t reflect.Type) copier {
 	type field struct {
-		index  int
-		deepen copier
+		index    int
+		deepCopy copier
 	}
 	var fields []field
 	for i := range t.NumField() {
 		if !t.Field(i).IsExported() {
 			continue
 		}
-		if deepen := c.of(t.Field(i).Type); deepen != nil {
-			fields = append(fields, field{i, deepen})
+		if deepCopy := c.forType(t.Field(i).Type); deepCopy != nil {
+			fields = append(fields, field{i, deepCopy})
 		}
 	}
 	if len(fields) == 0 {
@@ -201,7 +200,7 @@ func (c copiers) structure(t reflect.Type) copier {
 	}
 	return func(v reflect.Value) {
 		for _, f := range fields {
-			f.deepen(v.Field(f.index))
+			f.deepCopy(v.Field(f.index))
 		}
 	}
 }

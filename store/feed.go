@@ -11,27 +11,27 @@ import (
 	"landfall/store/wal"
 )
 
-// Change says that one key was written or deleted. The log holds no values: read the key's present
-// one.
+// Change reports that a key was written or deleted. It has no value: read the current value of the
+// key.
 type Change struct {
 	Revision uint64
 	Key      string
 	Deleted  bool
 }
 
-// feed hands each commit's changes to the watchers.
+// feed passes the changes of each commit to the watchers.
 type feed struct {
-	mu        sync.Mutex
-	published uint64 // the revision up to which watchers have been given changes
-	watchers  map[*Watcher]bool
-	followers map[*ValueWatcher]bool
-	done      chan struct{} // closed when the database closes
-	closed    bool
-	running   sync.WaitGroup // the watchers' goroutines
+	mu            sync.Mutex
+	published     uint64 // the revision up to which changes were passed to the watchers
+	watchers      map[*Watcher]bool
+	valueWatchers map[*ValueWatcher]bool
+	done          chan struct{} // closed when the database closes
+	closed        bool
+	running       sync.WaitGroup // the watchers' goroutines
 }
 
 func newFeed(revision uint64) *feed {
-	return &feed{published: revision, watchers: map[*Watcher]bool{}, followers: map[*ValueWatcher]bool{},
+	return &feed{published: revision, watchers: map[*Watcher]bool{}, valueWatchers: map[*ValueWatcher]bool{},
 		done: make(chan struct{})}
 }
 
@@ -49,7 +49,7 @@ func (f *feed) publish(revision uint64, changes []Change, values []ValueChange) 
 	for w := range f.watchers {
 		w.add(changes)
 	}
-	for w := range f.followers {
+	for w := range f.valueWatchers {
 		w.add(previous, revision, values)
 	}
 }
@@ -72,25 +72,24 @@ type Watcher struct {
 
 	mu      sync.Mutex
 	pending []Change
-	limit   int // of pending, at which it is coalesced
+	limit   int // the length at which pending is coalesced
 	err     error
 }
 
 const (
-	// coalesceAt is the least number of changes to wait for a slow watcher before they are
-	// coalesced.
+	// coalesceAt is the minimum number of pending changes at which they are coalesced.
 	coalesceAt = 1024
-	// replayBatch is how many log entries are read in one view.
+	// replayBatch is the number of log entries that are read in one view.
 	replayBatch = 1024
 )
 
-// Watch follows the changes that come after the revision from, of keys that begin with any of the
-// prefixes (of all keys if there are none): first those in the log, then those to come, with none
-// lost and none doubled. With from = Tx.Revision of a view it continues what that view has seen.
+// Watch delivers the changes after the revision from, of keys that start with any of the prefixes
+// (of all keys if there are none): first those in the change log, then future ones. Each change is
+// delivered once. With from = Tx.Revision of a view, the watch continues the state of that view.
 //
-// A watcher that is slow does not hold up the writer: when much waits for it, only the newest
-// change of each key is kept. The watch ends with ctx, with the database, or when it cannot be
-// served (ErrCompacted, ErrFutureRevision): its channel is closed then and Err tells why.
+// A slow watcher does not delay the writers: if many changes are pending, only the newest change of
+// each key is kept. The watch ends with ctx, with the database, or when it cannot be served
+// (ErrCompacted, ErrFutureRevision). Its channel is then closed, and Err returns the reason.
 func (db *DB) Watch(ctx context.Context, from uint64, prefixes ...string) *Watcher {
 	w := &Watcher{
 		db:       db,
@@ -115,11 +114,12 @@ func (db *DB) Watch(ctx context.Context, from uint64, prefixes ...string) *Watch
 	return w
 }
 
-// C delivers the changes in batches that are never empty. It is closed when the watch ends.
+// C returns the channel of the changes, in batches that are never empty. It is closed when the
+// watch ends.
 func (w *Watcher) C() <-chan []Change { return w.out }
 
-// Err tells why the watch ended: ctx's error, ErrClosed, ErrCompacted, ErrFutureRevision or a
-// failure to read. It is nil until C is closed.
+// Err returns the reason why the watch ended: the error of ctx, ErrClosed, ErrCompacted,
+// ErrFutureRevision or a read error. It is nil until C is closed.
 func (w *Watcher) Err() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -133,8 +133,8 @@ func (w *Watcher) end(err error) {
 	close(w.out)
 }
 
-// run replays the log behind from up to and including to, then delivers what was published since
-// the watcher subscribed, which begins behind to.
+// run replays the log after revision from up to and including revision to. It then delivers the
+// changes that were published since the watcher was added, which start after to.
 func (w *Watcher) run(ctx context.Context, from, to uint64) {
 	err := w.replay(ctx, from, to)
 	for err == nil {
@@ -167,27 +167,27 @@ func (w *Watcher) replay(ctx context.Context, from, to uint64) error {
 	return nil
 }
 
-// after is the revision of the log entry which comes as many entries after a revision as are asked
-// for, or the newer one if there are fewer before that.
-func (tx *Tx) after(revision, newer uint64, entries int) uint64 {
+// logBatchEnd returns the revision at which a batch of log entries after a revision ends: that of
+// the last entry of the batch, but at most limit.
+func (tx *Tx) logBatchEnd(revision, limit uint64, entries int) uint64 {
 	cursor := tx.rows.Cursor(wal.Log)
 	for key, _ := cursor.Seek([]byte(logKey(revision + 1))); key != nil; key, _ = cursor.Next() {
 		at := binary.BigEndian.Uint64(key)
-		if entries--; at >= newer || entries == 0 {
-			return min(at, newer)
+		if entries--; at >= limit || entries == 0 {
+			return min(at, limit)
 		}
 	}
-	return newer
+	return limit
 }
 
-// changes reads the wanted log entries behind from up to and including to, or as many as are read
-// at a time, and tells how far it came.
+// changes reads a batch of log entries after revision from up to and including revision to. It
+// returns the wanted ones and the revision at which the batch ends.
 func (db *DB) changes(from, to uint64, wants func(string) bool) (changes []Change, end uint64, err error) {
 	err = db.View(func(tx *Tx) error {
 		if err := tx.checkRevision(from); err != nil {
 			return fmt.Errorf("watch from %w", err)
 		}
-		end = tx.after(from, to, replayBatch)
+		end = tx.logBatchEnd(from, to, replayBatch)
 		cursor := tx.rows.Cursor(wal.Log)
 		for key, entry := cursor.Seek([]byte(logKey(from + 1))); key != nil; key, entry = cursor.Next() {
 			change, err := parseChange(key, entry)
@@ -212,7 +212,7 @@ func (w *Watcher) wants(key string) bool {
 	})
 }
 
-// add puts changes in the watcher's queue; it never waits.
+// add queues changes for the watcher. It never waits.
 func (w *Watcher) add(changes []Change) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -271,24 +271,24 @@ func coalesce(changes []Change) []Change {
 	return slices.Clone(changes[at:])
 }
 
-// compactBatch is how many log entries one transaction of Compact removes.
+// compactBatch is the number of log entries that Compact removes in one transaction.
 const compactBatch = 1000
 
-// Compact removes the log's entries up to and including the revision, or all of them if it is newer
-// than the database. A watch from that revision or a later one still works, one from an earlier
-// revision gets ErrCompacted. Entries that belong to the history stay within its bounds. It works
-// in small transactions, so that other updates go on meanwhile.
+// Compact removes the log entries up to and including the revision, or all entries if the revision
+// is newer than the database. A watch from that revision or a later one still works; a watch from
+// an earlier revision gets ErrCompacted. Entries that belong to the history stay within its limits.
+// Compact works in small transactions, so that other updates can run between them.
 func (db *DB) Compact(ctx context.Context, revision uint64) error {
 	for {
 		finished := false
 		err := db.Update(ctx, func(tx *Tx) error {
 			done, last := tx.Compacted(), min(revision, tx.Revision())
-			end := tx.after(done, last, compactBatch)
+			end := tx.logBatchEnd(done, last, compactBatch)
 			if finished = end == last; end <= done {
 				finished = true
 				return nil
 			}
-			if err := tx.cut(done, end); err != nil {
+			if err := tx.removeEntries(done, end); err != nil {
 				return err
 			}
 			return tx.set(wal.Meta, string(compactedKey), binary.BigEndian.AppendUint64(nil, end))
@@ -303,16 +303,17 @@ func (db *DB) Compact(ctx context.Context, revision uint64) error {
 	if db.history == nil {
 		return nil
 	}
-	return db.trim(ctx, revision)
+	return db.trimHistory(ctx, revision)
 }
 
-// cut removes the log entries behind one revision up to another that do not belong to the history.
-func (tx *Tx) cut(from, to uint64) error {
+// removeEntries removes the log entries after revision from up to and including revision to, except
+// those that belong to the history.
+func (tx *Tx) removeEntries(from, to uint64) error {
 	var drop []string
 	cursor := tx.rows.Cursor(wal.Log)
 	for key, _ := cursor.Seek([]byte(logKey(from + 1))); key != nil && binary.BigEndian.Uint64(key) <= to; key,
 		_ = cursor.Next() {
-		if !tx.remembers(binary.BigEndian.Uint64(key)) {
+		if !tx.inHistory(binary.BigEndian.Uint64(key)) {
 			drop = append(drop, string(key))
 		}
 	}
@@ -324,8 +325,8 @@ func (tx *Tx) cut(from, to uint64) error {
 	return nil
 }
 
-// remembers tells whether a log entry belongs to the history.
-func (tx *Tx) remembers(revision uint64) bool {
+// inHistory reports whether the log entry of a revision belongs to the history.
+func (tx *Tx) inHistory(revision uint64) bool {
 	if tx.db.history == nil {
 		return false
 	}

@@ -14,8 +14,8 @@ import (
 	"landfall/store/wal"
 )
 
-// inlineLimit is the size in bytes up to which a file's content is kept in the database; larger
-// ones become blobs.
+// inlineLimit is the maximum size in bytes of content that is stored in the database. Larger
+// content becomes a blob.
 const inlineLimit = 64 << 10
 
 // filesVersion is the schema version of the rows of files.
@@ -28,26 +28,27 @@ type FileInfo struct {
 	Modified time.Time `json:"modified"` // UTC
 }
 
-// Files keeps files under the keys "/<name>/<key>": their description and, up to 64 KiB, their
-// content as a row of the database, greater content as a blob beside it. They change, fail and are
-// watched with everything else in their transaction.
+// Files stores files under the keys "/<name>/<key>". The description and up to 64 KiB of content
+// are a row of the database; larger content is a blob beside it. Files are written, rolled back and
+// watched together with all other changes of their transaction.
 //
-// A row's value is the schema version and the length of the description as uvarints, the
+// The value of a row is the schema version and the length of the description as uvarints, the
 // description (FileInfo as JSON), and the content if it is inline.
 type Files struct {
 	prefix string
 }
 
-// NewFiles describes the files of that name.
+// NewFiles describes the files with the given name.
 func NewFiles(name string) Files {
 	return Files{prefix: "/" + name + "/"}
 }
 
-// Prefix is what the files' keys begin with in the database, in Change.Key for one: "/<name>/".
+// Prefix returns the start of the files' keys in the database, for example in Change.Key:
+// "/<name>/".
 func (f Files) Prefix() string { return f.prefix }
 
-// Put makes the key hold what was staged. The same staged content may be put under several keys.
-// ErrStagedGone if it waited longer than Options.BlobGrace.
+// Put writes staged content to a key. The same staged content may be put under several keys. Put
+// returns ErrStagedGone if the content waited longer than Options.BlobGrace.
 func (f Files) Put(tx *Tx, key string, staged *Staged, modified time.Time) error {
 	if key == "" {
 		return fmt.Errorf("write %s: %w", f.prefix, errEmptyKey)
@@ -68,14 +69,15 @@ func (f Files) Put(tx *Tx, key string, staged *Staged, modified time.Time) error
 	return tx.put(f.prefix+key, filesVersion, row)
 }
 
-// Stat describes a file. ErrNotFound if there is none.
+// Stat returns the description of a file. It returns ErrNotFound if there is none.
 func (f Files) Stat(tx *Tx, key string) (FileInfo, error) {
 	info, _, err := f.read(tx, key)
 	return info, err
 }
 
-// Open opens a file's content for reading; it stays readable if the file is replaced or deleted
-// meanwhile. ErrNotFound if there is none. The caller closes it.
+// Open opens the content of a file for reading. The content stays readable if the file is replaced
+// or deleted meanwhile. Open returns ErrNotFound if there is no file. The caller closes the
+// content.
 func (f Files) Open(db *DB, key string) (io.ReadSeekCloser, FileInfo, error) {
 	var info FileInfo
 	var content []byte
@@ -86,8 +88,8 @@ func (f Files) Open(db *DB, key string) (io.ReadSeekCloser, FileInfo, error) {
 		content = bytes.Clone(stored)
 		return err
 	}
-	// The blob may be collected between the look-up and the opening if the file is deleted or
-	// replaced just then: another look-up tells.
+	// If the file is deleted or replaced between the look-up and the opening, the blob may be
+	// collected. Another look-up then finds the new state.
 	var previous string
 	for {
 		if err := db.View(read); err != nil {
@@ -107,7 +109,7 @@ func (f Files) Open(db *DB, key string) (io.ReadSeekCloser, FileInfo, error) {
 	}
 }
 
-// OpenIn is Open within a transaction, which sees what itself has put.
+// OpenIn is Open within a transaction. It sees files that the transaction has put.
 func (f Files) OpenIn(tx *Tx, key string) (io.ReadSeekCloser, error) {
 	info, stored, err := f.read(tx, key)
 	if err != nil {
@@ -123,8 +125,8 @@ func (f Files) OpenIn(tx *Tx, key string) (io.ReadSeekCloser, error) {
 	return file, nil
 }
 
-// Delete removes a file; its blob goes with the next CollectBlobs. A key that has none is no error
-// and no change.
+// Delete deletes a file. The next CollectBlobs removes its blob. Deleting a missing file is no
+// error and no change.
 func (f Files) Delete(tx *Tx, key string) error {
 	if err := f.unlink(tx, key); err != nil {
 		return err
@@ -134,15 +136,15 @@ func (f Files) Delete(tx *Tx, key string) error {
 	return tx.delete(f.prefix + key)
 }
 
-// Keys calls fn in order with every key that begins with prefix ("" for all). ErrStop from fn ends
-// it early. fn may write.
+// Keys calls fn in key order with each key that starts with prefix ("" for all). ErrStop from fn
+// ends the iteration. fn may write.
 func (f Files) Keys(tx *Tx, prefix string, fn func(key string) error) error {
 	return tx.walk(wal.Data, f.prefix+prefix, func(key string, _ []byte) error {
 		return fn(key[len(f.prefix):])
 	})
 }
 
-// link makes the index say which blob, if any, the key refers to.
+// link updates the index row of the blob that the key refers to, if any.
 func (f Files) link(tx *Tx, key string, info FileInfo) error {
 	old, _, err := f.read(tx, key)
 	if err != nil && !errors.Is(err, ErrNotFound) {
@@ -160,7 +162,7 @@ func (f Files) link(tx *Tx, key string, info FileInfo) error {
 	return tx.set(wal.Index, blobReference(info.SHA256, f.prefix+key), []byte{})
 }
 
-// unlink removes the key's reference to its blob, if it has one.
+// unlink removes the index row of the blob that the key refers to, if any.
 func (f Files) unlink(tx *Tx, key string) error {
 	info, _, err := f.read(tx, key)
 	switch {
@@ -172,7 +174,8 @@ func (f Files) unlink(tx *Tx, key string) error {
 	return tx.remove(wal.Index, blobReference(info.SHA256, f.prefix+key))
 }
 
-// read returns a file's description and, if it is inline, its content in bbolt's memory.
+// read returns the description of a file and, if the content is inline, the content. The content is
+// memory of bbolt.
 func (f Files) read(tx *Tx, key string) (FileInfo, []byte, error) {
 	r, ok, err := tx.record(f.prefix, key)
 	if err != nil {
@@ -187,7 +190,7 @@ func (f Files) read(tx *Tx, key string) (FileInfo, []byte, error) {
 	}
 	length, n := binary.Uvarint(rest)
 	if n <= 0 || length > uint64(len(rest)-n) {
-		return FileInfo{}, nil, tx.db.corruptRow(f.prefix+key, errors.New("the file's description is cut off"))
+		return FileInfo{}, nil, tx.db.corruptRow(f.prefix+key, errors.New("the file's description is truncated"))
 	}
 	description, content := rest[n:n+int(length)], rest[n+int(length):]
 	var info FileInfo
@@ -203,12 +206,13 @@ func (f Files) read(tx *Tx, key string) (FileInfo, []byte, error) {
 
 func inline(info FileInfo) bool { return info.Size <= inlineLimit }
 
-// blobReference is the index row by which a file keeps its blob from being collected.
+// blobReference returns the key of the index row that keeps the blob of a file from being
+// collected.
 func blobReference(sha256, key string) string {
 	return "blobs/" + sha256 + key
 }
 
-// inlineFile reads content that was copied out of the database.
+// inlineFile is a reader of content that was copied from the database.
 type inlineFile struct{ *bytes.Reader }
 
 func (inlineFile) Close() error { return nil }

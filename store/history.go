@@ -13,70 +13,70 @@ import (
 	"landfall/store/wal"
 )
 
-// A database that is told to keeps its history: each entry of the log then says what the value was
-// before, as a delta against what it became, and the first one of each update what the update was
-// about. So any earlier value is found by walking back from the present one, the oldest entries can
-// be dropped at any time, and writing costs no key and no page of its own: a creation adds a few
-// bytes to the entry that is written anyway, a change some tens.
+// The history of values is kept in the change log, if Options.History asks for it. Each log entry
+// then contains the previous value as a delta against the new one. The first entry of each update
+// also contains the note of the update. An earlier value is found by applying the deltas backward
+// from the current value. The oldest entries can be dropped at any time. A write needs no
+// additional key or page: a creation adds a few bytes to its log entry, a change adds some tens of
+// bytes.
 //
-// Behind its key an entry goes on with a byte of flags and, as uvarint, how many entries of the
-// same update were before it; then, as the flags say, a note (length as uvarint, then bytes), the
-// create revision, mod revision and version of the row that was (as uvarint), and the delta, to the
-// end.
+// After its key, an entry continues with a byte of flags and the number of earlier entries of the
+// same update as uvarint. Depending on the flags, these follow: a note (length as uvarint, then
+// bytes); the create revision, mod revision and version of the previous row (as uvarints); the
+// delta, up to the end.
 
 const (
 	hasNote     = 1 << iota // a note follows
-	hasBefore               // a delta to the value before follows; without it there was none
+	hasBefore               // a delta to the previous value follows; not set: there was no value
 	isPacked                // the delta is compressed (S2)
-	isDescribed             // of a file: the values are its descriptions, its contents are not kept
-	hasRow                  // the numbers of the row that was follow, of versioned rows that were there
+	isDescribed             // of a file: the values are its descriptions, the contents are not kept
+	hasRow                  // the numbers of the previous row follow (versioned rows only)
 )
 
 const (
-	// packFrom is the length in bytes from which a delta is compressed, which pays for what was
-	// deleted or wholly replaced.
+	// packFrom is the minimum length in bytes of a delta that is compressed. Compression pays off
+	// for values that were deleted or replaced as a whole.
 	packFrom = 512
-	// valueLimit bounds a value that is read back, in bytes.
+	// valueLimit is the maximum size in bytes of a reconstructed value.
 	valueLimit = 1 << 30
 )
 
-// History says which changes are kept for Tx.History, and how much of them. The zero value keeps
-// none.
+// History selects the changes that are kept for Tx.History and limits their size. The zero value
+// keeps none.
 type History struct {
-	// Owner names whose history the changes of a key belong to; those of "" are not kept.
+	// Owner returns the owner of the history of a key. Changes of keys without an owner ("") are
+	// not kept.
 	Owner func(key string) string
-	// OwnerBytes and Bytes bound what is kept for one owner and in all; the oldest goes first. Only
-	// entries that no watch can begin at any more are dropped: see Compact.
+	// OwnerBytes and Bytes limit the size of the history of one owner and of all owners. The oldest
+	// entries are dropped first. Only entries at which no watch can start any more are dropped: see
+	// Compact.
 	OwnerBytes, Bytes int64
 }
 
-// history is what a database with a history needs beside its rows.
+// history is the state of a database that keeps a history.
 type history struct {
 	History
 
-	// Of Compact, one at a time:
-	counting chan struct{} // holds one item while somebody compacts
-	counted  uint64        // the revision up to which sizes is complete
-	sizes    map[string]int64
-	size     int64
+	// sizesLock holds one item while the history is trimmed. It guards the fields below.
+	sizesLock chan struct{}
+	counted   uint64           // the revision up to which sizes is complete
+	sizes     map[string]int64 // by owner, in bytes
+	size      int64            // of all owners
 }
 
 func newHistory(h History) *history {
 	if h.Owner == nil {
 		return nil
 	}
-	return &history{History: h, counting: make(chan struct{}, 1), sizes: make(map[string]int64)}
+	return &history{History: h, sizesLock: make(chan struct{}, 1), sizes: make(map[string]int64)}
 }
 
-// Note has the history say what the update that runs is about. The text is asked for when the
-// update writes something.
+// Note sets the text that describes the current update in the history. The function text is called
+// at the first change that the history keeps.
 func (tx *Tx) Note(text func() []byte) { tx.note = text }
 
-// beginUpdate separates an update from the one before it in the same transaction.
-func (tx *Tx) beginUpdate() { tx.first, tx.note = tx.Next(), nil }
-
-// past appends to a log entry what is kept of a change. The records are those before and after;
-// without a value there was none.
+// appendHistory appends the history of a change to a log entry. The records are the row before and
+// after the change; a nil value means that there was no row.
 func (tx *Tx) appendHistory(entry []byte, key string, before, after record) []byte {
 	owned, versioned := tx.db.history != nil && tx.db.history.Owner(key) != "", tx.db.isVersioned(key)
 	if !owned && !versioned {
@@ -112,14 +112,14 @@ func (tx *Tx) appendHistory(entry []byte, key string, before, after record) []by
 	return entry
 }
 
-// deltaEncoder writes deltas.
+// deltaEncoder appends deltas to log entries.
 type deltaEncoder struct {
 	encoder delta.Encoder
 	scratch []byte
 }
 
-// append adds the delta that makes before out of after, and returns the flag that tells how it is
-// packed.
+// append appends the delta that turns after into before. It returns the flag that tells whether the
+// delta is compressed.
 func (p *deltaEncoder) append(entry, after, before []byte) ([]byte, byte) {
 	p.scratch = p.encoder.Append(p.scratch[:0], after, before)
 	if len(p.scratch) < packFrom {
@@ -128,7 +128,7 @@ func (p *deltaEncoder) append(entry, after, before []byte) ([]byte, byte) {
 	return append(entry, s2.Encode(nil, p.scratch)...), isPacked
 }
 
-// description is a file's value without the file's content.
+// description returns the value of a file without the content.
 func description(value []byte) []byte {
 	_, n := binary.Uvarint(value)
 	if n <= 0 {
@@ -141,7 +141,7 @@ func description(value []byte) []byte {
 	return value[:n+m+int(length)]
 }
 
-// text is the JSON in a value.
+// text returns the JSON in a value.
 func text(value []byte, described bool) []byte {
 	if value == nil {
 		return nil
@@ -155,34 +155,35 @@ func text(value []byte, described bool) []byte {
 	return bytes.Clone(value)
 }
 
-// Step is one update of the past, or what is left of it.
+// Step is a past update, or the part of it that is still kept.
 type Step struct {
-	// First is the revision of the update's first change, whether it is among the changes or not.
+	// First is the revision of the update's first change, which need not be among Changes.
 	First uint64
-	// Note is what the update said it was about; nil if it said nothing or that has dropped out.
+	// Note is the note of the update; nil if there was none or it is no longer kept.
 	Note []byte
-	// Changes are those that were asked for, in order.
+	// Changes are the wanted changes, in order.
 	Changes []PastChange
 }
 
-// PastChange is a change with the value's JSON before and after; nil is none. Of a file it is the
-// description.
+// PastChange is a change with the JSON before and after it; nil means that there was no value. For
+// a file, the JSON is that of its description.
 type PastChange struct {
 	Change
 	Before, After []byte
 }
 
-// entry is what the log holds of one change.
+// entry is an entry of the change log.
 type entry struct {
 	Change
 	first  uint64
 	flags  byte
 	note   []byte
-	row    record // the numbers of the row that was, if the flags say so
-	before []byte // delta
-	kept   bool   // the history was kept when it was written
+	row    record // the numbers of the previous row, if hasRow is set
+	before []byte // the delta to the previous value
+	kept   bool   // the entry has a history
 }
 
+// parseEntry reads a log entry with its history.
 func parseEntry(key, stored []byte) (entry, error) {
 	change, err := parseChange(key, stored)
 	e := entry{Change: change, first: change.Revision}
@@ -197,13 +198,13 @@ func parseEntry(key, stored []byte) (entry, error) {
 	e.kept, e.flags, rest = true, rest[0], rest[1:]
 	number, n := binary.Uvarint(rest)
 	if n <= 0 || number >= change.Revision {
-		return e, errors.New("the log entry has no place in its update")
+		return e, errors.New("the log entry has no position in its update")
 	}
 	e.first, rest = change.Revision-number, rest[n:]
 	if e.flags&hasNote != 0 {
 		length, n := binary.Uvarint(rest)
 		if n <= 0 || length > uint64(len(rest)-n) {
-			return e, errors.New("the log entry's note is cut off")
+			return e, errors.New("the log entry's note is truncated")
 		}
 		e.note, rest = rest[n:n+int(length)], rest[n+int(length):]
 	}
@@ -211,7 +212,7 @@ func parseEntry(key, stored []byte) (entry, error) {
 		for _, number := range []*uint64{&e.row.created, &e.row.modified, &e.row.version} {
 			var n int
 			if *number, n = binary.Uvarint(rest); n <= 0 {
-				return e, errors.New("the log entry's numbers of the row are cut off")
+				return e, errors.New("the log entry's numbers of the row are truncated")
 			}
 			rest = rest[n:]
 		}
@@ -220,27 +221,27 @@ func parseEntry(key, stored []byte) (entry, error) {
 	return e, nil
 }
 
-// undo returns the value before a change, given the one after it.
+// undo returns the value before a change, given the value after it.
 func (e entry) undo(after []byte) ([]byte, error) {
 	if e.flags&hasBefore == 0 {
 		return nil, nil
 	}
-	made := e.before
+	encoded := e.before
 	if e.flags&isPacked != 0 {
 		var err error
-		if made, err = s2.Decode(nil, made); err != nil {
+		if encoded, err = s2.Decode(nil, encoded); err != nil {
 			return nil, err
 		}
 	}
-	return delta.Apply(after, made, valueLimit)
+	return delta.Apply(after, encoded, valueLimit)
 }
 
-// History calls fn with the updates of the past that changed keys which are wanted, the newest
-// first, as far back as they are kept. ErrStop from fn ends it early. A key's history ends where
-// its older changes have dropped out, or at a change that was made when no history was kept.
+// History calls fn with each kept update that changed a wanted key, the newest first. ErrStop from
+// fn ends the iteration. The history of a key ends where its older changes were dropped, or at a
+// change that was made while no history was kept.
 func (tx *Tx) History(wants func(key string) bool, fn func(*Step) error) error {
-	values := make(map[string][]byte) // of wanted keys, as they were after the change that comes next
-	ended := make(map[string]bool)    // keys whose history ends
+	values := make(map[string][]byte) // the values of wanted keys before the changes read so far
+	ended := make(map[string]bool)    // the keys whose history has ended
 	var step *Step
 	flush := func() error {
 		if step == nil || len(step.Changes) == 0 {
@@ -283,8 +284,8 @@ func (tx *Tx) History(wants func(key string) bool, fn func(*Step) error) error {
 	return stop(flush())
 }
 
-// reconstruct finds out what a change was; values holds the later values of keys that were come
-// across already.
+// reconstruct returns a change with the values before and after it. The map values has the values
+// of keys of which a later change was read already.
 func (tx *Tx) reconstruct(e entry, values map[string][]byte) (change PastChange, before []byte, err error) {
 	described := e.flags&isDescribed != 0
 	after, known := values[e.Key]
@@ -306,14 +307,14 @@ func (tx *Tx) reconstruct(e entry, values map[string][]byte) (change PastChange,
 	return PastChange{Change: e.Change, Before: text(before, described), After: text(after, described)}, before, nil
 }
 
-// Row is a row as it is now.
+// Row is the current state of a row.
 type Row struct {
 	JSON    []byte // of a file: its description
-	Version uint64 // how many times it was written since it was created
+	Version uint64 // the number of writes since the creation
 }
 
-// Rows calls fn in key order with the rows of all kinds whose keys begin with prefix, which begins
-// with a slash. ErrStop from fn ends it early. Files says that those are files.
+// Rows calls fn in key order with each row whose key starts with prefix, which starts with a slash.
+// ErrStop from fn ends the iteration. If files is set, the rows are those of files.
 func (tx *Tx) Rows(prefix string, files bool, fn func(key string, row Row) error) error {
 	return tx.walk(wal.Data, prefix, func(key string, stored []byte) error {
 		r, err := tx.parse(key, stored)
@@ -328,20 +329,20 @@ func (tx *Tx) Rows(prefix string, files bool, fn func(key string, row Row) error
 	})
 }
 
-// entryOverhead is about what an entry takes in the file beside its bytes: its key and bbolt's note
-// of it.
+// entryOverhead is the approximate size in the file of an entry's key and of bbolt's header, in
+// bytes.
 const entryOverhead = 24
 
-// trim drops the oldest of what is kept beyond the bounds, of the entries up to and including the
-// revision.
-func (db *DB) trim(ctx context.Context, revision uint64) error {
+// trimHistory drops the oldest entries up to and including the revision until the history is within
+// its limits.
+func (db *DB) trimHistory(ctx context.Context, revision uint64) error {
 	h := db.history
 	select {
-	case h.counting <- struct{}{}:
+	case h.sizesLock <- struct{}{}:
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	defer func() { <-h.counting }()
+	defer func() { <-h.sizesLock }()
 	var drop []uint64
 	err := db.View(func(tx *Tx) error {
 		if err := h.count(tx, revision); err != nil || !h.exceeded() {
@@ -364,13 +365,13 @@ func (db *DB) trim(ctx context.Context, revision uint64) error {
 		drop = drop[len(batch):]
 	}
 	if err != nil {
-		h.counted, h.size = 0, 0 // counted anew the next time
+		h.counted, h.size = 0, 0 // the next call counts again
 		clear(h.sizes)
 	}
 	return err
 }
 
-// count adds the entries that came since the last count.
+// count adds the sizes of the entries since the last count.
 func (h *history) count(tx *Tx, revision uint64) error {
 	cursor := tx.rows.Cursor(wal.Log)
 	for key, stored := cursor.Seek([]byte(logKey(h.counted + 1))); key != nil; key, stored = cursor.Next() {
@@ -406,8 +407,8 @@ func (h *history) exceeded() bool {
 	return false
 }
 
-// choose lists the entries to drop. What exceeds a bound is brought an eighth below it, so that it
-// is not looked for each time.
+// choose returns the revisions of the entries to drop. It reduces a history that exceeds a limit to
+// seven eighths of the limit, so that the search is not repeated each time.
 func (h *history) choose(tx *Tx, revision uint64) ([]uint64, error) {
 	excess := make(map[string]int64)
 	for owner, size := range h.sizes {

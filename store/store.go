@@ -19,7 +19,8 @@
 // The rows are stored in four buckets (wal.Bucket); all numbers are big-endian:
 //
 //	data   key -> create revision, mod revision, version, expiry (8 bytes each), value
-//	log    revision (8 bytes) -> kind (1 byte), key (length as uvarint, then bytes), history (see history.go)
+//	log    revision (8 bytes) -> kind (1 byte), key (length as uvarint, then bytes), history (see
+//	       history.go)
 //	index  "/<index>/<key>" -> nothing
 //	       "deadlines/<name>/at/<time><key>" -> nothing, "deadlines/<name>/of/<key>" -> time
 //	       "blobs/<sha256>/<file's key>" -> nothing

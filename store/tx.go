@@ -23,8 +23,7 @@ type Tx struct {
 	key []byte // scratch space for the current key
 
 	// In an update only:
-	start   uint64 // the revision before the group
-	rev     uint64
+	rev     uint64 // the revision reached
 	changes []Change
 	values  []ValueChange // changes of versioned rows
 	first   uint64        // the revision of the first change of the current update
@@ -38,7 +37,7 @@ type Tx struct {
 // savepoint is a state of a transaction to which it can return.
 type savepoint struct {
 	rev             uint64
-	changes, values int
+	changes, values int32 // lengths
 }
 
 // groupState is a Tx as package wal sees it: the state of a commit group.
@@ -53,14 +52,13 @@ func (db *DB) newGroup() (wal.GroupState, *wal.Tx) {
 // Begin implements wal.GroupState.
 func (g *groupState) Begin() (err error) {
 	defer wal.CatchCorruption(g.db.path, &err)
-	g.start = (*Tx)(g).number(revisionKey)
-	g.rev = g.start
+	g.rev = (*Tx)(g).number(revisionKey)
 	return nil
 }
 
 // BeginUpdate implements wal.GroupState.
 func (g *groupState) BeginUpdate() {
-	g.saved = savepoint{g.rev, len(g.changes), len(g.values)}
+	g.saved = savepoint{g.rev, int32(len(g.changes)), int32(len(g.values))}
 	g.first, g.note = (*Tx)(g).Next(), nil
 }
 
@@ -72,7 +70,7 @@ func (g *groupState) RollbackUpdate() {
 
 // Seal implements wal.GroupState: it writes the revision that the group has reached.
 func (g *groupState) Seal() error {
-	if g.rev == g.start {
+	if len(g.changes) == 0 {
 		return nil
 	}
 	return (*Tx)(g).set(wal.Meta, string(revisionKey), binary.BigEndian.AppendUint64(nil, g.rev))

@@ -8,18 +8,19 @@ import (
 	"sync"
 )
 
-// ValueChange is a change of a row of the versioned bucket with what was before and after. What an
-// update wrote to one key several times is one change: nobody was ever to see what was between.
+// ValueChange is a change of a row of the versioned bucket, with the row before and after it.
+// Several writes of an update to the same key are one change: the states between them were never
+// visible.
 type ValueChange struct {
 	Revision uint64
 	Key      string   // in the bucket
 	Before   KeyValue // without a value: the key was created
 	After    KeyValue // without a value: it was deleted
-	first    uint64   // of the update
+	first    uint64   // the first revision of the update
 }
 
-// valueChange is the change that was just logged. The row before is copied out of bbolt's memory;
-// nobody changes the one after.
+// valueChange returns the change that was just logged. The previous row is copied from the memory
+// of bbolt; the new row never changes.
 func (tx *Tx) valueChange(key string, before, after record) ValueChange {
 	key = key[len(tx.db.versioned):]
 	before.value = bytes.Clone(before.value)
@@ -29,7 +30,7 @@ func (tx *Tx) valueChange(key string, before, after record) ValueChange {
 	}
 }
 
-// versionOf is a row without the schema version of its value, which its writer knows.
+// versionOf returns a row without the schema version of its value.
 func versionOf(key string, r record) KeyValue {
 	if r.value == nil {
 		return KeyValue{Key: key}
@@ -38,19 +39,20 @@ func versionOf(key string, r record) KeyValue {
 	return KeyValue{Key: key, Value: r.value[max(n, 0):], Created: r.created, Modified: r.modified, Version: r.version}
 }
 
-// squash makes what an update did to one key one change, in place. The changes are in order.
+// mergeUpdates merges all changes of an update to the same key into one, in place. The changes are in
+// order.
 func mergeUpdates(changes []ValueChange) []ValueChange {
-	type place struct {
+	type updateKey struct {
 		first uint64
 		key   string
 	}
 	if len(changes) < 2 {
 		return changes
 	}
-	earliest := make(map[place]KeyValue, len(changes))
-	latest := make(map[place]uint64, len(changes))
+	earliest := make(map[updateKey]KeyValue, len(changes))
+	latest := make(map[updateKey]uint64, len(changes))
 	for _, c := range changes {
-		at := place{c.first, c.Key}
+		at := updateKey{c.first, c.Key}
 		if _, ok := earliest[at]; !ok {
 			earliest[at] = c.Before
 		}
@@ -61,7 +63,7 @@ func mergeUpdates(changes []ValueChange) []ValueChange {
 	}
 	kept := changes[:0]
 	for _, c := range changes {
-		at := place{c.first, c.Key}
+		at := updateKey{c.first, c.Key}
 		c.Before = earliest[at]
 		if latest[at] == c.Revision && (c.Before.Value != nil || c.After.Value != nil) {
 			kept = append(kept, c)
@@ -71,49 +73,49 @@ func mergeUpdates(changes []ValueChange) []ValueChange {
 	return kept
 }
 
-// ValueWatcher receives the changes of a range of the versioned bucket's rows with their values,
-// each once and in the order of their revisions.
+// ValueWatcher receives the changes, with values, of a range of rows of the versioned bucket. Each
+// change is received once, in the order of revisions.
 type ValueWatcher struct {
-	db   *DB
-	rows Versions
-	want Range
-	from uint64
-	out  chan []ValueChange
-	wake chan struct{} // holds one item if there is something to take
+	db     *DB
+	bucket Versions
+	keys   Range
+	from   uint64
+	out    chan []ValueChange
+	wake   chan struct{} // holds one item if changes may be pending
 
 	mu       sync.Mutex
 	pending  []ValueChange
 	size     int    // of pending, in bytes
-	base     uint64 // the revision behind which pending begins, or what is to be read from the log
-	behind   bool   // what is published up to the revision replayTo is to be read from the log
+	base     uint64 // the revision after which pending starts, or the part to read from the log
+	behind   bool   // the changes up to the revision replayTo are to be read from the log
 	replayTo uint64
 	busy     bool // changes are being delivered
 	err      error
 }
 
 const (
-	// pendingChanges and pendingBytes bound what waits in memory for a slow watcher; what is more
-	// is read from the log when it has caught up.
+	// pendingChanges and pendingBytes limit the changes in memory that are pending for a slow
+	// watcher. Further changes are read from the log when the watcher has caught up.
 	pendingChanges = 1024
 	pendingBytes   = 4 << 20
-	// valueReplayBatch is how many log entries are put together at a time.
+	// valueReplayBatch is the number of log entries that are read at a time.
 	valueReplayBatch = 2048
 )
 
-// Watch follows the changes that come after the revision from, of the rows of a range (its other
-// fields say nothing here): first those in the log, then those to come, with none lost and none
-// doubled. With from = Tx.Revision of a view it continues what that view has seen.
+// Watch delivers the changes after the revision from, of the rows of a range of keys (only From and
+// End of the range are used): first those in the change log, then future ones. Each change is
+// delivered once. With from = Tx.Revision of a view, the watch continues the state of that view.
 //
-// A watcher that is slow holds up nobody and costs no more memory than one that is not: it reads
-// from the log what it has missed. The watch ends with ctx, with the database, or when it cannot be
-// served (ErrCompacted, ErrFutureRevision): its channel is closed then and Err tells why.
-func (v Versions) Watch(ctx context.Context, db *DB, from uint64, want Range) *ValueWatcher {
+// A slow watcher delays nothing and needs no more memory than a fast one: it reads the changes that
+// it has missed from the log. The watch ends with ctx, with the database, or when it cannot be
+// served (ErrCompacted, ErrFutureRevision). Its channel is then closed, and Err returns the reason.
+func (v Versions) Watch(ctx context.Context, db *DB, from uint64, keys Range) *ValueWatcher {
 	w := &ValueWatcher{
-		db: db, rows: v, want: want, from: from, out: make(chan []ValueChange), wake: make(chan struct{}, 1),
+		db: db, bucket: v, keys: keys, from: from, out: make(chan []ValueChange), wake: make(chan struct{}, 1),
 		base: from, behind: true,
 	}
-	// A view may have seen a commit that is yet to be published, so what is too new is told by what
-	// is committed.
+	// A view may have seen a commit that is not published yet, so the check for a future revision
+	// uses the committed revision.
 	err := db.View(func(tx *Tx) error { return tx.checkRevision(from) })
 	if err != nil {
 		err = fmt.Errorf("watch from %w", err)
@@ -128,18 +130,19 @@ func (v Versions) Watch(ctx context.Context, db *DB, from uint64, want Range) *V
 		w.end(err)
 		return w
 	}
-	f.followers[w] = true
+	f.valueWatchers[w] = true
 	w.replayTo = f.published
 	w.wake <- struct{}{}
 	f.running.Go(func() { w.run(ctx) })
 	return w
 }
 
-// C delivers the changes in batches that are never empty. It is closed when the watch ends.
+// C returns the channel of the changes, in batches that are never empty. It is closed when the
+// watch ends.
 func (w *ValueWatcher) C() <-chan []ValueChange { return w.out }
 
-// Err tells why the watch ended: ctx's error, ErrClosed, ErrCompacted, ErrFutureRevision or a
-// failure to read. It is nil until C is closed.
+// Err returns the reason why the watch ended: the error of ctx, ErrClosed, ErrCompacted,
+// ErrFutureRevision or a read error. It is nil until C is closed.
 func (w *ValueWatcher) Err() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -166,12 +169,12 @@ func (w *ValueWatcher) run(ctx context.Context) {
 		}
 	}
 	w.db.feed.mu.Lock()
-	delete(w.db.feed.followers, w)
+	delete(w.db.feed.valueWatchers, w)
 	w.db.feed.mu.Unlock()
 	w.end(err)
 }
 
-// add queues what was published behind one revision up to another; it never waits.
+// add queues the changes that were published after one revision up to another. It never waits.
 func (w *ValueWatcher) add(previous, revision uint64, changes []ValueChange) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -184,7 +187,7 @@ func (w *ValueWatcher) add(previous, revision uint64, changes []ValueChange) {
 		w.base = previous
 	}
 	for _, c := range changes {
-		if w.want.holds(c.Key) {
+		if w.keys.contains(c.Key) {
 			w.pending = append(w.pending, c)
 			w.size += len(c.Before.Value) + len(c.After.Value)
 		}
@@ -201,8 +204,8 @@ func (w *ValueWatcher) add(previous, revision uint64, changes []ValueChange) {
 	}
 }
 
-// Progress is a revision up to which the changes have been received from C. ok is false if there is
-// none to tell just now.
+// Progress returns a revision up to which all changes have been received from C. ok is false while
+// changes are pending.
 func (w *ValueWatcher) Progress() (revision uint64, ok bool) {
 	f := w.db.feed
 	f.mu.Lock()
@@ -229,7 +232,7 @@ func (w *ValueWatcher) deliver(ctx context.Context) error {
 	return w.send(ctx, pending)
 }
 
-// send hands changes over, but for those that the watcher has seen or that were before its start.
+// send delivers changes, except those that the watcher has received or that lie before its start.
 func (w *ValueWatcher) send(ctx context.Context, changes []ValueChange) error {
 	for len(changes) > 0 && changes[0].Revision <= w.from {
 		changes = changes[1:]
@@ -248,10 +251,10 @@ func (w *ValueWatcher) send(ctx context.Context, changes []ValueChange) error {
 	}
 }
 
-// replay reads what was published up to the revision from the log.
+// replay delivers the changes up to the revision to from the log.
 func (w *ValueWatcher) replay(ctx context.Context, to uint64) error {
 	for from, first := w.from, true; first || from < to; first = false {
-		changes, end, err := w.logged(from, to)
+		changes, end, err := w.readLog(from, to)
 		if err != nil {
 			return err
 		}
@@ -263,9 +266,9 @@ func (w *ValueWatcher) replay(ctx context.Context, to uint64) error {
 	return nil
 }
 
-// logged puts together the changes behind the revision from up to and including to, or as many as
-// are read at a time, or a little further: an update is not cut in two.
-func (w *ValueWatcher) logged(from, to uint64) (changes []ValueChange, end uint64, err error) {
+// readLog reads a batch of changes after revision from up to and including revision to. The batch
+// may end a little later than to: an update is not divided.
+func (w *ValueWatcher) readLog(from, to uint64) (changes []ValueChange, end uint64, err error) {
 	err = w.db.View(func(tx *Tx) error {
 		if err := tx.checkRevision(from); err != nil {
 			return fmt.Errorf("watch from %w", err)
@@ -273,17 +276,17 @@ func (w *ValueWatcher) logged(from, to uint64) (changes []ValueChange, end uint6
 		if end = max(from, to); from >= to {
 			return nil
 		}
-		to := tx.after(from, to, valueReplayBatch)
+		to := tx.logBatchEnd(from, to, valueReplayBatch)
 		end = to
 		changes = changes[:0]
 		states := make(map[string]record)
-		err := w.rows.undo(tx, w.want, from, states, func(e entry, before, after record) error {
+		err := w.bucket.undo(tx, w.keys, from, states, func(e entry, before, after record) error {
 			if e.first > to {
 				return nil
 			}
 			end = max(end, e.Revision)
 			before.value, after.value = bytes.Clone(before.value), bytes.Clone(after.value)
-			key := e.Key[len(w.rows.prefix):]
+			key := e.Key[len(w.bucket.prefix):]
 			changes = append(changes, ValueChange{
 				Revision: e.Revision, Key: key, first: e.first, Before: versionOf(key, before),
 				After: versionOf(key, after),

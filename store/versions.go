@@ -15,39 +15,39 @@ import (
 // KeyValue is one version of a row of a versioned bucket.
 type KeyValue struct {
 	Key      string // in the bucket
-	Value    []byte // nil: there is none, or only keys were asked for
-	Created  uint64 // revision at which the key got a value
+	Value    []byte // nil: there is none, or only keys were requested
+	Created  uint64 // revision at which the key was created
 	Modified uint64 // revision of the change that made this version
-	Version  uint64 // how many times the key was written since it was created
+	Version  uint64 // the number of writes to the key since its creation
 }
 
-// Versions is the bucket that Options.Versioned names, in etcd's shape: rows with their revisions,
-// ranges of keys, the rows as they were at an older revision, and a feed with values (see Watch).
-// The values are bytes that the store does not look into. Other descriptions of the bucket, such as
-// a Bucket, see the same rows, and what is written by them has its versions as well.
+// Versions is the bucket that Options.Versioned names. It is modelled on etcd: rows with their
+// revisions, ranges of keys, reads at an older revision, and watches with values (see Watch). The
+// values are opaque bytes. Other descriptions of the bucket, such as a Bucket, see the same rows,
+// and their writes create versions as well.
 //
-// Older versions are kept in the log, as what undoes each change; they go with Compact. A bucket
-// that was written to when it was not the versioned one has none of that time.
+// Older versions are kept in the change log, as deltas against the newer ones. Compact removes
+// them. Changes made while the bucket was not the versioned one have no older versions.
 type Versions struct {
 	prefix string
 	schema int
 	expiry Deadlines
 }
 
-// NewVersions describes the versioned bucket of that name, with the schema version of its values
-// (see NewBucket).
+// NewVersions describes the versioned bucket with the given name and the schema version of its
+// values (see NewBucket).
 func NewVersions(name string, schema int) Versions {
 	return Versions{prefix: "/" + name + "/", schema: schema, expiry: NewDeadlines(name + "-expiry")}
 }
 
-// Prefix is what the bucket's keys begin with in the database: "/<name>/".
+// Prefix returns the start of the bucket's keys in the database: "/<name>/".
 func (v Versions) Prefix() string { return v.prefix }
 
-// Expiry says which keys are to be deleted when. It only remembers that: Put and Delete clear a
-// key's deadline, and who keeps the bucket deletes what is due.
+// Expiry returns the deadlines at which keys are to be deleted. The store does not delete them:
+// that is the task of the bucket's user. Put and Delete clear the deadline of a key.
 func (v Versions) Expiry() Deadlines { return v.expiry }
 
-// Get reads the newest version of a key; ErrNotFound if it has no value.
+// Get returns the newest version of a key. It returns ErrNotFound if the key has no value.
 func (v Versions) Get(tx *Tx, key string) (KeyValue, error) {
 	r, ok, err := tx.record(v.prefix, key)
 	if err == nil && !ok {
@@ -59,7 +59,7 @@ func (v Versions) Get(tx *Tx, key string) (KeyValue, error) {
 	return v.keyValue(tx, key, r)
 }
 
-// Put writes a key's value. Unlike with a Bucket the same bytes again are a change.
+// Put writes the value of a key. Unlike in a Bucket, writing the same value again is a change.
 func (v Versions) Put(tx *Tx, key string, value []byte) error {
 	if key == "" {
 		return fmt.Errorf("write %s: %w", v.prefix, errEmptyKey)
@@ -70,7 +70,7 @@ func (v Versions) Put(tx *Tx, key string, value []byte) error {
 	return v.expiry.Clear(tx, key)
 }
 
-// Delete removes a key and its value. A key that has none is no error and no change.
+// Delete deletes a key and its value. Deleting a key without a value is no error and no change.
 func (v Versions) Delete(tx *Tx, key string) error {
 	if err := tx.delete(v.prefix + key); err != nil {
 		return err
@@ -78,25 +78,25 @@ func (v Versions) Delete(tx *Tx, key string) error {
 	return v.expiry.Clear(tx, key)
 }
 
-// Range says which rows are wanted.
+// Range selects rows.
 type Range struct {
 	From string // the first key
-	End  string // the first key behind; "": up to the bucket's end
-	// At is the revision as of which the rows are wanted; 0: the newest. ErrFutureRevision and
-	// ErrCompacted if it is not there yet, or no longer.
+	End  string // the first key behind the range; "": up to the end of the bucket
+	// At is the revision at which the rows are read; 0: the newest. A revision that does not exist
+	// yet gives ErrFutureRevision, one that is no longer kept ErrCompacted.
 	At       uint64
-	Limit    int  // 0: all
-	KeysOnly bool // the rows come without values
-	Count    bool // how many there are is wanted as well, whatever the limit
+	Limit    int  // the maximum number of rows; 0: all
+	KeysOnly bool // return rows without values
+	Count    bool // count all rows of the range, regardless of Limit
 }
 
-func (r Range) holds(key string) bool { return key >= r.From && (r.End == "" || key < r.End) }
+func (r Range) contains(key string) bool { return key >= r.From && (r.End == "" || key < r.End) }
 
-// End is the end of the range of all keys that begin with a prefix.
+// End returns the end of the range of all keys that start with a prefix.
 func (v Versions) End(prefix string) string { return string(prefixEnd(prefix)) }
 
-// Range reads rows in the order of their keys. The count is complete if it was asked for, else it
-// is that of the rows; more tells whether the limit cut rows off.
+// Range returns rows in key order. The count covers the whole range if r.Count is set, else only
+// the returned rows. more reports whether the limit left out rows.
 func (v Versions) Range(tx *Tx, r Range) (rows []KeyValue, count int, more bool, err error) {
 	past, err := v.pastRows(tx, r)
 	if err != nil {
@@ -122,7 +122,8 @@ func (v Versions) Range(tx *Tx, r Range) (rows []KeyValue, count int, more bool,
 	return rows, count, more, err
 }
 
-// merge calls fn with the present rows of a range, those of the past in place of them.
+// merge calls fn in key order with the rows of a range: the past ones where there are any, else the
+// current ones.
 func (v Versions) merge(tx *Tx, r Range, past []KeyValue, fn func(KeyValue) error) error {
 	before := func(key string) error {
 		for len(past) > 0 && (key == "" || past[0].Key < key) {
@@ -151,7 +152,7 @@ func (v Versions) merge(tx *Tx, r Range, past []KeyValue, fn func(KeyValue) erro
 			return err
 		}
 		if len(past) > 0 && past[0].Key == key {
-			return nil // before gives it with the next key
+			return nil // passed to fn before the next key
 		}
 		present, err := tx.parse(v.prefix+key, row)
 		if err != nil {
@@ -169,14 +170,14 @@ func (v Versions) merge(tx *Tx, r Range, past []KeyValue, fn func(KeyValue) erro
 	return stop(before(""))
 }
 
-// keyValue is a row as its readers see it. Its value is bbolt's memory.
+// keyValue returns a row in its exported form. Its value is memory of bbolt.
 func (v Versions) keyValue(tx *Tx, key string, r record) (KeyValue, error) {
 	value, err := tx.payload(v.prefix+key, v.schema, r.value)
 	return KeyValue{Key: key, Value: value, Created: r.created, Modified: r.modified, Version: r.version}, err
 }
 
-// pastRows are the rows of a range that were changed since the revision, as they were at it, in the
-// order of their keys. Those without a value were not there.
+// pastRows returns the rows of a range that were changed since the revision r.At, in their state at
+// that revision and in key order. A row without a value did not exist.
 func (v Versions) pastRows(tx *Tx, r Range) ([]KeyValue, error) {
 	if r.At == 0 || r.At == tx.Revision() {
 		return nil, nil
@@ -203,15 +204,15 @@ func (v Versions) pastRows(tx *Tx, r Range) ([]KeyValue, error) {
 	return rows, nil
 }
 
-// undo goes back through the log, from its end to the revision, which it does not reach, and calls
-// fn with the changes of a range's rows and the rows before and after. The states come to hold the
-// rows as they were at the revision; without a value one was not there.
+// undo reads the log backward from its end down to the revision to, exclusive. It calls fn with
+// each change of a row in the range, and with the row before and after the change. Afterwards
+// states has the rows at the revision; a row without a value did not exist.
 func (v Versions) undo(tx *Tx, r Range, to uint64, states map[string]record,
 	fn func(e entry, before, after record) error) error {
 	cursor := tx.rows.Cursor(wal.Log)
 	for at, stored := cursor.SeekBefore(nil); at != nil && binary.BigEndian.Uint64(at) > to; at,
 		stored = cursor.Next() {
-		if !v.concerns(stored, r) {
+		if !v.mayConcern(stored, r) {
 			continue
 		}
 		e, err := parseEntry(at, stored)
@@ -244,25 +245,25 @@ func (v Versions) undo(tx *Tx, r Range, to uint64, states map[string]record,
 	return nil
 }
 
-// concerns looks at a log entry no further than it takes to tell whether it is about a row of the
-// range.
-func (v Versions) concerns(stored []byte, r Range) bool {
+// mayConcern reports whether a log entry is about a row of the range. It reads only the key. It
+// returns true for a damaged entry.
+func (v Versions) mayConcern(stored []byte, r Range) bool {
 	if len(stored) < 2 {
-		return true // for parseEntry to refuse
+		return true // parseEntry refuses it
 	}
 	length, n := binary.Uvarint(stored[1:])
 	if n <= 0 || length > uint64(len(stored)-1-n) {
 		return true
 	}
 	key := stored[1+n : 1+n+int(length)]
-	return bytes.HasPrefix(key, []byte(v.prefix)) && r.holds(string(key[len(v.prefix):]))
+	return bytes.HasPrefix(key, []byte(v.prefix)) && r.contains(string(key[len(v.prefix):]))
 }
 
-// isVersioned tells whether the log keeps every version of a key.
+// isVersioned reports whether the log keeps every version of a key.
 func (db *DB) isVersioned(key string) bool {
 	return db.versioned != "" && strings.HasPrefix(key, db.versioned)
 }
 
-// Compacted is the revision up to which the log has been cut: what was before it can not be read
-// any more.
+// Compacted returns the revision up to which the log was compacted. Older states can no longer be
+// read.
 func (tx *Tx) Compacted() uint64 { return tx.number(compactedKey) }

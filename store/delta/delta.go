@@ -1,10 +1,10 @@
-// Package delta says one value in terms of another that is much like it: what two versions of a row
-// differ in.
+// Package delta encodes a value as its difference from a similar value, such as the previous
+// version of a row.
 //
-// A delta is the length of the target as uvarint, then pieces until the target is complete. A piece
-// begins with a uvarint: twice its length, plus one if it is copied from the base. A copied piece
-// goes on with how far behind the end of the copy before it begins in the base, as varint; any
-// other piece with its bytes.
+// A delta is the length of the target as uvarint, followed by pieces until the target is complete.
+// A piece starts with a uvarint: twice its length, plus one if it is copied from the base. A copied
+// piece continues with its offset in the base, as varint relative to the end of the previous copy.
+// Any other piece continues with its bytes.
 package delta
 
 import (
@@ -15,23 +15,23 @@ import (
 )
 
 const (
-	// window is the length in bytes of what is looked for in the base.
+	// window is the length in bytes of the sequences that are searched in the base.
 	window = 8
-	// tableBits is the binary logarithm of how many places of the base are remembered at once.
+	// tableBits is the binary logarithm of the number of indexed offsets of the base.
 	tableBits = 12
-	// shortest is the least length in bytes of a piece within that is worth copying.
+	// shortest is the minimum length in bytes of a copied piece, except at the start and the end.
 	shortest = 12
 )
 
-// Encoder makes deltas. It holds no more than working space, and belongs to one goroutine at a
-// time.
+// Encoder encodes deltas. It contains only working memory. It must not be used by several
+// goroutines at once.
 type Encoder struct {
-	table [1 << tableBits]int32 // hash of a window -> one behind where it is in the base
+	table [1 << tableBits]int32 // hash of a window -> its offset in the base plus one
 	used  bool
-	at    int // where the last copy ended in the base
+	at    int // the end of the last copy in the base
 }
 
-// Append appends to dst the delta by which Apply makes target out of base.
+// Append appends the delta from base to target to dst. Apply returns the target again.
 func (e *Encoder) Append(dst, base, target []byte) []byte {
 	dst = binary.AppendUvarint(dst, uint64(len(target)))
 	e.at = 0
@@ -59,7 +59,8 @@ func insert(dst, text []byte) []byte {
 	return append(binary.AppendUvarint(dst, uint64(len(text))<<1), text...)
 }
 
-// between makes the pieces of what is neither at the beginning nor at the end of both.
+// between appends the pieces for the part of the target between the common start and the common
+// end.
 func (e *Encoder) between(dst, base, target []byte, head, tail int) []byte {
 	base, middle := base[:len(base)-tail], target[head:len(target)-tail]
 	if len(middle) < 2*window || len(base)-head < window {
@@ -87,7 +88,7 @@ func (e *Encoder) between(dst, base, target []byte, head, tail int) []byte {
 	return insert(dst, middle[done:])
 }
 
-// index remembers windows of the base, as many as there is room for at equal distances.
+// index enters windows of the base into the table, as many as it has room for, at equal distances.
 func (e *Encoder) index(base []byte, from int) {
 	if e.used {
 		clear(e.table[:])
@@ -103,7 +104,7 @@ func hash(b []byte) uint32 {
 	return uint32(binary.LittleEndian.Uint64(b) * 0x9e3779b97f4a7c15 >> (64 - tableBits))
 }
 
-// prefix is how many bytes a and b have in common at their beginnings.
+// prefix returns the length of the common start of a and b in bytes.
 func prefix(a, b []byte) int {
 	n := min(len(a), len(b))
 	i := 0
@@ -118,7 +119,7 @@ func prefix(a, b []byte) int {
 	return i
 }
 
-// suffix is how many bytes a and b have in common at their ends.
+// suffix returns the length of the common end of a and b in bytes.
 func suffix(a, b []byte) int {
 	n := min(len(a), len(b))
 	i := 0
@@ -133,14 +134,14 @@ func suffix(a, b []byte) int {
 	return i
 }
 
-// ErrDamaged is the kind of error of a delta that makes no target out of the base it is applied to.
+// ErrDamaged is returned, wrapped, for a delta that is damaged or does not belong to the base.
 var ErrDamaged = errors.New("the delta does not fit")
 
-// Apply returns the target of a delta, which has at most limit bytes.
+// Apply returns the target of a delta. It returns ErrDamaged for a target of more than limit bytes.
 func Apply(base, delta []byte, limit int) ([]byte, error) {
 	length, n := binary.Uvarint(delta)
 	if n <= 0 || length > uint64(limit) {
-		return nil, fmt.Errorf("%w: it begins with no length, or one of more than %d bytes", ErrDamaged, limit)
+		return nil, fmt.Errorf("%w: its length is missing or greater than %d bytes", ErrDamaged, limit)
 	}
 	delta = delta[n:]
 	target := make([]byte, 0, min(length, uint64(len(base)+len(delta))))

@@ -1,8 +1,10 @@
-// Package fastjson reads and writes JSON that is large or comes often, such as what agents report
-// and what the store holds, with the outcome of encoding/json in a fraction of its time.
+// Package fastjson decodes and encodes JSON that is large or frequent, such as the reports of
+// agents and the rows of the store. Its results are those of encoding/json, in a fraction of the
+// time.
 //
-// The decoder behind it is that of goccy/go-json. Since 0.12 it refuses what encoding/json refuses
-// and reads the rest alike, which the tests of this package hold it to; older ones did neither.
+// The decoder is that of goccy/go-json. Since version 0.12 it refuses the same texts as
+// encoding/json and decodes the others to the same values; the tests of this package check that.
+// Older versions did neither.
 package fastjson
 
 import (
@@ -14,35 +16,35 @@ import (
 	fast "github.com/goccy/go-json"
 )
 
-// Unmarshal reads JSON into what the pointer points to, which must be its zero value. Its errors
-// are those of encoding/json.
+// Unmarshal decodes JSON into the value that the pointer points to. That value must be zero. The
+// errors are those of encoding/json.
 func Unmarshal(text []byte, into any) error {
 	if fast.Unmarshal(text, into) == nil {
 		return nil
 	}
-	reflect.ValueOf(into).Elem().SetZero() // of what was read before the failure
+	reflect.ValueOf(into).Elem().SetZero() // remove the part decoded before the failure
 	return json.Unmarshal(text, into)
 }
 
-// UnmarshalText is Unmarshal of a string.
+// UnmarshalText is Unmarshal for a string.
 func UnmarshalText(text string, into any) error { return Unmarshal(bytesOf(text), into) }
 
-// UnmarshalOwn is Unmarshal of text that this program has rendered. Its errors are the decoder's
-// own.
+// UnmarshalOwn is Unmarshal for text that this program has encoded. The errors are those of the
+// decoder, not of encoding/json.
 func UnmarshalOwn(text []byte, into any) error { return fast.Unmarshal(text, into) }
 
-// Marshal renders a value as encoding/json does.
+// Marshal encodes a value with the result of encoding/json.
 func Marshal(value any) ([]byte, error) { return fast.Marshal(value) }
 
-// MarshalText is Marshal into a string.
+// MarshalText is Marshal with a string as its result.
 func MarshalText(value any) (string, error) {
 	text, err := Marshal(value)
-	return unsafe.String(unsafe.SliceData(text), len(text)), err // the text is nobody else's, and not altered any more
+	return unsafe.String(unsafe.SliceData(text), len(text)), err // no other reference to the bytes exists
 }
 
-// bytesOf is a string as bytes, without a copy, for those who only read them.
+// bytesOf returns the bytes of a string without a copy. They must not be changed.
 func bytesOf(text string) []byte { return unsafe.Slice(unsafe.StringData(text), len(text)) }
 
-// Write renders a value with a line feed behind it and writes both at once; nothing is written of a
-// value that can't be rendered. The writer must not keep the text.
+// Write encodes a value and writes it, followed by a line feed, in one call. It writes nothing if
+// the value cannot be encoded. The writer must not keep the bytes.
 func Write(to io.Writer, value any) error { return fast.NewEncoder(to).Encode(value) }

@@ -17,8 +17,8 @@ import (
 // A file is a sequence of blocks of 4096 bytes. Each record starts at the beginning of a block, so
 // that no write touches a block with an acknowledged record. All numbers are big-endian:
 //
-//	magic and version of the format (4 bytes), CRC-32C of the rest of the record (4), length of the operations (4),
-//	epoch (8), first commit of the file (8), commit (8), operations
+//	magic and version of the format (4 bytes), CRC-32C of the rest of the record (4),
+//	length of the operations (4), epoch (8), first commit of the file (8), commit (8), operations
 //
 // An epoch identifies the writes of one process, so that a log is never taken for the log of
 // another copy of the database. Commits are numbered without a gap. The records behind the newest

@@ -27,6 +27,7 @@ var BucketNames = [bucketCount][]byte{Data: []byte("data"), Log: []byte("log"), 
 // one goroutine. The zero value is ready for Begin.
 type Tx struct {
 	writable bool
+	writes   uint32 // raised by each write, rolled back ones included
 	commit   uint64 // the snapshot is as of this commit; in an update its own, which is not committed yet
 
 	// The levels that hold the rows, the uppermost first.
@@ -35,8 +36,7 @@ type Tx struct {
 	buckets   [bucketCount]*bolt.Bucket // of base, opened at first use
 
 	// In an update:
-	undo   []undoEntry
-	writes int // raised by each write, rolled back ones included
+	undo []undoEntry
 }
 
 // undoEntry is the state of a row before a write.
@@ -82,7 +82,7 @@ func (tx *Tx) Writable() bool { return tx.writable }
 
 // Writes returns a number that each write raises, rolled back ones included: a cursor is stale if
 // the number has changed.
-func (tx *Tx) Writes() int { return tx.writes }
+func (tx *Tx) Writes() uint32 { return tx.writes }
 
 // Get returns the value of a key; nil if there is none. It is valid until the transaction ends and
 // must not be changed.
