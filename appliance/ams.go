@@ -30,7 +30,7 @@ const amsReceiptsLimit = 256 << 20
 // place at the site. It asks nobody when the configuration switches it off.
 type subscriptions struct {
 	*ams.Relay
-	*ams.Vault
+	*ams.CredentialStore
 	site *local.Site
 }
 
@@ -49,22 +49,22 @@ func newSubscriptions(config config.Config, db *store.DB, clusters *engine.Engin
 		return nil, err
 	}
 	clock := clockwork.NewRealClock()
-	vault := ams.NewVault(db, config.DataDir, ams.CredentialFiles{
+	vault := ams.NewCredentialStore(db, config.DataDir, ams.CredentialFiles{
 		OfflineToken: config.AMS.OfflineTokenFile, ClientID: config.AMS.ClientID,
 		ClientSecret: config.AMS.ClientSecretFile,
 	})
-	meter := ams.NewMeter()
+	metrics := ams.NewMetrics()
 	client := ams.NewClient(ams.ClientOptions{
 		URL: config.AMS.URL, TokenURL: config.AMS.TokenURL, Transport: transport, Credentials: vault,
 		Rate:      1 / config.AMS.CallInterval.Seconds(),
-		UserAgent: "landfall/" + version, Clock: clock, Logger: logger, Watch: meter.Called,
+		UserAgent: "landfall/" + version, Clock: clock, Logger: logger, Watch: metrics.Called,
 	})
 	relay := ams.New(ams.Options{
 		DB: db, Clusters: clusters, Client: client, URL: config.AMS.URL, Credentials: vault, Clock: clock,
 		Logger:  logger,
 		Account: config.AMS.Account, FinalStatus: config.AMS.FinalStatus, ByHand: config.AMS.Connect == "by-hand",
 		Machine: machine(config.DataDir), Key: key,
-		Meter: meter, Off: !config.AMS.Enabled,
+		Metrics: metrics, Off: !config.AMS.Enabled,
 	})
 	site, err := local.New(local.Options{DB: db, Clock: clock, Key: key, Owner: relay.Owner})
 	return &subscriptions{relay, vault, site}, err

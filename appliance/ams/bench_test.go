@@ -121,7 +121,7 @@ func (r *Relay) restState() State {
 // ownBook writes without an engine.
 type ownBook struct{ db *store.DB }
 
-func (o ownBook) TellOfSubscription(ctx context.Context, _, _, _ string, _ bool, write func(*store.Tx) error) error {
+func (o ownBook) RecordSubscription(ctx context.Context, _, _, _ string, _ bool, write func(*store.Tx) error) error {
 	return o.db.Update(ctx, write)
 }
 

@@ -380,7 +380,7 @@ func (c *Client) Create(ctx context.Context, account, clusterID, displayName str
 	if wire.Allowed != nil && !*wire.Allowed {
 		return nil, &CallError{Class: Forbidden, Op: "create", HTTP: got.status, Quota: true,
 			Text: fmt.Sprintf("AMS does not allow the cluster: the quota is short of %s.",
-				orSomething(wire.ExcessResources))}
+				resourceNames(wire.ExcessResources))}
 	}
 	row, ok := readRow(wire.Subscription)
 	if !ok {
@@ -390,7 +390,7 @@ func (c *Client) Create(ctx context.Context, account, clusterID, displayName str
 	return &row, nil
 }
 
-func orSomething(resources []json.RawMessage) string {
+func resourceNames(resources []json.RawMessage) string {
 	if len(resources) == 0 {
 		return "something that it does not name"
 	}

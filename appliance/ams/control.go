@@ -22,7 +22,7 @@ var ErrPaused = fault.Sentinel(fault.Conflict, "the relay does not wait for that
 func (r *Relay) Connect(span time.Duration) {
 	r.mu.Lock()
 	now := r.options.Clock.Now()
-	r.window, r.probeAt, r.probes, r.quiet, r.tried = now.Add(span), time.Time{}, 0, time.Time{}, Secret{}
+	r.connectUntil, r.probeAt, r.probes, r.silentUntil, r.lastSecret = now.Add(span), time.Time{}, 0, time.Time{}, Secret{}
 	if r.state != Online {
 		r.state, r.problem, r.since = Offline, "", now
 	}
@@ -30,22 +30,22 @@ func (r *Relay) Connect(span time.Duration) {
 		j.next, j.attempts = time.Time{}, 0
 	}
 	r.mu.Unlock()
-	r.nudge()
+	r.wakeUp()
 }
 
 // Retry has a cluster told again whatever stopped it.
 func (r *Relay) Retry(ctx context.Context, clusterID, by string) error {
 	return r.order(ctx, clusterID, by, "is to be told to AMS again.", "retry",
-		func(_ *outbox.Desired, remembered *outbox.Remembered) error {
-			again(remembered)
+		func(_ *outbox.Desired, recorded *outbox.Recorded) error {
+			again(recorded)
 			return nil
 		})
 }
 
 // again forgets what stopped a cluster, and lets its subscription be asked for once more.
-func again(remembered *outbox.Remembered) {
-	remembered.Stop, remembered.Generation, remembered.Reverify = nil, 0, false
-	if mark := remembered.Mark; mark != nil {
+func again(recorded *outbox.Recorded) {
+	recorded.Stop, recorded.Generation, recorded.Reverify = nil, 0, false
+	if mark := recorded.Mark; mark != nil {
 		mark.Tries = min(mark.Tries, maxCreates-1)
 	}
 }
@@ -53,12 +53,12 @@ func again(remembered *outbox.Remembered) {
 // CreateAgain has a subscription made anew for a cluster whose own is gone from AMS.
 func (r *Relay) CreateAgain(ctx context.Context, clusterID, by string) error {
 	return r.order(ctx, clusterID, by, "is to have a new subscription in AMS.", "create again",
-		func(_ *outbox.Desired, remembered *outbox.Remembered) error {
-			former := remembered.Former
-			if remembered.SubscriptionID != "" {
-				former = append(former, remembered.SubscriptionID)
+		func(_ *outbox.Desired, recorded *outbox.Recorded) error {
+			former := recorded.Former
+			if recorded.SubscriptionID != "" {
+				former = append(former, recorded.SubscriptionID)
 			}
-			*remembered = outbox.Remembered{Former: former, Lease: remembered.Lease, Mark: remembered.Mark}
+			*recorded = outbox.Recorded{Former: former, Lease: recorded.Lease, Mark: recorded.Mark}
 			return nil
 		})
 }
@@ -66,11 +66,11 @@ func (r *Relay) CreateAgain(ctx context.Context, clusterID, by string) error {
 // Leave takes what AMS has for good: nothing more is told until the cluster changes again.
 func (r *Relay) Leave(ctx context.Context, clusterID, by string) error {
 	return r.order(ctx, clusterID, by, "is left in AMS as it is there.", "leave",
-		func(d *outbox.Desired, remembered *outbox.Remembered) error {
-			remembered.Stop, remembered.Generation, remembered.Acked = nil, d.Generation, d.Fields
-			remembered.Note = "Left as it is in AMS by " + by + "."
+		func(d *outbox.Desired, recorded *outbox.Recorded) error {
+			recorded.Stop, recorded.Generation, recorded.Acked = nil, d.Generation, d.Fields
+			recorded.Note = "Left as it is in AMS by " + by + "."
 			if d.Phase == outbox.Absent || !d.DeletedAt.IsZero() {
-				remembered.Closed, remembered.ClosedAt = endedLeft, r.options.Clock.Now().UTC()
+				recorded.Closed, recorded.ClosedAt = closedLeft, r.options.Clock.Now().UTC()
 			}
 			return nil
 		})
@@ -100,10 +100,10 @@ func (r *Relay) Edit(ctx context.Context, clusterID, by string, fields outbox.Fi
 	if fields == (outbox.Fields{}) {
 		what = "AMS is told its own values again."
 	}
-	line := &Line{Cluster: clusterID, At: now, Op: "edit", Outcome: "ordered", By: by}
-	err := r.options.Clusters.TellOfSubscription(ctx, clusterID, "", what+" "+by+" said so.", false,
+	entry := &JournalEntry{Cluster: clusterID, At: now, Op: "edit", Outcome: "ordered", By: by}
+	err := r.options.Clusters.RecordSubscription(ctx, clusterID, "", what+" "+by+" said so.", false,
 		func(tx *store.Tx) error {
-			held, err := outbox.Rows.Get(tx, clusterID)
+			held, err := outbox.DesiredRows.Get(tx, clusterID)
 			if err != nil {
 				return err
 			}
@@ -113,8 +113,8 @@ func (r *Relay) Edit(ctx context.Context, clusterID, by string, fields outbox.Fi
 			if !changed {
 				return nil
 			}
-			line.Generation = next.Generation
-			return errors.Join(outbox.Put(tx, clusterID, &next), journal.Put(tx, journalKey(line), line))
+			entry.Generation = next.Generation
+			return errors.Join(outbox.PutDesired(tx, clusterID, &next), journal.Put(tx, journalKey(entry), entry))
 		})
 	return r.ordered(clusterID, err)
 }
@@ -123,20 +123,20 @@ func (r *Relay) Edit(ctx context.Context, clusterID, by string, fields outbox.Fi
 // again, and what differs is not overwritten, before a person has looked.
 func (r *Relay) Reverify(ctx context.Context) error {
 	err := r.options.DB.Update(ctx, func(tx *store.Tx) error {
-		return outbox.Rows.Each(tx, "", func(id string, d *outbox.Desired) error {
-			remembered, err := rememberedOf(tx, id)
-			if err != nil || remembered.Closed != "" || !outbox.Replies.Exists(tx, id) {
+		return outbox.DesiredRows.Each(tx, "", func(id string, d *outbox.Desired) error {
+			recorded, err := loadRecorded(tx, id)
+			if err != nil || recorded.Closed != "" || !outbox.RecordedRows.Exists(tx, id) {
 				return err
 			}
-			remembered.Reverify, remembered.Generation = true, 0
-			return outbox.Remember(tx, id, d, &remembered)
+			recorded.Reverify, recorded.Generation = true, 0
+			return outbox.PutRecorded(tx, id, d, &recorded)
 		})
 	})
 	if err != nil {
 		return err
 	}
 	_, err = r.scan()
-	r.nudge()
+	r.wakeUp()
 	return err
 }
 
@@ -151,7 +151,7 @@ func (r *Relay) Accept(ctx context.Context) error {
 		if err := r.pin(ctx, Identity{}); err != nil {
 			return err
 		}
-		if err := r.disown(ctx); err != nil {
+		if err := r.resendAll(ctx); err != nil {
 			return err
 		}
 	case PausedPerson:
@@ -169,14 +169,14 @@ func (r *Relay) Accept(ctx context.Context) error {
 	return nil
 }
 
-// disown has everything told anew, for another organization.
-func (r *Relay) disown(ctx context.Context) error {
+// resendAll has everything told anew, for another organization.
+func (r *Relay) resendAll(ctx context.Context) error {
 	err := r.options.DB.Update(ctx, func(tx *store.Tx) error {
-		return outbox.Rows.Each(tx, "", func(id string, d *outbox.Desired) error {
+		return outbox.DesiredRows.Each(tx, "", func(id string, d *outbox.Desired) error {
 			if d.Phase == outbox.Absent {
 				return nil
 			}
-			return outbox.Put(tx, id, d) // is as it was, and waits
+			return outbox.PutDesired(tx, id, d) // is as it was, and waits
 		})
 	})
 	if err != nil {
@@ -188,10 +188,10 @@ func (r *Relay) disown(ctx context.Context) error {
 
 // order is what a person has done about one cluster, with the event that says who.
 func (r *Relay) order(ctx context.Context, clusterID, by, what, op string, fn func(*outbox.Desired,
-	*outbox.Remembered) error) error {
-	book := &storeBook{r.options.DB, r.options.Clusters}
-	line := &Line{Cluster: clusterID, At: r.options.Clock.Now().UTC(), Op: op, Outcome: "ordered", By: by}
-	return r.ordered(clusterID, book.Change(ctx, clusterID, Note{Text: what + " " + by + " said so.", Line: line}, fn))
+	*outbox.Recorded) error) error {
+	states := &dbState{r.options.DB, r.options.Clusters}
+	entry := &JournalEntry{Cluster: clusterID, At: r.options.Clock.Now().UTC(), Op: op, Outcome: "ordered", By: by}
+	return r.ordered(clusterID, states.Change(ctx, clusterID, Note{Text: what + " " + by + " said so.", Entry: entry}, fn))
 }
 
 // ordered has the relay look at a cluster of which an order was written down.
@@ -203,6 +203,6 @@ func (r *Relay) ordered(clusterID string, err error) error {
 		return err
 	}
 	r.enqueue(clusterID, r.options.Clock.Now(), false)
-	r.nudge()
+	r.wakeUp()
 	return nil
 }

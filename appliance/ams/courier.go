@@ -31,7 +31,7 @@ type trustedKey struct {
 // It returns the file and its id.
 func (r *Relay) ExportFile(ctx context.Context) (file []byte, id string, err error) {
 	file, id, err = r.export(ctx)
-	r.options.Meter.courier(Export, err)
+	r.options.Metrics.courier(Export, err)
 	return file, id, err
 }
 
@@ -47,14 +47,14 @@ func (r *Relay) export(ctx context.Context) ([]byte, string, error) {
 	}}
 	err := r.options.DB.Update(ctx, func(tx *store.Tx) error {
 		file.Entries = nil
-		return outbox.Rows.Each(tx, "", func(clusterID string, d *outbox.Desired) error {
-			remembered, err := rememberedOf(tx, clusterID)
-			if err != nil || remembered.Closed != "" || remembered.Done(d) || remembered.Stopped(d, now) != nil {
+		return outbox.DesiredRows.Each(tx, "", func(clusterID string, d *outbox.Desired) error {
+			recorded, err := loadRecorded(tx, clusterID)
+			if err != nil || recorded.Closed != "" || recorded.Done(d) || recorded.Stopped(d, now) != nil {
 				return err
 			}
-			remembered.Lease = &outbox.Lease{Export: id, Generation: d.Generation, Until: now.Add(leaseFor)}
-			file.Entries = append(file.Entries, CourierEntry{ClusterID: clusterID, Desired: *d, Remembered: remembered})
-			return outbox.Remember(tx, clusterID, d, &remembered)
+			recorded.Lease = &outbox.Lease{Export: id, Generation: d.Generation, Until: now.Add(leaseFor)}
+			file.Entries = append(file.Entries, CourierEntry{ClusterID: clusterID, Desired: *d, Recorded: recorded})
+			return outbox.PutRecorded(tx, clusterID, d, &recorded)
 		})
 	})
 	if err != nil {
@@ -70,12 +70,12 @@ func (r *Relay) export(ctx context.Context) ([]byte, string, error) {
 // Revoke ends the leases of a courier that does not come back, or of all with "".
 func (r *Relay) Revoke(ctx context.Context, export string) error {
 	err := r.options.DB.Update(ctx, func(tx *store.Tx) error {
-		return outbox.Replies.Each(tx, "", func(id string, remembered *outbox.Remembered) error {
-			if remembered.Lease == nil || export != "" && remembered.Lease.Export != export {
+		return outbox.RecordedRows.Each(tx, "", func(id string, recorded *outbox.Recorded) error {
+			if recorded.Lease == nil || export != "" && recorded.Lease.Export != export {
 				return nil
 			}
-			remembered.Lease = nil
-			return outbox.Replies.Put(tx, id, remembered)
+			recorded.Lease = nil
+			return outbox.RecordedRows.Put(tx, id, recorded)
 		})
 	})
 	if err != nil {
@@ -94,7 +94,7 @@ func (r *Relay) again() error {
 	}
 	r.mu.Unlock()
 	_, err := r.scan()
-	r.nudge()
+	r.wakeUp()
 	return err
 }
 
@@ -113,7 +113,7 @@ var ErrUntrusted = fault.Sentinel(fault.Conflict, "the receipts are signed with 
 // fingerprint.
 func (r *Relay) ImportReceipts(ctx context.Context, from io.Reader, trust string) (Imported, error) {
 	came, err := r.receive(ctx, from, trust)
-	r.options.Meter.courier(Receipts, err)
+	r.options.Metrics.courier(Receipts, err)
 	return came, err
 }
 
@@ -152,20 +152,20 @@ func (r *Relay) receive(ctx context.Context, from io.Reader, trust string) (Impo
 
 // take applies one receipt; whether it comes for the first time or again makes no difference.
 func (r *Relay) take(ctx context.Context, export string, receipt *CourierEntry, came *Imported) error {
-	carried := receipt.Remembered
+	carried := receipt.Recorded
 	outcome := func() {}
-	note := Note{Subscription: carried.SubscriptionID, Line: &Line{
+	note := Note{Subscription: carried.SubscriptionID, Entry: &JournalEntry{
 		Cluster: receipt.ClusterID, At: r.options.Clock.Now().UTC(), Op: "receipt", Outcome: receipt.Outcome,
 		Generation:   carried.Generation,
 		Subscription: carried.SubscriptionID, Text: receipt.Problem, By: byCourier,
 	}}
-	book := &storeBook{r.options.DB, r.options.Clusters}
-	err := book.Change(ctx, receipt.ClusterID, note, func(d *outbox.Desired, held *outbox.Remembered) error {
+	states := &dbState{r.options.DB, r.options.Clusters}
+	err := states.Change(ctx, receipt.ClusterID, note, func(d *outbox.Desired, held *outbox.Recorded) error {
 		if held.Lease != nil && held.Lease.Export == export && receipt.Outcome != "later" {
 			held.Lease = nil
 		}
 		switch {
-		case held.Closed != "" && !(held.Closed == endedNever && carried.SubscriptionID != "" && carried.Closed == ""),
+		case held.Closed != "" && !(held.Closed == closedNever && carried.SubscriptionID != "" && carried.Closed == ""),
 			held.Generation >= receipt.Desired.Generation,
 			receipt.Outcome == "later" && carried.SubscriptionID == "" && carried.Mark == nil:
 			if held.SubscriptionID == "" && held.Closed == "" {

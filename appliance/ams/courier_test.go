@@ -96,7 +96,7 @@ func TestACourierTellsWhatTheRelayWouldHave(t *testing.T) {
 		}
 		for _, id := range []string{one, two, failed} {
 			s.requireSent(id)
-			require.Equal(t, s.remembered(id).SubscriptionID, s.line(id).SubscriptionID)
+			require.Equal(t, s.recorded(id).SubscriptionID, s.line(id).SubscriptionID)
 		}
 		rows := s.ams.Rows()
 		slices.SortFunc(rows, func(a, b map[string]any) int {
@@ -137,10 +137,10 @@ func TestFaultsOfCouriers(t *testing.T) {
 			third := c.carry(file)
 			require.Len(s, s.calls("create"), 1)
 			require.Equal(s, Imported{Told: 1}, c.bring(first))
-			held := s.remembered(id)
+			held := s.recorded(id)
 			require.Equal(s, Imported{Already: 1}, c.bring(second))
 			require.Equal(s, Imported{Already: 1}, c.bring(third))
-			require.Equal(s, held, s.remembered(id))
+			require.Equal(s, held, s.recorded(id))
 			s.requireSent(id)
 		}},
 		{32, "the connection is cut at half", func(s *site) {
@@ -218,7 +218,7 @@ func TestFaultsOfCouriers(t *testing.T) {
 			other := newSite(s.T)
 			_, err = other.relay.ImportReceipts(s.Context(), bytes.NewReader(receipts), c.key.Public().Fingerprint())
 			require.ErrorContains(s, err, "of another site")
-			require.Empty(s, s.remembered(id).SubscriptionID, "nothing was taken")
+			require.Empty(s, s.recorded(id).SubscriptionID, "nothing was taken")
 			c.bring(receipts)
 			s.requireSent(id)
 		}},
@@ -229,7 +229,7 @@ func TestFaultsOfCouriers(t *testing.T) {
 			receipts := c.carry(file)
 			s.requireRow(id, "Reserved", map[string]any{"display_name": "one"})
 			c.bring(receipts)
-			require.Equal(s, LineWaiting, s.line(id).State, "the newer name still waits")
+			require.Equal(s, ClusterWaiting, s.line(id).State, "the newer name still waits")
 			s.settle(soon)
 			s.requireRow(id, "Reserved", map[string]any{"display_name": "two"})
 			s.requireSent(id)
@@ -244,12 +244,12 @@ func TestFaultsOfCouriers(t *testing.T) {
 			s.rename(old, "newest")
 			s.settle(soon)
 			s.requireRow(id, "Reserved", map[string]any{"display_name": "two"})
-			held := s.remembered(id)
+			held := s.recorded(id)
 			receipts := c.carry(file)
 			s.requireRow(id, "Reserved", map[string]any{"display_name": "two"})
 			s.requireRow(old, "Reserved", map[string]any{"display_name": "newest"})
 			require.Equal(s, Imported{Already: 2}, c.bring(receipts))
-			require.Equal(s, held, s.remembered(id))
+			require.Equal(s, held, s.recorded(id))
 			s.requireSent(id)
 			s.requireSent(old)
 			require.Len(s, s.calls("create"), 1)
@@ -257,7 +257,7 @@ func TestFaultsOfCouriers(t *testing.T) {
 		{46, "renamed here and in OCM, told by a courier", func(s *site) {
 			id := s.reserved("one")
 			s.rename(id, "ours")
-			s.ams.Edit(s.remembered(id).SubscriptionID, map[string]any{"display_name": "theirs"})
+			s.ams.Edit(s.recorded(id).SubscriptionID, map[string]any{"display_name": "theirs"})
 			c := s.courier()
 			require.Equal(s, Imported{Stopped: 1}, c.bring(c.carry(s.export())))
 			s.requireRow(id, "Reserved", map[string]any{"display_name": "theirs"})

@@ -54,12 +54,12 @@ type CourierHeader struct {
 	Entries        int            `json:"entries"`
 }
 
-// CourierEntry is a cluster in a courier's file: what is desired and remembered when it leaves the
-// site, and what is remembered when it comes back.
+// CourierEntry is a cluster in a courier's file: what is desired and recorded when it leaves the
+// site, and what is recorded when it comes back.
 type CourierEntry struct {
-	ClusterID  string            `json:"cluster_id"`
-	Desired    outbox.Desired    `json:"desired"`
-	Remembered outbox.Remembered `json:"remembered"`
+	ClusterID string          `json:"cluster_id"`
+	Desired   outbox.Desired  `json:"desired"`
+	Recorded  outbox.Recorded `json:"recorded"`
 	// of a receipt: sent, conflict, blocked, dead, deleted, left, nothing, later
 	Outcome string `json:"outcome,omitempty"`
 	Problem string `json:"problem,omitempty"`

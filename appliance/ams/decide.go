@@ -40,12 +40,12 @@ func (r *Row) fields() outbox.Fields {
 	return outbox.Fields{DisplayName: r.DisplayName, ExternalClusterID: r.ExternalClusterID, ConsoleURL: r.ConsoleURL}
 }
 
-// Look is how AMS was asked.
-type Look int
+// Query is how AMS was asked.
+type Query int
 
 // How AMS was asked for a cluster's subscription.
 const (
-	NotAsked Look = iota
+	NotRead Query = iota
 	ByID
 	BySearch // by cluster_id, and by external_cluster_id when it is known
 )
@@ -53,7 +53,7 @@ const (
 // Observed is what AMS answered last. Rows that are deprovisioned are as good as gone and not in
 // it.
 type Observed struct {
-	How  Look
+	How  Query
 	Rows []Row
 }
 
@@ -67,14 +67,14 @@ type Site struct {
 
 // Situation is all that a decision follows from.
 type Situation struct {
-	ClusterID  string
-	Desired    outbox.Desired
-	Remembered outbox.Remembered
-	Observed   Observed
-	Site       Site
-	Now        time.Time
-	Courier    bool // a courier tells: what others changed meanwhile is not overwritten
-	Refresh    bool // nothing waits: look how the row is
+	ClusterID string
+	Desired   outbox.Desired
+	Recorded  outbox.Recorded
+	Observed  Observed
+	Site      Site
+	Now       time.Time
+	Courier   bool // a courier tells: what others changed meanwhile is not overwritten
+	Refresh   bool // nothing waits: look how the row is
 }
 
 // Do is what to do next about a cluster's subscription.
@@ -83,7 +83,7 @@ type Do string
 // The actions.
 const (
 	Rest    Do = "rest"    // AMS knows all there is to tell
-	LookUp  Do = "look"    // ask AMS: by id when there is one, else by search
+	Read    Do = "look"    // ask AMS: by id when there is one, else by search
 	Wait    Do = "wait"    // until Action.Until, then look again
 	Create  Do = "create"  // write the mark, then POST
 	Adopt   Do = "adopt"   // remember the id of Action.Row
@@ -93,14 +93,14 @@ const (
 	Delete  Do = "delete"  // DELETE Action.Row
 	Close   Do = "close"   // nothing is left to do, for ever; Action.Note says how it ended
 	Refuse  Do = "stop"    // Action.Stop: a person decides
-	Quarrel Do = "quarrel" // a courier found other values than those it was sent out with
+	Dispute Do = "quarrel" // a courier found other values than those it was sent out with
 )
 
 // How a subscription ended.
 const (
-	endedDeleted = "deleted"
-	endedLeft    = "left"
-	endedNever   = "never"
+	closedDeleted = "deleted"
+	closedLeft    = "left"
+	closedNever   = "never"
 )
 
 // Action is the outcome of a decision.
@@ -122,26 +122,26 @@ type Action struct {
 // maxCreates is how often a subscription is asked for before a person is.
 const maxCreates = 3
 
-// patience bounds how long a quarantine may seem to have lasted: beyond it the clock may have
+// maxQuarantineAge bounds how long a quarantine may seem to have lasted: beyond it the clock may have
 // jumped, and it begins anew.
-const patience = 24 * time.Hour
+const maxQuarantineAge = 24 * time.Hour
 
 // Decide says what to do next about a cluster's subscription. It is a function of its argument
 // alone: whoever acts does what it says, remembers what came of it, and asks again until it says
 // [Rest], [Wait], [Close] or [Refuse].
 func Decide(s Situation) Action {
 	switch {
-	case s.Remembered.Closed != "":
+	case s.Recorded.Closed != "":
 		return Action{Do: Rest}
 	case s.Desired.Phase == outbox.Absent && !s.Desired.MustExist:
 		return s.remove()
-	case s.doubtful():
+	case s.markExpired():
 		return s.clear()
-	case s.Remembered.Done(&s.Desired) && !s.Refresh:
+	case s.Recorded.Done(&s.Desired) && !s.Refresh:
 		return s.finished(Action{Rule: 14})
-	case s.Observed.How == NotAsked:
-		return Action{Do: LookUp}
-	case s.Remembered.SubscriptionID == "":
+	case s.Observed.How == NotRead:
+		return Action{Do: Read}
+	case s.Recorded.SubscriptionID == "":
 		return s.find()
 	}
 	return s.keep()
@@ -149,22 +149,22 @@ func Decide(s Situation) Action {
 
 // remove ends a subscription that AMS is not to keep.
 func (s Situation) remove() Action {
-	r := s.Remembered
+	r := s.Recorded
 	if r.SubscriptionID == "" && r.Mark == nil {
-		return Action{Do: Close, Rule: 1, Ended: endedNever}
+		return Action{Do: Close, Rule: 1, Ended: closedNever}
 	}
-	if s.Observed.How == NotAsked {
-		return Action{Do: LookUp}
+	if s.Observed.How == NotRead {
+		return Action{Do: Read}
 	}
 	if r.SubscriptionID == "" {
 		rows := s.ours()
 		if len(rows) == 0 {
-			return s.quarantine(2, Action{Do: Close, Rule: 3, Ended: endedNever})
+			return s.quarantine(2, Action{Do: Close, Rule: 3, Ended: closedNever})
 		}
 		return Action{Do: Adopt, Rule: 4, Row: &rows[0]}
 	}
 	if len(s.Observed.Rows) == 0 {
-		return Action{Do: Close, Rule: 6, Ended: endedDeleted}
+		return Action{Do: Close, Rule: 6, Ended: closedDeleted}
 	}
 	row := &s.Observed.Rows[0]
 	if s.foreign(row) {
@@ -173,7 +173,7 @@ func (s Situation) remove() Action {
 	if row.Status == statusReserved && !r.Twin {
 		return Action{Do: Delete, Rule: 4, Row: row}
 	}
-	return Action{Do: Close, Rule: 5, Row: row, Ended: endedLeft,
+	return Action{Do: Close, Rule: 5, Row: row, Ended: closedLeft,
 		Note: fmt.Sprintf("AMS has the subscription as %s and keeps it.", row.Status)}
 }
 
@@ -200,10 +200,10 @@ func (s Situation) find() Action {
 			Note: "The cluster's metrics reached AMS first and made this subscription; its plan, creator and " +
 				"provenance are not those of an assisted installation."}
 	}
-	if s.Remembered.Mark == nil {
+	if s.Recorded.Mark == nil {
 		return Action{Do: Create, Rule: 7}
 	}
-	if s.Remembered.Mark.Tries >= maxCreates {
+	if s.Recorded.Mark.Tries >= maxCreates {
 		return s.quarantine(8, Action{Do: Refuse, Rule: 9, Stop: outbox.Attention,
 			Reason: fmt.Sprintf("AMS was asked %d times for a subscription and shows none; look for it there, then "+
 				"try again.", maxCreates)})
@@ -213,8 +213,8 @@ func (s Situation) find() Action {
 
 // quarantine waits until a search would find what may have been created, then does what was asked.
 func (s Situation) quarantine(rule int, then Action) Action {
-	looked := s.Remembered.Mark.LookedAt
-	if age := s.Now.Sub(looked); looked.IsZero() || age < 0 || age > patience {
+	looked := s.Recorded.Mark.SearchedAt
+	if age := s.Now.Sub(looked); looked.IsZero() || age < 0 || age > maxQuarantineAge {
 		looked = s.Now // the first look, or the clock jumped meanwhile
 	}
 	if until := looked.Add(s.Site.Quarantine); s.Now.Before(until) {
@@ -248,17 +248,17 @@ func (s Situation) surplus(rows []Row) Action {
 // made tells whether a row can only be one that this site asked for when it was not sure that it
 // had one.
 func (s Situation) made(row *Row) bool {
-	if slices.Contains(s.Remembered.Former, row.ID) {
+	if slices.Contains(s.Recorded.Former, row.ID) {
 		return true
 	}
-	mark := s.Remembered.Mark
+	mark := s.Recorded.Mark
 	return mark != nil && mark.Tries > 1 && row.PlanCategory == assistedInstall && row.CreatorID == s.Site.AccountID &&
 		s.Site.AccountID != ""
 }
 
 // keep brings the known row to what is desired.
 func (s Situation) keep() Action {
-	r := s.Remembered
+	r := s.Recorded
 	if len(s.Observed.Rows) == 0 {
 		if r.AckedStatus == statusActive || r.AckedStatus == statusDisconnected || r.Reverify {
 			return Action{Do: Refuse, Rule: 13, Stop: outbox.Attention,
@@ -293,7 +293,7 @@ func (s Situation) keep() Action {
 // that was edited in AMS since is left; one that changed on both sides is overwritten by the relay,
 // and by a courier not.
 func (s Situation) delta(action Action) Action {
-	acked, shown := s.Remembered.Acked, action.Row.fields()
+	acked, shown := s.Recorded.Acked, action.Row.fields()
 	disputed := ""
 	field := func(name, wanted, known, seen string, insist bool, to, ack *string) {
 		insist = insist || s.sent(seen)
@@ -305,7 +305,7 @@ func (s Situation) delta(action Action) Action {
 			*ack = known
 			action.Note = cmp.Or(action.Note, fmt.Sprintf("The %s was changed in AMS to %q; it is left so.", name,
 				seen))
-		case known != seen && seen != "" && (s.Courier || s.Remembered.Reverify && known != "") && !insist:
+		case known != seen && seen != "" && (s.Courier || s.Recorded.Reverify && known != "") && !insist:
 			disputed = fmt.Sprintf("AMS has the %s %q where %q was expected, and %q is to be told; try again to "+
 				"overwrite it, or leave it so.", name, seen, known, wanted)
 		default:
@@ -315,7 +315,7 @@ func (s Situation) delta(action Action) Action {
 	d := s.Desired
 	field("name", d.DisplayName, acked.DisplayName, shown.DisplayName, false, &action.Patch.DisplayName,
 		&action.Acked.DisplayName)
-	if !s.Remembered.Twin {
+	if !s.Recorded.Twin {
 		field("cluster's own id", d.ExternalClusterID, acked.ExternalClusterID, shown.ExternalClusterID,
 			action.Row.Status == statusReserved,
 			&action.Patch.ExternalClusterID, &action.Acked.ExternalClusterID)
@@ -324,7 +324,7 @@ func (s Situation) delta(action Action) Action {
 		&action.Acked.ConsoleURL)
 	switch {
 	case disputed != "" && s.Courier:
-		return Action{Do: Quarrel, Rule: action.Rule, Row: action.Row, Reason: disputed}
+		return Action{Do: Dispute, Rule: action.Rule, Row: action.Row, Reason: disputed}
 	case disputed != "":
 		return Action{Do: Refuse, Rule: action.Rule, Row: action.Row, Stop: outbox.Attention, Reason: disputed}
 	case action.Patch == outbox.Fields{} && action.Status == "":
@@ -337,28 +337,28 @@ func (s Situation) delta(action Action) Action {
 // sent tells whether a value that AMS shows was sent from here without an answer having come:
 // nobody else made it so.
 func (s Situation) sent(value string) bool {
-	return value != "" && slices.ContainsFunc(s.Remembered.Unconfirmed, func(f outbox.Fields) bool {
+	return value != "" && slices.ContainsFunc(s.Recorded.Unconfirmed, func(f outbox.Fields) bool {
 		return value == f.DisplayName || value == f.ExternalClusterID || value == f.ConsoleURL
 	})
 }
 
-// doubtful tells whether it is time to look for a second subscription, which may have been made
+// markExpired tells whether it is time to look for a second subscription, which may have been made
 // while an answer was missing.
-func (s Situation) doubtful() bool {
-	mark := s.Remembered.Mark
-	return mark != nil && s.Remembered.SubscriptionID != "" && !s.Now.Before(s.doubtEnds())
+func (s Situation) markExpired() bool {
+	mark := s.Recorded.Mark
+	return mark != nil && s.Recorded.SubscriptionID != "" && !s.Now.Before(s.markEnds())
 }
 
-func (s Situation) doubtEnds() time.Time {
-	return s.Remembered.Mark.At.Add(doubtSpan * s.Site.Quarantine)
+func (s Situation) markEnds() time.Time {
+	return s.Recorded.Mark.At.Add(markQuarantines * s.Site.Quarantine)
 }
 
-// doubtSpan is after how many quarantines a search shows all that was made.
-const doubtSpan = 4
+// markQuarantines is after how many quarantines a search shows all that was made.
+const markQuarantines = 4
 
 func (s Situation) clear() Action {
 	if s.Observed.How != BySearch {
-		return Action{Do: LookUp, Rule: 11, Search: true}
+		return Action{Do: Read, Rule: 11, Search: true}
 	}
 	if rows := s.ours(); len(rows) > 1 {
 		return s.surplus(rows)
@@ -369,12 +369,12 @@ func (s Situation) clear() Action {
 // finished rests, or closes what outlived its cluster.
 func (s Situation) finished(action Action) Action {
 	action.Do = Rest
-	if s.Remembered.Mark != nil {
-		action.Until = s.doubtEnds()
+	if s.Recorded.Mark != nil {
+		action.Until = s.markEnds()
 		return action
 	}
 	if !s.Desired.DeletedAt.IsZero() {
-		action.Do, action.Ended = Close, endedLeft
+		action.Do, action.Ended = Close, closedLeft
 	}
 	return action
 }
@@ -395,7 +395,7 @@ func (s Situation) sameOrganization(row *Row) bool {
 }
 
 func (s Situation) foreign(row *Row) bool {
-	if s.Remembered.Twin {
+	if s.Recorded.Twin {
 		return !s.sameOrganization(row)
 	}
 	return row.ClusterID != "" && row.ClusterID != s.ClusterID || !s.sameOrganization(row)

@@ -16,7 +16,7 @@ import (
 
 const decided = "fcf4c3c2-79a0-422c-8754-27cf02dfa9d2"
 
-// situations calls fn with every combination of what is desired, remembered and observed that
+// situations calls fn with every combination of what is desired, recorded and observed that
 // differs in a decision.
 func situations(fn func(Situation)) {
 	now := time.Date(2026, 3, 1, 8, 0, 0, 0, time.UTC)
@@ -38,13 +38,13 @@ func situations(fn func(Situation)) {
 												DisplayName: "one", ExternalClusterID: external,
 												ConsoleURL: "https://console",
 											}},
-										Remembered: outbox.Remembered{
+										Recorded: outbox.Recorded{
 											SubscriptionID: id, Mark: mark, Acked: told, AckedStatus: acked,
 											Reverify: flags == 4, Twin: flags == 16 && id != "",
 										},
 									}
 									if flags == 8 {
-										s.Remembered.Generation = 3
+										s.Recorded.Generation = 3
 									}
 									if deleted {
 										s.Desired.DeletedAt = now
@@ -69,11 +69,11 @@ func situations(fn func(Situation)) {
 
 func marks(now time.Time) []*outbox.Mark {
 	return []*outbox.Mark{
-		nil, {At: now, Tries: 1}, {At: now.Add(-20 * time.Minute), LookedAt: now.Add(-16 * time.Minute), Tries: 1},
-		{At: now.Add(-2 * time.Hour), LookedAt: now.Add(-2 * time.Hour), Tries: 2},
-		{At: now.Add(-2 * time.Hour), LookedAt: now.Add(-2 * time.Hour), Tries: maxCreates},
-		{At: now.AddDate(1, 0, 0), LookedAt: now.AddDate(1, 0, 0), Tries: 1}, {At: now.AddDate(-1, 0, 0),
-			LookedAt: now.AddDate(-1, 0, 0), Tries: 1},
+		nil, {At: now, Tries: 1}, {At: now.Add(-20 * time.Minute), SearchedAt: now.Add(-16 * time.Minute), Tries: 1},
+		{At: now.Add(-2 * time.Hour), SearchedAt: now.Add(-2 * time.Hour), Tries: 2},
+		{At: now.Add(-2 * time.Hour), SearchedAt: now.Add(-2 * time.Hour), Tries: maxCreates},
+		{At: now.AddDate(1, 0, 0), SearchedAt: now.AddDate(1, 0, 0), Tries: 1}, {At: now.AddDate(-1, 0, 0),
+			SearchedAt: now.AddDate(-1, 0, 0), Tries: 1},
 	}
 }
 
@@ -107,17 +107,17 @@ func TestADecisionIsAlwaysASafeOne(t *testing.T) {
 		if again := Decide(s); again.Do != a.Do || again.Rule != a.Rule {
 			t.Fatal(say("two decisions of one situation differ"))
 		}
-		if s.Observed.How == NotAsked && a.Do != LookUp && a.Do != Rest && a.Do != Close {
+		if s.Observed.How == NotRead && a.Do != Read && a.Do != Rest && a.Do != Close {
 			t.Fatal(say("something is done unseen"))
 		}
 		absent := s.Desired.Phase == outbox.Absent
 		switch a.Do {
 		case Create:
-			if absent || s.Observed.How != BySearch || s.Remembered.SubscriptionID != "" || len(s.ours()) > 0 {
+			if absent || s.Observed.How != BySearch || s.Recorded.SubscriptionID != "" || len(s.ours()) > 0 {
 				t.Fatal(say("a second subscription could come to be"))
 			}
-			if mark := s.Remembered.Mark; mark != nil && (mark.Tries >= maxCreates ||
-				s.Now.Sub(mark.LookedAt) < s.Site.Quarantine || s.Now.Sub(mark.LookedAt) > patience) {
+			if mark := s.Recorded.Mark; mark != nil && (mark.Tries >= maxCreates ||
+				s.Now.Sub(mark.SearchedAt) < s.Site.Quarantine || s.Now.Sub(mark.SearchedAt) > maxQuarantineAge) {
 				t.Fatal(say("a creation in its quarantine"))
 			}
 		case Delete:
@@ -136,7 +136,7 @@ func TestADecisionIsAlwaysASafeOne(t *testing.T) {
 			if !absent && s.Desired.DeletedAt.IsZero() {
 				t.Fatal(say("a living cluster is closed"))
 			}
-		case Refuse, Quarrel:
+		case Refuse, Dispute:
 			if a.Reason == "" || !strings.HasSuffix(a.Reason, ".") {
 				t.Fatal(say("a person is asked without a sentence"))
 			}
@@ -172,7 +172,7 @@ func TestAValueOfOursWhoseAnswerWasLostIsNoEditOfAPerson(t *testing.T) {
 	s := Situation{
 		ClusterID: decided, Site: Site{Organization: "ours"},
 		Desired: outbox.Desired{Generation: 3, Phase: outbox.Reserved, Fields: outbox.Fields{DisplayName: "one"}},
-		Remembered: outbox.Remembered{
+		Recorded: outbox.Recorded{
 			SubscriptionID: "row0", Acked: outbox.Fields{DisplayName: "one"},
 			Unconfirmed: []outbox.Fields{{DisplayName: "between"}},
 		},
@@ -183,7 +183,7 @@ func TestAValueOfOursWhoseAnswerWasLostIsNoEditOfAPerson(t *testing.T) {
 	require.Equal(t, Update, told.Do)
 	require.Equal(t, outbox.Fields{DisplayName: "one"}, told.Patch)
 
-	s.Remembered.Unconfirmed = nil
+	s.Recorded.Unconfirmed = nil
 	left := Decide(s)
 	require.Equal(t, Rest, left.Do)
 	require.Contains(t, left.Note, `changed in AMS to "between"`)

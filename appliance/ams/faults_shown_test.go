@@ -20,9 +20,9 @@ func TestFaultsOfWhatAMSShows(t *testing.T) {
 		{29, "restored from an older backup", func(s *site) {
 			id, vanished, doubled := s.reserved("one"), s.reserved("vanished"), s.reserved("doubled")
 			backup := map[string]outbox.Desired{}
-			replies := map[string]outbox.Remembered{}
+			replies := map[string]outbox.Recorded{}
 			for _, cluster := range []string{id, vanished, doubled} {
-				d, r, err := (&storeBook{s.db, s}).Entry(s.Context(), cluster)
+				d, r, err := (&dbState{s.db, s}).Entry(s.Context(), cluster)
 				require.NoError(s, err)
 				backup[cluster], replies[cluster] = d, r
 			}
@@ -36,7 +36,7 @@ func TestFaultsOfWhatAMSShows(t *testing.T) {
 			require.NoError(s, s.db.Update(s.Context(), func(tx *store.Tx) error {
 				for cluster := range backup {
 					d, r := backup[cluster], replies[cluster]
-					if err := errors.Join(outbox.Put(tx, cluster, &d), outbox.Remember(tx, cluster, &d,
+					if err := errors.Join(outbox.PutDesired(tx, cluster, &d), outbox.PutRecorded(tx, cluster, &d,
 						&r)); err != nil {
 						return err
 					}
@@ -87,14 +87,14 @@ func TestFaultsOfWhatAMSShows(t *testing.T) {
 			s.install(id, external, "one.example.com")
 			s.delete(id)
 			s.settle(soon)
-			require.Equal(s, LineWaiting, s.line(id).State, "the record outlives the cluster")
+			require.Equal(s, ClusterWaiting, s.line(id).State, "the record outlives the cluster")
 			s.online()
 			s.settle(soon)
 			s.requireRow(id, "Active", map[string]any{
 				"display_name": "one", "external_cluster_id": external,
 				"console_url": "https://console-openshift-console.apps.one.example.com",
 			})
-			require.Equal(s, LineLeft, s.line(id).State)
+			require.Equal(s, ClusterLeft, s.line(id).State)
 		}},
 		{39, "deleted here before the answer to its creation", func(s *site) {
 			s.once("create", amstest.CommitThenDrop())
@@ -103,7 +103,7 @@ func TestFaultsOfWhatAMSShows(t *testing.T) {
 			s.delete(made)
 			s.settle(soon)
 			s.requireGone(made)
-			require.Equal(s, "deleted", s.remembered(made).Closed)
+			require.Equal(s, "deleted", s.recorded(made).Closed)
 			require.Len(s, s.calls("delete"), 1)
 
 			s.once("create", amstest.DropBefore())
@@ -113,7 +113,7 @@ func TestFaultsOfWhatAMSShows(t *testing.T) {
 			from := s.clock.Now()
 			s.settle(soon)
 			require.Empty(s, s.ams.RowsOf(unmade))
-			require.Equal(s, "never", s.remembered(unmade).Closed)
+			require.Equal(s, "never", s.recorded(unmade).Closed)
 			require.GreaterOrEqual(s, s.clock.Now().Sub(from), 15*time.Minute)
 		}},
 		{40, "AMS turns it Stale, then Archived", func(s *site) {
@@ -134,7 +134,7 @@ func TestFaultsOfWhatAMSShows(t *testing.T) {
 		}},
 		{41, "the row of an installed cluster vanishes", func(s *site) {
 			id := s.active("one")
-			s.ams.Remove(s.remembered(id).SubscriptionID)
+			s.ams.Remove(s.recorded(id).SubscriptionID)
 			s.rename(id, "two")
 			s.settle(soon)
 			require.Empty(s, s.ams.RowsOf(id), "never made again silently")
@@ -146,16 +146,16 @@ func TestFaultsOfWhatAMSShows(t *testing.T) {
 		}},
 		{42, "activated in OCM by hand, then deleted here", func(s *site) {
 			id := s.reserved("one")
-			s.ams.Edit(s.remembered(id).SubscriptionID, map[string]any{"status": "Active"})
+			s.ams.Edit(s.recorded(id).SubscriptionID, map[string]any{"status": "Active"})
 			s.delete(id)
 			s.settle(soon)
 			s.requireRow(id, "Active", nil)
-			require.Equal(s, "left", s.remembered(id).Closed)
+			require.Equal(s, "left", s.recorded(id).Closed)
 			require.Empty(s, s.calls("delete"))
 		}},
 		{45, "renamed in OCM by a person", func(s *site) {
 			id := s.active("one")
-			s.ams.Edit(s.remembered(id).SubscriptionID, map[string]any{"display_name": "theirs"})
+			s.ams.Edit(s.recorded(id).SubscriptionID, map[string]any{"display_name": "theirs"})
 			s.desire(id,
 				func(d *outbox.Desired) { d.ConsoleURL = "https://console-openshift-console.apps.other.example.com" })
 			s.settle(soon)
@@ -168,7 +168,7 @@ func TestFaultsOfWhatAMSShows(t *testing.T) {
 			id := s.reserved("one")
 			s.offline()
 			s.rename(id, "ours")
-			s.ams.Edit(s.remembered(id).SubscriptionID, map[string]any{"display_name": "theirs"})
+			s.ams.Edit(s.recorded(id).SubscriptionID, map[string]any{"display_name": "theirs"})
 			s.online()
 			s.settle(soon)
 			s.requireRow(id, "Reserved", map[string]any{"display_name": "ours"})

@@ -52,13 +52,13 @@ func (s *site) active(name string) string {
 
 func (s *site) requireSent(id string) {
 	s.Helper()
-	require.Equal(s, LineSent, s.line(id).State, "%+v", s.line(id))
+	require.Equal(s, ClusterSent, s.line(id).State, "%+v", s.line(id))
 }
 
 func (s *site) requireStopped(id, kind, reason string) {
 	s.Helper()
 	line := s.line(id)
-	require.Equal(s, LineAttention, line.State, "%+v", line)
+	require.Equal(s, ClusterAttention, line.State, "%+v", line)
 	require.Equal(s, kind, line.Kind)
 	require.Contains(s, line.Reason, reason)
 }
@@ -78,7 +78,7 @@ func TestFaultsOfTheLine(t *testing.T) {
 			s.settle(soon)
 			require.Equal(s, Offline, s.state())
 			require.Empty(s, s.calls())
-			require.Equal(s, LineWaiting, s.line(id).State)
+			require.Equal(s, ClusterWaiting, s.line(id).State)
 			s.online()
 			s.settle(soon)
 			s.requireRow(id, "Active", map[string]any{
@@ -116,7 +116,7 @@ func TestFaultsOfTheLine(t *testing.T) {
 			s.requireRow(id, "Reserved", map[string]any{"display_name": "two"})
 			s.requireSent(id)
 			require.Len(s, s.calls("update"), 1)
-			require.Equal(s, "two", s.remembered(id).Acked.DisplayName)
+			require.Equal(s, "two", s.recorded(id).Acked.DisplayName)
 		}},
 		{5, "delete committed, answer lost", func(s *site) {
 			for _, tombstones := range []bool{false, true} {
@@ -126,7 +126,7 @@ func TestFaultsOfTheLine(t *testing.T) {
 				s.delete(id)
 				s.settle(soon)
 				s.requireGone(id)
-				require.Equal(s, "deleted", s.remembered(id).Closed)
+				require.Equal(s, "deleted", s.recorded(id).Closed)
 				require.Len(s, s.calls("delete"), 1)
 				s.ams.Heal()
 			}
@@ -165,7 +165,7 @@ func TestFaultsOfTheLine(t *testing.T) {
 			})
 			id := s.register("one")
 			s.relay.step(s.Context())
-			require.Empty(s, s.remembered(id).SubscriptionID)
+			require.Empty(s, s.recorded(id).SubscriptionID)
 			s.fill(nil)
 			s.restart()
 			s.settle(soon)
@@ -208,7 +208,7 @@ func TestFaultsOfTheLine(t *testing.T) {
 			s.requireGone(id)
 			require.Equal(s, []string{"get", "delete", "get"}, s.calls(),
 				"no PATCH, one DELETE, and a look whether it was done")
-			require.Equal(s, LineLeft, s.line(id).State)
+			require.Equal(s, ClusterLeft, s.line(id).State)
 		}},
 		{12, "failed and installed again offline", func(s *site) {
 			s.offline()
@@ -226,7 +226,7 @@ func TestFaultsOfTheLine(t *testing.T) {
 			s.delete(id)
 			s.settle(soon)
 			s.requireRow(id, "Active", nil)
-			require.Equal(s, "left", s.remembered(id).Closed)
+			require.Equal(s, "left", s.recorded(id).Closed)
 			require.Empty(s, s.calls("delete", "update"))
 		}},
 		{24, "DNS gone, or answering a private address", func(s *site) {
@@ -403,7 +403,7 @@ func TestFaultsOfCredentials(t *testing.T) {
 			status, err := s.relay.Status(s.Context(), Selection{})
 			require.NoError(s, err)
 			require.Contains(s, status.Problem, "invalid_grant")
-			require.Equal(s, LineWaiting, s.line(id).State)
+			require.Equal(s, ClusterWaiting, s.line(id).State)
 		}},
 		{56, "switched off, later on", func(s *site) {
 			ids := []string{s.register("one"), s.register("two")}
@@ -426,12 +426,12 @@ func TestFaultsOfAnswers(t *testing.T) {
 	runFaults(t, []faultCase{
 		{18, "row deleted by hand, then renamed", func(s *site) {
 			id := s.reserved("one")
-			was := s.remembered(id).SubscriptionID
+			was := s.recorded(id).SubscriptionID
 			s.ams.Remove(was)
 			s.rename(id, "two")
 			s.settle(soon)
 			s.requireRow(id, "Reserved", map[string]any{"display_name": "two"})
-			now := s.remembered(id)
+			now := s.recorded(id)
 			require.NotEqual(s, was, now.SubscriptionID)
 			require.Equal(s, []string{was}, now.Former)
 		}},
@@ -499,7 +499,7 @@ func TestFaultsOfAnswers(t *testing.T) {
 		}},
 		{47, "POST answered with an id only, without a subscription, or not allowed", func(s *site) {
 			id := s.reserved("one") // the stand-in answers a reference
-			require.NotEmpty(s, s.remembered(id).Remote, "a GET completes it")
+			require.NotEmpty(s, s.recorded(id).Remote, "a GET completes it")
 
 			s.once("create", amstest.CommitThenAnswer(200, "application/json", `{"allowed": true}`))
 			bare := s.register("two")

@@ -47,7 +47,7 @@ func registerMany(tb testing.TB, db *store.DB, count int, now time.Time) {
 				at := now.Add(time.Duration(i) * time.Millisecond)
 				d := outbox.Desired{Generation: 1, Phase: outbox.Reserved,
 					Fields: outbox.Fields{DisplayName: fmt.Sprintf("cluster-%05d", i)}, CreatedAt: at, ChangedAt: at}
-				if err := outbox.Put(tx, uuid.NewSHA1(uuid.Nil, fmt.Append(nil, i)).String(), &d); err != nil {
+				if err := outbox.PutDesired(tx, uuid.NewSHA1(uuid.Nil, fmt.Append(nil, i)).String(), &d); err != nil {
 					return err
 				}
 			}
@@ -135,7 +135,7 @@ func TestAPlanTellsWhatIsSaidThen(t *testing.T) {
 	for _, plan := range plans {
 		said[plan.Name] = plan.Calls
 	}
-	id := s.remembered(known).SubscriptionID
+	id := s.recorded(known).SubscriptionID
 	require.Equal(t, map[string][]string{
 		"renamed": {"change subscription " + id + ": name renamed"},
 		"fresh": {
@@ -166,11 +166,11 @@ func TestWhatWasWrittenBeforeThereWasAnIndexIsFound(t *testing.T) {
 			if err := outbox.Remove(tx, id); err != nil {
 				return err
 			}
-			if err := outbox.Rows.Put(tx, id, &d); err != nil {
+			if err := outbox.DesiredRows.Put(tx, id, &d); err != nil {
 				return err
 			}
 			if id == told {
-				if err := outbox.Replies.Put(tx, id, &r); err != nil {
+				if err := outbox.RecordedRows.Put(tx, id, &r); err != nil {
 					return err
 				}
 			}
@@ -204,12 +204,12 @@ func TestAPersonHasOtherValuesTold(t *testing.T) {
 }
 
 func TestFiguresAreWrittenForPrometheus(t *testing.T) {
-	var meter *Meter
-	s := newSite(t, func(o *Options) { meter = o.Meter })
+	var meter *Metrics
+	s := newSite(t, func(o *Options) { meter = o.Metrics })
 	s.reserved("told")
 	s.register("waiting")
-	s.relay.options.Meter.Called(Call{Op: "create", Status: 200, Took: time.Second})
-	s.relay.options.Meter.Called(Call{Op: "create"})
+	s.relay.options.Metrics.Called(Call{Op: "create", Status: 200, Took: time.Second})
+	s.relay.options.Metrics.Called(Call{Op: "create"})
 	require.Nil(t, meter, "one of its own is made")
 	s.clock.Advance(time.Minute)
 	var text writer

@@ -25,9 +25,9 @@ func (r *Relay) Plan(ctx context.Context, clusterID string) ([]Planned, error) {
 	entries := []CourierEntry{}
 	err := r.options.DB.View(func(tx *store.Tx) error {
 		return each(tx, clusterID, func(id string, d *outbox.Desired) error {
-			remembered, err := rememberedOf(tx, id)
-			if err == nil && remembered.Closed == "" && !(remembered.Done(d) && d.DeletedAt.IsZero()) {
-				entries = append(entries, CourierEntry{ClusterID: id, Desired: *d, Remembered: remembered})
+			recorded, err := loadRecorded(tx, id)
+			if err == nil && recorded.Closed == "" && !(recorded.Done(d) && d.DeletedAt.IsZero()) {
+				entries = append(entries, CourierEntry{ClusterID: id, Desired: *d, Recorded: recorded})
 			}
 			return err
 		})
@@ -37,7 +37,7 @@ func (r *Relay) Plan(ctx context.Context, clusterID string) ([]Planned, error) {
 	}
 	plans := make([]Planned, 0, len(entries))
 	for _, one := range entries {
-		plan, err := planOf(ctx, r.teller(), one)
+		plan, err := planOf(ctx, r.reconciler(), one)
 		if err != nil {
 			return nil, err
 		}
@@ -51,8 +51,8 @@ func (r *Relay) Plan(ctx context.Context, clusterID string) ([]Planned, error) {
 func PlanPush(ctx context.Context, file *CourierFile, options PushOptions) ([]Planned, error) {
 	plans := make([]Planned, 0, len(file.Entries))
 	for _, one := range file.Entries {
-		one.Remembered.Lease = nil
-		plan, err := planOf(ctx, &teller{
+		one.Recorded.Lease = nil
+		plan, err := planOf(ctx, &reconciler{
 			clock: options.Clock, by: byCourier, account: cmp.Or(options.Account, file.Header.Account),
 			identity: Identity{URL: file.Header.APIURL, OrganizationID: file.Header.OrganizationID}.String(),
 			site: Site{Organization: file.Header.OrganizationID, FinalStatus: file.Header.FinalStatus,
@@ -66,12 +66,12 @@ func PlanPush(ctx context.Context, file *CourierFile, options PushOptions) ([]Pl
 	return plans, nil
 }
 
-func planOf(ctx context.Context, t *teller, of CourierEntry) (Planned, error) {
-	pretended := &pretender{entry: of, calls: []string{}}
-	t.api, t.book = pretended, pretended
-	came := t.tell(ctx, of.ClusterID, false)
-	plan := Planned{ClusterID: of.ClusterID, Name: of.Desired.DisplayName, Calls: pretended.calls}
-	switch stop := pretended.entry.Remembered.Stop; {
+func planOf(ctx context.Context, t *reconciler, of CourierEntry) (Planned, error) {
+	simulated := &dryRun{entry: of, calls: []string{}}
+	t.api, t.states = simulated, simulated
+	came := t.reconcile(ctx, of.ClusterID, false)
+	plan := Planned{ClusterID: of.ClusterID, Name: of.Desired.DisplayName, Calls: simulated.calls}
+	switch stop := simulated.entry.Recorded.Stop; {
 	case came.err != nil:
 		return plan, came.err
 	case came.state == stopped && stop != nil:
@@ -85,35 +85,35 @@ func planOf(ctx context.Context, t *teller, of CourierEntry) (Planned, error) {
 	return plan, nil
 }
 
-// pretender is an AMS that has what was seen there last, and the book of one cluster. It notes what
+// dryRun is an AMS that has what was seen there last, and the states of one cluster. It notes what
 // would be said.
-type pretender struct {
+type dryRun struct {
 	entry CourierEntry
 	row   *Row
 	gone  bool
 	calls []string
 }
 
-// Entry implements [Book].
-func (p *pretender) Entry(context.Context, string) (outbox.Desired, outbox.Remembered, error) {
-	return p.entry.Desired, p.entry.Remembered, nil
+// Entry implements [StateStore].
+func (p *dryRun) Entry(context.Context, string) (outbox.Desired, outbox.Recorded, error) {
+	return p.entry.Desired, p.entry.Recorded, nil
 }
 
-// Change implements [Book].
-func (p *pretender) Change(_ context.Context, _ string, _ Note, fn func(*outbox.Desired,
-	*outbox.Remembered) error) error {
-	return fn(&p.entry.Desired, &p.entry.Remembered)
+// Change implements [StateStore].
+func (p *dryRun) Change(_ context.Context, _ string, _ Note, fn func(*outbox.Desired,
+	*outbox.Recorded) error) error {
+	return fn(&p.entry.Desired, &p.entry.Recorded)
 }
 
 var errNoRow = errors.New("AMS has no such subscription")
 
 // Get implements api.
-func (p *pretender) Get(_ context.Context, id string) (*Row, error) {
+func (p *dryRun) Get(_ context.Context, id string) (*Row, error) {
 	if p.gone {
 		return nil, nil
 	}
 	if p.row == nil {
-		held := p.entry.Remembered
+		held := p.entry.Recorded
 		row, ok := readRow(held.Remote)
 		if !ok || row.ID != id {
 			row = Row{ClusterID: p.entry.ClusterID, PlanCategory: assistedInstall}
@@ -129,7 +129,7 @@ func (p *pretender) Get(_ context.Context, id string) (*Row, error) {
 }
 
 // Search implements api.
-func (p *pretender) Search(context.Context, string, string) ([]Row, error) {
+func (p *dryRun) Search(context.Context, string, string) ([]Row, error) {
 	if p.row == nil || p.gone {
 		p.calls = append(p.calls, "look whether it has a subscription already")
 		return []Row{}, nil
@@ -138,7 +138,7 @@ func (p *pretender) Search(context.Context, string, string) ([]Row, error) {
 }
 
 // Create implements api.
-func (p *pretender) Create(_ context.Context, account, clusterID, name string) (*Row, error) {
+func (p *dryRun) Create(_ context.Context, account, clusterID, name string) (*Row, error) {
 	p.calls = append(p.calls, fmt.Sprintf("create a subscription named %s, for %s", name,
 		cmp.Or(account, "whoever is logged in")))
 	p.row, p.gone = &Row{ID: "(new)", Status: statusReserved, ClusterID: clusterID, PlanCategory: assistedInstall,
@@ -148,7 +148,7 @@ func (p *pretender) Create(_ context.Context, account, clusterID, name string) (
 }
 
 // Update implements api.
-func (p *pretender) Update(_ context.Context, id string, fields outbox.Fields, status string) (*Row, error) {
+func (p *dryRun) Update(_ context.Context, id string, fields outbox.Fields, status string) (*Row, error) {
 	if p.row == nil {
 		return nil, errNoRow
 	}
@@ -172,7 +172,7 @@ func (p *pretender) Update(_ context.Context, id string, fields outbox.Fields, s
 }
 
 // Delete implements api.
-func (p *pretender) Delete(_ context.Context, id string) error {
+func (p *dryRun) Delete(_ context.Context, id string) error {
 	p.calls = append(p.calls, "delete subscription "+id)
 	p.gone = true
 	return nil

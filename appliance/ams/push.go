@@ -20,13 +20,13 @@ import (
 
 // PushOptions is what a push of a courier's file is made of.
 type PushOptions struct {
-	Client   *Client
-	Clock    clockwork.Clock
-	Key      *sitekey.Key // of the machine that pushes
-	Progress string       // file that a push which broke off goes on from
-	Account  string       // that subscriptions are made for; "" is the file's, or that of the credentials
-	Told     func(done, all int, entry CourierEntry)
-	Wait     time.Duration // quarantine; 0: 15 minutes
+	Client    *Client
+	Clock     clockwork.Clock
+	Key       *sitekey.Key // of the machine that pushes
+	Progress  string       // file that a push which broke off goes on from
+	Account   string       // that subscriptions are made for; "" is the file's, or that of the credentials
+	OnReceipt func(done, all int, entry CourierEntry)
+	Wait      time.Duration // quarantine; 0: 15 minutes
 }
 
 // Push tells AMS what a courier's file holds, by the same rules as the relay, and returns the
@@ -44,12 +44,12 @@ func Push(ctx context.Context, file *CourierFile, options PushOptions) (*Courier
 			fmt.Errorf("the credentials are of organization %s, and the site's clusters belong to %s; log in to that "+
 				"one", orNone(account.Organization, account.OrganizationID), want)
 	}
-	book, err := openProgress(options.Progress, file)
+	states, err := openProgress(options.Progress, file)
 	if err != nil {
 		return nil, err
 	}
-	t := &teller{
-		api: options.Client, book: book, clock: options.Clock, by: byCourier, account: first(options.Account,
+	t := &reconciler{
+		api: options.Client, states: states, clock: options.Clock, by: byCourier, account: first(options.Account,
 			file.Header.Account, account.Username),
 		identity: Identity{URL: file.Header.APIURL, OrganizationID: account.OrganizationID}.String(),
 		site: Site{Organization: account.OrganizationID, AccountID: account.ID,
@@ -63,26 +63,26 @@ func Push(ctx context.Context, file *CourierFile, options PushOptions) (*Courier
 		if ended = ctx.Err(); ended != nil {
 			break
 		}
-		came := t.tell(ctx, entry.ClusterID, false)
+		came := t.reconcile(ctx, entry.ClusterID, false)
 		if ended = came.err; ended != nil {
 			break
 		}
-		receipt := book.receipt(entry, came)
+		receipt := states.receipt(entry, came)
 		receipts.Entries = append(receipts.Entries, receipt)
-		if options.Told != nil {
-			options.Told(i+1, len(file.Entries), receipt)
+		if options.OnReceipt != nil {
+			options.OnReceipt(i+1, len(file.Entries), receipt)
 		}
 		broken++
 		if came.failure == nil {
 			broken = 0
 		}
-		if broken == missesToStop || came.failure != nil && (came.failure.Class == Unauthorized ||
+		if broken == unreachableLimit || came.failure != nil && (came.failure.Class == Unauthorized ||
 			came.failure.Class == Intercepted) {
 			ended = came.failure
 			break
 		}
 	}
-	return receipts, errors.Join(ended, book.close())
+	return receipts, errors.Join(ended, states.close())
 }
 
 func first(texts ...string) string {
@@ -94,23 +94,23 @@ func first(texts ...string) string {
 	return ""
 }
 
-// progressBook is the book of a courier: what the file said, and over it what was done so far, a
+// progressFile is the states of a courier: what the file said, and over it what was done so far, a
 // line of JSON each.
-type progressBook struct {
+type progressFile struct {
 	file    *os.File
 	entries map[string]*CourierEntry
 }
 
 // progressLine is one change.
 type progressLine struct {
-	ClusterID  string            `json:"cluster_id"`
-	Remembered outbox.Remembered `json:"remembered"`
+	ClusterID string          `json:"cluster_id"`
+	Recorded  outbox.Recorded `json:"recorded"`
 }
 
-func openProgress(path string, file *CourierFile) (*progressBook, error) {
-	b := &progressBook{entries: make(map[string]*CourierEntry)}
+func openProgress(path string, file *CourierFile) (*progressFile, error) {
+	b := &progressFile{entries: make(map[string]*CourierEntry)}
 	for _, entry := range file.Entries {
-		entry.Remembered.Lease = nil
+		entry.Recorded.Lease = nil
 		b.entries[entry.ClusterID] = &entry
 	}
 	if err := b.replay(path, file.Header.Export); err != nil {
@@ -128,7 +128,7 @@ func openProgress(path string, file *CourierFile) (*progressBook, error) {
 
 // replay reads what an earlier push of the same file did. A last line that was cut off did not
 // count.
-func (b *progressBook) replay(path, export string) error {
+func (b *progressFile) replay(path, export string) error {
 	text, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -146,7 +146,7 @@ func (b *progressBook) replay(path, export string) error {
 	for err == nil {
 		var line progressLine
 		if err = readLine(lines, &line); err == nil && b.entries[line.ClusterID] != nil {
-			b.entries[line.ClusterID].Remembered = line.Remembered
+			b.entries[line.ClusterID].Recorded = line.Recorded
 		}
 	}
 	if errors.Is(err, io.EOF) {
@@ -158,7 +158,7 @@ func (b *progressBook) replay(path, export string) error {
 	return errors.Join(err, text.Close())
 }
 
-func (b *progressBook) write(line any) error {
+func (b *progressFile) write(line any) error {
 	text, err := json.Marshal(line)
 	if err == nil {
 		_, err = b.file.Write(append(text, '\n'))
@@ -169,41 +169,41 @@ func (b *progressBook) write(line any) error {
 	return nil
 }
 
-func (b *progressBook) close() error { return b.file.Close() }
+func (b *progressFile) close() error { return b.file.Close() }
 
-// Entry implements [Book].
-func (b *progressBook) Entry(_ context.Context, clusterID string) (outbox.Desired, outbox.Remembered, error) {
+// Entry implements [StateStore].
+func (b *progressFile) Entry(_ context.Context, clusterID string) (outbox.Desired, outbox.Recorded, error) {
 	entry, ok := b.entries[clusterID]
 	if !ok {
-		return outbox.Desired{}, outbox.Remembered{}, store.ErrNotFound
+		return outbox.Desired{}, outbox.Recorded{}, store.ErrNotFound
 	}
-	return entry.Desired, entry.Remembered, nil
+	return entry.Desired, entry.Recorded, nil
 }
 
-// Change implements [Book].
-func (b *progressBook) Change(_ context.Context, clusterID string, _ Note, fn func(*outbox.Desired,
-	*outbox.Remembered) error) error {
+// Change implements [StateStore].
+func (b *progressFile) Change(_ context.Context, clusterID string, _ Note, fn func(*outbox.Desired,
+	*outbox.Recorded) error) error {
 	entry, ok := b.entries[clusterID]
 	if !ok {
 		return store.ErrNotFound
 	}
-	next := entry.Remembered
+	next := entry.Recorded
 	if err := fn(&entry.Desired, &next); err != nil {
 		return err
 	}
 	if err := b.write(progressLine{clusterID, next}); err != nil {
 		return err
 	}
-	entry.Remembered = next
+	entry.Recorded = next
 	return nil
 }
 
 // receipt says what came of an entry.
-func (b *progressBook) receipt(was CourierEntry, came result) CourierEntry {
+func (b *progressFile) receipt(was CourierEntry, came result) CourierEntry {
 	receipt := *b.entries[was.ClusterID]
-	r := receipt.Remembered
+	r := receipt.Recorded
 	switch {
-	case r.Closed == endedNever:
+	case r.Closed == closedNever:
 		receipt.Outcome = "nothing"
 	case r.Closed != "":
 		receipt.Outcome = r.Closed
@@ -211,7 +211,7 @@ func (b *progressBook) receipt(was CourierEntry, came result) CourierEntry {
 		receipt.Outcome, receipt.Problem = "conflict", r.Stop.Reason
 	case r.Stop != nil:
 		receipt.Outcome, receipt.Problem = r.Stop.Kind, r.Stop.Reason
-	case came.state == told:
+	case came.state == synced:
 		receipt.Outcome = "sent"
 	default:
 		receipt.Outcome = "later"

@@ -17,7 +17,7 @@ type job struct {
 	throttled int
 	refresh   bool
 	running   bool
-	moved     bool // what is desired changed while it ran
+	changed   bool // what is desired changed while it ran
 	leased    bool
 	failure   string
 }
@@ -35,7 +35,7 @@ func (r *Relay) enqueue(id string, since time.Time, refresh bool) {
 	}
 	held.refresh = false
 	if held.running {
-		held.moved = true
+		held.changed = true
 		return
 	}
 	if !held.leased {
@@ -43,20 +43,20 @@ func (r *Relay) enqueue(id string, since time.Time, refresh bool) {
 	}
 }
 
-// cutWaits makes waits that became longer than they may be, because the clock was set back, what
+// limitWaits makes waits that became longer than they may be, because the clock was set back, what
 // they may be.
-func (r *Relay) cutWaits(now time.Time) {
+func (r *Relay) limitWaits(now time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	before, wall := r.lookedAt, now.Round(0) // without the monotonic clock, which nobody sets
-	r.lookedAt = wall
+	before, wall := r.lastStep, now.Round(0) // without the monotonic clock, which nobody sets
+	r.lastStep = wall
 	if !wall.Before(before) && !before.IsZero() {
 		return
 	}
 	for _, wait := range []struct {
 		at  *time.Time
 		cap time.Duration
-	}{{&r.probeAt, probeCap}, {&r.quiet, longestWait}, {&r.tidyAt, tidyEvery}} {
+	}{{&r.probeAt, probeCap}, {&r.silentUntil, longestWait}, {&r.cleanupAt, cleanupInterval}} {
 		if latest := now.Add(wait.cap); wait.at.After(latest) {
 			*wait.at = latest
 		}
@@ -82,14 +82,14 @@ func (r *Relay) due(now time.Time) []string {
 		}
 		return cmp.Or(x.since.Compare(y.since), cmp.Compare(a, b))
 	}
-	ids := make([]string, 0, stepSize+1) // the first ones so far, in order: thousands may wait
+	ids := make([]string, 0, batchSize+1) // the first ones so far, in order: thousands may wait
 	for id, j := range r.jobs {
-		if j.running || now.Before(j.next) || len(ids) == stepSize && before(ids[stepSize-1], id) < 0 {
+		if j.running || now.Before(j.next) || len(ids) == batchSize && before(ids[batchSize-1], id) < 0 {
 			continue
 		}
 		at, _ := slices.BinarySearchFunc(ids, id, before)
 		ids = slices.Insert(ids, at, id)
-		ids = ids[:min(len(ids), stepSize)]
+		ids = ids[:min(len(ids), batchSize)]
 	}
 	return ids
 }
@@ -98,13 +98,13 @@ func (r *Relay) begin(id string) (refresh bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	j := r.jobs[id]
-	j.running, j.moved, j.leased = true, false, false
+	j.running, j.changed, j.leased = true, false, false
 	return j.refresh
 }
 
 // finish notes how far the work on a cluster came, and what its failure says of the line.
 func (r *Relay) finish(ctx context.Context, id string, came result) {
-	r.judge(id, came)
+	r.assessConnection(id, came)
 	if came.failure != nil && came.failure.Class == Throttled && r.overQuota(id, came.failure) {
 		stop := outbox.Stop{
 			Kind: outbox.Blocked, HTTP: came.failure.HTTP, Code: came.failure.Code,
@@ -112,9 +112,9 @@ func (r *Relay) finish(ctx context.Context, id string, came result) {
 			Reason:      "AMS refuses because of a limit or quota, and is asked again in a day: " + came.failure.Text,
 		}
 		stop.RetryAt = r.options.Clock.Now().UTC().Add(quotaRetry)
-		v := &visit{teller: r.teller(), id: id}
+		v := &attempt{reconciler: r.reconciler(), id: id}
 		var err error
-		if v.d, v.r, err = v.book.Entry(ctx, id); err == nil {
+		if v.d, v.r, err = v.states.Entry(ctx, id); err == nil {
 			came = v.stop(ctx, stop, came.failure.Op)
 		}
 	}
@@ -128,12 +128,12 @@ func (r *Relay) finish(ctx context.Context, id string, came result) {
 	j.running, j.failure = false, ""
 	now := r.options.Clock.Now()
 	switch {
-	case j.moved:
+	case j.changed:
 		j.next, j.attempts = time.Time{}, 0
 	case came.err != nil:
 		j.failure, j.next = came.err.Error(), now.Add(r.backoff(j.attempts, backoffCap))
 		j.attempts++
-	case came.state == told && came.until.IsZero(), came.state == stopped && came.until.IsZero():
+	case came.state == synced && came.until.IsZero(), came.state == stopped && came.until.IsZero():
 		delete(r.jobs, id)
 	case came.state == leased:
 		j.leased, j.next = true, came.until
@@ -173,14 +173,14 @@ func (r *Relay) next() time.Time {
 	case r.state != Online:
 		return time.Time{}
 	}
-	next := r.tidyAt
+	next := r.cleanupAt
 	for _, j := range r.jobs {
 		if !j.running && j.next.Before(next) {
 			next = j.next
 		}
 	}
 	now := r.options.Clock.Now() // what is due has the zero time, which would mean never
-	for _, earliest := range []time.Time{r.quiet, now} {
+	for _, earliest := range []time.Time{r.silentUntil, now} {
 		if next.Before(earliest) {
 			next = earliest
 		}

@@ -20,15 +20,15 @@ import (
 )
 
 const (
-	backoffBase  = 2 * time.Second
-	backoffCap   = time.Hour        // of a cluster
-	probeCap     = 15 * time.Minute // of the connection
-	missesToStop = 3                // broken calls in a row, over different clusters, that say the line is down
-	bansToStop   = 5                // clusters in a row that are forbidden
-	quotaTries   = 3
-	stepSize     = 64                  // clusters before it is looked anew whose turn it is
-	keepHistory  = 90 * 24 * time.Hour // of the journal and of ended subscriptions
-	tidyEvery    = time.Hour
+	backoffBase      = 2 * time.Second
+	backoffCap       = time.Hour        // of a cluster
+	probeCap         = 15 * time.Minute // of the connection
+	unreachableLimit = 3                // broken calls in a row, over different clusters, that say the line is down
+	forbiddenLimit   = 5                // clusters in a row that are forbidden
+	quotaTries       = 3
+	batchSize        = 64                  // clusters before it is looked anew whose turn it is
+	retention        = 90 * 24 * time.Hour // of the journal and of ended subscriptions
+	cleanupInterval  = time.Hour
 )
 
 // Options is what a relay is made of.
@@ -49,8 +49,8 @@ type Options struct {
 	Machine     string        // names this machine, so that copied data is noticed
 	Key         *sitekey.Key  // signs what a courier carries
 	Jitter      func(upTo time.Duration) time.Duration
-	Meter       *Meter // nil: one that nobody else has
-	Off         bool   // the configuration keeps the site from AMS: Run is not called
+	Metrics     *Metrics // nil: one that nobody else has
+	Off         bool     // the configuration keeps the site from AMS: Run is not called
 }
 
 // Relay tells AMS what it must come to know whenever there is a way. It holds up nobody: the
@@ -59,23 +59,23 @@ type Relay struct {
 	options Options
 	wake    chan struct{}
 
-	mu         sync.Mutex
-	state      State
-	since      time.Time // of the state
-	problem    string    // why it is not online
-	contact    time.Time // AMS answered last
-	probeAt    time.Time
-	probes     int
-	quiet      time.Time // AMS asked for silence until then
-	window     time.Time // connecting by hand is allowed until then
-	tidyAt     time.Time
-	lookedAt   time.Time       // by the wall clock, when it was last looked at what is due
-	misses     map[string]bool // clusters whose calls broke since the last that did not
-	bans       map[string]bool
-	jobs       map[string]*job
-	identity   Identity
-	localOwner local.Owner
-	tried      Secret // by which a session was opened last, or was not
+	mu           sync.Mutex
+	state        State
+	since        time.Time // of the state
+	problem      string    // why it is not online
+	contact      time.Time // AMS answered last
+	probeAt      time.Time
+	probes       int
+	silentUntil  time.Time // AMS asked for silence until then
+	connectUntil time.Time // connecting by hand is allowed until then
+	cleanupAt    time.Time
+	lastStep     time.Time       // by the wall clock, when it was last looked at what is due
+	unreachable  map[string]bool // clusters whose calls broke since the last that did not
+	forbidden    map[string]bool
+	jobs         map[string]*job
+	identity     Identity
+	localOwner   local.Owner
+	lastSecret   Secret // by which a session was opened last, or was not
 }
 
 // New returns a relay that does nothing before [Relay.Run].
@@ -83,8 +83,8 @@ func New(options Options) *Relay {
 	options.Quarantine = cmp.Or(options.Quarantine, 15*time.Minute)
 	options.Refresh = cmp.Or(options.Refresh, 24*time.Hour)
 	options.Workers = cmp.Or(options.Workers, 4)
-	if options.Meter == nil {
-		options.Meter = NewMeter()
+	if options.Metrics == nil {
+		options.Metrics = NewMetrics()
 	}
 	if options.Jitter == nil {
 		options.Jitter = func(upTo time.Duration) time.Duration { return rand.N(upTo + 1) }
@@ -97,7 +97,7 @@ func New(options Options) *Relay {
 		options: options, wake: make(chan struct{}, 1), state: state, since: options.Clock.Now(),
 		localOwner: local.Owner{OrganizationID: local.LocalID(options.Key, "organization"),
 			AccountID: local.LocalID(options.Key, "account")},
-		misses: make(map[string]bool), bans: make(map[string]bool), jobs: make(map[string]*job),
+		unreachable: make(map[string]bool), forbidden: make(map[string]bool), jobs: make(map[string]*job),
 	}
 }
 
@@ -137,7 +137,7 @@ func (r *Relay) load(ctx context.Context, group *sync.WaitGroup) error {
 	if err != nil {
 		return err
 	}
-	watcher := r.options.DB.Watch(ctx, revision, outbox.Rows.Prefix())
+	watcher := r.options.DB.Watch(ctx, revision, outbox.DesiredRows.Prefix())
 	group.Go(func() {
 		for {
 			for changes := range watcher.C() {
@@ -151,7 +151,7 @@ func (r *Relay) load(ctx context.Context, group *sync.WaitGroup) error {
 					"error", err)
 				return
 			}
-			watcher = r.options.DB.Watch(ctx, revision, outbox.Rows.Prefix())
+			watcher = r.options.DB.Watch(ctx, revision, outbox.DesiredRows.Prefix())
 		}
 	})
 	return nil
@@ -191,18 +191,18 @@ func (r *Relay) scan() (revision uint64, err error) {
 func (r *Relay) follow(changes []store.Change) {
 	for _, change := range changes {
 		if !change.Deleted {
-			r.enqueue(strings.TrimPrefix(change.Key, outbox.Rows.Prefix()), r.options.Clock.Now(), false)
+			r.enqueue(strings.TrimPrefix(change.Key, outbox.DesiredRows.Prefix()), r.options.Clock.Now(), false)
 		}
 	}
 	r.mu.Lock()
 	working := r.state == Online || !r.options.Clock.Now().Before(r.probeAt)
 	r.mu.Unlock()
 	if working {
-		r.nudge()
+		r.wakeUp()
 	}
 }
 
-func (r *Relay) nudge() {
+func (r *Relay) wakeUp() {
 	select {
 	case r.wake <- struct{}{}:
 	default:
@@ -212,21 +212,21 @@ func (r *Relay) nudge() {
 // step does all that is due and returns when to come again; zero is when something happens.
 func (r *Relay) step(ctx context.Context) time.Time {
 	now := r.options.Clock.Now()
-	r.cutWaits(now)
+	r.limitWaits(now)
 	if again, ready := r.ready(ctx, now); !ready {
 		return again
 	}
-	r.tidy(ctx, now)
+	r.cleanUp(ctx, now)
 	due := r.due(now)
 	var group errgroup.Group
 	group.SetLimit(r.options.Workers)
 	for _, id := range due {
-		if ctx.Err() != nil || !r.mayGoOn() {
+		if ctx.Err() != nil || !r.mayContinue() {
 			break
 		}
 		refresh := r.begin(id)
 		group.Go(func() error {
-			r.finish(ctx, id, r.teller().tell(ctx, id, refresh))
+			r.finish(ctx, id, r.reconciler().reconcile(ctx, id, refresh))
 			return nil
 		})
 	}
@@ -236,11 +236,11 @@ func (r *Relay) step(ctx context.Context) time.Time {
 	return r.next()
 }
 
-func (r *Relay) teller() *teller {
+func (r *Relay) reconciler() *reconciler {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return &teller{
-		api: r.options.Client, book: &storeBook{r.options.DB, r.options.Clusters}, clock: r.options.Clock, by: byRelay,
+	return &reconciler{
+		api: r.options.Client, states: &dbState{r.options.DB, r.options.Clusters}, clock: r.options.Clock, by: byRelay,
 		account: cmp.Or(r.options.Account, r.identity.Username), identity: r.identity.String(),
 		site: Site{
 			Organization: r.identity.OrganizationID, AccountID: r.identity.AccountID,

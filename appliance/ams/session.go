@@ -50,7 +50,7 @@ func (r *Relay) setIdentity(identity Identity) {
 // ready sees that there is a session with AMS, if there is reason for one.
 func (r *Relay) ready(ctx context.Context, now time.Time) (time.Time, bool) {
 	r.mu.Lock()
-	state, probeAt, quiet, window, waiting, refused := r.state, r.probeAt, r.quiet, r.window, len(r.jobs), r.tried
+	state, probeAt, quiet, window, waiting, refused := r.state, r.probeAt, r.silentUntil, r.connectUntil, len(r.jobs), r.lastSecret
 	r.mu.Unlock()
 	switch {
 	case r.options.ByHand && !now.Before(window):
@@ -62,7 +62,7 @@ func (r *Relay) ready(ctx context.Context, now time.Time) (time.Time, bool) {
 		return time.Time{}, true
 	case waiting == 0 && window.Before(now):
 		if state == Offline {
-			r.sayIfLoggedOut(ctx)
+			r.noteMissingCredentials(ctx)
 		}
 		return time.Time{}, false
 	case now.Before(probeAt):
@@ -77,7 +77,7 @@ func (r *Relay) ready(ctx context.Context, now time.Time) (time.Time, bool) {
 		r.options.Client.tokens.forget()
 	}
 	r.mu.Lock()
-	r.tried = secret
+	r.lastSecret = secret
 	r.mu.Unlock()
 	if err == nil && secret.Empty() {
 		r.pause(NoCredentials, noCredentials)
@@ -94,10 +94,10 @@ func (r *Relay) ready(ctx context.Context, now time.Time) (time.Time, bool) {
 
 const noCredentials = "There are no credentials for AMS; give them with landfall ams login or on the page."
 
-// sayIfLoggedOut names the reason why a site that has nothing to tell yet is not connected, if that
+// noteMissingCredentials names the reason why a site that has nothing to tell yet is not connected, if that
 // is that nobody has logged in. It goes without a word in the log: sites that never log in begin
 // like that.
-func (r *Relay) sayIfLoggedOut(ctx context.Context) {
+func (r *Relay) noteMissingCredentials(ctx context.Context) {
 	secret, err := r.options.Credentials.Secret(ctx)
 	if err != nil || !secret.Empty() {
 		return
@@ -167,8 +167,8 @@ func (r *Relay) enter(state State, problem string) {
 	r.state, r.problem = state, problem
 	if state == Online {
 		r.probes, r.probeAt, r.contact = 0, time.Time{}, now
-		clear(r.misses)
-		clear(r.bans)
+		clear(r.unreachable)
+		clear(r.forbidden)
 	}
 }
 
@@ -194,25 +194,25 @@ func (r *Relay) lost(ctx context.Context, err error) time.Time {
 		r.pause(PausedPermission, failure.Text)
 		return time.Time{}
 	}
-	wait := r.backoff(r.probesMade(), probeCap)
+	wait := r.backoff(r.countProbe(), probeCap)
 	if ok && failure.RetryAfter > wait {
 		wait = failure.RetryAfter
 	}
-	r.enter(Offline, sentenceOf(err))
+	r.enter(Offline, failureText(err))
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.probeAt = r.options.Clock.Now().Add(wait)
 	return r.probeAt
 }
 
-func (r *Relay) probesMade() int {
+func (r *Relay) countProbe() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.probes++
 	return r.probes - 1
 }
 
-func sentenceOf(err error) string {
+func failureText(err error) string {
 	if failure, ok := errors.AsType[*CallError](err); ok {
 		return failure.Text
 	}
@@ -228,23 +228,23 @@ func (r *Relay) backoff(attempts int, limit time.Duration) time.Duration {
 	return r.options.Jitter(upTo)
 }
 
-func (r *Relay) mayGoOn() bool {
+func (r *Relay) mayContinue() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	now := r.options.Clock.Now()
-	return r.state == Online && !now.Before(r.quiet) && (!r.options.ByHand || now.Before(r.window))
+	return r.state == Online && !now.Before(r.silentUntil) && (!r.options.ByHand || now.Before(r.connectUntil))
 }
 
 // judge draws conclusions about the line from one cluster's calls.
-func (r *Relay) judge(id string, came result) {
-	r.options.Meter.attempted(came)
+func (r *Relay) assessConnection(id string, came result) {
+	r.options.Metrics.attempted(came)
 	failure := came.failure
 	if failure == nil {
 		if came.err == nil && came.state != leased {
 			r.mu.Lock()
 			r.contact = r.options.Clock.Now()
-			clear(r.misses)
-			clear(r.bans)
+			clear(r.unreachable)
+			clear(r.forbidden)
 			r.mu.Unlock()
 		}
 		return
@@ -256,16 +256,16 @@ func (r *Relay) judge(id string, came result) {
 		r.offline(failure)
 	case Unreachable:
 		r.mu.Lock()
-		r.misses[id] = true
-		down := len(r.misses) >= missesToStop || len(r.misses) >= len(r.jobs)
+		r.unreachable[id] = true
+		down := len(r.unreachable) >= unreachableLimit || len(r.unreachable) >= len(r.jobs)
 		r.mu.Unlock()
 		if down {
 			r.offline(failure)
 		}
 	case Forbidden:
 		r.mu.Lock()
-		r.bans[id] = true
-		all := failure.Banned || len(r.bans) >= bansToStop
+		r.forbidden[id] = true
+		all := failure.Banned || len(r.forbidden) >= forbiddenLimit
 		r.mu.Unlock()
 		if all {
 			r.pause(PausedPermission, failure.Text)
@@ -273,7 +273,7 @@ func (r *Relay) judge(id string, came result) {
 	case Throttled:
 		if failure.RetryAfter > 0 {
 			r.mu.Lock()
-			r.quiet = r.options.Clock.Now().Add(failure.RetryAfter)
+			r.silentUntil = r.options.Clock.Now().Add(failure.RetryAfter)
 			r.mu.Unlock()
 		}
 	}
@@ -281,7 +281,7 @@ func (r *Relay) judge(id string, came result) {
 
 // offline ends the session; the next one is tried for after a wait.
 func (r *Relay) offline(failure *CallError) {
-	wait := r.backoff(r.probesMade(), probeCap)
+	wait := r.backoff(r.countProbe(), probeCap)
 	r.enter(Offline, failure.Text)
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -116,8 +116,8 @@ func (s *site) restart() {
 	require.NoError(s, s.scan())
 }
 
-// TellOfSubscription stands in for the engine's.
-func (s *site) TellOfSubscription(ctx context.Context, clusterID, _, note string, refused bool,
+// RecordSubscription stands in for the engine's.
+func (s *site) RecordSubscription(ctx context.Context, clusterID, _, note string, refused bool,
 	write func(*store.Tx) error) error {
 	s.mu.Lock()
 	full := s.full
@@ -151,7 +151,7 @@ func (s *site) wireDown(down bool) {
 func (s *site) desire(id string, fn func(*outbox.Desired)) {
 	s.Helper()
 	require.NoError(s, s.db.Update(context.Background(), func(tx *store.Tx) error {
-		held, err := outbox.Rows.Get(tx, id)
+		held, err := outbox.DesiredRows.Get(tx, id)
 		if errors.Is(err, store.ErrNotFound) {
 			held = &outbox.Desired{Phase: outbox.Reserved, CreatedAt: s.clock.Now().UTC()}
 		} else if err != nil {
@@ -163,7 +163,7 @@ func (s *site) desire(id string, fn func(*outbox.Desired)) {
 		if !changed {
 			return nil
 		}
-		return outbox.Put(tx, id, &next)
+		return outbox.PutDesired(tx, id, &next)
 	}))
 	s.relay.enqueue(id, s.clock.Now(), false)
 }
@@ -230,11 +230,11 @@ func (s *site) idle() bool {
 
 const soon = 2 * time.Hour
 
-func (s *site) remembered(id string) outbox.Remembered {
+func (s *site) recorded(id string) outbox.Recorded {
 	s.Helper()
-	var r outbox.Remembered
+	var r outbox.Recorded
 	require.NoError(s, s.db.View(func(tx *store.Tx) error {
-		held, err := outbox.Replies.Get(tx, id)
+		held, err := outbox.RecordedRows.Get(tx, id)
 		if errors.Is(err, store.ErrNotFound) {
 			return nil
 		}
@@ -361,7 +361,7 @@ func TestAClusterIsToldFromItsRegistrationToItsInstallation(t *testing.T) {
 		{"external_cluster_id": external, "console_url": "https://console-openshift-console.apps.two.example.com",
 			"status": "Active"},
 	}, s.patches(), "one call with all there is to tell")
-	require.Equal(t, LineSent, s.line(id).State)
+	require.Equal(t, ClusterSent, s.line(id).State)
 	require.True(t, s.told("the status Active"))
 	s.reset()
 	s.settle(soon)

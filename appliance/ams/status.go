@@ -55,10 +55,10 @@ type Selection struct {
 
 // The lines that people read of a cluster.
 const (
-	LineWaiting   = "waiting"
-	LineSent      = "sent"
-	LineAttention = "attention"
-	LineLeft      = "left"
+	ClusterWaiting   = "waiting"
+	ClusterSent      = "sent"
+	ClusterAttention = "attention"
+	ClusterLeft      = "left"
 )
 
 // ClusterStatus is what AMS knows of one cluster, and what not yet.
@@ -94,7 +94,7 @@ func (r *Relay) Status(_ context.Context, of Selection) (*Status, error) {
 	r.mu.Lock()
 	s := &Status{
 		State: r.state, Since: r.since, Problem: r.problem, URL: r.options.URL, LastContact: r.contact,
-		ConnectedTill: r.window,
+		ConnectedTill: r.connectUntil,
 		Organization:  orNone(r.identity.OrganizationName, r.identity.OrganizationID),
 		Account:       cmp.Or(r.options.Account, r.identity.Username),
 		ClockSkew:     r.options.Client.Skew().Seconds(), TokenUntil: r.options.Client.TokenUntil(),
@@ -110,11 +110,11 @@ func (r *Relay) Status(_ context.Context, of Selection) (*Status, error) {
 	r.mu.Unlock()
 	err := r.options.DB.View(func(tx *store.Tx) error {
 		return each(tx, of.ClusterID, func(id string, d *outbox.Desired) error {
-			remembered, err := rememberedOf(tx, id)
+			recorded, err := loadRecorded(tx, id)
 			if err != nil {
 				return err
 			}
-			s.add(id, d, &remembered, jobs[id], r.options.Clock.Now())
+			s.add(id, d, &recorded, jobs[id], r.options.Clock.Now())
 			return nil
 		})
 	})
@@ -128,10 +128,10 @@ func (s *Status) choose(of Selection) {
 	s.Clusters = slices.DeleteFunc(s.Clusters, func(c ClusterStatus) bool {
 		return of.State != "" && c.State != of.State || !strings.Contains(c.Name, of.Name)
 	})
-	order := []string{LineAttention, LineWaiting, LineSent, LineLeft}
+	order := []string{ClusterAttention, ClusterWaiting, ClusterSent, ClusterLeft}
 	slices.SortFunc(s.Clusters, func(a, b ClusterStatus) int {
 		since := a.Since.Compare(b.Since)
-		if a.State == LineSent || a.State == LineLeft {
+		if a.State == ClusterSent || a.State == ClusterLeft {
 			since = -since // the latest first
 		}
 		return cmp.Or(slices.Index(order, a.State)-slices.Index(order, b.State), since, cmp.Compare(a.Name, b.Name),
@@ -144,11 +144,11 @@ func (s *Status) choose(of Selection) {
 	}
 }
 
-func (s *Status) add(id string, d *outbox.Desired, r *outbox.Remembered, j job, now time.Time) {
+func (s *Status) add(id string, d *outbox.Desired, r *outbox.Recorded, j job, now time.Time) {
 	c := ClusterStatus{
-		ClusterID: id, Name: d.DisplayName, SubscriptionID: cmp.Or(r.SubscriptionID, outbox.ShadowID(id, d.CreatedAt)),
+		ClusterID: id, Name: d.DisplayName, SubscriptionID: cmp.Or(r.SubscriptionID, outbox.ProvisionalID(id, d.CreatedAt)),
 		Told: r.Acked, ToBecome: d.Phase, Edited: d.Edited,
-		Note: r.Note, RemoteStatus: r.AckedStatus, By: r.ToldBy, Deleted: !d.DeletedAt.IsZero(), Attempts: j.attempts,
+		Note: r.Note, RemoteStatus: r.AckedStatus, By: r.ReportedBy, Deleted: !d.DeletedAt.IsZero(), Attempts: j.attempts,
 		NextTry: j.next,
 		ToTell: outbox.Fields{
 			DisplayName:       unless(r.Acked.DisplayName, d.DisplayName),
@@ -162,18 +162,18 @@ func (s *Status) add(id string, d *outbox.Desired, r *outbox.Remembered, j job, 
 	stop := r.Stopped(d, now)
 	switch {
 	case r.Closed != "":
-		c.State, c.Since, c.Reason, c.ToTell = LineLeft, r.ClosedAt, "It ended here; in AMS it was "+r.Closed+".",
+		c.State, c.Since, c.Reason, c.ToTell = ClusterLeft, r.ClosedAt, "It ended here; in AMS it was "+r.Closed+".",
 			outbox.Fields{}
 		s.Left++
 	case stop != nil:
-		c.State, c.Since, c.Reason, c.Kind = LineAttention, stop.At, stop.Reason, stop.Kind
+		c.State, c.Since, c.Reason, c.Kind = ClusterAttention, stop.At, stop.Reason, stop.Kind
 		c.HTTP, c.Code, c.OperationID = stop.HTTP, stop.Code, stop.OperationID
 		s.Attention++
 	case r.Done(d):
-		c.State, c.Since, c.ToTell = LineSent, r.ToldAt, outbox.Fields{}
+		c.State, c.Since, c.ToTell = ClusterSent, r.ReportedAt, outbox.Fields{}
 		s.Sent++
 	default:
-		c.State, c.Since, c.Reason = LineWaiting, d.ChangedAt, s.waitsFor(r, j, now)
+		c.State, c.Since, c.Reason = ClusterWaiting, d.ChangedAt, s.waitsFor(r, j, now)
 		s.Waiting++
 		if s.OldestWaiting.IsZero() || c.Since.Before(s.OldestWaiting) {
 			s.OldestWaiting = c.Since
@@ -193,7 +193,7 @@ func (s *Status) lent(lease *outbox.Lease) {
 }
 
 // waitsFor says what a cluster waits for.
-func (s *Status) waitsFor(r *outbox.Remembered, j job, now time.Time) string {
+func (s *Status) waitsFor(r *outbox.Recorded, j job, now time.Time) string {
 	switch {
 	case r.Lease != nil && now.Before(r.Lease.Until):
 		return "A courier has it in file " + r.Lease.Export + "."

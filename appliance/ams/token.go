@@ -43,7 +43,7 @@ type tokens struct {
 	source   Credentials
 	clock    clockwork.Clock
 
-	turn sync.Mutex // held while a token is asked for
+	refreshLock sync.Mutex // held while a token is asked for
 
 	mu     sync.Mutex
 	access string
@@ -76,8 +76,8 @@ func (t *tokens) held() string {
 // get returns an access token: a new one if the one there is ends soon or is the one that was
 // rejected.
 func (t *tokens) get(ctx context.Context, rejected string) (string, error) {
-	t.turn.Lock()
-	defer t.turn.Unlock()
+	t.refreshLock.Lock()
+	defer t.refreshLock.Unlock()
 	if access := t.held(); access != "" && access != rejected {
 		return access, nil
 	}

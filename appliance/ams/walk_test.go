@@ -28,14 +28,14 @@ var walks = flag.Int("walks", 120, "how many random histories to tell to AMS; ma
 type crash struct{}
 
 // walk is one random history of some clusters, told to AMS over a line where everything goes wrong
-// that may, by a process that dies at any point. It is also a book, which loses nothing that was
+// that may, by a process that dies at any point. It is also a states, which loses nothing that was
 // committed.
 type walk struct {
 	rng     *rand.Rand
 	clock   *clockwork.FakeClock
 	ams     *amstest.Server
 	desired map[string]outbox.Desired
-	replies map[string]outbox.Remembered
+	replies map[string]outbox.Recorded
 	faulty  bool
 	trace   []string
 	client  *Client
@@ -46,7 +46,7 @@ func newWalk(seed uint64, faulty bool) *walk {
 	w := &walk{
 		rng: rand.New(rand.NewPCG(seed, 1)), clock: clockwork.NewFakeClockAt(time.Date(2026, 3, 1, 8, 0, 0, 0,
 			time.UTC)),
-		desired: map[string]outbox.Desired{}, replies: map[string]outbox.Remembered{}, faulty: faulty,
+		desired: map[string]outbox.Desired{}, replies: map[string]outbox.Recorded{}, faulty: faulty,
 		secret: &memoryCredentials{},
 	}
 	w.ams = amstest.New(w.clock)
@@ -91,16 +91,16 @@ func (l walkLine) RoundTrip(r *http.Request) (*http.Response, error) {
 	return amstest.Transport{Handler: l.ams}.RoundTrip(r)
 }
 
-func (w *walk) Entry(_ context.Context, id string) (outbox.Desired, outbox.Remembered, error) {
+func (w *walk) Entry(_ context.Context, id string) (outbox.Desired, outbox.Recorded, error) {
 	d, ok := w.desired[id]
 	if !ok {
-		return d, outbox.Remembered{}, store.ErrNotFound
+		return d, outbox.Recorded{}, store.ErrNotFound
 	}
 	return d, copied(w.replies[id]), nil
 }
 
 // copied is what a store gives: what is altered of it is not kept.
-func copied(r outbox.Remembered) outbox.Remembered {
+func copied(r outbox.Recorded) outbox.Recorded {
 	if r.Mark != nil {
 		mark := *r.Mark
 		r.Mark = &mark
@@ -109,7 +109,7 @@ func copied(r outbox.Remembered) outbox.Remembered {
 }
 
 func (w *walk) Change(_ context.Context, id string, note Note, fn func(*outbox.Desired,
-	*outbox.Remembered) error) error {
+	*outbox.Recorded) error) error {
 	w.die("before a commit")
 	d, ok := w.desired[id]
 	if !ok {
@@ -132,8 +132,8 @@ func (w *walk) die(where string) {
 	}
 }
 
-// visit tells AMS of a cluster once, in a process that may die at it.
-func (w *walk) visit(id string) (came result) {
+// attempt tells AMS of a cluster once, in a process that may die at it.
+func (w *walk) attempt(id string) (came result) {
 	defer func() {
 		switch reason := recover(); reason.(type) {
 		case nil:
@@ -144,20 +144,20 @@ func (w *walk) visit(id string) (came result) {
 			panic(reason)
 		}
 	}()
-	t := &teller{
-		api: w.client, book: w, clock: w.clock, account: ours.Username, identity: "here", by: byRelay,
+	t := &reconciler{
+		api: w.client, states: w, clock: w.clock, account: ours.Username, identity: "here", by: byRelay,
 		site: Site{Organization: ours.Organization, AccountID: ours.ID, FinalStatus: statusActive,
 			Quarantine: 15 * time.Minute},
 	}
-	return t.tell(context.Background(), id, false)
+	return t.reconcile(context.Background(), id, false)
 }
 
 // rest visits a cluster until nothing is left to do, as the relay would, a person pressing "try
 // again" where one is asked.
 func (w *walk) rest(id string) error {
 	for range 400 {
-		came := w.visit(id)
-		if came.state == told && came.until.IsZero() {
+		came := w.attempt(id)
+		if came.state == synced && came.until.IsZero() {
 			return nil
 		}
 		if came.state == stopped {
@@ -258,7 +258,7 @@ func (w *walk) play(events []event) error {
 			continue
 		}
 		for range w.rng.IntN(3) {
-			w.visit(e.cluster)
+			w.attempt(e.cluster)
 			w.clock.Advance(time.Duration(w.rng.IntN(20)) * time.Minute)
 		}
 	}

@@ -75,7 +75,7 @@ func TestFaultsOfOthersOnTheLine(t *testing.T) {
 				s.rename(id, name)
 				s.settle(10 * time.Minute)
 				require.Equal(s, Offline, s.state(), name)
-				require.Equal(s, LineWaiting, s.line(id).State)
+				require.Equal(s, ClusterWaiting, s.line(id).State)
 				status, err := s.relay.Status(s.Context(), Selection{})
 				require.NoError(s, err)
 				require.Contains(s, status.Problem, "captive portal")

@@ -154,7 +154,7 @@ func newAMSPush() *cobra.Command {
 				file.Header.Site, file.Header.APIURL, len(file.Entries))
 			came, err := ams.Push(cmd.Context(), file, ams.PushOptions{
 				Client: api, Clock: clockwork.NewRealClock(), Key: key, Progress: progress, Account: account,
-				Told: func(done, all int, entry ams.CourierEntry) {
+				OnReceipt: func(done, all int, entry ams.CourierEntry) {
 					fmt.Fprintf(cmd.OutOrStdout(), "%d/%d %s %s: %s %s\n", done, all, entry.ClusterID,
 						entry.Desired.DisplayName, entry.Outcome, entry.Problem)
 				},

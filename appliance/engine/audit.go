@@ -325,7 +325,7 @@ func (a *Auditor) checkOutbox(tx *store.Tx, id string, row *clusterRecord) error
 	if past == nil || conv.Value(row.API.Imported) || *row.API.Kind == kindDisconnected {
 		return nil
 	}
-	held, err := outbox.Rows.Get(tx, id)
+	held, err := outbox.DesiredRows.Get(tx, id)
 	if err != nil {
 		a.fail(invariantOutbox, []string{id}, "it has no entry: %v", err)
 		return nil

@@ -133,7 +133,7 @@ func (a *Auditor) remainsOfCluster(tx *store.Tx, id string) error {
 	a.holds(!verdictRows.Exists(tx, clusterSubject(id)), invariantRemains, id, "its validations are left")
 	a.holds(!pendingWork.Exists(tx, id), invariantRemains, id, "a preparation is left")
 	if past := a.history[id]; past != nil {
-		held, err := outbox.Rows.Get(tx, id)
+		held, err := outbox.DesiredRows.Get(tx, id)
 		if err != nil && !errors.Is(err, store.ErrNotFound) {
 			return err
 		}

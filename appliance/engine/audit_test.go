@@ -96,14 +96,14 @@ func TestTheAuditorFindsWhatIsWrong(t *testing.T) {
 				"abcdefghijklmnop/"+other)
 		}, invariantIDs},
 		"an outbox that tells of what was not": {func(tx *store.Tx, s site) error {
-			held, err := outbox.Rows.Get(tx, s.cluster)
+			held, err := outbox.DesiredRows.Get(tx, s.cluster)
 			if err != nil {
 				return err
 			}
 			held.Phase = outbox.Active
-			return outbox.Put(tx, s.cluster, held)
+			return outbox.PutDesired(tx, s.cluster, held)
 		}, invariantOutbox},
-		"an outbox without the cluster": {func(tx *store.Tx, s site) error { return outbox.Rows.Delete(tx, s.cluster) },
+		"an outbox without the cluster": {func(tx *store.Tx, s site) error { return outbox.DesiredRows.Delete(tx, s.cluster) },
 			invariantOutbox},
 		"an id of two": {func(tx *store.Tx, s site) error {
 			row, err := clusterRows.Get(tx, s.cluster)

@@ -300,7 +300,7 @@ func (b *bench) subscriptionOf(id string) *outbox.Desired {
 	b.Helper()
 	var row *outbox.Desired
 	require.NoError(b, b.DB.View(func(tx *store.Tx) (err error) {
-		row, err = outbox.Rows.Get(tx, id)
+		row, err = outbox.DesiredRows.Get(tx, id)
 		return err
 	}))
 	return row
@@ -310,7 +310,7 @@ func (b *bench) outboxKeys() []string {
 	b.Helper()
 	var keys []string
 	require.NoError(b, b.DB.View(func(tx *store.Tx) error {
-		return outbox.Rows.Keys(tx, "", func(key string) error {
+		return outbox.DesiredRows.Keys(tx, "", func(key string) error {
 			keys = append(keys, key)
 			return nil
 		})

@@ -47,7 +47,7 @@ func (e *Engine) RegisterCluster(ctx context.Context, params *models.ClusterCrea
 		fresh = *row // the function may be run again: each run starts from what was asked for
 		fresh.API.CreatedAt = c.now
 		fresh.API.StatusUpdatedAt = c.dateTime()
-		fresh.API.AmsSubscriptionID = strfmt.UUID(outbox.ShadowID(id, c.now)) // until AMS gives it one
+		fresh.API.AmsSubscriptionID = strfmt.UUID(outbox.ProvisionalID(id, c.now)) // until AMS gives it one
 		c.saveCluster(&fresh)
 		c.settleCluster(id)
 		return errors.Join(

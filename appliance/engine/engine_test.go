@@ -512,9 +512,9 @@ func TestWhatAMSMustHear(t *testing.T) {
 		"AMS never hears of a cluster that is gone before anybody told of it")
 
 	told, _ := b.singleNode()
-	require.NoError(t, b.TellOfSubscription(t.Context(), told, "2GOuuT2l3odeHRdWqY57fviSE2K", "AMS knows it.",
+	require.NoError(t, b.RecordSubscription(t.Context(), told, "2GOuuT2l3odeHRdWqY57fviSE2K", "AMS knows it.",
 		false, func(tx *store.Tx) error {
-			return outbox.Replies.Put(tx, told, &outbox.Remembered{SubscriptionID: "2GOuuT2l3odeHRdWqY57fviSE2K"})
+			return outbox.RecordedRows.Put(tx, told, &outbox.Recorded{SubscriptionID: "2GOuuT2l3odeHRdWqY57fviSE2K"})
 		}))
 	shown, err := b.Cluster(told)
 	require.NoError(t, err)
@@ -533,9 +533,9 @@ func TestAClusterOfASiteThatNeverSpeaksToAMSLeavesNothing(t *testing.T) {
 	require.Empty(t, b.outboxKeys())
 
 	told, _ := b.singleNode()
-	require.NoError(t, b.TellOfSubscription(t.Context(), told, "2GOuuT2l3odeHRdWqY57fviSE2K", "AMS knows it.",
+	require.NoError(t, b.RecordSubscription(t.Context(), told, "2GOuuT2l3odeHRdWqY57fviSE2K", "AMS knows it.",
 		false, func(tx *store.Tx) error {
-			return outbox.Replies.Put(tx, told, &outbox.Remembered{SubscriptionID: "2GOuuT2l3odeHRdWqY57fviSE2K"})
+			return outbox.RecordedRows.Put(tx, told, &outbox.Recorded{SubscriptionID: "2GOuuT2l3odeHRdWqY57fviSE2K"})
 		}))
 	require.NoError(t, b.DeregisterCluster(t.Context(), told))
 	require.Equal(t, []string{told}, b.outboxKeys(), "what AMS was told before, by a courier say, is to be ended there")
@@ -567,7 +567,7 @@ func TestRowsAreWhatEncodingJSONWouldWrite(t *testing.T) {
 		return errors.Join(
 			requireStandardRows(t, tx, clusterRows), requireStandardRows(t, tx, infraEnvRows),
 			requireStandardRows(t, tx, hostRows),
-			requireStandardRows(t, tx, eventRows), requireStandardRows(t, tx, outbox.Rows),
+			requireStandardRows(t, tx, eventRows), requireStandardRows(t, tx, outbox.DesiredRows),
 		)
 	}))
 }

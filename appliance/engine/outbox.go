@@ -20,7 +20,7 @@ func (c *change) relay(row *clusterRecord) error {
 		return nil // whoever installed the cluster told AMS of it
 	}
 	id := row.API.ID.String()
-	held, err := outbox.Rows.Get(c.tx, id)
+	held, err := outbox.DesiredRows.Get(c.tx, id)
 	if errors.Is(err, store.ErrNotFound) {
 		held = &outbox.Desired{Phase: outbox.Reserved, CreatedAt: row.API.CreatedAt.UTC()}
 	} else if err != nil {
@@ -30,7 +30,7 @@ func (c *change) relay(row *clusterRecord) error {
 	if !changed {
 		return nil
 	}
-	return outbox.Put(c.tx, id, &next)
+	return outbox.PutDesired(c.tx, id, &next)
 }
 
 // told is what AMS must come to know of a cluster, given what it already must.
@@ -58,10 +58,10 @@ const (
 	eventSubscriptionRefused = "cluster_subscription_refused"
 )
 
-// TellOfSubscription writes what AMS was told of a cluster, or answered, together with the event
+// RecordSubscription writes what AMS was told of a cluster, or answered, together with the event
 // that people read and the id that the API shows; "" leaves the id as it is, and a note of no words
 // is no event. Of a cluster that is gone only what write writes is kept.
-func (e *Engine) TellOfSubscription(ctx context.Context, clusterID, subscriptionID, note string, refused bool,
+func (e *Engine) RecordSubscription(ctx context.Context, clusterID, subscriptionID, note string, refused bool,
 	write func(*store.Tx) error) error {
 	return e.update(ctx, func(c *change) error {
 		if err := write(c.tx); err != nil {

@@ -18,7 +18,7 @@ import (
 
 func TestWhatAMSMustHearIsWrittenWithTheClusterItself(t *testing.T) {
 	b := newBench(t, nil)
-	watcher := b.DB.Watch(t.Context(), b.DB.Revision(), clusterRows.Prefix(), outbox.Rows.Prefix())
+	watcher := b.DB.Watch(t.Context(), b.DB.Revision(), clusterRows.Prefix(), outbox.DesiredRows.Prefix())
 	written := func() (keys []string) {
 		for _, change := range <-watcher.C() {
 			keys = append(keys, change.Key)
@@ -31,7 +31,7 @@ func TestWhatAMSMustHearIsWrittenWithTheClusterItself(t *testing.T) {
 	})
 	require.NoError(t, err)
 	id := created.ID.String()
-	both := []string{clusterRows.Prefix() + id, outbox.Rows.Prefix() + id}
+	both := []string{clusterRows.Prefix() + id, outbox.DesiredRows.Prefix() + id}
 	require.ElementsMatch(t, both, written(), "one transaction, which is one sync of the disk")
 	_, err = b.UpdateCluster(t.Context(), id, &models.V2ClusterUpdateParams{Name: conv.Pointer("two")})
 	require.NoError(t, err)
@@ -49,14 +49,14 @@ func TestTheClustersOwnValuesAreToldAgainWhenAPersonSaysSo(t *testing.T) {
 	b := newBench(t, nil)
 	cluster, _ := b.singleNode()
 	edit := func(fields outbox.Fields) {
-		require.NoError(t, b.TellOfSubscription(t.Context(), cluster, "", "is told otherwise.", false,
+		require.NoError(t, b.RecordSubscription(t.Context(), cluster, "", "is told otherwise.", false,
 			func(tx *store.Tx) error {
-				held, err := outbox.Rows.Get(tx, cluster)
+				held, err := outbox.DesiredRows.Get(tx, cluster)
 				if err != nil {
 					return err
 				}
 				held.Edited, held.Fields = fields, held.Fields.Over(fields)
-				return outbox.Put(tx, cluster, held)
+				return outbox.PutDesired(tx, cluster, held)
 			}))
 	}
 	edit(outbox.Fields{DisplayName: "the northern pier"})

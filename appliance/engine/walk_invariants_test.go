@@ -59,7 +59,7 @@ func (s *site) checkOutbox(row *clusterRecord) {
 		*row.API.Status); want.MustExist {
 		want.Phase = outbox.Active
 	}
-	held, err := outbox.Rows.Get(s.tx, walkCluster)
+	held, err := outbox.DesiredRows.Get(s.tx, walkCluster)
 	if err != nil {
 		s.fail("AMS is to hear nothing: %v", err)
 		return

@@ -41,7 +41,7 @@ type nobody struct{}
 func (nobody) Secret(context.Context) (ams.Secret, error)      { return ams.Secret{}, nil }
 func (nobody) Rotate(context.Context, string, string) error    { return nil }
 func (nobody) RoundTrip(*http.Request) (*http.Response, error) { return nil, http.ErrHandlerTimeout }
-func (nobody) TellOfSubscription(context.Context, string, string, string, bool, func(*store.Tx) error) error {
+func (nobody) RecordSubscription(context.Context, string, string, string, bool, func(*store.Tx) error) error {
 	return nil
 }
 
@@ -89,7 +89,7 @@ func (s *site) cluster(name, domain string) (id, external string) {
 		d.Phase, d.MustExist, d.ExternalClusterID, d.ConsoleURL = outbox.Active, true, external,
 			"https://console-openshift-console.apps."+domain
 	}
-	require.NoError(s, s.db.Update(s.Context(), func(tx *store.Tx) error { return outbox.Put(tx, id, &d) }))
+	require.NoError(s, s.db.Update(s.Context(), func(tx *store.Tx) error { return outbox.PutDesired(tx, id, &d) }))
 	return id, external
 }
 
@@ -460,7 +460,7 @@ func TestReviewsReadTheLabels(t *testing.T) {
 	require.Equal(t, http.StatusOK, status)
 	require.Equal(t, true, feature["enabled"])
 
-	subscription := outbox.ShadowID(cluster, s.clock.Now())
+	subscription := outbox.ProvisionalID(cluster, s.clock.Now())
 	status, _ = s.read(ocm.Post().Path(subscriptions + "/" + subscription + "/labels").
 		String(`{"key": "shelf", "value": "3"}`).SendContext(t.Context()))
 	require.Equal(t, http.StatusCreated, status)

@@ -35,7 +35,7 @@ type Subscriptions interface {
 	// Subscription is one of them, by the id that AMS gave it or by the one that it had before.
 	Subscription(ctx context.Context, id string) (map[string]any, error)
 	// Give keeps credentials; empty ones are forgotten.
-	Give(ctx context.Context, secret ams.Secret) error
+	SetCredentials(ctx context.Context, secret ams.Secret) error
 	// Connect ends all waits, and lets a site that connects by hand speak for so long.
 	Connect(span time.Duration)
 	// Accept ends a pause that a person decides.
@@ -123,7 +123,7 @@ func registerSubscriptions(router *echo.Echo, of Subscriptions, off bool) {
 	}
 	router.POST(AMSPath+"/credentials", s.give)
 	router.DELETE(AMSPath+"/credentials", func(c echo.Context) error {
-		if err := of.Give(c.Request().Context(), ams.Secret{}); err != nil {
+		if err := of.SetCredentials(c.Request().Context(), ams.Secret{}); err != nil {
 			return orderProblem(err)
 		}
 		of.Connect(0)
@@ -196,7 +196,7 @@ func (s subscriptions) give(c echo.Context) error {
 		return problem.BadRequest("there is neither an offline_token nor a client_id with its client_secret in the " +
 			"body")
 	}
-	if err := s.of.Give(c.Request().Context(), secret); err != nil {
+	if err := s.of.SetCredentials(c.Request().Context(), secret); err != nil {
 		return orderProblem(err)
 	}
 	s.of.Connect(defaultConnection)

@@ -3,7 +3,7 @@
 //
 // The engine writes a [Desired] in the transaction of the change that it follows from. No list of
 // calls is kept, only the state that AMS is to arrive at: whoever tells AMS (the relay, a courier)
-// compares it with what is [Remembered] of AMS and with what AMS shows, and makes up the
+// compares it with what is [Recorded] of AMS and with what AMS shows, and makes up the
 // difference.
 package outbox
 
@@ -72,11 +72,11 @@ func (d Desired) Next(wanted Desired, now time.Time) (Desired, bool) {
 
 // Mark says that a subscription may have been created without its id having come back.
 type Mark struct {
-	At        time.Time `json:"at"`        // when the last POST was about to be sent
-	Tries     int       `json:"tries"`     // how many POSTs were sent
-	Account   string    `json:"account"`   // by whom
-	LookedAt  time.Time `json:"looked"`    // when a search first found nothing after the last POST
-	Requested Fields    `json:"requested"` // what the POST said
+	At         time.Time `json:"at"`        // when the last POST was about to be sent
+	Tries      int       `json:"tries"`     // how many POSTs were sent
+	Account    string    `json:"account"`   // by whom
+	SearchedAt time.Time `json:"looked"`    // when a search first found nothing after the last POST
+	Requested  Fields    `json:"requested"` // what the POST said
 }
 
 // Stop is why a cluster's subscription waits for a person, or for a change of what is to be told.
@@ -106,9 +106,9 @@ type Lease struct {
 	Until      time.Time `json:"until"`
 }
 
-// Remembered is what is known of a cluster's subscription in AMS, written by whoever tells AMS.
+// Recorded is what is known of a cluster's subscription in AMS, written by whoever tells AMS.
 // There is none as long as nobody could have mentioned the cluster.
-type Remembered struct {
+type Recorded struct {
 	SubscriptionID string   `json:"subscription_id,omitempty"`
 	Former         []string `json:"former,omitempty"` // ids it had before
 	Twin           bool     `json:"twin,omitempty"`   // the row was made by telemetry and adopted
@@ -123,21 +123,21 @@ type Remembered struct {
 	Stop        *Stop           `json:"stop,omitempty"`
 	Lease       *Lease          `json:"lease,omitempty"`
 	// restored from a backup: a row that is gone is not made again
-	Reverify bool      `json:"reverify,omitempty"`
-	Closed   string    `json:"closed,omitempty"` // how it ended: deleted, left, never
-	ClosedAt time.Time `json:"closed_at,omitzero"`
-	Note     string    `json:"note,omitempty"`    // a sentence worth knowing that asks for nothing
-	API      string    `json:"api,omitempty"`     // whose ids these are: URL and organization
-	ToldBy   string    `json:"told_by,omitempty"` // relay or courier
-	ToldAt   time.Time `json:"told_at,omitzero"`
+	Reverify   bool      `json:"reverify,omitempty"`
+	Closed     string    `json:"closed,omitempty"` // how it ended: deleted, left, never
+	ClosedAt   time.Time `json:"closed_at,omitzero"`
+	Note       string    `json:"note,omitempty"`    // a sentence worth knowing that asks for nothing
+	API        string    `json:"api,omitempty"`     // whose ids these are: URL and organization
+	ReportedBy string    `json:"told_by,omitempty"` // relay or courier
+	ReportedAt time.Time `json:"told_at,omitzero"`
 }
 
 // Done tells whether AMS knows all there is to tell.
-func (r *Remembered) Done(d *Desired) bool { return r != nil && r.Generation >= d.Generation }
+func (r *Recorded) Done(d *Desired) bool { return r != nil && r.Generation >= d.Generation }
 
 // Stopped returns the stop that holds for what is desired now, or nil. A new generation revives
 // what AMS did not take; what is not allowed stays so until a person tries again.
-func (r *Remembered) Stopped(d *Desired, now time.Time) *Stop {
+func (r *Recorded) Stopped(d *Desired, now time.Time) *Stop {
 	if r == nil || r.Stop == nil {
 		return nil
 	}
@@ -153,14 +153,14 @@ func (r *Remembered) Stopped(d *Desired, now time.Time) *Stop {
 // Close writes the end of a cluster: one that AMS was never to keep, or that it is never to hear
 // of, and of which nobody can have told it leaves no trace.
 func Close(tx *store.Tx, clusterID string, never bool, now time.Time) error {
-	held, err := Rows.Get(tx, clusterID)
+	held, err := DesiredRows.Get(tx, clusterID)
 	if errors.Is(err, store.ErrNotFound) {
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	if (never || !held.MustExist) && !Replies.Exists(tx, clusterID) {
+	if (never || !held.MustExist) && !RecordedRows.Exists(tx, clusterID) {
 		return Remove(tx, clusterID)
 	}
 	wanted := *held
@@ -172,13 +172,13 @@ func Close(tx *store.Tx, clusterID string, never bool, now time.Time) error {
 	if !changed {
 		return nil
 	}
-	return Put(tx, clusterID, &next)
+	return PutDesired(tx, clusterID, &next)
 }
 
-// ShadowID is the id that a subscription has here before AMS gives it one: a KSUID as AMS's own
+// ProvisionalID is the id that a subscription has here before AMS gives it one: a KSUID as AMS's own
 // are, of the time of the cluster's registration and its id, so the cluster can be read from it
 // ([ClusterOf]).
-func ShadowID(clusterID string, createdAt time.Time) string {
+func ProvisionalID(clusterID string, createdAt time.Time) string {
 	id, err := uuid.Parse(clusterID)
 	if err != nil {
 		return ""

@@ -9,8 +9,8 @@ import (
 
 // Rows of both kinds lie under their cluster's id.
 var (
-	Rows    = store.NewBucket[Desired]("subscriptions", 1)
-	Replies = store.NewBucket[Remembered]("subscription-replies", 1)
+	DesiredRows  = store.NewBucket[Desired]("subscriptions", 1)
+	RecordedRows = store.NewBucket[Recorded]("subscription-replies", 1)
 )
 
 // What is found without reading rows; both are written with the rows that they follow from.
@@ -25,16 +25,16 @@ var (
 const indexVersion = "1"
 
 // Put writes what AMS must come to know of a cluster.
-func Put(tx *store.Tx, clusterID string, d *Desired) error {
-	if err := Rows.Put(tx, clusterID, d); err != nil {
+func PutDesired(tx *store.Tx, clusterID string, d *Desired) error {
+	if err := DesiredRows.Put(tx, clusterID, d); err != nil {
 		return err
 	}
 	return note(tx, clusterID, d.ChangedAt, true)
 }
 
 // Remember writes what is known of a cluster's subscription in AMS.
-func Remember(tx *store.Tx, clusterID string, d *Desired, r *Remembered) error {
-	if err := Replies.Put(tx, clusterID, r); err != nil {
+func PutRecorded(tx *store.Tx, clusterID string, d *Desired, r *Recorded) error {
+	if err := RecordedRows.Put(tx, clusterID, r); err != nil {
 		return err
 	}
 	if r.SubscriptionID != "" {
@@ -46,7 +46,7 @@ func Remember(tx *store.Tx, clusterID string, d *Desired, r *Remembered) error {
 }
 
 // settled tells whether nothing is left to do about a cluster, now or by itself later.
-func (r *Remembered) settled(d *Desired) bool {
+func (r *Recorded) settled(d *Desired) bool {
 	return r.Closed != "" || r.Done(d) && d.DeletedAt.IsZero() && r.Mark == nil
 }
 
@@ -64,12 +64,12 @@ func note(tx *store.Tx, clusterID string, since time.Time, waits bool) error {
 // Remove removes all of a cluster.
 func Remove(tx *store.Tx, clusterID string) error {
 	var ids []string
-	if r, err := Replies.Get(tx, clusterID); err == nil {
+	if r, err := RecordedRows.Get(tx, clusterID); err == nil {
 		ids = append(r.Former, r.SubscriptionID)
 	} else if !errors.Is(err, store.ErrNotFound) {
 		return err
 	}
-	errs := []error{Rows.Delete(tx, clusterID), Replies.Delete(tx, clusterID), waiting.Clear(tx, clusterID)}
+	errs := []error{DesiredRows.Delete(tx, clusterID), RecordedRows.Delete(tx, clusterID), waiting.Clear(tx, clusterID)}
 	for _, id := range ids {
 		errs = append(errs, owners.Remove(tx, id+"/"+clusterID))
 	}
@@ -96,7 +96,7 @@ func AllWaiting(tx *store.Tx) ([]Waiting, error) {
 // ClusterWith finds the cluster that a subscription is of, by any id that it ever had; "" when
 // there is none.
 func ClusterWith(tx *store.Tx, subscriptionID string) (clusterID string, err error) {
-	if id := ClusterOf(subscriptionID); id != "" && Rows.Exists(tx, id) {
+	if id := ClusterOf(subscriptionID); id != "" && DesiredRows.Exists(tx, id) {
 		return id, nil
 	}
 	err = owners.Keys(tx, subscriptionID+"/", func(key string) error {
@@ -111,15 +111,15 @@ func Indexed(tx *store.Tx) bool { return indexed.Exists(tx, indexVersion) }
 
 // Index finds out what waits in a store whose rows were written before it was noted with them.
 func Index(tx *store.Tx) error {
-	err := Rows.Each(tx, "", func(id string, d *Desired) error {
-		r, err := Replies.Get(tx, id)
+	err := DesiredRows.Each(tx, "", func(id string, d *Desired) error {
+		r, err := RecordedRows.Get(tx, id)
 		if errors.Is(err, store.ErrNotFound) {
 			return note(tx, id, d.ChangedAt, true)
 		}
 		if err != nil {
 			return err
 		}
-		return Remember(tx, id, d, r)
+		return PutRecorded(tx, id, d, r)
 	})
 	return errors.Join(err, indexed.Add(tx, indexVersion))
 }

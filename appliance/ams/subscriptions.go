@@ -37,12 +37,12 @@ func (r *Relay) Subscriptions(ctx context.Context, clusterID string) ([]map[stri
 	var found []map[string]any
 	err = r.options.DB.View(func(tx *store.Tx) error {
 		return each(tx, clusterID, func(id string, d *outbox.Desired) error {
-			remembered, err := rememberedOf(tx, id)
-			if err != nil || remembered.Closed == endedDeleted || remembered.Closed == endedNever ||
+			recorded, err := loadRecorded(tx, id)
+			if err != nil || recorded.Closed == closedDeleted || recorded.Closed == closedNever ||
 				d.Phase == outbox.Absent {
 				return err
 			}
-			object, err := r.shadow(id, d, &remembered, lines[id], status)
+			object, err := r.shadow(id, d, &recorded, lines[id], status)
 			found = append(found, object)
 			return err
 		})
@@ -76,9 +76,9 @@ func (r *Relay) Subscription(ctx context.Context, id string) (map[string]any, er
 // each reads what is desired of all clusters, or of one.
 func each(tx *store.Tx, clusterID string, fn func(id string, d *outbox.Desired) error) error {
 	if clusterID == "" {
-		return outbox.Rows.Each(tx, "", fn)
+		return outbox.DesiredRows.Each(tx, "", fn)
 	}
-	d, err := outbox.Rows.Get(tx, clusterID)
+	d, err := outbox.DesiredRows.Get(tx, clusterID)
 	if errors.Is(err, store.ErrNotFound) {
 		return nil
 	}
@@ -88,10 +88,10 @@ func each(tx *store.Tx, clusterID string, fn func(id string, d *outbox.Desired) 
 	return fn(clusterID, d)
 }
 
-func (r *Relay) shadow(clusterID string, d *outbox.Desired, remembered *outbox.Remembered, line *ClusterStatus,
+func (r *Relay) shadow(clusterID string, d *outbox.Desired, recorded *outbox.Recorded, line *ClusterStatus,
 	site *Status) (map[string]any, error) {
 	owner := r.Owner()
-	id := cmp.Or(remembered.SubscriptionID, outbox.ShadowID(clusterID, d.CreatedAt))
+	id := cmp.Or(recorded.SubscriptionID, outbox.ProvisionalID(clusterID, d.CreatedAt))
 	object := map[string]any{
 		"id": id, "kind": "Subscription", "href": accountsRoot + "/subscriptions/" + id,
 		"plan": map[string]any{
@@ -106,14 +106,14 @@ func (r *Relay) shadow(clusterID string, d *outbox.Desired, remembered *outbox.R
 		"trial_end_date": noDate,
 		"status":         statusReserved,
 	}
-	if len(remembered.Remote) > 0 {
-		if err := json.Unmarshal(remembered.Remote, &object); err != nil {
+	if len(recorded.Remote) > 0 {
+		if err := json.Unmarshal(recorded.Remote, &object); err != nil {
 			return nil, fmt.Errorf("read AMS's own subscription of cluster %s: %w", clusterID, err)
 		}
 	}
 	for name, value := range map[string]string{"display_name": d.DisplayName,
 		"external_cluster_id": d.ExternalClusterID, "console_url": d.ConsoleURL} {
-		if value != "" && !(remembered.Done(d) && object[name] != nil) {
+		if value != "" && !(recorded.Done(d) && object[name] != nil) {
 			object[name] = value
 		}
 	}
@@ -124,7 +124,7 @@ func (r *Relay) shadow(clusterID string, d *outbox.Desired, remembered *outbox.R
 	if !site.LastContact.IsZero() {
 		told["last_contact"] = stamp(site.LastContact)
 	}
-	if line.State == LineWaiting {
+	if line.State == ClusterWaiting {
 		told["waiting_since"] = stamp(line.Since)
 	}
 	object["landfall"] = told

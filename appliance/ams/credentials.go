@@ -30,18 +30,18 @@ type CredentialFiles struct {
 	ClientSecret string
 }
 
-// Vault keeps the credentials: those of the files that the configuration names, or else those that
+// CredentialStore keeps the credentials: those of the files that the configuration names, or else those that
 // were typed, sealed in the store.
-type Vault struct {
+type CredentialStore struct {
 	db    *store.DB
 	key   string // path
 	files CredentialFiles
 }
 
-// NewVault returns a vault over a store whose key lies in the data directory dir. It makes nothing
+// NewCredentialStore returns a vault over a store whose key lies in the data directory dir. It makes nothing
 // yet.
-func NewVault(db *store.DB, dir string, files CredentialFiles) *Vault {
-	return &Vault{db, filepath.Join(dir, KeyFile), files}
+func NewCredentialStore(db *store.DB, dir string, files CredentialFiles) *CredentialStore {
+	return &CredentialStore{db, filepath.Join(dir, KeyFile), files}
 }
 
 // sealed is a secret as it lies in the store.
@@ -61,7 +61,7 @@ var sealedRows = store.NewBucket[sealed]("sealed", 1)
 const sealedKey = "ams"
 
 // Secret implements [Credentials].
-func (v *Vault) Secret(context.Context) (Secret, error) {
+func (v *CredentialStore) Secret(context.Context) (Secret, error) {
 	held, err := v.open()
 	if err != nil {
 		return Secret{}, err
@@ -81,7 +81,7 @@ func (v *Vault) Secret(context.Context) (Secret, error) {
 }
 
 // Rotate implements [Credentials].
-func (v *Vault) Rotate(ctx context.Context, old, fresh string) error {
+func (v *CredentialStore) Rotate(ctx context.Context, old, fresh string) error {
 	rotated := content{Secret: Secret{OfflineToken: fresh}}
 	if v.files.OfflineToken != "" {
 		token, err := readSecret(v.files.OfflineToken)
@@ -99,8 +99,8 @@ var ErrConfigured = fault.Sentinel(fault.Conflict,
 	"the configuration names files with the credentials for AMS; change those, or take "+
 		"ams.offline_token_file and ams.client_secret_file out of it")
 
-// Give keeps credentials that were typed; empty ones are forgotten.
-func (v *Vault) Give(ctx context.Context, secret Secret) error {
+// SetCredentials keeps credentials that were typed; empty ones are forgotten.
+func (v *CredentialStore) SetCredentials(ctx context.Context, secret Secret) error {
 	if v.files != (CredentialFiles{}) {
 		return ErrConfigured
 	}
@@ -110,7 +110,7 @@ func (v *Vault) Give(ctx context.Context, secret Secret) error {
 	return v.seal(ctx, content{Secret: secret})
 }
 
-func (v *Vault) seal(ctx context.Context, what content) error {
+func (v *CredentialStore) seal(ctx context.Context, what content) error {
 	key, err := v.loadKey(true)
 	if err != nil {
 		return err
@@ -131,7 +131,7 @@ func (v *Vault) seal(ctx context.Context, what content) error {
 	return v.db.Update(ctx, func(tx *store.Tx) error { return sealedRows.Put(tx, sealedKey, &row) })
 }
 
-func (v *Vault) open() (content, error) {
+func (v *CredentialStore) open() (content, error) {
 	var row *sealed
 	err := v.db.View(func(tx *store.Tx) (err error) {
 		row, err = sealedRows.Get(tx, sealedKey)
@@ -170,7 +170,7 @@ func (v *Vault) open() (content, error) {
 }
 
 // loadKey reads the key file, which is made if it is missing and wanted.
-func (v *Vault) loadKey(create bool) ([]byte, error) {
+func (v *CredentialStore) loadKey(create bool) ([]byte, error) {
 	text, err := readOwn(v.key)
 	if errors.Is(err, fs.ErrNotExist) && create {
 		key := make([]byte, chacha20poly1305.KeySize)

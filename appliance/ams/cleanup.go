@@ -10,11 +10,11 @@ import (
 )
 
 // tidy asks once an hour for rows that were not seen for long, and removes what has ended long ago.
-func (r *Relay) tidy(ctx context.Context, now time.Time) {
+func (r *Relay) cleanUp(ctx context.Context, now time.Time) {
 	r.mu.Lock()
-	due := !now.Before(r.tidyAt)
+	due := !now.Before(r.cleanupAt)
 	if due {
-		r.tidyAt = now.Add(tidyEvery)
+		r.cleanupAt = now.Add(cleanupInterval)
 	}
 	r.mu.Unlock()
 	if !due {
@@ -23,19 +23,19 @@ func (r *Relay) tidy(ctx context.Context, now time.Time) {
 	var old []string
 	var ended []string
 	err := r.options.DB.View(func(tx *store.Tx) error {
-		if err := outbox.Replies.Each(tx, "", func(id string, remembered *outbox.Remembered) error {
+		if err := outbox.RecordedRows.Each(tx, "", func(id string, recorded *outbox.Recorded) error {
 			switch {
-			case remembered.Closed != "" && now.Sub(remembered.ClosedAt) > keepHistory:
+			case recorded.Closed != "" && now.Sub(recorded.ClosedAt) > retention:
 				ended = append(ended, id)
-			case remembered.Closed == "" && remembered.SubscriptionID != "" &&
-				now.Sub(remembered.RemoteAt) > r.options.Refresh:
+			case recorded.Closed == "" && recorded.SubscriptionID != "" &&
+				now.Sub(recorded.RemoteAt) > r.options.Refresh:
 				r.enqueue(id, now, true)
 			}
 			return nil
 		}); err != nil {
 			return err
 		}
-		limit := journalKey(&Line{At: now.Add(-keepHistory)})
+		limit := journalKey(&JournalEntry{At: now.Add(-retention)})
 		return journal.Keys(tx, "", func(key string) error {
 			if key >= limit {
 				return store.ErrStop

@@ -10,15 +10,15 @@ import (
 	"github.com/VictoriaMetrics/metrics"
 )
 
-// Meter counts what goes on between a site and AMS, for Prometheus. Its zero value is not ready:
-// see [NewMeter].
-type Meter struct{ set *metrics.Set }
+// Metrics counts what goes on between a site and AMS, for Prometheus. Its zero value is not ready:
+// see [NewMetrics].
+type Metrics struct{ set *metrics.Set }
 
-// NewMeter returns a meter that has counted nothing.
-func NewMeter() *Meter { return &Meter{metrics.NewSet()} }
+// NewMetrics returns a meter that has counted nothing.
+func NewMetrics() *Metrics { return &Metrics{metrics.NewSet()} }
 
 // Called counts a finished call; see ClientOptions.Watch.
-func (m *Meter) Called(call Call) {
+func (m *Metrics) Called(call Call) {
 	code := "none"
 	if call.Status != 0 {
 		code = strconv.Itoa(call.Status)
@@ -29,12 +29,12 @@ func (m *Meter) Called(call Call) {
 	m.set.GetOrCreateCounter(fmt.Sprintf("landfall_ams_request_duration_seconds_count{op=%q}", call.Op)).Inc()
 }
 
-func (m *Meter) attempted(came result) {
-	outcome := [...]string{told: "told", waiting: "waiting", stopped: "attention", leased: "leased"}[came.state]
+func (m *Metrics) attempted(came result) {
+	outcome := [...]string{synced: "told", waiting: "waiting", stopped: "attention", leased: "leased"}[came.state]
 	m.set.GetOrCreateCounter(fmt.Sprintf("landfall_ams_attempts_total{outcome=%q}", outcome)).Inc()
 }
 
-func (m *Meter) courier(kind CourierKind, err error) {
+func (m *Metrics) courier(kind CourierKind, err error) {
 	outcome := "done"
 	if err != nil {
 		outcome = "refused"
@@ -59,7 +59,7 @@ func (r *Relay) WriteMetrics(ctx context.Context, out io.Writer) error {
 	for _, line := range []struct {
 		state string
 		count int
-	}{{LineWaiting, s.Waiting}, {LineSent, s.Sent}, {LineAttention, s.Attention}, {LineLeft, s.Left}} {
+	}{{ClusterWaiting, s.Waiting}, {ClusterSent, s.Sent}, {ClusterAttention, s.Attention}, {ClusterLeft, s.Left}} {
 		gauge(fmt.Sprintf("landfall_ams_outbox_clusters{state=%q}", line.state), float64(line.count))
 	}
 	leased := 0
@@ -82,7 +82,7 @@ func (r *Relay) WriteMetrics(ctx context.Context, out io.Writer) error {
 		}
 		gauge(fmt.Sprintf("landfall_ams_relay_state{state=%q}", string(state)), value)
 	}
-	r.options.Meter.set.WritePrometheus(out)
+	r.options.Metrics.set.WritePrometheus(out)
 	return nil
 }
 

@@ -23,10 +23,10 @@ func TestWhatIsKeptOfADeletedClusterForAMSGoesWhenItIsToldAndItsJournalIsOld(t *
 	require.NotEmpty(t, s.traces(id), "AMS has yet to hear of its end")
 	s.online()
 	s.settle(soon)
-	require.NotEmpty(t, s.remembered(id).Closed)
+	require.NotEmpty(t, s.recorded(id).Closed)
 	for range 2 {
-		s.clock.Advance(keepHistory + 2*tidyEvery)
-		s.relay.tidy(t.Context(), s.clock.Now())
+		s.clock.Advance(retention + 2*cleanupInterval)
+		s.relay.cleanUp(t.Context(), s.clock.Now())
 	}
 	require.Empty(t, s.traces(id))
 }

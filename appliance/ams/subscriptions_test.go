@@ -26,7 +26,7 @@ func TestEachClusterHasASubscriptionFromItsFirstSecond(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, fresh, 1)
 	require.Equal(t, "Reserved", fresh[0]["status"])
-	require.Equal(t, LineWaiting, fresh[0]["landfall"].(map[string]any)["state"])
+	require.Equal(t, ClusterWaiting, fresh[0]["landfall"].(map[string]any)["state"])
 	shadow := fresh[0]["id"].(string)
 	require.Len(t, shadow, 27)
 	require.Equal(t, id, outbox.ClusterOf(shadow))

@@ -15,7 +15,7 @@ import (
 	"landfall/store"
 )
 
-// api is what a teller asks of AMS; *Client implements it.
+// api is what a reconciler asks of AMS; *Client implements it.
 type api interface {
 	Get(ctx context.Context, id string) (*Row, error)
 	Search(ctx context.Context, clusterID, externalID string) ([]Row, error)
@@ -24,10 +24,10 @@ type api interface {
 	Delete(ctx context.Context, id string) error
 }
 
-// teller tells AMS of one cluster at a time: it decides, acts, remembers, and decides again.
-type teller struct {
+// reconciler tells AMS of one cluster at a time: it decides, acts, remembers, and decides again.
+type reconciler struct {
 	api      api
-	book     Book
+	states   StateStore
 	clock    clockwork.Clock
 	site     Site
 	account  string // in whose name subscriptions are made
@@ -35,7 +35,7 @@ type teller struct {
 	by       string // relay or courier
 }
 
-// result is how far a teller came with a cluster.
+// result is how far a reconciler came with a cluster.
 type result struct {
 	state   progress
 	until   time.Time // waiting: when to come again; zero leaves it to the relay's backoff
@@ -46,36 +46,36 @@ type result struct {
 type progress int
 
 const (
-	told    progress = iota // AMS knows all
+	synced  progress = iota // AMS knows all
 	waiting                 // come again
 	stopped                 // a person is asked
 	leased                  // a courier has it
 )
 
-// maxSteps bounds the actions of one visit; the longest chain of the table is shorter.
+// maxSteps bounds the actions of one attempt; the longest chain of the table is shorter.
 const maxSteps = 12
 
-// errMoved says that what is desired changed between a decision and its act.
-var errMoved = errors.New("the cluster changed meanwhile")
+// errChanged says that what is desired changed between a decision and its act.
+var errChanged = errors.New("the cluster changed meanwhile")
 
-// visit is the work on one cluster.
-type visit struct {
-	*teller
+// attempt is the work on one cluster.
+type attempt struct {
+	*reconciler
 	id        string
 	refresh   bool
 	d         outbox.Desired
-	r         outbox.Remembered
+	r         outbox.Recorded
 	observed  Observed
 	conflicts int
 }
 
 // tell brings AMS to what is desired of a cluster, as far as it goes now.
-func (t *teller) tell(ctx context.Context, id string, refresh bool) result {
-	v := &visit{teller: t, id: id, refresh: refresh}
+func (t *reconciler) reconcile(ctx context.Context, id string, refresh bool) result {
+	v := &attempt{reconciler: t, id: id, refresh: refresh}
 	for range maxSteps {
 		var err error
-		if v.d, v.r, err = t.book.Entry(ctx, id); errors.Is(err, store.ErrNotFound) {
-			return result{state: told}
+		if v.d, v.r, err = t.states.Entry(ctx, id); errors.Is(err, store.ErrNotFound) {
+			return result{state: synced}
 		} else if err != nil {
 			return result{state: waiting, err: err}
 		}
@@ -85,7 +85,7 @@ func (t *teller) tell(ctx context.Context, id string, refresh bool) result {
 			return result{state: stopped, until: stop.RetryAt}
 		}
 		action := Decide(Situation{
-			ClusterID: id, Desired: v.d, Remembered: v.r, Observed: v.observed, Site: t.site, Now: now,
+			ClusterID: id, Desired: v.d, Recorded: v.r, Observed: v.observed, Site: t.site, Now: now,
 			Courier: t.by == byCourier, Refresh: v.refresh,
 		})
 		if lease := v.r.Lease; lease != nil && t.by == byRelay && now.Before(lease.Until) &&
@@ -102,7 +102,7 @@ func (t *teller) tell(ctx context.Context, id string, refresh bool) result {
 
 // own forgets what was learned of another AMS or of another organization there: its ids mean
 // nothing in this one.
-func (t *teller) own(r *outbox.Remembered) {
+func (t *reconciler) own(r *outbox.Recorded) {
 	if r.API == "" || r.API == t.identity || r.Closed != "" {
 		return
 	}
@@ -110,7 +110,7 @@ func (t *teller) own(r *outbox.Remembered) {
 	if r.SubscriptionID != "" {
 		former = append(former, r.SubscriptionID)
 	}
-	*r = outbox.Remembered{Former: former, Lease: r.Lease}
+	*r = outbox.Recorded{Former: former, Lease: r.Lease}
 }
 
 // Who tells AMS.
@@ -119,11 +119,11 @@ const (
 	byCourier = "courier"
 )
 
-// act does one action. It reports how far the visit came when that ends it.
-func (v *visit) act(ctx context.Context, action Action) (result, bool) {
+// act does one action. It reports how far the attempt came when that ends it.
+func (v *attempt) act(ctx context.Context, action Action) (result, bool) {
 	var err error
 	switch action.Do {
-	case LookUp:
+	case Read:
 		err = v.look(ctx, action.Search)
 	case Rest:
 		return v.rest(ctx, action), true
@@ -133,7 +133,7 @@ func (v *visit) act(ctx context.Context, action Action) (result, bool) {
 		return v.wait(ctx, action), true
 	case Refuse:
 		return v.stop(ctx, outbox.Stop{Kind: action.Stop, Reason: action.Reason}, "decide"), true
-	case Quarrel:
+	case Dispute:
 		return v.stop(ctx, outbox.Stop{Kind: outbox.Attention, Reason: action.Reason}, "decide"), true
 	case Create:
 		err = v.create(ctx)
@@ -141,7 +141,7 @@ func (v *visit) act(ctx context.Context, action Action) (result, bool) {
 		err = v.adopt(ctx, action)
 	case Clear:
 		v.observed = Observed{}
-		err = v.change(ctx, Note{}, func(r *outbox.Remembered) { r.Mark = nil })
+		err = v.change(ctx, Note{}, func(r *outbox.Recorded) { r.Mark = nil })
 	case Forget:
 		err = v.forget(ctx)
 	case Update:
@@ -149,7 +149,7 @@ func (v *visit) act(ctx context.Context, action Action) (result, bool) {
 	case Delete:
 		err = v.delete(ctx, action)
 	}
-	if errors.Is(err, errMoved) {
+	if errors.Is(err, errChanged) {
 		v.observed = Observed{}
 		return result{}, false
 	}
@@ -162,7 +162,7 @@ func (v *visit) act(ctx context.Context, action Action) (result, bool) {
 	return result{}, false
 }
 
-func (v *visit) look(ctx context.Context, search bool) error {
+func (v *attempt) look(ctx context.Context, search bool) error {
 	if search || v.r.SubscriptionID == "" {
 		rows, err := v.api.Search(ctx, v.id, v.d.ExternalClusterID)
 		v.observed = Observed{BySearch, rows}
@@ -182,37 +182,37 @@ func (v *visit) look(ctx context.Context, search bool) error {
 	return nil
 }
 
-// change alters what is remembered, provided that the cluster is still what the decision was about.
-func (v *visit) change(ctx context.Context, note Note, fn func(*outbox.Remembered)) error {
-	if note.Line != nil {
-		note.Line.Cluster, note.Line.At, note.Line.Generation, note.Line.By = v.id, v.clock.Now().UTC(), v.d.Generation,
+// change alters what is recorded, provided that the cluster is still what the decision was about.
+func (v *attempt) change(ctx context.Context, note Note, fn func(*outbox.Recorded)) error {
+	if note.Entry != nil {
+		note.Entry.Cluster, note.Entry.At, note.Entry.Generation, note.Entry.By = v.id, v.clock.Now().UTC(), v.d.Generation,
 			v.by
 	}
-	return v.book.Change(ctx, v.id, note, func(_ *outbox.Desired, r *outbox.Remembered) error {
+	return v.states.Change(ctx, v.id, note, func(_ *outbox.Desired, r *outbox.Recorded) error {
 		v.own(r)
-		r.API, r.ToldBy, r.ToldAt = v.identity, v.by, v.clock.Now().UTC()
+		r.API, r.ReportedBy, r.ReportedAt = v.identity, v.by, v.clock.Now().UTC()
 		fn(r)
 		return nil
 	})
 }
 
 // see keeps AMS's own object.
-func (v *visit) see(r *outbox.Remembered, row *Row) {
+func (v *attempt) see(r *outbox.Recorded, row *Row) {
 	if row != nil && row.Status != "" {
 		r.Remote, r.RemoteAt = row.Raw, v.clock.Now().UTC()
 	}
 }
 
-func (v *visit) rest(ctx context.Context, action Action) result {
+func (v *attempt) rest(ctx context.Context, action Action) result {
 	if v.r.Done(&v.d) && action.Row == nil {
-		return result{state: told, until: action.Until}
+		return result{state: synced, until: action.Until}
 	}
-	err := v.change(ctx, Note{}, func(r *outbox.Remembered) { v.settle(r, action) })
-	return result{state: told, until: action.Until, err: err}
+	err := v.change(ctx, Note{}, func(r *outbox.Recorded) { v.settle(r, action) })
+	return result{state: synced, until: action.Until, err: err}
 }
 
 // settle notes that AMS knows the generation at hand.
-func (v *visit) settle(r *outbox.Remembered, action Action) {
+func (v *attempt) settle(r *outbox.Recorded, action Action) {
 	r.Generation = v.d.Generation
 	r.Stop, r.Reverify, r.Note = nil, false, cmp.Or(action.Note, r.Note)
 	if action.Row == nil {
@@ -223,50 +223,50 @@ func (v *visit) settle(r *outbox.Remembered, action Action) {
 	v.see(r, action.Row)
 }
 
-func (v *visit) close(ctx context.Context, action Action) result {
-	line := &Line{Op: "close", Outcome: action.Ended, Subscription: v.r.SubscriptionID, Text: action.Note}
-	err := v.change(ctx, Note{Line: line}, func(r *outbox.Remembered) {
+func (v *attempt) close(ctx context.Context, action Action) result {
+	entry := &JournalEntry{Op: "close", Outcome: action.Ended, Subscription: v.r.SubscriptionID, Text: action.Note}
+	err := v.change(ctx, Note{Entry: entry}, func(r *outbox.Recorded) {
 		v.settle(r, action)
 		r.Closed, r.ClosedAt, r.Mark, r.Lease = action.Ended, v.clock.Now().UTC(), nil, nil
 	})
-	return result{state: told, err: err}
+	return result{state: synced, err: err}
 }
 
-// wait has the first fruitless look remembered, from which the quarantine counts.
-func (v *visit) wait(ctx context.Context, action Action) result {
+// wait has the first fruitless look recorded, from which the quarantine counts.
+func (v *attempt) wait(ctx context.Context, action Action) result {
 	looked := action.Until.Add(-v.site.Quarantine)
-	if v.r.Mark.LookedAt.Equal(looked) {
+	if v.r.Mark.SearchedAt.Equal(looked) {
 		return result{state: waiting, until: action.Until}
 	}
-	err := v.change(ctx, Note{}, func(r *outbox.Remembered) {
+	err := v.change(ctx, Note{}, func(r *outbox.Recorded) {
 		if r.Mark != nil {
-			r.Mark.LookedAt = looked
+			r.Mark.SearchedAt = looked
 		}
 	})
 	return result{state: waiting, until: action.Until, err: err}
 }
 
 // stop parks the cluster for a person.
-func (v *visit) stop(ctx context.Context, stop outbox.Stop, op string) result {
+func (v *attempt) stop(ctx context.Context, stop outbox.Stop, op string) result {
 	stop.Generation, stop.At = v.d.Generation, v.clock.Now().UTC()
-	line := &Line{Op: op, Outcome: stop.Kind, Subscription: v.r.SubscriptionID, HTTP: stop.HTTP, Code: stop.Code,
+	entry := &JournalEntry{Op: op, Outcome: stop.Kind, Subscription: v.r.SubscriptionID, HTTP: stop.HTTP, Code: stop.Code,
 		OperationID: stop.OperationID, Text: stop.Reason}
-	err := v.change(ctx, Note{Text: "AMS needs attention: " + stop.Reason, Refused: true, Line: line},
-		func(r *outbox.Remembered) { r.Stop = &stop })
+	err := v.change(ctx, Note{Text: "AMS needs attention: " + stop.Reason, Refused: true, Entry: entry},
+		func(r *outbox.Recorded) { r.Stop = &stop })
 	return result{state: stopped, until: stop.RetryAt, err: err}
 }
 
 // create writes the mark before it asks, so that whatever happens then is looked for first.
-func (v *visit) create(ctx context.Context) error {
+func (v *attempt) create(ctx context.Context) error {
 	before, generation := v.r.Mark, v.d.Generation
 	mark := outbox.Mark{At: v.clock.Now().UTC(), Tries: 1, Account: v.account,
 		Requested: outbox.Fields{DisplayName: v.d.DisplayName}}
 	if before != nil {
 		mark.Tries = before.Tries + 1
 	}
-	err := v.book.Change(ctx, v.id, Note{}, func(d *outbox.Desired, r *outbox.Remembered) error {
+	err := v.states.Change(ctx, v.id, Note{}, func(d *outbox.Desired, r *outbox.Recorded) error {
 		if d.Generation != generation || r.Lease != nil && v.by == byRelay && v.clock.Now().Before(r.Lease.Until) {
-			return errMoved
+			return errChanged
 		}
 		v.own(r)
 		r.Mark, r.API = &mark, v.identity
@@ -278,7 +278,7 @@ func (v *visit) create(ctx context.Context) error {
 	row, err := v.api.Create(ctx, v.account, v.id, v.d.DisplayName)
 	if failure, ok := errors.AsType[*CallError](err); ok {
 		if failure.Settled() {
-			return errors.Join(failure, v.change(ctx, Note{}, func(r *outbox.Remembered) { r.Mark = before }))
+			return errors.Join(failure, v.change(ctx, Note{}, func(r *outbox.Recorded) { r.Mark = before }))
 		}
 		v.observed = Observed{}
 		return failure
@@ -290,23 +290,23 @@ func (v *visit) create(ctx context.Context) error {
 	if row.Status != "" {
 		v.observed = Observed{ByID, []Row{*row}}
 	}
-	line := &Line{Op: "create", Outcome: "done", Subscription: row.ID}
+	entry := &JournalEntry{Op: "create", Outcome: "done", Subscription: row.ID}
 	return v.change(ctx, Note{Text: "AMS has a subscription of it now: " + row.ID + ".", Subscription: row.ID,
-		Line: line}, func(r *outbox.Remembered) {
+		Entry: entry}, func(r *outbox.Recorded) {
 		r.SubscriptionID, r.Mark, r.Acked = row.ID, v.doubt(r.Mark), mark.Requested
 		v.see(r, row)
 	})
 }
 
 // doubt keeps a mark as long as more than one subscription may have been made.
-func (v *visit) doubt(mark *outbox.Mark) *outbox.Mark {
+func (v *attempt) doubt(mark *outbox.Mark) *outbox.Mark {
 	if mark != nil && mark.Tries > 1 {
 		return mark
 	}
 	return nil
 }
 
-func (v *visit) adopt(ctx context.Context, action Action) error {
+func (v *attempt) adopt(ctx context.Context, action Action) error {
 	row := action.Row
 	v.observed = Observed{ByID, []Row{*row}}
 	if v.d.Phase == outbox.Absent {
@@ -316,24 +316,24 @@ func (v *visit) adopt(ctx context.Context, action Action) error {
 	if action.Note != "" {
 		text += " " + action.Note
 	}
-	line := &Line{Op: "adopt", Outcome: "done", Subscription: row.ID, Text: action.Note}
-	return v.change(ctx, Note{Text: text, Subscription: row.ID, Line: line}, func(r *outbox.Remembered) {
+	entry := &JournalEntry{Op: "adopt", Outcome: "done", Subscription: row.ID, Text: action.Note}
+	return v.change(ctx, Note{Text: text, Subscription: row.ID, Entry: entry}, func(r *outbox.Recorded) {
 		r.SubscriptionID, r.Mark, r.Twin = row.ID, v.doubt(r.Mark), action.Rule == 20
 		v.see(r, row)
 	})
 }
 
-func (v *visit) forget(ctx context.Context) error {
+func (v *attempt) forget(ctx context.Context) error {
 	v.observed = Observed{}
-	line := &Line{Op: "forget", Outcome: "done", Subscription: v.r.SubscriptionID,
+	entry := &JournalEntry{Op: "forget", Outcome: "done", Subscription: v.r.SubscriptionID,
 		Text: "The subscription was deleted in AMS."}
-	return v.change(ctx, Note{Line: line}, func(r *outbox.Remembered) {
+	return v.change(ctx, Note{Entry: entry}, func(r *outbox.Recorded) {
 		r.Former = append(r.Former, r.SubscriptionID)
 		r.SubscriptionID, r.Acked, r.AckedStatus, r.Twin = "", outbox.Fields{}, "", false
 	})
 }
 
-func (v *visit) update(ctx context.Context, action Action) error {
+func (v *attempt) update(ctx context.Context, action Action) error {
 	if err := v.announce(ctx, action.Patch); err != nil {
 		return err
 	}
@@ -351,40 +351,40 @@ func (v *visit) update(ctx context.Context, action Action) error {
 	if row.Status != "" {
 		v.observed = Observed{ByID, []Row{*row}}
 	}
-	note := Note{Text: updated(action), Subscription: row.ID, Line: &Line{Op: "update", Outcome: "done",
+	note := Note{Text: updated(action), Subscription: row.ID, Entry: &JournalEntry{Op: "update", Outcome: "done",
 		Subscription: row.ID, Text: action.Note}}
 	if action.Status != "" && v.d.ExternalClusterID != "" && !v.r.Twin {
-		if err := v.meetTwin(ctx, row.ID, &note, &action); err != nil {
-			note.Line.Text = err.Error() // the twin is a remark; it is looked for once
+		if err := v.findTwin(ctx, row.ID, &note, &action); err != nil {
+			note.Entry.Text = err.Error() // the twin is a remark; it is looked for once
 		}
 	}
-	return v.change(ctx, note, func(r *outbox.Remembered) {
+	return v.change(ctx, note, func(r *outbox.Recorded) {
 		r.Acked, r.Unconfirmed = r.Acked.Over(action.Acked).Over(action.Patch), nil
 		r.AckedStatus, r.Note = cmp.Or(row.Status, action.Status, r.AckedStatus), action.Note
 		v.see(r, row)
 	})
 }
 
-// maxUnconfirmed bounds how many PATCHes without an answer are remembered; each begins with a look
+// maxUnconfirmed bounds how many PATCHes without an answer are recorded; each begins with a look
 // at what AMS has.
 const maxUnconfirmed = 8
 
-// announce has what a PATCH says remembered before it is sent. If its answer is lost, AMS may show
+// announce has what a PATCH says recorded before it is sent. If its answer is lost, AMS may show
 // values that were never confirmed; without the note they would look as if a person had edited them
 // there.
-func (v *visit) announce(ctx context.Context, patch outbox.Fields) error {
+func (v *attempt) announce(ctx context.Context, patch outbox.Fields) error {
 	if patch == (outbox.Fields{}) || slices.Contains(v.r.Unconfirmed, patch) {
 		return nil
 	}
-	return v.change(ctx, Note{}, func(r *outbox.Remembered) {
+	return v.change(ctx, Note{}, func(r *outbox.Recorded) {
 		r.Unconfirmed = append(r.Unconfirmed, patch)
 		r.Unconfirmed = r.Unconfirmed[max(0, len(r.Unconfirmed)-maxUnconfirmed):]
 	})
 }
 
-// meetTwin looks whether the cluster's metrics made a subscription of their own before AMS knew the
+// findTwin looks whether the cluster's metrics made a subscription of their own before AMS knew the
 // cluster's own id.
-func (v *visit) meetTwin(ctx context.Context, id string, note *Note, action *Action) error {
+func (v *attempt) findTwin(ctx context.Context, id string, note *Note, action *Action) error {
 	rows, err := v.api.Search(ctx, v.id, v.d.ExternalClusterID)
 	if err != nil {
 		return err
@@ -414,7 +414,7 @@ func updated(action Action) string {
 
 // delete removes what a fresh look says is reserved. An answer to a DELETE may be empty, so anybody
 // could have given it: the next look tells whether it was done.
-func (v *visit) delete(ctx context.Context, action Action) error {
+func (v *attempt) delete(ctx context.Context, action Action) error {
 	row := action.Row
 	if v.observed.How != ByID {
 		fresh, err := v.api.Get(ctx, row.ID)
@@ -430,8 +430,8 @@ func (v *visit) delete(ctx context.Context, action Action) error {
 	if err := v.api.Delete(ctx, row.ID); err != nil {
 		return err
 	}
-	line := &Line{Op: "delete", Outcome: "done", Subscription: row.ID, Text: action.Note}
-	return v.change(ctx, Note{Line: line}, func(r *outbox.Remembered) {
+	entry := &JournalEntry{Op: "delete", Outcome: "done", Subscription: row.ID, Text: action.Note}
+	return v.change(ctx, Note{Entry: entry}, func(r *outbox.Recorded) {
 		if r.SubscriptionID != row.ID {
 			r.Former = append(r.Former, row.ID)
 			return
@@ -443,7 +443,7 @@ func (v *visit) delete(ctx context.Context, action Action) error {
 }
 
 // failed says what a call's failure means for the cluster: the relay decides what it means for all.
-func (v *visit) failed(ctx context.Context, failure *CallError) (result, bool) {
+func (v *attempt) failed(ctx context.Context, failure *CallError) (result, bool) {
 	stop := outbox.Stop{Kind: outbox.Blocked, Reason: failure.Text, HTTP: failure.HTTP, Code: failure.Code,
 		OperationID: failure.OperationID}
 	switch {
