@@ -55,8 +55,8 @@ test-go: assets/ui/index.html
 # over a line where everything goes wrong.
 test-walks:
 	CGO_ENABLED=0 go test ./appliance/engine -count 1 -v -run '^TestRandomWalks$$' -walks 10000
-	CGO_ENABLED=0 go test ./appliance/ams -count 1 -run '^TestWhateverGoesWrong' -walks 2500
-	CGO_ENABLED=0 go test ./appliance/ams -count 1 -run '^TestFaultsOfNumbers$$' -clusters 10000
+	CGO_ENABLED=0 go test ./appliance/ams -count 1 -run '^TestRelay_randomFaultsConverge$$' -walks 2500
+	CGO_ENABLED=0 go test ./appliance/ams -count 1 -run '^TestRelay_manyClusters$$' -clusters 10000
 
 # Every fault of BMCs with every vendor's profile.
 test-bmcs:

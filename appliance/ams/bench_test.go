@@ -18,12 +18,12 @@ import (
 	"landfall/store"
 )
 
-// BenchmarkTenThousandWaiting has ten thousand clusters wait at a site without a way to AMS: what
-// they take of the disk and of memory, how long a start takes to find them, and what the relay does
-// meanwhile; then the line is there and all are told, at any rate.
-func BenchmarkTenThousandWaiting(b *testing.B) {
+// BenchmarkRelay_tenThousandWaiting measures ten thousand waiting clusters at a site without a
+// connection: disk space, memory, the time of a start and the idle load. Then the connection
+// returns and all clusters are reported without a rate limit.
+func BenchmarkRelay_tenThousandWaiting(b *testing.B) {
 	const count, watched = 10_000, 3 * time.Second
-	figures := map[string]float64{} // the loop forgets what was reported before it
+	figures := map[string]float64{} // b.Loop resets the metrics that were reported before it
 	dir := b.TempDir()
 	clock := clockwork.NewRealClock()
 	open := func() *store.DB {
@@ -34,7 +34,7 @@ func BenchmarkTenThousandWaiting(b *testing.B) {
 	db := open()
 	before := diskOf(b, dir)
 	registerMany(b, db, count, clock.Now().UTC().Add(-time.Hour))
-	require.NoError(b, db.Close()) // what the file grew ahead by goes back
+	require.NoError(b, db.Close()) // releases the preallocated part of the file
 	figures["disk-MB"] = float64(diskOf(b, dir)-before) / 1e6
 
 	db = open()
@@ -49,7 +49,8 @@ func BenchmarkTenThousandWaiting(b *testing.B) {
 		URL: amsURL, TokenURL: ssoURL, Transport: amstest.Transport{Handler: ams}, Credentials: secret, Clock: clock,
 		Logger: quiet,
 	})
-	relay := New(Options{DB: db, Clusters: ownBook{db}, Client: client, URL: amsURL, Credentials: secret, Clock: clock,
+	relay := New(Options{DB: db, Clusters: ownStates{db}, Client: client, URL: amsURL, Credentials: secret,
+		Clock:  clock,
 		Logger: quiet, Key: key})
 	heap := heapOf()
 	began := time.Now()
@@ -86,7 +87,7 @@ func BenchmarkTenThousandWaiting(b *testing.B) {
 	<-clock.After(watched)
 	figures["offline-CPU-ms/s"] = float64((cpu(b) - spent).Microseconds()) / 1000 / watched.Seconds()
 
-	for b.Loop() { // the others wait for nothing any more
+	for b.Loop() { // the other clusters no longer wait
 		secret.mu.Lock()
 		secret.secret = Secret{OfflineToken: ams.AddAccount(ours)}
 		secret.mu.Unlock()
@@ -118,14 +119,14 @@ func (r *Relay) restState() State {
 	return r.state
 }
 
-// ownBook writes without an engine.
-type ownBook struct{ db *store.DB }
+// ownStates writes without an engine.
+type ownStates struct{ db *store.DB }
 
-func (o ownBook) RecordSubscription(ctx context.Context, _, _, _ string, _ bool, write func(*store.Tx) error) error {
+func (o ownStates) RecordSubscription(ctx context.Context, _, _, _ string, _ bool, write func(*store.Tx) error) error {
 	return o.db.Update(ctx, write)
 }
 
-// diskOf is what the files of a directory take, in bytes.
+// diskOf returns the size of the files in a directory, in bytes.
 func diskOf(b *testing.B, dir string) (size int64) {
 	files, err := filepath.Glob(filepath.Join(dir, "*"))
 	require.NoError(b, err)

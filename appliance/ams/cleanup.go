@@ -9,7 +9,8 @@ import (
 	"landfall/store"
 )
 
-// tidy asks once an hour for rows that were not seen for long, and removes what has ended long ago.
+// cleanUp runs once an hour. It schedules a refresh of rows that AMS has not shown for long, and
+// removes journal entries and closed subscriptions after their retention.
 func (r *Relay) cleanUp(ctx context.Context, now time.Time) {
 	r.mu.Lock()
 	due := !now.Before(r.cleanupAt)
@@ -48,7 +49,7 @@ func (r *Relay) cleanUp(ctx context.Context, now time.Time) {
 		err = r.options.DB.Update(ctx, func(tx *store.Tx) error { return forget(tx, old, ended) })
 	}
 	if err != nil && ctx.Err() == nil {
-		r.options.Logger.Warn("What AMS was told long ago could not be removed.", "error", err)
+		r.options.Logger.Warn("Old journal entries of AMS could not be removed.", "error", err)
 	}
 }
 

@@ -10,7 +10,7 @@ import (
 	"landfall/store"
 )
 
-func TestWhatIsKeptOfADeletedClusterForAMSGoesWhenItIsToldAndItsJournalIsOld(t *testing.T) {
+func TestCleanup_deletedClusterAfterRetention(t *testing.T) {
 	s := newSite(t)
 	s.offline()
 	id := s.register("one")
@@ -31,7 +31,7 @@ func TestWhatIsKeptOfADeletedClusterForAMSGoesWhenItIsToldAndItsJournalIsOld(t *
 	require.Empty(t, s.traces(id))
 }
 
-// traces lists where a cluster is in the store, but for the store's own history.
+// traces returns the places of a cluster in the store, without the store's own history.
 func (s *site) traces(id string) (found []string) {
 	s.Helper()
 	require.NoError(s, s.db.View(func(tx *store.Tx) error {

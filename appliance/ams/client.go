@@ -22,8 +22,8 @@ import (
 
 const accountsRoot = "/api/accounts_mgmt/v1"
 
-// Client calls AMS. It never follows redirects, gives its token to the configured host alone, and
-// takes nothing for an answer that is not the object asked for.
+// Client calls AMS. It never follows redirects, sends its token only to the configured host, and
+// accepts only the requested object as an answer.
 type Client struct {
 	base     string
 	exchange *exchange
@@ -34,32 +34,32 @@ type Client struct {
 	watch    func(Call)
 
 	mu   sync.Mutex
-	skew time.Duration // of AMS's clock against ours
+	skew time.Duration // AMS's clock minus the local clock
 }
 
 // Call is a finished call, for metrics and the journal.
 type Call struct {
 	Op          string
-	Status      int // 0: no answer
+	Status      int // 0 if there was no answer
 	Took        time.Duration
 	OperationID string
 }
 
-// ClientOptions is what a client is made of.
+// ClientOptions configures a client.
 type ClientOptions struct {
 	URL         string // of the API, without a path
 	TokenURL    string
 	Transport   http.RoundTripper
 	Credentials Credentials
 	Limits      Limits
-	Rate        float64 // calls a second; 0: no limit
+	Rate        float64 // calls per second; 0 for no limit
 	UserAgent   string
 	Clock       clockwork.Clock
 	Logger      *slog.Logger
-	Watch       func(Call) // hears of each finished call; may be nil
+	Watch       func(Call) // called after each finished call; may be nil
 }
 
-// NewClient returns a client that has not called yet.
+// NewClient returns a client. It makes no call yet.
 func NewClient(options ClientOptions) *Client {
 	x := newExchange(options.Transport, options.UserAgent, options.Limits)
 	limit := rate.Inf
@@ -77,17 +77,17 @@ func NewClient(options ClientOptions) *Client {
 	}
 }
 
-// Skew is how far AMS's clock is ahead of ours, as its last answer told.
+// Skew returns how far AMS's clock is ahead of the local clock, according to the last answer.
 func (c *Client) Skew() time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.skew
 }
 
-// TokenUntil is until when the access token is good; zero without one.
+// TokenUntil returns the expiry of the access token; zero without a token.
 func (c *Client) TokenUntil() time.Time { return c.tokens.validUntil() }
 
-// pace waits for the turn of one more call.
+// pace waits until the rate limit allows one more call.
 func (c *Client) pace(ctx context.Context) error {
 	delay := c.limiter.ReserveN(c.clock.Now(), 1).DelayFrom(c.clock.Now())
 	if delay <= 0 {
@@ -101,13 +101,14 @@ func (c *Client) pace(ctx context.Context) error {
 	}
 }
 
-// call asks AMS. A token that is not taken is replaced once.
+// call sends a request to AMS. If AMS rejects the token, call fetches a new token and tries once
+// more.
 func (c *Client) call(ctx context.Context, op, method, path string, body any) (*answer, error) {
 	var text []byte
 	if body != nil {
 		var err error
 		if text, err = json.Marshal(body); err != nil {
-			return nil, fmt.Errorf("write what AMS is asked: %w", err)
+			return nil, fmt.Errorf("encode the request to AMS: %w", err)
 		}
 	}
 	for rejected := ""; ; {
@@ -152,7 +153,7 @@ func (c *Client) send(ctx context.Context, op, method, path, token string, body 
 	return got, err
 }
 
-// check turns an answer that is not a success into a *CallError.
+// check returns a *CallError for an answer that is not a success.
 func (c *Client) check(op string, got *answer) error {
 	if got.status >= 200 && got.status < 300 {
 		return nil
@@ -191,7 +192,7 @@ func classOf(got *answer) Class {
 	case got.status == http.StatusTooManyRequests:
 		return Throttled
 	case !got.object && len(got.body) > 0:
-		return Intercepted // AMS's own refusals are JSON, or empty
+		return Intercepted // AMS's own errors are JSON or empty
 	}
 	switch got.status {
 	case http.StatusUnauthorized:
@@ -211,7 +212,7 @@ func classOf(got *answer) Class {
 func describe(status int, failure *CallError, reason string) string {
 	switch {
 	case failure.Class == Intercepted:
-		return fmt.Sprintf("Somebody else answers in AMS's place (HTTP %d that is not AMS's): is there a captive "+
+		return fmt.Sprintf("A server other than AMS answers (HTTP %d in a foreign format): is there a captive "+
 			"portal or a proxy's page?", status)
 	case reason != "":
 		return strings.TrimSuffix(reason, ".") + "."
@@ -219,10 +220,10 @@ func describe(status int, failure *CallError, reason string) string {
 	return fmt.Sprintf("AMS answered %d %s and nothing else.", status, http.StatusText(status))
 }
 
-// longestWait bounds what AMS may have us wait.
+// longestWait limits the wait that AMS may request.
 const longestWait = time.Hour
 
-// retryAfter reads both forms of the header; 0 when there is none.
+// retryAfter parses both forms of the Retry-After header; 0 if there is none.
 func retryAfter(text string, now time.Time) time.Duration {
 	wait := time.Duration(0)
 	if seconds, err := strconv.Atoi(text); err == nil {
@@ -233,13 +234,13 @@ func retryAfter(text string, now time.Time) time.Duration {
 	return min(max(wait, 0), longestWait)
 }
 
-// intercepted is a success that is not the object asked for.
+// intercepted returns the error for a success whose body is not the requested object.
 func intercepted(op string, got *answer) *CallError {
 	return &CallError{Class: Intercepted, Op: op, HTTP: got.status, Text: describe(got.status,
 		&CallError{Class: Intercepted}, "")}
 }
 
-// wireRow is what is read of a subscription; the rest of it is kept as it came.
+// wireRow has the fields of a subscription that Landfall uses. The rest stays in the raw JSON.
 type wireRow struct {
 	ID                string `json:"id"`
 	Kind              string `json:"kind"`
@@ -276,15 +277,15 @@ func readRow(raw json.RawMessage) (Row, bool) {
 	}, true
 }
 
-// Account is who the credentials belong to.
+// Account is the owner of the credentials.
 type Account struct {
 	ID             string
 	Username       string
 	OrganizationID string
-	Organization   string // its name
+	Organization   string // name of the organization
 }
 
-// Account asks who the credentials belong to.
+// Account reads the owner of the credentials.
 func (c *Client) Account(ctx context.Context) (Account, error) {
 	got, err := c.call(ctx, "account", http.MethodGet, accountsRoot+"/current_account", nil)
 	if err != nil {
@@ -308,7 +309,7 @@ func (c *Client) Account(ctx context.Context) (Account, error) {
 	return Account{wire.ID, wire.Username, wire.OrganizationID, wire.Organization.Name}, nil
 }
 
-// Get reads a subscription; nil when it is gone.
+// Get reads a subscription; nil if it is gone.
 func (c *Client) Get(ctx context.Context, id string) (*Row, error) {
 	got, err := c.call(ctx, "get", http.MethodGet, accountsRoot+"/subscriptions/"+url.PathEscape(id), nil)
 	if failure, ok := errors.AsType[*CallError](err); ok && failure.Class == Missing {
@@ -327,8 +328,8 @@ func (c *Client) Get(ctx context.Context, id string) (*Row, error) {
 	return &row, nil
 }
 
-// Search finds the subscriptions that bear a cluster's id, or the id that the cluster has itself,
-// when that is known. What is deprovisioned is left out.
+// Search finds the subscriptions with the cluster's ID or, if it is known, the cluster's own
+// external ID. Deprovisioned subscriptions are left out.
 func (c *Client) Search(ctx context.Context, clusterID, externalID string) ([]Row, error) {
 	search := "cluster_id = '" + clusterID + "'"
 	if externalID != "" {
@@ -359,8 +360,7 @@ func (c *Client) Search(ctx context.Context, clusterID, externalID string) ([]Ro
 	return rows, nil
 }
 
-// Create asks for a subscription of a new cluster. The row that it returns may be bare: its id
-// alone.
+// Create requests a subscription for a new cluster. The returned row may hold nothing but its ID.
 func (c *Client) Create(ctx context.Context, account, clusterID, displayName string) (*Row, error) {
 	got, err := c.call(ctx, "create", http.MethodPost, accountsRoot+"/cluster_authorizations", map[string]any{
 		"account_username": account, "product_category": assistedInstall, "product_id": "OCP", "cluster_id": clusterID,
@@ -401,7 +401,7 @@ func resourceNames(resources []json.RawMessage) string {
 	return string(text)
 }
 
-// Update sends fields of a subscription, the empty ones left out, and its status if it is not "".
+// Update sends the non-empty fields of a subscription, and its status unless that is empty.
 func (c *Client) Update(ctx context.Context, id string, fields outbox.Fields, status string) (*Row, error) {
 	body := struct {
 		Kind string `json:"kind"`
@@ -419,7 +419,7 @@ func (c *Client) Update(ctx context.Context, id string, fields outbox.Fields, st
 	return &row, nil
 }
 
-// Delete removes a subscription. One that is gone already is no error.
+// Delete removes a subscription. A subscription that is already gone is no error.
 func (c *Client) Delete(ctx context.Context, id string) error {
 	got, err := c.call(ctx, "delete", http.MethodDelete, accountsRoot+"/subscriptions/"+url.PathEscape(id), nil)
 	if failure, ok := errors.AsType[*CallError](err); ok && failure.Class == Missing {

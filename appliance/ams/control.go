@@ -12,17 +12,18 @@ import (
 	"landfall/store"
 )
 
-// ErrNothing is the error of an order about a cluster of which AMS is to hear nothing.
-var ErrNothing = fault.Sentinel(fault.NotFound, "there is nothing that AMS must be told of this cluster")
+// ErrNothing is returned for an order about a cluster that AMS needs no report about.
+var ErrNothing = fault.Sentinel(fault.NotFound, "there is nothing to report to AMS about this cluster")
 
-// ErrPaused is the error of an order that does not fit how the relay stands.
-var ErrPaused = fault.Sentinel(fault.Conflict, "the relay does not wait for that")
+// ErrPaused is returned for an order that the state of the relay does not allow.
+var ErrPaused = fault.Sentinel(fault.NotFound, "the relay is not waiting for a confirmation")
 
-// Connect ends all waits and lets the relay speak for a while even where it connects by hand only.
+// Connect ends all waits. For the given time it also allows a relay with ByHand to connect.
 func (r *Relay) Connect(span time.Duration) {
 	r.mu.Lock()
 	now := r.options.Clock.Now()
-	r.connectUntil, r.probeAt, r.probes, r.silentUntil, r.lastSecret = now.Add(span), time.Time{}, 0, time.Time{}, Secret{}
+	r.connectUntil, r.probeAt, r.probes, r.silentUntil, r.lastSecret = now.Add(span), time.Time{}, 0, time.Time{},
+		Secret{}
 	if r.state != Online {
 		r.state, r.problem, r.since = Offline, "", now
 	}
@@ -33,26 +34,26 @@ func (r *Relay) Connect(span time.Duration) {
 	r.wakeUp()
 }
 
-// Retry has a cluster told again whatever stopped it.
+// Retry reports a cluster again, whatever the reason for its stop was.
 func (r *Relay) Retry(ctx context.Context, clusterID, by string) error {
-	return r.order(ctx, clusterID, by, "is to be told to AMS again.", "retry",
+	return r.order(ctx, clusterID, by, "is reported to AMS again.", "retry",
 		func(_ *outbox.Desired, recorded *outbox.Recorded) error {
-			again(recorded)
+			clearStop(recorded)
 			return nil
 		})
 }
 
-// again forgets what stopped a cluster, and lets its subscription be asked for once more.
-func again(recorded *outbox.Recorded) {
+// clearStop removes the reason for a stop and allows one more creation of the subscription.
+func clearStop(recorded *outbox.Recorded) {
 	recorded.Stop, recorded.Generation, recorded.Reverify = nil, 0, false
 	if mark := recorded.Mark; mark != nil {
 		mark.Tries = min(mark.Tries, maxCreates-1)
 	}
 }
 
-// CreateAgain has a subscription made anew for a cluster whose own is gone from AMS.
+// CreateAgain creates a new subscription for a cluster whose subscription is gone from AMS.
 func (r *Relay) CreateAgain(ctx context.Context, clusterID, by string) error {
-	return r.order(ctx, clusterID, by, "is to have a new subscription in AMS.", "create again",
+	return r.order(ctx, clusterID, by, "gets a new subscription in AMS.", "create again",
 		func(_ *outbox.Desired, recorded *outbox.Recorded) error {
 			former := recorded.Former
 			if recorded.SubscriptionID != "" {
@@ -63,12 +64,12 @@ func (r *Relay) CreateAgain(ctx context.Context, clusterID, by string) error {
 		})
 }
 
-// Leave takes what AMS has for good: nothing more is told until the cluster changes again.
+// Leave accepts the state that AMS has. Nothing is reported until the cluster changes again.
 func (r *Relay) Leave(ctx context.Context, clusterID, by string) error {
-	return r.order(ctx, clusterID, by, "is left in AMS as it is there.", "leave",
+	return r.order(ctx, clusterID, by, "keeps the state that AMS has.", "leave",
 		func(d *outbox.Desired, recorded *outbox.Recorded) error {
 			recorded.Stop, recorded.Generation, recorded.Acked = nil, d.Generation, d.Fields
-			recorded.Note = "Left as it is in AMS by " + by + "."
+			recorded.Note = "AMS's state was accepted by " + by + "."
 			if d.Phase == outbox.Absent || !d.DeletedAt.IsZero() {
 				recorded.Closed, recorded.ClosedAt = closedLeft, r.options.Clock.Now().UTC()
 			}
@@ -76,13 +77,14 @@ func (r *Relay) Leave(ctx context.Context, clusterID, by string) error {
 		})
 }
 
-// ErrEdit is the error of an edit that AMS could not be told.
-var ErrEdit = fault.Sentinel(fault.Invalid, "that can not be told")
+// ErrEdit is returned for values that AMS does not accept.
+var ErrEdit = fault.Sentinel(fault.Invalid, "AMS does not accept this")
 
 const longestName = 255 // bytes
 
-// Edit has other values told than the cluster has, until it is edited again; the empty ones are the
-// cluster's own. Its own id can not be edited: metrics are found by it.
+// Edit reports other values than the cluster has, until the next edit. An empty field stands for
+// the cluster's own value. The cluster's own external ID cannot be edited, because its metrics are
+// found by it.
 func (r *Relay) Edit(ctx context.Context, clusterID, by string, fields outbox.Fields) error {
 	switch address, err := url.Parse(fields.ConsoleURL); {
 	case fields.ExternalClusterID != "":
@@ -96,12 +98,12 @@ func (r *Relay) Edit(ctx context.Context, clusterID, by string, fields outbox.Fi
 			fields.ConsoleURL)
 	}
 	now := r.options.Clock.Now().UTC()
-	what := "AMS is told other values than its own from now on."
+	what := "gets other values in AMS than its own."
 	if fields == (outbox.Fields{}) {
-		what = "AMS is told its own values again."
+		what = "gets its own values in AMS again."
 	}
 	entry := &JournalEntry{Cluster: clusterID, At: now, Op: "edit", Outcome: "ordered", By: by}
-	err := r.options.Clusters.RecordSubscription(ctx, clusterID, "", what+" "+by+" said so.", false,
+	err := r.options.Clusters.RecordSubscription(ctx, clusterID, "", what+" "+by+" gave the order.", false,
 		func(tx *store.Tx) error {
 			held, err := outbox.DesiredRows.Get(tx, clusterID)
 			if err != nil {
@@ -119,8 +121,8 @@ func (r *Relay) Edit(ctx context.Context, clusterID, by string, fields outbox.Fi
 	return r.ordered(clusterID, err)
 }
 
-// Reverify says that the store was restored from a backup: what is missing in AMS is not made
-// again, and what differs is not overwritten, before a person has looked.
+// Reverify marks all subscriptions after the store was restored from a backup: until a person has
+// decided, Landfall neither recreates what is missing in AMS nor overwrites what differs.
 func (r *Relay) Reverify(ctx context.Context) error {
 	err := r.options.DB.Update(ctx, func(tx *store.Tx) error {
 		return outbox.DesiredRows.Each(tx, "", func(id string, d *outbox.Desired) error {
@@ -140,8 +142,8 @@ func (r *Relay) Reverify(ctx context.Context) error {
 	return err
 }
 
-// Accept ends a pause that a person decides: the site speaks in the name of the new organization,
-// or from this machine.
+// Accept ends a pause that a person decides: the site reports for the new organization, or from
+// this machine.
 func (r *Relay) Accept(ctx context.Context) error {
 	r.mu.Lock()
 	state := r.state
@@ -169,14 +171,14 @@ func (r *Relay) Accept(ctx context.Context) error {
 	return nil
 }
 
-// resendAll has everything told anew, for another organization.
+// resendAll reports every cluster again, to another organization.
 func (r *Relay) resendAll(ctx context.Context) error {
 	err := r.options.DB.Update(ctx, func(tx *store.Tx) error {
 		return outbox.DesiredRows.Each(tx, "", func(id string, d *outbox.Desired) error {
 			if d.Phase == outbox.Absent {
 				return nil
 			}
-			return outbox.PutDesired(tx, id, d) // is as it was, and waits
+			return outbox.PutDesired(tx, id, d) // unchanged, but waiting again
 		})
 	})
 	if err != nil {
@@ -186,15 +188,16 @@ func (r *Relay) resendAll(ctx context.Context) error {
 	return err
 }
 
-// order is what a person has done about one cluster, with the event that says who.
+// order executes a manual order about one cluster and writes an event with the name of the person.
 func (r *Relay) order(ctx context.Context, clusterID, by, what, op string, fn func(*outbox.Desired,
 	*outbox.Recorded) error) error {
 	states := &dbState{r.options.DB, r.options.Clusters}
 	entry := &JournalEntry{Cluster: clusterID, At: r.options.Clock.Now().UTC(), Op: op, Outcome: "ordered", By: by}
-	return r.ordered(clusterID, states.Change(ctx, clusterID, Note{Text: what + " " + by + " said so.", Entry: entry}, fn))
+	return r.ordered(clusterID, states.Modify(ctx, clusterID, Note{Text: what + " " + by + " gave the order.",
+		Entry: entry}, fn))
 }
 
-// ordered has the relay look at a cluster of which an order was written down.
+// ordered schedules a cluster after a stored order.
 func (r *Relay) ordered(clusterID string, err error) error {
 	if errors.Is(err, store.ErrNotFound) {
 		return ErrNothing

@@ -16,10 +16,10 @@ import (
 	"landfall/store"
 )
 
-// leaseFor is how long a courier may be on its way before the relay takes over.
+// leaseFor is the time that a courier has before the relay takes over.
 const leaseFor = 7 * 24 * time.Hour
 
-// trusted keys sign the receipts that are taken; a key lies under its fingerprint.
+// trustedKeys stores the keys whose receipts are accepted, by their fingerprint.
 var trustedKeys = store.NewBucket[trustedKey]("courier-keys", 1)
 
 type trustedKey struct {
@@ -27,8 +27,8 @@ type trustedKey struct {
 	At  time.Time      `json:"at"`
 }
 
-// ExportFile writes what AMS has yet to be told as a courier's file, and leases it to that courier.
-// It returns the file and its id.
+// ExportFile writes the waiting clusters into a courier file and leases them to the courier. It
+// returns the file and its ID.
 func (r *Relay) ExportFile(ctx context.Context) (file []byte, id string, err error) {
 	file, id, err = r.export(ctx)
 	r.options.Metrics.courier(Export, err)
@@ -67,7 +67,7 @@ func (r *Relay) export(ctx context.Context) ([]byte, string, error) {
 	return out.Bytes(), id, nil
 }
 
-// Revoke ends the leases of a courier that does not come back, or of all with "".
+// Revoke ends the leases of one export, or of all exports if export is "".
 func (r *Relay) Revoke(ctx context.Context, export string) error {
 	err := r.options.DB.Update(ctx, func(tx *store.Tx) error {
 		return outbox.RecordedRows.Each(tx, "", func(id string, recorded *outbox.Recorded) error {
@@ -81,11 +81,11 @@ func (r *Relay) Revoke(ctx context.Context, export string) error {
 	if err != nil {
 		return err
 	}
-	return r.again()
+	return r.rescan()
 }
 
-// again looks at everything anew.
-func (r *Relay) again() error {
+// rescan schedules all waiting clusters, including those with an ended lease.
+func (r *Relay) rescan() error {
 	r.mu.Lock()
 	for _, j := range r.jobs {
 		if j.leased {
@@ -98,18 +98,18 @@ func (r *Relay) again() error {
 	return err
 }
 
-// Imported is what came of receipts.
+// Imported counts the receipts of one import.
 type Imported struct {
-	Told    int `json:"told"`    // of which AMS knows more now than was known here
-	Already int `json:"already"` // that said nothing new
-	Stopped int `json:"stopped"` // that need attention
-	Unknown int `json:"unknown"` // of clusters that this site does not have
+	Told    int `json:"told"`    // receipts with news
+	Already int `json:"already"` // receipts without news
+	Stopped int `json:"stopped"` // clusters that need attention
+	Unknown int `json:"unknown"` // clusters that this site does not have
 }
 
-// ErrUntrusted is the error of receipts signed with a key that this site does not know.
+// ErrUntrusted is returned for receipts that are signed with an untrusted key.
 var ErrUntrusted = fault.Sentinel(fault.Conflict, "the receipts are signed with a key that this site does not trust")
 
-// ImportReceipts takes a courier's receipts. A key that is not known yet is trusted if trust is its
+// ImportReceipts imports a courier's receipts. An unknown key is trusted if trust is its
 // fingerprint.
 func (r *Relay) ImportReceipts(ctx context.Context, from io.Reader, trust string) (Imported, error) {
 	came, err := r.receive(ctx, from, trust)
@@ -125,10 +125,10 @@ func (r *Relay) receive(ctx context.Context, from io.Reader, trust string) (Impo
 	h := file.Header
 	fingerprint := h.Key.Fingerprint()
 	if h.Site != r.options.Key.Public().Fingerprint() {
-		return Imported{}, refuseFile("it answers an export of another site (%s)", h.Site)
+		return Imported{}, refuseFile("it belongs to an export of another site (%s)", h.Site)
 	}
 	if h.APIURL != r.options.URL {
-		return Imported{}, refuseFile("it tells of %s, and this site of %s", h.APIURL, r.options.URL)
+		return Imported{}, refuseFile("it is for %s, and this site reports to %s", h.APIURL, r.options.URL)
 	}
 	var came Imported
 	err = r.options.DB.Update(ctx, func(tx *store.Tx) error {
@@ -147,10 +147,10 @@ func (r *Relay) receive(ctx context.Context, from io.Reader, trust string) (Impo
 	for i := 0; err == nil && i < len(file.Entries); i++ {
 		err = r.take(ctx, h.Export, &file.Entries[i], &came)
 	}
-	return came, errors.Join(err, r.again())
+	return came, errors.Join(err, r.rescan())
 }
 
-// take applies one receipt; whether it comes for the first time or again makes no difference.
+// take applies one receipt. Applying it again changes nothing.
 func (r *Relay) take(ctx context.Context, export string, receipt *CourierEntry, came *Imported) error {
 	carried := receipt.Recorded
 	outcome := func() {}
@@ -160,7 +160,7 @@ func (r *Relay) take(ctx context.Context, export string, receipt *CourierEntry, 
 		Subscription: carried.SubscriptionID, Text: receipt.Problem, By: byCourier,
 	}}
 	states := &dbState{r.options.DB, r.options.Clusters}
-	err := states.Change(ctx, receipt.ClusterID, note, func(d *outbox.Desired, held *outbox.Recorded) error {
+	err := states.Modify(ctx, receipt.ClusterID, note, func(d *outbox.Desired, held *outbox.Recorded) error {
 		if held.Lease != nil && held.Lease.Export == export && receipt.Outcome != "later" {
 			held.Lease = nil
 		}
@@ -182,7 +182,8 @@ func (r *Relay) take(ctx context.Context, export string, receipt *CourierEntry, 
 		*held = carried
 		held.Lease = lease
 		if held.Closed != "" && d.Generation != receipt.Desired.Generation {
-			held.Closed, held.ClosedAt = "", time.Time{} // it changed here since; the relay looks again
+			// the cluster changed since the export, so the relay decides again
+			held.Closed, held.ClosedAt = "", time.Time{}
 		}
 		return nil
 	})

@@ -20,7 +20,7 @@ import (
 	"landfall/appliance/sitekey"
 )
 
-// courier is a machine with a connection, to which a site's files are carried.
+// courier is a connected machine that receives a site's files.
 type courier struct {
 	*site
 	key    *sitekey.Key
@@ -34,7 +34,7 @@ func (s *site) courier() *courier {
 	return &courier{s, key, s.TempDir(), &memoryCredentials{secret: s.secret.secret}}
 }
 
-// export writes what waits to a file.
+// export writes the waiting clusters to a file.
 func (s *site) export() []byte {
 	s.Helper()
 	text, _, err := s.relay.ExportFile(s.Context())
@@ -77,7 +77,7 @@ func (c *courier) bring(receipts []byte) Imported {
 	return came
 }
 
-func TestACourierTellsWhatTheRelayWouldHave(t *testing.T) {
+func TestCourier_reportsLikeTheRelay(t *testing.T) {
 	byLine, byCourier := newSite(t), newSite(t)
 	byCourier.offline()
 	ends := func(s *site) []map[string]any {
@@ -88,7 +88,7 @@ func TestACourierTellsWhatTheRelayWouldHave(t *testing.T) {
 		s.rename(two, "renamed")
 		s.settle(soon)
 		if s == byCourier {
-			s.online() // for the courier alone: the relay is not driven
+			s.online() // only for the courier: the test does not drive the relay
 			c := s.courier()
 			require.Equal(t, Imported{Told: 3}, c.bring(c.carry(s.export())))
 			s.offline()
@@ -103,7 +103,7 @@ func TestACourierTellsWhatTheRelayWouldHave(t *testing.T) {
 			return strings.Compare(a["display_name"].(string), b["display_name"].(string))
 		})
 		for _, row := range rows {
-			maps.DeleteFunc(row, func(name string, _ any) bool { // what differs by nature
+			maps.DeleteFunc(row, func(name string, _ any) bool { // fields that always differ
 				return slices.Contains([]string{"id", "href", "cluster_id", "created_at", "updated_at",
 					"eval_expiration_date"}, name)
 			})
@@ -115,7 +115,7 @@ func TestACourierTellsWhatTheRelayWouldHave(t *testing.T) {
 	require.Equal(t, told, ends(byCourier), "AMS holds the same rows, field by field")
 }
 
-func TestFaultsOfCouriers(t *testing.T) {
+func TestCourier_faults(t *testing.T) {
 	runFaults(t, []faultCase{
 		{16, "a courier with credentials of another organization", func(s *site) {
 			id := s.reserved("one")
@@ -133,7 +133,7 @@ func TestFaultsOfCouriers(t *testing.T) {
 			first := c.carry(file)
 			second := c.carry(file)
 			require.Len(s, s.calls("create"), 1)
-			c.dir = s.TempDir() // on another machine, which does not know of the first
+			c.dir = s.TempDir() // on another machine without the first one's progress
 			third := c.carry(file)
 			require.Len(s, s.calls("create"), 1)
 			require.Equal(s, Imported{Told: 1}, c.bring(first))
@@ -157,7 +157,7 @@ func TestFaultsOfCouriers(t *testing.T) {
 			s.ams.Heal()
 			c.carry(file)
 			s.clock.Advance(soon)
-			rest := c.carry(file) // what may have been made is looked for again after the quarantine
+			rest := c.carry(file) // after the quarantine, the push searches for subscriptions that may exist
 			c.bring(rest)
 			for _, id := range ids {
 				s.requireRow(id, "Reserved", nil)
@@ -169,7 +169,7 @@ func TestFaultsOfCouriers(t *testing.T) {
 			s.rename(id, "three")
 			file := s.export()
 			s.settle(soon)
-			s.requireRow(id, "Reserved", map[string]any{"display_name": "three"}) // told by the relay
+			s.requireRow(id, "Reserved", map[string]any{"display_name": "three"}) // reported by the relay
 			require.Empty(s, s.ams.RowsOf(waiting), "creations are left to the courier")
 			require.Contains(s, s.line(waiting).Reason, "courier")
 			c := s.courier()
@@ -190,7 +190,7 @@ func TestFaultsOfCouriers(t *testing.T) {
 				require.ErrorContains(s, err, says)
 				require.Len(s, strings.Split(err.Error(), "\n"), 1, "one sentence")
 			}
-			requireRefused([]byte("hello"), "no file that landfall")
+			requireRefused([]byte("hello"), "not written by landfall")
 			requireRefused(file[:len(file)/2], "damaged or cut off")
 			requireRefused(repack(s, file, func(text string) string {
 				return strings.Replace(text, `"display_name":"one"`, `"display_name":"two"`, 1)
@@ -198,7 +198,7 @@ func TestFaultsOfCouriers(t *testing.T) {
 			requireRefused(repack(s, file, func(text string) string {
 				return strings.Replace(text, `"version":1`,
 					`"version":2`, 1)
-			}), "version 2")
+			}), "version is 2")
 			requireRefused(repack(s, file,
 				func(text string) string { return text[:strings.LastIndex(strings.TrimSpace(text), "\n")+1] }),
 				"end is missing")
@@ -269,7 +269,7 @@ func TestFaultsOfCouriers(t *testing.T) {
 	})
 }
 
-func TestAClusterDeletedWhileItsCourierIsOutLeavesNothingInAMS(t *testing.T) {
+func TestCourier_clusterDeletedDuringLease(t *testing.T) {
 	s := newSite(t)
 	id := s.register("one")
 	c, file := s.courier(), s.export()
@@ -293,7 +293,7 @@ func countLater(s *site, receipts []byte) int {
 	return later
 }
 
-// repack alters the text of a courier's file.
+// repack alters the text of a courier file.
 func repack(s *site, file []byte, alter func(string) string) []byte {
 	s.Helper()
 	zip, err := gzip.NewReader(bytes.NewReader(file))

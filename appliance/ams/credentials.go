@@ -19,41 +19,42 @@ import (
 	"landfall/store"
 )
 
-// KeyFile is the name, in the data directory, of the key that the credentials for AMS are sealed
-// with. It belongs in no backup: with it and the database whoever has both can speak for the site.
+// KeyFile is the name of the key file in the data directory that seals the credentials for AMS. Do
+// not back it up: with the key and the database, anyone can act for the site.
 const KeyFile = "ams.key"
 
-// CredentialFiles name files with credentials, which are read anew each time; all may be empty.
+// CredentialFiles names files with credentials. They are read again for each use. All may be empty.
 type CredentialFiles struct {
 	OfflineToken string
-	ClientID     string // itself, not a file
+	ClientID     string // the ID itself, not a file
 	ClientSecret string
 }
 
-// CredentialStore keeps the credentials: those of the files that the configuration names, or else those that
-// were typed, sealed in the store.
+// CredentialStore holds the credentials: those in the files that the configuration names, or else
+// those that a person entered, sealed in the store.
 type CredentialStore struct {
 	db    *store.DB
 	key   string // path
 	files CredentialFiles
 }
 
-// NewCredentialStore returns a vault over a store whose key lies in the data directory dir. It makes nothing
-// yet.
+// NewCredentialStore returns a store of credentials whose key is in the data directory dir. It
+// creates no file yet.
 func NewCredentialStore(db *store.DB, dir string, files CredentialFiles) *CredentialStore {
 	return &CredentialStore{db, filepath.Join(dir, KeyFile), files}
 }
 
-// sealed is a secret as it lies in the store.
+// sealed is a sealed secret in the store.
 type sealed struct {
 	Nonce []byte `json:"nonce"`
 	Box   []byte `json:"box"` // XChaCha20-Poly1305
 }
 
-// content is what is sealed.
+// content is the plain text of a sealed secret.
 type content struct {
 	Secret
-	Replaces string `json:"replaces,omitempty"` // SHA-256 of the token in a file whose place the sealed one took
+	// SHA-256 of the token file's content that the sealed token replaces
+	Replaces string `json:"replaces,omitempty"`
 }
 
 var sealedRows = store.NewBucket[sealed]("sealed", 1)
@@ -93,13 +94,13 @@ func (v *CredentialStore) Rotate(ctx context.Context, old, fresh string) error {
 	return v.seal(ctx, rotated)
 }
 
-// ErrConfigured is the error of credentials that are typed where the configuration names files with
-// them.
+// ErrConfigured is returned for entered credentials if the configuration names files with
+// credentials.
 var ErrConfigured = fault.Sentinel(fault.Conflict,
 	"the configuration names files with the credentials for AMS; change those, or take "+
 		"ams.offline_token_file and ams.client_secret_file out of it")
 
-// SetCredentials keeps credentials that were typed; empty ones are forgotten.
+// SetCredentials stores entered credentials. Empty ones delete the stored credentials.
 func (v *CredentialStore) SetCredentials(ctx context.Context, secret Secret) error {
 	if v.files != (CredentialFiles{}) {
 		return ErrConfigured
@@ -145,7 +146,7 @@ func (v *CredentialStore) open() (content, error) {
 	}
 	key, err := v.loadKey(false)
 	if errors.Is(err, fs.ErrNotExist) {
-		return content{}, nil // restored without its key: the credentials are given anew
+		return content{}, nil // restored without its key: the credentials must be entered again
 	}
 	if err != nil {
 		return content{}, err
@@ -153,29 +154,29 @@ func (v *CredentialStore) open() (content, error) {
 	box, err := chacha20poly1305.NewX(key)
 	if err != nil || len(row.Nonce) != box.NonceSize() {
 		return content{},
-			fmt.Errorf("%s is not the key that the credentials for AMS were sealed with; put the right one back, or "+
-				"give the credentials anew", v.key)
+			fmt.Errorf("%s is not the key that the credentials for AMS were sealed with; restore the right key, or "+
+				"enter the credentials again", v.key)
 	}
 	plain, err := box.Open(nil, row.Nonce, row.Box, []byte(sealedKey))
 	if err != nil {
 		return content{},
-			fmt.Errorf("%s is not the key that the credentials for AMS were sealed with; put the right one back, or "+
-				"give the credentials anew", v.key)
+			fmt.Errorf("%s is not the key that the credentials for AMS were sealed with; restore the right key, or "+
+				"enter the credentials again", v.key)
 	}
 	var held content
 	if err := json.Unmarshal(plain, &held); err != nil {
-		return content{}, errors.New("the sealed credentials for AMS can not be read; give them anew")
+		return content{}, errors.New("the sealed credentials for AMS cannot be read; enter them again")
 	}
 	return held, nil
 }
 
-// loadKey reads the key file, which is made if it is missing and wanted.
+// loadKey reads the key file. With create, it makes a missing one.
 func (v *CredentialStore) loadKey(create bool) ([]byte, error) {
 	text, err := readOwn(v.key)
 	if errors.Is(err, fs.ErrNotExist) && create {
 		key := make([]byte, chacha20poly1305.KeySize)
 		if _, err := rand.Read(key); err != nil {
-			return nil, fmt.Errorf("make the key of the credentials for AMS: %w", err)
+			return nil, fmt.Errorf("create the key of the credentials for AMS: %w", err)
 		}
 		return key, writeOwn(v.key, []byte(hex.EncodeToString(key)+"\n"))
 	}
@@ -185,13 +186,13 @@ func (v *CredentialStore) loadKey(create bool) ([]byte, error) {
 	key, err := hex.DecodeString(strings.TrimSpace(string(text)))
 	if err != nil || len(key) != chacha20poly1305.KeySize {
 		return nil,
-			fmt.Errorf("%s is no key: expected %d hexadecimal digits; put the right file back, or remove it and give "+
+			fmt.Errorf("%s is no key: expected %d hexadecimal digits; restore the right file, or remove it and enter "+
 				"the credentials anew", v.key, 2*chacha20poly1305.KeySize)
 	}
 	return key, nil
 }
 
-// writeOwn writes a file of mode 0600 that is whole or not there.
+// writeOwn writes a file with mode 0600 atomically.
 func writeOwn(path string, text []byte) (err error) {
 	file, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*")
 	if err != nil {
@@ -211,7 +212,7 @@ func writeOwn(path string, text []byte) (err error) {
 	return errors.Join(folder.Sync(), folder.Close())
 }
 
-// readOwn reads a file that only its owner may read.
+// readOwn reads a file and rejects it if users other than its owner may read it.
 func readOwn(path string) ([]byte, error) {
 	info, err := os.Stat(path)
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"landfall/appliance/ams/outbox"
 )
 
-// The statuses of a subscription in AMS.
+// Statuses of a subscription in AMS.
 const (
 	statusReserved      = "Reserved"
 	statusActive        = "Active"
@@ -22,7 +22,7 @@ const (
 
 const assistedInstall = "AssistedInstall"
 
-// Row is a subscription as AMS shows it: what is decided by, and the object as it came.
+// Row is a subscription in AMS: the fields that decisions use, and the raw object.
 type Row struct {
 	ID                string
 	Status            string
@@ -40,32 +40,31 @@ func (r *Row) fields() outbox.Fields {
 	return outbox.Fields{DisplayName: r.DisplayName, ExternalClusterID: r.ExternalClusterID, ConsoleURL: r.ConsoleURL}
 }
 
-// Query is how AMS was asked.
+// Query is the way in which AMS was read.
 type Query int
 
-// How AMS was asked for a cluster's subscription.
+// Ways to read a cluster's subscription.
 const (
 	NotRead Query = iota
 	ByID
-	BySearch // by cluster_id, and by external_cluster_id when it is known
+	BySearch // by cluster_id, and by external_cluster_id if it is known
 )
 
-// Observed is what AMS answered last. Rows that are deprovisioned are as good as gone and not in
-// it.
+// Observed is AMS's last answer. It holds no deprovisioned rows; they count as gone.
 type Observed struct {
 	How  Query
 	Rows []Row
 }
 
-// Site is who tells AMS, and how clusters end.
+// Site identifies the reporting account and says how installed clusters end.
 type Site struct {
 	Organization string
 	AccountID    string
 	FinalStatus  string        // Active or Disconnected
-	Quarantine   time.Duration // for which a search may not find what was created
+	Quarantine   time.Duration // time until a search is certain to find a created subscription
 }
 
-// Situation is all that a decision follows from.
+// Situation is the complete input of a decision.
 type Situation struct {
 	ClusterID string
 	Desired   outbox.Desired
@@ -73,30 +72,30 @@ type Situation struct {
 	Observed  Observed
 	Site      Site
 	Now       time.Time
-	Courier   bool // a courier tells: what others changed meanwhile is not overwritten
-	Refresh   bool // nothing waits: look how the row is
+	Courier   bool // a courier reports: do not overwrite foreign changes
+	Refresh   bool // nothing waits: read the row only
 }
 
-// Do is what to do next about a cluster's subscription.
+// Do names the next action for a cluster's subscription.
 type Do string
 
-// The actions.
+// Actions.
 const (
-	Rest    Do = "rest"    // AMS knows all there is to tell
-	Read    Do = "look"    // ask AMS: by id when there is one, else by search
-	Wait    Do = "wait"    // until Action.Until, then look again
-	Create  Do = "create"  // write the mark, then POST
-	Adopt   Do = "adopt"   // remember the id of Action.Row
-	Clear   Do = "clear"   // forget the mark: there is no second subscription
-	Forget  Do = "forget"  // the id leads nowhere any more
+	Rest    Do = "rest"    // AMS has confirmed everything
+	Read    Do = "look"    // read from AMS: by ID if it is known, else by search
+	Wait    Do = "wait"    // until Action.Until, then decide again
+	Create  Do = "create"  // store the mark, then POST
+	Adopt   Do = "adopt"   // record the ID of Action.Row
+	Clear   Do = "clear"   // remove the mark: there is no second subscription
+	Forget  Do = "forget"  // remove the ID: its subscription is gone
 	Update  Do = "update"  // PATCH Action.Patch and Action.Status
 	Delete  Do = "delete"  // DELETE Action.Row
-	Close   Do = "close"   // nothing is left to do, for ever; Action.Note says how it ended
-	Refuse  Do = "stop"    // Action.Stop: a person decides
-	Dispute Do = "quarrel" // a courier found other values than those it was sent out with
+	Close   Do = "close"   // end for good; Action.Note says how it ended
+	Refuse  Do = "stop"    // Action.Stop says why a person must decide
+	Dispute Do = "quarrel" // a courier found other values than at the export
 )
 
-// How a subscription ended.
+// Ways in which a subscription ends.
 const (
 	closedDeleted = "deleted"
 	closedLeft    = "left"
@@ -106,28 +105,28 @@ const (
 // Action is the outcome of a decision.
 type Action struct {
 	Do     Do
-	Rule   int // of the table in docs/ams.md
+	Rule   int // in the table of docs/ams.md
 	Row    *Row
 	Patch  outbox.Fields
 	Status string
-	Acked  outbox.Fields // what AMS turns out to have already
-	Search bool          // look by search though the id is known
+	Acked  outbox.Fields // fields that AMS already has
+	Search bool          // search although the ID is known
 	Until  time.Time
 	Stop   string // outbox.Blocked, outbox.Attention
-	Reason string // a sentence: why it stopped
-	Note   string // worth knowing
+	Reason string // reason for the stop, a sentence
+	Note   string // information for people
 	Ended  string
 }
 
-// maxCreates is how often a subscription is asked for before a person is.
+// maxCreates limits the creations before a person must decide.
 const maxCreates = 3
 
-// maxQuarantineAge bounds how long a quarantine may seem to have lasted: beyond it the clock may have
-// jumped, and it begins anew.
+// maxQuarantineAge limits the plausible age of a quarantine. Beyond it the clock may have jumped,
+// and the quarantine starts again.
 const maxQuarantineAge = 24 * time.Hour
 
-// Decide says what to do next about a cluster's subscription. It is a function of its argument
-// alone: whoever acts does what it says, remembers what came of it, and asks again until it says
+// Decide returns the next action for a cluster's subscription. It depends on its argument only. The
+// caller executes the action, stores the outcome, and calls Decide again until the action is
 // [Rest], [Wait], [Close] or [Refuse].
 func Decide(s Situation) Action {
 	switch {
@@ -147,7 +146,7 @@ func Decide(s Situation) Action {
 	return s.keep()
 }
 
-// remove ends a subscription that AMS is not to keep.
+// remove ends a subscription that AMS must not keep.
 func (s Situation) remove() Action {
 	r := s.Recorded
 	if r.SubscriptionID == "" && r.Mark == nil {
@@ -177,7 +176,7 @@ func (s Situation) remove() Action {
 		Note: fmt.Sprintf("AMS has the subscription as %s and keeps it.", row.Status)}
 }
 
-// find looks for the subscription of a cluster whose id is not known.
+// find decides for a cluster whose subscription ID is not known.
 func (s Situation) find() Action {
 	rows := s.ours()
 	switch {
@@ -205,17 +204,18 @@ func (s Situation) find() Action {
 	}
 	if s.Recorded.Mark.Tries >= maxCreates {
 		return s.quarantine(8, Action{Do: Refuse, Rule: 9, Stop: outbox.Attention,
-			Reason: fmt.Sprintf("AMS was asked %d times for a subscription and shows none; look for it there, then "+
+			Reason: fmt.Sprintf("AMS was asked %d times for a subscription and shows none; search for it there, then "+
 				"try again.", maxCreates)})
 	}
 	return s.quarantine(8, Action{Do: Create, Rule: 9})
 }
 
-// quarantine waits until a search would find what may have been created, then does what was asked.
+// quarantine returns Wait until a search is certain to find a created subscription, and then the
+// given action.
 func (s Situation) quarantine(rule int, then Action) Action {
 	looked := s.Recorded.Mark.SearchedAt
 	if age := s.Now.Sub(looked); looked.IsZero() || age < 0 || age > maxQuarantineAge {
-		looked = s.Now // the first look, or the clock jumped meanwhile
+		looked = s.Now // the first search, or the clock jumped since
 	}
 	if until := looked.Add(s.Site.Quarantine); s.Now.Before(until) {
 		return Action{Do: Wait, Rule: rule, Until: until}
@@ -223,8 +223,8 @@ func (s Situation) quarantine(rule int, then Action) Action {
 	return then
 }
 
-// surplus chooses among several subscriptions of one cluster, and has those deleted that this site
-// made twice.
+// surplus chooses one of several subscriptions of a cluster. It deletes a duplicate that only this
+// site can have made.
 func (s Situation) surplus(rows []Row) Action {
 	order := []string{statusActive, statusStale, statusDisconnected, statusReserved}
 	rank := func(row Row) int {
@@ -245,8 +245,7 @@ func (s Situation) surplus(rows []Row) Action {
 		len(rows), rows[0].ID)}
 }
 
-// made tells whether a row can only be one that this site asked for when it was not sure that it
-// had one.
+// made reports whether only this site can have made the row, in a repeated creation.
 func (s Situation) made(row *Row) bool {
 	if slices.Contains(s.Recorded.Former, row.ID) {
 		return true
@@ -256,13 +255,13 @@ func (s Situation) made(row *Row) bool {
 		s.Site.AccountID != ""
 }
 
-// keep brings the known row to what is desired.
+// keep updates the known row.
 func (s Situation) keep() Action {
 	r := s.Recorded
 	if len(s.Observed.Rows) == 0 {
 		if r.AckedStatus == statusActive || r.AckedStatus == statusDisconnected || r.Reverify {
 			return Action{Do: Refuse, Rule: 13, Stop: outbox.Attention,
-				Reason: "The subscription is gone from AMS; have it created again, or leave it so."}
+				Reason: "The subscription is gone from AMS; have it created again, or accept that."}
 		}
 		return Action{Do: Forget, Rule: 12}
 	}
@@ -273,7 +272,7 @@ func (s Situation) keep() Action {
 	action := Action{Rule: 14, Row: row}
 	switch {
 	case s.Desired.Phase == outbox.Active && row.Status == statusArchived:
-		action.Rule, action.Note = 17, "The subscription is archived in AMS; it is not changed any more."
+		action.Rule, action.Note = 17, "The subscription is archived in AMS; it is no longer changed."
 		return s.finished(action)
 	case s.Desired.Phase == outbox.Active && row.Status == statusReserved:
 		action.Rule, action.Status = 15, cmp.Or(s.Site.FinalStatus, statusActive)
@@ -289,9 +288,9 @@ func (s Situation) keep() Action {
 	return s.delta(action)
 }
 
-// delta adds the fields that are to be sent: those that changed here since AMS confirmed them. One
-// that was edited in AMS since is left; one that changed on both sides is overwritten by the relay,
-// and by a courier not.
+// delta adds the fields to send: those that changed here since AMS confirmed them. A field that was
+// edited in AMS since then stays. The relay overwrites a field that changed on both sides; a
+// courier does not.
 func (s Situation) delta(action Action) Action {
 	acked, shown := s.Recorded.Acked, action.Row.fields()
 	disputed := ""
@@ -303,11 +302,12 @@ func (s Situation) delta(action Action) Action {
 			*ack = wanted
 		case wanted == known && !insist:
 			*ack = known
-			action.Note = cmp.Or(action.Note, fmt.Sprintf("The %s was changed in AMS to %q; it is left so.", name,
+			action.Note = cmp.Or(action.Note, fmt.Sprintf("The %s was changed in AMS to %q; it is not overwritten.",
+				name,
 				seen))
 		case known != seen && seen != "" && (s.Courier || s.Recorded.Reverify && known != "") && !insist:
-			disputed = fmt.Sprintf("AMS has the %s %q where %q was expected, and %q is to be told; try again to "+
-				"overwrite it, or leave it so.", name, seen, known, wanted)
+			disputed = fmt.Sprintf("AMS has the %s %q where %q was expected, and %q is to be sent; try again to "+
+				"overwrite it, or accept it.", name, seen, known, wanted)
 		default:
 			*to = wanted
 		}
@@ -334,16 +334,16 @@ func (s Situation) delta(action Action) Action {
 	return action
 }
 
-// sent tells whether a value that AMS shows was sent from here without an answer having come:
-// nobody else made it so.
+// sent reports whether the value in AMS comes from an earlier PATCH of this site whose answer was
+// lost.
 func (s Situation) sent(value string) bool {
 	return value != "" && slices.ContainsFunc(s.Recorded.Unconfirmed, func(f outbox.Fields) bool {
 		return value == f.DisplayName || value == f.ExternalClusterID || value == f.ConsoleURL
 	})
 }
 
-// markExpired tells whether it is time to look for a second subscription, which may have been made
-// while an answer was missing.
+// markExpired reports whether it is time to search for a second subscription, which may exist
+// because an answer was lost.
 func (s Situation) markExpired() bool {
 	mark := s.Recorded.Mark
 	return mark != nil && s.Recorded.SubscriptionID != "" && !s.Now.Before(s.markEnds())
@@ -353,7 +353,7 @@ func (s Situation) markEnds() time.Time {
 	return s.Recorded.Mark.At.Add(markQuarantines * s.Site.Quarantine)
 }
 
-// markQuarantines is after how many quarantines a search shows all that was made.
+// markQuarantines is the number of quarantines after which a search shows every subscription.
 const markQuarantines = 4
 
 func (s Situation) clear() Action {
@@ -366,7 +366,7 @@ func (s Situation) clear() Action {
 	return Action{Do: Clear, Rule: 11}
 }
 
-// finished rests, or closes what outlived its cluster.
+// finished returns Rest, or Close for a subscription whose cluster is deleted.
 func (s Situation) finished(action Action) Action {
 	action.Do = Rest
 	if s.Recorded.Mark != nil {
@@ -379,7 +379,7 @@ func (s Situation) finished(action Action) Action {
 	return action
 }
 
-// ours are the rows that bear the cluster's id.
+// ours returns the rows with this cluster's ID.
 func (s Situation) ours() []Row {
 	var rows []Row
 	for _, row := range s.Observed.Rows {
@@ -403,7 +403,7 @@ func (s Situation) foreign(row *Row) bool {
 
 func (s Situation) notOurs(row *Row) Action {
 	return Action{Do: Refuse, Rule: 19, Row: row, Stop: outbox.Blocked, Reason: fmt.Sprintf(
-		"Subscription %s in AMS is of cluster %s in organization %s, not of this cluster; nothing is told until a "+
-			"person has looked at it.",
+		"Subscription %s in AMS is of cluster %s in organization %s, not of this cluster; nothing is sent until a "+
+			"person has checked it.",
 		row.ID, cmp.Or(row.ClusterID, "(none)"), cmp.Or(row.OrganizationID, "(none)"))}
 }

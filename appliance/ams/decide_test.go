@@ -16,8 +16,8 @@ import (
 
 const decided = "fcf4c3c2-79a0-422c-8754-27cf02dfa9d2"
 
-// situations calls fn with every combination of what is desired, recorded and observed that
-// differs in a decision.
+// situations calls fn with every combination of desired, recorded and observed states that can lead
+// to different decisions.
 func situations(fn func(Situation)) {
 	now := time.Date(2026, 3, 1, 8, 0, 0, 0, time.UTC)
 	for _, phase := range []outbox.Phase{outbox.Absent, outbox.Reserved, outbox.Active} {
@@ -77,7 +77,7 @@ func marks(now time.Time) []*outbox.Mark {
 	}
 }
 
-// observations are what AMS may show; nil is that it was not asked.
+// observations returns the possible states of AMS; nil stands for no read.
 func observations() [][]Row {
 	all := [][]Row{nil, {}}
 	for _, status := range []string{statusReserved, statusActive, statusStale, statusArchived, statusDisconnected} {
@@ -97,7 +97,7 @@ func observations() [][]Row {
 	return all
 }
 
-func TestADecisionIsAlwaysASafeOne(t *testing.T) {
+func TestDecide_isAlwaysSafe(t *testing.T) {
 	rules, count := map[int]bool{}, 0
 	situations(func(s Situation) {
 		count++
@@ -159,7 +159,7 @@ func TestADecisionIsAlwaysASafeOne(t *testing.T) {
 			written[number] = true
 		}
 	}
-	delete(rules, 0) // looking and resting
+	delete(rules, 0) // read and rest
 	for number := range rules {
 		require.True(t, written[number], "rule %d is not in docs/ams.md", number)
 	}
@@ -168,7 +168,7 @@ func TestADecisionIsAlwaysASafeOne(t *testing.T) {
 	}
 }
 
-func TestAValueOfOursWhoseAnswerWasLostIsNoEditOfAPerson(t *testing.T) {
+func TestDecide_unconfirmedValueIsNoEdit(t *testing.T) {
 	s := Situation{
 		ClusterID: decided, Site: Site{Organization: "ours"},
 		Desired: outbox.Desired{Generation: 3, Phase: outbox.Reserved, Fields: outbox.Fields{DisplayName: "one"}},

@@ -15,18 +15,18 @@ import (
 	"landfall/store"
 )
 
-func TestFaultsOfWhatAMSShows(t *testing.T) {
+func TestRelay_unexpectedStatesInAMS(t *testing.T) {
 	runFaults(t, []faultCase{
 		{29, "restored from an older backup", func(s *site) {
 			id, vanished, doubled := s.reserved("one"), s.reserved("vanished"), s.reserved("doubled")
 			backup := map[string]outbox.Desired{}
 			replies := map[string]outbox.Recorded{}
 			for _, cluster := range []string{id, vanished, doubled} {
-				d, r, err := (&dbState{s.db, s}).Entry(s.Context(), cluster)
+				d, r, err := (&dbState{s.db, s}).Load(s.Context(), cluster)
 				require.NoError(s, err)
 				backup[cluster], replies[cluster] = d, r
 			}
-			pending := backup[doubled] // was about to be told when the backup was made
+			pending := backup[doubled] // the backup was made just before the report
 			pending.Generation, pending.DisplayName = pending.Generation+1, "older"
 			backup[doubled] = pending
 			s.rename(id, "two")
@@ -74,7 +74,7 @@ func TestFaultsOfWhatAMSShows(t *testing.T) {
 			s.requireSent(id)
 			require.True(s, s.told("metrics reached AMS first"))
 
-			late := s.reserved("late") // metrics come between its registration and its own id
+			late := s.reserved("late") // metrics arrive between the registration and the cluster's own ID
 			s.ams.Report(external2, ours.Username)
 			s.install(late, external2, "late.example.com")
 			s.settle(soon)
@@ -200,7 +200,7 @@ func TestFaultsOfWhatAMSShows(t *testing.T) {
 			require.Empty(s, s.ams.WrongDeletes())
 		}},
 		{54, "a cluster that AMS is to hear nothing of", func(s *site) {
-			// no row: see TestClustersOfOthersAreNotTold in package engine
+			// for this case see package engine
 			s.relay.enqueue(uuid.NewString(), s.clock.Now(), false)
 			s.settle(soon)
 			require.Empty(s, s.calls())

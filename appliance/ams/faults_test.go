@@ -16,7 +16,7 @@ import (
 	"landfall/store"
 )
 
-// faultCase is one row of the table of faults: what goes wrong, and how AMS and the site end.
+// faultCase is a row of the table of faults: the fault, and the final state of AMS and of the site.
 type faultCase struct {
 	number int
 	name   string
@@ -29,7 +29,7 @@ func runFaults(t *testing.T, cases []faultCase) {
 	}
 }
 
-// reserved registers a cluster that AMS has as Reserved.
+// reserved registers a cluster whose row in AMS is Reserved.
 func (s *site) reserved(name string) string {
 	s.Helper()
 	id := s.register(name)
@@ -39,7 +39,7 @@ func (s *site) reserved(name string) string {
 	return id
 }
 
-// active registers and installs a cluster that AMS has as Active.
+// active registers and installs a cluster whose row in AMS is Active.
 func (s *site) active(name string) string {
 	s.Helper()
 	id := s.register(name)
@@ -63,12 +63,12 @@ func (s *site) requireStopped(id, kind, reason string) {
 	require.Contains(s, line.Reason, reason)
 }
 
-// once orders a fault for the next call of a kind.
+// once requests a fault for the next call of a kind.
 func (s *site) once(op string, do func(http.ResponseWriter, *http.Request, func(http.ResponseWriter))) {
 	s.ams.Break(amstest.Fault{Op: op, Times: 1, Do: do})
 }
 
-func TestFaultsOfTheLine(t *testing.T) {
+func TestRelay_connectionFaults(t *testing.T) {
 	runFaults(t, []faultCase{
 		{1, "offline from start to installed", func(s *site) {
 			s.offline()
@@ -207,7 +207,7 @@ func TestFaultsOfTheLine(t *testing.T) {
 			s.settle(soon)
 			s.requireGone(id)
 			require.Equal(s, []string{"get", "delete", "get"}, s.calls(),
-				"no PATCH, one DELETE, and a look whether it was done")
+				"no PATCH, one DELETE, and a read that confirms it")
 			require.Equal(s, ClusterLeft, s.line(id).State)
 		}},
 		{12, "failed and installed again offline", func(s *site) {
@@ -255,7 +255,7 @@ func TestFaultsOfTheLine(t *testing.T) {
 			s.online()
 			s.settle(soon)
 			s.requireRow(id, "Reserved", nil)
-			s.once("create", amstest.DropBefore()) // a quarantine must not end by a jump
+			s.once("create", amstest.DropBefore()) // a clock jump must not end a quarantine
 			other := s.register("two")
 			s.relay.step(s.Context())
 			s.clock.Advance(time.Minute)
@@ -274,7 +274,8 @@ func TestFaultsOfTheLine(t *testing.T) {
 			id := s.register("one")
 			s.relay.step(s.Context())
 			require.Contains(s, s.line(id).Reason, "may have made its subscription")
-			s.desire(id, func(d *outbox.Desired) { d.DisplayName = "two" }) // cluster actions go on
+			// the cluster can still be changed
+			s.desire(id, func(d *outbox.Desired) { d.DisplayName = "two" })
 			s.fill(nil)
 			s.settle(soon)
 			s.requireRow(id, "Reserved", map[string]any{"display_name": "two"})
@@ -284,7 +285,7 @@ func TestFaultsOfTheLine(t *testing.T) {
 	})
 }
 
-// fill has the store answer an error instead of keeping what AMS answered; nil ends that.
+// fill makes the store fail instead of recording AMS's answer; nil ends that.
 func (s *site) fill(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -296,7 +297,7 @@ func (s *site) scan() error {
 	return err
 }
 
-func TestASiteWithNothingToTellSaysThatNobodyHasLoggedIn(t *testing.T) {
+func TestRelay_missingCredentialsAreShown(t *testing.T) {
 	s := newSite(t)
 	s.secret.secret = Secret{}
 	s.settle(soon)
@@ -307,7 +308,7 @@ func TestASiteWithNothingToTellSaysThatNobodyHasLoggedIn(t *testing.T) {
 	require.NotEqual(t, NoCredentials, s.state())
 }
 
-func TestFaultsOfCredentials(t *testing.T) {
+func TestRelay_credentialFaults(t *testing.T) {
 	them := amstest.Account{ID: "2GOuThem", Username: "them", Organization: "2GOuTheirs", OrganizationName: "Theirs"}
 	runFaults(t, []faultCase{
 		{14, "access token expired", func(s *site) {
@@ -376,7 +377,7 @@ func TestFaultsOfCredentials(t *testing.T) {
 			require.NoError(s, s.relay.Retry(s.Context(), ids[2], "Ann"))
 			s.settle(soon)
 			s.requireSent(ids[2])
-			require.True(s, s.told("Ann said so"))
+			require.True(s, s.told("Ann gave the order"))
 		}},
 		{30, "two appliances with the same clusters", func(s *site) {
 			id := s.reserved("one")
@@ -421,7 +422,7 @@ func TestFaultsOfCredentials(t *testing.T) {
 	})
 }
 
-func TestFaultsOfAnswers(t *testing.T) {
+func TestRelay_answerFaults(t *testing.T) {
 	them := amstest.Account{ID: "2GOuThem", Username: "them", Organization: "2GOuTheirs", OrganizationName: "Theirs"}
 	runFaults(t, []faultCase{
 		{18, "row deleted by hand, then renamed", func(s *site) {
@@ -498,7 +499,7 @@ func TestFaultsOfAnswers(t *testing.T) {
 			s.requireStopped(id, outbox.Blocked, "not yours to delete")
 		}},
 		{47, "POST answered with an id only, without a subscription, or not allowed", func(s *site) {
-			id := s.reserved("one") // the stand-in answers a reference
+			id := s.reserved("one") // the server answers with a reference
 			require.NotEmpty(s, s.recorded(id).Remote, "a GET completes it")
 
 			s.once("create", amstest.CommitThenAnswer(200, "application/json", `{"allowed": true}`))

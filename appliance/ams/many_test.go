@@ -18,27 +18,27 @@ import (
 
 var clusters = flag.Int("clusters", 1000, "how many clusters wait while the site is offline; make test takes 10000")
 
-// hurriedClock goes on as fast as somebody waits for it.
-type hurriedClock struct{ *clockwork.FakeClock }
+// skippingClock advances whenever somebody waits for it.
+type skippingClock struct{ *clockwork.FakeClock }
 
 // After implements clockwork.Clock.
-func (c hurriedClock) After(d time.Duration) <-chan time.Time {
+func (c skippingClock) After(d time.Duration) <-chan time.Time {
 	c.Advance(d)
 	done := make(chan time.Time, 1)
 	done <- c.Now()
 	return done
 }
 
-// pace has the relay make so many calls a second, on a clock that goes on by itself.
+// pace limits the relay's calls per second, on a clock that advances by itself.
 func (s *site) pace(rate float64) {
 	s.relay.options.Workers = 1
 	s.relay.options.Client = NewClient(ClientOptions{
-		URL: amsURL, TokenURL: ssoURL, Transport: s.wire, Credentials: s.secret, Clock: hurriedClock{s.clock},
+		URL: amsURL, TokenURL: ssoURL, Transport: s.wire, Credentials: s.secret, Clock: skippingClock{s.clock},
 		Logger: slog.New(slog.DiscardHandler), Rate: rate,
 	})
 }
 
-// registerMany writes what AMS must hear of so many clusters, some thousand in a transaction.
+// registerMany writes the desired state of many clusters, some thousand in each transaction.
 func registerMany(tb testing.TB, db *store.DB, count int, now time.Time) {
 	tb.Helper()
 	for from := 0; from < count; from += 1000 {
@@ -56,7 +56,7 @@ func registerMany(tb testing.TB, db *store.DB, count int, now time.Time) {
 	}
 }
 
-func TestFaultsOfNumbers(t *testing.T) {
+func TestRelay_manyClusters(t *testing.T) {
 	t.Run("36 thousands of records, and the line is back", func(t *testing.T) {
 		s := newSite(t)
 		s.pace(10)
@@ -67,7 +67,7 @@ func TestFaultsOfNumbers(t *testing.T) {
 		for rounds := 0; !s.idle(); rounds++ {
 			require.Less(t, rounds, *clusters, "the relay gets on")
 			next := s.relay.step(context.Background())
-			if rounds == 3 { // people look while it works
+			if rounds == 3 { // a person reads the status while the relay works
 				looked := time.Now()
 				page, err := s.relay.Status(t.Context(), Selection{Limit: 50})
 				require.NoError(t, err)
@@ -100,7 +100,7 @@ func TestFaultsOfNumbers(t *testing.T) {
 	})
 }
 
-func TestAClusterRenamedAHundredTimesCostsOneCall(t *testing.T) {
+func TestRelay_hundredRenamesCostOneCall(t *testing.T) {
 	s := newSite(t)
 	known := s.reserved("known")
 	s.offline()
@@ -119,8 +119,8 @@ func TestAClusterRenamedAHundredTimesCostsOneCall(t *testing.T) {
 	s.requireRow(fresh, "Reserved", map[string]any{"display_name": "fresh-99"})
 }
 
-// What is planned is what is then said.
-func TestAPlanTellsWhatIsSaidThen(t *testing.T) {
+// The plan matches the calls that follow.
+func TestPlan_matchesTheCallsMade(t *testing.T) {
 	s := newSite(t)
 	known := s.active("known")
 	s.offline()
@@ -139,7 +139,7 @@ func TestAPlanTellsWhatIsSaidThen(t *testing.T) {
 	require.Equal(t, map[string][]string{
 		"renamed": {"change subscription " + id + ": name renamed"},
 		"fresh": {
-			"look whether it has a subscription already", "create a subscription named fresh, for site",
+			"search for an existing subscription", "create a subscription named fresh, for site",
 			"change subscription (new): cluster's own id 5e0d2b0f-9f59-4f3c-a4b4-0c5f5d3e8a11, console's URL " +
 				"https://console-openshift-console.apps.fresh.test, status Active",
 		},
@@ -154,7 +154,7 @@ func TestAPlanTellsWhatIsSaidThen(t *testing.T) {
 	require.Empty(t, plans)
 }
 
-func TestWhatWasWrittenBeforeThereWasAnIndexIsFound(t *testing.T) {
+func TestRelay_indexesOldDatabase(t *testing.T) {
 	s := newSite(t)
 	told, waiting := s.reserved("told"), s.register("waiting")
 	require.NoError(t, s.db.Update(t.Context(), func(tx *store.Tx) error {
@@ -191,19 +191,19 @@ func TestWhatWasWrittenBeforeThereWasAnIndexIsFound(t *testing.T) {
 	}))
 }
 
-func TestAPersonHasOtherValuesTold(t *testing.T) {
+func TestRelay_editedValues(t *testing.T) {
 	s := newSite(t)
 	id := s.reserved("one")
 	require.NoError(t, s.relay.Edit(t.Context(), id, "Ann", outbox.Fields{DisplayName: "the northern pier"}))
 	s.settle(soon)
 	s.requireRow(id, "Reserved", map[string]any{"display_name": "the northern pier"})
-	require.Contains(t, s.events[len(s.events)-2], "Ann said so.")
+	require.Contains(t, s.events[len(s.events)-2], "Ann gave the order.")
 	require.ErrorIs(t, s.relay.Edit(t.Context(), id, "Ann", outbox.Fields{ConsoleURL: "pier"}), ErrEdit)
 	require.ErrorIs(t, s.relay.Edit(t.Context(), id, "Ann", outbox.Fields{ExternalClusterID: "pier"}), ErrEdit)
 	require.ErrorIs(t, s.relay.Edit(t.Context(), uuid.NewString(), "Ann", outbox.Fields{DisplayName: "x"}), ErrNothing)
 }
 
-func TestFiguresAreWrittenForPrometheus(t *testing.T) {
+func TestRelay_prometheusMetrics(t *testing.T) {
 	var meter *Metrics
 	s := newSite(t, func(o *Options) { meter = o.Metrics })
 	s.reserved("told")

@@ -10,11 +10,11 @@ import (
 	"github.com/VictoriaMetrics/metrics"
 )
 
-// Metrics counts what goes on between a site and AMS, for Prometheus. Its zero value is not ready:
-// see [NewMetrics].
+// Metrics counts the calls and outcomes between a site and AMS, for Prometheus. Use [NewMetrics];
+// the zero value is not usable.
 type Metrics struct{ set *metrics.Set }
 
-// NewMetrics returns a meter that has counted nothing.
+// NewMetrics returns empty metrics.
 func NewMetrics() *Metrics { return &Metrics{metrics.NewSet()} }
 
 // Called counts a finished call; see ClientOptions.Watch.
@@ -43,12 +43,12 @@ func (m *Metrics) courier(kind CourierKind, err error) {
 		outcome)).Inc()
 }
 
-// states of the relay, each of which is a gauge that is one or nothing.
+// states lists the states of the relay. Each is a gauge with the value 0 or 1.
 var states = []State{Off, NoCredentials, ByHand, Offline, Online, PausedCredentials, PausedPermission, PausedIdentity,
 	PausedPerson}
 
-// WriteMetrics writes how the site stands with AMS, and what was counted since the start, as
-// Prometheus reads it.
+// WriteMetrics writes the state of the relay and the counters since the start in Prometheus' text
+// format.
 func (r *Relay) WriteMetrics(ctx context.Context, out io.Writer) error {
 	s, err := r.Status(ctx, Selection{})
 	if err != nil {
@@ -86,7 +86,7 @@ func (r *Relay) WriteMetrics(ctx context.Context, out io.Writer) error {
 	return nil
 }
 
-// seconds is a time as Prometheus has it; 0 for none.
+// seconds returns a time in seconds since 1970; 0 for the zero time.
 func seconds(at time.Time) float64 {
 	if at.IsZero() {
 		return 0

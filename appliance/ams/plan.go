@@ -11,16 +11,17 @@ import (
 	"landfall/store"
 )
 
-// Planned is what AMS would be told of a cluster, if it has of it what was seen there last.
+// Planned lists the calls for a cluster, on the assumption that AMS has not changed since Landfall
+// last read it.
 type Planned struct {
 	ClusterID string   `json:"cluster_id"`
 	Name      string   `json:"name"`
-	Calls     []string `json:"calls"`            // in order; none: it turned out that there is nothing to tell
-	Reason    string   `json:"reason,omitempty"` // why a person is asked first
+	Calls     []string `json:"calls"`            // in order; empty if there is nothing to send
+	Reason    string   `json:"reason,omitempty"` // why a person must decide first
 }
 
-// Plan says what AMS would be told of the clusters that wait, or of one, without asking anybody:
-// the same decisions are taken against what AMS showed last.
+// Plan returns the calls for the waiting clusters, or for one, without contacting AMS. It takes the
+// same decisions against the last known state of AMS.
 func (r *Relay) Plan(ctx context.Context, clusterID string) ([]Planned, error) {
 	entries := []CourierEntry{}
 	err := r.options.DB.View(func(tx *store.Tx) error {
@@ -46,8 +47,8 @@ func (r *Relay) Plan(ctx context.Context, clusterID string) ([]Planned, error) {
 	return plans, nil
 }
 
-// PlanPush says what a push of a courier's file would tell AMS, if AMS has what the site saw there
-// last.
+// PlanPush returns the calls that a push of a courier file would make, against the state of AMS at
+// the export.
 func PlanPush(ctx context.Context, file *CourierFile, options PushOptions) ([]Planned, error) {
 	plans := make([]Planned, 0, len(file.Entries))
 	for _, one := range file.Entries {
@@ -85,8 +86,8 @@ func planOf(ctx context.Context, t *reconciler, of CourierEntry) (Planned, error
 	return plan, nil
 }
 
-// dryRun is an AMS that has what was seen there last, and the states of one cluster. It notes what
-// would be said.
+// dryRun stands in for AMS and for the StateStore of one cluster. It has the last known state of
+// AMS and records the calls.
 type dryRun struct {
 	entry CourierEntry
 	row   *Row
@@ -94,13 +95,13 @@ type dryRun struct {
 	calls []string
 }
 
-// Entry implements [StateStore].
-func (p *dryRun) Entry(context.Context, string) (outbox.Desired, outbox.Recorded, error) {
+// Load implements [StateStore].
+func (p *dryRun) Load(context.Context, string) (outbox.Desired, outbox.Recorded, error) {
 	return p.entry.Desired, p.entry.Recorded, nil
 }
 
-// Change implements [StateStore].
-func (p *dryRun) Change(_ context.Context, _ string, _ Note, fn func(*outbox.Desired,
+// Modify implements [StateStore].
+func (p *dryRun) Modify(_ context.Context, _ string, _ Note, fn func(*outbox.Desired,
 	*outbox.Recorded) error) error {
 	return fn(&p.entry.Desired, &p.entry.Recorded)
 }
@@ -131,7 +132,7 @@ func (p *dryRun) Get(_ context.Context, id string) (*Row, error) {
 // Search implements api.
 func (p *dryRun) Search(context.Context, string, string) ([]Row, error) {
 	if p.row == nil || p.gone {
-		p.calls = append(p.calls, "look whether it has a subscription already")
+		p.calls = append(p.calls, "search for an existing subscription")
 		return []Row{}, nil
 	}
 	return []Row{*p.row}, nil

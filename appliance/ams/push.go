@@ -18,19 +18,19 @@ import (
 	"landfall/store"
 )
 
-// PushOptions is what a push of a courier's file is made of.
+// PushOptions configures a push of a courier file.
 type PushOptions struct {
 	Client    *Client
 	Clock     clockwork.Clock
-	Key       *sitekey.Key // of the machine that pushes
-	Progress  string       // file that a push which broke off goes on from
-	Account   string       // that subscriptions are made for; "" is the file's, or that of the credentials
+	Key       *sitekey.Key // of the pushing machine
+	Progress  string       // file that lets an interrupted push continue
+	Account   string       // owner of new subscriptions; "" for the file's account, or that of the credentials
 	OnReceipt func(done, all int, entry CourierEntry)
-	Wait      time.Duration // quarantine; 0: 15 minutes
+	Wait      time.Duration // quarantine; 0 for 15 minutes
 }
 
-// Push tells AMS what a courier's file holds, by the same rules as the relay, and returns the
-// receipts as far as it came. It may be broken off at any point and repeated.
+// Push reports the clusters of a courier file to AMS by the same rules as the relay. It returns the
+// receipts of the clusters it has processed. It may be interrupted at any point and repeated.
 func Push(ctx context.Context, file *CourierFile, options PushOptions) (*CourierFile, error) {
 	if options.Wait == 0 {
 		options.Wait = 15 * time.Minute
@@ -94,14 +94,14 @@ func first(texts ...string) string {
 	return ""
 }
 
-// progressFile is the states of a courier: what the file said, and over it what was done so far, a
-// line of JSON each.
+// progressFile is the StateStore of a courier: the entries of the courier file, overlaid with the
+// progress so far, one line of JSON for each update.
 type progressFile struct {
 	file    *os.File
 	entries map[string]*CourierEntry
 }
 
-// progressLine is one change.
+// progressLine is one update.
 type progressLine struct {
 	ClusterID string          `json:"cluster_id"`
 	Recorded  outbox.Recorded `json:"recorded"`
@@ -118,7 +118,7 @@ func openProgress(path string, file *CourierFile) (*progressFile, error) {
 	}
 	var err error
 	if b.file, err = os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600); err != nil {
-		return nil, fmt.Errorf("keep how far the push came: %w", err)
+		return nil, fmt.Errorf("store the progress of the push: %w", err)
 	}
 	if info, err := b.file.Stat(); err == nil && info.Size() == 0 {
 		return b, b.write(map[string]string{"export_id": file.Header.Export})
@@ -126,22 +126,22 @@ func openProgress(path string, file *CourierFile) (*progressFile, error) {
 	return b, nil
 }
 
-// replay reads what an earlier push of the same file did. A last line that was cut off did not
-// count.
+// replay reads the updates of an earlier push of the same file. It ignores a last line that was cut
+// off.
 func (b *progressFile) replay(path, export string) error {
 	text, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("read how far the push came: %w", err)
+		return fmt.Errorf("read the progress of the push: %w", err)
 	}
 	lines := bufio.NewReader(text)
 	var head struct {
 		Export string `json:"export_id"`
 	}
 	if err = readLine(lines, &head); err == nil && head.Export != export {
-		err = fmt.Errorf("%s tells of another file; name another one with --progress", path)
+		err = fmt.Errorf("%s belongs to another courier file; name another file with --progress", path)
 	}
 	for err == nil {
 		var line progressLine
@@ -153,7 +153,7 @@ func (b *progressFile) replay(path, export string) error {
 		err = nil
 	}
 	if err != nil {
-		err = fmt.Errorf("read how far the push came: %w", err)
+		err = fmt.Errorf("read the progress of the push: %w", err)
 	}
 	return errors.Join(err, text.Close())
 }
@@ -164,15 +164,15 @@ func (b *progressFile) write(line any) error {
 		_, err = b.file.Write(append(text, '\n'))
 	}
 	if err = errors.Join(err, b.file.Sync()); err != nil {
-		return fmt.Errorf("keep how far the push came: %w", err)
+		return fmt.Errorf("store the progress of the push: %w", err)
 	}
 	return nil
 }
 
 func (b *progressFile) close() error { return b.file.Close() }
 
-// Entry implements [StateStore].
-func (b *progressFile) Entry(_ context.Context, clusterID string) (outbox.Desired, outbox.Recorded, error) {
+// Load implements [StateStore].
+func (b *progressFile) Load(_ context.Context, clusterID string) (outbox.Desired, outbox.Recorded, error) {
 	entry, ok := b.entries[clusterID]
 	if !ok {
 		return outbox.Desired{}, outbox.Recorded{}, store.ErrNotFound
@@ -180,8 +180,8 @@ func (b *progressFile) Entry(_ context.Context, clusterID string) (outbox.Desire
 	return entry.Desired, entry.Recorded, nil
 }
 
-// Change implements [StateStore].
-func (b *progressFile) Change(_ context.Context, clusterID string, _ Note, fn func(*outbox.Desired,
+// Modify implements [StateStore].
+func (b *progressFile) Modify(_ context.Context, clusterID string, _ Note, fn func(*outbox.Desired,
 	*outbox.Recorded) error) error {
 	entry, ok := b.entries[clusterID]
 	if !ok {
@@ -198,7 +198,7 @@ func (b *progressFile) Change(_ context.Context, clusterID string, _ Note, fn fu
 	return nil
 }
 
-// receipt says what came of an entry.
+// receipt returns the outcome of an entry.
 func (b *progressFile) receipt(was CourierEntry, came result) CourierEntry {
 	receipt := *b.entries[was.ClusterID]
 	r := receipt.Recorded

@@ -9,15 +9,15 @@ import (
 	"landfall/appliance/ams/outbox"
 )
 
-// job is a cluster of which AMS has yet to hear.
+// job is a waiting cluster.
 type job struct {
-	since     time.Time // what is desired changed
+	since     time.Time // time of the change
 	next      time.Time
 	attempts  int
 	throttled int
 	refresh   bool
 	running   bool
-	changed   bool // what is desired changed while it ran
+	changed   bool // the desired state changed during the attempt
 	leased    bool
 	failure   string
 }
@@ -43,12 +43,11 @@ func (r *Relay) enqueue(id string, since time.Time, refresh bool) {
 	}
 }
 
-// limitWaits makes waits that became longer than they may be, because the clock was set back, what
-// they may be.
+// limitWaits shortens waits that exceed their limit because the clock was set back.
 func (r *Relay) limitWaits(now time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	before, wall := r.lastStep, now.Round(0) // without the monotonic clock, which nobody sets
+	before, wall := r.lastStep, now.Round(0) // without the monotonic reading, which ignores clock changes
 	r.lastStep = wall
 	if !wall.Before(before) && !before.IsZero() {
 		return
@@ -68,7 +67,7 @@ func (r *Relay) limitWaits(now time.Time) {
 	}
 }
 
-// due lists the clusters whose turn it is, those that wait longest first and mere refreshes last.
+// due returns the clusters to process now: the longest waiting first, refreshes last.
 func (r *Relay) due(now time.Time) []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -82,7 +81,7 @@ func (r *Relay) due(now time.Time) []string {
 		}
 		return cmp.Or(x.since.Compare(y.since), cmp.Compare(a, b))
 	}
-	ids := make([]string, 0, batchSize+1) // the first ones so far, in order: thousands may wait
+	ids := make([]string, 0, batchSize+1) // the first clusters so far, in order: thousands may wait
 	for id, j := range r.jobs {
 		if j.running || now.Before(j.next) || len(ids) == batchSize && before(ids[batchSize-1], id) < 0 {
 			continue
@@ -102,24 +101,24 @@ func (r *Relay) begin(id string) (refresh bool) {
 	return j.refresh
 }
 
-// finish notes how far the work on a cluster came, and what its failure says of the line.
+// finish stores the outcome of an attempt and what its failure says about the connection.
 func (r *Relay) finish(ctx context.Context, id string, came result) {
 	r.assessConnection(id, came)
 	if came.failure != nil && came.failure.Class == Throttled && r.overQuota(id, came.failure) {
 		stop := outbox.Stop{
 			Kind: outbox.Blocked, HTTP: came.failure.HTTP, Code: came.failure.Code,
 			OperationID: came.failure.OperationID,
-			Reason:      "AMS refuses because of a limit or quota, and is asked again in a day: " + came.failure.Text,
+			Reason:      "AMS refuses because of a limit or quota. The next attempt is in a day: " + came.failure.Text,
 		}
 		stop.RetryAt = r.options.Clock.Now().UTC().Add(quotaRetry)
 		v := &attempt{reconciler: r.reconciler(), id: id}
 		var err error
-		if v.d, v.r, err = v.states.Entry(ctx, id); err == nil {
+		if v.d, v.r, err = v.states.Load(ctx, id); err == nil {
 			came = v.stop(ctx, stop, came.failure.Op)
 		}
 	}
 	if came.err != nil && ctx.Err() == nil {
-		r.options.Logger.Error("What AMS was told could not be written down; it is found out again.", "cluster",
+		r.options.Logger.Error("The outcome of a call to AMS could not be stored; it is read back later.", "cluster",
 			id, "error", came.err)
 	}
 	r.mu.Lock()
@@ -150,8 +149,8 @@ func (r *Relay) finish(ctx context.Context, id string, came result) {
 	}
 }
 
-// overQuota tells whether AMS has refused a creation for a limit so often that it is no matter of
-// pace.
+// overQuota reports whether AMS has refused a creation so often that the reason is a quota and not
+// the rate.
 func (r *Relay) overQuota(id string, failure *CallError) bool {
 	if failure.Op != "create" || failure.RetryAfter > 0 && !failure.Quota {
 		return false
@@ -163,7 +162,7 @@ func (r *Relay) overQuota(id string, failure *CallError) bool {
 	return j.throttled >= quotaTries
 }
 
-// next is when the relay has something to do by itself.
+// next returns the time of the relay's next step.
 func (r *Relay) next() time.Time {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -179,7 +178,7 @@ func (r *Relay) next() time.Time {
 			next = j.next
 		}
 	}
-	now := r.options.Clock.Now() // what is due has the zero time, which would mean never
+	now := r.options.Clock.Now() // due clusters have the zero time, which would mean never
 	for _, earliest := range []time.Time{r.silentUntil, now} {
 		if next.Before(earliest) {
 			next = earliest

@@ -15,7 +15,7 @@ import (
 	"landfall/store"
 )
 
-// api is what a reconciler asks of AMS; *Client implements it.
+// api is the part of AMS that the reconciler uses. *Client implements it.
 type api interface {
 	Get(ctx context.Context, id string) (*Row, error)
 	Search(ctx context.Context, clusterID, externalID string) ([]Row, error)
@@ -24,41 +24,42 @@ type api interface {
 	Delete(ctx context.Context, id string) error
 }
 
-// reconciler tells AMS of one cluster at a time: it decides, acts, remembers, and decides again.
+// reconciler brings AMS up to date, one cluster at a time: it decides, acts, stores the outcome,
+// and decides again.
 type reconciler struct {
 	api      api
 	states   StateStore
 	clock    clockwork.Clock
 	site     Site
-	account  string // in whose name subscriptions are made
-	identity string // of whom ids are: URL and organization
+	account  string // owner of new subscriptions
+	identity string // URL and organization that the stored IDs belong to
 	by       string // relay or courier
 }
 
-// result is how far a reconciler came with a cluster.
+// result is the outcome of an attempt on one cluster.
 type result struct {
 	state   progress
-	until   time.Time // waiting: when to come again; zero leaves it to the relay's backoff
+	until   time.Time // of waiting: time of the next attempt; zero for the relay's backoff
 	failure *CallError
-	err     error // of this site: the store
+	err     error // an error of the local store
 }
 
 type progress int
 
 const (
-	synced  progress = iota // AMS knows all
-	waiting                 // come again
-	stopped                 // a person is asked
-	leased                  // a courier has it
+	synced  progress = iota // AMS has confirmed everything
+	waiting                 // another attempt follows
+	stopped                 // a person must decide
+	leased                  // a courier has the cluster
 )
 
-// maxSteps bounds the actions of one attempt; the longest chain of the table is shorter.
+// maxSteps limits the actions of one attempt. The longest chain of the table is shorter.
 const maxSteps = 12
 
-// errChanged says that what is desired changed between a decision and its act.
-var errChanged = errors.New("the cluster changed meanwhile")
+// errChanged says that the desired state changed between the decision and the action.
+var errChanged = errors.New("the cluster changed in the meantime")
 
-// attempt is the work on one cluster.
+// attempt is the state of one attempt on a cluster.
 type attempt struct {
 	*reconciler
 	id        string
@@ -69,17 +70,17 @@ type attempt struct {
 	conflicts int
 }
 
-// tell brings AMS to what is desired of a cluster, as far as it goes now.
+// reconcile brings AMS as close to the desired state of a cluster as is possible now.
 func (t *reconciler) reconcile(ctx context.Context, id string, refresh bool) result {
 	v := &attempt{reconciler: t, id: id, refresh: refresh}
 	for range maxSteps {
 		var err error
-		if v.d, v.r, err = t.states.Entry(ctx, id); errors.Is(err, store.ErrNotFound) {
+		if v.d, v.r, err = t.states.Load(ctx, id); errors.Is(err, store.ErrNotFound) {
 			return result{state: synced}
 		} else if err != nil {
 			return result{state: waiting, err: err}
 		}
-		t.own(&v.r)
+		t.dropForeign(&v.r)
 		now := t.clock.Now().UTC()
 		if stop := v.r.Stopped(&v.d, now); stop != nil {
 			return result{state: stopped, until: stop.RetryAt}
@@ -97,12 +98,12 @@ func (t *reconciler) reconcile(ctx context.Context, id string, refresh bool) res
 		}
 	}
 	return result{state: waiting, failure: &CallError{Class: Failing,
-		Text: "AMS does not show what it was told; it is told again later."}}
+		Text: "AMS does not show the values that it was sent; they are sent again later."}}
 }
 
-// own forgets what was learned of another AMS or of another organization there: its ids mean
-// nothing in this one.
-func (t *reconciler) own(r *outbox.Recorded) {
+// dropForeign removes what was recorded of another AMS or another organization, whose IDs have no
+// meaning here.
+func (t *reconciler) dropForeign(r *outbox.Recorded) {
 	if r.API == "" || r.API == t.identity || r.Closed != "" {
 		return
 	}
@@ -113,18 +114,18 @@ func (t *reconciler) own(r *outbox.Recorded) {
 	*r = outbox.Recorded{Former: former, Lease: r.Lease}
 }
 
-// Who tells AMS.
+// Senders.
 const (
 	byRelay   = "relay"
 	byCourier = "courier"
 )
 
-// act does one action. It reports how far the attempt came when that ends it.
+// act executes one action. The second value is true if that ends the attempt.
 func (v *attempt) act(ctx context.Context, action Action) (result, bool) {
 	var err error
 	switch action.Do {
 	case Read:
-		err = v.look(ctx, action.Search)
+		err = v.read(ctx, action.Search)
 	case Rest:
 		return v.rest(ctx, action), true
 	case Close:
@@ -162,7 +163,7 @@ func (v *attempt) act(ctx context.Context, action Action) (result, bool) {
 	return result{}, false
 }
 
-func (v *attempt) look(ctx context.Context, search bool) error {
+func (v *attempt) read(ctx context.Context, search bool) error {
 	if search || v.r.SubscriptionID == "" {
 		rows, err := v.api.Search(ctx, v.id, v.d.ExternalClusterID)
 		v.observed = Observed{BySearch, rows}
@@ -182,22 +183,23 @@ func (v *attempt) look(ctx context.Context, search bool) error {
 	return nil
 }
 
-// change alters what is recorded, provided that the cluster is still what the decision was about.
+// change modifies the recorded state on behalf of the decision.
 func (v *attempt) change(ctx context.Context, note Note, fn func(*outbox.Recorded)) error {
 	if note.Entry != nil {
-		note.Entry.Cluster, note.Entry.At, note.Entry.Generation, note.Entry.By = v.id, v.clock.Now().UTC(), v.d.Generation,
+		note.Entry.Cluster, note.Entry.At, note.Entry.Generation, note.Entry.By = v.id, v.clock.Now().UTC(),
+			v.d.Generation,
 			v.by
 	}
-	return v.states.Change(ctx, v.id, note, func(_ *outbox.Desired, r *outbox.Recorded) error {
-		v.own(r)
+	return v.states.Modify(ctx, v.id, note, func(_ *outbox.Desired, r *outbox.Recorded) error {
+		v.dropForeign(r)
 		r.API, r.ReportedBy, r.ReportedAt = v.identity, v.by, v.clock.Now().UTC()
 		fn(r)
 		return nil
 	})
 }
 
-// see keeps AMS's own object.
-func (v *attempt) see(r *outbox.Recorded, row *Row) {
+// storeRemote stores AMS's own object.
+func (v *attempt) storeRemote(r *outbox.Recorded, row *Row) {
 	if row != nil && row.Status != "" {
 		r.Remote, r.RemoteAt = row.Raw, v.clock.Now().UTC()
 	}
@@ -207,12 +209,12 @@ func (v *attempt) rest(ctx context.Context, action Action) result {
 	if v.r.Done(&v.d) && action.Row == nil {
 		return result{state: synced, until: action.Until}
 	}
-	err := v.change(ctx, Note{}, func(r *outbox.Recorded) { v.settle(r, action) })
+	err := v.change(ctx, Note{}, func(r *outbox.Recorded) { v.confirm(r, action) })
 	return result{state: synced, until: action.Until, err: err}
 }
 
-// settle notes that AMS knows the generation at hand.
-func (v *attempt) settle(r *outbox.Recorded, action Action) {
+// confirm records that AMS has the current generation.
+func (v *attempt) confirm(r *outbox.Recorded, action Action) {
 	r.Generation = v.d.Generation
 	r.Stop, r.Reverify, r.Note = nil, false, cmp.Or(action.Note, r.Note)
 	if action.Row == nil {
@@ -220,19 +222,19 @@ func (v *attempt) settle(r *outbox.Recorded, action Action) {
 	}
 	r.Acked, r.Unconfirmed = r.Acked.Over(action.Acked), nil
 	r.AckedStatus = action.Row.Status
-	v.see(r, action.Row)
+	v.storeRemote(r, action.Row)
 }
 
 func (v *attempt) close(ctx context.Context, action Action) result {
 	entry := &JournalEntry{Op: "close", Outcome: action.Ended, Subscription: v.r.SubscriptionID, Text: action.Note}
 	err := v.change(ctx, Note{Entry: entry}, func(r *outbox.Recorded) {
-		v.settle(r, action)
+		v.confirm(r, action)
 		r.Closed, r.ClosedAt, r.Mark, r.Lease = action.Ended, v.clock.Now().UTC(), nil, nil
 	})
 	return result{state: synced, err: err}
 }
 
-// wait has the first fruitless look recorded, from which the quarantine counts.
+// wait records the time of the first search without a result, when the quarantine starts.
 func (v *attempt) wait(ctx context.Context, action Action) result {
 	looked := action.Until.Add(-v.site.Quarantine)
 	if v.r.Mark.SearchedAt.Equal(looked) {
@@ -246,17 +248,18 @@ func (v *attempt) wait(ctx context.Context, action Action) result {
 	return result{state: waiting, until: action.Until, err: err}
 }
 
-// stop parks the cluster for a person.
+// stop stops the cluster until a person decides.
 func (v *attempt) stop(ctx context.Context, stop outbox.Stop, op string) result {
 	stop.Generation, stop.At = v.d.Generation, v.clock.Now().UTC()
-	entry := &JournalEntry{Op: op, Outcome: stop.Kind, Subscription: v.r.SubscriptionID, HTTP: stop.HTTP, Code: stop.Code,
+	entry := &JournalEntry{Op: op, Outcome: stop.Kind, Subscription: v.r.SubscriptionID, HTTP: stop.HTTP,
+		Code:        stop.Code,
 		OperationID: stop.OperationID, Text: stop.Reason}
 	err := v.change(ctx, Note{Text: "AMS needs attention: " + stop.Reason, Refused: true, Entry: entry},
 		func(r *outbox.Recorded) { r.Stop = &stop })
 	return result{state: stopped, until: stop.RetryAt, err: err}
 }
 
-// create writes the mark before it asks, so that whatever happens then is looked for first.
+// create stores the mark before the POST, so that after any interruption the next step is a search.
 func (v *attempt) create(ctx context.Context) error {
 	before, generation := v.r.Mark, v.d.Generation
 	mark := outbox.Mark{At: v.clock.Now().UTC(), Tries: 1, Account: v.account,
@@ -264,11 +267,11 @@ func (v *attempt) create(ctx context.Context) error {
 	if before != nil {
 		mark.Tries = before.Tries + 1
 	}
-	err := v.states.Change(ctx, v.id, Note{}, func(d *outbox.Desired, r *outbox.Recorded) error {
+	err := v.states.Modify(ctx, v.id, Note{}, func(d *outbox.Desired, r *outbox.Recorded) error {
 		if d.Generation != generation || r.Lease != nil && v.by == byRelay && v.clock.Now().Before(r.Lease.Until) {
 			return errChanged
 		}
-		v.own(r)
+		v.dropForeign(r)
 		r.Mark, r.API = &mark, v.identity
 		return nil
 	})
@@ -293,13 +296,13 @@ func (v *attempt) create(ctx context.Context) error {
 	entry := &JournalEntry{Op: "create", Outcome: "done", Subscription: row.ID}
 	return v.change(ctx, Note{Text: "AMS has a subscription of it now: " + row.ID + ".", Subscription: row.ID,
 		Entry: entry}, func(r *outbox.Recorded) {
-		r.SubscriptionID, r.Mark, r.Acked = row.ID, v.doubt(r.Mark), mark.Requested
-		v.see(r, row)
+		r.SubscriptionID, r.Mark, r.Acked = row.ID, v.keepMark(r.Mark), mark.Requested
+		v.storeRemote(r, row)
 	})
 }
 
-// doubt keeps a mark as long as more than one subscription may have been made.
-func (v *attempt) doubt(mark *outbox.Mark) *outbox.Mark {
+// keepMark returns the mark if more than one subscription may have been created.
+func (v *attempt) keepMark(mark *outbox.Mark) *outbox.Mark {
 	if mark != nil && mark.Tries > 1 {
 		return mark
 	}
@@ -310,7 +313,7 @@ func (v *attempt) adopt(ctx context.Context, action Action) error {
 	row := action.Row
 	v.observed = Observed{ByID, []Row{*row}}
 	if v.d.Phase == outbox.Absent {
-		v.observed = Observed{} // a search may lag: what is deleted is looked at afresh
+		v.observed = Observed{} // a search may lag, so read the row to be deleted by its ID
 	}
 	text := "AMS had a subscription of it already: " + row.ID + "."
 	if action.Note != "" {
@@ -318,8 +321,8 @@ func (v *attempt) adopt(ctx context.Context, action Action) error {
 	}
 	entry := &JournalEntry{Op: "adopt", Outcome: "done", Subscription: row.ID, Text: action.Note}
 	return v.change(ctx, Note{Text: text, Subscription: row.ID, Entry: entry}, func(r *outbox.Recorded) {
-		r.SubscriptionID, r.Mark, r.Twin = row.ID, v.doubt(r.Mark), action.Rule == 20
-		v.see(r, row)
+		r.SubscriptionID, r.Mark, r.Twin = row.ID, v.keepMark(r.Mark), action.Rule == 20
+		v.storeRemote(r, row)
 	})
 }
 
@@ -334,7 +337,7 @@ func (v *attempt) forget(ctx context.Context) error {
 }
 
 func (v *attempt) update(ctx context.Context, action Action) error {
-	if err := v.announce(ctx, action.Patch); err != nil {
+	if err := v.recordPatch(ctx, action.Patch); err != nil {
 		return err
 	}
 	row, err := v.api.Update(ctx, v.r.SubscriptionID, action.Patch, action.Status)
@@ -355,24 +358,23 @@ func (v *attempt) update(ctx context.Context, action Action) error {
 		Subscription: row.ID, Text: action.Note}}
 	if action.Status != "" && v.d.ExternalClusterID != "" && !v.r.Twin {
 		if err := v.findTwin(ctx, row.ID, &note, &action); err != nil {
-			note.Entry.Text = err.Error() // the twin is a remark; it is looked for once
+			note.Entry.Text = err.Error() // only a remark, so a failed search is not repeated
 		}
 	}
 	return v.change(ctx, note, func(r *outbox.Recorded) {
 		r.Acked, r.Unconfirmed = r.Acked.Over(action.Acked).Over(action.Patch), nil
 		r.AckedStatus, r.Note = cmp.Or(row.Status, action.Status, r.AckedStatus), action.Note
-		v.see(r, row)
+		v.storeRemote(r, row)
 	})
 }
 
-// maxUnconfirmed bounds how many PATCHes without an answer are recorded; each begins with a look
-// at what AMS has.
+// maxUnconfirmed limits the number of stored PATCHes without an answer. Each attempt starts with a
+// read of AMS.
 const maxUnconfirmed = 8
 
-// announce has what a PATCH says recorded before it is sent. If its answer is lost, AMS may show
-// values that were never confirmed; without the note they would look as if a person had edited them
-// there.
-func (v *attempt) announce(ctx context.Context, patch outbox.Fields) error {
+// recordPatch stores the content of a PATCH before it is sent. If its answer is lost, AMS may show
+// values that it never confirmed; without this record they would look like an edit by a person.
+func (v *attempt) recordPatch(ctx context.Context, patch outbox.Fields) error {
 	if patch == (outbox.Fields{}) || slices.Contains(v.r.Unconfirmed, patch) {
 		return nil
 	}
@@ -382,8 +384,8 @@ func (v *attempt) announce(ctx context.Context, patch outbox.Fields) error {
 	})
 }
 
-// findTwin looks whether the cluster's metrics made a subscription of their own before AMS knew the
-// cluster's own id.
+// findTwin searches for a subscription that the cluster's metrics created before AMS knew the
+// cluster's external ID.
 func (v *attempt) findTwin(ctx context.Context, id string, note *Note, action *Action) error {
 	rows, err := v.api.Search(ctx, v.id, v.d.ExternalClusterID)
 	if err != nil {
@@ -400,7 +402,7 @@ func (v *attempt) findTwin(ctx context.Context, id string, note *Note, action *A
 }
 
 func updated(action Action) string {
-	text := "AMS was told"
+	text := "AMS has confirmed"
 	for _, part := range []struct{ name, value string }{
 		{"the name", action.Patch.DisplayName}, {"the cluster's own id", action.Patch.ExternalClusterID},
 		{"the console's URL", action.Patch.ConsoleURL}, {"the status", action.Status},
@@ -412,8 +414,8 @@ func updated(action Action) string {
 	return text[:len(text)-1] + "."
 }
 
-// delete removes what a fresh look says is reserved. An answer to a DELETE may be empty, so anybody
-// could have given it: the next look tells whether it was done.
+// delete removes a row that is still Reserved when read by its ID. A DELETE may have an empty
+// answer, which any server could have given, so the next read shows the result.
 func (v *attempt) delete(ctx context.Context, action Action) error {
 	row := action.Row
 	if v.observed.How != ByID {
@@ -436,13 +438,14 @@ func (v *attempt) delete(ctx context.Context, action Action) error {
 			r.Former = append(r.Former, row.ID)
 			return
 		}
-		if r.Mark != nil { // there may be another one
+		if r.Mark != nil { // there may be another row
 			r.Former, r.SubscriptionID = append(r.Former, row.ID), ""
 		}
 	})
 }
 
-// failed says what a call's failure means for the cluster: the relay decides what it means for all.
+// failed decides what a call's failure means for the cluster. The relay decides what it means for
+// the connection.
 func (v *attempt) failed(ctx context.Context, failure *CallError) (result, bool) {
 	stop := outbox.Stop{Kind: outbox.Blocked, Reason: failure.Text, HTTP: failure.HTTP, Code: failure.Code,
 		OperationID: failure.OperationID}
@@ -475,5 +478,5 @@ func (v *attempt) failed(ctx context.Context, failure *CallError) (result, bool)
 	return ended, true
 }
 
-// quotaRetry is when a cluster that a quota stopped is tried again.
+// quotaRetry is the wait after a quota stopped a cluster.
 const quotaRetry = 24 * time.Hour

@@ -1,3 +1,7 @@
+// Package ams reports clusters to OpenShift Cluster Manager (AMS): the relay reports over the
+// network when there is a connection, a courier by a file on a USB stick. Both take their decisions
+// with [Decide]; docs/ams.md has its table of rules. The engine never waits for this package: it
+// writes the desired state (package outbox) in its own transactions.
 package ams
 
 import (
@@ -21,40 +25,40 @@ import (
 
 const (
 	backoffBase      = 2 * time.Second
-	backoffCap       = time.Hour        // of a cluster
-	probeCap         = 15 * time.Minute // of the connection
-	unreachableLimit = 3                // broken calls in a row, over different clusters, that say the line is down
-	forbiddenLimit   = 5                // clusters in a row that are forbidden
+	backoffCap       = time.Hour        // for a cluster
+	probeCap         = 15 * time.Minute // for the connection
+	unreachableLimit = 3                // clusters in a row with broken calls that mean that the connection is down
+	forbiddenLimit   = 5                // clusters in a row with answer 403 that pause the relay
 	quotaTries       = 3
-	batchSize        = 64                  // clusters before it is looked anew whose turn it is
-	retention        = 90 * 24 * time.Hour // of the journal and of ended subscriptions
+	batchSize        = 64                  // clusters of one step
+	retention        = 90 * 24 * time.Hour // of the journal and of closed subscriptions
 	cleanupInterval  = time.Hour
 )
 
-// Options is what a relay is made of.
+// Options configures a relay.
 type Options struct {
 	DB          *store.DB
 	Clusters    Clusters
 	Client      *Client
-	URL         string // of AMS, as the client has it
+	URL         string // of AMS, as in the client
 	Credentials Credentials
 	Clock       clockwork.Clock
 	Logger      *slog.Logger
-	Account     string        // in whose name subscriptions are made; "" is the account of the credentials
+	Account     string        // owner of new subscriptions; "" for the account of the credentials
 	FinalStatus string        // Active or Disconnected
-	Quarantine  time.Duration // 0: 15 minutes
-	Refresh     time.Duration // how old AMS's object may become; 0: a day
-	Workers     int           // clusters at a time; 0: 4
+	Quarantine  time.Duration // 0 for 15 minutes
+	Refresh     time.Duration // age at which AMS's object is read again; 0 for a day
+	Workers     int           // clusters at a time; 0 for 4
 	ByHand      bool          // connect only for the time that Connect allows
-	Machine     string        // names this machine, so that copied data is noticed
-	Key         *sitekey.Key  // signs what a courier carries
+	Machine     string        // identifies this machine, so that copied data is noticed
+	Key         *sitekey.Key  // signs courier files
 	Jitter      func(upTo time.Duration) time.Duration
-	Metrics     *Metrics // nil: one that nobody else has
-	Off         bool     // the configuration keeps the site from AMS: Run is not called
+	Metrics     *Metrics // nil for new metrics
+	Off         bool     // the configuration disables AMS; Run is not called
 }
 
-// Relay tells AMS what it must come to know whenever there is a way. It holds up nobody: the
-// clusters' own changes only wake it.
+// Relay brings AMS up to date whenever there is a connection. Changes of clusters only wake it and
+// never wait for it.
 type Relay struct {
 	options Options
 	wake    chan struct{}
@@ -62,23 +66,23 @@ type Relay struct {
 	mu           sync.Mutex
 	state        State
 	since        time.Time // of the state
-	problem      string    // why it is not online
-	contact      time.Time // AMS answered last
+	problem      string    // reason for not being online
+	contact      time.Time // last answer of AMS
 	probeAt      time.Time
 	probes       int
 	silentUntil  time.Time // AMS asked for silence until then
-	connectUntil time.Time // connecting by hand is allowed until then
+	connectUntil time.Time // Connect allows a connection until then
 	cleanupAt    time.Time
-	lastStep     time.Time       // by the wall clock, when it was last looked at what is due
-	unreachable  map[string]bool // clusters whose calls broke since the last that did not
+	lastStep     time.Time       // wall clock at the last step
+	unreachable  map[string]bool // clusters with broken calls since the last successful call
 	forbidden    map[string]bool
 	jobs         map[string]*job
 	identity     Identity
 	localOwner   local.Owner
-	lastSecret   Secret // by which a session was opened last, or was not
+	lastSecret   Secret // secret of the last attempt to open a session
 }
 
-// New returns a relay that does nothing before [Relay.Run].
+// New returns a relay. It does nothing before [Relay.Run].
 func New(options Options) *Relay {
 	options.Quarantine = cmp.Or(options.Quarantine, 15*time.Minute)
 	options.Refresh = cmp.Or(options.Refresh, 24*time.Hour)
@@ -101,7 +105,8 @@ func New(options Options) *Relay {
 	}
 }
 
-// Run tells AMS until the context ends. It returns early only when the store can not be read.
+// Run brings AMS up to date until the context ends. It returns early only if the store cannot be
+// read.
 func (r *Relay) Run(ctx context.Context) error {
 	var group sync.WaitGroup
 	defer group.Wait()
@@ -109,7 +114,7 @@ func (r *Relay) Run(ctx context.Context) error {
 	defer cancel()
 	if err := r.load(ctx, &group); err != nil {
 		if ctx.Err() != nil {
-			return nil // stopped before it began
+			return nil // stopped before the start
 		}
 		return err
 	}
@@ -128,7 +133,7 @@ func (r *Relay) Run(ctx context.Context) error {
 	}
 }
 
-// load finds what waits and follows what is desired from there.
+// load schedules the waiting clusters and follows later changes.
 func (r *Relay) load(ctx context.Context, group *sync.WaitGroup) error {
 	if err := r.index(ctx); err != nil {
 		return err
@@ -147,7 +152,8 @@ func (r *Relay) load(ctx context.Context, group *sync.WaitGroup) error {
 				return
 			}
 			if revision, err = r.scan(); err != nil {
-				r.options.Logger.Error("What AMS must be told can not be read; it is read again at the next start.",
+				r.options.Logger.Error("The clusters that wait for AMS cannot be read; the next start reads them "+
+					"again.",
 					"error", err)
 				return
 			}
@@ -157,7 +163,7 @@ func (r *Relay) load(ctx context.Context, group *sync.WaitGroup) error {
 	return nil
 }
 
-// index sees once that what waits in the store can be found without reading it all.
+// index builds the indexes of a store without them, once.
 func (r *Relay) index(ctx context.Context) error {
 	indexed := false
 	err := r.options.DB.View(func(tx *store.Tx) error {
@@ -170,7 +176,7 @@ func (r *Relay) index(ctx context.Context) error {
 	return r.options.DB.Update(ctx, outbox.Index)
 }
 
-// scan finds all clusters of which AMS has yet to hear, and returns the revision that it saw.
+// scan schedules all waiting clusters and returns the revision of the store.
 func (r *Relay) scan() (revision uint64, err error) {
 	err = r.options.DB.View(func(tx *store.Tx) error {
 		revision = tx.Revision()
@@ -209,7 +215,7 @@ func (r *Relay) wakeUp() {
 	}
 }
 
-// step does all that is due and returns when to come again; zero is when something happens.
+// step processes the due clusters and returns the time of the next step; zero to wait for an event.
 func (r *Relay) step(ctx context.Context) time.Time {
 	now := r.options.Clock.Now()
 	r.limitWaits(now)
@@ -231,7 +237,7 @@ func (r *Relay) step(ctx context.Context) time.Time {
 		})
 	}
 	if err := group.Wait(); err != nil {
-		r.options.Logger.Error("AMS could not be told.", "error", err)
+		r.options.Logger.Error("The step of the AMS relay failed.", "error", err)
 	}
 	return r.next()
 }

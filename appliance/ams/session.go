@@ -9,23 +9,23 @@ import (
 	"landfall/store"
 )
 
-// State is how the relay stands with AMS.
+// State is the state of the relay.
 type State string
 
-// The states of the relay.
+// States of the relay.
 const (
-	Off               State = "off"                // the configuration says so
-	NoCredentials     State = "no-credentials"     // nothing is tried until there are some
+	Off               State = "off"                // disabled by the configuration
+	NoCredentials     State = "no-credentials"     // waits for credentials
 	ByHand            State = "by-hand"            // connects only when a person says so
-	Offline           State = "offline"            // tried, and tried again later
+	Offline           State = "offline"            // the next attempt follows
 	Online            State = "online"             //
-	PausedCredentials State = "paused-credentials" // AMS does not take the credentials
+	PausedCredentials State = "paused-credentials" // AMS rejects the credentials
 	PausedPermission  State = "paused-permission"  // AMS forbids everything
-	PausedIdentity    State = "paused-identity"    // the credentials are of another organization than before
-	PausedPerson      State = "paused-person"      // this data was copied: a person says who speaks
+	PausedIdentity    State = "paused-identity"    // the credentials belong to another organization than before
+	PausedPerson      State = "paused-person"      // the data was copied: a person decides which machine reports
 )
 
-// Identity is in whose name this site speaks; it is fixed at the first contact.
+// Identity is the account for which the site reports. It is set at the first contact.
 type Identity struct {
 	URL              string `json:"api_url"`
 	OrganizationID   string `json:"organization_id"`
@@ -47,14 +47,16 @@ func (r *Relay) setIdentity(identity Identity) {
 	r.identity = identity
 }
 
-// ready sees that there is a session with AMS, if there is reason for one.
+// ready opens a session with AMS if one is needed. It returns the time of the next attempt and
+// whether there is a session.
 func (r *Relay) ready(ctx context.Context, now time.Time) (time.Time, bool) {
 	r.mu.Lock()
-	state, probeAt, quiet, window, waiting, refused := r.state, r.probeAt, r.silentUntil, r.connectUntil, len(r.jobs), r.lastSecret
+	state, probeAt, quiet, window, waiting, refused := r.state, r.probeAt, r.silentUntil, r.connectUntil, len(r.jobs),
+		r.lastSecret
 	r.mu.Unlock()
 	switch {
 	case r.options.ByHand && !now.Before(window):
-		r.enter(ByHand, "AMS is told when a person connects the site for a while.")
+		r.enter(ByHand, "The site reports to AMS when a person connects it for a while.")
 		return time.Time{}, false
 	case state == Online && now.Before(quiet):
 		return quiet, false
@@ -71,7 +73,7 @@ func (r *Relay) ready(ctx context.Context, now time.Time) (time.Time, bool) {
 	secret, err := r.options.Credentials.Secret(ctx)
 	if paused := []State{PausedCredentials, PausedPermission, PausedIdentity, PausedPerson}; slices.Contains(paused,
 		state) && (err != nil || secret == refused) {
-		return time.Time{}, false // until a person or new credentials end it
+		return time.Time{}, false // until a person or new credentials end the pause
 	}
 	if secret != refused {
 		r.options.Client.tokens.forget()
@@ -92,11 +94,10 @@ func (r *Relay) ready(ctx context.Context, now time.Time) (time.Time, bool) {
 	return time.Time{}, true
 }
 
-const noCredentials = "There are no credentials for AMS; give them with landfall ams login or on the page."
+const noCredentials = "There are no credentials for AMS; enter them with landfall ams login or on the page."
 
-// noteMissingCredentials names the reason why a site that has nothing to tell yet is not connected, if that
-// is that nobody has logged in. It goes without a word in the log: sites that never log in begin
-// like that.
+// noteMissingCredentials sets the state NoCredentials for a site without waiting clusters. It logs
+// nothing, because sites that never use AMS stay in this state.
 func (r *Relay) noteMissingCredentials(ctx context.Context) {
 	secret, err := r.options.Credentials.Secret(ctx)
 	if err != nil || !secret.Empty() {
@@ -107,10 +108,10 @@ func (r *Relay) noteMissingCredentials(ctx context.Context) {
 	r.state, r.problem, r.since = NoCredentials, noCredentials, r.options.Clock.Now()
 }
 
-// errPaused says that a session is not opened until a person decides.
+// errPaused says that a person must decide before a session is opened.
 var errPaused = errors.New("paused")
 
-// open begins a session: who are we, and are we who we were?
+// open starts a session and compares the identity with the stored one.
 func (r *Relay) open(ctx context.Context) error {
 	account, err := r.options.Client.Account(ctx)
 	if err != nil {
@@ -128,13 +129,14 @@ func (r *Relay) open(ctx context.Context) error {
 	case was == Identity{}:
 	case was.String() != now.String():
 		r.pause(PausedIdentity, "The credentials are of organization "+orNone(now.OrganizationName, now.OrganizationID)+
-			" at "+now.URL+", and this site spoke for "+
+			" at "+now.URL+", and this site reported for "+
 			orNone(was.OrganizationName, was.OrganizationID)+" at "+was.URL+
-			" so far; give credentials of that one, or say that the site changes to the new one.")
+			" so far; enter credentials of that one, or confirm that the site changes to the new one.")
 		return errPaused
 	case was.Machine != "" && now.Machine != "" && was.Machine != now.Machine:
-		r.pause(PausedPerson, "This data comes from another machine, which may still speak to AMS; say that this one "+
-			"speaks from now on.")
+		r.pause(PausedPerson, "This data comes from another machine, which may still report to AMS; confirm that "+
+			"this one "+
+			"reports from now on.")
 		return errPaused
 	}
 	if err := r.pin(ctx, now); err != nil {
@@ -172,7 +174,7 @@ func (r *Relay) enter(state State, problem string) {
 	}
 }
 
-// pause stops everything until a person or new credentials end it.
+// pause stops all calls until a person or new credentials end the pause.
 func (r *Relay) pause(state State, problem string) {
 	r.enter(state, problem)
 	r.mu.Lock()
@@ -180,7 +182,7 @@ func (r *Relay) pause(state State, problem string) {
 	r.probeAt = r.options.Clock.Now()
 }
 
-// lost notes that there is no session and returns when to try for one.
+// lost records the failure of a session and returns the time of the next attempt.
 func (r *Relay) lost(ctx context.Context, err error) time.Time {
 	if errors.Is(err, errPaused) || ctx.Err() != nil {
 		return time.Time{}
@@ -219,7 +221,7 @@ func failureText(err error) string {
 	return err.Error()
 }
 
-// backoff is full jitter: somewhere between nothing and a limit that doubles.
+// backoff returns a random wait up to a limit that doubles with each attempt (full jitter).
 func (r *Relay) backoff(attempts int, limit time.Duration) time.Duration {
 	upTo := limit
 	if attempts < 20 {
@@ -235,7 +237,7 @@ func (r *Relay) mayContinue() bool {
 	return r.state == Online && !now.Before(r.silentUntil) && (!r.options.ByHand || now.Before(r.connectUntil))
 }
 
-// judge draws conclusions about the line from one cluster's calls.
+// assessConnection updates the state of the connection after an attempt on one cluster.
 func (r *Relay) assessConnection(id string, came result) {
 	r.options.Metrics.attempted(came)
 	failure := came.failure
@@ -279,7 +281,7 @@ func (r *Relay) assessConnection(id string, came result) {
 	}
 }
 
-// offline ends the session; the next one is tried for after a wait.
+// offline ends the session and schedules the next attempt.
 func (r *Relay) offline(failure *CallError) {
 	wait := r.backoff(r.countProbe(), probeCap)
 	r.enter(Offline, failure.Text)

@@ -29,9 +29,8 @@ const (
 
 var ours = amstest.Account{ID: "2GOuAccount", Username: "site", Organization: "2GOuOurs", OrganizationName: "Ours"}
 
-// site is an appliance as far as AMS is concerned: the outbox of a real store, a relay that is
-// driven step by step, and the stand-in. The engine's part is played by the methods that change
-// clusters.
+// site is an appliance as seen by AMS: the outbox in a real store, a relay that the test drives
+// step by step, and the test server. The methods that change clusters stand in for the engine.
 type site struct {
 	*testing.T
 	clock  *clockwork.FakeClock
@@ -44,10 +43,10 @@ type site struct {
 	option func(*Options)
 	wire   http.RoundTripper
 	key    *sitekey.Key
-	full   error // what the store answers instead of writing
+	full   error // error of the store in place of a write
 }
 
-// memoryCredentials keep a secret as long as the test runs.
+// memoryCredentials hold a secret during the test.
 type memoryCredentials struct {
 	mu     sync.Mutex
 	secret Secret
@@ -99,7 +98,7 @@ func (s *site) openStore(dir string) {
 	s.Cleanup(func() { require.NoError(s, db.Close()) })
 }
 
-// restart makes a new relay of what is kept, as a new process would.
+// restart replaces the relay, as a new process would.
 func (s *site) restart() {
 	client := NewClient(ClientOptions{
 		URL: amsURL, TokenURL: ssoURL, Transport: s.wire, Credentials: s.secret, UserAgent: "landfall/test",
@@ -116,7 +115,7 @@ func (s *site) restart() {
 	require.NoError(s, s.scan())
 }
 
-// RecordSubscription stands in for the engine's.
+// RecordSubscription stands in for the engine's method.
 func (s *site) RecordSubscription(ctx context.Context, clusterID, _, note string, refused bool,
 	write func(*store.Tx) error) error {
 	s.mu.Lock()
@@ -147,7 +146,7 @@ func (s *site) wireDown(down bool) {
 	}
 }
 
-// desire changes what AMS must hear of a cluster, as the engine does with the cluster's own change.
+// desire changes the desired state of a cluster, as the engine does together with the cluster.
 func (s *site) desire(id string, fn func(*outbox.Desired)) {
 	s.Helper()
 	require.NoError(s, s.db.Update(context.Background(), func(tx *store.Tx) error {
@@ -180,7 +179,7 @@ func (s *site) rename(id, name string) {
 	s.desire(id, func(d *outbox.Desired) { d.DisplayName = name })
 }
 
-// prepare gives a cluster the id that an installation makes.
+// prepare gives a cluster the external ID that an installation creates.
 func (s *site) prepare(id, external string) {
 	s.Helper()
 	s.desire(id, func(d *outbox.Desired) { d.ExternalClusterID = external })
@@ -202,8 +201,7 @@ func (s *site) delete(id string) {
 	s.relay.enqueue(id, s.clock.Now(), false)
 }
 
-// settle drives the relay until nothing is left that time alone brings about, for at most the given
-// time.
+// settle drives the relay until only time can change anything, for at most the given time.
 func (s *site) settle(span time.Duration) {
 	s.Helper()
 	end := s.clock.Now().Add(span)
@@ -246,7 +244,7 @@ func (s *site) recorded(id string) outbox.Recorded {
 	return r
 }
 
-// line is what people read of a cluster.
+// line returns a cluster's status.
 func (s *site) line(id string) ClusterStatus {
 	s.Helper()
 	status, err := s.relay.Status(context.Background(), Selection{ClusterID: id})
@@ -263,7 +261,7 @@ func (s *site) state() State {
 	return s.relay.state
 }
 
-// row is the one subscription of a cluster in AMS.
+// row returns the only subscription of a cluster in AMS.
 func (s *site) row(id string) map[string]any {
 	s.Helper()
 	rows := s.ams.RowsOf(id)
@@ -305,7 +303,7 @@ func (s *site) calls(ops ...string) []string {
 	return found
 }
 
-// patches lists what the PATCH calls said.
+// patches returns the bodies of the PATCH calls.
 func (s *site) patches() []map[string]any {
 	s.Helper()
 	var found []map[string]any
@@ -324,7 +322,7 @@ func (s *site) told(text string) bool {
 	return strings.Contains(strings.Join(s.events, "\n"), text)
 }
 
-// reset drops what is recorded of calls and events so far.
+// reset drops the recorded calls and events.
 func (s *site) reset() {
 	s.ams.Forget()
 	s.mu.Lock()
@@ -337,7 +335,7 @@ const (
 	external2 = "5e1c2141-9aaf-477b-b061-ab9cf5746ae9"
 )
 
-func TestAClusterIsToldFromItsRegistrationToItsInstallation(t *testing.T) {
+func TestRelay_registrationToInstallation(t *testing.T) {
 	s := newSite(t)
 	id := s.register("one")
 	s.settle(soon)

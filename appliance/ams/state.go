@@ -9,60 +9,61 @@ import (
 	"landfall/store"
 )
 
-// JournalEntry is a call that changed something in AMS, or was refused, as the journal keeps it.
+// JournalEntry records one call that changed something in AMS or was refused, or one manual order.
 type JournalEntry struct {
 	Cluster      string    `json:"cluster_id"`
 	At           time.Time `json:"at"`
 	Op           string    `json:"op"`      // create, update, delete, adopt, close
-	Outcome      string    `json:"outcome"` // done, refused, unclear, or what a person did
+	Outcome      string    `json:"outcome"` // done, refused, unclear, or the kind of a manual order
 	Generation   int       `json:"generation"`
 	Subscription string    `json:"subscription_id,omitempty"`
 	HTTP         int       `json:"http,omitempty"`
 	Code         string    `json:"code,omitempty"`
 	OperationID  string    `json:"operation_id,omitempty"`
 	Text         string    `json:"text,omitempty"`
-	By           string    `json:"by,omitempty"` // relay, courier, or the person who ordered it
+	By           string    `json:"by,omitempty"` // relay, courier, or the name of the person
 }
 
-// Note is what is written beside a change of what is recorded.
+// Note is the event and the journal entry that are written together with a change of the recorded
+// state.
 type Note struct {
-	Text         string        // for people, as an event of the cluster; "" is none
+	Text         string        // text of an event of the cluster; "" writes no event
 	Refused      bool          // the event is a warning
-	Subscription string        // the id that the cluster's subscription has now; "" leaves it
-	Entry        *JournalEntry // for the journal; may be nil
+	Subscription string        // new ID of the cluster's subscription; "" keeps the present one
+	Entry        *JournalEntry // may be nil
 }
 
-// StateStore is where whoever tells AMS finds what is desired and keeps what it remembers.
+// StateStore stores the desired and the recorded state of clusters.
 type StateStore interface {
-	// Entry returns the newest state of a cluster; store.ErrNotFound when AMS is to hear nothing of
-	// it.
-	Entry(ctx context.Context, clusterID string) (outbox.Desired, outbox.Recorded, error)
-	// Change alters what is recorded in one transaction and writes the note with it. The function
-	// may be run again.
-	Change(ctx context.Context, clusterID string, note Note, fn func(*outbox.Desired, *outbox.Recorded) error) error
+	// Load returns the newest state of a cluster. The error is store.ErrNotFound if AMS needs no
+	// report about the cluster.
+	Load(ctx context.Context, clusterID string) (outbox.Desired, outbox.Recorded, error)
+	// Modify changes the recorded state and writes the note in one transaction. It may call fn more
+	// than once.
+	Modify(ctx context.Context, clusterID string, note Note, fn func(*outbox.Desired, *outbox.Recorded) error) error
 }
 
-// journal lies under "<time>-<cluster>", so that it can be cut by age.
+// journal stores entries under "<time>-<cluster>", so that old entries can be removed as a range.
 var journal = store.NewBucket[JournalEntry]("subscription-journal", 1)
 
 func journalKey(entry *JournalEntry) string {
 	return fmt.Sprintf("%016x-%s", uint64(entry.At.UnixNano()), entry.Cluster)
 }
 
-// Clusters is told what people read of a cluster's subscription, and writes it in one transaction
-// with the given rows; *engine.Engine implements it.
+// Clusters writes the event of a cluster's subscription in one transaction with the given rows.
+// *engine.Engine implements it.
 type Clusters interface {
 	RecordSubscription(ctx context.Context, clusterID, subscriptionID, note string, refused bool,
 		write func(*store.Tx) error) error
 }
 
-// dbState is the appliance's own states.
+// dbState is the StateStore of the appliance's database.
 type dbState struct {
 	db       *store.DB
 	clusters Clusters
 }
 
-func (b *dbState) Entry(_ context.Context, clusterID string) (d outbox.Desired, r outbox.Recorded, err error) {
+func (b *dbState) Load(_ context.Context, clusterID string) (d outbox.Desired, r outbox.Recorded, err error) {
 	err = b.db.View(func(tx *store.Tx) error {
 		d, r, err = entry(tx, clusterID)
 		return err
@@ -79,7 +80,8 @@ func entry(tx *store.Tx, clusterID string) (d outbox.Desired, r outbox.Recorded,
 	return *desired, r, err
 }
 
-// loadRecorded is what is recorded of a cluster; nothing, if nobody could have mentioned it yet.
+// loadRecorded returns the recorded state of a cluster; the zero value before the first call about
+// it.
 func loadRecorded(tx *store.Tx, clusterID string) (outbox.Recorded, error) {
 	if !outbox.RecordedRows.Exists(tx, clusterID) {
 		return outbox.Recorded{}, nil
@@ -91,7 +93,7 @@ func loadRecorded(tx *store.Tx, clusterID string) (outbox.Recorded, error) {
 	return *recorded, nil
 }
 
-func (b *dbState) Change(ctx context.Context, clusterID string, note Note,
+func (b *dbState) Modify(ctx context.Context, clusterID string, note Note,
 	fn func(*outbox.Desired, *outbox.Recorded) error) error {
 	return b.clusters.RecordSubscription(ctx, clusterID, note.Subscription, note.Text, note.Refused,
 		func(tx *store.Tx) error {

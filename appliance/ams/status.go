@@ -11,7 +11,7 @@ import (
 	"landfall/store"
 )
 
-// Status is how a site stands with AMS.
+// Status is the state of a site's connection to AMS and of its clusters.
 type Status struct {
 	State         State     `json:"state"`
 	Since         time.Time `json:"since,omitzero"` // of the state
@@ -23,37 +23,37 @@ type Status struct {
 	NextTry       time.Time `json:"next_try,omitzero"`
 	TokenUntil    time.Time `json:"token_until,omitzero"`
 	ClockSkew     float64   `json:"clock_skew_seconds"`
-	ConnectedTill time.Time `json:"connected_till,omitzero"` // by hand
+	ConnectedTill time.Time `json:"connected_till,omitzero"` // by a manual connect
 	Waiting       int       `json:"waiting"`
 	Sent          int       `json:"sent"`
 	Attention     int       `json:"attention"`
 	Left          int       `json:"left"`
 	OldestWaiting time.Time `json:"oldest_waiting,omitzero"`
-	SecondsLeft   float64   `json:"seconds_left"` // to tell what waits, at the rate that is allowed
-	Couriers      []Courier `json:"couriers"`     // that are out
-	Total         int       `json:"total"`        // of the clusters that were asked for
-	// what needs attention first, then what waits, the longest first
+	SecondsLeft   float64   `json:"seconds_left"` // to send what waits, at the permitted rate
+	Couriers      []Courier `json:"couriers"`     // couriers with a lease
+	Total         int       `json:"total"`        // of the selected clusters
+	// clusters that need attention first, then waiting ones, the longest first
 	Clusters []ClusterStatus `json:"clusters"`
 }
 
-// Courier is one that has not come back.
+// Courier is an export whose receipts have not been imported.
 type Courier struct {
 	Export   string    `json:"export_id"`
 	Until    time.Time `json:"until"`
 	Clusters int       `json:"clusters"`
 }
 
-// Selection says of which clusters a status tells; its zero value is of all. The counts are of all
-// clusters in any case.
+// Selection selects clusters for a status. The zero value selects all. The counts always include
+// all clusters.
 type Selection struct {
 	ClusterID string
-	State     string // of the lines
+	State     string // state of a cluster
 	Name      string // part of the cluster's name
 	Offset    int
-	Limit     int // 0: no limit
+	Limit     int // 0 for no limit
 }
 
-// The lines that people read of a cluster.
+// States of a cluster in a status.
 const (
 	ClusterWaiting   = "waiting"
 	ClusterSent      = "sent"
@@ -61,35 +61,36 @@ const (
 	ClusterLeft      = "left"
 )
 
-// ClusterStatus is what AMS knows of one cluster, and what not yet.
+// ClusterStatus reports which fields of a cluster AMS has confirmed and which are still queued.
 type ClusterStatus struct {
-	ClusterID      string        `json:"cluster_id"`
-	Name           string        `json:"name"`
-	SubscriptionID string        `json:"subscription_id"`
-	State          string        `json:"state"` // waiting, sent, attention, left
-	Since          time.Time     `json:"since,omitzero"`
-	Reason         string        `json:"reason,omitempty"` // what it waits for, or what stopped it
-	Kind           string        `json:"kind,omitempty"`   // of what stopped it: blocked, dead, attention
-	HTTP           int           `json:"http,omitempty"`
-	Code           string        `json:"code,omitempty"`
-	OperationID    string        `json:"operation_id,omitempty"`
-	Note           string        `json:"note,omitempty"`
-	RemoteStatus   string        `json:"ams_status,omitempty"` // as AMS showed it last
-	Told           outbox.Fields `json:"told"`
-	ToTell         outbox.Fields `json:"to_tell"`
-	Edited         outbox.Fields `json:"edited"` // by a person, in place of the cluster's own
-	ToBecome       outbox.Phase  `json:"to_become"`
-	By             string        `json:"by,omitempty"`
-	Attempts       int           `json:"attempts,omitempty"`
-	NextTry        time.Time     `json:"next_try,omitzero"`
-	Deleted        bool          `json:"deleted,omitempty"` // the cluster is gone here
+	ClusterID      string    `json:"cluster_id"`
+	Name           string    `json:"name"`
+	SubscriptionID string    `json:"subscription_id"`
+	State          string    `json:"state"` // waiting, sent, attention, left
+	Since          time.Time `json:"since,omitzero"`
+	// what the cluster waits for, or the reason for its stop
+	Reason       string        `json:"reason,omitempty"`
+	Kind         string        `json:"kind,omitempty"` // kind of the stop: blocked, dead, attention
+	HTTP         int           `json:"http,omitempty"`
+	Code         string        `json:"code,omitempty"`
+	OperationID  string        `json:"operation_id,omitempty"`
+	Note         string        `json:"note,omitempty"`
+	RemoteStatus string        `json:"ams_status,omitempty"` // last known status in AMS
+	Told         outbox.Fields `json:"told"`
+	ToTell       outbox.Fields `json:"to_tell"`
+	Edited       outbox.Fields `json:"edited"` // values of a person's edit, in place of the cluster's own
+	ToBecome     outbox.Phase  `json:"to_become"`
+	By           string        `json:"by,omitempty"`
+	Attempts     int           `json:"attempts,omitempty"`
+	NextTry      time.Time     `json:"next_try,omitzero"`
+	Deleted      bool          `json:"deleted,omitempty"` // the cluster is deleted here
 }
 
-// callsPerCluster is how many calls a new cluster takes: search, create, and the rest in one.
+// callsPerCluster is the number of calls for a new cluster: search, create, and one update.
 const callsPerCluster = 3
 
-// Status tells how the site stands with AMS. Of a single cluster only that one is read, and only it
-// is counted.
+// Status returns the state of the connection and of the selected clusters. For a single cluster it
+// reads and counts only that one.
 func (r *Relay) Status(_ context.Context, of Selection) (*Status, error) {
 	r.mu.Lock()
 	s := &Status{
@@ -123,7 +124,7 @@ func (r *Relay) Status(_ context.Context, of Selection) (*Status, error) {
 	return s, err
 }
 
-// choose leaves the clusters that were asked for, in order.
+// choose returns the selected clusters in order.
 func (s *Status) choose(of Selection) {
 	s.Clusters = slices.DeleteFunc(s.Clusters, func(c ClusterStatus) bool {
 		return of.State != "" && c.State != of.State || !strings.Contains(c.Name, of.Name)
@@ -146,10 +147,12 @@ func (s *Status) choose(of Selection) {
 
 func (s *Status) add(id string, d *outbox.Desired, r *outbox.Recorded, j job, now time.Time) {
 	c := ClusterStatus{
-		ClusterID: id, Name: d.DisplayName, SubscriptionID: cmp.Or(r.SubscriptionID, outbox.ProvisionalID(id, d.CreatedAt)),
+		ClusterID: id, Name: d.DisplayName, SubscriptionID: cmp.Or(r.SubscriptionID,
+			outbox.ProvisionalID(id, d.CreatedAt)),
 		Told: r.Acked, ToBecome: d.Phase, Edited: d.Edited,
-		Note: r.Note, RemoteStatus: r.AckedStatus, By: r.ReportedBy, Deleted: !d.DeletedAt.IsZero(), Attempts: j.attempts,
-		NextTry: j.next,
+		Note: r.Note, RemoteStatus: r.AckedStatus, By: r.ReportedBy, Deleted: !d.DeletedAt.IsZero(),
+		Attempts: j.attempts,
+		NextTry:  j.next,
 		ToTell: outbox.Fields{
 			DisplayName:       unless(r.Acked.DisplayName, d.DisplayName),
 			ExternalClusterID: unless(r.Acked.ExternalClusterID, d.ExternalClusterID),
@@ -157,7 +160,7 @@ func (s *Status) add(id string, d *outbox.Desired, r *outbox.Recorded, j job, no
 		},
 	}
 	if lease := r.Lease; lease != nil && now.Before(lease.Until) {
-		s.lent(lease)
+		s.addLease(lease)
 	}
 	stop := r.Stopped(d, now)
 	switch {
@@ -182,8 +185,8 @@ func (s *Status) add(id string, d *outbox.Desired, r *outbox.Recorded, j job, no
 	s.Clusters = append(s.Clusters, c)
 }
 
-// lent counts a cluster that a courier has.
-func (s *Status) lent(lease *outbox.Lease) {
+// addLease counts a cluster that a courier has.
+func (s *Status) addLease(lease *outbox.Lease) {
 	i := slices.IndexFunc(s.Couriers, func(w Courier) bool { return w.Export == lease.Export })
 	if i < 0 {
 		i = len(s.Couriers)
@@ -192,7 +195,7 @@ func (s *Status) lent(lease *outbox.Lease) {
 	s.Couriers[i].Clusters++
 }
 
-// waitsFor says what a cluster waits for.
+// waitsFor returns the reason for a cluster's wait.
 func (s *Status) waitsFor(r *outbox.Recorded, j job, now time.Time) string {
 	switch {
 	case r.Lease != nil && now.Before(r.Lease.Until):

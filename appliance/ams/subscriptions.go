@@ -19,12 +19,12 @@ const (
 	stampFormat = "2006-01-02T15:04:05.000000Z" // AMS writes microseconds
 )
 
-// ErrNoSubscription is the error of an id that no subscription has.
+// ErrNoSubscription is returned for an unknown subscription ID.
 var ErrNoSubscription = fault.Sentinel(fault.NotFound, "there is no such subscription")
 
-// Subscriptions are the subscriptions of this site's clusters in AMS's own JSON, decoded: AMS's
-// object where it was seen, and over it what AMS is to become. Each has a member landfall with what
-// AMS knows of it. With a cluster's id only its own is read.
+// Subscriptions returns the subscriptions of this site's clusters in AMS's JSON format, decoded:
+// AMS's object where it is known, overlaid with the desired state. The member landfall of each
+// reports the confirmed values. If clusterID is not empty, only that cluster is read.
 func (r *Relay) Subscriptions(ctx context.Context, clusterID string) ([]map[string]any, error) {
 	status, err := r.Status(ctx, Selection{ClusterID: clusterID})
 	if err != nil {
@@ -42,7 +42,7 @@ func (r *Relay) Subscriptions(ctx context.Context, clusterID string) ([]map[stri
 				d.Phase == outbox.Absent {
 				return err
 			}
-			object, err := r.shadow(id, d, &recorded, lines[id], status)
+			object, err := r.subscription(id, d, &recorded, lines[id], status)
 			found = append(found, object)
 			return err
 		})
@@ -50,8 +50,7 @@ func (r *Relay) Subscriptions(ctx context.Context, clusterID string) ([]map[stri
 	return found, err
 }
 
-// Subscription is one of [Relay.Subscriptions], by the id that AMS gave it or by the one that it
-// had before.
+// Subscription returns one of [Relay.Subscriptions] by AMS's ID or by the provisional ID.
 func (r *Relay) Subscription(ctx context.Context, id string) (map[string]any, error) {
 	var cluster string
 	err := r.options.DB.View(func(tx *store.Tx) (err error) {
@@ -73,7 +72,7 @@ func (r *Relay) Subscription(ctx context.Context, id string) (map[string]any, er
 	return nil, fmt.Errorf("%w: %s", ErrNoSubscription, id)
 }
 
-// each reads what is desired of all clusters, or of one.
+// each reads the desired state of all clusters, or of one.
 func each(tx *store.Tx, clusterID string, fn func(id string, d *outbox.Desired) error) error {
 	if clusterID == "" {
 		return outbox.DesiredRows.Each(tx, "", fn)
@@ -88,7 +87,7 @@ func each(tx *store.Tx, clusterID string, fn func(id string, d *outbox.Desired) 
 	return fn(clusterID, d)
 }
 
-func (r *Relay) shadow(clusterID string, d *outbox.Desired, recorded *outbox.Recorded, line *ClusterStatus,
+func (r *Relay) subscription(clusterID string, d *outbox.Desired, recorded *outbox.Recorded, line *ClusterStatus,
 	site *Status) (map[string]any, error) {
 	owner := r.Owner()
 	id := cmp.Or(recorded.SubscriptionID, outbox.ProvisionalID(clusterID, d.CreatedAt))
@@ -137,11 +136,10 @@ func accountReference(id string) map[string]any {
 	return map[string]any{"id": id, "kind": "Account", "href": accountsRoot + "/accounts/" + id}
 }
 
-// localName is the user name of the site's own account before AMS told one.
+// localName is the user name of the site's account before AMS reports one.
 const localName = "admin"
 
-// Owner is in whose name the site speaks to AMS; before it ever did, ids of the site's own stand
-// in.
+// Owner returns the account for which the site reports. Before the first contact it has local IDs.
 func (r *Relay) Owner() local.Owner {
 	r.mu.Lock()
 	defer r.mu.Unlock()

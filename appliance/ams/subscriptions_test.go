@@ -9,7 +9,7 @@ import (
 	"landfall/appliance/ams/outbox"
 )
 
-// The members of a subscription that was told in full, as the field's documentation shows one.
+// Members of a completely reported subscription, from AMS's documentation.
 var members = []string{
 	"id", "kind", "href", "plan", "cluster_id", "external_cluster_id", "organization_id", "last_telemetry_date",
 	"created_at", "updated_at", "support_level",
@@ -18,7 +18,7 @@ var members = []string{
 	"trial_end_date",
 }
 
-func TestEachClusterHasASubscriptionFromItsFirstSecond(t *testing.T) {
+func TestSubscriptions_existFromRegistration(t *testing.T) {
 	s := newSite(t)
 	s.offline()
 	id := s.register("one")
@@ -54,7 +54,7 @@ func TestEachClusterHasASubscriptionFromItsFirstSecond(t *testing.T) {
 	require.NoError(t, err)
 	here, err := json.Marshal(told)
 	require.NoError(t, err)
-	require.JSONEq(t, string(inAMS), string(here), "AMS's own object, with its metrics and what is not known here")
+	require.JSONEq(t, string(inAMS), string(here), "AMS's own object, with its metrics and the fields unknown here")
 	_, err = s.relay.Subscription(t.Context(), "2GOuuT2l3odeHRdWqY57fviSE2K")
 	require.ErrorIs(t, err, ErrNoSubscription)
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/jonboulle/clockwork"
 )
 
-// Secret is what a site proves by that it may tell AMS: an offline token, or the pair of a service
+// Secret authenticates the site to AMS: an offline token, or the ID and secret of a service
 // account.
 type Secret struct {
 	OfflineToken string `json:"offline_token,omitempty"`
@@ -19,31 +19,31 @@ type Secret struct {
 	ClientSecret string `json:"client_secret,omitempty"`
 }
 
-// Empty tells that there is nothing to prove by.
+// Empty reports whether there are no credentials.
 func (s Secret) Empty() bool {
 	return s.OfflineToken == "" && (s.ClientID == "" || s.ClientSecret == "")
 }
 
-// Credentials is where the secret is kept.
+// Credentials stores the secret.
 type Credentials interface {
-	// Secret returns what there is; an empty one when there is none.
+	// Secret returns the secret; an empty one if there is none.
 	Secret(ctx context.Context) (Secret, error)
-	// Rotate keeps the refresh token that took another's place, before it is used.
+	// Rotate stores a new refresh token before its first use.
 	Rotate(ctx context.Context, old, fresh string) error
 }
 
-// tokenMargin is how long before its end an access token is replaced.
+// tokenMargin is the remaining validity at which an access token is replaced.
 const tokenMargin = time.Minute
 
-// tokens exchanges the secret for access tokens, which are kept in memory alone. Their time is
-// counted from their receipt, so that a wrong clock does not matter.
+// tokens exchanges the secret for access tokens, which stay in memory. Their validity counts from
+// their receipt, so that a wrong clock does not matter.
 type tokens struct {
 	url      string
 	exchange *exchange
 	source   Credentials
 	clock    clockwork.Clock
 
-	refreshLock sync.Mutex // held while a token is asked for
+	refreshLock sync.Mutex // held during a token request
 
 	mu     sync.Mutex
 	access string
@@ -56,14 +56,14 @@ func (t *tokens) validUntil() time.Time {
 	return t.until
 }
 
-// forget drops the access token: it is of credentials that were replaced.
+// forget drops the access token of replaced credentials.
 func (t *tokens) forget() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.access, t.until = "", time.Time{}
 }
 
-// held is the access token that is good; "" when there is none.
+// held returns the valid access token; "" if there is none.
 func (t *tokens) held() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -73,7 +73,7 @@ func (t *tokens) held() string {
 	return t.access
 }
 
-// get returns an access token: a new one if the one there is ends soon or is the one that was
+// get returns an access token. It requests a new one if the present one expires soon or was
 // rejected.
 func (t *tokens) get(ctx context.Context, rejected string) (string, error) {
 	t.refreshLock.Lock()
@@ -146,13 +146,13 @@ func (t *tokens) request(ctx context.Context, secret Secret) (*answer, error) {
 	return nil, failure
 }
 
-// Fixed are credentials that are kept in memory alone.
+// Fixed holds credentials in memory only.
 type Fixed struct {
 	mu     sync.Mutex
 	secret Secret
 }
 
-// NewFixed returns credentials that nothing outlives.
+// NewFixed returns credentials that are not stored.
 func NewFixed(secret Secret) *Fixed { return &Fixed{secret: secret} }
 
 // Secret implements [Credentials].

@@ -17,12 +17,12 @@ import (
 	"time"
 )
 
-// Limits bound a single call; zero values are replaced by the defaults.
+// Limits limits the duration of a single call. The defaults replace zero values.
 type Limits struct {
-	Dial   time.Duration // for a connection, 10 s
-	TLS    time.Duration // for its handshake, 10 s
-	Header time.Duration // for the first byte of an answer, 30 s
-	Call   time.Duration // for all of it, 60 s
+	Dial   time.Duration // connection, 10 s
+	TLS    time.Duration // TLS handshake, 10 s
+	Header time.Duration // first byte of the answer, 30 s
+	Call   time.Duration // whole call, 60 s
 }
 
 const (
@@ -44,8 +44,8 @@ func (l Limits) orDefaults() Limits {
 	return l
 }
 
-// NewTransport returns a way to AMS: over the proxy, if one is given, and trusting the extra
-// certificates (PEM) beside those of the system.
+// NewTransport returns an HTTP transport for AMS. It uses the given proxy, if any, and trusts the
+// extra certificates (PEM) in addition to the system's.
 func NewTransport(proxy string, extraCA []byte, limits Limits) (*http.Transport, error) {
 	limits = limits.orDefaults()
 	transport := &http.Transport{
@@ -69,7 +69,7 @@ func NewTransport(proxy string, extraCA []byte, limits Limits) (*http.Transport,
 	if len(extraCA) > 0 {
 		pool, err := x509.SystemCertPool()
 		if err != nil {
-			pool = x509.NewCertPool() // a machine without certificates of its own has those alone that it is given
+			pool = x509.NewCertPool() // a machine without certificates trusts only the given ones
 		}
 		if !pool.AppendCertsFromPEM(extraCA) {
 			return nil, errors.New("the CA bundle of AMS holds no certificate; expected certificates in PEM")
@@ -79,32 +79,32 @@ func NewTransport(proxy string, extraCA []byte, limits Limits) (*http.Transport,
 	return transport, nil
 }
 
-// Class is what kind of answer a call had.
+// Class is the class of a failed call.
 type Class string
 
-// The classes of calls that were not answered as asked.
+// Classes of failed calls.
 const (
 	Unreachable  Class = "unreachable"  // no connection, or it broke
-	Intercepted  Class = "intercepted"  // somebody else answered
-	Unauthorized Class = "unauthorized" // the credentials are not taken
+	Intercepted  Class = "intercepted"  // another server answered
+	Unauthorized Class = "unauthorized" // AMS rejects the credentials
 	Forbidden    Class = "forbidden"
 	Missing      Class = "missing"
 	Conflict     Class = "conflict"
 	Throttled    Class = "throttled"
-	Failing      Class = "failing" // AMS's own failure; another try may do
-	Refused      Class = "refused" // AMS does not take what was sent
+	Failing      Class = "failing" // AMS's own failure; another attempt may succeed
+	Refused      Class = "refused" // AMS rejects the request
 	Strange      Class = "strange" // AMS does not know the call
 )
 
-// CallError is a call that was not answered as asked.
+// CallError is the error of a failed call.
 type CallError struct {
 	Class       Class
 	Op          string // get, search, create, update, delete, account, token
-	HTTP        int    // 0: there was no answer
-	Code        string // AMS's own
+	HTTP        int    // 0 if there was no answer
+	Code        string // AMS's error code
 	Text        string // a sentence
 	OperationID string
-	RetryAfter  time.Duration // 0: not said
+	RetryAfter  time.Duration // 0 if AMS did not say
 	Quota       bool          // AMS refuses because of a quota
 	Banned      bool
 	Err         error
@@ -114,7 +114,7 @@ func (e *CallError) Error() string { return e.Text }
 
 func (e *CallError) Unwrap() error { return e.Err }
 
-// Settled tells that AMS has certainly not done what was asked.
+// Settled reports whether AMS has certainly not executed the request.
 func (e *CallError) Settled() bool {
 	switch e.Class {
 	case Unreachable, Intercepted, Failing:
@@ -123,8 +123,8 @@ func (e *CallError) Settled() bool {
 	return true
 }
 
-// exchange sends one request and reads its answer, which is never more than maxAnswer and never a
-// redirect that was followed.
+// exchange sends one request and reads its answer. It reads at most maxAnswer bytes and follows no
+// redirect.
 type exchange struct {
 	client http.Client
 	agent  string
@@ -151,7 +151,7 @@ func (x *exchange) send(ctx context.Context, op, method, address string, header 
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, method, address, bytes.NewReader(body))
 	if err != nil {
-		return nil, fmt.Errorf("ask AMS: %w", err)
+		return nil, fmt.Errorf("create the request to AMS: %w", err)
 	}
 	for name, values := range header {
 		request.Header[name] = values
@@ -164,7 +164,7 @@ func (x *exchange) send(ctx context.Context, op, method, address string, header 
 	}
 	text, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer+1))
 	if err = errors.Join(err, response.Body.Close()); err != nil {
-		return nil, unreachable(op, request.URL.Host, fmt.Errorf("the answer broke off: %w", err))
+		return nil, unreachable(op, request.URL.Host, fmt.Errorf("the answer was cut off: %w", err))
 	}
 	if len(text) > maxAnswer {
 		return nil, &CallError{Class: Unreachable, Op: op,
@@ -178,8 +178,8 @@ func (x *exchange) send(ctx context.Context, op, method, address string, header 
 	return got, nil
 }
 
-// unreachable says why there was no answer, in words that lead on. Addresses are named, what was
-// sent never is.
+// unreachable returns the error for a missing answer, with a remedy. It names addresses and never
+// the content of the request.
 func unreachable(op, host string, err error) *CallError {
 	failure := &CallError{Class: Unreachable, Op: op, Err: err}
 	if cause, ok := errors.AsType[*url.Error](err); ok {
@@ -189,20 +189,21 @@ func unreachable(op, host string, err error) *CallError {
 	var certificate *tls.CertificateVerificationError
 	switch {
 	case errors.As(err, &certificate):
-		failure.Text = fmt.Sprintf("%s shows a certificate that is not trusted (%v); if the line is yours, name its "+
+		failure.Text = fmt.Sprintf("%s has a certificate that is not trusted (%v); if it is your own proxy, name its "+
 			"CA under ams.ca_bundle.", host, certificate.Err)
 		if invalid, ok := errors.AsType[x509.CertificateInvalidError](err); ok && invalid.Reason == x509.Expired {
-			failure.Text = fmt.Sprintf("The certificate of %s is not valid at this machine's time; look at its clock.",
+			failure.Text = fmt.Sprintf("The certificate of %s is not valid at this machine's time; check the "+
+				"machine's clock.",
 				host)
 		}
 	case errors.As(err, &dns):
-		failure.Text = fmt.Sprintf("The name %s is not known here: there is no connection, or no DNS.", dns.Name)
+		failure.Text = fmt.Sprintf("The name %s cannot be resolved: there is no connection, or no DNS.", dns.Name)
 	case strings.Contains(err.Error(), "Proxy Authentication Required"):
 		failure.Text = "The proxy asks for a password; write it into ams.proxy."
 	case errors.Is(err, context.DeadlineExceeded):
 		failure.Text = fmt.Sprintf("%s does not answer in time.", host)
 	default:
-		failure.Text = fmt.Sprintf("%s can not be reached (%v).", host, err)
+		failure.Text = fmt.Sprintf("%s cannot be reached (%v).", host, err)
 	}
 	return failure
 }

@@ -24,12 +24,12 @@ import (
 
 var walks = flag.Int("walks", 120, "how many random histories to tell to AMS; make test takes 2500")
 
-// crash is what ends a process in the middle.
+// crash ends a process in the middle of a call.
 type crash struct{}
 
-// walk is one random history of some clusters, told to AMS over a line where everything goes wrong
-// that may, by a process that dies at any point. It is also a states, which loses nothing that was
-// committed.
+// walk is one random history of some clusters. A process that may die at any point reports them to
+// AMS over a connection with random faults. The walk is also the StateStore, which loses no
+// committed change.
 type walk struct {
 	rng     *rand.Rand
 	clock   *clockwork.FakeClock
@@ -58,7 +58,7 @@ func newWalk(seed uint64, faulty bool) *walk {
 	return w
 }
 
-// start is a new process over what the old one left.
+// start starts a new process on the data of the old one.
 func (w *walk) start() {
 	w.client = NewClient(ClientOptions{
 		URL: amsURL, TokenURL: ssoURL, Transport: walkLine{w}, Credentials: w.secret, UserAgent: "landfall/test",
@@ -67,7 +67,7 @@ func (w *walk) start() {
 	})
 }
 
-// walkLine is the line to AMS.
+// walkLine is the connection to AMS.
 type walkLine struct{ *walk }
 
 func (l walkLine) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -91,7 +91,7 @@ func (l walkLine) RoundTrip(r *http.Request) (*http.Response, error) {
 	return amstest.Transport{Handler: l.ams}.RoundTrip(r)
 }
 
-func (w *walk) Entry(_ context.Context, id string) (outbox.Desired, outbox.Recorded, error) {
+func (w *walk) Load(_ context.Context, id string) (outbox.Desired, outbox.Recorded, error) {
 	d, ok := w.desired[id]
 	if !ok {
 		return d, outbox.Recorded{}, store.ErrNotFound
@@ -99,7 +99,7 @@ func (w *walk) Entry(_ context.Context, id string) (outbox.Desired, outbox.Recor
 	return d, copied(w.replies[id]), nil
 }
 
-// copied is what a store gives: what is altered of it is not kept.
+// copied returns a copy, as a store does: changes of it are not kept.
 func copied(r outbox.Recorded) outbox.Recorded {
 	if r.Mark != nil {
 		mark := *r.Mark
@@ -108,7 +108,7 @@ func copied(r outbox.Recorded) outbox.Recorded {
 	return r
 }
 
-func (w *walk) Change(_ context.Context, id string, note Note, fn func(*outbox.Desired,
+func (w *walk) Modify(_ context.Context, id string, note Note, fn func(*outbox.Desired,
 	*outbox.Recorded) error) error {
 	w.die("before a commit")
 	d, ok := w.desired[id]
@@ -132,7 +132,7 @@ func (w *walk) die(where string) {
 	}
 }
 
-// attempt tells AMS of a cluster once, in a process that may die at it.
+// attempt reports a cluster once, in a process that may die at it.
 func (w *walk) attempt(id string) (came result) {
 	defer func() {
 		switch reason := recover(); reason.(type) {
@@ -152,8 +152,8 @@ func (w *walk) attempt(id string) (came result) {
 	return t.reconcile(context.Background(), id, false)
 }
 
-// rest visits a cluster until nothing is left to do, as the relay would, a person pressing "try
-// again" where one is asked.
+// rest reports a cluster until nothing is left to do, as the relay and a person who presses "try
+// again" would.
 func (w *walk) rest(id string) error {
 	for range 400 {
 		came := w.attempt(id)
@@ -163,7 +163,7 @@ func (w *walk) rest(id string) error {
 		if came.state == stopped {
 			w.trace = append(w.trace, "  stopped: "+w.replies[id].Stop.Reason)
 			r := copied(w.replies[id])
-			again(&r)
+			clearStop(&r)
 			w.replies[id] = r
 		}
 		w.clock.Advance(max(came.until.Sub(w.clock.Now()), 30*time.Second))
@@ -171,14 +171,14 @@ func (w *walk) rest(id string) error {
 	return fmt.Errorf("cluster %s does not come to rest: %+v of %+v", id, w.replies[id], w.desired[id])
 }
 
-// event is something that happens to a cluster.
+// event is a change of a cluster.
 type event struct {
 	cluster string
 	name    string
-	apply   func(*outbox.Desired) // nil: the cluster is deleted
+	apply   func(*outbox.Desired) // nil deletes the cluster
 }
 
-// history draws what happens to two clusters.
+// history returns random events for two clusters.
 func history(rng *rand.Rand) []event {
 	var events []event
 	for number := range 2 {
@@ -190,7 +190,7 @@ func history(rng *rand.Rand) []event {
 		for range rng.IntN(4) {
 			own = append(own, rename(fmt.Sprintf("c%d-%d", number, rng.IntN(100))))
 		}
-		for range rng.IntN(3) { // installations, of which only the last may go well
+		for range rng.IntN(3) { // installations, of which only the last may succeed
 			external := uuid.Must(uuid.NewRandomFromReader(randomBytes{rng})).String()
 			own = append(own, event{id, "prepared", func(d *outbox.Desired) { d.ExternalClusterID = external }})
 		}
@@ -244,9 +244,9 @@ func (w *walk) happen(e event) {
 	w.desired[e.cluster], _ = held.Next(wanted, now)
 }
 
-// play lets the history happen. With faults AMS is told now and then and badly; without, always and
-// at once.
-func (w *walk) play(events []event) error {
+// play executes the history. With faults, AMS is reached seldom and badly; without, always and at
+// once.
+func (w *walk) execute(events []event) error {
 	ids := map[string]bool{}
 	for _, e := range events {
 		w.happen(e)
@@ -262,7 +262,7 @@ func (w *walk) play(events []event) error {
 			w.clock.Advance(time.Duration(w.rng.IntN(20)) * time.Minute)
 		}
 	}
-	w.faulty = false // all heals
+	w.faulty = false // ends all faults
 	for id := range ids {
 		if err := w.rest(id); err != nil {
 			return err
@@ -271,10 +271,10 @@ func (w *walk) play(events []event) error {
 	return nil
 }
 
-// sight is what of a subscription must be the same, however it came to be.
+// sight holds the parts of a subscription that must not depend on its history.
 type sight struct{ status, name, external, console any }
 
-// end is how AMS sees the clusters.
+// end returns the final state of the clusters in AMS.
 func (w *walk) end() map[string][]sight {
 	found := map[string][]sight{}
 	for _, row := range w.ams.Rows() {
@@ -287,8 +287,8 @@ func (w *walk) end() map[string][]sight {
 	return found
 }
 
-// TestWhateverGoesWrongAMSEndsAsIfNothingHad is repeated for one history with LANDFALL_TEST_SEED.
-func TestWhateverGoesWrongAMSEndsAsIfNothingHad(t *testing.T) {
+// LANDFALL_TEST_SEED repeats one history of TestRelay_randomFaultsConverge.
+func TestRelay_randomFaultsConverge(t *testing.T) {
 	first, runs := rand.Uint64(), uint64(*walks)
 	if text := os.Getenv("LANDFALL_TEST_SEED"); text != "" {
 		var err error
@@ -300,8 +300,8 @@ func TestWhateverGoesWrongAMSEndsAsIfNothingHad(t *testing.T) {
 	for seed := first; seed != first+runs; seed++ {
 		events := history(rand.New(rand.NewPCG(seed, 2)))
 		calm, rough := newWalk(seed, false), newWalk(seed, true)
-		require.NoError(t, calm.play(events), "seed %d", seed)
-		err := rough.play(events)
+		require.NoError(t, calm.execute(events), "seed %d", seed)
+		err := rough.execute(events)
 		story := fmt.Sprintf("LANDFALL_TEST_SEED=%d\n%s", seed, strings.Join(rough.trace, "\n"))
 		require.NoError(t, err, story)
 		require.Equal(t, calm.end(), rough.end(), story)

@@ -17,15 +17,15 @@ import (
 	"landfall/appliance/ams/amstest"
 )
 
-// served puts the stand-in behind a TCP listener and returns what a site must be told of it.
+// served puts the test server behind a TCP listener and returns the site's configuration for it.
 func (s *site) served(start func(http.Handler) *httptest.Server) *httptest.Server {
 	server := start(s.ams)
-	server.Config.ErrorLog = log.New(io.Discard, "", 0) // of handshakes that are refused
+	server.Config.ErrorLog = log.New(io.Discard, "", 0) // of refused handshakes
 	s.Cleanup(server.Close)
 	return server
 }
 
-// over makes the site's relay anew over a transport and the URLs of a server.
+// over replaces the site's relay by one with the given transport and URLs.
 func (s *site) over(base string, transport http.RoundTripper, limits Limits) {
 	s.restart()
 	options := s.relay.options
@@ -39,7 +39,7 @@ func (s *site) over(base string, transport http.RoundTripper, limits Limits) {
 	require.NoError(s, s.scan())
 }
 
-// byHost leads requests to the handlers of hosts, in memory.
+// byHost sends requests to the handlers of hosts, in memory.
 type byHost map[string]http.Handler
 
 func (h byHost) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -50,7 +50,7 @@ func (h byHost) RoundTrip(r *http.Request) (*http.Response, error) {
 	return amstest.Transport{Handler: handler}.RoundTrip(r)
 }
 
-func TestFaultsOfOthersOnTheLine(t *testing.T) {
+func TestRelay_interceptedConnections(t *testing.T) {
 	runFaults(t, []faultCase{
 		{22, "captive portal", func(s *site) {
 			stolen := 0
@@ -156,9 +156,10 @@ func (s *site) dnsGone() {
 	status, err := s.relay.Status(s.Context(), Selection{})
 	require.NoError(s, err)
 	require.Equal(s, Offline, status.State)
-	require.Contains(s, status.Problem, "sso.test is not known")
+	require.Contains(s, status.Problem, "sso.test cannot be resolved")
 
-	server := s.served(httptest.NewTLSServer) // somebody else at that address: a certificate of another name
+	// another server at that address, with a certificate for another name
+	server := s.served(httptest.NewTLSServer)
 	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
 	transport, err := NewTransport("", ca, Limits{})
 	require.NoError(s, err)

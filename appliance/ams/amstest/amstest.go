@@ -1,9 +1,9 @@
-// Package amstest is a stand-in for OpenShift Cluster Manager's account service (AMS) and its token
-// endpoint, for tests alone.
+// Package amstest is a test server for OpenShift Cluster Manager's account service (AMS) and its
+// token endpoint.
 //
-// It keeps subscriptions with a life of their own (Reserved, Active, Stale, Archived, metrics that
-// arrive, rows that metrics make), answers in the shapes that AMS and the SDK's schema have, and
-// fails as a test orders. Everything that is not known of the real one is a switch. It is an
+// It keeps subscriptions with their life cycle (Reserved, Active, Stale, Archived, arriving
+// metrics, rows that metrics create), answers in the formats of AMS and of the SDK's schema, and
+// fails as a test requests. Behaviour of AMS that is not documented is a switch. The server is an
 // http.Handler: tests serve it over TCP and TLS, or call it in memory with [Transport].
 package amstest
 
@@ -29,33 +29,33 @@ import (
 	"github.com/segmentio/ksuid"
 )
 
-// Root is where AMS's API begins.
+// Root is the root path of AMS's API.
 const Root = "/api/accounts_mgmt/v1"
 
-// TokenPath is where tokens are given.
+// TokenPath is the path of the token endpoint.
 const TokenPath = "/auth/realms/redhat-external/protocol/openid-connect/token"
 
-// Account is a person or a service account, and the organization that it belongs to.
+// Account is a person or a service account with its organization.
 type Account struct {
 	ID, Username, Organization, OrganizationName string
 }
 
-// Switches are what is not known of the real AMS, or differs between its schemas.
+// Switches select behaviour that is not documented or differs between AMS's schemas.
 type Switches struct {
-	RepeatMakesAnother bool          // POST of a known cluster by the same account makes a second row
-	RepeatConflicts    bool          // or is refused
+	RepeatMakesAnother bool          // a repeated POST of a cluster by the same account creates a second row
+	RepeatConflicts    bool          // a repeated POST is refused
 	Tombstones         bool          // a deleted row is Deprovisioned instead of gone
-	RefuseDisconnected bool          // a PATCH may not say so
+	RefuseDisconnected bool          // a PATCH to Disconnected is refused
 	FullAnswers        bool          // the answer to POST has the whole subscription, not a reference
 	SDKStatuses        bool          // 201 for POST and 204 for DELETE
 	SearchLag          time.Duration // until a search finds a new row
 	Ageing             bool          // rows without metrics become Stale and Archived
-	Rotate             bool          // each refresh gives another refresh token
+	Rotate             bool          // each refresh issues another refresh token
 	Allowed            func(clusterID string) bool
 	ForbiddenFields    []string
 }
 
-// Request is a call as it came.
+// Request is a received call.
 type Request struct {
 	Op     string // token, account, search, get, create, update, delete, other
 	Method string
@@ -66,23 +66,23 @@ type Request struct {
 	At     time.Time
 }
 
-// Server is the stand-in.
+// Server is the test server.
 type Server struct {
 	Switches
 	clock clockwork.Clock
 
 	mu       sync.Mutex
 	rows     map[string]map[string]any
-	made     map[string]time.Time // when a row was created
-	of       map[string][]string  // ids of the rows that a cluster ever had
+	made     map[string]time.Time // creation times of the rows
+	of       map[string][]string  // IDs of all rows that a cluster ever had
 	gone     []map[string]any
-	ever     map[string]bool // rows that were ever anything but Reserved
-	deleted  []string        // ids whose DELETE was done
+	ever     map[string]bool // rows that once had another status than Reserved
+	deleted  []string        // IDs of deleted rows
 	owners   map[string]string
 	requests []Request
 	faults   []*Fault
-	accounts map[string]Account // by username
-	offline  map[string]string  // token -> username
+	accounts map[string]Account // by user name
+	offline  map[string]string  // token to user name
 	clients  map[string][2]string
 	access   map[string]session
 	serial   uint64
@@ -93,7 +93,7 @@ type session struct {
 	until    time.Time
 }
 
-// New returns a stand-in without accounts.
+// New returns a server without accounts.
 func New(clock clockwork.Clock) *Server {
 	return &Server{
 		clock: clock, rows: map[string]map[string]any{}, made: map[string]time.Time{}, of: map[string][]string{},
@@ -105,7 +105,7 @@ func New(clock clockwork.Clock) *Server {
 
 func (s *Server) now() string { return s.clock.Now().UTC().Format("2006-01-02T15:04:05.000000Z") }
 
-// id gives a KSUID of now that differs from all others.
+// id returns a new, unique KSUID.
 func (s *Server) id() string {
 	s.serial++
 	payload := sha256.Sum256(binary.BigEndian.AppendUint64(nil, s.serial))
@@ -116,7 +116,7 @@ func (s *Server) id() string {
 	return made.String()
 }
 
-// jwt makes a token that is a JWT in form; nobody checks its signature here.
+// jwt returns a token in the format of a JWT. The server does not check signatures.
 func (s *Server) jwt(kind, username string, life time.Duration) string {
 	s.serial++
 	claims := map[string]any{"typ": kind, "username": username, "jti": strconv.FormatUint(s.serial, 10),
@@ -134,7 +134,7 @@ func (s *Server) jwt(kind, username string, life time.Duration) string {
 	return part(map[string]string{"alg": "HS256", "typ": "JWT"}) + "." + part(claims) + "." + part("signature")
 }
 
-// AddAccount makes an account and returns an offline token of it.
+// AddAccount adds an account and returns an offline token for it.
 func (s *Server) AddAccount(account Account) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -144,14 +144,14 @@ func (s *Server) AddAccount(account Account) string {
 	return token
 }
 
-// AddClient gives an account a service account's pair.
+// AddClient adds the ID and secret of a service account.
 func (s *Server) AddClient(username, id, secret string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.clients[id] = [2]string{secret, username}
 }
 
-// Revoke takes all tokens from everybody; new ones are made with AddAccount.
+// Revoke invalidates all tokens. AddAccount issues new ones.
 func (s *Server) Revoke() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -159,14 +159,14 @@ func (s *Server) Revoke() {
 	clear(s.access)
 }
 
-// ExpireAccess ends all access tokens before their time.
+// ExpireAccess expires all access tokens.
 func (s *Server) ExpireAccess() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	clear(s.access)
 }
 
-// Requests lists what came, of the named ops only if there are any.
+// Requests returns the received calls, only those of the given ops if there are any.
 func (s *Server) Requests(ops ...string) []Request {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -179,14 +179,14 @@ func (s *Server) Requests(ops ...string) []Request {
 	return found
 }
 
-// Forget drops the list of what came.
+// Forget clears the list of received calls.
 func (s *Server) Forget() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.requests = nil
 }
 
-// Rows lists copies of the subscriptions that are not gone, by id.
+// Rows returns copies of the existing subscriptions by ID.
 func (s *Server) Rows() []map[string]any {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -198,19 +198,19 @@ func (s *Server) Rows() []map[string]any {
 	return rows
 }
 
-// RowsOf lists the subscriptions of a cluster.
+// RowsOf returns the subscriptions of a cluster.
 func (s *Server) RowsOf(clusterID string) []map[string]any {
 	return slices.DeleteFunc(s.Rows(), func(row map[string]any) bool { return row["cluster_id"] != clusterID })
 }
 
-// WrongDeletes lists the rows whose DELETE was done though they were once more than Reserved.
+// WrongDeletes returns the deleted rows that once had another status than Reserved.
 func (s *Server) WrongDeletes() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.DeleteFunc(slices.Clone(s.deleted), func(id string) bool { return !s.ever[id] })
 }
 
-// Edit changes a row as a person does in OCM; an empty status and nil fields leave it.
+// Edit changes a row as a person does in OCM. An empty status and nil fields stay unchanged.
 func (s *Server) Edit(id string, fields map[string]any) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -233,15 +233,14 @@ func (s *Server) Remove(id string) {
 	s.bury(id)
 }
 
-// Make makes a row of a cluster as somebody else would.
+// Make creates a row of a cluster on behalf of another client.
 func (s *Server) Make(username, clusterID, name string) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.create(s.accounts[username], clusterID, name)["id"].(string)
 }
 
-// Report has a cluster's metrics arrive: they go into the row of that external id, or make one of
-// their own.
+// Report delivers a cluster's metrics. They update the row with that external ID or create one.
 func (s *Server) Report(externalID, username string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -280,7 +279,7 @@ func metrics(now string) map[string]any {
 	}
 }
 
-// note remembers rows that were ever more than Reserved.
+// note records rows that once had another status than Reserved.
 func (s *Server) note(id string) {
 	if s.rows[id]["status"] != "Reserved" {
 		s.ever[id] = true
@@ -320,7 +319,7 @@ func (s *Server) bury(id string) {
 	delete(s.rows, id)
 }
 
-// The periods of AMS's own ageing; the real ones are not public.
+// Periods of AMS's ageing. The real ones are not public.
 const (
 	staleAfter    = 24 * time.Hour
 	archivedAfter = 30 * 24 * time.Hour
@@ -347,7 +346,7 @@ func (s *Server) age() {
 	}
 }
 
-// ServeHTTP answers one call, with the faults that a test ordered for it.
+// ServeHTTP answers one call, with the faults that a test requested.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {

@@ -13,8 +13,7 @@ import (
 	"landfall/appliance/ams/tsl"
 )
 
-// The calls of the API that clients make of subscriptions, and the transport that reaches the
-// server without a socket.
+// The calls on subscriptions, and the transport that reaches the server without a socket.
 
 func (s *Server) search(w http.ResponseWriter, account Account, query url.Values) {
 	wanted, err := tsl.Parse(query.Get("search"))
@@ -24,7 +23,7 @@ func (s *Server) search(w http.ResponseWriter, account Account, query url.Values
 	}
 	var found []any
 	var ids []string
-	if cluster, ok := wanted.Equal("cluster_id"); ok { // thousands of rows are asked for one by one
+	if cluster, ok := wanted.Equal("cluster_id"); ok { // tests search for thousands of rows, one by one
 		ids = slices.Compact(slices.Sorted(slices.Values(s.of[cluster])))
 	} else {
 		ids = slices.Sorted(maps.Keys(s.rows))
@@ -133,7 +132,8 @@ func (s *Server) others(w http.ResponseWriter, account Account, r *http.Request,
 	}
 }
 
-// disconnected is the console's "register disconnected cluster": always another row.
+// disconnected implements the console's "register disconnected cluster", which always creates
+// another row.
 func (s *Server) disconnected(w http.ResponseWriter, account Account, body []byte) {
 	var ask struct {
 		ClusterUUID string `json:"cluster_uuid"`
@@ -151,5 +151,5 @@ func (s *Server) disconnected(w http.ResponseWriter, account Account, body []byt
 	reply(w, http.StatusCreated, row)
 }
 
-// Transport calls a handler in memory: a handler that aborts is a connection that broke.
+// Transport calls a handler in memory. A handler that aborts is a broken connection.
 type Transport struct{ Handler http.Handler }

@@ -8,25 +8,25 @@ import (
 	"time"
 )
 
-// Fault is something that goes wrong with calls.
+// Fault is a requested failure of calls.
 type Fault struct {
-	Op      string // "" is any but token
-	Cluster string // "" is any
-	After   int    // how many matching calls go well first
-	Times   int    // how often; 0 is until [Server.Heal]
+	Op      string // "" for any but token
+	Cluster string // "" for any
+	After   int    // matching calls that succeed first
+	Times   int    // number of failures; 0 until [Server.Heal]
 	Do      func(w http.ResponseWriter, r *http.Request, serve func(http.ResponseWriter))
 
 	used int
 }
 
-// Break orders a fault.
+// Break adds a fault.
 func (s *Server) Break(fault Fault) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.faults = append(s.faults, &fault)
 }
 
-// Heal ends all faults.
+// Heal removes all faults.
 func (s *Server) Heal() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -54,7 +54,7 @@ func (s *Server) faultFor(r Request) *Fault {
 	return nil
 }
 
-// concerns tells whether a call is about a cluster.
+// concerns reports whether a call is about a cluster.
 func (s *Server) concerns(r Request, clusterID string) bool {
 	row := s.rows[r.Path[strings.LastIndexByte(r.Path, '/')+1:]]
 	return strings.Contains(string(r.Body), clusterID) || strings.Contains(r.Query.Get("search"), clusterID) ||
@@ -63,12 +63,12 @@ func (s *Server) concerns(r Request, clusterID string) bool {
 
 type doing = func(w http.ResponseWriter, r *http.Request, serve func(http.ResponseWriter))
 
-// DropBefore breaks the connection before anything is done.
+// DropBefore breaks the connection before the call is executed.
 func DropBefore() doing {
 	return func(http.ResponseWriter, *http.Request, func(http.ResponseWriter)) { panic(http.ErrAbortHandler) }
 }
 
-// CommitThenDrop does what was asked and breaks the connection.
+// CommitThenDrop executes the call and breaks the connection.
 func CommitThenDrop() doing {
 	return func(_ http.ResponseWriter, _ *http.Request, serve func(http.ResponseWriter)) {
 		serve(httptest.NewRecorder())
@@ -76,7 +76,7 @@ func CommitThenDrop() doing {
 	}
 }
 
-// CutBody does what was asked and breaks the connection in the middle of the answer.
+// CutBody executes the call and breaks the connection within the answer.
 func CutBody() doing {
 	return func(w http.ResponseWriter, _ *http.Request, serve func(http.ResponseWriter)) {
 		whole := httptest.NewRecorder()
@@ -95,7 +95,7 @@ func CutBody() doing {
 	}
 }
 
-// Answer answers in AMS's place: a status, a content type, a body, and headers in pairs.
+// Answer answers in place of AMS with a status, a content type, a body, and headers in pairs.
 func Answer(status int, contentType, body string, headers ...string) doing {
 	return func(w http.ResponseWriter, _ *http.Request, _ func(http.ResponseWriter)) {
 		if contentType != "" {
@@ -111,7 +111,7 @@ func Answer(status int, contentType, body string, headers ...string) doing {
 	}
 }
 
-// Status answers with an error of AMS's own.
+// Status answers with an error of AMS.
 func Status(status, code int, reason string, headers ...string) doing {
 	return func(w http.ResponseWriter, _ *http.Request, _ func(http.ResponseWriter)) {
 		for i := 0; i+1 < len(headers); i += 2 {
@@ -121,10 +121,10 @@ func Status(status, code int, reason string, headers ...string) doing {
 	}
 }
 
-// Empty answers with a status and nothing else.
+// Empty answers with a status and an empty body.
 func Empty(status int, headers ...string) doing { return Answer(status, "", "", headers...) }
 
-// CommitThenAnswer does what was asked and answers something else.
+// CommitThenAnswer executes the call and sends another answer.
 func CommitThenAnswer(status int, contentType, body string) doing {
 	return func(w http.ResponseWriter, r *http.Request, serve func(http.ResponseWriter)) {
 		serve(httptest.NewRecorder())
@@ -132,15 +132,15 @@ func CommitThenAnswer(status int, contentType, body string) doing {
 	}
 }
 
-// HTML is a captive portal's page.
+// HTML answers with the page of a captive portal.
 func HTML() doing {
 	return Answer(http.StatusOK, "text/html", "<html><body>Please log in</body></html>")
 }
 
-// Redirect leads elsewhere.
+// Redirect answers with a redirect.
 func Redirect(status int, to string) doing { return Empty(status, "Location", to) }
 
-// Skew has AMS's clock be off.
+// Skew shifts AMS's clock.
 func Skew(by time.Duration, now func() time.Time) doing {
 	return func(w http.ResponseWriter, _ *http.Request, serve func(http.ResponseWriter)) {
 		serve(dated{w, now().Add(by).UTC().Format(http.TimeFormat)})
@@ -157,7 +157,7 @@ func (d dated) WriteHeader(status int) {
 	d.ResponseWriter.WriteHeader(status)
 }
 
-// Drip sends the answer one byte at a time until the caller gives up; it never ends before.
+// Drip sends the answer one byte at a time until the caller gives up. It does not end before that.
 func Drip(pace time.Duration) doing {
 	return func(w http.ResponseWriter, r *http.Request, _ func(http.ResponseWriter)) {
 		w.Header().Set("Content-Type", "application/json")
@@ -180,7 +180,7 @@ func Drip(pace time.Duration) doing {
 	}
 }
 
-// Hang accepts and never answers.
+// Hang accepts the connection and never answers.
 func Hang() doing {
 	return func(_ http.ResponseWriter, r *http.Request, _ func(http.ResponseWriter)) { <-r.Context().Done() }
 }

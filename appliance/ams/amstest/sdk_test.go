@@ -41,7 +41,7 @@ func connect(t *testing.T, ams *amstest.Server, with func(*authentication.Transp
 }
 
 // A second, independent client finds in the stand-in what it expects of the real AMS.
-func TestTheUpstreamClientGetsAlongWithTheStandIn(t *testing.T) {
+func TestServer_upstreamClient(t *testing.T) {
 	for name, switches := range map[string]amstest.Switches{
 		"answers of the SDK's schema": {FullAnswers: true, SDKStatuses: true},
 		"references":                  {SDKStatuses: true, Tombstones: true},
@@ -108,7 +108,7 @@ func TestTheUpstreamClientGetsAlongWithTheStandIn(t *testing.T) {
 	}
 }
 
-func TestTheUpstreamClientLogsInToTheStandInWithAServiceAccount(t *testing.T) {
+func TestServer_upstreamClientWithServiceAccount(t *testing.T) {
 	ams := amstest.New(clockwork.NewRealClock())
 	ams.AddAccount(person)
 	ams.AddClient("site", "robot", "secret")

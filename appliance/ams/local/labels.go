@@ -12,17 +12,17 @@ import (
 	"landfall/store"
 )
 
-// Type is what bears labels.
+// Type is the type of an object with labels.
 type Type string
 
-// The types that bear labels, as AMS writes them.
+// Types of objects with labels, as AMS names them.
 const (
 	OfOrganization Type = "Organization"
 	OfAccount      Type = "Account"
 	OfSubscription Type = "Subscription"
 )
 
-// Label is a key and a value on an organization, an account or a subscription.
+// Label is a key and a value of an organization, an account or a subscription.
 type Label struct {
 	Key       string    `json:"key"`
 	Value     string    `json:"value"`
@@ -31,23 +31,23 @@ type Label struct {
 	UpdatedAt time.Time `json:"updated_at"`
 }
 
-// Bearer is one that bears labels. The site has one organization, whatever its id; an account is
-// known by its user name and a subscription by its cluster's id, because those stay when AMS gives
-// ids of its own.
+// Bearer identifies an object with labels. The site has one organization. An account is identified
+// by its user name and a subscription by its cluster's ID, because these stay the same when AMS
+// assigns IDs.
 type Bearer struct {
 	Type Type
-	Name string // "" of the organization
+	Name string // "" for the organization
 }
 
 func (b Bearer) prefix() string { return string(b.Type) + "/" + b.Name + "/" }
 
 var labelRows = store.NewBucket[Label]("local-labels", 1)
 
-// CapabilityPrefix is what the keys of labels begin with that are capabilities.
+// CapabilityPrefix is the prefix of label keys that grant capabilities.
 const CapabilityPrefix = "capability."
 
-// The capabilities that gate features: those of the organization but for the last, which is of an
-// account.
+// Capabilities that features require. The last one belongs to an account, the others to the
+// organization.
 const (
 	Multiarch         = "bare_metal_installer_multiarch"
 	SoftTimeouts      = "bare_metal_installer_soft_timeouts"
@@ -55,14 +55,14 @@ const (
 	Admin             = "bare_metal_installer_admin"
 )
 
-// ErrLabel is the error of a label that can't be set.
+// ErrLabel is returned for an invalid label.
 var ErrLabel = fault.Sentinel(fault.Invalid, "the label can not be set")
 
 var labelForm = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._-]{0,253}[A-Za-z0-9])?$`)
 
 const longestValue = 255 // bytes
 
-// SetLabel makes a label or gives it another value.
+// SetLabel creates or changes a label.
 func (s *Site) SetLabel(ctx context.Context, on Bearer, wanted Label) (label Label, made bool, err error) {
 	switch {
 	case !labelForm.MatchString(wanted.Key):
@@ -90,7 +90,7 @@ func (s *Site) SetLabel(ctx context.Context, on Bearer, wanted Label) (label Lab
 	return label, made, err
 }
 
-// Label finds one label; ErrUnknown when there is none.
+// Label returns one label; ErrUnknown if there is none.
 func (s *Site) Label(on Bearer, key string) (label *Label, err error) {
 	err = s.options.DB.View(func(tx *store.Tx) error {
 		label, err = labelRows.Get(tx, on.prefix()+key)
@@ -102,7 +102,7 @@ func (s *Site) Label(on Bearer, key string) (label *Label, err error) {
 	return label, err
 }
 
-// Labels lists the labels of one, by key.
+// Labels returns the labels of an object, ordered by key.
 func (s *Site) Labels(on Bearer) ([]Label, error) {
 	all := []Label{}
 	err := s.options.DB.View(func(tx *store.Tx) error {
@@ -114,7 +114,7 @@ func (s *Site) Labels(on Bearer) ([]Label, error) {
 	return all, err
 }
 
-// DeleteLabel removes a label; ErrUnknown when there is none.
+// DeleteLabel removes a label; ErrUnknown if there is none.
 func (s *Site) DeleteLabel(ctx context.Context, on Bearer, key string) error {
 	return s.options.DB.Update(ctx, func(tx *store.Tx) error {
 		if !labelRows.Exists(tx, on.prefix()+key) {
@@ -124,8 +124,8 @@ func (s *Site) DeleteLabel(ctx context.Context, on Bearer, key string) error {
 	})
 }
 
-// Capable tells whether one has a capability: the label capability.<type>.<name> of the value
-// "true".
+// Capable reports whether an object has a capability: the label capability.<type>.<name> with the
+// value "true".
 func (s *Site) Capable(on Bearer, name string) (bool, error) {
 	label, err := s.Label(on, CapabilityPrefix+strings.ToLower(string(on.Type))+"."+name)
 	if errors.Is(err, ErrUnknown) {

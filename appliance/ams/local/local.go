@@ -1,9 +1,8 @@
-// Package local is what the site itself knows of what AMS knows of people: its organization,
-// accounts, the tokens by which programs ask the site in AMS's place, and the labels and
-// capabilities that were set here. Nothing of it is ever told to AMS.
+// Package local holds the site's own data for the local AMS API: its organization, accounts,
+// tokens, labels and capabilities. Nothing of it is sent to AMS.
 //
-// Tokens are JWTs, as AMS's own are, because the ocm command reads them. They are signed with a
-// secret that is derived from the site's key, and of those that live long only a SHA-256 is kept.
+// Tokens are JWTs, like AMS's, because the ocm command parses them. They are signed with a secret
+// derived from the site's key. Of long-lived tokens the store holds only a SHA-256.
 package local
 
 import (
@@ -18,13 +17,13 @@ import (
 	"landfall/store"
 )
 
-// Owner is in whose name the site speaks to AMS, or its own stand-ins before AMS was reached.
+// Owner is the account for which the site reports to AMS; local IDs before the first contact.
 type Owner struct {
 	OrganizationID, OrganizationName string
 	AccountID, Username              string
 }
 
-// Options is what a site is made of.
+// Options configures a site.
 type Options struct {
 	DB    *store.DB
 	Clock clockwork.Clock
@@ -32,13 +31,13 @@ type Options struct {
 	Owner func() Owner
 }
 
-// Site keeps tokens and labels.
+// Site stores tokens and labels.
 type Site struct {
 	options Options
 	secret  []byte
 }
 
-// New returns a site over a store. It reads nothing yet.
+// New returns a site. It reads nothing yet.
 func New(options Options) (*Site, error) {
 	secret, err := options.Key.Derive("landfall local tokens")
 	if err != nil {
@@ -47,16 +46,16 @@ func New(options Options) (*Site, error) {
 	return &Site{options, secret}, nil
 }
 
-// Account is a person or a program, of the site's one organization.
+// Account is a person or a program in the site's organization.
 type Account struct {
 	ID, Username string
 	Organization Organization
 }
 
-// Organization is the site's one.
+// Organization is the site's organization.
 type Organization struct{ ID, Name string }
 
-// Organization is the site's one, by AMS's id as soon as that is known.
+// Organization returns the site's organization, with AMS's ID once that is known.
 func (s *Site) Organization() Organization {
 	owner := s.options.Owner()
 	name := owner.OrganizationName
@@ -66,7 +65,7 @@ func (s *Site) Organization() Organization {
 	return Organization{owner.OrganizationID, name}
 }
 
-// Account is that of a user name, whether it is known or not.
+// Account returns the account with a user name. The account need not exist.
 func (s *Site) Account(username string) Account {
 	owner := s.options.Owner()
 	if username == owner.Username {
@@ -75,7 +74,7 @@ func (s *Site) Account(username string) Account {
 	return Account{s.localID("account " + username), username, s.Organization()}
 }
 
-// Accounts are the site's own and those that tokens were made for.
+// Accounts returns the site's own account and the accounts with tokens.
 func (s *Site) Accounts() ([]Account, error) {
 	tokens, err := s.Tokens()
 	if err != nil {
@@ -92,11 +91,11 @@ func (s *Site) Accounts() ([]Account, error) {
 	return all, nil
 }
 
-// localID is an id of this site's own: a KSUID as AMS's are, the same at each start.
+// localID returns an ID of this site: a KSUID, the same at each start.
 func (s *Site) localID(of string) string { return LocalID(s.options.Key, of) }
 
-// LocalID is the id that something has at a site before AMS told one: a KSUID as AMS's are, of the
-// first moment that a KSUID can tell, and the same at each start.
+// LocalID returns the ID of an object of the site before AMS assigns one: a KSUID with the earliest
+// time that a KSUID can hold. It is the same at each start.
 func LocalID(key *sitekey.Key, of string) string {
 	sum := sha256.Sum256([]byte(of + " " + key.Public().Fingerprint()))
 	id, err := ksuid.FromBytes(append([]byte{0, 0, 0, 0}, sum[:16]...))
@@ -106,7 +105,7 @@ func LocalID(key *sitekey.Key, of string) string {
 	return id.String()
 }
 
-// ErrUnknown is the error of what is not there.
+// ErrUnknown is returned for an object that does not exist.
 var ErrUnknown = fault.Sentinel(fault.NotFound, "there is no such thing here")
 
 func unknown(format string, args ...any) error {

@@ -22,56 +22,56 @@ import (
 	"landfall/store"
 )
 
-// Kind is what a token is good for.
+// Kind is the kind of a token.
 type Kind string
 
-// The kinds of tokens.
+// Kinds of tokens.
 const (
-	Access  Kind = "access"  // is shown with each request: what ocm login --token takes
-	Offline Kind = "offline" // is exchanged for tokens of an hour
-	Client  Kind = "client"  // an id and a secret, exchanged likewise
+	Access  Kind = "access"  // sent with each request: the argument of ocm login --token
+	Offline Kind = "offline" // exchanged for tokens that are valid for an hour
+	Client  Kind = "client"  // an ID and a secret, exchanged likewise
 )
 
 const (
-	// Issuer is the claim by which the site knows tokens of its own.
+	// Issuer is the issuer claim of the site's own tokens.
 	Issuer = "landfall"
-	// SessionLife is how long a token lives that another one was exchanged for.
+	// SessionLife is the lifetime of a token from an exchange.
 	SessionLife = time.Hour
 )
 
-// Token is a token that lives until it ends or is revoked. Itself it is not kept.
+// Token describes an issued token, without the token itself.
 type Token struct {
 	ID        string    `json:"id"`
 	Kind      Kind      `json:"kind"`
 	Username  string    `json:"username"`
-	ReadOnly  bool      `json:"read_only,omitempty"` // may set no labels
+	ReadOnly  bool      `json:"read_only,omitempty"` // cannot set labels
 	CreatedAt time.Time `json:"created_at"`
-	ExpiresAt time.Time `json:"expires_at,omitzero"` // zero: never
+	ExpiresAt time.Time `json:"expires_at,omitzero"` // zero for no expiry
 }
 
 type tokenRow struct {
 	Token
-	Hash []byte `json:"sha256"` // of the token, or of a client's secret
+	Hash []byte `json:"sha256"` // SHA-256 of the token, or of a client's secret
 }
 
 var tokenRows = store.NewBucket[tokenRow]("local-tokens", 1)
 
-// Request is what token is wanted.
+// Request describes the wanted token.
 type Request struct {
-	Kind     Kind          `json:"kind"`      // "": access
-	Username string        `json:"username"`  // "": the site's own
-	ClientID string        `json:"client_id"` // of a client; "" makes one up
-	Life     time.Duration `json:"life"`      // 0: for ever
+	Kind     Kind          `json:"kind"`      // "" for access
+	Username string        `json:"username"`  // "" for the site's own
+	ClientID string        `json:"client_id"` // of a client; "" for a generated ID
+	Life     time.Duration `json:"life"`      // 0 for no expiry
 	ReadOnly bool          `json:"read_only"`
 }
 
-// Issued is a new token, which nobody can show again.
+// Issued is a new token. It cannot be displayed again.
 type Issued struct {
 	Token
 	Secret string `json:"token"` // the token, or the client's secret
 }
 
-// ErrRequest is the error of a token that can't be had so.
+// ErrRequest is returned for an invalid request.
 var ErrRequest = fault.Sentinel(fault.Invalid, "such a token can not be made")
 
 var (
@@ -79,7 +79,7 @@ var (
 	clientForm   = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
 )
 
-// Issue makes a token.
+// Issue issues a token.
 func (s *Site) Issue(ctx context.Context, wanted Request) (*Issued, error) {
 	wanted.Kind, wanted.Username = cmp.Or(wanted.Kind, Access), cmp.Or(wanted.Username, s.options.Owner().Username)
 	switch {
@@ -119,7 +119,7 @@ func (s *Site) Issue(ctx context.Context, wanted Request) (*Issued, error) {
 	return &Issued{row.Token, secret}, err
 }
 
-// Tokens lists what was issued and not revoked, the newest first.
+// Tokens returns the issued tokens that are not revoked, the newest first.
 func (s *Site) Tokens() ([]Token, error) {
 	all := []Token{}
 	err := s.options.DB.View(func(tx *store.Tx) error {
@@ -135,7 +135,7 @@ func (s *Site) Tokens() ([]Token, error) {
 	return all, err
 }
 
-// Revoke ends a token, and all that it was exchanged for.
+// Revoke revokes a token and all tokens from exchanges of it.
 func (s *Site) Revoke(ctx context.Context, id string) error {
 	return s.options.DB.Update(ctx, func(tx *store.Tx) error {
 		if !tokenRows.Exists(tx, id) {
@@ -145,16 +145,16 @@ func (s *Site) Revoke(ctx context.Context, id string) error {
 	})
 }
 
-// ErrToken is the error of a token that is not taken.
+// ErrToken is returned for a token that is not valid.
 var ErrToken = errors.New("the token is not valid here")
 
-// Caller is who shows a token.
+// Caller is the owner of a token in a request.
 type Caller struct {
 	Account  Account
 	ReadOnly bool
 }
 
-// Authenticate tells whose access token this is. The error is ErrToken.
+// Authenticate returns the owner of an access token. The error is ErrToken.
 func (s *Site) Authenticate(token string) (*Caller, error) {
 	row, claims, err := s.verify(token)
 	if err != nil {
@@ -166,7 +166,7 @@ func (s *Site) Authenticate(token string) (*Caller, error) {
 	return &Caller{s.Account(row.Username), row.ReadOnly}, nil
 }
 
-// Refresh exchanges an offline token for one of an hour. The error is ErrToken.
+// Refresh exchanges an offline token for a token that is valid for an hour. The error is ErrToken.
 func (s *Site) Refresh(token string) (access string, err error) {
 	row, claims, err := s.verify(token)
 	if err != nil {
@@ -178,7 +178,8 @@ func (s *Site) Refresh(token string) (access string, err error) {
 	return s.session(row)
 }
 
-// Login exchanges a client's id and secret for a token of an hour. The error is ErrToken.
+// Login exchanges a client's ID and secret for a token that is valid for an hour. The error is
+// ErrToken.
 func (s *Site) Login(id, secret string) (access string, err error) {
 	row, err := s.row(id)
 	if err != nil {
@@ -214,11 +215,11 @@ func (s *Site) row(id string) (row *tokenRow, err error) {
 	return row, err
 }
 
-// claims are what the ocm command and the site read of a token.
+// claims are the claims that the ocm command and the site read.
 type claims struct {
 	Issuer       string `json:"iss"`
 	ID           string `json:"jti"`
-	Session      bool   `json:"session,omitempty"` // was exchanged for the token of this id
+	Session      bool   `json:"session,omitempty"` // exchanged for the token with this ID
 	Type         string `json:"typ"`
 	Issued       int64  `json:"iat"`
 	Expires      int64  `json:"exp,omitempty"`
@@ -228,7 +229,7 @@ type claims struct {
 	Organization string `json:"org_id"`
 }
 
-// The types that the ocm command knows.
+// Types that the ocm command knows.
 const (
 	typeAccess  = "Bearer"
 	typeOffline = "Offline"
@@ -271,7 +272,7 @@ func (s *Site) mac(text string) []byte {
 	return mac.Sum(nil)
 }
 
-// verify reads a token of the site's own and finds what it was issued as.
+// verify parses a token of the site and returns its issued record.
 func (s *Site) verify(token string) (*tokenRow, *claims, error) {
 	signed, signature, ok := cutLast(token)
 	given, err := base64.RawURLEncoding.DecodeString(signature)

@@ -1,10 +1,9 @@
-// Package outbox is what OpenShift Cluster Manager (AMS) must come to know of each cluster, and
-// what it was told.
+// Package outbox stores, for each cluster, what OpenShift Cluster Manager (AMS) must know and what
+// it has confirmed.
 //
-// The engine writes a [Desired] in the transaction of the change that it follows from. No list of
-// calls is kept, only the state that AMS is to arrive at: whoever tells AMS (the relay, a courier)
-// compares it with what is [Recorded] of AMS and with what AMS shows, and makes up the
-// difference.
+// The engine writes a [Desired] row in the transaction of the change that it follows from. The
+// package stores the desired state and no list of calls: the sender (the relay or a courier)
+// compares it with the [Recorded] row and with AMS's own object, and sends the difference.
 package outbox
 
 import (
@@ -19,37 +18,38 @@ import (
 	"landfall/store"
 )
 
-// Phase is how a cluster's subscription is to be in AMS.
+// Phase is the desired state of a cluster's subscription in AMS.
 type Phase string
 
-// The phases of a subscription.
+// Phases of a subscription.
 const (
 	Absent   Phase = "absent"   // the cluster is gone and was never installed
 	Reserved Phase = "reserved" // the cluster is registered
 	Active   Phase = "active"   // the cluster was installed
 )
 
-// Fields are what AMS is told of a cluster beside its status. An empty one is not told.
+// Fields are the reported values of a cluster besides its status. An empty field is not reported.
 type Fields struct {
 	DisplayName       string `json:"display_name,omitempty"`
 	ExternalClusterID string `json:"external_cluster_id,omitempty"`
 	ConsoleURL        string `json:"console_url,omitempty"`
 }
 
-// Desired is what AMS must come to know of a cluster. It outlives the cluster until AMS knows.
+// Desired is the state that AMS must reach for a cluster. It outlives the cluster until AMS has
+// confirmed it.
 type Desired struct {
-	Generation int   `json:"generation"` // raised by each change
+	Generation int   `json:"generation"` // incremented by each change
 	Phase      Phase `json:"phase"`
-	// the cluster was installed, so AMS must hear of it even when it is deleted here
+	// the cluster was installed, so AMS must know it even after its deletion
 	MustExist bool `json:"must_exist"`
 	Fields
-	Edited    Fields    `json:"edited,omitzero"` // what a person wants told in place of what the cluster has
+	Edited    Fields    `json:"edited,omitzero"` // reported instead of the cluster's own values
 	CreatedAt time.Time `json:"created_at"`
 	ChangedAt time.Time `json:"changed_at"` // of this generation
 	DeletedAt time.Time `json:"local_deleted_at,omitzero"`
 }
 
-// Over returns the fields with those of a that are set in their place.
+// Over returns f overlaid with the non-empty fields of a.
 func (f Fields) Over(a Fields) Fields {
 	return Fields{
 		DisplayName:       cmp.Or(a.DisplayName, f.DisplayName),
@@ -58,8 +58,8 @@ func (f Fields) Over(a Fields) Fields {
 	}
 }
 
-// Next returns the row to write in place of d, and whether there is anything to write: the next
-// generation, if wanted differs in what AMS must hear.
+// Next returns the row to write in place of d: the next generation if the reported state differs.
+// The second value is false if there is nothing to write.
 func (d Desired) Next(wanted Desired, now time.Time) (Desired, bool) {
 	wanted.Generation, wanted.ChangedAt = d.Generation, d.ChangedAt
 	if wanted == d {
@@ -70,73 +70,74 @@ func (d Desired) Next(wanted Desired, now time.Time) (Desired, bool) {
 	return wanted, true
 }
 
-// Mark says that a subscription may have been created without its id having come back.
+// Mark records a POST whose answer may have been lost.
 type Mark struct {
-	At         time.Time `json:"at"`        // when the last POST was about to be sent
-	Tries      int       `json:"tries"`     // how many POSTs were sent
-	Account    string    `json:"account"`   // by whom
-	SearchedAt time.Time `json:"looked"`    // when a search first found nothing after the last POST
-	Requested  Fields    `json:"requested"` // what the POST said
+	At         time.Time `json:"at"`        // just before the last POST
+	Tries      int       `json:"tries"`     // number of POSTs
+	Account    string    `json:"account"`   // account of the POST
+	SearchedAt time.Time `json:"looked"`    // first search without a result after the last POST
+	Requested  Fields    `json:"requested"` // values in the POST
 }
 
-// Stop is why a cluster's subscription waits for a person, or for a change of what is to be told.
+// Stop says why a cluster's subscription waits for a person or for a change of the desired state.
 type Stop struct {
 	Kind        string    `json:"kind"`       // blocked, dead, attention
-	Generation  int       `json:"generation"` // that it was about
+	Generation  int       `json:"generation"` // generation at the stop
 	Reason      string    `json:"reason"`     // a sentence
 	HTTP        int       `json:"http,omitempty"`
 	Code        string    `json:"code,omitempty"` // AMS's own
 	OperationID string    `json:"operation_id,omitempty"`
 	At          time.Time `json:"at"`
-	RetryAt     time.Time `json:"retry_at,omitzero"` // a limit or quota is tried again then
+	RetryAt     time.Time `json:"retry_at,omitzero"` // time of the next attempt after a limit or quota
 }
 
-// The kinds of [Stop].
+// Kinds of [Stop].
 const (
 	Blocked   = "blocked"   // AMS does not allow it for this cluster
-	Dead      = "dead"      // AMS does not take what is told; a change or a person revives it
-	Attention = "attention" // what AMS shows needs a person's decision
+	Dead      = "dead"      // AMS rejects the values; a change or a person ends the stop
+	Attention = "attention" // AMS's state needs a person's decision
 )
 
-// Lease says that a courier's file holds what is to be told: until it comes back nobody else
-// creates or deletes the row.
+// Lease says that a courier file holds the cluster. Until its receipts are imported, the relay
+// neither creates nor deletes the subscription.
 type Lease struct {
 	Export     string    `json:"export"`
 	Generation int       `json:"generation"`
 	Until      time.Time `json:"until"`
 }
 
-// Recorded is what is known of a cluster's subscription in AMS, written by whoever tells AMS.
-// There is none as long as nobody could have mentioned the cluster.
+// Recorded is the last known state of a cluster's subscription in AMS, written by the sender. The
+// row exists from the first call about the cluster.
 type Recorded struct {
 	SubscriptionID string   `json:"subscription_id,omitempty"`
-	Former         []string `json:"former,omitempty"` // ids it had before
-	Twin           bool     `json:"twin,omitempty"`   // the row was made by telemetry and adopted
+	Former         []string `json:"former,omitempty"` // former IDs
+	Twin           bool     `json:"twin,omitempty"`   // the row was created by telemetry and adopted
 	Acked          Fields   `json:"acked,omitzero"`
 	AckedStatus    string   `json:"acked_status,omitempty"`
-	// what PATCHes said whose answers never came, the newest last
-	Unconfirmed []Fields        `json:"unconfirmed,omitempty"`
-	Generation  int             `json:"generation,omitempty"` // the one that AMS was told of in full
-	Remote      json.RawMessage `json:"remote,omitempty"`     // AMS's own object, as it came last
-	RemoteAt    time.Time       `json:"remote_at,omitzero"`
-	Mark        *Mark           `json:"mark,omitempty"`
-	Stop        *Stop           `json:"stop,omitempty"`
-	Lease       *Lease          `json:"lease,omitempty"`
-	// restored from a backup: a row that is gone is not made again
+	// content of PATCHes without an answer, the newest last
+	Unconfirmed []Fields `json:"unconfirmed,omitempty"`
+	// last generation that AMS has confirmed completely
+	Generation int             `json:"generation,omitempty"`
+	Remote     json.RawMessage `json:"remote,omitempty"` // AMS's own object at the last read
+	RemoteAt   time.Time       `json:"remote_at,omitzero"`
+	Mark       *Mark           `json:"mark,omitempty"`
+	Stop       *Stop           `json:"stop,omitempty"`
+	Lease      *Lease          `json:"lease,omitempty"`
+	// restored from a backup: a missing row is not recreated
 	Reverify   bool      `json:"reverify,omitempty"`
-	Closed     string    `json:"closed,omitempty"` // how it ended: deleted, left, never
+	Closed     string    `json:"closed,omitempty"` // how the subscription ended: deleted, left, never
 	ClosedAt   time.Time `json:"closed_at,omitzero"`
-	Note       string    `json:"note,omitempty"`    // a sentence worth knowing that asks for nothing
-	API        string    `json:"api,omitempty"`     // whose ids these are: URL and organization
+	Note       string    `json:"note,omitempty"`    // information for people that needs no action
+	API        string    `json:"api,omitempty"`     // owner of the IDs: URL and organization
 	ReportedBy string    `json:"told_by,omitempty"` // relay or courier
 	ReportedAt time.Time `json:"told_at,omitzero"`
 }
 
-// Done tells whether AMS knows all there is to tell.
+// Done reports whether AMS has confirmed the desired state.
 func (r *Recorded) Done(d *Desired) bool { return r != nil && r.Generation >= d.Generation }
 
-// Stopped returns the stop that holds for what is desired now, or nil. A new generation revives
-// what AMS did not take; what is not allowed stays so until a person tries again.
+// Stopped returns the stop that applies to the present generation, or nil. A new generation ends a
+// stop of kind Dead; a stop of kind Blocked ends when a person tries again.
 func (r *Recorded) Stopped(d *Desired, now time.Time) *Stop {
 	if r == nil || r.Stop == nil {
 		return nil
@@ -150,8 +151,8 @@ func (r *Recorded) Stopped(d *Desired, now time.Time) *Stop {
 	return r.Stop
 }
 
-// Close writes the end of a cluster: one that AMS was never to keep, or that it is never to hear
-// of, and of which nobody can have told it leaves no trace.
+// Close records the deletion of a cluster. It removes the rows of a cluster that AMS must never
+// know and that no call has mentioned.
 func Close(tx *store.Tx, clusterID string, never bool, now time.Time) error {
 	held, err := DesiredRows.Get(tx, clusterID)
 	if errors.Is(err, store.ErrNotFound) {
@@ -175,9 +176,9 @@ func Close(tx *store.Tx, clusterID string, never bool, now time.Time) error {
 	return PutDesired(tx, clusterID, &next)
 }
 
-// ProvisionalID is the id that a subscription has here before AMS gives it one: a KSUID as AMS's own
-// are, of the time of the cluster's registration and its id, so the cluster can be read from it
-// ([ClusterOf]).
+// ProvisionalID returns the ID of a subscription until AMS assigns one: a KSUID, the format of
+// AMS's IDs, made of the cluster's ID and its time of registration. [ClusterOf] reads the cluster's
+// ID from it.
 func ProvisionalID(clusterID string, createdAt time.Time) string {
 	id, err := uuid.Parse(clusterID)
 	if err != nil {
@@ -190,7 +191,7 @@ func ProvisionalID(clusterID string, createdAt time.Time) string {
 	return shadow.String()
 }
 
-// ClusterOf is the cluster that a shadow id was made for; "" for what is no KSUID.
+// ClusterOf returns the cluster's ID in a provisional ID; "" if the text is not a KSUID.
 func ClusterOf(shadowID string) string {
 	shadow, err := ksuid.Parse(shadowID)
 	if err != nil {

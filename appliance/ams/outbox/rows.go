@@ -7,24 +7,24 @@ import (
 	"landfall/store"
 )
 
-// Rows of both kinds lie under their cluster's id.
+// The keys of both buckets are IDs of clusters.
 var (
 	DesiredRows  = store.NewBucket[Desired]("subscriptions", 1)
 	RecordedRows = store.NewBucket[Recorded]("subscription-replies", 1)
 )
 
-// What is found without reading rows; both are written with the rows that they follow from.
+// Indexes that save reading the rows. They are written together with the rows.
 var (
-	waiting = store.NewDeadlines("subscriptions-waiting") // <cluster>, since when
-	// <subscription>/<cluster>, of all ids that AMS ever gave
+	waiting = store.NewDeadlines("subscriptions-waiting") // <cluster>, with the time since when it waits
+	// <subscription>/<cluster>, for every ID that AMS ever assigned
 	owners  = store.NewIndex("clusters-by-subscription")
-	indexed = store.NewIndex("subscriptions-indexed")                  // says that both are complete
-	longest = time.Date(9999, time.December, 31, 0, 0, 0, 0, time.UTC) // later than whatever waits
+	indexed = store.NewIndex("subscriptions-indexed")                  // exists if both indexes are complete
+	longest = time.Date(9999, time.December, 31, 0, 0, 0, 0, time.UTC) // after all waiting times
 )
 
 const indexVersion = "1"
 
-// Put writes what AMS must come to know of a cluster.
+// PutDesired writes the desired state of a cluster's subscription.
 func PutDesired(tx *store.Tx, clusterID string, d *Desired) error {
 	if err := DesiredRows.Put(tx, clusterID, d); err != nil {
 		return err
@@ -32,7 +32,7 @@ func PutDesired(tx *store.Tx, clusterID string, d *Desired) error {
 	return note(tx, clusterID, d.ChangedAt, true)
 }
 
-// Remember writes what is known of a cluster's subscription in AMS.
+// PutRecorded writes the recorded state of a cluster's subscription.
 func PutRecorded(tx *store.Tx, clusterID string, d *Desired, r *Recorded) error {
 	if err := RecordedRows.Put(tx, clusterID, r); err != nil {
 		return err
@@ -45,12 +45,13 @@ func PutRecorded(tx *store.Tx, clusterID string, d *Desired, r *Recorded) error 
 	return note(tx, clusterID, d.ChangedAt, !r.settled(d))
 }
 
-// settled tells whether nothing is left to do about a cluster, now or by itself later.
+// settled reports whether nothing is left to do for a cluster, neither now nor later.
 func (r *Recorded) settled(d *Desired) bool {
 	return r.Closed != "" || r.Done(d) && d.DeletedAt.IsZero() && r.Mark == nil
 }
 
-// note keeps the time from which a cluster waits: that of the first change since AMS knew all.
+// note keeps the time since when a cluster waits: the first change since AMS had confirmed
+// everything.
 func note(tx *store.Tx, clusterID string, since time.Time, waits bool) error {
 	if !waits {
 		return waiting.Clear(tx, clusterID)
@@ -61,7 +62,7 @@ func note(tx *store.Tx, clusterID string, since time.Time, waits bool) error {
 	return waiting.Set(tx, clusterID, since)
 }
 
-// Remove removes all of a cluster.
+// Remove removes all rows of a cluster.
 func Remove(tx *store.Tx, clusterID string) error {
 	var ids []string
 	if r, err := RecordedRows.Get(tx, clusterID); err == nil {
@@ -76,14 +77,14 @@ func Remove(tx *store.Tx, clusterID string) error {
 	return errors.Join(errs...)
 }
 
-// Waiting is a cluster of which AMS has yet to hear.
+// Waiting is a cluster with unconfirmed changes.
 type Waiting struct {
 	ClusterID string
 	Since     time.Time
 }
 
-// AllWaiting lists the clusters of which AMS has yet to hear, those that wait longest first,
-// without reading their rows.
+// AllWaiting returns the waiting clusters, those that wait longest first, without reading their
+// rows.
 func AllWaiting(tx *store.Tx) ([]Waiting, error) {
 	due, err := waiting.Due(tx, longest, 0)
 	all := make([]Waiting, len(due))
@@ -93,8 +94,8 @@ func AllWaiting(tx *store.Tx) ([]Waiting, error) {
 	return all, err
 }
 
-// ClusterWith finds the cluster that a subscription is of, by any id that it ever had; "" when
-// there is none.
+// ClusterWith returns the cluster of a subscription, by any ID that it ever had; "" if there is
+// none.
 func ClusterWith(tx *store.Tx, subscriptionID string) (clusterID string, err error) {
 	if id := ClusterOf(subscriptionID); id != "" && DesiredRows.Exists(tx, id) {
 		return id, nil
@@ -106,10 +107,10 @@ func ClusterWith(tx *store.Tx, subscriptionID string) (clusterID string, err err
 	return clusterID, err
 }
 
-// Indexed tells whether a store's rows can be found without reading them all; see Index.
+// Indexed reports whether the indexes are complete; see Index.
 func Indexed(tx *store.Tx) bool { return indexed.Exists(tx, indexVersion) }
 
-// Index finds out what waits in a store whose rows were written before it was noted with them.
+// Index builds the indexes for rows that were written before the indexes existed.
 func Index(tx *store.Tx) error {
 	err := DesiredRows.Each(tx, "", func(id string, d *Desired) error {
 		r, err := RecordedRows.Get(tx, id)

@@ -21,20 +21,20 @@ import (
 	"strings"
 )
 
-// The bounds of a query.
+// Limits of a query.
 const (
 	maxLength = 4096 // bytes
 	maxDepth  = 50   // of parentheses and nots
 )
 
-// Query is a search that was understood.
+// Query is a parsed search.
 type Query struct {
 	root  node
 	names []string
 }
 
-// Parse reads a search. An empty one finds everything. Its error is a sentence for the person who
-// wrote it.
+// Parse parses a search. An empty search matches everything. The error is a sentence for the author
+// of the search.
 func Parse(text string) (*Query, error) {
 	if len(text) > maxLength {
 		return nil, fmt.Errorf("the search has %d bytes; at most %d are taken", len(text), maxLength)
@@ -56,11 +56,11 @@ func Parse(text string) (*Query, error) {
 	return p.query, nil
 }
 
-// Names lists the fields that a search asks about, each once.
+// Names returns the fields that the search uses, each once.
 func (q *Query) Names() []string { return q.names }
 
-// Equal is the text that a field must be equal to for the search to find anything; false when it
-// need not be.
+// Equal returns the text that a field must equal in every match. The second value is false if there
+// is no such text.
 func (q *Query) Equal(name string) (string, bool) { return equal(q.root, name) }
 
 func equal(n node, name string) (string, bool) {
@@ -81,33 +81,33 @@ func equal(n node, name string) (string, bool) {
 	return "", false
 }
 
-// Match tells whether the search finds an object of decoded JSON. Comparing a number with text is
-// an error.
+// Match reports whether an object of decoded JSON matches. Comparing a number with a text is an
+// error.
 func (q *Query) Match(object map[string]any) (bool, error) {
 	if q.root == nil {
 		return true, nil
 	}
-	verdict, err := q.root.eval(object)
-	return verdict == yes, err
+	truth, err := q.root.eval(object)
+	return truth == yes, err
 }
 
-// verdict is one of SQL's three.
-type verdict int
+// truth is a value of SQL's three-valued logic.
+type truth int
 
 const (
-	unknown verdict = iota
+	unknown truth = iota
 	no
 	yes
 )
 
-func is(condition bool) verdict {
+func is(condition bool) truth {
 	if condition {
 		return yes
 	}
 	return no
 }
 
-func (v verdict) not() verdict {
+func (v truth) not() truth {
 	switch v {
 	case yes:
 		return no
@@ -118,7 +118,7 @@ func (v verdict) not() verdict {
 }
 
 type node interface {
-	eval(object map[string]any) (verdict, error)
+	eval(object map[string]any) (truth, error)
 }
 
 type junction struct {
@@ -126,7 +126,7 @@ type junction struct {
 	left, right node
 }
 
-func (j junction) eval(object map[string]any) (verdict, error) {
+func (j junction) eval(object map[string]any) (truth, error) {
 	left, err := j.left.eval(object)
 	if err != nil {
 		return unknown, err
@@ -147,21 +147,21 @@ func (j junction) eval(object map[string]any) (verdict, error) {
 
 type negation struct{ of node }
 
-func (n negation) eval(object map[string]any) (verdict, error) {
+func (n negation) eval(object map[string]any) (truth, error) {
 	v, err := n.of.eval(object)
 	return v.not(), err
 }
 
-// condition is on one field; of a field with several values (labels) it holds when it holds for
-// one.
+// condition is a condition on one field. For a field with several values (labels) it holds if it
+// holds for one of them.
 type condition struct {
 	name  string
 	null  bool    // is null
-	equal *string // the one text that it holds for
+	equal *string // the only text for which it holds
 	test  func(value any) (bool, error)
 }
 
-func (c condition) eval(object map[string]any) (verdict, error) {
+func (c condition) eval(object map[string]any) (truth, error) {
 	values := Values(object, c.name)
 	if c.null {
 		return is(len(values) == 0), nil
@@ -181,7 +181,8 @@ func (c condition) eval(object map[string]any) (verdict, error) {
 	return no, nil
 }
 
-// Values are those of a dotted name in decoded JSON; lists on the way stand for all their members.
+// Values returns the values of a dotted name in decoded JSON. A list on the path stands for all its
+// members.
 func Values(object any, name string) []any {
 	found := []any{object}
 	for part := range strings.SplitSeq(name, ".") {
@@ -210,14 +211,14 @@ func flat(values []any) []any {
 	return all
 }
 
-// literal is a text or a number of the search.
+// literal is a text or a number in the search.
 type literal struct {
 	text   string
 	number float64
 	isText bool
 }
 
-// compare orders a value of an object and one of the search. Truth is written 't' and 'f'.
+// compare orders a value of an object and a literal. Booleans are written 't' and 'f'.
 func (l literal) compare(value any) (int, error) {
 	switch v := value.(type) {
 	case string:
@@ -255,7 +256,7 @@ func matches(pattern *regexp.Regexp) func(any) (bool, error) {
 	}
 }
 
-// likePattern translates SQL's % and _.
+// likePattern translates the wildcards % and _ of SQL.
 func likePattern(text string, anyCase bool) (*regexp.Regexp, error) {
 	var pattern strings.Builder
 	pattern.WriteString("(?s")

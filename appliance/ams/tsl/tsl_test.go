@@ -17,7 +17,7 @@ const subscription = `{
 	"labels": [{"key": "a", "value": "1"}, {"key": "b", "value": "2"}]
 }`
 
-func TestASearchFindsWhatItsConditionsSay(t *testing.T) {
+func TestQuery_match(t *testing.T) {
 	var object map[string]any
 	require.NoError(t, json.Unmarshal([]byte(subscription), &object))
 	for search, found := range map[string]bool{
@@ -68,7 +68,7 @@ func TestASearchFindsWhatItsConditionsSay(t *testing.T) {
 	}
 }
 
-func TestASearchThatIsNotUnderstoodIsRefused(t *testing.T) {
+func TestParse_errors(t *testing.T) {
 	for search, says := range map[string]string{
 		`status = "Active"`:         "double quotes",
 		"status == 'Active'":        "equal is written =",
@@ -96,7 +96,7 @@ func TestASearchThatIsNotUnderstoodIsRefused(t *testing.T) {
 	}
 }
 
-func TestComparingTextWithNumbersIsAnError(t *testing.T) {
+func TestQuery_comparingTextWithNumber(t *testing.T) {
 	object := map[string]any{"cpu_total": 12.0, "status": "Active", "managed": true, "plan": map[string]any{}}
 	for _, search := range []string{"cpu_total = '12'", "status = 3", "managed = 'true'", "plan = 'x'",
 		"cpu_total like 'x'"} {
@@ -124,7 +124,7 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-func TestASearchTellsWhatItsObjectsMustBeEqualTo(t *testing.T) {
+func TestQuery_equal(t *testing.T) {
 	for search, want := range map[string]string{
 		"cluster_id = 'a'": "a",
 		"status = 'Active' and (cluster_id = 'a' and x = 'b')": "a",

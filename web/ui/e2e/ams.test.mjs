@@ -109,7 +109,7 @@ describe('a person who looks after OpenShift Cluster Manager', { timeout: 3 * mi
     await row('pier').getByRole('button', { name: 'Try again', exact: true }).click();
     await row('pier').getByText('Told', { exact: true }).waitFor();
     const events = await site.get('/v2/events');
-    assert.ok(events.some(({ message }) => /pier.*Ann said so/.test(message)), 'the event says who');
+    assert.ok(events.some(({ message }) => /pier.*Ann gave the order/.test(message)), 'the event says who');
     await picture('retried', 'pier');
   });
 
