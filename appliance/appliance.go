@@ -21,6 +21,7 @@ import (
 
 	"landfall/appliance/bmc"
 	"landfall/appliance/engine"
+	"landfall/appliance/kube/joining"
 	"landfall/appliance/mirror"
 	"landfall/appliance/process"
 	"landfall/appliance/release"
@@ -72,8 +73,8 @@ type Appliance struct {
 	boot      *bootServer // nil without a listener of its own
 	server    *web.Server
 
-	kubernetes *kubernetesAPI // nil: off
-	spokes     *spokes
+	kubernetes *kubernetesAPI  // nil: off
+	spokes     *joining.Spokes // nil: the configuration switches them off
 }
 
 // New opens an appliance as the configuration says. Its errors are sentences about what stands in
@@ -136,7 +137,8 @@ func New(ctx context.Context, config config.Config, logger *slog.Logger, version
 	if err != nil {
 		return nil, err
 	}
-	if a.spokes, err = newSpokes(a); err != nil {
+	names, err := joining.ParseNames(config.Joining.Addresses)
+	if err != nil {
 		return nil, err
 	}
 	if a.kubernetes, err = a.openKubernetes(ctx); err != nil {
@@ -147,7 +149,7 @@ func New(ctx context.Context, config config.Config, logger *slog.Logger, version
 		return nil, err
 	}
 	if a.engine, err = engine.New(engine.Options{
-		Projector: projector, Follows: a.spokes.follows, BeforeInstall: a.beforeInstall,
+		Projector: projector, Follows: a.followed(), BeforeInstall: a.beforeInstall,
 		WithoutAMS: !config.AMS.Enabled,
 		DB:         a.db, AccessAt: a.mirror.access, MirrorProver: a.prover, Logger: logger, URL: a.urls[0],
 		BaseImages: baseImages{a},
@@ -161,6 +163,7 @@ func New(ctx context.Context, config config.Config, logger *slog.Logger, version
 	}); err != nil {
 		return nil, err
 	}
+	a.spokes = a.newSpokes(names)
 	if a.ams, err = newSubscriptions(config, a.db, a.engine, a.siteKey, version, logger); err != nil {
 		return nil, err
 	}
@@ -181,7 +184,7 @@ func New(ctx context.Context, config config.Config, logger *slog.Logger, version
 		a.engine.RefreshImages(ctx, level)
 		a.engine.RefreshOperators(ctx)
 		if a.kubernetes != nil {
-			a.kubernetes.loop.Hurry()
+			a.kubernetes.loop.RetryFailed()
 		}
 	}
 	if err := a.newServer(); err != nil {
@@ -269,7 +272,7 @@ func (a *Appliance) tasks() []task {
 		a.engine.Run, func(ctx context.Context) error { return a.ams.run(ctx, a.config) }, a.images.Run,
 		a.discovery.digests.run, a.tidy, a.serve, a.followInfraEnvs,
 		func(ctx context.Context) error { return a.prover.followClusters(ctx, a.db) }, a.mirror.followDeletions,
-		a.bmcs.Run, a.folders.follow, a.spokes.run,
+		a.bmcs.Run, a.folders.follow, a.followHosts,
 	}
 	if a.boot != nil {
 		tasks = append(tasks, a.boot.serve)

@@ -9,12 +9,13 @@ import (
 	"strings"
 
 	"github.com/jonboulle/clockwork"
-	"k8s.io/apiserver/pkg/admission"
 
 	"landfall/appliance/engine"
+	"landfall/appliance/kube/clusters"
 	"landfall/appliance/kube/controller"
-	"landfall/appliance/kube/hive"
+	"landfall/appliance/kube/hosts"
 	"landfall/appliance/kube/objects"
+	"landfall/appliance/kube/projection"
 	"landfall/appliance/sitekey"
 	"landfall/store"
 	"landfall/web"
@@ -32,8 +33,10 @@ type kubernetesAPI struct {
 	objects *objects.Objects
 	loop    *controller.Loop
 	server  *kube.Server
-	hive    *hiveControllers
-	runs    []func(context.Context) error // what the controllers follow beside the loop
+	runs    []func(context.Context) error // besides the server
+
+	clusters clusters.Projector
+	hosts    hosts.Projector
 
 	listener net.Listener // of its own; nil: the appliance's serves it, or it runs already
 	address  net.Addr     // of that listener; nil: there is none
@@ -52,7 +55,8 @@ func (a *Appliance) openKubernetes(ctx context.Context) (_ *kubernetesAPI, err e
 	}
 	k.objects = objects.New(k.box, nil)
 	k.loop = controller.New(a.db, clockwork.NewRealClock(), a.log)
-	k.hive = a.newHiveControllers(k.objects)
+	k.clusters = clusters.Projector{Objects: k.objects, URL: a.urls[0]}
+	k.hosts = hosts.Projector{Objects: k.objects, URL: a.urls[0]}
 	if a.config.Kubernetes.Listen == "" {
 		return k, nil
 	}
@@ -68,16 +72,17 @@ func (a *Appliance) openKubernetes(ctx context.Context) (_ *kubernetesAPI, err e
 // miss, if there are any; nil if there are none.
 func (a *Appliance) projector() (engine.Projector, error) {
 	if a.kubernetes != nil {
-		return a.kubernetes.hive.projectors(), nil
+		k := a.kubernetes
+		return projection.Chain{k.hosts, k.clusters, projection.EventsOf(k.objects)}, nil
 	}
 	var there bool
 	if err := a.db.View(func(tx *store.Tx) (err error) {
-		there, err = hive.AnyObjects(tx)
+		there, err = projection.AnyObjects(tx)
 		return err
 	}); err != nil || !there {
 		return nil, err
 	}
-	return hive.Missed{}, nil
+	return projection.Missed{}, nil
 }
 
 // wireKubernetes adds the controllers and their admission rules, now that there is an engine, and
@@ -88,9 +93,7 @@ func (a *Appliance) wireKubernetes() error {
 	if k == nil {
 		return nil
 	}
-	var rules []admission.Interface
-	rules = append(rules, k.hive.addTo(k.loop, a.engine)...)
-	rules = append(rules, a.addMetal(k))
+	rules := append(a.addControllers(k), a.addMetal(k))
 	address := a.address
 	if k.address != nil {
 		address = k.address
@@ -114,7 +117,7 @@ func (a *Appliance) runKubernetes() []func(context.Context) error {
 	if k == nil {
 		return nil
 	}
-	runs := append([]func(context.Context) error{k.server.Run, k.hive.thenRun(k.loop.Run)}, k.runs...)
+	runs := append([]func(context.Context) error{k.server.Run}, k.runs...)
 	if k.web != nil {
 		runs = append(runs, func(ctx context.Context) error {
 			listener := k.listener

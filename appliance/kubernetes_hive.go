@@ -9,64 +9,41 @@ import (
 	"github.com/jonboulle/clockwork"
 	"k8s.io/apiserver/pkg/admission"
 
-	"landfall/appliance/engine"
-	"landfall/appliance/kube/controller"
-	"landfall/appliance/kube/hive"
-	"landfall/appliance/kube/objects"
+	"landfall/appliance/kube/clusters"
+	"landfall/appliance/kube/hosts"
+	"landfall/appliance/kube/projection"
 	"landfall/appliance/mirror"
 	"landfall/appliance/osimage"
 	"landfall/store"
 )
 
-// hiveControllers are the controllers of Hive's and the Assisted Installer's kinds.
-type hiveControllers struct {
-	clusters *hive.Clusters
-	hosts    *hive.Hosts
-	catchUp  hive.CatchUp
-}
-
-func (a *Appliance) newHiveControllers(o *objects.Objects) *hiveControllers {
+// addControllers adds the controllers of clusters and hosts to the loop, and returns the admission
+// rules of their kinds.
+func (a *Appliance) addControllers(k *kubernetesAPI) []admission.Interface {
 	clock, site := clockwork.NewRealClock(), hiveSite{a}
-	reach, _ := a.reach()
-	h := &hiveControllers{
-		clusters: hive.NewClusters(hive.ClustersOptions{Spokes: reach, DB: a.db, Objects: o, Mirrors: site,
-			URL: a.urls[0], Clock: clock, Logger: a.log}),
-		hosts: hive.NewHosts(hive.HostsOptions{Spokes: reach, DB: a.db, Objects: o, Mirrors: site, OSImages: site,
-			Images: site, URL: a.urls[0], Clock: clock, Logger: a.log}),
+	clustersOptions := clusters.Options{Projector: k.clusters, DB: a.db, Engine: a.engine, Loop: k.loop, Mirrors: site,
+		Clock: clock}
+	hostsOptions := hosts.Options{Projector: k.hosts, DB: a.db, Engine: a.engine, Loop: k.loop, Mirrors: site,
+		OSImages: site, Images: site, Clock: clock}
+	if a.spokes != nil {
+		clustersOptions.Spokes, hostsOptions.Spokes = a.spokes, a.spokes
 	}
-	h.catchUp = hive.CatchUp{DB: a.db, Clusters: h.clusters, Hosts: h.hosts, Program: a.version, Clock: clock}
-	return h
-}
-
-// projectors are both: what clusters show depends on the Agents of their hosts.
-func (h *hiveControllers) projectors() engine.Projector {
-	return hive.Projectors{h.hosts, h.clusters, hive.EventsOf(h.clusters.Objects)}
-}
-
-// addTo has a loop call the controllers, and returns the rules by which their kinds are admitted.
-func (h *hiveControllers) addTo(loop *controller.Loop, e *engine.Engine) []admission.Interface {
-	h.clusters.Use(e)
-	h.hosts.Use(e)
-	h.catchUp.Engine = e
-	h.clusters.AddTo(loop)
-	h.hosts.AddTo(loop)
-	return []admission.Interface{hive.ClustersAdmission{}, hive.HostsAdmission{Hosts: h.hosts}}
-}
-
-// thenRun shows what there is in objects before the controllers run.
-func (h *hiveControllers) thenRun(run func(context.Context) error) func(context.Context) error {
-	return func(ctx context.Context) error {
-		if err := h.catchUp.Run(ctx); err != nil && ctx.Err() == nil {
+	clusters.New(clustersOptions)
+	catchUp := projection.CatchUp{DB: a.db, Engine: a.engine, Projector: projection.Chain{k.hosts, k.clusters},
+		Program: a.version, URL: a.urls[0], Clock: clock}
+	k.runs = append(k.runs, func(ctx context.Context) error {
+		if err := catchUp.Run(ctx); err != nil && ctx.Err() == nil {
 			return err
 		}
-		return run(ctx)
-	}
+		return k.loop.Run(ctx)
+	})
+	return []admission.Interface{clusters.Admission{}, hosts.Admission{Controllers: hosts.New(hostsOptions)}}
 }
 
 // hiveSite is what the controllers ask of the site.
 type hiveSite struct{ a *Appliance }
 
-// SetMirror implements hive.Mirrors.
+// SetMirror implements hosts.Mirrors.
 func (s hiveSite) SetMirror(ctx context.Context, level mirror.Level, name string, rules *mirror.Import) error {
 	m := s.a.mirror
 	var held *mirror.Import
@@ -92,7 +69,7 @@ func (s hiveSite) SetMirror(ctx context.Context, level mirror.Level, name string
 	return err
 }
 
-// Known implements hive.OSImages.
+// Known implements hosts.OSImages.
 func (s hiveSite) Known(version, architecture string) bool {
 	images, err := s.a.images.List()
 	return err == nil && slices.ContainsFunc(images, func(image osimage.Image) bool {

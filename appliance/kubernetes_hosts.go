@@ -5,13 +5,13 @@ import (
 	"errors"
 	"fmt"
 
-	"landfall/appliance/kube/hive"
+	"landfall/appliance/kube/hosts"
 	"landfall/appliance/osimage"
 )
 
-// FetchImages implements hive.ImageFetcher with the library of base images.
+// FetchImages implements hosts.ImageFetcher with the library of base images.
 func (s hiveSite) FetchImages(_ context.Context,
-	wanted []hive.WantedImage) (waiting []string, fault string, err error) {
+	wanted []hosts.WantedImage) (waiting []string, fault string, err error) {
 	additions := map[string]osimage.Additions{}
 	for _, want := range wanted {
 		if len(want.Headers)+len(want.Query) > 0 {
@@ -48,7 +48,7 @@ func (s hiveSite) FetchImages(_ context.Context,
 
 // imageFrom finds the image that came from a URL, or a configured one that stands in for it: a site
 // without internet has the images of the hub's list as files.
-func imageFrom(held []osimage.Image, want hive.WantedImage) (osimage.Image, bool) {
+func imageFrom(held []osimage.Image, want hosts.WantedImage) (osimage.Image, bool) {
 	for _, image := range held {
 		if image.URL == want.URL {
 			return image, true

@@ -14,9 +14,8 @@ import (
 // addMetal adds the controllers of BareMetalHosts and of the kinds around them to the Kubernetes
 // door, and returns what they refuse.
 func (a *Appliance) addMetal(k *kubernetesAPI) admission.Interface {
-	_, reach := a.reach()
-	controllers := metal.New(metal.Options{
-		Spokes: reach, DB: a.db, Objects: k.objects, Servers: a.bmcs, ImageSettles: a.config.Kubernetes.ImageSettles,
+	options := metal.Options{
+		Loop: k.loop, DB: a.db, Objects: k.objects, Servers: a.bmcs, ImageSettles: a.config.Kubernetes.ImageSettles,
 		Logger: a.log,
 		InfraEnvID: func(tx *store.Tx, namespace, name string) (string, error) {
 			return a.engine.Rows(tx).InfraEnvOf(namespace + "/" + name)
@@ -32,10 +31,13 @@ func (a *Appliance) addMetal(k *kubernetesAPI) admission.Interface {
 			}
 			return err
 		},
-	})
-	controllers.AddTo(k.loop)
+	}
+	if a.spokes != nil {
+		options.Spokes = a.spokes
+	}
+	controllers := metal.New(options)
 	k.runs = append(k.runs, func(ctx context.Context) error {
-		return a.bmcs.Observe(ctx, controllers.ServerChanged(k.loop))
+		return a.bmcs.Observe(ctx, controllers.EnqueueServer)
 	})
 	return metal.NewAdmission()
 }

@@ -118,7 +118,7 @@ type Options struct {
 	BeforeInstall func(ctx context.Context, clusterID string) error
 	// Follows tells, in a change's transaction, whether somebody looks after the hosts that join a
 	// cluster, in that cluster, and will say so by [Engine.HostSeen]; nil: nobody does, anywhere.
-	Follows func(tx *store.Tx, clusterID string) (bool, error)
+	Follows func(tx *store.Tx, rows Rows, clusterID string) (bool, error)
 	// WithoutAMS says that this site never speaks to OpenShift Cluster Manager: an installed
 	// cluster that is deleted is not kept for it to hear of.
 	WithoutAMS bool

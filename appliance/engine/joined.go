@@ -166,7 +166,7 @@ func (c *change) followed(clusterID string) (bool, error) {
 	if c.e.Follows == nil {
 		return false, nil
 	}
-	return c.e.Follows(c.tx, clusterID)
+	return c.e.Follows(c.tx, Rows{c.e, c.tx}, clusterID)
 }
 
 // indexJoining keeps the index of hosts that are waited for, when a host is written.

@@ -13,7 +13,7 @@ import (
 // followed is a bench on which somebody looks into the clusters that hosts join.
 func followed(t *testing.T) *bench {
 	b := newBench(t, nil)
-	b.Follows = func(*store.Tx, string) (bool, error) { return true, nil }
+	b.Follows = func(*store.Tx, Rows, string) (bool, error) { return true, nil }
 	return b
 }
 

@@ -1,9 +1,8 @@
-// Package controller runs reconcilers: what makes of an object's desired state, as it is in the
-// store, something real, and is called again whenever the object or one that it depends on changes,
-// until there is nothing left to do.
+// Package controller runs reconcilers. A reconciler brings an object's desired state about. The loop
+// calls it whenever the object, or another object that it depends on, has changed in the store.
 //
-// A reconciler is given only the name of an object. It reads what is there now, so that a change
-// that came while it worked, was missed during a crash, or came twice makes no difference.
+// A reconciler is given only the name of an object and reads the current state. So it makes no
+// difference if a change is made while it runs, is missed during a crash, or is delivered twice.
 package controller
 
 import (
@@ -11,10 +10,12 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"sync"
 	"time"
 
 	"github.com/jonboulle/clockwork"
+	"k8s.io/apimachinery/pkg/util/wait"
 
 	"landfall/appliance/kube/objects"
 	"landfall/store"
@@ -33,43 +34,45 @@ func (k Key) String() string {
 	return k.Kind.String() + " " + k.Namespace + "/" + k.Name
 }
 
-// Reconciler does what one kind of object asks for.
+// Reconciler reconciles the objects of one kind.
 type Reconciler interface {
 	Kind() objects.Kind
-	// Reconcile brings about what the object wants, or takes back what it brought about if the
-	// object is gone. It is called again after the returned duration if that is not 0, and after a
-	// growing time if it fails: a second, then twice as long each time, five minutes at last;
-	// whatever changes the object or what it depends on has it called at once. A fault that the
-	// object tells of itself is a *[Told]. It is never called twice at once for the same object.
-	Reconcile(ctx context.Context, namespace, name string) (again time.Duration, err error)
+	// Reconcile brings about the desired state of an object, or undoes it if the object does not
+	// exist. The object is requeued after the returned duration if that is not 0. After an error it
+	// is requeued with backoff: one second, then twice as long each time, up to five minutes. A
+	// change of the object or of one that it depends on queues it at once. An error that the object's
+	// status reports is a *[ReportedError]. Reconcile is never called concurrently for the same
+	// object.
+	Reconcile(ctx context.Context, namespace, name string) (requeueAfter time.Duration, err error)
 }
 
-// Told is a fault that people read at the object: it is not logged.
-type Told struct{ Err error }
+// ReportedError is an error that the status of the object reports. The loop does not log it.
+type ReportedError struct{ Err error }
 
-func (t *Told) Error() string { return t.Err.Error() }
-func (t *Told) Unwrap() error { return t.Err }
+func (e *ReportedError) Error() string { return e.Err.Error() }
+func (e *ReportedError) Unwrap() error { return e.Err }
 
-// Relation has objects reconciled when one of another kind changes: a ClusterDeployment, say, when
-// its pull secret does.
+// Relation queues objects when an object of another kind changes: a ClusterDeployment, for example,
+// when its pull secret changes.
 type Relation struct {
 	Of objects.Kind
-	// To lists the objects that are to be reconciled. The changed object may be gone.
+	// To lists the objects to queue. The changed object may have been deleted.
 	To func(tx *store.Tx, namespace, name string) ([]Key, error)
-	// Missing says that these are to be reconciled when the loop begins, too, because they may be
-	// objects that are not there. Those that are there are without it.
-	Missing bool
+	// EnqueueAll also queues the objects of To when the loop starts. That is necessary if they may
+	// not exist: the loop queues existing objects anyway.
+	EnqueueAll bool
 }
 
-const (
-	// workers is how many objects of a kind are reconciled at once. Each kind has its own, so that
-	// one that waits for a registry or a BMC that is silent holds up none of the others.
-	workers    = 4
-	firstRetry = time.Second
-	lastRetry  = 5 * time.Minute
-)
+// workers is the number of objects of a kind that are reconciled concurrently. Each kind has its own
+// workers, so that one that waits for a registry or a BMC does not delay the other kinds.
+const workers = 4
 
-// Loop calls reconcilers. Make one with New, add to it, then Run it.
+// newBackoff returns the delays between the retries of a failed object.
+func newBackoff() *wait.Backoff {
+	return &wait.Backoff{Duration: time.Second, Factor: 2, Cap: 5 * time.Minute, Steps: math.MaxInt}
+}
+
+// Loop calls reconcilers. [Loop.Add] registers them before [Loop.Run].
 type Loop struct {
 	db          *store.DB
 	clock       clockwork.Clock
@@ -77,23 +80,23 @@ type Loop struct {
 	reconcilers map[objects.Kind]Reconciler
 	relations   map[objects.Kind][]Relation
 
-	wake chan struct{} // the time of the next delayed key changed
-	idle *sync.Cond    // over mu: something was finished or came
+	delayChanged chan struct{} // the time of the next delayed key has changed
+	progress     *sync.Cond    // over mu: a reconcile has finished or changes were queued
 
-	mu      sync.Mutex
-	lines   map[objects.Kind]*line
-	queued  map[Key]bool      // in their lines
-	working map[Key]bool      // at a worker; true if it changed meanwhile
-	later   map[Key]time.Time // to be reconciled at a time
-	retries map[Key]int
-	seen    uint64 // the revision up to which changes were taken in
-	ended   bool
+	mu       sync.Mutex
+	queues   map[objects.Kind]*queue
+	queued   map[Key]bool      // in their queues
+	active   map[Key]bool      // at a worker; true if the object has changed since
+	delayed  map[Key]time.Time // to be queued at a time
+	failed   map[Key]*wait.Backoff
+	revision uint64 // up to which changes are queued
+	ended    bool
 }
 
-// line is the objects of a kind that are to be reconciled, in order.
-type line struct {
-	keys []Key
-	more *sync.Cond // over the loop's mu: one came, or the loop has ended
+// queue holds the objects of a kind that wait for a worker, in order.
+type queue struct {
+	keys     []Key
+	notEmpty *sync.Cond // over the loop's mu: a key was added, or the loop has ended
 }
 
 // New returns a loop over a store.
@@ -102,28 +105,29 @@ func New(db *store.DB, clock clockwork.Clock, logger *slog.Logger) *Loop {
 		db: db, clock: clock, logger: logger,
 		reconcilers: map[objects.Kind]Reconciler{},
 		relations:   map[objects.Kind][]Relation{},
-		wake:        make(chan struct{}, 1),
-		lines:       map[objects.Kind]*line{},
-		queued:      map[Key]bool{},
-		working:     map[Key]bool{},
-		later:       map[Key]time.Time{},
-		retries:     map[Key]int{},
+
+		delayChanged: make(chan struct{}, 1),
+		queues:       map[objects.Kind]*queue{},
+		queued:       map[Key]bool{},
+		active:       map[Key]bool{},
+		delayed:      map[Key]time.Time{},
+		failed:       map[Key]*wait.Backoff{},
 	}
-	l.idle = sync.NewCond(&l.mu)
+	l.progress = sync.NewCond(&l.mu)
 	return l
 }
 
-// Add has a reconciler called for the objects of its kind, and for those that changes of others
-// lead to. It must be called before Run.
+// Add registers the reconciler of a kind, with the relations that queue objects of the kind. It must
+// be called before Run.
 func (l *Loop) Add(r Reconciler, relations ...Relation) {
 	l.reconcilers[r.Kind()] = r
-	l.lines[r.Kind()] = &line{more: sync.NewCond(&l.mu)}
+	l.queues[r.Kind()] = &queue{notEmpty: sync.NewCond(&l.mu)}
 	for _, relation := range relations {
 		l.relations[relation.Of] = append(l.relations[relation.Of], relation)
 	}
 }
 
-// Enqueue has an object reconciled soon.
+// Enqueue queues objects.
 func (l *Loop) Enqueue(keys ...Key) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -132,56 +136,56 @@ func (l *Loop) Enqueue(keys ...Key) {
 	}
 }
 
-// Hurry has all objects reconciled that failed, and as often in the beginning as if they had not:
-// something changed that objects don't tell of.
-func (l *Loop) Hurry() {
+// RetryFailed queues all objects whose last reconcile failed, and resets their backoff. It is called
+// after a change that no object shows, such as other mirror rules.
+func (l *Loop) RetryFailed() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for key := range l.retries {
+	for key := range l.failed {
 		l.add(key)
 	}
-	clear(l.retries)
+	clear(l.failed)
 }
 
 func (l *Loop) add(key Key) {
 	if l.reconcilers[key.Kind] == nil {
 		return
 	}
-	delete(l.later, key)
-	if _, busy := l.working[key]; busy {
-		l.working[key] = true
+	delete(l.delayed, key)
+	if _, active := l.active[key]; active {
+		l.active[key] = true
 		return
 	}
 	if !l.queued[key] {
 		l.queued[key] = true
-		line := l.lines[key.Kind]
-		line.keys = append(line.keys, key)
-		line.more.Signal()
+		q := l.queues[key.Kind]
+		q.keys = append(q.keys, key)
+		q.notEmpty.Signal()
 	}
 }
 
-// Run reconciles every object once and then whatever changes, until the context ends or the store
-// fails. It returns when all that it started has ended.
+// Run reconciles every object once, and then each object that changes, until the context ends or the
+// store fails. It returns after its goroutines have ended.
 func (l *Loop) Run(ctx context.Context) error {
-	from, err := l.takeAll()
+	from, err := l.enqueueAll()
 	if err != nil {
 		return fmt.Errorf("list the objects: %w", err)
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	var group sync.WaitGroup
-	for _, line := range l.lines {
+	for _, q := range l.queues {
 		for range workers {
-			group.Go(func() { l.work(ctx, line) })
+			group.Go(func() { l.work(ctx, q) })
 		}
 	}
-	group.Go(func() { l.keepTime(ctx) })
-	err = l.follow(ctx, from)
+	group.Go(func() { l.enqueueDelayed(ctx) })
+	err = l.watch(ctx, from)
 	cancel()
 	l.mu.Lock()
 	l.ended = true
-	l.idle.Broadcast()
-	for _, line := range l.lines {
-		line.more.Broadcast()
+	l.progress.Broadcast()
+	for _, q := range l.queues {
+		q.notEmpty.Broadcast()
 	}
 	l.mu.Unlock()
 	group.Wait()
@@ -191,11 +195,12 @@ func (l *Loop) Run(ctx context.Context) error {
 	return err
 }
 
-// takeAll queues every object that has a reconciler and returns the revision at which it looked.
-func (l *Loop) takeAll() (revision uint64, err error) {
+// enqueueAll queues every object that has a reconciler, and returns the revision from which to watch
+// for changes.
+func (l *Loop) enqueueAll() (revision uint64, err error) {
 	var keys []Key
-	// The snapshot may be newer than what the feed has told of, and a watch can't begin after that.
-	// What is told twice does no harm.
+	// The snapshot may be newer than the feed, and a watch can't start after the feed's revision. It
+	// is harmless to queue a change twice.
 	revision = l.db.Revision()
 	err = l.db.View(func(tx *store.Tx) error {
 		for _, kind := range objects.Kinds() {
@@ -209,8 +214,8 @@ func (l *Loop) takeAll() (revision uint64, err error) {
 				return err
 			}
 		}
-		missing, err := l.missing(tx)
-		keys = append(keys, missing...)
+		related, err := l.relatedAtStart(tx)
+		keys = append(keys, related...)
 		return err
 	})
 	l.mu.Lock()
@@ -218,16 +223,16 @@ func (l *Loop) takeAll() (revision uint64, err error) {
 	for _, key := range keys {
 		l.add(key)
 	}
-	l.seen, l.ended = revision, false // at once with what is to be done of it: see Quiet
-	l.idle.Broadcast()
+	l.revision, l.ended = revision, false // in one step with the keys, see WaitIdle
+	l.progress.Broadcast()
 	return revision, err
 }
 
-// missing lists what relations lead to that may not be there.
-func (l *Loop) missing(tx *store.Tx) (keys []Key, err error) {
+// relatedAtStart lists the objects of the relations with EnqueueAll.
+func (l *Loop) relatedAtStart(tx *store.Tx) (keys []Key, err error) {
 	for kind, relations := range l.relations {
 		for _, relation := range relations {
-			if !relation.Missing {
+			if !relation.EnqueueAll {
 				continue
 			}
 			if err := objects.Names(tx, kind, "", func(namespace, name string) error {
@@ -242,13 +247,13 @@ func (l *Loop) missing(tx *store.Tx) (keys []Key, err error) {
 	return keys, nil
 }
 
-// follow takes in changes until the context ends. Changes of other rows count too, so that Quiet
-// knows what has been looked at.
-func (l *Loop) follow(ctx context.Context, from uint64) error {
+// watch queues changes until the context ends. It also notes the revisions of changes of other rows,
+// for WaitIdle.
+func (l *Loop) watch(ctx context.Context, from uint64) error {
 	for {
 		watch := l.db.Watch(ctx, from)
 		for changes := range watch.C() {
-			if err := l.take(changes); err != nil {
+			if err := l.enqueueChanges(changes); err != nil {
 				return err
 			}
 		}
@@ -256,13 +261,13 @@ func (l *Loop) follow(ctx context.Context, from uint64) error {
 		if !errors.Is(err, store.ErrCompacted) {
 			return err
 		}
-		if from, err = l.takeAll(); err != nil {
+		if from, err = l.enqueueAll(); err != nil {
 			return err
 		}
 	}
 }
 
-func (l *Loop) take(changes []store.Change) error {
+func (l *Loop) enqueueChanges(changes []store.Change) error {
 	var keys []Key
 	for _, change := range changes {
 		kind, namespace, name, ok := objects.ParseKey(change.Key)
@@ -276,7 +281,7 @@ func (l *Loop) take(changes []store.Change) error {
 				keys = append(keys, related...)
 				return err
 			}); err != nil {
-				return fmt.Errorf("look for what depends on %s %s/%s: %w", kind, namespace, name, err)
+				return fmt.Errorf("find the objects that depend on %s %s/%s: %w", kind, namespace, name, err)
 			}
 		}
 	}
@@ -285,77 +290,80 @@ func (l *Loop) take(changes []store.Change) error {
 	for _, key := range keys {
 		l.add(key)
 	}
-	l.seen = changes[len(changes)-1].Revision
-	l.idle.Broadcast()
+	l.revision = changes[len(changes)-1].Revision
+	l.progress.Broadcast()
 	return nil
 }
 
-func (l *Loop) work(ctx context.Context, line *line) {
+func (l *Loop) work(ctx context.Context, q *queue) {
 	for {
-		key, ok := l.next(line)
+		key, ok := l.next(q)
 		if !ok {
 			return
 		}
-		again, err := l.reconcilers[key.Kind].Reconcile(ctx, key.Namespace, key.Name)
-		l.finish(ctx, key, again, err)
+		requeueAfter, err := l.reconcilers[key.Kind].Reconcile(ctx, key.Namespace, key.Name)
+		l.finish(ctx, key, requeueAfter, err)
 	}
 }
 
-func (l *Loop) next(line *line) (Key, bool) {
+// next returns the next key of a queue; ok is false when the loop has ended.
+func (l *Loop) next(q *queue) (key Key, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for len(line.keys) == 0 && !l.ended {
-		line.more.Wait()
+	for len(q.keys) == 0 && !l.ended {
+		q.notEmpty.Wait()
 	}
 	if l.ended {
 		return Key{}, false
 	}
-	key := line.keys[0]
-	line.keys = line.keys[1:]
+	key, q.keys = q.keys[0], q.keys[1:]
 	delete(l.queued, key)
-	l.working[key] = false
+	l.active[key] = false
 	return key, true
 }
 
-func (l *Loop) finish(ctx context.Context, key Key, again time.Duration, err error) {
+// finish requeues a key after its reconcile.
+func (l *Loop) finish(ctx context.Context, key Key, requeueAfter time.Duration, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	changed := l.working[key]
-	delete(l.working, key)
+	changed := l.active[key]
+	delete(l.active, key)
 	if err != nil && ctx.Err() == nil {
-		again = min(firstRetry<<min(l.retries[key], 16), lastRetry)
-		l.retries[key]++
-		if _, told := errors.AsType[*Told](err); !told {
+		if l.failed[key] == nil {
+			l.failed[key] = newBackoff()
+		}
+		requeueAfter = l.failed[key].Step()
+		if _, reported := errors.AsType[*ReportedError](err); !reported {
 			l.logger.WarnContext(ctx, "an object could not be reconciled", "object", key.String(), "error", err,
-				"retry_in", again)
+				"retry_in", requeueAfter)
 		}
 	} else {
-		delete(l.retries, key)
+		delete(l.failed, key)
 	}
 	switch {
 	case changed:
 		l.add(key)
-	case again > 0:
-		l.later[key] = l.clock.Now().Add(again)
+	case requeueAfter > 0:
+		l.delayed[key] = l.clock.Now().Add(requeueAfter)
 		select {
-		case l.wake <- struct{}{}:
+		case l.delayChanged <- struct{}{}:
 		default:
 		}
 	}
-	l.idle.Broadcast()
+	l.progress.Broadcast()
 }
 
-// keepTime queues delayed keys when their time has come.
-func (l *Loop) keepTime(ctx context.Context) {
+// enqueueDelayed queues delayed keys at their times, until the context ends.
+func (l *Loop) enqueueDelayed(ctx context.Context) {
 	for l.sleep(ctx) {
 	}
 }
 
-// sleep waits for the next delayed key, or for another to come first. It is false when the context
-// has ended.
+// sleep waits for the time of the next delayed key, or until an earlier one is added. It returns
+// false when the context has ended.
 func (l *Loop) sleep(ctx context.Context) bool {
 	var due <-chan time.Time
-	if at, ok := l.takeDue(); ok {
+	if at, ok := l.enqueueDue(); ok {
 		timer := l.clock.NewTimer(at.Sub(l.clock.Now()))
 		defer timer.Stop()
 		due = timer.Chan()
@@ -363,18 +371,18 @@ func (l *Loop) sleep(ctx context.Context) bool {
 	select {
 	case <-ctx.Done():
 		return false
-	case <-l.wake:
+	case <-l.delayChanged:
 	case <-due:
 	}
 	return true
 }
 
-// takeDue queues what is due and tells when the next key is.
-func (l *Loop) takeDue() (at time.Time, ok bool) {
+// enqueueDue queues the keys that are due, and returns the time of the next one.
+func (l *Loop) enqueueDue() (at time.Time, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := l.clock.Now()
-	for key, when := range l.later {
+	for key, when := range l.delayed {
 		switch {
 		case !when.After(now):
 			l.add(key)
@@ -385,20 +393,20 @@ func (l *Loop) takeDue() (at time.Time, ok bool) {
 	return at, ok
 }
 
-// Quiet waits until every change that is committed when it is called, and whatever follows from it,
-// has been reconciled; what waits for a time does not count. Tests look at the outcome then.
-func (l *Loop) Quiet(ctx context.Context) error {
+// WaitIdle waits until every change that is committed when it is called, and every change that
+// follows from it, has been reconciled. Delayed keys do not count. Tests check the result then.
+func (l *Loop) WaitIdle(ctx context.Context) error {
 	stop := context.AfterFunc(ctx, func() {
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		l.idle.Broadcast()
+		l.progress.Broadcast()
 	})
 	defer stop()
 	for {
 		revision := l.db.Revision()
 		l.mu.Lock()
-		for ctx.Err() == nil && !l.ended && (l.seen < revision || len(l.queued)+len(l.working) > 0) {
-			l.idle.Wait()
+		for ctx.Err() == nil && !l.ended && (l.revision < revision || len(l.queued)+len(l.active) > 0) {
+			l.progress.Wait()
 		}
 		l.mu.Unlock()
 		if ctx.Err() != nil {

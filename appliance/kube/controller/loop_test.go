@@ -91,7 +91,7 @@ func (s *site) run(relations ...controller.Relation) {
 func (s *site) quiet() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	require.NoError(s, s.loop.Quiet(ctx))
+	require.NoError(s, s.loop.WaitIdle(ctx))
 }
 
 // pass lets time pass, in a bubble of synctest, and waits until all has been done that is due then.
@@ -144,7 +144,7 @@ func TestWhatIsMissingIsReconciledAtTheStartIfSomethingAsksForIt(t *testing.T) {
 	for _, missing := range []bool{true, false} {
 		s := newSite(t)
 		s.create(objects.Secrets, "pull")
-		s.run(controller.Relation{Of: objects.Secrets, Missing: missing, To: func(_ *store.Tx, namespace,
+		s.run(controller.Relation{Of: objects.Secrets, EnqueueAll: missing, To: func(_ *store.Tx, namespace,
 			_ string) ([]controller.Key, error) {
 			return []controller.Key{{Kind: objects.ConfigMaps, Namespace: namespace, Name: "absent"}}, nil
 		}})
@@ -178,7 +178,7 @@ func TestWhatFailedIsTriedAtOnceWhenItOrTheSiteChanges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSite(t)
 		s.r.do = func(string, int) (time.Duration, error) {
-			return 0, &controller.Told{Err: errors.New("the mirror does not answer")}
+			return 0, &controller.ReportedError{Err: errors.New("the mirror does not answer")}
 		}
 		s.create(objects.ConfigMaps, "one")
 		s.run()
@@ -194,7 +194,7 @@ func TestWhatFailedIsTriedAtOnceWhenItOrTheSiteChanges(t *testing.T) {
 		}))
 		s.pass(0)
 		require.Equal(t, calls+13, s.r.called("one"))
-		s.loop.Hurry()
+		s.loop.RetryFailed()
 		s.pass(0)
 		require.Equal(t, calls+14, s.r.called("one"))
 		s.pass(time.Second)

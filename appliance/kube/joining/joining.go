@@ -7,12 +7,14 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"math"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/jonboulle/clockwork"
 	"github.com/openshift/assisted-service/models"
+	"k8s.io/apimachinery/pkg/util/wait"
 
 	"landfall/appliance/engine"
 	"landfall/appliance/kube/spoke"
@@ -21,10 +23,13 @@ import (
 // Intervals of looks into a cluster: while all is well, and at most while it can't be looked into.
 const (
 	lookInterval  = 10 * time.Second
-	firstRetry    = 5 * time.Second
-	lastRetry     = time.Minute
 	defaultGiveUp = 20 * time.Minute
 )
+
+// newBackoff returns the delays between checks of a cluster that can't be reached.
+func newBackoff() wait.Backoff {
+	return wait.Backoff{Duration: 5 * time.Second, Factor: 2, Cap: time.Minute, Steps: math.MaxInt}
+}
 
 // Engine is what knows the hosts; *engine.Engine is it.
 type Engine interface {
@@ -109,7 +114,7 @@ func (f *Follower) begin(ctx context.Context) error {
 
 // follow looks into a cluster again and again, while hosts are awaited there.
 func (f *Follower) follow(ctx context.Context, cluster string) {
-	retry := firstRetry
+	backoff := newBackoff()
 	for {
 		hosts, err := f.hostsOf(cluster)
 		if err == nil && len(hosts) == 0 {
@@ -125,9 +130,9 @@ func (f *Follower) follow(ctx context.Context, cluster string) {
 		}
 		after := f.Interval
 		if ok {
-			retry = firstRetry
+			backoff = newBackoff()
 		} else {
-			after, retry = retry, min(2*retry, lastRetry)
+			after = backoff.Step()
 		}
 		select {
 		case <-ctx.Done():

@@ -10,6 +10,7 @@ import (
 	metal3 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
 	"github.com/openshift/assisted-service/models"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
 	"landfall/appliance/kube/objects/agentinstall"
 
 	"landfall/appliance/kube/objects"

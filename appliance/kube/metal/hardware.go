@@ -5,6 +5,7 @@ import (
 
 	metal3 "github.com/metal3-io/baremetal-operator/apis/metal3.io/v1alpha1"
 	"github.com/openshift/assisted-service/models"
+
 	"landfall/appliance/kube/objects/agentinstall"
 
 	"landfall/appliance/bmc"

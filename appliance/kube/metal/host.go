@@ -68,7 +68,7 @@ func (h hosts) Reconcile(ctx context.Context, namespace, name string) (time.Dura
 	}
 	changed, err := h.ask(ctx, s)
 	if changed && err == nil {
-		return h.Reconcile(ctx, namespace, name) // to show it
+		h.requeue(s.host)() // the next reconcile writes the refusal into the status
 	}
 	return s.again, err
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
 	"landfall/appliance/bmc"
 	"landfall/appliance/kube/objects"
 	"landfall/appliance/kube/objects/agentinstall"

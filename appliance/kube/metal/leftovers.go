@@ -18,10 +18,7 @@ import (
 
 // leftovers looks at objects of all kinds that are being deleted, and says in an Event which
 // finalizer keeps one, and how it is let go.
-type leftovers struct {
-	*Controllers
-	loop *controller.Loop
-}
+type leftovers struct{ *Controllers }
 
 const (
 	deletionPatience = 2 * time.Minute // how long a deletion may take before anything is said
@@ -36,7 +33,7 @@ var leftover = objects.Kind{Group: "landfall", Version: "v1", Kind: "Leftover", 
 func (l leftovers) Kind() objects.Kind { return leftover }
 
 // addTo has the loop look at every change of an object, and at the objects that are there.
-func (l leftovers) addTo() {
+func (l leftovers) addTo(loop *controller.Loop) {
 	var relations []controller.Relation
 	for _, kind := range objects.Kinds() {
 		if kind == objects.Events {
@@ -52,8 +49,8 @@ func (l leftovers) addTo() {
 			return []controller.Key{leftoverKey(kind, u)}, nil
 		}})
 	}
-	l.loop.Add(l, relations...)
-	l.loop.Enqueue(controller.Key{Kind: leftover})
+	loop.Add(l, relations...)
+	loop.Enqueue(controller.Key{Kind: leftover})
 }
 
 func leftoverKey(kind objects.Kind, u *unstructured.Unstructured) controller.Key {
@@ -97,7 +94,7 @@ func (l leftovers) findAll(tx *store.Tx) error {
 		}
 		errs = append(errs, l.Objects.Each(tx, kind, "", func(u *unstructured.Unstructured) error {
 			if u.GetDeletionTimestamp() != nil {
-				l.loop.Enqueue(leftoverKey(kind, u))
+				l.Loop.Enqueue(leftoverKey(kind, u))
 			}
 			return nil
 		}))

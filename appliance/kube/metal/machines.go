@@ -101,7 +101,7 @@ func (c *Controllers) makeMachine(ctx context.Context, s *scene) error {
 	ref := s.agent.Spec.ClusterDeploymentName
 	done, err := c.Spokes.EnsureMachine(string(s.host.UID), ref.Namespace+"/"+ref.Name, spoke.Server{
 		Name: s.host.Name, Cluster: ref.Name, Role: string(s.agent.Status.Role), Spec: spec, Hardware: string(hardware),
-	}, c.againFor(s.host))
+	}, c.requeue(s.host))
 	switch {
 	case !done, errors.Is(err, spoke.ErrNoMachines):
 		return nil
@@ -151,7 +151,7 @@ func (c *Controllers) drain(s *scene) error {
 	if node == "" {
 		node = s.agent.Status.Inventory.Hostname
 	}
-	drained, done, err := c.Spokes.DrainNode(id, ref.Namespace+"/"+ref.Name, node, c.againFor(s.host))
+	drained, done, err := c.Spokes.DrainNode(id, ref.Namespace+"/"+ref.Name, node, c.requeue(s.host))
 	if !done {
 		return nil
 	}
@@ -164,7 +164,7 @@ func (c *Controllers) drain(s *scene) error {
 	c.drains[id] = outcome
 	c.mu.Unlock()
 	if outcome != before {
-		c.againFor(s.host)()
+		c.requeue(s.host)()
 	} else {
 		s.lookAgain(drainAgain)
 	}
@@ -177,10 +177,10 @@ func (c *Controllers) drained(id string) drainOutcome {
 	return c.drains[id]
 }
 
-// againFor has a host reconciled.
-func (c *Controllers) againFor(host *metal3.BareMetalHost) func() {
+// requeue returns a function that queues a host.
+func (c *Controllers) requeue(host *metal3.BareMetalHost) func() {
 	key := controller.Key{Kind: objects.BareMetalHosts, Namespace: host.Namespace, Name: host.Name}
-	return func() { c.loop.Enqueue(key) }
+	return func() { c.Loop.Enqueue(key) }
 }
 
 // tellOnce makes an Event about a host, unless it is the one that was made last.

@@ -70,7 +70,8 @@ type Options struct {
 	// ImageSettles is how long an image must not have changed before a server boots it: manifests
 	// come one after another, and each NMStateConfig makes another image.
 	ImageSettles time.Duration
-	Spokes       Spokes          // nil: nobody reaches into clusters
+	Loop         *controller.Loop
+	Spokes       Spokes          // nil: the appliance does not connect to installed clusters
 	Clock        clockwork.Clock // nil is the real one
 	Logger       *slog.Logger    // nil discards
 }
@@ -88,10 +89,9 @@ type Controllers struct {
 	toldOf   map[string]string       // likewise: the Event about its cluster that was made last
 	// likewise: for which Agent and in which ignition config its cluster's authority is
 	trusting map[string]string
-	loop     *controller.Loop
 }
 
-// New returns controllers that do nothing before they are added to a loop.
+// New returns the controllers and adds them to the loop of the options.
 func New(options Options) *Controllers {
 	if options.Clock == nil {
 		options.Clock = clockwork.NewRealClock()
@@ -99,16 +99,12 @@ func New(options Options) *Controllers {
 	if options.Logger == nil {
 		options.Logger = slog.New(slog.DiscardHandler)
 	}
-	return &Controllers{
+	c := &Controllers{
 		Options: options, started: options.Clock.Now(),
 		refusals: map[string]string{}, relayed: map[string]time.Time{}, drains: map[string]drainOutcome{},
 		toldOf: map[string]string{}, trusting: map[string]string{},
 	}
-}
-
-// AddTo has the loop call the controllers.
-func (c *Controllers) AddTo(loop *controller.Loop) {
-	c.loop = loop
+	loop := options.Loop
 	loop.Add(hosts{c},
 		controller.Relation{Of: objects.Agents, To: c.hostsOfAgent},
 		controller.Relation{Of: objects.InfraEnvs, To: c.hostsOfInfraEnv},
@@ -120,16 +116,15 @@ func (c *Controllers) AddTo(loop *controller.Loop) {
 		controller.Relation{Of: objects.BareMetalHosts, To: c.imageOfHost},
 	)
 	loop.Add(managedClusters{c})
-	leftovers{c, loop}.addTo()
+	leftovers{c}.addTo(loop)
+	return c
 }
 
-// ServerChanged has the BareMetalHost of a server reconciled; id is the server's. It is what
-// bmc.Manager.Observe calls.
-func (c *Controllers) ServerChanged(loop *controller.Loop) func(id string) {
-	return func(id string) {
-		if host, ok := c.links.hostOfServer(id); ok {
-			loop.Enqueue(controller.Key{Kind: objects.BareMetalHosts, Namespace: host.namespace, Name: host.name})
-		}
+// EnqueueServer queues the BareMetalHost of a server, by the server's id. bmc.Manager.Observe calls
+// it when the server has changed.
+func (c *Controllers) EnqueueServer(id string) {
+	if host, ok := c.links.hostOfServer(id); ok {
+		c.Loop.Enqueue(controller.Key{Kind: objects.BareMetalHosts, Namespace: host.namespace, Name: host.name})
 	}
 }
 

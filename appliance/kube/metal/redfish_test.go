@@ -89,20 +89,18 @@ func TestABareMetalHostIsBootedInstalledAndDeletedOverRedfish(t *testing.T) {
 	logger := slog.New(slog.DiscardHandler)
 	s := &site{T: t, db: db, o: objects.New(nil, nil), clock: nil, loop: controller.New(db, clock, logger)}
 	controllers := metal.New(metal.Options{
-		DB: db, Objects: s.o, Servers: manager, Clock: clock, Logger: logger,
+		DB: db, Objects: s.o, Servers: manager, Loop: s.loop, Clock: clock, Logger: logger,
 		HostKey: func(*store.Tx, string, string) (string, error) { return "", nil },
 		InfraEnvID: func(*store.Tx, string, string) (string, error) {
 			return "0a5d0f3e-0000-4000-8000-000000000001",
 				nil
 		},
 	})
-	controllers.AddTo(s.loop)
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	for _, run := range []func(context.Context) error{
 		s.loop.Run, manager.Run, func(ctx context.Context) error {
-			return manager.Observe(ctx,
-				controllers.ServerChanged(s.loop))
+			return manager.Observe(ctx, controllers.EnqueueServer)
 		},
 	} {
 		running.Go(func() { require.NoError(t, run(ctx)) })

@@ -38,7 +38,7 @@ func (c *Controllers) trustServer(ctx context.Context, s *scene) error {
 	if known {
 		return nil
 	}
-	bundle, done, err := c.Spokes.ServerCA(id, ref.Namespace+"/"+ref.Name, c.againFor(s.host))
+	bundle, done, err := c.Spokes.ServerCA(id, ref.Namespace+"/"+ref.Name, c.requeue(s.host))
 	if !done {
 		return nil
 	}

@@ -120,7 +120,7 @@ func newSiteWith(t *testing.T, reach *reached) *site {
 	s.loop = controller.New(db, s.clock, logger)
 	controllers := metal.New(metal.Options{
 		DB: db, Objects: s.o, Servers: s.rack, Spokes: s.spokes(), ImageSettles: settles, Clock: s.clock,
-		Logger: logger,
+		Loop: s.loop, Logger: logger,
 		InfraEnvID: func(_ *store.Tx, namespace, name string) (string, error) {
 			return s.infra[namespace+"/"+name],
 				nil
@@ -128,8 +128,7 @@ func newSiteWith(t *testing.T, reach *reached) *site {
 		HostKey:     func(_ *store.Tx, _, name string) (string, error) { return "d1e2/" + name, nil },
 		RestartHost: s.restartHost,
 	})
-	controllers.AddTo(s.loop)
-	s.rack.changed = controllers.ServerChanged(s.loop)
+	s.rack.changed = controllers.EnqueueServer
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- s.loop.Run(ctx) }()
@@ -161,7 +160,7 @@ func (s *site) quiet() {
 	s.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
-	require.NoError(s, s.loop.Quiet(ctx))
+	require.NoError(s, s.loop.WaitIdle(ctx))
 }
 
 func (s *site) apply(kind objects.Kind, typed any) {

@@ -17,6 +17,9 @@ import (
 // is looked at in the morning.
 const EventLife = 24 * time.Hour
 
+// AgentController is the component of Events from the controllers of clusters and hosts.
+const AgentController = "agent-controller"
+
 // Notice is what an Event says.
 type Notice struct {
 	Component string // which controller says so
@@ -64,6 +67,19 @@ func (o *Objects) Event(tx *store.Tx, about *unstructured.Unstructured, notice N
 		FirstTimestamp: seen, LastTimestamp: seen,
 		ReportingController: notice.Component,
 	}, now)
+}
+
+// EventOnce is [Objects.Event] for an object by its name. It does nothing if the object does not exist
+// or has the Event already.
+func (o *Objects) EventOnce(tx *store.Tx, kind Kind, namespace, name string, notice Notice, now time.Time) error {
+	about, err := o.Metadata(tx, kind, namespace, name)
+	if errors.Is(err, store.ErrNotFound) {
+		return nil
+	}
+	if err != nil || o.Exists(tx, Events, namespace, EventName(about, notice)) {
+		return err
+	}
+	return o.Event(tx, about, notice, now)
 }
 
 // EventName is what the Event of a notice is called.

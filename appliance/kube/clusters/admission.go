@@ -1,0 +1,279 @@
+package clusters
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/go-openapi/swag/conv"
+	hiveext "github.com/openshift/assisted-service/api/hiveextension/v1beta1"
+	hivev1 "github.com/openshift/hive/apis/hive/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apiserver/pkg/admission"
+
+	"landfall/appliance/engine"
+	"landfall/appliance/kube/objects"
+)
+
+// Admission refuses what the schemas of ClusterDeployments and AgentClusterInstalls can't,
+// and fills in who looks after the networking (openshift/assisted-service,
+// pkg/webhooks/hiveextension; openshift/hive, pkg/validating-webhooks/hive/v1).
+type Admission struct{}
+
+var (
+	_ admission.ValidationInterface = Admission{}
+	_ admission.MutationInterface   = Admission{}
+)
+
+// Handles implements admission.Interface.
+func (Admission) Handles(operation admission.Operation) bool {
+	return operation != admission.Connect
+}
+
+// Admit implements admission.MutationInterface.
+func (Admission) Admit(_ context.Context, request admission.Attributes, _ admission.ObjectInterfaces) error {
+	if request.GetSubresource() != "" || request.GetResource().GroupResource().
+		String() != objects.AgentClusterInstalls.String() {
+		return nil
+	}
+	fresh, ok := request.GetObject().(*unstructured.Unstructured)
+	if !ok || request.GetOperation() == admission.Delete {
+		return nil
+	}
+	aci := &hiveext.AgentClusterInstall{}
+	if err := objects.Into(fresh, aci); err != nil {
+		return apierrors.NewBadRequest(err.Error())
+	}
+	if aci.Spec.Networking.UserManagedNetworking != nil || aci.DeletionTimestamp != nil || installStarted(aci) {
+		return nil
+	}
+	users := singleNode(aci) && (aci.Spec.PlatformType == "" || aci.Spec.PlatformType == hiveext.NonePlatformType) ||
+		aci.Spec.PlatformType == hiveext.NonePlatformType
+	if !users && aci.Spec.PlatformType != "" {
+		platform, err := platformOf(aci.Spec)
+		if err != nil {
+			return nil // which Validate says
+		}
+		if users, err = engine.NetworkingOf(platform, nil,
+			int64(aci.Spec.ProvisionRequirements.ControlPlaneAgents)); err != nil {
+			return nil
+		}
+	}
+	return unstructured.SetNestedField(fresh.Object, users, "spec", "networking", "userManagedNetworking")
+}
+
+// Validate implements admission.ValidationInterface.
+func (Admission) Validate(_ context.Context, request admission.Attributes, _ admission.ObjectInterfaces) error {
+	if request.GetSubresource() != "" {
+		return nil
+	}
+	fresh, _ := request.GetObject().(*unstructured.Unstructured)
+	held, _ := request.GetOldObject().(*unstructured.Unstructured)
+	switch request.GetResource().GroupResource().String() {
+	case objects.AgentClusterInstalls.String():
+		if fresh != nil && request.GetOperation() != admission.Delete {
+			return checkClusterInstall(fresh, held)
+		}
+	case objects.ClusterDeployments.String():
+		if request.GetOperation() == admission.Delete {
+			return checkDeletion(held)
+		}
+		if fresh != nil {
+			return checkClusterDeployment(fresh, held)
+		}
+	}
+	return nil
+}
+
+func groupResource(kind objects.Kind) schema.GroupResource {
+	return schema.GroupResource{Group: kind.Group, Resource: kind.Resource}
+}
+
+func conflicting(message string) error {
+	err := apierrors.NewConflict(groupResource(objects.AgentClusterInstalls), "", errors.New(message))
+	err.ErrStatus.Message = message
+	return err
+}
+
+// installStarted tells whether the installation has begun, or ended.
+func installStarted(aci *hiveext.AgentClusterInstall) bool {
+	reason := installConditionOf(aci, hiveext.ClusterCompletedCondition).Reason
+	return reason == hiveext.ClusterInstallationInProgressReason || installEnded(aci)
+}
+
+func installEnded(aci *hiveext.AgentClusterInstall) bool {
+	reason := installConditionOf(aci, hiveext.ClusterCompletedCondition).Reason
+	return reason == hiveext.ClusterInstalledReason || reason == hiveext.ClusterInstallationFailedReason
+}
+
+// alwaysMutable are the fields of an AgentClusterInstall that can be changed when its installation
+// has begun.
+var alwaysMutable = []string{"ClusterMetadata", "IgnitionEndpoint"}
+
+func checkClusterInstall(fresh, held *unstructured.Unstructured) error {
+	is, was, err := objects.IntoBoth[hiveext.AgentClusterInstall](fresh, held)
+	if err != nil {
+		return apierrors.NewBadRequest(err.Error())
+	}
+	if was != nil && imageSetName(was) != imageSetName(is) {
+		return apierrors.NewBadRequest("Attempted to change AgentClusterInstall.ImageSetRef which is immutable")
+	}
+	if asked := is.Spec.Networking.UserManagedNetworking; singleNode(is) && asked != nil && !*asked {
+		return conflicting("UserManagedNetworking must be set to true with SNO")
+	}
+	if err := checkPlatform(is); err != nil {
+		return conflicting(err.Error())
+	}
+	if was == nil || !installStarted(is) {
+		return nil
+	}
+	mutable := alwaysMutable
+	if installEnded(is) {
+		mutable = append(slices.Clone(mutable), "ProvisionRequirements")
+	}
+	if diff := changedFields(&was.Spec, &is.Spec, mutable); diff != "" {
+		return apierrors.NewBadRequest(fmt.Sprintf("Attempted to change AgentClusterInstall.Spec which is immutable "+
+			"after install started, except for %s fields. Unsupported change: \n%s",
+			strings.Join(alwaysMutable, ","), diff))
+	}
+	return nil
+}
+
+func imageSetName(aci *hiveext.AgentClusterInstall) string {
+	if aci.Spec.ImageSetRef == nil {
+		return ""
+	}
+	return aci.Spec.ImageSetRef.Name
+}
+
+func checkPlatform(aci *hiveext.AgentClusterInstall) error {
+	platform, err := platformOf(aci.Spec)
+	if err != nil {
+		return nil // SpecSynced says it, as on a hub
+	}
+	_, err = engine.NetworkingOf(platform, aci.Spec.Networking.UserManagedNetworking,
+		int64(aci.Spec.ProvisionRequirements.ControlPlaneAgents))
+	return err
+}
+
+// changedFields describes the fields of a struct that differ between two, but for some; a missing
+// list is the same as an empty one.
+func changedFields(was, is any, but []string) string {
+	before, after := reflect.ValueOf(was).Elem(), reflect.ValueOf(is).Elem()
+	var lines []string
+	for i := range before.NumField() {
+		name := before.Type().Field(i).Name
+		a, b := before.Field(i).Interface(), after.Field(i).Interface()
+		if !slices.Contains(but, name) && !equality.Semantic.DeepEqual(a, b) {
+			lines = append(lines, fmt.Sprintf("\t%s: (%s => %s)", name, plainText(a), plainText(b)))
+		}
+	}
+	return strings.Join(lines, "\n")
+}
+
+// plainText writes a value for people, what pointers point to included.
+func plainText(value any) string {
+	if v := reflect.ValueOf(value); v.Kind() == reflect.Pointer && !v.IsNil() {
+		return fmt.Sprintf("%+v", v.Elem().Interface())
+	}
+	return fmt.Sprintf("%+v", value)
+}
+
+// deploymentMutable are the fields of a ClusterDeployment that can be changed.
+var deploymentMutable = []string{
+	"CertificateBundles", "ClusterMetadata", "ControlPlaneConfig", "Ingress", "Installed", "PreserveOnDelete",
+	"ClusterPoolRef", "PowerState",
+	"HibernateAfter", "InstallAttemptsLimit",
+}
+
+func checkClusterDeployment(fresh, held *unstructured.Unstructured) error {
+	is, was, err := objects.IntoBoth[hivev1.ClusterDeployment](fresh, held)
+	if err != nil {
+		return apierrors.NewBadRequest(err.Error())
+	}
+	refuse := func(format string, args ...any) error { return apierrors.NewBadRequest(fmt.Sprintf(format, args...)) }
+	if was == nil {
+		return checkNewDeployment(is, refuse)
+	}
+	if was.Spec.Installed && !is.Spec.Installed {
+		return refuse("cannot make uninstalled once installed: spec.installed of ClusterDeployment %s was true",
+			is.Name)
+	}
+	if is.Spec.Installed && is.Spec.ClusterMetadata == nil {
+		return refuse("installed cluster must have cluster metadata: give spec.clusterMetadata of ClusterDeployment %s",
+			is.Name)
+	}
+	before, after := was.Spec.DeepCopy(), is.Spec.DeepCopy()
+	if before.Platform.AgentBareMetal != nil && after.Platform.AgentBareMetal != nil {
+		before.Platform.AgentBareMetal.AgentSelector = after.Platform.AgentBareMetal.AgentSelector
+	}
+	if diff := changedFields(before, after, deploymentMutable); diff != "" {
+		return refuse("Attempted to change ClusterDeployment.Spec which is immutable except for "+
+			"%s,Platform.AgentBareMetal.AgentSelector fields. Unsupported change: \n%s",
+			strings.Join(deploymentMutable, ","), diff)
+	}
+	return nil
+}
+
+func checkNewDeployment(cd *hivev1.ClusterDeployment, refuse func(string, ...any) error) error {
+	if len(cd.Name) > validation.DNS1123LabelMaxLength {
+		return refuse("Invalid cluster deployment name (.meta.name): %s",
+			validation.MaxLenError(validation.DNS1123LabelMaxLength))
+	}
+	if len(cd.Spec.ClusterName) > validation.DNS1123LabelMaxLength {
+		return refuse("Invalid cluster name (.spec.clusterName): %s",
+			validation.MaxLenError(validation.DNS1123LabelMaxLength))
+	}
+	if problems := validation.IsDNS1123Label(cd.Spec.ClusterName); len(problems) > 0 {
+		return refuse("Invalid cluster name (.spec.clusterName) %q: %s", cd.Spec.ClusterName,
+			strings.Join(problems, "; "))
+	}
+	if !cd.Spec.Installed && cd.Spec.Provisioning == nil && cd.Spec.ClusterInstallRef == nil {
+		return refuse("spec.provisioning: Required value: must set provisioning or clusterInstallRef if the cluster " +
+			"is not installed")
+	}
+	if cd.Spec.Provisioning != nil && cd.Spec.ClusterInstallRef != nil {
+		return apierrors.NewForbidden(groupResource(objects.ClusterDeployments), cd.Name,
+			errors.New("spec.provisioning: cannot set provisioning when clusterInstallRef is set"))
+	}
+	platforms := 0
+	for platform, i := reflect.ValueOf(cd.Spec.Platform), 0; i < platform.NumField(); i++ {
+		if field := platform.Field(i); field.Kind() == reflect.Pointer && !field.IsNil() {
+			platforms++
+		}
+	}
+	switch {
+	case platforms == 0:
+		return refuse("spec.platform: Required value: must specify a platform: spec.platform.agentBareMetal of "+
+			"ClusterDeployment %s", cd.Name)
+	case platforms > 1:
+		return refuse("spec.platform: Invalid value: must specify only a single type of platform")
+	}
+	return nil
+}
+
+// annotationProtected keeps a ClusterDeployment from being deleted.
+const annotationProtected = "hive.openshift.io/protected-delete"
+
+func checkDeletion(held *unstructured.Unstructured) error {
+	if held == nil || !strings.EqualFold(conv.Value(annotationOf(held, annotationProtected)), "true") {
+		return nil
+	}
+	return apierrors.NewForbidden(groupResource(objects.ClusterDeployments), held.GetName(),
+		fmt.Errorf("metadata.annotations[%s] of ClusterDeployment %s is true; take the annotation away first",
+			annotationProtected, held.GetName()))
+}
+
+func annotationOf(u *unstructured.Unstructured, name string) *string {
+	if value, ok := u.GetAnnotations()[name]; ok {
+		return &value
+	}
+	return nil
+}

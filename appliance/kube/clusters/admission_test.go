@@ -1,0 +1,173 @@
+package clusters
+
+import (
+	"net/http"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/admission"
+	"sigs.k8s.io/yaml"
+
+	"landfall/appliance/kube/objects"
+)
+
+// asked is a request that the API server would ask about; held is "" for a new object.
+func asked(t *testing.T, kind objects.Kind, fresh, held string) admission.Attributes {
+	t.Helper()
+	read := func(text string) *unstructured.Unstructured {
+		u := &unstructured.Unstructured{}
+		require.NoError(t, yaml.Unmarshal([]byte(text), &u.Object))
+		return u
+	}
+	operation := admission.Create
+	var before *unstructured.Unstructured
+	if held != "" {
+		before, operation = read(held), admission.Update
+	}
+	gvk := schema.GroupVersionKind{Group: kind.Group, Version: kind.Version, Kind: kind.Kind}
+	if before == nil {
+		return admission.NewAttributesRecord(read(fresh), nil, gvk, "site", "one",
+			gvk.GroupVersion().WithResource(kind.Resource), "", operation, &metav1.CreateOptions{}, false, nil)
+	}
+	return admission.NewAttributesRecord(read(fresh), before, gvk, "site", "one",
+		gvk.GroupVersion().WithResource(kind.Resource), "", operation, &metav1.UpdateOptions{}, false, nil)
+}
+
+func TestWhatAgentClusterInstallsMayNotSay(t *testing.T) {
+	install := func(spec, status string) string {
+		return "metadata: {name: one, namespace: site}\nspec: {clusterDeploymentRef: {name: one}, " +
+			spec + "}\nstatus: {conditions: [" + status + "]}"
+	}
+	started := "{type: Completed, status: 'False', reason: InstallationInProgress}"
+	ended := "{type: Completed, status: 'True', reason: InstallationCompleted}"
+	cases := []struct {
+		name, fresh, held string
+		code              int32
+		says              string
+	}{
+		{"a single node whose networking is the cluster's",
+			install("provisionRequirements: {controlPlaneAgents: 1}, networking: {userManagedNetworking: false}", ""),
+			"", http.StatusConflict, "UserManagedNetworking must be set to true with SNO"},
+		{"a platform that leaves its networking to the user",
+			install("platformType: BareMetal, provisionRequirements: {controlPlaneAgents: 3}, networking: "+
+				"{userManagedNetworking: true}", ""), "", http.StatusConflict, "etworking"},
+		{"another image set", install("imageSetRef: {name: b}, provisionRequirements: {controlPlaneAgents: 3}", ""),
+			install("imageSetRef: {name: a}, provisionRequirements: {controlPlaneAgents: 3}", ""),
+			http.StatusBadRequest, "Attempted to change AgentClusterInstall.ImageSetRef which is immutable"},
+		{"an installation that has begun", install("sshPublicKey: b, provisionRequirements: {controlPlaneAgents: 3}",
+			started), install("sshPublicKey: a, provisionRequirements: {controlPlaneAgents: 3}", started),
+			http.StatusBadRequest,
+			"Attempted to change AgentClusterInstall.Spec which is immutable after install started, except for " +
+				"ClusterMetadata,IgnitionEndpoint fields. Unsupported change: \n\tSSHPublicKey: (a => b)"},
+		{"the hosts wanted during an installation",
+			install("provisionRequirements: {controlPlaneAgents: 3, workerAgents: 2}", started),
+			install("provisionRequirements: {controlPlaneAgents: 3}", started), http.StatusBadRequest,
+			"ProvisionRequirements"},
+		{"the hosts wanted after an installation",
+			install("provisionRequirements: {controlPlaneAgents: 3, workerAgents: 2}", ended),
+			install("provisionRequirements: {controlPlaneAgents: 3}", ended), 0, ""},
+		{"the ignition endpoint during an installation",
+			install("ignitionEndpoint: {url: b}, provisionRequirements: {controlPlaneAgents: 3}", started),
+			install("provisionRequirements: {controlPlaneAgents: 3}", started), 0, ""},
+		{"an empty list for a missing one", install("apiVIPs: [], provisionRequirements: {controlPlaneAgents: 3}",
+			started), install("provisionRequirements: {controlPlaneAgents: 3}", started), 0, ""},
+		{"virtual addresses with user-managed networking",
+			install("apiVIPs: [192.168.10.4], provisionRequirements: {controlPlaneAgents: 3}, networking: "+
+				"{userManagedNetworking: true}", ""), "", 0, ""},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			requireAdmission(t, Admission{}.Validate(t.Context(), asked(t, objects.AgentClusterInstalls,
+				c.fresh, c.held), nil), c.code, c.says)
+		})
+	}
+}
+
+func requireAdmission(t *testing.T, err error, code int32, says string) {
+	t.Helper()
+	if code == 0 {
+		require.NoError(t, err)
+		return
+	}
+	status, ok := err.(apierrors.APIStatus)
+	require.True(t, ok, "%v", err)
+	require.Equal(t, code, status.Status().Code)
+	require.Contains(t, status.Status().Message, says)
+}
+
+func TestWhoLooksAfterTheNetworkingIsFilledIn(t *testing.T) {
+	cases := map[string]bool{
+		"provisionRequirements: {controlPlaneAgents: 1}":                                                         true,
+		"provisionRequirements: {controlPlaneAgents: 3}":                                                         false,
+		"platformType: None, provisionRequirements: {controlPlaneAgents: 3}":                                     true,
+		"platformType: BareMetal, provisionRequirements: {controlPlaneAgents: 3}":                                false,
+		"platformType: VSphere, provisionRequirements: {controlPlaneAgents: 3}":                                  false,
+		"provisionRequirements: {controlPlaneAgents: 1, workerAgents: 1}":                                        false,
+		"platformType: External, external: {platformName: acme}, provisionRequirements: {controlPlaneAgents: 3}": true,
+	}
+	for spec, want := range cases {
+		request := asked(t, objects.AgentClusterInstalls, "metadata: {name: one, namespace: site}\nspec: {"+spec+"}",
+			"")
+		require.NoError(t, Admission{}.Admit(t.Context(), request, nil))
+		filled, found, err := unstructured.NestedBool(request.GetObject().(*unstructured.Unstructured).Object,
+			"spec", "networking", "userManagedNetworking")
+		require.NoError(t, err)
+		require.True(t, found, spec)
+		require.Equal(t, want, filled, spec)
+	}
+}
+
+func TestWhatClusterDeploymentsMayNotSay(t *testing.T) {
+	deployment := func(spec string) string { return "metadata: {name: one, namespace: site}\nspec: {" + spec + "}" }
+	ref := "clusterInstallRef: {group: extensions.hive.openshift.io, version: v1beta1, kind: AgentClusterInstall, " +
+		"name: one}, "
+	metal := "platform: {agentBareMetal: {agentSelector: {}}}, "
+	cases := []struct {
+		name, fresh, held string
+		code              int32
+		says              string
+	}{
+		{"one that is right", deployment(ref + metal + "clusterName: edge"), "", 0, ""},
+		{"no way to install it", deployment(metal + "clusterName: edge"), "", http.StatusBadRequest,
+			"must set provisioning or clusterInstallRef"},
+		{"two ways to install it", deployment(ref + metal + "provisioning: {}, clusterName: edge"),
+			"", http.StatusForbidden, "cannot set provisioning when clusterInstallRef is set"},
+		{"a cluster name that is none", deployment(ref + metal + "clusterName: Edge_1"), "", http.StatusBadRequest,
+			"Invalid cluster name"},
+		{"no platform", deployment(ref + "clusterName: edge"), "", http.StatusBadRequest, "must specify a platform"},
+		{"two platforms", deployment(ref + "platform: {agentBareMetal: {}, none: {}}, clusterName: edge"), "",
+			http.StatusBadRequest, "only a single type of platform"},
+		{"another name later", deployment(ref + metal + "clusterName: other"),
+			deployment(ref + metal + "clusterName: edge"), http.StatusBadRequest,
+			"Attempted to change ClusterDeployment.Spec which is immutable except for"},
+		{"another selector later",
+			deployment(ref + "platform: {agentBareMetal: {agentSelector: {matchLabels: {a: b}}}}, clusterName: edge"),
+			deployment(ref + metal + "clusterName: edge"), 0, ""},
+		{"no more installed", deployment(ref + metal + "clusterName: edge"),
+			deployment(ref + metal + "installed: true, clusterName: edge"), http.StatusBadRequest,
+			"cannot make uninstalled once installed"},
+		{"installed without metadata", deployment(ref + metal + "installed: true, clusterName: edge"),
+			deployment(ref + metal + "clusterName: edge"), http.StatusBadRequest, "clusterMetadata"},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			requireAdmission(t, Admission{}.Validate(t.Context(), asked(t, objects.ClusterDeployments,
+				c.fresh, c.held), nil), c.code, c.says)
+		})
+	}
+}
+
+func TestAProtectedClusterDeploymentIsNotDeleted(t *testing.T) {
+	held := &unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"name": "one",
+		"annotations": map[string]any{annotationProtected: "true"}}}}
+	gvk := schema.GroupVersionKind{Group: objects.ClusterDeployments.Group, Version: "v1", Kind: "ClusterDeployment"}
+	request := admission.NewAttributesRecord(nil, held, gvk, "site", "one",
+		gvk.GroupVersion().WithResource("clusterdeployments"), "", admission.Delete, &metav1.DeleteOptions{},
+		false, nil)
+	requireAdmission(t, Admission{}.Validate(t.Context(), request, nil), http.StatusForbidden,
+		"take the annotation away first")
+}

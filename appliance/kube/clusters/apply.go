@@ -1,0 +1,400 @@
+package clusters
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-openapi/strfmt"
+	"github.com/go-openapi/swag/conv"
+	hiveext "github.com/openshift/assisted-service/api/hiveextension/v1beta1"
+	"github.com/openshift/assisted-service/models"
+	hivev1 "github.com/openshift/hive/apis/hive/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"landfall/appliance/engine"
+	"landfall/appliance/kube/objects"
+	"landfall/appliance/mirror"
+	"landfall/store"
+)
+
+// openStatuses are those of a cluster whose description reaches its installation.
+var openStatuses = []string{models.ClusterStatusPendingForInput, models.ClusterStatusReady,
+	models.ClusterStatusInsufficient}
+
+// mirrorName is the name of the mirror rules that come from a spec.mirrorRegistryRef.
+const mirrorName = "mirrorRegistryRef"
+
+// prepareObjects gives the objects what they have before anything is done for them: finalizers, the
+// owner, labels.
+func (c *Controller) prepareObjects(ctx context.Context, s *situation) error {
+	return c.update(ctx, func(tx *store.Tx) error {
+		if err := c.markObjects(tx, s.namespace, s.name, s.aci.Name, c.Clock.Now()); err != nil {
+			return err
+		}
+		for _, ref := range s.secretRefs() {
+			if err := c.markReferred(tx, objects.Secrets, ref); err != nil {
+				return err
+			}
+		}
+		for _, ref := range s.configRefs() {
+			if err := c.markReferred(tx, objects.ConfigMaps, ref); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// markObjects gives a ClusterDeployment and its AgentClusterInstall their finalizers and ties one
+// to the other.
+func (c Projector) markObjects(tx *store.Tx, namespace, name, install string, now time.Time) error {
+	var owner metav1.OwnerReference
+	err := c.alterDeployment(tx, namespace, name, func(cd *hivev1.ClusterDeployment) error {
+		owner = metav1.OwnerReference{APIVersion: objects.ClusterDeployments.APIVersion(),
+			Kind: objects.ClusterDeployments.Kind, Name: cd.Name, UID: cd.UID}
+		if cd.DeletionTimestamp == nil && !slices.Contains(cd.Finalizers, clusterDeploymentFinalizer) {
+			cd.Finalizers = append(cd.Finalizers, clusterDeploymentFinalizer)
+		}
+		if cd.Labels[labelClusterPlatform] == "" {
+			cd.Labels = withLabel(cd.Labels, labelClusterPlatform, platformAgentBareMetal)
+		}
+		beginHive(cd, now)
+		return nil
+	})
+	if err != nil {
+		return objects.IgnoreNotFound(err)
+	}
+	return objects.IgnoreNotFound(c.alterInstall(tx, namespace, install, func(aci *hiveext.AgentClusterInstall) error {
+		if aci.DeletionTimestamp == nil && !slices.Contains(aci.Finalizers, clusterInstallFinalizer) {
+			aci.Finalizers = append(aci.Finalizers, clusterInstallFinalizer)
+		}
+		if !slices.ContainsFunc(aci.OwnerReferences, func(r metav1.OwnerReference) bool { return r.UID == owner.UID }) {
+			aci.OwnerReferences = append(aci.OwnerReferences, owner)
+		}
+		return nil
+	}))
+}
+
+func withLabel(labels map[string]string, name, value string) map[string]string {
+	if labels == nil {
+		labels = map[string]string{}
+	}
+	labels[name] = value
+	return labels
+}
+
+// markReferred labels a Secret or ConfigMap that is referred to, as controllers on a hub need it to
+// be.
+func (c Projector) markReferred(tx *store.Tx, kind objects.Kind, ref string) error {
+	namespace, name, _ := strings.Cut(ref, "/")
+	return objects.IgnoreNotFound(c.Objects.Update(tx, kind, namespace, name, func(u *unstructured.Unstructured) error {
+		labels := u.GetLabels()
+		if labels[labelWatch] == "true" && labels[labelBackup] == "true" {
+			return nil
+		}
+		u.SetLabels(withLabel(withLabel(labels, labelWatch, "true"), labelBackup, "true"))
+		return nil
+	}))
+}
+
+// register makes the engine's cluster, or makes one known that is installed already.
+func (c *Controller) register(ctx context.Context, s *situation) error {
+	of := engine.Object{Key: s.key(), Generation: s.aci.Generation}
+	if s.installed() {
+		return c.importCluster(ctx, s, of)
+	}
+	w, err := clusterWishes(s.clusterPair, nil)
+	if err != nil {
+		return err
+	}
+	release, err := c.Engine.ReadRelease(ctx, s.imageSet.Spec.ReleaseImage, s.pullSecret)
+	if err != nil {
+		hint := ""
+		if strings.Contains(err.Error(), "mirror") && !strings.Contains(s.imageSet.Spec.ReleaseImage, "@") {
+			hint = "; mirrors usually have images by digest only: name the release by its digest"
+		}
+		return fmt.Errorf("failed to get release image %q, please ensure the releaseImage field in ClusterImageSet "+
+			"%q is valid%s: %w",
+			s.imageSet.Spec.ReleaseImage, s.imageSet.Name, hint, err)
+	}
+	params := &models.ClusterCreateParams{
+		Name: w.Name, BaseDNSDomain: *w.BaseDNSDomain, PullSecret: &s.pullSecret,
+		OpenshiftVersion: &release.OpenshiftVersion,
+		OcpReleaseImage:  release.URL, CPUArchitecture: release.CPUArchitecture,
+		VipDhcpAllocation: conv.Pointer(false), APIVips: w.APIVips, IngressVips: w.IngressVips,
+		SSHPublicKey:          *w.SSHPublicKey,
+		UserManagedNetworking: w.UserManagedNetworking, Platform: w.Platform, SchedulableMasters: w.SchedulableMasters,
+		ControlPlaneCount: w.ControlPlaneCount,
+		ClusterNetworks:   w.ClusterNetworks, ServiceNetworks: w.ServiceNetworks, MachineNetworks: w.MachineNetworks,
+		NetworkType:         w.NetworkType,
+		AdditionalNtpSource: w.AdditionalNtpSource, Hyperthreading: w.Hyperthreading, DiskEncryption: w.DiskEncryption,
+		LoadBalancer: w.LoadBalancer,
+		HTTPProxy:    w.HTTPProxy, HTTPSProxy: w.HTTPSProxy, NoProxy: w.NoProxy, Tags: w.Tags,
+		IgnitionEndpoint: s.ignitionEndpoint(),
+	}
+	if singleNode(s.aci) {
+		params.HighAvailabilityMode = conv.Pointer(models.ClusterHighAvailabilityModeNone)
+	}
+	_, err = c.Engine.RegisterCluster(ctx, params, of)
+	return err
+}
+
+func (c *Controller) importCluster(ctx context.Context, s *situation, of engine.Object) error {
+	params := &models.ImportClusterParams{
+		Name: &s.cd.Spec.ClusterName, APIVipDnsname: conv.Pointer("api." + s.cd.Spec.ClusterName +
+			"." + s.cd.Spec.BaseDomain),
+		OpenshiftClusterID: new(strfmt.UUID),
+	}
+	metadata := s.cd.Spec.ClusterMetadata
+	if metadata == nil {
+		metadata = s.aci.Spec.ClusterMetadata
+	}
+	if metadata != nil {
+		*params.OpenshiftClusterID = strfmt.UUID(metadata.ClusterID)
+	}
+	if s.imageSet != nil && s.pullSecret != "" {
+		release, err := c.Engine.ReadRelease(ctx, s.imageSet.Spec.ReleaseImage, s.pullSecret)
+		if err != nil {
+			return fmt.Errorf("failed to get release image %q of ClusterImageSet %q: %w", s.imageSet.Spec.ReleaseImage,
+				s.imageSet.Name, err)
+		}
+		params.OpenshiftVersion = release.OpenshiftVersion
+	}
+	_, err := c.Engine.ImportCluster(ctx, params, of)
+	return err
+}
+
+func (s *situation) ignitionEndpoint() *models.IgnitionEndpoint {
+	e := s.aci.Spec.IgnitionEndpoint
+	if e == nil {
+		return nil
+	}
+	endpoint := &models.IgnitionEndpoint{URL: conv.Pointer(e.Url)}
+	if s.endpointCA != "" {
+		endpoint.CaCertificate = &s.endpointCA
+	}
+	return endpoint
+}
+
+// push has the cluster follow what its objects ask for, if that is other than what it has followed
+// already.
+func (c *Controller) push(ctx context.Context, s *situation) error {
+	w, err := clusterWishes(s.clusterPair, s.view.Cluster)
+	if err != nil {
+		return err
+	}
+	spec, err := s.spec(w)
+	if err != nil {
+		return err
+	}
+	now := acted{Spec: spec, References: s.references(), Mirror: s.mirrorDigest, Manifests: slices.Sorted(maps.Keys(s.manifests)),
+		Adopted: s.acted.Adopted}
+	if s.acted.Spec == now.Spec && s.acted.References == now.References && s.acted.Mirror == now.Mirror &&
+		s.manifestsFault == nil {
+		return nil
+	}
+	if err := c.pushMirror(ctx, s); err != nil {
+		return err
+	}
+	if err := c.pushFields(ctx, s, w); err != nil {
+		return err
+	}
+	if err := c.pushAnnotations(ctx, s); err != nil {
+		return err
+	}
+	if err := c.pushManifests(ctx, s); err != nil {
+		was := s.acted // without what it refers to: that is to be followed when it is right again
+		was.References, was.Manifests = "", nil
+		return errors.Join(err, c.noteActed(ctx, s, was))
+	}
+	return c.update(ctx, func(tx *store.Tx) error {
+		rows := c.Engine.Rows(tx)
+		view, err := rows.Cluster(s.view.ID.String())
+		if err != nil {
+			return err
+		}
+		now.Kept = keptFields(w, view.Cluster)
+		note, err := now.note()
+		if err != nil {
+			return err
+		}
+		note.Generation = s.aci.Generation
+		return rows.NoteCluster(s.view.ID.String(), note)
+	})
+}
+
+func (c *Controller) noteActed(ctx context.Context, s *situation, now acted) error {
+	note, err := now.note()
+	if err != nil {
+		return err
+	}
+	return c.update(ctx, func(tx *store.Tx) error { return c.Engine.Rows(tx).NoteCluster(s.view.ID.String(), note) })
+}
+
+// keptFields are the fields in which a cluster differs from what its objects ask for although it
+// has followed them: the engine knows better, or names it otherwise.
+func keptFields(w *wishes, cluster *models.Cluster) map[string]string {
+	var kept map[string]string
+	for _, field := range clusterFields() {
+		if field.differs(w, cluster) {
+			kept = withLabel(kept, field.name, digest(fmt.Sprint(field.have(cluster))))
+		}
+	}
+	return kept
+}
+
+func (c *Controller) pushFields(ctx context.Context, s *situation, w *wishes) error {
+	changed, vips := false, *w
+	switched := *w.UserManagedNetworking != conv.Value(s.view.UserManagedNetworking)
+	for _, field := range clusterFields() {
+		if field.differs(w, s.view.Cluster) {
+			changed = true
+		} else {
+			field.forget(w)
+		}
+	}
+	if switched { // whether the virtual addresses go with it is looked at only if they are asked for
+		w.APIVips, w.IngressVips = vips.APIVips, vips.IngressVips
+	}
+	if s.pullSecret != "" && s.pullSecret != s.held {
+		w.PullSecret, changed = &s.pullSecret, true
+	}
+	if wanted := s.ignitionEndpoint(); !sameEndpoint(wanted, s.view.IgnitionEndpoint) {
+		if wanted == nil {
+			wanted = &models.IgnitionEndpoint{}
+		}
+		w.IgnitionEndpoint, changed = wanted, true
+	}
+	if !changed {
+		return nil
+	}
+	_, err := c.Engine.UpdateCluster(ctx, s.view.ID.String(), w)
+	return err
+}
+
+func sameEndpoint(a, b *models.IgnitionEndpoint) bool {
+	text := func(e *models.IgnitionEndpoint) string {
+		if e == nil {
+			return " "
+		}
+		return conv.Value(e.URL) + " " + conv.Value(e.CaCertificate)
+	}
+	return text(a) == text(b)
+}
+
+func (c *Controller) pushMirror(ctx context.Context, s *situation) error {
+	if s.mirrorDigest == s.acted.Mirror {
+		return nil
+	}
+	if c.Mirrors == nil {
+		return inputError("mirror rules of single clusters can't be kept here; configure them for the appliance")
+	}
+	if err := c.Mirrors.SetMirror(ctx, mirror.Level{Cluster: s.view.ID.String()}, mirrorName, s.mirror); err != nil {
+		return inputError("the mirror rules of spec.mirrorRegistryRef can't be used: %w", err)
+	}
+	return nil
+}
+
+// pushAnnotations follows the annotations. An installed cluster has no install-config any more, nor
+// checks that could be ignored.
+func (c *Controller) pushAnnotations(ctx context.Context, s *situation) error {
+	if *s.view.Kind != models.ClusterKindCluster {
+		return nil
+	}
+	id := s.view.ID.String()
+	if override, ok := s.aci.Annotations[annotationInstallConfigOverrides]; (ok || s.acted.Spec != "") &&
+		override != s.view.InstallConfigOverrides {
+		if override != "" && !json.Valid([]byte(override)) {
+			return inputError("Failed to parse '%s' annotation: it is no JSON", annotationInstallConfigOverrides)
+		}
+		if err := c.Engine.SetInstallConfigOverride(ctx, id, override); err != nil {
+			return err
+		}
+	}
+	clusterChecks, clusterSet, err := ignoredOf(s.aci, annotationIgnoredClusterValidations)
+	if err != nil {
+		return err
+	}
+	hostChecks, hostSet, err := ignoredOf(s.aci, annotationIgnoredHostValidations)
+	if err != nil {
+		return err
+	}
+	if !clusterSet {
+		clusterChecks = s.view.IgnoredClusterValidations
+	}
+	if !hostSet {
+		hostChecks = s.view.IgnoredHostValidations
+	}
+	if clusterChecks == s.view.IgnoredClusterValidations && hostChecks == s.view.IgnoredHostValidations {
+		return nil
+	}
+	_, err = c.Engine.IgnoreValidations(ctx, id, &models.IgnoredValidations{ClusterValidationIds: clusterChecks,
+		HostValidationIds: hostChecks})
+	return err
+}
+
+// ignoredOf makes the JSON list of an annotation's comma list; an empty annotation is an empty
+// list.
+func ignoredOf(aci *hiveext.AgentClusterInstall, annotation string) (list string, set bool, err error) {
+	text, set := aci.Annotations[annotation]
+	if !set {
+		return "", false, nil
+	}
+	ids := []string{}
+	for _, id := range commaSeparated(text) {
+		if !slices.Contains(ids, id) {
+			ids = append(ids, id)
+		}
+	}
+	encoded, err := json.Marshal(ids)
+	return string(encoded), true, err
+}
+
+// goOn takes a cluster that has followed its objects to what comes next in its life.
+func (c *Controller) goOn(ctx context.Context, s *situation) error {
+	var state clusterState
+	var ready []*engine.HostView
+	if err := c.DB.View(func(tx *store.Tx) (err error) {
+		rows := c.Engine.Rows(tx)
+		view, err := rows.Cluster(s.view.ID.String())
+		if err != nil {
+			return err
+		}
+		if state, err = c.stateOf(tx, rows, view, s.clusterPair); err != nil {
+			return err
+		}
+		if *view.Status == models.ClusterStatusAddingHosts {
+			ready, state.behind, err = c.approvedHosts(tx, rows, view)
+		}
+		return err
+	}); err != nil {
+		return err
+	}
+	s.behind = state.behind > 0
+	id := s.view.ID.String()
+	switch {
+	case state.startable():
+		if s.rests = state.rests(c.Clock.Now()); s.rests > 0 {
+			return nil
+		}
+		_, err := c.Engine.InstallCluster(ctx, id)
+		return err
+	case *state.cluster.Status == models.ClusterStatusInstalled && *state.cluster.Kind == models.ClusterKindCluster &&
+		!s.acted.Adopted:
+		_, err := c.Engine.AllowAddHosts(ctx, id)
+		return err
+	}
+	for _, host := range ready {
+		if _, err := c.Engine.InstallHost(ctx, host.InfraEnvID.String(), host.ID.String()); err != nil {
+			return err
+		}
+	}
+	return c.pausePool(s.key(), id)
+}

@@ -1,0 +1,329 @@
+package clusters
+
+import (
+	"context"
+	"testing"
+
+	"github.com/go-openapi/swag/conv"
+	hiveext "github.com/openshift/assisted-service/api/hiveextension/v1beta1"
+	"github.com/openshift/assisted-service/models"
+	"github.com/stretchr/testify/require"
+
+	"landfall/appliance/engine"
+	"landfall/appliance/kube/kubetest"
+	"landfall/appliance/kube/objects"
+	"landfall/appliance/kube/objects/agentinstall"
+	"landfall/appliance/kube/projection"
+	"landfall/store"
+)
+
+// shut goes on without the Kubernetes door, as an appliance does that was started with it off.
+func (b *testSite) shut() {
+	b.Helper()
+	b.stop()
+	var projector engine.Projector
+	require.NoError(b, b.DB.View(func(tx *store.Tx) error {
+		any, err := projection.AnyObjects(tx)
+		if any {
+			projector = projection.Missed{}
+		}
+		return err
+	}))
+	b.OpenEngine(b.engineOptions(projector))
+}
+
+// reopen starts again with the door open, as a program of some version.
+func (b *testSite) reopen(program string) {
+	b.Helper()
+	b.open()
+	require.NoError(b, b.catchUp(program).Run(b.Context()))
+	require.NoError(b, b.DB.View(func(tx *store.Tx) error {
+		count, err := projection.Missing(tx)
+		require.Zero(b, count, "changes that are still to be projected")
+		return err
+	}))
+	b.run()
+	b.WaitIdle()
+}
+
+func (b *testSite) catchUp(program string) projection.CatchUp {
+	return projection.CatchUp{DB: b.DB, Engine: b.Engine, Projector: b.projector, Program: program, URL: kubetest.URL,
+		Clock: b.Clock}
+}
+
+func TestWhatHappensWhileTheDoorIsShutIsShownWhenItOpens(t *testing.T) {
+	type life struct {
+		*testSite
+		machines []*kubetest.Machine
+		id       string
+	}
+	register := func(b *life) {
+		cluster, err := b.Engine.RegisterCluster(b.Context(), &models.ClusterCreateParams{
+			Name: conv.Pointer("rest"), BaseDNSDomain: "site.test", OpenshiftVersion: conv.Pointer("4.20.8"),
+			PullSecret: conv.Pointer(kubetest.PullSecret),
+		})
+		require.NoError(b, err)
+		env, err := b.Engine.RegisterInfraEnv(b.Context(),
+			&models.InfraEnvCreateParams{Name: conv.Pointer("rest_infra-env"), PullSecret: conv.Pointer(kubetest.PullSecret),
+				ClusterID: cluster.ID})
+		require.NoError(b, err)
+		b.id = cluster.ID.String()
+		m := b.Machine(env.ID.String(), 7)
+		m.Register()
+		m.Report()
+	}
+	late := `
+kind: InfraEnv
+metadata: {name: pool, namespace: site}
+spec: {pullSecretRef: {name: pull}}`
+	for name, test := range map[string]struct {
+		open, shut, after func(b *life)
+	}{
+		"a cluster, its infra-env and a host are made": {
+			shut: register,
+			after: func(b *life) {
+				aci := object[hiveext.AgentClusterInstall](b.testSite, objects.AgentClusterInstalls, "rest", "rest")
+				require.Equal(b, "rest", aci.Spec.ClusterDeploymentRef.Name)
+				env := object[agentinstall.InfraEnv](b.testSite, objects.InfraEnvs, "rest", "rest")
+				require.Equal(b, "rest", env.Spec.ClusterRef.Name)
+				agent := object[agentinstall.Agent](b.testSite, objects.Agents, "rest",
+					"00000000-0000-4000-8000-000000000007")
+				require.Equal(b, "node-7", agent.Status.Inventory.Hostname)
+				require.Equal(b, "rest", agent.Spec.ClusterDeploymentName.Name)
+			},
+		},
+		"a cluster is made and deleted": {
+			shut: func(b *life) {
+				register(b)
+				require.NoError(b, b.Engine.DeregisterCluster(b.Context(), b.id))
+			},
+			after: func(b *life) { require.False(b, b.exists(objects.Namespaces, "", "rest")) },
+		},
+		"a cluster is edited": {
+			open: func(b *life) { b.given(threeNodesManifest, nil) },
+			shut: func(b *life) {
+				_, err := b.Engine.UpdateCluster(b.Context(), b.id, &models.V2ClusterUpdateParams{
+					APIVips:   []*models.APIVip{{IP: "192.168.10.44"}},
+					HTTPProxy: conv.Pointer("http://proxy.site.test:3128"),
+				})
+				require.NoError(b, err)
+			},
+			after: func(b *life) {
+				require.Equal(b, []string{"192.168.10.44"}, b.aci().Spec.APIVIPs)
+				require.Equal(b, "http://proxy.site.test:3128", b.aci().Spec.Proxy.HTTPProxy)
+				require.EqualValues(b, "192.168.10.44", b.made().APIVips[0].IP, "the controller does not take it back")
+			},
+		},
+		"an infra-env is edited": {
+			open: func(b *life) { b.Apply(kubetest.InfraEnvManifest("pool", "additionalNTPSources: [old.site.test]")) },
+			shut: func(b *life) {
+				_, err := b.Engine.UpdateInfraEnv(b.Context(), b.InfraEnvID("pool"),
+					&models.InfraEnvUpdateParams{AdditionalNtpSources: conv.Pointer("ntp.site.test")})
+				require.NoError(b, err)
+			},
+			after: func(b *life) {
+				env := object[agentinstall.InfraEnv](b.testSite, objects.InfraEnvs, "site", "pool")
+				require.Equal(b, []string{"ntp.site.test"}, env.Spec.AdditionalNTPSources)
+				held, err := b.Engine.InfraEnv(b.InfraEnvID("pool"))
+				require.NoError(b, err)
+				require.Equal(b, "ntp.site.test", held.AdditionalNtpSources)
+			},
+		},
+		"a host registers": {
+			open: func(b *life) { b.Apply(kubetest.PullSecretManifest, late) },
+			shut: func(b *life) { b.machines = []*kubetest.Machine{b.Boot("pool", 3)} },
+			after: func(b *life) {
+				require.Equal(b, "node-3", b.Agent(b.machines[0]).Status.Inventory.Hostname)
+			},
+		},
+		"a host is named": {
+			open: func(b *life) {
+				b.Apply(kubetest.PullSecretManifest, late)
+				b.machines = []*kubetest.Machine{b.Boot("pool", 3)}
+			},
+			shut: func(b *life) {
+				_, err := b.Engine.UpdateHost(b.Context(), b.machines[0].InfraEnv, b.machines[0].ID,
+					&models.HostUpdateParams{HostName: conv.Pointer("node-x")})
+				require.NoError(b, err)
+			},
+			after: func(b *life) {
+				require.Equal(b, "node-x", b.Agent(b.machines[0]).Spec.Hostname)
+			},
+		},
+		"a host is deleted": {
+			open: func(b *life) {
+				b.Apply(kubetest.PullSecretManifest, late)
+				b.machines = []*kubetest.Machine{b.Boot("pool", 3), b.Boot("pool", 4)}
+			},
+			shut: func(b *life) {
+				require.NoError(b, b.Engine.DeregisterHost(b.Context(), b.machines[0].InfraEnv, b.machines[0].ID))
+			},
+			after: func(b *life) {
+				require.False(b, b.exists(objects.Agents, "site", b.machines[0].ID),
+					"its Agent is gone and restores nothing")
+				require.True(b, b.exists(objects.Agents, "site", b.machines[1].ID))
+				ids := []string{}
+				require.NoError(b, b.DB.View(func(tx *store.Tx) (err error) {
+					ids,
+						err = b.Engine.Rows(tx).HostKeys()
+					return err
+				}))
+				require.Len(b, ids, 1)
+			},
+		},
+		"a host boots the image of another infra-env": {
+			open: func(b *life) {
+				b.Apply(kubetest.PullSecretManifest, late, kubetest.InfraEnvManifest("other"))
+				b.machines = []*kubetest.Machine{b.Boot("other", 3)}
+				b.approve(b.machines...)
+			},
+			shut: func(b *life) {
+				b.machines[0].InfraEnv = b.InfraEnvID("pool")
+				b.machines[0].Register()
+				b.machines[0].Report()
+			},
+			after: func(b *life) {
+				require.Equal(b, "pool", b.Agent(b.machines[0]).Labels["infraenvs.agent-install.openshift.io"])
+			},
+		},
+		"an infra-env is deleted": {
+			open:  func(b *life) { b.Apply(kubetest.PullSecretManifest, late) },
+			shut:  func(b *life) { require.NoError(b, b.Engine.DeregisterInfraEnv(b.Context(), b.InfraEnvID("pool"))) },
+			after: func(b *life) { require.False(b, b.exists(objects.InfraEnvs, "site", "pool")) },
+		},
+		"an installation goes on and ends": {
+			open: func(b *life) { b.machines = b.installingSingleNode() },
+			shut: func(b *life) {
+				b.finish(b.machines...)
+				require.False(b, b.cd().Spec.Installed, "nothing is shown while the door is shut")
+			},
+			after: func(b *life) {
+				require.True(b, b.cd().Spec.Installed)
+				b.condition(hiveext.ClusterCompletedCondition, "True", "InstallationCompleted", "")
+				require.True(b, b.exists(objects.Secrets, "site", "one-admin-password"))
+				require.Equal(b, models.HostStageDone, b.Agent(b.machines[0]).Status.Progress.CurrentStage)
+			},
+		},
+		"a cluster is deleted": {
+			open: func(b *life) { b.machines = b.installingSingleNode() },
+			shut: func(b *life) {
+				_, err := b.Engine.CancelInstallation(b.Context(), b.id)
+				require.NoError(b, err)
+				require.NoError(b, b.Engine.DeregisterCluster(b.Context(), b.id))
+			},
+			after: func(b *life) { b.requireNothingLeft() },
+		},
+		"a cluster that was made by REST is deleted": {
+			open: register,
+			shut: func(b *life) { require.NoError(b, b.Engine.DeregisterCluster(b.Context(), b.id)) },
+			after: func(b *life) {
+				b.requireNothingLeft()
+				require.NotNil(b, object[agentinstall.InfraEnv](b.testSite, objects.Namespaces, "",
+					"rest").DeletionTimestamp, "what was made for it goes with it")
+			},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := &life{testSite: newSite(t)}
+			require.NoError(t, b.catchUp("1.0").Run(t.Context()), "the door is opened for the first time")
+			if test.open != nil {
+				test.open(b)
+			}
+			if made := b.made(); made != nil {
+				b.id = made.ID.String()
+			}
+			b.shut()
+			test.shut(b)
+			b.reopen("1.0")
+			test.after(b)
+			before := b.DB.Revision()
+			require.NoError(t, b.catchUp("1.0").Run(t.Context()))
+			require.LessOrEqual(t, b.DB.Revision(), before, "there is nothing more to show")
+			b.stop()
+			b.reopen("1.1")
+			test.after(b)
+			b.requireAllShown()
+		})
+	}
+}
+
+// requireAllShown wants every row of the engine to have its object, and every object its row.
+func (b *testSite) requireAllShown() {
+	b.Helper()
+	require.NoError(b, b.DB.View(func(tx *store.Tx) error {
+		rows := b.Engine.Rows(tx)
+		for _, each := range []struct {
+			kind objects.Kind
+			of   func(string) (string, error)
+			ids  func() ([]string, error)
+		}{
+			{objects.ClusterDeployments, rows.ClusterOf, rows.ClusterIDs}, {objects.InfraEnvs, rows.InfraEnvOf,
+				rows.InfraEnvIDs}, {objects.Agents, rows.HostOf, rows.HostKeys},
+		} {
+			var found []string
+			require.NoError(b, objects.Names(tx, each.kind, "", func(namespace, name string) error {
+				id, err := each.of(namespace + "/" + name)
+				if id == "" && each.kind == objects.InfraEnvs {
+					waiting := object[agentinstall.InfraEnv](b, each.kind, namespace, name)
+					require.Empty(b, waiting.Status.ISODownloadURL, "InfraEnv %s/%s shows an image", namespace, name)
+					return err // it waits for a cluster
+				}
+				require.NotEmpty(b, id, "%s %s/%s shows nothing", each.kind, namespace, name)
+				found = append(found, id)
+				return err
+			}))
+			ids, err := each.ids()
+			require.NoError(b, err)
+			require.ElementsMatch(b, ids, found, "%s", each.kind)
+		}
+		return nil
+	}))
+}
+
+// ending is a context that ends after so many transactions.
+type ending struct {
+	context.Context
+	left int
+}
+
+func (e *ending) Err() error {
+	if e.left == 0 {
+		return context.Canceled
+	}
+	e.left--
+	return nil
+}
+
+func TestACatchUpThatIsBrokenOffGoesOnAtTheNextStart(t *testing.T) {
+	b := newSite(t)
+	require.NoError(t, b.catchUp("1.0").Run(t.Context()))
+	b.Apply(kubetest.InfraEnvManifest("pool"))
+	b.shut()
+	const hosts = 2*projection.BatchRows + 3
+	for number := range hosts {
+		b.Boot("pool", number+1)
+	}
+	_, err := b.Engine.RegisterCluster(t.Context(), &models.ClusterCreateParams{
+		Name: conv.Pointer("rest"), BaseDNSDomain: "site.test", OpenshiftVersion: conv.Pointer("4.20.8"),
+		PullSecret: conv.Pointer(kubetest.PullSecret),
+	})
+	require.NoError(t, err)
+	agents := func() (count int) {
+		require.NoError(t, b.DB.View(func(tx *store.Tx) error {
+			return objects.Names(tx, objects.Agents, "", func(_, _ string) error { count++; return nil })
+		}))
+		return count
+	}
+	b.open()
+	c := b.catchUp("1.0")
+	transactions := 0
+	for ; ; transactions++ {
+		if err := c.Run(&ending{t.Context(), transactions}); err == nil {
+			break
+		}
+	}
+	require.GreaterOrEqual(t, transactions, 4, "it is done in transactions of a bounded size")
+	b.reopen("1.0")
+	require.Equal(t, hosts, agents())
+	b.requireAllShown()
+}

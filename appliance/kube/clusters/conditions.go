@@ -1,0 +1,275 @@
+package clusters
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-openapi/swag/conv"
+	hiveext "github.com/openshift/assisted-service/api/hiveextension/v1beta1"
+	"github.com/openshift/assisted-service/models"
+	hivev1 "github.com/openshift/hive/apis/hive/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// What an AgentClusterInstall's conditions say of the engine's cluster: the types, reasons and
+// messages of the Assisted Installer (api/hiveextension/v1beta1,
+// docs/hive-integration/kube-api-conditions.md), which people and their scripts match on.
+
+// installCondition is one of an AgentClusterInstall's conditions, without its times.
+type installCondition struct {
+	kind    hivev1.ClusterInstallConditionType
+	status  corev1.ConditionStatus
+	reason  string
+	message string
+}
+
+// installConditionOrder is the order in which the documented listing has them.
+var installConditionOrder = []hivev1.ClusterInstallConditionType{
+	hiveext.ClusterSpecSyncedCondition, hiveext.ClusterValidatedCondition, hiveext.ClusterRequirementsMetCondition,
+	hiveext.ClusterCompletedCondition,
+	hiveext.ClusterFailedCondition, hiveext.ClusterStoppedCondition,
+	hiveext.ClusterLastInstallationPreparationFailedCondition,
+}
+
+// clusterState is what the conditions look at beside the objects.
+type clusterState struct {
+	cluster  *models.Cluster
+	held     bool // the start is held, or reconciliation is paused
+	wanted   roleCount
+	known    roleCount // hosts of the cluster that are fit, by the role that they will have
+	approved int       // of those
+	unsynced int       // Agents whose spec has an error
+	behind   int       // approved Agents whose spec the host has yet to follow
+	failing  []string  // the messages of the cluster's validations that don't pass
+}
+
+// roleCount counts hosts by role.
+type roleCount struct{ masters, arbiters, workers int }
+
+func (c roleCount) total() int { return c.masters + c.arbiters + c.workers }
+
+// startable tells whether an installation begins by itself: exactly the hosts that were asked for
+// are fit, approved and as their Agents want them: who approves a host may have said in the same
+// breath how it is to be installed.
+func (s clusterState) startable() bool {
+	return *s.cluster.Status == models.ClusterStatusReady && !s.held && s.known == s.wanted &&
+		s.approved == s.wanted.total() && s.unsynced == 0 && s.behind == 0
+}
+
+// rests is how long an installation does not begin by itself yet because its last preparation
+// failed.
+func (s clusterState) rests(now time.Time) time.Duration {
+	if s.cluster.LastInstallationPreparation.Status != models.LastInstallationPreparationStatusFailed {
+		return 0
+	}
+	return max(0, time.Time(s.cluster.StatusUpdatedAt).Add(retryPreparation).Sub(now))
+}
+
+// clusterConditions are the conditions that follow from the engine's cluster.
+func clusterConditions(s clusterState) []installCondition {
+	return []installCondition{validated(s), requirementsMet(s), completed(s), failed(s), stopped(s), lastPreparation(s)}
+}
+
+func is(kind hivev1.ClusterInstallConditionType, holds bool, reason, message string) installCondition {
+	status := corev1.ConditionFalse
+	if holds {
+		status = corev1.ConditionTrue
+	}
+	return installCondition{kind, status, reason, message}
+}
+
+func unrecognized(kind hivev1.ClusterInstallConditionType, status string) installCondition {
+	return installCondition{kind, corev1.ConditionUnknown, hiveext.ClusterUnknownStatusReason,
+		hiveext.ClusterUnknownStatusMsg + " " + status}
+}
+
+func validated(s clusterState) installCondition {
+	kind, failing := hiveext.ClusterValidatedCondition, strings.Join(s.failing, ",")
+	switch status := *s.cluster.Status; {
+	case status == models.ClusterStatusInsufficient:
+		return is(kind, false, hiveext.ClusterValidationsFailingReason, hiveext.ClusterValidationsFailingMsg+
+			" "+failing)
+	case status == models.ClusterStatusPendingForInput:
+		return is(kind, false, hiveext.ClusterValidationsUserPendingReason, hiveext.ClusterValidationsUserPendingMsg+
+			" "+failing)
+	case s.cluster.ValidationsInfo == "" && status != models.ClusterStatusAddingHosts:
+		return installCondition{kind, corev1.ConditionUnknown, hiveext.ClusterValidationsUnknownReason,
+			hiveext.ClusterValidationsUnknownMsg}
+	}
+	return is(kind, true, hiveext.ClusterValidationsPassingReason, hiveext.ClusterValidationsOKMsg)
+}
+
+func requirementsMet(s clusterState) installCondition {
+	kind := hiveext.ClusterRequirementsMetCondition
+	switch status := *s.cluster.Status; status {
+	case models.ClusterStatusReady:
+		switch {
+		case s.known != s.wanted:
+			return is(kind, false, hiveext.ClusterInsufficientAgentsReason,
+				fmt.Sprintf(hiveext.ClusterInsufficientAgentsMsg,
+					s.wanted.masters, s.wanted.arbiters, s.wanted.workers, s.known.masters, s.known.arbiters,
+					s.known.workers))
+		case s.unsynced > 0:
+			return is(kind, false, hiveext.ClusterUnsyncedAgentsReason, fmt.Sprintf(hiveext.ClusterUnsyncedAgentsMsg,
+				s.unsynced))
+		case s.approved < s.wanted.total():
+			return is(kind, false, hiveext.ClusterUnapprovedAgentsReason,
+				fmt.Sprintf(hiveext.ClusterUnapprovedAgentsMsg, s.wanted.total()-s.approved))
+		}
+		return is(kind, true, hiveext.ClusterReadyReason, hiveext.ClusterReadyMsg)
+	case models.ClusterStatusInsufficient, models.ClusterStatusPendingForInput:
+		return is(kind, false, hiveext.ClusterNotReadyReason, hiveext.ClusterNotReadyMsg)
+	case models.ClusterStatusPreparingForInstallation, models.ClusterStatusInstalling,
+		models.ClusterStatusInstallingPendingUserAction, models.ClusterStatusFinalizing:
+		return is(kind, true, hiveext.ClusterAlreadyInstallingReason, hiveext.ClusterAlreadyInstallingMsg)
+	case models.ClusterStatusAddingHosts:
+		if conv.Value(s.cluster.Imported) {
+			return is(kind, true, hiveext.ClusterAlreadyInstallingReason, hiveext.ClusterAlreadyInstallingMsg)
+		}
+		// A cluster that was installed here goes on to take more hosts at once: the documented
+		// listing shows how its installation ended.
+		return is(kind, true, hiveext.ClusterInstallationStoppedReason, hiveext.ClusterInstallationStoppedMsg)
+	case models.ClusterStatusInstalled, models.ClusterStatusError:
+		return is(kind, true, hiveext.ClusterInstallationStoppedReason, hiveext.ClusterInstallationStoppedMsg)
+	default:
+		return unrecognized(kind, status)
+	}
+}
+
+func completed(s clusterState) installCondition {
+	kind, info := hiveext.ClusterCompletedCondition, statusInfo(s.cluster)
+	switch status := *s.cluster.Status; status {
+	case models.ClusterStatusInstalled, models.ClusterStatusAddingHosts:
+		return is(kind, true, hiveext.ClusterInstalledReason, hiveext.ClusterInstalledMsg+" "+info)
+	case models.ClusterStatusError:
+		return is(kind, false, hiveext.ClusterInstallationFailedReason, hiveext.ClusterInstallationFailedMsg+" "+info)
+	case models.ClusterStatusReady, models.ClusterStatusInsufficient, models.ClusterStatusPendingForInput:
+		if s.held && status == models.ClusterStatusReady {
+			return is(kind, false, hiveext.ClusterInstallationOnHoldReason, hiveext.ClusterInstallationOnHoldMsg)
+		}
+		return is(kind, false, hiveext.ClusterInstallationNotStartedReason, hiveext.ClusterInstallationNotStartedMsg)
+	case models.ClusterStatusPreparingForInstallation, models.ClusterStatusInstalling,
+		models.ClusterStatusInstallingPendingUserAction, models.ClusterStatusFinalizing:
+		return is(kind, false, hiveext.ClusterInstallationInProgressReason, hiveext.ClusterInstallationInProgressMsg+
+			" "+info+clusterVersion(s.cluster))
+	default:
+		return unrecognized(kind, status)
+	}
+}
+
+// statusInfo is what the engine says of a cluster's state, without the full stop: the conditions'
+// messages go on behind it. Of a cluster that is installed the condition says what the Assisted
+// Installer does, word for word, whatever the engine's own sentence is.
+func statusInfo(cluster *models.Cluster) string {
+	info := strings.TrimSuffix(conv.Value(cluster.StatusInfo), ".")
+	if conv.Value(cluster.Status) == models.ClusterStatusAddingHosts && !conv.Value(cluster.Imported) ||
+		info == "The cluster is installed" {
+		return "Cluster is installed"
+	}
+	return info
+}
+
+// clusterVersion is what the cluster's version operator says, as the end of a message.
+func clusterVersion(cluster *models.Cluster) string {
+	for _, operator := range cluster.MonitoredOperators {
+		if operator.Name == "cvo" && operator.Status != "" {
+			return fmt.Sprintf(". Cluster version status: %s, message: %s", operator.Status, operator.StatusInfo)
+		}
+	}
+	return ""
+}
+
+func failed(s clusterState) installCondition {
+	if *s.cluster.Status == models.ClusterStatusError {
+		return is(hiveext.ClusterFailedCondition, true, hiveext.ClusterFailedReason,
+			hiveext.ClusterFailedMsg+" "+statusInfo(s.cluster))
+	}
+	return is(hiveext.ClusterFailedCondition, false, hiveext.ClusterNotFailedReason, hiveext.ClusterNotFailedMsg)
+}
+
+func stopped(s clusterState) installCondition {
+	kind := hiveext.ClusterStoppedCondition
+	switch *s.cluster.Status {
+	case models.ClusterStatusError:
+		return is(kind, true, hiveext.ClusterStoppedFailedReason, hiveext.ClusterStoppedFailedMsg)
+	case models.ClusterStatusCancelled:
+		return is(kind, true, hiveext.ClusterStoppedCanceledReason, hiveext.ClusterStoppedCanceledMsg)
+	case models.ClusterStatusInstalled, models.ClusterStatusAddingHosts:
+		return is(kind, true, hiveext.ClusterStoppedCompletedReason, hiveext.ClusterStoppedCompletedMsg)
+	}
+	return is(kind, false, hiveext.ClusterNotStoppedReason, hiveext.ClusterNotStoppedMsg)
+}
+
+func lastPreparation(s clusterState) installCondition {
+	kind, last := hiveext.ClusterLastInstallationPreparationFailedCondition, s.cluster.LastInstallationPreparation
+	switch last.Status {
+	case models.LastInstallationPreparationStatusFailed:
+		return is(kind, true, hiveext.ClusterLastInstallationPreparationFailedErrorReason, last.Reason)
+	case models.LastInstallationPreparationStatusSuccess:
+		return is(kind, false, hiveext.ClusterLastInstallationPreparationFailedOKReason, "")
+	}
+	return is(kind, false, hiveext.ClusterLastInstallationPreparationPending, "")
+}
+
+// conditionsWithoutCluster are the conditions of an AgentClusterInstall for which the engine has no
+// cluster.
+func conditionsWithoutCluster() []installCondition {
+	conditions := make([]installCondition, 0, 5)
+	for _, kind := range installConditionOrder[1:6] {
+		conditions = append(conditions, installCondition{kind, corev1.ConditionUnknown,
+			hiveext.ClusterNotAvailableReason, hiveext.ClusterNotAvailableMsg})
+	}
+	return conditions
+}
+
+// clusterSynced is SpecSynced for what came of a spec: nothing, a wrong input, or a fault that may
+// pass.
+func clusterSynced(fault error) installCondition {
+	kind := hiveext.ClusterSpecSyncedCondition
+	switch {
+	case fault == nil:
+		return is(kind, true, hiveext.ClusterSyncedOkReason, hiveext.ClusterSyncedOkMsg)
+	case isInput(fault):
+		return is(kind, false, hiveext.ClusterInputErrorReason, hiveext.ClusterInputErrorMsg+" "+fault.Error())
+	}
+	return is(kind, false, hiveext.ClusterBackendErrorReason, hiveext.ClusterBackendErrorMsg+" "+fault.Error())
+}
+
+// setInstallConditions notes what conditions are now, in their order. The times of one change with
+// anything of it.
+func setInstallConditions(aci *hiveext.AgentClusterInstall, now time.Time, conditions ...installCondition) {
+	at := metav1.NewTime(now.UTC().Truncate(time.Second))
+	held := aci.Status.Conditions
+	for _, c := range conditions {
+		fresh := hivev1.ClusterInstallCondition{Type: c.kind, Status: c.status, Reason: c.reason, Message: c.message,
+			LastProbeTime: at, LastTransitionTime: at}
+		i := slices.IndexFunc(held, func(h hivev1.ClusterInstallCondition) bool { return h.Type == c.kind })
+		switch {
+		case i < 0:
+			held = append(held, fresh)
+		case held[i].Status != c.status || held[i].Reason != c.reason || held[i].Message != c.message:
+			held[i] = fresh
+		}
+	}
+	place := func(c hivev1.ClusterInstallCondition) int {
+		if i := slices.Index(installConditionOrder, c.Type); i >= 0 {
+			return i
+		}
+		return len(installConditionOrder)
+	}
+	slices.SortStableFunc(held, func(a, b hivev1.ClusterInstallCondition) int { return place(a) - place(b) })
+	aci.Status.Conditions = held
+}
+
+// installConditionOf returns a condition, zero if it was never set.
+func installConditionOf(aci *hiveext.AgentClusterInstall,
+	kind hivev1.ClusterInstallConditionType) hivev1.ClusterInstallCondition {
+	if i := slices.IndexFunc(aci.Status.Conditions,
+		func(c hivev1.ClusterInstallCondition) bool { return c.Type == kind }); i >= 0 {
+		return aci.Status.Conditions[i]
+	}
+	return hivev1.ClusterInstallCondition{}
+}

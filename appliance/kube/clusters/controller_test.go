@@ -1,0 +1,105 @@
+package clusters
+
+import (
+	"testing"
+
+	hiveext "github.com/openshift/assisted-service/api/hiveextension/v1beta1"
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"landfall/appliance/kube/kubetest"
+	"landfall/appliance/kube/objects"
+)
+
+func TestAClusterIsRegisteredWhenAllThatItRefersToIsThereInAnyOrder(t *testing.T) {
+	manifests := []string{kubetest.PullSecretManifest, imageSetManifest, deploymentManifest, threeNodesManifest}
+	for start := range manifests {
+		b := newSite(t)
+		for i := range manifests {
+			require.Nil(t, b.made())
+			b.Apply(manifests[(start+i)%len(manifests)])
+		}
+		cluster := b.made()
+		require.NotNil(t, cluster)
+		require.Equal(t, "edge", cluster.Name)
+		require.Equal(t, "4.20.8", cluster.OpenshiftVersion)
+		require.EqualValues(t, "192.168.10.4", cluster.APIVips[0].IP)
+		b.condition(hiveext.ClusterSpecSyncedCondition, "True", "SyncOK", "The Spec has been successfully applied")
+		b.condition(hiveext.ClusterRequirementsMetCondition, "False", "ClusterNotReady",
+			"The cluster is not ready to begin the installation")
+
+		aci, cd := b.aci(), b.cd()
+		var order []string
+		for _, c := range aci.Status.Conditions {
+			order = append(order, string(c.Type))
+		}
+		require.Equal(t, []string{"SpecSynced", "Validated", "RequirementsMet", "Completed", "Failed", "Stopped",
+			"LastInstallationPreparationFailed"}, order)
+		require.Equal(t, []string{clusterInstallFinalizer}, aci.Finalizers)
+		require.Equal(t, []string{clusterDeploymentFinalizer}, cd.Finalizers)
+		require.Equal(t, cd.UID, aci.OwnerReferences[0].UID)
+		require.Equal(t, "http://appliance.site.test:8090/api/assisted-install/v2/events?cluster_id="+
+			cluster.ID.String(), aci.Status.DebugInfo.EventsURL)
+		require.Equal(t, *cluster.Status, aci.Status.DebugInfo.State)
+		secret := object[unstructured.Unstructured](b, objects.Secrets, "site", "pull")
+		require.Equal(t, "true", secret.GetLabels()[labelWatch])
+		b.deploymentCondition("Provisioned", "False", "Provisioning")
+	}
+}
+
+const infraEnvOfOne = `
+kind: InfraEnv
+metadata: {name: one, namespace: site}
+spec: {clusterRef: {name: one, namespace: site}, pullSecretRef: {name: pull}}`
+
+func TestASingleNodeIsInstalledFromItsObjectsAlone(t *testing.T) {
+	b := newSite(t)
+	b.Apply(kubetest.PullSecretManifest, imageSetManifest, deploymentManifest, singleNodeManifest, infraEnvOfOne)
+	machines := b.machines(1)
+	b.condition(hiveext.ClusterRequirementsMetCondition, "False", "UnapprovedAgents",
+		"The installation is pending on the approval of 1 agents")
+	b.condition(hiveext.ClusterValidatedCondition, "True", "ValidationsPassing",
+		"The cluster's validations are passing")
+	b.approve(machines...)
+	require.Equal(t, "preparing-for-installation", *b.made().Status, "it starts by itself")
+	b.condition(hiveext.ClusterCompletedCondition, "False", "InstallationInProgress",
+		"The installation is in progress:")
+	b.prepare(machines...)
+	require.Equal(t, "installing", *b.made().Status)
+	b.condition(hiveext.ClusterRequirementsMetCondition, "True", "ClusterAlreadyInstalling",
+		"The cluster requirements are met")
+	kubeconfig := object[unstructured.Unstructured](b, objects.Secrets, "site", "one-admin-kubeconfig")
+	require.Equal(t, "kubeconfig", kubeconfig.GetLabels()[labelSecretType])
+	metadata := b.aci().Spec.ClusterMetadata
+	require.NotNil(t, metadata)
+	require.Nil(t, metadata.AdminPasswordSecretRef)
+	require.Nil(t, b.cd().Spec.ClusterMetadata, "Hive waits for all of it")
+
+	b.finish(machines...)
+	require.Equal(t, "adding-hosts", *b.made().Status, "an installed cluster takes more hosts")
+	aci, cd := b.aci(), b.cd()
+	var shown string
+	for _, c := range aci.Status.Conditions {
+		shown += string(c.Type) + "\t" + c.Message + "\n"
+	}
+	require.Equal(t, "SpecSynced\tThe Spec has been successfully applied\n"+
+		"Validated\tThe cluster's validations are passing\n"+
+		"RequirementsMet\tThe cluster installation stopped\n"+
+		"Completed\tThe installation has completed: Cluster is installed\n"+
+		"Failed\tThe installation has not failed\n"+
+		"Stopped\tThe installation has stopped because it completed successfully\n"+
+		"LastInstallationPreparationFailed\t\n", shown)
+	require.True(t, cd.Spec.Installed)
+	require.Equal(t, "6e9d7b8e-3c5a-4c39-a4ac-5a8a0a9fbd31", cd.Spec.ClusterMetadata.ClusterID)
+	require.Equal(t, b.made().ID.String(), cd.Spec.ClusterMetadata.InfraID)
+	require.Equal(t, "one-admin-password", cd.Spec.ClusterMetadata.AdminPasswordSecretRef.Name)
+	require.NotNil(t, cd.Status.InstalledTimestamp)
+	b.deploymentCondition("Provisioned", "True", "Provisioned")
+	b.deploymentCondition("ClusterInstallCompleted", "True", "InstallationCompleted")
+	password := object[unstructured.Unstructured](b, objects.Secrets, "site", "one-admin-password")
+	data, _, err := unstructured.NestedStringMap(password.Object, "data")
+	require.NoError(t, err)
+	require.Equal(t, map[string]string{"username": "a3ViZWFkbWlu", "password": "YWFhYWEtYmJiYmItY2NjY2MtZGRkZGQ="},
+		data)
+	require.EqualValues(t, 100, aci.Status.Progress.TotalPercentage)
+}

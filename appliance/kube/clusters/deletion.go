@@ -1,0 +1,201 @@
+package clusters
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	hiveext "github.com/openshift/assisted-service/api/hiveextension/v1beta1"
+	"github.com/openshift/assisted-service/models"
+	hivev1 "github.com/openshift/hive/apis/hive/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"landfall/appliance/engine"
+	"landfall/appliance/kube/objects"
+	"landfall/store"
+)
+
+// What is deleted, and in which order: a ClusterDeployment takes its AgentClusterInstall with it
+// and waits for that; the AgentClusterInstall takes the engine's cluster with it, whose deletion
+// frees both of their finalizers in its own transaction.
+
+// cancellable are the statuses in which a cluster is not deleted before its installation is
+// cancelled.
+var cancellable = []string{
+	models.ClusterStatusPreparingForInstallation, models.ClusterStatusInstalling,
+	models.ClusterStatusInstallingPendingUserAction,
+	models.ClusterStatusFinalizing, models.ClusterStatusError,
+}
+
+// withoutDeployment follows that there is no such ClusterDeployment: its cluster goes, and
+// AgentClusterInstalls that name it say what they lack.
+func (c *Controller) withoutDeployment(ctx context.Context, s *situation) error {
+	if err := c.removeCluster(ctx, s, false); err != nil {
+		return err
+	}
+	return c.update(ctx, func(tx *store.Tx) error {
+		now := c.Clock.Now()
+		if c.Objects.Exists(tx, objects.ClusterDeployments, s.namespace, s.name) {
+			return nil
+		}
+		return c.Objects.Each(tx, objects.AgentClusterInstalls, s.namespace, func(u *unstructured.Unstructured) error {
+			if ref, _, err := unstructured.NestedString(u.Object, "spec", "clusterDeploymentRef", "name"); err != nil ||
+				ref != s.name {
+				return err
+			}
+			return objects.IgnoreNotFound(c.alterInstall(tx, s.namespace, u.GetName(),
+				func(aci *hiveext.AgentClusterInstall) error {
+					if aci.DeletionTimestamp != nil {
+						aci.Finalizers = without(aci.Finalizers, clusterInstallFinalizer)
+						return nil
+					}
+					fault := inputError("ClusterDeployment with name '%s' in namespace '%s' not found. Ensure that "+
+						"it is "+
+						"applied", s.name, s.namespace)
+					setInstallConditions(aci, now, append(conditionsWithoutCluster(), clusterSynced(fault))...)
+					aci.Status.DebugInfo = hiveext.DebugInfo{}
+					return nil
+				}))
+		})
+	})
+}
+
+// withoutInstall follows that the AgentClusterInstall of a ClusterDeployment is not there, or not
+// any more.
+func (c *Controller) withoutInstall(ctx context.Context, s *situation) error {
+	if err := c.removeCluster(ctx, s, s.cd.Spec.PreserveOnDelete); err != nil {
+		return err
+	}
+	if s.cd.DeletionTimestamp == nil {
+		return nil
+	}
+	return c.update(ctx, func(tx *store.Tx) error { return c.freeDeployment(tx, s.namespace, s.name, c.Clock.Now()) })
+}
+
+// tearDown follows that an AgentClusterInstall is being deleted.
+func (c *Controller) tearDown(ctx context.Context, s *situation) error {
+	if err := c.removeCluster(ctx, s, s.cd.Spec.PreserveOnDelete); err != nil {
+		return err
+	}
+	return c.update(ctx, func(tx *store.Tx) error { // it may never have had a cluster
+		if err := c.freeInstall(tx, s.namespace, s.aci.Name); err != nil {
+			return err
+		}
+		cd, err := c.deployment(tx, s.namespace, s.name)
+		if err != nil || cd == nil || cd.DeletionTimestamp == nil {
+			return err
+		}
+		return c.freeDeployment(tx, s.namespace, s.name, c.Clock.Now())
+	})
+}
+
+// removeCluster deletes the engine's cluster, whatever it is doing. With preserve, its late-bound
+// hosts are forgotten and not freed for another cluster: they run this one.
+func (c *Controller) removeCluster(ctx context.Context, s *situation, preserve bool) error {
+	if s.view == nil {
+		return nil
+	}
+	id := s.view.ID.String()
+	if slices.Contains(cancellable, *s.view.Status) {
+		if _, err := c.Engine.CancelInstallation(ctx, id); err != nil && engine.KindOf(err) != engine.Conflict &&
+			engine.KindOf(err) != engine.NotFound {
+			return err
+		}
+	}
+	if preserve {
+		if err := c.forgetHosts(ctx, id); err != nil {
+			return err
+		}
+	}
+	if err := c.Engine.DeregisterCluster(ctx, id); err != nil && engine.KindOf(err) != engine.NotFound {
+		return fmt.Errorf("delete cluster %s: %w", id, err)
+	}
+	return nil
+}
+
+func (c *Controller) forgetHosts(ctx context.Context, id string) error {
+	var hosts []*engine.HostView
+	if err := c.DB.View(func(tx *store.Tx) (err error) {
+		hosts, err = c.Engine.Rows(tx).ClusterHosts(id)
+		return err
+	}); err != nil {
+		return err
+	}
+	for _, host := range hosts {
+		if err := c.Engine.DeregisterHost(ctx, host.InfraEnvID.String(), host.ID.String()); err != nil &&
+			engine.KindOf(err) != engine.NotFound {
+			return err
+		}
+	}
+	return nil
+}
+
+// withdraw follows that the engine's cluster was deleted, in the same transaction. An object that
+// is being deleted is let go; when neither is, the cluster was deleted by REST or in the browser,
+// and both go with it.
+func (c Projector) withdraw(tx *store.Tx, object engine.Object, now time.Time) error {
+	namespace, name, ok := strings.Cut(object.Key, "/")
+	if !ok {
+		return nil
+	}
+	cd, err := c.deployment(tx, namespace, name)
+	if err != nil || cd == nil || cd.Spec.ClusterInstallRef == nil {
+		return err
+	}
+	aci, err := c.install(tx, namespace, cd.Spec.ClusterInstallRef.Name)
+	if err != nil {
+		return err
+	}
+	byDoor := cd.DeletionTimestamp != nil || aci == nil || aci.DeletionTimestamp != nil
+	if aci != nil {
+		if !byDoor || cd.DeletionTimestamp != nil {
+			if err := c.Objects.Delete(tx, objects.AgentClusterInstalls, namespace, aci.Name, now); err != nil {
+				return err
+			}
+		}
+		if err := c.freeInstall(tx, namespace, aci.Name); err != nil {
+			return err
+		}
+	}
+	if !byDoor {
+		if err := c.Objects.Delete(tx, objects.ClusterDeployments, namespace, name, now); err != nil {
+			return err
+		}
+	} else if cd.DeletionTimestamp == nil {
+		return nil
+	}
+	if err := c.freeDeployment(tx, namespace, name, now); err != nil || byDoor {
+		return err
+	}
+	imageSet := ""
+	if aci != nil {
+		imageSet = imageSetName(aci)
+	}
+	return c.dropAdopted(tx, cd, imageSet, now)
+}
+
+func (c Projector) freeInstall(tx *store.Tx, namespace, name string) error {
+	return objects.IgnoreNotFound(c.alterInstall(tx, namespace, name, func(aci *hiveext.AgentClusterInstall) error {
+		if aci.DeletionTimestamp != nil {
+			aci.Finalizers = without(aci.Finalizers, clusterInstallFinalizer)
+		}
+		return nil
+	}))
+}
+
+// freeDeployment lets a ClusterDeployment go that is being deleted, with what was made for it.
+func (c Projector) freeDeployment(tx *store.Tx, namespace, name string, now time.Time) error {
+	return objects.IgnoreNotFound(c.alterDeployment(tx, namespace, name, func(cd *hivev1.ClusterDeployment) error {
+		if cd.DeletionTimestamp == nil {
+			return nil
+		}
+		cd.Finalizers = without(cd.Finalizers, clusterDeploymentFinalizer)
+		return c.dropSecrets(tx, cd, now)
+	}))
+}
+
+func without(list []string, item string) []string {
+	return slices.DeleteFunc(slices.Clone(list), func(held string) bool { return held == item })
+}

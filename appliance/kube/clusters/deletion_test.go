@@ -1,0 +1,77 @@
+package clusters
+
+import (
+	"strings"
+	"testing"
+
+	hivev1 "github.com/openshift/hive/apis/hive/v1"
+	"github.com/stretchr/testify/require"
+
+	"landfall/appliance/kube/kubetest"
+	"landfall/appliance/kube/objects"
+	"landfall/appliance/kube/objects/agentinstall"
+	"landfall/store"
+)
+
+// TestWhatBecomesOfTheHostsOfADeletedCluster deletes a cluster with a host of its own infra-env and
+// one that was bound later. The latter is free for another cluster, unless the cluster is to be
+// preserved: then it runs it.
+func TestWhatBecomesOfTheHostsOfADeletedCluster(t *testing.T) {
+	for name, test := range map[string]struct {
+		preserve bool
+		deleted  objects.Kind
+	}{
+		"freed with the ClusterDeployment":       {false, objects.ClusterDeployments},
+		"freed with the AgentClusterInstall":     {false, objects.AgentClusterInstalls},
+		"forgotten with the ClusterDeployment":   {true, objects.ClusterDeployments},
+		"forgotten with the AgentClusterInstall": {true, objects.AgentClusterInstalls},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newSite(t)
+			b.given(threeNodesManifest, nil)
+			b.Apply(infraEnvOfOne, kubetest.InfraEnvManifest("pool"))
+			own, late := b.machines(1)[0], b.Boot("pool", 2)
+			b.EditAgent(late, func(spec *agentinstall.AgentSpec) {
+				spec.ClusterDeploymentName = &agentinstall.ClusterReference{Namespace: "site", Name: "one"}
+			})
+			require.Equal(t, b.made().ID.String(), late.Host().ClusterID.String())
+			b.Update(func(tx *store.Tx) error {
+				return b.clusters.alterDeployment(tx, "site", "one", func(cd *hivev1.ClusterDeployment) error {
+					cd.Spec.PreserveOnDelete = test.preserve
+					return nil
+				})
+			})
+			b.WaitIdle()
+			b.Delete(test.deleted, "site", "one")
+			require.Nil(t, b.made())
+			require.False(t, b.exists(test.deleted, "site", "one"), "no finalizer holds it")
+			require.False(t, b.exists(objects.Agents, "site", own.ID), "it goes with its infra-env's cluster")
+			if test.preserve {
+				require.False(t, b.exists(objects.Agents, "site", late.ID))
+				return
+			}
+			require.Nil(t, b.Agent(late).Spec.ClusterDeploymentName)
+			require.Nil(t, late.Host().ClusterID)
+		})
+	}
+}
+
+func TestLogsAreFoundByTheirURLsWhenTheyAreThere(t *testing.T) {
+	b := newSite(t)
+	machines := b.installingSingleNode()
+	require.Empty(t, b.aci().Status.DebugInfo.LogsURL)
+	require.Empty(t, b.Agent(machines[0]).Status.DebugInfo.LogsURL)
+	id := b.made().ID.String()
+	root := "http://appliance.site.test:8090/api/assisted-install/v2/clusters/" + id + "/logs"
+
+	require.NoError(t, b.Engine.HostLogs(t.Context(), id, machines[0].ID, strings.NewReader("of the host")))
+	b.WaitIdle()
+	require.Equal(t, root+"?host_id="+machines[0].ID+"&logs_type=host", b.Agent(machines[0]).Status.DebugInfo.LogsURL)
+	require.Empty(t, b.aci().Status.DebugInfo.LogsURL, "the controller's are not there yet")
+	require.NoError(t, b.Engine.ControllerLogs(t.Context(), id, strings.NewReader("of the controller")))
+	b.WaitIdle()
+	require.Equal(t, root, b.aci().Status.DebugInfo.LogsURL)
+
+	b.finish(machines...)
+	require.Equal(t, root, b.aci().Status.DebugInfo.LogsURL, "it stays when the cluster is installed")
+}

@@ -1,0 +1,96 @@
+package clusters
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/openshift/assisted-service/models"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"landfall/appliance/kube/kubetest"
+	"landfall/appliance/kube/objects"
+	"landfall/store"
+)
+
+// told are the reasons of the Events of objects of a kind, without order.
+func (b *testSite) told(kind objects.Kind) map[string]string {
+	b.Helper()
+	reasons := map[string]string{}
+	require.NoError(b, b.DB.View(func(tx *store.Tx) error {
+		return b.Objects.Each(tx, objects.Events, "", func(u *unstructured.Unstructured) error {
+			var event corev1.Event
+			if err := objects.Into(u, &event); err != nil {
+				return err
+			}
+			if event.InvolvedObject.Kind == kind.Kind {
+				require.NotEmpty(b, event.InvolvedObject.UID)
+				reasons[event.Reason] = event.Type + " " + event.Message
+			}
+			return nil
+		})
+	}))
+	return reasons
+}
+
+// installing is a site in whose namespace Events are told, with a single node whose installation
+// has begun.
+func installing(t *testing.T) (*testSite, []*kubetest.Machine) {
+	b := newSite(t)
+	b.Apply("kind: Namespace\nmetadata: {name: site}", kubetest.PullSecretManifest, imageSetManifest, deploymentManifest,
+		singleNodeManifest, infraEnvOfOne)
+	machines := b.machines(1)
+	b.approve(machines...)
+	b.prepare(machines...)
+	return b, machines
+}
+
+func TestTheStoryOfAnInstallationIsToldByEvents(t *testing.T) {
+	b, machines := installing(t)
+	b.finish(machines...)
+	cluster := b.told(objects.AgentClusterInstalls)
+	require.Contains(t, cluster, "ClusterPrepareInstallationStarted")
+	require.Contains(t, cluster, "ClusterStatusUpdated")
+	require.Contains(t, cluster["ClusterInstallationCompleted"], "Normal ")
+	host := b.told(objects.Agents)
+	require.Contains(t, host, "HostRegistrationSucceeded")
+	require.Contains(t, host, "HostStatusUpdated")
+	require.NotContains(t, host, "HostInstallProgressUpdated", "the Agent's status has its stages")
+}
+
+func TestWhatGoesWrongIsAWarningAtItsObject(t *testing.T) {
+	b, machines := installing(t)
+	require.NoError(t, b.Engine.HostProgress(t.Context(), machines[0].InfraEnv, machines[0].ID,
+		&models.HostProgress{CurrentStage: models.HostStageFailed, ProgressInfo: "the disk broke"}))
+	b.WaitIdle()
+	require.Contains(t, b.told(objects.AgentClusterInstalls)["ClusterInstallationFailed"], "Warning ")
+}
+
+func TestNoEventIsMadeInANamespaceThatIsGone(t *testing.T) {
+	b := newSite(t)
+	b.Apply(kubetest.PullSecretManifest, imageSetManifest, deploymentManifest, singleNodeManifest, infraEnvOfOne)
+	require.Empty(t, b.told(objects.AgentClusterInstalls))
+}
+
+func TestAClusterDeploymentThatNobodyInstallsSaysSo(t *testing.T) {
+	b := newSite(t)
+	b.Apply("kind: Namespace\nmetadata: {name: site}", strings.Replace(deploymentManifest, "kind: AgentClusterInstall",
+		"kind: AgentClusterInstal", 1))
+	said := b.told(objects.ClusterDeployments)
+	require.Contains(t, said["UnsupportedClusterInstall"],
+		"Warning The clusterInstallRef names the kind AgentClusterInstal of extensions.hive.openshift.io, and "+
+			"clusters are installed here by AgentClusterInstall")
+}
+
+func TestADelayThatHasNoEffectIsToldOnce(t *testing.T) {
+	b := newSite(t)
+	b.Apply(kubetest.PullSecretManifest, imageSetManifest, deploymentManifest, singleNodeManifest,
+		strings.Replace(infraEnvOfOne, "spec: {", "spec: {networkDiscoveryDelaySeconds: 20, ", 1))
+	b.Apply(strings.Replace(infraEnvOfOne, "spec: {",
+		"spec: {networkDiscoveryDelaySeconds: 20, additionalNTPSources: [192.0.2.1], ", 1))
+	require.Equal(t,
+		map[string]string{"NetworkDiscoveryDelayLeftOut": "Normal networkDiscoveryDelaySeconds has no effect: hosts " +
+			"look for the network cards that NMStateConfigs name " +
+			"until all are there, for up to 30 seconds, and go on at once then."}, b.told(objects.InfraEnvs))
+}

@@ -1,0 +1,247 @@
+package clusters
+
+import (
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/go-openapi/swag/conv"
+	hiveext "github.com/openshift/assisted-service/api/hiveextension/v1beta1"
+	"github.com/openshift/assisted-service/models"
+	hivev1 "github.com/openshift/hive/apis/hive/v1"
+	agentv1 "github.com/openshift/hive/apis/hive/v1/agent"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"landfall/appliance/engine"
+	"landfall/appliance/kube/objects"
+	"landfall/store"
+)
+
+// A cluster that was made by REST or in the browser gets the objects that it would have been made
+// by. Its start is held: who made it there begins its installation there, or lets it begin by
+// setting holdInstallation to false.
+
+// labelAdopted marks namespaces that were made for clusters.
+const labelAdopted = "landfall.io/made-for-cluster"
+
+// adopt makes the objects of a cluster; nil for one that has no place in them.
+func (c Projector) adopt(tx *store.Tx, rows engine.Rows, view *engine.ClusterView,
+	now time.Time) (*engine.ClusterView, error) {
+	if kind := *view.Kind; kind != models.ClusterKindCluster && kind != models.ClusterKindAddHostsCluster ||
+		view.Name == "" {
+		return nil, nil
+	}
+	id := view.ID.String()
+	namespace, name := view.Name, view.Name
+	if c.Objects.Exists(tx, objects.ClusterDeployments, namespace, name) {
+		namespace += "-" + id[:8]
+	}
+	if err := c.makeNamespace(tx, namespace, now); err != nil {
+		return nil, err
+	}
+	cd, aci, err := c.objectsFor(tx, rows, view, namespace, now)
+	if err != nil {
+		return nil, err
+	}
+	if err := errors.Join(
+		c.Objects.Create(tx, objects.ClusterDeployments, cd, now),
+		c.Objects.Create(tx, objects.AgentClusterInstalls, aci, now),
+		rows.NoteCluster(id, engine.Object{Key: namespace + "/" + name}),
+	); err != nil {
+		return nil, err
+	}
+	s := &situation{clusterPair: clusterPair{cd: cd, aci: aci}, namespace: namespace, name: name, view: view,
+		acted: acted{Adopted: true}}
+	if err := c.alterInstall(tx, namespace, name, func(aci *hiveext.AgentClusterInstall) error {
+		setInstallConditions(aci, now, clusterSynced(nil))
+		return nil
+	}); err != nil {
+		return nil, err
+	}
+	if err := c.noteAdopted(tx, rows, s); err != nil {
+		return nil, err
+	}
+	return rows.Cluster(id)
+}
+
+// noteAdopted notes that the cluster has followed objects that were made of it.
+func (c Projector) noteAdopted(tx *store.Tx, rows engine.Rows, s *situation) error {
+	if err := c.gatherInstall(tx, s); err != nil {
+		return err
+	}
+	if err := c.gatherReferences(tx, s); err != nil {
+		return err
+	}
+	s.acted.References = s.references()
+	return c.noteWrittenBack(tx, rows, s)
+}
+
+// makeNamespace makes a namespace for a cluster, if there is none.
+func (c Projector) makeNamespace(tx *store.Tx, name string, now time.Time) error {
+	if c.Objects.Exists(tx, objects.Namespaces, "", name) {
+		return nil
+	}
+	if err := c.Objects.EnsureNamespace(tx, name, now); err != nil {
+		return err
+	}
+	return c.Objects.Update(tx, objects.Namespaces, "", name, func(u *unstructured.Unstructured) error {
+		u.SetLabels(withLabel(u.GetLabels(), labelAdopted, "true"))
+		return nil
+	})
+}
+
+func (c Projector) objectsFor(tx *store.Tx, rows engine.Rows, view *engine.ClusterView, namespace string,
+	now time.Time) (*hivev1.ClusterDeployment, *hiveext.AgentClusterInstall, error) {
+	name := view.Name
+	cd := &hivev1.ClusterDeployment{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name,
+			Labels: map[string]string{labelAdopted: "true"}},
+		Spec: hivev1.ClusterDeploymentSpec{
+			ClusterName: name, BaseDomain: view.BaseDNSDomain,
+			Installed: *view.Kind == models.ClusterKindAddHostsCluster,
+			Platform:  hivev1.Platform{AgentBareMetal: &agentv1.BareMetalPlatform{}},
+			ClusterInstallRef: &hivev1.ClusterInstallLocalReference{Group: clusterInstallGroup, Version: "v1beta1",
+				Kind: clusterInstallKind, Name: name},
+		},
+	}
+	aci := &hiveext.AgentClusterInstall{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
+		Spec: hiveext.AgentClusterInstallSpec{
+			ClusterDeploymentRef:  corev1.LocalObjectReference{Name: name},
+			ProvisionRequirements: hiveext.ProvisionRequirements{ControlPlaneAgents: int(view.ControlPlaneCount)},
+			HoldInstallation:      true,
+		},
+	}
+	if cd.Spec.Installed {
+		cd.Spec.ClusterMetadata = &hivev1.ClusterMetadata{ClusterID: view.OpenshiftClusterID.String(),
+			InfraID: view.ID.String()}
+	}
+	secret, err := rows.ClusterPullSecret(view)
+	if err != nil {
+		return nil, nil, err
+	}
+	if secret != "" {
+		ref := name + "-pull-secret"
+		cd.Spec.PullSecretRef = &corev1.LocalObjectReference{Name: ref}
+		if err := c.Objects.Create(tx, objects.Secrets, &corev1.Secret{
+			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: ref, Labels: map[string]string{labelWatch: "true",
+				labelBackup: "true", labelAdopted: "true"}},
+			Type: corev1.SecretTypeDockerConfigJson,
+			Data: map[string][]byte{corev1.DockerConfigJsonKey: []byte(secret)},
+		}, now); err != nil && !errors.Is(err, objects.ErrExists) {
+			return nil, nil, err
+		}
+	}
+	if view.OcpReleaseImage != "" {
+		set, err := c.imageSetFor(tx, view.Cluster, now)
+		if err != nil {
+			return nil, nil, err
+		}
+		aci.Spec.ImageSetRef = &hivev1.ClusterImageSetReference{Name: set}
+	}
+	p := &clusterPair{cd: cd, aci: aci}
+	for _, field := range clusterFields() {
+		if field.have(view.Cluster) != nil && !empty(field.have(view.Cluster)) {
+			field.show(p, view.Cluster)
+		}
+	}
+	if e := view.IgnitionEndpoint; e != nil && conv.Value(e.URL) != "" {
+		aci.Spec.IgnitionEndpoint = &hiveext.IgnitionEndpoint{Url: *e.URL}
+	}
+	setAnnotation(aci, annotationInstallConfigOverrides, view.InstallConfigOverrides, false)
+	showIgnored(aci, view.Cluster)
+	return cd, aci, nil
+}
+
+// empty tells whether a cluster has nothing in a field.
+func empty(value any) bool {
+	switch value := value.(type) {
+	case string:
+		return value == ""
+	case []string:
+		return len(value) == 0
+	}
+	return false
+}
+
+// imageSetFor returns the name of a ClusterImageSet with a cluster's release, and makes it if there
+// is none.
+func (c Projector) imageSetFor(tx *store.Tx, cluster *models.Cluster, now time.Time) (string, error) {
+	name := strings.Trim(strings.Map(func(r rune) rune {
+		switch {
+		case 'a' <= r && r <= 'z', '0' <= r && r <= '9', r == '.', r == '-':
+			return r
+		case 'A' <= r && r <= 'Z':
+			return r + 'a' - 'A'
+		}
+		return '-'
+	}, "openshift-"+cluster.OpenshiftVersion+"-"+cluster.CPUArchitecture), "-.")
+	for _, candidate := range []string{name, name + "-" + digest(cluster.OcpReleaseImage)[:8]} {
+		set := &hivev1.ClusterImageSet{}
+		err := c.Objects.Get(tx, objects.ClusterImageSets, "", candidate, set)
+		if errors.Is(err, store.ErrNotFound) {
+			return candidate, c.Objects.Create(tx, objects.ClusterImageSets, &hivev1.ClusterImageSet{
+				ObjectMeta: metav1.ObjectMeta{Name: candidate, Labels: map[string]string{labelAdopted: "true"}},
+				Spec:       hivev1.ClusterImageSetSpec{ReleaseImage: cluster.OcpReleaseImage},
+			}, now)
+		}
+		if err != nil || set.Spec.ReleaseImage == cluster.OcpReleaseImage {
+			return candidate, err
+		}
+	}
+	return name, nil
+}
+
+// dropAdopted removes what was made beside the objects of a cluster that was deleted by REST or in
+// the browser, and the namespace with the last of it.
+func (c Projector) dropAdopted(tx *store.Tx, cd *hivev1.ClusterDeployment, imageSet string, now time.Time) error {
+	if cd.Labels[labelAdopted] != "true" {
+		return nil
+	}
+	if ref := cd.Spec.PullSecretRef; ref != nil {
+		if err := c.dropLabelled(tx, objects.Secrets, cd.Namespace, ref.Name, now); err != nil {
+			return err
+		}
+	}
+	if err := c.dropImageSet(tx, imageSet, now); err != nil {
+		return err
+	}
+	for _, kind := range objects.Kinds() {
+		if !kind.Namespaced || kind == objects.Events {
+			continue
+		}
+		used := false
+		if err := objects.Names(tx, kind, cd.Namespace,
+			func(_, _ string) error { used = true; return store.ErrStop }); err != nil || used {
+			return err
+		}
+	}
+	return c.dropLabelled(tx, objects.Namespaces, "", cd.Namespace, now)
+}
+
+// dropImageSet removes a ClusterImageSet that was made for a cluster, with the last that refers to
+// it.
+func (c Projector) dropImageSet(tx *store.Tx, name string, now time.Time) error {
+	used := name == ""
+	if err := c.Objects.Each(tx, objects.AgentClusterInstalls, "", func(u *unstructured.Unstructured) error {
+		ref, _, err := unstructured.NestedString(u.Object, "spec", "imageSetRef", "name")
+		used = used || ref == name
+		return err
+	}); err != nil || used {
+		return err
+	}
+	return c.dropLabelled(tx, objects.ClusterImageSets, "", name, now)
+}
+
+func (c Projector) dropLabelled(tx *store.Tx, kind objects.Kind, namespace, name string, now time.Time) error {
+	u := &unstructured.Unstructured{}
+	if err := c.Objects.Get(tx, kind, namespace, name, u); err != nil {
+		return objects.IgnoreNotFound(err)
+	}
+	if u.GetLabels()[labelAdopted] != "true" {
+		return nil
+	}
+	return c.Objects.Delete(tx, kind, namespace, name, now)
+}

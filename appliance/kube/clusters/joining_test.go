@@ -1,0 +1,79 @@
+package clusters
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/openshift/assisted-service/models"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+
+	"landfall/appliance/engine"
+	"landfall/appliance/kube/kubetest"
+	"landfall/appliance/kube/objects"
+	"landfall/appliance/kube/objects/agentinstall"
+	"landfall/store"
+)
+
+func TestWhatIsKnownOfAHostOnItsWayIntoAClusterIsItsAgents(t *testing.T) {
+	b := newSite(t, func(options *engine.Options) {
+		options.Follows = func(*store.Tx, engine.Rows, string) (bool, error) { return true, nil }
+	})
+	seen := kubetest.NewSpokes()
+	b.hosts.Spokes = seen
+	b.given(threeNodesManifest, nil)
+	b.Apply(infraEnvOfOne)
+	machines := b.machines(3)
+	b.approve(machines...)
+	b.prepare(machines...)
+	b.finish(machines...)
+	late := b.Machine(b.InfraEnvID("one"), 4)
+	late.Register()
+	b.report(late)
+	b.approve(late)
+	require.NoError(t, b.Engine.HostProgress(t.Context(), late.InfraEnv, late.ID,
+		&models.HostProgress{CurrentStage: models.HostStageRebooting}))
+	b.WaitIdle()
+	require.Equal(t, models.HostStageRebooting, b.Agent(late).Status.Progress.CurrentStage)
+
+	key := late.InfraEnv + "/" + late.ID
+	problem := engine.JoiningProblem{Reason: "ClusterUnreachable",
+		Message: "The cluster's API at https://api.one.site.test:6443 does not answer."}
+	require.NoError(t, b.Engine.HostSeen(t.Context(), key, engine.Seen{Problem: problem}))
+	require.Equal(t, problem.Message, agentCondition(b.Agent(late).Status.Conditions, "Joining").Message)
+	at := kubetest.Morning.Add(time.Hour)
+	require.NoError(t, b.Engine.HostSeen(t.Context(), key, engine.Seen{
+		Approved: []engine.CertificateRequest{{Name: "csr-a", ApprovedAt: at}, {Name: "csr-b", Serving: true,
+			ApprovedAt: at}}, Stage: models.HostStageJoined,
+	}))
+	agent := b.Agent(late)
+	require.Equal(t, models.HostStageJoined, agent.Status.Progress.CurrentStage)
+	require.Equal(t, []string{"csr-a client", "csr-b serving"}, []string{
+		agent.Status.CSRStatus.ApprovedCSRs[0].Name + " " + agent.Status.CSRStatus.ApprovedCSRs[0].Type,
+		agent.Status.CSRStatus.ApprovedCSRs[1].Name + " " + agent.Status.CSRStatus.ApprovedCSRs[1].Type,
+	})
+	require.Equal(t, corev1.ConditionTrue, agentCondition(agent.Status.Conditions, "Joining").Status)
+	require.NoError(t, b.Engine.HostSeen(t.Context(), key, engine.Seen{Stage: models.HostStageDone}))
+	require.Equal(t, models.HostStatusAddedToExistingCluster, b.Agent(late).Status.DebugInfo.State)
+
+	seen.Fail(errors.New("The cluster's API does not answer."))
+	b.Delete(objects.Agents, "site", late.ID)
+	b.Eventually("it can't go", func() bool {
+		return agentCondition(b.Agent(late).Status.Conditions, "Cleanup").
+			Message == "The cluster's API does not answer."
+	})
+	seen.Fail(nil)
+	b.Eventually("its node is removed", func() bool { return len(seen.Removed()) == 1 })
+	b.WaitIdle()
+	require.Equal(t, []string{"site/one node-4"}, seen.Removed())
+}
+
+func agentCondition(conditions []agentinstall.Condition, name string) agentinstall.Condition {
+	for _, c := range conditions {
+		if c.Type == name {
+			return c
+		}
+	}
+	return agentinstall.Condition{}
+}

@@ -1,0 +1,45 @@
+package clusters
+
+import (
+	"errors"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"landfall/appliance/engine"
+	"landfall/appliance/kube/objects"
+	"landfall/store"
+)
+
+// Kubeconfig is a cluster's kubeconfig and where it was looked for.
+type Kubeconfig struct {
+	// Applied reports that a user applied the ClusterDeployment. It is false for a cluster whose
+	// ClusterDeployment the appliance created, and for a cluster without one.
+	Applied bool
+	From    string // the Secret, for messages; "" if there is no ClusterDeployment
+	Content []byte // nil if the Secret or its key does not exist
+}
+
+// Kubeconfig reads the kubeconfig of a cluster from the Secret that its ClusterDeployment names.
+func (c Projector) Kubeconfig(tx *store.Tx, view *engine.ClusterView) (Kubeconfig, error) {
+	var found Kubeconfig
+	if view.Object.Key == "" {
+		return found, nil
+	}
+	namespace, name := objects.SplitKey(view.Object.Key)
+	cd, err := c.deployment(tx, namespace, name)
+	if err != nil || cd == nil {
+		return found, err
+	}
+	ref := kubeconfigSecret(cd)
+	found.Applied, found.From = cd.Labels[labelAdopted] != "true", fmt.Sprintf("the Secret %s/%s", namespace, ref)
+	secret := &corev1.Secret{}
+	err = c.Objects.Get(tx, objects.Secrets, namespace, ref, secret)
+	if errors.Is(err, store.ErrNotFound) {
+		return found, nil
+	}
+	if content := secret.Data[secretKubeconfig]; len(content) > 0 {
+		found.Content = content
+	}
+	return found, err
+}

@@ -1,0 +1,94 @@
+package clusters
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	hiveext "github.com/openshift/assisted-service/api/hiveextension/v1beta1"
+	"github.com/openshift/assisted-service/models"
+	corev1 "k8s.io/api/core/v1"
+
+	"landfall/appliance/engine"
+	"landfall/appliance/kube/objects"
+	"landfall/store"
+)
+
+// manifestRefs names the ConfigMaps with manifests; the list replaces the deprecated single
+// reference.
+func manifestRefs(aci *hiveext.AgentClusterInstall) []string {
+	var names []string
+	for _, ref := range aci.Spec.ManifestsConfigMapRefs {
+		names = append(names, ref.Name)
+	}
+	if ref := aci.Spec.ManifestsConfigMapRef; len(names) == 0 && ref != nil && ref.Name != "" {
+		names = append(names, ref.Name)
+	}
+	return names
+}
+
+// readManifests joins the manifests of the ConfigMaps, by file name.
+func (c Projector) readManifests(tx *store.Tx, s *situation) (map[string]string, error) {
+	manifests := map[string]string{}
+	for _, name := range manifestRefs(s.aci) {
+		config := &corev1.ConfigMap{}
+		if err := c.Objects.Get(tx, objects.ConfigMaps, s.namespace, name, config); err != nil {
+			if errors.Is(err, store.ErrNotFound) {
+				return nil, fmt.Errorf("there is no ConfigMap %s/%s with manifests", s.namespace, name)
+			}
+			return nil, err
+		}
+		for file, content := range config.Data {
+			if _, twice := manifests[file]; twice {
+				return nil, inputError("Conflict in manifest names (%q is not unique)", file)
+			}
+			manifests[file] = content
+		}
+		for file, content := range config.BinaryData {
+			if _, twice := manifests[file]; twice {
+				return nil, inputError("Conflict in manifest names (%q is not unique)", file)
+			}
+			manifests[file] = string(content)
+		}
+	}
+	return manifests, nil
+}
+
+// pushManifests gives the cluster the manifests of the ConfigMaps, and takes those from it that
+// came from ConfigMaps before. When one of them can't be used, none is.
+func (c *Controller) pushManifests(ctx context.Context, s *situation) error {
+	if models.ClusterKindCluster != *s.view.Kind || !slices.Contains(openStatuses, *s.view.Status) {
+		return nil
+	}
+	id := s.view.ID.String()
+	fault := s.manifestsFault
+	if fault == nil {
+		for _, name := range slices.Sorted(maps.Keys(s.manifests)) {
+			manifest := engine.Manifest{Folder: models.ManifestFolderOpenshift, Name: name,
+				Content: []byte(s.manifests[name])}
+			if _, err := c.Engine.CreateManifest(ctx, id, manifest); err != nil {
+				fault = fmt.Errorf("manifest %s: %w", name, err)
+				break
+			}
+		}
+	}
+	gone := slices.DeleteFunc(slices.Clone(s.acted.Manifests), func(name string) bool {
+		_, wanted := s.manifests[name]
+		return wanted && fault == nil
+	})
+	if fault != nil {
+		gone = append(gone, slices.Sorted(maps.Keys(s.manifests))...)
+	}
+	for _, name := range gone {
+		if err := c.Engine.DeleteManifest(ctx, id, engine.Manifest{Folder: models.ManifestFolderOpenshift,
+			Name: name}); err != nil {
+			return errors.Join(fault, err)
+		}
+	}
+	if fault != nil {
+		return &manifestsError{fault}
+	}
+	return nil
+}

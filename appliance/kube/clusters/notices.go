@@ -1,0 +1,26 @@
+package clusters
+
+import (
+	"context"
+	"fmt"
+
+	"landfall/appliance/kube/objects"
+	"landfall/store"
+)
+
+// refuseInstall says of a ClusterDeployment that nobody here installs it, which is a slip of the
+// pen more often than intent.
+func (c *Controller) refuseInstall(ctx context.Context, s *situation) error {
+	ref := s.cd.Spec.ClusterInstallRef
+	if ref == nil || s.cd.DeletionTimestamp != nil {
+		return nil
+	}
+	return c.update(ctx, func(tx *store.Tx) error {
+		return c.Objects.EventOnce(tx, objects.ClusterDeployments, s.namespace, s.name, objects.Notice{
+			Component: objects.AgentController, Warning: true, Reason: "UnsupportedClusterInstall", Message: fmt.Sprintf(
+				"The clusterInstallRef names the kind %s of %s, and clusters are installed here by %s of %s alone. "+
+					"The reference can't be changed: delete the ClusterDeployment and apply it with the right one.",
+				ref.Kind, ref.Group, clusterInstallKind, clusterInstallGroup),
+		}, c.Clock.Now().UTC())
+	})
+}

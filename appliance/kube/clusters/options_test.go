@@ -1,0 +1,705 @@
+package clusters
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-openapi/swag/conv"
+	hiveext "github.com/openshift/assisted-service/api/hiveextension/v1beta1"
+	"github.com/openshift/assisted-service/models"
+	hivev1 "github.com/openshift/hive/apis/hive/v1"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"landfall/appliance/engine"
+	"landfall/appliance/kube/kubetest"
+	"landfall/appliance/kube/objects"
+	"landfall/store"
+)
+
+// These are the groups of behaviours of the Assisted Installer's kube-API suite (subsystem/kubeapi)
+// that are of clusters; which test is of which group says docs/compatibility.md.
+
+// given applies a cluster's objects, its AgentClusterInstall altered.
+func (b *testSite) given(install string, alter func(*hiveext.AgentClusterInstall)) {
+	b.Helper()
+	b.Apply(kubetest.PullSecretManifest, imageSetManifest, install)
+	if alter != nil {
+		b.alterInstall(alter)
+	}
+	b.Apply(deploymentManifest)
+}
+
+func TestAPullSecretThatCanNotBeUsed(t *testing.T) {
+	b := newSite(t)
+	b.Apply(imageSetManifest, deploymentManifest, threeNodesManifest)
+	b.condition(hiveext.ClusterSpecSyncedCondition, "False", "BackendError", "there is no Secret site/pull")
+	b.condition(hiveext.ClusterRequirementsMetCondition, "Unknown", "NotAvailable", "Information not available")
+	b.Apply("kind: Secret\nmetadata: {name: pull, namespace: site}\nstringData: {.dockerconfigjson: nonsense}")
+	b.condition(hiveext.ClusterSpecSyncedCondition, "False", "BackendError",
+		"the pull secret in Secret site/pull can't be used")
+	b.Apply("kind: Secret\nmetadata: {name: pull, namespace: site}\nstringData: {other: a}")
+	b.condition(hiveext.ClusterSpecSyncedCondition, "False", "BackendError", "pull secret")
+	require.Nil(t, b.made())
+	b.Apply(kubetest.PullSecretManifest)
+	require.NotNil(t, b.made())
+	b.condition(hiveext.ClusterSpecSyncedCondition, "True", "SyncOK", "")
+
+	b.Apply(
+		`{kind: Secret, metadata: {name: pull, namespace: site}, stringData: {.dockerconfigjson: '{"auths":{"quay.io":{"auth":"b3RoZXI6cGFzcw=="}}}'}}`)
+	require.NoError(t, b.DB.View(func(tx *store.Tx) error {
+		rows := b.Engine.Rows(tx)
+		view, err := rows.Cluster(b.made().ID.String())
+		require.NoError(t, err)
+		secret, err := rows.ClusterPullSecret(view)
+		require.Contains(t, secret, "b3RoZXI6cGFzcw==", "another pull secret reaches the cluster")
+		return err
+	}))
+}
+
+func TestAPullSecretMustBeReferredTo(t *testing.T) {
+	b := newSite(t)
+	b.Apply(imageSetManifest, threeNodesManifest, strings.Replace(deploymentManifest, "  pullSecretRef: {name: pull}\n",
+		"", 1))
+	b.condition(hiveext.ClusterSpecSyncedCondition, "False", "InputError", "PullSecret is required")
+}
+
+func TestAnImageSetThatIsNotThereOrNoRelease(t *testing.T) {
+	b := newSite(t)
+	b.Apply(kubetest.PullSecretManifest, deploymentManifest, threeNodesManifest)
+	b.condition(hiveext.ClusterSpecSyncedCondition, "False", "BackendError",
+		"ClusterImageSet v4.20 not found. Please ensure the ClusterImageSet exists")
+	b.deploymentCondition("ClusterImageSetNotFound", "True", "ClusterImageSetNotFound")
+	b.releases.failure = errors.New("quay.io/release:4.20.8 is not a release")
+	b.Apply(imageSetManifest)
+	b.condition(hiveext.ClusterSpecSyncedCondition, "False", "BackendError",
+		`failed to get release image "quay.io/release:4.20.8"`)
+	require.Nil(t, b.made())
+	b.releases.failure = nil
+	b.passed(time.Minute)
+	require.NotNil(t, b.made())
+	b.deploymentCondition("ClusterImageSetNotFound", "False", "ClusterImageSetFound")
+
+	b = newSite(t)
+	b.given(threeNodesManifest, func(aci *hiveext.AgentClusterInstall) { aci.Spec.ImageSetRef = nil })
+	b.condition(hiveext.ClusterSpecSyncedCondition, "False", "InputError", "ClusterImageSet must be specified")
+}
+
+// passed lets time go by, and waits for what the controllers do then.
+func (b *testSite) passed(d time.Duration) {
+	b.Helper()
+	require.NoError(b, b.Clock.BlockUntilContext(b.Context(), 1))
+	b.Clock.Advance(d)
+	_, err := b.clusters.Reconcile(b.Context(), "site", "one")
+	require.NoError(b, err)
+	b.WaitIdle()
+}
+
+func TestNetworks(t *testing.T) {
+	cases := []struct {
+		name  string
+		alter func(*hiveext.AgentClusterInstall)
+		fault string // of SpecSynced, an InputError
+		is    func(*testing.T, *models.Cluster)
+	}{
+		{"IPv6 has OVNKubernetes", func(aci *hiveext.AgentClusterInstall) {
+			n := &aci.Spec.Networking
+			n.ClusterNetwork = []hiveext.ClusterNetworkEntry{{CIDR: "fd01::/48"}}
+			n.ServiceNetwork, n.MachineNetwork = []string{"fd02::/112"},
+				[]hiveext.MachineNetworkEntry{{CIDR: "fd00:10::/64"}}
+			aci.Spec.APIVIPs, aci.Spec.IngressVIPs = []string{"fd00:10::4"}, []string{"fd00:10::5"}
+		}, "", func(t *testing.T, c *models.Cluster) {
+			require.Equal(t, "OVNKubernetes", *c.NetworkType)
+			require.EqualValues(t, 64, c.ClusterNetworks[0].HostPrefix)
+		}},
+		{"SDN is not there any more",
+			func(aci *hiveext.AgentClusterInstall) { aci.Spec.Networking.NetworkType = "OpenShiftSDN" }, "OpenShift",
+			nil},
+		{"host bits are cut", func(aci *hiveext.AgentClusterInstall) {
+			aci.Spec.Networking.MachineNetwork = []hiveext.MachineNetworkEntry{{CIDR: "192.168.10.7/24"}}
+		}, "", func(t *testing.T, c *models.Cluster) {
+			require.EqualValues(t, "192.168.10.0/24", c.MachineNetworks[0].Cidr)
+		}},
+		{"a machine network that is none", func(aci *hiveext.AgentClusterInstall) {
+			aci.Spec.Networking.MachineNetwork = []hiveext.MachineNetworkEntry{{CIDR: "192.168.10.300/24"}}
+		}, "is not a network in CIDR notation", nil},
+		{"no networks at all", func(aci *hiveext.AgentClusterInstall) { aci.Spec.Networking = hiveext.Networking{} },
+			"", func(t *testing.T, c *models.Cluster) {
+				require.Equal(t, engine.DefaultClusterNetwork, string(c.ClusterNetworks[0].Cidr))
+				require.Equal(t, engine.DefaultServiceNetwork, string(c.ServiceNetworks[0].Cidr))
+			}},
+		{"user-managed networking with virtual addresses", func(aci *hiveext.AgentClusterInstall) {
+			aci.Spec.Networking.UserManagedNetworking = conv.Pointer(true)
+		}, "VIP", nil},
+		{"the deprecated single addresses", func(aci *hiveext.AgentClusterInstall) {
+			aci.Spec.APIVIP, aci.Spec.APIVIPs, aci.Spec.IngressVIP, aci.Spec.IngressVIPs = "192.168.10.6", nil,
+				"192.168.10.7", nil
+		}, "", func(t *testing.T, c *models.Cluster) { require.EqualValues(t, "192.168.10.6", c.APIVips[0].IP) }},
+		{"single addresses that contradict the list",
+			func(aci *hiveext.AgentClusterInstall) { aci.Spec.APIVIP = "192.168.10.9" },
+			"apiVIP 192.168.10.9 is not the first of apiVIPs", nil},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			b := newSite(t)
+			b.given(threeNodesManifest, c.alter)
+			if c.fault != "" {
+				b.condition(hiveext.ClusterSpecSyncedCondition, "False", "InputError", c.fault)
+				require.Nil(t, b.made())
+				return
+			}
+			b.condition(hiveext.ClusterSpecSyncedCondition, "True", "SyncOK", "")
+			c.is(t, b.made())
+		})
+	}
+}
+
+func TestUserManagedNetworkingIsRefusedLaterToo(t *testing.T) {
+	b := newSite(t)
+	b.given(threeNodesManifest, nil)
+	b.alterInstall(func(aci *hiveext.AgentClusterInstall) {
+		aci.Spec.Networking.UserManagedNetworking = conv.Pointer(
+			true)
+	})
+	b.condition(hiveext.ClusterSpecSyncedCondition, "False", "InputError", "")
+	b.alterInstall(func(aci *hiveext.AgentClusterInstall) { aci.Spec.Networking.UserManagedNetworking = nil })
+	b.condition(hiveext.ClusterSpecSyncedCondition, "True", "SyncOK", "")
+}
+
+func TestPlatforms(t *testing.T) {
+	cases := []struct {
+		name     hiveext.PlatformType
+		vips     bool
+		external *hiveext.ExternalPlatformSpec
+		kind     models.PlatformType
+		users    bool
+	}{
+		{hiveext.BareMetalPlatformType, true, nil, models.PlatformTypeBaremetal, false},
+		{hiveext.NutanixPlatformType, true, nil, models.PlatformTypeNutanix, false},
+		{hiveext.VSpherePlatformType, true, nil, models.PlatformTypeVsphere, false},
+		{hiveext.NonePlatformType, false, nil, models.PlatformTypeNone, true},
+		{hiveext.ExternalPlatformType, false, &hiveext.ExternalPlatformSpec{PlatformName: "acme",
+			CloudControllerManager: "External"}, models.PlatformTypeExternal, true},
+	}
+	for _, c := range cases {
+		t.Run(string(c.name), func(t *testing.T) {
+			b := newSite(t)
+			b.given(threeNodesManifest, func(aci *hiveext.AgentClusterInstall) {
+				aci.Spec.PlatformType, aci.Spec.ExternalPlatformSpec = c.name, c.external
+				if !c.vips {
+					aci.Spec.APIVIPs, aci.Spec.IngressVIPs = nil, nil
+				}
+			})
+			b.condition(hiveext.ClusterSpecSyncedCondition, "True", "SyncOK", "")
+			require.Equal(t, c.kind, *b.made().Platform.Type)
+			require.Equal(t, c.users, *b.made().UserManagedNetworking)
+			require.Equal(t, c.name, b.aci().Status.PlatformType)
+			require.Equal(t, c.users, *b.aci().Status.UserManagedNetworking)
+			if c.external != nil {
+				require.Equal(t, "acme", *b.made().Platform.External.PlatformName)
+			}
+			b.Delete(objects.ClusterDeployments, "site", "one")
+			b.requireNothingLeft()
+		})
+	}
+	b := newSite(t)
+	b.given(threeNodesManifest,
+		func(aci *hiveext.AgentClusterInstall) { aci.Spec.PlatformType = hiveext.ExternalPlatformType })
+	b.condition(hiveext.ClusterSpecSyncedCondition, "False", "InputError", "spec.external must be given")
+}
+
+// requireNothingLeft wants a cluster and its objects gone, with all that was made for it.
+func (b *testSite) requireNothingLeft() {
+	b.Helper()
+	require.Nil(b, b.made())
+	require.NoError(b, b.DB.View(func(tx *store.Tx) error {
+		ids, err := b.Engine.Rows(tx).ClusterIDs()
+		require.Empty(b, ids)
+		return err
+	}))
+	for _, kind := range []objects.Kind{objects.ClusterDeployments, objects.AgentClusterInstalls, objects.Agents} {
+		require.NoError(b, b.DB.View(func(tx *store.Tx) error {
+			return objects.Names(tx, kind, "", func(_, name string) error {
+				b.Fatalf("%s %s is left",
+					kind, name)
+				return nil
+			})
+		}))
+	}
+	require.False(b, b.exists(objects.Secrets, "site", "one-admin-kubeconfig"))
+	require.False(b, b.exists(objects.Secrets, "site", "one-admin-password"))
+}
+
+func TestDeletionTakesWithItWhatItMust(t *testing.T) {
+	t.Run("a ClusterDeployment", func(t *testing.T) {
+		b := newSite(t)
+		b.given(singleNodeManifest, nil)
+		b.Apply(infraEnvOfOne)
+		b.machines(1)
+		b.Delete(objects.ClusterDeployments, "site", "one")
+		b.requireNothingLeft()
+		require.True(t, b.exists(objects.InfraEnvs, "site", "one"), "nothing else goes with it")
+		require.True(t, b.exists(objects.ClusterImageSets, "", "v4.20"))
+	})
+	t.Run("an AgentClusterInstall", func(t *testing.T) {
+		b := newSite(t)
+		b.given(singleNodeManifest, nil)
+		first := b.made().ID.String()
+		b.Delete(objects.AgentClusterInstalls, "site", "one")
+		require.Nil(t, b.made())
+		require.False(t, b.exists(objects.AgentClusterInstalls, "site", "one"))
+		require.True(t, b.exists(objects.ClusterDeployments, "site", "one"))
+		b.Apply(singleNodeManifest)
+		require.NotNil(t, b.made(), "another begins anew")
+		require.NotEqual(t, first, b.made().ID.String())
+	})
+	t.Run("during the installation", func(t *testing.T) {
+		b := newSite(t)
+		b.installingSingleNode()
+		b.Delete(objects.ClusterDeployments, "site", "one")
+		b.requireNothingLeft()
+	})
+	t.Run("during the preparation", func(t *testing.T) {
+		b := newSite(t)
+		b.given(singleNodeManifest, nil)
+		b.Apply(infraEnvOfOne)
+		b.approve(b.machines(1)...)
+		require.Equal(t, models.ClusterStatusPreparingForInstallation, *b.made().Status)
+		b.Delete(objects.AgentClusterInstalls, "site", "one")
+		require.Nil(t, b.made())
+	})
+	t.Run("by REST or in the browser", func(t *testing.T) {
+		b := newSite(t)
+		b.given(singleNodeManifest, nil)
+		require.NoError(t, b.Engine.DeregisterCluster(t.Context(), b.made().ID.String()))
+		b.WaitIdle()
+		b.requireNothingLeft()
+	})
+	t.Run("by dropping the finalizers", func(t *testing.T) {
+		b := newSite(t)
+		b.given(singleNodeManifest, nil)
+		b.stop()
+		for _, kind := range []objects.Kind{objects.ClusterDeployments, objects.AgentClusterInstalls} {
+			b.Update(func(tx *store.Tx) error {
+				if err := b.Objects.Delete(tx, kind, "site", "one", b.Clock.Now()); err != nil {
+					return err
+				}
+				return b.Objects.Update(tx, kind, "site", "one",
+					func(u *unstructured.Unstructured) error { u.SetFinalizers(nil); return nil })
+			})
+		}
+		b.run()
+		_, err := b.clusters.Reconcile(t.Context(), "site", "one")
+		require.NoError(t, err)
+		b.requireNothingLeft()
+	})
+}
+
+// installingSingleNode leads a single node to the middle of its installation.
+func (b *testSite) installingSingleNode() []*kubetest.Machine {
+	b.Helper()
+	b.given(singleNodeManifest, nil)
+	b.Apply(infraEnvOfOne)
+	machines := b.machines(1)
+	b.approve(machines...)
+	b.prepare(machines...)
+	require.Equal(b, models.ClusterStatusInstalling, *b.made().Status)
+	return machines
+}
+
+func TestAnAgentClusterInstallWhoseClusterDeploymentIsNotThere(t *testing.T) {
+	b := newSite(t)
+	b.Apply(threeNodesManifest)
+	b.condition(hiveext.ClusterSpecSyncedCondition, "False", "InputError",
+		"ClusterDeployment with name 'one' in namespace 'site' not found")
+	b.condition(hiveext.ClusterCompletedCondition, "Unknown", "NotAvailable", "")
+	b.Apply(kubetest.PullSecretManifest, imageSetManifest, deploymentManifest)
+	b.condition(hiveext.ClusterSpecSyncedCondition, "True", "SyncOK", "")
+}
+
+func TestAClusterDeploymentOfAnotherKindOfInstallationIsLeftAlone(t *testing.T) {
+	b := newSite(t)
+	b.Apply(kubetest.PullSecretManifest, imageSetManifest, singleNodeManifest, `
+kind: ClusterDeployment
+metadata: {name: one, namespace: site}
+spec: {clusterName: edge, clusterInstallRef: {group: other.io, version: v1, kind: OtherInstall, name: one}}`)
+	require.Nil(t, b.made())
+	require.Empty(t, b.cd().Finalizers)
+}
+
+func TestTheOptionsOfAnAgentClusterInstall(t *testing.T) {
+	cases := []struct {
+		name  string
+		alter func(*hiveext.AgentClusterInstall)
+		is    func(*testing.T, *models.Cluster)
+	}{
+		{"schedulable masters", func(aci *hiveext.AgentClusterInstall) { aci.Spec.MastersSchedulable = true },
+			func(t *testing.T, c *models.Cluster) { require.True(t, *c.SchedulableMasters) }},
+		{"hyperthreading nowhere", func(aci *hiveext.AgentClusterInstall) {
+			aci.Spec.ControlPlane = &hiveext.AgentMachinePool{Name: "master", Hyperthreading: "Disabled"}
+			aci.Spec.Compute = []hiveext.AgentMachinePool{{Name: "worker", Hyperthreading: "Disabled"}}
+		}, func(t *testing.T, c *models.Cluster) { require.Equal(t, "none", c.Hyperthreading) }},
+		{"hyperthreading on masters", func(aci *hiveext.AgentClusterInstall) {
+			aci.Spec.ControlPlane = &hiveext.AgentMachinePool{Name: "master", Hyperthreading: "Enabled"}
+		}, func(t *testing.T, c *models.Cluster) { require.Equal(t, "masters", c.Hyperthreading) }},
+		{"disk encryption", func(aci *hiveext.AgentClusterInstall) {
+			aci.Spec.DiskEncryption = &hiveext.DiskEncryption{EnableOn: conv.Pointer("all"),
+				Mode: conv.Pointer("tpmv2")}
+		}, func(t *testing.T, c *models.Cluster) { require.Equal(t, "all", *c.DiskEncryption.EnableOn) }},
+		{"a proxy", func(aci *hiveext.AgentClusterInstall) {
+			aci.Spec.Proxy = &hiveext.Proxy{HTTPProxy: "http://proxy.site.test:3128",
+				HTTPSProxy: "http://proxy.site.test:3128", NoProxy: "site.test"}
+		}, func(t *testing.T, c *models.Cluster) {
+			require.Equal(t, "http://proxy.site.test:3128 site.test", c.HTTPProxy+" "+c.NoProxy)
+		}},
+		{"no proxy for anything", func(aci *hiveext.AgentClusterInstall) {
+			aci.Spec.Proxy = &hiveext.Proxy{HTTPProxy: "http://proxy.site.test:3128", NoProxy: "*"}
+		}, func(t *testing.T, c *models.Cluster) { require.Equal(t, "*", c.NoProxy) }},
+		{"overrides of the install-config", func(aci *hiveext.AgentClusterInstall) {
+			setAnnotation(aci, annotationInstallConfigOverrides, `{"fips":true}`, false)
+		}, func(t *testing.T, c *models.Cluster) { require.Equal(t, `{"fips":true}`, c.InstallConfigOverrides) }},
+		{"ignored validations", func(aci *hiveext.AgentClusterInstall) {
+			setAnnotation(aci, annotationIgnoredHostValidations, "ntp-synced, ntp-synced", false)
+		}, func(t *testing.T, c *models.Cluster) { require.Equal(t, `["ntp-synced"]`, c.IgnoredHostValidations) }},
+		{"four masters and a worker", func(aci *hiveext.AgentClusterInstall) {
+			aci.Spec.ProvisionRequirements = hiveext.ProvisionRequirements{ControlPlaneAgents: 4, WorkerAgents: 1}
+		}, func(t *testing.T, c *models.Cluster) { require.EqualValues(t, 4, c.ControlPlaneCount) }},
+		{"a load balancer of the user", func(aci *hiveext.AgentClusterInstall) {
+			aci.Spec.LoadBalancer = &hiveext.LoadBalancer{Type: hiveext.LoadBalancerTypeUserManaged}
+		}, func(t *testing.T, c *models.Cluster) { require.EqualValues(t, "user-managed", c.LoadBalancer.Type) }},
+		{"tags", func(aci *hiveext.AgentClusterInstall) {
+			aci.Labels = map[string]string{hiveext.ClusterConsumerLabel: "fleet"}
+		}, func(t *testing.T, c *models.Cluster) { require.Equal(t, "fleet", c.Tags) }},
+		{"an SSH key", func(aci *hiveext.AgentClusterInstall) {
+			aci.Spec.SSHPublicKey = "ssh-ed25519 " +
+				"AAAAC3NzaC1lZDI1NTE5AAAAIIvFTKzuhF1vVRh3LfYBR0uEnGGKWjfYUVX7bYjT6mVp me@site \n"
+		}, func(t *testing.T, c *models.Cluster) { require.Contains(t, c.SSHPublicKey, "ssh-ed25519 ") }},
+	}
+	first, later := newSite(t), newSite(t)
+	first.given(threeNodesManifest, func(aci *hiveext.AgentClusterInstall) {
+		for _, c := range cases {
+			c.alter(aci)
+		}
+	})
+	first.condition(hiveext.ClusterSpecSyncedCondition, "True", "SyncOK", "")
+	later.given(threeNodesManifest, nil)
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			if c.name != "hyperthreading nowhere" && c.name != "a proxy" { // which a later case replaces
+				c.is(t, first.made())
+			}
+			later.alterInstall(c.alter)
+			later.condition(hiveext.ClusterSpecSyncedCondition, "True", "SyncOK", "")
+			c.is(t, later.made())
+		})
+	}
+}
+
+func TestOverridesThatAreNone(t *testing.T) {
+	b := newSite(t)
+	b.given(threeNodesManifest, func(aci *hiveext.AgentClusterInstall) {
+		setAnnotation(aci, annotationInstallConfigOverrides, `{"fips":`, false)
+	})
+	b.condition(hiveext.ClusterSpecSyncedCondition, "False", "InputError",
+		"Failed to parse 'agent-install.openshift.io/install-config-overrides' annotation")
+	b.alterInstall(func(aci *hiveext.AgentClusterInstall) { delete(aci.Annotations, annotationInstallConfigOverrides) })
+	b.condition(hiveext.ClusterSpecSyncedCondition, "True", "SyncOK", "")
+}
+
+func TestManifestsOfConfigMaps(t *testing.T) {
+	manifests := func(b *testSite) (names []string) {
+		b.Helper()
+		listed, err := b.Engine.Manifests(b.made().ID.String(), false)
+		require.NoError(b, err)
+		for _, m := range listed {
+			names = append(names, m.Folder+"/"+m.FileName)
+		}
+		return names
+	}
+	config := func(name, file, content string) string {
+		return "kind: ConfigMap\nmetadata: {name: " + name + ", namespace: site}\ndata: {" + file + ": '" + content +
+			"'}"
+	}
+	refer := func(names ...string) func(*hiveext.AgentClusterInstall) {
+		return func(aci *hiveext.AgentClusterInstall) {
+			aci.Spec.ManifestsConfigMapRefs = nil
+			for _, name := range names {
+				aci.Spec.ManifestsConfigMapRefs = append(aci.Spec.ManifestsConfigMapRefs,
+					hiveext.ManifestsConfigMapReference{Name: name})
+			}
+		}
+	}
+	t.Run("one that is bad, then mended", func(t *testing.T) {
+		b := newSite(t)
+		b.Apply(config("a", "a.yaml", "a: [b"))
+		b.given(threeNodesManifest, refer("a"))
+		b.condition(hiveext.ClusterSpecSyncedCondition, "False", "InputError", "is not YAML")
+		require.Empty(t, manifests(b))
+		b.Apply(config("a", "a.yaml", "a: b"))
+		b.condition(hiveext.ClusterSpecSyncedCondition, "True", "SyncOK", "")
+		require.Equal(t, []string{"openshift/a.yaml"}, manifests(b))
+	})
+	t.Run("several of which one is bad", func(t *testing.T) {
+		b := newSite(t)
+		b.Apply(config("a", "a.yaml", "a: b"), config("b", "a.yaml", "a: c"))
+		b.given(threeNodesManifest, refer("a", "b"))
+		b.condition(hiveext.ClusterSpecSyncedCondition, "False", "InputError",
+			`Conflict in manifest names ("a.yaml" is not unique)`)
+		require.Empty(t, manifests(b))
+		b.Apply("kind: ConfigMap\nmetadata: {name: b, namespace: site}\ndata: {b.yaml: 'b: c'}")
+		b.condition(hiveext.ClusterSpecSyncedCondition, "True", "SyncOK", "")
+		require.Equal(t, []string{"openshift/a.yaml", "openshift/b.yaml"}, manifests(b))
+		b.alterInstall(refer("b"))
+		require.Equal(t, []string{"openshift/b.yaml"}, manifests(b), "what is not referred to any more goes")
+	})
+	t.Run("one that comes late", func(t *testing.T) {
+		b := newSite(t)
+		b.given(threeNodesManifest, refer("a"))
+		b.condition(hiveext.ClusterSpecSyncedCondition, "False", "BackendError", "there is no ConfigMap site/a")
+		b.Apply(config("a", "a.yaml", "a: b"))
+		b.condition(hiveext.ClusterSpecSyncedCondition, "True", "SyncOK", "")
+		b.Delete(objects.ConfigMaps, "site", "a")
+		b.condition(hiveext.ClusterSpecSyncedCondition, "False", "BackendError", "there is no ConfigMap site/a")
+		require.Empty(t, manifests(b))
+		b.Apply(config("a", "a.yaml", "a: b"))
+		require.Equal(t, []string{"openshift/a.yaml"}, manifests(b))
+	})
+	t.Run("the deprecated reference", func(t *testing.T) {
+		b := newSite(t)
+		b.Apply(config("a", "a.yaml", "a: b"))
+		b.given(threeNodesManifest,
+			func(aci *hiveext.AgentClusterInstall) { aci.Spec.ManifestsConfigMapRef = localReference("a") })
+		require.Equal(t, []string{"openshift/a.yaml"}, manifests(b))
+		require.Equal(t, "true", object[unstructured.Unstructured](b, objects.ConfigMaps, "site",
+			"a").GetLabels()[labelWatch])
+	})
+}
+
+func TestTheMirrorRegistryOfACluster(t *testing.T) {
+	b := newSite(t)
+	b.given(threeNodesManifest, func(aci *hiveext.AgentClusterInstall) {
+		aci.Spec.MirrorRegistryRef = &hiveext.MirrorRegistryConfigMapReference{Namespace: "site", Name: "mirror"}
+	})
+	b.condition(hiveext.ClusterSpecSyncedCondition, "False", "InputError",
+		"Failed to get referenced ConfigMap site/mirror")
+	b.Apply("kind: ConfigMap\nmetadata: {name: mirror, namespace: site}\ndata: {other: a}")
+	b.condition(hiveext.ClusterSpecSyncedCondition, "False", "InputError",
+		"ConfigMap site/mirror does not contain registries.conf key")
+	b.Apply("kind: ConfigMap\nmetadata: {name: mirror, namespace: site}\ndata: {registries.conf: '[[registry'}")
+	b.condition(hiveext.ClusterSpecSyncedCondition, "False", "InputError", "ConfigMap site/mirror:")
+	require.Nil(t, b.made())
+	b.Apply("kind: ConfigMap\nmetadata: {name: mirror, namespace: site}\ndata:\n  registries.conf: |\n    " +
+		"[[registry]]\n    location = \"quay.io\"\n    [[registry.mirror]]\n    location = " +
+		"\"mirror.site.test:5000/quay\"\n")
+	b.condition(hiveext.ClusterSpecSyncedCondition, "True", "SyncOK", "")
+	require.NotNil(t, b.mirrors[b.made().ID.String()+"/"+mirrorName])
+	b.alterInstall(func(aci *hiveext.AgentClusterInstall) { aci.Spec.MirrorRegistryRef = nil })
+	require.Nil(t, b.mirrors[b.made().ID.String()+"/"+mirrorName])
+}
+
+func TestAnInstalledClusterIsImported(t *testing.T) {
+	for _, platform := range []hiveext.PlatformType{"", hiveext.NutanixPlatformType, hiveext.VSpherePlatformType} {
+		t.Run("platform "+string(platform), func(t *testing.T) {
+			b := newSite(t)
+			b.Apply(`
+kind: AgentClusterInstall
+metadata: {name: one, namespace: site}
+spec:
+  clusterDeploymentRef: {name: one}
+  networking: {userManagedNetworking: `+strconv.FormatBool(platform == "")+`}
+  platformType: "`+string(platform)+`"
+  provisionRequirements: {controlPlaneAgents: 3}`, `
+kind: ClusterDeployment
+metadata: {name: one, namespace: site}
+spec:
+  clusterName: edge
+  baseDomain: site.test
+  installed: true
+  clusterMetadata: {clusterID: "", infraID: "", adminKubeconfigSecretRef: {name: edge-kubeconfig}}
+  platform: {agentBareMetal: {agentSelector: {}}}
+  clusterInstallRef: {group: extensions.hive.openshift.io, version: v1beta1, kind: AgentClusterInstall, name: one}`)
+			cluster := b.made()
+			require.NotNil(t, cluster)
+			require.Equal(t, models.ClusterStatusAddingHosts, *cluster.Status)
+			require.Equal(t, "api.edge.site.test", *cluster.APIVipDNSName)
+			b.condition(hiveext.ClusterSpecSyncedCondition, "True", "SyncOK", "")
+			b.condition(hiveext.ClusterCompletedCondition, "True", "InstallationCompleted", "")
+			b.condition(hiveext.ClusterRequirementsMetCondition, "True", "ClusterAlreadyInstalling",
+				"The cluster requirements are met")
+			b.deploymentCondition("Provisioned", "True", "Provisioned")
+			require.Equal(t, "edge-kubeconfig", b.cd().Spec.ClusterMetadata.AdminKubeconfigSecretRef.Name)
+		})
+	}
+}
+
+func TestTheStartWaits(t *testing.T) {
+	t.Run("for the hold to end", func(t *testing.T) {
+		b := newSite(t)
+		b.given(singleNodeManifest, func(aci *hiveext.AgentClusterInstall) { aci.Spec.HoldInstallation = true })
+		b.Apply(infraEnvOfOne)
+		b.approve(b.machines(1)...)
+		require.Equal(t, models.ClusterStatusReady, *b.made().Status)
+		b.condition(hiveext.ClusterCompletedCondition, "False", "InstallationOnHold",
+			"The installation is on hold. To unhold set holdInstallation to false")
+		b.condition(hiveext.ClusterRequirementsMetCondition, "True", "ClusterIsReady",
+			"The cluster is ready to begin the installation")
+		b.alterInstall(func(aci *hiveext.AgentClusterInstall) { aci.Spec.HoldInstallation = false })
+		require.Equal(t, models.ClusterStatusPreparingForInstallation, *b.made().Status)
+	})
+	t.Run("for the pause to end", func(t *testing.T) {
+		b := newSite(t)
+		b.given(singleNodeManifest, nil)
+		pause := func(value string) {
+			b.Update(func(tx *store.Tx) error {
+				return b.clusters.alterDeployment(tx, "site", "one", func(cd *hivev1.ClusterDeployment) error {
+					cd.Annotations = map[string]string{annotationReconcilePause: value}
+					return nil
+				})
+			})
+			b.WaitIdle()
+		}
+		pause("true")
+		b.Apply(infraEnvOfOne)
+		b.approve(b.machines(1)...)
+		require.Equal(t, models.ClusterStatusReady, *b.made().Status)
+		pause("false")
+		require.Equal(t, models.ClusterStatusPreparingForInstallation, *b.made().Status)
+	})
+	t.Run("for exactly the hosts that were asked for", func(t *testing.T) {
+		b := newSite(t)
+		b.given(threeNodesManifest, nil)
+		b.Apply(infraEnvOfOne)
+		machines := b.machines(4)
+		b.approve(machines...)
+		b.condition(hiveext.ClusterRequirementsMetCondition, "False", "InsufficientAgents",
+			"The cluster currently requires exactly 3 master agents, 0 arbiter agents and 0 worker agents, but "+
+				"currently registered 3 master agents, 0 arbiter agents and 1 worker agents")
+		b.Delete(objects.Agents, "site", machines[3].ID)
+		b.report(machines[:3]...)
+		require.Equal(t, models.ClusterStatusPreparingForInstallation, *b.made().Status, *b.made().StatusInfo)
+	})
+}
+
+func TestThreeNodesAreInstalledAndAnotherJoins(t *testing.T) {
+	b := newSite(t)
+	b.given(threeNodesManifest, nil)
+	b.Apply(infraEnvOfOne)
+	machines := b.machines(3)
+	b.approve(machines...)
+	b.prepare(machines...)
+	b.finish(machines...)
+	require.Equal(t, models.ClusterStatusAddingHosts, *b.made().Status)
+	b.condition(hiveext.ClusterCompletedCondition, "True", "InstallationCompleted", "Cluster is installed")
+
+	seen := kubetest.NewSpokes()
+	b.clusters.Spokes = seen
+	paused := func(want bool) {
+		t.Helper()
+		require.Eventually(t, func() bool {
+			calls := seen.Removed()
+			return len(calls) > 0 && calls[len(calls)-1] == fmt.Sprintf("site/one worker %t", want)
+		}, time.Minute, time.Millisecond)
+		b.WaitIdle()
+	}
+	late := b.Machine(b.InfraEnvID("one"), 4)
+	late.Register()
+	b.report(late)
+	b.Update(func(tx *store.Tx) error {
+		return b.Objects.Update(tx, objects.Agents, "site", late.ID, func(u *unstructured.Unstructured) error {
+			return errors.Join(unstructured.SetNestedField(u.Object, "infra", "spec", "machineConfigPool"),
+				unstructured.SetNestedStringMap(u.Object, map[string]string{"node-role.kubernetes.io/infra": ""},
+					"spec", "nodeLabels"))
+		})
+	})
+	b.WaitIdle()
+	require.Equal(t, models.HostStatusKnown, *late.Host().Status, *late.Host().StatusInfo)
+	b.approve(late)
+	require.Equal(t, models.HostStatusInstalling, *late.Host().Status)
+	paused(true)
+	require.NoError(t, b.Engine.HostProgress(t.Context(), late.InfraEnv, late.ID,
+		&models.HostProgress{CurrentStage: models.HostStageRebooting}))
+	b.WaitIdle()
+	require.Equal(t, models.HostStatusAddedToExistingCluster, *late.Host().Status)
+	paused(false)
+	b.condition(hiveext.ClusterCompletedCondition, "True", "InstallationCompleted", "Cluster is installed")
+
+	b.Delete(objects.ClusterDeployments, "site", "one")
+	b.requireNothingLeft()
+}
+
+func TestAnInstallationThatFails(t *testing.T) {
+	b := newSite(t)
+	machines := b.installingSingleNode()
+	require.NoError(t, b.Engine.HostProgress(t.Context(), machines[0].InfraEnv, machines[0].ID,
+		&models.HostProgress{CurrentStage: models.HostStageFailed, ProgressInfo: "the disk broke"}))
+	b.WaitIdle()
+	b.condition(hiveext.ClusterFailedCondition, "True", "InstallationFailed", "The installation failed:")
+	b.condition(hiveext.ClusterCompletedCondition, "False", "InstallationFailed", "the disk broke")
+	b.condition(hiveext.ClusterStoppedCondition, "True", "InstallationFailed",
+		"The installation has stopped due to error")
+	b.condition(hiveext.ClusterRequirementsMetCondition, "True", "ClusterInstallationStopped", "")
+	b.deploymentCondition("Provisioned", "False", "ProvisionStopped")
+	b.deploymentCondition("ProvisionStopped", "True", "InstallAttemptsLimitReached")
+}
+
+func TestAnInstallationWhosePreparationFailedBeginsAgainAfterAWhile(t *testing.T) {
+	b := newSite(t)
+	b.given(threeNodesManifest, nil)
+	b.Apply(infraEnvOfOne)
+	machines := b.machines(3)
+	b.approve(machines...)
+	b.releases.failure = errors.New("the registry is away")
+	b.prepare()
+	b.WaitIdle()
+	b.condition(hiveext.ClusterLastInstallationPreparationFailedCondition, "True",
+		"The last installation preparation failed", "the registry is away")
+	begun := func() int {
+		wanted, err := b.Engine.Stepper().Preparations()
+		require.NoError(t, err)
+		return len(wanted)
+	}
+	require.Zero(t, begun(), "not at once: it would fail for the same reason")
+	b.releases.failure = nil
+	b.report(machines...)
+	require.Zero(t, begun())
+	b.passed(retryPreparation)
+	b.report(machines...)
+	require.Equal(t, 1, begun())
+}
+
+func TestAnInstallationThatIsCancelled(t *testing.T) {
+	b := newSite(t)
+	b.installingSingleNode()
+	_, err := b.Engine.CancelInstallation(t.Context(), b.made().ID.String())
+	require.NoError(t, err)
+	b.WaitIdle()
+	b.condition(hiveext.ClusterStoppedCondition, "True", "InstallationCancelled",
+		"The installation has stopped because it was cancelled")
+	b.condition(hiveext.ClusterCompletedCondition, "Unknown", "UnknownStatus",
+		"The installation status is currently not recognized: cancelled")
+	b.deploymentCondition("Provisioned", "Unknown", "Error")
+}
+
+func TestTheIgnitionEndpoint(t *testing.T) {
+	b := newSite(t)
+	b.given(threeNodesManifest, func(aci *hiveext.AgentClusterInstall) {
+		aci.Spec.IgnitionEndpoint = &hiveext.IgnitionEndpoint{Url: "https://ignition.site.test",
+			CaCertificateReference: &hiveext.CaCertificateReference{Namespace: "site", Name: "ca"}}
+	})
+	b.condition(hiveext.ClusterSpecSyncedCondition, "False", "InputError", "there is no Secret site/ca")
+	b.Apply("kind: Secret\nmetadata: {name: ca, namespace: site}\nstringData: {other: a}")
+	b.condition(hiveext.ClusterSpecSyncedCondition, "False", "InputError", "CA Secret is missing tls.crt key")
+	b.Apply("kind: Secret\nmetadata: {name: ca, namespace: site}\nstringData: {tls.crt: abc}")
+	b.condition(hiveext.ClusterSpecSyncedCondition, "True", "SyncOK", "")
+	require.Equal(t, "https://ignition.site.test", *b.made().IgnitionEndpoint.URL)
+	require.Equal(t, "YWJj", *b.made().IgnitionEndpoint.CaCertificate)
+}
+
+func localReference(name string) *corev1.LocalObjectReference {
+	return &corev1.LocalObjectReference{Name: name}
+}

@@ -1,0 +1,407 @@
+package clusters
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-openapi/swag/conv"
+	"github.com/openshift/assisted-service/api/common"
+	hiveext "github.com/openshift/assisted-service/api/hiveextension/v1beta1"
+	"github.com/openshift/assisted-service/models"
+	hivev1 "github.com/openshift/hive/apis/hive/v1"
+	corev1 "k8s.io/api/core/v1"
+
+	"landfall/appliance/engine"
+	"landfall/appliance/kube/objects"
+	"landfall/appliance/kube/objects/agentinstall"
+	"landfall/store"
+)
+
+// Projector writes the ClusterDeployments and AgentClusterInstalls of the engine's clusters.
+type Projector struct {
+	Objects *objects.Objects
+	URL     string // of the appliance, as hosts and people reach it, without a trailing slash
+}
+
+// Project implements engine.Projector for the engine's clusters.
+func (c Projector) Project(tx *store.Tx, touched engine.Touched) error {
+	for _, row := range touched.Clusters {
+		var err error
+		if row.Deleted {
+			err = c.withdraw(tx, row.Object, touched.Now)
+		} else {
+			err = c.show(tx, touched.Rows, row.ID, touched.Now)
+		}
+		if err != nil {
+			return fmt.Errorf("show cluster %s in its objects: %w", row.ID, err)
+		}
+	}
+	return nil
+}
+
+// show writes what a cluster is into its objects, and makes the objects of one that has none.
+func (c Projector) show(tx *store.Tx, rows engine.Rows, id string, now time.Time) error {
+	view, err := rows.Cluster(id)
+	if err != nil {
+		return err
+	}
+	if view.Object.Key == "" {
+		if view, err = c.adopt(tx, rows, view, now); err != nil || view == nil {
+			return err
+		}
+	}
+	namespace, name, _ := strings.Cut(view.Object.Key, "/")
+	p := clusterPair{}
+	if p.cd, err = c.deployment(tx, namespace, name); err != nil || p.cd == nil || p.cd.Spec.ClusterInstallRef == nil {
+		return err
+	}
+	s := &situation{clusterPair: p, namespace: namespace, name: name, view: view}
+	if err := c.gatherInstall(tx, s); err != nil || s.aci == nil {
+		return err
+	}
+	if s.acted, err = readActed(view.Object); err != nil {
+		return err
+	}
+	if err := c.markObjects(tx, namespace, name, s.aci.Name, now); err != nil {
+		return err
+	}
+	if err := c.writeBack(tx, rows, s); err != nil {
+		return err
+	}
+	metadata, err := c.keepSecrets(tx, rows, s, now)
+	if err != nil {
+		return err
+	}
+	return c.showStatus(tx, rows, s, metadata, now)
+}
+
+func (c Projector) showStatus(tx *store.Tx, rows engine.Rows, s *situation, metadata *hivev1.ClusterMetadata,
+	now time.Time) error {
+	state, err := c.stateOf(tx, rows, s.view, s.clusterPair)
+	if err != nil {
+		return err
+	}
+	groups, failing, err := shownValidations(s.view.ValidationsInfo)
+	if err != nil {
+		return err
+	}
+	state.failing = failing
+	if err := c.alterInstall(tx, s.namespace, s.aci.Name, func(aci *hiveext.AgentClusterInstall) error {
+		if metadata != nil {
+			aci.Spec.ClusterMetadata = metadata
+		}
+		c.showCluster(aci, s.view.Cluster, groups)
+		setInstallConditions(aci, now, clusterConditions(state)...)
+		s.aci = aci
+		return nil
+	}); err != nil {
+		return err
+	}
+	return c.alterDeployment(tx, s.namespace, s.name, func(cd *hivev1.ClusterDeployment) error {
+		followInstall(cd, s.aci, now)
+		c.showRelease(cd, s.view.Cluster)
+		setHiveConditions(cd, now, hiveCondition{hivev1.ClusterImageSetNotFoundCondition, corev1.ConditionFalse,
+			reasonImageSetThere, "ClusterImageSet is available"})
+		return nil
+	})
+}
+
+// showCluster writes an AgentClusterInstall's status, but for the conditions.
+func (c Projector) showCluster(aci *hiveext.AgentClusterInstall, cluster *models.Cluster,
+	groups common.ValidationsStatus) {
+	is := &aci.Status
+	is.Progress.TotalPercentage = 0
+	if cluster.Progress != nil {
+		is.Progress.TotalPercentage = cluster.Progress.TotalPercentage
+	}
+	is.ConnectivityMajorityGroups = cluster.ConnectivityMajorityGroups
+	is.MachineNetwork = machineNetworkEntries(cluster)
+	is.APIVIPs, is.IngressVIPs = apiVIPTexts(cluster.APIVips), ingressVIPTexts(cluster.IngressVips)
+	is.APIVIP, is.IngressVIP = first(is.APIVIPs), first(is.IngressVIPs)
+	is.UserManagedNetworking = conv.Pointer(conv.Value(cluster.UserManagedNetworking))
+	is.PlatformType = platformName(cluster.Platform)
+	is.ValidationsInfo = groups
+	is.DebugInfo.State, is.DebugInfo.StateInfo = *cluster.Status, conv.Value(cluster.StatusInfo)
+	if is.DebugInfo.EventsURL == "" && *cluster.Status != models.ClusterStatusInstalled {
+		is.DebugInfo.EventsURL = c.URL + "/api/assisted-install/v2/events?cluster_id=" + cluster.ID.String()
+	}
+	if is.DebugInfo.LogsURL == "" && !time.Time(cluster.ControllerLogsCollectedAt).IsZero() &&
+		time.Time(cluster.ControllerLogsCollectedAt).Unix() > 0 {
+		is.DebugInfo.LogsURL = c.URL + "/api/assisted-install/v2/clusters/" + cluster.ID.String() + "/logs"
+	}
+}
+
+func first(list []string) string {
+	if len(list) == 0 {
+		return ""
+	}
+	return list[0]
+}
+
+// shownValidations reads the outcome of a cluster's validations, and the messages of those that
+// don't pass, in the order of their ids.
+func shownValidations(info string) (common.ValidationsStatus, []string, error) {
+	if info == "" {
+		return nil, nil, nil
+	}
+	groups := common.ValidationsStatus{}
+	if err := json.Unmarshal([]byte(info), &groups); err != nil {
+		return nil, nil, fmt.Errorf("read the validations: %w", err)
+	}
+	var failing []string
+	for _, group := range slices.Sorted(maps.Keys(groups)) {
+		for _, result := range groups[group] {
+			if result.Status != "success" && result.Status != "disabled" {
+				failing = append(failing, result.Message)
+			}
+		}
+	}
+	return groups, failing, nil
+}
+
+// showRelease writes what Hive shows of the release.
+func (c Projector) showRelease(cd *hivev1.ClusterDeployment, cluster *models.Cluster) {
+	if cluster.OpenshiftVersion == "" {
+		return
+	}
+	version := cluster.OpenshiftVersion
+	cd.Status.InstallVersion = &version
+	cd.Labels = withLabel(cd.Labels, labelClusterVersion, version)
+	if cd.Spec.Installed {
+		cd.Status.APIURL = "https://api." + cluster.Name + "." + cluster.BaseDNSDomain + ":6443"
+		cd.Status.WebConsoleURL = "https://console-openshift-console.apps." + cluster.Name + "." + cluster.BaseDNSDomain
+	}
+}
+
+// showImageSet tells in a ClusterDeployment whether its ClusterImageSet is there.
+func (c Projector) showImageSet(cd *hivev1.ClusterDeployment, s *situation, now time.Time) {
+	ref := s.aci.Spec.ImageSetRef
+	switch {
+	case ref == nil:
+	case s.imageSet != nil:
+		setHiveConditions(cd, now, hiveCondition{hivev1.ClusterImageSetNotFoundCondition, corev1.ConditionFalse,
+			reasonImageSetThere, "ClusterImageSet is available"})
+	case s.fault != nil && strings.HasPrefix(s.fault.Error(), "ClusterImageSet "):
+		setHiveConditions(cd, now, hiveCondition{hivev1.ClusterImageSetNotFoundCondition, corev1.ConditionTrue,
+			reasonImageSetGone, "ClusterImageSet " + ref.Name + " is not available"})
+	}
+}
+
+// stateOf gathers what conditions and the start look at. Agents are read only where something
+// depends on them.
+func (c Projector) stateOf(tx *store.Tx, rows engine.Rows, view *engine.ClusterView,
+	p clusterPair) (clusterState, error) {
+	need := p.aci.Spec.ProvisionRequirements
+	state := clusterState{cluster: view.Cluster, held: p.holding(), wanted: roleCount{need.ControlPlaneAgents,
+		need.ArbiterAgents, need.WorkerAgents}}
+	if *view.Status != models.ClusterStatusReady {
+		return state, nil
+	}
+	hosts, err := rows.ClusterHosts(view.ID.String())
+	if err != nil {
+		return state, err
+	}
+	for _, host := range hosts {
+		agent, err := c.agentOf(tx, host)
+		if err != nil {
+			return state, err
+		}
+		if agent != nil && agentUnsynced(agent) {
+			state.unsynced++
+		}
+		if *host.Status != models.HostStatusKnown {
+			continue
+		}
+		switch role := host.Role; {
+		case role == models.HostRoleAutoAssign && host.SuggestedRole == models.HostRoleMaster,
+			role == models.HostRoleMaster, role == models.HostRoleBootstrap:
+			state.known.masters++
+		case role == models.HostRoleAutoAssign && host.SuggestedRole == models.HostRoleArbiter,
+			role == models.HostRoleArbiter:
+			state.known.arbiters++
+		default:
+			state.known.workers++
+		}
+		if agent != nil && agent.Spec.Approved {
+			state.approved++
+			if agentBehind(agent, host) {
+				state.behind++
+			}
+		}
+	}
+	return state, nil
+}
+
+// agentOf reads the Agent of a host; nil if it has none.
+func (c Projector) agentOf(tx *store.Tx, host *engine.HostView) (*agentinstall.Agent, error) {
+	namespace, name, ok := strings.Cut(host.Object.Key, "/")
+	if !ok {
+		return nil, nil
+	}
+	agent := &agentinstall.Agent{}
+	if err := c.Objects.Get(tx, objects.Agents, namespace, name, agent); err != nil {
+		return nil, objects.IgnoreNotFound(err)
+	}
+	return agent, nil
+}
+
+func agentUnsynced(agent *agentinstall.Agent) bool {
+	return slices.ContainsFunc(agent.Status.Conditions, func(condition agentinstall.Condition) bool {
+		return string(condition.Type) == string(hiveext.ClusterSpecSyncedCondition) &&
+			condition.Status == corev1.ConditionFalse
+	})
+}
+
+// agentBehind tells whether an Agent wants what its host was not told yet.
+func agentBehind(agent *agentinstall.Agent, host *engine.HostView) bool {
+	return agent.Generation != host.Object.Generation
+}
+
+// approvedHosts are those that can join an installed cluster now, and how many have yet to follow
+// their Agents.
+func (c Projector) approvedHosts(tx *store.Tx, rows engine.Rows,
+	view *engine.ClusterView) (approved []*engine.HostView, behind int, err error) {
+	hosts, err := rows.ClusterHosts(view.ID.String())
+	if err != nil {
+		return nil, 0, err
+	}
+	for _, host := range hosts {
+		if *host.Status != models.HostStatusKnown || conv.Value(host.Kind) != models.HostKindAddToExistingClusterHost {
+			continue
+		}
+		agent, err := c.agentOf(tx, host)
+		switch {
+		case err != nil:
+			return nil, 0, err
+		case agent == nil || !agent.Spec.Approved || agentUnsynced(agent):
+		case agentBehind(agent, host):
+			behind++
+		default:
+			approved = append(approved, host)
+		}
+	}
+	return approved, behind, nil
+}
+
+// writeBack writes into the specs what was changed of the cluster by other doors. It holds while
+// the cluster has followed the specs: else they say what is wanted now.
+func (c Projector) writeBack(tx *store.Tx, rows engine.Rows, s *situation) error {
+	if s.acted.Spec == "" {
+		return nil
+	}
+	w, err := clusterWishes(s.clusterPair, s.view.Cluster)
+	if err != nil {
+		return nil // a person is at it
+	}
+	if spec, err := s.spec(w); err != nil || spec != s.acted.Spec {
+		return err
+	}
+	var changed []clusterField
+	for _, field := range clusterFields() {
+		if field.differs(w, s.view.Cluster) &&
+			s.acted.Kept[field.name] != digest(fmt.Sprint(field.have(s.view.Cluster))) {
+			changed = append(changed, field)
+		}
+	}
+	override, overridden := s.aci.Annotations[annotationInstallConfigOverrides]
+	dayOne := *s.view.Kind == models.ClusterKindCluster // else the annotations stay as they are, see pushAnnotations
+	newOverride := dayOne && s.view.InstallConfigOverrides != override
+	newIgnored := dayOne && c.ignoredChanged(s)
+	if len(changed) == 0 && !newOverride && !newIgnored {
+		return nil
+	}
+	if err := c.alterDeployment(tx, s.namespace, s.name, func(cd *hivev1.ClusterDeployment) error {
+		p := clusterPair{cd: cd, aci: s.aci.DeepCopy(), ntp: s.ntp}
+		for _, field := range changed {
+			field.show(&p, s.view.Cluster)
+		}
+		s.cd = cd
+		return nil
+	}); err != nil {
+		return err
+	}
+	if err := c.alterInstall(tx, s.namespace, s.aci.Name, func(aci *hiveext.AgentClusterInstall) error {
+		p := clusterPair{cd: s.cd, aci: aci, ntp: s.ntp}
+		for _, field := range changed {
+			field.show(&p, s.view.Cluster)
+		}
+		if newOverride {
+			setAnnotation(aci, annotationInstallConfigOverrides, s.view.InstallConfigOverrides, overridden)
+		}
+		if newIgnored {
+			showIgnored(aci, s.view.Cluster)
+		}
+		s.aci, s.ntp = aci, p.ntp
+		return nil
+	}); err != nil {
+		return err
+	}
+	return c.noteWrittenBack(tx, rows, s)
+}
+
+// noteWrittenBack notes that the cluster has followed the specs as they were written back.
+func (c Projector) noteWrittenBack(tx *store.Tx, rows engine.Rows, s *situation) error {
+	if err := c.gatherInstall(tx, s); err != nil {
+		return err
+	}
+	w, err := clusterWishes(s.clusterPair, s.view.Cluster)
+	if err != nil {
+		return err
+	}
+	if s.acted.Spec, err = s.spec(w); err != nil {
+		return err
+	}
+	s.acted.Kept = keptFields(w, s.view.Cluster)
+	note, err := s.acted.note()
+	if err != nil {
+		return err
+	}
+	note.Generation = s.aci.Generation
+	return rows.NoteCluster(s.view.ID.String(), note)
+}
+
+func setAnnotation(aci *hiveext.AgentClusterInstall, name, value string, was bool) {
+	if value == "" && !was {
+		return
+	}
+	aci.Annotations = withLabel(aci.Annotations, name, value)
+	if value == "" {
+		delete(aci.Annotations, name)
+	}
+}
+
+// ignoredChanged tells whether other validations are ignored than the annotations say; who ignores
+// none needs no annotation.
+func (c Projector) ignoredChanged(s *situation) bool {
+	changed := func(annotation, held string) bool {
+		list, set, err := ignoredOf(s.aci, annotation)
+		if err != nil {
+			return false
+		}
+		if !set {
+			return strings.Trim(held, "[] ") != ""
+		}
+		return strings.Trim(list, "[] ") != strings.Trim(strings.ReplaceAll(held, " ", ""), "[] ")
+	}
+	return changed(annotationIgnoredClusterValidations, s.view.IgnoredClusterValidations) ||
+		changed(annotationIgnoredHostValidations, s.view.IgnoredHostValidations)
+}
+
+func showIgnored(aci *hiveext.AgentClusterInstall, cluster *models.Cluster) {
+	for annotation, held := range map[string]string{
+		annotationIgnoredClusterValidations: cluster.IgnoredClusterValidations,
+		annotationIgnoredHostValidations:    cluster.IgnoredHostValidations} {
+		var ids []string
+		if held != "" && json.Unmarshal([]byte(held), &ids) != nil {
+			continue
+		}
+		_, set := aci.Annotations[annotation]
+		if len(ids) > 0 || set {
+			aci.Annotations = withLabel(aci.Annotations, annotation, strings.Join(ids, ","))
+		}
+	}
+}

@@ -1,0 +1,239 @@
+package clusters
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/go-openapi/swag/conv"
+	hiveext "github.com/openshift/assisted-service/api/hiveextension/v1beta1"
+	"github.com/openshift/assisted-service/models"
+	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"landfall/appliance/kube/controller"
+	"landfall/appliance/kube/kubetest"
+	"landfall/appliance/kube/objects"
+	"landfall/store"
+)
+
+func TestWhatIsChangedByRESTIsWrittenIntoTheSpecAndStays(t *testing.T) {
+	b := newSite(t)
+	b.given(threeNodesManifest, nil)
+	before := b.aci().Generation
+	id := b.made().ID.String()
+	_, err := b.Engine.UpdateCluster(t.Context(), id, &models.V2ClusterUpdateParams{
+		APIVips: []*models.APIVip{{IP: "192.168.10.44"}}, HTTPProxy: conv.Pointer("http://proxy.site.test:3128"),
+		Hyperthreading: conv.Pointer("workers"),
+	})
+	require.NoError(t, err)
+	require.NoError(t, b.Engine.SetInstallConfigOverride(t.Context(), id, `{"fips":true}`))
+	b.WaitIdle()
+	aci := b.aci()
+	require.Equal(t, []string{"192.168.10.44"}, aci.Spec.APIVIPs)
+	require.Equal(t, "http://proxy.site.test:3128", aci.Spec.Proxy.HTTPProxy)
+	require.Equal(t, hiveext.HyperthreadingDisabled, aci.Spec.ControlPlane.Hyperthreading)
+	require.Equal(t, `{"fips":true}`, aci.Annotations[annotationInstallConfigOverrides])
+	require.Greater(t, aci.Generation, before)
+	require.EqualValues(t, "192.168.10.44", b.made().APIVips[0].IP, "the controller does not take it back")
+	b.condition(hiveext.ClusterSpecSyncedCondition, "True", "SyncOK", "")
+
+	b.alterInstall(func(aci *hiveext.AgentClusterInstall) { aci.Spec.Proxy.HTTPProxy = "http://other.site.test:3128" })
+	require.Equal(t, "http://other.site.test:3128", b.made().HTTPProxy,
+		"and a later change of the spec reaches the cluster")
+	require.EqualValues(t, "192.168.10.44", b.made().APIVips[0].IP)
+}
+
+func TestAClusterMadeByRESTHasItsObjects(t *testing.T) {
+	b := newSite(t)
+	register := func(name string) *models.Cluster {
+		made, err := b.Engine.RegisterCluster(t.Context(), &models.ClusterCreateParams{
+			Name: &name, BaseDNSDomain: "site.test", OpenshiftVersion: conv.Pointer("4.20.8"),
+			PullSecret: conv.Pointer(kubetest.PullSecret),
+			APIVips:    []*models.APIVip{{IP: "192.168.10.4"}}, IngressVips: []*models.IngressVip{{IP: "192.168.10.5"}},
+		})
+		require.NoError(t, err)
+		b.WaitIdle()
+		return made
+	}
+	made := register("edge")
+	require.True(t, b.exists(objects.Namespaces, "", "edge"))
+	aci := object[hiveext.AgentClusterInstall](b, objects.AgentClusterInstalls, "edge", "edge")
+	require.True(t, aci.Spec.HoldInstallation, "who made it begins the installation")
+	require.Equal(t, []string{"192.168.10.4"}, aci.Spec.APIVIPs)
+	require.Equal(t, "openshift-4.20.8-x86-64", aci.Spec.ImageSetRef.Name)
+	require.True(t, b.exists(objects.ClusterImageSets, "", "openshift-4.20.8-x86-64"))
+	require.Equal(t, "True", string(installConditionOf(aci, hiveext.ClusterSpecSyncedCondition).Status))
+	require.Equal(t, made.Name, object[unstructured.Unstructured](b, objects.ClusterDeployments, "edge",
+		"edge").Object["spec"].(map[string]any)["clusterName"])
+	held := *aci
+
+	_, err := b.clusters.Reconcile(t.Context(), "edge", "edge")
+	require.NoError(t, err)
+	b.WaitIdle()
+	require.Equal(t, held.Spec, object[hiveext.AgentClusterInstall](b, objects.AgentClusterInstalls,
+		"edge", "edge").Spec, "its controller finds nothing to do")
+
+	second := register("edge")
+	require.True(t, b.exists(objects.ClusterDeployments, "edge-"+second.ID.String()[:8], "edge"),
+		"a second one of that name has a namespace of its own")
+
+	for _, cluster := range []*models.Cluster{made, second} {
+		require.NoError(t, b.Engine.DeregisterCluster(t.Context(), cluster.ID.String()))
+	}
+	b.WaitIdle()
+	b.requireNothingLeft()
+	namespace := object[unstructured.Unstructured](b, objects.Namespaces, "", "edge")
+	require.NotNil(t, namespace.GetDeletionTimestamp(), "what was made for it goes with it")
+	require.False(t, b.exists(objects.ClusterImageSets, "", "openshift-4.20.8-x86-64"))
+	require.False(t, b.exists(objects.Secrets, "edge", "edge-pull-secret"))
+}
+
+func TestClustersOfBeforeTheDoorWasOpenedGetTheirObjectsAtTheStart(t *testing.T) {
+	b := newSite(t)
+	b.stop()
+	b.OpenEngine(b.engineOptions(nil))
+	_, err := b.Engine.RegisterCluster(t.Context(), &models.ClusterCreateParams{
+		Name: conv.Pointer("old"), BaseDNSDomain: "site.test", OpenshiftVersion: conv.Pointer("4.20.8"),
+		PullSecret: conv.Pointer(kubetest.PullSecret),
+	})
+	require.NoError(t, err)
+	b.open()
+	require.NoError(t, b.catchUp("1.0").Run(t.Context()))
+	b.run()
+	b.WaitIdle()
+	require.True(t, b.exists(objects.AgentClusterInstalls, "old", "old"))
+	require.NoError(t, b.catchUp("1.1").Run(t.Context()))
+}
+
+// TestAProcessThatIsKilledBetweenTransactionsGoesOn leads a cluster through its life, each step in
+// a process that ends with a random one of the engine's transactions and is started anew until it
+// has done its work. Afterwards engine and objects agree, and nothing is there twice.
+func TestAProcessThatIsKilledBetweenTransactionsGoesOn(t *testing.T) {
+	for seed := range uint64(4) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			b := newSite(t)
+			b.stop()
+			random := rand.New(rand.NewPCG(seed, 1))
+			b.Put(kubetest.PullSecretManifest)
+			b.Put(imageSetManifest)
+			b.Put(deploymentManifest)
+			b.Put(threeNodesManifest)
+			b.Put("kind: ConfigMap\nmetadata: {name: a, namespace: site}\ndata: {a.yaml: 'a: b'}")
+			b.edit(func(aci *hiveext.AgentClusterInstall) {
+				aci.Spec.ManifestsConfigMapRefs = []hiveext.ManifestsConfigMapReference{{Name: "a"}}
+				setAnnotation(aci, annotationInstallConfigOverrides, `{"fips":true}`, false)
+				setAnnotation(aci, annotationIgnoredHostValidations, "ntp-synced", false)
+			})
+			b.killUntilDone(random)
+			b.requireAgreement("192.168.10.4")
+			first := b.made().ID.String()
+
+			b.edit(func(aci *hiveext.AgentClusterInstall) {
+				aci.Spec.APIVIPs = []string{"192.168.10.6"}
+				aci.Spec.ManifestsConfigMapRefs = nil
+			})
+			b.killUntilDone(random)
+			b.requireAgreement("192.168.10.6")
+			require.Equal(t, first, b.made().ID.String())
+			listed, err := b.Engine.Manifests(first, false)
+			require.NoError(t, err)
+			require.Empty(t, listed)
+
+			b.Update(func(tx *store.Tx) error {
+				return b.Objects.Delete(tx, objects.ClusterDeployments, "site", "one", b.Clock.Now())
+			})
+			b.killUntilDone(random)
+			b.requireNothingLeft()
+		})
+	}
+}
+
+// edit is alterInstall without controllers that follow it.
+func (b *testSite) edit(fn func(*hiveext.AgentClusterInstall)) {
+	b.Helper()
+	b.Update(func(tx *store.Tx) error {
+		return b.clusters.alterInstall(tx, "site", "one",
+			func(aci *hiveext.AgentClusterInstall) error { fn(aci); return nil })
+	})
+}
+
+// killUntilDone reconciles in processes that end with one of the engine's next transactions, until
+// one has nothing left to do.
+func (b *testSite) killUntilDone(random *rand.Rand) {
+	b.Helper()
+	for range 50 {
+		b.open()
+		before := b.DB.Revision()
+		ctx, cancel := context.WithCancel(b.Context())
+		b.changed = countdown(1+random.IntN(4), cancel)
+		_, err := b.clusters.Reconcile(ctx, "site", "one")
+		ended := ctx.Err() != nil
+		cancel()
+		if !ended {
+			require.NoError(b, err)
+			if b.DB.Revision() == before {
+				return
+			}
+		}
+		require.LessOrEqual(b, b.clusterCount(), 1, "no cluster is made twice")
+	}
+	b.Fatal("the controller never comes to an end")
+}
+
+func countdown(left int, cancel context.CancelFunc) func() {
+	return func() {
+		if left--; left == 0 {
+			cancel()
+		}
+	}
+}
+
+func (b *testSite) clusterCount() (count int) {
+	b.Helper()
+	require.NoError(b, b.DB.View(func(tx *store.Tx) error {
+		ids, err := b.Engine.Rows(tx).ClusterIDs()
+		count = len(ids)
+		return err
+	}))
+	return count
+}
+
+// requireAgreement wants the engine's cluster to be what its objects ask for, and the objects to
+// show it.
+func (b *testSite) requireAgreement(apiVIP string) {
+	b.Helper()
+	b.condition(hiveext.ClusterSpecSyncedCondition, "True", "SyncOK", "")
+	cluster, aci := b.made(), b.aci()
+	require.Equal(b, 1, b.clusterCount())
+	require.EqualValues(b, apiVIP, cluster.APIVips[0].IP)
+	require.Equal(b, []string{apiVIP}, aci.Status.APIVIPs)
+	require.Equal(b, *cluster.Status, aci.Status.DebugInfo.State)
+	require.Equal(b, `{"fips":true}`, cluster.InstallConfigOverrides)
+	require.Equal(b, `["ntp-synced"]`, cluster.IgnoredHostValidations)
+	require.Equal(b, []string{clusterInstallFinalizer}, aci.Finalizers)
+	w, err := clusterWishes(clusterPair{cd: b.cd(), aci: aci}, cluster)
+	require.NoError(b, err)
+	require.Empty(b, keptFields(w, cluster))
+}
+
+func TestWhatAClusterDeploymentRefersToLeadsToIt(t *testing.T) {
+	b := newSite(t)
+	naming := func(name string) []controller.Key {
+		keys, err := b.clusters.deploymentsReferringTo(nil, "site", name)
+		require.NoError(t, err)
+		return keys
+	}
+	b.given(threeNodesManifest, nil)
+	require.Equal(t, []controller.Key{deploymentKey("site", "one")}, naming("pull"))
+	b.alterInstall(func(aci *hiveext.AgentClusterInstall) {
+		aci.Spec.ManifestsConfigMapRefs = []hiveext.ManifestsConfigMapReference{{Name: "extra"}}
+	})
+	require.Len(t, naming("extra"), 1)
+	b.alterInstall(func(aci *hiveext.AgentClusterInstall) { aci.Spec.ManifestsConfigMapRefs = nil })
+	require.Empty(t, naming("extra"))
+	b.Delete(objects.ClusterDeployments, "site", "one")
+	require.Empty(t, naming("pull"))
+	require.Zero(t, b.clusters.references.Len())
+}

@@ -1,0 +1,421 @@
+package clusters
+
+import (
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	hiveext "github.com/openshift/assisted-service/api/hiveextension/v1beta1"
+	hivev1 "github.com/openshift/hive/apis/hive/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"landfall/appliance/engine"
+	"landfall/appliance/kube/controller"
+	"landfall/appliance/kube/objects"
+	"landfall/appliance/mirror"
+	"landfall/store"
+)
+
+// situation is a ClusterDeployment with all that it refers to, and the engine's cluster, as one
+// transaction saw them.
+type situation struct {
+	clusterPair
+	namespace, name string // of the ClusterDeployment
+
+	behind bool                // Agents of it have yet to be followed
+	rests  time.Duration       // its installation does not begin before, as its preparation failed
+	view   *engine.ClusterView // nil: the engine has no such cluster
+	acted  acted               // what the cluster has followed
+	held   string              // its pull secret
+
+	fault      error // what keeps the objects from being followed at all
+	pullSecret string
+	imageSet   *hivev1.ClusterImageSet // nil: none is referred to
+	mirror     *mirror.Import          // nil: none is referred to
+	endpointCA string                  // of the ignition endpoint, base64
+	manifests  map[string]string       // by file name
+	// manifestsFault is what is wrong with the manifests, and mirrorDigest what the mirror's
+	// ConfigMap has.
+	manifestsFault error
+	mirrorDigest   string
+}
+
+// acted is what of its objects a cluster has followed, as it lies on the cluster's row.
+type acted struct {
+	Spec       string   `json:"spec,omitempty"`       // a digest of what the specs ask for
+	References string   `json:"references,omitempty"` // a digest of what other objects add to it
+	Mirror     string   `json:"mirror,omitempty"`     // likewise of the mirror's ConfigMap
+	Manifests  []string `json:"manifests,omitempty"`  // that came from ConfigMaps, by file name
+	// digests of what the cluster has otherwise than its objects ask for, by field
+	Kept map[string]string `json:"kept,omitempty"`
+	// the objects were made for the cluster, and not the cluster for them
+	Adopted bool `json:"adopted,omitempty"`
+}
+
+func readActed(object engine.Object) (a acted, err error) {
+	if object.Digest != "" {
+		err = json.Unmarshal([]byte(object.Digest), &a)
+	}
+	return a, err
+}
+
+func (a acted) note() (engine.Object, error) {
+	text, err := json.Marshal(a)
+	return engine.Object{Digest: string(text)}, err
+}
+
+func (s *situation) key() string { return s.namespace + "/" + s.name }
+
+// ours tells whether the ClusterDeployment is installed by an AgentClusterInstall.
+func (s *situation) ours() bool {
+	ref := s.cd.Spec.ClusterInstallRef
+	return ref != nil && ref.Group == clusterInstallGroup && ref.Kind == clusterInstallKind
+}
+
+// installed tells whether the objects say that the cluster is installed.
+func (p clusterPair) installed() bool {
+	return p.cd.Spec.Installed || installConditionOf(p.aci, hiveext.ClusterCompletedCondition).
+		Reason == hiveext.ClusterInstalledReason
+}
+
+// holding tells whether the start is held.
+func (p clusterPair) holding() bool {
+	return p.aci.Spec.HoldInstallation || p.cd.Annotations[annotationReconcilePause] == "true"
+}
+
+func (c *Controller) look(namespace, name string) (s *situation, err error) {
+	for {
+		s = &situation{namespace: namespace, name: name}
+		err = c.DB.View(func(tx *store.Tx) error { return c.gather(tx, s) })
+		if err != nil || !c.noteReferences(s) {
+			return s, err
+		} // else a change of what it refers to now may have led to nobody, and is looked at
+	}
+}
+
+// lookAgain follows that a cluster was registered.
+func (c *Controller) lookAgain(s *situation) error {
+	fresh, err := c.look(s.namespace, s.name)
+	if err != nil {
+		return err
+	}
+	if fresh.cd == nil || fresh.aci == nil {
+		s.view = nil
+		return nil
+	}
+	*s = *fresh
+	return nil
+}
+
+func (c *Controller) gather(tx *store.Tx, s *situation) (err error) {
+	if s.cd, err = c.deployment(tx, s.namespace, s.name); err != nil {
+		return err
+	}
+	rows := c.Engine.Rows(tx)
+	id, err := rows.ClusterOf(s.key())
+	if err != nil {
+		return err
+	}
+	if id != "" {
+		if s.view, err = rows.Cluster(id); err != nil {
+			return err
+		}
+		if s.acted, err = readActed(s.view.Object); err != nil {
+			return err
+		}
+		if s.held, err = rows.ClusterPullSecret(s.view); err != nil {
+			return err
+		}
+	}
+	if s.cd == nil || !s.ours() {
+		return nil
+	}
+	if err := c.gatherInstall(tx, s); err != nil || s.aci == nil {
+		return err
+	}
+	s.fault = c.gatherReferences(tx, s)
+	return nil
+}
+
+func (c Projector) gatherInstall(tx *store.Tx, s *situation) (err error) {
+	if s.aci, err = c.install(tx, s.namespace, s.cd.Spec.ClusterInstallRef.Name); err != nil || s.aci == nil {
+		return err
+	}
+	s.ntp, err = c.ntpSources(tx, s.namespace, s.aci.Name)
+	return err
+}
+
+// ntpSources reads a field that is newer than the Go type.
+func (c Projector) ntpSources(tx *store.Tx, namespace, name string) ([]string, error) {
+	u := &unstructured.Unstructured{}
+	if err := c.Objects.Get(tx, objects.AgentClusterInstalls, namespace, name, u); err != nil {
+		return nil, objects.IgnoreNotFound(err)
+	}
+	sources, _, err := unstructured.NestedStringSlice(u.Object, "spec", "ntpSources")
+	return sources, err
+}
+
+// gatherReferences reads what the objects refer to. Its error is what keeps them from being
+// followed.
+func (c Projector) gatherReferences(tx *store.Tx, s *situation) (err error) {
+	if s.pullSecret, err = c.readPullSecret(tx, s); err != nil {
+		return err
+	}
+	if s.imageSet, err = c.readImageSet(tx, s); err != nil {
+		return err
+	}
+	if ref := s.aci.Spec.MirrorRegistryRef; ref != nil {
+		if s.mirror, s.mirrorDigest, err = c.readMirror(tx, ref.Namespace, ref.Name); err != nil {
+			return err
+		}
+	}
+	if e := s.aci.Spec.IgnitionEndpoint; e != nil && e.CaCertificateReference != nil {
+		if s.endpointCA, err = c.readEndpointCA(tx, e.CaCertificateReference); err != nil {
+			return err
+		}
+	}
+	s.manifests, s.manifestsFault = c.readManifests(tx, s)
+	return nil
+}
+
+func (c Projector) readPullSecret(tx *store.Tx, s *situation) (string, error) {
+	ref := s.cd.Spec.PullSecretRef
+	if ref == nil || ref.Name == "" {
+		if s.installed() {
+			return "", nil
+		}
+		return "",
+			inputError("PullSecret is required: name a Secret of the namespace in spec.pullSecretRef of "+
+				"ClusterDeployment %s", s.cd.Name)
+	}
+	data, err := c.secretKey(tx, s.namespace, ref.Name, corev1.DockerConfigJsonKey)
+	if err != nil {
+		return "", fmt.Errorf("the pull secret can't be used: %w", err)
+	}
+	if _, err := mirror.ParsePullSecret(data); err != nil {
+		return "", fmt.Errorf("the pull secret in Secret %s/%s can't be used: %w", s.namespace, ref.Name, err)
+	}
+	return data, nil
+}
+
+// secretKey reads a key of a Secret.
+func (c Projector) secretKey(tx *store.Tx, namespace, name, key string) (string, error) {
+	secret := &corev1.Secret{}
+	err := c.Objects.Get(tx, objects.Secrets, namespace, name, secret)
+	if errors.Is(err, store.ErrNotFound) {
+		return "", fmt.Errorf("there is no Secret %s/%s", namespace, name)
+	}
+	if err != nil {
+		return "", err
+	}
+	if text, ok := secret.StringData[key]; ok {
+		return text, nil
+	}
+	data, ok := secret.Data[key]
+	if !ok {
+		return "", fmt.Errorf("secret %s/%s has no key %s", namespace, name, key)
+	}
+	return string(data), nil
+}
+
+func (c Projector) readImageSet(tx *store.Tx, s *situation) (*hivev1.ClusterImageSet, error) {
+	ref := s.aci.Spec.ImageSetRef
+	if ref == nil || ref.Name == "" {
+		if s.installed() {
+			return nil, nil
+		}
+		return nil,
+			inputError("ClusterImageSet must be specified in AgentClusterInstall.Spec.ImageSetRef for cluster that " +
+				"is not installed")
+	}
+	set := &hivev1.ClusterImageSet{}
+	err := c.Objects.Get(tx, objects.ClusterImageSets, "", ref.Name, set)
+	if errors.Is(err, store.ErrNotFound) {
+		if s.view != nil {
+			return nil, nil // it has done its part: the cluster has its release
+		}
+		return nil, fmt.Errorf("ClusterImageSet %s not found. Please ensure the ClusterImageSet exists", ref.Name)
+	}
+	return set, err
+}
+
+// Keys of a mirror's ConfigMap.
+const (
+	mirrorRegistriesConf = "registries.conf"
+	mirrorCABundle       = "ca-bundle.crt"
+)
+
+func (c Projector) readMirror(tx *store.Tx, namespace, name string) (*mirror.Import, string, error) {
+	config := &corev1.ConfigMap{}
+	if err := c.Objects.Get(tx, objects.ConfigMaps, namespace, name, config); err != nil {
+		if errors.Is(err, store.ErrNotFound) {
+			return nil, "", inputError("Failed to get referenced ConfigMap %s/%s: there is none", namespace, name)
+		}
+		return nil, "", err
+	}
+	conf, ok := config.Data[mirrorRegistriesConf]
+	if !ok {
+		return nil, "", inputError("ConfigMap %s/%s does not contain %s key", namespace, name, mirrorRegistriesConf)
+	}
+	rules, err := mirrorImportOf(conf, config.Data[mirrorCABundle])
+	if err != nil {
+		return nil, "", inputError("ConfigMap %s/%s: %w", namespace, name, err)
+	}
+	return rules, digest(conf, config.Data[mirrorCABundle]), nil
+}
+
+func (c Projector) readEndpointCA(tx *store.Tx, ref *hiveext.CaCertificateReference) (string, error) {
+	ca, err := c.secretKey(tx, ref.Namespace, ref.Name, corev1.TLSCertKey)
+	if err != nil {
+		if strings.HasSuffix(err.Error(), "has no key "+corev1.TLSCertKey) {
+			return "", inputError("CA Secret is missing tls.crt key")
+		}
+		return "", inputError("the CA of spec.ignitionEndpoint can't be read: %w", err)
+	}
+	return base64.StdEncoding.EncodeToString([]byte(ca)), nil
+}
+
+// references is a digest of what other objects add to the specs, but for the mirror.
+func (s *situation) references() string {
+	parts := []string{s.pullSecret, s.endpointCA}
+	for _, name := range slices.Sorted(maps.Keys(s.manifests)) {
+		parts = append(parts, name, s.manifests[name])
+	}
+	return digest(parts...)
+}
+
+// spec is a digest of what the specs ask for, wishes among it.
+func (p clusterPair) spec(w *wishes) (string, error) {
+	text, err := json.Marshal(w)
+	if err != nil {
+		return "", err
+	}
+	parts := []string{string(text)}
+	for _, name := range []string{annotationInstallConfigOverrides, annotationIgnoredClusterValidations,
+		annotationIgnoredHostValidations} {
+		value, ok := p.aci.Annotations[name]
+		parts = append(parts, fmt.Sprint(ok), value)
+	}
+	if e := p.aci.Spec.IgnitionEndpoint; e != nil {
+		parts = append(parts, e.Url)
+	}
+	return digest(append(parts, manifestRefs(p.aci)...)...), nil
+}
+
+// digest is a short digest of texts.
+func digest(texts ...string) string {
+	sum := sha256.New()
+	for _, text := range texts {
+		fmt.Fprintf(sum, "%d:%s", len(text), text)
+	}
+	return hex.EncodeToString(sum.Sum(nil)[:12])
+}
+
+// deploymentsOfInstall finds the ClusterDeployments that an AgentClusterInstall belongs to, by
+// either's reference.
+func (c *Controller) deploymentsOfInstall(tx *store.Tx, namespace, name string) ([]controller.Key, error) {
+	var keys []controller.Key
+	aci, err := c.install(tx, namespace, name)
+	if err != nil {
+		return nil, err
+	}
+	if aci != nil {
+		keys = append(keys, deploymentKey(namespace, aci.Spec.ClusterDeploymentRef.Name))
+	}
+	err = c.Objects.Each(tx, objects.ClusterDeployments, namespace, func(u *unstructured.Unstructured) error {
+		ref, _, err := unstructured.NestedString(u.Object, "spec", "clusterInstallRef", "name")
+		if key := deploymentKey(namespace, u.GetName()); ref == name && !slices.Contains(keys, key) {
+			keys = append(keys, key)
+		}
+		return err
+	})
+	return keys, err
+}
+
+func deploymentKey(namespace, name string) controller.Key {
+	return controller.Key{Kind: objects.ClusterDeployments, Namespace: namespace, Name: name}
+}
+
+// deploymentsReferringTo finds the ClusterDeployments that refer to a Secret or a ConfigMap.
+func (c *Controller) deploymentsReferringTo(_ *store.Tx, namespace, name string) ([]controller.Key, error) {
+	return c.references.To(namespace + "/" + name), nil
+}
+
+// noteReferences remembers what a ClusterDeployment and its AgentClusterInstall refer to, and tells
+// whether that is other than it was.
+func (c *Controller) noteReferences(s *situation) (changed bool) {
+	var now []string
+	if s.cd != nil && s.ours() {
+		now = s.refersTo()
+	}
+	return c.references.Set(deploymentKey(s.namespace, s.name), now)
+}
+
+// refersTo lists the Secrets and ConfigMaps that the objects refer to, by namespace/name.
+func (s *situation) refersTo() []string {
+	secrets, configs := s.secretRefs(), s.configRefs()
+	return append(secrets, configs...)
+}
+
+func (s *situation) secretRefs() []string {
+	var refs []string
+	if ref := s.cd.Spec.PullSecretRef; ref != nil && ref.Name != "" {
+		refs = append(refs, s.namespace+"/"+ref.Name)
+	}
+	if s.aci == nil {
+		return refs
+	}
+	if e := s.aci.Spec.IgnitionEndpoint; e != nil && e.CaCertificateReference != nil {
+		refs = append(refs, e.CaCertificateReference.Namespace+"/"+e.CaCertificateReference.Name)
+	}
+	return refs
+}
+
+func (s *situation) configRefs() []string {
+	if s.aci == nil {
+		return nil
+	}
+	var refs []string
+	for _, name := range manifestRefs(s.aci) {
+		refs = append(refs, s.namespace+"/"+name)
+	}
+	if ref := s.aci.Spec.MirrorRegistryRef; ref != nil {
+		refs = append(refs, ref.Namespace+"/"+ref.Name)
+	}
+	return refs
+}
+
+// unregistered lists the ClusterDeployments that have no cluster yet, which may wait for a
+// ClusterImageSet.
+func (c *Controller) unregistered(tx *store.Tx) ([]controller.Key, error) {
+	var keys []controller.Key
+	err := objects.Names(tx, objects.ClusterDeployments, "", func(namespace, name string) error {
+		id, err := c.Engine.Rows(tx).ClusterOf(namespace + "/" + name)
+		if id == "" {
+			keys = append(keys, deploymentKey(namespace, name))
+		}
+		return err
+	})
+	return keys, err
+}
+
+// deploymentOfAgent finds the ClusterDeployment that an Agent is bound to.
+func (c *Controller) deploymentOfAgent(tx *store.Tx, namespace, name string) ([]controller.Key, error) {
+	agent := &unstructured.Unstructured{}
+	if err := c.Objects.Get(tx, objects.Agents, namespace, name, agent); err != nil {
+		return nil, objects.IgnoreNotFound(err)
+	}
+	ref, found, err := unstructured.NestedStringMap(agent.Object, "spec", "clusterDeploymentName")
+	if err != nil || !found {
+		return nil, err
+	}
+	return []controller.Key{deploymentKey(ref["namespace"], ref["name"])}, nil
+}

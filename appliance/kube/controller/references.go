@@ -1,0 +1,60 @@
+package controller
+
+import (
+	"slices"
+	"sync"
+)
+
+// References is an index of the objects that refer to others, by the name of the referenced object.
+// It is kept in memory: the reconcile of an object sets its references, and all objects are
+// reconciled when the loop starts.
+type References struct {
+	mu        sync.Mutex
+	refs      map[string][]string // the references of an object, by the object's namespace/name
+	referrers map[string][]Key    // the objects that have a reference
+}
+
+// NewReferences returns an empty index for the objects of one kind.
+func NewReferences() *References {
+	return &References{refs: map[string][]string{}, referrers: map[string][]Key{}}
+}
+
+// Set replaces the references of an object. changed reports whether they differ from those before.
+// In that case a change of a referenced object may have been missed, and the object must be read
+// again.
+func (r *References) Set(object Key, refs []string) (changed bool) {
+	name := object.Namespace + "/" + object.Name
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	before := r.refs[name]
+	if slices.Equal(before, refs) {
+		return false
+	}
+	for _, ref := range before {
+		left := slices.DeleteFunc(r.referrers[ref], func(k Key) bool { return k == object })
+		if r.referrers[ref] = left; len(left) == 0 {
+			delete(r.referrers, ref)
+		}
+	}
+	for _, ref := range refs {
+		r.referrers[ref] = append(r.referrers[ref], object)
+	}
+	if r.refs[name] = refs; len(refs) == 0 {
+		delete(r.refs, name)
+	}
+	return true
+}
+
+// To lists the objects that have a reference.
+func (r *References) To(ref string) []Key {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.referrers[ref])
+}
+
+// Len returns the number of objects that have references.
+func (r *References) Len() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.refs)
+}

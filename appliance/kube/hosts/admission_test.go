@@ -1,0 +1,106 @@
+package hosts
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/admission"
+	"sigs.k8s.io/yaml"
+
+	"landfall/appliance/kube/objects"
+)
+
+func TestWhatIsNotToBeChangedIsRefused(t *testing.T) {
+	b := newSite(t)
+	b.Apply("kind: ClusterDeployment\nmetadata: {namespace: site, name: new}\nspec: {installed: false}\n---\n" +
+		"kind: ClusterDeployment\nmetadata: {namespace: site, name: done}\nspec: {installed: true}")
+	const immutable, either = "which is immutable after InfraEnv creation.", "should be specified (not both)."
+	for name, c := range map[string]struct {
+		kind     objects.Kind
+		was, is  string // specs; "" for none before
+		state    string // of the Agent's host
+		sort     string
+		says     string
+		atStatus bool
+	}{
+		"cluster and version at once": {kind: objects.InfraEnvs,
+			is: "{clusterRef: {name: a, namespace: ns}, osImageVersion: '4.20'}", says: either},
+		"a version alone": {kind: objects.InfraEnvs, is: "{osImageVersion: '4.20'}"},
+		"another cluster": {kind: objects.InfraEnvs,
+			was: "{clusterRef: {name: a, namespace: ns}}", is: "{clusterRef: {name: b, namespace: ns}}",
+			says: immutable},
+		"no cluster any more": {kind: objects.InfraEnvs,
+			was: "{clusterRef: {name: a, namespace: ns}}", is: "{}", says: immutable},
+		"a cluster now": {kind: objects.InfraEnvs, was: "{}",
+			is: "{clusterRef: {name: a, namespace: ns}}", says: immutable},
+		"another architecture": {kind: objects.InfraEnvs, was: "{}", is: "{cpuArchitecture: arm64}",
+			says: immutable},
+		"the usual architecture by name": {kind: objects.InfraEnvs, was: "{}", is: "{cpuArchitecture: x86_64}"},
+		"a version beside an installed cluster": {kind: objects.InfraEnvs,
+			was: "{clusterRef: {name: done, namespace: site}}",
+			is:  "{clusterRef: {name: done, namespace: site}, osImageVersion: '4.20'}"},
+		"a version beside a new cluster": {kind: objects.InfraEnvs, was: "{clusterRef: {name: new, namespace: site}}",
+			is:   "{clusterRef: {name: new, namespace: site}, osImageVersion: '4.20'}",
+			says: "when the cluster is not installed yet."},
+		"a disk by id and by path": {kind: objects.Agents, was: "{}",
+			is:   "{installation_disk_id: a, installation_disk_path: b}",
+			says: "Either InstallationDiskID or InstallationDiskPath can be set, not both."},
+		"a cluster before": {kind: objects.Agents, was: "{}",
+			is: "{clusterDeploymentName: {name: a, namespace: ns}}", state: "known-unbound"},
+		"a cluster in the middle": {kind: objects.Agents,
+			was: "{clusterDeploymentName: {name: a, namespace: ns}}",
+			is:  "{clusterDeploymentName: {name: b, namespace: ns}}", state: "installing",
+			says: "immutable during Agent installation."},
+		"freed in the middle": {kind: objects.Agents,
+			was: "{clusterDeploymentName: {name: a, namespace: ns}}", is: "{}", state: "preparing-failed",
+			says: "immutable during Agent installation."},
+		"freed in the middle, joining": {kind: objects.Agents,
+			was: "{clusterDeploymentName: {name: a, namespace: ns}}", is: "{}", state: "installing",
+			sort: "AddToExistingClusterHost"},
+		"the status of one in the middle": {kind: objects.Agents,
+			was: "{clusterDeploymentName: {name: a, namespace: ns}}", is: "{}", state: "installing", atStatus: true},
+		"a classification": {kind: objects.AgentClassifications,
+			is: "{labelKey: a, labelValue: b, query: .cpu.count > 4}"},
+		"another label": {kind: objects.AgentClassifications,
+			was: "{labelKey: a, labelValue: b, query: 'true'}", is: "{labelKey: a, labelValue: c, query: 'true'}",
+			says: "may not be modified after creation"},
+		"another query": {kind: objects.AgentClassifications,
+			was: "{labelKey: a, labelValue: b, query: 'true'}", is: "{labelKey: a, labelValue: b, query: 'false'}"},
+		"a query that is none": {kind: objects.AgentClassifications,
+			is: "{labelKey: a, labelValue: b, query: '.cpu['}", says: "unexpected"},
+		"a value that is kept for errors": {kind: objects.AgentClassifications,
+			is: "{labelKey: a, labelValue: QUERYERROR-x, query: 'true'}", says: "reserved"},
+		"a value that no label can have": {kind: objects.AgentClassifications,
+			is: "{labelKey: a, labelValue: 'x y', query: 'true'}", says: "spec: Invalid value"},
+	} {
+		object := func(spec string) *unstructured.Unstructured {
+			u := &unstructured.Unstructured{}
+			require.NoError(t, yaml.Unmarshal([]byte("{metadata: {namespace: site, name: x}, spec: "+
+				spec+", status: {kind: '"+c.sort+"', debugInfo: {state: '"+c.state+"'}}}"), &u.Object))
+			return u
+		}
+		operation, held := admission.Create, (*unstructured.Unstructured)(nil)
+		if c.was != "" {
+			operation, held = admission.Update, object(c.was)
+		}
+		subresource := ""
+		if c.atStatus {
+			subresource = "status"
+		}
+		rules := Admission{b.Controllers}
+		require.True(t, rules.Handles(operation))
+		attributes := admission.NewAttributesRecord(object(c.is), held, schema.GroupVersionKind{}, "site", "x",
+			schema.GroupVersionResource{Group: c.kind.Group, Version: c.kind.Version, Resource: c.kind.Resource},
+			subresource, operation, nil, false, nil)
+		err := rules.Validate(t.Context(), attributes, nil)
+		if c.says == "" {
+			require.NoError(t, err, name)
+			continue
+		}
+		require.ErrorContains(t, err, c.says, name)
+		require.True(t, apierrors.IsBadRequest(err), name)
+	}
+}

@@ -1,0 +1,462 @@
+package hosts
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/go-openapi/strfmt"
+	"github.com/go-openapi/swag/conv"
+	"github.com/google/uuid"
+	"github.com/openshift/assisted-service/models"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"landfall/appliance/engine"
+	"landfall/appliance/kube/controller"
+	"landfall/appliance/kube/objects"
+	"landfall/appliance/kube/objects/agentinstall"
+	"landfall/store"
+)
+
+// agents follows Agents.
+type agents struct{ *Controllers }
+
+func (agents) Kind() objects.Kind { return objects.Agents }
+
+const (
+	retryAgent     = 10 * time.Second // of one that can't leave its cluster yet
+	ignitionToken  = "ignition-token" // the key of a token in its Secret
+	untilRestored  = time.Minute      // between tries to restore a host whose infra-env or cluster is not there yet
+	lookAtSecrets  = time.Minute      // between looks at what an Agent takes from Secrets
+	keyVerifyCerts = "certificateVerification"
+)
+
+// agentTask is what is known of an Agent when it is looked at.
+type agentTask struct {
+	key     string // <namespace>/<name>
+	object  *agentinstall.Agent
+	host    *engine.HostView // nil: there is none
+	env     *agentinstall.InfraEnv
+	cluster string // the cluster that the spec names; "" for none
+	foreign bool   // the host belongs to a cluster that no object describes
+	token   *string
+	fencing *models.FencingCredentialsParams
+	digest  string                             // over what comes out of Secrets
+	classes []agentinstall.AgentClassification // of the namespace
+}
+
+// Reconcile has a host follow its Agent.
+func (r agents) Reconcile(ctx context.Context, namespace, name string) (time.Duration, error) {
+	task, fault, err := r.look(namespace, name)
+	if err != nil {
+		return 0, err
+	}
+	if task.object == nil || task.object.DeletionTimestamp != nil {
+		r.countAgain(task)
+		return r.end(ctx, task)
+	}
+	if err := r.label(ctx, task); err != nil {
+		return 0, err
+	}
+	if task.host == nil {
+		return r.restore(ctx, task)
+	}
+	if changed, err := r.prepare(ctx, task); changed || err != nil {
+		return 0, err // the change is looked at next
+	}
+	if wait, err := r.forgetCluster(ctx, task); err != nil || wait > 0 {
+		return wait, err
+	}
+	if fault == nil && task.followed() {
+		return task.again(), nil
+	}
+	if fault == nil {
+		fault = r.follow(ctx, task)
+	}
+	return r.report(ctx, task, fault)
+}
+
+// followed tells whether the host has all that its Agent wants, and the Agent says so.
+func (t *agentTask) followed() bool {
+	held := t.host.Object
+	return held.Generation == t.object.Generation && held.Digest == t.digest &&
+		agentConditionOf(t.object.Status.Conditions, conditionSpecSynced).Status == corev1.ConditionTrue
+}
+
+// again is when an Agent is looked at even if it does not change: its Secrets may.
+func (t *agentTask) again() time.Duration {
+	if t.object.Spec.IgnitionEndpointTokenReference != nil || t.object.Spec.FencingCredentialsSecretRef != "" {
+		return lookAtSecrets
+	}
+	return 0
+}
+
+// look reads an Agent and what it refers to. fault is what is wrong with the references.
+func (r agents) look(namespace, name string) (task *agentTask, fault, err error) {
+	task = &agentTask{key: namespace + "/" + name}
+	err = r.DB.View(func(tx *store.Tx) error {
+		rows := r.Engine.Rows(tx)
+		key, err := rows.HostOf(task.key)
+		if err != nil {
+			return err
+		}
+		if key != "" {
+			if task.host, err = rows.Host(key); err != nil {
+				return err
+			}
+			if task.foreign, err = foreignCluster(rows, task.host); err != nil {
+				return err
+			}
+		}
+		if task.classes, err = r.classificationsOf(tx, namespace); err != nil {
+			return err
+		}
+		var object agentinstall.Agent
+		err = r.Objects.Get(tx, objects.Agents, namespace, name, &object)
+		if errors.Is(err, store.ErrNotFound) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		task.object = &object
+		var env agentinstall.InfraEnv
+		switch err := r.Objects.Get(tx, objects.InfraEnvs, namespace, object.Labels[labelInfraEnv], &env); {
+		case err == nil:
+			task.env = &env
+		case !errors.Is(err, store.ErrNotFound):
+			return err
+		}
+		fault = r.gather(tx, task)
+		return nil
+	})
+	return task, fault, err
+}
+
+// foreignCluster tells whether a host belongs to a cluster that no Agent can name.
+func foreignCluster(rows engine.Rows, host *engine.HostView) (bool, error) {
+	if host.ClusterID == nil {
+		return false, nil
+	}
+	cluster, err := rows.Cluster(host.ClusterID.String())
+	if err != nil {
+		return false, err
+	}
+	return cluster.Object.Key == "", nil
+}
+
+// gather reads what an Agent's spec refers to.
+func (r agents) gather(tx *store.Tx, task *agentTask) (err error) {
+	spec := &task.object.Spec
+	if task.cluster, err = r.clusterNamed(tx, spec.ClusterDeploymentName); err != nil {
+		return err
+	}
+	if ref := spec.IgnitionEndpointTokenReference; ref != nil {
+		data, err := r.secretData(tx, ref.Namespace, ref.Name)
+		if err != nil {
+			return err
+		}
+		token, ok := data[ignitionToken]
+		if !ok {
+			return manifestFault("secret %s did not contain key %s", ref.Name, ignitionToken)
+		}
+		task.token = conv.Pointer(string(token))
+	}
+	if name := spec.FencingCredentialsSecretRef; name != "" {
+		data, err := r.secretData(tx, task.object.Namespace, name)
+		if err != nil {
+			return err
+		}
+		task.fencing = &models.FencingCredentialsParams{
+			Address: conv.Pointer(string(data["address"])), Username: conv.Pointer(string(data["username"])),
+			Password: conv.Pointer(string(data["password"])),
+		}
+		if verify, ok := data[keyVerifyCerts]; ok {
+			task.fencing.CertificateVerification = conv.Pointer(string(verify))
+		}
+	}
+	if task.token == nil && task.fencing == nil && (task.host == nil || task.host.Object.Digest == "") {
+		return nil
+	}
+	text, err := json.Marshal([]any{task.token, task.fencing})
+	if err != nil {
+		return err
+	}
+	sum := sha256.Sum256(text)
+	task.digest = hex.EncodeToString(sum[:])
+	return nil
+}
+
+// backendError is a fault that is not in the Agent itself and is looked at again.
+type backendError struct{ reason string }
+
+func (e *backendError) Error() string { return e.reason }
+
+// clusterNamed finds the cluster of a ClusterDeployment.
+func (h *Controllers) clusterNamed(tx *store.Tx, ref *agentinstall.ClusterReference) (string, error) {
+	if ref == nil || ref.Name == "" {
+		return "", nil
+	}
+	if !h.Objects.Exists(tx, objects.ClusterDeployments, ref.Namespace, ref.Name) {
+		return "",
+			&backendError{fmt.Sprintf("failed to get clusterDeployment with name %s in namespace %s: there is none",
+				ref.Name, ref.Namespace)}
+	}
+	id, err := h.Engine.Rows(tx).ClusterOf(ref.Namespace + "/" + ref.Name)
+	if err == nil && id == "" {
+		err = &backendError{fmt.Sprintf("the cluster of clusterDeployment %s in namespace %s is not registered yet; "+
+			"look at the conditions of its AgentClusterInstall", ref.Name, ref.Namespace)}
+	}
+	return id, err
+}
+
+// prepare gives an Agent what its InfraEnv wants of it, and its finalizer. It tells whether the
+// Agent was changed.
+func (r agents) prepare(ctx context.Context, task *agentTask) (changed bool, err error) {
+	wanted := *task.object
+	if task.env != nil {
+		wanted.Spec.Approved = wanted.Spec.Approved || approvesAll(task.env)
+		inheritNodeLabels(&wanted, task.env)
+	}
+	final := slices.Contains(wanted.Finalizers, agentFinalizer)
+	if final && wanted.Spec.Approved == task.object.Spec.Approved && maps.Equal(wanted.Spec.NodeLabels,
+		task.object.Spec.NodeLabels) &&
+		wanted.Annotations[annotationInheritedLabels] == task.object.Annotations[annotationInheritedLabels] {
+		return false, nil
+	}
+	namespace, name := objects.SplitKey(task.key)
+	err = r.DB.Update(ctx, func(tx *store.Tx) error {
+		return r.Objects.Update(tx, objects.Agents, namespace, name, func(u *unstructured.Unstructured) error {
+			var agent agentinstall.Agent
+			if err := objects.Into(u, &agent); err != nil {
+				return err
+			}
+			before, err := objects.Fields(&agent.Spec)
+			if err != nil {
+				return err
+			}
+			objects.AddFinalizer(u, agentFinalizer)
+			if task.env != nil {
+				agent.Spec.Approved = agent.Spec.Approved || approvesAll(task.env)
+				inheritNodeLabels(&agent, task.env)
+			}
+			u.SetAnnotations(agent.Annotations)
+			return objects.SetSpec(u, before, &agent.Spec)
+		})
+	})
+	if errors.Is(err, store.ErrNotFound) {
+		err = nil
+	}
+	return true, err
+}
+
+// follow has the host do what its Agent's spec wants and was not done yet.
+func (r agents) follow(ctx context.Context, task *agentTask) error {
+	bound := ""
+	if task.host.ClusterID != nil {
+		bound = task.host.ClusterID.String()
+	}
+	env, id := task.host.InfraEnvID.String(), task.host.ID.String()
+	switch {
+	case bound != "" && bound != task.cluster && !task.foreign:
+		return r.unbind(ctx, task)
+	case bound == "" && task.cluster != "":
+		if slices.Contains([]string{models.HostStatusUnbinding, models.HostStatusUnbindingPendingUserAction,
+			models.HostStatusDiscoveringUnbound}, *task.host.Status) {
+			return nil // it is bound when it is back from its former cluster
+		}
+		host, err := r.Engine.BindHost(ctx, env, id, task.cluster)
+		if err != nil {
+			return err
+		}
+		task.host.Host = host
+	}
+	return r.push(ctx, task)
+}
+
+// unbind takes a host from its cluster, and remembers at the Agent which one that was.
+func (r agents) unbind(ctx context.Context, task *agentTask) error {
+	host := task.host
+	if slices.Contains(statesInstalling, *host.Status) &&
+		conv.Value(host.Kind) != models.HostKindAddToExistingClusterHost {
+		return manifestFault("cancelling non-day-2 host [%s] in the middle of installation is not allowed", host.ID)
+	}
+	if slices.Contains(statesInstalling, *host.Status) {
+		if _, err := r.Engine.ResetHost(ctx, host.InfraEnvID.String(), host.ID.String()); err != nil {
+			return err
+		}
+	}
+	note := engine.Object{Key: task.key}
+	if task.cluster == "" {
+		note.Generation = task.object.Generation // a host that goes to another cluster has not followed its Agent yet
+	}
+	if err := r.rememberCluster(ctx, task); err != nil {
+		return err
+	}
+	_, err := r.Engine.UnbindHost(ctx, host.InfraEnvID.String(), host.ID.String(), note)
+	return err
+}
+
+// rememberCluster notes in an Agent's status which node of which cluster its installed host is,
+// before the host is taken from there.
+func (r agents) rememberCluster(ctx context.Context, task *agentTask) error {
+	if !slices.Contains(statesInstalled, *task.host.Status) {
+		return nil
+	}
+	namespace, name := objects.SplitKey(task.key)
+	return r.DB.Update(ctx, func(tx *store.Tx) error {
+		cluster, err := r.Engine.Rows(tx).Cluster(task.host.ClusterID.String())
+		if err != nil {
+			return err
+		}
+		info := agentinstall.DeprovisionInfo{NodeName: task.host.RequestedHostname,
+			Message: messageWaitingForTheUnbound}
+		if r.Spokes != nil {
+			info.Message = messageRemovedLater
+		}
+		info.ClusterNamespace, info.ClusterName = objects.SplitKey(cluster.Object.Key)
+		return r.alter(tx, namespace, name, func(agent *agentinstall.Agent) { agent.Status.DeprovisionInfo = &info })
+	})
+}
+
+// alter changes an Agent's status.
+func (h *Controllers) alter(tx *store.Tx, namespace, name string, fn func(*agentinstall.Agent)) error {
+	return h.Objects.Update(tx, objects.Agents, namespace, name, func(u *unstructured.Unstructured) error {
+		var agent agentinstall.Agent
+		if err := objects.Into(u, &agent); err != nil {
+			return err
+		}
+		fn(&agent)
+		return objects.SetStatus(u, &agent.Status)
+	})
+}
+
+// report writes the status of an Agent, with what came of its spec.
+func (r agents) report(ctx context.Context, task *agentTask, fault error) (time.Duration, error) {
+	backend := fault != nil && !isRefusal(fault)
+	outcome := agentSynced(fault, !backend)
+	err := r.DB.Update(ctx, func(tx *store.Tx) error {
+		p := r.writer(tx)
+		return p.host(task.host.Key(), &outcome)
+	})
+	switch {
+	case engine.KindOf(err) == engine.NotFound || errors.Is(err, store.ErrNotFound):
+		return 0, nil // deleted meanwhile
+	case err != nil:
+		return 0, err
+	case backend:
+		return 0, &controller.ReportedError{Err: fault}
+	}
+	return task.again(), nil
+}
+
+// end deletes the host of an Agent that is being deleted or was. The engine's change takes the
+// Agent's finalizer off.
+func (r agents) end(ctx context.Context, task *agentTask) (time.Duration, error) {
+	namespace, name := objects.SplitKey(task.key)
+	if task.host == nil {
+		if task.object == nil {
+			return 0, nil
+		}
+		return 0, r.DB.Update(ctx, func(tx *store.Tx) error {
+			p := r.writer(tx)
+			return p.release(objects.Agents, namespace, name, agentFinalizer)
+		})
+	}
+	if done, err := r.leaveCluster(task); !done || err != nil {
+		return r.cleanupFailed(ctx, task, err)
+	}
+	err := r.Engine.DeregisterHost(ctx, task.host.InfraEnvID.String(), task.host.ID.String())
+	if err == nil || engine.KindOf(err) == engine.NotFound {
+		return 0, nil
+	}
+	return r.cleanupFailed(ctx, task, err)
+}
+
+// cleanupFailed says at an Agent that is being deleted what stands in the way; nothing if it only
+// takes its time.
+func (r agents) cleanupFailed(ctx context.Context, task *agentTask, fault error) (time.Duration, error) {
+	switch {
+	case fault == nil:
+		return 0, nil
+	case task.object == nil:
+		return retryDeletion, nil
+	}
+	namespace, name := objects.SplitKey(task.key)
+	reason := fault.Error()
+	return retryAgent, r.DB.Update(ctx, func(tx *store.Tx) error {
+		return r.alter(tx, namespace, name, func(agent *agentinstall.Agent) {
+			agent.Status.Conditions = setAgentCondition(agent.Status.Conditions, r.Clock.Now(), agentinstall.Condition{
+				Type: conditionCleanup, Status: corev1.ConditionFalse, Reason: "CleanupFailed", Message: reason,
+			})
+		})
+	})
+}
+
+// note notes on a host what of its Agent it has followed.
+func (r agents) note(ctx context.Context, key string, note engine.Object) error {
+	return r.DB.Update(ctx, func(tx *store.Tx) error { return r.Engine.Rows(tx).NoteHost(key, note) })
+}
+
+// restore makes the host of an Agent known again that tells of one: after its record was lost, or
+// when the Agent was brought from another appliance. An Agent that tells of none waits for its
+// host.
+func (r agents) restore(ctx context.Context, task *agentTask) (time.Duration, error) {
+	told := task.object.Annotations
+	env, err := r.infraEnvID(task)
+	if err != nil {
+		return 0, err
+	}
+	waits := task.object.Spec.ClusterDeploymentName != nil && task.cluster == ""
+	if told[annotationAgentState] == "" || env == "" || waits {
+		return untilRestored, r.withoutHost(ctx, task, nil)
+	}
+	err = r.Engine.RestoreHost(ctx, env, engine.LostHost{
+		ID: strfmt.UUID(task.object.Name), ClusterID: task.cluster, Status: told[annotationAgentState],
+		Role:      models.HostRole(told[annotationAgentRole]),
+		Inventory: told[annotationAgentInventory], Stage: models.HostStage(told[annotationAgentStage]),
+		RegisteredAt: task.object.CreationTimestamp.Time,
+	}, engine.Object{Key: task.key})
+	if err == nil {
+		return 0, nil
+	}
+	return untilRestored, r.withoutHost(ctx, task, err)
+}
+
+// infraEnvID is the infra-env of an Agent's InfraEnv, "" while there is none.
+func (r agents) infraEnvID(task *agentTask) (id string, err error) {
+	name := task.object.Labels[labelInfraEnv]
+	if name == "" || uuid.Validate(task.object.Name) != nil {
+		return "", nil
+	}
+	err = r.DB.View(func(tx *store.Tx) error {
+		id, err = r.Engine.Rows(tx).InfraEnvOf(task.object.Namespace + "/" + name)
+		return err
+	})
+	return id, err
+}
+
+// withoutHost says at an Agent that there is no host, and why it could not be restored if that was
+// tried.
+func (r agents) withoutHost(ctx context.Context, task *agentTask, fault error) error {
+	namespace, name := objects.SplitKey(task.key)
+	return r.DB.Update(ctx, func(tx *store.Tx) error {
+		return r.alter(tx, namespace, name, func(agent *agentinstall.Agent) {
+			agent.Status.DebugInfo.State, agent.Status.DebugInfo.StateInfo = "", ""
+			conditions := agentConditions(nil, false)
+			if fault != nil {
+				conditions = append(conditions, agentSynced(fault, isRefusal(fault)))
+			}
+			for _, c := range conditions {
+				agent.Status.Conditions = setAgentCondition(agent.Status.Conditions, r.Clock.Now(), c)
+			}
+		})
+	})
+}

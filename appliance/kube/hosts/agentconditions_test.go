@@ -1,0 +1,67 @@
+package hosts
+
+import (
+	"testing"
+
+	"github.com/openshift/assisted-service/models"
+	"github.com/stretchr/testify/require"
+)
+
+// The table of docs/hive-integration/kube-api-conditions.md.
+func TestTheConditionsOfAnAgentFollowFromItsHostsState(t *testing.T) {
+	const failing = `{"network":[{"id":"b","status":"failure","message":"no route"},{"id":"c","status":"disabled","message":"off"}],"hardware":[{"id":"a","status":"pending","message":"no disk"}]}`
+	const passing = `{"hardware":[{"id":"a","status":"success","message":"fine"}]}`
+	undecided, notStarted := "False AgentNotReady", "False InstallationNotStarted"
+	for status, c := range map[string][]string{ // Connected, RequirementsMet, Validated, Installed, Bound
+		models.HostStatusDiscovering: {"True AgentIsConnected", undecided, "True ValidationsPassing",
+			notStarted, "True Bound"},
+		models.HostStatusKnown: {"True AgentIsConnected", "True AgentIsReady",
+			"True ValidationsPassing", notStarted, "True Bound"},
+		models.HostStatusKnownUnbound: {"True AgentIsConnected", "True AgentIsReady",
+			"True ValidationsPassing", notStarted, "False Unbound"},
+		models.HostStatusDisconnected: {"False AgentIsDisconnected", undecided,
+			"True ValidationsPassing", notStarted, "True Bound"},
+		models.HostStatusDisconnectedUnbound: {"False AgentIsDisconnected", undecided,
+			"True ValidationsPassing", notStarted, "False Unbound"},
+		models.HostStatusInsufficient: {"True AgentIsConnected", undecided, "False ValidationsFailing",
+			notStarted, "True Bound"},
+		models.HostStatusPendingForInput: {"True AgentIsConnected", undecided,
+			"False ValidationsUserPending", notStarted, "True Bound"},
+		models.HostStatusBinding: {"True AgentIsConnected", "False Binding", "False Binding",
+			"False Binding", "False Binding"},
+		models.HostStatusUnbinding: {"True AgentIsConnected", "False Unbinding", "False Unbinding",
+			"False Unbinding", "False Unbinding"},
+		models.HostStatusUnbindingPendingUserAction: {"True AgentIsConnected", "False Unbinding", "False Unbinding",
+			"False Unbinding", "False UnbindingPendingUserAction"},
+		models.HostStatusInstallingPendingUserAction: {"True AgentIsConnected", "True AgentAlreadyInstalling",
+			"True ValidationsPassing", "False InstallationInProgress", "True Bound"},
+		models.HostStatusPreparingFailed: {"True AgentIsConnected", "Unknown UnknownStatus",
+			"True ValidationsPassing", "Unknown UnknownStatus", "True Bound"},
+		models.HostStatusReclaiming: {"True AgentIsConnected", "Unknown UnknownStatus",
+			"True ValidationsPassing", "Unknown UnknownStatus", "True Bound"},
+		models.HostStatusError: {"True AgentIsConnected", "True AgentInstallationStopped",
+			"True ValidationsPassing", "False InstallationFailed", "True Bound"},
+		models.HostStatusInstalled: {"True AgentIsConnected", "True AgentInstallationStopped",
+			"True ValidationsPassing", "True InstallationCompleted", "True Bound"},
+		models.HostStatusAddedToExistingCluster: {"True AgentIsConnected", "True AgentInstallationStopped",
+			"True ValidationsPassing", "True InstallationCompleted", "True Bound"},
+	} {
+		info := "info"
+		host := &models.Host{Status: &status, StatusInfo: &info, ValidationsInfo: passing}
+		var got []string
+		for _, is := range agentConditions(host, true) {
+			got = append(got, string(is.Status)+" "+is.Reason)
+		}
+		require.Equal(t, c, got, status)
+	}
+	status, info := models.HostStatusInsufficient, ""
+	host := &models.Host{Status: &status, StatusInfo: &info, ValidationsInfo: failing}
+	require.Equal(t, "The agent's validations are failing: no disk,no route", agentConditions(host, false)[2].Message)
+	host.ValidationsInfo, *host.Status = "", models.HostStatusDiscovering
+	require.Equal(t, "ValidationsUnknown", agentConditions(host, false)[2].Reason)
+	*host.Status = models.HostStatusKnown
+	require.Equal(t, "AgentIsNotApproved", agentConditions(host, false)[1].Reason)
+	for _, c := range agentConditions(nil, false) {
+		require.Equal(t, "NotAvailable", c.Reason)
+	}
+}

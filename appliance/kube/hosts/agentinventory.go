@@ -1,0 +1,127 @@
+package hosts
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+
+	"github.com/openshift/assisted-service/models"
+
+	"landfall/appliance/engine/inventory"
+
+	"landfall/appliance/kube/objects/agentinstall"
+)
+
+// inventoryOf spells a host's inventory as an Agent's status has it; nil for a host that has not
+// reported one.
+func inventoryOf(host *models.Host) (*agentinstall.HostInventory, error) {
+	if host.Inventory == "" {
+		return nil, nil
+	}
+	reported, _, err := inventory.ParseInventory(host.Inventory)
+	if err != nil {
+		return nil, fmt.Errorf("read the inventory of host %s: %w", host.ID, err)
+	}
+	inv := &agentinstall.HostInventory{
+		Hostname: reported.Hostname, BMCAddress: reported.BmcAddress, BMCV6Address: reported.BmcV6address,
+		Memory: agentinstall.HostMemory{PhysicalBytes: reported.Memory.PhysicalBytes,
+			UsableBytes: reported.Memory.UsableBytes},
+		CPU: agentinstall.HostCPU{
+			Count: reported.CPU.Count, ClockMegahertz: int64(reported.CPU.Frequency), Flags: reported.CPU.Flags,
+			ModelName: reported.CPU.ModelName, Architecture: reported.CPU.Architecture,
+		},
+	}
+	if boot := reported.Boot; boot != nil {
+		inv.Boot = agentinstall.HostBoot{CurrentBootMode: boot.CurrentBootMode, PXEInterface: boot.PxeInterface,
+			DeviceType: boot.DeviceType}
+	}
+	if v := reported.SystemVendor; v != nil {
+		inv.SystemVendor = agentinstall.HostSystemVendor{SerialNumber: v.SerialNumber, ProductName: v.ProductName,
+			Manufacturer: v.Manufacturer, Virtual: v.Virtual}
+	}
+	for _, nic := range reported.Interfaces {
+		inv.Interfaces = append(inv.Interfaces, agentinstall.HostInterface{
+			IPV4Addresses: listed(nic.IPV4Addresses), IPV6Addresses: listed(nic.IPV6Addresses),
+			Flags: listed(nic.Flags),
+			Name:  nic.Name, MACAddress: nic.MacAddress, HasCarrier: nic.HasCarrier, MTU: nic.Mtu,
+			SpeedMbps: nic.SpeedMbps,
+			Vendor:    nic.Vendor, Product: nic.Product, BIOSDevName: nic.Biosdevname, ClientID: nic.ClientID,
+		})
+	}
+	for _, disk := range reported.Disks {
+		inv.Disks = append(inv.Disks, diskOf(disk))
+	}
+	for _, gpu := range reported.Gpus {
+		inv.GPUs = append(inv.GPUs, agentinstall.HostGPU{Address: gpu.Address, DeviceID: gpu.DeviceID, Name: gpu.Name,
+			Vendor: gpu.Vendor, VendorID: gpu.VendorID})
+	}
+	return inv, nil
+}
+
+func diskOf(disk *models.Disk) agentinstall.HostDisk {
+	shown := agentinstall.HostDisk{
+		ID: inventory.DiskID(disk), DriveType: string(disk.DriveType), Vendor: disk.Vendor, Name: disk.Name,
+		Path: disk.Path, HCTL: disk.Hctl,
+		ByPath: disk.ByPath, ByID: disk.ByID, Model: disk.Model, WWN: disk.Wwn, Serial: disk.Serial,
+		SizeBytes: disk.SizeBytes,
+		Bootable:  disk.Bootable, SMART: disk.Smart,
+		InstallationEligibility: agentinstall.DiskEligibility{
+			Eligible:           disk.InstallationEligibility.Eligible,
+			NotEligibleReasons: listed(disk.InstallationEligibility.NotEligibleReasons),
+		},
+	}
+	if disk.IoPerf != nil {
+		shown.IOPerf.SyncDurationMilliseconds = disk.IoPerf.SyncDuration
+	}
+	return shown
+}
+
+// listed is a list that is written as one even if it is empty.
+func listed(list []string) []string {
+	if list == nil {
+		return []string{}
+	}
+	return list
+}
+
+// Labels and annotations of an Agent that tell of its host's hardware.
+const (
+	inventoryPrefix        = "inventory.agent-install.openshift.io/"
+	labelNonrotationalDisk = inventoryPrefix + "storage-hasnonrotationaldisk"
+	labelCPUArchitecture   = inventoryPrefix + "cpu-architecture"
+	labelCPUVirtEnabled    = inventoryPrefix + "cpu-virtenabled"
+	labelManufacturer      = inventoryPrefix + "host-manufacturer"
+	labelProductName       = inventoryPrefix + "host-productname"
+	labelIsVirtual         = inventoryPrefix + "host-isvirtual"
+	annotationInventory    = inventoryPrefix + "version"
+	inventoryVersion       = "0.1"
+)
+
+// inventoryLabels are those that an inventory gives its Agent, before their values were made fit.
+func inventoryLabels(inv *agentinstall.HostInventory) map[string]string {
+	solid := slices.ContainsFunc(inv.Disks,
+		func(d agentinstall.HostDisk) bool { return d.DriveType == string(models.DriveTypeSSD) })
+	virtualizes := slices.Contains(inv.CPU.Flags, "vmx") || slices.Contains(inv.CPU.Flags, "svm")
+	return map[string]string{
+		labelNonrotationalDisk: strconv.FormatBool(solid),
+		labelCPUArchitecture:   inv.CPU.Architecture,
+		labelCPUVirtEnabled:    strconv.FormatBool(virtualizes),
+		labelManufacturer:      inv.SystemVendor.Manufacturer,
+		labelProductName:       inv.SystemVendor.ProductName,
+		labelIsVirtual:         strconv.FormatBool(inv.SystemVendor.Virtual),
+	}
+}
+
+// unfitInLabel is what the value of a label can't have (Kubernetes' rule for label values).
+var unfitInLabel = regexp.MustCompile(`[^-A-Za-z0-9_.]+`)
+
+// fitLabel is the form of a label's value.
+var fitLabel = regexp.MustCompile(`^(([A-Za-z0-9][-A-Za-z0-9_.]{0,61})?[A-Za-z0-9])?$`)
+
+// labelValue makes a label's value of a text by leaving out what labels can't have; !ok if that is
+// not enough.
+func labelValue(text string) (value string, ok bool) {
+	value = unfitInLabel.ReplaceAllString(text, "")
+	return value, fitLabel.MatchString(value)
+}

@@ -1,0 +1,166 @@
+package hosts
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"net/url"
+	"time"
+
+	"github.com/go-openapi/strfmt"
+	"github.com/go-openapi/swag/conv"
+	"github.com/openshift/assisted-service/models"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"landfall/appliance/kube/objects"
+	"landfall/appliance/kube/objects/agentinstall"
+)
+
+// Names in the metadata of Agents.
+const (
+	agentFinalizer              = "agent.agent-install.openshift.io/ai-deprovision"
+	annotationAgentState        = "agent.agent-install.openshift.io/state"
+	annotationAgentRole         = "agent.agent-install.openshift.io/role"
+	annotationAgentInventory    = "agent.agent-install.openshift.io/inventory"
+	annotationAgentValidations  = "agent.agent-install.openshift.io/validations-info"
+	annotationAgentStage        = "agent.agent-install.openshift.io/current-stage"
+	annotationInheritedLabels   = "agent.agent-install.openshift.io/inherited-node-labels"
+	annotationSkipSpokeCleanup  = "agent.agent-install.openshift.io/skip-spoke-cleanup"
+	labelInfraEnv               = "infraenvs.agent-install.openshift.io"
+	labelClusterNamespace       = "agent-install.openshift.io/clusterdeployment-namespace"
+	labelBareMetalHost          = "agent-install.openshift.io/bmh"
+	restRoot                    = "/api/assisted-install/v2"
+	messageWaitingForTheUnbound = "The node is still in its former cluster. This appliance does not speak with " +
+		"clusters: remove the node there (oc delete node), or set the annotation " + annotationSkipSpokeCleanup +
+		" once it is gone"
+)
+
+// showHost writes what a host is into the status, labels and annotations of its Agent. What the
+// host does not tell is kept as it was: SpecSynced, which its spec tells, and the cluster that it
+// comes from.
+func showHost(a *agentinstall.Agent, host *models.Host, serviceURL string, now time.Time) error {
+	inv, err := inventoryOf(host)
+	if err != nil {
+		return err
+	}
+	groups, err := parseValidations(host.ValidationsInfo)
+	if err != nil {
+		return err
+	}
+	sources, err := ntpSourcesOf(host)
+	if err != nil {
+		return err
+	}
+	is := &a.Status
+	is.Bootstrap, is.Kind, is.Role = host.Bootstrap, conv.Value(host.Kind), host.Role
+	if host.Role == models.HostRoleAutoAssign && host.SuggestedRole != "" {
+		is.Role = host.SuggestedRole
+	}
+	is.InstallationDiskID = host.InstallationDiskID
+	is.ValidationsInfo, is.NTPSources, is.Progress = groups, sources, progressOf(host)
+	if inv != nil {
+		is.Inventory = *inv
+	}
+	is.DebugInfo = agentinstall.DebugInfo{
+		State: conv.Value(host.Status), StateInfo: conv.Value(host.StatusInfo),
+		EventsURL: serviceURL + restRoot + "/events?" + url.Values{"host_id": {host.ID.String()}}.Encode(),
+	}
+	if host.ClusterID != nil && !time.Time(host.LogsCollectedAt).IsZero() {
+		is.DebugInfo.LogsURL = serviceURL + restRoot + "/clusters/" + host.ClusterID.String() + "/logs?" +
+			url.Values{"host_id": {host.ID.String()}, "logs_type": {"host"}}.Encode()
+	}
+	if len(is.Conditions) == 0 {
+		is.Conditions = setAgentCondition(nil, now, agentSynced(nil, false))
+	}
+	for _, c := range agentConditions(host, a.Spec.Approved) {
+		is.Conditions = setAgentCondition(is.Conditions, now, c)
+	}
+	describeHost(a, host, inv)
+	return nil
+}
+
+// describeHost writes the labels and annotations that follow from a host.
+func describeHost(a *agentinstall.Agent, host *models.Host, inv *agentinstall.HostInventory) {
+	a.Labels, a.Annotations = cloned(a.Labels), cloned(a.Annotations)
+	wanted := map[string]string{labelClusterNamespace: ""}
+	if ref := a.Spec.ClusterDeploymentName; ref != nil {
+		wanted[labelClusterNamespace] = ref.Namespace
+	}
+	if inv != nil {
+		maps.Copy(wanted, inventoryLabels(inv))
+		a.Annotations[annotationInventory] = inventoryVersion
+		a.Annotations[annotationAgentInventory] = host.Inventory
+	}
+	for name, text := range wanted {
+		if value, ok := labelValue(text); ok {
+			a.Labels[name] = value
+		}
+	}
+	a.Annotations[annotationAgentState] = conv.Value(host.Status)
+	a.Annotations[annotationAgentRole] = string(host.Role)
+	a.Annotations[annotationAgentValidations] = host.ValidationsInfo
+	if host.Progress != nil {
+		a.Annotations[annotationAgentStage] = string(host.Progress.CurrentStage)
+	}
+}
+
+func cloned(m map[string]string) map[string]string {
+	if m == nil {
+		return map[string]string{}
+	}
+	return maps.Clone(m)
+}
+
+func ntpSourcesOf(host *models.Host) ([]agentinstall.HostNTPSource, error) {
+	if host.NtpSources == "" {
+		return nil, nil
+	}
+	var reported []*models.NtpSource
+	if err := json.Unmarshal([]byte(host.NtpSources), &reported); err != nil {
+		return nil, fmt.Errorf("read the NTP sources of host %s: %w", host.ID, err)
+	}
+	var sources []agentinstall.HostNTPSource
+	for _, source := range reported {
+		if source != nil {
+			sources = append(sources, agentinstall.HostNTPSource{SourceName: source.SourceName,
+				SourceState: source.SourceState})
+		}
+	}
+	return sources, nil
+}
+
+func progressOf(host *models.Host) agentinstall.HostProgress {
+	if host.Progress == nil || host.Progress.CurrentStage == "" {
+		return agentinstall.HostProgress{}
+	}
+	return agentinstall.HostProgress{
+		CurrentStage: host.Progress.CurrentStage, ProgressInfo: host.Progress.ProgressInfo,
+		ProgressStages:         host.ProgressStages,
+		InstallationPercentage: host.Progress.InstallationPercentage,
+		StageStartTime:         timeOf(host.Progress.StageStartedAt),
+		StageUpdateTime:        timeOf(host.Progress.StageUpdatedAt),
+	}
+}
+
+// timeOf is a time as objects have it, in whole seconds; nil for none.
+func timeOf(t strfmt.DateTime) *metav1.Time {
+	if time.Time(t).IsZero() {
+		return nil
+	}
+	shown := metav1.NewTime(time.Time(t).UTC().Truncate(time.Second))
+	return &shown
+}
+
+// putAgent writes an Agent's labels, annotations and status back into its general form, and those
+// fields of its spec that are not as before.
+func putAgent(u *unstructured.Unstructured, a *agentinstall.Agent, before map[string]any) error {
+	u.SetLabels(a.Labels)
+	u.SetAnnotations(a.Annotations)
+	return errors.Join(objects.SetStatus(u, &a.Status), objects.SetSpec(u, before, &a.Spec))
+}
+
+func putInfraEnv(u *unstructured.Unstructured, env *agentinstall.InfraEnv, before map[string]any) error {
+	return errors.Join(objects.SetStatus(u, &env.Status), objects.SetSpec(u, before, &env.Spec))
+}

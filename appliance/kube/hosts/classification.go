@@ -1,0 +1,214 @@
+package hosts
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/itchyny/gojq"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"landfall/appliance/kube/objects"
+	"landfall/appliance/kube/objects/agentinstall"
+	"landfall/store"
+)
+
+const (
+	classificationFinalizer = "agentclassification.agent-install.openshift.io"
+	classificationPrefix    = "agentclassification.agent-install.openshift.io/"
+	queryError              = "QUERYERROR" // begins the label of an Agent that a query could not be asked about
+	// queryLimit is how long a query may work on one inventory: it is a program, and may never end.
+	queryLimit = time.Second
+)
+
+// classifications counts what AgentClassifications match. The labels are set with the Agents, see
+// classify.
+type classifications struct{ *Controllers }
+
+func (classifications) Kind() objects.Kind { return objects.AgentClassifications }
+
+// Reconcile counts the Agents that a classification matches, and lets one that is being deleted go
+// when no Agent has its label.
+func (r classifications) Reconcile(ctx context.Context, namespace, name string) (time.Duration, error) {
+	err := r.DB.Update(ctx, func(tx *store.Tx) error {
+		var held agentinstall.AgentClassification
+		if err := r.Objects.Get(tx, objects.AgentClassifications, namespace, name, &held); err != nil {
+			return err
+		}
+		matched, failed, err := r.count(tx, &held)
+		if err != nil {
+			return err
+		}
+		return r.Objects.Update(tx, objects.AgentClassifications, namespace, name,
+			func(u *unstructured.Unstructured) error {
+				switch {
+				case held.DeletionTimestamp == nil:
+					objects.AddFinalizer(u, classificationFinalizer)
+				case matched+failed == 0:
+					objects.RemoveFinalizer(u, classificationFinalizer)
+				}
+				status := held.Status
+				status.MatchedCount, status.ErrorCount = matched, failed
+				status.Conditions = setAgentCondition(status.Conditions, r.Clock.Now(), queryErrors(failed))
+				return objects.SetStatus(u, &status)
+			})
+	})
+	if errors.Is(err, store.ErrNotFound) {
+		return 0, nil
+	}
+	return 0, err
+}
+
+func (r classifications) count(tx *store.Tx, c *agentinstall.AgentClassification) (matched, failed int64, err error) {
+	err = r.Objects.Each(tx, objects.Agents, c.Namespace, func(u *unstructured.Unstructured) error {
+		switch u.GetLabels()[classificationPrefix+c.Spec.LabelKey] {
+		case "":
+		case c.Spec.LabelValue:
+			matched++
+		case queryErrorValue(c.Spec.LabelValue):
+			failed++
+		}
+		return nil
+	})
+	return matched, failed, err
+}
+
+func queryErrors(failed int64) agentinstall.Condition {
+	if failed == 0 {
+		return agentinstall.Condition{Type: "QueryErrors", Status: corev1.ConditionFalse, Reason: "NoQueryErrors",
+			Message: "No Agents failed to apply the classification"}
+	}
+	return agentinstall.Condition{Type: "QueryErrors", Status: corev1.ConditionTrue, Reason: "HasQueryErrors",
+		Message: fmt.Sprintf("%d Agents failed to apply the classification", failed)}
+}
+
+func queryErrorValue(value string) string { return queryError + "-" + value }
+
+// ask asks a query about an inventory; it must yield one value, and matches if that is true.
+func ask(ctx context.Context, query string, inventory any) (matches bool, err error) {
+	parsed, err := gojq.Parse(query)
+	if err != nil {
+		return false, fmt.Errorf("read the query: %w", err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, queryLimit)
+	defer cancel()
+	var values []any
+	for iter := parsed.RunWithContext(ctx, inventory); ; {
+		value, more := iter.Next()
+		if !more {
+			break
+		}
+		if err, ok := value.(error); ok {
+			return false, fmt.Errorf("ask the query: %w", err)
+		}
+		if values = append(values, value); len(values) > 1 {
+			return false, errors.New("expected a boolean, found several values")
+		}
+	}
+	if len(values) == 0 {
+		return false, errors.New("expected a boolean, found no value")
+	}
+	matches, _ = values[0].(bool)
+	return matches, nil
+}
+
+// classify returns an Agent's labels as the classifications of its namespace want them. Labels of
+// other values stay: another classification may have set them.
+func classify(ctx context.Context, agent *agentinstall.Agent,
+	all []agentinstall.AgentClassification) (map[string]string, error) {
+	labels := cloned(agent.Labels)
+	if len(all) == 0 {
+		return labels, nil
+	}
+	text, err := json.Marshal(agent.Status.Inventory)
+	if err != nil {
+		return nil, fmt.Errorf("write the inventory of Agent %s: %w", agent.Name, err)
+	}
+	var inventory any // as jq has numbers
+	if err := json.Unmarshal(text, &inventory); err != nil {
+		return nil, fmt.Errorf("read the inventory of Agent %s: %w", agent.Name, err)
+	}
+	for _, c := range all {
+		name, value := classificationPrefix+c.Spec.LabelKey, c.Spec.LabelValue
+		matches, err := false, error(nil)
+		if c.DeletionTimestamp == nil {
+			matches, err = ask(ctx, c.Spec.Query, inventory)
+		}
+		switch {
+		case err != nil:
+			labels[name] = queryErrorValue(value)
+		case matches:
+			labels[name] = value
+		case labels[name] == value || labels[name] == queryErrorValue(value):
+			delete(labels, name)
+		}
+	}
+	return labels, ctx.Err()
+}
+
+// classificationsOf lists the classifications of a namespace.
+func (h *Controllers) classificationsOf(tx *store.Tx, namespace string) ([]agentinstall.AgentClassification, error) {
+	var all []agentinstall.AgentClassification
+	err := h.Objects.Each(tx, objects.AgentClassifications, namespace, func(u *unstructured.Unstructured) error {
+		var c agentinstall.AgentClassification
+		if err := objects.Into(u, &c); err != nil {
+			return err
+		}
+		all = append(all, c)
+		return nil
+	})
+	return all, err
+}
+
+// label gives an Agent the labels of the classifications, and has these counted again if that
+// changed any.
+func (r agents) label(ctx context.Context, task *agentTask) error {
+	labels, err := classify(ctx, task.object, task.classes)
+	if err != nil || sameClasses(labels, task.object.Labels) {
+		return err
+	}
+	namespace, name := objects.SplitKey(task.key)
+	err = r.DB.Update(ctx, func(tx *store.Tx) error {
+		return r.Objects.Update(tx, objects.Agents, namespace, name, func(u *unstructured.Unstructured) error {
+			held := cloned(u.GetLabels())
+			maps.DeleteFunc(held, func(name, _ string) bool { return strings.HasPrefix(name, classificationPrefix) })
+			for name, value := range labels {
+				if strings.HasPrefix(name, classificationPrefix) {
+					held[name] = value
+				}
+			}
+			u.SetLabels(held)
+			return nil
+		})
+	})
+	if errors.Is(err, store.ErrNotFound) {
+		err = nil
+	}
+	r.countAgain(task)
+	return err
+}
+
+func (r agents) countAgain(task *agentTask) {
+	for _, c := range task.classes {
+		r.Loop.Enqueue(key{Kind: objects.AgentClassifications, Namespace: c.Namespace, Name: c.Name})
+	}
+}
+
+func sameClasses(a, b map[string]string) bool {
+	names := func(labels map[string]string) []string {
+		var found []string
+		for _, name := range slices.Sorted(maps.Keys(labels)) {
+			if strings.HasPrefix(name, classificationPrefix) {
+				found = append(found, name+"="+labels[name])
+			}
+		}
+		return found
+	}
+	return slices.Equal(names(a), names(b))
+}

@@ -1,0 +1,82 @@
+package hosts
+
+import (
+	"context"
+
+	"github.com/jonboulle/clockwork"
+
+	"landfall/appliance/engine"
+	"landfall/appliance/kube/controller"
+	"landfall/appliance/kube/objects"
+	"landfall/appliance/mirror"
+	"landfall/store"
+)
+
+type key = controller.Key
+
+// Options configures [New].
+type Options struct {
+	Projector Projector // the one that the engine was created with
+	DB        *store.DB
+	Engine    *engine.Engine
+	Loop      *controller.Loop
+	Clock     clockwork.Clock
+	Mirrors   Mirrors      // nil: InfraEnvs and the site have no mirror rules of their own
+	OSImages  OSImages     // nil: spec.osImageVersion is not checked
+	Images    ImageFetcher // nil: the images of an AgentServiceConfig are not downloaded
+	Spokes    Spokes       // nil: the appliance does not connect to installed clusters
+}
+
+// Spokes connects to installed clusters. A call runs in the background: done is false until it has
+// finished, then requeue is called, and the next call with the same task name returns the result.
+type Spokes interface {
+	// RemoveNode removes a node, with its Machine and BareMetalHost, from the cluster of a
+	// ClusterDeployment (<namespace>/<name>). It succeeds if they do not exist.
+	RemoveNode(task, deployment, node string, requeue func()) (done bool, err error)
+}
+
+// Mirrors keeps mirror rules of the site, of single clusters and of single infra-envs, each set
+// under a name.
+type Mirrors interface {
+	// SetMirror has rules followed at a level from now on; nil takes those of the name away, and
+	// there may be none. Rules that can't be used are refused.
+	SetMirror(ctx context.Context, level mirror.Level, name string, rules *mirror.Import) error
+}
+
+// OSImages is the library of base images.
+type OSImages interface {
+	// Known tells whether there is an image for a version of OpenShift and an architecture ("" is
+	// x86_64), or one is on its way.
+	Known(version, architecture string) bool
+}
+
+// Controllers reconciles InfraEnvs with their NMStateConfigs, Agents, AgentClassifications and the
+// AgentServiceConfig.
+type Controllers struct {
+	Projector
+	Options
+	references *controller.References // of InfraEnvs, see reference
+}
+
+// New returns the controllers and adds them to the loop of the options.
+func New(options Options) *Controllers {
+	c := &Controllers{Projector: options.Projector, Options: options, references: controller.NewReferences()}
+	loop := options.Loop
+	loop.Add(infraEnvs{c},
+		controller.Relation{Of: objects.NMStateConfigs, To: c.infraEnvsOfNamespace(objects.NMStateConfigs)},
+		controller.Relation{Of: objects.ClusterDeployments, To: c.infraEnvsReferringTo(objects.ClusterDeployments)},
+		controller.Relation{Of: objects.AgentClusterInstalls, To: c.infraEnvsOfNamespace(objects.AgentClusterInstalls)},
+		controller.Relation{Of: objects.Secrets, To: c.infraEnvsReferringTo(objects.Secrets)},
+		controller.Relation{Of: objects.ConfigMaps, To: c.infraEnvsReferringTo(objects.ConfigMaps)},
+	)
+	loop.Add(agents{c},
+		controller.Relation{Of: objects.InfraEnvs, To: c.agentsOfInfraEnv},
+		controller.Relation{Of: objects.AgentClassifications, To: c.agentsOfNamespace},
+	)
+	loop.Add(classifications{c})
+	loop.Add(serviceConfigs{c},
+		controller.Relation{Of: objects.ConfigMaps, To: c.serviceConfigsReferringTo},
+		controller.Relation{Of: objects.Secrets, To: c.serviceConfigsReferringTo},
+	)
+	return c
+}

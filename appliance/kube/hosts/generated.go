@@ -1,0 +1,189 @@
+package hosts
+
+import (
+	"errors"
+	"strings"
+
+	"github.com/openshift/assisted-service/models"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"landfall/appliance/engine"
+	"landfall/appliance/kube/objects"
+	"landfall/appliance/kube/objects/agentinstall"
+	"landfall/store"
+)
+
+// An infra-env that was made by REST or in the browser gets the InfraEnv that it would have been
+// made by, in the namespace of its cluster, or in one of its own; its hosts get Agents.
+
+// labelMadeForInfraEnv marks what was made for an infra-env and goes with it.
+const labelMadeForInfraEnv = "landfall.io/made-for-infra-env"
+
+// adoptInfraEnv makes the InfraEnv of an infra-env, and the Agents of its hosts. One whose cluster
+// has no object yet waits.
+func (p writer) adoptInfraEnv(env *engine.InfraEnvView) error {
+	namespace, name, ref, err := p.placeFor(env)
+	if err != nil || name == "" {
+		return err
+	}
+	secret, err := p.rows.InfraEnvPullSecret(env)
+	if err != nil {
+		return err
+	}
+	made := map[string]string{labelMadeForInfraEnv: "true"}
+	object := &agentinstall.InfraEnv{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: made,
+			Finalizers: []string{infraEnvFinalizer}},
+		Spec: agentinstall.InfraEnvSpec{
+			PullSecretRef: &corev1.LocalObjectReference{Name: pullSecretOf(name)}, ClusterRef: ref,
+			CPUArchitecture: env.CPUArchitecture,
+			IPXEScriptType:  "DiscoveryImageAlways", ImageType: string(imageTypeShown(env.InfraEnv)),
+			AdditionalNTPSources:   commaList(env.AdditionalNtpSources),
+			IgnitionConfigOverride: env.IgnitionConfigOverride,
+		},
+	}
+	followInfraEnv(&object.Spec, env)
+	if err := showInfraEnv(object, env, p.URL, p.now); err != nil {
+		return err
+	}
+	if err := errors.Join(
+		p.Objects.Create(p.tx, objects.Secrets, &corev1.Secret{
+			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: pullSecretOf(name), Labels: made},
+			Type:       corev1.SecretTypeDockerConfigJson,
+			Data:       map[string][]byte{corev1.DockerConfigJsonKey: []byte(secret)},
+		}, p.now),
+		p.Objects.Create(p.tx, objects.InfraEnvs, object, p.now),
+		p.rows.NoteInfraEnv(env.ID.String(), engine.Object{Key: namespace + "/" + name, Generation: 1}),
+	); err != nil {
+		return err
+	}
+	ids, err := p.rows.InfraEnvHostIDs(env.ID.String())
+	for _, id := range ids {
+		err = errors.Join(err, p.host(env.ID.String()+"/"+id, nil))
+	}
+	return err
+}
+
+func pullSecretOf(infraEnv string) string { return infraEnv + "-infra-env-pull-secret" }
+
+func imageTypeShown(env *models.InfraEnv) models.ImageType {
+	if env.Type == nil {
+		return models.ImageTypeFullIso
+	}
+	return *env.Type
+}
+
+// placeFor finds a namespace and a name for an infra-env's InfraEnv, and its cluster's
+// ClusterDeployment. The name is "" while there is no place for it.
+func (p writer) placeFor(env *engine.InfraEnvView) (namespace, name string, ref *agentinstall.ClusterReference,
+	err error) {
+	id := env.ID.String()
+	if env.ClusterID != "" {
+		cluster, err := p.rows.Cluster(env.ClusterID.String())
+		if engine.KindOf(err) == engine.NotFound || err == nil && cluster.Object.Key == "" {
+			return "", "", nil, nil
+		}
+		if err != nil {
+			return "", "", nil, err
+		}
+		namespace, name = objects.SplitKey(cluster.Object.Key)
+		ref = &agentinstall.ClusterReference{Namespace: namespace, Name: name}
+	} else {
+		name = nameFrom(*env.Name, id)
+		namespace = name
+		if p.Objects.Exists(p.tx, objects.Namespaces, "", namespace) {
+			namespace += "-" + id[:8]
+		}
+		if err := p.Objects.EnsureNamespace(p.tx, namespace, p.now); err != nil {
+			return "", "", nil, err
+		}
+		if err := p.Objects.Update(p.tx, objects.Namespaces, "", namespace, func(u *unstructured.Unstructured) error {
+			labels := cloned(u.GetLabels())
+			labels[labelMadeForInfraEnv] = "true"
+			u.SetLabels(labels)
+			return nil
+		}); err != nil {
+			return "", "", nil, err
+		}
+	}
+	if p.Objects.Exists(p.tx, objects.InfraEnvs, namespace, name) || p.Objects.Exists(p.tx, objects.Secrets, namespace,
+		pullSecretOf(name)) {
+		name += "-" + id[:8]
+	}
+	return namespace, name, ref, nil
+}
+
+// nameFrom makes the name of an object of what people called something.
+func nameFrom(text, id string) string {
+	name := strings.Trim(strings.Map(func(r rune) rune {
+		switch {
+		case 'a' <= r && r <= 'z', '0' <= r && r <= '9':
+			return r
+		case 'A' <= r && r <= 'Z':
+			return r + 'a' - 'A'
+		}
+		return '-'
+	}, text), "-")
+	const room = validation.DNS1123LabelMaxLength - len("-00000000")
+	if name = strings.Trim(name[:min(len(name), room)], "-"); name == "" {
+		return "infra-env-" + id[:8]
+	}
+	return name
+}
+
+// dropMade removes what was made beside an InfraEnv that was made for an infra-env, and its
+// namespace with the last of it.
+func (p writer) dropMade(env *agentinstall.InfraEnv) error {
+	if env.Labels[labelMadeForInfraEnv] != "true" {
+		return nil
+	}
+	if ref := env.Spec.PullSecretRef; ref != nil {
+		if err := p.dropLabelled(objects.Secrets, env.Namespace, ref.Name); err != nil {
+			return err
+		}
+	}
+	for _, kind := range objects.Kinds() {
+		if !kind.Namespaced || kind == objects.Events {
+			continue
+		}
+		used := false
+		if err := objects.Names(p.tx, kind, env.Namespace,
+			func(_, _ string) error { used = true; return store.ErrStop }); err != nil || used {
+			return err
+		}
+	}
+	var held unstructured.Unstructured
+	err := p.Objects.Get(p.tx, objects.Namespaces, "", env.Namespace, &held)
+	if errors.Is(err, store.ErrNotFound) || err == nil && held.GetLabels()[labelMadeForInfraEnv] != "true" {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	var events []string
+	if err := objects.Names(p.tx, objects.Events, env.Namespace,
+		func(_, name string) error { events = append(events, name); return nil }); err != nil {
+		return err
+	}
+	for _, name := range events {
+		if err := p.Objects.Delete(p.tx, objects.Events, env.Namespace, name, p.now); err != nil {
+			return err
+		}
+	}
+	return p.Objects.Delete(p.tx, objects.Namespaces, "", env.Namespace, p.now)
+}
+
+func (p writer) dropLabelled(kind objects.Kind, namespace, name string) error {
+	var u unstructured.Unstructured
+	err := p.Objects.Get(p.tx, kind, namespace, name, &u)
+	if errors.Is(err, store.ErrNotFound) || err == nil && u.GetLabels()[labelMadeForInfraEnv] != "true" {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return p.Objects.Delete(p.tx, kind, namespace, name, p.now)
+}

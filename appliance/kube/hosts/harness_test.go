@@ -1,0 +1,139 @@
+package hosts
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-containerregistry/pkg/authn"
+	"github.com/stretchr/testify/require"
+
+	"landfall/appliance/engine"
+	"landfall/appliance/kube/controller"
+	"landfall/appliance/kube/kubetest"
+	"landfall/appliance/mirror"
+	"landfall/appliance/release"
+)
+
+// testSite is a site with the controllers of hosts, and a fake of their interfaces.
+type testSite struct {
+	*kubetest.Site
+	*Controllers
+	rules   map[ruleSet]*mirror.Import // the mirror rules that are set
+	release siteReleases
+	images  map[string]string      // the state of the requested images by URL; "" is downloaded
+	asked   map[string]WantedImage // the last request, by URL
+	stop    func()                 // stops the loop
+}
+
+// ruleSet names a set of mirror rules.
+type ruleSet struct {
+	level mirror.Level
+	name  string
+}
+
+func newSite(t testing.TB) *testSite {
+	t.Helper()
+	b := &testSite{Site: kubetest.New(t), rules: map[ruleSet]*mirror.Import{}, images: map[string]string{}}
+	b.open()
+	b.stop = b.Run()
+	return b
+}
+
+// open opens an engine with a projector, and the controllers.
+func (b *testSite) open() {
+	b.Helper()
+	projector := Projector{Objects: b.Site.Objects, URL: kubetest.URL}
+	options := b.engineOptions()
+	options.Projector = projector
+	b.Open(options)
+	b.Controllers = New(Options{Projector: projector, DB: b.Site.DB, Engine: b.Site.Engine, Loop: b.Site.Loop,
+		Clock: b.Site.Clock, Mirrors: b, OSImages: b, Images: b})
+}
+
+func (b *testSite) engineOptions() engine.Options {
+	return engine.Options{
+		Releases: &b.release,
+		ReleaseList: []engine.ReleaseImage{
+			{OpenshiftVersion: "4.20.8", CPUArchitecture: "x86_64", URL: "quay.io/release:4.20.8", Default: true},
+			{OpenshiftVersion: "4.19.9", CPUArchitecture: "x86_64", URL: "quay.io/release:4.19.9"},
+			{OpenshiftVersion: "4.20.8", CPUArchitecture: "arm64", URL: "quay.io/release:4.20.8-arm"},
+			{OpenshiftVersion: "4.20.8", CPUArchitecture: "s390x", URL: "quay.io/release:4.20.8-s390x"},
+		},
+	}
+}
+
+func (b *testSite) SetMirror(_ context.Context, level mirror.Level, name string, rules *mirror.Import) error {
+	if rules == nil {
+		delete(b.rules, ruleSet{level, name})
+	} else {
+		b.rules[ruleSet{level, name}] = rules
+	}
+	return nil
+}
+
+func (b *testSite) FetchImages(_ context.Context, wanted []WantedImage) (waiting []string, fault string, err error) {
+	if b.asked == nil {
+		b.asked = map[string]WantedImage{}
+	}
+	for _, image := range wanted {
+		b.asked[image.URL] = image
+		state, asked := b.images[image.URL]
+		if !asked {
+			state = "on its way"
+			b.images[image.URL] = state
+		}
+		switch {
+		case strings.HasPrefix(state, "bad"):
+			fault = image.URL + ": " + state
+		case state != "":
+			waiting = append(waiting, image.URL+": "+state)
+		}
+	}
+	return waiting, fault, nil
+}
+
+func (b *testSite) Known(version, _ string) bool { return version != "9.99" }
+
+// again has an object looked at once more, as its time does, and returns when that would be after
+// this.
+func (b *testSite) again(r controller.Reconciler, name string) time.Duration {
+	b.Helper()
+	next, err := r.Reconcile(b.Context(), "site", name)
+	require.NoError(b, err)
+	b.WaitIdle()
+	return next
+}
+
+// siteReleases has one release; its agent is found only while the registry is there.
+type siteReleases struct {
+	away  error
+	asked atomic.Int64
+}
+
+func (r *siteReleases) Payload(_ context.Context, pullSpec, arch string, _ authn.Keychain) (*release.Payload, error) {
+	r.asked.Add(1)
+	if r.away != nil {
+		return nil, r.away
+	}
+	images := map[string]string{}
+	for _, tag := range []string{release.TagInstaller, release.TagAgent, release.TagHostInstaller,
+		release.TagController, release.TagMachineConfigOperator, release.TagMustGather} {
+		images[tag] = "quay.io/parts/" + tag + "@sha256:" + strings.Repeat("a", 64)
+	}
+	return &release.Payload{PullSpec: pullSpec, Image: "quay.io/release@sha256:" + strings.Repeat("b", 64),
+		Version: "4.20.8", Architecture: arch, Images: images}, nil
+}
+
+func (r *siteReleases) Installer(context.Context, *release.Payload, authn.Keychain,
+	func(done, total int64)) (*release.Installer, func(), error) {
+	return &release.Installer{Path: "/nowhere/openshift-install"}, func() {}, nil
+}
+
+func (r *siteReleases) Generate(context.Context, *release.Installer,
+	release.GenerateRequest) (*release.Generated, error) {
+	return nil, fmt.Errorf("nothing is installed in these tests")
+}

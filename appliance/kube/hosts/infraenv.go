@@ -1,0 +1,469 @@
+package hosts
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-openapi/strfmt"
+	"github.com/go-openapi/swag/conv"
+	"github.com/openshift/assisted-service/models"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/version"
+
+	"landfall/appliance/engine"
+	"landfall/appliance/kube/controller"
+	"landfall/appliance/kube/objects"
+	"landfall/appliance/kube/objects/agentinstall"
+	"landfall/store"
+)
+
+// infraEnvs follows InfraEnvs.
+type infraEnvs struct{ *Controllers }
+
+func (infraEnvs) Kind() objects.Kind { return objects.InfraEnvs }
+
+// retryDeletion is of an infra-env that still has hosts.
+const retryDeletion = time.Minute
+
+// infraEnvTask is what is known of an InfraEnv when it is looked at.
+type infraEnvTask struct {
+	key     string                 // <namespace>/<name>
+	object  *agentinstall.InfraEnv // nil: there is none any more
+	id      string                 // of the infra-env; "": there is none yet
+	held    engine.Object          // that the infra-env notes
+	cluster string                 // its cluster; "" for none
+	inputs  infraEnvInputs
+	mirrors *corev1.ConfigMap // nil: none
+	digest  string            // over the inputs but the spec, and the mirrors
+}
+
+// Reconcile makes an infra-env of an InfraEnv, or has the one that there is follow it.
+func (r infraEnvs) Reconcile(ctx context.Context, namespace, name string) (time.Duration, error) {
+	task, missing, err := r.look(namespace, name)
+	switch {
+	case task == nil || err != nil && !isManifestError(err):
+		return 0, err
+	case task.object == nil || task.object.DeletionTimestamp != nil:
+		return r.end(ctx, task)
+	case missing != "":
+		lost := clusterMissing(missing)
+		return 0, r.report(ctx, task, &lost)
+	}
+	if err == nil {
+		err = r.follow(ctx, task)
+	}
+	if err == nil {
+		available := imageAvailable()
+		return 0, r.report(ctx, task, &available)
+	}
+	input := isRefusal(err)
+	fault := imageFault(err, input)
+	if err := r.report(ctx, task, &fault); err != nil || input {
+		return 0, err
+	}
+	return 0, &controller.ReportedError{Err: err}
+}
+
+// look reads all that an InfraEnv's infra-env is made of. missing says which cluster is waited for.
+func (r infraEnvs) look(namespace, name string) (task *infraEnvTask, missing string, err error) {
+	for {
+		task, missing, err = r.read(namespace, name)
+		if task == nil || !r.noteReferences(namespace, name, task.object) {
+			return task, missing, err
+		} // else a change of what it refers to now may have led to nobody, and is looked at
+	}
+}
+
+func (r infraEnvs) read(namespace, name string) (task *infraEnvTask, missing string, err error) {
+	err = r.DB.View(func(tx *store.Tx) error {
+		task = &infraEnvTask{key: namespace + "/" + name}
+		rows := r.Engine.Rows(tx)
+		var err error
+		if task.id, err = rows.InfraEnvOf(task.key); err != nil {
+			return err
+		}
+		if task.id != "" {
+			env, err := rows.InfraEnv(task.id)
+			if err != nil {
+				return err
+			}
+			task.held = env.Object
+		}
+		var object agentinstall.InfraEnv
+		err = r.Objects.Get(tx, objects.InfraEnvs, namespace, name, &object)
+		if errors.Is(err, store.ErrNotFound) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		task.object = &object
+		if object.DeletionTimestamp != nil {
+			return nil
+		}
+		if missing, err = r.clusterFor(tx, task); err != nil || missing != "" {
+			return err
+		}
+		return r.gather(tx, task)
+	})
+	return task, missing, err
+}
+
+// clusterFor finds the cluster that an InfraEnv is for; missing says why there is none yet.
+func (r infraEnvs) clusterFor(tx *store.Tx, task *infraEnvTask) (missing string, err error) {
+	ref := task.object.Spec.ClusterRef
+	if ref == nil {
+		return "", nil
+	}
+	if !r.Objects.Exists(tx, objects.ClusterDeployments, ref.Namespace, ref.Name) {
+		return fmt.Sprintf("failed to get clusterDeployment with name %s in namespace %s", ref.Name, ref.Namespace), nil
+	}
+	if task.cluster, err = r.Engine.Rows(tx).ClusterOf(ref.Namespace + "/" + ref.Name); err != nil ||
+		task.cluster != "" {
+		return "", err
+	}
+	return fmt.Sprintf("cluster does not exist: %s, check AgentClusterInstall conditions in namespace %s", ref.Name,
+		ref.Namespace), nil
+}
+
+// gather reads what an InfraEnv refers to.
+func (r infraEnvs) gather(tx *store.Tx, task *infraEnvTask) error {
+	spec := &task.object.Spec
+	secret, err := r.pullSecret(tx, task.object.Namespace, spec.PullSecretRef)
+	if err != nil {
+		return err
+	}
+	found, err := r.networksOf(tx, task.object.Namespace, &spec.NMStateConfigLabelSelector)
+	if err != nil {
+		return err
+	}
+	if task.mirrors, err = r.mirrorConfig(tx, spec.MirrorRegistryRef); err != nil {
+		return err
+	}
+	task.inputs = infraEnvInputs{
+		name: task.object.Name, spec: spec, pullSecret: secret, clusterID: strfmt.UUID(task.cluster),
+		version:   r.versionFor(task),
+		imageType: imageTypeOf(spec, r.defaultImageType(tx)), networks: found.hosts, from: found.from,
+		networked: len(found.hosts) > 0 || task.held.Digest != "" && task.id != "" && !ownNetwork(task.held.Digest),
+	}
+	if r.OSImages != nil && spec.OSImageVersion != "" && !r.OSImages.Known(spec.OSImageVersion, spec.CPUArchitecture) {
+		return manifestFault("Specified OSImageVersion is missing from AgentServiceConfig")
+	}
+	task.digest, err = task.digestOf()
+	return err
+}
+
+// versionFor is the version of OpenShift whose base image is asked for: the InfraEnv's, else its
+// cluster's ("" for the engine), else the newest that there is for the architecture.
+func (r infraEnvs) versionFor(task *infraEnvTask) string {
+	spec := &task.object.Spec
+	if spec.OSImageVersion != "" || task.cluster != "" || spec.CPUArchitecture == "" ||
+		spec.CPUArchitecture == models.ClusterCPUArchitectureX8664 {
+		return spec.OSImageVersion
+	}
+	newest, found := "", version.MustParseGeneric("0.0.0")
+	for _, image := range r.Engine.ReleaseList {
+		parsed, err := version.ParseGeneric(image.OpenshiftVersion)
+		if err == nil && slices.Contains(namesOfArchitecture(spec.CPUArchitecture), image.CPUArchitecture) &&
+			found.LessThan(parsed) {
+			newest, found = image.OpenshiftVersion, parsed
+		}
+	}
+	return newest
+}
+
+func namesOfArchitecture(name string) []string {
+	if name == models.ClusterCPUArchitectureArm64 || name == models.ClusterCPUArchitectureAarch64 {
+		return []string{models.ClusterCPUArchitectureArm64, models.ClusterCPUArchitectureAarch64,
+			models.ClusterCPUArchitectureMulti}
+	}
+	return []string{name, models.ClusterCPUArchitectureMulti}
+}
+
+// Digests of infra-envs whose networks are not those of NMStateConfigs end so: a person gave them
+// by another way, or nobody did.
+const networkElsewhere = "-"
+
+func ownNetwork(digest string) bool { return digest[len(digest)-1:] == networkElsewhere }
+
+func (t *infraEnvTask) digestOf() (string, error) {
+	text, err := json.Marshal([]any{t.inputs.pullSecret, t.inputs.networks, t.inputs.imageType, t.mirrorData()})
+	if err != nil {
+		return "", fmt.Errorf("compute a digest of what InfraEnv %s refers to: %w", t.key, err)
+	}
+	sum := sha256.Sum256(text)
+	digest := hex.EncodeToString(sum[:])
+	if len(t.inputs.networks) == 0 {
+		digest += networkElsewhere
+	}
+	return digest, nil
+}
+
+func (t *infraEnvTask) mirrorData() map[string]string {
+	if t.mirrors == nil {
+		return nil
+	}
+	return t.mirrors.Data
+}
+
+// pullSecret reads a pull secret out of the Secret that a reference names.
+func (h *Controllers) pullSecret(tx *store.Tx, namespace string, ref *corev1.LocalObjectReference) (string, error) {
+	if ref == nil || ref.Name == "" {
+		return "",
+			manifestFault("The pullSecretRef names no Secret; name one of the namespace with the pull secret under "+
+				"the key %s.", corev1.DockerConfigJsonKey)
+	}
+	data, err := h.secretData(tx, namespace, ref.Name)
+	if err != nil {
+		return "", err
+	}
+	secret, ok := data[corev1.DockerConfigJsonKey]
+	if !ok {
+		return "", manifestFault("secret %s/%s did not contain key %s", namespace, ref.Name, corev1.DockerConfigJsonKey)
+	}
+	return string(secret), nil
+}
+
+// secretData reads a Secret that something refers to.
+func (h *Controllers) secretData(tx *store.Tx, namespace, name string) (map[string][]byte, error) {
+	var secret corev1.Secret
+	err := h.Objects.Get(tx, objects.Secrets, namespace, name, &secret)
+	if errors.Is(err, store.ErrNotFound) {
+		return nil, manifestFault("failed to find secret %s/%s; it is looked for again when it is made", namespace,
+			name)
+	}
+	if err != nil {
+		return nil, err
+	}
+	for key, value := range secret.StringData {
+		if secret.Data == nil {
+			secret.Data = map[string][]byte{}
+		}
+		secret.Data[key] = []byte(value)
+	}
+	return secret.Data, nil
+}
+
+// follow has the engine's infra-env follow what was gathered.
+func (r infraEnvs) follow(ctx context.Context, task *infraEnvTask) error {
+	note := engine.Object{Key: task.key, Generation: task.object.Generation, Digest: task.digest}
+	if task.id == "" {
+		params := task.inputs.create()
+		if err := params.Validate(strfmt.Default); err != nil {
+			return manifestFault("%v", err)
+		}
+		env, err := r.Engine.RegisterInfraEnv(ctx, params, note)
+		if err != nil {
+			return r.named(task, err)
+		}
+		task.id = env.ID.String()
+		return errors.Join(r.followMirrors(ctx, task), r.freeze(ctx, task.id))
+	}
+	if note == task.held {
+		return errors.Join(r.followMirrors(ctx, task), r.freeze(ctx, task.id))
+	}
+	params := task.inputs.update()
+	if err := params.Validate(strfmt.Default); err != nil {
+		return manifestFault("%v", err)
+	}
+	if err := r.followMirrors(ctx, task); err != nil {
+		return err
+	}
+	if _, err := r.Engine.UpdateInfraEnv(ctx, task.id, params, note); err != nil {
+		return r.named(task, err)
+	}
+	return r.freeze(ctx, task.id)
+}
+
+// named puts the names of NMStateConfigs into what the engine says of the hosts' networks.
+func (r infraEnvs) named(task *infraEnvTask, err error) error {
+	var refused *engine.Error
+	if !errors.As(err, &refused) || len(task.inputs.from) == 0 {
+		return err
+	}
+	return &engine.Error{Kind: refused.Kind, Reason: (&networks{from: task.inputs.from}).named(refused.Reason),
+		Err: err}
+}
+
+// freeze has the image's recipe made, if that was not possible before the release payload was asked
+// which agent hosts run.
+func (r infraEnvs) freeze(ctx context.Context, id string) error {
+	digest, err := r.Engine.RecipeDigest(id)
+	if err != nil || digest != "" {
+		return err
+	}
+	_, err = r.Engine.Recipe(ctx, id)
+	return err
+}
+
+// report writes the status of an InfraEnv, with what came of its spec, and its finalizer.
+func (r infraEnvs) report(ctx context.Context, task *infraEnvTask, outcome *agentinstall.Condition) error {
+	namespace, name := objects.SplitKey(task.key)
+	err := r.DB.Update(ctx, func(tx *store.Tx) error {
+		p := r.writer(tx)
+		err := r.Objects.Update(tx, objects.InfraEnvs, namespace, name, func(u *unstructured.Unstructured) error {
+			if u.GetDeletionTimestamp() != nil {
+				return nil
+			}
+			objects.AddFinalizer(u, infraEnvFinalizer)
+			if task.id != "" {
+				return nil
+			}
+			var object agentinstall.InfraEnv
+			if err := objects.Into(u, &object); err != nil {
+				return err
+			}
+			object.Status.AgentLabelSelector = metav1.LabelSelector{MatchLabels: map[string]string{labelInfraEnv: name}}
+			object.Status.ISODownloadURL, object.Status.CreatedTime = "", nil
+			object.Status.Conditions = setAgentCondition(object.Status.Conditions, p.now, *outcome)
+			return objects.SetStatus(u, &object.Status)
+		})
+		if err != nil || task.id == "" {
+			return err
+		}
+		if notice, told := noDelay(&task.object.Spec); told {
+			if err := r.Objects.EventOnce(tx, objects.InfraEnvs, namespace, name, notice, p.now); err != nil {
+				return err
+			}
+		}
+		err = p.showInfraEnv(task.id, outcome)
+		if engine.KindOf(err) == engine.NotFound {
+			return nil // deleted meanwhile; what it was made of is looked at again then
+		}
+		return err
+	})
+	if errors.Is(err, store.ErrNotFound) {
+		return nil
+	}
+	return err
+}
+
+// end deletes the infra-env of an InfraEnv that is being deleted or was. Hosts that are not bound,
+// or are installed, go with it; others hold it back.
+func (r infraEnvs) end(ctx context.Context, task *infraEnvTask) (time.Duration, error) {
+	if task.id != "" {
+		busy, err := r.removeHosts(ctx, task.id)
+		if err != nil {
+			return 0, err
+		}
+		if len(busy) > 0 {
+			return retryDeletion, r.holdBack(ctx, task, busy)
+		}
+		if r.Mirrors != nil {
+			if err := r.Mirrors.SetMirror(ctx, infraEnvLevel(task.id), mirrorOfInfraEnv, nil); err != nil {
+				return 0, err
+			}
+		}
+		if err := r.Engine.DeregisterInfraEnv(ctx, task.id); err != nil && engine.KindOf(err) != engine.NotFound {
+			return retryDeletion, err
+		}
+	}
+	if task.object == nil || !slices.Contains(task.object.Finalizers, infraEnvFinalizer) {
+		return 0, nil
+	}
+	namespace, name := objects.SplitKey(task.key)
+	return 0, r.DB.Update(ctx, func(tx *store.Tx) error {
+		p := r.writer(tx)
+		return p.release(objects.InfraEnvs, namespace, name, infraEnvFinalizer)
+	})
+}
+
+// removeHosts deletes the hosts of an infra-env, unless one of them is bound and not installed:
+// then it names those and deletes none.
+func (r infraEnvs) removeHosts(ctx context.Context, id string) (busy []string, err error) {
+	hosts, err := r.Engine.Hosts(id)
+	if err != nil {
+		return nil, err
+	}
+	for _, host := range hosts {
+		if host.ClusterID != nil && !slices.Contains(statesInstalled, conv.Value(host.Status)) {
+			busy = append(busy, host.ID.String())
+		}
+	}
+	if len(busy) > 0 {
+		return busy, nil
+	}
+	for _, host := range hosts {
+		if err := r.Engine.DeregisterHost(ctx, id, host.ID.String()); err != nil &&
+			engine.KindOf(err) != engine.NotFound {
+			return nil, err
+		}
+	}
+	return nil, nil
+}
+
+// holdBack says why an InfraEnv is not deleted yet.
+func (r infraEnvs) holdBack(ctx context.Context, task *infraEnvTask, busy []string) error {
+	if task.object == nil {
+		return nil
+	}
+	namespace, name := objects.SplitKey(task.key)
+	return r.DB.Update(ctx, func(tx *store.Tx) error {
+		var u unstructured.Unstructured
+		if err := r.Objects.Get(tx, objects.InfraEnvs, namespace, name, &u); err != nil {
+			return err
+		}
+		return r.Objects.Event(tx, &u, objects.Notice{
+			Component: objects.AgentController, Warning: true, Reason: "DeletionBlocked",
+			Message: fmt.Sprintf("The InfraEnv is deleted when its hosts that are bound to a cluster and not "+
+				"installed are gone: %s. Delete or unbind their Agents.", sampleOf(busy)),
+		}, r.Clock.Now().UTC())
+	})
+}
+
+// noDelay is what an InfraEnv hears that asks for a delay. Upstream's script looks for the cards
+// once, and is delayed for those that come late.
+func noDelay(spec *agentinstall.InfraEnvSpec) (objects.Notice, bool) {
+	if conv.Value(spec.NetworkDiscoveryDelaySeconds) == 0 {
+		return objects.Notice{}, false
+	}
+	return objects.Notice{
+		Component: objects.AgentController, Reason: "NetworkDiscoveryDelayLeftOut",
+		Message: "networkDiscoveryDelaySeconds has no effect: hosts look for the network cards that " +
+			"NMStateConfigs name " +
+			"until all are there, for up to 30 seconds, and go on at once then.",
+	}, true
+}
+
+// sampleOf names the first of a list.
+func sampleOf(names []string) string {
+	const shown = 5
+	if len(names) > shown {
+		return fmt.Sprintf("%s and %d more", strings.Join(names[:shown], ", "), len(names)-shown)
+	}
+	return strings.Join(names, ", ")
+}
+
+// isManifestError tells whether a fault lies in what people wrote.
+func isManifestError(err error) bool {
+	_, ok := errors.AsType[*manifestError](err)
+	return ok
+}
+
+// isRefusal tells whether a fault stays until somebody changes what was asked for.
+func isRefusal(err error) bool {
+	switch engine.KindOf(err) {
+	case engine.Invalid, engine.NotFound, engine.Conflict, engine.Schema, engine.Forbidden:
+		return true
+	}
+	return isManifestError(err)
+}
+
+// defaultImageType is that of InfraEnvs which name none: the site's AgentServiceConfig may say,
+// else it is the minimal image.
+func (h *Controllers) defaultImageType(tx *store.Tx) models.ImageType {
+	settings, err := h.serviceSettings(tx)
+	if err != nil || settings["ISO_IMAGE_TYPE"] != string(models.ImageTypeFullIso) {
+		return models.ImageTypeMinimalIso
+	}
+	return models.ImageTypeFullIso
+}

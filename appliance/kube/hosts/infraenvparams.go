@@ -1,0 +1,105 @@
+package hosts
+
+import (
+	"strings"
+
+	"github.com/go-openapi/strfmt"
+	"github.com/go-openapi/swag/conv"
+	"github.com/openshift/assisted-service/models"
+
+	"landfall/appliance/kube/objects/agentinstall"
+)
+
+// infraEnvInputs is all that the engine's infra-env is made of: an InfraEnv's spec and what it
+// refers to.
+type infraEnvInputs struct {
+	name       string
+	spec       *agentinstall.InfraEnvSpec
+	pullSecret string
+	clusterID  strfmt.UUID // "" for late binding
+	version    string      // of OpenShift; "": the newest
+	imageType  models.ImageType
+	networks   []*models.HostStaticNetworkConfig
+	from       []string // the NMStateConfigs of the networks, <namespace>/<name>
+	// networked tells that the networks are those of NMStateConfigs, none of them among it.
+	// Otherwise they are left as they are.
+	networked bool
+}
+
+// imageTypeOf is the type of an InfraEnv's image: the one that it asks for, else the site's
+// default. s390x has no minimal image.
+func imageTypeOf(spec *agentinstall.InfraEnvSpec, byDefault models.ImageType) models.ImageType {
+	switch {
+	case spec.CPUArchitecture == models.ClusterCPUArchitectureS390x:
+		return models.ImageTypeFullIso
+	case spec.ImageType != "":
+		return models.ImageType(spec.ImageType)
+	case byDefault != "":
+		return byDefault
+	}
+	return models.ImageTypeMinimalIso
+}
+
+func (in *infraEnvInputs) create() *models.InfraEnvCreateParams {
+	params := &models.InfraEnvCreateParams{
+		Name: &in.name, PullSecret: &in.pullSecret, OpenshiftVersion: in.version,
+		CPUArchitecture: in.spec.CPUArchitecture, ImageType: in.imageType,
+		SSHAuthorizedKey: &in.spec.SSHAuthorizedKey, AdditionalTrustBundle: in.spec.AdditionalTrustBundle,
+		IgnitionConfigOverride: in.spec.IgnitionConfigOverride, Proxy: proxyParams(in.spec.Proxy),
+		KernelArguments: kernelArguments(in.spec.KernelArguments), StaticNetworkConfig: in.networks,
+	}
+	if sources := timeServers(in.spec); sources != "" {
+		params.AdditionalNtpSources = &sources
+	}
+	if in.clusterID != "" {
+		params.ClusterID = &in.clusterID
+	}
+	return params
+}
+
+// update asks for all that the InfraEnv wants; the engine finds what of it is another than before.
+// What an InfraEnv leaves out and the engine has a default for stays as it is.
+func (in *infraEnvInputs) update() *models.InfraEnvUpdateParams {
+	params := &models.InfraEnvUpdateParams{
+		PullSecret: in.pullSecret, ImageType: in.imageType, SSHAuthorizedKey: &in.spec.SSHAuthorizedKey,
+		AdditionalTrustBundle: &in.spec.AdditionalTrustBundle, IgnitionConfigOverride: in.spec.IgnitionConfigOverride,
+		Proxy: proxyParams(in.spec.Proxy), KernelArguments: kernelArguments(in.spec.KernelArguments),
+	}
+	if params.KernelArguments == nil {
+		params.KernelArguments = models.KernelArguments{}
+	}
+	if in.spec.OSImageVersion != "" {
+		params.OpenshiftVersion = &in.version
+	}
+	if sources := timeServers(in.spec); sources != "" {
+		params.AdditionalNtpSources = &sources
+	}
+	if in.networked {
+		if params.StaticNetworkConfig = in.networks; params.StaticNetworkConfig == nil {
+			params.StaticNetworkConfig = []*models.HostStaticNetworkConfig{}
+		}
+	}
+	return params
+}
+
+// timeServers are all NTP sources: the engine does not tell those that are added from those that
+// are used alone.
+func timeServers(s *agentinstall.InfraEnvSpec) string {
+	return strings.Join(append(append([]string(nil), s.NTPSources...), s.AdditionalNTPSources...), ",")
+}
+
+func proxyParams(p *agentinstall.Proxy) *models.Proxy {
+	if p == nil {
+		p = &agentinstall.Proxy{}
+	}
+	return &models.Proxy{HTTPProxy: conv.Pointer(p.HTTPProxy), HTTPSProxy: conv.Pointer(p.HTTPSProxy),
+		NoProxy: conv.Pointer(p.NoProxy)}
+}
+
+func kernelArguments(arguments []agentinstall.KernelArgument) models.KernelArguments {
+	var params models.KernelArguments
+	for _, a := range arguments {
+		params = append(params, &models.KernelArgument{Operation: a.Operation, Value: a.Value})
+	}
+	return params
+}

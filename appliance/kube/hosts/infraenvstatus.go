@@ -1,0 +1,132 @@
+package hosts
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"net/url"
+	"slices"
+	"time"
+
+	"github.com/openshift/assisted-service/models"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"landfall/appliance/engine"
+	"landfall/appliance/kube/objects/agentinstall"
+)
+
+const (
+	infraEnvFinalizer     = "infraenv.agent-install.openshift.io/ai-deprovision"
+	annotationPropagate   = "infraenv.agent-install.openshift.io/propagate-node-labels"
+	conditionImageCreated = "ImageCreated"
+	reasonImageError      = "ImageCreationError"
+	bootOrderControl      = "BootOrderControl" // the type of iPXE scripts that send an installed machine to its disk
+)
+
+// imageAvailable is the condition of an InfraEnv whose image can be downloaded; imageBeingMade that
+// of one whose agent is being looked up in its release payload.
+func imageAvailable() agentinstall.Condition {
+	return agentinstall.Condition{Type: conditionImageCreated, Status: corev1.ConditionTrue,
+		Reason: "InfraEnvAvailable", Message: "InfraEnv is available: Image has been created"}
+}
+
+func imageBeingMade() agentinstall.Condition {
+	return agentinstall.Condition{Type: conditionImageCreated, Status: corev1.ConditionTrue, Reason: "ImageCreated",
+		Message: "Image has been created"}
+}
+
+// imageFault is the condition of an InfraEnv that no image can be made of, because of what people
+// wrote or of a fault that may pass.
+func imageFault(fault error, input bool) agentinstall.Condition {
+	c := agentinstall.Condition{Type: conditionImageCreated, Status: corev1.ConditionFalse, Reason: reasonImageError,
+		Message: "Failed to create image due to an internal error: " + fault.Error()}
+	if input {
+		c.Message = "Failed to create image: " + fault.Error()
+	}
+	return c
+}
+
+func clusterMissing(reason string) agentinstall.Condition {
+	return agentinstall.Condition{Type: conditionImageCreated, Status: corev1.ConditionUnknown,
+		Reason: "MissingClusterDeployment", Message: "ClusterDeployment is missing: " + reason}
+}
+
+// showInfraEnv writes what an infra-env is into the status of its InfraEnv. The image's URL changes
+// with the image's content and not otherwise; the time beside it is when that happened. A fault
+// that the condition tells of stays until the InfraEnv was followed again.
+func showInfraEnv(object *agentinstall.InfraEnv, env *engine.InfraEnvView, serviceURL string, now time.Time) error {
+	is := &object.Status
+	is.AgentLabelSelector = metav1.LabelSelector{MatchLabels: map[string]string{labelInfraEnv: object.Name}}
+	id := env.ID.String()
+	is.DebugInfo.EventsURL = serviceURL + restRoot + "/events?" + url.Values{"infra_env_id": {id}}.Encode()
+	is.DebugInfo.StaticNetworkDownloadURL = ""
+	if env.StaticNetworkConfig != "" {
+		is.DebugInfo.StaticNetworkDownloadURL = fileURL(serviceURL, id, "static-network-config", "")
+	}
+	if slices.ContainsFunc(is.Conditions, func(c agentinstall.Condition) bool {
+		return c.Type == conditionImageCreated && c.Status == corev1.ConditionFalse
+	}) {
+		is.ISODownloadURL, is.CreatedTime = "", nil
+		return nil
+	}
+	if env.Recipe == "" {
+		is.ISODownloadURL, is.CreatedTime = "", nil
+		is.Conditions = setAgentCondition(is.Conditions, now, imageBeingMade())
+		return nil
+	}
+	image, err := imageURL(serviceURL, env)
+	if err != nil {
+		return err
+	}
+	if image != is.ISODownloadURL {
+		created := metav1.NewTime(now.UTC().Truncate(time.Second))
+		is.ISODownloadURL, is.CreatedTime = image, &created
+	}
+	is.BootArtifacts = artifactsOf(object, env, serviceURL)
+	is.Conditions = setAgentCondition(is.Conditions, now, imageAvailable())
+	return nil
+}
+
+// imageURL is where an infra-env's image is, in the form of the image service: the infra-env and
+// the revision of its image are in the token, so another image has another URL.
+func imageURL(serviceURL string, env *engine.InfraEnvView) (string, error) {
+	header, err := json.Marshal(map[string]string{"alg": "none", "typ": "JWT"})
+	if err != nil {
+		return "", err
+	}
+	claims, err := json.Marshal(map[string]string{"infra_env_id": env.ID.String(), "image": env.Recipe})
+	if err != nil {
+		return "", err
+	}
+	encode := base64.RawURLEncoding.EncodeToString
+	file := "full.iso"
+	if *env.Type == models.ImageTypeMinimalIso {
+		file = "minimal.iso"
+	}
+	token := encode(header) + "." + encode(claims) + "." + encode([]byte(env.Recipe[:min(len(env.Recipe), 12)]))
+	return serviceURL + "/byapikey/" + token + "/" + env.OpenshiftVersion + "/" + env.CPUArchitecture + "/" + file, nil
+}
+
+func artifactsOf(object *agentinstall.InfraEnv, env *engine.InfraEnvView,
+	serviceURL string) agentinstall.BootArtifacts {
+	query := "?" + url.Values{"arch": {env.CPUArchitecture}, "version": {env.OpenshiftVersion}}.Encode()
+	id, script := env.ID.String(), ""
+	if object.Spec.IPXEScriptType == bootOrderControl {
+		script = "boot-order-control"
+	}
+	return agentinstall.BootArtifacts{
+		KernelURL:            serviceURL + "/boot-artifacts/kernel" + query,
+		RootfsURL:            serviceURL + "/boot-artifacts/rootfs" + query,
+		InitrdURL:            serviceURL + "/images/" + id + "/pxe-initrd" + query,
+		IpxeScriptURL:        fileURL(serviceURL, id, "ipxe-script", script),
+		DiscoveryIgnitionURL: fileURL(serviceURL, id, "discovery.ign", ""),
+	}
+}
+
+func fileURL(serviceURL, infraEnvID, name, script string) string {
+	query := url.Values{"file_name": {name}}
+	if script != "" {
+		query.Set("ipxe_script_type", script)
+	}
+	return serviceURL + restRoot + "/infra-envs/" + infraEnvID + "/downloads/files?" + query.Encode()
+}

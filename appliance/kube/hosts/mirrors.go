@@ -1,0 +1,68 @@
+package hosts
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"landfall/appliance/kube/objects"
+	"landfall/appliance/kube/objects/agentinstall"
+	"landfall/appliance/mirror"
+	"landfall/store"
+)
+
+// The keys of a mirror registry's ConfigMap, and the names under which its rules are kept.
+const (
+	keyRegistriesConf = "registries.conf"
+	keyCABundle       = "ca-bundle.crt"
+	mirrorOfInfraEnv  = "InfraEnv mirrorRegistryRef"
+	mirrorOfSite      = "AgentServiceConfig mirrorRegistryRef"
+)
+
+func infraEnvLevel(id string) mirror.Level { return mirror.Level{InfraEnv: id} }
+
+// mirrorConfig reads the ConfigMap of a mirror registry; nil for no reference.
+func (h *Controllers) mirrorConfig(tx *store.Tx, ref *agentinstall.MirrorRegistryReference) (*corev1.ConfigMap, error) {
+	if ref == nil {
+		return nil, nil
+	}
+	var config corev1.ConfigMap
+	err := h.Objects.Get(tx, objects.ConfigMaps, ref.Namespace, ref.Name, &config)
+	if errors.Is(err, store.ErrNotFound) {
+		return nil, manifestFault("Failed to get referenced ConfigMap %s/%s", ref.Namespace, ref.Name)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if strings.TrimSpace(config.Data[keyRegistriesConf]) == "" {
+		return nil, manifestFault("ConfigMap %s/%s does not contain %s key", ref.Namespace, ref.Name, keyRegistriesConf)
+	}
+	if _, err := mirror.Parse(rulesOf(&config).Sources(ref.Name)); err != nil {
+		return nil, manifestFault("ConfigMap %s/%s: %v", ref.Namespace, ref.Name, err)
+	}
+	return &config, nil
+}
+
+// rulesOf makes mirror rules of a ConfigMap.
+func rulesOf(config *corev1.ConfigMap) *mirror.Import {
+	rules := &mirror.Import{Files: []mirror.ImportedFile{{Name: keyRegistriesConf, Kind: mirror.FileRegistriesConf,
+		Data: []byte(config.Data[keyRegistriesConf])}}}
+	if bundle := config.Data[keyCABundle]; strings.TrimSpace(bundle) != "" {
+		rules.Files = append(rules.Files, mirror.ImportedFile{Name: keyCABundle, Kind: mirror.FileCA,
+			Data: []byte(bundle)})
+	}
+	return rules
+}
+
+// followMirrors keeps an infra-env's mirror rules as its InfraEnv has them.
+func (r infraEnvs) followMirrors(ctx context.Context, task *infraEnvTask) error {
+	switch {
+	case r.Mirrors != nil && task.mirrors != nil:
+		return r.Mirrors.SetMirror(ctx, infraEnvLevel(task.id), mirrorOfInfraEnv, rulesOf(task.mirrors))
+	case r.Mirrors != nil && task.held.Digest != "": // it may have had some
+		return r.Mirrors.SetMirror(ctx, infraEnvLevel(task.id), mirrorOfInfraEnv, nil)
+	}
+	return nil
+}

@@ -1,0 +1,106 @@
+package hosts
+
+import (
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"github.com/openshift/assisted-service/models"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+	"sigs.k8s.io/yaml"
+
+	"landfall/appliance/kube/objects"
+	"landfall/store"
+
+	"landfall/appliance/kube/objects/agentinstall"
+)
+
+// networks are the static networks of an infra-env with the NMStateConfigs that they come from, in
+// the same order.
+type networks struct {
+	hosts []*models.HostStaticNetworkConfig
+	from  []string // <namespace>/<name>
+}
+
+// manifestError is a fault of what people wrote: nothing is tried again before they change it.
+type manifestError struct{ reason string }
+
+func (e *manifestError) Error() string { return e.reason }
+
+func manifestFault(format string, args ...any) error {
+	return &manifestError{fmt.Sprintf(format, args...)}
+}
+
+// selectsNetworks makes the selector of an InfraEnv's NMStateConfigs. An empty one selects none.
+func selectsNetworks(selector *metav1.LabelSelector) (labels.Selector, error) {
+	if len(selector.MatchLabels)+len(selector.MatchExpressions) == 0 {
+		return labels.Nothing(), nil
+	}
+	selects, err := metav1.LabelSelectorAsSelector(selector)
+	if err != nil {
+		return nil, manifestFault("The nmStateConfigLabelSelector can't be read: %v.", err)
+	}
+	return selects, nil
+}
+
+// networksOf collects the networks that an InfraEnv selects among the NMStateConfigs of its
+// namespace, in the order of their names whenever they came.
+func (h *Controllers) networksOf(tx *store.Tx, namespace string, selector *metav1.LabelSelector) (*networks, error) {
+	selects, err := selectsNetworks(selector)
+	if err != nil {
+		return nil, err
+	}
+	found := &networks{}
+	if selects.Empty() || selects.String() == labels.Nothing().String() {
+		return found, nil
+	}
+	owners := map[string]string{} // by MAC address in lower case
+	err = h.Objects.Each(tx, objects.NMStateConfigs, namespace, func(u *unstructured.Unstructured) error {
+		if !selects.Matches(labels.Set(u.GetLabels())) || u.GetDeletionTimestamp() != nil {
+			return nil
+		}
+		return found.add(u, owners)
+	})
+	return found, err
+}
+
+func (n *networks) add(u *unstructured.Unstructured, owners map[string]string) error {
+	var config agentinstall.NMStateConfig
+	if err := objects.Into(u, &config); err != nil {
+		return manifestFault("NMStateConfig %s/%s can't be read: %v.", u.GetNamespace(), u.GetName(), err)
+	}
+	name, host := config.Namespace+"/"+config.Name, &models.HostStaticNetworkConfig{}
+	for _, nic := range config.Spec.Interfaces {
+		mac := strings.ToLower(nic.MACAddress)
+		if other, taken := owners[mac]; taken && other != name {
+			return manifestFault("NMStateConfigs %s and %s both name the MAC address %s; a machine gets its network "+
+				"from one of them only, so take it out of the other.", other, name, mac)
+		}
+		owners[mac] = name
+		host.MacInterfaceMap = append(host.MacInterfaceMap, &models.MacInterfaceMapItems0{MacAddress: nic.MACAddress,
+			LogicalNicName: nic.Name})
+	}
+	text, err := yaml.Marshal(config.Spec.Config)
+	if err != nil {
+		return fmt.Errorf("write the network of NMStateConfig %s: %w", name, err)
+	}
+	host.NetworkYaml = string(text)
+	n.hosts, n.from = append(n.hosts, host), append(n.from, name)
+	return nil
+}
+
+var hostNumber = regexp.MustCompile(`\bhost (\d+)\b`)
+
+// named puts the names of NMStateConfigs where a fault of the networks has the numbers of hosts.
+func (n *networks) named(fault string) string {
+	return hostNumber.ReplaceAllStringFunc(fault, func(match string) string {
+		number, err := strconv.Atoi(match[len("host "):])
+		if err != nil || number >= len(n.from) {
+			return match
+		}
+		return "NMStateConfig " + n.from[number]
+	})
+}

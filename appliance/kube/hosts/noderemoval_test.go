@@ -1,0 +1,76 @@
+package hosts
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"landfall/appliance/kube/kubetest"
+	"landfall/appliance/kube/objects"
+	"landfall/appliance/kube/objects/agentinstall"
+	"landfall/store"
+)
+
+// reaching is a bench that reaches into clusters.
+func (b *testSite) reaching() *kubetest.Spokes {
+	seen := kubetest.NewSpokes()
+	b.Spokes = seen
+	return seen
+}
+
+// installedIn makes an Agent of a host that is installed in the cluster "one", bound late.
+func installedIn(b *testSite) *kubetest.Machine {
+	b.RegisterCluster("one")
+	from := newSite(b)
+	from.Apply(kubetest.InfraEnvManifest("pool"))
+	kept := from.Agent(from.Boot("pool", 1))
+	b.Apply(kubetest.InfraEnvManifest("pool"))
+	b.Apply("kind: Agent\nmetadata:\n  namespace: site\n  name: " + kept.Name + "\n  labels: {" + labelInfraEnv +
+		": pool}\n  annotations:\n" +
+		"    " + annotationAgentState + ": installed\n    " + annotationAgentInventory + ": '" +
+		kept.Annotations[annotationAgentInventory] + "'\n" +
+		"spec: {approved: true, role: '', clusterDeploymentName: {namespace: site, name: one}}")
+	return &kubetest.Machine{Site: b.Site, InfraEnv: b.InfraEnvID("pool"), Number: 1, ID: kept.Name}
+}
+
+func TestTheNodeOfAHostThatWasTakenFromItsClusterIsRemovedWhenTheHostIsBack(t *testing.T) {
+	b := newSite(t)
+	seen := b.reaching()
+	m := installedIn(b)
+	b.EditAgent(m, func(spec *agentinstall.AgentSpec) { spec.ClusterDeploymentName = nil })
+	b.RequireCondition(m, conditionBound, corev1.ConditionFalse, "UnbindingPendingUserAction")
+	require.Contains(t, b.Agent(m).Status.DeprovisionInfo.Message, "removed from it when the host has booted")
+	require.Empty(t, seen.Removed(), "it may run still")
+
+	seen.Fail(errors.New("The cluster's API does not answer."))
+	m.Register()
+	m.Report()
+	b.Eventually("the fault is told",
+		func() bool { return b.Agent(m).Status.DeprovisionInfo.Message == "The cluster's API does not answer." })
+	seen.Fail(nil)
+	b.Eventually("the node is removed", func() bool { return b.Agent(m).Status.DeprovisionInfo == nil })
+	require.Equal(t, []string{"site/one node-1"}, seen.Removed())
+}
+
+func TestAPersonKeepsANodeFromBeingRemoved(t *testing.T) {
+	b := newSite(t)
+	seen := b.reaching()
+	m := installedIn(b)
+	b.Update(func(tx *store.Tx) error {
+		return b.Objects.Update(tx, objects.Agents, "site", m.ID, func(u *unstructured.Unstructured) error {
+			annotations := cloned(u.GetAnnotations())
+			annotations[annotationSkipSpokeCleanup] = "true"
+			u.SetAnnotations(annotations)
+			return nil
+		})
+	})
+	b.EditAgent(m, func(spec *agentinstall.AgentSpec) { spec.ClusterDeploymentName = nil })
+	m.Register()
+	m.Report()
+	b.WaitIdle()
+	require.Nil(t, b.Agent(m).Status.DeprovisionInfo)
+	require.Empty(t, seen.Removed())
+}

@@ -1,0 +1,333 @@
+package hosts
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"landfall/appliance/engine"
+	"landfall/appliance/kube/objects"
+	"landfall/appliance/kube/objects/agentinstall"
+	"landfall/store"
+)
+
+// Projector writes the InfraEnvs and Agents of the engine's infra-envs and hosts.
+type Projector struct {
+	Objects *objects.Objects
+	URL     string // of the API and of images, without a trailing slash
+}
+
+// Project implements engine.Projector: it writes InfraEnvs and Agents in the transaction of the
+// engine's change.
+func (h Projector) Project(tx *store.Tx, touched engine.Touched) error {
+	p := writer{Projector: h, tx: tx, rows: touched.Rows, now: touched.Now}
+	for _, row := range touched.InfraEnvs {
+		if row.Deleted {
+			continue
+		}
+		if err := p.infraEnv(row); err != nil {
+			return fmt.Errorf("show infra-env %s: %w", row.ID, err)
+		}
+	}
+	// A host that moves to another infra-env is one row that comes and one that goes, and one
+	// Agent.
+	for _, row := range touched.Hosts {
+		if row.Deleted {
+			continue
+		}
+		if err := p.host(row.ID, nil); err != nil {
+			return fmt.Errorf("show host %s: %w", row.ID, err)
+		}
+	}
+	for _, row := range touched.Hosts {
+		if !row.Deleted {
+			continue
+		}
+		if err := p.hostGone(row.Object); err != nil {
+			return fmt.Errorf("remove the Agent of host %s: %w", row.ID, err)
+		}
+	}
+	for _, row := range touched.InfraEnvs {
+		if !row.Deleted {
+			continue
+		}
+		if err := p.infraEnv(row); err != nil {
+			return fmt.Errorf("remove the InfraEnv of infra-env %s: %w", row.ID, err)
+		}
+	}
+	return nil
+}
+
+// writer writes objects in one transaction.
+type writer struct {
+	Projector
+	tx   *store.Tx
+	rows engine.Rows
+	now  time.Time
+}
+
+func (h *Controllers) writer(tx *store.Tx) writer {
+	return writer{Projector: h.Projector, tx: tx, rows: h.Engine.Rows(tx), now: h.Clock.Now().UTC()}
+}
+
+func (p writer) infraEnv(row engine.TouchedRow) error {
+	switch {
+	case row.Deleted && row.Object.Key == "":
+		return nil
+	case row.Deleted:
+		return p.infraEnvGone(row.Object)
+	case row.Object.Key != "":
+		return p.showInfraEnv(row.ID, nil)
+	}
+	env, err := p.rows.InfraEnv(row.ID)
+	if err != nil {
+		return err
+	}
+	return p.adoptInfraEnv(env)
+}
+
+// showInfraEnv writes an infra-env into its InfraEnv, with what came of the InfraEnv's spec unless
+// that is nil.
+func (p writer) showInfraEnv(id string, outcome *agentinstall.Condition) error {
+	env, err := p.rows.InfraEnv(id)
+	if err != nil {
+		return err
+	}
+	namespace, name := objects.SplitKey(env.Object.Key)
+	changed := false
+	err = p.Objects.Update(p.tx, objects.InfraEnvs, namespace, name, func(u *unstructured.Unstructured) error {
+		var object agentinstall.InfraEnv
+		if err := objects.Into(u, &object); err != nil {
+			return err
+		}
+		if outcome != nil {
+			object.Status.Conditions = setAgentCondition(object.Status.Conditions, p.now, *outcome)
+		}
+		before, err := objects.Fields(&object.Spec)
+		if err != nil {
+			return err
+		}
+		if object.Generation == env.Object.Generation {
+			changed = followInfraEnv(&object.Spec, env)
+		}
+		if err := showInfraEnv(&object, env, p.URL, p.now); err != nil {
+			return err
+		}
+		return putInfraEnv(u, &object, before)
+	})
+	if errors.Is(err, store.ErrNotFound) {
+		return nil // it was deleted a moment ago; its controller ends the infra-env
+	}
+	if err != nil || !changed {
+		return err
+	}
+	generation, err := p.generation(objects.InfraEnvs, env.Object.Key)
+	if err != nil {
+		return err
+	}
+	return p.rows.NoteInfraEnv(id, engine.Object{Key: env.Object.Key, Generation: generation})
+}
+
+func (p writer) generation(kind objects.Kind, object string) (int64, error) {
+	namespace, name := objects.SplitKey(object)
+	var u unstructured.Unstructured
+	if err := p.Objects.Get(p.tx, kind, namespace, name, &u); err != nil {
+		return 0, err
+	}
+	return u.GetGeneration(), nil
+}
+
+// infraEnvGone follows an infra-env that was deleted. Its InfraEnv goes with it, unless the
+// infra-env went with its cluster: the InfraEnv waits for the next one then.
+func (p writer) infraEnvGone(of engine.Object) error {
+	namespace, name := objects.SplitKey(of.Key)
+	var object agentinstall.InfraEnv
+	err := p.Objects.Get(p.tx, objects.InfraEnvs, namespace, name, &object)
+	if errors.Is(err, store.ErrNotFound) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	made := object.Labels[labelMadeForInfraEnv] == "true"
+	if ref := object.Spec.ClusterRef; ref != nil && object.DeletionTimestamp == nil && !made {
+		cluster, err := p.rows.ClusterOf(ref.Namespace + "/" + ref.Name)
+		if err != nil {
+			return err
+		}
+		if cluster == "" {
+			return p.Objects.Update(p.tx, objects.InfraEnvs, namespace, name, func(u *unstructured.Unstructured) error {
+				lost := clusterMissing(fmt.Sprintf("cluster does not exist: %s, check AgentClusterInstall conditions "+
+					"in namespace %s", ref.Name, ref.Namespace))
+				object.Status = agentinstall.InfraEnvStatus{Conditions: setAgentCondition(object.Status.Conditions,
+					p.now, lost), AgentLabelSelector: object.Status.AgentLabelSelector}
+				return objects.SetStatus(u, &object.Status)
+			})
+		}
+	}
+	return errors.Join(p.release(objects.InfraEnvs, namespace, name, infraEnvFinalizer), p.dropMade(&object))
+}
+
+// release ends an object: it is deleted, and the finalizer is taken off.
+func (p writer) release(kind objects.Kind, namespace, name, finalizer string) error {
+	if err := p.Objects.Delete(p.tx, kind, namespace, name, p.now); err != nil {
+		return err
+	}
+	err := p.Objects.Update(p.tx, kind, namespace, name, func(u *unstructured.Unstructured) error {
+		objects.RemoveFinalizer(u, finalizer)
+		return nil
+	})
+	if errors.Is(err, store.ErrNotFound) {
+		return nil
+	}
+	return err
+}
+
+// host writes a host into its Agent, which is made if there is none, with what came of the Agent's
+// spec unless that is nil. A host of an infra-env without an object has no Agent.
+func (p writer) host(key string, outcome *agentinstall.Condition) error {
+	host, err := p.rows.Host(key)
+	if err != nil {
+		return err
+	}
+	env, err := p.rows.InfraEnv(host.InfraEnvID.String())
+	if err != nil || env.Object.Key == "" {
+		return err
+	}
+	namespace, _ := objects.SplitKey(env.Object.Key)
+	place := namespace + "/" + host.ID.String()
+	if p.Objects.Exists(p.tx, objects.Agents, namespace, host.ID.String()) {
+		return p.showAgent(place, host, env, outcome)
+	}
+	return p.newAgent(place, host, env)
+}
+
+// newAgent makes the Agent of a host that has registered.
+func (p writer) newAgent(place string, host *engine.HostView, env *engine.InfraEnvView) error {
+	namespace, name := objects.SplitKey(place)
+	agent := &agentinstall.Agent{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name,
+		Finalizers: []string{agentFinalizer}}}
+	pushed, err := p.adopt(agent, host, env)
+	if err != nil {
+		return err
+	}
+	if err := showHost(agent, host.Host, p.URL, p.now); err != nil {
+		return err
+	}
+	showJoining(agent, host.Joining, p.now)
+	if err := p.Objects.Create(p.tx, objects.Agents, agent, p.now); err != nil {
+		return err
+	}
+	note := engine.Object{Key: place, Generation: 1}
+	if !pushed {
+		note.Generation = 0 // its spec wants something of the engine
+	}
+	return p.rows.NoteHost(host.Key(), note)
+}
+
+// adopt makes an Agent that of an infra-env's host: owner, labels, and a spec of which only the
+// cluster, the approval and the node labels are given. It tells whether the engine has all that the
+// spec asks for.
+func (p writer) adopt(agent *agentinstall.Agent, host *engine.HostView,
+	env *engine.InfraEnvView) (followed bool, err error) {
+	namespace, name := objects.SplitKey(env.Object.Key)
+	var owner agentinstall.InfraEnv
+	err = p.Objects.Get(p.tx, objects.InfraEnvs, namespace, name, &owner)
+	if err != nil && !errors.Is(err, store.ErrNotFound) {
+		return false, err
+	}
+	agent.Spec = agentinstall.AgentSpec{}
+	if agent.Spec.ClusterDeploymentName, err = p.clusterOf(host); err != nil {
+		return false, err
+	}
+	agent.Labels = cloned(owner.Spec.AgentLabels)
+	agent.Labels[labelInfraEnv] = name
+	agent.OwnerReferences = []metav1.OwnerReference{{APIVersion: objects.InfraEnvs.APIVersion(),
+		Kind: objects.InfraEnvs.Kind, Name: name, UID: owner.UID}}
+	agent.Spec.Approved = approvesAll(&owner)
+	inheritNodeLabels(agent, &owner)
+	return len(agent.Spec.NodeLabels) == 0, nil
+}
+
+// clusterOf names the ClusterDeployment of a host's cluster; nil for a host of none, and of a
+// cluster without an object.
+func (p writer) clusterOf(host *engine.HostView) (*agentinstall.ClusterReference, error) {
+	if host.ClusterID == nil {
+		return nil, nil
+	}
+	cluster, err := p.rows.Cluster(host.ClusterID.String())
+	if err != nil || cluster.Object.Key == "" {
+		return nil, err
+	}
+	namespace, name := objects.SplitKey(cluster.Object.Key)
+	return &agentinstall.ClusterReference{Namespace: namespace, Name: name}, nil
+}
+
+// showAgent writes a host into the Agent that is there.
+func (p writer) showAgent(place string, host *engine.HostView, env *engine.InfraEnvView,
+	outcome *agentinstall.Condition) error {
+	namespace, name := objects.SplitKey(place)
+	_, envName := objects.SplitKey(env.Object.Key)
+	bound, err := p.clusterOf(host)
+	if err != nil {
+		return err
+	}
+	moved, changed := false, false
+	if err := p.Objects.Update(p.tx, objects.Agents, namespace, name, func(u *unstructured.Unstructured) error {
+		var agent agentinstall.Agent
+		if err := objects.Into(u, &agent); err != nil {
+			return err
+		}
+		before, err := objects.Fields(&agent.Spec)
+		if err != nil {
+			return err
+		}
+		if of := agent.Labels[labelInfraEnv]; of != envName {
+			if moved = of != ""; moved {
+				if _, err := p.adopt(&agent, host, env); err != nil {
+					return err
+				}
+				u.SetOwnerReferences(agent.OwnerReferences)
+			}
+			agent.Labels = cloned(agent.Labels)
+			agent.Labels[labelInfraEnv] = envName
+		}
+		if !moved && host.Object.Key == place && host.Object.Generation == agent.Generation {
+			changed = followHost(&agent.Spec, host, bound)
+		}
+		if outcome != nil {
+			agent.Status.Conditions = setAgentCondition(agent.Status.Conditions, p.now, *outcome)
+		}
+		if err := showHost(&agent, host.Host, p.URL, p.now); err != nil {
+			return err
+		}
+		showJoining(&agent, host.Joining, p.now)
+		return putAgent(u, &agent, before)
+	}); err != nil {
+		return err
+	}
+	note := engine.Object{Key: place}
+	if changed {
+		if note.Generation, err = p.generation(objects.Agents, place); err != nil {
+			return err
+		}
+	}
+	return p.rows.NoteHost(host.Key(), note)
+}
+
+// hostGone ends the Agent of a host that was deleted, unless the machine registered in another
+// infra-env meanwhile and the Agent is its.
+func (p writer) hostGone(of engine.Object) error {
+	if of.Key == "" {
+		return nil
+	}
+	other, err := p.rows.HostOf(of.Key)
+	if err != nil || other != "" {
+		return err
+	}
+	namespace, name := objects.SplitKey(of.Key)
+	return p.release(objects.Agents, namespace, name, agentFinalizer)
+}

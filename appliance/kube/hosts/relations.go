@@ -1,0 +1,88 @@
+package hosts
+
+import (
+	"landfall/appliance/kube/objects"
+	"landfall/appliance/kube/objects/agentinstall"
+	"landfall/store"
+)
+
+// Which InfraEnvs and Agents are looked at again when something that they refer to changes.
+
+// reference names something that an InfraEnv refers to. Those to clusters are also by the cluster's
+// namespace alone, and the one to NMStateConfigs by the InfraEnv's, if it selects any.
+func reference(kind objects.Kind, namespace, name string) string {
+	return kind.Resource + "/" + namespace + "/" + name
+}
+
+// referencesOf are what an InfraEnv refers to.
+func referencesOf(env *agentinstall.InfraEnv) (refs []string) {
+	if ref := env.Spec.ClusterRef; ref != nil {
+		refs = append(refs, reference(objects.ClusterDeployments, ref.Namespace, ref.Name),
+			reference(objects.AgentClusterInstalls, ref.Namespace, ""))
+	}
+	if ref := env.Spec.PullSecretRef; ref != nil {
+		refs = append(refs, reference(objects.Secrets, env.Namespace, ref.Name))
+	}
+	if ref := env.Spec.MirrorRegistryRef; ref != nil {
+		refs = append(refs, reference(objects.ConfigMaps, ref.Namespace, ref.Name))
+	}
+	if selector := env.Spec.NMStateConfigLabelSelector; len(selector.MatchLabels)+len(selector.MatchExpressions) > 0 {
+		refs = append(refs, reference(objects.NMStateConfigs, env.Namespace, ""))
+	}
+	return refs
+}
+
+// noteReferences remembers what an InfraEnv refers to (nil: there is none any more), and tells
+// whether that is other than it was.
+func (h *Controllers) noteReferences(namespace, name string, env *agentinstall.InfraEnv) (changed bool) {
+	var refs []string
+	if env != nil {
+		refs = referencesOf(env)
+	}
+	return h.references.Set(key{Kind: objects.InfraEnvs, Namespace: namespace, Name: name}, refs)
+}
+
+// infraEnvsReferringTo finds the InfraEnvs that refer to an object of a kind.
+func (h *Controllers) infraEnvsReferringTo(kind objects.Kind) func(*store.Tx, string, string) ([]key, error) {
+	return func(_ *store.Tx, namespace, name string) ([]key, error) {
+		return h.references.To(reference(kind, namespace, name)), nil
+	}
+}
+
+// infraEnvsOfNamespace finds those that may refer to an object of a kind: an AgentClusterInstall's
+// ClusterDeployment is of the same namespace, and a cluster is registered once both are there; an
+// NMStateConfig's label that was taken away matters as much as one that is there.
+func (h *Controllers) infraEnvsOfNamespace(kind objects.Kind) func(*store.Tx, string, string) ([]key, error) {
+	return func(_ *store.Tx, namespace, _ string) ([]key, error) {
+		return h.references.To(reference(kind, namespace, "")), nil
+	}
+}
+
+// agentsOfInfraEnv finds the Agents by the engine's rows: Agents are large, and an InfraEnv changes
+// often while its hosts register.
+func (h *Controllers) agentsOfInfraEnv(tx *store.Tx, namespace, name string) ([]key, error) {
+	rows := h.Engine.Rows(tx)
+	id, err := rows.InfraEnvOf(namespace + "/" + name)
+	if err != nil || id == "" {
+		return nil, err
+	}
+	ids, err := rows.InfraEnvHostIDs(id)
+	if err != nil {
+		return nil, err
+	}
+	keys := make([]key, 0, len(ids))
+	for _, id := range ids {
+		keys = append(keys, key{Kind: objects.Agents, Namespace: namespace, Name: id})
+	}
+	return keys, nil
+}
+
+// agentsOfNamespace is for AgentClassifications, which look at all Agents of their namespace.
+func (h *Controllers) agentsOfNamespace(tx *store.Tx, namespace, _ string) ([]key, error) {
+	var keys []key
+	err := objects.Names(tx, objects.Agents, namespace, func(namespace, name string) error {
+		keys = append(keys, key{Kind: objects.Agents, Namespace: namespace, Name: name})
+		return nil
+	})
+	return keys, err
+}

@@ -1,0 +1,373 @@
+package hosts
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"landfall/appliance/kube/objects"
+	"landfall/appliance/kube/objects/agentinstall"
+	"landfall/appliance/mirror"
+	"landfall/store"
+)
+
+const (
+	serviceConfigName        = "agent" // of the only AgentServiceConfig that is followed
+	serviceConfigFinalizer   = "agentserviceconfig.agent-install.openshift.io/ai-deprovision"
+	annotationServiceSetting = "unsupported.agent-install.openshift.io/assisted-service-configmap"
+	certificatesOfOSImages   = "AgentServiceConfig OSImageCACertRef"
+	conditionReconciled      = "ReconcileCompleted"
+	conditionDeployments     = "DeploymentsHealthy"
+	lookAtImages             = time.Minute // between looks at how the images of an AgentServiceConfig stand
+)
+
+// operatorNamespaces are where a hub's operator has what its AgentServiceConfig names without a
+// namespace. Anywhere else counts if there is one object of the name only.
+var operatorNamespaces = []string{"multicluster-engine", "assisted-installer", "open-cluster-management"}
+
+// WantedImage is a base image that an AgentServiceConfig names.
+type WantedImage struct {
+	OpenshiftVersion, CPUArchitecture, URL string
+	Headers, Query                         map[string]string // that its server wants beside; nil for none
+}
+
+// ImageFetcher fetches base images.
+type ImageFetcher interface {
+	// FetchImages has those fetched that are not there and not on their way. It says which can't be
+	// had and why: fault is a sentence about what was asked for, waiting names what is still on its
+	// way.
+	FetchImages(ctx context.Context, wanted []WantedImage) (waiting []string, fault string, err error)
+}
+
+// serviceConfigs follows the site's AgentServiceConfig.
+type serviceConfigs struct{ *Controllers }
+
+func (serviceConfigs) Kind() objects.Kind { return objects.AgentServiceConfigs }
+
+// configFault is what can't be followed of an AgentServiceConfig, with the reason of its condition.
+type configFault struct{ reason, message string }
+
+// Reconcile has the site follow its AgentServiceConfig.
+func (r serviceConfigs) Reconcile(ctx context.Context, _, name string) (time.Duration, error) {
+	var config agentinstall.AgentServiceConfig
+	var mirrors, certificates *corev1.ConfigMap
+	var wants WantedImage
+	var fault *configFault
+	err := r.DB.View(func(tx *store.Tx) error {
+		if err := r.Objects.Get(tx, objects.AgentServiceConfigs, "", name, &config); err != nil {
+			return err
+		}
+		var err error
+		if mirrors, certificates, fault, err = r.gather(tx, &config); err != nil {
+			return err
+		}
+		var refused *configFault
+		if wants, refused, err = r.additions(tx, &config); fault == nil {
+			fault = refused
+		}
+		return err
+	})
+	missing := errors.Is(err, store.ErrNotFound)
+	switch {
+	case err != nil && !missing:
+		return 0, err
+	case name != serviceConfigName && !missing:
+		return 0, r.refuseName(ctx, name)
+	case name != serviceConfigName:
+		return 0, nil
+	case missing || config.DeletionTimestamp != nil:
+		return 0, r.letGo(ctx)
+	}
+	if fault == nil {
+		if fault, err = r.follow(ctx, mirrors, certificates); err != nil {
+			return 0, err
+		}
+	}
+	waiting, broken, err := r.fetch(ctx, &config, wants)
+	if err != nil {
+		return 0, err
+	}
+	if err := r.tell(ctx, fault, waiting, broken); err != nil || len(waiting)+len(broken) == 0 {
+		return 0, err
+	}
+	return lookAtImages, nil
+}
+
+// gather reads what an AgentServiceConfig refers to.
+func (r serviceConfigs) gather(tx *store.Tx, config *agentinstall.AgentServiceConfig) (
+	mirrors, certificates *corev1.ConfigMap, fault *configFault, err error) {
+	spec := &config.Spec
+	if ref := spec.MirrorRegistryRef; ref != nil {
+		namespace, err := r.anywhere(tx, objects.ConfigMaps, ref.Name)
+		if err == nil {
+			mirrors, err = r.mirrorConfig(tx, &agentinstall.MirrorRegistryReference{Namespace: namespace,
+				Name: ref.Name})
+		}
+		if err != nil {
+			return nil, nil, &configFault{"ConfigFailure", err.Error()}, ignoreManifestError(err)
+		}
+	}
+	if ref := spec.OSImageCACertRef; ref != nil {
+		namespace, err := r.anywhere(tx, objects.ConfigMaps, ref.Name)
+		if err == nil {
+			certificates = &corev1.ConfigMap{}
+			err = r.Objects.Get(tx, objects.ConfigMaps, namespace, ref.Name, certificates)
+		}
+		if err == nil && len(bundleOf(certificates)) == 0 {
+			err = manifestFault("ConfigMap %s/%s has no certificates", namespace, ref.Name)
+		}
+		if err != nil {
+			return nil, nil, &configFault{"OSImageCACertRefFailure", err.Error()}, ignoreManifestError(err)
+		}
+	}
+	return mirrors, certificates, nil, nil
+}
+
+// The keys of the Secret with what servers of OS images want beside the URL; each is a JSON object
+// of texts.
+const (
+	keyImageHeaders = "headers"
+	keyImageQuery   = "query_params"
+)
+
+// additions reads what the servers of an AgentServiceConfig's images want beside the URL.
+func (r serviceConfigs) additions(tx *store.Tx, config *agentinstall.AgentServiceConfig) (
+	wants WantedImage, fault *configFault, err error) {
+	ref := config.Spec.OSImageAdditionalParamsRef
+	if ref == nil {
+		return wants, nil, nil
+	}
+	namespace, err := r.anywhere(tx, objects.Secrets, ref.Name)
+	var data map[string][]byte
+	if err == nil {
+		data, err = r.secretData(tx, namespace, ref.Name)
+	}
+	for _, key := range slices.Sorted(maps.Keys(data)) {
+		var values map[string]string
+		if jsonErr := json.Unmarshal(data[key], &values); jsonErr != nil && err == nil {
+			err = manifestFault("the key %s of Secret %s/%s is no JSON object of texts, such as {\"name\": \"value\"}",
+				key, namespace, ref.Name)
+		}
+		switch key {
+		case keyImageHeaders:
+			wants.Headers = values
+		case keyImageQuery:
+			wants.Query = values
+		default:
+			err = manifestFault("secret referenced by OSImageAdditionalParamsRef is expected to contain either " +
+				"`headers` and/or `query_params` and no other entries")
+		}
+	}
+	if err != nil {
+		return WantedImage{}, &configFault{"ReasonOSImageAdditionalParamsRefFailure", err.Error()},
+			ignoreManifestError(err)
+	}
+	return wants, nil, nil
+}
+
+func ignoreManifestError(err error) error {
+	if isManifestError(err) {
+		return nil
+	}
+	return err
+}
+
+// anywhere finds the namespace of an object that is named without one.
+func (h *Controllers) anywhere(tx *store.Tx, kind objects.Kind, name string) (string, error) {
+	for _, namespace := range operatorNamespaces {
+		if h.Objects.Exists(tx, kind, namespace, name) {
+			return namespace, nil
+		}
+	}
+	var found []string
+	if err := objects.Names(tx, kind, "", func(namespace, other string) error {
+		if other == name {
+			found = append(found, namespace)
+		}
+		return nil
+	}); err != nil {
+		return "", err
+	}
+	switch len(found) {
+	case 0:
+		return "", manifestFault("there is no %s %s in any namespace; it is looked for again when it is made",
+			kind.Kind, name)
+	case 1:
+		return found[0], nil
+	}
+	return "", manifestFault("there are several of the %s %s: in the namespaces %s; keep the one that is meant in %s",
+		kind.Kind, name, strings.Join(found, ", "), operatorNamespaces[0])
+}
+
+// bundleOf is all certificates of a ConfigMap, by the order of its keys.
+func bundleOf(config *corev1.ConfigMap) []byte {
+	var bundle []byte
+	for _, name := range slices.Sorted(maps.Keys(config.Data)) {
+		if text := strings.TrimSpace(config.Data[name]); text != "" {
+			bundle = append(bundle, text+"\n"...)
+		}
+	}
+	return bundle
+}
+
+// follow keeps the site's mirror rules and certificates as the AgentServiceConfig has them.
+func (r serviceConfigs) follow(ctx context.Context, mirrors, certificates *corev1.ConfigMap) (*configFault, error) {
+	if r.Mirrors == nil {
+		return nil, nil
+	}
+	var rules, bundle *mirror.Import
+	if mirrors != nil {
+		rules = rulesOf(mirrors)
+	}
+	if certificates != nil {
+		bundle = &mirror.Import{Files: []mirror.ImportedFile{{Name: keyCABundle, Kind: mirror.FileCA,
+			Data: bundleOf(certificates)}}}
+	}
+	for _, set := range []struct {
+		name, reason string
+		rules        *mirror.Import
+	}{{mirrorOfSite, "ConfigFailure", rules}, {certificatesOfOSImages, "OSImageCACertRefFailure", bundle}} {
+		if err := r.Mirrors.SetMirror(ctx, mirror.Level{}, set.name, set.rules); err != nil {
+			if ctx.Err() != nil {
+				return nil, err
+			}
+			return &configFault{set.reason, err.Error()}, nil
+		}
+	}
+	return nil, nil
+}
+
+func (r serviceConfigs) fetch(ctx context.Context, config *agentinstall.AgentServiceConfig,
+	wants WantedImage) (waiting []string, broken string, err error) {
+	if r.Images == nil || len(config.Spec.OSImages) == 0 {
+		return nil, "", nil
+	}
+	var wanted []WantedImage
+	for _, image := range config.Spec.OSImages {
+		wants.OpenshiftVersion, wants.CPUArchitecture, wants.URL = image.OpenshiftVersion, image.CPUArchitecture,
+			image.URL
+		wanted = append(wanted, wants)
+	}
+	return r.Images.FetchImages(ctx, wanted)
+}
+
+// tell writes the conditions of the AgentServiceConfig.
+func (r serviceConfigs) tell(ctx context.Context, fault *configFault, waiting []string, broken string) error {
+	reconciled := agentinstall.Condition{Type: conditionReconciled, Status: corev1.ConditionTrue,
+		Reason: "ReconcileSucceeded", Message: "AgentServiceConfig reconcile completed without error."}
+	if fault != nil {
+		reconciled.Status, reconciled.Reason, reconciled.Message = corev1.ConditionFalse, fault.reason, fault.message
+	}
+	healthy := agentinstall.Condition{Type: conditionDeployments, Status: corev1.ConditionTrue,
+		Reason: "DeploymentSucceeded", Message: "All the deployments managed by Infrastructure-operator are healthy."}
+	switch {
+	case broken != "":
+		healthy.Status, healthy.Reason, healthy.Message = corev1.ConditionFalse, "DeploymentFailure", broken
+	case len(waiting) > 0:
+		healthy.Status, healthy.Reason, healthy.Message = corev1.ConditionFalse, "DeploymentFailure",
+			"OS images are not there yet: "+strings.Join(waiting, "; ")
+	}
+	err := r.DB.Update(ctx, func(tx *store.Tx) error {
+		return r.Objects.Update(tx, objects.AgentServiceConfigs, "", serviceConfigName,
+			func(u *unstructured.Unstructured) error {
+				var config agentinstall.AgentServiceConfig
+				if err := objects.Into(u, &config); err != nil {
+					return err
+				}
+				objects.AddFinalizer(u, serviceConfigFinalizer)
+				for _, c := range []agentinstall.Condition{reconciled, healthy} {
+					config.Status.Conditions = setAgentCondition(config.Status.Conditions, r.Clock.Now(), c)
+				}
+				return objects.SetStatus(u, &config.Status)
+			})
+	})
+	if errors.Is(err, store.ErrNotFound) {
+		return nil
+	}
+	return err
+}
+
+// letGo takes back what an AgentServiceConfig brought about; images that were fetched stay.
+func (r serviceConfigs) letGo(ctx context.Context) error {
+	if _, err := r.follow(ctx, nil, nil); err != nil {
+		return err
+	}
+	return r.DB.Update(ctx, func(tx *store.Tx) error {
+		err := r.Objects.Update(tx, objects.AgentServiceConfigs, "", serviceConfigName,
+			func(u *unstructured.Unstructured) error {
+				if u.GetDeletionTimestamp() != nil {
+					objects.RemoveFinalizer(u, serviceConfigFinalizer)
+				}
+				return nil
+			})
+		if errors.Is(err, store.ErrNotFound) {
+			return nil
+		}
+		return err
+	})
+}
+
+// refuseName says of an AgentServiceConfig of another name that it is not followed.
+func (r serviceConfigs) refuseName(ctx context.Context, name string) error {
+	return r.DB.Update(ctx, func(tx *store.Tx) error {
+		var u unstructured.Unstructured
+		if err := r.Objects.Get(tx, objects.AgentServiceConfigs, "", name, &u); err != nil {
+			return err
+		}
+		return r.Objects.Event(tx, &u, objects.Notice{
+			Component: objects.AgentController, Warning: true, Reason: "Invalid name (" + name + ")",
+			Message: fmt.Sprintf("Only an AgentServiceConfig with the name %s is followed; this one does nothing.",
+				serviceConfigName),
+		}, r.Clock.Now().UTC())
+	})
+}
+
+// serviceSettings are what the site's AgentServiceConfig overrides of the service's settings, as
+// environment variables.
+func (h *Controllers) serviceSettings(tx *store.Tx) (map[string]string, error) {
+	var config agentinstall.AgentServiceConfig
+	err := h.Objects.Get(tx, objects.AgentServiceConfigs, "", serviceConfigName, &config)
+	if errors.Is(err, store.ErrNotFound) || err == nil && config.Annotations[annotationServiceSetting] == "" {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	name := config.Annotations[annotationServiceSetting]
+	namespace, err := h.anywhere(tx, objects.ConfigMaps, name)
+	if err != nil {
+		return nil, ignoreManifestError(err)
+	}
+	var settings corev1.ConfigMap
+	err = h.Objects.Get(tx, objects.ConfigMaps, namespace, name, &settings)
+	return settings.Data, err
+}
+
+// serviceConfigsReferringTo is for ConfigMaps and Secrets that the AgentServiceConfig may refer to.
+func (h *Controllers) serviceConfigsReferringTo(tx *store.Tx, _, name string) ([]key, error) {
+	var config agentinstall.AgentServiceConfig
+	err := h.Objects.Get(tx, objects.AgentServiceConfigs, "", serviceConfigName, &config)
+	if errors.Is(err, store.ErrNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	named := slices.ContainsFunc([]*corev1.LocalObjectReference{config.Spec.MirrorRegistryRef,
+		config.Spec.OSImageCACertRef, config.Spec.OSImageAdditionalParamsRef},
+		func(ref *corev1.LocalObjectReference) bool {
+			return ref != nil && ref.Name == name
+		})
+	if !named {
+		return nil, nil
+	}
+	return []key{{Kind: objects.AgentServiceConfigs, Name: serviceConfigName}}, nil
+}

@@ -1,0 +1,214 @@
+package hosts
+
+import (
+	"encoding/json"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/go-openapi/swag/conv"
+	"github.com/openshift/assisted-service/models"
+
+	"landfall/appliance/engine"
+	"landfall/appliance/kube/objects/agentinstall"
+)
+
+// followHost takes over into an Agent's spec what was changed of its host by other ways, so that
+// neither undoes the other. Of a name, role, pool or disk that the spec leaves to the engine only
+// the name is taken over: the others the engine also chooses by itself. It tells whether the spec
+// was changed.
+func followHost(spec *agentinstall.AgentSpec, host *engine.HostView,
+	bound *agentinstall.ClusterReference) (changed bool) {
+	set := func(to *string, value string) {
+		if *to != value {
+			*to, changed = value, true
+		}
+	}
+	if host.Named != "" {
+		set(&spec.Hostname, host.Named)
+	}
+	if spec.Role != "" && spec.Role != host.Role {
+		spec.Role, changed = host.Role, true
+	}
+	if spec.MachineConfigPool != "" && host.MachineConfigPoolName != "" {
+		set(&spec.MachineConfigPool, host.MachineConfigPoolName)
+	}
+	if chosen := chosenDisk(spec); chosen != "" && host.InstallationDiskID != "" && !namesDisk(host.Host, chosen) {
+		spec.InstallationDiskPath = ""
+		set(&spec.InstallationDiskID, host.InstallationDiskID)
+	}
+	if labels, err := nodeLabelsOf(host.Host); err == nil && !maps.Equal(labels, spec.NodeLabels) {
+		spec.NodeLabels, changed = labels, true
+	}
+	if !sameArguments(spec.InstallerArgs, host.InstallerArgs) {
+		set(&spec.InstallerArgs, host.InstallerArgs)
+	}
+	set(&spec.IgnitionConfigOverrides, host.IgnitionConfigOverrides)
+	if referenceKey(spec.ClusterDeploymentName) != referenceKey(bound) {
+		spec.ClusterDeploymentName, changed = bound, true
+	}
+	return changed
+}
+
+func referenceKey(r *agentinstall.ClusterReference) string {
+	if r == nil {
+		return ""
+	}
+	return r.Namespace + "/" + r.Name
+}
+
+// chosenDisk is the disk that a spec asks for, by id or path.
+func chosenDisk(spec *agentinstall.AgentSpec) string {
+	if spec.InstallationDiskPath != "" {
+		return spec.InstallationDiskPath
+	}
+	return spec.InstallationDiskID
+}
+
+// namesDisk tells whether the disk that a host is installed to is called so: by its id, by a path
+// of udev's, or as the kernel calls it.
+func namesDisk(host *models.Host, name string) bool {
+	if name == host.InstallationDiskID || name == host.InstallationDiskPath {
+		return true
+	}
+	inv, err := inventoryOf(host)
+	if err != nil || inv == nil {
+		return false
+	}
+	return slices.ContainsFunc(inv.Disks, func(d agentinstall.HostDisk) bool {
+		return d.ID == host.InstallationDiskID && slices.Contains([]string{d.ByPath, d.ByID, d.Path, "/dev/" + d.Name},
+			name)
+	})
+}
+
+func nodeLabelsOf(host *models.Host) (map[string]string, error) {
+	if host.NodeLabels == "" {
+		return nil, nil
+	}
+	var labels map[string]string
+	err := json.Unmarshal([]byte(host.NodeLabels), &labels)
+	return labels, err
+}
+
+// installerArguments reads a JSON list; none for "".
+func installerArguments(text string) ([]string, error) {
+	if text == "" {
+		return nil, nil
+	}
+	var arguments []string
+	if err := json.Unmarshal([]byte(text), &arguments); err != nil {
+		return nil,
+			manifestFault("installerArgs is no JSON list of texts, such as [\"--append-karg\", \"console=ttyS0\"]: %v.",
+				err)
+	}
+	return arguments, nil
+}
+
+func sameArguments(a, b string) bool {
+	first, err := installerArguments(a)
+	second, err2 := installerArguments(b)
+	return err == nil && err2 == nil && slices.Equal(first, second)
+}
+
+// approvesAll tells whether an InfraEnv approves the Agents that come from it.
+func approvesAll(env *agentinstall.InfraEnv) bool {
+	return env.Spec.AgentApproval != nil && env.Spec.AgentApproval.AutoApprove
+}
+
+// inheritNodeLabels hands an InfraEnv's labels on to the node labels of an Agent, those that its
+// annotation lists. Labels that the Agent has by itself stay; those that it inherited before and
+// that are not handed on any more go.
+func inheritNodeLabels(agent *agentinstall.Agent, env *agentinstall.InfraEnv) {
+	inherited := commaList(agent.Annotations[annotationInheritedLabels])
+	labels := cloned(agent.Spec.NodeLabels)
+	var now []string
+	for _, name := range commaList(env.Annotations[annotationPropagate]) {
+		value, there := env.Labels[name]
+		_, own := labels[name]
+		if !there || own && !slices.Contains(inherited, name) {
+			continue
+		}
+		labels[name] = value
+		now = append(now, name)
+	}
+	for _, name := range inherited {
+		if !slices.Contains(now, name) {
+			delete(labels, name)
+		}
+	}
+	if len(now)+len(inherited) == 0 {
+		return
+	}
+	agent.Spec.NodeLabels = labels
+	agent.Annotations = cloned(agent.Annotations)
+	slices.Sort(now)
+	if agent.Annotations[annotationInheritedLabels] = strings.Join(now, ","); len(now) == 0 {
+		delete(agent.Annotations, annotationInheritedLabels)
+	}
+}
+
+// commaList reads a list with commas, without what is empty in it.
+func commaList(text string) []string {
+	var list []string
+	for item := range strings.SplitSeq(text, ",") {
+		if item = strings.TrimSpace(item); item != "" {
+			list = append(list, item)
+		}
+	}
+	return list
+}
+
+// followInfraEnv takes over into an InfraEnv's spec what was changed of its infra-env by other
+// ways. What the spec leaves to the engine stays left to it.
+func followInfraEnv(spec *agentinstall.InfraEnvSpec, env *engine.InfraEnvView) (changed bool) {
+	set := func(to *string, value string) {
+		if strings.TrimSpace(*to) != strings.TrimSpace(value) {
+			*to, changed = value, true
+		}
+	}
+	set(&spec.SSHAuthorizedKey, env.SSHAuthorizedKey)
+	set(&spec.AdditionalTrustBundle, env.AdditionalTrustBundle)
+	if env.IgnitionConfigOverride != "" {
+		set(&spec.IgnitionConfigOverride, env.IgnitionConfigOverride)
+	}
+	if env.Type != nil && spec.ImageType != "" && imageTypeOf(spec, "") != *env.Type {
+		spec.ImageType, changed = string(*env.Type), true
+	}
+	if given := timeServers(spec); given != "" && given != env.AdditionalNtpSources {
+		spec.NTPSources, spec.AdditionalNTPSources, changed = nil, commaList(env.AdditionalNtpSources), true
+	}
+	if proxy := proxyOf(env.Proxy); proxy != orNone(spec.Proxy) {
+		if spec.Proxy, changed = &proxy, true; proxy == (agentinstall.Proxy{}) {
+			spec.Proxy = nil
+		}
+	}
+	if arguments, err := argumentsOf(env.KernelArguments); err == nil && !slices.Equal(arguments,
+		spec.KernelArguments) {
+		spec.KernelArguments, changed = arguments, true
+	}
+	return changed
+}
+
+func orNone(p *agentinstall.Proxy) agentinstall.Proxy {
+	if p == nil {
+		return agentinstall.Proxy{}
+	}
+	return *p
+}
+
+func proxyOf(p *models.Proxy) agentinstall.Proxy {
+	if p == nil {
+		return agentinstall.Proxy{}
+	}
+	return agentinstall.Proxy{HTTPProxy: conv.Value(p.HTTPProxy), HTTPSProxy: conv.Value(p.HTTPSProxy),
+		NoProxy: conv.Value(p.NoProxy)}
+}
+
+func argumentsOf(text *string) ([]agentinstall.KernelArgument, error) {
+	if conv.Value(text) == "" {
+		return nil, nil
+	}
+	var arguments []agentinstall.KernelArgument
+	err := json.Unmarshal([]byte(*text), &arguments)
+	return arguments, err
+}

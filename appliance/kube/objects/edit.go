@@ -1,0 +1,172 @@
+package objects
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"landfall/store"
+)
+
+// SplitKey splits "<namespace>/<name>".
+func SplitKey(key string) (namespace, name string) {
+	namespace, name, _ = strings.Cut(key, "/")
+	return namespace, name
+}
+
+// IgnoreNotFound returns nil for [store.ErrNotFound], and every other error unchanged.
+func IgnoreNotFound(err error) error {
+	if errors.Is(err, store.ErrNotFound) {
+		return nil
+	}
+	return err
+}
+
+// Find returns an object as its Go type, or nil if it does not exist.
+func Find[T any](o *Objects, tx *store.Tx, kind Kind, namespace, name string) (*T, error) {
+	typed := new(T)
+	err := o.Get(tx, kind, namespace, name, typed)
+	if errors.Is(err, store.ErrNotFound) {
+		return nil, nil
+	}
+	return typed, err
+}
+
+// EachAs calls fn with the objects of a kind in a namespace ("" for all) as their Go type.
+func EachAs[T any](o *Objects, tx *store.Tx, kind Kind, namespace string, fn func(*T) error) error {
+	return o.Each(tx, kind, namespace, func(u *unstructured.Unstructured) error {
+		typed := new(T)
+		if err := Into(u, typed); err != nil {
+			return err
+		}
+		return fn(typed)
+	})
+}
+
+// IntoBoth converts the two versions of an object that an admission request carries. before is nil
+// for a new object.
+func IntoBoth[T any](now, before *unstructured.Unstructured) (is, was *T, err error) {
+	is = new(T)
+	if err := Into(now, is); err != nil || before == nil {
+		return is, nil, err
+	}
+	was = new(T)
+	return is, was, Into(before, was)
+}
+
+// UpdateAs is [Objects.Update] with the object's Go type. It writes only the fields that fn has
+// changed, because the object may have fields that the Go type does not know.
+func UpdateAs[T any](o *Objects, tx *store.Tx, kind Kind, namespace, name string, fn func(*T) error) error {
+	return o.Update(tx, kind, namespace, name, func(u *unstructured.Unstructured) error {
+		var before, after T
+		if err := Into(u, &before); err != nil {
+			return err
+		}
+		if err := Into(u, &after); err != nil {
+			return err
+		}
+		if err := fn(&after); err != nil {
+			return err
+		}
+		was, err := From(kind, &before)
+		if err != nil {
+			return err
+		}
+		is, err := From(kind, &after)
+		if err != nil {
+			return err
+		}
+		for _, part := range []string{"metadata", "spec", "status"} {
+			if err := setChanged(u, part, was.Object[part], is.Object[part]); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// setChanged writes those fields of a part of an object that differ between two states of its Go
+// type.
+func setChanged(u *unstructured.Unstructured, part string, was, is any) error {
+	before, _ := was.(map[string]any)
+	after, ok := is.(map[string]any)
+	if !ok {
+		return nil
+	}
+	held, ok := u.Object[part].(map[string]any)
+	if !ok {
+		if u.Object[part] != nil {
+			return fmt.Errorf("%s %s/%s: its %s is no object", u.GetKind(), u.GetNamespace(), u.GetName(), part)
+		}
+		held = map[string]any{}
+	}
+	changed := false
+	for name, value := range after {
+		if !equality.Semantic.DeepEqual(before[name], value) {
+			held[name], changed = value, true
+		}
+	}
+	for name := range before {
+		if _, kept := after[name]; !kept {
+			delete(held, name)
+			changed = true
+		}
+	}
+	if changed {
+		u.Object[part] = held
+	}
+	return nil
+}
+
+// SetStatus replaces the status of an object by one of its Go type.
+func SetStatus(u *unstructured.Unstructured, status any) error {
+	content, err := Fields(status)
+	if err != nil {
+		return err
+	}
+	u.Object["status"] = content
+	return nil
+}
+
+// Fields returns a part of an object, such as its spec, as a map without null values.
+func Fields(part any) (map[string]any, error) {
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(part)
+	if err != nil {
+		return nil, fmt.Errorf("write a part of an object: %w", err)
+	}
+	maps.DeleteFunc(content, func(_ string, value any) bool { return value == nil })
+	return content, nil
+}
+
+// SetSpec writes those fields of a spec that differ from before, which is the spec's [Fields]. It
+// leaves the other fields as their author wrote them.
+func SetSpec(u *unstructured.Unstructured, before map[string]any, spec any) error {
+	after, err := Fields(spec)
+	if err != nil {
+		return err
+	}
+	written, _, err := unstructured.NestedMap(u.Object, "spec")
+	if err != nil {
+		return fmt.Errorf("read the spec of %s: %w", u.GetName(), err)
+	}
+	if written == nil {
+		written = map[string]any{}
+	}
+	for name, value := range after {
+		if !equality.Semantic.DeepEqual(before[name], value) {
+			written[name] = value
+		}
+	}
+	for name := range before {
+		if _, stays := after[name]; !stays {
+			delete(written, name)
+		}
+	}
+	u.Object["spec"] = written
+	return nil
+}

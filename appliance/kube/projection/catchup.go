@@ -1,0 +1,244 @@
+package projection
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/jonboulle/clockwork"
+
+	"landfall/appliance/engine"
+	"landfall/appliance/kube/objects"
+	"landfall/store"
+)
+
+// While the Kubernetes door is shut, clusters, infra-envs and hosts change by REST and in the
+// browser all the same. What they do then is noted, a row for each of them however often it
+// changes, and shown in the objects when the door is opened again. The other way there is nothing
+// to do: nobody reaches the objects while the door is shut.
+
+// missedRows hold what changed while the door was shut, by the kind of row and its id:
+// "hosts/<infra-env id>/<host id>".
+var missedRows = store.NewBucket[missedRow]("missed", 1)
+
+type missedRow struct {
+	Object  string `json:"object,omitempty"` // key of what describes it, or described it when it was deleted
+	Deleted bool   `json:"deleted,omitempty"`
+}
+
+// The kinds of rows.
+const (
+	missedClusters  = "clusters"
+	missedInfraEnvs = "infra-envs"
+	missedHosts     = "hosts"
+)
+
+// Missed is the engine's projector while the door is shut: it notes what the objects will have to
+// be told.
+type Missed struct{}
+
+// Project implements engine.Projector.
+func (Missed) Project(tx *store.Tx, touched engine.Touched) error {
+	for _, of := range []struct {
+		kind string
+		rows []engine.TouchedRow
+	}{{missedClusters, touched.Clusters}, {missedInfraEnvs, touched.InfraEnvs}, {missedHosts, touched.Hosts}} {
+		for _, row := range of.rows {
+			key, note := of.kind+"/"+row.ID, missedRow{row.Object.Key, row.Deleted}
+			if note == (missedRow{Deleted: true}) { // nothing has ever described it
+				if err := missedRows.Delete(tx, key); err != nil {
+					return err
+				}
+				continue
+			}
+			if err := missedRows.Put(tx, key, &note); err != nil {
+				return fmt.Errorf("note what %s missed: %w", key, err)
+			}
+		}
+	}
+	return nil
+}
+
+// shownRows hold, under shownKey, how the objects were shown when the door was opened last.
+var shownRows = store.NewBucket[shown]("shown", 1)
+
+const shownKey = "objects"
+
+type shown struct {
+	Program string `json:"program"`
+	URL     string `json:"url"`
+}
+
+// CatchUp brings the objects to where the engine is, when the door is opened.
+type CatchUp struct {
+	DB        *store.DB
+	Engine    *engine.Engine
+	Projector engine.Projector // of hosts, then of clusters
+	Program   string           // the appliance's version: another one may write more into the objects
+	URL       string           // the appliance's URL, which the objects contain
+	Clock     clockwork.Clock
+}
+
+// BatchRows is the number of rows that one transaction projects.
+const BatchRows = 16
+
+// Run shows what the objects have missed: all that there is if another program, or one under
+// another URL, has shown it before, or none has; else what was changed, made or deleted while the
+// door was shut. It can be broken off and begun again.
+func (c CatchUp) Run(ctx context.Context) error {
+	now, all := shown{c.Program, c.URL}, false
+	written, deleted := map[string][]engine.TouchedRow{}, map[string][]engine.TouchedRow{}
+	if err := c.DB.View(func(tx *store.Tx) error {
+		before, err := shownRows.Get(tx, shownKey)
+		if err != nil && !errors.Is(err, store.ErrNotFound) {
+			return err
+		}
+		if all = before == nil || *before != now; all {
+			if err := c.listAll(tx, written); err != nil {
+				return err
+			}
+		}
+		return missedRows.Each(tx, "", func(key string, note *missedRow) error {
+			kind, id, _ := strings.Cut(key, "/")
+			row := engine.TouchedRow{ID: id, Object: engine.Object{Key: note.Object}, Deleted: note.Deleted}
+			switch {
+			case note.Deleted:
+				deleted[kind] = append(deleted[kind], row)
+			case !all:
+				written[kind] = append(written[kind], row)
+			}
+			return nil
+		})
+	}); err != nil {
+		return err
+	}
+	// Who refers comes behind whom it refers to; what clusters show depends on their hosts' Agents
+	// too. A host that moved to another infra-env keeps its Agent if it is seen there before it is
+	// missed here.
+	for _, step := range []struct {
+		kind string
+		rows []engine.TouchedRow
+	}{
+		{missedClusters, written[missedClusters]}, {missedInfraEnvs, written[missedInfraEnvs]},
+		{missedHosts, written[missedHosts]},
+		{missedHosts, deleted[missedHosts]}, {missedInfraEnvs, deleted[missedInfraEnvs]},
+		{missedClusters, deleted[missedClusters]},
+		{missedClusters, written[missedClusters]},
+	} {
+		for batch := range slices.Chunk(step.rows, BatchRows) {
+			if err := c.DB.Update(ctx, func(tx *store.Tx) error { return c.show(tx, step.kind, batch) }); err != nil {
+				return fmt.Errorf("show what happened while the Kubernetes API was off: %w", err)
+			}
+		}
+	}
+	return c.forget(ctx, now)
+}
+
+func (c CatchUp) listAll(tx *store.Tx, rows map[string][]engine.TouchedRow) error {
+	r := c.Engine.Rows(tx)
+	for kind, list := range map[string]func() ([]string, error){missedClusters: r.ClusterIDs,
+		missedInfraEnvs: r.InfraEnvIDs, missedHosts: r.HostKeys} {
+		ids, err := list()
+		if err != nil {
+			return err
+		}
+		for _, id := range ids {
+			rows[kind] = append(rows[kind], engine.TouchedRow{ID: id})
+		}
+	}
+	return nil
+}
+
+// show has rows of one kind shown as they are now, as the engine would have had it done.
+func (c CatchUp) show(tx *store.Tx, kind string, batch []engine.TouchedRow) error {
+	rows := c.Engine.Rows(tx)
+	touched := engine.Touched{Rows: rows, Now: c.Clock.Now().UTC()}
+	for _, row := range batch {
+		var err error
+		if !row.Deleted {
+			row.Object, err = objectOf(rows, kind, row.ID)
+			if engine.KindOf(err) == engine.NotFound {
+				continue // it was deleted since, with the door open
+			}
+		}
+		if err != nil {
+			return err
+		}
+		switch kind {
+		case missedClusters:
+			touched.Clusters = append(touched.Clusters, row)
+		case missedInfraEnvs:
+			touched.InfraEnvs = append(touched.InfraEnvs, row)
+		default:
+			touched.Hosts = append(touched.Hosts, row)
+		}
+	}
+	return c.Projector.Project(tx, touched)
+}
+
+func objectOf(rows engine.Rows, kind, id string) (engine.Object, error) {
+	switch kind {
+	case missedClusters:
+		view, err := rows.Cluster(id)
+		if err != nil {
+			return engine.Object{}, err
+		}
+		return view.Object, nil
+	case missedInfraEnvs:
+		view, err := rows.InfraEnv(id)
+		if err != nil {
+			return engine.Object{}, err
+		}
+		return view.Object, nil
+	}
+	view, err := rows.Host(id)
+	if err != nil {
+		return engine.Object{}, err
+	}
+	return view.Object, nil
+}
+
+// forget drops the notes: from now on what the engine does is shown when it does it.
+func (c CatchUp) forget(ctx context.Context, now shown) error {
+	for {
+		left := 0
+		if err := c.DB.Update(ctx, func(tx *store.Tx) error {
+			left = 0
+			if err := missedRows.Keys(tx, "", func(key string) error {
+				if left++; left > 16*BatchRows {
+					return store.ErrStop
+				}
+				return missedRows.Delete(tx, key)
+			}); err != nil || left > 16*BatchRows {
+				return err
+			}
+			return shownRows.Put(tx, shownKey, &now)
+		}); err != nil {
+			return err
+		}
+		if left <= 16*BatchRows {
+			return nil
+		}
+	}
+}
+
+// AnyObjects tells whether the Kubernetes door was ever open.
+func AnyObjects(tx *store.Tx) (any bool, err error) {
+	for _, kind := range []objects.Kind{objects.ClusterDeployments, objects.InfraEnvs, objects.Agents} {
+		if err := objects.Names(tx, kind, "", func(_, _ string) error {
+			any = true
+			return store.ErrStop
+		}); err != nil || any {
+			return any, err
+		}
+	}
+	return shownRows.Exists(tx, shownKey), nil
+}
+
+// Missing returns the number of recorded changes that are not projected yet.
+func Missing(tx *store.Tx) (count int, err error) {
+	err = missedRows.Keys(tx, "", func(string) error { count++; return nil })
+	return count, err
+}

@@ -1,0 +1,118 @@
+package projection
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/go-openapi/swag/conv"
+	"github.com/openshift/assisted-service/models"
+
+	"landfall/appliance/engine"
+	"landfall/appliance/kube/objects"
+	"landfall/store"
+)
+
+// EventsOf returns the projector that shows the engine's events as Events of the objects that they
+// are about, so that kubectl describe and kubectl events tell the story of an installation: those
+// of a cluster at its AgentClusterInstall, of a host at its Agent, of an infra-env at its InfraEnv.
+// It comes behind the projectors that write these.
+func EventsOf(o *objects.Objects) engine.Projector { return eventProjector{o} }
+
+type eventProjector struct{ objects *objects.Objects }
+
+// componentService is who Events come from that are the engine's.
+const componentService = "assisted-service"
+
+// toldOfHosts are the events of hosts that are shown although nothing is wrong. There are many
+// others, and many hosts; all are at the Agent's eventsURL.
+var toldOfHosts = map[string]bool{
+	"host_registration_succeeded": true, "host_status_updated": true, "host_bind_succeeded": true,
+	"host_unbind_succeeded": true,
+}
+
+// Project implements engine.Projector.
+func (p eventProjector) Project(tx *store.Tx, touched engine.Touched) error {
+	for _, event := range touched.Events {
+		kind, namespace, name, err := p.about(tx, touched.Rows, event)
+		if engine.KindOf(err) == engine.NotFound {
+			continue // it ends with this change
+		}
+		if err == nil && name != "" {
+			err = p.tell(tx, touched, event, kind, namespace, name)
+		}
+		if err != nil && !errors.Is(err, store.ErrNotFound) {
+			return fmt.Errorf("show the event %s: %w", event.Name, err)
+		}
+	}
+	return nil
+}
+
+// about is the object that an event is about; there is none without a name.
+func (p eventProjector) about(tx *store.Tx, rows engine.Rows,
+	event *models.Event) (kind objects.Kind, namespace, name string, err error) {
+	plain := conv.Value(event.Severity) == models.EventSeverityInfo
+	switch {
+	case event.HostID != nil && event.InfraEnvID != nil:
+		if plain && !toldOfHosts[event.Name] {
+			return kind, "", "", nil
+		}
+		env, err := rows.InfraEnv(event.InfraEnvID.String())
+		if err != nil {
+			return kind, "", "", err
+		}
+		namespace, _ = objects.SplitKey(env.Object.Key)
+		return objects.Agents, namespace, event.HostID.String(), nil
+	case event.HostID == nil && event.ClusterID != nil:
+		cluster, err := rows.Cluster(event.ClusterID.String())
+		if err != nil {
+			return kind, "", "", err
+		}
+		namespace, name = objects.SplitKey(cluster.Object.Key)
+		var deployment struct {
+			Spec struct {
+				ClusterInstallRef struct {
+					Name string `json:"name"`
+				} `json:"clusterInstallRef"`
+			} `json:"spec"`
+		}
+		err = p.objects.Get(tx, objects.ClusterDeployments, namespace, name, &deployment)
+		return objects.AgentClusterInstalls, namespace, deployment.Spec.ClusterInstallRef.Name, err
+	case event.HostID == nil && event.InfraEnvID != nil:
+		env, err := rows.InfraEnv(event.InfraEnvID.String())
+		if err != nil {
+			return kind, "", "", err
+		}
+		namespace, name = objects.SplitKey(env.Object.Key)
+		return objects.InfraEnvs, namespace, name, nil
+	}
+	return kind, "", "", nil
+}
+
+// tell writes the Event, unless its object or namespace is on its way out.
+func (p eventProjector) tell(tx *store.Tx, touched engine.Touched, event *models.Event, kind objects.Kind, namespace,
+	name string) error {
+	about, err := p.objects.Metadata(tx, kind, namespace, name)
+	if err != nil || about.GetDeletionTimestamp() != nil {
+		return err
+	}
+	home, err := p.objects.Metadata(tx, objects.Namespaces, "", namespace)
+	if err != nil || home.GetDeletionTimestamp() != nil {
+		return err
+	}
+	return p.objects.Event(tx, about, objects.Notice{
+		Component: componentService, Warning: conv.Value(event.Severity) != models.EventSeverityInfo,
+		Reason: camelCase(event.Name), Message: conv.Value(event.Message),
+	}, touched.Now)
+}
+
+// camelCase makes an Event's reason of an event's name: host_status_updated is HostStatusUpdated.
+func camelCase(name string) string {
+	var words strings.Builder
+	for word := range strings.SplitSeq(name, "_") {
+		if word != "" {
+			words.WriteString(strings.ToUpper(word[:1]) + word[1:])
+		}
+	}
+	return words.String()
+}
