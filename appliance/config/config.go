@@ -9,7 +9,7 @@ import (
 	"strconv"
 	"time"
 
-	"landfall/appliance/engine"
+	"landfall/appliance/engine/lifecycle"
 )
 
 // Config is what one appliance is told. Every key can be given in a YAML file, as an environment
@@ -119,16 +119,16 @@ type Limits struct {
 // Timeouts bound how long the appliance waits. The limits of hosts and installations are the
 // engine's.
 type Timeouts struct {
-	engine.Timeouts `mapstructure:",squash"`
-	Installer       time.Duration `mapstructure:"installer" help:"time for one run of openshift-install"`
-	ImageStalled    time.Duration `mapstructure:"image_stalled" help:"time in which a client that downloads an image may take nothing before it is dropped"`
-	ImageHold       time.Duration `mapstructure:"image_hold" help:"time in which a client that reads an image in ranges may be quiet and still go on with the image it began with"`
-	Shutdown        time.Duration `mapstructure:"shutdown" help:"time for running requests when the appliance stops"`
-	ExpiredStages   string        `mapstructure:"expired_stages" oneof:"fail warn" help:"effect of a stage that takes too long: fail ends the installation, warn only reports it"`
+	lifecycle.Timeouts `mapstructure:",squash"`
+	Installer          time.Duration `mapstructure:"installer" help:"time for one run of openshift-install"`
+	ImageStalled       time.Duration `mapstructure:"image_stalled" help:"time in which a client that downloads an image may take nothing before it is dropped"`
+	ImageHold          time.Duration `mapstructure:"image_hold" help:"time in which a client that reads an image in ranges may be quiet and still go on with the image it began with"`
+	Shutdown           time.Duration `mapstructure:"shutdown" help:"time for running requests when the appliance stops"`
+	ExpiredStages      string        `mapstructure:"expired_stages" oneof:"fail warn" help:"effect of a stage that takes too long: fail ends the installation, warn only reports it"`
 }
 
 // Engine returns the limits of the engine.
-func (t Timeouts) Engine() engine.Timeouts {
+func (t Timeouts) Engine() lifecycle.Timeouts {
 	limits := t.Timeouts
 	limits.WarnOnly = t.ExpiredStages == "warn"
 	return limits
@@ -181,7 +181,7 @@ func Default() Config {
 		Kubernetes: Kubernetes{ImageSettles: 20 * time.Second},
 		Joining:    Joining{Follow: true, GiveUp: 20 * time.Minute, Interval: 10 * time.Second},
 		Timeouts: Timeouts{
-			Timeouts:      engine.DefaultTimeouts(),
+			Timeouts:      lifecycle.DefaultTimeouts(),
 			Installer:     10 * time.Minute,
 			ImageStalled:  5 * time.Minute,
 			ImageHold:     6 * time.Hour,

@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.yaml.in/yaml/v3"
 
-	"landfall/appliance/engine"
+	"landfall/appliance/engine/lifecycle"
 	"landfall/appliance/engine/operator"
 )
 
@@ -364,7 +364,7 @@ func TestValidationsRead(t *testing.T) {
 }
 
 func TestTimeouts_defaultsOfEngine(t *testing.T) {
-	require.Equal(t, engine.DefaultTimeouts(), Default().Timeouts.Engine())
+	require.Equal(t, lifecycle.DefaultTimeouts(), Default().Timeouts.Engine())
 	warn := Default().Timeouts
 	warn.ExpiredStages = "warn"
 	require.True(t, warn.Engine().WarnOnly)

@@ -15,6 +15,7 @@ import (
 
 	"landfall/appliance/engine/installconfig"
 	"landfall/appliance/engine/inventory"
+	"landfall/appliance/engine/lifecycle"
 	"landfall/appliance/engine/steps"
 	"landfall/appliance/sentence"
 	"landfall/store"
@@ -110,7 +111,8 @@ func (e *Engine) pollBringsNews(key string, poll Poll, now time.Time) (bool, err
 		if err != nil {
 			return err
 		}
-		silent := slices.Contains([]string{disconnected, disconnectedUnbound}, *h.API.Status)
+		silent := slices.Contains([]string{lifecycle.HostDisconnected, lifecycle.HostDisconnectedUnbound},
+			*h.API.Status)
 		news = silent && !h.restarts() && *h.API.MediaStatus != models.HostMediaStatusDisconnected ||
 			poll.AgentVersion != "" && poll.AgentVersion != h.API.DiscoveryAgentVersion ||
 			poll.Timestamp != 0 && (h.API.Timestamp == 0 || drifted(skew(time.Time(h.API.CheckedInAt), h.API.Timestamp),
@@ -151,7 +153,7 @@ func (e *Engine) nextSteps(ctx context.Context, tx *store.Tx, key string) (*mode
 		return nil, err
 	}
 	input.InfraEnv = &env.API
-	if *h.API.Status == reclaiming {
+	if *h.API.Status == lifecycle.HostReclaiming {
 		input.BootArtifacts = e.bootArtifacts(&env.API)
 	}
 	if h.API.ClusterID != nil {
@@ -162,7 +164,7 @@ func (e *Engine) nextSteps(ctx context.Context, tx *store.Tx, key string) (*mode
 	}
 	// "": each release brings its own, and the agents of an infra-env stay as they were booted
 	input.Images.Agent = e.Images.Agent
-	if *h.API.Status == preparing && input.Images.Release == "" {
+	if *h.API.Status == lifecycle.HostPreparing && input.Images.Release == "" {
 		// Which images to pull is not known before the payload was read; the host asks again
 		// shortly.
 		post := models.StepsPostStepActionContinue
@@ -296,7 +298,8 @@ func (c *change) nothingNew(h *hostRecord, host *inventory.Host, effect *steps.E
 		return false
 	}
 	if effect.Inventory != nil {
-		if host.Inventory == nil || slices.Contains([]string{discovering, discoveringUnbound}, *h.API.Status) {
+		if host.Inventory == nil || slices.Contains([]string{lifecycle.HostDiscovering,
+			lifecycle.HostDiscoveringUnbound}, *h.API.Status) {
 			return false
 		}
 		return sameInventory(host.Inventory, effect.Inventory.Inventory)
@@ -314,7 +317,7 @@ func (c *change) nothingNew(h *hostRecord, host *inventory.Host, effect *steps.E
 func (c *change) applyEffect(h *hostRecord, effect *steps.Effect) error {
 	if effect.MediaDisconnected {
 		h.API.MediaStatus = conv.Pointer(models.HostMediaStatusDisconnected)
-		if _, err := c.fireHost(h, onMediaLost, ""); err != nil {
+		if _, err := c.fireHost(h, lifecycle.OnMediaLost, ""); err != nil {
 			return err
 		}
 		return c.hostEvent(h, eventMediaDisconnected, models.EventSeverityError,
@@ -339,7 +342,7 @@ func (c *change) applyEffect(h *hostRecord, effect *steps.Effect) error {
 		return err
 	}
 	if effect.InstallationFailed {
-		if _, err := c.fireHost(h, onFailure, effect.Failure); err != nil {
+		if _, err := c.fireHost(h, lifecycle.OnFailure, effect.Failure); err != nil {
 			return err
 		}
 		return nil

@@ -3,6 +3,8 @@ package engine
 import (
 	"testing"
 
+	"landfall/appliance/engine/lifecycle"
+
 	"github.com/go-openapi/strfmt"
 	"github.com/go-openapi/swag/conv"
 	"github.com/openshift/assisted-service/models"
@@ -12,7 +14,7 @@ import (
 // severalBench has a release for several architectures beside the one for x86_64.
 func severalBench(t *testing.T) *bench {
 	t.Helper()
-	b := newBench(t, nil)
+	b := newBench(t)
 	b.ReleaseList = append(b.ReleaseList, ReleaseImage{OpenshiftVersion: "4.20.8", CPUArchitecture: "multi",
 		URL: "quay.io/release:4.20.8-multi"})
 	return b
@@ -56,7 +58,7 @@ func TestAClusterOfSeveralArchitecturesTakesHostsOfEach(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "arm64", arm.CPUArchitecture, "as the API calls it")
 	h := b.host(arm.ID.String(), 1)
-	require.Equal(t, cluster.ID, h.require(pendingForInput).ClusterID)
+	require.Equal(t, cluster.ID, h.require(lifecycle.HostPendingForInput).ClusterID)
 
 	late := b.host(b.infraEnvOf(nil), 2)
 	_, err = b.BindHost(t.Context(), late.env, late.id, cluster.ID.String())
@@ -88,7 +90,7 @@ func TestAnArchitectureWithoutAReleaseOfItsOwnHasTheOneForSeveral(t *testing.T) 
 				require.NoError(t, err)
 				require.Equal(t, "multi", cluster.CPUArchitecture)
 			}
-			_, err := newBench(t, nil).clusterFor(architecture, nil)
+			_, err := newBench(t).clusterFor(architecture, nil)
 			b.requireRefused(err, Invalid, `There is no release image for OpenShift "4.20" on `+architecture)
 		})
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/openshift/assisted-service/models"
 
 	"landfall/appliance/ams/outbox"
+	"landfall/appliance/engine/lifecycle"
 	"landfall/store"
 )
 
@@ -179,7 +180,7 @@ func (a *Auditor) lookAtCluster(tx *store.Tx, id string) error {
 	}
 	by, waits := a.clusterExit(row)
 	a.checkExit(tx, clusterDeadline(id), *row.API.Status, by, waits)
-	wanted := *row.API.Status == clusterPreparing && row.Preparation != nil && !row.Preparation.Done &&
+	wanted := *row.API.Status == lifecycle.ClusterPreparing && row.Preparation != nil && !row.Preparation.Done &&
 		row.Preparation.Failed == ""
 	a.holds(wanted == pendingWork.Exists(tx, id), invariantExit, id,
 		"the cluster is %s, and whether its preparation is to be run is %v", *row.API.Status, !wanted)
@@ -290,9 +291,9 @@ func (a *Auditor) follow(tx *store.Tx, ev *models.Event) error {
 	case eventInfraEnvDeregistered:
 		return a.remainsOfInfraEnv(tx, ev.InfraEnvID.String())
 	case eventHostRegistered:
-		a.told[ev.HostID.String()] = discoveringUnbound
+		a.told[ev.HostID.String()] = lifecycle.HostDiscoveringUnbound
 		if ev.ClusterID != nil {
-			a.told[ev.HostID.String()] = discovering
+			a.told[ev.HostID.String()] = lifecycle.HostDiscovering
 		}
 	case eventHostDeregistered:
 		delete(a.told, ev.HostID.String())
@@ -313,7 +314,7 @@ func (a *Auditor) follow(tx *store.Tx, ev *models.Event) error {
 	a.holds(!known || before == states[1], invariantEvents, id, "an event tells %s -> %s of what was %s", states[1],
 		states[2], before)
 	a.told[id] = states[2]
-	if past := a.history[id]; past != nil && states[2] == clusterInstalled {
+	if past := a.history[id]; past != nil && states[2] == lifecycle.ClusterInstalled {
 		past.installed = true
 	}
 	return nil

@@ -9,6 +9,7 @@ import (
 	"github.com/openshift/assisted-service/models"
 
 	"landfall/appliance/ams/outbox"
+	"landfall/appliance/engine/lifecycle"
 	"landfall/store"
 )
 
@@ -28,34 +29,36 @@ func (a *Auditor) hostExit(h *hostRecord) (by time.Time, waitsFor string) {
 	silent := now.Add(3 * time.Minute)
 	entered, stage := a.e.since(h.API.StatusUpdatedAt), a.e.since(h.API.StageUpdatedAt)
 	switch *h.API.Status {
-	case discovering, known, insufficient, pendingForInput, discoveringUnbound, knownUnbound, insufficientUnbound,
-		unbinding, prepared, preparingFailed:
+	case lifecycle.HostDiscovering, lifecycle.HostKnown, lifecycle.HostInsufficient, lifecycle.HostPendingForInput,
+		lifecycle.HostDiscoveringUnbound, lifecycle.HostKnownUnbound, lifecycle.HostInsufficientUnbound,
+		lifecycle.HostUnbinding, lifecycle.HostPrepared, lifecycle.HostPreparingFailed:
 		return silent, ""
-	case preparing:
+	case lifecycle.HostPreparing:
 		return earlier(silent, entered.Add(8*time.Minute)), ""
-	case installing:
+	case lifecycle.HostInstalling:
 		return entered.Add(20 * time.Minute), ""
-	case inProgress:
+	case lifecycle.HostInstallingInProgress:
 		if h.API.Progress.StageTimedOut && h.API.Progress.CurrentStage != models.HostStageRebooting {
 			return time.Time{}, forPerson // limits only warn; the cluster's own limit ends it
 		}
 		return stage.Add(hostStageLimit(h.API.Progress.CurrentStage)), ""
-	case resetting:
+	case lifecycle.HostResetting:
 		return entered.Add(3 * time.Minute), ""
-	case reclaiming, reclaimRebooting:
+	case lifecycle.HostReclaiming, lifecycle.HostReclaimingRebooting:
 		return entered.Add(time.Hour), ""
-	case failed, cancelled:
+	case lifecycle.HostFailed, lifecycle.HostCancelled:
 		if h.API.LogsInfo == models.LogsStateEmpty && time.Time(h.API.LogsStartedAt).IsZero() {
 			return entered.Add(2 * time.Minute), ""
 		}
 		return time.Time{}, forPerson
-	case pendingUserAction, resetPending, unbindingPending, disabled, disabledUnbound:
+	case lifecycle.HostPendingUserAction, lifecycle.HostResettingPendingUserAction,
+		lifecycle.HostUnbindingPendingUserAction, lifecycle.HostDisabled, lifecycle.HostDisabledUnbound:
 		return time.Time{}, forPerson
-	case disconnected, disconnectedUnbound, binding:
+	case lifecycle.HostDisconnected, lifecycle.HostDisconnectedUnbound, lifecycle.HostBinding:
 		return time.Time{}, forHost
-	case installed:
+	case lifecycle.HostInstalled:
 		return time.Time{}, forController
-	case added:
+	case lifecycle.HostAdded:
 		return time.Time{}, forNobody
 	}
 	return time.Time{}, ""
@@ -65,7 +68,7 @@ func hostStageLimit(stage models.HostStage) time.Duration {
 	switch stage {
 	case models.HostStageStartingInstallation, models.HostStageWritingImageToDisk:
 		return 30 * time.Minute
-	case stageCopyingRegistry:
+	case lifecycle.StageCopyingRegistry:
 		return 90 * time.Minute
 	case models.HostStageRebooting:
 		return 80 * time.Minute
@@ -80,23 +83,23 @@ func hostStageLimit(stage models.HostStage) time.Duration {
 func (a *Auditor) clusterExit(row *clusterRecord) (by time.Time, waitsFor string) {
 	entered, started := a.e.since(row.API.StatusUpdatedAt), time.Time(row.API.InstallStartedAt)
 	switch *row.API.Status {
-	case clusterPreparing:
+	case lifecycle.ClusterPreparing:
 		return entered.Add(10 * time.Minute), ""
-	case clusterInstalling, clusterUserAction:
+	case lifecycle.ClusterInstalling, lifecycle.ClusterPendingUserAction:
 		return started.Add(24 * time.Hour), ""
-	case clusterFinalizing:
+	case lifecycle.ClusterFinalizing:
 		if a.e.warnsOnly(&row.API) {
 			return started.Add(24 * time.Hour), ""
 		}
 		return earlier(entered.Add(5*time.Hour), started.Add(24*time.Hour)), ""
-	case clusterFailed, clusterCancelled:
+	case lifecycle.ClusterFailed, lifecycle.ClusterCancelled:
 		if row.API.LogsInfo == models.LogsStateEmpty {
 			return entered.Add(10 * time.Minute), ""
 		}
 		return time.Time{}, forPerson
-	case clusterPending, clusterInsufficient, clusterReady:
+	case lifecycle.ClusterPendingForInput, lifecycle.ClusterInsufficient, lifecycle.ClusterReady:
 		return time.Time{}, forPerson
-	case clusterInstalled, clusterAddingHosts, statusUnmonitored:
+	case lifecycle.ClusterInstalled, lifecycle.ClusterAddingHosts, statusUnmonitored:
 		return time.Time{}, forNobody
 	}
 	return time.Time{}, ""

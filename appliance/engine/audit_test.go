@@ -11,11 +11,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"landfall/appliance/ams/outbox"
+	"landfall/appliance/engine/lifecycle"
 	"landfall/store"
 )
 
 func TestTheAuditorFindsNothingInALife(t *testing.T) {
-	b := newBench(t, nil)
+	b := newBench(t)
 	a := NewAuditor(b.Engine)
 	cluster, _ := b.installed()
 	b.pass(time.Hour)
@@ -62,7 +63,7 @@ func TestTheAuditorFindsWhatIsWrong(t *testing.T) {
 			return host(tx, s, func(h *hostRecord) { h.API.Status = conv.Pointer("lost") })
 		}, invariantEvents},
 		"a state without an event": {func(tx *store.Tx, s site) error {
-			return host(tx, s, func(h *hostRecord) { h.API.Status = conv.Pointer(failed) })
+			return host(tx, s, func(h *hostRecord) { h.API.Status = conv.Pointer(lifecycle.HostFailed) })
 		}, invariantEvents},
 		"a deadline that is lost": {func(tx *store.Tx, s site) error {
 			return lifeDeadlines.Clear(tx,
@@ -115,7 +116,7 @@ func TestTheAuditorFindsWhatIsWrong(t *testing.T) {
 		}, invariantIDs},
 	} {
 		t.Run(name, func(t *testing.T) {
-			b := newBench(t, nil)
+			b := newBench(t)
 			a := NewAuditor(b.Engine)
 			cluster, env := b.singleNode()
 			s := site{b, cluster, b.host(env, 1)}
@@ -131,18 +132,18 @@ func TestTheAuditorFindsWhatIsWrong(t *testing.T) {
 }
 
 func TestTheAuditorKnowsAnExitOfEachState(t *testing.T) {
-	b := newBench(t, nil)
+	b := newBench(t)
 	a := NewAuditor(b.Engine)
-	for _, name := range stateNames(hostStates()) {
+	for _, name := range lifecycle.StateNames(lifecycle.HostStates()) {
 		h := &hostRecord{}
 		h.API.Status, h.API.Progress = conv.Pointer(name), nil
-		if name == inProgress {
+		if name == lifecycle.HostInstallingInProgress {
 			continue // by its stage: see the scenarios
 		}
 		by, waitsFor := a.hostExit(h)
 		require.True(t, !by.IsZero() || waitsFor != "", "host state %s", name)
 	}
-	for _, name := range stateNames(clusterStates()) {
+	for _, name := range lifecycle.StateNames(lifecycle.ClusterStates()) {
 		row := &clusterRecord{}
 		row.API.Status = conv.Pointer(name)
 		by, waitsFor := a.clusterExit(row)

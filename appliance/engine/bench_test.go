@@ -25,6 +25,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"landfall/appliance/ams/outbox"
+	"landfall/appliance/engine/lifecycle"
 	"landfall/appliance/mirror"
 	"landfall/appliance/release"
 	"landfall/store"
@@ -44,10 +45,7 @@ type bench struct {
 	authority string // PEM
 }
 
-// rowHits counts how often each row of the two tables was taken.
-type rowHits struct{ host, cluster []atomic.Int64 }
-
-func newBench(t testing.TB, hits *rowHits) *bench {
+func newBench(t testing.TB) *bench {
 	t.Helper()
 	clock := clockwork.NewFakeClockAt(noon)
 	db, err := store.Open(t.Context(), t.TempDir(), store.Options{Clock: clock, NoSync: true})
@@ -55,45 +53,19 @@ func newBench(t testing.TB, hits *rowHits) *bench {
 	t.Cleanup(func() { require.NoError(t, db.Close()) })
 	b := &bench{TB: t, clock: clock, authority: testCertificate(t)}
 	b.releases = &testReleases{authority: b.authority}
-	b.Engine = b.engineOver(db, hits)
+	b.Engine = b.engineOver(db)
 	return b
 }
 
 // engineOver starts an engine over a database that may have been used by another before.
-func (b *bench) engineOver(db *store.DB, hits *rowHits) *Engine {
+func (b *bench) engineOver(db *store.DB) *Engine {
 	e, err := New(Options{
 		DB: db, Releases: b.releases, Mirror: &mirror.Rules{}, Clock: b.clock, URL: "http://appliance.site.test:8090",
 		ReleaseList: []ReleaseImage{{OpenshiftVersion: "4.20.8", CPUArchitecture: "x86_64",
 			URL: "quay.io/release:4.20.8", Default: true}},
 	})
 	require.NoError(b, err)
-	if hits != nil {
-		hits.watch(e)
-	}
 	return e
-}
-
-// watch has the engine's tables tell which of their rows are taken: a row is when its condition is
-// asked and holds.
-func (r *rowHits) watch(e *Engine) {
-	if r.host == nil {
-		r.host, r.cluster = make([]atomic.Int64, len(e.hosts.rows)), make([]atomic.Int64, len(e.clusters.rows))
-	}
-	countRows(e.hosts, r.host)
-	countRows(e.clusters, r.cluster)
-}
-
-func countRows[S any](l *life[S], hits []atomic.Int64) {
-	for i := range l.rows {
-		when := l.rows[i].when
-		l.rows[i].when = func(s S) bool {
-			holds := when == nil || when(s)
-			if holds {
-				hits[i].Add(1)
-			}
-			return holds
-		}
-	}
 }
 
 // testReleases has one release, whose installer writes the smallest files that are taken for a
@@ -561,7 +533,7 @@ func (b *bench) press(cluster string) {
 	b.Helper()
 	_, err := b.InstallCluster(b.Context(), cluster)
 	require.NoError(b, err)
-	b.requireCluster(cluster, clusterPreparing)
+	b.requireCluster(cluster, lifecycle.ClusterPreparing)
 }
 
 // installing leads a single-node cluster to the beginning of its installation.
@@ -569,13 +541,13 @@ func (b *bench) installing() (cluster string, h *testHost) {
 	b.Helper()
 	cluster, env := b.singleNode()
 	h = b.host(env, 1)
-	h.require(known)
-	b.requireCluster(cluster, clusterReady)
+	h.require(lifecycle.HostKnown)
+	b.requireCluster(cluster, lifecycle.ClusterReady)
 	b.press(cluster)
 	b.prepareAll()
 	h.report()
-	h.require(installing)
-	b.requireCluster(cluster, clusterInstalling)
+	h.require(lifecycle.HostInstalling)
+	b.requireCluster(cluster, lifecycle.ClusterInstalling)
 	return cluster, h
 }
 
@@ -584,8 +556,8 @@ func (b *bench) finalizing() (cluster string, h *testHost) {
 	b.Helper()
 	cluster, h = b.installing()
 	h.reach(models.HostStageDone)
-	h.require(installed)
-	b.requireCluster(cluster, clusterFinalizing)
+	h.require(lifecycle.HostInstalled)
+	b.requireCluster(cluster, lifecycle.ClusterFinalizing)
 	return cluster, h
 }
 
@@ -596,7 +568,7 @@ func (b *bench) installed() (cluster string, h *testHost) {
 	require.NoError(b, b.UploadIngressCert(b.Context(), cluster, b.authority))
 	_, err := b.CompleteInstallation(b.Context(), cluster, true, "")
 	require.NoError(b, err)
-	b.requireCluster(cluster, clusterInstalled)
+	b.requireCluster(cluster, lifecycle.ClusterInstalled)
 	return cluster, h
 }
 

@@ -4,6 +4,8 @@ import (
 	"testing"
 	"time"
 
+	"landfall/appliance/engine/lifecycle"
+
 	"github.com/stretchr/testify/require"
 )
 
@@ -19,7 +21,7 @@ func TestTheClockWatch(t *testing.T) {
 }
 
 func TestHostsGetTimeToReportAfterTheClockWasSetBack(t *testing.T) {
-	b := newBench(t, nil)
+	b := newBench(t)
 	_, env := b.singleNode()
 	h := b.host(env, 1)
 	h.poll()
@@ -30,21 +32,21 @@ func TestHostsGetTimeToReportAfterTheClockWasSetBack(t *testing.T) {
 	require.True(t, waits)
 	require.Equal(t, 3*time.Minute, next.Sub(b.clock.Now()), "and are not waited for until the clock has caught up")
 	b.pass(2 * time.Minute)
-	h.require(known)
+	h.require(lifecycle.HostKnown)
 	b.pass(time.Minute)
-	h.require(disconnected)
+	h.require(lifecycle.HostDisconnected)
 }
 
 func TestAStageRunsOutInTimeAfterTheClockWasSetBack(t *testing.T) {
-	b := newBench(t, nil)
+	b := newBench(t)
 	cluster, h := b.installing()
 	require.NoError(t, h.progress("Writing image to disk", "42%"))
 	b.clock.Advance(-10 * time.Hour)
 	b.Stepper().Jumped(-10 * time.Hour)
 	b.handle()
 	b.pass(29*time.Minute, h)
-	h.require(inProgress)
+	h.require(lifecycle.HostInstallingInProgress)
 	b.pass(2*time.Minute, h)
-	h.require(failed)
-	b.requireCluster(cluster, clusterFailed)
+	h.require(lifecycle.HostFailed)
+	b.requireCluster(cluster, lifecycle.ClusterFailed)
 }

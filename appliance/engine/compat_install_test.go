@@ -4,6 +4,8 @@ import (
 	"testing"
 	"time"
 
+	"landfall/appliance/engine/lifecycle"
+
 	"github.com/go-openapi/strfmt"
 	"github.com/go-openapi/swag/conv"
 	"github.com/openshift/assisted-service/models"
@@ -27,7 +29,7 @@ func (b *bench) sixNodes(workers int) (cluster string, masters, others []*testHo
 	}
 	all := append(append([]*testHost{}, masters...), others...)
 	b.reportAll(all)
-	b.requireCluster(cluster, clusterReady)
+	b.requireCluster(cluster, lifecycle.ClusterReady)
 	return cluster, masters, others
 }
 
@@ -45,16 +47,16 @@ func (b *bench) begin(cluster string, hosts ...*testHost) {
 	for _, h := range hosts {
 		h.reportOnce()
 	}
-	b.requireCluster(cluster, clusterInstalling)
+	b.requireCluster(cluster, lifecycle.ClusterInstalling)
 	for _, h := range hosts {
-		h.require(installing)
+		h.require(lifecycle.HostInstalling)
 	}
 }
 
 func TestAClusterIsInstalledWhenItsLastHostHasComeToAnEnd(t *testing.T) {
 	for _, end := range []models.HostStage{models.HostStageDone, models.HostStageFailed} {
 		t.Run(string(end), func(t *testing.T) {
-			b := newBench(t, nil)
+			b := newBench(t)
 			cluster, masters, workers := b.sixNodes(3)
 			all := append(masters, workers...)
 			b.begin(cluster, all...)
@@ -63,34 +65,35 @@ func TestAClusterIsInstalledWhenItsLastHostHasComeToAnEnd(t *testing.T) {
 				h.reach(models.HostStageDone)
 			}
 			require.NoError(t, late.progress(models.HostStageRebooting, ""))
-			b.requireCluster(cluster, clusterFinalizing)
+			b.requireCluster(cluster, lifecycle.ClusterFinalizing)
 			require.NoError(t, b.UploadIngressCert(t.Context(), cluster, b.authority))
 			_, err := b.CompleteInstallation(t.Context(), cluster, true, "")
 			require.NoError(t, err)
-			before := b.requireCluster(cluster, clusterFinalizing).Progress.TotalPercentage
+			before := b.requireCluster(cluster, lifecycle.ClusterFinalizing).Progress.TotalPercentage
 
 			require.NoError(t, late.register(), "it boots the discovery image again")
-			late.require(pendingUserAction)
-			require.LessOrEqual(t, before, b.requireCluster(cluster, clusterUserAction).Progress.TotalPercentage)
+			late.require(lifecycle.HostPendingUserAction)
+			require.LessOrEqual(t, before, b.requireCluster(cluster, lifecycle.ClusterPendingUserAction).
+				Progress.TotalPercentage)
 			require.NoError(t, late.progress(models.HostStageConfiguring, ""))
-			late.require(inProgress)
-			b.requireCluster(cluster, clusterFinalizing)
+			late.require(lifecycle.HostInstallingInProgress)
+			b.requireCluster(cluster, lifecycle.ClusterFinalizing)
 			require.NoError(t, late.progress(end, "the last word"))
-			b.requireCluster(cluster, clusterInstalled)
+			b.requireCluster(cluster, lifecycle.ClusterInstalled)
 		})
 	}
 }
 
 func TestOneWorkerOfTwoIsTooFew(t *testing.T) {
-	b := newBench(t, nil)
+	b := newBench(t)
 	cluster, masters, workers := b.sixNodes(2)
 	b.begin(cluster, append(masters, workers...)...)
 	require.NoError(t, workers[0].progress(models.HostStageFailed, "because some error"))
-	require.Contains(t, *b.requireCluster(cluster, clusterFailed).StatusInfo, "because some error")
+	require.Contains(t, *b.requireCluster(cluster, lifecycle.ClusterFailed).StatusInfo, "because some error")
 }
 
 func TestTheProgressOfAnInstallation(t *testing.T) {
-	b := newBench(t, nil)
+	b := newBench(t)
 	created, err := b.RegisterCluster(t.Context(), &models.ClusterCreateParams{
 		Name: conv.Pointer("bench"), BaseDNSDomain: "site.test", OpenshiftVersion: conv.Pointer("4.20.8"),
 		PullSecret:        conv.Pointer(testPullSecret),
@@ -107,43 +110,43 @@ func TestTheProgressOfAnInstallation(t *testing.T) {
 				p.TotalPercentage})
 	}
 	h := b.host(b.infraEnvOf(created.ID), 1)
-	shows(clusterReady, 0, 0, 0, 0)
+	shows(lifecycle.ClusterReady, 0, 0, 0, 0)
 	b.begin(cluster, h)
-	shows(clusterInstalling, 100, 0, 0, 10)
+	shows(lifecycle.ClusterInstalling, 100, 0, 0, 10)
 	h.reach(models.HostStageWritingImageToDisk)
-	half := b.requireCluster(cluster, clusterInstalling).Progress.InstallingStagePercentage
+	half := b.requireCluster(cluster, lifecycle.ClusterInstalling).Progress.InstallingStagePercentage
 	require.Greater(t, half, int64(0))
 	require.LessOrEqual(t, half, int64(50))
 	h.reach(models.HostStageDone)
-	shows(clusterFinalizing, 100, 100, 0, 80)
+	shows(lifecycle.ClusterFinalizing, 100, 100, 0, 80)
 
 	report := func(name string, status models.OperatorStatus) {
 		require.NoError(t, b.ReportOperator(t.Context(), cluster, &models.OperatorMonitorReport{Name: name,
 			Status: status}))
 	}
 	report("console", models.OperatorStatusAvailable)
-	shows(clusterFinalizing, 100, 100, 25, 83)
+	shows(lifecycle.ClusterFinalizing, 100, 100, 25, 83)
 	require.NoError(t, b.FinalizingProgress(t.Context(), cluster, models.FinalizingStageWaitingForOlmOperatorsCsv))
-	shows(clusterFinalizing, 100, 100, 25, 83)
+	shows(lifecycle.ClusterFinalizing, 100, 100, 25, 83)
 	report("cvo", models.OperatorStatusFailed)
-	shows(clusterFinalizing, 100, 100, 25, 83)
+	shows(lifecycle.ClusterFinalizing, 100, 100, 25, 83)
 	report("cvo", models.OperatorStatusAvailable)
 	report("lvm", models.OperatorStatusAvailable)
-	shows(clusterFinalizing, 100, 100, 75, 91)
+	shows(lifecycle.ClusterFinalizing, 100, 100, 75, 91)
 	report("metallb", models.OperatorStatusFailed) // one that was chosen and fails is not waited for
-	shows(clusterFinalizing, 100, 100, 100, 95)
+	shows(lifecycle.ClusterFinalizing, 100, 100, 100, 95)
 	report("console", models.OperatorStatusProgressing)
-	shows(clusterFinalizing, 100, 100, 100, 95)
+	shows(lifecycle.ClusterFinalizing, 100, 100, 100, 95)
 	require.NoError(t, b.UploadIngressCert(t.Context(), cluster, b.authority))
 	_, err = b.CompleteInstallation(t.Context(), cluster, true, "")
 	require.NoError(t, err)
-	shows(clusterInstalled, 100, 100, 100, 100)
+	shows(lifecycle.ClusterInstalled, 100, 100, 100, 100)
 }
 
 // TestAnInstallationIsCancelledAndResetWhereverItStands takes installations of three nodes, one
 // after the other, to each of their states.
 func TestAnInstallationIsCancelledAndResetWhereverItStands(t *testing.T) {
-	b := newBench(t, nil)
+	b := newBench(t)
 	cluster, hosts := b.threeNodes(true)
 	each := func(stage models.HostStage, info string, of ...*testHost) {
 		for _, h := range of {
@@ -154,22 +157,22 @@ func TestAnInstallationIsCancelledAndResetWhereverItStands(t *testing.T) {
 	differ := func() {
 		each(models.HostStageInstalling, "", hosts[0])
 		each(models.HostStageDone, "", hosts[1])
-		hosts[0].require(inProgress)
-		hosts[1].require(installed)
+		hosts[0].require(lifecycle.HostInstallingInProgress)
+		hosts[1].require(lifecycle.HostInstalled)
 	}
 	waits := func() {
 		each(models.HostStageRebooting, "", hosts[0])
 		require.NoError(t, hosts[0].register(), "from the wrong device")
-		hosts[0].require(pendingUserAction)
-		b.requireCluster(cluster, clusterUserAction)
+		hosts[0].require(lifecycle.HostPendingUserAction)
+		b.requireCluster(cluster, lifecycle.ClusterPendingUserAction)
 	}
 	finishes := func() {
 		each(models.HostStageDone, "", hosts...)
-		b.requireCluster(cluster, clusterFinalizing)
+		b.requireCluster(cluster, lifecycle.ClusterFinalizing)
 	}
 	fails := func() {
 		each(models.HostStageFailed, "because some error", hosts[0])
-		b.requireCluster(cluster, clusterFailed)
+		b.requireCluster(cluster, lifecycle.ClusterFailed)
 	}
 	for _, stand := range []struct {
 		lead   func()
@@ -181,47 +184,47 @@ func TestAnInstallationIsCancelledAndResetWhereverItStands(t *testing.T) {
 		if stand.cancel {
 			_, err := b.CancelInstallation(t.Context(), cluster)
 			require.NoError(t, err)
-			b.requireCluster(cluster, clusterCancelled)
+			b.requireCluster(cluster, lifecycle.ClusterCancelled)
 			for _, h := range hosts {
-				h.require(cancelled)
+				h.require(lifecycle.HostCancelled)
 			}
 		}
 		_, err := b.ResetCluster(t.Context(), cluster)
 		require.NoError(t, err)
-		reset := b.requireCluster(cluster, clusterInsufficient)
+		reset := b.requireCluster(cluster, lifecycle.ClusterInsufficient)
 		require.Empty(t, reset.OpenshiftClusterID)
 		require.Equal(t, &models.ClusterProgressInfo{}, reset.Progress)
 		for _, h := range hosts {
-			require.Equal(t, &models.HostProgressInfo{}, h.require(resetPending).Progress)
+			require.Equal(t, &models.HostProgressInfo{}, h.require(lifecycle.HostResettingPendingUserAction).Progress)
 			require.Empty(t, h.stepTypes())
 			require.NoError(t, h.register())
-			h.require(discovering)
+			h.require(lifecycle.HostDiscovering)
 		}
 		b.reportAll(hosts)
 		for _, h := range hosts {
-			require.False(t, h.require(known).Bootstrap)
+			require.False(t, h.require(lifecycle.HostKnown).Bootstrap)
 		}
-		b.requireCluster(cluster, clusterReady)
+		b.requireCluster(cluster, lifecycle.ClusterReady)
 	}
 }
 
 func TestWhatIsNotBeingInstalledIsNeitherCancelledNorReset(t *testing.T) {
-	b := newBench(t, nil)
+	b := newBench(t)
 	cluster, _ := b.threeNodes(true)
 	_, err := b.CancelInstallation(t.Context(), cluster)
 	b.requireRefused(err, Conflict, "cancel is not possible")
 	_, err = b.ResetCluster(t.Context(), cluster)
 	b.requireRefused(err, Conflict, "reset is not possible")
-	b.requireCluster(cluster, clusterReady)
+	b.requireCluster(cluster, lifecycle.ClusterReady)
 }
 
 func TestAnotherHostIsTheBootstrapHostWhenThatOneIsGone(t *testing.T) {
-	b := newBench(t, nil)
+	b := newBench(t)
 	cluster, hosts := b.threeNodes(true)
 	b.begin(cluster, hosts...)
 	var gone *testHost
 	for _, h := range hosts {
-		if h.require(installing).Bootstrap {
+		if h.require(lifecycle.HostInstalling).Bootstrap {
 			gone = h
 		}
 	}
@@ -232,7 +235,7 @@ func TestAnotherHostIsTheBootstrapHostWhenThatOneIsGone(t *testing.T) {
 	}
 	b.reportAll(hosts)
 	require.NoError(t, b.DeregisterHost(t.Context(), gone.env, gone.id))
-	b.requireCluster(cluster, clusterInsufficient)
+	b.requireCluster(cluster, lifecycle.ClusterInsufficient)
 	other := b.newHost(gone.env, 7)
 	other.loadBalancer = false
 	require.NoError(t, other.register())
@@ -243,11 +246,11 @@ func TestAnotherHostIsTheBootstrapHostWhenThatOneIsGone(t *testing.T) {
 		}
 	}
 	b.reportAll(left)
-	b.requireCluster(cluster, clusterReady)
+	b.requireCluster(cluster, lifecycle.ClusterReady)
 	b.begin(cluster, left...)
 	bootstraps := 0
 	for _, h := range left {
-		if h.require(installing).Bootstrap {
+		if h.require(lifecycle.HostInstalling).Bootstrap {
 			bootstraps++
 		}
 	}
@@ -255,7 +258,7 @@ func TestAnotherHostIsTheBootstrapHostWhenThatOneIsGone(t *testing.T) {
 }
 
 func TestLogsOfAnEarlierInstallationAreForgottenByTheNext(t *testing.T) {
-	b := newBench(t, nil)
+	b := newBench(t)
 	cluster, hosts := b.threeNodes(true)
 	requested := models.LogsStateRequested
 	note := func(state models.LogsState) {
@@ -265,14 +268,14 @@ func TestLogsOfAnEarlierInstallationAreForgottenByTheNext(t *testing.T) {
 		require.NoError(t, b.LogsProgress(t.Context(), cluster, "", "", state))
 	}
 	note(requested)
-	require.Equal(t, requested, b.requireCluster(cluster, clusterReady).LogsInfo)
-	require.False(t, time.Time(hosts[0].require(known).LogsStartedAt).IsZero())
+	require.Equal(t, requested, b.requireCluster(cluster, lifecycle.ClusterReady).LogsInfo)
+	require.False(t, time.Time(hosts[0].require(lifecycle.HostKnown).LogsStartedAt).IsZero())
 	b.begin(cluster, hosts...)
-	shown := b.requireCluster(cluster, clusterInstalling)
+	shown := b.requireCluster(cluster, lifecycle.ClusterInstalling)
 	require.Equal(t, []any{models.LogsStateEmpty, true, true}, []any{shown.LogsInfo,
 		time.Time(shown.ControllerLogsStartedAt).IsZero(), time.Time(shown.ControllerLogsCollectedAt).IsZero()})
 	for _, h := range hosts {
-		shown := h.require(installing)
+		shown := h.require(lifecycle.HostInstalling)
 		require.Equal(t, []any{models.LogsStateEmpty, true, true}, []any{shown.LogsInfo,
 			time.Time(shown.LogsStartedAt).IsZero(), time.Time(shown.LogsCollectedAt).IsZero()})
 	}
@@ -280,20 +283,20 @@ func TestLogsOfAnEarlierInstallationAreForgottenByTheNext(t *testing.T) {
 	for _, h := range hosts {
 		require.NoError(t, b.LogsProgress(t.Context(), "", h.env, h.id, models.LogsStateCompleted))
 		h.reach(models.HostStageDone)
-		require.Equal(t, models.LogsStateCompleted, h.require(installed).LogsInfo)
+		require.Equal(t, models.LogsStateCompleted, h.require(lifecycle.HostInstalled).LogsInfo)
 	}
-	require.Equal(t, requested, b.requireCluster(cluster, clusterFinalizing).LogsInfo)
+	require.Equal(t, requested, b.requireCluster(cluster, lifecycle.ClusterFinalizing).LogsInfo)
 	require.NoError(t, b.UploadIngressCert(t.Context(), cluster, b.authority))
 	_, err := b.CompleteInstallation(t.Context(), cluster, true, "")
 	require.NoError(t, err)
 	require.NoError(t, b.LogsProgress(t.Context(), cluster, "", "", models.LogsStateCompleted))
-	require.Equal(t, models.LogsStateCompleted, b.requireCluster(cluster, clusterInstalled).LogsInfo)
+	require.Equal(t, models.LogsStateCompleted, b.requireCluster(cluster, lifecycle.ClusterInstalled).LogsInfo)
 }
 
 func TestADiskThatFailsConcernsItsHostAloneAndTheCluster(t *testing.T) {
 	for name, failing := range map[string][]int{"the first": {0}, "the last": {2}, "all": {0, 1, 2}} {
 		t.Run(name, func(t *testing.T) {
-			b := newBench(t, nil)
+			b := newBench(t)
 			cluster, hosts := b.threeNodes(true)
 			for _, i := range failing {
 				hosts[i].diskFails = true
@@ -311,12 +314,12 @@ func TestADiskThatFailsConcernsItsHostAloneAndTheCluster(t *testing.T) {
 					}
 				}
 			}
-			b.requireCluster(cluster, clusterInsufficient)
+			b.requireCluster(cluster, lifecycle.ClusterInsufficient)
 			for _, h := range hosts {
 				if h.diskFails {
-					h.require(insufficient)
+					h.require(lifecycle.HostInsufficient)
 				} else {
-					h.require(known)
+					h.require(lifecycle.HostKnown)
 				}
 			}
 		})
@@ -324,12 +327,12 @@ func TestADiskThatFailsConcernsItsHostAloneAndTheCluster(t *testing.T) {
 }
 
 func TestTheStateOfAClusterFollowsTheRolesOfItsHosts(t *testing.T) {
-	b := newBench(t, nil)
+	b := newBench(t)
 	cluster, hosts := b.threeNodes(true)
 	for _, h := range hosts {
 		h.become("worker")
 	}
-	shown := b.requireCluster(cluster, clusterInsufficient)
+	shown := b.requireCluster(cluster, lifecycle.ClusterInsufficient)
 	require.Equal(t, models.Subnet("192.168.10.0/24"), shown.MachineNetworks[0].Cidr)
 	require.Len(t, shown.HostNetworks, 1)
 	require.Equal(t, "192.168.10.0/24", shown.HostNetworks[0].Cidr)
@@ -347,8 +350,9 @@ func TestTheStateOfAClusterFollowsTheRolesOfItsHosts(t *testing.T) {
 	for round, roles := range []struct {
 		last  string
 		state string
-	}{{"worker", clusterInsufficient}, {"master", clusterReady}, {"worker", clusterInsufficient},
-		{"master", clusterReady}} {
+	}{{"worker", lifecycle.ClusterInsufficient}, {"master", lifecycle.ClusterReady},
+		{"worker", lifecycle.ClusterInsufficient},
+		{"master", lifecycle.ClusterReady}} {
 		hosts[3].become("master")
 		hosts[4].become("master")
 		hosts[5].become(roles.last)
@@ -356,20 +360,20 @@ func TestTheStateOfAClusterFollowsTheRolesOfItsHosts(t *testing.T) {
 	}
 	hosts[0].memory = 12 << 30
 	b.reportAll(hosts)
-	hosts[0].require(known)
+	hosts[0].require(lifecycle.HostKnown)
 	hosts[0].become("master")
-	require.Contains(t, *hosts[0].require(insufficient).StatusInfo, "memory")
+	require.Contains(t, *hosts[0].require(lifecycle.HostInsufficient).StatusInfo, "memory")
 }
 
 // TestAHostIsNotBlamedForWaitingForAnothersBootOrder: while a person is waited for at one host,
 // those that wait for it are given time, and the whole of it again when it has come back.
 func TestAHostIsNotBlamedForWaitingForAnothersBootOrder(t *testing.T) {
-	b := newBench(t, nil)
+	b := newBench(t)
 	cluster, hosts := b.threeNodes(true)
 	b.begin(cluster, hosts...)
 	bootstrap, wrong, writing := hosts[0], hosts[1], hosts[2]
 	for _, h := range hosts {
-		if h.require(installing).Bootstrap {
+		if h.require(lifecycle.HostInstalling).Bootstrap {
 			bootstrap = h
 		}
 	}
@@ -383,22 +387,22 @@ func TestAHostIsNotBlamedForWaitingForAnothersBootOrder(t *testing.T) {
 	require.NoError(t, writing.progress(models.HostStageRebooting, ""))
 	require.NoError(t, writing.progress(models.HostStageJoined, ""))
 	require.NoError(t, wrong.register(), "it boots the discovery image again")
-	wrong.require(pendingUserAction)
-	b.requireCluster(cluster, clusterUserAction)
+	wrong.require(lifecycle.HostPendingUserAction)
+	b.requireCluster(cluster, lifecycle.ClusterPendingUserAction)
 	for range 8 {
 		b.pass(10*time.Minute, bootstrap, wrong)
 		require.NoError(t, writing.progress(models.HostStageJoined, b.clock.Now().String()),
 			"the controller goes on telling of it")
 	}
-	bootstrap.require(inProgress)
-	b.requireCluster(cluster, clusterUserAction)
+	bootstrap.require(lifecycle.HostInstallingInProgress)
+	b.requireCluster(cluster, lifecycle.ClusterPendingUserAction)
 
 	require.NoError(t, wrong.progress(models.HostStageConfiguring, ""))
-	b.requireCluster(cluster, clusterInstalling)
+	b.requireCluster(cluster, lifecycle.ClusterInstalling)
 	b.pass(59*time.Minute, bootstrap)
-	bootstrap.require(inProgress)
+	bootstrap.require(lifecycle.HostInstallingInProgress)
 	b.pass(2*time.Minute, bootstrap)
-	require.Contains(t, *bootstrap.require(failed).StatusInfo, "Waiting for control plane",
+	require.Contains(t, *bootstrap.require(lifecycle.HostFailed).StatusInfo, "Waiting for control plane",
 		"nobody else is in its way now")
-	b.requireCluster(cluster, clusterFailed)
+	b.requireCluster(cluster, lifecycle.ClusterFailed)
 }

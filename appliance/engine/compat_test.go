@@ -4,6 +4,8 @@ import (
 	"testing"
 	"time"
 
+	"landfall/appliance/engine/lifecycle"
+
 	"github.com/go-openapi/strfmt"
 	"github.com/go-openapi/swag/conv"
 	"github.com/openshift/assisted-service/models"
@@ -15,7 +17,7 @@ import (
 // which.
 
 func TestAClusterThatIsDeletedGivesItsBoundHostsBack(t *testing.T) {
-	b := newBench(t, nil)
+	b := newBench(t)
 	bound := func(host int) (cluster string, h *testHost) {
 		cluster, _ = b.singleNode()
 		h = b.host(b.infraEnvOf(nil), host)
@@ -23,89 +25,89 @@ func TestAClusterThatIsDeletedGivesItsBoundHostsBack(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, h.register())
 		h.report()
-		h.require(known)
+		h.require(lifecycle.HostKnown)
 		return cluster, h
 	}
 	cluster, h := bound(1)
 	own := b.infraEnvOf((*strfmt.UUID)(&cluster))
 	goes := b.host(own, 2)
 	require.NoError(t, b.DeregisterCluster(t.Context(), cluster))
-	require.Nil(t, h.require(unbinding).ClusterID)
+	require.Nil(t, h.require(lifecycle.HostUnbinding).ClusterID)
 	_, err := b.Host(own, goes.id)
 	b.requireRefused(err, NotFound, "There is no host")
 	require.NoError(t, h.register())
 	h.report()
-	h.require(knownUnbound)
+	h.require(lifecycle.HostKnownUnbound)
 
 	cluster, h = bound(3)
 	b.press(cluster)
 	b.prepareAll()
 	h.report()
-	h.require(installing)
+	h.require(lifecycle.HostInstalling)
 	b.requireRefused(b.DeregisterCluster(t.Context(), cluster), Conflict, "cancel the installation")
 	_, err = b.CancelInstallation(t.Context(), cluster)
 	require.NoError(t, err)
 	require.NoError(t, b.DeregisterCluster(t.Context(), cluster))
-	require.Nil(t, h.require(unbindingPending).ClusterID)
+	require.Nil(t, h.require(lifecycle.HostUnbindingPendingUserAction).ClusterID)
 	require.NoError(t, h.register())
 	h.report()
-	h.require(knownUnbound)
+	h.require(lifecycle.HostKnownUnbound)
 }
 
 func TestAnOrderThatIsRefusedLeavesTheLastPreparationAsItWas(t *testing.T) {
-	b := newBench(t, nil)
+	b := newBench(t)
 	cluster, _ := b.installing()
-	before := b.requireCluster(cluster, clusterInstalling).LastInstallationPreparation
+	before := b.requireCluster(cluster, lifecycle.ClusterInstalling).LastInstallationPreparation
 	require.Equal(t, models.LastInstallationPreparationStatusSuccess, before.Status)
 	_, err := b.InstallCluster(t.Context(), cluster)
 	b.requireRefused(err, Conflict, "install is not possible")
-	require.Equal(t, before, b.requireCluster(cluster, clusterInstalling).LastInstallationPreparation)
+	require.Equal(t, before, b.requireCluster(cluster, lifecycle.ClusterInstalling).LastInstallationPreparation)
 }
 
 func TestAClusterThatIsCancelledIsOverForAllOfItsHosts(t *testing.T) {
-	b := newBench(t, nil)
+	b := newBench(t)
 	cluster, hosts := b.threeNodes(true)
 	b.press(cluster)
 	b.prepareAll()
 	b.reportAll(hosts)
 	require.NoError(t, hosts[0].progress(models.HostStageInstalling, ""))
 	hosts[1].reach(models.HostStageDone)
-	hosts[0].require(inProgress)
-	hosts[1].require(installed)
-	hosts[2].require(installing)
+	hosts[0].require(lifecycle.HostInstallingInProgress)
+	hosts[1].require(lifecycle.HostInstalled)
+	hosts[2].require(lifecycle.HostInstalling)
 	b.clock.Advance(time.Minute)
 	_, err := b.CancelInstallation(t.Context(), cluster)
 	require.NoError(t, err)
-	ended := b.requireCluster(cluster, clusterCancelled)
+	ended := b.requireCluster(cluster, lifecycle.ClusterCancelled)
 	require.Equal(t, ended.StatusUpdatedAt, ended.InstallCompletedAt)
 	for _, h := range hosts {
-		h.require(cancelled)
+		h.require(lifecycle.HostCancelled)
 	}
 }
 
 func TestAHostOfTheControlPlaneThatFailsEndsTheInstallationForAll(t *testing.T) {
-	b := newBench(t, nil)
+	b := newBench(t)
 	cluster, hosts := b.threeNodes(true)
 	b.press(cluster)
 	b.prepareAll()
 	b.reportAll(hosts)
 	require.NoError(t, hosts[1].progress(models.HostStageFailed, "because some error"))
-	require.Contains(t, *hosts[1].require(failed).StatusInfo, "because some error")
-	b.requireCluster(cluster, clusterFailed)
+	require.Contains(t, *hosts[1].require(lifecycle.HostFailed).StatusInfo, "because some error")
+	b.requireCluster(cluster, lifecycle.ClusterFailed)
 	for _, h := range hosts {
-		h.require(failed)
+		h.require(lifecycle.HostFailed)
 	}
 	late := b.newHost(hosts[0].env, 9)
 	require.Error(t, late.register(), "no host is taken into a cluster that failed")
 	_, err := b.CancelInstallation(t.Context(), cluster)
 	require.NoError(t, err)
 	for _, h := range hosts {
-		h.require(cancelled)
+		h.require(lifecycle.HostCancelled)
 	}
 }
 
 func TestAResetForgetsTheProgressAndKeepsWhatPeopleAdded(t *testing.T) {
-	b := newBench(t, nil)
+	b := newBench(t)
 	cluster, env := b.singleNode()
 	h := b.host(env, 1)
 	_, err := b.CreateManifest(t.Context(), cluster, Manifest{Folder: "openshift", Name: "mine.yaml",
@@ -118,7 +120,7 @@ func TestAResetForgetsTheProgressAndKeepsWhatPeopleAdded(t *testing.T) {
 	_, err = b.ResetCluster(t.Context(), cluster)
 	require.NoError(t, err)
 	require.NoError(t, h.register())
-	progress := h.require(discovering).Progress
+	progress := h.require(lifecycle.HostDiscovering).Progress
 	require.Equal(t, &models.HostProgressInfo{}, progress)
 	again := b.requireCluster(cluster, *b.clusterStatus(cluster))
 	require.Zero(t, again.Progress.TotalPercentage)
@@ -128,7 +130,7 @@ func TestAResetForgetsTheProgressAndKeepsWhatPeopleAdded(t *testing.T) {
 	require.Len(t, manifests, 1)
 	require.Equal(t, "mine.yaml", manifests[0].FileName)
 	h.report()
-	b.requireCluster(cluster, clusterReady)
+	b.requireCluster(cluster, lifecycle.ClusterReady)
 }
 
 // clusterStatus is the status that a cluster has.
@@ -140,25 +142,25 @@ func (b *bench) clusterStatus(id string) *string {
 }
 
 func TestAHostThatIsDeletedIsMissedByItsClusterAtOnce(t *testing.T) {
-	b := newBench(t, nil)
+	b := newBench(t)
 	cluster, hosts := b.threeNodes(true)
-	b.requireCluster(cluster, clusterReady)
+	b.requireCluster(cluster, lifecycle.ClusterReady)
 	require.NoError(t, b.DeregisterHost(t.Context(), hosts[0].env, hosts[0].id))
-	require.Contains(t, b.requireCluster(cluster, clusterInsufficient).ValidationsInfo,
+	require.Contains(t, b.requireCluster(cluster, lifecycle.ClusterInsufficient).ValidationsInfo,
 		`"sufficient-masters-count","status":"failure"`)
 	require.NoError(t, hosts[0].register(), "it may come back")
 	hosts[0].report()
 	b.reportAll(hosts)
-	b.requireCluster(cluster, clusterReady)
+	b.requireCluster(cluster, lifecycle.ClusterReady)
 }
 
 func TestARoleThatIsChangedIsJudgedAtOnce(t *testing.T) {
-	b := newBench(t, nil)
+	b := newBench(t)
 	cluster, hosts := b.threeNodes(true)
 	shown, err := b.UpdateHost(t.Context(), hosts[0].env, hosts[0].id,
 		&models.HostUpdateParams{HostRole: conv.Pointer("worker")})
 	require.NoError(t, err)
 	require.Equal(t, models.HostRoleWorker, shown.Role)
-	require.Contains(t, b.requireCluster(cluster, clusterInsufficient).ValidationsInfo,
+	require.Contains(t, b.requireCluster(cluster, lifecycle.ClusterInsufficient).ValidationsInfo,
 		`"sufficient-masters-count","status":"failure"`)
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/go-openapi/strfmt"
 	"github.com/openshift/assisted-service/models"
 
+	"landfall/appliance/engine/lifecycle"
 	"landfall/store"
 )
 
@@ -35,14 +36,16 @@ func splitDeadline(key string) (kind, of string) {
 // silenceMatters tells whether a host in this state is expected to poll.
 func silenceMatters(h *hostRecord) bool {
 	status := *h.API.Status
-	if slices.Contains([]string{disconnected, disconnectedUnbound, binding}, status) {
+	if slices.Contains([]string{lifecycle.HostDisconnected, lifecycle.HostDisconnectedUnbound, lifecycle.HostBinding},
+		status) {
 		return false
 	}
 	if validated(status) {
 		return true
 	}
-	return slices.Contains([]string{installing, inProgress}, status) && !h.API.ConnectionTimedOut &&
-		!afterReboot(h.API.Progress.CurrentStage)
+	return slices.Contains([]string{lifecycle.HostInstalling, lifecycle.HostInstallingInProgress}, status) &&
+		!h.API.ConnectionTimedOut &&
+		!lifecycle.AfterReboot(h.API.Progress.CurrentStage)
 }
 
 // since is when a limit began to run: at the recorded time, but never before this process, or this
@@ -62,26 +65,26 @@ func (e *Engine) since(recorded strfmt.DateTime) time.Time {
 func (c *change) hostLimit(h *hostRecord) (time.Time, time.Duration) {
 	began, limit := h.API.StatusUpdatedAt, time.Duration(0)
 	switch *h.API.Status {
-	case preparing:
+	case lifecycle.HostPreparing:
 		limit = c.e.Timeouts.HostPreparing
-	case installing:
+	case lifecycle.HostInstalling:
 		limit = c.e.Timeouts.HostStarting
-	case inProgress:
+	case lifecycle.HostInstallingInProgress:
 		if h.API.Progress.StageTimedOut && h.API.Progress.CurrentStage != models.HostStageRebooting {
 			return time.Time{}, 0 // told already, and not to be ended
 		}
-		began, limit = h.API.StageUpdatedAt, c.e.Timeouts.stage(h.API.Progress.CurrentStage, c.singleNode(h))
-	case disconnected, disconnectedUnbound:
+		began, limit = h.API.StageUpdatedAt, c.e.Timeouts.Stage(h.API.Progress.CurrentStage, c.singleNode(h))
+	case lifecycle.HostDisconnected, lifecycle.HostDisconnectedUnbound:
 		if h.restarts() {
 			began, limit = strfmt.DateTime(h.Restarting), c.e.Timeouts.HostDisconnected
 		}
-	case pendingUserAction:
+	case lifecycle.HostPendingUserAction:
 		limit = c.e.Timeouts.UserAction
-	case resetting:
+	case lifecycle.HostResetting:
 		limit = c.e.Timeouts.Resetting
-	case reclaiming, reclaimRebooting:
+	case lifecycle.HostReclaiming, lifecycle.HostReclaimingRebooting:
 		limit = c.e.Timeouts.Reclaiming
-	case failed, cancelled:
+	case lifecycle.HostFailed, lifecycle.HostCancelled:
 		began, limit = logsLimit(h.API.LogsInfo, h.API.StatusUpdatedAt, h.API.LogsStartedAt, h.API.LogsCollectedAt,
 			c.e.Timeouts.HostLogsPending, c.e.Timeouts.HostLogs, c.e.Timeouts.HostLogsPending)
 	}
@@ -136,7 +139,7 @@ func (c *change) nextForHost(key string, h *hostRecord) time.Time {
 		next = c.e.presence.lastSeen(key, time.Time(h.API.CheckedInAt), c.now).Add(c.e.Timeouts.HostDisconnected)
 	}
 	limit, _ := c.hostLimit(h)
-	if *h.API.Status == pendingUserAction && !c.now.Before(limit) {
+	if *h.API.Status == lifecycle.HostPendingUserAction && !c.now.Before(limit) {
 		limit = time.Time{} // the cluster needs the host; what happens to the others decides
 	}
 	return earlier(next, limit)
@@ -146,11 +149,11 @@ func (c *change) nextForHost(key string, h *hostRecord) time.Time {
 func (e *Engine) clusterLimit(row *clusterRecord) (time.Time, bool) {
 	since := e.since(row.API.StatusUpdatedAt)
 	switch *row.API.Status {
-	case clusterPreparing:
+	case lifecycle.ClusterPreparing:
 		return since.Add(e.Timeouts.ClusterPreparing), true
-	case clusterFinalizing:
+	case lifecycle.ClusterFinalizing:
 		return since.Add(e.Timeouts.Finalizing), !e.warnsOnly(&row.API)
-	case clusterFailed, clusterCancelled:
+	case lifecycle.ClusterFailed, lifecycle.ClusterCancelled:
 		began, limit := logsLimit(row.API.LogsInfo, row.API.StatusUpdatedAt, row.API.ControllerLogsStartedAt,
 			row.API.ControllerLogsCollectedAt,
 			e.Timeouts.ClusterLogsPending, e.Timeouts.ClusterLogs, e.Timeouts.ClusterLogs)
@@ -165,10 +168,11 @@ func (e *Engine) clusterLimit(row *clusterRecord) (time.Time, bool) {
 // long it may be there; the zero time when nothing limits it.
 func (e *Engine) finalizingLimit(row *clusterRecord) (time.Time, time.Duration) {
 	progress := row.API.Progress
-	if *row.API.Status != clusterFinalizing || progress.FinalizingStage == "" || progress.FinalizingStageTimedOut {
+	if *row.API.Status != lifecycle.ClusterFinalizing || progress.FinalizingStage == "" ||
+		progress.FinalizingStageTimedOut {
 		return time.Time{}, 0
 	}
-	limit := e.Timeouts.finalizingStage(progress.FinalizingStage, row.API.MonitoredOperators)
+	limit := e.Timeouts.FinalizingStage(progress.FinalizingStage, row.API.MonitoredOperators)
 	began := progress.FinalizingStageStartedAt
 	if entered := row.API.StatusUpdatedAt; time.Time(entered).After(time.Time(began)) {
 		began = entered // the time in which a person was waited for does not count
@@ -189,7 +193,7 @@ func (e *Engine) nextForCluster(row *clusterRecord) time.Time {
 	}
 	stage, _ := e.finalizingLimit(row)
 	next = earlier(next, stage)
-	if slices.Contains(clusterRunning, *row.API.Status) {
+	if slices.Contains(lifecycle.ClusterInstallingStates, *row.API.Status) {
 		next = earlier(next, time.Time(row.API.InstallStartedAt).Add(e.Timeouts.Installation))
 	}
 	return next
@@ -349,7 +353,7 @@ func (c *change) passDeadline(deadline store.Deadline) error {
 	// The change that follows sets the next deadline; should nothing follow, the host is looked at
 	// again later.
 	c.settleLater(h)
-	if *h.API.Status == pendingUserAction {
+	if *h.API.Status == lifecycle.HostPendingUserAction {
 		return c.setHostDeadline(key, h)
 	}
 	return c.setDeadline(deadline.Key, c.now.Add(time.Minute))

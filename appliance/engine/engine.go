@@ -25,6 +25,7 @@ import (
 	"github.com/openshift/assisted-service/models"
 
 	"landfall/appliance/engine/catalog"
+	"landfall/appliance/engine/lifecycle"
 	"landfall/appliance/engine/operator"
 	"landfall/appliance/engine/validation"
 	"landfall/appliance/mirror"
@@ -101,7 +102,7 @@ type Options struct {
 	NTPSources          []string
 	Requirements        func(version string) validation.Requirements // nil: the defaults
 	DisabledValidations []validation.ID                              // of hosts
-	Timeouts            Timeouts
+	Timeouts            lifecycle.Timeouts
 	EventLimits         EventLimits
 	// Catalogs are the catalogs of operators that the site's mirror has, beside those of a
 	// cluster's own manifests; nil: none.
@@ -140,8 +141,8 @@ type Engine struct {
 	events     eventIndex
 	budgets    eventBudgets
 	replies    keyedLocks
-	hosts      *life[hostSituation]
-	clusters   *life[clusterSituation]
+	hosts      *lifecycle.Machine[lifecycle.HostSituation]
+	clusters   *lifecycle.Machine[lifecycle.ClusterSituation]
 	judge      judge         // nil: the validations
 	auditor    *Auditor      // nil: nobody checks what is committed
 	wakesAt    atomic.Int64  // when the wait for the next deadline ends (UnixNano); 0: it is being looked for
@@ -170,14 +171,14 @@ func New(options Options) (*Engine, error) {
 	if options.Random == nil {
 		options.Random = rand.Reader
 	}
-	options.Timeouts = options.Timeouts.orDefaults()
+	options.Timeouts = options.Timeouts.OrDefaults()
 	options.EventLimits = options.EventLimits.orDefaults()
 	return &Engine{
 		Options:  options,
 		presence: newPresence(options.Clock.Now()),
 		parsed:   newParsedFacts(parsedFactsLimit),
-		hosts:    hostLife(),
-		clusters: clusterLife(),
+		hosts:    lifecycle.HostMachine(),
+		clusters: lifecycle.ClusterMachine(),
 		alarm:    make(chan struct{}, 1),
 		work:     make(chan struct{}, 1),
 		unfrozen: make(chan string, 64),

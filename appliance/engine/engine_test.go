@@ -15,13 +15,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"landfall/appliance/ams/outbox"
+	"landfall/appliance/engine/lifecycle"
 	"landfall/appliance/release"
 	"landfall/appliance/sitekey"
 	"landfall/store"
 )
 
 func TestPollsInTimeWriteNothing(t *testing.T) {
-	b := newBench(t, nil)
+	b := newBench(t)
 	_, env := b.singleNode()
 	h := b.host(env, 1)
 	h.poll()
@@ -31,9 +32,10 @@ func TestPollsInTimeWriteNothing(t *testing.T) {
 		h.poll()
 		b.handle()
 	}
-	h.require(known)
+	h.require(lifecycle.HostKnown)
 	require.Equal(t, before, b.DB.Revision())
-	require.Equal(t, b.clock.Now().UTC(), time.Time(h.require(known).CheckedInAt).UTC(), "but the last one is shown")
+	require.Equal(t, b.clock.Now().UTC(), time.Time(h.require(lifecycle.HostKnown).CheckedInAt).UTC(),
+		"but the last one is shown")
 
 	wait, err := b.handleDue(t.Context())
 	require.NoError(t, err)
@@ -41,7 +43,7 @@ func TestPollsInTimeWriteNothing(t *testing.T) {
 }
 
 func TestAnIdleEngineSleeps(t *testing.T) {
-	b := newBench(t, nil)
+	b := newBench(t)
 	b.installed()
 	b.pass(time.Hour)
 	require.NoError(t, b.refreezeAll(t.Context())) // as the first start over this store does
@@ -83,7 +85,7 @@ func (b *bench) calm() {
 }
 
 func TestTheEngineIsWokenOnlyForADeadlineEarlierThanTheOneItWaitsFor(t *testing.T) {
-	b := newBench(t, nil)
+	b := newBench(t)
 	_, env := b.singleNode()
 	waitsUntil := func(after time.Duration) {
 		b.calm()
@@ -102,7 +104,7 @@ func TestTheEngineIsWokenOnlyForADeadlineEarlierThanTheOneItWaitsFor(t *testing.
 }
 
 func TestAHostsDeadlineStaysUntilItPassesHoweverOftenTheHostReports(t *testing.T) {
-	b := newBench(t, nil)
+	b := newBench(t)
 	_, env := b.singleNode()
 	h := b.host(env, 1)
 	deadline := func() (at time.Time) {
@@ -120,56 +122,56 @@ func TestAHostsDeadlineStaysUntilItPassesHoweverOftenTheHostReports(t *testing.T
 	b.clock.Advance(time.Minute)
 	b.handle()
 	require.Equal(t, b.clock.Now().Add(2*time.Minute).UTC(), deadline(), "three minutes after it was heard")
-	h.require(known)
+	h.require(lifecycle.HostKnown)
 	b.clock.Advance(2 * time.Minute)
 	b.handle()
-	h.require(disconnected)
+	h.require(lifecycle.HostDisconnected)
 }
 
 func TestHostsGetTimeToReportAfterTheMachineSlept(t *testing.T) {
-	b := newBench(t, nil)
+	b := newBench(t)
 	_, env := b.singleNode()
 	h := b.host(env, 1)
 	b.run(func() {
 		require.NoError(t, b.clock.BlockUntilContext(t.Context(), 1))
 		b.clock.Advance(8 * time.Hour)
 		require.NoError(t, b.clock.BlockUntilContext(t.Context(), 1), "the engine looked and waits again")
-		h.require(known)
+		h.require(lifecycle.HostKnown)
 	})
 	b.pass(2 * time.Minute)
-	h.require(known)
+	h.require(lifecycle.HostKnown)
 	b.pass(time.Minute)
-	h.require(disconnected)
+	h.require(lifecycle.HostDisconnected)
 }
 
 func TestHostsGetTimeToReportAfterARestart(t *testing.T) {
-	b := newBench(t, nil)
+	b := newBench(t)
 	_, env := b.singleNode()
 	h := b.host(env, 1)
 	b.clock.Advance(8 * time.Hour)
-	b.Engine = b.engineOver(b.DB, nil)
+	b.Engine = b.engineOver(b.DB)
 	b.handle()
-	h.require(known)
+	h.require(lifecycle.HostKnown)
 	b.pass(3 * time.Minute)
-	h.require(disconnected)
+	h.require(lifecycle.HostDisconnected)
 }
 
 func TestAStageDoesNotRunOutWhileTheApplianceIsOff(t *testing.T) {
-	b := newBench(t, nil)
+	b := newBench(t)
 	_, h := b.installing()
 	require.NoError(t, h.progress(models.HostStageWritingImageToDisk, "42%"))
 	b.clock.Advance(8 * time.Hour)
-	b.Engine = b.engineOver(b.DB, nil)
+	b.Engine = b.engineOver(b.DB)
 	b.handle()
-	h.require(inProgress)
+	h.require(lifecycle.HostInstallingInProgress)
 	b.pass(29*time.Minute, h)
-	h.require(inProgress)
+	h.require(lifecycle.HostInstallingInProgress)
 	b.pass(2*time.Minute, h)
-	h.require(failed)
+	h.require(lifecycle.HostFailed)
 }
 
 func TestLogsOfAHostThatTheClusterDoesNotHaveAreNotKept(t *testing.T) {
-	b := newBench(t, nil)
+	b := newBench(t)
 	cluster, h := b.installing()
 	unknown := "7b1c5a0e-0000-4000-8000-000000000001"
 	b.requireRefused(b.HostLogs(t.Context(), cluster, unknown, strings.NewReader("logs")), NotFound,
@@ -178,16 +180,16 @@ func TestLogsOfAHostThatTheClusterDoesNotHaveAreNotKept(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, names)
 
-	known := h.require(installing)
+	known := h.require(lifecycle.HostInstalling)
 	require.NoError(t, b.HostLogs(t.Context(), cluster, known.ID.String(), strings.NewReader("logs")))
 	names, err = b.FileNames(cluster, "logs/")
 	require.NoError(t, err)
 	require.Equal(t, []string{"logs/" + known.ID.String() + ".tar.gz"}, names)
-	require.False(t, time.Time(h.require(installing).LogsCollectedAt).IsZero())
+	require.False(t, time.Time(h.require(lifecycle.HostInstalling).LogsCollectedAt).IsZero())
 }
 
 func TestCancellingAPreparationEndsItsRun(t *testing.T) {
-	b := newBench(t, nil)
+	b := newBench(t)
 	b.releases.started = make(chan struct{})
 	cluster, env := b.singleNode()
 	b.host(env, 1)
@@ -202,14 +204,14 @@ func TestCancellingAPreparationEndsItsRun(t *testing.T) {
 		require.EqualValues(t, 1, b.releases.running.Load(), "the first run ended before the second began")
 	})
 	require.Zero(t, b.releases.running.Load(), "and the second with the engine")
-	b.requireCluster(cluster, clusterPreparing)
+	b.requireCluster(cluster, lifecycle.ClusterPreparing)
 	require.NotContains(t, b.names(EventFilter{ClusterID: cluster}), eventPreparationFailed)
 }
 
 // Certificates begin when they are made and do not last long, so each try has its own; and what is
 // made is for nobody who has the database alone.
 func TestGeneratedFilesAreMadeForEachTryAndLieSealed(t *testing.T) {
-	b := newBench(t, nil)
+	b := newBench(t)
 	key, err := sitekey.LoadOrCreate(t.TempDir())
 	require.NoError(t, err)
 	b.Engine.Secrets, err = key.Box("pull-secrets", nil)
@@ -243,7 +245,7 @@ func TestGeneratedFilesAreMadeForEachTryAndLieSealed(t *testing.T) {
 }
 
 func TestAnotherProcessGoesOnWithAPreparation(t *testing.T) {
-	b := newBench(t, nil)
+	b := newBench(t)
 	b.releases.started = make(chan struct{})
 	cluster, env := b.singleNode()
 	h := b.host(env, 1)
@@ -252,11 +254,11 @@ func TestAnotherProcessGoesOnWithAPreparation(t *testing.T) {
 		<-b.releases.started
 	})
 	b.releases.started = nil
-	b.Engine = b.engineOver(b.DB, nil)
+	b.Engine = b.engineOver(b.DB)
 	b.prepareAll()
 	h.report()
 	require.Equal(t, strfmt.UUID("6e9d7b8e-3c5a-4c39-a4ac-5a8a0a9fbd31"), b.requireCluster(cluster,
-		clusterInstalling).OpenshiftClusterID)
+		lifecycle.ClusterInstalling).OpenshiftClusterID)
 }
 
 func TestAnEngineRefusesToStartWithoutItsParts(t *testing.T) {
@@ -265,13 +267,13 @@ func TestAnEngineRefusesToStartWithoutItsParts(t *testing.T) {
 }
 
 func TestDeletionIsRefusedDuringAnInstallation(t *testing.T) {
-	b := newBench(t, nil)
+	b := newBench(t)
 	cluster, h := b.installing()
 	b.requireRefused(b.DeregisterCluster(t.Context(), cluster), Conflict, "cancel the installation")
 	b.requireRefused(b.DeregisterHost(t.Context(), h.env, h.id), Conflict, "cancel the installation")
 	_, err := b.InstallCluster(t.Context(), cluster)
 	b.requireRefused(err, Conflict, "install is not possible")
-	h.require(installing)
+	h.require(lifecycle.HostInstalling)
 
 	_, err = b.CancelInstallation(t.Context(), cluster)
 	require.NoError(t, err)
@@ -289,7 +291,7 @@ func TestDeletionIsRefusedDuringAnInstallation(t *testing.T) {
 }
 
 func TestAHostIsOneRowHoweverOftenItRegisters(t *testing.T) {
-	b := newBench(t, nil)
+	b := newBench(t)
 	cluster, env := b.singleNode()
 	h := b.host(env, 1)
 	for range 3 {
@@ -298,7 +300,7 @@ func TestAHostIsOneRowHoweverOftenItRegisters(t *testing.T) {
 	hosts, err := b.Hosts(env)
 	require.NoError(t, err)
 	require.Len(t, hosts, 1)
-	require.Len(t, b.requireCluster(cluster, clusterInsufficient).Hosts, 1)
+	require.Len(t, b.requireCluster(cluster, lifecycle.ClusterInsufficient).Hosts, 1)
 	registered := 0
 	for _, name := range b.names(EventFilter{HostIDs: []string{h.id}}) {
 		if name == eventHostRegistered {
@@ -309,51 +311,51 @@ func TestAHostIsOneRowHoweverOftenItRegisters(t *testing.T) {
 }
 
 func TestAHostMovesToTheInfraEnvThatItBootsFrom(t *testing.T) {
-	b := newBench(t, nil)
+	b := newBench(t)
 	cluster, env := b.singleNode()
 	h := b.host(env, 1)
-	b.requireCluster(cluster, clusterReady)
+	b.requireCluster(cluster, lifecycle.ClusterReady)
 	moved := b.newHost(b.infraEnvOf(nil), 1)
 	require.NoError(t, moved.register())
 	moved.report()
-	moved.require(knownUnbound)
+	moved.require(lifecycle.HostKnownUnbound)
 	_, err := b.Host(env, h.id)
 	b.requireRefused(err, NotFound, "no host")
-	require.Empty(t, b.requireCluster(cluster, clusterPending).Hosts)
+	require.Empty(t, b.requireCluster(cluster, lifecycle.ClusterPendingForInput).Hosts)
 	_, err = b.Instructions(t.Context(), Poll{InfraEnvID: env, HostID: h.id})
 	b.requireRefused(err, NotFound, "registers again")
 }
 
 func TestAHostDoesNotMoveInTheMiddleOfItsInstallation(t *testing.T) {
-	b := newBench(t, nil)
+	b := newBench(t)
 	_, h := b.installing()
 	b.requireRefused(b.newHost(b.infraEnvOf(nil), 1).register(), Unavailable, "is being installed from infra-env "+
 		h.env)
-	h.require(installing)
+	h.require(lifecycle.HostInstalling)
 	b.requireRefused(b.newHost(h.env, 2).register(), Unavailable, "takes no new hosts now")
 	_, err := b.Host(h.env, b.newHost(h.env, 2).id)
 	b.requireRefused(err, NotFound, "no host")
 }
 
 func TestRegistrationsThatNameNothing(t *testing.T) {
-	b := newBench(t, nil)
+	b := newBench(t)
 	_, err := b.RegisterHost(t.Context(), "6e9d7b8e-3c5a-4c39-a4ac-5a8a0a9fbd31", &models.HostCreateParams{})
 	b.requireRefused(err, Invalid, "host_id")
 	b.requireRefused(b.newHost("6e9d7b8e-3c5a-4c39-a4ac-5a8a0a9fbd31", 1).register(), NotFound, "no infra-env")
 }
 
 func TestProgressThatIsRepeatedLateOrStrange(t *testing.T) {
-	b := newBench(t, nil)
+	b := newBench(t)
 	_, h := b.installing()
 	h.reach(models.HostStageWritingImageToDisk)
 	require.NoError(t, h.progress(models.HostStageWritingImageToDisk, "40%"))
-	shown := h.require(inProgress).Progress
+	shown := h.require(lifecycle.HostInstallingInProgress).Progress
 	before := b.DB.Revision()
 
 	require.NoError(t, h.progress(models.HostStageWritingImageToDisk, "40%"), "repeated, its answer was lost")
 	require.NoError(t, h.progress(models.HostStageStartingInstallation, ""), "overtaken by a later one")
 	require.Equal(t, before, b.DB.Revision())
-	require.Equal(t, shown, h.require(inProgress).Progress)
+	require.Equal(t, shown, h.require(lifecycle.HostInstallingInProgress).Progress)
 
 	b.requireRefused(h.progress("", ""), Invalid, "current_stage")
 	require.Equal(t, before, b.DB.Revision())
@@ -363,30 +365,30 @@ func TestProgressThatIsRepeatedLateOrStrange(t *testing.T) {
 			stages++
 		}
 	}
-	require.Equal(t, 4, stages, "one event a stage: %v", h.require(inProgress).ProgressStages)
+	require.Equal(t, 4, stages, "one event a stage: %v", h.require(lifecycle.HostInstallingInProgress).ProgressStages)
 
 	require.NoError(t, h.progress(models.HostStageRebooting, ""), "a stage that was passed over")
-	require.EqualValues(t, 75, h.require(inProgress).Progress.InstallationPercentage)
+	require.EqualValues(t, 75, h.require(lifecycle.HostInstallingInProgress).Progress.InstallationPercentage)
 }
 
 func TestProgressBeforeAnInstallationIsRefused(t *testing.T) {
-	b := newBench(t, nil)
+	b := newBench(t)
 	_, env := b.singleNode()
 	h := b.host(env, 1)
 	before := b.DB.Revision()
 	b.requireRefused(h.progress(models.HostStageInstalling, ""), Conflict, "progress is not possible")
 	require.Equal(t, before, b.DB.Revision(), "what is refused leaves nothing")
-	require.Empty(t, h.require(known).Progress.CurrentStage)
+	require.Empty(t, h.require(lifecycle.HostKnown).Progress.CurrentStage)
 }
 
 func TestAClusterIsInstalledWhenAllOfItsEndIsThere(t *testing.T) {
-	b := newBench(t, nil)
+	b := newBench(t)
 	cluster, h := b.finalizing()
 	_, err := b.CompleteInstallation(t.Context(), cluster, true, "")
 	require.NoError(t, err)
-	b.requireCluster(cluster, clusterFinalizing)
+	b.requireCluster(cluster, lifecycle.ClusterFinalizing)
 	require.NoError(t, b.UploadIngressCert(t.Context(), cluster, b.authority))
-	b.requireCluster(cluster, clusterInstalled)
+	b.requireCluster(cluster, lifecycle.ClusterInstalled)
 
 	before := b.DB.Revision()
 	require.NoError(t, b.UploadIngressCert(t.Context(), cluster, b.authority))
@@ -395,11 +397,11 @@ func TestAClusterIsInstalledWhenAllOfItsEndIsThere(t *testing.T) {
 	require.NoError(t, b.FinalizingProgress(t.Context(), cluster, models.FinalizingStageDone))
 	require.NoError(t, h.progress(models.HostStageConfiguring, ""))
 	require.Equal(t, before, b.DB.Revision(), "a controller that says it again changes nothing")
-	b.requireCluster(cluster, clusterInstalled)
+	b.requireCluster(cluster, lifecycle.ClusterInstalled)
 }
 
 func TestIngressCertificatesThatAreNone(t *testing.T) {
-	b := newBench(t, nil)
+	b := newBench(t)
 	cluster, _ := b.installing()
 	for name, text := range map[string]string{
 		"empty": "  \n", "no PEM": "certificate",
@@ -421,7 +423,7 @@ func TestIngressCertificatesThatAreNone(t *testing.T) {
 }
 
 func TestAnIngressCertificateBeforeThereIsAKubeconfig(t *testing.T) {
-	b := newBench(t, nil)
+	b := newBench(t)
 	cluster, _ := b.singleNode()
 	b.requireRefused(b.UploadIngressCert(t.Context(), cluster, b.authority), Invalid, "no kubeconfig yet")
 	_, err := b.Credentials(cluster)
@@ -429,7 +431,7 @@ func TestAnIngressCertificateBeforeThereIsAKubeconfig(t *testing.T) {
 }
 
 func TestWhatPeopleDecideAboutAHost(t *testing.T) {
-	b := newBench(t, nil)
+	b := newBench(t)
 	_, env := b.singleNode()
 	h := b.newHost(env, 1)
 	require.NoError(t, h.register())
@@ -443,22 +445,23 @@ func TestWhatPeopleDecideAboutAHost(t *testing.T) {
 	}
 	b.requireRefused(update(install("/dev/disk/by-id/b")), Conflict, "has not reported its disks")
 	h.report()
-	require.Equal(t, "/dev/sda", h.require(known).InstallationDiskPath)
+	require.Equal(t, "/dev/sda", h.require(lifecycle.HostKnown).InstallationDiskPath)
 
 	b.requireRefused(update(&models.HostUpdateParams{HostName: conv.Pointer("Not A Name")}), Invalid, "Not A Name")
 	b.requireRefused(update(&models.HostUpdateParams{HostRole: conv.Pointer("king")}), Invalid, "no role")
 	b.requireRefused(update(install("/dev/disk/by-id/z")), Invalid, "has no disk")
 	b.requireRefused(update(install("/dev/disk/by-id/c")), Conflict, "can't be installed to")
-	require.Equal(t, "/dev/sda", h.require(known).InstallationDiskPath)
+	require.Equal(t, "/dev/sda", h.require(lifecycle.HostKnown).InstallationDiskPath)
 
 	require.NoError(t, update(&models.HostUpdateParams{HostName: conv.Pointer("control-1"),
 		HostRole: conv.Pointer("master")}))
 	require.NoError(t, update(install("/dev/disk/by-id/b")))
-	got := h.require(known)
+	got := h.require(lifecycle.HostKnown)
 	require.Equal(t, []any{"control-1", models.HostRoleMaster, "/dev/sdb"}, []any{got.RequestedHostname, got.Role,
 		got.InstallationDiskPath})
 	h.report()
-	require.Equal(t, "/dev/sdb", h.require(known).InstallationDiskPath, "another inventory does not undo it")
+	require.Equal(t, "/dev/sdb", h.require(lifecycle.HostKnown).InstallationDiskPath,
+		"another inventory does not undo it")
 	require.NotContains(t, b.names(EventFilter{HostIDs: []string{h.id}}), eventHostRole,
 		"it was the control plane of its single node before")
 	require.NoError(t, update(&models.HostUpdateParams{HostRole: conv.Pointer("worker")}))
@@ -466,30 +469,30 @@ func TestWhatPeopleDecideAboutAHost(t *testing.T) {
 }
 
 func TestAHostIsNotChangedDuringItsInstallation(t *testing.T) {
-	b := newBench(t, nil)
+	b := newBench(t)
 	_, h := b.installing()
 	_, err := b.UpdateHost(t.Context(), h.env, h.id, &models.HostUpdateParams{HostName: conv.Pointer("late")})
 	b.requireRefused(err, Conflict, "can't be changed now")
 }
 
 func TestAHostWhoseClockIsWrong(t *testing.T) {
-	b := newBench(t, nil)
+	b := newBench(t)
 	cluster, hosts := b.threeNodes(true)
-	b.requireCluster(cluster, clusterReady)
+	b.requireCluster(cluster, lifecycle.ClusterReady)
 	hosts[1].skew = -2 * time.Hour
 	for _, h := range hosts {
 		h.poll()
 	}
-	hosts[1].require(insufficient)
-	b.requireCluster(cluster, clusterInsufficient)
+	hosts[1].require(lifecycle.HostInsufficient)
+	b.requireCluster(cluster, lifecycle.ClusterInsufficient)
 	hosts[1].skew = time.Second
 	hosts[1].poll()
-	hosts[1].require(known)
-	b.requireCluster(cluster, clusterReady)
+	hosts[1].require(lifecycle.HostKnown)
+	b.requireCluster(cluster, lifecycle.ClusterReady)
 }
 
 func TestWhatAMSMustHear(t *testing.T) {
-	b := newBench(t, nil)
+	b := newBench(t)
 	cluster, _ := b.installed()
 	row := b.subscriptionOf(cluster)
 	require.Equal(t, outbox.Active, row.Phase)
@@ -525,7 +528,7 @@ func TestWhatAMSMustHear(t *testing.T) {
 }
 
 func TestAClusterOfASiteThatNeverSpeaksToAMSLeavesNothing(t *testing.T) {
-	b := newBench(t, nil)
+	b := newBench(t)
 	b.WithoutAMS = true
 	cluster, _ := b.installed()
 	require.True(t, b.subscriptionOf(cluster).MustExist, "it is kept while the cluster is there")
@@ -542,7 +545,7 @@ func TestAClusterOfASiteThatNeverSpeaksToAMSLeavesNothing(t *testing.T) {
 }
 
 func TestRepliesThatSayNothingNewWriteNothing(t *testing.T) {
-	b := newBench(t, nil)
+	b := newBench(t)
 	_, env := b.singleNode()
 	h := b.host(env, 1)
 	h.report()
@@ -553,12 +556,12 @@ func TestRepliesThatSayNothingNewWriteNothing(t *testing.T) {
 	b.requireRefused(h.reply(&models.StepReply{StepType: models.StepTypeInventory, Output: "{"}), Invalid, "JSON")
 	b.requireRefused(h.reply(&models.StepReply{StepType: "dance"}), Invalid, "dance")
 	require.Equal(t, before, b.DB.Revision())
-	h.require(known)
+	h.require(lifecycle.HostKnown)
 }
 
 // The store renders rows faster than encoding/json does; what is in them must not show it.
 func TestRowsAreWhatEncodingJSONWouldWrite(t *testing.T) {
-	b := newBench(t, nil)
+	b := newBench(t)
 	_, env := b.singleNode()
 	b.host(env, 1).report()
 	gone, _ := b.singleNode()
@@ -588,7 +591,7 @@ func requireStandardRows[T any](t *testing.T, tx *store.Tx, rows store.Bucket[T]
 }
 
 func TestHostsThatWereHeardAreSetForwardTogether(t *testing.T) {
-	b := newBench(t, nil)
+	b := newBench(t)
 	_, env := b.singleNode()
 	first, second, silent := b.host(env, 1), b.host(env, 2), b.host(env, 3)
 	limit := b.Timeouts.HostDisconnected

@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.yaml.in/yaml/v3"
 
+	"landfall/appliance/engine/lifecycle"
 	"landfall/appliance/engine/steps"
 	"landfall/store"
 )
@@ -179,7 +180,7 @@ func (b *bench) requireEvent(name, severity string, properties ...string) {
 }
 
 func TestAnInstallationsEventsHaveTheirSeveritiesAndProperties(t *testing.T) {
-	b := newBench(t, nil)
+	b := newBench(t)
 	b.host(b.infraEnvOf(b.clusterOfThree().ID), 5) // whose role is found out
 	cluster, h := b.installed()
 	for name, properties := range map[string][]string{
@@ -208,7 +209,7 @@ func TestAnInstallationsEventsHaveTheirSeveritiesAndProperties(t *testing.T) {
 }
 
 func TestACancelledAndResetInstallationTellsOfEachHost(t *testing.T) {
-	b := newBench(t, nil)
+	b := newBench(t)
 	cluster, h := b.installing()
 	_, err := b.CancelInstallation(t.Context(), cluster)
 	require.NoError(t, err)
@@ -216,20 +217,20 @@ func TestACancelledAndResetInstallationTellsOfEachHost(t *testing.T) {
 	b.requireEvent("host_installation_cancelled", models.EventSeverityInfo, "host_name")
 	_, err = b.ResetCluster(t.Context(), cluster)
 	require.NoError(t, err)
-	h.require(resetPending)
+	h.require(lifecycle.HostResettingPendingUserAction)
 	b.requireEvent("cluster_installation_reset", models.EventSeverityInfo)
 	b.requireEvent("host_installation_reset", models.EventSeverityInfo, "host_name")
 	b.requireEvent("user_required_complete_installation_reset", models.EventSeverityInfo, "host_name")
 }
 
 func TestAFailedInstallationAndOneThatTakesTooLongAreTold(t *testing.T) {
-	b := newBench(t, nil)
+	b := newBench(t)
 	cluster, h := b.installing()
 	require.NoError(t, h.reply(&models.StepReply{StepType: models.StepTypeInstall, ExitCode: 1, Error: "no"}))
-	b.requireCluster(cluster, clusterFailed)
+	b.requireCluster(cluster, lifecycle.ClusterFailed)
 	b.requireEvent("cluster_installation_failed", models.EventSeverityCritical, "failure_reason")
 
-	late := newBench(t, nil)
+	late := newBench(t)
 	late.Timeouts.HostPreparing = 24 * time.Hour
 	cluster, env := late.singleNode()
 	h = late.host(env, 1)
@@ -239,7 +240,7 @@ func TestAFailedInstallationAndOneThatTakesTooLongAreTold(t *testing.T) {
 }
 
 func TestWhatIsRefusedIsAnEventToo(t *testing.T) {
-	b := newBench(t, nil)
+	b := newBench(t)
 	cluster, env := b.singleNode()
 	h := b.host(env, 1)
 	asked := func(operation string) Request {
@@ -296,7 +297,7 @@ func TestWhatIsRefusedIsAnEventToo(t *testing.T) {
 }
 
 func TestDisksProxiesAgentsAndSlowDisksAreTold(t *testing.T) {
-	b := newBench(t, nil)
+	b := newBench(t)
 	cluster, env := b.singleNode()
 	h := b.host(env, 1)
 	_, err := b.UpdateCluster(t.Context(), cluster, &models.V2ClusterUpdateParams{NoProxy: conv.Pointer("site.test")})
@@ -337,11 +338,12 @@ func TestDisksProxiesAgentsAndSlowDisksAreTold(t *testing.T) {
 	b.requireEvent("upgrade_agent_started", models.EventSeverityInfo, "agent_image")
 	_, about := b.event("quick_disk_format_skipped")
 	require.Equal(t, "sdb", about["disk_name"])
-	require.False(t, steps.Upgrades(&models.Host{Status: conv.Pointer(installing), DiscoveryAgentVersion: "a"}, "b"))
+	require.False(t, steps.Upgrades(&models.Host{Status: conv.Pointer(lifecycle.HostInstalling),
+		DiscoveryAgentVersion: "a"}, "b"))
 }
 
 func TestMediaThatWereLostAreAnError(t *testing.T) {
-	b := newBench(t, nil)
+	b := newBench(t)
 	_, env := b.singleNode()
 	h := b.host(env, 1)
 	require.NoError(t, h.reply(&models.StepReply{StepType: models.StepTypeInventory, StepID: "x", ExitCode: 256}))
@@ -349,7 +351,7 @@ func TestMediaThatWereLostAreAnError(t *testing.T) {
 }
 
 func TestEventsAreSelectedByWhatIsAskedFor(t *testing.T) {
-	b := newBench(t, nil)
+	b := newBench(t)
 	cluster, env := b.singleNode()
 	first, second := b.host(env, 1), b.host(env, 2)
 	require.NoError(t, b.DeregisterHost(t.Context(), env, second.id))
@@ -372,7 +374,7 @@ func TestEventsAreSelectedByWhatIsAskedFor(t *testing.T) {
 // limitedBench is a bench whose events have the given limits.
 func limitedBench(t *testing.T, limits EventLimits) *bench {
 	t.Helper()
-	b := newBench(t, nil)
+	b := newBench(t)
 	b.EventLimits = limits.orDefaults()
 	return b
 }

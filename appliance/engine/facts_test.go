@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"landfall/appliance/engine/inventory"
+	"landfall/appliance/engine/lifecycle"
 	"landfall/store"
 )
 
@@ -22,7 +23,7 @@ func (b *bench) nameIn(c *change, key string) string {
 }
 
 func TestNobodySeesReportsBeforeTheyAreCommitted(t *testing.T) {
-	b := newBench(t, nil)
+	b := newBench(t)
 	_, env := b.singleNode()
 	h := b.host(env, 1)
 	key := h.env + "/" + h.id
@@ -70,13 +71,13 @@ func TestNobodySeesReportsBeforeTheyAreCommitted(t *testing.T) {
 }
 
 func TestWhatIsKnownOfAHostEndsWithIt(t *testing.T) {
-	b := newBench(t, nil)
+	b := newBench(t)
 	_, env := b.singleNode()
 	h := b.host(env, 1)
 	require.NoError(t, b.DeregisterHost(t.Context(), env, h.id))
 	require.NoError(t, h.register())
-	require.Empty(t, h.require(discovering).Inventory)
+	require.Empty(t, h.require(lifecycle.HostDiscovering).Inventory)
 	require.Contains(t, h.stepTypes(), models.StepTypeInventory)
 	h.report()
-	h.require(known)
+	h.require(lifecycle.HostKnown)
 }

@@ -9,7 +9,7 @@ import (
 )
 
 func TestCapabilitiesGateFeaturesWhereTheSiteSaysSo(t *testing.T) {
-	b := newBench(t, nil)
+	b := newBench(t)
 	b.ReleaseList = append(b.ReleaseList, ReleaseImage{OpenshiftVersion: "4.20.8",
 		CPUArchitecture: severalArchitectures, URL: "quay.io/release:4.20.8-multi"})
 	has := map[string]bool{}

@@ -9,6 +9,7 @@ import (
 	"github.com/openshift/assisted-service/models"
 
 	"landfall/appliance/engine/inventory"
+	"landfall/appliance/engine/lifecycle"
 	"landfall/appliance/engine/steps"
 )
 
@@ -46,20 +47,20 @@ const (
 func (c *change) hostArrived(h *hostRecord, from, to string) error {
 	name := c.hostName(h)
 	switch to {
-	case cancelled:
+	case lifecycle.HostCancelled:
 		return c.hostEvent(h, eventHostCancelled, models.EventSeverityInfo, "Host %s: the installation was cancelled.",
 			name)
-	case resetting:
+	case lifecycle.HostResetting:
 		return c.hostEvent(h, eventHostReset, models.EventSeverityInfo, "Host %s: the installation was reset.", name)
-	case resetPending:
+	case lifecycle.HostResettingPendingUserAction:
 		var reset error
-		if from != resetting {
+		if from != lifecycle.HostResetting {
 			reset = c.hostEvent(h, eventHostReset, models.EventSeverityInfo, "Host %s: the installation was reset.",
 				name)
 		}
 		return errors.Join(reset, c.hostEvent(h, eventResetNeedsUser, models.EventSeverityInfo,
 			"Host %s: a person must restart it from the discovery image to complete the reset.", name))
-	case installing:
+	case lifecycle.HostInstalling:
 		return c.tellOfDisks(h)
 	}
 	return nil
@@ -98,7 +99,7 @@ func (c *change) tellOfDisks(h *hostRecord) error {
 
 // clusterLeft tells of what belongs to a cluster's having left a state.
 func (c *change) clusterLeft(row *clusterRecord, from string, timedOut bool) error {
-	if from != clusterPreparing || !timedOut {
+	if from != lifecycle.ClusterPreparing || !timedOut {
 		return nil
 	}
 	return c.clusterEventOf(row, props{"reason": *row.API.StatusInfo}, eventPreparationTimedOut,

@@ -13,6 +13,7 @@ import (
 	"github.com/openshift/assisted-service/models"
 
 	"landfall/appliance/engine/inventory"
+	"landfall/appliance/engine/lifecycle"
 	"landfall/appliance/engine/network"
 	"landfall/store"
 )
@@ -82,7 +83,7 @@ func (c *change) addHost(env *infraEnvRecord, id strfmt.UUID, agentVersion strin
 	h := &hostRecord{API: models.Host{
 		ID: &id, InfraEnvID: infraEnvID, Kind: conv.Pointer(models.HostKindHost),
 		Href:   conv.Pointer(apiRoot + "/infra-envs/" + infraEnvID.String() + "/hosts/" + id.String()),
-		Status: conv.Pointer(initial), StatusInfo: conv.Pointer(""), Role: models.HostRoleAutoAssign,
+		Status: conv.Pointer(lifecycle.HostInitial), StatusInfo: conv.Pointer(""), Role: models.HostRoleAutoAssign,
 		SuggestedRole:         models.HostRoleAutoAssign,
 		DiscoveryAgentVersion: agentVersion, CreatedAt: c.now, RegisteredAt: c.dateTime(), CheckedInAt: c.dateTime(),
 		UserName: "admin", Progress: &models.HostProgressInfo{}, ProgressStages: []models.HostStage{},
@@ -94,8 +95,9 @@ func (c *change) addHost(env *infraEnvRecord, id strfmt.UUID, agentVersion strin
 		if err != nil {
 			return nil, err
 		}
-		if slices.Contains([]string{clusterPreparing, clusterInstalling, clusterUserAction, clusterFinalizing,
-			clusterInstalled, clusterFailed, clusterCancelled}, *cluster.API.Status) {
+		if slices.Contains([]string{lifecycle.ClusterPreparing, lifecycle.ClusterInstalling,
+			lifecycle.ClusterPendingUserAction, lifecycle.ClusterFinalizing,
+			lifecycle.ClusterInstalled, lifecycle.ClusterFailed, lifecycle.ClusterCancelled}, *cluster.API.Status) {
 			return nil, &Error{Kind: Unavailable, Reason: "Cluster " + cluster.API.Name + " is " + *cluster.API.Status +
 				" and takes no new hosts now."}
 		}
@@ -108,7 +110,7 @@ func (c *change) addHost(env *infraEnvRecord, id strfmt.UUID, agentVersion strin
 	if err := hostPlaces.Add(c.tx, id.String()+"/"+infraEnvID.String()); err != nil {
 		return nil, err
 	}
-	if _, err := c.fireHost(h, onRegister, ""); err != nil {
+	if _, err := c.fireHost(h, lifecycle.OnRegister, ""); err != nil {
 		return nil, err
 	}
 	c.saveHost(h)
@@ -119,12 +121,12 @@ func (c *change) addHost(env *infraEnvRecord, id strfmt.UUID, agentVersion strin
 
 // registerAgain follows an agent that starts on a known host.
 func (c *change) registerAgain(h *hostRecord) error {
-	if _, err := c.fireHost(h, onRegister, ""); err != nil {
+	if _, err := c.fireHost(h, lifecycle.OnRegister, ""); err != nil {
 		return err
 	}
 	c.saveHost(h)
 	switch *h.API.Status {
-	case discovering, discoveringUnbound:
+	case lifecycle.HostDiscovering, lifecycle.HostDiscoveringUnbound:
 		// What was known of the machine may have been changed while it was off.
 		c.clearPreparation(h)
 		forgetProgress(h)
@@ -140,7 +142,7 @@ func (c *change) registerAgain(h *hostRecord) error {
 		if err := c.clearReports(h); err != nil {
 			return err
 		}
-	case known:
+	case lifecycle.HostKnown:
 		// It started again while it was prepared: what it pulled was in its memory.
 		h.API.MediaStatus = conv.Pointer(models.HostMediaStatusConnected)
 		h.ImagesOK, h.ImagesError = false, ""
@@ -168,7 +170,7 @@ func (e *Engine) RestartHost(ctx context.Context, infraEnvID, hostID string) err
 }
 
 func (c *change) restartHost(h *hostRecord) error {
-	if _, err := c.fireHost(h, onRestart, ""); err != nil {
+	if _, err := c.fireHost(h, lifecycle.OnRestart, ""); err != nil {
 		return err
 	}
 	h.Restarting = c.now
@@ -195,7 +197,8 @@ func (c *change) leaveOtherInfraEnvs(id strfmt.UUID, infraEnvID string) error {
 		if err != nil {
 			return err
 		}
-		if slices.Contains([]string{installing, inProgress, pendingUserAction, preparing, prepared}, *h.API.Status) {
+		if slices.Contains([]string{lifecycle.HostInstalling, lifecycle.HostInstallingInProgress,
+			lifecycle.HostPendingUserAction, lifecycle.HostPreparing, lifecycle.HostPrepared}, *h.API.Status) {
 			return &Error{Kind: Unavailable, Reason: "Host " + c.hostName(h) + " is being installed from infra-env " +
 				other + "; it can register here when that has ended or was cancelled."}
 		}
@@ -214,7 +217,8 @@ func (e *Engine) DeregisterHost(ctx context.Context, infraEnvID, hostID string) 
 		if err != nil {
 			return err
 		}
-		if slices.Contains(append(slices.Clone(duringInstall), preparing, prepared), *h.API.Status) && !h.awaited() {
+		if slices.Contains(append(slices.Clone(lifecycle.HostInstallingStates), lifecycle.HostPreparing,
+			lifecycle.HostPrepared), *h.API.Status) && !h.awaited() {
 			return conflict("Host %s is %s; cancel the installation before you delete it.", c.hostName(h),
 				*h.API.Status)
 		}
@@ -355,7 +359,8 @@ func (e *Engine) UpdateHost(ctx context.Context, infraEnvID, hostID string, para
 		if err != nil {
 			return err
 		}
-		if slices.Contains(append(slices.Clone(duringInstall), preparing, prepared, installed), *h.API.Status) {
+		if slices.Contains(append(slices.Clone(lifecycle.HostInstallingStates), lifecycle.HostPreparing,
+			lifecycle.HostPrepared, lifecycle.HostInstalled), *h.API.Status) {
 			return conflict("Host %s is %s and can't be changed now.", c.hostName(h), *h.API.Status)
 		}
 		if err := errors.Join(c.applyHostUpdate(h, params), c.noteHostObject(h, of)); err != nil {
@@ -527,14 +532,15 @@ func (c *change) bindHost(infraEnvID, hostID, clusterID string) error {
 	if err := checkUseOn(&cluster.API, env.API.CPUArchitecture); err != nil {
 		return err
 	}
-	if !slices.Contains([]string{clusterPending, clusterReady, clusterInsufficient, clusterAddingHosts},
+	if !slices.Contains([]string{lifecycle.ClusterPendingForInput, lifecycle.ClusterReady,
+		lifecycle.ClusterInsufficient, lifecycle.ClusterAddingHosts},
 		*cluster.API.Status) {
 		return conflict("Cluster %s is %s and takes no hosts now.", cluster.API.Name, *cluster.API.Status)
 	}
 	if err := checkHostFeatures(h, &cluster.API); err != nil {
 		return err
 	}
-	if _, err := c.fireHost(h, onBind, ""); err != nil {
+	if _, err := c.fireHost(h, lifecycle.OnBind, ""); err != nil {
 		return err
 	}
 	bound := strfmt.UUID(clusterID)

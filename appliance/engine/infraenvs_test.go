@@ -54,7 +54,7 @@ func (b *bench) recipe(id string) *Recipe {
 }
 
 func TestARecipeIsFrozenWithItsInfraEnv(t *testing.T) {
-	b := newBench(t, nil)
+	b := newBench(t)
 	b.Images.Agent = "quay.io/parts/agent:1"
 	env := b.register()
 	digest, err := b.RecipeDigest(env.ID.String())
@@ -78,7 +78,7 @@ func TestARecipeIsFrozenWithItsInfraEnv(t *testing.T) {
 		b.Images.Agent = "quay.io/parts/agent:2"
 		require.Equal(t, recipe, b.recipe(env.ID.String()))
 		b.clock.Advance(time.Minute)
-		again := b.engineOver(b.DB, nil)
+		again := b.engineOver(b.DB)
 		again.Images.Agent = "quay.io/parts/agent:2"
 		b.Engine = again
 		require.Equal(t, recipe, b.recipe(env.ID.String()))
@@ -99,7 +99,7 @@ func TestARecipeIsFrozenWithItsInfraEnv(t *testing.T) {
 }
 
 func TestAStartLooksAtRecipesOnlyIfWhatTheyShareChanged(t *testing.T) {
-	b := newBench(t, nil)
+	b := newBench(t)
 	id := b.register().ID.String()
 	frozen := b.recipe(id).Digest
 	spoil := func() { // as nothing but the look at every recipe would notice
@@ -114,7 +114,7 @@ func TestAStartLooksAtRecipesOnlyIfWhatTheyShareChanged(t *testing.T) {
 		}))
 	}
 	restart := func(change func(*Engine)) string {
-		b.Engine = b.engineOver(b.DB, nil)
+		b.Engine = b.engineOver(b.DB)
 		change(b.Engine)
 		require.NoError(t, b.refreezeAll(t.Context()))
 		digest, err := b.RecipeDigest(id)
@@ -136,7 +136,7 @@ func TestAStartLooksAtRecipesOnlyIfWhatTheyShareChanged(t *testing.T) {
 }
 
 func TestARecipeThatNeedsTheRegistryIsFrozenWhenItCanBe(t *testing.T) {
-	b := newBench(t, nil)
+	b := newBench(t)
 	env := b.register()
 	digest, err := b.RecipeDigest(env.ID.String())
 	require.NoError(t, err)
@@ -149,7 +149,7 @@ func TestARecipeThatNeedsTheRegistryIsFrozenWhenItCanBe(t *testing.T) {
 	require.NotEmpty(t, digest, "and known from then on")
 
 	t.Run("in the background", func(t *testing.T) {
-		b := newBench(t, nil)
+		b := newBench(t)
 		b.run(func() {
 			env := b.register()
 			require.Eventually(t, func() bool {
@@ -161,7 +161,7 @@ func TestARecipeThatNeedsTheRegistryIsFrozenWhenItCanBe(t *testing.T) {
 }
 
 func TestARecipesDigestIsThatOfItsBytes(t *testing.T) {
-	b := newBench(t, nil)
+	b := newBench(t)
 	b.Images.Agent = "quay.io/parts/agent:1"
 	env := b.register()
 	id := env.ID.String()
@@ -239,7 +239,7 @@ func sshKey(comment string) string {
 }
 
 func TestALargeRecipeIsKeptBesideTheDatabase(t *testing.T) {
-	b := newBench(t, nil)
+	b := newBench(t)
 	b.Images.Agent = "quay.io/parts/agent:1"
 	noise := make([]byte, 300<<10)
 	random := rand.NewChaCha8([32]byte{1})
@@ -261,7 +261,7 @@ func TestALargeRecipeIsKeptBesideTheDatabase(t *testing.T) {
 }
 
 func TestAPatchLeavesWhatItDoesNotName(t *testing.T) {
-	b := newBench(t, nil)
+	b := newBench(t)
 	bundle := b.authority
 	env := b.register(func(p *models.InfraEnvCreateParams) {
 		p.SSHAuthorizedKey = conv.Pointer(sshKey("one") + "\n")
@@ -317,7 +317,7 @@ func TestAPatchLeavesWhatItDoesNotName(t *testing.T) {
 }
 
 func TestAnInfraEnvIsRefusedForWhatIsWrongWithIt(t *testing.T) {
-	b := newBench(t, nil)
+	b := newBench(t)
 	env := b.register()
 	card := models.MacInterfaceMap{{MacAddress: "52:54:00:00:00:01", LogicalNicName: "eth0"}}
 	for name, tc := range map[string]struct {
@@ -421,7 +421,7 @@ func (c *checker) Check(version, arch string, recipe *Recipe) error {
 }
 
 func TestTheBaseImagesAreAskedBeforeAnInfraEnvIsSaved(t *testing.T) {
-	b := newBench(t, nil)
+	b := newBench(t)
 	images := &checker{}
 	b.BaseImages = images
 	long := models.KernelArguments{{Operation: "append", Value: "long"}}
@@ -434,7 +434,7 @@ func TestTheBaseImagesAreAskedBeforeAnInfraEnvIsSaved(t *testing.T) {
 }
 
 func TestAShortURLsCodeHoldsUntilItIsRenewedRevokedOrExpired(t *testing.T) {
-	b := newBench(t, nil)
+	b := newBench(t)
 	env, other := b.register(), b.register()
 	id := env.ID.String()
 	first, expires, err := b.CodeOfImage(id)
@@ -494,7 +494,7 @@ func TestAShortURLsCodeHoldsUntilItIsRenewedRevokedOrExpired(t *testing.T) {
 }
 
 func TestAMachineThatWasInstalledIsSentToItsDisk(t *testing.T) {
-	b := newBench(t, nil)
+	b := newBench(t)
 	_, h := b.installing()
 	env := h.env
 	mac := h.inventory().Interfaces[0].MacAddress
@@ -511,7 +511,7 @@ func TestAMachineThatWasInstalledIsSentToItsDisk(t *testing.T) {
 // Whatever requests come in whatever order, the recipe is the one that the infra-env's fields make,
 // and its time is that of the last change of its bytes.
 func TestRecipesFollowAnyOrderOfChanges(t *testing.T) {
-	b := newBench(t, nil)
+	b := newBench(t)
 	b.Images.Agent = "quay.io/parts/agent:1"
 	id := b.register().ID.String()
 	random := rand.New(rand.NewPCG(1, 2))
@@ -546,7 +546,7 @@ func TestRecipesFollowAnyOrderOfChanges(t *testing.T) {
 }
 
 func TestChangesAtOnceAreAllInTheRecipe(t *testing.T) {
-	b := newBench(t, nil)
+	b := newBench(t)
 	b.Images.Agent = "quay.io/parts/agent:1"
 	id := b.register().ID.String()
 	changes := []*models.InfraEnvUpdateParams{
@@ -576,17 +576,17 @@ func TestChangesAtOnceAreAllInTheRecipe(t *testing.T) {
 }
 
 func TestRecipesSurviveARestart(t *testing.T) {
-	b := newBench(t, nil)
+	b := newBench(t)
 	id := b.register().ID.String()
 	recipe := b.recipe(id)
-	b.Engine = b.engineOver(b.DB, nil)
+	b.Engine = b.engineOver(b.DB)
 	b.releases.failure = errors.New("the registry is away")
 	b.run(func() { require.Equal(t, recipe, b.recipe(id)) })
 	require.Equal(t, recipe, b.recipe(id))
 }
 
 func TestAnInfraEnvOfAnEarlierReleaseGetsWhatItLacks(t *testing.T) {
-	b := newBench(t, nil)
+	b := newBench(t)
 	b.Images.Agent = "quay.io/parts/agent:1"
 	id := b.register().ID.String()
 	want := b.recipe(id)
@@ -612,7 +612,7 @@ func TestAnInfraEnvOfAnEarlierReleaseGetsWhatItLacks(t *testing.T) {
 }
 
 func TestAnInfraEnvOfItsClusterHasTheClustersRelease(t *testing.T) {
-	b := newBench(t, nil)
+	b := newBench(t)
 	cluster, env := b.singleNode()
 	shown, err := b.InfraEnv(env)
 	require.NoError(t, err)

@@ -13,6 +13,7 @@ import (
 
 	"landfall/appliance/engine/installconfig"
 	"landfall/appliance/engine/inventory"
+	"landfall/appliance/engine/lifecycle"
 	"landfall/appliance/engine/steps"
 	"landfall/appliance/release"
 )
@@ -44,7 +45,7 @@ func (c *change) installCluster(id string) error {
 	if err != nil {
 		return err
 	}
-	if err := c.fireCluster(row, onInstall); err != nil {
+	if err := c.fireCluster(row, lifecycle.OnInstall); err != nil {
 		return err
 	}
 	c.settleCluster(id)
@@ -55,20 +56,20 @@ func (c *change) installCluster(id string) error {
 // CancelInstallation ends an installation or its preparation. Hosts that are still in the discovery
 // image stop what they do.
 func (e *Engine) CancelInstallation(ctx context.Context, id string) (*models.Cluster, error) {
-	return e.endInstallation(ctx, id, onCancel)
+	return e.endInstallation(ctx, id, lifecycle.OnCancel)
 }
 
 // ResetCluster takes a cluster whose installation failed, was cancelled or is under way back to its
 // description. Its hosts must be restarted from the discovery image.
 func (e *Engine) ResetCluster(ctx context.Context, id string) (*models.Cluster, error) {
-	return e.endInstallation(ctx, id, onReset)
+	return e.endInstallation(ctx, id, lifecycle.OnReset)
 }
 
-func (e *Engine) endInstallation(ctx context.Context, id string, on trigger) (*models.Cluster, error) {
+func (e *Engine) endInstallation(ctx context.Context, id string, on lifecycle.Trigger) (*models.Cluster, error) {
 	return e.changeCluster(ctx, id, func(c *change) error { return c.endInstallation(id, on) })
 }
 
-func (c *change) endInstallation(id string, on trigger) error {
+func (c *change) endInstallation(id string, on lifecycle.Trigger) error {
 	row, err := c.cluster(id)
 	if err != nil {
 		return err
@@ -86,7 +87,7 @@ func (c *change) endInstallation(id string, on trigger) error {
 		}
 	}
 	c.settleCluster(id)
-	if on == onCancel {
+	if on == lifecycle.OnCancel {
 		return c.clusterEvent(row, eventInstallationCanceled, models.EventSeverityInfo,
 			"Cluster %s: the installation was cancelled.", row.API.Name)
 	}
@@ -140,7 +141,7 @@ func (c *change) startHostPreparation(h *hostRecord) error {
 // enterClusterState does what belongs to a cluster's coming into a state.
 func (c *change) enterClusterState(row *clusterRecord, from, to, info string) error {
 	id := row.API.ID.String()
-	if from == clusterPreparing && to != clusterInstalling {
+	if from == lifecycle.ClusterPreparing && to != lifecycle.ClusterInstalling {
 		c.preparations = true
 		row.API.LastInstallationPreparation = models.LastInstallationPreparation{
 			Status: models.LastInstallationPreparationStatusFailed, Reason: info}
@@ -148,22 +149,22 @@ func (c *change) enterClusterState(row *clusterRecord, from, to, info string) er
 			return err
 		}
 	}
-	if from == clusterUserAction {
+	if from == lifecycle.ClusterPendingUserAction {
 		if err := c.resumeStages(row); err != nil {
 			return err
 		}
 	}
 	switch to {
-	case clusterPreparing:
+	case lifecycle.ClusterPreparing:
 		return c.enterPreparing(row)
-	case clusterInstalling:
-		if from == clusterPreparing {
+	case lifecycle.ClusterInstalling:
+		if from == lifecycle.ClusterPreparing {
 			return c.enterInstalling(row)
 		}
-	case clusterFinalizing:
+	case lifecycle.ClusterFinalizing:
 		row.API.Progress.InstallingStagePercentage = 100
 		noteOperators(&row.API)
-	case clusterInstalled:
+	case lifecycle.ClusterInstalled:
 		row.API.InstallCompletedAt = c.dateTime()
 		row.API.Progress = &models.ClusterProgressInfo{
 			PreparingForInstallationStagePercentage: 100, InstallingStagePercentage: 100,
@@ -176,9 +177,9 @@ func (c *change) enterClusterState(row *clusterRecord, from, to, info string) er
 				"Cluster %s is installed. Its console is at %s.", row.API.Name, consoleURL(&row.API)),
 			c.recordDegraded(row),
 		)
-	case clusterCancelled:
+	case lifecycle.ClusterCancelled:
 		row.API.InstallCompletedAt = c.dateTime()
-	case clusterFailed:
+	case lifecycle.ClusterFailed:
 		row.API.InstallCompletedAt = c.dateTime()
 		return c.clusterEventOf(row, props{"failure_reason": info}, eventInstallationFailed,
 			models.EventSeverityCritical, "Cluster %s: %s", row.API.Name, info)
@@ -195,7 +196,8 @@ func (c *change) resumeStages(row *clusterRecord) error {
 	}
 	row.API.Progress.FinalizingStageTimedOut = false
 	for _, h := range hosts {
-		if *h.API.Status == inProgress && slices.Contains(stagesWaitingForOthers, h.API.Progress.CurrentStage) {
+		if *h.API.Status == lifecycle.HostInstallingInProgress && slices.Contains(lifecycle.StagesWaitingForOthers,
+			h.API.Progress.CurrentStage) {
 			h.API.StageUpdatedAt = c.dateTime()
 			c.saveHost(h)
 		}
@@ -257,10 +259,10 @@ func stagesOf(h *hostRecord, singleNode bool) []models.HostStage {
 	switch {
 	case singleNode:
 		return append(head, models.HostStageWaitingForBootkube, models.HostStageWritingImageToDisk,
-			stageCopyingRegistry,
+			lifecycle.StageCopyingRegistry,
 			models.HostStageRebooting, models.HostStageJoined, models.HostStageDone)
 	case h.API.Bootstrap:
-		return append(head, models.HostStageWritingImageToDisk, stageCopyingRegistry,
+		return append(head, models.HostStageWritingImageToDisk, lifecycle.StageCopyingRegistry,
 			models.HostStageWaitingForControlPlane,
 			models.HostStageWaitingForBootkube, models.HostStageWaitingForController, models.HostStageRebooting,
 			models.HostStageConfiguring,
@@ -271,7 +273,7 @@ func stagesOf(h *hostRecord, singleNode bool) []models.HostStage {
 			models.HostStageWaitingForIgnition, models.HostStageConfiguring, models.HostStageJoined,
 			models.HostStageDone)
 	}
-	return append(head, models.HostStageWritingImageToDisk, stageCopyingRegistry, models.HostStageRebooting,
+	return append(head, models.HostStageWritingImageToDisk, lifecycle.StageCopyingRegistry, models.HostStageRebooting,
 		models.HostStageConfiguring, models.HostStageJoined, models.HostStageDone)
 }
 
@@ -296,7 +298,7 @@ func (c *change) progress(h *hostRecord, progress *models.HostProgress) error {
 	if stage == models.HostStageFailed {
 		reason := orText(progress.ProgressInfo,
 			"The installer on the host failed without saying why; download the host's logs.")
-		if _, err := c.fireHost(h, onFailure, reason); err != nil {
+		if _, err := c.fireHost(h, lifecycle.OnFailure, reason); err != nil {
 			return err
 		}
 		c.settleLater(h)
@@ -325,7 +327,8 @@ func (c *change) progress(h *hostRecord, progress *models.HostProgress) error {
 	}
 	before, from := h.API.Progress, *h.API.Status
 	h.API.Progress = next
-	if _, err := c.fireHost(h, onProgress, ""); err != nil || !slices.Contains(duringInstall, from) {
+	if _, err := c.fireHost(h, lifecycle.OnProgress, ""); err != nil || !slices.Contains(lifecycle.HostInstallingStates,
+		from) {
 		h.API.Progress = before // the host's installation is over
 		return err
 	}
@@ -377,7 +380,7 @@ func (c *change) finalizingProgress(id string, stage models.FinalizingStage) err
 	if !slices.Contains(finalizingStages(), stage) {
 		return invalid("There is no finalizing stage %q.", stage)
 	}
-	if row.API.Progress.FinalizingStage == stage || *row.API.Status == clusterInstalled {
+	if row.API.Progress.FinalizingStage == stage || *row.API.Status == lifecycle.ClusterInstalled {
 		return nil
 	}
 	row.API.Progress.FinalizingStage, row.API.Progress.FinalizingStageStartedAt, row.API.Progress.FinalizingStageTimedOut = stage, c.dateTime(), false
@@ -398,10 +401,10 @@ func (c *change) completeInstallation(id string, success bool, reason string) er
 	if err != nil {
 		return err
 	}
-	if err := c.fireCluster(row, onCompletion); err != nil {
+	if err := c.fireCluster(row, lifecycle.OnCompletion); err != nil {
 		return err
 	}
-	if slices.Contains([]string{clusterInstalled, clusterAddingHosts}, *row.API.Status) {
+	if slices.Contains([]string{lifecycle.ClusterInstalled, lifecycle.ClusterAddingHosts}, *row.API.Status) {
 		return nil
 	}
 	if !success {

@@ -6,11 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/openshift/assisted-service/models"
 
+	"landfall/appliance/engine/lifecycle"
 	"landfall/store"
 )
 
@@ -156,9 +156,10 @@ func (c *change) noteProblem(h *hostRecord, problem JoiningProblem) error {
 
 // awaited tells whether the host has restarted and is waited for in the cluster that it joins.
 func (h *hostRecord) awaited() bool {
-	return h.Joining != nil && h.day2() && h.API.ClusterID != nil && slices.Contains([]string{inProgress,
-		pendingUserAction}, *h.API.Status) &&
-		afterReboot(h.API.Progress.CurrentStage) && h.API.Progress.CurrentStage != models.HostStageDone
+	return h.Joining != nil && h.day2() && h.API.ClusterID != nil &&
+		slices.Contains([]string{lifecycle.HostInstallingInProgress,
+			lifecycle.HostPendingUserAction}, *h.API.Status) &&
+		lifecycle.AfterReboot(h.API.Progress.CurrentStage) && h.API.Progress.CurrentStage != models.HostStageDone
 }
 
 // followed tells whether somebody looks after a host that joins a cluster, in that cluster.
@@ -190,16 +191,12 @@ func (c *change) forgetJoining(h *hostRecord) error {
 	return joiningHosts.Remove(c.tx, hostKey(h))
 }
 
-// joinedSentence is what the state of a host says that has come to its end as one that joins a
-// cluster.
-func joinedSentence(h *hostRecord) string {
-	switch {
-	case h.Joining == nil:
-		return "The host has restarted to join its cluster. Look at the cluster's console and approve the host's " +
-			"certificate requests there."
-	case h.Joining.Problem.Message != "":
-		return "The host has restarted to join its cluster, where it could not be followed. " +
-			strings.TrimSpace(h.Joining.Problem.Message)
+// facts returns what the table of hosts reads of a host that joins a cluster.
+func (j *Joining) facts() lifecycle.JoiningFacts {
+	facts := lifecycle.JoiningFacts{Followed: true, Problem: j.Problem.Message}
+	for _, request := range j.Approved {
+		facts.ServingApproved = facts.ServingApproved || request.Serving
+		facts.ClientApproved = facts.ClientApproved || !request.Serving
 	}
-	return "The host is a node of its cluster, and ready."
+	return facts
 }

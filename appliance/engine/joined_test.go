@@ -7,12 +7,13 @@ import (
 	"github.com/openshift/assisted-service/models"
 	"github.com/stretchr/testify/require"
 
+	"landfall/appliance/engine/lifecycle"
 	"landfall/store"
 )
 
 // followed is a bench on which somebody looks into the clusters that hosts join.
 func followed(t *testing.T) *bench {
-	b := newBench(t, nil)
+	b := newBench(t)
 	b.Follows = func(*store.Tx, Rows, string) (bool, error) { return true, nil }
 	return b
 }
@@ -30,7 +31,7 @@ func TestAHostThatIsFollowedIntoItsClusterIsDoneWhenItsNodeIsReady(t *testing.T)
 	require.Empty(t, b.awaited(), "it has not restarted")
 	require.NoError(t, h.progress(models.HostStageWritingImageToDisk, "100%"))
 	require.NoError(t, h.progress(models.HostStageRebooting, ""))
-	require.Equal(t, models.HostStageRebooting, h.require(inProgress).Progress.CurrentStage)
+	require.Equal(t, models.HostStageRebooting, h.require(lifecycle.HostInstallingInProgress).Progress.CurrentStage)
 	awaited := b.awaited()
 	require.Len(t, awaited, 1)
 	require.Equal(t, h.env+"/"+h.id, awaited[0].Key)
@@ -47,15 +48,15 @@ func TestAHostThatIsFollowedIntoItsClusterIsDoneWhenItsNodeIsReady(t *testing.T)
 	}
 	seen(Seen{Approved: []CertificateRequest{client}})
 	seen(Seen{Approved: []CertificateRequest{client, {Name: "csr-2", Serving: true}}, Stage: models.HostStageJoined})
-	require.Equal(t, models.HostStageJoined, h.require(inProgress).Progress.CurrentStage)
+	require.Equal(t, models.HostStageJoined, h.require(lifecycle.HostInstallingInProgress).Progress.CurrentStage)
 	require.Len(t, b.awaited()[0].Joining.Approved, 2, "what was noted is noted once")
 	seen(Seen{Stage: models.HostStageDone})
-	done := h.require(added)
+	done := h.require(lifecycle.HostAdded)
 	require.Equal(t, "The host is a node of its cluster, and ready.", *done.StatusInfo)
 	require.EqualValues(t, 100, done.Progress.InstallationPercentage)
 	require.Empty(t, b.awaited())
 	seen(Seen{Stage: models.HostStageJoined})
-	h.require(added)
+	h.require(lifecycle.HostAdded)
 }
 
 func TestAProblemOnTheWayIntoAClusterIsToldOnce(t *testing.T) {
@@ -75,7 +76,7 @@ func TestAProblemOnTheWayIntoAClusterIsToldOnce(t *testing.T) {
 	require.Equal(t, revision, b.DB.Revision(), "what is known is not written again")
 	require.Equal(t, problem, b.awaited()[0].Joining.Problem)
 	require.NoError(t, b.HostSeen(t.Context(), key, Seen{Problem: problem, Stage: models.HostStageDone}))
-	require.Contains(t, *h.require(added).StatusInfo, problem.Message)
+	require.Contains(t, *h.require(lifecycle.HostAdded).StatusInfo, problem.Message)
 }
 
 func TestAHostThatLeavesIsNotAwaitedAnyMore(t *testing.T) {
@@ -109,19 +110,20 @@ func TestAHostThatDoesNotBecomeANodeSaysHowFarItCame(t *testing.T) {
 		state string
 		says  []string
 	}{
-		"nothing was heard of it": {nil, pendingUserAction, []string{"has not come back from its restart",
+		"nothing was heard of it": {nil, lifecycle.HostPendingUserAction, []string{"has not come back from its restart",
 			"has asked its cluster for no certificate", "correct the boot order"}},
 		"its request was denied": {[]Seen{{Problem: JoiningProblem{Reason: "x", Message: "Its request was denied."}}},
-			pendingUserAction,
+			lifecycle.HostPendingUserAction,
 			[]string{
 				"has not come back from its restart. In its cluster this was found last: Its request was denied."}},
-		"its kubelet stopped behind its certificate": {[]Seen{approved(false)}, pendingUserAction,
+		"its kubelet stopped behind its certificate": {[]Seen{approved(false)}, lifecycle.HostPendingUserAction,
 			[]string{"client certificate was approved, and it has not become a node"}},
 		"its node is not ready": {[]Seen{approved(false), {Stage: models.HostStageJoined,
-			Approved: []CertificateRequest{{Name: "csr-2", Serving: true}}}}, failed,
+			Approved: []CertificateRequest{{Name: "csr-2", Serving: true}}}}, lifecycle.HostFailed,
 			[]string{`stage "Joined" for too long`, "a node of its cluster that is not ready: look at oc describe node",
 				"install the host again"}},
-		"its node has no serving certificate": {[]Seen{approved(false), {Stage: models.HostStageJoined}}, failed,
+		"its node has no serving certificate": {[]Seen{approved(false), {Stage: models.HostStageJoined}},
+			lifecycle.HostFailed,
 			[]string{"has asked for no serving certificate"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -136,14 +138,5 @@ func TestAHostThatDoesNotBecomeANodeSaysHowFarItCame(t *testing.T) {
 				require.Contains(t, *h.require(c.state).StatusInfo, says)
 			}
 		})
-	}
-	for stage, says := range map[models.HostStage]string{
-		models.HostStageWaitingForIgnition: "asks the machine config server for its ignition config, which it does " +
-			"not get",
-		models.HostStageConfiguring: "has its ignition config, and is no node yet",
-		models.HostStageJoined:      "is a node of its cluster that is not ready",
-		models.HostStageRebooting:   "has not asked the machine config server for its ignition config",
-	} {
-		require.Contains(t, onItsWay(hostSituation{host: &hostRecord{}, stage: stage}), says)
 	}
 }

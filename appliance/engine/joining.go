@@ -16,6 +16,7 @@ import (
 	"github.com/openshift/assisted-service/models"
 
 	"landfall/appliance/engine/installconfig"
+	"landfall/appliance/engine/lifecycle"
 	"landfall/appliance/engine/network"
 	"landfall/appliance/engine/steps"
 	"landfall/appliance/sentence"
@@ -26,7 +27,7 @@ import (
 // Hosts join a cluster that is installed already: one that this appliance installed and that was
 // opened for more hosts, or one that is only known here ("imported"). Each such host is installed
 // by itself, with an ignition config that sends it to the cluster's own machine config server. What
-// its lifecycle says of it is in lifecycle_hosts.go.
+// its lifecycle says of it is in package lifecycle.
 
 const (
 	eventHostReset         = "host_installation_reset"
@@ -61,7 +62,7 @@ func (e *Engine) ImportCluster(ctx context.Context, params *models.ImportCluster
 	if err := checkNames(&name, nil); err != nil {
 		return nil, err
 	}
-	row := e.emptyCluster(name, models.ClusterKindAddHostsCluster, clusterAddingHosts,
+	row := e.emptyCluster(name, models.ClusterKindAddHostsCluster, lifecycle.ClusterAddingHosts,
 		"The cluster exists already and takes more hosts.")
 	api := &row.API
 	api.BaseDNSDomain, api.APIVipDNSName, api.OpenshiftVersion = domain, &address, params.OpenshiftVersion
@@ -147,7 +148,7 @@ func (e *Engine) AllowAddHosts(ctx context.Context, id string) (*models.Cluster,
 		if err != nil {
 			return err
 		}
-		if err := c.fireCluster(row, onAddHosts); err != nil {
+		if err := c.fireCluster(row, lifecycle.OnAddHosts); err != nil {
 			return err
 		}
 		row.API.Kind = conv.Pointer(models.ClusterKindAddHostsCluster)
@@ -224,7 +225,7 @@ func (c *change) installJoining(h *hostRecord, row *clusterRecord, config *store
 	if h.API.ProgressStages = joiningStages(h); followed {
 		h.Joining, h.API.ProgressStages = &Joining{Started: c.now}, stagesOf(h, false)
 	}
-	if _, err := c.fireHost(h, onInstall, ""); err != nil {
+	if _, err := c.fireHost(h, lifecycle.OnInstall, ""); err != nil {
 		return err
 	}
 	c.saveHost(h)
@@ -266,7 +267,7 @@ func (c *change) joiningHost(infraEnvID, hostID string) (*hostRecord, *clusterRe
 			conflict("Host %s is part of the installation of cluster %s; only a host that joins an installed cluster "+
 				"is installed by itself.", c.hostName(h), row.API.Name)
 	}
-	if *h.API.Status != known {
+	if *h.API.Status != lifecycle.HostKnown {
 		return nil, nil, nil, conflict("Host %s is %s and can't be installed now: %s", c.hostName(h), *h.API.Status,
 			*h.API.StatusInfo)
 	}
@@ -381,7 +382,7 @@ func (e *Engine) ResetHost(ctx context.Context, infraEnvID, hostID string) (*mod
 			return conflict("Host %s is reset with its cluster; only a host that joins an installed cluster is reset "+
 				"by itself.", c.hostName(h))
 		}
-		moved, err := c.fireHost(h, onReset, "")
+		moved, err := c.fireHost(h, lifecycle.OnReset, "")
 		if err != nil {
 			return err
 		}

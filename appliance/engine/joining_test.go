@@ -3,6 +3,8 @@ package engine
 import (
 	"testing"
 
+	"landfall/appliance/engine/lifecycle"
+
 	"github.com/go-openapi/strfmt"
 	"github.com/go-openapi/swag/conv"
 	"github.com/openshift/assisted-service/models"
@@ -19,10 +21,10 @@ func (b *bench) joining() (cluster string, h *testHost) {
 	h.balancedTo = 1
 	require.NoError(b, h.register())
 	h.report()
-	h.require(known)
+	h.require(lifecycle.HostKnown)
 	_, err = b.InstallHost(b.Context(), h.env, h.id)
 	require.NoError(b, err)
-	require.Equal(b, models.HostRoleWorker, h.require(installing).Role)
+	require.Equal(b, models.HostRoleWorker, h.require(lifecycle.HostInstalling).Role)
 	return cluster, h
 }
 
@@ -31,57 +33,57 @@ func TestAHostThatJoinsIsResetInEachStateOfItsInstallation(t *testing.T) {
 		until func(*testing.T, *testHost)
 		state string
 	}{
-		"before the installer has started": {func(*testing.T, *testHost) {}, installing},
+		"before the installer has started": {func(*testing.T, *testHost) {}, lifecycle.HostInstalling},
 		"while it is installed": {func(t *testing.T, h *testHost) {
 			require.NoError(t, h.progress(models.HostStageStartingInstallation, ""))
-		}, inProgress},
+		}, lifecycle.HostInstallingInProgress},
 		"the installer could not be started": {func(t *testing.T, h *testHost) {
 			require.NoError(t, h.reply(&models.StepReply{StepType: models.StepTypeInstall, StepID: "install",
 				ExitCode: 125, Output: "blabla", Error: "Some random error"}))
-		}, failed},
+		}, lifecycle.HostFailed},
 		"the installer has failed": {func(t *testing.T, h *testHost) {
 			require.NoError(t, h.progress(models.HostStageWritingImageToDisk, "12%"))
 			require.NoError(t, h.progress(models.HostStageFailed, "input/output error"))
-		}, failed},
+		}, lifecycle.HostFailed},
 		"it is installed": {func(t *testing.T, h *testHost) {
 			require.NoError(t, h.progress(models.HostStageStartingInstallation, ""))
 			require.NoError(t, h.progress(models.HostStageRebooting, ""))
-		}, added},
+		}, lifecycle.HostAdded},
 		"it was reset before": {func(t *testing.T, h *testHost) {
 			_, err := h.b.ResetHost(t.Context(), h.env, h.id)
 			require.NoError(t, err)
-		}, resetPending},
+		}, lifecycle.HostResettingPendingUserAction},
 	} {
 		t.Run(name, func(t *testing.T) {
-			b := newBench(t, nil)
+			b := newBench(t)
 			cluster, h := b.joining()
 			c.until(t, h)
 			h.require(c.state)
-			b.requireCluster(cluster, clusterAddingHosts)
+			b.requireCluster(cluster, lifecycle.ClusterAddingHosts)
 			_, err := b.ResetHost(t.Context(), h.env, h.id)
-			if c.state == resetPending {
+			if c.state == lifecycle.HostResettingPendingUserAction {
 				b.requireRefused(err, Conflict, "there is nothing to reset")
 			} else {
 				require.NoError(t, err)
 			}
-			reset := h.require(resetPending)
+			reset := h.require(lifecycle.HostResettingPendingUserAction)
 			require.Empty(t, reset.Progress.CurrentStage)
 			require.Empty(t, h.stepTypes(), "nothing is left to do but to restart it")
 			require.NoError(t, h.register())
-			h.require(discovering)
+			h.require(lifecycle.HostDiscovering)
 			h.report()
-			h.require(known)
+			h.require(lifecycle.HostKnown)
 			_, err = b.InstallHost(t.Context(), h.env, h.id)
 			require.NoError(t, err, "it can be installed again")
-			h.require(installing)
-			b.requireCluster(cluster, clusterAddingHosts)
+			h.require(lifecycle.HostInstalling)
+			b.requireCluster(cluster, lifecycle.ClusterAddingHosts)
 		})
 	}
 }
 
 // TestTheProgressOfAHostThatJoins is that of the host alone: its cluster is installed.
 func TestTheProgressOfAHostThatJoins(t *testing.T) {
-	b := newBench(t, nil)
+	b := newBench(t)
 	cluster, first := b.installed()
 	_, err := b.AllowAddHosts(t.Context(), cluster)
 	require.NoError(t, err)
@@ -92,7 +94,7 @@ func TestTheProgressOfAHostThatJoins(t *testing.T) {
 		models.HostStageStartingInstallation, models.HostStageInstalling, models.HostStageWritingImageToDisk,
 		models.HostStageWaitingForControlPlane, models.HostStageRebooting,
 	}
-	joins := h.require(discovering)
+	joins := h.require(lifecycle.HostDiscovering)
 	require.Equal(t, []any{models.HostRoleWorker, "worker", stages}, []any{joins.Role, joins.MachineConfigPoolName,
 		joins.ProgressStages})
 	h.report()
@@ -103,9 +105,9 @@ func TestTheProgressOfAHostThatJoins(t *testing.T) {
 		shown := h.require("")
 		require.Equal(t, stages, shown.ProgressStages)
 		require.EqualValues(t, 20*(i+1), shown.Progress.InstallationPercentage)
-		require.EqualValues(t, 100, b.requireCluster(cluster, clusterAddingHosts).Progress.TotalPercentage)
+		require.EqualValues(t, 100, b.requireCluster(cluster, lifecycle.ClusterAddingHosts).Progress.TotalPercentage)
 	}
-	h.require(added)
+	h.require(lifecycle.HostAdded)
 
 	id := strfmt.UUID("6e9d7b8e-3c5a-4c39-a4ac-5a8a0a9fbd31")
 	imported, err := b.ImportCluster(t.Context(), &models.ImportClusterParams{
@@ -117,10 +119,11 @@ func TestTheProgressOfAHostThatJoins(t *testing.T) {
 	_, err = b.BindHost(t.Context(), late.env, late.id, imported.ID.String())
 	require.NoError(t, err)
 	require.NoError(t, late.register())
-	require.Equal(t, models.HostKindAddToExistingClusterHost, *late.require(discovering).Kind)
+	require.Equal(t, models.HostKindAddToExistingClusterHost, *late.require(lifecycle.HostDiscovering).Kind)
 	late.become("master")
 	require.NoError(t, late.register())
-	require.Equal(t, models.HostRoleMaster, late.require(discovering).Role, "what a person said of it stays")
+	require.Equal(t, models.HostRoleMaster, late.require(lifecycle.HostDiscovering).Role,
+		"what a person said of it stays")
 	require.Equal(t, []models.StepType{models.StepTypeInventory, models.StepTypeNtpSynchronizer,
 		models.StepTypeDomainResolution}, late.stepTypes())
 	_, err = b.InstallHost(t.Context(), late.env, late.id)

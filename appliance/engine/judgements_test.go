@@ -60,7 +60,7 @@ func TestJudgementsAreMadeAgainWhenTheirInputsChange(t *testing.T) {
 	for seed := range uint64(6) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			rng := rand.New(rand.NewPCG(seed, 1))
-			b := newBench(t, nil)
+			b := newBench(t)
 			cluster, hosts := b.threeNodes(rng.IntN(2) == 0)
 			pool := b.newHost(b.infraEnvOf(nil), 9)
 			require.NoError(t, pool.register())
@@ -156,7 +156,7 @@ func (b *bench) something(rng *rand.Rand, cluster string, hosts []*testHost) (st
 // whose checks look at different things of them: where the checks say something else, the digest of
 // their inputs is another one.
 func TestAClusterIsJudgedAnewWhenWhatItsChecksLookAtChanges(t *testing.T) {
-	b := newBench(t, nil)
+	b := newBench(t)
 	cluster, _ := b.threeNodes(true)
 	looked := 0
 	for name, alter := range map[string]func(*models.Cluster){

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"landfall/appliance/ams/outbox"
+	"landfall/appliance/engine/lifecycle"
 )
 
 // What happens to hosts and clusters beside a first installation.
@@ -24,46 +25,46 @@ func (h *testHost) stepTypes() []models.StepType {
 }
 
 func TestAHostJoinsAnInstalledCluster(t *testing.T) {
-	b := newBench(t, nil)
+	b := newBench(t)
 	cluster, first := b.installed()
 	_, err := b.AllowAddHosts(t.Context(), cluster)
 	require.NoError(t, err)
-	b.requireCluster(cluster, clusterAddingHosts)
-	first.require(installed)
+	b.requireCluster(cluster, lifecycle.ClusterAddingHosts)
+	first.require(lifecycle.HostInstalled)
 
 	h := b.newHost(first.env, 2)
 	h.balancedTo = 1
 	require.NoError(t, h.register())
-	require.Equal(t, models.HostKindAddToExistingClusterHost, *h.require(discovering).Kind)
+	require.Equal(t, models.HostKindAddToExistingClusterHost, *h.require(lifecycle.HostDiscovering).Kind)
 	h.report()
-	h.require(known)
+	h.require(lifecycle.HostKnown)
 	_, err = b.InstallHost(t.Context(), h.env, h.id)
 	require.NoError(t, err)
-	h.require(installing)
+	h.require(lifecycle.HostInstalling)
 	require.NoError(t, h.progress(models.HostStageWritingImageToDisk, "50%"))
-	h.require(inProgress)
+	h.require(lifecycle.HostInstallingInProgress)
 	require.NoError(t, h.progress(models.HostStageRebooting, ""))
-	got := h.require(added)
+	got := h.require(lifecycle.HostAdded)
 	require.Equal(t, models.HostStageDone, got.Progress.CurrentStage)
 	require.EqualValues(t, 100, got.Progress.InstallationPercentage)
-	b.requireCluster(cluster, clusterAddingHosts)
+	b.requireCluster(cluster, lifecycle.ClusterAddingHosts)
 
 	require.NoError(t, h.register(), "it boots the discovery image instead of its disk")
-	h.require(pendingUserAction)
+	h.require(lifecycle.HostPendingUserAction)
 	b.pass(5 * time.Hour)
-	h.require(pendingUserAction)
+	h.require(lifecycle.HostPendingUserAction)
 	require.NoError(t, h.progress(models.HostStageDone, "by hand"))
-	h.require(added)
+	h.require(lifecycle.HostAdded)
 	_, err = b.ResetHost(t.Context(), h.env, h.id)
 	require.NoError(t, err)
 	require.NoError(t, h.register())
 	h.report()
-	h.require(known)
+	h.require(lifecycle.HostKnown)
 }
 
 func TestAHostIsReclaimed(t *testing.T) {
 	reclaimed := func(t *testing.T) (*bench, *testHost) {
-		b := newBench(t, nil)
+		b := newBench(t)
 		cluster, _ := b.singleNode()
 		h := b.host(b.infraEnvOf(nil), 1)
 		_, err := b.BindHost(t.Context(), h.env, h.id, cluster)
@@ -76,8 +77,8 @@ func TestAHostIsReclaimed(t *testing.T) {
 		h.reach(models.HostStageDone)
 		_, err = b.ReclaimHost(t.Context(), h.env, h.id)
 		require.NoError(t, err)
-		require.Nil(t, h.require(reclaiming).ClusterID)
-		require.Empty(t, h.require(reclaiming).Progress.CurrentStage)
+		require.Nil(t, h.require(lifecycle.HostReclaiming).ClusterID)
+		require.Empty(t, h.require(lifecycle.HostReclaiming).Progress.CurrentStage)
 		return b, h
 	}
 	answer := func(kind models.StepType, code int64) *models.StepReply {
@@ -90,40 +91,40 @@ func TestAHostIsReclaimed(t *testing.T) {
 		require.Contains(t, step.Args[0], "/boot-artifacts/kernel?arch=x86_64")
 		require.Contains(t, step.Args[0], h.env+"/pxe-initrd")
 		require.NoError(t, h.reply(answer(step.StepType, 0)))
-		h.require(reclaimRebooting)
+		h.require(lifecycle.HostReclaimingRebooting)
 		require.Equal(t, []models.StepType{models.StepTypeRebootForReclaim}, h.stepTypes())
 		require.Equal(t, models.StepsPostStepActionExit, *h.poll().PostStepAction)
 		require.NoError(t, h.reply(answer(step.StepType, 0)), "said again")
-		h.require(reclaimRebooting)
+		h.require(lifecycle.HostReclaimingRebooting)
 		require.NoError(t, h.register())
 		h.report()
-		h.require(knownUnbound)
+		h.require(lifecycle.HostKnownUnbound)
 		require.NoError(t, h.reply(answer(step.StepType, 1)), "an answer from before the restart")
-		h.require(knownUnbound)
+		h.require(lifecycle.HostKnownUnbound)
 	})
 	t.Run("and can't fetch the image", func(t *testing.T) {
 		b, h := reclaimed(t)
 		require.NoError(t, h.reply(answer(models.StepTypeDownloadBootArtifacts, 1)))
-		h.require(unbindingPending)
+		h.require(lifecycle.HostUnbindingPendingUserAction)
 		require.Contains(t, b.names(EventFilter{HostIDs: []string{h.id}}), "host_step_failed")
 	})
 	t.Run("and nobody hears of it again", func(t *testing.T) {
 		b, h := reclaimed(t)
 		b.pass(time.Hour - time.Second)
-		h.require(reclaiming)
+		h.require(lifecycle.HostReclaiming)
 		b.pass(time.Second)
-		h.require(unbindingPending)
+		h.require(lifecycle.HostUnbindingPendingUserAction)
 	})
 }
 
 func TestAHostThatStartsAgainWhileItIsPreparedGoesOn(t *testing.T) {
-	b := newBench(t, nil)
+	b := newBench(t)
 	cluster, env := b.singleNode()
 	h := b.host(env, 1)
 	b.press(cluster)
 	b.prepareAll()
 	h.report()
-	b.requireCluster(cluster, clusterInstalling)
+	b.requireCluster(cluster, lifecycle.ClusterInstalling)
 	_, err := b.CancelInstallation(t.Context(), cluster)
 	require.NoError(t, err)
 	_, err = b.ResetCluster(t.Context(), cluster)
@@ -131,94 +132,94 @@ func TestAHostThatStartsAgainWhileItIsPreparedGoesOn(t *testing.T) {
 	require.NoError(t, h.register())
 	h.report()
 	b.press(cluster)
-	h.require(preparing)
+	h.require(lifecycle.HostPreparing)
 	require.NoError(t, h.register())
-	h.require(preparing)
-	b.requireCluster(cluster, clusterPreparing)
+	h.require(lifecycle.HostPreparing)
+	b.requireCluster(cluster, lifecycle.ClusterPreparing)
 	b.prepareAll()
 	require.Contains(t, h.stepTypes(), models.StepTypeContainerImageAvailability, "what it pulled was in its memory")
 	h.report()
-	h.require(installing)
+	h.require(lifecycle.HostInstalling)
 }
 
 func TestLimitsThatOnlyWarn(t *testing.T) {
-	b := newBench(t, nil)
+	b := newBench(t)
 	b.Engine.Timeouts.WarnOnly = true
 	cluster, h := b.installing()
 	h.reach(models.HostStageWritingImageToDisk)
 	b.pass(31*time.Minute, h)
-	require.True(t, h.require(inProgress).Progress.StageTimedOut)
+	require.True(t, h.require(lifecycle.HostInstallingInProgress).Progress.StageTimedOut)
 	require.Contains(t, b.names(EventFilter{HostIDs: []string{h.id}}), eventStageTimedOut)
 	before := b.DB.Revision()
 	b.pass(2*time.Hour, h)
 	require.Equal(t, before, b.DB.Revision(), "it is said once")
 
 	b.pass(4 * time.Minute)
-	require.True(t, h.require(inProgress).ConnectionTimedOut)
-	require.NoError(t, h.progress(stageCopyingRegistry, ""))
-	got := h.require(inProgress)
+	require.True(t, h.require(lifecycle.HostInstallingInProgress).ConnectionTimedOut)
+	require.NoError(t, h.progress(lifecycle.StageCopyingRegistry, ""))
+	got := h.require(lifecycle.HostInstallingInProgress)
 	require.False(t, got.Progress.StageTimedOut)
 	require.False(t, got.ConnectionTimedOut)
 	h.reach(models.HostStageDone)
-	b.requireCluster(cluster, clusterFinalizing)
+	b.requireCluster(cluster, lifecycle.ClusterFinalizing)
 	require.NoError(t, b.FinalizingProgress(t.Context(), cluster, models.FinalizingStageAddingRouterCa))
 	b.pass(71 * time.Minute)
-	require.True(t, b.requireCluster(cluster, clusterFinalizing).Progress.FinalizingStageTimedOut)
+	require.True(t, b.requireCluster(cluster, lifecycle.ClusterFinalizing).Progress.FinalizingStageTimedOut)
 	b.pass(24 * time.Hour)
-	b.requireCluster(cluster, clusterFailed)
+	b.requireCluster(cluster, lifecycle.ClusterFailed)
 }
 
 func TestStagesOfTheControllerHaveLimits(t *testing.T) {
-	b := newBench(t, nil)
+	b := newBench(t)
 	cluster, _ := b.finalizing()
 	require.NoError(t, b.FinalizingProgress(t.Context(), cluster, models.FinalizingStageApplyingOlmManifests))
 	b.pass(11 * time.Minute)
-	require.True(t, b.requireCluster(cluster, clusterFinalizing).Progress.FinalizingStageTimedOut,
+	require.True(t, b.requireCluster(cluster, lifecycle.ClusterFinalizing).Progress.FinalizingStageTimedOut,
 		"operators may come later")
 	require.Contains(t, b.names(EventFilter{ClusterID: cluster}), eventFinalizingTimedOut)
 	require.NoError(t, b.FinalizingProgress(t.Context(), cluster, models.FinalizingStageWaitingForOLMOperatorSetupJobs))
 	b.pass(10*time.Minute - time.Second)
-	require.False(t, b.requireCluster(cluster, clusterFinalizing).Progress.FinalizingStageTimedOut)
+	require.False(t, b.requireCluster(cluster, lifecycle.ClusterFinalizing).Progress.FinalizingStageTimedOut)
 	b.pass(time.Second)
-	require.Contains(t, *b.requireCluster(cluster, clusterFailed).StatusInfo, "setup jobs")
+	require.Contains(t, *b.requireCluster(cluster, lifecycle.ClusterFailed).StatusInfo, "setup jobs")
 }
 
 func TestLogsThatDoNotComeAreNotWaitedForForever(t *testing.T) {
-	b := newBench(t, nil)
+	b := newBench(t)
 	cluster, h := b.installing()
 	require.NoError(t, h.progress(models.HostStageFailed, "broken"))
 	b.pass(2*time.Minute - time.Second)
-	require.Equal(t, models.LogsStateEmpty, h.require(failed).LogsInfo)
+	require.Equal(t, models.LogsStateEmpty, h.require(lifecycle.HostFailed).LogsInfo)
 	b.pass(time.Second)
-	require.Equal(t, models.LogsStateTimeout, h.require(failed).LogsInfo)
+	require.Equal(t, models.LogsStateTimeout, h.require(lifecycle.HostFailed).LogsInfo)
 	b.pass(8 * time.Minute)
-	require.Equal(t, models.LogsStateTimeout, b.requireCluster(cluster, clusterFailed).LogsInfo)
+	require.Equal(t, models.LogsStateTimeout, b.requireCluster(cluster, lifecycle.ClusterFailed).LogsInfo)
 	_, err := b.ResetCluster(t.Context(), cluster)
 	require.NoError(t, err)
-	require.Equal(t, models.LogsStateEmpty, h.require(resetPending).LogsInfo)
+	require.Equal(t, models.LogsStateEmpty, h.require(lifecycle.HostResettingPendingUserAction).LogsInfo)
 }
 
 func TestHostsReturnAfterMonths(t *testing.T) {
-	b := newBench(t, nil)
+	b := newBench(t)
 	cluster, env := b.singleNode()
 	h := b.host(env, 1)
 	b.pass(10 * time.Minute)
-	h.require(disconnected)
+	h.require(lifecycle.HostDisconnected)
 	b.clock.Advance(120 * 24 * time.Hour)
 	b.handle()
-	h.require(disconnected)
+	h.require(lifecycle.HostDisconnected)
 	require.NoError(t, h.register())
-	h.require(discovering)
+	h.require(lifecycle.HostDiscovering)
 	h.report()
-	h.require(known)
-	b.requireCluster(cluster, clusterReady)
+	h.require(lifecycle.HostKnown)
+	b.requireCluster(cluster, lifecycle.ClusterReady)
 
 	installedCluster, old := b.installedHost(2)
 	b.clock.Advance(200 * 24 * time.Hour)
 	b.handle()
 	require.NoError(t, old.register(), "an old node boots the image that was left in its drive")
-	old.require(installed)
-	b.requireCluster(installedCluster, clusterInstalled)
+	old.require(lifecycle.HostInstalled)
+	b.requireCluster(installedCluster, lifecycle.ClusterInstalled)
 }
 
 // installedHost leads a further single-node cluster to its end.
@@ -233,52 +234,53 @@ func (b *bench) installedHost(number int) (cluster string, h *testHost) {
 	require.NoError(b, b.UploadIngressCert(b.Context(), cluster, b.authority))
 	_, err := b.CompleteInstallation(b.Context(), cluster, true, "")
 	require.NoError(b, err)
-	b.requireCluster(cluster, clusterInstalled)
+	b.requireCluster(cluster, lifecycle.ClusterInstalled)
 	return cluster, h
 }
 
 func TestAClusterIsInstalledWithoutAWorkerThatFails(t *testing.T) {
-	b := newBench(t, nil)
+	b := newBench(t)
 	cluster, hosts := b.threeNodes(true)
 	worker := b.newHost(hosts[0].env, 4)
 	worker.loadBalancer = false
 	require.NoError(t, worker.register())
 	hosts = append(hosts, worker)
 	b.reportAll(hosts)
-	b.requireCluster(cluster, clusterReady)
+	b.requireCluster(cluster, lifecycle.ClusterReady)
 	b.press(cluster)
 	b.prepareAll()
 	b.reportAll(hosts)
-	b.requireCluster(cluster, clusterInstalling)
+	b.requireCluster(cluster, lifecycle.ClusterInstalling)
 	for _, h := range hosts {
-		if h.require(installing).Role == models.HostRoleWorker {
+		if h.require(lifecycle.HostInstalling).Role == models.HostRoleWorker {
 			worker = h
 			require.NoError(t, h.progress(models.HostStageFailed, "a broken fan"))
-			h.require(failed)
+			h.require(lifecycle.HostFailed)
 		}
 	}
-	b.requireCluster(cluster, clusterInstalling)
+	b.requireCluster(cluster, lifecycle.ClusterInstalling)
 	for _, h := range hosts {
 		if h != worker {
 			h.reach(models.HostStageDone)
 		}
 	}
-	b.requireCluster(cluster, clusterFinalizing)
+	b.requireCluster(cluster, lifecycle.ClusterFinalizing)
 	require.NoError(t, b.UploadIngressCert(t.Context(), cluster, b.authority))
 	_, err := b.CompleteInstallation(t.Context(), cluster, true, "")
 	require.NoError(t, err)
-	require.Contains(t, *b.requireCluster(cluster, clusterInstalled).StatusInfo, "without host")
+	require.Contains(t, *b.requireCluster(cluster, lifecycle.ClusterInstalled).StatusInfo, "without host")
 }
 
 // AMS keeps what an installation left until another takes its place, and a name that changes later
 // does not move the console.
 func TestWhatAMSHearsOfResetsAndOfRenamesAfterTheInstallation(t *testing.T) {
-	b := newBench(t, nil)
+	b := newBench(t)
 	cluster, _ := b.installed()
 	require.NoError(t, b.ReportOperator(t.Context(), cluster, &models.OperatorMonitorReport{Name: "console",
 		Status: models.OperatorStatusAvailable}))
 	was := *b.subscriptionOf(cluster)
-	require.Equal(t, outbox.ClusterOf(b.requireCluster(cluster, clusterInstalled).AmsSubscriptionID.String()), cluster)
+	require.Equal(t, outbox.ClusterOf(b.requireCluster(cluster, lifecycle.ClusterInstalled).AmsSubscriptionID.String()),
+		cluster)
 	_, err := b.AllowAddHosts(t.Context(), cluster)
 	require.NoError(t, err)
 	_, err = b.UpdateCluster(t.Context(), cluster, &models.V2ClusterUpdateParams{Name: conv.Pointer("renamed")})
@@ -292,7 +294,7 @@ func TestWhatAMSHearsOfResetsAndOfRenamesAfterTheInstallation(t *testing.T) {
 }
 
 func TestClustersOfOthersAreNotTold(t *testing.T) {
-	b := newBench(t, nil)
+	b := newBench(t)
 	id := strfmt.UUID("6e9d7b8e-3c5a-4c39-a4ac-5a8a0a9fbd31")
 	imported, err := b.ImportCluster(t.Context(), &models.ImportClusterParams{
 		APIVipDnsname: conv.Pointer("api.others.example.com"), Name: conv.Pointer("others"), OpenshiftClusterID: &id,
@@ -311,7 +313,7 @@ func TestClustersOfOthersAreNotTold(t *testing.T) {
 }
 
 func TestAnAgentOfAnotherVersionIsReplaced(t *testing.T) {
-	b := newBench(t, nil)
+	b := newBench(t)
 	b.Engine.Images.Agent = "quay.io/parts/agent:new"
 	_, env := b.singleNode()
 	h := b.newHost(env, 1)
@@ -322,11 +324,11 @@ func TestAnAgentOfAnotherVersionIsReplaced(t *testing.T) {
 	require.NoError(t, h.reply(&models.StepReply{StepType: step.StepType,
 		Output: `{"agent_image":"quay.io/parts/agent:new","result":"failure"}`}))
 	require.Contains(t, b.names(EventFilter{HostIDs: []string{h.id}}), "host_step_failed")
-	require.Contains(t, h.require(discovering).ValidationsInfo,
+	require.Contains(t, h.require(lifecycle.HostDiscovering).ValidationsInfo,
 		`runs agent \"quay.io/parts/agent\" and \"quay.io/parts/agent:new\" is needed`)
 
 	h.agent = "quay.io/parts/agent:new"
 	require.NoError(t, h.register())
 	h.report()
-	h.require(known)
+	h.require(lifecycle.HostKnown)
 }

@@ -3,6 +3,8 @@ package engine
 import (
 	"slices"
 
+	"landfall/appliance/engine/lifecycle"
+
 	"github.com/go-openapi/swag/conv"
 	"github.com/openshift/assisted-service/models"
 )
@@ -20,7 +22,7 @@ func (c *change) applyLease(h *hostRecord, lease *models.DhcpAllocationResponse)
 	}
 	api, ingress := models.IP(*lease.APIVipAddress), models.IP(*lease.IngressVipAddress)
 	if !hasVIPs(&row.API, api, ingress) {
-		if !slices.Contains(clusterOpen, *row.API.Status) {
+		if !slices.Contains(lifecycle.ClusterOpenStates, *row.API.Status) {
 			return nil
 		}
 		verified := models.VipVerificationSucceeded

@@ -4,14 +4,15 @@ import (
 	"testing"
 	"time"
 
+	"landfall/appliance/engine/lifecycle"
+
 	"github.com/openshift/assisted-service/models"
 	"github.com/stretchr/testify/require"
 )
 
-// TestLifecycles plays what happens to hosts and clusters, one scene a story. That every row of
-// both tables is taken is what the random walks of walk_test.go show.
+// TestLifecycles runs one scenario of hosts and clusters a case. The random walks of walk_test.go
+// show that every row of both tables is taken.
 func TestLifecycles(t *testing.T) {
-	hits := &rowHits{}
 	for _, scene := range []struct {
 		name string
 		play func(*bench)
@@ -42,47 +43,47 @@ func TestLifecycles(t *testing.T) {
 		{"a cluster does not finish", playFinalizingTimesOut},
 		{"hosts of a failed cluster go on living", playCancelAfterFailure},
 	} {
-		t.Run(scene.name, func(t *testing.T) { scene.play(newBench(t, hits)) })
+		t.Run(scene.name, func(t *testing.T) { scene.play(newBench(t)) })
 	}
 }
 
 func playInstalled(b *bench) {
 	cluster, h := b.installed()
 	require.NoError(b, h.register(), "an agent that starts on an installed host")
-	h.require(installed)
+	h.require(lifecycle.HostInstalled)
 	require.NoError(b, h.progress(models.HostStageJoined, ""), "a late report")
-	require.Equal(b, models.HostStageDone, h.require(installed).Progress.CurrentStage)
+	require.Equal(b, models.HostStageDone, h.require(lifecycle.HostInstalled).Progress.CurrentStage)
 	b.pass(48 * time.Hour)
-	b.requireCluster(cluster, clusterInstalled)
+	b.requireCluster(cluster, lifecycle.ClusterInstalled)
 }
 
 func playThreeNodes(b *bench) {
 	cluster, hosts := b.threeNodes(true)
-	b.requireCluster(cluster, clusterReady)
+	b.requireCluster(cluster, lifecycle.ClusterReady)
 	b.press(cluster)
 	b.prepareAll()
 	b.reportAll(hosts)
-	b.requireCluster(cluster, clusterInstalling)
+	b.requireCluster(cluster, lifecycle.ClusterInstalling)
 	bootstraps := 0
 	for i, h := range hosts {
-		if h.require(installing).Bootstrap {
+		if h.require(lifecycle.HostInstalling).Bootstrap {
 			bootstraps++
 		}
-		b.requireCluster(cluster, clusterInstalling)
+		b.requireCluster(cluster, lifecycle.ClusterInstalling)
 		h.reach(models.HostStageDone)
-		h.require(installed)
+		h.require(lifecycle.HostInstalled)
 		if i < len(hosts)-1 {
-			b.requireCluster(cluster, clusterInstalling)
+			b.requireCluster(cluster, lifecycle.ClusterInstalling)
 		}
 	}
 	require.Equal(b, 1, bootstraps)
-	b.requireCluster(cluster, clusterFinalizing)
+	b.requireCluster(cluster, lifecycle.ClusterFinalizing)
 }
 
 func playPendingForInput(b *bench) {
 	cluster, hosts := b.threeNodes(false)
-	hosts[0].require(pendingForInput)
-	b.requireCluster(cluster, clusterPending)
+	hosts[0].require(lifecycle.HostPendingForInput)
+	b.requireCluster(cluster, lifecycle.ClusterPendingForInput)
 	_, err := b.InstallCluster(b.Context(), cluster)
 	b.requireRefused(err, Conflict, "install is not possible")
 }
@@ -92,10 +93,10 @@ func playTooSmall(b *bench) {
 	h := b.newHost(env, 1)
 	h.memory = 4 << 30
 	require.NoError(b, h.register())
-	h.require(discovering)
+	h.require(lifecycle.HostDiscovering)
 	h.report()
-	require.Contains(b, *h.require(insufficient).StatusInfo, "memory")
-	b.requireCluster(cluster, clusterInsufficient)
+	require.Contains(b, *h.require(lifecycle.HostInsufficient).StatusInfo, "memory")
+	b.requireCluster(cluster, lifecycle.ClusterInsufficient)
 }
 
 func playDisconnected(b *bench) {
@@ -103,46 +104,46 @@ func playDisconnected(b *bench) {
 	h := b.newHost(env, 1)
 	require.NoError(b, h.register())
 	b.pass(4 * time.Minute)
-	h.require(disconnected)
+	h.require(lifecycle.HostDisconnected)
 	h.poll()
-	h.require(discovering)
+	h.require(lifecycle.HostDiscovering)
 	h.report()
-	h.require(known)
+	h.require(lifecycle.HostKnown)
 
 	b.pass(3*time.Minute - time.Second)
-	h.require(known)
+	h.require(lifecycle.HostKnown)
 	b.pass(time.Second)
-	h.require(disconnected)
-	b.requireCluster(cluster, clusterInsufficient)
+	h.require(lifecycle.HostDisconnected)
+	b.requireCluster(cluster, lifecycle.ClusterInsufficient)
 	h.poll()
-	h.require(known)
-	b.requireCluster(cluster, clusterReady)
+	h.require(lifecycle.HostKnown)
+	b.requireCluster(cluster, lifecycle.ClusterReady)
 }
 
 func playUnbound(b *bench) {
 	env := b.infraEnvOf(nil)
 	h := b.newHost(env, 1)
 	require.NoError(b, h.register())
-	h.require(discoveringUnbound)
+	h.require(lifecycle.HostDiscoveringUnbound)
 	b.pass(4 * time.Minute)
-	h.require(disconnectedUnbound)
+	h.require(lifecycle.HostDisconnectedUnbound)
 	h.poll()
-	h.require(discoveringUnbound)
+	h.require(lifecycle.HostDiscoveringUnbound)
 	h.report()
-	h.require(knownUnbound)
+	h.require(lifecycle.HostKnownUnbound)
 	require.NoError(b, h.register())
-	h.require(discoveringUnbound)
+	h.require(lifecycle.HostDiscoveringUnbound)
 	h.memory = 1 << 30
 	h.report()
-	h.require(insufficientUnbound)
+	h.require(lifecycle.HostInsufficientUnbound)
 	require.NoError(b, h.reply(&models.StepReply{StepType: models.StepTypeInventory, ExitCode: 256}))
-	h.require(disconnectedUnbound)
+	h.require(lifecycle.HostDisconnectedUnbound)
 }
 
 func playBinding(b *bench) {
 	cluster, _ := b.singleNode()
 	h := b.host(b.infraEnvOf(nil), 1)
-	h.require(knownUnbound)
+	h.require(lifecycle.HostKnownUnbound)
 	bind := func() error { _, err := b.BindHost(b.Context(), h.env, h.id, cluster); return err }
 	unbind := func() error { _, err := b.UnbindHost(b.Context(), h.env, h.id); return err }
 	again := func(status string) {
@@ -152,24 +153,24 @@ func playBinding(b *bench) {
 	}
 	b.requireRefused(unbind(), Conflict, "belongs to no cluster")
 	require.NoError(b, bind())
-	h.require(binding)
+	h.require(lifecycle.HostBinding)
 	b.requireRefused(bind(), Conflict, "already belongs")
-	again(known)
-	b.requireCluster(cluster, clusterReady)
+	again(lifecycle.HostKnown)
+	b.requireCluster(cluster, lifecycle.ClusterReady)
 	require.NoError(b, unbind())
-	h.require(unbinding)
-	b.requireCluster(cluster, clusterPending)
-	again(knownUnbound)
+	h.require(lifecycle.HostUnbinding)
+	b.requireCluster(cluster, lifecycle.ClusterPendingForInput)
+	again(lifecycle.HostKnownUnbound)
 	require.NoError(b, bind())
-	again(known)
+	again(lifecycle.HostKnown)
 	b.press(cluster)
 	b.prepareAll()
 	h.report()
 	b.requireRefused(unbind(), Conflict, "unbind is not possible")
 	h.reach(models.HostStageDone)
 	require.NoError(b, unbind())
-	h.require(unbindingPending)
-	again(knownUnbound)
+	h.require(lifecycle.HostUnbindingPendingUserAction)
+	again(lifecycle.HostKnownUnbound)
 }
 
 func playMediaLost(b *bench) {
@@ -177,24 +178,24 @@ func playMediaLost(b *bench) {
 	cluster, env := b.singleNode()
 	h := b.host(env, 1)
 	require.NoError(b, h.reply(lost))
-	h.require(disconnected)
+	h.require(lifecycle.HostDisconnected)
 	h.poll()
-	h.require(disconnected)
+	h.require(lifecycle.HostDisconnected)
 	require.NoError(b, h.register())
 	h.report()
-	h.require(known)
+	h.require(lifecycle.HostKnown)
 
 	b.press(cluster)
-	h.require(preparing)
+	h.require(lifecycle.HostPreparing)
 	require.NoError(b, h.reply(lost))
-	h.require(failed)
-	b.requireCluster(cluster, clusterFailed)
+	h.require(lifecycle.HostFailed)
+	b.requireCluster(cluster, lifecycle.ClusterFailed)
 	_, err := b.ResetCluster(b.Context(), cluster)
 	require.NoError(b, err)
 	require.NoError(b, h.register())
 	h.report()
-	h.require(known)
-	b.requireCluster(cluster, clusterReady)
+	h.require(lifecycle.HostKnown)
+	b.requireCluster(cluster, lifecycle.ClusterReady)
 }
 
 func playDiskFails(b *bench) {
@@ -204,8 +205,8 @@ func playDiskFails(b *bench) {
 	b.prepareAll()
 	h.diskFails = true
 	h.report()
-	require.Contains(b, *h.require(insufficient).StatusInfo, "disk")
-	b.requireCluster(cluster, clusterInsufficient)
+	require.Contains(b, *h.require(lifecycle.HostInsufficient).StatusInfo, "disk")
+	b.requireCluster(cluster, lifecycle.ClusterInsufficient)
 	before := len(b.names(EventFilter{HostIDs: []string{h.id}}))
 	b.pass(10*time.Minute, h)
 	require.Len(b, b.names(EventFilter{HostIDs: []string{h.id}}), before, "the host stays as it is")
@@ -214,8 +215,8 @@ func playDiskFails(b *bench) {
 		&models.HostUpdateParams{DisksSelectedConfig: []*models.DiskConfigParams{{ID: &secondDisk,
 			Role: models.DiskRoleInstall}}})
 	require.NoError(b, err)
-	h.require(known)
-	b.requireCluster(cluster, clusterReady)
+	h.require(lifecycle.HostKnown)
+	b.requireCluster(cluster, lifecycle.ClusterReady)
 }
 
 func playImageGone(b *bench) {
@@ -225,13 +226,14 @@ func playImageGone(b *bench) {
 	b.prepareAll()
 	h.imageGone = true
 	h.report()
-	require.Contains(b, b.requireCluster(cluster, clusterReady).LastInstallationPreparation.Reason, "can't pull")
-	h.require(known)
+	require.Contains(b, b.requireCluster(cluster, lifecycle.ClusterReady).LastInstallationPreparation.Reason,
+		"can't pull")
+	h.require(lifecycle.HostKnown)
 	h.imageGone = false
 	b.press(cluster)
 	b.prepareAll()
 	h.report()
-	b.requireCluster(cluster, clusterInstalling)
+	b.requireCluster(cluster, lifecycle.ClusterInstalling)
 }
 
 func playPreparingTimesOut(b *bench) {
@@ -239,10 +241,10 @@ func playPreparingTimesOut(b *bench) {
 	h := b.host(env, 1)
 	b.press(cluster)
 	b.pass(8*time.Minute-time.Second, h)
-	h.require(preparing)
+	h.require(lifecycle.HostPreparing)
 	b.pass(time.Second, h)
-	require.Contains(b, b.requireCluster(cluster, clusterReady).LastInstallationPreparation.Reason, "in time")
-	h.require(known)
+	require.Contains(b, b.requireCluster(cluster, lifecycle.ClusterReady).LastInstallationPreparation.Reason, "in time")
+	h.require(lifecycle.HostKnown)
 }
 
 func playInstallerFails(b *bench) {
@@ -250,10 +252,10 @@ func playInstallerFails(b *bench) {
 	h := b.host(env, 1)
 	b.releases.failure = errNoMachine
 	b.press(cluster)
-	h.require(preparing)
+	h.require(lifecycle.HostPreparing)
 	b.prepareAll()
-	h.require(known)
-	got := b.requireCluster(cluster, clusterReady)
+	h.require(lifecycle.HostKnown)
+	got := b.requireCluster(cluster, lifecycle.ClusterReady)
 	require.Equal(b, models.LastInstallationPreparationStatusFailed, got.LastInstallationPreparation.Status)
 	require.Contains(b, got.LastInstallationPreparation.Reason, "no machine has that address")
 	require.Contains(b, b.names(EventFilter{ClusterID: cluster}), eventPreparationFailed)
@@ -261,9 +263,9 @@ func playInstallerFails(b *bench) {
 	// The host knows by now what to pull and is prepared; the installer's run does not end.
 	b.press(cluster)
 	h.report()
-	h.require(prepared)
+	h.require(lifecycle.HostPrepared)
 	b.pass(10*time.Minute-time.Second, h)
-	b.requireCluster(cluster, clusterPreparing)
+	b.requireCluster(cluster, lifecycle.ClusterPreparing)
 	b.pass(time.Second, h)
 	require.Contains(b, b.requireCluster(cluster, clusterReady).LastInstallationPreparation.Reason, "too long")
 	h.require(known)
@@ -276,11 +278,11 @@ func playCancelPreparing(b *bench) {
 	cluster, env := b.singleNode()
 	h := b.host(env, 1)
 	b.press(cluster)
-	h.require(preparing)
+	h.require(lifecycle.HostPreparing)
 	_, err := b.CancelInstallation(b.Context(), cluster)
 	require.NoError(b, err)
-	b.requireCluster(cluster, clusterReady)
-	h.require(known)
+	b.requireCluster(cluster, lifecycle.ClusterReady)
+	h.require(lifecycle.HostKnown)
 	_, err = b.CancelInstallation(b.Context(), cluster)
 	b.requireRefused(err, Conflict, "cancel is not possible")
 }
@@ -291,8 +293,8 @@ func playResetPreparing(b *bench) {
 	b.press(cluster)
 	_, err := b.ResetCluster(b.Context(), cluster)
 	require.NoError(b, err)
-	h.require(known)
-	b.requireCluster(cluster, clusterReady)
+	h.require(lifecycle.HostKnown)
+	b.requireCluster(cluster, lifecycle.ClusterReady)
 }
 
 func playCancelInstalling(b *bench) {
@@ -300,35 +302,35 @@ func playCancelInstalling(b *bench) {
 	require.NoError(b, h.progress(models.HostStageInstalling, ""))
 	_, err := b.CancelInstallation(b.Context(), cluster)
 	require.NoError(b, err)
-	b.requireCluster(cluster, clusterCancelled)
-	h.require(cancelled)
+	b.requireCluster(cluster, lifecycle.ClusterCancelled)
+	h.require(lifecycle.HostCancelled)
 	require.NoError(b, h.progress(models.HostStageWritingImageToDisk, "10%"), "the installer has not heard of it yet")
-	h.require(cancelled)
+	h.require(lifecycle.HostCancelled)
 	_, err = b.ResetCluster(b.Context(), cluster)
 	require.NoError(b, err)
-	h.require(resetPending)
+	h.require(lifecycle.HostResettingPendingUserAction)
 	require.NoError(b, h.register())
 	h.report()
-	h.require(known)
-	b.requireCluster(cluster, clusterReady)
+	h.require(lifecycle.HostKnown)
+	b.requireCluster(cluster, lifecycle.ClusterReady)
 }
 
 func playRestarted(b *bench) {
 	cluster, h := b.installing()
 	require.NoError(b, h.progress(models.HostStageInstalling, ""))
 	require.NoError(b, h.register())
-	h.require(failed)
-	b.requireCluster(cluster, clusterFailed)
+	h.require(lifecycle.HostFailed)
+	b.requireCluster(cluster, lifecycle.ClusterFailed)
 }
 
 func playSilentInstalling(b *bench) {
 	cluster, h := b.installing()
 	require.NoError(b, h.progress(models.HostStageInstalling, ""))
 	b.pass(2*time.Minute, h)
-	h.require(inProgress)
+	h.require(lifecycle.HostInstallingInProgress)
 	b.pass(3 * time.Minute)
-	h.require(failed)
-	b.requireCluster(cluster, clusterFailed)
+	h.require(lifecycle.HostFailed)
+	b.requireCluster(cluster, lifecycle.ClusterFailed)
 }
 
 func playStageTimesOut(b *bench) {
@@ -337,69 +339,71 @@ func playStageTimesOut(b *bench) {
 	b.pass(20*time.Minute, h)
 	require.NoError(b, h.progress(models.HostStageWritingImageToDisk, "20%"), "progress within the stage counts")
 	b.pass(29*time.Minute, h)
-	h.require(inProgress)
+	h.require(lifecycle.HostInstallingInProgress)
 	b.pass(time.Minute, h)
-	require.Contains(b, *h.require(failed).StatusInfo, "Writing image to disk")
+	require.Contains(b, *h.require(lifecycle.HostFailed).StatusInfo, "Writing image to disk")
 }
 
 func playBootOrder(b *bench) {
 	cluster, h := b.installing()
 	h.reach(models.HostStageRebooting)
 	require.NoError(b, h.register())
-	h.require(pendingUserAction)
-	b.requireCluster(cluster, clusterUserAction)
+	h.require(lifecycle.HostPendingUserAction)
+	b.requireCluster(cluster, lifecycle.ClusterPendingUserAction)
 	h.poll()
 	b.pass(30 * time.Minute)
-	h.require(pendingUserAction)
-	b.requireCluster(cluster, clusterUserAction)
+	h.require(lifecycle.HostPendingUserAction)
+	b.requireCluster(cluster, lifecycle.ClusterPendingUserAction)
 	require.NoError(b, h.progress(models.HostStageJoined, ""))
-	h.require(inProgress)
-	b.requireCluster(cluster, clusterInstalling)
+	h.require(lifecycle.HostInstallingInProgress)
+	b.requireCluster(cluster, lifecycle.ClusterInstalling)
 	require.NoError(b, h.progress(models.HostStageDone, ""))
-	b.requireCluster(cluster, clusterFinalizing)
+	b.requireCluster(cluster, lifecycle.ClusterFinalizing)
 }
 
 func playBootOrderStays(b *bench) {
 	cluster, h := b.installing()
 	h.reach(models.HostStageRebooting)
 	b.pass(80*time.Minute - time.Second)
-	h.require(inProgress)
+	h.require(lifecycle.HostInstallingInProgress)
 	b.pass(time.Second)
-	h.require(pendingUserAction)
-	b.requireCluster(cluster, clusterUserAction)
+	h.require(lifecycle.HostPendingUserAction)
+	b.requireCluster(cluster, lifecycle.ClusterPendingUserAction)
 	before := b.DB.Revision()
 	b.pass(20 * time.Hour)
-	h.require(pendingUserAction)
+	h.require(lifecycle.HostPendingUserAction)
 	require.Equal(b, before, b.DB.Revision(),
 		"the cluster can't do without the host, so nothing but the end of the day ends it")
 	b.pass(4 * time.Hour)
-	require.Contains(b, *b.requireCluster(cluster, clusterFailed).StatusInfo, "The installation took too long")
-	h.require(failed)
+	require.Contains(b, *b.requireCluster(cluster, lifecycle.ClusterFailed).StatusInfo,
+		"The installation took too long")
+	h.require(lifecycle.HostFailed)
 }
 
 func playFailedAndReset(b *bench) {
 	cluster, h := b.installing()
 	h.reach(models.HostStageWritingImageToDisk)
 	require.NoError(b, h.progress(models.HostStageFailed, "coreos-installer: input/output error"))
-	require.Contains(b, *h.require(failed).StatusInfo, "input/output error")
-	require.Contains(b, *b.requireCluster(cluster, clusterFailed).StatusInfo, "node-1")
+	require.Contains(b, *h.require(lifecycle.HostFailed).StatusInfo, "input/output error")
+	require.Contains(b, *b.requireCluster(cluster, lifecycle.ClusterFailed).StatusInfo, "node-1")
 	require.NoError(b, h.progress(models.HostStageFailed, "once more"), "it is repeated until it is taken")
-	require.NotContains(b, *h.require(failed).StatusInfo, "once more")
+	require.NotContains(b, *h.require(lifecycle.HostFailed).StatusInfo, "once more")
 
 	_, err := b.ResetCluster(b.Context(), cluster)
 	require.NoError(b, err)
-	h.require(resetPending)
+	h.require(lifecycle.HostResettingPendingUserAction)
 	require.NoError(b, h.progress(models.HostStageFailed, "still"))
-	h.require(resetPending)
+	h.require(lifecycle.HostResettingPendingUserAction)
 	require.NoError(b, h.register())
-	require.Empty(b, h.require(discovering).Inventory, "what the machine was may have changed while it was off")
+	require.Empty(b, h.require(lifecycle.HostDiscovering).Inventory,
+		"what the machine was may have changed while it was off")
 	h.report()
-	b.requireCluster(cluster, clusterReady)
+	b.requireCluster(cluster, lifecycle.ClusterReady)
 	b.press(cluster)
 	b.prepareAll()
 	h.report()
 	h.reach(models.HostStageDone)
-	b.requireCluster(cluster, clusterFinalizing)
+	b.requireCluster(cluster, lifecycle.ClusterFinalizing)
 }
 
 func playCompletionFails(b *bench) {
@@ -407,8 +411,8 @@ func playCompletionFails(b *bench) {
 	h.reach(models.HostStageJoined)
 	_, err := b.CompleteInstallation(b.Context(), cluster, false, "operator console is degraded")
 	require.NoError(b, err)
-	require.Contains(b, *b.requireCluster(cluster, clusterFailed).StatusInfo, "operator console is degraded")
-	h.require(failed)
+	require.Contains(b, *b.requireCluster(cluster, lifecycle.ClusterFailed).StatusInfo, "operator console is degraded")
+	h.require(lifecycle.HostFailed)
 }
 
 func playDay(b *bench) {
@@ -418,36 +422,37 @@ func playDay(b *bench) {
 		b.clock.Advance(15 * time.Minute)
 		require.NoError(b, h.progress(models.HostStageWritingImageToDisk, time.Duration(quarter).String()))
 		b.handle()
-		b.requireCluster(cluster, clusterInstalling)
+		b.requireCluster(cluster, lifecycle.ClusterInstalling)
 	}
 	b.clock.Advance(15 * time.Minute)
 	b.handle()
-	require.Contains(b, *b.requireCluster(cluster, clusterFailed).StatusInfo, "The installation took too long")
+	require.Contains(b, *b.requireCluster(cluster, lifecycle.ClusterFailed).StatusInfo,
+		"The installation took too long")
 }
 
 func playFinalizingTimesOut(b *bench) {
 	cluster, _ := b.finalizing()
 	b.pass(5*time.Hour - time.Second)
-	b.requireCluster(cluster, clusterFinalizing)
+	b.requireCluster(cluster, lifecycle.ClusterFinalizing)
 	b.pass(time.Second)
-	require.Contains(b, *b.requireCluster(cluster, clusterFailed).StatusInfo, "in time")
+	require.Contains(b, *b.requireCluster(cluster, lifecycle.ClusterFailed).StatusInfo, "in time")
 }
 
 func playCancelAfterFailure(b *bench) {
 	cluster, hosts := b.threeNodes(true)
 	b.press(cluster)
 	require.NoError(b, hosts[0].reply(&models.StepReply{StepType: models.StepTypeInventory, ExitCode: 256}))
-	b.requireCluster(cluster, clusterFailed)
-	hosts[1].require(known)
+	b.requireCluster(cluster, lifecycle.ClusterFailed)
+	hosts[1].require(lifecycle.HostKnown)
 	b.pass(4*time.Minute, hosts[1])
-	hosts[1].require(known)
-	hosts[2].require(disconnected)
+	hosts[1].require(lifecycle.HostKnown)
+	hosts[2].require(lifecycle.HostDisconnected)
 	_, err := b.CancelInstallation(b.Context(), cluster)
 	require.NoError(b, err)
-	hosts[0].require(cancelled)
-	hosts[1].require(known)
-	hosts[2].require(disconnected)
-	b.requireCluster(cluster, clusterCancelled)
+	hosts[0].require(lifecycle.HostCancelled)
+	hosts[1].require(lifecycle.HostKnown)
+	hosts[2].require(lifecycle.HostDisconnected)
+	b.requireCluster(cluster, lifecycle.ClusterCancelled)
 }
 
 var secondDisk = "/dev/disk/by-id/b"

@@ -8,6 +8,7 @@ import (
 	"github.com/openshift/assisted-service/models"
 	"github.com/stretchr/testify/require"
 
+	"landfall/appliance/engine/lifecycle"
 	"landfall/appliance/sitekey"
 	"landfall/store"
 )
@@ -39,7 +40,7 @@ func (b *bench) rows(look func(Rows)) {
 }
 
 func TestAProjectorIsToldOfEachChangeAndSeesWhatWillBeCommitted(t *testing.T) {
-	b := newBench(t, nil)
+	b := newBench(t)
 	p := &recordingProjector{}
 	b.Projector = p
 	p.look = func(touched Touched) error {
@@ -59,7 +60,7 @@ func TestAProjectorIsToldOfEachChangeAndSeesWhatWillBeCommitted(t *testing.T) {
 	require.Equal(t, []TouchedRow{{ID: cluster}}, p.touched[0].Clusters)
 	require.Equal(t, []TouchedRow{{ID: env}}, p.last().InfraEnvs)
 	h := b.host(env, 1)
-	h.require(known)
+	h.require(lifecycle.HostKnown)
 	require.Equal(t, []TouchedRow{{ID: env + "/" + h.id}}, p.last().Hosts)
 	require.Equal(t, []TouchedRow{{ID: cluster}}, p.last().Clusters, "a cluster is touched with its hosts")
 
@@ -70,7 +71,7 @@ func TestAProjectorIsToldOfEachChangeAndSeesWhatWillBeCommitted(t *testing.T) {
 }
 
 func TestAProjectorThatFailsTakesTheChangeBack(t *testing.T) {
-	b := newBench(t, nil)
+	b := newBench(t)
 	b.Projector = &recordingProjector{refuse: errors.New("no room")}
 	_, err := b.RegisterCluster(t.Context(), &models.ClusterCreateParams{
 		Name: conv.Pointer("bench"), BaseDNSDomain: "site.test", OpenshiftVersion: conv.Pointer("4.20.8"),
@@ -88,7 +89,7 @@ func TestAProjectorThatFailsTakesTheChangeBack(t *testing.T) {
 }
 
 func TestWhatAnObjectDescribesIsFoundByItsKey(t *testing.T) {
-	b := newBench(t, nil)
+	b := newBench(t)
 	p := &recordingProjector{}
 	b.Projector = p
 	created, err := b.RegisterCluster(t.Context(), &models.ClusterCreateParams{
@@ -168,7 +169,7 @@ func TestWhatAnObjectDescribesIsFoundByItsKey(t *testing.T) {
 }
 
 func TestFilesAreReadInTheTransactionThatMadeThem(t *testing.T) {
-	b := newBench(t, nil)
+	b := newBench(t)
 	p := &recordingProjector{}
 	b.Projector = p
 	seen := map[string]string{}

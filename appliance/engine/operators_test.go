@@ -7,6 +7,7 @@ import (
 	"github.com/openshift/assisted-service/models"
 	"github.com/stretchr/testify/require"
 
+	"landfall/appliance/engine/lifecycle"
 	"landfall/appliance/engine/operator"
 )
 
@@ -21,12 +22,12 @@ func (b *bench) finalizingWith(names ...string) string {
 	_, err := b.UpdateCluster(b.Context(), cluster, &models.V2ClusterUpdateParams{OlmOperators: asked})
 	require.NoError(b, err)
 	h := b.host(env, 1)
-	b.requireCluster(cluster, clusterReady)
+	b.requireCluster(cluster, lifecycle.ClusterReady)
 	b.press(cluster)
 	b.prepareAll()
 	h.report()
 	h.reach(models.HostStageDone)
-	b.requireCluster(cluster, clusterFinalizing)
+	b.requireCluster(cluster, lifecycle.ClusterFinalizing)
 	require.NoError(b, b.UploadIngressCert(b.Context(), cluster, b.authority))
 	return cluster
 }
@@ -38,13 +39,13 @@ func (b *bench) reportOperator(cluster, name string, status models.OperatorStatu
 }
 
 func TestOperators_failedOneDegradesTheCluster(t *testing.T) {
-	b := newBench(t, nil)
+	b := newBench(t)
 	cluster := b.finalizingWith("metallb", "oadp")
 	b.reportOperator(cluster, "metallb", models.OperatorStatusAvailable, "")
 	b.reportOperator(cluster, "oadp", models.OperatorStatusProgressing, "waiting for its deployment")
 	require.NoError(t, b.FinalizingProgress(t.Context(), cluster, models.FinalizingStageWaitingForOlmOperatorsCsv))
 	b.pass(70*time.Minute - time.Second)
-	require.False(t, b.requireCluster(cluster, clusterFinalizing).Progress.FinalizingStageTimedOut)
+	require.False(t, b.requireCluster(cluster, lifecycle.ClusterFinalizing).Progress.FinalizingStageTimedOut)
 	b.pass(time.Second)
 	require.True(t, b.requireCluster(cluster, clusterFinalizing).Progress.FinalizingStageTimedOut,
 		"the controller gives up at this time")
@@ -53,25 +54,25 @@ func TestOperators_failedOneDegradesTheCluster(t *testing.T) {
 	require.NoError(t, err)
 	b.requireCluster(cluster, clusterFinalizing) // an operator is neither available nor failed
 	b.reportOperator(cluster, "oadp", models.OperatorStatusFailed, "Waiting for operator timed out")
-	got := b.requireCluster(cluster, clusterInstalled)
+	got := b.requireCluster(cluster, lifecycle.ClusterInstalled)
 	require.Equal(t, "The cluster is installed but degraded. Failed OLM operators: oadp.", *got.StatusInfo)
 	require.Contains(t, b.names(EventFilter{ClusterID: cluster}), eventDegraded)
 }
 
 func TestFinalizingTimeout_longestOfTheOperators(t *testing.T) {
-	b := newBench(t, nil)
+	b := newBench(t)
 	cluster := b.finalizingWith("lso")
 	row, err := b.clusterRow(cluster)
 	require.NoError(t, err)
 	row.API.MonitoredOperators[2].TimeoutSeconds = int64((90 * time.Minute).Seconds())
-	require.Equal(t, 90*time.Minute, b.Engine.Timeouts.finalizingStage(models.FinalizingStageWaitingForOlmOperatorsCsv,
+	require.Equal(t, 90*time.Minute, b.Engine.Timeouts.FinalizingStage(models.FinalizingStageWaitingForOlmOperatorsCsv,
 		row.API.MonitoredOperators))
-	require.Equal(t, 10*time.Minute, b.Engine.Timeouts.finalizingStage(models.FinalizingStageApplyingOlmManifests,
+	require.Equal(t, 10*time.Minute, b.Engine.Timeouts.FinalizingStage(models.FinalizingStageApplyingOlmManifests,
 		row.API.MonitoredOperators))
 }
 
 func TestOperators_catalogsOfTheMirror(t *testing.T) {
-	b := newBench(t, nil)
+	b := newBench(t)
 	document := []byte("kind: CatalogSource\nmetadata: {name: cs-redhat}\nspec: {image: " +
 		"'mirror/redhat-operator-index:v4.20'}\n")
 	b.Engine.Catalogs = func() []operator.Source {

@@ -9,6 +9,7 @@ import (
 	"github.com/openshift/assisted-service/models"
 
 	"landfall/appliance/ams/outbox"
+	"landfall/appliance/engine/lifecycle"
 	"landfall/store"
 )
 
@@ -40,12 +41,13 @@ func told(held outbox.Desired, row *clusterRecord) outbox.Desired {
 		held.ExternalClusterID = id
 	}
 	switch *row.API.Status {
-	case clusterFinalizing, clusterInstalled: // the URL follows from a name that may change in other states
+	// the URL follows from a name that may change in other states
+	case lifecycle.ClusterFinalizing, lifecycle.ClusterInstalled:
 		if url := consoleURLIfUp(row); url != "" {
 			held.ConsoleURL = url
 		}
 	}
-	if *row.API.Status == clusterInstalled || *row.API.Status == clusterAddingHosts {
+	if *row.API.Status == lifecycle.ClusterInstalled || *row.API.Status == lifecycle.ClusterAddingHosts {
 		held.Phase, held.MustExist = outbox.Active, true
 	}
 	held.Fields = held.Fields.Over(held.Edited)

@@ -17,7 +17,7 @@ import (
 )
 
 func TestWhatAMSMustHearIsWrittenWithTheClusterItself(t *testing.T) {
-	b := newBench(t, nil)
+	b := newBench(t)
 	watcher := b.DB.Watch(t.Context(), b.DB.Revision(), clusterRows.Prefix(), outbox.DesiredRows.Prefix())
 	written := func() (keys []string) {
 		for _, change := range <-watcher.C() {
@@ -46,7 +46,7 @@ func TestWhatAMSMustHearIsWrittenWithTheClusterItself(t *testing.T) {
 }
 
 func TestTheClustersOwnValuesAreToldAgainWhenAPersonSaysSo(t *testing.T) {
-	b := newBench(t, nil)
+	b := newBench(t)
 	cluster, _ := b.singleNode()
 	edit := func(fields outbox.Fields) {
 		require.NoError(t, b.RecordSubscription(t.Context(), cluster, "", "is told otherwise.", false,
@@ -84,7 +84,7 @@ func inClear(t *testing.T, dir string) bool {
 }
 
 func TestPullSecretsLieSealed(t *testing.T) {
-	b := newBench(t, nil)
+	b := newBench(t)
 	dir := t.TempDir()
 	key, err := sitekey.LoadOrCreate(dir)
 	require.NoError(t, err)
@@ -94,7 +94,7 @@ func TestPullSecretsLieSealed(t *testing.T) {
 		db, err := store.Open(t.Context(), data, store.Options{Clock: b.clock})
 		require.NoError(t, err)
 		t.Cleanup(func() { require.NoError(t, db.Close()) })
-		b.Engine = b.engineOver(db, nil)
+		b.Engine = b.engineOver(db)
 	}
 
 	sealed := t.TempDir()

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"testing"
 
+	"landfall/appliance/engine/lifecycle"
+
 	"github.com/go-openapi/swag/conv"
 	"github.com/openshift/assisted-service/models"
 	"github.com/stretchr/testify/require"
@@ -127,7 +129,7 @@ func external(name, manager string) *models.Platform {
 func TestEveryTopologyHasAnInstallConfig(t *testing.T) {
 	for _, kind := range topologies() {
 		t.Run(kind.name, func(t *testing.T) {
-			b := newBench(t, nil)
+			b := newBench(t)
 			cluster := b.readyCluster(kind)
 			b.press(cluster)
 			text, err := b.InstallConfig(cluster)
@@ -187,14 +189,14 @@ func (b *bench) readyCluster(kind topology) string {
 	}
 	b.reportAll(hosts)
 	for _, h := range hosts {
-		h.require(known)
+		h.require(lifecycle.HostKnown)
 	}
-	b.requireCluster(created.ID.String(), clusterReady)
+	b.requireCluster(created.ID.String(), lifecycle.ClusterReady)
 	return created.ID.String()
 }
 
 func TestFencingCredentialsAreKeptSecret(t *testing.T) {
-	b := newBench(t, nil)
+	b := newBench(t)
 	cluster := b.readyCluster(topologies()[slices.IndexFunc(topologies(),
 		func(k topology) bool { return k.name == "fencing" })])
 	shown, err := b.Cluster(cluster)
@@ -219,7 +221,7 @@ func TestFencingCredentialsThatAreNotTaken(t *testing.T) {
 		return &models.HostUpdateParams{FencingCredentials: &models.FencingCredentialsParams{Address: &address,
 			Username: &user, Password: &password}}
 	}
-	b := newBench(t, nil)
+	b := newBench(t)
 	_, hosts := b.threeNodes(true)
 	h := hosts[0]
 	for name, params := range map[string]*models.HostUpdateParams{"address": credentials(" ", "a", "b"),
@@ -227,7 +229,7 @@ func TestFencingCredentialsThatAreNotTaken(t *testing.T) {
 		_, err := b.UpdateHost(t.Context(), h.env, h.id, params)
 		b.requireRefused(err, Invalid, "lack the "+name)
 	}
-	require.Empty(t, h.require(known).FencingCredentials)
+	require.Empty(t, h.require(lifecycle.HostKnown).FencingCredentials)
 
 	created, err := b.RegisterCluster(t.Context(), &models.ClusterCreateParams{
 		Name: conv.Pointer("old"), BaseDNSDomain: "site.test", OpenshiftVersion: conv.Pointer("4.19.2"),
@@ -247,12 +249,12 @@ func TestFencingCredentialsThatAreNotTaken(t *testing.T) {
 }
 
 func TestRolesOfArbitersWhereThereAreNone(t *testing.T) {
-	b := newBench(t, nil)
+	b := newBench(t)
 	cluster, hosts := b.threeNodes(true)
 	_, err := b.UpdateHost(t.Context(), hosts[0].env, hosts[0].id,
 		&models.HostUpdateParams{HostRole: conv.Pointer(string(models.HostRoleArbiter))})
 	require.NoError(t, err, "it is counted when the cluster is to be installed")
-	require.Contains(t, b.requireCluster(cluster, clusterInsufficient).ValidationsInfo,
+	require.Contains(t, b.requireCluster(cluster, lifecycle.ClusterInsufficient).ValidationsInfo,
 		"needs exactly 3 control plane hosts and has 2")
 
 	created, err := b.RegisterCluster(t.Context(), &models.ClusterCreateParams{
@@ -323,7 +325,7 @@ func TestClustersThatCanNotBe(t *testing.T) {
 			NetworkType: conv.Pointer(models.ClusterNetworkTypeOpenShiftSDN)},
 	} {
 		t.Run(says, func(t *testing.T) {
-			b := newBench(t, nil)
+			b := newBench(t)
 			params.Name, params.BaseDNSDomain, params.PullSecret = conv.Pointer("bench"), "site.test",
 				conv.Pointer(testPullSecret)
 			if params.OpenshiftVersion == nil {
@@ -407,7 +409,7 @@ func TestAPlatformIsChanged(t *testing.T) {
 			outcome{refused: "can't be used together"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			b := newBench(t, nil)
+			b := newBench(t)
 			c.from.Name, c.from.BaseDNSDomain, c.from.PullSecret, c.from.OpenshiftVersion = conv.Pointer("bench"),
 				"site.test", conv.Pointer(testPullSecret), conv.Pointer("4.20.8")
 			created, err := b.RegisterCluster(t.Context(), &c.from)

@@ -4,6 +4,8 @@ import (
 	"testing"
 	"time"
 
+	"landfall/appliance/engine/lifecycle"
+
 	"github.com/openshift/assisted-service/models"
 	"github.com/stretchr/testify/require"
 )
@@ -85,14 +87,14 @@ func TestWhatOfAnInventoryIsNews(t *testing.T) {
 }
 
 func TestHostsThatComeHoursAfterEachOtherAreNoHoursApart(t *testing.T) {
-	b := newBench(t, nil)
+	b := newBench(t)
 	cluster, hosts := b.threeNodes(true)
 	b.pass(3*time.Hour, hosts...)
-	b.requireCluster(cluster, clusterReady)
+	b.requireCluster(cluster, lifecycle.ClusterReady)
 	late := b.newHost(hosts[0].env, 4)
 	late.loadBalancer = false
 	require.NoError(t, late.register())
 	b.reportAll(append(hosts, late))
-	late.require(known)
-	b.requireCluster(cluster, clusterReady)
+	late.require(lifecycle.HostKnown)
+	b.requireCluster(cluster, lifecycle.ClusterReady)
 }

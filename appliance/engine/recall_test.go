@@ -14,6 +14,7 @@ import (
 	"github.com/openshift/assisted-service/models"
 	"github.com/stretchr/testify/require"
 
+	"landfall/appliance/engine/lifecycle"
 	"landfall/appliance/journal"
 	"landfall/appliance/sitekey"
 	"landfall/store"
@@ -22,12 +23,12 @@ import (
 // rememberingBench is a bench whose store keeps the history.
 func rememberingBench(t *testing.T, each, all int64) *bench {
 	t.Helper()
-	b := newBench(t, nil)
+	b := newBench(t)
 	db, err := store.Open(t.Context(), t.TempDir(), store.Options{Clock: b.clock, History: History(each, all),
 		NoSync: true})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, db.Close()) })
-	b.Engine = b.engineOver(db, nil)
+	b.Engine = b.engineOver(db)
 	return b
 }
 
@@ -100,7 +101,7 @@ func TestAReplayedJournalOfAFailedInstallationEndsInTheSameStateHashForHash(t *t
 		Error: "failed to write image: disk on fire"}))
 	require.NoError(t, b.HostLogs(t.Context(), cluster, h.id, strings.NewReader("a log")))
 	b.pass(b.Timeouts.HostLogs * 2)
-	b.requireCluster(cluster, clusterFailed)
+	b.requireCluster(cluster, lifecycle.ClusterFailed)
 
 	recall := b.recall(cluster)
 	require.Zero(t, recall.Recording.Dropped)

@@ -13,6 +13,7 @@ import (
 	"github.com/openshift/assisted-service/models"
 
 	"landfall/appliance/engine/inventory"
+	"landfall/appliance/engine/lifecycle"
 	"landfall/appliance/engine/steps"
 	"landfall/appliance/engine/validation"
 )
@@ -21,16 +22,16 @@ import (
 // being installed, and where the host's infra-env was made for one cluster. An object that
 // describes the host is noted in the same transaction.
 func (e *Engine) UnbindHost(ctx context.Context, infraEnvID, hostID string, of ...Object) (*models.Host, error) {
-	return e.takeFromCluster(ctx, infraEnvID, hostID, onUnbind, of)
+	return e.takeFromCluster(ctx, infraEnvID, hostID, lifecycle.OnUnbind, of)
 }
 
 // ReclaimHost takes a host from its cluster, as UnbindHost does. A host that was installed fetches
 // the discovery image and restarts from it by itself, where an agent still runs on it.
 func (e *Engine) ReclaimHost(ctx context.Context, infraEnvID, hostID string) (*models.Host, error) {
-	return e.takeFromCluster(ctx, infraEnvID, hostID, onReclaim, nil)
+	return e.takeFromCluster(ctx, infraEnvID, hostID, lifecycle.OnReclaim, nil)
 }
 
-func (e *Engine) takeFromCluster(ctx context.Context, infraEnvID, hostID string, on trigger,
+func (e *Engine) takeFromCluster(ctx context.Context, infraEnvID, hostID string, on lifecycle.Trigger,
 	of []Object) (*models.Host, error) {
 	return e.changeHost(ctx, infraEnvID, hostID, func(c *change) error {
 		if err := c.takeFromCluster(infraEnvID, hostID, on); err != nil {
@@ -40,7 +41,7 @@ func (e *Engine) takeFromCluster(ctx context.Context, infraEnvID, hostID string,
 	})
 }
 
-func (c *change) takeFromCluster(infraEnvID, hostID string, on trigger) error {
+func (c *change) takeFromCluster(infraEnvID, hostID string, on lifecycle.Trigger) error {
 	h, err := c.hostIn(infraEnvID, hostID)
 	if err != nil {
 		return err
@@ -89,15 +90,16 @@ func forgetProgress(h *hostRecord) {
 // applyReclaim follows what a host that is reclaimed says of fetching and starting the discovery
 // image. It may come late: the host may have been started by hand meanwhile.
 func (c *change) applyReclaim(h *hostRecord, effect *steps.Effect) error {
-	on := onReclaimReboot
+	on := lifecycle.OnReclaimReboot
 	switch {
 	case effect.BootArtifactsFailed:
-		on = onReclaimFailed
+		on = lifecycle.OnReclaimFailed
 	case !effect.BootArtifactsReady:
 		return nil
 	}
-	if !slices.Contains([]string{reclaiming, reclaimRebooting}, *h.API.Status) || on == onReclaimReboot &&
-		*h.API.Status != reclaiming {
+	if !slices.Contains([]string{lifecycle.HostReclaiming, lifecycle.HostReclaimingRebooting}, *h.API.Status) ||
+		on == lifecycle.OnReclaimReboot &&
+			*h.API.Status != lifecycle.HostReclaiming {
 		return nil
 	}
 	_, err := c.fireHost(h, on, "")
@@ -139,7 +141,7 @@ func (h *hostRecord) belongTo(cluster *models.Cluster) {
 }
 
 func kindOfHost(cluster *models.Cluster) *string {
-	if cluster != nil && (*cluster.Status == clusterAddingHosts ||
+	if cluster != nil && (*cluster.Status == lifecycle.ClusterAddingHosts ||
 		conv.Value(cluster.Kind) == models.ClusterKindAddHostsCluster) {
 		return conv.Pointer(models.HostKindAddToExistingClusterHost)
 	}

@@ -20,7 +20,7 @@ func TestWhatIsShownIsWhatIsThere(t *testing.T) {
 	for seed := range uint64(2) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			rng := rand.New(rand.NewPCG(seed, 2))
-			b := newBench(t, nil)
+			b := newBench(t)
 			cluster, hosts := b.threeNodes(rng.IntN(2) == 0)
 			b.singleNode()
 			pool := b.newHost(b.infraEnvOf(nil), 9)

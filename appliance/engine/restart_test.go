@@ -4,6 +4,8 @@ import (
 	"testing"
 	"time"
 
+	"landfall/appliance/engine/lifecycle"
+
 	"github.com/stretchr/testify/require"
 )
 
@@ -12,54 +14,54 @@ func (b *bench) readyNode() (cluster, env string, h *testHost) {
 	b.Helper()
 	cluster, env = b.singleNode()
 	h = b.host(env, 1)
-	h.require(known)
-	b.requireCluster(cluster, clusterReady)
+	h.require(lifecycle.HostKnown)
+	b.requireCluster(cluster, lifecycle.ClusterReady)
 	return cluster, env, h
 }
 
 func TestAHostThatIsRestartedFromANewerImageIsNotInstalledUntilItRegistersAgain(t *testing.T) {
-	b := newBench(t, nil)
+	b := newBench(t)
 	cluster, env, h := b.readyNode()
 	require.NoError(t, b.RestartHost(t.Context(), env, h.id))
-	require.Equal(t, sentenceRestarts, *h.require(disconnected).StatusInfo)
+	require.Equal(t, lifecycle.InfoRestarting, *h.require(lifecycle.HostDisconnected).StatusInfo)
 
 	h.report() // it is not switched off yet
-	h.require(disconnected)
+	h.require(lifecycle.HostDisconnected)
 	_, err := b.InstallCluster(t.Context(), cluster)
 	b.requireRefused(err, Conflict, "")
 	b.pass(2*time.Minute, h)
-	require.Equal(t, sentenceRestarts, *h.require(disconnected).StatusInfo)
+	require.Equal(t, lifecycle.InfoRestarting, *h.require(lifecycle.HostDisconnected).StatusInfo)
 
 	require.NoError(t, h.register())
-	h.require(discovering)
+	h.require(lifecycle.HostDiscovering)
 	h.report()
-	h.require(known)
+	h.require(lifecycle.HostKnown)
 	_, err = b.InstallCluster(t.Context(), cluster)
 	require.NoError(t, err)
 }
 
 func TestAHostThatWasToBeRestartedAndWasNotCountsAgain(t *testing.T) {
-	b := newBench(t, nil)
+	b := newBench(t)
 	cluster, env, h := b.readyNode()
 	require.NoError(t, b.RestartHost(t.Context(), env, h.id))
 	b.pass(4*time.Minute, h)
-	h.require(known)
-	b.requireCluster(cluster, clusterReady)
+	h.require(lifecycle.HostKnown)
+	b.requireCluster(cluster, lifecycle.ClusterReady)
 }
 
 func TestAHostThatWasRestartedAndDoesNotComeBackIsLost(t *testing.T) {
-	b := newBench(t, nil)
+	b := newBench(t)
 	_, env, h := b.readyNode()
 	require.NoError(t, b.RestartHost(t.Context(), env, h.id))
 	b.pass(4 * time.Minute)
-	require.Equal(t, sentenceLost, *h.require(disconnected).StatusInfo)
+	require.Equal(t, lifecycle.InfoSilent, *h.require(lifecycle.HostDisconnected).StatusInfo)
 }
 
 func TestAHostThatAnInstallationHasIsNotRestarted(t *testing.T) {
-	b := newBench(t, nil)
+	b := newBench(t)
 	cluster, env, h := b.readyNode()
 	b.press(cluster)
-	h.require(preparing)
+	h.require(lifecycle.HostPreparing)
 	b.requireRefused(b.RestartHost(t.Context(), env, h.id), Conflict, "preparing-for-installation")
-	h.require(preparing)
+	h.require(lifecycle.HostPreparing)
 }

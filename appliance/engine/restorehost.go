@@ -12,6 +12,7 @@ import (
 	"github.com/openshift/assisted-service/models"
 
 	"landfall/appliance/engine/inventory"
+	"landfall/appliance/engine/lifecycle"
 	"landfall/appliance/sentence"
 )
 
@@ -91,7 +92,8 @@ func (c *change) lostHost(env *infraEnvRecord, lost LostHost) (*hostRecord, erro
 		h.API.Role, h.API.SuggestedRole = models.HostRoleAutoAssign, models.HostRoleAutoAssign
 	}
 	if lost.ClusterID == "" {
-		h.API.Status = conv.Pointer(oneOfStates(lost.Status, undecidedUnbound, knownUnbound))
+		h.API.Status = conv.Pointer(oneOfStates(lost.Status, lifecycle.HostOpenUnboundStates,
+			lifecycle.HostKnownUnbound))
 		return h, nil
 	}
 	cluster, err := c.cluster(lost.ClusterID)
@@ -100,8 +102,9 @@ func (c *change) lostHost(env *infraEnvRecord, lost LostHost) (*hostRecord, erro
 	}
 	clusterID := strfmt.UUID(lost.ClusterID)
 	h.API.ClusterID = &clusterID
-	h.API.Status = conv.Pointer(oneOfStates(lost.Status, append(slices.Clone(undecided), installed, added), known))
-	if *h.API.Status != installed {
+	h.API.Status = conv.Pointer(oneOfStates(lost.Status, append(slices.Clone(lifecycle.HostOpenStates),
+		lifecycle.HostInstalled, lifecycle.HostAdded), lifecycle.HostKnown))
+	if *h.API.Status != lifecycle.HostInstalled {
 		h.belongTo(&cluster.API)
 	}
 	return h, clusterHosts.Add(c.tx, lost.ClusterID+"/"+hostKey(h))

@@ -3,6 +3,8 @@ package engine
 import (
 	"testing"
 
+	"landfall/appliance/engine/lifecycle"
+
 	"github.com/openshift/assisted-service/models"
 	"github.com/stretchr/testify/require"
 )
@@ -10,7 +12,7 @@ import (
 // TestRolesLeaveRoomForWhatAnOperatorNeedsOnTheControlPlane has three strong hosts and three that
 // are just strong enough for the control plane of a cluster without operators.
 func TestRolesLeaveRoomForWhatAnOperatorNeedsOnTheControlPlane(t *testing.T) {
-	b := newBench(t, nil)
+	b := newBench(t)
 	cluster, hosts := b.threeNodes(true)
 	for number := 4; number <= 6; number++ {
 		h := b.newHost(hosts[0].env, number)
@@ -29,9 +31,9 @@ func TestRolesLeaveRoomForWhatAnOperatorNeedsOnTheControlPlane(t *testing.T) {
 	b.reportAll(hosts)
 	roles := func() (suggested []models.HostRole) {
 		for _, h := range hosts {
-			suggested = append(suggested, h.require(known).SuggestedRole)
+			suggested = append(suggested, h.require(lifecycle.HostKnown).SuggestedRole)
 		}
-		b.requireCluster(cluster, clusterReady)
+		b.requireCluster(cluster, lifecycle.ClusterReady)
 		return suggested
 	}
 	master, worker := models.HostRoleMaster, models.HostRoleWorker

@@ -12,7 +12,9 @@ import (
 	"github.com/openshift/assisted-service/models"
 
 	"landfall/appliance/engine/inventory"
+	"landfall/appliance/engine/lifecycle"
 	"landfall/appliance/engine/network"
+	"landfall/appliance/engine/operator"
 	"landfall/appliance/engine/validation"
 	"landfall/store/fastjson"
 )
@@ -89,7 +91,8 @@ type roster struct {
 }
 
 func (w *roster) installing() bool {
-	return slices.Contains([]string{clusterInstalling, clusterUserAction, clusterFinalizing, clusterInstalled},
+	return slices.Contains([]string{lifecycle.ClusterInstalling, lifecycle.ClusterPendingUserAction,
+		lifecycle.ClusterFinalizing, lifecycle.ClusterInstalled},
 		*w.row.API.Status)
 }
 
@@ -192,8 +195,10 @@ func (c *change) refreshHosts(w *roster) (moved bool, err error) {
 			return moved, err
 		}
 		s := c.situation(h, &w.row.API, found)
-		s.expendable = func() bool { return enough(&w.row.API, w.records, installed) }
-		did, err := c.moveHost(h, onRefresh, s)
+		// Only a host that waits for a person too long may be given up.
+		s.Expendable = s.TimedOut && *h.API.Status == lifecycle.HostPendingUserAction &&
+			lifecycle.SufficientHosts(w.rolesAndStates, lifecycle.HostInstalled)
+		did, err := c.moveHost(h, lifecycle.OnRefresh, s)
 		if err != nil {
 			return moved, err
 		}
@@ -204,8 +209,10 @@ func (c *change) refreshHosts(w *roster) (moved bool, err error) {
 
 // validated tells whether a host's validations matter in its state.
 func validated(status string) bool {
-	return slices.Contains(undecided, status) || slices.Contains(undecidedUnbound, status) ||
-		slices.Contains([]string{preparing, preparingFailed, prepared, binding, unbinding}, status)
+	return slices.Contains(lifecycle.HostOpenStates, status) || slices.Contains(lifecycle.HostOpenUnboundStates,
+		status) ||
+		slices.Contains([]string{lifecycle.HostPreparing, lifecycle.HostPreparingFailed, lifecycle.HostPrepared,
+			lifecycle.HostBinding, lifecycle.HostUnbinding}, status)
 }
 
 func (c *change) validateHost(h *hostRecord, host *inventory.Host, env *infraEnvRecord,
@@ -238,18 +245,24 @@ func (c *change) validateHost(h *hostRecord, host *inventory.Host, env *infraEnv
 	return report, nil
 }
 
-// situation gathers what the host table looks at.
-func (c *change) situation(h *hostRecord, cluster *models.Cluster, found judgement) hostSituation {
-	s := hostSituation{host: h, now: c.now, connected: c.connected(h), verdict: found.verdict, failing: found.failing,
-		warnOnly: c.e.warnsOnly(cluster)}
+// situation returns the facts that the table of hosts reads.
+func (c *change) situation(h *hostRecord, cluster *models.Cluster, found judgement) lifecycle.HostSituation {
+	s := lifecycle.HostSituation{
+		Verdict: found.verdict, Failing: found.failing, DiskError: h.DiskError, ImagesError: h.ImagesError,
+		Connected: c.connected(h), Restarting: h.restarts(), Joins: h.day2(), WarnOnly: c.e.warnsOnly(cluster),
+		ConnectionTimedOut: h.API.ConnectionTimedOut, DiskReady: h.DiskOK, ImagesReady: h.ImagesOK,
+	}
+	if h.Joining != nil {
+		s.Joining = h.Joining.facts()
+	}
 	if h.API.Progress != nil {
-		s.stage = h.API.Progress.CurrentStage
+		s.Stage = h.API.Progress.CurrentStage
 	}
 	if cluster != nil {
-		s.clusterStatus = *cluster.Status
+		s.ClusterStatus = *cluster.Status
 	}
 	if at, limit := c.hostLimit(h); !at.IsZero() {
-		s.timedOut, s.limit = !c.now.Before(at), limit
+		s.TimedOut, s.Limit = !c.now.Before(at), limit
 	}
 	return s
 }
@@ -265,7 +278,7 @@ func messages(results []validation.Result) string {
 
 // fireHost runs a trigger other than a refresh on a host. It reports whether the host's state
 // changed, and refuses with kind Conflict what the host's state does not allow.
-func (c *change) fireHost(h *hostRecord, on trigger, reason string) (bool, error) {
+func (c *change) fireHost(h *hostRecord, on lifecycle.Trigger, reason string) (bool, error) {
 	var cluster *models.Cluster
 	if h.API.ClusterID != nil {
 		row, err := c.cluster(h.API.ClusterID.String())
@@ -275,41 +288,41 @@ func (c *change) fireHost(h *hostRecord, on trigger, reason string) (bool, error
 		cluster = &row.API
 	}
 	s := c.situation(h, cluster, judgement{verdict: validation.Ready})
-	s.reason = reason
+	s.Reason = reason
 	return c.moveHost(h, on, s)
 }
 
-func (c *change) moveHost(h *hostRecord, on trigger, s hostSituation) (bool, error) {
+func (c *change) moveHost(h *hostRecord, on lifecycle.Trigger, s lifecycle.HostSituation) (bool, error) {
 	from := *h.API.Status
-	row := c.e.hosts.next(on, from, s)
+	row := c.e.hosts.Next(on, from, s)
 	if row == nil {
-		if on == onRefresh {
+		if on == lifecycle.OnRefresh {
 			return false, nil
 		}
 		return false, conflict("Host %s is %s, where %s is not possible.", c.hostName(h), from, on)
 	}
-	to, info := row.to, *h.API.StatusInfo
-	if to == same {
+	to, info := row.To, *h.API.StatusInfo
+	if to == lifecycle.Same {
 		to = from
 	}
-	if row.info != nil {
-		info = row.info(s)
+	if row.Info != nil {
+		info = row.Info(s)
 	}
-	marked := row.mark != nil && row.mark(s)
-	if to == from && !marked && (row.to == same || info == *h.API.StatusInfo) {
+	marked := c.applyHostMark(h, row.Mark)
+	if to == from && !marked && (row.To == lifecycle.Same || info == *h.API.StatusInfo) {
 		return false, nil
 	}
 	name := c.hostName(h)
 	c.enterHostState(h, to, info)
 	c.saveHost(h)
 	if to == from {
-		if marked && row.event != "" {
-			return false, c.hostEventOf(h, props{"stage": s.stage, "minutes": int64(s.limit.Minutes())}, row.event,
+		if marked && row.Event != "" {
+			return false, c.hostEventOf(h, props{"stage": s.Stage, "minutes": int64(s.Limit.Minutes())}, row.Event,
 				models.EventSeverityWarning, "Host %s: %s", name, info)
 		}
 		return false, nil
 	}
-	if from == initial { // a new host has an event of its own
+	if from == lifecycle.HostInitial { // a new host has an event of its own
 		return true, nil
 	}
 	return true, errors.Join(
@@ -319,23 +332,53 @@ func (c *change) moveHost(h *hostRecord, on trigger, s hostSituation) (bool, err
 	)
 }
 
+// applyHostMark changes what a row marks in a host's record. It reports whether the record differs.
+func (c *change) applyHostMark(h *hostRecord, mark lifecycle.Mark) bool {
+	switch mark {
+	case lifecycle.MarkConnectionTimedOut:
+		return replace(&h.API.ConnectionTimedOut, true)
+	case lifecycle.MarkConnectionBack:
+		return replace(&h.API.ConnectionTimedOut, false)
+	case lifecycle.MarkStageResumed:
+		h.API.StageUpdatedAt = c.dateTime()
+		return true
+	case lifecycle.MarkStageTimedOut:
+		return replace(&h.API.Progress.StageTimedOut, true)
+	case lifecycle.MarkLogsTimedOut:
+		return replace(&h.API.LogsInfo, models.LogsStateTimeout)
+	}
+	return false
+}
+
+// applyClusterMark is applyHostMark for a cluster.
+func applyClusterMark(row *clusterRecord, mark lifecycle.Mark) bool {
+	switch mark {
+	case lifecycle.MarkFinalizingStageTimedOut:
+		return replace(&row.API.Progress.FinalizingStageTimedOut, true)
+	case lifecycle.MarkLogsTimedOut:
+		return replace(&row.API.LogsInfo, models.LogsStateTimeout)
+	}
+	return false
+}
+
 // enterHostState sets a host's state and does what belongs to being in it.
 func (c *change) enterHostState(h *hostRecord, to, info string) {
 	if h.API.Status == nil || *h.API.Status != to {
 		h.API.StatusUpdatedAt = c.dateTime()
 	}
 	h.API.Status, h.API.StatusInfo = &to, &info
-	if to == installing {
+	if to == lifecycle.HostInstalling {
 		h.API.StageStartedAt, h.API.StageUpdatedAt = c.dateTime(), c.dateTime()
 	}
 }
 
 func severityOf(state string) string {
 	switch state {
-	case failed:
+	case lifecycle.HostFailed:
 		return models.EventSeverityError
-	case insufficient, disconnected, preparingFailed, pendingUserAction, cancelled, insufficientUnbound,
-		disconnectedUnbound:
+	case lifecycle.HostInsufficient, lifecycle.HostDisconnected, lifecycle.HostPreparingFailed,
+		lifecycle.HostPendingUserAction, lifecycle.HostCancelled, lifecycle.HostInsufficientUnbound,
+		lifecycle.HostDisconnectedUnbound:
 		return models.EventSeverityWarning
 	}
 	return models.EventSeverityInfo
@@ -364,32 +407,33 @@ func (c *change) refreshUnbound(key string) error {
 	if err != nil {
 		return err
 	}
-	_, err = c.moveHost(h, onRefresh, c.situation(h, nil, found))
+	_, err = c.moveHost(h, lifecycle.OnRefresh, c.situation(h, nil, found))
 	return err
 }
 
 // refreshState validates a cluster and moves it when its lifecycle says so.
 func (c *change) refreshState(w *roster) (bool, error) {
 	row := w.row
-	s := clusterSituation{cluster: row, now: c.now, verdict: validation.Ready, warnOnly: c.e.warnsOnly(&row.API)}
-	if slices.Contains([]string{clusterPending, clusterReady, clusterInsufficient}, *row.API.Status) {
+	s := clusterSituation(row)
+	s.Verdict, s.WarnOnly = validation.Ready, c.e.warnsOnly(&row.API)
+	if slices.Contains(lifecycle.ClusterOpenStates, *row.API.Status) {
 		found, err := c.judgeCluster(w)
 		if err != nil {
 			return false, err
 		}
-		s.verdict, s.failing = found.verdict, found.failing
+		s.Verdict, s.Failing = found.verdict, found.failing
 	}
-	c.countHosts(&s, w)
+	countHosts(&s, w)
 	if limit, ok := c.e.clusterLimit(row); ok {
-		s.timedOut = !c.now.Before(limit)
+		s.TimedOut = !c.now.Before(limit)
 	}
 	if at, limit := c.e.finalizingLimit(row); !at.IsZero() {
-		s.stageTimedOut, s.stageLimit = !c.now.Before(at), limit
+		s.StageTimedOut, s.StageLimit = !c.now.Before(at), limit
 	}
 	if started := time.Time(row.API.InstallStartedAt); !started.IsZero() {
-		s.totalTimedOut = c.now.Sub(started) >= c.e.Timeouts.Installation
+		s.TotalTimedOut = c.now.Sub(started) >= c.e.Timeouts.Installation
 	}
-	return c.moveCluster(row, onRefresh, s)
+	return c.moveCluster(row, lifecycle.OnRefresh, s)
 }
 
 // clusterInput gathers what the validations of a cluster look at.
@@ -420,68 +464,96 @@ func (c *change) validateCluster(row *clusterRecord, input validation.ClusterInp
 	return report, nil
 }
 
-// countHosts sums up the hosts' states for the cluster table.
-func (c *change) countHosts(s *clusterSituation, w *roster) {
-	s.allPrepared, s.allDone = len(w.records) > 0, len(w.records) > 0
-	s.enoughUp = enough(&w.row.API, w.records, installed)
-	s.enoughLeft = enough(&w.row.API, w.records, prepared, installing, inProgress, pendingUserAction, installed)
+// clusterSituation returns the facts that the table of clusters reads in a cluster's record.
+func clusterSituation(row *clusterRecord) lifecycle.ClusterSituation {
+	s := lifecycle.ClusterSituation{IngressCA: row.IngressCA}
+	if row.API.Progress != nil {
+		s.FinalizingStage = row.API.Progress.FinalizingStage
+	}
+	if p := row.Preparation; p != nil {
+		s.PreparationFailed, s.PreparationDone = p.Failed, p.Done
+	}
+	if end := row.Completion; end != nil {
+		s.Completed, s.CompletionFailed, s.CompletionError = end.Success, !end.Success, end.Error
+	}
+	if *row.API.Status == lifecycle.ClusterFinalizing {
+		s.OperatorsDone, s.FailedOperators = operator.Finished(&row.API), operator.Failed(&row.API)
+	}
+	return s
+}
+
+// countHosts adds the states of a cluster's hosts to its situation.
+func countHosts(s *lifecycle.ClusterSituation, w *roster) {
+	s.AllPrepared, s.AllDone = len(w.records) > 0, len(w.records) > 0
+	s.EnoughInstalled = lifecycle.SufficientHosts(w.rolesAndStates, lifecycle.HostInstalled)
+	s.EnoughLeft = lifecycle.SufficientHosts(w.rolesAndStates, lifecycle.HostPrepared, lifecycle.HostInstalling,
+		lifecycle.HostInstallingInProgress, lifecycle.HostPendingUserAction, lifecycle.HostInstalled)
 	for i, h := range w.records {
 		status := *h.API.Status
-		s.allPrepared = s.allPrepared && status == prepared
-		s.allDone = s.allDone && (status == installed || status == failed)
+		s.AllPrepared = s.AllPrepared && status == lifecycle.HostPrepared
+		s.AllDone = s.AllDone && (status == lifecycle.HostInstalled || status == lifecycle.HostFailed)
 		switch status {
-		case failed, cancelled:
-			if s.hostFailed == "" {
-				s.hostFailed = "host " + w.hosts[i].Name() + ": " + *h.API.StatusInfo
+		case lifecycle.HostFailed, lifecycle.HostCancelled:
+			if s.HostFailed == "" {
+				s.HostFailed = "host " + w.hosts[i].Name() + ": " + *h.API.StatusInfo
 			}
-		case pendingUserAction:
-			s.pendingAction = true
-		case preparingFailed:
-			if s.notPreparable == "" {
-				s.notPreparable = "host " + w.hosts[i].Name() + ": " + *h.API.StatusInfo
+		case lifecycle.HostPendingUserAction:
+			s.PendingUserAction = true
+		case lifecycle.HostPreparingFailed:
+			if s.HostNotPreparable == "" {
+				s.HostNotPreparable = "host " + w.hosts[i].Name() + ": " + *h.API.StatusInfo
 			}
-		case known, preparing, prepared:
+		case lifecycle.HostKnown, lifecycle.HostPreparing, lifecycle.HostPrepared:
 		default:
-			if s.notPrepared == "" {
-				s.notPrepared = "host " + w.hosts[i].Name() + " is " + status + ": " + *h.API.StatusInfo
+			if s.HostNotPrepared == "" {
+				s.HostNotPrepared = "host " + w.hosts[i].Name() + " is " + status + ": " + *h.API.StatusInfo
 			}
 		}
 	}
 }
 
-func (c *change) fireCluster(row *clusterRecord, on trigger) error {
-	_, err := c.moveCluster(row, on, clusterSituation{cluster: row, now: c.now})
+// rolesAndStates yields the role and the state of each host.
+func (w *roster) rolesAndStates(yield func(models.HostRole, string) bool) {
+	for _, h := range w.records {
+		if !yield(h.API.Role, *h.API.Status) {
+			return
+		}
+	}
+}
+
+func (c *change) fireCluster(row *clusterRecord, on lifecycle.Trigger) error {
+	_, err := c.moveCluster(row, on, clusterSituation(row))
 	return err
 }
 
-func (c *change) moveCluster(row *clusterRecord, on trigger, s clusterSituation) (bool, error) {
+func (c *change) moveCluster(row *clusterRecord, on lifecycle.Trigger, s lifecycle.ClusterSituation) (bool, error) {
 	from := *row.API.Status
-	rule := c.e.clusters.next(on, from, s)
+	rule := c.e.clusters.Next(on, from, s)
 	if rule == nil {
-		if on == onRefresh {
+		if on == lifecycle.OnRefresh {
 			return false, nil
 		}
 		return false, conflict("Cluster %s is %s, where %s is not possible: %s", row.API.Name, from,
 			on, *row.API.StatusInfo)
 	}
-	to, info := rule.to, *row.API.StatusInfo
-	if to == same {
+	to, info := rule.To, *row.API.StatusInfo
+	if to == lifecycle.Same {
 		to = from
 	}
-	if rule.info != nil {
-		info = rule.info(s)
+	if rule.Info != nil {
+		info = rule.Info(s)
 	}
-	marked := rule.mark != nil && rule.mark(s)
-	if to == from && !marked && (rule.to == same || info == *row.API.StatusInfo) {
+	marked := applyClusterMark(row, rule.Mark)
+	if to == from && !marked && (rule.To == lifecycle.Same || info == *row.API.StatusInfo) {
 		return false, nil
 	}
 	row.API.StatusInfo = &info
 	c.saveCluster(row)
 	if to == from {
-		if marked && rule.event != "" {
+		if marked && rule.Event != "" {
 			return false, errors.Join(
 				c.clusterEventOf(row, props{"stage": row.API.Progress.FinalizingStage,
-					"minutes": int64(s.stageLimit.Minutes())}, rule.event, models.EventSeverityWarning,
+					"minutes": int64(s.StageLimit.Minutes())}, rule.Event, models.EventSeverityWarning,
 					"Cluster %s: %s", row.API.Name, info),
 				c.tellOfOperators(row),
 			)
@@ -495,7 +567,7 @@ func (c *change) moveCluster(row *clusterRecord, on trigger, s clusterSituation)
 	return true, errors.Join(
 		c.clusterEventOf(row, props{"cluster_status": to, "status_info": info}, eventClusterStatus, severityOf(to),
 			"Cluster %s: %s -> %s. %s", row.API.Name, from, to, info),
-		c.clusterLeft(row, from, s.timedOut),
+		c.clusterLeft(row, from, s.TimedOut),
 	)
 }
 

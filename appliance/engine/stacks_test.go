@@ -3,6 +3,7 @@ package engine
 import (
 	"bytes"
 	"encoding/json"
+	"flag"
 	"fmt"
 	"maps"
 	"os"
@@ -90,11 +91,13 @@ func onlyIPv6(found *models.Inventory) {
 	found.Routes = []*models.Route{{Destination: "::", Gateway: "fd00:10::1", Interface: nic.Name, Family: 10}}
 }
 
+var updateGolden = flag.Bool("update", false, "write the golden files of testdata anew")
+
 // requireGolden holds a text against a file of testdata, or writes it there.
 func requireGolden(t *testing.T, folder, name, got string) {
 	t.Helper()
 	path := filepath.Join("testdata", folder, name)
-	if *updatePage {
+	if *updateGolden {
 		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
 		require.NoError(t, os.WriteFile(path, []byte(got), 0o644))
 	}

@@ -20,7 +20,7 @@ func oneAddress(mac, address string) []*models.HostStaticNetworkConfig {
 }
 
 func TestAnAddressIsGivenOnce(t *testing.T) {
-	b := newBench(t, nil)
+	b := newBench(t)
 	cluster, _ := b.threeNodes(true)
 	shown, err := b.Cluster(cluster)
 	require.NoError(t, err)
@@ -64,7 +64,7 @@ func TestAnAddressIsGivenOnce(t *testing.T) {
 }
 
 func TestAPreviewKeepsNothing(t *testing.T) {
-	b := newBench(t, nil)
+	b := newBench(t)
 	cluster, _ := b.threeNodes(true)
 	shown, err := b.Cluster(cluster)
 	require.NoError(t, err)

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"landfall/appliance/ams/outbox"
+	"landfall/appliance/engine/lifecycle"
 )
 
 // check holds the invariants after a change: those of every [Auditor], and two that a walk can hold
@@ -51,11 +52,13 @@ func (s *site) checkOutbox(row *clusterRecord) {
 	if id := row.API.OpenshiftClusterID.String(); id != "" {
 		want.ExternalClusterID = id // what is reset stays in AMS until another id takes its place
 	}
-	if url := consoleURLIfUp(row); url != "" && slices.Contains([]string{clusterFinalizing, clusterInstalled},
+	if url := consoleURLIfUp(row); url != "" && slices.Contains([]string{lifecycle.ClusterFinalizing,
+		lifecycle.ClusterInstalled},
 		*row.API.Status) {
 		want.ConsoleURL = url
 	}
-	if want.MustExist = want.MustExist || slices.Contains([]string{clusterInstalled, clusterAddingHosts},
+	if want.MustExist = want.MustExist || slices.Contains([]string{lifecycle.ClusterInstalled,
+		lifecycle.ClusterAddingHosts},
 		*row.API.Status); want.MustExist {
 		want.Phase = outbox.Active
 	}

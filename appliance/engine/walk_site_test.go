@@ -14,6 +14,7 @@ import (
 	"github.com/openshift/assisted-service/models"
 
 	"landfall/appliance/ams/outbox"
+	"landfall/appliance/engine/lifecycle"
 	"landfall/appliance/engine/steps"
 	"landfall/appliance/engine/validation"
 	"landfall/store"
@@ -52,26 +53,28 @@ type site struct {
 // aim is a transition that a walk is drawn to. Walks take turns with them, so that none is left to
 // luck alone.
 type aim struct {
-	on      trigger
+	on      lifecycle.Trigger
 	from    string
 	cluster bool
 }
 
 // spare tells whether the walk is drawn to what becomes of a host that waits for a person, which
 // depends on the others.
-func (s *site) spare() bool { return s.aim == aim{onRefresh, pendingUserAction, false} }
+func (s *site) spare() bool {
+	return s.aim == aim{lifecycle.OnRefresh, lifecycle.HostPendingUserAction, false}
+}
 
 // aims lists the transitions of both tables.
 func aims() []aim {
 	var all []aim
-	for _, r := range hostLife().rows {
-		for _, from := range r.from {
-			all = append(all, aim{r.on, from, false})
+	for _, r := range lifecycle.HostMachine().Rows() {
+		for _, from := range r.From {
+			all = append(all, aim{r.On, from, false})
 		}
 	}
-	for _, r := range clusterLife().rows {
-		for _, from := range r.from {
-			all = append(all, aim{r.on, from, true})
+	for _, r := range lifecycle.ClusterMachine().Rows() {
+		for _, from := range r.From {
+			all = append(all, aim{r.On, from, true})
 		}
 	}
 	return all
@@ -108,7 +111,7 @@ func (s *site) cluster(w *roster) judgement {
 	case s.lacks:
 		return judgement{validation.PendingForInput, "a setting is missing."}
 	case s.fails || len(w.records) == 0 || slices.ContainsFunc(w.records,
-		func(h *hostRecord) bool { return *h.API.Status != known }):
+		func(h *hostRecord) bool { return *h.API.Status != lifecycle.HostKnown }):
 		return judgement{validation.Insufficient, "a check fails."}
 	}
 	return judgement{validation.Ready, ""}
@@ -194,7 +197,7 @@ func (s *site) newCluster(c *change) *clusterRecord {
 		OpenshiftVersion: "4.20.8", CPUArchitecture: "x86_64",
 		ControlPlaneCount: int64(s.masters), Platform: &models.Platform{Type: &platform},
 		UserManagedNetworking: conv.Pointer(true),
-		Status:                conv.Pointer(clusterInsufficient), StatusInfo: conv.Pointer(""),
+		Status:                conv.Pointer(lifecycle.ClusterInsufficient), StatusInfo: conv.Pointer(""),
 		StatusUpdatedAt:    c.dateTime(),
 		Progress:           &models.ClusterProgressInfo{},
 		MonitoredOperators: []*models.MonitoredOperator{{Name: "console", OperatorType: models.OperatorTypeBuiltin}},
@@ -205,24 +208,36 @@ func (s *site) newCluster(c *change) *clusterRecord {
 // there are no hosts yet.
 func clusterChapters() [][]string {
 	return [][]string{
-		1: clusterOpen, 2: {clusterPreparing}, 3: {clusterInstalling, clusterUserAction}, 4: {clusterFinalizing},
-		5: {clusterInstalled, clusterAddingHosts}, 6: {clusterFailed, clusterCancelled},
-		7: {clusterInsufficient, clusterUnmonitored},
+		1: lifecycle.ClusterOpenStates, 2: {lifecycle.ClusterPreparing}, 3: {lifecycle.ClusterInstalling,
+			lifecycle.ClusterPendingUserAction}, 4: {lifecycle.ClusterFinalizing},
+		5: {lifecycle.ClusterInstalled, lifecycle.ClusterAddingHosts}, 6: {lifecycle.ClusterFailed,
+			lifecycle.ClusterCancelled},
+		7: {lifecycle.ClusterInsufficient, lifecycle.ClusterUnmonitored},
 	}
 }
 
 // hostChapters are the states of its hosts.
 func hostChapters() [][]string {
 	return [][]string{
-		1: {known}, 2: {known, preparing, preparing, prepared, preparingFailed},
-		3: {prepared, installing, inProgress, inProgress, inProgress, pendingUserAction, installed},
-		4: {installed, installed, installed, inProgress, pendingUserAction}, 5: {installed, known, installing,
-			inProgress, pendingUserAction, added, discovering, binding},
-		6: {failed, cancelled, installed, resetPending, added, resetting, failed, cancelled, installed, known,
-			pendingForInput, insufficient, disabled, binding},
-		7: {disabled, resetting, binding, unbinding, unbindingPending, disabledUnbound, knownUnbound,
-			insufficientUnbound, disconnectedUnbound, discoveringUnbound, reclaiming, reclaimRebooting, pendingForInput,
-			insufficient, disconnected, discovering},
+		1: {lifecycle.HostKnown}, 2: {lifecycle.HostKnown, lifecycle.HostPreparing, lifecycle.HostPreparing,
+			lifecycle.HostPrepared, lifecycle.HostPreparingFailed},
+		3: {lifecycle.HostPrepared, lifecycle.HostInstalling, lifecycle.HostInstallingInProgress,
+			lifecycle.HostInstallingInProgress, lifecycle.HostInstallingInProgress, lifecycle.HostPendingUserAction,
+			lifecycle.HostInstalled},
+		4: {lifecycle.HostInstalled, lifecycle.HostInstalled, lifecycle.HostInstalled,
+			lifecycle.HostInstallingInProgress, lifecycle.HostPendingUserAction},
+		5: {lifecycle.HostInstalled, lifecycle.HostKnown, lifecycle.HostInstalling,
+			lifecycle.HostInstallingInProgress, lifecycle.HostPendingUserAction, lifecycle.HostAdded,
+			lifecycle.HostDiscovering, lifecycle.HostBinding},
+		6: {lifecycle.HostFailed, lifecycle.HostCancelled, lifecycle.HostInstalled,
+			lifecycle.HostResettingPendingUserAction, lifecycle.HostAdded, lifecycle.HostResetting,
+			lifecycle.HostFailed, lifecycle.HostCancelled, lifecycle.HostInstalled, lifecycle.HostKnown,
+			lifecycle.HostPendingForInput, lifecycle.HostInsufficient, lifecycle.HostDisabled, lifecycle.HostBinding},
+		7: {lifecycle.HostDisabled, lifecycle.HostResetting, lifecycle.HostBinding, lifecycle.HostUnbinding,
+			lifecycle.HostUnbindingPendingUserAction, lifecycle.HostDisabledUnbound, lifecycle.HostKnownUnbound,
+			lifecycle.HostInsufficientUnbound, lifecycle.HostDisconnectedUnbound, lifecycle.HostDiscoveringUnbound,
+			lifecycle.HostReclaiming, lifecycle.HostReclaimingRebooting, lifecycle.HostPendingForInput,
+			lifecycle.HostInsufficient, lifecycle.HostDisconnected, lifecycle.HostDiscovering},
 	}
 }
 
@@ -295,28 +310,29 @@ func (s *site) newHost(c *change, row *clusterRecord, chapter int, role models.H
 	switch {
 	case !s.aim.cluster && aimedAt && slices.Contains(status, s.aim.from):
 		status = []string{s.aim.from}
-	case s.spare() && slices.Contains(status, installed) && s.chance(90):
-		status = []string{installed}
+	case s.spare() && slices.Contains(status, lifecycle.HostInstalled) && s.chance(90):
+		status = []string{lifecycle.HostInstalled}
 	}
 	if !h.DiskOK && s.chance(40) {
 		h.DiskError = "The disk is broken."
 	}
 	h.API.Status = conv.Pointer(s.one(status...))
 	h.API.ProgressStages = stagesOf(h, s.masters == 1)
-	joins := chapter == 5 && *h.API.Status != installed
+	joins := chapter == 5 && *h.API.Status != lifecycle.HostInstalled
 	if joins {
 		h.API.Kind, h.API.Role = conv.Pointer(models.HostKindAddToExistingClusterHost), models.HostRoleWorker
 	}
 	switch *h.API.Status {
-	case inProgress, failed, cancelled, resetting:
+	case lifecycle.HostInstallingInProgress, lifecycle.HostFailed, lifecycle.HostCancelled, lifecycle.HostResetting:
 		h.API.Progress.CurrentStage = h.API.ProgressStages[s.rng.IntN(len(h.API.ProgressStages)-1)]
-	case pendingUserAction:
+	case lifecycle.HostPendingUserAction:
 		h.API.Progress.CurrentStage = models.HostStageRebooting
-	case installed, added:
+	case lifecycle.HostInstalled, lifecycle.HostAdded:
 		h.API.Progress.CurrentStage = models.HostStageDone
 	}
-	unbound := slices.Contains([]string{unbinding, unbindingPending, disabledUnbound, reclaiming, reclaimRebooting},
-		*h.API.Status) || slices.Contains(undecidedUnbound, *h.API.Status)
+	unbound := slices.Contains([]string{lifecycle.HostUnbinding, lifecycle.HostUnbindingPendingUserAction,
+		lifecycle.HostDisabledUnbound, lifecycle.HostReclaiming, lifecycle.HostReclaimingRebooting},
+		*h.API.Status) || slices.Contains(lifecycle.HostOpenUnboundStates, *h.API.Status)
 	if unbound {
 		w.env, h.API.InfraEnvID = walkPool, walkPool
 	} else {
@@ -350,23 +366,23 @@ func (s *site) somethingHappens() {
 // aimed are the happenings that may take the transition that the walk aims at.
 func (s *site) aimed() []func() {
 	switch s.aim.on {
-	case onRegister:
+	case lifecycle.OnRegister:
 		return []func(){s.register}
-	case onRefresh:
+	case lifecycle.OnRefresh:
 		return []func(){s.time, s.time, s.report, s.prepare, s.change, s.poll}
-	case onProgress, onFailure:
+	case lifecycle.OnProgress, lifecycle.OnFailure:
 		return []func(){s.progress}
-	case onMediaLost:
+	case lifecycle.OnMediaLost:
 		return []func(){s.loseMedia}
-	case onRestart:
+	case lifecycle.OnRestart:
 		return []func(){s.restart}
-	case onInstall, onCancel, onReset, onAddHosts:
+	case lifecycle.OnInstall, lifecycle.OnCancel, lifecycle.OnReset, lifecycle.OnAddHosts:
 		return []func(){s.decide}
-	case onBind, onUnbind, onReclaim:
+	case lifecycle.OnBind, lifecycle.OnUnbind, lifecycle.OnReclaim:
 		return []func(){s.bindOrTake}
-	case onReclaimReboot, onReclaimFailed:
+	case lifecycle.OnReclaimReboot, lifecycle.OnReclaimFailed:
 		return []func(){s.reclaimReply}
-	case onCompletion:
+	case lifecycle.OnCompletion:
 		return []func(){s.finish}
 	}
 	return nil
@@ -415,7 +431,7 @@ func (s *site) register() {
 			return err
 		}
 		w.env, w.polls = env, s.chance(80)
-		if slices.Contains([]string{discovering, discoveringUnbound}, *h.API.Status) {
+		if slices.Contains([]string{lifecycle.HostDiscovering, lifecycle.HostDiscoveringUnbound}, *h.API.Status) {
 			w.inventory = false
 		}
 		if h.API.ClusterID != nil && h.API.Role == models.HostRoleAutoAssign {
@@ -518,9 +534,9 @@ func (s *site) decide() {
 	case 0, 1, 2:
 		s.do("install", func(c *change) error { return c.installCluster(walkCluster) })
 	case 3:
-		s.do("cancel", func(c *change) error { return c.endInstallation(walkCluster, onCancel) })
+		s.do("cancel", func(c *change) error { return c.endInstallation(walkCluster, lifecycle.OnCancel) })
 	case 4:
-		s.do("reset", func(c *change) error { return c.endInstallation(walkCluster, onReset) })
+		s.do("reset", func(c *change) error { return c.endInstallation(walkCluster, lifecycle.OnReset) })
 	case 5:
 		s.do("add hosts", func(c *change) error {
 			row, err := c.cluster(walkCluster)
@@ -528,10 +544,11 @@ func (s *site) decide() {
 				return err
 			}
 			c.settleCluster(walkCluster)
-			return c.fireCluster(row, onAddHosts)
+			return c.fireCluster(row, lifecycle.OnAddHosts)
 		})
 	default:
-		on := trigger(s.one(string(onInstall), string(onInstall), string(onReset)))
+		on := lifecycle.Trigger(s.one(string(lifecycle.OnInstall), string(lifecycle.OnInstall),
+			string(lifecycle.OnReset)))
 		s.with(string(on), func(c *change, _ *walkHost, h *hostRecord) error {
 			if _, err := c.fireHost(h, on, ""); err != nil {
 				return err
@@ -547,7 +564,7 @@ func (s *site) prepare() {
 	if s.chance(40) {
 		s.do("openshift-install ends", func(c *change) error {
 			row, err := c.cluster(walkCluster)
-			if err != nil || row.Preparation == nil || *row.API.Status != clusterPreparing {
+			if err != nil || row.Preparation == nil || *row.API.Status != lifecycle.ClusterPreparing {
 				return err
 			}
 			row.Preparation.Done = true
@@ -637,7 +654,8 @@ func (s *site) bindOrTake() {
 		if h.API.ClusterID == nil {
 			return c.bindHost(w.env, w.id, walkCluster)
 		}
-		return c.takeFromCluster(w.env, w.id, trigger(s.one(string(onUnbind), string(onReclaim))))
+		return c.takeFromCluster(w.env, w.id, lifecycle.Trigger(s.one(string(lifecycle.OnUnbind),
+			string(lifecycle.OnReclaim))))
 	})
 }
 
@@ -667,7 +685,8 @@ func (s *site) logs() {
 // remove deletes a host, where that is allowed.
 func (s *site) remove() {
 	s.with("deletion", func(c *change, w *walkHost, h *hostRecord) error {
-		if slices.Contains(append(slices.Clone(duringInstall), preparing, prepared), *h.API.Status) {
+		if slices.Contains(append(slices.Clone(lifecycle.HostInstallingStates), lifecycle.HostPreparing,
+			lifecycle.HostPrepared), *h.API.Status) {
 			return conflict("Host %s is %s.", w.id, *h.API.Status)
 		}
 		return c.removeHost(h)

@@ -14,6 +14,7 @@ import (
 	"github.com/jonboulle/clockwork"
 	"github.com/stretchr/testify/require"
 
+	"landfall/appliance/engine/lifecycle"
 	"landfall/appliance/mirror"
 	"landfall/store"
 )
@@ -128,45 +129,31 @@ type taken struct {
 }
 
 func newCoverage() *coverage {
-	c := &coverage{hosts: counters(hostLife()), clusters: counters(clusterLife()),
+	c := &coverage{hosts: counters(lifecycle.HostMachine()), clusters: counters(lifecycle.ClusterMachine()),
 		states: make(map[string]*atomic.Int64), aims: aims()}
-	for _, name := range stateNames(hostStates()) {
+	for _, name := range lifecycle.StateNames(lifecycle.HostStates()) {
 		c.states["host "+name] = new(atomic.Int64)
 	}
-	for _, name := range stateNames(clusterStates()) {
+	for _, name := range lifecycle.StateNames(lifecycle.ClusterStates()) {
 		c.states["cluster "+name] = new(atomic.Int64)
 	}
 	return c
 }
 
-func counters[S any](l *life[S]) map[taken]*atomic.Int64 {
+func counters[S any](l *lifecycle.Machine[S]) map[taken]*atomic.Int64 {
 	all := make(map[taken]*atomic.Int64)
-	for i, r := range l.rows {
-		for _, from := range r.from {
+	for i, r := range l.Rows() {
+		for _, from := range r.From {
 			all[taken{i, from}] = new(atomic.Int64)
 		}
 	}
 	return all
 }
 
-// watch has the engine's tables count which of their rows are taken: a row is when its condition is
-// asked and holds.
+// watch counts the rows that the engine's tables take.
 func (c *coverage) watch(e *Engine) {
-	count(e.hosts, c.hosts, func(s hostSituation) string { return *s.host.API.Status })
-	count(e.clusters, c.clusters, func(s clusterSituation) string { return *s.cluster.API.Status })
-}
-
-func count[S any](l *life[S], hits map[taken]*atomic.Int64, state func(S) string) {
-	for i := range l.rows {
-		when := l.rows[i].when
-		l.rows[i].when = func(s S) bool {
-			holds := when == nil || when(s)
-			if holds {
-				hits[taken{i, state(s)}].Add(1)
-			}
-			return holds
-		}
-	}
+	e.hosts = e.hosts.Observed(func(row int, from string) { c.hosts[taken{row, from}].Add(1) })
+	e.clusters = e.clusters.Observed(func(row int, from string) { c.clusters[taken{row, from}].Add(1) })
 }
 
 func (c *coverage) summary(walks int) string {
@@ -206,15 +193,15 @@ func middle[K comparable](counts map[K]*atomic.Int64) int64 {
 func (c *coverage) missing() []string {
 	var missing []string
 	for at, n := range c.hosts {
-		if r := hostLife().rows[at.row]; n.Load() == 0 {
-			missing = append(missing, fmt.Sprintf("host row %d, %s: %s -> %s (%s)", at.row, r.on, at.from, r.to,
-				r.because))
+		if r := lifecycle.HostMachine().Rows()[at.row]; n.Load() == 0 {
+			missing = append(missing, fmt.Sprintf("host row %d, %s: %s -> %s (%s)", at.row, r.On, at.from, r.To,
+				r.Because))
 		}
 	}
 	for at, n := range c.clusters {
-		if r := clusterLife().rows[at.row]; n.Load() == 0 {
-			missing = append(missing, fmt.Sprintf("cluster row %d, %s: %s -> %s (%s)", at.row, r.on, at.from, r.to,
-				r.because))
+		if r := lifecycle.ClusterMachine().Rows()[at.row]; n.Load() == 0 {
+			missing = append(missing, fmt.Sprintf("cluster row %d, %s: %s -> %s (%s)", at.row, r.On, at.from, r.To,
+				r.Because))
 		}
 	}
 	for name, n := range c.states {

@@ -1,4 +1,4 @@
-package engine
+package lifecycle
 
 import (
 	"encoding/json"
@@ -24,7 +24,7 @@ type transitionList struct {
 }
 
 type transitions struct {
-	On   trigger
+	On   Trigger
 	From []string
 	To   string
 }
@@ -38,7 +38,7 @@ type difference struct {
 
 // edge is one arrow of a state diagram.
 type edge struct {
-	on       trigger
+	on       Trigger
 	from, to string
 }
 
@@ -48,7 +48,7 @@ func (t transitions) edges() []edge {
 	var list []edge
 	for _, from := range t.From {
 		to := t.To
-		if to == same {
+		if to == Same {
 			to = from
 		}
 		list = append(list, edge{t.On, from, to})
@@ -67,15 +67,15 @@ func edgesOf(lists ...[]transitions) []edge {
 }
 
 // edges lists the arrows of a table; a refresh that stays where it is is none.
-func (l *life[S]) edges() []edge {
+func (l *Machine[S]) edges() []edge {
 	var list []edge
 	for _, r := range l.rows {
-		for _, from := range r.from {
-			e := edge{r.on, from, r.to}
-			if e.to == same {
+		for _, from := range r.From {
+			e := edge{r.On, from, r.To}
+			if e.to == Same {
 				e.to = from
 			}
-			if (e.on != onRefresh || e.from != e.to) && !slices.Contains(list, e) {
+			if (e.on != OnRefresh || e.from != e.to) && !slices.Contains(list, e) {
 				list = append(list, e)
 			}
 		}
@@ -92,7 +92,7 @@ func readTransitions(t *testing.T) transitionList {
 	return list
 }
 
-func TestTheTablesAreTheAssistedInstallersButForWhatIsListed(t *testing.T) {
+func TestTransitions_differencesFromUpstreamAreListed(t *testing.T) {
 	list := readTransitions(t)
 	outdated := edgesOf(list.Outdated)
 	hosts := slices.DeleteFunc(edgesOf(list.Hosts, list.CodeOnly),
@@ -100,7 +100,7 @@ func TestTheTablesAreTheAssistedInstallersButForWhatIsListed(t *testing.T) {
 	for _, side := range []struct {
 		of           string
 		theirs, ours []edge
-	}{{"hosts", hosts, hostLife().edges()}, {"clusters", edgesOf(list.Clusters), clusterLife().edges()}} {
+	}{{"hosts", hosts, HostMachine().edges()}, {"clusters", edgesOf(list.Clusters), ClusterMachine().edges()}} {
 		t.Run(side.of, func(t *testing.T) {
 			explained := make(map[edge]string)
 			for _, d := range list.Differences {
@@ -137,25 +137,25 @@ func requireExplained(t *testing.T, explained map[edge]string, e edge, kind stri
 	delete(explained, e)
 }
 
-func TestEveryStateIsTheApisAndHasAnExit(t *testing.T) {
+func TestStates_eachIsOfTheAPIAndHasAnExit(t *testing.T) {
 	host := models.Host{}
-	for _, status := range stateNames(hostStates()) {
+	for _, status := range StateNames(HostStates()) {
 		host.Status = &status
 		if err := host.Validate(nil); err != nil {
 			require.NotContains(t, err.Error(), "status in body should be one of", status)
 		}
-		requireExit(t, hostLife().edges(), status)
+		requireExit(t, HostMachine().edges(), status)
 	}
-	require.Len(t, hostStates(), 28, "disabled-unbound is one that the published list leaves out")
-	for _, status := range stateNames(clusterStates()) {
-		if status == clusterUnmonitored || status == clusterAddingHosts {
+	require.Len(t, HostStates(), 28, "disabled-unbound is one that the published list leaves out")
+	for _, status := range StateNames(ClusterStates()) {
+		if status == ClusterUnmonitored || status == ClusterAddingHosts {
 			// they end with the cluster's deletion: what describes an image is never installed,
 			// what is installed stays so
 			continue
 		}
-		requireExit(t, clusterLife().edges(), status)
+		requireExit(t, ClusterMachine().edges(), status)
 	}
-	require.Len(t, clusterStates(), 12)
+	require.Len(t, ClusterStates(), 12)
 }
 
 func requireExit(t *testing.T, edges []edge, status string) {
@@ -165,9 +165,9 @@ func requireExit(t *testing.T, edges []edge, status string) {
 	}
 }
 
-// TestTheListOfTransitionsIsTheRealOne holds testdata/transitions.json against the rules that
+// TestTransitions_listIsUpstreams holds testdata/transitions.json against the rules that
 // upstream publishes.
-func TestTheListOfTransitionsIsTheRealOne(t *testing.T) {
+func TestTransitions_listIsUpstreams(t *testing.T) {
 	dir := os.Getenv("LANDFALL_REALDATA")
 	if dir == "" {
 		t.Skip("LANDFALL_REALDATA names no folder of real data")
@@ -194,24 +194,24 @@ func publishedEdges(t *testing.T, path string) []edge {
 		} `json:"transition_rules"`
 	}
 	require.NoError(t, json.Unmarshal(text, &machine))
-	names := map[string]trigger{
-		"CancelInstallation": onCancel, "HostInstallationFailed": onFailure, "HostProgressChanged": onProgress,
-		"InstallHost":     onInstall,
-		"MediaDisconnect": onMediaLost, "RebootingForReclaim": onReclaimReboot, "ReclaimHost": onReclaim,
-		"ReclaimHostFailed": onReclaimFailed,
-		"RefreshHost":       onRefresh, "RegisterHost": onRegister, "ResettingPendingUserAction": onReset,
-		"UnbindHost": onUnbind, "BindHost": onBind,
-		"RefreshStatus": onRefresh, "PrepareForInstallation": onInstall, "ResetCluster": onReset,
+	names := map[string]Trigger{
+		"CancelInstallation": OnCancel, "HostInstallationFailed": OnFailure, "HostProgressChanged": OnProgress,
+		"InstallHost":     OnInstall,
+		"MediaDisconnect": OnMediaLost, "RebootingForReclaim": OnReclaimReboot, "ReclaimHost": OnReclaim,
+		"ReclaimHostFailed": OnReclaimFailed,
+		"RefreshHost":       OnRefresh, "RegisterHost": OnRegister, "ResettingPendingUserAction": OnReset,
+		"UnbindHost": OnUnbind, "BindHost": OnBind,
+		"RefreshStatus": OnRefresh, "PrepareForInstallation": OnInstall, "ResetCluster": OnReset,
 	}
 	var edges []edge
 	for _, rule := range machine.Rules {
 		for _, from := range rule.Sources {
 			if from == "initial" {
-				from = initial
+				from = HostInitial
 			}
 			e := edge{names[rule.Type], from, rule.To}
 			require.NotEmpty(t, e.on, rule.Type)
-			if (e.on != onRefresh || e.from != e.to) && !slices.Contains(edges, e) {
+			if (e.on != OnRefresh || e.from != e.to) && !slices.Contains(edges, e) {
 				edges = append(edges, e)
 			}
 		}

@@ -1,9 +1,8 @@
-package engine
+package lifecycle
 
 import (
 	"fmt"
 	"reflect"
-	"strings"
 	"time"
 
 	"github.com/openshift/assisted-service/models"
@@ -72,10 +71,10 @@ type FinalizingStageTimeouts struct {
 }
 
 // DefaultTimeouts returns the default limits.
-func DefaultTimeouts() Timeouts { return Timeouts{}.orDefaults() }
+func DefaultTimeouts() Timeouts { return Timeouts{}.OrDefaults() }
 
-// orDefaults returns the limits with the default in place of each that is zero.
-func (t Timeouts) orDefaults() Timeouts {
+// OrDefaults returns the limits with the default in place of each that is zero.
+func (t Timeouts) OrDefaults() Timeouts {
 	setDefaults(reflect.ValueOf(&t).Elem())
 	return t
 }
@@ -98,37 +97,43 @@ func setDefaults(limits reflect.Value) {
 	}
 }
 
-// limitOf returns the limit of a stage out of a struct of limits; false if it has none.
-func limitOf(limits reflect.Value, stage string) (time.Duration, bool) {
-	key := strings.ToLower(strings.ReplaceAll(stage, " ", "_"))
-	for field, value := range limits.Fields() {
-		if field.Tag.Get("mapstructure") == key {
-			return time.Duration(value.Int()), true
+// Stage returns the limit of a stage of a host's installation, an hour for an unknown stage.
+func (t Timeouts) Stage(name models.HostStage, singleNode bool) time.Duration {
+	switch name {
+	case models.HostStageStartingInstallation:
+		return t.Stages.StartingInstallation
+	case models.HostStageInstalling:
+		return t.Stages.Installing
+	case models.HostStageWritingImageToDisk:
+		return t.Stages.WritingImageToDisk
+	case StageCopyingRegistry:
+		return t.Stages.CopyingRegistryDataToDisk
+	case models.HostStageWaitingForControlPlane:
+		return t.Stages.WaitingForControlPlane
+	case models.HostStageWaitingForBootkube:
+		return t.Stages.WaitingForBootkube
+	case models.HostStageWaitingForController:
+		return t.Stages.WaitingForController
+	case models.HostStageWaitingForIgnition:
+		return t.Stages.WaitingForIgnition
+	case models.HostStageRebooting:
+		if singleNode {
+			return max(t.SingleNodeReboot, t.Stages.Rebooting)
 		}
+		return t.Stages.Rebooting
+	case models.HostStageConfiguring:
+		return t.Stages.Configuring
+	case models.HostStageJoined:
+		return t.Stages.Joined
 	}
-	return 0, false
+	return time.Hour
 }
 
-// stage returns the limit of a stage of a host's installation, an hour for an unknown stage.
-func (t Timeouts) stage(name models.HostStage, singleNode bool) time.Duration {
-	limit, ok := limitOf(reflect.ValueOf(t.Stages), string(name))
-	switch {
-	case !ok:
-		return time.Hour
-	case singleNode && name == models.HostStageRebooting:
-		return max(t.SingleNodeReboot, limit)
-	}
-	return limit
-}
-
-// finalizingStage returns the limit of a stage of the controller in the cluster, 70 minutes for an
+// FinalizingStage returns the limit of a stage of the controller in the cluster, 70 minutes for an
 // unknown stage. The limit of a stage that waits for operators is at least that of the slowest
 // operator.
-func (t Timeouts) finalizingStage(stage models.FinalizingStage, operators []*models.MonitoredOperator) time.Duration {
-	limit, ok := limitOf(reflect.ValueOf(t.FinalizingStages), string(stage))
-	if !ok {
-		limit = 70 * time.Minute
-	}
+func (t Timeouts) FinalizingStage(stage models.FinalizingStage, operators []*models.MonitoredOperator) time.Duration {
+	limit := t.FinalizingStages.of(stage)
 	switch stage {
 	case models.FinalizingStageWaitingForOlmOperatorsCsvInitialization, models.FinalizingStageWaitingForOlmOperatorsCsv,
 		models.FinalizingStageWaitingForOLMOperatorSetupJobs:
@@ -139,4 +144,24 @@ func (t Timeouts) finalizingStage(stage models.FinalizingStage, operators []*mod
 		}
 	}
 	return limit
+}
+
+func (t FinalizingStageTimeouts) of(stage models.FinalizingStage) time.Duration {
+	switch stage {
+	case models.FinalizingStageWaitingForClusterOperators:
+		return t.WaitingForClusterOperators
+	case models.FinalizingStageAddingRouterCa:
+		return t.AddingRouterCA
+	case models.FinalizingStageApplyingOlmManifests:
+		return t.ApplyingManifests
+	case models.FinalizingStageWaitingForOlmOperatorsCsvInitialization:
+		return t.WaitingForOperatorsInit
+	case models.FinalizingStageWaitingForOlmOperatorsCsv:
+		return t.WaitingForOperators
+	case models.FinalizingStageWaitingForOLMOperatorSetupJobs:
+		return t.WaitingForSetupJobs
+	case models.FinalizingStageDone:
+		return t.Done
+	}
+	return 70 * time.Minute
 }

@@ -1,4 +1,4 @@
-package engine
+package lifecycle
 
 import (
 	"reflect"
@@ -21,7 +21,7 @@ func TestTimeouts_defaults(t *testing.T) {
 			}
 		}
 	}
-	given := Timeouts{UserAction: time.Minute, Stages: StageTimeouts{Joined: time.Second}}.orDefaults()
+	given := Timeouts{UserAction: time.Minute, Stages: StageTimeouts{Joined: time.Second}}.OrDefaults()
 	require.Equal(t, time.Minute, given.UserAction)
 	require.Equal(t, time.Second, given.Stages.Joined)
 	require.Equal(t, time.Hour, given.Stages.Configuring)
@@ -37,9 +37,9 @@ func TestTimeouts_stagesByReportedName(t *testing.T) {
 		models.HostStageRebooting: 40 * time.Minute, models.HostStageConfiguring: time.Hour,
 		models.HostStageWaitingForIgnition: 24 * time.Hour, "an unknown one": time.Hour,
 	} {
-		require.Equal(t, want, limits.stage(stage, false), stage)
+		require.Equal(t, want, limits.Stage(stage, false), stage)
 	}
-	require.Equal(t, 80*time.Minute, limits.stage(models.HostStageRebooting, true))
+	require.Equal(t, 80*time.Minute, limits.Stage(models.HostStageRebooting, true))
 	for stage, want := range map[models.FinalizingStage]time.Duration{
 		models.FinalizingStageWaitingForClusterOperators:              10 * time.Hour,
 		models.FinalizingStageAddingRouterCa:                          70 * time.Minute,
@@ -50,6 +50,6 @@ func TestTimeouts_stagesByReportedName(t *testing.T) {
 		models.FinalizingStageDone:                                    70 * time.Minute,
 		"an unknown one":                                              70 * time.Minute,
 	} {
-		require.Equal(t, want, limits.finalizingStage(stage, nil), stage)
+		require.Equal(t, want, limits.FinalizingStage(stage, nil), stage)
 	}
 }

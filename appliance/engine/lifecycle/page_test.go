@@ -1,4 +1,4 @@
-package engine
+package lifecycle
 
 import (
 	"flag"
@@ -17,10 +17,10 @@ import (
 
 var updatePage = flag.Bool("update", false, "write docs/lifecycle.md anew from the tables")
 
-// TestTheLifecyclePageIsUpToDate fails when docs/lifecycle.md is not what the tables say; `make
+// TestLifecyclePage fails when docs/lifecycle.md is not what the tables say; `make
 // docs` writes it.
-func TestTheLifecyclePageIsUpToDate(t *testing.T) {
-	path := filepath.Join("..", "..", "docs", "lifecycle.md")
+func TestLifecyclePage(t *testing.T) {
+	path := filepath.Join("..", "..", "..", "docs", "lifecycle.md")
 	page := lifecyclePage(readTransitions(t))
 	if *updatePage {
 		require.NoError(t, os.WriteFile(path, []byte(page), 0o644))
@@ -33,7 +33,7 @@ func TestTheLifecyclePageIsUpToDate(t *testing.T) {
 // drawing is one state diagram: the arrows of some triggers between some states.
 type drawing struct {
 	title, text string
-	on          []trigger
+	on          []Trigger
 	among       []string // both ends; nil: all
 	loops       bool     // arrows that stay in their state too
 }
@@ -42,32 +42,32 @@ func lifecyclePage(list transitionList) string {
 	var b strings.Builder
 	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
 	line("# The lives of hosts and clusters\n")
-	line("Generated from the tables of `appliance/engine/lifecycle_hosts.go` and " +
-		"`appliance/engine/lifecycle_clusters.go` by `make docs`; do not edit.\n")
+	line("Generated from the tables of `appliance/engine/lifecycle/hosts.go` and " +
+		"`appliance/engine/lifecycle/clusters.go` by `make docs`; do not edit.\n")
 	line("A row of a table says: on this trigger, from one of these states, when this holds, go to that state and " +
 		"say so. The first row that fits is taken. " +
 		"When none fits, a refresh changes nothing and any other trigger is refused with 409. A refresh follows " +
 		"whatever changes a host or its cluster, and the passing of a limit; nothing is polled.\n")
 
 	line("## Hosts\n")
-	writeStates(&b, hostStates())
+	writeStates(&b, HostStates())
 	for _, d := range hostDrawings() {
-		writeDrawing(&b, hostLife(), d)
+		writeDrawing(&b, HostMachine(), d)
 	}
-	writeRows(&b, "Every row of the table of hosts", hostLife())
+	writeRows(&b, "Every row of the table of hosts", HostMachine())
 
 	line("## Clusters\n")
-	writeStates(&b, clusterStates())
+	writeStates(&b, ClusterStates())
 	for _, d := range []drawing{
-		{"From the description to the installation", "", []trigger{onRefresh, onInstall},
-			in(clusterOpen, clusterPreparing, clusterInstalling, clusterFailed), false},
-		{"The installation", "", []trigger{onRefresh, onAddHosts}, in(clusterRunning, clusterInstalled,
-			clusterAddingHosts, clusterFailed), false},
-		{"What people order", "", []trigger{onInstall, onCancel, onReset, onAddHosts}, nil, false},
+		{"From the description to the installation", "", []Trigger{OnRefresh, OnInstall},
+			states(ClusterOpenStates, ClusterPreparing, ClusterInstalling, ClusterFailed), false},
+		{"The installation", "", []Trigger{OnRefresh, OnAddHosts}, states(ClusterInstallingStates, ClusterInstalled,
+			ClusterAddingHosts, ClusterFailed), false},
+		{"What people order", "", []Trigger{OnInstall, OnCancel, OnReset, OnAddHosts}, nil, false},
 	} {
-		writeDrawing(&b, clusterLife(), d)
+		writeDrawing(&b, ClusterMachine(), d)
 	}
-	writeRows(&b, "Every row of the table of clusters", clusterLife())
+	writeRows(&b, "Every row of the table of clusters", ClusterMachine())
 
 	writeLimits(&b, DefaultTimeouts())
 	writeDifferences(&b, list)
@@ -76,32 +76,35 @@ func lifecyclePage(list transitionList) string {
 
 func hostDrawings() []drawing {
 	return []drawing{
-		{"Hosts of no cluster", "", []trigger{onRegister, onRefresh, onBind, onMediaLost, onRestart},
-			in(initial, undecidedUnbound, disabledUnbound, binding), false},
-		{"Until a host is known", "", []trigger{onRegister, onRefresh}, in(initial, undecided, disabled), false},
+		{"Hosts of no cluster", "", []Trigger{OnRegister, OnRefresh, OnBind, OnMediaLost, OnRestart},
+			states(HostInitial, HostOpenUnboundStates, HostDisabledUnbound, HostBinding), false},
+		{"Until a host is known", "", []Trigger{OnRegister, OnRefresh}, states(HostInitial, HostOpenStates,
+			HostDisabled), false},
 		{"The installation", "Silence and a lost image end it too: see the next drawings.",
-			[]trigger{onInstall, onProgress, onFailure, onRefresh}, in(known, insufficient, beforeInstall,
-				duringInstall, installed, added, failed), false},
+			[]Trigger{OnInstall, OnProgress, OnFailure, OnRefresh}, states(HostKnown, HostInsufficient,
+				HostPreparingStates,
+				HostInstallingStates, HostInstalled, HostAdded, HostFailed), false},
 		{"An agent starts", "The machine booted the discovery image. Where it was to boot from its disk, its boot " +
-			"order is wrong.", []trigger{onRegister}, nil, true},
-		{"The discovery image is lost, or replaced by a newer one", "", []trigger{onMediaLost, onRestart},
-			in(undecided, binding, beforeInstall, installing, inProgress, failed), false},
+			"order is wrong.", []Trigger{OnRegister}, nil, true},
+		{"The discovery image is lost, or replaced by a newer one", "", []Trigger{OnMediaLost, OnRestart},
+			states(HostOpenStates, HostBinding, HostPreparingStates, HostInstalling, HostInstallingInProgress,
+				HostFailed), false},
 		{"Late binding", "A host is given to a cluster and taken back; one that was installed can be reclaimed.",
-			[]trigger{onBind, onUnbind, onReclaim, onReclaimReboot, onReclaimFailed}, nil, false},
-		{"Cancel and reset", "", []trigger{onCancel, onReset}, nil, false},
+			[]Trigger{OnBind, OnUnbind, OnReclaim, OnReclaimReboot, OnReclaimFailed}, nil, false},
+		{"Cancel and reset", "", []Trigger{OnCancel, OnReset}, nil, false},
 	}
 }
 
-func writeStates(b *strings.Builder, states []state) {
+func writeStates(b *strings.Builder, states []State) {
 	fmt.Fprint(b, "| state | what it means |\n|---|---|\n")
 	for _, s := range states {
-		fmt.Fprintf(b, "| `%s` | %s |\n", s.name, s.meaning)
+		fmt.Fprintf(b, "| `%s` | %s |\n", s.Name, s.Meaning)
 	}
 	fmt.Fprintln(b)
 }
 
 // writeDrawing draws a Mermaid state diagram. Its ids must not hold hyphens, and a label no colon.
-func writeDrawing[S any](b *strings.Builder, l *life[S], d drawing) {
+func writeDrawing[S any](b *strings.Builder, l *Machine[S], d drawing) {
 	fmt.Fprintf(b, "### %s\n\n", d.title)
 	if d.text != "" {
 		fmt.Fprintf(b, "%s\n\n", d.text)
@@ -110,12 +113,12 @@ func writeDrawing[S any](b *strings.Builder, l *life[S], d drawing) {
 	labels, order := make(map[edge][]string), []edge{}
 	var used []string
 	for _, r := range l.rows {
-		if !slices.Contains(d.on, r.on) {
+		if !slices.Contains(d.on, r.On) {
 			continue
 		}
-		for _, from := range r.from {
-			arrow := edge{from: from, to: r.to}
-			if arrow.to == same {
+		for _, from := range r.From {
+			arrow := edge{from: from, to: r.To}
+			if arrow.to == Same {
 				arrow.to = from
 			}
 			if arrow.from == arrow.to && !d.loops || d.among != nil && (!slices.Contains(d.among, arrow.from) ||
@@ -125,9 +128,9 @@ func writeDrawing[S any](b *strings.Builder, l *life[S], d drawing) {
 			if labels[arrow] == nil {
 				order = append(order, arrow)
 			}
-			label := string(r.on)
-			if r.because != "" {
-				label += ", " + r.because
+			label := string(r.On)
+			if r.Because != "" {
+				label += ", " + r.Because
 			}
 			if !slices.Contains(labels[arrow], label) {
 				labels[arrow] = append(labels[arrow], label)
@@ -135,10 +138,10 @@ func writeDrawing[S any](b *strings.Builder, l *life[S], d drawing) {
 			used = append(used, arrow.from, arrow.to)
 		}
 	}
-	for _, s := range slices.Concat(hostStates(), clusterStates()) {
-		if slices.Contains(used, s.name) {
-			fmt.Fprintf(b, "    state \"%s\" as %s\n", s.name, mermaidID(s.name))
-			used = slices.DeleteFunc(used, func(name string) bool { return name == s.name })
+	for _, s := range slices.Concat(HostStates(), ClusterStates()) {
+		if slices.Contains(used, s.Name) {
+			fmt.Fprintf(b, "    state \"%s\" as %s\n", s.Name, mermaidID(s.Name))
+			used = slices.DeleteFunc(used, func(name string) bool { return name == s.Name })
 		}
 	}
 	for _, arrow := range order {
@@ -149,30 +152,30 @@ func writeDrawing[S any](b *strings.Builder, l *life[S], d drawing) {
 }
 
 func mermaidID(name string) string {
-	if name == initial {
+	if name == HostInitial {
 		return "[*]"
 	}
 	return strings.ReplaceAll(name, "-", "_")
 }
 
-func writeRows[S any](b *strings.Builder, title string, l *life[S]) {
+func writeRows[S any](b *strings.Builder, title string, l *Machine[S]) {
 	fmt.Fprintf(b, "### %s\n\n| on | from | when | to |\n|---|---|---|---|\n", title)
 	for _, r := range l.rows {
-		from := make([]string, len(r.from))
-		for i, name := range r.from {
+		from := make([]string, len(r.From))
+		for i, name := range r.From {
 			from[i] = "`" + name + "`"
-			if name == initial {
+			if name == HostInitial {
 				from[i] = "(new)"
 			}
 		}
-		to := "`" + r.to + "`"
-		if r.to == same {
+		to := "`" + r.To + "`"
+		if r.To == Same {
 			to = "stays"
-			if r.event != "" {
-				to += ", with the event `" + r.event + "`"
+			if r.Event != "" {
+				to += ", with the event `" + r.Event + "`"
 			}
 		}
-		fmt.Fprintf(b, "| %s | %s | %s | %s |\n", r.on, strings.Join(from, " "), r.because, to)
+		fmt.Fprintf(b, "| %s | %s | %s | %s |\n", r.On, strings.Join(from, " "), r.Because, to)
 	}
 	fmt.Fprintln(b)
 }
@@ -214,7 +217,8 @@ func writeLimits(b *strings.Builder, t Timeouts) {
 	row("logs of a cluster, until they are announced", t.ClusterLogsPending)
 	row("logs of a cluster, until they come", t.ClusterLogs)
 	fmt.Fprintf(b, "\nStages that are not named here have an hour. The limits of the finalizing stages %q, %q and %q "+
-		"only warn.\n\n", tolerated[0], tolerated[1], tolerated[2])
+		"only warn.\n\n", toleratedFinalizingStages[0],
+		toleratedFinalizingStages[1], toleratedFinalizingStages[2])
 }
 
 func spoken(d time.Duration) string {
@@ -229,7 +233,7 @@ func writeDifferences(b *strings.Builder, list transitionList) {
 		"why |\n|---|---|---|---|---|---|\n", list.Source)
 	for _, d := range list.Differences {
 		to := "`" + d.To + "`"
-		if d.To == same {
+		if d.To == Same {
 			to = "stays"
 		}
 		whose := map[string]string{"missing": "upstream's", "added": "ours"}[d.Kind]

@@ -1,0 +1,246 @@
+package lifecycle
+
+import (
+	"fmt"
+	"iter"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/openshift/assisted-service/models"
+
+	"landfall/appliance/engine/validation"
+)
+
+// ClusterSituation holds the facts of a cluster that the conditions of its table read.
+type ClusterSituation struct {
+	Verdict         validation.Verdict // result of the cluster's validations
+	Failing         string             // messages of the failing validations
+	FinalizingStage models.FinalizingStage
+	StageLimit      time.Duration // of the finalizing stage
+
+	PreparationFailed string // why the run of openshift-install failed
+	CompletionError   string // of the controller's report
+	HostNotPrepared   string // name of a host that left the preparation, and its state
+	HostNotPreparable string // name of a host whose preparation failed, and the reason
+	HostFailed        string // name of a host that failed, and the reason
+	FailedOperators   []string
+
+	PreparationDone   bool // openshift-install generated the files
+	Completed         bool // the controller reported success
+	CompletionFailed  bool // the controller reported a failure
+	IngressCA         bool // the certificate of the ingress was uploaded
+	OperatorsDone     bool // no operator is waited for
+	AllPrepared       bool // each host is prepared
+	PendingUserAction bool // a host waits for a person to correct its boot order
+	EnoughLeft        bool // the hosts that are installed or may still be suffice
+	EnoughInstalled   bool // the hosts that are installed suffice
+	AllDone           bool // each host is installed or has failed
+
+	TimedOut      bool // the limit of the present state has passed
+	TotalTimedOut bool // the limit of the whole installation has passed
+	StageTimedOut bool // the limit of the finalizing stage has passed
+	WarnOnly      bool // limits of an installation warn and do not end it
+}
+
+func (s ClusterSituation) preparationFailed() bool { return s.PreparationFailed != "" }
+
+func (s ClusterSituation) completionFailed() bool { return s.CompletionFailed }
+
+// finishes reports whether the cluster only waits for the controller in it.
+func (s ClusterSituation) finishes() bool { return s.EnoughInstalled && !s.PendingUserAction }
+
+func (s ClusterSituation) complete() bool {
+	return s.Completed && s.AllDone && s.IngressCA && s.OperatorsDone
+}
+
+// toleratedFinalizingStages are the finalizing stages whose limit never ends an installation: what
+// they wait for may come later.
+var toleratedFinalizingStages = []models.FinalizingStage{
+	models.FinalizingStageApplyingOlmManifests, models.FinalizingStageWaitingForOlmOperatorsCsvInitialization,
+	models.FinalizingStageWaitingForOlmOperatorsCsv,
+}
+
+func clusterInfo(text string) func(ClusterSituation) string {
+	return func(ClusterSituation) string { return text }
+}
+
+var (
+	ClusterOpenStates       = []string{ClusterPendingForInput, ClusterReady, ClusterInsufficient}
+	ClusterInstallingStates = []string{ClusterInstalling, ClusterPendingUserAction, ClusterFinalizing}
+)
+
+const infoInstalling = "The installation is in progress."
+
+// ClusterMachine returns the lifecycle of a cluster.
+func ClusterMachine() *Machine[ClusterSituation] {
+	return newMachine(slices.Concat(clusterRequestRows(), clusterValidationRows(), clusterPreparationRows(),
+		clusterInstallationRows()))
+}
+
+// clusterRequestRows are what people and the controller in the cluster do.
+func clusterRequestRows() []Row[ClusterSituation] {
+	return []Row[ClusterSituation]{
+		{On: OnInstall, From: states(ClusterReady), To: ClusterPreparing,
+			Info: clusterInfo("Preparing the installation.")},
+		{On: OnCancel, From: states(ClusterInstallingStates, ClusterFailed), To: ClusterCancelled,
+			Info: clusterInfo("The installation was cancelled.")},
+		{On: OnCancel, From: states(ClusterPreparing), To: ClusterReady,
+			Info: clusterInfo("The preparation was cancelled; the cluster is ready to be installed.")},
+		{On: OnReset, From: states(ClusterInstallingStates, ClusterPreparing, ClusterFailed, ClusterCancelled),
+			To:   ClusterInsufficient,
+			Info: clusterInfo("The cluster was reset. Restart its hosts from the discovery image.")},
+		{On: OnCompletion, From: states(ClusterInstallingStates, ClusterInstalled, ClusterAddingHosts, ClusterFailed,
+			ClusterCancelled), To: Same},
+		{On: OnAddHosts, From: states(ClusterInstalled), To: ClusterAddingHosts,
+			Info: clusterInfo("The cluster is installed and takes more hosts.")},
+	}
+}
+
+// clusterValidationRows are what the validations say.
+func clusterValidationRows() []Row[ClusterSituation] {
+	lacks := func(s ClusterSituation) bool { return s.Verdict == validation.PendingForInput }
+	fails := func(s ClusterSituation) bool { return s.Verdict != validation.Ready }
+	return []Row[ClusterSituation]{
+		{On: OnRefresh, From: ClusterOpenStates, When: lacks, Because: "a setting is missing",
+			To:   ClusterPendingForInput,
+			Info: func(s ClusterSituation) string { return "Waiting for input: " + s.Failing }},
+		{On: OnRefresh, From: ClusterOpenStates, When: fails, Because: "a check fails", To: ClusterInsufficient,
+			Info: func(s ClusterSituation) string { return "The cluster is not ready to be installed: " + s.Failing }},
+		{On: OnRefresh, From: ClusterOpenStates, Because: "all checks pass", To: ClusterReady,
+			Info: func(s ClusterSituation) string {
+				if s.preparationFailed() {
+					return "The cluster is ready to be installed. Its last preparation failed: " +
+						s.PreparationFailed
+				}
+				return "The cluster is ready to be installed."
+			}},
+	}
+}
+
+// clusterPreparationRows are how the preparation of an installation ends.
+func clusterPreparationRows() []Row[ClusterSituation] {
+	hostFailed := func(s ClusterSituation) bool { return s.HostFailed != "" }
+	hostOut := func(s ClusterSituation) bool { return s.HostNotPrepared != "" }
+	hostUnable := func(s ClusterSituation) bool { return s.HostNotPreparable != "" }
+	timedOut := func(s ClusterSituation) bool { return s.TimedOut }
+	done := func(s ClusterSituation) bool { return s.AllPrepared && s.PreparationDone }
+	return []Row[ClusterSituation]{
+		{On: OnRefresh, From: states(ClusterPreparing), When: ClusterSituation.preparationFailed,
+			Because: "openshift-install failed", To: ClusterReady, Info: func(s ClusterSituation) string {
+				return "The installation could not be prepared: " + s.PreparationFailed
+			}},
+		{On: OnRefresh, From: states(ClusterPreparing), When: hostFailed, Because: "a host failed", To: ClusterFailed,
+			Info: func(s ClusterSituation) string { return "The installation could not be prepared: " + s.HostFailed }},
+		{On: OnRefresh, From: states(ClusterPreparing), When: hostOut, Because: "a host is not ready any more",
+			To: ClusterInsufficient,
+			Info: func(s ClusterSituation) string {
+				return "The installation could not be prepared: " +
+					s.HostNotPrepared
+			}},
+		{On: OnRefresh, From: states(ClusterPreparing), When: hostUnable, Because: "a host could not be prepared",
+			To: ClusterReady,
+			Info: func(s ClusterSituation) string {
+				return "The installation could not be prepared: " +
+					s.HostNotPreparable
+			}},
+		{On: OnRefresh, From: states(ClusterPreparing), When: timedOut, Because: "it took too long", To: ClusterReady,
+			Info: clusterInfo("The preparation took too long. Look at the events, then press Install again.")},
+		{On: OnRefresh, From: states(ClusterPreparing), When: done, Because: "all hosts and files are prepared",
+			To: ClusterInstalling, Info: clusterInfo(infoInstalling)},
+	}
+}
+
+// clusterInstallationRows are how an installation goes on and ends.
+func clusterInstallationRows() []Row[ClusterSituation] {
+	totalTimedOut := func(s ClusterSituation) bool { return s.TotalTimedOut }
+	timedOut := func(s ClusterSituation) bool { return s.TimedOut && !s.WarnOnly }
+	stageEnds := func(s ClusterSituation) bool {
+		return s.StageTimedOut && !s.WarnOnly && !slices.Contains(toleratedFinalizingStages, s.FinalizingStage)
+	}
+	stageWarns := func(s ClusterSituation) bool { return s.StageTimedOut }
+	tooFew := func(s ClusterSituation) bool { return !s.EnoughLeft }
+	waits := func(s ClusterSituation) bool { return s.PendingUserAction }
+	return []Row[ClusterSituation]{
+		{On: OnRefresh, From: ClusterInstallingStates, When: totalTimedOut,
+			Because: "the whole installation took too long",
+			To:      ClusterFailed,
+			Info: clusterInfo("The installation took too long: the certificates that are made for an installation " +
+				"last " +
+				"24 hours. Download the logs, reset the cluster and install again, which makes new ones.")},
+		{On: OnRefresh, From: states(ClusterFinalizing), When: timedOut, Because: "it took too long", To: ClusterFailed,
+			Info: clusterInfo("The cluster did not finish in time. Download the logs, reset the cluster and install " +
+				"again.")},
+		{On: OnRefresh, From: states(ClusterFinalizing), When: stageEnds, Because: "the stage took too long",
+			To: ClusterFailed, Info: func(s ClusterSituation) string {
+				return fmt.Sprintf("The cluster did not finish in time: its stage %q took longer than %s. Download "+
+					"the "+
+					"logs, reset the cluster and install again.", s.FinalizingStage, s.StageLimit)
+			}},
+		{On: OnRefresh, From: states(ClusterFinalizing), When: stageWarns,
+			Because: "the stage took too long, its limit only warns", To: Same, Event: EventFinalizingStageTimedOut,
+			Mark: MarkFinalizingStageTimedOut,
+			Info: func(s ClusterSituation) string {
+				return fmt.Sprintf("The cluster is up; its stage %q takes longer than the %s that it should take at "+
+					"most.", s.FinalizingStage, s.StageLimit)
+			}},
+		{On: OnRefresh, From: ClusterInstallingStates, When: ClusterSituation.completionFailed,
+			Because: "the controller reported a failure", To: ClusterFailed, Info: func(s ClusterSituation) string {
+				return "The installation failed: " + s.CompletionError
+			}},
+		{On: OnRefresh, From: states(ClusterInstalling, ClusterPendingUserAction), When: tooFew,
+			Because: "too few hosts are left",
+			To:      ClusterFailed, Info: func(s ClusterSituation) string {
+				return "The installation failed: " +
+					s.HostFailed
+			}},
+		{On: OnRefresh, From: states(ClusterInstalling, ClusterFinalizing), When: waits,
+			Because: "a host waits for a person", To: ClusterPendingUserAction,
+			Info: clusterInfo("A host waits for a person to correct its boot order.")},
+		{On: OnRefresh, From: states(ClusterInstalling, ClusterPendingUserAction), When: ClusterSituation.finishes,
+			Because: "enough hosts are installed", To: ClusterFinalizing,
+			Info: clusterInfo("The cluster is up; waiting for it to finish.")},
+		{On: OnRefresh, From: states(ClusterPendingUserAction),
+			When:    func(s ClusterSituation) bool { return !s.PendingUserAction },
+			Because: "no host waits for a person any more", To: ClusterInstalling,
+			Info: clusterInfo(infoInstalling)},
+		{On: OnRefresh, From: states(ClusterFinalizing), When: ClusterSituation.complete,
+			Because: "all hosts are done and the controller reported success", To: ClusterInstalled,
+			Info: func(s ClusterSituation) string {
+				if names := s.FailedOperators; len(names) > 0 {
+					return "The cluster is installed but degraded. Failed OLM operators: " + strings.Join(names, ", ") +
+						"."
+				}
+				if s.HostFailed != "" {
+					return "The cluster is installed, without " + s.HostFailed
+				}
+				return "The cluster is installed."
+			}},
+		{On: OnRefresh, From: states(ClusterFailed, ClusterCancelled),
+			When: func(s ClusterSituation) bool { return s.TimedOut }, Because: "its logs did not come in time",
+			To:   Same,
+			Mark: MarkLogsTimedOut},
+	}
+}
+
+// SufficientHosts reports whether the hosts in one of the states suffice for their cluster: all of
+// the control plane, an arbiter if there is any, and two workers if there are two or more.
+func SufficientHosts(hosts iter.Seq2[models.HostRole, string], states ...string) bool {
+	have, all := make(map[models.HostRole]int), make(map[models.HostRole]int)
+	for role, status := range hosts {
+		if role == models.HostRoleBootstrap {
+			role = models.HostRoleMaster
+		}
+		all[role]++
+		if slices.Contains(states, status) {
+			have[role]++
+		}
+	}
+	if all[models.HostRoleMaster] == 0 || have[models.HostRoleMaster] < all[models.HostRoleMaster] {
+		return false
+	}
+	if all[models.HostRoleArbiter] > 0 && have[models.HostRoleArbiter] == 0 {
+		return false
+	}
+	return all[models.HostRoleWorker] < 2 || have[models.HostRoleWorker] >= 2
+}

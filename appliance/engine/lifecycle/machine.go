@@ -1,0 +1,211 @@
+// Package lifecycle holds the two state machines, of hosts and of clusters, as tables of
+// transitions.
+//
+// A row says: on this trigger, from one of these states, if this condition holds, go to that state
+// with this sentence. The first row that fits is taken. If none fits, a refresh changes nothing and
+// any other trigger is rejected as a conflict. Conditions read a situation, which is a plain value:
+// the package reads and writes no records. What a row changes in a record besides its state is
+// returned as a [Mark].
+//
+// The states and transitions are those of the Assisted Installer (internal/host/statemachine.go,
+// internal/host/pool_host_statemachine.go, internal/cluster/statemachine.go). The sentences are
+// ours. testdata/transitions.json gives the reason of each difference. docs/lifecycle.md is
+// generated from the tables.
+package lifecycle
+
+import (
+	"slices"
+
+	"github.com/openshift/assisted-service/models"
+)
+
+// Trigger is the cause of a transition.
+type Trigger string
+
+// The triggers of both tables.
+const (
+	OnRegister  Trigger = "register"   // an agent registered the host
+	OnRefresh   Trigger = "refresh"    // a record changed, or a limit passed
+	OnProgress  Trigger = "progress"   // the installer reported a stage
+	OnFailure   Trigger = "failure"    // the installer reported that it failed
+	OnMediaLost Trigger = "media lost" // the agent can't read the discovery image any more
+	OnRestart   Trigger = "restart"    // the machine restarts to boot a newer image
+	OnInstall   Trigger = "install"    // a person started the installation of a cluster, or of a host that joins one
+	OnCancel    Trigger = "cancel"     // a person cancelled the installation
+	OnReset     Trigger = "reset"      // a person reset the cluster or host
+	OnBind      Trigger = "bind"       // the host was added to a cluster
+	OnUnbind    Trigger = "unbind"     // the host was removed from its cluster
+	// OnReclaim: the host was removed from its cluster and boots the discovery image by itself.
+	OnReclaim       Trigger = "reclaim"
+	OnReclaimReboot Trigger = "reclaim reboot" // the host has fetched the boot artifacts
+	OnReclaimFailed Trigger = "reclaim failed" // the host could not fetch or start the boot artifacts
+	OnCompletion    Trigger = "completion"     // the controller reported the end of the installation
+	OnAddHosts      Trigger = "add hosts"      // a person opened an installed cluster for more hosts
+)
+
+// The states of hosts and clusters.
+const (
+	HostDiscovering                = models.HostStatusDiscovering
+	HostKnown                      = models.HostStatusKnown
+	HostDisconnected               = models.HostStatusDisconnected
+	HostInsufficient               = models.HostStatusInsufficient
+	HostDisabled                   = models.HostStatusDisabled
+	HostPendingForInput            = models.HostStatusPendingForInput
+	HostPreparing                  = models.HostStatusPreparingForInstallation
+	HostPreparingFailed            = models.HostStatusPreparingFailed
+	HostPrepared                   = models.HostStatusPreparingSuccessful
+	HostInstalling                 = models.HostStatusInstalling
+	HostInstallingInProgress       = models.HostStatusInstallingInProgress
+	HostPendingUserAction          = models.HostStatusInstallingPendingUserAction
+	HostInstalled                  = models.HostStatusInstalled
+	HostAdded                      = models.HostStatusAddedToExistingCluster
+	HostFailed                     = models.HostStatusError
+	HostCancelled                  = models.HostStatusCancelled
+	HostResetting                  = models.HostStatusResetting
+	HostResettingPendingUserAction = models.HostStatusResettingPendingUserAction
+	HostBinding                    = models.HostStatusBinding
+	HostUnbinding                  = models.HostStatusUnbinding
+	HostUnbindingPendingUserAction = models.HostStatusUnbindingPendingUserAction
+	HostDiscoveringUnbound         = models.HostStatusDiscoveringUnbound
+	HostKnownUnbound               = models.HostStatusKnownUnbound
+	HostDisconnectedUnbound        = models.HostStatusDisconnectedUnbound
+	HostInsufficientUnbound        = models.HostStatusInsufficientUnbound
+	HostDisabledUnbound            = models.HostStatusDisabledUnbound
+	HostReclaiming                 = models.HostStatusReclaiming
+	HostReclaimingRebooting        = models.HostStatusReclaimingRebooting
+
+	ClusterReady             = models.ClusterStatusReady
+	ClusterInsufficient      = models.ClusterStatusInsufficient
+	ClusterPendingForInput   = models.ClusterStatusPendingForInput
+	ClusterPreparing         = models.ClusterStatusPreparingForInstallation
+	ClusterInstalling        = models.ClusterStatusInstalling
+	ClusterPendingUserAction = models.ClusterStatusInstallingPendingUserAction
+	ClusterFinalizing        = models.ClusterStatusFinalizing
+	ClusterInstalled         = models.ClusterStatusInstalled
+	ClusterFailed            = models.ClusterStatusError
+	ClusterCancelled         = models.ClusterStatusCancelled
+	ClusterAddingHosts       = models.ClusterStatusAddingHosts
+	ClusterUnmonitored       = models.ClusterStatusUnmonitored
+
+	HostInitial = ""
+	Same        = "=" // as the target of a row: stay in the present state
+)
+
+// Names of the events that rows write.
+const (
+	EventStageTimedOut           = "host_stage_timed_out"
+	EventFinalizingStageTimedOut = "finalizing_stage_timed_out"
+)
+
+// Mark is a change of a record that belongs to a row besides the state. It lets a row that stays in
+// its state be taken once.
+type Mark int
+
+// The marks of both tables.
+const (
+	MarkNone                    Mark = iota
+	MarkConnectionTimedOut           // the silence of the host's agent is reported
+	MarkConnectionBack               // the host's agent polls again
+	MarkStageResumed                 // the time of the host's stage starts again
+	MarkStageTimedOut                // the limit of the host's stage is reported
+	MarkFinalizingStageTimedOut      // the limit of the finalizing stage is reported
+	MarkLogsTimedOut                 // the logs are not expected any more
+)
+
+// Row is one rule of a lifecycle. S is the situation that its condition reads.
+type Row[S any] struct {
+	On      Trigger
+	From    []string
+	When    func(S) bool // nil: always
+	Because string       // the condition in words, for docs/lifecycle.md; empty: always
+	To      string
+	Info    func(S) string // the sentence that explains the state; nil keeps the present one
+	Mark    Mark
+	Event   string // written when a row that stays in its state applies its mark; empty: none
+}
+
+// Machine is a table of rows with an index by trigger and state.
+type Machine[S any] struct {
+	rows  []Row[S]
+	at    map[key][]*Row[S]
+	taken func(row int, from string) // nil: rows are not reported
+}
+
+type key struct {
+	on   Trigger
+	from string
+}
+
+func newMachine[S any](rows []Row[S]) *Machine[S] {
+	m := &Machine[S]{rows: rows, at: make(map[key][]*Row[S])}
+	for i := range rows {
+		for _, from := range rows[i].From {
+			at := key{rows[i].On, from}
+			m.at[at] = append(m.at[at], &rows[i])
+		}
+	}
+	return m
+}
+
+// Next returns the row that a trigger takes from a state, or nil if none fits.
+func (m *Machine[S]) Next(on Trigger, from string, s S) *Row[S] {
+	for _, r := range m.at[key{on, from}] {
+		if r.When == nil || r.When(s) {
+			if m.taken != nil {
+				m.taken(m.index(r), from)
+			}
+			return r
+		}
+	}
+	return nil
+}
+
+// Rows returns the rows of the table. The caller must not change them.
+func (m *Machine[S]) Rows() []Row[S] { return m.rows }
+
+// Observed returns a machine with the same table that reports each row it takes.
+func (m *Machine[S]) Observed(taken func(row int, from string)) *Machine[S] {
+	return &Machine[S]{rows: m.rows, at: m.at, taken: taken}
+}
+
+func (m *Machine[S]) index(row *Row[S]) int {
+	for i := range m.rows {
+		if &m.rows[i] == row {
+			return i
+		}
+	}
+	return -1
+}
+
+// states joins states and lists of states to one list.
+func states(parts ...any) []string {
+	var list []string
+	for _, part := range parts {
+		switch part := part.(type) {
+		case string:
+			list = append(list, part)
+		case []string:
+			list = append(list, part...)
+		}
+	}
+	return list
+}
+
+// StageCopyingRegistry is newer than the list of stages that the models of the API have.
+const StageCopyingRegistry models.HostStage = "Copying registry data to disk"
+
+// stagesAfterReboot are the stages in which the host runs from its disk, without its agent.
+var stagesAfterReboot = []models.HostStage{
+	models.HostStageRebooting, models.HostStageWaitingForIgnition, models.HostStageConfiguring, models.HostStageJoined,
+	models.HostStageDone,
+}
+
+// StagesWaitingForOthers are the stages in which a host can't continue while a person must correct
+// the boot order of another host.
+var StagesWaitingForOthers = []models.HostStage{
+	models.HostStageWaitingForControlPlane, models.HostStageWaitingForController, models.HostStageWaitingForBootkube,
+	models.HostStageRebooting,
+}
+
+// AfterReboot reports whether a host in this stage runs from its disk, without an agent that polls.
+func AfterReboot(stage models.HostStage) bool { return slices.Contains(stagesAfterReboot, stage) }
