@@ -19,8 +19,11 @@ import (
 	"github.com/jonboulle/clockwork"
 	"golang.org/x/sync/errgroup"
 
+	"landfall/appliance/abi"
 	"landfall/appliance/bmc"
+	"landfall/appliance/discovery"
 	"landfall/appliance/engine"
+	"landfall/appliance/journal"
 	"landfall/appliance/kube/joining"
 	"landfall/appliance/mirror"
 	"landfall/appliance/process"
@@ -48,30 +51,32 @@ const (
 
 // Appliance is an appliance that has everything it needs and listens.
 type Appliance struct {
-	config    config.Config
-	version   string
-	log       *slog.Logger
-	listener  net.Listener
-	address   net.Addr // the listener's; it stays when the listener went to the server
-	urls      []string
-	db        *store.DB
-	siteKey   *sitekey.Key
-	recent    *recentLog
-	mirror    *siteMirror
-	prover    *mirrorProver
-	folders   *abiFolders
-	plays     *rehearsals
-	releases  *release.Library
-	engine    *engine.Engine
-	ams       *subscriptions
-	images    *osImages
-	discovery *discoveryImages
-	networks  image.Networks
-	downloads *image.Service
-	telescope *telescope.Telescope
-	bmcs      *bmc.Manager
-	boot      *bootServer // nil without a listener of its own
-	server    *web.Server
+	config     config.Config
+	version    string
+	log        *slog.Logger
+	listener   net.Listener
+	address    net.Addr // the listener's; it stays when the listener went to the server
+	urls       []string
+	db         *store.DB
+	siteKey    *sitekey.Key
+	recent     *journal.RecentLog
+	mirror     *siteMirror
+	prover     *mirrorProver
+	abiHosts   *abi.HostSettings
+	abi        *abi.Service
+	plays      *rehearsals
+	releases   *release.Library
+	engine     *engine.Engine
+	ams        *subscriptions
+	images     *osImages
+	discovery  *discovery.Images
+	networks   discovery.Networks
+	downloads  *image.Service
+	telescope  *telescope.Telescope
+	bmcs       *bmc.Manager
+	boot       *discovery.BootListener // nil: images are served by the server alone
+	server     *web.Server
+	bootServer *web.Server // serves boot
 
 	kubernetes *kubernetesAPI  // nil: off
 	spokes     *joining.Spokes // nil: the configuration switches them off
@@ -80,8 +85,8 @@ type Appliance struct {
 // New opens an appliance as the configuration says. Its errors are sentences about what stands in
 // the way; nothing stays open then.
 func New(ctx context.Context, config config.Config, logger *slog.Logger, version string) (_ *Appliance, err error) {
-	recent := new(recentLog)
-	logger = recent.logger(logger)
+	recent := journal.NewRecentLog(web.RequestID)
+	logger = recent.Logger(logger)
 	a := &Appliance{config: config, version: version, log: logger, recent: recent}
 	defer func() {
 		if err != nil {
@@ -102,15 +107,15 @@ func New(ctx context.Context, config config.Config, logger *slog.Logger, version
 	if a.urls, err = config.URLs(a.address); err != nil {
 		return nil, err
 	}
-	if a.boot, err = listenForBoot(ctx, config, logger); err != nil {
+	if a.boot, err = discovery.ListenForBoot(ctx, config.BootListen, web.Listen, logger); err != nil {
 		return nil, err
 	}
-	if a.networks, err = networks(a.urls, a.boot); err != nil {
+	if a.networks, err = discovery.NewNetworks(a.urls, a.boot); err != nil {
 		return nil, err
 	}
 	if a.db, err = store.Open(ctx, config.DataDir, store.Options{
 		Logger: logger, Clock: clockwork.NewRealClock(),
-		History:   engine.History(int64(config.Limits.JournalObjectBytes), int64(config.Limits.JournalBytes)),
+		History:   journal.History(int64(config.Limits.JournalObjectBytes), int64(config.Limits.JournalBytes)),
 		Versioned: kube.Bucket,
 		// above all that this file had before it was last put back from a copy
 		Floor: uint64(time.Now().UnixMicro()),
@@ -133,7 +138,7 @@ func New(ctx context.Context, config config.Config, logger *slog.Logger, version
 	}
 	a.mirror.releases = a.releases
 	a.prover = newMirrorProver(config, a.mirror, a.releases, a.siteKey, a.db, version, logger)
-	sealed, err := a.siteKey.Box(pullSecrets, nil)
+	sealed, err := a.siteKey.Box(engine.SecretsPurpose, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -148,11 +153,15 @@ func New(ctx context.Context, config config.Config, logger *slog.Logger, version
 	if err != nil {
 		return nil, err
 	}
+	if a.images, err = newOSImages(config, a.mirror, a.releases, infraEnvUsers(a.db), sealed, logger); err != nil {
+		return nil, err
+	}
+	a.abiHosts = abi.NewHostSettings(a.db, sealed, logger)
 	if a.engine, err = engine.New(engine.Options{
-		Projector: projector, Follows: a.followed(), BeforeInstall: a.beforeInstall,
+		Projector: projector, Follows: a.followed(), BeforeInstall: a.abiHosts.ApplyAll,
 		WithoutAMS: !config.AMS.Enabled,
 		DB:         a.db, AccessAt: a.mirror.access, MirrorProver: a.prover, Logger: logger, URL: a.urls[0],
-		BaseImages: baseImages{a},
+		BaseImages: discovery.Checker{Bases: a.images.Library},
 		Images: engine.Images{Agent: config.Images.Agent, Installer: config.Images.Installer,
 			Controller: config.Images.Controller},
 		ReleaseList: releaseList(config.ReleaseImages), NTPSources: config.NTPSources,
@@ -167,14 +176,12 @@ func New(ctx context.Context, config config.Config, logger *slog.Logger, version
 	if a.ams, err = newSubscriptions(config, a.db, a.engine, a.siteKey, version, logger); err != nil {
 		return nil, err
 	}
-	if a.images, err = newOSImages(config, a.mirror, a.releases, infraEnvUsers(a.engine), sealed, logger); err != nil {
-		return nil, err
-	}
 	if a.bmcs, err = newBMCs(a); err != nil {
 		return nil, err
 	}
 	a.prover.engine = a.engine
-	a.folders = newABIFolders(a)
+	a.abi = abi.New(abi.Options{Engine: a.engine, Settings: a.abiHosts, Mirror: abiMirror{a.mirror},
+		Releases: releaseList(config.ReleaseImages), Logger: logger})
 	if a.plays, err = newRehearsals(a); err != nil {
 		return nil, err
 	}
@@ -209,7 +216,7 @@ func (a *Appliance) newServer() error {
 		Engine: a.engine, ManifestBytes: int64(a.config.Limits.ManifestBytes),
 		Versions: map[string]string{"landfall": a.version},
 	}
-	a.discovery = newDiscoveryImages(a.engine, a.images)
+	a.discovery = discovery.NewImages(a.engine, a.images.Library, a.networks)
 	a.telescope = telescope.New(clockwork.NewRealClock())
 	a.downloads = image.New(image.Options{
 		Source: a.discovery, Networks: a.networks, Telescope: a.telescope, Logger: a.log,
@@ -217,15 +224,18 @@ func (a *Appliance) newServer() error {
 	})
 	a.downloads.Register(a.server.Router())
 	if a.boot != nil {
-		a.downloads.Register(a.boot.server.Router())
+		a.bootServer = web.New(web.Options{Logger: a.log, Quiet: image.Quiet,
+			ShutdownTimeout: a.config.Timeouts.Shutdown})
+		a.downloads.Register(a.bootServer.Router())
 	}
 	if err := console.Register(a.server.Router(), console.Options{
 		UI: assets.UI(), Feed: a.db, OSImages: a.images.Library, ClusterOf: a.engine.ClusterOf,
-		Appliance: view{a, a.discovery}, Images: view{a, a.discovery},
-		Mirror: a.mirror, MirrorProofs: a.prover, Operators: operatorView{a.engine}, Doctor: view{a, a.discovery},
+		Appliance: view{a}, Images: a.discovery, Downloads: a.downloads,
+		Mirror: a.mirror, MirrorProofs: a.prover, Operators: operatorView{a.engine}, Doctor: view{a},
 		AMS: a.ams, AMSOff: !a.config.AMS.Enabled, Local: a.ams.site, Draining: a.server.Draining(), Logger: a.log,
-		ABIFolders: a.folders, Rehearsals: a.plays, StaticNetworks: a.engine,
-		BMCs: bmcView{a.bmcs, a.engine}, Journals: blackBox{a.db, a.siteKey, a.recent, a.version},
+		ABIDirectories: a.abi, Rehearsals: a.plays, StaticNetworks: a.engine,
+		BMCs: bmcView{a.bmcs, a.engine}, Journals: journal.Service{DB: a.db, Layout: engine.JournalLayout(), Key: a.siteKey, Log: a.recent,
+			Version: a.version},
 	}); err != nil {
 		return err
 	}
@@ -270,12 +280,13 @@ func runAll(ctx context.Context, tasks []task) error {
 func (a *Appliance) tasks() []task {
 	tasks := []task{
 		a.engine.Run, func(ctx context.Context) error { return a.ams.run(ctx, a.config) }, a.images.Run,
-		a.discovery.digests.run, a.tidy, a.serve, a.followInfraEnvs,
+		a.discovery.Run, a.tidy, a.serve,
+		func(ctx context.Context) error { return a.downloads.FollowInfraEnvs(ctx, a.db) },
 		func(ctx context.Context) error { return a.prover.followClusters(ctx, a.db) }, a.mirror.followDeletions,
-		a.bmcs.Run, a.folders.follow, a.followHosts,
+		a.bmcs.Run, func(ctx context.Context) error { return a.abiHosts.Run(ctx, a.engine) }, a.followHosts,
 	}
 	if a.boot != nil {
-		tasks = append(tasks, a.boot.serve)
+		tasks = append(tasks, func(ctx context.Context) error { return a.boot.Serve(ctx, a.bootServer.Serve) })
 	}
 	return append(tasks, a.runKubernetes()...)
 }
@@ -330,9 +341,7 @@ func (a *Appliance) Close() error {
 		errs = append(errs, a.listener.Close())
 		a.listener = nil
 	}
-	if a.boot != nil {
-		errs = append(errs, a.boot.close())
-	}
+	errs = append(errs, a.boot.Close())
 	errs = append(errs, a.kubernetes.close())
 	if a.plays != nil {
 		a.plays.close()

@@ -12,10 +12,10 @@ import (
 	"github.com/openshift/assisted-service/models"
 
 	"landfall/appliance/bmc"
+	"landfall/appliance/discovery"
 	"landfall/appliance/engine"
 	"landfall/appliance/sitekey"
 	"landfall/web/api"
-	"landfall/web/image"
 )
 
 // bmcPasswords is what the passwords of BMCs are sealed for.
@@ -53,12 +53,12 @@ func (s bmcSite) ImageURL(ctx context.Context, infraEnvID, bmcURL string) (strin
 			fmt.Errorf("the appliance serves images by https alone, which many BMCs do not trust; configure " +
 				"boot_listen, which serves them by plain http")
 	}
-	return network.Boot + "/i/" + strings.ToLower(code) + ".iso", nil
+	return network.ShortURL(code), nil
 }
 
 // networkTowards is the network in which the appliance has the address that it would speak to a BMC
 // from, or else the preferred one. Nothing is sent to find out.
-func (a *Appliance) networkTowards(ctx context.Context, bmcURL string) image.Network {
+func (a *Appliance) networkTowards(ctx context.Context, bmcURL string) discovery.Network {
 	if len(a.networks) == 1 || bmcURL == "" {
 		return a.networks[0]
 	}

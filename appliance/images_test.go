@@ -15,6 +15,7 @@ import (
 	"github.com/openshift/assisted-service/models"
 	"github.com/stretchr/testify/require"
 
+	"landfall/appliance/discovery"
 	"landfall/isogen"
 	"landfall/web/console"
 	"landfall/web/image/telescope"
@@ -49,10 +50,10 @@ func (d *door) console(id fmt.Stringer, what string) string {
 	return strings.TrimSuffix(d.url, apiPath) + console.BasePath + "/infra-envs/" + id.String() + "/" + what
 }
 
-func (d *door) image(env *models.InfraEnv) *console.Image {
+func (d *door) image(env *models.InfraEnv) *discovery.Description {
 	d.Helper()
 	_, body := fetch(d.T, d.console(env.ID, "image"), "page", "")
-	var image console.Image
+	var image discovery.Description
 	require.NoError(d, json.Unmarshal(body, &image), string(body))
 	return &image
 }
@@ -116,7 +117,7 @@ func TestAShortURLIsRenewedRevokedAndGuessed(t *testing.T) {
 	response, _ := fetch(t, first, "bmc", "0-2047")
 	require.Equal(t, http.StatusPartialContent, response.StatusCode)
 
-	var renewed console.ShortURL
+	var renewed discovery.ShortURL
 	ask(t, http.MethodPost, d.console(env.ID, "short-url"), `{"valid_seconds": 3600}`).read(t, http.StatusOK, &renewed)
 	require.NotEqual(t, first, renewed.URL)
 	require.NotNil(t, renewed.Expires)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -26,22 +25,12 @@ import (
 	"landfall/appliance/osimage"
 	"landfall/appliance/release"
 	"landfall/appliance/sitekey"
-	"landfall/isogen"
+	"landfall/store"
 	"landfall/web/console"
-	"landfall/web/problem"
 )
 
 // osImages are the base images with what the rest of the appliance asks of them.
 type osImages struct{ *osimage.Library }
-
-// find returns the base ISO for a version and an architecture; the error is one for HTTP clients.
-func (o *osImages) find(version, arch string) (*isogen.Base, error) {
-	base, err := o.Find(version, arch)
-	if missing, ok := errors.AsType[*osimage.UnavailableError](err); ok {
-		return nil, &problem.Error{Status: http.StatusServiceUnavailable, Reason: missing.Error(), Err: err}
-	}
-	return base, err
-}
 
 // states returns the states of the base images in the status' words; List has all there is to say.
 func (o *osImages) states() ([]console.OSImage, error) {
@@ -112,10 +101,10 @@ func siteTransport(bundle []byte, proxy func(*http.Request) (*url.URL, error)) *
 	}
 }
 
-// infraEnvUsers tells which OS images infra-envs want.
-func infraEnvUsers(e *engine.Engine) func() ([]osimage.User, error) {
+// infraEnvUsers returns a function that lists the OS images that infra-envs need.
+func infraEnvUsers(db *store.DB) func() ([]osimage.User, error) {
 	return func() ([]osimage.User, error) {
-		envs, err := e.InfraEnvs("")
+		envs, err := engine.InfraEnvs(db, "")
 		if err != nil {
 			return nil, err
 		}

@@ -206,7 +206,7 @@ const warned = "! "
 
 // site looks at the site as the doctor does.
 func (p *play) site(ctx context.Context) (string, error) {
-	report, err := view{p.appliance, p.appliance.discovery}.Examine(ctx,
+	report, err := view{p.appliance}.Examine(ctx,
 		console.Examination{ClusterID: p.shown.ClusterID})
 	if err != nil {
 		return "", err
@@ -345,7 +345,7 @@ func (p *play) describe(ctx context.Context) (said string, err error) {
 			return "", err
 		}
 	}
-	p.copy.folders.expect(p.env, folderHosts{p.shown.ClusterID, p.shape.wanted, map[string]bool{}})
+	p.copy.abiHosts.Expect(p.env, p.shown.ClusterID, p.shape.wanted)
 	return fmt.Sprintf("The cluster is described for OpenShift %s on %s.", p.cluster.OpenshiftVersion,
 		*p.cluster.Platform.Type), nil
 }
@@ -356,13 +356,13 @@ func (p *play) image(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	base, err := p.copy.images.find(recipe.OpenshiftVersion, recipe.CPUArchitecture)
+	base, err := p.copy.images.Find(recipe.OpenshiftVersion, recipe.CPUArchitecture)
 	for err != nil { // the copy opens its images in the background
 		states, stateErr := p.copy.images.states()
 		if stateErr != nil || !opening(states) || !p.pause(ctx) {
 			return "", errors.Join(err, stateErr)
 		}
-		base, err = p.copy.images.find(recipe.OpenshiftVersion, recipe.CPUArchitecture)
+		base, err = p.copy.images.Find(recipe.OpenshiftVersion, recipe.CPUArchitecture)
 	}
 	return fmt.Sprintf("The config of %d KiB fits %s.", len(recipe.Ignition)>>10, base.VolumeID()), nil
 }
@@ -442,7 +442,7 @@ func (p *play) prove(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	unshown, err := p.copy.engine.Unshown(p.shown.ClusterID)
+	unshown, err := p.copy.engine.PrivateFields(p.shown.ClusterID)
 	if err != nil {
 		return "", err
 	}

@@ -125,7 +125,7 @@ func (r *rehearsals) reported(s *shape, cluster *models.Cluster) error {
 
 // described are the hosts of which the cluster's folder or its infra-env's static networks tell.
 func (r *rehearsals) described(s *shape, cluster *models.Cluster) error {
-	record, err := r.appliance.folders.record(cluster.ID.String())
+	directoryHosts, err := r.appliance.abiHosts.Hosts(cluster.ID.String())
 	if err != nil {
 		return err
 	}
@@ -151,7 +151,7 @@ func (r *rehearsals) described(s *shape, cluster *models.Cluster) error {
 		}
 	}
 	s.from = "the static networks of its infra-env"
-	for _, host := range record.Hosts {
+	for _, host := range directoryHosts {
 		s.from = "the folder that it was made of"
 		s.add(simulate.Planned{MAC: host.MACs[0], Address: networks[host.MACs[0]]},
 			abi.Host{Hostname: host.Hostname, Role: host.Role, Fencing: host.Fencing, Hints: host.Hints,

@@ -10,10 +10,7 @@ import (
 )
 
 // view tells the console what the appliance is and has.
-type view struct {
-	appliance *Appliance
-	images    *discoveryImages
-}
+type view struct{ appliance *Appliance }
 
 // Status says what the appliance is and has.
 func (v view) Status(context.Context) (*console.Status, error) {

@@ -1,12 +1,12 @@
-// Package abi reads and writes the folders of the agent-based installer: cluster-manifests
+// Package abi reads and writes the directories of the agent-based installer: cluster-manifests
 // (AgentClusterInstall, ClusterDeployment, ClusterImageSet, InfraEnv, NMStateConfig, the pull
 // secret), mirror (registries.conf, ca-bundle.crt), openshift (extra manifests),
 // install-config.yaml and agent-config.yaml.
 //
-// [Read] turns a folder into a [Site]: the values that it states, each with the places where it
+// [Read] turns a directory into a [Site]: the values that it states, each with the places where it
 // states them (read.go). Which field of which document states which value is one table (fields.go).
 // The originals are kept: [Site.Write] gives each file back as it was and edits a document only
-// where a value is another than before (write.go). Values of a cluster that came from no folder are
+// where a value is another than before (write.go). Values of a cluster that came from no directory are
 // written as a new one (compose.go).
 //
 // Formats: `openshift-install agent create cluster-manifests` and the API types of
@@ -22,31 +22,33 @@ import (
 	"path"
 	"slices"
 	"strings"
+
+	"landfall/appliance/fault"
 )
 
-// Limits of a folder, in bytes: of one file, and of all of them.
+// Limits of a directory, in bytes: of one file, and of all of them.
 const (
-	FileBytes   = 1 << 20 // what a manifest may have, too
-	FolderBytes = 16 << 20
+	FileBytes      = 1 << 20 // what a manifest may have, too
+	DirectoryBytes = 16 << 20
 )
 
-// The files and folders that the agent-based installer knows.
+// The files and directories that the agent-based installer knows.
 const (
 	installConfigFile  = "install-config.yaml"
 	agentConfigFile    = "agent-config.yaml"
-	clusterFolder      = "cluster-manifests/"
-	manifestFolder     = "openshift/"
+	clusterDirectory   = "cluster-manifests/"
+	manifestDirectory  = "openshift/"
 	registriesConfFile = "mirror/registries.conf"
 	caBundleFile       = "mirror/ca-bundle.crt"
 )
 
-// File is one file of a folder; its name is the path in it, with slashes.
+// File is one file of a directory; its name is the path in it, with slashes.
 type File struct {
 	Name string `json:"name"`
 	Data []byte `json:"data"`
 }
 
-// Problem is what is wrong, or has no effect here, at one place of a folder.
+// Problem is what is wrong, or has no effect here, at one place of a directory.
 type Problem struct {
 	File string `json:"file"`
 	Line int    `json:"line,omitempty"` // from 1; 0 is the whole file
@@ -61,14 +63,14 @@ func (p Problem) String() string {
 	return fmt.Sprintf("%s:%d: %s", p.File, p.Line, p.Text)
 }
 
-// FolderError is why a folder is refused.
-type FolderError struct{ Problems []Problem }
+// DirectoryError is why a directory is refused.
+type DirectoryError struct{ Problems []Problem }
 
 // shownProblems bounds what an error says; people correct a few faults at a time.
 const shownProblems = 8
 
 // Error names the problems in the order of files and lines.
-func (e *FolderError) Error() string {
+func (e *DirectoryError) Error() string {
 	var texts []string
 	for i, p := range e.Problems {
 		if i == shownProblems {
@@ -86,11 +88,14 @@ func sortProblems(problems []Problem) {
 	})
 }
 
+// FaultKind implements fault.Classified.
+func (*DirectoryError) FaultKind() fault.Kind { return fault.Schema }
+
 func refuse(file string, line int, format string, args ...any) error {
-	return &FolderError{[]Problem{{file, line, fmt.Sprintf(format, args...)}}}
+	return &DirectoryError{[]Problem{{file, line, fmt.Sprintf(format, args...)}}}
 }
 
-// ReadDir reads the files of a folder that belong to the agent-based installer. The others are
+// ReadDir reads the files of a directory that belong to the agent-based installer. The others are
 // named, not read.
 func ReadDir(dir string) (files []File, leftOut []string, err error) {
 	if err := fs.WalkDir(os.DirFS(dir), ".", func(name string, entry fs.DirEntry, err error) error {
@@ -114,14 +119,14 @@ func ReadDir(dir string) (files []File, leftOut []string, err error) {
 		files = append(files, File{name, data})
 		return err
 	}); err != nil {
-		if refused, ok := errors.AsType[*FolderError](err); ok {
+		if refused, ok := errors.AsType[*DirectoryError](err); ok {
 			return nil, nil, refused
 		}
-		return nil, nil, fmt.Errorf("read the folder %s: %w", dir, err)
+		return nil, nil, fmt.Errorf("read the directory %s: %w", dir, err)
 	}
 	if len(files) == 0 {
 		return nil, nil,
-			fmt.Errorf("the folder %s has neither install-config.yaml nor cluster-manifests; name the one that was "+
+			fmt.Errorf("the directory %s has neither install-config.yaml nor cluster-manifests; name the one that was "+
 				"made for openshift-install agent", dir)
 	}
 	return files, leftOut, nil
@@ -133,16 +138,16 @@ func known(name string) bool {
 	switch dir {
 	case "":
 		return name == installConfigFile || name == agentConfigFile
-	case clusterFolder:
+	case clusterDirectory:
 		return slices.Contains([]string{".yaml", ".yml"}, path.Ext(base))
-	case manifestFolder:
+	case manifestDirectory:
 		return slices.Contains([]string{".yaml", ".yml", ".json"}, path.Ext(base))
 	}
 	return name == registriesConfFile || name == caBundleFile
 }
 
-// unwrap takes the folder's own name off its files' names, as browsers and archives give them, and
-// sorts them. What does not belong to the folder is returned beside.
+// unwrap takes the directory's own name off its files' names, as browsers and archives give them, and
+// sorts them. What does not belong to the directory is returned beside.
 func unwrap(files []File) (kept []File, leftOut []string) {
 	depth := -1
 	for _, file := range files {

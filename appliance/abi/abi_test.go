@@ -11,9 +11,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// folder is a folder of the agent-based installer as people keep it: with comments, in their own
+// directory is a directory of the agent-based installer as people keep it: with comments, in their own
 // order, some of it by hand.
-func folder() map[string]string {
+func directory() map[string]string {
 	return map[string]string{
 		"cluster-manifests/cluster-deployment.yaml": `apiVersion: hive.openshift.io/v1
 kind: ClusterDeployment
@@ -153,8 +153,8 @@ func textsOf(files []File) map[string]string {
 	return texts
 }
 
-func TestAFolderIsUnderstood(t *testing.T) {
-	site, err := Read(filesOf(folder()))
+func TestADirectoryIsUnderstood(t *testing.T) {
+	site, err := Read(filesOf(directory()))
 	require.NoError(t, err)
 	params := site.Values.ClusterParams()
 	require.Equal(t, []any{"edge", "example.com", int64(3), "x86_64", models.PlatformTypeBaremetal},
@@ -177,15 +177,15 @@ func TestAFolderIsUnderstood(t *testing.T) {
 	require.Len(t, site.Hosts, 2)
 	require.Equal(t, Host{MACs: []string{"52:54:00:00:00:0a"}, Hostname: "node-a", Role: "master",
 		Hints: map[string]any{"deviceName": "/dev/sda"}, Where: "agent-config.yaml:8"}, site.Hosts[0])
-	require.Equal(t, []File{{"99-extra.yaml", []byte(folder()["openshift/99-extra.yaml"])}}, site.Manifests)
+	require.Equal(t, []File{{"99-extra.yaml", []byte(directory()["openshift/99-extra.yaml"])}}, site.Manifests)
 	require.Equal(t, []Problem{{"agent-config.yaml", 5,
 		"rendezvousIP has no effect: the appliance is where hosts meet; it chooses the bootstrap host itself"}},
 		site.Notes)
 }
 
-func TestAFolderMayLieInAnotherAndHaveOtherFilesBeside(t *testing.T) {
+func TestADirectoryMayLieInAnotherAndHaveOtherFilesBeside(t *testing.T) {
 	moved := map[string]string{"sites/edge/README.md": "mine", "sites/edge/auth/kubeconfig": "old"}
-	for name, text := range folder() {
+	for name, text := range directory() {
 		moved["sites/edge/"+name] = text
 	}
 	site, err := Read(filesOf(moved))
@@ -204,7 +204,7 @@ func TestWhatIsUntouchedIsWrittenAsItWas(t *testing.T) {
 		"comments at the end": func(s string) string { return s + "\n# the end\n" },
 	} {
 		t.Run(name, func(t *testing.T) {
-			texts := folder()
+			texts := directory()
 			for file, text := range texts {
 				if strings.HasPrefix(file, "cluster-manifests/") || file == "agent-config.yaml" {
 					texts[file] = alter(text)
@@ -249,7 +249,7 @@ func TestAChangedValueChangesItsDocumentsAlone(t *testing.T) {
 		"a CA":       {Values{CABundle: "PEM"}, map[string]string{"mirror/ca-bundle.crt": "PEM"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			site, err := Read(filesOf(folder()))
+			site, err := Read(filesOf(directory()))
 			require.NoError(t, err)
 			now := Values{}
 			for f, value := range site.Values {
@@ -266,13 +266,13 @@ func TestAChangedValueChangesItsDocumentsAlone(t *testing.T) {
 			for file, text := range textsOf(files) {
 				if says, changed := change.says[file]; changed {
 					require.Contains(t, text, says)
-					require.NotEqual(t, folder()[file], text)
+					require.NotEqual(t, directory()[file], text)
 				} else {
-					require.Equal(t, folder()[file], text, file)
+					require.Equal(t, directory()[file], text, file)
 				}
 			}
 			again, err := Read(files)
-			require.NoError(t, err, "what is written is a folder again")
+			require.NoError(t, err, "what is written is a directory again")
 			for f, value := range change.to {
 				require.Equal(t, text(value), text(normal(again.Values[f], value)), f)
 			}
@@ -290,8 +290,8 @@ func normal(got, want any) any {
 	return network
 }
 
-func TestAFolderIsMadeOfACluster(t *testing.T) {
-	site, err := Read(filesOf(folder()))
+func TestADirectoryIsMadeOfACluster(t *testing.T) {
+	site, err := Read(filesOf(directory()))
 	require.NoError(t, err)
 	files, err := Compose(site.Values, site.Hosts, site.Manifests)
 	require.NoError(t, err)
@@ -338,7 +338,7 @@ imageDigestSources:
 - {source: quay.io/a, mirrors: [mirror/a]}
 `
 
-func TestAnInstallConfigAloneIsAFolder(t *testing.T) {
+func TestAnInstallConfigAloneIsADirectory(t *testing.T) {
 	site, err := Read([]File{{"install-config.yaml", []byte(installConfig)}})
 	require.NoError(t, err)
 	params := site.Values.ClusterParams()
@@ -400,10 +400,10 @@ func TestWhatCanNotBeTakenIsNamedByFileAndLine(t *testing.T) {
 		"another version": {env, "v1beta1", "v1alpha1",
 			env +
 				`:1: the apiVersion of InfraEnv is agent-install.openshift.io/v1beta1, not "agent-install.openshift.io/v1alpha1"`},
-		"a list": {env, folder()[env], "- a\n",
+		"a list": {env, directory()[env], "- a\n",
 			env + ":1: can't be read as YAML: a document here is a mapping of fields"},
-		"nothing": {secret, folder()[secret], "",
-			secret + ": is missing; without install-config.yaml the folder needs its Secret"},
+		"nothing": {secret, directory()[secret], "",
+			secret + ": is missing; without install-config.yaml the directory needs its Secret"},
 		"a secret without secret": {secret, ".dockerconfigjson", "other",
 			secret + ":5: stringData.other is no field of Secret"},
 		"an unselected network": {networks, "labels: {infraenvs.agent-install.openshift.io: edge}",
@@ -422,7 +422,7 @@ func TestWhatCanNotBeTakenIsNamedByFileAndLine(t *testing.T) {
 			`agent-config.yaml:14: hosts[0].rootDeviceHints has "device", which is no field there`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			texts := folder()
+			texts := directory()
 			require.Contains(t, texts[wrong.file], wrong.old)
 			if texts[wrong.file] = strings.Replace(texts[wrong.file], wrong.old, wrong.new,
 				1); texts[wrong.file] == "" {
@@ -436,12 +436,12 @@ func TestWhatCanNotBeTakenIsNamedByFileAndLine(t *testing.T) {
 }
 
 func TestInstallConfigAndManifestsMustAgree(t *testing.T) {
-	texts := folder()
+	texts := directory()
 	texts["install-config.yaml"] = strings.Replace(strings.Replace(installConfig, "edge}", "far}", 1), "replicas: 2",
 		"replicas: 3", 1)
 	_, err := Read(filesOf(texts))
 	require.ErrorContains(t, err,
-		`install-config.yaml:2: metadata.name is "far", but cluster-manifests/cluster-deployment.yaml:10: spec.clusterName is "edge"; both say the same in a folder`)
+		`install-config.yaml:2: metadata.name is "far", but cluster-manifests/cluster-deployment.yaml:10: spec.clusterName is "edge"; both say the same in a directory`)
 }
 
 func TestDisksAreFoundByTheirHints(t *testing.T) {
@@ -473,14 +473,14 @@ func TestDisksAreFoundByTheirHints(t *testing.T) {
 
 func TestADirectoryIsRead(t *testing.T) {
 	dir := t.TempDir()
-	for name, text := range folder() {
+	for name, text := range directory() {
 		require.NoError(t, os.MkdirAll(filepath.Join(dir, filepath.Dir(name)), 0o700))
 		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 	}
 	require.NoError(t, os.WriteFile(filepath.Join(dir, ".openshift_install.log"), nil, 0o600))
 	files, leftOut, err := ReadDir(dir)
 	require.NoError(t, err)
-	require.Equal(t, folder(), textsOf(files))
+	require.Equal(t, directory(), textsOf(files))
 	require.Equal(t, []string{".openshift_install.log"}, leftOut)
 	_, _, err = ReadDir(t.TempDir())
 	require.ErrorContains(t, err, "neither install-config.yaml nor cluster-manifests")
@@ -489,8 +489,8 @@ func TestADirectoryIsRead(t *testing.T) {
 	require.ErrorContains(t, err, "agent-config.yaml: is larger than 1024 KiB")
 }
 
-func FuzzNoFolderMakesTheReaderFail(f *testing.F) {
-	for name, text := range folder() {
+func FuzzNoDirectoryMakesTheReaderFail(f *testing.F) {
+	for name, text := range directory() {
 		f.Add(name, text)
 	}
 	f.Add("install-config.yaml", installConfig)
@@ -515,7 +515,7 @@ func FuzzNoFolderMakesTheReaderFail(f *testing.F) {
 func jsonInto(text string, into any) error { return json.Unmarshal([]byte(text), into) }
 
 // TestFieldsOfTheFieldAreKnown reads the objects that people start from: none of their fields may
-// be unknown, though they make no whole folder and some ask for what can't be had here.
+// be unknown, though they make no whole directory and some ask for what can't be had here.
 func TestFieldsOfTheFieldAreKnown(t *testing.T) {
 	data := os.Getenv("LANDFALL_REALDATA")
 	if data == "" {

@@ -8,7 +8,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Compose writes the folder of a cluster that came from none: cluster-manifests, mirror, openshift
+// Compose writes the directory of a cluster that came from none: cluster-manifests, mirror, openshift
 // and agent-config.yaml.
 func Compose(now Values, hosts []Host, manifests []File) ([]File, error) {
 	now = withoutDefaults(now)
@@ -106,7 +106,7 @@ func onlyOverrides(v Values) Values {
 	return kept
 }
 
-// skeleton are the documents of a folder with what refers from one to another.
+// skeleton are the documents of a directory with what refers from one to another.
 func skeleton(name string) []File {
 	install, deployment, images, env, secret := clusterInstallKind().file, deploymentKind().file, imageSetKind().file,
 		infraEnvKind().file, secretKind().file

@@ -72,7 +72,7 @@ func documents(file File) ([]*document, error) {
 		}
 	}
 	if len(problems) > 0 {
-		return nil, &FolderError{problems}
+		return nil, &DirectoryError{problems}
 	}
 	return found, nil
 }

@@ -11,7 +11,7 @@ type kind struct {
 	apiVersions []string
 	file        string // where a new one is written
 	uses        []use
-	several     bool // a folder may have more than one
+	several     bool // a directory may have more than one
 }
 
 // use is what becomes of one field of a document, with all that is under it.
@@ -63,13 +63,13 @@ const overrideAnnotation = "agent-install.openshift.io/install-config-overrides"
 const (
 	noPools     = "machines are what boots the image here, not what a platform makes"
 	noBMC       = "management controllers are not driven from here; hosts boot the image that they are given"
-	inFolder    = "the folder's own mirror/ is read instead; put registries.conf there"
+	inDirectory = "the directory's own mirror/ is read instead; put registries.conf there"
 	asManifests = "there are no ConfigMaps here; put the manifests into openshift/"
 	byManifest  = "the appliance does not pass it on; a manifest in openshift/ can say it " +
 		"(cluster-network-03-config.yml)"
 )
 
-// kinds are all documents of a folder.
+// kinds are all documents of a directory.
 func kinds() []*kind {
 	return []*kind{installConfigKind(), agentConfigKind(), clusterInstallKind(), deploymentKind(), imageSetKind(),
 		infraEnvKind(), secretKind(), networkKind(), namespaceKind()}
@@ -218,9 +218,9 @@ func clusterInstallKind() *kind {
 		use{path: "spec.holdInstallation", note: "an installation begins when Install is pressed"},
 		use{path: "spec.manifestsConfigMapRef", refused: asManifests}, use{path: "spec.manifestsConfigMapRefs",
 			refused: asManifests},
-		use{path: "spec.mirrorRegistryRef", refused: inFolder},
+		use{path: "spec.mirrorRegistryRef", refused: inDirectory},
 		use{path: "spec.ignitionEndpoint",
-			refused: "it is of hosts that join a cluster, which a folder does not describe"},
+			refused: "it is of hosts that join a cluster, which a directory does not describe"},
 		use{path: "spec.clusterMetadata", refused: "the cluster is installed already; import it in the page instead"},
 	)
 	uses = append(uses, pool("spec.controlPlane", MasterThreads)...)
@@ -228,13 +228,13 @@ func clusterInstallKind() *kind {
 	uses = append(uses, pool("spec.arbiter", ArbiterThreads)...)
 	return &kind{
 		name: "AgentClusterInstall", apiVersions: []string{"extensions.hive.openshift.io/v1beta1"},
-		file: clusterFolder + "agent-cluster-install.yaml", uses: uses,
+		file: clusterDirectory + "agent-cluster-install.yaml", uses: uses,
 	}
 }
 
 func deploymentKind() *kind {
 	return &kind{name: "ClusterDeployment", apiVersions: []string{"hive.openshift.io/v1"},
-		file: clusterFolder + "cluster-deployment.yaml", uses: metadata(
+		file: clusterDirectory + "cluster-deployment.yaml", uses: metadata(
 			use{path: "metadata.name", field: refDeployment},
 			use{path: "spec.clusterName", field: Name}, use{path: "spec.baseDomain", field: BaseDomain},
 			use{path: "spec.clusterInstallRef.name", field: refInstall}, use{path: "spec.clusterInstallRef.group",
@@ -258,7 +258,7 @@ func deploymentKind() *kind {
 
 func imageSetKind() *kind {
 	return &kind{name: "ClusterImageSet", apiVersions: []string{"hive.openshift.io/v1"},
-		file: clusterFolder + "cluster-image-set.yaml", uses: metadata(
+		file: clusterDirectory + "cluster-image-set.yaml", uses: metadata(
 			use{path: "metadata.name", field: refImageSet}, use{path: "spec.releaseImage", field: ReleaseImage},
 		)}
 }
@@ -266,7 +266,7 @@ func imageSetKind() *kind {
 func infraEnvKind() *kind {
 	images := map[string]bool{"minimal-iso": true, "full-iso": false}
 	return &kind{name: "InfraEnv", apiVersions: []string{"agent-install.openshift.io/v1beta1"},
-		file: clusterFolder + "infraenv.yaml", uses: metadata(
+		file: clusterDirectory + "infraenv.yaml", uses: metadata(
 			use{path: "spec.clusterRef.name", field: refDeployment}, use{path: "spec.clusterRef.namespace", kept: true},
 			use{path: "spec.pullSecretRef.name", field: refSecret},
 			use{path: "spec.sshAuthorizedKey", field: EnvSSHKey, read: asTrimmed},
@@ -294,7 +294,7 @@ func infraEnvKind() *kind {
 			use{path: "spec.nmStateConfigLabelSelector.matchLabels", kept: true}, // compared by itself
 			use{path: "spec.nmStateConfigLabelSelector.matchExpressions",
 				refused: "the agent-based installer takes matchLabels only"},
-			use{path: "spec.mirrorRegistryRef", refused: inFolder},
+			use{path: "spec.mirrorRegistryRef", refused: inDirectory},
 			use{path: "spec.osImageVersion", note: "the live ISO is that of the release"},
 			use{path: "spec.agentLabels", note: "there are no Agent objects here"}, use{path: "spec.agentApproval",
 				note: "hosts need no approval here"},
@@ -311,7 +311,7 @@ func rpmArchitecture(value any) any {
 }
 
 func secretKind() *kind {
-	return &kind{name: "Secret", apiVersions: []string{"v1"}, file: clusterFolder + "pull-secret.yaml", uses: metadata(
+	return &kind{name: "Secret", apiVersions: []string{"v1"}, file: clusterDirectory + "pull-secret.yaml", uses: metadata(
 		use{path: "metadata.name", field: refSecret}, use{path: "type", kept: true},
 		use{path: field("stringData", ".dockerconfigjson"), field: PullSecret, read: asTrimmed},
 		use{path: field("data", ".dockerconfigjson"), field: PullSecret, read: asBase64, write: base64Of},
@@ -320,12 +320,12 @@ func secretKind() *kind {
 
 func networkKind() *kind {
 	return &kind{name: "NMStateConfig", apiVersions: []string{"agent-install.openshift.io/v1beta1"},
-		file: clusterFolder + "nmstateconfig.yaml", several: true, uses: metadata(
+		file: clusterDirectory + "nmstateconfig.yaml", several: true, uses: metadata(
 			use{path: "spec.interfaces", kept: true}, use{path: "spec.config", kept: true}, // read by themselves
 		)}
 }
 
 func namespaceKind() *kind {
-	return &kind{name: "Namespace", apiVersions: []string{"v1"}, file: clusterFolder + "namespace.yaml",
+	return &kind{name: "Namespace", apiVersions: []string{"v1"}, file: clusterDirectory + "namespace.yaml",
 		uses: metadata(use{path: "spec", kept: true})}
 }

@@ -10,7 +10,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Properties of a host that a folder states.
+// Properties of a host that a directory states.
 const (
 	hostname = "hostname"
 	role     = "role"
@@ -143,7 +143,7 @@ func (r *reader) fencing() {
 				strings.ToLower(credentials["macaddress"]))
 		})
 		if of < 0 {
-			r.refuse(d, node, "%s is of no host that the folder names", item(at, i))
+			r.refuse(d, node, "%s is of no host that the directory names", item(at, i))
 			continue
 		}
 		r.site.Hosts[of].Fencing = credentials

@@ -11,7 +11,7 @@ import (
 	"github.com/openshift/assisted-service/models"
 )
 
-// ClusterParams describe the cluster of a folder as the REST API takes it, without its release.
+// ClusterParams describe the cluster of a directory as the REST API takes it, without its release.
 func (v Values) ClusterParams() *models.ClusterCreateParams {
 	params := &models.ClusterCreateParams{
 		Name: pointer[string](v, Name), BaseDNSDomain: get[string](v, BaseDomain),
@@ -93,7 +93,7 @@ func (v Values) hyperthreading() *string {
 	return conv.Pointer(strings.Join(enabled, ","))
 }
 
-// InfraEnvParams describe the infra-env of a folder as the REST API takes it.
+// InfraEnvParams describe the infra-env of a directory as the REST API takes it.
 func (v Values) InfraEnvParams(cluster strfmt.UUID) *models.InfraEnvCreateParams {
 	or := func(f, otherwise Field) *string {
 		if value := pointer[string](v, f); value != nil {
@@ -247,7 +247,7 @@ func (v Values) addInfraEnv(env *models.InfraEnv) error {
 	return nil
 }
 
-// SetHost adds what the host with certain network cards is called, and its role if the folder
+// SetHost adds what the host with certain network cards is called, and its role if the directory
 // states one.
 func (v Values) SetHost(h Host, name, is string) {
 	if name != "" {

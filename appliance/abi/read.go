@@ -11,22 +11,22 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Site is what a folder says.
+// Site is what a directory says.
 type Site struct {
 	Values    Values
 	Hosts     []Host
-	Manifests []File    // of openshift/, without the folder's name
+	Manifests []File    // of openshift/, without the directory's name
 	Notes     []Problem // what has no effect here, and why
-	Files     []File    // that belong to the folder, as they were given
+	Files     []File    // that belong to the directory, as they were given
 
 	documents []*document
 	places    map[Field][]place
 }
 
-// Host is what a folder says of one host, which is known by its network cards.
+// Host is what a directory says of one host, which is known by its network cards.
 type Host struct {
 	MACs     []string          `json:"macs"`
-	NICs     []string          `json:"-"` // what the cards are called, for a new folder
+	NICs     []string          `json:"-"` // what the cards are called, for a new directory
 	Hostname string            `json:"hostname,omitempty"`
 	Role     string            `json:"role,omitempty"`
 	Hints    map[string]any    `json:"root_device_hints,omitempty"`
@@ -56,14 +56,14 @@ type place struct {
 
 func (p place) String() string { return fmt.Sprintf("%s:%d: %s", p.document.file, p.line, p.path) }
 
-// reader collects what the documents of a folder state.
+// reader collects what the documents of a directory state.
 type reader struct {
 	site     *Site
 	problems []Problem
 }
 
-// Read reads a folder. What the appliance can't do as it is written is refused with a
-// [*FolderError] that names file and line; what has no effect is noted.
+// Read reads a directory. What the appliance can't do as it is written is refused with a
+// [*DirectoryError] that names file and line; what has no effect is noted.
 func Read(files []File) (*Site, error) {
 	kept, leftOut := unwrap(files)
 	r := &reader{site: &Site{Values: Values{}, Files: kept, places: map[Field][]place{}}}
@@ -72,9 +72,9 @@ func Read(files []File) (*Site, error) {
 	}
 	size := 0
 	for _, file := range kept {
-		if size += len(file.Data); len(file.Data) > FileBytes || size > FolderBytes {
-			return nil, refuse(file.Name, 0, "is too large; files have %d KiB at most, and a folder %d MiB",
-				FileBytes>>10, FolderBytes>>20)
+		if size += len(file.Data); len(file.Data) > FileBytes || size > DirectoryBytes {
+			return nil, refuse(file.Name, 0, "is too large; files have %d KiB at most, and a directory %d MiB",
+				FileBytes>>10, DirectoryBytes>>20)
 		}
 		r.file(file)
 	}
@@ -83,7 +83,7 @@ func Read(files []File) (*Site, error) {
 	r.complete()
 	if len(r.problems) > 0 {
 		sortProblems(r.problems)
-		return nil, &FolderError{r.problems}
+		return nil, &DirectoryError{r.problems}
 	}
 	sortProblems(r.site.Notes)
 	return r.site, nil
@@ -97,13 +97,13 @@ func (r *reader) file(file File) {
 	case file.Name == caBundleFile:
 		r.site.Values[CABundle] = string(file.Data)
 		return
-	case strings.HasPrefix(file.Name, manifestFolder):
+	case strings.HasPrefix(file.Name, manifestDirectory):
 		r.site.Manifests = append(r.site.Manifests, File{path.Base(file.Name), file.Data})
 		return
 	}
 	found, err := documents(file)
 	if err != nil {
-		r.problems = append(r.problems, err.(*FolderError).Problems...)
+		r.problems = append(r.problems, err.(*DirectoryError).Problems...)
 		return
 	}
 	r.site.documents = append(r.site.documents, found...)
@@ -124,7 +124,7 @@ func (r *reader) recognise(d *document) bool {
 	switch alone := d.file == installConfigFile || d.file == agentConfigFile; {
 	case d.kind == nil || name == "" && d.file != installConfigFile:
 		r.refuse(d, d.node, "the kind %q is none of the agent-based installer's; leave the document out", name)
-	case alone && d.kind.file != d.file, !alone && !strings.HasPrefix(d.kind.file, clusterFolder):
+	case alone && d.kind.file != d.file, !alone && !strings.HasPrefix(d.kind.file, clusterDirectory):
 		r.refuse(d, d.node, "a document of the kind %s belongs into %s", d.kind.title(), d.kind.file)
 	default:
 		version, _ := d.plain["apiVersion"].(string)
@@ -134,7 +134,7 @@ func (r *reader) recognise(d *document) bool {
 			break
 		}
 		if other := r.document(d.kind.name, d); other != nil && !d.kind.several {
-			r.refuse(d, d.node, "%s:%d has a %s already; a folder describes one cluster", other.file,
+			r.refuse(d, d.node, "%s:%d has a %s already; a directory describes one cluster", other.file,
 				other.at(other.node), d.kind.title())
 			break
 		}
@@ -265,9 +265,9 @@ func (r *reader) claim(f Field, value any, here place, node *yaml.Node) {
 			where = before[0].String()
 		}
 		if f == PullSecret || len(text(value))+len(text(held)) > shownBytes {
-			r.refuse(here.document, node, "%s differs from %s; both say the same in a folder", here.path, where)
+			r.refuse(here.document, node, "%s differs from %s; both say the same in a directory", here.path, where)
 		} else {
-			r.refuse(here.document, node, "%s is %s, but %s is %s; both say the same in a folder", here.path,
+			r.refuse(here.document, node, "%s is %s, but %s is %s; both say the same in a directory", here.path,
 				text(value), where, text(held))
 		}
 		return
@@ -369,7 +369,7 @@ func (s *Site) Refuse(f Field, format string, args ...any) error {
 	return refuse(at.document.file, at.line, "%s %s", at.path, fmt.Sprintf(format, args...))
 }
 
-// complete looks at the folder as a whole.
+// complete looks at the directory as a whole.
 func (r *reader) complete() {
 	if d := r.document("AgentClusterInstall", nil); d != nil {
 		r.annotation(d)
@@ -387,7 +387,7 @@ func (r *reader) complete() {
 		if !slices.Contains(have, name) {
 			k := kindOf(name)
 			r.problems = append(r.problems, Problem{k.file, 0,
-				"is missing; without install-config.yaml the folder needs its " + name})
+				"is missing; without install-config.yaml the directory needs its " + name})
 		}
 	}
 	if _, ok := r.site.Values[PullSecret]; !ok && len(r.problems) == 0 {

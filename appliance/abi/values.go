@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// Field names one value that a folder states, wherever it does.
+// Field names one value that a directory states, wherever it does.
 type Field string
 
 // The values of a cluster and its infra-env. Those of hosts and networks are made by [hostField]
@@ -90,7 +90,7 @@ func macKey(macs []string) string {
 	return strings.Join(lower, ",")
 }
 
-// Values are what a folder states or a cluster has.
+// Values are what a directory states or a cluster has.
 type Values map[Field]any
 
 // text is a value in the one form in which values are compared.
@@ -417,10 +417,10 @@ func base64Of(value any) any {
 	return base64.StdEncoding.EncodeToString([]byte(s))
 }
 
-// OfFolder tells whether a value is one that no cluster holds: what refers from document to
+// OfDirectory tells whether a value is one that no cluster holds: what refers from document to
 // document, how many workers are to come, what hosts are called before they come, and the mirror's
 // files.
-func OfFolder(f Field) bool {
+func OfDirectory(f Field) bool {
 	return slices.Contains([]Field{Workers, Arbiters, RegistriesConf, CABundle, DigestSources}, f) ||
 		strings.HasPrefix(string(f), "ref/") || strings.HasPrefix(string(f), hostPrefix)
 }

@@ -20,9 +20,9 @@ func Changed(before, now Values) []Field {
 	return changed
 }
 
-// Write returns the folder with the values that changed since before. A document without a changed
+// Write returns the directory with the values that changed since before. A document without a changed
 // value, and a file without a changed document, is what was read, byte for byte. Manifests are
-// those that the cluster has now. Unsaid are the changed values that no document of the folder can
+// those that the cluster has now. Unsaid are the changed values that no document of the directory can
 // hold.
 func (s *Site) Write(before, now Values, manifests []File) (files []File, unsaid []Field, err error) {
 	changed := Changed(before, now)
@@ -52,7 +52,7 @@ func (s *Site) Write(before, now Values, manifests []File) (files []File, unsaid
 	}
 	for _, file := range s.Files {
 		switch {
-		case strings.HasPrefix(file.Name, manifestFolder):
+		case strings.HasPrefix(file.Name, manifestDirectory):
 			continue
 		case file.Name == registriesConfFile || file.Name == caBundleFile:
 			value, there := now[Field(file.Name)]
@@ -76,7 +76,7 @@ func (s *Site) Write(before, now Values, manifests []File) (files []File, unsaid
 		}
 	}
 	for _, manifest := range manifests {
-		files = append(files, File{manifestFolder + manifest.Name, manifest.Data})
+		files = append(files, File{manifestDirectory + manifest.Name, manifest.Data})
 	}
 	slices.SortFunc(files, func(a, b File) int { return strings.Compare(a.Name, b.Name) })
 	return files, unsaid, nil
@@ -107,7 +107,7 @@ func (s *Site) text(file File) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// say writes a changed value wherever the folder states it, or else in the first document that can.
+// say writes a changed value wherever the directory states it, or else in the first document that can.
 func (s *Site) say(f Field, now Values) (said bool, err error) {
 	if f == RegistriesConf || f == CABundle {
 		return slices.ContainsFunc(s.Files, func(file File) bool { return file.Name == string(f) }), nil
@@ -143,7 +143,7 @@ func (s *Site) say(f Field, now Values) (said bool, err error) {
 	return s.sayAnew(f, value)
 }
 
-// sayAnew writes a value that the folder has not stated so far.
+// sayAnew writes a value that the directory has not stated so far.
 func (s *Site) sayAnew(f Field, value any) (bool, error) {
 	for _, k := range kinds() {
 		d := s.document(k.name)

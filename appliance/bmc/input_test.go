@@ -150,7 +150,7 @@ func TestRetryAfterADateIsReadByTheBMCsOwnClock(t *testing.T) {
 	require.Zero(t, h.retryAfter())
 }
 
-func TestSecretsAreTakenOutOfTexts(t *testing.T) {
+func TestRedactor_text(t *testing.T) {
 	for text, expected := range map[string]string{
 		`{"UserName":"root","Password":"cal\"vin"}`:               `{"UserName":"root","Password":"(hidden)"}`,
 		"/images/1?api_key=ey.J&arch=x86_64":                      "/images/1?api_key=(hidden)&arch=x86_64",

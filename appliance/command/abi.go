@@ -75,7 +75,7 @@ func newImportABI() *cobra.Command {
 	return cmd
 }
 
-func (c *client) importABI(ctx context.Context, dir string, check bool) (*console.ABIImport, error) {
+func (c *client) importABI(ctx context.Context, dir string, check bool) (*abi.Import, error) {
 	files, leftOut, err := abi.ReadDir(dir)
 	if err != nil {
 		return nil, err
@@ -94,7 +94,7 @@ func (c *client) importABI(ctx context.Context, dir string, check bool) (*consol
 	if err := form.Close(); err != nil {
 		return nil, err
 	}
-	made := new(console.ABIImport)
+	made := new(abi.Import)
 	if err := c.send(ctx, http.MethodPost, fmt.Sprintf("%s?check=%t", console.ABIRoute, check),
 		form.FormDataContentType(), &body, made); err != nil {
 		return nil, err
@@ -121,7 +121,7 @@ func newExportABI() *cobra.Command {
 			if err := appliance.resolveOne(cmd.Context(), &cluster); err != nil {
 				return err
 			}
-			folder := new(console.ABIExport)
+			folder := new(abi.Export)
 			if err := appliance.call(cmd.Context(), http.MethodGet, console.BasePath+"/clusters/"+
 				url.PathEscape(cluster)+"/abi?format=json", nil, folder); err != nil {
 				return err
@@ -142,7 +142,7 @@ func newExportABI() *cobra.Command {
 	return cmd
 }
 
-func sayExported(out io.Writer, output string, folder *console.ABIExport) error {
+func sayExported(out io.Writer, output string, folder *abi.Export) error {
 	_, err := fmt.Fprintf(out, "%s: %d files\n", output, len(folder.Files))
 	if len(folder.Changed) > 0 {
 		_, changedErr := fmt.Fprintf(out, "changed since the import: %s\n", strings.Join(folder.Changed, ", "))

@@ -19,7 +19,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"landfall/appliance"
+	"landfall/appliance/engine"
 	"landfall/appliance/journal"
 	"landfall/store"
 	"landfall/web/console"
@@ -87,11 +87,11 @@ func (o *journalExport) run(ctx context.Context, out, errOut io.Writer) error {
 	if o.folder == "" {
 		return o.fetch(ctx, save)
 	}
-	err := appliance.StoppedJournal(ctx, o.folder, o.cluster, Version(), save)
+	err := journal.FromDirectory(ctx, o.folder, engine.JournalLayout(), o.cluster, Version(), save)
 	if held, ok := errors.AsType[*store.HeldError](err); ok {
 		return fmt.Errorf("%w; leave --data-dir out to ask the appliance that runs", held)
 	}
-	if errors.Is(err, appliance.ErrNoData) {
+	if errors.Is(err, journal.ErrNoData) {
 		return fmt.Errorf("%w; check --data-dir", err)
 	}
 	return err
@@ -223,26 +223,26 @@ func (o *journalReplay) run(out io.Writer, stdin io.Reader, name string) (err er
 	if o.key != "" && o.key != fingerprint {
 		return fmt.Errorf("%s is signed with the key %s, not with %s: it is of another site", name, fingerprint, o.key)
 	}
-	player, err := journal.NewPlayer(&archive.Recording)
+	replayer, err := journal.NewReplayer(&archive.Recording)
 	if err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
 	w := &replayWriter{out: out, options: o, archive: archive}
 	w.begin()
-	teller := journal.NewTeller(archive.Recording.Base)
-	for player.Next() != nil && !o.stops(player.Next()) {
-		played, err := player.Play()
+	describer := journal.NewDescriber(archive.Recording.Base)
+	for replayer.Next() != nil && !o.stops(replayer.Next()) {
+		applied, err := replayer.Apply()
 		if err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
-		w.step(played, teller.Tell(played))
+		w.step(applied, describer.Describe(applied))
 	}
-	rest := player.Next()
-	hash, err := player.State().Hash()
+	rest := replayer.Next()
+	hash, err := replayer.State().Hash()
 	if err != nil {
 		return err
 	}
-	w.end(player.State(), rest, hash)
+	w.end(replayer.State(), rest, hash)
 	if rest == nil && hash != archive.Manifest.State {
 		return fmt.Errorf("%s: the replay ended in another state than the site signed; the journal is not complete",
 			name)
@@ -292,22 +292,22 @@ func (w *replayWriter) begin() {
 	w.printf("\n")
 }
 
-func (w *replayWriter) step(played *journal.Played, told journal.Told) {
+func (w *replayWriter) step(applied *journal.AppliedStep, description journal.Description) {
 	switch {
 	case w.options.quiet:
 	case w.options.asJSON:
 		w.line(struct {
 			*journal.Step
-			journal.Told
-		}{played.Step, told})
+			journal.Description
+		}{applied.Step, description})
 	default:
 		at := "time unknown"
-		if !played.At.IsZero() {
-			at = played.At.Format("2006-01-02 15:04:05.000")
+		if !applied.At.IsZero() {
+			at = applied.At.Format("2006-01-02 15:04:05.000")
 		}
-		w.printf("#%-4d %s  +%-9s %-9s %s\n", played.Number, at, told.After.Round(time.Millisecond), told.Who,
-			told.What)
-		for _, line := range told.Lines {
+		w.printf("#%-4d %s  +%-9s %-9s %s\n", applied.Number, at, description.Delay.Round(time.Millisecond), description.Actor,
+			description.Operation)
+		for _, line := range description.Lines {
 			w.printf("        %-10s %s\n", line.Kind, line.Text)
 		}
 	}

@@ -48,8 +48,8 @@ func TestReplayTellsTheStoryAndChecksItsEnd(t *testing.T) {
 	require.Contains(t, got.out, "signature  valid; the site's key is "+key.Public().Fingerprint())
 	require.Contains(t, got.out, "note       Something is missing.")
 	require.Contains(t, got.out,
-		"#1    2026-03-01 12:00:00.000  +0s        user      RegisterCluster\n        cluster    cluster demo came "+
-			"to be, ready\n")
+		"#1    2026-03-01 12:00:00.000  +0s        user      RegisterCluster\n        cluster    cluster demo was "+
+			"created, ready\n")
 	require.Contains(t, got.out,
 		"#2    2026-03-01 12:01:00.000  +1m0s      appliance timer\n        cluster    cluster demo: ready -> error. "+
 			"It broke.\n")
@@ -101,7 +101,7 @@ func TestReplayRefusesWhatItCantRelyOn(t *testing.T) {
 	}{
 		"cut off": {whole[:len(whole)-9], nil, "this journal ends before it is complete; fetch it again"},
 		"altered": {altered, nil, "journal"},
-		"foreign": {[]byte("hello"), nil, "this is no journal of Landfall"},
+		"foreign": {[]byte("hello"), nil, "this is not a journal of Landfall"},
 		"another site": {whole, []string{"--key", "SHA256:other"}, "is signed with the key " +
 			key.Public().Fingerprint() + ", not with SHA256:other: it is of another site"},
 	} {

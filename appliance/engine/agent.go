@@ -123,7 +123,7 @@ func (e *Engine) pollBringsNews(key string, poll Poll, now time.Time) (bool, err
 }
 
 func (e *Engine) notePoll(ctx context.Context, poll Poll) error {
-	return e.update(WithRequest(ctx, Request{Operation: doPoll, Host: poll.HostID}), func(c *change) error {
+	return e.update(WithRequest(ctx, Request{Operation: operationPoll, Host: poll.HostID}), func(c *change) error {
 		h, err := c.hostIn(poll.InfraEnvID, poll.HostID)
 		if err != nil {
 			return err

@@ -280,7 +280,7 @@ func (e *Engine) handleDue(ctx context.Context) (time.Duration, error) {
 	if err != nil || len(due) == 0 {
 		return wait, err
 	}
-	return 0, e.update(withOperation(ctx, doTimer), func(c *change) error {
+	return 0, e.update(withOperation(ctx, operationTimer), func(c *change) error {
 		for _, deadline := range due {
 			if err := c.passDeadline(deadline); err != nil {
 				return err

@@ -114,9 +114,8 @@ type Options struct {
 	// Capable tells whether the site's organization has a capability; nil: features do not depend
 	// on any.
 	Capable func(capability string) bool
-	// BeforeInstall does what is still to be done for a cluster's hosts before its installation
-	// begins; nil: nothing is.
-	BeforeInstall func(ctx context.Context, clusterID string) error
+	// BeforeInstall is called before the installation of a cluster begins; may be nil.
+	BeforeInstall func(ctx context.Context, e *Engine, clusterID string) error
 	// Follows tells, in a change's transaction, whether somebody looks after the hosts that join a
 	// cluster, in that cluster, and will say so by [Engine.HostSeen]; nil: nobody does, anywhere.
 	Follows func(tx *store.Tx, rows Rows, clusterID string) (bool, error)

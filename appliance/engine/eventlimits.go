@@ -160,7 +160,7 @@ func (e *Engine) TrimEvents(ctx context.Context) error {
 		for len(keys) > 0 {
 			batch := keys[:min(len(keys), atOnce)]
 			keys = keys[len(batch):]
-			err := e.update(withOperation(ctx, doTrim), func(c *change) error {
+			err := e.update(withOperation(ctx, operationTrim), func(c *change) error {
 				for _, key := range batch {
 					if err := eventRows.Delete(c.tx, key); err != nil {
 						return err

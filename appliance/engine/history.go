@@ -4,87 +4,65 @@ import (
 	"context"
 	"log/slog"
 	"strings"
-	"time"
 
 	"github.com/openshift/assisted-service/models"
 
+	"landfall/appliance/journal"
+	"landfall/appliance/sitekey"
 	"landfall/store"
 	"landfall/store/fastjson"
 )
 
-// What happens to clusters, infra-envs and hosts is kept in the store's history, from which a
-// cluster's story can be told to somebody who was not there (see package journal). Each change says
-// there when and why it was made.
+// The store keeps the history of clusters, infra-envs and hosts; package journal collects it. Each
+// change writes a [journal.Note] that says when and why it was made.
 
-// History has a store keep what the engine's changes were, as far as the bounds in bytes allow:
-// those for the history of each cluster, infra-env and host, and for all of them together.
-func History(each, all int64) store.History {
-	return store.History{Owner: historyOwner, OwnerBytes: each, Bytes: all}
-}
+// SecretsPurpose is the purpose of the box that seals pull secrets in the store.
+const SecretsPurpose sitekey.Purpose = "landfall pull secrets"
 
-// historyOwner names whose history the changes of a key belong to: the host, infra-env or cluster
-// that the key names, or "" for what has none.
-func historyOwner(key string) string {
-	kind, rest, _ := strings.Cut(key[1:], "/")
-	switch kind {
-	case "clusters", "infra-envs", "subscriptions":
-		return rest
-	case "hosts":
-		return rest
-	case "files":
-		id, _, _ := strings.Cut(rest, "/")
-		return id
-	case "reports":
-		return rest[:max(strings.LastIndexByte(rest, '/'), 0)]
-	case "validations":
-		_, subject, _ := strings.Cut(rest, "/")
-		return subject
-	case "events":
-		return rest[strings.LastIndexByte(rest, '/')+1:] // what the event is about most closely
+// JournalLayout returns how the engine keeps the objects that belong to journals.
+func JournalLayout() journal.Layout {
+	return journal.Layout{
+		Hosts: clusterHosts, InfraEnvs: clusterEnvs, Files: installerFiles,
+		LogDirectory: logDirectory, PublicFiles: []string{logDirectory, manifestFolder},
+		PasswordFiles: []string{fileKubeadminPassword},
+		Kubeconfigs:   []string{fileKubeconfig, fileKubeconfigNoIngress},
+		Events: func(tx *store.Tx, visit func(subjects []string) error) error {
+			return eventRows.Keys(tx, "", func(key string) error {
+				_, subjects, err := parseEventKey(key)
+				if err != nil {
+					return err
+				}
+				return visit(subjects)
+			})
+		},
+		SecretsPurpose: SecretsPurpose,
 	}
-	return ""
 }
 
-// Note is what a change's first entry in the history says of it.
-type Note struct {
-	At        time.Time  `json:"at"`
-	Operation string     `json:"do,omitempty"`   // the API's id of the operation, or what the appliance did by itself
-	Request   string     `json:"req,omitempty"`  // the request's id
-	Host      string     `json:"host,omitempty"` // that it is about
-	Reply     *NoteReply `json:"reply,omitempty"`
-}
+// logDirectory is the prefix of the names of log files among the files of a cluster.
+const logDirectory = "logs/"
 
-// NoteReply is a step's reply by a host's agent. What it reports is in the rows that the change
-// wrote; what it says beside that is here.
-type NoteReply struct {
-	Type     string `json:"type"`
-	ID       string `json:"id,omitempty"`
-	ExitCode int64  `json:"exit,omitempty"`
-	Bytes    int    `json:"bytes"`            // of the output
-	Output   string `json:"output,omitempty"` // its end, of replies that no row keeps
-	Error    string `json:"error,omitempty"`  // its end
-}
-
-// noteTextLimit bounds the texts of a reply that are kept in a note, in bytes.
+// noteTextLimit bounds each text of a reply in a note, in bytes.
 const noteTextLimit = 2048
 
-// What hosts do, by the names of the API's operations, and what the appliance does by itself.
+// Operations of notes: the API's ids of what hosts do, and the names of the appliance's own
+// activities.
 const (
-	doPoll        = "v2GetNextSteps"
-	doReply       = "v2PostStepReply"
-	doTimer       = "timer"
-	doTrim        = "removal of old events"
-	doPreparation = "preparation"
+	operationPoll        = "v2GetNextSteps"
+	operationReply       = "v2PostStepReply"
+	operationTimer       = "timer"
+	operationTrim        = "removal of old events"
+	operationPreparation = "preparation"
 )
 
-// Request is a request that changes are made for.
+// Request is an API request that causes changes.
 type Request struct {
 	Operation               string // the API's id
-	ID                      string // in events, which want a UUID
-	Cluster, InfraEnv, Host string // that its path names
+	ID                      string // in the form of a UUID, as events require
+	Cluster, InfraEnv, Host string // ids in the request's path
 }
 
-// cause is why a change is made, as its context says.
+// cause is the reason of a change, as its context says.
 type cause struct {
 	Request
 	reply *models.StepReply
@@ -97,7 +75,7 @@ func causeOf(ctx context.Context) cause {
 	return held
 }
 
-// WithRequest returns a context whose changes are those of a request.
+// WithRequest returns a context whose changes are caused by a request.
 func WithRequest(ctx context.Context, request Request) context.Context {
 	return context.WithValue(ctx, causeKey{}, cause{Request: request})
 }
@@ -110,42 +88,42 @@ func withOperation(ctx context.Context, operation string) context.Context {
 
 func withReply(ctx context.Context, host string, reply *models.StepReply) context.Context {
 	held := causeOf(ctx)
-	held.Operation, held.Host, held.reply = doReply, host, reply
+	held.Operation, held.Host, held.reply = operationReply, host, reply
 	return context.WithValue(ctx, causeKey{}, held)
 }
 
-// note is what the change says of itself in the history.
+// note returns the note of the change as JSON.
 func (c *change) note() []byte {
-	why := causeOf(c.ctx)
-	note := &Note{At: c.now, Operation: why.Operation, Request: why.ID, Host: why.Host}
-	if why.reply != nil {
-		note.Reply = noteOf(why.reply)
+	reason := causeOf(c.ctx)
+	note := &journal.Note{At: c.now, Operation: reason.Operation, Request: reason.ID, Host: reason.Host}
+	if reason.reply != nil {
+		note.Reply = noteReply(reason.reply)
 	}
 	text, err := fastjson.Marshal(note)
 	if err != nil {
-		c.log(slog.LevelError, "What a change was about could not be noted.", "error", err)
+		c.log(slog.LevelError, "The note of a change could not be written to the history.", "error", err)
 	}
 	return text
 }
 
-func noteOf(reply *models.StepReply) *NoteReply {
-	note := &NoteReply{Type: string(reply.StepType), ID: reply.StepID, ExitCode: reply.ExitCode,
-		Bytes: len(reply.Output), Error: end(reply.Error)}
+func noteReply(reply *models.StepReply) *journal.NoteReply {
+	note := &journal.NoteReply{Type: string(reply.StepType), ID: reply.StepID, ExitCode: reply.ExitCode,
+		Bytes: len(reply.Output), Error: lastBytes(reply.Error)}
 	switch reply.StepType {
 	case models.StepTypeInventory, models.StepTypeConnectivityCheck, models.StepTypeFreeNetworkAddresses,
 		models.StepTypeNtpSynchronizer,
 		models.StepTypeDomainResolution, models.StepTypeTangConnectivityCheck, models.StepTypeAPIVipConnectivityCheck,
 		models.StepTypeContainerImageAvailability:
 		if reply.ExitCode == 0 {
-			return note // a row of its own holds it
+			return note // the output is in a row of its own
 		}
 	}
-	note.Output = end(reply.Output)
+	note.Output = lastBytes(reply.Output)
 	return note
 }
 
-// end is the end of a text that may be too long to be kept.
-func end(text string) string {
+// lastBytes returns the last noteTextLimit bytes of a text, without a broken character.
+func lastBytes(text string) string {
 	if len(text) <= noteTextLimit {
 		return text
 	}

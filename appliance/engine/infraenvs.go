@@ -171,9 +171,12 @@ func (e *Engine) infraEnvRow(id string) (*infraEnvRecord, error) {
 }
 
 // InfraEnvs returns all infra-envs, or those of one cluster.
-func (e *Engine) InfraEnvs(clusterID string) ([]*models.InfraEnv, error) {
+func (e *Engine) InfraEnvs(clusterID string) ([]*models.InfraEnv, error) { return InfraEnvs(e.DB, clusterID) }
+
+// InfraEnvs returns the infra-envs in a store: all, or those of one cluster.
+func InfraEnvs(db *store.DB, clusterID string) ([]*models.InfraEnv, error) {
 	envs := []*models.InfraEnv{}
-	err := e.DB.View(func(tx *store.Tx) error {
+	err := db.View(func(tx *store.Tx) error {
 		return infraEnvRows.Each(tx, "", func(_ string, row *infraEnvRecord) error {
 			if clusterID == "" || row.API.ClusterID.String() == clusterID {
 				envs = append(envs, &row.API)

@@ -33,7 +33,7 @@ const (
 // themselves.
 func (e *Engine) InstallCluster(ctx context.Context, id string) (*models.Cluster, error) {
 	if e.BeforeInstall != nil {
-		if err := e.BeforeInstall(ctx, id); err != nil {
+		if err := e.BeforeInstall(ctx, e, id); err != nil {
 			return nil, err
 		}
 	}

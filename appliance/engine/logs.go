@@ -64,7 +64,7 @@ func (e *Engine) ControllerLogs(ctx context.Context, id string, content io.Reade
 }
 
 // logFile names the logs of a host, or of the controller, among the files of a cluster.
-func logFile(of string) string { return "logs/" + of + ".tar.gz" }
+func logFile(of string) string { return logDirectory + of + ".tar.gz" }
 
 // LogsProgress notes how far a collection of logs is; an empty host id means the controller's.
 func (e *Engine) LogsProgress(ctx context.Context, clusterID, infraEnvID, hostID string, state models.LogsState) error {

@@ -119,7 +119,7 @@ var errSuperseded = errors.New("the preparation was cancelled")
 // current one.
 func (e *Engine) updatePreparation(ctx context.Context, id, preparation string,
 	fn func(*change, *clusterRecord) error) error {
-	return e.update(withOperation(ctx, doPreparation), func(c *change) error {
+	return e.update(withOperation(ctx, operationPreparation), func(c *change) error {
 		row, err := c.cluster(id)
 		if err != nil {
 			return err

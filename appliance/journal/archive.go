@@ -20,13 +20,13 @@ import (
 
 // A journal is a tar file, compressed with gzip. Its members are in this order:
 //
-//	manifest.json   what the journal is, with the size and SHA-256 of each other member
+//	manifest.json   description of the journal, with the size and SHA-256 of each other member
 //	manifest.sig    the site's signature of manifest.json, 64 bytes
-//	base.jsonl      the objects that were there before the first step, one a line
-//	steps.jsonl     the steps, one a line
+//	base.jsonl      the objects before the first step, one per line
+//	steps.jsonl     the steps, one per line
 //	logs/...        logs as text, if there are any
 //
-// So it can be read with tar and jq where there is no Landfall.
+// A journal can therefore be read with tar and jq, without Landfall.
 const (
 	manifestName  = "manifest.json"
 	signatureName = "manifest.sig"
@@ -35,25 +35,25 @@ const (
 	logsFolder    = "logs/"
 )
 
-// Extension is what the names of journals end with.
+// Extension is the extension of the file names of journals.
 const Extension = ".journal"
 
-// format and formatVersion tell journals from other files and from those of newer programs.
+// format and formatVersion distinguish journals from other files and from newer formats.
 const (
 	format        = "landfall journal"
 	formatVersion = 1
 )
 
-// Purpose is what a site's key signs journals for.
+// Purpose is the purpose with which a site's key signs journals.
 const Purpose sitekey.Purpose = "landfall journal 1"
 
 const (
 	manifestLimit = 1 << 20  // bytes
-	memberLimit   = 1 << 30  // bytes, of one member that is read
+	memberLimit   = 1 << 30  // bytes, of each other member
 	lineLimit     = 64 << 20 // bytes
 )
 
-// Manifest says what a journal is; it is what is signed.
+// Manifest describes a journal. The site signs it.
 type Manifest struct {
 	Format      string         `json:"format"`
 	Version     int            `json:"version"`
@@ -77,13 +77,14 @@ type Member struct {
 	SHA256 string `json:"sha256"`
 }
 
-// Log is a log that goes with a journal. Write writes it, without secrets.
+// Log is a log that is included in a journal. Write writes it without secrets.
 type Log struct {
 	Name  string
 	Write func(io.Writer) error
 }
 
-// Write writes a journal, signed with the site's key. The notes are sentences about what it lacks.
+// Write writes a journal and signs it with the site's key. The notes are sentences about missing
+// parts.
 func Write(out io.Writer, recording *Recording, logs []Log, notes []string, version string,
 	key *sitekey.Key) (_ *Manifest, err error) {
 	spool, err := newSpool()
@@ -143,7 +144,7 @@ func writeAll(out io.Writer, data []byte) error {
 	return err
 }
 
-// lines writes values as JSON, one a line.
+// lines returns a function that writes values as JSON, one per line.
 func lines[T any](values []T) func(io.Writer) error {
 	return func(out io.Writer) error {
 		encoder := json.NewEncoder(out)
@@ -157,8 +158,8 @@ func lines[T any](values []T) func(io.Writer) error {
 	}
 }
 
-// spool is a temporary file of members one behind the other, because a member's size and hash come
-// before it.
+// spool is a temporary file with the concatenated members. It is needed because the manifest with
+// their sizes and hashes is written first.
 type spool struct {
 	file    *os.File
 	members []Member
@@ -169,7 +170,7 @@ func newSpool() (*spool, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make a temporary file for the journal: %w", err)
 	}
-	if err := os.Remove(file.Name()); err != nil { // it goes with its last user
+	if err := os.Remove(file.Name()); err != nil { // the open file remains usable
 		return nil, errors.Join(err, file.Close())
 	}
 	return &spool{file: file}, nil
@@ -211,22 +212,22 @@ func (c *counter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// What can be wrong with a file that is to be a journal.
+// Errors of files that are not intact journals.
 var (
-	ErrForeign   = errors.New("this is no journal of Landfall")
+	ErrForeign   = errors.New("this is not a journal of Landfall")
 	ErrNewer     = errors.New("this journal was made by a newer Landfall; replay it with one at least as new")
 	ErrTruncated = errors.New("this journal ends before it is complete; fetch it again")
-	ErrTampered  = errors.New("this journal was altered after it was made; nothing in it can be relied on")
+	ErrTampered  = errors.New("this journal was altered after it was made; its content can not be trusted")
 )
 
-// Archive is a journal that was read and whose signature fits.
+// Archive is a journal with a valid signature.
 type Archive struct {
 	Manifest  Manifest
 	Recording Recording
 }
 
-// Read reads a journal whole and checks its signature. Its errors are one of the four kinds above,
-// or a failure to read.
+// Read reads a whole journal and checks its signature. It returns one of the four errors above, or a
+// read error.
 func Read(in io.Reader) (*Archive, error) {
 	buffered := bufio.NewReader(in)
 	if magic, err := buffered.Peek(2); err == nil && string(magic) != "\x1f\x8b" {
@@ -243,7 +244,7 @@ func Read(in io.Reader) (*Archive, error) {
 	if err := r.readAll(); err != nil {
 		return nil, err
 	}
-	if _, err := io.Copy(io.Discard, packed); err != nil { // the checksum behind the last member
+	if _, err := io.Copy(io.Discard, packed); err != nil { // the checksum after the last member
 		return nil, damage(err)
 	}
 	return r.read, nil
@@ -265,7 +266,7 @@ func (r *reader) readAll() error {
 		Version int
 	}
 	if err := json.Unmarshal(text, &head); err != nil || head.Format != format {
-		return fmt.Errorf("%w: its %s is of something else", ErrForeign, manifestName)
+		return fmt.Errorf("%w: its %s describes something else", ErrForeign, manifestName)
 	}
 	if head.Version > formatVersion {
 		return fmt.Errorf("%w (the format is %d, this program knows %d)", ErrNewer, head.Version, formatVersion)
@@ -293,15 +294,15 @@ func (r *reader) readAll() error {
 		if err != nil {
 			return damage(err)
 		}
-		return fmt.Errorf("%w: something was added to it", ErrTampered)
+		return fmt.Errorf("%w: it has additional members", ErrTampered)
 	}
 	if len(recording.Steps) != manifest.Steps {
-		return fmt.Errorf("%w: it has %d steps and says %d", ErrTampered, len(recording.Steps), manifest.Steps)
+		return fmt.Errorf("%w: it has %d steps, but its manifest says %d", ErrTampered, len(recording.Steps), manifest.Steps)
 	}
 	return nil
 }
 
-// small reads a member of the head.
+// small reads the manifest or its signature.
 func (r *reader) small(name string) ([]byte, error) {
 	found, err := r.archive.Next()
 	switch {
@@ -310,7 +311,7 @@ func (r *reader) small(name string) ([]byte, error) {
 	case err != nil:
 		return nil, fmt.Errorf("%w: it has no %s", ErrForeign, name)
 	case found.Name != name || found.Size > manifestLimit:
-		return nil, fmt.Errorf("%w: it has no %s where that is to be", ErrForeign, name)
+		return nil, fmt.Errorf("%w: it has no %s in the expected place", ErrForeign, name)
 	}
 	text, err := io.ReadAll(r.archive)
 	if err != nil {
@@ -319,7 +320,7 @@ func (r *reader) small(name string) ([]byte, error) {
 	return text, nil
 }
 
-// member reads one of the members that the manifest names.
+// member reads a member that the manifest lists.
 func (r *reader) member(want Member) error {
 	found, err := r.archive.Next()
 	if errors.Is(err, io.EOF) {
@@ -329,7 +330,7 @@ func (r *reader) member(want Member) error {
 		return damage(err)
 	}
 	if found.Name != want.Name || found.Size != want.Size || want.Size > memberLimit {
-		return fmt.Errorf("%w: %s is not what was signed", ErrTampered, found.Name)
+		return fmt.Errorf("%w: %s differs from the signed one", ErrTampered, found.Name)
 	}
 	hash := sha256.New()
 	content := io.TeeReader(r.archive, hash)
@@ -341,13 +342,13 @@ func (r *reader) member(want Member) error {
 	case want.Name == stepsName:
 		recording.Steps, read = readLines[Step](content)
 	case !strings.HasPrefix(want.Name, logsFolder):
-		return fmt.Errorf("%w: it has a %s", ErrForeign, want.Name)
+		return fmt.Errorf("%w: it has an unknown member %s", ErrForeign, want.Name)
 	}
 	if _, err := io.Copy(io.Discard, content); err != nil {
 		return damage(err)
 	}
 	if hex.EncodeToString(hash.Sum(nil)) != want.SHA256 {
-		return fmt.Errorf("%w: %s is not what was signed", ErrTampered, want.Name)
+		return fmt.Errorf("%w: %s differs from the signed one", ErrTampered, want.Name)
 	}
 	if read != nil {
 		return fmt.Errorf("%w: %s: %w", ErrForeign, want.Name, read)
@@ -371,7 +372,7 @@ func readLines[T any](in io.Reader) ([]T, error) {
 	return values, scanner.Err()
 }
 
-// damage tells a file that ends too early from one that was altered.
+// damage classifies a read error: the file ends too early, or it was altered.
 func damage(err error) error {
 	if errors.Is(err, io.ErrUnexpectedEOF) {
 		return ErrTruncated

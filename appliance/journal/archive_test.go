@@ -24,7 +24,7 @@ func write(t testing.TB, key *sitekey.Key) []byte {
 	return out.Bytes()
 }
 
-func TestAJournalIsReadAsItWasWritten(t *testing.T) {
+func TestJournal_readBack(t *testing.T) {
 	key := siteKey(t)
 	archive, err := Read(bytes.NewReader(write(t, key)))
 	require.NoError(t, err)
@@ -33,9 +33,9 @@ func TestAJournalIsReadAsItWasWritten(t *testing.T) {
 	require.Equal(t, 2, archive.Manifest.Steps)
 	want := record(t)
 	require.JSONEq(t, string(version(t, want)), string(version(t, archive.Recording)))
-	player, err := NewPlayer(&archive.Recording)
+	replayer, err := NewReplayer(&archive.Recording)
 	require.NoError(t, err)
-	require.NoError(t, player.Finish())
+	require.NoError(t, replayer.Finish())
 }
 
 // part is a member of a journal's tar file.
@@ -75,7 +75,7 @@ func pack(t testing.TB, parts []part) []byte {
 	return out.Bytes()
 }
 
-func TestAJournalThatWasAlteredIsRefused(t *testing.T) {
+func TestJournal_alteredIsRefused(t *testing.T) {
 	key := siteKey(t)
 	sign := func(parts []part) {
 		signature, err := key.Sign(Purpose, parts[0].data)
@@ -154,7 +154,7 @@ func TestAJournalThatWasAlteredIsRefused(t *testing.T) {
 	}
 }
 
-func TestAJournalThatWasCutOffIsRefusedAtEachLength(t *testing.T) {
+func TestJournal_truncatedIsRefused(t *testing.T) {
 	whole := write(t, siteKey(t))
 	for length := range len(whole) {
 		_, err := Read(bytes.NewReader(whole[:length]))
@@ -162,7 +162,7 @@ func TestAJournalThatWasCutOffIsRefusedAtEachLength(t *testing.T) {
 	}
 }
 
-func TestAJournalWithAFlippedByteIsRefusedOrTheSame(t *testing.T) {
+func TestJournal_flippedByteIsRefusedOrHarmless(t *testing.T) {
 	whole := write(t, siteKey(t))
 	want, err := Read(bytes.NewReader(whole))
 	require.NoError(t, err)
@@ -175,7 +175,7 @@ func TestAJournalWithAFlippedByteIsRefusedOrTheSame(t *testing.T) {
 	}
 }
 
-func TestAForeignFileIsNoJournal(t *testing.T) {
+func TestJournal_foreignFileIsRefused(t *testing.T) {
 	for name, data := range map[string][]byte{
 		"text":        []byte("Cluster demo"),
 		"gzip of one": pack(t, []part{{"readme", []byte("hello")}}),
@@ -191,7 +191,7 @@ func TestAForeignFileIsNoJournal(t *testing.T) {
 	require.ErrorIs(t, err, ErrForeign)
 }
 
-func TestAFailureToWriteIsSaid(t *testing.T) {
+func TestJournal_writeError(t *testing.T) {
 	broken := errors.New("the disk is full")
 	_, err := Write(io.Discard, record(t), []Log{{"x", func(io.Writer) error { return broken }}}, nil, "1.0",
 		siteKey(t))

@@ -7,22 +7,23 @@ import (
 	"slices"
 )
 
-// Past is a change of the past with the object's JSON before and after; nil is none.
+// Past is a past change with the object's JSON before and after it; nil means no object.
 type Past struct {
 	Revision      uint64
 	Key           string
 	Before, After []byte
 }
 
-// Builder makes a recording of a present state and the steps that led to it, the newest first.
+// Builder makes a recording from the present state and the steps that led to it. The steps are added
+// newest first.
 type Builder struct {
 	redactor *Redactor
-	state    State // as it was before the step that was added last
+	state    State // before the step that was added last
 	hash     string
 	steps    []Step // the newest first
 }
 
-// NewBuilder begins with the present objects by their keys, as JSON.
+// NewBuilder returns a builder for the present objects, which are JSON by key.
 func NewBuilder(redactor *Redactor, present map[string][]byte) (*Builder, error) {
 	b := &Builder{redactor: redactor, state: make(State)}
 	for key, text := range present {
@@ -37,7 +38,7 @@ func NewBuilder(redactor *Redactor, present map[string][]byte) (*Builder, error)
 	return b, err
 }
 
-// Add adds the step that came before those that were added already. The changes are in order.
+// Add adds the step before those that were added already. The changes are in order.
 func (b *Builder) Add(step Step, changes []Past) error {
 	step.Changes = make([]Change, len(changes))
 	for i := len(changes) - 1; i >= 0; i-- {
@@ -55,7 +56,7 @@ func (b *Builder) Add(step Step, changes []Past) error {
 	return nil
 }
 
-// undo describes a change and takes the state back behind it.
+// undo returns the record of a change and sets the state back to before it.
 func (b *Builder) undo(past Past) (change Change, err error) {
 	change = Change{Revision: past.Revision, Key: past.Key}
 	var after []byte
@@ -84,7 +85,7 @@ func (b *Builder) undo(past Past) (change Change, err error) {
 	return change, err
 }
 
-// Recording returns what was recorded; the caller adds what it is called.
+// Recording returns the recording. The caller adds the cluster's names.
 func (b *Builder) Recording() (*Recording, error) {
 	r := &Recording{Hash: b.hash, Steps: b.steps}
 	slices.Reverse(r.Steps)

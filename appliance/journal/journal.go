@@ -1,18 +1,24 @@
-// Package journal is a cluster's black box: what happened to it, step by step, for somebody who was
-// not there.
+// Package journal makes the journal of a cluster: a signed file with the cluster's history, step by
+// step, for people who have no access to the site.
 //
-// A recording begins with what was there before the first step (mostly nothing) and goes on with
-// the steps: each is one change that was committed, with the operation that made it and what it did
-// to each object as a JSON patch (RFC 6902). Who applies the steps in order sees every state that
-// the cluster and its hosts were in, and ends with the state whose hash the site that made the
-// recording has signed. Secrets are taken out before patches are made and hashes are computed, so
-// that nothing has to be trusted with them.
+// A recording begins with the objects before the first step (mostly none). Each step is one
+// committed change: the operation that made it, and its effect on each object as a JSON patch (RFC
+// 6902). A program that applies the steps in order goes through every state of the cluster and its
+// hosts, and ends with the state whose hash the site has signed. Secrets are removed before patches
+// are made and hashes are computed, so a reader never needs them.
 //
-// Objects and not requests are recorded: replaying needs no engine of the same version, and tells
-// what happened even where the engine was wrong.
+// A recording has objects, not requests: a replay needs no engine of the same version, and it shows
+// the history even where the engine was wrong.
 //
-// build.go makes a recording out of a store's history, redact.go takes secrets out, archive.go is
-// the file, player.go plays it and story.go tells it to people.
+//	notes.go      what the store's history says of each change
+//	collect.go    collects the history of a cluster from the store
+//	build.go      makes a recording of it
+//	redact.go     removes secrets
+//	archive.go    writes and reads the file
+//	replay.go     applies the steps
+//	describe.go   describes the steps for people
+//	service.go    makes journals of a running or a stopped appliance
+//	recentlog.go  keeps the latest lines of the appliance's log
 package journal
 
 import (
@@ -26,44 +32,42 @@ import (
 	"time"
 )
 
-// Recording is what happened to a cluster.
+// Recording is the history of a cluster.
 type Recording struct {
 	ClusterID   string
 	ClusterName string
-	// Revision of the site's store at which the recording was made, and when that was.
-	Revision uint64
-	MadeAt   time.Time
-	// Base are the objects that were there before the first step.
-	Base []Object
-	// Steps in order.
+	Revision    uint64 // of the site's store when the recording was made
+	MadeAt      time.Time
+	// Base holds the objects that existed before the first step.
+	Base  []Object
 	Steps []Step
-	// Dropped is how many changes of the recorded objects are older than the recording reaches.
+	// Dropped is the number of changes of these objects that are older than the recording.
 	Dropped uint64
-	// Hash is that of the state behind the last step: see State.Hash.
+	// Hash is the hash of the state after the last step: see State.Hash.
 	Hash string
 }
 
-// Object is an object of the site's store.
+// Object is a row of the site's store.
 type Object struct {
 	Key   string          `json:"key"`
 	Value json.RawMessage `json:"value"`
 }
 
-// Step is one change of the site's state, whole.
+// Step is one committed change of the site's store.
 type Step struct {
 	Number   int       `json:"step"`     // from 1
 	Revision uint64    `json:"revision"` // of its first change
 	At       time.Time `json:"at,omitzero"`
-	// the API's id, or what the appliance did by itself; "" if that has dropped out
+	// the API's id, or the name of the appliance's own activity; "" if it is not known any more
 	Operation string   `json:"operation,omitempty"`
-	Request   string   `json:"request,omitempty"` // the request's id
-	Host      string   `json:"host,omitempty"`    // the id of the host that it is about
-	Reply     *Reply   `json:"reply,omitempty"`   // that a host's agent sent
+	Request   string   `json:"request,omitempty"` // id of the HTTP request
+	Host      string   `json:"host,omitempty"`    // id of the host that it is about
+	Reply     *Reply   `json:"reply,omitempty"`   // from a host's agent
 	Changes   []Change `json:"changes"`
 }
 
-// Reply is an agent's reply to a step of its instructions. What it reports about the host is in the
-// step's changes.
+// Reply is an agent's reply to one of its instructions. The facts that it reports about the host are
+// in the step's changes.
 type Reply struct {
 	Type     string `json:"type"`
 	ID       string `json:"id,omitempty"`
@@ -73,23 +77,23 @@ type Reply struct {
 	Error    string `json:"error,omitempty"`
 }
 
-// Change is what a step did to one object: it was created, deleted or patched.
+// Change is the effect of a step on one object, which was created, deleted or patched.
 type Change struct {
 	Revision uint64          `json:"revision"`
 	Key      string          `json:"key"`
 	Created  json.RawMessage `json:"created,omitempty"`
 	Deleted  bool            `json:"deleted,omitempty"`
 	Patch    []Edit          `json:"patch,omitempty"`
-	// Sum is the beginning of the SHA-256 of the object behind the change, in hex.
+	// Sum is the beginning of the SHA-256 of the object after the change, in hex.
 	Sum string `json:"sum,omitempty"`
 }
 
-// State holds objects by their keys, as encoding/json decodes them with json.Number.
+// State maps keys to objects as encoding/json decodes them with json.Number.
 type State map[string]any
 
-// Hash is the SHA-256, in hex, of the lines "<key> <value>\n" of all objects in the order of their
-// keys; a value is its JSON with the members of objects in order, without white space and without
-// escapes that JSON does not need.
+// Hash returns the SHA-256, in hex, of the lines "<key> <value>\n" of all objects in the order of
+// their keys. A value is JSON with sorted members, without white space and without escapes that JSON
+// does not need.
 func (s State) Hash() (string, error) {
 	hash := sha256.New()
 	for _, key := range slices.Sorted(maps.Keys(s)) {
@@ -119,7 +123,7 @@ func decode(text []byte) (any, error) {
 	return value, decoder.Decode(&value)
 }
 
-// sumLength is how many hexadecimal digits of a hash tell an object's states apart.
+// sumLength is the number of hexadecimal digits in Change.Sum.
 const sumLength = 16
 
 func sum(text []byte) string {

@@ -24,8 +24,8 @@ func version(t testing.TB, value any) []byte {
 
 type object = map[string]any
 
-// record makes a recording of a host that came to be, changed and failed, of another that was
-// deleted, and of one that was there before.
+// record makes a recording of a host that was created, changed and failed, of another that was
+// deleted, and of an infra-env that existed before.
 func record(t testing.TB) *Recording {
 	t.Helper()
 	old := version(t, object{"api": object{"name": "old env"}, "token": "the-agent-token"})
@@ -55,98 +55,98 @@ func record(t testing.TB) *Recording {
 	return recording
 }
 
-func TestARecordingIsPlayedToTheStateThatWasRecorded(t *testing.T) {
+func TestReplay(t *testing.T) {
 	recording := record(t)
 	require.Len(t, recording.Base, 1)
 	require.JSONEq(t, `{"api":{"name":"old env"},"token":"[redacted]"}`, string(recording.Base[0].Value))
-	player, err := NewPlayer(recording)
+	replayer, err := NewReplayer(recording)
 	require.NoError(t, err)
-	teller := NewTeller(recording.Base)
+	describer := NewDescriber(recording.Base)
 
-	played, err := player.Play()
+	applied, err := replayer.Apply()
 	require.NoError(t, err)
-	require.Equal(t, Told{Who: "host", What: "RegisterHost", Lines: []Line{{"host", "host node-1 came to be, known"},
-		{"host", "host node-1 came to be, known"}}}, nameGone(teller.Tell(played)))
-	require.Equal(t, "known", textAt(player.State()["/hosts/e/h"], "api", "status"))
+	require.Equal(t, Description{Actor: "host", Operation: "RegisterHost", Lines: []Line{{"host", "host node-1 was created, known"},
+		{"host", "host node-1 was created, known"}}}, withoutDelay(describer.Describe(applied)))
+	require.Equal(t, "known", textAt(replayer.State()["/hosts/e/h"], "api", "status"))
 
-	played, err = player.Play()
+	applied, err = replayer.Apply()
 	require.NoError(t, err)
-	told := teller.Tell(played)
-	require.Equal(t, "node-1", told.Who)
-	require.Equal(t, "reply to install (0 bytes)", told.What)
-	require.Equal(t, 2*time.Second, told.After)
+	description := describer.Describe(applied)
+	require.Equal(t, "node-1", description.Actor)
+	require.Equal(t, "reply to install (0 bytes)", description.Operation)
+	require.Equal(t, 2*time.Second, description.Delay)
 	require.Equal(t, []Line{
 		{"report", "install ended with 1: password: [redacted]"},
 		{"host", "host node-1: known -> error. token [redacted] was refused"},
 		{"host", "host node-1 was deleted"},
-	}, nameGone(told).Lines)
-	require.Nil(t, player.Next())
-	require.NoError(t, player.Finish())
-	require.Len(t, player.State(), 2)
+	}, withoutDelay(description).Lines)
+	require.Nil(t, replayer.Next())
+	require.NoError(t, replayer.Finish())
+	require.Len(t, replayer.State(), 2)
 
-	again, err := NewPlayer(recording)
+	again, err := NewReplayer(recording)
 	require.NoError(t, err)
 	require.NoError(t, again.Finish())
 }
 
-// nameGone gives the host whose id is no UUID its name in the story.
-func nameGone(told Told) Told {
-	told.After = 0
-	return told
+// withoutDelay clears the delay, which the test checks by itself.
+func withoutDelay(description Description) Description {
+	description.Delay = 0
+	return description
 }
 
-func TestASecretThatChangesLeavesNoTraceOfEither(t *testing.T) {
+func TestRecording_hasNoPastOrPresentSecret(t *testing.T) {
 	text := string(version(t, record(t)))
 	for _, secret := range []string{"the-agent-token", "s3cret-endpoint", "another-secret", "hunter22"} {
 		require.NotContains(t, text, secret)
 	}
 }
 
-func TestARecordingThatIsNotWholeDoesNotReachItsEnd(t *testing.T) {
+func TestReplay_damagedRecording(t *testing.T) {
 	for name, c := range map[string]struct {
 		damage func(*Recording)
 		says   string
 	}{
 		"a step is missing": {func(r *Recording) { r.Steps = r.Steps[1:] },
-			"step 2: /hosts/e/h: it is changed and is not there"},
-		"a step is there twice": {func(r *Recording) { r.Steps = append(r.Steps[:1:1], r.Steps...) },
-			"step 1: /hosts/e/h: it is created and is there already"},
-		"what is deleted is not there": {func(r *Recording) { r.Steps[0].Changes = r.Steps[0].Changes[:1] },
-			"step 2: /hosts/e/gone: it is deleted and is not there"},
-		"the last step is missing": {func(r *Recording) { r.Steps = r.Steps[:1] }, "it is not complete"},
-		"the beginning is missing": {func(r *Recording) { r.Base = nil }, "it is not complete"},
-		"a patch says something else": {func(r *Recording) {
+			"step 2: /hosts/e/h: it is changed but does not exist"},
+		"a duplicate step": {func(r *Recording) { r.Steps = append(r.Steps[:1:1], r.Steps...) },
+			"step 1: /hosts/e/h: it is created but exists already"},
+		"the deleted object does not exist": {func(r *Recording) { r.Steps[0].Changes = r.Steps[0].Changes[:1] },
+			"step 2: /hosts/e/gone: it is deleted but does not exist"},
+		"the last step is missing": {func(r *Recording) { r.Steps = r.Steps[:1] }, "the recording is not complete"},
+		"the base is missing":      {func(r *Recording) { r.Base = nil }, "the recording is not complete"},
+		"an altered patch": {func(r *Recording) {
 			r.Steps[1].Changes[0].Patch[0].Value = json.RawMessage(
 				`"fine"`)
-		}, "it became another object"},
-		"a patch is of what is not there": {
+		}, "is not the recorded object"},
+		"a patch of a missing object": {
 			func(r *Recording) { r.Steps[1].Changes[0].Patch[0].Path = "/api/nothing/at/all" },
 			"the patch does not fit the object"},
-		"a beginning that is no JSON": {func(r *Recording) { r.Base[0].Value = json.RawMessage(`{`) },
+		"invalid JSON in the base": {func(r *Recording) { r.Base[0].Value = json.RawMessage(`{`) },
 			"read /infra-envs/e"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			recording := record(t)
 			c.damage(recording)
-			player, err := NewPlayer(recording)
+			replayer, err := NewReplayer(recording)
 			if err == nil {
-				err = player.Finish()
+				err = replayer.Finish()
 			}
 			require.ErrorContains(t, err, c.says)
 		})
 	}
 }
 
-func TestTheHashIsThatOfSortedLines(t *testing.T) {
+func TestState_hash(t *testing.T) {
 	hash, err := State{"/b": object{"z": json.Number("1.50"), "a": []any{"<&>", nil, true}}, "/a": "x"}.Hash()
 	require.NoError(t, err)
 	// printf '/a "x"\n/b {"a":["<&>",null,true],"z":1.50}\n' | sha256sum
 	require.Equal(t, "badd42dd72650063ce13f2410dea5460204e6c4a79a2c419a8626b6aac02d914", hash)
 }
 
-// TestRandomHistoriesPlayToTheirEnds makes rows change in every way and plays what was recorded of
+// TestReplay_randomHistories makes rows change in every way and plays what was recorded of
 // them.
-func TestRandomHistoriesPlayToTheirEnds(t *testing.T) {
+func TestReplay_randomHistories(t *testing.T) {
 	random := rand.New(rand.NewPCG(5, 6))
 	var value func(depth int) any
 	value = func(depth int) any {
@@ -198,13 +198,13 @@ func TestRandomHistoriesPlayToTheirEnds(t *testing.T) {
 		recording, err := builder.Recording()
 		require.NoError(t, err)
 		require.Empty(t, recording.Base)
-		player, err := NewPlayer(recording)
+		replayer, err := NewReplayer(recording)
 		require.NoError(t, err)
-		require.NoError(t, player.Finish())
+		require.NoError(t, replayer.Finish())
 	}
 }
 
-func TestAPatchOfAnyFormIsAppliedOrRefused(t *testing.T) {
+func TestPatch_invalidEdit(t *testing.T) {
 	for _, edit := range []Edit{
 		{Op: opAdd, Path: "", Value: json.RawMessage(`1`)}, {Op: opReplace, Path: "a", Value: json.RawMessage(`1`)},
 		{Op: opReplace, Path: "/list/9", Value: json.RawMessage(`1`)},

@@ -14,18 +14,17 @@ import (
 const (
 	// LogLimit bounds a log's text in a journal, in bytes.
 	LogLimit = 16 << 20
-	// logLine bounds a line of a log, in bytes; a longer one is cut in two.
+	// logLine bounds a line of a log, in bytes; a longer line is split.
 	logLine = 64 << 10
-	// logDepth is how many archives may lie in each other.
+	// logDepth bounds the nesting of archives.
 	logDepth = 4
 )
 
 // errLogFull ends the copying of a log that is larger than LogLimit.
 var errLogFull = errors.New("the log is too large")
 
-// CopyLog writes a log as text without secrets: text as it is, archives (tar, gzip) as the texts in
-// them, one behind the other. What is no text is named and left out, and what comes behind LogLimit
-// too.
+// CopyLog writes a log as text without secrets. Archives (tar, gzip) are written as the concatenated
+// texts in them. Binary files, and everything after LogLimit, are replaced by a note.
 func CopyLog(out io.Writer, in io.Reader, redactor *Redactor) error {
 	c := &logCopier{out: out, left: LogLimit, redactor: redactor}
 	return c.start(in)
@@ -35,7 +34,7 @@ func (c *logCopier) start(in io.Reader) error {
 	limit := c.left
 	err := c.copy(in, "", 0)
 	if errors.Is(err, errLogFull) {
-		_, err = fmt.Fprintf(c.out, "\n[The log is larger than %d KiB; the rest was left out.]\n", limit>>10)
+		_, err = fmt.Fprintf(c.out, "\n[The log is larger than %d KiB; the rest is omitted.]\n", limit>>10)
 	}
 	return err
 }
@@ -44,7 +43,7 @@ type logCopier struct {
 	out      io.Writer
 	left     int64
 	redactor *Redactor
-	within   bool // a private key
+	within   bool // inside a private key
 }
 
 func (c *logCopier) print(text string) error {
@@ -55,7 +54,7 @@ func (c *logCopier) print(text string) error {
 	return err
 }
 
-// tarMagic is where a tar header says "ustar".
+// tarMagic is the offset of the magic "ustar" in a tar header.
 const tarMagic = 257
 
 func (c *logCopier) copy(in io.Reader, name string, depth int) error {
@@ -66,7 +65,7 @@ func (c *logCopier) copy(in io.Reader, name string, depth int) error {
 	}
 	switch {
 	case depth > logDepth:
-		return c.print(fmt.Sprintf("==> %s: archives lie in each other too deeply; left out <==\n", name))
+		return c.print(fmt.Sprintf("==> %s: omitted, because archives are nested too deeply <==\n", name))
 	case bytes.HasPrefix(head, []byte{0x1f, 0x8b}):
 		unpacked, err := gzip.NewReader(buffered)
 		if err != nil {
@@ -82,7 +81,7 @@ func (c *logCopier) copy(in io.Reader, name string, depth int) error {
 		}
 	}
 	if !isText(head) {
-		return c.print("[This is no text; left out.]\n")
+		return c.print("[Omitted: not a text file.]\n")
 	}
 	return c.text(buffered, name)
 }
@@ -105,9 +104,9 @@ func (c *logCopier) archive(archive *tar.Reader, name string, depth int) error {
 	}
 }
 
-// broken says that a log could not be read on; what was read before stays.
+// broken writes a note that the log could not be read further. The part before it is kept.
 func (c *logCopier) broken(name string, err error) error {
-	return c.print(fmt.Sprintf("[%s can't be read on: %s]\n", strings.TrimSpace("The log "+c.redactor.Text(name)), err))
+	return c.print(fmt.Sprintf("[%s can't be read further: %s]\n", strings.TrimSpace("The log "+c.redactor.Text(name)), err))
 }
 
 func (c *logCopier) text(in *bufio.Reader, name string) error {
@@ -128,7 +127,7 @@ func (c *logCopier) text(in *bufio.Reader, name string) error {
 	}
 }
 
-// line prints a line, unless it lies within a private key.
+// line prints a line, unless it is part of a private key.
 func (c *logCopier) line(line string) error {
 	if c.within {
 		c.within = !strings.Contains(line, "-----END")
@@ -143,5 +142,5 @@ func (c *logCopier) line(line string) error {
 	return c.print(text)
 }
 
-// isText tells whether a file that begins so is text: some stray bytes do not matter.
+// isText reports whether a file with this beginning is text: it has no NUL byte.
 func isText(head []byte) bool { return bytes.IndexByte(head, 0) < 0 }

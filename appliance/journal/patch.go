@@ -24,8 +24,8 @@ const (
 	opRemove  = "remove"
 )
 
-// diff returns the patch that makes one value the other. Lists of unequal length are replaced as
-// wholes.
+// diff returns the patch from one value to the other. Lists of unequal length are replaced as a
+// whole.
 func diff(from, to any) ([]Edit, error) {
 	var edits []Edit
 	err := differ{&edits}.compare("", from, to)
@@ -101,7 +101,7 @@ func unescape(name string) string {
 	return strings.ReplaceAll(strings.ReplaceAll(name, "~1", "/"), "~0", "~")
 }
 
-// segments are the parts of a path.
+// segments returns the unescaped parts of the path.
 func (e Edit) segments() []string {
 	if e.Path == "" {
 		return nil
@@ -115,11 +115,11 @@ func (e Edit) segments() []string {
 
 var errPatch = errors.New("the patch does not fit the object")
 
-// apply returns the value that an edit makes of a value, of which it may reuse parts, and the value
-// that was in its place.
+// apply applies the edit to a value, which it may change in place. It returns the new value and the
+// one that the edit replaced.
 func (e Edit) apply(value any) (after, before any, err error) {
 	if e.Path != "" && e.Path[0] != '/' {
-		return nil, nil, fmt.Errorf("%w: %q is no path", errPatch, e.Path)
+		return nil, nil, fmt.Errorf("%w: %q is not a path", errPatch, e.Path)
 	}
 	var fresh any
 	if e.Op != opRemove {
@@ -169,7 +169,7 @@ func (e Edit) set(holder any, name string, fresh any) (before any, err error) {
 		object[name] = fresh
 		return nil, nil
 	case e.Op == opAdd:
-		return nil, fmt.Errorf("%q is there already, or is no member of an object", name)
+		return nil, fmt.Errorf("%q exists already, or is not a member of an object", name)
 	case err != nil:
 		return nil, err
 	case e.Op == opRemove && isObject:
@@ -185,5 +185,5 @@ func (e Edit) set(holder any, name string, fresh any) (before any, err error) {
 		}
 		return before, err
 	}
-	return nil, fmt.Errorf("%q is no operation", e.Op)
+	return nil, fmt.Errorf("%q is not an operation", e.Op)
 }

@@ -8,22 +8,22 @@ import (
 	"strings"
 )
 
-// Redacted stands in the place of a secret.
+// Redacted replaces a secret.
 const Redacted = "[redacted]"
 
-// Secrets collects what must not leave the site. Its zero value is ready to use.
+// Secrets collects secrets that must not leave the site. The zero value is ready to use.
 type Secrets struct {
-	// Open returns the text that a sealed one was made of, and others as they are; nil: none is
+	// Open returns the plain text of a sealed text, and any other text unchanged; nil: no text is
 	// sealed.
 	Open  func(text string) (string, error)
 	known map[string]bool
 }
 
-// shortestSecret is the least length in bytes of a secret that is looked for in texts; a shorter
-// one is taken out where it is known to be one, but texts would become unreadable without it.
+// shortestSecret is the minimal length in bytes of a secret that is searched for in texts. A shorter
+// one is removed only from fields for secrets: replacing it everywhere would make texts unreadable.
 const shortestSecret = 6
 
-// Add collects a secret, in the forms in which it may be met.
+// Add collects a secret in the forms in which it may occur.
 func (s *Secrets) Add(secret string) {
 	secret = strings.TrimSpace(secret)
 	if len(secret) < shortestSecret || secret == Redacted {
@@ -32,7 +32,7 @@ func (s *Secrets) Add(secret string) {
 	if s.known == nil {
 		s.known = make(map[string]bool)
 	}
-	for range 3 { // as it is, in JSON, and in JSON within JSON
+	for range 3 { // plain, in JSON, and in JSON within JSON
 		s.known[secret] = true
 		quoted, err := json.Marshal(secret)
 		if err != nil {
@@ -42,12 +42,12 @@ func (s *Secrets) Add(secret string) {
 	}
 }
 
-// AddPullSecret collects a pull secret and the credentials in it.
+// AddPullSecret collects a pull secret and its credentials.
 func (s *Secrets) AddPullSecret(text string) {
 	if s.Open != nil {
 		open, err := s.Open(text)
 		if err != nil {
-			return // sealed with a key that is gone: nobody can tell it
+			return // sealed with a lost key: it can't be disclosed
 		}
 		text = open
 	}
@@ -74,7 +74,7 @@ func (s *Secrets) AddPullSecret(text string) {
 	}
 }
 
-// AddFrom collects what is a secret in an object by the names of its fields.
+// AddFrom collects the secrets of an object; the names of its fields identify them.
 func (s *Secrets) AddFrom(text []byte) error {
 	value, err := decode(text)
 	if err == nil {
@@ -111,7 +111,7 @@ func (s *Secrets) walk(value any) {
 	}
 }
 
-// all collects every text within.
+// all collects every text in a value.
 func (s *Secrets) all(value any) {
 	switch value := value.(type) {
 	case map[string]any:
@@ -127,13 +127,13 @@ func (s *Secrets) all(value any) {
 	}
 }
 
-// Redactor takes secrets out.
+// Redactor returns a redactor for the collected secrets.
 func (s *Secrets) Redactor() *Redactor {
 	list := make([]string, 0, len(s.known))
 	for secret := range s.known {
 		list = append(list, secret)
 	}
-	slices.SortFunc(list, func(a, b string) int { // the longest first, for some are in others
+	slices.SortFunc(list, func(a, b string) int { // the longest first, because some contain others
 		if len(a) != len(b) {
 			return len(b) - len(a)
 		}
@@ -146,8 +146,8 @@ func (s *Secrets) Redactor() *Redactor {
 	return &Redactor{literals: strings.NewReplacer(pairs...)}
 }
 
-// Redactor takes secrets out of objects and texts: what is one by the name of its field, by its
-// form, or because it was collected.
+// Redactor removes secrets from objects and texts. It recognizes them by the name of the field, by
+// their form, or because they were collected.
 type Redactor struct {
 	literals *strings.Replacer
 }
@@ -188,7 +188,7 @@ func (r *Redactor) value(value any) any {
 	return value
 }
 
-// nested reads a text that is a JSON object or list itself.
+// nested decodes a text that is itself a JSON object or list.
 func nested(text string) (any, bool) {
 	text = strings.TrimSpace(text)
 	if len(text) < 2 || text[0] != '{' && text[0] != '[' {
@@ -198,7 +198,7 @@ func nested(text string) (any, bool) {
 	return value, err == nil
 }
 
-// blank takes all texts out of a value and leaves its form.
+// blank replaces all texts in a value and keeps its structure.
 func blank(value any) any {
 	switch value := value.(type) {
 	case map[string]any:
@@ -217,7 +217,7 @@ func blank(value any) any {
 	return value
 }
 
-// opaque takes a value out that may hold anything.
+// opaque replaces a text that may contain secrets in any form.
 func opaque(value any) any {
 	if text, ok := value.(string); ok && text != "" {
 		return Redacted
@@ -225,12 +225,12 @@ func opaque(value any) any {
 	return value
 }
 
-// plain is a field's name without what people put between words.
+// plain returns a field's name in lower case and without separators.
 func plain(name string) string {
 	return strings.ToLower(strings.NewReplacer("_", "", "-", "", " ", "").Replace(name))
 }
 
-// secretField tells by a field's name whether its texts are secrets.
+// secretField reports whether the texts of a field with this name are secrets.
 func secretField(name string) bool {
 	name = plain(name)
 	switch name {
@@ -246,8 +246,8 @@ func secretField(name string) bool {
 	return false
 }
 
-// opaqueField tells whether a field holds configuration of the person's own making, in which
-// anything may be.
+// opaqueField reports whether a field holds free-form configuration, which may contain secrets in any
+// form.
 func opaqueField(name string) bool {
 	switch plain(name) {
 	case "ignitionconfigoverride", "ignitionconfigoverrides", "uisettings":
@@ -266,8 +266,8 @@ var (
 		`(?i)((?:password|passwd|passphrase|secret|token|psk|auth|api_?key|private_?key|client-key-data|signature)\\*["']?\s*[:=]\s*\\*["']?)([^\s"'\\,;&}{\[\]]+)`)
 )
 
-// Text takes secrets out of a text: those that were collected, passwords in URLs, private keys,
-// tokens, hashes of passwords, and what stands behind the name of a secret.
+// Text removes secrets from a text: collected secrets, passwords in URLs, private keys, tokens,
+// password hashes, and values after the name of a secret.
 func (r *Redactor) Text(text string) string {
 	if len(text) < 4 {
 		return text
@@ -285,7 +285,7 @@ func (r *Redactor) Text(text string) string {
 	if strings.Contains(text, "$") {
 		text = crypted.ReplaceAllString(text, Redacted)
 	}
-	// Looking for these is slow, and most texts have none.
+	// These expressions are slow, and most texts have no match.
 	lower := strings.ToLower(text)
 	if strings.Contains(lower, "bearer") || strings.Contains(lower, "basic") {
 		text = bearer.ReplaceAllString(text, "${1} "+Redacted)

@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestSecretsAreTakenOutOfTexts(t *testing.T) {
+func TestRedactor_text(t *testing.T) {
 	var secrets Secrets
 	secrets.AddPullSecret(fmt.Sprintf(`{"auths": {"quay.io": {"auth": %q, "email": "a@b.example"}}}`,
 		base64.StdEncoding.EncodeToString([]byte("robot:the-robots-password"))))
@@ -58,7 +58,7 @@ func TestSecretsAreTakenOutOfTexts(t *testing.T) {
 	}
 }
 
-func TestSecretsAreTakenOutOfObjectsByTheNamesOfFields(t *testing.T) {
+func TestRedactor_object(t *testing.T) {
 	text := `{"pull_secret":"{\"auths\":{}}","pull_secret_set":true,"api":{"name":"demo","ssh_public_key":"ssh-ed25519 AAAA","http_proxy":"http://u:proxypw@p:1",
 		"install_config_overrides":"{\"platform\":{\"bmc\":{\"password\":\"bmcpw1\"}},\"fips\":true}","ignition_config_overrides":"{\"passwd\":{}}","tang_servers":""},
 		"ignition_endpoint_headers":{"X-Auth":"header-value"},"code":{"code":"abcdefgh","given":true},"token":"tokentoken","Password":"","ui_settings":"{\"anything\":1}","n":12345678901234567890}`
@@ -110,21 +110,21 @@ func copied(t *testing.T, in []byte) string {
 	return out.String()
 }
 
-func TestLogsAreCopiedAsTextWithoutSecrets(t *testing.T) {
+func TestCopyLog(t *testing.T) {
 	require.Equal(t, "a line with [redacted]\n\n", copied(t, []byte("a line with the-secret\n")))
 	key := "before\n-----BEGIN RSA PRIVATE KEY-----\nMIIE\nmore\n-----END RSA PRIVATE KEY-----\nafter\n"
 	require.Equal(t, "before\n[redacted]\nafter\n\n", copied(t, []byte(key)))
 	inner := tarOf(t, map[string]string{"journal.log": "inner the-secret\n"})
 	outer := gzipOf(t, tarOf(t, map[string]string{"host/logs.tar.gz": string(gzipOf(t, inner))}))
 	require.Equal(t, "==> host/logs.tar.gz/journal.log <==\ninner [redacted]\n\n", copied(t, outer))
-	require.Equal(t, "==> core <==\n[This is no text; left out.]\n",
+	require.Equal(t, "==> core <==\n[Omitted: not a text file.]\n",
 		copied(t, tarOf(t, map[string]string{"core": "\x7fELF\x00\x00"})))
 	require.Equal(t, "half \uFFFD line\n\n", copied(t, []byte("half \xff line\n")))
 }
 
-func TestALogThatIsBrokenOrTooLargeIsCopiedAsFarAsItGoes(t *testing.T) {
+func TestCopyLog_brokenOrTooLarge(t *testing.T) {
 	packed := gzipOf(t, tarOf(t, map[string]string{"a.log": strings.Repeat("line of a log\n", 5000)}))
-	require.Contains(t, copied(t, packed[:len(packed)/2]), "can't be read on")
+	require.Contains(t, copied(t, packed[:len(packed)/2]), "can't be read further")
 	var out bytes.Buffer
 	small := &logCopier{out: &out, left: 1 << 10, redactor: new(Secrets).Redactor()}
 	require.NoError(t, small.start(strings.NewReader(strings.Repeat("a line\n", 1000))))
@@ -137,7 +137,7 @@ func TestALogThatIsBrokenOrTooLargeIsCopiedAsFarAsItGoes(t *testing.T) {
 	require.Contains(t, copied(t, nest), "too deeply")
 }
 
-func TestAnObjectThatIsNoJSONIsAnError(t *testing.T) {
+func TestRedactor_invalidJSON(t *testing.T) {
 	var secrets Secrets
 	require.Error(t, secrets.AddFrom([]byte("{")))
 	_, err := NewBuilder(secrets.Redactor(), map[string][]byte{"/hosts/x": []byte("{")})

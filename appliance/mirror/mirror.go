@@ -16,6 +16,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"landfall/appliance/fault"
 )
 
 // Files names the files that make up a site's rules; "" and none are fine for each.
@@ -68,6 +70,9 @@ type InputError struct {
 	// Problem says what is there and what was expected.
 	Problem string
 }
+
+// FaultKind implements fault.Classified.
+func (*InputError) FaultKind() fault.Kind { return fault.Schema }
 
 func (e *InputError) Error() string {
 	if e.Where == "" {

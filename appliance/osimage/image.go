@@ -32,7 +32,10 @@ const (
 	StateBad         State = "bad"         // can't be used; Message says why and what to do
 )
 
-// Image is what the API tells of an OS image.
+// Usable reports whether discovery images can be made from the image.
+func (i Image) Usable() bool { return i.State == StateReady || i.State == StateVerifying }
+
+// Image describes an OS image, as the API shows it.
 type Image struct {
 	ID               string    `json:"id"`
 	Name             string    `json:"name"` // of the file, as it was given; only people read it

@@ -17,62 +17,40 @@ import (
 	"landfall/web/problem"
 )
 
-// ABIRoute is where folders of the agent-based installer are posted; ABIUploadBytes bounds them.
+// ABIRoute is the route for uploads of directories of the agent-based installer. ABIUploadBytes bounds
+// their size.
 const (
 	ABIRoute       = BasePath + "/abi"
-	ABIUploadBytes = abi.FolderBytes + 1<<20
+	ABIUploadBytes = abi.DirectoryBytes + 1<<20
 )
 
-// ABIFolders is what the console asks about folders of the agent-based installer; its errors are
-// fit for problem.From.
-type ABIFolders interface {
-	// Import makes a cluster of a folder; with check it only says what would come of it.
-	Import(ctx context.Context, files []abi.File, check bool) (*ABIImport, error)
-	// Export writes the folder of a cluster.
-	Export(ctx context.Context, clusterID string) (*ABIExport, error)
+// ABIDirectories creates clusters from directories of the agent-based installer, and writes the
+// directories of clusters.
+type ABIDirectories interface {
+	// Import creates a cluster from a directory. With check, it returns what it would create.
+	Import(ctx context.Context, files []abi.File, check bool) (*abi.Import, error)
+	// Export returns the directory of a cluster.
+	Export(ctx context.Context, clusterID string) (*abi.Export, error)
 }
 
-// ABIImport is what came of a folder.
-type ABIImport struct {
-	ClusterID        string        `json:"cluster_id,omitempty"` // absent when it was only checked
-	InfraEnvID       string        `json:"infra_env_id,omitempty"`
-	Name             string        `json:"name"`
-	OpenshiftVersion string        `json:"openshift_version"`
-	Hosts            int           `json:"hosts"` // that the folder speaks of
-	Notes            []abi.Problem `json:"notes"` // what has no effect here, and why
+type abiDirectories struct{ directories ABIDirectories }
+
+func (d abiDirectories) register(router *echo.Echo) {
+	router.POST(ABIRoute, d.add)
+	router.GET(BasePath+"/clusters/:cluster_id/abi", d.export)
 }
 
-// Filled returns the import with empty lists in the place of none.
-func (i *ABIImport) Filled() *ABIImport {
-	i.Notes = filled(i.Notes)
-	return i
-}
-
-// ABIExport is the folder of a cluster.
-type ABIExport struct {
-	Name  string     `json:"name"` // of the folder
-	Files []abi.File `json:"files"`
-	// Changed are the values that differ from the folder that the cluster was made from; Unsaid
-	// those of them that no document of that folder can hold.
-	Changed []string `json:"changed"`
-	Unsaid  []string `json:"unsaid"`
-}
-
-type abiFolders struct{ folders ABIFolders }
-
-func (f abiFolders) register(router *echo.Echo) {
-	router.POST(ABIRoute, f.add)
-	router.GET(BasePath+"/clusters/:cluster_id/abi", f.export)
-}
-
-// add takes a form with the files of a folder, each under its path, or a tar.gz of it. With
-// ?check=true nothing is made.
-func (f abiFolders) add(c echo.Context) error {
-	files, err := folderOf(c)
+// add accepts a form with the files of a directory under their paths, or a tar.gz. With ?check=true
+// it creates nothing.
+func (d abiDirectories) add(c echo.Context) error {
+	files, err := directoryOf(c)
 	if err != nil {
 		return err
 	}
-	made, err := f.folders.Import(c.Request().Context(), files, c.QueryParam("check") == "true")
+	made, err := d.directories.Import(c.Request().Context(), files, c.QueryParam("check") == "true")
+	if schema, ok := errors.AsType[*abi.SchemaError](err); ok {
+		return problem.Schema(schema.Err)
+	}
 	if err != nil {
 		return err
 	}
@@ -82,7 +60,7 @@ func (f abiFolders) add(c echo.Context) error {
 	return c.JSON(http.StatusCreated, made)
 }
 
-func folderOf(c echo.Context) ([]abi.File, error) {
+func directoryOf(c echo.Context) ([]abi.File, error) {
 	kind, parameters, err := mime.ParseMediaType(c.Request().Header.Get(echo.HeaderContentType))
 	if err != nil || kind != echo.MIMEMultipartForm {
 		return untar(c.Request().Body)
@@ -107,7 +85,7 @@ func folderOf(c echo.Context) ([]abi.File, error) {
 func untar(body io.Reader) ([]abi.File, error) {
 	unpacked, err := gzip.NewReader(body)
 	if err != nil {
-		return nil, problem.BadRequest("The body is neither a form with the folder's files nor a tar.gz of it: %v.",
+		return nil, problem.BadRequest("The body is neither a form with the directory's files nor a tar.gz of it: %v.",
 			err)
 	}
 	var files []abi.File
@@ -132,26 +110,26 @@ func untar(body io.Reader) ([]abi.File, error) {
 	}
 }
 
-// export answers with a tar.gz, or with JSON when that is asked for.
-func (f abiFolders) export(c echo.Context) error {
-	folder, err := f.folders.Export(c.Request().Context(), c.Param("cluster_id"))
+// export answers with a tar.gz, or with JSON for ?format=json.
+func (d abiDirectories) export(c echo.Context) error {
+	directory, err := d.directories.Export(c.Request().Context(), c.Param("cluster_id"))
 	if err != nil {
 		return err
 	}
 	if c.QueryParam("format") == "json" {
-		folder.Changed, folder.Unsaid = filled(folder.Changed), filled(folder.Unsaid)
-		return answer(c, folder)
+		directory.Changed, directory.Unsaid = filled(directory.Changed), filled(directory.Unsaid)
+		return answer(c, directory)
 	}
 	header := c.Response().Header()
 	header.Set(echo.HeaderContentType, "application/gzip")
 	header.Set(echo.HeaderContentDisposition, mime.FormatMediaType("attachment",
-		map[string]string{"filename": folder.Name + ".tar.gz"}))
+		map[string]string{"filename": directory.Name + ".tar.gz"}))
 	header.Set(echo.HeaderCacheControl, "no-store")
 	c.Response().WriteHeader(http.StatusOK)
 	packed := gzip.NewWriter(c.Response())
 	archive := tar.NewWriter(packed)
-	for _, file := range folder.Files {
-		err := archive.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: folder.Name + "/" + file.Name, Mode: 0o600,
+	for _, file := range directory.Files {
+		err := archive.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: directory.Name + "/" + file.Name, Mode: 0o600,
 			Size: int64(len(file.Data))})
 		if err != nil {
 			return err

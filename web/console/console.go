@@ -34,8 +34,10 @@ type Options struct {
 	ClusterOf func(ctx context.Context, kind, key string) (string, error)
 	// Appliance tells what the console's API answers.
 	Appliance Appliance
-	// Images tells of the images of infra-envs.
+	// Images describes the images of infra-envs.
 	Images Images
+	// Downloads serves the images of infra-envs.
+	Downloads Downloads
 	// OSImages are the base images; nil leaves their operations out.
 	OSImages *osimage.Library
 	// Mirror are the site's mirror rules; nil leaves their operations out.
@@ -55,9 +57,9 @@ type Options struct {
 	Journals Journals
 	// MirrorProofs are the proofs of the mirror; nil leaves their operations out.
 	MirrorProofs MirrorProofs
-	// ABIFolders makes clusters of folders of the agent-based installer and back; nil leaves their
+	// ABIDirectories imports and exports directories of the agent-based installer; nil leaves their
 	// operations out.
-	ABIFolders ABIFolders
+	ABIDirectories ABIDirectories
 	// Rehearsals plays installations; nil leaves its operations out.
 	Rehearsals Rehearsals
 	// BMCs are the servers that are driven by their BMCs; nil leaves their operations out.
@@ -125,7 +127,7 @@ func Register(router *echo.Echo, options Options) error {
 		}
 		return answer(c, status)
 	})
-	registerImages(router, options.Images)
+	registerImages(router, options.Images, options.Downloads)
 	if options.AMS != nil {
 		registerSubscriptions(router, options.AMS, options.AMSOff)
 	}
@@ -156,8 +158,8 @@ func Register(router *echo.Echo, options Options) error {
 	if options.MirrorProofs != nil {
 		mirrorProofs{options.MirrorProofs}.register(router)
 	}
-	if options.ABIFolders != nil {
-		abiFolders{options.ABIFolders}.register(router)
+	if options.ABIDirectories != nil {
+		abiDirectories{options.ABIDirectories}.register(router)
 	}
 	if options.Rehearsals != nil {
 		rehearsals{options.Rehearsals}.register(router)

@@ -16,6 +16,7 @@ import (
 	"github.com/jonboulle/clockwork"
 	"github.com/stretchr/testify/require"
 
+	"landfall/appliance/discovery"
 	"landfall/store"
 	"landfall/web"
 )
@@ -53,7 +54,7 @@ func newSite(t *testing.T, ui fstest.MapFS) *site {
 	t.Cleanup(func() { require.NoError(t, db.Close()) })
 	s.db = db
 	require.NoError(t, Register(s.server.Router(), Options{
-		UI: ui, Feed: db, Appliance: appliance{}, Images: s.images, StaticNetworks: networks{}, Clock: s.clock,
+		UI: ui, Feed: db, Appliance: appliance{}, Images: s.images, Downloads: s.images, StaticNetworks: networks{}, Clock: s.clock,
 		Draining: s.server.Draining(),
 		ClusterOf: func(_ context.Context, kind, key string) (string, error) {
 			return "cluster of " + kind + " " + key, nil
@@ -160,9 +161,9 @@ func TestTheConsolesAPIAnswers(t *testing.T) {
 	var status Status
 	require.NoError(t, json.Unmarshal(s.get("/api/landfall/v1/status").Body.Bytes(), &status))
 	require.Equal(t, "http://bastion:8090", status.URL)
-	var image Image
+	var image discovery.Description
 	require.NoError(t, json.Unmarshal(s.get("/api/landfall/v1/infra-envs/i-1/image").Body.Bytes(), &image))
-	require.Equal(t, Image{URL: "http://bastion:8090/i-1", SizeBytes: 7, SHA256: "ab", ETag: `"x"`, Type: "full-iso"},
+	require.Equal(t, discovery.Description{URL: "http://bastion:8090/i-1", SizeBytes: 7, SHA256: "ab", ETag: `"x"`, Type: "full-iso"},
 		image)
 	missing := s.get("/api/landfall/v1/infra-envs/i-2/image")
 	require.Equal(t, http.StatusNotFound, missing.Code)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"landfall/appliance/discovery"
 	"landfall/web/image/telescope"
 	"landfall/web/problem"
 )
@@ -29,20 +30,22 @@ func (*images) find(id string) error {
 	return nil
 }
 
-func (i *images) Image(_ context.Context, id string) (*Image, error) {
-	return &Image{URL: "http://bastion:8090/i-1", SizeBytes: 7, SHA256: "ab", ETag: `"x"`, Type: "full-iso"}, i.find(id)
+func (i *images) Describe(_ context.Context, id string) (*discovery.Description, error) {
+	return &discovery.Description{URL: "http://bastion:8090/i-1", SizeBytes: 7, SHA256: "ab", ETag: `"x"`, Type: "full-iso"}, i.find(id)
 }
 
-func (i *images) Reads(_ context.Context, id string) ([]telescope.Report, error) {
+func (i *images) Reads(id string) ([]telescope.Report, error) {
 	return []telescope.Report{{Client: "10.0.0.7", State: telescope.Stopped, Sentence: "BMC 10.0.0.7 has stopped."}},
 		i.find(id)
 }
 
-func (i *images) RenewShortURL(_ context.Context, id string, valid time.Duration) (*ShortURL, error) {
+func (i *images) RenewShortURL(_ context.Context, id string, valid time.Duration) (*discovery.ShortURL, error) {
 	i.valid = valid
 	i.renewed++
-	return &ShortURL{URL: "http://bastion:8090/i/abc.iso"}, i.find(id)
+	return &discovery.ShortURL{URL: "http://bastion:8090/i/abc.iso"}, i.find(id)
 }
+
+func (i *images) ForgetCodes(string) {}
 
 func (i *images) RevokeShortURL(_ context.Context, id string) error {
 	i.revoked++

@@ -11,12 +11,12 @@ import (
 
 // Journals makes the journals of clusters.
 type Journals interface {
-	// Journal gathers what happened to a cluster; it returns a name for the file and what writes
-	// it. Its errors are fit for problem.From.
+	// Journal collects the history of a cluster. It returns a file name and a function that writes
+	// the file.
 	Journal(ctx context.Context, clusterID string) (name string, write func(io.Writer) error, err error)
 }
 
-// registerJournals adds the download of a cluster's journal, its black box.
+// registerJournals adds the route that downloads the journal of a cluster.
 func registerJournals(router *echo.Echo, journals Journals) {
 	router.GET(BasePath+"/clusters/:cluster_id/journal", func(c echo.Context) error {
 		name, write, err := journals.Journal(c.Request().Context(), c.Param("cluster_id"))

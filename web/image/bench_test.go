@@ -25,6 +25,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"landfall/appliance/discovery"
 	"landfall/isogen"
 	"landfall/isogen/skeleton"
 	"landfall/web"
@@ -84,9 +85,9 @@ func serveForBenchmarks(path string) error {
 	said := contest{Ready: time.Since(start)}
 	logger := slog.New(slog.NewJSONHandler(io.Discard, nil))
 	server := web.New(web.Options{Logger: logger, Quiet: image.Quiet})
-	served := &image.Image{Image: full, InfraEnvID: infraEnv, Kind: image.Full, FileName: "discovery.iso",
+	served := &discovery.Image{Image: full, InfraEnvID: infraEnv, Kind: discovery.Full, FileName: "discovery.iso",
 		Modified: modified}
-	image.New(image.Options{Source: &source{image: served}, Networks: image.Networks{{}}, Logger: logger}).
+	image.New(image.Options{Source: &source{image: served}, Networks: discovery.Networks{{}}, Logger: logger}).
 		Register(server.Router())
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

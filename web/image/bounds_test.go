@@ -15,6 +15,7 @@ import (
 	"github.com/jonboulle/clockwork"
 	"github.com/stretchr/testify/require"
 
+	"landfall/appliance/discovery"
 	"landfall/isogen"
 	"landfall/isogen/skeleton"
 )
@@ -43,7 +44,7 @@ func TestReadersAreBounded(t *testing.T) {
 	s := newReaders(clock, time.Hour)
 	full, err := openBase(t).Full(isogen.Payload{Ignition: []byte("config")})
 	require.NoError(t, err)
-	image := &Image{Image: full}
+	image := &download{Image: &discovery.Image{Image: full}}
 	for i := range maxReaders + 100 {
 		clock.Advance(time.Millisecond)
 		s.bind(readerKey{client: fmt.Sprint(i), path: "/x.iso"}, rangeOf("bmc"), image)
@@ -68,7 +69,7 @@ func TestRevisionsAreBoundedByTheMemoryThatTheyTake(t *testing.T) {
 	require.Greater(t, image.Held(), int64(500_000))
 	for i := range 40 {
 		clock.Advance(time.Second)
-		s.bind(readerKey{client: "c", path: fmt.Sprint(i)}, rangeOf("bmc"), &Image{Image: image, InfraEnvID: "env"})
+		s.bind(readerKey{client: "c", path: fmt.Sprint(i)}, rangeOf("bmc"), &download{Image: &discovery.Image{Image: image, InfraEnvID: "env"}})
 		require.LessOrEqual(t, s.held, s.maxHeld)
 	}
 	require.Less(t, len(s.byTag), 30)
@@ -93,7 +94,7 @@ type racing struct {
 	codes *codes
 }
 
-func (r racing) Code(context.Context, string) (string, time.Time, error) {
+func (r racing) ResolveCode(context.Context, string) (string, time.Time, error) {
 	r.codes.forget("env")
 	return "env", time.Time{}, nil
 }

@@ -37,7 +37,7 @@ func (c *codes) infraEnv(ctx context.Context, text string) (string, error) {
 	if ok && (found.until.IsZero() || c.clock.Now().Before(found.until)) {
 		return found.infraEnvID, nil
 	}
-	infraEnvID, until, err := c.source.Code(ctx, text)
+	infraEnvID, until, err := c.source.ResolveCode(ctx, text)
 	if err != nil {
 		return "", err
 	}

@@ -16,10 +16,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"landfall/appliance/discovery"
 	"landfall/isogen"
 	"landfall/isogen/plain"
 	"landfall/isogen/skeleton"
-	"landfall/web/image"
 )
 
 // TestServedBytesAreThoseOfAnIndependentBuilder downloads images of random recipes, whole and in
@@ -51,7 +51,7 @@ func TestServedBytesAreThoseOfAnIndependentBuilder(t *testing.T) {
 			want, err := plain.Build(published.Bytes(), config, nil, base.Info().KernelArguments.Default+" "+argument)
 			require.NoError(t, err)
 
-			server := serve(t, &source{image: &image.Image{Image: full, InfraEnvID: infraEnv, Kind: image.Full,
+			server := serve(t, &source{image: &discovery.Image{Image: full, InfraEnvID: infraEnv, Kind: discovery.Full,
 				FileName: "x.iso", Modified: modified}})
 			_, body := get(t, server, "/byid/"+infraEnv+"/4.19/x86_64/full.iso", "client", "")
 			require.True(t, bytes.Equal(want, body))

@@ -13,6 +13,7 @@ import (
 	"github.com/jonboulle/clockwork"
 	"github.com/labstack/echo/v4"
 
+	"landfall/appliance/discovery"
 	"landfall/isogen"
 	"landfall/web/image/telescope"
 	"landfall/web/problem"
@@ -30,7 +31,7 @@ const maxRanges = 100
 // Options is what a [Service] is made from.
 type Options struct {
 	Source   Source
-	Networks Networks // at least one
+	Networks discovery.Networks // at least one
 	// Patience is how long a client may take nothing of what it asked for before it is dropped; 0
 	// means [DefaultPatience].
 	Patience time.Duration
@@ -82,12 +83,26 @@ func (s *Service) Forget(infraEnvID string) {
 	s.options.Telescope.Forget(infraEnvID)
 }
 
-// Recall has an infra-env's short codes asked for again by the next request: one may have been
-// revoked. Its readers go on with the images that they began with.
-func (s *Service) Recall(infraEnvID string) { s.codes.forget(infraEnvID) }
+// ForgetCodes makes the next request resolve the short codes of an infra-env again: one may have
+// been revoked. Present readers continue with their images.
+func (s *Service) ForgetCodes(infraEnvID string) { s.codes.forget(infraEnvID) }
+
+// Reads reports the reads of an infra-env's images.
+func (s *Service) Reads(infraEnvID string) ([]telescope.Report, error) {
+	registrations, err := s.options.Source.Registrations(infraEnvID)
+	if err != nil {
+		return nil, err
+	}
+	return s.options.Telescope.Reads(infraEnvID, registrations...), nil
+}
+
+// network returns the network that a request came from.
+func (s *Service) network(r *http.Request) discovery.Network {
+	return s.options.Networks[s.options.Networks.Index(r.Host)]
+}
 
 // find makes the image that a request asks for as it is now.
-type find func(c echo.Context, network Network) (*Image, error)
+type find func(c echo.Context, network discovery.Network) (*discovery.Image, error)
 
 // answer returns the handler of a download.
 func (s *Service) answer(find find) echo.HandlerFunc {
@@ -102,7 +117,7 @@ func (s *Service) answer(find find) echo.HandlerFunc {
 }
 
 // pick returns the revision that a request is answered with.
-func (s *Service) pick(c echo.Context, k readerKey, find find) (*Image, error) {
+func (s *Service) pick(c echo.Context, k readerKey, find find) (*download, error) {
 	r := c.Request()
 	image := s.readers.pick(k, r)
 	if image == nil {
@@ -110,17 +125,17 @@ func (s *Service) pick(c echo.Context, k readerKey, find find) (*Image, error) {
 		if err != nil {
 			return nil, told(err)
 		}
-		image = s.readers.bind(k, r, found)
+		image = s.readers.bind(k, r, &download{Image: found})
 	}
 	if err := image.Intact(); err != nil {
-		s.options.Source.Failed(image, err)
+		s.options.Source.CheckBase(image.Image)
 		return nil, &problem.Error{Status: http.StatusServiceUnavailable, Reason: err.Error(), Err: err}
 	}
 	return image, nil
 }
 
 func (s *Service) key(r *http.Request) readerKey {
-	k := readerKey{client: clientOf(r), path: r.URL.Path, network: s.options.Networks.index(r.Host)}
+	k := readerKey{client: clientOf(r), path: r.URL.Path, network: s.options.Networks.Index(r.Host)}
 	if agent := r.Header["User-Agent"]; len(agent) > 0 {
 		k.agent = agent[0]
 	}
@@ -141,7 +156,7 @@ func told(err error) error {
 }
 
 // send answers with an image, or with what the request's conditions and ranges leave of it.
-func (s *Service) send(c echo.Context, k readerKey, image *Image) error {
+func (s *Service) send(c echo.Context, k readerKey, image *download) error {
 	r, response := c.Request(), c.Response()
 	image.describe(response.Header(), asksForPresent(r))
 	if strings.Count(r.Header.Get("Range"), ",") >= maxRanges {
@@ -175,7 +190,7 @@ func (s *Service) send(c echo.Context, k readerKey, image *Image) error {
 }
 
 // follow has the telescope follow what a request reads.
-func (s *Service) follow(r *http.Request, k readerKey, image *Image) *telescope.Read {
+func (s *Service) follow(r *http.Request, k readerKey, image *download) *telescope.Read {
 	read, first := s.options.Telescope.Request(k.client, k.agent, telescope.Image{
 		InfraEnvID: image.InfraEnvID, Kind: string(image.Kind), Revision: image.ETag(), Size: image.Size(),
 		Segments: image.Segments(),
@@ -201,7 +216,7 @@ func reason(err error) string {
 
 // note logs why an answer was broken off. net/http closes the connection of an answer that lacks
 // bytes, so that the client sees it too.
-func (s *Service) note(c echo.Context, k readerKey, image *Image, err error) {
+func (s *Service) note(c echo.Context, k readerKey, image *download, err error) {
 	if err == nil {
 		return
 	}
@@ -211,7 +226,7 @@ func (s *Service) note(c echo.Context, k readerKey, image *Image, err error) {
 	}
 	if errors.As(err, new(*isogen.BaseError)) {
 		level, message = slog.LevelError, "a download was broken off because its base ISO was changed"
-		s.options.Source.Failed(image, err)
+		s.options.Source.CheckBase(image.Image)
 	}
 	s.options.Logger.Log(c.Request().Context(), level, message, "client", k.client, "infra_env_id", image.InfraEnvID,
 		"kind", image.Kind, "error", err)
@@ -219,7 +234,7 @@ func (s *Service) note(c echo.Context, k readerKey, image *Image, err error) {
 
 // refuse returns an error that net/http found in the API's own shape, with none of the headers that
 // describe an image.
-func refuse(response *echo.Response, image *Image, status int, sentence string) error {
+func refuse(response *echo.Response, image *download, status int, sentence string) error {
 	header := response.Header()
 	for _, name := range []string{"Accept-Ranges", "Cache-Control", "Content-Disposition", "Content-Length",
 		"Content-Type", "Last-Modified", "Repr-Digest", "X-Content-Type-Options"} {
@@ -243,7 +258,7 @@ func shortened(text string) string {
 func (s *Service) digest(find find) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		r := c.Request()
-		image, err := find(c, s.options.Networks.Of(r))
+		image, err := find(c, s.network(r))
 		if err != nil {
 			return told(err)
 		}

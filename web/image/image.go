@@ -27,62 +27,42 @@ import (
 	"sync/atomic"
 	"time"
 
-	"landfall/isogen"
+	"landfall/appliance/discovery"
 )
 
-// Kind says what is downloaded.
-type Kind string
-
-// What an infra-env has. Kernel, RootFS and InsFile depend on its base ISO alone.
-const (
-	Full           Kind = "full"    // boots without fetching anything else
-	Minimal        Kind = "minimal" // fetches its rootfs
-	Config         Kind = "config"  // has only the config
-	Initrd         Kind = "initrd"  // with the config, for network boot
-	InitrdAddrSize Kind = "initrd.addrsize"
-	Kernel         Kind = "kernel"
-	RootFS         Kind = "rootfs"
-	InsFile        Kind = "ins-file"
-)
-
-// Source makes images. An error that is a *problem.Error is told as it is: 404 for an infra-env
-// that does not exist, 409 or 503 while there is no image.
+// Source makes images. Package discovery implements it.
 type Source interface {
-	// Image returns an infra-env's image as the infra-env is now, with links for the network that
-	// is asked from.
-	Image(ctx context.Context, infraEnvID string, kind Kind, network Network) (*Image, error)
-	// Artifact returns a Kernel, RootFS or InsFile for an OpenShift version and an architecture.
-	Artifact(ctx context.Context, version, arch string, kind Kind) (*Image, error)
-	// Code returns the infra-env of a short code, and until when the code is valid (zero: without
-	// end).
-	Code(ctx context.Context, code string) (infraEnvID string, until time.Time, err error)
-	// Script returns a boot loader's script.
-	Script(ctx context.Context, script Script) ([]byte, error)
+	// Image returns the present image of an infra-env, with URLs of the network that the request
+	// came from. The kind "" is the infra-env's own.
+	Image(ctx context.Context, infraEnvID string, kind discovery.Kind,
+		network discovery.Network) (*discovery.Image, error)
+	// BootFile returns a Kernel, RootFS or InsFile for an OpenShift version and an architecture.
+	BootFile(ctx context.Context, version, arch string, kind discovery.Kind) (*discovery.Image, error)
+	// ResolveCode returns the infra-env of the code in a short URL, and when the code expires (zero:
+	// never).
+	ResolveCode(ctx context.Context, code string) (infraEnvID string, expires time.Time, err error)
+	// Script returns the script for a boot loader.
+	Script(ctx context.Context, request discovery.ScriptRequest) ([]byte, error)
 	// Ready returns nil if images can be downloaded.
 	Ready() error
-	// Failed hears of an image whose base can't be read any more.
-	Failed(image *Image, err error)
+	// CheckBase checks the base ISO of an image that could not be read.
+	CheckBase(failed *discovery.Image)
+	// Registrations returns when the hosts of an infra-env last registered.
+	Registrations(infraEnvID string) ([]time.Time, error)
 }
 
-// Image is an image with what a download tells of it. It never changes.
-type Image struct {
-	*isogen.Image
-	InfraEnvID string // "" for an artifact
-	Kind       Kind
-	FileName   string
-	Modified   time.Time // when its recipe last changed
-	// Digest returns the SHA-256 in hex, or "" while it is not known yet. compute has it computed
-	// in the background then.
-	Digest func(compute bool) string
+// download is an image with the headers of its answers.
+type download struct {
+	*discovery.Image
 
 	once       sync.Once
-	headers    http.Header              // that every answer has
+	headers    http.Header              // of every answer
 	reprDigest atomic.Pointer[[]string] // the header's value once the digest is known
 }
 
 // describe sets the headers that say what is sent (Repr-Digest: RFC 9530, section 3). They are made
 // once: readers of virtual media send hundreds of requests a second.
-func (i *Image) describe(header http.Header, compute bool) {
+func (i *download) describe(header http.Header, compute bool) {
 	i.once.Do(func() {
 		i.headers = http.Header{
 			"Etag":                {i.ETag()},
@@ -98,7 +78,7 @@ func (i *Image) describe(header http.Header, compute bool) {
 	}
 }
 
-func (i *Image) digestHeader(compute bool) []string {
+func (i *download) digestHeader(compute bool) []string {
 	if value := i.reprDigest.Load(); value != nil {
 		return *value
 	}
@@ -113,24 +93,3 @@ func (i *Image) digestHeader(compute bool) []string {
 	i.reprDigest.Store(&value)
 	return value
 }
-
-// Script is what a boot loader asks for.
-type Script struct {
-	InfraEnvID string
-	Format     ScriptFormat
-	// ipxe_script_type of the request: "discovery-image-always", "boot-order-control" or "" for the
-	// appliance's choice
-	Type    string
-	MAC     string // of the asking machine, on its second request
-	Network Network
-	URL     string // that the script was asked for under, without query; for one that leads back to itself
-}
-
-// ScriptFormat is a boot loader's language.
-type ScriptFormat string
-
-// The boot loaders.
-const (
-	IPXE ScriptFormat = "ipxe"
-	GRUB ScriptFormat = "grub"
-)

@@ -22,6 +22,7 @@ import (
 	"github.com/openshift/assisted-service/models"
 	"github.com/stretchr/testify/require"
 
+	"landfall/appliance/discovery"
 	"landfall/isogen"
 	"landfall/isogen/skeleton"
 	"landfall/web"
@@ -39,7 +40,7 @@ var modified = time.Date(2025, 5, 23, 12, 0, 0, 0, time.UTC)
 // source has one image, or an error for everybody.
 type source struct {
 	mu     sync.Mutex
-	image  *image.Image
+	image  *discovery.Image
 	err    error
 	asked  int // how often an image was looked up
 	failed int
@@ -47,24 +48,24 @@ type source struct {
 	until  time.Time
 }
 
-func (s *source) Image(_ context.Context, id string, kind image.Kind, _ image.Network) (*image.Image, error) {
+func (s *source) Image(_ context.Context, id string, kind discovery.Kind, _ discovery.Network) (*discovery.Image, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.asked++
 	if id != infraEnv {
 		return nil, problem.NotFound("there is no infra-env %s", id)
 	}
-	if kind != image.Full && kind != "" {
+	if kind != discovery.Full && kind != "" {
 		return nil, problem.Conflict("there is no %s image", kind)
 	}
 	return s.image, s.err
 }
 
-func (s *source) Artifact(_ context.Context, version, arch string, kind image.Kind) (*image.Image, error) {
+func (s *source) BootFile(_ context.Context, version, arch string, kind discovery.Kind) (*discovery.Image, error) {
 	return nil, problem.Conflict("there is no %s of %s on %s", kind, version, arch)
 }
 
-func (s *source) Code(_ context.Context, code string) (string, time.Time, error) {
+func (s *source) ResolveCode(_ context.Context, code string) (string, time.Time, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if code != s.code {
@@ -73,20 +74,22 @@ func (s *source) Code(_ context.Context, code string) (string, time.Time, error)
 	return infraEnv, s.until, nil
 }
 
-func (s *source) Script(_ context.Context, script image.Script) ([]byte, error) {
+func (s *source) Script(_ context.Context, script discovery.ScriptRequest) ([]byte, error) {
 	return fmt.Appendf(nil, "%s %s %s %s %s", script.Format, script.InfraEnvID, script.Type, script.MAC, script.URL),
 		nil
 }
 
+func (s *source) Registrations(string) ([]time.Time, error) { return nil, s.err }
+
 func (s *source) Ready() error { return s.err }
 
-func (s *source) Failed(*image.Image, error) {
+func (s *source) CheckBase(*discovery.Image) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.failed++
 }
 
-func (s *source) set(i *image.Image) {
+func (s *source) set(i *discovery.Image) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.image = i
@@ -116,15 +119,15 @@ func largeBase(t testing.TB, rootFS int) *isogen.Base {
 	return base
 }
 
-func build(t testing.TB, base *isogen.Base, config string) *image.Image {
+func build(t testing.TB, base *isogen.Base, config string) *discovery.Image {
 	t.Helper()
 	full, err := base.Full(isogen.Payload{Ignition: []byte(config)})
 	require.NoError(t, err)
-	return &image.Image{Image: full, InfraEnvID: infraEnv, Kind: image.Full, FileName: "discovery_image_site-1.iso",
+	return &discovery.Image{Image: full, InfraEnvID: infraEnv, Kind: discovery.Full, FileName: "discovery_image_site-1.iso",
 		Modified: modified}
 }
 
-func content(t testing.TB, i *image.Image) []byte {
+func content(t testing.TB, i *discovery.Image) []byte {
 	t.Helper()
 	r := i.NewReader()
 	b := make([]byte, i.Size())
@@ -144,7 +147,7 @@ func serve(t testing.TB, src image.Source) *httptest.Server {
 func serveWith(t testing.TB, options image.Options) (*httptest.Server, *image.Service) {
 	t.Helper()
 	if options.Networks == nil {
-		options.Networks = image.Networks{{URL: "http://192.0.2.1:8090", Boot: "http://192.0.2.1:8090"}}
+		options.Networks = discovery.Networks{{URL: "http://192.0.2.1:8090", Boot: "http://192.0.2.1:8090"}}
 	}
 	service := image.New(options)
 	s := web.New(web.Options{})
@@ -381,7 +384,7 @@ func (l listener) Accept() (net.Conn, error) {
 func TestRangesOfTheBaseReachTheConnectionAsFiles(t *testing.T) {
 	s := web.New(web.Options{})
 	image.New(image.Options{
-		Source: &source{image: build(t, base(t), "config")}, Networks: image.Networks{{}},
+		Source: &source{image: build(t, base(t), "config")}, Networks: discovery.Networks{{}},
 	}).Register(s.Router())
 	server := httptest.NewUnstartedServer(s)
 	files := 0

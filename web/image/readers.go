@@ -47,7 +47,7 @@ type readerKey struct {
 }
 
 type reader struct {
-	image    *Image
+	image    *download
 	last     time.Time
 	inRanges time.Time // the last request for a range
 }
@@ -58,7 +58,7 @@ type tagKey struct {
 }
 
 type revision struct {
-	image *Image
+	image *download
 	last  time.Time
 }
 
@@ -69,7 +69,7 @@ func newReaders(clock clockwork.Clock, hold time.Duration) *readers {
 
 // pick returns the image that a request is to be answered with, or nil if it begins with the
 // present one: bind that then.
-func (s *readers) pick(k readerKey, r *http.Request) *Image {
+func (s *readers) pick(k readerKey, r *http.Request) *download {
 	now := s.clock.Now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -95,7 +95,7 @@ func (s *readers) pick(k readerKey, r *http.Request) *Image {
 
 // bind notes which image a client begins with and returns the one that it gets: another one if the
 // client turns out to be in the middle of reading that.
-func (s *readers) bind(k readerKey, r *http.Request, image *Image) *Image {
+func (s *readers) bind(k readerKey, r *http.Request, image *download) *download {
 	now := s.clock.Now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -152,7 +152,7 @@ func (s *readers) forget(infraEnvID string) {
 	}
 }
 
-func (s *readers) remember(k tagKey, image *Image, now time.Time) {
+func (s *readers) remember(k tagKey, image *download, now time.Time) {
 	if known := s.byTag[k]; known != nil {
 		known.last = now
 		return

@@ -15,6 +15,7 @@ import (
 	"github.com/jonboulle/clockwork"
 	"github.com/stretchr/testify/require"
 
+	"landfall/appliance/discovery"
 	"landfall/web/image"
 )
 
@@ -86,7 +87,7 @@ func TestAReaderBeginsAnewAfterAPause(t *testing.T) {
 		pause  time.Duration
 		method string
 		ranges string
-		want   *image.Image
+		want   *discovery.Image
 	}{
 		"a HEAD after half a minute":           {30 * time.Second, http.MethodHead, "", changed},
 		"a HEAD within it":                     {29 * time.Second, http.MethodHead, "", old},
@@ -150,7 +151,7 @@ func TestAnImageThatChangesUnderItsReaders(t *testing.T) {
 	const clients, changes, piece = 50, 100, 32 << 10
 	b := base(t)
 	revisions := map[[32]byte]bool{}
-	images := make([]*image.Image, changes+1)
+	images := make([]*discovery.Image, changes+1)
 	for i := range images {
 		images[i] = build(t, b, fmt.Sprintf(`{"revision": %d}`, i))
 		revisions[sha256.Sum256(content(t, images[i]))] = true
@@ -237,7 +238,7 @@ func TestAShortURLLeadsToTheImageUntilItIsRevokedOrExpires(t *testing.T) {
 	}
 
 	src.setCode("another one")
-	service.Recall(infraEnv)
+	service.ForgetCodes(infraEnv)
 	response, body = get(t, server, short, "bmc", "0-9")
 	requireProblem(t, response, body, http.StatusNotFound, "there is no image at this address")
 

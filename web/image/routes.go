@@ -6,6 +6,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"landfall/appliance/discovery"
 	"landfall/web/problem"
 )
 
@@ -39,25 +40,25 @@ func (s *Service) Register(e *echo.Echo) {
 	}
 	for _, prefix := range []string{byID, byAPIKey, byToken} {
 		prefix += "/:version/:arch/"
-		for file, kind := range map[string]Kind{"full.iso": Full, "minimal.iso": Minimal, "initrd.img": Initrd,
-			"initrd.addrsize": InitrdAddrSize} {
+		for file, kind := range map[string]discovery.Kind{"full.iso": discovery.Full, "minimal.iso": discovery.Minimal, "initrd.img": discovery.Initrd,
+			"initrd.addrsize": discovery.InitrdAddrSize} {
 			find := s.image(kind)
 			get(prefix+file, s.answer(find))
 			get(prefix+file+".sha256", s.digest(find))
 		}
-		for file, kind := range map[string]Kind{"kernel": Kernel, "rootfs.img": RootFS, "ins-file": InsFile} {
+		for file, kind := range map[string]discovery.Kind{"kernel": discovery.Kernel, "rootfs.img": discovery.RootFS, "ins-file": discovery.InsFile} {
 			get(prefix+file, s.answer(s.artifact(kind)))
 		}
 	}
 	get("/images/:infra_env_id", s.answer(s.imageByType))
-	get("/images/:infra_env_id/pxe-initrd", s.answer(s.image(Initrd)))
-	get("/images/:infra_env_id/s390x-initrd-addrsize", s.answer(s.image(InitrdAddrSize)))
-	for _, kind := range []Kind{Kernel, RootFS, InsFile} {
+	get("/images/:infra_env_id/pxe-initrd", s.answer(s.image(discovery.Initrd)))
+	get("/images/:infra_env_id/s390x-initrd-addrsize", s.answer(s.image(discovery.InitrdAddrSize)))
+	for _, kind := range []discovery.Kind{discovery.Kernel, discovery.RootFS, discovery.InsFile} {
 		get("/boot-artifacts/"+string(kind), s.answer(s.artifact(kind)))
 	}
 	get(shortPath+":file", s.short)
-	get("/ipxe/:infra_env_id", s.script(IPXE))
-	get("/grub/:infra_env_id/grub.cfg", s.script(GRUB))
+	get("/ipxe/:infra_env_id", s.script(discovery.IPXE))
+	get("/grub/:infra_env_id/grub.cfg", s.script(discovery.GRUB))
 	get("/config/:file", s.answer(s.config))
 	get("/health", s.health)
 	get("/live", func(c echo.Context) error { return c.NoContent(http.StatusOK) })
@@ -82,8 +83,8 @@ func id(c echo.Context) (string, error) {
 	return c.Param("infra_env_id"), nil
 }
 
-func (s *Service) image(kind Kind) find {
-	return func(c echo.Context, network Network) (*Image, error) {
+func (s *Service) image(kind discovery.Kind) find {
+	return func(c echo.Context, network discovery.Network) (*discovery.Image, error) {
 		infraEnvID, err := id(c)
 		if err != nil {
 			return nil, err
@@ -92,8 +93,8 @@ func (s *Service) image(kind Kind) find {
 	}
 }
 
-func (s *Service) imageByType(c echo.Context, network Network) (*Image, error) {
-	kind, known := map[string]Kind{"": Full, "full-iso": Full, "minimal-iso": Minimal}[c.QueryParam("type")]
+func (s *Service) imageByType(c echo.Context, network discovery.Network) (*discovery.Image, error) {
+	kind, known := map[string]discovery.Kind{"": discovery.Full, "full-iso": discovery.Full, "minimal-iso": discovery.Minimal}[c.QueryParam("type")]
 	if !known {
 		return nil, problem.BadRequest("type is %q; expected full-iso or minimal-iso", shortened(c.QueryParam("type")))
 	}
@@ -102,8 +103,8 @@ func (s *Service) imageByType(c echo.Context, network Network) (*Image, error) {
 
 // artifact finds what depends on the base ISO alone, by the version and architecture in the path or
 // in the query.
-func (s *Service) artifact(kind Kind) find {
-	return func(c echo.Context, _ Network) (*Image, error) {
+func (s *Service) artifact(kind discovery.Kind) find {
+	return func(c echo.Context, _ discovery.Network) (*discovery.Image, error) {
 		version, arch := c.Param("version"), c.Param("arch")
 		if version == "" {
 			version, arch = c.QueryParam("version"), c.QueryParam("arch")
@@ -114,29 +115,29 @@ func (s *Service) artifact(kind Kind) find {
 		if arch == "" {
 			arch = "x86_64"
 		}
-		artifact, err := s.options.Source.Artifact(c.Request().Context(), version, arch, kind)
+		artifact, err := s.options.Source.BootFile(c.Request().Context(), version, arch, kind)
 		if err != nil {
 			return nil, err
 		}
 		if infraEnvID, err := id(c); err == nil && infraEnvID != "" {
-			return artifact.belongingTo(infraEnvID), nil
+			return belongingTo(artifact, infraEnvID), nil
 		}
 		return artifact, nil
 	}
 }
 
 // belongingTo is an artifact that is read by a machine of an infra-env.
-func (i *Image) belongingTo(infraEnvID string) *Image {
-	return &Image{Image: i.Image, InfraEnvID: infraEnvID, Kind: i.Kind, FileName: i.FileName, Modified: i.Modified,
+func belongingTo(i *discovery.Image, infraEnvID string) *discovery.Image {
+	return &discovery.Image{Image: i.Image, InfraEnvID: infraEnvID, Kind: i.Kind, FileName: i.FileName, Modified: i.Modified,
 		Digest: i.Digest}
 }
 
-func (s *Service) config(c echo.Context, network Network) (*Image, error) {
+func (s *Service) config(c echo.Context, network discovery.Network) (*discovery.Image, error) {
 	infraEnvID, ok := strings.CutSuffix(c.Param("file"), ".iso")
 	if !ok {
 		return nil, problem.NotFound("%s is no image; its name ends in .iso", c.Request().URL.Path)
 	}
-	return s.options.Source.Image(c.Request().Context(), infraEnvID, Config, network)
+	return s.options.Source.Image(c.Request().Context(), infraEnvID, discovery.Config, network)
 }
 
 // short answers a short URL with what its ending asks for. The kind of image is the infra-env's
@@ -151,7 +152,7 @@ func (s *Service) short(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	find := func(c echo.Context, network Network) (*Image, error) {
+	find := func(c echo.Context, network discovery.Network) (*discovery.Image, error) {
 		return s.options.Source.Image(c.Request().Context(), infraEnvID, "", network)
 	}
 	switch ending {
@@ -160,16 +161,16 @@ func (s *Service) short(c echo.Context) error {
 	case "iso.sha256":
 		return s.digest(find)(c)
 	}
-	return s.sendScript(c, infraEnvID, IPXE)
+	return s.sendScript(c, infraEnvID, discovery.IPXE)
 }
 
-func (s *Service) script(format ScriptFormat) echo.HandlerFunc {
+func (s *Service) script(format discovery.ScriptFormat) echo.HandlerFunc {
 	return func(c echo.Context) error { return s.sendScript(c, c.Param("infra_env_id"), format) }
 }
 
-func (s *Service) sendScript(c echo.Context, infraEnvID string, format ScriptFormat) error {
-	network := s.options.Networks.Of(c.Request())
-	script, err := s.options.Source.Script(c.Request().Context(), Script{
+func (s *Service) sendScript(c echo.Context, infraEnvID string, format discovery.ScriptFormat) error {
+	network := s.network(c.Request())
+	script, err := s.options.Source.Script(c.Request().Context(), discovery.ScriptRequest{
 		InfraEnvID: infraEnvID, Format: format, Type: c.QueryParam("ipxe_script_type"), MAC: c.QueryParam("mac"),
 		Network: network, URL: network.Boot + c.Request().URL.Path,
 	})

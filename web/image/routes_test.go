@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"landfall/appliance/discovery"
 	"landfall/web/image"
 	"landfall/web/problem"
 )
@@ -89,7 +90,7 @@ func TestTheDeprecatedPathsAreServed(t *testing.T) {
 func TestScriptsNameTheNetworkThatTheyWereAskedFrom(t *testing.T) {
 	server, _ := serveWith(t, image.Options{
 		Source: &source{image: build(t, base(t), "config"), code: "abcdefghijklmnop"},
-		Networks: image.Networks{
+		Networks: discovery.Networks{
 			{URL: "https://bastion.example.com", Boot: "http://bastion.example.com:8091"},
 			{URL: "http://192.0.2.1:8090", Boot: "http://192.0.2.1:8091"},
 			{URL: "http://[2001:db8::1]:8090", Boot: "http://[2001:db8::1]:8091"},

@@ -39,7 +39,7 @@ type sender struct {
 	control             *http.ResponseController
 	patience            time.Duration // how long a client may take nothing
 	direct              bool          // the connection takes files
-	image               *Image
+	image               *download
 	reader              *isogen.Reader
 	read                *telescope.Read // nil for a HEAD
 	pieces              *sync.Pool      // of buffers of pieceSize bytes
@@ -48,7 +48,7 @@ type sender struct {
 	failure             error           // why the answer had to be broken off
 }
 
-func (s *Service) newSender(response *echo.Response, r *http.Request, image *Image, read *telescope.Read) *sender {
+func (s *Service) newSender(response *echo.Response, r *http.Request, image *download, read *telescope.Read) *sender {
 	w := &sender{
 		ResponseWriter: response.Writer, echo: response, control: http.NewResponseController(response.Writer),
 		patience: s.options.Patience, direct: r.TLS == nil && r.ProtoMajor == 1,

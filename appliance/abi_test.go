@@ -19,9 +19,9 @@ import (
 	"landfall/web/console"
 )
 
-// abiFolder is a folder that describes a cluster of three nodes at a site, whose second host has no
+// abiDirectory is a directory that describes a cluster of three nodes at a site, whose second host has no
 // name in it.
-func (s *site) abiFolder(t *testing.T, name string) []abi.File {
+func (s *site) abiDirectory(t *testing.T, name string) []abi.File {
 	t.Helper()
 	replacer := strings.NewReplacer("NAME", name, "RELEASE", s.release.Release, "IDMS",
 		strings.SplitN(s.release.Release, "/", 2)[0])
@@ -100,8 +100,8 @@ hosts:
 	}
 }
 
-// sendFolder posts a folder as browsers do.
-func sendFolder(t *testing.T, address string, files []abi.File) answer {
+// sendDirectory posts a directory as browsers do.
+func sendDirectory(t *testing.T, address string, files []abi.File) answer {
 	t.Helper()
 	var body bytes.Buffer
 	form := multipart.NewWriter(&body)
@@ -122,30 +122,30 @@ func sendFolder(t *testing.T, address string, files []abi.File) answer {
 
 const abiPath = "/api/landfall/v1/abi"
 
-func exportFolder(t *testing.T, address, cluster string) *console.ABIExport {
+func exportDirectory(t *testing.T, address, cluster string) *abi.Export {
 	t.Helper()
-	folder := new(console.ABIExport)
+	directory := new(abi.Export)
 	ask(t, http.MethodGet, address+"/api/landfall/v1/clusters/"+cluster+"/abi?format=json", nil).read(t, http.StatusOK,
-		folder)
-	return folder
+		directory)
+	return directory
 }
 
-func TestAFolderOfTheAgentBasedInstallerIsInstalledAndGivenBackAsItWas(t *testing.T) {
+func TestADirectoryOfTheAgentBasedInstallerIsInstalledAndGivenBackAsItWas(t *testing.T) {
 	s := newSite(t)
 	address, stop := s.start(t)
-	given := s.abiFolder(t, "folder")
-	var checked, made console.ABIImport
-	sendFolder(t, address+abiPath+"?check=true", given).read(t, http.StatusOK, &checked)
+	given := s.abiDirectory(t, "directory")
+	var checked, made abi.Import
+	sendDirectory(t, address+abiPath+"?check=true", given).read(t, http.StatusOK, &checked)
 	require.Empty(t, checked.ClusterID)
 	requireNothing(t, address+apiPath+"/clusters")
-	sendFolder(t, address+abiPath, given).read(t, http.StatusCreated, &made)
+	sendDirectory(t, address+abiPath, given).read(t, http.StatusCreated, &made)
 	require.Equal(t, 3, made.Hosts)
-	require.Equal(t, textsOf(given), textsOf(exportFolder(t, address, made.ClusterID).Files))
+	require.Equal(t, textsOf(given), textsOf(exportDirectory(t, address, made.ClusterID).Files))
 
 	ended := boot(t, address, made.InfraEnvID, 1, "52:54:00:aa:00:01", "52:54:00:aa:00:02", "52:54:00:aa:00:03")
 	requireStatus(t, address, made.ClusterID, models.ClusterStatusReady)
 	names := map[string]*models.Host{}
-	eventually(t, "the hosts are what the folder says", func() bool {
+	eventually(t, "the hosts are what the directory says", func() bool {
 		for _, host := range clusterAt(t, address, made.ClusterID).Hosts {
 			names[host.RequestedHostname] = host
 		}
@@ -161,7 +161,7 @@ func TestAFolderOfTheAgentBasedInstallerIsInstalledAndGivenBackAsItWas(t *testin
 		told = append(told, *event.Message)
 	}
 	require.Contains(t, strings.Join(told, "\n"),
-		"fits its rootDeviceHints; choose its installation disk. (agent-config.yaml:10)")
+		"matches its rootDeviceHints; choose its installation disk. (agent-config.yaml:10)")
 
 	eventually(t, "Install can be pressed", func() bool {
 		return ask(t, http.MethodPost, address+apiPath+"/clusters/"+made.ClusterID+"/actions/install",
@@ -175,18 +175,18 @@ func TestAFolderOfTheAgentBasedInstallerIsInstalledAndGivenBackAsItWas(t *testin
 	ask(t, http.MethodGet, address+apiPath+"/clusters/"+made.ClusterID+"/downloads/files?file_name=install-config.yaml",
 		nil).read(t, http.StatusOK, &config)
 	require.True(t, config.FIPS)
-	folder := exportFolder(t, address, made.ClusterID)
-	require.Empty(t, folder.Changed)
-	require.Equal(t, textsOf(given), textsOf(folder.Files), "an installation touches nothing")
+	directory := exportDirectory(t, address, made.ClusterID)
+	require.Empty(t, directory.Changed)
+	require.Equal(t, textsOf(given), textsOf(directory.Files), "an installation touches nothing")
 	stop()
 	database, err := os.ReadFile(filepath.Join(s.config.DataDir, "landfall.db"))
 	require.NoError(t, err)
-	require.NotContains(t, string(database), "dXNlcjpwYXNz", "the folder's pull secret lies sealed")
+	require.NotContains(t, string(database), "dXNlcjpwYXNz", "the directory's pull secret lies sealed")
 }
 
-// installConfigFolder is a folder of the form that people write by hand: an install-config and the
+// installConfigDirectory is a directory of the form that people write by hand: an install-config and the
 // hosts.
-func installConfigFolder(name, topology string, macs ...string) []abi.File {
+func installConfigDirectory(name, topology string, macs ...string) []abi.File {
 	hosts := ""
 	for i, mac := range macs {
 		hosts += fmt.Sprintf("- hostname: %s-%d\n  interfaces: [{name: eno1, macAddress: %q}]\n", name, i+1, mac)
@@ -203,12 +203,12 @@ func installConfigFolder(name, topology string, macs ...string) []abi.File {
 	}
 }
 
-// TestFoldersOfOtherTopologiesAreInstalled has a folder as the only input of a single node, which
+// TestDirectoriesOfOtherTopologiesAreInstalled has a directory as the only input of a single node, which
 // another host joins afterwards, and of two nodes with an arbiter.
-func TestFoldersOfOtherTopologiesAreInstalled(t *testing.T) {
+func TestDirectoriesOfOtherTopologiesAreInstalled(t *testing.T) {
 	s := newSite(t)
 	address, _ := s.start(t)
-	t.Run("folders", func(t *testing.T) {
+	t.Run("directories", func(t *testing.T) {
 		for name, c := range map[string]struct {
 			topology string
 			macs     []string
@@ -229,9 +229,9 @@ func TestFoldersOfOtherTopologiesAreInstalled(t *testing.T) {
 		} {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
-				given := installConfigFolder(name, c.topology, c.macs...)
-				var made console.ABIImport
-				sendFolder(t, address+abiPath, given).read(t, http.StatusCreated, &made)
+				given := installConfigDirectory(name, c.topology, c.macs...)
+				var made abi.Import
+				sendDirectory(t, address+abiPath, given).read(t, http.StatusCreated, &made)
 				ended := boot(t, address, made.InfraEnvID, 1, c.macs...)
 				eventually(t, "Install can be pressed", func() bool {
 					return ask(t, http.MethodPost, address+apiPath+"/clusters/"+made.ClusterID+"/actions/install",
@@ -239,7 +239,7 @@ func TestFoldersOfOtherTopologiesAreInstalled(t *testing.T) {
 				})
 				for _, host := range clusterAt(t, address, made.ClusterID).Hosts {
 					require.True(t, strings.HasPrefix(host.RequestedHostname, name+"-"),
-						"%s has the name that the folder gives it, however early Install is pressed",
+						"%s has the name that the directory gives it, however early Install is pressed",
 						host.RequestedHostname)
 				}
 				requireStatus(t, address, made.ClusterID, models.ClusterStatusInstalled)
@@ -252,9 +252,9 @@ func TestFoldersOfOtherTopologiesAreInstalled(t *testing.T) {
 					roles[host.Role]++
 				}
 				require.Equal(t, c.roles, roles)
-				folder := exportFolder(t, address, made.ClusterID)
-				require.Empty(t, folder.Changed)
-				require.Equal(t, textsOf(given), textsOf(folder.Files))
+				directory := exportDirectory(t, address, made.ClusterID)
+				require.Empty(t, directory.Changed)
+				require.Equal(t, textsOf(given), textsOf(directory.Files))
 			})
 		}
 	})
@@ -275,7 +275,7 @@ func boot(t *testing.T, address, infraEnv string, first int, macs ...string) (en
 }
 
 // join has a host join an installed cluster.
-func join(t *testing.T, address string, made console.ABIImport, number int, mac string) {
+func join(t *testing.T, address string, made abi.Import, number int, mac string) {
 	t.Helper()
 	require.Equal(t, http.StatusAccepted, ask(t, http.MethodPost, address+apiPath+"/clusters/"+made.ClusterID+
 		"/actions/allow-add-hosts", nil).status)
@@ -300,19 +300,19 @@ func join(t *testing.T, address string, made console.ABIImport, number int, mac 
 	require.NoError(t, <-ended)
 }
 
-func TestAFolderThatIsChangedOrRefused(t *testing.T) {
+func TestADirectoryThatIsChangedOrRefused(t *testing.T) {
 	s := newSite(t)
 	address, _ := s.start(t)
-	given := s.abiFolder(t, "changed")
-	var made console.ABIImport
-	sendFolder(t, address+abiPath, given).read(t, http.StatusCreated, &made)
+	given := s.abiDirectory(t, "changed")
+	var made abi.Import
+	sendDirectory(t, address+abiPath, given).read(t, http.StatusCreated, &made)
 
 	t.Run("a changed value changes its document alone", func(t *testing.T) {
 		require.Equal(t, http.StatusCreated, ask(t, http.MethodPatch, address+apiPath+"/clusters/"+made.ClusterID,
 			object{"base_dns_domain": "far.test"}).status)
-		folder := exportFolder(t, address, made.ClusterID)
-		require.Equal(t, []string{"base_domain"}, folder.Changed)
-		for i, file := range folder.Files {
+		directory := exportDirectory(t, address, made.ClusterID)
+		require.Equal(t, []string{"base_domain"}, directory.Changed)
+		for i, file := range directory.Files {
 			before := given[indexOf(given, file.Name)]
 			if file.Name == "cluster-manifests/cluster-deployment.yaml" {
 				require.Contains(t, string(file.Data), "# who: the people of the site\n")
@@ -322,15 +322,15 @@ func TestAFolderThatIsChangedOrRefused(t *testing.T) {
 			}
 		}
 	})
-	t.Run("a cluster that came from no folder gets one", func(t *testing.T) {
+	t.Run("a cluster that came from no directory gets one", func(t *testing.T) {
 		id := create(t, address+apiPath+"/clusters", s.newCluster("plain"))
-		folder := exportFolder(t, address, id)
-		require.Equal(t, "plain-abi", folder.Name)
-		for i := range folder.Files { // and it can be imported again under another name
-			folder.Files[i].Data = bytes.ReplaceAll(folder.Files[i].Data, []byte("plain"), []byte("again"))
+		directory := exportDirectory(t, address, id)
+		require.Equal(t, "plain-abi", directory.Name)
+		for i := range directory.Files { // and it can be imported again under another name
+			directory.Files[i].Data = bytes.ReplaceAll(directory.Files[i].Data, []byte("plain"), []byte("again"))
 		}
-		var again console.ABIImport
-		sendFolder(t, address+abiPath, folder.Files).read(t, http.StatusCreated, &again)
+		var again abi.Import
+		sendDirectory(t, address+abiPath, directory.Files).read(t, http.StatusCreated, &again)
 		require.Equal(t, "again", clusterAt(t, address, again.ClusterID).Name)
 	})
 	for name, wrong := range map[string]struct {
@@ -352,11 +352,11 @@ func TestAFolderThatIsChangedOrRefused(t *testing.T) {
 		"mirror rules of nonsense": {"mirror/registries.conf", `prefix = ""`, `prefix = [`, 422, "registries.conf"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			files := s.abiFolder(t, "wrong")
+			files := s.abiDirectory(t, "wrong")
 			i := indexOf(files, wrong.file)
 			require.Contains(t, string(files[i].Data), wrong.old)
 			files[i].Data = []byte(strings.Replace(string(files[i].Data), wrong.old, wrong.new, 1))
-			requireRefusal(t, sendFolder(t, address+abiPath, files), wrong.status, wrong.says)
+			requireRefusal(t, sendDirectory(t, address+abiPath, files), wrong.status, wrong.says)
 			var clusters []models.Cluster
 			ask(t, http.MethodGet, address+apiPath+"/clusters", nil).read(t, http.StatusOK, &clusters)
 			for _, cluster := range clusters {
@@ -370,7 +370,7 @@ func TestAFolderThatIsChangedOrRefused(t *testing.T) {
 		})
 	}
 	requireRefusal(t, ask(t, http.MethodPost, address+abiPath, object{}), http.StatusBadRequest,
-		"neither a form with the folder's files nor a tar.gz")
+		"neither a form with the directory's files nor a tar.gz")
 	requireRefusal(t, ask(t, http.MethodGet, address+"/api/landfall/v1/clusters/none/abi", nil), http.StatusNotFound,
 		"There is no cluster none")
 }

@@ -8,67 +8,67 @@ import (
 	"time"
 )
 
-// Teller tells steps to people. It remembers names, so it must be told all steps in order.
-type Teller struct {
+// Describer describes steps for people. It remembers the names of hosts, so it must be given all
+// steps in order.
+type Describer struct {
 	names map[string]string // of hosts, by their ids
-	last  time.Time
+	last  time.Time         // of the step before
 }
 
-// NewTeller returns a teller of a story from its beginning, which the objects are that were there
-// before the first step.
-func NewTeller(base []Object) *Teller {
-	t := &Teller{names: make(map[string]string)}
+// NewDescriber returns a describer for a recording that begins with the given objects.
+func NewDescriber(base []Object) *Describer {
+	d := &Describer{names: make(map[string]string)}
 	for _, object := range base {
 		if value, err := decode(object.Value); err == nil {
-			t.learn(object.Key, value)
+			d.learn(object.Key, value)
 		}
 	}
-	return t
+	return d
 }
 
-// Line is one sentence of the story.
+// Line is one sentence of a description.
 type Line struct {
 	// Kind is cluster, host, infra-env, event, validation, report, file or other.
 	Kind string `json:"kind"`
 	Text string `json:"text"`
 }
 
-// Told is a step as people are told of it.
-type Told struct {
-	Who   string `json:"who"`  // user, cluster, appliance, or the name of a host
-	What  string `json:"what"` // the operation
-	Lines []Line `json:"lines"`
-	// After is how long the step came behind the one before it.
-	After time.Duration `json:"-"`
+// Description describes a step for people.
+type Description struct {
+	Actor     string `json:"who"` // user, cluster, appliance, or the name of a host
+	Operation string `json:"what"`
+	Lines     []Line `json:"lines"`
+	// Delay is the time since the step before.
+	Delay time.Duration `json:"-"`
 }
 
-// Tell tells of a step that was just played.
-func (t *Teller) Tell(played *Played) Told {
-	told := Told{What: what(played.Step)}
-	if !played.At.IsZero() {
-		if !t.last.IsZero() {
-			told.After = played.At.Sub(t.last)
+// Describe describes the step that was applied last.
+func (d *Describer) Describe(applied *AppliedStep) Description {
+	description := Description{Operation: operation(applied.Step)}
+	if !applied.At.IsZero() {
+		if !d.last.IsZero() {
+			description.Delay = applied.At.Sub(d.last)
 		}
-		t.last = played.At
+		d.last = applied.At
 	}
-	for _, effect := range played.Effects {
-		value := played.state[effect.Key]
-		t.learn(effect.Key, value)
-		told.Lines = append(told.Lines, t.effect(effect, value)...)
+	for _, effect := range applied.Effects {
+		value := applied.state[effect.Key]
+		d.learn(effect.Key, value)
+		description.Lines = append(description.Lines, d.effect(effect, value)...)
 	}
-	told.Who = who(played.Operation)
+	description.Actor = actor(applied.Operation)
 	switch {
-	case told.Who == "host" && played.Host != "":
-		told.Who = t.host(played.Host)
-	case played.Host != "":
-		told.What += " of " + t.host(played.Host)
+	case description.Actor == "host" && applied.Host != "":
+		description.Actor = d.host(applied.Host)
+	case applied.Host != "":
+		description.Operation += " of " + d.host(applied.Host)
 	}
-	if reply := played.Reply; reply != nil && (reply.ExitCode != 0 || reply.Error != "") {
-		told.Lines = append(told.Lines, Line{"report", fmt.Sprintf("%s ended with %d: %s", reply.Type, reply.ExitCode,
+	if reply := applied.Reply; reply != nil && (reply.ExitCode != 0 || reply.Error != "") {
+		description.Lines = append(description.Lines, Line{"report", fmt.Sprintf("%s ended with %d: %s", reply.Type, reply.ExitCode,
 			oneLine(orText(reply.Error, reply.Output)))})
 	}
-	slices.SortStableFunc(told.Lines, func(a, b Line) int { return order(a.Kind) - order(b.Kind) })
-	return told
+	slices.SortStableFunc(description.Lines, func(a, b Line) int { return order(a.Kind) - order(b.Kind) })
+	return description
 }
 
 func order(kind string) int {
@@ -76,8 +76,9 @@ func order(kind string) int {
 		kind)
 }
 
-// who tells by an operation who acts. What hosts and the controller in the cluster call is theirs.
-func who(operation string) string {
+// actor returns who called an operation: a host, the controller in the cluster, the appliance itself
+// or a user.
+func actor(operation string) string {
 	switch operation {
 	case "v2RegisterHost", "v2GetNextSteps", "v2PostStepReply", "v2UpdateHostInstallProgress",
 		"v2UpdateHostLogsProgress", "v2GetHostIgnition", "v2TriggerEvent":
@@ -91,7 +92,8 @@ func who(operation string) string {
 	return "user"
 }
 
-func what(step *Step) string {
+// operation returns the name of a step's operation for people.
+func operation(step *Step) string {
 	switch {
 	case step.Reply != nil:
 		return fmt.Sprintf("reply to %s (%d bytes)", step.Reply.Type, step.Reply.Bytes)
@@ -104,19 +106,19 @@ func what(step *Step) string {
 	return name
 }
 
-// learn remembers what hosts are called.
-func (t *Teller) learn(key string, value any) {
+// learn remembers the name of a host from a row that has it.
+func (d *Describer) learn(key string, value any) {
 	switch kind, rest := split(key); kind {
 	case "hosts":
 		_, id, _ := strings.Cut(rest, "/")
 		if name := textAt(value, "api", "requested_hostname"); name != "" {
-			t.names[id] = name
+			d.names[id] = name
 		}
 	case "reports":
 		parts := strings.Split(rest, "/")
 		if name := textAt(value, "hostname"); len(parts) == 3 && parts[2] == "inventory" && name != "" &&
-			t.names[parts[1]] == "" {
-			t.names[parts[1]] = name
+			d.names[parts[1]] == "" {
+			d.names[parts[1]] = name
 		}
 	}
 }
@@ -126,24 +128,24 @@ func split(key string) (kind, rest string) {
 	return kind, rest
 }
 
-func (t *Teller) host(id string) string {
-	if name := t.names[id]; name != "" {
+func (d *Describer) host(id string) string {
+	if name := d.names[id]; name != "" {
 		return name
 	}
 	return id[:min(8, len(id))]
 }
 
-// effect tells what a change did to one object.
-func (t *Teller) effect(effect Effect, value any) []Line {
+// effect describes the change of one object.
+func (d *Describer) effect(effect Effect, value any) []Line {
 	kind, rest := split(effect.Key)
 	switch kind {
 	case "clusters":
-		return t.object("cluster", "cluster "+textAt(orValue(value, effect.Before), "api", "name"), effect, value)
+		return d.object("cluster", "cluster "+textAt(orValue(value, effect.Before), "api", "name"), effect, value)
 	case "hosts":
 		_, id, _ := strings.Cut(rest, "/")
-		return t.object("host", "host "+t.host(id), effect, value)
+		return d.object("host", "host "+d.host(id), effect, value)
 	case "infra-envs":
-		return t.object("infra-env", "infra-env "+textAt(orValue(value, effect.Before), "api", "name"), effect, value)
+		return d.object("infra-env", "infra-env "+textAt(orValue(value, effect.Before), "api", "name"), effect, value)
 	case "events":
 		if value == nil {
 			return nil
@@ -151,9 +153,9 @@ func (t *Teller) effect(effect Effect, value any) []Line {
 		return []Line{{"event", fmt.Sprintf("%s %s: %s", textAt(value, "severity"), textAt(value, "name"),
 			textAt(value, "message"))}}
 	case "validations":
-		return t.validations(rest, effect, value)
+		return d.validations(rest, effect, value)
 	case "reports":
-		return t.report(rest, effect, value)
+		return d.report(rest, effect, value)
 	case "files":
 		_, name, _ := strings.Cut(rest, "/")
 		if effect.Deleted {
@@ -161,19 +163,19 @@ func (t *Teller) effect(effect Effect, value any) []Line {
 		}
 		return []Line{{"file", fmt.Sprintf("file %s was written, %s bytes", name, textAt(value, "size"))}}
 	case "subscriptions":
-		return []Line{{"other", fmt.Sprintf("what AMS is to hear: %s (generation %s)", textAt(value, "phase"),
+		return []Line{{"other", fmt.Sprintf("queued for AMS: %s (generation %s)", textAt(value, "phase"),
 			textAt(value, "generation"))}}
 	}
 	return []Line{{"other", effect.Key + " changed"}}
 }
 
-// object tells of a cluster, infra-env or host.
-func (t *Teller) object(kind, name string, effect Effect, value any) []Line {
+// object describes the change of a cluster, an infra-env or a host.
+func (d *Describer) object(kind, name string, effect Effect, value any) []Line {
 	switch {
 	case effect.Deleted:
 		return []Line{{kind, name + " was deleted"}}
 	case effect.Created != nil:
-		text := name + " came to be"
+		text := name + " was created"
 		if status := textAt(value, "api", "status"); status != "" {
 			text += ", " + status
 		}
@@ -197,7 +199,7 @@ func (t *Teller) object(kind, name string, effect Effect, value any) []Line {
 			others = append(others, fmt.Sprintf("status_info %q", oneLine(scalar(edit))))
 		default:
 			if strings.HasSuffix(path, "_at") || path == "/timestamp" {
-				continue // the step's own time says it
+				continue // the step has its own time
 			}
 			others = append(others, difference(strings.TrimPrefix(path, "/"), edit, effect.Was[i]))
 		}
@@ -215,7 +217,7 @@ func (t *Teller) object(kind, name string, effect Effect, value any) []Line {
 	return lines
 }
 
-// difference tells of an edit in a few words.
+// difference describes an edit in a few words.
 func difference(path string, edit Edit, was any) string {
 	before, after := text(was), scalar(edit)
 	switch {
@@ -229,12 +231,12 @@ func difference(path string, edit Edit, was any) string {
 	return path + " " + before + " -> " + after
 }
 
-// validations tells which validations came to another outcome.
-func (t *Teller) validations(subject string, effect Effect, value any) []Line {
+// validations describes which validations changed their status.
+func (d *Describer) validations(subject string, effect Effect, value any) []Line {
 	name := "cluster"
 	if id, ok := strings.CutPrefix(subject, "host/"); ok {
 		_, id, _ = strings.Cut(id, "/")
-		name = "host " + t.host(id)
+		name = "host " + d.host(id)
 	}
 	switch {
 	case effect.Deleted:
@@ -272,16 +274,16 @@ func (t *Teller) validations(subject string, effect Effect, value any) []Line {
 	return lines
 }
 
-// report tells what a host reported.
-func (t *Teller) report(rest string, effect Effect, value any) []Line {
+// report describes what a host reported.
+func (d *Describer) report(rest string, effect Effect, value any) []Line {
 	parts := strings.Split(rest, "/")
 	if len(parts) != 3 {
 		return nil
 	}
-	name, part := "host "+t.host(parts[1]), parts[2]
+	name, part := "host "+d.host(parts[1]), parts[2]
 	switch {
 	case effect.Deleted:
-		return []Line{{"report", name + ": what it reported (" + part + ") was forgotten"}}
+		return []Line{{"report", name + ": its reported " + part + " was removed"}}
 	case effect.Created != nil:
 		return []Line{{"report", fmt.Sprintf("%s reported its %s (%d bytes)", name, part, len(effect.Created))}}
 	}
@@ -293,10 +295,10 @@ func (t *Teller) report(rest string, effect Effect, value any) []Line {
 		}
 		differences = append(differences, difference(strings.TrimPrefix(edit.Path, "/"), edit, effect.Was[i]))
 	}
-	return []Line{{"report", name + " reported its " + part + " anew: " + strings.Join(differences, "; ")}}
+	return []Line{{"report", name + " reported a changed " + part + ": " + strings.Join(differences, "; ")}}
 }
 
-// textAt is the text or number at a path of members, "" if there is none.
+// textAt returns the text or number at a path of members, or "".
 func textAt(value any, path ...string) string {
 	for _, name := range path {
 		var err error
@@ -323,7 +325,7 @@ func text(value any) string {
 	return string(encoded)
 }
 
-// scalar is an edit's value as text.
+// scalar returns the value of an edit as text.
 func scalar(edit Edit) string {
 	if edit.Value == nil {
 		return ""

@@ -13,7 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"landfall/appliance"
+	"landfall/appliance/engine"
 	"landfall/appliance/journal"
 )
 
@@ -35,7 +35,7 @@ func logOf(t *testing.T, file []byte, name string) string {
 	}
 }
 
-func TestTheBlackBoxOfARunningApplianceAndOfItsDataAreTheSame(t *testing.T) {
+func TestJournal_runningAndStoppedApplianceAgree(t *testing.T) {
 	s := newSite(t)
 	address, stop := s.startLogging(t, slog.New(slog.DiscardHandler))
 	wire := dial(t, address)
@@ -77,7 +77,7 @@ func TestTheBlackBoxOfARunningApplianceAndOfItsDataAreTheSame(t *testing.T) {
 	stop()
 
 	var again bytes.Buffer
-	require.NoError(t, appliance.StoppedJournal(t.Context(), s.config.DataDir, "mine", "test",
+	require.NoError(t, journal.FromDirectory(t.Context(), s.config.DataDir, engine.JournalLayout(), "mine", "test",
 		func(name string, content func(io.Writer) error) error {
 			require.Regexp(t, `^mine-.*\.journal$`, name)
 			return content(&again)
@@ -89,8 +89,8 @@ func TestTheBlackBoxOfARunningApplianceAndOfItsDataAreTheSame(t *testing.T) {
 	require.Equal(t, running.Recording.Steps, stopped.Recording.Steps)
 	require.Equal(t, "v2RegisterCluster", running.Recording.Steps[0].Operation)
 	for _, archive := range []*journal.Archive{running, stopped} {
-		player, err := journal.NewPlayer(&archive.Recording)
+		replayer, err := journal.NewReplayer(&archive.Recording)
 		require.NoError(t, err)
-		require.NoError(t, player.Finish())
+		require.NoError(t, replayer.Finish())
 	}
 }

@@ -9,31 +9,28 @@ import (
 	"landfall/store"
 )
 
-// What a folder of the agent-based installer is made from and compared with, beside what the API
-// shows.
-
-// Unshown is what belongs to a cluster and is not shown.
-type Unshown struct {
+// PrivateFields are the fields of a cluster that the API does not show.
+type PrivateFields struct {
 	PullSecret string
-	// DerivedMachineNetwork: nobody named the machine network; it is that of the VIPs or hosts.
+	// DerivedMachineNetwork is true if the machine network is derived from the VIPs or the hosts.
 	DerivedMachineNetwork bool
-	// MirrorGapsAccepted: a person wants the cluster installed although the mirror lacks images.
+	// MirrorGapsAccepted is true if the cluster may be installed although the mirror lacks images.
 	MirrorGapsAccepted bool
 }
 
-// Unshown returns what belongs to a cluster and is not shown.
-func (e *Engine) Unshown(id string) (Unshown, error) {
+// PrivateFields returns the fields of a cluster that the API does not show.
+func (e *Engine) PrivateFields(id string) (PrivateFields, error) {
 	row, err := e.clusterRow(id)
 	if err != nil {
-		return Unshown{}, err
+		return PrivateFields{}, err
 	}
 	secret, err := e.openSecret(row.PullSecret)
-	return Unshown{PullSecret: secret, DerivedMachineNetwork: row.Follows, MirrorGapsAccepted: row.MirrorGapsAccepted},
-		err
+	return PrivateFields{PullSecret: secret, DerivedMachineNetwork: row.Follows,
+		MirrorGapsAccepted: row.MirrorGapsAccepted}, err
 }
 
-// HostHardware is what a host's agent has reported of the machine; nil if it has reported nothing
-// yet. The eligibility of disks is judged.
+// HostHardware returns the inventory that a host's agent reported, with the eligibility of its
+// disks; nil if it has reported nothing yet.
 func (e *Engine) HostHardware(infraEnvID, hostID string) (*models.Inventory, error) {
 	var facts *inventory.Facts
 	err := e.DB.View(func(tx *store.Tx) error {
@@ -53,9 +50,8 @@ func (e *Engine) HostHardware(infraEnvID, hostID string) (*models.Inventory, err
 	return facts.Inventory, nil
 }
 
-// WarnOfHost writes a warning into a host's events, for a part of the appliance that looks after
-// hosts beside the engine.
-func (e *Engine) WarnOfHost(ctx context.Context, infraEnvID, hostID, name, message string) error {
+// AddHostWarning adds a warning to the events of a host.
+func (e *Engine) AddHostWarning(ctx context.Context, infraEnvID, hostID, name, message string) error {
 	return e.update(ctx, func(c *change) error {
 		h, err := c.hostIn(infraEnvID, hostID)
 		if err != nil {

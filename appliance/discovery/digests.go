@@ -1,4 +1,4 @@
-package appliance
+package discovery
 
 import (
 	"context"
@@ -7,21 +7,21 @@ import (
 	"landfall/isogen"
 )
 
-// digests are the digests of images, computed one at a time in the background and kept for those
-// asked for last.
+// digests computes the digests of images in the background, one at a time, and keeps the latest
+// ones.
 type digests struct {
 	mu      sync.Mutex
-	known   map[string]string // by ETag; empty while it is being computed
+	known   map[string]string // by ETag; "" while the digest is being computed
 	order   []string
 	pending chan *isogen.Image
 }
 
 func newDigests() *digests {
-	return &digests{known: make(map[string]string), pending: make(chan *isogen.Image, heldImages)}
+	return &digests{known: make(map[string]string), pending: make(chan *isogen.Image, keptImages)}
 }
 
-// of returns the digest of an image or "" when it is not known yet; it is computed then if that is
-// wanted.
+// of returns the digest of an image, or "" while it is unknown. With compute, an unknown digest is
+// queued.
 func (d *digests) of(image *isogen.Image, compute bool) string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -33,11 +33,11 @@ func (d *digests) of(image *isogen.Image, compute bool) string {
 	case d.pending <- image:
 		d.known[tag] = ""
 		d.order = append(d.order, tag)
-		if len(d.order) > heldImages {
+		if len(d.order) > keptImages {
 			delete(d.known, d.order[0])
 			d.order = d.order[1:]
 		}
-	default: // too many wait already; the next question tries again
+	default: // the queue is full; the next call tries again
 	}
 	return ""
 }
@@ -52,13 +52,12 @@ func (d *digests) run(ctx context.Context) error {
 			sum, err := image.SHA256(ctx)
 			d.mu.Lock()
 			if err != nil {
+				// The base ISO was changed. The next download of the image reports it.
 				delete(d.known, image.ETag())
 			} else {
 				d.known[image.ETag()] = sum
 			}
 			d.mu.Unlock()
-			// A base that was changed meanwhile has no digest; whoever asks for the image next is
-			// told.
 		}
 	}
 }

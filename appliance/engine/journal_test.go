@@ -20,11 +20,11 @@ import (
 	"landfall/store"
 )
 
-// rememberingBench is a bench whose store keeps the history.
-func rememberingBench(t *testing.T, each, all int64) *bench {
+// journalBench returns a bench whose store keeps the history.
+func journalBench(t *testing.T, each, all int64) *bench {
 	t.Helper()
 	b := newBench(t)
-	db, err := store.Open(t.Context(), t.TempDir(), store.Options{Clock: b.clock, History: History(each, all),
+	db, err := store.Open(t.Context(), t.TempDir(), store.Options{Clock: b.clock, History: journal.History(each, all),
 		NoSync: true})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, db.Close()) })
@@ -32,50 +32,50 @@ func rememberingBench(t *testing.T, each, all int64) *bench {
 	return b
 }
 
-func (b *bench) recall(cluster string) *Recall {
+func (b *bench) collect(cluster string) *journal.Collection {
 	b.Helper()
-	recall, err := RecallCluster(b.Context(), b.DB, nil, cluster)
+	collected, err := journal.Collect(b.Context(), b.DB, JournalLayout(), nil, cluster)
 	require.NoError(b, err)
-	return recall
+	return collected
 }
 
-// written writes a recording as a journal and reads that again.
-func (b *bench) written(recall *Recall) (archive *journal.Archive, file []byte) {
+// written writes a journal and reads it back.
+func (b *bench) written(collected *journal.Collection) (archive *journal.Archive, file []byte) {
 	b.Helper()
 	key, err := sitekey.LoadOrCreate(b.TempDir())
 	require.NoError(b, err)
-	recall.Recording.MadeAt = b.clock.Now()
+	collected.Recording.MadeAt = b.clock.Now()
 	var out bytes.Buffer
-	_, err = journal.Write(&out, recall.Recording, nil, nil, "test", key)
+	_, err = journal.Write(&out, collected.Recording, nil, nil, "test", key)
 	require.NoError(b, err)
 	archive, err = journal.Read(bytes.NewReader(out.Bytes()))
 	require.NoError(b, err)
 	return archive, out.Bytes()
 }
 
-// replayed plays a journal to its end and returns the stories of its steps.
-func (b *bench) replayed(archive *journal.Archive) (state journal.State, told []journal.Told) {
+// replayed replays a journal to its end and returns the descriptions of its steps.
+func (b *bench) replayed(archive *journal.Archive) (state journal.State, descriptions []journal.Description) {
 	b.Helper()
-	player, err := journal.NewPlayer(&archive.Recording)
+	replayer, err := journal.NewReplayer(&archive.Recording)
 	require.NoError(b, err)
-	teller := journal.NewTeller(archive.Recording.Base)
-	for player.Next() != nil {
-		played, err := player.Play()
+	describer := journal.NewDescriber(archive.Recording.Base)
+	for replayer.Next() != nil {
+		applied, err := replayer.Apply()
 		require.NoError(b, err)
-		told = append(told, teller.Tell(played))
+		descriptions = append(descriptions, describer.Describe(applied))
 	}
-	require.NoError(b, player.Finish())
-	return player.State(), told
+	require.NoError(b, replayer.Finish())
+	return replayer.State(), descriptions
 }
 
-// presentHash is the hash of a cluster's rows as they lie in the store, found without its history.
-func (b *bench) presentHash(recall *Recall) string {
+// presentHash returns the hash of a cluster's present rows, computed without its history.
+func (b *bench) presentHash(collected *journal.Collection) string {
 	b.Helper()
 	rows := make(map[string][]byte)
 	require.NoError(b, b.DB.View(func(tx *store.Tx) error {
 		keep := func(key string, row store.Row) error {
-			// The bench has one cluster, so all is its own.
-			rows[key] = describeFile(key, row.JSON)
+			// The bench has one cluster, so every row belongs to it.
+			rows[key] = JournalLayout().DescribeFile(key, row.JSON)
 			return nil
 		}
 		for _, kind := range []string{"/clusters/", "/infra-envs/", "/hosts/", "/reports/", "/validations/", "/events/",
@@ -86,15 +86,15 @@ func (b *bench) presentHash(recall *Recall) string {
 		}
 		return tx.Rows("/files/", true, keep)
 	}))
-	builder, err := journal.NewBuilder(recall.Redactor, rows)
+	builder, err := journal.NewBuilder(collected.Redactor, rows)
 	require.NoError(b, err)
 	recording, err := builder.Recording()
 	require.NoError(b, err)
 	return recording.Hash
 }
 
-func TestAReplayedJournalOfAFailedInstallationEndsInTheSameStateHashForHash(t *testing.T) {
-	b := rememberingBench(t, 1<<20, 64<<20)
+func TestJournal_replayEndsInPresentState(t *testing.T) {
+	b := journalBench(t, 1<<20, 64<<20)
 	cluster, h := b.installing()
 	require.NoError(t, h.progress(models.HostStageInstalling, ""))
 	require.NoError(t, h.reply(&models.StepReply{StepType: models.StepTypeInstall, StepID: "install-1", ExitCode: 1,
@@ -103,25 +103,25 @@ func TestAReplayedJournalOfAFailedInstallationEndsInTheSameStateHashForHash(t *t
 	b.pass(b.Timeouts.HostLogs * 2)
 	b.requireCluster(cluster, lifecycle.ClusterFailed)
 
-	recall := b.recall(cluster)
-	require.Zero(t, recall.Recording.Dropped)
-	require.Empty(t, recall.Recording.Base, "the whole story was recorded")
-	require.Equal(t, []string{"logs/" + h.id + ".tar.gz"}, recall.LogFiles)
-	archive, _ := b.written(recall)
-	state, told := b.replayed(archive)
+	collected := b.collect(cluster)
+	require.Zero(t, collected.Recording.Dropped)
+	require.Empty(t, collected.Recording.Base, "the whole history was recorded")
+	require.Equal(t, []string{"logs/" + h.id + ".tar.gz"}, collected.LogFiles)
+	archive, _ := b.written(collected)
+	state, descriptions := b.replayed(archive)
 	hash, err := state.Hash()
 	require.NoError(t, err)
-	require.Equal(t, b.presentHash(recall), hash)
+	require.Equal(t, b.presentHash(collected), hash)
 	require.Equal(t, hash, archive.Manifest.State)
 
-	var story []string
-	for i, step := range told {
+	var lines []string
+	for i, step := range descriptions {
 		require.False(t, archive.Recording.Steps[i].At.IsZero(), "each step has its time")
 		for _, line := range step.Lines {
-			story = append(story, step.Who+" | "+step.What+" | "+line.Text)
+			lines = append(lines, step.Actor+" | "+step.Operation+" | "+line.Text)
 		}
 	}
-	text := strings.Join(story, "\n")
+	text := strings.Join(lines, "\n")
 	require.Contains(t, text, "node-1 | reply to inventory")
 	require.Contains(t, text, "appliance | preparation | cluster bench: status_info")
 	require.Contains(t, text, `host node-1: stage`)
@@ -132,8 +132,8 @@ func TestAReplayedJournalOfAFailedInstallationEndsInTheSameStateHashForHash(t *t
 	require.Contains(t, text, "file logs/"+h.id+".tar.gz was written, 5 bytes")
 }
 
-func TestAJournalHasNoSecretOfTheSite(t *testing.T) {
-	b := rememberingBench(t, 1<<20, 64<<20)
+func TestJournal_hasNoSecrets(t *testing.T) {
+	b := journalBench(t, 1<<20, 64<<20)
 	pull := func(password string) string {
 		return fmt.Sprintf(`{"auths":{"quay.io":{"auth":%q}}}`,
 			base64.StdEncoding.EncodeToString([]byte("robot:"+password)))
@@ -183,8 +183,8 @@ func TestAJournalHasNoSecretOfTheSite(t *testing.T) {
 	b.prepareAll()
 	h.report()
 	for i := range 2 { // the first time with everything there, then deleted
-		recall := b.recall(cluster)
-		archive, file := b.written(recall)
+		collected := b.collect(cluster)
+		archive, file := b.written(collected)
 		b.replayed(archive)
 		text := string(file)
 		for _, part := range []any{archive.Manifest, archive.Recording} {
@@ -212,9 +212,9 @@ func TestAJournalHasNoSecretOfTheSite(t *testing.T) {
 			require.NoError(t, b.DeregisterCluster(t.Context(), cluster))
 		}
 	}
-	recall := b.recall(cluster)
-	require.Equal(t, "bench", recall.Recording.ClusterName, "the name of a cluster that was deleted is known")
-	require.True(t, slices.ContainsFunc(recall.Recording.Steps[len(recall.Recording.Steps)-1].Changes,
+	collected := b.collect(cluster)
+	require.Equal(t, "bench", collected.Recording.ClusterName, "the name of a cluster that was deleted is known")
+	require.True(t, slices.ContainsFunc(collected.Recording.Steps[len(collected.Recording.Steps)-1].Changes,
 		func(c journal.Change) bool { return c.Deleted && c.Key == "/clusters/"+cluster }))
 }
 
@@ -225,37 +225,37 @@ func mustMarshal(t *testing.T, value any) []byte {
 	return text
 }
 
-func TestAJournalSaysHowMuchHasDroppedOutAndBeginsThere(t *testing.T) {
-	b := rememberingBench(t, 4<<10, 64<<20)
+func TestJournal_droppedChangesAreCounted(t *testing.T) {
+	b := journalBench(t, 4<<10, 64<<20)
 	cluster, hosts := b.threeNodes(true)
-	whole := b.recall(cluster)
+	whole := b.collect(cluster)
 	for i := range 30 {
 		hosts[0].memory = int64(64+i) << 30
 		require.NoError(t, hosts[0].reply(hosts[0].answer(&models.Step{StepType: models.StepTypeInventory})))
 	}
 	require.NoError(t, b.DB.Compact(t.Context(), b.DB.Revision()))
-	recall := b.recall(cluster)
-	require.Greater(t, recall.Recording.Dropped, uint64(10))
-	require.NotEmpty(t, recall.Recording.Base)
-	require.Equal(t, whole.Recording.ClusterID, recall.Recording.ClusterID)
-	archive, _ := b.written(recall)
+	collected := b.collect(cluster)
+	require.Greater(t, collected.Recording.Dropped, uint64(10))
+	require.NotEmpty(t, collected.Recording.Base)
+	require.Equal(t, whole.Recording.ClusterID, collected.Recording.ClusterID)
+	archive, _ := b.written(collected)
 	state, _ := b.replayed(archive)
 	hash, err := state.Hash()
 	require.NoError(t, err)
-	require.Equal(t, b.presentHash(recall), hash)
+	require.Equal(t, b.presentHash(collected), hash)
 	changes := 0
-	for _, step := range recall.Recording.Steps {
+	for _, step := range collected.Recording.Steps {
 		for _, change := range step.Changes {
 			if strings.Contains(change.Key, hosts[1].id) {
 				changes++
 			}
 		}
 	}
-	require.Greater(t, changes, 5, "the story of a quiet host stays")
+	require.Greater(t, changes, 5, "the history of an unchanged host is kept")
 }
 
-func TestTwoClustersOfOneInfraEnvHaveStoriesOfTheirOwn(t *testing.T) {
-	b := rememberingBench(t, 1<<20, 64<<20)
+func TestJournal_clustersOfOneInfraEnvAreSeparate(t *testing.T) {
+	b := journalBench(t, 1<<20, 64<<20)
 	register := func(name string) string {
 		created, err := b.RegisterCluster(t.Context(), &models.ClusterCreateParams{
 			Name: conv.Pointer(name), BaseDNSDomain: "site.test", OpenshiftVersion: conv.Pointer("4.20.8"),
@@ -271,7 +271,7 @@ func TestTwoClustersOfOneInfraEnvHaveStoriesOfTheirOwn(t *testing.T) {
 		_, err := b.BindHost(t.Context(), env, h.id, cluster)
 		require.NoError(t, err)
 	}
-	archive, _ := b.written(b.recall(first))
+	archive, _ := b.written(b.collect(first))
 	b.replayed(archive)
 	text := string(mustMarshal(t, archive.Recording))
 	require.Contains(t, text, mine.id)
@@ -279,13 +279,13 @@ func TestTwoClustersOfOneInfraEnvHaveStoriesOfTheirOwn(t *testing.T) {
 	require.NotContains(t, text, second)
 }
 
-func TestAJournalOfWhatNeverWasIsRefused(t *testing.T) {
-	b := rememberingBench(t, 1<<20, 64<<20)
-	_, err := RecallCluster(t.Context(), b.DB, nil, "00000000-0000-4000-8000-000000000000")
+func TestJournal_unknownClusterIsRefused(t *testing.T) {
+	b := journalBench(t, 1<<20, 64<<20)
+	_, err := journal.Collect(t.Context(), b.DB, JournalLayout(), nil, "00000000-0000-4000-8000-000000000000")
 	b.requireRefused(err, NotFound, "nothing is known of one in the past")
 }
 
-func TestEachRowOfTheEngineHasAnOwnerOfItsHistory(t *testing.T) {
+func TestJournal_ownersOfRows(t *testing.T) {
 	for key, owner := range map[string]string{
 		"/clusters/c": "c", "/subscriptions/c": "c", "/infra-envs/e": "e", "/hosts/e/h": "e/h",
 		"/reports/e/h/inventory": "e/h", "/files/c/logs/h.tar.gz": "c",
@@ -293,6 +293,6 @@ func TestEachRowOfTheEngineHasAnOwnerOfItsHistory(t *testing.T) {
 		"/events/01-00/c/e/h": "h", "/events/01-00/e": "e",
 		"/link-keys/downloads": "", "/payloads/quay.io/x": "", "/recipes/e": "", "/x": "",
 	} {
-		require.Equal(t, owner, historyOwner(key), key)
+		require.Equal(t, owner, journal.Owner(key), key)
 	}
 }

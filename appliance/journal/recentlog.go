@@ -1,4 +1,4 @@
-package appliance
+package journal
 
 import (
 	"bytes"
@@ -8,19 +8,19 @@ import (
 	"slices"
 	"strings"
 	"sync"
-
-	"landfall/web"
 )
 
-// recentLines is how many lines of the log are kept in memory for journals; they take about 2 MiB.
+// recentLines is the number of log lines that are kept in memory. They take about 2 MiB.
 const recentLines = 4096
 
-// recentLog remembers the latest lines of the appliance's log, as records: they are only written
-// out when a journal is made.
-type recentLog struct {
+// RecentLog keeps the latest lines of the appliance's log in memory, as records. They are formatted
+// only when a journal is made.
+type RecentLog struct {
+	requestID func(context.Context) string
+
 	mu    sync.Mutex
-	lines []recentLine // a ring once it is full
-	next  int
+	lines []recentLine // a ring buffer once it has recentLines lines
+	next  int          // index of the oldest line in a full ring
 }
 
 type recentLine struct {
@@ -29,14 +29,20 @@ type recentLine struct {
 	attrs   []slog.Attr
 }
 
-// logger returns a logger that hands everything on and has it remembered from the level info.
-func (l *recentLog) logger(to *slog.Logger) *slog.Logger {
+// NewRecentLog returns an empty log. requestID returns the id of the HTTP request that a context
+// belongs to, or "".
+func NewRecentLog(requestID func(context.Context) string) *RecentLog {
+	return &RecentLog{requestID: requestID}
+}
+
+// Logger returns a logger that passes every record on and keeps those of level info and above.
+func (l *RecentLog) Logger(to *slog.Logger) *slog.Logger {
 	return slog.New(&recentHandler{Handler: to.Handler(), log: l})
 }
 
 type recentHandler struct {
 	slog.Handler
-	log   *recentLog
+	log   *RecentLog
 	attrs []slog.Attr
 }
 
@@ -46,7 +52,7 @@ func (h *recentHandler) Enabled(ctx context.Context, level slog.Level) bool {
 
 func (h *recentHandler) Handle(ctx context.Context, record slog.Record) error {
 	if record.Level >= slog.LevelInfo {
-		h.log.add(recentLine{record: record.Clone(), request: web.RequestID(ctx), attrs: h.attrs})
+		h.log.add(recentLine{record: record.Clone(), request: h.log.requestID(ctx), attrs: h.attrs})
 	}
 	if !h.Handler.Enabled(ctx, record.Level) {
 		return nil
@@ -62,7 +68,7 @@ func (h *recentHandler) WithGroup(name string) slog.Handler {
 	return &recentHandler{h.Handler.WithGroup(name), h.log, h.attrs}
 }
 
-func (l *recentLog) add(line recentLine) {
+func (l *RecentLog) add(line recentLine) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if len(l.lines) < recentLines {
@@ -73,9 +79,9 @@ func (l *recentLog) add(line recentLine) {
 	l.next = (l.next + 1) % recentLines
 }
 
-// write writes the lines that mention one of the ids, in order, through a function that may alter
-// them.
-func (l *recentLog) write(out io.Writer, ids []string, alter func(string) string) error {
+// write writes the lines that contain one of the ids, the oldest first. redact is applied to each
+// line.
+func (l *RecentLog) write(out io.Writer, ids []string, redact func(string) string) error {
 	l.mu.Lock()
 	lines := append(slices.Clone(l.lines[l.next:]), l.lines[:l.next]...)
 	l.mu.Unlock()
@@ -95,7 +101,7 @@ func (l *recentLog) write(out io.Writer, ids []string, alter func(string) string
 		if !slices.ContainsFunc(ids, func(id string) bool { return strings.Contains(written, id) }) {
 			continue
 		}
-		if _, err := io.WriteString(out, strings.TrimSuffix(alter(written), "\n")+"\n"); err != nil {
+		if _, err := io.WriteString(out, strings.TrimSuffix(redact(written), "\n")+"\n"); err != nil {
 			return err
 		}
 	}

@@ -1,0 +1,114 @@
+package discovery
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/url"
+	"strings"
+)
+
+// Network is one of the site's networks, with the URLs of the appliance in it.
+type Network struct {
+	URL  string // of the page and the APIs, without a trailing slash
+	Boot string // of images and boot files: plain http on the boot listener if there is one, else URL
+}
+
+// Networks are the networks from which the appliance is reached, the preferred one first. There is
+// at least one.
+type Networks []Network
+
+// NewNetworks returns the networks of the appliance's URLs. boot is nil if there is no boot
+// listener.
+func NewNetworks(urls []string, boot *BootListener) (Networks, error) {
+	var networks Networks
+	for _, address := range urls {
+		network := Network{URL: address, Boot: address}
+		if boot != nil {
+			parsed, err := url.Parse(address)
+			if err != nil {
+				return nil, fmt.Errorf("read the URL %s: %w", address, err)
+			}
+			network.Boot = "http://" + net.JoinHostPort(parsed.Hostname(), boot.port)
+		}
+		networks = append(networks, network)
+	}
+	return networks, nil
+}
+
+// Index returns the index of the network that a request came from, given its Host header: the one
+// with that host and port, else the one with that host, else the preferred one. The URLs in the
+// answer are then reachable for the client.
+func (n Networks) Index(host string) int {
+	if len(n) == 1 {
+		return 0
+	}
+	for i, network := range n {
+		if strings.EqualFold(authority(network.URL), host) || strings.EqualFold(authority(network.Boot), host) {
+			return i
+		}
+	}
+	name := hostname(host)
+	for i, network := range n {
+		if strings.EqualFold(hostname(authority(network.URL)), name) {
+			return i
+		}
+	}
+	return 0
+}
+
+// authority returns the part of a URL between "//" and the path.
+func authority(address string) string {
+	_, rest, _ := strings.Cut(address, "//")
+	host, _, _ := strings.Cut(rest, "/")
+	return host
+}
+
+func hostname(authority string) string {
+	u := url.URL{Host: authority}
+	return u.Hostname()
+}
+
+// BootListener listens for requests for images and boot files in plain http, for machines and
+// management controllers that can't use https, or that are in a network without access to the rest
+// of the appliance.
+type BootListener struct {
+	listener net.Listener // nil once it is served
+	port     string
+}
+
+// ListenForBoot opens the listener with the given function. It returns nil without an address.
+func ListenForBoot(ctx context.Context, address string, listen func(context.Context, string) (net.Listener, error),
+	logger *slog.Logger) (*BootListener, error) {
+	if address == "" {
+		return nil, nil
+	}
+	listener, err := listen(ctx, address)
+	if err != nil {
+		return nil, fmt.Errorf("%s", strings.ReplaceAll(err.Error(), "--listen", "--boot-listen"))
+	}
+	_, port, err := net.SplitHostPort(listener.Addr().String())
+	if err != nil {
+		return nil, errors.Join(err, listener.Close())
+	}
+	logger.Info("Images and boot files are also served on a listener of their own.", "address",
+		listener.Addr().String())
+	return &BootListener{listener: listener, port: port}, nil
+}
+
+// Serve hands the listener to a server, which closes it.
+func (b *BootListener) Serve(ctx context.Context, serve func(context.Context, net.Listener) error) error {
+	listener := b.listener
+	b.listener = nil
+	return serve(ctx, listener)
+}
+
+// Close closes the listener if it was never served.
+func (b *BootListener) Close() error {
+	if b == nil || b.listener == nil {
+		return nil
+	}
+	return b.listener.Close()
+}

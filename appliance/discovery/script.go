@@ -1,0 +1,73 @@
+package discovery
+
+import (
+	"context"
+	"net"
+
+	"landfall/appliance/engine"
+	"landfall/appliance/fault"
+	"landfall/isogen"
+)
+
+// Values of the parameter ipxe_script_type.
+const (
+	scriptAlways    = "discovery-image-always" // boots the discovery image in any state of the host
+	scriptBootOrder = "boot-order-control"     // lets an installed host boot from its disk
+)
+
+// Script returns the script for a boot loader. With boot-order-control, the first script only makes
+// the machine ask again with its MAC address. If the machine is installed, the second request gets
+// an error of kind NotFound, at which iPXE tries the disk.
+func (i *Images) Script(ctx context.Context, request ScriptRequest) ([]byte, error) {
+	if request.Type != "" && request.Type != scriptAlways && request.Type != scriptBootOrder {
+		return nil, fault.New(fault.Invalid, "ipxe_script_type is %q; expected %s or %s", request.Type, scriptAlways,
+			scriptBootOrder)
+	}
+	recipe, err := i.recipe(ctx, request.InfraEnvID)
+	if err != nil {
+		return nil, err
+	}
+	if request.MAC != "" {
+		mac, err := net.ParseMAC(request.MAC)
+		if err != nil {
+			return nil, fault.New(fault.Invalid, "mac is %q; expected a MAC address such as 52:54:00:12:34:56",
+				request.MAC)
+		}
+		if err := i.engine.CheckNetworkBoot(recipe.InfraEnvID, mac.String()); err != nil {
+			return nil, err
+		}
+	}
+	script, err := i.script(recipe, request)
+	if err != nil {
+		return nil, fault.New(fault.Conflict, "infra-env %s can't be booted over the network: %s", recipe.Name, err)
+	}
+	return []byte(script), nil
+}
+
+func (i *Images) script(recipe *engine.Recipe, request ScriptRequest) (string, error) {
+	if request.Type == scriptBootOrder && request.MAC == "" && request.Format == IPXE {
+		return isogen.IPXEChain(request.URL)
+	}
+	base, err := i.bases.Find(recipe.OpenshiftVersion, recipe.CPUArchitecture)
+	if err != nil {
+		return "", err
+	}
+	if _, err := base.Kernel(); err != nil {
+		return "", err
+	}
+	boot := networkBoot(recipe, request.Network)
+	if request.Format == GRUB {
+		return isogen.GRUBMenu("Discover this machine for "+recipe.Name, boot)
+	}
+	return isogen.IPXEScript(boot)
+}
+
+// networkBoot returns the URLs from which a machine fetches its live system. They have no query,
+// because some boot loaders split them at an ampersand.
+func networkBoot(recipe *engine.Recipe, network Network) isogen.NetworkBoot {
+	files := network.Boot + imagePath(recipe)
+	return isogen.NetworkBoot{
+		KernelURL: files + "kernel", InitrdURL: files + "initrd.img", RootfsURL: files + "rootfs.img",
+		Arguments: kernelArguments(recipe),
+	}
+}

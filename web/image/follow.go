@@ -1,0 +1,34 @@
+package image
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"landfall/store"
+)
+
+// FollowInfraEnvs follows the changes of infra-envs until the context ends. It forgets the images of
+// deleted infra-envs, so that their readers get nothing more, and the codes of changed ones, which
+// may have been revoked.
+func (s *Service) FollowInfraEnvs(ctx context.Context, db *store.DB) error {
+	const prefix = "/infra-envs/"
+	for from := db.Revision(); ctx.Err() == nil; from = db.Revision() {
+		watcher := db.Watch(ctx, from, prefix)
+		for changes := range watcher.C() {
+			for _, change := range changes {
+				infraEnvID := strings.TrimPrefix(change.Key, prefix)
+				if change.Deleted {
+					s.Forget(infraEnvID)
+				} else {
+					s.ForgetCodes(infraEnvID)
+				}
+			}
+		}
+		if err := watcher.Err(); !errors.Is(err, store.ErrCompacted) && ctx.Err() == nil {
+			return fmt.Errorf("follow the changes of infra-envs: %w", err)
+		}
+	}
+	return nil
+}
