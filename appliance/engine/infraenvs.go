@@ -171,7 +171,9 @@ func (e *Engine) infraEnvRow(id string) (*infraEnvRecord, error) {
 }
 
 // InfraEnvs returns all infra-envs, or those of one cluster.
-func (e *Engine) InfraEnvs(clusterID string) ([]*models.InfraEnv, error) { return InfraEnvs(e.DB, clusterID) }
+func (e *Engine) InfraEnvs(clusterID string) ([]*models.InfraEnv, error) {
+	return InfraEnvs(e.DB, clusterID)
+}
 
 // InfraEnvs returns the infra-envs in a store: all, or those of one cluster.
 func InfraEnvs(db *store.DB, clusterID string) ([]*models.InfraEnv, error) {
