@@ -161,7 +161,7 @@ func TestWhatAClusterUsesMustBeThereForTheArchitecturesOfItsInfraEnvs(t *testing
 	t.Run("a platform", func(t *testing.T) {
 		b := severalBench(t)
 		oracle := func(params *models.ClusterCreateParams) {
-			params.Platform = external(oracleCloud, models.PlatformExternalCloudControllerManagerExternal)
+			params.Platform = external("oci", models.PlatformExternalCloudControllerManagerExternal)
 		}
 		cluster, err := b.clusterFor("x86_64", oracle)
 		require.NoError(t, err)

@@ -3,31 +3,20 @@ package engine
 import (
 	"context"
 	"errors"
-	"net/netip"
 	"slices"
-	"strings"
 
 	"github.com/go-openapi/strfmt"
 	"github.com/go-openapi/swag/conv"
 	"github.com/openshift/assisted-service/models"
 
 	"landfall/appliance/ams/outbox"
-	"landfall/appliance/engine/network"
+	"landfall/appliance/engine/description"
 	"landfall/appliance/engine/operator"
 	"landfall/appliance/engine/validation"
-	"landfall/appliance/mirror"
-	"landfall/appliance/sentence"
 	"landfall/store"
 )
 
 const apiRoot = "/api/assisted-install/v2"
-
-// Defaults of a cluster's networks (the Assisted Installer's).
-const (
-	DefaultClusterNetwork    = "10.128.0.0/14"
-	DefaultClusterHostPrefix = 23
-	DefaultServiceNetwork    = "172.30.0.0/16"
-)
 
 // builtinOperators are watched in every cluster.
 var builtinOperators = []string{"console", "cvo"}
@@ -68,217 +57,44 @@ func (e *Engine) RegisterCluster(ctx context.Context, params *models.ClusterCrea
 	return shown, err
 }
 
+// site returns the parts of the configuration on which descriptions depend.
+func (e *Engine) site() *description.Site {
+	return &description.Site{
+		Releases: e.ReleaseList, NTPSources: e.NTPSources, AgentImage: e.Images.Agent != "",
+		CheckMultiCPU: func() error {
+			return e.refuseWithout(capabilityMultiarch, "clusters of several architectures")
+		},
+	}
+}
+
 func (e *Engine) newCluster(params *models.ClusterCreateParams) (*clusterRecord, error) {
-	if _, err := mirror.ParsePullSecret(conv.Value(params.PullSecret)); err != nil {
-		return nil, &Error{Kind: Invalid, Reason: sentence.New(err), Err: err}
-	}
-	name, domain := conv.Value(params.Name), params.BaseDNSDomain
-	if err := checkNames(&name, &domain); err != nil {
-		return nil, err
-	}
-	if err := checkProxies(conv.Value(params.HTTPProxy), conv.Value(params.HTTPSProxy)); err != nil {
-		return nil, err
-	}
-	if err := checkTexts(params.SSHPublicKey, conv.Value(params.AdditionalNtpSource), conv.Value(params.NoProxy),
-		conv.Value(params.Tags)); err != nil {
-		return nil, err
-	}
-	image, err := e.releaseImage(conv.Value(params.OpenshiftVersion), params.CPUArchitecture, params.OcpReleaseImage)
+	id := e.newID()
+	described, err := description.NewCluster(e.site(), params, id)
 	if err != nil {
 		return nil, err
 	}
-	if image.CPUArchitecture == severalArchitectures {
-		if err := e.refuseWithout(capabilityMultiarch, "clusters of several architectures"); err != nil {
-			return nil, err
-		}
-	}
-	controlPlanes, mode := controlPlane(params.ControlPlaneCount, params.HighAvailabilityMode)
-	if err := checkControlPlane(image.OpenshiftVersion, controlPlanes, mode); err != nil {
-		return nil, err
-	}
-	id := e.newID()
-	row := &clusterRecord{PullSecret: *params.PullSecret}
-	row.API = models.Cluster{
-		ID: &id, Kind: conv.Pointer(models.ClusterKindCluster), Href: conv.Pointer(apiRoot + "/clusters/" +
-			id.String()),
-		Name: name, BaseDNSDomain: domain, OpenshiftVersion: image.OpenshiftVersion, OcpReleaseImage: image.URL,
-		CPUArchitecture: image.CPUArchitecture, PullSecretSet: true, SSHPublicKey: params.SSHPublicKey,
-		ControlPlaneCount: controlPlanes, HighAvailabilityMode: &mode,
-		HTTPProxy: conv.Value(params.HTTPProxy), HTTPSProxy: conv.Value(params.HTTPSProxy),
-		NoProxy:             conv.Value(params.NoProxy),
-		AdditionalNtpSource: orDefault(params.AdditionalNtpSource, strings.Join(e.NTPSources, ",")),
-		Hyperthreading:      orDefault(params.Hyperthreading, models.ClusterHyperthreadingAll),
-		NetworkType: conv.Pointer(orDefault(params.NetworkType,
-			models.ClusterNetworkTypeOVNKubernetes)),
-		VipDhcpAllocation:            conv.Pointer(conv.Value(params.VipDhcpAllocation)),
-		SchedulableMasters:           conv.Pointer(conv.Value(params.SchedulableMasters)),
-		SchedulableMastersForcedTrue: conv.Pointer(true),
-		DiskEncryption:               params.DiskEncryption, IgnitionEndpoint: params.IgnitionEndpoint,
-		LoadBalancer: params.LoadBalancer,
-		Tags:         conv.Value(params.Tags), FeatureUsage: "{}", UserName: "admin", EmailDomain: "",
-		Imported:        conv.Pointer(false),
-		ClusterNetworks: params.ClusterNetworks, ServiceNetworks: params.ServiceNetworks,
-		MachineNetworks: params.MachineNetworks,
-		APIVips:         params.APIVips, IngressVips: params.IngressVips,
-		Status: conv.Pointer(clusterInsufficient), StatusInfo: conv.Pointer("The cluster was just created."),
-		OrgSoftTimeoutsEnabled: e.softTimeouts(),
-		Progress:               &models.ClusterProgressInfo{}, Hosts: []*models.Host{},
-		HostNetworks: []*models.HostNetwork{},
-		LastInstallationPreparation: models.LastInstallationPreparation{
-			Status: models.LastInstallationPreparationStatusNotStarted,
-			Reason: "The installation has not been started yet."},
-	}
+	row := &clusterRecord{API: described.API, PullSecret: described.PullSecret}
+	api := &row.API
+	api.Kind = conv.Pointer(models.ClusterKindCluster)
+	api.Href = conv.Pointer(apiRoot + "/clusters/" + id.String())
+	api.SchedulableMastersForcedTrue, api.Imported = conv.Pointer(true), conv.Pointer(false)
+	api.FeatureUsage, api.UserName = "{}", "admin"
+	api.Status, api.StatusInfo = conv.Pointer(clusterInsufficient), conv.Pointer("The cluster was just created.")
+	api.OrgSoftTimeoutsEnabled = e.softTimeouts()
+	api.Progress = &models.ClusterProgressInfo{}
+	api.Hosts, api.HostNetworks = []*models.Host{}, []*models.HostNetwork{}
+	api.LastInstallationPreparation = models.LastInstallationPreparation{
+		Status: models.LastInstallationPreparationStatusNotStarted,
+		Reason: "The installation has not been started yet."}
 	for _, name := range builtinOperators {
-		row.API.MonitoredOperators = append(row.API.MonitoredOperators, &models.MonitoredOperator{
+		api.MonitoredOperators = append(api.MonitoredOperators, &models.MonitoredOperator{
 			ClusterID: id, Name: name, OperatorType: models.OperatorTypeBuiltin, TimeoutSeconds: 3600,
 		})
 	}
-	if err := setPlatform(&row.API, params.Platform, params.UserManagedNetworking); err != nil {
+	if err := operator.Select(api, params.OlmOperators); err != nil {
 		return nil, err
 	}
-	if row.API.DiskEncryption == nil {
-		row.API.DiskEncryption = &models.DiskEncryption{}
-	}
-	setDefault(&row.API.DiskEncryption.EnableOn, models.DiskEncryptionEnableOnNone)
-	setDefault(&row.API.DiskEncryption.Mode, models.DiskEncryptionModeTpmv2)
-	if row.API.ClusterNetworks == nil {
-		row.API.ClusterNetworks = []*models.ClusterNetwork{{Cidr: DefaultClusterNetwork,
-			HostPrefix: DefaultClusterHostPrefix}}
-	}
-	if row.API.ServiceNetworks == nil {
-		row.API.ServiceNetworks = []*models.ServiceNetwork{{Cidr: DefaultServiceNetwork}}
-	}
-	if row.API.LoadBalancer == nil {
-		row.API.LoadBalancer = &models.LoadBalancer{Type: models.LoadBalancerTypeClusterManaged}
-	}
-	asked := requestedNetworking{params.APIVips, params.IngressVips, params.MachineNetworks,
-		params.UserManagedNetworking}
-	if err := firstOf(completeNetworks(&row.API), checkRequestedVIPs(&row.API, asked),
-		checkDualStack(&row.API)); err != nil {
-		return nil, err
-	}
-	if err := operator.Select(&row.API, params.OlmOperators); err != nil {
-		return nil, err
-	}
-	return row, checkFeatures(&row.API)
-}
-
-// completeNetworks checks a cluster's networks and VIPs, stamps them with its id, and fills the
-// older single fields of the API.
-func completeNetworks(cluster *models.Cluster) error {
-	if cluster.MachineNetworks == nil {
-		cluster.MachineNetworks = []*models.MachineNetwork{}
-	}
-	if cluster.APIVips == nil {
-		cluster.APIVips = []*models.APIVip{}
-	}
-	if cluster.IngressVips == nil {
-		cluster.IngressVips = []*models.IngressVip{}
-	}
-	var networks []namedNetwork
-	for _, network := range cluster.ClusterNetworks {
-		network.ClusterID = *cluster.ID
-		networks = append(networks, namedNetwork{"cluster network", string(network.Cidr)})
-	}
-	for _, network := range cluster.ServiceNetworks {
-		network.ClusterID = *cluster.ID
-		networks = append(networks, namedNetwork{"service network", string(network.Cidr)})
-	}
-	for _, network := range cluster.MachineNetworks {
-		network.ClusterID = *cluster.ID
-		networks = append(networks, namedNetwork{"machine network", string(network.Cidr)})
-	}
-	if err := checkNetworks(networks); err != nil {
-		return err
-	}
-	for _, vip := range cluster.APIVips {
-		vip.ClusterID = *cluster.ID
-		if _, err := netip.ParseAddr(string(vip.IP)); err != nil {
-			return invalid("The API VIP %q is not an IP address.", vip.IP)
-		}
-	}
-	for _, vip := range cluster.IngressVips {
-		vip.ClusterID = *cluster.ID
-		if _, err := netip.ParseAddr(string(vip.IP)); err != nil {
-			return invalid("The ingress VIP %q is not an IP address.", vip.IP)
-		}
-	}
-	cluster.ClusterNetworkCidr, cluster.ClusterNetworkHostPrefix, cluster.ServiceNetworkCidr, cluster.MachineNetworkCidr = "", 0, "", ""
-	if len(cluster.ClusterNetworks) > 0 {
-		cluster.ClusterNetworkCidr, cluster.ClusterNetworkHostPrefix = string(cluster.ClusterNetworks[0].Cidr),
-			cluster.ClusterNetworks[0].HostPrefix
-	}
-	if len(cluster.ServiceNetworks) > 0 {
-		cluster.ServiceNetworkCidr = string(cluster.ServiceNetworks[0].Cidr)
-	}
-	if len(cluster.MachineNetworks) > 0 {
-		cluster.MachineNetworkCidr = string(cluster.MachineNetworks[0].Cidr)
-	}
-	return nil
-}
-
-type namedNetwork struct{ name, cidr string }
-
-// checkNetworks refuses what is no CIDR and networks that overlap, naming both.
-func checkNetworks(networks []namedNetwork) error {
-	prefixes := make([]netip.Prefix, len(networks))
-	for i, network := range networks {
-		prefix, err := netip.ParsePrefix(network.cidr)
-		if err != nil {
-			return invalid("The %s %q is not a network in CIDR notation, such as 192.168.0.0/24.", network.name,
-				network.cidr)
-		}
-		if prefix != prefix.Masked() {
-			return invalid("The %s %s has bits set behind its prefix; the network is %s.", network.name, network.cidr,
-				prefix.Masked())
-		}
-		prefixes[i] = prefix
-		for j := range i {
-			if prefixes[j].Overlaps(prefix) {
-				return invalid("The %s %s overlaps with the %s %s; choose another for one of them.", network.name,
-					network.cidr, networks[j].name, networks[j].cidr)
-			}
-		}
-	}
-	return nil
-}
-
-func checkNames(name, domain *string) error {
-	if name != nil {
-		if problem := network.CheckClusterName(*name); problem != "" {
-			return invalid("%s", problem)
-		}
-	}
-	if domain != nil && *domain != "" {
-		if problem := network.CheckBaseDomain(*domain); problem != "" {
-			return invalid("%s", problem)
-		}
-	}
-	return nil
-}
-
-// releaseImage finds the release for a version (exact, or the newest that begins with it) and an
-// architecture; a pull spec in the request wins over the list.
-func (e *Engine) releaseImage(version, arch, pullSpec string) (ReleaseImage, error) {
-	if arch == "" {
-		arch = "x86_64"
-	}
-	if pullSpec != "" {
-		return ReleaseImage{OpenshiftVersion: version, CPUArchitecture: arch, URL: pullSpec}, nil
-	}
-	if found := e.releaseFor(version, arch); found != nil {
-		return *found, nil
-	}
-	var known []string
-	for _, image := range e.ReleaseList {
-		known = append(known, image.OpenshiftVersion+" ("+image.CPUArchitecture+")")
-	}
-	if len(known) == 0 {
-		return ReleaseImage{},
-			invalid("No OpenShift release is configured; add one under release_images in the configuration.")
-	}
-	return ReleaseImage{}, invalid("There is no release image for OpenShift %q on %s; the configuration has %s.",
-		version, arch, strings.Join(known, ", "))
+	return row, description.CheckFeatures(api)
 }
 
 // Cluster returns a cluster as the API shows it, with its hosts.
@@ -352,7 +168,7 @@ func (e *Engine) UpdateCluster(ctx context.Context, id string, params *models.V2
 		}
 		operators, before := operator.Selected(&row.API, true), row.API
 		held := row.PullSecret
-		if err := applyClusterUpdate(row, params); err != nil {
+		if err := row.describe(params); err != nil {
 			return err
 		}
 		row.PullSecret = e.replaceSecret(held, row.PullSecret)
@@ -366,115 +182,23 @@ func (e *Engine) UpdateCluster(ctx context.Context, id string, params *models.V2
 	})
 }
 
-func applyClusterUpdate(row *clusterRecord, params *models.V2ClusterUpdateParams) error {
-	api := &row.API
-	if err := checkNames(params.Name, params.BaseDNSDomain); err != nil {
+// describe changes the description of a cluster as requested.
+func (row *clusterRecord) describe(params *models.V2ClusterUpdateParams) error {
+	described := &description.Cluster{API: row.API, PullSecret: row.PullSecret, MachineNetworkDerived: row.Follows}
+	if err := described.Update(params); err != nil {
 		return err
 	}
-	if params.PullSecret != nil {
-		if _, err := mirror.ParsePullSecret(*params.PullSecret); err != nil {
-			return &Error{Kind: Invalid, Reason: sentence.New(err), Err: err}
-		}
-		row.PullSecret, api.PullSecretSet = *params.PullSecret, true
+	row.API, row.PullSecret, row.Follows = described.API, described.PullSecret, described.MachineNetworkDerived
+	if described.VIPsReset {
+		row.APILease, row.IngressLease = "", ""
 	}
-	if err := checkTexts(conv.Value(params.SSHPublicKey), conv.Value(params.AdditionalNtpSource),
-		conv.Value(params.NoProxy), conv.Value(params.Tags)); err != nil {
+	if validation.AddingHosts(&row.API) {
+		return nil
+	}
+	if err := operator.UpdateSelection(&row.API, params.OlmOperators); err != nil {
 		return err
 	}
-	if params.VipDhcpAllocation != nil && *params.VipDhcpAllocation != conv.Value(api.VipDhcpAllocation) {
-		row.forgetVIPs()
-	}
-	assign(&api.Name, params.Name)
-	assign(&api.BaseDNSDomain, params.BaseDNSDomain)
-	assign(&api.AdditionalNtpSource, params.AdditionalNtpSource)
-	if err := checkProxies(conv.Value(params.HTTPProxy), conv.Value(params.HTTPSProxy)); err != nil {
-		return err
-	}
-	assign(&api.HTTPProxy, params.HTTPProxy)
-	assign(&api.HTTPSProxy, params.HTTPSProxy)
-	assign(&api.NoProxy, params.NoProxy)
-	assign(&api.Hyperthreading, params.Hyperthreading)
-	assign(&api.SSHPublicKey, params.SSHPublicKey)
-	assign(&api.Tags, params.Tags)
-	for _, field := range []struct {
-		to   **bool
-		from *bool
-	}{{&api.SchedulableMasters, params.SchedulableMasters}, {&api.VipDhcpAllocation, params.VipDhcpAllocation}} {
-		if field.from != nil {
-			*field.to = field.from
-		}
-	}
-	if params.NetworkType != nil {
-		api.NetworkType = params.NetworkType
-	}
-	if params.APIVipDNSName != nil {
-		api.APIVipDNSName = params.APIVipDNSName
-	}
-	if params.ControlPlaneCount != nil {
-		if !validation.AddingHosts(api) {
-			if err := checkControlPlane(api.OpenshiftVersion, *params.ControlPlaneCount,
-				conv.Value(api.HighAvailabilityMode)); err != nil {
-				return err
-			}
-		}
-		api.ControlPlaneCount = *params.ControlPlaneCount
-	}
-	if params.DiskEncryption != nil {
-		api.DiskEncryption = params.DiskEncryption
-	}
-	if params.IgnitionEndpoint != nil {
-		api.IgnitionEndpoint = params.IgnitionEndpoint
-	}
-	if params.LoadBalancer != nil {
-		api.LoadBalancer = params.LoadBalancer
-	}
-	if err := updatePlatform(api, params.Platform, params.UserManagedNetworking); err != nil {
-		return err
-	}
-	if params.ClusterNetworks != nil {
-		api.ClusterNetworks = params.ClusterNetworks
-	} else if params.ClusterNetworkCidr != nil {
-		api.ClusterNetworks = []*models.ClusterNetwork{{Cidr: models.Subnet(*params.ClusterNetworkCidr),
-			HostPrefix: max(conv.Value(params.ClusterNetworkHostPrefix), 1)}}
-	}
-	if params.ServiceNetworks != nil {
-		api.ServiceNetworks = params.ServiceNetworks
-	} else if params.ServiceNetworkCidr != nil {
-		api.ServiceNetworks = []*models.ServiceNetwork{{Cidr: models.Subnet(*params.ServiceNetworkCidr)}}
-	}
-	if params.MachineNetworks != nil {
-		api.MachineNetworks, row.Follows = params.MachineNetworks, false
-	} else if params.MachineNetworkCidr != nil {
-		api.MachineNetworks, row.Follows = []*models.MachineNetwork{{Cidr: models.Subnet(*params.MachineNetworkCidr)}},
-			false
-	}
-	if params.APIVips != nil {
-		api.APIVips = params.APIVips
-	}
-	if params.IngressVips != nil {
-		api.IngressVips = params.IngressVips
-	}
-	if err := completeNetworks(api); err != nil || validation.AddingHosts(api) {
-		return err
-	}
-	asked := requestedNetworking{params.APIVips, params.IngressVips, params.MachineNetworks,
-		params.UserManagedNetworking}
-	if err := firstOf(checkRequestedVIPs(api, asked), checkDualStack(api)); err != nil {
-		return err
-	}
-	if err := operator.UpdateSelection(api, params.OlmOperators); err != nil {
-		return err
-	}
-	return checkFeatures(api)
-}
-
-// forgetVIPs takes a cluster's VIPs away, and the machine network with them: who gives them out has
-// changed.
-func (row *clusterRecord) forgetVIPs() {
-	api := &row.API
-	api.APIVips, api.IngressVips = []*models.APIVip{}, []*models.IngressVip{}
-	api.MachineNetworks, row.Follows = []*models.MachineNetwork{}, false
-	row.APILease, row.IngressLease = "", ""
+	return description.CheckFeatures(&row.API)
 }
 
 // DeregisterCluster deletes a cluster with the infra-envs and hosts that are its own, its files and
@@ -589,21 +313,9 @@ func consoleURLIfUp(row *clusterRecord) string {
 	return ""
 }
 
-func assign[T any](to *T, from *T) {
-	if from != nil {
-		*to = *from
-	}
-}
-
 func orDefault(value *string, otherwise string) string {
 	if value == nil || *value == "" {
 		return otherwise
 	}
 	return *value
-}
-
-func setDefault(field **string, value string) {
-	if *field == nil || **field == "" {
-		*field = &value
-	}
 }

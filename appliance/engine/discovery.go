@@ -6,6 +6,7 @@ import (
 
 	"github.com/go-openapi/swag/conv"
 
+	"landfall/appliance/engine/description"
 	"landfall/appliance/mirror"
 	"landfall/ignition"
 )
@@ -33,7 +34,7 @@ func (e *Engine) discoveryConfig(row *infraEnvRecord, agentImage string) (igniti
 		config.Proxy = ignition.Proxy{HTTP: conv.Value(env.Proxy.HTTPProxy), HTTPS: conv.Value(env.Proxy.HTTPSProxy),
 			No: conv.Value(env.Proxy.NoProxy)}
 	}
-	config.StaticNetwork, err = staticNetwork(env)
+	config.StaticNetwork, err = description.StaticNetwork(env)
 	return config, err
 }
 

@@ -25,6 +25,7 @@ import (
 	"github.com/openshift/assisted-service/models"
 
 	"landfall/appliance/engine/catalog"
+	"landfall/appliance/engine/description"
 	"landfall/appliance/engine/lifecycle"
 	"landfall/appliance/engine/operator"
 	"landfall/appliance/engine/validation"
@@ -73,14 +74,8 @@ type Images struct {
 	Agent, Installer, Controller string
 }
 
-// ReleaseImage is one OpenShift release that clusters can be made of.
-type ReleaseImage struct {
-	OpenshiftVersion string
-	CPUArchitecture  string // RPM names: x86_64, aarch64, ppc64le, s390x
-	URL              string // pull spec
-	Default          bool
-	SupportLevel     string // production, beta, maintenance
-}
+// ReleaseImage is an OpenShift release that the site offers.
+type ReleaseImage = description.Release
 
 // Options is what an engine needs to run.
 type Options struct {

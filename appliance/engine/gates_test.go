@@ -6,12 +6,14 @@ import (
 	"github.com/go-openapi/swag/conv"
 	"github.com/openshift/assisted-service/models"
 	"github.com/stretchr/testify/require"
+
+	"landfall/appliance/engine/description"
 )
 
 func TestCapabilitiesGateFeaturesWhereTheSiteSaysSo(t *testing.T) {
 	b := newBench(t)
 	b.ReleaseList = append(b.ReleaseList, ReleaseImage{OpenshiftVersion: "4.20.8",
-		CPUArchitecture: severalArchitectures, URL: "quay.io/release:4.20.8-multi"})
+		CPUArchitecture: description.MultiCPU, URL: "quay.io/release:4.20.8-multi"})
 	has := map[string]bool{}
 	register := func(architecture string) (*models.Cluster, error) {
 		return b.RegisterCluster(t.Context(), &models.ClusterCreateParams{

@@ -12,6 +12,7 @@ import (
 	"github.com/go-openapi/swag/conv"
 	"github.com/openshift/assisted-service/models"
 
+	"landfall/appliance/engine/description"
 	"landfall/appliance/engine/inventory"
 	"landfall/appliance/engine/lifecycle"
 	"landfall/appliance/engine/network"
@@ -371,7 +372,7 @@ func (e *Engine) UpdateHost(ctx context.Context, infraEnvID, hostID string, para
 			if err != nil {
 				return err
 			}
-			if err := checkHostFeatures(h, cluster); err != nil {
+			if err := description.CheckHostFeatures(&h.API, h.Fencing != nil, cluster); err != nil {
 				return err
 			}
 		}
@@ -525,11 +526,11 @@ func (c *change) bindHost(infraEnvID, hostID, clusterID string) error {
 	if err != nil {
 		return err
 	}
-	if arch := cluster.API.CPUArchitecture; !serves(arch, env.API.CPUArchitecture) {
+	if arch := cluster.API.CPUArchitecture; !description.Serves(arch, env.API.CPUArchitecture) {
 		return invalid("Infra-env %s is for %s and cluster %s for %s; its hosts can't be given to it.", *env.API.Name,
 			env.API.CPUArchitecture, cluster.API.Name, arch)
 	}
-	if err := checkUseOn(&cluster.API, env.API.CPUArchitecture); err != nil {
+	if err := description.CheckHostArchitecture(&cluster.API, env.API.CPUArchitecture); err != nil {
 		return err
 	}
 	if !slices.Contains([]string{lifecycle.ClusterPendingForInput, lifecycle.ClusterReady,
@@ -537,7 +538,7 @@ func (c *change) bindHost(infraEnvID, hostID, clusterID string) error {
 		*cluster.API.Status) {
 		return conflict("Cluster %s is %s and takes no hosts now.", cluster.API.Name, *cluster.API.Status)
 	}
-	if err := checkHostFeatures(h, &cluster.API); err != nil {
+	if err := description.CheckHostFeatures(&h.API, h.Fencing != nil, &cluster.API); err != nil {
 		return err
 	}
 	if _, err := c.fireHost(h, lifecycle.OnBind, ""); err != nil {

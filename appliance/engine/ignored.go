@@ -2,15 +2,12 @@ package engine
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"slices"
-	"strings"
 
-	"github.com/go-openapi/strfmt"
 	"github.com/openshift/assisted-service/models"
 
+	"landfall/appliance/engine/description"
 	"landfall/appliance/engine/inventory"
 	"landfall/appliance/engine/validation"
 )
@@ -52,12 +49,7 @@ func (e *Engine) IgnoreValidations(ctx context.Context, id string,
 			return invalid("Cluster %s is %s; validations can be ignored before its installation only.", row.API.Name,
 				*row.API.Status)
 		}
-		if err := checkIgnored("cluster", wanted.ClusterValidationIds, isClusterValidation,
-			validation.NeverIgnoredForClusters()); err != nil {
-			return err
-		}
-		if err := checkIgnored("host", wanted.HostValidationIds, isHostValidation,
-			validation.NeverIgnoredForHosts()); err != nil {
+		if err := description.CheckIgnored(wanted); err != nil {
 			return err
 		}
 		row.API.IgnoredClusterValidations, row.API.IgnoredHostValidations = wanted.ClusterValidationIds,
@@ -65,7 +57,8 @@ func (e *Engine) IgnoreValidations(ctx context.Context, id string,
 		c.saveCluster(row)
 		c.settleCluster(id)
 		shown = shownIgnored(row)
-		some := ignoresSome(wanted.ClusterValidationIds) || ignoresSome(wanted.HostValidationIds)
+		some := description.IgnoresAny(wanted.ClusterValidationIds) ||
+			description.IgnoresAny(wanted.HostValidationIds)
 		message := "Cluster %s: no validation is ignored."
 		if some {
 			message = "Cluster %s: some or all validations are ignored at the wish of a person."
@@ -76,49 +69,6 @@ func (e *Engine) IgnoreValidations(ctx context.Context, id string,
 		)
 	})
 	return shown, err
-}
-
-func ignoresSome(list string) bool { return strings.Trim(list, "[] \n\t") != "" }
-
-// checkIgnored refuses a list of validations to ignore that is none or names what can't be ignored.
-func checkIgnored(of, list string, known func(string) bool, never []validation.ID) error {
-	if list == "" {
-		return nil
-	}
-	var ids []string
-	if err := json.Unmarshal([]byte(list), &ids); err != nil {
-		return invalid("The %s validations to ignore are no JSON list of ids, such as [\"ntp-synced\"].", of)
-	}
-	var problems []string
-	for _, id := range ids {
-		switch {
-		case strings.EqualFold(id, string(validation.All)):
-			return nil
-		case slices.Contains(never, validation.ID(id)):
-			problems = append(problems, fmt.Sprintf("%q can't be ignored", id))
-		case !known(id):
-			problems = append(problems, fmt.Sprintf("%q is no %s validation", id, of))
-		}
-	}
-	if len(problems) > 0 {
-		return invalid("These %s validations can't be used: %s.", of, strings.Join(problems, ", "))
-	}
-	return nil
-}
-
-// isHostValidation tells whether a host has a validation by that id. The models of the API are
-// older than some operators.
-func isHostValidation(id string) bool {
-	return models.HostValidationID(id).Validate(strfmt.Default) == nil || isLaterOperator(id)
-}
-
-func isClusterValidation(id string) bool {
-	return models.ClusterValidationID(id).Validate(strfmt.Default) == nil || isLaterOperator(id)
-}
-
-func isLaterOperator(id string) bool {
-	return slices.Contains([]validation.ID{validation.OperatorID("loki"), validation.OperatorID("openshift-logging")},
-		validation.ID(id))
 }
 
 // ResetHostValidation forgets what a host found out for one of the two validations that are checked

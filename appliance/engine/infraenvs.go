@@ -10,6 +10,7 @@ import (
 	"github.com/go-openapi/swag/conv"
 	"github.com/openshift/assisted-service/models"
 
+	"landfall/appliance/engine/description"
 	"landfall/store"
 )
 
@@ -18,7 +19,7 @@ import (
 // transaction.
 func (e *Engine) RegisterInfraEnv(ctx context.Context, params *models.InfraEnvCreateParams,
 	of ...Object) (*models.InfraEnv, error) {
-	if err := checkNewInfraEnv(params); err != nil {
+	if err := description.CheckNewInfraEnv(params); err != nil {
 		return nil, err
 	}
 	id, code := e.newID(), newImageCode()
@@ -62,18 +63,12 @@ func (e *Engine) RegisterInfraEnv(ctx context.Context, params *models.InfraEnvCr
 	return e.InfraEnv(id.String())
 }
 
-// newInfraEnv is the row of an infra-env that is registered now.
+// newInfraEnv returns the row of an infra-env that is registered now.
 func (e *Engine) newInfraEnv(tx *store.Tx, id strfmt.UUID, params *models.InfraEnvCreateParams,
 	now time.Time) (*infraEnvRecord, error) {
-	version, arch := params.OpenshiftVersion, params.CPUArchitecture
-	if arch == models.InfraEnvCPUArchitectureAarch64 {
-		arch = models.InfraEnvCPUArchitectureArm64 // what the API calls it everywhere else
-	}
-	var clusterID strfmt.UUID
 	var owner *models.Cluster
-	if params.ClusterID != nil && *params.ClusterID != "" {
-		clusterID = *params.ClusterID
-		cluster, err := clusterRows.Get(tx, clusterID.String())
+	if clusterID := conv.Value(params.ClusterID).String(); clusterID != "" {
+		cluster, err := clusterRows.Get(tx, clusterID)
 		if errors.Is(err, store.ErrNotFound) {
 			return nil, notFound("There is no cluster %s.", clusterID)
 		}
@@ -81,61 +76,17 @@ func (e *Engine) newInfraEnv(tx *store.Tx, id strfmt.UUID, params *models.InfraE
 			return nil, err
 		}
 		owner = &cluster.API
-		version = orText(version, owner.OpenshiftVersion)
-		if arch == "" && owner.CPUArchitecture != severalArchitectures {
-			arch = owner.CPUArchitecture
-		}
-		if !serves(owner.CPUArchitecture, orText(arch, models.ClusterCPUArchitectureX8664)) {
-			return nil, invalid("The infra-env is for %s, its cluster %s for %s.", arch, owner.Name,
-				owner.CPUArchitecture)
-		}
 	}
-	image, err := e.releaseImage(version, arch, "")
-	if err != nil && clusterID == "" && (version == "" || e.Images.Agent == "") {
-		return nil, err // nothing would say which agent its hosts run
+	described, err := description.NewInfraEnv(e.site(), params, id, owner)
+	if err != nil {
+		return nil, err
 	}
-	if err == nil {
-		version = image.OpenshiftVersion
-	}
-	imageType := params.ImageType
-	if imageType == "" {
-		imageType = models.ImageTypeFullIso
-	}
-	row := &infraEnvRecord{PullSecret: *params.PullSecret}
-	row.API = models.InfraEnv{
-		ID: &id, Kind: conv.Pointer("InfraEnv"), Href: conv.Pointer(apiRoot + "/infra-envs/" + id.String()),
-		Name: params.Name, OpenshiftVersion: version, CPUArchitecture: orText(arch, models.ClusterCPUArchitectureX8664),
-		ClusterID: clusterID, Type: &imageType,
-		PullSecretSet: true, SSHAuthorizedKey: strings.TrimSpace(conv.Value(params.SSHAuthorizedKey)),
-		Proxy:                  newProxy(params.Proxy),
-		AdditionalNtpSources:   orDefault(params.AdditionalNtpSources, strings.Join(e.NTPSources, ",")),
-		AdditionalTrustBundle:  strings.TrimSpace(params.AdditionalTrustBundle),
-		IgnitionConfigOverride: params.IgnitionConfigOverride,
-		UserName:               "admin", CreatedAt: &now, UpdatedAt: &now,
-	}
+	row := &infraEnvRecord{API: described.API, PullSecret: described.PullSecret}
+	row.API.Kind = conv.Pointer("InfraEnv")
+	row.API.Href = conv.Pointer(apiRoot + "/infra-envs/" + id.String())
+	row.API.UserName, row.API.CreatedAt, row.API.UpdatedAt = "admin", &now, &now
 	row.API.DownloadURL = e.imageURL(&row.API)
-	return row, errors.Join(checkImageArchitecture(&row.API, owner), setKernelArguments(&row.API,
-		params.KernelArguments), setStaticNetwork(&row.API, params.StaticNetworkConfig))
-}
-
-func newProxy(given *models.Proxy) *models.Proxy {
-	proxy := &models.Proxy{HTTPProxy: conv.Pointer(""), HTTPSProxy: conv.Pointer(""), NoProxy: conv.Pointer("")}
-	updateProxy(proxy, given)
-	return proxy
-}
-
-// updateProxy alters the fields of a proxy that are given.
-func updateProxy(proxy, given *models.Proxy) {
-	if given == nil {
-		return
-	}
-	for to, from := range map[**string]*string{&proxy.HTTPProxy: given.HTTPProxy, &proxy.HTTPSProxy: given.HTTPSProxy,
-		&proxy.NoProxy: given.NoProxy} {
-		if from != nil {
-			value := *from
-			*to = &value
-		}
-	}
+	return row, nil
 }
 
 // imageURL is where an infra-env's image is downloaded. It ends in ".iso" and has no query, as BMCs
@@ -261,58 +212,20 @@ func (e *Engine) noteUnchangedInfraEnv(ctx context.Context, id string, of []Obje
 	})
 }
 
-// alterInfraEnv gives a row the values that a request has for it, and tells whether any is another
-// than before.
+// alterInfraEnv changes a row as requested, and reports whether any value changed.
 func (e *Engine) alterInfraEnv(row *infraEnvRecord, params *models.InfraEnvUpdateParams) (changed bool, err error) {
 	before, err := digestOf(row)
 	if err != nil {
 		return false, err
 	}
-	env := &row.API
-	row.PullSecret = e.replaceSecret(row.PullSecret, orText(params.PullSecret, row.PullSecret))
-	env.IgnitionConfigOverride = orText(params.IgnitionConfigOverride, env.IgnitionConfigOverride)
-	assignTrimmed(&env.SSHAuthorizedKey, params.SSHAuthorizedKey)
-	assignTrimmed(&env.AdditionalTrustBundle, params.AdditionalTrustBundle)
-	assign(&env.AdditionalNtpSources, params.AdditionalNtpSources)
-	if params.Proxy != nil {
-		env.Proxy = newProxy(env.Proxy)
-		updateProxy(env.Proxy, params.Proxy)
-	}
-	if params.ImageType != "" {
-		env.Type = &params.ImageType
-		if err := checkImageArchitecture(env, nil); err != nil {
-			return false, err
-		}
-	}
-	if version := conv.Value(params.OpenshiftVersion); version != "" && version != env.OpenshiftVersion {
-		image, err := e.releaseImage(version, env.CPUArchitecture, "")
-		if err != nil {
-			return false, err
-		}
-		env.OpenshiftVersion = image.OpenshiftVersion
-	}
-	if params.KernelArguments != nil {
-		if err := setKernelArguments(env, params.KernelArguments); err != nil {
-			return false, err
-		}
-	}
-	if params.StaticNetworkConfig != nil {
-		if err := setStaticNetwork(env, params.StaticNetworkConfig); err != nil {
-			return false, err
-		}
-	}
-	if err := checkChangedInfraEnv(params); err != nil {
+	described := &description.InfraEnv{API: row.API, PullSecret: row.PullSecret}
+	if err := e.site().UpdateInfraEnv(described, params); err != nil {
 		return false, err
 	}
-	env.DownloadURL = e.imageURL(env)
+	row.API, row.PullSecret = described.API, e.replaceSecret(row.PullSecret, described.PullSecret)
+	row.API.DownloadURL = e.imageURL(&row.API)
 	after, err := digestOf(row)
 	return after != before, err
-}
-
-func assignTrimmed(to, from *string) {
-	if from != nil {
-		*to = strings.TrimSpace(*from)
-	}
 }
 
 // DeregisterInfraEnv deletes an infra-env. It is refused with kind Conflict while hosts that booted

@@ -15,6 +15,7 @@ import (
 	"github.com/go-openapi/swag/conv"
 	"github.com/openshift/assisted-service/models"
 
+	"landfall/appliance/engine/description"
 	"landfall/appliance/engine/installconfig"
 	"landfall/appliance/engine/lifecycle"
 	"landfall/appliance/engine/network"
@@ -59,7 +60,7 @@ func (e *Engine) ImportCluster(ctx context.Context, params *models.ImportCluster
 			}
 		}
 	}
-	if err := checkNames(&name, nil); err != nil {
+	if err := description.CheckName(name); err != nil {
 		return nil, err
 	}
 	row := e.emptyCluster(name, models.ClusterKindAddHostsCluster, lifecycle.ClusterAddingHosts,
@@ -79,7 +80,7 @@ func (e *Engine) RegisterDisconnectedCluster(ctx context.Context, name, version 
 	if strings.TrimSpace(version) == "" {
 		return nil, invalid("The cluster's OpenShift version is empty.")
 	}
-	if err := checkNames(&name, nil); err != nil {
+	if err := description.CheckName(name); err != nil {
 		return nil, err
 	}
 	row := e.emptyCluster(name, kindDisconnected, statusUnmonitored, "The cluster is installed without this appliance.")
@@ -352,7 +353,7 @@ func (e *Engine) joiningImages(ctx context.Context, h *hostRecord, row *clusterR
 		return nil, err
 	}
 	arch := orText(row.API.CPUArchitecture, env.API.CPUArchitecture)
-	image, err := e.releaseImage(orText(row.API.OpenshiftVersion, env.API.OpenshiftVersion), arch,
+	image, err := e.site().FindRelease(orText(row.API.OpenshiftVersion, env.API.OpenshiftVersion), arch,
 		row.API.OcpReleaseImage)
 	if err != nil {
 		return nil, conflict("Host %s can't be installed: %s", h.API.ID, sentence.Ending(err))

@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 
+	"landfall/appliance/engine/description"
 	"landfall/appliance/mirror"
 	"landfall/appliance/release"
 	"landfall/appliance/sentence"
@@ -77,7 +78,7 @@ func (e *Engine) ReadRelease(ctx context.Context, pullSpec, pullSecret string) (
 	}
 	image := &ReleaseImage{OpenshiftVersion: payload.Version, CPUArchitecture: payload.Architecture, URL: pullSpec}
 	if payload.Multi {
-		image.CPUArchitecture = severalArchitectures
+		image.CPUArchitecture = description.MultiCPU
 	}
 	return image, nil
 }

@@ -286,9 +286,9 @@ func TestClustersThatCanNotBe(t *testing.T) {
 			OpenshiftVersion: conv.Pointer("4.18.4")},
 		"OpenShift 4.17.9 has 3 control-plane nodes, not 4": {ControlPlaneCount: count(4),
 			OpenshiftVersion: conv.Pointer("4.17.9")},
-		`Platform "baremetal" looks after its networking itself`: {
+		`Platform "baremetal" manages its networking itself`: {
 			Platform: platform(models.PlatformTypeBaremetal), UserManagedNetworking: yes},
-		`Platform "nutanix" looks after its networking itself`: {
+		`Platform "nutanix" manages its networking itself`: {
 			Platform: platform(models.PlatformTypeNutanix), UserManagedNetworking: yes},
 		`Platform "none" leaves its networking to the user`: {
 			Platform: platform(models.PlatformTypeNone), UserManagedNetworking: no},
@@ -377,10 +377,10 @@ func TestAPlatformIsChanged(t *testing.T) {
 			outcome{refused: `Platform "external" leaves its networking to the user`}},
 		"none to nutanix without saying so": {models.ClusterCreateParams{UserManagedNetworking: yes},
 			models.V2ClusterUpdateParams{Platform: platformOf(models.PlatformTypeNutanix)},
-			outcome{refused: `Platform "nutanix" looks after its networking itself`}},
+			outcome{refused: `Platform "nutanix" manages its networking itself`}},
 		"nutanix by the user": {models.ClusterCreateParams{
 			Platform: platformOf(models.PlatformTypeNutanix)}, models.V2ClusterUpdateParams{UserManagedNetworking: yes},
-			outcome{refused: `Platform "nutanix" looks after its networking itself`}},
+			outcome{refused: `Platform "nutanix" manages its networking itself`}},
 		"a single node on bare metal": {models.ClusterCreateParams{ControlPlaneCount: conv.Pointer[int64](1)},
 			models.V2ClusterUpdateParams{Platform: platformOf(models.PlatformTypeBaremetal)},
 			outcome{refused: "A single node leaves its networking to the user"}},

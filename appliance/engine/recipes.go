@@ -13,6 +13,7 @@ import (
 	"github.com/go-openapi/strfmt"
 	"github.com/openshift/assisted-service/models"
 
+	"landfall/appliance/engine/description"
 	"landfall/appliance/mirror"
 	"landfall/appliance/release"
 	"landfall/appliance/sentence"
@@ -331,7 +332,8 @@ func (e *Engine) render(ctx context.Context, row *infraEnvRecord, agent string) 
 	if err != nil {
 		return nil, err
 	}
-	if err := firstOf(checkProxies(config.Proxy.HTTP, config.Proxy.HTTPS), checkNoProxy(config.Proxy.No)); err != nil {
+	if err := description.FirstOf(description.CheckProxy(config.Proxy.HTTP), description.CheckProxy(config.Proxy.HTTPS),
+		description.CheckNoProxy(config.Proxy.No)); err != nil {
 		return nil, err
 	}
 	recipe := &Recipe{
@@ -349,7 +351,7 @@ func (e *Engine) render(ctx context.Context, row *infraEnvRecord, agent string) 
 	if ok {
 		recipe.WithoutNetwork = sentence.New(unreachable)
 	}
-	if recipe.KernelArguments, err = kernelArguments(&row.API); err != nil {
+	if recipe.KernelArguments, err = description.KernelArguments(&row.API); err != nil {
 		return nil, err
 	}
 	if recipe.Digest, err = recipe.digest(); err != nil {
@@ -441,7 +443,7 @@ func (e *Engine) agentRelease(tx *store.Tx, row *infraEnvRecord) (string, error)
 			return "", err
 		}
 	}
-	image, err := e.releaseImage(row.API.OpenshiftVersion, row.API.CPUArchitecture, "")
+	image, err := e.site().FindRelease(row.API.OpenshiftVersion, row.API.CPUArchitecture, "")
 	return image.URL, err
 }
 

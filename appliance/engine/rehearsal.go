@@ -11,6 +11,7 @@ import (
 	"github.com/go-openapi/swag/conv"
 	"github.com/openshift/assisted-service/models"
 
+	"landfall/appliance/engine/description"
 	"landfall/store"
 )
 
@@ -138,32 +139,20 @@ func (e *Engine) manifestsForCopy(id string) ([]Manifest, error) {
 	return manifests, nil
 }
 
-// envParams describe an infra-env anew, bound to the cluster.
+// envParams returns the request that creates an infra-env like this one for the cluster. Without an
+// infra-env it has the cluster's values.
 func envParams(row *clusterRecord, env *infraEnvRecord) (*models.InfraEnvCreateParams, error) {
-	params := &models.InfraEnvCreateParams{
-		Name: conv.Pointer(row.API.Name), ClusterID: row.API.ID, PullSecret: &row.PullSecret,
-		OpenshiftVersion: row.API.OpenshiftVersion,
-		CPUArchitecture:  row.API.CPUArchitecture,
-	}
 	if env == nil {
-		return params, nil
+		return &models.InfraEnvCreateParams{
+			Name: conv.Pointer(row.API.Name), ClusterID: row.API.ID, PullSecret: &row.PullSecret,
+			OpenshiftVersion: row.API.OpenshiftVersion, CPUArchitecture: row.API.CPUArchitecture,
+		}, nil
 	}
-	api := &env.API
-	params.Name, params.PullSecret, params.Proxy, params.CPUArchitecture = api.Name, &env.PullSecret, api.Proxy,
-		api.CPUArchitecture
-	params.OpenshiftVersion, params.IgnitionConfigOverride, params.AdditionalTrustBundle = api.OpenshiftVersion,
-		api.IgnitionConfigOverride, api.AdditionalTrustBundle
-	params.SSHAuthorizedKey, params.AdditionalNtpSources, params.ImageType = &api.SSHAuthorizedKey,
-		&api.AdditionalNtpSources, *api.Type
-	if arguments := conv.Value(api.KernelArguments); arguments != "" {
-		if err := json.Unmarshal([]byte(arguments), &params.KernelArguments); err != nil {
-			return nil, err
-		}
+	described := &description.InfraEnv{API: env.API, PullSecret: env.PullSecret}
+	params, err := described.CreateParams()
+	if err != nil {
+		return nil, err
 	}
-	if api.StaticNetworkConfig != "" {
-		if err := json.Unmarshal([]byte(api.StaticNetworkConfig), &params.StaticNetworkConfig); err != nil {
-			return nil, err
-		}
-	}
+	params.ClusterID = row.API.ID
 	return params, nil
 }

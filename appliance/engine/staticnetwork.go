@@ -1,66 +1,18 @@
 package engine
 
 import (
-	"encoding/json"
 	"errors"
-	"fmt"
-	"net/netip"
 	"strings"
 
 	"github.com/openshift/assisted-service/models"
 
-	"landfall/appliance/sentence"
+	"landfall/appliance/engine/description"
 	"landfall/ignition"
 	"landfall/store"
 )
 
-// setStaticNetwork keeps the hosts' network descriptions as the API shows them: a JSON text.
-func setStaticNetwork(env *models.InfraEnv, hosts []*models.HostStaticNetworkConfig) error {
-	if len(hosts) == 0 {
-		env.StaticNetworkConfig = ""
-		return nil
-	}
-	text, err := json.Marshal(hosts)
-	if err != nil {
-		return err
-	}
-	env.StaticNetworkConfig = string(text)
-	return nil
-}
-
-// staticNetwork reads an infra-env's network descriptions.
-func staticNetwork(env *models.InfraEnv) ([]ignition.HostNetwork, error) {
-	if env.StaticNetworkConfig == "" {
-		return nil, nil
-	}
-	var hosts []*models.HostStaticNetworkConfig
-	if err := json.Unmarshal([]byte(env.StaticNetworkConfig), &hosts); err != nil {
-		return nil, err
-	}
-	return describedNetworks(hosts), nil
-}
-
-func describedNetworks(hosts []*models.HostStaticNetworkConfig) []ignition.HostNetwork {
-	networks := make([]ignition.HostNetwork, 0, len(hosts))
-	for _, host := range hosts {
-		if host == nil {
-			host = new(models.HostStaticNetworkConfig)
-		}
-		network := ignition.HostNetwork{YAML: host.NetworkYaml}
-		for _, nic := range host.MacInterfaceMap {
-			if nic == nil {
-				nic = new(models.MacInterfaceMapItems0)
-			}
-			network.Interfaces = append(network.Interfaces, ignition.NetworkInterface{MAC: nic.MacAddress,
-				Name: nic.LogicalNicName})
-		}
-		networks = append(networks, network)
-	}
-	return networks
-}
-
-// PreviewStaticNetwork shows what the hosts of an infra-env would get by these descriptions.
-// Nothing is kept.
+// PreviewStaticNetwork returns the network configuration that the hosts of an infra-env would get
+// from the descriptions. It stores nothing.
 func (e *Engine) PreviewStaticNetwork(infraEnvID string,
 	hosts []*models.HostStaticNetworkConfig) (*ignition.NetworkPreview, error) {
 	row, err := e.infraEnvRow(infraEnvID)
@@ -71,27 +23,23 @@ func (e *Engine) PreviewStaticNetwork(infraEnvID string,
 	if err != nil {
 		return nil, err
 	}
-	return ignition.PreviewNetwork(describedNetworks(hosts), row.API.OpenshiftVersion, taken)
+	return ignition.PreviewNetwork(description.HostNetworks(hosts), row.API.OpenshiftVersion, taken)
 }
 
-// checkStaticNetwork refuses descriptions that give a host what is another's: an address of the
-// cluster, or what another infra-env of the cluster gives to a host.
+// checkStaticNetwork rejects network descriptions that give a host a VIP of the cluster, or an
+// address that another infra-env of the cluster gives to a host.
 func (e *Engine) checkStaticNetwork(env *models.InfraEnv) error {
-	hosts, err := staticNetwork(env)
-	if err != nil || len(hosts) == 0 {
-		return err
+	if env.StaticNetworkConfig == "" {
+		return nil
 	}
 	taken, err := e.takenFrom(env)
-	if err != nil || len(taken) == 0 {
-		return err // what contradicts itself is found when the image's recipe is made
+	if err != nil {
+		return err
 	}
-	if err := ignition.CheckNetwork(hosts, env.OpenshiftVersion, taken); err != nil {
-		return &Error{Kind: Invalid, Reason: sentence.New(err), Err: err}
-	}
-	return nil
+	return description.CheckStaticNetwork(env, taken)
 }
 
-// takenFrom is what the hosts of an infra-env must leave alone.
+// takenFrom returns the addresses that the hosts of an infra-env must not use.
 func (e *Engine) takenFrom(env *models.InfraEnv) (ignition.Taken, error) {
 	if env.ClusterID == "" {
 		return nil, nil
@@ -100,21 +48,7 @@ func (e *Engine) takenFrom(env *models.InfraEnv) (ignition.Taken, error) {
 	if err != nil {
 		return nil, err
 	}
-	taken := make(ignition.Taken)
-	for _, other := range others {
-		hosts, err := staticNetwork(other)
-		if err != nil || *other.ID == *env.ID {
-			continue // what can't be read was made by an older release
-		}
-		for _, a := range ignition.StaticAddresses(hosts) {
-			taken[a.Address.Addr()] = ignition.Claim{Who: fmt.Sprintf("given to host %d of infra-env %s", a.Host,
-				*other.Name), MACs: a.MACs}
-		}
-	}
-	for address, what := range virtualAddresses(&cluster.API) {
-		taken[address] = ignition.Claim{Who: what}
-	}
-	return taken, nil
+	return description.TakenAddresses(env, &cluster.API, others), nil
 }
 
 // clusterWithInfraEnvs returns a cluster with the infra-envs made for it, or store.ErrNotFound.
@@ -134,24 +68,7 @@ func (e *Engine) clusterWithInfraEnvs(id string) (cluster *clusterRecord, envs [
 	return cluster, envs, err
 }
 
-// virtualAddresses are a cluster's own addresses, with what each of them is.
-func virtualAddresses(cluster *models.Cluster) map[netip.Addr]string {
-	all := make(map[netip.Addr]string)
-	note := func(ip, what string) {
-		if a, err := netip.ParseAddr(ip); err == nil {
-			all[a] = fmt.Sprintf("the %s VIP of cluster %s", what, cluster.Name)
-		}
-	}
-	for _, vip := range cluster.IngressVips {
-		note(string(vip.IP), "ingress")
-	}
-	for _, vip := range cluster.APIVips {
-		note(string(vip.IP), "API")
-	}
-	return all
-}
-
-// checkVIPs refuses virtual addresses that a network description gives to a host.
+// checkVIPs rejects VIPs that a network description gives to a host.
 func (e *Engine) checkVIPs(clusterID string, params *models.V2ClusterUpdateParams) error {
 	if len(params.APIVips)+len(params.IngressVips) == 0 {
 		return nil
@@ -163,19 +80,5 @@ func (e *Engine) checkVIPs(clusterID string, params *models.V2ClusterUpdateParam
 	if err != nil {
 		return err
 	}
-	wanted := virtualAddresses(&models.Cluster{Name: cluster.API.Name, APIVips: params.APIVips,
-		IngressVips: params.IngressVips})
-	for _, env := range envs {
-		hosts, err := staticNetwork(env)
-		if err != nil {
-			continue
-		}
-		for _, a := range ignition.StaticAddresses(hosts) {
-			if what, clash := wanted[a.Address.Addr()]; clash {
-				return invalid("%s can't be %s: the static network of infra-env %s gives it to host %d (%s of %s).",
-					a.Address.Addr(), what, *env.Name, a.Host, a.Field, a.Interface)
-			}
-		}
-	}
-	return nil
+	return description.CheckVIPsAgainstHosts(&cluster.API, params, envs)
 }

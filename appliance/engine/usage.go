@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 
 	"github.com/openshift/assisted-service/models"
+
+	"landfall/appliance/engine/description"
 )
 
 // The features that a cluster uses, which the API shows as feature_usage: a JSON object by name.
@@ -28,7 +30,7 @@ func (c *change) setUsage(row *clusterRecord, name string, used bool) error {
 		return nil
 	}
 	if used {
-		usages[name] = models.Usage{ID: usageID(name), Name: name}
+		usages[name] = models.Usage{ID: description.UsageID(name), Name: name}
 	} else {
 		delete(usages, name)
 	}

@@ -10,19 +10,21 @@ import (
 	"github.com/labstack/echo/v4"
 	"github.com/openshift/assisted-service/models"
 
-	"landfall/appliance/engine"
+	"landfall/appliance/engine/description"
 )
 
 // defaultConfig answers what a new cluster has when nothing is said. Nothing is deleted for
 // inactivity here, so the field for that stays out.
 func (s *Service) defaultConfig(c echo.Context) error {
-	v4 := &models.ClusterNetwork{Cidr: engine.DefaultClusterNetwork, HostPrefix: engine.DefaultClusterHostPrefix}
+	v4 := &models.ClusterNetwork{Cidr: description.DefaultClusterNetwork,
+		HostPrefix: description.DefaultClusterHostPrefix}
 	v6 := &models.ClusterNetwork{Cidr: "fd01::/48", HostPrefix: 64}
-	service := &models.ServiceNetwork{Cidr: engine.DefaultServiceNetwork}
+	service := &models.ServiceNetwork{Cidr: description.DefaultServiceNetwork}
 	return c.JSON(http.StatusOK, &models.ClusterDefaultConfig{
-		ClusterNetworkCidr: engine.DefaultClusterNetwork, ClusterNetworkHostPrefix: engine.DefaultClusterHostPrefix,
-		ServiceNetworkCidr:  engine.DefaultServiceNetwork,
-		ClusterNetworksIPV4: []*models.ClusterNetwork{v4}, ServiceNetworksIPV4: []*models.ServiceNetwork{service},
+		ClusterNetworkCidr:       description.DefaultClusterNetwork,
+		ClusterNetworkHostPrefix: description.DefaultClusterHostPrefix,
+		ServiceNetworkCidr:       description.DefaultServiceNetwork,
+		ClusterNetworksIPV4:      []*models.ClusterNetwork{v4}, ServiceNetworksIPV4: []*models.ServiceNetwork{service},
 		ClusterNetworksDualstack: []*models.ClusterNetwork{v4, v6},
 		ServiceNetworksDualstack: []*models.ServiceNetwork{service, {Cidr: "fd02::/112"}},
 		NtpSource:                strings.Join(s.Engine.NTPSources, ","), ForbiddenHostnames: []string{"localhost",
@@ -40,7 +42,7 @@ func (s *Service) versions(c echo.Context) error {
 		}
 		name, architectures := image.OpenshiftVersion, []string{image.CPUArchitecture}
 		if image.CPUArchitecture == models.ClusterCPUArchitectureMulti {
-			name, architectures = engine.NameOfSeveral(name), engine.Architectures()
+			name, architectures = description.MultiVersion(name), description.Architectures()
 		}
 		version, ok := versions[name]
 		if !ok {
@@ -65,8 +67,8 @@ func keepLatest(versions models.OpenshiftVersions) {
 	latest := make(map[string]string)
 	for version := range versions {
 		minor := strings.Join(strings.SplitN(version, ".", 3)[:min(2, strings.Count(version, ".")+1)], ".")
-		if version == engine.NameOfSeveral(version) {
-			minor = engine.NameOfSeveral(minor) // stays beside the one for x86_64
+		if version == description.MultiVersion(version) {
+			minor = description.MultiVersion(minor) // stays beside the one for x86_64
 		}
 		if held, ok := latest[minor]; !ok || newer(version, held) {
 			latest[minor] = version

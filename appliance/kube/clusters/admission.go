@@ -18,7 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apiserver/pkg/admission"
 
-	"landfall/appliance/engine"
+	"landfall/appliance/engine/description"
 	"landfall/appliance/kube/objects"
 )
 
@@ -61,7 +61,7 @@ func (Admission) Admit(_ context.Context, request admission.Attributes, _ admiss
 		if err != nil {
 			return nil // which Validate says
 		}
-		if users, err = engine.NetworkingOf(platform, nil,
+		if users, err = description.UserManagesNetworking(platform, nil,
 			int64(aci.Spec.ProvisionRequirements.ControlPlaneAgents)); err != nil {
 			return nil
 		}
@@ -158,7 +158,7 @@ func checkPlatform(aci *hiveext.AgentClusterInstall) error {
 	if err != nil {
 		return nil // SpecSynced says it, as on a hub
 	}
-	_, err = engine.NetworkingOf(platform, aci.Spec.Networking.UserManagedNetworking,
+	_, err = description.UserManagesNetworking(platform, aci.Spec.Networking.UserManagedNetworking,
 		int64(aci.Spec.ProvisionRequirements.ControlPlaneAgents))
 	return err
 }

@@ -16,7 +16,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"landfall/appliance/engine"
+	"landfall/appliance/engine/description"
 	"landfall/appliance/kube/kubetest"
 	"landfall/appliance/kube/objects"
 	"landfall/store"
@@ -130,8 +130,8 @@ func TestNetworks(t *testing.T) {
 		}, "is not a network in CIDR notation", nil},
 		{"no networks at all", func(aci *hiveext.AgentClusterInstall) { aci.Spec.Networking = hiveext.Networking{} },
 			"", func(t *testing.T, c *models.Cluster) {
-				require.Equal(t, engine.DefaultClusterNetwork, string(c.ClusterNetworks[0].Cidr))
-				require.Equal(t, engine.DefaultServiceNetwork, string(c.ServiceNetworks[0].Cidr))
+				require.Equal(t, description.DefaultClusterNetwork, string(c.ClusterNetworks[0].Cidr))
+				require.Equal(t, description.DefaultServiceNetwork, string(c.ServiceNetworks[0].Cidr))
 			}},
 		{"user-managed networking with virtual addresses", func(aci *hiveext.AgentClusterInstall) {
 			aci.Spec.Networking.UserManagedNetworking = conv.Pointer(true)

@@ -1,4 +1,4 @@
-package engine
+package description
 
 import (
 	"encoding/json"
@@ -10,8 +10,8 @@ import (
 	"github.com/openshift/assisted-service/models"
 )
 
-// kernelArguments reads what an infra-env asks for: the API shows it as a JSON text.
-func kernelArguments(env *models.InfraEnv) (models.KernelArguments, error) {
+// KernelArguments returns the kernel arguments of an infra-env. The API shows them as a JSON text.
+func KernelArguments(env *models.InfraEnv) (models.KernelArguments, error) {
 	if env.KernelArguments == nil || *env.KernelArguments == "" {
 		return nil, nil
 	}
@@ -22,10 +22,18 @@ func kernelArguments(env *models.InfraEnv) (models.KernelArguments, error) {
 	return arguments, nil
 }
 
-// replacement is the value of a kernel argument that replaces another.
+// replacement matches the value of a kernel argument that replaces another.
 var replacement = regexp.MustCompile(`^([^=]+)=([^=]+)=([^=]+)$`)
 
-// setKernelArguments keeps the kernel arguments as the API shows them; an empty list clears them.
+func kernelArgumentsField() Field[InfraEnv] {
+	return Field[InfraEnv]{Name: "KernelArguments",
+		set: func(d *InfraEnv, value any) error {
+			return setKernelArguments(&d.API, value.(models.KernelArguments))
+		},
+		get: func(d *InfraEnv) (any, error) { return KernelArguments(&d.API) }}
+}
+
+// setKernelArguments sets the kernel arguments of an infra-env. An empty list clears them.
 func setKernelArguments(env *models.InfraEnv, arguments models.KernelArguments) error {
 	env.KernelArguments = nil
 	if len(arguments) == 0 {

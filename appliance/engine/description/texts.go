@@ -1,4 +1,4 @@
-package engine
+package description
 
 import (
 	"bytes"
@@ -8,50 +8,42 @@ import (
 	"encoding/pem"
 	"net/netip"
 	"net/url"
+	"regexp"
 	"strings"
-
-	"github.com/go-openapi/swag/conv"
-	"github.com/openshift/assisted-service/models"
 
 	"landfall/appliance/engine/network"
 	"landfall/appliance/mirror"
-	"landfall/appliance/sentence"
 )
 
-// checkNewInfraEnv says what is wrong in a request for an infra-env, as far as that can be told
-// without making its image.
-func checkNewInfraEnv(params *models.InfraEnvCreateParams) error {
-	if strings.TrimSpace(conv.Value(params.Name)) == "" {
-		return invalid("An infra-env needs a name.")
+// tagForm matches a tag of a cluster: words with single spaces between them.
+var tagForm = regexp.MustCompile(`^\w+( \w+)*$`)
+
+// CheckName rejects a text that is no name of a cluster.
+func CheckName(name string) error {
+	if problem := network.CheckClusterName(name); problem != "" {
+		return invalid("%s", problem)
 	}
-	return firstOf(
-		checkPullSecret(conv.Value(params.PullSecret)),
-		checkImageType(params.ImageType),
-		checkTimeServers(conv.Value(params.AdditionalNtpSources)),
-		checkSSHKeys(conv.Value(params.SSHAuthorizedKey)),
-		checkTrustBundle(params.AdditionalTrustBundle),
-	)
+	return nil
 }
 
-// checkChangedInfraEnv does the same for the parts of an infra-env that a request changes.
-func checkChangedInfraEnv(params *models.InfraEnvUpdateParams) error {
-	if params.PullSecret != "" {
-		if err := checkPullSecret(params.PullSecret); err != nil {
-			return err
-		}
+func checkBaseDomain(domain string) error {
+	if domain == "" {
+		return nil
 	}
-	return firstOf(
-		checkImageType(params.ImageType),
-		checkTimeServers(conv.Value(params.AdditionalNtpSources)),
-		checkSSHKeys(conv.Value(params.SSHAuthorizedKey)),
-		checkTrustBundle(conv.Value(params.AdditionalTrustBundle)),
-	)
+	if problem := network.CheckBaseDomain(domain); problem != "" {
+		return invalid("%s", problem)
+	}
+	return nil
 }
 
-func firstOf(errs ...error) error {
-	for _, err := range errs {
-		if err != nil {
-			return err
+func checkTags(tags string) error {
+	if tags == "" {
+		return nil
+	}
+	for tag := range strings.SplitSeq(tags, ",") {
+		if !tagForm.MatchString(tag) {
+			return invalid("%q is no tag: tags have letters, digits, underscores and single spaces, and commas "+
+				"between them.", tag)
 		}
 	}
 	return nil
@@ -59,16 +51,7 @@ func firstOf(errs ...error) error {
 
 func checkPullSecret(secret string) error {
 	if _, err := mirror.ParsePullSecret(secret); err != nil {
-		return &Error{Kind: Invalid, Reason: sentence.New(err), Err: err}
-	}
-	return nil
-}
-
-func checkImageType(imageType models.ImageType) error {
-	if imageType == models.ImageTypeDisconnectedIso {
-		return invalid("This appliance does not make images of the type %s, which carry a registry of their own; "+
-			"choose %s or %s.",
-			imageType, models.ImageTypeFullIso, models.ImageTypeMinimalIso)
+		return wrapInvalid(err)
 	}
 	return nil
 }
@@ -93,19 +76,24 @@ func checkTimeServers(list string) error {
 
 // checkSSHKeys checks public keys in the form of an authorized_keys file (sshd(8)), one a line.
 func checkSSHKeys(keys string) error {
-	for i, line := range lines(keys) {
-		if strings.HasPrefix(line, "#") || publicKey(line) {
+	number := 0
+	for line := range strings.Lines(keys) {
+		if line = strings.TrimSpace(line); line == "" {
+			continue
+		}
+		number++
+		if strings.HasPrefix(line, "#") || isPublicKey(line) {
 			continue
 		}
 		return invalid("Line %d of the SSH keys is no public key such as ssh-ed25519 AAAA… name; paste the content "+
-			"of a .pub file.", i+1)
+			"of a .pub file.", number)
 	}
 	return nil
 }
 
-// publicKey tells whether a line has an algorithm followed by a key of that algorithm, which begins
-// with its name (RFC 4253, 6.6); options may stand before them.
-func publicKey(line string) bool {
+// isPublicKey reports whether a line has an algorithm followed by a key of that algorithm. A key
+// begins with the name of its algorithm (RFC 4253, 6.6). Options may precede both.
+func isPublicKey(line string) bool {
 	fields := strings.Fields(line)
 	for i := 0; i+1 < len(fields); i++ {
 		blob, err := base64.StdEncoding.DecodeString(fields[i+1])
@@ -135,23 +123,21 @@ func checkTrustBundle(text string) error {
 	return nil
 }
 
-// checkProxies refuses proxies that no program could use.
-func checkProxies(proxies ...string) error {
-	for _, proxy := range proxies {
-		if proxy == "" {
-			continue
-		}
-		if parsed, err := url.Parse(proxy); err != nil || parsed.Host == "" || parsed.Scheme != "http" &&
-			parsed.Scheme != "https" {
-			return invalid("The proxy %q is not a URL, such as http://proxy.example.com:3128.", redact(proxy, parsed))
-		}
+// CheckProxy rejects a text that is no URL of a proxy. The empty text is accepted.
+func CheckProxy(proxy string) error {
+	if proxy == "" {
+		return nil
+	}
+	if parsed, err := url.Parse(proxy); err != nil || parsed.Host == "" || parsed.Scheme != "http" &&
+		parsed.Scheme != "https" {
+		return invalid("The proxy %q is not a URL, such as http://proxy.example.com:3128.", redact(proxy, parsed))
 	}
 	return nil
 }
 
-// checkNoProxy refuses what could be no destination: "*", or addresses, networks, hosts and domains
-// with commas between them.
-func checkNoProxy(list string) error {
+// CheckNoProxy rejects a list that has an item other than an address, a network, a host and a
+// domain. The list "*" is accepted.
+func CheckNoProxy(list string) error {
 	if list == "" || list == "*" {
 		return nil
 	}
@@ -169,7 +155,8 @@ func checkNoProxy(list string) error {
 	return nil
 }
 
-// redact leaves the password out of a URL, or out of what was meant for one.
+// redact removes the password from a URL. From a text that is no URL it removes everything before
+// the last @.
 func redact(text string, parsed *url.URL) string {
 	if parsed != nil && parsed.User != nil {
 		return parsed.Redacted()

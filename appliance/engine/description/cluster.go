@@ -1,0 +1,261 @@
+package description
+
+import (
+	"cmp"
+	"strings"
+
+	"github.com/go-openapi/strfmt"
+	"github.com/go-openapi/swag/conv"
+	"github.com/openshift/assisted-service/models"
+
+	"landfall/appliance/engine/validation"
+)
+
+// Cluster is the description of a cluster.
+type Cluster struct {
+	API        models.Cluster // without hosts and validations
+	PullSecret string
+	// MachineNetworkDerived is set while the machine network is that of the VIPs or hosts, because
+	// no request gave one.
+	MachineNetworkDerived bool
+	// VIPsReset is set by an update that changed how the cluster gets its VIPs. The addresses and
+	// leases it had are void.
+	VIPsReset bool
+}
+
+// clusterFields is the table of the fields of clusters. Requests are checked in groups, see
+// [checkCluster]. Fields are set in the order of the table.
+func clusterFields() map[group][]Field[Cluster] {
+	api := func(at func(*models.Cluster) *string) func(*Cluster) *string {
+		return func(d *Cluster) *string { return at(&d.API) }
+	}
+	return map[group][]Field[Cluster]{
+		names: {
+			text("Name", api(func(c *models.Cluster) *string { return &c.Name }), CheckName),
+			text("BaseDNSDomain", api(func(c *models.Cluster) *string { return &c.BaseDNSDomain }), checkBaseDomain),
+		},
+		secrets: {pullSecretField()},
+		texts: {
+			text("SSHPublicKey", api(func(c *models.Cluster) *string { return &c.SSHPublicKey }), checkSSHKeys),
+			text("AdditionalNtpSource", api(func(c *models.Cluster) *string { return &c.AdditionalNtpSource }),
+				checkTimeServers),
+			text("NoProxy", api(func(c *models.Cluster) *string { return &c.NoProxy }), CheckNoProxy),
+			text("Tags", api(func(c *models.Cluster) *string { return &c.Tags }), checkTags),
+		},
+		proxies: {
+			text("HTTPProxy", api(func(c *models.Cluster) *string { return &c.HTTPProxy }), CheckProxy),
+			text("HTTPSProxy", api(func(c *models.Cluster) *string { return &c.HTTPSProxy }), CheckProxy),
+		},
+		settings: {
+			vipDHCPField(), // before the VIPs
+			text("Hyperthreading", api(func(c *models.Cluster) *string { return &c.Hyperthreading }), nil),
+			pointer("SchedulableMasters", func(d *Cluster) **bool { return &d.API.SchedulableMasters }),
+			pointer("NetworkType", func(d *Cluster) **string { return &d.API.NetworkType }),
+			pointer("APIVipDNSName", func(d *Cluster) **string { return &d.API.APIVipDNSName }),
+			controlPlaneField(),
+			value("DiskEncryption", func(d *Cluster) **models.DiskEncryption { return &d.API.DiskEncryption }),
+			value("IgnitionEndpoint", func(d *Cluster) **models.IgnitionEndpoint { return &d.API.IgnitionEndpoint }),
+			value("LoadBalancer", func(d *Cluster) **models.LoadBalancer { return &d.API.LoadBalancer }),
+			value("ClusterNetworks", func(d *Cluster) *[]*models.ClusterNetwork { return &d.API.ClusterNetworks }),
+			value("ServiceNetworks", func(d *Cluster) *[]*models.ServiceNetwork { return &d.API.ServiceNetworks }),
+			machineNetworksField(),
+			value("APIVips", func(d *Cluster) *[]*models.APIVip { return &d.API.APIVips }),
+			value("IngressVips", func(d *Cluster) *[]*models.IngressVip { return &d.API.IngressVips }),
+			{Name: "Platform"}, {Name: "UserManagedNetworking"}, // set together, see setPlatform and updatePlatform
+			{Name: "OlmOperators"}, // set by the engine, see package operator
+		},
+	}
+}
+
+// group is a group of fields that are checked one after the other.
+type group int
+
+const (
+	names group = iota
+	secrets
+	texts
+	proxies
+	settings // fields without a check of their own, or with one that needs the other fields
+)
+
+// ClusterFields returns the table of the fields of clusters.
+func ClusterFields() []Field[Cluster] {
+	var all []Field[Cluster]
+	for _, g := range []group{names, secrets, texts, proxies, settings} {
+		all = append(all, clusterFields()[g]...)
+	}
+	return all
+}
+
+// checkCluster checks each field of a request by itself, in the order of the groups.
+func checkCluster(request any, order ...group) error {
+	for _, g := range order {
+		if err := checkAll(clusterFields()[g], request); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func pullSecretField() Field[Cluster] {
+	return Field[Cluster]{Name: "PullSecret",
+		check: func(value any) error { return checkPullSecret(value.(string)) },
+		set: func(d *Cluster, value any) error {
+			d.PullSecret, d.API.PullSecretSet = value.(string), true
+			return nil
+		}}
+}
+
+// vipDHCPField resets the VIPs and the machine network with them when it changes: another party
+// gives the addresses out.
+func vipDHCPField() Field[Cluster] {
+	f := pointer("VipDhcpAllocation", func(d *Cluster) **bool { return &d.API.VipDhcpAllocation })
+	set := f.set
+	f.set = func(d *Cluster, value any) error {
+		if value.(bool) != conv.Value(d.API.VipDhcpAllocation) {
+			d.API.APIVips, d.API.IngressVips = []*models.APIVip{}, []*models.IngressVip{}
+			d.API.MachineNetworks, d.MachineNetworkDerived = []*models.MachineNetwork{}, false
+			d.VIPsReset = true
+		}
+		return set(d, value)
+	}
+	return f
+}
+
+func controlPlaneField() Field[Cluster] {
+	return Field[Cluster]{Name: "ControlPlaneCount",
+		set: func(d *Cluster, value any) error {
+			count := value.(int64)
+			if !validation.AddingHosts(&d.API) {
+				if err := checkControlPlane(d.API.OpenshiftVersion, count,
+					conv.Value(d.API.HighAvailabilityMode)); err != nil {
+					return err
+				}
+			}
+			d.API.ControlPlaneCount = count
+			return nil
+		},
+		get:        func(d *Cluster) (any, error) { return d.API.ControlPlaneCount, nil },
+		changeOnly: true}
+}
+
+func machineNetworksField() Field[Cluster] {
+	f := value("MachineNetworks", func(d *Cluster) *[]*models.MachineNetwork { return &d.API.MachineNetworks })
+	set := f.set
+	f.set = func(d *Cluster, value any) error {
+		d.MachineNetworkDerived = false
+		return set(d, value)
+	}
+	return f
+}
+
+// NewCluster returns the description of a new cluster. The engine adds the operators and its own
+// fields, and calls [CheckFeatures] afterwards.
+func NewCluster(site *Site, params *models.ClusterCreateParams, id strfmt.UUID) (*Cluster, error) {
+	if err := checkPullSecret(conv.Value(params.PullSecret)); err != nil { // also without one
+		return nil, err
+	}
+	if err := CheckName(conv.Value(params.Name)); err != nil {
+		return nil, err
+	}
+	if err := checkCluster(params, names, proxies, texts); err != nil {
+		return nil, err
+	}
+	release, err := site.FindRelease(conv.Value(params.OpenshiftVersion), params.CPUArchitecture,
+		params.OcpReleaseImage)
+	if err != nil {
+		return nil, err
+	}
+	if release.CPUArchitecture == MultiCPU {
+		if err := site.CheckMultiCPU(); err != nil {
+			return nil, err
+		}
+	}
+	controlPlanes, mode := controlPlane(params.ControlPlaneCount, params.HighAvailabilityMode)
+	if err := checkControlPlane(release.OpenshiftVersion, controlPlanes, mode); err != nil {
+		return nil, err
+	}
+	d := &Cluster{API: models.Cluster{
+		ID: &id, OpenshiftVersion: release.OpenshiftVersion, OcpReleaseImage: release.URL,
+		CPUArchitecture: release.CPUArchitecture, ControlPlaneCount: controlPlanes, HighAvailabilityMode: &mode,
+		VipDhcpAllocation: conv.Pointer(false), SchedulableMasters: conv.Pointer(false),
+	}}
+	if err := create(ClusterFields(), d, params); err != nil {
+		return nil, err
+	}
+	d.VIPsReset = false
+	if err := setPlatform(&d.API, params.Platform, params.UserManagedNetworking); err != nil {
+		return nil, err
+	}
+	setClusterDefaults(site, &d.API)
+	requested := requestedNetworking{params.APIVips, params.IngressVips, params.MachineNetworks,
+		params.UserManagedNetworking}
+	return d, FirstOf(completeNetworks(&d.API), requested.check(&d.API), checkDualStack(&d.API))
+}
+
+// setClusterDefaults sets the fields of a new cluster that a request left out or empty.
+func setClusterDefaults(site *Site, api *models.Cluster) {
+	api.AdditionalNtpSource = cmp.Or(api.AdditionalNtpSource, strings.Join(site.NTPSources, ","))
+	api.Hyperthreading = cmp.Or(api.Hyperthreading, models.ClusterHyperthreadingAll)
+	setDefault(&api.NetworkType, models.ClusterNetworkTypeOVNKubernetes)
+	if api.DiskEncryption == nil {
+		api.DiskEncryption = &models.DiskEncryption{}
+	}
+	setDefault(&api.DiskEncryption.EnableOn, models.DiskEncryptionEnableOnNone)
+	setDefault(&api.DiskEncryption.Mode, models.DiskEncryptionModeTpmv2)
+	if api.ClusterNetworks == nil {
+		api.ClusterNetworks = []*models.ClusterNetwork{{Cidr: DefaultClusterNetwork,
+			HostPrefix: DefaultClusterHostPrefix}}
+	}
+	if api.ServiceNetworks == nil {
+		api.ServiceNetworks = []*models.ServiceNetwork{{Cidr: DefaultServiceNetwork}}
+	}
+	if api.LoadBalancer == nil {
+		api.LoadBalancer = &models.LoadBalancer{Type: models.LoadBalancerTypeClusterManaged}
+	}
+}
+
+// Update changes the description as requested. The engine updates the operators afterwards, and
+// calls [CheckFeatures], unless the cluster is installed already and takes more hosts.
+func (d *Cluster) Update(params *models.V2ClusterUpdateParams) error {
+	if err := checkCluster(params, names, secrets, texts, proxies); err != nil {
+		return err
+	}
+	if err := setAll(ClusterFields(), d, withNetworkLists(params)); err != nil {
+		return err
+	}
+	if err := updatePlatform(&d.API, params.Platform, params.UserManagedNetworking); err != nil {
+		return err
+	}
+	if err := completeNetworks(&d.API); err != nil || validation.AddingHosts(&d.API) {
+		return err
+	}
+	requested := requestedNetworking{params.APIVips, params.IngressVips, params.MachineNetworks,
+		params.UserManagedNetworking}
+	return FirstOf(requested.check(&d.API), checkDualStack(&d.API))
+}
+
+// withNetworkLists returns the request with lists of networks in place of the older single fields.
+// A list that the request gives has precedence.
+func withNetworkLists(params *models.V2ClusterUpdateParams) *models.V2ClusterUpdateParams {
+	p := *params
+	if p.ClusterNetworks == nil && p.ClusterNetworkCidr != nil {
+		p.ClusterNetworks = []*models.ClusterNetwork{{Cidr: models.Subnet(*p.ClusterNetworkCidr),
+			HostPrefix: max(conv.Value(p.ClusterNetworkHostPrefix), 1)}}
+	}
+	if p.ServiceNetworks == nil && p.ServiceNetworkCidr != nil {
+		p.ServiceNetworks = []*models.ServiceNetwork{{Cidr: models.Subnet(*p.ServiceNetworkCidr)}}
+	}
+	if p.MachineNetworks == nil && p.MachineNetworkCidr != nil {
+		p.MachineNetworks = []*models.MachineNetwork{{Cidr: models.Subnet(*p.MachineNetworkCidr)}}
+	}
+	return &p
+}
+
+// ClusterCreateParams returns the request that creates a cluster with the fields of an update.
+// Fields that an update does not have are left out.
+func ClusterCreateParams(update *models.V2ClusterUpdateParams) *models.ClusterCreateParams {
+	params := &models.ClusterCreateParams{}
+	copyFields(ClusterFields(), params, update)
+	return params
+}

@@ -1,0 +1,68 @@
+// Package description holds the rules for the descriptions of clusters and infra-envs: which fields
+// a request may give, what is checked of each, how a request changes the stored description, and
+// which platforms, features and architectures go together. Its functions are pure: they work on the
+// API's models and know neither the store nor the engine. They return errors of kind
+// [fault.Invalid].
+//
+// The rules are those of the Assisted Installer (internal/cluster/validations, pkg/validations,
+// internal/provider/platform.go, internal/bminventory/inventory.go, internal/featuresupport). The
+// tables of fields are in cluster.go and infraenv.go; docs/design.md tells how to add a field.
+package description
+
+import (
+	"fmt"
+
+	"landfall/appliance/architecture"
+	"landfall/appliance/fault"
+	"landfall/appliance/sentence"
+)
+
+// The architectures of hosts, releases and clusters as the API spells them.
+const (
+	x86      = string(architecture.X86)
+	arm      = string(architecture.ARM)
+	power    = string(architecture.Power)
+	z        = string(architecture.Z)
+	MultiCPU = string(architecture.Multi)
+)
+
+// Site holds what the rules need to know of the site.
+type Site struct {
+	Releases   []Release
+	NTPSources []string
+	// CheckMultiCPU rejects clusters of several architectures if the organization may not have
+	// them.
+	CheckMultiCPU func() error
+	// AgentImage is set if the configuration names the image of the agent. Otherwise hosts learn it
+	// from the release.
+	AgentImage bool
+}
+
+func invalid(format string, args ...any) error { return fault.New(fault.Invalid, format, args...) }
+
+// wrapInvalid returns an error of kind Invalid with the text of its cause as a sentence.
+func wrapInvalid(cause error) error {
+	return &fault.Error{Kind: fault.Invalid, Reason: sentence.New(cause), Err: cause}
+}
+
+// wrapInvalidf is wrapInvalid with a text before the cause's.
+func wrapInvalidf(cause error, format string, args ...any) error {
+	return &fault.Error{Kind: fault.Invalid, Reason: fmt.Sprintf(format, args...) + ": " + sentence.Ending(cause),
+		Err: cause}
+}
+
+// FirstOf returns the first error that is not nil.
+func FirstOf(errs ...error) error {
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func setDefault(field **string, value string) {
+	if *field == nil || **field == "" {
+		*field = &value
+	}
+}

@@ -1,0 +1,66 @@
+package description
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/go-openapi/strfmt"
+	"github.com/openshift/assisted-service/models"
+
+	"landfall/appliance/engine/validation"
+)
+
+// CheckIgnored rejects lists of validations to ignore that are no JSON lists, or that name an
+// unknown validation or one that must not be ignored.
+func CheckIgnored(requested *models.IgnoredValidations) error {
+	return FirstOf(
+		checkIgnored("cluster", requested.ClusterValidationIds, isClusterValidation,
+			validation.NeverIgnoredForClusters()),
+		checkIgnored("host", requested.HostValidationIds, isHostValidation, validation.NeverIgnoredForHosts()),
+	)
+}
+
+// IgnoresAny reports whether a list of validations to ignore names any.
+func IgnoresAny(list string) bool { return strings.Trim(list, "[] \n\t") != "" }
+
+func checkIgnored(object, list string, known func(string) bool, never []validation.ID) error {
+	if list == "" {
+		return nil
+	}
+	var ids []string
+	if err := json.Unmarshal([]byte(list), &ids); err != nil {
+		return invalid("The %s validations to ignore are no JSON list of ids, such as [\"ntp-synced\"].", object)
+	}
+	var problems []string
+	for _, id := range ids {
+		switch {
+		case strings.EqualFold(id, string(validation.All)):
+			return nil
+		case slices.Contains(never, validation.ID(id)):
+			problems = append(problems, fmt.Sprintf("%q can't be ignored", id))
+		case !known(id):
+			problems = append(problems, fmt.Sprintf("%q is no %s validation", id, object))
+		}
+	}
+	if len(problems) > 0 {
+		return invalid("These %s validations can't be used: %s.", object, strings.Join(problems, ", "))
+	}
+	return nil
+}
+
+// isHostValidation reports whether a host has a validation with the id. The models of the API are
+// older than some operators.
+func isHostValidation(id string) bool {
+	return models.HostValidationID(id).Validate(strfmt.Default) == nil || isLaterOperator(id)
+}
+
+func isClusterValidation(id string) bool {
+	return models.ClusterValidationID(id).Validate(strfmt.Default) == nil || isLaterOperator(id)
+}
+
+func isLaterOperator(id string) bool {
+	return slices.Contains([]validation.ID{validation.OperatorID("loki"), validation.OperatorID("openshift-logging")},
+		validation.ID(id))
+}

@@ -1,0 +1,182 @@
+package description
+
+import (
+	"cmp"
+	"strings"
+
+	"github.com/go-openapi/strfmt"
+	"github.com/go-openapi/swag/conv"
+	"github.com/openshift/assisted-service/models"
+)
+
+// InfraEnv is the description of an infra-env.
+type InfraEnv struct {
+	API        models.InfraEnv
+	PullSecret string
+	site       *Site
+	cluster    *models.Cluster // of a new infra-env; nil for none
+}
+
+// InfraEnvFields returns the table of the fields of infra-envs. Fields are checked and set in its
+// order.
+func InfraEnvFields() []Field[InfraEnv] {
+	api := func(at func(*models.InfraEnv) *string) func(*InfraEnv) *string {
+		return func(d *InfraEnv) *string { return at(&d.API) }
+	}
+	return []Field[InfraEnv]{
+		text("PullSecret", func(d *InfraEnv) *string { return &d.PullSecret }, checkPullSecret),
+		imageTypeField(),
+		text("AdditionalNtpSources", api(func(e *models.InfraEnv) *string { return &e.AdditionalNtpSources }),
+			checkTimeServers),
+		trimmed(text("SSHAuthorizedKey", api(func(e *models.InfraEnv) *string { return &e.SSHAuthorizedKey }),
+			checkSSHKeys)),
+		trimmed(text("AdditionalTrustBundle", api(func(e *models.InfraEnv) *string { return &e.AdditionalTrustBundle }),
+			checkTrustBundle)),
+		text("IgnitionConfigOverride", api(func(e *models.InfraEnv) *string { return &e.IgnitionConfigOverride }), nil),
+		proxyField(),
+		versionField(),
+		kernelArgumentsField(),
+		staticNetworkField(),
+	}
+}
+
+// trimmed is a field whose texts are kept without white space around them.
+func trimmed[D any](f Field[D]) Field[D] {
+	set := f.set
+	f.set = func(d *D, value any) error { return set(d, strings.TrimSpace(value.(string))) }
+	return f
+}
+
+func imageTypeField() Field[InfraEnv] {
+	return Field[InfraEnv]{Name: "ImageType",
+		check: func(value any) error {
+			if value == models.ImageTypeDisconnectedIso {
+				return invalid("This appliance does not make images of the type %s, which carry a registry of their "+
+					"own; choose %s or %s.", value, models.ImageTypeFullIso, models.ImageTypeMinimalIso)
+			}
+			return nil
+		},
+		set: func(d *InfraEnv, value any) error {
+			d.API.Type = conv.Pointer(value.(models.ImageType))
+			return CheckImageArchitecture(&d.API, d.cluster)
+		},
+		get: func(d *InfraEnv) (any, error) { return *d.API.Type, nil }}
+}
+
+func proxyField() Field[InfraEnv] {
+	f := value("Proxy", func(d *InfraEnv) **models.Proxy { return &d.API.Proxy })
+	f.set = func(d *InfraEnv, value any) error {
+		d.API.Proxy = newProxy(d.API.Proxy)
+		updateProxy(d.API.Proxy, value.(*models.Proxy))
+		return nil
+	}
+	return f
+}
+
+func newProxy(requested *models.Proxy) *models.Proxy {
+	proxy := &models.Proxy{HTTPProxy: conv.Pointer(""), HTTPSProxy: conv.Pointer(""), NoProxy: conv.Pointer("")}
+	updateProxy(proxy, requested)
+	return proxy
+}
+
+// updateProxy changes the parts of a proxy that are requested.
+func updateProxy(proxy, requested *models.Proxy) {
+	if requested == nil {
+		return
+	}
+	for to, from := range map[**string]*string{&proxy.HTTPProxy: requested.HTTPProxy,
+		&proxy.HTTPSProxy: requested.HTTPSProxy, &proxy.NoProxy: requested.NoProxy} {
+		if from != nil {
+			*to = conv.Pointer(*from)
+		}
+	}
+}
+
+func versionField() Field[InfraEnv] {
+	return Field[InfraEnv]{Name: "OpenshiftVersion", changeOnly: true,
+		set: func(d *InfraEnv, value any) error {
+			version := value.(string)
+			if version == "" || version == d.API.OpenshiftVersion {
+				return nil
+			}
+			release, err := d.site.FindRelease(version, d.API.CPUArchitecture, "")
+			if err != nil {
+				return err
+			}
+			d.API.OpenshiftVersion = release.OpenshiftVersion
+			return nil
+		},
+		get: func(d *InfraEnv) (any, error) { return d.API.OpenshiftVersion, nil }}
+}
+
+// CheckNewInfraEnv checks the fields of a request for an infra-env by themselves.
+func CheckNewInfraEnv(params *models.InfraEnvCreateParams) error {
+	if strings.TrimSpace(conv.Value(params.Name)) == "" {
+		return invalid("An infra-env needs a name.")
+	}
+	if err := checkPullSecret(conv.Value(params.PullSecret)); err != nil { // also without one
+		return err
+	}
+	return checkAll(InfraEnvFields(), params)
+}
+
+// NewInfraEnv returns the description of a new infra-env after [CheckNewInfraEnv]. The cluster is
+// that of the request, or nil.
+func NewInfraEnv(site *Site, params *models.InfraEnvCreateParams, id strfmt.UUID,
+	cluster *models.Cluster) (*InfraEnv, error) {
+	version, cpu := params.OpenshiftVersion, params.CPUArchitecture
+	if cpu == models.InfraEnvCPUArchitectureAarch64 {
+		cpu = arm // as the API calls it everywhere else
+	}
+	api := models.InfraEnv{ID: &id, Name: params.Name, Proxy: newProxy(nil)}
+	if cluster != nil {
+		api.ClusterID = *cluster.ID
+		version = cmp.Or(version, cluster.OpenshiftVersion)
+		if cpu == "" && cluster.CPUArchitecture != MultiCPU {
+			cpu = cluster.CPUArchitecture
+		}
+		if !Serves(cluster.CPUArchitecture, cmp.Or(cpu, x86)) {
+			return nil, invalid("The infra-env is for %s, its cluster %s for %s.", cpu, cluster.Name,
+				cluster.CPUArchitecture)
+		}
+	}
+	release, err := site.FindRelease(version, cpu, "")
+	if err != nil && cluster == nil && (version == "" || !site.AgentImage) {
+		return nil, err // the image of the hosts' agent would be unknown
+	}
+	if err == nil {
+		version = release.OpenshiftVersion
+	}
+	api.OpenshiftVersion, api.CPUArchitecture = version, cmp.Or(cpu, x86)
+	api.Type = conv.Pointer(cmp.Or(params.ImageType, models.ImageTypeFullIso))
+	if err := CheckImageArchitecture(&api, cluster); err != nil {
+		return nil, err
+	}
+	d := &InfraEnv{API: api, site: site, cluster: cluster}
+	if err := create(InfraEnvFields(), d, params); err != nil {
+		return nil, err
+	}
+	d.API.PullSecretSet = true
+	d.API.AdditionalNtpSources = cmp.Or(d.API.AdditionalNtpSources, strings.Join(site.NTPSources, ","))
+	return d, nil
+}
+
+// UpdateInfraEnv changes the description of an infra-env as requested.
+func (s *Site) UpdateInfraEnv(d *InfraEnv, params *models.InfraEnvUpdateParams) error {
+	d.site = s
+	return FirstOf(setAll(InfraEnvFields(), d, params), checkAll(InfraEnvFields(), params))
+}
+
+// CreateParams returns the request that creates an infra-env like this one, without a cluster.
+func (d *InfraEnv) CreateParams() (*models.InfraEnvCreateParams, error) {
+	params := &models.InfraEnvCreateParams{Name: d.API.Name, CPUArchitecture: d.API.CPUArchitecture}
+	return params, state(InfraEnvFields(), params, d)
+}
+
+// InfraEnvUpdateParams returns the request that gives an infra-env the fields of a request to
+// create one. Fields that an update does not have are left out.
+func InfraEnvUpdateParams(create *models.InfraEnvCreateParams) *models.InfraEnvUpdateParams {
+	params := &models.InfraEnvUpdateParams{}
+	copyFields(InfraEnvFields(), params, create)
+	return params
+}

@@ -1,0 +1,127 @@
+package description
+
+import (
+	"strings"
+
+	"github.com/openshift/assisted-service/models"
+
+	"landfall/appliance/engine/support"
+	"landfall/appliance/engine/validation"
+)
+
+// A release serves one architecture or several. A release for several, and each cluster of it, has
+// the architecture "multi". Each infra-env of such a cluster has the architecture of its hosts. The
+// features that the cluster uses must be supported on all of them.
+
+// Release is an OpenShift release that the site offers.
+type Release struct {
+	OpenshiftVersion string
+	CPUArchitecture  string // RPM names: x86_64, aarch64, ppc64le, s390x
+	URL              string // pull spec
+	Default          bool
+	SupportLevel     string // production, beta, maintenance
+}
+
+// multiSuffix marks the version of a release for several architectures where a release of the same
+// version for one architecture exists.
+const multiSuffix = "-" + MultiCPU
+
+// MultiVersion returns the name of a version's release for several architectures.
+func MultiVersion(version string) string {
+	return strings.TrimSuffix(version, multiSuffix) + multiSuffix
+}
+
+// Architectures returns the architectures of hosts, as the API spells them.
+func Architectures() []string { return []string{x86, arm, power, z} }
+
+// Serves reports whether a cluster or release of an architecture supports hosts of another.
+func Serves(cpu, hostCPU string) bool { return cpu == "" || cpu == MultiCPU || cpu == hostCPU }
+
+// FindRelease finds the release for a version (exact, or the newest that begins with it) and an
+// architecture. A pull spec in the request has precedence over the list.
+func (s *Site) FindRelease(version, cpu, pullSpec string) (Release, error) {
+	if cpu == "" {
+		cpu = x86
+	}
+	if pullSpec != "" {
+		return Release{OpenshiftVersion: version, CPUArchitecture: cpu, URL: pullSpec}, nil
+	}
+	if found := s.release(version, cpu); found != nil {
+		return *found, nil
+	}
+	var known []string
+	for _, release := range s.Releases {
+		known = append(known, release.OpenshiftVersion+" ("+release.CPUArchitecture+")")
+	}
+	if len(known) == 0 {
+		return Release{},
+			invalid("No OpenShift release is configured; add one under release_images in the configuration.")
+	}
+	return Release{}, invalid("There is no release image for OpenShift %q on %s; the configuration has %s.",
+		version, cpu, strings.Join(known, ", "))
+}
+
+// release finds the release of a version for hosts of an architecture: one for that architecture
+// alone, or else one for several.
+func (s *Site) release(version, cpu string) *Release {
+	kinds := []string{cpu}
+	if plain, multi := strings.CutSuffix(version, multiSuffix); multi {
+		version, kinds = plain, []string{MultiCPU}
+	} else if support.KnownArchitecture(cpu) {
+		kinds = append(kinds, MultiCPU)
+	}
+	for _, kind := range kinds {
+		var found *Release
+		for i := range s.Releases {
+			release := &s.Releases[i]
+			switch {
+			case release.CPUArchitecture != kind:
+			case strings.TrimSuffix(release.OpenshiftVersion, multiSuffix) == version:
+				return release
+			case version == "" && release.Default, strings.HasPrefix(release.OpenshiftVersion, version+"."),
+				strings.HasPrefix(release.OpenshiftVersion, version+"-"):
+				found = release
+			}
+		}
+		if found != nil {
+			return found
+		}
+	}
+	return nil
+}
+
+// CheckImageArchitecture rejects a type of image that does not exist for the infra-env's
+// architecture, and an infra-env whose hosts the cluster does not support. The cluster is nil for
+// an infra-env without one.
+func CheckImageArchitecture(env *models.InfraEnv, cluster *models.Cluster) error {
+	if !support.KnownArchitecture(env.CPUArchitecture) {
+		return invalid("There is no architecture %q; choose x86_64, arm64, ppc64le or s390x.", env.CPUArchitecture)
+	}
+	image := models.FeatureSupportLevelIDFULLISO
+	if *env.Type == models.ImageTypeMinimalIso {
+		image = models.FeatureSupportLevelIDMINIMALISO
+	}
+	query, used := support.Query{Version: env.OpenshiftVersion}, []models.FeatureSupportLevelID{image}
+	if cluster != nil && cluster.OpenshiftVersion != "" && !validation.AddingHosts(cluster) {
+		query, used = featureQuery(cluster), append(used, usedFeatures(cluster)...)
+	}
+	query.Architecture = env.CPUArchitecture
+	if err := query.CheckUse(used); err != nil {
+		return wrapInvalidf(err, "The infra-env can't be had as it is described")
+	}
+	return nil
+}
+
+// CheckHostArchitecture rejects hosts of an architecture for a cluster of several if the cluster
+// uses a feature that the architecture does not support.
+func CheckHostArchitecture(cluster *models.Cluster, cpu string) error {
+	if cluster.CPUArchitecture != MultiCPU || cluster.OpenshiftVersion == "" || validation.AddingHosts(cluster) {
+		return nil
+	}
+	query := featureQuery(cluster)
+	query.Architecture = cpu
+	if err := query.CheckUse(usedFeatures(cluster)); err != nil {
+		return wrapInvalidf(err, "Cluster %s can't have hosts of %s", cluster.Name, cpu)
+	}
+	return nil
+}

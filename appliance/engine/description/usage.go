@@ -1,0 +1,149 @@
+package description
+
+import (
+	"encoding/json"
+	"strings"
+
+	"github.com/go-openapi/swag/conv"
+	"github.com/openshift/assisted-service/models"
+)
+
+// Names of features that are visible in the descriptions of a cluster, its infra-envs and hosts at
+// any time. The engine records features that are visible only while they are used. The names are
+// those of the Assisted Installer (internal/usage/consts.go).
+const (
+	usageDHCP           = "VIP auto alloc."
+	usageNTP            = "Additional NTP Source"
+	usageSingleNode     = "SNO"
+	usageProxy          = "Proxy"
+	usageDualStack      = "Dual-stack"
+	usageDualStackVIPs  = "Dual-stack VIPs"
+	usageEncryption     = "Disk encryption"
+	usageTags           = "Cluster Tags"
+	usageHyperthreading = "Hyperthreading"
+	usageUserNetworking = "User Managed Networking With Multi Node"
+	usagePlatform       = "Platform selection"
+	usageNutanix        = "Nutanix integration"
+	usageSchedulable    = "Schedulable masters"
+	usageHostnames      = "Requested hostname"
+	usageVirtualHosts   = "Cluster managed networking with VMs"
+	usageStaticNetwork  = "Static Network Config"
+	usageKernelArgs     = "discovery kernel arguments"
+	usageFIPS           = "FIPS"
+)
+
+// usageNetworkType returns the name of a network type's feature, or "" for a type without one.
+func usageNetworkType(kind string) string {
+	switch kind {
+	case models.ClusterNetworkTypeOVNKubernetes:
+		return "OVN network type"
+	case models.ClusterNetworkTypeOpenShiftSDN:
+		return "SDN network type"
+	}
+	return ""
+}
+
+// usageArchitecture returns the name of an architecture's feature, or "" for one without.
+func usageArchitecture(cpu string) string {
+	switch cpu {
+	case arm, z, power:
+		return cpu + " architecture"
+	}
+	return ""
+}
+
+// VisibleFeatures returns the names of all features that [Uses] can report.
+func VisibleFeatures() []string {
+	names := []string{
+		usageDHCP, usageNTP, usageSingleNode, usageProxy, usageDualStack, usageDualStackVIPs, usageEncryption,
+		usageTags, usageHyperthreading,
+		usageUserNetworking, usagePlatform, usageNutanix, usageSchedulable, usageHostnames, usageVirtualHosts,
+		usageStaticNetwork, usageKernelArgs, usageFIPS,
+	}
+	for _, kind := range []string{models.ClusterNetworkTypeOVNKubernetes, models.ClusterNetworkTypeOpenShiftSDN} {
+		names = append(names, usageNetworkType(kind))
+	}
+	for _, cpu := range []string{arm, z, power} {
+		names = append(names, usageArchitecture(cpu))
+	}
+	return names
+}
+
+// Uses holds the features that are used, each with the data that the API shows for it.
+type Uses map[string]map[string]any
+
+func (u Uses) add(used bool, name string, data map[string]any) {
+	if used && name != "" {
+		u[name] = data
+	}
+}
+
+// ClusterUses returns the features that a cluster's own description uses.
+func ClusterUses(api *models.Cluster) Uses {
+	u := Uses{}
+	u.add(conv.Value(api.VipDhcpAllocation), usageDHCP, nil)
+	u.add(api.AdditionalNtpSource != "", usageNTP,
+		map[string]any{"source_count": float64(strings.Count(api.AdditionalNtpSource, ",") + 1)})
+	u.add(api.ControlPlaneCount == 1, usageSingleNode, nil)
+	proxies := map[string]any{}
+	for name, value := range map[string]string{"http_proxy": api.HTTPProxy, "https_proxy": api.HTTPSProxy,
+		"no_proxy": api.NoProxy} {
+		if value != "" {
+			proxies[name] = 1.0
+		}
+	}
+	u.add(len(proxies) > 0, usageProxy, proxies)
+	u.add(true, usageNetworkType(conv.Value(api.NetworkType)), nil)
+	v4, v6 := families(api)
+	u.add(v4 && v6, usageDualStack, nil)
+	u.add(len(api.APIVips) > 1, usageDualStackVIPs, nil)
+	if encryption := api.DiskEncryption; encryption != nil &&
+		conv.Value(encryption.EnableOn) != models.DiskEncryptionEnableOnNone {
+		data := map[string]any{"enable_on": conv.Value(encryption.EnableOn), "mode": conv.Value(encryption.Mode)}
+		if encryption.TangServers != "" {
+			data["tang_servers"] = encryption.TangServers
+		}
+		u.add(encryption.EnableOn != nil, usageEncryption, data)
+	}
+	u.add(api.Tags != "", usageTags, nil)
+	u.add(api.Hyperthreading != models.ClusterHyperthreadingNone, usageHyperthreading,
+		map[string]any{"hyperthreading_enabled": api.Hyperthreading})
+	u.add(conv.Value(api.UserManagedNetworking) && api.ControlPlaneCount >= 3, usageUserNetworking, nil)
+	u.add(conv.Value(api.SchedulableMasters), usageSchedulable, nil)
+	if kind := platformKind(api); kind != models.PlatformTypeBaremetal && kind != models.PlatformTypeNone {
+		u.add(true, usagePlatform, map[string]any{"platform_type": string(kind)})
+		u.add(kind == models.PlatformTypeNutanix, usageNutanix, nil)
+	}
+	u.add(true, usageArchitecture(api.CPUArchitecture), nil)
+	var override struct{ FIPS bool }
+	u.add(api.InstallConfigOverrides != "" && json.Unmarshal([]byte(api.InstallConfigOverrides), &override) == nil &&
+		override.FIPS, usageFIPS, nil)
+	return u
+}
+
+func platformKind(api *models.Cluster) models.PlatformType {
+	if api.Platform == nil || api.Platform.Type == nil {
+		return models.PlatformTypeBaremetal
+	}
+	return *api.Platform.Type
+}
+
+// AddHosts adds the features that the hosts of a cluster use: requested hostnames, by their number,
+// and virtual machines, by the hosts' ids.
+func (u Uses) AddHosts(api *models.Cluster, named int, virtual []any) {
+	u.add(named > 0, usageHostnames, map[string]any{"host_count": float64(named)})
+	u.add(len(virtual) > 0 && !conv.Value(api.UserManagedNetworking), usageVirtualHosts,
+		map[string]any{"VM Hosts": virtual})
+}
+
+// AddInfraEnv adds the features that an infra-env of a cluster uses.
+func (u Uses) AddInfraEnv(env *models.InfraEnv) {
+	u.add(env.StaticNetworkConfig != "", usageStaticNetwork, nil)
+	arguments := conv.Value(env.KernelArguments)
+	u.add(arguments != "" && arguments != "[]" && arguments != "null", usageKernelArgs, nil)
+}
+
+// UsageID returns the id of a feature by its name.
+func UsageID(name string) string {
+	return strings.ToUpper(strings.ReplaceAll(strings.ReplaceAll(name, " ", "_"), ".", ""))
+}
