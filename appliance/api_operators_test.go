@@ -23,6 +23,7 @@ import (
 
 	"landfall/appliance/engine/catalog"
 	"landfall/appliance/simulate"
+	"landfall/appliance/simulate/registry"
 )
 
 // redHatCatalog is what oc-mirror writes for a catalog that it copied.
@@ -347,12 +348,12 @@ func whatOperatorsNeedOfTheMirrorIsSaid(t *testing.T, d *door) {
 }
 
 func TestTheCatalogIsReadAndEachImageAskedFor(t *testing.T) {
-	registry, err := simulate.NewRegistry(t.Context(), "127.0.0.1:0", nil)
+	mirror, err := registry.New(t.Context(), "127.0.0.1:0", nil)
 	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, registry.Close()) })
+	t.Cleanup(func() { require.NoError(t, mirror.Close()) })
 	const version = "4.20"
-	resources, err := simulate.PushCatalog(t.Context(), registry.Addr, simulate.Catalog{Index: "redhat-operator-index",
-		Version: version, Packages: []simulate.CatalogPackage{
+	resources, err := registry.PushCatalog(t.Context(), mirror.Addr, registry.Catalog{Index: "redhat-operator-index",
+		Version: version, Packages: []registry.CatalogPackage{
 			{Name: "lvms-operator", Images: []string{"registry.redhat.io/lvms4"}, Held: true},
 			{Name: "kubevirt-hyperconverged", Channel: "candidate"},
 			{Name: "metallb-operator", Images: []string{"registry.redhat.io/openshift4"}},

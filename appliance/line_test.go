@@ -26,12 +26,14 @@ import (
 	"landfall/appliance"
 	"landfall/appliance/config"
 	"landfall/appliance/simulate"
+	standin "landfall/appliance/simulate/installer"
+	"landfall/appliance/simulate/registry"
 	"landfall/isogen"
 )
 
 func TestMain(m *testing.M) {
-	simulate.Main() // this program plays its payload's openshift-install
-	runVictim()     // and the appliance that crash_test.go kills
+	standin.Main() // this program plays its payload's openshift-install
+	runVictim()    // and the appliance that crash_test.go kills
 	code := m.Run()
 	if err := errors.Join(outside.end(), kubectlProgram.end()); err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -57,7 +59,7 @@ func sealed(rules []byte) []byte {
 // site is a rehearsal site: a mirror registry with a release, a live ISO, and an appliance.
 type site struct {
 	config  config.Config
-	release *simulate.PushedPayload
+	release *registry.Pushed
 }
 
 func newSite(t testing.TB) *site {
@@ -84,10 +86,10 @@ func newSite(t testing.TB) *site {
 // world is what lies outside of the appliances of tests: a registry with a release, and a live ISO.
 // It is made once, because the release holds this program.
 type world struct {
-	release  *simulate.PushedPayload
+	release  *registry.Pushed
 	iso      []byte
 	sum      string
-	registry *simulate.Registry
+	registry *registry.Registry
 	spokes   *simulate.Spokes // the APIs of all clusters that are installed
 }
 
@@ -120,10 +122,10 @@ func (w *world) make(ctx context.Context) (err error) {
 	if w.spokes, err = simulate.NewSpokes(ctx, "127.0.0.1:0"); err != nil {
 		return err
 	}
-	if w.registry, err = simulate.NewRegistry(ctx, "127.0.0.1:0", nil); err != nil {
+	if w.registry, err = registry.New(ctx, "127.0.0.1:0", nil); err != nil {
 		return errors.Join(err, w.spokes.Close())
 	}
-	if w.release, err = simulate.PushPayload(ctx, w.registry.Addr, simulate.Payload{}); err != nil {
+	if w.release, err = registry.PushPayload(ctx, w.registry.Addr, registry.Payload{}); err != nil {
 		return err
 	}
 	path := filepath.Join(dir, "live.iso")

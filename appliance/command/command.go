@@ -18,7 +18,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"landfall/appliance/config"
-	"landfall/appliance/simulate"
+	"landfall/appliance/simulate/installer"
 	"landfall/web"
 )
 
@@ -32,9 +32,9 @@ const (
 // Execute runs the command that the arguments (without the program's name) name and returns the
 // process's exit code: 0, 1 after a failure, 2 when the arguments are wrong. Started as the
 // openshift-install of a simulated release payload, the process is the stand-in for it (see
-// simulate.Main) and does not come back.
+// installer.Main) and does not come back.
 func Execute(arguments []string) int {
-	simulate.Main()
+	installer.Main()
 	ctx, release := interruptible(context.Background())
 	defer release()
 	return run(ctx, arguments, os.Stdout, os.Stderr)

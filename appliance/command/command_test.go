@@ -16,11 +16,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"landfall/appliance/config"
-	"landfall/appliance/simulate"
+	"landfall/appliance/simulate/installer"
 )
 
 func TestMain(m *testing.M) {
-	simulate.Main() // this program plays the openshift-install of the demo's payload
+	installer.Main() // this program plays the openshift-install of the demo's payload
 	os.Exit(m.Run())
 }
 

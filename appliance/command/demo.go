@@ -19,6 +19,7 @@ import (
 	"landfall/appliance/config"
 	"landfall/appliance/engine/operator"
 	"landfall/appliance/simulate"
+	"landfall/appliance/simulate/registry"
 )
 
 // How many times faster than real hosts the demo's are, when a person watches and when nobody does.
@@ -178,8 +179,8 @@ func (d *demo) say(format string, args ...any) { fmt.Fprintf(d.out, format, args
 
 // rehearsal is what a site has before the appliance comes.
 type rehearsal struct {
-	registry *simulate.Registry
-	release  *simulate.PushedPayload
+	registry *registry.Registry
+	release  *registry.Pushed
 	spokes   *simulate.Spokes // the APIs of clusters that are installed
 	config   config.Config
 }
@@ -190,16 +191,16 @@ func newRehearsal(ctx context.Context, folder string, logger *slog.Logger) (_ *r
 	if err := os.MkdirAll(folder, 0o700); err != nil {
 		return nil, fmt.Errorf("make the directory for the demo's data: %w; choose another one with --data-dir", err)
 	}
-	registry, err := simulate.NewRegistry(ctx, "127.0.0.1:0", logger)
+	mirror, err := registry.New(ctx, "127.0.0.1:0", logger)
 	if err != nil {
 		return nil, fmt.Errorf("start the simulated registry: %w", err)
 	}
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, registry.Close())
+			err = errors.Join(err, mirror.Close())
 		}
 	}()
-	release, err := simulate.PushPayload(ctx, registry.Addr, simulate.Payload{})
+	release, err := registry.PushPayload(ctx, mirror.Addr, registry.Payload{})
 	if err != nil {
 		return nil, fmt.Errorf("fill the simulated registry: %w", err)
 	}
@@ -208,7 +209,7 @@ func newRehearsal(ctx context.Context, folder string, logger *slog.Logger) (_ *r
 	if err != nil {
 		return nil, fmt.Errorf("write the simulated live ISO: %w", err)
 	}
-	catalogs, err := pushCatalogs(ctx, registry.Addr, release.Version)
+	catalogs, err := pushCatalogs(ctx, mirror.Addr, release.Version)
 	if err != nil {
 		return nil, fmt.Errorf("fill the simulated registry: %w", err)
 	}
@@ -232,25 +233,25 @@ func newRehearsal(ctx context.Context, folder string, logger *slog.Logger) (_ *r
 	}
 	settings.Joining.Addresses, settings.Joining.Interval, settings.Joining.GiveUp = []string{"*=" + spokes.Addr()},
 		time.Second, time.Minute
-	return &rehearsal{registry, release, spokes, settings}, nil
+	return &rehearsal{mirror, release, spokes, settings}, nil
 }
 
 // pushCatalogs fills a registry with catalogs of all operators that clusters can be installed with,
 // and returns what oc-mirror would leave of them.
 func pushCatalogs(ctx context.Context, host, version string) ([]byte, error) {
-	packages := make(map[string][]simulate.CatalogPackage)
+	packages := make(map[string][]registry.CatalogPackage)
 	for _, o := range operator.All() {
 		s := o.SubscriptionFor(version)
 		index := operator.Index(s.Catalog)
-		packages[index] = append(packages[index], simulate.CatalogPackage{Name: s.Package, Channel: s.Channel,
+		packages[index] = append(packages[index], registry.CatalogPackage{Name: s.Package, Channel: s.Channel,
 			Images: o.Images, Held: true})
 		for _, wanted := range o.Packages(version)[1:] {
-			packages[index] = append(packages[index], simulate.CatalogPackage{Name: wanted, Held: true})
+			packages[index] = append(packages[index], registry.CatalogPackage{Name: wanted, Held: true})
 		}
 	}
 	var resources []byte
 	for _, index := range slices.Sorted(maps.Keys(packages)) {
-		text, err := simulate.PushCatalog(ctx, host, simulate.Catalog{Index: index, Version: minor(version),
+		text, err := registry.PushCatalog(ctx, host, registry.Catalog{Index: index, Version: minor(version),
 			Packages: packages[index]})
 		if err != nil {
 			return nil, err

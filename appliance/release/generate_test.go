@@ -13,7 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"landfall/appliance/simulate"
+	"landfall/appliance/simulate/registry"
 )
 
 const (
@@ -61,7 +61,7 @@ bootstrapInPlace: {installationDisk: /dev/sda}
 `
 
 func TestGenerateMakesAClustersFilesFromAPayload(t *testing.T) {
-	l, pushed := standIn(t, simulate.Payload{})
+	l, pushed := standIn(t, registry.Payload{})
 	p, err := l.Payload(context.Background(), pushed.Release, "x86_64", nil)
 	require.NoError(t, err)
 	inst, release, err := l.Installer(context.Background(), p, nil, nil)

@@ -21,7 +21,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"landfall/appliance/mirror"
-	"landfall/appliance/simulate"
+	"landfall/appliance/simulate/registry"
 )
 
 const installerPath = "usr/bin/openshift-install"
@@ -636,7 +636,7 @@ func TestInstallerIsStampedWithItsRelease(t *testing.T) {
 }
 
 func TestInstallerNamesTheImageTheMirrorLacks(t *testing.T) {
-	l, pushed := standIn(t, simulate.Payload{Faults: simulate.PayloadFaults{NotPushed: []string{TagInstaller}}})
+	l, pushed := standIn(t, registry.Payload{Faults: registry.PayloadFaults{NotPushed: []string{TagInstaller}}})
 	p, err := l.Payload(context.Background(), pushed.Release, "x86_64", nil)
 	require.NoError(t, err)
 	_, _, err = l.Installer(context.Background(), p, nil, nil)

@@ -20,7 +20,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"landfall/appliance/mirror"
-	"landfall/appliance/simulate"
+	"landfall/appliance/simulate/registry"
 )
 
 const (
@@ -31,7 +31,7 @@ const (
 )
 
 func TestPayloadIsReadThroughTheMirrorAndNamedByItsOwnRepository(t *testing.T) {
-	l, pushed := standIn(t, simulate.Payload{})
+	l, pushed := standIn(t, registry.Payload{})
 	p, err := l.Payload(context.Background(), pushed.Release, "amd64", nil)
 	require.NoError(t, err)
 	require.Equal(t, pushed.Release, p.PullSpec)
@@ -49,7 +49,7 @@ func TestPayloadIsReadThroughTheMirrorAndNamedByItsOwnRepository(t *testing.T) {
 }
 
 func TestPayloadNamesTheImageThatItLacks(t *testing.T) {
-	l, pushed := standIn(t, simulate.Payload{Faults: simulate.PayloadFaults{Omit: []string{TagController}}})
+	l, pushed := standIn(t, registry.Payload{Faults: registry.PayloadFaults{Omit: []string{TagController}}})
 	p, err := l.Payload(context.Background(), pushed.Release, "x86_64", nil)
 	require.NoError(t, err)
 	_, err = p.Controller()

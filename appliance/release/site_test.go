@@ -15,7 +15,7 @@ import (
 	"testing"
 
 	"github.com/google/go-containerregistry/pkg/name"
-	"github.com/google/go-containerregistry/pkg/registry"
+	ggcr "github.com/google/go-containerregistry/pkg/registry"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/empty"
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
@@ -27,11 +27,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"landfall/appliance/mirror"
-	"landfall/appliance/simulate"
+	"landfall/appliance/simulate/installer"
+	"landfall/appliance/simulate/registry"
 )
 
 func TestMain(m *testing.M) {
-	simulate.Main()
+	installer.Main()
 	os.Exit(m.Run())
 }
 
@@ -47,7 +48,7 @@ type site struct {
 
 func newSite(t *testing.T) *site {
 	s := &site{t: t, blobs: map[string]int{}}
-	handler := registry.New(registry.Logger(log.New(io.Discard, "", 0)))
+	handler := ggcr.New(ggcr.Logger(log.New(io.Discard, "", 0)))
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s.mu.Lock()
 		spoil := s.spoil
@@ -183,11 +184,11 @@ func digestOf(t *testing.T, l v1.Layer) v1.Hash {
 }
 
 // standIn is a site with a simulated payload, reached by the rules of its mirror.
-func standIn(t *testing.T, p simulate.Payload) (*Library, *simulate.PushedPayload) {
-	reg, err := simulate.NewRegistry(context.Background(), "127.0.0.1:0", nil)
+func standIn(t *testing.T, p registry.Payload) (*Library, *registry.Pushed) {
+	reg, err := registry.New(context.Background(), "127.0.0.1:0", nil)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, reg.Close()) })
-	pushed, err := simulate.PushPayload(context.Background(), reg.Addr, p)
+	pushed, err := registry.PushPayload(context.Background(), reg.Addr, p)
 	require.NoError(t, err)
 	rules, err := mirror.Parse(mirror.Sources{RegistriesConf: []mirror.Document{{Name: "registries.conf",
 		Data: pushed.RegistriesConf}}})

@@ -21,6 +21,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
+
+	"landfall/appliance/simulate/pki"
 )
 
 // Spokes plays the APIs of clusters that are installed, all on one port: which cluster is meant is
@@ -32,7 +34,7 @@ type Spokes struct {
 	server   *http.Server
 	served   sync.WaitGroup
 	failed   error // why it ended by itself
-	ca       *certPair
+	ca       *pki.Pair
 
 	mu           sync.Mutex
 	certificates map[string]*tls.Certificate
@@ -48,7 +50,7 @@ func NewSpokes(ctx context.Context, address string) (*Spokes, error) {
 	}
 	s := &Spokes{listener: listener, certificates: map[string]*tls.Certificate{}, clusters: map[string]*Spoke{},
 		claimed: map[strfmt.UUID]bool{}}
-	if s.ca, err = newCA("ingress-operator@spokes", "openshift", tenYears); err != nil {
+	if s.ca, err = pki.NewCA("ingress-operator@spokes", "openshift", pki.TenYears); err != nil {
 		return nil, errors.Join(err, listener.Close())
 	}
 	s.server = &http.Server{
@@ -96,7 +98,7 @@ func (s *Spokes) certificate(hello *tls.ClientHelloInfo) (*tls.Certificate, erro
 	if held := s.certificates[name]; held != nil {
 		return held, nil
 	}
-	pair, err := newServerCert(name, []string{name}, nil, oneYear, s.ca)
+	pair, err := pki.NewServer(name, []string{name}, nil, pki.Year, s.ca)
 	if err != nil {
 		return nil, err
 	}

@@ -19,8 +19,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"landfall/appliance/kube/objects/agentinstall"
-	"landfall/appliance/simulate"
 	"landfall/appliance/simulate/redfish"
+	"landfall/appliance/simulate/registry"
 )
 
 // installLimit is how long an installation may take; without hardware acceleration, half a minute
@@ -44,20 +44,20 @@ type managedSite struct {
 // newManagedSite starts an appliance whose live ISO is at a path.
 func newManagedSite(t *testing.T, iso string) *managedSite {
 	t.Helper()
-	registry, err := simulate.NewRegistry(t.Context(), hostAddress+":0", nil)
+	mirror, err := registry.New(t.Context(), hostAddress+":0", nil)
 	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, registry.Close()) })
-	pushed, err := simulate.PushPayload(t.Context(), registry.Addr, simulate.Payload{})
+	t.Cleanup(func() { require.NoError(t, mirror.Close()) })
+	pushed, err := registry.PushPayload(t.Context(), mirror.Addr, registry.Payload{})
 	require.NoError(t, err)
 
 	s := &managedSite{program: builtProgram(t), release: pushed.Release}
 	port := freePort(t)
-	_, registryPort, err := net.SplitHostPort(registry.Addr)
+	_, registryPort, err := net.SplitHostPort(mirror.Addr)
 	require.NoError(t, err)
 	s.address = fmt.Sprintf("http://%s:%d", hostAddress, port)
 	dir := t.TempDir()
 	fill(t, "registries.conf", filepath.Join(dir, "registries.conf"),
-		map[string]any{"Mirrors": []string{registry.Addr, guestAddress + ":" + registryPort}})
+		map[string]any{"Mirrors": []string{mirror.Addr, guestAddress + ":" + registryPort}})
 	fill(t, "requirements.json", filepath.Join(dir, "requirements.json"), nil)
 	config := filepath.Join(dir, "config.yaml")
 	fill(t, "config.yaml", config, map[string]any{

@@ -22,10 +22,12 @@ import (
 	"landfall/appliance/mirror"
 	"landfall/appliance/mirror/prover"
 	"landfall/appliance/simulate"
+	"landfall/appliance/simulate/installer"
+	"landfall/appliance/simulate/registry"
 )
 
 func TestMain(m *testing.M) {
-	simulate.Main()
+	installer.Main()
 	os.Exit(m.Run())
 }
 
@@ -182,7 +184,7 @@ func requireVerdicts(t *testing.T, report *prover.Report, verdicts map[string]pr
 
 func TestAnExpiredCertificateIsNamedOnce(t *testing.T) {
 	r := Start(t, Options{NotAfter: time.Now().Add(-time.Hour)})
-	s := &Site{Registry: r, Payload: &simulate.PushedPayload{Release: ReleaseSource + "@sha256:" +
+	s := &Site{Registry: r, Payload: &registry.Pushed{Release: ReleaseSource + "@sha256:" +
 		strings.Repeat("a", 64)}}
 	requireVerdicts(t, s.Prove(t, s.Rules(t, r.CA), Password),
 		map[string]prover.Verdict{"release image": prover.BadTLS},

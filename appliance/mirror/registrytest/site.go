@@ -14,7 +14,7 @@ import (
 	"testing"
 
 	"github.com/google/go-containerregistry/pkg/name"
-	"github.com/google/go-containerregistry/pkg/registry"
+	ggcr "github.com/google/go-containerregistry/pkg/registry"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 	"github.com/stretchr/testify/require"
@@ -23,7 +23,7 @@ import (
 	"landfall/appliance/mirror"
 	"landfall/appliance/mirror/prover"
 	"landfall/appliance/release"
-	"landfall/appliance/simulate"
+	"landfall/appliance/simulate/registry"
 )
 
 // Where oc-mirror version 2 puts a release.
@@ -35,7 +35,7 @@ const (
 // Site is a mirror that holds a small release, and the internet that it came from.
 type Site struct {
 	*Registry
-	Payload  *simulate.PushedPayload
+	Payload  *registry.Pushed
 	Upstream string // host:port, plain HTTP: holds the release under its original paths
 	Images   map[string]v1.Image
 }
@@ -43,13 +43,13 @@ type Site struct {
 // NewSite runs a registry and fills it as oc-mirror version 2 does.
 func NewSite(t testing.TB) *Site {
 	t.Helper()
-	upstream := httptest.NewServer(registry.New(registry.Logger(log.New(io.Discard, "", 0))))
+	upstream := httptest.NewServer(ggcr.New(ggcr.Logger(log.New(io.Discard, "", 0))))
 	t.Cleanup(upstream.Close)
 	s := &Site{Registry: Start(t, Options{}), Upstream: strings.TrimPrefix(upstream.URL, "http://"),
 		Images: map[string]v1.Image{}}
 	var err error
-	s.Payload, err = simulate.PushPayload(t.Context(), s.Upstream,
-		simulate.Payload{Faults: simulate.PayloadFaults{NoInstaller: true}})
+	s.Payload, err = registry.PushPayload(t.Context(), s.Upstream,
+		registry.Payload{Faults: registry.PayloadFaults{NoInstaller: true}})
 	require.NoError(t, err)
 	for tag := range s.Payload.Images {
 		s.Images[tag] = s.pulled(t, fmt.Sprintf("%s/%s:%s-x86_64-%s", s.Upstream, Release, s.Payload.Version, tag))

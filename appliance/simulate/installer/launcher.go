@@ -1,4 +1,4 @@
-package simulate
+package installer
 
 import (
 	"runtime"
@@ -30,7 +30,7 @@ func launcherPlaces() [3]string {
 }
 
 // launcher is the file that payloads hold.
-func launcher() string {
+func Launcher() string {
 	places := launcherPlaces()
 	return launcherText + strings.Join(places[:], "") + "\n"
 }

@@ -1,4 +1,4 @@
-package simulate
+package registry
 
 import (
 	"bytes"
@@ -18,6 +18,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/types"
 	"go.yaml.in/yaml/v3"
 
+	"landfall/appliance/simulate/installer"
 	"landfall/isogen/skeleton"
 )
 
@@ -68,8 +69,8 @@ type PayloadFaults struct {
 	NoInstaller       bool     // the installer image holds no openshift-install
 }
 
-// PushedPayload says where a payload is and how to get at it.
-type PushedPayload struct {
+// Pushed says where a payload is and how to get at it.
+type Pushed struct {
 	Release        string            // pull spec of the release by digest, in the release's own repository
 	Digest         string            // of the release image
 	Version        string            // as the payload says
@@ -80,9 +81,9 @@ type PushedPayload struct {
 
 // PushPayload makes the payload's images and pushes them to the registry at host (host:port, plain
 // HTTP on loopback) as oc-mirror v2 lays out a mirror. The same payload has the same digests.
-func PushPayload(ctx context.Context, host string, p Payload) (*PushedPayload, error) {
+func PushPayload(ctx context.Context, host string, p Payload) (*Pushed, error) {
 	p = p.withDefaults()
-	pushed := &PushedPayload{Version: p.Version, Images: map[string]string{}, IDMS: nil,
+	pushed := &Pushed{Version: p.Version, Images: map[string]string{}, IDMS: nil,
 		RegistriesConf: mirrorRules(host)}
 	for _, tag := range payloadTags() {
 		img, err := p.component(tag)
@@ -148,7 +149,7 @@ func (p Payload) component(tag string) (v1.Image, error) {
 	files := []layerFile{textFile("usr/share/"+tag+"/README", "A stand-in for the image "+
 		tag+" of an OpenShift release.\n")}
 	if tag == installerTag && !p.Faults.NoInstaller {
-		files = append(files, layerFile{name: "usr/bin/" + installerName, mode: 0o755, text: launcher()})
+		files = append(files, layerFile{name: "usr/bin/" + "openshift-install", mode: 0o755, text: installer.Launcher()})
 	}
 	if tag == machineOSImagesTag {
 		iso, err := p.liveISO()
@@ -278,14 +279,14 @@ func (p Payload) bootImages() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return yaml.Marshal(kubeObject("v1", "ConfigMap", "openshift-machine-config-operator", "coreos-bootimages",
-		object{"data": object{"releaseVersion": p.Version, "stream": string(stream)}}))
+	return yaml.Marshal(installer.Object("v1", "ConfigMap", "openshift-machine-config-operator", "coreos-bootimages",
+		map[string]any{"data": map[string]any{"releaseVersion": p.Version, "stream": string(stream)}}))
 }
 
 // digestMirrorSet is what oc-mirror v2 leaves in cluster-resources for a release.
 func digestMirrorSet(host string) ([]byte, error) {
-	set := kubeObject("config.openshift.io/v1", "ImageDigestMirrorSet", "", "idms-release-0",
-		object{"spec": object{"imageDigestMirrors": []object{
+	set := installer.Object("config.openshift.io/v1", "ImageDigestMirrorSet", "", "idms-release-0",
+		map[string]any{"spec": map[string]any{"imageDigestMirrors": []map[string]any{
 			{"source": componentSource, "mirrors": []string{host + "/" + componentMirror}},
 			{"source": releaseSource, "mirrors": []string{host + "/" + releaseMirror}},
 		}}})

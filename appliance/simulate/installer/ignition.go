@@ -1,4 +1,4 @@
-package simulate
+package installer
 
 import (
 	"bytes"
@@ -12,19 +12,21 @@ import (
 	"strings"
 
 	"github.com/coreos/ignition/v2/config/v3_2/types"
+
+	"landfall/appliance/simulate/pki"
 )
 
 // ignitionVersion is the spec of everything that the stand-in writes.
 const ignitionVersion = "3.2.0"
 
 // ignitionFiles makes the files of the second step.
-func (in *installRun) ignitionFiles(state *installState, manifests map[string][]byte,
+func (in *run) ignitionFiles(state *installState, manifests map[string][]byte,
 	singleNode bool) (map[string][]byte, error) {
-	pki, err := newClusterPKI(state)
+	certs, err := newClusterPKI(state)
 	if err != nil {
 		return nil, err
 	}
-	bootstrap, err := in.bootstrapConfig(state, pki, manifests, singleNode)
+	bootstrap, err := in.bootstrapConfig(state, certs, manifests, singleNode)
 	if err != nil {
 		return nil, fmt.Errorf("write the bootstrap ignition config: %w", err)
 	}
@@ -38,7 +40,7 @@ func (in *installRun) ignitionFiles(state *installState, manifests map[string][]
 	}
 	files := map[string][]byte{
 		"metadata.json":           metadata,
-		"auth/kubeconfig":         pki.kubeconfig(state.config),
+		"auth/kubeconfig":         certs.kubeconfig(state.config),
 		"auth/kubeadmin-password": []byte(kubeadminPassword()),
 		"worker.ign":              []byte(pointerConfig(state, "worker")),
 	}
@@ -78,17 +80,17 @@ func dataURL(data []byte) string {
 
 // bootstrapConfig carries the manifests, the keys and the programs that make the first control
 // plane.
-func (in *installRun) bootstrapConfig(state *installState, pki *clusterPKI, manifests map[string][]byte,
+func (in *run) bootstrapConfig(state *installState, certs *clusterPKI, manifests map[string][]byte,
 	singleNode bool) ([]byte, error) {
 	c := state.config
 	config := types.Config{Ignition: types.Ignition{Version: ignitionVersion}}
 	for _, name := range slices.Sorted(maps.Keys(manifests)) {
 		addFile(&config, path.Join("/opt/openshift", name), 0o600, manifests[name])
 	}
-	for _, name := range slices.Sorted(maps.Keys(pki.files())) {
-		addFile(&config, path.Join("/opt/openshift/tls", name), 0o600, pki.files()[name])
+	for _, name := range slices.Sorted(maps.Keys(certs.files())) {
+		addFile(&config, path.Join("/opt/openshift/tls", name), 0o600, certs.files()[name])
 	}
-	addFile(&config, "/opt/openshift/auth/kubeconfig", 0o600, pki.kubeconfig(c))
+	addFile(&config, "/opt/openshift/auth/kubeconfig", 0o600, certs.kubeconfig(c))
 	addFile(&config, "/root/.docker/config.json", 0o600, []byte(c.PullSecret))
 	addFile(&config, "/usr/local/bin/release-image.sh", 0o555, fmt.Appendf(nil,
 		"#!/usr/bin/env bash\nRELEASE_IMAGE=%s\n", in.releaseImage()))
@@ -127,7 +129,7 @@ func (in *installRun) bootstrapConfig(state *installState, pki *clusterPKI, mani
 	return json.Marshal(config)
 }
 
-func (in *installRun) bootkube() []byte {
+func (in *run) bootkube() []byte {
 	script := "#!/usr/bin/env bash\nset -euoE pipefail\n. /usr/local/bin/release-image.sh\n"
 	if ip := in.env[envBootstrapIP]; ip != "" {
 		script += "BOOTSTRAP_NODE_IP=" + ip + "\n"
@@ -171,20 +173,20 @@ func sshKeys(text string) []string {
 
 // clusterPKI is what a cluster's certificates hang on, as far as anybody outside of it sees them.
 type clusterPKI struct {
-	root, localSigner, lbSigner, adminSigner certPair
-	api, machineConfig, admin                certPair
+	root, localSigner, lbSigner, adminSigner pki.Pair
+	api, machineConfig, admin                pki.Pair
 }
 
 func newClusterPKI(state *installState) (*clusterPKI, error) {
-	c, pki := state.config, &clusterPKI{root: state.RootCA}
+	c, certs := state.config, &clusterPKI{root: state.RootCA}
 	for _, signer := range []struct {
 		name string
-		into *certPair
+		into *pki.Pair
 	}{
-		{"kube-apiserver-localhost-signer", &pki.localSigner}, {"kube-apiserver-lb-signer", &pki.lbSigner},
-		{"admin-kubeconfig-signer", &pki.adminSigner},
+		{"kube-apiserver-localhost-signer", &certs.localSigner}, {"kube-apiserver-lb-signer", &certs.lbSigner},
+		{"admin-kubeconfig-signer", &certs.adminSigner},
 	} {
-		ca, err := newCA(signer.name, "openshift", tenYears)
+		ca, err := pki.NewCA(signer.name, "openshift", pki.TenYears)
 		if err != nil {
 			return nil, err
 		}
@@ -194,27 +196,27 @@ func newClusterPKI(state *installState) (*clusterPKI, error) {
 	if ip := net.ParseIP(c.apiHost()); ip != nil {
 		ips = append(ips, ip)
 	}
-	api, err := newServerCert("system:kube-apiserver", []string{"api." + c.domain(), "api-int." + c.domain()},
-		ips, oneDay, &pki.lbSigner)
+	api, err := pki.NewServer("system:kube-apiserver", []string{"api." + c.domain(), "api-int." + c.domain()},
+		ips, pki.Day, &certs.lbSigner)
 	if err != nil {
 		return nil, err
 	}
-	machineConfig, err := newServerCert("system:machine-config-server", []string{"api-int." + c.domain()}, ips,
-		tenYears, &pki.root)
+	machineConfig, err := pki.NewServer("system:machine-config-server", []string{"api-int." + c.domain()}, ips,
+		pki.TenYears, &certs.root)
 	if err != nil {
 		return nil, err
 	}
-	admin, err := newClientCert("system:admin", "system:masters", tenYears, &pki.adminSigner)
+	admin, err := pki.NewClient("system:admin", "system:masters", pki.TenYears, &certs.adminSigner)
 	if err != nil {
 		return nil, err
 	}
-	pki.api, pki.machineConfig, pki.admin = *api, *machineConfig, *admin
-	return pki, nil
+	certs.api, certs.machineConfig, certs.admin = *api, *machineConfig, *admin
+	return certs, nil
 }
 
 func (p *clusterPKI) files() map[string][]byte {
 	all := map[string][]byte{}
-	for name, pair := range map[string]certPair{
+	for name, pair := range map[string]pki.Pair{
 		"root-ca": p.root, "kube-apiserver-localhost-signer": p.localSigner, "kube-apiserver-lb-signer": p.lbSigner,
 		"admin-kubeconfig-signer": p.adminSigner, "kube-apiserver-lb-server": p.api,
 		"machine-config-server": p.machineConfig,

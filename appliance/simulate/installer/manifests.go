@@ -1,4 +1,4 @@
-package simulate
+package installer
 
 import (
 	"encoding/base64"
@@ -12,7 +12,8 @@ import (
 // object is a Kubernetes object on its way to YAML.
 type object = map[string]any
 
-func kubeObject(apiVersion, kind, namespace, name string, more object) object {
+// Object returns a Kubernetes object with the given members on top of its metadata.
+func Object(apiVersion, kind, namespace, name string, more object) object {
 	metadata := object{"name": name}
 	if namespace != "" {
 		metadata["namespace"] = namespace
@@ -24,7 +25,7 @@ func kubeObject(apiVersion, kind, namespace, name string, more object) object {
 
 // manifests makes the files of create manifests: the real program's most telling ones, under its
 // names.
-func (in *installRun) manifests(state *installState) (map[string][]byte, error) {
+func (in *run) manifests(state *installState) (map[string][]byte, error) {
 	all := map[string]object{}
 	maps.Copy(all, clusterManifests(state))
 	maps.Copy(all, trustManifests(state))
@@ -68,12 +69,12 @@ func clusterManifests(state *installState) map[string]object {
 		workers = c.ControlPlane.count()
 	}
 	return map[string]object{
-		"manifests/cvo-overrides.yaml": kubeObject("config.openshift.io/v1", "ClusterVersion",
+		"manifests/cvo-overrides.yaml": Object("config.openshift.io/v1", "ClusterVersion",
 			"openshift-cluster-version", "version",
 			object{"spec": object{"clusterID": state.ClusterID.UUID, "channel": "stable"}}),
-		"manifests/cluster-config.yaml": kubeObject("v1", "ConfigMap", "kube-system", "cluster-config-v1",
+		"manifests/cluster-config.yaml": Object("v1", "ConfigMap", "kube-system", "cluster-config-v1",
 			object{"data": object{"install-config": redactedConfig(c)}}),
-		"manifests/cluster-infrastructure-02-config.yml": kubeObject("config.openshift.io/v1", "Infrastructure",
+		"manifests/cluster-infrastructure-02-config.yml": Object("config.openshift.io/v1", "Infrastructure",
 			"", "cluster", object{
 				"spec": object{"platformSpec": object{"type": c.platformType()}},
 				"status": object{
@@ -83,17 +84,17 @@ func clusterManifests(state *installState) map[string]object {
 					"controlPlaneTopology":   controlPlane,
 					"infrastructureTopology": topology(workers), "etcdDiscoveryDomain": "",
 				}}),
-		"manifests/cluster-network-02-config.yml": kubeObject("config.openshift.io/v1", "Network", "", "cluster",
+		"manifests/cluster-network-02-config.yml": Object("config.openshift.io/v1", "Network", "", "cluster",
 			object{
 				"spec": object{"clusterNetwork": clusterNetwork, "serviceNetwork": c.Networking.ServiceNetwork,
 					"networkType": c.Networking.NetworkType}}),
-		"manifests/cluster-dns-02-config.yml": kubeObject("config.openshift.io/v1", "DNS", "", "cluster",
+		"manifests/cluster-dns-02-config.yml": Object("config.openshift.io/v1", "DNS", "", "cluster",
 			object{"spec": object{"baseDomain": c.domain()}}),
-		"manifests/cluster-ingress-02-config.yml": kubeObject("config.openshift.io/v1", "Ingress", "", "cluster",
+		"manifests/cluster-ingress-02-config.yml": Object("config.openshift.io/v1", "Ingress", "", "cluster",
 			object{"spec": object{"domain": "apps." + c.domain()}}),
-		"manifests/cluster-scheduler-02-config.yml": kubeObject("config.openshift.io/v1", "Scheduler", "", "cluster",
+		"manifests/cluster-scheduler-02-config.yml": Object("config.openshift.io/v1", "Scheduler", "", "cluster",
 			object{"spec": object{"mastersSchedulable": c.computeCount() == 0, "policy": object{"name": ""}}}),
-		"manifests/openshift-config-secret-pull-secret.yaml": kubeObject("v1", "Secret", "openshift-config",
+		"manifests/openshift-config-secret-pull-secret.yaml": Object("v1", "Secret", "openshift-config",
 			"pull-secret", object{
 				"type": "kubernetes.io/dockerconfigjson",
 				"data": object{".dockerconfigjson": base64.StdEncoding.EncodeToString([]byte(c.PullSecret))}}),
@@ -123,7 +124,7 @@ func (c *installConfig) platformType() string {
 func trustManifests(state *installState) map[string]object {
 	c := state.config
 	all := map[string]object{
-		"manifests/kube-system-configmap-root-ca.yaml": kubeObject("v1", "ConfigMap", "kube-system", "root-ca",
+		"manifests/kube-system-configmap-root-ca.yaml": Object("v1", "ConfigMap", "kube-system", "root-ca",
 			object{"data": object{"ca.crt": string(state.RootCA.Cert)}}),
 	}
 	proxy := object{}
@@ -131,14 +132,14 @@ func trustManifests(state *installState) map[string]object {
 		proxy = object{"httpProxy": p.HTTPProxy, "httpsProxy": p.HTTPSProxy, "noProxy": p.NoProxy}
 	}
 	if c.AdditionalTrustBundle != "" {
-		all["manifests/user-ca-bundle-config.yaml"] = kubeObject("v1", "ConfigMap", "openshift-config",
+		all["manifests/user-ca-bundle-config.yaml"] = Object("v1", "ConfigMap", "openshift-config",
 			"user-ca-bundle",
 			object{"data": object{"ca-bundle.crt": c.AdditionalTrustBundle}})
 		if c.Proxy != nil || c.AdditionalTrustBundlePolicy == "Always" {
 			proxy["trustedCA"] = object{"name": "user-ca-bundle"}
 		}
 	}
-	all["manifests/cluster-proxy-01-config.yaml"] = kubeObject("config.openshift.io/v1", "Proxy", "", "cluster",
+	all["manifests/cluster-proxy-01-config.yaml"] = Object("config.openshift.io/v1", "Proxy", "", "cluster",
 		object{"spec": proxy})
 	if len(c.mirrors()) > 0 {
 		var sources []object
@@ -149,32 +150,32 @@ func trustManifests(state *installState) map[string]object {
 			}
 			sources = append(sources, source)
 		}
-		all["manifests/image-digest-mirror-set.yaml"] = kubeObject("config.openshift.io/v1", "ImageDigestMirrorSet",
+		all["manifests/image-digest-mirror-set.yaml"] = Object("config.openshift.io/v1", "ImageDigestMirrorSet",
 			"", "image-digest-mirror",
 			object{"spec": object{"imageDigestMirrors": sources}})
 	}
 	return all
 }
 
-func (in *installRun) openshiftManifests(state *installState) map[string]object {
+func (in *run) openshiftManifests(state *installState) map[string]object {
 	c := state.config
 	invoker := in.env[envInvoker]
 	if invoker == "" {
 		invoker = "user"
 	}
 	all := map[string]object{
-		"manifests/openshift-install.yaml": kubeObject("v1", "ConfigMap", "openshift-config", "openshift-install",
+		"manifests/openshift-install.yaml": Object("v1", "ConfigMap", "openshift-config", "openshift-install",
 			object{"data": object{"invoker": invoker, "version": in.stamp.version}}),
 	}
 	for _, role := range c.roles() {
-		all["openshift/99_openshift-cluster-api_"+role+"-user-data-secret.yaml"] = kubeObject("v1", "Secret",
+		all["openshift/99_openshift-cluster-api_"+role+"-user-data-secret.yaml"] = Object("v1", "Secret",
 			"openshift-machine-api", role+"-user-data",
 			object{"type": "Opaque", "data": object{"disableTemplating": "dHJ1ZQo=",
 				"userData": base64.StdEncoding.EncodeToString([]byte(pointerConfig(state, role)))}})
 		if c.SSHKey == "" {
 			continue
 		}
-		config := kubeObject("machineconfiguration.openshift.io/v1", "MachineConfig", "", "99-"+role+"-ssh",
+		config := Object("machineconfiguration.openshift.io/v1", "MachineConfig", "", "99-"+role+"-ssh",
 			object{"spec": object{"config": object{
 				"ignition": object{"version": ignitionVersion},
 				"passwd":   object{"users": []object{{"name": "core", "sshAuthorizedKeys": sshKeys(c.SSHKey)}}},
@@ -216,7 +217,7 @@ func bareMetalManifests(b *configBareMetal) map[string]object {
 		if h.Role == "arbiter" {
 			kind = "arbiter_hosts"
 		}
-		all[fmt.Sprintf("openshift/99_openshift-cluster-api_%s-%d.yaml", kind, i)] = kubeObject("metal3.io/v1alpha1",
+		all[fmt.Sprintf("openshift/99_openshift-cluster-api_%s-%d.yaml", kind, i)] = Object("metal3.io/v1alpha1",
 			"BareMetalHost", "openshift-machine-api", h.Name,
 			object{"spec": spec, "status": object{"errorCount": 0, "errorMessage": "", "goodCredentials": object{},
 				"hardwareProfile":   "",

@@ -1,4 +1,4 @@
-package simulate
+package installer
 
 import (
 	"crypto/x509"

@@ -1,4 +1,4 @@
-package simulate
+package installer
 
 import (
 	"bytes"
@@ -15,6 +15,8 @@ import (
 	"github.com/coreos/ignition/v2/config/v3_2"
 	"github.com/stretchr/testify/require"
 	"go.yaml.in/yaml/v3"
+
+	"landfall/appliance/simulate/pki"
 )
 
 func TestMain(m *testing.M) {
@@ -86,8 +88,8 @@ func installerFolder(t *testing.T, config string) string {
 func openshiftInstall(t *testing.T, env []string, args ...string) (code int, stdout, stderr string) {
 	var out, errs bytes.Buffer
 	path := filepath.Join(t.TempDir(), installerName)
-	require.NoError(t, os.WriteFile(path, []byte(launcher()), 0o700))
-	code = playInstaller(path, args, env, &out, &errs)
+	require.NoError(t, os.WriteFile(path, []byte(Launcher()), 0o700))
+	code = runInstaller(path, args, env, &out, &errs)
 	return code, out.String(), errs.String()
 }
 
@@ -383,7 +385,7 @@ func TestStandInRefusesPlatformsAndControlPlanes(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			require.Contains(t, c.config, c.old)
 			_, _, err := parseInstallConfig([]byte(strings.Replace(c.config, c.old, c.new, 1)),
-				(&installRun{stamp: releaseStamp{version: c.version}}).release())
+				(&run{stamp: releaseStamp{version: c.version}}).release())
 			if c.says == "" {
 				require.NoError(t, err)
 				return
@@ -416,7 +418,7 @@ func quoted(s string) string {
 }
 
 func TestStandInAcceptsATrustBundleWithoutATail(t *testing.T) {
-	ca, err := newCA("site", "x", oneDay)
+	ca, err := pki.NewCA("site", "x", pki.Day)
 	require.NoError(t, err)
 	with := func(bundle string) string {
 		return strings.Replace(installConfigText, "sshKey:",
@@ -471,12 +473,12 @@ func TestTheLauncherIsRunByTheKernelAloneFromAnyFolder(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "a folder with 'quotes' and blanks")
 	require.NoError(t, os.Mkdir(dir, 0o700))
 	path := filepath.Join(dir, installerName)
-	text := launcher()
+	text := Launcher()
 	for _, value := range []string{"quay.io/x@sha256:1", "4.20.8", "linux/amd64"} {
 		at := strings.Index(text, "\x00_RELEASE_")
 		text = text[:at] + value + "\x00" + text[at+len(value)+1:]
 	}
-	require.Len(t, text, len(launcher()), "a stamp moves nothing")
+	require.Len(t, text, len(Launcher()), "a stamp moves nothing")
 	require.NoError(t, os.WriteFile(path, []byte(text), 0o700))
 
 	cmd := exec.Command(path, "version", "--dir", dir)
@@ -495,6 +497,6 @@ func TestTheLauncherIsRunByTheKernelAloneFromAnyFolder(t *testing.T) {
 
 func TestALauncherThatIsCutOffHasNoStamp(t *testing.T) {
 	for _, length := range []int{0, len(launcherText), len(launcherText) + 100} {
-		require.Equal(t, "unreleased", stampOf(launcher()[:length]).version)
+		require.Equal(t, "unreleased", stampOf(Launcher()[:length]).version)
 	}
 }

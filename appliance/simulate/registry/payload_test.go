@@ -1,4 +1,4 @@
-package simulate
+package registry
 
 import (
 	"archive/tar"
@@ -16,7 +16,7 @@ import (
 )
 
 func newTestRegistry(t *testing.T) *Registry {
-	r, err := NewRegistry(context.Background(), "127.0.0.1:0", nil)
+	r, err := New(context.Background(), "127.0.0.1:0", nil)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, r.Close()) })
 	return r
@@ -112,9 +112,9 @@ func TestPushedPayloadHasTheFaultsItWasGiven(t *testing.T) {
 }
 
 func TestRegistryEndsWithEverythingItHolds(t *testing.T) {
-	r, err := NewRegistry(context.Background(), "127.0.0.1:0", nil)
+	r, err := New(context.Background(), "127.0.0.1:0", nil)
 	require.NoError(t, err)
-	_, err = NewRegistry(context.Background(), r.Addr, nil)
+	_, err = New(context.Background(), r.Addr, nil)
 	require.ErrorContains(t, err, "start the simulated registry")
 	require.NoError(t, r.Close())
 	require.NoDirExists(t, r.dir)

@@ -1,4 +1,4 @@
-package simulate
+package registry
 
 import (
 	"context"
@@ -9,6 +9,8 @@ import (
 
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
 	"go.yaml.in/yaml/v3"
+
+	"landfall/appliance/simulate/installer"
 )
 
 // Catalog describes a small catalog of operators in the form of a real one: an image with a
@@ -140,8 +142,8 @@ func mirrorPath(repository string) string {
 
 func (c Catalog) resources(host, place string) ([]byte, error) {
 	name := fmt.Sprintf("cs-%s-v%s", c.Index, strings.ReplaceAll(c.Version, ".", "-"))
-	source := kubeObject("operators.coreos.com/v1alpha1", "CatalogSource", "openshift-marketplace",
-		name, object{"spec": object{"image": place, "sourceType": "grpc"}})
+	source := installer.Object("operators.coreos.com/v1alpha1", "CatalogSource", "openshift-marketplace",
+		name, map[string]any{"spec": map[string]any{"image": place, "sourceType": "grpc"}})
 	repositories := []string{bundleRepository}
 	for _, p := range c.Packages {
 		for _, repository := range p.Images {
@@ -151,15 +153,15 @@ func (c Catalog) resources(host, place string) ([]byte, error) {
 		}
 	}
 	slices.Sort(repositories)
-	var mirrors []object
+	var mirrors []map[string]any
 	for _, repository := range repositories {
-		mirrors = append(mirrors, object{"source": repository, "mirrors": []string{host + "/" +
+		mirrors = append(mirrors, map[string]any{"source": repository, "mirrors": []string{host + "/" +
 			mirrorPath(repository)}})
 	}
-	set := kubeObject("config.openshift.io/v1", "ImageDigestMirrorSet", "", "idms-"+c.Index,
-		object{"spec": object{"imageDigestMirrors": mirrors}})
+	set := installer.Object("config.openshift.io/v1", "ImageDigestMirrorSet", "", "idms-"+c.Index,
+		map[string]any{"spec": map[string]any{"imageDigestMirrors": mirrors}})
 	var text []byte
-	for _, made := range []object{source, set} {
+	for _, made := range []map[string]any{source, set} {
 		data, err := yaml.Marshal(made)
 		if err != nil {
 			return nil, err

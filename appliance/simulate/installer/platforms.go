@@ -1,4 +1,4 @@
-package simulate
+package installer
 
 import (
 	"fmt"
@@ -180,7 +180,7 @@ func (p *problems) checkPort(field string, port int) {
 // release is the minor version of OpenShift that the program installs.
 type release struct{ major, minor int }
 
-func (in *installRun) release() release {
+func (in *run) release() release {
 	parts := strings.SplitN(in.stamp.version, ".", 3)
 	if len(parts) < 3 {
 		return release{} // a developers' build has every feature
@@ -298,13 +298,13 @@ func machineManifests(c *installConfig, infraID string) map[string]object {
 	const api, namespace = "machine.openshift.io/v1beta1", "openshift-machine-api"
 	for i := range c.ControlPlane.count() {
 		name := fmt.Sprintf("%s-master-%d", infraID, i)
-		all[fmt.Sprintf("openshift/99_openshift-cluster-api_master-machines-%d.yaml", i)] = kubeObject(api, "Machine",
+		all[fmt.Sprintf("openshift/99_openshift-cluster-api_master-machines-%d.yaml", i)] = Object(api, "Machine",
 			namespace, name, object{"spec": object{}})
 	}
-	all["openshift/99_openshift-cluster-api_worker-machineset-0.yaml"] = kubeObject(api, "MachineSet", namespace,
+	all["openshift/99_openshift-cluster-api_worker-machineset-0.yaml"] = Object(api, "MachineSet", namespace,
 		infraID+"-worker",
 		object{"spec": object{"replicas": c.computeCount()}})
-	all["openshift/99_openshift-machine-api_master-control-plane-machine-set.yaml"] = kubeObject(
+	all["openshift/99_openshift-machine-api_master-control-plane-machine-set.yaml"] = Object(
 		"machine.openshift.io/v1", "ControlPlaneMachineSet", namespace, "cluster",
 		object{"spec": object{"replicas": c.ControlPlane.count()}})
 	return all

@@ -1,4 +1,4 @@
-package simulate
+package installer
 
 import (
 	"context"
@@ -43,15 +43,15 @@ const (
 func Main() {
 	if len(os.Args) > 2 && os.Args[0] == launcherProgram && os.Args[1] == installerName {
 		// os.Exit waits a second for reports of races in programs that are built to find them.
-		syscall.Exit(playInstaller(os.Args[2], os.Args[3:], os.Environ(), os.Stdout, os.Stderr))
+		syscall.Exit(runInstaller(os.Args[2], os.Args[3:], os.Environ(), os.Stdout, os.Stderr))
 	}
 }
 
-// playInstaller is the stand-in for openshift-install: version, create manifests, create
+// runInstaller is the stand-in for openshift-install: version, create manifests, create
 // ignition-configs and create single-node-ignition-config, each with --dir. The file at path has
 // the stamp. It gives the exit code: 0, or 1 with a line level=fatal msg="…" on stderr.
-func playInstaller(path string, args []string, env []string, stdout, stderr io.Writer) int {
-	in := &installRun{env: map[string]string{}, stdout: stdout}
+func runInstaller(path string, args []string, env []string, stdout, stderr io.Writer) int {
+	in := &run{env: map[string]string{}, stdout: stdout}
 	for _, e := range env {
 		if name, value, ok := strings.Cut(e, "="); ok {
 			in.env[name] = value
@@ -75,8 +75,8 @@ func playInstaller(path string, args []string, env []string, stdout, stderr io.W
 	return 0
 }
 
-// installRun is one run of the stand-in.
-type installRun struct {
+// run is one run of the stand-in.
+type run struct {
 	dir    string
 	env    map[string]string
 	stamp  releaseStamp
@@ -84,7 +84,7 @@ type installRun struct {
 	log    *slog.Logger
 }
 
-func (in *installRun) commands() *cobra.Command {
+func (in *run) commands() *cobra.Command {
 	root := &cobra.Command{Use: installerName, Short: "Stand-in for openshift-install", SilenceErrors: true,
 		SilenceUsage: true}
 	root.PersistentFlags().StringVar(&in.dir, "dir", ".", "assets directory")
@@ -111,7 +111,7 @@ func (in *installRun) commands() *cobra.Command {
 	return root
 }
 
-func (in *installRun) version() error {
+func (in *run) version() error {
 	_, err := fmt.Fprintf(in.stdout,
 		"openshift-install %s\nbuilt from commit %040d\nrelease image %s\nrelease architecture %s\n",
 		in.stamp.version, 0, in.releaseImage(), in.stamp.architecture)
@@ -120,7 +120,7 @@ func (in *installRun) version() error {
 
 // releaseImage is the image the cluster is to run: what the environment says, else what the program
 // was stamped with.
-func (in *installRun) releaseImage() string {
+func (in *run) releaseImage() string {
 	image := in.env[envReleaseImage]
 	if image == "" {
 		return in.stamp.image
@@ -130,7 +130,7 @@ func (in *installRun) releaseImage() string {
 }
 
 // createManifests is the first step: it consumes install-config.yaml.
-func (in *installRun) createManifests() error {
+func (in *run) createManifests() error {
 	state, err := in.loadState()
 	if err != nil {
 		return err
@@ -173,7 +173,7 @@ func (in *installRun) createManifests() error {
 // createIgnition is the second step: it consumes the manifests that the first one left, with what
 // was changed and added since. As with the real program it can also be the only one, from an
 // install-config.
-func (in *installRun) createIgnition(singleNode bool) error {
+func (in *run) createIgnition(singleNode bool) error {
 	if _, err := os.Stat(in.path("install-config.yaml")); err == nil {
 		if err := in.createManifests(); err != nil {
 			return err
@@ -211,7 +211,7 @@ func (in *installRun) createIgnition(singleNode bool) error {
 }
 
 // readManifests reads what lies in the two manifest folders, by name from --dir.
-func (in *installRun) readManifests() (map[string][]byte, error) {
+func (in *run) readManifests() (map[string][]byte, error) {
 	found := map[string][]byte{}
 	for _, folder := range []string{"manifests", "openshift"} {
 		entries, err := os.ReadDir(in.path(folder))
@@ -236,7 +236,7 @@ func (in *installRun) readManifests() (map[string][]byte, error) {
 	return found, nil
 }
 
-func (in *installRun) writeAll(files map[string][]byte) error {
+func (in *run) writeAll(files map[string][]byte) error {
 	for name, data := range files {
 		path := in.path(name)
 		if err := os.MkdirAll(filepath.Dir(path), 0o750); err != nil {
@@ -249,7 +249,7 @@ func (in *installRun) writeAll(files map[string][]byte) error {
 	return nil
 }
 
-func (in *installRun) path(name string) string {
+func (in *run) path(name string) string {
 	return filepath.Join(in.dir, filepath.FromSlash(name))
 }
 

@@ -1,4 +1,4 @@
-package simulate
+package installer
 
 import (
 	"bytes"
@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	"github.com/google/uuid"
+
+	"landfall/appliance/simulate/pki"
 )
 
 // stateFile is what the second step knows of the first by.
@@ -20,7 +22,7 @@ const stateFile = ".openshift_install_state.json"
 type installState struct {
 	InstallConfig stateInstallConfig `json:"*installconfig.InstallConfig"`
 	ClusterID     stateClusterID     `json:"*installconfig.ClusterID"`
-	RootCA        certPair           `json:"*tls.RootCA"`
+	RootCA        pki.Pair           `json:"*tls.RootCA"`
 
 	config *installConfig
 }
@@ -37,7 +39,7 @@ func newInstallState(raw []byte, version release) (*installState, error) {
 	if err != nil {
 		return nil, err
 	}
-	root, err := newCA("root-ca", "openshift", tenYears)
+	root, err := pki.NewCA("root-ca", "openshift", pki.TenYears)
 	if err != nil {
 		return nil, err
 	}
@@ -68,7 +70,7 @@ func randomText(alphabet string, n int) string {
 }
 
 // loadState gives nil when there is no state file.
-func (in *installRun) loadState() (*installState, error) {
+func (in *run) loadState() (*installState, error) {
 	data, err := os.ReadFile(in.path(stateFile))
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, nil
@@ -86,7 +88,7 @@ func (in *installRun) loadState() (*installState, error) {
 	return &state, nil
 }
 
-func (in *installRun) saveState(state *installState) error {
+func (in *run) saveState(state *installState) error {
 	var buf bytes.Buffer
 	encoder := json.NewEncoder(&buf)
 	encoder.SetIndent("", "    ")

@@ -1,4 +1,4 @@
-package simulate
+package pki
 
 import (
 	"crypto/ecdsa"
@@ -16,18 +16,18 @@ import (
 
 // How long certificates are good for, as in the real program's output.
 const (
-	oneDay   = 24 * time.Hour
-	oneYear  = 365 * oneDay
-	tenYears = 10 * oneYear
+	Day      = 24 * time.Hour
+	Year     = 365 * Day
+	TenYears = 10 * Year
 )
 
-// certPair is a certificate and its key as PEM.
-type certPair struct {
+// Pair is a certificate and its key as PEM.
+type Pair struct {
 	Cert []byte
 	Key  []byte
 }
 
-func newCA(commonName, unit string, validity time.Duration) (*certPair, error) {
+func NewCA(commonName, unit string, validity time.Duration) (*Pair, error) {
 	return newCert(&x509.Certificate{
 		Subject: pkix.Name{CommonName: commonName, OrganizationalUnit: []string{unit}}, IsCA: true,
 		BasicConstraintsValid: true,
@@ -35,7 +35,7 @@ func newCA(commonName, unit string, validity time.Duration) (*certPair, error) {
 	}, validity, nil)
 }
 
-func newClientCert(commonName, organization string, validity time.Duration, ca *certPair) (*certPair, error) {
+func NewClient(commonName, organization string, validity time.Duration, ca *Pair) (*Pair, error) {
 	return newCert(&x509.Certificate{
 		Subject:     pkix.Name{CommonName: commonName, Organization: []string{organization}},
 		KeyUsage:    x509.KeyUsageDigitalSignature | x509.KeyUsageKeyEncipherment,
@@ -43,8 +43,8 @@ func newClientCert(commonName, organization string, validity time.Duration, ca *
 	}, validity, ca)
 }
 
-func newServerCert(commonName string, names []string, ips []net.IP, validity time.Duration,
-	ca *certPair) (*certPair, error) {
+func NewServer(commonName string, names []string, ips []net.IP, validity time.Duration,
+	ca *Pair) (*Pair, error) {
 	return newCert(&x509.Certificate{
 		Subject: pkix.Name{CommonName: commonName}, DNSNames: names, IPAddresses: ips,
 		KeyUsage:    x509.KeyUsageDigitalSignature | x509.KeyUsageKeyEncipherment,
@@ -54,7 +54,7 @@ func newServerCert(commonName string, names []string, ips []net.IP, validity tim
 
 // newCert makes a certificate that begins to be good now, as the real program's do. It is signed by
 // ca, or by itself without one. Keys are elliptic, where the real program's are RSA, for speed.
-func newCert(template *x509.Certificate, validity time.Duration, ca *certPair) (*certPair, error) {
+func newCert(template *x509.Certificate, validity time.Duration, ca *Pair) (*Pair, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return nil, err
@@ -80,13 +80,13 @@ func newCert(template *x509.Certificate, validity time.Duration, ca *certPair) (
 	if err != nil {
 		return nil, err
 	}
-	return &certPair{
+	return &Pair{
 		Cert: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}),
 		Key:  pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: keyDER}),
 	}, nil
 }
 
-func (c *certPair) parse() (*x509.Certificate, *ecdsa.PrivateKey, error) {
+func (c *Pair) parse() (*x509.Certificate, *ecdsa.PrivateKey, error) {
 	certBlock, _ := pem.Decode(c.Cert)
 	keyBlock, _ := pem.Decode(c.Key)
 	if certBlock == nil || keyBlock == nil {

@@ -1,4 +1,4 @@
-package simulate
+package registry
 
 import (
 	"archive/tar"

@@ -1,4 +1,4 @@
-package simulate
+package registry
 
 import (
 	"context"
@@ -9,7 +9,7 @@ import (
 	"net/http"
 	"os"
 
-	"github.com/google/go-containerregistry/pkg/registry"
+	ggcr "github.com/google/go-containerregistry/pkg/registry"
 )
 
 // Registry is an OCI registry within this process, plain HTTP, without authentication. It serves
@@ -23,9 +23,9 @@ type Registry struct {
 	dir    string
 }
 
-// NewRegistry starts an empty registry on the address, such as 127.0.0.1:0. Blobs are kept in a
+// New starts an empty registry on the address, such as 127.0.0.1:0. Blobs are kept in a
 // temporary directory until Close; requests are logged at debug level (a nil logger discards them).
-func NewRegistry(ctx context.Context, listen string, logger *slog.Logger) (*Registry, error) {
+func New(ctx context.Context, listen string, logger *slog.Logger) (*Registry, error) {
 	if logger == nil {
 		logger = slog.New(slog.DiscardHandler)
 	}
@@ -43,8 +43,8 @@ func NewRegistry(ctx context.Context, listen string, logger *slog.Logger) (*Regi
 		dir:  dir,
 		done: make(chan error, 1),
 		server: &http.Server{
-			Handler: registry.New(registry.WithBlobHandler(registry.NewDiskBlobHandler(dir)),
-				registry.Logger(lines)),
+			Handler: ggcr.New(ggcr.WithBlobHandler(ggcr.NewDiskBlobHandler(dir)),
+				ggcr.Logger(lines)),
 			ErrorLog:    lines,
 			BaseContext: func(net.Listener) context.Context { return context.WithoutCancel(ctx) },
 		},
