@@ -263,14 +263,14 @@ func TestDirectoriesOfOtherTopologiesAreInstalled(t *testing.T) {
 // boot starts hosts with these network cards from an infra-env's image; the first has this number
 // there.
 func boot(t *testing.T, address, infraEnv string, first int, macs ...string) (ended <-chan error) {
-	crew := &simulate.Crew{URL: address, InfraEnvID: infraEnv, Count: len(macs), First: first, Speed: 1000,
+	group := &simulate.HostGroup{URL: address, InfraEnvID: infraEnv, Count: len(macs), First: first, Speed: 1000,
 		Spokes: outside.world.spokes}
 	for i, mac := range macs {
-		crew.Planned = append(crew.Planned, simulate.Planned{MAC: mac, Hostname: fmt.Sprintf("unnamed-%s-%d",
+		group.Planned = append(group.Planned, simulate.Planned{MAC: mac, Hostname: fmt.Sprintf("unnamed-%s-%d",
 			infraEnv[:8], first+i)})
 	}
 	done := make(chan error, 1)
-	go func() { done <- crew.Run(t.Context()) }()
+	go func() { done <- group.Run(t.Context()) }()
 	return done
 }
 

@@ -175,7 +175,7 @@ func TestAnInstallationIsCancelledResetAndCompleted(t *testing.T) {
 	_, err = reset(cluster)
 	refused(t, err, 409)
 
-	d.crew(d.infraEnv(&cluster), 1)
+	d.group(d.infraEnv(&cluster), 1)
 	d.until(cluster, models.ClusterStatusReady)
 	require.NoError(t, install(cluster))
 	refused(t, install(cluster), 409)

@@ -92,7 +92,7 @@ func TestFilesOfAnInstallationAreDownloadedDirectlyAndBySignedLinks(t *testing.T
 	requireRefusal(t, ask(t, http.MethodGet, d.url+"/clusters/"+cluster.String()+"/downloads/files", nil), 422,
 		"file_name in query is required")
 
-	d.crew(env, 1)
+	d.group(env, 1)
 	d.until(cluster, models.ClusterStatusReady)
 	_, err = d.Installer.V2InstallCluster(ctx, &installer.V2InstallClusterParams{ClusterID: cluster})
 	require.NoError(t, err)

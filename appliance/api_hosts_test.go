@@ -84,7 +84,7 @@ func TestAHostIsGivenToAClusterAndTakenFromItAgain(t *testing.T) {
 		}
 		return taken.Payload, nil
 	}
-	d.crew(env, 1)
+	d.group(env, 1)
 	host := *d.untilHost(env, models.HostStatusKnownUnbound).ID
 	_, err := bind(env, host, nobody())
 	refused(t, err, 400)

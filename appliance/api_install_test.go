@@ -16,19 +16,20 @@ import (
 	"landfall/appliance/simulate"
 )
 
-// crew boots hosts from an infra-env's image until the test ends.
-func (d *door) crew(env strfmt.UUID, count int) {
+// group boots hosts from an infra-env's image until the test ends.
+func (d *door) group(env strfmt.UUID, count int) {
 	d.Helper()
-	d.crewAt(1000, env, count)
+	d.groupAt(1000, env, count)
 }
 
-func (d *door) crewAt(speed float64, env strfmt.UUID, count int) {
+func (d *door) groupAt(speed float64, env strfmt.UUID, count int) {
 	d.Helper()
-	crew := &simulate.Crew{URL: d.url[:len(d.url)-len(apiPath)], InfraEnvID: env.String(), Count: count, Speed: speed,
+	group := &simulate.HostGroup{URL: d.url[:len(d.url)-len(apiPath)], InfraEnvID: env.String(), Count: count,
+		Speed:      speed,
 		KeepFailed: true, Spokes: outside.world.spokes}
 	ended := make(chan error, 1)
 	ctx := d.Context()
-	go func() { ended <- crew.Run(ctx) }()
+	go func() { ended <- group.Run(ctx) }()
 	d.Cleanup(func() { <-ended }) // the context has ended by then
 }
 
@@ -76,7 +77,7 @@ func TestWhatPeopleAddToAnInstallationReachesIt(t *testing.T) {
 		_, err := d.addManifest(cluster, "openshift", name, content)
 		require.NoError(t, err)
 	}
-	d.crew(env, 1)
+	d.group(env, 1)
 	d.until(cluster, models.ClusterStatusReady)
 	_, err := d.Installer.V2InstallCluster(t.Context(), &installer.V2InstallClusterParams{ClusterID: cluster})
 	require.NoError(t, err)

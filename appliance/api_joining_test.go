@@ -109,7 +109,7 @@ func TestAHostJoinsAnImportedCluster(t *testing.T) {
 	cluster, err := d.importCluster("edge", "api.edge.example.com")
 	require.NoError(t, err)
 	env := d.infraEnv(cluster.ID)
-	d.crew(env, 1)
+	d.group(env, 1)
 	host := d.untilHost(env, models.HostStatusKnown)
 	require.Equal(t, models.HostKindAddToExistingClusterHost, *host.Kind)
 	update := func(params *models.HostUpdateParams) (*models.Host, error) {
@@ -212,7 +212,7 @@ func TestAnInstalledClusterIsOpenedForMoreHosts(t *testing.T) {
 	refused(t, err, 404)
 	refused(t, open(cluster), 409)
 
-	d.crew(d.infraEnv(&cluster), 1)
+	d.group(d.infraEnv(&cluster), 1)
 	d.until(cluster, models.ClusterStatusReady)
 	_, err = d.Installer.V2InstallCluster(t.Context(), &installer.V2InstallClusterParams{ClusterID: cluster})
 	require.NoError(t, err)

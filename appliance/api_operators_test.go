@@ -37,16 +37,17 @@ spec:
   sourceType: grpc
 `
 
-// simulated runs a crew until all its hosts are done.
+// simulated runs a group until all its hosts are done.
 func (d *door) simulated(env strfmt.UUID, count int, faults string) (ended func()) {
 	d.Helper()
 	parsed, err := simulate.ParseFaults(faults)
 	require.NoError(d, err)
-	crew := &simulate.Crew{URL: d.url[:len(d.url)-len(apiPath)], InfraEnvID: env.String(), Count: count, Speed: 1000,
+	group := &simulate.HostGroup{URL: d.url[:len(d.url)-len(apiPath)], InfraEnvID: env.String(), Count: count,
+		Speed:  1000,
 		Faults: parsed}
 	done := make(chan error, 1)
 	ctx, cancel := context.WithCancel(d.Context())
-	go func() { done <- crew.Run(ctx) }()
+	go func() { done <- group.Run(ctx) }()
 	d.Cleanup(cancel)
 	return func() { require.NoError(d, <-done) }
 }

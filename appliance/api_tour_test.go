@@ -245,7 +245,7 @@ func (d *tour) hostsOfNoCluster() {
 	refused(d.T, err, 400)
 
 	d.hostEnv = d.infraEnv(nil)
-	d.crew(d.hostEnv, 1)
+	d.group(d.hostEnv, 1)
 	loose := *d.untilHost(d.hostEnv, models.HostStatusKnownUnbound).ID
 	for action, status := range map[string]int{"unbind": 409, "reset": 409, "install": 404,
 		"reset-validation/container-images-available": 409} {
@@ -312,7 +312,7 @@ func (d *tour) install() {
 func (d *tour) installing(speed float64) (cluster, env strfmt.UUID) {
 	cluster = d.cluster()
 	env = d.infraEnv(&cluster)
-	d.crewAt(speed, env, 1)
+	d.groupAt(speed, env, 1)
 	d.until(cluster, models.ClusterStatusReady)
 	_, err := d.Installer.V2InstallCluster(d.Context(), installer.NewV2InstallClusterParams().WithClusterID(cluster))
 	require.NoError(d, err)
@@ -346,7 +346,7 @@ func (d *tour) filesOf(cluster, env, host strfmt.UUID) {
 	require.NoError(d, err)
 }
 
-// reportsOf says what the controller in a cluster says; the crew's controller speaks by another
+// reportsOf says what the controller in a cluster says; the group's controller speaks by another
 // client.
 func (d *tour) reportsOf(cluster, env, host strfmt.UUID) {
 	ctx := d.Context()
@@ -382,7 +382,7 @@ func (d *tour) join() {
 	env := d.infraEnv(cluster.ID)
 	_, err = d.update(*cluster.ID, &models.V2ClusterUpdateParams{PullSecret: conv.Pointer(pullSecret)})
 	require.NoError(d, err)
-	d.crew(env, 1)
+	d.group(env, 1)
 	host := *d.untilHost(env, models.HostStatusKnown).ID
 	_, err = d.Installer.V2InstallHost(ctx, installer.NewV2InstallHostParams().WithInfraEnvID(env).WithHostID(host))
 	require.NoError(d, err)

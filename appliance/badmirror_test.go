@@ -251,9 +251,9 @@ func (s *site) readyCluster(t *testing.T, address, secret, hostsSecret string) (
 	infraEnv := create(t, address+apiPath+"/infra-envs", s.newInfraEnv("line").with(object{"pull_secret": hostsSecret,
 		"cluster_id": id}))
 	ctx, cancel := context.WithCancel(t.Context())
-	crew := &simulate.Crew{URL: address, InfraEnvID: infraEnv, Count: 1, Speed: 1000}
+	group := &simulate.HostGroup{URL: address, InfraEnvID: infraEnv, Count: 1, Speed: 1000}
 	ended := make(chan error, 1)
-	go func() { ended <- crew.Run(ctx) }()
+	go func() { ended <- group.Run(ctx) }()
 	t.Cleanup(func() {
 		cancel()
 		if err := <-ended; err != nil {

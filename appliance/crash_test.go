@@ -220,10 +220,10 @@ type crashed struct {
 	clusterID strfmt.UUID
 	envID     strfmt.UUID
 
-	happened chan simulate.Event // what the crew does
+	happened chan simulate.Event // what the group does
 	stages   map[string][]string // by host, those it reported
 	steps    map[string]bool     // by host and type, those that agents carried out
-	silent   int                 // lives in a row in which the crew had nothing to say
+	silent   int                 // lives in a row in which the group had nothing to say
 	phase    atomic.Value        // of string
 	seen     identity
 }
@@ -241,16 +241,16 @@ func (in *crashed) install(t *testing.T, byPhase map[string]int) (killed int) {
 	defer cancel()
 
 	in.happened, in.stages, in.steps = make(chan simulate.Event, 4096), make(map[string][]string), make(map[string]bool)
-	crew := &simulate.Crew{
+	group := &simulate.HostGroup{
 		URL: in.address, InfraEnvID: in.envID.String(), Count: crashHosts, Speed: 600, Seed: uint64(in.number),
 		Observer: func(event simulate.Event) { in.happened <- event },
 	}
-	crewEnded, operatorEnded := make(chan error, 1), make(chan error, 1)
-	go func() { crewEnded <- crew.Run(ctx) }()
+	groupEnded, operatorEnded := make(chan error, 1), make(chan error, 1)
+	go func() { groupEnded <- group.Run(ctx) }()
 	go func() { operatorEnded <- in.operate(ctx) }()
 
 	for ended := false; !ended; {
-		ended = in.live(t, crewEnded, operatorEnded)
+		ended = in.live(t, groupEnded, operatorEnded)
 		if ended {
 			break
 		}
@@ -268,8 +268,8 @@ func (in *crashed) install(t *testing.T, byPhase map[string]int) (killed int) {
 }
 
 // live lets the appliance live until its random end: after some more events, or after some time in
-// which hosts have nothing to say. It reports whether the crew ended before.
-func (in *crashed) live(t *testing.T, crewEnded <-chan error, operatorEnded chan error) bool {
+// which hosts have nothing to say. It reports whether the group ended before.
+func (in *crashed) live(t *testing.T, groupEnded <-chan error, operatorEnded chan error) bool {
 	t.Helper()
 	// An appliance that always dies before the installer is extracted, or before the person at it
 	// has pressed Install, would never get on: its lives get longer, by four each time, and where
@@ -283,7 +283,7 @@ func (in *crashed) live(t *testing.T, crewEnded <-chan error, operatorEnded chan
 	defer timer.Stop()
 	for {
 		select {
-		case err := <-crewEnded:
+		case err := <-groupEnded:
 			require.NoError(t, err)
 			in.drain()
 			return true
@@ -319,8 +319,8 @@ func (in *crashed) drain() {
 	}
 }
 
-// note takes down what the crew does. It reports whether that moves the installation: some percents
-// of a stage don't, nor what an agent has found out before.
+// note takes down what the group does. It reports whether that moves the installation: some
+// percents of a stage don't, nor what an agent has found out before.
 func (in *crashed) note(event simulate.Event) bool {
 	id, stage := event.HostID.String(), string(event.Stage)
 	switch event.Kind {

@@ -182,11 +182,12 @@ func (d *hub) infraEnv(t *testing.T, namespace, name string) string {
 // its Agents.
 func (d *hub) boot(t *testing.T, namespace, infraEnv string, first, count int) []string {
 	t.Helper()
-	crew := &simulate.Crew{URL: d.address, InfraEnvID: d.infraEnv(t, namespace, infraEnv), First: first, Count: count,
+	group := &simulate.HostGroup{URL: d.address, InfraEnvID: d.infraEnv(t, namespace, infraEnv), First: first,
+		Count: count,
 		Speed: 1000, Spokes: outside.world.spokes}
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
-	go func() { ended <- crew.Run(ctx) }()
+	go func() { ended <- group.Run(ctx) }()
 	t.Cleanup(func() {
 		cancel()
 		<-ended // it may have been installed before, or not

@@ -220,10 +220,10 @@ func TestTheUpstreamClientInstallsACluster(t *testing.T) {
 			require.NoError(t, err)
 			requireDiscoveryISO(t, *image.Payload.URL)
 
-			crew := &simulate.Crew{URL: address, InfraEnvID: envID.String(), Count: topology.hosts, Speed: 1000,
+			group := &simulate.HostGroup{URL: address, InfraEnvID: envID.String(), Count: topology.hosts, Speed: 1000,
 				Spokes: outside.world.spokes}
-			crewEnded := make(chan error, 1)
-			go func() { crewEnded <- crew.Run(ctx) }()
+			groupEnded := make(chan error, 1)
+			go func() { groupEnded <- group.Run(ctx) }()
 
 			cluster := func() *models.Cluster {
 				got, err := api.V2GetCluster(ctx, &installer.V2GetClusterParams{ClusterID: clusterID})
@@ -246,7 +246,7 @@ func TestTheUpstreamClientInstallsACluster(t *testing.T) {
 				require.NotEqual(t, models.ClusterStatusError, *got.Status, *got.StatusInfo)
 				return *got.Status == models.ClusterStatusInstalled
 			})
-			require.NoError(t, <-crewEnded)
+			require.NoError(t, <-groupEnded)
 
 			var kubeconfig bytes.Buffer
 			_, err = api.V2DownloadClusterCredentials(ctx,

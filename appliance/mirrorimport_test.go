@@ -117,7 +117,7 @@ func TestRulesOfOneClusterReachItsHostsAndItsInstallationAndNobodyElse(t *testin
 
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
-	go func() { ended <- (&simulate.Crew{URL: address, InfraEnvID: env, Count: 1, Speed: 1000}).Run(ctx) }()
+	go func() { ended <- (&simulate.HostGroup{URL: address, InfraEnvID: env, Count: 1, Speed: 1000}).Run(ctx) }()
 	t.Cleanup(func() { cancel(); <-ended })
 	pressInstall(t, address, id)
 	requireStatus(t, address, id, models.ClusterStatusInstalled)

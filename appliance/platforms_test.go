@@ -90,15 +90,15 @@ func (s *site) install(t *testing.T, api *client.AssistedInstall, address string
 		}})
 	require.NoError(t, err)
 
-	crew := &simulate.Crew{
+	group := &simulate.HostGroup{
 		URL: address, InfraEnvID: env.Payload.ID.String(), Count: kind.masters + kind.arbiters + kind.workers,
 		Speed:    1000,
 		Hardware: simulate.Hardware{Manufacturer: kind.maker},
 	}
 	ended := make(chan error, 1)
-	crewCtx, stop := context.WithCancel(ctx)
+	groupCtx, stop := context.WithCancel(ctx)
 	defer stop()
-	go func() { ended <- crew.Run(crewCtx) }()
+	go func() { ended <- group.Run(groupCtx) }()
 
 	cluster := func() *models.Cluster {
 		got, err := api.Installer.V2GetCluster(ctx, &installer.V2GetClusterParams{ClusterID: id})
@@ -106,7 +106,7 @@ func (s *site) install(t *testing.T, api *client.AssistedInstall, address string
 		return got.Payload
 	}
 	if kind.fenced {
-		patiently(t, "the hosts are there", func() bool { return len(cluster().Hosts) == crew.Count })
+		patiently(t, "the hosts are there", func() bool { return len(cluster().Hosts) == group.Count })
 		for i, h := range cluster().Hosts {
 			fence(t, api, *env.Payload.ID, *h.ID, i)
 		}

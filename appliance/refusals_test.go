@@ -26,7 +26,9 @@ func TestWhatTheInstallerRefusesReachesThePersonAsOneEvent(t *testing.T) {
 	infraEnv := create(t, address+apiPath+"/infra-envs", s.newInfraEnv("line").with(object{"cluster_id": id}))
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
-	go func() { ended <- (&simulate.Crew{URL: address, InfraEnvID: infraEnv, Count: 3, Speed: 1000}).Run(ctx) }()
+	go func() {
+		ended <- (&simulate.HostGroup{URL: address, InfraEnvID: infraEnv, Count: 3, Speed: 1000}).Run(ctx)
+	}()
 	t.Cleanup(func() { cancel(); <-ended })
 	requireStatus(t, address, id, models.ClusterStatusReady)
 

@@ -286,15 +286,15 @@ func (p *play) steps(ctx context.Context) error {
 		func() (string, error) { return p.image(ctx) }) {
 		return nil
 	}
-	crewCtx, dismiss := context.WithCancel(ctx)
-	crew := &simulate.Crew{
+	groupCtx, dismiss := context.WithCancel(ctx)
+	group := &simulate.HostGroup{
 		URL: p.copy.LocalURL(), InfraEnvID: p.env, Count: len(p.shape.hosts), Speed: rehearsalSpeed,
 		Planned: p.shape.hosts, Network: p.shape.network,
 		Resolve: resolve, KeepFailed: true,
 		Hardware: simulate.Hardware{Architecture: rpmArchitecture(p.cluster.CPUArchitecture)},
 	}
 	ended := make(chan error, 1)
-	go func() { ended <- crew.Run(crewCtx) }()
+	go func() { ended <- group.Run(groupCtx) }()
 	defer func() {
 		dismiss()
 		<-ended

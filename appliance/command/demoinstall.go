@@ -44,14 +44,14 @@ func (d *demo) install(ctx context.Context, site *rehearsal, address string, log
 	d.say("  hosts  landfall simulate hosts --url %s --infra-env %s --first %d --count 1   adds one more\n", address,
 		*env.ID, d.hosts+1)
 
-	crew := &simulate.Crew{URL: address, InfraEnvID: env.ID.String(), Count: d.hosts, Speed: d.speed,
+	hosts := &simulate.HostGroup{URL: address, InfraEnvID: env.ID.String(), Count: d.hosts, Speed: d.speed,
 		Faults: d.parsedFaults, Logger: logger, KeepFailed: !d.exit, Spokes: site.spokes}
 	group, groupCtx := errgroup.WithContext(ctx)
-	crewCtx, dismiss := context.WithCancel(groupCtx)
+	groupCtx, dismiss := context.WithCancel(groupCtx)
 	defer dismiss()
 	group.Go(func() error {
-		err := crew.Run(crewCtx)
-		if crewCtx.Err() != nil {
+		err := hosts.Run(groupCtx)
+		if groupCtx.Err() != nil {
 			return nil
 		}
 		return err

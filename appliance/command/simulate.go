@@ -20,7 +20,7 @@ func newSimulate() *cobra.Command {
 func newSimulateHosts() *cobra.Command {
 	var faults, level string
 	target := &client{}
-	crew := &simulate.Crew{}
+	group := &simulate.HostGroup{}
 	cmd := &cobra.Command{
 		Use:   "hosts --infra-env ID",
 		Short: "Boot simulated hosts from an infra-env's discovery ISO",
@@ -30,42 +30,42 @@ func newSimulateHosts() *cobra.Command {
 			"hosts are done.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
-			if crew.Faults, err = simulate.ParseFaults(faults); err != nil {
+			if group.Faults, err = simulate.ParseFaults(faults); err != nil {
 				return usage("--faults: %w", err)
 			}
-			if crew.InfraEnvID == "" {
+			if group.InfraEnvID == "" {
 				return usage("--infra-env is missing; the page and GET /api/assisted-install/v2/infra-envs show the " +
 					"ids of infra-envs")
 			}
-			if crew.Count < 1 || crew.Speed <= 0 {
-				return usage("--count and --speed are %d and %g; both must be above zero", crew.Count, crew.Speed)
+			if group.Count < 1 || group.Speed <= 0 {
+				return usage("--count and --speed are %d and %g; both must be above zero", group.Count, group.Speed)
 			}
-			if crew.Logger, err = newLogger(config.Log{Format: "auto", Level: level},
+			if group.Logger, err = newLogger(config.Log{Format: "auto", Level: level},
 				cmd.ErrOrStderr()); err != nil {
 				return err
 			}
-			crew.URL = target.url
-			crew.Observer = hostTeller(cmd.OutOrStdout())
-			return stoppedQuietly(cmd.Context(), crew.Run(cmd.Context()))
+			group.URL = target.url
+			group.Observer = hostPrinter(cmd.OutOrStdout())
+			return stoppedQuietly(cmd.Context(), group.Run(cmd.Context()))
 		},
 	}
 	target.addFlag(cmd.Flags())
 	flags := cmd.Flags()
-	flags.StringVar(&crew.InfraEnvID, "infra-env", "", "id of the infra-env whose ISO the hosts boot")
-	flags.IntVar(&crew.Count, "count", 1, "number of hosts")
-	flags.IntVar(&crew.First, "first", 1,
-		"number of the first host; a later crew of the same infra-env begins after the last")
-	flags.Uint64Var(&crew.Seed, "seed", 0, "another seed gives other machines; the same gives the same ones")
-	flags.Float64Var(&crew.Speed, "speed", 20, "how many times faster than real hosts they are")
+	flags.StringVar(&group.InfraEnvID, "infra-env", "", "id of the infra-env whose ISO the hosts boot")
+	flags.IntVar(&group.Count, "count", 1, "number of hosts")
+	flags.IntVar(&group.First, "first", 1,
+		"number of the first host; a later group of the same infra-env begins after the last")
+	flags.Uint64Var(&group.Seed, "seed", 0, "another seed gives other machines; the same gives the same ones")
+	flags.Float64Var(&group.Speed, "speed", 20, "how many times faster than real hosts they are")
 	flags.StringVar(&faults, "faults", "",
 		"what goes wrong, with commas: slow-disk,host=2:clock-skew=90s,fail-at=Rebooting")
 	flags.StringVar(&level, "log-level", "warn", "least level that is logged: debug, info, warn, error")
 	return cmd
 }
 
-// hostTeller returns a crew's observer that writes a line for each event but the steps, which are
+// hostPrinter returns a group's observer that writes a line for each event but the steps, which are
 // many.
-func hostTeller(out io.Writer) func(simulate.Event) {
+func hostPrinter(out io.Writer) func(simulate.Event) {
 	return func(event simulate.Event) {
 		if event.Kind != simulate.EventStep {
 			fmt.Fprintln(out, event.Time.Format(time.TimeOnly), event.Hostname, event.Kind, event.Stage, event.Info)

@@ -43,7 +43,7 @@ func (e *FrozenError) Unwrap() error { return e.Err }
 // host that known describes goes on where it was.
 func (s *system) agent(ctx context.Context, known *models.Host) error {
 	if known != nil {
-		if err := s.goOn(ctx, known); err != nil {
+		if err := s.resumeAgent(ctx, known); err != nil {
 			return err
 		}
 	}
@@ -53,7 +53,7 @@ func (s *system) agent(ctx context.Context, known *models.Host) error {
 			return err
 		}
 		if command == nil {
-			if err := s.crew.pause(ctx, incompatibleInterval); err != nil {
+			if err := s.group.pause(ctx, incompatibleInterval); err != nil {
 				return err
 			}
 			continue
@@ -64,9 +64,9 @@ func (s *system) agent(ctx context.Context, known *models.Host) error {
 			if command.RetrySeconds > 0 {
 				again = time.Duration(command.RetrySeconds) * time.Second
 			}
-			s.crew.log.Warn("the command for the next-step runner cannot be used", "host", s.machine.hostname,
+			s.group.log.Warn("the command for the next-step runner cannot be used", "host", s.machine.hostname,
 				"error", err)
-			if err := s.crew.pause(ctx, again); err != nil {
+			if err := s.group.pause(ctx, again); err != nil {
 				return err
 			}
 			continue
@@ -78,9 +78,9 @@ func (s *system) agent(ctx context.Context, known *models.Host) error {
 	}
 }
 
-// goOn takes up what the host did before the crew was started again: the installer's work if it was
-// at it, and the runner.
-func (s *system) goOn(ctx context.Context, known *models.Host) error {
+// resumeAgent takes up what the host did before the group was started again: the installer's work
+// if it was at it, and the runner.
+func (s *system) resumeAgent(ctx context.Context, known *models.Host) error {
 	s.settled()
 	if known.DiscoveryAgentVersion != "" {
 		s.upgrade(known.DiscoveryAgentVersion)
@@ -120,8 +120,8 @@ func (s *system) register(ctx context.Context) (*models.HostRegistrationResponse
 			status == http.StatusConflict:
 			return nil, s.freeze(err)
 		default:
-			s.crew.log.Debug("not registered", "host", s.machine.hostname, "error", err)
-			if err := s.crew.rest(ctx, registrationWait(status)); err != nil {
+			s.group.log.Debug("not registered", "host", s.machine.hostname, "error", err)
+			if err := s.group.rest(ctx, registrationWait(status)); err != nil {
 				return nil, err
 			}
 		}
@@ -170,8 +170,8 @@ func (s *system) runner(ctx context.Context) error {
 			if statusOf(err) == http.StatusNotFound {
 				return s.freeze(err)
 			}
-			s.crew.log.Debug("no instructions", "host", s.machine.hostname, "error", err)
-			if err := s.crew.rest(ctx, waiting.delay()); err != nil {
+			s.group.log.Debug("no instructions", "host", s.machine.hostname, "error", err)
+			if err := s.group.rest(ctx, waiting.delay()); err != nil {
 				return err
 			}
 			continue
@@ -182,7 +182,7 @@ func (s *system) runner(ctx context.Context) error {
 			case models.StepTypeConnectivityCheck:
 				checks++
 				number := checks
-				steps.Go(func() { sent.inTurn(number, func() { s.step(running, sent, step) }) })
+				steps.Go(func() { sent.inOrder(number, func() { s.step(running, sent, step) }) })
 			case models.StepTypeInstall:
 				// Until the appliance hears from the installer it asks for it again, also when a
 				// fast one has come to its end meanwhile.
@@ -214,7 +214,8 @@ func (s *system) runner(ctx context.Context) error {
 			steps.Wait()
 			return context.Cause(ctx)
 		}
-		if err := s.crew.rest(ctx, jitter(time.Duration(instructions.NextInstructionSeconds)*time.Second)); err != nil {
+		if err := s.group.rest(ctx,
+			jitter(time.Duration(instructions.NextInstructionSeconds)*time.Second)); err != nil {
 			return err
 		}
 		if s.isUpgraded() {
@@ -245,10 +246,10 @@ type sentReplies struct {
 	check int // the number of the last connectivity check
 }
 
-// inTurn runs a connectivity check when no other runs, or not at all when a later one has been run.
-// A real host's is over long before the next is asked for; one that is many times as fast would
-// tell the appliance of its neighbours what is no longer so.
-func (r *sentReplies) inTurn(check int, run func()) {
+// inOrder runs a connectivity check when no other runs, or not at all when a later one has been
+// run. A real host's is over long before the next is asked for; one that is many times as fast
+// would tell the appliance of its neighbours what is no longer so.
+func (r *sentReplies) inOrder(check int, run func()) {
 	r.turn.Lock()
 	defer r.turn.Unlock()
 	if check > r.check {
@@ -320,13 +321,13 @@ func (s *system) step(ctx context.Context, sent *sentReplies, step *models.Step)
 		if reply.ExitCode == 0 {
 			sent.release(reply.StepType, reply.Output)
 		}
-		s.crew.log.Debug("reply not taken", "host", s.machine.hostname, "step", step.StepID, "error", err)
+		s.group.log.Debug("reply not taken", "host", s.machine.hostname, "step", step.StepID, "error", err)
 		return
 	}
 	s.emit(Event{Kind: EventStep, Info: string(step.StepType)})
 	switch {
 	case step.StepType == models.StepTypeInventory:
-		s.loseLink("")
+		s.cutLink("")
 	case step.StepType == models.StepTypeRebootForReclaim && reply.ExitCode == 0:
 		s.power(&reboot{into: fromImage, why: "it is reclaimed for another cluster"})
 	}

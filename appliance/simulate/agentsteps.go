@@ -156,22 +156,22 @@ func (s *system) canReach(remote strfmt.UUID, address string) bool {
 	if _, isolated := s.fault(Isolated); isolated {
 		return false
 	}
-	if other := s.crew.neighbour(remote); other != nil {
+	if other := s.group.otherHost(remote); other != nil {
 		if _, isolated := other.fault(Isolated); isolated {
 			return false
 		}
 	}
 	ip, err := netip.ParseAddr(address)
-	return err == nil && s.crew.Network.Contains(ip)
+	return err == nil && s.group.Network.Contains(ip)
 }
 
-// taken is true of the addresses of the site that answer: the gateway's and those of the crew's
+// taken is true of the addresses of the site that answer: the gateway's and those of the group's
 // hosts.
 func (s *system) taken() map[netip.Addr]bool {
 	taken := map[netip.Addr]bool{s.machine.gateway: true, s.machine.address.Addr(): true}
-	s.crew.mu.Lock()
-	defer s.crew.mu.Unlock()
-	for _, h := range s.crew.hosts {
+	s.group.mu.Lock()
+	defer s.group.mu.Unlock()
+	for _, h := range s.group.hosts {
 		taken[h.machine.address.Addr()] = true
 	}
 	return taken
@@ -251,8 +251,8 @@ func (s *system) resolveDomains(ctx context.Context, args []string) outcome {
 }
 
 func (s *system) addressesOf(ctx context.Context, name string) []netip.Addr {
-	if s.crew.Resolve != nil {
-		return s.crew.Resolve(ctx, name)
+	if s.group.Resolve != nil {
+		return s.group.Resolve(ctx, name)
 	}
 	address, err := netip.ParseAddr(s.resolve(name))
 	if err != nil {
@@ -366,8 +366,8 @@ func (s *system) allocateLeases(_ context.Context, args []string) outcome {
 }
 
 func (s *system) lease(mac string, fallback int) strfmt.IPv4 {
-	end := s.crew.Network.Masked().Addr().As4()
-	size := uint64(1) << (32 - s.crew.Network.Bits())
+	end := s.group.Network.Masked().Addr().As4()
+	size := uint64(1) << (32 - s.group.Network.Bits())
 	offset := size - 2 - 2*(fingerprint(mac)%8) - uint64(fallback)%2
 	value := uint64(end[0])<<24 | uint64(end[1])<<16 | uint64(end[2])<<8 | uint64(end[3])
 	value += offset
@@ -396,7 +396,7 @@ func (s *system) checkDiskSpeed(ctx context.Context, args []string) outcome {
 	if _, slow := s.fault(SlowDisk); slow {
 		response.IoSyncDuration = slowSyncMillis
 	}
-	if err := s.crew.pause(ctx, 20*time.Second); err != nil {
+	if err := s.group.pause(ctx, 20*time.Second); err != nil {
 		return failed(exitFailed, err)
 	}
 	return answered(response)
@@ -407,7 +407,7 @@ func (s *system) gatherLogs(ctx context.Context, args []string) outcome {
 	if err := decodeArguments("logs gather", args, 1, &request); err != nil {
 		return failed(exitFailed, err)
 	}
-	s.crew.watch(*request.ClusterID, s.api) // what comes after a failure, such as a reset, is the operator's
+	s.group.watch(*request.ClusterID, s.api) // what comes after a failure, such as a reset, is the operator's
 	if err := s.sendLogs(ctx, *request.ClusterID); err != nil {
 		return failed(exitFailed, err)
 	}
@@ -418,16 +418,16 @@ func (s *system) gatherLogs(ctx context.Context, args []string) outcome {
 func (s *system) sendLogs(ctx context.Context, cluster strfmt.UUID) error {
 	report := func(state models.LogsState) {
 		if err := s.api.hostLogsProgress(ctx, s.ref, state); err != nil {
-			s.crew.log.Debug("state of the logs not taken", "host", s.machine.hostname, "error", err)
+			s.group.log.Debug("state of the logs not taken", "host", s.machine.hostname, "error", err)
 		}
 	}
 	report(models.LogsStateRequested)
-	if err := s.crew.pause(ctx, logsTime); err != nil {
+	if err := s.group.pause(ctx, logsTime); err != nil {
 		return err
 	}
 	report(models.LogsStateCollecting)
 	folder := "logs_host_" + string(s.ref.host) + "/"
-	archive, err := archiveLogs(s.crew.Clock.Now(), map[string]string{
+	archive, err := archiveLogs(s.group.Clock.Now(), map[string]string{
 		folder + "agent.logs": fmt.Sprintf("%s agent %s of %s\n", s.now().UTC().Format(time.RFC3339), s.version(),
 			s.machine.hostname),
 		folder + "installer.logs": fmt.Sprintf("%s installation of %s for cluster %s\n",
@@ -437,7 +437,7 @@ func (s *system) sendLogs(ctx context.Context, cluster strfmt.UUID) error {
 	if err != nil {
 		return err
 	}
-	if err := s.crew.insist(ctx, func() error { return s.api.uploadLogs(ctx, cluster, &s.ref, archive) }); err != nil {
+	if err := s.group.retry(ctx, func() error { return s.api.uploadLogs(ctx, cluster, &s.ref, archive) }); err != nil {
 		return err
 	}
 	report(models.LogsStateCompleted)
@@ -485,7 +485,7 @@ func (s *system) downloadBootArtifacts(ctx context.Context, args []string) outco
 		return failed(exitFailed, err)
 	}
 	for _, address := range []*string{request.KernelURL, request.InitrdURL, request.RootfsURL} {
-		if err := s.crew.insist(ctx, func() error { return s.fetch(ctx, *address) }); err != nil {
+		if err := s.group.retry(ctx, func() error { return s.fetch(ctx, *address) }); err != nil {
 			return failed(exitFailed, err)
 		}
 	}
@@ -536,7 +536,7 @@ func (s *system) checkImages(ctx context.Context, args []string) outcome {
 		response.Images = append(response.Images, checked)
 		size, err := s.pull(ctx, image)
 		if err != nil {
-			s.crew.log.Warn("image not available", "host", s.machine.hostname, "image", image, "error", err)
+			s.group.log.Warn("image not available", "host", s.machine.hostname, "image", image, "error", err)
 			code = exitNoImage
 			continue
 		}
@@ -556,7 +556,7 @@ func (s *system) pull(ctx context.Context, image string) (int64, error) {
 		return 0, fmt.Errorf("image %s is not available (fault no-image)", image)
 	}
 	config := s.media.config
-	registries, err := s.crew.registries(config.RegistriesConf, config.TrustBundle)
+	registries, err := s.group.registries(config.RegistriesConf, config.TrustBundle)
 	if err != nil {
 		return 0, err
 	}
@@ -592,7 +592,7 @@ func imageSize(found *remote.Descriptor) int64 {
 }
 
 // registries is how hosts with that registries.conf and those CAs reach registries.
-func (c *Crew) registries(conf, bundle []byte) (*mirror.Client, error) {
+func (c *HostGroup) registries(conf, bundle []byte) (*mirror.Client, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	key := string(conf) + "\x00" + string(bundle)

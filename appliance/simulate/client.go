@@ -27,7 +27,7 @@ import (
 const (
 	// requestTimeout bounds how long an appliance may take to begin its answer, in real time.
 	requestTimeout = time.Minute
-	// connectionsPerHost bounds the connections of a whole crew; more hosts than that share them.
+	// connectionsPerHost bounds the connections of a whole group; more hosts than that share them.
 	connectionsPerHost = 256
 	// errorBodyLimit bounds how much of a refusal is read for its reason, in bytes.
 	errorBodyLimit = 16 << 10
@@ -96,8 +96,8 @@ func newConnection(base *url.URL, token string, transport http.RoundTripper) *co
 	}
 }
 
-// newTransport is the transport that all hosts of a crew share. A CA in PEM is trusted beside those
-// of the system.
+// newTransport is the transport that all hosts of a group share. A CA in PEM is trusted beside
+// those of the system.
 func newTransport(base http.RoundTripper, ca string) (http.RoundTripper, error) {
 	if base == nil {
 		transport := http.DefaultTransport.(*http.Transport).Clone()

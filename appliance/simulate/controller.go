@@ -35,7 +35,7 @@ const (
 	watchInterval   = 10 * time.Second
 	reportInterval  = 30 * time.Second
 	failureGrace    = 3 * time.Minute // for the logs of hosts that failed to arrive
-	failureFloor    = 20 * pollFloor  // however fast the crew is, its agents poll no faster
+	failureFloor    = 20 * pollFloor  // however fast the group is, its agents poll no faster
 	failurePolls    = 2               // the first may have been answered before the failure
 	endGrace        = 5 * time.Minute // for a cluster to go on without the hosts that are gone
 	certificateLife = 2 * 365 * 24 * time.Hour
@@ -47,14 +47,14 @@ const (
 	clusterVersion  = "cvo"
 )
 
-// cluster is the crew's share of a cluster that is being installed. It watches the cluster in the
-// API and, if the cluster's bootstrap host is of this crew, speaks for the nodes (as the bootstrap
+// cluster is the group's share of a cluster that is being installed. It watches the cluster in the
+// API and, if the cluster's bootstrap host is of this group, speaks for the nodes (as the bootstrap
 // and then the controller do) and finishes the installation. It holds nothing that it could not
-// find in the API again, so a crew that was started anew goes on.
+// find in the API again, so a group that was started anew goes on.
 type cluster struct {
-	crew *Crew
-	id   strfmt.UUID
-	api  *connection
+	group *HostGroup
+	id    strfmt.UUID
+	api   *connection
 
 	// controllerUp is closed when the controller runs: once a control plane node has joined.
 	controllerUp chan struct{}
@@ -64,9 +64,9 @@ type cluster struct {
 	// is in error.
 	restarted map[strfmt.UUID]time.Time
 	failed    map[strfmt.UUID]failure
-	// restartedIn is the state that each host of the crew was last dealt with in.
+	// restartedIn is the state that each host of the group was last dealt with in.
 	restartedIn map[strfmt.UUID]string
-	// idleSince is when the crew had no host left that is not done.
+	// idleSince is when the group had no host left that is not done.
 	idleSince time.Time
 	missing   int
 
@@ -75,15 +75,15 @@ type cluster struct {
 	finished   chan struct{}
 }
 
-// watch starts following a cluster, if the crew does not already.
-func (c *Crew) watch(id strfmt.UUID, api *connection) *cluster {
+// watch starts following a cluster, if the group does not already.
+func (c *HostGroup) watch(id strfmt.UUID, api *connection) *cluster {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if known, watched := c.clusters[id]; watched {
 		return known
 	}
 	cl := &cluster{
-		crew: c, id: id, api: api, controllerUp: make(chan struct{}),
+		group: c, id: id, api: api, controllerUp: make(chan struct{}),
 		restarted: map[strfmt.UUID]time.Time{}, failed: map[strfmt.UUID]failure{},
 		restartedIn: map[strfmt.UUID]string{},
 	}
@@ -92,7 +92,7 @@ func (c *Crew) watch(id strfmt.UUID, api *connection) *cluster {
 	return cl
 }
 
-func (c *Crew) unwatch(cl *cluster) {
+func (c *HostGroup) unwatch(cl *cluster) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.clusters, cl.id)
@@ -100,11 +100,11 @@ func (c *Crew) unwatch(cl *cluster) {
 
 // run follows the cluster until nothing is left to be done for it.
 func (cl *cluster) run(ctx context.Context) {
-	defer cl.crew.unwatch(cl)
+	defer cl.group.unwatch(cl)
 	defer cl.finalizing.Wait()
 	defer cl.stopFinalizing()
 	for !cl.tick(ctx) {
-		if cl.crew.rest(ctx, watchInterval) != nil {
+		if cl.group.rest(ctx, watchInterval) != nil {
 			return
 		}
 	}
@@ -112,16 +112,16 @@ func (cl *cluster) run(ctx context.Context) {
 
 // tick looks at the cluster once, and is true when that was the last time.
 func (cl *cluster) tick(ctx context.Context) bool {
-	standing := cl.crew.standing()
+	standings := cl.group.standings()
 	// a controller that comes to its end while the state is read is not to begin again by it
 	finalizing := cl.isFinalizing()
 	state, err := cl.api.cluster(ctx, cl.id, true)
 	if err != nil {
-		return cl.lost(err, standing)
+		return cl.lost(err, standings)
 	}
 	cl.missing = 0
 	if cl.leads(state) {
-		cl.speakForNodes(ctx, state)
+		cl.reportNodes(ctx, state)
 		if !finalizing {
 			cl.finalize(ctx, state)
 		}
@@ -131,8 +131,8 @@ func (cl *cluster) tick(ctx context.Context) bool {
 		if h.ID == nil {
 			continue
 		}
-		if ours := cl.crew.neighbour(*h.ID); ours != nil {
-			if order := cl.judge(state, h, ours); order == nil || ours.order(order, standing[*h.ID]) {
+		if ours := cl.group.otherHost(*h.ID); ours != nil {
+			if order := cl.assess(state, h, ours); order == nil || ours.order(order, standings[*h.ID]) {
 				cl.restartedIn[*h.ID] = conv.Value(h.Status)
 			}
 		}
@@ -142,8 +142,8 @@ func (cl *cluster) tick(ctx context.Context) bool {
 
 // lost deals with a cluster that could not be read: only one that the appliance keeps not knowing
 // is given up.
-func (cl *cluster) lost(err error, standing map[strfmt.UUID]int) bool {
-	cl.crew.log.Debug("cluster not read", "cluster_id", string(cl.id), "error", err)
+func (cl *cluster) lost(err error, standings map[strfmt.UUID]int) bool {
+	cl.group.log.Debug("cluster not read", "cluster_id", string(cl.id), "error", err)
 	if statusOf(err) != http.StatusNotFound {
 		return false
 	}
@@ -151,28 +151,28 @@ func (cl *cluster) lost(err error, standing map[strfmt.UUID]int) bool {
 	if cl.missing < missingRetries {
 		return false
 	}
-	for id, stands := range standing {
-		if h := cl.crew.neighbour(id); h.isUpFromDisk() {
+	for id, stands := range standings {
+		if h := cl.group.otherHost(id); h.isUpFromDisk() {
 			h.order(&verdict{Err: fmt.Errorf("its cluster %s is gone: %w", cl.id, err)}, stands)
 		}
 	}
 	return true
 }
 
-// leads is true if this crew speaks for the cluster's nodes: it has the bootstrap host, on which
+// leads is true if this group speaks for the cluster's nodes: it has the bootstrap host, on which
 // the controller starts.
 func (cl *cluster) leads(state *models.Cluster) bool {
 	for _, h := range state.Hosts {
 		if h.Bootstrap && h.ID != nil {
-			return cl.crew.neighbour(*h.ID) != nil
+			return cl.group.otherHost(*h.ID) != nil
 		}
 	}
 	return false
 }
 
-// judge says what the cluster's state means for a host of the crew: an order, or nil while there is
-// none.
-func (cl *cluster) judge(state *models.Cluster, h *models.Host, ours *host) error {
+// judge says what the cluster's state means for a host of the group: an order, or nil while there
+// is none.
+func (cl *cluster) assess(state *models.Cluster, h *models.Host, ours *host) error {
 	status, clusterStatus := conv.Value(h.Status), conv.Value(state.Status)
 	onDisk := ours.isUpFromDisk()
 	if status != models.HostStatusError && clusterStatus != models.ClusterStatusError {
@@ -198,14 +198,14 @@ func (cl *cluster) judge(state *models.Cluster, h *models.Host, ours *host) erro
 			return &reboot{into: fromImage, why: "the operator restarts it for a new installation"}
 		}
 	}
-	if cl.crew.KeepFailed {
+	if cl.group.KeepFailed {
 		return nil
 	}
 	if fault, has := ours.fault(FailAt); has && onDisk && isAfterReboot(fault.Stage) &&
 		fault.Stage != models.HostStageRebooting && cl.stuckAt(h, fault.Stage) {
 		return &verdict{Err: fmt.Errorf("the node never reached the stage %q (fault fail-at)", fault.Stage)}
 	}
-	return cl.judgeFailure(state, h, ours)
+	return cl.assessFailure(state, h, ours)
 }
 
 // failure is since when a host is in error, and how many polls of its agent had been answered then.
@@ -214,9 +214,9 @@ type failure struct {
 	polls int64
 }
 
-// judgeFailure gives up a host that is in error, or whose cluster is, after the time that its logs
+// assessFailure gives up a host that is in error, or whose cluster is, after the time that its logs
 // need, and not before its agent was told of it and has sent them.
-func (cl *cluster) judgeFailure(state *models.Cluster, h *models.Host, ours *host) error {
+func (cl *cluster) assessFailure(state *models.Cluster, h *models.Host, ours *host) error {
 	var why error
 	switch {
 	case conv.Value(h.Status) == models.HostStatusError:
@@ -228,10 +228,10 @@ func (cl *cluster) judgeFailure(state *models.Cluster, h *models.Host, ours *hos
 	}
 	since, known := cl.failed[*h.ID]
 	if !known {
-		cl.failed[*h.ID] = failure{cl.crew.Clock.Now(), ours.polls.Load()}
+		cl.failed[*h.ID] = failure{cl.group.Clock.Now(), ours.polls.Load()}
 		return nil
 	}
-	if cl.crew.Clock.Since(since.at) < max(cl.crew.scaled(failureGrace), failureFloor) {
+	if cl.group.Clock.Since(since.at) < max(cl.group.scaled(failureGrace), failureFloor) {
 		return nil
 	}
 	if !ours.isUpFromDisk() && (ours.polls.Load() < since.polls+failurePolls || ours.gathering.Load() > 0) {
@@ -248,20 +248,20 @@ func (cl *cluster) over(state *models.Cluster) bool {
 	case models.ClusterStatusError, models.ClusterStatusCancelled:
 		cl.stopFinalizing()
 	}
-	cl.crew.mu.Lock()
-	pending := cl.crew.pending
-	cl.crew.mu.Unlock()
-	now := cl.crew.Clock.Now()
+	cl.group.mu.Lock()
+	pending := cl.group.pending
+	cl.group.mu.Unlock()
+	now := cl.group.Clock.Now()
 	if pending > 0 || cl.isFinalizing() {
 		cl.idleSince = now
 		return false
 	}
-	return now.Sub(cl.idleSince) >= cl.crew.scaled(endGrace)
+	return now.Sub(cl.idleSince) >= cl.group.scaled(endGrace)
 }
 
-// speakForNodes reports what nodes that are up from their disks have reached since they were seen
+// reportNodes reports what nodes that are up from their disks have reached since they were seen
 // to restart. First the bootstrap does so, then the controller; they report the same stages.
-func (cl *cluster) speakForNodes(ctx context.Context, state *models.Cluster) {
+func (cl *cluster) reportNodes(ctx context.Context, state *models.Cluster) {
 	if conv.Value(state.Kind) == models.ClusterKindAddHostsCluster {
 		return
 	}
@@ -274,7 +274,7 @@ func (cl *cluster) speakForNodes(ctx context.Context, state *models.Cluster) {
 			delete(cl.restarted, *h.ID)
 			continue
 		}
-		cl.speakFor(ctx, h, single)
+		cl.reportNode(ctx, h, single)
 		if stage := stageOf(h); h.Role != models.HostRoleWorker && (stage == models.HostStageJoined ||
 			stage == models.HostStageDone) && !cl.runs {
 			cl.runs = true
@@ -293,15 +293,15 @@ func countMasters(state *models.Cluster) int {
 	return masters
 }
 
-// speakFor reports the stages that one node has reached by now.
-func (cl *cluster) speakFor(ctx context.Context, h *models.Host, single bool) {
+// reportNode reports the stages that one node has reached by now.
+func (cl *cluster) reportNode(ctx context.Context, h *models.Host, single bool) {
 	switch conv.Value(h.Status) {
 	case models.HostStatusInstallingInProgress, models.HostStatusInstallingPendingUserAction,
 		models.HostStatusInstalling:
 	default:
 		return
 	}
-	ours := cl.crew.neighbour(*h.ID)
+	ours := cl.group.otherHost(*h.ID)
 	if ours != nil && !ours.isUpFromDisk() {
 		return
 	}
@@ -314,7 +314,7 @@ func (cl *cluster) speakFor(ctx context.Context, h *models.Host, single bool) {
 			return
 		}
 		if err := cl.api.progress(ctx, hostRef{infraEnv: h.InfraEnvID, host: *h.ID}, next, ""); err != nil {
-			cl.crew.log.Debug("stage not taken", "host", h.RequestedHostname, "stage", string(next), "error", err)
+			cl.group.log.Debug("stage not taken", "host", h.RequestedHostname, "stage", string(next), "error", err)
 			return
 		}
 		h.Progress.CurrentStage = next
@@ -329,15 +329,15 @@ func failAt(ours *host) (Fault, bool) {
 	return ours.fault(FailAt)
 }
 
-// tell sends the event of a stage that was reported for a node; a node of another crew has only its
-// id.
+// tell sends the event of a stage that was reported for a node; a node of another group has only
+// its id.
 func (cl *cluster) tell(h *models.Host, ours *host, stage models.HostStage) {
 	event := Event{Kind: EventStage, ClusterID: cl.id, Stage: stage, HostID: *h.ID, Hostname: h.RequestedHostname}
 	if ours != nil {
 		ours.emit(event)
 		return
 	}
-	cl.crew.emit(event)
+	cl.group.emit(event)
 }
 
 // nextStage is the stage that comes after the node's present one, if it is time for it.
@@ -345,8 +345,8 @@ func (cl *cluster) nextStage(h *models.Host, single bool) models.HostStage {
 	stage := stageOf(h)
 	seen, known := cl.restarted[*h.ID]
 	if !known {
-		// A node that was further on when the crew was started anew counts from where it was.
-		seen = cl.crew.Clock.Now().Add(-cl.crew.scaled(reachedAfter(stage)))
+		// A node that was further on when the group was started anew counts from where it was.
+		seen = cl.group.Clock.Now().Add(-cl.group.scaled(reachedAfter(stage)))
 		cl.restarted[*h.ID] = seen
 	}
 	type step struct {
@@ -368,7 +368,7 @@ func (cl *cluster) nextStage(h *models.Host, single bool) models.HostStage {
 	default:
 		return ""
 	}
-	if cl.crew.Clock.Since(seen) < cl.crew.scaled(next.after) {
+	if cl.group.Clock.Since(seen) < cl.group.scaled(next.after) {
 		return ""
 	}
 	return next.stage
@@ -392,7 +392,7 @@ func reachedAfter(stage models.HostStage) time.Duration {
 // stuckAt is true of a node that should have reached the stage by now but has not.
 func (cl *cluster) stuckAt(h *models.Host, stage models.HostStage) bool {
 	seen, known := cl.restarted[*h.ID]
-	return known && cl.crew.Clock.Since(seen) > cl.crew.scaled(reachedAfter(stage)+failureGrace)
+	return known && cl.group.Clock.Since(seen) > cl.group.scaled(reachedAfter(stage)+failureGrace)
 }
 
 // finalize lets the controller finish the installation as soon as the cluster is finalizing.
@@ -461,9 +461,9 @@ func (c *controller) finish(ctx context.Context) {
 	}) != nil {
 		return
 	}
-	c.crew.emit(Event{Kind: EventCompleted, ClusterID: c.id, Info: completion.ErrorInfo})
+	c.group.emit(Event{Kind: EventCompleted, ClusterID: c.id, Info: completion.ErrorInfo})
 	if err := c.sendLogs(ctx); err != nil && ctx.Err() == nil {
-		c.crew.log.Warn("the controller's logs were not taken", "cluster_id", string(c.id), "error", err)
+		c.group.log.Warn("the controller's logs were not taken", "cluster_id", string(c.id), "error", err)
 	}
 }
 
@@ -504,8 +504,8 @@ func (c *controller) forever(ctx context.Context, request func() error) error {
 		if err == nil || ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		c.crew.log.Debug("the controller's report was not taken", "cluster_id", string(c.id), "error", err)
-		if err := c.crew.rest(ctx, reportInterval); err != nil {
+		c.group.log.Debug("the controller's report was not taken", "cluster_id", string(c.id), "error", err)
+		if err := c.group.rest(ctx, reportInterval); err != nil {
 			return err
 		}
 	}
@@ -517,7 +517,7 @@ func (c *controller) enter(ctx context.Context, stage models.FinalizingStage) er
 	if slices.Index(finalizingStages(), stage) < slices.Index(finalizingStages(), c.reached) {
 		return nil
 	}
-	c.crew.emit(Event{Kind: EventFinalizing, ClusterID: c.id, Info: string(stage)})
+	c.group.emit(Event{Kind: EventFinalizing, ClusterID: c.id, Info: string(stage)})
 	return c.forever(ctx, func() error { return c.api.finalizingStage(ctx, c.id, stage) })
 }
 
@@ -525,7 +525,7 @@ func (c *controller) enter(ctx context.Context, stage models.FinalizingStage) er
 // leads to a cluster.
 func (c *controller) checkKubeconfig(ctx context.Context) error {
 	var text bytes.Buffer
-	err := c.crew.insist(ctx, func() error {
+	err := c.group.retry(ctx, func() error {
 		text.Reset()
 		return c.api.credentials(ctx, c.id, "kubeconfig-noingress", &text)
 	})
@@ -574,7 +574,7 @@ func (c *controller) operators(ctx context.Context) (builtin, olm []string, err 
 // bringUp reports operators as progressing, a few times, and then as available.
 func (c *controller) bringUp(ctx context.Context, names []string) error {
 	for step := 1; step <= operatorSteps && len(names) > 0; step++ {
-		if err := c.crew.pause(ctx, operatorStep); err != nil {
+		if err := c.group.pause(ctx, operatorStep); err != nil {
 			return err
 		}
 		report := models.OperatorMonitorReport{
@@ -596,7 +596,7 @@ func (c *controller) bringUp(ctx context.Context, names []string) error {
 
 // sendLogs uploads the controller's logs.
 func (c *controller) sendLogs(ctx context.Context) error {
-	now := c.crew.Clock.Now()
+	now := c.group.Clock.Now()
 	archive, err := archiveLogs(now, map[string]string{
 		"assisted-installer-controller.logs": fmt.Sprintf("%s the installation of cluster %s has ended\n",
 			now.UTC().Format(time.RFC3339), c.id),
@@ -605,19 +605,19 @@ func (c *controller) sendLogs(ctx context.Context) error {
 		return err
 	}
 	return errors.Join(
-		c.crew.insist(ctx, func() error { return c.api.clusterLogsProgress(ctx, c.id, models.LogsStateRequested) }),
-		c.crew.insist(ctx, func() error { return c.api.uploadLogs(ctx, c.id, nil, archive) }),
-		c.crew.insist(ctx, func() error { return c.api.clusterLogsProgress(ctx, c.id, models.LogsStateCompleted) }),
+		c.group.retry(ctx, func() error { return c.api.clusterLogsProgress(ctx, c.id, models.LogsStateRequested) }),
+		c.group.retry(ctx, func() error { return c.api.uploadLogs(ctx, c.id, nil, archive) }),
+		c.group.retry(ctx, func() error { return c.api.clusterLogsProgress(ctx, c.id, models.LogsStateCompleted) }),
 	)
 }
 
 // ingressCertificate is that of the cluster's ingress. Where somebody plays the cluster's API,
 // kubeconfigs come to trust that by it.
 func (c *controller) ingressCertificate() (string, error) {
-	if c.crew.Spokes != nil {
-		return string(c.crew.Spokes.CA()), nil
+	if c.group.Spokes != nil {
+		return string(c.group.Spokes.CA()), nil
 	}
-	return ingressAuthority(c.crew.Clock.Now())
+	return ingressAuthority(c.group.Clock.Now())
 }
 
 // ingressAuthority makes a certificate authority as the cluster's ingress operator does, in PEM.

@@ -28,7 +28,7 @@ func (c *controller) bringUpOLM(ctx context.Context, names []string) error {
 		len(names) == 0 {
 		return err
 	}
-	if err := c.crew.pause(ctx, operatorStep); err != nil {
+	if err := c.group.pause(ctx, operatorStep); err != nil {
 		return err
 	}
 	if err := c.enter(ctx, models.FinalizingStageApplyingOlmManifests); err != nil {
@@ -41,9 +41,9 @@ func (c *controller) bringUpOLM(ctx context.Context, names []string) error {
 		return err
 	}
 	failing := slices.DeleteFunc(slices.Clone(names),
-		func(name string) bool { return !c.crew.Faults.ofOperator(OperatorFails, name) })
+		func(name string) bool { return !c.group.Faults.ofOperator(OperatorFails, name) })
 	stuck := slices.DeleteFunc(slices.Clone(names),
-		func(name string) bool { return !c.crew.Faults.ofOperator(OperatorStuck, name) })
+		func(name string) bool { return !c.group.Faults.ofOperator(OperatorStuck, name) })
 	ready := slices.DeleteFunc(slices.Clone(names), func(name string) bool {
 		return slices.Contains(failing, name) ||
 			slices.Contains(stuck, name)
@@ -79,7 +79,7 @@ func (c *controller) untilStageTimedOut(ctx context.Context, stage models.Finali
 			state.Progress.FinalizingStageTimedOut {
 			return nil
 		}
-		if err := c.crew.rest(ctx, reportInterval); err != nil {
+		if err := c.group.rest(ctx, reportInterval); err != nil {
 			return err
 		}
 	}

@@ -35,7 +35,7 @@ import (
 
 const testToken = "token-of-the-infra-env"
 
-// appliance is as much of an appliance as a crew needs, with the rules that matter to it: it takes
+// appliance is as much of an appliance as a group needs, with the rules that matter to it: it takes
 // every body through the models' validation, keeps states and stages, and fails the test when a
 // host breaks the protocol.
 type appliance struct {
@@ -46,7 +46,7 @@ type appliance struct {
 	image    *isogen.Image
 	images   []string
 
-	// What a test sets before it starts a crew.
+	// What a test sets before it starts a group.
 	workers     int                            // how many of the hosts, the last ones, are workers
 	expect      int                            // the installation starts with so many hosts known; 0: never
 	unbound     bool                           // the infra-env has no cluster
@@ -136,9 +136,10 @@ func (a *appliance) buildImage() *isogen.Image {
 	return image
 }
 
-// crew is a fast crew for this appliance.
-func (a *appliance) crew(count int) *Crew {
-	return &Crew{URL: a.server.URL, InfraEnvID: string(a.infraEnv), Count: count, Speed: 1e6, HTTP: a.server.Client()}
+// group is a fast group for this appliance.
+func (a *appliance) group(count int) *HostGroup {
+	return &HostGroup{URL: a.server.URL, InfraEnvID: string(a.infraEnv), Count: count, Speed: 1e6,
+		HTTP: a.server.Client()}
 }
 
 func (a *appliance) checked(next http.Handler) http.Handler {
@@ -154,7 +155,7 @@ func (a *appliance) checked(next http.Handler) http.Handler {
 		}
 		assert.NotEmpty(a.t, r.Header.Get("X-Request-Id"), "%s %s has no request id", r.Method, r.URL.Path)
 		body, err := io.ReadAll(r.Body)
-		if err != nil { // a crew that is stopped cuts its requests: nobody waits for the answer
+		if err != nil { // a group that is stopped cuts its requests: nobody waits for the answer
 			panic(http.ErrAbortHandler)
 		}
 		r.Body = io.NopCloser(bytes.NewReader(body))

@@ -26,7 +26,7 @@ const (
 	LowMemory FaultKind = "low-memory"
 	// SlowCPU leaves the host one core of 800 MHz.
 	SlowCPU FaultKind = "slow-cpu"
-	// DuplicateHostname makes the host report the name of the crew's first host.
+	// DuplicateHostname makes the host report the name of the group's first host.
 	DuplicateHostname FaultKind = "duplicate-hostname"
 	// NoDNS makes every name unknown.
 	NoDNS FaultKind = "no-dns"
@@ -79,7 +79,7 @@ type Fault struct {
 	Operator string
 }
 
-// Faults is what goes wrong in a crew. The zero value is a crew without faults.
+// Faults is what goes wrong in a group. The zero value is a group without faults.
 type Faults []Fault
 
 // faultSyntax describes how a kind of fault is written: its argument's name ("" for none) and how

@@ -89,16 +89,17 @@ func FuzzParseFaults(f *testing.F) {
 	})
 }
 
-// booted is the n-th host of a crew of two with these faults, up from an image with an empty
+// booted is the n-th host of a group of two with these faults, up from an image with an empty
 // config, without an appliance.
 func booted(t *testing.T, n int, faults string) *system {
 	t.Helper()
 	parsed, err := ParseFaults(faults)
 	require.NoError(t, err)
-	crew := &Crew{URL: "http://127.0.0.1:1", InfraEnvID: "6e9d7b8e-3c5a-4c39-a4ac-5a8a0a9fbd31", Count: 2, Speed: 1e6,
+	group := &HostGroup{URL: "http://127.0.0.1:1", InfraEnvID: "6e9d7b8e-3c5a-4c39-a4ac-5a8a0a9fbd31", Count: 2,
+		Speed:  1e6,
 		Faults: parsed}
-	require.NoError(t, crew.prepare())
-	hosts, err := crew.muster()
+	require.NoError(t, group.prepare())
+	hosts, err := group.newHosts()
 	require.NoError(t, err)
 	return &system{host: hosts[n-1], media: &media{config: &ignition.Discovered{}}, up: t.Context(),
 		power: func(error) {}}
@@ -163,7 +164,7 @@ func TestFaultsShowInWhatAHostReports(t *testing.T) {
 	}
 }
 
-// connectivity is what a host finds of the crew's first.
+// connectivity is what a host finds of the group's first.
 func connectivity(t *testing.T, s *system) *models.ConnectivityRemoteHost {
 	t.Helper()
 	first := booted(t, 1, "")
@@ -242,11 +243,11 @@ func TestFaultsOnTheWay(t *testing.T) {
 			t.Parallel()
 			a := newAppliance(t)
 			a.expect = 1
-			crew := a.crew(1)
+			group := a.group(1)
 			var err error
-			crew.Faults, err = ParseFaults(faults)
+			group.Faults, err = ParseFaults(faults)
 			require.NoError(t, err)
-			require.NoError(t, crew.Run(testContext(t)))
+			require.NoError(t, group.Run(testContext(t)))
 			id := a.order[0]
 			registrations := 1
 			switch faults {
@@ -264,9 +265,9 @@ func TestALostLinkLosesRequestsForAWhile(t *testing.T) {
 	t.Parallel()
 	a := newAppliance(t)
 	a.expect = 1
-	crew := a.crew(1)
-	crew.Speed = 1000
-	crew.Faults = Faults{{Kind: LostLink, Duration: 20 * time.Minute}}
+	group := a.group(1)
+	group.Speed = 1000
+	group.Faults = Faults{{Kind: LostLink, Duration: 20 * time.Minute}}
 	ctx, stop := context.WithCancel(testContext(t))
 	var mu sync.Mutex
 	var polls []time.Time
@@ -279,23 +280,23 @@ func TestALostLinkLosesRequestsForAWhile(t *testing.T) {
 		return 0
 	}
 	var log bytes.Buffer
-	crew.Logger = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
-	crew.Observer = func(e Event) {
+	group.Logger = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	group.Observer = func(e Event) {
 		if e.Kind == EventStage {
 			stop()
 		}
 	}
-	require.ErrorIs(t, crew.Run(ctx), context.Canceled)
-	require.Len(t, crew.hosts, 1)
-	for _, h := range crew.hosts {
+	require.ErrorIs(t, group.Run(ctx), context.Canceled)
+	require.Len(t, group.hosts, 1)
+	for _, h := range group.hosts {
 		up := h.link.cutTil
-		down := up.Add(-crew.scaled(20 * time.Minute))
+		down := up.Add(-group.scaled(20 * time.Minute))
 		during := slices.DeleteFunc(slices.Clone(polls), func(at time.Time) bool {
 			return at.Before(down) ||
 				!at.Before(up)
 		})
 		require.LessOrEqual(t, len(during), 1,
-			"nothing comes for twenty minutes of the crew's time but what was on its way")
+			"nothing comes for twenty minutes of the group's time but what was on its way")
 		require.Contains(t, log.String(), errLinkDown.Error())
 		require.True(t, polls[len(polls)-1].After(up), "the link comes back")
 	}
@@ -307,8 +308,8 @@ func TestLostMediaIsAnsweredWithItsOwnExitCode(t *testing.T) {
 	a.expect = 1
 	a.extraSteps = map[string][]*models.Step{models.HostStatusInstallingInProgress: {stepOf(models.StepTypeVerifyVips,
 		`[]`)}}
-	crew := a.crew(1)
-	crew.Faults = Faults{{Kind: LostMedia}}
+	group := a.group(1)
+	group.Faults = Faults{{Kind: LostMedia}}
 	ctx, stop := context.WithCancel(testContext(t))
 	a.onReply = func(_ string, reply models.StepReply) {
 		if reply.ExitCode == exitLostMedia {
@@ -319,8 +320,8 @@ func TestLostMediaIsAnsweredWithItsOwnExitCode(t *testing.T) {
 		// Hold the installation where the host still polls.
 		h.Status = conv.Pointer(models.HostStatusInstallingInProgress)
 	}
-	crew.Speed = 500
-	require.ErrorIs(t, crew.Run(ctx), context.Canceled)
+	group.Speed = 500
+	require.ErrorIs(t, group.Run(ctx), context.Canceled)
 }
 
 func TestAnUpgradedAgentRegistersAgain(t *testing.T) {
@@ -330,16 +331,16 @@ func TestAnUpgradedAgentRegistersAgain(t *testing.T) {
 		models.HostStatusKnown: {stepOf(models.StepTypeUpgradeAgent, `{"agent_image":"`+a.images[1]+`"}`)},
 	}
 	ctx, stop := context.WithCancel(testContext(t))
-	crew := a.crew(1)
+	group := a.group(1)
 	registered := 0
-	crew.Observer = func(e Event) {
+	group.Observer = func(e Event) {
 		if e.Kind == EventRegistered {
 			if registered++; registered == 2 {
 				stop()
 			}
 		}
 	}
-	require.ErrorIs(t, crew.Run(ctx), context.Canceled)
+	require.ErrorIs(t, group.Run(ctx), context.Canceled)
 	var response models.UpgradeAgentResponse
 	for _, reply := range a.replies[a.order[0]] {
 		if reply.StepType == models.StepTypeUpgradeAgent {
@@ -368,15 +369,15 @@ func TestAReclaimedHostRebootsIntoTheImage(t *testing.T) {
 		}
 	}
 	ctx, stop := context.WithCancel(testContext(t))
-	crew := a.crew(1)
+	group := a.group(1)
 	boots := 0
-	crew.Observer = func(e Event) {
+	group.Observer = func(e Event) {
 		if e.Kind == EventBooted {
 			if boots++; boots == 2 {
 				stop()
 			}
 		}
 	}
-	require.ErrorIs(t, crew.Run(ctx), context.Canceled)
+	require.ErrorIs(t, group.Run(ctx), context.Canceled)
 	require.Equal(t, 2, boots)
 }

@@ -26,10 +26,10 @@ type Guest struct {
 	// WriteImage writes to the disk at a path of the inventory what the machine comes up from after
 	// its installation.
 	WriteImage func(ctx context.Context, path string) error
-	// Speed and Logger are those of a Crew.
+	// Speed and Logger are those of a HostGroup.
 	Speed  float64
 	Logger *slog.Logger
-	// Observer is as a Crew's.
+	// Observer is as a HostGroup's.
 	Observer func(Event)
 }
 
@@ -42,9 +42,9 @@ func (g *Guest) Run(ctx context.Context, up bool) (restart bool, err error) {
 		return false, err
 	}
 	ctx, cancel := context.WithCancel(context.WithValue(ctx, linkKey{}, h.link))
-	defer h.crew.controllers.Wait()
+	defer h.group.controllers.Wait()
 	defer cancel()
-	h.crew.life, h.crew.pending = ctx, 1
+	h.group.life, h.group.pending = ctx, 1
 
 	var end error
 	if up {
@@ -62,8 +62,8 @@ func (g *Guest) Run(ctx context.Context, up bool) (restart bool, err error) {
 		end = settled.Err
 	}
 	if end == nil {
-		h.crew.finish(h, nil)
-		h.crew.controllers.Wait() // they end with the cluster's installation
+		h.group.finish(h, nil)
+		h.group.controllers.Wait() // they end with the cluster's installation
 	}
 	return false, end
 }
@@ -71,7 +71,7 @@ func (g *Guest) Run(ctx context.Context, up bool) (restart bool, err error) {
 // fromOwnDisk is a host that is up from its disk and has only the appliance to ask what became of
 // it.
 func (h *host) fromOwnDisk(ctx context.Context) error {
-	known, up, err := h.recall(ctx)
+	known, up, err := h.resume(ctx)
 	if err != nil {
 		return err
 	}
@@ -81,22 +81,22 @@ func (h *host) fromOwnDisk(ctx context.Context) error {
 	return h.onDisk(ctx, known)
 }
 
-// host makes the machine the only one of a crew.
+// host makes the machine the only one of a group.
 func (g *Guest) host() (*host, error) {
 	m, err := machineOf(g.ID, g.Inventory)
 	if err != nil {
 		return nil, err
 	}
-	crew := &Crew{
+	group := &HostGroup{
 		URL: g.Config.ServiceURL, InfraEnvID: g.Config.InfraEnvID, Count: 1, Speed: g.Speed,
 		Network: m.address.Masked(), Logger: g.Logger, Observer: g.Observer,
 	}
-	if err := crew.prepare(); err != nil {
+	if err := group.prepare(); err != nil {
 		return nil, err
 	}
-	h := newHost(crew, m)
+	h := newHost(group, m)
 	h.disc, h.write = &media{config: g.Config}, g.WriteImage
-	crew.hosts[h.ref.host] = h
+	group.hosts[h.ref.host] = h
 	return h, nil
 }
 

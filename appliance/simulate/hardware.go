@@ -37,7 +37,7 @@ type Planned struct {
 }
 
 // planned returns what is known of the host with that number; nothing of most.
-func (c *Crew) planned(number int) Planned {
+func (c *HostGroup) planned(number int) Planned {
 	if i := number - max(c.First, 1); i >= 0 && i < len(c.Planned) {
 		return c.Planned[i]
 	}
@@ -120,7 +120,7 @@ type disk struct {
 }
 
 // newMachine builds the host with that number (from 1) of an infra-env.
-func newMachine(c *Crew, number int) (machine, error) {
+func newMachine(c *HostGroup, number int) (machine, error) {
 	address, gateway, err := hostAddress(c.Network, number)
 	if err != nil {
 		return machine{}, err

@@ -32,7 +32,7 @@ const (
 
 // host is one simulated host.
 type host struct {
-	crew    *Crew
+	group   *HostGroup
 	machine machine
 	ref     hostRef
 	link    *link
@@ -53,10 +53,10 @@ type host struct {
 	vips map[models.VipType]string
 	// disk is true while the host is up from its disk.
 	disk bool
-	// standing counts the times that the host came to where the appliance can know of it:
+	// standings counts the times that the host came to where the appliance can know of it:
 	// registered, or up from its disk. It is steady from then on until it restarts.
-	standing int
-	steady   bool
+	standings int
+	steady    bool
 	// misbooted is set once WrongBootOrder has had its effect, and linkCuts remembers on which
 	// occasions LostLink has.
 	misbooted bool
@@ -67,9 +67,9 @@ type host struct {
 	polls, gathering atomic.Int64
 }
 
-func newHost(c *Crew, m machine) *host {
+func newHost(c *HostGroup, m machine) *host {
 	return &host{
-		crew: c, machine: m, link: &link{clock: c.Clock}, orders: make(chan error, 1),
+		group: c, machine: m, link: &link{clock: c.Clock}, orders: make(chan error, 1),
 		ref:  hostRef{infraEnv: strfmt.UUID(c.InfraEnvID), host: strfmt.UUID(m.id)},
 		vips: map[models.VipType]string{}, linkCuts: map[models.HostStage]bool{},
 	}
@@ -98,7 +98,7 @@ func (v *verdict) Unwrap() error { return v.Err }
 // run lives the host's life: nil means that it ended installed.
 func (h *host) run(ctx context.Context) error {
 	ctx = context.WithValue(ctx, linkKey{}, h.link)
-	known, up, err := h.recall(ctx)
+	known, up, err := h.resume(ctx)
 	if err != nil {
 		return err
 	}
@@ -121,7 +121,7 @@ func (h *host) runFrom(ctx context.Context, known *models.Host, up medium) error
 		case errors.As(end, &restart):
 			up = restart.into
 			h.emit(Event{Kind: EventRebooted, Info: string(up) + ": " + restart.why})
-			if err := h.crew.pause(ctx, bootTime); err != nil {
+			if err := h.group.pause(ctx, bootTime); err != nil {
 				return err
 			}
 		case errors.As(end, &settled):
@@ -132,22 +132,23 @@ func (h *host) runFrom(ctx context.Context, known *models.Host, up medium) error
 	}
 }
 
-// settle ends a host; one that failed stays until the operator ends the crew if KeepFailed says so.
+// settle ends a host; one that failed stays until the operator ends the group if KeepFailed says
+// so.
 func (h *host) settle(ctx context.Context, err error) error {
-	if err != nil && h.crew.KeepFailed && ctx.Err() == nil {
+	if err != nil && h.group.KeepFailed && ctx.Err() == nil {
 		h.emit(Event{Kind: EventFailed, Info: err.Error()})
 		<-ctx.Done()
 	}
 	return err
 }
 
-// recall finds out where the host was left when the crew ran before: machines do not lose their
+// recall finds out where the host was left when the group ran before: machines do not lose their
 // power because a simulator ended. A host in the middle of an installation goes on with it instead
 // of registering anew, which the appliance would have to take for a reboot.
-func (h *host) recall(ctx context.Context) (*models.Host, medium, error) {
-	operator := newConnection(h.crew.base, "", h.crew.transport)
+func (h *host) resume(ctx context.Context) (*models.Host, medium, error) {
+	operator := newConnection(h.group.base, "", h.group.transport)
 	var known *models.Host
-	err := h.crew.insist(ctx, func() (err error) {
+	err := h.group.retry(ctx, func() (err error) {
 		known, err = operator.host(ctx, h.ref)
 		if status := statusOf(err); status == http.StatusNotFound {
 			return nil
@@ -195,9 +196,9 @@ func (h *host) onDisk(ctx context.Context, known *models.Host) error {
 		if err != nil {
 			return err
 		}
-		h.crew.watch(*known.ClusterID, connection)
+		h.group.watch(*known.ClusterID, connection)
 	}
-	if h.misboots() {
+	if h.bootsImageAgain() {
 		return &reboot{into: fromImage, why: "its boot order is wrong"}
 	}
 	h.upFromDisk(true)
@@ -210,18 +211,18 @@ func (h *host) onDisk(ctx context.Context, known *models.Host) error {
 	}
 }
 
-// reconnect finds the appliance again for a host that is up from its disk since before the crew
+// reconnect finds the appliance again for a host that is up from its disk since before the group
 // ran: its address is in the image still.
 func (h *host) reconnect(ctx context.Context) (*connection, error) {
 	inserted, err := h.insert(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return h.crew.connect(inserted.config.ServiceURL, inserted.config.PullSecretToken,
+	return h.group.connect(inserted.config.ServiceURL, inserted.config.PullSecretToken,
 		string(inserted.config.ServiceCA))
 }
 
-func (h *host) misboots() bool {
+func (h *host) bootsImageAgain() bool {
 	_, wrong := h.fault(WrongBootOrder)
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -258,7 +259,7 @@ func (h *host) live(ctx context.Context, known *models.Host) error {
 	if err != nil {
 		return err
 	}
-	api, err := h.crew.connect(inserted.config.ServiceURL, inserted.config.PullSecretToken,
+	api, err := h.group.connect(inserted.config.ServiceURL, inserted.config.PullSecretToken,
 		string(inserted.config.ServiceCA))
 	if err != nil {
 		return err
@@ -273,7 +274,7 @@ func (h *host) live(ctx context.Context, known *models.Host) error {
 	up, power := context.WithCancelCause(ctx)
 	s := &system{host: h, media: inserted, api: api, power: power, up: up}
 	h.forgetOrders()
-	s.processes.Go(s.obey)
+	s.processes.Go(s.followOrders)
 	if misbooted {
 		s.processes.Go(s.fixBootOrder)
 	}
@@ -284,7 +285,7 @@ func (h *host) live(ctx context.Context, known *models.Host) error {
 }
 
 // obey carries out what the watcher of the host's cluster orders.
-func (s *system) obey() {
+func (s *system) followOrders() {
 	select {
 	case <-s.up.Done():
 	case order := <-s.orders:
@@ -294,7 +295,7 @@ func (s *system) obey() {
 
 // fixBootOrder is the operator who notices after a while that a host came up from the wrong device.
 func (s *system) fixBootOrder() {
-	if err := s.crew.pause(s.up, wrongBootTime); err == nil {
+	if err := s.group.pause(s.up, wrongBootTime); err == nil {
 		s.power(&reboot{into: fromDisk, why: "its boot order was put right"})
 	}
 }
@@ -304,16 +305,16 @@ func (s *system) fixBootOrder() {
 func (h *host) stands() int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.standing
+	return h.standings
 }
 
 // order tells the host what its cluster's state means for it. The state is older than the order: a
 // host that has restarted since, or has not come back to the appliance yet, does not hear it. An
 // order that the host has not taken yet stays the one that counts.
-func (h *host) order(what error, standing int) (heard bool) {
+func (h *host) order(what error, standings int) (heard bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if !h.steady || h.standing != standing {
+	if !h.steady || h.standings != standings {
 		return false
 	}
 	select {
@@ -337,20 +338,22 @@ func (h *host) forgetOrders() {
 // emit sends an event of this host.
 func (h *host) emit(event Event) {
 	event.Host, event.HostID, event.Hostname = h.machine.number, h.ref.host, h.machine.hostname
-	h.crew.emit(event)
+	h.group.emit(event)
 }
 
 // fault is the host's fault of that kind, if it has it.
-func (h *host) fault(kind FaultKind) (Fault, bool) { return h.crew.Faults.find(kind, h.machine.number) }
+func (h *host) fault(kind FaultKind) (Fault, bool) {
+	return h.group.Faults.find(kind, h.machine.number)
+}
 
 // now is the time that the host's clock shows.
 func (h *host) now() time.Time {
 	skew, _ := h.fault(ClockSkew)
-	return h.crew.Clock.Now().Add(skew.Duration)
+	return h.group.Clock.Now().Add(skew.Duration)
 }
 
-// loseLink cuts the host's link if it has that fault and has not lost it on this occasion before.
-func (h *host) loseLink(occasion models.HostStage) {
+// cutLink cuts the host's link if it has that fault and has not lost it on this occasion before.
+func (h *host) cutLink(occasion models.HostStage) {
 	lost, has := h.fault(LostLink)
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -358,14 +361,14 @@ func (h *host) loseLink(occasion models.HostStage) {
 		return
 	}
 	h.linkCuts[occasion] = true
-	h.link.cut(h.crew.scaled(lost.Duration))
+	h.link.cut(h.group.scaled(lost.Duration))
 }
 
 func (h *host) upFromDisk(up bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.disk, h.steady = up, up
-	h.standing++
+	h.standings++
 }
 
 // unsettled notes that the host is about to register: what the appliance says of it until then is
@@ -381,7 +384,7 @@ func (h *host) settled() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.steady = true
-	h.standing++
+	h.standings++
 }
 
 func (h *host) isUpFromDisk() bool {

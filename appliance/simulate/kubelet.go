@@ -140,21 +140,21 @@ func conditionOf(u *unstructured.Unstructured, kind string) string {
 	return ""
 }
 
-// joinNodes has the hosts of this crew that have restarted to join an installed cluster do what
+// joinNodes has the hosts of this group that have restarted to join an installed cluster do what
 // their kubelets do there. Nobody reports it: the appliance looks there.
 func (cl *cluster) joinNodes(state *models.Cluster) {
-	if cl.crew.Spokes == nil || conv.Value(state.Kind) != models.ClusterKindAddHostsCluster {
+	if cl.group.Spokes == nil || conv.Value(state.Kind) != models.ClusterKindAddHostsCluster {
 		return
 	}
-	spoke := cl.crew.Spokes.Cluster("api." + state.Name + "." + state.BaseDNSDomain)
+	spoke := cl.group.Spokes.Cluster("api." + state.Name + "." + state.BaseDNSDomain)
 	for _, h := range state.Hosts {
 		if h.ID == nil {
 			continue
 		}
-		ours := cl.crew.neighbour(*h.ID)
+		ours := cl.group.otherHost(*h.ID)
 		stage := stageOf(h)
 		if ours != nil {
-			cl.crew.Spokes.claim(*h.ID)
+			cl.group.Spokes.claim(*h.ID)
 		}
 		if ours == nil || !ours.isUpFromDisk() || conv.Value(h.Kind) != models.HostKindAddToExistingClusterHost ||
 			!isAfterReboot(stage) || stage == models.HostStageDone {
@@ -166,16 +166,16 @@ func (cl *cluster) joinNodes(state *models.Cluster) {
 		}
 		seen, known := cl.restarted[*h.ID]
 		if !known {
-			seen = cl.crew.Clock.Now()
+			seen = cl.group.Clock.Now()
 			cl.restarted[*h.ID] = seen
 		}
-		if cl.crew.Clock.Since(seen) < cl.crew.scaled(joinedTime) {
+		if cl.group.Clock.Since(seen) < cl.group.scaled(joinedTime) {
 			continue
 		}
 		kubelet := Kubelet{Cluster: spoke, Hostname: h.RequestedHostname,
 			Addresses: []string{ours.machine.address.Addr().String()}}
 		if _, err := kubelet.Tick(); err != nil {
-			cl.crew.log.Warn("a kubelet could not ask for its certificate", "host", h.RequestedHostname, "error", err)
+			cl.group.log.Warn("a kubelet could not ask for its certificate", "host", h.RequestedHostname, "error", err)
 		}
 	}
 }

@@ -19,7 +19,7 @@ import (
 
 // Kubelets plays the kubelets of hosts that join installed clusters and are simulated elsewhere, as
 // by landfall simulate hosts: from there no way leads to the clusters' APIs. Those of this
-// program's crews are left to them.
+// program's groups are left to them.
 type Kubelets struct {
 	URL    string // of the appliance
 	Spokes *Spokes
@@ -72,7 +72,7 @@ func (k *Kubelets) Run(ctx context.Context) error {
 	}
 }
 
-// plays tells whether a host has restarted to join a cluster, and no crew of this program has it.
+// plays tells whether a host has restarted to join a cluster, and no group of this program has it.
 func (k *Kubelets) plays(h *models.Host) bool {
 	stage := stageOf(h)
 	return h.ID != nil && conv.Value(h.Kind) == models.HostKindAddToExistingClusterHost && isAfterReboot(stage) &&

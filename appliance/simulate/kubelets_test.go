@@ -16,8 +16,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestKubeletsOfHostsThatAreSimulatedElsewhereJoin has a host of another program's crew become a
-// node, and leaves one of an own crew, one that is not yet up from its disk, and one of another
+// TestKubeletsOfHostsThatAreSimulatedElsewhereJoin has a host of another program's group become a
+// node, and leaves one of an own group, one that is not yet up from its disk, and one of another
 // cluster's first installation alone.
 func TestKubeletsOfHostsThatAreSimulatedElsewhereJoin(t *testing.T) {
 	spokes, err := NewSpokes(t.Context(), "127.0.0.1:0")

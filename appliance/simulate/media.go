@@ -31,7 +31,7 @@ type media struct {
 }
 
 // insert finds the discovery image, downloads it and reads the config out of its embed area. The
-// crew's first host to see an image downloads all of it and checks its digest; the others fetch
+// group's first host to see an image downloads all of it and checks its digest; the others fetch
 // only the ranges that lead to the config.
 func (h *host) insert(ctx context.Context) (*media, error) {
 	h.mu.Lock()
@@ -47,28 +47,28 @@ func (h *host) insert(ctx context.Context) (*media, error) {
 		}
 		// The infra-env was changed while its image was read: the image at that address is another
 		// now.
-		if err := h.crew.rest(ctx, installerBackoff().delay()); err != nil {
+		if err := h.group.rest(ctx, installerBackoff().delay()); err != nil {
 			return nil, err
 		}
 	}
 }
 
 func (h *host) readMedia(ctx context.Context) (*media, error) {
-	crew := h.crew
-	operator := newConnection(crew.base, "", crew.transport)
+	group := h.group
+	operator := newConnection(group.base, "", group.transport)
 	var address string
-	err := crew.insist(ctx, func() (err error) {
+	err := group.retry(ctx, func() (err error) {
 		address, err = operator.imageURL(ctx, h.ref.infraEnv)
 		return err
 	})
 	if err != nil {
 		return nil, err
 	}
-	image, err := crew.openImage(ctx, operator, address)
+	image, err := group.openImage(ctx, operator, address)
 	if err != nil {
 		return nil, err
 	}
-	if crew.firstLook(image.etag) {
+	if group.firstRead(image.etag) {
 		if err := image.download(ctx); err != nil {
 			return nil, err
 		}
@@ -84,8 +84,8 @@ func (h *host) readMedia(ctx context.Context) (*media, error) {
 	return &media{config: config, etag: image.etag}, nil
 }
 
-// firstLook is true for the first who asks with that tag.
-func (c *Crew) firstLook(etag string) bool {
+// firstRead is true for the first who asks with that tag.
+func (c *HostGroup) firstRead(etag string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.verified[etag] {
@@ -99,7 +99,7 @@ func (c *Crew) firstLook(etag string) bool {
 // a time.
 type image struct {
 	ctx     context.Context
-	crew    *Crew
+	group   *HostGroup
 	client  *http.Client
 	address string
 	size    int64
@@ -110,14 +110,14 @@ type image struct {
 }
 
 // openImage asks for the size and the tag of an image.
-func (c *Crew) openImage(ctx context.Context, from *connection, address string) (*image, error) {
+func (c *HostGroup) openImage(ctx context.Context, from *connection, address string) (*image, error) {
 	resolved, err := from.base.Parse(address)
 	if err != nil {
 		return nil, fmt.Errorf("the appliance gives %q as the discovery image's address, which is no URL: %w",
 			address, err)
 	}
-	i := &image{ctx: ctx, crew: c, client: from.http, address: resolved.String(), blocks: map[int64][]byte{}}
-	err = c.insist(ctx, func() error {
+	i := &image{ctx: ctx, group: c, client: from.http, address: resolved.String(), blocks: map[int64][]byte{}}
+	err = c.retry(ctx, func() error {
 		return i.request(ctx, http.MethodHead, "", func(response *http.Response) error {
 			i.size, i.etag = response.ContentLength, response.Header.Get("ETag")
 			return nil
@@ -216,7 +216,7 @@ func (i *image) fetch(p []byte, off int64) error {
 		return nil
 	}
 	byteRange := fmt.Sprintf("%d-%d", off, off+int64(len(p))-1)
-	return i.crew.insist(i.ctx, func() error {
+	return i.group.retry(i.ctx, func() error {
 		return i.request(i.ctx, http.MethodGet, byteRange, func(response *http.Response) error {
 			_, err := io.ReadFull(response.Body, p)
 			return err
@@ -230,7 +230,7 @@ func (i *image) download(ctx context.Context) error {
 	sum := sha256.New()
 	var done int64
 	for done < i.size {
-		err := i.crew.insist(ctx, func() error {
+		err := i.group.retry(ctx, func() error {
 			return i.request(ctx, http.MethodGet, strconv.FormatInt(done, 10)+"-", func(response *http.Response) error {
 				n, err := io.Copy(sum, io.LimitReader(response.Body, i.size-done))
 				done += n
@@ -265,7 +265,7 @@ func (i *image) publishedDigest(ctx context.Context) (string, error) {
 	address.Path += ".sha256"
 	beside := &image{client: i.client, address: address.String()}
 	var text []byte
-	err = i.crew.insist(ctx, func() error {
+	err = i.group.retry(ctx, func() error {
 		err := beside.request(ctx, http.MethodGet, "", func(response *http.Response) (err error) {
 			text, err = io.ReadAll(io.LimitReader(response.Body, errorBodyLimit))
 			return err

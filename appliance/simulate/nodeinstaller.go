@@ -45,7 +45,7 @@ type installation struct {
 	device  string
 }
 
-// resumedInstallation is the installation of a host that was at it when the crew ended.
+// resumedInstallation is the installation of a host that was at it when the group ended.
 func resumedInstallation(h *host, known *models.Host) installation {
 	wanted := installation{cluster: *known.ClusterID, role: known.Role, device: known.InstallationDiskPath}
 	if known.Bootstrap {
@@ -65,9 +65,9 @@ type nodeInstaller struct {
 	stop   context.CancelFunc
 	done   chan struct{}
 	result outcome
-	// resume is the stage to go on from: what comes before it was done when the crew ran before.
+	// resume is the stage to go on from: what comes before it was done when the group ran before.
 	resume models.HostStage
-	// clusterState is the crew's share of the host's cluster.
+	// clusterState is the group's share of the host's cluster.
 	clusterState *cluster
 }
 
@@ -141,7 +141,7 @@ func (s *system) startInstaller(wanted installation, resume models.HostStage) (*
 	running, stop := context.WithCancel(s.up)
 	n := &nodeInstaller{
 		system: s, installation: wanted, stop: stop, done: make(chan struct{}), resume: resume,
-		clusterState: s.crew.watch(wanted.cluster, s.api),
+		clusterState: s.group.watch(wanted.cluster, s.api),
 	}
 	if !slices.Contains(n.stages(), resume) {
 		n.resume = ""
@@ -256,16 +256,16 @@ func (n *nodeInstaller) enter(ctx context.Context, stage models.HostStage, info 
 	if fails {
 		return fmt.Errorf("the installation broke off at the stage %q (fault fail-at)", stage)
 	}
-	return n.crew.pause(ctx, takes)
+	return n.group.pause(ctx, takes)
 }
 
 // report tells the appliance the stage. A refusal does not end an installation, as it does not end
 // the real installer's.
 func (n *nodeInstaller) report(ctx context.Context, stage models.HostStage, info string) {
 	n.emit(Event{Kind: EventStage, ClusterID: n.cluster, Stage: stage, Info: info})
-	err := n.crew.insist(ctx, func() error { return n.api.progress(ctx, n.ref, stage, info) })
+	err := n.group.retry(ctx, func() error { return n.api.progress(ctx, n.ref, stage, info) })
 	if err != nil && ctx.Err() == nil {
-		n.crew.log.Warn("stage not taken", "host", n.machine.hostname, "stage", string(stage), "error", err)
+		n.group.log.Warn("stage not taken", "host", n.machine.hostname, "stage", string(stage), "error", err)
 	}
 }
 
@@ -276,7 +276,7 @@ func (n *nodeInstaller) download(ctx context.Context, name string) error {
 		return nil
 	}
 	var config bytes.Buffer
-	err := n.crew.insist(ctx, func() error {
+	err := n.group.retry(ctx, func() error {
 		config.Reset()
 		if name == "" {
 			return n.api.hostIgnition(ctx, n.ref, &config)
@@ -305,12 +305,12 @@ func (n *nodeInstaller) writeImage(ctx context.Context) error {
 		}
 	}
 	for percent := writePercentStep; percent <= 100; percent += writePercentStep {
-		if err := n.crew.pause(ctx, writeStepTime); err != nil {
+		if err := n.group.pause(ctx, writeStepTime); err != nil {
 			return err
 		}
 		n.report(ctx, models.HostStageWritingImageToDisk, fmt.Sprintf("%d%%", percent))
 		if percent == lostLinkPercent {
-			n.loseLink(models.HostStageWritingImageToDisk)
+			n.cutLink(models.HostStageWritingImageToDisk)
 		}
 	}
 	return nil
@@ -359,7 +359,7 @@ func (n *nodeInstaller) waitAsBootstrap(ctx context.Context) error {
 	}
 	if n.resume == "" {
 		n.report(ctx, models.HostStageWaitingForBootkube, "waiting for etcd to move to the control plane nodes")
-		if err := n.crew.pause(ctx, etcdBootstrapTime); err != nil {
+		if err := n.group.pause(ctx, etcdBootstrapTime); err != nil {
 			return err
 		}
 	}
@@ -372,12 +372,12 @@ func (n *nodeInstaller) waitAsBootstrap(ctx context.Context) error {
 		return context.Cause(ctx)
 	case <-n.clusterState.controllerUp:
 	}
-	err := n.crew.insist(ctx, func() error {
+	err := n.group.retry(ctx, func() error {
 		return n.api.clusterLogsProgress(ctx, n.cluster,
 			models.LogsStateRequested)
 	})
 	if err != nil && ctx.Err() == nil {
-		n.crew.log.Debug("state of the logs not taken", "host", n.machine.hostname, "error", err)
+		n.group.log.Debug("state of the logs not taken", "host", n.machine.hostname, "error", err)
 	}
 	return context.Cause(ctx)
 }
@@ -409,9 +409,9 @@ func (n *nodeInstaller) until(ctx context.Context, reached func() (bool, error))
 			return nil
 		}
 		if err != nil {
-			n.crew.log.Debug("not known yet", "host", n.machine.hostname, "error", err)
+			n.group.log.Debug("not known yet", "host", n.machine.hostname, "error", err)
 		}
-		if err := n.crew.rest(ctx, clusterPoll); err != nil {
+		if err := n.group.rest(ctx, clusterPoll); err != nil {
 			return err
 		}
 	}
@@ -421,7 +421,7 @@ func (n *nodeInstaller) until(ctx context.Context, reached func() (bool, error))
 func (n *nodeInstaller) restart(ctx context.Context) error {
 	if n.resume == "" {
 		if err := n.sendLogs(ctx, n.cluster); err != nil && ctx.Err() == nil {
-			n.crew.log.Warn("logs not taken", "host", n.machine.hostname, "error", err)
+			n.group.log.Warn("logs not taken", "host", n.machine.hostname, "error", err)
 		}
 	}
 	delay := shutdownDelay

@@ -16,29 +16,29 @@ import (
 )
 
 // Servers are machines that somebody else switches on, such as the stand-ins of their BMCs: they
-// come up from the disc that they are given. Those that boot images of one infra-env are one crew.
+// come up from the disc that they are given. Those that boot images of one infra-env are one group.
 // Set the fields before the first Boot.
 type Servers struct {
 	// Planned are the machines, the first with the number First.
 	Planned []Planned
 	First   int
-	// Speed, Faults, Network and Spokes are those of a Crew.
+	// Speed, Faults, Network and Spokes are those of a HostGroup.
 	Speed   float64
 	Faults  Faults
 	Network netip.Prefix
 	Spokes  *Spokes
 	Logger  *slog.Logger // nil discards
 
-	mu    sync.Mutex
-	crews map[string]*serverCrew // by infra-env
-	last  map[int]*serverCrew    // that a machine was of when it was booted last
-	life  context.Context
-	end   context.CancelFunc
+	mu     sync.Mutex
+	groups map[string]*serverGroup // by infra-env
+	last   map[int]*serverGroup    // that a machine was of when it was booted last
+	life   context.Context
+	end    context.CancelFunc
 }
 
-// serverCrew is a crew whose hosts come up one by one.
-type serverCrew struct {
-	*Crew
+// serverGroup is a group whose hosts come up one by one.
+type serverGroup struct {
+	*HostGroup
 	hosts map[int]*host
 	up    map[int]*sync.Mutex // held while that machine is up
 }
@@ -50,45 +50,45 @@ func (s *Servers) Boot(ctx context.Context, number int, path string) error {
 	if err != nil {
 		return err
 	}
-	crew, err := s.crew(inserted)
+	group, err := s.group(inserted)
 	if err != nil {
 		return err
 	}
-	h := crew.hosts[number]
+	h := group.hosts[number]
 	if h == nil {
 		return fmt.Errorf("there is no simulated server number %d", number)
 	}
 	s.mu.Lock()
-	s.last[number] = crew
+	s.last[number] = group
 	s.mu.Unlock()
-	crew.up[number].Lock()
-	defer crew.up[number].Unlock()
+	group.up[number].Lock()
+	defer group.up[number].Unlock()
 	h.mu.Lock()
 	h.disc = inserted
 	h.mu.Unlock()
-	return crew.live(ctx, h, nil, fromImage)
+	return group.live(ctx, h, nil, fromImage)
 }
 
 // FromDisk has the machine of that number be up from its disk, likewise. Where nothing was
 // installed it stays silent.
 func (s *Servers) FromDisk(ctx context.Context, number int) error {
 	s.mu.Lock()
-	crew := s.last[number]
+	group := s.last[number]
 	s.mu.Unlock()
-	if crew == nil {
+	if group == nil {
 		return nil
 	}
-	crew.up[number].Lock()
-	defer crew.up[number].Unlock()
-	h := crew.hosts[number]
-	known, up, err := h.recall(context.WithValue(ctx, linkKey{}, h.link))
+	group.up[number].Lock()
+	defer group.up[number].Unlock()
+	h := group.hosts[number]
+	known, up, err := h.resume(context.WithValue(ctx, linkKey{}, h.link))
 	if err != nil || up != fromDisk {
 		return err
 	}
-	return crew.live(ctx, h, known, fromDisk)
+	return group.live(ctx, h, known, fromDisk)
 }
 
-func (c *serverCrew) live(ctx context.Context, h *host, known *models.Host, up medium) error {
+func (c *serverGroup) live(ctx context.Context, h *host, known *models.Host, up medium) error {
 	c.mu.Lock()
 	c.pending++
 	c.mu.Unlock()
@@ -104,43 +104,43 @@ func (s *Servers) Close() {
 	if s.end != nil {
 		s.end()
 	}
-	for _, crew := range s.crews {
-		crew.controllers.Wait()
+	for _, group := range s.groups {
+		group.controllers.Wait()
 	}
 }
 
-func (s *Servers) crew(disc *media) (*serverCrew, error) {
+func (s *Servers) group(disc *media) (*serverGroup, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.life == nil {
 		s.life, s.end = context.WithCancel(context.Background())
-		s.crews, s.last = map[string]*serverCrew{}, map[int]*serverCrew{}
+		s.groups, s.last = map[string]*serverGroup{}, map[int]*serverGroup{}
 	}
 	id := disc.config.InfraEnvID
-	if known := s.crews[id]; known != nil {
+	if known := s.groups[id]; known != nil {
 		return known, nil
 	}
-	crew := &serverCrew{
-		Crew: &Crew{
+	group := &serverGroup{
+		HostGroup: &HostGroup{
 			URL: disc.config.ServiceURL, InfraEnvID: id, Count: len(s.Planned), First: s.First, Planned: s.Planned,
 			Speed: s.Speed, Faults: s.Faults,
 			Network: s.Network, Spokes: s.Spokes, Logger: s.Logger, KeepFailed: true,
 		},
 		hosts: map[int]*host{}, up: map[int]*sync.Mutex{},
 	}
-	if err := crew.prepare(); err != nil {
+	if err := group.prepare(); err != nil {
 		return nil, err
 	}
-	hosts, err := crew.muster()
+	hosts, err := group.newHosts()
 	if err != nil {
 		return nil, err
 	}
-	crew.life = s.life
+	group.life = s.life
 	for _, h := range hosts {
-		crew.hosts[h.machine.number], crew.up[h.machine.number] = h, new(sync.Mutex)
+		group.hosts[h.machine.number], group.up[h.machine.number] = h, new(sync.Mutex)
 	}
-	s.crews[id] = crew
-	return crew, nil
+	s.groups[id] = group
+	return group, nil
 }
 
 // readDisc reads the config out of a disc.

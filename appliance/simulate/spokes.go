@@ -27,7 +27,7 @@ import (
 
 // Spokes plays the APIs of clusters that are installed, all on one port: which cluster is meant is
 // told by the name that a client asks for, as it is in the cluster's kubeconfig. Their certificates
-// are of one authority, which the crew's controllers report as that of their clusters' ingresses,
+// are of one authority, which the group's controllers report as that of their clusters' ingresses,
 // so kubeconfigs trust it.
 type Spokes struct {
 	listener net.Listener
@@ -39,7 +39,7 @@ type Spokes struct {
 	mu           sync.Mutex
 	certificates map[string]*tls.Certificate
 	clusters     map[string]*Spoke
-	claimed      map[strfmt.UUID]bool // hosts that a crew plays the kubelets of
+	claimed      map[strfmt.UUID]bool // hosts that a group plays the kubelets of
 }
 
 // NewSpokes serves at an address until it is closed.
@@ -127,7 +127,7 @@ func (s *Spokes) Cluster(name string) *Spoke {
 	return held
 }
 
-// claim leaves a host's kubelet to the crew that has the host.
+// claim leaves a host's kubelet to the group that has the host.
 func (s *Spokes) claim(host strfmt.UUID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

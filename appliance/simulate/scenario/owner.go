@@ -19,7 +19,7 @@ import (
 type slot struct {
 	site     *site
 	index    int
-	rack     *simulate.Rack
+	rack     *simulate.MachineSet
 	machines []*machine
 
 	cluster, env string    // that there are now, "" for none
@@ -44,7 +44,7 @@ const (
 	deadTime     = 26 * time.Hour // an installation ends within a day, one way or another
 )
 
-func newSlot(s *site, index int, rack *simulate.Rack) (*slot, error) {
+func newSlot(s *site, index int, rack *simulate.MachineSet) (*slot, error) {
 	slot := &slot{site: s, index: index, rack: rack}
 	count := int(s.kind.Topology) + s.kind.Workers
 	for number := 1; number <= count+s.kind.Spares; number++ {

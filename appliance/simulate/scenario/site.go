@@ -134,7 +134,7 @@ func newSite(ctx context.Context, scenario *Scenario, number int, dir string) (*
 		return nil, err
 	}
 	for i := range kind.Clusters {
-		rack := simulate.NewRack(fmt.Sprintf("%s/%d", s.name, i), scenario.Seed, network, kind.Hardware.machine())
+		rack := simulate.NewMachineSet(fmt.Sprintf("%s/%d", s.name, i), scenario.Seed, network, kind.Hardware.machine())
 		slot, err := newSlot(s, i, rack)
 		if err != nil {
 			return nil, errors.Join(err, s.appliance.close())

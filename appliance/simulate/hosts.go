@@ -1,9 +1,9 @@
 // Package simulate plays what a site has and an appliance does not: hosts that boot the discovery
 // image and are installed, and the registry, release payload and base ISO that they are installed
 // from. The hosts speak the protocols of the Assisted Installer's agent, installer and controller
-// over HTTP, so the same crew drives the demo, the end-to-end tests and load tests.
+// over HTTP, so the same group drives the demo, the end-to-end tests and load tests.
 //
-// A Crew is a number of hosts that boot the image of one infra-env. Each host runs in its own
+// A HostGroup is a number of hosts that boot the image of one infra-env. Each host runs in its own
 // goroutine: it is either up from the discovery image (host.go, agent.go) with the installer beside
 // it (nodeinstaller.go), or from its own disk, where the cluster's controller speaks for it
 // (controller.go). What a host has for hardware is in hardware.go, what can go wrong in faults.go.
@@ -28,16 +28,16 @@ import (
 	"landfall/appliance/mirror"
 )
 
-// DefaultNetwork is the network of hosts whose crew names none.
+// DefaultNetwork is the network of hosts whose group names none.
 func DefaultNetwork() netip.Prefix { return netip.MustParsePrefix("192.168.100.0/24") }
 
-// pollFloor is the shortest time between two polls, however fast the crew is: a crew must not be a
-// busy loop.
+// pollFloor is the shortest time between two polls, however fast the group is: a group must not be
+// a busy loop.
 const pollFloor = 50 * time.Millisecond
 
-// Crew is a number of simulated hosts that boot the discovery image of one infra-env. Set the
+// HostGroup is a number of simulated hosts that boot the discovery image of one infra-env. Set the
 // fields before Run and leave them alone after.
-type Crew struct {
+type HostGroup struct {
 	// URL is the appliance's address as its operator reaches it, without the API's path: it is
 	// asked for the discovery image only; the hosts then speak to the address that they find in the
 	// image.
@@ -45,7 +45,7 @@ type Crew struct {
 	// InfraEnvID names the infra-env.
 	InfraEnvID string
 	// Count is the number of hosts and First the number of the first, from 1 (0 counts as 1): a
-	// later crew that adds hosts to the same infra-env begins with the number after the last.
+	// later group that adds hosts to the same infra-env begins with the number after the last.
 	Count, First int
 	// Speed divides every time that a host waits; 1 (and 0) is the time that real hosts take.
 	Speed float64
@@ -58,9 +58,9 @@ type Crew struct {
 	Clock clockwork.Clock
 	// Logger takes one line for each event; nil discards them.
 	Logger *slog.Logger
-	// HTTP lends its transport to all hosts; nil is one of the crew's own.
+	// HTTP lends its transport to all hosts; nil is one of the group's own.
 	HTTP *http.Client
-	// Seed makes the hosts of two crews on one infra-env differ; the same seed gives the same
+	// Seed makes the hosts of two groups on one infra-env differ; the same seed gives the same
 	// hosts.
 	Seed uint64
 	// Network is the IPv4 network in which the hosts have their addresses, from the tenth on; zero
@@ -157,11 +157,11 @@ func (e *HostError) Unwrap() error { return e.Err }
 // their clusters' controllers too. The error joins a HostError for each host that failed. When ctx
 // ends before that, the error holds ctx's as well. An appliance that is down, at the start or
 // later, is waited for.
-func (c *Crew) Run(ctx context.Context) error {
+func (c *HostGroup) Run(ctx context.Context) error {
 	if err := c.prepare(); err != nil {
 		return err
 	}
-	hosts, err := c.muster()
+	hosts, err := c.newHosts()
 	if err != nil {
 		return err
 	}
@@ -184,7 +184,7 @@ func (c *Crew) Run(ctx context.Context) error {
 	return errors.Join(append(c.failures, context.Cause(ctx))...)
 }
 
-func (c *Crew) prepare() error {
+func (c *HostGroup) prepare() error {
 	base, err := url.Parse(c.URL)
 	if err != nil || base.Host == "" || (base.Scheme != "http" && base.Scheme != "https") {
 		return fmt.Errorf("%q is no address of an appliance: write one such as http://127.0.0.1:8090", c.URL)
@@ -193,7 +193,7 @@ func (c *Crew) prepare() error {
 		return fmt.Errorf("%q is no id of an infra-env: ids are UUIDs", c.InfraEnvID)
 	}
 	if c.Count < 1 {
-		return fmt.Errorf("a crew of %d hosts does nothing: ask for 1 or more", c.Count)
+		return fmt.Errorf("a group of %d hosts does nothing: ask for 1 or more", c.Count)
 	}
 	if c.Speed < 0 {
 		return fmt.Errorf("speed %g is negative: 1 is real time, 60 makes a minute last a second", c.Speed)
@@ -231,8 +231,8 @@ func (c *Crew) prepare() error {
 	return err
 }
 
-// muster builds the hosts.
-func (c *Crew) muster() ([]*host, error) {
+// newHosts builds the hosts.
+func (c *HostGroup) newHosts() ([]*host, error) {
 	var hosts []*host
 	for number := c.First; number < c.First+c.Count; number++ {
 		m, err := newMachine(c, number)
@@ -247,7 +247,7 @@ func (c *Crew) muster() ([]*host, error) {
 }
 
 // finish takes down how a host ended.
-func (c *Crew) finish(h *host, err error) {
+func (c *HostGroup) finish(h *host, err error) {
 	c.mu.Lock()
 	c.pending--
 	c.mu.Unlock()
@@ -266,7 +266,7 @@ func (c *Crew) finish(h *host, err error) {
 }
 
 // emit logs an event and tells the observer.
-func (c *Crew) emit(event Event) {
+func (c *HostGroup) emit(event Event) {
 	event.Time = c.Clock.Now()
 	c.log.Info(string(event.Kind), "host", event.Hostname, "host_id", string(event.HostID), "cluster_id",
 		string(event.ClusterID),
@@ -283,7 +283,7 @@ type connectionKey struct{ url, token, ca string }
 
 // connect gives the connection to an appliance with a token and a CA; hosts with the same three
 // share it.
-func (c *Crew) connect(address, token, ca string) (*connection, error) {
+func (c *HostGroup) connect(address, token, ca string) (*connection, error) {
 	base, err := url.Parse(address)
 	if err != nil || base.Host == "" {
 		return nil, fmt.Errorf("the discovery config names %q as the appliance's address, which is no URL", address)
@@ -302,36 +302,38 @@ func (c *Crew) connect(address, token, ca string) (*connection, error) {
 	return c.connections[key], nil
 }
 
-// neighbour is the host of the crew with that id, if it has one.
-func (c *Crew) neighbour(id strfmt.UUID) *host {
+// otherHost is the host of the group with that id, if it has one.
+func (c *HostGroup) otherHost(id strfmt.UUID) *host {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.hosts[id]
 }
 
-// standing says where each host is in its life.
-func (c *Crew) standing() map[strfmt.UUID]int {
+// standings says where each host is in its life.
+func (c *HostGroup) standings() map[strfmt.UUID]int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	standing := make(map[strfmt.UUID]int, len(c.hosts))
+	standings := make(map[strfmt.UUID]int, len(c.hosts))
 	for id, h := range c.hosts {
-		standing[id] = h.stands()
+		standings[id] = h.stands()
 	}
-	return standing
+	return standings
 }
 
-// scaled is how long a wait of d lasts in this crew.
-func (c *Crew) scaled(d time.Duration) time.Duration { return time.Duration(float64(d) / c.Speed) }
+// scaled is how long a wait of d lasts in this group.
+func (c *HostGroup) scaled(d time.Duration) time.Duration { return time.Duration(float64(d) / c.Speed) }
 
 // pause waits as long as something takes; it ends early with ctx's cause.
-func (c *Crew) pause(ctx context.Context, d time.Duration) error { return c.wait(ctx, c.scaled(d)) }
+func (c *HostGroup) pause(ctx context.Context, d time.Duration) error {
+	return c.wait(ctx, c.scaled(d))
+}
 
 // rest waits between two polls, never less than pollFloor.
-func (c *Crew) rest(ctx context.Context, d time.Duration) error {
+func (c *HostGroup) rest(ctx context.Context, d time.Duration) error {
 	return c.wait(ctx, max(c.scaled(d), pollFloor))
 }
 
-func (c *Crew) wait(ctx context.Context, d time.Duration) error {
+func (c *HostGroup) wait(ctx context.Context, d time.Duration) error {
 	if d <= 0 || ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
@@ -364,10 +366,10 @@ func (b *backoff) delay() time.Duration {
 // missingRetries is how often the installer asks again for what is refused with 404, 423 or 425.
 const missingRetries = 10
 
-// insist repeats a request as the installer does: without end while the appliance is not there or
+// retry repeats a request as the installer does: without end while the appliance is not there or
 // answers 5xx (but 501), 408 or 429, a few times on 404, 423 and 425, and not at all on other
 // refusals.
-func (c *Crew) insist(ctx context.Context, request func() error) error {
+func (c *HostGroup) retry(ctx context.Context, request func() error) error {
 	waiting := installerBackoff()
 	missing := 0
 	for {

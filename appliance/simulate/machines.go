@@ -11,11 +11,11 @@ import (
 	"github.com/openshift/assisted-service/models"
 )
 
-// Rack is machines that share a network and have no life of their own: whoever holds it decides
-// when they are up and carries their answers (see appliance/simulate/scenario). A rack is used by
-// one goroutine.
-type Rack struct {
-	crew     *Crew
+// MachineSet is machines that share a network and have no life of their own: whoever holds it
+// decides when they are up and carries their answers (see appliance/simulate/scenario). A rack is
+// used by one goroutine.
+type MachineSet struct {
+	group    *HostGroup
 	faults   map[int]Faults
 	answers  map[stepKey]*models.StepReply
 	machines map[int]*Machine
@@ -23,7 +23,7 @@ type Rack struct {
 
 // Machine is one of a rack.
 type Machine struct {
-	rack   *Rack
+	set    *MachineSet
 	system *system
 }
 
@@ -34,11 +34,12 @@ type stepKey struct {
 	arguments string
 }
 
-// NewRack returns a rack of a site by that name: the same name and seed give the same machines.
-func NewRack(site string, seed uint64, network netip.Prefix, hardware Hardware) *Rack {
+// NewMachineSet returns a rack of a site by that name: the same name and seed give the same
+// machines.
+func NewMachineSet(site string, seed uint64, network netip.Prefix, hardware Hardware) *MachineSet {
 	identity := uuid.NewSHA1(uuid.NameSpaceOID, []byte("landfall simulated site "+site))
-	return &Rack{
-		crew: &Crew{
+	return &MachineSet{
+		group: &HostGroup{
 			// nothing waits here
 			InfraEnvID: identity.String(), Seed: seed, Network: network, Hardware: hardware, Speed: math.Inf(1),
 			hosts: map[strfmt.UUID]*host{},
@@ -48,11 +49,11 @@ func NewRack(site string, seed uint64, network netip.Prefix, hardware Hardware) 
 }
 
 // Machine puts the machine of that number (from 1) into the rack, or returns the one that is there.
-func (r *Rack) Machine(number int) (*Machine, error) {
+func (r *MachineSet) Machine(number int) (*Machine, error) {
 	if known := r.machines[number]; known != nil {
 		return known, nil
 	}
-	m := &Machine{rack: r}
+	m := &Machine{set: r}
 	r.machines[number] = m
 	return m, m.build(number)
 }
@@ -60,30 +61,30 @@ func (r *Rack) Machine(number int) (*Machine, error) {
 // SetFaults says what is wrong with the machine from now on.
 func (m *Machine) SetFaults(faults Faults) error {
 	number := m.system.machine.number
-	m.rack.faults[number] = faults
-	m.rack.crew.Faults = nil
-	for number, faults := range m.rack.faults {
+	m.set.faults[number] = faults
+	m.set.group.Faults = nil
+	for number, faults := range m.set.faults {
 		for _, fault := range faults {
 			fault.Host = number
-			m.rack.crew.Faults = append(m.rack.crew.Faults, fault)
+			m.set.group.Faults = append(m.set.group.Faults, fault)
 		}
 	}
-	clear(m.rack.answers)
+	clear(m.set.answers)
 	return m.build(number)
 }
 
 // build makes the machine anew from what is wrong with it; who it is stays.
 func (m *Machine) build(number int) error {
-	built, err := newMachine(m.rack.crew, number)
+	built, err := newMachine(m.set.group, number)
 	if err != nil {
 		return err
 	}
 	h := &host{
-		crew: m.rack.crew, machine: built, vips: map[models.VipType]string{}, linkCuts: map[models.HostStage]bool{},
-		ref: hostRef{infraEnv: strfmt.UUID(m.rack.crew.InfraEnvID), host: strfmt.UUID(built.id)},
+		group: m.set.group, machine: built, vips: map[models.VipType]string{}, linkCuts: map[models.HostStage]bool{},
+		ref: hostRef{infraEnv: strfmt.UUID(m.set.group.InfraEnvID), host: strfmt.UUID(built.id)},
 	}
 	m.system = &system{host: h}
-	m.rack.crew.hosts[h.ref.host] = h
+	m.set.group.hosts[h.ref.host] = h
 	return nil
 }
 
@@ -94,7 +95,7 @@ func (m *Machine) ID() string { return m.system.machine.id }
 func (m *Machine) Name() string { return m.system.machine.hostname }
 
 // Faulty tells whether anything is wrong with the machine.
-func (m *Machine) Faulty() bool { return len(m.rack.faults[m.system.machine.number]) > 0 }
+func (m *Machine) Faulty() bool { return len(m.set.faults[m.system.machine.number]) > 0 }
 
 // Fault is the machine's fault of that kind, if it has it.
 func (m *Machine) Fault(kind FaultKind) (Fault, bool) { return m.system.fault(kind) }
@@ -113,13 +114,13 @@ func (m *Machine) Answer(step *models.Step) (*models.StepReply, bool) {
 		return nil, false
 	}
 	key := stepKey{m.system.machine.number, step.StepType, strings.Join(step.Args, "\n")}
-	if known := m.rack.answers[key]; known != nil {
+	if known := m.set.answers[key]; known != nil {
 		return known, true
 	}
 	out := m.system.perform(context.Background(), step)
 	reply := &models.StepReply{StepType: step.StepType, StepID: step.StepID, Output: out.output, Error: out.errorText,
 		ExitCode: out.code}
-	m.rack.answers[key] = reply
+	m.set.answers[key] = reply
 	return reply, true
 }
 

@@ -46,7 +46,7 @@ func testContext(t *testing.T) context.Context {
 	return ctx
 }
 
-// recorder keeps a crew's events.
+// recorder keeps a group's events.
 type recorder struct {
 	mu     sync.Mutex
 	events []Event
@@ -79,9 +79,9 @@ func TestACrewInstallsAClusterWithWorkers(t *testing.T) {
 	a := newAppliance(t)
 	a.expect, a.workers, a.olm = 5, 2, []string{"lvm"}
 	var seen recorder
-	crew := a.crew(5)
-	crew.Observer = seen.observe
-	require.NoError(t, crew.Run(testContext(t)))
+	group := a.group(5)
+	group.Observer = seen.observe
+	require.NoError(t, group.Run(testContext(t)))
 
 	require.Equal(t, models.ClusterStatusInstalled, a.status)
 	require.Equal(t, bootstrapStages, a.stages[a.order[0]])
@@ -115,7 +115,7 @@ func TestACrewInstallsASingleNode(t *testing.T) {
 	t.Parallel()
 	a := newAppliance(t)
 	a.expect = 1
-	require.NoError(t, a.crew(1).Run(testContext(t)))
+	require.NoError(t, a.group(1).Run(testContext(t)))
 	require.Equal(t, singleStages, a.stages[a.order[0]])
 	require.Equal(t, models.ClusterStatusInstalled, a.status)
 }
@@ -126,7 +126,7 @@ func TestOnlyTheFirstHostDownloadsTheWholeImage(t *testing.T) {
 	sum, err := a.image.SHA256(t.Context())
 	require.NoError(t, err)
 	a.digest, a.expect = sum, 4
-	require.NoError(t, a.crew(4).Run(testContext(t)))
+	require.NoError(t, a.group(4).Run(testContext(t)))
 	require.Greater(t, a.downloaded, a.image.Size())
 	require.Less(t, a.downloaded, a.image.Size()+4*(1<<20), "the others read the ranges that lead to the config")
 }
@@ -135,7 +135,7 @@ func TestAnImageThatIsNotWhatWasPublishedIsRefused(t *testing.T) {
 	t.Parallel()
 	a := newAppliance(t)
 	a.digest = hex.EncodeToString(make([]byte, 32))
-	err := a.crew(1).Run(testContext(t))
+	err := a.group(1).Run(testContext(t))
 	require.ErrorContains(t, err, "but the appliance publishes 0000")
 	require.ErrorContains(t, err, "host-1")
 }
@@ -159,13 +159,13 @@ func TestACrewBearsAnApplianceThatComesAndGoes(t *testing.T) {
 		}
 		return 0
 	}
-	require.NoError(t, a.crew(4).Run(testContext(t)))
+	require.NoError(t, a.group(4).Run(testContext(t)))
 	require.Equal(t, models.ClusterStatusInstalled, a.status)
 	require.Equal(t, bootstrapStages, a.stages[a.order[0]])
 }
 
-// TestACrewThatIsStartedAgainGoesOn ends the crew at every stage of every kind of host; a host that
-// registered in the middle of its installation would fail the test.
+// TestACrewThatIsStartedAgainGoesOn ends the group at every stage of every kind of host; a host
+// that registered in the middle of its installation would fail the test.
 func TestACrewThatIsStartedAgainGoesOn(t *testing.T) {
 	t.Parallel()
 	for _, stage := range append(append([]models.HostStage{}, bootstrapStages...), "Waiting for ignition") {
@@ -179,11 +179,11 @@ func TestACrewThatIsStartedAgainGoesOn(t *testing.T) {
 					stop()
 				}
 			}
-			require.ErrorIs(t, a.crew(4).Run(ctx), context.Canceled)
+			require.ErrorIs(t, a.group(4).Run(ctx), context.Canceled)
 			a.mu.Lock()
 			a.afterStage = nil
 			a.mu.Unlock()
-			require.NoError(t, a.crew(4).Run(testContext(t)))
+			require.NoError(t, a.group(4).Run(testContext(t)))
 			require.Equal(t, models.ClusterStatusInstalled, a.status)
 		})
 	}
@@ -194,16 +194,16 @@ func TestHostsOfAnUnboundInfraEnvStayKnown(t *testing.T) {
 	a := newAppliance(t)
 	a.unbound = true
 	ctx, stop := context.WithCancel(testContext(t))
-	crew := a.crew(2)
+	group := a.group(2)
 	steps := 0
-	crew.Observer = func(e Event) {
+	group.Observer = func(e Event) {
 		if e.Kind == EventStep {
 			if steps++; steps == 4 {
 				stop()
 			}
 		}
 	}
-	err := crew.Run(ctx)
+	err := group.Run(ctx)
 	require.ErrorIs(t, err, context.Canceled)
 	var failed *HostError
 	require.NotErrorAs(t, err, &failed)
@@ -242,7 +242,7 @@ func TestAnOutputIsSentOnceUntilAPollFails(t *testing.T) {
 		}
 		return 0
 	}
-	require.ErrorIs(t, a.crew(1).Run(ctx), context.Canceled)
+	require.ErrorIs(t, a.group(1).Run(ctx), context.Canceled)
 	byType := map[models.StepType]int{}
 	for _, reply := range a.replies[a.order[0]] {
 		byType[reply.StepType]++
@@ -263,7 +263,7 @@ func TestAnAgentFreezesWhereTheRealOneDoes(t *testing.T) {
 				}
 				return 0
 			}
-			err := a.crew(1).Run(testContext(t))
+			err := a.group(1).Run(testContext(t))
 			var frozen *FrozenError
 			require.ErrorAs(t, err, &frozen)
 			require.ErrorContains(t, err, "refused by the test")
@@ -279,7 +279,7 @@ func TestAnAgentFreezesWhereTheRealOneDoes(t *testing.T) {
 			return 0
 		}
 		var frozen *FrozenError
-		require.ErrorAs(t, a.crew(1).Run(testContext(t)), &frozen)
+		require.ErrorAs(t, a.group(1).Run(testContext(t)), &frozen)
 	})
 }
 
@@ -324,7 +324,7 @@ func TestCancelAndResetBringTheHostsBack(t *testing.T) {
 			h.Progress, h.Bootstrap = &models.HostProgressInfo{}, false
 		}
 	}
-	require.NoError(t, a.crew(3).Run(testContext(t)))
+	require.NoError(t, a.group(3).Run(testContext(t)))
 	require.True(t, cancelled && reset)
 	require.Equal(t, models.ClusterStatusInstalled, a.status)
 	for _, id := range a.order {
@@ -340,11 +340,11 @@ func TestAFailureAtAStageReachesTheAppliance(t *testing.T) {
 			t.Parallel()
 			a := newAppliance(t)
 			a.expect = 3
-			crew := a.crew(3)
+			group := a.group(3)
 			var err error
-			crew.Faults, err = ParseFaults("host=1:fail-at=" + string(stage))
+			group.Faults, err = ParseFaults("host=1:fail-at=" + string(stage))
 			require.NoError(t, err)
-			err = crew.Run(testContext(t))
+			err = group.Run(testContext(t))
 			require.ErrorContains(t, err, "host-1")
 			require.ErrorContains(t, err, "fault fail-at")
 			require.Equal(t, models.HostStageFailed, a.stages[a.order[0]][len(a.stages[a.order[0]])-1])
@@ -368,15 +368,15 @@ func TestANodeThatDoesNotComeUpIsNamed(t *testing.T) {
 	t.Parallel()
 	a := newAppliance(t)
 	a.expect = 3
-	crew := a.crew(3)
-	crew.Faults = Faults{{Kind: FailAt, Host: 2, Stage: models.HostStageJoined}}
+	group := a.group(3)
+	group.Faults = Faults{{Kind: FailAt, Host: 2, Stage: models.HostStageJoined}}
 	ctx, stop := context.WithCancel(testContext(t))
-	crew.Observer = func(e Event) {
+	group.Observer = func(e Event) {
 		if e.Kind == EventFailed {
 			stop()
 		}
 	}
-	err := crew.Run(ctx)
+	err := group.Run(ctx)
 	require.ErrorContains(t, err, "host-2")
 	require.ErrorContains(t, err, `never reached the stage "Joined"`)
 	require.NotContains(t, a.stages[a.order[1]], models.HostStageJoined)
@@ -386,9 +386,9 @@ func TestAHostThatFailedCanBeKept(t *testing.T) {
 	t.Parallel()
 	a := newAppliance(t)
 	a.expect = 1
-	crew := a.crew(1)
-	crew.KeepFailed = true
-	crew.Faults = Faults{{Kind: FailAt, Stage: models.HostStageInstalling}}
+	group := a.group(1)
+	group.KeepFailed = true
+	group.Faults = Faults{{Kind: FailAt, Stage: models.HostStageInstalling}}
 	reset := false
 	a.onReply = func(_ string, reply models.StepReply) {
 		if reply.StepType == models.StepTypeStopInstallation && !reset {
@@ -403,14 +403,14 @@ func TestAHostThatFailedCanBeKept(t *testing.T) {
 	a.exitIn = map[string]bool{models.HostStatusResetting: true}
 	ctx, stop := context.WithCancel(testContext(t))
 	registered := 0
-	crew.Observer = func(e Event) {
+	group.Observer = func(e Event) {
 		if e.Kind == EventRegistered {
 			if registered++; registered == 2 {
 				stop()
 			}
 		}
 	}
-	require.ErrorIs(t, crew.Run(ctx), context.Canceled)
+	require.ErrorIs(t, group.Run(ctx), context.Canceled)
 	require.Equal(t, 2, registered)
 }
 
@@ -418,7 +418,7 @@ func TestAnIgnitionConfigThatIsNoneFailsTheInstallation(t *testing.T) {
 	t.Parallel()
 	a := newAppliance(t)
 	a.expect, a.badIgnition = 1, true
-	require.ErrorContains(t, a.crew(1).Run(testContext(t)),
+	require.ErrorContains(t, a.group(1).Run(testContext(t)),
 		"the host's own ignition config that the appliance sent is none")
 }
 
@@ -426,7 +426,7 @@ func TestAKubeconfigThatLeadsNowhereFailsTheInstallation(t *testing.T) {
 	t.Parallel()
 	a := newAppliance(t)
 	a.expect, a.kubeconfig = 1, "clusters: []\n"
-	err := a.crew(1).Run(testContext(t))
+	err := a.group(1).Run(testContext(t))
 	require.ErrorContains(t, err, "its cluster's installation failed")
 	require.False(t, *a.completion.IsSuccess)
 	require.Contains(t, a.completion.ErrorInfo, "kubeconfig-noingress names no server")
@@ -447,7 +447,7 @@ func TestAWrongBootDeviceIsRefusedByTheAgent(t *testing.T) {
 			a.prepared[a.order[0]] = map[models.StepType]bool{models.StepTypeInstallationDiskSpeedCheck: true}
 		}
 	}
-	require.ErrorIs(t, a.crew(1).Run(ctx), context.Canceled)
+	require.ErrorIs(t, a.group(1).Run(ctx), context.Canceled)
 	last := a.replies[a.order[0]][len(a.replies[a.order[0]])-1]
 	require.Equal(t, models.StepTypeInstall, last.StepType)
 	require.EqualValues(t, exitFailed, last.ExitCode)
@@ -456,19 +456,19 @@ func TestAWrongBootDeviceIsRefusedByTheAgent(t *testing.T) {
 
 func TestTheSameSeedGivesTheSameHosts(t *testing.T) {
 	t.Parallel()
-	crew := func(seed uint64) *Crew {
-		return &Crew{InfraEnvID: "6e9d7b8e-3c5a-4c39-a4ac-5a8a0a9fbd31", Seed: seed, Network: DefaultNetwork()}
+	group := func(seed uint64) *HostGroup {
+		return &HostGroup{InfraEnvID: "6e9d7b8e-3c5a-4c39-a4ac-5a8a0a9fbd31", Seed: seed, Network: DefaultNetwork()}
 	}
-	first, err := newMachine(crew(1), 1)
+	first, err := newMachine(group(1), 1)
 	require.NoError(t, err)
-	again, err := newMachine(crew(1), 1)
+	again, err := newMachine(group(1), 1)
 	require.NoError(t, err)
 	require.Equal(t, first, again)
 	ids := map[string]bool{}
 	macs := map[string]bool{}
 	for seed := range uint64(3) {
 		for number := 1; number <= 200; number++ {
-			m, err := newMachine(crew(seed), number)
+			m, err := newMachine(group(seed), number)
 			require.NoError(t, err)
 			require.True(t, strfmt.IsUUID(m.id))
 			require.NoError(t, m.inventory().Validate(strfmt.Default))
@@ -482,38 +482,38 @@ func TestTheSameSeedGivesTheSameHosts(t *testing.T) {
 
 func TestACrewThatMakesNoSenseIsRefused(t *testing.T) {
 	t.Parallel()
-	good := Crew{URL: "http://127.0.0.1:8090", InfraEnvID: "6e9d7b8e-3c5a-4c39-a4ac-5a8a0a9fbd31", Count: 1}
+	good := HostGroup{URL: "http://127.0.0.1:8090", InfraEnvID: "6e9d7b8e-3c5a-4c39-a4ac-5a8a0a9fbd31", Count: 1}
 	for _, wrong := range []struct {
-		change func(*Crew)
+		change func(*HostGroup)
 		want   string
 	}{
-		{func(c *Crew) { c.URL = "127.0.0.1:8090" }, "no address of an appliance"},
-		{func(c *Crew) { c.InfraEnvID = "7" }, `"7" is no id of an infra-env`},
-		{func(c *Crew) { c.Count = 0 }, "a crew of 0 hosts"},
-		{func(c *Crew) { c.Speed = -1 }, "speed -1 is negative"},
-		{func(c *Crew) { c.Network = netip.MustParsePrefix("fd00::/64") }, "no IPv4 network"},
-		{func(c *Crew) { c.Network, c.Count = netip.MustParsePrefix("192.0.2.0/28"), 7 },
+		{func(c *HostGroup) { c.URL = "127.0.0.1:8090" }, "no address of an appliance"},
+		{func(c *HostGroup) { c.InfraEnvID = "7" }, `"7" is no id of an infra-env`},
+		{func(c *HostGroup) { c.Count = 0 }, "a group of 0 hosts"},
+		{func(c *HostGroup) { c.Speed = -1 }, "speed -1 is negative"},
+		{func(c *HostGroup) { c.Network = netip.MustParsePrefix("fd00::/64") }, "no IPv4 network"},
+		{func(c *HostGroup) { c.Network, c.Count = netip.MustParsePrefix("192.0.2.0/28"), 7 },
 			"network 192.0.2.0/28 is too small for a simulated host number 6"},
 	} {
-		crew := Crew{URL: good.URL, InfraEnvID: good.InfraEnvID, Count: good.Count}
-		wrong.change(&crew)
-		require.ErrorContains(t, crew.Run(t.Context()), wrong.want)
+		group := HostGroup{URL: good.URL, InfraEnvID: good.InfraEnvID, Count: good.Count}
+		wrong.change(&group)
+		require.ErrorContains(t, group.Run(t.Context()), wrong.want)
 	}
 }
 
 func TestWaitsAreDividedByTheSpeed(t *testing.T) {
 	t.Parallel()
 	clock := clockwork.NewFakeClock()
-	crew := &Crew{Clock: clock, Speed: 60}
+	group := &HostGroup{Clock: clock, Speed: 60}
 	done := make(chan error, 1)
 	for _, wait := range []struct {
 		wait func(context.Context, time.Duration) error
 		asks time.Duration
 		want time.Duration
 	}{
-		{crew.pause, time.Minute, time.Second},
-		{crew.rest, time.Minute, time.Second},
-		{crew.rest, time.Second, pollFloor},
+		{group.pause, time.Minute, time.Second},
+		{group.rest, time.Minute, time.Second},
+		{group.rest, time.Second, pollFloor},
 	} {
 		go func() { done <- wait.wait(t.Context(), wait.asks) }()
 		require.NoError(t, clock.BlockUntilContext(testContext(t), 1))
