@@ -79,7 +79,7 @@ test-network:
 	.ci/install-networkmanager
 	CGO_ENABLED=0 go test -tags $(TAGS),networkmanager ./ignition/networkmanagertest
 	@if unshare $(NAMESPACES) true; then \
-		CGO_ENABLED=0 go test -tags $(TAGS),networkmanager,namespaces -run '^TestNetworkManagerBringsUp' ./ignition/networkmanagertest; \
+		CGO_ENABLED=0 go test -tags $(TAGS),networkmanager,namespaces -run '^TestNetworkManagerStarts' ./ignition/networkmanagertest; \
 	else \
 		echo "test-network: no network namespaces here; no NetworkManager was started" >&2; \
 	fi

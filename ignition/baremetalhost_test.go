@@ -22,7 +22,7 @@ func bootstrapWithHosts(names ...string) []byte {
 	return []byte(`{"ignition":{"version":"3.2.0"},"storage":{"files":[` + files[1:] + `]}}`)
 }
 
-func TestEditBootstrapTellsBareMetalHostsWhatTheyAre(t *testing.T) {
+func TestEditBootstrap_bareMetalHosts(t *testing.T) {
 	hosts := []BareMetalHost{
 		{Name: "b", Role: "master", Hardware: Hardware{Hostname: "b", RAMMebibytes: 16384,
 			CPU: HardwareCPU{Arch: "x86_64", Count: 8}}},
@@ -67,7 +67,7 @@ func TestEditBootstrapTellsBareMetalHostsWhatTheyAre(t *testing.T) {
 	require.Equal(t, []string{"b is b", "site-worker-0 is w", "site-master-1 is a"}, got)
 }
 
-func TestEditBootstrapRefusesABareMetalHostWithoutAHost(t *testing.T) {
+func TestEditBootstrap_bareMetalHostWithoutHost(t *testing.T) {
 	_, err := EditBootstrap(bootstrapWithHosts("site-master-0", "site-master-1"),
 		BootstrapEdits{Hosts: []BareMetalHost{{Name: "a", Role: "master"}}})
 	require.EqualError(t, err,
@@ -78,7 +78,7 @@ func TestEditBootstrapRefusesABareMetalHostWithoutAHost(t *testing.T) {
 	require.ErrorContains(t, err, "hosts-0.yaml can't be read")
 }
 
-func TestEditBootstrapLeavesBareMetalHostsAloneWithoutHosts(t *testing.T) {
+func TestEditBootstrap_withoutHosts(t *testing.T) {
 	raw, err := EditBootstrap(bootstrapWithHosts("site-master-0"), BootstrapEdits{})
 	require.NoError(t, err)
 	require.NotContains(t, describe(t, raw), "externallyProvisioned")

@@ -75,7 +75,7 @@ routes:
 
 // The golden files show a config as the machine sees it: each unit and file with its contents
 // decoded.
-func TestDiscoveryWritesTheConfigInTheGoldenFile(t *testing.T) {
+func TestDiscovery_goldenFile(t *testing.T) {
 	for name, c := range map[string]DiscoveryConfig{"minimal": minimal(), "full": full()} {
 		t.Run(name, func(t *testing.T) {
 			raw, err := Discovery(c)
@@ -89,7 +89,7 @@ func TestDiscoveryWritesTheConfigInTheGoldenFile(t *testing.T) {
 	}
 }
 
-func TestReadDiscoveryFindsWhatWasWritten(t *testing.T) {
+func TestReadDiscovery_roundTrip(t *testing.T) {
 	c := full()
 	raw, err := Discovery(c)
 	require.NoError(t, err)
@@ -113,7 +113,7 @@ func TestReadDiscoveryFindsWhatWasWritten(t *testing.T) {
 	require.Contains(t, string(motd), "agent.service")
 }
 
-func TestDiscoveryTakesOverridesAtTheirVersion(t *testing.T) {
+func TestDiscovery_versionOfOverrides(t *testing.T) {
 	c := minimal()
 	c.Overrides = `{"ignition":{"version":"3.4.0"},"kernelArguments":{"shouldExist":["quiet"]},
 		"storage":{"files":[{"path":"/etc/motd","overwrite":true,"contents":{"source":"data:,hello"}}]}}`
@@ -128,7 +128,7 @@ func TestDiscoveryTakesOverridesAtTheirVersion(t *testing.T) {
 	require.Equal(t, "hello", string(motd))
 }
 
-func TestTheApplianceIsNeverReachedThroughTheProxy(t *testing.T) {
+func TestDiscovery_serviceBypassesProxy(t *testing.T) {
 	for no, want := range map[string]string{"": "192.0.2.10", "*": "*", "192.0.2.10": "192.0.2.10",
 		"a.example": "a.example,192.0.2.10"} {
 		c := minimal()
@@ -141,7 +141,7 @@ func TestTheApplianceIsNeverReachedThroughTheProxy(t *testing.T) {
 	}
 }
 
-func TestReadDiscoveryFollowsDropIns(t *testing.T) {
+func TestReadDiscovery_dropIns(t *testing.T) {
 	c := minimal()
 	c.PullSecretToken = "first"
 	c.Overrides = `{"ignition":{"version":"3.1.0"},"systemd":{"units":[{"name":"agent.service","dropins":[
@@ -154,7 +154,7 @@ func TestReadDiscoveryFollowsDropIns(t *testing.T) {
 	require.Equal(t, map[string]string{"PULL_SECRET_TOKEN": "second", "A": "1", "B": "two words"}, d.Environment)
 }
 
-func TestDiscoveryRefuses(t *testing.T) {
+func TestDiscovery_refusals(t *testing.T) {
 	for name, tc := range map[string]struct {
 		edit func(*DiscoveryConfig)
 		want string
@@ -204,7 +204,7 @@ func TestDiscoveryRefuses(t *testing.T) {
 	}
 }
 
-func TestReadDiscoveryRefuses(t *testing.T) {
+func TestReadDiscovery_refusals(t *testing.T) {
 	unit := func(contents string) string {
 		c, err := json.Marshal(contents)
 		require.NoError(t, err)
@@ -235,7 +235,7 @@ func TestReadDiscoveryRefuses(t *testing.T) {
 	}
 }
 
-func TestTheEditionIsThatOfTheProgram(t *testing.T) {
+func TestEdition(t *testing.T) {
 	one, err := Edition()
 	require.NoError(t, err)
 	require.Len(t, one, 64)

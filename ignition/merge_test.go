@@ -12,7 +12,7 @@ func config(version, rest string) []byte {
 	return fmt.Appendf(nil, `{"ignition":{"version":%q}%s}`, version, rest)
 }
 
-func TestMergeTakesTheHigherVersion(t *testing.T) {
+func TestMerge_higherVersionWins(t *testing.T) {
 	for _, a := range specs() {
 		for _, b := range specs() {
 			merged, err := Merge(config(a.version, ""), config(b.version, ""))
@@ -24,7 +24,7 @@ func TestMergeTakesTheHigherVersion(t *testing.T) {
 	}
 }
 
-func TestMergeFollowsIgnitionsRules(t *testing.T) {
+func TestMerge_rulesOfIgnition(t *testing.T) {
 	base := config("3.2.0", `,"storage":{"files":[{"path":"/a","contents":{"source":"data:,1"}},{"path":"/b","contents":{"source":"data:,2"}}]},
 		"systemd":{"units":[{"name":"x.service","enabled":true}]}`)
 	over := config("3.1.0", `,"storage":{"files":[{"path":"/b","contents":{"source":"data:,3"}},{"path":"/c","contents":{"source":"data:,4"}}]},
@@ -45,7 +45,7 @@ func TestMergeFollowsIgnitionsRules(t *testing.T) {
 	require.Equal(t, "3.2.0", version)
 }
 
-func TestMergeSaysWhichConfigIsAtFault(t *testing.T) {
+func TestMerge_errorNamesConfig(t *testing.T) {
 	good := config("3.2.0", "")
 	bad := config("3.2.0", `,"storage":{"files":[{"path":"a"}]}`)
 	_, err := Merge(bad, good)
@@ -62,7 +62,7 @@ func TestMergeSaysWhichConfigIsAtFault(t *testing.T) {
 	require.ErrorContains(t, err, "Ignition merged config: $.storage.files.0")
 }
 
-func TestValidateRefuses(t *testing.T) {
+func TestValidate_refusals(t *testing.T) {
 	for name, tc := range map[string]struct{ text, want string }{
 		"nothing":    {" \n", "Ignition config: is empty; it must be a JSON object"},
 		"a list":     {"[]", "is a JSON array where an object is expected"},

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestStaticNetworkRefuses(t *testing.T) {
+func TestStaticNetwork_refusals(t *testing.T) {
 	eth := func(mac, name, yaml string) HostNetwork {
 		return HostNetwork{YAML: yaml, Interfaces: []NetworkInterface{{MAC: mac, Name: name}}}
 	}
@@ -71,7 +71,7 @@ func TestStaticNetworkRefuses(t *testing.T) {
 	}
 }
 
-func TestHostsMayHaveTheSameAddressWhereNobodyElseSeesIt(t *testing.T) {
+func TestStaticNetwork_internalAddressesMayRepeat(t *testing.T) {
 	const yaml = `interfaces:
 - name: eth0
   ipv6: {address: [{ip: fe80::1, prefix-length: 64}]}
@@ -88,7 +88,7 @@ func TestHostsMayHaveTheSameAddressWhereNobodyElseSeesIt(t *testing.T) {
 	require.NoError(t, err)
 }
 
-func TestAPreviewShowsEachHostWithItsFaultOrItsFiles(t *testing.T) {
+func TestPreviewNetwork(t *testing.T) {
 	broken := HostNetwork{YAML: "interfaces:\n- name: eth0\n  mtu: many\n",
 		Interfaces: []NetworkInterface{{MAC: "52:54:00:00:00:77", Name: "eth0"}}}
 	vip := Taken{
@@ -173,7 +173,7 @@ func bridgedHost(mac string) HostNetwork {
 	}
 }
 
-func TestAMachineAppliesThePolicyOfItsOwnCards(t *testing.T) {
+func TestNetworkScript_appliesOwnPolicy(t *testing.T) {
 	c := minimal()
 	c.StaticNetwork = []HostNetwork{bondedHost(), switchedHost("52:54:00:00:00:0c")}
 	d := discovered(t, c)
@@ -213,7 +213,7 @@ func TestAMachineAppliesThePolicyOfItsOwnCards(t *testing.T) {
 	})
 }
 
-func TestAMachineTakesTheKeyfilesOfItsOwnCards(t *testing.T) {
+func TestNetworkScript_copiesOwnKeyfiles(t *testing.T) {
 	c := minimal()
 	c.StaticNetwork = []HostNetwork{bondedHost(), {YAML: "interfaces:\n- name: eth0\n",
 		Interfaces: []NetworkInterface{{MAC: "52:54:00:00:00:0c", Name: "eth0"}}}}
@@ -297,7 +297,7 @@ func (m *machine) list(t *testing.T, dir string) []string {
 	return files
 }
 
-func TestTheAgentsImageIsPulledUntilItIsThere(t *testing.T) {
+func TestPullAgent_retriesUntilPulled(t *testing.T) {
 	m := newMachine(t)
 	// The second pull succeeds; what is there needs no third.
 	podman := `#!/bin/sh

@@ -137,7 +137,7 @@ route-rules:
 	}
 }
 
-func TestKeyfilesSayWhatTheGoldenFileShows(t *testing.T) {
+func TestKeyfiles_goldenFile(t *testing.T) {
 	var b strings.Builder
 	for _, host := range []HostNetwork{richHost(), bondedHost(), taggedHost(), bridgedHost("52:54:00:00:00:0c"),
 		trunkHost()} {
@@ -151,7 +151,7 @@ func TestKeyfilesSayWhatTheGoldenFileShows(t *testing.T) {
 	golden(t, "keyfiles.txt", b.String())
 }
 
-func TestStaticNetworkLiesWhereTheLiveSystemLooks(t *testing.T) {
+func TestStaticNetwork_pathsOfFiles(t *testing.T) {
 	const ethernet = "interfaces:\n- name: eth0\n  ipv4: {enabled: true, dhcp: true}\n"
 	card := func(n int) []NetworkInterface {
 		return []NetworkInterface{{MAC: fmt.Sprintf("52:54:00:00:01:%02x", n), Name: "eth0"}}
@@ -240,7 +240,7 @@ func TestStaticNetworkLiesWhereTheLiveSystemLooks(t *testing.T) {
 	}
 }
 
-func TestMinimalImagesFetchTheirRootThroughTheProxy(t *testing.T) {
+func TestInitrdFiles_proxyForRootFileSystem(t *testing.T) {
 	c := minimal()
 	files, err := InitrdFiles(c)
 	require.NoError(t, err)
@@ -259,7 +259,7 @@ func TestMinimalImagesFetchTheirRootThroughTheProxy(t *testing.T) {
 		"the appliance itself is reached directly")
 }
 
-func TestNetworkDescriptionsAreRefusedByTheFieldAtFault(t *testing.T) {
+func TestCheckNetwork_errorNamesField(t *testing.T) {
 	const head = "interfaces:\n- name: eth0\n  type: ethernet\n"
 	for name, tc := range map[string]struct{ yaml, want string }{
 		"an address that is none": {head +
@@ -466,7 +466,7 @@ func TestNetworkDescriptionsAreRefusedByTheFieldAtFault(t *testing.T) {
 	}
 }
 
-func TestFieldsBeyondKeyfilesAreNamed(t *testing.T) {
+func TestKeyfiles_unsupportedFieldsAreNamed(t *testing.T) {
 	const head = "interfaces:\n- name: eth0\n  ipv4: {enabled: true, dhcp: true}\n"
 	const cant = " can't be said in NetworkManager's keyfiles"
 	for want, text := range map[string]string{
@@ -576,7 +576,7 @@ func FuzzKeyfiles(f *testing.F) {
 }
 
 // A description as large as any may be takes no more than moments, whatever it consists of.
-func TestLargeDescriptionsAreReadInMoments(t *testing.T) {
+func TestCheckNetwork_largeDescriptionsAreFast(t *testing.T) {
 	many := func(format string) string {
 		var b strings.Builder
 		for i := 0; b.Len() < 64<<10; i++ {
@@ -612,7 +612,7 @@ func TestLargeDescriptionsAreReadInMoments(t *testing.T) {
 }
 
 // The files that people have: those of bare sites become keyfiles, whatever is beyond is named.
-func TestNetworkDescriptionsOfTheField(t *testing.T) {
+func TestKeyfiles_descriptionsFromPractice(t *testing.T) {
 	dir := os.Getenv("LANDFALL_REALDATA")
 	if dir == "" {
 		t.Skip("LANDFALL_REALDATA is not set")

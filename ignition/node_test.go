@@ -14,7 +14,7 @@ func pointer(version, pool string) []byte {
 		"security":{"tls":{"certificateAuthorities":[{"source":"data:text/plain;charset=utf-8;base64,YQ=="}]}},"version":"` + version + `"}}`)
 }
 
-func TestHostConfigKeepsTheRolesVersion(t *testing.T) {
+func TestHostConfig_keepsVersionOfRole(t *testing.T) {
 	for _, version := range []string{"3.1.0", "3.2.0", "3.6.0"} {
 		raw, err := HostConfig(pointer(version, "master"), HostEdits{Hostname: "master-0", NodeIPHint: "192.0.2.0",
 			Files: []File{{Path: "/etc/extra", Mode: 0o600, Data: []byte("x")}}})
@@ -30,7 +30,7 @@ func TestHostConfigKeepsTheRolesVersion(t *testing.T) {
 	}
 }
 
-func TestHostConfigTakesOverridesOverItsOwnFiles(t *testing.T) {
+func TestHostConfig_overridesWin(t *testing.T) {
 	raw, err := HostConfig(pointer("3.2.0", "worker"), HostEdits{Hostname: "worker-0", Overrides: `{"ignition":{"version":"3.4.0"},
 		"storage":{"files":[{"path":"/etc/hostname","contents":{"source":"data:,other"}}]}}`})
 	require.NoError(t, err)
@@ -40,7 +40,7 @@ func TestHostConfigTakesOverridesOverItsOwnFiles(t *testing.T) {
 	require.Equal(t, "3.4.0", got)
 }
 
-func TestHostConfigLeadsToAnotherPool(t *testing.T) {
+func TestHostConfig_machineConfigPool(t *testing.T) {
 	raw, err := HostConfig(pointer("3.2.0", "worker"), HostEdits{Hostname: "worker-0", MachineConfigPool: "infra"})
 	require.NoError(t, err)
 	require.Contains(t, string(raw), "https://192.0.2.5:22623/config/infra")
@@ -50,7 +50,7 @@ func TestHostConfigLeadsToAnotherPool(t *testing.T) {
 		`host master-0: Ignition config: $.ignition.config.merge: leads to no worker config that the pool "infra" could replace`)
 }
 
-func TestHostConfigRefuses(t *testing.T) {
+func TestHostConfig_refusals(t *testing.T) {
 	_, err := HostConfig(pointer("3.2.0", "master"), HostEdits{})
 	require.ErrorContains(t, err, `the host name "" can't be written`)
 	_, err = HostConfig([]byte("{"), HostEdits{Hostname: "h"})
@@ -59,7 +59,7 @@ func TestHostConfigRefuses(t *testing.T) {
 	require.ErrorContains(t, err, "host h: Ignition override: $.ignition.version: is missing")
 }
 
-func TestEditRoleAddsTheServiceCAAndTheIPv6Identity(t *testing.T) {
+func TestEditRole_serviceCAAndIPv6Identity(t *testing.T) {
 	raw, err := EditRole(pointer("3.2.0", "worker"), RoleEdits{ServiceCA: []byte(testCA), IPv6: true})
 	require.NoError(t, err)
 	text := describe(t, raw)
@@ -76,14 +76,14 @@ const bootstrap = `{"ignition":{"version":"3.2.0"},"passwd":{"users":[{"name":"c
 	{"path":"/etc/NetworkManager/system-connections/nmconnection","contents":{"source":"data:,x"}},
 	{"path":"/opt/openshift/manifests/cvo-overrides.yaml","contents":{"source":"data:,y"},"mode":384}]}}`
 
-func TestEditBootstrapForAClusterOfSeveral(t *testing.T) {
+func TestEditBootstrap_multiNode(t *testing.T) {
 	raw, err := EditBootstrap([]byte(bootstrap), BootstrapEdits{})
 	require.NoError(t, err)
 	golden(t, "bootstrap.txt", describe(t, raw))
 	require.NotContains(t, string(raw), "nmconnection")
 }
 
-func TestEditBootstrapForASingleNodeTouchesNoNetwork(t *testing.T) {
+func TestEditBootstrap_singleNodeKeepsNetwork(t *testing.T) {
 	raw, err := EditBootstrap([]byte(bootstrap), BootstrapEdits{SingleNode: true})
 	require.NoError(t, err)
 	text := describe(t, raw)
@@ -93,7 +93,7 @@ func TestEditBootstrapForASingleNodeTouchesNoNetwork(t *testing.T) {
 	require.NotContains(t, string(raw), "append")
 }
 
-func TestEditBootstrapRefusesWhatIsNoConfig(t *testing.T) {
+func TestEditBootstrap_notAConfig(t *testing.T) {
 	_, err := EditBootstrap([]byte(`{"ignition":{"version":"3.2.0"},"storage":{"files":[{"path":"a"}]}}`),
 		BootstrapEdits{})
 	require.ErrorContains(t, err, "$.storage.files.0.path: path not absolute")

@@ -10,7 +10,7 @@ import (
 	"landfall/isogen/iso9660"
 )
 
-// Architectures as the Assisted Installer's API and the release payloads of bare metal name them.
+// The architectures, as named by the API of the Assisted Installer and by release payloads.
 const (
 	X86_64  = "x86_64"
 	AArch64 = "aarch64"
@@ -18,7 +18,7 @@ const (
 	S390X   = "s390x"
 )
 
-// ArchitectureError says that a base is for another kind of machine than asked for.
+// ArchitectureError reports that a base ISO has another architecture than the requested one.
 type ArchitectureError struct {
 	Path       string
 	Have, Want string
@@ -29,11 +29,11 @@ func (e *ArchitectureError) Error() string {
 		e.Have, e.Want)
 }
 
-// Architecture returns X86_64, AArch64, PPC64LE or S390X, or "" if the image does not tell.
+// Architecture returns X86_64, AArch64, PPC64LE or S390X, or "" if the architecture is unknown.
 func (b *Base) Architecture() string { return b.architecture }
 
-// Require returns an *ArchitectureError unless the base is for the architecture. "amd64" and
-// "arm64" are taken for what they are called here.
+// Require returns an *ArchitectureError if the base has another architecture. It accepts "amd64"
+// for X86_64 and "arm64" for AArch64.
 func (b *Base) Require(arch string) error {
 	want := arch
 	switch arch {
@@ -52,9 +52,10 @@ func (b *Base) Require(arch string) error {
 	return nil
 }
 
-// architecture asks the kernel's header first and then the layout of the tree, which differs by how
-// the machines boot: s390x from one combined image, ppc64le by Open Firmware's boot/grub, x86_64 by
-// isolinux besides EFI, and aarch64 by EFI alone.
+// architecture returns the architecture of an ISO. It reads the header of the kernel, and if that
+// is not enough the directory tree. The tree depends on how machines boot: s390x from one combined
+// image, ppc64le with Open Firmware from boot/grub, x86_64 with isolinux and EFI, aarch64 with EFI
+// only.
 func architecture(r io.ReaderAt, v *iso9660.Volume) string {
 	if v.Find("images/cdboot.img") != nil || v.Find("generic.ins") != nil {
 		return S390X
@@ -75,9 +76,9 @@ func architecture(r io.ReaderAt, v *iso9660.Volume) string {
 	return ""
 }
 
-// kernelArchitecture reads the PE header that kernels with an EFI stub begin with (Linux
-// Documentation/arch/x86/boot.rst and arch/arm64/booting.rst); an arm64 kernel may be gzip'ed.
-// ppc64le kernels are bare ELF files.
+// kernelArchitecture returns the architecture in the header of a kernel. Kernels with an EFI stub
+// start with a PE header (Linux Documentation/arch/x86/boot.rst and arch/arm64/booting.rst); an
+// arm64 kernel may be compressed by gzip. ppc64le kernels are ELF files.
 func kernelArchitecture(r io.Reader) string {
 	head := make([]byte, 4096)
 	n, err := io.ReadFull(r, head[:512])

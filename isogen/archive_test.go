@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestAnArchiveNeedsNoConfig(t *testing.T) {
+func TestArchive_withoutConfig(t *testing.T) {
 	files := []File{{Path: "usr/local/bin/b", Mode: 0o755, Data: []byte("b")}, {Path: "etc/a", Data: []byte("a")}}
 	packed, err := Archive(files)
 	require.NoError(t, err)

@@ -10,12 +10,12 @@ import (
 	"landfall/isogen/iso9660"
 )
 
-// ErrNoEmbedArea says that an ISO has no place for an Ignition config.
+// ErrNoEmbedArea is returned for an ISO without an embed area for an Ignition config.
 var ErrNoEmbedArea = errors.New("it has no Ignition embed area (coreos/igninfo.json, images/ignition.img or a " +
 	"coreiso+ header)")
 
-// EmbedAreaError says that an ISO describes its embed area, or its areas for kernel arguments,
-// wrongly.
+// EmbedAreaError reports a wrong description of the embed area, or of the areas for kernel
+// arguments, in an ISO.
 type EmbedAreaError struct {
 	Where   string // the description: a path in the ISO or the name of the header
 	Problem string
@@ -25,27 +25,27 @@ func (e *EmbedAreaError) Error() string {
 	return fmt.Sprintf("its description of an embed area, %s, is wrong: %s", e.Where, e.Problem)
 }
 
-// area is the part of an ISO that is set aside for a packed payload.
+// area is the embed area of an ISO: the space reserved for a packed payload.
 type area struct {
 	offset, length int64 // bytes
 
-	where  string         // its description
-	file   *iso9660.Entry // that it lies in; nil if it lies in none
-	name   string         // of that file, its path in the ISO
-	header bool           // whether there is a coreiso+ header, which says the same
-	info   *iso9660.Entry // coreos/igninfo.json if it says the length, which then changes with it
+	where  string         // the description of the area
+	file   *iso9660.Entry // the file that contains the area; nil if there is none
+	name   string         // the path of that file in the ISO
+	header bool           // the ISO also has a coreiso+ header with the position
+	info   *iso9660.Entry // coreos/igninfo.json if it contains the length, else nil
 }
 
-// whole tells whether the area is a file of its own, which may lie elsewhere as well.
+// whole reports whether the area is a whole file. Such an area can be moved.
 func (a area) whole() bool {
 	return a.file != nil && a.offset == a.file.Offset && a.length == a.file.Size && !a.file.Split
 }
 
-// maxDescription bounds the JSON descriptions in an ISO; real ones have less than 1 KiB.
+// maxDescription is the maximum size of a JSON description in an ISO. Real ones are below 1 KiB.
 const maxDescription = 64 << 10
 
-// The header that images of 2020 and 2021 carry in the last 24 bytes of the system area: a mark,
-// the area's offset and its length, both 64-bit little-endian.
+// The header in the last 24 bytes of the system area of images of 2020 and 2021: a mark, the offset
+// and the length of the area, both 64-bit little-endian.
 const (
 	headerMark   = "coreiso+"
 	headerOffset = 32744
@@ -58,8 +58,8 @@ const (
 	areaHeader      = "the coreiso+ header"
 )
 
-// findAreas finds the embed area and those for kernel arguments, and makes sure that writing to
-// them writes to nothing else.
+// findAreas finds the embed area and the areas for kernel arguments. It returns an error if they
+// overlap anything else.
 func findAreas(r io.ReaderAt, v *iso9660.Volume, size int64) (area, *kernelArgumentAreas, error) {
 	a, err := findArea(r, v, size)
 	if err != nil {
@@ -72,7 +72,8 @@ func findAreas(r io.ReaderAt, v *iso9660.Volume, size int64) (area, *kernelArgum
 	return a, k, checkAreas(v, a, k)
 }
 
-// findArea looks where coreos-installer does, and then for the header that it once used.
+// findArea finds the embed area in the places that coreos-installer reads, and then by the header
+// that coreos-installer used before.
 func findArea(r io.ReaderAt, v *iso9660.Volume, size int64) (area, error) {
 	header := make([]byte, headerLength)
 	if _, err := r.ReadAt(header, headerOffset); err != nil {
@@ -105,8 +106,8 @@ func findArea(r io.ReaderAt, v *iso9660.Volume, size int64) (area, error) {
 	return a, nil
 }
 
-// describe reads coreos/igninfo.json: the file that holds the area and, where the area is only a
-// part of it, offset and length in it.
+// describe reads coreos/igninfo.json: the file that contains the area and, if the area is only a
+// part of the file, its offset and length in it.
 func (a *area) describe(r io.ReaderAt, v *iso9660.Volume, e *iso9660.Entry) error {
 	a.where = areaDescription
 	var info struct {
@@ -138,7 +139,7 @@ func (a *area) describe(r io.ReaderAt, v *iso9660.Volume, e *iso9660.Entry) erro
 	return nil
 }
 
-// checkAreas refuses areas that share bytes with anything else.
+// checkAreas returns an error if an area overlaps anything else.
 func checkAreas(v *iso9660.Volume, a area, k *kernelArgumentAreas) error {
 	taken := slices.Clone(v.Structures)
 	if v.BootCatalog != 0 {
@@ -162,8 +163,8 @@ func checkAreas(v *iso9660.Volume, a area, k *kernelArgumentAreas) error {
 	return nil
 }
 
-// checkOverlaps refuses an area that shares bytes with what is taken or with several files; hard
-// links count as one file.
+// checkOverlaps returns an error if an area overlaps a taken range or several files. Hard links
+// count as one file.
 func checkOverlaps(v *iso9660.Volume, taken []iso9660.Range, where string, offset, length int64) error {
 	wrong := func(what string) error {
 		return &EmbedAreaError{where, fmt.Sprintf("%d bytes at %d overlap %s", length, offset, what)}

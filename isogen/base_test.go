@@ -69,7 +69,7 @@ func realISO(t testing.TB, name string) string {
 	return writeBytes(t, b)
 }
 
-func TestRealISOsOfAllAgesTellWhatTheyAre(t *testing.T) {
+func TestOpen_realISOsOfAllAges(t *testing.T) {
 	for name, want := range map[string]struct {
 		volumeID, version, arch string
 		area                    int64
@@ -92,12 +92,12 @@ func TestRealISOsOfAllAgesTellWhatTheyAre(t *testing.T) {
 	}
 }
 
-func TestARealISOOfSomethingElseHasNoEmbedArea(t *testing.T) {
+func TestOpen_realISOOfOtherProduct(t *testing.T) {
 	_, err := isogen.Open(realISO(t, "synthetic"))
 	require.ErrorIs(t, err, isogen.ErrNoEmbedArea)
 }
 
-func TestGeneratedISOsOfAllArchitectures(t *testing.T) {
+func TestOpen_generatedISOsOfAllArchitectures(t *testing.T) {
 	for _, arch := range []string{isogen.X86_64, isogen.AArch64, isogen.PPC64LE, isogen.S390X} {
 		t.Run(arch, func(t *testing.T) {
 			base := open(t, write(t, skeleton.ISO{Architecture: arch}))
@@ -111,15 +111,15 @@ func TestGeneratedISOsOfAllArchitectures(t *testing.T) {
 	}
 }
 
-// TestArchitectureByLayout takes the kernel away, so that only the tree can tell.
-func TestArchitectureByLayout(t *testing.T) {
+// TestArchitecture_byLayout takes the kernel away, so that only the tree can tell.
+func TestArchitecture_byLayout(t *testing.T) {
 	for _, arch := range []string{isogen.X86_64, isogen.AArch64, isogen.PPC64LE} {
 		path := write(t, skeleton.ISO{Architecture: arch, Replace: map[string][]byte{"images/pxeboot/vmlinuz": nil}})
 		require.Equal(t, arch, open(t, path).Architecture())
 	}
 }
 
-func TestWrongArchitecture(t *testing.T) {
+func TestRequire_wrongArchitecture(t *testing.T) {
 	base := open(t, write(t, skeleton.ISO{Architecture: "aarch64"}))
 	require.NoError(t, base.Require("arm64"), "the API has both names")
 
@@ -129,11 +129,11 @@ func TestWrongArchitecture(t *testing.T) {
 		" is for aarch64, not for x86_64: configure the live ISO of that architecture", wrong.Error())
 }
 
-func TestVolumeOfAnotherProductHasNoVersion(t *testing.T) {
+func TestVersion_volumeOfOtherProduct(t *testing.T) {
 	require.Empty(t, open(t, write(t, skeleton.ISO{VolumeID: "my-own-build"})).Version())
 }
 
-func TestEmbedAreaIsFoundInOrder(t *testing.T) {
+func TestEmbedArea_orderOfDescriptions(t *testing.T) {
 	info := func(s string) map[string][]byte {
 		return map[string][]byte{"coreos/igninfo.json": []byte(s), "images/other.img": bytes.Repeat([]byte{7}, 10_000)}
 	}
@@ -171,8 +171,8 @@ func header(offset, length uint64) []byte {
 	return b
 }
 
-// TestBadBase has one wrong base for each sentence.
-func TestBadBase(t *testing.T) {
+// TestOpen_badBase has one wrong base for each sentence.
+func TestOpen_badBase(t *testing.T) {
 	var good bytes.Buffer
 	require.NoError(t, skeleton.Write(&good, skeleton.ISO{RootFSSize: 100_000}))
 	without := func(paths ...string) []byte {
@@ -250,18 +250,18 @@ func TestBadBase(t *testing.T) {
 	}
 }
 
-func TestMissingBase(t *testing.T) {
+func TestOpen_missingBase(t *testing.T) {
 	_, err := isogen.Open(filepath.Join(t.TempDir(), "nowhere.iso"))
 	require.ErrorIs(t, err, os.ErrNotExist)
 	require.ErrorContains(t, err, "check the path and its permissions")
 }
 
-func TestDirectoryAsBase(t *testing.T) {
+func TestOpen_directory(t *testing.T) {
 	_, err := isogen.Open(t.TempDir())
 	require.ErrorContains(t, err, "is not a regular file: give the path of a CoreOS live ISO")
 }
 
-func TestBaseErrorsAreTyped(t *testing.T) {
+func TestOpen_typedErrors(t *testing.T) {
 	path := write(t, skeleton.ISO{})
 	require.NoError(t, os.Truncate(path, 100_000))
 	_, err := isogen.Open(path)

@@ -8,15 +8,15 @@ import (
 	"landfall/isogen/iso9660"
 )
 
-// boots tells how machines can boot an ISO: as a CD by its El Torito boot catalog, as a USB disk by
-// the partition tables that isohybrid puts in the system area.
+// boots returns the ways in which machines can boot an ISO: as a CD by the El Torito boot catalog,
+// as a USB disk by the partition tables that isohybrid writes to the system area.
 func boots(r io.ReaderAt, v *iso9660.Volume, architecture string) []string {
 	ways := []string{}
 	for _, e := range v.BootEntries(r) {
 		switch {
 		case e.Platform == iso9660.UEFI:
 			ways = append(ways, "UEFI CD")
-		case architecture == S390X: // which has no number of its own there
+		case architecture == S390X: // El Torito has no platform number for it
 			ways = append(ways, "s390x CD")
 		case e.Platform == iso9660.BIOS:
 			ways = append(ways, "BIOS CD")
@@ -35,7 +35,7 @@ func boots(r io.ReaderAt, v *iso9660.Volume, architecture string) []string {
 	return ways
 }
 
-// Where a disk has its partition tables, bytes.
+// Offsets and sizes of the partition tables of a disk, in bytes.
 const (
 	diskSector        = 512
 	mbrPartitions     = 446
@@ -43,16 +43,16 @@ const (
 	gptHeader         = diskSector
 	gptPartitions     = 2 * diskSector
 	gptPartitionSize  = 128
-	gptPartitionsRead = 8 // isohybrid makes two or three
+	gptPartitionsRead = 8 // isohybrid writes two or three
 )
 
-// efiSystemPartition is the type of that partition in a GPT, as it is on the disk:
-// C12A7328-F81F-11D2-BA4B-00A0C93EC93B (UEFI specification, 5.3.3).
+// efiSystemPartition is the type of an EFI system partition in a GPT, in the byte order of the
+// disk: C12A7328-F81F-11D2-BA4B-00A0C93EC93B (UEFI specification, 5.3.3).
 var efiSystemPartition = []byte{0x28, 0x73, 0x2A, 0xC1, 0x1F, 0xF8, 0xD2, 0x11, 0xBA, 0x4B, 0x00, 0xA0, 0xC9,
 	0x3E, 0xC9, 0x3B}
 
-// partitions reads the MBR and the GPT: bios is whether there is a boot program and a partition
-// marked active, uefi whether there is an EFI system partition.
+// partitions reads the MBR and the GPT. bios reports whether there are a boot program and an active
+// partition, uefi whether there is an EFI system partition.
 func partitions(r io.ReaderAt) (bios, uefi bool) {
 	b := make([]byte, gptPartitions+gptPartitionsRead*gptPartitionSize)
 	if n, err := r.ReadAt(b, 0); n < len(b) && err != nil {

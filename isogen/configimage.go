@@ -8,34 +8,34 @@ import (
 	"landfall/isogen/iso9660"
 )
 
-// ConfigVolumeID is the volume identifier of config images. It is the one that Ignition looks for
-// on the platforms that hand configs over by a drive (coreos/ignition, internal/providers/openstack
-// and internal/providers/nutanix).
+// ConfigVolumeID is the volume identifier of config images. Ignition searches a drive with this
+// identifier on platforms that pass the config on a drive (coreos/ignition,
+// internal/providers/openstack and internal/providers/nutanix).
 const ConfigVolumeID = "config-2"
 
-// configUserData is where Ignition reads the config on such a drive.
+// configUserData is the path of the config on such a drive.
 const configUserData = "openstack/latest/user_data"
 
-// ConfigImage returns a small ISO with only the payload, for people who keep one base image on
-// their USB drives or in their BMCs' libraries and attach what differs as a second drive.
+// ConfigImage returns a small ISO that contains only the payload. It is meant for users who keep
+// one base image on a USB drive or in the library of a BMC and attach the configuration as a second
+// drive.
 //
-// A live ISO as it is published looks for its config nowhere but in itself (platform "metal", whose
-// only other source is the kernel argument ignition.config.url). There are two ways to have it look
-// at this image:
+// A published live ISO reads its config only from itself (platform "metal", whose only other source
+// is the kernel argument ignition.config.url). There are two ways to make it read this image:
 //
-//   - Boot the image of AwaitConfigImage instead of the base: it is the base with a unit in its initial
-//     RAM file system that waits for a drive with this image and takes everything over from it, before
-//     Ignition and the network are set up. This is the way to go.
+//   - Boot the image of AwaitConfigImage instead of the base. A unit in its initial RAM file
+//     system waits for a drive with this image and copies all files from it, before Ignition and
+//     the network are set up. This is the recommended way.
 //   - Replace the kernel argument ignition.platform.id=metal by ignition.platform.id=nutanix in the
-//     base. Ignition since 2.13 (OpenShift 4.11) then waits for a drive named config-2 by itself and
-//     reads openstack/latest/user_data. The payload's other files are not looked at, and the live
-//     system takes itself for one on that platform, which may have side effects.
+//     base. Ignition 2.13 and later (OpenShift 4.11) then waits for a drive named config-2 and
+//     reads openstack/latest/user_data. The other files of the payload are ignored. The live system
+//     assumes that it runs on that platform, which may have side effects.
 //
-// The "config image" of openshift-install (volume agent_configimage, config.gz) is another thing:
-// it holds manifests of a cluster for the agent-based installer's own services, not an Ignition
+// The "config image" of openshift-install (volume agent_configimage, config.gz) is different: it
+// contains manifests of a cluster for the services of the agent-based installer, not an Ignition
 // config.
 //
-// In the image the payload is where Embedded finds it in any other.
+// Embedded can read the payload of the image, as that of any other image.
 func ConfigImage(p Payload) (*Image, error) {
 	packed, err := p.pack()
 	if err != nil {
@@ -55,9 +55,9 @@ func ConfigImage(p Payload) (*Image, error) {
 	return newImage(nil, []extent{patch(0, iso.Bytes())}, []Segment{{"config", 0, int64(iso.Len())}}), nil
 }
 
-// AwaitConfigImage returns the image that boots from the base alone and takes its config from a
-// drive with a ConfigImage, for which it waits up to ten minutes and says so on the console. It is
-// the same for every config, so it is made once and kept.
+// AwaitConfigImage returns the base with a unit that reads the config from a drive with a
+// ConfigImage. The unit waits up to ten minutes for the drive and reports that on the console. The
+// image is the same for every config.
 func (b *Base) AwaitConfigImage(args ...KernelArgument) (*Image, error) {
 	packed, err := Archive([]File{
 		{Path: "usr/local/bin/landfall-config-image", Mode: 0o755, Data: []byte(configImageScript)},
@@ -70,7 +70,7 @@ func (b *Base) AwaitConfigImage(args ...KernelArgument) (*Image, error) {
 	if err != nil {
 		return nil, err
 	}
-	patches, err := b.carry(packed, args)
+	patches, err := b.patches(packed, args)
 	if err != nil {
 		return nil, err
 	}
@@ -78,8 +78,9 @@ func (b *Base) AwaitConfigImage(args ...KernelArgument) (*Image, error) {
 	return newImage(b, layout, b.segments(layout)), nil
 }
 
-// configImageUnit runs when devices can appear, before those who look for what the config image
-// brings (coreos/fedora-coreos-config, dracut modules 35coreos-ignition and 35coreos-network).
+// configImageUnit runs when devices can appear, and before the units that read the files of the
+// config image (coreos/fedora-coreos-config, dracut modules 35coreos-ignition and
+// 35coreos-network).
 const configImageUnit = `[Unit]
 Description=Take the configuration over from the config image
 ConditionPathExists=/etc/initrd-release
@@ -95,15 +96,15 @@ StandardError=journal+console
 ExecStart=/usr/local/bin/landfall-config-image
 `
 
-// configImageOrder has a unit of CoreOS start the one above. A link would do as well; payloads have
-// none.
+// configImageOrder makes a unit of CoreOS start configImageUnit. A link would have the same effect,
+// but payloads have no links.
 const configImageOrder = `[Unit]
 Requires=landfall-config-image.service
 After=landfall-config-image.service
 `
 
-// configImageScript unpacks with what the live system unpacks its root file system with: bsdtar, or
-// cpio in older ones.
+// configImageScript unpacks the config image with the program by which the live system unpacks its
+// root file system: bsdtar, or cpio in older releases.
 const configImageScript = `#!/bin/sh
 set -eu
 device=/dev/disk/by-label/` + ConfigVolumeID + `

@@ -15,7 +15,7 @@ import (
 	"landfall/isogen/skeleton"
 )
 
-func TestAConfigImageHoldsThePayload(t *testing.T) {
+func TestConfigImage_containsPayload(t *testing.T) {
 	image, err := isogen.ConfigImage(payload)
 	require.NoError(t, err)
 	iso := contents(t, image)
@@ -40,7 +40,7 @@ func TestAConfigImageHoldsThePayload(t *testing.T) {
 	require.NoError(t, image.Intact())
 }
 
-func TestAnImageThatAwaitsTheConfigImage(t *testing.T) {
+func TestAwaitConfigImage(t *testing.T) {
 	base := open(t, write(t, skeleton.ISO{}))
 	image, err := base.AwaitConfigImage(isogen.KernelArgument{Operation: isogen.Append, Value: "quiet"})
 	require.NoError(t, err)

@@ -90,8 +90,8 @@ func randomRecipe(t *testing.T, random *rand.Rand) recipe {
 	return r
 }
 
-// TestImagesAreThoseOfAnIndependentBuilder compares byte by byte, the whole and random ranges.
-func TestImagesAreThoseOfAnIndependentBuilder(t *testing.T) {
+// TestFull_matchesIndependentBuilder compares byte by byte, the whole and random ranges.
+func TestFull_matchesIndependentBuilder(t *testing.T) {
 	for seed := range uint64(30) {
 		random := rand.New(rand.NewPCG(seed, 4))
 		r := randomRecipe(t, random)
@@ -132,9 +132,9 @@ func TestImagesAreThoseOfAnIndependentBuilder(t *testing.T) {
 	}
 }
 
-// TestIndependentReadersFindTheSameFiles lets go-diskfs, and xorriso where it is installed, read
+// TestFull_independentReaders lets go-diskfs, and xorriso where it is installed, read
 // images: all files are the base's, but for the embed area and those that hold kernel arguments.
-func TestIndependentReadersFindTheSameFiles(t *testing.T) {
+func TestFull_independentReaders(t *testing.T) {
 	for name, c := range map[string]struct {
 		iso     skeleton.ISO
 		payload isogen.Payload

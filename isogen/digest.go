@@ -9,23 +9,23 @@ import (
 	"sync/atomic"
 )
 
-// digest is a SHA-256 that is computed once, by whoever asks first and in his own goroutine. Others
-// wait for him; if he gives up, the next one starts over.
+// digest is a SHA-256 that is computed once, in the goroutine of the first caller. Other callers
+// wait for it. If the first caller gives up, the next one starts again.
 type digest struct {
-	turn chan struct{} // holds a value while somebody computes
+	lock chan struct{} // holds one item while the digest is computed
 	sum  atomic.Pointer[string]
 }
 
-func newDigest() *digest { return &digest{turn: make(chan struct{}, 1)} }
+func newDigest() *digest { return &digest{lock: make(chan struct{}, 1)} }
 
-// of returns the digest in hex of everything that open's reader gives.
+// of returns the digest in hex of the content of the reader that open returns.
 func (d *digest) of(ctx context.Context, open func() io.ReadCloser) (string, error) {
 	if sum := d.sum.Load(); sum != nil {
 		return *sum, nil
 	}
 	select {
-	case d.turn <- struct{}{}:
-		defer func() { <-d.turn }()
+	case d.lock <- struct{}{}:
+		defer func() { <-d.lock }()
 	case <-ctx.Done():
 		return "", ctx.Err()
 	}

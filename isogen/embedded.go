@@ -17,32 +17,33 @@ import (
 	"landfall/isogen/iso9660"
 )
 
-// ErrNoPayload says that the embed area of an ISO is empty: it is as it was published.
+// ErrNoPayload is returned for an ISO with an empty embed area, as published.
 var ErrNoPayload = errors.New("no Ignition config is embedded in the ISO")
 
-// Bounds for what is read back, bytes.
+// Limits for reading an embed area, in bytes; maxFiles is a number of files.
 const (
 	maxAreaRead = 64 << 20
 	maxUnpacked = 128 << 20
 	maxFiles    = 1 << 16
 )
 
-// Embedding is what is embedded in an ISO, beside what it was published with.
+// Embedding is the content that was added to a published ISO.
 type Embedding struct {
 	Payload
-	Area      EmbedArea // where the payload was found
-	Packed    int64     // bytes that it takes there
-	Relocated bool      // whether it lies at the image's end because it is larger than the area was
-	// who packed it, as far as its form tells: "Landfall", "coreos-installer", …; else ""
+	Area      EmbedArea // the position of the payload
+	Packed    int64     // the size of the packed payload, bytes
+	Relocated bool      // the payload is at the end of the image because it was larger than the area
+	// Maker is the program that packed the payload, as far as the format shows it: "Landfall",
+	// "coreos-installer", …; else "".
 	Maker                  string
 	KernelArguments        string // the command line in the areas; "" if there are none
 	DefaultKernelArguments string // the command line as published
 }
 
-// Embedded reads back what is embedded in an ISO of size bytes, whoever made it: any number of cpio
-// archives, each plain or compressed by gzip, xz or zstd, with zero bytes between and after them.
-// The last copy of a path wins, as it does in the kernel. If there is no payload it returns
-// ErrNoPayload, and still what else it found.
+// Embedded reads the content that was embedded in an ISO of size bytes by any program: any number
+// of cpio archives, each plain or compressed by gzip, xz or zstd, with zero bytes between and after
+// them. The last copy of a path wins, as in the kernel. If there is no payload, Embedded returns
+// ErrNoPayload together with the other fields.
 func Embedded(r io.ReaderAt, size int64) (*Embedding, error) {
 	v, err := iso9660.Open(r, size)
 	if err != nil {
@@ -76,7 +77,7 @@ func Embedded(r io.ReaderAt, size int64) (*Embedding, error) {
 	return e, nil
 }
 
-// lastFile tells whether nothing lies behind the area.
+// lastFile reports whether no file lies behind the area.
 func lastFile(v *iso9660.Volume, a area) bool {
 	for e := range v.All() {
 		if e.Offset+e.Size > a.offset+a.length {
@@ -86,8 +87,8 @@ func lastFile(v *iso9660.Volume, a area) bool {
 	return true
 }
 
-// maker tells by their compression who makes such archives: coreos-installer uses xz, the Assisted
-// Installer's image service gzip, and Landfall gzip with its name in it.
+// maker returns the program that packed a payload, by the compression: coreos-installer uses xz,
+// the image service of the Assisted Installer gzip, and Landfall gzip with its name in the header.
 func maker(packed []byte) string {
 	packed = bytes.TrimLeft(packed, "\x00")
 	switch {
@@ -102,7 +103,7 @@ func maker(packed []byte) string {
 	return ""
 }
 
-// unpack reads everything that is in an embed area, and tells how many bytes of it are used.
+// unpack reads the payload in an embed area. It also returns the number of used bytes.
 func unpack(area []byte) (*Payload, int64, error) {
 	files := map[string]File{}
 	budget := maxUnpacked
@@ -137,7 +138,8 @@ func unpack(area []byte) (*Payload, int64, error) {
 	return p, used, nil
 }
 
-// decompress undoes the first compressed stream of b and returns what follows it.
+// decompress decompresses the stream at the start of b. It also returns the bytes behind the
+// stream.
 func decompress(b []byte, limit int) (data, rest []byte, err error) {
 	var format string
 	switch {
@@ -161,7 +163,7 @@ func decompress(b []byte, limit int) (data, rest []byte, err error) {
 }
 
 func gunzip(b []byte, limit int) (data, rest []byte, err error) {
-	in := bytes.NewReader(b) // an io.ByteReader: gzip reads no further than the stream
+	in := bytes.NewReader(b) // an io.ByteReader, of which gzip reads no byte behind the stream
 	z, err := gzip.NewReader(in)
 	if err != nil {
 		return nil, nil, err
@@ -186,8 +188,8 @@ func unzstd(b []byte, limit int) (data, rest []byte, err error) {
 	return data, b[end:], err
 }
 
-// zstdEnd finds where the zstd frame at the start of b ends, by going from block to block
-// (RFC 8878, 3.1.1).
+// zstdEnd returns the length of the zstd frame at the start of b. It follows the headers of the
+// blocks (RFC 8878, 3.1.1).
 func zstdEnd(b []byte) (int, error) {
 	var h zstd.Header
 	if err := h.Decode(b); err != nil {
@@ -228,12 +230,14 @@ func readLimited(r io.Reader, limit int) ([]byte, error) {
 
 func errTooMuch(limit int) error { return fmt.Errorf("it unpacks to more than %d bytes", limit) }
 
-// What begins a member of a newc cpio archive, with or without checksums, and what ends an archive.
+// archiveMark is the start of each member of a newc cpio archive, with or without checksums.
 var archiveMark = []byte("07070")
 
+// trailer is the name of the last member of a cpio archive.
 const trailer = "TRAILER!!!"
 
-// unarchive reads the cpio archive at the start of b, adds its files and returns what follows it.
+// unarchive reads the cpio archive at the start of b and adds its files. It returns the bytes
+// behind the archive.
 func unarchive(b []byte, files map[string]File) (rest []byte, err error) {
 	in := bytes.NewReader(b)
 	archive := cpio.NewReader(in)

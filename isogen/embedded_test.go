@@ -65,7 +65,7 @@ func zstded(t testing.TB, b []byte) []byte {
 
 func join(parts ...[]byte) []byte { return bytes.Join(parts, nil) }
 
-func TestEmbeddedReadsWhatEveryToolWrites(t *testing.T) {
+func TestEmbedded_formatsOfAllTools(t *testing.T) {
 	one, two := archive(t, "config.ign", "one"), archive(t, "etc/two", "2")
 	zeros := make([]byte, 61)
 	for name, area := range map[string][]byte{
@@ -96,7 +96,7 @@ func TestEmbeddedReadsWhatEveryToolWrites(t *testing.T) {
 	}
 }
 
-func TestEmbeddedRefuses(t *testing.T) {
+func TestEmbedded_refusals(t *testing.T) {
 	good := archive(t, "config.ign", "a config of some length, so that there is something to cut")
 	var link bytes.Buffer
 	w := cpio.NewWriter(&link)
@@ -143,7 +143,7 @@ func TestEmbeddedRefuses(t *testing.T) {
 	}
 }
 
-func TestUnpackingIsBounded(t *testing.T) {
+func TestEmbedded_decompressionIsLimited(t *testing.T) {
 	zeros := make([]byte, 1<<20)
 	for _, packed := range [][]byte{gzipped(t, zeros), xzipped(t, zeros), zstded(t, zeros)} {
 		_, _, err := decompress(packed, len(zeros)-1)
@@ -153,9 +153,9 @@ func TestUnpackingIsBounded(t *testing.T) {
 	}
 }
 
-// TestAGreedyXZStreamGetsNoMoreThanItNeeds unpacks a stream whose second block asks for a
+// TestUnxz_dictionaryIsReduced unpacks a stream whose second block asks for a
 // dictionary of 4 GiB, which the decoder would set aside before it reads a byte.
-func TestAGreedyXZStreamGetsNoMoreThanItNeeds(t *testing.T) {
+func TestUnxz_dictionaryIsReduced(t *testing.T) {
 	var b bytes.Buffer
 	w, err := xz.WriterConfig{BlockSize: 1000}.NewWriter(&b)
 	require.NoError(t, err)
@@ -180,7 +180,7 @@ func TestAGreedyXZStreamGetsNoMoreThanItNeeds(t *testing.T) {
 	require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(4<<20))
 }
 
-func TestAnArchiveOfTooManyFiles(t *testing.T) {
+func TestEmbedded_tooManyFiles(t *testing.T) {
 	const header = 110
 	empty := archive(t)
 	one := bytes.TrimSuffix(archive(t, "00000000", ""), empty)
@@ -193,7 +193,7 @@ func TestAnArchiveOfTooManyFiles(t *testing.T) {
 	require.ErrorContains(t, err, "its cpio archive has more than 65536 files")
 }
 
-func TestRealInitrds(t *testing.T) {
+func TestEmbedded_realInitrds(t *testing.T) {
 	dir := os.Getenv("LANDFALL_REALDATA")
 	if dir == "" {
 		t.Skip("LANDFALL_REALDATA is not set: the real initrds are not at hand")
@@ -232,14 +232,14 @@ func TestRealInitrds(t *testing.T) {
 	}
 }
 
-func TestAnISOAsPublishedHasNoPayload(t *testing.T) {
+func TestEmbedded_publishedISOHasNoPayload(t *testing.T) {
 	var b bytes.Buffer
 	require.NoError(t, skeleton.Write(&b, skeleton.ISO{RootFSSize: 1000}))
 	_, err := Embedded(bytes.NewReader(b.Bytes()), int64(b.Len()))
 	require.ErrorIs(t, err, ErrNoPayload)
 }
 
-func TestEmbeddedOfADamagedArea(t *testing.T) {
+func TestEmbedded_damagedArea(t *testing.T) {
 	var b bytes.Buffer
 	require.NoError(t, skeleton.Write(&b, skeleton.ISO{RootFSSize: 1000,
 		Replace: map[string][]byte{"images/ignition.img": []byte("garbage")}}))

@@ -25,9 +25,9 @@ func skeletonBytes(t testing.TB, iso skeleton.ISO) ([]byte, *iso9660.Volume) {
 	return b.Bytes(), v
 }
 
-// TestOverlappingAreas moves the embed area onto something else. Whoever embeds a config there
+// TestAreas_overlaps moves the embed area onto something else. Whoever embeds a config there
 // would destroy that.
-func TestOverlappingAreas(t *testing.T) {
+func TestAreas_overlaps(t *testing.T) {
 	good, v := skeletonBytes(t, skeleton.ISO{})
 	area := v.Find("images/ignition.img")
 	require.NotZero(t, v.BootCatalog)
@@ -63,7 +63,7 @@ func TestOverlappingAreas(t *testing.T) {
 	}
 }
 
-func TestAHeaderOfTheEmbedAreaThatOverlaps(t *testing.T) {
+func TestAreas_overlappingHeader(t *testing.T) {
 	for says, at := range map[string]uint64{"overlap the volume descriptors": 33 << 10,
 		"overlap the system area": 32000} {
 		path := write(t, skeleton.ISO{Replace: map[string][]byte{"coreos/igninfo.json": nil,
@@ -73,10 +73,10 @@ func TestAHeaderOfTheEmbedAreaThatOverlaps(t *testing.T) {
 	}
 }
 
-// TestFilesBehindFourGiB has everything that an image is made of beyond what 32 bits can address:
+// TestLargeISO_filesBehind4GiB has everything that an image is made of beyond what 32 bits can address:
 // sectors are multiplied by 2048 in 64 bits, or else the wrong bytes are overwritten. The file is
 // sparse.
-func TestFilesBehindFourGiB(t *testing.T) {
+func TestLargeISO_filesBehind4GiB(t *testing.T) {
 	const shift = 6 << 30
 	b, v := skeletonBytes(t, skeleton.ISO{})
 	moved := []string{"images/ignition.img", "EFI/redhat/grub.cfg", "isolinux/isolinux.cfg", "coreos/kargs.json",
@@ -138,9 +138,9 @@ func TestFilesBehindFourGiB(t *testing.T) {
 	}
 }
 
-// TestSizesAboveFourGiB has a root file system in several records, which is how the format holds
+// TestLargeISO_sizesAbove4GiB has a root file system in several records, which is how the format holds
 // one of 4 GiB and more.
-func TestSizesAboveFourGiB(t *testing.T) {
+func TestLargeISO_sizesAbove4GiB(t *testing.T) {
 	const piece = 4<<30 - 2048
 	b, v := skeletonBytes(t,
 		skeleton.ISO{Links: map[string]string{"images/pxeboot/rootfs.imh": "images/pxeboot/rootfs.img"}})
@@ -166,8 +166,8 @@ func TestSizesAboveFourGiB(t *testing.T) {
 	require.True(t, got.Relocated)
 }
 
-// TestAnEmbedAreaInSeveralRecords cannot move: a reader would have to be told of each.
-func TestAnEmbedAreaInSeveralRecords(t *testing.T) {
+// TestAreas_embedAreaInSeveralRecords cannot move: a reader would have to be told of each.
+func TestAreas_embedAreaInSeveralRecords(t *testing.T) {
 	b, v := skeletonBytes(t, skeleton.ISO{Replace: map[string][]byte{"images/ignition.imh": make([]byte, 4096)}})
 	first, second := v.Find("images/ignition.img"), v.Find("images/ignition.imh")
 	require.Equal(t, first.Offset+first.Size, second.Offset)
@@ -180,7 +180,7 @@ func TestAnEmbedAreaInSeveralRecords(t *testing.T) {
 	require.ErrorAs(t, err, &large)
 }
 
-func TestAnAreaOfGigabytesIsNotReadIntoMemory(t *testing.T) {
+func TestEmbedded_hugeAreaIsNotRead(t *testing.T) {
 	b, v := skeletonBytes(t, skeleton.ISO{})
 	size := int64(len(b)) + 1<<30
 	area := v.Find("images/ignition.img")
@@ -195,8 +195,8 @@ func TestAnAreaOfGigabytesIsNotReadIntoMemory(t *testing.T) {
 	require.NoError(t, f.Close())
 }
 
-// TestABaseThatShrinksOrGoesIsNoticed is what whoever serves images asks before each download.
-func TestABaseThatShrinksOrGoesIsNoticed(t *testing.T) {
+// TestReader_baseShrinksOrDisappears is what whoever serves images asks before each download.
+func TestReader_baseShrinksOrDisappears(t *testing.T) {
 	path := write(t, skeleton.ISO{})
 	base := open(t, path)
 	image := full(t, base, "config")

@@ -76,7 +76,7 @@ func full(t testing.TB, base *isogen.Base, config string) *isogen.Image {
 	return image
 }
 
-func TestTheSameRecipeGivesTheSameImage(t *testing.T) {
+func TestFull_sameInputsGiveSameImage(t *testing.T) {
 	path := write(t, skeleton.ISO{})
 	one, two := full(t, open(t, path), "config"), full(t, open(t, path), "config")
 	require.Equal(t, one.ETag(), two.ETag())
@@ -88,7 +88,7 @@ func TestTheSameRecipeGivesTheSameImage(t *testing.T) {
 		"another base")
 }
 
-func TestOrderOfFilesDoesNotMatter(t *testing.T) {
+func TestFull_orderOfFilesIsIrrelevant(t *testing.T) {
 	base := open(t, write(t, skeleton.ISO{}))
 	one, err := base.Full(payload)
 	require.NoError(t, err)
@@ -99,7 +99,7 @@ func TestOrderOfFilesDoesNotMatter(t *testing.T) {
 	require.Equal(t, one.ETag(), two.ETag())
 }
 
-func TestEmbeddingReplacesWhatWasThere(t *testing.T) {
+func TestFull_replacesPreviousPayload(t *testing.T) {
 	base := open(t, write(t, skeleton.ISO{}))
 	noise := make([]byte, areaSize/2)
 	_, err := rand.NewChaCha8([32]byte{}).Read(noise)
@@ -109,7 +109,7 @@ func TestEmbeddingReplacesWhatWasThere(t *testing.T) {
 	require.True(t, bytes.Equal(contents(t, full(t, base, "short")), second))
 }
 
-func TestBadPayload(t *testing.T) {
+func TestFull_badPayload(t *testing.T) {
 	base := open(t, write(t, skeleton.ISO{}))
 	files := func(paths ...string) isogen.Payload {
 		p := isogen.Payload{Ignition: []byte("x")}
@@ -136,7 +136,7 @@ func TestBadPayload(t *testing.T) {
 	}
 }
 
-func TestReaderReadsAsAFileWould(t *testing.T) {
+func TestReader_behavesLikeFile(t *testing.T) {
 	little := skeleton.ISO{EmbedSize: 4096, RootFSSize: 5000,
 		Replace: map[string][]byte{"isolinux/isolinux.bin": []byte("loader"),
 			"images/pxeboot/vmlinuz": []byte("kernel"), "images/pxeboot/initrd.img": []byte("initrd"),
@@ -145,9 +145,9 @@ func TestReaderReadsAsAFileWould(t *testing.T) {
 	require.NoError(t, iotest.TestReader(image.NewReader(), contents(t, image)))
 }
 
-// TestAnyRangeIsThatOfTheWhole reads ranges in every way there is, those across the borders of the
+// TestReader_anyRange reads ranges in every way there is, those across the borders of the
 // embed area among them.
-func TestAnyRangeIsThatOfTheWhole(t *testing.T) {
+func TestReader_anyRange(t *testing.T) {
 	image := full(t, open(t, write(t, skeleton.ISO{})), "config")
 	whole := contents(t, image)
 	random := rand.New(rand.NewPCG(1, 2))
@@ -181,7 +181,7 @@ func TestAnyRangeIsThatOfTheWhole(t *testing.T) {
 	require.EqualValues(t, 5, k)
 }
 
-func TestManyReadersAtOnce(t *testing.T) {
+func TestReader_concurrentReaders(t *testing.T) {
 	image := full(t, open(t, write(t, skeleton.ISO{})), "config")
 	want := contents(t, image)
 	var wg sync.WaitGroup
@@ -200,7 +200,7 @@ func TestManyReadersAtOnce(t *testing.T) {
 	wg.Wait()
 }
 
-func TestSHA256IsThatOfTheBytes(t *testing.T) {
+func TestSHA256_matchesBytes(t *testing.T) {
 	base := open(t, write(t, skeleton.ISO{}))
 	image := full(t, base, "config")
 	want := sha256.Sum256(contents(t, image))
@@ -217,7 +217,7 @@ func TestSHA256IsThatOfTheBytes(t *testing.T) {
 	require.Equal(t, hex.EncodeToString(want[:]), got)
 }
 
-func TestSHA256EndsWithItsContext(t *testing.T) {
+func TestSHA256_contextEnds(t *testing.T) {
 	image := full(t, open(t, write(t, skeleton.ISO{})), "config")
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -227,7 +227,7 @@ func TestSHA256EndsWithItsContext(t *testing.T) {
 	require.NoError(t, err, "the next one starts over")
 }
 
-func TestSHA256OfManyAtOnce(t *testing.T) {
+func TestSHA256_concurrentCalls(t *testing.T) {
 	image := full(t, open(t, write(t, skeleton.ISO{})), "config")
 	var wg sync.WaitGroup
 	sums := make([]string, 8)
@@ -245,7 +245,7 @@ func TestSHA256OfManyAtOnce(t *testing.T) {
 	}
 }
 
-func TestABaseReplacedByRenameIsStillServed(t *testing.T) {
+func TestReader_baseReplacedByRename(t *testing.T) {
 	path := write(t, skeleton.ISO{})
 	image := full(t, open(t, path), "config")
 	want := contents(t, image)
@@ -258,7 +258,7 @@ func TestABaseReplacedByRenameIsStillServed(t *testing.T) {
 	require.True(t, bytes.Equal(want, b.Bytes()))
 }
 
-func TestABaseChangedInPlaceIsNotServed(t *testing.T) {
+func TestReader_baseChangedInPlace(t *testing.T) {
 	path := write(t, skeleton.ISO{})
 	image := full(t, open(t, path), "config")
 	require.NoError(t, os.Chtimes(path, time.Unix(5, 0), time.Unix(5, 0)))
@@ -272,7 +272,7 @@ func TestABaseChangedInPlaceIsNotServed(t *testing.T) {
 	require.ErrorContains(t, err, "it was written to")
 }
 
-func TestABaseCutOffWhileItIsSent(t *testing.T) {
+func TestCopyN_baseTruncatedMeanwhile(t *testing.T) {
 	path := write(t, skeleton.ISO{})
 	r := full(t, open(t, path), "config").NewReader()
 	require.NoError(t, os.Truncate(path, 50_000))
@@ -282,9 +282,9 @@ func TestABaseCutOffWhileItIsSent(t *testing.T) {
 	require.NoError(t, r.Close())
 }
 
-// TestABaseOverwrittenWhileItIsSent changes the file in the middle, its size as before: the client
+// TestCopyN_baseOverwrittenMeanwhile changes the file in the middle, its size as before: the client
 // must not get all of the bytes, or it would take a mixture for an image.
-func TestABaseOverwrittenWhileItIsSent(t *testing.T) {
+func TestCopyN_baseOverwrittenMeanwhile(t *testing.T) {
 	path := write(t, skeleton.ISO{})
 	image := full(t, open(t, path), "config")
 	overwrite := func() {
@@ -316,7 +316,7 @@ func (w *onFirstWrite) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-func TestARemovedBaseIsSentToTheEnd(t *testing.T) {
+func TestCopyN_removedBaseIsSent(t *testing.T) {
 	path := write(t, skeleton.ISO{})
 	image := full(t, open(t, path), "config")
 	want := contents(t, image)

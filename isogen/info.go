@@ -2,43 +2,44 @@ package isogen
 
 import "slices"
 
-// Info is what there is to know of a base.
+// Info describes a base.
 type Info struct {
 	VolumeID        string              `json:"volume_id"`
-	Version         string              `json:"version"`      // the CoreOS build, "" if it does not tell
-	Architecture    string              `json:"architecture"` // "" if it does not tell
+	Version         string              `json:"version"`      // the CoreOS build, "" if unknown
+	Architecture    string              `json:"architecture"` // "" if unknown
 	Size            int64               `json:"size_bytes"`
 	EmbedArea       EmbedArea           `json:"embed_area"`
 	KernelArguments KernelArgumentAreas `json:"kernel_arguments"`
-	Minimal         bool                `json:"minimal"`                  // whether Minimal can make images
-	MinimalReason   string              `json:"minimal_reason,omitempty"` // why not
-	NetworkBoot     bool                `json:"network_boot"`             // whether kernel, initrd and rootfs are there
+	Minimal         bool                `json:"minimal"`                  // Minimal can generate images
+	MinimalReason   string              `json:"minimal_reason,omitempty"` // why Minimal cannot
+	NetworkBoot     bool                `json:"network_boot"`             // it has kernel, initrd and rootfs
 	NetworkReason   string              `json:"network_boot_reason,omitempty"`
-	// how machines boot it: "BIOS CD", "BIOS USB", "UEFI CD", "UEFI USB", …
+	// Boots lists the ways in which machines can boot it: "BIOS CD", "BIOS USB", "UEFI CD",
+	// "UEFI USB", …
 	Boots []string `json:"boots"`
 }
 
-// EmbedArea is where a base keeps the payload.
+// EmbedArea is the space for the payload in a base.
 type EmbedArea struct {
-	File        string `json:"file"`        // the file that it lies in, "" if in none
+	File        string `json:"file"`        // the file that contains the area, "" if there is none
 	Offset      int64  `json:"offset"`      // in the ISO, bytes
 	Length      int64  `json:"length"`      // bytes
-	Relocatable bool   `json:"relocatable"` // whether a larger payload moves to the image's end
+	Relocatable bool   `json:"relocatable"` // a larger payload is placed at the end of the image
 }
 
-// KernelArgumentAreas is where a base keeps its kernel arguments.
+// KernelArgumentAreas is the space for kernel arguments in a base.
 type KernelArgumentAreas struct {
 	Size    int64    `json:"size"`    // of each area, bytes; 0 if there are none
 	Default string   `json:"default"` // the command line as published
-	Files   []string `json:"files"`   // that hold an area
+	Files   []string `json:"files"`   // the files that contain an area
 }
 
-// public is what others may know of an area.
+// public returns the exported form of an area.
 func (a area) public() EmbedArea {
 	return EmbedArea{File: a.name, Offset: a.offset, Length: a.length, Relocatable: a.whole()}
 }
 
-// Info returns what there is to know of the base.
+// Info returns the description of the base.
 func (b *Base) Info() Info {
 	info := Info{
 		VolumeID:     b.volumeID,
@@ -61,7 +62,7 @@ func (b *Base) Info() Info {
 	return info
 }
 
-// missingForNetworkBoot says which of the files that machines load over the network is not there.
+// missingForNetworkBoot returns a sentence about the first missing file for network boot, or "".
 func (b *Base) missingForNetworkBoot() string {
 	for _, names := range [][]string{{"vmlinuz", "kernel.img"}, {"initrd.img"}, {"rootfs.img"}} {
 		if !slices.ContainsFunc(names, func(name string) bool { return b.volume.Find("images/pxeboot/"+name) != nil }) {

@@ -11,7 +11,7 @@ import (
 	"landfall/isogen/skeleton"
 )
 
-func TestInfoTellsHowAnISOBoots(t *testing.T) {
+func TestInfo_boots(t *testing.T) {
 	for name, c := range map[string]struct {
 		iso   skeleton.ISO
 		boots []string
@@ -31,7 +31,7 @@ func TestInfoTellsHowAnISOBoots(t *testing.T) {
 	}
 }
 
-func TestInfoOfAnISO(t *testing.T) {
+func TestInfo(t *testing.T) {
 	base := open(t, write(t, skeleton.ISO{}))
 	info := base.Info()
 	require.Equal(t, skeleton.DefaultVolumeID, info.VolumeID)
@@ -56,7 +56,7 @@ func TestInfoOfAnISO(t *testing.T) {
 	}
 }
 
-func TestInfoSaysWhatNetworkBootLacks(t *testing.T) {
+func TestInfo_missingFilesForNetworkBoot(t *testing.T) {
 	for _, file := range []string{"vmlinuz", "initrd.img", "rootfs.img"} {
 		info := open(t, write(t, skeleton.ISO{Replace: map[string][]byte{"images/pxeboot/" + file: nil}})).Info()
 		require.False(t, info.NetworkBoot)
@@ -64,7 +64,7 @@ func TestInfoSaysWhatNetworkBootLacks(t *testing.T) {
 	}
 }
 
-func TestSegmentsAreTheWholeImage(t *testing.T) {
+func TestSegments_coverWholeImage(t *testing.T) {
 	large := incompressible(t, larger)
 	for name, c := range map[string]struct {
 		iso     skeleton.ISO

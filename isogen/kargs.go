@@ -8,38 +8,38 @@ import (
 	"unicode/utf8"
 )
 
-// Operation is what a KernelArgument does to the base's default command line.
+// Operation is the kind of edit of the base's default command line.
 type Operation string
 
-// Operations, by the names of the Assisted Installer's API.
+// The operations, as named by the API of the Assisted Installer.
 const (
 	Append  Operation = "append"
 	Delete  Operation = "delete"
 	Replace Operation = "replace"
 )
 
-// KernelArgument is one edit of the command line that the live system boots with. The rules are
-// those of coreos-installer: whatever the order they are given in, deletions come first, then what
-// is appended, then replacements; what to delete or replace need not be there.
+// KernelArgument is an edit of the command line of the live system. The rules are those of
+// coreos-installer: deletions are applied first, then additions, then replacements, regardless of
+// the given order. An argument to delete or replace may be missing.
 type KernelArgument struct {
 	Operation Operation
-	Value     string // an argument as "quiet" or "key=value"; for Replace "key=old=new"
+	Value     string // an argument such as "quiet" or "key=value"; for Replace "key=old=new"
 }
 
-// KernelArgumentError says why kernel arguments cannot be put into a base's images.
+// KernelArgumentError reports why kernel arguments cannot be written to the images of a base.
 type KernelArgumentError struct {
-	Argument string // the value at fault, "" if it is all of them together
+	Argument string // the invalid value, "" if the problem is all values together
 	Area     string // the file whose area is too small, "" if that is not the problem
-	Needed   int64  // bytes that the command line and its end take, 0 if that is not the problem
-	Had      int64  // bytes that the area has, 0 if that is not the problem
+	Needed   int64  // the size of the command line with its end, bytes; 0 if that is not the problem
+	Had      int64  // the size of the area, bytes; 0 if that is not the problem
 	Problem  string // a sentence
 }
 
 func (e *KernelArgumentError) Error() string { return e.Problem }
 
-// KernelArguments returns the base's default command line as the arguments edit it, whatever its
-// length. The error is a *KernelArgumentError if an argument is wrong, or if the base does not say
-// its default command line, as those of OpenShift 4.6 do not.
+// KernelArguments returns the base's default command line after the given edits. It does not check
+// the length. The error is a *KernelArgumentError if an argument is invalid, or if the base does
+// not contain its default command line, as those of OpenShift 4.6.
 func (b *Base) KernelArguments(args ...KernelArgument) (string, error) {
 	for _, a := range args {
 		if err := a.check(); err != nil {
@@ -55,14 +55,15 @@ func (b *Base) KernelArguments(args ...KernelArgument) (string, error) {
 }
 
 // CheckKernelArguments returns the *KernelArgumentError that Full would return for the arguments:
-// one of them is wrong, a boot loader would misread it, the base has no areas, or they are too
-// long.
+// an argument is invalid, a boot loader would misread it, the base has no areas, or the arguments
+// are too long.
 func (b *Base) CheckKernelArguments(args ...KernelArgument) error {
 	_, err := b.commandLine(args)
 	return err
 }
 
-// commandLine returns what an image's areas must hold; "" if the base has none and needs none.
+// commandLine returns the command line for the areas of an image; "" if the base has no areas and
+// there are no edits.
 func (b *Base) commandLine(args []KernelArgument) (string, error) {
 	if b.kargs == nil && len(args) == 0 {
 		return "", nil
@@ -71,7 +72,7 @@ func (b *Base) commandLine(args []KernelArgument) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if line == b.kargs.current { // it is there already, and may fill its area without an end
+	if line == b.kargs.current { // in place already; it may fill its area completely
 		return line, nil
 	}
 	for _, a := range args {
@@ -88,10 +89,10 @@ func (b *Base) commandLine(args []KernelArgument) (string, error) {
 	return line, nil
 }
 
-// replacement is the form of what a Replace takes.
+// replacement matches the value of a Replace operation.
 var replacement = regexp.MustCompile(`^([^=]+)=([^=]+)=([^=]+)$`)
 
-// check looks for what no command line can hold.
+// check returns an error for a value that no command line can contain.
 func (a KernelArgument) check() error {
 	wrong := func(format string, args ...any) error {
 		return &KernelArgumentError{Argument: a.Value, Problem: fmt.Sprintf("the kernel argument %q ", a.Value) +
@@ -113,8 +114,8 @@ func (a KernelArgument) check() error {
 	return nil
 }
 
-// checkSyntax looks for what GRUB would not hand on to the kernel as it is written (GRUB manual,
-// "Quoting"); isolinux would, but the areas of both hold the same.
+// checkSyntax returns an error for a value that GRUB would not pass to the kernel unchanged (GRUB
+// manual, "Quoting"). isolinux would pass it, but the areas of both have the same content.
 func (a KernelArgument) checkSyntax() error {
 	wrong := func(c rune, remedy string) error {
 		return &KernelArgumentError{Argument: a.Value,
@@ -136,8 +137,8 @@ func (a KernelArgument) checkSyntax() error {
 	return nil
 }
 
-// edit applies the arguments to a command line. As in coreos-installer, a value is matched as text
-// between blanks, so it may be several arguments that follow each other.
+// edit applies the edits to a command line. As in coreos-installer, a value is matched as text
+// between blanks, so it may consist of several consecutive arguments.
 func edit(line string, args []KernelArgument) string {
 	line = " " + line + " "
 	substitute := func(old, new string) {

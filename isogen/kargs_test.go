@@ -22,7 +22,7 @@ func edits(op isogen.Operation, values ...string) (args []isogen.KernelArgument)
 	return args
 }
 
-func TestKernelArgumentsEditTheDefault(t *testing.T) {
+func TestKernelArguments_editDefault(t *testing.T) {
 	base := open(t, write(t, skeleton.ISO{}))
 	plus := func(lists ...[]isogen.KernelArgument) (all []isogen.KernelArgument) {
 		for _, l := range lists {
@@ -69,9 +69,9 @@ func TestKernelArgumentsEditTheDefault(t *testing.T) {
 	}
 }
 
-// TestKernelArgumentsReachEveryArea reads them back as coreos-installer does, for every age and
+// TestKernelArguments_reachEveryArea reads them back as coreos-installer does, for every age and
 // architecture.
-func TestKernelArgumentsReachEveryArea(t *testing.T) {
+func TestKernelArguments_reachEveryArea(t *testing.T) {
 	for name, c := range map[string]struct {
 		iso   skeleton.ISO
 		areas []string
@@ -113,9 +113,9 @@ func TestKernelArgumentsReachEveryArea(t *testing.T) {
 	}
 }
 
-// TestTheMarkBehindAnAreaStays wants the boot loader's configuration to be what it was but for the
+// TestKernelArguments_markBehindAreaStays wants the boot loader's configuration to be what it was but for the
 // arguments.
-func TestTheMarkBehindAnAreaStays(t *testing.T) {
+func TestKernelArguments_markBehindAreaStays(t *testing.T) {
 	base := open(t, write(t, skeleton.ISO{}))
 	image, err := base.Full(payload, edits(isogen.Append, "quiet")...)
 	require.NoError(t, err)
@@ -128,7 +128,7 @@ func TestTheMarkBehindAnAreaStays(t *testing.T) {
 		text)
 }
 
-func TestWrongKernelArguments(t *testing.T) {
+func TestKernelArguments_invalid(t *testing.T) {
 	base := open(t, write(t, skeleton.ISO{}))
 	long := strings.Repeat("x", 1139-len(standard)-2)
 	require.NoError(t, base.CheckKernelArguments(edits(isogen.Append, long)...), "fills the area")
@@ -181,9 +181,9 @@ func TestWrongKernelArguments(t *testing.T) {
 		"b#c")...))
 }
 
-// TestADefaultThatFillsItsArea leaves no room for the end character, which coreos-installer only
+// TestKernelArguments_defaultFillsArea leaves no room for the end character, which coreos-installer only
 // asks for when it writes.
-func TestADefaultThatFillsItsArea(t *testing.T) {
+func TestKernelArguments_defaultFillsArea(t *testing.T) {
 	base := open(t, write(t, skeleton.ISO{Replace: map[string][]byte{
 		"coreos/kargs.json": []byte(
 			`{"default": "quiet", "size": 5, "files": [{"path": "images/other.img", "offset": 2}]}`),
@@ -195,14 +195,14 @@ func TestADefaultThatFillsItsArea(t *testing.T) {
 	require.NoError(t, base.CheckKernelArguments(edits(isogen.Delete, "quiet")...))
 }
 
-func TestWhatIsNoTextForGRUBDoesNotMatterToS390X(t *testing.T) {
+func TestKernelArguments_s390xAllowsGRUBCharacters(t *testing.T) {
 	base := open(t, write(t, skeleton.ISO{Architecture: isogen.S390X}))
 	require.NoError(t, base.CheckKernelArguments(edits(isogen.Append, "a;b$c")...))
 	require.ErrorContains(t, base.CheckKernelArguments(edits(isogen.Append, strings.Repeat("x", 896))...),
 		"its area in images/cdboot.img has 896")
 }
 
-func TestABaseWithoutAreasForKernelArguments(t *testing.T) {
+func TestKernelArguments_baseWithoutAreas(t *testing.T) {
 	for name, iso := range map[string]skeleton.ISO{
 		"of 2020":             {Age: skeleton.Age2020},
 		"of s390x until 2023": {Architecture: isogen.S390X, Replace: map[string][]byte{"coreos/kargs.json": nil}},
@@ -223,8 +223,8 @@ func TestABaseWithoutAreasForKernelArguments(t *testing.T) {
 	}
 }
 
-// TestBadDescriptionsOfKernelArgumentAreas has a wrong coreos/kargs.json for each sentence.
-func TestBadDescriptionsOfKernelArgumentAreas(t *testing.T) {
+// TestKernelArgumentAreas_badDescription has a wrong coreos/kargs.json for each sentence.
+func TestKernelArgumentAreas_badDescription(t *testing.T) {
 	type area = map[string]any
 	describe := func(size any, standard string, areas ...area) string {
 		b, err := json.Marshal(map[string]any{"default": standard, "size": size, "files": areas})
@@ -280,8 +280,8 @@ func TestBadDescriptionsOfKernelArgumentAreas(t *testing.T) {
 	}
 }
 
-// TestBadKernelArgumentHeaders has a wrong header of 2021 for each sentence.
-func TestBadKernelArgumentHeaders(t *testing.T) {
+// TestKernelArgumentAreas_badHeader has a wrong header of 2021 for each sentence.
+func TestKernelArgumentAreas_badHeader(t *testing.T) {
 	var good bytes.Buffer
 	require.NoError(t, skeleton.Write(&good, skeleton.ISO{Age: skeleton.Age2021, RootFSSize: 1000}))
 	const at = 32768 - 24 - 72

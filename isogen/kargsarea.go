@@ -14,32 +14,32 @@ import (
 	"landfall/isogen/iso9660"
 )
 
-// kernelArgumentAreas are the parts of an ISO that are set aside for kernel arguments. All of them
-// hold the same: one is in each boot loader's configuration.
+// kernelArgumentAreas are the spaces in an ISO that are reserved for kernel arguments. Each boot
+// loader's configuration contains one. All have the same content.
 type kernelArgumentAreas struct {
-	where    string // their description
+	where    string // the description of the areas
 	size     int64  // of each, bytes
 	standard string // the command line as published
 	current  string // the command line in the areas
 	list     []kernelArgumentArea
 }
 
-// kernelArgumentArea holds a command line, an end character and padding.
+// kernelArgumentArea contains a command line, an end character and padding.
 type kernelArgumentArea struct {
-	file     string // that it lies in
+	file     string // the file that contains the area
 	offset   int64  // in the ISO, bytes
 	end, pad byte
 }
 
-// Bounds that coreos-installer and the header set.
+// The limits of coreos-installer and of the header.
 const (
 	maxKernelArguments     = 2048
 	maxKernelArgumentAreas = 64
 )
 
-// The header that images of 2021 carry in the system area before that of the embed area: a mark,
-// the size of the areas, where the default command line is, and where up to six areas are, all
-// 64-bit little-endian.
+// The header in the system area of images of 2021, before the header of the embed area: a mark, the
+// size of the areas, the offset of the default command line, and the offsets of up to six areas,
+// all 64-bit little-endian.
 const (
 	kargsMark         = "coreKarg"
 	kargsHeaderOffset = headerOffset - kargsHeaderLength
@@ -51,17 +51,18 @@ const (
 	kargsHeader      = "the coreKarg header"
 )
 
+// wrong returns the error for a wrong description of the areas.
 func (k *kernelArgumentAreas) wrong(format string, args ...any) error {
 	return &EmbedAreaError{k.where, fmt.Sprintf(format, args...)}
 }
 
-// inScripts tells whether the areas are in text that a boot loader interprets; s390x has them in a
-// parameter block.
+// inScripts reports whether the areas are in text that a boot loader interprets. On s390x they are
+// in a parameter block.
 func (k *kernelArgumentAreas) inScripts() bool {
 	return slices.ContainsFunc(k.list, func(a kernelArgumentArea) bool { return a.end == '\n' })
 }
 
-// patches is what to lay over the base so that its areas hold a command line that fits.
+// patches returns the patches that write a command line to the areas. It must fit.
 func (k *kernelArgumentAreas) patches(line string) []extent {
 	if k == nil || line == k.current {
 		return nil
@@ -76,8 +77,9 @@ func (k *kernelArgumentAreas) patches(line string) []extent {
 	return patches
 }
 
-// findKernelArgumentAreas looks where coreos-installer does: coreos/kargs.json, and if there is
-// none the header. It returns nil if the ISO has neither, as those before 2021 and some of s390x.
+// findKernelArgumentAreas finds the areas in the places that coreos-installer reads:
+// coreos/kargs.json, and if it is missing the header. It returns nil if the ISO has neither, as
+// ISOs before 2021 and some of s390x.
 func findKernelArgumentAreas(r io.ReaderAt, v *iso9660.Volume, size int64) (*kernelArgumentAreas, error) {
 	var k kernelArgumentAreas
 	if e := v.Find(kargsDescription); e != nil {
@@ -180,7 +182,7 @@ func (k *kernelArgumentAreas) readHeader(r io.ReaderAt, v *iso9660.Volume, size 
 	return true, nil
 }
 
-// readAreas reads what the areas hold, which must be the same.
+// readAreas reads the command line in the areas, which must be the same in all.
 func (k *kernelArgumentAreas) readAreas(r io.ReaderAt) error {
 	slices.SortFunc(k.list, func(a, b kernelArgumentArea) int { return cmp.Compare(a.offset, b.offset) })
 	for i, a := range k.list {
@@ -209,7 +211,7 @@ func (k *kernelArgumentAreas) read(r io.ReaderAt, a kernelArgumentArea) (string,
 	return strings.TrimSpace(strings.TrimRight(line, string(rune(a.end)))), nil
 }
 
-// readJSON reads a small description out of an ISO.
+// readJSON reads a small JSON description in an ISO.
 func readJSON(r io.ReaderAt, e *iso9660.Entry, where string, into any) error {
 	if e.Dir || e.Size > maxDescription {
 		return &EmbedAreaError{where, "it is not a small file"}

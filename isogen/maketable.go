@@ -15,15 +15,15 @@ import (
 
 const rootfsPath = "images/pxeboot/rootfs.img"
 
-// MakeTable makes the table for a minimal ISO of the live ISO in r, which has size bytes, for live
-// ISOs that were published without one. The minimal ISO is the live ISO with the sectors of the
-// root file system taken out: rootfs.img is an empty file, what lay behind it has moved up, and all
-// that tells positions and sizes has been told: directory records and volume sizes of every tree,
-// partitions, and the old headers of the embed areas. So it boots in every way that the live ISO
-// does.
+// MakeTable returns the table for a minimal ISO of the live ISO in r, which has size bytes. It is
+// meant for live ISOs that were published without a table. The minimal ISO is the live ISO without
+// the sectors of the root file system: rootfs.img is empty, and the data behind it moves up. All
+// positions and sizes are adapted: directory records and volume sizes of every tree, partitions,
+// and the old headers of the embed areas. So the minimal ISO boots in every way in which the live
+// ISO boots.
 //
-// It reads what remains, some 150 MB of a real live ISO, for the digest in the table. The error is
-// a *NoMinimalError if the live ISO is laid out in a way that this does not suffice for.
+// MakeTable reads the remaining sectors, about 150 MB of a real live ISO, for the digest in the
+// table. It returns a *NoMinimalError if it does not support the layout of the live ISO.
 func MakeTable(ctx context.Context, r io.ReaderAt, size int64) ([]byte, error) {
 	v, err := iso9660.Open(r, size)
 	if err != nil {
@@ -39,8 +39,9 @@ func MakeTable(ctx context.Context, r io.ReaderAt, size int64) ([]byte, error) {
 	return t.encode()
 }
 
-// tableMaker names us as the maker of a table, and the ISO that it was made for: by a digest of its
-// size and of its own structures, which carry the build's name and times and where everything lies.
+// tableMaker returns the maker string of a table, which names this program and the ISO. The ISO is
+// identified by a digest of its size and its structures; these contain the name and the times of
+// the build and the position of every file.
 func tableMaker(r io.ReaderAt, size int64, v *iso9660.Volume) (string, error) {
 	h := sha256.New()
 	fmt.Fprintln(h, size)
@@ -52,12 +53,12 @@ func tableMaker(r io.ReaderAt, size int64, v *iso9660.Volume) (string, error) {
 	return fmt.Sprintf("landfall %x", h.Sum(nil)), nil
 }
 
-// cut takes a run of sectors out of an ISO. Positions are those in the live ISO.
+// cut removes a range of sectors from an ISO. Positions are those in the live ISO.
 type cut struct {
 	r          io.ReaderAt
 	size       int64            // of the live ISO, bytes
-	start, end int64            // what is taken out, bytes
-	changed    map[int64][]byte // by number, the sectors that differ
+	start, end int64            // the removed range, bytes
+	changed    map[int64][]byte // the sectors that differ, by number
 }
 
 func cutRootfs(ctx context.Context, r io.ReaderAt, size int64, v *iso9660.Volume) (*table, error) {
@@ -89,7 +90,7 @@ func noTable(reason string) error {
 		Remedy: "use a full image, or a live ISO that carries its own table, as those since the end of 2021 do"}
 }
 
-// check refuses layouts in which more would have to move than we know to tell.
+// check returns an error for a layout with positions that this package cannot adapt.
 func (c *cut) check(v *iso9660.Volume, rootfs *iso9660.Entry) error {
 	if c.size%iso9660.SectorSize != 0 || c.end > c.size {
 		return noTable("its size is not a whole number of sectors")
@@ -135,7 +136,7 @@ func (c *cut) read(at, n int64) ([]byte, error) {
 	return b, nil
 }
 
-// change notes bytes that differ in the minimal ISO.
+// change records bytes that differ in the minimal ISO.
 func (c *cut) change(at int64, data []byte) error {
 	for len(data) > 0 {
 		number, skip := at/iso9660.SectorSize, at%iso9660.SectorSize
@@ -154,7 +155,7 @@ func (c *cut) change(at int64, data []byte) error {
 	return nil
 }
 
-// moved is where a position of the live ISO is in the minimal one.
+// moved returns the position in the minimal ISO of a position in the live ISO.
 func (c *cut) moved(at int64) int64 {
 	switch {
 	case at >= c.end:
@@ -165,8 +166,8 @@ func (c *cut) moved(at int64) int64 {
 	return at
 }
 
-// moveFiles edits the directory records (ECMA-119 9.1.3 and 9.1.4: first sector and size in either
-// byte order) and the volumes' sizes in sectors (8.4.8).
+// moveFiles adapts the directory records (ECMA-119 9.1.3 and 9.1.4: first sector and size in both
+// byte orders) and the volume sizes in sectors (8.4.8).
 func (c *cut) moveFiles(v *iso9660.Volume, rootfs *iso9660.Entry) error {
 	const sector, volumeSize = 2, 80
 	for _, tree := range append([]*iso9660.Volume{v}, v.Supplementary...) {
@@ -192,8 +193,8 @@ func (c *cut) moveFiles(v *iso9660.Volume, rootfs *iso9660.Entry) error {
 	return nil
 }
 
-// Sizes of what partition tables consist of, bytes. Their numbers are little-endian and count
-// blocks.
+// The sizes of the parts of partition tables, in bytes. Numbers in partition tables are
+// little-endian and in blocks.
 const (
 	block        = 512
 	systemArea   = 16 * iso9660.SectorSize
@@ -207,7 +208,7 @@ const (
 
 func (c *cut) movedBlock(n uint64) uint64 { return uint64(c.moved(int64(n)*block) / block) }
 
-// movePartitions edits the partitions of the master boot record that isohybrid images begin with.
+// movePartitions adapts the partitions in the master boot record of isohybrid images.
 func (c *cut) movePartitions() error {
 	mbr, err := c.read(0, block)
 	if err != nil {
@@ -230,8 +231,8 @@ func (c *cut) movePartitions() error {
 	return c.change(0, mbr)
 }
 
-// moveTablePartitions edits the GUID partition table and its copy at the end (UEFI specification,
-// 5.3.2 and 5.3.3), if there are any.
+// moveTablePartitions adapts the GUID partition table and its copy at the end, if present (UEFI
+// specification, 5.3.2 and 5.3.3).
 func (c *cut) moveTablePartitions() error {
 	header, err := c.read(block, block)
 	if err != nil || string(header[:8]) != "EFI PART" {
@@ -260,8 +261,7 @@ func (c *cut) moveTable(at int64, header []byte) error {
 		array > uint64(c.size/block) {
 		return noTable("its partition table is damaged")
 	}
-	// The first array is in the system area, its copy behind all files: neither is what we edit
-	// besides.
+	// The first array is in the system area, its copy behind all files. No other edit changes them.
 	if first := int64(array) * block; at == block && first+count*each > systemArea || at != block && first < c.end {
 		return noTable("its partition table lies among its files")
 	}
@@ -289,8 +289,7 @@ func (c *cut) moveTable(at int64, header []byte) error {
 	return errors.Join(c.change(at, header), c.change(int64(array)*block, entries))
 }
 
-// moveHeaders edits the positions in the headers that images of 2020 and 2021 have in the system
-// area.
+// moveHeaders adapts the positions in the headers in the system area of images of 2020 and 2021.
 func (c *cut) moveHeaders() error {
 	area, err := c.read(kargsHeaderOffset, kargsHeaderLength+headerLength)
 	if err != nil {
@@ -302,7 +301,7 @@ func (c *cut) moveHeaders() error {
 	found := false
 	if kargs := area[:kargsHeaderLength]; bytes.HasPrefix(kargs, []byte(kargsMark)) {
 		found = true
-		for i := 16; i < len(kargs); i += 8 { // behind the mark and the size of the areas
+		for i := 16; i < len(kargs); i += 8 { // after the mark and the size of the areas
 			move(kargs[i:])
 		}
 	}
@@ -316,7 +315,7 @@ func (c *cut) moveHeaders() error {
 	return c.change(kargsHeaderOffset, area)
 }
 
-// clearTable leaves the space for a table empty, so that the table can be written there afterwards.
+// clearTable empties the space for a table, so that the table can be written there afterwards.
 func (c *cut) clearTable(v *iso9660.Volume) error {
 	e := v.Find(tablePath)
 	if e == nil || e.Dir || e.Size > maxTable {
@@ -325,7 +324,8 @@ func (c *cut) clearTable(v *iso9660.Volume) error {
 	return c.change(e.Offset, make([]byte, e.Size))
 }
 
-// table describes what is left as ranges of unchanged sectors and the changed ones between them.
+// table returns the remaining sectors as ranges of unchanged sectors and the changed sectors
+// between them.
 func (c *cut) table(ctx context.Context) (*table, error) {
 	t := &table{}
 	for at := int64(0); at < c.size; {
@@ -349,7 +349,7 @@ func (c *cut) table(ctx context.Context) (*table, error) {
 	return t, t.digest(ctx, c.r)
 }
 
-// digest fills in the digest of the minimal ISO of the live ISO in r.
+// digest sets the digest of the minimal ISO of the live ISO in r.
 func (t *table) digest(ctx context.Context, r io.ReaderAt) error {
 	h := sha256.New()
 	for _, e := range t.layout() {

@@ -17,25 +17,25 @@ import (
 	"landfall/isogen/iso9660"
 )
 
-// NoMinimalError says why no minimal image can be made of a base.
+// NoMinimalError reports why no minimal image of a base can be generated.
 type NoMinimalError struct {
-	Reason string // half a sentence, as "it has no table for one"
-	Remedy string // what to do, half a sentence
+	Reason string // a clause such as "it has no table for one"
+	Remedy string // a clause with the advice
 }
 
 func (e *NoMinimalError) Error() string {
 	return fmt.Sprintf("there is no minimal image of this base ISO: %s: %s", e.Reason, e.Remedy)
 }
 
-// tablePath is where a live ISO keeps the table for its minimal ISO.
+// tablePath is the path of the table for the minimal ISO in a live ISO.
 const tablePath = "coreos/miniso.dat"
 
-// TablePath returns where the table for the minimal ISO of the base at path is kept if the base
-// itself has none: beside it.
+// TablePath returns the path of the table for the minimal ISO of a base that does not contain one:
+// a file beside the base at path.
 func TablePath(path string) string { return path + ".miniso" }
 
-// Kernel arguments that make the difference between a live system that has its root file system on
-// its medium, found by the volume identifier, and one that fetches it.
+// The kernel arguments that select the root file system of a live system: on the medium with a
+// volume identifier, or from a URL.
 const (
 	liveArgument   = "coreos.liveiso="
 	rootfsArgument = "coreos.live.rootfs_url="
@@ -44,14 +44,14 @@ const (
 // minimal is the minimal ISO of a base, before a payload and kernel arguments are put into it.
 type minimal struct {
 	table       *table
-	where       string // the table was found
+	where       string // the path of the table
 	layout      []extent
-	iso         *Base    // its index: tree, embed area, areas for kernel arguments; it is no file
-	description []extent // what to lay over its description of kernel arguments
+	iso         *Base    // the index: tree, embed area, areas for kernel arguments; it has no file
+	description []extent // patches of the description of kernel arguments
 }
 
-// minimalOnce finds out about a base's minimal ISO when it is first asked for: unpacking the table
-// takes longer than opening a base should.
+// minimalOnce is the minimal ISO of a base, indexed at the first use: decompressing the table would
+// make Open slow.
 type minimalOnce struct {
 	sync.Mutex
 	done  bool
@@ -59,13 +59,13 @@ type minimalOnce struct {
 	err   error
 }
 
-// Minimal returns the image without a root file system, which the live system fetches from
-// rootfsURL instead (http, https or tftp): 100 to 150 MB in place of more than a gigabyte. It boots
-// wherever the base does. The payload and the arguments are as for Full, and so are the errors;
-// besides, a *NoMinimalError says that the base does not allow it and what can be done.
+// Minimal returns the image without a root file system. The live system fetches that from rootfsURL
+// (http, https or tftp). The image has 100 to 150 MB instead of more than a gigabyte, and boots in
+// every way in which the base boots. Payload, arguments and errors are those of Full. In addition,
+// a *NoMinimalError reports that the base does not support it.
 //
-// It is put together by the table in the base's coreos/miniso.dat, or the one that MakeTable left
-// beside the base.
+// The layout comes from the table in coreos/miniso.dat of the base, or from the table that
+// MakeTable wrote beside the base.
 func (b *Base) Minimal(p Payload, rootfsURL string, args ...KernelArgument) (*Image, error) {
 	rootfs, err := rootfsKernelArgument(rootfsURL)
 	if err != nil {
@@ -83,8 +83,8 @@ func (b *Base) Minimal(p Payload, rootfsURL string, args ...KernelArgument) (*Im
 	return newImage(b, layout, m.iso.segments(layout)), nil
 }
 
-// rootfsKernelArgument tells the live system where to fetch its root file system. Quotes are only
-// put around an URL that GRUB would take apart, since isolinux hands them on to the kernel.
+// rootfsKernelArgument returns the kernel argument with the URL of the root file system. It quotes
+// only a URL that GRUB would split, because isolinux passes quotes on to the kernel.
 func rootfsKernelArgument(rootfsURL string) (KernelArgument, error) {
 	u, err := url.Parse(rootfsURL)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" && u.Scheme != "tftp" ||
@@ -99,9 +99,9 @@ func rootfsKernelArgument(rootfsURL string) (KernelArgument, error) {
 	return KernelArgument{Append, rootfsArgument + rootfsURL}, nil
 }
 
-// VerifyMinimal reads the base's minimal ISO, as it is before anything is put into it, and compares
-// its SHA-256 with the table's. The error is a *TableError if they differ: then the base was
-// changed after it was published, or its copy is damaged.
+// VerifyMinimal reads the minimal ISO of the base, without a payload, and compares its SHA-256 with
+// that in the table. It returns a *TableError if they differ: then the base was changed after it
+// was published, or the file is damaged.
 func (b *Base) VerifyMinimal(ctx context.Context) error {
 	m, err := b.minimalISO()
 	if err != nil {
@@ -119,8 +119,8 @@ func (b *Base) VerifyMinimal(ctx context.Context) error {
 	return nil
 }
 
-// MakeTable makes the table for the base's minimal ISO and keeps it beside the base, at TablePath,
-// where every later Open finds it. It takes about a second; where a table is, nothing is done.
+// MakeTable generates the table for the minimal ISO of the base and writes it to TablePath, where
+// later calls of Open find it. It takes about a second. It does nothing if there is a table.
 func (b *Base) MakeTable(ctx context.Context) error {
 	if err := errors.Join(b.Intact(), b.allowsMinimal()); err != nil {
 		return err
@@ -143,7 +143,7 @@ func (b *Base) MakeTable(ctx context.Context) error {
 	return err
 }
 
-// writeFile writes a file that is either there completely or not at all.
+// writeFile writes a file atomically.
 func writeFile(path string, data []byte) (err error) {
 	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*")
 	if err != nil {
@@ -161,7 +161,7 @@ func writeFile(path string, data []byte) (err error) {
 	return os.Rename(f.Name(), path)
 }
 
-// minimalISO finds the table and indexes what it describes. Its errors, too, are found but once.
+// minimalISO returns the minimal ISO of the base, or the error of the first attempt to index it.
 func (b *Base) minimalISO() (*minimal, error) {
 	b.minimal.Lock()
 	defer b.minimal.Unlock()
@@ -172,7 +172,7 @@ func (b *Base) minimalISO() (*minimal, error) {
 	return b.minimal.found, b.minimal.err
 }
 
-// cannotMinimal is why there is no minimal image, "" if there is.
+// cannotMinimal returns the reason why there is no minimal image; "" if there is one.
 func (b *Base) cannotMinimal() string {
 	_, err := b.minimalISO()
 	var none *NoMinimalError
@@ -185,7 +185,7 @@ func (b *Base) cannotMinimal() string {
 	return err.Error()
 }
 
-// allowsMinimal returns a *NoMinimalError if no table could help.
+// allowsMinimal returns a *NoMinimalError if the base has no minimal image even with a table.
 func (b *Base) allowsMinimal() error {
 	if e := b.volume.Find(rootfsPath); e == nil || e.Dir || e.Size == 0 {
 		return &NoMinimalError{"it has no root file system itself", "use the live ISO of a CoreOS release"}
@@ -217,7 +217,7 @@ func (b *Base) findMinimal() (*minimal, error) {
 	return m, nil
 }
 
-// findTable reads the table in the base, or else the one beside it.
+// findTable reads the table in the base, or else the table beside it.
 func (b *Base) findTable() (t *table, where string, err error) {
 	inside := errors.New("it has no " + tablePath)
 	if e := b.volume.Find(tablePath); e != nil && !e.Dir {
@@ -245,7 +245,8 @@ func (b *Base) findTable() (t *table, where string, err error) {
 	return t, where, nil
 }
 
-// tableBeside reads a table that MakeTable left; one that was made for another base is refused.
+// tableBeside reads a table that MakeTable wrote. It returns an error if the table is for another
+// base.
 func (b *Base) tableBeside(path string) (*table, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -269,8 +270,8 @@ func (b *Base) tableBeside(path string) (*table, error) {
 	return t, nil
 }
 
-// indexMinimal looks at the minimal ISO in r as Open does at a base. Its command line does not name
-// the medium any more.
+// indexMinimal indexes the minimal ISO in r, as Open does for a base. It removes the medium from
+// the default command line.
 func (b *Base) indexMinimal(size int64, r *Reader) (*Base, error) {
 	v, err := iso9660.Open(r, size)
 	if err != nil {
@@ -287,6 +288,7 @@ func (b *Base) indexMinimal(size int64, r *Reader) (*Base, error) {
 	return m, nil
 }
 
+// withoutLive removes the argument with the medium from a command line.
 func withoutLive(line string) string {
 	var kept []string
 	for _, argument := range strings.Fields(line) {
@@ -297,9 +299,9 @@ func withoutLive(line string) string {
 	return strings.Join(kept, " ")
 }
 
-// shortenedDefault rewrites the default command line in coreos/kargs.json, to which
-// coreos-installer goes back when arguments are reset: with the medium's name in it, the live
-// system would wait for that. The file keeps its length.
+// shortenedDefault returns the patch that removes the medium from the default command line in
+// coreos/kargs.json. coreos-installer restores that default when arguments are reset, and a live
+// system with the medium in its command line would wait for it. The file keeps its length.
 func shortenedDefault(r io.ReaderAt, v *iso9660.Volume) ([]extent, error) {
 	e := v.Find(kargsDescription)
 	if e == nil || e.Dir || e.Size > maxDescription {

@@ -31,7 +31,7 @@ func fileIn(t testing.TB, iso []byte, path string) []byte {
 	return iso[e.Offset : e.Offset+e.Size]
 }
 
-func TestMinimalImagesOfAllArchitectures(t *testing.T) {
+func TestMinimal_allArchitectures(t *testing.T) {
 	for _, arch := range []string{isogen.X86_64, isogen.AArch64, isogen.PPC64LE, isogen.S390X} {
 		for name, p := range map[string]isogen.Payload{"": payload, ", relocated": incompressible(t, larger)} {
 			if arch == isogen.S390X && name != "" {
@@ -102,7 +102,7 @@ func requireMinimalOf(t *testing.T, minimal, full []byte) {
 	require.Less(t, len(minimal), len(full)-100_000)
 }
 
-func TestIndependentReadersFindTheSameFilesInAMinimalImage(t *testing.T) {
+func TestMinimal_independentReaders(t *testing.T) {
 	base := open(t, write(t, skeleton.ISO{Table: isogen.MakeTable}))
 	for name, p := range map[string]isogen.Payload{"embedded": payload, "relocated": incompressible(t, larger)} {
 		t.Run(name, func(t *testing.T) {
@@ -131,7 +131,7 @@ func TestIndependentReadersFindTheSameFilesInAMinimalImage(t *testing.T) {
 	}
 }
 
-func TestAnyRangeOfAMinimalImageIsPartOfTheWhole(t *testing.T) {
+func TestMinimal_anyRange(t *testing.T) {
 	base := open(t, write(t, skeleton.ISO{Table: isogen.MakeTable}))
 	image, err := base.Minimal(incompressible(t, larger), rootfsURL)
 	require.NoError(t, err)
@@ -149,9 +149,9 @@ func TestAnyRangeOfAMinimalImageIsPartOfTheWhole(t *testing.T) {
 	require.NoError(t, r.Close())
 }
 
-// TestTheDefaultArgumentsOfAMinimalImage reads kargs.json as coreos-installer does when arguments
+// TestMinimal_defaultArguments reads kargs.json as coreos-installer does when arguments
 // are reset.
-func TestTheDefaultArgumentsOfAMinimalImage(t *testing.T) {
+func TestMinimal_defaultArguments(t *testing.T) {
 	base := open(t, write(t, skeleton.ISO{Table: isogen.MakeTable}))
 	image, err := base.Minimal(payload, rootfsURL)
 	require.NoError(t, err)
@@ -161,9 +161,9 @@ func TestTheDefaultArgumentsOfAMinimalImage(t *testing.T) {
 	require.Equal(t, "ignition.firstboot ignition.platform.id=metal", description.Default)
 }
 
-// TestPartitionsOfAMinimalImage checks the partition tables as firmware does when the image is on a
+// TestMinimal_partitions checks the partition tables as firmware does when the image is on a
 // USB disk.
-func TestPartitionsOfAMinimalImage(t *testing.T) {
+func TestMinimal_partitions(t *testing.T) {
 	base := open(t, write(t, skeleton.ISO{Table: isogen.MakeTable}))
 	image, err := base.Minimal(payload, rootfsURL)
 	require.NoError(t, err)
@@ -196,7 +196,7 @@ func TestPartitionsOfAMinimalImage(t *testing.T) {
 	}
 }
 
-func TestATableIsKeptBesideItsBase(t *testing.T) {
+func TestMakeTable_besideBase(t *testing.T) {
 	path := write(t, skeleton.ISO{})
 	base := open(t, path)
 	_, err := base.Minimal(payload, rootfsURL)
@@ -245,7 +245,7 @@ func TestATableIsKeptBesideItsBase(t *testing.T) {
 	})
 }
 
-func TestWhatAllowsOfNoMinimalImage(t *testing.T) {
+func TestMinimal_unsupportedBases(t *testing.T) {
 	for name, c := range map[string]struct {
 		iso   skeleton.ISO
 		want  string
@@ -277,7 +277,7 @@ func TestWhatAllowsOfNoMinimalImage(t *testing.T) {
 	}
 }
 
-func TestABaseThatWasChangedDoesNotMatchItsTable(t *testing.T) {
+func TestVerifyMinimal_changedBase(t *testing.T) {
 	path := write(t, skeleton.ISO{Table: isogen.MakeTable})
 	iso, err := os.ReadFile(path)
 	require.NoError(t, err)
@@ -288,7 +288,7 @@ func TestABaseThatWasChangedDoesNotMatchItsTable(t *testing.T) {
 	require.Contains(t, wrong.Problem, "download the base ISO again")
 }
 
-func TestRootFileSystemURLs(t *testing.T) {
+func TestMinimal_rootfsURLs(t *testing.T) {
 	base := open(t, write(t, skeleton.ISO{Table: isogen.MakeTable}))
 	for _, url := range []string{"", "rootfs", "/rootfs", "file:///rootfs", "http://a b/c", "http://h/\"",
 		"http://h/$x", "http://h/\n"} {
@@ -309,7 +309,7 @@ func TestRootFileSystemURLs(t *testing.T) {
 	require.Positive(t, tooLong.Needed)
 }
 
-func TestRealTablesMakeTheMinimalISOsThatTheyDescribe(t *testing.T) {
+func TestMinimal_realTables(t *testing.T) {
 	for _, name := range []string{"embed-areas-2022-02", "embed-areas-2023-07.x86_64", "embed-areas-2023-07.s390x"} {
 		t.Run(name, func(t *testing.T) {
 			base := open(t, realISO(t, name))
@@ -325,9 +325,9 @@ func TestRealTablesMakeTheMinimalISOsThatTheyDescribe(t *testing.T) {
 	}
 }
 
-// TestATableCanBeMadeOfRealISOs takes the published tables away, and of old ISOs that never had one
+// TestMakeTable_realISOs takes the published tables away, and of old ISOs that never had one
 // makes the first.
-func TestATableCanBeMadeOfRealISOs(t *testing.T) {
+func TestMakeTable_realISOs(t *testing.T) {
 	for _, name := range []string{"embed-areas-2021-01", "embed-areas-2021-09", "embed-areas-2022-02",
 		"embed-areas-2023-07.x86_64", "embed-areas-2023-07.s390x"} {
 		t.Run(name, func(t *testing.T) {

@@ -15,15 +15,15 @@ import (
 )
 
 // A minimal ISO is the live ISO without its root file system. CoreOS Assembler builds both and
-// packs a table into coreos/miniso.dat of the live ISO, by which coreos-installer makes the minimal
-// one: which ranges of the live ISO it has where, and, compressed by xz, the bytes between them
-// (coreos-installer, src/miniso.rs). Numbers are those of bincode's "varint" encoding,
-// little-endian.
+// writes a table to coreos/miniso.dat of the live ISO, from which coreos-installer generates the
+// minimal ISO. The table lists the ranges of the live ISO that the minimal ISO contains, and the
+// bytes between them, compressed by xz (coreos-installer, src/miniso.rs). Numbers have bincode's
+// "varint" encoding, little-endian.
 //
 //	8 bytes    "MINISO\0\0"
 //	number     version of the format, 1
-//	string     version of the program that made it: its length and its bytes
-//	number     how many ranges there are, and for each of them, in the order of the minimal ISO,
+//	string     version of the program that wrote the table: its length and its bytes
+//	number     number of ranges, and for each range, in the order of the minimal ISO,
 //	           its sector in the minimal ISO, its sector in the live ISO and its length in bytes
 //	32 bytes   SHA-256 of the minimal ISO
 //	number     length of the xz stream, which follows
@@ -32,14 +32,14 @@ const (
 	tableVersion = 1
 )
 
-// Limits of a table, bytes. coreos-installer takes no table above 1 MiB; what is between the ranges
-// are directories and small files, of real images less than 1 MB.
+// The limits of a table, in bytes. coreos-installer refuses a table above 1 MiB. The bytes between
+// the ranges are directories and small files, less than 1 MB in real images.
 const (
 	maxTable   = 1 << 20
 	maxBetween = 16 << 20
 )
 
-// TableError says that a table for the minimal ISO is damaged or belongs to another ISO.
+// TableError reports that a table for the minimal ISO is damaged or belongs to another ISO.
 type TableError struct {
 	Where   string // coreos/miniso.dat or the path of a file beside the base
 	Problem string
@@ -49,36 +49,37 @@ func (e *TableError) Error() string {
 	return fmt.Sprintf("the table for the minimal ISO, %s, cannot be used: %s", e.Where, e.Problem)
 }
 
-// table says how to put a minimal ISO together.
+// table describes the content of a minimal ISO.
 type table struct {
-	maker   string       // what made it
-	ranges  []tableRange // by their place in the minimal ISO
-	between []byte       // what the minimal ISO has beside the ranges
+	maker   string       // the program that wrote it
+	ranges  []tableRange // by position in the minimal ISO
+	between []byte       // the bytes of the minimal ISO outside the ranges
 	size    int64        // of the minimal ISO, bytes
 	sum     [sha256.Size]byte
 }
 
-// tableRange is a part of the live ISO that the minimal ISO has, bytes.
+// tableRange is a part of the live ISO that the minimal ISO contains, in bytes.
 type tableRange struct {
 	minimal, full, length int64
 }
 
-// errCut says that a table ends before it is complete.
-var errCut = errors.New("it is cut short")
+// errTruncated is returned for a table that ends before it is complete.
+var errTruncated = errors.New("it is truncated")
 
-// tableDecoder takes a table apart from its start.
+// tableDecoder decodes a table from its start.
 type tableDecoder struct{ rest []byte }
 
 func (d *tableDecoder) bytes(n uint64) ([]byte, error) {
 	if n > uint64(len(d.rest)) {
-		return nil, errCut
+		return nil, errTruncated
 	}
 	b := d.rest[:n]
 	d.rest = d.rest[n:]
 	return b, nil
 }
 
-// number reads a value below 251 as itself, larger ones behind 251, 252 or 253 as 2, 4 or 8 bytes.
+// number reads a number. A value below 251 is one byte; larger values follow a byte 251, 252 or 253
+// as 2, 4 or 8 bytes.
 func (d *tableDecoder) number() (uint64, error) {
 	b, err := d.bytes(1)
 	if err != nil {
@@ -105,9 +106,9 @@ func (d *tableDecoder) number() (uint64, error) {
 	return binary.LittleEndian.Uint64(wide[:]), nil
 }
 
-// parseTable reads a table for the minimal ISO of a live ISO that has fullSize bytes. What follows
-// the table in b, such as the rest of the space set aside for it, does not matter. The memory it
-// takes is bounded by the length of b and by maxBetween.
+// parseTable reads a table for the minimal ISO of a live ISO of fullSize bytes. It ignores the
+// bytes behind the table in b, such as the rest of the reserved space. Its memory is limited by the
+// length of b and by maxBetween.
 func parseTable(b []byte, fullSize int64) (*table, error) {
 	if len(b) > maxTable {
 		return nil, fmt.Errorf("it has %d bytes, more than the %d that are allowed", len(b), maxTable)
@@ -150,16 +151,16 @@ func parseTable(b []byte, fullSize int64) (*table, error) {
 	return t, t.unpack(packed)
 }
 
-// parseRanges reads the ranges, which must be in order in the minimal ISO, apart from each other
-// there, and inside of the live ISO.
+// parseRanges reads the ranges. They must be ordered and disjoint in the minimal ISO, and within
+// the live ISO.
 func (t *table) parseRanges(d *tableDecoder, fullSize int64) error {
 	count, err := d.number()
 	if err != nil {
 		return err
 	}
-	const shortest = 3 // bytes that a range takes in the table
+	const shortest = 3 // minimum size of a range in the table, bytes
 	if count > uint64(len(d.rest)/shortest) {
-		return errCut
+		return errTruncated
 	}
 	t.ranges = make([]tableRange, 0, count)
 	end := int64(0)
@@ -189,8 +190,8 @@ func (t *table) parseRanges(d *tableDecoder, fullSize int64) error {
 	return nil
 }
 
-// unpack fills between, which has to reach exactly as far as the ranges leave room, and behind
-// them.
+// unpack decompresses the bytes outside the ranges. They must fill the gaps between the ranges; the
+// rest follows the last range.
 func (t *table) unpack(packed []byte) error {
 	b, _, err := unxz(packed, maxBetween)
 	if err != nil {
@@ -213,7 +214,7 @@ func (t *table) unpack(packed []byte) error {
 	return nil
 }
 
-// layout gives the minimal ISO as extents.
+// layout returns the minimal ISO as extents.
 func (t *table) layout() []extent {
 	var layout []extent
 	at, rest := int64(0), t.between
@@ -233,10 +234,10 @@ func (t *table) layout() []extent {
 	return layout
 }
 
-// encode is the opposite of parseTable.
+// encode returns the encoded table, which parseTable can read.
 func (t *table) encode() ([]byte, error) {
 	var packed bytes.Buffer
-	// The check is CRC-32, as for all that coreos-installer packs.
+	// The checksum is CRC-32, as in all xz streams of coreos-installer.
 	dictionary := min(max(len(t.between), lzma.MinDictCap), 1<<20)
 	z, err := xz.WriterConfig{DictCap: dictionary, CheckSum: xz.CRC32}.NewWriter(&packed)
 	if err != nil {

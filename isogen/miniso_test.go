@@ -23,7 +23,7 @@ func tableOf(t testing.TB) *table {
 
 const liveSize = 8 * 2048
 
-func TestATableIsReadAsItWasWritten(t *testing.T) {
+func TestTable_roundTrip(t *testing.T) {
 	want := tableOf(t)
 	b, err := want.encode()
 	require.NoError(t, err)
@@ -38,7 +38,7 @@ func TestATableIsReadAsItWasWritten(t *testing.T) {
 	}, got.layout())
 }
 
-func TestNumbersOfAllWidths(t *testing.T) {
+func TestTable_numbersOfAllWidths(t *testing.T) {
 	for _, n := range []uint64{0, 1, 250, 251, 0xffff, 0x10000, 0xffffffff, 0x100000000, 1<<64 - 1} {
 		d := tableDecoder{appendNumber(nil, n)}
 		got, err := d.number()
@@ -48,7 +48,7 @@ func TestNumbersOfAllWidths(t *testing.T) {
 	}
 }
 
-func TestDamagedAndHostileTables(t *testing.T) {
+func TestTable_damagedAndHostile(t *testing.T) {
 	good, err := tableOf(t).encode()
 	require.NoError(t, err)
 	edit := func(f func(*table)) []byte {
@@ -73,8 +73,8 @@ func TestDamagedAndHostileTables(t *testing.T) {
 		"zeros":                       {make([]byte, 16384), "does not begin as one"},
 		"another version":             {head(2), "version 2 of the format"},
 		"no number":                   {head(255), "begins with the byte 255"},
-		"a long name of its maker":    {head(1, 253, 255, 255, 255, 255, 255, 255, 255, 255), "cut short"},
-		"more ranges than bytes":      {head(1, 0, 253, 255, 255, 255, 255, 255, 255, 255, 127, 0), "cut short"},
+		"a long name of its maker":    {head(1, 253, 255, 255, 255, 255, 255, 255, 255, 255), "truncated"},
+		"more ranges than bytes":      {head(1, 0, 253, 255, 255, 255, 255, 255, 255, 255, 127, 0), "truncated"},
 		"too large":                   {make([]byte, maxTable+1), "more than the 1048576"},
 		"a range behind the live ISO": {edit(func(t *table) { t.ranges[1].full = liveSize }), "outside of it"},
 		"a range beyond all numbers":  {edit(func(t *table) { t.ranges[1].full = 1 << 62 }), "outside of it"},

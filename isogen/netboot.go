@@ -9,10 +9,10 @@ import (
 	"landfall/isogen/iso9660"
 )
 
-// NetworkBootError says that a base lacks a file that machines load over the network.
+// NetworkBootError reports that a base lacks a file for network boot.
 type NetworkBootError struct {
-	Path string // of the base
-	File string // that is missing, its path in the ISO
+	Path string // the path of the base
+	File string // the path of the missing file in the ISO
 }
 
 func (e *NetworkBootError) Error() string {
@@ -20,24 +20,24 @@ func (e *NetworkBootError) Error() string {
 		"live ISO of a CoreOS release, as it was published", e.Path, e.File)
 }
 
-// Kernel returns the kernel of the live system, a range of the base.
+// Kernel returns the kernel of the live system as an image.
 func (b *Base) Kernel() (*Image, error) {
-	// s390x has the kernel under the other name up to OpenShift 4.18 or so, and some have both, of
-	// which the first is a stand-in.
+	// Up to about OpenShift 4.18, s390x has the kernel under the other name. Some images have both;
+	// then the first one is a placeholder.
 	names := []string{"images/pxeboot/vmlinuz", "images/pxeboot/kernel.img"}
 	if b.architecture == S390X {
 		names[0], names[1] = names[1], names[0]
 	}
-	return b.ranged("kernel", names...)
+	return b.fileImage("kernel", names...)
 }
 
-// Rootfs returns the root file system of the live system, a range of the base.
-func (b *Base) Rootfs() (*Image, error) { return b.ranged("rootfs", rootfsPath) }
+// Rootfs returns the root file system of the live system as an image.
+func (b *Base) Rootfs() (*Image, error) { return b.fileImage("rootfs", rootfsPath) }
 
 const initrdPath = "images/pxeboot/initrd.img"
 
-// Initrd returns the initial RAM file system of the live system with the payload's archive behind
-// it, which the kernel unpacks over it. There is no limit but MaxPayload.
+// Initrd returns the initial RAM file system of the live system, followed by the archive of the
+// payload. The kernel unpacks one over the other. The only limit is MaxPayload.
 func (b *Base) Initrd(p Payload) (*Image, error) {
 	e, err := b.networkFile(initrdPath)
 	if err != nil {
@@ -47,7 +47,7 @@ func (b *Base) Initrd(p Payload) (*Image, error) {
 	if err != nil {
 		return nil, err
 	}
-	// An archive begins at a multiple of four bytes (Linux
+	// An archive starts at a multiple of four bytes (Linux
 	// Documentation/driver-api/early-userspace/buffer-format.rst).
 	start := (e.Size + 3) / 4 * 4
 	layout := []extent{{length: e.Size, base: true, from: e.Offset}}
@@ -58,12 +58,12 @@ func (b *Base) Initrd(p Payload) (*Image, error) {
 	return newImage(b, layout, []Segment{{"initrd", 0, start}, {"config", start, start + int64(len(packed))}}), nil
 }
 
-// InsFile returns generic.ins, by which s390x loads kernel, initrd and parameters from an FTP
+// InsFile returns generic.ins, which makes s390x load kernel, initrd and parameters from an FTP
 // server or the service console.
-func (b *Base) InsFile() (*Image, error) { return b.ranged("boot loader", "generic.ins") }
+func (b *Base) InsFile() (*Image, error) { return b.fileImage("boot loader", "generic.ins") }
 
-// InitrdAddrSize returns what images/initrd.addrsize of s390x must be for Initrd's image of the
-// payload: where the initrd is loaded to and how long it is, two 64-bit big-endian numbers.
+// InitrdAddrSize returns the content of images/initrd.addrsize on s390x for the Initrd of the
+// payload: the load address and the length of the initrd, two 64-bit big-endian numbers.
 func (b *Base) InitrdAddrSize(p Payload) (*Image, error) {
 	e, err := b.networkFile("images/initrd.addrsize")
 	if err != nil {
@@ -84,7 +84,7 @@ func (b *Base) InitrdAddrSize(p Payload) (*Image, error) {
 	return newImage(b, []extent{patch(0, data)}, []Segment{{"boot loader", 0, int64(len(data))}}), nil
 }
 
-// networkFile finds the first of the files that is there and not empty.
+// networkFile returns the first of the files that exists and is not empty.
 func (b *Base) networkFile(paths ...string) (*iso9660.Entry, error) {
 	for _, path := range paths {
 		if e := b.volume.Find(path); e != nil && !e.Dir && e.Size > 0 {
@@ -94,8 +94,8 @@ func (b *Base) networkFile(paths ...string) (*iso9660.Entry, error) {
 	return nil, &NetworkBootError{b.path, paths[0]}
 }
 
-// ranged is a file of the base as an image.
-func (b *Base) ranged(segment string, paths ...string) (*Image, error) {
+// fileImage returns a file of the base as an image.
+func (b *Base) fileImage(segment string, paths ...string) (*Image, error) {
 	e, err := b.networkFile(paths...)
 	if err != nil {
 		return nil, err
@@ -103,17 +103,17 @@ func (b *Base) ranged(segment string, paths ...string) (*Image, error) {
 	return newImage(b, []extent{{length: e.Size, base: true, from: e.Offset}}, []Segment{{segment, 0, e.Size}}), nil
 }
 
-// networkArguments are what the Assisted Installer has live systems boot with over the network
-// (openshift/assisted-service, its iPXE script). The last one is for the installed system.
+// networkArguments are the kernel arguments of the Assisted Installer for network boot
+// (openshift/assisted-service, iPXE script). The last one is for the installed system.
 const networkArguments = `random.trust_cpu=on rd.luks.options=discard ignition.firstboot ignition.platform.id=metal console=tty1 console=ttyS1,115200n8 coreos.inst.persistent-kargs="console=tty1 console=ttyS1,115200n8"`
 
-// NetworkBoot says where a machine loads its live system from.
+// NetworkBoot describes from where a machine loads its live system.
 type NetworkBoot struct {
 	KernelURL, InitrdURL, RootfsURL string
 	Arguments                       []KernelArgument // edits of the command line, as for Full
 }
 
-// CommandLine returns what the kernel is told.
+// CommandLine returns the command line of the kernel.
 func (n NetworkBoot) CommandLine() (string, error) {
 	for _, u := range []string{n.KernelURL, n.InitrdURL, n.RootfsURL} {
 		if err := checkScriptURL(u); err != nil {
@@ -128,7 +128,7 @@ func (n NetworkBoot) CommandLine() (string, error) {
 	return edit(rootfsArgument+n.RootfsURL+" "+networkArguments, n.Arguments), nil
 }
 
-// checkScriptURL refuses what a script would be taken apart by.
+// checkScriptURL returns an error for a URL with characters that have a meaning in a boot script.
 func checkScriptURL(s string) error {
 	u, err := url.Parse(s)
 	if err != nil || u.Host == "" || strings.ContainsAny(s, " \t\r\n\"'\\$`{}") {
@@ -138,7 +138,7 @@ func checkScriptURL(s string) error {
 	return nil
 }
 
-// IPXEScript returns the script that has iPXE boot the live system.
+// IPXEScript returns the iPXE script that boots the live system.
 func IPXEScript(n NetworkBoot) (string, error) {
 	line, err := n.CommandLine()
 	if err != nil {
@@ -148,13 +148,13 @@ func IPXEScript(n NetworkBoot) (string, error) {
 		return "",
 			&KernelArgumentError{Problem: "the kernel arguments have ${, which iPXE takes as its own: leave it out"}
 	}
-	// Kernels that are EFI programs find their initrd by the word initrd=.
+	// Kernels that are EFI programs find their initrd by the argument initrd=.
 	return fmt.Sprintf("#!ipxe\ninitrd --name initrd %s\nkernel %s initrd=initrd %s\nboot\n", n.InitrdURL, n.KernelURL,
 		line), nil
 }
 
-// IPXEChain returns the script that has iPXE ask the same URL again with the machine's MAC address,
-// so that a machine that is installed already can be told to go on to its disk (ipxe_script_type
+// IPXEChain returns the iPXE script that requests the same URL again with the MAC address of the
+// machine. So the server can make an installed machine continue with its disk (ipxe_script_type
 // boot-order-control).
 func IPXEChain(scriptURL string) (string, error) {
 	if err := checkScriptURL(scriptURL); err != nil {
@@ -167,9 +167,9 @@ func IPXEChain(scriptURL string) (string, error) {
 	return fmt.Sprintf("#!ipxe\nchain %s%smac=${net0/mac}\n", scriptURL, separator), nil
 }
 
-// GRUBMenu returns the menu that has GRUB, started over the network, boot the live system. GRUB
-// fetches from http servers only, and needs to be 2.12 or of a distribution of Red Hat for ports
-// other than 80.
+// GRUBMenu returns the menu with which GRUB, started over the network, boots the live system. GRUB
+// supports only http URLs. Ports other than 80 need GRUB 2.12 or the GRUB of a Red Hat
+// distribution.
 func GRUBMenu(title string, n NetworkBoot) (string, error) {
 	line, err := n.CommandLine()
 	if err != nil {
@@ -199,7 +199,7 @@ func GRUBMenu(title string, n NetworkBoot) (string, error) {
 		kernel, line, initrd), nil
 }
 
-// grubPath is an URL as GRUB names what is at it: (http,host)/path.
+// grubPath returns a URL in the form of GRUB: (http,host)/path.
 func grubPath(s string) (string, error) {
 	u, err := url.Parse(s)
 	if err != nil || u.Scheme != "http" {

@@ -12,7 +12,7 @@ import (
 	"landfall/isogen/skeleton"
 )
 
-func TestFilesForNetworkBootAreRangesOfTheBase(t *testing.T) {
+func TestNetworkBoot_filesAreRangesOfBase(t *testing.T) {
 	for arch, kernelPath := range map[string]string{
 		isogen.X86_64: "images/pxeboot/vmlinuz", isogen.AArch64: "images/pxeboot/vmlinuz",
 		isogen.PPC64LE: "images/pxeboot/vmlinuz", isogen.S390X: "images/pxeboot/kernel.img",
@@ -36,7 +36,7 @@ func TestFilesForNetworkBootAreRangesOfTheBase(t *testing.T) {
 	}
 }
 
-func TestAnInitrdHasThePayloadBehindIt(t *testing.T) {
+func TestInitrd_payloadFollows(t *testing.T) {
 	initrd := bytes.Repeat([]byte("initrd."), 1001) // not a multiple of four bytes
 	path := write(t, skeleton.ISO{Replace: map[string][]byte{"images/pxeboot/initrd.img": initrd}})
 	base := open(t, path)
@@ -58,7 +58,7 @@ func TestAnInitrdHasThePayloadBehindIt(t *testing.T) {
 	}
 }
 
-func TestS390XIsToldTheSizeOfTheInitrd(t *testing.T) {
+func TestInitrdAddrSize_s390x(t *testing.T) {
 	base := open(t, write(t, skeleton.ISO{Architecture: isogen.S390X}))
 	ins, err := base.InsFile()
 	require.NoError(t, err)
@@ -78,7 +78,7 @@ func TestS390XIsToldTheSizeOfTheInitrd(t *testing.T) {
 	require.Equal(t, "generic.ins", missing.File)
 }
 
-func TestABaseWithoutFilesForNetworkBoot(t *testing.T) {
+func TestNetworkBoot_missingFiles(t *testing.T) {
 	path := write(t, skeleton.ISO{Replace: map[string][]byte{"images/pxeboot/vmlinuz": nil,
 		"images/pxeboot/initrd.img": nil}})
 	base := open(t, path)
@@ -96,8 +96,8 @@ var netboot = isogen.NetworkBoot{
 	RootfsURL: "http://192.0.2.1:8090/boot-artifacts/rootfs?arch=x86_64&version=4.18",
 }
 
-// TestTheIPXEScript has the lines of the Assisted Installer's script.
-func TestTheIPXEScript(t *testing.T) {
+// TestIPXEScript has the lines of the Assisted Installer's script.
+func TestIPXEScript(t *testing.T) {
 	n := netboot
 	n.Arguments = []isogen.KernelArgument{{Operation: isogen.Append, Value: "p1"},
 		{Operation: isogen.Append, Value: `p2="this is an argument"`}}
@@ -117,7 +117,7 @@ boot
 		` random.trust_cpu=on rd.luks.options=discard ignition.firstboot ignition.platform.id=qemu console=tty1 coreos.inst.persistent-kargs="console=tty1 console=ttyS1,115200n8"`, line)
 }
 
-func TestTheIPXEScriptThatAsksAgain(t *testing.T) {
+func TestIPXEChain(t *testing.T) {
 	script, err := isogen.IPXEChain("https://h/downloads/files?file_name=ipxe-script")
 	require.NoError(t, err)
 	require.Equal(t, "#!ipxe\nchain https://h/downloads/files?file_name=ipxe-script&mac=${net0/mac}\n", script)
@@ -126,7 +126,7 @@ func TestTheIPXEScriptThatAsksAgain(t *testing.T) {
 	require.Equal(t, "#!ipxe\nchain https://h/ipxe/1?mac=${net0/mac}\n", script)
 }
 
-func TestTheGRUBMenu(t *testing.T) {
+func TestGRUBMenu(t *testing.T) {
 	menu, err := isogen.GRUBMenu("The site's hosts", netboot)
 	require.NoError(t, err)
 	require.Equal(t, `set default=0
@@ -143,7 +143,7 @@ menuentry 'The site_s hosts' {
 	require.EqualError(t, err, `GRUB cannot fetch "https://192.0.2.1/kernel": give an http URL`)
 }
 
-func TestWhatNoBootScriptCanHold(t *testing.T) {
+func TestNetworkBoot_invalidScriptValues(t *testing.T) {
 	for _, url := range []string{"", "/relative", "http://h/a b", "http://h/${net0/mac}", "http://h/'",
 		"http://h/\nboot"} {
 		n := netboot

@@ -13,33 +13,33 @@ import (
 	"github.com/cavaliercoder/go-cpio"
 )
 
-// configPath is where Ignition looks for its config in the initial RAM file system.
+// configPath is the path of Ignition's config in the initial RAM file system.
 const configPath = "config.ign"
 
-// packerName is in the gzip header of what is packed here, where programs (and the kernel's
-// unpacker) expect a file name.
+// packerName is the file name in the gzip header of packed payloads. It marks them as packed by
+// this package; programs and the kernel ignore it.
 const packerName = "landfall"
 
-// Payload is what an image adds to its base: files of the initial RAM file system of the live
-// system.
+// Payload is the content that an image adds to its base: files of the initial RAM file system of
+// the live system.
 type Payload struct {
 	Ignition []byte // the Ignition config, config.ign
-	Files    []File // others, in any order
+	Files    []File // other files, in any order
 }
 
 // File is a file of a Payload.
 type File struct {
-	Path string      // relative to the root, as etc/coreos-firstboot-network/eth0.nmconnection
+	Path string      // relative to the root, such as etc/coreos-firstboot-network/eth0.nmconnection
 	Mode fs.FileMode // permission bits; 0 stands for 0644
 	Data []byte
 }
 
-// TooLargeError says that a payload has no room in an image.
+// TooLargeError reports that a payload is too large for an image.
 type TooLargeError struct {
-	Packed int64 // bytes after compression
-	Limit  int64 // bytes that there is room for
-	// the file of the base that the embed area is a part of, so that it cannot be larger; "" if
-	// Limit is MaxPayload
+	Packed int64 // size after compression, bytes
+	Limit  int64 // available space, bytes
+	// File is the file of the base that contains the embed area and prevents a larger one; "" if
+	// Limit is MaxPayload.
 	File string
 }
 
@@ -52,7 +52,7 @@ func (e *TooLargeError) Error() string {
 		"override, the CA bundle or the static network configuration", e.Packed, limit)
 }
 
-// pack makes the archive of a payload. The error is a *TooLargeError beyond MaxPayload.
+// pack returns the archive of a payload. It returns a *TooLargeError above MaxPayload.
 func (p Payload) pack() ([]byte, error) {
 	if len(p.Ignition) == 0 {
 		return nil, fmt.Errorf("the payload has no Ignition config")
@@ -60,9 +60,9 @@ func (p Payload) pack() ([]byte, error) {
 	return Archive(append([]File{{Path: configPath, Mode: 0o600, Data: p.Ignition}}, p.Files...))
 }
 
-// Archive makes what the kernel unpacks over the initial RAM file system: a newc cpio (Linux
-// Documentation/driver-api/early-userspace/buffer-format.rst), gzip'ed. The same files give the
-// same bytes: neither time nor their order gets in. The error is a *TooLargeError beyond
+// Archive returns an archive that the kernel unpacks over the initial RAM file system: a newc cpio
+// (Linux Documentation/driver-api/early-userspace/buffer-format.rst), compressed by gzip. The same
+// files give the same bytes, independent of time and order. Archive returns a *TooLargeError above
 // MaxPayload.
 func Archive(files []File) ([]byte, error) {
 	files, err := ordered(files)
@@ -103,7 +103,7 @@ func Archive(files []File) ([]byte, error) {
 	return packed.Bytes(), nil
 }
 
-// checkSizes refuses an archive that is larger than any image carries, or than Embedded reads back.
+// checkSizes returns an error for an archive that is too large for an image or for Embedded.
 func checkSizes(packed, unpacked int64) error {
 	switch {
 	case packed > MaxPayload:
@@ -115,7 +115,7 @@ func checkSizes(packed, unpacked int64) error {
 	return nil
 }
 
-// counter counts what goes through it.
+// counter is a writer that counts the bytes written.
 type counter struct {
 	to io.Writer
 	n  int64
@@ -127,7 +127,7 @@ func (c *counter) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// ordered checks files and gives them by path, config.ign first.
+// ordered checks files and returns them sorted by path, config.ign first.
 func ordered(files []File) ([]File, error) {
 	files = slices.SortedStableFunc(slices.Values(files), func(a, b File) int {
 		if first := a.Path == configPath; first != (b.Path == configPath) {
@@ -157,7 +157,8 @@ func ordered(files []File) ([]File, error) {
 	return files, nil
 }
 
-// makeParents adds the directories above a path; the kernel drops a file that comes before them.
+// makeParents adds the parent directories of a path. The kernel drops a file whose directory does
+// not come before it.
 func makeParents(archive *cpio.Writer, made map[string]bool, name string) error {
 	dir := path.Dir(name)
 	if made[dir] {

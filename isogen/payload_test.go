@@ -6,8 +6,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestSizesOfPayloads has the sizes alone: to compress 64 MiB takes long.
-func TestSizesOfPayloads(t *testing.T) {
+// TestArchive_sizeLimits has the sizes alone: to compress 64 MiB takes long.
+func TestArchive_sizeLimits(t *testing.T) {
 	require.NoError(t, checkSizes(MaxPayload, maxUnpacked))
 	var large *TooLargeError
 	require.ErrorAs(t, checkSizes(MaxPayload+1, 0), &large)

@@ -180,7 +180,7 @@ func requireReadBack(t *testing.T, base *isogen.Base) {
 	}
 }
 
-func TestCoreOSInstallerReadsBackGeneratedISOsOfAllAges(t *testing.T) {
+func TestCoreOSInstaller_generatedISOs(t *testing.T) {
 	for _, age := range []string{skeleton.Age2020, skeleton.Age2021, skeleton.Age2021Later, skeleton.Age2022,
 		skeleton.Age2023, skeleton.Newest} {
 		t.Run(age, func(t *testing.T) { requireReadBack(t, open(t, write(t, skeleton.ISO{Age: age}))) })
@@ -190,7 +190,7 @@ func TestCoreOSInstallerReadsBackGeneratedISOsOfAllAges(t *testing.T) {
 	}
 }
 
-func TestCoreOSInstallerReadsBackRealISOsOfAllAges(t *testing.T) {
+func TestCoreOSInstaller_realISOs(t *testing.T) {
 	for name, want := range map[string]struct {
 		areas int
 		boots []string
@@ -213,9 +213,9 @@ func TestCoreOSInstallerReadsBackRealISOsOfAllAges(t *testing.T) {
 	}
 }
 
-// TestIndependentReadersReadRealISOs lets programs of others read real images with a payload at
+// TestRealISOs_independentReaders lets programs of others read real images with a payload at
 // their end.
-func TestIndependentReadersReadRealISOs(t *testing.T) {
+func TestRealISOs_independentReaders(t *testing.T) {
 	for _, name := range []string{"embed-areas-2021-09", "embed-areas-2023-07.x86_64"} {
 		base := open(t, realISO(t, name))
 		large := incompressible(t, 400_000)

@@ -7,15 +7,16 @@ import (
 	"os"
 )
 
-// Reader reads an image. ReadAt may be called by several goroutines at once, the others by one.
+// Reader reads an image. ReadAt may be called by several goroutines at once, the other methods by
+// one.
 type Reader struct {
 	image *Image
-	err   error // why nothing can be read
+	err   error // if set, returned by every read
 	pos   int64
-	own   *os.File // the base with a position of our own, for the system's file-to-socket copy
+	own   *os.File // the base with its own file position, for the system's file-to-socket copy
 }
 
-// zeros is what follows the payload in the embed area. It is only read.
+// zeros follows the payload in the embed area. It is only read.
 var zeros [32 << 10]byte
 
 // ReadAt implements io.ReaderAt.
@@ -34,7 +35,7 @@ func (r *Reader) ReadAt(p []byte, off int64) (n int, err error) {
 			return n, err
 		}
 	}
-	if err := r.image.Intact(); err != nil { // what was read may be of another file
+	if err := r.image.Intact(); err != nil { // the bytes may be those of a changed file
 		return 0, err
 	}
 	if n < len(p) {
@@ -43,7 +44,7 @@ func (r *Reader) ReadAt(p []byte, off int64) (n int, err error) {
 	return n, nil
 }
 
-// readExtent fills p as far as the extent at off reaches.
+// readExtent fills p from offset off, up to the end of the extent there.
 func (r *Reader) readExtent(p []byte, off int64) (int, error) {
 	e := r.image.at(off)
 	skip := off - e.start
@@ -94,16 +95,17 @@ func (r *Reader) Seek(offset int64, whence int) (int64, error) {
 	return offset, nil
 }
 
-// WriteTo implements io.WriterTo: it copies from the position to the end, as CopyN does.
+// WriteTo implements io.WriterTo: it copies the image from the current position to the end, like
+// CopyN.
 func (r *Reader) WriteTo(w io.Writer) (int64, error) {
 	return r.CopyN(w, max(0, r.image.size-r.pos))
 }
 
-// CopyN copies n bytes from the position on, or fewer with io.EOF where the image ends. Ranges of
-// the base go to w's ReadFrom as an *io.LimitedReader over an *os.File, so if w is a TCP
-// connection, or an http.ResponseWriter over one, the kernel copies them from the page cache
-// (sendfile). If the base was changed meanwhile, the error is a *BaseError and w has not got
-// everything.
+// CopyN copies n bytes from the current position, or fewer with io.EOF at the end of the image.
+// Ranges of the base are passed to w's ReadFrom as an *io.LimitedReader over an *os.File. So if w
+// is a TCP connection, or an http.ResponseWriter on one, the kernel copies them from the page cache
+// (sendfile). If the base was changed meanwhile, the error is a *BaseError, and w has not received
+// all bytes.
 func (r *Reader) CopyN(w io.Writer, n int64) (written int64, err error) {
 	if r.err != nil {
 		return 0, r.err
@@ -123,7 +125,7 @@ func (r *Reader) CopyN(w io.Writer, n int64) (written int64, err error) {
 	return written, nil
 }
 
-// copyExtent copies n bytes from the position on, all of which lie in e.
+// copyExtent copies n bytes from the current position, all of them in e.
 func (r *Reader) copyExtent(w io.Writer, e extent, n int64) (int64, error) {
 	skip := r.pos - e.start
 	if e.base {
@@ -137,18 +139,18 @@ func (r *Reader) copyExtent(w io.Writer, e extent, n int64) (int64, error) {
 	return int64(k), err
 }
 
-// How a range of the base is copied, bytes: its end through memory, what is before it by the
-// system, a stretch at a time.
+// Sizes for copying a range of the base, in bytes: the tail is copied through memory, the part
+// before it by the system in chunks.
 const (
-	tailSize    = 32 << 10
-	stretchSize = 16 << 20
+	tailSize  = 32 << 10
+	chunkSize = 16 << 20
 )
 
-// copyBase holds the end back until it is sure that all was read of the file that was indexed: a
-// client that has got everything has got the right bytes.
+// copyBase copies a range of the base. It holds the tail back until it has checked that the file
+// has not changed. So a client that has received all bytes has received the right ones.
 func (r *Reader) copyBase(w io.Writer, from, n int64) (written int64, err error) {
 	for n-written > tailSize {
-		k, err := r.copyStretch(w, from+written, min(stretchSize, n-written-tailSize))
+		k, err := r.copyChunk(w, from+written, min(chunkSize, n-written-tailSize))
 		written += k
 		if err == nil {
 			err = r.image.base.Intact()
@@ -174,8 +176,8 @@ func (r *Reader) copyBase(w io.Writer, from, n int64) (written int64, err error)
 	return written + int64(k), err
 }
 
-// copyStretch copies by the system's file-to-socket copy if it can.
-func (r *Reader) copyStretch(w io.Writer, from, n int64) (int64, error) {
+// copyChunk copies with the system's file-to-socket copy if possible.
+func (r *Reader) copyChunk(w io.Writer, from, n int64) (int64, error) {
 	var src io.Reader
 	if f := r.ownFile(); f != nil {
 		if _, err := f.Seek(from, io.SeekStart); err != nil {
@@ -192,8 +194,8 @@ func (r *Reader) copyStretch(w io.Writer, from, n int64) (int64, error) {
 	return k, err
 }
 
-// ownFile opens the base once more. It returns nil if the path does not lead to the opened file any
-// more; the bytes are then read through the file that all share.
+// ownFile opens the base again for this reader. It returns nil if the path leads to another file
+// now; the bytes are then read from the shared file.
 func (r *Reader) ownFile() *os.File {
 	if r.own == nil {
 		r.own = r.image.base.reopen()
@@ -201,7 +203,7 @@ func (r *Reader) ownFile() *os.File {
 	return r.own
 }
 
-// Close gives the reader's resources back.
+// Close releases the resources of the reader.
 func (r *Reader) Close() error {
 	if r.own == nil {
 		return nil
@@ -211,6 +213,7 @@ func (r *Reader) Close() error {
 	return f.Close()
 }
 
+// reopen opens the path of the base again; nil if it leads to another file.
 func (b *Base) reopen() *os.File {
 	f, err := os.Open(b.path)
 	if err != nil {
@@ -227,8 +230,8 @@ func (b *Base) reopen() *os.File {
 	return nil
 }
 
-// BaseError says that the base ISO cannot be read, or must not be, though it could when it was
-// opened.
+// BaseError reports that the base ISO could be read when it was opened, but cannot or must not be
+// read any more.
 type BaseError struct {
 	Path string
 	Err  error
@@ -244,8 +247,8 @@ func (e *BaseError) Unwrap() error { return e.Err }
 
 var errChanged = errors.New("it was written to")
 
-// Intact returns a *BaseError if the opened file is not what was indexed any more. Its images can't
-// be read then: open the path anew.
+// Intact returns a *BaseError if the file was changed after it was indexed. Its images cannot be
+// read then: open the path again.
 func (b *Base) Intact() error {
 	info, err := b.file.Stat()
 	if err != nil {

@@ -10,12 +10,12 @@ import (
 	"landfall/isogen/iso9660"
 )
 
-// MaxPayload is how large a payload may be when it is packed, bytes.
+// MaxPayload is the maximum size of a packed payload, in bytes.
 const MaxPayload = 64 << 20
 
-// embed is what to lay over the base so that it carries a packed payload: in the embed area if it
-// fits there, else at the image's end. An area that is only a part of a file cannot move, as in the
-// combined boot image of s390x; the error is a *TooLargeError then.
+// embed returns the patches that add a packed payload to the base: in the embed area if it fits,
+// else at the end of the image. An area that is only a part of a file cannot be moved, as in the
+// combined boot image of s390x; embed then returns a *TooLargeError.
 func (b *Base) embed(packed []byte) ([]extent, error) {
 	size := int64(len(packed))
 	switch {
@@ -33,7 +33,7 @@ func (b *Base) embed(packed []byte) ([]extent, error) {
 		return nil, err
 	}
 	patches := append(description,
-		extent{start: b.area.offset, length: b.area.length}, // what was embedded before
+		extent{start: b.area.offset, length: b.area.length}, // erases the previous payload
 		extent{start: at, length: length, data: packed})
 	if at > b.size {
 		patches = append(patches, extent{start: b.size, length: at - b.size})
@@ -44,20 +44,20 @@ func (b *Base) embed(packed []byte) ([]extent, error) {
 			uint64(length))))
 	}
 	for _, link := range b.volume.Links(b.area.file) {
-		// A record's bytes 1 to 17: sectors of extended attributes, the first sector and the size,
-		// both in either byte order (ECMA-119 9.1.2 to 9.1.4).
+		// Bytes 1 to 17 of a record: sectors of extended attributes, first sector and size, both in
+		// both byte orders (ECMA-119 9.1.2 to 9.1.4).
 		data := append([]byte{0}, iso9660.Both32(uint32(at/iso9660.SectorSize))...)
 		patches = append(patches, patch(link.Record+1, append(data, iso9660.Both32(uint32(length))...)))
 	}
 	for _, v := range append([]*iso9660.Volume{b.volume}, b.volume.Supplementary...) {
-		// The volume's size in sectors (ECMA-119 8.4.8).
+		// The size of the volume in sectors (ECMA-119 8.4.8).
 		patches = append(patches, patch(v.Descriptor+80, iso9660.Both32(uint32((at+length)/iso9660.SectorSize))))
 	}
 	return patches, nil
 }
 
-// relocatedDescription rewrites coreos/igninfo.json if it says the area's length: without it the
-// area is the whole file, wherever that is.
+// relocatedDescription returns the patch that removes the length of the area from
+// coreos/igninfo.json, if it is there. Without a length, the area is the whole file.
 func (b *Base) relocatedDescription() ([]extent, error) {
 	if b.area.info == nil {
 		return nil, nil
@@ -67,17 +67,18 @@ func (b *Base) relocatedDescription() ([]extent, error) {
 		return nil, fmt.Errorf("describing the embed area: %w", err)
 	}
 	blanks := int(b.area.info.Size) - len(data)
-	if blanks < 0 { // it says the length besides, so its name must be one that JSON has two ways for
+	if blanks < 0 { // possible only if JSON can encode the name in a shorter way
 		return nil, &EmbedAreaError{areaDescription, "it has no room for being rewritten"}
 	}
 	return []extent{patch(b.area.info.Offset, append(data, strings.Repeat(" ", blanks)...))}, nil
 }
 
+// patch returns the extent that writes data at an offset.
 func patch(at int64, data []byte) extent {
 	return extent{start: at, length: int64(len(data)), data: data}
 }
 
-// wholeSectors rounds a size up.
+// wholeSectors rounds a size up to whole sectors.
 func wholeSectors(size int64) int64 {
 	return (size + iso9660.SectorSize - 1) / iso9660.SectorSize * iso9660.SectorSize
 }

@@ -22,7 +22,7 @@ func incompressible(t testing.TB, size int) isogen.Payload {
 	return isogen.Payload{Ignition: noise}
 }
 
-func TestAPayloadLargerThanTheAreaMovesToTheEnd(t *testing.T) {
+func TestRelocation_largePayloadMovesToEnd(t *testing.T) {
 	for name, c := range map[string]struct {
 		iso     skeleton.ISO
 		records int // that lead to the area
@@ -77,7 +77,7 @@ func TestAPayloadLargerThanTheAreaMovesToTheEnd(t *testing.T) {
 	}
 }
 
-func TestAPayloadThatFitsStays(t *testing.T) {
+func TestRelocation_fittingPayloadStays(t *testing.T) {
 	base := open(t, write(t, skeleton.ISO{EmbedSize: 8192}))
 	image, err := base.Full(isogen.Payload{Ignition: bytes.Repeat([]byte("a"), 1<<20)})
 	require.NoError(t, err, "the packed size counts")
@@ -88,8 +88,8 @@ func TestAPayloadThatFitsStays(t *testing.T) {
 	require.Equal(t, "Landfall", got.Maker)
 }
 
-// TestRelocationLeavesNothingBehind wants no trace of the config that the base had embedded before.
-func TestRelocationLeavesNothingBehind(t *testing.T) {
+// TestRelocation_areaIsErased wants no trace of the config that the base had embedded before.
+func TestRelocation_areaIsErased(t *testing.T) {
 	base := open(t, write(t, skeleton.ISO{}))
 	used := open(t, writeBytes(t, contents(t, full(t, base, "an older secret"))))
 	large := incompressible(t, larger)
@@ -100,7 +100,7 @@ func TestRelocationLeavesNothingBehind(t *testing.T) {
 	require.True(t, bytes.Equal(contents(t, fromNew), contents(t, fromUsed)))
 }
 
-func TestAnAreaInsideAnotherFileCannotMove(t *testing.T) {
+func TestRelocation_areaInsideFileCannotMove(t *testing.T) {
 	base := open(t, write(t, skeleton.ISO{Architecture: isogen.S390X}))
 	require.False(t, base.Info().EmbedArea.Relocatable)
 	_, err := base.Full(incompressible(t, larger))

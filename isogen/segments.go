@@ -8,20 +8,20 @@ import (
 	"landfall/isogen/iso9660"
 )
 
-// Segment is a named part of an image, so that a person can be told what was read of it.
+// Segment is a named part of an image. It is used to report which parts a client has read.
 type Segment struct {
-	// "boot loader", "directory", "kernel", "initrd", "config", "rootfs", "boot image" (s390x:
-	// kernel and initrd in one) or "other"
+	// Name is "boot loader", "directory", "kernel", "initrd", "config", "rootfs", "boot image"
+	// (s390x: kernel and initrd in one) or "other".
 	Name       string
-	Start, End int64 // bytes; End is behind the last one
+	Start, End int64 // offsets in bytes; End is exclusive
 }
 
-// Segments returns the parts of the image in their order; what lies side by side under one name is
-// one segment. Together they are the whole image. The slice is shared and must not be changed.
+// Segments returns the parts of the image in order. They cover the whole image. Neighbouring parts
+// with the same name are one segment. The slice is shared and must not be changed.
 func (i *Image) Segments() []Segment { return i.segments }
 
-// segments names the parts of an image that is laid over the base: a layout that is longer has the
-// payload at its end.
+// segments returns the segments of an image of the base. A layout that is longer than the base has
+// the payload at its end.
 func (b *Base) segments(layout []extent) []Segment {
 	size := layout[len(layout)-1].end()
 	config := Segment{Name: "config", Start: b.area.offset, End: b.area.offset + b.area.length}
@@ -32,7 +32,7 @@ func (b *Base) segments(layout []extent) []Segment {
 	parts := []Segment{config}
 	add := func(name string, start, length int64) {
 		end := start + length
-		if start < config.End && config.Start < end { // the config is inside, or is the file itself
+		if start < config.End && config.Start < end { // the file contains the config or is the config
 			parts = append(parts, Segment{name, start, config.Start})
 			start = config.End
 		}
@@ -51,10 +51,10 @@ func (b *Base) segments(layout []extent) []Segment {
 	if v.BootCatalog != 0 {
 		add("boot loader", v.BootCatalog, iso9660.SectorSize)
 	}
-	return joined(parts, size)
+	return joinSegments(parts, size)
 }
 
-// segmentName tells what a file of an ISO is for.
+// segmentName returns the segment name of a file of an ISO.
 func segmentName(path string) string {
 	path = strings.ToLower(path)
 	switch name, _, _ := strings.Cut(path, "."); name {
@@ -76,8 +76,9 @@ func segmentName(path string) string {
 	return "other"
 }
 
-// joined makes one run of segments, from 0 to size, of parts in any order that may overlap.
-func joined(parts []Segment, size int64) []Segment {
+// joinSegments returns contiguous segments from 0 to size for parts that may overlap and have any
+// order.
+func joinSegments(parts []Segment, size int64) []Segment {
 	slices.SortStableFunc(parts, func(a, b Segment) int { return cmp.Compare(a.Start, b.Start) })
 	var run []Segment
 	at := int64(0)
@@ -94,7 +95,7 @@ func joined(parts []Segment, size int64) []Segment {
 	}
 	parts = slices.DeleteFunc(parts, func(p Segment) bool { return p.End <= p.Start })
 	for i, p := range parts {
-		end := wholeSectors(p.End) // what follows in its sector is nothing, or the config
+		end := wholeSectors(p.End) // the rest of the sector is empty, or the config
 		if i+1 < len(parts) && parts[i+1].Start >= p.End {
 			end = min(end, parts[i+1].Start)
 		}

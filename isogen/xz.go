@@ -11,12 +11,13 @@ import (
 	"github.com/ulikunitz/xz"
 )
 
-// unxz unpacks the xz stream at the start of b, to at most limit bytes, and returns what follows
-// it.
+// unxz decompresses the xz stream at the start of b, to at most limit bytes. It also returns the
+// bytes behind the stream.
 //
-// A block's header may ask for a dictionary of up to 4 GiB, which the decoder would set aside; none
-// larger than what the block unpacks to is ever used, so the headers are made to ask for that. The
-// chunks tell how much they unpack to, so what is too much is refused before anything is unpacked.
+// The header of a block may request a dictionary of up to 4 GiB, which the decoder would allocate.
+// A dictionary larger than the uncompressed block is never used, so unxz reduces it in the headers.
+// The chunks contain their uncompressed sizes, so data above the limit is refused before
+// decompression.
 func unxz(b []byte, limit int) (data, rest []byte, err error) {
 	w := xzWalk{in: bytes.Clone(b)}
 	if err := w.stream(); err != nil {
@@ -33,15 +34,16 @@ func unxz(b []byte, limit int) (data, rest []byte, err error) {
 	return data, b[w.at:], err
 }
 
-// xzWalk goes over an xz stream without unpacking it (The .xz File Format 1.2.1; LZMA2 chunks are
-// as in the Linux kernel's lib/xz/xz_dec_lzma2.c).
+// xzWalk parses an xz stream without decompressing it (The .xz File Format 1.2.1; LZMA2 chunks as
+// in the Linux kernel's lib/xz/xz_dec_lzma2.c).
 type xzWalk struct {
 	in       []byte
 	at       int
-	unpacked int64 // bytes that the blocks so far unpack to
+	unpacked int64 // uncompressed size of the blocks so far, bytes
 }
 
-// errXZForm is about streams that neither the kernel nor xz's own defaults have.
+// errXZForm is returned for streams that the kernel does not support and xz does not write by
+// default.
 var errXZForm = errors.New("it has a form that the kernel does not unpack")
 
 // take returns the next n bytes.
@@ -54,7 +56,7 @@ func (w *xzWalk) take(n int) ([]byte, error) {
 	return b, nil
 }
 
-// align goes on to the next multiple of four.
+// align skips to the next multiple of four.
 func (w *xzWalk) align(from int) error {
 	_, err := w.take((4 - (w.at-from)%4) % 4)
 	return err
@@ -84,7 +86,7 @@ func (w *xzWalk) stream() error {
 	}
 }
 
-// block goes over a block and makes its dictionary as small as it may be.
+// block parses a block and reduces its dictionary to the minimum.
 func (w *xzWalk) block(checkSize int) error {
 	header, err := w.take((int(w.in[w.at]) + 1) * 4)
 	if err != nil {
@@ -117,7 +119,7 @@ func (w *xzWalk) block(checkSize int) error {
 	return err
 }
 
-// chunks goes over a block's LZMA2 chunks and tells how many bytes they unpack to.
+// chunks parses the LZMA2 chunks of a block and returns their uncompressed size in bytes.
 func (w *xzWalk) chunks() (unpacked int64, err error) {
 	for {
 		c, err := w.take(1)
@@ -154,7 +156,7 @@ func (w *xzWalk) chunks() (unpacked int64, err error) {
 	}
 }
 
-// index goes over the index and the footer. The decoder checks what they say.
+// index parses the index and the footer. The decoder checks their content.
 func (w *xzWalk) index() error {
 	start := w.at
 	if _, err := w.take(1); err != nil {
@@ -185,8 +187,8 @@ func (w *xzWalk) number() (uint64, error) {
 	return v, nil
 }
 
-// xzDictionaryAt finds the byte of a block's header that tells the dictionary size (sections 3.1
-// and 5.3.1); -1 if the header is not of the one form that matters here: a single LZMA2 filter.
+// xzDictionaryAt returns the index of the byte with the dictionary size in the header of a block
+// (sections 3.1 and 5.3.1); -1 if the block has other filters than a single LZMA2 filter.
 func xzDictionaryAt(block []byte) int {
 	if len(block) < 8 || block[1]&0x03 != 0 {
 		return -1

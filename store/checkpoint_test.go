@@ -20,48 +20,7 @@ import (
 	"landfall/store"
 )
 
-var errDisk = &os.PathError{Op: "fdatasync", Path: "landfall.db", Err: syscall.EIO}
-
-// faultyFile is a way to commit to bbolt's file that fails as it is told: before anything is done,
-// or when all is.
-type faultyFile struct {
-	mu   sync.Mutex
-	next func() fault
-}
-
-type fault int
-
-const (
-	none fault = iota
-	before
-	behind
-)
-
-func (f *faultyFile) update(b *bolt.DB, fn func(*bolt.Tx) error) error {
-	f.mu.Lock()
-	fault := none
-	if f.next != nil {
-		fault = f.next()
-	}
-	f.mu.Unlock()
-	if fault == before {
-		return errDisk
-	}
-	if err := b.Update(fn); err != nil || fault == none {
-		return err
-	}
-	return errDisk
-}
-
-func (f *faultyFile) set(next func() fault) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.next = next
-}
-
-func always(f fault) func() fault { return func() fault { return f } }
-
-func TestACheckpointThatFailsIsMadeAgainAndLosesNothing(t *testing.T) {
+func TestCheckpoint_failureIsRetriedAndLosesNothing(t *testing.T) {
 	for seed := range uint64(3) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			t.Parallel()
@@ -108,7 +67,7 @@ func requireRefusal(t *testing.T, err error) {
 	require.ErrorContains(t, err, "nothing of the change was kept: check the disk and the kernel's log, then try again")
 }
 
-func TestWhileNoCheckpointCanBeMadeUpdatesGoOnUntilTheLogIsLongAndAgainWhenOneCan(t *testing.T) {
+func TestCheckpoint_updatesFailOnlyAtLogLimit(t *testing.T) {
 	dir, file := t.TempDir(), &faultyFile{}
 	db := openWith(t, dir, store.Options{}.OnDisk(noSync, file.update))
 	update(t, db, put("first", cluster{}))
@@ -132,7 +91,7 @@ func TestWhileNoCheckpointCanBeMadeUpdatesGoOnUntilTheLogIsLongAndAgainWhenOneCa
 	require.Len(t, keys(t, db, ""), 2+taken)
 }
 
-func TestUpdatesWaitForACheckpointRatherThanFillTheMemoryAndViewsDoNot(t *testing.T) {
+func TestCheckpoint_updatesWaitViewsDoNot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newGate()
 		db, err := store.Open(t.Context(), t.TempDir(), store.Options{}.OnDisk(noSync, g.update))
@@ -159,7 +118,7 @@ func TestUpdatesWaitForACheckpointRatherThanFillTheMemoryAndViewsDoNot(t *testin
 	})
 }
 
-func TestADatabaseThatCannotTakeUpItsLogWhenItClosesKeepsIt(t *testing.T) {
+func TestClose_failedCheckpointKeepsLog(t *testing.T) {
 	dir, file := t.TempDir(), &faultyFile{}
 	db, err := store.Open(t.Context(), dir, store.Options{}.OnDisk(noSync, file.update))
 	require.NoError(t, err)
@@ -172,7 +131,7 @@ func TestADatabaseThatCannotTakeUpItsLogWhenItClosesKeepsIt(t *testing.T) {
 	require.Len(t, keys(t, open(t, dir), ""), 12)
 }
 
-func TestAnUpdateIsRefusedIfTheLogOfTheLastProcessCannotBeTakenUp(t *testing.T) {
+func TestUpdate_failsWithoutCheckpointOfOldLog(t *testing.T) {
 	dir, file := t.TempDir(), &faultyFile{}
 	for i := range 3 {
 		update(t, open(t, dir), put(fmt.Sprint(i), cluster{}))
@@ -213,7 +172,7 @@ func (o *order) update(b *bolt.DB, fn func(*bolt.Tx) error) error {
 	return o.faultyFile.update(b, fn)
 }
 
-func TestTheDatabasesNewestStateIsMadeSafeBeforeTheFirstCommitAndAfterOneThatFailed(t *testing.T) {
+func TestCheckpoint_metaPagesAreSyncedFirst(t *testing.T) {
 	dir, o := t.TempDir(), &order{}
 	requireNoted := func(want string) {
 		t.Helper()
@@ -246,7 +205,7 @@ func TestTheDatabasesNewestStateIsMadeSafeBeforeTheFirstCommitAndAfterOneThatFai
 	require.Equal(t, []string{"a", "b"}, keys(t, open(t, dir), ""))
 }
 
-func TestARowThatTheFileCouldNotTakeIsRefusedAtOnce(t *testing.T) {
+func TestUpdate_tooLargeKeyIsRefused(t *testing.T) {
 	db := open(t, t.TempDir())
 	long := strings.Repeat("k", 40_000)
 	for name, fn := range map[string]func(*store.Tx) error{
@@ -262,7 +221,7 @@ func TestARowThatTheFileCouldNotTakeIsRefusedAtOnce(t *testing.T) {
 	require.NoError(t, errors.Join(db.Update(t.Context(), put(long[:30_000], cluster{})), db.Close()))
 }
 
-func TestWhenMemoryIsGivenBackTheFileHasAllRowsAndTheLogGoesOn(t *testing.T) {
+func TestReleaseMemory_fileHasAllRowsAndLogContinues(t *testing.T) {
 	dir := t.TempDir()
 	db := openWith(t, dir, store.Options{}.OnDisk(noSync, (*bolt.DB).Update))
 	require.NoError(t, db.ReleaseMemory())

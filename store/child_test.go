@@ -98,7 +98,7 @@ var (
 	timers = store.NewDeadlines("timers")
 )
 
-func TestWhatWasAcknowledgedSurvivesBeingKilledAndNothingIsHalfThere(t *testing.T) {
+func TestKill_acknowledgedUpdatesSurvive(t *testing.T) {
 	dir := t.TempDir()
 	acknowledged := [childWriters]int{}
 	for round := range 24 {
@@ -169,7 +169,7 @@ func holder(dir string) error {
 	return db.Close()
 }
 
-func TestASecondProcessIsToldWhoHoldsTheDirectory(t *testing.T) {
+func TestOpen_secondProcessLearnsHolder(t *testing.T) {
 	dir := t.TempDir()
 	cmd := child(t, "holder", dir)
 	in, err := cmd.StdinPipe()
@@ -283,7 +283,7 @@ func starved(dir string) error {
 	return errors.Join(check(), db.Close())
 }
 
-func TestAFullDiskFailsTheUpdatesThatMetItAndLaterOnesWorkWhenThereIsSpace(t *testing.T) {
+func TestFullDisk_updatesFailUntilThereIsSpace(t *testing.T) {
 	dir := t.TempDir()
 	require.NoError(t, child(t, "starved", dir).Run())
 	left, err := os.ReadDir(filepath.Join(dir, "blobs", "stage"))
@@ -307,7 +307,7 @@ func unprivileged(dir string) error {
 	return nil
 }
 
-func TestADirectoryThatMayNotBeWrittenIsNamed(t *testing.T) {
+func TestOpen_unwritableDirectoryIsNamed(t *testing.T) {
 	base := t.TempDir()
 	for ; base != "/"; base = filepath.Dir(base) { // let the other user come as far as the directory
 		if filepath.Dir(base) == os.TempDir() || base == os.TempDir() {

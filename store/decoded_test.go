@@ -45,7 +45,7 @@ func newBranch(depth int) *branch {
 	return b
 }
 
-func TestACachedValueIsTheCallersOwn(t *testing.T) {
+func TestCachedBucket_valueBelongsToCaller(t *testing.T) {
 	db := open(t, t.TempDir())
 	update(t, db, func(tx *store.Tx) error { return cachedBranches.Put(tx, "a", newBranch(2)) })
 	get := func(bucket store.Bucket[branch]) (value *branch) {
@@ -66,7 +66,7 @@ func TestACachedValueIsTheCallersOwn(t *testing.T) {
 	}
 }
 
-func TestACachedBucketReadsWhatAPlainOneReads(t *testing.T) {
+func TestCachedBucket_readsLikePlainBucket(t *testing.T) {
 	db := open(t, t.TempDir())
 	plain, cached := store.NewBucket[cluster]("rows", 1), store.NewBucket[cluster]("rows", 1).Cached()
 	refused := errors.New("refused")
@@ -112,7 +112,7 @@ func TestACachedBucketReadsWhatAPlainOneReads(t *testing.T) {
 	running.Wait()
 }
 
-func TestEncodedJSONIsKeptAsItIs(t *testing.T) {
+func TestBucket_rawJSONIsStoredUnchanged(t *testing.T) {
 	db := open(t, t.TempDir())
 	raw := store.NewBucket[json.RawMessage]("raw", 1)
 	text := json.RawMessage(`{ "a" : "<&>" }`)
@@ -123,18 +123,4 @@ func TestEncodedJSONIsKeptAsItIs(t *testing.T) {
 		require.Equal(t, string(text), string(*got))
 		return nil
 	})
-}
-
-// BenchmarkGetCached is BenchmarkGet with the value remembered.
-func BenchmarkGetCached(b *testing.B) {
-	db := open(b, b.TempDir())
-	bucket := documents.Cached()
-	update(b, db, func(tx *store.Tx) error { return bucket.Put(tx, "a", &document{1, "x"}) })
-	b.ReportAllocs()
-	for b.Loop() {
-		view(b, db, func(tx *store.Tx) error {
-			_, err := bucket.Get(tx, "a")
-			return err
-		})
-	}
 }

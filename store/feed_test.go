@@ -24,7 +24,7 @@ func follow(w *store.Watcher, until uint64) (seen []store.Change) {
 	return seen
 }
 
-func TestAWatchReplaysTheLogAndGoesOnWithWhatHappens(t *testing.T) {
+func TestWatch_replaysLogThenFollows(t *testing.T) {
 	db := open(t, t.TempDir())
 	update(t, db, put("a", cluster{}))
 	update(t, db, put("b", cluster{}))
@@ -34,7 +34,7 @@ func TestAWatchReplaysTheLogAndGoesOnWithWhatHappens(t *testing.T) {
 		Deleted: true}}, follow(w, 3))
 }
 
-func TestAWatchSeesOnlyItsPrefixes(t *testing.T) {
+func TestWatch_prefixes(t *testing.T) {
 	db := open(t, t.TempDir())
 	write := func(key string) {
 		update(t, db, put(key, cluster{}))
@@ -50,7 +50,7 @@ func TestAWatchSeesOnlyItsPrefixes(t *testing.T) {
 		{Revision: 4, Key: "/documents/b"}}, follow(both, 4))
 }
 
-func TestWatchesThatBeginWhileMuchIsWrittenLoseAndDoubleNothing(t *testing.T) {
+func TestWatch_concurrentWritesAreDeliveredOnce(t *testing.T) {
 	db := open(t, t.TempDir())
 	const writers, rounds, perUpdate = 4, 60, 5
 	const total = writers * rounds * perUpdate
@@ -86,7 +86,7 @@ func TestWatchesThatBeginWhileMuchIsWrittenLoseAndDoubleNothing(t *testing.T) {
 	running.Wait()
 }
 
-func TestASlowWatcherGetsTheNewestChangeOfEachKeyAndDelaysNobody(t *testing.T) {
+func TestWatch_slowWatcherGetsCoalescedChanges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		db := open(t, t.TempDir())
 		w := db.Watch(t.Context(), 0)
@@ -116,7 +116,7 @@ func TestASlowWatcherGetsTheNewestChangeOfEachKeyAndDelaysNobody(t *testing.T) {
 	})
 }
 
-func TestAWatchEndsWithItsContextAndWithTheDatabase(t *testing.T) {
+func TestWatch_endsWithContextAndDatabase(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		db := open(t, t.TempDir())
 		ctx, cancel := context.WithCancel(t.Context())
@@ -139,7 +139,7 @@ func TestAWatchEndsWithItsContextAndWithTheDatabase(t *testing.T) {
 	})
 }
 
-func TestAWatchOfTheCompactedPastOrOfTheFutureIsRefused(t *testing.T) {
+func TestWatch_compactedOrFutureRevisionIsRefused(t *testing.T) {
 	dir := t.TempDir()
 	db := open(t, dir)
 	update(t, db, func(tx *store.Tx) error {
@@ -174,7 +174,7 @@ func TestAWatchOfTheCompactedPastOrOfTheFutureIsRefused(t *testing.T) {
 	require.Equal(t, []store.Change{{Revision: 2501, Key: "/clusters/0", Deleted: true}}, follow(w, 2501))
 }
 
-func TestAWatchTellsNothingThatIsNotCommitted(t *testing.T) {
+func TestWatch_deliversOnlyCommittedChanges(t *testing.T) {
 	db := openVersioned(t, t.TempDir())
 	changes, values := db.Watch(t.Context(), 0), things.Watch(t.Context(), db, 0, store.Range{})
 	var running sync.WaitGroup

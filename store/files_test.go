@@ -63,7 +63,7 @@ func blobFiles(t *testing.T, dir string) (names []string) {
 	return names
 }
 
-func TestAFileIsReadBackWhateverItsSizeAndBigOnesLieBesideTheDatabase(t *testing.T) {
+func TestFiles_sizes(t *testing.T) {
 	for name, size := range map[string]int{"empty": 0, "small": 10, "at the limit": 64 << 10, "above it": 64<<10 + 1,
 		"big": 3 << 20} {
 		t.Run(name, func(t *testing.T) {
@@ -93,7 +93,7 @@ func TestAFileIsReadBackWhateverItsSizeAndBigOnesLieBesideTheDatabase(t *testing
 	}
 }
 
-func TestAMissingFileIsNotFound(t *testing.T) {
+func TestFiles_missingFileIsNotFound(t *testing.T) {
 	db := open(t, t.TempDir())
 	_, _, err := logs.Open(db, "a")
 	require.ErrorIs(t, err, store.ErrNotFound)
@@ -105,7 +105,7 @@ func TestAMissingFileIsNotFound(t *testing.T) {
 	require.Zero(t, db.Revision())
 }
 
-func TestBlobsAreCollectedWhenNoFileRefersToThemAndTheirGraceIsOver(t *testing.T) {
+func TestCollectBlobs_unreferencedAfterGrace(t *testing.T) {
 	dir := t.TempDir()
 	clock := clockwork.NewFakeClockAt(now)
 	db := openWith(t, dir, store.Options{Clock: clock, BlobGrace: time.Minute})
@@ -139,7 +139,7 @@ func TestBlobsAreCollectedWhenNoFileRefersToThemAndTheirGraceIsOver(t *testing.T
 	require.Equal(t, []byte("small"), read(t, db, "b"))
 }
 
-func TestStagingTheSameContentAgainRenewsItsGrace(t *testing.T) {
+func TestStage_sameContentRenewsGrace(t *testing.T) {
 	dir := t.TempDir()
 	clock := clockwork.NewFakeClockAt(now)
 	db := openWith(t, dir, store.Options{Clock: clock, BlobGrace: time.Minute})
@@ -152,7 +152,7 @@ func TestStagingTheSameContentAgainRenewsItsGrace(t *testing.T) {
 	require.True(t, bytes.Equal(big, read(t, db, "a")))
 }
 
-func TestAFailedTransactionRefersToNoBlob(t *testing.T) {
+func TestCollectBlobs_failedTransactionHasNoReference(t *testing.T) {
 	dir := t.TempDir()
 	clock := clockwork.NewFakeClockAt(now)
 	db := openWith(t, dir, store.Options{Clock: clock})
@@ -166,7 +166,7 @@ func TestAFailedTransactionRefersToNoBlob(t *testing.T) {
 	require.Empty(t, blobFiles(t, dir))
 }
 
-func TestContentThatCannotBeReadLeavesNothingBehind(t *testing.T) {
+func TestStage_readErrorLeavesNothing(t *testing.T) {
 	failure := errors.New("the line is dead")
 	cancelled, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -193,7 +193,7 @@ func TestContentThatCannotBeReadLeavesNothingBehind(t *testing.T) {
 	}
 }
 
-func TestWhatAnInterruptedStageLeftIsCollected(t *testing.T) {
+func TestCollectBlobs_interruptedStage(t *testing.T) {
 	dir := t.TempDir()
 	db := open(t, dir)
 	stage(t, db, garbage(70<<10))
@@ -218,7 +218,7 @@ func TestWhatAnInterruptedStageLeftIsCollected(t *testing.T) {
 	require.Len(t, blobFiles(t, dir), 2)
 }
 
-func TestABlobThatIsGoneOrCutOffIsReported(t *testing.T) {
+func TestFiles_missingOrTruncatedBlobIsReported(t *testing.T) {
 	for name, damage := range map[string]func(path string) error{
 		"gone":    os.Remove,
 		"cut off": func(path string) error { return os.Truncate(path, 5) },
@@ -238,7 +238,7 @@ func TestABlobThatIsGoneOrCutOffIsReported(t *testing.T) {
 	}
 }
 
-func TestContentThatIsCutOffIsNotTakenForAShortOne(t *testing.T) {
+func TestStage_truncatedContentIsRefused(t *testing.T) {
 	db := open(t, t.TempDir())
 	_, err := db.Stage(t.Context(), io.MultiReader(strings.NewReader("half of"), iotest.ErrReader(io.ErrUnexpectedEOF)))
 	require.ErrorIs(t, err, io.ErrUnexpectedEOF)

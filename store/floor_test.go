@@ -22,7 +22,7 @@ func copied(t *testing.T, from string) string {
 	return to
 }
 
-func TestADatabasePutBackFromAnOlderCopyRefusesTheRevisionsThatItLost(t *testing.T) {
+func TestFloor_restoredDatabaseRefusesLostRevisions(t *testing.T) {
 	dir := t.TempDir()
 	life := func(dir string, floor uint64, fn func(db *store.DB)) {
 		t.Helper()
@@ -78,7 +78,7 @@ func TestADatabasePutBackFromAnOlderCopyRefusesTheRevisionsThatItLost(t *testing
 	})
 }
 
-func TestAFloorBelowTheDatabasesRevisionChangesNothing(t *testing.T) {
+func TestFloor_belowRevisionHasNoEffect(t *testing.T) {
 	dir := t.TempDir()
 	for i, floor := range []uint64{50, 10, 0} {
 		db, err := store.Open(t.Context(), dir, store.Options{Versioned: "things", Floor: floor})

@@ -80,7 +80,7 @@ func name(t testing.TB, text []byte) string {
 	return value.Name + value.SHA256[:min(4, len(value.SHA256))]
 }
 
-func TestTheHistoryTellsEachUpdateWithItsValuesBeforeAndAfter(t *testing.T) {
+func TestHistory_valuesBeforeAndAfterEachUpdate(t *testing.T) {
 	dir := t.TempDir()
 	db := openWith(t, dir, remembering(1<<20, 1<<20))
 	update(t, db, noted("first", put("a", cluster{Name: "one"}), put("b", cluster{Name: "bee"})))
@@ -101,7 +101,7 @@ func TestTheHistoryTellsEachUpdateWithItsValuesBeforeAndAfter(t *testing.T) {
 	require.Equal(t, want, past(t, openWith(t, dir, remembering(1<<20, 1<<20)), ""))
 }
 
-func TestUpdatesThatShareATransactionStayApartInTheHistory(t *testing.T) {
+func TestHistory_updatesOfOneGroupAreSeparate(t *testing.T) {
 	db := openWith(t, t.TempDir(), remembering(1<<20, 1<<20))
 	first, entered := make(chan struct{}), make(chan struct{})
 	done := make(chan error, 5)
@@ -135,7 +135,7 @@ func TestUpdatesThatShareATransactionStayApartInTheHistory(t *testing.T) {
 	}
 }
 
-func TestTheHistoryOfAFileIsThatOfItsDescription(t *testing.T) {
+func TestHistory_filesHaveDescriptions(t *testing.T) {
 	db := openWith(t, t.TempDir(), remembering(1<<20, 1<<20))
 	write := func(content string) {
 		staged, err := db.Stage(t.Context(), strings.NewReader(content))
@@ -152,7 +152,7 @@ func TestTheHistoryOfAFileIsThatOfItsDescription(t *testing.T) {
 	require.Regexp(t, `^: 3 /papers/p [0-9a-f]{4}>-$`, lines[2])
 }
 
-func TestTheHistoryBeginsWhereItBeganToBeKept(t *testing.T) {
+func TestHistory_startsWhereItWasEnabled(t *testing.T) {
 	dir := t.TempDir()
 	db := open(t, dir)
 	update(t, db, put("a", cluster{Name: "one"}))
@@ -164,9 +164,9 @@ func TestTheHistoryBeginsWhereItBeganToBeKept(t *testing.T) {
 	require.Equal(t, []string{": 3 a two>three"}, past(t, db, ""))
 }
 
-// TestTheHistoryIsThatOfAModel changes rows at random and compares the history with a list of all
+// TestHistory_matchesModel changes rows at random and compares the history with a list of all
 // that happened, while what is old drops out.
-func TestTheHistoryIsThatOfAModel(t *testing.T) {
+func TestHistory_matchesModel(t *testing.T) {
 	random := rand.New(rand.NewPCG(3, 4))
 	db := openWith(t, t.TempDir(), remembering(6<<10, 9<<10))
 	values := make(map[string]cluster)
@@ -238,7 +238,7 @@ func TestTheHistoryIsThatOfAModel(t *testing.T) {
 	}
 }
 
-func TestOneWhoChangesMuchDropsOutOfTheHistoryAloneAndTheOthersStay(t *testing.T) {
+func TestHistory_ownerLimit(t *testing.T) {
 	db := openWith(t, t.TempDir(), remembering(4<<10, 1<<20))
 	update(t, db, put("quiet", cluster{Name: "quiet"}))
 	for i := range 400 {
@@ -262,7 +262,7 @@ func TestOneWhoChangesMuchDropsOutOfTheHistoryAloneAndTheOthersStay(t *testing.T
 	})
 }
 
-func TestAllHistoryTogetherStaysWithinItsBound(t *testing.T) {
+func TestHistory_totalLimit(t *testing.T) {
 	db := openWith(t, t.TempDir(), remembering(1<<20, 16<<10))
 	for i := range 600 {
 		update(t, db, put(string(rune('a'+i%26)), cluster{Name: fmt.Sprint(i)}))
@@ -274,7 +274,7 @@ func TestAllHistoryTogetherStaysWithinItsBound(t *testing.T) {
 	require.Contains(t, left[len(left)-1], ">599")
 }
 
-func TestALargeValueThatIsDeletedIsKeptSmall(t *testing.T) {
+func TestHistory_deletedLargeValueIsCompressed(t *testing.T) {
 	db := openWith(t, t.TempDir(), remembering(2<<10, 1<<20))
 	large := cluster{Name: "large", Tags: map[string]string{"text": string(bytes.Repeat([]byte("all the same "),
 		4000))}}

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
-	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -18,62 +17,6 @@ import (
 
 	"landfall/store"
 )
-
-// gate holds up what passes it while it is closed.
-type gate struct {
-	mu      sync.Mutex
-	changed *sync.Cond
-	closed  bool
-	waiting int
-	passed  int
-}
-
-func newGate() *gate {
-	g := &gate{}
-	g.changed = sync.NewCond(&g.mu)
-	return g
-}
-
-func (g *gate) set(closed bool) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.closed = closed
-	g.changed.Broadcast()
-}
-
-// update commits to bbolt's file when the gate is open.
-func (g *gate) update(b *bolt.DB, fn func(*bolt.Tx) error) error {
-	g.mu.Lock()
-	g.waiting++
-	g.changed.Broadcast()
-	for g.closed {
-		g.changed.Wait()
-	}
-	g.waiting--
-	g.mu.Unlock()
-	err := b.Update(fn)
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.passed++
-	g.changed.Broadcast()
-	return err
-}
-
-// holds is how many stand before the gate.
-func (g *gate) holds() int {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.waiting
-}
-
-// commits is how many have passed the gate.
-func (g *gate) commits() int {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.passed
-}
-
-func noSync(*os.File) error { return nil }
 
 var heap = store.NewBucket[string]("heap", 1)
 
@@ -130,7 +73,7 @@ func requireHeap(t *testing.T, tx *store.Tx, m map[string]string) {
 		append([]string{}, behind...))
 }
 
-func TestRowsAreFoundInWhicheverLevelTheyLieAndAfterAKill(t *testing.T) {
+func TestLevels_rowsAreFoundInEachLevel(t *testing.T) {
 	for seed := range uint64(4) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			t.Parallel()
@@ -183,7 +126,7 @@ func throughLevels(t *testing.T, random *rand.Rand) {
 	require.Greater(t, frozen, 20)
 }
 
-func TestAWalkGoesOnBehindWhereItIsWhateverItWrites(t *testing.T) {
+func TestLevels_iterationContinuesAfterWrites(t *testing.T) {
 	for seed := range uint64(4) {
 		for _, back := range []bool{false, true} {
 			t.Run(fmt.Sprint("seed ", seed, " back ", back), func(t *testing.T) {
@@ -232,7 +175,7 @@ func TestAWalkGoesOnBehindWhereItIsWhateverItWrites(t *testing.T) {
 	}
 }
 
-func TestViewsThatStayOpenSeeTheirRevisionThroughCheckpoints(t *testing.T) {
+func TestLevels_openViewsKeepTheirRevision(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 10))
 	g := newGate()
 	db := openWith(t, t.TempDir(), store.Options{}.OnDisk(noSync, g.update))
@@ -256,7 +199,7 @@ func TestViewsThatStayOpenSeeTheirRevisionThroughCheckpoints(t *testing.T) {
 	require.Greater(t, g.commits(), 3)
 }
 
-func TestAViewThatBeginsWhileCheckpointsAreMadeSeesOneRevision(t *testing.T) {
+func TestLevels_viewStartedDuringCheckpoint(t *testing.T) {
 	between := func() {}
 	db := openWith(t, t.TempDir(), store.Options{}.OnDisk(noSync, (*bolt.DB).Update).BeforeViews(func() { between() }).
 		AlwaysCheckpoint())
@@ -297,7 +240,7 @@ func TestAViewThatBeginsWhileCheckpointsAreMadeSeesOneRevision(t *testing.T) {
 	}
 }
 
-func TestNoViewSeesHalfOfAnUpdateWhateverCheckpointsAreMade(t *testing.T) {
+func TestLevels_noViewSeesHalfAnUpdate(t *testing.T) {
 	db := openWith(t, t.TempDir(), store.Options{NoSync: true}.OnDisk(noSync, (*bolt.DB).Update).AlwaysCheckpoint())
 	var done atomic.Bool
 	var writers, readers sync.WaitGroup

@@ -109,7 +109,7 @@ func compare(t *testing.T, tx *store.Tx, m *model) {
 	require.Equal(t, m.revision, tx.Revision())
 }
 
-func TestTheDatabaseDoesWhatAMapWouldThroughFailuresAndReopening(t *testing.T) {
+func TestModel_failuresAndReopening(t *testing.T) {
 	for seed := range uint64(8) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			random := rand.New(rand.NewPCG(seed, 1))
@@ -153,7 +153,7 @@ func TestTheDatabaseDoesWhatAMapWouldThroughFailuresAndReopening(t *testing.T) {
 	}
 }
 
-func TestDeadlinesSortByTimeWhateverTheYear(t *testing.T) {
+func TestDeadlines_sortByTimeInAnyYear(t *testing.T) {
 	db := open(t, t.TempDir())
 	times := []time.Time{
 		{}, time.Date(1, 1, 1, 0, 0, 0, 1, time.UTC), time.Date(1969, 12, 31, 23, 59, 59, 999999999, time.UTC),

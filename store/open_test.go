@@ -41,7 +41,7 @@ func filled(t *testing.T, dir string) string {
 	return filepath.Join(dir, "landfall.db")
 }
 
-func TestADamagedDatabaseIsNotOpenedAndOneSentenceSaysSo(t *testing.T) {
+func TestOpen_damagedDatabase(t *testing.T) {
 	for name, damage := range map[string]func(t *testing.T, path string){
 		"truncated":     func(t *testing.T, path string) { require.NoError(t, os.Truncate(path, 40<<10)) },
 		"one page left": func(t *testing.T, path string) { require.NoError(t, os.Truncate(path, 4<<10)) },
@@ -84,7 +84,7 @@ func TestADamagedDatabaseIsNotOpenedAndOneSentenceSaysSo(t *testing.T) {
 	}
 }
 
-func TestADamagedPageIsReportedByWhoeverMeetsIt(t *testing.T) {
+func TestOpen_damagedPageIsReportedOnRead(t *testing.T) {
 	dir := t.TempDir()
 	path := filled(t, dir)
 	whole, err := os.ReadFile(path)
@@ -150,7 +150,7 @@ func boltUpdate(path string, fn func(*bolt.Tx) error) error {
 	return errors.Join(b.Update(fn), b.Close())
 }
 
-func TestADatabaseOfANewerLandfallIsNotOpened(t *testing.T) {
+func TestOpen_newerSchema(t *testing.T) {
 	dir := t.TempDir()
 	path := filled(t, dir)
 	require.NoError(t, boltUpdate(path, func(tx *bolt.Tx) error {
@@ -164,7 +164,7 @@ func TestADatabaseOfANewerLandfallIsNotOpened(t *testing.T) {
 		"use the newer Landfall, or restore a backup made before the upgrade")
 }
 
-func TestADataDirectoryThatIsAFileIsRefused(t *testing.T) {
+func TestOpen_dataDirectoryIsFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "data")
 	require.NoError(t, os.WriteFile(path, nil, 0o600))
 	for _, dir := range []string{path, filepath.Join(path, "below")} {
@@ -175,7 +175,7 @@ func TestADataDirectoryThatIsAFileIsRefused(t *testing.T) {
 	}
 }
 
-func TestAFileOfAnotherKindInTheDatabasesPlaceIsRefused(t *testing.T) {
+func TestOpen_otherKindOfFile(t *testing.T) {
 	dir := t.TempDir()
 	require.NoError(t, os.Mkdir(filepath.Join(dir, "landfall.db"), 0o700))
 	_, err := store.Open(t.Context(), dir, store.Options{})
@@ -183,7 +183,7 @@ func TestAFileOfAnotherKindInTheDatabasesPlaceIsRefused(t *testing.T) {
 	require.ErrorAs(t, err, &corrupt)
 }
 
-func TestTheDirectoryIsMadeForItsOwnerOnly(t *testing.T) {
+func TestOpen_directoryIsForOwnerOnly(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "var", "landfall")
 	open(t, dir)
 	info, err := os.Stat(dir)
@@ -194,7 +194,7 @@ func TestTheDirectoryIsMadeForItsOwnerOnly(t *testing.T) {
 	require.Equal(t, os.FileMode(0o600), info.Mode().Perm())
 }
 
-func TestWhatAnInterruptedCreationLeftIsReplaced(t *testing.T) {
+func TestOpen_interruptedCreationIsReplaced(t *testing.T) {
 	dir := t.TempDir()
 	temporary := filepath.Join(dir, "landfall.db.new")
 	require.NoError(t, os.WriteFile(temporary, garbage(5000), 0o600))
@@ -208,7 +208,7 @@ func TestWhatAnInterruptedCreationLeftIsReplaced(t *testing.T) {
 	require.NoFileExists(t, temporary)
 }
 
-func TestTheSameProcessCannotOpenItTwice(t *testing.T) {
+func TestOpen_twiceInOneProcess(t *testing.T) {
 	dir := t.TempDir()
 	open(t, dir)
 	_, err := store.Open(t.Context(), dir, store.Options{})
@@ -217,7 +217,7 @@ func TestTheSameProcessCannotOpenItTwice(t *testing.T) {
 	require.Equal(t, os.Getpid(), held.PID)
 }
 
-func TestADatabaseThatAnotherProgramHasOpenIsHeld(t *testing.T) {
+func TestOpen_fileLockedByOtherProgram(t *testing.T) {
 	dir := t.TempDir()
 	path := filled(t, dir)
 	other, err := bolt.Open(path, 0o600, nil)

@@ -27,7 +27,7 @@ func resident(t *testing.T, file string) (kibibytes int) {
 	return kibibytes
 }
 
-func TestADatabaseWhosePagesWereGivenBackTakesLessMemoryAndGoesOn(t *testing.T) {
+func TestReleaseMemory_pagesAreReturned(t *testing.T) {
 	dir := t.TempDir()
 	db, err := store.Open(t.Context(), dir, store.Options{NoSync: true})
 	require.NoError(t, err)

@@ -240,7 +240,7 @@ func (h *history) update(random *rand.Rand, db *store.DB) error {
 	return nil
 }
 
-func TestAPowerCutLeavesWhatWasAcknowledgedAndNothingHalfDone(t *testing.T) {
+func TestPowerCut_acknowledgedUpdatesSurvive(t *testing.T) {
 	for seed := range uint64(4) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			t.Parallel()
@@ -276,7 +276,7 @@ func TestAPowerCutLeavesWhatWasAcknowledgedAndNothingHalfDone(t *testing.T) {
 	}
 }
 
-func TestADiskThatFailsASyncLosesNothingThatWasAcknowledged(t *testing.T) {
+func TestPowerCut_failedSyncsLoseNothing(t *testing.T) {
 	for seed := range uint64(4) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			t.Parallel()
@@ -338,7 +338,7 @@ func TestADiskThatFailsASyncLosesNothingThatWasAcknowledged(t *testing.T) {
 	}
 }
 
-func TestARecordThatCouldNotBeTakenBackIsWrittenOver(t *testing.T) {
+func TestCommit_undiscardedRecordIsOverwritten(t *testing.T) {
 	dir := t.TempDir()
 	onDisk := map[string][]byte{} // the log's files as they may be
 	failing := 0

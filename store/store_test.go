@@ -1,7 +1,6 @@
 package store_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -14,61 +13,7 @@ import (
 	"landfall/store"
 )
 
-type cluster struct {
-	Name  string            `json:"name"`
-	Hosts int               `json:"hosts"`
-	Tags  map[string]string `json:"tags,omitempty"`
-}
-
-var clusters = store.NewBucket[cluster]("clusters", 1)
-
-// open opens the database in dir and closes it when the test ends.
-func open(t testing.TB, dir string) *store.DB {
-	t.Helper()
-	return openWith(t, dir, store.Options{})
-}
-
-func openWith(t testing.TB, dir string, options store.Options) *store.DB {
-	t.Helper()
-	db, err := store.Open(t.Context(), dir, options)
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, db.Close()) })
-	return db
-}
-
-func update(t testing.TB, db *store.DB, fn func(*store.Tx) error) {
-	t.Helper()
-	require.NoError(t, db.Update(context.Background(), fn))
-}
-
-func view(t testing.TB, db *store.DB, fn func(*store.Tx) error) {
-	t.Helper()
-	require.NoError(t, db.View(fn))
-}
-
-func put(key string, c cluster) func(*store.Tx) error {
-	return func(tx *store.Tx) error { return clusters.Put(tx, key, &c) }
-}
-
-func remove(key string) func(*store.Tx) error {
-	return func(tx *store.Tx) error { return clusters.Delete(tx, key) }
-}
-
-// keys lists the clusters' keys that begin with prefix.
-func keys(t testing.TB, db *store.DB, prefix string) []string {
-	t.Helper()
-	var found []string
-	view(t, db, func(tx *store.Tx) error {
-		found = nil
-		return clusters.Keys(tx, prefix, func(key string) error {
-			found = append(found, key)
-			return nil
-		})
-	})
-	return found
-}
-
-func TestAValuePutIsReadBackAndSurvivesReopening(t *testing.T) {
+func TestBucket_valueSurvivesReopening(t *testing.T) {
 	dir := t.TempDir()
 	db := open(t, dir)
 	want := cluster{Name: "north", Hosts: 3, Tags: map[string]string{"site": "ridge"}}
@@ -90,7 +35,7 @@ func TestAValuePutIsReadBackAndSurvivesReopening(t *testing.T) {
 	})
 }
 
-func TestEachChangeRaisesTheRevisionByOneAndTheSameBytesAreNoChange(t *testing.T) {
+func TestRevision_sameBytesAreNoChange(t *testing.T) {
 	db := open(t, t.TempDir())
 	update(t, db, func(tx *store.Tx) error {
 		return errors.Join(put("a", cluster{Name: "a"})(tx), put("b", cluster{Name: "b"})(tx))
@@ -122,7 +67,7 @@ func TestEachChangeRaisesTheRevisionByOneAndTheSameBytesAreNoChange(t *testing.T
 	})
 }
 
-func TestAFunctionThatFailsWritesNothingAndItsErrorComesBackAsItIs(t *testing.T) {
+func TestUpdate_failedFunctionWritesNothing(t *testing.T) {
 	db := open(t, t.TempDir())
 	update(t, db, put("a", cluster{Name: "a"}))
 	failure := errors.New("no")
@@ -137,7 +82,7 @@ func TestAFunctionThatFailsWritesNothingAndItsErrorComesBackAsItIs(t *testing.T)
 	require.Equal(t, []string{"a"}, keys(t, db, ""))
 }
 
-func TestAViewSeesOneRevisionWhateverIsCommittedMeanwhile(t *testing.T) {
+func TestView_seesOneRevision(t *testing.T) {
 	db := open(t, t.TempDir())
 	update(t, db, put("a", cluster{Hosts: 1}))
 	view(t, db, func(tx *store.Tx) error {
@@ -151,7 +96,7 @@ func TestAViewSeesOneRevisionWhateverIsCommittedMeanwhile(t *testing.T) {
 	require.EqualValues(t, 2, db.Revision())
 }
 
-func TestDeadlinesComeInOrderOfTime(t *testing.T) {
+func TestDeadlines_dueInOrderOfTime(t *testing.T) {
 	db := open(t, t.TempDir())
 	deadlines := store.NewDeadlines("timers")
 	start := time.Date(2026, 11, 21, 10, 0, 0, 1, time.UTC)
@@ -181,7 +126,7 @@ func TestDeadlinesComeInOrderOfTime(t *testing.T) {
 	require.Zero(t, db.Revision())
 }
 
-func TestWalksGoInKeyOrderWithinAPrefixAndStopWhenTold(t *testing.T) {
+func TestEach_keyOrderPrefixAndStop(t *testing.T) {
 	db := open(t, t.TempDir())
 	other := store.NewBucket[cluster]("clusters0", 1) // sorts right behind "/clusters/"
 	update(t, db, func(tx *store.Tx) error {
@@ -237,7 +182,7 @@ func TestWalksGoInKeyOrderWithinAPrefixAndStopWhenTold(t *testing.T) {
 	}))
 }
 
-func TestAWalkMayDeleteAndWriteAsItGoes(t *testing.T) {
+func TestEach_mayWriteAndDelete(t *testing.T) {
 	for _, direction := range []string{"forward", "backward"} {
 		t.Run(direction, func(t *testing.T) {
 			db := open(t, t.TempDir())
@@ -268,7 +213,7 @@ func TestAWalkMayDeleteAndWriteAsItGoes(t *testing.T) {
 	}
 }
 
-func TestAnIndexHoldsBareKeysAndRaisesNoRevision(t *testing.T) {
+func TestIndex_raisesNoRevision(t *testing.T) {
 	db := open(t, t.TempDir())
 	byCluster := store.NewIndex("hosts-by-cluster")
 	update(t, db, func(tx *store.Tx) error {
@@ -290,7 +235,7 @@ func TestAnIndexHoldsBareKeysAndRaisesNoRevision(t *testing.T) {
 	require.Zero(t, db.Revision())
 }
 
-func TestAnEmptyKeyIsRefused(t *testing.T) {
+func TestUpdate_emptyKeyIsRefused(t *testing.T) {
 	db := open(t, t.TempDir())
 	for name, fn := range map[string]func(*store.Tx) error{
 		"bucket":    put("", cluster{}),
@@ -303,7 +248,7 @@ func TestAnEmptyKeyIsRefused(t *testing.T) {
 	}
 }
 
-func TestAViewCannotWrite(t *testing.T) {
+func TestView_cannotWrite(t *testing.T) {
 	db := open(t, t.TempDir())
 	update(t, db, put("a", cluster{}))
 	for name, fn := range map[string]func(*store.Tx) error{
@@ -318,7 +263,7 @@ func TestAViewCannotWrite(t *testing.T) {
 	}
 }
 
-func TestAClosedDatabaseSaysSo(t *testing.T) {
+func TestClose_laterCallsReturnErrClosed(t *testing.T) {
 	db := open(t, t.TempDir())
 	require.NoError(t, db.Close())
 	require.NoError(t, db.Close())
@@ -330,7 +275,7 @@ func TestAClosedDatabaseSaysSo(t *testing.T) {
 	require.ErrorIs(t, w.Err(), store.ErrClosed)
 }
 
-func TestAValueOfANewerSchemaIsNeitherReadNorReplaced(t *testing.T) {
+func TestBucket_newerSchemaIsNeitherReadNorReplaced(t *testing.T) {
 	db := open(t, t.TempDir())
 	newer := store.NewBucket[cluster]("clusters", 2)
 	update(t, db, func(tx *store.Tx) error { return newer.Put(tx, "a", &cluster{Name: "a"}) })

@@ -39,8 +39,8 @@ func versionOf(key string, r record) KeyValue {
 	return KeyValue{Key: key, Value: r.value[max(n, 0):], Created: r.created, Modified: r.modified, Version: r.version}
 }
 
-// mergeUpdates merges all changes of an update to the same key into one, in place. The changes are in
-// order.
+// mergeUpdates merges all changes of an update to the same key into one, in place. The changes are
+// in order.
 func mergeUpdates(changes []ValueChange) []ValueChange {
 	type updateKey struct {
 		first uint64

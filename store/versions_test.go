@@ -62,7 +62,7 @@ func line(c store.ValueChange) string {
 		c.After.Modified)
 }
 
-func TestARowIsReadWithItsRevisionsAndAsItWasBefore(t *testing.T) {
+func TestVersions_readAtOlderRevisions(t *testing.T) {
 	dir := t.TempDir()
 	db := openVersioned(t, dir)
 	update(t, db, hold("a", "one"))
@@ -90,7 +90,7 @@ func TestARowIsReadWithItsRevisionsAndAsItWasBefore(t *testing.T) {
 	require.Equal(t, []string{"a=one@1,1,1", "b=bee@2,2,1"}, rows, "after reopening")
 }
 
-func TestARangeIsLimitedAndCounted(t *testing.T) {
+func TestVersions_rangeLimitAndCount(t *testing.T) {
 	db := openVersioned(t, t.TempDir())
 	for _, key := range []string{"a/1", "a/2", "a/3", "b/1"} {
 		update(t, db, hold(key, "x"))
@@ -110,7 +110,7 @@ func TestARangeIsLimitedAndCounted(t *testing.T) {
 	require.True(t, more)
 }
 
-func TestWhatWasCutOffOrIsYetToComeCanNotBeRead(t *testing.T) {
+func TestVersions_compactedOrFutureRevisionIsRefused(t *testing.T) {
 	db := openVersioned(t, t.TempDir())
 	for i := range 5 {
 		update(t, db, hold("a", fmt.Sprint(i)))
@@ -135,7 +135,7 @@ func TestWhatWasCutOffOrIsYetToComeCanNotBeRead(t *testing.T) {
 		5))
 }
 
-func TestVersionsOfATimeBeforeTheyWereKeptCanNotBeRead(t *testing.T) {
+func TestVersions_unversionedPastCannotBeRead(t *testing.T) {
 	dir := t.TempDir()
 	db := open(t, dir)
 	update(t, db, hold("a", "one"))
@@ -151,7 +151,7 @@ func TestVersionsOfATimeBeforeTheyWereKeptCanNotBeRead(t *testing.T) {
 	}), store.ErrCompacted)
 }
 
-func TestAWatchTellsEachUpdatesOutcomeOnceWithWhatWasBefore(t *testing.T) {
+func TestVersionsWatch_oneChangePerUpdateAndKey(t *testing.T) {
 	db := openVersioned(t, t.TempDir())
 	live := things.Watch(t.Context(), db, 0, store.Range{})
 	update(t, db, hold("a", "one"))
@@ -171,7 +171,7 @@ func TestAWatchTellsEachUpdatesOutcomeOnceWithWhatWasBefore(t *testing.T) {
 		"of a range")
 }
 
-func TestAWatchThatFallsBehindReadsFromTheLogWhatItMissed(t *testing.T) {
+func TestVersionsWatch_slowWatcherReadsFromLog(t *testing.T) {
 	db := openVersioned(t, t.TempDir())
 	w := things.Watch(t.Context(), db, 0, store.Range{})
 	const updates, each = 60, 100
@@ -201,9 +201,9 @@ func TestAWatchThatFallsBehindReadsFromTheLogWhatItMissed(t *testing.T) {
 	}, time.Minute, time.Millisecond)
 }
 
-// TestListsAndWatchesAgreeWhateverHappens writes at random while watches begin and end, and replays
+// TestVersionsWatch_agreesWithLists writes at random while watches begin and end, and replays
 // what each watch says onto the list that it began from.
-func TestListsAndWatchesAgreeWhateverHappens(t *testing.T) {
+func TestVersionsWatch_agreesWithLists(t *testing.T) {
 	db := openVersioned(t, t.TempDir())
 	const writers, updates = 3, 120
 	var writing, watching sync.WaitGroup
@@ -300,7 +300,7 @@ func TestListsAndWatchesAgreeWhateverHappens(t *testing.T) {
 	watching.Wait()
 }
 
-func TestADeadlineGoesWithTheValueThatItWasSetFor(t *testing.T) {
+func TestVersions_deadlineIsClearedWithValue(t *testing.T) {
 	db := openVersioned(t, t.TempDir())
 	due := func() (keys []string) {
 		view(t, db, func(tx *store.Tx) error {

@@ -39,7 +39,7 @@ var needed = map[string]string{
 
 // Every option in every mode: what we write is understood whole, and what we refuse is something
 // that NetworkManager refuses or drops.
-func TestOptionsOfBondsAreTakenAndRefusedAsNetworkManagerDoes(t *testing.T) {
+func TestBondOptions_matchNetworkManager(t *testing.T) {
 	type try struct{ mode, option, value string }
 	var tries []try
 	for _, mode := range modes {

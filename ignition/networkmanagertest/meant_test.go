@@ -23,7 +23,7 @@ const descriptions = 2000
 // What a description made at random means is known before it is written as YAML; a real nmcli must
 // read just that out of the keyfiles that were made of the YAML. The two sides share nothing but
 // this test's idea of what each setting is called.
-func TestNetworkManagerUnderstandsWhatIsMeant(t *testing.T) {
+func TestKeyfiles_networkManagerReadsRandomDescriptions(t *testing.T) {
 	seed := uint64(20260301)
 	var connections atomic.Int64
 	all(t, descriptions, func(i int) error {

@@ -99,7 +99,7 @@ func parse(t *testing.T, text string) outcome {
 	return o
 }
 
-func TestNetworkManagerBringsUpACardWithItsAddressesRoutesAndRules(t *testing.T) {
+func TestNetworkManagerStarts_card(t *testing.T) {
 	host := func(mac, address string) ignition.HostNetwork {
 		return ignition.HostNetwork{
 			YAML: strings.ReplaceAll(`interfaces:
@@ -132,7 +132,7 @@ dns-resolver: {config: {server: [192.0.2.53, "2001:db8::53"], search: [site.exam
 		"2001:db8::53\n", o.sections["resolv.conf"])
 }
 
-func TestNetworkManagerBringsUpABridge(t *testing.T) {
+func TestNetworkManagerStarts_bridge(t *testing.T) {
 	host := ignition.HostNetwork{
 		YAML: `interfaces:
 - name: br-ex

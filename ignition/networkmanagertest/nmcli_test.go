@@ -164,7 +164,7 @@ func all(t *testing.T, n int, do func(i int) error) {
 
 // Nothing that is written gets lost in NetworkManager, in all files that others have and that
 // become keyfiles.
-func TestNetworkManagerUnderstandsTheFilesOfTheField(t *testing.T) {
+func TestKeyfiles_networkManagerReadsDescriptionsFromPractice(t *testing.T) {
 	dir := os.Getenv("LANDFALL_REALDATA")
 	if dir == "" {
 		t.Skip("LANDFALL_REALDATA is not set")

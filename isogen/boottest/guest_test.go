@@ -71,11 +71,11 @@ func agentRootfs(t *testing.T) []byte {
 	return b.Bytes()
 }
 
-// TestAMachineIsInstalledByItsManifests has manifests of a single node applied to an appliance. A
+// TestInstallation_byManifests has manifests of a single node applied to an appliance. A
 // machine in an emulator is switched on over Redfish, boots what its BMC fetched, its agent finds
 // the appliance by the config on the disc and registers, and the machine is installed: it restarts
 // into the disk that it has written, without the disc.
-func TestAMachineIsInstalledByItsManifests(t *testing.T) {
+func TestInstallation_byManifests(t *testing.T) {
 	t.Parallel() // much of it is waiting
 	site := newManagedSite(t, buildLiveISO(t, agentRootfs(t), discovery))
 	m := identity{name: "edge", mac: "52:54:00:77:07:01", serial: "EDGE0001",

@@ -5,10 +5,10 @@ import (
 	"io"
 )
 
-// Platform is the kind of machine that a boot entry is for, by El Torito's numbers.
+// Platform is the platform of a boot entry, by the numbers of El Torito.
 type Platform byte
 
-// Platforms. BIOS is also what images of machines that El Torito does not know claim to be for.
+// The platforms. Images for machines without a number in El Torito use that of BIOS.
 const (
 	BIOS Platform = 0x00
 	UEFI Platform = 0xEF
@@ -17,13 +17,13 @@ const (
 // BootEntry is an entry of the boot catalog.
 type BootEntry struct {
 	Platform Platform
-	Offset   int64 // where the boot image begins, bytes
-	Size     int64 // what the firmware loads at first, bytes; boot images are often larger
+	Offset   int64 // start of the boot image, bytes
+	Size     int64 // number of bytes that the firmware loads; boot images are often larger
 }
 
 // BootEntries returns the bootable entries of the El Torito boot catalog (El Torito 1.0, section 2;
-// the platform of UEFI is from the UEFI specification, 13.3.2.1), or nothing if there is no catalog
-// that a firmware would take.
+// the platform of UEFI is from the UEFI specification, 13.3.2.1). It returns none if there is no
+// valid catalog.
 func (v *Volume) BootEntries(r io.ReaderAt) []BootEntry {
 	if v.BootCatalog == 0 {
 		return nil
@@ -62,7 +62,7 @@ func (v *Volume) BootEntries(r io.ReaderAt) []BootEntry {
 	return entries
 }
 
-// checksum adds the 16-bit words up.
+// checksum returns the sum of the 16-bit words.
 func checksum(b []byte) (sum uint16) {
 	for i := 0; i+1 < len(b); i += 2 {
 		sum += binary.LittleEndian.Uint16(b[i:])

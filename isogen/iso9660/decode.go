@@ -9,7 +9,7 @@ import (
 	"unicode/utf16"
 )
 
-// decoder holds what reading an image needs and what bounds it.
+// decoder is the state of reading an image, with its limits.
 type decoder struct {
 	r          io.ReaderAt
 	size       int64
@@ -17,17 +17,17 @@ type decoder struct {
 	entries    int
 	bytes      int64
 
-	// Of the volume that is read at the moment.
-	seen   map[int64]bool // offsets of the directories met so far
+	// The state for the current volume:
+	seen   map[int64]bool // offsets of the directories read so far
 	joliet bool           // names are UCS-2
-	suspAt int            // bytes to skip at the start of each system use field, SUSP's LEN_SKP
+	suspAt int            // bytes to skip at the start of each system use field (LEN_SKP of SUSP)
 }
 
 func (d *decoder) note(offset, size int64, what string) {
 	d.structures = append(d.structures, Range{offset, size, what})
 }
 
-// read returns n bytes at an offset; what is named if they are not there.
+// read returns n bytes at an offset. Errors name the structure what.
 func (d *decoder) read(off, n int64, what string) ([]byte, error) {
 	if off < 0 || n < 0 || off > d.size-n {
 		return nil, &TruncatedError{Size: d.size, Want: off + n, What: what}
@@ -42,7 +42,7 @@ func (d *decoder) read(off, n int64, what string) ([]byte, error) {
 	return b, nil
 }
 
-// Types of volume descriptors, ECMA-119 8.1.1.
+// The types of volume descriptors, ECMA-119 8.1.1.
 const (
 	bootRecord          = 0
 	primaryVolume       = 1
@@ -50,7 +50,7 @@ const (
 	terminator          = 255
 )
 
-// descriptors reads the volume descriptors, the primary one first, the terminator last.
+// descriptors returns the volume descriptors: the primary one first, the terminator last.
 func (d *decoder) descriptors() (all [][]byte, err error) {
 	for i := range int64(maxDescriptors) {
 		at := int64(descriptorStart + i*SectorSize)
@@ -78,8 +78,7 @@ func (d *decoder) descriptors() (all [][]byte, err error) {
 	return nil, &FormatError{descriptorStart, "too many volume descriptors"}
 }
 
-// volume reads the volume that a primary or supplementary descriptor is about, ECMA-119 8.4 and
-// 8.5.
+// volume reads the volume of a primary or supplementary descriptor, ECMA-119 8.4 and 8.5.
 func (d *decoder) volume(b []byte, at int64) (*Volume, error) {
 	if bs := binary.LittleEndian.Uint16(b[128:]); bs != SectorSize {
 		return nil, &FormatError{at, fmt.Sprintf("the logical block size is %d, only %d is supported", bs, SectorSize)}
@@ -106,13 +105,13 @@ func (d *decoder) volume(b []byte, at int64) (*Volume, error) {
 	return v, d.walk(v.Root, "", 0)
 }
 
-// isJoliet looks for the escape sequences of UCS-2, levels 1 to 3, as the Joliet specification
-// lists them.
+// isJoliet reports whether escapes contains an escape sequence of UCS-2, levels 1 to 3, as listed
+// in the Joliet specification.
 func isJoliet(escapes []byte) bool {
 	return escapes[0] == '%' && escapes[1] == '/' && strings.IndexByte("@CE", escapes[2]) >= 0
 }
 
-// identifier is the text of a field of fixed length.
+// identifier returns the text of a field of fixed length.
 func (d *decoder) identifier(b []byte) string {
 	if d.joliet {
 		return strings.TrimRight(ucs2(b), " \x00")
@@ -160,11 +159,11 @@ func (d *decoder) walk(dir *Entry, path string, depth int) error {
 	return nil
 }
 
-// list turns the records of one directory into its children.
+// list reads the records of a directory into its children.
 func (d *decoder) list(dir *Entry, b []byte, path string) error {
 	var open *Entry // a file whose next record continues it
 	for i := 0; i < len(b); {
-		if b[i] == 0 { // records do not cross sectors; the rest of this one is empty
+		if b[i] == 0 { // the rest of the sector is empty: records do not cross sectors
 			i = (i/SectorSize + 1) * SectorSize
 			continue
 		}
@@ -243,7 +242,7 @@ type record struct {
 	offset    int64
 	size      int64
 	name      string
-	self      bool // the directory itself or its parent
+	self      bool // the record is that of the directory itself or of its parent
 	dir       bool
 	continued bool // the next record continues this file
 	systemUse []byte

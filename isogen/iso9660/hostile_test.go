@@ -22,7 +22,7 @@ func bootable() iso9660.Image {
 			File: "boot/efi.img"}}}
 }
 
-func TestBothTreesHaveTheSameFiles(t *testing.T) {
+func TestOpen_bothTreesHaveSameFiles(t *testing.T) {
 	v := volume(t, image(t, bootable()))
 	require.Len(t, v.Supplementary, 1)
 	joliet := v.Supplementary[0]
@@ -36,7 +36,7 @@ func TestBothTreesHaveTheSameFiles(t *testing.T) {
 	}
 }
 
-func TestLinksAreAllRecordsOfAFile(t *testing.T) {
+func TestLinks_allRecordsOfFile(t *testing.T) {
 	b := image(t, bootable())
 	v := volume(t, b)
 	linked, alone := v.Find(files[1].Path), v.Find("coreos/igninfo.json")
@@ -55,7 +55,7 @@ func TestLinksAreAllRecordsOfAFile(t *testing.T) {
 	require.Len(t, shared.Links(shared.Find("coreos/igninfo.json")), 1, "no record twice")
 }
 
-func TestTheBootCatalogTellsForWhichMachines(t *testing.T) {
+func TestBootEntries_platforms(t *testing.T) {
 	b := image(t, bootable())
 	v := volume(t, b)
 	require.Equal(t, []iso9660.BootEntry{
@@ -87,8 +87,8 @@ func TestTheBootCatalogTellsForWhichMachines(t *testing.T) {
 	require.Empty(t, volume(t, outside).BootEntries(bytes.NewReader(outside)))
 }
 
-// TestGarbageInJoliet damages the second tree, which is as dangerous as the first.
-func TestGarbageInJoliet(t *testing.T) {
+// TestOpen_damagedJoliet damages the second tree, which is as dangerous as the first.
+func TestOpen_damagedJoliet(t *testing.T) {
 	good := image(t, bootable())
 	v := volume(t, good)
 	joliet := v.Supplementary[0]
@@ -117,11 +117,11 @@ func TestGarbageInJoliet(t *testing.T) {
 	}
 }
 
-func TestWriteRefusesImpossibleLinksAndNames(t *testing.T) {
+func TestWrite_refusesLinksAndNames(t *testing.T) {
 	for says, img := range map[string]iso9660.Image{
-		`b is a link to "a", which is not before it`:  {Files: []iso9660.File{{Path: "b", Link: "a"}}},
-		`the boot image "a" is not in the image`:      {Boot: []iso9660.Boot{{File: "a"}}},
-		"has more characters than a directory record": {Files: []iso9660.File{{Path: strings.Repeat("x", 161)}}},
+		`b is a link to "a", which does not come before it`: {Files: []iso9660.File{{Path: "b", Link: "a"}}},
+		`the boot image "a" is not in the image`:            {Boot: []iso9660.Boot{{File: "a"}}},
+		"is too long for a directory record":                {Files: []iso9660.File{{Path: strings.Repeat("x", 161)}}},
 		"has more than the 64 characters of Joliet": {Joliet: true,
 			Files: []iso9660.File{{Path: strings.Repeat("x", 65)}}},
 	} {
@@ -161,7 +161,7 @@ func greedy(t *testing.T) []byte {
 	return b
 }
 
-func TestAHostileTreeTakesLittleMemory(t *testing.T) {
+func TestOpen_hostileTreeNeedsLittleMemory(t *testing.T) {
 	b := greedy(t)
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
@@ -172,7 +172,7 @@ func TestAHostileTreeTakesLittleMemory(t *testing.T) {
 	require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(64<<20))
 }
 
-func TestTooManyEntries(t *testing.T) {
+func TestOpen_tooManyEntries(t *testing.T) {
 	b := image(t, iso9660.Image{VolumeID: "v", Files: []iso9660.File{{Path: "x"}}})
 	root := int64(len(b))
 	var sector []byte
@@ -190,15 +190,15 @@ func TestTooManyEntries(t *testing.T) {
 	require.ErrorContains(t, err, "too many entries")
 }
 
-func TestADeepTree(t *testing.T) {
+func TestOpen_deepTree(t *testing.T) {
 	deep := strings.Repeat("d/", 33) + "x"
 	b := image(t, iso9660.Image{Files: []iso9660.File{{Path: deep}}})
 	_, err := iso9660.Open(bytes.NewReader(b), int64(len(b)))
 	require.ErrorContains(t, err, "is nested too deeply")
 }
 
-// TestANameInSeveralPieces has a second NM entry in place of PX.
-func TestANameInSeveralPieces(t *testing.T) {
+// TestOpen_nameInSeveralEntries has a second NM entry in place of PX.
+func TestOpen_nameInSeveralEntries(t *testing.T) {
 	name := strings.Repeat("n", 150)
 	b := image(t, iso9660.Image{Files: []iso9660.File{{Path: name}}})
 	record := volume(t, b).Find(name).Record

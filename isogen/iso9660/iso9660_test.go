@@ -39,7 +39,7 @@ func volume(t testing.TB, b []byte) *iso9660.Volume {
 	return v
 }
 
-func TestWhatIsWrittenIsRead(t *testing.T) {
+func TestWrite_roundTrip(t *testing.T) {
 	b := image(t, iso9660.Image{VolumeID: "rhcos-1", Time: time.Unix(1748000000, 0), Files: files})
 	v := volume(t, b)
 	require.Equal(t, "rhcos-1", v.ID)
@@ -58,8 +58,8 @@ func TestWhatIsWrittenIsRead(t *testing.T) {
 	require.Equal(t, b, image(t, iso9660.Image{VolumeID: "rhcos-1", Time: time.Unix(1748000000, 0), Files: files}))
 }
 
-// TestAnIndependentReaderAgrees lets go-diskfs read what was written.
-func TestAnIndependentReaderAgrees(t *testing.T) {
+// TestWrite_independentReader lets go-diskfs read what was written.
+func TestWrite_independentReader(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "x.iso")
 	require.NoError(t, os.WriteFile(path, image(t, iso9660.Image{VolumeID: "rhcos-1", Time: time.Unix(1748000000, 0),
 		Files: files}), 0o600))
@@ -78,8 +78,8 @@ func TestAnIndependentReaderAgrees(t *testing.T) {
 	require.NoError(t, backend.Close())
 }
 
-// TestAnIndependentWriterIsRead reads what go-diskfs wrote, with Rock Ridge and without.
-func TestAnIndependentWriterIsRead(t *testing.T) {
+// TestOpen_independentWriter reads what go-diskfs wrote, with Rock Ridge and without.
+func TestOpen_independentWriter(t *testing.T) {
 	for _, rockRidge := range []bool{false, true} {
 		t.Run(fmt.Sprintf("Rock Ridge %t", rockRidge), func(t *testing.T) {
 			dir := t.TempDir()
@@ -105,7 +105,7 @@ func TestAnIndependentWriterIsRead(t *testing.T) {
 	}
 }
 
-func TestADirectoryOfManySectors(t *testing.T) {
+func TestOpen_directoryOfManySectors(t *testing.T) {
 	var many []iso9660.File
 	for i := range 500 {
 		many = append(many, iso9660.File{Path: fmt.Sprintf("dir/%d.dat", i), Data: []byte{byte(i)}})
@@ -114,7 +114,7 @@ func TestADirectoryOfManySectors(t *testing.T) {
 	require.Len(t, v.Find("dir").Children, 500)
 }
 
-func TestWriteRefuses(t *testing.T) {
+func TestWrite_refusals(t *testing.T) {
 	file := func(paths ...string) (img iso9660.Image) {
 		for _, p := range paths {
 			img.Files = append(img.Files, iso9660.File{Path: p})
@@ -124,7 +124,7 @@ func TestWriteRefuses(t *testing.T) {
 	for says, img := range map[string]iso9660.Image{
 		"more than 32 characters":             {VolumeID: strings.Repeat("v", 33)},
 		"the system area has 32768 bytes":     {System: make([]byte, 32769)},
-		`"../x" is no path`:                   file("../x"),
+		`"../x" is not a valid path`:          file("../x"),
 		"have the same short name LONGNAME.;": file("longname1", "longname2"),
 		"a and a have the same short name":    file("a", "a"),
 	} {
@@ -147,8 +147,8 @@ func (s sparse) ReadAt(p []byte, off int64) (int, error) {
 	return len(p), nil
 }
 
-// TestFilesBehindFourGiB has a file whose position and size do not fit in 32 bits.
-func TestFilesBehindFourGiB(t *testing.T) {
+// TestLargeISO_filesBehind4GiB has a file whose position and size do not fit in 32 bits.
+func TestLargeISO_filesBehind4GiB(t *testing.T) {
 	b := image(t, iso9660.Image{Files: []iso9660.File{{Path: "a.img", Data: []byte("a")}}})
 	record := volume(t, b).Find("a.img").Record
 	const sector = 5 << 30 / iso9660.SectorSize
@@ -160,8 +160,8 @@ func TestFilesBehindFourGiB(t *testing.T) {
 	require.EqualValues(t, (sector+10)*iso9660.SectorSize, v.Size)
 }
 
-// TestAFileInSeveralRecords is how level 3 holds files of 4 GiB and more.
-func TestAFileInSeveralRecords(t *testing.T) {
+// TestOpen_fileInSeveralRecords is how level 3 holds files of 4 GiB and more.
+func TestOpen_fileInSeveralRecords(t *testing.T) {
 	b := image(t, iso9660.Image{Files: []iso9660.File{{Path: "a.img", Data: make([]byte, 2048)},
 		{Path: "b.img", Data: make([]byte, 100)}}})
 	v := volume(t, b)
@@ -176,8 +176,8 @@ func TestAFileInSeveralRecords(t *testing.T) {
 	require.ErrorContains(t, err, "/a.img lies in several places")
 }
 
-// TestGarbage damages one structure at a time.
-func TestGarbage(t *testing.T) {
+// TestOpen_damagedVolume damages one structure at a time.
+func TestOpen_damagedVolume(t *testing.T) {
 	good := image(t, iso9660.Image{VolumeID: "v", Files: []iso9660.File{{Path: "one/two/x", Data: []byte("x")}}})
 	v := volume(t, good)
 	one, two, x := v.Find("one"), v.Find("one/two"), v.Find("one/two/x")

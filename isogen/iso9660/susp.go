@@ -5,11 +5,11 @@ import (
 	"fmt"
 )
 
-// maxContinuations bounds the continuation areas that one record may chain.
+// maxContinuations is the maximum number of continuation areas of a record.
 const maxContinuations = 16
 
-// suspSkip reads the SP entry in the root directory's own record: how many bytes to skip at the
-// start of every system use field (SUSP 5.3).
+// suspSkip returns the number of bytes to skip at the start of every system use field. It is in the
+// SP entry of the root directory's own record (SUSP 5.3).
 func suspSkip(b []byte) int {
 	if len(b) >= 7 && string(b[:2]) == "SP" && b[4] == 0xBE && b[5] == 0xEF {
 		return int(b[6])
@@ -17,8 +17,8 @@ func suspSkip(b []byte) int {
 	return 0
 }
 
-// rockRidgeName joins the NM entries of a system use field and of its continuation areas
-// (RRIP 4.1.4, SUSP 5.1); "" if there are none.
+// rockRidgeName returns the name in the NM entries of a system use field and of its continuation
+// areas (RRIP 4.1.4, SUSP 5.1); "" if there are none.
 func (d *decoder) rockRidgeName(b []byte, record int64) (string, error) {
 	b = b[min(d.suspAt, len(b)):]
 	var name []byte
@@ -31,7 +31,7 @@ func (d *decoder) rockRidgeName(b []byte, record int64) (string, error) {
 			}
 			switch string(b[:2]) {
 			case "NM":
-				if n > 5 && b[4]&^1 == 0 { // bits 1 and 2 stand for "." and ".."
+				if n > 5 && b[4]&^1 == 0 { // bits 1 and 2 mean "." and ".."
 					name = append(name, b[5:n]...)
 				}
 			case "CE":

@@ -1,10 +1,10 @@
-// Package iso9660 reads and writes ISO 9660 volumes as far as CoreOS live images use them: names in
-// Rock Ridge or plain level 1 form, the same files once more under Joliet names, files that lie in
-// one piece, and an El Torito boot catalog.
+// Package iso9660 reads and writes ISO 9660 volumes, with the features that CoreOS live images use:
+// Rock Ridge or plain level 1 names, a second tree with Joliet names, contiguous files, and an El
+// Torito boot catalog.
 //
-// Positions and sizes are bytes (int64) everywhere, so volumes beyond 4 GiB need no care. The
-// format is ECMA-119 (ISO 9660), SUSP 1.12 and RRIP 1.12 (Rock Ridge), the Joliet specification of
-// 1995 and El Torito 1.0.
+// All positions and sizes are in bytes (int64), so volumes above 4 GiB need no special handling.
+// The formats are ECMA-119 (ISO 9660), SUSP 1.12 and RRIP 1.12 (Rock Ridge), the Joliet
+// specification of 1995 and El Torito 1.0.
 package iso9660
 
 import (
@@ -16,40 +16,40 @@ import (
 	"strings"
 )
 
-// SectorSize is the size of a logical sector and block, bytes. ISO 9660 allows other block sizes;
-// no live image uses them and they are refused.
+// SectorSize is the size of a logical sector and block, in bytes. ISO 9660 allows other block
+// sizes. No live image uses them, and this package does not support them.
 const SectorSize = 2048
 
-// descriptorStart is where the volume descriptors begin, bytes; the system area is before it.
+// descriptorStart is the offset of the volume descriptors in bytes. The system area is before it.
 const descriptorStart = 16 * SectorSize
 
-// Limits that keep a damaged or hostile volume from taking the reader's time and memory. A live
-// image has some 30 entries.
+// The limits protect the reader's time and memory from a damaged or hostile volume. A live image
+// has about 30 entries.
 const (
 	maxDescriptors    = 64
 	maxEntries        = 1 << 16
 	maxDepth          = 32
 	maxDirectoryBytes = 16 << 20 // continuation areas included
-	maxName           = 255      // bytes of a Rock Ridge name, as Linux has it
+	maxName           = 255      // bytes of a Rock Ridge name, the limit of Linux
 )
 
-// ErrNotISO says that there are no ISO 9660 volume descriptors.
+// ErrNotISO is returned for data without ISO 9660 volume descriptors.
 var ErrNotISO = errors.New("not an ISO 9660 image")
 
-// TruncatedError says that the image has fewer bytes than its own structures speak of.
+// TruncatedError reports that an image is shorter than its structures require.
 type TruncatedError struct {
-	Size int64  // bytes there are
-	Want int64  // bytes there should be
-	What string // what reaches beyond the end
+	Size int64  // actual size, bytes
+	Want int64  // required size, bytes
+	What string // the structure that exceeds the image
 }
 
 func (e *TruncatedError) Error() string {
 	return fmt.Sprintf("it has %d bytes where %s needs %d", e.Size, e.What, e.Want)
 }
 
-// FormatError says that a structure makes no sense.
+// FormatError reports an invalid structure.
 type FormatError struct {
-	Offset  int64 // where the structure begins, bytes
+	Offset  int64 // start of the structure, bytes
 	Problem string
 }
 
@@ -59,43 +59,45 @@ func (e *FormatError) Error() string {
 
 // Volume is a volume of an image. Open returns the primary one.
 type Volume struct {
-	ID         string // volume identifier without its padding
-	Size       int64  // bytes the volume takes; the image may be longer
-	Descriptor int64  // where the volume descriptor is, bytes
+	ID         string // volume identifier without padding
+	Size       int64  // bytes; the image may be longer
+	Descriptor int64  // offset of the volume descriptor, bytes
 	Root       *Entry
 
-	// What only the primary volume has.
+	// In the primary volume only:
 	Supplementary []*Volume // the same files under other names: Joliet, ISO 9660:1999
-	BootCatalog   int64     // where the El Torito boot catalog is, bytes; 0 if there is none
-	Structures    []Range   // what the format takes for itself: the system area, descriptors, path tables, directories
+	BootCatalog   int64     // offset of the El Torito boot catalog, bytes; 0 if there is none
+	// Structures are the parts of the image that are not files: the system area, descriptors, path
+	// tables, directories.
+	Structures []Range
 }
 
-// Range is a run of bytes of an image.
+// Range is a range of bytes of an image.
 type Range struct {
 	Offset, Size int64
-	What         string // for people
+	What         string // description for messages
 }
 
-// Overlaps tells whether the ranges share a byte.
+// Overlaps reports whether the ranges share a byte.
 func (r Range) Overlaps(offset, size int64) bool {
 	return r.Size > 0 && size > 0 && r.Offset < offset+size && offset < r.Offset+r.Size
 }
 
 // Entry is a file or a directory.
 type Entry struct {
-	Name     string // Rock Ridge name if there is one, else the plain one without its version
+	Name     string // Rock Ridge name if there is one, else the plain name without its version
 	Dir      bool
-	Offset   int64    // where the contents begin, bytes
+	Offset   int64    // start of the contents, bytes
 	Size     int64    // bytes
-	Record   int64    // where the (first) directory record is, bytes
-	Split    bool     // in several records, as level 3 allows
-	Children []*Entry // of a directory, in the order of the image
+	Record   int64    // offset of the (first) directory record, bytes
+	Split    bool     // the file has several records, as level 3 allows
+	Children []*Entry // entries of a directory, in the order of the image
 
-	plain bool // Name is the plain, upper-case, shortened one
+	plain bool // Name is the plain name: upper case and shortened
 }
 
-// Open reads the descriptors and the directory trees of the image in r, which has size bytes. The
-// errors are ErrNotISO, *TruncatedError, *FormatError or what r's ReadAt returned.
+// Open reads the descriptors and the directory trees of the image in r, which has size bytes. Its
+// errors are ErrNotISO, *TruncatedError, *FormatError and those of r's ReadAt.
 func Open(r io.ReaderAt, size int64) (*Volume, error) {
 	d := decoder{r: r, size: size}
 	descriptors, err := d.descriptors()
@@ -126,9 +128,8 @@ func Open(r io.ReaderAt, size int64) (*Volume, error) {
 	return v, nil
 }
 
-// Find returns the entry at a slash-separated path, or nil. Letter case does not matter, and where
-// the image has plain names only, the path is matched in its 8.3 form ("igninfo.json" finds
-// IGNINFO.JSO).
+// Find returns the entry at a slash-separated path, or nil. Letter case is ignored. If the image
+// has only plain names, the path is matched in its 8.3 form ("igninfo.json" finds IGNINFO.JSO).
 func (v *Volume) Find(path string) *Entry {
 	e := v.Root
 	for _, name := range strings.Split(strings.Trim(path, "/"), "/") {
@@ -148,8 +149,8 @@ func (e *Entry) child(name string) *Entry {
 	return nil
 }
 
-// plainName is the level 1 form of a name: eight and three characters, upper case, others than
-// letters, digits and underscore replaced, without the version (ECMA-119 7.5, 10.1).
+// plainName returns the level 1 form of a name without the version: eight and three characters,
+// upper case, all but letters, digits and underscore replaced (ECMA-119 7.5, 10.1).
 func plainName(name string) string {
 	base, ext := name, ""
 	if dot := strings.LastIndexByte(name, '.'); dot > 0 {
@@ -170,8 +171,8 @@ func plainName(name string) string {
 	return clean(base, 8) + "." + clean(ext, 3)
 }
 
-// Links returns every entry, of the volume and of the supplementary ones, whose contents are those
-// of the file e: e itself, its Joliet twin, hard links. No record comes twice.
+// Links returns all entries, of the volume and of the supplementary ones, with the contents of the
+// file e: e itself, its Joliet entry, hard links. Each record is returned once.
 func (v *Volume) Links(e *Entry) []*Entry {
 	var links []*Entry
 	seen := map[int64]bool{}
@@ -186,21 +187,22 @@ func (v *Volume) Links(e *Entry) []*Entry {
 	return links
 }
 
-// All yields the root and every entry below it, parents before children.
+// All returns an iterator over the root and all entries below it, parents before children.
 func (v *Volume) All() iter.Seq[*Entry] {
 	return func(yield func(*Entry) bool) {
 		v.Root.all("", func(_ string, e *Entry) bool { return yield(e) })
 	}
 }
 
-// Files yields every file with its path, in the order of the tree.
+// Files returns an iterator over all files with their paths, in the order of the tree.
 func (v *Volume) Files() iter.Seq2[string, *Entry] {
 	return func(yield func(string, *Entry) bool) {
 		v.Root.all("", func(path string, e *Entry) bool { return e.Dir || yield(path, e) })
 	}
 }
 
-// FileAt returns the first file, and its path, that holds all of a run of bytes; nil if none does.
+// FileAt returns the first file that contains a whole range of bytes, and its path; nil if there is
+// none.
 func (v *Volume) FileAt(offset, size int64) (*Entry, string) {
 	for path, e := range v.Files() {
 		if offset >= e.Offset && offset+size <= e.Offset+e.Size {

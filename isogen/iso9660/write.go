@@ -12,21 +12,21 @@ import (
 	"unicode/utf16"
 )
 
-// Image is what Write lays out.
+// Image describes a volume for Write.
 type Image struct {
-	VolumeID string    // at most 32 characters; Joliet holds 16 of them
+	VolumeID string    // at most 32 characters, of which Joliet uses 16
 	Time     time.Time // of the volume and of all files
 	System   []byte    // contents of the system area, at most 32 KiB
-	Files    []File    // their directories are made
-	Joliet   bool      // whether to add a second tree, with Joliet names
-	Boot     []Boot    // what the El Torito boot catalog lists, if anything
+	Files    []File    // the files; their directories are created
+	Joliet   bool      // add a second tree, with Joliet names
+	Boot     []Boot    // entries of the El Torito boot catalog; none: there is no catalog
 }
 
 // File is a file of an Image.
 type File struct {
-	Path string // relative, as images/ignition.img
+	Path string // relative, such as images/ignition.img
 	Data []byte
-	Link string // the path of a file before this one whose contents it shares; Data is not used then
+	Link string // path of an earlier file with the same contents; Data is ignored then
 }
 
 // Boot is an entry of the boot catalog.
@@ -35,8 +35,8 @@ type Boot struct {
 	File     string // path of the boot image
 }
 
-// Write writes a level 1 volume with Rock Ridge names. The same image gives the same bytes. It is
-// meant for small images, whose contents are at hand in memory.
+// Write writes a level 1 volume with Rock Ridge names. The same description gives the same bytes.
+// It is meant for small images whose contents are in memory.
 func Write(w io.Writer, img Image) error {
 	if len(img.VolumeID) > 32 {
 		return fmt.Errorf("the volume identifier %q has more than 32 characters", img.VolumeID)
@@ -62,7 +62,7 @@ func Write(w io.Writer, img Image) error {
 	return l.write(w)
 }
 
-// content is what a file holds; hard links share it.
+// content is the content of a file. Hard links share it.
 type content struct {
 	data   []byte
 	sector uint32
@@ -72,7 +72,7 @@ type content struct {
 type tree struct {
 	joliet    bool
 	root      *node
-	dirs      []*node // in the order of the path table: by level, parent, name
+	dirs      []*node // in path table order: by level, parent, name
 	pathTable uint32  // sector of the little-endian one; the big-endian one follows
 	tableSize int     // bytes
 }
@@ -80,25 +80,25 @@ type tree struct {
 // node is a file or directory to be written.
 type node struct {
 	name     string
-	id       string // the name as it is in the record, with the version
+	id       string // the name in the record, with the version
 	dir      bool
 	content  *content // of a file
 	size     int      // bytes of a directory's records
 	parent   *node
-	children []*node // sorted by id, as ECMA-119 9.3 wants it
+	children []*node // sorted by id (ECMA-119 9.3)
 	sector   uint32  // of a directory
 	number   uint16  // of a directory in the path table
 }
 
-// maxWrittenName leaves room in a record's 254 bytes for all else, so that no continuation is
-// needed.
+// maxWrittenName is the maximum length of a name. It leaves enough of a record's 254 bytes for the
+// other fields, so that no continuation is needed.
 const maxWrittenName = 160
 
-// id is the form of a name in the tree's records.
+// id returns the form of a name in the tree's records.
 func (t *tree) id(name string, dir bool) (string, error) {
 	if !t.joliet {
 		if len(name) > maxWrittenName {
-			return "", fmt.Errorf("the name %s has more characters than a directory record has room for", name)
+			return "", fmt.Errorf("the name %s is too long for a directory record", name)
 		}
 		plain := plainName(name)
 		if dir {
@@ -125,12 +125,12 @@ func (t *tree) id(name string, dir bool) (string, error) {
 
 func (l *layout) add(f File) error {
 	if !fs.ValidPath(f.Path) || f.Path == "." {
-		return fmt.Errorf("%q is no path of a file in an image", f.Path)
+		return fmt.Errorf("%q is not a valid path of a file in an image", f.Path)
 	}
 	c := &content{data: f.Data}
 	if f.Link != "" {
 		if c = l.contents[f.Link]; c == nil {
-			return fmt.Errorf("%s is a link to %q, which is not before it", f.Path, f.Link)
+			return fmt.Errorf("%s is a link to %q, which does not come before it", f.Path, f.Link)
 		}
 	} else {
 		l.files = append(l.files, c)
@@ -164,7 +164,7 @@ func (t *tree) add(file string, c *content) error {
 	return nil
 }
 
-// insert adds a child, or finds the directory of that name.
+// insert adds a child, or returns the existing directory with that name.
 func (n *node) insert(child *node) (*node, error) {
 	i, found := slices.BinarySearchFunc(n.children, child.id, func(a *node,
 		id string) int {
@@ -181,7 +181,7 @@ func (n *node) insert(child *node) (*node, error) {
 	return child, nil
 }
 
-// layout is an image with every part in its sector.
+// layout is an image with the sectors of all its parts.
 type layout struct {
 	image    Image
 	trees    []*tree // the primary one first
@@ -197,7 +197,7 @@ func (l *layout) place() {
 	next := uint32(descriptorStart/SectorSize + len(l.trees) + 1)
 	if len(l.image.Boot) > 0 {
 		l.catalog = next + 1
-		next += 2 // its descriptor and itself
+		next += 2 // the descriptor and the catalog
 	}
 	for _, t := range l.trees {
 		next = t.place(next, l.image.Time)
@@ -209,7 +209,7 @@ func (l *layout) place() {
 	l.sectors = next
 }
 
-// place gives the tree's own structures their sectors and returns the one behind them.
+// place assigns sectors to the structures of the tree and returns the sector behind them.
 func (t *tree) place(next uint32, stamp time.Time) uint32 {
 	t.root.parent = t.root
 	t.dirs = []*node{t.root}
@@ -270,7 +270,8 @@ func (l *layout) write(w io.Writer) error {
 	return nil
 }
 
-// descriptor is the primary volume descriptor, ECMA-119 8.4, or Joliet's supplementary one, 8.5.
+// descriptor returns the primary volume descriptor (ECMA-119 8.4) or Joliet's supplementary one
+// (8.5).
 func (l *layout) descriptor(t *tree) []byte {
 	b := make([]byte, SectorSize)
 	copy(b, "\x01CD001\x01")
@@ -308,7 +309,7 @@ func (l *layout) descriptor(t *tree) []byte {
 	return b
 }
 
-// bootRecord says where the boot catalog is, El Torito 2.0.
+// bootRecord returns the descriptor with the position of the boot catalog, El Torito 2.0.
 func (l *layout) bootRecord() []byte {
 	b := make([]byte, SectorSize)
 	copy(b, "\x00CD001\x01EL TORITO SPECIFICATION")
@@ -316,15 +317,15 @@ func (l *layout) bootRecord() []byte {
 	return b
 }
 
-// bootCatalog is the validation entry, the initial entry, and a section for each further one,
-// El Torito 2.1 to 2.4.
+// bootCatalog returns the validation entry, the initial entry, and a section for each further
+// entry, El Torito 2.1 to 2.4.
 func (l *layout) bootCatalog() []byte {
 	b := make([]byte, SectorSize)
 	entry := func(at int, boot Boot) {
 		c := l.contents[boot.File]
 		load := min((len(c.data)+511)/512, 0xFFFF)
 		if boot.Platform == BIOS {
-			load = 4 // what boot loaders ask for; they load the rest
+			load = 4 // as boot loaders request; they load the rest themselves
 		}
 		b[at] = 0x88
 		binary.LittleEndian.PutUint16(b[at+6:], uint16(load))
@@ -344,7 +345,7 @@ func (l *layout) bootCatalog() []byte {
 	return b
 }
 
-// table is the path table in one byte order, ECMA-119 9.4.
+// table returns the path table in one byte order, ECMA-119 9.4.
 func (t *tree) table(order binary.ByteOrder) []byte {
 	var b bytes.Buffer
 	for _, d := range t.dirs {
@@ -361,7 +362,7 @@ func (t *tree) table(order binary.ByteOrder) []byte {
 	return b.Bytes()
 }
 
-// records is the contents of a directory. A record never crosses a sector.
+// records returns the contents of a directory. A record never crosses a sector boundary.
 func (n *node) records(t time.Time, joliet bool) []byte {
 	var b []byte
 	put := func(rec []byte) {
@@ -370,7 +371,7 @@ func (n *node) records(t time.Time, joliet bool) []byte {
 		}
 		b = append(b, rec...)
 	}
-	if joliet { // no system use fields there
+	if joliet { // Joliet has no system use fields
 		put(n.record(t, "\x00", nil))
 		put(n.parent.record(t, "\x01", nil))
 		for _, c := range n.children {
@@ -380,7 +381,7 @@ func (n *node) records(t time.Time, joliet bool) []byte {
 	}
 	self := n.attributes()
 	if n.parent == n {
-		// SP says that there are system use fields, ER that they are Rock Ridge (SUSP 5.3, 5.5).
+		// SP announces system use fields, ER declares them as Rock Ridge (SUSP 5.3, 5.5).
 		self = slices.Concat([]byte("SP\x07\x01\xbe\xef\x00"), self, []byte("ER\x12\x01\x0a\x00\x00\x01RRIP_1991A"))
 	}
 	put(n.record(t, "\x00", self))
@@ -392,7 +393,7 @@ func (n *node) records(t time.Time, joliet bool) []byte {
 	return append(b, make([]byte, (SectorSize-len(b)%SectorSize)%SectorSize)...)
 }
 
-// attributes is the PX entry: mode, links, owner (RRIP 4.1.1, the form of 1.10).
+// attributes returns the PX entry: mode, links, owner (RRIP 4.1.1, in the form of 1.10).
 func (n *node) attributes() []byte {
 	b := append([]byte("PX\x24\x01"), make([]byte, 32)...)
 	mode, links := uint32(0o100444), uint32(1)
@@ -404,7 +405,7 @@ func (n *node) attributes() []byte {
 	return b
 }
 
-// record is a directory record, ECMA-119 9.1.
+// record returns a directory record, ECMA-119 9.1.
 func (n *node) record(t time.Time, id string, systemUse []byte) []byte {
 	head := 33 + len(id) + (len(id)+1)%2
 	b := make([]byte, head, head+len(systemUse)+1)
@@ -431,7 +432,7 @@ func (n *node) record(t time.Time, id string, systemUse []byte) []byte {
 	return b
 }
 
-// Both32 returns a number in both byte orders, as the format has its numbers (ECMA-119 7.3.3).
+// Both32 returns a number in both byte orders, ECMA-119 7.3.3.
 func Both32(v uint32) []byte {
 	return binary.BigEndian.AppendUint32(binary.LittleEndian.AppendUint32(nil, v), v)
 }

@@ -1,6 +1,6 @@
-// Package plain makes discovery images the plain way: all of one in memory, bytes overwritten where
-// a reader of its own finds them. Tests compare with it what package isogen lays out, of which it
-// uses nothing, and what the appliance serves.
+// Package plain generates discovery images in the simplest way: it reads a whole ISO into memory
+// and overwrites bytes at positions that it finds itself. It shares no code with package isogen.
+// Tests compare its images with those of isogen and of the appliance.
 package plain
 
 import (
@@ -17,18 +17,18 @@ import (
 
 const sector = 2048
 
-// ISO is the bytes of a live ISO.
+// ISO contains the bytes of a live ISO.
 type ISO []byte
 
-// File is one to embed beside the config.
+// File is a file to embed beside the config.
 type File struct {
 	Path string
 	Mode int // permissions
 	Data []byte
 }
 
-// Build makes the image of a published ISO with an Ignition config, files and a command line; ""
-// leaves the kernel arguments alone.
+// Build returns a published ISO with an embedded Ignition config, files and a command line. An
+// empty command line leaves the kernel arguments unchanged.
 func Build(published []byte, config []byte, files []File, line string) ([]byte, error) {
 	packed, err := Pack(config, files)
 	if err != nil {
@@ -48,8 +48,8 @@ func (b ISO) put(at, v int) {
 	binary.BigEndian.PutUint32(b[at+4:], uint32(v))
 }
 
-// record finds the directory record of a file, in the tree of the volume descriptor in the given
-// sector. Names are as the tree has them, without versions. It is -1 if there is none.
+// record returns the offset of the directory record of a file, in the tree of the volume descriptor
+// in the given sector; -1 if there is none. Names are those of the tree, without versions.
 func (b ISO) record(descriptor int, names ...string) int {
 	at := descriptor*sector + 156
 	for _, name := range names {
@@ -73,7 +73,8 @@ func (b ISO) record(descriptor int, names ...string) int {
 	return at
 }
 
-// File finds a file by its plain name in the primary tree; at is -1 if there is none.
+// File returns the position of a file with a plain name in the primary tree; at is -1 if there is
+// none.
 func (b ISO) File(name string) (at, size int) {
 	name = strings.NewReplacer(".json", ".JSO").Replace(name)
 	r := b.record(16, strings.Split(name, "/")...)
@@ -83,7 +84,7 @@ func (b ISO) File(name string) (at, size int) {
 	return b.number(r+2) * sector, b.number(r + 10)
 }
 
-// newc writes one member of a cpio archive, numbered by inode.
+// newc writes a member of a newc cpio archive.
 func newc(w *bytes.Buffer, inode int, name string, mode, links int, data []byte) {
 	fmt.Fprintf(w, "070701%08X%08X%08X%08X%08X%08X%08X%08X%08X%08X%08X%08X%08X%s\x00",
 		inode, mode, 0, 0, links, 0, len(data), 0, 0, 0, 0, len(name)+1, 0, name)
@@ -96,7 +97,7 @@ func newc(w *bytes.Buffer, inode int, name string, mode, links int, data []byte)
 	}
 }
 
-// Pack makes the compressed archive that is embedded.
+// Pack returns the compressed archive to embed.
 func Pack(config []byte, files []File) ([]byte, error) {
 	var archive, out bytes.Buffer
 	members := 0
@@ -136,7 +137,7 @@ func Pack(config []byte, files []File) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// embed puts the archive into the embed area, or behind everything else.
+// embed writes the archive to the embed area, or to the end of the ISO.
 func (b ISO) embed(data []byte) (ISO, error) {
 	name := "images/ignition.img"
 	info := struct{ Offset, Length int }{}

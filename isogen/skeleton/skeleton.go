@@ -1,6 +1,6 @@
-// Package skeleton writes ISOs that have the shape of a CoreOS live ISO: every directory,
-// description and embed area in its place, and stand-ins where the large files are. They are for
-// rehearsals and tests; nothing in them boots.
+// Package skeleton writes ISOs with the structure of a CoreOS live ISO: all directories,
+// descriptions and embed areas, and placeholders for the large files. They are meant for rehearsals
+// and tests; they do not boot.
 package skeleton
 
 import (
@@ -19,58 +19,60 @@ import (
 	"landfall/isogen/iso9660"
 )
 
-// Defaults of an ISO's fields.
+// The defaults of the fields of ISO.
 const (
 	DefaultVolumeID  = "rhcos-9.6.20250523-0"
 	DefaultEmbedSize = 256 << 10
 	DefaultRootFS    = 6 << 20
 )
 
-// Sizes of an area for kernel arguments and of the table for the minimal ISO, as in images of
-// today.
+// The sizes of an area for kernel arguments and of the table for the minimal ISO, as in current
+// images.
 const (
 	kargsArea = 1139
 	tableSize = 16 << 10
 )
 
-// Ages of live ISOs, by the month that the form is known from. Before the newest, areas for kernel
-// arguments had no end and pad; before 2023 there was no igninfo.json; before 2022 headers in the
-// system area said where the areas are, and at first nothing else did.
+// The ages of live ISOs, by the month of the first image with that format. Before the newest age,
+// areas for kernel arguments had no end and pad. Before 2023 there was no igninfo.json. Before 2022
+// headers in the system area contained the positions of the areas, at first as the only
+// description.
 const (
 	Age2020      = "2020-09" // no areas for kernel arguments
-	Age2021      = "2021-01" // areas for kernel arguments, by the header alone
-	Age2021Later = "2021-09" // by kargs.json too
+	Age2021      = "2021-01" // areas for kernel arguments, described by the header only
+	Age2021Later = "2021-09" // also described by kargs.json
 	Age2022      = "2022-02"
 	Age2023      = "2023-03"
 	Newest       = "2023-07"
 )
 
-// ISO describes an image. A zero field stands for the usual.
+// ISO describes an image. A zero field means the default.
 type ISO struct {
-	Age          string            // one of the ages; Newest. The older ones are those of x86_64
+	Age          string            // one of the ages, by default Newest; older ones are for x86_64 only
 	VolumeID     string            // DefaultVolumeID
 	Architecture string            // "x86_64", "aarch64", "ppc64le" or "s390x"; x86_64
 	EmbedSize    int               // of images/ignition.img, bytes; DefaultEmbedSize
 	RootFSSize   int               // of images/pxeboot/rootfs.img, bytes; DefaultRootFS
-	Replace      map[string][]byte // files to have in place of the usual ones or besides them; nil leaves one out
+	Replace      map[string][]byte // files to replace or add, by path; nil removes a file
 	Links        map[string]string // hard links: path to the path of the file
-	// contents of the system area; nil for partition tables and headers as the age has them
+	// System is the content of the system area; nil: partition tables and headers of the age
 	System   []byte
 	Trailing int // zero bytes behind the volume
 
-	// Table makes the table for the minimal ISO of the image in r, as isogen.MakeTable does; nil
-	// leaves its space empty.
+	// Table returns the table for the minimal ISO of the image in r, like isogen.MakeTable; nil
+	// leaves the space for the table empty.
 	Table func(ctx context.Context, r io.ReaderAt, size int64) ([]byte, error)
 }
 
-// Where the embed area lies in s390x's combined boot image: behind kernel, parameters and initrd.
+// The position of the embed area in the combined boot image of s390x: behind kernel, parameters and
+// initrd.
 const (
 	cdbootFile   = "images/cdboot.img"
 	cdbootOffset = 132096
 	cdbootParams = 66688
 )
 
-// Other files that boot.
+// Other boot files.
 const (
 	bootLoader   = "isolinux/isolinux.bin"
 	efiPartition = "images/efiboot.img"
@@ -109,7 +111,7 @@ func Write(w io.Writer, iso ISO) error {
 	return err
 }
 
-// image is all but the system area.
+// image returns the image without the system area.
 func (iso ISO) image() (iso9660.Image, error) {
 	img := iso9660.Image{VolumeID: iso.VolumeID, Time: time.Unix(1748000000, 0), Joliet: true}
 	files, err := iso.files()
@@ -136,8 +138,7 @@ func (iso ISO) image() (iso9660.Image, error) {
 	return img, nil
 }
 
-// bootFirst is the order in which files lie in live ISOs: what the firmware loads before the
-// others.
+// bootFirst compares files in the order of live ISOs: files that the firmware loads come first.
 func bootFirst(a, b string) int {
 	rank := func(path string) int {
 		if path == bootLoader || path == efiPartition || path == cdbootFile {
@@ -203,7 +204,7 @@ func (iso ISO) files() (map[string][]byte, error) {
 	return files, nil
 }
 
-// makeOlder takes away what an age did not have yet.
+// makeOlder removes the files that an age did not have yet.
 func (iso ISO) makeOlder(files map[string][]byte) {
 	if iso.Age < Age2023 {
 		delete(files, "coreos/igninfo.json")
@@ -225,14 +226,14 @@ func (iso ISO) kargs() string {
 	return "coreos.liveiso=" + iso.VolumeID + " ignition.firstboot ignition.platform.id=metal"
 }
 
-// kernelArguments is coreos/kargs.json.
+// kernelArguments is the content of coreos/kargs.json.
 type kernelArguments struct {
 	Default string               `json:"default"`
 	Files   []kernelArgumentArea `json:"files"`
 	Size    int                  `json:"size"` // of every area, bytes
 
-	plain bool // end and pad are not said
-	none  bool // there are no areas
+	plain bool // leave out end and pad
+	none  bool // make no areas
 }
 
 type kernelArgumentArea struct {
@@ -242,8 +243,8 @@ type kernelArgumentArea struct {
 	Path   string `json:"path"`
 }
 
-// in makes a boot loader's configuration with an area for kernel arguments in it, and notes where.
-// An area is the arguments, one end character and padding; the mark is behind it.
+// in returns a boot loader's configuration with an area for kernel arguments, and records its
+// position. An area is the arguments, one end character and padding; the mark follows it.
 func (k *kernelArguments) in(path, head, tail string) []byte {
 	if k.none {
 		return []byte(head + k.Default + "\n" + tail)
@@ -270,7 +271,7 @@ const (
 	isolinuxTail = "\nmenu separator\nmenu end\n"
 )
 
-// kernel is a kernel's header and nothing more: a PE file for the given machine.
+// kernel returns only the header of a kernel: a PE file for the given machine.
 func kernel(machine uint16) []byte {
 	b := noise(64<<10, 1)
 	clear(b[:512])
@@ -281,7 +282,7 @@ func kernel(machine uint16) []byte {
 	return b
 }
 
-// noise gives bytes that do not compress, always the same for a seed.
+// noise returns incompressible bytes, the same ones for the same seed.
 func noise(size int, seed byte) []byte {
 	b := make([]byte, size)
 	// ChaCha8 never fails and fills everything.

@@ -12,10 +12,10 @@ import (
 	"landfall/isogen/skeleton"
 )
 
-// TestKernelArgumentAreasAreWhereTheyAreSaidToBe checks an area as coreos-installer does: the
+// TestWrite_kernelArgumentAreas checks an area as coreos-installer does: the
 // default arguments, one end character, padding, and in a boot loader's configuration the mark
 // behind it.
-func TestKernelArgumentAreasAreWhereTheyAreSaidToBe(t *testing.T) {
+func TestWrite_kernelArgumentAreas(t *testing.T) {
 	for arch, areas := range map[string]int{"x86_64": 2, "aarch64": 1, "ppc64le": 1, "s390x": 1} {
 		t.Run(arch, func(t *testing.T) {
 			var b bytes.Buffer
@@ -50,6 +50,6 @@ func TestKernelArgumentAreasAreWhereTheyAreSaidToBe(t *testing.T) {
 	}
 }
 
-func TestAnUnknownArchitecture(t *testing.T) {
+func TestWrite_unknownArchitecture(t *testing.T) {
 	require.ErrorContains(t, skeleton.Write(&bytes.Buffer{}, skeleton.ISO{Architecture: "vax"}), `architecture "vax"`)
 }

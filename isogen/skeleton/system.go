@@ -8,14 +8,14 @@ import (
 	"landfall/isogen/iso9660"
 )
 
-// systemArea is the size of the part of an ISO that comes before its volume descriptors, bytes.
+// systemArea is the size of the part of an ISO before its volume descriptors, in bytes.
 const systemArea = 16 * iso9660.SectorSize
 
-// defaultArguments is the file that images of 2021 keep the published kernel arguments in.
+// defaultArguments is the file with the published kernel arguments in images of 2021.
 const defaultArguments = ".cmdline"
 
-// system is the system area of an image: partition tables for USB disks since 2022, headers that
-// say where the embed areas are before. Only x86_64 has either.
+// system returns the system area of an image: partition tables for USB disks since 2022, headers
+// with the positions of the embed areas before. Only x86_64 has either.
 func (iso ISO) system(img iso9660.Image) ([]byte, error) {
 	if iso.Architecture != "" && iso.Architecture != "x86_64" {
 		return nil, nil
@@ -37,7 +37,7 @@ func (iso ISO) system(img iso9660.Image) ([]byte, error) {
 	return b, nil
 }
 
-// positions lays an image out and reads where everything lies.
+// positions writes an image and reads the positions of its parts.
 func positions(img iso9660.Image) (*iso9660.Volume, error) {
 	var b head
 	if err := iso9660.Write(&b, img); err != nil {
@@ -46,7 +46,7 @@ func positions(img iso9660.Image) (*iso9660.Volume, error) {
 	return iso9660.Open(bytes.NewReader(b.kept), b.size)
 }
 
-// head is a writer that keeps the start, where the directories are, and counts the rest.
+// head is a writer that keeps the start of the image, with the directories, and counts the rest.
 type head struct {
 	kept []byte
 	size int64
@@ -59,7 +59,7 @@ func (h *head) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// headers writes where the embed areas are into the end of the system area.
+// headers writes the positions of the embed areas to the end of the system area.
 func headers(b []byte, v *iso9660.Volume, age string) {
 	put := func(at int, mark string, numbers ...int64) {
 		at += copy(b[at:], mark)
@@ -79,11 +79,11 @@ func headers(b []byte, v *iso9660.Volume, age string) {
 		isolinux.Offset+int64(len(isolinuxHead)))
 }
 
-// partitionTables writes an MBR and a GPT as isohybrid does: one partition over everything, another
-// over the EFI system partition.
+// partitionTables writes an MBR and a GPT like isohybrid: one partition for the whole image,
+// another for the EFI system partition.
 func partitionTables(b []byte, size, esp, espSize int64) {
 	const sector = 512
-	copy(b, "\xeb\xfe\x90\x90") // a program that waits for ever
+	copy(b, "\xeb\xfe\x90\x90") // an endless loop
 	le := binary.LittleEndian
 	partition := func(i int, status, kind byte, start, size int64) {
 		p := b[446+16*i:]

@@ -12,8 +12,8 @@ import (
 
 const tableFile = "coreos/miniso.dat"
 
-// addTable fills in the table for the minimal ISO. It has to be made of the finished image, in
-// which its space is empty.
+// addTable adds the table for the minimal ISO. The table is made from the finished image, in which
+// the space for the table is empty.
 func (iso ISO) addTable(img iso9660.Image) error {
 	at := slices.IndexFunc(img.Files, func(f iso9660.File) bool { return f.Path == tableFile })
 	if iso.Table == nil || at < 0 {
@@ -37,7 +37,7 @@ func (iso ISO) addTable(img iso9660.Image) error {
 	return nil
 }
 
-// pieces is an image that was written, in the pieces that it was written in: not a copy of them.
+// pieces is a written image, as the slices that were written. It does not copy them.
 type pieces struct {
 	list []piece
 	size int64

@@ -15,7 +15,7 @@ import (
 
 const limit = 1 << 20
 
-func TestADeltaMakesTheTargetOutOfTheBase(t *testing.T) {
+func TestApply(t *testing.T) {
 	row := ""
 	for i := range 60 {
 		row += fmt.Sprintf(`{"name":"node-%d","status":"known"},`, i)
@@ -50,7 +50,7 @@ func TestADeltaMakesTheTargetOutOfTheBase(t *testing.T) {
 	}
 }
 
-func TestADeltaOfRowsIsAboutAsLongAsWhatChanged(t *testing.T) {
+func TestAppend_sizeOfChangedRow(t *testing.T) {
 	type row struct {
 		CheckedIn, Status, StatusInfo, Unchanged, Updated string
 		Number                                            int
@@ -66,7 +66,7 @@ func TestADeltaOfRowsIsAboutAsLongAsWhatChanged(t *testing.T) {
 	require.Less(t, len(encoder.Append(nil, after, before)), 120)
 }
 
-func TestADeltaIsRefusedForAnotherBaseAndWhenItIsDamaged(t *testing.T) {
+func TestApply_damagedDelta(t *testing.T) {
 	base, target := []byte(strings.Repeat("0123456789", 50)), []byte(strings.Repeat("0123456789", 49)+"x")
 	made := new(delta.Encoder).Append(nil, base, target)
 	for name, c := range map[string]struct {
@@ -88,7 +88,7 @@ func TestADeltaIsRefusedForAnotherBaseAndWhenItIsDamaged(t *testing.T) {
 	}
 }
 
-func TestDeltasOfRandomEditsHold(t *testing.T) {
+func TestApply_randomEdits(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	var encoder delta.Encoder
 	value := []byte(`{}`)

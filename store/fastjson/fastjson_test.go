@@ -43,7 +43,7 @@ func requireSame[T any](t *testing.T, text []byte) {
 	require.Equal(t, string(wantText), textAgain)
 }
 
-func FuzzTheOutcomeIsThatOfEncodingJSON(f *testing.F) {
+func FuzzUnmarshal_matchesEncodingJSON(f *testing.F) {
 	for _, text := range []string{
 		`{"step_id":"inventory-1","step_type":"inventory","exit_code":0,"output":"{\"a\":\"\\u00e9 \\ud83d\\ude00 \\n <&>\"}"}`,
 		`{"output":"\ud800 alone","error":"\u2028\u0000\u007f"}`,
@@ -74,9 +74,9 @@ func requireAlike[T any](t *testing.T, text []byte) {
 	}
 }
 
-// TestDamagedTextIsTakenWhereEncodingJSONTakesIt damages texts at each place in many ways: each
+// TestUnmarshalOwn_damagedTextMatchesEncodingJSON damages texts at each place in many ways: each
 // byte is left out, with others behind it, and another one is put there or before it.
-func TestDamagedTextIsTakenWhereEncodingJSONTakesIt(t *testing.T) {
+func TestUnmarshalOwn_damagedTextMatchesEncodingJSON(t *testing.T) {
 	for _, text := range []string{
 		`{"step_id":"i-1","exit_code":-10,"output":"{\"a\":\"\\u00e9 \ud83d\ude00 \n <&>é\"}","error":"\b\t\/\\","x":[1.5e+10,true,null,{"a":"\u12ab"},[],{}] }`,
 		`{"disks":[{"size_bytes":3840,"installation_eligibility":{"eligible":true,"not_eligible_reasons":["a"]}},null],"cpu":{"frequency":2900.5},"truncation":{"type":"p"},"no":[-0.5E-3,0,false]}`,

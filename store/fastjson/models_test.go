@@ -74,7 +74,7 @@ func fill(r *rand.Rand, v reflect.Value, depth int) {
 	}
 }
 
-func TestModelsAreRenderedAndReadAsEncodingJSONDoes(t *testing.T) {
+func TestModels_matchEncodingJSON(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for _, sample := range []any{
 		models.Cluster{}, models.ClusterList{}, models.Host{}, models.HostList{}, models.InfraEnv{},

@@ -20,66 +20,7 @@ import (
 	"landfall/store"
 )
 
-// heldDisk is a disk that does not answer until it is let go.
-type heldDisk struct {
-	held chan struct{}
-	err  error
-}
-
-func (d *heldDisk) sync(file *os.File) error {
-	if d.held == nil || filepath.Base(file.Name()) == store.FileName {
-		return nil
-	}
-	<-d.held
-	d.held = nil
-	err := d.err
-	d.err = nil
-	return err
-}
-
-// openHeld opens a database whose first record waits for the disk, and returns what lets it go and
-// waits for its update's error.
-func openHeld(t *testing.T, dir string, d *heldDisk) (db *store.DB, letGo func() error) {
-	t.Helper()
-	db = openWith(t, dir, store.Options{}.OnDisk(d.sync, (*bolt.DB).Update))
-	update(t, db, put("kept", cluster{Hosts: 1}))
-	d.held = make(chan struct{})
-	done := make(chan error, 1)
-	go func() { done <- db.Update(context.Background(), put("held", cluster{})) }()
-	synctest.Wait()
-	return db, func() error {
-		close(d.held)
-		return <-done
-	}
-}
-
-// inLine starts the updates while a record waits for the disk, so that they share one in the order
-// given, and returns their errors when letGo has been called. An update that ended its goroutine
-// leaves errEnded, one that panicked what it panicked with.
-func inLine(db *store.DB, fns ...func(*store.Tx) error) (wait func() []error) {
-	var running sync.WaitGroup
-	errs := make([]error, len(fns))
-	for i, fn := range fns {
-		running.Go(func() {
-			errs[i] = errEnded
-			defer func() {
-				if reason := recover(); reason != nil {
-					errs[i] = reason.(error)
-				}
-			}()
-			errs[i] = db.Update(context.Background(), fn)
-		})
-		synctest.Wait()
-	}
-	return func() []error {
-		running.Wait()
-		return errs
-	}
-}
-
-var errEnded = errors.New("the goroutine ended")
-
-func TestAFunctionThatFailsDoesNotDisturbTheOthersOfItsTransaction(t *testing.T) {
+func TestGroupCommit_failedUpdateDoesNotAffectOthers(t *testing.T) {
 	failure := errors.New("no")
 	index, deadlines := store.NewIndex("by-name"), store.NewDeadlines("timers")
 	for name, bad := range map[string]func(*store.Tx) error{
@@ -143,7 +84,7 @@ func TestAFunctionThatFailsDoesNotDisturbTheOthersOfItsTransaction(t *testing.T)
 	}
 }
 
-func TestUpdatesSeeWhatThoseBeforeThemWroteAlsoBeforeItIsSafe(t *testing.T) {
+func TestGroupCommit_updatesSeeUncommittedRows(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		db, letGo := openHeld(t, t.TempDir(), new(heldDisk))
 		exists := errors.New("exists")
@@ -166,7 +107,7 @@ func TestUpdatesSeeWhatThoseBeforeThemWroteAlsoBeforeItIsSafe(t *testing.T) {
 	})
 }
 
-func TestWhatWasBuiltOnARecordThatFailsIsTakenBackWithIt(t *testing.T) {
+func TestGroupCommit_laterGroupIsRolledBackToo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := t.TempDir()
 		db, letGo := openHeld(t, dir, &heldDisk{err: &os.PathError{Op: "fdatasync", Path: "log", Err: syscall.EIO}})
@@ -202,7 +143,7 @@ func TestWhatWasBuiltOnARecordThatFailsIsTakenBackWithIt(t *testing.T) {
 	})
 }
 
-func TestAnUpdateWhoseContextEndsInLineIsDropped(t *testing.T) {
+func TestUpdate_contextEndsWhileWaiting(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		db := open(t, t.TempDir())
 		gate := make(chan struct{})
@@ -228,7 +169,7 @@ func TestAnUpdateWhoseContextEndsInLineIsDropped(t *testing.T) {
 	})
 }
 
-func TestCloseFinishesTheUpdateThatRunsAndRefusesThoseInLine(t *testing.T) {
+func TestClose_finishesRunningAndRefusesWaitingUpdates(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := t.TempDir()
 		db := open(t, dir)
@@ -255,7 +196,7 @@ func TestCloseFinishesTheUpdateThatRunsAndRefusesThoseInLine(t *testing.T) {
 	})
 }
 
-func TestCloseWaitsForTheDiskAndKeepsWhatHasRun(t *testing.T) {
+func TestClose_waitsForDisk(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := t.TempDir()
 		db, letGo := openHeld(t, dir, new(heldDisk))
@@ -271,7 +212,7 @@ func TestCloseWaitsForTheDiskAndKeepsWhatHasRun(t *testing.T) {
 	})
 }
 
-func TestADiskThatFailsManyWritersLosesWhatFailedAndNothingElse(t *testing.T) {
+func TestGroupCommit_failingDiskWithManyWriters(t *testing.T) {
 	var calls atomic.Uint64
 	syncs := func(file *os.File) error {
 		// By turns of the second and third of each seven: the third takes back the second's record.
@@ -331,7 +272,7 @@ func TestADiskThatFailsManyWritersLosesWhatFailedAndNothingElse(t *testing.T) {
 	require.Greater(t, db.Revision(), uint64(2*all), "revisions of what failed are never another's")
 }
 
-func TestManyWritersLoseNoUpdate(t *testing.T) {
+func TestGroupCommit_manyWritersLoseNoUpdate(t *testing.T) {
 	db := open(t, t.TempDir())
 	failure := errors.New("no")
 	const writers, rounds = 16, 40

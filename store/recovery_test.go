@@ -19,33 +19,7 @@ import (
 	"landfall/store"
 )
 
-// killed returns a directory with the files of an open database as a kill would leave them.
-func killed(t *testing.T, dir string) string {
-	t.Helper()
-	to := t.TempDir()
-	for _, name := range append([]string{store.FileName}, store.LogNames...) {
-		text, err := os.ReadFile(filepath.Join(dir, name))
-		require.NoError(t, err)
-		require.NoError(t, os.WriteFile(filepath.Join(to, name), text, 0o600))
-	}
-	return to
-}
-
-// names are the names in a directory but those of locks.
-func names(t *testing.T, dir string) []string {
-	t.Helper()
-	entries, err := os.ReadDir(dir)
-	require.NoError(t, err)
-	var found []string
-	for _, entry := range entries {
-		if entry.Name() != "landfall.lock" {
-			found = append(found, entry.Name())
-		}
-	}
-	return found
-}
-
-func TestAClosedDatabaseNeedsItsFileOnly(t *testing.T) {
+func TestLog_closedDatabaseNeedsOnlyFile(t *testing.T) {
 	dir := t.TempDir()
 	db := open(t, dir)
 	for i := range 50 {
@@ -56,7 +30,7 @@ func TestAClosedDatabaseNeedsItsFileOnly(t *testing.T) {
 	require.Len(t, keys(t, open(t, dir), ""), 50)
 }
 
-func TestALogWhoseMiddleIsDamagedIsNotReplayedInPart(t *testing.T) {
+func TestRecovery_damagedMiddleIsAnError(t *testing.T) {
 	dir := t.TempDir()
 	db := open(t, dir)
 	for i := range 9 {
@@ -86,7 +60,7 @@ func TestALogWhoseMiddleIsDamagedIsNotReplayedInPart(t *testing.T) {
 	require.Equal(t, 16, refused)
 }
 
-func TestALogWithoutItsDatabaseIsKeptAside(t *testing.T) {
+func TestRecovery_logOfOtherDatabaseIsSetAside(t *testing.T) {
 	dir := t.TempDir()
 	db := open(t, dir)
 	update(t, db, put("old", cluster{}))
@@ -115,7 +89,7 @@ func TestALogWithoutItsDatabaseIsKeptAside(t *testing.T) {
 	require.Equal(t, []string{"next", "old"}, keys(t, open(t, dir), ""))
 }
 
-func TestWhatLooksLikeARecordOfAnotherLogDoesNotPutTheLogAside(t *testing.T) {
+func TestRecovery_remnantOfOtherLogIsIgnored(t *testing.T) {
 	other, dir := t.TempDir(), t.TempDir()
 	update(t, open(t, other), put("elsewhere", cluster{}))
 	block, err := os.ReadFile(filepath.Join(killed(t, other), store.LogNames[0]))
@@ -156,12 +130,12 @@ func halfTakenUp(t *testing.T) (dir string, rows int) {
 	return dir, rows
 }
 
-func TestALogOfTwoFilesIsReadInOrder(t *testing.T) {
+func TestRecovery_twoFilesAreReadInOrder(t *testing.T) {
 	dir, rows := halfTakenUp(t)
 	require.Len(t, keys(t, open(t, dir), ""), rows)
 }
 
-func TestARecordThatIsMissingBeforeTheOtherFileOfTheLogIsDamage(t *testing.T) {
+func TestRecovery_gapBeforeSecondFileIsAnError(t *testing.T) {
 	const inFirst = 8
 	for block := range 12 {
 		dir, rows := halfTakenUp(t)
@@ -184,13 +158,13 @@ func TestARecordThatIsMissingBeforeTheOtherFileOfTheLogIsDamage(t *testing.T) {
 	}
 }
 
-func TestALogWhoseBeginningIsMissingIsKeptAside(t *testing.T) {
+func TestRecovery_logWithoutStartIsSetAside(t *testing.T) {
 	dir, _ := halfTakenUp(t)
 	require.NoError(t, os.Remove(filepath.Join(dir, store.LogNames[0])))
 	requireAside(t, dir, 0, 1)
 }
 
-func TestALogThatGoesOnFromALaterStateOfTheDatabaseIsKeptAside(t *testing.T) {
+func TestRecovery_logOfLaterStateIsSetAside(t *testing.T) {
 	dir := t.TempDir()
 	db := openWith(t, dir, store.Options{}.OnDisk(noSync, (*bolt.DB).Update))
 	backup := ""
@@ -225,7 +199,7 @@ func requireAside(t *testing.T, dir string, rows, files int) {
 	require.Len(t, names(t, dir), 1+files)
 }
 
-func TestALogIsNotTakenForThatOfACopyThatWentOnElsewhere(t *testing.T) {
+func TestRecovery_logOfDivergedCopyIsSetAside(t *testing.T) {
 	dir := t.TempDir()
 	db := open(t, dir)
 	for i := range 3 {
@@ -243,7 +217,7 @@ func TestALogIsNotTakenForThatOfACopyThatWentOnElsewhere(t *testing.T) {
 	require.Contains(t, strings.Join(names(t, dir), " "), store.LogNames[0]+".2", "kept aside")
 }
 
-func TestADatabaseOfTheFirstSchemaIsTakenOver(t *testing.T) {
+func TestOpen_firstSchemaIsUpgraded(t *testing.T) {
 	dir := t.TempDir()
 	path := filled(t, dir)
 	schema := func(value uint64) (found uint64) {
@@ -271,7 +245,7 @@ func documentKeys(t *testing.T, db *store.DB) (found []string) {
 	return found
 }
 
-func TestWhatAnotherProgramWroteToAClosedDatabaseStays(t *testing.T) {
+func TestOpen_writesOfOtherProgramsStay(t *testing.T) {
 	dir := t.TempDir()
 	path := filled(t, dir)
 	for range 3 {
@@ -294,7 +268,7 @@ func TestWhatAnotherProgramWroteToAClosedDatabaseStays(t *testing.T) {
 	require.Equal(t, []string{"a"}, keys(t, db, ""))
 }
 
-func TestADatabaseWithoutSyncsTakesUpTheLogOfOneWithThem(t *testing.T) {
+func TestNoSync_readsLogOfSyncedDatabase(t *testing.T) {
 	dir := t.TempDir()
 	update(t, open(t, dir), put("a", cluster{}))
 	dir = killed(t, dir)

@@ -119,3 +119,17 @@ func BenchmarkOpen(b *testing.B) {
 		require.NoError(b, db.Close())
 	}
 }
+
+// BenchmarkGetCached is BenchmarkGet with the value remembered.
+func BenchmarkGetCached(b *testing.B) {
+	db := open(b, b.TempDir())
+	bucket := documents.Cached()
+	update(b, db, func(tx *store.Tx) error { return bucket.Put(tx, "a", &document{1, "x"}) })
+	b.ReportAllocs()
+	for b.Loop() {
+		view(b, db, func(tx *store.Tx) error {
+			_, err := bucket.Get(tx, "a")
+			return err
+		})
+	}
+}

@@ -1,0 +1,253 @@
+package store_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"testing"
+	"testing/synctest"
+
+	"github.com/stretchr/testify/require"
+	bolt "go.etcd.io/bbolt"
+
+	"landfall/store"
+)
+
+type cluster struct {
+	Name  string            `json:"name"`
+	Hosts int               `json:"hosts"`
+	Tags  map[string]string `json:"tags,omitempty"`
+}
+
+var clusters = store.NewBucket[cluster]("clusters", 1)
+
+// open opens the database in dir and closes it when the test ends.
+func open(t testing.TB, dir string) *store.DB {
+	t.Helper()
+	return openWith(t, dir, store.Options{})
+}
+
+func openWith(t testing.TB, dir string, options store.Options) *store.DB {
+	t.Helper()
+	db, err := store.Open(t.Context(), dir, options)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, db.Close()) })
+	return db
+}
+
+func update(t testing.TB, db *store.DB, fn func(*store.Tx) error) {
+	t.Helper()
+	require.NoError(t, db.Update(context.Background(), fn))
+}
+
+func view(t testing.TB, db *store.DB, fn func(*store.Tx) error) {
+	t.Helper()
+	require.NoError(t, db.View(fn))
+}
+
+func put(key string, c cluster) func(*store.Tx) error {
+	return func(tx *store.Tx) error { return clusters.Put(tx, key, &c) }
+}
+
+func remove(key string) func(*store.Tx) error {
+	return func(tx *store.Tx) error { return clusters.Delete(tx, key) }
+}
+
+// keys lists the clusters' keys that begin with prefix.
+func keys(t testing.TB, db *store.DB, prefix string) []string {
+	t.Helper()
+	var found []string
+	view(t, db, func(tx *store.Tx) error {
+		found = nil
+		return clusters.Keys(tx, prefix, func(key string) error {
+			found = append(found, key)
+			return nil
+		})
+	})
+	return found
+}
+
+// gate holds up what passes it while it is closed.
+type gate struct {
+	mu      sync.Mutex
+	changed *sync.Cond
+	closed  bool
+	waiting int
+	passed  int
+}
+
+func newGate() *gate {
+	g := &gate{}
+	g.changed = sync.NewCond(&g.mu)
+	return g
+}
+
+func (g *gate) set(closed bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.closed = closed
+	g.changed.Broadcast()
+}
+
+// update commits to bbolt's file when the gate is open.
+func (g *gate) update(b *bolt.DB, fn func(*bolt.Tx) error) error {
+	g.mu.Lock()
+	g.waiting++
+	g.changed.Broadcast()
+	for g.closed {
+		g.changed.Wait()
+	}
+	g.waiting--
+	g.mu.Unlock()
+	err := b.Update(fn)
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.passed++
+	g.changed.Broadcast()
+	return err
+}
+
+// holds is how many stand before the gate.
+func (g *gate) holds() int {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.waiting
+}
+
+// commits is how many have passed the gate.
+func (g *gate) commits() int {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.passed
+}
+
+func noSync(*os.File) error { return nil }
+
+// killed returns a directory with the files of an open database as a kill would leave them.
+func killed(t *testing.T, dir string) string {
+	t.Helper()
+	to := t.TempDir()
+	for _, name := range append([]string{store.FileName}, store.LogNames...) {
+		text, err := os.ReadFile(filepath.Join(dir, name))
+		require.NoError(t, err)
+		require.NoError(t, os.WriteFile(filepath.Join(to, name), text, 0o600))
+	}
+	return to
+}
+
+// names are the names in a directory but those of locks.
+func names(t *testing.T, dir string) []string {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	var found []string
+	for _, entry := range entries {
+		if entry.Name() != "landfall.lock" {
+			found = append(found, entry.Name())
+		}
+	}
+	return found
+}
+
+var errDisk = &os.PathError{Op: "fdatasync", Path: "landfall.db", Err: syscall.EIO}
+
+// faultyFile is a way to commit to bbolt's file that fails as it is told: before anything is done,
+// or when all is.
+type faultyFile struct {
+	mu   sync.Mutex
+	next func() fault
+}
+
+type fault int
+
+const (
+	none fault = iota
+	before
+	behind
+)
+
+func (f *faultyFile) update(b *bolt.DB, fn func(*bolt.Tx) error) error {
+	f.mu.Lock()
+	fault := none
+	if f.next != nil {
+		fault = f.next()
+	}
+	f.mu.Unlock()
+	if fault == before {
+		return errDisk
+	}
+	if err := b.Update(fn); err != nil || fault == none {
+		return err
+	}
+	return errDisk
+}
+
+func (f *faultyFile) set(next func() fault) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.next = next
+}
+
+func always(f fault) func() fault { return func() fault { return f } }
+
+// heldDisk is a disk that does not answer until it is let go.
+type heldDisk struct {
+	held chan struct{}
+	err  error
+}
+
+func (d *heldDisk) sync(file *os.File) error {
+	if d.held == nil || filepath.Base(file.Name()) == store.FileName {
+		return nil
+	}
+	<-d.held
+	d.held = nil
+	err := d.err
+	d.err = nil
+	return err
+}
+
+// openHeld opens a database whose first record waits for the disk, and returns what lets it go and
+// waits for its update's error.
+func openHeld(t *testing.T, dir string, d *heldDisk) (db *store.DB, letGo func() error) {
+	t.Helper()
+	db = openWith(t, dir, store.Options{}.OnDisk(d.sync, (*bolt.DB).Update))
+	update(t, db, put("kept", cluster{Hosts: 1}))
+	d.held = make(chan struct{})
+	done := make(chan error, 1)
+	go func() { done <- db.Update(context.Background(), put("held", cluster{})) }()
+	synctest.Wait()
+	return db, func() error {
+		close(d.held)
+		return <-done
+	}
+}
+
+// inLine starts the updates while a record waits for the disk, so that they share one in the order
+// given, and returns their errors when letGo has been called. An update that ended its goroutine
+// leaves errEnded, one that panicked what it panicked with.
+func inLine(db *store.DB, fns ...func(*store.Tx) error) (wait func() []error) {
+	var running sync.WaitGroup
+	errs := make([]error, len(fns))
+	for i, fn := range fns {
+		running.Go(func() {
+			errs[i] = errEnded
+			defer func() {
+				if reason := recover(); reason != nil {
+					errs[i] = reason.(error)
+				}
+			}()
+			errs[i] = db.Update(context.Background(), fn)
+		})
+		synctest.Wait()
+	}
+	return func() []error {
+		running.Wait()
+		return errs
+	}
+}
+
+var errEnded = errors.New("the goroutine ended")
