@@ -16,6 +16,7 @@ import (
 	"landfall/appliance/engine/installconfig"
 	"landfall/appliance/engine/inventory"
 	"landfall/appliance/engine/lifecycle"
+	"landfall/appliance/engine/presence"
 	"landfall/appliance/engine/steps"
 	"landfall/appliance/sentence"
 	"landfall/store"
@@ -38,20 +39,18 @@ type Poll struct {
 func (e *Engine) Instructions(ctx context.Context, poll Poll) ([]byte, error) {
 	key := poll.InfraEnvID + "/" + poll.HostID
 	now := e.Clock.Now()
-	if held, ok := e.presence.hosts.Load(key); ok {
-		host := held.(*hostPresence)
-		host.seen.Store(now.UnixNano())
-		if answer := host.answer.Load(); answer != nil && answer.fits(host, poll, now) {
-			return answer.body, nil
+	if host := e.presence.Get(key); host != nil {
+		host.Contacted(now)
+		if answer := host.Answer(); answer != nil && poll.answeredBy(answer, now) {
+			return answer.Body, nil
 		}
 	}
 	return e.prepareInstructions(ctx, key, poll)
 }
 
-// fits tells whether a prepared answer still is the answer to a poll.
-func (a *pollAnswer) fits(host *hostPresence, poll Poll, now time.Time) bool {
-	return a.since == host.since.Load() && a.agentVersion == poll.AgentVersion && !drifted(a.skew,
-		skew(now, poll.Timestamp))
+// answeredBy reports whether a prepared answer still is the answer to the poll.
+func (p Poll) answeredBy(answer *presence.Answer, now time.Time) bool {
+	return answer.AgentVersion == p.AgentVersion && !drifted(answer.Skew, skew(now, p.Timestamp))
 }
 
 // skew is by how many seconds a host's clock is behind ours.
@@ -72,14 +71,14 @@ func (e *Engine) prepareInstructions(ctx context.Context, key string, poll Poll)
 	if err != nil {
 		return nil, err
 	}
-	host := e.presence.of(key)
-	host.seen.Store(now.UnixNano())
+	host := e.presence.Of(key)
+	host.Contacted(now)
 	if news {
 		if err := e.notePoll(ctx, poll); err != nil {
 			return nil, err
 		}
 	}
-	since := host.since.Load()
+	version := host.Version()
 	var answer *models.Steps
 	err = e.DB.View(func(tx *store.Tx) error {
 		var err error
@@ -93,8 +92,8 @@ func (e *Engine) prepareInstructions(ctx context.Context, key string, poll Poll)
 	if err != nil {
 		return nil, err
 	}
-	host.answer.Store(&pollAnswer{since: since, agentVersion: poll.AgentVersion, skew: skew(now, poll.Timestamp),
-		body: body})
+	host.SetAnswer(&presence.Answer{Version: version, AgentVersion: poll.AgentVersion,
+		Skew: skew(now, poll.Timestamp), Body: body})
 	return body, nil
 }
 
@@ -302,9 +301,10 @@ func (c *change) nothingNew(h *hostRecord, host *inventory.Host, effect *steps.E
 			lifecycle.HostDiscoveringUnbound}, *h.API.Status) {
 			return false
 		}
-		return sameInventory(host.Inventory, effect.Inventory.Inventory)
+		return inventory.SameInventory(host.Inventory, effect.Inventory.Inventory)
 	}
-	changed := effect.Connectivity != nil && !sameReach(host.Connectivity, effect.Connectivity, latencyLimit) ||
+	changed := effect.Connectivity != nil && !inventory.SameConnectivity(host.Connectivity, effect.Connectivity,
+		latencyLimit) ||
 		effect.NTPSources != nil && !reflect.DeepEqual(effect.NTPSources, host.NTPSources) ||
 		effect.Domains != nil && !reflect.DeepEqual(effect.Domains, host.Domains) ||
 		effect.FreeAddresses != nil && !reflect.DeepEqual(effect.FreeAddresses, host.FreeAddresses) ||

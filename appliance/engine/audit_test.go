@@ -8,27 +8,29 @@ import (
 
 	"github.com/go-openapi/strfmt"
 	"github.com/go-openapi/swag/conv"
+	"github.com/openshift/assisted-service/models"
 	"github.com/stretchr/testify/require"
 
 	"landfall/appliance/ams/outbox"
+	"landfall/appliance/engine/audit"
 	"landfall/appliance/engine/lifecycle"
 	"landfall/store"
 )
 
-func TestTheAuditorFindsNothingInALife(t *testing.T) {
+func TestAuditor_nothingWrongInAnInstallation(t *testing.T) {
 	b := newBench(t)
-	a := NewAuditor(b.Engine)
+	b.auditor = audit.New()
 	cluster, _ := b.installed()
 	b.pass(time.Hour)
 	_, err := b.AllowAddHosts(t.Context(), cluster)
 	require.NoError(t, err)
-	require.Nil(t, a.Sweep())
+	require.Nil(t, b.sweep())
 	require.NoError(t, b.DeregisterCluster(t.Context(), cluster))
-	require.Nil(t, a.Sweep())
-	require.Greater(t, a.Checked(), 200)
+	require.Nil(t, b.sweep())
+	require.Greater(t, b.auditor.Checked(), 200)
 }
 
-func TestTheAuditorFindsWhatIsWrong(t *testing.T) {
+func TestAuditor_findsEachViolation(t *testing.T) {
 	other := "11111111-2222-4333-8444-555555555555"
 	type site struct {
 		*bench
@@ -50,52 +52,52 @@ func TestTheAuditorFindsWhatIsWrong(t *testing.T) {
 		"a host in two clusters": {func(tx *store.Tx, s site) error {
 			return clusterHosts.Add(tx,
 				other+"/"+s.h.env+"/"+s.h.id)
-		}, invariantPlace},
+		}, audit.Membership},
 		"a host that its cluster does not list": {func(tx *store.Tx, s site) error {
 			return clusterHosts.Remove(tx,
 				s.cluster+"/"+s.h.env+"/"+s.h.id)
-		}, invariantPlace},
+		}, audit.Membership},
 		"a host in two infra-envs": {func(tx *store.Tx, s site) error {
 			return hostPlaces.Add(tx,
 				s.h.id+"/"+other)
-		}, invariantPlace},
+		}, audit.Membership},
 		"a state that nobody knows": {func(tx *store.Tx, s site) error {
 			return host(tx, s, func(h *hostRecord) { h.API.Status = conv.Pointer("lost") })
-		}, invariantEvents},
+		}, audit.Events},
 		"a state without an event": {func(tx *store.Tx, s site) error {
 			return host(tx, s, func(h *hostRecord) { h.API.Status = conv.Pointer(lifecycle.HostFailed) })
-		}, invariantEvents},
+		}, audit.Events},
 		"a deadline that is lost": {func(tx *store.Tx, s site) error {
 			return lifeDeadlines.Clear(tx,
 				hostDeadline(s.h.env+"/"+s.h.id))
-		}, invariantDeadline},
+		}, audit.Deadline},
 		"a deadline that is late": {func(tx *store.Tx, s site) error {
 			return lifeDeadlines.Set(tx, hostDeadline(s.h.env+"/"+s.h.id), s.clock.Now().Add(time.Hour))
-		}, invariantDeadline},
+		}, audit.Deadline},
 		"a deadline that was not handled": {func(tx *store.Tx, s site) error {
 			return lifeDeadlines.Set(tx, hostDeadline(s.h.env+"/"+s.h.id), s.clock.Now().Add(-time.Hour))
-		}, invariantDeadline},
+		}, audit.Deadline},
 		"a deadline of nothing": {func(tx *store.Tx, s site) error {
 			return lifeDeadlines.Set(tx, clusterDeadline(other), s.clock.Now().Add(time.Hour))
-		}, invariantRemains},
+		}, audit.Remains},
 		"a preparation of no state": {func(tx *store.Tx, s site) error { return pendingWork.Add(tx, s.cluster) },
-			invariantExit},
+			audit.Exit},
 		"a report of no host": {func(tx *store.Tx, s site) error {
 			report := json.RawMessage(`"{}"`)
 			return reportRows.Put(tx, s.h.env+"/"+other+"/inventory", &report)
-		}, invariantRemains},
+		}, audit.Remains},
 		"an infra-env's place of no cluster": {func(tx *store.Tx, s site) error {
 			return clusterEnvs.Add(tx,
 				other+"/"+s.h.env)
-		}, invariantRemains},
+		}, audit.Remains},
 		"a host's place of no host": {func(tx *store.Tx, s site) error {
 			return hostPlaces.Add(tx,
 				other+"/"+s.h.env)
-		}, invariantRemains},
+		}, audit.Remains},
 		"a code of no infra-env": {func(tx *store.Tx, s site) error {
 			return imageCodes.Add(tx,
 				"abcdefghijklmnop/"+other)
-		}, invariantIDs},
+		}, audit.IDs},
 		"an outbox that tells of what was not": {func(tx *store.Tx, s site) error {
 			held, err := outbox.DesiredRows.Get(tx, s.cluster)
 			if err != nil {
@@ -103,9 +105,12 @@ func TestTheAuditorFindsWhatIsWrong(t *testing.T) {
 			}
 			held.Phase = outbox.Active
 			return outbox.PutDesired(tx, s.cluster, held)
-		}, invariantOutbox},
-		"an outbox without the cluster": {func(tx *store.Tx, s site) error { return outbox.DesiredRows.Delete(tx, s.cluster) },
-			invariantOutbox},
+		}, audit.Outbox},
+		"an outbox without the cluster": {func(tx *store.Tx, s site) error {
+			return outbox.DesiredRows.Delete(tx,
+				s.cluster)
+		},
+			audit.Outbox},
 		"an id of two": {func(tx *store.Tx, s site) error {
 			row, err := clusterRows.Get(tx, s.cluster)
 			if err != nil {
@@ -113,40 +118,36 @@ func TestTheAuditorFindsWhatIsWrong(t *testing.T) {
 			}
 			row.API.OpenshiftClusterID = strfmt.UUID(s.h.id)
 			return clusterRows.Put(tx, s.cluster, row)
-		}, invariantIDs},
+		}, audit.IDs},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t)
-			a := NewAuditor(b.Engine)
+			b.auditor = audit.New()
 			cluster, env := b.singleNode()
 			s := site{b, cluster, b.host(env, 1)}
-			require.Nil(t, a.Sweep())
+			require.Nil(t, b.sweep())
 			require.NoError(t, b.DB.Update(t.Context(), func(tx *store.Tx) error { return c.spoil(tx, s) }))
-			found := a.Sweep()
+			found := b.sweep()
 			require.NotNil(t, found)
 			require.Equal(t, c.invariant, found.Invariant, found.Error())
 			require.False(t, strings.Contains(found.Error(), "\n"), "it is one sentence")
-			require.Same(t, found, a.Violation(), "the first is kept")
+			require.Same(t, found, b.auditor.Violation(), "the first is kept")
 		})
 	}
 }
 
-func TestTheAuditorKnowsAnExitOfEachState(t *testing.T) {
+func TestAuditor_knowsAnExitOfEachState(t *testing.T) {
 	b := newBench(t)
-	a := NewAuditor(b.Engine)
+	site := audit.Site{Engine: b.Engine, DB: b.DB, Now: b.clock.Now}
 	for _, name := range lifecycle.StateNames(lifecycle.HostStates()) {
-		h := &hostRecord{}
-		h.API.Status, h.API.Progress = conv.Pointer(name), nil
 		if name == lifecycle.HostInstallingInProgress {
 			continue // by its stage: see the scenarios
 		}
-		by, waitsFor := a.hostExit(h)
+		by, waitsFor := audit.HostExit(site, &models.Host{Status: &name})
 		require.True(t, !by.IsZero() || waitsFor != "", "host state %s", name)
 	}
 	for _, name := range lifecycle.StateNames(lifecycle.ClusterStates()) {
-		row := &clusterRecord{}
-		row.API.Status = conv.Pointer(name)
-		by, waitsFor := a.clusterExit(row)
+		by, waitsFor := audit.ClusterExit(site, &models.Cluster{Status: &name})
 		require.True(t, !by.IsZero() || waitsFor != "", "cluster state %s", name)
 	}
 }

@@ -25,6 +25,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"landfall/appliance/ams/outbox"
+	"landfall/appliance/engine/audit"
 	"landfall/appliance/engine/lifecycle"
 	"landfall/appliance/mirror"
 	"landfall/appliance/release"
@@ -42,7 +43,8 @@ type bench struct {
 	*Engine
 	clock     *clockwork.FakeClock
 	releases  *testReleases
-	authority string // PEM
+	authority string         // PEM
+	auditor   *audit.Auditor // nil: changes are not checked
 }
 
 func newBench(t testing.TB) *bench {
@@ -60,12 +62,25 @@ func newBench(t testing.TB) *bench {
 // engineOver starts an engine over a database that may have been used by another before.
 func (b *bench) engineOver(db *store.DB) *Engine {
 	e, err := New(Options{
-		DB: db, Releases: b.releases, Mirror: &mirror.Rules{}, Clock: b.clock, URL: "http://appliance.site.test:8090",
+		Observer: b.observe,
+		DB:       db, Releases: b.releases, Mirror: &mirror.Rules{}, Clock: b.clock,
+		URL: "http://appliance.site.test:8090",
 		ReleaseList: []ReleaseImage{{OpenshiftVersion: "4.20.8", CPUArchitecture: "x86_64",
 			URL: "quay.io/release:4.20.8", Default: true}},
 	})
 	require.NoError(b, err)
 	return e
+}
+
+func (b *bench) observe(e *Engine, c Committed) {
+	if b.auditor != nil {
+		b.auditor.Check(audit.Site{Engine: e, DB: e.DB, Now: b.clock.Now}, audit.Change(c))
+	}
+}
+
+// sweep checks the whole store.
+func (b *bench) sweep() *audit.Violation {
+	return b.auditor.Sweep(audit.Site{Engine: b.Engine, DB: b.DB, Now: b.clock.Now})
 }
 
 // testReleases has one release, whose installer writes the smallest files that are taken for a

@@ -9,18 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestTheClockWatch(t *testing.T) {
-	// A time without a monotonic reading goes with the wall clock; with one, Add moves both. A jump
-	// is a wall clock that went another way than the monotonic one, which only a machine that slept
-	// or was set can show; so the steps are made by hand.
-	w := &clockWatch{}
-	began := time.Now()
-	require.Zero(t, w.look(began), "the first look has nothing to compare with")
-	require.Zero(t, w.look(began.Add(8*time.Hour)), "time that passed is no jump")
-	require.Zero(t, w.look(noon), "nor is there one without a monotonic clock")
-}
-
-func TestHostsGetTimeToReportAfterTheClockWasSetBack(t *testing.T) {
+func TestClockJump_hostsGetTimeToReport(t *testing.T) {
 	b := newBench(t)
 	_, env := b.singleNode()
 	h := b.host(env, 1)
@@ -37,7 +26,7 @@ func TestHostsGetTimeToReportAfterTheClockWasSetBack(t *testing.T) {
 	h.require(lifecycle.HostDisconnected)
 }
 
-func TestAStageRunsOutInTimeAfterTheClockWasSetBack(t *testing.T) {
+func TestClockJump_stageEndsInTime(t *testing.T) {
 	b := newBench(t)
 	cluster, h := b.installing()
 	require.NoError(t, h.progress("Writing image to disk", "42%"))

@@ -10,15 +10,13 @@ import (
 	"github.com/openshift/assisted-service/models"
 
 	"landfall/appliance/engine/lifecycle"
+	"landfall/appliance/engine/presence"
 	"landfall/store"
 )
 
 const (
 	// dueAtOnce bounds how many deadlines one transaction handles.
 	dueAtOnce = 256
-	// sleepGap is how far the wall clock may run ahead of a wait before the machine is taken to
-	// have slept.
-	sleepGap = 30 * time.Second
 	// lookAhead is how far before they pass deadlines are set forward, when others have passed.
 	lookAhead = 30 * time.Second
 	// quiet is the longest wait when no deadline is set.
@@ -52,9 +50,9 @@ func silenceMatters(h *hostRecord) bool {
 // machine after it slept, could hear of what ends it. Nobody is blamed for the time that the
 // appliance was away.
 func (e *Engine) since(recorded strfmt.DateTime) time.Time {
-	started, at := e.presence.startedAt(), time.Time(recorded)
+	started, at := e.presence.Started(), time.Time(recorded)
 	// of a time that is yet to come: the clock was set back
-	if started.After(at) || at.After(e.Clock.Now().Add(sleepGap)) {
+	if started.After(at) || at.After(e.Clock.Now().Add(presence.ClockTolerance)) {
 		return started
 	}
 	return at
@@ -136,7 +134,7 @@ func (c *change) setHostDeadline(key string, h *hostRecord) error {
 func (c *change) nextForHost(key string, h *hostRecord) time.Time {
 	var next time.Time
 	if silenceMatters(h) {
-		next = c.e.presence.lastSeen(key, time.Time(h.API.CheckedInAt), c.now).Add(c.e.Timeouts.HostDisconnected)
+		next = c.e.presence.LastContact(key, time.Time(h.API.CheckedInAt), c.now).Add(c.e.Timeouts.HostDisconnected)
 	}
 	limit, _ := c.hostLimit(h)
 	if *h.API.Status == lifecycle.HostPendingUserAction && !c.now.Before(limit) {
@@ -152,7 +150,7 @@ func (e *Engine) clusterLimit(row *clusterRecord) (time.Time, bool) {
 	case lifecycle.ClusterPreparing:
 		return since.Add(e.Timeouts.ClusterPreparing), true
 	case lifecycle.ClusterFinalizing:
-		return since.Add(e.Timeouts.Finalizing), !e.warnsOnly(&row.API)
+		return since.Add(e.Timeouts.Finalizing), !e.WarnsOnly(&row.API)
 	case lifecycle.ClusterFailed, lifecycle.ClusterCancelled:
 		began, limit := logsLimit(row.API.LogsInfo, row.API.StatusUpdatedAt, row.API.ControllerLogsStartedAt,
 			row.API.ControllerLogsCollectedAt,
@@ -247,7 +245,8 @@ func (e *Engine) sleep(ctx context.Context, wait time.Duration) bool {
 	case <-e.alarm:
 		e.noticeJump()
 	case <-timer.Chan():
-		if e.noticeJump(); e.Clock.Now().Sub(began) > wait+sleepGap { // also where there is no monotonic clock to tell
+		// also where there is no monotonic clock to tell
+		if e.noticeJump(); e.Clock.Now().Sub(began) > wait+presence.ClockTolerance {
 			e.clockJumped(e.Clock.Now(), e.Clock.Now().Sub(began)-wait)
 		}
 	}
@@ -360,4 +359,4 @@ func (c *change) passDeadline(deadline store.Deadline) error {
 }
 
 // seen notes that a host was heard.
-func (e *Engine) seen(key string) { e.presence.of(key).seen.Store(e.Clock.Now().UnixNano()) }
+func (e *Engine) seen(key string) { e.presence.Of(key).Contacted(e.Clock.Now()) }

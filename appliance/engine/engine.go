@@ -14,8 +14,11 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/go-openapi/strfmt"
 	"github.com/google/go-containerregistry/pkg/authn"
@@ -28,6 +31,7 @@ import (
 	"landfall/appliance/engine/description"
 	"landfall/appliance/engine/lifecycle"
 	"landfall/appliance/engine/operator"
+	"landfall/appliance/engine/presence"
 	"landfall/appliance/engine/validation"
 	"landfall/appliance/mirror"
 	"landfall/appliance/release"
@@ -117,6 +121,9 @@ type Options struct {
 	// WithoutAMS says that this site never speaks to OpenShift Cluster Manager: an installed
 	// cluster that is deleted is not kept for it to hear of.
 	WithoutAMS bool
+	// Observer is called after each change was committed, for the checks of simulations and tests;
+	// nil: none.
+	Observer func(e *Engine, c Committed)
 	// Projector follows each change with objects of another API, in its transaction; nil: nobody
 	// does.
 	Projector Projector
@@ -127,22 +134,22 @@ type Options struct {
 // goroutines at once.
 type Engine struct {
 	Options
-	presence   *presence
-	watch      clockWatch
-	parsed     *parsedFacts
-	judged     judgements
-	renderings renderings
-	events     eventIndex
-	budgets    eventBudgets
-	replies    keyedLocks
-	hosts      *lifecycle.Machine[lifecycle.HostSituation]
-	clusters   *lifecycle.Machine[lifecycle.ClusterSituation]
-	judge      judge         // nil: the validations
-	auditor    *Auditor      // nil: nobody checks what is committed
-	wakesAt    atomic.Int64  // when the wait for the next deadline ends (UnixNano); 0: it is being looked for
-	alarm      chan struct{} // a deadline was set that comes before that
-	work       chan struct{} // the set of clusters to prepare changed
-	unfrozen   chan string   // infra-envs whose recipe waits for the agent's pull spec
+	presence     *presence.Hosts
+	clockWatch   presence.ClockWatch
+	clockSetBack atomic.Bool // deadlines must be computed again
+	parsed       *parsedFacts
+	judged       judgements
+	renderings   renderings
+	events       eventIndex
+	budgets      eventBudgets
+	replies      keyedLocks
+	hosts        *lifecycle.Machine[lifecycle.HostSituation]
+	clusters     *lifecycle.Machine[lifecycle.ClusterSituation]
+	judge        judge         // nil: the validations
+	wakesAt      atomic.Int64  // when the wait for the next deadline ends (UnixNano); 0: it is being looked for
+	alarm        chan struct{} // a deadline was set that comes before that
+	work         chan struct{} // the set of clusters to prepare changed
+	unfrozen     chan string   // infra-envs whose recipe waits for the agent's pull spec
 
 	awaitedChange chan struct{} // the set of hosts that are waited for in their clusters changed
 }
@@ -169,7 +176,7 @@ func New(options Options) (*Engine, error) {
 	options.EventLimits = options.EventLimits.orDefaults()
 	return &Engine{
 		Options:  options,
-		presence: newPresence(options.Clock.Now()),
+		presence: presence.New(options.Clock.Now()),
 		parsed:   newParsedFacts(parsedFactsLimit),
 		hosts:    lifecycle.HostMachine(),
 		clusters: lifecycle.ClusterMachine(),
@@ -288,10 +295,10 @@ func (e *Engine) remember(c *change) {
 // store's own affair.
 func (e *Engine) announce(c *change) {
 	for _, key := range c.touchedHosts {
-		e.presence.forget(key)
+		e.presence.Invalidate(key)
 	}
 	for _, key := range c.gone {
-		e.presence.remove(key)
+		e.presence.Remove(key)
 		e.parsed.drop(key)
 		e.judged.drop(key)
 		e.renderings.drop(hostSubject(key), reportSubject(key))
@@ -314,14 +321,32 @@ func (e *Engine) announce(c *change) {
 		default:
 		}
 	}
-	if e.auditor != nil {
-		e.auditor.look(c)
+	if e.Observer != nil {
+		e.Observer(e, c.committed())
 	}
 	e.budgets.keep(c.budgets)
 	for _, line := range c.lines {
 		e.Logger.Log(c.ctx, line.level, line.message, line.attrs...)
 	}
 }
+
+// Committed names the records that a committed change wrote, and the hosts that it deleted, by
+// their keys.
+type Committed struct {
+	Clusters, Hosts, DeletedHosts []string
+}
+
+func (c *change) committed() Committed {
+	return Committed{Clusters: slices.Collect(maps.Keys(c.dirtyClusters)),
+		Hosts: slices.Collect(maps.Keys(c.dirtyHosts)), DeletedHosts: c.gone}
+}
+
+// ContactsSince returns since when hosts could contact this process without a gap: since its start,
+// or since the machine's clock jumped.
+func (e *Engine) ContactsSince() time.Time { return e.presence.Started() }
+
+// LastContact returns when a host, by its key, contacted this process last; false for never.
+func (e *Engine) LastContact(hostKey string) (time.Time, bool) { return e.presence.Polled(hostKey) }
 
 func (e *Engine) newID() strfmt.UUID {
 	return strfmt.UUID(uuid.Must(uuid.NewRandomFromReader(e.Random)).String())

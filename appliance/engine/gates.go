@@ -23,7 +23,7 @@ func (e *Engine) refuseWithout(capability, feature string) error {
 // organization may.
 func (e *Engine) softTimeouts() bool { return e.Capable != nil && e.Capable(capabilitySoftTimeouts) }
 
-// warnsOnly tells whether the limits of stages only warn for a cluster and its hosts.
-func (e *Engine) warnsOnly(cluster *models.Cluster) bool {
+// WarnsOnly reports whether the limits of stages only warn for a cluster and its hosts.
+func (e *Engine) WarnsOnly(cluster *models.Cluster) bool {
 	return e.Timeouts.WarnOnly || cluster != nil && cluster.OrgSoftTimeoutsEnabled
 }

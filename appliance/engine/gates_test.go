@@ -44,6 +44,6 @@ func TestCapabilitiesGateFeaturesWhereTheSiteSaysSo(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, ignore(several))
 	require.True(t, several.OrgSoftTimeoutsEnabled)
-	require.True(t, b.warnsOnly(several))
-	require.False(t, b.warnsOnly(plain), "clusters keep what they were made with")
+	require.True(t, b.WarnsOnly(several))
+	require.False(t, b.WarnsOnly(plain), "clusters keep what they were made with")
 }

@@ -328,7 +328,7 @@ func (e *Engine) showHost(tx *store.Tx, h *hostRecord, withFacts bool) (*models.
 	// as the Assisted Installer shows it
 	shown.RequestedHostname = orText(orText(shown.RequestedHostname, h.Hostname), shown.ID.String())
 	key := hostKey(h)
-	if seen, ok := e.presence.polled(key); ok {
+	if seen, ok := e.presence.Polled(key); ok {
 		shown.CheckedInAt = strfmt.DateTime(seen)
 	}
 	validations, err := loadValidations(tx, hostSubject(key))

@@ -11,6 +11,7 @@ import (
 	"github.com/go-openapi/swag/conv"
 	"github.com/openshift/assisted-service/models"
 
+	"landfall/appliance/engine/canonical"
 	"landfall/appliance/engine/inventory"
 	"landfall/appliance/engine/network"
 	"landfall/appliance/engine/validation"
@@ -109,25 +110,25 @@ func (c *change) judgementOf(key string) (judged, bool) {
 	return c.e.judged.get(key)
 }
 
-// The summaries of which digests of inputs are made.
+// The encodings from which digests of inputs are computed.
 var (
-	sumHost     = summerOf[models.Host]()
-	sumInfraEnv = summerOf[models.InfraEnv]()
-	sumRoster   = summerOf[rosterInputs]()
-	sumCatalogs = summerOf[map[string]string]()
+	encodeHost     = canonical.EncoderOf[models.Host]()
+	encodeInfraEnv = canonical.EncoderOf[models.InfraEnv]()
+	encodeRoster   = canonical.EncoderOf[rosterInputs]()
+	encodeCatalogs = canonical.EncoderOf[map[string]string]()
 )
 
-// summarySize is about what a summary takes in bytes.
-const summarySize = 4 << 10
+// encodingSize is the usual size of an encoding in bytes.
+const encodingSize = 4 << 10
 
 // inputsOf is a digest of all that the validations of a host look at.
 func (c *change) inputsOf(h *hostRecord, env *infraEnvRecord, w *roster) [sha256.Size]byte {
 	record := h.API
 	record.UpdatedAt = time.Time{} // of its last writing
-	c.scratch = sumHost(slices.Grow(c.scratch[:0], summarySize), &record)
+	c.scratch = encodeHost(slices.Grow(c.scratch[:0], encodingSize), &record)
 	c.scratch = binary.LittleEndian.AppendUint64(c.scratch, h.Reported)
 	c.scratch = strconv.AppendBool(strconv.AppendBool(c.scratch, c.connected(h)), h.restarts())
-	c.scratch = sumInfraEnv(c.scratch, &env.API)
+	c.scratch = encodeInfraEnv(c.scratch, &env.API)
 	if w != nil {
 		c.scratch = append(c.scratch, w.digest()...)
 	}
@@ -159,7 +160,7 @@ func (w *roster) digest() []byte {
 			inputs.Peers[i] = peerInputs{string(h.ID()), h.Hostname(), h.Record.FencingCredentials,
 				h.Role(), h.Inventory != nil}
 		}
-		sum := sha256.Sum256(sumRoster(make([]byte, 0, summarySize), &inputs))
+		sum := sha256.Sum256(encodeRoster(make([]byte, 0, encodingSize), &inputs))
 		w.inputs = sum[:]
 	}
 	return w.inputs
@@ -198,7 +199,7 @@ func (c *change) judgeCluster(w *roster) (judgement, error) {
 // clusterInputs is a digest of all that the validations of a cluster look at.
 func (w *roster) clusterInputs(input validation.ClusterInput) [sha256.Size]byte {
 	text := strconv.AppendBool(nil, input.CustomManifests)
-	text = sumCatalogs(text, &input.MissingCatalogs)
+	text = encodeCatalogs(text, &input.MissingCatalogs)
 	text = append(append(text, w.digest()...), w.members()...)
 	return sha256.Sum256(text)
 }

@@ -323,7 +323,7 @@ func (e *Engine) appendHost(answer JSON, tx *store.Tx, key string, revision uint
 		answer = append(answer, []byte(","), reports.text[1:])
 	}
 	at := host.at
-	if seen, ok := e.presence.polled(key); ok {
+	if seen, ok := e.presence.Polled(key); ok {
 		at = seen
 	}
 	return append(answer, []byte(`,"checked_in_at":"`+strfmt.DateTime(at).String()+`"}`)), nil

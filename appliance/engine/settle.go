@@ -249,7 +249,7 @@ func (c *change) validateHost(h *hostRecord, host *inventory.Host, env *infraEnv
 func (c *change) situation(h *hostRecord, cluster *models.Cluster, found judgement) lifecycle.HostSituation {
 	s := lifecycle.HostSituation{
 		Verdict: found.verdict, Failing: found.failing, DiskError: h.DiskError, ImagesError: h.ImagesError,
-		Connected: c.connected(h), Restarting: h.restarts(), Joins: h.day2(), WarnOnly: c.e.warnsOnly(cluster),
+		Connected: c.connected(h), Restarting: h.restarts(), Joins: h.day2(), WarnOnly: c.e.WarnsOnly(cluster),
 		ConnectionTimedOut: h.API.ConnectionTimedOut, DiskReady: h.DiskOK, ImagesReady: h.ImagesOK,
 	}
 	if h.Joining != nil {
@@ -386,7 +386,7 @@ func severityOf(state string) string {
 
 // connected tells whether a host was heard within the limit, and is not about to be switched off.
 func (c *change) connected(h *hostRecord) bool {
-	return !h.restarts() && c.now.Sub(c.e.presence.lastSeen(hostKey(h), time.Time(h.API.CheckedInAt),
+	return !h.restarts() && c.now.Sub(c.e.presence.LastContact(hostKey(h), time.Time(h.API.CheckedInAt),
 		c.now)) < c.e.Timeouts.HostDisconnected
 }
 
@@ -415,7 +415,7 @@ func (c *change) refreshUnbound(key string) error {
 func (c *change) refreshState(w *roster) (bool, error) {
 	row := w.row
 	s := clusterSituation(row)
-	s.Verdict, s.WarnOnly = validation.Ready, c.e.warnsOnly(&row.API)
+	s.Verdict, s.WarnOnly = validation.Ready, c.e.WarnsOnly(&row.API)
 	if slices.Contains(lifecycle.ClusterOpenStates, *row.API.Status) {
 		found, err := c.judgeCluster(w)
 		if err != nil {

@@ -5,17 +5,19 @@ import (
 	"slices"
 
 	"landfall/appliance/ams/outbox"
+	"landfall/appliance/engine/audit"
 	"landfall/appliance/engine/lifecycle"
 )
 
-// check holds the invariants after a change: those of every [Auditor], and two that a walk can hold
-// more closely, because it knows all that its site has gone through:
+// check holds the invariants after a change: those of every [audit.Auditor], and two that a walk
+// can hold more closely, because it knows all that its site has gone through:
 //
 //   - each event that was told is in the store;
 //   - what AMS is to hear is what the cluster's history calls for, one generation a difference.
 func (s *site) check(c *change) {
 	s.countEvents(c)
-	if err := errors.Join(s.auditor.lookIn(s.tx, c), s.auditor.checkLists(s.tx)); err != nil {
+	if err := errors.Join(s.auditor.CheckIn(s.tx, s.audited(), audit.Change(c.committed())),
+		s.auditor.CheckMembership(s.tx)); err != nil {
 		s.fail("%v", err)
 	}
 	if found := s.auditor.Violation(); found != nil {
@@ -29,6 +31,8 @@ func (s *site) check(c *change) {
 		s.checkOutbox(row)
 	}
 }
+
+func (s *site) audited() audit.Site { return audit.Site{Engine: s.e, DB: s.e.DB, Now: s.clock.Now} }
 
 // countEvents counts what a change has told.
 func (s *site) countEvents(c *change) {
@@ -80,7 +84,7 @@ func (s *site) checkOutbox(row *clusterRecord) {
 // checkRest tells whether what is left after silence is where something must come from outside.
 func (s *site) checkRest() {
 	err := hostRows.Each(s.tx, "", func(key string, h *hostRecord) error {
-		if by, _ := s.auditor.hostExit(h); !by.IsZero() {
+		if by, _ := audit.HostExit(s.audited(), &h.API); !by.IsZero() {
 			s.fail("host %s stays %s and was to move by %s", key, *h.API.Status, by)
 		}
 		return nil
@@ -90,7 +94,7 @@ func (s *site) checkRest() {
 		s.fail("%v %v", err, getErr)
 		return
 	}
-	if by, _ := s.auditor.clusterExit(row); !by.IsZero() {
+	if by, _ := audit.ClusterExit(s.audited(), &row.API); !by.IsZero() {
 		s.fail("the cluster stays %s and was to move by %s", *row.API.Status, by)
 	}
 }
@@ -102,9 +106,9 @@ func (s *site) checkEmpty() {
 	}
 	events := 0
 	for _, err := range []error{
-		hostRows.Keys(s.tx, "", s.auditor.leftover("the site", "a host")), clusterRows.Keys(s.tx, "",
-			s.auditor.leftover("the site", "a cluster")),
-		s.auditor.lookAtRest(s.tx, nil, nil),
+		hostRows.Keys(s.tx, "", s.auditor.Leftover("the site", "a host")), clusterRows.Keys(s.tx, "",
+			s.auditor.Leftover("the site", "a cluster")),
+		s.auditor.CheckRest(s.tx, s.audited(), nil, nil),
 		eventRows.Keys(s.tx, "", func(string) error { events++; return nil }),
 	} {
 		if err != nil {

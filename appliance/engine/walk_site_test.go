@@ -14,6 +14,7 @@ import (
 	"github.com/openshift/assisted-service/models"
 
 	"landfall/appliance/ams/outbox"
+	"landfall/appliance/engine/audit"
 	"landfall/appliance/engine/lifecycle"
 	"landfall/appliance/engine/steps"
 	"landfall/appliance/engine/validation"
@@ -44,7 +45,7 @@ type site struct {
 	over    bool
 	trace   []string
 	fault   string
-	auditor *Auditor
+	auditor *audit.Auditor
 	events  int
 	outbox  outbox.Desired // as the cluster's history calls for it
 	history bool           // the cluster has one
@@ -141,7 +142,7 @@ func (s *site) do(what string, fn func(*change) error) {
 		return
 	}
 	for _, key := range c.gone {
-		s.e.presence.remove(key)
+		s.e.presence.Remove(key)
 	}
 	s.check(c)
 }
@@ -343,7 +344,7 @@ func (s *site) newHost(c *change, row *clusterRecord, chapter int, role models.H
 	}
 	s.e.seen(w.key())
 	c.saveHost(h)
-	s.auditor.told[w.id] = *h.API.Status
+	s.auditor.Started(w.id, *h.API.Status)
 	return hostPlaces.Add(c.tx, w.id+"/"+w.env)
 }
 

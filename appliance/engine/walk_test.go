@@ -14,6 +14,7 @@ import (
 	"github.com/jonboulle/clockwork"
 	"github.com/stretchr/testify/require"
 
+	"landfall/appliance/engine/audit"
 	"landfall/appliance/engine/lifecycle"
 	"landfall/appliance/mirror"
 	"landfall/store"
@@ -82,9 +83,8 @@ func TestRandomWalks(t *testing.T) {
 
 func walk(t *testing.T, e *Engine, clock *clockwork.FakeClock, seen *coverage, n uint64) {
 	rng := rand.New(rand.NewPCG(*walkSeed, n))
-	s := &site{e: e, clock: clock, rng: rng, seen: seen, ctx: t.Context(), auditor: newAuditor(),
+	s := &site{e: e, clock: clock, rng: rng, seen: seen, ctx: t.Context(), auditor: audit.New(),
 		aim: seen.aims[n%uint64(len(seen.aims))]}
-	s.auditor.e = e
 	e.judge, e.Timeouts.WarnOnly = s, n%3 == 0
 	err := e.DB.Update(t.Context(), func(tx *store.Tx) error {
 		s.tx = tx
@@ -95,8 +95,8 @@ func walk(t *testing.T, e *Engine, clock *clockwork.FakeClock, seen *coverage, n
 		t.Error(err)
 	}
 	for _, h := range s.hosts {
-		e.presence.remove(walkEnv + "/" + h.id)
-		e.presence.remove(walkPool + "/" + h.id)
+		e.presence.Remove(walkEnv + "/" + h.id)
+		e.presence.Remove(walkPool + "/" + h.id)
 	}
 	if s.fault != "" {
 		t.Errorf("walk %d (-walks %d -walkseed %d): %s\n%s", n, *walks, *walkSeed, s.fault, strings.Join(s.trace, "\n"))

@@ -23,6 +23,7 @@ import (
 	"github.com/google/uuid"
 
 	"landfall/appliance/engine"
+	"landfall/appliance/engine/audit"
 	"landfall/appliance/mirror"
 	"landfall/appliance/release"
 	"landfall/store"
@@ -41,7 +42,7 @@ type appliance struct {
 	db       *store.DB
 	engine   *engine.Engine
 	stepper  engine.Stepper
-	auditor  *engine.Auditor
+	auditor  *audit.Auditor
 	random   *rand.ChaCha8
 	releases *releases
 
@@ -57,7 +58,8 @@ func newAppliance(s *site) (*appliance, error) {
 	var seed [32]byte
 	binary.LittleEndian.PutUint64(seed[:], s.seed)
 	binary.LittleEndian.PutUint64(seed[8:], uint64(s.number))
-	a := &appliance{site: s, random: rand.NewChaCha8(seed), preparing: make(map[string]string)}
+	a := &appliance{site: s, random: rand.NewChaCha8(seed), preparing: make(map[string]string),
+		auditor: audit.New()}
 	var err error
 	if a.releases, err = newReleases(a.random, s.began); err != nil {
 		return nil, err
@@ -73,22 +75,23 @@ func (a *appliance) switchOn() (err error) {
 	}
 	a.engine, err = engine.New(engine.Options{
 		DB: a.db, Releases: a.releases, Mirror: &mirror.Rules{}, Clock: s.clock, URL: "http://appliance.site.test:8090",
-		Random: a.random,
-		Images: engine.Images{Agent: agentImage},
+		Random:   a.random,
+		Observer: func(e *engine.Engine, c engine.Committed) { a.auditor.Check(a.audited(e), audit.Change(c)) },
+		Images:   engine.Images{Agent: agentImage},
 		ReleaseList: []engine.ReleaseImage{{OpenshiftVersion: version, CPUArchitecture: "x86_64",
 			URL: "registry.site.test:5000/openshift/release:" + version, Default: true}},
 	})
 	if err != nil {
 		return errors.Join(err, a.db.Close())
 	}
-	if a.auditor == nil {
-		a.auditor = engine.NewAuditor(a.engine)
-	} else {
-		a.auditor.Follow(a.engine)
-	}
 	a.stepper, a.up, a.known = a.engine.Stepper(), true, false
 	clear(a.preparing)
 	return nil
+}
+
+// audited returns what the auditor reads of an engine.
+func (a *appliance) audited(e *engine.Engine) audit.Site {
+	return audit.Site{Engine: e, DB: a.db, Now: a.site.clock.Now}
 }
 
 func (a *appliance) close() error {
@@ -182,7 +185,7 @@ func (a *appliance) tidy() error {
 		return nil
 	}
 	a.handleDue()
-	if found := a.auditor.Sweep(); found != nil {
+	if found := a.auditor.Sweep(a.audited(a.engine)); found != nil {
 		return found
 	}
 	err := a.db.Compact(a.site.ctx, a.tidied)

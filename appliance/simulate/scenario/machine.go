@@ -12,6 +12,7 @@ import (
 	"github.com/openshift/assisted-service/models"
 
 	"landfall/appliance/engine"
+	"landfall/appliance/engine/audit"
 	"landfall/appliance/simulate"
 )
 
@@ -255,7 +256,7 @@ func (m *machine) reply(reply *models.StepReply) {
 	case err == nil && reply.ExitCode == 0:
 		m.sent[reply.StepType] = reply.Output
 	case engine.KindOf(err) == engine.Invalid:
-		m.slot.site.fail(&engine.Violation{
+		m.slot.site.fail(&audit.Violation{
 			Invariant: "what an agent replies is understood", Objects: []string{m.hw.ID(), string(reply.StepType)},
 			Found: strings.TrimSuffix(err.Error(), "."),
 		})

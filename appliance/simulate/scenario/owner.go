@@ -11,6 +11,7 @@ import (
 	"github.com/openshift/assisted-service/models"
 
 	"landfall/appliance/engine"
+	"landfall/appliance/engine/audit"
 	"landfall/appliance/simulate"
 )
 
@@ -208,7 +209,7 @@ func (s *slot) attend() (until time.Time) {
 		return s.live(cluster)
 	default:
 		if time.Duration(s.now().Sub(s.since)) > deadTime+giveUpTime {
-			s.site.fail(&engine.Violation{Invariant: "no state is without an exit", Objects: []string{s.cluster},
+			s.site.fail(&audit.Violation{Invariant: "no state is without an exit", Objects: []string{s.cluster},
 				Found: "it has been " + status + " for days"})
 		}
 	}

@@ -30,7 +30,7 @@ type Options struct {
 type Progress struct{ Sites, Of, Installations, Checks int }
 
 // Run plays a scenario. It ends with the first site, by number, at which something was wrong: an
-// *ErrorAt, often of an *engine.Violation. The report tells of what was played until then.
+// *ErrorAt, often of an *audit.Violation. The report tells of what was played until then.
 func Run(ctx context.Context, s *Scenario, o Options) (*Report, error) {
 	if o.Now == nil {
 		o.Now = time.Now

@@ -99,7 +99,7 @@ func TestAViolationEndsThePlayWithSeedSiteDayAndWhatWasWrong(t *testing.T) {
 
 // auditorSweep is the look at all that there is.
 func (s *site) auditorSweep() error {
-	if found := s.auditor.Sweep(); found != nil {
+	if found := s.auditor.Sweep(s.audited(s.engine)); found != nil {
 		return found
 	}
 	return nil

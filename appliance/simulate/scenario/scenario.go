@@ -1,7 +1,7 @@
 // Package scenario plays whole sites at length: appliances with their real engine over a real
 // store, machines that boot, are installed, break and come back, and people who press buttons,
 // under a clock that is moved from one event to the next. Thousands of days pass in a minute. After
-// each change the engine's auditor checks what may never be otherwise (see engine.Auditor).
+// each change an auditor checks what may never be otherwise (see package audit).
 //
 // A scenario is a file (see examples/). Each of its sites has an appliance of its own and is played
 // by one goroutine, by a random source of its own: the same seed gives the same year, and one site

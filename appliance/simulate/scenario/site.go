@@ -12,6 +12,7 @@ import (
 	"github.com/jonboulle/clockwork"
 
 	"landfall/appliance/engine"
+	"landfall/appliance/engine/audit"
 	"landfall/appliance/simulate"
 )
 
@@ -241,7 +242,7 @@ func (e *ErrorAt) Error() string {
 	return fmt.Sprintf("seed %d, site %d (%s), day %d: %v", e.Seed, e.Site, e.Name, e.Day, e.Reason)
 }
 
-// Unwrap gives what went wrong, often an *engine.Violation.
+// Unwrap gives what went wrong, often an *audit.Violation.
 func (e *ErrorAt) Unwrap() error { return e.Reason }
 
 func (s *site) errorAt() error {
@@ -261,7 +262,7 @@ func (s *site) ask(what string, request func(*engine.Engine) error) error {
 	}
 	err := request(s.engine)
 	if err != nil && engine.KindOf(err) == 0 {
-		s.fail(&engine.Violation{Invariant: "an answer or a refusal", Objects: []string{what}, Found: err.Error()})
+		s.fail(&audit.Violation{Invariant: "an answer or a refusal", Objects: []string{what}, Found: err.Error()})
 	}
 	return err
 }

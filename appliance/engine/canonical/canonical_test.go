@@ -1,4 +1,4 @@
-package engine
+package canonical
 
 import (
 	"encoding/json"
@@ -83,8 +83,8 @@ func alter(r *rand.Rand, v reflect.Value) {
 	}
 }
 
-func requireSummariesAsJSON[T any](t *testing.T) {
-	sum := summerOf[T]()
+func requireEncodedAsJSON[T any](t *testing.T) {
+	encode := EncoderOf[T]()
 	r := rand.New(rand.NewPCG(1, 1))
 	same, other := 0, 0
 	for range 300 {
@@ -93,8 +93,8 @@ func requireSummariesAsJSON[T any](t *testing.T) {
 		text, err := json.Marshal(&value)
 		require.NoError(t, err)
 		require.NoError(t, json.Unmarshal(text, &kept))
-		before := sum(nil, &value)
-		require.Equal(t, before, sum(nil, &kept), "what is read back has the same summary: %s", text)
+		before := encode(nil, &value)
+		require.Equal(t, before, encode(nil, &kept), "what is read back has the same encoding: %s", text)
 		for range 5 {
 			alter(r, reflect.ValueOf(&kept).Elem())
 			altered, err := json.Marshal(&kept)
@@ -104,7 +104,7 @@ func requireSummariesAsJSON[T any](t *testing.T) {
 			} else {
 				other++
 			}
-			require.Equal(t, string(altered) == string(text), string(sum(nil, &kept)) == string(before), "%s\n%s",
+			require.Equal(t, string(altered) == string(text), string(encode(nil, &kept)) == string(before), "%s\n%s",
 				text, altered)
 		}
 	}
@@ -127,18 +127,25 @@ type inputKinds struct {
 	Hidden   []string             `json:"-"`
 }
 
+// peerInputs has an embedded list of names without tags.
+type peerInputs struct {
+	ID, Hostname, Fencing string
+	Role                  models.HostRole
+	Inventory             bool
+}
+
 type inputLeaf struct {
 	ID   strfmt.UUID     `json:"id"`
 	At   *time.Time      `json:"when"`
 	Then strfmt.DateTime `json:"then"`
 }
 
-func TestSummariesDifferWhereJSONDoes(t *testing.T) {
-	t.Run("host", requireSummariesAsJSON[models.Host])
-	t.Run("infra-env", requireSummariesAsJSON[models.InfraEnv])
-	t.Run("cluster", requireSummariesAsJSON[models.Cluster])
-	t.Run("groups", requireSummariesAsJSON[network.Groups])
-	t.Run("others", requireSummariesAsJSON[inputKinds])
-	t.Run("peer", requireSummariesAsJSON[peerInputs])
-	t.Run("catalogs", requireSummariesAsJSON[map[string]string])
+func TestEncoder_differsWhereJSONDoes(t *testing.T) {
+	t.Run("host", requireEncodedAsJSON[models.Host])
+	t.Run("infra-env", requireEncodedAsJSON[models.InfraEnv])
+	t.Run("cluster", requireEncodedAsJSON[models.Cluster])
+	t.Run("groups", requireEncodedAsJSON[network.Groups])
+	t.Run("others", requireEncodedAsJSON[inputKinds])
+	t.Run("peer", requireEncodedAsJSON[peerInputs])
+	t.Run("catalogs", requireEncodedAsJSON[map[string]string])
 }

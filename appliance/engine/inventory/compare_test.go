@@ -1,16 +1,13 @@
-package engine
+package inventory
 
 import (
 	"testing"
-	"time"
-
-	"landfall/appliance/engine/lifecycle"
 
 	"github.com/openshift/assisted-service/models"
 	"github.com/stretchr/testify/require"
 )
 
-func TestWhatOfAConnectivityReportIsNews(t *testing.T) {
+func TestSameConnectivity(t *testing.T) {
 	limit := 100.0
 	report := func(change func(*models.ConnectivityRemoteHost)) *models.ConnectivityReport {
 		host := &models.ConnectivityRemoteHost{
@@ -49,14 +46,14 @@ func TestWhatOfAConnectivityReportIsNews(t *testing.T) {
 			func(h *models.ConnectivityRemoteHost) { h.HostID = "00000000-0000-4000-8000-000000000002" }, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			require.Equal(t, c.same, sameReach(report(func(*models.ConnectivityRemoteHost) {}), report(c.change),
+			require.Equal(t, c.same, SameConnectivity(report(func(*models.ConnectivityRemoteHost) {}), report(c.change),
 				&limit))
 		})
 	}
-	require.False(t, sameReach(nil, report(func(*models.ConnectivityRemoteHost) {}), nil))
+	require.False(t, SameConnectivity(nil, report(func(*models.ConnectivityRemoteHost) {}), nil))
 }
 
-func TestWhatOfAnInventoryIsNews(t *testing.T) {
+func TestSameInventory(t *testing.T) {
 	inventory := func(change func(*models.Inventory)) *models.Inventory {
 		inv := &models.Inventory{
 			Hostname: "node-1", Memory: &models.Memory{UsableBytes: 1 << 30},
@@ -80,21 +77,8 @@ func TestWhatOfAnInventoryIsNews(t *testing.T) {
 		"another name":       {func(i *models.Inventory) { i.Hostname = "node-2" }, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			require.Equal(t, c.same, sameInventory(inventory(nothing), inventory(c.change)))
+			require.Equal(t, c.same, SameInventory(inventory(nothing), inventory(c.change)))
 		})
 	}
-	require.False(t, sameInventory(nil, inventory(nothing)))
-}
-
-func TestHostsThatComeHoursAfterEachOtherAreNoHoursApart(t *testing.T) {
-	b := newBench(t)
-	cluster, hosts := b.threeNodes(true)
-	b.pass(3*time.Hour, hosts...)
-	b.requireCluster(cluster, lifecycle.ClusterReady)
-	late := b.newHost(hosts[0].env, 4)
-	late.loadBalancer = false
-	require.NoError(t, late.register())
-	b.reportAll(append(hosts, late))
-	late.require(lifecycle.HostKnown)
-	b.requireCluster(cluster, lifecycle.ClusterReady)
+	require.False(t, SameInventory(nil, inventory(nothing)))
 }

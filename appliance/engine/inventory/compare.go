@@ -1,4 +1,4 @@
-package engine
+package inventory
 
 import (
 	"math"
@@ -8,17 +8,17 @@ import (
 	"github.com/openshift/assisted-service/models"
 )
 
-// How much a round trip may differ from the one that is kept without that being news, in ms and as
-// a share. No two measurements are the same, and a report that differs in nothing else would be
-// written by each host each minute.
+// A round trip may differ from the stored one by this many ms plus this share of it without being a
+// change. No two measurements are equal. Without the tolerance, each host would write a report each
+// minute.
 const (
 	roundTripJitter = 5
 	roundTripShare  = 0.2
 )
 
-// sameReach tells whether a connectivity report says nothing new against the one that is kept:
-// round trips may differ a little, on the same side of the limit (in ms, nil for none).
-func sameReach(kept, reported *models.ConnectivityReport, limit *float64) bool {
+// SameConnectivity reports whether a connectivity report holds the same facts as the stored one.
+// Round trips may differ a little on the same side of the limit (in ms, nil for none).
+func SameConnectivity(kept, reported *models.ConnectivityReport, limit *float64) bool {
 	if kept == nil || reported == nil {
 		return kept == reported
 	}
@@ -29,11 +29,11 @@ func sameReach(kept, reported *models.ConnectivityReport, limit *float64) bool {
 		return a.HostID == b.HostID && reflect.DeepEqual(a.L2Connectivity, b.L2Connectivity) &&
 			reflect.DeepEqual(a.MtuReport, b.MtuReport) &&
 			slices.EqualFunc(a.L3Connectivity, b.L3Connectivity,
-				func(a, b *models.L3Connectivity) bool { return sameTrip(a, b, limit) })
+				func(a, b *models.L3Connectivity) bool { return sameRoundTrip(a, b, limit) })
 	})
 }
 
-func sameTrip(kept, reported *models.L3Connectivity, limit *float64) bool {
+func sameRoundTrip(kept, reported *models.L3Connectivity, limit *float64) bool {
 	if kept == nil || reported == nil {
 		return kept == reported
 	}
@@ -47,10 +47,9 @@ func sameTrip(kept, reported *models.L3Connectivity, limit *float64) bool {
 	return alike == *kept
 }
 
-// sameInventory tells whether an inventory says nothing new against the one that is kept: what
-// disks say of themselves, by which nothing is decided, differs each time in their temperature and
-// hours.
-func sameInventory(kept, reported *models.Inventory) bool {
+// SameInventory reports whether an inventory holds the same facts as the stored one. The SMART data
+// of disks is ignored: no decision depends on it, and temperature and hours always differ.
+func SameInventory(kept, reported *models.Inventory) bool {
 	if kept == nil || reported == nil {
 		return kept == reported
 	}

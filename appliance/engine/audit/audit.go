@@ -1,0 +1,373 @@
+// Package audit checks the invariants of the engine. They are derived from what users rely on, not
+// from how the engine works: the package declares the parts of the store that it reads itself.
+//
+// Simulations and tests use it. The product does not. One change must follow another: the auditor
+// is not safe for concurrent use.
+package audit
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-openapi/swag/conv"
+	"github.com/openshift/assisted-service/models"
+
+	"landfall/appliance/ams/outbox"
+	"landfall/appliance/engine/lifecycle"
+	"landfall/store"
+)
+
+// Violation is an invariant that does not hold: a mistake in the engine, not in what it was asked
+// for.
+type Violation struct {
+	Invariant string   // such as "no host is in two clusters"
+	Objects   []string // keys of what it is about
+	Found     string   // a clause: what was found instead
+}
+
+func (v *Violation) Error() string {
+	return fmt.Sprintf("the invariant %q does not hold for %s: %s", v.Invariant, strings.Join(v.Objects, ", "), v.Found)
+}
+
+// The invariants that an [Auditor] checks.
+const (
+	Membership = "a host is in one cluster and one infra-env"
+	Exit       = "no state is without an exit"
+	Deadline   = "no deadline is lost"
+	Events     = "each change of a state has its event"
+	Outbox     = "the outbox tells the history"
+	IDs        = "ids are unique"
+	Remains    = "nothing is left of what was deleted"
+	Readable   = "what was written can be read"
+)
+
+// Engine is the part of an engine that the auditor reads besides the store.
+type Engine interface {
+	// ContactsSince returns since when the engine could be contacted by hosts without a gap.
+	ContactsSince() time.Time
+	// LastContact returns when a host, by its key, contacted this process last; false for never.
+	LastContact(hostKey string) (time.Time, bool)
+	// WarnsOnly reports whether limits of stages only warn for a cluster.
+	WarnsOnly(cluster *models.Cluster) bool
+}
+
+// Site is an engine and its store. The time-outs of the engine must be the default ones.
+type Site struct {
+	Engine     Engine
+	DB         *store.DB
+	Now        func() time.Time
+	WithoutAMS bool // clusters that are deleted are not reported to AMS
+}
+
+// Change names the records that a change of the engine wrote, and the hosts that it deleted, by
+// their keys.
+type Change struct {
+	Clusters, Hosts, DeletedHosts []string
+}
+
+// Auditor checks changes of an engine after they were committed, and the whole store on request. It
+// follows the events from the first one, also over restarts of the engine.
+type Auditor struct {
+	found   *Violation         // the first
+	states  map[string]string  // the state of each object according to its events
+	history map[string]*pastOf // of clusters
+	kinds   map[string]string  // kind of the object that each id names
+	last    string             // key of the newest event that was read
+	checked int
+}
+
+// pastOf holds what the events of a cluster require in its outbox entry.
+type pastOf struct {
+	installed, deleted bool
+	id                 string // the last that an installation gave it
+	generation         int
+}
+
+// New returns an auditor of a site whose store is empty.
+func New() *Auditor {
+	return &Auditor{states: make(map[string]string), history: make(map[string]*pastOf), kinds: make(map[string]string)}
+}
+
+// Started sets the state in which an object begins that has no event of its registration.
+func (a *Auditor) Started(id, state string) { a.states[id] = state }
+
+// Checked returns how many times an invariant was checked.
+func (a *Auditor) Checked() int { return a.checked }
+
+// Violation returns the first violation found, nil while all invariants hold.
+func (a *Auditor) Violation() *Violation { return a.found }
+
+func (a *Auditor) fail(invariant string, objects []string, format string, args ...any) {
+	if a.found == nil {
+		a.found = &Violation{invariant, objects, fmt.Sprintf(format, args...)}
+	}
+}
+
+// holds notes a check and what came of it.
+func (a *Auditor) holds(ok bool, invariant, object, format string, args ...any) {
+	a.checked++
+	if !ok {
+		a.fail(invariant, []string{object}, format, args...)
+	}
+}
+
+// Check checks the records that a committed change wrote.
+func (a *Auditor) Check(s Site, change Change) {
+	if a.found != nil {
+		return
+	}
+	if err := s.DB.View(func(tx *store.Tx) error { return a.CheckIn(tx, s, change) }); err != nil {
+		a.fail(Readable, nil, "%v", err)
+	}
+}
+
+// CheckIn checks the records that a change wrote, in a transaction that sees them.
+func (a *Auditor) CheckIn(tx *store.Tx, s Site, change Change) error {
+	if err := a.readEvents(tx, s); err != nil {
+		return err
+	}
+	for _, key := range change.Hosts {
+		if err := a.checkHost(tx, s, key); err != nil {
+			return err
+		}
+	}
+	for _, id := range change.Clusters {
+		if err := a.checkCluster(tx, s, id); err != nil {
+			return err
+		}
+	}
+	for _, key := range change.DeletedHosts {
+		if err := a.remainsOfHost(tx, s, key); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Sweep checks the whole store and returns the first violation found. All deadlines that are due
+// must have been handled.
+func (a *Auditor) Sweep(s Site) *Violation {
+	err := s.DB.View(func(tx *store.Tx) error {
+		var hostKeys, clusterIDs []string
+		err := errors.Join(
+			hosts.Keys(tx, "", func(key string) error { hostKeys = append(hostKeys, key); return nil }),
+			clusters.Keys(tx, "", func(id string) error { clusterIDs = append(clusterIDs, id); return nil }),
+		)
+		for _, key := range hostKeys {
+			err = errors.Join(err, a.checkHost(tx, s, key))
+		}
+		for _, id := range clusterIDs {
+			err = errors.Join(err, a.checkCluster(tx, s, id))
+		}
+		return errors.Join(err, a.CheckRest(tx, s, hostKeys, clusterIDs))
+	})
+	if err != nil {
+		a.fail(Readable, nil, "%v", err)
+	}
+	return a.found
+}
+
+func (a *Auditor) checkHost(tx *store.Tx, s Site, key string) error {
+	h, err := hosts.Get(tx, key)
+	if errors.Is(err, store.ErrNotFound) {
+		return nil // deleted by the same change
+	}
+	if err != nil {
+		return err
+	}
+	a.checkPlace(tx, key, h)
+	a.checkState("host", h.API.ID.String(), *h.API.Status)
+	a.checkID(h.API.ID.String(), "host")
+	by, waits := HostExit(s, &h.API)
+	a.checkExit(tx, s, "host/"+key, *h.API.Status, by, waits)
+	return nil
+}
+
+func (a *Auditor) checkCluster(tx *store.Tx, s Site, id string) error {
+	row, err := clusters.Get(tx, id)
+	if errors.Is(err, store.ErrNotFound) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	a.checkState("cluster", id, *row.API.Status)
+	a.checkID(id, "cluster")
+	if own := row.API.OpenshiftClusterID.String(); own != "" && !conv.Value(row.API.Imported) {
+		a.checkID(own, "the installed cluster "+id)
+	}
+	by, waits := ClusterExit(s, &row.API)
+	a.checkExit(tx, s, "cluster/"+id, *row.API.Status, by, waits)
+	wanted := *row.API.Status == lifecycle.ClusterPreparing && row.Preparation != nil && !row.Preparation.Done &&
+		row.Preparation.Failed == ""
+	a.holds(wanted == preparations.Exists(tx, id), Exit, id,
+		"the cluster is %s, and whether its preparation is to be run is %v", *row.API.Status, !wanted)
+	return a.checkOutbox(tx, id, row)
+}
+
+// checkPlace: a host is among the hosts of the cluster that it names and of no other, and in one
+// infra-env.
+func (a *Auditor) checkPlace(tx *store.Tx, key string, h *hostRecord) {
+	if h.API.ClusterID != nil {
+		id := h.API.ClusterID.String()
+		a.holds(clusterHosts.Exists(tx, id+"/"+key), Membership, key, "it names cluster %s, which does not list it",
+			id)
+		a.holds(clusters.Exists(tx, id), Membership, key, "it names cluster %s, which does not exist", id)
+	}
+	var envs []string
+	err := hostPlaces.Keys(tx, h.API.ID.String()+"/", func(place string) error {
+		envs = append(envs, strings.TrimPrefix(place, h.API.ID.String()+"/"))
+		return nil
+	})
+	a.holds(err == nil && slices.Equal(envs, []string{h.API.InfraEnvID.String()}), Membership,
+		key, "it is in the infra-envs %v: %v", envs, err)
+	a.holds(infraEnvs.Exists(tx, h.API.InfraEnvID.String()), Membership, key, "its infra-env does not exist")
+}
+
+func (a *Auditor) checkState(kind, id, status string) {
+	last, known := a.states[id]
+	if !known {
+		a.states[id] = status // it began so
+		return
+	}
+	a.holds(last == status, Events, kind+" "+id, "it is %s and its events end at %s", status, last)
+}
+
+func (a *Auditor) checkID(id, kind string) {
+	before, known := a.kinds[id]
+	a.kinds[id] = kind
+	a.holds(!known || before == kind, IDs, id, "it names %s and %s", before, kind)
+}
+
+// recheckInterval is within what time the engine looks again at an object that it looked at when it
+// was due and that did not move.
+const recheckInterval = time.Minute
+
+// checkExit: an object moves by itself by a time, and has a deadline by then; or somebody is waited
+// for.
+func (a *Auditor) checkExit(tx *store.Tx, s Site, key, status string, by time.Time, waitsFor string) {
+	if by.IsZero() {
+		a.holds(waitsFor != "", Exit, key, "it is %s, where nothing is waited for", status)
+		return
+	}
+	at, set := deadlines.At(tx, key)
+	if latest := s.Now().Add(recheckInterval); by.Before(latest) {
+		by = latest
+	}
+	// A clock may jump by as much as the engine does not notice.
+	a.holds(set && !at.After(by.Add(clockTolerance)), Deadline, key,
+		"it is %s and must be looked at by %s, but its deadline is %s", status, shortTime(by), deadlineText(at, set))
+}
+
+func deadlineText(at time.Time, set bool) string {
+	if !set {
+		return "none"
+	}
+	return shortTime(at)
+}
+
+func shortTime(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05") }
+
+// stateMoved is how the event of a new state tells it.
+var stateMoved = regexp.MustCompile(`: (\S+) -> (\S+)\. `)
+
+// readEvents follows what the new events tell.
+func (a *Auditor) readEvents(tx *store.Tx, s Site) error {
+	var keys []string
+	if err := events.KeysAfter(tx, a.last, func(key string) error {
+		keys = append(keys,
+			key)
+		return nil
+	}); err != nil {
+		return err
+	}
+	for _, key := range keys {
+		ev, err := events.Get(tx, key)
+		if err != nil {
+			return err
+		}
+		a.last = key
+		if err := a.follow(tx, s, ev); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (a *Auditor) follow(tx *store.Tx, s Site, ev *models.Event) error {
+	id := ""
+	switch ev.Name {
+	case "cluster_registration_succeeded":
+		a.history[ev.ClusterID.String()] = &pastOf{}
+	case "cluster_deregistered":
+		id = ev.ClusterID.String()
+		delete(a.states, id)
+		if past := a.history[id]; past != nil {
+			past.deleted = true
+		}
+		return a.remainsOfCluster(tx, s, id)
+	case "infra_env_deregistered":
+		return a.remainsOfInfraEnv(tx, ev.InfraEnvID.String())
+	case "host_registration_succeeded":
+		a.states[ev.HostID.String()] = lifecycle.HostDiscoveringUnbound
+		if ev.ClusterID != nil {
+			a.states[ev.HostID.String()] = lifecycle.HostDiscovering
+		}
+	case "host_deregistered":
+		delete(a.states, ev.HostID.String())
+	case "host_status_updated":
+		id = ev.HostID.String()
+	case "cluster_status_updated":
+		id = ev.ClusterID.String()
+	}
+	if id == "" {
+		return nil
+	}
+	states := stateMoved.FindStringSubmatch(conv.Value(ev.Message))
+	if states == nil {
+		a.fail(Events, []string{id}, "the event %q tells no states", conv.Value(ev.Message))
+		return nil
+	}
+	before, known := a.states[id]
+	a.holds(!known || before == states[1], Events, id, "an event tells %s -> %s of what was %s", states[1],
+		states[2], before)
+	a.states[id] = states[2]
+	if past := a.history[id]; past != nil && states[2] == lifecycle.ClusterInstalled {
+		past.installed = true
+	}
+	return nil
+}
+
+// checkOutbox: what AMS is to hear of a cluster is what its events call for.
+func (a *Auditor) checkOutbox(tx *store.Tx, id string, row *clusterRecord) error {
+	past := a.history[id]
+	if past == nil || conv.Value(row.API.Imported) || *row.API.Kind == "DisconnectedCluster" {
+		return nil
+	}
+	held, err := outbox.DesiredRows.Get(tx, id)
+	if err != nil {
+		a.fail(Outbox, []string{id}, "it has no entry: %v", err)
+		return nil
+	}
+	phase := outbox.Reserved
+	if past.installed {
+		phase = outbox.Active
+	}
+	if own := row.API.OpenshiftClusterID.String(); own != "" {
+		past.id = own
+	}
+	a.holds(held.Phase == phase && held.MustExist == past.installed, Outbox, id,
+		"AMS is to hold it as %s (must exist: %v), and that it was installed is %v", held.Phase, held.MustExist,
+		past.installed)
+	a.holds(held.DisplayName == row.API.Name && held.ExternalClusterID == past.id && held.DeletedAt.IsZero(),
+		Outbox, id, "AMS is to hold it as %q, id %q, deleted %s", held.DisplayName, held.ExternalClusterID,
+		held.DeletedAt)
+	a.holds(held.Generation >= past.generation, Outbox, id, "generation %d comes after %d", held.Generation,
+		past.generation)
+	past.generation = held.Generation
+	return nil
+}

@@ -1,0 +1,23 @@
+package engine
+
+import (
+	"testing"
+	"time"
+
+	"landfall/appliance/engine/lifecycle"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestHostsThatComeHoursAfterEachOtherAreNoHoursApart(t *testing.T) {
+	b := newBench(t)
+	cluster, hosts := b.threeNodes(true)
+	b.pass(3*time.Hour, hosts...)
+	b.requireCluster(cluster, lifecycle.ClusterReady)
+	late := b.newHost(hosts[0].env, 4)
+	late.loadBalancer = false
+	require.NoError(t, late.register())
+	b.reportAll(append(hosts, late))
+	late.require(lifecycle.HostKnown)
+	b.requireCluster(cluster, lifecycle.ClusterReady)
+}
