@@ -15,8 +15,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"landfall/appliance/abi"
+	mirrorsite "landfall/appliance/mirror/site"
 	"landfall/appliance/simulate"
-	"landfall/web/console"
 )
 
 // abiDirectory is a directory that describes a cluster of three nodes at a site, whose second host has no
@@ -362,7 +362,7 @@ func TestADirectoryThatIsChangedOrRefused(t *testing.T) {
 			for _, cluster := range clusters {
 				require.NotEqual(t, "wrong", cluster.Name, "nothing of it stays")
 			}
-			var rules console.MirrorModel
+			var rules mirrorsite.Model
 			ask(t, http.MethodGet, address+mirrorPath, nil).read(t, http.StatusOK, &rules)
 			for _, imported := range rules.Imports {
 				require.NotEqual(t, "abi-wrong", imported.Name)

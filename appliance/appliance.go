@@ -14,7 +14,9 @@ import (
 	"path/filepath"
 	"time"
 
+	"landfall/appliance/architecture"
 	"landfall/appliance/config"
+	"landfall/appliance/mirror/site"
 
 	"github.com/jonboulle/clockwork"
 	"golang.org/x/sync/errgroup"
@@ -60,8 +62,9 @@ type Appliance struct {
 	db         *store.DB
 	siteKey    *sitekey.Key
 	recent     *journal.RecentLog
-	mirror     *siteMirror
-	prover     *mirrorProver
+	rules      *site.Rules
+	mirror     *site.Manager
+	proofs     *site.Proofs
 	abiHosts   *abi.HostSettings
 	abi        *abi.Service
 	plays      *rehearsals
@@ -93,7 +96,9 @@ func New(ctx context.Context, config config.Config, logger *slog.Logger, version
 			err = errors.Join(err, a.Close())
 		}
 	}()
-	if err := checkMirror(config.Mirror); err != nil {
+	mirrorFiles := mirror.Files{RegistriesConf: config.Mirror.RegistriesConf, MirrorSets: config.Mirror.IDMSFiles,
+		CABundle: config.Mirror.CABundle}
+	if _, err := mirror.Load(mirrorFiles); err != nil {
 		return nil, err
 	}
 	minimums, disabled, err := config.Validations.Read()
@@ -126,18 +131,21 @@ func New(ctx context.Context, config config.Config, logger *slog.Logger, version
 		return nil, err
 	}
 	logger.Info("The site's key signs what leaves the appliance.", "fingerprint", a.siteKey.Public().Fingerprint())
-	if a.mirror, err = newSiteMirror(config.Mirror, a.db, version, logger); err != nil {
+	if a.rules, err = site.NewRules(site.RulesOptions{
+		Files: mirrorFiles, DB: a.db, Version: version, Logger: logger,
+	}); err != nil {
 		return nil, err
 	}
 	cache := filepath.Join(config.DataDir, "installers")
 	if a.releases, err = release.New(release.Options{
-		Mirror: a.mirror.client, CacheDir: cache, CacheLimit: int64(config.Limits.InstallerCacheBytes),
+		Mirror: a.rules.Client(), CacheDir: cache, CacheLimit: int64(config.Limits.InstallerCacheBytes),
 		CommandTimeout: config.Timeouts.Installer, Logger: logger,
 	}); err != nil {
 		return nil, err
 	}
-	a.mirror.releases = a.releases
-	a.prover = newMirrorProver(config, a.mirror, a.releases, a.siteKey, a.db, version, logger)
+	prover := site.NewProver(site.ProverOptions{
+		Rules: a.rules, Releases: a.releases, DB: a.db, Version: version, Logger: logger,
+	})
 	sealed, err := a.siteKey.Box(engine.SecretsPurpose, nil)
 	if err != nil {
 		return nil, err
@@ -153,14 +161,14 @@ func New(ctx context.Context, config config.Config, logger *slog.Logger, version
 	if err != nil {
 		return nil, err
 	}
-	if a.images, err = newOSImages(config, a.mirror, a.releases, infraEnvUsers(a.db), sealed, logger); err != nil {
+	if a.images, err = newOSImages(config, a.rules, a.releases, infraEnvUsers(a.db), sealed, logger); err != nil {
 		return nil, err
 	}
 	a.abiHosts = abi.NewHostSettings(a.db, sealed, logger)
 	if a.engine, err = engine.New(engine.Options{
 		Projector: projector, Follows: a.followed(), BeforeInstall: a.abiHosts.ApplyAll,
 		WithoutAMS: !config.AMS.Enabled,
-		DB:         a.db, AccessAt: a.mirror.access, MirrorProver: a.prover, Logger: logger, URL: a.urls[0],
+		DB:         a.db, AccessAt: site.Access(a.rules, a.releases), MirrorProver: prover, Logger: logger, URL: a.urls[0],
 		BaseImages: discovery.Checker{Bases: a.images.Library},
 		Images: engine.Images{Agent: config.Images.Agent, Installer: config.Images.Installer,
 			Controller: config.Images.Controller},
@@ -179,20 +187,18 @@ func New(ctx context.Context, config config.Config, logger *slog.Logger, version
 	if a.bmcs, err = newBMCs(a); err != nil {
 		return nil, err
 	}
-	a.prover.engine = a.engine
-	a.abi = abi.New(abi.Options{Engine: a.engine, Settings: a.abiHosts, Mirror: abiMirror{a.mirror},
+	a.proofs = site.NewProofs(site.ProofsOptions{
+		Prover: prover, Engine: a.engine, Known: known(config), DB: a.db, Key: a.siteKey,
+	})
+	var wake func()
+	if a.kubernetes != nil {
+		wake = a.kubernetes.loop.RetryFailed
+	}
+	a.mirror = site.NewManager(a.rules, a.engine, wake)
+	a.abi = abi.New(abi.Options{Engine: a.engine, Settings: a.abiHosts, Mirror: a.mirror,
 		Releases: releaseList(config.ReleaseImages), Logger: logger})
 	if a.plays, err = newRehearsals(a); err != nil {
 		return nil, err
-	}
-	a.mirror.engine = a.engine
-	a.mirror.exists = func(level mirror.Level) error { return levelExists(a.engine, level) }
-	a.mirror.changed = func(ctx context.Context, level mirror.Level) {
-		a.engine.RefreshImages(ctx, level)
-		a.engine.RefreshOperators(ctx)
-		if a.kubernetes != nil {
-			a.kubernetes.loop.RetryFailed()
-		}
 	}
 	if err := a.newServer(); err != nil {
 		return nil, err
@@ -231,7 +237,7 @@ func (a *Appliance) newServer() error {
 	if err := console.Register(a.server.Router(), console.Options{
 		UI: assets.UI(), Feed: a.db, OSImages: a.images.Library, ClusterOf: a.engine.ClusterOf,
 		Appliance: view{a}, Images: a.discovery, Downloads: a.downloads,
-		Mirror: a.mirror, MirrorProofs: a.prover, Operators: operatorView{a.engine}, Doctor: view{a},
+		Mirror: a.mirror, MirrorProofs: a.proofs, Operators: operatorView{a.engine}, Doctor: view{a},
 		AMS: a.ams, AMSOff: !a.config.AMS.Enabled, Local: a.ams.site, Draining: a.server.Draining(), Logger: a.log,
 		ABIDirectories: a.abi, Rehearsals: a.plays, StaticNetworks: a.engine,
 		BMCs: bmcView{a.bmcs, a.engine}, Journals: journal.Service{DB: a.db, Layout: engine.JournalLayout(), Key: a.siteKey, Log: a.recent,
@@ -282,7 +288,7 @@ func (a *Appliance) tasks() []task {
 		a.engine.Run, func(ctx context.Context) error { return a.ams.run(ctx, a.config) }, a.images.Run,
 		a.discovery.Run, a.tidy, a.serve,
 		func(ctx context.Context) error { return a.downloads.FollowInfraEnvs(ctx, a.db) },
-		func(ctx context.Context) error { return a.prover.followClusters(ctx, a.db) }, a.mirror.followDeletions,
+		a.proofs.FollowClusters, a.mirror.FollowDeletions,
 		a.bmcs.Run, func(ctx context.Context) error { return a.abiHosts.Run(ctx, a.engine) }, a.followHosts,
 	}
 	if a.boot != nil {
@@ -349,14 +355,14 @@ func (a *Appliance) Close() error {
 	if a.images != nil {
 		errs = append(errs, a.images.Close())
 	}
-	if a.prover != nil {
-		a.prover.close()
+	if a.proofs != nil {
+		a.proofs.Close()
 	}
 	if a.releases != nil {
 		errs = append(errs, a.releases.Close())
 	}
-	if a.mirror != nil {
-		a.mirror.client.CloseIdleConnections()
+	if a.rules != nil {
+		a.rules.Close()
 	}
 	if a.db != nil {
 		errs = append(errs, a.db.Close())
@@ -374,26 +380,10 @@ func releaseList(images []config.ReleaseImage) []engine.ReleaseImage {
 	var list []engine.ReleaseImage
 	for _, image := range images {
 		list = append(list, engine.ReleaseImage{
-			OpenshiftVersion: image.OpenshiftVersion, CPUArchitecture: apiArchitecture(image.CPUArchitecture),
+			OpenshiftVersion: image.OpenshiftVersion, CPUArchitecture: architecture.Of(image.CPUArchitecture).API(),
 			URL:     image.URL,
 			Default: image.Default, SupportLevel: image.SupportLevel,
 		})
 	}
 	return list
-}
-
-// apiArchitecture is an architecture's name in the API, which calls aarch64 arm64.
-func apiArchitecture(name string) string {
-	if name == "aarch64" {
-		return "arm64"
-	}
-	return name
-}
-
-// rpmArchitecture is an architecture's name in images and payloads.
-func rpmArchitecture(name string) string {
-	if name == "arm64" {
-		return "aarch64"
-	}
-	return name
 }

@@ -29,7 +29,7 @@ func (v view) Examine(ctx context.Context, wanted console.Examination) (*doctor.
 		return namesOf(ctx, wanted.Names)
 	}
 	a, clusterID := v.appliance, wanted.ClusterID
-	rules := a.mirror.at(mirror.Level{Cluster: clusterID}).Rules()
+	rules := a.rules.At(mirror.Level{Cluster: clusterID})
 	site := &doctor.Site{NTPSources: a.config.NTPSources, Registries: a.registries(clusterID), Direct: a.urls,
 		Holes: rules.Holes(), AskDHCP: wanted.DHCP}
 	if bundle := rules.CABundle(); len(bundle) > 0 {
@@ -46,7 +46,7 @@ func (v view) Examine(ctx context.Context, wanted console.Examination) (*doctor.
 		return nil, api.Problem(err)
 	}
 	if len(rules.List()) > 0 {
-		if site.Contents, err = a.prover.contents(clusterID); err != nil {
+		if site.Contents, err = a.proofs.Contents(clusterID); err != nil {
 			return nil, api.Problem(err)
 		}
 	}
@@ -110,7 +110,7 @@ func (a *Appliance) registries(clusterID string) []doctor.Registry {
 			registries = append(registries, doctor.Registry{Host: host, Insecure: insecure})
 		}
 	}
-	for _, rule := range a.mirror.at(mirror.Level{Cluster: clusterID}).Rules().List() {
+	for _, rule := range a.rules.At(mirror.Level{Cluster: clusterID}).List() {
 		for _, place := range rule.Mirrors {
 			add(place.Location, place.Insecure)
 		}

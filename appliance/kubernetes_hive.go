@@ -2,8 +2,6 @@ package appliance
 
 import (
 	"context"
-	"errors"
-	"reflect"
 	"slices"
 
 	"github.com/jonboulle/clockwork"
@@ -14,7 +12,6 @@ import (
 	"landfall/appliance/kube/projection"
 	"landfall/appliance/mirror"
 	"landfall/appliance/osimage"
-	"landfall/store"
 )
 
 // addControllers adds the controllers of clusters and hosts to the loop, and returns the admission
@@ -45,28 +42,7 @@ type hiveSite struct{ a *Appliance }
 
 // SetMirror implements hosts.Mirrors.
 func (s hiveSite) SetMirror(ctx context.Context, level mirror.Level, name string, rules *mirror.Import) error {
-	m := s.a.mirror
-	var held *mirror.Import
-	if err := s.a.db.View(func(tx *store.Tx) error {
-		row, err := mirrorImports.Get(tx, importKey(level, name))
-		if err == nil {
-			held = &row.Import
-		}
-		if errors.Is(err, store.ErrNotFound) {
-			return nil
-		}
-		return err
-	}); err != nil {
-		return err
-	}
-	switch {
-	case held == nil && rules == nil, held != nil && rules != nil && reflect.DeepEqual(held.Files, rules.Files):
-		return nil // images are made anew by each change
-	case rules == nil:
-		return m.Remove(ctx, level, name)
-	}
-	_, err := m.Import(ctx, level, name, rules)
-	return err
+	return s.a.mirror.SetMirror(ctx, level, name, rules)
 }
 
 // Known implements hosts.OSImages.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"landfall/appliance/architecture"
 	"landfall/appliance/kube/hosts"
 	"landfall/appliance/osimage"
 )
@@ -63,9 +64,9 @@ func imageFrom(held []osimage.Image, want hosts.WantedImage) (osimage.Image, boo
 	return osimage.Image{}, false
 }
 
-func orX86(architecture string) string {
-	if architecture == "" {
+func orX86(arch string) string {
+	if arch == "" {
 		return "x86_64"
 	}
-	return rpmArchitecture(architecture)
+	return architecture.Of(arch).RPM()
 }

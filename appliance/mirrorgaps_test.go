@@ -9,26 +9,26 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"landfall/appliance/mirror/courier"
-	"landfall/web/console"
+	mirrorsite "landfall/appliance/mirror/site"
 )
 
 // proofs lists the proofs of an appliance.
-func proofs(t *testing.T, address string) []console.MirrorProof {
+func proofs(t *testing.T, address string) []mirrorsite.Proof {
 	t.Helper()
-	var list struct{ Proofs []console.MirrorProof }
+	var list struct{ Proofs []mirrorsite.Proof }
 	ask(t, http.MethodGet, address+mirrorPath+"/proofs", nil).read(t, http.StatusOK, &list)
 	return list.Proofs
 }
 
 // proveRelease orders a proof and waits for its end.
-func proveRelease(t *testing.T, address, release string) *console.MirrorProof {
+func proveRelease(t *testing.T, address, release string) *mirrorsite.Proof {
 	t.Helper()
-	proof := new(console.MirrorProof)
+	proof := new(mirrorsite.Proof)
 	ask(t, http.MethodPost, address+mirrorPath+"/proofs", object{"release": release}).read(t, http.StatusAccepted,
 		proof)
 	eventually(t, "the proof ends", func() bool {
 		ask(t, http.MethodGet, address+mirrorPath+"/proofs/"+proof.ID, nil).read(t, http.StatusOK, proof)
-		return proof.State != console.ProofRunning
+		return proof.State != mirrorsite.ProofRunning
 	})
 	return proof
 }
@@ -40,7 +40,7 @@ func TestAGapOfTheMirrorKeepsAClusterFromBeingInstalledUntilAPersonAcceptsIt(t *
 	id := s.readyCluster(t, address, pullSecret, pullSecret)
 	eventually(t, "the mirror is proven when the cluster is ready", func() bool {
 		list := proofs(t, address)
-		return len(list) == 1 && list[0].State == console.ProofDone && list[0].Complete && list[0].Why == "ready"
+		return len(list) == 1 && list[0].State == mirrorsite.ProofDone && list[0].Complete && list[0].Why == "ready"
 	})
 
 	g.answer(lack("/manifests/"+etcd, "MANIFEST_UNKNOWN"))
@@ -64,7 +64,7 @@ func TestWhatIsMissingIsListedSignedAndTickedOff(t *testing.T) {
 	g.answer(lack("/manifests/"+etcd, "MANIFEST_UNKNOWN"))
 
 	proof := proveRelease(t, address, s.release.Version)
-	require.Equal(t, console.ProofDone, proof.State, proof.Message)
+	require.Equal(t, mirrorsite.ProofDone, proof.State, proof.Message)
 	require.Equal(t, 1, proof.Gaps)
 	list := address + mirrorPath + "/proofs/" + proof.ID + "/list"
 	text := ask(t, http.MethodGet, list, nil)

@@ -11,13 +11,12 @@ import (
 	"testing"
 
 	"landfall/appliance/mirror"
+	mirrorsite "landfall/appliance/mirror/site"
 	"landfall/appliance/simulate"
 	"landfall/ignition"
 
 	"github.com/openshift/assisted-service/models"
 	"github.com/stretchr/testify/require"
-
-	"landfall/web/console"
 )
 
 const mirrorPath = "/api/landfall/v1/mirror"
@@ -49,13 +48,13 @@ func TestImportedMirrorRulesReachHostsAndOutliveARestart(t *testing.T) {
 	stop()
 
 	address, _ = s.start(t)
-	var model console.MirrorModel
+	var model mirrorsite.Model
 	ask(t, http.MethodGet, address+mirrorPath, nil).read(t, http.StatusOK, &model)
 	require.Len(t, model.Rules, 2)
 	require.Equal(t, "idms.yaml", model.Imports[0].Name)
 	require.Equal(t, http.StatusNoContent, ask(t, http.MethodDelete, address+mirrorPath+"/imports/idms.yaml",
 		nil).status)
-	model = console.MirrorModel{}
+	model = mirrorsite.Model{}
 	ask(t, http.MethodGet, address+mirrorPath, nil).read(t, http.StatusOK, &model)
 	require.Empty(t, model.Rules)
 	requireRefusal(t, ask(t, http.MethodDelete, address+mirrorPath+"/imports/idms.yaml", nil), http.StatusNotFound,
@@ -76,7 +75,7 @@ func TestAnImportThatContradictsTheConfigurationIsRefusedAndChangesNothing(t *te
 	require.Contains(t, answer, "make them agree")
 	status, answer = importMirror(t, address, "page.html", []byte("<html>not found</html>"))
 	require.Equal(t, http.StatusUnprocessableEntity, status, answer)
-	var model console.MirrorModel
+	var model mirrorsite.Model
 	ask(t, http.MethodGet, address+mirrorPath, nil).read(t, http.StatusOK, &model)
 	require.Empty(t, model.Imports)
 }
@@ -131,14 +130,14 @@ func TestRulesOfOneClusterReachItsHostsAndItsInstallationAndNobodyElse(t *testin
 		nil)
 	require.Contains(t, string(config.body), `"source": "quay.io/openshift-release-dev/ocp-release"`)
 
-	var model console.MirrorModel
+	var model mirrorsite.Model
 	ask(t, http.MethodGet, address+mirrorPath, nil).read(t, http.StatusOK, &model)
 	require.Empty(t, model.Rules, "the appliance has none")
 	require.Len(t, model.Imports, 2)
 	require.Equal(t, id, model.Imports[0].Cluster)
 	require.Equal(t, http.StatusNoContent, ask(t, http.MethodDelete, address+apiPath+"/clusters/"+id, nil).status)
 	eventually(t, "the rules of the deleted cluster and of its infra-env are gone", func() bool {
-		model = console.MirrorModel{}
+		model = mirrorsite.Model{}
 		ask(t, http.MethodGet, address+mirrorPath, nil).read(t, http.StatusOK, &model)
 		return len(model.Imports) == 0
 	})

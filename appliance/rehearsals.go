@@ -14,7 +14,9 @@ import (
 	"sync"
 	"time"
 
+	"landfall/appliance/architecture"
 	"landfall/appliance/config"
+	"landfall/appliance/sentence"
 
 	"github.com/go-openapi/swag/conv"
 	"github.com/google/uuid"
@@ -168,7 +170,7 @@ func (p *play) run(ctx context.Context) {
 	defer p.mu.Unlock()
 	if err != nil {
 		p.shown.Steps = append(p.shown.Steps, console.RehearsalStep{Name: "rehearsal", Verdict: console.StepFailed,
-			Said: sentenceCase(err.Error())})
+			Said: sentence.Close(err.Error())})
 	}
 	p.shown.State, p.shown.Doing, p.shown.Seconds, p.shown.Passed = "done", "", time.Since(p.shown.Started).Seconds(),
 		true
@@ -187,7 +189,7 @@ func (p *play) step(name string, do func() (said string, err error)) bool {
 	said, err := do()
 	done := console.RehearsalStep{Name: name, Verdict: console.StepProven, Said: said}
 	if err != nil {
-		done.Verdict, done.Said = console.StepFailed, sentenceCase(err.Error())
+		done.Verdict, done.Said = console.StepFailed, sentence.Close(err.Error())
 		if told, ok := errors.AsType[*stepError](err); ok {
 			done.Said, done.Do = told.said, told.do
 		}
@@ -225,7 +227,7 @@ func (p *play) site(ctx context.Context) (string, error) {
 	said := fmt.Sprintf("Names, clocks, registries, addresses: %d good, %d can't be told from here, %d doubtful, %d "+
 		"bad.", counts[doctor.Green], counts[doctor.Unknown], counts[doctor.Amber], counts[doctor.Red])
 	if len(worst) > 0 {
-		said += " " + sentenceCase(strings.Join(worst[:min(len(worst), 3)], "; "))
+		said += " " + sentence.Close(strings.Join(worst[:min(len(worst), 3)], "; "))
 	}
 	switch report.Verdict {
 	case doctor.Red:
@@ -272,7 +274,7 @@ func (p *play) config(dir string) (config.Config, error) {
 	for _, image := range images {
 		if image.Path != "" {
 			own.OSImages = append(own.OSImages, config.OSImage{
-				OpenshiftVersion: image.OpenshiftVersion, CPUArchitecture: rpmArchitecture(image.CPUArchitecture),
+				OpenshiftVersion: image.OpenshiftVersion, CPUArchitecture: architecture.Of(image.CPUArchitecture).RPM(),
 				Path: image.Path, SHA256: image.SHA256,
 			})
 		}
@@ -291,7 +293,7 @@ func (p *play) steps(ctx context.Context) error {
 		URL: p.copy.LocalURL(), InfraEnvID: p.env, Count: len(p.shape.hosts), Speed: rehearsalSpeed,
 		Planned: p.shape.hosts, Network: p.shape.network,
 		Resolve: resolve, KeepFailed: true,
-		Hardware: simulate.Hardware{Architecture: rpmArchitecture(p.cluster.CPUArchitecture)},
+		Hardware: simulate.Hardware{Architecture: architecture.Of(p.cluster.CPUArchitecture).RPM()},
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- group.Run(groupCtx) }()
@@ -325,7 +327,7 @@ func (p *play) describe(ctx context.Context) (said string, err error) {
 	if p.env, err = p.copy.engine.CopyCluster(ctx, p.appliance.engine, p.shown.ClusterID); err != nil {
 		return "", err
 	}
-	imports, err := p.appliance.mirror.imports()
+	imports, err := p.appliance.rules.Imports()
 	if err != nil {
 		return "", err
 	}
@@ -341,7 +343,7 @@ func (p *play) describe(ctx context.Context) (said string, err error) {
 		case level != mirror.Level{} && level.Cluster != p.shown.ClusterID:
 			continue
 		}
-		if _, err := p.copy.mirror.Import(ctx, level, imported.Name, &imported.Import); err != nil {
+		if err := p.copy.mirror.Import(ctx, level, imported.Name, &imported.Import); err != nil {
 			return "", err
 		}
 	}
@@ -446,7 +448,7 @@ func (p *play) prove(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	proof, err := p.copy.prover.ProveMirror(ctx, source, func(int, int) {})
+	proof, err := p.copy.proofs.ProveMirror(ctx, source, func(int, int) {})
 	switch {
 	case err != nil:
 		return "", err

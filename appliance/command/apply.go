@@ -16,6 +16,7 @@ import (
 
 	"landfall/appliance/doctor"
 	"landfall/appliance/kube/apply"
+	"landfall/appliance/mirror/site"
 	"landfall/web/console"
 )
 
@@ -221,8 +222,8 @@ func (m *manifests) images(ctx context.Context, cluster apply.ClusterWanted,
 		return 0, nil
 	}
 	*proven = append(*proven, cluster)
-	proof := new(console.MirrorProof)
-	request := console.MirrorProofRequest{Release: cluster.Release, PullSecret: cluster.PullSecret}
+	proof := new(site.Proof)
+	request := site.ProofRequest{Release: cluster.Release, PullSecret: cluster.PullSecret}
 	if err := m.appliance.call(ctx, http.MethodPost, console.MirrorProofsRoute, request, proof); err != nil {
 		return 0, fmt.Errorf("look for the images of %s: %w", cluster.Release, err)
 	}
@@ -230,7 +231,7 @@ func (m *manifests) images(ctx context.Context, cluster apply.ClusterWanted,
 	if err := follower.follow(ctx, proof); err != nil {
 		return 0, err
 	}
-	if proof.State == console.ProofFailed {
+	if proof.State == site.ProofFailed {
 		fmt.Fprintf(m.errOut, "landfall: %s: images: %s\n", cluster.Source, proof.Message)
 		return 1, nil
 	}

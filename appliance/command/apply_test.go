@@ -13,6 +13,7 @@ import (
 
 	"landfall/appliance/doctor"
 	"landfall/appliance/mirror/prover"
+	"landfall/appliance/mirror/site"
 	"landfall/web/console"
 )
 
@@ -58,7 +59,7 @@ func TestManifestsAreReadBeforeAnybodyIsAsked(t *testing.T) {
 
 func TestADryRunSaysWhatIsMissingOfObjectsImagesAndNames(t *testing.T) {
 	write := func(w http.ResponseWriter, value any) { require.NoError(t, json.NewEncoder(w).Encode(value)) }
-	var asked console.MirrorProofRequest
+	var asked site.ProofRequest
 	mux := http.NewServeMux()
 	kinds := map[string][2]string{"/apis/hive.openshift.io/v1": {"ClusterImageSet", "ClusterDeployment"},
 		"/apis/extensions.hive.openshift.io/v1beta1": {"AgentClusterInstall", "X"}, "/api/v1": {"Secret", "Y"}}
@@ -82,7 +83,7 @@ func TestADryRunSaysWhatIsMissingOfObjectsImagesAndNames(t *testing.T) {
 		require.NoError(t, json.NewDecoder(r.Body).Decode(&asked))
 		report := &prover.ReleaseReport{Version: "4.20.1"}
 		report.Results = []prover.Result{{Verdict: "missing", Text: "The image etcd is not there."}}
-		write(w, &console.MirrorProof{Release: asked.Release, State: console.ProofDone, Gaps: 1,
+		write(w, &site.Proof{Release: asked.Release, State: site.ProofDone, Gaps: 1,
 			Message: "1 image is missing.", Report: report})
 	})
 	mux.HandleFunc("GET "+console.DoctorRoute, func(w http.ResponseWriter, r *http.Request) {

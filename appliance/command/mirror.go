@@ -18,6 +18,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"landfall/appliance/mirror"
+	"landfall/appliance/mirror/site"
 	"landfall/web/console"
 )
 
@@ -110,7 +111,7 @@ func newMirrorImport() *cobra.Command {
 // importMirror reads what is of a mirror's here, so that a large workspace is not sent, and says
 // what it left out.
 func (c *client) importMirror(ctx context.Context, level *mirrorLevel, name, path string,
-	errOut io.Writer) (*console.MirrorModel, error) {
+	errOut io.Writer) (*site.Model, error) {
 	got, err := mirror.CollectPath(path)
 	if err != nil {
 		return nil, err
@@ -132,7 +133,7 @@ func (c *client) importMirror(ctx context.Context, level *mirrorLevel, name, pat
 	if err := form.Close(); err != nil {
 		return nil, err
 	}
-	model := new(console.MirrorModel)
+	model := new(site.Model)
 	return model, c.send(ctx, http.MethodPost, console.MirrorRoute+level.query("name", name),
 		form.FormDataContentType(), &body, model)
 }
@@ -146,7 +147,7 @@ func newMirrorShow() *cobra.Command {
 		Short: "Show a running appliance's mirror rules, and what is doubtful about them",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			model := new(console.MirrorModel)
+			model := new(site.Model)
 			if err := appliance.resolve(cmd.Context(), &level.Cluster); err != nil {
 				return err
 			}
@@ -166,7 +167,7 @@ func newMirrorShow() *cobra.Command {
 	return cmd
 }
 
-func writeMirrorModel(out io.Writer, model *console.MirrorModel) error {
+func writeMirrorModel(out io.Writer, model *site.Model) error {
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "SOURCE\tMIRRORS, IN ORDER\tFOR\tSOURCE TRIED\tFROM")
 	for _, rule := range model.Rules {

@@ -12,13 +12,14 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"landfall/appliance/mirror/site"
 	"landfall/web/console"
 )
 
 // mirrorProve is what landfall mirror prove is told.
 type mirrorProve struct {
 	appliance    client
-	wanted       console.MirrorProofRequest
+	wanted       site.ProofRequest
 	secret       string
 	list, format string
 	asJSON       bool
@@ -71,14 +72,14 @@ func (o *mirrorProve) run(ctx context.Context, out io.Writer) error {
 		}
 		o.wanted.PullSecret = string(secret)
 	}
-	proof := new(console.MirrorProof)
+	proof := new(site.Proof)
 	if err := o.appliance.call(ctx, http.MethodPost, console.MirrorProofsRoute, o.wanted, proof); err != nil {
 		return err
 	}
 	if err := o.follow(ctx, proof); err != nil {
 		return err
 	}
-	if proof.State == console.ProofFailed {
+	if proof.State == site.ProofFailed {
 		return errors.New(proof.Message)
 	}
 	if o.asJSON {
@@ -99,10 +100,10 @@ func (o *mirrorProve) run(ctx context.Context, out io.Writer) error {
 	return &outcomeError{code: exitFailure}
 }
 
-func (o *mirrorProve) follow(ctx context.Context, proof *console.MirrorProof) error {
+func (o *mirrorProve) follow(ctx context.Context, proof *site.Proof) error {
 	bar := newMeter(o.errOut, 0, "asking the mirror")
 	defer bar.end()
-	for proof.State == console.ProofRunning {
+	for proof.State == site.ProofRunning {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
@@ -134,7 +135,7 @@ func (o *mirrorProve) writeList(ctx context.Context, id string) error {
 	return nil
 }
 
-func writeProof(out io.Writer, proof *console.MirrorProof) error {
+func writeProof(out io.Writer, proof *site.Proof) error {
 	report := proof.Report
 	if report == nil {
 		return nil

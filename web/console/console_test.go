@@ -37,7 +37,7 @@ func (appliance) Status(context.Context) (*Status, error) {
 	return &Status{Version: "v1", URL: "http://bastion:8090"}, nil
 }
 
-type site struct {
+type testServer struct {
 	server *web.Server
 	db     *store.DB
 	clock  *clockwork.FakeClock
@@ -45,9 +45,9 @@ type site struct {
 	rows   store.Bucket[string]
 }
 
-func newSite(t *testing.T, ui fstest.MapFS) *site {
+func newTestServer(t *testing.T, ui fstest.MapFS) *testServer {
 	t.Helper()
-	s := &site{server: web.New(web.Options{}), clock: clockwork.NewFakeClock(), images: &images{},
+	s := &testServer{server: web.New(web.Options{}), clock: clockwork.NewFakeClock(), images: &images{},
 		rows: store.NewBucket[string]("hosts", 1)}
 	db, err := store.Open(t.Context(), t.TempDir(), store.Options{NoSync: true})
 	require.NoError(t, err)
@@ -63,13 +63,13 @@ func newSite(t *testing.T, ui fstest.MapFS) *site {
 	return s
 }
 
-func (s *site) put(t *testing.T, key string) {
+func (s *testServer) put(t *testing.T, key string) {
 	t.Helper()
 	value := "x"
 	require.NoError(t, s.db.Update(t.Context(), func(tx *store.Tx) error { return s.rows.Put(tx, key, &value) }))
 }
 
-func (s *site) get(path string, header ...string) *httptest.ResponseRecorder {
+func (s *testServer) get(path string, header ...string) *httptest.ResponseRecorder {
 	request := httptest.NewRequest(http.MethodGet, path, nil)
 	for i := 0; i < len(header); i += 2 {
 		request.Header.Set(header[i], header[i+1])
@@ -80,7 +80,7 @@ func (s *site) get(path string, header ...string) *httptest.ResponseRecorder {
 }
 
 func TestThePageIsServedForEveryPathThatItRoutesItself(t *testing.T) {
-	s := newSite(t, application)
+	s := newTestServer(t, application)
 	for _, path := range []string{"/", "/index.html", "/assisted-installer", "/assisted-installer/clusters/~new",
 		"/assisted-installer/clusters/a.b"} {
 		answer := s.get(path)
@@ -94,7 +94,7 @@ func TestThePageIsServedForEveryPathThatItRoutesItself(t *testing.T) {
 }
 
 func TestTheBestCompressedFormThatTheBrowserTakesIsSent(t *testing.T) {
-	s := newSite(t, application)
+	s := newTestServer(t, application)
 	for accepted, want := range map[string][2]string{
 		"":                     {"script", ""},
 		"gzip, deflate":        {"gzipped script", "gzip"},
@@ -116,7 +116,7 @@ func TestAFileThatIsThereGzippedOnlyIsUnpackedForWhoTakesNoGzip(t *testing.T) {
 	writer := gzip.NewWriter(&packed)
 	_, err := writer.Write([]byte("script"))
 	require.NoError(t, errors.Join(err, writer.Close()))
-	s := newSite(t, fstest.MapFS{
+	s := newTestServer(t, fstest.MapFS{
 		"index.html":                   {Data: []byte("<html>")},
 		"assets/index-M6U8mTkq.js.gz":  {Data: packed.Bytes()},
 		"assets/broken-M6U8mTkq.js.gz": {Data: []byte("no gzip")},
@@ -136,14 +136,14 @@ func TestAFileThatIsThereGzippedOnlyIsUnpackedForWhoTakesNoGzip(t *testing.T) {
 }
 
 func TestAnUnchangedFileIsNotSentAgain(t *testing.T) {
-	s := newSite(t, application)
+	s := newTestServer(t, application)
 	tag := s.get("/").Header().Get("ETag")
 	require.Equal(t, http.StatusNotModified, s.get("/", "If-None-Match", tag).Code)
 	require.NotEqual(t, tag, s.get("/", "Accept-Encoding", "gzip").Header().Get("ETag"))
 }
 
 func TestAFileThatIsGoneIsNoPage(t *testing.T) {
-	s := newSite(t, application)
+	s := newTestServer(t, application)
 	for _, path := range []string{"/assets/index-OLDOLDOL.js", "/.keep", "/api/landfall/v2/x",
 		"/assets/index-M6U8mTkq.js.gz"} {
 		require.Equal(t, http.StatusNotFound, s.get(path).Code, path)
@@ -151,13 +151,13 @@ func TestAFileThatIsGoneIsNoPage(t *testing.T) {
 }
 
 func TestABinaryWithoutThePageSaysSo(t *testing.T) {
-	answer := newSite(t, fstest.MapFS{".keep": {}}).get("/")
+	answer := newTestServer(t, fstest.MapFS{".keep": {}}).get("/")
 	require.Equal(t, http.StatusNotFound, answer.Code)
 	require.Contains(t, answer.Body.String(), "built without its browser application")
 }
 
 func TestTheConsolesAPIAnswers(t *testing.T) {
-	s := newSite(t, application)
+	s := newTestServer(t, application)
 	var status Status
 	require.NoError(t, json.Unmarshal(s.get("/api/landfall/v1/status").Body.Bytes(), &status))
 	require.Equal(t, "http://bastion:8090", status.URL)
@@ -172,7 +172,7 @@ func TestTheConsolesAPIAnswers(t *testing.T) {
 
 // listen opens the feed and returns a function that reads its next event, its fields joined by " |
 // ".
-func (s *site) listen(t *testing.T, last string) func() string {
+func (s *testServer) listen(t *testing.T, last string) func() string {
 	t.Helper()
 	server := httptest.NewServer(s.server)
 	t.Cleanup(server.Close)
@@ -198,7 +198,7 @@ func (s *site) listen(t *testing.T, last string) func() string {
 const ping = "event: ping | data: {}"
 
 func TestTheFeedTellsOfEachChangeOnce(t *testing.T) {
-	s := newSite(t, application)
+	s := newTestServer(t, application)
 	s.put(t, "env/before")
 	next := s.listen(t, "")
 	require.Equal(t, ping, next())
@@ -208,7 +208,7 @@ func TestTheFeedTellsOfEachChangeOnce(t *testing.T) {
 }
 
 func TestTheFeedContinuesAfterTheLastEventThatTheBrowserSaw(t *testing.T) {
-	s := newSite(t, application)
+	s := newTestServer(t, application)
 	for _, key := range []string{"env/a", "env/b", "env/c"} {
 		s.put(t, key)
 	}
@@ -219,7 +219,7 @@ func TestTheFeedContinuesAfterTheLastEventThatTheBrowserSaw(t *testing.T) {
 }
 
 func TestABrowserWhoseRevisionIsUnknownIsToldToStartAnew(t *testing.T) {
-	s := newSite(t, application)
+	s := newTestServer(t, application)
 	s.put(t, "env/a")
 	next := s.listen(t, "99")
 	require.Equal(t, ping, next())
@@ -229,7 +229,7 @@ func TestABrowserWhoseRevisionIsUnknownIsToldToStartAnew(t *testing.T) {
 }
 
 func TestTheFeedBeatsEveryFifteenSeconds(t *testing.T) {
-	s := newSite(t, application)
+	s := newTestServer(t, application)
 	next := s.listen(t, "")
 	require.Equal(t, ping, next())
 	require.NoError(t, s.clock.BlockUntilContext(t.Context(), 1))
@@ -238,13 +238,13 @@ func TestTheFeedBeatsEveryFifteenSeconds(t *testing.T) {
 }
 
 func TestAWrongLastEventIDIsRefused(t *testing.T) {
-	answer := newSite(t, application).get(FeedRoute, "Last-Event-ID", "yesterday")
+	answer := newTestServer(t, application).get(FeedRoute, "Last-Event-ID", "yesterday")
 	require.Equal(t, http.StatusBadRequest, answer.Code)
 	require.Contains(t, answer.Body.String(), "yesterday")
 }
 
 func TestTheFeedEndsWhenTheServerDrains(t *testing.T) {
-	s := newSite(t, application)
+	s := newTestServer(t, application)
 	ctx, stop := context.WithCancel(t.Context())
 	listener, err := web.Listen(ctx, "127.0.0.1:0")
 	require.NoError(t, err)

@@ -52,7 +52,7 @@ func (i *images) RevokeShortURL(_ context.Context, id string) error {
 	return i.find(id)
 }
 
-func ask(s *site, method, path, body string) *httptest.ResponseRecorder {
+func ask(s *testServer, method, path, body string) *httptest.ResponseRecorder {
 	request := httptest.NewRequest(method, BasePath+path, strings.NewReader(body))
 	recorder := httptest.NewRecorder()
 	s.server.ServeHTTP(recorder, request)
@@ -60,7 +60,7 @@ func ask(s *site, method, path, body string) *httptest.ResponseRecorder {
 }
 
 func TestReadsOfAnInfraEnvAreTold(t *testing.T) {
-	s := newSite(t, application)
+	s := newTestServer(t, application)
 	response := ask(s, http.MethodGet, "/infra-envs/i-1/reads", "")
 	require.Equal(t, http.StatusOK, response.Code)
 	var told struct {
@@ -73,7 +73,7 @@ func TestReadsOfAnInfraEnvAreTold(t *testing.T) {
 }
 
 func TestAShortURLIsRenewedAndRevoked(t *testing.T) {
-	s := newSite(t, application)
+	s := newTestServer(t, application)
 	for body, valid := range map[string]time.Duration{"": 0, "{}": 0, `{"valid_seconds": 3600}`: time.Hour} {
 		response := ask(s, http.MethodPost, "/infra-envs/i-1/short-url", body)
 		require.Equal(t, http.StatusOK, response.Code, body)
@@ -87,7 +87,7 @@ func TestAShortURLIsRenewedAndRevoked(t *testing.T) {
 }
 
 func TestAShortURLNeedsATimeThatMakesSense(t *testing.T) {
-	s := newSite(t, application)
+	s := newTestServer(t, application)
 	for body, sentence := range map[string]string{
 		`{"valid_seconds": 0}`:                   "valid_seconds is 0",
 		`{"valid_seconds": -5}`:                  "valid_seconds is -5",

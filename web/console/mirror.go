@@ -7,11 +7,11 @@ import (
 	"mime"
 	"mime/multipart"
 	"net/http"
-	"time"
 
 	"github.com/labstack/echo/v4"
 
 	"landfall/appliance/mirror"
+	"landfall/appliance/mirror/site"
 	"landfall/web/problem"
 )
 
@@ -28,13 +28,13 @@ const MirrorUploadBytes = 1 << 30
 // Mirror is what the console asks about the site's mirror; its errors are fit for problem.From.
 type Mirror interface {
 	// Model shows the rules of a level as they are.
-	Model(level mirror.Level) (*MirrorModel, error)
+	Model(level mirror.Level) (*site.Model, error)
 	// Read makes an import of one file: an archive or a document.
 	Read(name string, content io.Reader) (*mirror.Import, error)
 	// ReadFiles makes an import of the files of a folder.
 	ReadFiles(name string, files []mirror.Document) (*mirror.Import, error)
 	// Import adds an import to a level, or replaces the one of that name.
-	Import(ctx context.Context, level mirror.Level, name string, added *mirror.Import) (*MirrorModel, error)
+	Import(ctx context.Context, level mirror.Level, name string, added *mirror.Import) error
 	// Remove forgets an import of a level.
 	Remove(ctx context.Context, level mirror.Level, name string) error
 	// Later is what a cluster can only be given of its mirror's when it runs: YAML documents.
@@ -43,48 +43,11 @@ type Mirror interface {
 	Explain(level mirror.Level, image string) (*mirror.Explanation, error)
 }
 
-// MirrorModel is all that is known of the mirror rules of a level, with those of the levels below.
-type MirrorModel struct {
-	mirror.Level
-	Rules       []mirror.Rule          `json:"rules"`
-	Holes       []mirror.Hole          `json:"holes"`
-	Catalogs    []mirror.CatalogSource `json:"catalogs"`
-	Signatures  []string               `json:"signatures"`  // digests of releases
-	Authorities []mirror.Authority     `json:"authorities"` // of the CA bundle
-	// of all levels, the oldest first; a later one goes over an earlier one
-	Imports    []MirrorImport `json:"imports"`
-	Configured []string       `json:"configured"` // files that the configuration names
-	Problem    string         `json:"problem,omitempty"`
-}
-
-// Filled returns the model with empty lists in the place of none.
-func (m *MirrorModel) Filled() *MirrorModel {
-	m.Rules, m.Holes, m.Catalogs = filled(m.Rules), filled(m.Holes), filled(m.Catalogs)
-	m.Signatures, m.Authorities = filled(m.Signatures), filled(m.Authorities)
-	return m
-}
-
 func filled[T any](list []T) []T {
 	if list == nil {
 		return []T{}
 	}
 	return list
-}
-
-// MirrorImport is one import.
-type MirrorImport struct {
-	mirror.Level
-	Name     string           `json:"name"`
-	Imported time.Time        `json:"imported"`
-	Files    []MirrorFile     `json:"files"`
-	Ignored  []mirror.Ignored `json:"ignored"`
-}
-
-// MirrorFile is a file of an import.
-type MirrorFile struct {
-	Name      string `json:"name"`
-	Kind      string `json:"kind"`
-	SizeBytes int    `json:"size_bytes"`
 }
 
 // mirrorRules are the operations on the mirror's rules.
@@ -123,11 +86,10 @@ func (m mirrorRules) add(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	model, err := m.mirror.Import(c.Request().Context(), level(c), name, got)
-	if err != nil {
+	if err := m.mirror.Import(c.Request().Context(), level(c), name, got); err != nil {
 		return err
 	}
-	return answer(c, model)
+	return m.show(c)
 }
 
 func (m mirrorRules) read(c echo.Context, name string) (*mirror.Import, error) {

@@ -1,4 +1,4 @@
-package appliance
+package site
 
 import (
 	"fmt"
@@ -10,10 +10,11 @@ import (
 	"landfall/appliance/mirror"
 	"landfall/appliance/mirror/courier"
 	"landfall/appliance/mirror/prover"
+	"landfall/appliance/sitekey"
 )
 
-// shoppingList is what a proof found missing, and where it goes. Images that are there and that no
-// rule leads to are not on it: what is missing of them is a rule.
+// shoppingList lists the images that a proof found missing, with their destinations. It leaves out
+// images that the mirror holds but no rule leads to: for them, a rule is missing.
 func shoppingList(report *prover.ReleaseReport, rules *mirror.Rules) *courier.List {
 	list := &courier.List{
 		Created: report.Started.Truncate(time.Second), Release: byDigest(report.PullSpec, report.Digest),
@@ -51,7 +52,7 @@ func shoppingList(report *prover.ReleaseReport, rules *mirror.Rules) *courier.Li
 	return list
 }
 
-// byDigest names the release by its digest as far as that is known.
+// byDigest returns the release's name by digest, or the pull spec if the digest is not known.
 func byDigest(pullSpec, digest string) string {
 	if ref, err := name.ParseReference(pullSpec); err == nil && digest != "" {
 		return ref.Context().Name() + "@" + digest
@@ -59,8 +60,8 @@ func byDigest(pullSpec, digest string) string {
 	return pullSpec
 }
 
-// destination is the repository where the rules look first; for an image that has no rule, its path
-// at the first mirror.
+// destination returns the repository that the rules try first. For an image without a rule, it
+// returns the image's path at the first mirror.
 func destination(result *prover.Result, digest name.Digest, rules *mirror.Rules) string {
 	if repository, _, ok := strings.Cut(result.Endpoint, "@"); ok {
 		return repository
@@ -85,18 +86,18 @@ func itemTag(report *prover.ReleaseReport, result *prover.Result, digest name.Di
 	return courier.ComponentTag(report.Version, report.Architecture, result.Names[0])
 }
 
-// render writes a list in a format and names the file.
-func (p *mirrorProver) render(list *courier.List, format string) (string, []byte, error) {
+// render returns a signed list in a format, and the name of its file.
+func render(list *courier.List, format string, key *sitekey.Key) (string, []byte, error) {
 	date := list.Created.Format("20060102-150405")
 	switch format {
 	case "", "text":
-		data, err := list.Text(p.key)
+		data, err := list.Text(key)
 		return "landfall-list-" + date + ".txt", data, err
 	case "imageset":
-		data, err := list.ImageSet(p.key)
+		data, err := list.ImageSet(key)
 		return "imageset-config-" + date + ".yaml", data, err
 	case "csv":
-		data, err := list.CSV(p.key)
+		data, err := list.CSV(key)
 		return "landfall-list-" + date + ".csv", data, err
 	}
 	return "", nil, fmt.Errorf("there is no format %q; text, imageset and csv are known", format)

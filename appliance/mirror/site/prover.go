@@ -1,0 +1,300 @@
+package site
+
+import (
+	"context"
+	"crypto/sha256"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/google/go-containerregistry/pkg/name"
+	"github.com/google/uuid"
+	"github.com/jonboulle/clockwork"
+
+	"landfall/appliance/architecture"
+	"landfall/appliance/engine"
+	"landfall/appliance/fault"
+	"landfall/appliance/mirror"
+	"landfall/appliance/mirror/prover"
+	"landfall/appliance/release"
+	"landfall/appliance/sentence"
+	"landfall/store"
+)
+
+// maxProofs is the number of proofs that are kept, until the appliance stops.
+const maxProofs = 20
+
+// Reasons for a proof.
+const (
+	reasonOrdered = "ordered"
+	reasonReady   = "ready"
+	reasonInstall = "install"
+)
+
+// States of a proof.
+const (
+	ProofRunning = "running"
+	ProofDone    = "done"
+	ProofFailed  = "failed"
+)
+
+// Proof is one proof that the mirror holds a release, or the report of what it lacks.
+type Proof struct {
+	ID        string    `json:"id"`
+	Release   string    `json:"release"` // pull spec
+	ClusterID string    `json:"cluster_id,omitempty"`
+	Why       string    `json:"why"` // ordered, ready, install
+	State     string    `json:"state"`
+	Started   time.Time `json:"started"`
+	// Message is the result in a sentence.
+	Message    string `json:"message,omitempty"`
+	Complete   bool   `json:"complete"`
+	Gaps       int    `json:"gaps"`
+	Images     int    `json:"images"` // checked, of Total
+	Total      int    `json:"total"`
+	BytesRead  int64  `json:"bytes_read,omitempty"`
+	BytesTotal int64  `json:"bytes_total,omitempty"`
+	// Arrived counts the images of an earlier list that the mirror holds now, of Awaited.
+	Arrived int                   `json:"arrived,omitempty"`
+	Awaited int                   `json:"awaited,omitempty"`
+	Report  *prover.ReleaseReport `json:"report,omitempty"`
+}
+
+// ProverOptions configures [NewProver].
+type ProverOptions struct {
+	Rules    *Rules
+	Releases *release.Library
+	DB       *store.DB
+	Version  string // of the program, for the User-Agent
+	Logger   *slog.Logger
+}
+
+// Prover proves releases on the site's mirror and keeps the latest proofs. It implements
+// engine.MirrorProver.
+type Prover struct {
+	rules    *Rules
+	prover   *prover.Prover
+	releases *release.Library
+	clock    clockwork.Clock
+	log      *slog.Logger
+
+	mu     sync.Mutex
+	proofs []*Proof                     // the newest first
+	listed map[string][]string          // by pull spec of a release: the images of its last shopping list
+	proven map[string][sha256.Size]byte // by cluster: the state (see noteProven) of its last proof
+}
+
+// NewProver returns a Prover without proofs.
+func NewProver(options ProverOptions) *Prover {
+	clock := clockwork.NewRealClock()
+	return &Prover{
+		rules: options.Rules, releases: options.Releases, clock: clock, log: options.Logger,
+		prover: prover.New(prover.Options{Client: options.Rules.client,
+			Proven: &provenBlobs{db: options.DB, clock: clock}, UserAgent: "landfall/" + options.Version}),
+		listed: map[string][]string{}, proven: map[string][sha256.Size]byte{},
+	}
+}
+
+// requestOf returns what a cluster's installation pulls, with the CAs that its nodes will trust.
+func (p *Prover) requestOf(source engine.InstallSource) (prover.ReleaseRequest, error) {
+	secret, err := mirror.ParsePullSecret(source.PullSecret)
+	if err != nil {
+		return prover.ReleaseRequest{}, fault.New(fault.Invalid, "%s", sentence.Close(err.Error()))
+	}
+	request := prover.ReleaseRequest{
+		PullSpec: source.Release, Architecture: architecture.Of(source.Architecture).RPM(), Platform: source.Platform,
+		Secret: secret, Also: source.Also,
+	}
+	if rules := p.rules.At(mirror.Level{Cluster: source.ClusterID}); len(source.TrustBundle) > 0 ||
+		rules != p.rules.client.Rules() {
+		request.Client = mirror.NewClient(rules.Trusting(source.TrustBundle), p.rules.options)
+	}
+	return request, nil
+}
+
+// begin adds a proof to the list.
+func (p *Prover) begin(proof *Proof) {
+	proof.ID, proof.State, proof.Started = uuid.NewString(), ProofRunning, p.clock.Now().UTC()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.proofs = append([]*Proof{proof}, p.proofs...)
+	if len(p.proofs) > maxProofs {
+		p.proofs = p.proofs[:maxProofs]
+	}
+}
+
+// run carries out a proof that has begun.
+func (p *Prover) run(ctx context.Context, proof *Proof, request prover.ReleaseRequest,
+	progress func(done, total int)) (*prover.ReleaseReport, error) {
+	if request.Client != nil {
+		defer request.Client.CloseIdleConnections()
+	}
+	releases := p.releases
+	if request.Client != nil {
+		releases = releases.Through(request.Client)
+	}
+	rules := p.rules.At(mirror.Level{Cluster: proof.ClusterID})
+	report, err := prover.Release(ctx, p.prover, releases, request, func(now prover.Progress) {
+		p.mu.Lock()
+		proof.Images, proof.Total, proof.BytesRead, proof.BytesTotal = now.Images, now.Total, now.Bytes, now.TotalBytes
+		p.mu.Unlock()
+		if progress != nil && now.Bytes == 0 {
+			progress(now.Images, now.Total)
+		}
+	})
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if err != nil {
+		proof.State, proof.Message = ProofFailed, sentence.Close(err.Error())
+		return nil, err
+	}
+	if !slices.Contains(rules.Signatures(), report.Digest) && !report.Unread {
+		report.Warnings = append(report.Warnings,
+			"The release's signature did not come with the mirror rules. Installations don't need it; upgrades to "+
+				"this release do.")
+	}
+	proof.State, proof.Report, proof.Message = ProofDone, report, report.Summary()
+	proof.Images, proof.Total, proof.Gaps, proof.Complete = len(report.Results), len(report.Results), report.Gaps(),
+		report.Complete()
+	p.countArrived(proof, report)
+	p.log.Info("The mirror was proven.", "release", report.PullSpec, "images", len(report.Results), "gaps", proof.Gaps,
+		"requests", report.Requests, "took", report.Took.Round(time.Millisecond))
+	return report, nil
+}
+
+// countArrived counts the images of the release's last shopping list that the mirror holds now. It
+// drops the list when all have arrived. The caller holds p.mu.
+func (p *Prover) countArrived(proof *Proof, report *prover.ReleaseReport) {
+	awaited := p.listed[report.PullSpec]
+	held := map[string]bool{}
+	for i := range report.Results {
+		held[report.Results[i].Ref] = report.Results[i].Verdict == prover.Held
+	}
+	proof.Awaited = len(awaited)
+	for _, image := range awaited {
+		if held[image] {
+			proof.Arrived++
+		}
+	}
+	if proof.Arrived == proof.Awaited {
+		delete(p.listed, report.PullSpec)
+	}
+}
+
+// Proofs lists the latest proofs, the newest first, without their reports.
+func (p *Prover) Proofs() []Proof {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	list := make([]Proof, 0, len(p.proofs))
+	for _, proof := range p.proofs {
+		shown := *proof
+		shown.Report = nil
+		list = append(list, shown)
+	}
+	return list
+}
+
+// Proof returns a proof with its report.
+func (p *Prover) Proof(id string) (*Proof, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, proof := range p.proofs {
+		if proof.ID == id {
+			shown := *proof
+			return &shown, nil
+		}
+	}
+	return nil, fault.New(fault.NotFound, "There is no proof %s; only the last %d are remembered, and none of an "+
+		"earlier start.", id, maxProofs)
+}
+
+// ProveMirror implements engine.MirrorProver: it proves the images that an installation pulls. A
+// release without a mirror rule is not pulled from a mirror, so it counts as complete.
+func (p *Prover) ProveMirror(ctx context.Context, source engine.InstallSource,
+	progress func(done, total int)) (engine.MirrorProof, error) {
+	p.noteProven(source)
+	return p.prove(ctx, source, reasonInstall, progress)
+}
+
+func (p *Prover) prove(ctx context.Context, source engine.InstallSource, reason string,
+	progress func(done, total int)) (engine.MirrorProof, error) {
+	if !p.mirrored(source) {
+		return engine.MirrorProof{Complete: true}, nil
+	}
+	request, err := p.requestOf(source)
+	if err != nil {
+		return engine.MirrorProof{}, err
+	}
+	proof := &Proof{ClusterID: source.ClusterID, Release: source.Release, Why: reason}
+	p.begin(proof)
+	report, err := p.run(ctx, proof, request, progress)
+	if err != nil {
+		return engine.MirrorProof{}, err
+	}
+	return engine.MirrorProof{Complete: report.Complete(), Images: len(report.Results), Gaps: report.Gaps(),
+		Summary: sentence.Close(report.Summary())}, nil
+}
+
+// mirrored reports whether a rule of the cluster leads from its release to a mirror.
+func (p *Prover) mirrored(source engine.InstallSource) bool {
+	ref, err := name.ParseReference(source.Release)
+	if err != nil {
+		return false
+	}
+	return slices.ContainsFunc(p.rules.At(mirror.Level{Cluster: source.ClusterID}).Endpoints(ref),
+		func(e mirror.Endpoint) bool { return !e.Source })
+}
+
+// noteProven records the release and the rules by which a cluster is proven. It reports whether the
+// last proof of the cluster was of the same release and rules.
+func (p *Prover) noteProven(source engine.InstallSource) bool {
+	rules := p.rules.At(mirror.Level{Cluster: source.ClusterID})
+	state := sha256.Sum256([]byte(source.Release + "\n" + string(rules.RegistriesConf())))
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	known := p.proven[source.ClusterID] == state
+	p.proven[source.ClusterID] = state
+	return known
+}
+
+// forget drops the record of noteProven for a cluster.
+func (p *Prover) forget(clusterID string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.proven, clusterID)
+}
+
+// blobProofLifetime is how long a blob that was read in full counts as proven.
+const blobProofLifetime = 7 * 24 * time.Hour
+
+// blobProofs are the times at which blobs were read in full, by repository and digest.
+var blobProofs = store.NewBucket[time.Time]("mirror-bytes", 1)
+
+// provenBlobs implements prover.Proven with the store.
+type provenBlobs struct {
+	db    *store.DB
+	clock clockwork.Clock
+}
+
+func blobKey(key string) string { return strings.ReplaceAll(key, "/", "|") }
+
+// Has reports whether a blob was read in full within blobProofLifetime.
+func (b *provenBlobs) Has(key string) bool {
+	known := false
+	if err := b.db.View(func(tx *store.Tx) error {
+		at, err := blobProofs.Get(tx, blobKey(key))
+		known = err == nil && b.clock.Since(*at) < blobProofLifetime
+		return nil
+	}); err != nil {
+		return false // the blob is read again
+	}
+	return known
+}
+
+// Mark records that a blob was read in full.
+func (b *provenBlobs) Mark(ctx context.Context, key string) error {
+	now := b.clock.Now().UTC()
+	return b.db.Update(ctx, func(tx *store.Tx) error { return blobProofs.Put(tx, blobKey(key), &now) })
+}

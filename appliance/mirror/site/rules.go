@@ -1,0 +1,286 @@
+// Package site keeps the mirror rules of an appliance and proves what the site's mirror holds.
+//
+// [Rules] and [Prover] need no engine: the engine asks them where images are pulled from and
+// whether the mirror holds a release. [Manager] and [Proofs] are made with an engine and carry out
+// the operations of people and of the Kubernetes controllers.
+package site
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"path"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/jonboulle/clockwork"
+
+	"landfall/appliance/engine"
+	"landfall/appliance/engine/operator"
+	"landfall/appliance/mirror"
+	"landfall/appliance/release"
+	"landfall/store"
+)
+
+// importRows are the imports of mirror rules, by level and name: see importKey.
+var importRows = store.NewBucket[importRow]("mirror-imports", 1)
+
+type importRow struct {
+	Level    mirror.Level  `json:"level"`
+	Imported time.Time     `json:"imported"`
+	Import   mirror.Import `json:"import"`
+}
+
+// importKey returns the key of an import: its name for an import of the appliance, with the object
+// in front of the name otherwise. Names have no slashes.
+func importKey(level mirror.Level, name string) string {
+	switch {
+	case level.Cluster != "":
+		return "clusters/" + level.Cluster + "/" + name
+	case level.InfraEnv != "":
+		return "infra-envs/" + level.InfraEnv + "/" + name
+	}
+	return name
+}
+
+// RulesOptions configures [NewRules].
+type RulesOptions struct {
+	Files   mirror.Files // the rules of the configuration
+	DB      *store.DB
+	Version string // of the program, for the User-Agent
+	Logger  *slog.Logger
+}
+
+// Rules holds the mirror rules in effect: those of the configuration and, over them, the imports of
+// the appliance, of infra-envs and of clusters.
+type Rules struct {
+	configured mirror.Sources
+	db         *store.DB
+	client     *mirror.Client // follows the rules of the appliance
+	options    mirror.ClientOptions
+	clock      clockwork.Clock
+	log        *slog.Logger
+
+	changes sync.Mutex // serializes changes of the rules
+	mu      sync.RWMutex
+	problem string                          // why imports are not used, a sentence
+	own     map[mirror.Level]*mirror.Rules  // the imports of one cluster or infra-env alone
+	layered map[mirror.Level]*mirror.Client // created on first use, dropped when rules change
+}
+
+// NewRules reads the rules of the configuration, which must be correct, and the imports. It leaves
+// out imports that no longer fit the configuration, and reports that in [Model].Problem.
+func NewRules(options RulesOptions) (*Rules, error) {
+	configured, err := mirror.Read(options.Files)
+	if err != nil {
+		return nil, err
+	}
+	rules, err := mirror.Parse(configured)
+	if err != nil {
+		return nil, err
+	}
+	r := &Rules{configured: configured, db: options.DB, clock: clockwork.NewRealClock(), log: options.Logger,
+		options: mirror.ClientOptions{UserAgent: "landfall/" + options.Version},
+		own:     map[mirror.Level]*mirror.Rules{}, layered: map[mirror.Level]*mirror.Client{}}
+	r.client = mirror.NewClient(rules, r.options)
+	imports, err := r.Imports()
+	if err != nil {
+		return nil, err
+	}
+	for _, level := range append([]mirror.Level{{}}, levelsOf(imports)...) {
+		rules, err := r.parse(imports, level)
+		switch {
+		case err != nil:
+			r.problem = "What was imported is not used: " + err.Error() +
+				". Remove the import or change the configuration."
+			r.log.Error("Imported mirror rules are not used.", "level", level, "error", err)
+		case level == mirror.Level{}:
+			r.client.Use(rules)
+		default:
+			r.own[level] = rules
+		}
+	}
+	return r, nil
+}
+
+// levelsOf lists the clusters and infra-envs that have imports of their own.
+func levelsOf(imports []NamedImport) []mirror.Level {
+	var levels []mirror.Level
+	for _, imported := range imports {
+		if imported.Level != (mirror.Level{}) && !slices.Contains(levels, imported.Level) {
+			levels = append(levels, imported.Level)
+		}
+	}
+	return levels
+}
+
+// parse parses the imports of one level; at the appliance's level, together with the configuration.
+func (r *Rules) parse(imports []NamedImport, level mirror.Level) (*mirror.Rules, error) {
+	var sources mirror.Sources
+	if level == (mirror.Level{}) {
+		sources = r.configured
+	}
+	for _, imported := range imports {
+		if imported.Level == level {
+			sources = sources.And(imported.Sources(imported.Name))
+		}
+	}
+	return mirror.Parse(sources)
+}
+
+// NamedImport is an import with its level and its name.
+type NamedImport struct {
+	mirror.Import
+	Level    mirror.Level
+	Name     string
+	Imported time.Time
+}
+
+// Imports lists the imports of all levels, the oldest first. A later import overrides an earlier
+// one of the same level.
+func (r *Rules) Imports() ([]NamedImport, error) {
+	var imports []NamedImport
+	err := r.db.View(func(tx *store.Tx) error {
+		return importRows.Each(tx, "", func(key string, row *importRow) error {
+			imports = append(imports, NamedImport{row.Import, row.Level, path.Base(key), row.Imported})
+			return nil
+		})
+	})
+	slices.SortStableFunc(imports, func(a, b NamedImport) int { return a.Imported.Compare(b.Imported) })
+	return imports, err
+}
+
+// find returns the import of a level and name, or nil if there is none.
+func (r *Rules) find(level mirror.Level, name string) (held *mirror.Import, err error) {
+	err = r.db.View(func(tx *store.Tx) error {
+		row, err := importRows.Get(tx, importKey(level, name))
+		if errors.Is(err, store.ErrNotFound) {
+			return nil
+		}
+		if err == nil {
+			held = &row.Import
+		}
+		return err
+	})
+	return held, err
+}
+
+// change stores an import, or deletes it if added is nil, and puts the rules of its level into
+// effect.
+func (r *Rules) change(ctx context.Context, level mirror.Level, name string, added *mirror.Import) error {
+	r.changes.Lock()
+	defer r.changes.Unlock()
+	imports, err := r.Imports()
+	if err != nil {
+		return err
+	}
+	now := r.clock.Now().UTC()
+	imports = slices.DeleteFunc(imports, func(i NamedImport) bool { return i.Level == level && i.Name == name })
+	if added != nil {
+		imports = append(imports, NamedImport{*added, level, name, now})
+	}
+	rules, err := r.parse(imports, level)
+	if err != nil {
+		return err
+	}
+	if err := r.db.Update(ctx, func(tx *store.Tx) error {
+		if added == nil {
+			return importRows.Delete(tx, importKey(level, name))
+		}
+		return importRows.Put(tx, importKey(level, name), &importRow{Level: level, Imported: now, Import: *added})
+	}); err != nil {
+		return err
+	}
+	r.use(level, rules, slices.Contains(levelsOf(imports), level))
+	if added != nil {
+		r.log.Info("Mirror rules were imported.", "level", level, "name", name, "files", len(added.Files), "rules",
+			len(rules.List()))
+	} else {
+		r.log.Info("Imported mirror rules were removed.", "level", level, "name", name)
+	}
+	return nil
+}
+
+// use puts the rules of a level into effect. A cluster or infra-env without imports (own is false)
+// follows the rules of the levels below.
+func (r *Rules) use(level mirror.Level, rules *mirror.Rules, own bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.problem = ""
+	switch {
+	case level == mirror.Level{}:
+		r.client.Use(rules)
+	case own:
+		r.own[level] = rules
+	default:
+		delete(r.own, level)
+	}
+	for _, client := range r.layered {
+		client.CloseIdleConnections()
+	}
+	clear(r.layered)
+}
+
+// Client returns the client that follows the rules of the appliance.
+func (r *Rules) Client() *mirror.Client { return r.client }
+
+// CABundle returns the CA certificates (PEM) that the appliance itself trusts at present.
+func (r *Rules) CABundle() []byte { return r.client.Rules().CABundle() }
+
+// At returns the rules of a level.
+func (r *Rules) At(level mirror.Level) *mirror.Rules { return r.clientAt(level).Rules() }
+
+// clientAt returns the client that follows the rules of a level. The rules of the cluster override
+// those of the infra-env, and these override those of the appliance.
+func (r *Rules) clientAt(level mirror.Level) *mirror.Client {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	infraEnv, cluster := r.own[mirror.Level{InfraEnv: level.InfraEnv}], r.own[mirror.Level{Cluster: level.Cluster}]
+	if level.InfraEnv == "" || infraEnv == nil {
+		level.InfraEnv, infraEnv = "", nil
+	}
+	if level.Cluster == "" || cluster == nil {
+		level.Cluster, cluster = "", nil
+	}
+	if level == (mirror.Level{}) {
+		return r.client
+	}
+	client := r.layered[level]
+	if client == nil {
+		rules, err := mirror.Layered(r.client.Rules(), infraEnv, cluster)
+		if err != nil { // each of them was parsed by itself
+			r.log.Error("Mirror rules can't be joined. Only those of the appliance are used.", "level", level,
+				"error", err)
+			return r.client
+		}
+		client = mirror.NewClient(rules, r.options)
+		r.layered[level] = client
+	}
+	return client
+}
+
+// Close closes idle connections to the mirror.
+func (r *Rules) Close() { r.client.CloseIdleConnections() }
+
+// Access returns the function that tells the engine how it reaches the images of a level: with the
+// rules in effect at each call.
+func Access(rules *Rules, releases *release.Library) func(mirror.Level) engine.ImageAccess {
+	return func(level mirror.Level) engine.ImageAccess {
+		client := rules.clientAt(level)
+		through := releases.Through(client)
+		return engine.ImageAccess{Mirror: client.Rules(), Releases: through, CatalogReader: through,
+			Catalogs: operatorCatalogs(client.Rules())}
+	}
+}
+
+// operatorCatalogs returns the operator catalogs that came with the rules.
+func operatorCatalogs(rules *mirror.Rules) []operator.Source {
+	var documents [][]byte
+	for _, object := range rules.Objects() {
+		if object.Kind == mirror.KindCatalogSource {
+			documents = append(documents, object.YAML)
+		}
+	}
+	return operator.Sources(documents...)
+}
