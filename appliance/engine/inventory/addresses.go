@@ -6,9 +6,9 @@ import (
 	"github.com/openshift/assisted-service/models"
 )
 
-// Addresses lists the addresses of an interface with their prefix lengths, IPv4 first. What is not
-// an address is left out, and so are link-local IPv6 addresses, which say nothing about the
-// networks of the site.
+// Addresses returns the addresses of an interface with their prefix lengths, IPv4 first. It skips
+// texts that are no addresses, and link-local IPv6 addresses, which say nothing about the networks
+// of the site.
 func Addresses(nic *models.Interface) []netip.Prefix {
 	prefixes := make([]netip.Prefix, 0, len(nic.IPV4Addresses)+len(nic.IPV6Addresses))
 	for _, list := range [2][]string{nic.IPV4Addresses, nic.IPV6Addresses} {
@@ -23,7 +23,7 @@ func Addresses(nic *models.Interface) []netip.Prefix {
 	return prefixes
 }
 
-// IsDefault tells whether a route is a default route with a gateway.
+// IsDefault reports whether a route is a default route with a gateway.
 func IsDefault(r *models.Route) bool {
 	if r.Gateway == "" {
 		return false
@@ -39,8 +39,8 @@ func IsDefault(r *models.Route) bool {
 	return err == nil && destination.IsUnspecified()
 }
 
-// defaultRoute is the default route of a family that the kernel prefers: the one of the lowest
-// metric.
+// defaultRoute returns the default route of a family that the kernel prefers: the one with the
+// lowest metric.
 func defaultRoute(inv *models.Inventory, v6 bool) *models.Route {
 	var best *models.Route
 	for _, r := range inv.Routes {

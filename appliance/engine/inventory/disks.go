@@ -13,12 +13,12 @@ import (
 
 const gigabyte = 1000 * 1000 * 1000
 
-// reasonMark begins every reason that this package adds to a disk, so that judging a disk again
-// replaces the old verdict and keeps what the agent itself had against the disk.
+// reasonMark is the start of every reason that this package adds to a disk. Checking a disk again
+// replaces these reasons and keeps those of the agent.
 const reasonMark = "Not usable for installation: "
 
-// DiskID is the name that the API and the installer use for a disk: the id the agent chose (by-id,
-// else by-path), or /dev/NAME where an old agent sent none.
+// DiskID returns the name of a disk in the API and for the installer: the id that the agent chose
+// (by-id, or else by-path), or /dev/NAME for an old agent, which sends none.
 func DiskID(d *models.Disk) string {
 	if d.ID != "" {
 		return d.ID
@@ -26,8 +26,8 @@ func DiskID(d *models.Disk) string {
 	return "/dev/" + d.Name
 }
 
-// DiskByPath finds the disk that an installation disk id means: a disk's id, its by-path link or
-// its /dev node. It returns nil when there is none.
+// DiskByPath finds a disk by an installation disk id: the disk's id, its by-path link or its /dev
+// node. It returns nil if there is none.
 func DiskByPath(disks []*models.Disk, path string) *models.Disk {
 	if path == "" {
 		return nil
@@ -40,8 +40,7 @@ func DiskByPath(disks []*models.Disk, path string) *models.Disk {
 	return nil
 }
 
-// InstallationDiskPath is the id of the disk the host will be installed to, "" when none was
-// chosen.
+// InstallationDiskPath returns the id of the host's installation disk, or "" if none is selected.
 func (h *Host) InstallationDiskPath() string {
 	if h.Record.InstallationDiskID != "" {
 		return h.Record.InstallationDiskID
@@ -49,8 +48,8 @@ func (h *Host) InstallationDiskPath() string {
 	return h.Record.InstallationDiskPath
 }
 
-// InstallationDisk is the disk the host will be installed to, nil when none was chosen or it is no
-// longer there.
+// InstallationDisk returns the host's installation disk. It returns nil if none is selected, or the
+// selected disk is gone.
 func (h *Host) InstallationDisk() *models.Disk {
 	if h.Inventory == nil {
 		return nil
@@ -58,7 +57,7 @@ func (h *Host) InstallationDisk() *models.Disk {
 	return DiskByPath(h.Inventory.Disks, h.InstallationDiskPath())
 }
 
-// SkipFormatting lists the ids of the disks that must keep what is on them.
+// SkipFormatting returns the ids of the disks whose content must stay.
 func (h *Host) SkipFormatting() []string {
 	if h.Record.SkipFormattingDisks == "" {
 		return nil
@@ -66,9 +65,9 @@ func (h *Host) SkipFormatting() []string {
 	return strings.Split(h.Record.SkipFormattingDisks, ",")
 }
 
-// DisksToFormat lists the ids of the disks whose first sectors the installer wipes before it writes
-// the image: every bootable disk of the machine itself, so that the firmware cannot boot an old
-// system from it.
+// DisksToFormat returns the ids of the disks whose first sectors the installer wipes before it
+// writes the image: every bootable disk of the machine itself. Otherwise the firmware could boot an
+// old system from it.
 func DisksToFormat(inv *models.Inventory) []string {
 	var ids []string
 	for _, d := range inv.Disks {
@@ -84,15 +83,15 @@ func DisksToFormat(inv *models.Inventory) []string {
 	return ids
 }
 
-// DiskRules are the limits a disk is judged by.
+// DiskRules holds the requirements for installation disks.
 type DiskRules struct {
 	MinGB            int64  // size in gigabytes (10^9 bytes)
-	OpenshiftVersion string // "" allows what every version allows
+	OpenshiftVersion string // "" allows the types that every version supports
 }
 
-// JudgeDisks fills installation_eligibility of every disk: what the agent had against it stays, the
-// findings of an earlier judgement are replaced.
-func JudgeDisks(inv *models.Inventory, rules DiskRules) {
+// ValidateDisks fills installation_eligibility of every disk. Reasons of the agent stay, reasons of
+// an earlier validation are replaced.
+func ValidateDisks(inv *models.Inventory, rules DiskRules) {
 	for _, d := range inv.Disks {
 		reasons := slices.DeleteFunc(slices.Clone(d.InstallationEligibility.NotEligibleReasons), func(r string) bool {
 			return strings.HasPrefix(r, reasonMark)
@@ -105,9 +104,9 @@ func JudgeDisks(inv *models.Inventory, rules DiskRules) {
 	}
 }
 
-// EligibleDisks lists the disks a host can be installed to, the best first: bootable before others,
-// SATA and SAS before NVMe (fast disks are left for workloads), HDD before SSD for the same reason,
-// then the smallest, then the physical order. JudgeDisks must have run.
+// EligibleDisks returns the disks to which a host can be installed, the best first: bootable before
+// others, SATA and SAS before NVMe (fast disks are left for workloads), HDD before SSD for the same
+// reason, then the smallest, then the physical order. ValidateDisks must have run.
 func EligibleDisks(inv *models.Inventory) []*models.Disk {
 	var disks []*models.Disk
 	for _, d := range inv.Disks {
@@ -127,8 +126,8 @@ func EligibleDisks(inv *models.Inventory) []*models.Disk {
 	return disks
 }
 
-// ChooseInstallationDisk keeps the chosen disk while the host has it and it is eligible, and else
-// takes the best eligible one. It returns nil when no disk is eligible.
+// ChooseInstallationDisk keeps the selected disk if the host has it and it is eligible. Otherwise
+// it returns the best eligible disk, or nil if no disk is eligible.
 func ChooseInstallationDisk(inv *models.Inventory, chosen string) *models.Disk {
 	disks := EligibleDisks(inv)
 	if d := DiskByPath(disks, chosen); d != nil {
@@ -182,8 +181,8 @@ func diskFaults(d *models.Disk, inv *models.Inventory, rules DiskRules) []string
 	return faults
 }
 
-// driveTypes are the kinds of drives an installation may go to. RAID came with OpenShift 4.14,
-// iSCSI with 4.15; Fibre Channel and mainframe disks depend on the CPU.
+// driveTypes returns the types of drives that can be installation disks. RAID came with OpenShift
+// 4.14, iSCSI with 4.15. Fibre Channel and mainframe disks depend on the CPU.
 func driveTypes(arch, version string) []models.DriveType {
 	types := []models.DriveType{models.DriveTypeHDD, models.DriveTypeSSD, models.DriveTypeMultipath}
 	if AtLeast(version, 4, 14) {
@@ -201,7 +200,7 @@ func driveTypes(arch, version string) []models.DriveType {
 	return types
 }
 
-// multipathHolder is the name of the multipath device that a disk is a path of, "" when it is none.
+// multipathHolder returns the name of the multipath device of which a disk is a path, or "".
 func multipathHolder(d *models.Disk, inv *models.Inventory) string {
 	if d.Holders == "" {
 		return ""
@@ -215,7 +214,7 @@ func multipathHolder(d *models.Disk, inv *models.Inventory) string {
 	return ""
 }
 
-// PathsOf lists the disks that a multipath device is made of.
+// PathsOf returns the disks that are the paths of a multipath device.
 func PathsOf(device *models.Disk, inv *models.Inventory) []*models.Disk {
 	var paths []*models.Disk
 	for _, d := range inv.Disks {
@@ -252,9 +251,9 @@ func multipathFaults(d *models.Disk, inv *models.Inventory, rules DiskRules) []s
 	return faults
 }
 
-// iscsiFault tells why an iSCSI disk cannot be booted from. The disk must not be reached over the
-// interface of the default route: that interface is set up anew during the installation, and the
-// root disk with it.
+// iscsiFault returns why an iSCSI disk can't be booted from. The host must not reach the disk over
+// the interface of the default route: the installation sets that interface up again and would cut
+// off the root disk.
 func iscsiFault(d *models.Disk, inv *models.Inventory) string {
 	if d.Iscsi == nil || d.Iscsi.HostIPAddress == "" {
 		return "the address that the host uses for iSCSI is not known"
@@ -295,15 +294,13 @@ func orUnknown(s string) string {
 	return s
 }
 
-// Size renders a number of bytes for people in decimal units, as disks are sold: "120 GB", "1.5
-// TB". A fraction is rounded down, so that a disk that is a little too small never looks large
-// enough.
+// Size returns a number of bytes in decimal units, as disks are sold: "120 GB", "1.5 TB". It rounds
+// down, so that a disk that is slightly too small never looks large enough.
 func Size(bytes int64) string {
 	return scaled(bytes, 1000, []string{"B", "KB", "MB", "GB", "TB", "PB"})
 }
 
-// Memory renders a number of bytes for people in binary units, as memory is sold: "16 GiB". A
-// fraction is rounded down.
+// Memory returns a number of bytes in binary units, as memory is sold: "16 GiB". It rounds down.
 func Memory(bytes int64) string {
 	return scaled(bytes, 1024, []string{"B", "KiB", "MiB", "GiB", "TiB", "PiB"})
 }
@@ -322,8 +319,8 @@ func scaled(bytes, base int64, units []string) string {
 	return s + " " + units[unit]
 }
 
-// AtLeast compares the major and minor number of an OpenShift version ("4.17.3", "4.18.0-rc.1"). It
-// is false for a version that cannot be read.
+// AtLeast reports whether an OpenShift version ("4.17.3", "4.18.0-rc.1") has at least the given
+// major and minor number. It is false for a text that is no version.
 func AtLeast(version string, major, minor int) bool {
 	parts := strings.SplitN(version, ".", 3)
 	if len(parts) < 2 {

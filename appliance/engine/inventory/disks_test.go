@@ -58,7 +58,7 @@ func TestADiskIsJudgedWithReasons(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			inv := machine(append([]*models.Disk{tt.disk}, tt.others...)...)
 			for range 2 { // judging again changes nothing
-				JudgeDisks(inv, DiskRules{MinGB: 100, OpenshiftVersion: tt.version})
+				ValidateDisks(inv, DiskRules{MinGB: 100, OpenshiftVersion: tt.version})
 				e := tt.disk.InstallationEligibility
 				require.Equal(t, tt.reason == "", e.Eligible, e.NotEligibleReasons)
 				if tt.reason != "" {
@@ -73,9 +73,9 @@ func TestWhatTheAgentHasAgainstADiskStays(t *testing.T) {
 	d := &models.Disk{Name: "sda", DriveType: models.DriveTypeSSD, SizeBytes: 1,
 		InstallationEligibility: models.DiskInstallationEligibility{NotEligibleReasons: []string{"Disk is removable"}}}
 	inv := machine(d)
-	JudgeDisks(inv, DiskRules{MinGB: 100})
+	ValidateDisks(inv, DiskRules{MinGB: 100})
 	require.Len(t, d.InstallationEligibility.NotEligibleReasons, 2)
-	JudgeDisks(inv, DiskRules{})
+	ValidateDisks(inv, DiskRules{})
 	require.Equal(t, []string{"Disk is removable"}, d.InstallationEligibility.NotEligibleReasons)
 	require.False(t, d.InstallationEligibility.Eligible)
 }
@@ -90,7 +90,7 @@ func TestTheBestDiskComesFirst(t *testing.T) {
 		disk("sdb", models.DriveTypeHDD, 500, true, "1:0:0:0"), disk("sda", models.DriveTypeSSD, 120, true, ""),
 		disk("sdc", models.DriveTypeHDD, 500, true, "0:0:0:0"), disk("sde", models.DriveTypeHDD, 400, true, ""),
 	)
-	JudgeDisks(inv, DiskRules{MinGB: 100})
+	ValidateDisks(inv, DiskRules{MinGB: 100})
 	var order []string
 	for _, d := range EligibleDisks(inv) {
 		order = append(order, d.Name)

@@ -5,18 +5,17 @@ import (
 	"strings"
 )
 
-// Encryption is how a host that joins an installed cluster encrypts its disk.
+// Encryption describes how a host that joins an installed cluster encrypts its disk.
 type Encryption struct {
 	TPM bool
-	// Tang is the list of Tang servers as JSON, in the form in which agents are asked to try them;
-	// "" for none.
+	// Tang is the list of Tang servers as JSON, in the form of the steps for agents; "" for none.
 	Tang string
 }
 
-// JoinsEncrypted tells how the ignition config that a host gets from the cluster it joins has it
-// encrypt its disk. It is nil when the disk is not encrypted, or the host has not downloaded its
-// config yet. What the cluster had at its installation may have changed since, and of an imported
-// one nobody here knows it.
+// JoinsEncrypted returns the disk encryption in the ignition config that the host gets from the
+// cluster it joins. It returns nil if the disk is not encrypted, or the host has not downloaded the
+// config yet. The cluster's own description does not count: its encryption may have changed since
+// the installation, and it is unknown for an imported cluster.
 func (h *Host) JoinsEncrypted() *Encryption {
 	if h.APIConnectivity == nil || !strings.Contains(h.APIConnectivity.Ignition, `"luks"`) {
 		return nil
@@ -35,7 +34,7 @@ func (h *Host) JoinsEncrypted() *Encryption {
 		} `json:"storage"`
 	}
 	if err := json.Unmarshal([]byte(h.APIConnectivity.Ignition), &config); err != nil {
-		return nil // the check of the download says what is wrong with it
+		return nil // the validation of the download reports the fault
 	}
 	for _, disk := range config.Storage.Luks {
 		if disk.Clevis == nil {

@@ -1,9 +1,8 @@
-// Package inventory reads what the agents reported about hosts: the hardware inventory and the
-// reports of the checks that a host ran. The API keeps all of it as JSON strings inside
-// models.Host; here it is parsed once, so that the checks, the steps and the network arithmetic
-// work on values.
+// Package inventory parses the agents' reports about hosts: the hardware inventory and the results
+// of checks on the host. The API holds them as JSON strings in models.Host. They are parsed once,
+// and validations, steps and network functions work on the values.
 //
-// Everything is a pure function of its arguments: no clock, no files, no network.
+// All functions are pure: no clock, no files, no network.
 package inventory
 
 import (
@@ -17,22 +16,20 @@ import (
 	"landfall/store/fastjson"
 )
 
-// Kinds of truncation, as the agent names them.
+// Kinds of truncation, in the agent's words.
 const (
 	TruncatedPartly = "partial" // optional details were left out
 	TruncatedFully  = "full"    // nothing usable is left
 )
 
-// Truncation says that the agent cut its inventory because it was larger than the limit it was
-// given.
+// Truncation reports that the agent shortened its inventory to the size limit it was given.
 type Truncation struct {
 	Type    string   `json:"type"`
 	Reasons []string `json:"reasons,omitempty"`
 }
 
-// Reports is what an agent reported of its host, each part as JSON the way models.Host carries it;
-// "" is a part that has not been reported. Reports are comparable: equal Reports parse to the same
-// Facts.
+// Reports holds the reports of an agent about its host. Each part is JSON as in models.Host; "" is
+// a part that is not reported yet. Reports are comparable: equal Reports parse to the same Facts.
 type Reports struct {
 	Inventory       string
 	Connectivity    string
@@ -45,7 +42,7 @@ type Reports struct {
 	Disks           string
 }
 
-// ReportsOf takes the reports out of a host record.
+// ReportsOf returns the reports in a host record.
 func ReportsOf(record *models.Host) Reports {
 	return Reports{
 		Inventory:       record.Inventory,
@@ -60,8 +57,8 @@ func ReportsOf(record *models.Host) Reports {
 	}
 }
 
-// Facts are an agent's reports, parsed. They do not change after Parse and may be shared; a nil or
-// empty part has not been reported yet.
+// Facts holds the parsed reports of an agent. They do not change after Parse and may be shared. A
+// nil or empty part is not reported yet.
 type Facts struct {
 	Inventory  *models.Inventory
 	Truncation *Truncation
@@ -71,23 +68,23 @@ type Facts struct {
 	Domains       *models.DomainResolutionResponse
 	FreeAddresses models.FreeNetworksAddresses
 	Tang          *models.TangConnectivityResponse
-	// TangError is what the agent answered when it could not check the Tang servers at all.
+	// TangError is the agent's error if it could not check the Tang servers at all.
 	TangError       string
 	APIConnectivity *models.APIVipConnectivityResponse
-	// Images are the results of the pull checks, by pull spec.
+	// Images holds the results of the pull checks, by pull spec.
 	Images map[string]*models.ContainerImageAvailability
-	// Disks are the results of the disk speed checks, by the path that was checked.
+	// Disks holds the results of the disk speed checks, by the path that was checked.
 	Disks map[string]models.DiskInfo
 }
 
-// Host is a host record with the facts about it. The record's own JSON parts are not looked at.
-// Facts is never nil.
+// Host is a host record with the facts about it. The JSON parts of the record are not used. Facts
+// is never nil.
 type Host struct {
 	Record *models.Host
 	*Facts
 }
 
-// NewHost joins a record and its facts; nil facts stand for an agent that has reported nothing.
+// NewHost combines a record and its facts. Nil facts stand for an agent without reports.
 func NewHost(record *models.Host, facts *Facts) *Host {
 	if facts == nil {
 		facts = &Facts{}
@@ -95,7 +92,7 @@ func NewHost(record *models.Host, facts *Facts) *Host {
 	return &Host{Record: record, Facts: facts}
 }
 
-// ParseHost reads the reports that a record itself carries.
+// ParseHost parses the reports in a record.
 func ParseHost(record *models.Host) (*Host, error) {
 	facts, err := Parse(ReportsOf(record))
 	if err != nil {
@@ -104,9 +101,9 @@ func ParseHost(record *models.Host) (*Host, error) {
 	return NewHost(record, facts), nil
 }
 
-// Parse reads reports. It fails when one of them is not JSON of its model, naming the part; what is
-// kept was checked on its way in, so that means a damaged record. A Tang report that is no JSON is
-// not an error: the agent's error text is kept in that field.
+// Parse parses reports. It returns an error that names the part if a part is not JSON of its model.
+// Reports are validated when they arrive, so such an error means a damaged record. A Tang report
+// that is no JSON is no error: that field can hold the agent's error text.
 func Parse(reports Reports) (*Facts, error) {
 	f := &Facts{}
 	if reports.Inventory != "" {
@@ -148,8 +145,7 @@ func Parse(reports Reports) (*Facts, error) {
 	return f, nil
 }
 
-// DropNulls removes the null members that JSON lists from outside may hold, so that no reader has
-// to look for them.
+// DropNulls removes null members from JSON lists, so that readers need not check for them.
 func (f *Facts) DropNulls() {
 	if f.Connectivity != nil {
 		f.Connectivity.RemoteHosts = present(f.Connectivity.RemoteHosts)
@@ -181,16 +177,15 @@ func present[T any](list []*T) []*T {
 	return kept
 }
 
-// wire is the inventory as the agent sends it: the model, and the truncation that the model does
-// not have yet.
+// wire is the inventory in the agent's form: the model, and the truncation, which the model lacks.
 type wire struct {
 	models.Inventory
 	Truncation *Truncation `json:"truncation,omitempty"`
 }
 
-// ParseInventory reads an agent's inventory. It fails when the text is not JSON of an inventory, or
-// names neither CPU nor memory: an inventory without them says nothing about the machine, unless
-// the agent had to cut all of it.
+// ParseInventory parses an agent's inventory. It returns an error if the text is not JSON of an
+// inventory, or lacks CPU or memory. An inventory without them is only accepted if the agent had to
+// cut all of it.
 func ParseInventory(text string) (*models.Inventory, *Truncation, error) {
 	var w wire
 	if err := fastjson.UnmarshalText(text, &w); err != nil {
@@ -217,7 +212,7 @@ func ParseInventory(text string) (*models.Inventory, *Truncation, error) {
 	return inv, w.Truncation, nil
 }
 
-// Encode renders an inventory as it is kept in models.Host.
+// Encode returns an inventory as models.Host holds it.
 func Encode(inv *models.Inventory, truncation *Truncation) (string, error) {
 	text, err := fastjson.MarshalText(&wire{Inventory: *inv, Truncation: truncation})
 	if err != nil {
@@ -226,7 +221,7 @@ func Encode(inv *models.Inventory, truncation *Truncation) (string, error) {
 	return text, nil
 }
 
-// ID is the host's id, empty when the record has none.
+// ID returns the host's id, or "" if the record has none.
 func (h *Host) ID() strfmt.UUID {
 	if h.Record == nil || h.Record.ID == nil {
 		return ""
@@ -234,7 +229,7 @@ func (h *Host) ID() strfmt.UUID {
 	return *h.Record.ID
 }
 
-// Status is the state of the host.
+// Status returns the state of the host.
 func (h *Host) Status() string {
 	if h.Record.Status == nil {
 		return ""
@@ -242,7 +237,8 @@ func (h *Host) Status() string {
 	return *h.Record.Status
 }
 
-// Hostname is the name the host will have: the one asked for, else the one it has now, else "".
+// Hostname returns the host's name after the installation: the requested one, or else its present
+// one, or "".
 func (h *Host) Hostname() string {
 	if h.Record.RequestedHostname != "" {
 		return h.Record.RequestedHostname
@@ -253,7 +249,7 @@ func (h *Host) Hostname() string {
 	return ""
 }
 
-// Name is the host's name for people: the host name, else the id.
+// Name returns the host's name for people: the host name, or else the id.
 func (h *Host) Name() string {
 	if name := h.Hostname(); name != "" {
 		return name
@@ -261,8 +257,8 @@ func (h *Host) Name() string {
 	return string(h.ID())
 }
 
-// Role is the role the host is judged by: the one that was chosen, else the suggested one, else
-// auto-assign.
+// Role returns the role by which the host is validated: the selected one, or else the suggested
+// one, or else auto-assign.
 func (h *Host) Role() models.HostRole {
 	role := h.Record.Role
 	if role == "" {
@@ -277,12 +273,12 @@ func (h *Host) Role() models.HostRole {
 	return role
 }
 
-// Day2 tells whether the host is being added to a cluster that is installed already.
+// Day2 reports whether the host is being added to a cluster that is installed already.
 func (h *Host) Day2() bool {
 	return h.Record.Kind != nil && *h.Record.Kind == models.HostKindAddToExistingClusterHost
 }
 
-// Stage is the stage of the installation that the host has reported, "" before the first.
+// Stage returns the stage of the installation that the host reported, or "" before the first.
 func (h *Host) Stage() models.HostStage {
 	if h.Record.Progress == nil {
 		return ""

@@ -114,7 +114,7 @@ func FuzzParseInventory(f *testing.F) {
 		if err != nil {
 			return
 		}
-		JudgeDisks(inv, DiskRules{MinGB: 100, OpenshiftVersion: "4.18.0"})
+		ValidateDisks(inv, DiskRules{MinGB: 100, OpenshiftVersion: "4.18.0"})
 		ChooseInstallationDisk(inv, "/dev/sda")
 		DisksToFormat(inv)
 		encoded, err := Encode(inv, truncation)

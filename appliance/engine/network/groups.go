@@ -12,24 +12,25 @@ import (
 	"landfall/appliance/engine/inventory"
 )
 
-// Keys of the groups that were formed by reaching all addresses of a family, across routers.
+// Keys of the groups of hosts that reach all addresses of a family, across routers.
 const (
 	IPv4Group = "IPv4"
 	IPv6Group = "IPv6"
 )
 
-// Groups says which hosts reach each other. It is what connectivity_majority_groups of a cluster
-// holds.
+// Groups holds the groups of hosts that reach each other. It is the content of a cluster's
+// connectivity_majority_groups.
 type Groups struct {
-	// MajorityGroups are the hosts that reach one another, by network ("192.168.1.0/24", within the
-	// network) and by family ("IPv4", "IPv6", across routers). A network without a group has an
+	// MajorityGroups holds the hosts that reach one another, by network ("192.168.1.0/24", within
+	// the network) and by family ("IPv4", "IPv6", across routers). A network without a group has an
 	// empty list.
 	MajorityGroups map[string][]strfmt.UUID `json:"majority_groups"`
-	// L3ConnectedAddresses are the addresses of a host that every other host reaches.
+	// L3ConnectedAddresses holds the addresses of each host that all other hosts reach.
 	L3ConnectedAddresses map[strfmt.UUID][]string `json:"l3_connected_addresses"`
 }
 
-// ParseGroups reads connectivity_majority_groups. "" gives nil: the groups were not formed yet.
+// ParseGroups parses connectivity_majority_groups. It returns nil for "": the groups are not formed
+// yet.
 func ParseGroups(text string) (*Groups, error) {
 	if text == "" {
 		return nil, nil
@@ -41,7 +42,7 @@ func ParseGroups(text string) (*Groups, error) {
 	return &g, nil
 }
 
-// JSON renders the groups as the API shows them; equal groups give the same text.
+// JSON returns the groups as the API shows them. Equal groups give the same text.
 func (g *Groups) JSON() (string, error) {
 	b, err := json.Marshal(g)
 	if err != nil {
@@ -50,9 +51,9 @@ func (g *Groups) JSON() (string, error) {
 	return string(b), nil
 }
 
-// MajorityGroups finds out of the hosts' connectivity reports who reaches whom. Two hosts are
-// connected when each reports the other as reached. A group is a set of at least smallest hosts
-// that are all connected with one another.
+// MajorityGroups forms groups from the hosts' connectivity reports. Two hosts are connected if each
+// reports the other as reached. A group is a set of at least smallest hosts that are all connected
+// with one another.
 func MajorityGroups(hosts []*inventory.Host, smallest int) *Groups {
 	hosts = slices.Clone(hosts)
 	slices.SortFunc(hosts, func(a, b *inventory.Host) int { return compareText(string(a.ID()), string(b.ID())) })
@@ -88,8 +89,8 @@ func compareText(a, b string) int {
 	}
 }
 
-// reachesWithin tells whether a remote host answered inside a network. IPv6 neighbour discovery is
-// not always seen by the agent's scan, so for IPv6 an answered ping counts as well.
+// reachesWithin reports whether a remote host answered inside a network. The agent's scan sometimes
+// misses IPv6 neighbour discovery, so for IPv6 an answered ping counts as well.
 func reachesWithin(network netip.Prefix, r *models.ConnectivityRemoteHost) bool {
 	for _, l2 := range r.L2Connectivity {
 		if l2.Successful && contains(network, l2.RemoteIPAddress) {
@@ -112,7 +113,7 @@ func contains(network netip.Prefix, text string) bool {
 	return err == nil && network.Contains(ip.WithZone(""))
 }
 
-// reachesAllOf tells whether every address of a family of the remote host answered.
+// reachesAllOf reports whether every address of a family of the remote host answered.
 func reachesAllOf(addresses []netip.Addr, v6 bool, r *models.ConnectivityRemoteHost) bool {
 	some := false
 	for _, ip := range addresses {
@@ -145,11 +146,11 @@ func addressesByHost(hosts []*inventory.Host) map[strfmt.UUID][]netip.Addr {
 	return all
 }
 
-// fullMesh finds a large set of hosts that are all connected with one another: the host with the
-// fewest connections is left out until only connected hosts remain, then those left out that are
-// connected with all that remain come back. For networks that fell apart into islands, or where
-// some hosts are cut off, that is the largest set; it takes time in the square of the number of
-// hosts however the network is broken.
+// fullMesh finds a large set of hosts that are all connected with one another. It removes the host
+// with the fewest connections until only connected hosts remain. Then it adds the removed hosts
+// that are connected with all remaining ones. If the network is split into islands, or some hosts
+// are cut off, the result is the largest set. The time is quadratic in the number of hosts for
+// every shape of the network.
 func fullMesh(hosts []*inventory.Host, smallest int, reaches func(*models.ConnectivityRemoteHost) bool) []strfmt.UUID {
 	connected := connections(hosts, reaches)
 	in := make([]bool, len(hosts))
@@ -204,7 +205,7 @@ func fullMesh(hosts []*inventory.Host, smallest int, reaches func(*models.Connec
 	return group
 }
 
-// connections is the matrix of who is connected with whom: both must have reached the other.
+// connections is the matrix of connected hosts. Two hosts are connected if both reached the other.
 func connections(hosts []*inventory.Host, reaches func(*models.ConnectivityRemoteHost) bool) [][]bool {
 	index := make(map[strfmt.UUID]int, len(hosts))
 	for i, h := range hosts {
@@ -231,8 +232,7 @@ func connections(hosts []*inventory.Host, reaches func(*models.ConnectivityRemot
 	return reached
 }
 
-// reachedByAll lists for each host those of its addresses that every other host reached by ping,
-// sorted.
+// reachedByAll returns for each host its addresses that every other host reached by ping, sorted.
 func reachedByAll(hosts []*inventory.Host) map[strfmt.UUID][]string {
 	counts := make(map[strfmt.UUID]map[string]int)
 	for _, h := range hosts {
@@ -274,8 +274,8 @@ func reachedByAll(hosts []*inventory.Host) map[strfmt.UUID][]string {
 	return all
 }
 
-// Collisions finds addresses that more than one machine answers for: seen over one interface of one
-// host with different MAC addresses. The result is what ip_collisions of a cluster holds: MAC
+// Collisions finds addresses that more than one machine answers for: one interface of one host saw
+// them with different MAC addresses. The result is the content of a cluster's ip_collisions: MAC
 // addresses by IP address, sorted.
 func Collisions(hosts []*inventory.Host) map[string][]string {
 	found := make(map[string][]string)
@@ -305,9 +305,8 @@ func Collisions(hosts []*inventory.Host) map[string][]string {
 	return found
 }
 
-// FreeAddress tells whether an IPv4 address is free, judged by the lists of free addresses that the
-// hosts made of its network: it is when it is in the lists of all hosts that made one. Without a
-// list it is unverified.
+// FreeAddress reports whether an IPv4 address is free. It is free if all hosts that listed the free
+// addresses of its network list it. Without any list the result is unverified.
 func FreeAddress(ip netip.Addr, network netip.Prefix, hosts []*inventory.Host) models.VipVerification {
 	verdict := models.VipVerificationUnverified
 	for _, h := range hosts {

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// Lengths of DNS names (RFC 1035, 2.3.4); a cluster's name is shorter, because it becomes part of
-// longer labels.
+// Maximum lengths of DNS names (RFC 1035, 2.3.4). A cluster's name is shorter, because it becomes
+// part of longer labels.
 const (
 	maxLabel       = 63
 	maxName        = 255
@@ -15,8 +15,8 @@ const (
 	longestRecord = "alertmanager-main-openshift-monitoring.apps."
 )
 
-// CheckClusterName tells what is wrong with the name of a cluster, as one sentence, "" when it can
-// be used. The name becomes a label of the cluster's DNS names (RFC 1123, 2.1).
+// CheckClusterName returns what is wrong with the name of a cluster, as one sentence, or "" for a
+// valid name. The name becomes a label of the cluster's DNS names (RFC 1123, 2.1).
 func CheckClusterName(name string) string {
 	switch {
 	case name == "":
@@ -30,8 +30,8 @@ func CheckClusterName(name string) string {
 	return ""
 }
 
-// CheckBaseDomain tells what is wrong with the base domain of a cluster, as one sentence, "" when
-// it can be used.
+// CheckBaseDomain returns what is wrong with the base domain of a cluster, as one sentence, or ""
+// for a valid domain.
 func CheckBaseDomain(domain string) string {
 	if domain == "" {
 		return "The cluster has no base domain: give the DNS domain that its names are in, as in example.com."
@@ -57,9 +57,9 @@ func CheckBaseDomain(domain string) string {
 	return ""
 }
 
-// CheckHostname tells what is wrong with a host name, as one sentence, "" when it can be used. It
-// must be at most 63 characters of lower-case DNS labels, and must not be a name of the loopback
-// interface, which a host has that got no name.
+// CheckHostname returns what is wrong with a host name, as one sentence, or "" for a valid name. A
+// name has at most 63 characters and consists of lower-case DNS labels. Names of the loopback
+// interface are invalid: a host without a name has one of them.
 func CheckHostname(name string) string {
 	switch {
 	case name == "":
@@ -80,7 +80,7 @@ func CheckHostname(name string) string {
 	return ""
 }
 
-// labelFault tells what is wrong with one DNS label, as the rest of a sentence.
+// labelFault returns what is wrong with one DNS label, as the end of a sentence.
 func labelFault(label string) string {
 	switch {
 	case label == "":

@@ -11,8 +11,8 @@ import (
 	"landfall/appliance/engine/inventory"
 )
 
-// mostTries bounds the search of NodeAddresses: a site whose networks are so entangled gets no
-// advice.
+// mostTries limits the search of NodeAddresses. A site whose networks need more tries gets no
+// suggestion.
 const mostTries = 100_000
 
 // nodeAddress is an address that the node of a host could have.
@@ -22,12 +22,12 @@ type nodeAddress struct {
 	others []netip.Prefix // the host's other networks
 }
 
-// NodeAddresses chooses the address of each host's node, with its network, where nobody has said
-// which of several networks the nodes are in. Such an address is reached by all other hosts and its
-// interface has a default route; the smaller the metric of that, the better. No node's address may
-// lie in a network that another host is in with an address other than its node's: that host would
-// answer from there, and etcd refuses a peer whose address is not the one in its certificate. It is
-// nil when not every host can have one.
+// NodeAddresses chooses the address of each host's node, with its network, for clusters whose
+// description does not select one of several networks. All other hosts reach such an address, and
+// its interface has a default route; lower metrics are preferred. No node's address may lie in a
+// network in which another host has an address other than its node's. That host would answer from
+// there, and etcd rejects a peer whose address is not the one in its certificate. The result is nil
+// if some host has no such address.
 func NodeAddresses(hosts []*inventory.Host, groups *Groups, v4 bool) map[strfmt.UUID]netip.Prefix {
 	if groups == nil || len(groups.L3ConnectedAddresses) != len(hosts) {
 		return nil
@@ -78,7 +78,7 @@ func (a nodeAddress) collides(b nodeAddress) bool {
 		within(b.prefix.Addr()))
 }
 
-// nodeAddressesOf lists the addresses that a host's node could have, the best first.
+// nodeAddressesOf returns the addresses that a host's node could have, the best first.
 func nodeAddressesOf(h *inventory.Host, reached []string, v4 bool) []nodeAddress {
 	if h.Inventory == nil {
 		return nil
@@ -105,7 +105,7 @@ func nodeAddressesOf(h *inventory.Host, reached []string, v4 bool) []nodeAddress
 	return found
 }
 
-// defaultMetric is the metric of the default route over an interface.
+// defaultMetric returns the metric of the default route over an interface.
 func defaultMetric(routes []*models.Route, nic string, v4 bool) (int32, bool) {
 	const afInet, afInet6 = 2, 10 // as the agent numbers families
 	family := int32(afInet6)

@@ -1,9 +1,8 @@
-// Package network is the arithmetic of a cluster's networks: which networks the hosts are in, which
-// hosts reach each other, which prefixes overlap, and whether names and ranges that people type in
-// can be used.
+// Package network computes with a cluster's networks: the networks of the hosts, the hosts that
+// reach each other, overlapping prefixes, and the validity of names and ranges in requests.
 //
-// Everything is a pure function of its arguments. Prefixes are net/netip values; text that is not a
-// prefix is refused where people type it in and passed over where an agent reported it.
+// All functions are pure. Prefixes are net/netip values. Texts that are no prefixes are rejected in
+// requests and ignored in agents' reports.
 package network
 
 import (
@@ -18,7 +17,7 @@ import (
 	"landfall/appliance/engine/inventory"
 )
 
-// Networks lists the networks that a host has an address in: masked, each once, IPv4 first.
+// Networks returns the networks in which a host has an address: masked, each once, IPv4 first.
 func Networks(inv *models.Inventory) []netip.Prefix {
 	if inv == nil {
 		return nil
@@ -39,8 +38,8 @@ func comparePrefixes(a, b netip.Prefix) int {
 	return cmp.Or(a.Addr().Compare(b.Addr()), cmp.Compare(a.Bits(), b.Bits()))
 }
 
-// HostNetworks groups hosts by the networks they are in, as host_networks of a cluster shows it.
-// Networks are in order of their addresses, hosts in the order given.
+// HostNetworks groups hosts by their networks, as host_networks of a cluster shows them. Networks
+// are ordered by address, hosts keep the given order.
 func HostNetworks(hosts []*inventory.Host) []*models.HostNetwork {
 	members := make(map[netip.Prefix][]strfmt.UUID)
 	var order []netip.Prefix
@@ -60,8 +59,8 @@ func HostNetworks(hosts []*inventory.Host) []*models.HostNetwork {
 	return list
 }
 
-// NetworkOf finds the network that an address lies in, judged by the addresses of the hosts: the
-// machine network of a cluster whose virtual IP the address is.
+// NetworkOf finds the network of an address from the addresses of the hosts. For a virtual IP it is
+// the cluster's machine network.
 func NetworkOf(ip netip.Addr, hosts []*inventory.Host) (netip.Prefix, bool) {
 	for _, h := range hosts {
 		for _, p := range Networks(h.Inventory) {
@@ -73,8 +72,8 @@ func NetworkOf(ip netip.Addr, hosts []*inventory.Host) (netip.Prefix, bool) {
 	return netip.Prefix{}, false
 }
 
-// AddressIn is the first address of the host inside a network, and the interface that has it. It is
-// false when there is none.
+// AddressIn returns the first address of the host inside a network, and the interface that has it.
+// It returns false if there is none.
 func AddressIn(network netip.Prefix, inv *models.Inventory) (netip.Addr, *models.Interface, bool) {
 	if inv == nil {
 		return netip.Addr{}, nil, false
@@ -89,8 +88,8 @@ func AddressIn(network netip.Prefix, inv *models.Inventory) (netip.Addr, *models
 	return netip.Addr{}, nil, false
 }
 
-// MachineNetworks are the cluster's machine networks as prefixes. What is no prefix is left out;
-// CheckRange refuses it before it gets there.
+// MachineNetworks returns the cluster's machine networks as prefixes. It skips texts that are no
+// prefixes; CheckRange rejects them earlier.
 func MachineNetworks(c *models.Cluster) []netip.Prefix {
 	return prefixes(len(c.MachineNetworks), func(i int) string {
 		if c.MachineNetworks[i] == nil {
@@ -100,7 +99,7 @@ func MachineNetworks(c *models.Cluster) []netip.Prefix {
 	})
 }
 
-// ClusterNetworks are the ranges that pods get their addresses from.
+// ClusterNetworks returns the address ranges of pods.
 func ClusterNetworks(c *models.Cluster) []netip.Prefix {
 	return prefixes(len(c.ClusterNetworks), func(i int) string {
 		if c.ClusterNetworks[i] == nil {
@@ -110,7 +109,7 @@ func ClusterNetworks(c *models.Cluster) []netip.Prefix {
 	})
 }
 
-// ServiceNetworks are the ranges that services get their addresses from.
+// ServiceNetworks returns the address ranges of services.
 func ServiceNetworks(c *models.Cluster) []netip.Prefix {
 	return prefixes(len(c.ServiceNetworks), func(i int) string {
 		if c.ServiceNetworks[i] == nil {
@@ -142,7 +141,7 @@ func Overlap(a, b []netip.Prefix) (x, y netip.Prefix, found bool) {
 	return netip.Prefix{}, netip.Prefix{}, false
 }
 
-// Families tells which address families prefixes are of.
+// Families reports which address families the prefixes have.
 func Families(list []netip.Prefix) (v4, v6 bool) {
 	for _, p := range list {
 		if p.Addr().Is4() {
@@ -154,13 +153,13 @@ func Families(list []netip.Prefix) (v4, v6 bool) {
 	return v4, v6
 }
 
-// DualStack tells whether a cluster has networks of both families.
+// DualStack reports whether a cluster has networks of both families.
 func DualStack(c *models.Cluster) bool {
 	v4, v6 := Families(slices.Concat(MachineNetworks(c), ClusterNetworks(c), ServiceNetworks(c)))
 	return v4 && v6
 }
 
-// IsBroadcast tells whether an address is the broadcast address of an IPv4 network.
+// IsBroadcast reports whether an address is the broadcast address of an IPv4 network.
 func IsBroadcast(ip netip.Addr, network netip.Prefix) bool {
 	if !ip.Is4() || !network.Contains(ip) || network.Bits() >= 31 {
 		return false
@@ -177,7 +176,7 @@ func lastOf(network netip.Prefix) netip.Addr {
 	return last
 }
 
-// RoomFor tells whether an IPv4 network has addresses for hosts and both virtual IPs besides its
+// RoomFor reports whether an IPv4 network has addresses for hosts and both virtual IPs besides its
 // network and broadcast address. A single node needs no virtual IPs.
 func RoomFor(hosts int, network netip.Prefix) bool {
 	free := network.Addr().BitLen() - network.Bits()
@@ -199,8 +198,8 @@ const (
 	hostBitsForCluster = 7
 )
 
-// CheckRange tells what is wrong with a range that a person typed in, as one sentence, "" when it
-// can be used. The kind decides how small it may be: 128 addresses for pods and services, 16 for
+// CheckRange returns what is wrong with a range in a request, as one sentence, or "" for a valid
+// range. The kind determines the minimum size: 128 addresses for pods and services, 16 for
 // machines, 4 behind an external load balancer, 2 for a single node.
 func CheckRange(kind, text string) string {
 	p, err := netip.ParsePrefix(text)
@@ -225,9 +224,9 @@ func CheckRange(kind, text string) string {
 	return ""
 }
 
-// CheckHostPrefix tells what is wrong with cutting a cluster network into one piece for each host,
-// as one sentence, "" when it works. Each host needs at least 128 addresses, and there must be room
-// for at least four hosts (one for a single node).
+// CheckHostPrefix returns what is wrong with dividing a cluster network into one part for each
+// host, as one sentence, or "" for a valid host prefix. Each host needs at least 128 addresses, and
+// there must be room for at least four hosts (one for a single node).
 func CheckHostPrefix(cluster netip.Prefix, hostPrefix, hosts int) string {
 	bits := cluster.Addr().BitLen()
 	if hostPrefix < 1 {

@@ -248,7 +248,7 @@ func readInventory(e *Effect, output string, s Situation) error {
 	if err != nil {
 		return err
 	}
-	inventory.JudgeDisks(inv, s.Disks)
+	inventory.ValidateDisks(inv, s.Disks)
 	if e.Reports.Inventory, err = inventory.Encode(inv, truncation); err != nil {
 		return err
 	}

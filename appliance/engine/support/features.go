@@ -10,7 +10,7 @@ import (
 // TwoNodesWithFencing is a feature that is newer than the models of the API.
 const TwoNodesWithFencing models.FeatureSupportLevelID = "TNF"
 
-// Others that are.
+// More features that are newer than the models of the API.
 const (
 	idTNF                                          = TwoNodesWithFencing
 	idCilium          models.FeatureSupportLevelID = "CILIUM_NETWORK_TYPE"
@@ -22,7 +22,7 @@ const (
 	idOpenShiftLogged models.FeatureSupportLevelID = "OPENSHIFT_LOGGING"
 )
 
-// Shorter names for what the tables name often.
+// Short names for values that occur often in the tables.
 const (
 	arm   = models.ArchitectureSupportLevelIDARM64ARCHITECTURE
 	ibmZ  = models.ArchitectureSupportLevelIDS390XARCHITECTURE
@@ -53,8 +53,8 @@ type (
 	platforms = []models.PlatformType
 )
 
-// features returns the table of all features. It is put together once, for clusters are checked
-// against it at each of their changes.
+// features returns the table of all features. It is built once, because clusters are checked
+// against it at each change.
 var features = sync.OnceValue(func() []feature {
 	return slices.Concat(topologies(), networking(), networkTypes(), platformTable(), operators())
 })
@@ -160,7 +160,7 @@ func networking() []feature {
 	}
 }
 
-// networkTypes are plug-ins for the pods' network; a cluster has one.
+// networkTypes returns the network plug-ins of pods. A cluster has one of them.
 func networkTypes() []feature {
 	all := []feature{
 		{id: models.FeatureSupportLevelIDOVNNETWORKTYPE}, {id: models.FeatureSupportLevelIDSDNNETWORKTYPE,

@@ -9,7 +9,7 @@ import (
 	"landfall/appliance/engine/operator"
 )
 
-// operators are the optional operators that a cluster can be installed with, as features.
+// operators returns the optional operators of clusters, as features.
 func operators() []feature {
 	clouds := platforms{models.PlatformTypeVsphere, models.PlatformTypeNutanix}
 	preview := models.SupportLevelDevPreview
@@ -78,7 +78,7 @@ func operators() []feature {
 	}
 }
 
-// Operators lists the names of all optional operators in order.
+// Operators returns the names of all optional operators in order.
 func Operators() []string {
 	var names []string
 	for _, operator := range operators() {
@@ -88,12 +88,11 @@ func Operators() []string {
 	return names
 }
 
-// Bundle is a set of operators that are chosen together.
+// Bundle is a set of operators that are selected together.
 type Bundle = operator.Bundle
 
-// Bundles returns the bundles, with the operators that they have for clusters that use the given
-// features. With a query only those are returned all of whose operators the query has, but for the
-// lacking ones.
+// Bundles returns the bundles with the operators for clusters that use the given features. With a
+// query it returns only the bundles whose operators are all supported, apart from those in lacking.
 func Bundles(q *Query, using, lacking []models.FeatureSupportLevelID) []Bundle {
 	found := []Bundle{}
 	for _, bundle := range bundles(using) {
@@ -111,8 +110,8 @@ func Bundles(q *Query, using, lacking []models.FeatureSupportLevelID) []Bundle {
 	return found
 }
 
-// BundleByID returns one bundle whatever its operators' support is; false when there is none of
-// that id.
+// BundleByID returns a bundle regardless of the support of its operators, or false for an unknown
+// id.
 func BundleByID(id string, using []models.FeatureSupportLevelID) (Bundle, bool) {
 	all := bundles(using)
 	at := slices.IndexFunc(all, func(b Bundle) bool { return b.ID == id })
@@ -132,8 +131,8 @@ func hasAny(b Bundle, lacking []models.FeatureSupportLevelID) bool {
 	})
 }
 
-// fits tells whether all of the operators can be had in a cluster that a query describes and that
-// uses features.
+// fits reports whether all of the operators are supported in a cluster that a query describes and
+// that uses the features.
 func fits(names []string, q Query, using, lacking []models.FeatureSupportLevelID) bool {
 	for _, f := range Features(q, lacking) {
 		if f.Operator == "" || !slices.Contains(names, f.Operator) {
@@ -147,7 +146,7 @@ func fits(names []string, q Query, using, lacking []models.FeatureSupportLevelID
 	return true
 }
 
-// IsOperator tells whether there is an optional operator of that name.
+// IsOperator reports whether an optional operator has that name.
 func IsOperator(name string) bool {
 	return slices.Contains(Operators(), strings.TrimSpace(name))
 }

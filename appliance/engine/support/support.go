@@ -1,7 +1,6 @@
-// Package support knows how far each feature, architecture and operator of OpenShift is supported,
+// Package support holds the support level of each feature, architecture and operator of OpenShift
 // by version, architecture and platform. Its tables (features.go, operators.go) are those of the
-// Assisted Installer (internal/featuresupport, internal/operators); what a query makes of them is
-// pure.
+// Assisted Installer (internal/featuresupport, internal/operators). Queries are pure functions.
 package support
 
 import (
@@ -16,28 +15,28 @@ import (
 	"landfall/appliance/engine/operator"
 )
 
-// Query is what a support level is asked for.
+// Query describes the clusters for which a support level is requested.
 type Query struct {
 	Version      string              // OpenShift's, "4.19" or "4.19.3"
 	Architecture string              // x86_64, aarch64 or arm64, ppc64le, s390x, multi
-	Platform     models.PlatformType // "" when it is open
+	Platform     models.PlatformType // "" for any
 	External     string              // name of the external platform
 }
 
-// Feature is one feature's level with the reason when it is not supported.
+// Feature is the level of a feature, with the reason if it is not supported.
 type Feature struct {
 	ID                models.FeatureSupportLevelID
 	Level             models.SupportLevel
 	Reason            models.IncompatibilityReason
 	Incompatibilities []models.FeatureSupportLevelID
-	Operator          string // the name by which clusters choose it, "" when it is no operator
+	Operator          string // the operator's name; "" for other features
 	Dependencies      []models.FeatureSupportLevelID
 }
 
 // external is the name of Oracle's platform.
 const oracle = "oci"
 
-// minor is an OpenShift version without its patch, in an order.
+// minor is an OpenShift version without its patch number. It is ordered.
 type minor struct{ major, minor int }
 
 func (m minor) before(version string) bool {
@@ -61,11 +60,11 @@ func parseMinor(version string) (minor, bool) {
 	return minor{major, second}, err1 == nil && err2 == nil
 }
 
-// versionForm is what counts as a version, such as 4.19, 4.19.3 and 4.20.0-rc.1.
+// versionForm matches versions such as 4.19, 4.19.3 and 4.20.0-rc.1.
 var versionForm = regexp.MustCompile(`^\d+\.\d+(\.\d+)?(-[0-9A-Za-z.-]+)?$`)
 
-// Check refuses a query whose version is none, whose architecture the version does not have, or
-// whose platform is not available for both. The error is a sentence.
+// Check rejects a query with an invalid version, an architecture that the version does not support,
+// or a platform that is not available for both. The error is a sentence.
 func (q Query) Check() error {
 	if err := CheckVersion(q.Version); err != nil {
 		return err
@@ -90,7 +89,7 @@ func (q Query) Check() error {
 	return fmt.Errorf("there is no platform %q", q.Platform)
 }
 
-// CheckVersion refuses what is no version of OpenShift; the error is a sentence.
+// CheckVersion rejects a text that is no OpenShift version. The error is a sentence.
 func CheckVersion(version string) error {
 	if !versionForm.MatchString(version) {
 		return fmt.Errorf("the OpenShift version %q is none, such as 4.19 or 4.19.3", version)
@@ -98,8 +97,8 @@ func CheckVersion(version string) error {
 	return nil
 }
 
-// CheckUse tells in one sentence why a cluster of the query's version, architecture and platform
-// can't make use of features: one is not available there, or two can't be used together.
+// CheckUse returns an error if a cluster of the query's version, architecture and platform can't
+// use the features: one is not available there, or two exclude each other. The error is a sentence.
 func (q Query) CheckUse(used []models.FeatureSupportLevelID) error {
 	open := q
 	open.Platform = ""
@@ -121,7 +120,7 @@ func (q Query) CheckUse(used []models.FeatureSupportLevelID) error {
 	return nil
 }
 
-// name is what people call a feature, as far as it is an operator.
+// name returns the name of a feature for people, if it is an operator.
 func name(id models.FeatureSupportLevelID) string {
 	for _, o := range operator.All() {
 		if o.Feature == id {
@@ -131,7 +130,7 @@ func name(id models.FeatureSupportLevelID) string {
 	return string(id)
 }
 
-// because says which part of a query a feature is not available for.
+// because returns the part of the query for which a feature is not available.
 func because(reason models.IncompatibilityReason) string {
 	switch reason {
 	case models.IncompatibilityReasonPlatform:
@@ -148,7 +147,7 @@ func available(level models.SupportLevel) bool {
 	return level != models.SupportLevelUnavailable && level != models.SupportLevelUnsupported
 }
 
-// PlatformFeature is the feature that stands for a platform, "" when there is none.
+// PlatformFeature returns the feature of a platform, or "" if there is none.
 func PlatformFeature(platform models.PlatformType, external string) models.FeatureSupportLevelID {
 	switch platform {
 	case models.PlatformTypeBaremetal:
@@ -168,7 +167,7 @@ func PlatformFeature(platform models.PlatformType, external string) models.Featu
 	return ""
 }
 
-// KnownArchitecture tells whether there is such an architecture.
+// KnownArchitecture reports whether an architecture exists.
 func KnownArchitecture(name string) bool { return architectureID(name) != "" }
 
 func architectureID(name string) models.ArchitectureSupportLevelID {
@@ -187,7 +186,7 @@ func architectureID(name string) models.ArchitectureSupportLevelID {
 	return ""
 }
 
-// architectureLevel is how far an OpenShift version supports an architecture.
+// architectureLevel returns the support level of an architecture in an OpenShift version.
 func architectureLevel(id models.ArchitectureSupportLevelID, version string) models.SupportLevel {
 	v, ok := parseMinor(version)
 	since := map[models.ArchitectureSupportLevelID]string{
@@ -216,9 +215,9 @@ func Architectures(version string) models.SupportLevels {
 	return levels
 }
 
-// Features returns the level of each feature that a query has, ordered by id. When a platform is
-// named the levels of platforms are left out, and that of platform-managed networking otherwise.
-// Features of lacking are not there whatever the table says.
+// Features returns the level of each feature for a query, ordered by id. If the query names a
+// platform, the result lacks the levels of platforms; otherwise it lacks that of platform-managed
+// networking. The features in lacking are unavailable regardless of the table.
 func Features(q Query, lacking []models.FeatureSupportLevelID) []Feature {
 	var found []Feature
 	supported := available(architectureLevel(architectureID(q.Architecture), q.Version))
@@ -262,25 +261,25 @@ type feature struct {
 	operator string
 	needs    []models.FeatureSupportLevelID // operators that it depends on
 
-	normal models.SupportLevel            // where nothing else is said; "" is supported
+	normal models.SupportLevel            // the default; "" is supported
 	since  string                         // the first OpenShift version that has it, "" for any
-	until  string                         // the first that has it no more
-	levels map[string]models.SupportLevel // by version, another level than the normal one
+	until  string                         // the first version without it
+	levels map[string]models.SupportLevel // exceptions by version
 
 	notOn        []models.PlatformType // platforms without it
-	onlyOn       []models.PlatformType // or the only ones with it
+	onlyOn       []models.PlatformType // the only platforms with it
 	notOnOracle  bool
 	notFor       []models.ArchitectureSupportLevelID // architectures without it
 	notForBefore map[models.ArchitectureSupportLevelID]string
-	with         map[models.ArchitectureSupportLevelID]models.SupportLevel // another level on an architecture
+	with         map[models.ArchitectureSupportLevelID]models.SupportLevel // exceptions by architecture
 
-	against       []models.FeatureSupportLevelID            // features that can't be used together with it
-	againstBefore map[string][]models.FeatureSupportLevelID // up to a version
+	against       []models.FeatureSupportLevelID            // features that exclude it
+	againstBefore map[string][]models.FeatureSupportLevelID // before a version
 
-	special func(Query) (models.SupportLevel, models.IncompatibilityReason, bool) // asked first
+	special func(Query) (models.SupportLevel, models.IncompatibilityReason, bool) // evaluated first
 }
 
-// level is how far a feature is supported.
+// level returns the support level of a feature.
 func (f feature) level(q Query) (models.SupportLevel, models.IncompatibilityReason) {
 	v, ok := parseMinor(q.Version)
 	arch := architectureID(q.Architecture)
@@ -317,7 +316,7 @@ func (f feature) level(q Query) (models.SupportLevel, models.IncompatibilityReas
 	return models.SupportLevelSupported, ""
 }
 
-// conflicts are the features that can't be used together with a feature.
+// conflicts returns the features that exclude a feature.
 func (f feature) conflicts(q Query) []models.FeatureSupportLevelID {
 	against := slices.Clone(f.against)
 	v, ok := parseMinor(q.Version)

@@ -36,7 +36,7 @@ func TestHostsOfARealServiceAreJudgedAlike(t *testing.T) {
 	}
 	requirements := DefaultRequirements(cluster.OpenshiftVersion)
 	for _, h := range hosts {
-		inventory.JudgeDisks(h.Inventory, requirements.DiskRules(h, &cluster, nil))
+		inventory.ValidateDisks(h.Inventory, requirements.DiskRules(h, &cluster, nil))
 		report := Host(HostInput{Host: h, Cluster: &cluster, Peers: hosts, Groups: network.MajorityGroups(hosts,
 			SmallestGroup(&cluster, hosts)), Requirements: requirements, Connected: true})
 		var theirs map[string][]Result
