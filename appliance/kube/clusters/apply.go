@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"landfall/appliance/engine"
+	"landfall/appliance/engine/description"
 	"landfall/appliance/kube/objects"
 	"landfall/appliance/mirror"
 	"landfall/store"
@@ -124,21 +125,10 @@ func (c *Controller) register(ctx context.Context, s *situation) error {
 			"%q is valid%s: %w",
 			s.imageSet.Spec.ReleaseImage, s.imageSet.Name, hint, err)
 	}
-	params := &models.ClusterCreateParams{
-		Name: w.Name, BaseDNSDomain: *w.BaseDNSDomain, PullSecret: &s.pullSecret,
-		OpenshiftVersion: &release.OpenshiftVersion,
-		OcpReleaseImage:  release.URL, CPUArchitecture: release.CPUArchitecture,
-		VipDhcpAllocation: conv.Pointer(false), APIVips: w.APIVips, IngressVips: w.IngressVips,
-		SSHPublicKey:          *w.SSHPublicKey,
-		UserManagedNetworking: w.UserManagedNetworking, Platform: w.Platform, SchedulableMasters: w.SchedulableMasters,
-		ControlPlaneCount: w.ControlPlaneCount,
-		ClusterNetworks:   w.ClusterNetworks, ServiceNetworks: w.ServiceNetworks, MachineNetworks: w.MachineNetworks,
-		NetworkType:         w.NetworkType,
-		AdditionalNtpSource: w.AdditionalNtpSource, Hyperthreading: w.Hyperthreading, DiskEncryption: w.DiskEncryption,
-		LoadBalancer: w.LoadBalancer,
-		HTTPProxy:    w.HTTPProxy, HTTPSProxy: w.HTTPSProxy, NoProxy: w.NoProxy, Tags: w.Tags,
-		IgnitionEndpoint: s.ignitionEndpoint(),
-	}
+	params := description.ClusterCreateParams(w)
+	params.PullSecret, params.IgnitionEndpoint = &s.pullSecret, s.ignitionEndpoint()
+	params.OpenshiftVersion, params.OcpReleaseImage = &release.OpenshiftVersion, release.URL
+	params.CPUArchitecture, params.VipDhcpAllocation = release.CPUArchitecture, conv.Pointer(false)
 	if singleNode(s.aci) {
 		params.HighAvailabilityMode = conv.Pointer(models.ClusterHighAvailabilityModeNone)
 	}
@@ -194,8 +184,9 @@ func (c *Controller) push(ctx context.Context, s *situation) error {
 	if err != nil {
 		return err
 	}
-	now := acted{Spec: spec, References: s.references(), Mirror: s.mirrorDigest, Manifests: slices.Sorted(maps.Keys(s.manifests)),
-		Adopted: s.acted.Adopted}
+	now := acted{Spec: spec, References: s.references(), Mirror: s.mirrorDigest,
+		Manifests: slices.Sorted(maps.Keys(s.manifests)),
+		Adopted:   s.acted.Adopted}
 	if s.acted.Spec == now.Spec && s.acted.References == now.References && s.acted.Mirror == now.Mirror &&
 		s.manifestsFault == nil {
 		return nil

@@ -7,6 +7,7 @@ import (
 	"github.com/go-openapi/swag/conv"
 	"github.com/openshift/assisted-service/models"
 
+	"landfall/appliance/engine/description"
 	"landfall/appliance/kube/objects/agentinstall"
 )
 
@@ -57,27 +58,22 @@ func (in *infraEnvInputs) create() *models.InfraEnvCreateParams {
 	return params
 }
 
-// update asks for all that the InfraEnv wants; the engine finds what of it is another than before.
-// What an InfraEnv leaves out and the engine has a default for stays as it is.
+// update returns a request with all fields of the InfraEnv; the engine finds out which changed.
+// Fields that the InfraEnv leaves out, and for which the engine has a default, stay.
 func (in *infraEnvInputs) update() *models.InfraEnvUpdateParams {
-	params := &models.InfraEnvUpdateParams{
-		PullSecret: in.pullSecret, ImageType: in.imageType, SSHAuthorizedKey: &in.spec.SSHAuthorizedKey,
-		AdditionalTrustBundle: &in.spec.AdditionalTrustBundle, IgnitionConfigOverride: in.spec.IgnitionConfigOverride,
-		Proxy: proxyParams(in.spec.Proxy), KernelArguments: kernelArguments(in.spec.KernelArguments),
-	}
+	params := description.InfraEnvUpdateParams(in.create())
+	params.AdditionalTrustBundle = &in.spec.AdditionalTrustBundle // an empty one clears the field
 	if params.KernelArguments == nil {
 		params.KernelArguments = models.KernelArguments{}
 	}
-	if in.spec.OSImageVersion != "" {
-		params.OpenshiftVersion = &in.version
+	if in.spec.OSImageVersion == "" {
+		params.OpenshiftVersion = nil
 	}
-	if sources := timeServers(in.spec); sources != "" {
-		params.AdditionalNtpSources = &sources
-	}
-	if in.networked {
-		if params.StaticNetworkConfig = in.networks; params.StaticNetworkConfig == nil {
-			params.StaticNetworkConfig = []*models.HostStaticNetworkConfig{}
-		}
+	switch {
+	case !in.networked:
+		params.StaticNetworkConfig = nil
+	case params.StaticNetworkConfig == nil:
+		params.StaticNetworkConfig = []*models.HostStaticNetworkConfig{}
 	}
 	return params
 }
