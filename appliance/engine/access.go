@@ -18,12 +18,13 @@ type ImageAccess struct {
 }
 
 func (e *Engine) access(level mirror.Level) ImageAccess {
-	if e.AccessAt != nil {
-		return e.AccessAt(level)
+	if e.options.AccessAt != nil {
+		return e.options.AccessAt(level)
 	}
-	access := ImageAccess{Mirror: e.Mirror, Releases: e.Releases, CatalogReader: e.CatalogReader}
-	if e.Catalogs != nil {
-		access.Catalogs = e.Catalogs()
+	access := ImageAccess{Mirror: e.options.Mirror, Releases: e.options.Releases,
+		CatalogReader: e.options.CatalogReader}
+	if e.options.Catalogs != nil {
+		access.Catalogs = e.options.Catalogs()
 	}
 	return access
 }

@@ -38,7 +38,7 @@ type Poll struct {
 // and writes nothing.
 func (e *Engine) Instructions(ctx context.Context, poll Poll) ([]byte, error) {
 	key := poll.InfraEnvID + "/" + poll.HostID
-	now := e.Clock.Now()
+	now := e.options.Clock.Now()
 	if host := e.presence.Get(key); host != nil {
 		host.Contacted(now)
 		if answer := host.Answer(); answer != nil && poll.answeredBy(answer, now) {
@@ -66,7 +66,7 @@ func drifted(before, after int64) bool {
 }
 
 func (e *Engine) prepareInstructions(ctx context.Context, key string, poll Poll) ([]byte, error) {
-	now := e.Clock.Now()
+	now := e.options.Clock.Now()
 	news, err := e.pollBringsNews(key, poll, now)
 	if err != nil {
 		return nil, err
@@ -80,7 +80,7 @@ func (e *Engine) prepareInstructions(ctx context.Context, key string, poll Poll)
 	}
 	version := host.Version()
 	var answer *models.Steps
-	err = e.DB.View(func(tx *store.Tx) error {
+	err = e.options.DB.View(func(tx *store.Tx) error {
 		var err error
 		answer, err = e.nextSteps(ctx, tx, key)
 		return err
@@ -101,7 +101,7 @@ func (e *Engine) prepareInstructions(ctx context.Context, key string, poll Poll)
 // disconnected, its agent is another one than before, or its clock has moved.
 func (e *Engine) pollBringsNews(key string, poll Poll, now time.Time) (bool, error) {
 	var news bool
-	err := e.DB.View(func(tx *store.Tx) error {
+	err := e.options.DB.View(func(tx *store.Tx) error {
 		h, err := hostRows.Get(tx, key)
 		if errors.Is(err, store.ErrNotFound) {
 			return notFound("There is no host %s in infra-env %s; its agent registers again after a restart.",
@@ -162,7 +162,7 @@ func (e *Engine) nextSteps(ctx context.Context, tx *store.Tx, key string) (*mode
 		h.authorize(&input.Ignition)
 	}
 	// "": each release brings its own, and the agents of an infra-env stay as they were booted
-	input.Images.Agent = e.Images.Agent
+	input.Images.Agent = e.options.Images.Agent
 	if *h.API.Status == lifecycle.HostPreparing && input.Images.Release == "" {
 		// Which images to pull is not known before the payload was read; the host asks again
 		// shortly.
@@ -171,7 +171,7 @@ func (e *Engine) nextSteps(ctx context.Context, tx *store.Tx, key string) (*mode
 	}
 	answer, err := steps.For(input)
 	if err != nil {
-		e.Logger.Error("A step for a host could not be made.", "host", key, "error", err)
+		e.options.Logger.Error("A step for a host could not be made.", "host", key, "error", err)
 	}
 	return answer, nil
 }
@@ -249,7 +249,7 @@ func (e *Engine) StepReply(ctx context.Context, infraEnvID, hostID string, reply
 // others wait for. It tells whether the reply says nothing new.
 func (e *Engine) understand(ctx context.Context, key string,
 	reply *models.StepReply) (effect *steps.Effect, unchanged bool, err error) {
-	err = e.DB.View(func(tx *store.Tx) error {
+	err = e.options.DB.View(func(tx *store.Tx) error {
 		c := newReading(ctx, e, tx)
 		h, err := c.host(key)
 		if err != nil {
@@ -272,7 +272,7 @@ func (e *Engine) understand(ctx context.Context, key string,
 			}
 			situation.Cluster, version = &row.API, row.API.OpenshiftVersion
 		}
-		requirements := e.Requirements(version)
+		requirements := e.options.Requirements(version)
 		situation.Disks = requirements.DiskRules(host, situation.Cluster, env)
 		needs := requirements.ForHost(host, situation.Cluster)
 		situation.DiskSpeedLimit = needs.InstallationDiskSpeedThresholdMs
@@ -481,7 +481,7 @@ func (c *change) applyReports(h *hostRecord, effect *steps.Effect) error {
 // host. It is refused with kind Conflict until it was generated.
 func (e *Engine) HostIgnition(infraEnvID, hostID string) (io.ReadSeekCloser, store.FileInfo, error) {
 	var clusterID, name string
-	err := e.DB.View(func(tx *store.Tx) error {
+	err := e.options.DB.View(func(tx *store.Tx) error {
 		h, err := hostRows.Get(tx, infraEnvID+"/"+hostID)
 		if errors.Is(err, store.ErrNotFound) {
 			return notFound("There is no host %s in infra-env %s.", hostID, infraEnvID)

@@ -15,8 +15,9 @@ import (
 func severalBench(t *testing.T) *bench {
 	t.Helper()
 	b := newBench(t)
-	b.ReleaseList = append(b.ReleaseList, ReleaseImage{OpenshiftVersion: "4.20.8", CPUArchitecture: "multi",
-		URL: "quay.io/release:4.20.8-multi"})
+	b.options.ReleaseList = append(b.options.ReleaseList, ReleaseImage{OpenshiftVersion: "4.20.8",
+		CPUArchitecture: "multi",
+		URL:             "quay.io/release:4.20.8-multi"})
 	return b
 }
 

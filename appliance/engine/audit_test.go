@@ -126,7 +126,7 @@ func TestAuditor_findsEachViolation(t *testing.T) {
 			cluster, env := b.singleNode()
 			s := site{b, cluster, b.host(env, 1)}
 			require.Nil(t, b.sweep())
-			require.NoError(t, b.DB.Update(t.Context(), func(tx *store.Tx) error { return c.spoil(tx, s) }))
+			require.NoError(t, b.options.DB.Update(t.Context(), func(tx *store.Tx) error { return c.spoil(tx, s) }))
 			found := b.sweep()
 			require.NotNil(t, found)
 			require.Equal(t, c.invariant, found.Invariant, found.Error())
@@ -138,7 +138,7 @@ func TestAuditor_findsEachViolation(t *testing.T) {
 
 func TestAuditor_knowsAnExitOfEachState(t *testing.T) {
 	b := newBench(t)
-	site := audit.Site{Engine: b.Engine, DB: b.DB, Now: b.clock.Now}
+	site := audit.Site{Engine: b.Engine, DB: b.options.DB, Now: b.clock.Now}
 	for _, name := range lifecycle.StateNames(lifecycle.HostStates()) {
 		if name == lifecycle.HostInstallingInProgress {
 			continue // by its stage: see the scenarios

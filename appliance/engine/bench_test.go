@@ -74,13 +74,13 @@ func (b *bench) engineOver(db *store.DB) *Engine {
 
 func (b *bench) observe(e *Engine, c Committed) {
 	if b.auditor != nil {
-		b.auditor.Check(audit.Site{Engine: e, DB: e.DB, Now: b.clock.Now}, audit.Change(c))
+		b.auditor.Check(audit.Site{Engine: e, DB: e.options.DB, Now: b.clock.Now}, audit.Change(c))
 	}
 }
 
 // sweep checks the whole store.
 func (b *bench) sweep() *audit.Violation {
-	return b.auditor.Sweep(audit.Site{Engine: b.Engine, DB: b.DB, Now: b.clock.Now})
+	return b.auditor.Sweep(audit.Site{Engine: b.Engine, DB: b.options.DB, Now: b.clock.Now})
 }
 
 // testReleases has one release, whose installer writes the smallest files that are taken for a
@@ -286,7 +286,7 @@ func (b *bench) names(filter EventFilter) []string {
 func (b *bench) subscriptionOf(id string) *outbox.Desired {
 	b.Helper()
 	var row *outbox.Desired
-	require.NoError(b, b.DB.View(func(tx *store.Tx) (err error) {
+	require.NoError(b, b.options.DB.View(func(tx *store.Tx) (err error) {
 		row, err = outbox.DesiredRows.Get(tx, id)
 		return err
 	}))
@@ -296,7 +296,7 @@ func (b *bench) subscriptionOf(id string) *outbox.Desired {
 func (b *bench) outboxKeys() []string {
 	b.Helper()
 	var keys []string
-	require.NoError(b, b.DB.View(func(tx *store.Tx) error {
+	require.NoError(b, b.options.DB.View(func(tx *store.Tx) error {
 		return outbox.DesiredRows.Keys(tx, "", func(key string) error {
 			keys = append(keys, key)
 			return nil

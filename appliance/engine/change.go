@@ -59,7 +59,7 @@ type logLine struct {
 
 func newChange(ctx context.Context, e *Engine, tx *store.Tx) *change {
 	return &change{
-		ctx: ctx, e: e, tx: tx, now: e.Clock.Now().UTC(),
+		ctx: ctx, e: e, tx: tx, now: e.options.Clock.Now().UTC(),
 		clusters:  make(map[string]*clusterRecord),
 		infraEnvs: make(map[string]*infraEnvRecord),
 		hosts:     make(map[string]*hostRecord),

@@ -10,7 +10,7 @@ import (
 // noticeJump is called before a change looks at how long something has taken: after a sleep, the
 // first request may come before the timer that would have noticed.
 func (e *Engine) noticeJump() {
-	now := e.Clock.Now()
+	now := e.options.Clock.Now()
 	if jump := e.clockWatch.Jump(now); jump != 0 {
 		e.clockJumped(now, jump)
 	}
@@ -19,7 +19,8 @@ func (e *Engine) noticeJump() {
 // clockJumped gives all hosts their time to report again. After the clock was set back, deadlines
 // lie too far ahead.
 func (e *Engine) clockJumped(now time.Time, jump time.Duration) {
-	e.Logger.Warn("The clock jumped; this machine may have slept. Hosts get their time to report again.", "jump", jump)
+	e.options.Logger.Warn("The clock jumped; this machine may have slept. Hosts get their time to report again.",
+		"jump", jump)
 	e.presence.Restart(now)
 	if jump < 0 {
 		e.clockSetBack.Store(true)

@@ -50,7 +50,7 @@ func (e *Engine) RegisterCluster(ctx context.Context, params *models.ClusterCrea
 		return nil, err
 	}
 	var shown *models.Cluster
-	err = e.DB.View(func(tx *store.Tx) error {
+	err = e.options.DB.View(func(tx *store.Tx) error {
 		shown, err = e.showCluster(tx, &fresh, true)
 		return err
 	})
@@ -60,7 +60,7 @@ func (e *Engine) RegisterCluster(ctx context.Context, params *models.ClusterCrea
 // site returns the parts of the configuration on which descriptions depend.
 func (e *Engine) site() *description.Site {
 	return &description.Site{
-		Releases: e.ReleaseList, NTPSources: e.NTPSources, AgentImage: e.Images.Agent != "",
+		Releases: e.options.ReleaseList, NTPSources: e.options.NTPSources, AgentImage: e.options.Images.Agent != "",
 		CheckMultiCPU: func() error {
 			return e.refuseWithout(capabilityMultiarch, "clusters of several architectures")
 		},
@@ -100,7 +100,7 @@ func (e *Engine) newCluster(params *models.ClusterCreateParams) (*clusterRecord,
 // Cluster returns a cluster as the API shows it, with its hosts.
 func (e *Engine) Cluster(id string) (*models.Cluster, error) {
 	var shown *models.Cluster
-	err := e.DB.View(func(tx *store.Tx) error {
+	err := e.options.DB.View(func(tx *store.Tx) error {
 		row, err := clusterRows.Get(tx, id)
 		if errors.Is(err, store.ErrNotFound) {
 			return notFound("There is no cluster %s.", id)
@@ -245,7 +245,7 @@ func (c *change) removeCluster(id string, row *clusterRecord) error {
 		verdictRows.Delete(c.tx, clusterSubject(id)),
 		lifeDeadlines.Clear(c.tx, clusterDeadline(id)),
 		pendingWork.Remove(c.tx, id),
-		outbox.Close(c.tx, id, c.e.WithoutAMS, c.now),
+		outbox.Close(c.tx, id, c.e.options.WithoutAMS, c.now),
 		c.clusterEvent(row, eventClusterDeregistered, models.EventSeverityInfo, "Cluster %s was deleted.",
 			row.API.Name),
 	)
@@ -288,7 +288,7 @@ func (e *Engine) SetUISettings(ctx context.Context, id, settings string) error {
 
 func (e *Engine) clusterRow(id string) (*clusterRecord, error) {
 	var row *clusterRecord
-	err := e.DB.View(func(tx *store.Tx) error {
+	err := e.options.DB.View(func(tx *store.Tx) error {
 		var err error
 		row, err = clusterRows.Get(tx, id)
 		if errors.Is(err, store.ErrNotFound) {

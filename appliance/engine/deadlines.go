@@ -52,7 +52,7 @@ func silenceMatters(h *hostRecord) bool {
 func (e *Engine) since(recorded strfmt.DateTime) time.Time {
 	started, at := e.presence.Started(), time.Time(recorded)
 	// of a time that is yet to come: the clock was set back
-	if started.After(at) || at.After(e.Clock.Now().Add(presence.ClockTolerance)) {
+	if started.After(at) || at.After(e.options.Clock.Now().Add(presence.ClockTolerance)) {
 		return started
 	}
 	return at
@@ -64,27 +64,27 @@ func (c *change) hostLimit(h *hostRecord) (time.Time, time.Duration) {
 	began, limit := h.API.StatusUpdatedAt, time.Duration(0)
 	switch *h.API.Status {
 	case lifecycle.HostPreparing:
-		limit = c.e.Timeouts.HostPreparing
+		limit = c.e.options.Timeouts.HostPreparing
 	case lifecycle.HostInstalling:
-		limit = c.e.Timeouts.HostStarting
+		limit = c.e.options.Timeouts.HostStarting
 	case lifecycle.HostInstallingInProgress:
 		if h.API.Progress.StageTimedOut && h.API.Progress.CurrentStage != models.HostStageRebooting {
 			return time.Time{}, 0 // told already, and not to be ended
 		}
-		began, limit = h.API.StageUpdatedAt, c.e.Timeouts.Stage(h.API.Progress.CurrentStage, c.singleNode(h))
+		began, limit = h.API.StageUpdatedAt, c.e.options.Timeouts.Stage(h.API.Progress.CurrentStage, c.singleNode(h))
 	case lifecycle.HostDisconnected, lifecycle.HostDisconnectedUnbound:
 		if h.restarts() {
-			began, limit = strfmt.DateTime(h.Restarting), c.e.Timeouts.HostDisconnected
+			began, limit = strfmt.DateTime(h.Restarting), c.e.options.Timeouts.HostDisconnected
 		}
 	case lifecycle.HostPendingUserAction:
-		limit = c.e.Timeouts.UserAction
+		limit = c.e.options.Timeouts.UserAction
 	case lifecycle.HostResetting:
-		limit = c.e.Timeouts.Resetting
+		limit = c.e.options.Timeouts.Resetting
 	case lifecycle.HostReclaiming, lifecycle.HostReclaimingRebooting:
-		limit = c.e.Timeouts.Reclaiming
+		limit = c.e.options.Timeouts.Reclaiming
 	case lifecycle.HostFailed, lifecycle.HostCancelled:
 		began, limit = logsLimit(h.API.LogsInfo, h.API.StatusUpdatedAt, h.API.LogsStartedAt, h.API.LogsCollectedAt,
-			c.e.Timeouts.HostLogsPending, c.e.Timeouts.HostLogs, c.e.Timeouts.HostLogsPending)
+			c.e.options.Timeouts.HostLogsPending, c.e.options.Timeouts.HostLogs, c.e.options.Timeouts.HostLogsPending)
 	}
 	if limit == 0 {
 		return time.Time{}, 0
@@ -134,7 +134,8 @@ func (c *change) setHostDeadline(key string, h *hostRecord) error {
 func (c *change) nextForHost(key string, h *hostRecord) time.Time {
 	var next time.Time
 	if silenceMatters(h) {
-		next = c.e.presence.LastContact(key, time.Time(h.API.CheckedInAt), c.now).Add(c.e.Timeouts.HostDisconnected)
+		next = c.e.presence.LastContact(key, time.Time(h.API.CheckedInAt),
+			c.now).Add(c.e.options.Timeouts.HostDisconnected)
 	}
 	limit, _ := c.hostLimit(h)
 	if *h.API.Status == lifecycle.HostPendingUserAction && !c.now.Before(limit) {
@@ -148,13 +149,13 @@ func (e *Engine) clusterLimit(row *clusterRecord) (time.Time, bool) {
 	since := e.since(row.API.StatusUpdatedAt)
 	switch *row.API.Status {
 	case lifecycle.ClusterPreparing:
-		return since.Add(e.Timeouts.ClusterPreparing), true
+		return since.Add(e.options.Timeouts.ClusterPreparing), true
 	case lifecycle.ClusterFinalizing:
-		return since.Add(e.Timeouts.Finalizing), !e.WarnsOnly(&row.API)
+		return since.Add(e.options.Timeouts.Finalizing), !e.WarnsOnly(&row.API)
 	case lifecycle.ClusterFailed, lifecycle.ClusterCancelled:
 		began, limit := logsLimit(row.API.LogsInfo, row.API.StatusUpdatedAt, row.API.ControllerLogsStartedAt,
 			row.API.ControllerLogsCollectedAt,
-			e.Timeouts.ClusterLogsPending, e.Timeouts.ClusterLogs, e.Timeouts.ClusterLogs)
+			e.options.Timeouts.ClusterLogsPending, e.options.Timeouts.ClusterLogs, e.options.Timeouts.ClusterLogs)
 		if limit != 0 {
 			return e.since(began).Add(limit), true
 		}
@@ -170,7 +171,7 @@ func (e *Engine) finalizingLimit(row *clusterRecord) (time.Time, time.Duration) 
 		progress.FinalizingStageTimedOut {
 		return time.Time{}, 0
 	}
-	limit := e.Timeouts.FinalizingStage(progress.FinalizingStage, row.API.MonitoredOperators)
+	limit := e.options.Timeouts.FinalizingStage(progress.FinalizingStage, row.API.MonitoredOperators)
 	began := progress.FinalizingStageStartedAt
 	if entered := row.API.StatusUpdatedAt; time.Time(entered).After(time.Time(began)) {
 		began = entered // the time in which a person was waited for does not count
@@ -192,7 +193,7 @@ func (e *Engine) nextForCluster(row *clusterRecord) time.Time {
 	stage, _ := e.finalizingLimit(row)
 	next = earlier(next, stage)
 	if slices.Contains(lifecycle.ClusterInstallingStates, *row.API.Status) {
-		next = earlier(next, time.Time(row.API.InstallStartedAt).Add(e.Timeouts.Installation))
+		next = earlier(next, time.Time(row.API.InstallStartedAt).Add(e.options.Timeouts.Installation))
 	}
 	return next
 }
@@ -219,13 +220,13 @@ func (e *Engine) watchDeadlines(ctx context.Context) {
 		e.wakesAt.Store(0)
 		wait, err := e.handleDue(ctx)
 		if err != nil && ctx.Err() == nil {
-			e.Logger.Error("Handling what is due failed; it is tried again.", "error", err)
+			e.options.Logger.Error("Handling what is due failed; it is tried again.", "error", err)
 			wait = time.Second
 		}
 		if wait <= 0 {
 			continue
 		}
-		e.wakesAt.Store(e.Clock.Now().Add(wait).UnixNano())
+		e.wakesAt.Store(e.options.Clock.Now().Add(wait).UnixNano())
 		if !e.sleep(ctx, wait) {
 			return
 		}
@@ -236,8 +237,8 @@ func (e *Engine) watchDeadlines(ctx context.Context) {
 // ahead of the wait, the machine has slept: hosts could not reach it meanwhile, so their silence
 // starts anew.
 func (e *Engine) sleep(ctx context.Context, wait time.Duration) bool {
-	began := e.Clock.Now()
-	timer := e.Clock.NewTimer(wait)
+	began := e.options.Clock.Now()
+	timer := e.options.Clock.NewTimer(wait)
 	defer timer.Stop()
 	select {
 	case <-ctx.Done():
@@ -246,8 +247,8 @@ func (e *Engine) sleep(ctx context.Context, wait time.Duration) bool {
 		e.noticeJump()
 	case <-timer.Chan():
 		// also where there is no monotonic clock to tell
-		if e.noticeJump(); e.Clock.Now().Sub(began) > wait+presence.ClockTolerance {
-			e.clockJumped(e.Clock.Now(), e.Clock.Now().Sub(began)-wait)
+		if e.noticeJump(); e.options.Clock.Now().Sub(began) > wait+presence.ClockTolerance {
+			e.clockJumped(e.options.Clock.Now(), e.options.Clock.Now().Sub(began)-wait)
 		}
 	}
 	return true
@@ -260,19 +261,19 @@ func (e *Engine) handleDue(ctx context.Context) (time.Duration, error) {
 	}
 	var due, ahead []store.Deadline
 	wait := quiet
-	err := e.DB.View(func(tx *store.Tx) error {
+	err := e.options.DB.View(func(tx *store.Tx) error {
 		var err error
-		if due, err = lifeDeadlines.Due(tx, e.Clock.Now(), dueAtOnce); err != nil {
+		if due, err = lifeDeadlines.Due(tx, e.options.Clock.Now(), dueAtOnce); err != nil {
 			return err
 		}
 		if len(due) > 0 {
-			ahead, err = lifeDeadlines.Due(tx, e.Clock.Now().Add(lookAhead), len(due)+dueAtOnce)
+			ahead, err = lifeDeadlines.Due(tx, e.options.Clock.Now().Add(lookAhead), len(due)+dueAtOnce)
 			return err
 		}
 		if next, ok, err := lifeDeadlines.Next(tx); err != nil {
 			return err
 		} else if ok {
-			wait = min(wait, max(next.Sub(e.Clock.Now()), time.Millisecond))
+			wait = min(wait, max(next.Sub(e.options.Clock.Now()), time.Millisecond))
 		}
 		return nil
 	})
@@ -359,4 +360,4 @@ func (c *change) passDeadline(deadline store.Deadline) error {
 }
 
 // seen notes that a host was heard.
-func (e *Engine) seen(key string) { e.presence.Of(key).Contacted(e.Clock.Now()) }
+func (e *Engine) seen(key string) { e.presence.Of(key).Contacted(e.options.Clock.Now()) }

@@ -21,9 +21,10 @@ func (e *Engine) discoveryConfig(row *infraEnvRecord, agentImage string) (igniti
 		return ignition.DiscoveryConfig{}, err
 	}
 	config := ignition.DiscoveryConfig{
-		InfraEnvID: env.ID.String(), ServiceURL: e.URL, AgentImage: agentImage, PullSecretToken: row.Token,
+		InfraEnvID: env.ID.String(), ServiceURL: e.options.URL, AgentImage: agentImage, PullSecretToken: row.Token,
 		PullSecret: secret,
-		ServiceCA:  e.ServiceCA, TrustBundle: mirror.JoinBundles(string(rules.CABundle()), env.AdditionalTrustBundle),
+		ServiceCA:  e.options.ServiceCA, TrustBundle: mirror.JoinBundles(string(rules.CABundle()),
+			env.AdditionalTrustBundle),
 		SSHKeys: lines(env.SSHAuthorizedKey), NTPSources: commaList(env.AdditionalNtpSources),
 		Overrides: env.IgnitionConfigOverride, OpenshiftVersion: env.OpenshiftVersion,
 	}

@@ -133,7 +133,7 @@ type Options struct {
 // Engine drives clusters and hosts through their lives. Its methods may be called from many
 // goroutines at once.
 type Engine struct {
-	Options
+	options      Options
 	presence     *presence.Hosts
 	clockWatch   presence.ClockWatch
 	clockSetBack atomic.Bool // deadlines must be computed again
@@ -175,7 +175,7 @@ func New(options Options) (*Engine, error) {
 	options.Timeouts = options.Timeouts.OrDefaults()
 	options.EventLimits = options.EventLimits.orDefaults()
 	return &Engine{
-		Options:  options,
+		options:  options,
 		presence: presence.New(options.Clock.Now()),
 		parsed:   newParsedFacts(parsedFactsLimit),
 		hosts:    lifecycle.HostMachine(),
@@ -206,7 +206,7 @@ func (e *Engine) Run(ctx context.Context) error {
 func (e *Engine) update(ctx context.Context, fn func(*change) error) error {
 	e.noticeJump()
 	var committed *change
-	err := e.DB.Update(ctx, func(tx *store.Tx) error {
+	err := e.options.DB.Update(ctx, func(tx *store.Tx) error {
 		c := newChange(ctx, e, tx)
 		tx.Note(c.note)
 		if err := fn(c); err != nil {
@@ -321,12 +321,12 @@ func (e *Engine) announce(c *change) {
 		default:
 		}
 	}
-	if e.Observer != nil {
-		e.Observer(e, c.committed())
+	if e.options.Observer != nil {
+		e.options.Observer(e, c.committed())
 	}
 	e.budgets.keep(c.budgets)
 	for _, line := range c.lines {
-		e.Logger.Log(c.ctx, line.level, line.message, line.attrs...)
+		e.options.Logger.Log(c.ctx, line.level, line.message, line.attrs...)
 	}
 }
 
@@ -341,6 +341,18 @@ func (c *change) committed() Committed {
 		Hosts: slices.Collect(maps.Keys(c.dirtyHosts)), DeletedHosts: c.gone}
 }
 
+// URL returns the URL that hosts reach, without a trailing slash.
+func (e *Engine) URL() string { return e.options.URL }
+
+// Images returns the configured programs that run on hosts and in clusters.
+func (e *Engine) Images() Images { return e.options.Images }
+
+// ReleaseList returns the releases that clusters can be made of. The caller must not change it.
+func (e *Engine) ReleaseList() []ReleaseImage { return e.options.ReleaseList }
+
+// NTPSources returns the configured NTP sources. The caller must not change them.
+func (e *Engine) NTPSources() []string { return e.options.NTPSources }
+
 // ContactsSince returns since when hosts could contact this process without a gap: since its start,
 // or since the machine's clock jumped.
 func (e *Engine) ContactsSince() time.Time { return e.presence.Started() }
@@ -349,7 +361,7 @@ func (e *Engine) ContactsSince() time.Time { return e.presence.Started() }
 func (e *Engine) LastContact(hostKey string) (time.Time, bool) { return e.presence.Polled(hostKey) }
 
 func (e *Engine) newID() strfmt.UUID {
-	return strfmt.UUID(uuid.Must(uuid.NewRandomFromReader(e.Random)).String())
+	return strfmt.UUID(uuid.Must(uuid.NewRandomFromReader(e.options.Random)).String())
 }
 
 func (e *Engine) wake() {

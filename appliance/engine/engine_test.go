@@ -26,14 +26,14 @@ func TestPollsInTimeWriteNothing(t *testing.T) {
 	_, env := b.singleNode()
 	h := b.host(env, 1)
 	h.poll()
-	before := b.DB.Revision()
+	before := b.options.DB.Revision()
 	for range 60 {
 		b.clock.Advance(time.Minute)
 		h.poll()
 		b.handle()
 	}
 	h.require(lifecycle.HostKnown)
-	require.Equal(t, before, b.DB.Revision())
+	require.Equal(t, before, b.options.DB.Revision())
 	require.Equal(t, b.clock.Now().UTC(), time.Time(h.require(lifecycle.HostKnown).CheckedInAt).UTC(),
 		"but the last one is shown")
 
@@ -47,7 +47,7 @@ func TestAnIdleEngineSleeps(t *testing.T) {
 	b.installed()
 	b.pass(time.Hour)
 	require.NoError(t, b.refreezeAll(t.Context())) // as the first start over this store does
-	before := b.DB.Revision()
+	before := b.options.DB.Revision()
 	wait, err := b.handleDue(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, quiet, wait)
@@ -58,7 +58,7 @@ func TestAnIdleEngineSleeps(t *testing.T) {
 			b.clock.Advance(quiet)
 		}
 	})
-	require.Equal(t, before, b.DB.Revision())
+	require.Equal(t, before, b.options.DB.Revision())
 }
 
 // run lets the engine work by itself during do. It begins with what is due, and then waits by the
@@ -108,7 +108,7 @@ func TestAHostsDeadlineStaysUntilItPassesHoweverOftenTheHostReports(t *testing.T
 	_, env := b.singleNode()
 	h := b.host(env, 1)
 	deadline := func() (at time.Time) {
-		require.NoError(t, b.DB.View(func(tx *store.Tx) error {
+		require.NoError(t, b.options.DB.View(func(tx *store.Tx) error {
 			at, _ = lifeDeadlines.At(tx, hostDeadline(env+"/"+h.id))
 			return nil
 		}))
@@ -149,7 +149,7 @@ func TestHostsGetTimeToReportAfterARestart(t *testing.T) {
 	_, env := b.singleNode()
 	h := b.host(env, 1)
 	b.clock.Advance(8 * time.Hour)
-	b.Engine = b.engineOver(b.DB)
+	b.Engine = b.engineOver(b.options.DB)
 	b.handle()
 	h.require(lifecycle.HostKnown)
 	b.pass(3 * time.Minute)
@@ -161,7 +161,7 @@ func TestAStageDoesNotRunOutWhileTheApplianceIsOff(t *testing.T) {
 	_, h := b.installing()
 	require.NoError(t, h.progress(models.HostStageWritingImageToDisk, "42%"))
 	b.clock.Advance(8 * time.Hour)
-	b.Engine = b.engineOver(b.DB)
+	b.Engine = b.engineOver(b.options.DB)
 	b.handle()
 	h.require(lifecycle.HostInstallingInProgress)
 	b.pass(29*time.Minute, h)
@@ -214,7 +214,7 @@ func TestGeneratedFilesAreMadeForEachTryAndLieSealed(t *testing.T) {
 	b := newBench(t)
 	key, err := sitekey.LoadOrCreate(t.TempDir())
 	require.NoError(t, err)
-	b.Engine.Secrets, err = key.Box("pull-secrets", nil)
+	b.Engine.options.Secrets, err = key.Box("pull-secrets", nil)
 	require.NoError(t, err)
 	cluster, env := b.singleNode()
 	h := b.host(env, 1)
@@ -224,7 +224,7 @@ func TestGeneratedFilesAreMadeForEachTryAndLieSealed(t *testing.T) {
 		require.Equal(t, try+1, b.releases.made.Load())
 		for _, name := range []string{release.KubeadminPassword, fileKubeconfigNoIngress, release.BootstrapIgnition,
 			release.InstallConfig} {
-			file, _, err := installerFiles.Open(b.DB, cluster+"/"+name)
+			file, _, err := installerFiles.Open(b.options.DB, cluster+"/"+name)
 			require.NoError(t, err)
 			kept, err := io.ReadAll(file)
 			require.NoError(t, errors.Join(err, file.Close()))
@@ -239,7 +239,7 @@ func TestGeneratedFilesAreMadeForEachTryAndLieSealed(t *testing.T) {
 		h.report()
 	}
 	require.NoError(t, b.DeregisterCluster(t.Context(), cluster))
-	require.NoError(t, b.DB.View(func(tx *store.Tx) error {
+	require.NoError(t, b.options.DB.View(func(tx *store.Tx) error {
 		return installerFiles.Keys(tx, cluster+"/", func(key string) error { return errors.New(key + " is left") })
 	}))
 }
@@ -254,7 +254,7 @@ func TestAnotherProcessGoesOnWithAPreparation(t *testing.T) {
 		<-b.releases.started
 	})
 	b.releases.started = nil
-	b.Engine = b.engineOver(b.DB)
+	b.Engine = b.engineOver(b.options.DB)
 	b.prepareAll()
 	h.report()
 	require.Equal(t, strfmt.UUID("6e9d7b8e-3c5a-4c39-a4ac-5a8a0a9fbd31"), b.requireCluster(cluster,
@@ -283,7 +283,7 @@ func TestDeletionIsRefusedDuringAnInstallation(t *testing.T) {
 	_, err = b.Host(h.env, h.id)
 	b.requireRefused(err, NotFound, "no host")
 	b.pass(time.Hour)
-	require.NoError(t, b.DB.View(func(tx *store.Tx) error {
+	require.NoError(t, b.options.DB.View(func(tx *store.Tx) error {
 		_, ok, err := lifeDeadlines.Next(tx)
 		require.False(t, ok, "nothing is waited for any more")
 		return err
@@ -350,15 +350,15 @@ func TestProgressThatIsRepeatedLateOrStrange(t *testing.T) {
 	h.reach(models.HostStageWritingImageToDisk)
 	require.NoError(t, h.progress(models.HostStageWritingImageToDisk, "40%"))
 	shown := h.require(lifecycle.HostInstallingInProgress).Progress
-	before := b.DB.Revision()
+	before := b.options.DB.Revision()
 
 	require.NoError(t, h.progress(models.HostStageWritingImageToDisk, "40%"), "repeated, its answer was lost")
 	require.NoError(t, h.progress(models.HostStageStartingInstallation, ""), "overtaken by a later one")
-	require.Equal(t, before, b.DB.Revision())
+	require.Equal(t, before, b.options.DB.Revision())
 	require.Equal(t, shown, h.require(lifecycle.HostInstallingInProgress).Progress)
 
 	b.requireRefused(h.progress("", ""), Invalid, "current_stage")
-	require.Equal(t, before, b.DB.Revision())
+	require.Equal(t, before, b.options.DB.Revision())
 	stages := 0
 	for _, name := range b.names(EventFilter{HostIDs: []string{h.id}}) {
 		if name == eventHostStage {
@@ -375,9 +375,9 @@ func TestProgressBeforeAnInstallationIsRefused(t *testing.T) {
 	b := newBench(t)
 	_, env := b.singleNode()
 	h := b.host(env, 1)
-	before := b.DB.Revision()
+	before := b.options.DB.Revision()
 	b.requireRefused(h.progress(models.HostStageInstalling, ""), Conflict, "progress is not possible")
-	require.Equal(t, before, b.DB.Revision(), "what is refused leaves nothing")
+	require.Equal(t, before, b.options.DB.Revision(), "what is refused leaves nothing")
 	require.Empty(t, h.require(lifecycle.HostKnown).Progress.CurrentStage)
 }
 
@@ -390,13 +390,13 @@ func TestAClusterIsInstalledWhenAllOfItsEndIsThere(t *testing.T) {
 	require.NoError(t, b.UploadIngressCert(t.Context(), cluster, b.authority))
 	b.requireCluster(cluster, lifecycle.ClusterInstalled)
 
-	before := b.DB.Revision()
+	before := b.options.DB.Revision()
 	require.NoError(t, b.UploadIngressCert(t.Context(), cluster, b.authority))
 	_, err = b.CompleteInstallation(t.Context(), cluster, false, "too late")
 	require.NoError(t, err)
 	require.NoError(t, b.FinalizingProgress(t.Context(), cluster, models.FinalizingStageDone))
 	require.NoError(t, h.progress(models.HostStageConfiguring, ""))
-	require.Equal(t, before, b.DB.Revision(), "a controller that says it again changes nothing")
+	require.Equal(t, before, b.options.DB.Revision(), "a controller that says it again changes nothing")
 	b.requireCluster(cluster, lifecycle.ClusterInstalled)
 }
 
@@ -529,7 +529,7 @@ func TestWhatAMSMustHear(t *testing.T) {
 
 func TestAClusterOfASiteThatNeverSpeaksToAMSLeavesNothing(t *testing.T) {
 	b := newBench(t)
-	b.WithoutAMS = true
+	b.options.WithoutAMS = true
 	cluster, _ := b.installed()
 	require.True(t, b.subscriptionOf(cluster).MustExist, "it is kept while the cluster is there")
 	require.NoError(t, b.DeregisterCluster(t.Context(), cluster))
@@ -549,13 +549,13 @@ func TestRepliesThatSayNothingNewWriteNothing(t *testing.T) {
 	_, env := b.singleNode()
 	h := b.host(env, 1)
 	h.report()
-	before := b.DB.Revision()
+	before := b.options.DB.Revision()
 	h.report()
-	require.Equal(t, before, b.DB.Revision())
+	require.Equal(t, before, b.options.DB.Revision())
 
 	b.requireRefused(h.reply(&models.StepReply{StepType: models.StepTypeInventory, Output: "{"}), Invalid, "JSON")
 	b.requireRefused(h.reply(&models.StepReply{StepType: "dance"}), Invalid, "dance")
-	require.Equal(t, before, b.DB.Revision())
+	require.Equal(t, before, b.options.DB.Revision())
 	h.require(lifecycle.HostKnown)
 }
 
@@ -566,7 +566,7 @@ func TestRowsAreWhatEncodingJSONWouldWrite(t *testing.T) {
 	b.host(env, 1).report()
 	gone, _ := b.singleNode()
 	require.NoError(t, b.DeregisterCluster(t.Context(), gone))
-	require.NoError(t, b.DB.View(func(tx *store.Tx) error {
+	require.NoError(t, b.options.DB.View(func(tx *store.Tx) error {
 		return errors.Join(
 			requireStandardRows(t, tx, clusterRows), requireStandardRows(t, tx, infraEnvRows),
 			requireStandardRows(t, tx, hostRows),
@@ -594,7 +594,7 @@ func TestHostsThatWereHeardAreSetForwardTogether(t *testing.T) {
 	b := newBench(t)
 	_, env := b.singleNode()
 	first, second, silent := b.host(env, 1), b.host(env, 2), b.host(env, 3)
-	limit := b.Timeouts.HostDisconnected
+	limit := b.options.Timeouts.HostDisconnected
 	for i, h := range []*testHost{first, second, silent} {
 		if i > 0 {
 			b.clock.Advance(10 * time.Second)

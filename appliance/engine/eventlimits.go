@@ -99,7 +99,7 @@ func (c *change) admit(ev event, subjects []subject) (bool, error) {
 	if ev.severity == models.EventSeverityCritical || len(subjects) == 0 {
 		return true, nil
 	}
-	limits := c.e.EventLimits
+	limits := c.e.options.EventLimits
 	about := subjects[len(subjects)-1]
 	budget, ok := c.budgets[about.id]
 	if !ok {
@@ -149,7 +149,7 @@ func countOf(n int) string {
 
 // TrimEvents removes the oldest events beyond the limits. It is to be called now and then.
 func (e *Engine) TrimEvents(ctx context.Context) error {
-	e.budgets.forget(e.Clock.Now(), e.EventLimits.PerHour)
+	e.budgets.forget(e.options.Clock.Now(), e.options.EventLimits.PerHour)
 	excess, err := e.excessEvents()
 	if err != nil || len(excess) == 0 {
 		return err
@@ -189,7 +189,7 @@ func (e *Engine) excessEvents() (map[string][]string, error) {
 	}
 	var events []kept
 	each, all := make(map[string]int64), int64(0)
-	if err := e.DB.View(func(tx *store.Tx) error {
+	if err := e.options.DB.View(func(tx *store.Tx) error {
 		return eventRows.Sizes(tx, "", func(key string, bytes int) error {
 			about := key[strings.LastIndexByte(key, '/')+1:]
 			events = append(events, kept{key, about, int64(bytes)})
@@ -202,14 +202,14 @@ func (e *Engine) excessEvents() (map[string][]string, error) {
 	}
 	surplus := make(map[string]int64)
 	for about, bytes := range each {
-		if bytes > e.EventLimits.Each {
-			surplus[about] = bytes - e.EventLimits.Each*7/8
+		if bytes > e.options.EventLimits.Each {
+			surplus[about] = bytes - e.options.EventLimits.Each*7/8
 			all -= surplus[about]
 		}
 	}
 	rest := int64(0)
-	if all > e.EventLimits.All {
-		rest = all - e.EventLimits.All*7/8
+	if all > e.options.EventLimits.All {
+		rest = all - e.options.EventLimits.All*7/8
 	}
 	excess := make(map[string][]string)
 	for _, ev := range events { // the oldest first

@@ -105,7 +105,7 @@ func (c *change) writeEvent(ev event, subjects []subject) error {
 	if err := eventRows.Put(c.tx, key, row); err != nil {
 		return err
 	}
-	if c.e.Projector != nil {
+	if c.e.options.Projector != nil {
 		c.written = append(c.written, row)
 	}
 	attrs := []any{"event", ev.name}
@@ -196,7 +196,7 @@ type EventPage struct {
 func (e *Engine) Events(filter EventFilter) (*EventPage, error) {
 	page := &EventPage{BySeverity: make(map[string]int)}
 	var all []*models.Event
-	err := e.DB.View(func(tx *store.Tx) error {
+	err := e.options.DB.View(func(tx *store.Tx) error {
 		gone := func(ev *models.Event) bool {
 			return ev.InfraEnvID == nil || !hostRows.Exists(tx, ev.InfraEnvID.String()+"/"+ev.HostID.String())
 		}

@@ -231,11 +231,11 @@ func TestAFailedInstallationAndOneThatTakesTooLongAreTold(t *testing.T) {
 	b.requireEvent("cluster_installation_failed", models.EventSeverityCritical, "failure_reason")
 
 	late := newBench(t)
-	late.Timeouts.HostPreparing = 24 * time.Hour
+	late.options.Timeouts.HostPreparing = 24 * time.Hour
 	cluster, env := late.singleNode()
 	h = late.host(env, 1)
 	late.press(cluster)
-	late.pass(2*late.Timeouts.ClusterPreparing, h) // and nobody runs the installer
+	late.pass(2*late.options.Timeouts.ClusterPreparing, h) // and nobody runs the installer
 	late.requireEvent("installation_preparing_timed_out", models.EventSeverityWarning, "reason")
 }
 
@@ -375,7 +375,7 @@ func TestEventsAreSelectedByWhatIsAskedFor(t *testing.T) {
 func limitedBench(t *testing.T, limits EventLimits) *bench {
 	t.Helper()
 	b := newBench(t)
-	b.EventLimits = limits.orDefaults()
+	b.options.EventLimits = limits.orDefaults()
 	return b
 }
 
@@ -435,7 +435,7 @@ func TestOldEventsAreRemovedBeyondTheBoundsAndAnEventSaysSo(t *testing.T) {
 	cluster, env := b.singleNode()
 	h := b.host(env, 1)
 	id := strfmt.UUID(cluster)
-	require.NoError(t, b.DB.Update(t.Context(), func(tx *store.Tx) error { return nil }))
+	require.NoError(t, b.options.DB.Update(t.Context(), func(tx *store.Tx) error { return nil }))
 	for i := range 100 {
 		require.NoError(t, b.ReportEvent(t.Context(), &models.Event{Name: "n", Severity: conv.Pointer("info"),
 			Message: conv.Pointer(fmt.Sprint("number ", i)), ClusterID: &id}))
@@ -452,10 +452,10 @@ func TestOldEventsAreRemovedBeyondTheBoundsAndAnEventSaysSo(t *testing.T) {
 	require.Len(t, b.eventsOf(EventFilter{ClusterID: cluster, ClusterLevel: true}), len(events),
 		"there is nothing more to remove")
 
-	b.EventLimits.All = 10 << 10
+	b.options.EventLimits.All = 10 << 10
 	require.NoError(t, b.TrimEvents(t.Context()))
 	var size int
-	require.NoError(t, b.DB.View(func(tx *store.Tx) error {
+	require.NoError(t, b.options.DB.View(func(tx *store.Tx) error {
 		return eventRows.Sizes(tx, "", func(_ string, bytes int) error { size += bytes; return nil })
 	}))
 	require.Less(t, size, 11<<10)

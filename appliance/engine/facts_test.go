@@ -39,7 +39,7 @@ func TestNobodySeesReportsBeforeTheyAreCommitted(t *testing.T) {
 		require.NoError(t, c.setReport(host, partInventory, text, func(f *inventory.Facts) { f.Inventory = &renamed }))
 	}
 	committed := func() (name string) {
-		require.NoError(t, b.DB.View(func(tx *store.Tx) error {
+		require.NoError(t, b.options.DB.View(func(tx *store.Tx) error {
 			name = b.nameIn(newReading(t.Context(), b.Engine, tx),
 				key)
 			return nil
@@ -48,7 +48,7 @@ func TestNobodySeesReportsBeforeTheyAreCommitted(t *testing.T) {
 	}
 
 	errNotThis := errors.New("it is not committed")
-	require.ErrorIs(t, b.DB.Update(t.Context(), func(tx *store.Tx) error {
+	require.ErrorIs(t, b.options.DB.Update(t.Context(), func(tx *store.Tx) error {
 		c := newChange(t.Context(), b.Engine, tx)
 		rename(c, "never")
 		require.Equal(t, "never", c.hostName(c.hosts[key]), "the change itself sees it")
@@ -60,7 +60,7 @@ func TestNobodySeesReportsBeforeTheyAreCommitted(t *testing.T) {
 	}), errNotThis)
 	require.Equal(t, "node-1", committed())
 
-	require.NoError(t, b.DB.View(func(before *store.Tx) error {
+	require.NoError(t, b.options.DB.View(func(before *store.Tx) error {
 		require.NoError(t, b.update(t.Context(), func(c *change) error { rename(c, "node-2"); return nil }))
 		require.Equal(t, "node-2", committed())
 		require.Equal(t, "node-1", b.nameIn(newReading(t.Context(), b.Engine, before), key),

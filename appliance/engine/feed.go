@@ -11,7 +11,7 @@ import (
 // hosts, infra-envs and events are asked for. An object of no cluster, or one that is gone, has "".
 func (e *Engine) ClusterOf(_ context.Context, kind, key string) (string, error) {
 	var id string
-	err := e.DB.View(func(tx *store.Tx) error {
+	err := e.options.DB.View(func(tx *store.Tx) error {
 		switch kind {
 		case "hosts":
 			h, err := hostRows.Get(tx, key)

@@ -81,7 +81,7 @@ func (e *Engine) FileNames(id, folder string) ([]string, error) {
 		return nil, err
 	}
 	var names []string
-	err := e.DB.View(func(tx *store.Tx) error {
+	err := e.options.DB.View(func(tx *store.Tx) error {
 		return installerFiles.Keys(tx, id+"/"+folder, func(key string) error {
 			names = append(names, strings.TrimPrefix(key, id+"/"))
 			return nil

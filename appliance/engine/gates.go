@@ -12,7 +12,7 @@ const (
 
 // refuseWithout is nil where features are not gated, or the organization has the capability.
 func (e *Engine) refuseWithout(capability, feature string) error {
-	if e.Capable == nil || e.Capable(capability) {
+	if e.options.Capable == nil || e.options.Capable(capability) {
 		return nil
 	}
 	return invalid("The organization may not have %s; set its label capability.organization.%s to true, or "+
@@ -21,9 +21,11 @@ func (e *Engine) refuseWithout(capability, feature string) error {
 
 // softTimeouts tells whether a cluster that is made now has time-outs that only warn, because its
 // organization may.
-func (e *Engine) softTimeouts() bool { return e.Capable != nil && e.Capable(capabilitySoftTimeouts) }
+func (e *Engine) softTimeouts() bool {
+	return e.options.Capable != nil && e.options.Capable(capabilitySoftTimeouts)
+}
 
 // WarnsOnly reports whether the limits of stages only warn for a cluster and its hosts.
 func (e *Engine) WarnsOnly(cluster *models.Cluster) bool {
-	return e.Timeouts.WarnOnly || cluster != nil && cluster.OrgSoftTimeoutsEnabled
+	return e.options.Timeouts.WarnOnly || cluster != nil && cluster.OrgSoftTimeoutsEnabled
 }

@@ -12,7 +12,7 @@ import (
 
 func TestCapabilitiesGateFeaturesWhereTheSiteSaysSo(t *testing.T) {
 	b := newBench(t)
-	b.ReleaseList = append(b.ReleaseList, ReleaseImage{OpenshiftVersion: "4.20.8",
+	b.options.ReleaseList = append(b.options.ReleaseList, ReleaseImage{OpenshiftVersion: "4.20.8",
 		CPUArchitecture: description.MultiCPU, URL: "quay.io/release:4.20.8-multi"})
 	has := map[string]bool{}
 	register := func(architecture string) (*models.Cluster, error) {
@@ -31,7 +31,7 @@ func TestCapabilitiesGateFeaturesWhereTheSiteSaysSo(t *testing.T) {
 	require.NoError(t, ignore(free))
 	require.False(t, free.OrgSoftTimeoutsEnabled)
 
-	b.Capable = func(capability string) bool { return has[capability] }
+	b.options.Capable = func(capability string) bool { return has[capability] }
 	_, err = register("multi")
 	b.requireRefused(err, Invalid, "capability.organization.bare_metal_installer_multiarch")
 	plain, err := register("x86_64")

@@ -246,6 +246,7 @@ func (e *Engine) noteRefusal(ctx context.Context, refused error) {
 		return c.emit(ev)
 	})
 	if err != nil {
-		e.Logger.WarnContext(ctx, "That a request was refused could not be noted.", "refusal", refused, "error", err)
+		e.options.Logger.WarnContext(ctx, "That a request was refused could not be noted.", "refusal", refused,
+			"error", err)
 	}
 }

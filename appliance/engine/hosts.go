@@ -47,7 +47,7 @@ func (e *Engine) RegisterHost(ctx context.Context, infraEnvID string,
 	}
 	e.seen(key)
 	var host *models.Host
-	if err := e.DB.View(func(tx *store.Tx) error {
+	if err := e.options.DB.View(func(tx *store.Tx) error {
 		host, err = e.showHost(tx, h, true)
 		return err
 	}); err != nil {
@@ -265,7 +265,7 @@ func (c *change) removeHost(h *hostRecord) error {
 // Host returns a host as the API shows it.
 func (e *Engine) Host(infraEnvID, hostID string) (*models.Host, error) {
 	var shown *models.Host
-	err := e.DB.View(func(tx *store.Tx) error {
+	err := e.options.DB.View(func(tx *store.Tx) error {
 		h, err := hostRows.Get(tx, infraEnvID+"/"+hostID)
 		if errors.Is(err, store.ErrNotFound) {
 			return notFound("There is no host %s in infra-env %s.", hostID, infraEnvID)
@@ -282,7 +282,7 @@ func (e *Engine) Host(infraEnvID, hostID string) (*models.Host, error) {
 // Hosts returns the hosts of an infra-env.
 func (e *Engine) Hosts(infraEnvID string) ([]*models.Host, error) {
 	hosts := []*models.Host{}
-	err := e.DB.View(func(tx *store.Tx) error {
+	err := e.options.DB.View(func(tx *store.Tx) error {
 		if !infraEnvRows.Exists(tx, infraEnvID) {
 			return notFound("There is no infra-env %s.", infraEnvID)
 		}
@@ -299,7 +299,7 @@ func (e *Engine) Hosts(infraEnvID string) ([]*models.Host, error) {
 // for.
 func (e *Engine) ClusterHosts(clusterID string, withFacts bool) ([]*models.Host, error) {
 	hosts := []*models.Host{}
-	err := e.DB.View(func(tx *store.Tx) error {
+	err := e.options.DB.View(func(tx *store.Tx) error {
 		if !clusterRows.Exists(tx, clusterID) {
 			return notFound("There is no cluster %s.", clusterID)
 		}

@@ -37,7 +37,7 @@ func (e *Engine) ImageCode(_ context.Context, code string) (infraEnvID string, e
 	if len(code) != imageCodeLength || strings.Contains(code, "/") {
 		return "", missing
 	}
-	err = e.DB.View(func(tx *store.Tx) error {
+	err = e.options.DB.View(func(tx *store.Tx) error {
 		if err := imageCodes.Keys(tx, code+"/", func(key string) error {
 			infraEnvID = key[len(code)+1:]
 			return store.ErrStop
@@ -51,7 +51,7 @@ func (e *Engine) ImageCode(_ context.Context, code string) (infraEnvID string, e
 		if err != nil {
 			return err
 		}
-		if row.Code.expired(e.Clock.Now()) {
+		if row.Code.expired(e.options.Clock.Now()) {
 			return notFound("The image address of infra-env %s expired at %s; renew its short URL.", *row.API.Name,
 				row.Code.Expires.Format(time.RFC3339))
 		}

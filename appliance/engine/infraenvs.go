@@ -24,8 +24,8 @@ func (e *Engine) RegisterInfraEnv(ctx context.Context, params *models.InfraEnvCr
 	}
 	id, code := e.newID(), newImageCode()
 	var seen *infraEnvRecord
-	if err := e.DB.View(func(tx *store.Tx) (err error) {
-		seen, err = e.newInfraEnv(tx, id, params, e.Clock.Now().UTC())
+	if err := e.options.DB.View(func(tx *store.Tx) (err error) {
+		seen, err = e.newInfraEnv(tx, id, params, e.options.Clock.Now().UTC())
 		return err
 	}); err != nil {
 		return nil, err
@@ -96,7 +96,8 @@ func (e *Engine) imageURL(env *models.InfraEnv) string {
 	if *env.Type == models.ImageTypeMinimalIso {
 		file = "minimal.iso"
 	}
-	return e.URL + "/byid/" + env.ID.String() + "/" + env.OpenshiftVersion + "/" + env.CPUArchitecture + "/" + file
+	return e.options.URL + "/byid/" + env.ID.String() + "/" + env.OpenshiftVersion + "/" + env.CPUArchitecture +
+		"/" + file
 }
 
 // InfraEnv returns an infra-env as the API shows it.
@@ -110,7 +111,7 @@ func (e *Engine) InfraEnv(id string) (*models.InfraEnv, error) {
 
 func (e *Engine) infraEnvRow(id string) (*infraEnvRecord, error) {
 	var row *infraEnvRecord
-	err := e.DB.View(func(tx *store.Tx) error {
+	err := e.options.DB.View(func(tx *store.Tx) error {
 		var err error
 		row, err = infraEnvRows.Get(tx, id)
 		if errors.Is(err, store.ErrNotFound) {
@@ -123,7 +124,7 @@ func (e *Engine) infraEnvRow(id string) (*infraEnvRecord, error) {
 
 // InfraEnvs returns all infra-envs, or those of one cluster.
 func (e *Engine) InfraEnvs(clusterID string) ([]*models.InfraEnv, error) {
-	return InfraEnvs(e.DB, clusterID)
+	return InfraEnvs(e.options.DB, clusterID)
 }
 
 // InfraEnvs returns the infra-envs in a store: all, or those of one cluster.

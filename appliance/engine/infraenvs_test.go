@@ -55,13 +55,13 @@ func (b *bench) recipe(id string) *Recipe {
 
 func TestARecipeIsFrozenWithItsInfraEnv(t *testing.T) {
 	b := newBench(t)
-	b.Images.Agent = "quay.io/parts/agent:1"
+	b.options.Images.Agent = "quay.io/parts/agent:1"
 	env := b.register()
 	digest, err := b.RecipeDigest(env.ID.String())
 	require.NoError(t, err)
 	require.NotEmpty(t, digest, "it needs nobody to read it")
 
-	before := b.DB.Revision()
+	before := b.options.DB.Revision()
 	recipe := b.recipe(env.ID.String())
 	require.Equal(t, digest, recipe.Digest)
 	require.Equal(t, *env.UpdatedAt, recipe.Modified)
@@ -72,14 +72,14 @@ func TestARecipeIsFrozenWithItsInfraEnv(t *testing.T) {
 	found, err := ignition.ReadDiscovery(recipe.Ignition)
 	require.NoError(t, err)
 	require.Equal(t, "quay.io/parts/agent:1", found.AgentImage)
-	require.Equal(t, before, b.DB.Revision(), "reading writes nothing")
+	require.Equal(t, before, b.options.DB.Revision(), "reading writes nothing")
 
 	t.Run("what is outside of it changes nothing until the next start", func(t *testing.T) {
-		b.Images.Agent = "quay.io/parts/agent:2"
+		b.options.Images.Agent = "quay.io/parts/agent:2"
 		require.Equal(t, recipe, b.recipe(env.ID.String()))
 		b.clock.Advance(time.Minute)
-		again := b.engineOver(b.DB)
-		again.Images.Agent = "quay.io/parts/agent:2"
+		again := b.engineOver(b.options.DB)
+		again.options.Images.Agent = "quay.io/parts/agent:2"
 		b.Engine = again
 		require.Equal(t, recipe, b.recipe(env.ID.String()))
 		require.NoError(t, b.refreeze(t.Context(), env.ID.String()))
@@ -92,9 +92,9 @@ func TestARecipeIsFrozenWithItsInfraEnv(t *testing.T) {
 		require.Equal(t, changed.Modified, *shown.UpdatedAt)
 		require.Equal(t, []string{eventInfraEnvRegistered, eventImageUpdated},
 			b.names(EventFilter{InfraEnvID: env.ID.String()}))
-		before := b.DB.Revision()
+		before := b.options.DB.Revision()
 		require.NoError(t, b.refreeze(t.Context(), env.ID.String()))
-		require.Equal(t, before, b.DB.Revision(), "once")
+		require.Equal(t, before, b.options.DB.Revision(), "once")
 	})
 }
 
@@ -114,7 +114,7 @@ func TestAStartLooksAtRecipesOnlyIfWhatTheyShareChanged(t *testing.T) {
 		}))
 	}
 	restart := func(change func(*Engine)) string {
-		b.Engine = b.engineOver(b.DB)
+		b.Engine = b.engineOver(b.options.DB)
 		change(b.Engine)
 		require.NoError(t, b.refreezeAll(t.Context()))
 		digest, err := b.RecipeDigest(id)
@@ -125,9 +125,9 @@ func TestAStartLooksAtRecipesOnlyIfWhatTheyShareChanged(t *testing.T) {
 	require.Equal(t, frozen, restart(func(*Engine) {}), "the first start looks at all")
 	spoil()
 	require.Equal(t, "spoiled", restart(func(*Engine) {}), "a second one with the same configuration at none")
-	require.NotEqual(t, "spoiled", restart(func(e *Engine) { e.URL = "http://10.0.0.9:8090" }))
+	require.NotEqual(t, "spoiled", restart(func(e *Engine) { e.options.URL = "http://10.0.0.9:8090" }))
 	unknown := func(e *Engine) {
-		e.ReleaseList = []ReleaseImage{{OpenshiftVersion: "4.20.8", CPUArchitecture: "x86_64",
+		e.options.ReleaseList = []ReleaseImage{{OpenshiftVersion: "4.20.8", CPUArchitecture: "x86_64",
 			URL: "quay.io/release:other", Default: true}}
 	}
 	spoil()
@@ -162,7 +162,7 @@ func TestARecipeThatNeedsTheRegistryIsFrozenWhenItCanBe(t *testing.T) {
 
 func TestARecipesDigestIsThatOfItsBytes(t *testing.T) {
 	b := newBench(t)
-	b.Images.Agent = "quay.io/parts/agent:1"
+	b.options.Images.Agent = "quay.io/parts/agent:1"
 	env := b.register()
 	id := env.ID.String()
 	seen := map[string]string{b.recipe(id).Digest: "as it was registered"}
@@ -199,10 +199,10 @@ func TestARecipesDigestIsThatOfItsBytes(t *testing.T) {
 		require.Equal(t, b.clock.Now().UTC(), recipe.Modified, step.what)
 		require.Equal(t, recipe.Modified, *changed.UpdatedAt, step.what)
 
-		before := b.DB.Revision()
+		before := b.options.DB.Revision()
 		b.clock.Advance(time.Second)
 		b.patch(id, &step.params)
-		require.Equal(t, before, b.DB.Revision(), "%s: the same again is no change", step.what)
+		require.Equal(t, before, b.options.DB.Revision(), "%s: the same again is no change", step.what)
 		want, err := recipe.digest()
 		require.NoError(t, err)
 		require.Equal(t, want, recipe.Digest)
@@ -240,7 +240,7 @@ func sshKey(comment string) string {
 
 func TestALargeRecipeIsKeptBesideTheDatabase(t *testing.T) {
 	b := newBench(t)
-	b.Images.Agent = "quay.io/parts/agent:1"
+	b.options.Images.Agent = "quay.io/parts/agent:1"
 	noise := make([]byte, 300<<10)
 	random := rand.NewChaCha8([32]byte{1})
 	_, err := random.Read(noise)
@@ -249,13 +249,13 @@ func TestALargeRecipeIsKeptBesideTheDatabase(t *testing.T) {
 		`{"ignition":{"version":"3.1.0"},"storage":{"files":[{"path":"/noise","contents":{"source":"data:;base64,%s"}}]}}`, base64.StdEncoding.EncodeToString(noise))
 	env := b.register(func(p *models.InfraEnvCreateParams) { p.IgnitionConfigOverride = override })
 	require.Contains(t, string(b.recipe(env.ID.String()).Ignition), base64.StdEncoding.EncodeToString(noise[:300]))
-	require.NoError(t, b.DB.CollectBlobs(t.Context()))
+	require.NoError(t, b.options.DB.CollectBlobs(t.Context()))
 	require.Greater(t, len(b.recipe(env.ID.String()).Ignition), 300<<10)
 
 	require.NoError(t, b.DeregisterInfraEnv(t.Context(), env.ID.String()))
 	_, err = b.Recipe(t.Context(), env.ID.String())
 	b.requireRefused(err, NotFound, "There is no infra-env")
-	require.NoError(t, b.DB.View(func(tx *store.Tx) error {
+	require.NoError(t, b.options.DB.View(func(tx *store.Tx) error {
 		return recipeFiles.Keys(tx, "", func(key string) error { return errors.New("left behind: " + key) })
 	}))
 }
@@ -392,7 +392,7 @@ func TestAnInfraEnvIsRefusedForWhatIsWrongWithIt(t *testing.T) {
 			if tc.only {
 				return
 			}
-			before := b.DB.Revision()
+			before := b.options.DB.Revision()
 			_, err = b.UpdateInfraEnv(t.Context(), env.ID.String(), &models.InfraEnvUpdateParams{
 				PullSecret: *params.PullSecret, OpenshiftVersion: &params.OpenshiftVersion, ImageType: params.ImageType,
 				AdditionalNtpSources: params.AdditionalNtpSources, SSHAuthorizedKey: params.SSHAuthorizedKey,
@@ -402,7 +402,7 @@ func TestAnInfraEnvIsRefusedForWhatIsWrongWithIt(t *testing.T) {
 				StaticNetworkConfig: params.StaticNetworkConfig,
 			})
 			b.requireRefused(err, Invalid, tc.want)
-			require.Equal(t, before, b.DB.Revision())
+			require.Equal(t, before, b.options.DB.Revision())
 		})
 	}
 }
@@ -423,7 +423,7 @@ func (c *checker) Check(version, arch string, recipe *Recipe) error {
 func TestTheBaseImagesAreAskedBeforeAnInfraEnvIsSaved(t *testing.T) {
 	b := newBench(t)
 	images := &checker{}
-	b.BaseImages = images
+	b.options.BaseImages = images
 	long := models.KernelArguments{{Operation: "append", Value: "long"}}
 	_, err := b.RegisterInfraEnv(t.Context(), newEnv(func(p *models.InfraEnvCreateParams) { p.KernelArguments = long }))
 	b.requireRefused(err, Invalid, "The kernel arguments are too long.")
@@ -512,7 +512,7 @@ func TestAMachineThatWasInstalledIsSentToItsDisk(t *testing.T) {
 // and its time is that of the last change of its bytes.
 func TestRecipesFollowAnyOrderOfChanges(t *testing.T) {
 	b := newBench(t)
-	b.Images.Agent = "quay.io/parts/agent:1"
+	b.options.Images.Agent = "quay.io/parts/agent:1"
 	id := b.register().ID.String()
 	random := rand.New(rand.NewPCG(1, 2))
 	pick := func(values ...string) *string { return &values[random.IntN(len(values))] }
@@ -531,7 +531,7 @@ func TestRecipesFollowAnyOrderOfChanges(t *testing.T) {
 		b.patch(id, params)
 		row, err := b.infraEnvRow(id)
 		require.NoError(t, err)
-		made, err := b.render(t.Context(), row, b.Images.Agent)
+		made, err := b.render(t.Context(), row, b.options.Images.Agent)
 		require.NoError(t, err)
 		recipe := b.recipe(id)
 		require.Equal(t, made.recipe.Digest, recipe.Digest)
@@ -547,7 +547,7 @@ func TestRecipesFollowAnyOrderOfChanges(t *testing.T) {
 
 func TestChangesAtOnceAreAllInTheRecipe(t *testing.T) {
 	b := newBench(t)
-	b.Images.Agent = "quay.io/parts/agent:1"
+	b.options.Images.Agent = "quay.io/parts/agent:1"
 	id := b.register().ID.String()
 	changes := []*models.InfraEnvUpdateParams{
 		{AdditionalNtpSources: conv.Pointer("ntp.example")},
@@ -570,7 +570,7 @@ func TestChangesAtOnceAreAllInTheRecipe(t *testing.T) {
 	require.Equal(t, []string{"ntp.example", "http://p.example:1", ".example", sshKey("one"), "minimal-iso"},
 		[]string{row.API.AdditionalNtpSources, *row.API.Proxy.HTTPProxy, *row.API.Proxy.NoProxy,
 			row.API.SSHAuthorizedKey, string(*row.API.Type)})
-	made, err := b.render(t.Context(), row, b.Images.Agent)
+	made, err := b.render(t.Context(), row, b.options.Images.Agent)
 	require.NoError(t, err)
 	require.Equal(t, made.recipe.Digest, b.recipe(id).Digest)
 }
@@ -579,7 +579,7 @@ func TestRecipesSurviveARestart(t *testing.T) {
 	b := newBench(t)
 	id := b.register().ID.String()
 	recipe := b.recipe(id)
-	b.Engine = b.engineOver(b.DB)
+	b.Engine = b.engineOver(b.options.DB)
 	b.releases.failure = errors.New("the registry is away")
 	b.run(func() { require.Equal(t, recipe, b.recipe(id)) })
 	require.Equal(t, recipe, b.recipe(id))
@@ -587,7 +587,7 @@ func TestRecipesSurviveARestart(t *testing.T) {
 
 func TestAnInfraEnvOfAnEarlierReleaseGetsWhatItLacks(t *testing.T) {
 	b := newBench(t)
-	b.Images.Agent = "quay.io/parts/agent:1"
+	b.options.Images.Agent = "quay.io/parts/agent:1"
 	id := b.register().ID.String()
 	want := b.recipe(id)
 	require.NoError(t, b.update(t.Context(), func(c *change) error {
@@ -626,8 +626,9 @@ func TestAnInfraEnvOfItsClusterHasTheClustersRelease(t *testing.T) {
 		p.ClusterID, p.CPUArchitecture = &shown.ClusterID, "arm64"
 	}))
 	b.requireRefused(err, Invalid, "The infra-env is for arm64")
-	b.ReleaseList = append(b.ReleaseList, ReleaseImage{OpenshiftVersion: "4.20.8", CPUArchitecture: "arm64",
-		URL: "quay.io/release:4.20.8-arm"})
+	b.options.ReleaseList = append(b.options.ReleaseList, ReleaseImage{OpenshiftVersion: "4.20.8",
+		CPUArchitecture: "arm64",
+		URL:             "quay.io/release:4.20.8-arm"})
 	arm := b.register(func(p *models.InfraEnvCreateParams) { p.CPUArchitecture = "aarch64" })
 	require.Equal(t, "arm64", arm.CPUArchitecture)
 	for list, count := range map[string]int{"": 2, cluster: 1, "00000000-0000-4000-8000-000000000000": 0} {

@@ -32,8 +32,8 @@ const (
 // hosts measure their disks and pull images, and when all of that is done the hosts install
 // themselves.
 func (e *Engine) InstallCluster(ctx context.Context, id string) (*models.Cluster, error) {
-	if e.BeforeInstall != nil {
-		if err := e.BeforeInstall(ctx, e, id); err != nil {
+	if e.options.BeforeInstall != nil {
+		if err := e.options.BeforeInstall(ctx, e, id); err != nil {
 			return nil, err
 		}
 	}
@@ -478,10 +478,10 @@ func (e *Engine) UploadIngressCert(ctx context.Context, id, certificate string) 
 	if err != nil {
 		return err
 	}
-	if joined, err = e.Secrets.SealBytes(joined); err != nil {
+	if joined, err = e.options.Secrets.SealBytes(joined); err != nil {
 		return err
 	}
-	staged, err := e.DB.Stage(ctx, bytes.NewReader(joined))
+	staged, err := e.options.DB.Stage(ctx, bytes.NewReader(joined))
 	if err != nil {
 		return err
 	}
@@ -542,5 +542,5 @@ func (e *Engine) Preflight(id string) (*models.PreflightHardwareRequirements, er
 	if err != nil {
 		return nil, err
 	}
-	return e.Requirements(row.API.OpenshiftVersion).Preflight(&row.API), nil
+	return e.options.Requirements(row.API.OpenshiftVersion).Preflight(&row.API), nil
 }

@@ -33,9 +33,9 @@ func TestMirrorLater_objectsForARunningCluster(t *testing.T) {
 	rules, err := mirror.Parse(mirror.Sources{MirrorSets: []mirror.Document{{Name: "sets.yaml",
 		Data: []byte(neverContactSets)}}})
 	require.NoError(t, err)
-	b.Engine.AccessAt = func(level mirror.Level) ImageAccess {
+	b.Engine.options.AccessAt = func(level mirror.Level) ImageAccess {
 		return ImageAccess{Mirror: rules,
-			Releases: b.Engine.Releases}
+			Releases: b.Engine.options.Releases}
 	}
 	single, _ := b.singleNode()
 	later, err := b.MirrorLater(single)
@@ -58,12 +58,12 @@ func TestInstallConfig_trustBundleHasEachCAOnce(t *testing.T) {
 		require.NoError(t, err)
 		return rules
 	}
-	b.Engine.AccessAt = func(level mirror.Level) ImageAccess {
+	b.Engine.options.AccessAt = func(level mirror.Level) ImageAccess {
 		rules := authority(first)
 		if level.InfraEnv != "" {
 			rules = authority(first + second)
 		}
-		return ImageAccess{Mirror: rules, Releases: b.Engine.Releases}
+		return ImageAccess{Mirror: rules, Releases: b.Engine.options.Releases}
 	}
 	cluster, env := b.singleNode()
 	b.host(env, 1)

@@ -74,7 +74,7 @@ type AwaitedHost struct {
 // keys.
 func (e *Engine) Awaited() ([]AwaitedHost, error) {
 	var awaited []AwaitedHost
-	err := e.DB.View(func(tx *store.Tx) error {
+	err := e.options.DB.View(func(tx *store.Tx) error {
 		c := newReading(context.Background(), e, tx)
 		return joiningHosts.Keys(tx, "", func(key string) error {
 			h, err := c.host(key)
@@ -164,10 +164,10 @@ func (h *hostRecord) awaited() bool {
 
 // followed tells whether somebody looks after a host that joins a cluster, in that cluster.
 func (c *change) followed(clusterID string) (bool, error) {
-	if c.e.Follows == nil {
+	if c.e.options.Follows == nil {
 		return false, nil
 	}
-	return c.e.Follows(c.tx, Rows{c.e, c.tx}, clusterID)
+	return c.e.options.Follows(c.tx, Rows{c.e, c.tx}, clusterID)
 }
 
 // indexJoining keeps the index of hosts that are waited for, when a host is written.

@@ -14,7 +14,7 @@ import (
 // followed is a bench on which somebody looks into the clusters that hosts join.
 func followed(t *testing.T) *bench {
 	b := newBench(t)
-	b.Follows = func(*store.Tx, Rows, string) (bool, error) { return true, nil }
+	b.options.Follows = func(*store.Tx, Rows, string) (bool, error) { return true, nil }
 	return b
 }
 
@@ -70,10 +70,10 @@ func TestAProblemOnTheWayIntoAClusterIsToldOnce(t *testing.T) {
 	for range 3 {
 		require.NoError(t, b.HostSeen(t.Context(), key, Seen{Problem: problem}))
 		if revision == 0 {
-			revision = b.DB.Revision()
+			revision = b.options.DB.Revision()
 		}
 	}
-	require.Equal(t, revision, b.DB.Revision(), "what is known is not written again")
+	require.Equal(t, revision, b.options.DB.Revision(), "what is known is not written again")
 	require.Equal(t, problem, b.awaited()[0].Joining.Problem)
 	require.NoError(t, b.HostSeen(t.Context(), key, Seen{Problem: problem, Stage: models.HostStageDone}))
 	require.Contains(t, *h.require(lifecycle.HostAdded).StatusInfo, problem.Message)

@@ -134,7 +134,7 @@ func (e *Engine) addCluster(ctx context.Context, row *clusterRecord, of ...Objec
 		return nil, err
 	}
 	var shown *models.Cluster
-	err = e.DB.View(func(tx *store.Tx) error {
+	err = e.options.DB.View(func(tx *store.Tx) error {
 		shown, err = e.showCluster(tx, &fresh, true)
 		return err
 	})
@@ -182,7 +182,7 @@ func (e *Engine) InstallHost(ctx context.Context, infraEnvID, hostID string) (*m
 	var config []byte
 	// Reading the payload may take its time, so it comes before the transaction, which looks at the
 	// host again.
-	err := e.DB.View(func(tx *store.Tx) error {
+	err := e.options.DB.View(func(tx *store.Tx) error {
 		c := newReading(ctx, e, tx)
 		var err error
 		h, row, config, err = c.joiningHost(infraEnvID, hostID)
@@ -197,7 +197,7 @@ func (e *Engine) InstallHost(ctx context.Context, infraEnvID, hostID string) (*m
 			return nil, err
 		}
 	}
-	staged, err := e.DB.Stage(ctx, bytes.NewReader(config))
+	staged, err := e.options.DB.Stage(ctx, bytes.NewReader(config))
 	if err != nil {
 		return nil, err
 	}

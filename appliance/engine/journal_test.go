@@ -34,7 +34,7 @@ func journalBench(t *testing.T, each, all int64) *bench {
 
 func (b *bench) collect(cluster string) *journal.Collection {
 	b.Helper()
-	collected, err := journal.Collect(b.Context(), b.DB, JournalLayout(), nil, cluster)
+	collected, err := journal.Collect(b.Context(), b.options.DB, JournalLayout(), nil, cluster)
 	require.NoError(b, err)
 	return collected
 }
@@ -72,7 +72,7 @@ func (b *bench) replayed(archive *journal.Archive) (state journal.State, descrip
 func (b *bench) presentHash(collected *journal.Collection) string {
 	b.Helper()
 	rows := make(map[string][]byte)
-	require.NoError(b, b.DB.View(func(tx *store.Tx) error {
+	require.NoError(b, b.options.DB.View(func(tx *store.Tx) error {
 		keep := func(key string, row store.Row) error {
 			// The bench has one cluster, so every row belongs to it.
 			rows[key] = JournalLayout().DescribeFile(key, row.JSON)
@@ -100,7 +100,7 @@ func TestJournal_replayEndsInPresentState(t *testing.T) {
 	require.NoError(t, h.reply(&models.StepReply{StepType: models.StepTypeInstall, StepID: "install-1", ExitCode: 1,
 		Error: "failed to write image: disk on fire"}))
 	require.NoError(t, b.HostLogs(t.Context(), cluster, h.id, strings.NewReader("a log")))
-	b.pass(b.Timeouts.HostLogs * 2)
+	b.pass(b.options.Timeouts.HostLogs * 2)
 	b.requireCluster(cluster, lifecycle.ClusterFailed)
 
 	collected := b.collect(cluster)
@@ -162,7 +162,7 @@ func TestJournal_hasNoSecrets(t *testing.T) {
 	require.NoError(t, err)
 	h := b.host(env.ID.String(), 1)
 	var token, code string
-	require.NoError(t, b.DB.View(func(tx *store.Tx) error {
+	require.NoError(t, b.options.DB.View(func(tx *store.Tx) error {
 		row, err := infraEnvRows.Get(tx, env.ID.String())
 		if err == nil {
 			token, code = row.Token, row.Code.Code
@@ -233,7 +233,7 @@ func TestJournal_droppedChangesAreCounted(t *testing.T) {
 		hosts[0].memory = int64(64+i) << 30
 		require.NoError(t, hosts[0].reply(hosts[0].answer(&models.Step{StepType: models.StepTypeInventory})))
 	}
-	require.NoError(t, b.DB.Compact(t.Context(), b.DB.Revision()))
+	require.NoError(t, b.options.DB.Compact(t.Context(), b.options.DB.Revision()))
 	collected := b.collect(cluster)
 	require.Greater(t, collected.Recording.Dropped, uint64(10))
 	require.NotEmpty(t, collected.Recording.Base)
@@ -281,7 +281,7 @@ func TestJournal_clustersOfOneInfraEnvAreSeparate(t *testing.T) {
 
 func TestJournal_unknownClusterIsRefused(t *testing.T) {
 	b := journalBench(t, 1<<20, 64<<20)
-	_, err := journal.Collect(t.Context(), b.DB, JournalLayout(), nil, "00000000-0000-4000-8000-000000000000")
+	_, err := journal.Collect(t.Context(), b.options.DB, JournalLayout(), nil, "00000000-0000-4000-8000-000000000000")
 	b.requireRefused(err, NotFound, "nothing is known of one in the past")
 }
 

@@ -27,7 +27,7 @@ func (b *bench) requireNothingStale(clusters []string, pool []*testHost, after s
 	defer func() { b.judged.held = remembered }()
 	errSeen := errors.New("what was found is taken back")
 	var altered []string
-	err := b.DB.Update(b.Context(), func(tx *store.Tx) error {
+	err := b.options.DB.Update(b.Context(), func(tx *store.Tx) error {
 		c := newChange(b.Context(), b.Engine, tx)
 		before := tx.Revision()
 		for _, id := range clusters {
@@ -183,7 +183,7 @@ func TestAClusterIsJudgedAnewWhenWhatItsChecksLookAtChanges(t *testing.T) {
 		"not a single IP": func(api *models.Cluster) { api.MachineNetworks = nil },
 	} {
 		t.Run(name, func(t *testing.T) {
-			require.NoError(t, b.DB.View(func(tx *store.Tx) error {
+			require.NoError(t, b.options.DB.View(func(tx *store.Tx) error {
 				c := newReading(t.Context(), b.Engine, tx)
 				w, err := c.rosterOf(cluster)
 				require.NoError(t, err)

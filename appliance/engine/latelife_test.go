@@ -144,15 +144,15 @@ func TestAHostThatStartsAgainWhileItIsPreparedGoesOn(t *testing.T) {
 
 func TestLimitsThatOnlyWarn(t *testing.T) {
 	b := newBench(t)
-	b.Engine.Timeouts.WarnOnly = true
+	b.Engine.options.Timeouts.WarnOnly = true
 	cluster, h := b.installing()
 	h.reach(models.HostStageWritingImageToDisk)
 	b.pass(31*time.Minute, h)
 	require.True(t, h.require(lifecycle.HostInstallingInProgress).Progress.StageTimedOut)
 	require.Contains(t, b.names(EventFilter{HostIDs: []string{h.id}}), eventStageTimedOut)
-	before := b.DB.Revision()
+	before := b.options.DB.Revision()
 	b.pass(2*time.Hour, h)
-	require.Equal(t, before, b.DB.Revision(), "it is said once")
+	require.Equal(t, before, b.options.DB.Revision(), "it is said once")
 
 	b.pass(4 * time.Minute)
 	require.True(t, h.require(lifecycle.HostInstallingInProgress).ConnectionTimedOut)
@@ -314,7 +314,7 @@ func TestClustersOfOthersAreNotTold(t *testing.T) {
 
 func TestAnAgentOfAnotherVersionIsReplaced(t *testing.T) {
 	b := newBench(t)
-	b.Engine.Images.Agent = "quay.io/parts/agent:new"
+	b.Engine.options.Images.Agent = "quay.io/parts/agent:new"
 	_, env := b.singleNode()
 	h := b.newHost(env, 1)
 	require.NoError(t, h.register())

@@ -369,10 +369,10 @@ func playBootOrderStays(b *bench) {
 	b.pass(time.Second)
 	h.require(lifecycle.HostPendingUserAction)
 	b.requireCluster(cluster, lifecycle.ClusterPendingUserAction)
-	before := b.DB.Revision()
+	before := b.options.DB.Revision()
 	b.pass(20 * time.Hour)
 	h.require(lifecycle.HostPendingUserAction)
-	require.Equal(b, before, b.DB.Revision(),
+	require.Equal(b, before, b.options.DB.Revision(),
 		"the cluster can't do without the host, so nothing but the end of the day ends it")
 	b.pass(4 * time.Hour)
 	require.Contains(b, *b.requireCluster(cluster, lifecycle.ClusterFailed).StatusInfo,

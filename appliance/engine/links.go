@@ -44,14 +44,14 @@ func (e *Engine) SignLink(ctx context.Context, path string, query url.Values) (s
 	if err != nil {
 		return "", time.Time{}, err
 	}
-	expires := e.Clock.Now().UTC().Add(LinkLifetime).Truncate(time.Second)
+	expires := e.options.Clock.Now().UTC().Add(LinkLifetime).Truncate(time.Second)
 	signed := url.Values{}
 	for name, values := range query {
 		signed[name] = values
 	}
 	signed.Set(linkExpires, strconv.FormatInt(expires.Unix(), 10))
 	signed.Set(linkSignature, signature(key, path, signed))
-	return e.URL + path + "?" + signed.Encode(), expires, nil
+	return e.options.URL + path + "?" + signed.Encode(), expires, nil
 }
 
 // CheckLink refuses a signed link that was altered or has expired, with kind Forbidden. A link
@@ -77,7 +77,7 @@ func (e *Engine) CheckLink(path string, query url.Values) error {
 				"link."}
 	}
 	expires, err := strconv.ParseInt(query.Get(linkExpires), 10, 64)
-	if err != nil || !e.Clock.Now().Before(time.Unix(expires, 0)) {
+	if err != nil || !e.options.Clock.Now().Before(time.Unix(expires, 0)) {
 		return &Error{Kind: Forbidden, Reason: "The link has expired. Ask for a new one."}
 	}
 	return nil
@@ -91,7 +91,7 @@ func signature(key []byte, path string, query url.Values) string {
 
 func (e *Engine) linkKey() ([]byte, error) {
 	var key []byte
-	err := e.DB.View(func(tx *store.Tx) error {
+	err := e.options.DB.View(func(tx *store.Tx) error {
 		row, err := linkKeys.Get(tx, theLinkKey)
 		if err == nil {
 			key = row.Key

@@ -13,7 +13,7 @@ import (
 // HostLogs keeps the logs of a host and notes when they were collected. Those of a host that the
 // cluster does not have are refused with kind NotFound and not kept.
 func (e *Engine) HostLogs(ctx context.Context, clusterID, hostID string, content io.Reader) error {
-	staged, err := e.DB.Stage(ctx, content)
+	staged, err := e.options.DB.Stage(ctx, content)
 	if err != nil {
 		return err
 	}
@@ -44,7 +44,7 @@ func (e *Engine) HostLogs(ctx context.Context, clusterID, hostID string, content
 // ControllerLogs keeps the logs of the controller in the cluster and notes when they were
 // collected.
 func (e *Engine) ControllerLogs(ctx context.Context, id string, content io.Reader) error {
-	staged, err := e.DB.Stage(ctx, content)
+	staged, err := e.options.DB.Stage(ctx, content)
 	if err != nil {
 		return err
 	}

@@ -104,7 +104,7 @@ func (e *Engine) CreateManifest(ctx context.Context, id string, m Manifest) (*mo
 	if err := cmp.Or(installconfig.CheckManifestName(m.Name), m.CheckContent()); err != nil {
 		return nil, err
 	}
-	staged, err := e.DB.Stage(ctx, bytes.NewReader(m.Content))
+	staged, err := e.options.DB.Stage(ctx, bytes.NewReader(m.Content))
 	if err != nil {
 		return nil, err
 	}
@@ -166,7 +166,7 @@ func (e *Engine) UpdateManifest(ctx context.Context, id string, params *models.U
 	if err := to.CheckContent(); err != nil {
 		return nil, err
 	}
-	staged, err := e.DB.Stage(ctx, bytes.NewReader(to.Content))
+	staged, err := e.options.DB.Stage(ctx, bytes.NewReader(to.Content))
 	if err != nil {
 		return nil, err
 	}

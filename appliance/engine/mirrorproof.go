@@ -63,13 +63,14 @@ func (e *Engine) InstallSource(id string) (InstallSource, error) {
 	source := InstallSource{
 		ClusterID: id, Name: row.API.Name, Release: row.API.OcpReleaseImage, Version: row.API.OpenshiftVersion,
 		Architecture: row.API.CPUArchitecture,
-		PullSecret:   secret, Also: []string{e.Images.Agent, e.Images.Installer, e.Images.Controller},
+		PullSecret:   secret, Also: []string{e.options.Images.Agent, e.options.Images.Installer,
+			e.options.Images.Controller},
 	}
 	if row.API.Platform != nil && row.API.Platform.Type != nil {
 		source.Platform = string(*row.API.Platform.Type)
 	}
 	bundles := map[string]bool{}
-	err = e.DB.View(func(tx *store.Tx) error {
+	err = e.options.DB.View(func(tx *store.Tx) error {
 		keys, err := clusterHostKeys(tx, id)
 		if err != nil {
 			return err
@@ -132,7 +133,7 @@ func (e *Engine) NoteMirrorProof(ctx context.Context, id string, proof MirrorPro
 // proveMirror has the mirror proven before an installation. Gaps end the preparation unless a
 // person accepted them.
 func (e *Engine) proveMirror(ctx context.Context, id string, note func(format string, args ...any) error) error {
-	if e.MirrorProver == nil {
+	if e.options.MirrorProver == nil {
 		return nil
 	}
 	source, err := e.InstallSource(id)
@@ -140,13 +141,13 @@ func (e *Engine) proveMirror(ctx context.Context, id string, note func(format st
 		return err
 	}
 	const step = 25 // images between two notes: each is a transaction
-	proof, err := e.MirrorProver.ProveMirror(ctx, source, func(done, total int) {
+	proof, err := e.options.MirrorProver.ProveMirror(ctx, source, func(done, total int) {
 		if done%step != 0 {
 			return
 		}
 		if err := note("Preparing the installation: asking the mirror for all images, %d of %d.", done,
 			total); err != nil {
-			e.Logger.Debug("The proof's progress could not be noted.", "cluster", id, "error", err)
+			e.options.Logger.Debug("The proof's progress could not be noted.", "cluster", id, "error", err)
 		}
 	})
 	if err != nil {
@@ -166,7 +167,7 @@ func (e *Engine) proveMirror(ctx context.Context, id string, note func(format st
 // ReadyToInstall tells whether a cluster only waits for a person to press Install. One that is gone
 // does not.
 func (e *Engine) ReadyToInstall(id string) (ready bool, err error) {
-	err = e.DB.View(func(tx *store.Tx) error {
+	err = e.options.DB.View(func(tx *store.Tx) error {
 		row, err := clusterStatuses.Get(tx, id)
 		if errors.Is(err, store.ErrNotFound) {
 			return nil

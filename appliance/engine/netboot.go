@@ -17,7 +17,7 @@ import (
 // infra-env that was installed and is to start from its disk. A machine that isn't known yet may
 // boot it.
 func (e *Engine) CheckNetworkBoot(infraEnvID, mac string) error {
-	return e.DB.View(func(tx *store.Tx) error {
+	return e.options.DB.View(func(tx *store.Tx) error {
 		return hostRows.Each(tx, infraEnvID+"/", func(key string, h *hostRecord) error {
 			if !startsFromDisk(h) {
 				return nil

@@ -134,7 +134,7 @@ func (c *change) noteHostObjectAt(infraEnvID, hostID string, of []Object) error 
 
 // project tells the projector what the change has written.
 func (c *change) project() error {
-	if c.e.Projector == nil {
+	if c.e.options.Projector == nil {
 		return nil
 	}
 	touched := Touched{Rows: c.e.Rows(c.tx), Now: c.now}
@@ -158,7 +158,7 @@ func (c *change) project() error {
 	if len(touched.Clusters)+len(touched.InfraEnvs)+len(touched.Hosts)+len(touched.Events) == 0 {
 		return nil
 	}
-	return c.e.Projector.Project(c.tx, touched)
+	return c.e.options.Projector.Project(c.tx, touched)
 }
 
 func objectOf[T any](row *T, of func(*T) Object) Object {
@@ -422,7 +422,7 @@ func (r Rows) ClusterFile(id, name string) ([]byte, error) {
 	if err := errors.Join(err, file.Close()); err != nil {
 		return nil, err
 	}
-	return r.e.Secrets.OpenBytes(content.Bytes())
+	return r.e.options.Secrets.OpenBytes(content.Bytes())
 }
 
 // ClusterFiles lists the names of a cluster's files below a folder, such as "manifests/openshift/".

@@ -36,13 +36,13 @@ func (p *recordingProjector) last() Touched { return p.touched[len(p.touched)-1]
 
 func (b *bench) rows(look func(Rows)) {
 	b.Helper()
-	require.NoError(b, b.DB.View(func(tx *store.Tx) error { look(b.Rows(tx)); return nil }))
+	require.NoError(b, b.options.DB.View(func(tx *store.Tx) error { look(b.Rows(tx)); return nil }))
 }
 
 func TestAProjectorIsToldOfEachChangeAndSeesWhatWillBeCommitted(t *testing.T) {
 	b := newBench(t)
 	p := &recordingProjector{}
-	b.Projector = p
+	b.options.Projector = p
 	p.look = func(touched Touched) error {
 		for _, row := range touched.Clusters {
 			if row.Deleted {
@@ -72,7 +72,7 @@ func TestAProjectorIsToldOfEachChangeAndSeesWhatWillBeCommitted(t *testing.T) {
 
 func TestAProjectorThatFailsTakesTheChangeBack(t *testing.T) {
 	b := newBench(t)
-	b.Projector = &recordingProjector{refuse: errors.New("no room")}
+	b.options.Projector = &recordingProjector{refuse: errors.New("no room")}
 	_, err := b.RegisterCluster(t.Context(), &models.ClusterCreateParams{
 		Name: conv.Pointer("bench"), BaseDNSDomain: "site.test", OpenshiftVersion: conv.Pointer("4.20.8"),
 		PullSecret: conv.Pointer(testPullSecret),
@@ -91,7 +91,7 @@ func TestAProjectorThatFailsTakesTheChangeBack(t *testing.T) {
 func TestWhatAnObjectDescribesIsFoundByItsKey(t *testing.T) {
 	b := newBench(t)
 	p := &recordingProjector{}
-	b.Projector = p
+	b.options.Projector = p
 	created, err := b.RegisterCluster(t.Context(), &models.ClusterCreateParams{
 		Name: conv.Pointer("bench"), BaseDNSDomain: "site.test", OpenshiftVersion: conv.Pointer("4.20.8"),
 		PullSecret:        conv.Pointer(testPullSecret),
@@ -142,7 +142,7 @@ func TestWhatAnObjectDescribesIsFoundByItsKey(t *testing.T) {
 		require.NotEmpty(t, host.Inventory)
 	})
 
-	require.NoError(t, b.DB.Update(t.Context(), func(tx *store.Tx) error {
+	require.NoError(t, b.options.DB.Update(t.Context(), func(tx *store.Tx) error {
 		return b.Rows(tx).NoteCluster(id,
 			Object{Key: "other/bench"})
 	}))
@@ -171,7 +171,7 @@ func TestWhatAnObjectDescribesIsFoundByItsKey(t *testing.T) {
 func TestFilesAreReadInTheTransactionThatMadeThem(t *testing.T) {
 	b := newBench(t)
 	p := &recordingProjector{}
-	b.Projector = p
+	b.options.Projector = p
 	seen := map[string]string{}
 	p.look = func(touched Touched) error {
 		for _, row := range touched.Clusters {
@@ -193,7 +193,7 @@ func TestFilesAreReadInTheTransactionThatMadeThem(t *testing.T) {
 	}
 	key, err := sitekey.LoadOrCreate(t.TempDir())
 	require.NoError(t, err)
-	b.Engine.Secrets, err = key.Box("pull-secrets", nil)
+	b.Engine.options.Secrets, err = key.Box("pull-secrets", nil)
 	require.NoError(t, err)
 	cluster, env := b.singleNode()
 	b.host(env, 1)

@@ -96,7 +96,7 @@ func (e *Engine) RefreshOperators(ctx context.Context) {
 		})
 	})
 	if err != nil && ctx.Err() == nil {
-		e.Logger.Error("Clusters with operators could not be validated again after the mirror rules changed.",
+		e.options.Logger.Error("Clusters with operators could not be validated again after the mirror rules changed.",
 			"error", err)
 	}
 }

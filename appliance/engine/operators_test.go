@@ -65,17 +65,19 @@ func TestFinalizingTimeout_longestOfTheOperators(t *testing.T) {
 	row, err := b.clusterRow(cluster)
 	require.NoError(t, err)
 	row.API.MonitoredOperators[2].TimeoutSeconds = int64((90 * time.Minute).Seconds())
-	require.Equal(t, 90*time.Minute, b.Engine.Timeouts.FinalizingStage(models.FinalizingStageWaitingForOlmOperatorsCsv,
-		row.API.MonitoredOperators))
-	require.Equal(t, 10*time.Minute, b.Engine.Timeouts.FinalizingStage(models.FinalizingStageApplyingOlmManifests,
-		row.API.MonitoredOperators))
+	require.Equal(t, 90*time.Minute,
+		b.Engine.options.Timeouts.FinalizingStage(models.FinalizingStageWaitingForOlmOperatorsCsv,
+			row.API.MonitoredOperators))
+	require.Equal(t, 10*time.Minute,
+		b.Engine.options.Timeouts.FinalizingStage(models.FinalizingStageApplyingOlmManifests,
+			row.API.MonitoredOperators))
 }
 
 func TestOperators_catalogsOfTheMirror(t *testing.T) {
 	b := newBench(t)
 	document := []byte("kind: CatalogSource\nmetadata: {name: cs-redhat}\nspec: {image: " +
 		"'mirror/redhat-operator-index:v4.20'}\n")
-	b.Engine.Catalogs = func() []operator.Source {
+	b.Engine.options.Catalogs = func() []operator.Source {
 		return append(operator.Sources(document), operator.Source{Name: "old",
 			Image: "mirror/certified-operator-index:v4.11"})
 	}

@@ -18,7 +18,8 @@ import (
 
 func TestWhatAMSMustHearIsWrittenWithTheClusterItself(t *testing.T) {
 	b := newBench(t)
-	watcher := b.DB.Watch(t.Context(), b.DB.Revision(), clusterRows.Prefix(), outbox.DesiredRows.Prefix())
+	watcher := b.options.DB.Watch(t.Context(), b.options.DB.Revision(), clusterRows.Prefix(),
+		outbox.DesiredRows.Prefix())
 	written := func() (keys []string) {
 		for _, change := range <-watcher.C() {
 			keys = append(keys, change.Key)
@@ -38,7 +39,7 @@ func TestWhatAMSMustHearIsWrittenWithTheClusterItself(t *testing.T) {
 	require.ElementsMatch(t, both, written())
 	require.NoError(t, b.DeregisterCluster(t.Context(), id))
 	require.ElementsMatch(t, both, written())
-	require.NoError(t, b.DB.View(func(tx *store.Tx) error {
+	require.NoError(t, b.options.DB.View(func(tx *store.Tx) error {
 		waiting, err := outbox.AllWaiting(tx)
 		require.Empty(t, waiting, "nobody ever hears of it")
 		return err
@@ -99,7 +100,7 @@ func TestPullSecretsLieSealed(t *testing.T) {
 
 	sealed := t.TempDir()
 	open(sealed)
-	b.Secrets = box
+	b.options.Secrets = box
 	cluster, hosts := b.threeNodes(true)
 	b.press(cluster)
 	b.prepareAll()
@@ -119,7 +120,7 @@ func TestPullSecretsLieSealed(t *testing.T) {
 	open(plain)
 	old, env := b.singleNode()
 	require.True(t, inClear(t, plain), "as an earlier release wrote it")
-	b.Secrets = box
+	b.options.Secrets = box
 	_, err = b.Recipe(t.Context(), env)
 	require.NoError(t, err, "it is read as it is")
 	_, err = b.UpdateCluster(t.Context(), old, &models.V2ClusterUpdateParams{Name: conv.Pointer("renamed")})
@@ -130,7 +131,7 @@ func TestPullSecretsLieSealed(t *testing.T) {
 	secret, err := b.openSecret(row.PullSecret)
 	require.NoError(t, err)
 	require.Equal(t, testPullSecret, secret)
-	b.Secrets = nil
+	b.options.Secrets = nil
 	_, err = b.openSecret(row.PullSecret)
 	b.requireRefused(err, Conflict, "sealed with another key")
 }

@@ -26,14 +26,15 @@ func (e *Engine) payload(ctx context.Context, releases Releases, pullSpec, arch,
 	if err != nil {
 		return nil, err
 	}
-	if err := e.DB.Update(ctx, func(tx *store.Tx) error {
+	if err := e.options.DB.Update(ctx, func(tx *store.Tx) error {
 		return payloadRows.Put(tx, payloadKey(pullSpec, arch), &payloadRecord{
 			Image: payload.Image, Digest: payload.Digest, Version: payload.Version, Arch: payload.Architecture,
 			Images: payload.Images,
 		})
 	}); err != nil && ctx.Err() == nil {
 		// It can be read again: a full disk must not keep a host from its image.
-		e.Logger.Warn("A release payload that was read could not be remembered.", "release", payload.Image, "error",
+		e.options.Logger.Warn("A release payload that was read could not be remembered.", "release", payload.Image,
+			"error",
 			err)
 	}
 	return payload, nil
@@ -45,7 +46,7 @@ func payloadKey(pullSpec, arch string) string { return arch + "/" + pullSpec }
 // need be.
 func (e *Engine) agentImage(ctx context.Context, row *infraEnvRecord) (string, error) {
 	var known, pullSpec string
-	err := e.DB.View(func(tx *store.Tx) (err error) {
+	err := e.options.DB.View(func(tx *store.Tx) (err error) {
 		if known, err = e.knownAgent(tx, row); err != nil || known != "" {
 			return err
 		}

@@ -75,7 +75,7 @@ func (e *Engine) runPreparations(ctx context.Context) error {
 // unfinishedPreparations returns the ids of the preparations to run by cluster id.
 func (e *Engine) unfinishedPreparations() (map[string]string, error) {
 	unfinished := make(map[string]string)
-	err := e.DB.View(func(tx *store.Tx) error {
+	err := e.options.DB.View(func(tx *store.Tx) error {
 		return pendingWork.Keys(tx, "", func(id string) error {
 			row, err := clusterRows.Get(tx, id)
 			if errors.Is(err, store.ErrNotFound) {
@@ -107,7 +107,8 @@ func (e *Engine) prepare(ctx context.Context, id, preparation string) {
 		)
 	})
 	if recordErr != nil {
-		e.Logger.Error("The failure of a preparation could not be recorded.", "cluster", id, "failure", err, "error",
+		e.options.Logger.Error("The failure of a preparation could not be recorded.", "cluster", id, "failure",
+			err, "error",
 			recordErr)
 	}
 }
@@ -184,7 +185,7 @@ func (e *Engine) prepareInstallation(ctx context.Context, id, preparation string
 		last = got * 100 / total / progressStep
 		if err := setStatusInfo("Preparing the installation: extracting openshift-install, %d%%.",
 			got*100/total); err != nil {
-			e.Logger.Debug("The progress of the extraction could not be recorded.", "cluster", id, "error", err)
+			e.options.Logger.Debug("The progress of the extraction could not be recorded.", "cluster", id, "error", err)
 		}
 	})
 	if err != nil {
@@ -220,8 +221,8 @@ func (e *Engine) prepareInstallation(ctx context.Context, id, preparation string
 // releaseImages returns the images of a payload that hosts use. Configured images replace those of
 // the payload.
 func (e *Engine) releaseImages(payload *release.Payload) (*releaseRecord, error) {
-	record := &releaseRecord{Image: payload.Image, Agent: e.Images.Agent, Installer: e.Images.Installer,
-		Controller: e.Images.Controller}
+	record := &releaseRecord{Image: payload.Image, Agent: e.options.Images.Agent, Installer: e.options.Images.Installer,
+		Controller: e.options.Images.Controller}
 	for _, component := range []struct {
 		into *string
 		tag  string
@@ -247,11 +248,11 @@ func (e *Engine) storeGenerated(ctx context.Context, id, preparation string, gen
 	files map[string][]byte) error {
 	staged := make(map[string]*store.Staged, len(files))
 	for _, name := range slices.Sorted(maps.Keys(files)) {
-		content, err := e.Secrets.SealBytes(files[name])
+		content, err := e.options.Secrets.SealBytes(files[name])
 		if err != nil {
 			return fmt.Errorf("storing %s: %w", name, err)
 		}
-		file, err := e.DB.Stage(ctx, bytes.NewReader(content))
+		file, err := e.options.DB.Stage(ctx, bytes.NewReader(content))
 		if err != nil {
 			return fmt.Errorf("storing %s: %w", name, err)
 		}
@@ -283,11 +284,11 @@ func (e *Engine) storeGenerated(ctx context.Context, id, preparation string, gen
 func (e *Engine) installation(id string) (*installconfig.Installation, error) {
 	in := &installconfig.Installation{
 		Fencing: make(map[strfmt.UUID]*models.FencingCredentialsParams), Manifests: make(map[string][]byte),
-		ServiceURL: e.URL, ServiceCA: e.ServiceCA,
+		ServiceURL: e.options.URL, ServiceCA: e.options.ServiceCA,
 	}
 	var row *clusterRecord
 	var names []string
-	err := e.DB.View(func(tx *store.Tx) error {
+	err := e.options.DB.View(func(tx *store.Tx) error {
 		var err error
 		if row, err = clusterRows.Get(tx, id); err != nil {
 			return err
@@ -314,7 +315,7 @@ func (e *Engine) installation(id string) (*installconfig.Installation, error) {
 		in.Manifests[strings.TrimPrefix(name, manifestFolder)] = content
 	}
 	in.Cluster, in.APILease, in.IngressLease = &row.API, row.APILease, row.IngressLease
-	in.Requirements, in.ControllerImage = e.Requirements(row.API.OpenshiftVersion), e.Images.Controller
+	in.Requirements, in.ControllerImage = e.options.Requirements(row.API.OpenshiftVersion), e.options.Images.Controller
 	if row.Release != nil {
 		in.ControllerImage = row.Release.Controller
 	}

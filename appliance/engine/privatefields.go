@@ -33,7 +33,7 @@ func (e *Engine) PrivateFields(id string) (PrivateFields, error) {
 // disks; nil if it has reported nothing yet.
 func (e *Engine) HostHardware(infraEnvID, hostID string) (*models.Inventory, error) {
 	var facts *inventory.Facts
-	err := e.DB.View(func(tx *store.Tx) error {
+	err := e.options.DB.View(func(tx *store.Tx) error {
 		if !hostRows.Exists(tx, infraEnvID+"/"+hostID) {
 			return notFound("There is no host %s in infra-env %s.", hostID, infraEnvID)
 		}

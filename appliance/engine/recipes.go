@@ -117,17 +117,17 @@ func (e *Engine) RecipeDigest(infraEnvID string) (string, error) {
 // run, and asks the base images whether it fits them.
 func (e *Engine) draft(ctx context.Context, row *infraEnvRecord) (*draft, error) {
 	var agent string
-	if err := e.DB.View(func(tx *store.Tx) (err error) {
+	if err := e.options.DB.View(func(tx *store.Tx) (err error) {
 		agent, err = e.knownAgent(tx, row)
 		return err
 	}); err != nil {
 		return nil, err
 	}
 	made, err := e.render(ctx, row, agent)
-	if err != nil || e.BaseImages == nil {
+	if err != nil || e.options.BaseImages == nil {
 		return made, err
 	}
-	if err := e.BaseImages.Check(row.API.OpenshiftVersion, row.API.CPUArchitecture, made.recipe); err != nil {
+	if err := e.options.BaseImages.Check(row.API.OpenshiftVersion, row.API.CPUArchitecture, made.recipe); err != nil {
 		return nil, refusal(err)
 	}
 	return made, nil
@@ -149,7 +149,7 @@ func (e *Engine) freezeLater(infraEnvID string, made *draft) {
 // ends.
 func (e *Engine) freezeRecipes(ctx context.Context) {
 	if err := e.refreezeAll(ctx); err != nil && ctx.Err() == nil {
-		e.Logger.Error("The infra-envs could not be read to look at their images.", "error", err)
+		e.options.Logger.Error("The infra-envs could not be read to look at their images.", "error", err)
 	}
 	for {
 		select {
@@ -157,7 +157,7 @@ func (e *Engine) freezeRecipes(ctx context.Context) {
 			return
 		case id := <-e.unfrozen:
 			if err := e.freeze(ctx, id, ""); err != nil && ctx.Err() == nil {
-				e.Logger.Warn("An infra-env's image can't be made yet.", "infra_env", id, "error", err)
+				e.options.Logger.Warn("An infra-env's image can't be made yet.", "infra_env", id, "error", err)
 			}
 		}
 	}
@@ -171,7 +171,7 @@ func (e *Engine) refreezeAll(ctx context.Context) error {
 		return err
 	}
 	var ids []string
-	if err := e.DB.View(func(tx *store.Tx) error {
+	if err := e.options.DB.View(func(tx *store.Tx) error {
 		known, err := recipeOrigins.Get(tx, frozenFrom)
 		if err == nil && known.Digest == shared {
 			return nil
@@ -189,14 +189,14 @@ func (e *Engine) refreezeAll(ctx context.Context) error {
 			return ctx.Err()
 		}
 		if err := e.refreeze(ctx, id); err != nil && ctx.Err() == nil {
-			e.Logger.Warn("An infra-env's image stays as it was.", "infra_env", id, "error", err)
+			e.options.Logger.Warn("An infra-env's image stays as it was.", "infra_env", id, "error", err)
 			complete = false
 		}
 	}
 	if !complete {
 		return nil // the next start tries again
 	}
-	return e.DB.Update(ctx, func(tx *store.Tx) error {
+	return e.options.DB.Update(ctx, func(tx *store.Tx) error {
 		return recipeOrigins.Put(tx, frozenFrom,
 			&recipeOrigin{Digest: shared})
 	})
@@ -207,11 +207,11 @@ func (e *Engine) refreezeAll(ctx context.Context) error {
 // name agents.
 func (e *Engine) sharedInputs() (string, error) {
 	none := infraEnvRecord{API: models.InfraEnv{ID: new(strfmt.UUID), Name: new(string)}}
-	inputs, err := e.recipeInputs(&none, e.Images.Agent)
+	inputs, err := e.recipeInputs(&none, e.options.Images.Agent)
 	if err != nil {
 		return "", err
 	}
-	return digestOf([]any{inputs, e.ReleaseList})
+	return digestOf([]any{inputs, e.options.ReleaseList})
 }
 
 // refreeze freezes a recipe again if it was made from something else than it would be now, and
@@ -227,7 +227,7 @@ func (e *Engine) refreeze(ctx context.Context, id string) error {
 		}
 	}
 	var agent string
-	if err := e.DB.View(func(tx *store.Tx) (err error) {
+	if err := e.options.DB.View(func(tx *store.Tx) (err error) {
 		agent, err = e.knownAgent(tx, row)
 		return err
 	}); err != nil {
@@ -365,10 +365,10 @@ func (e *Engine) render(ctx context.Context, row *infraEnvRecord, agent string) 
 	if err != nil {
 		return nil, err
 	}
-	if text, err = e.Secrets.SealBytes(text); err != nil {
+	if text, err = e.options.Secrets.SealBytes(text); err != nil {
 		return nil, err
 	}
-	made.staged, err = e.DB.Stage(ctx, bytes.NewReader(text))
+	made.staged, err = e.options.DB.Stage(ctx, bytes.NewReader(text))
 	return made, err
 }
 
@@ -414,8 +414,8 @@ func digestOf(value any) (string, error) {
 // knownAgent returns the pull spec of an infra-env's agent as far as the configuration or a payload
 // read before tells it, and "" when the registry must be asked.
 func (e *Engine) knownAgent(tx *store.Tx, row *infraEnvRecord) (string, error) {
-	if e.Images.Agent != "" {
-		return e.Images.Agent, nil
+	if e.options.Images.Agent != "" {
+		return e.options.Images.Agent, nil
 	}
 	pullSpec, err := e.agentRelease(tx, row)
 	if err != nil {
@@ -453,7 +453,7 @@ func (e *Engine) agentRelease(tx *store.Tx, row *infraEnvRecord) (string, error)
 func (e *Engine) RefreshImages(ctx context.Context, level mirror.Level) {
 	err := e.refreezeLevel(ctx, level)
 	if err != nil && ctx.Err() == nil {
-		e.Logger.Warn("Not all images could be made anew for the changed mirror rules.", "error", err)
+		e.options.Logger.Warn("Not all images could be made anew for the changed mirror rules.", "error", err)
 	}
 }
 
@@ -462,7 +462,7 @@ func (e *Engine) refreezeLevel(ctx context.Context, level mirror.Level) error {
 		return e.refreezeAll(ctx)
 	}
 	var ids []string
-	if err := e.DB.View(func(tx *store.Tx) error {
+	if err := e.options.DB.View(func(tx *store.Tx) error {
 		return infraEnvRows.Each(tx, "", func(id string, row *infraEnvRecord) error {
 			if id == level.InfraEnv || level.Cluster != "" && row.API.ClusterID.String() == level.Cluster {
 				ids = append(ids, id)

@@ -113,9 +113,9 @@ func (c *change) applyReclaim(h *hostRecord, effect *steps.Effect) error {
 func (e *Engine) bootArtifacts(env *models.InfraEnv) steps.BootArtifacts {
 	query := "?" + url.Values{"version": {env.OpenshiftVersion}, "arch": {env.CPUArchitecture}}.Encode()
 	return steps.BootArtifacts{
-		Kernel: e.URL + "/boot-artifacts/kernel" + query,
-		Rootfs: e.URL + "/boot-artifacts/rootfs" + query,
-		Initrd: e.URL + "/images/" + env.ID.String() + "/pxe-initrd" + query,
+		Kernel: e.options.URL + "/boot-artifacts/kernel" + query,
+		Rootfs: e.options.URL + "/boot-artifacts/rootfs" + query,
+		Initrd: e.options.URL + "/images/" + env.ID.String() + "/pxe-initrd" + query,
 	}
 }
 

@@ -91,7 +91,7 @@ func (e *Engine) forCopy(id string) (*clusterRecord, *infraEnvRecord, error) {
 		operator.Status, operator.StatusInfo, operator.Version = "", "", ""
 	}
 	var env *infraEnvRecord
-	err = e.DB.View(func(tx *store.Tx) error {
+	err = e.options.DB.View(func(tx *store.Tx) error {
 		var envID string
 		if err := clusterEnvs.Keys(tx, id+"/",
 			func(key string) error { envID = path.Base(key); return store.ErrStop }); err != nil {

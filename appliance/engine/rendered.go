@@ -126,7 +126,7 @@ func (e *Engine) ClusterList(withHosts bool, wanted func(*models.Cluster) bool) 
 		id string
 	}
 	var answer JSON
-	err := e.DB.View(func(tx *store.Tx) error {
+	err := e.options.DB.View(func(tx *store.Tx) error {
 		var clusters []listed
 		err := clusterRows.Revisions(tx, "", func(id string, revision uint64) error {
 			if wanted != nil {
@@ -160,7 +160,7 @@ func (e *Engine) ClusterList(withHosts bool, wanted func(*models.Cluster) bool) 
 // with kind NotFound.
 func (e *Engine) ClusterJSON(id string, withHosts bool) (JSON, error) {
 	var answer JSON
-	err := e.DB.View(func(tx *store.Tx) error {
+	err := e.options.DB.View(func(tx *store.Tx) error {
 		revision, err := clusterRows.Modified(tx, id)
 		if errors.Is(err, store.ErrNotFound) {
 			return notFound("There is no cluster %s.", id)
@@ -257,7 +257,7 @@ func (e *Engine) appendHosts(answer JSON, tx *store.Tx, cluster string) (JSON, e
 // their ids. No such infra-env is refused with kind NotFound.
 func (e *Engine) HostList(infraEnvID string) (JSON, error) {
 	var answer JSON
-	err := e.DB.View(func(tx *store.Tx) error {
+	err := e.options.DB.View(func(tx *store.Tx) error {
 		if !infraEnvRows.Exists(tx, infraEnvID) {
 			return notFound("There is no infra-env %s.", infraEnvID)
 		}
@@ -279,7 +279,7 @@ func (e *Engine) HostList(infraEnvID string) (JSON, error) {
 // NotFound.
 func (e *Engine) HostJSON(infraEnvID, hostID string) (JSON, error) {
 	var answer JSON
-	err := e.DB.View(func(tx *store.Tx) error {
+	err := e.options.DB.View(func(tx *store.Tx) error {
 		key := infraEnvID + "/" + hostID
 		revision, err := hostRows.Modified(tx, key)
 		if errors.Is(err, store.ErrNotFound) {

@@ -44,7 +44,7 @@ func (b *bench) requireTrue(env, after string) {
 	b.Helper()
 	for _, withHosts := range []bool{false, true} {
 		shown := []*models.Cluster{}
-		require.NoError(b, b.DB.View(func(tx *store.Tx) error {
+		require.NoError(b, b.options.DB.View(func(tx *store.Tx) error {
 			return clusterRows.Each(tx, "", func(_ string, row *clusterRecord) error {
 				cluster, err := b.showCluster(tx, row, withHosts)
 				shown = append(shown, cluster)

@@ -69,7 +69,7 @@ func (e *Engine) SupportedPlatforms(id string) ([]models.PlatformType, error) {
 		return nil, err
 	}
 	hosts := 0
-	if err := e.DB.View(func(tx *store.Tx) error {
+	if err := e.options.DB.View(func(tx *store.Tx) error {
 		keys, err := clusterHostKeys(tx, id)
 		hosts = len(keys)
 		return err

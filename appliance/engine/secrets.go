@@ -17,7 +17,7 @@ import (
 
 // openSecret returns a pull secret that was taken from a row.
 func (e *Engine) openSecret(sealed string) (string, error) {
-	secret, err := e.Secrets.Open(sealed)
+	secret, err := e.options.Secrets.Open(sealed)
 	if err != nil {
 		return "", &Error{Kind: Conflict, Reason: "The pull secret can't be read: " + err.Error() + ".", Err: err}
 	}
@@ -27,7 +27,7 @@ func (e *Engine) openSecret(sealed string) (string, error) {
 // replaceSecret returns what a row is to hold for a pull secret: what it holds already, if that is
 // the same.
 func (e *Engine) replaceSecret(held, wanted string) string {
-	if open, err := e.Secrets.Open(held); err == nil && open == wanted {
+	if open, err := e.options.Secrets.Open(held); err == nil && open == wanted {
 		return held
 	}
 	return wanted // which may be what is held itself
@@ -35,7 +35,7 @@ func (e *Engine) replaceSecret(held, wanted string) string {
 
 // seal seals the pull secret of a row that is about to be written.
 func (e *Engine) seal(secret *string) (err error) {
-	*secret, err = e.Secrets.Seal(*secret)
+	*secret, err = e.options.Secrets.Seal(*secret)
 	return err
 }
 
@@ -48,7 +48,7 @@ func (openedFile) Close() error { return nil }
 // openKept opens a file for reading, and unseals it if need be; the description is then of what was
 // sealed, but for the digest.
 func (e *Engine) openKept(files store.Files, key string) (io.ReadSeekCloser, store.FileInfo, error) {
-	file, info, err := files.Open(e.DB, key)
+	file, info, err := files.Open(e.options.DB, key)
 	if err != nil {
 		return nil, info, err
 	}
@@ -66,7 +66,7 @@ func (e *Engine) openKept(files store.Files, key string) (io.ReadSeekCloser, sto
 	if err = errors.Join(err, file.Close()); err != nil {
 		return nil, info, err
 	}
-	content, err := e.Secrets.OpenBytes(append(beginning, rest...))
+	content, err := e.options.Secrets.OpenBytes(append(beginning, rest...))
 	if err != nil {
 		return nil, info, &Error{Kind: Conflict, Reason: "The file " + key + " can't be read: " + err.Error() + ".",
 			Err: err}

@@ -103,7 +103,7 @@ func (c *change) derive(w *roster) error {
 	if w.installing() {
 		return nil
 	}
-	roles := validation.SuggestRoles(api, w.hosts, c.e.Requirements(api.OpenshiftVersion))
+	roles := validation.SuggestRoles(api, w.hosts, c.e.options.Requirements(api.OpenshiftVersion))
 	for _, h := range w.records {
 		if role, ok := roles[*h.API.ID]; ok && replace(&h.API.SuggestedRole, role) {
 			c.saveHost(h)
@@ -219,15 +219,15 @@ func (c *change) validateHost(h *hostRecord, host *inventory.Host, env *infraEnv
 	w *roster) (*validation.Report, error) {
 	input := validation.HostInput{
 		Host: host, InfraEnv: &env.API, Now: c.now, Polled: time.Time(h.API.CheckedInAt), Connected: c.connected(h),
-		Restarts: h.restarts(), Disabled: c.e.DisabledValidations,
-		AgentImage: c.e.Images.Agent,
+		Restarts: h.restarts(), Disabled: c.e.options.DisabledValidations,
+		AgentImage: c.e.options.Images.Agent,
 	}
 	version := env.API.OpenshiftVersion
 	if w != nil {
 		input.Cluster, input.Peers, input.Groups, input.Collisions = &w.row.API, w.hosts, w.groups, w.collisions
 		version = w.row.API.OpenshiftVersion
 	}
-	input.Requirements = c.e.Requirements(version)
+	input.Requirements = c.e.options.Requirements(version)
 	report := validation.Host(input)
 	before, changed, err := c.setValidations(hostSubject(hostKey(h)), report.JSON())
 	if err != nil {
@@ -387,7 +387,7 @@ func severityOf(state string) string {
 // connected tells whether a host was heard within the limit, and is not about to be switched off.
 func (c *change) connected(h *hostRecord) bool {
 	return !h.restarts() && c.now.Sub(c.e.presence.LastContact(hostKey(h), time.Time(h.API.CheckedInAt),
-		c.now)) < c.e.Timeouts.HostDisconnected
+		c.now)) < c.e.options.Timeouts.HostDisconnected
 }
 
 // refreshUnbound validates and moves a host that belongs to no cluster.
@@ -431,7 +431,7 @@ func (c *change) refreshState(w *roster) (bool, error) {
 		s.StageTimedOut, s.StageLimit = !c.now.Before(at), limit
 	}
 	if started := time.Time(row.API.InstallStartedAt); !started.IsZero() {
-		s.TotalTimedOut = c.now.Sub(started) >= c.e.Timeouts.Installation
+		s.TotalTimedOut = c.now.Sub(started) >= c.e.options.Timeouts.Installation
 	}
 	return c.moveCluster(row, lifecycle.OnRefresh, s)
 }
@@ -441,7 +441,7 @@ func (c *change) clusterInput(w *roster) (validation.ClusterInput, error) {
 	row := w.row
 	custom, err := c.hasManifests(row.API.ID.String())
 	return validation.ClusterInput{
-		Cluster: &row.API, Hosts: w.hosts, Requirements: c.e.Requirements(row.API.OpenshiftVersion),
+		Cluster: &row.API, Hosts: w.hosts, Requirements: c.e.options.Requirements(row.API.OpenshiftVersion),
 		PullSecretSet:   row.API.PullSecretSet,
 		MissingCatalogs: c.e.missingCatalogs(row), CustomManifests: custom,
 	}, err

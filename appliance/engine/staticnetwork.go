@@ -53,7 +53,7 @@ func (e *Engine) takenFrom(env *models.InfraEnv) (ignition.Taken, error) {
 
 // clusterWithInfraEnvs returns a cluster with the infra-envs made for it, or store.ErrNotFound.
 func (e *Engine) clusterWithInfraEnvs(id string) (cluster *clusterRecord, envs []*models.InfraEnv, err error) {
-	err = e.DB.View(func(tx *store.Tx) error {
+	err = e.options.DB.View(func(tx *store.Tx) error {
 		if cluster, err = clusterRows.Get(tx, id); err != nil {
 			return err
 		}

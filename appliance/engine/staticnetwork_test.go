@@ -44,7 +44,7 @@ func TestAnAddressIsGivenOnce(t *testing.T) {
 	_, err = infraEnv("pier", oneAddress("52:54:00:00:00:02", "192.0.2.201"))
 	b.requireRefused(err, Invalid,
 		"host 0: interfaces[0].ipv4.address[0].ip (line 3) is 192.0.2.201, which is given to host 0 of infra-env quay.")
-	before := b.DB.Revision()
+	before := b.options.DB.Revision()
 	_, err = b.UpdateInfraEnv(t.Context(), quay.ID.String(),
 		&models.InfraEnvUpdateParams{StaticNetworkConfig: oneAddress("52:54:00:00:00:01", vip)})
 	b.requireRefused(err, Invalid, "the API VIP of cluster")
@@ -58,7 +58,7 @@ func TestAnAddressIsGivenOnce(t *testing.T) {
 	_, err = b.UpdateCluster(t.Context(), strfmt.UUID("5f6a1f3c-8f0e-4d0a-9a77-0b2f3c1d4e5f").String(),
 		&models.V2ClusterUpdateParams{APIVips: []*models.APIVip{{IP: models.IP("192.0.2.201")}}})
 	b.requireRefused(err, NotFound, "There is no cluster 5f6a1f3c")
-	require.Equal(t, before, b.DB.Revision())
+	require.Equal(t, before, b.options.DB.Revision())
 	_, err = infraEnv("quay-minimal", oneAddress("52:54:00:00:00:01", "192.0.2.201"))
 	require.NoError(t, err, "the same machine with another image")
 }
@@ -69,14 +69,14 @@ func TestAPreviewKeepsNothing(t *testing.T) {
 	shown, err := b.Cluster(cluster)
 	require.NoError(t, err)
 	env := b.infraEnvOf(shown.ID)
-	before := b.DB.Revision()
+	before := b.options.DB.Revision()
 	preview, err := b.PreviewStaticNetwork(env, append(oneAddress("52:54:00:00:00:01", "192.0.2.201"),
 		oneAddress("52:54:00:00:00:02", string(shown.APIVips[0].IP))...))
 	require.NoError(t, err)
 	require.Equal(t, "keyfiles", preview.Way)
 	require.Contains(t, string(preview.Hosts[0].Files[0].Data), "address1=192.0.2.201/24\n")
 	require.ErrorContains(t, preview.Hosts[1].Fault, "the API VIP of cluster")
-	require.Equal(t, before, b.DB.Revision())
+	require.Equal(t, before, b.options.DB.Revision())
 	_, err = b.PreviewStaticNetwork("5f6a1f3c-8f0e-4d0a-9a77-0b2f3c1d4e5f", nil)
 	b.requireRefused(err, NotFound, "There is no infra-env")
 }

@@ -31,7 +31,7 @@ func (s Stepper) Due(ctx context.Context) (next time.Time, waits bool, err error
 			break
 		}
 	}
-	err = s.e.DB.View(func(tx *store.Tx) error {
+	err = s.e.options.DB.View(func(tx *store.Tx) error {
 		next, waits, err = lifeDeadlines.Next(tx)
 		return err
 	})
@@ -63,4 +63,4 @@ func (s Stepper) Freeze(ctx context.Context) error {
 
 // Jumped tells the engine that its machine has slept, or how far its clock was set, which it
 // notices by itself on a real clock.
-func (s Stepper) Jumped(by time.Duration) { s.e.clockJumped(s.e.Clock.Now(), by) }
+func (s Stepper) Jumped(by time.Duration) { s.e.clockJumped(s.e.options.Clock.Now(), by) }

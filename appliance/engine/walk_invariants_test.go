@@ -32,7 +32,9 @@ func (s *site) check(c *change) {
 	}
 }
 
-func (s *site) audited() audit.Site { return audit.Site{Engine: s.e, DB: s.e.DB, Now: s.clock.Now} }
+func (s *site) audited() audit.Site {
+	return audit.Site{Engine: s.e, DB: s.e.options.DB, Now: s.clock.Now}
+}
 
 // countEvents counts what a change has told.
 func (s *site) countEvents(c *change) {

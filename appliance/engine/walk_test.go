@@ -85,8 +85,8 @@ func walk(t *testing.T, e *Engine, clock *clockwork.FakeClock, seen *coverage, n
 	rng := rand.New(rand.NewPCG(*walkSeed, n))
 	s := &site{e: e, clock: clock, rng: rng, seen: seen, ctx: t.Context(), auditor: audit.New(),
 		aim: seen.aims[n%uint64(len(seen.aims))]}
-	e.judge, e.Timeouts.WarnOnly = s, n%3 == 0
-	err := e.DB.Update(t.Context(), func(tx *store.Tx) error {
+	e.judge, e.options.Timeouts.WarnOnly = s, n%3 == 0
+	err := e.options.DB.Update(t.Context(), func(tx *store.Tx) error {
 		s.tx = tx
 		s.live()
 		return errWalkOver

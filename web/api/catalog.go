@@ -27,7 +27,7 @@ func (s *Service) defaultConfig(c echo.Context) error {
 		ClusterNetworksIPV4:      []*models.ClusterNetwork{v4}, ServiceNetworksIPV4: []*models.ServiceNetwork{service},
 		ClusterNetworksDualstack: []*models.ClusterNetwork{v4, v6},
 		ServiceNetworksDualstack: []*models.ServiceNetwork{service, {Cidr: "fd02::/112"}},
-		NtpSource:                strings.Join(s.Engine.NTPSources, ","), ForbiddenHostnames: []string{"localhost",
+		NtpSource:                strings.Join(s.Engine.NTPSources(), ","), ForbiddenHostnames: []string{"localhost",
 			"localhost.localdomain", "localhost4", "localhost4.localdomain4", "localhost6", "localhost6.localdomain6"},
 	})
 }
@@ -36,7 +36,7 @@ func (s *Service) defaultConfig(c echo.Context) error {
 func (s *Service) versions(c echo.Context) error {
 	versions := models.OpenshiftVersions{}
 	wanted := c.QueryParam("version")
-	for _, image := range s.Engine.ReleaseList {
+	for _, image := range s.Engine.ReleaseList() {
 		if !strings.Contains(image.OpenshiftVersion, wanted) {
 			continue
 		}
@@ -106,8 +106,8 @@ func isSeparator(r rune) bool { return r == '.' || r == '-' }
 func (s *Service) componentVersions(c echo.Context) error {
 	versions := maps.Clone(s.Versions)
 	for name, image := range map[string]string{
-		"discovery-agent": s.Engine.Images.Agent, "assisted-installer": s.Engine.Images.Installer,
-		"assisted-installer-controller": s.Engine.Images.Controller,
+		"discovery-agent": s.Engine.Images().Agent, "assisted-installer": s.Engine.Images().Installer,
+		"assisted-installer-controller": s.Engine.Images().Controller,
 	} {
 		if image != "" {
 			versions[name] = image

@@ -136,9 +136,9 @@ func (s *Service) downloadIPXEScript(c echo.Context, kind string) error {
 func (s *Service) networkBoot(recipe *engine.Recipe) isogen.NetworkBoot {
 	of := "?" + url.Values{"version": {recipe.OpenshiftVersion}, "arch": {recipe.CPUArchitecture}}.Encode()
 	boot := isogen.NetworkBoot{
-		KernelURL: s.Engine.URL + "/boot-artifacts/kernel" + of,
-		RootfsURL: s.Engine.URL + "/boot-artifacts/rootfs" + of,
-		InitrdURL: s.Engine.URL + "/images/" + recipe.InfraEnvID + "/pxe-initrd" + of,
+		KernelURL: s.Engine.URL() + "/boot-artifacts/kernel" + of,
+		RootfsURL: s.Engine.URL() + "/boot-artifacts/rootfs" + of,
+		InitrdURL: s.Engine.URL() + "/images/" + recipe.InfraEnvID + "/pxe-initrd" + of,
 	}
 	for _, a := range recipe.KernelArguments {
 		boot.Arguments = append(boot.Arguments, isogen.KernelArgument{Operation: isogen.Operation(a.Operation),
@@ -152,7 +152,7 @@ func (s *Service) fileURL(infraEnvID, name, script string) string {
 	if script != "" {
 		query.Set("ipxe_script_type", script)
 	}
-	return s.Engine.URL + BasePath + "/v2/infra-envs/" + infraEnvID + "/downloads/files?" + query.Encode()
+	return s.Engine.URL() + BasePath + "/v2/infra-envs/" + infraEnvID + "/downloads/files?" + query.Encode()
 }
 
 // downloadStaticNetwork answers with a tar of the hosts' network files, and with nothing when they

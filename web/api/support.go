@@ -112,7 +112,7 @@ func (s *Service) supportedArchitectures(c echo.Context) error {
 // hasRelease tells whether a release is configured for one of the architectures, of its own or for
 // several.
 func (s *Service) hasRelease(architectures []string) bool {
-	for _, image := range s.Engine.ReleaseList {
+	for _, image := range s.Engine.ReleaseList() {
 		if image.CPUArchitecture == models.ClusterCPUArchitectureMulti || slices.Contains(architectures,
 			image.CPUArchitecture) {
 			return true

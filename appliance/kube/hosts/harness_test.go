@@ -37,7 +37,12 @@ type ruleSet struct {
 
 func newSite(t testing.TB) *testSite {
 	t.Helper()
-	b := &testSite{Site: kubetest.New(t), rules: map[ruleSet]*mirror.Import{}, images: map[string]string{}}
+	return openSite(kubetest.New(t))
+}
+
+// openSite opens the engine and the controllers of a site.
+func openSite(site *kubetest.Site) *testSite {
+	b := &testSite{Site: site, rules: map[ruleSet]*mirror.Import{}, images: map[string]string{}}
 	b.open()
 	b.stop = b.Run()
 	return b

@@ -171,7 +171,7 @@ func (r infraEnvs) versionFor(task *infraEnvTask) string {
 		return spec.OSImageVersion
 	}
 	newest, found := "", version.MustParseGeneric("0.0.0")
-	for _, image := range r.Engine.ReleaseList {
+	for _, image := range r.Engine.ReleaseList() {
 		parsed, err := version.ParseGeneric(image.OpenshiftVersion)
 		if err == nil && slices.Contains(namesOfArchitecture(spec.CPUArchitecture), image.CPUArchitecture) &&
 			found.LessThan(parsed) {

@@ -97,7 +97,8 @@ func TestAnImageHasAnotherURLExactlyWhenItsContentIsAnother(t *testing.T) {
 				strings.ReplaceAll(strings.TrimSpace(siteCertificate(t)), "\n", "\n    ")))
 		}},
 		{"a wildcard in the proxy's exceptions", true, func() {
-			b.Apply(kubetest.InfraEnvManifest("pool", "proxy: {httpProxy: 'http://proxy.site.test:3128', noProxy: '*'}"))
+			b.Apply(kubetest.InfraEnvManifest("pool",
+				"proxy: {httpProxy: 'http://proxy.site.test:3128', noProxy: '*'}"))
 		}},
 		{"an NMStateConfig", true, func() {
 			b.Apply(nmStateManifest("m1", "52:54:00:00:00:01", "192.0.2.1"))
@@ -305,7 +306,8 @@ func TestNetworksComeInAnyOrderAndNameTheirFaults(t *testing.T) {
 
 func TestAChangeByRESTShowsInTheSpecAndNeitherUndoesTheOther(t *testing.T) {
 	b := newSite(t)
-	b.Apply(kubetest.InfraEnvManifest("pool", "imageType: minimal-iso", "kernelArguments: [{operation: append, value: a=b}]"))
+	b.Apply(kubetest.InfraEnvManifest("pool", "imageType: minimal-iso",
+		"kernelArguments: [{operation: append, value: a=b}]"))
 	network := []*models.HostStaticNetworkConfig{{
 		NetworkYaml: "interfaces: [{name: eth0, type: ethernet, state: up, ipv4: {enabled: true, address: [{ip: " +
 			"192.0.2.9, prefix-length: 24}]}}]",
@@ -403,8 +405,9 @@ func TestAFinalizerThatAPersonDropsFreesTheObjectAndItsRow(t *testing.T) {
 }
 
 func TestAnImageWhoseAgentCantBeLookedUpIsTriedAgainEverMoreSeldom(t *testing.T) {
-	b := newSite(t)
-	b.Engine.Images.Agent = ""
+	site := kubetest.New(t)
+	site.WithoutAgentImage = true
+	b := openSite(site)
 	b.release.away = errors.New("the registry is away")
 	b.Apply(kubetest.InfraEnvManifest("pool"))
 	b.RequireImage("pool", corev1.ConditionFalse, "ImageCreationError",
@@ -436,7 +439,8 @@ func siteCertificate(t testing.TB) string {
 	public, private, err := ed25519.GenerateKey(rand.Reader)
 	require.NoError(t, err)
 	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "site"},
-		NotBefore: kubetest.Morning, NotAfter: kubetest.Morning.AddDate(1, 0, 0), IsCA: true, BasicConstraintsValid: true}
+		NotBefore: kubetest.Morning, NotAfter: kubetest.Morning.AddDate(1, 0, 0), IsCA: true,
+		BasicConstraintsValid: true}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, public, private)
 	require.NoError(t, err)
 	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))

@@ -1,5 +1,5 @@
-// Package kubetest has what the tests of the controllers share: a site with a store, an engine and a
-// loop, and simulated machines that register and report.
+// Package kubetest has what the tests of the controllers share: a site with a store, an engine and
+// a loop, and simulated machines that register and report.
 package kubetest
 
 import (
@@ -45,8 +45,8 @@ const PullSecret = `{"auths":{"quay.io":{"auth":"dXNlcjpwYXNz"}}}`
 // Morning is the time at which the clock of a site starts.
 var Morning = time.Date(2026, 3, 2, 8, 0, 0, 0, time.UTC)
 
-// Site is a store, an engine and a controller loop on a fake clock. A test applies objects as a user
-// would.
+// Site is a store, an engine and a controller loop on a fake clock. A test applies objects as a
+// user would.
 type Site struct {
 	testing.TB
 	Clock   *clockwork.FakeClock
@@ -54,6 +54,8 @@ type Site struct {
 	Objects *objects.Objects
 	Engine  *engine.Engine
 	Loop    *controller.Loop
+
+	WithoutAgentImage bool // the engine takes the agent from the release
 }
 
 // New returns a site without engine and loop, see [Site.Open].
@@ -79,7 +81,9 @@ func (s *Site) Open(options engine.Options) {
 func (s *Site) OpenEngine(options engine.Options) {
 	s.Helper()
 	options.DB, options.Clock, options.URL, options.Mirror = s.DB, s.Clock, URL, &mirror.Rules{}
-	options.Images = engine.Images{Agent: "quay.io/parts/agent:1"}
+	if !s.WithoutAgentImage {
+		options.Images = engine.Images{Agent: "quay.io/parts/agent:1"}
+	}
 	e, err := engine.New(options)
 	require.NoError(s, err)
 	s.Engine = e
@@ -187,8 +191,8 @@ func (s *Site) InfraEnv(name string) *agentinstall.InfraEnv {
 	return env
 }
 
-// RequireImage requires the status and reason of an InfraEnv's condition ImageCreated, and a part of
-// its message.
+// RequireImage requires the status and reason of an InfraEnv's condition ImageCreated, and a part
+// of its message.
 func (s *Site) RequireImage(name string, status corev1.ConditionStatus, reason,
 	says string) *agentinstall.InfraEnv {
 	s.Helper()
@@ -419,8 +423,8 @@ func Authority(t testing.TB) string {
 	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
 }
 
-// Spokes is a fake of hosts.Spokes and clusters.Spokes: a call starts a task, and the next call with
-// the same name returns its result.
+// Spokes is a fake of hosts.Spokes and clusters.Spokes: a call starts a task, and the next call
+// with the same name returns its result.
 type Spokes struct {
 	mu      sync.Mutex
 	started map[string]bool
