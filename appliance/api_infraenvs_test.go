@@ -303,7 +303,7 @@ func TestAMinimalImageIsRefusedWhereItWouldHaveNoNetwork(t *testing.T) {
 	ask(t, http.MethodGet, strings.Replace(env.DownloadURL, "full.iso", "minimal.iso", 1), nil).read(t,
 		http.StatusConflict, &answer)
 	require.Contains(t, *answer.Reason,
-		`host 0: interfaces[1].type (line 6) is "ovs-bridge", which can't be said in NetworkManager's keyfiles`)
+		`host 0: interfaces[1].type (line 6) is "ovs-bridge", which is not supported by NetworkManager's keyfiles`)
 	_, err = d.updateInfraEnv(*env.ID, &models.InfraEnvUpdateParams{ImageType: models.ImageTypeMinimalIso})
 	refused(t, err, http.StatusBadRequest)
 }

@@ -10,9 +10,9 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// BareMetalHost is a host that openshift-install wrote a BareMetalHost object for, as it was really
-// found. The object gets the hardware and is marked as installed by others, so that the cluster
-// neither inspects nor provisions it.
+// BareMetalHost is a discovered host for which openshift-install wrote a BareMetalHost object. The
+// object gets the discovered hardware and is marked as externally provisioned, so that the cluster
+// neither inspects nor provisions the host.
 type BareMetalHost struct {
 	// Name is the host name.
 	Name string
@@ -21,8 +21,8 @@ type BareMetalHost struct {
 	Hardware Hardware
 }
 
-// Hardware is metal3's HardwareDetails, in its JSON.
-// Format: github.com/metal3-io/baremetal-operator, apis/metal3.io/v1alpha1.
+// Hardware is HardwareDetails of metal3, in its JSON format
+// (github.com/metal3-io/baremetal-operator, apis/metal3.io/v1alpha1).
 type Hardware struct {
 	SystemVendor HardwareVendor    `json:"systemVendor,omitempty"`
 	RAMMebibytes int               `json:"ramMebibytes,omitempty"`
@@ -32,15 +32,14 @@ type Hardware struct {
 	Hostname     string            `json:"hostname,omitempty"`
 }
 
-// HardwareVendor says who made the machine.
+// HardwareVendor identifies the manufacturer and the model of the machine.
 type HardwareVendor struct {
 	Manufacturer string `json:"manufacturer,omitempty"`
 	ProductName  string `json:"productName,omitempty"`
 	SerialNumber string `json:"serialNumber,omitempty"`
 }
 
-// HardwareNIC is one address of a network card; a card with an address of each family is listed
-// twice.
+// HardwareNIC is an address of a NIC. A NIC with an IPv4 and an IPv6 address is listed twice.
 type HardwareNIC struct {
 	Name      string `json:"name,omitempty"`
 	Model     string `json:"model,omitempty"`
@@ -70,7 +69,7 @@ type HardwareCPU struct {
 	Count          int      `json:"count,omitempty"`
 }
 
-// bareMetalHosts gives each BareMetalHost object of a bootstrap config a host.
+// bareMetalHosts assigns a host to each BareMetalHost object of a bootstrap config.
 type bareMetalHosts struct {
 	free []BareMetalHost
 }
@@ -81,26 +80,27 @@ func newBareMetalHosts(hosts []BareMetalHost) *bareMetalHosts {
 	return &bareMetalHosts{free}
 }
 
-// isBareMetalHost tells the files by the names that the installer gives them.
+// isBareMetalHost reports whether a file contains a BareMetalHost object, by the name that the
+// installer gives it.
 func isBareMetalHost(path string) bool {
 	return strings.Contains(path, "openshift-cluster-api_hosts") || strings.Contains(path,
 		"openshift-cluster-api_arbiter_hosts")
 }
 
-// edit rewrites the object in a file of an Ignition config.
+// edit rewrites the BareMetalHost object in a file of an Ignition config.
 func (b *bareMetalHosts) edit(path string, file map[string]any) error {
 	contents, _ := file["contents"].(map[string]any)
 	source, _ := contents["source"].(string)
 	data, err := dataurl.DecodeString(source)
 	if err != nil {
-		return fmt.Errorf("the BareMetalHost in %s can't be read: %w", path, err)
+		return fmt.Errorf("the BareMetalHost in %s cannot be read: %w", path, err)
 	}
 	var doc yaml.Node
 	if err := yaml.Unmarshal(data.Data, &doc); err != nil {
-		return fmt.Errorf("the BareMetalHost in %s can't be read: %w", path, err)
+		return fmt.Errorf("the BareMetalHost in %s cannot be read: %w", path, err)
 	}
 	if len(doc.Content) == 0 || doc.Content[0].Kind != yaml.MappingNode {
-		return fmt.Errorf("the BareMetalHost in %s is no object", path)
+		return fmt.Errorf("the BareMetalHost in %s is not an object", path)
 	}
 	object := doc.Content[0]
 	name := ""
@@ -128,7 +128,8 @@ func (b *bareMetalHosts) edit(path string, file map[string]any) error {
 	return nil
 }
 
-// take picks the host of that name, or else the first of the role that the object's name tells.
+// take removes and returns the host with the given name, or else the first host with the role in
+// the name of the object.
 func (b *bareMetalHosts) take(name, path string) (BareMetalHost, error) {
 	i := slices.IndexFunc(b.free, func(h BareMetalHost) bool { return h.Name == name })
 	if i < 0 {
@@ -150,7 +151,7 @@ func (b *bareMetalHosts) take(name, path string) (BareMetalHost, error) {
 	return host, nil
 }
 
-// section returns a mapping of a mapping, which is made if it is not there.
+// section returns a mapping in a mapping and creates it if it is missing.
 func section(n *yaml.Node, name string) *yaml.Node {
 	if s := field(n, name); s != nil {
 		if s.Kind != yaml.MappingNode {

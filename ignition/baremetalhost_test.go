@@ -75,7 +75,7 @@ func TestEditBootstrap_bareMetalHostWithoutHost(t *testing.T) {
 	bad := []byte(
 		`{"ignition":{"version":"3.2.0"},"storage":{"files":[{"path":"/x/99_openshift-cluster-api_hosts-0.yaml","contents":{"source":"data:,%5B"}}]}}`)
 	_, err = EditBootstrap(bad, BootstrapEdits{Hosts: []BareMetalHost{{Name: "a", Role: "master"}}})
-	require.ErrorContains(t, err, "hosts-0.yaml can't be read")
+	require.ErrorContains(t, err, "hosts-0.yaml cannot be read")
 }
 
 func TestEditBootstrap_withoutHosts(t *testing.T) {

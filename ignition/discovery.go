@@ -16,17 +16,17 @@ import (
 	"github.com/vincent-petithory/dataurl"
 )
 
-// Where things lie on a machine that booted a discovery image. The agent, the installer and their
-// containers look for some of these by name.
+// The paths of files on a machine that booted a discovery image. The agent, the installer and their
+// containers depend on some of them.
 const (
-	// ServiceCAPath holds the CA of the appliance's HTTPS; the agent gets it as --cacert.
+	// ServiceCAPath is the CA of the service's certificate, passed to the agent as --cacert.
 	ServiceCAPath = "/etc/assisted-service/service-ca-cert.crt"
-	// TrustBundlePath is an anchor of the system's trust, taken up by
-	// coreos-update-ca-trust.service at boot.
+	// TrustBundlePath is a trust anchor of the system. coreos-update-ca-trust.service reads it at
+	// boot.
 	TrustBundlePath = "/etc/pki/ca-trust/source/anchors/site-trust-bundle.pem"
-	// PullSecretPath is podman's way to the credentials of the mirror.
+	// PullSecretPath contains the registry credentials of podman.
 	PullSecretPath = "/root/.docker/config.json"
-	// RegistriesConfPath and PolicyPath are read by podman and all that is built on
+	// RegistriesConfPath and PolicyPath are read by podman and other programs that use
 	// containers/image.
 	RegistriesConfPath = "/etc/containers/registries.conf"
 	PolicyPath         = "/etc/containers/policy.json"
@@ -36,7 +36,7 @@ const (
 	chronyPath    = "/etc/chrony.conf"
 )
 
-// The texts that go to the live system as they are.
+// The files that are copied to the live system unchanged.
 var (
 	//go:embed live/motd
 	motd string
@@ -52,16 +52,16 @@ var (
 	ipv6Conf string
 )
 
-// Proxy is how the machine reaches the outside; "" means directly.
+// Proxy contains the proxy settings of a machine; "" means no proxy.
 type Proxy struct {
 	HTTP, HTTPS string
-	// No lists hosts, domains and CIDRs that are reached directly, separated by commas.
+	// No lists hosts, domains and CIDRs that need no proxy, separated by commas.
 	No string
 }
 
 func (p Proxy) set() bool { return p.HTTP != "" || p.HTTPS != "" }
 
-// direct returns the entries of No without blanks around them.
+// direct returns the entries of No without surrounding blanks.
 func (p Proxy) direct() []string {
 	var items []string
 	for item := range strings.SplitSeq(p.No, ",") {
@@ -72,7 +72,7 @@ func (p Proxy) direct() []string {
 	return items
 }
 
-// bypass returns the proxy with the host of a URL that was checked among those reached directly.
+// bypass returns the proxy with the host of a valid URL added to No.
 func (p Proxy) bypass(service string) Proxy {
 	u, err := url.Parse(service)
 	direct := p.direct()
@@ -83,7 +83,8 @@ func (p Proxy) bypass(service string) Proxy {
 	return p
 }
 
-// environment returns the variables in both spellings, as programs look for either.
+// environment returns the variables in upper and lower case, because programs read one or the
+// other.
 func (p Proxy) environment() []string {
 	var env []string
 	direct := strings.Join(p.direct(), ",")
@@ -96,52 +97,53 @@ func (p Proxy) environment() []string {
 	return env
 }
 
-// DiscoveryConfig says what a machine that boots the discovery image must know.
+// DiscoveryConfig is the input of the Ignition config of a discovery image.
 type DiscoveryConfig struct {
 	// InfraEnvID is the infra-env that the machine registers with.
 	InfraEnvID string
-	// ServiceURL is the appliance as the machine reaches it, without a path of the API:
+	// ServiceURL is the URL at which the machine reaches the service, without a path:
 	// "https://landfall.site:8090".
 	ServiceURL string
-	// AgentImage is the pull spec of the agent's image, best by digest.
+	// AgentImage is the pull spec of the agent's container image, preferably by digest.
 	AgentImage string
-	// PullSecretToken authenticates the agent to the API; "" if the API asks for none.
+	// PullSecretToken authenticates the agent to the API; "" if the API requires no token.
 	PullSecretToken string
-	// PullSecret is the JSON with the registries' credentials.
+	// PullSecret is the JSON with the credentials of registries.
 	PullSecret string
 
-	// ServiceCA (PEM) verifies ServiceURL; empty if the system's trust does.
+	// ServiceCA (PEM) is the CA of ServiceURL's certificate; empty if the system trusts it already.
 	ServiceCA []byte
-	// TrustBundle (PEM) is added to the system's trust: the mirror's CA and what else the site
-	// signs with.
+	// TrustBundle (PEM) is added to the trusted CAs of the system: the CA of the mirror and other
+	// CAs of the site.
 	TrustBundle []byte
-	// RegistriesConf (TOML, version 2) leads pulls to the mirror; empty leaves the image's own.
+	// RegistriesConf (TOML, version 2) redirects pulls to the mirror; empty keeps that of the
+	// image.
 	RegistriesConf []byte
-	// PolicyJSON replaces the signature policy of the image; empty leaves it.
+	// PolicyJSON replaces the signature policy of the image; empty keeps it.
 	PolicyJSON []byte
 
-	// Proxy is for what is not on site. ServiceURL's host is reached directly even if Proxy.No does
-	// not name it.
+	// Proxy is used for hosts outside the site. The host of ServiceURL is reached directly even if
+	// Proxy.No does not contain it.
 	Proxy Proxy
 	// SSHKeys are public keys for the user core, one or more lines each.
 	SSHKeys []string
-	// NTPSources are names or addresses of time servers. With any, they and what DHCP offers are
-	// the only ones.
+	// NTPSources are names or addresses of time servers. If there are any, the machine uses only
+	// them and those from DHCP.
 	NTPSources []string
-	// StaticNetwork has the settings of machines that do without DHCP.
+	// StaticNetwork contains the network of machines without DHCP.
 	StaticNetwork []HostNetwork
-	// OpenshiftVersion ("4.20", "4.20.3") tells the age of the live system; "" means a current one.
+	// OpenshiftVersion ("4.20", "4.20.3") is the version of the live system; "" means a current
+	// one.
 	OpenshiftVersion string
-	// Overrides is an Ignition config that is merged over the rest; "" for none.
+	// Overrides is an Ignition config that is merged into the result; "" for none.
 	Overrides string
 }
 
-// Discovery returns the Ignition config of a discovery image, spec 3.1.0 or the version of the
-// overrides if that is higher. The bytes depend on the config alone, so equal configs make equal
-// images.
+// Discovery returns the Ignition config of a discovery image, of spec 3.1.0 or the version of the
+// overrides if that is higher. Equal inputs give equal bytes, and so equal images.
 //
-// An error is a sentence about the field at fault; a bad override gives a *ConfigError with its
-// place.
+// An error is a sentence about the invalid field. Invalid overrides give a *ConfigError with the
+// position.
 func Discovery(c DiscoveryConfig) ([]byte, error) {
 	if err := c.check(); err != nil {
 		return nil, fmt.Errorf("discovery config: %w", err)
@@ -171,8 +173,8 @@ func Discovery(c DiscoveryConfig) ([]byte, error) {
 	return raw, validateOwn(config)
 }
 
-// validateOwn does what Validate does for a config that was put together here: it needs no reading
-// back to know of places in the text and of unused keys, which takes most of the time.
+// validateOwn is Validate for a config that this package has built. It does not parse the text
+// again for positions and unused keys, which would take most of the time.
 func validateOwn(config types.Config) error {
 	for _, e := range validate.ValidateWithContext(config, nil).Entries {
 		if e.Kind.IsFatal() {
@@ -195,14 +197,14 @@ func (c DiscoveryConfig) check() error {
 		return errors.New("the infra-env id, the token and the service URL must be single lines")
 	}
 	if c.PullSecret != "" && !json.Valid([]byte(c.PullSecret)) {
-		return errors.New(`the pull secret is no JSON; it must be an object like {"auths":{…}}`)
+		return errors.New(`the pull secret is not JSON; it must be an object like {"auths":{…}}`)
 	}
 	if len(c.PolicyJSON) > 0 && !json.Valid(c.PolicyJSON) {
-		return errors.New("the signature policy (policy.json) is no JSON")
+		return errors.New("the signature policy (policy.json) is not JSON")
 	}
 	for name, bundle := range map[string][]byte{"service CA": c.ServiceCA, "trust bundle": c.TrustBundle} {
 		if block, _ := pem.Decode(bundle); len(bundle) > 0 && block == nil {
-			return fmt.Errorf("the %s holds no PEM certificate", name)
+			return fmt.Errorf("the %s contains no PEM certificate", name)
 		}
 	}
 	for _, s := range c.NTPSources {
@@ -218,8 +220,8 @@ func (c DiscoveryConfig) check() error {
 	return nil
 }
 
-// agentService is the unit that brings the agent to life. Its start includes the pull, so the start
-// limit is generous and a stalled pull still ends.
+// agentService returns the unit that starts the agent. Its start includes the pull of the image. So
+// the start time-out is long, but a stalled pull ends.
 func (c DiscoveryConfig) agentService() string {
 	var b strings.Builder
 	b.WriteString("[Unit]\nDescription=Agent of the Assisted Installer\nWants=network-online.target\n")
@@ -267,8 +269,9 @@ func (c DiscoveryConfig) files() []types.File {
 	return files
 }
 
-// chronyConf replaces the image's own, whose public pool can't be reached from a sealed site. The
-// clock may be stepped at any time: a wrong one makes every certificate look invalid.
+// chronyConf returns a configuration without the public pool of the image, which a disconnected
+// site cannot reach. The clock may be stepped at any time, because a wrong clock makes certificates
+// invalid.
 func chronyConf(sources []string) string {
 	if len(sources) == 0 {
 		return ""
@@ -302,7 +305,7 @@ func ignitionProxy(p Proxy) types.Proxy {
 	return proxy
 }
 
-// coreUser gives the keys to core, who may become root and has no password.
+// coreUser returns the user core with the keys. The user has no password and may use sudo.
 func coreUser(keys []string) []types.PasswdUser {
 	user := types.PasswdUser{Name: "core", PasswordHash: util.StrToPtr("!"), Groups: []types.Group{"sudo"}}
 	seen := map[string]bool{}
@@ -325,7 +328,7 @@ func enabledUnit(name, contents string) types.Unit {
 	return types.Unit{Name: name, Enabled: util.BoolToPtr(true), Contents: util.StrToPtr(contents)}
 }
 
-// newFile is a file of root that replaces what the image has at its place.
+// newFile returns a file of root that replaces an existing file.
 func newFile(path string, mode int, data []byte) types.File {
 	return types.File{
 		Node: types.Node{Path: path, Overwrite: util.BoolToPtr(true),

@@ -166,19 +166,19 @@ func TestDiscovery_refusals(t *testing.T) {
 			`agent image "a b" must be a pull spec`},
 		"a token of two lines": {func(c *DiscoveryConfig) { c.PullSecretToken = "a\nExecStart=/bin/evil" },
 			"must be single lines"},
-		"a pull secret that is no JSON": {func(c *DiscoveryConfig) { c.PullSecret = "{" }, "pull secret is no JSON"},
+		"a pull secret that is no JSON": {func(c *DiscoveryConfig) { c.PullSecret = "{" }, "pull secret is not JSON"},
 		"a policy that is no JSON": {func(c *DiscoveryConfig) { c.PolicyJSON = []byte("{") },
-			"policy.json) is no JSON"},
+			"policy.json) is not JSON"},
 		"a trust bundle without PEM": {func(c *DiscoveryConfig) { c.TrustBundle = []byte("abc") },
-			"trust bundle holds no PEM certificate"},
+			"trust bundle contains no PEM certificate"},
 		"a service CA without PEM": {func(c *DiscoveryConfig) { c.ServiceCA = []byte("abc") },
-			"service CA holds no PEM certificate"},
+			"service CA contains no PEM certificate"},
 		"two NTP sources in one": {func(c *DiscoveryConfig) { c.NTPSources = []string{"a,b"} },
 			`NTP source "a,b" must be one host name`},
 		"a proxy of two lines": {func(c *DiscoveryConfig) { c.Proxy.HTTP = "http://a\nb" },
 			"proxy settings must be single lines"},
 		"an override that is no JSON": {func(c *DiscoveryConfig) { c.Overrides = "{\n \"ignition\": }" },
-			"Ignition override: line 2, column 14: is no JSON"},
+			"Ignition override: line 2, column 14: is not JSON"},
 		"an override without a version": {func(c *DiscoveryConfig) { c.Overrides = `{"storage":{}}` },
 			`Ignition override: $.ignition.version: is missing`},
 		"an override of spec 2": {
@@ -213,7 +213,7 @@ func TestReadDiscovery_refusals(t *testing.T) {
 	}
 	for name, tc := range map[string]struct{ config, want string }{
 		"no agent": {`{"ignition":{"version":"3.1.0"}}`,
-			"no enabled agent.service: this is no discovery config"},
+			"no enabled agent.service: this is not a discovery config"},
 		"a disabled agent": {
 			`{"ignition":{"version":"3.1.0"},"systemd":{"units":[{"name":"agent.service","enabled":false}]}}`,
 			"no enabled agent.service"},

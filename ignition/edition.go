@@ -8,9 +8,9 @@ import (
 	"sync"
 )
 
-// Edition tells one way to write discovery configs from another: a program of the same edition
-// makes the same bytes of the same [DiscoveryConfig]. It is a digest over configs that use all that
-// there is.
+// Edition identifies the output of [Discovery] and [InitrdFiles]: programs with the same edition
+// generate the same bytes for the same [DiscoveryConfig]. It is a digest of sample configs that use
+// all features.
 func Edition() (string, error) { return edition() }
 
 var edition = sync.OnceValues(func() (string, error) {
@@ -32,7 +32,7 @@ var edition = sync.OnceValues(func() (string, error) {
 	return hex.EncodeToString(sum.Sum(nil)), nil
 })
 
-// samples take every way that a static network can go.
+// samples returns configs with each form of a static network.
 func samples() []DiscoveryConfig {
 	const pem = "-----BEGIN CERTIFICATE-----\nMAo=\n-----END CERTIFICATE-----\n"
 	config := DiscoveryConfig{

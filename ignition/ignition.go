@@ -1,10 +1,12 @@
-// Package ignition writes and edits Ignition configs: the discovery config that a live ISO hands to
-// the machines it boots, the bootstrap and role configs that openshift-install made, and one config
-// per host.
+// Package ignition writes and edits Ignition configs: the discovery config of a live ISO, the
+// bootstrap and role configs of openshift-install, and one config per host. It also translates
+// network descriptions (nmstate) into keyfiles of NetworkManager.
 //
-// Every config is read by the version it declares (spec 3.0.0 to 3.6.0), worked on with Ignition's
-// own types and checked by Ignition's own validator before it leaves the package. A config keeps
-// its version; only Merge raises one, to the higher of its two.
+// A config is parsed by the version that it declares (spec 3.0.0 to 3.6.0), edited with Ignition's
+// own types, and checked by Ignition's own validator before it is returned. A config keeps its
+// version. Only Merge raises the version, to the higher one of its two configs.
+//
+// The package imports no other package of this project.
 //
 // Spec: https://coreos.github.io/ignition/specs/
 package ignition
@@ -26,12 +28,12 @@ import (
 	"github.com/coreos/vcontext/report"
 )
 
-// ConfigError says what is wrong with an Ignition config and where.
+// ConfigError reports a problem of an Ignition config and its position.
 type ConfigError struct {
-	// Config names the config for people: "config", "override", "merged config".
+	// Config is the name of the config in messages: "config", "override", "merged config".
 	Config string
-	// Where is a JSON path ("$.storage.files.0.path") or a place in the text ("line 3, column 14");
-	// "" for the whole.
+	// Where is a JSON path ("$.storage.files.0.path") or a position in the text ("line 3,
+	// column 14"); "" for the whole config.
 	Where string
 	// Problem is the rest of the sentence.
 	Problem string
@@ -44,8 +46,8 @@ func (e *ConfigError) Error() string {
 	return fmt.Sprintf("Ignition %s: %s: %s", e.Config, e.Where, e.Problem)
 }
 
-// Validate returns a *ConfigError if a machine would refuse the config, nil otherwise. Ignition's
-// warnings (such as an unused key) are no errors.
+// Validate returns a *ConfigError if a machine would reject the config. Warnings of Ignition, such
+// as that for an unused key, are not errors.
 func Validate(config []byte) error {
 	_, _, err := read("config", config, 0)
 	return err
@@ -60,10 +62,10 @@ func Version(config []byte) (string, error) {
 	return s.version, nil
 }
 
-// Merge lays override over base by Ignition's rules (files by path, units by name, users by name;
-// lists without a key are appended) and returns the result at the higher version of the two,
-// validated again: two valid configs can make an invalid one. Errors are *ConfigError and say
-// whether base, override or the merged config is at fault.
+// Merge merges override into base by the rules of Ignition: files by path, units and users by name;
+// lists without a key are appended. The result has the higher version of the two. It is validated,
+// because two valid configs can give an invalid one. The errors are *ConfigError; they name the
+// invalid config: base, override or merged config.
 func Merge(base, override []byte) ([]byte, error) {
 	bs, err := specOf("config", base)
 	if err != nil {
@@ -92,15 +94,15 @@ func Merge(base, override []byte) ([]byte, error) {
 	return merged, nil
 }
 
-// spec is one version of Ignition's config with its own parser and types. Values travel as any:
-// each version's Config is a Go type of its own.
+// spec is one version of Ignition's config, with its parser and types. Values are passed as any,
+// because each version has its own Go type.
 type spec struct {
 	minor   int
 	version string
-	// parse reads a config of this or a lower version and lifts it to this one.
+	// parse parses a config of this or a lower version and translates it to this version.
 	parse func(raw []byte) (any, report.Report, error)
-	// shape only decodes JSON into this version's types, for a better word about a value of the
-	// wrong type.
+	// shape only decodes JSON into the types of this version. Its error names a value of the wrong
+	// type better than that of parse.
 	shape  func(raw []byte) error
 	merge  func(parent, child any) any
 	encode func(config any) ([]byte, error)
@@ -120,10 +122,10 @@ func newSpec[T any](minor int, parse func([]byte) (T, report.Report, error), mer
 	}
 }
 
-// specs returns the readable versions, lowest first; the index is the minor version.
+// specs returns the supported versions, lowest first. The index is the minor version.
 func specs() []spec {
 	return []spec{
-		newSpec(0, v3_0.Parse, v3_0.Merge), // 3.0 is the first: nothing lower to lift
+		newSpec(0, v3_0.Parse, v3_0.Merge), // the first version: no lower one to translate
 		newSpec(1, v3_1.ParseCompatibleVersion, v3_1.Merge),
 		newSpec(2, v3_2.ParseCompatibleVersion, v3_2.Merge),
 		newSpec(3, v3_3.ParseCompatibleVersion, v3_3.Merge),
@@ -133,9 +135,9 @@ func specs() []spec {
 	}
 }
 
-// experimental makes a spec that the library still calls "-experimental" read and write the
-// released version number: the newest openshift-install writes 3.6.0, which the library's types of
-// that name already describe.
+// experimental makes a spec that the library calls "-experimental" read and write the released
+// version number. The newest openshift-install writes 3.6.0, which is what the experimental types
+// of the library describe.
 func experimental(s spec) spec {
 	const suffix = "-experimental"
 	parse, encode := s.parse, s.encode
@@ -158,7 +160,8 @@ func experimental(s spec) spec {
 	return s
 }
 
-// read reads raw by the version it declares, or by the minor version atLeast if that is higher.
+// read parses raw by the version that it declares, or by the minor version atLeast if that is
+// higher.
 func read(what string, raw []byte, atLeast int) (any, spec, error) {
 	s, err := specOf(what, raw)
 	if err != nil {
@@ -182,7 +185,7 @@ func read(what string, raw []byte, atLeast int) (any, spec, error) {
 	return config, s, nil
 }
 
-// specOf finds the spec that raw declares to follow.
+// specOf returns the spec of the version that raw declares.
 func specOf(what string, raw []byte) (spec, error) {
 	if len(bytes.TrimSpace(raw)) == 0 {
 		return spec{}, &ConfigError{Config: what, Problem: "is empty; it must be a JSON object"}
@@ -231,7 +234,7 @@ func setVersion(raw []byte, version string) ([]byte, error) {
 	return json.Marshal(config)
 }
 
-// decodeTree reads a config as plain JSON, with numbers kept as they were written.
+// decodeTree decodes a config as plain JSON. Numbers keep their text.
 func decodeTree(raw []byte) (map[string]any, error) {
 	var config map[string]any
 	dec := json.NewDecoder(bytes.NewReader(raw))
@@ -242,19 +245,20 @@ func decodeTree(raw []byte) (map[string]any, error) {
 	return config, nil
 }
 
-// jsonError turns an error of encoding/json into a place and a sentence.
+// jsonError returns the *ConfigError for an error of encoding/json.
 func jsonError(what string, raw []byte, err error) error {
 	var syntax *json.SyntaxError
 	var mismatch *json.UnmarshalTypeError
 	switch {
 	case errors.As(err, &syntax):
-		return &ConfigError{Config: what, Where: place(raw, syntax.Offset), Problem: "is no JSON: " + syntax.Error()}
+		return &ConfigError{Config: what, Where: position(raw, syntax.Offset),
+			Problem: "is not JSON: " + syntax.Error()}
 	case errors.As(err, &mismatch):
 		where := "$"
 		if mismatch.Field != "" {
 			where += "." + mismatch.Field
 		}
-		return &ConfigError{Config: what, Where: where + " (" + place(raw, mismatch.Offset) + ")",
+		return &ConfigError{Config: what, Where: where + " (" + position(raw, mismatch.Offset) + ")",
 			Problem: fmt.Sprintf("is a JSON %s where %s is expected", mismatch.Value,
 				kindName(mismatch.Type.Kind().String()))}
 	default:
@@ -262,8 +266,8 @@ func jsonError(what string, raw []byte, err error) error {
 	}
 }
 
-// place is the line and column, both from 1, of the byte before offset.
-func place(raw []byte, offset int64) string {
+// position returns the line and column, both from 1, of the byte before offset.
+func position(raw []byte, offset int64) string {
 	head := raw[:min(max(offset-1, 0), int64(len(raw)))]
 	line := bytes.Count(head, []byte("\n")) + 1
 	column := len(head) - (bytes.LastIndexByte(head, '\n') + 1) + 1

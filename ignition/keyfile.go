@@ -9,16 +9,16 @@ import (
 	"github.com/google/uuid"
 )
 
-// keyfileSpace is the name space of the UUIDs of connections: equal descriptions get equal ones.
+// keyfileSpace is the name space of the UUIDs of connections. Equal descriptions get equal UUIDs.
 var keyfileSpace = uuid.MustParse("f1c2ab2e-5d0c-5a0e-9a39-6a8a5c4d2f10")
 
-// untilAnswered is how long NetworkManager waits for DHCP and routers, in seconds: for ever, as
-// nmstate has it. A switch that learns slowly must not leave a machine without an address.
-const untilAnswered = "2147483647"
+// noTimeout makes NetworkManager wait for DHCP and routers without a time-out, as nmstate does; in
+// seconds. A switch with slow spanning tree must not leave a machine without an address.
+const noTimeout = "2147483647"
 
-// keyfiles writes a host's description as connections of NetworkManager, one file an interface.
-// Cards are recognised by their MAC addresses, so the files are inert on other machines where
-// [hostState.byMAC] holds. The fault is what the description has that keyfiles can't say. Format:
+// keyfiles returns the description of a host as connections of NetworkManager, one file per
+// interface. It returns a fault if keyfiles do not support a field. NICs are identified by MAC
+// address. So the files have no effect on other machines if [hostState.byMAC] is true. Format:
 // https://networkmanager.dev/docs/api/latest/nm-settings-keyfile.html
 func (s *hostState) keyfiles(prefix string, cards []NetworkInterface) ([]File, *NetworkFault) {
 	names := s.resolverLinks()
@@ -46,7 +46,7 @@ func (s *hostState) keyfiles(prefix string, cards []NetworkInterface) ([]File, *
 	return files, nil
 }
 
-// resolverLinks says which interface gets the name servers of which family.
+// resolverLinks returns the interfaces that get the name servers of IPv4 (false) and IPv6 (true).
 func (s *hostState) resolverLinks() map[bool]*link {
 	chosen := make(map[bool]*link)
 	without := func(field string, what any) {
@@ -73,10 +73,10 @@ func (s *hostState) resolverLinks() map[bool]*link {
 
 type keyfileWriter struct {
 	state     *hostState
-	host      string // tells hosts apart
+	host      string // distinguishes hosts in UUIDs
 	cards     []NetworkInterface
 	links     map[string]*link
-	routes    map[string][]route // by their interfaces
+	routes    map[string][]route // by interface
 	rules     map[*link][]rule
 	resolvers map[bool]*link
 	text      strings.Builder
@@ -131,7 +131,7 @@ func given(n int64) string {
 	return strconv.FormatInt(n, 10)
 }
 
-// connectionTypes are NetworkManager's names where they differ from nmstate's.
+// connectionTypes are the names of NetworkManager that differ from those of nmstate.
 var connectionTypes = map[string]string{"linux-bridge": "bridge"}
 
 func (w *keyfileWriter) connection(prefix string, l *link) []byte {
@@ -144,12 +144,12 @@ func (w *keyfileWriter) connection(prefix string, l *link) []byte {
 		w.set("interface-name", l.name)
 	}
 	w.set("autoconnect", "true")
-	w.set("autoconnect-priority", "1") // before what the live system makes up for each card
+	w.set("autoconnect-priority", "1") // higher than that of the default connections of the live system
 	if l.lldp != "" {
 		w.set("lldp", map[string]string{"true": "1", "false": "0"}[l.lldp])
 	}
 	if l.controller != nil {
-		// The older spellings of controller and port-type, which all releases read.
+		// The old names of controller and port-type, which all releases support.
 		w.set("master", w.uuid(l.controller))
 		w.set("slave-type", orElse(connectionTypes[l.controller.kind], l.controller.kind))
 	}
@@ -225,8 +225,8 @@ func (w *keyfileWriter) card(name string) string {
 	return ""
 }
 
-// vlan names the interface below by the UUID of its connection; a card that has none by its MAC
-// address, which stands in the section [ethernet] then, or by its name.
+// vlan writes a VLAN. Its base interface is given by the UUID of its connection. A NIC without a
+// connection is given by its MAC address, in the section [ethernet], or by its name.
 func (w *keyfileWriter) vlan(l *link) {
 	if l.kind != "vlan" {
 		return
@@ -252,9 +252,9 @@ func (w *keyfileWriter) family(l *link, v6 bool) {
 	for i, address := range f.addresses {
 		w.set("address"+strconv.Itoa(i+1), address.String())
 	}
-	w.leading(l, v6)
+	w.routing(l, v6)
 	if method == "auto" || method == "dhcp" {
-		w.learnt(f, v6)
+		w.dynamic(f, v6)
 	}
 	if v6 {
 		w.set("addr-gen-mode", orElse(f.genMode, "eui64"))
@@ -267,19 +267,18 @@ func (w *keyfileWriter) family(l *link, v6 bool) {
 	}
 }
 
-// learnt writes what becomes of that which DHCP and routers say. Machines are known to DHCP by
-// their MAC addresses, as reservations are made, and by the same id in the live system as after the
-// installation.
-func (w *keyfileWriter) learnt(f *family, v6 bool) {
+// dynamic writes how settings from DHCP and routers are used. The DHCP client id is the MAC
+// address, as in most reservations. It is the same in the live system and after the installation.
+func (w *keyfileWriter) dynamic(f *family, v6 bool) {
 	w.set("route-table", positive(f.table))
 	w.set("route-metric", given(f.metric))
 	w.set("ignore-auto-dns", opposite(f.autoDNS))
 	w.set("ignore-auto-routes", opposite(f.autoRoutes))
 	w.set("never-default", opposite(f.autoGateway))
-	w.set("dhcp-timeout", untilAnswered)
+	w.set("dhcp-timeout", noTimeout)
 	w.set("dhcp-send-hostname", f.sendHostname)
 	if v6 {
-		w.set("ra-timeout", untilAnswered)
+		w.set("ra-timeout", noTimeout)
 		w.set("dhcp-duid", orElse(f.duid, "ll"))
 		w.set("dhcp-iaid", "mac")
 		w.set("token", f.token)
@@ -295,8 +294,8 @@ func (w *keyfileWriter) learnt(f *family, v6 bool) {
 	}
 }
 
-// leading writes the routes and rules of an interface.
-func (w *keyfileWriter) leading(l *link, v6 bool) {
+// routing writes the routes and rules of an interface.
+func (w *keyfileWriter) routing(l *link, v6 bool) {
 	number := 0
 	for _, r := range w.routes[l.name] {
 		if r.destination.Addr().Is6() == v6 {
@@ -316,8 +315,8 @@ func (w *keyfileWriter) leading(l *link, v6 bool) {
 	}
 }
 
-// resolver writes the name servers of a family. Those of the family that is named first are asked
-// first.
+// resolver writes the name servers of a family. The family that is described first has the higher
+// priority.
 func (w *keyfileWriter) resolver(v6 bool) {
 	dns := w.state.dns
 	var servers []string
@@ -327,7 +326,7 @@ func (w *keyfileWriter) resolver(v6 bool) {
 	w.list("dns", servers)
 	w.list("dns-search", dns.search)
 	w.list("dns-options", dns.options)
-	switch { // before what DHCP offers on other interfaces
+	switch { // a higher priority than servers from DHCP on other interfaces
 	case len(servers) == 0:
 	case dns.servers[0].Is6() == v6:
 		w.set("dns-priority", "40")

@@ -66,7 +66,7 @@ func TestValidate_refusals(t *testing.T) {
 	for name, tc := range map[string]struct{ text, want string }{
 		"nothing":    {" \n", "Ignition config: is empty; it must be a JSON object"},
 		"a list":     {"[]", "is a JSON array where an object is expected"},
-		"two values": {`{"ignition":{"version":"3.1.0"}} x`, "line 1, column 34: is no JSON"},
+		"two values": {`{"ignition":{"version":"3.1.0"}} x`, "line 1, column 34: is not JSON"},
 		"a number for version": {`{"ignition":{"version":3}}`,
 			"$.ignition.version (line 1, column 24): is a JSON number where a string is expected"},
 		"a release to come":    {string(config("3.7.0", "")), `is "3.7.0"; versions 3.0.0 to 3.6.0 can be used`},

@@ -16,17 +16,17 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// HostNetwork is the network of one machine, as the API's static_network_config has it.
+// HostNetwork is the network description of a machine, an element of static_network_config in the
+// API.
 type HostNetwork struct {
-	// YAML is an nmstate state (interfaces, routes, dns-resolver, …) that may call network cards by
-	// logical names.
+	// YAML is an nmstate state (interfaces, routes, dns-resolver, …). It may contain logical names
+	// of NICs.
 	YAML string
-	// Interfaces says which card each logical name means. One of them present makes a machine this
-	// one.
+	// Interfaces maps logical names to NICs. A machine that has one of the NICs is this machine.
 	Interfaces []NetworkInterface
 }
 
-// NetworkInterface names a network card by its MAC address.
+// NetworkInterface maps the MAC address of a NIC to a logical name.
 type NetworkInterface struct {
 	MAC  string
 	Name string
@@ -37,15 +37,15 @@ const (
 	staticNetworkPath = "/usr/local/bin/static-network"
 	staticNetworkDir  = "/etc/assisted/network"
 	systemConnections = "/etc/NetworkManager/system-connections/"
-	// coreos-copy-firstboot-network.service of CoreOS takes files from there
+	// coreos-copy-firstboot-network.service of CoreOS copies files from there.
 	firstbootNetwork    = "etc/coreos-firstboot-network/"
 	initrdUnits         = "etc/systemd/system/"
 	livePXERootfsDropIn = initrdUnits + "coreos-livepxe-rootfs.service.d/10-proxy.conf"
 )
 
-// The script that finds the settings of the machine it runs on, and the units that start it: once
-// for settings as keyfiles, before NetworkManager, once for those that nmstate applies, after it,
-// and once for the initial RAM file system.
+// The script that finds the settings of its machine, and the units that start it: before
+// NetworkManager for keyfiles, after NetworkManager for nmstate policies, and in the initial RAM
+// file system.
 var (
 	//go:embed live/static-network
 	staticNetworkScript string
@@ -57,20 +57,20 @@ var (
 	initrdService string
 )
 
-// way is how a live system gets the settings of the machine that it runs on.
-type way int
+// form is the form of the settings of a machine in the live system.
+type form int
 
 const (
-	byMAC     way = iota + 1 // keyfiles where NetworkManager looks, inert on all machines but their own
-	byScript                 // keyfiles in a directory per machine, which a script chooses from
-	byNmstate                // nmstate policies, likewise, for what keyfiles can't say
+	byMAC     form = iota + 1 // keyfiles in NetworkManager's directory; no effect on other machines
+	byScript                  // keyfiles in one directory per machine, from which a script copies
+	byNmstate                 // nmstate policies, likewise, for fields that keyfiles do not support
 )
 
-// networkPlan is the settings of all machines of an infra-env in the way that is simplest for all
-// of them.
+// networkPlan contains the settings of all machines of an infra-env, in the simplest form that
+// supports all of them.
 type networkPlan struct {
-	way    way
-	beyond *NetworkFault // why it is not keyfiles
+	form   form
+	beyond *NetworkFault // why the form is not keyfiles
 	hosts  []plannedHost
 }
 
@@ -78,13 +78,14 @@ type plannedHost struct {
 	HostNetwork
 	cards []NetworkInterface
 	state *hostState
-	// files are keyfiles without a prefix; none if beyond, what keyfiles can't say, is not nil.
+	// files are keyfiles without a prefix. beyond is the first field that keyfiles do not support;
+	// if it is not nil, there are no files.
 	files  []File
 	beyond *NetworkFault
 }
 
-// planNetwork checks the descriptions and chooses the way; its error is the first host's
-// *[NetworkFault].
+// planNetwork checks the descriptions and selects the form. Its error is the *[NetworkFault] of the
+// first invalid host.
 func planNetwork(hosts []HostNetwork, openshiftVersion string) (*networkPlan, error) {
 	plan, faults := surveyNetwork(hosts, openshiftVersion, nil)
 	for _, fault := range faults {
@@ -95,11 +96,11 @@ func planNetwork(hosts []HostNetwork, openshiftVersion string) (*networkPlan, er
 	return plan, nil
 }
 
-// surveyNetwork is planNetwork that goes on behind a fault: each host has one or nil. Live systems
-// from 4.18 on have the nmstate service that applies policies; older ones get no further than
-// keyfiles.
+// surveyNetwork is planNetwork, but it continues after a fault and returns one fault or nil per
+// host. Live systems of 4.18 and newer have the nmstate service that applies policies. Older ones
+// support only keyfiles.
 func surveyNetwork(hosts []HostNetwork, openshiftVersion string, taken Taken) (*networkPlan, []*NetworkFault) {
-	plan := &networkPlan{way: byMAC, hosts: make([]plannedHost, len(hosts))}
+	plan := &networkPlan{form: byMAC, hosts: make([]plannedHost, len(hosts))}
 	faults := make([]*NetworkFault, len(hosts))
 	eachHost(len(hosts), func(i int) { plan.hosts[i], faults[i] = planHost(hosts[i]) })
 	owners := newOwners(taken)
@@ -118,17 +119,17 @@ func surveyNetwork(hosts []HostNetwork, openshiftVersion string, taken Taken) (*
 		switch {
 		case faults[i] != nil:
 			faults[i].Host = i
-		case beyond != nil && plan.way != byNmstate:
+		case beyond != nil && plan.form != byNmstate:
 			beyond.Host = i
-			plan.way, plan.beyond = byNmstate, beyond
-		case beyond == nil && plan.way == byMAC && !host.state.byMAC():
-			plan.way = byScript
+			plan.form, plan.beyond = byNmstate, beyond
+		case beyond == nil && plan.form == byMAC && !host.state.byMAC():
+			plan.form = byScript
 		}
 	}
 	return plan, faults
 }
 
-// eachHost does the same for each host, on all cores, and returns when all is done.
+// eachHost calls do for each host, on all cores, and returns when all calls have returned.
 func eachHost(n int, do func(i int)) {
 	var next atomic.Int64
 	var workers sync.WaitGroup
@@ -142,7 +143,7 @@ func eachHost(n int, do func(i int)) {
 	workers.Wait()
 }
 
-// planHost reads one description.
+// planHost reads the description of a host.
 func planHost(host HostNetwork) (planned plannedHost, fault *NetworkFault) {
 	planned.HostNetwork = host
 	if planned.cards, fault = host.cards(); fault != nil {
@@ -155,7 +156,7 @@ func planHost(host HostNetwork) (planned plannedHost, fault *NetworkFault) {
 	return planned, nil
 }
 
-// hostFiles are the directories that the script chooses from.
+// hostFiles returns the directories of all hosts, from which the script copies.
 func (p *networkPlan) hostFiles(policies bool) ([]File, error) {
 	perHost := make([][]File, len(p.hosts))
 	failed := make([]error, len(p.hosts))
@@ -180,7 +181,7 @@ func (h *plannedHost) directory(i int, policies bool) ([]File, error) {
 	return files, nil
 }
 
-// connections are the keyfiles of all machines, named apart.
+// connections returns the keyfiles of all machines, with unique names.
 func (p *networkPlan) connections(dir string) ([]File, error) {
 	var files []File
 	for i, host := range p.hosts {
@@ -196,8 +197,7 @@ func (p *networkPlan) connections(dir string) ([]File, error) {
 	return files, nil
 }
 
-// staticNetwork adds the settings of machines that do without DHCP to the config of the live
-// system.
+// staticNetwork adds the settings of machines without DHCP to the config of the live system.
 func staticNetwork(config *types.Config, hosts []HostNetwork, openshiftVersion string) error {
 	plan, err := planNetwork(hosts, openshiftVersion)
 	if err != nil {
@@ -205,7 +205,7 @@ func staticNetwork(config *types.Config, hosts []HostNetwork, openshiftVersion s
 	}
 	files := []File{{Path: staticNetworkPath, Mode: 0o755, Data: []byte(staticNetworkScript)}}
 	var more []File
-	switch plan.way {
+	switch plan.form {
 	case byMAC:
 		files = nil
 		more, err = plan.connections(systemConnections)
@@ -222,10 +222,11 @@ func staticNetwork(config *types.Config, hosts []HostNetwork, openshiftVersion s
 	return err
 }
 
-// InitrdNetworkError says that a machine's static network can't be set up in the initial RAM file
-// system, where minimal images need it to fetch the rest of the system: there is no nmstate there.
+// InitrdNetworkError reports that the static network of a machine cannot be configured in the
+// initial RAM file system, which has no nmstate. Minimal images need the network there to fetch the
+// rest of the system.
 type InitrdNetworkError struct {
-	Fault *NetworkFault // which field of which host can't be said in keyfiles
+	Fault *NetworkFault // the field and the host that keyfiles do not support
 }
 
 func (e *InitrdNetworkError) Error() string {
@@ -234,9 +235,9 @@ func (e *InitrdNetworkError) Error() string {
 }
 
 // InitrdFiles returns the files that minimal images and network boot add to the initial RAM file
-// system: the static network and the proxy that the rest of the live system is fetched by. Their
-// paths are relative to the root. An *InitrdNetworkError comes with the files that there are
-// without the static network.
+// system: the static network, and the proxy for fetching the rest of the live system. Their paths
+// are relative to the root. With an *InitrdNetworkError, InitrdFiles returns the files without the
+// static network.
 func InitrdFiles(c DiscoveryConfig) ([]File, error) {
 	var files []File
 	if env := c.Proxy.bypass(c.ServiceURL).environment(); len(env) > 0 {
@@ -255,7 +256,7 @@ func InitrdFiles(c DiscoveryConfig) ([]File, error) {
 		return nil, fmt.Errorf("static network: %w", err)
 	}
 	var network []File
-	switch plan.way {
+	switch plan.form {
 	case byNmstate:
 		return files, &InitrdNetworkError{Fault: plan.beyond}
 	case byMAC:
@@ -265,7 +266,7 @@ func InitrdFiles(c DiscoveryConfig) ([]File, error) {
 		network = append(network,
 			File{Path: staticNetworkPath, Mode: 0o755, Data: []byte(staticNetworkScript)},
 			File{Path: initrdUnits + staticNetworkUnit, Mode: 0o644, Data: []byte(initrdService)},
-			// What a link in initrd.target.wants would say.
+			// It has the effect of a link in initrd.target.wants.
 			File{Path: initrdUnits + "initrd.target.d/static-network.conf", Mode: 0o644,
 				Data: []byte("[Unit]\nWants=" + staticNetworkUnit + "\n")},
 		)
@@ -276,9 +277,9 @@ func InitrdFiles(c DiscoveryConfig) ([]File, error) {
 	return append(files, network...), err
 }
 
-// NetworkFiles returns the static network of machines as the Assisted Installer lays it out: under
-// etc/assisted/network, a directory per machine with its MAC addresses and either its nmstate
-// policy, for OpenShift 4.18 and newer, or its keyfiles.
+// NetworkFiles returns the static network of machines in the layout of the Assisted Installer:
+// under etc/assisted/network, one directory per machine with its MAC addresses and either its
+// nmstate policy, for OpenShift 4.18 and newer, or its keyfiles.
 func NetworkFiles(hosts []HostNetwork, openshiftVersion string) ([]File, error) {
 	plan, err := planNetwork(hosts, openshiftVersion)
 	if err != nil {
@@ -291,13 +292,13 @@ func NetworkFiles(hosts []HostNetwork, openshiftVersion string) ([]File, error) 
 	return files, err
 }
 
-// cards returns the interfaces with their MAC addresses in upper case, checked.
+// cards returns the checked interfaces, with MAC addresses in upper case.
 func (h HostNetwork) cards() ([]NetworkInterface, *NetworkFault) {
 	refuse := func(format string, args ...any) ([]NetworkInterface, *NetworkFault) {
 		return nil, &NetworkFault{Problem: fmt.Sprintf(format, args...)}
 	}
 	if len(h.Interfaces) == 0 {
-		return refuse("no network card is named by its MAC address, so no machine can be told to be this one")
+		return refuse("no NIC has a MAC address, so the machine cannot be identified")
 	}
 	if len(h.Interfaces) > networkCardLimit {
 		return refuse("%d network cards are named; a host has up to %d", len(h.Interfaces), networkCardLimit)
@@ -325,7 +326,7 @@ func (h HostNetwork) cards() ([]NetworkInterface, *NetworkFault) {
 	return cards, nil
 }
 
-// macTable is the mac_interface.ini that the script on the host reads: MAC=name lines, sorted.
+// macTable returns mac_interface.ini for the script on the host: MAC=name lines, sorted.
 func macTable(cards []NetworkInterface) []byte {
 	var lines []string
 	for _, c := range cards {
@@ -335,8 +336,8 @@ func macTable(cards []NetworkInterface) []byte {
 	return []byte(strings.Join(lines, ""))
 }
 
-// nmPolicy turns a state with logical names, which it alters, into an nmstate policy: each card is
-// captured by its MAC address, and the state names what was captured. Format:
+// nmPolicy returns a state with logical names as an nmstate policy: each NIC is captured by its MAC
+// address, and the state refers to the capture. It changes the given state. Format:
 // https://nmstate.io/features/nmpolicy.html
 func nmPolicy(desired *yaml.Node, cards []NetworkInterface) ([]byte, error) {
 	for _, in := range field(desired, "interfaces").Content {
@@ -362,7 +363,7 @@ func nmPolicy(desired *yaml.Node, cards []NetworkInterface) ([]byte, error) {
 	return out, nil
 }
 
-// rename replaces logical names by what was captured, in the fields of an nmstate state that hold
+// rename replaces logical names by captures in all fields of an nmstate state that contain
 // interface names.
 func rename(n *yaml.Node, key string, captures map[string]string) {
 	switch n.Kind {
@@ -385,8 +386,8 @@ func rename(n *yaml.Node, key string, captures map[string]string) {
 	}
 }
 
-// setDefault adds name: false to an address family that leaves it out: nmstate would keep what the
-// live system has.
+// setDefault adds name: false to an address family without that field: nmstate would otherwise keep
+// the setting of the live system.
 func setDefault(family *yaml.Node, names ...string) {
 	if family == nil || family.Kind != yaml.MappingNode {
 		return
@@ -402,8 +403,8 @@ func appendField(n *yaml.Node, name string, value *yaml.Node) {
 	n.Content = append(n.Content, &yaml.Node{Kind: yaml.ScalarNode, Value: name}, value)
 }
 
-// older tells whether an OpenShift version such as "4.17" or "4.17.3-rc.1" lies before major.minor;
-// an empty or odd one counts as current.
+// older reports whether an OpenShift version such as "4.17" or "4.17.3-rc.1" is below major.minor.
+// An empty or unknown version counts as current.
 func older(version string, major, minor int) bool {
 	parts := strings.SplitN(version, ".", 3)
 	if len(parts) < 2 {

@@ -25,9 +25,9 @@ func TestStaticNetwork_refusals(t *testing.T) {
 	}{
 		"a virtual switch on an OpenShift without the nmstate service": {[]HostNetwork{eth("52:54:00:00:00:01",
 			"eth0", switched)}, "4.17.9",
-			`static network: host 0: interfaces[1].type (line 4) is "ovs-bridge", which can't be said in NetworkManager's keyfiles, which are all that OpenShift 4.17.9 has; leave it out, or use 4.18 or newer`},
+			`static network: host 0: interfaces[1].type (line 4) is "ovs-bridge", which is not supported by NetworkManager's keyfiles, which are all that OpenShift 4.17.9 has; leave it out, or use 4.18 or newer`},
 		"a host without cards": {[]HostNetwork{{YAML: good}}, "",
-			"host 0: no network card is named by its MAC address"},
+			"host 0: no NIC has a MAC address"},
 		"more cards than a host has": {[]HostNetwork{{YAML: good, Interfaces: make([]NetworkInterface, 1001)}},
 			"", "host 0: 1001 network cards are named; a host has up to 1000"},
 		"a MAC that is none": {[]HostNetwork{eth("52:54:00", "eth0", good)}, "",
@@ -58,9 +58,9 @@ func TestStaticNetwork_refusals(t *testing.T) {
 		"an interface that is none": {[]HostNetwork{eth("52:54:00:00:00:01", "eth0", "interfaces:\n- eth0")},
 			"", "host 0: interfaces[0] (line 2) must be a mapping with the name of an interface"},
 		"a card without a MAC": {[]HostNetwork{eth("52:54:00:00:00:01", "eth9", good)}, "",
-			`host 0: interfaces[0].name (line 2) is "eth0", which has no MAC address in mac_interface_map and is no name that Linux gives to a card`},
+			`host 0: interfaces[0].name (line 2) is "eth0", which has no MAC address in mac_interface_map and is not a name that Linux gives to a NIC`},
 		"a name the YAML has not": {[]HostNetwork{eth("52:54:00:00:00:01", "eth9", "interfaces:\n- name: eno1\n")}, "",
-			`host 0: interfaces (line 1) have none of the names that mac_interface_map gives to cards, as "eth9"`},
+			`host 0: interfaces (line 1) contain none of the names in mac_interface_map, such as "eth9"`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := minimal()

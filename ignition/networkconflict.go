@@ -7,16 +7,18 @@ import (
 	"strings"
 )
 
-// Claim says who has an address.
+// Claim describes the owner of an address.
 type Claim struct {
-	Who  string   // as in "which is the API VIP of cluster demo"
-	MACs []string // of the machine that has it, in upper case; itself, described a second time, may have it too
+	Who string // a clause such as "which is the API VIP of cluster demo"
+	// MACs are the MAC addresses of the machine that owns the address, in upper case. Another
+	// description of the same machine may have the address, too.
+	MACs []string
 }
 
-// Taken are addresses that hosts must leave alone.
+// Taken contains addresses that hosts must not use.
 type Taken map[netip.Addr]Claim
 
-// owners tells which host has which MAC address and which address, so that no second one gets it.
+// owners maps MAC addresses and IP addresses to hosts, to find duplicates.
 type owners struct {
 	taken     Taken
 	macs      map[string]int
@@ -32,7 +34,7 @@ func newOwners(taken Taken) *owners {
 	return &owners{taken: taken, macs: make(map[string]int), addresses: make(map[netip.Addr]ownedAddress)}
 }
 
-// take gives a host what its description says, or says who has it already.
+// take adds the addresses of a host. It returns a fault if an address is taken.
 func (o *owners) take(i int, host *plannedHost) *NetworkFault {
 	for _, c := range host.cards {
 		if first, taken := o.macs[c.MAC]; taken {
@@ -54,7 +56,7 @@ func (o *owners) take(i int, host *plannedHost) *NetworkFault {
 	return nil
 }
 
-// isOne tells whether a host has one of these cards.
+// isOne reports whether a host has one of the NICs.
 func (h *plannedHost) isOne(macs []string) bool {
 	return slices.ContainsFunc(h.cards, func(c NetworkInterface) bool { return slices.Contains(macs, c.MAC) })
 }
@@ -63,20 +65,20 @@ func addressField(l *link, v6 bool, i int) string {
 	return fmt.Sprintf("%s.%s.address[%d].ip", l.path, strings.ToLower(familyName(v6)), i)
 }
 
-// reachesOthers tells whether an interface leads out of the machine: a bridge without ports is for
-// what runs on it, and may have the same addresses everywhere.
+// reachesOthers reports whether an interface is connected to other machines. A bridge without ports
+// is internal and may have the same addresses on all machines.
 func (l *link) reachesOthers() bool { return l.kind != "linux-bridge" || len(l.bridge.ports) > 0 }
 
 // StaticAddress is an address that a description gives to a host.
 type StaticAddress struct {
-	Host      int // its place among the descriptions
+	Host      int // index of the description
 	Interface string
 	Field     string // where it is said
 	Address   netip.Prefix
 	MACs      []string // of the host's cards, in upper case
 }
 
-// addresses are those that others can reach.
+// addresses returns the addresses that other machines can reach.
 func (h *plannedHost) addresses(i int) []StaticAddress {
 	var all []StaticAddress
 	macs := make([]string, 0, len(h.cards))

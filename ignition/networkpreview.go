@@ -2,38 +2,38 @@ package ignition
 
 import "fmt"
 
-// NetworkPreview is what becomes of the network descriptions of an infra-env.
+// NetworkPreview is the result of the network descriptions of an infra-env.
 type NetworkPreview struct {
-	// Way is how machines get their settings: "keyfiles" that name cards by MAC address, keyfiles
-	// that a "script" chooses from, or a "policy" for nmstate.
+	// Way is the form of the settings: "keyfiles" that identify NICs by MAC address, keyfiles that
+	// a "script" copies, or a "policy" for nmstate.
 	Way string
-	// Beyond is what keeps the whole from being keyfiles; nil unless the way is a policy. Minimal
-	// images and machines that boot over the network need keyfiles.
+	// Beyond is the first field that keyfiles do not support; nil unless Way is "policy". Minimal
+	// images and network boot need keyfiles.
 	Beyond *NetworkFault
 	Hosts  []HostPreview
 }
 
-// HostPreview is what one host gets.
+// HostPreview is the result for one host.
 type HostPreview struct {
-	Fault     *NetworkFault // nil if it can be used
-	Beyond    *NetworkFault // what keyfiles can't say; nil if nothing
+	Fault     *NetworkFault // nil if the description is valid
+	Beyond    *NetworkFault // the first field that keyfiles do not support; nil if there is none
 	Addresses []StaticAddress
-	Files     []File // keyfiles by their names, or the policy; none with a fault
+	Files     []File // keyfiles by name, or the policy; none with a fault
 }
 
-// PreviewNetwork shows what becomes of descriptions, the faults of all hosts included. What is
-// taken must not be theirs.
+// PreviewNetwork returns the result of network descriptions, with the faults of all hosts. The
+// hosts must not use taken addresses.
 func PreviewNetwork(hosts []HostNetwork, openshiftVersion string, taken Taken) (*NetworkPreview, error) {
 	plan, faults := surveyNetwork(hosts, openshiftVersion, taken)
-	preview := &NetworkPreview{Way: map[way]string{byMAC: "keyfiles", byScript: "script",
-		byNmstate: "policy"}[plan.way], Beyond: plan.beyond, Hosts: make([]HostPreview, len(hosts))}
+	preview := &NetworkPreview{Way: map[form]string{byMAC: "keyfiles", byScript: "script",
+		byNmstate: "policy"}[plan.form], Beyond: plan.beyond, Hosts: make([]HostPreview, len(hosts))}
 	for i := range plan.hosts {
 		host, shown := &plan.hosts[i], &preview.Hosts[i]
 		if shown.Fault = faults[i]; shown.Fault != nil {
 			continue
 		}
 		shown.Beyond, shown.Addresses, shown.Files = host.beyond, host.addresses(i), host.files
-		if plan.way == byNmstate {
+		if plan.form == byNmstate {
 			policy, err := nmPolicy(host.state.document, host.cards)
 			if err != nil {
 				return nil, fmt.Errorf("host %d: %w", i, err)
@@ -44,8 +44,8 @@ func PreviewNetwork(hosts []HostNetwork, openshiftVersion string, taken Taken) (
 	return preview, nil
 }
 
-// StaticAddresses are the addresses that descriptions give to hosts and that others can reach, as
-// far as they can be read.
+// StaticAddresses returns the addresses in descriptions that other machines can reach. It skips
+// descriptions that cannot be read.
 func StaticAddresses(hosts []HostNetwork) []StaticAddress {
 	var all []StaticAddress
 	plan, faults := surveyNetwork(hosts, "", nil)
@@ -57,7 +57,7 @@ func StaticAddresses(hosts []HostNetwork) []StaticAddress {
 	return all
 }
 
-// CheckNetwork refuses descriptions with a fault, or that give a host what is taken.
+// CheckNetwork returns an error for an invalid description, or for one with a taken address.
 func CheckNetwork(hosts []HostNetwork, openshiftVersion string, taken Taken) error {
 	_, faults := surveyNetwork(hosts, openshiftVersion, taken)
 	for _, fault := range faults {

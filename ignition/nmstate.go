@@ -10,27 +10,27 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// hostState is an nmstate state as far as NetworkManager's keyfiles can say it: ethernet cards,
-// bonds, VLANs and Linux bridges with their addresses, routes, routing rules and name servers.
-// Format: https://nmstate.io/devel/yaml_api.html
+// hostState contains the parts of an nmstate state that NetworkManager's keyfiles support: ethernet
+// NICs, bonds, VLANs and Linux bridges with their addresses, routes, routing rules and name
+// servers. Format: https://nmstate.io/devel/yaml_api.html
 type hostState struct {
 	document   *yaml.Node
 	interfaces []*link
 	routes     []route
 	rules      []rule
 	dns        resolver
-	// beyond is the first field that keyfiles can't say; nil if there is none.
+	// beyond is the first field that keyfiles do not support; nil if there is none.
 	beyond *NetworkFault
 }
 
 type link struct {
 	path                string
-	name                string // as the state calls it
-	kind                string // ethernet, bond, vlan, linux-bridge or what else the state says
-	up                  bool   // as all are that keyfiles speak of
+	name                string // in the state
+	kind                string // ethernet, bond, vlan, linux-bridge or another type in the state
+	up                  bool   // true for all interfaces in keyfiles
 	profile             string
-	mac                 string // recognises an ethernet card; "" if its name does
-	clonedMAC           string // to be taken on
+	mac                 string // identifies an ethernet NIC; "" if the name identifies it
+	clonedMAC           string // the MAC address to set
 	copyMACOf           string
 	mtu                 int64
 	autoNegotiate, lldp string // true, false or ""
@@ -41,19 +41,19 @@ type link struct {
 	bond                bond
 	vlan                vlan
 	bridge              bridge
-	controlledBy        string // as the port itself says
-	controller          *link  // the bond or bridge that it is a port of
+	controlledBy        string // the controller named by the port itself
+	controller          *link  // the bond or bridge of the port
 	port                []setting
 }
 
-// setting is a key of a keyfile with its value.
+// setting is a key and a value in a keyfile.
 type setting struct{ key, value string }
 
 type bond struct {
 	mode    string
 	options []setting
 	ports   []string
-	queues  map[string]int64 // ids of ports' transmit queues
+	queues  map[string]int64 // ids of the transmit queues of ports
 }
 
 type vlan struct {
@@ -74,7 +74,7 @@ type bridgePort struct {
 	settings   []setting
 }
 
-// portNames are the interfaces that a bond or bridge is made of.
+// portNames returns the names of the ports of a bond or bridge.
 func (l *link) portNames() []string {
 	if l.kind == "bond" {
 		return l.bond.ports
@@ -86,15 +86,15 @@ func (l *link) portNames() []string {
 	return names
 }
 
-// controls tells whether an interface is one that has ports.
+// controls reports whether an interface is a bond or bridge.
 func (l *link) controls() bool { return l.kind == "bond" || l.kind == "linux-bridge" }
 
-// family is what an interface has of IPv4 or IPv6. The texts are true, false or "".
+// family contains the IPv4 or IPv6 settings of an interface. The strings are true, false or "".
 type family struct {
 	enabled, dhcp, autoconf           bool
 	addresses                         []netip.Prefix
 	autoDNS, autoRoutes, autoGateway  string
-	table, metric                     int64 // of routes that are learnt; -1 if not given
+	table, metric                     int64 // of dynamic routes; -1 if not given
 	clientID, duid, genMode, hostname string
 	sendHostname, token               string
 }
@@ -106,18 +106,18 @@ type resolver struct {
 	options []string
 }
 
-// physicalName is what udev calls cards of a machine; a name of another form is one that only this
-// description has. See systemd.net-naming-scheme(7).
+// physicalName matches the names that udev gives to physical NICs. Other names exist only in the
+// description. See systemd.net-naming-scheme(7).
 var physicalName = regexp.MustCompile(`^en[PsvxXbucaipod]`)
 
-// beyondKeyfiles ends the sentence about a field that NetworkManager's keyfiles have no word for.
-const beyondKeyfiles = "can't be said in NetworkManager's keyfiles"
+// beyondKeyfiles is the end of the sentence about a field that NetworkManager's keyfiles do not
+// support.
+const beyondKeyfiles = "is not supported by NetworkManager's keyfiles"
 
-// keyfileKinds are the types of interfaces that become keyfiles.
+// keyfileKinds are the types of interfaces that keyfiles support.
 var keyfileKinds = []string{"ethernet", "802-3-ethernet", "bond", "vlan", "linux-bridge"}
 
-// Everything that nmstate has at these places; of the keys that are slips of these the meant one is
-// named.
+// The keys of nmstate, by their parent. An error about an unknown key suggests a similar one.
 const (
 	stateKeys = "interfaces routes route-rules dns-resolver hostname ovs-db ovn description version capture " +
 		"desiredState"
@@ -150,7 +150,7 @@ const (
 		"multicast-startup-query-interval stp vlan-protocol vlan-default-pvid"
 )
 
-// parseState reads a state and refuses what no machine could follow.
+// parseState reads a state. It returns a fault for a state that no machine could apply.
 func parseState(text string, cards []NetworkInterface) (*hostState, *NetworkFault) {
 	document, fault := readDocument(text)
 	if fault != nil {
@@ -165,13 +165,14 @@ func parseState(text string, cards []NetworkInterface) (*hostState, *NetworkFaul
 	return state, p.fault
 }
 
-// stateParser keeps the first fault and the first field beyond keyfiles.
+// stateParser parses a state. It keeps the first fault and the first field that keyfiles do not
+// support.
 type stateParser struct {
 	state *hostState
 	fault *NetworkFault
 }
 
-// refuse keeps a fault. A line of 0 is looked up.
+// refuse records a fault, if it is the first one. A line of 0 is looked up.
 func (p *stateParser) refuse(path string, line int, format string, args ...any) {
 	if p.fault == nil {
 		p.fault = p.state.fault(path, line, fmt.Sprintf(format, args...))
@@ -226,7 +227,8 @@ func (p *stateParser) parse(root value) {
 	}
 }
 
-// config visits what is to be, and leaves what nmstate shows of the present.
+// config visits the desired configuration. It skips the running configuration, which nmstate also
+// shows.
 func (p *stateParser) config(v value, visit func(v value)) {
 	v.fields(configKeys, func(name string, v value) bool {
 		if name == "config" {
@@ -306,7 +308,7 @@ func (p *stateParser) link(v value) {
 	}
 	if identifier == "mac-address" {
 		if l.mac = mac; mac == "" {
-			v.refuse("is to be recognised by its mac-address and has none")
+			v.refuse("has identifier: mac-address but no mac-address")
 		}
 	} else {
 		l.clonedMAC = mac
@@ -342,7 +344,7 @@ func (l *link) readEthernet(v value) {
 	}
 }
 
-// NetworkManager's NMVlanFlags. The first is what Linux does unless told otherwise.
+// The flags NMVlanFlags of NetworkManager. The first is the default of Linux.
 const (
 	vlanReorderHeaders = 1 << iota
 	vlanGVRP
@@ -384,7 +386,7 @@ func (l *link) readVLAN(v value) {
 	})
 }
 
-// familyOf says of keys that one family alone has whether that is IPv6.
+// familyOf reports for each key of only one address family whether that is IPv6.
 var familyOf = map[string]bool{"autoconf": true, "dhcp-duid": true, "addr-gen-mode": true, "token": true,
 	"dhcp-client-id": false}
 
@@ -436,15 +438,15 @@ func readFamily(v value, v6 bool) *family {
 		f.enabled = f.dhcp || f.autoconf || len(f.addresses) > 0
 	}
 	if f.token != "" && f.genMode == "stable-privacy" {
-		v.refuse("has a token, which goes with addr-gen-mode: eui64 only")
+		v.refuse("has a token, which requires addr-gen-mode: eui64")
 	}
 	return f
 }
 
-// octets are hexadecimal numbers of two digits with colons between them.
+// octets matches hexadecimal numbers of two digits, separated by colons.
 var octets = regexp.MustCompile(`^[0-9a-fA-F]{2}(:[0-9a-fA-F]{2})+$`)
 
-// readClientID turns nmstate's names for kinds of DHCP client ids into NetworkManager's.
+// readClientID translates nmstate's names of DHCP client ids to those of NetworkManager.
 func readClientID(v value) string {
 	switch text := v.text(); strings.ToLower(text) {
 	case "":
@@ -475,7 +477,7 @@ func readDUID(v value) string {
 	}
 }
 
-// readToken reads the host's part of an address, whose upper 64 bits are the network's.
+// readToken reads the lower 64 bits of an IPv6 address; the upper ones are those of the network.
 func readToken(v value) string {
 	text := v.text()
 	if text == "" || text == "::" {
@@ -521,7 +523,7 @@ func (f *family) readAddress(v value, v6 bool) {
 	}
 	prefix := netip.PrefixFrom(ip, int(bits))
 	if slices.Contains(f.addresses, prefix) {
-		v.refuse("is there a second time")
+		v.refuse("is a duplicate")
 	}
 	f.addresses = append(f.addresses, prefix)
 }

@@ -205,7 +205,7 @@ func TestStaticNetwork_pathsOfFiles(t *testing.T) {
 				"/etc/assisted/network/host1/mac_interface.ini", "/etc/assisted/network/host1/ymlFile1.yml",
 				"/usr/local/bin/static-network",
 			},
-			nil, "static network: host 1: interfaces[1].type (line 4) is \"ovs-bridge\", which can't be said in " +
+			nil, "static network: host 1: interfaces[1].type (line 4) is \"ovs-bridge\", which is not supported by " +
 				"NetworkManager's keyfiles, which are all that a minimal image has before it is booted; use the " +
 				"image type full-iso, or leave it out",
 		},
@@ -273,7 +273,7 @@ func TestCheckNetwork_errorNamesField(t *testing.T) {
 			`interfaces[0].ipv4.address[0] (line 4) needs an ip and a prefix-length`},
 		"an address twice": {head +
 			"  ipv4: {address: [{ip: 192.0.2.1, prefix-length: 24}, {ip: 192.0.2.1, prefix-length: 24}]}",
-			`interfaces[0].ipv4.address[1] (line 4) is there a second time`},
+			`interfaces[0].ipv4.address[1] (line 4) is a duplicate`},
 		"a text for true": {head + "  ipv4: {enabled: maybe}",
 			`interfaces[0].ipv4.enabled (line 4) is "maybe"; it must be true or false`},
 		"autoconf without DHCP": {head + "  ipv6: {enabled: true, autoconf: true}",
@@ -291,9 +291,9 @@ func TestCheckNetwork_errorNamesField(t *testing.T) {
 		"a name with a slash": {"interfaces:\n- name: ../etc\n",
 			`interfaces[0] (line 2) needs a name without blanks and slashes; it has "../etc"`},
 		"a name twice": {head + "- name: eth0\n  type: ethernet",
-			`interfaces[1].name (line 4) is "eth0", as that of interfaces[0]`},
+			`interfaces[1].name (line 4) is "eth0", the same as that of interfaces[0]`},
 		"a key twice": {head + "  mtu: 1500\n  mtu: 1400",
-			`interfaces[0].mtu (line 5) is there a second time; the first is in line 4`},
+			`interfaces[0].mtu (line 5) is a duplicate; the first one is in line 4`},
 		"a line feed in a value": {head + "  profile-name: \"a\\n[bond]\"",
 			`interfaces[0].profile-name (line 4) must be one line without control characters`},
 		"a bond without a mode": {head + "- name: bond0\n  type: bond\n  link-aggregation: {port: [eth0]}",
@@ -303,7 +303,7 @@ func TestCheckNetwork_errorNamesField(t *testing.T) {
 			`interfaces[1].link-aggregation.mode (line 6) is "7"; the modes of a bond are`},
 		"a bond of unknown ports": {head +
 			"- name: bond0\n  type: bond\n  link-aggregation: {mode: 1, port: [eth7]}",
-			`interfaces[1].link-aggregation.port[0] (line 6) is "eth7", which is no interface of this description`},
+			`interfaces[1].link-aggregation.port[0] (line 6) is "eth7", which is not an interface of this description`},
 		"a port of two bonds": {head +
 			"- name: b0\n  type: bond\n  link-aggregation: {mode: 1, port: [eth0]}\n- name: b1\n  type: bond\n  " +
 			"link-aggregation: {mode: 1, port: [eth0]}",
@@ -312,10 +312,10 @@ func TestCheckNetwork_errorNamesField(t *testing.T) {
 			"- name: b0\n  type: bond\n  link-aggregation: {mode: 1, port: [b0]}", `or the bond itself`},
 		"a bond's option with a bracket": {head +
 			"- name: b0\n  type: bond\n  link-aggregation: {mode: 1, options: {'a]': 1}, port: [eth0]}",
-			`options.a] (line 6) is no option of a bond`},
+			`options.a] (line 6) is not an option of a bond`},
 		"a port with addresses": {head +
 			"  ipv4: {enabled: true, dhcp: true}\n- name: b0\n  type: bond\n  link-aggregation: {mode: 1, port: " +
-			"[eth0]}", `interfaces[0] (line 2) is a port of b0 and can't have addresses of its own`},
+			"[eth0]}", `interfaces[0] (line 2) is a port of b0 and cannot have addresses of its own`},
 		"a VLAN's id that is none": {head + "- name: v\n  type: vlan\n  vlan: {base-iface: eth0, id: 5000}",
 			`interfaces[1].vlan.id (line 6) is "5000"; it must be a whole number from 0 to 4094`},
 		"a VLAN on nothing": {head + "- name: v\n  type: vlan\n  vlan: {id: 5}",
@@ -335,32 +335,32 @@ func TestCheckNetwork_errorNamesField(t *testing.T) {
 			`routes.config[0].next-hop-address (line 4) is "::1", which is no IPv4 address`},
 		"a route through nothing": {head +
 			"routes: {config: [{destination: 0.0.0.0/0, next-hop-interface: eht0}]}",
-			`routes.config[0].next-hop-interface (line 4) is "eht0", which is no interface of this description`},
+			`routes.config[0].next-hop-interface (line 4) is "eht0", which is not an interface of this description`},
 		"a route where there is no IPv4": {head +
 			"routes: {config: [{destination: 0.0.0.0/0, next-hop-interface: eth0}]}",
 			`routes.config[0].next-hop-interface (line 4) is "eth0", which has no IPv4 addresses`},
 		"a name server that is a name": {head + "dns-resolver: {config: {server: [ns.example]}}",
-			`dns-resolver.config.server[0] (line 4) is "ns.example", which is no address of a name server`},
+			`dns-resolver.config.server[0] (line 4) is "ns.example", which is not an address of a name server`},
 		"a route whose gateway is itself": {head +
 			"  ipv4: {address: [{ip: 192.0.2.1, prefix-length: 24}]}\nroutes: {config: [{destination: 0.0.0.0/0, " +
 			"next-hop-address: 192.0.2.1, next-hop-interface: eth0}]}",
 			`routes.config[0].next-hop-address (line 5) is 192.0.2.1, an address of eth0 itself`},
 		"a rule for both families": {head +
 			"route-rules: {config: [{ip-from: 192.0.2.0/24, ip-to: '2001:db8::/64'}]}",
-			`route-rules.config[0] (line 4) speaks of IPv4 and IPv6; a rule is for one of them`},
+			`route-rules.config[0] (line 4) contains IPv4 and IPv6; a rule is for one of them`},
 		"a rule for neither family": {head + "route-rules: {config: [{route-table: 5}]}",
 			`route-rules.config[0] (line 4) needs ip-from, ip-to or a family`},
 		"a rule where there is no IPv4": {head + "route-rules: {config: [{ip-from: 192.0.2.0/24}]}",
 			`route-rules.config[0] (line 4) is a rule for IPv4, and no interface has IPv4 addresses`},
 		"a mask without a mark": {head + "route-rules: {config: [{family: ipv4, fwmask: 1}]}",
-			`route-rules.config[0] (line 4) has a fwmask and no fwmark`},
+			`route-rules.config[0] (line 4) has a fwmask but no fwmark`},
 		"a slip of the pen": {head + "  mut: 9000",
-			`interfaces[0].mut (line 4) is nothing that nmstate knows; mtu may be meant`},
+			`interfaces[0].mut (line 4) is not a field of nmstate: use mtu instead`},
 		"a slip in an address": {head + "  ipv4: {address: [{ip: 192.0.2.1, prefix_length: 24}]}",
-			`interfaces[0].ipv4.address[0].prefix_length (line 4) is nothing that nmstate knows; prefix-length may be meant`},
+			`interfaces[0].ipv4.address[0].prefix_length (line 4) is not a field of nmstate: use prefix-length instead`},
 		"a slip in a bond's option": {head +
 			"- name: b\n  type: bond\n  link-aggregation: {mode: 4, port: [eth0], options: {lacp-rat: fast}}",
-			`interfaces[1].link-aggregation.options.lacp-rat (line 6) is nothing that nmstate knows; lacp_rate may be meant`},
+			`interfaces[1].link-aggregation.options.lacp-rat (line 6) is not a field of nmstate: use lacp_rate instead`},
 		"IPv6's word for IPv4": {head + "  ipv4: {enabled: true, autoconf: true}",
 			`interfaces[0].ipv4.autoconf (line 4) is for IPv6`},
 		"a small MTU with IPv6": {head + "  mtu: 1000\n  ipv6: {dhcp: true}",
@@ -375,34 +375,34 @@ func TestCheckNetwork_errorNamesField(t *testing.T) {
 			`interfaces[1].ipv4.address[0].ip (line 6) is 192.0.2.1, which eth0 has already`},
 		"a token and stable privacy": {head +
 			"  ipv6: {dhcp: true, autoconf: true, token: '::5', addr-gen-mode: stable-privacy}",
-			`interfaces[0].ipv6 (line 4) has a token, which goes with addr-gen-mode: eui64 only`},
+			`interfaces[0].ipv6 (line 4) has a token, which requires addr-gen-mode: eui64`},
 		"a token that is a whole address": {head + "  ipv6: {dhcp: true, autoconf: true, token: '2001:db8::5'}",
 			`interfaces[0].ipv6.token (line 4) is "2001:db8::5"; it must be the lower 64 bits`},
 		"a client id of words": {head + "  ipv4: {dhcp: true, dhcp-client-id: me}",
 			`interfaces[0].ipv4.dhcp-client-id (line 4) is "me"; it must be ll, iaid+duid, or octets`},
 		"a bond's option of other modes": {head +
 			"- name: b\n  type: bond\n  link-aggregation: {mode: 1, port: [eth0], options: {lacp_rate: fast}}",
-			`interfaces[1].link-aggregation.options.lacp_rate (line 6) is an option of the modes 802.3ad, and this bond's is active-backup`},
+			`interfaces[1].link-aggregation.options.lacp_rate (line 6) is an option of the modes 802.3ad, but the mode of this bond is active-backup`},
 		"a bond watched in two ways": {head +
 			"- name: b\n  type: bond\n  link-aggregation: {mode: 1, port: [eth0], options: {miimon: 100, " +
 			"arp_interval: 100, arp_ip_target: 192.0.2.1}}",
-			`options.arp_interval (line 6) and miimon are two ways to watch links`},
+			`options.arp_interval (line 6) and miimon are two methods of link monitoring`},
 		"a delay without watching": {head +
 			"- name: b\n  type: bond\n  link-aggregation: {mode: 1, port: [eth0], options: {updelay: 100}}",
 			`options.updelay (line 6) needs miimon`},
 		"a primary that is no port": {head +
 			"- name: b\n  type: bond\n  link-aggregation: {mode: 1, port: [eth0], options: {primary: eth1}}",
-			`options.primary (line 6) is "eth1", which is no port of the bond`},
+			`options.primary (line 6) is "eth1", which is not a port of the bond`},
 		"a MAC that the bond takes itself": {head +
 			"- name: b\n  type: bond\n  mac-address: 52:54:00:00:00:09\n  link-aggregation: {mode: 1, port: [eth0], " +
 			"options: {fail_over_mac: active}}",
-			`interfaces[1].mac-address (line 6) does not go with fail_over_mac: active`},
+			`interfaces[1].mac-address (line 6) conflicts with fail_over_mac: active`},
 		"a bridge of unknown ports": {head +
 			"- name: br0\n  type: linux-bridge\n  bridge: {port: [{name: eth7}]}",
-			`interfaces[1].bridge.port[0] (line 6) is "eth7", which is no interface of this description`},
+			`interfaces[1].bridge.port[0] (line 6) is "eth7", which is not an interface of this description`},
 		"a bridge on itself": {head +
 			"- name: br0\n  type: linux-bridge\n  bridge: {port: [{name: v}]}\n- name: v\n  type: vlan\n  vlan: " +
-			"{base-iface: br0, id: 5}", `lies on itself, by its ports or the interface that its VLAN is on`},
+			"{base-iface: br0, id: 5}", `depends on itself, through its ports or the base interface of its VLAN`},
 		"a port of a bond and of a bridge": {head +
 			"- name: br0\n  type: linux-bridge\n  bridge: {port: [{name: eth0}]}\n- name: b0\n  type: bond\n  " +
 			"link-aggregation: {mode: 1, port: [eth0]}",
@@ -431,10 +431,10 @@ func TestCheckNetwork_errorNamesField(t *testing.T) {
 			`interfaces[1].vlan.id (line 6) is missing`},
 		"a VLAN twice": {head +
 			"- name: v\n  type: vlan\n  vlan: {base-iface: eth0, id: 5}\n- name: w\n  type: vlan\n  vlan: " +
-			"{base-iface: eth0, id: 5}", `interfaces[2].vlan.id (line 9) is 5 on eth0, as that of v`},
+			"{base-iface: eth0, id: 5}", `interfaces[2].vlan.id (line 9) is 5 on eth0, the same as that of v`},
 		"a VLAN larger than what it is on": {head +
 			"  mtu: 1500\n- name: v\n  type: vlan\n  mtu: 9000\n  vlan: {base-iface: eth0, id: 5}",
-			`interfaces[1].mtu (line 7) is 9000, above the 1500 of eth0 that the VLAN lies on`},
+			`interfaces[1].mtu (line 7) is 9000, above the 1500 of eth0, the base interface of the VLAN`},
 		"a tab": {"interfaces:\n- name: eth0\n\tmtu: 1500",
 			`the network YAML can't be read: line 3 begins with a tab; YAML is indented with blanks`},
 		"a tab behind blanks": {"interfaces:\n- name: eth0\n  ipv4:\n  \tenabled: true",
@@ -444,9 +444,9 @@ func TestCheckNetwork_errorNamesField(t *testing.T) {
 		"two documents": {head + "---\n" + head,
 			`the network YAML has a second document from line 4 on (behind ---); a host has one`},
 		"an anchor that is not there": {"interfaces:\n- *a", `unknown anchor 'a' referenced`},
-		"an anchor in itself":         {"interfaces: &a\n- *a", `lies in more than 32 mappings and lists`},
+		"an anchor in itself":         {"interfaces: &a\n- *a", `is nested in more than 32 mappings and lists`},
 		"a key that is a list": {"interfaces:\n- [a]: b",
-			`interfaces[0] (line 2) has a key that is no name`},
+			`interfaces[0] (line 2) has a key that is not a name`},
 		"a merge of no mapping": {"interfaces:\n- <<: 5",
 			`interfaces[0].<< (line 2) must stand for a mapping`},
 		"a policy": {"capture: {a: interfaces.name == 'eth0'}\ndesiredState: {interfaces: " +
@@ -454,7 +454,7 @@ func TestCheckNetwork_errorNamesField(t *testing.T) {
 		"aliases that grow beyond measure": {"a: &a [x,x,x,x,x,x,x,x,x]\nb: &b [*a,*a,*a,*a,*a,*a,*a,*a,*a]\nc: &c " +
 			"[*b,*b,*b,*b,*b,*b,*b,*b,*b]\nd: &d [*c,*c,*c,*c,*c,*c,*c,*c,*c]\ne: &e " +
 			"[*d,*d,*d,*d,*d,*d,*d,*d,*d]\nf: &f [*e,*e,*e,*e,*e,*e,*e,*e,*e]\ng: " +
-			"[*f,*f,*f,*f,*f,*f,*f,*f,*f]\ninterfaces: [{name: eth0}]", `aliases counted each time`},
+			"[*f,*f,*f,*f,*f,*f,*f,*f,*f]\ninterfaces: [{name: eth0}]", `an alias counts at each use`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := minimal()
@@ -468,7 +468,7 @@ func TestCheckNetwork_errorNamesField(t *testing.T) {
 
 func TestKeyfiles_unsupportedFieldsAreNamed(t *testing.T) {
 	const head = "interfaces:\n- name: eth0\n  ipv4: {enabled: true, dhcp: true}\n"
-	const cant = " can't be said in NetworkManager's keyfiles"
+	const cant = " is not supported by NetworkManager's keyfiles"
 	for want, text := range map[string]string{
 		"interfaces[0].ethtool (line 4)" +
 			cant: head +

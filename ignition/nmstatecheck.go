@@ -7,20 +7,20 @@ import (
 	"strings"
 )
 
-// interfaceNameLimit is the kernel's IFNAMSIZ without the end of the text.
+// interfaceNameLimit is the kernel's IFNAMSIZ without the terminating zero.
 const interfaceNameLimit = 15
 
-// smallestIPv6MTU is below which Linux switches IPv6 off on an interface: RFC 8200, section 5.
+// smallestIPv6MTU is the minimum MTU for IPv6 (RFC 8200, section 5). Linux disables IPv6 on an
+// interface with a smaller MTU.
 const smallestIPv6MTU = 1280
 
-// stateChecker joins what the parts of a state say of each other, and refuses what doesn't fit
-// together.
+// stateChecker resolves the references between the parts of a state and checks their consistency.
 type stateChecker struct {
 	*stateParser
 	cards []NetworkInterface
-	macs  map[string]string // of cards, by their names
+	macs  map[string]string // of NICs, by name
 	links map[string]*link
-	// Who has an address, and who is which VLAN of which interface.
+	// The interfaces by address, and by VLAN.
 	owners map[netip.Addr]*link
 	tagged map[vlan]*link
 }
@@ -36,12 +36,12 @@ func (p *stateParser) check(cards []NetworkInterface) {
 	for _, l := range p.state.interfaces {
 		if other := c.links[l.name]; other != nil && !strings.HasPrefix(l.kind, "ovs-") &&
 			!strings.HasPrefix(other.kind, "ovs-") {
-			p.refuse(l.path+".name", 0, "is %q, as that of %s", l.name, other.path)
+			p.refuse(l.path+".name", 0, "is %q, the same as that of %s", l.name, other.path)
 			return
 		}
 		c.links[l.name] = l
 	}
-	// Interfaces that are ports and not described are added while this goes on.
+	// The loop adds interfaces that are ports without a description.
 	for _, l := range slices.Clone(p.state.interfaces) {
 		if l.up {
 			c.link(l)
@@ -59,7 +59,7 @@ func (p *stateParser) check(cards []NetworkInterface) {
 			c.addresses(l)
 		}
 	}
-	c.circles()
+	c.cycles()
 	for _, r := range p.state.routes {
 		c.route(r)
 	}
@@ -76,8 +76,8 @@ func (l *link) family(v6 bool) *family {
 	return l.v4
 }
 
-// known tells whether a name is that of an interface of the description, of a card with a MAC
-// address, or one that Linux gives to cards.
+// known reports whether a name is that of a described interface, of a NIC with a MAC address, or
+// one that Linux gives to NICs.
 func (c *stateChecker) known(name string) bool {
 	return c.links[name] != nil || c.macs[name] != "" || physicalName.MatchString(name)
 }
@@ -89,7 +89,7 @@ func (c *stateChecker) link(l *link) {
 		}
 		if l.mac == "" && !physicalName.MatchString(l.name) {
 			c.refuse(l.path+".name", 0,
-				"is %q, which has no MAC address in mac_interface_map and is no name that Linux gives to a card",
+				"is %q, which has no MAC address in mac_interface_map and is not a name that Linux gives to a NIC",
 				l.name)
 		}
 		if l.clonedMAC == l.mac {
@@ -117,7 +117,7 @@ func (c *stateChecker) link(l *link) {
 	}
 }
 
-// ports joins a bond or bridge with its ports, which need no description of their own.
+// ports links a bond or bridge with its ports. Ports need no description of their own.
 func (c *stateChecker) ports(l *link) {
 	if l.kind == "bond" && l.bond.mode == "" {
 		c.refuse(l.path+".link-aggregation.mode", 0, "is missing; it is one of %s", strings.Join(bondModes, ", "))
@@ -126,7 +126,7 @@ func (c *stateChecker) ports(l *link) {
 	if l.kind == "bond" && l.clonedMAC != "" && l.bond.mode == "active-backup" &&
 		l.option("fail_over_mac") == "active" {
 		c.refuse(l.path+".mac-address", 0,
-			"does not go with fail_over_mac: active, by which the bond takes the address of the active port")
+			"conflicts with fail_over_mac: active, which gives the bond the address of the active port")
 	}
 	for i, name := range l.portNames() {
 		path := fmt.Sprintf("%s.link-aggregation.port[%d]", l.path, i)
@@ -134,7 +134,7 @@ func (c *stateChecker) ports(l *link) {
 			path = l.bridge.ports[i].path
 		}
 		if !c.known(name) {
-			c.refuse(path, 0, "is %q, which is no interface of this description and has no MAC address in "+
+			c.refuse(path, 0, "is %q, which is not an interface of this description and has no MAC address in "+
 				"mac_interface_map", name)
 			return
 		}
@@ -157,11 +157,11 @@ func (c *stateChecker) ports(l *link) {
 	}
 	for name := range l.bond.queues {
 		if !slices.Contains(l.bond.ports, name) {
-			c.refuse(l.path+".link-aggregation.ports-config", 0, "speaks of %q, which is no port of the bond", name)
+			c.refuse(l.path+".link-aggregation.ports-config", 0, "names %q, which is not a port of the bond", name)
 		}
 	}
 	if primary := l.option("primary"); primary != "" && !slices.Contains(l.bond.ports, primary) {
-		c.refuse(l.path+".link-aggregation.options.primary", 0, "is %q, which is no port of the bond", primary)
+		c.refuse(l.path+".link-aggregation.options.primary", 0, "is %q, which is not a port of the bond", primary)
 	}
 }
 
@@ -181,26 +181,28 @@ func (c *stateChecker) vlan(l *link) {
 	base := c.links[l.vlan.base]
 	switch {
 	case l.vlan.base == "":
-		c.refuse(l.path+".vlan.base-iface", 0, "is missing; it names the interface that the VLAN lies on")
+		c.refuse(l.path+".vlan.base-iface", 0, "is missing; it names the base interface of the VLAN")
 	case l.vlan.base == l.name || !c.known(l.vlan.base):
 		c.refuse(l.path+".vlan.base-iface", 0,
-			"is %q, which is no interface of this description and has no MAC address in mac_interface_map", l.vlan.base)
+			"is %q, which is not an interface of this description and has no MAC address in mac_interface_map",
+			l.vlan.base)
 	case l.vlan.id < 0:
 		c.refuse(l.path+".vlan.id", 0, "is missing; it is a number from 1 to 4094")
 	case base != nil && base.mtu > 0 && l.mtu > base.mtu:
-		c.refuse(l.path+".mtu", 0, "is %d, above the %d of %s that the VLAN lies on", l.mtu, base.mtu, base.name)
+		c.refuse(l.path+".mtu", 0, "is %d, above the %d of %s, the base interface of the VLAN", l.mtu, base.mtu,
+			base.name)
 	case l.vlan.protocol == "802.1ad":
 		c.beyond(l.path+".vlan.protocol", 0, `is "802.1ad", which `+beyondKeyfiles)
 	}
 	place := vlan{base: l.vlan.base, id: l.vlan.id}
 	if other := c.tagged[place]; other != nil {
-		c.refuse(l.path+".vlan.id", 0, "is %d on %s, as that of %s", l.vlan.id, l.vlan.base, other.name)
+		c.refuse(l.path+".vlan.id", 0, "is %d on %s, the same as that of %s", l.vlan.id, l.vlan.base, other.name)
 	}
 	c.tagged[place] = l
 }
 
-// port checks what an interface says of itself as a port, and joins it with a controller that it
-// names alone.
+// port checks the controller that an interface names, and links them if the controller does not
+// list the port.
 func (c *stateChecker) port(l *link) {
 	if l.controller == nil && l.controlledBy != "" {
 		controller := c.links[l.controlledBy]
@@ -223,11 +225,11 @@ func (c *stateChecker) port(l *link) {
 	case l.controlledBy != "" && l.controlledBy != l.controller.name:
 		c.refuse(l.path+".controller", 0, "is %q, and %s has it as a port", l.controlledBy, l.controller.name)
 	case l.v4.on() || l.v6.on():
-		c.refuse(l.path, 0, "is a port of %s and can't have addresses of its own", l.controller.name)
+		c.refuse(l.path, 0, "is a port of %s and cannot have addresses of its own", l.controller.name)
 	}
 }
 
-// addresses refuses one address on two interfaces of the host.
+// addresses records a fault for an address on two interfaces of the host.
 func (c *stateChecker) addresses(l *link) {
 	for _, v6 := range []bool{false, true} {
 		for i, address := range staticAddresses(l, v6) {
@@ -248,9 +250,9 @@ func staticAddresses(l *link, v6 bool) []netip.Prefix {
 	return nil
 }
 
-// circles refuses interfaces that lie on themselves, such as a bridge with a VLAN of its own as a
-// port.
-func (c *stateChecker) circles() {
+// cycles records a fault for interfaces that depend on themselves, such as a bridge with a VLAN of
+// itself as a port.
+func (c *stateChecker) cycles() {
 	done, under := make(map[*link]bool), make(map[*link]bool)
 	var visit func(l *link)
 	visit = func(l *link) {
@@ -258,7 +260,7 @@ func (c *stateChecker) circles() {
 			return
 		}
 		if under[l] {
-			c.refuse(l.path, 0, "lies on itself, by its ports or the interface that its VLAN is on")
+			c.refuse(l.path, 0, "depends on itself, through its ports or the base interface of its VLAN")
 			return
 		}
 		under[l] = true
@@ -283,9 +285,9 @@ func (c *stateChecker) route(r route) {
 		c.beyond(r.path+".next-hop-interface", 0, "is missing; a route without an interface "+beyondKeyfiles)
 	case l == nil && physicalName.MatchString(r.via):
 		c.beyond(r.path+".next-hop-interface", 0,
-			fmt.Sprintf("is %q, which is no interface of this description, so it %s", r.via, beyondKeyfiles))
+			fmt.Sprintf("is %q, which is not an interface of this description, so it %s", r.via, beyondKeyfiles))
 	case l == nil:
-		c.refuse(r.path+".next-hop-interface", 0, "is %q, which is no interface of this description", r.via)
+		c.refuse(r.path+".next-hop-interface", 0, "is %q, which is not an interface of this description", r.via)
 	case !l.family(v6).on() || l.family(v6).method(v6) == "disabled":
 		c.refuse(r.path+".next-hop-interface", 0, "is %q, which has no %s addresses", r.via, familyName(v6))
 	case r.gateway.IsValid() && slices.ContainsFunc(l.family(v6).addresses,
@@ -294,8 +296,8 @@ func (c *stateChecker) route(r route) {
 	}
 }
 
-// rules gives each rule the interface that it comes and goes with: the first with a route of its
-// table, else that of the name servers.
+// rules assigns each rule to the interface with which it is activated: the first one with a route
+// in its table, else that of the name servers.
 func (c *stateChecker) rules() {
 	type table struct {
 		v6 bool
@@ -321,7 +323,7 @@ func (c *stateChecker) rules() {
 	}
 }
 
-// use refuses a description that has nothing to do with the cards that it is said to be for.
+// use records a fault for a description that uses none of its NICs.
 func (c *stateChecker) use() {
 	used := func(name string) bool {
 		return slices.ContainsFunc(c.state.interfaces, func(l *link) bool {
@@ -330,13 +332,13 @@ func (c *stateChecker) use() {
 	}
 	if c.state.beyond == nil && len(c.cards) > 0 && !slices.ContainsFunc(c.cards,
 		func(card NetworkInterface) bool { return used(card.Name) }) {
-		c.refuse("interfaces", 0, "have none of the names that mac_interface_map gives to cards, as %q",
+		c.refuse("interfaces", 0, "contain none of the names in mac_interface_map, such as %q",
 			c.cards[0].Name)
 	}
 }
 
-// byMAC tells whether a description names cards by their MAC addresses alone and makes no interface
-// without one: on any other machine it comes to nothing by itself.
+// byMAC reports whether a description identifies all NICs by MAC address and creates no independent
+// interfaces. Such a description has no effect on other machines.
 func (s *hostState) byMAC() bool {
 	for _, l := range s.interfaces {
 		switch l.kind {
@@ -354,14 +356,13 @@ func (s *hostState) byMAC() bool {
 			return false
 		}
 	}
-	// What is said of an incoming interface is said by its name on the machine, which the script
-	// puts in.
+	// A rule with an incoming interface needs the name on the machine, which the script inserts.
 	return !slices.ContainsFunc(s.rules, func(r rule) bool { return r.incoming != "" })
 }
 
-// asks tells whether an interface can have name servers of a family: NetworkManager takes none
-// where there are link-local addresses alone.
-func (l *link) asks(v6 bool) bool {
+// supportsDNS reports whether an interface can have name servers of a family. NetworkManager does
+// not support them on an interface with only link-local addresses.
+func (l *link) supportsDNS(v6 bool) bool {
 	if !l.up || l.controller != nil {
 		return false
 	}
@@ -369,20 +370,21 @@ func (l *link) asks(v6 bool) bool {
 	return method != "disabled" && method != "link-local"
 }
 
-// resolverLink chooses the interface that name servers of a family are asked through: that of the
-// default route, else one with addresses of its own, else any.
+// resolverLink returns the interface that gets the name servers of a family: that of the default
+// route, else one with static addresses, else any.
 func (s *hostState) resolverLink(v6 bool) *link {
 	for _, r := range s.routes {
 		if r.destination.Bits() == 0 && r.destination.Addr().Is6() == v6 && r.table == mainTable {
 			i := slices.IndexFunc(s.interfaces, func(l *link) bool { return l.name == r.via })
-			if i >= 0 && s.interfaces[i].asks(v6) {
+			if i >= 0 && s.interfaces[i].supportsDNS(v6) {
 				return s.interfaces[i]
 			}
 		}
 	}
 	var found *link
 	for _, l := range s.interfaces {
-		if l.asks(v6) && (found == nil || len(found.family(v6).addresses) == 0 && len(l.family(v6).addresses) > 0) {
+		if l.supportsDNS(v6) && (found == nil || len(found.family(v6).addresses) == 0 &&
+			len(l.family(v6).addresses) > 0) {
 			found = l
 		}
 	}

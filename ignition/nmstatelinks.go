@@ -11,20 +11,19 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// bondModes are the names of the kernel's modes by their numbers:
-// Documentation/networking/bonding.rst.
+// bondModes are the names of the kernel's bond modes, by number
+// (Documentation/networking/bonding.rst).
 var bondModes = []string{"balance-rr", "active-backup", "balance-xor", "broadcast", "802.3ad", "balance-tlb",
 	"balance-alb"}
 
-// bondOption says what an option of a bond may be, and in which modes; nil is in all.
-// NetworkManager drops what does not go with the mode, without a word, or refuses the whole
-// connection.
+// bondOption describes the valid values and modes of a bond option. NetworkManager ignores an
+// option that is invalid in a mode, or rejects the whole connection.
 type bondOption struct {
-	from, to int64    // a number; both 0 if it is none
-	names    []string // of the kernel's values 0, 1, …
-	numbers  bool     // NetworkManager takes these for the names
+	from, to int64    // limits of a number; both 0 if it is not a number
+	names    []string // names of the kernel's values 0, 1, …
+	numbers  bool     // NetworkManager uses the numbers instead of the names
 	modes    []string
-	read     func(v value) string // for what is neither
+	read     func(v value) string // for other values
 }
 
 var (
@@ -33,8 +32,8 @@ var (
 	primaryModes = []string{"active-backup", "balance-tlb", "balance-alb"}
 )
 
-// bondOptions are those of the kernel's documentation that every release of NetworkManager in
-// question knows.
+// bondOptions are the options in the kernel's documentation that all relevant releases of
+// NetworkManager support.
 var bondOptions = map[string]bondOption{
 	"ad_actor_sys_prio": {from: 1, to: 65535, modes: lacpModes},
 	"ad_actor_system":   {read: value.mac, modes: lacpModes},
@@ -64,7 +63,8 @@ var bondOptions = map[string]bondOption{
 	"xmit_hash_policy":  {names: []string{"layer2", "layer3+4", "layer2+3", "encap2+3", "encap3+4", "vlan+srcmac"}},
 }
 
-// newBondOptions are of later releases of NetworkManager than some live systems have.
+// newBondOptions are options of newer releases of NetworkManager, which some live systems do not
+// have.
 var newBondOptions = []string{"arp_missed_max", "balance_slb", "lacp_active", "broadcast_neighbor", "coupled_control",
 	"ns_ip6_target"}
 
@@ -116,7 +116,7 @@ func (l *link) readBondPort(v value) {
 			name = v.word()
 		case "queue-id":
 			queue = v.number(0, 65535)
-		case "priority": // a newer NetworkManager's
+		case "priority": // only in newer releases of NetworkManager
 			return v.number(-1<<31, 1<<31-1) == 0
 		default:
 			return false
@@ -141,12 +141,12 @@ func (l *link) readBondOptions(v value) {
 				return r != '_' && r != '-' && (r < 'a' || r > 'z') &&
 					(r < '0' || r > '9')
 			}) {
-				v.refuse("is no option of a bond")
+				v.refuse("is not an option of a bond")
 			}
 			return false
 		}
 		if option.modes != nil && !slices.Contains(option.modes, l.bond.mode) {
-			v.refuse("is an option of the modes %s, and this bond's is %s", strings.Join(option.modes, ", "),
+			v.refuse("is an option of the modes %s, but the mode of this bond is %s", strings.Join(option.modes, ", "),
 				l.bond.mode)
 		}
 		l.bond.options = append(l.bond.options, setting{name, option.value(v)})
@@ -158,8 +158,8 @@ func (l *link) readBondOptions(v value) {
 	}
 }
 
-// value reads an option as NetworkManager spells it: the kernel's numbers become names, but for one
-// option.
+// value returns an option in the spelling of NetworkManager: the kernel's numbers become names,
+// except for options with numbers set.
 func (o bondOption) value(v value) string {
 	if o.read != nil {
 		return o.read(v)
@@ -192,28 +192,28 @@ func (l *link) option(name string) string {
 	return ""
 }
 
-// checkBondOptions refuses options that don't go with each other.
+// checkBondOptions records a fault for options that conflict with each other.
 func (l *link) checkBondOptions(at map[string]value) {
 	set := func(name string) bool { return l.option(name) != "" && l.option(name) != "0" }
 	switch {
 	case set("miimon") && set("arp_interval"):
-		at["arp_interval"].refuse("and miimon are two ways to watch links; a bond has one")
+		at["arp_interval"].refuse("and miimon are two methods of link monitoring; a bond can use one")
 	case set("arp_interval") && !set("arp_ip_target"):
-		at["arp_interval"].refuse("needs arp_ip_target, the addresses that are asked for")
+		at["arp_interval"].refuse("needs arp_ip_target, the addresses to probe")
 	case set("arp_ip_target") && !set("arp_interval"):
-		at["arp_ip_target"].refuse("needs arp_interval, how often they are asked for in milliseconds")
+		at["arp_ip_target"].refuse("needs arp_interval, the interval of the probes in milliseconds")
 	case set("num_grat_arp") && set("num_unsol_na") && l.option("num_grat_arp") != l.option("num_unsol_na"):
-		at["num_unsol_na"].refuse("is another number than num_grat_arp; the kernel has one for both")
+		at["num_unsol_na"].refuse("differs from num_grat_arp; the kernel has one value for both")
 	}
 	for _, name := range []string{"updelay", "downdelay"} {
 		if set(name) && !set("miimon") {
-			at[name].refuse("needs miimon, by which links are watched")
+			at[name].refuse("needs miimon, which enables link monitoring")
 		}
 	}
 }
 
-// bridgeNumbers are the options of a bridge that are numbers: the key in a keyfile and the bounds
-// that NetworkManager checks.
+// bridgeNumbers are the numeric options of a bridge: the key in a keyfile and the limits that
+// NetworkManager checks.
 var bridgeNumbers = map[string]struct {
 	key      string
 	from, to int64
@@ -233,7 +233,7 @@ var bridgeNumbers = map[string]struct {
 	"vlan-default-pvid":                 {"vlan-default-pvid", 0, 4094},
 }
 
-// readBridge reads a Linux bridge; other kinds have a section of the same name.
+// readBridge reads a Linux bridge. Other types of interfaces have a section of the same name.
 func (l *link) readBridge(v value, kind *yaml.Node) bool {
 	if kind == nil || kind.Value != "linux-bridge" {
 		return false
@@ -277,7 +277,7 @@ func (l *link) readBridgeOption(name string, v value) bool {
 		l.set(name, text)
 	case "vlan-protocol":
 		l.set(name, map[string]string{"802.1q": "802.1Q", "802.1ad": "802.1ad"}[v.oneOf("802.1q", "802.1ad")])
-	case "gc-timer", "hello-timer": // what the kernel counts, shown by nmstate
+	case "gc-timer", "hello-timer": // counters of the kernel, shown by nmstate
 	case "stp":
 		l.readSTP(v)
 	default:
@@ -330,7 +330,7 @@ func (l *link) readBridgePort(v value) {
 	l.bridge.ports = append(l.bridge.ports, port)
 }
 
-// readPortVLANs writes which VLANs pass a port of a bridge, as "101, 500-599, 100 pvid untagged".
+// readPortVLANs returns the VLANs of a bridge port in the form "101, 500-599, 100 pvid untagged".
 func readPortVLANs(v value) string {
 	var mode, native string
 	tag := int64(-1)

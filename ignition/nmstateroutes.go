@@ -7,33 +7,33 @@ import (
 	"strings"
 )
 
-// mainTable is the routing table that is meant when none is named.
+// mainTable is the default routing table.
 const mainTable = 254
 
 type route struct {
 	path          string
 	destination   netip.Prefix
-	gateway       netip.Addr // may be none
-	source        netip.Addr // may be none
+	gateway       netip.Addr // optional
+	source        netip.Addr // optional
 	via           string     // interface
-	metric, table int64      // 0 where none is given, and mainTable
+	metric, table int64      // by default 0 and mainTable
 	weight, cwnd  int64      // 0 if not given
 }
 
-// rule is a routing rule: which table is asked for which packets.
+// rule is a routing rule: it selects the routing table for packets.
 type rule struct {
 	path            string
 	v6              bool
-	from, to        netip.Prefix // may be none
+	from, to        netip.Prefix // optional
 	priority, table int64
 	mark, mask      int64 // -1 if not given
 	incoming        string
 	action          string
 	suppress        int64 // -1 if not given
-	on              *link // that it comes and goes with
+	on              *link // the interface with which the rule is activated
 }
 
-// firstRulePriority is where nmstate begins to number rules that have no priority.
+// firstRulePriority is the first priority that nmstate gives to rules without a priority.
 const firstRulePriority = 30000
 
 func (p *stateParser) route(v value) {
@@ -59,7 +59,7 @@ func (p *stateParser) route(v value) {
 			r.weight = v.number(1, 256)
 		case "cwnd":
 			r.cwnd = v.number(0, 1<<32-1)
-		case "state": // takes a route away that somebody else made
+		case "state": // removes an existing route
 			return false
 		default:
 			return false
@@ -129,7 +129,7 @@ func (p *stateParser) rule(v value) {
 			r.incoming = v.word()
 		case "suppress-prefix-length":
 			r.suppress = v.number(0, 128)
-		case "state": // takes a rule away that somebody else made
+		case "state": // removes an existing rule
 			return false
 		default:
 			return false
@@ -140,13 +140,13 @@ func (p *stateParser) rule(v value) {
 	case p.fault != nil || field(v.node, "state") != nil:
 		return
 	case len(families) == 0:
-		v.refuse("needs ip-from, ip-to or a family, which say whether it is for IPv4 or IPv6")
+		v.refuse("needs ip-from, ip-to or a family, which select IPv4 or IPv6")
 		return
 	case slices.Contains(families, true) && slices.Contains(families, false):
-		v.refuse("speaks of IPv4 and IPv6; a rule is for one of them")
+		v.refuse("contains IPv4 and IPv6; a rule is for one of them")
 		return
 	case r.mask >= 0 && r.mark < 0:
-		v.refuse("has a fwmask and no fwmark")
+		v.refuse("has a fwmask but no fwmark")
 		return
 	}
 	r.v6 = families[0]
@@ -163,7 +163,7 @@ func (p *stateParser) resolver(v value) {
 				text := v.text()
 				server, err := netip.ParseAddr(text)
 				if err != nil || server.Is4In6() {
-					v.refuse("is %q, which is no address of a name server", text)
+					v.refuse("is %q, which is not an address of a name server", text)
 				}
 				if server.Zone() != "" {
 					p.beyond(v.path, v.node.Line, "names an interface, which "+beyondKeyfiles)
@@ -191,7 +191,7 @@ func ofFamily(servers []netip.Addr, v6 bool) []netip.Addr {
 	return chosen
 }
 
-// settings are a route's value in a keyfile and that of its options.
+// settings returns the values of a route and of its options in a keyfile.
 func (r route) settings() (text, options string) {
 	gateway := "0.0.0.0"
 	if r.destination.Addr().Is6() {
@@ -214,7 +214,7 @@ func (r route) settings() (text, options string) {
 	return text, strings.Join(all, ",")
 }
 
-// setting is a rule in the form of nm-settings-keyfile(5), whose words are those of ip-rule(8).
+// setting returns a rule in the form of nm-settings-keyfile(5), which uses the words of ip-rule(8).
 func (r rule) setting() string {
 	words := []string{"priority", strconv.FormatInt(r.priority, 10)}
 	prefix := func(word string, p netip.Prefix) {

@@ -14,20 +14,20 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// What a network description may be at most. A host with a hundred interfaces stays far below.
+// The limits of a network description. A host with a hundred interfaces stays far below them.
 const (
 	networkYAMLLimit  = 1 << 20 // bytes
-	networkDepthLimit = 32      // mappings and lists in each other
-	networkNodeLimit  = 100_000 // values, aliases counted as often as they are used
-	networkCardLimit  = 1000    // network cards that are named
+	networkDepthLimit = 32      // nested mappings and lists
+	networkNodeLimit  = 100_000 // values; an alias counts at each use
+	networkCardLimit  = 1000    // NICs with a logical name
 )
 
-// NetworkFault is what keeps a machine's network description from being used, or from being used in
-// the simplest way.
+// NetworkFault reports why the network description of a machine is invalid, or why it cannot have
+// the simplest form.
 type NetworkFault struct {
-	Host    int    // its place among the descriptions, from 0
-	Field   string // such as "interfaces[0].ipv4.address[1].ip"; "" if it is about the whole
-	Line    int    // of the host's YAML, from 1; 0 if it is about no line
+	Host    int    // index of the description, from 0
+	Field   string // such as "interfaces[0].ipv4.address[1].ip"; "" for the whole description
+	Line    int    // of the host's YAML, from 1; 0 if there is none
 	Problem string // the sentence without its subject
 }
 
@@ -35,7 +35,7 @@ func (f *NetworkFault) Error() string {
 	return fmt.Sprintf("host %d: %s", f.Host, f.Sentence())
 }
 
-// Sentence is what is wrong, without the host.
+// Sentence returns the problem without the host.
 func (f *NetworkFault) Sentence() string {
 	switch {
 	case f.Field == "":
@@ -46,11 +46,11 @@ func (f *NetworkFault) Sentence() string {
 	return fmt.Sprintf("%s (line %d) %s", f.Field, f.Line, f.Problem)
 }
 
-// yamlLine finds the line in an error of the YAML library, which has no other way to tell it.
+// yamlLine matches the line number in an error of the YAML library, which is only in its text.
 var yamlLine = regexp.MustCompile(`^yaml: line (\d+): `)
 
-// readDocument reads a description as one mapping, whose aliases and merged mappings are replaced
-// by copies of what they stand for.
+// readDocument reads a description as one mapping. Aliases and merge keys are replaced by copies of
+// their targets.
 func readDocument(text string) (*yaml.Node, *NetworkFault) {
 	whole := func(format string, args ...any) *NetworkFault {
 		return &NetworkFault{Problem: fmt.Sprintf(format, args...)}
@@ -82,16 +82,16 @@ func readDocument(text string) (*yaml.Node, *NetworkFault) {
 	return r.root, r.fault
 }
 
-// unreadable says what is wrong with YAML that can't be read. A tab is the most usual fault and the
-// hardest to see.
+// unreadable returns the fault for invalid YAML. It checks for a tab, which is the most common
+// cause and the hardest to see.
 func unreadable(text string, err error) *NetworkFault {
 	if m := yamlLine.FindStringSubmatch(err.Error()); m != nil {
 		number, numberErr := strconv.Atoi(m[1])
 		if numberErr != nil {
-			number = 0 // more lines than a machine can count
+			number = 0 // out of range
 		}
 		lines := strings.Split(text, "\n")
-		// The library counts from 0 in some of its errors.
+		// Some errors of the library count lines from 0.
 		for _, n := range []int{number, number + 1} {
 			if n >= 1 && n <= len(lines) &&
 				strings.Contains(lines[n-1][:len(lines[n-1])-len(strings.TrimLeft(lines[n-1], " \t"))], "\t") {
@@ -105,11 +105,11 @@ func unreadable(text string, err error) *NetworkFault {
 	return &NetworkFault{Problem: fmt.Sprintf("the network YAML can't be read: %v", err)}
 }
 
-// documentReader looks at a document before anything is taken from it, and keeps the first fault.
+// documentReader checks a document before it is interpreted. It keeps the first fault.
 type documentReader struct {
 	root    *yaml.Node
 	nodes   int
-	aliases bool // or merged mappings
+	aliases bool // the document has aliases or merge keys
 	fault   *NetworkFault
 }
 
@@ -123,17 +123,17 @@ func (r *documentReader) refuse(n *yaml.Node, name, problem string) {
 	}
 }
 
-// check counts a node as often as aliases lead to it.
+// check checks the limits and the keys. A node counts once for each alias of it.
 func (r *documentReader) check(n *yaml.Node, depth int) {
 	r.nodes++
 	switch {
 	case r.fault != nil:
 		return
 	case depth > networkDepthLimit:
-		r.refuse(n, "", fmt.Sprintf("lies in more than %d mappings and lists", networkDepthLimit))
+		r.refuse(n, "", fmt.Sprintf("is nested in more than %d mappings and lists", networkDepthLimit))
 		return
 	case r.nodes > networkNodeLimit:
-		r.refuse(n, "", fmt.Sprintf("is beyond the %d values that one host may have, aliases counted each time",
+		r.refuse(n, "", fmt.Sprintf("exceeds the limit of %d values per host; an alias counts at each use",
 			networkNodeLimit))
 		return
 	case n.Kind == yaml.AliasNode:
@@ -157,11 +157,11 @@ func (r *documentReader) checkKeys(n *yaml.Node) {
 			continue
 		}
 		if key.Kind != yaml.ScalarNode {
-			r.refuse(n, "", "has a key that is no name")
+			r.refuse(n, "", "has a key that is not a name")
 			return
 		}
 		if first, twice := lines[key.Value]; twice {
-			r.refuse(n, key.Value, fmt.Sprintf("is there a second time; the first is in line %d", first))
+			r.refuse(n, key.Value, fmt.Sprintf("is a duplicate; the first one is in line %d", first))
 			r.fault.Line = key.Line
 			return
 		}
@@ -169,7 +169,7 @@ func (r *documentReader) checkKeys(n *yaml.Node) {
 	}
 }
 
-// pathOf finds a node, first where it is written, as a path from n.
+// pathOf returns the path of a node from n. It searches the node itself before its aliases.
 func pathOf(n, wanted *yaml.Node, path string) (string, bool) {
 	if n == wanted {
 		return path, true
@@ -191,7 +191,7 @@ func pathOf(n, wanted *yaml.Node, path string) (string, bool) {
 	return path, false
 }
 
-// expand copies a node that was checked with copies in the place of aliases and merged mappings.
+// expand copies a checked node. Aliases and merge keys are replaced by copies of their targets.
 func (r *documentReader) expand(n *yaml.Node) *yaml.Node {
 	if n.Kind == yaml.AliasNode {
 		return r.expand(n.Alias)
@@ -220,7 +220,7 @@ func (r *documentReader) expand(n *yaml.Node) *yaml.Node {
 	return &out
 }
 
-// merge adds the fields that "<<" stands for and that the mapping has none of:
+// merge adds the fields of a merge key ("<<") that the mapping does not have:
 // https://yaml.org/type/merge.html
 func (r *documentReader) merge(out, value *yaml.Node, own map[string]bool) {
 	from := r.expand(value)
@@ -249,8 +249,8 @@ func join(path, name string) string {
 	return path + "." + name
 }
 
-// lineOf finds the line of a field such as "interfaces[1].vlan.id" or of the nearest one around it
-// that is there.
+// lineOf returns the line of a field such as "interfaces[1].vlan.id", or of its nearest existing
+// parent.
 func lineOf(n *yaml.Node, path string) int {
 	line := n.Line
 	for path != "" {
@@ -297,7 +297,7 @@ func field(n *yaml.Node, name string) *yaml.Node {
 	return nil
 }
 
-// value is a node of the state with its place in it.
+// value is a node of the state with its path.
 type value struct {
 	p    *stateParser
 	node *yaml.Node
@@ -310,8 +310,9 @@ func (v value) empty() bool {
 	return v.node.Tag == "!!null" || v.node.Kind != yaml.ScalarNode && len(v.node.Content) == 0
 }
 
-// fields visits the fields of a mapping. Those that visit returns false for are beyond keyfiles,
-// unless they are empty or a slip of the pen: keys are all that nmstate has there.
+// fields visits the fields of a mapping. If visit returns false for a field that is not empty, the
+// field is either misspelt or not supported by keyfiles. keys are all keys of nmstate in this
+// mapping.
 func (v value) fields(keys string, visit func(name string, v value) bool) {
 	if v.empty() {
 		return
@@ -328,14 +329,15 @@ func (v value) fields(keys string, visit func(name string, v value) bool) {
 		}
 		line := v.node.Content[i].Line
 		if meant := nearest(name, strings.Fields(keys)); meant != "" {
-			v.p.refuse(child.path, line, "is nothing that nmstate knows; %s may be meant", meant)
+			v.p.refuse(child.path, line, "is not a field of nmstate: use %s instead", meant)
 			return
 		}
 		v.p.beyond(child.path, line, beyondKeyfiles)
 	}
 }
 
-// nearest is the key that a name was meant to be, or "" if it is one or is like none.
+// nearest returns the key that is most similar to a name; "" if the name is a key or no key is
+// similar.
 func nearest(name string, keys []string) string {
 	if len(name) > 40 || slices.Contains(keys, name) {
 		return ""
@@ -349,8 +351,8 @@ func nearest(name string, keys []string) string {
 	return found
 }
 
-// distance is how many letters must be put in, left out, replaced or swapped with the next to make
-// one text of the other (optimal string alignment).
+// distance returns the number of insertions, deletions, replacements and swaps of neighbouring
+// letters that turn one text into the other (optimal string alignment).
 func distance(a, b string) int {
 	rows := make([][]int, len(a)+1)
 	for i := range rows {
@@ -391,7 +393,7 @@ func (v value) each(visit func(v value)) {
 	}
 }
 
-// text reads a scalar that has no control characters: it may become a line of a keyfile.
+// text reads a scalar without control characters, so that it fits in a line of a keyfile.
 func (v value) text() string {
 	if v.node.Kind != yaml.ScalarNode {
 		v.refuse("must be a single value")
@@ -404,7 +406,7 @@ func (v value) text() string {
 	return v.node.Value
 }
 
-// word reads a scalar that stands among others, separated by blanks, commas or semicolons.
+// word reads a scalar without blanks, commas and semicolons, so that it fits in a list.
 func (v value) word() string {
 	text := v.text()
 	if v.p.fault == nil && (text == "" || strings.ContainsAny(text, " ,;=\\")) {
@@ -428,8 +430,7 @@ func (v value) number(from, to int64) int64 {
 	return n
 }
 
-// truth reads a boolean in the spellings that nmstate takes and returns it as NetworkManager spells
-// it.
+// truth reads a boolean in the spellings of nmstate and returns it in that of NetworkManager.
 func (v value) truth() string {
 	switch text := v.text(); strings.ToLower(text) {
 	case "true", "yes", "on", "1", "y":
@@ -469,7 +470,7 @@ func (v value) address(v6 bool) netip.Addr {
 	return a
 }
 
-// network reads an address with or without the length of its prefix.
+// network reads an address with or without a prefix length.
 func (v value) network() netip.Prefix {
 	text := v.text()
 	prefix, err := netip.ParsePrefix(text)

@@ -11,35 +11,35 @@ import (
 	"github.com/vincent-petithory/dataurl"
 )
 
-// File is a file of root that a config puts on a host, replacing what is there.
+// File is a file of root that a config writes on a host. It replaces an existing file.
 type File struct {
 	Path string
-	// Mode is the permissions, such as 0o644.
+	// Mode contains the permissions, such as 0o644.
 	Mode int
 	Data []byte
 }
 
-// HostEdits is what one host's config has beyond its role's.
+// HostEdits contains the differences between the config of a host and that of its role.
 type HostEdits struct {
-	// Hostname goes to /etc/hostname.
+	// Hostname is written to /etc/hostname.
 	Hostname string
-	// NodeIPHint is an address in the network that the kubelet shall use; "" lets it choose. For a
+	// NodeIPHint is an address in the network for the kubelet; "" lets the kubelet choose. For a
 	// single node it is the network address of the first machine network.
 	NodeIPHint string
 	Files      []File
-	// MachineConfigPool, for a worker, names the pool whose config is fetched in place of the
-	// workers'.
+	// MachineConfigPool is the pool whose config a worker fetches instead of that of the pool
+	// worker.
 	MachineConfigPool string
-	// Overrides is an Ignition config that is merged over the rest; "" for none.
+	// Overrides is an Ignition config that is merged into the result; "" for none.
 	Overrides string
 }
 
-// HostConfig returns the config that the installer writes for one host: its role's (master.ign,
-// worker.ign, arbiter.ign) with the edits. It keeps the role's version unless the overrides have a
-// higher one.
+// HostConfig returns the config that the installer writes for a host: that of its role (master.ign,
+// worker.ign, arbiter.ign) with the edits. It keeps the version of the role's config unless the
+// overrides have a higher one.
 func HostConfig(role []byte, edits HostEdits) ([]byte, error) {
 	if edits.Hostname == "" || strings.ContainsAny(edits.Hostname, " \t\r\n/") {
-		return nil, fmt.Errorf("the host name %q can't be written to /etc/hostname", edits.Hostname)
+		return nil, fmt.Errorf("the host name %q cannot be written to /etc/hostname", edits.Hostname)
 	}
 	files := []File{{Path: "/etc/hostname", Mode: 0o644, Data: []byte(edits.Hostname)}}
 	if edits.NodeIPHint != "" {
@@ -63,18 +63,18 @@ func HostConfig(role []byte, edits HostEdits) ([]byte, error) {
 	return config, nil
 }
 
-// RoleEdits is what all hosts of a role get.
+// RoleEdits contains the additions to the config of a role.
 type RoleEdits struct {
-	// ServiceCA (PEM) is what the installer and the controller verify the appliance with; empty for
-	// none.
+	// ServiceCA (PEM) is the CA with which the installer and the controller verify the service;
+	// empty for none.
 	ServiceCA []byte
-	// IPv6 keeps the DHCPv6 identity that the host had while it was discovered.
+	// IPv6 makes the host keep the DHCPv6 identity that it had during discovery.
 	IPv6 bool
-	// Files are written to the nodes beside these.
+	// Files are additional files for the nodes.
 	Files []File
 }
 
-// EditRole edits master.ign, worker.ign or arbiter.ign as openshift-install wrote it, keeping its
+// EditRole edits master.ign, worker.ign or arbiter.ign of openshift-install. The config keeps its
 // version.
 func EditRole(role []byte, edits RoleEdits) ([]byte, error) {
 	var files []File
@@ -88,23 +88,26 @@ func EditRole(role []byte, edits RoleEdits) ([]byte, error) {
 	return addFiles(role, append(files, edits.Files...))
 }
 
-// BootstrapEdits says what kind of installation the bootstrap config is for.
+// BootstrapEdits describes the installation of a bootstrap config.
 type BootstrapEdits struct {
-	// SingleNode is true for a control plane of one host, which bootstraps in place.
+	// SingleNode reports a control plane of one host, which bootstraps in place.
 	SingleNode bool
-	// Hosts are the hosts of the platform baremetal; none leaves the installer's BareMetalHost
-	// objects as they are.
+	// Hosts are the hosts of the platform baremetal; none leaves the BareMetalHost objects of the
+	// installer unchanged.
 	Hosts []BareMetalHost
 }
 
 //go:embed live/99-kni.conf
 var unmanagedResolvConf string
 
-// EditBootstrap edits bootstrap.ign as openshift-install wrote it, keeping its version: the static
-// network of its own is dropped (the host has its own already), an /etc/motd that is only appended
-// to becomes a plain file (the machine config operator misreads the other form), BareMetalHost
-// objects get what is known of their hosts, and a bootstrap that becomes a control-plane node
-// itself is told so.
+// EditBootstrap edits bootstrap.ign of openshift-install. The config keeps its version.
+// EditBootstrap makes these changes:
+//
+//   - It removes the static network: the host has one already.
+//   - It turns an /etc/motd with only appended contents into a plain file: the machine config
+//     operator misreads the other form.
+//   - It adds the discovered hardware to BareMetalHost objects.
+//   - It marks a bootstrap host that becomes a control plane node itself.
 func EditBootstrap(bootstrap []byte, edits BootstrapEdits) ([]byte, error) {
 	hosts := newBareMetalHosts(edits.Hosts)
 	config, err := editFiles(bootstrap, func(path string, file map[string]any) (keep bool, err error) {
@@ -130,13 +133,13 @@ func EditBootstrap(bootstrap []byte, edits BootstrapEdits) ([]byte, error) {
 	})
 }
 
-// addFiles merges files over a config without raising its version.
+// addFiles merges files into a config without raising its version.
 func addFiles(config []byte, files []File) ([]byte, error) {
 	version, err := Version(config)
 	if err != nil {
 		return nil, err
 	}
-	// What is written here is the same in every version from 3.0 on.
+	// These fields are the same in all versions since 3.0.
 	over := types.Config{Ignition: types.Ignition{Version: version}}
 	for _, f := range files {
 		over.Storage.Files = append(over.Storage.Files, types.File{
@@ -153,7 +156,7 @@ func addFiles(config []byte, files []File) ([]byte, error) {
 	return Merge(config, raw)
 }
 
-// editFiles shows each file to edit, which may change it or drop it by returning false.
+// editFiles calls edit for each file. edit may change the file, or remove it by returning false.
 func editFiles(raw []byte, edit func(path string, file map[string]any) (keep bool, err error)) ([]byte, error) {
 	if err := Validate(raw); err != nil {
 		return nil, err
@@ -199,7 +202,7 @@ func appendToContents(file map[string]any) {
 	}
 }
 
-// usePool makes a worker's pointer lead to the config of another pool.
+// usePool changes the pointer config of a worker to the config of another pool.
 func usePool(raw []byte, pool string) ([]byte, error) {
 	config, err := decodeTree(raw)
 	if err != nil {

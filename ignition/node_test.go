@@ -52,7 +52,7 @@ func TestHostConfig_machineConfigPool(t *testing.T) {
 
 func TestHostConfig_refusals(t *testing.T) {
 	_, err := HostConfig(pointer("3.2.0", "master"), HostEdits{})
-	require.ErrorContains(t, err, `the host name "" can't be written`)
+	require.ErrorContains(t, err, `the host name "" cannot be written`)
 	_, err = HostConfig([]byte("{"), HostEdits{Hostname: "h"})
 	require.ErrorContains(t, err, "host h: Ignition config: line 1")
 	_, err = HostConfig(pointer("3.2.0", "master"), HostEdits{Hostname: "h", Overrides: "{}"})
@@ -98,5 +98,5 @@ func TestEditBootstrap_notAConfig(t *testing.T) {
 		BootstrapEdits{})
 	require.ErrorContains(t, err, "$.storage.files.0.path: path not absolute")
 	_, err = EditBootstrap([]byte(strings.Repeat("x", 10)), BootstrapEdits{})
-	require.ErrorContains(t, err, "is no JSON")
+	require.ErrorContains(t, err, "is not JSON")
 }

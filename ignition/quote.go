@@ -5,11 +5,12 @@ import (
 	"strings"
 )
 
-// systemd reads a unit's words with shell-like quotes, expands %-specifiers everywhere and
-// $-variables in commands (systemd.service(5) "COMMAND LINES", systemd.unit(5) "SPECIFIERS"). The
-// functions here write words that survive all of it; unquote in discovered.go reads them back.
+// systemd splits values in units into words with shell-like quotes, expands %-specifiers
+// everywhere, and expands $-variables in commands (systemd.service(5) "COMMAND LINES",
+// systemd.unit(5) "SPECIFIERS"). These functions quote words so that systemd reads them unchanged.
+// The function unquote is the inverse.
 
-// unitCommand writes a command line for ExecStart and its like.
+// unitCommand returns a command line for ExecStart and similar settings.
 func unitCommand(args ...string) string {
 	words := make([]string, len(args))
 	for i, a := range args {
@@ -18,7 +19,7 @@ func unitCommand(args ...string) string {
 	return strings.Join(words, " ")
 }
 
-// unitAssignment writes NAME=value for Environment=, where $ has no meaning.
+// unitAssignment returns NAME=value for Environment=, where $ has no special meaning.
 func unitAssignment(assignment string) string { return unitWord(assignment) }
 
 func unitWord(s string) string {
@@ -46,5 +47,5 @@ func unitWord(s string) string {
 	return b.String()
 }
 
-// shellQuote writes one word for a POSIX shell.
+// shellQuote quotes a word for a POSIX shell.
 func shellQuote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }

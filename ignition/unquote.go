@@ -6,10 +6,10 @@ import (
 	"strings"
 )
 
-// unquote splits a unit file's value into words as systemd does: quotes around whole words, C
+// unquote splits a value in a unit file into words, as systemd does: quotes around whole words, C
 // escapes, %% for a percent sign and, in commands, $$ for a dollar sign and the prefixes of the
-// program (systemd.service(5)). Specifiers and variables, whose values only the running machine
-// knows, are errors.
+// program (systemd.service(5)). Other specifiers and variables are errors, because their values are
+// known only on the running machine.
 func unquote(value string, command bool) ([]string, error) {
 	var words []string
 	for rest := strings.TrimLeft(value, " \t\n"); rest != ""; rest = strings.TrimLeft(rest, " \t\n") {
@@ -66,7 +66,7 @@ func unquoteWord(s string, command bool) (word, rest string, err error) {
 	return b.String(), "", nil
 }
 
-// unescape decodes the C escape that s begins with and returns how long it is.
+// unescape decodes the C escape at the start of s and returns its length.
 func unescape(s string) (byte, int, error) {
 	if len(s) < 2 {
 		return 0, 0, fmt.Errorf("a backslash ends the line")

@@ -105,7 +105,9 @@ func (b *Base) fileImage(segment string, paths ...string) (*Image, error) {
 
 // networkArguments are the kernel arguments of the Assisted Installer for network boot
 // (openshift/assisted-service, iPXE script). The last one is for the installed system.
-const networkArguments = `random.trust_cpu=on rd.luks.options=discard ignition.firstboot ignition.platform.id=metal console=tty1 console=ttyS1,115200n8 coreos.inst.persistent-kargs="console=tty1 console=ttyS1,115200n8"`
+const networkArguments = "random.trust_cpu=on rd.luks.options=discard ignition.firstboot " +
+	"ignition.platform.id=metal console=tty1 console=ttyS1,115200n8 " +
+	`coreos.inst.persistent-kargs="console=tty1 console=ttyS1,115200n8"`
 
 // NetworkBoot describes from where a machine loads its live system.
 type NetworkBoot struct {

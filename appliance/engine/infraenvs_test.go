@@ -377,12 +377,12 @@ func TestAnInfraEnvIsRefusedForWhatIsWrongWithIt(t *testing.T) {
 		}, `Static network: host 0: interfaces[0].ipv4.address[0].ip (line 3) is "192.0.2.300"`, false},
 		"a network of nobody": {func(p *models.InfraEnvCreateParams) {
 			p.StaticNetworkConfig = []*models.HostStaticNetworkConfig{nil, {NetworkYaml: "{}", MacInterfaceMap: card}}
-		}, "host 0: no network card is named by its MAC address", false},
+		}, "host 0: no NIC has a MAC address", false},
 		"a virtual switch in a minimal image": {func(p *models.InfraEnvCreateParams) {
 			p.ImageType = models.ImageTypeMinimalIso
 			p.StaticNetworkConfig = []*models.HostStaticNetworkConfig{
 				{NetworkYaml: "interfaces:\n- name: eth0\n- name: br0\n  type: ovs-bridge", MacInterfaceMap: card}}
-		}, "host 0: interfaces[1].type (line 4) is \"ovs-bridge\", which can't be said in NetworkManager's keyfiles, " +
+		}, "host 0: interfaces[1].type (line 4) is \"ovs-bridge\", which is not supported by NetworkManager's keyfiles, " +
 			"which are all that a minimal image has", false},
 	} {
 		t.Run(name, func(t *testing.T) {

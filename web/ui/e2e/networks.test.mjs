@@ -93,7 +93,7 @@ describe('a person whose hosts have no DHCP', { timeout: 4 * minute }, () => {
     const yaml = field('nmstate YAML');
     const text = await yaml.inputValue();
     await yaml.fill(text.replace('  state: up\n', '  state: up\n  mut: 9000\n'));
-    await page.getByTestId('network-fault').filter({ hasText: 'interfaces[0].mut (line 5) is nothing that nmstate knows; mtu may be meant.' }).waitFor();
+    await page.getByTestId('network-fault').filter({ hasText: 'interfaces[0].mut (line 5) is not a field of nmstate: use mtu instead.' }).waitFor();
     await yaml.fill(`${text}hostname:\n  config: pier-0.site.test\n`);
     await page.getByTestId('networks-way').filter({ hasText: 'OpenShift 4.18 and the full image' }).waitFor();
     await page.getByTestId('networks-way').filter({ hasText: 'host 0: hostname (line' }).waitFor();
