@@ -111,7 +111,7 @@ lint-ui: $(UI)/node_modules/.package-lock.json
 
 docs:
 	CGO_ENABLED=0 go test ./appliance/engine/lifecycle -count 1 -run '^TestLifecyclePage$$' -update
-	CGO_ENABLED=0 go test ./appliance/engine/operator -count 1 -run '^TestTheOperatorsPageIsUpToDate$$' -update
+	CGO_ENABLED=0 go test ./appliance/engine/operator -count 1 -run '^TestOperatorsPage$$' -update
 	CGO_ENABLED=0 go test ./appliance/engine/validation -count 1 -run '^TestWhatEachCheckSays$$' -update
 	CGO_ENABLED=0 go test ./appliance/engine/steps -count 1 -run '^TestTheStepsPageIsUpToDate$$' -update
 

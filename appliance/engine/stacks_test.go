@@ -28,7 +28,7 @@ import (
 	"landfall/ignition"
 )
 
-// withNetworks gives a cluster networks of both families, or of IPv6 alone.
+// withNetworks returns a cluster with networks of both families, or of IPv6 only.
 func withNetworks(params models.ClusterCreateParams, both, managed bool) models.ClusterCreateParams {
 	params.ClusterNetworks = []*models.ClusterNetwork{{Cidr: "fd01::/48", HostPrefix: 64}}
 	params.ServiceNetworks = []*models.ServiceNetwork{{Cidr: "fd02::/112"}}
@@ -51,7 +51,7 @@ func withNetworks(params models.ClusterCreateParams, both, managed bool) models.
 	return params
 }
 
-// stacks are topologies on other address families than IPv4.
+// stacks returns topologies with other address families than IPv4.
 func stacks() []topology {
 	count := conv.Pointer[int64]
 	return []topology{
@@ -82,7 +82,7 @@ func stacks() []topology {
 	}
 }
 
-// onlyIPv6 takes a host's IPv4 away.
+// onlyIPv6 removes the IPv4 addresses of a host.
 func onlyIPv6(found *models.Inventory) {
 	nic := found.Interfaces[0]
 	nic.IPV6Addresses = []string{strings.Replace(strings.Replace(nic.IPV4Addresses[0], "192.168.10.", "fd00:10::", 1),
@@ -93,7 +93,7 @@ func onlyIPv6(found *models.Inventory) {
 
 var updateGolden = flag.Bool("update", false, "write the golden files of testdata anew")
 
-// requireGolden holds a text against a file of testdata, or writes it there.
+// requireGolden compares a text with a file of testdata, or writes the file with -update.
 func requireGolden(t *testing.T, folder, name, got string) {
 	t.Helper()
 	path := filepath.Join("testdata", folder, name)
@@ -106,9 +106,8 @@ func requireGolden(t *testing.T, folder, name, got string) {
 	require.Equal(t, string(want), got)
 }
 
-// requireGeneratedFiles holds what a cluster's installation gets beside its install-config against
-// testdata/manifests and testdata/ignition: the manifests of the appliance, and its edits of what
-// openshift-install generates.
+// requireGeneratedFiles compares the manifests of the appliance with testdata/manifests, and the
+// edited ignition configs with testdata/ignition.
 func (b *bench) requireGeneratedFiles(t *testing.T, kind topology, cluster string) {
 	in, err := b.installation(cluster)
 	require.NoError(t, err)
@@ -141,9 +140,9 @@ func (b *bench) requireGeneratedFiles(t *testing.T, kind topology, cluster strin
 	requireGolden(t, "ignition", kind.name+".txt", text.String())
 }
 
-// generatedBy is what openshift-install generates, as far as the appliance edits it: the pointers
-// of the roles, and in the bootstrap config a BareMetalHost for each host, a connection of
-// NetworkManager and a greeting that is appended to.
+// generatedBy returns the files of openshift-install that the appliance edits: the pointer configs
+// of the roles, and a bootstrap config with a BareMetalHost for each host, a NetworkManager
+// connection and an appended /etc/motd.
 func generatedBy(t *testing.T, in *installconfig.Installation) *release.Generated {
 	t.Helper()
 	url := func(text string) *string { return conv.Pointer(dataurl.EncodeBytes([]byte(text))) }
@@ -183,7 +182,7 @@ func generatedBy(t *testing.T, in *installconfig.Installation) *release.Generate
 
 var identifier = regexp.MustCompile(`0{8}-0000-4000-8000-0{11}`)
 
-// describeIgnition writes a config so that people can read it.
+// describeIgnition writes a config in a readable form.
 func describeIgnition(t *testing.T, out *strings.Builder, name string, config types.Config) {
 	t.Helper()
 	fmt.Fprintf(out, "# %s (ignition %s)\n", identifier.ReplaceAllString(name, "HOST"), config.Ignition.Version)
@@ -212,10 +211,9 @@ func describeIgnition(t *testing.T, out *strings.Builder, name string, config ty
 	}
 }
 
-// TestEachGeneratedLineIsExplained holds that docs/generated.md has a row for each field of the
-// golden install-configs, each manifest and each file that is edited, and no row of something that
-// is in none.
-func TestEachGeneratedLineIsExplained(t *testing.T) {
+// TestGeneratedPage_eachLineIsExplained checks that docs/generated.md has a row for each field of
+// the golden install-configs, each manifest and each edited file, and no row beyond these.
+func TestGeneratedPage_eachLineIsExplained(t *testing.T) {
 	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "generated.md"))
 	require.NoError(t, err)
 	used := map[string]bool{}
@@ -255,7 +253,7 @@ func TestEachGeneratedLineIsExplained(t *testing.T) {
 	}
 }
 
-// leaves are the paths of the single values of an install-config, without places in lists.
+// leaves returns the paths of the single values of an install-config, without places in lists.
 func leaves(at string, value any) []string {
 	var found []string
 	switch value := value.(type) {

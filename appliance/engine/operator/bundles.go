@@ -6,25 +6,25 @@ import (
 	"github.com/openshift/assisted-service/models"
 )
 
-// Bundle is a set of operators that are chosen together.
+// Bundle is a set of operators that are selected together.
 type Bundle struct {
 	models.Bundle
-	Optional []string `json:"optional_operators"` // may be chosen with them; newer than the model of the API
+	Optional []string `json:"optional_operators"` // may be added; the API's models lack this field
 }
 
 // membership is an operator's place in a bundle.
 type membership struct {
 	ID         string `yaml:"id"`
-	SingleNode string `yaml:"single_node"` // "on": only of a single node; "off": only of several
+	SingleNode string `yaml:"single_node"` // "on": with a single node only; "off": with several only
 	Optional   bool   `yaml:"optional"`
 }
 
-func (m membership) holds(singleNode bool) bool {
+// applies reports whether the operator belongs to the bundle on this topology.
+func (m membership) applies(singleNode bool) bool {
 	return m.SingleNode == "" || (m.SingleNode == "on") == singleNode
 }
 
-// Bundles returns the sets of operators that there are, each with its operators' names in
-// alphabetical order.
+// Bundles returns all bundles, each with the names of its operators in alphabetical order.
 func Bundles(singleNode bool) []Bundle {
 	bundles := []Bundle{
 		{Bundle: models.Bundle{ID: "virtualization", Title: "Virtualization",
@@ -38,7 +38,7 @@ func Bundles(singleNode bool) []Bundle {
 		for _, o := range All() {
 			for _, m := range o.Bundles {
 				switch {
-				case m.ID != b.ID || !m.holds(singleNode):
+				case m.ID != b.ID || !m.applies(singleNode):
 				case m.Optional:
 					b.Optional = append(b.Optional, o.Name)
 				default:

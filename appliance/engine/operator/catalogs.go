@@ -11,17 +11,16 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Source is a catalog that a cluster is given as a CatalogSource, as oc-mirror writes them for the
-// catalogs that it copied.
+// Source is a CatalogSource, such as oc-mirror writes for each catalog that it copies.
 type Source struct {
 	Name  string `json:"name"`
 	Image string `json:"image,omitempty"`
-	// Document is the object itself as YAML.
+	// Document is the object as YAML.
 	Document []byte `json:"-"`
 }
 
-// Sources finds the CatalogSource objects in YAML or JSON documents. What else is in them, and what
-// can't be read, is skipped.
+// Sources returns the CatalogSource objects in YAML or JSON documents. Other objects and invalid
+// documents are skipped.
 func Sources(documents ...[]byte) []Source {
 	var found []Source
 	for _, text := range documents {
@@ -65,19 +64,19 @@ func sourcesIn(node *yaml.Node) []Source {
 	return []Source{{Name: o.Metadata.Name, Image: o.Spec.Image, Document: text}}
 }
 
-// indexes are the repositories of the images of OpenShift's own catalogs.
+// indexes maps OpenShift's own catalogs to the repositories of their images.
 var indexes = map[string]string{
 	"redhat-operators":    "registry.redhat.io/redhat/redhat-operator-index",
 	"certified-operators": "registry.redhat.io/redhat/certified-operator-index",
 	"community-operators": "registry.redhat.io/redhat/community-operator-index",
 }
 
-// Index is the last part of the repository of one of OpenShift's own catalogs, such as
+// Index returns the last part of the repository of one of OpenShift's own catalogs, such as
 // redhat-operator-index.
 func Index(catalog string) string { return path.Base(indexes[catalog]) }
 
-// IndexImage is the image of one of OpenShift's own catalogs in an OpenShift version, which nodes
-// pull by this tag.
+// IndexImage returns the image of one of OpenShift's own catalogs in an OpenShift version. Nodes
+// pull it by this tag.
 func IndexImage(catalog, version string) string {
 	parts := strings.SplitN(version, ".", 3)
 	if len(parts) < 2 {
@@ -87,8 +86,8 @@ func IndexImage(catalog, version string) string {
 	return indexes[catalog] + ":v" + parts[0] + "." + minor
 }
 
-// Fits tells whether a source may stand for a catalog of an OpenShift version: its image's tag does
-// not say that it is for another one.
+// Fits reports whether a source may replace a catalog of an OpenShift version. It does not if the
+// tag of its image names another version.
 func (s Source) Fits(version string) bool {
 	at := strings.LastIndex(s.Image, ":v")
 	if at < 0 || strings.Contains(s.Image, "@") || strings.Contains(s.Image[at:], "/") {
@@ -98,8 +97,8 @@ func (s Source) Fits(version string) bool {
 	return strings.Count(s.Image[at:], ".") != 1 || s.Image[at+1:] == own
 }
 
-// Pick finds the source that stands for one of OpenShift's own catalogs: the one of its name, or
-// the one whose image is in a repository of the name of the catalog's.
+// Pick returns the source that replaces one of OpenShift's own catalogs: the one with its name,
+// else the one whose repository has the same last part.
 func Pick(catalog string, sources []Source) (Source, bool) {
 	at := slices.IndexFunc(sources, func(s Source) bool { return s.Name == catalog })
 	if at < 0 {
@@ -111,7 +110,7 @@ func Pick(catalog string, sources []Source) (Source, bool) {
 	return sources[at], true
 }
 
-// repository is the last part of the name of an image's repository.
+// repository returns the last part of an image's repository.
 func repository(image string) string {
 	name, _, _ := strings.Cut(path.Base(image), "@")
 	name, _, _ = strings.Cut(name, ":")

@@ -6,15 +6,14 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// with is another package of the same catalog that an operator's package needs, from an OpenShift
-// version on.
+// with is another package of the same catalog that an operator needs, since an OpenShift version.
 type with struct {
 	Package string `yaml:"package"`
 	Since   string `yaml:"since"`
 }
 
-// Packages are the packages that an operator needs of its catalog in an OpenShift version, its own
-// first.
+// Packages returns the packages of the catalog that the operator needs in an OpenShift version, its
+// own first.
 func (o *Operator) Packages(version string) []string {
 	packages := []string{o.SubscriptionFor(version).Package}
 	for _, w := range o.With {
@@ -50,8 +49,8 @@ type (
 	}
 )
 
-// ImageSet is what oc-mirror (its second version) is to be given so that it copies operators for an
-// OpenShift version, as YAML. What they depend on is not added: see [Resolve].
+// ImageSet returns the ImageSetConfiguration (YAML) by which oc-mirror v2 copies operators for an
+// OpenShift version. Dependencies are not added; see [Resolve].
 func ImageSet(names []string, version string) ([]byte, error) {
 	set := imageSet{Kind: "ImageSetConfiguration", APIVersion: "mirror.openshift.io/v2alpha1"}
 	set.Mirror.Operators = []imageSetCatalog{}

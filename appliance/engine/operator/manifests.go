@@ -15,60 +15,60 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Cluster is what of a cluster the manifests of its operators depend on.
+// Cluster holds the properties of a cluster that the manifests of its operators depend on.
 type Cluster struct {
-	Version    string // OpenShift's
+	Version    string // of OpenShift
 	SingleNode bool
-	Operators  []string // all that it gets, dependencies too
-	// Compact tells that the control plane runs the storage, Disks how many disks of storage there
-	// are in all.
+	Operators  []string // with their dependencies
+	// Compact is true if the control plane runs the storage. Disks is the number of all storage
+	// disks.
 	Compact bool
 	Disks   int
 	// ControllerImage has the oc command that setup jobs run.
 	ControllerImage string
-	// Catalogs are the names of the CatalogSources that stand for OpenShift's own catalogs; one
-	// that is not named stands for itself.
+	// Catalogs maps OpenShift's own catalogs to the CatalogSources that replace them. Catalogs that
+	// it lacks are used themselves.
 	Catalogs map[string]string
 }
 
-// Manifests are what the operators of a cluster are brought in by.
+// Manifests holds the manifests that install the operators of a cluster.
 type Manifests struct {
-	// Install is given to openshift-install, by file name.
+	// Install holds the manifests for openshift-install by file name.
 	Install map[string][]byte
-	// Controller is the file that the cluster's controller downloads when the operators are there,
-	// and applies: custom resources, each with the operator that it waits for.
+	// Controller is a file that the controller in the cluster downloads and applies when the
+	// operators are available. It holds custom resources, each with the operator it waits for.
 	Controller []byte
 }
 
-// ControllerFile is the name under which the controller downloads [Manifests.Controller].
+// ControllerFile is the file name under which the controller downloads [Manifests.Controller].
 const ControllerFile = "custom_manifests.json"
 
-// controllerManifest is an entry of [ControllerFile]: YAML documents as base64, applied when the
-// operator is there.
+// controllerManifest is an entry of [ControllerFile]: YAML documents in base64 that are applied
+// when the operator is available.
 type controllerManifest struct {
 	Name    string
 	Content string
 }
 
-// view is what a template sees.
+// view is the data of a template.
 type view struct {
 	Cluster
 	Name, Namespace string
 }
 
-// AtLeast tells whether the cluster's OpenShift is of a version or later.
+// AtLeast reports whether the cluster's OpenShift version is at least version.
 func (c Cluster) AtLeast(version string) bool { return atLeast(c.Version, version) }
 
-// Has tells whether the cluster gets an operator.
+// Has reports whether the cluster gets an operator.
 func (c Cluster) Has(name string) bool { return slices.Contains(c.Operators, name) }
 
-// HostPath tells whether virtual machines of a single node are kept in directories, as before there
-// was LVM Storage for it.
+// HostPath reports whether virtual machines of a single node are stored in host directories. These
+// are versions that lack LVM Storage.
 func (c Cluster) HostPath() bool {
 	return c.SingleNode && c.AtLeast("4.10") && !c.AtLeast("4.12")
 }
 
-// Mesh is the state of what OpenShift AI needs a service mesh for.
+// Mesh returns the management state of the components of OpenShift AI that need a service mesh.
 func (c Cluster) Mesh() string {
 	if c.SingleNode {
 		return "Removed"
@@ -76,8 +76,7 @@ func (c Cluster) Mesh() string {
 	return "Managed"
 }
 
-// StorageOperator is the operator that keeps volumes, "" when there is none; StorageClass is the
-// class that volumes get by it.
+// StorageOperator returns the operator that provides volumes, or "" if there is none.
 func (c Cluster) StorageOperator() string {
 	for _, name := range []string{"odf", "lvm"} {
 		if c.Has(name) {
@@ -87,18 +86,18 @@ func (c Cluster) StorageOperator() string {
 	return ""
 }
 
-// StorageClass is the class of the volumes that the storage operator keeps, "" when there is none.
+// StorageClass returns the class of the storage operator's volumes, or "" if there is none.
 func (c Cluster) StorageClass() string {
 	return map[string]string{"odf": "ocs-storagecluster-cephfs", "lvm": "lvms-vg1"}[c.StorageOperator()]
 }
 
-// templates are the manifests besides those that the table makes: NAME.install.yaml for
+// templates returns the manifests beyond those made of the table: NAME.install.yaml for
 // openshift-install, NAME.yaml for the controller.
 var templates = sync.OnceValues(func() (*template.Template, error) {
 	return template.New("").Funcs(template.FuncMap{"dict": dict}).ParseFS(files, "manifests/*.yaml")
 })
 
-// dict makes a map of names and values by turns.
+// dict returns a map of alternating names and values.
 func dict(pairs ...any) (map[string]any, error) {
 	values := make(map[string]any)
 	for i := 0; i+1 < len(pairs); i += 2 {
@@ -138,7 +137,7 @@ func (c Cluster) Manifests() (*Manifests, error) {
 		}
 	}
 	if c.Has("mce") && c.StorageOperator() != "" {
-		// It waits for the storage, so it goes under the storage operator's name.
+		// The resource waits for the storage, so it has the storage operator's name.
 		if err := add(c.StorageOperator(), "mce-on-storage.yaml", view{Cluster: c}); err != nil {
 			return nil, err
 		}
@@ -154,7 +153,7 @@ func (c Cluster) Manifests() (*Manifests, error) {
 	return all, err
 }
 
-// addInstall adds what openshift-install is given of one operator.
+// addInstall adds the manifests for openshift-install of one operator.
 func (c Cluster) addInstall(to map[string][]byte, o *Operator, v view) error {
 	objects := map[string]object{"subscription": o.subscription(c)}
 	if !o.Namespace.Shared {
@@ -189,8 +188,8 @@ func (c Cluster) addInstall(to map[string][]byte, o *Operator, v view) error {
 
 func fileName(operator, part string) string { return "50_openshift-" + operator + "_" + part + ".yaml" }
 
-// render executes a template and returns its YAML documents, those that are empty left out. There
-// is none when there is no such template.
+// render executes a template and returns its YAML documents that are not empty. A template that
+// does not exist has no documents.
 func render(name string, v view) ([][]byte, error) {
 	all, err := templates()
 	if err != nil {
@@ -271,8 +270,9 @@ func (o *Operator) subscription(c Cluster) object {
 		Metadata: metadata{Name: s.Name, Namespace: o.Namespace.Name}, Spec: spec}
 }
 
-// configMap holds the same as [ControllerFile] for a controller that can't reach the appliance:
-// each document under a name of its own, and for each operator which are its.
+// configMap returns the content of [ControllerFile] as a ConfigMap, for a controller that cannot
+// reach the appliance. Each document has a key of its own, and each operator a list of its
+// documents.
 func (c Cluster) configMap(applied []controllerManifest) ([]byte, error) {
 	data := make(map[string]string)
 	names := make(map[string][]string)

@@ -1,7 +1,7 @@
-// Package operator knows the optional operators that a cluster can be installed with: what each
-// depends on, what it needs of hosts, which manifests bring it in, and from which catalog of the
-// site's mirror. The knowledge is one table (catalogue.yaml) and the custom resources beside it
-// (manifests/); everything that is made of them is pure.
+// Package operator describes the optional operators that a cluster can be installed with: their
+// dependencies, their hardware requirements, the manifests that install them, and the catalog they
+// come from. The data is one table (catalogue.yaml) and the custom resources in manifests/. The
+// functions of the package are pure.
 package operator
 
 import (
@@ -20,18 +20,18 @@ import (
 
 // Operator is one row of the table.
 type Operator struct {
-	Name    string                       `yaml:"name"`  // as the API calls it
-	Title   string                       `yaml:"title"` // as people do
+	Name    string                       `yaml:"name"`  // in the API
+	Title   string                       `yaml:"title"` // in texts for users
 	Feature models.FeatureSupportLevelID `yaml:"feature"`
-	// Validation is the operator's name in the ids of validations; as a rule its name.
+	// Validation is the operator's name in the ids of validations. The default is its name.
 	Validation string `yaml:"validation"`
-	// Since is the first OpenShift version that has it, SinceOnSeveralNodes the first where it
-	// takes more than one; "" is any.
+	// Since is the first OpenShift version that has the operator, and SinceOnSeveralNodes the first
+	// that has it on more than one node. Empty stands for any version.
 	Since               string `yaml:"since"`
 	SinceOnSeveralNodes string `yaml:"since_on_several_nodes"`
 
-	// Against are operators that it can't be installed with before an OpenShift version. What it
-	// never goes with is said by the support levels of features.
+	// Against lists operators that exclude this one before an OpenShift version. Operators that
+	// always exclude each other are part of the support levels of features.
 	Against []against `yaml:"against"`
 
 	Needs             []string      `yaml:"needs"`
@@ -40,12 +40,11 @@ type Operator struct {
 	Namespace         Namespace     `yaml:"namespace"`
 	Group             *Group        `yaml:"group"`
 	Subscription      Subscription  `yaml:"subscription"`
-	// Images are the repositories that its images are in, as far as is known without the catalog
-	// itself.
+	// Images lists the known repositories of its images. The catalog itself is authoritative.
 	Images []string `yaml:"images"`
-	// AdditionalImages are images outside of its catalog that its custom resources name.
+	// AdditionalImages lists images outside of its catalog that its custom resources use.
 	AdditionalImages []string `yaml:"additional_images"`
-	// With are further packages of its catalog.
+	// With lists further packages of its catalog that it needs.
 	With         []with       `yaml:"with"`
 	Requirements Requirements `yaml:"requirements"`
 
@@ -53,21 +52,21 @@ type Operator struct {
 	Before  *former      `yaml:"before"`
 }
 
-// Namespace is where an operator lives.
+// Namespace is the namespace of an operator.
 type Namespace struct {
 	Name      string `yaml:"name"`
-	Shared    bool   `yaml:"shared"`    // it is there already, or another operator's manifests make it
-	Monitored bool   `yaml:"monitored"` // the cluster's own monitoring looks at it
+	Shared    bool   `yaml:"shared"`    // it exists already, or another operator's manifests create it
+	Monitored bool   `yaml:"monitored"` // the cluster's monitoring scrapes it
 }
 
-// Group is an OperatorGroup: it watches the operator's namespace, or all of them.
+// Group is an OperatorGroup. It watches the operator's namespace, or all namespaces.
 type Group struct {
 	Name string `yaml:"name"`
 	All  bool   `yaml:"all"`
 }
 
-// Subscription says what of which catalog is installed. An empty channel is the catalog's default
-// one.
+// Subscription names the package that is installed and its catalog. An empty channel stands for the
+// default channel of the package.
 type Subscription struct {
 	Name    string `yaml:"name"`
 	Package string `yaml:"package"`
@@ -80,7 +79,7 @@ type against struct {
 	Before string `yaml:"before"`
 }
 
-// former is the subscription of OpenShift versions before one.
+// former is the subscription in OpenShift versions before Version.
 type former struct {
 	Version      string       `yaml:"version"`
 	Subscription Subscription `yaml:"subscription"`
@@ -89,7 +88,7 @@ type former struct {
 //go:embed catalogue.yaml manifests
 var files embed.FS
 
-// table is the catalogue as it is embedded; a test reads it, so that it can't fail to be read.
+// table returns the embedded catalogue. A test parses it, so parsing cannot fail at runtime.
 var table = sync.OnceValues(func() ([]Operator, error) {
 	text, err := files.ReadFile("catalogue.yaml")
 	if err != nil {
@@ -109,15 +108,14 @@ var table = sync.OnceValues(func() ([]Operator, error) {
 	return rows, nil
 })
 
-// All returns every operator in the order in which their checks are shown. The rows are shared and
-// not to be altered.
+// All returns every operator in the order in which their validations are shown. The rows are shared
+// and must not be altered.
 func All() []Operator {
 	rows, _ := table()
 	return rows
 }
 
-// ByName finds an operator by the name that the API calls it by. The former name ocs stands for
-// odf.
+// ByName returns the operator with a name of the API. The former name ocs stands for odf.
 func ByName(name string) (*Operator, bool) {
 	if name == "ocs" {
 		name = "odf"
@@ -130,7 +128,7 @@ func ByName(name string) (*Operator, bool) {
 	return &rows[at], true
 }
 
-// Names lists all operators' names in alphabetical order.
+// Names returns the names of all operators in alphabetical order.
 func Names() []string {
 	var names []string
 	for _, o := range All() {
@@ -140,7 +138,7 @@ func Names() []string {
 	return names
 }
 
-// SubscriptionFor is the operator's subscription in an OpenShift version.
+// SubscriptionFor returns the operator's subscription in an OpenShift version.
 func (o *Operator) SubscriptionFor(version string) Subscription {
 	if o.Before != nil && !atLeast(version, o.Before.Version) {
 		return o.Before.Subscription
@@ -148,8 +146,9 @@ func (o *Operator) SubscriptionFor(version string) Subscription {
 	return o.Subscription
 }
 
-// Unfit tells in a sentence why an OpenShift version does not have the operator; "" when it has.
-func (o *Operator) Unfit(version string, singleNode bool) string {
+// Unavailable returns a sentence that tells why an OpenShift version does not have the operator, or
+// "" if it has.
+func (o *Operator) Unavailable(version string, singleNode bool) string {
 	if o.Since != "" && !atLeast(version, o.Since) {
 		return fmt.Sprintf("%s needs OpenShift %s or later and the cluster gets %s; choose a later version or leave "+
 			"the operator out.", o.Title, o.Since, version)
@@ -161,7 +160,7 @@ func (o *Operator) Unfit(version string, singleNode bool) string {
 	return ""
 }
 
-// dependencies are the operators that an operator does not work without.
+// dependencies returns the operators that the operator needs.
 func (o *Operator) dependencies(singleNode bool) []string {
 	if singleNode {
 		return slices.Concat(o.Needs, o.NeedsOnSingleNode)
@@ -169,17 +168,16 @@ func (o *Operator) dependencies(singleNode bool) []string {
 	return o.Needs
 }
 
-// Dependencies are the operators that an operator does not work without, those of its dependencies
-// not among them.
+// Dependencies returns a copy of the operators that the operator needs directly.
 func (o *Operator) Dependencies(singleNode bool) []string {
 	return append([]string{}, o.dependencies(singleNode)...)
 }
 
-// Resolve adds to the chosen operators all those that they depend on, directly or not, behind them
-// and each once. A name that is no operator's is left out.
-func Resolve(chosen []string, singleNode bool) []string {
+// Resolve returns the selected operators followed by all operators that they depend on, directly or
+// indirectly, each once. Unknown names are left out.
+func Resolve(selected []string, singleNode bool) []string {
 	var all []string
-	for _, name := range chosen {
+	for _, name := range selected {
 		if o, ok := ByName(name); ok && !slices.Contains(all, o.Name) {
 			all = append(all, o.Name)
 		}
@@ -195,16 +193,16 @@ func Resolve(chosen []string, singleNode bool) []string {
 	return all
 }
 
-// Clash tells in a sentence which two of the chosen operators an OpenShift version can't be
-// installed with at once; "" when there are none.
-func Clash(chosen []string, version string) string {
-	for _, name := range chosen {
+// Conflict returns a sentence about two of the selected operators that exclude each other in an
+// OpenShift version, or "" if there are none.
+func Conflict(selected []string, version string) string {
+	for _, name := range selected {
 		o, ok := ByName(name)
 		if !ok {
 			continue
 		}
 		for _, other := range o.Against {
-			if with, _ := ByName(other.Name); slices.Contains(chosen, other.Name) && !atLeast(version, other.Before) {
+			if with, _ := ByName(other.Name); slices.Contains(selected, other.Name) && !atLeast(version, other.Before) {
 				return fmt.Sprintf("%s and %s can be installed together from OpenShift %s on and the cluster gets "+
 					"%s; choose a later version or leave one of them out.", o.Title, with.Title, other.Before, version)
 			}
@@ -213,7 +211,8 @@ func Clash(chosen []string, version string) string {
 	return ""
 }
 
-// atLeast compares two versions by their first two numbers, such as 4.19.3 and 4.19.
+// atLeast reports whether a version such as 4.19.3 is the minor version least, such as 4.19, or
+// later.
 func atLeast(version, least string) bool {
 	var major, minor int
 	if _, err := fmt.Sscanf(least, "%d.%d", &major, &minor); err != nil {

@@ -21,9 +21,9 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-var update = flag.Bool("update", false, "write the golden files anew")
+var update = flag.Bool("update", false, "rewrite the golden files")
 
-func TestTheCatalogueIsWhole(t *testing.T) {
+func TestCatalogue(t *testing.T) {
 	rows, err := table()
 	require.NoError(t, err)
 	_, err = templates()
@@ -51,7 +51,7 @@ func TestTheCatalogueIsWhole(t *testing.T) {
 		}
 		for _, other := range o.Against {
 			_, known := ByName(other.Name)
-			require.True(t, known, "%s is against %s", o.Name, other.Name)
+			require.True(t, known, "%s excludes %s", o.Name, other.Name)
 		}
 		require.NoError(t, o.Requirements.check(), o.Name)
 	}
@@ -59,19 +59,18 @@ func TestTheCatalogueIsWhole(t *testing.T) {
 	require.Equal(t, "odf", ocs.Name)
 }
 
-// What is chosen comes first and in order, everything that something depends on is there, and
-// nothing else is.
-func TestDependenciesAreResolvedTransitively(t *testing.T) {
+// The selected operators come first and in order, followed by all dependencies and nothing else.
+func TestResolve_transitiveDependencies(t *testing.T) {
 	names := Names()
 	random := rand.New(rand.NewPCG(1, 2))
 	for range 2000 {
 		random.Shuffle(len(names), func(i, j int) { names[i], names[j] = names[j], names[i] })
-		chosen, single := slices.Clone(names[:random.IntN(6)]), random.IntN(2) == 0
-		all := Resolve(append(slices.Clone(chosen), "coffee"), single)
-		require.Equal(t, chosen, append([]string{}, all[:len(chosen)]...))
+		selected, single := slices.Clone(names[:random.IntN(6)]), random.IntN(2) == 0
+		all := Resolve(append(slices.Clone(selected), "coffee"), single)
+		require.Equal(t, selected, append([]string{}, all[:len(selected)]...))
 		sorted := slices.Sorted(slices.Values(all))
 		require.Len(t, slices.Compact(sorted), len(all), "each once")
-		reasons := slices.Clone(chosen)
+		reasons := slices.Clone(selected)
 		for _, name := range all {
 			o, ok := ByName(name)
 			require.True(t, ok)
@@ -83,7 +82,7 @@ func TestDependenciesAreResolvedTransitively(t *testing.T) {
 		for _, name := range all {
 			require.Contains(t, reasons, name)
 		}
-		require.ElementsMatch(t, all, Resolve(all, single), "nothing is added twice over")
+		require.ElementsMatch(t, all, Resolve(all, single), "no operator is added twice")
 	}
 	require.Equal(t, []string{"cluster-observability", "openshift-logging", "loki"},
 		Resolve([]string{"cluster-observability"}, false))
@@ -92,20 +91,20 @@ func TestDependenciesAreResolvedTransitively(t *testing.T) {
 	require.Equal(t, []string{"openshift-ai", "lvm"}, Resolve([]string{"openshift-ai"}, true))
 }
 
-func TestAVersionDecidesWhatCanBeInstalled(t *testing.T) {
+func TestOperator_availabilityByVersion(t *testing.T) {
 	lvm, _ := ByName("lvm")
-	require.Contains(t, lvm.Unfit("4.10.3", true), "needs OpenShift 4.11")
-	require.Empty(t, lvm.Unfit("4.11.3", true))
-	require.Contains(t, lvm.Unfit("4.14.9", false), "on several nodes needs OpenShift 4.15")
-	require.Empty(t, lvm.Unfit("4.15.0-rc.1", false))
+	require.Contains(t, lvm.Unavailable("4.10.3", true), "needs OpenShift 4.11")
+	require.Empty(t, lvm.Unavailable("4.11.3", true))
+	require.Contains(t, lvm.Unavailable("4.14.9", false), "on several nodes needs OpenShift 4.15")
+	require.Empty(t, lvm.Unavailable("4.15.0-rc.1", false))
 	require.Equal(t, "odf-lvm-operator", lvm.SubscriptionFor("4.11.4").Package)
 	require.Equal(t, "lvms-operator", lvm.SubscriptionFor("4.12.0").Package)
-	require.Contains(t, Clash([]string{"cnv", "lvm"}, "4.11.4"), "from OpenShift 4.12 on")
-	require.Empty(t, Clash([]string{"cnv", "lvm"}, "4.12.0"))
-	require.Empty(t, Clash([]string{"lvm", "coffee"}, "4.11.4"))
+	require.Contains(t, Conflict([]string{"cnv", "lvm"}, "4.11.4"), "from OpenShift 4.12 on")
+	require.Empty(t, Conflict([]string{"cnv", "lvm"}, "4.12.0"))
+	require.Empty(t, Conflict([]string{"lvm", "coffee"}, "4.11.4"))
 }
 
-func TestRequirementsFollowTheRoleTheVersionAndTheHardware(t *testing.T) {
+func TestRequirements_byRoleVersionAndHardware(t *testing.T) {
 	for _, c := range []struct {
 		operator       string
 		role           models.HostRole
@@ -142,7 +141,7 @@ func TestRequirementsFollowTheRoleTheVersionAndTheHardware(t *testing.T) {
 	require.NotEmpty(t, shown.Requirements.Worker.Qualitative)
 }
 
-func TestASiteOverridesRequirements(t *testing.T) {
+func TestParseOverrides(t *testing.T) {
 	overrides, err := ParseOverrides(
 		[]byte(`{"mce": {"single_node": {"cpu_cores": 6}}, "odf": {"disk_gb": 100, "per_disk": {"ram_mib": 4096}}}`))
 	require.NoError(t, err)
@@ -150,7 +149,7 @@ func TestASiteOverridesRequirements(t *testing.T) {
 	odf, _ := ByName("odf")
 	lvm, _ := ByName("lvm")
 	require.Equal(t, Amounts{6, 32 * 1024}, *overrides.For(mce).SingleNode)
-	require.EqualValues(t, 8, mce.Requirements.SingleNode.CPUCores, "the catalogue stays as it is")
+	require.EqualValues(t, 8, mce.Requirements.SingleNode.CPUCores, "the catalogue is not altered")
 	require.EqualValues(t, 100, overrides.For(odf).DiskGB)
 	require.Equal(t, Amounts{2, 4096}, overrides.For(odf).PerDisk)
 	require.Equal(t, lvm.Requirements, overrides.For(lvm))
@@ -175,7 +174,7 @@ func TestASiteOverridesRequirements(t *testing.T) {
 	}
 }
 
-// kinds are the kinds of YAML documents; each must be an object that oc can apply.
+// kinds returns the kinds of YAML documents and checks that oc can apply each of them.
 func kinds(t *testing.T, text []byte) []string {
 	t.Helper()
 	var found []string
@@ -197,7 +196,7 @@ func kinds(t *testing.T, text []byte) []string {
 	}
 }
 
-func TestEachOperatorHasTheManifestsThatBringItIn(t *testing.T) {
+func TestManifests_kindsForEachOperator(t *testing.T) {
 	custom := map[string][]string{
 		"lso": {"LocalVolumeSet"}, "odf": {"StorageCluster"}, "lvm": {"LVMCluster"}, "mce": {"MultiClusterEngine"},
 		"mtv": {"ForkliftController"},
@@ -257,9 +256,8 @@ func appliedKinds(t *testing.T, controller []byte) map[string][]string {
 	return found
 }
 
-// The golden files hold all that clusters of some kinds get. Write them anew with -update and look
-// at the difference.
-func TestManifestsAreTheGoldenOnes(t *testing.T) {
+// The golden files hold all manifests for some kinds of clusters. The flag -update rewrites them.
+func TestManifests_golden(t *testing.T) {
 	several := slices.DeleteFunc(Names(), func(name string) bool { return name == "lvm" })
 	for name, cluster := range map[string]Cluster{
 		"several-nodes-4.20": {Version: "4.20.4", Operators: several, Compact: true, Disks: 3},
@@ -277,7 +275,7 @@ func TestManifestsAreTheGoldenOnes(t *testing.T) {
 			require.NoError(t, err)
 			var text strings.Builder
 			for _, file := range slices.Sorted(maps.Keys(made.Install)) {
-				if file != "olm_operator_manifests.yaml" { // what the controller applies in another form; see below
+				if file != "olm_operator_manifests.yaml" { // the same as the controller's file, see below
 					fmt.Fprintf(&text, "# openshift/%s\n%s", file, made.Install[file])
 				}
 			}
@@ -299,9 +297,9 @@ func TestManifestsAreTheGoldenOnes(t *testing.T) {
 	}
 }
 
-// The ConfigMap is for controllers that can't reach the appliance; it holds what the file for the
-// others does.
-func TestTheConfigMapHoldsWhatTheControllersFileHolds(t *testing.T) {
+// The ConfigMap for controllers that cannot reach the appliance has the content of the file for the
+// others.
+func TestManifests_configMapEqualsControllerFile(t *testing.T) {
 	made, err := Cluster{Version: "4.11.9", SingleNode: true, Operators: []string{"lvm", "mce",
 		"pipelines"}}.Manifests()
 	require.NoError(t, err)
@@ -338,7 +336,7 @@ func TestTheConfigMapHoldsWhatTheControllersFileHolds(t *testing.T) {
 		"the engine's volumes wait for the storage")
 }
 
-func TestTheCatalogOfTheMirrorIsFound(t *testing.T) {
+func TestSources_pickForACatalog(t *testing.T) {
 	sources := Sources([]byte(`apiVersion: operators.coreos.com/v1alpha1
 kind: CatalogSource
 metadata: {name: cs-redhat-operator-index-v4-19}
@@ -369,7 +367,7 @@ metadata: {name: idms}
 		IndexImage("certified-operators", "4.20-rc.1"))
 }
 
-func TestTheImageSetCopiesWhatTheOperatorsNeed(t *testing.T) {
+func TestImageSet(t *testing.T) {
 	text, err := ImageSet(Resolve([]string{"odf", "cnv", "amd-gpu", "coffee"}, false), "4.17.3")
 	require.NoError(t, err)
 	var set imageSet
@@ -385,7 +383,7 @@ func TestTheImageSetCopiesWhatTheOperatorsNeed(t *testing.T) {
 	require.Len(t, set.Mirror.Images, 2)
 }
 
-func TestBundlesHaveTheOperatorsOfTheirTopology(t *testing.T) {
+func TestBundles_byTopology(t *testing.T) {
 	several, single := Bundles(false), Bundles(true)
 	require.Equal(t, []string{"authorino", "odf", "openshift-ai", "pipelines", "serverless", "servicemesh"},
 		several[1].Operators)

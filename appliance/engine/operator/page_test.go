@@ -11,40 +11,48 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// pageIntroduction is what docs/operators.md says before its tables.
+// pageIntroduction is the text of docs/operators.md before its tables.
 const pageIntroduction = `# Operators
 
 Generated from ` + "`appliance/engine/operator/catalogue.yaml`" + ` by ` + "`make docs`" + `; do not edit.
 
-A cluster is created or changed with ` + "`olm_operators`" + ` (in the page: the step Operators). It gets those operators and all that they
-depend on. openshift-install is given the Namespace, OperatorGroup and Subscription of each; when the operators are there, the
-controller in the cluster applies their custom resources, which it downloads as ` + "`custom_manifests.json`" + `. A manifest of the same
-name that a person adds to the cluster goes over the appliance's own: ` + "`GET …/manifests?include_system_generated=true`" + ` lists the names.
-An operator that fails leaves the cluster installed but degraded; the cluster's status says which.
+The field ` + "`olm_operators`" + ` of a cluster (the step Operators of the page) selects operators. The
+appliance adds the operators that they depend on. openshift-install gets the Namespace,
+OperatorGroup and Subscription of each operator. When the operators are available, the controller in
+the cluster applies their custom resources, which it downloads as ` + "`custom_manifests.json`" + `. A
+user's manifest replaces the appliance's manifest of the same name;
+` + "`GET …/manifests?include_system_generated=true`" + ` lists the names. If an operator fails, the cluster
+is installed but degraded, and its status names the operator.
 
-## What the mirror must hold
+## Required content of the mirror
 
-Operators come from catalogs, and a catalog is an image. On a site whose mirror rules do not lead to a catalog, the check of each
-operator fails and says so. A catalog is there when
+Operators come from catalogs, and a catalog is an image. If the mirror rules of a site do not map
+the catalog of an operator, the operator's validation fails with the reason. A catalog is
+available in these cases:
 
-1. the cluster's own manifests have a CatalogSource for it (oc-mirror writes ` + "`cs-….yaml`" + `), or
-2. one came with the mirror rules (` + "`mirror.idms_files`" + ` may be oc-mirror's folder, or it was imported), for the cluster's OpenShift version, or
-3. a mirror rule leads the catalog's own image by its tag to a mirror.
+1. The cluster's own manifests have a CatalogSource for it. oc-mirror writes ` + "`cs-….yaml`" + `.
+2. A CatalogSource for the cluster's OpenShift version came with the mirror rules.
+   ` + "`mirror.idms_files`" + ` may name oc-mirror's directory, or the rules were imported.
+3. A mirror rule maps the catalog's own image to a mirror by its tag.
 
-In the first two cases the subscriptions name that CatalogSource, it is added to the cluster, and those of OpenShift's own catalogs
-that the cluster does not use are switched off, because one that can't be reached keeps every operator from being installed.
+In the first two cases the subscriptions use this CatalogSource, and it is added to the cluster.
+OpenShift's own catalogs that the cluster does not use are disabled, because one unreachable catalog
+blocks the installation of every operator.
 
-What each operator needs, and which rule leads there, is told by
+These requests show the images that each operator needs, and the rules that map them:
 
     GET /api/landfall/v1/operators?openshift_version=4.20
     GET /api/landfall/v1/clusters/<id>/operators
-    GET /api/landfall/v1/clusters/<id>/operators/imageset-config.yaml    for oc-mirror: copies what the cluster's operators need
+    GET /api/landfall/v1/clusters/<id>/operators/imageset-config.yaml
     POST /api/landfall/v1/clusters/<id>/operators/check
 
-The last one reads the catalogs through the mirror, finds the newest bundle of each operator's channel, and asks the mirror for every
-image that it names: what is missing is said before the installation.
+The third one is the configuration by which oc-mirror copies the operators of the cluster. The last
+one reads the catalogs through the mirror, finds the newest bundle of each operator's channel, and
+requests every image of the bundle from the mirror. It reports missing images before the
+installation.
 
-The catalogs themselves decide which images a package has; the repositories below are what is known without reading them.
+The catalogs determine the images of a package. The repositories below are those that are known
+without reading a catalog.
 `
 
 func operatorsPage() string {
@@ -72,11 +80,11 @@ func operatorsPage() string {
 		line("| %s<br>`%s` | %s | %s | %s | %s |", o.Title, o.Name, list(needs), list(packages), o.Subscription.Catalog,
 			list(slices.Concat(o.Images, o.AdditionalImages)))
 	}
-	line("\nNo channel is the catalog's default one. A version behind a package is the first of OpenShift whose " +
-		"catalog has it.")
-	line("\n## What they need of hosts\n")
-	line("On top of OpenShift's own minimums: CPU cores and MiB of memory. A site overrides them with " +
-		"`validations.operator_requirements`.\n")
+	line("\nA package without a channel uses its default channel. A version after a package is the first\n" +
+		"OpenShift version whose catalog has the package.")
+	line("\n## Hardware requirements\n")
+	line("The figures are CPU cores and MiB of memory on top of OpenShift's own minimums.\n" +
+		"`validations.operator_requirements` overrides them.\n")
 	line("| operator | control plane | worker | single node | also |\n|---|---|---|---|---|")
 	amounts := func(a Amounts) string {
 		if a == (Amounts{}) {
@@ -107,8 +115,8 @@ func operatorsPage() string {
 	return b.String()
 }
 
-// The page fails to be what the table says when that has changed; `make docs` writes it.
-func TestTheOperatorsPageIsUpToDate(t *testing.T) {
+// TestOperatorsPage fails if docs/operators.md is not that of the table. `make docs` writes it.
+func TestOperatorsPage(t *testing.T) {
 	path := filepath.Join("..", "..", "..", "docs", "operators.md")
 	if *update {
 		require.NoError(t, os.WriteFile(path, []byte(operatorsPage()), 0o644))

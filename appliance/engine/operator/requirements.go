@@ -12,36 +12,37 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Requirements are what an operator needs of hosts, on top of OpenShift's own minimums.
+// Requirements holds an operator's hardware requirements, on top of OpenShift's own minimums.
 type Requirements struct {
-	// On says which hosts run it: workloads, storage, workers, or "" for all but arbiters.
+	// On selects the hosts that run the operator: workloads, storage, workers, or "" for all but
+	// arbiters.
 	On     string  `yaml:"on,omitempty"`
 	Master Amounts `yaml:"master,omitempty"`
 	Worker Amounts `yaml:"worker,omitempty"`
-	// SingleNode takes the place of Master on a single node; nil is the same.
+	// SingleNode replaces Master on a single node. Nil stands for Master.
 	SingleNode *Amounts `yaml:"single_node,omitempty"`
-	// From replaces the memory from an OpenShift version on.
+	// From replaces the memory since an OpenShift version.
 	From []from `yaml:"from,omitempty"`
 
 	PerDisk   Amounts  `yaml:"per_disk,omitempty"`   // for each disk of storage
 	PerDevice Amounts  `yaml:"per_device,omitempty"` // for each of the devices below
 	GPUs      []string `yaml:"gpus,omitempty"`       // "vendor:device", in hexadecimal
 	NICs      []string `yaml:"nics,omitempty"`
-	Vendors   []string `yaml:"vendors,omitempty"` // of the GPUs of which the cluster needs at least one
+	Vendors   []string `yaml:"vendors,omitempty"` // of GPUs; the cluster needs at least one of them
 
-	DiskGB int64    `yaml:"disk_gb,omitempty"` // how large a disk of storage is at least, in GB (10^9 bytes)
-	Hosts  int      `yaml:"hosts,omitempty"`   // how many hosts it needs
+	DiskGB int64    `yaml:"disk_gb,omitempty"` // the minimal size of a storage disk, in GB (10^9 bytes)
+	Hosts  int      `yaml:"hosts,omitempty"`   // the minimal number of hosts
 	Says   []string `yaml:"says,omitempty"`    // in words
 }
 
-// The values of [Requirements.On].
+// Values of [Requirements.On].
 const (
 	OnWorkloads = "workloads"
 	OnStorage   = "storage"
 	OnWorkers   = "workers"
 )
 
-// Amounts are CPU cores and MiB of memory.
+// Amounts holds CPU cores and MiB of memory.
 type Amounts struct {
 	CPUCores int64 `yaml:"cpu_cores,omitempty"`
 	RAMMiB   int64 `yaml:"ram_mib,omitempty"`
@@ -60,8 +61,8 @@ func (a Amounts) details() *models.ClusterHostRequirementsDetails {
 	return &models.ClusterHostRequirementsDetails{CPUCores: a.CPUCores, RAMMib: a.RAMMiB}
 }
 
-// Base are the amounts that a role needs in an OpenShift version, without what disks and devices
-// add.
+// Base returns the amounts that a role needs in an OpenShift version, without those of disks and
+// devices.
 func (r Requirements) Base(role models.HostRole, version string, singleNode bool) Amounts {
 	amounts := r.Worker
 	switch {
@@ -80,12 +81,12 @@ func (r Requirements) Base(role models.HostRole, version string, singleNode bool
 	return amounts
 }
 
-// Of are the amounts that a host of a role needs that has so many disks of storage and devices.
+// Of returns the amounts that a host of a role needs, with those of its storage disks and devices.
 func (r Requirements) Of(role models.HostRole, version string, singleNode bool, disks, devices int) Amounts {
 	return r.Base(role, version, singleNode).plus(r.PerDisk, disks).plus(r.PerDevice, devices)
 }
 
-// Preflight renders what an operator needs as GET …/preflight-requirements shows it.
+// Preflight renders an operator's requirements for GET …/preflight-requirements.
 func (o *Operator) Preflight(r Requirements, version string, singleNode bool) *models.OperatorHardwareRequirements {
 	says := func(role models.HostRole) *models.HostTypeHardwareRequirements {
 		return &models.HostTypeHardwareRequirements{
@@ -100,14 +101,13 @@ func (o *Operator) Preflight(r Requirements, version string, singleNode bool) *m
 	}
 }
 
-// Overrides are a site's own requirements of operators, by name. A nil *Overrides says nothing.
+// Overrides holds a site's own requirements of operators by name. A nil *Overrides is empty.
 type Overrides struct {
 	rows map[string]Requirements
 }
 
 // ParseOverrides reads a site's own requirements: YAML or JSON that maps the names of operators to
-// what differs from the catalogue, with the catalogue's fields. An error names the operator and
-// what is wrong with it.
+// the fields of [Requirements] that differ from the catalogue. An error names the operator.
 func ParseOverrides(text []byte) (*Overrides, error) {
 	decoder := yaml.NewDecoder(bytes.NewReader(text))
 	var nodes map[string]yaml.Node
@@ -132,7 +132,7 @@ func ParseOverrides(text []byte) (*Overrides, error) {
 	return &Overrides{rows}, nil
 }
 
-// override lays what a document says over requirements.
+// override returns the requirements with the fields of a document.
 func override(r Requirements, node *yaml.Node) (Requirements, error) {
 	text, err := yaml.Marshal(node)
 	if err != nil {
@@ -172,7 +172,7 @@ func (r Requirements) check() error {
 	return nil
 }
 
-// For are an operator's requirements with what the overrides say of them.
+// For returns an operator's requirements with the overrides.
 func (o *Overrides) For(operator *Operator) Requirements {
 	if o != nil {
 		if row, ok := o.rows[operator.Name]; ok {

@@ -98,7 +98,7 @@ func setSelection(cluster *models.Cluster, names []string, properties map[string
 		all = append(all, m)
 	}
 	cluster.MonitoredOperators = all
-	if why := Clash(Selected(cluster, true), cluster.OpenshiftVersion); why != "" {
+	if why := Conflict(Selected(cluster, true), cluster.OpenshiftVersion); why != "" {
 		return fault.New(fault.Invalid, "%s", why)
 	}
 	return nil

@@ -132,7 +132,7 @@ func (o operatorCheck) onCluster(in ClusterInput) (Status, string) {
 	if AddingHosts(in.Cluster) {
 		return Success, "The cluster is installed already."
 	}
-	if why := o.Unfit(in.Cluster.OpenshiftVersion, SingleNode(in.Cluster)); why != "" {
+	if why := o.Unavailable(in.Cluster.OpenshiftVersion, SingleNode(in.Cluster)); why != "" {
 		return Failure, why
 	}
 	if o.cluster != nil {
