@@ -19,8 +19,8 @@ import (
 	"landfall/appliance/simulate"
 )
 
-// abiDirectory is a directory that describes a cluster of three nodes at a site, whose second host has no
-// name in it.
+// abiDirectory is a directory that describes a cluster of three nodes at a site, whose second host
+// has no name in it.
 func (s *site) abiDirectory(t *testing.T, name string) []abi.File {
 	t.Helper()
 	replacer := strings.NewReplacer("NAME", name, "RELEASE", s.release.Release, "IDMS",
@@ -130,7 +130,7 @@ func exportDirectory(t *testing.T, address, cluster string) *abi.Export {
 	return directory
 }
 
-func TestADirectoryOfTheAgentBasedInstallerIsInstalledAndGivenBackAsItWas(t *testing.T) {
+func TestABI_importInstallExport(t *testing.T) {
 	s := newSite(t)
 	address, stop := s.start(t)
 	given := s.abiDirectory(t, "directory")
@@ -184,8 +184,8 @@ func TestADirectoryOfTheAgentBasedInstallerIsInstalledAndGivenBackAsItWas(t *tes
 	require.NotContains(t, string(database), "dXNlcjpwYXNz", "the directory's pull secret lies sealed")
 }
 
-// installConfigDirectory is a directory of the form that people write by hand: an install-config and the
-// hosts.
+// installConfigDirectory is a directory of the form that people write by hand: an install-config
+// and the hosts.
 func installConfigDirectory(name, topology string, macs ...string) []abi.File {
 	hosts := ""
 	for i, mac := range macs {
@@ -203,9 +203,9 @@ func installConfigDirectory(name, topology string, macs ...string) []abi.File {
 	}
 }
 
-// TestDirectoriesOfOtherTopologiesAreInstalled has a directory as the only input of a single node, which
+// TestABI_topologies has a directory as the only input of a single node, which
 // another host joins afterwards, and of two nodes with an arbiter.
-func TestDirectoriesOfOtherTopologiesAreInstalled(t *testing.T) {
+func TestABI_topologies(t *testing.T) {
 	s := newSite(t)
 	address, _ := s.start(t)
 	t.Run("directories", func(t *testing.T) {
@@ -300,7 +300,7 @@ func join(t *testing.T, address string, made abi.Import, number int, mac string)
 	require.NoError(t, <-ended)
 }
 
-func TestADirectoryThatIsChangedOrRefused(t *testing.T) {
+func TestABI_changedOrRefused(t *testing.T) {
 	s := newSite(t)
 	address, _ := s.start(t)
 	given := s.abiDirectory(t, "changed")
@@ -339,7 +339,7 @@ func TestADirectoryThatIsChangedOrRefused(t *testing.T) {
 		says           string
 	}{
 		"an unknown field": {"agent-config.yaml", "hosts:", "hots:", 422,
-			"agent-config.yaml:4: hots is no field of AgentConfig"},
+			"agent-config.yaml:4: hots is not a field of AgentConfig"},
 		"an unknown release": {"cluster-manifests/cluster-image-set.yaml", s.release.Release,
 			"quay.io/a/b:4.1.0-x86_64", 422,
 			"cluster-manifests/cluster-image-set.yaml:5: spec.releaseImage is \"quay.io/a/b:4.1.0-x86_64\", " +

@@ -29,6 +29,7 @@ import (
 	"landfall/appliance/kube/joining"
 	"landfall/appliance/mirror"
 	"landfall/appliance/process"
+	"landfall/appliance/rehearsal"
 	"landfall/appliance/release"
 	"landfall/appliance/sitekey"
 	"landfall/assets"
@@ -67,7 +68,7 @@ type Appliance struct {
 	proofs     *site.Proofs
 	abiHosts   *abi.HostSettings
 	abi        *abi.Service
-	plays      *rehearsals
+	rehearsals *rehearsal.Service
 	releases   *release.Library
 	engine     *engine.Engine
 	ams        *subscriptions
@@ -197,7 +198,7 @@ func New(ctx context.Context, config config.Config, logger *slog.Logger, version
 	a.mirror = site.NewManager(a.rules, a.engine, wake)
 	a.abi = abi.New(abi.Options{Engine: a.engine, Settings: a.abiHosts, Mirror: a.mirror,
 		Releases: releaseList(config.ReleaseImages), Logger: logger})
-	if a.plays, err = newRehearsals(a); err != nil {
+	if a.rehearsals, err = a.newRehearsals(); err != nil {
 		return nil, err
 	}
 	if err := a.newServer(); err != nil {
@@ -239,8 +240,9 @@ func (a *Appliance) newServer() error {
 		Appliance: view{a}, Images: a.discovery, Downloads: a.downloads,
 		Mirror: a.mirror, MirrorProofs: a.proofs, Operators: operatorView{a.engine}, Doctor: view{a},
 		AMS: a.ams, AMSOff: !a.config.AMS.Enabled, Local: a.ams.site, Draining: a.server.Draining(), Logger: a.log,
-		ABIDirectories: a.abi, Rehearsals: a.plays, StaticNetworks: a.engine,
-		BMCs: bmcView{a.bmcs, a.engine}, Journals: journal.Service{DB: a.db, Layout: engine.JournalLayout(), Key: a.siteKey, Log: a.recent,
+		ABIDirectories: a.abi, Rehearsals: a.rehearsals, StaticNetworks: a.engine,
+		BMCs: bmcView{a.bmcs, a.engine}, Journals: journal.Service{DB: a.db, Layout: engine.JournalLayout(),
+			Key: a.siteKey, Log: a.recent,
 			Version: a.version},
 	}); err != nil {
 		return err
@@ -349,8 +351,8 @@ func (a *Appliance) Close() error {
 	}
 	errs = append(errs, a.boot.Close())
 	errs = append(errs, a.kubernetes.close())
-	if a.plays != nil {
-		a.plays.close()
+	if a.rehearsals != nil {
+		a.rehearsals.Close()
 	}
 	if a.images != nil {
 		errs = append(errs, a.images.Close())

@@ -58,7 +58,7 @@ func (d *door) image(env *models.InfraEnv) *discovery.Description {
 	return &image
 }
 
-func TestEveryWayToBootAnInfraEnvsImageLeadsToItsConfig(t *testing.T) {
+func TestDiscoveryImage_everyBootMethodLeadsToConfig(t *testing.T) {
 	d := openDoor(t)
 	env, err := d.registerInfraEnv(nil)
 	require.NoError(t, err)
@@ -109,7 +109,7 @@ func TestEveryWayToBootAnInfraEnvsImageLeadsToItsConfig(t *testing.T) {
 		"discovery-image-always or boot-order-control")
 }
 
-func TestAShortURLIsRenewedRevokedAndGuessed(t *testing.T) {
+func TestShortURL(t *testing.T) {
 	d := openDoor(t)
 	env, err := d.registerInfraEnv(nil)
 	require.NoError(t, err)
@@ -139,7 +139,7 @@ func TestAShortURLIsRenewedRevokedAndGuessed(t *testing.T) {
 	require.Equal(t, body, guessed, "a code that never was is answered as one that was revoked")
 }
 
-func TestTheTelescopeShowsHowFarAMachineHasRead(t *testing.T) {
+func TestImageReads_showProgress(t *testing.T) {
 	d := openDoor(t)
 	env, err := d.registerInfraEnv(nil)
 	require.NoError(t, err)
@@ -161,8 +161,8 @@ func TestTheTelescopeShowsHowFarAMachineHasRead(t *testing.T) {
 	require.Contains(t, read.Sentence, "BMC 127.0.0.1 is reading")
 }
 
-// TestABootListenerServesImagesAndNothingElse: what leads further names its port.
-func TestABootListenerServesImagesAndNothingElse(t *testing.T) {
+// TestBootListener_servesOnlyImages: what leads further names its port.
+func TestBootListener_servesOnlyImages(t *testing.T) {
 	s := newSite(t)
 	s.config.BootListen = "127.0.0.1:0"
 	address, _ := s.start(t)
@@ -185,10 +185,10 @@ func TestABootListenerServesImagesAndNothingElse(t *testing.T) {
 	}
 }
 
-// TestRevisionsOfAnInfraEnvThatIsPatchedWhileItIsRead has 50 clients read the image in ranges, half
+// TestDiscoveryImage_patchedWhileRead has 50 clients read the image in ranges, half
 // of them under one name, while the infra-env is patched 100 times, now and then between their
 // ranges from the first to the last: each gets the bytes of one revision.
-func TestRevisionsOfAnInfraEnvThatIsPatchedWhileItIsRead(t *testing.T) {
+func TestDiscoveryImage_patchedWhileRead(t *testing.T) {
 	const clients, patches, ranges = 50, 100, 40
 	d := openDoor(t)
 	env, err := d.registerInfraEnv(nil)

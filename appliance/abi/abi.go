@@ -1,13 +1,15 @@
-// Package abi reads and writes the directories of the agent-based installer: cluster-manifests
-// (AgentClusterInstall, ClusterDeployment, ClusterImageSet, InfraEnv, NMStateConfig, the pull
-// secret), mirror (registries.conf, ca-bundle.crt), openshift (extra manifests),
-// install-config.yaml and agent-config.yaml.
+// Package abi imports and exports directories of the agent-based installer. Such a directory has
+// cluster-manifests (AgentClusterInstall, ClusterDeployment, ClusterImageSet, InfraEnv,
+// NMStateConfig, the pull secret), mirror (registries.conf, ca-bundle.crt), openshift (extra
+// manifests), install-config.yaml and agent-config.yaml.
 //
-// [Read] turns a directory into a [Site]: the values that it states, each with the places where it
-// states them (read.go). Which field of which document states which value is one table (fields.go).
-// The originals are kept: [Site.Write] gives each file back as it was and edits a document only
-// where a value is another than before (write.go). Values of a cluster that came from no directory are
-// written as a new one (compose.go).
+// [Service] creates clusters from directories and exports them (service.go). [HostSettings] applies
+// the settings of hosts (apply.go).
+//
+// [Read] reads a directory into a [Site]: the stated values, each with all places that state it
+// (read.go). One table maps the fields of documents to values (fields.go). [Site.Write] keeps the
+// bytes of every document without a changed value (write.go). The directory of a cluster that was
+// created otherwise is composed anew (compose.go).
 //
 // Formats: `openshift-install agent create cluster-manifests` and the API types of
 // openshift/assisted-service and openshift/hive.
@@ -26,13 +28,13 @@ import (
 	"landfall/appliance/fault"
 )
 
-// Limits of a directory, in bytes: of one file, and of all of them.
+// Limits in bytes of one file, and of all files of a directory.
 const (
-	FileBytes      = 1 << 20 // what a manifest may have, too
+	FileBytes      = 1 << 20 // also the limit of a manifest
 	DirectoryBytes = 16 << 20
 )
 
-// The files and directories that the agent-based installer knows.
+// Files and directories that the agent-based installer reads.
 const (
 	installConfigFile  = "install-config.yaml"
 	agentConfigFile    = "agent-config.yaml"
@@ -42,20 +44,20 @@ const (
 	caBundleFile       = "mirror/ca-bundle.crt"
 )
 
-// File is one file of a directory; its name is the path in it, with slashes.
+// File is one file of a directory. Its name is the relative path, with slashes.
 type File struct {
 	Name string `json:"name"`
 	Data []byte `json:"data"`
 }
 
-// Problem is what is wrong, or has no effect here, at one place of a directory.
+// Problem is an error, or a statement without effect, at one place of a directory.
 type Problem struct {
 	File string `json:"file"`
 	Line int    `json:"line,omitempty"` // from 1; 0 is the whole file
 	Text string `json:"text"`
 }
 
-// String writes a problem as compilers do.
+// String returns the problem in the format of compilers.
 func (p Problem) String() string {
 	if p.Line == 0 {
 		return p.File + ": " + p.Text
@@ -63,13 +65,13 @@ func (p Problem) String() string {
 	return fmt.Sprintf("%s:%d: %s", p.File, p.Line, p.Text)
 }
 
-// DirectoryError is why a directory is refused.
+// DirectoryError is the error of a refused directory.
 type DirectoryError struct{ Problems []Problem }
 
-// shownProblems bounds what an error says; people correct a few faults at a time.
+// shownProblems bounds the number of problems in an error text. People correct a few at a time.
 const shownProblems = 8
 
-// Error names the problems in the order of files and lines.
+// Error returns the problems in the order of files and lines.
 func (e *DirectoryError) Error() string {
 	var texts []string
 	for i, p := range e.Problems {
@@ -95,8 +97,8 @@ func refuse(file string, line int, format string, args ...any) error {
 	return &DirectoryError{[]Problem{{file, line, fmt.Sprintf(format, args...)}}}
 }
 
-// ReadDir reads the files of a directory that belong to the agent-based installer. The others are
-// named, not read.
+// ReadDir reads the files that belong to the agent-based installer. It returns the names of the
+// others as leftOut.
 func ReadDir(dir string) (files []File, leftOut []string, err error) {
 	if err := fs.WalkDir(os.DirFS(dir), ".", func(name string, entry fs.DirEntry, err error) error {
 		switch {
@@ -108,12 +110,12 @@ func ReadDir(dir string) (files []File, leftOut []string, err error) {
 			leftOut = append(leftOut, name)
 			return nil
 		}
-		info, err := fs.Stat(os.DirFS(dir), name) // through links
+		info, err := fs.Stat(os.DirFS(dir), name) // follows links
 		if err != nil {
 			return err
 		}
 		if !info.Mode().IsRegular() || info.Size() > FileBytes {
-			return refuse(name, 0, "is larger than %d KiB or no file; leave it out", FileBytes>>10)
+			return refuse(name, 0, "is larger than %d KiB or not a regular file; remove it", FileBytes>>10)
 		}
 		data, err := fs.ReadFile(os.DirFS(dir), name)
 		files = append(files, File{name, data})
@@ -132,7 +134,7 @@ func ReadDir(dir string) (files []File, leftOut []string, err error) {
 	return files, leftOut, nil
 }
 
-// known tells whether the agent-based installer reads a file.
+// known reports whether the agent-based installer reads a file.
 func known(name string) bool {
 	dir, base := path.Split(name)
 	switch dir {
@@ -146,8 +148,8 @@ func known(name string) bool {
 	return name == registriesConfFile || name == caBundleFile
 }
 
-// unwrap takes the directory's own name off its files' names, as browsers and archives give them, and
-// sorts them. What does not belong to the directory is returned beside.
+// unwrap removes the directory's own name from the names of the files, which browsers and archives
+// add, and sorts them. It returns the names of other files as leftOut.
 func unwrap(files []File) (kept []File, leftOut []string) {
 	depth := -1
 	for _, file := range files {

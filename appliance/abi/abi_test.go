@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// directory is a directory of the agent-based installer as people keep it: with comments, in their own
-// order, some of it by hand.
+// directory is a directory of the agent-based installer as people keep it: with comments, in their
+// own order, some of it by hand.
 func directory() map[string]string {
 	return map[string]string{
 		"cluster-manifests/cluster-deployment.yaml": `apiVersion: hive.openshift.io/v1
@@ -153,7 +153,7 @@ func textsOf(files []File) map[string]string {
 	return texts
 }
 
-func TestADirectoryIsUnderstood(t *testing.T) {
+func TestRead(t *testing.T) {
 	site, err := Read(filesOf(directory()))
 	require.NoError(t, err)
 	params := site.Values.ClusterParams()
@@ -183,7 +183,7 @@ func TestADirectoryIsUnderstood(t *testing.T) {
 		site.Notes)
 }
 
-func TestADirectoryMayLieInAnotherAndHaveOtherFilesBeside(t *testing.T) {
+func TestRead_nestedDirectoryWithOtherFiles(t *testing.T) {
 	moved := map[string]string{"sites/edge/README.md": "mine", "sites/edge/auth/kubeconfig": "old"}
 	for name, text := range directory() {
 		moved["sites/edge/"+name] = text
@@ -192,10 +192,10 @@ func TestADirectoryMayLieInAnotherAndHaveOtherFilesBeside(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "edge", site.Values[Name])
 	require.Len(t, site.Notes, 3)
-	require.Contains(t, site.Notes[1].String()+site.Notes[2].String(), "sites/edge/README.md: is left out")
+	require.Contains(t, site.Notes[1].String()+site.Notes[2].String(), "sites/edge/README.md: is ignored")
 }
 
-func TestWhatIsUntouchedIsWrittenAsItWas(t *testing.T) {
+func TestWrite_unchangedValuesKeepTheirBytes(t *testing.T) {
 	for name, alter := range map[string]func(string) string{
 		"as it is":            func(s string) string { return s },
 		"lines end as in DOS": func(s string) string { return strings.ReplaceAll(s, "\n", "\r\n") },
@@ -220,7 +220,7 @@ func TestWhatIsUntouchedIsWrittenAsItWas(t *testing.T) {
 	}
 }
 
-func TestAChangedValueChangesItsDocumentsAlone(t *testing.T) {
+func TestWrite_changedValueChangesOnlyItsDocuments(t *testing.T) {
 	for name, change := range map[string]struct {
 		to   Values
 		says map[string]string // of the files that change
@@ -290,7 +290,7 @@ func normal(got, want any) any {
 	return network
 }
 
-func TestADirectoryIsMadeOfACluster(t *testing.T) {
+func TestCompose(t *testing.T) {
 	site, err := Read(filesOf(directory()))
 	require.NoError(t, err)
 	files, err := Compose(site.Values, site.Hosts, site.Manifests)
@@ -338,7 +338,7 @@ imageDigestSources:
 - {source: quay.io/a, mirrors: [mirror/a]}
 `
 
-func TestAnInstallConfigAloneIsADirectory(t *testing.T) {
+func TestRead_installConfigAlone(t *testing.T) {
 	site, err := Read([]File{{"install-config.yaml", []byte(installConfig)}})
 	require.NoError(t, err)
 	params := site.Values.ClusterParams()
@@ -364,16 +364,16 @@ func TestAnInstallConfigAloneIsADirectory(t *testing.T) {
 	require.Contains(t, string(files[0].Data), "sshKey: ssh-ed25519 AAAA me")
 }
 
-func TestWhatCanNotBeTakenIsNamedByFileAndLine(t *testing.T) {
+func TestRead_errorsNameFileAndLine(t *testing.T) {
 	const aci, cd, env, secret, networks = "cluster-manifests/agent-cluster-install.yaml",
 		"cluster-manifests/cluster-deployment.yaml", "cluster-manifests/infraenv.yaml",
 		"cluster-manifests/pull-secret.yaml", "cluster-manifests/nmstateconfig.yaml"
 	for name, wrong := range map[string]struct{ file, old, new, says string }{
 		"an unknown field": {aci, "spec:\n", "spec:\n  apiVIPss: []\n",
-			aci + ":10: spec.apiVIPss is no field of AgentClusterInstall that the appliance knows; correct or " +
+			aci + ":10: spec.apiVIPss is not a field of AgentClusterInstall that the appliance knows; correct or " +
 				"remove it"},
 		"a field of no effect": {aci, "spec:\n", "spec:\n  manifestsConfigMapRefs: [{name: x}]\n",
-			aci + ":10: spec.manifestsConfigMapRefs can't be had here: there are no ConfigMaps here; put the " +
+			aci + ":10: spec.manifestsConfigMapRefs is not supported: there are no ConfigMaps here; put the " +
 				"manifests into openshift/"},
 		"an address that is none": {aci, `"192.168.100.5"`, `"192.168.100.555"`,
 			aci + `:13: spec.ingressVIPs has "192.168.100.555", which is no IP address`},
@@ -405,7 +405,7 @@ func TestWhatCanNotBeTakenIsNamedByFileAndLine(t *testing.T) {
 		"nothing": {secret, directory()[secret], "",
 			secret + ": is missing; without install-config.yaml the directory needs its Secret"},
 		"a secret without secret": {secret, ".dockerconfigjson", "other",
-			secret + ":5: stringData.other is no field of Secret"},
+			secret + ":5: stringData.other is not a field of Secret"},
 		"an unselected network": {networks, "labels: {infraenvs.agent-install.openshift.io: edge}",
 			"labels: {x: edge}", networks + ":2: the InfraEnv selects NMStateConfigs with the label " +
 				"infraenvs.agent-install.openshift.io: edge"},
@@ -415,7 +415,7 @@ func TestWhatCanNotBeTakenIsNamedByFileAndLine(t *testing.T) {
 			networks + `:24: spec.interfaces[0] has the macAddress "52:54", which is none`},
 		"a host without cards": {"agent-config.yaml",
 			"- interfaces:\n  - name: eth0\n    macAddress: 52:54:00:00:00:0b", "- hostname: b",
-			"agent-config.yaml:15: hosts[1] has no network card to know it by"},
+			"agent-config.yaml:15: hosts[1] has no network interface that identifies it"},
 		"a role that is none": {"agent-config.yaml", "role: master", "role: boss",
 			`agent-config.yaml:9: hosts[0].role is "boss"; a role is master, worker or arbiter`},
 		"a hint that is none": {"agent-config.yaml", "deviceName", "device",
@@ -435,7 +435,7 @@ func TestWhatCanNotBeTakenIsNamedByFileAndLine(t *testing.T) {
 	}
 }
 
-func TestInstallConfigAndManifestsMustAgree(t *testing.T) {
+func TestRead_contradictionIsRefused(t *testing.T) {
 	texts := directory()
 	texts["install-config.yaml"] = strings.Replace(strings.Replace(installConfig, "edge}", "far}", 1), "replicas: 2",
 		"replicas: 3", 1)
@@ -444,7 +444,7 @@ func TestInstallConfigAndManifestsMustAgree(t *testing.T) {
 		`install-config.yaml:2: metadata.name is "far", but cluster-manifests/cluster-deployment.yaml:10: spec.clusterName is "edge"; both say the same in a directory`)
 }
 
-func TestDisksAreFoundByTheirHints(t *testing.T) {
+func TestHost_diskByHints(t *testing.T) {
 	disks := []*models.Disk{
 		{Name: "sda", Path: "/dev/sda", ByPath: "/dev/disk/by-path/pci-1", Model: "PERC H740", SizeBytes: 100 << 30,
 			DriveType: models.DriveTypeHDD, InstallationEligibility: models.DiskInstallationEligibility{
@@ -471,7 +471,7 @@ func TestDisksAreFoundByTheirHints(t *testing.T) {
 	}
 }
 
-func TestADirectoryIsRead(t *testing.T) {
+func TestReadDir(t *testing.T) {
 	dir := t.TempDir()
 	for name, text := range directory() {
 		require.NoError(t, os.MkdirAll(filepath.Join(dir, filepath.Dir(name)), 0o700))
@@ -514,9 +514,9 @@ func FuzzNoDirectoryMakesTheReaderFail(f *testing.F) {
 
 func jsonInto(text string, into any) error { return json.Unmarshal([]byte(text), into) }
 
-// TestFieldsOfTheFieldAreKnown reads the objects that people start from: none of their fields may
-// be unknown, though they make no whole directory and some ask for what can't be had here.
-func TestFieldsOfTheFieldAreKnown(t *testing.T) {
+// TestRead_upstreamFieldsAreKnown reads the objects that people start from: none of their fields
+// may be unknown, though they make no whole directory and some ask for what can't be had here.
+func TestRead_upstreamFieldsAreKnown(t *testing.T) {
 	data := os.Getenv("LANDFALL_REALDATA")
 	if data == "" {
 		t.Skip("LANDFALL_REALDATA is not set")

@@ -8,8 +8,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Compose writes the directory of a cluster that came from none: cluster-manifests, mirror, openshift
-// and agent-config.yaml.
+// Compose returns the directory of a cluster that was not created from one: cluster-manifests,
+// mirror, openshift and agent-config.yaml.
 func Compose(now Values, hosts []Host, manifests []File) ([]File, error) {
 	now = withoutDefaults(now)
 	name := get[string](now, Name)
@@ -75,7 +75,7 @@ func Compose(now Values, hosts []Host, manifests []File) ([]File, error) {
 	return files, nil
 }
 
-// withoutDefaults leaves out what says nothing.
+// withoutDefaults removes values that equal the default.
 func withoutDefaults(v Values) Values {
 	kept := Values{}
 	for f, value := range v {
@@ -95,7 +95,7 @@ func withoutDefaults(v Values) Values {
 	return kept
 }
 
-// onlyOverrides are the values that are written otherwise than field by field.
+// onlyOverrides returns the values that are not written field by field.
 func onlyOverrides(v Values) Values {
 	kept := Values{}
 	for f, value := range v {
@@ -106,7 +106,7 @@ func onlyOverrides(v Values) Values {
 	return kept
 }
 
-// skeleton are the documents of a directory with what refers from one to another.
+// skeleton returns the documents of a directory with the references between them.
 func skeleton(name string) []File {
 	install, deployment, images, env, secret := clusterInstallKind().file, deploymentKind().file, imageSetKind().file,
 		infraEnvKind().file, secretKind().file
@@ -152,7 +152,7 @@ spec:
 	}
 }
 
-// agentHosts are hosts as agent-config.yaml has them.
+// agentHosts returns hosts in the form of agent-config.yaml.
 func agentHosts(hosts []Host) any {
 	type agentHost struct {
 		Hostname   string         `yaml:"hostname,omitempty"`

@@ -11,13 +11,13 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// document is one YAML document of a file, with the bytes that it came from.
+// document is one YAML document of a file, with its original bytes.
 type document struct {
 	file  string
-	line  int    // its first line in the file, from 1
-	head  []byte // the separator before it, with what stands there
+	line  int    // number of its first line in the file, from 1
+	head  []byte // the separator line before it
 	raw   []byte
-	node  *yaml.Node // a mapping; nil where there is nothing but comments
+	node  *yaml.Node // a mapping; nil for a document with comments only
 	plain map[string]any
 	kind  *kind
 	dirty bool
@@ -29,8 +29,8 @@ func (d *document) problem(node *yaml.Node, format string, args ...any) Problem 
 	return Problem{d.file, d.at(node), fmt.Sprintf(format, args...)}
 }
 
-// separates tells whether a line ends a document: "---" at its beginning, and nothing but a comment
-// behind it.
+// separates reports whether a line separates documents: it begins with "---", followed by at most a
+// comment.
 func separates(line []byte) bool {
 	rest, ok := bytes.CutPrefix(line, []byte("---"))
 	if !ok {
@@ -42,7 +42,7 @@ func separates(line []byte) bool {
 
 var yamlLine = regexp.MustCompile(`^(?:yaml: )?(?:unmarshal errors:\s+)?line (\d+): `)
 
-// documents takes a file apart. Together, heads and bytes of the documents are the file.
+// documents splits a file. The concatenated heads and bytes of the documents are the file.
 func documents(file File) ([]*document, error) {
 	var found []*document
 	current, number := &document{file: file.Name, line: 1}, 0
@@ -87,12 +87,12 @@ func (d *document) parse() error {
 	}
 	d.node = root.Content[0]
 	if d.node.Kind != yaml.MappingNode {
-		return errors.New("yaml: line 1: a document here is a mapping of fields")
+		return errors.New("yaml: line 1: a document must be a mapping of fields")
 	}
-	return d.node.Decode(&d.plain) // finds fields that stand there twice
+	return d.node.Decode(&d.plain) // reports duplicate fields
 }
 
-// bytes is the document as it is to be written: the original, unless a value was changed.
+// bytes returns the content to write: the original bytes unless a value was changed.
 func (d *document) bytes() ([]byte, error) {
 	if !d.dirty {
 		return append(bytes.Clone(d.head), d.raw...), nil

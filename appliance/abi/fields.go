@@ -5,27 +5,28 @@ import (
 	"strings"
 )
 
-// kind is a kind of document: which fields it has, and what becomes of each.
+// kind is a kind of document: its fields and the use of each.
 type kind struct {
-	name        string // the object's kind; install-config has none
+	name        string // kind of the object; "" for install-config
 	apiVersions []string
-	file        string // where a new one is written
+	file        string // of a new document
 	uses        []use
-	several     bool // a directory may have more than one
+	several     bool // a directory may have several
 }
 
-// use is what becomes of one field of a document, with all that is under it.
+// use says how a field of a document and all fields below it are handled.
 type use struct {
-	path    string
-	field   Field                  // the value that it states
-	read    func(any) (any, error) // from the document's form to the value; nil: as a text
-	write   func(any) any          // back; nil: as it is
-	is      any                    // the field's mere presence states this value; what is under it has uses of its own
-	note    string                 // it has no effect here, and why
-	only    []string               // the values that need no word; with others it is refused for the reason in refused
-	refused string                 // it would change the installation and can't be had here
-	over    bool                   // it goes into the override of install-config, at the same path
-	kept    bool                   // it has no effect anywhere: names, references, status
+	path  string
+	field Field                  // the value that it states
+	read  func(any) (any, error) // converts the document's form to the value; nil: a text
+	write func(any) any          // the inverse of read; nil: the value itself
+	// the presence of the field states this value; the fields below it have their own uses
+	is      any
+	note    string   // why the field has no effect
+	only    []string // supported values; others are refused with the text in refused
+	refused string   // why the field is not supported
+	over    bool     // the field is written to the install-config override, at the same path
+	kept    bool     // the field never has an effect: a name, a reference, a status
 }
 
 func (k *kind) title() string {
@@ -35,7 +36,7 @@ func (k *kind) title() string {
 	return k.name
 }
 
-// find returns the use of a field, and whether fields under it have uses.
+// find returns the use of a field, and whether fields below it have uses.
 func (k *kind) find(path string) (found *use, above bool) {
 	for i := range k.uses {
 		u := &k.uses[i]
@@ -49,8 +50,8 @@ func (k *kind) find(path string) (found *use, above bool) {
 	return found, above
 }
 
-// References between documents are values, too: where they differ, the installer would not find one
-// by the other.
+// References between documents are values, too: if they differ, the installer would not find the
+// referenced document.
 const (
 	refDeployment Field = "ref/ClusterDeployment"
 	refInstall    Field = "ref/AgentClusterInstall"
@@ -61,15 +62,15 @@ const (
 const overrideAnnotation = "agent-install.openshift.io/install-config-overrides"
 
 const (
-	noPools     = "machines are what boots the image here, not what a platform makes"
-	noBMC       = "management controllers are not driven from here; hosts boot the image that they are given"
+	noPools     = "the hosts are the machines that boot the image; no platform creates them"
+	noBMC       = "the appliance does not control these BMCs; boot the image on the hosts yourself"
 	inDirectory = "the directory's own mirror/ is read instead; put registries.conf there"
 	asManifests = "there are no ConfigMaps here; put the manifests into openshift/"
 	byManifest  = "the appliance does not pass it on; a manifest in openshift/ can say it " +
 		"(cluster-network-03-config.yml)"
 )
 
-// kinds are all documents of a directory.
+// kinds returns all kinds of documents.
 func kinds() []*kind {
 	return []*kind{installConfigKind(), agentConfigKind(), clusterInstallKind(), deploymentKind(), imageSetKind(),
 		infraEnvKind(), secretKind(), networkKind(), namespaceKind()}
@@ -117,7 +118,7 @@ func installConfigKind() *kind {
 		{path: "platform.baremetal.provisioningNetwork", only: []string{"Disabled"},
 			refused: "hosts boot the appliance's image, and there is no provisioning network"},
 		{path: "platform.baremetal.additionalNTPServers", field: NTPSources, read: asJoined, write: split},
-		{path: "platform.baremetal.hosts", kept: true}, // read by itself
+		{path: "platform.baremetal.hosts", kept: true}, // see hosts.go and read.go
 		{path: "sshKey", field: SSHKey, read: asTrimmed}, {path: "pullSecret", field: PullSecret, read: asTrimmed},
 		{path: "proxy.httpProxy", field: HTTPProxy}, {path: "proxy.httpsProxy", field: HTTPSProxy},
 		{path: "proxy.noProxy", field: NoProxy},
@@ -126,7 +127,7 @@ func installConfigKind() *kind {
 			field: DigestSources, read: asIs},
 		{path: "publish", only: []string{"External"}, refused: "clusters are published outside only"},
 		{path: "credentialsMode", refused: "there is no cloud whose credentials a cluster could hold"},
-		{path: "controlPlane.fencing", kept: true}, // read by itself
+		{path: "controlPlane.fencing", kept: true}, // see hosts.go and read.go
 	}
 	for _, platform := range []string{"baremetal", "vsphere", "nutanix"} {
 		at := "platform." + platform
@@ -169,7 +170,7 @@ func agentConfigKind() *kind {
 			use{path: "ipxeBaseURL", note: "the appliance serves the boot artifacts itself"},
 			use{path: "minimalISO", field: MinimalISO, read: asFlag},
 			use{path: "additionalNTPSources", field: EnvNTPSources, read: asJoined, write: split},
-			use{path: "hosts", kept: true}, // read by itself
+			use{path: "hosts", kept: true}, // see hosts.go and read.go
 		)}
 }
 
@@ -184,7 +185,7 @@ func clusterInstallKind() *kind {
 	}
 	uses := metadata(
 		use{path: "metadata.name", field: refInstall},
-		use{path: field("metadata.annotations", overrideAnnotation), kept: true}, // read by itself
+		use{path: field("metadata.annotations", overrideAnnotation), kept: true}, // see hosts.go and read.go
 		use{path: field("metadata.annotations", "agent-install.openshift.io/ignored-cluster-validations"),
 			refused: "ignore validations in the appliance when they fail"},
 		use{path: field("metadata.annotations", "agent-install.openshift.io/ignored-host-validations"),
@@ -291,7 +292,7 @@ func infraEnvKind() *kind {
 				}
 				return "full-iso"
 			}},
-			use{path: "spec.nmStateConfigLabelSelector.matchLabels", kept: true}, // compared by itself
+			use{path: "spec.nmStateConfigLabelSelector.matchLabels", kept: true}, // see hosts.go
 			use{path: "spec.nmStateConfigLabelSelector.matchExpressions",
 				refused: "the agent-based installer takes matchLabels only"},
 			use{path: "spec.mirrorRegistryRef", refused: inDirectory},
@@ -311,17 +312,18 @@ func rpmArchitecture(value any) any {
 }
 
 func secretKind() *kind {
-	return &kind{name: "Secret", apiVersions: []string{"v1"}, file: clusterDirectory + "pull-secret.yaml", uses: metadata(
-		use{path: "metadata.name", field: refSecret}, use{path: "type", kept: true},
-		use{path: field("stringData", ".dockerconfigjson"), field: PullSecret, read: asTrimmed},
-		use{path: field("data", ".dockerconfigjson"), field: PullSecret, read: asBase64, write: base64Of},
-	)}
+	return &kind{name: "Secret", apiVersions: []string{"v1"}, file: clusterDirectory + "pull-secret.yaml",
+		uses: metadata(
+			use{path: "metadata.name", field: refSecret}, use{path: "type", kept: true},
+			use{path: field("stringData", ".dockerconfigjson"), field: PullSecret, read: asTrimmed},
+			use{path: field("data", ".dockerconfigjson"), field: PullSecret, read: asBase64, write: base64Of},
+		)}
 }
 
 func networkKind() *kind {
 	return &kind{name: "NMStateConfig", apiVersions: []string{"agent-install.openshift.io/v1beta1"},
 		file: clusterDirectory + "nmstateconfig.yaml", several: true, uses: metadata(
-			use{path: "spec.interfaces", kept: true}, use{path: "spec.config", kept: true}, // read by themselves
+			use{path: "spec.interfaces", kept: true}, use{path: "spec.config", kept: true}, // see hosts.go
 		)}
 }
 

@@ -16,8 +16,8 @@ const (
 	role     = "role"
 )
 
-// hosts reads the hosts of agent-config.yaml or, if it has none, of install-config.yaml, which is
-// what the installer does.
+// hosts reads the hosts of agent-config.yaml or, if it has none, of install-config.yaml. The
+// installer does the same.
 func (r *reader) hosts() {
 	if d := r.document("AgentConfig", nil); d != nil {
 		if list := lookUp(d.node, "hosts"); list != nil && len(list.Content) > 0 {
@@ -39,7 +39,7 @@ func (r *reader) hosts() {
 	r.fencing()
 }
 
-// hostNames are what the two files call the same property.
+// hostNames maps the names in the two files to the same property.
 func hostNames() map[string]string {
 	return map[string]string{"hostname": hostname, "name": hostname, "role": role}
 }
@@ -68,7 +68,8 @@ func (r *reader) host(d *document, at string) {
 		cards, list = []Interface{{"", strings.ToLower(mac)}}, lookUp(node, "bootMACAddress")
 	}
 	if list == nil || len(cards) == 0 || cards[0].MAC == "" {
-		r.refuse(d, node, "%s has no network card to know it by; give its interfaces with their macAddress", at)
+		r.refuse(d, node, "%s has no network interface that identifies it; add its interfaces with their macAddress",
+			at)
 		return
 	}
 	h.MACs = macsOf(cards)
@@ -78,7 +79,7 @@ func (r *reader) host(d *document, at string) {
 			continue
 		}
 		if value == "" {
-			f := hostField(h.MACs, property) // it may be stated later
+			f := hostField(h.MACs, property) // another document may state it
 			r.site.places[f] = append(r.site.places[f], place{d, field(at, name), d.at(node), nil})
 			continue
 		}
@@ -101,8 +102,8 @@ func (r *reader) host(d *document, at string) {
 	if config := lookUp(node, "networkConfig"); config != nil && object["networkConfig"] != nil {
 		r.network(d, config, field(at, "networkConfig"), cards)
 	}
-	for name, why := range map[string]string{"bmc": noBMC, "bootMode": "hosts boot as they do",
-		"hardwareProfile": "it means nothing since OpenShift 4.8"} {
+	for name, why := range map[string]string{"bmc": noBMC, "bootMode": "the appliance does not change how hosts boot",
+		"hardwareProfile": "it is unused since OpenShift 4.8"} {
 		if given := lookUp(node, name); given != nil && object[name] != nil && text(object[name]) != `""` &&
 			text(object[name]) != "{}" {
 			r.note(d, given, "%s has no effect: %s", field(at, name), why)
@@ -111,7 +112,7 @@ func (r *reader) host(d *document, at string) {
 	r.site.Hosts = append(r.site.Hosts, h)
 }
 
-// fencing gives the credentials in install-config to the hosts that they are of.
+// fencing adds the BMC credentials in install-config to their hosts.
 func (r *reader) fencing() {
 	d := r.document("", nil)
 	if d == nil {
@@ -143,14 +144,14 @@ func (r *reader) fencing() {
 				strings.ToLower(credentials["macaddress"]))
 		})
 		if of < 0 {
-			r.refuse(d, node, "%s is of no host that the directory names", item(at, i))
+			r.refuse(d, node, "%s belongs to no host in the directory", item(at, i))
 			continue
 		}
 		r.site.Hosts[of].Fencing = credentials
 	}
 }
 
-// networks reads the NMStateConfigs, and refuses those that the InfraEnv does not select.
+// networks reads the NMStateConfigs. It refuses those that the InfraEnv does not select.
 func (r *reader) networks() {
 	selector := map[string]string{}
 	if env := r.document("InfraEnv", nil); env != nil {
@@ -172,8 +173,8 @@ func (r *reader) networks() {
 		}
 		for _, name := range slices.Sorted(maps.Keys(selector)) {
 			if labels[name] != selector[name] {
-				r.refuse(d, d.node, "the InfraEnv selects NMStateConfigs with the label %s: %s, which this one has "+
-					"not; it would not be used", name, selector[name])
+				r.refuse(d, d.node, "the InfraEnv selects NMStateConfigs with the label %s: %s, which this one lacks; "+
+					"it would not be used", name, selector[name])
 			}
 		}
 		if len(selector) == 0 && r.document("InfraEnv", nil) != nil {
@@ -182,7 +183,7 @@ func (r *reader) networks() {
 		cards, list := r.interfaces(d, "spec.interfaces")
 		config := lookUp(d.node, "spec.config")
 		if list != nil && len(list.Content) > 0 && len(cards) == 0 {
-			continue // said already
+			continue // an error already
 		}
 		if len(cards) == 0 || config == nil {
 			r.refuse(d, d.node, "an NMStateConfig needs spec.interfaces with macAddress, and spec.config")
@@ -192,7 +193,7 @@ func (r *reader) networks() {
 	}
 }
 
-// network notes the nmstate description of a host.
+// network records the nmstate description of a host.
 func (r *reader) network(d *document, config *yaml.Node, at string, cards []Interface) {
 	written, err := yaml.Marshal(config)
 	if err != nil {
@@ -204,7 +205,7 @@ func (r *reader) network(d *document, config *yaml.Node, at string, cards []Inte
 		if other, ok := strings.CutPrefix(string(held), networkPrefix); ok && held != f {
 			for _, card := range cards {
 				if slices.Contains(strings.Split(other, ","), card.MAC) {
-					r.refuse(d, config, "the network card %s is in two network descriptions; the other is at %s",
+					r.refuse(d, config, "the network interface %s is in two network descriptions; the other is at %s",
 						card.MAC, r.site.places[held][0])
 					return
 				}
@@ -214,7 +215,7 @@ func (r *reader) network(d *document, config *yaml.Node, at string, cards []Inte
 	r.claim(f, Network{cards, string(written)}, place{d, at, d.at(config), nmstate}, config)
 }
 
-// nmstate is a network description as the documents have it.
+// nmstate returns a network description in the form of the documents.
 func nmstate(value any) any {
 	network, _ := value.(Network)
 	var root yaml.Node
@@ -224,13 +225,13 @@ func nmstate(value any) any {
 	return root.Content[0]
 }
 
-// hintNames are the properties by which a host's disk is chosen (metal3's root device hints).
+// hintNames returns the names of metal3's root device hints, which select the installation disk.
 func hintNames() []string {
 	return []string{"deviceName", "hctl", "model", "vendor", "serialNumber", "minSizeGigabytes", "wwn",
 		"wwnWithExtension", "wwnVendorExtension", "rotational"}
 }
 
-// Disk finds the first disk that fits a host's root device hints, nil if none does.
+// Disk returns the first eligible disk that matches the host's root device hints, or nil.
 func (h *Host) Disk(disks []*models.Disk) *models.Disk {
 	for _, disk := range disks {
 		if disk.InstallationEligibility.Eligible && h.fits(disk) {

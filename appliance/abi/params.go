@@ -11,7 +11,7 @@ import (
 	"github.com/openshift/assisted-service/models"
 )
 
-// ClusterParams describe the cluster of a directory as the REST API takes it, without its release.
+// ClusterParams returns the REST API's parameters of the cluster, without its release.
 func (v Values) ClusterParams() *models.ClusterCreateParams {
 	params := &models.ClusterCreateParams{
 		Name: pointer[string](v, Name), BaseDNSDomain: get[string](v, BaseDomain),
@@ -43,7 +43,7 @@ func (v Values) ClusterParams() *models.ClusterCreateParams {
 	for _, cidr := range get[[]string](v, ServiceNetworks) {
 		params.ServiceNetworks = append(params.ServiceNetworks, &models.ServiceNetwork{Cidr: models.Subnet(cidr)})
 	}
-	// A single node finds its machine networks itself where none is given.
+	// Without machine networks, a single node derives them itself.
 	for _, cidr := range get[[]string](v, MachineNetworks) {
 		params.MachineNetworks = append(params.MachineNetworks, &models.MachineNetwork{Cidr: models.Subnet(cidr)})
 	}
@@ -69,8 +69,7 @@ func (v Values) ClusterParams() *models.ClusterCreateParams {
 	return params
 }
 
-// hyperthreading joins the pools that have it; one of which nothing is said has it, as the
-// installer's own default is.
+// hyperthreading returns the pools with hyperthreading. It is the installer's default.
 func (v Values) hyperthreading() *string {
 	var enabled []string
 	for _, pool := range []struct {
@@ -93,7 +92,7 @@ func (v Values) hyperthreading() *string {
 	return conv.Pointer(strings.Join(enabled, ","))
 }
 
-// InfraEnvParams describe the infra-env of a directory as the REST API takes it.
+// InfraEnvParams returns the REST API's parameters of the infra-env.
 func (v Values) InfraEnvParams(cluster strfmt.UUID) *models.InfraEnvCreateParams {
 	or := func(f, otherwise Field) *string {
 		if value := pointer[string](v, f); value != nil {
@@ -136,8 +135,8 @@ func (v Values) InfraEnvParams(cluster strfmt.UUID) *models.InfraEnvCreateParams
 	return params
 }
 
-// ValuesOf are the values that a cluster and its infra-env have now; the infra-env may be nil. What
-// a cluster never states of itself (the pull secret, the mirror's rules) the caller adds.
+// ValuesOf returns the present values of a cluster and its infra-env, which may be nil. The caller
+// adds the values that the API does not show: the pull secret and the mirror rules.
 func ValuesOf(cluster *models.Cluster, env *models.InfraEnv) (Values, error) {
 	v := Values{
 		Name: cluster.Name, BaseDomain: cluster.BaseDNSDomain, ReleaseImage: cluster.OcpReleaseImage,
@@ -247,8 +246,7 @@ func (v Values) addInfraEnv(env *models.InfraEnv) error {
 	return nil
 }
 
-// SetHost adds what the host with certain network cards is called, and its role if the directory
-// states one.
+// SetHost sets the name of a host, and its role if the directory states one.
 func (v Values) SetHost(h Host, name, is string) {
 	if name != "" {
 		v[hostField(h.MACs, hostname)] = name

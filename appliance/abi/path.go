@@ -7,10 +7,10 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// A path names a place in a document as people write it: spec.proxy.httpProxy, compute[0].replicas,
-// metadata.annotations["agent-install.openshift.io/x"].
+// A path names a place in a document in the usual notation: spec.proxy.httpProxy,
+// compute[0].replicas, metadata.annotations["agent-install.openshift.io/x"].
 
-// field is a path with one more name behind it.
+// field returns the path of a field below a path.
 func field(path, name string) string {
 	switch {
 	case strings.ContainsAny(name, `./["]`) || name == "":
@@ -23,13 +23,13 @@ func field(path, name string) string {
 
 func item(path string, i int) string { return path + "[" + strconv.Itoa(i) + "]" }
 
-// step is one name or, where name is "", one index of a path.
+// step is one part of a path: a name, or an index if name is "".
 type step struct {
 	name  string
 	index int
 }
 
-// steps takes a path apart that [field] and [item] made.
+// steps splits a path that [field] and [item] made.
 func steps(path string) []step {
 	var found []step
 	for path != "" {
@@ -63,7 +63,7 @@ func steps(path string) []step {
 	return found
 }
 
-// lookUp finds the node at a path, nil if there is none.
+// lookUp returns the node at a path, or nil.
 func lookUp(node *yaml.Node, path string) *yaml.Node {
 	for _, s := range steps(path) {
 		node = child(node, s)
@@ -96,8 +96,8 @@ func resolved(node *yaml.Node) *yaml.Node {
 	return node
 }
 
-// set puts a value at a path, makes what leads there, and keeps the comments of what it replaces;
-// nil removes the field.
+// set sets the value at a path. It creates missing parents and keeps the comments of the replaced
+// node. The value nil removes the field.
 func set(node *yaml.Node, path string, value any) error {
 	all := steps(path)
 	for i, s := range all {

@@ -11,22 +11,22 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Site is what a directory says.
+// Site is the content of a directory.
 type Site struct {
 	Values    Values
 	Hosts     []Host
-	Manifests []File    // of openshift/, without the directory's name
-	Notes     []Problem // what has no effect here, and why
-	Files     []File    // that belong to the directory, as they were given
+	Manifests []File    // of openshift/, without that prefix
+	Notes     []Problem // statements without effect, and why
+	Files     []File    // of the directory, unchanged
 
 	documents []*document
 	places    map[Field][]place
 }
 
-// Host is what a directory says of one host, which is known by its network cards.
+// Host has the settings of one host, which is identified by its network interfaces.
 type Host struct {
 	MACs     []string          `json:"macs"`
-	NICs     []string          `json:"-"` // what the cards are called, for a new directory
+	NICs     []string          `json:"-"` // names of the interfaces, for a new directory
 	Hostname string            `json:"hostname,omitempty"`
 	Role     string            `json:"role,omitempty"`
 	Hints    map[string]any    `json:"root_device_hints,omitempty"`
@@ -34,7 +34,7 @@ type Host struct {
 	Where    string            `json:"where"` // file and line
 }
 
-// Interface is a network card as nmstate and agent-config call it.
+// Interface is a network interface, with the field names of nmstate and agent-config.
 type Interface struct {
 	Name string `json:"name" yaml:"name"`
 	MAC  string `json:"macAddress" yaml:"macAddress"`
@@ -46,7 +46,7 @@ type Network struct {
 	YAML       string      `json:"yaml"`
 }
 
-// place is where a document states a value.
+// place is the place in a document that states a value.
 type place struct {
 	document *document
 	path     string
@@ -56,19 +56,19 @@ type place struct {
 
 func (p place) String() string { return fmt.Sprintf("%s:%d: %s", p.document.file, p.line, p.path) }
 
-// reader collects what the documents of a directory state.
+// reader collects the statements of the documents in a directory.
 type reader struct {
 	site     *Site
 	problems []Problem
 }
 
-// Read reads a directory. What the appliance can't do as it is written is refused with a
-// [*DirectoryError] that names file and line; what has no effect is noted.
+// Read reads a directory. Statements that the appliance can't fulfil are errors with file and line
+// in a [*DirectoryError]. Statements without effect are notes of the Site.
 func Read(files []File) (*Site, error) {
 	kept, leftOut := unwrap(files)
 	r := &reader{site: &Site{Values: Values{}, Files: kept, places: map[Field][]place{}}}
 	for _, name := range leftOut {
-		r.site.Notes = append(r.site.Notes, Problem{name, 0, "is left out; the agent-based installer does not read it"})
+		r.site.Notes = append(r.site.Notes, Problem{name, 0, "is ignored; the agent-based installer does not read it"})
 	}
 	size := 0
 	for _, file := range kept {
@@ -114,16 +114,16 @@ func (r *reader) file(file File) {
 	}
 }
 
-// recognise finds the kind of a document and refuses what does not belong where it stands.
+// recognise finds the kind of a document. It refuses a document in the wrong file.
 func (r *reader) recognise(d *document) bool {
 	name, _ := d.plain["kind"].(string)
 	if d.file == agentConfigFile && name == "" {
-		name = "AgentConfig" // which it may leave out
+		name = "AgentConfig" // kind is optional in this file
 	}
 	d.kind = kindOf(name)
 	switch alone := d.file == installConfigFile || d.file == agentConfigFile; {
 	case d.kind == nil || name == "" && d.file != installConfigFile:
-		r.refuse(d, d.node, "the kind %q is none of the agent-based installer's; leave the document out", name)
+		r.refuse(d, d.node, "the kind %q is unknown to the agent-based installer; remove the document", name)
 	case alone && d.kind.file != d.file, !alone && !strings.HasPrefix(d.kind.file, clusterDirectory):
 		r.refuse(d, d.node, "a document of the kind %s belongs into %s", d.kind.title(), d.kind.file)
 	default:
@@ -144,7 +144,7 @@ func (r *reader) recognise(d *document) bool {
 	return false
 }
 
-// document is the first one of a kind that comes before another.
+// document returns the first document of a kind before another document, nil if there is none.
 func (r *reader) document(kind string, before *document) *document {
 	for _, d := range r.site.documents {
 		if d == before {
@@ -172,8 +172,8 @@ func (r *reader) note(d *document, node *yaml.Node, format string, args ...any) 
 	r.site.Notes = append(r.site.Notes, d.problem(node, format, args...))
 }
 
-// walk goes through a document and does with each field what its kind says. Below a field that is
-// kept, others are, too.
+// walk walks through a document and handles each field as its kind says. All fields below a kept
+// field are kept.
 func (r *reader) walk(d *document, at string, node *yaml.Node, kept bool) {
 	node = resolved(node)
 	u, above := d.kind.find(at)
@@ -189,13 +189,13 @@ func (r *reader) walk(d *document, at string, node *yaml.Node, kept bool) {
 	switch {
 	case u == nil && !above && kept:
 	case u == nil && !above:
-		r.refuse(d, node, "%s is no field of %s that the appliance knows; correct or remove it", at, d.kind.title())
+		r.refuse(d, node, "%s is not a field of %s that the appliance knows; correct or remove it", at, d.kind.title())
 	case node.Tag == "!!null":
 	case node.Kind == yaml.MappingNode:
 		for i := 0; i+1 < len(node.Content); i += 2 {
 			next := field(at, node.Content[i].Value)
 			if found, deeper := d.kind.find(next); found == nil && !deeper && !kept {
-				r.refuse(d, node.Content[i], "%s is no field of %s that the appliance knows; correct or remove it",
+				r.refuse(d, node.Content[i], "%s is not a field of %s that the appliance knows; correct or remove it",
 					next, d.kind.title())
 				continue
 			}
@@ -214,7 +214,7 @@ func (r *reader) walk(d *document, at string, node *yaml.Node, kept bool) {
 	}
 }
 
-// take does with one field what its use says.
+// take handles one field as its use says.
 func (r *reader) take(d *document, u *use, at string, node *yaml.Node) {
 	var value any
 	if err := node.Decode(&value); err != nil {
@@ -229,7 +229,7 @@ func (r *reader) take(d *document, u *use, at string, node *yaml.Node) {
 		r.state(d, u, at, node, u.is)
 	case u.only != nil && slices.Contains(u.only, fmt.Sprint(value)):
 	case u.refused != "":
-		r.refuse(d, node, "%s can't be had here: %s", at, u.refused)
+		r.refuse(d, node, "%s is not supported: %s", at, u.refused)
 	case u.note != "":
 		r.note(d, node, "%s has no effect: %s", at, u.note)
 	case u.over:
@@ -248,7 +248,7 @@ func (r *reader) take(d *document, u *use, at string, node *yaml.Node) {
 	}
 }
 
-// state notes that a document states a value, and refuses another one than was stated before.
+// state records that a document states a value. A different value in another place is refused.
 func (r *reader) state(d *document, u *use, at string, node *yaml.Node, value any) {
 	here := place{d, at, d.at(node), u.write}
 	if u.is != nil {
@@ -265,20 +265,20 @@ func (r *reader) claim(f Field, value any, here place, node *yaml.Node) {
 			where = before[0].String()
 		}
 		if f == PullSecret || len(text(value))+len(text(held)) > shownBytes {
-			r.refuse(here.document, node, "%s differs from %s; both say the same in a directory", here.path, where)
+			r.refuse(here.document, node, "%s differs from %s; both must be equal in a directory", here.path, where)
 		} else {
-			r.refuse(here.document, node, "%s is %s, but %s is %s; both say the same in a directory", here.path,
+			r.refuse(here.document, node, "%s is %s, but %s is %s; both must be equal in a directory", here.path,
 				text(value), where, text(held))
 		}
 		return
 	}
-	if !ok || longer(value, held) { // a list of addresses goes over its first
+	if !ok || longer(value, held) { // a list of addresses replaces its first address
 		r.site.Values[f] = value
 	}
 	r.site.places[f] = append(r.site.places[f], here)
 }
 
-// agree tells whether two documents state the same. A list of addresses agrees with its first.
+// agree reports whether two statements are equal. A list of addresses equals its first address.
 func agree(a, b any) bool {
 	if text(a) == text(b) {
 		return true
@@ -288,7 +288,7 @@ func agree(a, b any) bool {
 	return ok && also && len(x) > 0 && len(y) > 0 && (len(x) == 1 || len(y) == 1) && x[0] == y[0]
 }
 
-// shownBytes bounds two values that a refusal quotes.
+// shownBytes bounds the length of two values that an error quotes.
 const shownBytes = 200
 
 func longer(a, b any) bool {
@@ -297,7 +297,7 @@ func longer(a, b any) bool {
 	return len(x) > len(y)
 }
 
-// override notes fields of install-config that nothing else has, one by one.
+// override records the fields of install-config that have no other representation, one by one.
 func (r *reader) override(d *document, at string, node *yaml.Node, value any) {
 	flat := map[string]any{}
 	flatten(at, value, flat)
@@ -317,7 +317,7 @@ func flatten(at string, value any, into map[string]any) {
 	}
 }
 
-// Override is the override of install-config that the values amount to, "" if there is none.
+// Override returns the install-config override that the values require, or "".
 func (v Values) Override() (string, error) {
 	root := &yaml.Node{Kind: yaml.MappingNode, Tag: "!!map"}
 	found := false
@@ -340,7 +340,7 @@ func (v Values) Override() (string, error) {
 	return string(data), err
 }
 
-// setOverride adds what an override of install-config states to the values.
+// setOverride adds the fields of an install-config override to the values.
 func (v Values) setOverride(override string) error {
 	if strings.TrimSpace(override) == "" {
 		return nil
@@ -359,7 +359,7 @@ func (v Values) setOverride(override string) error {
 	return nil
 }
 
-// Refuse is an error about a value, at the place that states it.
+// Refuse returns an error about a value, with the place that states it.
 func (s *Site) Refuse(f Field, format string, args ...any) error {
 	places := s.places[f]
 	if len(places) == 0 {
@@ -369,7 +369,7 @@ func (s *Site) Refuse(f Field, format string, args ...any) error {
 	return refuse(at.document.file, at.line, "%s %s", at.path, fmt.Sprintf(format, args...))
 }
 
-// complete looks at the directory as a whole.
+// complete checks that no document is missing.
 func (r *reader) complete() {
 	if d := r.document("AgentClusterInstall", nil); d != nil {
 		r.annotation(d)
@@ -404,7 +404,7 @@ func (r *reader) annotation(d *document) {
 	}
 	stated := Values{}
 	if err := stated.setOverride(node.Value); err != nil {
-		r.refuse(d, node, "the annotation %s is no JSON object: %v", overrideAnnotation, err)
+		r.refuse(d, node, "the annotation %s is not a JSON object: %v", overrideAnnotation, err)
 		return
 	}
 	for f, value := range stated {
@@ -412,7 +412,7 @@ func (r *reader) annotation(d *document) {
 	}
 }
 
-// interfaces reads the network cards of a host.
+// interfaces reads the network interfaces of a host.
 func (r *reader) interfaces(d *document, at string) (cards []Interface, node *yaml.Node) {
 	node = lookUp(d.node, at)
 	if node == nil {
@@ -432,7 +432,7 @@ func (r *reader) interfaces(d *document, at string) (cards []Interface, node *ya
 		name, _ := object["name"].(string)
 		mac, _ := object["macAddress"].(string)
 		if _, err := net.ParseMAC(mac); err != nil {
-			r.refuse(d, inner, "%s has the macAddress %q, which is none", item(at, i), mac)
+			r.refuse(d, inner, "%s has the invalid macAddress %q", item(at, i), mac)
 			continue
 		}
 		cards = append(cards, Interface{name, strings.ToLower(mac)})

@@ -11,20 +11,20 @@ import (
 	"strings"
 )
 
-// Field names one value that a directory states, wherever it does.
+// Field is the name of a value, independent of the places that state it.
 type Field string
 
-// The values of a cluster and its infra-env. Those of hosts and networks are made by [hostField]
-// and [networkField], and those that have no field but in install-config by [overrideField].
+// Fields of a cluster and its infra-env. [hostField] and [networkField] make the fields of hosts
+// and networks, and [overrideField] those that exist only in install-config.
 const (
 	Name            Field = "name"
 	BaseDomain      Field = "base_domain"
 	ReleaseImage    Field = "release_image"
-	Architecture    Field = "architecture" // as the API calls it
+	Architecture    Field = "architecture" // spelling of the API
 	ControlPlane    Field = "control_plane"
 	Workers         Field = "workers"
 	Arbiters        Field = "arbiters"
-	Platform        Field = "platform" // as the API calls it
+	Platform        Field = "platform" // spelling of the API
 	ExternalName    Field = "external_platform"
 	ExternalManager Field = "external_cloud_controller_manager"
 	UserNetworking  Field = "user_managed_networking"
@@ -34,7 +34,7 @@ const (
 	ServiceNetworks Field = "service_networks"
 	MachineNetworks Field = "machine_networks"
 	NetworkType     Field = "network_type"
-	Balancer        Field = "load_balancer" // as the API calls it
+	Balancer        Field = "load_balancer" // spelling of the API
 	Schedulable     Field = "schedulable_masters"
 	Encryption      Field = "disk_encryption"
 	SSHKey          Field = "ssh_key"
@@ -61,7 +61,7 @@ const (
 
 	RegistriesConf Field = "mirror/registries.conf"
 	CABundle       Field = "mirror/ca-bundle.crt"
-	DigestSources  Field = "mirror/install-config" // as install-config has them
+	DigestSources  Field = "mirror/install-config" // in the form of install-config
 )
 
 const (
@@ -70,13 +70,14 @@ const (
 	hostPrefix     = "host/"
 )
 
-// overrideField is a field of install-config that nothing else has, by its path.
+// overrideField returns the field for a path that exists only in install-config.
 func overrideField(path string) Field { return Field(overridePrefix + path) }
 
-// networkField is the nmstate description of the host that has certain network cards.
+// networkField returns the field for the nmstate description of the host with these MAC addresses.
 func networkField(macs []string) Field { return Field(networkPrefix + macKey(macs)) }
 
-// hostField is a property of the host that has certain network cards: hostname or role.
+// hostField returns the field for a property (hostname or role) of the host with these MAC
+// addresses.
 func hostField(macs []string, property string) Field {
 	return Field(hostPrefix + macKey(macs) + "/" + property)
 }
@@ -90,10 +91,10 @@ func macKey(macs []string) string {
 	return strings.Join(lower, ",")
 }
 
-// Values are what a directory states or a cluster has.
+// Values are the values in a directory or of a cluster.
 type Values map[Field]any
 
-// text is a value in the one form in which values are compared.
+// text returns the form in which values are compared.
 func text(value any) string {
 	var plain any
 	data, err := json.Marshal(value)
@@ -109,13 +110,13 @@ func text(value any) string {
 	return string(data)
 }
 
-// get returns a value, the zero one if there is none.
+// get returns a value, or the zero value.
 func get[T any](v Values, f Field) T {
 	value, _ := v[f].(T)
 	return value
 }
 
-// pointer returns a value for a field of the API that may be left out.
+// pointer returns a value for an optional field of the API.
 func pointer[T any](v Values, f Field) *T {
 	if value, ok := v[f].(T); ok {
 		return &value
@@ -123,13 +124,13 @@ func pointer[T any](v Values, f Field) *T {
 	return nil
 }
 
-// ClusterNetwork is a network of pods.
+// ClusterNetwork is a network for pods.
 type ClusterNetwork struct {
 	CIDR       string `json:"cidr" yaml:"cidr"`
 	HostPrefix int64  `json:"hostPrefix" yaml:"hostPrefix"`
 }
 
-// DiskEncryption says which nodes' disks are encrypted, and how.
+// DiskEncryption selects the nodes whose disks are encrypted, and the method.
 type DiskEncryption struct {
 	EnableOn    string `json:"enableOn,omitempty" yaml:"enableOn,omitempty"`
 	Mode        string `json:"mode,omitempty" yaml:"mode,omitempty"`
@@ -142,8 +143,8 @@ type KernelArgument struct {
 	Value     string `json:"value" yaml:"value"`
 }
 
-// Readers turn what a document says into a value; their errors are clauses that end "…, which is X"
-// sentences.
+// Readers convert a statement of a document to a value. Their errors complete a sentence that
+// begins with the field's path.
 
 func asText(value any) (any, error) {
 	switch value := value.(type) {
@@ -198,7 +199,7 @@ func asTexts(value any) (any, error) {
 	return texts, nil
 }
 
-// asJoined is a list whose items the API holds with commas between them.
+// asJoined reads a list that is a comma-separated text in the API.
 func asJoined(value any) (any, error) {
 	texts, err := asTexts(value)
 	if err != nil {
@@ -222,13 +223,13 @@ func asAddresses(value any) (any, error) {
 	}
 	for _, s := range texts.([]string) {
 		if _, err := netip.ParseAddr(s); err != nil {
-			return nil, fmt.Errorf("has %q, which is no IP address", s)
+			return nil, fmt.Errorf("has %q, which is not an IP address", s)
 		}
 	}
 	return texts, nil
 }
 
-// asAddress is the older form of a list that may have one address only.
+// asAddress reads the older form of a list of addresses: a single address.
 func asAddress(value any) (any, error) { return asAddresses([]any{value}) }
 
 func first(value any) any {
@@ -238,12 +239,12 @@ func first(value any) any {
 	return nil
 }
 
-// asCIDR cuts the bits behind a prefix off, as Hive's objects are read.
+// asCIDR reads a network and clears its host bits, as Hive does.
 func asCIDR(value any) (string, error) {
 	s, _ := value.(string)
 	prefix, err := netip.ParsePrefix(s)
 	if err != nil {
-		return "", fmt.Errorf("has %q, which is no network such as 192.168.0.0/24", fmt.Sprint(value))
+		return "", fmt.Errorf("has %q, which is not a network such as 192.168.0.0/24", fmt.Sprint(value))
 	}
 	return prefix.Masked().String(), nil
 }
@@ -264,7 +265,7 @@ func asCIDRs(value any) (any, error) {
 	return cidrs, nil
 }
 
-// fields decodes an object strictly into the given names.
+// fields decodes an object that may have the given fields only.
 func fields(value any, names ...string) (map[string]any, error) {
 	object, ok := value.(map[string]any)
 	if !ok {
@@ -272,7 +273,7 @@ func fields(value any, names ...string) (map[string]any, error) {
 	}
 	for name := range object {
 		if !slices.Contains(names, name) {
-			return nil, fmt.Errorf("has %q, which is no field there; it takes %s", name, strings.Join(names, ", "))
+			return nil, fmt.Errorf("has the unknown field %q; it takes %s", name, strings.Join(names, ", "))
 		}
 	}
 	return object, nil
@@ -322,7 +323,7 @@ func asClusterNetworks(value any) (any, error) {
 		if err != nil {
 			return nil, fmt.Errorf("has a hostPrefix that %w", err)
 		}
-		if length.(int64) == 0 { // what the installer puts there
+		if length.(int64) == 0 { // the installer's default
 			if length = int64(23); strings.Contains(cidr, ":") {
 				length = int64(64)
 			}
@@ -362,7 +363,7 @@ func asKernelArguments(value any) (any, error) {
 	return arguments, nil
 }
 
-// asOneOf reads a value by a table from the document's words to the API's.
+// asOneOf reads a value with a table from the document's spelling to the API's.
 func asOneOf(words map[string]string) func(any) (any, error) {
 	return func(value any) (any, error) {
 		word, _ := value.(string)

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Changed names the values that differ between two looks at a cluster, in order.
+// Changed returns the fields whose values differ, in order.
 func Changed(before, now Values) []Field {
 	all := maps.Clone(before)
 	maps.Copy(all, now)
@@ -20,10 +20,9 @@ func Changed(before, now Values) []Field {
 	return changed
 }
 
-// Write returns the directory with the values that changed since before. A document without a changed
-// value, and a file without a changed document, is what was read, byte for byte. Manifests are
-// those that the cluster has now. Unsaid are the changed values that no document of the directory can
-// hold.
+// Write returns the directory with the values that changed since before. Documents and files
+// without a changed value keep all their bytes. manifests are the cluster's present manifests.
+// unsaid are the changed fields that no document of the directory can state.
 func (s *Site) Write(before, now Values, manifests []File) (files []File, unsaid []Field, err error) {
 	changed := Changed(before, now)
 	overridden := false
@@ -69,7 +68,7 @@ func (s *Site) Write(before, now Values, manifests []File) (files []File, unsaid
 		}
 		files = append(files, file)
 	}
-	for _, f := range []Field{RegistriesConf, CABundle} { // written anew
+	for _, f := range []Field{RegistriesConf, CABundle} { // new files
 		if content := get[string](now, f); slices.Contains(unsaid, f) {
 			files = append(files, File{string(f), []byte(content)})
 			unsaid = slices.DeleteFunc(unsaid, func(other Field) bool { return other == f })
@@ -91,7 +90,7 @@ func (s *Site) document(kind string) *document {
 	return nil
 }
 
-// text is a file of documents as they are now.
+// text returns the present content of a file.
 func (s *Site) text(file File) ([]byte, error) {
 	var out bytes.Buffer
 	for _, d := range s.documents {
@@ -107,7 +106,8 @@ func (s *Site) text(file File) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// say writes a changed value wherever the directory states it, or else in the first document that can.
+// say writes a changed value to all places that state it, or else to the first document that can
+// state it.
 func (s *Site) say(f Field, now Values) (said bool, err error) {
 	if f == RegistriesConf || f == CABundle {
 		return slices.ContainsFunc(s.Files, func(file File) bool { return file.Name == string(f) }), nil
@@ -118,7 +118,7 @@ func (s *Site) say(f Field, now Values) (said bool, err error) {
 			continue // the annotation is written as a whole
 		}
 		if f == Platform && at.document.kind.name == "" {
-			continue // another platform has other fields; see the page of the installer
+			continue // install-config has other fields for each platform
 		}
 		written := value
 		if at.write != nil && value != nil {
@@ -143,7 +143,7 @@ func (s *Site) say(f Field, now Values) (said bool, err error) {
 	return s.sayAnew(f, value)
 }
 
-// sayAnew writes a value that the directory has not stated so far.
+// sayAnew writes a value that no document of the directory states yet.
 func (s *Site) sayAnew(f Field, value any) (bool, error) {
 	for _, k := range kinds() {
 		d := s.document(k.name)

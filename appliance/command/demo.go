@@ -122,7 +122,7 @@ func (d *demo) run(ctx context.Context) (err error) {
 			fmt.Errorf("the demo was not done after %s; see --timeout", d.timeout))
 		defer cancel()
 	}
-	site, err := newRehearsal(ctx, folder, logger)
+	site, err := newDemoSite(ctx, folder, logger)
 	if err != nil {
 		return err
 	}
@@ -132,7 +132,7 @@ func (d *demo) run(ctx context.Context) (err error) {
 
 // rehearse runs the appliance and, beside it, the installation. With --exit the end of the
 // installation ends the appliance; otherwise the person does.
-func (d *demo) rehearse(ctx context.Context, site *rehearsal, logger *slog.Logger) error {
+func (d *demo) rehearse(ctx context.Context, site *demoSite, logger *slog.Logger) error {
 	site.config.Listen = d.listen
 	running, err := appliance.New(ctx, site.config, logger, Version())
 	if err != nil {
@@ -177,17 +177,17 @@ func (d *demo) rehearse(ctx context.Context, site *rehearsal, logger *slog.Logge
 
 func (d *demo) say(format string, args ...any) { fmt.Fprintf(d.out, format, args...) }
 
-// rehearsal is what a site has before the appliance comes.
-type rehearsal struct {
+// demoSite is the simulated site around the appliance.
+type demoSite struct {
 	registry *registry.Registry
 	release  *registry.Pushed
 	spokes   *simulate.Spokes // the APIs of clusters that are installed
 	config   config.Config
 }
 
-// newRehearsal sets up a registry with a release payload and a live ISO in a folder, and a
+// newDemoSite sets up a registry with a release payload and a live ISO in a folder, and a
 // configuration that knows them.
-func newRehearsal(ctx context.Context, folder string, logger *slog.Logger) (_ *rehearsal, err error) {
+func newDemoSite(ctx context.Context, folder string, logger *slog.Logger) (_ *demoSite, err error) {
 	if err := os.MkdirAll(folder, 0o700); err != nil {
 		return nil, fmt.Errorf("make the directory for the demo's data: %w; choose another one with --data-dir", err)
 	}
@@ -233,7 +233,7 @@ func newRehearsal(ctx context.Context, folder string, logger *slog.Logger) (_ *r
 	}
 	settings.Joining.Addresses, settings.Joining.Interval, settings.Joining.GiveUp = []string{"*=" + spokes.Addr()},
 		time.Second, time.Minute
-	return &rehearsal{mirror, release, spokes, settings}, nil
+	return &demoSite{mirror, release, spokes, settings}, nil
 }
 
 // pushCatalogs fills a registry with catalogs of all operators that clusters can be installed with,

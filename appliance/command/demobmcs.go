@@ -34,7 +34,7 @@ type demoServers struct {
 }
 
 // serveBMCs offers simulated servers until the context ends, and has the appliance know them.
-func (d *demo) serveBMCs(ctx context.Context, site *rehearsal, address, folder string,
+func (d *demo) serveBMCs(ctx context.Context, site *demoSite, address, folder string,
 	logger *slog.Logger) (err error) {
 	servers := &demoServers{machines: &simulate.Servers{First: firstServer, Speed: d.speed, Faults: d.parsedFaults,
 		Logger: logger, Spokes: site.spokes}}

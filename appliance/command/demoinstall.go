@@ -31,7 +31,7 @@ const lookEvery = 200 * time.Millisecond
 
 // install makes a cluster as any client of the API would, boots hosts for it, installs it and
 // fetches its kubeconfig.
-func (d *demo) install(ctx context.Context, site *rehearsal, address string, logger *slog.Logger) error {
+func (d *demo) install(ctx context.Context, site *demoSite, address string, logger *slog.Logger) error {
 	api := &client{url: address}
 	cluster, err := d.newCluster(ctx, api, site.release.Version)
 	if err != nil {

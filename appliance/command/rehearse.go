@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"landfall/appliance/rehearsal"
 	"landfall/web/console"
 )
 
@@ -22,34 +23,34 @@ func newRehearse() *cobra.Command {
 	appliance := &client{}
 	var cluster string
 	var asJSON bool
-	var wanted console.RehearsalRequest
+	var request rehearsal.Request
 	cmd := &cobra.Command{
 		Use:   "rehearse --cluster ID",
-		Short: "Play a cluster's installation, all but the boot, against the site's own registry and DNS",
-		Long: "Have a running appliance play the installation of a cluster with simulated hosts, in a copy that is " +
-			"thrown away: names and\n" +
-			"clocks of the site, the discovery image, the hosts' validations, every image in the mirror, the " +
-			"release's own\n" +
-			"openshift-install, the ignition configs, the stages. The hosts are like those that have reported, or " +
-			"like those that the\n" +
-			"cluster's folder or static networks tell of, or as many as are asked for. Ends with a report of a page, " +
-			"and with 1 if\n" +
-			"anything failed.",
+		Short: "Rehearse a cluster's installation, all but the boot, with the site's own registry and DNS",
+		Long: "Rehearse the installation of a cluster of a running appliance with simulated hosts, in an isolated " +
+			"copy of the cluster:\n" +
+			"names and clocks of the site, the discovery image, the hosts' validations, every image in the mirror, " +
+			"the release's own\n" +
+			"openshift-install, the ignition configs, the stages. The simulated hosts are those that have reported; " +
+			"or those in the\n" +
+			"cluster's agent-based installer directory or static networks; or as many as the flags say. The command " +
+			"ends with a report\n" +
+			"of one page, and with exit code 1 if a step failed.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := appliance.resolveOne(cmd.Context(), &cluster); err != nil {
 				return err
 			}
-			played, err := appliance.rehearse(cmd.Context(), cluster, wanted, cmd.ErrOrStderr())
+			report, err := appliance.rehearse(cmd.Context(), cluster, request, cmd.ErrOrStderr())
 			if err != nil {
 				return err
 			}
 			if asJSON {
-				err = writeJSON(cmd.OutOrStdout(), played)
+				err = writeJSON(cmd.OutOrStdout(), report)
 			} else {
-				err = writeRehearsal(cmd.OutOrStdout(), played)
+				err = writeRehearsal(cmd.OutOrStdout(), report)
 			}
-			if err == nil && !played.Passed {
+			if err == nil && !report.Passed {
 				err = errRehearsal
 			}
 			return err
@@ -58,27 +59,27 @@ func newRehearse() *cobra.Command {
 	appliance.addFlag(cmd.Flags())
 	flags := cmd.Flags()
 	flags.StringVar(&cluster, "cluster", "", "id or name of the cluster")
-	flags.IntVar(&wanted.ControlPlanes, "control-planes", 0, "number of control-plane hosts, where no hosts are known")
-	flags.IntVar(&wanted.Workers, "workers", 0, "number of workers, where no hosts are known")
-	flags.IntVar(&wanted.Arbiters, "arbiters", 0, "number of arbiters, where no hosts are known")
+	flags.IntVar(&request.ControlPlanes, "control-planes", 0, "number of control-plane hosts, where no hosts are known")
+	flags.IntVar(&request.Workers, "workers", 0, "number of workers, where no hosts are known")
+	flags.IntVar(&request.Arbiters, "arbiters", 0, "number of arbiters, where no hosts are known")
 	flags.BoolVar(&asJSON, "json", false, "write JSON")
 	return cmd
 }
 
 // rehearse starts a rehearsal and waits for its end, saying what it does.
-func (c *client) rehearse(ctx context.Context, cluster string, wanted console.RehearsalRequest,
-	errOut io.Writer) (*console.Rehearsal, error) {
+func (c *client) rehearse(ctx context.Context, cluster string, request rehearsal.Request,
+	errOut io.Writer) (*rehearsal.Rehearsal, error) {
 	path := console.BasePath + "/clusters/" + url.PathEscape(cluster) + "/rehearsals"
-	played := new(console.Rehearsal)
-	if err := c.call(ctx, http.MethodPost, path, wanted, played); err != nil {
+	report := new(rehearsal.Rehearsal)
+	if err := c.call(ctx, http.MethodPost, path, request, report); err != nil {
 		return nil, err
 	}
 	doing := ""
 	ticker := time.NewTicker(lookEvery)
 	defer ticker.Stop()
-	for played.State == "running" {
-		if played.Doing != doing && played.Doing != "" {
-			doing = played.Doing
+	for report.State == "running" {
+		if report.Doing != doing && report.Doing != "" {
+			doing = report.Doing
 			fmt.Fprintf(errOut, "%s …\n", doing)
 		}
 		select {
@@ -86,37 +87,37 @@ func (c *client) rehearse(ctx context.Context, cluster string, wanted console.Re
 			return nil, ctx.Err()
 		case <-ticker.C:
 		}
-		id := played.ID
-		played = new(console.Rehearsal)
-		if err := c.call(ctx, http.MethodGet, path+"/"+id, nil, played); err != nil {
+		id := report.ID
+		report = new(rehearsal.Rehearsal)
+		if err := c.call(ctx, http.MethodGet, path+"/"+id, nil, report); err != nil {
 			return nil, err
 		}
 	}
-	return played, nil
+	return report, nil
 }
 
 // pageWidth is how long the lines of a report are.
 const pageWidth = 100
 
 // writeRehearsal writes a report that fits a page.
-func writeRehearsal(out io.Writer, played *console.Rehearsal) error {
+func writeRehearsal(out io.Writer, report *rehearsal.Rehearsal) error {
 	verdict := "PASSED"
-	if !played.Passed {
+	if !report.Passed {
 		verdict = "FAILED"
 	}
 	var page strings.Builder
-	fmt.Fprintf(&page, "Rehearsal of cluster %s: %s\n", played.Cluster, verdict)
-	fmt.Fprintf(&page, "%s, %.1f s; OpenShift %s; %s\n\n", played.Started.Format(time.DateTime+" MST"), played.Seconds,
-		played.Release, played.Shape)
-	for _, step := range played.Steps {
-		fmt.Fprintf(&page, "%-8s %-18s %7.1f s\n", step.Verdict, step.Name, step.Seconds)
-		wrap(&page, "         ", step.Said)
-		if step.Do != "" {
-			wrap(&page, "         → ", step.Do)
+	fmt.Fprintf(&page, "Rehearsal of cluster %s: %s\n", report.Cluster, verdict)
+	fmt.Fprintf(&page, "%s, %.1f s; OpenShift %s; %s\n\n", report.Started.Format(time.DateTime+" MST"), report.Seconds,
+		report.Release, report.Shape)
+	for _, step := range report.Steps {
+		fmt.Fprintf(&page, "%-8s %-18s %7.1f s\n", step.Result, step.Name, step.Seconds)
+		wrap(&page, "         ", step.Message)
+		if step.Advice != "" {
+			wrap(&page, "         → ", step.Advice)
 		}
 	}
 	fmt.Fprintln(&page)
-	wrap(&page, "", "Not proven: "+strings.Join(played.NotProven, "; ")+".")
+	wrap(&page, "", "Not proven: "+strings.Join(report.NotProven, "; ")+".")
 	_, err := io.WriteString(out, page.String())
 	return err
 }

@@ -11,23 +11,23 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"landfall/appliance/abi"
-	"landfall/web/console"
+	"landfall/appliance/rehearsal"
 )
 
 func TestTheReportOfARehearsalFitsAPage(t *testing.T) {
-	played := &console.Rehearsal{
+	report := &rehearsal.Rehearsal{
 		Cluster: "edge", Release: "4.20.8", Shape: "3 hosts, by numbers", Started: time.Date(2026, 3, 1, 12, 0,
 			0, 0, time.UTC), Seconds: 83.25,
-		Steps: []console.RehearsalStep{
-			{Name: "site", Verdict: console.StepWarning, Seconds: 3, Said: strings.Repeat("A name that nobody knows. ",
+		Steps: []rehearsal.Step{
+			{Name: "site", Result: rehearsal.Warning, Seconds: 3, Message: strings.Repeat("A name that nobody knows. ",
 				12)},
-			{Name: "mirror", Verdict: console.StepFailed, Seconds: 12.5, Said: "1 of 190 images can't be had.",
-				Do: "Bring it."},
+			{Name: "mirror", Result: rehearsal.Failed, Seconds: 12.5, Message: "1 of 190 images can't be had.",
+				Advice: "Bring it."},
 		},
 		NotProven: []string{"that machines boot", "the rest"},
 	}
 	var page bytes.Buffer
-	require.NoError(t, writeRehearsal(&page, played))
+	require.NoError(t, writeRehearsal(&page, report))
 	lines := strings.Split(page.String(), "\n")
 	require.Less(t, len(lines), 60)
 	for _, line := range lines {

@@ -60,7 +60,7 @@ func (s *server) put(content []byte, tag string) {
 	s.tag.Store(&tag)
 }
 
-func TestAnImageIsFetchedByURLAndKept(t *testing.T) {
+func TestDownload(t *testing.T) {
 	content := made(t, iso)
 	from := newServer(t, content)
 	s := newSite(t, Configured{URL: from.URL + "/live.iso", SHA256: sumOf(content), OpenshiftVersion: "4.18",
@@ -82,7 +82,7 @@ func TestAnImageIsFetchedByURLAndKept(t *testing.T) {
 	require.EqualValues(t, 1, from.asked.Load())
 }
 
-func TestABrokenDownloadGoesOnWhereItEnded(t *testing.T) {
+func TestDownload_resumesAfterBreak(t *testing.T) {
 	from := newServer(t, made(t, iso))
 	from.broken.Store(1)
 	s := newSite(t, Configured{URL: from.URL + "/live.iso"})
@@ -96,7 +96,7 @@ func TestABrokenDownloadGoesOnWhereItEnded(t *testing.T) {
 	require.EqualValues(t, 1, from.ranges.Load(), "the second try asked for the rest only")
 }
 
-func TestAnInterruptedDownloadGoesOnAfterARestart(t *testing.T) {
+func TestDownload_resumesAfterRestart(t *testing.T) {
 	content := made(t, iso)
 	from := newServer(t, content)
 	from.broken.Store(1)
@@ -109,7 +109,7 @@ func TestAnInterruptedDownloadGoesOnAfterARestart(t *testing.T) {
 	require.EqualValues(t, 1, from.ranges.Load())
 }
 
-func TestAFileThatIsReplacedOnTheServerIsNotMixedWithItsPredecessor(t *testing.T) {
+func TestDownload_replacedFileStartsAgain(t *testing.T) {
 	from := newServer(t, made(t, iso))
 	from.broken.Store(1)
 	s := newSite(t, Configured{URL: from.URL + "/live.iso"})
@@ -123,7 +123,7 @@ func TestAFileThatIsReplacedOnTheServerIsNotMixedWithItsPredecessor(t *testing.T
 	require.Equal(t, sumOf(made(t, other)), comes(t, l, only(t, l).ID, StateReady).SHA256)
 }
 
-func TestAnImageThatIsNotTheStatedOneIsRefusedAndNotKept(t *testing.T) {
+func TestDownload_wrongDigestIsRefused(t *testing.T) {
 	from := newServer(t, made(t, iso))
 	for name, c := range map[string]struct {
 		configured Configured
@@ -143,7 +143,7 @@ func TestAnImageThatIsNotTheStatedOneIsRefusedAndNotKept(t *testing.T) {
 	}
 }
 
-func TestAServerWithoutTheFileIsAskedAgainAndHarmsNoOther(t *testing.T) {
+func TestDownload_missingFileIsRetried(t *testing.T) {
 	gone := httptest.NewServer(http.NotFoundHandler())
 	t.Cleanup(gone.Close)
 	from := newServer(t, made(t, iso))
@@ -159,11 +159,11 @@ func TestAServerWithoutTheFileIsAskedAgainAndHarmsNoOther(t *testing.T) {
 	}, waitLimit, tick)
 }
 
-func TestAPasswordInAURLIsNotSaid(t *testing.T) {
+func TestDownload_urlPasswordIsHidden(t *testing.T) {
 	require.Equal(t, "http://me:xxxxx@mirror/live.iso", redacted("http://me:secret@mirror/live.iso"))
 }
 
-func TestAnImageIsFetchedWhenAskedForAndGoesOnAfterARestart(t *testing.T) {
+func TestDownload_onRequestResumesAfterRestart(t *testing.T) {
 	content := made(t, iso)
 	from := newServer(t, content)
 	from.broken.Store(1)
@@ -182,7 +182,7 @@ func TestAnImageIsFetchedWhenAskedForAndGoesOnAfterARestart(t *testing.T) {
 	require.Empty(t, s.files(t))
 }
 
-func TestADownloadThatIsUnderWayIsRemoved(t *testing.T) {
+func TestDownload_removedWhileRunning(t *testing.T) {
 	hanging := make(chan struct{})
 	from := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Length", "1000000")
@@ -207,7 +207,7 @@ func TestADownloadThatIsUnderWayIsRemoved(t *testing.T) {
 	require.Empty(t, s.files(t))
 }
 
-func TestAServerThatSendsNothingForAMinuteIsLeft(t *testing.T) {
+func TestDownload_stalledServer(t *testing.T) {
 	hanging := make(chan struct{})
 	from := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		select {
@@ -225,7 +225,7 @@ func TestAServerThatSendsNothingForAMinuteIsLeft(t *testing.T) {
 	requireSentence(t, only(t, l).Message, "the server sent nothing for 1m0s")
 }
 
-func TestAWrongRequestIsRefused(t *testing.T) {
+func TestDownload_invalidRequest(t *testing.T) {
 	s := newSite(t)
 	s.options.FetchRelease = nil
 	l, _ := s.open(t)
@@ -242,7 +242,7 @@ func TestAWrongRequestIsRefused(t *testing.T) {
 	}
 }
 
-func TestAnImageIsTakenOutOfARelease(t *testing.T) {
+func TestDownload_fromRelease(t *testing.T) {
 	content := made(t, iso)
 	var asked Release
 	failures := 1
@@ -288,7 +288,7 @@ func TestAnImageIsTakenOutOfARelease(t *testing.T) {
 	require.Equal(t, "4.18", comes(t, l, image.ID, StateReady).OpenshiftVersion)
 }
 
-func TestAServerIsSentWhatItWantsBesideTheURL(t *testing.T) {
+func TestDownload_headersAndQuery(t *testing.T) {
 	content := made(t, iso)
 	from := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("X-Token") != "t" || r.URL.Query().Get("site") != "s 1" || r.URL.Query().Get("v") != "1" {

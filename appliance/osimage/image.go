@@ -35,6 +35,9 @@ const (
 // Usable reports whether discovery images can be made from the image.
 func (i Image) Usable() bool { return i.State == StateReady || i.State == StateVerifying }
 
+// Pending reports whether the image is being fetched or waits for it.
+func (i Image) Pending() bool { return i.State == StateWaiting || i.State == StateDownloading }
+
 // Image describes an OS image, as the API shows it.
 type Image struct {
 	ID               string    `json:"id"`

@@ -132,7 +132,7 @@ func requireSentence(t *testing.T, text string, parts ...string) {
 	require.NotContains(t, text, "\n")
 }
 
-func TestAConfiguredFileIsReadyAtOnceAndSaysWhatItIs(t *testing.T) {
+func TestLibrary_configuredFileIsReady(t *testing.T) {
 	path := written(t, made(t, iso))
 	l, _ := newSite(t, Configured{Path: path}).open(t)
 	image := only(t, l)
@@ -149,7 +149,7 @@ func TestAConfiguredFileIsReadyAtOnceAndSaysWhatItIs(t *testing.T) {
 	require.Equal(t, path, base.Path())
 }
 
-func TestVersionAndArchitectureAreReadFromTheContentAndNotFromAName(t *testing.T) {
+func TestLibrary_versionIsReadFromContent(t *testing.T) {
 	for name, c := range map[string]struct {
 		iso           skeleton.ISO
 		version, arch string // stated
@@ -190,7 +190,7 @@ func TestVersionAndArchitectureAreReadFromTheContentAndNotFromAName(t *testing.T
 	}
 }
 
-func TestABadImageIsSaidToBeBadAndHarmsNoOther(t *testing.T) {
+func TestLibrary_badImageHarmsNoOther(t *testing.T) {
 	good, bad := written(t, made(t, iso)), written(t, []byte(strings.Repeat("no ISO ", 10_000)))
 	l, _ := newSite(t, Configured{Path: bad, OpenshiftVersion: "4.19", CPUArchitecture: "x86_64"},
 		Configured{Path: good}).open(t)
@@ -205,7 +205,7 @@ func TestABadImageIsSaidToBeBadAndHarmsNoOther(t *testing.T) {
 	require.ErrorAs(t, err, &unavailable)
 }
 
-func TestAFileThatIsNotTheStatedOneIsNotServedUntilItIsReplaced(t *testing.T) {
+func TestLibrary_wrongDigestIsNotServed(t *testing.T) {
 	right := made(t, iso)
 	path := written(t, made(t, skeleton.ISO{VolumeID: iso.VolumeID, RootFSSize: 1 << 20}))
 	s := newSite(t, Configured{Path: path, SHA256: sumOf(right)})
@@ -225,7 +225,7 @@ func TestAFileThatIsNotTheStatedOneIsNotServedUntilItIsReplaced(t *testing.T) {
 	require.Equal(t, StateReady, only(t, l).State)
 }
 
-func TestADigestIsNotComputedAgainAfterARestartUnlessTheFileWasChanged(t *testing.T) {
+func TestLibrary_digestIsKeptAcrossRestarts(t *testing.T) {
 	content := made(t, iso)
 	path := written(t, content)
 	s := newSite(t, Configured{Path: path, SHA256: sumOf(content)})
@@ -248,7 +248,7 @@ func TestADigestIsNotComputedAgainAfterARestartUnlessTheFileWasChanged(t *testin
 		time.Millisecond)
 }
 
-func TestVerifyingComputesTheDigestAndFindsDamage(t *testing.T) {
+func TestLibrary_verifyFindsDamage(t *testing.T) {
 	s := newSite(t)
 	l, _ := s.running(t)
 	content := made(t, iso)
@@ -274,7 +274,7 @@ func TestVerifyingComputesTheDigestAndFindsDamage(t *testing.T) {
 	require.ErrorContains(t, err, "there is no OS image none")
 }
 
-func TestAnImageInUseOrConfiguredIsNotRemovedAndAnotherIsWithItsFiles(t *testing.T) {
+func TestLibrary_remove(t *testing.T) {
 	path := written(t, made(t, skeleton.ISO{VolumeID: "rhcos-417.94.202507291008-0"}))
 	s := newSite(t, Configured{Path: path})
 	s.users = []User{{Name: "east", OpenshiftVersion: "4.18.30", CPUArchitecture: "x86_64"}}
@@ -298,7 +298,7 @@ func TestAnImageInUseOrConfiguredIsNotRemovedAndAnotherIsWithItsFiles(t *testing
 	require.FileExists(t, path)
 }
 
-func TestTheImageImportedLastIsTakenAndAConfiguredOneBeforeIt(t *testing.T) {
+func TestLibrary_precedence(t *testing.T) {
 	s := newSite(t)
 	l, stop := s.open(t)
 	older := uploaded(t, l, made(t, iso)).ID
@@ -323,7 +323,7 @@ func TestTheImageImportedLastIsTakenAndAConfiguredOneBeforeIt(t *testing.T) {
 	require.Equal(t, path, base.Path())
 }
 
-func TestOpeningTakesMilliseconds(t *testing.T) {
+func TestLibrary_openIsFast(t *testing.T) {
 	s := newSite(t)
 	l, stop := s.open(t)
 	for i, volume := range []string{"rhcos-410.84.1", "rhcos-411.86.1", "rhcos-412.86.1", "rhcos-413.92.1"} {
@@ -336,14 +336,14 @@ func TestOpeningTakesMilliseconds(t *testing.T) {
 	require.Less(t, time.Since(start), 100*time.Millisecond) // on a machine that is busy with other tests
 }
 
-func TestADirectoryThatCanNotBeMadeIsSaid(t *testing.T) {
+func TestLibrary_directoryCanNotBeCreated(t *testing.T) {
 	s := newSite(t)
 	s.options.Dir = filepath.Join(written(t, nil), "os-images")
 	_, err := New(s.options)
 	require.ErrorContains(t, err, "make the directory of OS images")
 }
 
-func TestWhatAKilledProcessLeftIsRemovedAndADamagedRecordIsLeftAlone(t *testing.T) {
+func TestLibrary_remainsOfKilledProcess(t *testing.T) {
 	s := newSite(t)
 	require.NoError(t, os.MkdirAll(s.options.Dir, 0o700))
 	for name, content := range map[string]string{"aa.part": "half", "bb.json.new": "{", "cc.json": "{no JSON",

@@ -40,7 +40,7 @@ var errCut = errors.New("the connection was cut")
 
 func (iotestErr) Read([]byte) (int, error) { return 0, errCut }
 
-func TestAnUploadBecomesAnImageThatIsThereAfterARestart(t *testing.T) {
+func TestUpload(t *testing.T) {
 	s := newSite(t)
 	l, stop := s.open(t)
 	content := made(t, iso)
@@ -60,7 +60,7 @@ func TestAnUploadBecomesAnImageThatIsThereAfterARestart(t *testing.T) {
 	require.True(t, image.Minimal, "the table that it was published without was made")
 }
 
-func TestAnInterruptedUploadGoesOnWhereItEndedAlsoAfterARestart(t *testing.T) {
+func TestUpload_resumesAfterRestart(t *testing.T) {
 	s := newSite(t)
 	l, stop := s.open(t)
 	content := made(t, iso)
@@ -93,7 +93,7 @@ func TestAnInterruptedUploadGoesOnWhereItEndedAlsoAfterARestart(t *testing.T) {
 	require.Equal(t, content, got)
 }
 
-func TestAfterAPowerCutAnUploadGoesOnFromWhatWasSurelyWritten(t *testing.T) {
+func TestUpload_resumesAfterPowerLoss(t *testing.T) {
 	s := newSite(t)
 	l, stop := s.open(t)
 	content := made(t, iso)
@@ -115,7 +115,7 @@ func TestAfterAPowerCutAnUploadGoesOnFromWhatWasSurelyWritten(t *testing.T) {
 	require.Equal(t, sumOf(content), done.Image.SHA256)
 }
 
-func TestAnImageThatWasFoundRightGetsItsNameAfterAPowerCut(t *testing.T) {
+func TestUpload_adoptedAfterPowerLoss(t *testing.T) {
 	s := newSite(t)
 	l, stop := s.open(t)
 	image := uploaded(t, l, made(t, iso))
@@ -125,7 +125,7 @@ func TestAnImageThatWasFoundRightGetsItsNameAfterAPowerCut(t *testing.T) {
 	require.Equal(t, StateReady, only(t, l).State)
 }
 
-func TestAnUploadOfUnknownSizeEndsWhenItsSizeIsTold(t *testing.T) {
+func TestUpload_unknownSize(t *testing.T) {
 	l, _ := newSite(t).open(t)
 	content := made(t, iso)
 	up, err := l.Announce(Announcement{Name: "-"})
@@ -140,7 +140,7 @@ func TestAnUploadOfUnknownSizeEndsWhenItsSizeIsTold(t *testing.T) {
 	require.Equal(t, StateReady, done.Image.State)
 }
 
-func TestAnUploadThatIsNoImageIsRefusedWithASentenceAndNothingOfItStays(t *testing.T) {
+func TestUpload_notAnImage(t *testing.T) {
 	good := made(t, iso)
 	for name, c := range map[string]struct {
 		content []byte
@@ -180,7 +180,7 @@ func TestAnUploadThatIsNoImageIsRefusedWithASentenceAndNothingOfItStays(t *testi
 	}
 }
 
-func TestTheSameImageTwiceIsSaidToBeThereAlready(t *testing.T) {
+func TestUpload_duplicate(t *testing.T) {
 	s := newSite(t)
 	l, _ := s.open(t)
 	content := made(t, iso)
@@ -196,7 +196,7 @@ func TestTheSameImageTwiceIsSaidToBeThereAlready(t *testing.T) {
 	require.Equal(t, []string{first.ID + ".iso", first.ID + ".iso.miniso", first.ID + ".json"}, s.files(t))
 }
 
-func TestAWrongAnnouncementIsRefused(t *testing.T) {
+func TestUpload_invalidAnnouncement(t *testing.T) {
 	s := newSite(t)
 	s.options.MaxBytes = 1 << 20
 	l, _ := s.open(t)
@@ -214,7 +214,7 @@ func TestAWrongAnnouncementIsRefused(t *testing.T) {
 	require.Empty(t, s.files(t))
 }
 
-func TestAnUploadForWhichThereIsNoRoomIsRefusedBeforeItsFirstByte(t *testing.T) {
+func TestUpload_noSpace(t *testing.T) {
 	s := newSite(t)
 	l, _ := s.open(t)
 	free, err := freeSpace(s.options.Dir)
@@ -227,7 +227,7 @@ func TestAnUploadForWhichThereIsNoRoomIsRefusedBeforeItsFirstByte(t *testing.T) 
 	require.Empty(t, s.files(t))
 }
 
-func TestBytesInTheWrongPlaceAreRefusedAndTheRightPlaceIsSaid(t *testing.T) {
+func TestUpload_wrongOffset(t *testing.T) {
 	l, _ := newSite(t).open(t)
 	up, err := l.Announce(Announcement{SizeBytes: 100})
 	require.NoError(t, err)
@@ -243,7 +243,7 @@ func TestBytesInTheWrongPlaceAreRefusedAndTheRightPlaceIsSaid(t *testing.T) {
 	require.ErrorContains(t, err, "there is no OS image none")
 }
 
-func TestALaterRequestTakesThePlaceOfOneWhoseConnectionHangs(t *testing.T) {
+func TestUpload_laterRequestSupersedes(t *testing.T) {
 	l, _ := newSite(t).open(t)
 	content := made(t, iso)
 	up, err := l.Announce(Announcement{SizeBytes: int64(len(content))})
@@ -271,7 +271,7 @@ func TestALaterRequestTakesThePlaceOfOneWhoseConnectionHangs(t *testing.T) {
 	require.Equal(t, StateReady, only(t, l).State)
 }
 
-func TestAnUploadThatIsGivenUpLeavesNothing(t *testing.T) {
+func TestUpload_cancel(t *testing.T) {
 	s := newSite(t)
 	l, _ := s.open(t)
 	for _, giveUp := range []func(string) error{l.GiveUp, l.Remove} {
@@ -286,7 +286,7 @@ func TestAnUploadThatIsGivenUpLeavesNothing(t *testing.T) {
 	}
 }
 
-func TestANameIsOnlyAName(t *testing.T) {
+func TestUpload_nameIsNoPath(t *testing.T) {
 	for given, kept := range map[string]string{
 		`C:\isos\live.iso`: "live.iso", "../../etc/passwd": "passwd", "": "image.iso", "/": "image.iso",
 		"a\x1b[2Jb": "a_[2Jb",

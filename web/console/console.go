@@ -60,7 +60,7 @@ type Options struct {
 	// ABIDirectories imports and exports directories of the agent-based installer; nil leaves their
 	// operations out.
 	ABIDirectories ABIDirectories
-	// Rehearsals plays installations; nil leaves its operations out.
+	// Rehearsals rehearses installations; nil leaves its operations out.
 	Rehearsals Rehearsals
 	// BMCs are the servers that are driven by their BMCs; nil leaves their operations out.
 	BMCs BMCs

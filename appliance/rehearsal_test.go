@@ -7,39 +7,39 @@ import (
 	"strings"
 	"testing"
 
+	"landfall/appliance/rehearsal"
+
 	"github.com/openshift/assisted-service/models"
 	"github.com/stretchr/testify/require"
-
-	"landfall/web/console"
 )
 
-// rehearse plays the installation of a cluster and returns the report.
-func rehearse(t *testing.T, address, cluster string, wanted object) *console.Rehearsal {
+// rehearse rehearses the installation of a cluster and returns the report.
+func rehearse(t *testing.T, address, cluster string, wanted object) *rehearsal.Rehearsal {
 	t.Helper()
 	path := address + "/api/landfall/v1/clusters/" + cluster + "/rehearsals"
-	played := new(console.Rehearsal)
-	ask(t, http.MethodPost, path, wanted).read(t, http.StatusAccepted, played)
+	report := new(rehearsal.Rehearsal)
+	ask(t, http.MethodPost, path, wanted).read(t, http.StatusAccepted, report)
 	requireRefusal(t, ask(t, http.MethodPost, path, wanted), http.StatusConflict, "is under way; wait for its end")
 	patiently(t, "the rehearsal ends", func() bool {
-		now := new(console.Rehearsal)
-		ask(t, http.MethodGet, path+"/"+played.ID, nil).read(t, http.StatusOK, now)
-		played = now
-		return played.State == "done"
+		now := new(rehearsal.Rehearsal)
+		ask(t, http.MethodGet, path+"/"+report.ID, nil).read(t, http.StatusOK, now)
+		report = now
+		return report.State == "done"
 	})
-	return played
+	return report
 }
 
-// stepsOf are the steps of a rehearsal with their verdicts, without that of the site, which is
-// another on each machine.
-func stepsOf(played *console.Rehearsal) string {
+// stepsOf returns the steps of a rehearsal with their results. It omits the step "site", whose
+// result depends on the machine.
+func stepsOf(report *rehearsal.Rehearsal) string {
 	var steps []string
-	for _, step := range played.Steps[1:] {
-		steps = append(steps, step.Name+" "+step.Verdict)
+	for _, step := range report.Steps[1:] {
+		steps = append(steps, step.Name+" "+step.Result)
 	}
 	return strings.Join(steps, ", ")
 }
 
-func TestAnInstallationIsRehearsedAndLeavesNothing(t *testing.T) {
+func TestRehearsal_leavesNothing(t *testing.T) {
 	s, g := newGatedSite(t)
 	address, _ := s.start(t)
 	id := create(t, address+apiPath+"/clusters", s.newCluster("stage").with(object{
@@ -59,20 +59,20 @@ func TestAnInstallationIsRehearsedAndLeavesNothing(t *testing.T) {
 	}
 	eventsBefore, before := look()
 
-	played := rehearse(t, address, id, object{"control_planes": 3, "workers": 1})
-	require.Equal(t, "site", played.Steps[0].Name)
+	report := rehearse(t, address, id, object{"control_planes": 3, "workers": 1})
+	require.Equal(t, "site", report.Steps[0].Name)
 	require.Equal(t, "description proven, discovery image proven, hosts proven, mirror proven, openshift-install "+
-		"proven, generated files proven, installation proven", stepsOf(played), played.Steps)
-	require.Equal(t, "4 hosts, by numbers", played.Shape)
-	require.Contains(t, played.Steps[6].Said, "7 ignition configs are valid")
+		"proven, generated files proven, installation proven", stepsOf(report), report.Steps)
+	require.Equal(t, "4 hosts, by numbers", report.Shape)
+	require.Contains(t, report.Steps[6].Message, "7 ignition configs are valid")
 
 	_, etcd, _ := strings.Cut(s.release.Images["etcd"], "@")
 	g.answer(lack("/manifests/"+etcd, "MANIFEST_UNKNOWN"))
-	played = rehearse(t, address, id, object{})
-	require.False(t, played.Passed)
-	require.Equal(t, "description proven, discovery image proven, hosts proven, mirror failed", stepsOf(played))
-	require.Contains(t, played.Steps[4].Said, "1 of 13 images can't be had")
-	require.Contains(t, played.Steps[4].Do, "landfall mirror prove --cluster "+id)
+	report = rehearse(t, address, id, object{})
+	require.False(t, report.Passed)
+	require.Equal(t, "description proven, discovery image proven, hosts proven, mirror failed", stepsOf(report))
+	require.Contains(t, report.Steps[4].Message, "1 of 13 images can't be had")
+	require.Contains(t, report.Steps[4].Advice, "landfall mirror prove --cluster "+id)
 
 	eventsAfter, after := look()
 	require.Equal(t, eventsBefore, eventsAfter)
