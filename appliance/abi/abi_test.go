@@ -375,16 +375,16 @@ func TestRead_errorsNameFileAndLine(t *testing.T) {
 		"a field of no effect": {aci, "spec:\n", "spec:\n  manifestsConfigMapRefs: [{name: x}]\n",
 			aci + ":10: spec.manifestsConfigMapRefs is not supported: there are no ConfigMaps here; put the " +
 				"manifests into openshift/"},
-		"an address that is none": {aci, `"192.168.100.5"`, `"192.168.100.555"`,
-			aci + `:13: spec.ingressVIPs has "192.168.100.555", which is no IP address`},
-		"a network that is none": {aci, "10.128.0.0/14", "10.128.0.0",
-			aci + `:20: spec.networking.clusterNetwork has "10.128.0.0", which is no network`},
+		"an invalid address": {aci, `"192.168.100.5"`, `"192.168.100.555"`,
+			aci + `:13: spec.ingressVIPs has "192.168.100.555", which is not an IP address`},
+		"an invalid network": {aci, "10.128.0.0/14", "10.128.0.0",
+			aci + `:20: spec.networking.clusterNetwork has "10.128.0.0", which is not a network`},
 		"another platform": {aci, "BareMetal", "AWS",
 			aci + ":26: spec.platformType takes one of BareMetal, External, None, Nutanix, VSphere"},
-		"a count that is none": {aci, "controlPlaneAgents: 3", "controlPlaneAgents: three",
+		"an invalid count": {aci, "controlPlaneAgents: 3", "controlPlaneAgents: three",
 			aci + ":28: spec.provisionRequirements.controlPlaneAgents takes a whole number from 0"},
-		"an annotation of no JSON": {aci, `'{"fips":true`, `'{"fips":`,
-			aci + ":6: the annotation agent-install.openshift.io/install-config-overrides is no JSON object"},
+		"an invalid annotation": {aci, `'{"fips":true`, `'{"fips":`,
+			aci + ":6: the annotation agent-install.openshift.io/install-config-overrides is not a JSON object"},
 		"a reference to nothing": {aci, "  clusterDeploymentRef:\n    name: edge",
 			"  clusterDeploymentRef:\n    name: far",
 			cd +
@@ -395,13 +395,13 @@ func TestRead_errorsNameFileAndLine(t *testing.T) {
 			cd + ":10: can't be read as YAML"},
 		"a tab in the second": {networks, "metadata:\n  name: edge-1", "metadata:\n\tname: edge-1",
 			networks + ":20: can't be read as YAML"},
-		"another kind": {env, "kind: InfraEnv", "kind: BareMetalHost",
-			env + `:1: the kind "BareMetalHost" is none of the agent-based installer's`},
+		"an unknown kind": {env, "kind: InfraEnv", "kind: BareMetalHost",
+			env + `:1: the kind "BareMetalHost" is unknown to the agent-based installer`},
 		"another version": {env, "v1beta1", "v1alpha1",
 			env +
 				`:1: the apiVersion of InfraEnv is agent-install.openshift.io/v1beta1, not "agent-install.openshift.io/v1alpha1"`},
 		"a list": {env, directory()[env], "- a\n",
-			env + ":1: can't be read as YAML: a document here is a mapping of fields"},
+			env + ":1: can't be read as YAML: a document must be a mapping of fields"},
 		"nothing": {secret, directory()[secret], "",
 			secret + ": is missing; without install-config.yaml the directory needs its Secret"},
 		"a secret without secret": {secret, ".dockerconfigjson", "other",
@@ -409,17 +409,17 @@ func TestRead_errorsNameFileAndLine(t *testing.T) {
 		"an unselected network": {networks, "labels: {infraenvs.agent-install.openshift.io: edge}",
 			"labels: {x: edge}", networks + ":2: the InfraEnv selects NMStateConfigs with the label " +
 				"infraenvs.agent-install.openshift.io: edge"},
-		"a card of two": {networks, "52:54:00:00:00:0b", "52:54:00:00:00:0a",
+		"one interface in two networks": {networks, "52:54:00:00:00:0b", "52:54:00:00:00:0a",
 			networks + ":25: spec.config differs from cluster-manifests/nmstateconfig.yaml:11: spec.config"},
-		"a card that is none": {networks, "52:54:00:00:00:0b", "52:54",
-			networks + `:24: spec.interfaces[0] has the macAddress "52:54", which is none`},
-		"a host without cards": {"agent-config.yaml",
+		"an invalid MAC address": {networks, "52:54:00:00:00:0b", "52:54",
+			networks + `:24: spec.interfaces[0] has the invalid macAddress "52:54"`},
+		"a host without interfaces": {"agent-config.yaml",
 			"- interfaces:\n  - name: eth0\n    macAddress: 52:54:00:00:00:0b", "- hostname: b",
 			"agent-config.yaml:15: hosts[1] has no network interface that identifies it"},
-		"a role that is none": {"agent-config.yaml", "role: master", "role: boss",
+		"an invalid role": {"agent-config.yaml", "role: master", "role: boss",
 			`agent-config.yaml:9: hosts[0].role is "boss"; a role is master, worker or arbiter`},
-		"a hint that is none": {"agent-config.yaml", "deviceName", "device",
-			`agent-config.yaml:14: hosts[0].rootDeviceHints has "device", which is no field there`},
+		"an unknown hint": {"agent-config.yaml", "deviceName", "device",
+			`agent-config.yaml:14: hosts[0].rootDeviceHints has the unknown field "device"`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			texts := directory()
@@ -441,7 +441,7 @@ func TestRead_contradictionIsRefused(t *testing.T) {
 		"replicas: 3", 1)
 	_, err := Read(filesOf(texts))
 	require.ErrorContains(t, err,
-		`install-config.yaml:2: metadata.name is "far", but cluster-manifests/cluster-deployment.yaml:10: spec.clusterName is "edge"; both say the same in a directory`)
+		`install-config.yaml:2: metadata.name is "far", but cluster-manifests/cluster-deployment.yaml:10: spec.clusterName is "edge"; both must be equal in a directory`)
 }
 
 func TestHost_diskByHints(t *testing.T) {
