@@ -67,14 +67,14 @@ func drifted(before, after int64) bool {
 
 func (e *Engine) prepareInstructions(ctx context.Context, key string, poll Poll) ([]byte, error) {
 	now := e.options.Clock.Now()
-	news, err := e.pollBringsNews(key, poll, now)
+	news, err := e.pollChangesHost(key, poll, now)
 	if err != nil {
 		return nil, err
 	}
 	host := e.presence.Of(key)
 	host.Contacted(now)
 	if news {
-		if err := e.notePoll(ctx, poll); err != nil {
+		if err := e.recordPoll(ctx, poll); err != nil {
 			return nil, err
 		}
 	}
@@ -97,9 +97,9 @@ func (e *Engine) prepareInstructions(ctx context.Context, key string, poll Poll)
 	return body, nil
 }
 
-// pollBringsNews tells whether a poll changes what is written of a host: it was taken as
+// pollChangesHost tells whether a poll changes what is written of a host: it was taken as
 // disconnected, its agent is another one than before, or its clock has moved.
-func (e *Engine) pollBringsNews(key string, poll Poll, now time.Time) (bool, error) {
+func (e *Engine) pollChangesHost(key string, poll Poll, now time.Time) (bool, error) {
 	var news bool
 	err := e.options.DB.View(func(tx *store.Tx) error {
 		h, err := hostRows.Get(tx, key)
@@ -121,7 +121,7 @@ func (e *Engine) pollBringsNews(key string, poll Poll, now time.Time) (bool, err
 	return news, err
 }
 
-func (e *Engine) notePoll(ctx context.Context, poll Poll) error {
+func (e *Engine) recordPoll(ctx context.Context, poll Poll) error {
 	return e.update(WithRequest(ctx, Request{Operation: operationPoll, Host: poll.HostID}), func(c *change) error {
 		h, err := c.hostIn(poll.InfraEnvID, poll.HostID)
 		if err != nil {
@@ -131,7 +131,7 @@ func (e *Engine) notePoll(ctx context.Context, poll Poll) error {
 		h.API.DiscoveryAgentVersion = orText(poll.AgentVersion, h.API.DiscoveryAgentVersion)
 		c.saveHost(h)
 		c.settleLater(h)
-		return c.tellOfUpgrade(h)
+		return c.emitUpgradeStarted(h)
 	})
 }
 
@@ -223,11 +223,11 @@ func (e *Engine) StepReply(ctx context.Context, infraEnvID, hostID string, reply
 	key := infraEnvID + "/" + hostID
 	unlock := e.replies.lock(key)
 	defer unlock()
-	effect, unchanged, err := e.understand(ctx, key, reply)
+	effect, unchanged, err := e.interpretReply(ctx, key, reply)
 	if err != nil {
 		return err
 	}
-	e.seen(key)
+	e.recordContact(key)
 	if unchanged {
 		return nil
 	}
@@ -245,9 +245,9 @@ func (e *Engine) StepReply(ctx context.Context, infraEnvID, hostID string, reply
 	})
 }
 
-// understand reads a reply against what is known of its host, outside of any transaction that
+// interpretReply reads a reply against what is known of its host, outside of any transaction that
 // others wait for. It tells whether the reply says nothing new.
-func (e *Engine) understand(ctx context.Context, key string,
+func (e *Engine) interpretReply(ctx context.Context, key string,
 	reply *models.StepReply) (effect *steps.Effect, unchanged bool, err error) {
 	err = e.options.DB.View(func(tx *store.Tx) error {
 		c := newReading(ctx, e, tx)
@@ -279,15 +279,15 @@ func (e *Engine) understand(ctx context.Context, key string,
 		if effect, err = steps.Apply(reply, situation); err != nil {
 			return &Error{Kind: Invalid, Reason: sentence.New(err), Err: err}
 		}
-		unchanged = c.nothingNew(h, host, effect, needs.NetworkLatencyThresholdMs)
+		unchanged = c.repeatsStored(h, host, effect, needs.NetworkLatencyThresholdMs)
 		return nil
 	})
 	return effect, unchanged, err
 }
 
-// nothingNew tells whether a reply repeats what is written already. Agents report
+// repeatsStored tells whether a reply repeats what is written already. Agents report
 // what did not change again after each failed poll.
-func (c *change) nothingNew(h *hostRecord, host *inventory.Host, effect *steps.Effect, latencyLimit *float64) bool {
+func (c *change) repeatsStored(h *hostRecord, host *inventory.Host, effect *steps.Effect, latencyLimit *float64) bool {
 	if effect.MediaDisconnected || effect.InstallationFailed || effect.Failure != "" || effect.BootArtifactsFailed ||
 		effect.BootArtifactsReady {
 		return false
@@ -317,13 +317,13 @@ func (c *change) nothingNew(h *hostRecord, host *inventory.Host, effect *steps.E
 func (c *change) applyEffect(h *hostRecord, effect *steps.Effect) error {
 	if effect.MediaDisconnected {
 		h.API.MediaStatus = conv.Pointer(models.HostMediaStatusDisconnected)
-		if _, err := c.fireHost(h, lifecycle.OnMediaLost, ""); err != nil {
+		if _, err := c.triggerHost(h, lifecycle.OnMediaLost, ""); err != nil {
 			return err
 		}
 		return c.hostEvent(h, eventMediaDisconnected, models.EventSeverityError,
 			"Host %s can no longer read its discovery image.", c.hostName(h))
 	}
-	if err := c.tellOfChecks(h, effect); err != nil {
+	if err := c.emitCheckEvents(h, effect); err != nil {
 		return err
 	}
 	if err := c.applyReports(h, effect); err != nil {
@@ -342,7 +342,7 @@ func (c *change) applyEffect(h *hostRecord, effect *steps.Effect) error {
 		return err
 	}
 	if effect.InstallationFailed {
-		if _, err := c.fireHost(h, lifecycle.OnFailure, effect.Failure); err != nil {
+		if _, err := c.triggerHost(h, lifecycle.OnFailure, effect.Failure); err != nil {
 			return err
 		}
 		return nil
@@ -498,7 +498,7 @@ func (e *Engine) HostIgnition(infraEnvID, hostID string) (io.ReadSeekCloser, sto
 	if err != nil {
 		return nil, store.FileInfo{}, err
 	}
-	file, info, err := e.openKept(installerFiles, clusterID+"/"+name)
+	file, info, err := e.openSealed(installerFiles, clusterID+"/"+name)
 	if errors.Is(err, store.ErrNotFound) {
 		return nil, info,
 			conflict("The ignition config of host %s is not generated yet; it is made when the installation is "+

@@ -58,7 +58,7 @@ func TestAuditor_findsEachViolation(t *testing.T) {
 				s.cluster+"/"+s.h.env+"/"+s.h.id)
 		}, audit.Membership},
 		"a host in two infra-envs": {func(tx *store.Tx, s site) error {
-			return hostPlaces.Add(tx,
+			return hostInfraEnvs.Add(tx,
 				s.h.id+"/"+other)
 		}, audit.Membership},
 		"a state that nobody knows": {func(tx *store.Tx, s site) error {
@@ -68,19 +68,22 @@ func TestAuditor_findsEachViolation(t *testing.T) {
 			return host(tx, s, func(h *hostRecord) { h.API.Status = conv.Pointer(lifecycle.HostFailed) })
 		}, audit.Events},
 		"a deadline that is lost": {func(tx *store.Tx, s site) error {
-			return lifeDeadlines.Clear(tx,
+			return stateDeadlines.Clear(tx,
 				hostDeadline(s.h.env+"/"+s.h.id))
 		}, audit.Deadline},
 		"a deadline that is late": {func(tx *store.Tx, s site) error {
-			return lifeDeadlines.Set(tx, hostDeadline(s.h.env+"/"+s.h.id), s.clock.Now().Add(time.Hour))
+			return stateDeadlines.Set(tx, hostDeadline(s.h.env+"/"+s.h.id), s.clock.Now().Add(time.Hour))
 		}, audit.Deadline},
 		"a deadline that was not handled": {func(tx *store.Tx, s site) error {
-			return lifeDeadlines.Set(tx, hostDeadline(s.h.env+"/"+s.h.id), s.clock.Now().Add(-time.Hour))
+			return stateDeadlines.Set(tx, hostDeadline(s.h.env+"/"+s.h.id), s.clock.Now().Add(-time.Hour))
 		}, audit.Deadline},
 		"a deadline of nothing": {func(tx *store.Tx, s site) error {
-			return lifeDeadlines.Set(tx, clusterDeadline(other), s.clock.Now().Add(time.Hour))
+			return stateDeadlines.Set(tx, clusterDeadline(other), s.clock.Now().Add(time.Hour))
 		}, audit.Remains},
-		"a preparation of no state": {func(tx *store.Tx, s site) error { return pendingWork.Add(tx, s.cluster) },
+		"a preparation of no state": {func(tx *store.Tx, s site) error {
+			return pendingPreparations.Add(tx,
+				s.cluster)
+		},
 			audit.Exit},
 		"a report of no host": {func(tx *store.Tx, s site) error {
 			report := json.RawMessage(`"{}"`)
@@ -91,7 +94,7 @@ func TestAuditor_findsEachViolation(t *testing.T) {
 				other+"/"+s.h.env)
 		}, audit.Remains},
 		"a host's place of no host": {func(tx *store.Tx, s site) error {
-			return hostPlaces.Add(tx,
+			return hostInfraEnvs.Add(tx,
 				other+"/"+s.h.env)
 		}, audit.Remains},
 		"a code of no infra-env": {func(tx *store.Tx, s site) error {

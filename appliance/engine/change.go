@@ -27,28 +27,29 @@ type change struct {
 	hosts                                     map[string]*hostRecord
 	dirtyClusters, dirtyInfraEnvs, dirtyHosts map[string]bool
 
-	refresh []string // clusters whose states and validations are to be computed anew
-	alone   []string // hosts of no cluster, likewise
+	refresh      []string // clusters whose states and validations are to be computed anew
+	unboundHosts []string // hosts of no cluster, likewise
 
-	facts   map[string]*inventory.Facts // of hosts, as this change sees and alters them
-	judged  map[string]judged           // hosts whose validations it made
-	scratch []byte                      // for what a digest is made of
-	reading bool                        // it only looks at what is committed
+	facts     map[string]*inventory.Facts // of hosts, as this change sees and alters them
+	validated map[string]cachedValidation // hosts whose validations it made
+	scratch   []byte                      // for what a digest is made of
+	reading   bool                        // it only looks at what is committed
 
-	events       int
-	written      []*models.Event        // with a projector, who may want to show them
-	budgets      map[string]eventBudget // that were drawn upon
-	touchedHosts []string
-	gone         []string // hosts that were deleted
-	ended        []string // the clusters that were deleted
+	events          int
+	written         []*models.Event        // with a projector, who may want to show them
+	budgets         map[string]eventBudget // that were drawn upon
+	touchedHosts    []string
+	deletedHosts    []string // hosts that were deleted
+	deletedClusters []string // the clusters that were deleted
 
-	goneObjects, endedObjects, endedEnvObjects map[string]Object // of hosts, clusters and infra-envs that were deleted
+	// of hosts, clusters and infra-envs that were deleted
+	deletedHostObjects, deletedClusterObjects, deletedInfraEnvObjects map[string]Object
 
-	deadline     time.Time // the earliest that was set
-	preparations bool      // which clusters are to be prepared changed
-	joins        bool      // which hosts are waited for in the clusters that they join may have changed
-	lines        []logLine
-	show         func() error // notes what the caller wants to see, when all has settled
+	deadline            time.Time // the earliest that was set
+	preparationsChanged bool      // which clusters are to be prepared changed
+	joiningChanged      bool      // which hosts are waited for in the clusters that they join may have changed
+	logLines            []logLine
+	readResult          func() error // notes what the caller wants to see, when all has settled
 }
 
 type logLine struct {
@@ -64,14 +65,14 @@ func newChange(ctx context.Context, e *Engine, tx *store.Tx) *change {
 		infraEnvs: make(map[string]*infraEnvRecord),
 		hosts:     make(map[string]*hostRecord),
 		facts:     make(map[string]*inventory.Facts),
-		judged:    make(map[string]judged),
+		validated: make(map[string]cachedValidation),
 
 		dirtyClusters:  make(map[string]bool),
 		dirtyInfraEnvs: make(map[string]bool),
 		dirtyHosts:     make(map[string]bool),
 
-		goneObjects: make(map[string]Object), endedObjects: make(map[string]Object),
-		endedEnvObjects: make(map[string]Object),
+		deletedHostObjects: make(map[string]Object), deletedClusterObjects: make(map[string]Object),
+		deletedInfraEnvObjects: make(map[string]Object),
 	}
 }
 
@@ -85,7 +86,7 @@ func newReading(ctx context.Context, e *Engine, tx *store.Tx) *change {
 func (c *change) dateTime() strfmt.DateTime { return strfmt.DateTime(c.now) }
 
 func (c *change) log(level slog.Level, message string, attrs ...any) {
-	c.lines = append(c.lines, logLine{level, message, attrs})
+	c.logLines = append(c.logLines, logLine{level, message, attrs})
 }
 
 // load gets a row once per change and keeps it, so that all parts of a change see and alter the
@@ -124,8 +125,8 @@ func (c *change) settleLater(h *hostRecord) {
 		c.settleCluster(h.API.ClusterID.String())
 		return
 	}
-	if key := hostKey(h); !slices.Contains(c.alone, key) {
-		c.alone = append(c.alone, key)
+	if key := hostKey(h); !slices.Contains(c.unboundHosts, key) {
+		c.unboundHosts = append(c.unboundHosts, key)
 	}
 }
 
@@ -169,7 +170,7 @@ func (c *change) settle() error {
 			return err
 		}
 	}
-	for _, key := range c.alone {
+	for _, key := range c.unboundHosts {
 		if err := c.refreshUnbound(key); err != nil {
 			return err
 		}
@@ -204,7 +205,7 @@ func (c *change) write() error {
 		row := c.clusters[id]
 		row.API.UpdatedAt = c.now
 		if err := errors.Join(c.e.seal(&row.PullSecret), clusterRows.Put(c.tx, id, row), c.setClusterDeadline(id, row),
-			c.relay(row)); err != nil {
+			c.updateOutbox(row)); err != nil {
 			return err
 		}
 		keys, err := clusterHostKeys(c.tx, id)

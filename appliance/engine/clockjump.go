@@ -7,9 +7,9 @@ import (
 	"landfall/store"
 )
 
-// noticeJump is called before a change looks at how long something has taken: after a sleep, the
+// checkClock is called before a change looks at how long something has taken: after a sleep, the
 // first request may come before the timer that would have noticed.
-func (e *Engine) noticeJump() {
+func (e *Engine) checkClock() {
 	now := e.options.Clock.Now()
 	if jump := e.clockWatch.Jump(now); jump != 0 {
 		e.clockJumped(now, jump)
@@ -28,16 +28,16 @@ func (e *Engine) clockJumped(now time.Time, jump time.Duration) {
 	}
 }
 
-// setDeadlinesAnew does what a clock that was set back calls for.
-func (e *Engine) setDeadlinesAnew(ctx context.Context) error {
+// recomputeDeadlines does what a clock that was set back calls for.
+func (e *Engine) recomputeDeadlines(ctx context.Context) error {
 	if !e.clockSetBack.CompareAndSwap(true, false) {
 		return nil
 	}
 	err := e.update(ctx, func(c *change) error {
-		deadlines, err := lifeDeadlines.Due(c.tx, c.now.AddDate(100, 0, 0), 0)
+		deadlines, err := stateDeadlines.Due(c.tx, c.now.AddDate(100, 0, 0), 0)
 		for _, deadline := range deadlines {
 			if err == nil {
-				err = c.resetDeadline(deadline)
+				err = c.recomputeDeadline(deadline)
 			}
 		}
 		return err
@@ -48,13 +48,13 @@ func (e *Engine) setDeadlinesAnew(ctx context.Context) error {
 	return err
 }
 
-// resetDeadline computes a deadline anew.
-func (c *change) resetDeadline(deadline store.Deadline) error {
+// recomputeDeadline computes a deadline anew.
+func (c *change) recomputeDeadline(deadline store.Deadline) error {
 	kind, key := splitDeadline(deadline.Key)
 	if kind == "cluster" {
 		row, err := c.cluster(key)
 		if KindOf(err) == NotFound {
-			return lifeDeadlines.Clear(c.tx, deadline.Key)
+			return stateDeadlines.Clear(c.tx, deadline.Key)
 		}
 		if err != nil {
 			return err
@@ -63,7 +63,7 @@ func (c *change) resetDeadline(deadline store.Deadline) error {
 	}
 	h, err := c.host(key)
 	if KindOf(err) == NotFound {
-		return lifeDeadlines.Clear(c.tx, deadline.Key)
+		return stateDeadlines.Clear(c.tx, deadline.Key)
 	}
 	if err != nil {
 		return err

@@ -62,7 +62,7 @@ func (e *Engine) site() *description.Site {
 	return &description.Site{
 		Releases: e.options.ReleaseList, NTPSources: e.options.NTPSources, AgentImage: e.options.Images.Agent != "",
 		CheckMultiCPU: func() error {
-			return e.refuseWithout(capabilityMultiarch, "clusters of several architectures")
+			return e.requireCapability(capabilityMultiarch, "clusters of several architectures")
 		},
 	}
 }
@@ -172,7 +172,7 @@ func (e *Engine) UpdateCluster(ctx context.Context, id string, params *models.V2
 			return err
 		}
 		row.PullSecret = e.replaceSecret(held, row.PullSecret)
-		if err := errors.Join(c.checkArchitectures(row), c.tellOfProxies(row, before),
+		if err := errors.Join(c.checkArchitectures(row), c.emitProxyChange(row, before),
 			c.noteClusterObject(row, of)); err != nil {
 			return err
 		}
@@ -236,15 +236,15 @@ func (c *change) removeCluster(id string, row *clusterRecord) error {
 		return err
 	}
 	delete(c.clusters, id)
-	delete(c.judged, id)
-	c.ended = append(c.ended, id)
-	c.endedObjects[id] = row.Object
+	delete(c.validated, id)
+	c.deletedClusters = append(c.deletedClusters, id)
+	c.deletedClusterObjects[id] = row.Object
 	return errors.Join(
 		row.Object.forget(c.tx, clusterObjects, id),
 		clusterRows.Delete(c.tx, id),
-		verdictRows.Delete(c.tx, clusterSubject(id)),
-		lifeDeadlines.Clear(c.tx, clusterDeadline(id)),
-		pendingWork.Remove(c.tx, id),
+		validationRows.Delete(c.tx, clusterSubject(id)),
+		stateDeadlines.Clear(c.tx, clusterDeadline(id)),
+		pendingPreparations.Remove(c.tx, id),
 		outbox.Close(c.tx, id, c.e.options.WithoutAMS, c.now),
 		c.clusterEvent(row, eventClusterDeregistered, models.EventSeverityInfo, "Cluster %s was deleted.",
 			row.API.Name),

@@ -15,12 +15,13 @@ import (
 )
 
 const (
-	// dueAtOnce bounds how many deadlines one transaction handles.
-	dueAtOnce = 256
-	// lookAhead is how far before they pass deadlines are set forward, when others have passed.
-	lookAhead = 30 * time.Second
-	// quiet is the longest wait when no deadline is set.
-	quiet = time.Hour
+	// dueBatch bounds how many deadlines one transaction handles.
+	dueBatch = 256
+	// postponeWindow is how far before they pass deadlines are set forward, when others have
+	// passed.
+	postponeWindow = 30 * time.Second
+	// maxWait is the longest wait when no deadline is set.
+	maxWait = time.Hour
 )
 
 func hostDeadline(key string) string   { return "host/" + key }
@@ -31,14 +32,14 @@ func splitDeadline(key string) (kind, of string) {
 	return kind, of
 }
 
-// silenceMatters tells whether a host in this state is expected to poll.
-func silenceMatters(h *hostRecord) bool {
+// expectsPolls tells whether a host in this state is expected to poll.
+func expectsPolls(h *hostRecord) bool {
 	status := *h.API.Status
 	if slices.Contains([]string{lifecycle.HostDisconnected, lifecycle.HostDisconnectedUnbound, lifecycle.HostBinding},
 		status) {
 		return false
 	}
-	if validated(status) {
+	if stateIsValidated(status) {
 		return true
 	}
 	return slices.Contains([]string{lifecycle.HostInstalling, lifecycle.HostInstallingInProgress}, status) &&
@@ -124,7 +125,7 @@ func logsLimit(state models.LogsState, ended, announced, collected strfmt.DateTi
 // passes.
 func (c *change) setHostDeadline(key string, h *hostRecord) error {
 	next := c.nextForHost(key, h)
-	if held, ok := lifeDeadlines.At(c.tx, hostDeadline(key)); ok && held.After(c.now) && held.Before(next) {
+	if held, ok := stateDeadlines.At(c.tx, hostDeadline(key)); ok && held.After(c.now) && held.Before(next) {
 		return nil
 	}
 	return c.setDeadline(hostDeadline(key), next)
@@ -133,7 +134,7 @@ func (c *change) setHostDeadline(key string, h *hostRecord) error {
 // nextForHost is when a host is to be looked at next if nothing happens to it, zero for never.
 func (c *change) nextForHost(key string, h *hostRecord) time.Time {
 	var next time.Time
-	if silenceMatters(h) {
+	if expectsPolls(h) {
 		next = c.e.presence.LastContact(key, time.Time(h.API.CheckedInAt),
 			c.now).Add(c.e.options.Timeouts.HostDisconnected)
 	}
@@ -200,10 +201,10 @@ func (e *Engine) nextForCluster(row *clusterRecord) time.Time {
 
 func (c *change) setDeadline(key string, at time.Time) error {
 	if at.IsZero() {
-		return lifeDeadlines.Clear(c.tx, key)
+		return stateDeadlines.Clear(c.tx, key)
 	}
 	c.deadline = earlier(c.deadline, at)
-	return lifeDeadlines.Set(c.tx, key, at)
+	return stateDeadlines.Set(c.tx, key, at)
 }
 
 func earlier(a, b time.Time) time.Time {
@@ -243,11 +244,11 @@ func (e *Engine) sleep(ctx context.Context, wait time.Duration) bool {
 	select {
 	case <-ctx.Done():
 		return false
-	case <-e.alarm:
-		e.noticeJump()
+	case <-e.earlierDeadline:
+		e.checkClock()
 	case <-timer.Chan():
 		// also where there is no monotonic clock to tell
-		if e.noticeJump(); e.options.Clock.Now().Sub(began) > wait+presence.ClockTolerance {
+		if e.checkClock(); e.options.Clock.Now().Sub(began) > wait+presence.ClockTolerance {
 			e.clockJumped(e.options.Clock.Now(), e.options.Clock.Now().Sub(began)-wait)
 		}
 	}
@@ -256,21 +257,21 @@ func (e *Engine) sleep(ctx context.Context, wait time.Duration) bool {
 
 // handleDue handles the deadlines that have passed and returns how long to wait for the next.
 func (e *Engine) handleDue(ctx context.Context) (time.Duration, error) {
-	if err := e.setDeadlinesAnew(ctx); err != nil {
+	if err := e.recomputeDeadlines(ctx); err != nil {
 		return 0, err
 	}
 	var due, ahead []store.Deadline
-	wait := quiet
+	wait := maxWait
 	err := e.options.DB.View(func(tx *store.Tx) error {
 		var err error
-		if due, err = lifeDeadlines.Due(tx, e.options.Clock.Now(), dueAtOnce); err != nil {
+		if due, err = stateDeadlines.Due(tx, e.options.Clock.Now(), dueBatch); err != nil {
 			return err
 		}
 		if len(due) > 0 {
-			ahead, err = lifeDeadlines.Due(tx, e.options.Clock.Now().Add(lookAhead), len(due)+dueAtOnce)
+			ahead, err = stateDeadlines.Due(tx, e.options.Clock.Now().Add(postponeWindow), len(due)+dueBatch)
 			return err
 		}
-		if next, ok, err := lifeDeadlines.Next(tx); err != nil {
+		if next, ok, err := stateDeadlines.Next(tx); err != nil {
 			return err
 		} else if ok {
 			wait = min(wait, max(next.Sub(e.options.Clock.Now()), time.Millisecond))
@@ -282,7 +283,7 @@ func (e *Engine) handleDue(ctx context.Context) (time.Duration, error) {
 	}
 	return 0, e.update(withOperation(ctx, operationTimer), func(c *change) error {
 		for _, deadline := range due {
-			if err := c.passDeadline(deadline); err != nil {
+			if err := c.handleDeadline(deadline); err != nil {
 				return err
 			}
 		}
@@ -316,14 +317,14 @@ func (c *change) postpone(deadline store.Deadline) error {
 	return nil
 }
 
-// passDeadline looks at an object whose deadline has passed. Most deadlines are those of hosts that
-// have polled meanwhile: they only get a new one.
-func (c *change) passDeadline(deadline store.Deadline) error {
+// handleDeadline looks at an object whose deadline has passed. Most deadlines are those of hosts
+// that have polled meanwhile: they only get a new one.
+func (c *change) handleDeadline(deadline store.Deadline) error {
 	kind, key := splitDeadline(deadline.Key)
 	if kind == "cluster" {
 		row, err := c.cluster(key)
 		if KindOf(err) == NotFound {
-			return lifeDeadlines.Clear(c.tx, deadline.Key)
+			return stateDeadlines.Clear(c.tx, deadline.Key)
 		}
 		if err != nil {
 			return err
@@ -336,14 +337,14 @@ func (c *change) passDeadline(deadline store.Deadline) error {
 	}
 	h, err := c.host(key)
 	if KindOf(err) == NotFound {
-		return lifeDeadlines.Clear(c.tx, deadline.Key)
+		return stateDeadlines.Clear(c.tx, deadline.Key)
 	}
 	if err != nil {
 		return err
 	}
 	limit, _ := c.hostLimit(h)
 	late := !limit.IsZero() && !c.now.Before(limit)
-	if (c.connected(h) || !silenceMatters(h)) && !late {
+	if (c.connected(h) || !expectsPolls(h)) && !late {
 		return c.setHostDeadline(key, h)
 	}
 	if h.restarts() {
@@ -359,5 +360,5 @@ func (c *change) passDeadline(deadline store.Deadline) error {
 	return c.setDeadline(deadline.Key, c.now.Add(time.Minute))
 }
 
-// seen notes that a host was heard.
-func (e *Engine) seen(key string) { e.presence.Of(key).Contacted(e.options.Clock.Now()) }
+// recordContact notes that a host was heard.
+func (e *Engine) recordContact(key string) { e.presence.Of(key).Contacted(e.options.Clock.Now()) }

@@ -133,23 +133,23 @@ type Options struct {
 // Engine drives clusters and hosts through their lives. Its methods may be called from many
 // goroutines at once.
 type Engine struct {
-	options      Options
-	presence     *presence.Hosts
-	clockWatch   presence.ClockWatch
-	clockSetBack atomic.Bool // deadlines must be computed again
-	parsed       *parsedFacts
-	judged       judgements
-	renderings   renderings
-	events       eventIndex
-	budgets      eventBudgets
-	replies      keyedLocks
-	hosts        *lifecycle.Machine[lifecycle.HostSituation]
-	clusters     *lifecycle.Machine[lifecycle.ClusterSituation]
-	judge        judge         // nil: the validations
-	wakesAt      atomic.Int64  // when the wait for the next deadline ends (UnixNano); 0: it is being looked for
-	alarm        chan struct{} // a deadline was set that comes before that
-	work         chan struct{} // the set of clusters to prepare changed
-	unfrozen     chan string   // infra-envs whose recipe waits for the agent's pull spec
+	options             Options
+	presence            *presence.Hosts
+	clockWatch          presence.ClockWatch
+	clockSetBack        atomic.Bool // deadlines must be computed again
+	parsed              *parsedFacts
+	validationCache     validationCache
+	renderings          renderings
+	events              eventIndex
+	budgets             eventBudgets
+	replies             keyedLocks
+	hosts               *lifecycle.Machine[lifecycle.HostSituation]
+	clusters            *lifecycle.Machine[lifecycle.ClusterSituation]
+	validator           validator     // nil: the validations
+	wakesAt             atomic.Int64  // when the wait for the next deadline ends (UnixNano); 0: it is being looked for
+	earlierDeadline     chan struct{} // a deadline was set that comes before that
+	preparationsChanged chan struct{} // the set of clusters to prepare changed
+	unfrozen            chan string   // infra-envs whose recipe waits for the agent's pull spec
 
 	awaitedChange chan struct{} // the set of hosts that are waited for in their clusters changed
 }
@@ -175,14 +175,14 @@ func New(options Options) (*Engine, error) {
 	options.Timeouts = options.Timeouts.OrDefaults()
 	options.EventLimits = options.EventLimits.orDefaults()
 	return &Engine{
-		options:  options,
-		presence: presence.New(options.Clock.Now()),
-		parsed:   newParsedFacts(parsedFactsLimit),
-		hosts:    lifecycle.HostMachine(),
-		clusters: lifecycle.ClusterMachine(),
-		alarm:    make(chan struct{}, 1),
-		work:     make(chan struct{}, 1),
-		unfrozen: make(chan string, 64),
+		options:             options,
+		presence:            presence.New(options.Clock.Now()),
+		parsed:              newParsedFacts(parsedFactsLimit),
+		hosts:               lifecycle.HostMachine(),
+		clusters:            lifecycle.ClusterMachine(),
+		earlierDeadline:     make(chan struct{}, 1),
+		preparationsChanged: make(chan struct{}, 1),
+		unfrozen:            make(chan string, 64),
 
 		awaitedChange: make(chan struct{}, 1),
 	}, nil
@@ -204,7 +204,7 @@ func (e *Engine) Run(ctx context.Context) error {
 // update runs one change and, once it is committed, tells those who wait for what it altered. The
 // function may be run more than once and must have no effects but those on its change.
 func (e *Engine) update(ctx context.Context, fn func(*change) error) error {
-	e.noticeJump()
+	e.checkClock()
 	var committed *change
 	err := e.options.DB.Update(ctx, func(tx *store.Tx) error {
 		c := newChange(ctx, e, tx)
@@ -219,19 +219,19 @@ func (e *Engine) update(ctx context.Context, fn func(*change) error) error {
 			return err
 		}
 		committed = c
-		if c.show != nil {
-			if err := c.show(); err != nil {
+		if c.readResult != nil {
+			if err := c.readResult(); err != nil {
 				return err
 			}
 		}
-		e.remember(c)
+		e.cacheResults(c)
 		return nil
 	})
 	if err != nil {
-		e.noteRefusal(ctx, err)
+		e.recordRefusal(ctx, err)
 		return err
 	}
-	e.announce(committed)
+	e.notify(committed)
 	return nil
 }
 
@@ -241,7 +241,7 @@ func (e *Engine) changeHost(ctx context.Context, infraEnvID, hostID string,
 	fn func(*change) error) (*models.Host, error) {
 	var shown *models.Host
 	err := e.update(ctx, func(c *change) error {
-		c.show = func() error {
+		c.readResult = func() error {
 			h, err := c.hostIn(infraEnvID, hostID)
 			if err != nil {
 				return err
@@ -261,7 +261,7 @@ func (e *Engine) changeHost(ctx context.Context, infraEnvID, hostID string,
 func (e *Engine) changeCluster(ctx context.Context, id string, fn func(*change) error) (*models.Cluster, error) {
 	var shown *models.Cluster
 	err := e.update(ctx, func(c *change) error {
-		c.show = func() error {
+		c.readResult = func() error {
 			row, err := c.cluster(id)
 			if err != nil {
 				return err
@@ -277,45 +277,45 @@ func (e *Engine) changeCluster(ctx context.Context, id string, fn func(*change) 
 	return shown, nil
 }
 
-// remember keeps what a change has parsed and judged for the next one, which may begin before this
-// one is safe on the disk. It holds for revisions that no other change gets, even if this one is
-// not kept.
-func (e *Engine) remember(c *change) {
+// cacheResults keeps what a change has parsed and judged for the next one, which may begin before
+// this one is safe on the disk. It holds for revisions that no other change gets, even if this one
+// is not kept.
+func (e *Engine) cacheResults(c *change) {
 	for key, facts := range c.facts {
 		if h, ok := c.hosts[key]; ok {
 			e.parsed.put(key, h.Reported, facts)
 		}
 	}
-	for key, found := range c.judged {
-		e.judged.put(key, found)
+	for key, found := range c.validated {
+		e.validationCache.put(key, found)
 	}
 }
 
-// announce wakes whoever waits for what a committed change altered. The browser's feed is the
+// notify wakes whoever waits for what a committed change altered. The browser's feed is the
 // store's own affair.
-func (e *Engine) announce(c *change) {
+func (e *Engine) notify(c *change) {
 	for _, key := range c.touchedHosts {
 		e.presence.Invalidate(key)
 	}
-	for _, key := range c.gone {
+	for _, key := range c.deletedHosts {
 		e.presence.Remove(key)
 		e.parsed.drop(key)
-		e.judged.drop(key)
+		e.validationCache.drop(key)
 		e.renderings.drop(hostSubject(key), reportSubject(key))
 	}
-	for _, id := range c.ended {
-		e.judged.drop(id)
+	for _, id := range c.deletedClusters {
+		e.validationCache.drop(id)
 	}
 	if end := e.wakesAt.Load(); !c.deadline.IsZero() && (end == 0 || c.deadline.UnixNano() < end) {
 		e.wake()
 	}
-	if c.preparations {
+	if c.preparationsChanged {
 		select {
-		case e.work <- struct{}{}:
+		case e.preparationsChanged <- struct{}{}:
 		default:
 		}
 	}
-	if c.joins {
+	if c.joiningChanged {
 		select {
 		case e.awaitedChange <- struct{}{}:
 		default:
@@ -324,8 +324,8 @@ func (e *Engine) announce(c *change) {
 	if e.options.Observer != nil {
 		e.options.Observer(e, c.committed())
 	}
-	e.budgets.keep(c.budgets)
-	for _, line := range c.lines {
+	e.budgets.store(c.budgets)
+	for _, line := range c.logLines {
 		e.options.Logger.Log(c.ctx, line.level, line.message, line.attrs...)
 	}
 }
@@ -338,7 +338,7 @@ type Committed struct {
 
 func (c *change) committed() Committed {
 	return Committed{Clusters: slices.Collect(maps.Keys(c.dirtyClusters)),
-		Hosts: slices.Collect(maps.Keys(c.dirtyHosts)), DeletedHosts: c.gone}
+		Hosts: slices.Collect(maps.Keys(c.dirtyHosts)), DeletedHosts: c.deletedHosts}
 }
 
 // URL returns the URL that hosts reach, without a trailing slash.
@@ -366,7 +366,7 @@ func (e *Engine) newID() strfmt.UUID {
 
 func (e *Engine) wake() {
 	select {
-	case e.alarm <- struct{}{}:
+	case e.earlierDeadline <- struct{}{}:
 	default:
 	}
 }

@@ -50,12 +50,12 @@ func TestAnIdleEngineSleeps(t *testing.T) {
 	before := b.options.DB.Revision()
 	wait, err := b.handleDue(t.Context())
 	require.NoError(t, err)
-	require.Equal(t, quiet, wait)
+	require.Equal(t, maxWait, wait)
 
 	b.run(func() {
 		for range 48 {
 			require.NoError(t, b.clock.BlockUntilContext(t.Context(), 1), "one timer is waited for")
-			b.clock.Advance(quiet)
+			b.clock.Advance(maxWait)
 		}
 	})
 	require.Equal(t, before, b.options.DB.Revision())
@@ -79,7 +79,7 @@ func (b *bench) run(do func()) {
 // calm forgets what was to wake the engine.
 func (b *bench) calm() {
 	select {
-	case <-b.alarm:
+	case <-b.earlierDeadline:
 	default:
 	}
 }
@@ -93,14 +93,14 @@ func TestTheEngineIsWokenOnlyForADeadlineEarlierThanTheOneItWaitsFor(t *testing.
 	}
 	waitsUntil(time.Minute)
 	b.host(env, 1)
-	require.Empty(t, b.alarm, "a host has three minutes")
+	require.Empty(t, b.earlierDeadline, "a host has three minutes")
 	waitsUntil(time.Hour)
 	b.host(env, 2)
-	require.Len(t, b.alarm, 1)
+	require.Len(t, b.earlierDeadline, 1)
 	b.calm()
 	b.wakesAt.Store(0)
 	b.host(env, 3)
-	require.Len(t, b.alarm, 1, "it is looking, and may have looked too early")
+	require.Len(t, b.earlierDeadline, 1, "it is looking, and may have looked too early")
 }
 
 func TestAHostsDeadlineStaysUntilItPassesHoweverOftenTheHostReports(t *testing.T) {
@@ -109,7 +109,7 @@ func TestAHostsDeadlineStaysUntilItPassesHoweverOftenTheHostReports(t *testing.T
 	h := b.host(env, 1)
 	deadline := func() (at time.Time) {
 		require.NoError(t, b.options.DB.View(func(tx *store.Tx) error {
-			at, _ = lifeDeadlines.At(tx, hostDeadline(env+"/"+h.id))
+			at, _ = stateDeadlines.At(tx, hostDeadline(env+"/"+h.id))
 			return nil
 		}))
 		return at
@@ -284,7 +284,7 @@ func TestDeletionIsRefusedDuringAnInstallation(t *testing.T) {
 	b.requireRefused(err, NotFound, "no host")
 	b.pass(time.Hour)
 	require.NoError(t, b.options.DB.View(func(tx *store.Tx) error {
-		_, ok, err := lifeDeadlines.Next(tx)
+		_, ok, err := stateDeadlines.Next(tx)
 		require.False(t, ok, "nothing is waited for any more")
 		return err
 	}))

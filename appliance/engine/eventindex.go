@@ -55,8 +55,8 @@ type eventIndex struct {
 	bySubject map[string][]eventID
 }
 
-// forget has the index be made anew, after events were removed.
-func (x *eventIndex) forget() {
+// reset has the index be made anew, after events were removed.
+func (x *eventIndex) reset() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.last, x.bySubject = "", nil

@@ -68,8 +68,8 @@ func (b *eventBudgets) of(subject string, now time.Time, perHour int) eventBudge
 	return budget
 }
 
-// keep notes what a committed change made of budgets.
-func (b *eventBudgets) keep(budgets map[string]eventBudget) {
+// store notes what a committed change made of budgets.
+func (b *eventBudgets) store(budgets map[string]eventBudget) {
 	if len(budgets) == 0 {
 		return
 	}
@@ -83,8 +83,8 @@ func (b *eventBudgets) keep(budgets map[string]eventBudget) {
 	}
 }
 
-// forget drops budgets that are whole again.
-func (b *eventBudgets) forget(now time.Time, perHour int) {
+// dropWhole drops budgets that are whole again.
+func (b *eventBudgets) dropWhole(now time.Time, perHour int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for subject, budget := range b.held {
@@ -149,7 +149,7 @@ func countOf(n int) string {
 
 // TrimEvents removes the oldest events beyond the limits. It is to be called now and then.
 func (e *Engine) TrimEvents(ctx context.Context) error {
-	e.budgets.forget(e.options.Clock.Now(), e.options.EventLimits.PerHour)
+	e.budgets.dropWhole(e.options.Clock.Now(), e.options.EventLimits.PerHour)
 	excess, err := e.excessEvents()
 	if err != nil || len(excess) == 0 {
 		return err
@@ -169,14 +169,14 @@ func (e *Engine) TrimEvents(ctx context.Context) error {
 				if len(keys) > 0 {
 					return nil
 				}
-				return c.tellOfRemoved(subject, batch[len(batch)-1], total)
+				return c.emitEventsRemoved(subject, batch[len(batch)-1], total)
 			})
 			if err != nil {
 				return err
 			}
 		}
 	}
-	e.events.forget()
+	e.events.reset()
 	return nil
 }
 
@@ -226,9 +226,9 @@ func (e *Engine) excessEvents() (map[string][]string, error) {
 	return excess, nil
 }
 
-// tellOfRemoved says, where the events were, that they are no more. Nothing is said of what is gone
-// itself.
-func (c *change) tellOfRemoved(about, key string, count int) error {
+// emitEventsRemoved says, where the events were, that they are no more. Nothing is said of what is
+// gone itself.
+func (c *change) emitEventsRemoved(about, key string, count int) error {
 	ev := event{name: eventsRemoved, severity: models.EventSeverityInfo, props: props{"count": count}}
 	ev.message = countOf(count) + " were removed, the oldest, so that they do not fill the disk."
 	id := strfmt.UUID(about)

@@ -331,7 +331,7 @@ func TestDisksProxiesAgentsAndSlowDisksAreTold(t *testing.T) {
 		}
 		h.API.DisksToBeFormatted, h.API.SkipFormattingDisks = "/dev/disk/by-id/a,/dev/disk/by-id/b", "/dev/disk/by-id/b"
 		c.saveHost(h)
-		return errors.Join(c.tellOfDisks(h), c.tellOfUpgrade(h))
+		return errors.Join(c.emitDiskEvents(h), c.emitUpgradeStarted(h))
 	}))
 	b.requireEvent("quick_disk_format_performed", models.EventSeverityInfo, "disk_name", "disk_id")
 	b.requireEvent("quick_disk_format_skipped", models.EventSeverityInfo, "disk_name", "disk_id")

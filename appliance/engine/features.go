@@ -13,7 +13,7 @@ import (
 
 // noteFeatures updates the features that a cluster uses, as far as the descriptions of the cluster,
 // its infra-envs and its hosts show them.
-func (c *change) noteFeatures(w *roster) error {
+func (c *change) noteFeatures(w *clusterMembers) error {
 	api := &w.row.API
 	seen := description.ClusterUses(api)
 	named, virtual := 0, []any{}

@@ -16,7 +16,7 @@ func (e *Engine) OpenFile(id, name string) (io.ReadSeekCloser, store.FileInfo, e
 	if _, err := e.clusterRow(id); err != nil {
 		return nil, store.FileInfo{}, err
 	}
-	file, info, err := e.openKept(installerFiles, id+"/"+name)
+	file, info, err := e.openSealed(installerFiles, id+"/"+name)
 	if errors.Is(err, store.ErrNotFound) {
 		return nil, info, notFound("Cluster %s has no file %q (yet).", id, name)
 	}

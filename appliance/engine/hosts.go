@@ -45,7 +45,7 @@ func (e *Engine) RegisterHost(ctx context.Context, infraEnvID string,
 	if err != nil {
 		return nil, err
 	}
-	e.seen(key)
+	e.recordContact(key)
 	var host *models.Host
 	if err := e.options.DB.View(func(tx *store.Tx) error {
 		host, err = e.showHost(tx, h, true)
@@ -73,7 +73,7 @@ func (c *change) registerHost(infraEnvID string, id strfmt.UUID, agentVersion st
 	if err != nil {
 		return nil, err
 	}
-	c.e.seen(key)
+	c.e.recordContact(key)
 	h.API.DiscoveryAgentVersion = agentVersion
 	h.API.RegisteredAt, h.Restarting = c.dateTime(), time.Time{}
 	return h, c.registerAgain(h)
@@ -108,10 +108,10 @@ func (c *change) addHost(env *infraEnvRecord, id strfmt.UUID, agentVersion strin
 			return nil, err
 		}
 	}
-	if err := hostPlaces.Add(c.tx, id.String()+"/"+infraEnvID.String()); err != nil {
+	if err := hostInfraEnvs.Add(c.tx, id.String()+"/"+infraEnvID.String()); err != nil {
 		return nil, err
 	}
-	if _, err := c.fireHost(h, lifecycle.OnRegister, ""); err != nil {
+	if _, err := c.triggerHost(h, lifecycle.OnRegister, ""); err != nil {
 		return nil, err
 	}
 	c.saveHost(h)
@@ -122,7 +122,7 @@ func (c *change) addHost(env *infraEnvRecord, id strfmt.UUID, agentVersion strin
 
 // registerAgain follows an agent that starts on a known host.
 func (c *change) registerAgain(h *hostRecord) error {
-	if _, err := c.fireHost(h, lifecycle.OnRegister, ""); err != nil {
+	if _, err := c.triggerHost(h, lifecycle.OnRegister, ""); err != nil {
 		return err
 	}
 	c.saveHost(h)
@@ -171,7 +171,7 @@ func (e *Engine) RestartHost(ctx context.Context, infraEnvID, hostID string) err
 }
 
 func (c *change) restartHost(h *hostRecord) error {
-	if _, err := c.fireHost(h, lifecycle.OnRestart, ""); err != nil {
+	if _, err := c.triggerHost(h, lifecycle.OnRestart, ""); err != nil {
 		return err
 	}
 	h.Restarting = c.now
@@ -185,7 +185,7 @@ func (c *change) restartHost(h *hostRecord) error {
 func (c *change) leaveOtherInfraEnvs(id strfmt.UUID, infraEnvID string) error {
 	prefix := id.String() + "/"
 	var others []string
-	if err := hostPlaces.Keys(c.tx, prefix, func(key string) error {
+	if err := hostInfraEnvs.Keys(c.tx, prefix, func(key string) error {
 		if other := strings.TrimPrefix(key, prefix); other != infraEnvID {
 			others = append(others, other)
 		}
@@ -219,7 +219,7 @@ func (e *Engine) DeregisterHost(ctx context.Context, infraEnvID, hostID string) 
 			return err
 		}
 		if slices.Contains(append(slices.Clone(lifecycle.HostInstallingStates), lifecycle.HostPreparing,
-			lifecycle.HostPrepared), *h.API.Status) && !h.awaited() {
+			lifecycle.HostPrepared), *h.API.Status) && !h.isAwaited() {
 			return conflict("Host %s is %s; cancel the installation before you delete it.", c.hostName(h),
 				*h.API.Status)
 		}
@@ -246,18 +246,18 @@ func (c *change) removeHost(h *hostRecord) error {
 	}
 	delete(c.hosts, key)
 	delete(c.facts, key)
-	delete(c.judged, key)
+	delete(c.validated, key)
 	delete(c.dirtyHosts, key)
-	c.gone = append(c.gone, key)
-	c.goneObjects[key] = h.Object
+	c.deletedHosts = append(c.deletedHosts, key)
+	c.deletedHostObjects[key] = h.Object
 	return errors.Join(
 		h.Object.forget(c.tx, hostObjects, key),
 		c.forgetJoining(h),
 		hostRows.Delete(c.tx, key),
-		verdictRows.Delete(c.tx, hostSubject(key)),
+		validationRows.Delete(c.tx, hostSubject(key)),
 		c.removeReports(key),
-		hostPlaces.Remove(c.tx, h.API.ID.String()+"/"+h.API.InfraEnvID.String()),
-		lifeDeadlines.Clear(c.tx, hostDeadline(key)),
+		hostInfraEnvs.Remove(c.tx, h.API.ID.String()+"/"+h.API.InfraEnvID.String()),
+		stateDeadlines.Clear(c.tx, hostDeadline(key)),
 		c.hostEvent(h, eventHostDeregistered, models.EventSeverityInfo, "Host %s was deleted.", name),
 	)
 }
@@ -541,7 +541,7 @@ func (c *change) bindHost(infraEnvID, hostID, clusterID string) error {
 	if err := description.CheckHostFeatures(&h.API, h.Fencing != nil, &cluster.API); err != nil {
 		return err
 	}
-	if _, err := c.fireHost(h, lifecycle.OnBind, ""); err != nil {
+	if _, err := c.triggerHost(h, lifecycle.OnBind, ""); err != nil {
 		return err
 	}
 	bound := strfmt.UUID(clusterID)

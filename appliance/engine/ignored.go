@@ -35,7 +35,7 @@ func shownIgnored(row *clusterRecord) *models.IgnoredValidations {
 // installation has begun.
 func (e *Engine) IgnoreValidations(ctx context.Context, id string,
 	wanted *models.IgnoredValidations) (*models.IgnoredValidations, error) {
-	if err := e.refuseWithout(capabilityIgnoreValidations, "validations ignored"); err != nil {
+	if err := e.requireCapability(capabilityIgnoreValidations, "validations ignored"); err != nil {
 		return nil, err
 	}
 	var shown *models.IgnoredValidations

@@ -256,7 +256,7 @@ func (c *change) removeInfraEnv(id string, row *infraEnvRecord) error {
 	}
 	delete(c.infraEnvs, id)
 	delete(c.dirtyInfraEnvs, id)
-	c.endedEnvObjects[id] = row.Object
+	c.deletedInfraEnvObjects[id] = row.Object
 	return errors.Join(
 		row.Object.forget(c.tx, infraEnvObjects, id),
 		c.dropImageCode(row),

@@ -45,7 +45,7 @@ func (c *change) installCluster(id string) error {
 	if err != nil {
 		return err
 	}
-	if err := c.fireCluster(row, lifecycle.OnInstall); err != nil {
+	if err := c.triggerCluster(row, lifecycle.OnInstall); err != nil {
 		return err
 	}
 	c.settleCluster(id)
@@ -74,7 +74,7 @@ func (c *change) endInstallation(id string, on lifecycle.Trigger) error {
 	if err != nil {
 		return err
 	}
-	if err := c.fireCluster(row, on); err != nil {
+	if err := c.triggerCluster(row, on); err != nil {
 		return err
 	}
 	hosts, err := c.hostsOf(id)
@@ -82,7 +82,7 @@ func (c *change) endInstallation(id string, on lifecycle.Trigger) error {
 		return err
 	}
 	for _, h := range hosts {
-		if _, err := c.fireHost(h, on, ""); err != nil {
+		if _, err := c.triggerHost(h, on, ""); err != nil {
 			return err
 		}
 	}
@@ -142,10 +142,10 @@ func (c *change) startHostPreparation(h *hostRecord) error {
 func (c *change) enterClusterState(row *clusterRecord, from, to, info string) error {
 	id := row.API.ID.String()
 	if from == lifecycle.ClusterPreparing && to != lifecycle.ClusterInstalling {
-		c.preparations = true
+		c.preparationsChanged = true
 		row.API.LastInstallationPreparation = models.LastInstallationPreparation{
 			Status: models.LastInstallationPreparationStatusFailed, Reason: info}
-		if err := pendingWork.Remove(c.tx, id); err != nil {
+		if err := pendingPreparations.Remove(c.tx, id); err != nil {
 			return err
 		}
 	}
@@ -241,8 +241,8 @@ func (c *change) enterPreparing(row *clusterRecord) error {
 			}
 		}
 	}
-	c.preparations = true
-	return pendingWork.Add(c.tx, id)
+	c.preparationsChanged = true
+	return pendingPreparations.Add(c.tx, id)
 }
 
 func (c *change) enterInstalling(row *clusterRecord) error {
@@ -285,7 +285,7 @@ func (e *Engine) HostProgress(ctx context.Context, infraEnvID, hostID string, pr
 		if err != nil {
 			return err
 		}
-		e.seen(hostKey(h))
+		e.recordContact(hostKey(h))
 		return c.progress(h, progress)
 	})
 }
@@ -298,7 +298,7 @@ func (c *change) progress(h *hostRecord, progress *models.HostProgress) error {
 	if stage == models.HostStageFailed {
 		reason := orText(progress.ProgressInfo,
 			"The installer on the host failed without saying why; download the host's logs.")
-		if _, err := c.fireHost(h, lifecycle.OnFailure, reason); err != nil {
+		if _, err := c.triggerHost(h, lifecycle.OnFailure, reason); err != nil {
 			return err
 		}
 		c.settleLater(h)
@@ -327,8 +327,9 @@ func (c *change) progress(h *hostRecord, progress *models.HostProgress) error {
 	}
 	before, from := h.API.Progress, *h.API.Status
 	h.API.Progress = next
-	if _, err := c.fireHost(h, lifecycle.OnProgress, ""); err != nil || !slices.Contains(lifecycle.HostInstallingStates,
-		from) {
+	if _, err := c.triggerHost(h, lifecycle.OnProgress, ""); err != nil ||
+		!slices.Contains(lifecycle.HostInstallingStates,
+			from) {
 		h.API.Progress = before // the host's installation is over
 		return err
 	}
@@ -401,7 +402,7 @@ func (c *change) completeInstallation(id string, success bool, reason string) er
 	if err != nil {
 		return err
 	}
-	if err := c.fireCluster(row, lifecycle.OnCompletion); err != nil {
+	if err := c.triggerCluster(row, lifecycle.OnCompletion); err != nil {
 		return err
 	}
 	if slices.Contains([]string{lifecycle.ClusterInstalled, lifecycle.ClusterAddingHosts}, *row.API.Status) {

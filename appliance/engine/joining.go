@@ -149,7 +149,7 @@ func (e *Engine) AllowAddHosts(ctx context.Context, id string) (*models.Cluster,
 		if err != nil {
 			return err
 		}
-		if err := c.fireCluster(row, lifecycle.OnAddHosts); err != nil {
+		if err := c.triggerCluster(row, lifecycle.OnAddHosts); err != nil {
 			return err
 		}
 		row.API.Kind = conv.Pointer(models.ClusterKindAddHostsCluster)
@@ -226,7 +226,7 @@ func (c *change) installJoining(h *hostRecord, row *clusterRecord, config *store
 	if h.API.ProgressStages = joiningStages(h); followed {
 		h.Joining, h.API.ProgressStages = &Joining{Started: c.now}, stagesOf(h, false)
 	}
-	if _, err := c.fireHost(h, lifecycle.OnInstall, ""); err != nil {
+	if _, err := c.triggerHost(h, lifecycle.OnInstall, ""); err != nil {
 		return err
 	}
 	c.saveHost(h)
@@ -383,7 +383,7 @@ func (e *Engine) ResetHost(ctx context.Context, infraEnvID, hostID string) (*mod
 			return conflict("Host %s is reset with its cluster; only a host that joins an installed cluster is reset "+
 				"by itself.", c.hostName(h))
 		}
-		moved, err := c.fireHost(h, lifecycle.OnReset, "")
+		moved, err := c.triggerHost(h, lifecycle.OnReset, "")
 		if err != nil {
 			return err
 		}

@@ -17,37 +17,37 @@ func TestLifecycles(t *testing.T) {
 		name string
 		play func(*bench)
 	}{
-		{"a single node is installed and stays so", playInstalled},
-		{"three nodes are installed", playThreeNodes},
-		{"a cluster without addresses waits for input", playPendingForInput},
-		{"a host that is too small is insufficient", playTooSmall},
-		{"a host that falls silent is disconnected until it polls again", playDisconnected},
-		{"a host of no cluster lives too", playUnbound},
-		{"a host is bound, taken back, and taken after its installation", playBinding},
-		{"a host loses its image", playMediaLost},
-		{"a disk that can't be measured ends the preparation", playDiskFails},
-		{"an image that can't be pulled ends the preparation", playImageGone},
-		{"a preparation takes too long", playPreparingTimesOut},
-		{"the installer fails, then hangs", playInstallerFails},
-		{"a preparation is cancelled", playCancelPreparing},
-		{"a preparation is reset", playResetPreparing},
-		{"an installation is cancelled", playCancelInstalling},
-		{"a host starts again in the middle of its installation", playRestarted},
-		{"a host falls silent while it is installed", playSilentInstalling},
-		{"a stage takes too long", playStageTimesOut},
-		{"a host boots from the wrong device and is put right", playBootOrder},
-		{"nobody puts the boot order right", playBootOrderStays},
-		{"the installer on the host fails; reset and install again", playFailedAndReset},
-		{"the controller reports a failure", playCompletionFails},
-		{"an installation takes a whole day", playDay},
-		{"a cluster does not finish", playFinalizingTimesOut},
-		{"hosts of a failed cluster go on living", playCancelAfterFailure},
+		{"a single node is installed and stays so", testInstallation},
+		{"three nodes are installed", testThreeNodes},
+		{"a cluster without addresses waits for input", testPendingForInput},
+		{"a host that is too small is insufficient", testInsufficientHost},
+		{"a host that falls silent is disconnected until it polls again", testDisconnectedHost},
+		{"a host of no cluster lives too", testUnboundHost},
+		{"a host is bound, taken back, and taken after its installation", testBinding},
+		{"a host loses its image", testMediaLost},
+		{"a disk that can't be measured ends the preparation", testDiskCheckFails},
+		{"an image that can't be pulled ends the preparation", testImageCheckFails},
+		{"a preparation takes too long", testPreparationTimesOut},
+		{"the installer fails, then hangs", testInstallerFails},
+		{"a preparation is cancelled", testCancelOfPreparation},
+		{"a preparation is reset", testResetOfPreparation},
+		{"an installation is cancelled", testCancelOfInstallation},
+		{"a host starts again in the middle of its installation", testRestartDuringInstallation},
+		{"a host falls silent while it is installed", testSilenceDuringInstallation},
+		{"a stage takes too long", testStageTimesOut},
+		{"a host boots from the wrong device and is put right", testBootOrder},
+		{"nobody puts the boot order right", testBootOrderNotCorrected},
+		{"the installer on the host fails; reset and install again", testFailureAndReset},
+		{"the controller reports a failure", testCompletionFails},
+		{"an installation takes a whole day", testInstallationTimesOut},
+		{"a cluster does not finish", testFinalizingTimesOut},
+		{"hosts of a failed cluster go on living", testCancelAfterFailure},
 	} {
 		t.Run(scene.name, func(t *testing.T) { scene.play(newBench(t)) })
 	}
 }
 
-func playInstalled(b *bench) {
+func testInstallation(b *bench) {
 	cluster, h := b.installed()
 	require.NoError(b, h.register(), "an agent that starts on an installed host")
 	h.require(lifecycle.HostInstalled)
@@ -57,7 +57,7 @@ func playInstalled(b *bench) {
 	b.requireCluster(cluster, lifecycle.ClusterInstalled)
 }
 
-func playThreeNodes(b *bench) {
+func testThreeNodes(b *bench) {
 	cluster, hosts := b.threeNodes(true)
 	b.requireCluster(cluster, lifecycle.ClusterReady)
 	b.press(cluster)
@@ -80,7 +80,7 @@ func playThreeNodes(b *bench) {
 	b.requireCluster(cluster, lifecycle.ClusterFinalizing)
 }
 
-func playPendingForInput(b *bench) {
+func testPendingForInput(b *bench) {
 	cluster, hosts := b.threeNodes(false)
 	hosts[0].require(lifecycle.HostPendingForInput)
 	b.requireCluster(cluster, lifecycle.ClusterPendingForInput)
@@ -88,7 +88,7 @@ func playPendingForInput(b *bench) {
 	b.requireRefused(err, Conflict, "install is not possible")
 }
 
-func playTooSmall(b *bench) {
+func testInsufficientHost(b *bench) {
 	cluster, env := b.singleNode()
 	h := b.newHost(env, 1)
 	h.memory = 4 << 30
@@ -99,7 +99,7 @@ func playTooSmall(b *bench) {
 	b.requireCluster(cluster, lifecycle.ClusterInsufficient)
 }
 
-func playDisconnected(b *bench) {
+func testDisconnectedHost(b *bench) {
 	cluster, env := b.singleNode()
 	h := b.newHost(env, 1)
 	require.NoError(b, h.register())
@@ -120,7 +120,7 @@ func playDisconnected(b *bench) {
 	b.requireCluster(cluster, lifecycle.ClusterReady)
 }
 
-func playUnbound(b *bench) {
+func testUnboundHost(b *bench) {
 	env := b.infraEnvOf(nil)
 	h := b.newHost(env, 1)
 	require.NoError(b, h.register())
@@ -140,7 +140,7 @@ func playUnbound(b *bench) {
 	h.require(lifecycle.HostDisconnectedUnbound)
 }
 
-func playBinding(b *bench) {
+func testBinding(b *bench) {
 	cluster, _ := b.singleNode()
 	h := b.host(b.infraEnvOf(nil), 1)
 	h.require(lifecycle.HostKnownUnbound)
@@ -173,7 +173,7 @@ func playBinding(b *bench) {
 	again(lifecycle.HostKnownUnbound)
 }
 
-func playMediaLost(b *bench) {
+func testMediaLost(b *bench) {
 	lost := &models.StepReply{StepType: models.StepTypeInventory, ExitCode: 256, Error: "cannot read the medium"}
 	cluster, env := b.singleNode()
 	h := b.host(env, 1)
@@ -198,7 +198,7 @@ func playMediaLost(b *bench) {
 	b.requireCluster(cluster, lifecycle.ClusterReady)
 }
 
-func playDiskFails(b *bench) {
+func testDiskCheckFails(b *bench) {
 	cluster, env := b.singleNode()
 	h := b.host(env, 1)
 	b.press(cluster)
@@ -219,7 +219,7 @@ func playDiskFails(b *bench) {
 	b.requireCluster(cluster, lifecycle.ClusterReady)
 }
 
-func playImageGone(b *bench) {
+func testImageCheckFails(b *bench) {
 	cluster, env := b.singleNode()
 	h := b.host(env, 1)
 	b.press(cluster)
@@ -236,7 +236,7 @@ func playImageGone(b *bench) {
 	b.requireCluster(cluster, lifecycle.ClusterInstalling)
 }
 
-func playPreparingTimesOut(b *bench) {
+func testPreparationTimesOut(b *bench) {
 	cluster, env := b.singleNode()
 	h := b.host(env, 1)
 	b.press(cluster)
@@ -247,7 +247,7 @@ func playPreparingTimesOut(b *bench) {
 	h.require(lifecycle.HostKnown)
 }
 
-func playInstallerFails(b *bench) {
+func testInstallerFails(b *bench) {
 	cluster, env := b.singleNode()
 	h := b.host(env, 1)
 	b.releases.failure = errNoMachine
@@ -274,7 +274,7 @@ func playInstallerFails(b *bench) {
 	require.Empty(b, wanted)
 }
 
-func playCancelPreparing(b *bench) {
+func testCancelOfPreparation(b *bench) {
 	cluster, env := b.singleNode()
 	h := b.host(env, 1)
 	b.press(cluster)
@@ -287,7 +287,7 @@ func playCancelPreparing(b *bench) {
 	b.requireRefused(err, Conflict, "cancel is not possible")
 }
 
-func playResetPreparing(b *bench) {
+func testResetOfPreparation(b *bench) {
 	cluster, env := b.singleNode()
 	h := b.host(env, 1)
 	b.press(cluster)
@@ -297,7 +297,7 @@ func playResetPreparing(b *bench) {
 	b.requireCluster(cluster, lifecycle.ClusterReady)
 }
 
-func playCancelInstalling(b *bench) {
+func testCancelOfInstallation(b *bench) {
 	cluster, h := b.installing()
 	require.NoError(b, h.progress(models.HostStageInstalling, ""))
 	_, err := b.CancelInstallation(b.Context(), cluster)
@@ -315,7 +315,7 @@ func playCancelInstalling(b *bench) {
 	b.requireCluster(cluster, lifecycle.ClusterReady)
 }
 
-func playRestarted(b *bench) {
+func testRestartDuringInstallation(b *bench) {
 	cluster, h := b.installing()
 	require.NoError(b, h.progress(models.HostStageInstalling, ""))
 	require.NoError(b, h.register())
@@ -323,7 +323,7 @@ func playRestarted(b *bench) {
 	b.requireCluster(cluster, lifecycle.ClusterFailed)
 }
 
-func playSilentInstalling(b *bench) {
+func testSilenceDuringInstallation(b *bench) {
 	cluster, h := b.installing()
 	require.NoError(b, h.progress(models.HostStageInstalling, ""))
 	b.pass(2*time.Minute, h)
@@ -333,7 +333,7 @@ func playSilentInstalling(b *bench) {
 	b.requireCluster(cluster, lifecycle.ClusterFailed)
 }
 
-func playStageTimesOut(b *bench) {
+func testStageTimesOut(b *bench) {
 	_, h := b.installing()
 	h.reach(models.HostStageWritingImageToDisk)
 	b.pass(20*time.Minute, h)
@@ -344,7 +344,7 @@ func playStageTimesOut(b *bench) {
 	require.Contains(b, *h.require(lifecycle.HostFailed).StatusInfo, "Writing image to disk")
 }
 
-func playBootOrder(b *bench) {
+func testBootOrder(b *bench) {
 	cluster, h := b.installing()
 	h.reach(models.HostStageRebooting)
 	require.NoError(b, h.register())
@@ -361,7 +361,7 @@ func playBootOrder(b *bench) {
 	b.requireCluster(cluster, lifecycle.ClusterFinalizing)
 }
 
-func playBootOrderStays(b *bench) {
+func testBootOrderNotCorrected(b *bench) {
 	cluster, h := b.installing()
 	h.reach(models.HostStageRebooting)
 	b.pass(80*time.Minute - time.Second)
@@ -380,7 +380,7 @@ func playBootOrderStays(b *bench) {
 	h.require(lifecycle.HostFailed)
 }
 
-func playFailedAndReset(b *bench) {
+func testFailureAndReset(b *bench) {
 	cluster, h := b.installing()
 	h.reach(models.HostStageWritingImageToDisk)
 	require.NoError(b, h.progress(models.HostStageFailed, "coreos-installer: input/output error"))
@@ -406,7 +406,7 @@ func playFailedAndReset(b *bench) {
 	b.requireCluster(cluster, lifecycle.ClusterFinalizing)
 }
 
-func playCompletionFails(b *bench) {
+func testCompletionFails(b *bench) {
 	cluster, h := b.installing()
 	h.reach(models.HostStageJoined)
 	_, err := b.CompleteInstallation(b.Context(), cluster, false, "operator console is degraded")
@@ -415,7 +415,7 @@ func playCompletionFails(b *bench) {
 	h.require(lifecycle.HostFailed)
 }
 
-func playDay(b *bench) {
+func testInstallationTimesOut(b *bench) {
 	cluster, h := b.installing()
 	h.reach(models.HostStageWritingImageToDisk)
 	for quarter := range 24*4 - 1 {
@@ -430,7 +430,7 @@ func playDay(b *bench) {
 		"The installation took too long")
 }
 
-func playFinalizingTimesOut(b *bench) {
+func testFinalizingTimesOut(b *bench) {
 	cluster, _ := b.finalizing()
 	b.pass(5*time.Hour - time.Second)
 	b.requireCluster(cluster, lifecycle.ClusterFinalizing)
@@ -438,7 +438,7 @@ func playFinalizingTimesOut(b *bench) {
 	require.Contains(b, *b.requireCluster(cluster, lifecycle.ClusterFailed).StatusInfo, "in time")
 }
 
-func playCancelAfterFailure(b *bench) {
+func testCancelAfterFailure(b *bench) {
 	cluster, hosts := b.threeNodes(true)
 	b.press(cluster)
 	require.NoError(b, hosts[0].reply(&models.StepReply{StepType: models.StepTypeInventory, ExitCode: 256}))

@@ -142,15 +142,15 @@ func (c *change) project() error {
 	for _, id := range c.refresh {
 		clusters[id] = true
 	}
-	touched.Clusters = touchedRows(clusters, c.endedObjects, func(id string) (Object, bool) {
+	touched.Clusters = touchedRows(clusters, c.deletedClusterObjects, func(id string) (Object, bool) {
 		row, ok := c.clusters[id]
 		return objectOf(row, func(r *clusterRecord) Object { return r.Object }), ok
 	})
-	touched.InfraEnvs = touchedRows(c.dirtyInfraEnvs, c.endedEnvObjects, func(id string) (Object, bool) {
+	touched.InfraEnvs = touchedRows(c.dirtyInfraEnvs, c.deletedInfraEnvObjects, func(id string) (Object, bool) {
 		row, ok := c.infraEnvs[id]
 		return objectOf(row, func(r *infraEnvRecord) Object { return r.Object }), ok
 	})
-	touched.Hosts = touchedRows(c.dirtyHosts, c.goneObjects, func(key string) (Object, bool) {
+	touched.Hosts = touchedRows(c.dirtyHosts, c.deletedHostObjects, func(key string) (Object, bool) {
 		row, ok := c.hosts[key]
 		return objectOf(row, func(r *hostRecord) Object { return r.Object }), ok
 	})

@@ -13,10 +13,10 @@ import (
 	"landfall/store"
 )
 
-// relay writes the outbox entry that a cluster's state calls for, when it differs from the one
-// there is. Ids and URLs stay until others take their place: what an installation left in AMS that
-// was reset or failed is overwritten by the next one.
-func (c *change) relay(row *clusterRecord) error {
+// updateOutbox writes the outbox entry that a cluster's state calls for, when it differs from the
+// one there is. Ids and URLs stay until others take their place: what an installation left in AMS
+// that was reset or failed is overwritten by the next one.
+func (c *change) updateOutbox(row *clusterRecord) error {
 	if conv.Value(row.API.Imported) || *row.API.Kind == kindDisconnected {
 		return nil // whoever installed the cluster told AMS of it
 	}
@@ -27,15 +27,15 @@ func (c *change) relay(row *clusterRecord) error {
 	} else if err != nil {
 		return err
 	}
-	next, changed := held.Next(told(*held, row), c.now)
+	next, changed := held.Next(desiredEntry(*held, row), c.now)
 	if !changed {
 		return nil
 	}
 	return outbox.PutDesired(c.tx, id, &next)
 }
 
-// told is what AMS must come to know of a cluster, given what it already must.
-func told(held outbox.Desired, row *clusterRecord) outbox.Desired {
+// desiredEntry returns what AMS must come to know of a cluster, given what it already must.
+func desiredEntry(held outbox.Desired, row *clusterRecord) outbox.Desired {
 	held.DisplayName = row.API.Name
 	if id := row.API.OpenshiftClusterID.String(); id != "" {
 		held.ExternalClusterID = id
@@ -80,7 +80,7 @@ func (e *Engine) RecordSubscription(ctx context.Context, clusterID, subscription
 			row.API.AmsSubscriptionID = id
 			c.saveCluster(row)
 		}
-		if err := c.relay(row); err != nil { // a person may have taken back what was edited
+		if err := c.updateOutbox(row); err != nil { // a person may have taken back what was edited
 			return err
 		}
 		if note == "" {

@@ -67,7 +67,7 @@ func (e *Engine) runPreparations(ctx context.Context) error {
 			return nil
 		case id := <-ended:
 			delete(running, id)
-		case <-e.work:
+		case <-e.preparationsChanged:
 		}
 	}
 }
@@ -76,7 +76,7 @@ func (e *Engine) runPreparations(ctx context.Context) error {
 func (e *Engine) unfinishedPreparations() (map[string]string, error) {
 	unfinished := make(map[string]string)
 	err := e.options.DB.View(func(tx *store.Tx) error {
-		return pendingWork.Keys(tx, "", func(id string) error {
+		return pendingPreparations.Keys(tx, "", func(id string) error {
 			row, err := clusterRows.Get(tx, id)
 			if errors.Is(err, store.ErrNotFound) {
 				return nil
@@ -100,7 +100,7 @@ func (e *Engine) prepare(ctx context.Context, id, preparation string) {
 	recordErr := e.updatePreparation(ctx, id, preparation, func(c *change, row *clusterRecord) error {
 		row.Preparation.Failed = sentence.Ending(err)
 		return errors.Join(
-			pendingWork.Remove(c.tx, id),
+			pendingPreparations.Remove(c.tx, id),
 			c.clusterEventOf(row, props{"error": sentence.Ending(err)}, eventPreparationFailed,
 				models.EventSeverityError,
 				"Cluster %s: the installation could not be prepared: %s", row.API.Name, sentence.Ending(err)),
@@ -273,7 +273,7 @@ func (e *Engine) storeGenerated(ctx context.Context, id, preparation string, gen
 		text := "Preparing the installation: waiting for the hosts to measure their disks and pull images."
 		row.API.StatusInfo = &text
 		return errors.Join(
-			pendingWork.Remove(c.tx, id),
+			pendingPreparations.Remove(c.tx, id),
 			c.clusterEvent(row, eventInstallConfig, models.EventSeverityInfo,
 				"Cluster %s: manifests and ignition configs were generated.", row.API.Name),
 		)

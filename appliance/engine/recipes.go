@@ -91,7 +91,7 @@ func (e *Engine) Recipe(ctx context.Context, infraEnvID string) (*Recipe, error)
 			return nil, err
 		}
 	}
-	file, info, err := e.openKept(recipeFiles, infraEnvID)
+	file, info, err := e.openSealed(recipeFiles, infraEnvID)
 	if errors.Is(err, store.ErrNotFound) {
 		return nil, notFound("There is no infra-env %s.", infraEnvID)
 	}

@@ -56,7 +56,7 @@ func (c *change) takeFromCluster(infraEnvID, hostID string, on lifecycle.Trigger
 	if env.API.ClusterID != "" {
 		return conflict("Infra-env %s was made for one cluster; its hosts can't be taken from it.", *env.API.Name)
 	}
-	if _, err := c.fireHost(h, on, ""); err != nil {
+	if _, err := c.triggerHost(h, on, ""); err != nil {
 		return err
 	}
 	clusterID := h.API.ClusterID.String()
@@ -102,7 +102,7 @@ func (c *change) applyReclaim(h *hostRecord, effect *steps.Effect) error {
 			*h.API.Status != lifecycle.HostReclaiming {
 		return nil
 	}
-	_, err := c.fireHost(h, on, "")
+	_, err := c.triggerHost(h, on, "")
 	if err == nil && effect.Failure != "" {
 		err = c.hostEvent(h, eventStepFailed, models.EventSeverityWarning, "Host %s: %s", c.hostName(h), effect.Failure)
 	}

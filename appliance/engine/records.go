@@ -18,19 +18,19 @@ var (
 	hostRows     = store.NewBucket[hostRecord]("hosts", 1).Cached()          // <infra-env id>/<host id>
 	reportRows   = store.NewBucket[json.RawMessage]("reports", 1)            // <infra-env id>/<host id>/<part>
 	// cluster/<id>, host/<infra-env id>/<host id>
-	verdictRows   = store.NewBucket[json.RawMessage]("validations", 1)
-	eventRows     = store.NewBucket[models.Event]("events", 1)         // see eventKey
-	recipeOrigins = store.NewBucket[recipeOrigin]("recipe-origins", 1) // frozenFrom
-	payloadRows   = store.NewBucket[payloadRecord]("payloads", 1)      // <pull spec>
+	validationRows = store.NewBucket[json.RawMessage]("validations", 1)
+	eventRows      = store.NewBucket[models.Event]("events", 1)         // see eventKey
+	recipeOrigins  = store.NewBucket[recipeOrigin]("recipe-origins", 1) // frozenFrom
+	payloadRows    = store.NewBucket[payloadRecord]("payloads", 1)      // <pull spec>
 
-	clusterHosts   = store.NewIndex("hosts-by-cluster")      // <cluster id>/<infra-env id>/<host id>
-	clusterEnvs    = store.NewIndex("infra-envs-by-cluster") // <cluster id>/<infra-env id>
-	hostPlaces     = store.NewIndex("infra-envs-by-host")    // <host id>/<infra-env id>
-	pendingWork    = store.NewIndex("preparations")          // <cluster id>
-	lifeDeadlines  = store.NewDeadlines("deadlines")         // cluster/<id>, host/<infra-env id>/<host id>
-	imageCodes     = store.NewIndex("infra-envs-by-code")    // <code>/<infra-env id>
-	installerFiles = store.NewFiles("files")                 // <cluster id>/<name>
-	recipeFiles    = store.NewFiles("recipes")               // <infra-env id>
+	clusterHosts        = store.NewIndex("hosts-by-cluster")      // <cluster id>/<infra-env id>/<host id>
+	clusterEnvs         = store.NewIndex("infra-envs-by-cluster") // <cluster id>/<infra-env id>
+	hostInfraEnvs       = store.NewIndex("infra-envs-by-host")    // <host id>/<infra-env id>
+	pendingPreparations = store.NewIndex("preparations")          // <cluster id>
+	stateDeadlines      = store.NewDeadlines("deadlines")         // cluster/<id>, host/<infra-env id>/<host id>
+	imageCodes          = store.NewIndex("infra-envs-by-code")    // <code>/<infra-env id>
+	installerFiles      = store.NewFiles("files")                 // <cluster id>/<name>
+	recipeFiles         = store.NewFiles("recipes")               // <infra-env id>
 )
 
 // clusterStatuses reads of a cluster's row no more than its status, for what is asked at each
@@ -53,10 +53,11 @@ type clusterRecord struct {
 	Installs    int            `json:"installs,omitempty"` // times Install was pressed
 	UISettings  string         `json:"ui_settings,omitempty"`
 	// of the address that a DHCP server gave, as dhclient keeps it
-	APILease     string                   `json:"api_lease,omitempty"`
-	IngressLease string                   `json:"ingress_lease,omitempty"`
-	Catalogs     []catalog.ManifestObject `json:"catalogs,omitempty"` // the CatalogSources and OperatorHubs of its manifests
-	Object       Object                   `json:"object,omitzero"`
+	APILease     string `json:"api_lease,omitempty"`
+	IngressLease string `json:"ingress_lease,omitempty"`
+	// the CatalogSources and OperatorHubs of its manifests
+	Catalogs []catalog.ManifestObject `json:"catalogs,omitempty"`
+	Object   Object                   `json:"object,omitzero"`
 	// its machine network is the one that its VIPs or hosts have
 	Follows bool `json:"machine_network_follows,omitempty"`
 

@@ -199,7 +199,7 @@ func separate(answer JSON, position int) JSON {
 }
 
 func (e *Engine) renderCluster(tx *store.Tx, id string, revision uint64) (*rendering, error) {
-	verdicts, err := revisionOf(verdictRows.Modified(tx, clusterSubject(id)))
+	verdicts, err := revisionOf(validationRows.Modified(tx, clusterSubject(id)))
 	if err != nil {
 		return nil, err
 	}
@@ -299,7 +299,7 @@ func (e *Engine) HostJSON(infraEnvID, hostID string) (JSON, error) {
 // was heard.
 func (e *Engine) appendHost(answer JSON, tx *store.Tx, key string, revision uint64) (JSON, error) {
 	subject := hostSubject(key)
-	verdicts, err := revisionOf(verdictRows.Modified(tx, subject))
+	verdicts, err := revisionOf(validationRows.Modified(tx, subject))
 	if err != nil {
 		return nil, err
 	}

@@ -50,7 +50,7 @@ func (c *change) checkSubjects(reported *models.Event) error {
 	}
 	if id := reported.HostID; id != nil {
 		known := false
-		if err := hostPlaces.Keys(c.tx, id.String()+"/",
+		if err := hostInfraEnvs.Keys(c.tx, id.String()+"/",
 			func(string) error { known = true; return store.ErrStop }); err != nil {
 			return err
 		}

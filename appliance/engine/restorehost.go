@@ -59,9 +59,9 @@ func (e *Engine) RestoreHost(ctx context.Context, infraEnvID string, lost LostHo
 			}
 		}
 		c.settleLater(h)
-		e.seen(hostKey(h))
+		e.recordContact(hostKey(h))
 		return errors.Join(
-			hostPlaces.Add(c.tx, lost.ID.String()+"/"+infraEnvID),
+			hostInfraEnvs.Add(c.tx, lost.ID.String()+"/"+infraEnvID),
 			c.noteHostObject(h, of),
 			c.hostEvent(h, eventHostRegistered, models.EventSeverityInfo, "Host %s was restored from its record.",
 				lost.ID),
@@ -70,7 +70,7 @@ func (e *Engine) RestoreHost(ctx context.Context, infraEnvID string, lost LostHo
 }
 
 func (c *change) refuseKnownHost(id strfmt.UUID) error {
-	return hostPlaces.Keys(c.tx, id.String()+"/", func(key string) error {
+	return hostInfraEnvs.Keys(c.tx, id.String()+"/", func(key string) error {
 		return conflict("Host %s is known in infra-env %s already.", id, strings.TrimPrefix(key, id.String()+"/"))
 	})
 }

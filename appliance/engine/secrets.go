@@ -45,9 +45,9 @@ type openedFile struct{ *bytes.Reader }
 // Close implements io.Closer.
 func (openedFile) Close() error { return nil }
 
-// openKept opens a file for reading, and unseals it if need be; the description is then of what was
-// sealed, but for the digest.
-func (e *Engine) openKept(files store.Files, key string) (io.ReadSeekCloser, store.FileInfo, error) {
+// openSealed opens a file for reading, and unseals it if need be; the description is then of what
+// was sealed, but for the digest.
+func (e *Engine) openSealed(files store.Files, key string) (io.ReadSeekCloser, store.FileInfo, error) {
 	file, info, err := files.Open(e.options.DB, key)
 	if err != nil {
 		return nil, info, err

@@ -26,7 +26,7 @@ const settleRounds = 6
 // refreshCluster computes anew what follows from a cluster's description and its hosts' facts:
 // networks, groups, roles, validations and states, until nothing moves any more.
 func (c *change) refreshCluster(id string) error {
-	w, err := c.rosterOf(id)
+	w, err := c.members(id)
 	if KindOf(err) == NotFound {
 		return nil
 	}
@@ -37,7 +37,7 @@ func (c *change) refreshCluster(id string) error {
 		// what one host reports is in the instructions of the others
 		c.touchedHosts = append(c.touchedHosts, hostKey(h))
 	}
-	if err := errors.Join(c.derive(w), c.noteFeatures(w)); err != nil {
+	if err := errors.Join(c.deriveClusterFields(w), c.noteFeatures(w)); err != nil {
 		return err
 	}
 	for range settleRounds {
@@ -59,14 +59,14 @@ func (c *change) refreshCluster(id string) error {
 	return nil
 }
 
-// rosterOf gathers a cluster and its hosts. It is refused with kind NotFound where there is no such
+// members gathers a cluster and its hosts. It is refused with kind NotFound where there is no such
 // cluster.
-func (c *change) rosterOf(id string) (*roster, error) {
+func (c *change) members(id string) (*clusterMembers, error) {
 	row, err := c.cluster(id)
 	if err != nil {
 		return nil, err
 	}
-	w := &roster{row: row}
+	w := &clusterMembers{row: row}
 	if w.records, err = c.hostsOf(id); err != nil {
 		return nil, err
 	}
@@ -80,8 +80,8 @@ func (c *change) rosterOf(id string) (*roster, error) {
 	return w, nil
 }
 
-// roster is a cluster with its hosts, as the rules look at them.
-type roster struct {
+// clusterMembers is a cluster with its hosts, as the rules look at them.
+type clusterMembers struct {
 	row        *clusterRecord
 	records    []*hostRecord
 	hosts      []*inventory.Host // at the index of their records
@@ -90,15 +90,16 @@ type roster struct {
 	inputs     []byte // of the validations, see [roster.digest]; they hold for one round, and until a host moves
 }
 
-func (w *roster) installing() bool {
+func (w *clusterMembers) installing() bool {
 	return slices.Contains([]string{lifecycle.ClusterInstalling, lifecycle.ClusterPendingUserAction,
 		lifecycle.ClusterFinalizing, lifecycle.ClusterInstalled},
 		*w.row.API.Status)
 }
 
-// derive fills in what the API shows of a cluster and nobody enters: groups of connected hosts,
-// host networks, machine networks that follow from the VIPs, and the roles that hosts will have.
-func (c *change) derive(w *roster) error {
+// deriveClusterFields fills in what the API shows of a cluster and nobody enters: groups of
+// connected hosts, host networks, machine networks that follow from the VIPs, and the roles that
+// hosts will have.
+func (c *change) deriveClusterFields(w *clusterMembers) error {
 	api := &w.row.API
 	if w.installing() {
 		return nil
@@ -140,7 +141,7 @@ func (c *change) derive(w *roster) error {
 
 // followMachineNetwork keeps the machine network of a cluster for which nobody has entered one to
 // where its VIPs and hosts are.
-func (c *change) followMachineNetwork(w *roster) (changed bool) {
+func (c *change) followMachineNetwork(w *clusterMembers) (changed bool) {
 	api := &w.row.API
 	if len(api.MachineNetworks) > 0 && !w.row.Follows {
 		return false
@@ -187,10 +188,10 @@ func machineNetwork(cluster *models.Cluster, hosts []*inventory.Host) netip.Pref
 }
 
 // refreshHosts validates the hosts of a cluster and moves those whose lifecycle says so.
-func (c *change) refreshHosts(w *roster) (moved bool, err error) {
+func (c *change) refreshHosts(w *clusterMembers) (moved bool, err error) {
 	w.inputs = nil
 	for i, h := range w.records {
-		found, err := c.judgeHost(h, w.hosts[i], w)
+		found, err := c.validateHost(h, w.hosts[i], w)
 		if err != nil {
 			return moved, err
 		}
@@ -198,7 +199,7 @@ func (c *change) refreshHosts(w *roster) (moved bool, err error) {
 		// Only a host that waits for a person too long may be given up.
 		s.Expendable = s.TimedOut && *h.API.Status == lifecycle.HostPendingUserAction &&
 			lifecycle.SufficientHosts(w.rolesAndStates, lifecycle.HostInstalled)
-		did, err := c.moveHost(h, lifecycle.OnRefresh, s)
+		did, err := c.transitionHost(h, lifecycle.OnRefresh, s)
 		if err != nil {
 			return moved, err
 		}
@@ -207,16 +208,16 @@ func (c *change) refreshHosts(w *roster) (moved bool, err error) {
 	return moved, nil
 }
 
-// validated tells whether a host's validations matter in its state.
-func validated(status string) bool {
+// stateIsValidated tells whether a host's validations matter in its state.
+func stateIsValidated(status string) bool {
 	return slices.Contains(lifecycle.HostOpenStates, status) || slices.Contains(lifecycle.HostOpenUnboundStates,
 		status) ||
 		slices.Contains([]string{lifecycle.HostPreparing, lifecycle.HostPreparingFailed, lifecycle.HostPrepared,
 			lifecycle.HostBinding, lifecycle.HostUnbinding}, status)
 }
 
-func (c *change) validateHost(h *hostRecord, host *inventory.Host, env *infraEnvRecord,
-	w *roster) (*validation.Report, error) {
+func (c *change) runHostValidations(h *hostRecord, host *inventory.Host, env *infraEnvRecord,
+	w *clusterMembers) (*validation.Report, error) {
 	input := validation.HostInput{
 		Host: host, InfraEnv: &env.API, Now: c.now, Polled: time.Time(h.API.CheckedInAt), Connected: c.connected(h),
 		Restarts: h.restarts(), Disabled: c.e.options.DisabledValidations,
@@ -235,7 +236,7 @@ func (c *change) validateHost(h *hostRecord, host *inventory.Host, env *infraEnv
 	}
 	if changed {
 		c.saveHost(h)
-		for _, turn := range turns(before, report.Results()) {
+		for _, turn := range validationChanges(before, report.Results()) {
 			if err := c.hostEventOf(h, turn.props(), turn.name(eventValidationFailed, eventValidationFixed),
 				turn.severity(), "Host %s: validation %s %s", host.Name(), turn.id, turn.text()); err != nil {
 				return nil, err
@@ -246,9 +247,9 @@ func (c *change) validateHost(h *hostRecord, host *inventory.Host, env *infraEnv
 }
 
 // situation returns the facts that the table of hosts reads.
-func (c *change) situation(h *hostRecord, cluster *models.Cluster, found judgement) lifecycle.HostSituation {
+func (c *change) situation(h *hostRecord, cluster *models.Cluster, found validationResult) lifecycle.HostSituation {
 	s := lifecycle.HostSituation{
-		Verdict: found.verdict, Failing: found.failing, DiskError: h.DiskError, ImagesError: h.ImagesError,
+		Verdict: found.status, Failing: found.failing, DiskError: h.DiskError, ImagesError: h.ImagesError,
 		Connected: c.connected(h), Restarting: h.restarts(), Joins: h.day2(), WarnOnly: c.e.WarnsOnly(cluster),
 		ConnectionTimedOut: h.API.ConnectionTimedOut, DiskReady: h.DiskOK, ImagesReady: h.ImagesOK,
 	}
@@ -276,9 +277,9 @@ func messages(results []validation.Result) string {
 	return strings.Join(texts, " ")
 }
 
-// fireHost runs a trigger other than a refresh on a host. It reports whether the host's state
+// triggerHost runs a trigger other than a refresh on a host. It reports whether the host's state
 // changed, and refuses with kind Conflict what the host's state does not allow.
-func (c *change) fireHost(h *hostRecord, on lifecycle.Trigger, reason string) (bool, error) {
+func (c *change) triggerHost(h *hostRecord, on lifecycle.Trigger, reason string) (bool, error) {
 	var cluster *models.Cluster
 	if h.API.ClusterID != nil {
 		row, err := c.cluster(h.API.ClusterID.String())
@@ -287,12 +288,12 @@ func (c *change) fireHost(h *hostRecord, on lifecycle.Trigger, reason string) (b
 		}
 		cluster = &row.API
 	}
-	s := c.situation(h, cluster, judgement{verdict: validation.Ready})
+	s := c.situation(h, cluster, validationResult{status: validation.Ready})
 	s.Reason = reason
-	return c.moveHost(h, on, s)
+	return c.transitionHost(h, on, s)
 }
 
-func (c *change) moveHost(h *hostRecord, on lifecycle.Trigger, s lifecycle.HostSituation) (bool, error) {
+func (c *change) transitionHost(h *hostRecord, on lifecycle.Trigger, s lifecycle.HostSituation) (bool, error) {
 	from := *h.API.Status
 	row := c.e.hosts.Next(on, from, s)
 	if row == nil {
@@ -328,7 +329,7 @@ func (c *change) moveHost(h *hostRecord, on lifecycle.Trigger, s lifecycle.HostS
 	return true, errors.Join(
 		c.hostEventOf(h, props{"src_status": from, "new_status": to, "info": info}, eventHostStatus, severityOf(to),
 			"Host %s: %s -> %s. %s", name, from, to, info),
-		c.hostArrived(h, from, to),
+		c.emitHostStateEvents(h, from, to),
 	)
 }
 
@@ -403,25 +404,25 @@ func (c *change) refreshUnbound(key string) error {
 	if err != nil {
 		return err
 	}
-	found, err := c.judgeHost(h, host, nil)
+	found, err := c.validateHost(h, host, nil)
 	if err != nil {
 		return err
 	}
-	_, err = c.moveHost(h, lifecycle.OnRefresh, c.situation(h, nil, found))
+	_, err = c.transitionHost(h, lifecycle.OnRefresh, c.situation(h, nil, found))
 	return err
 }
 
 // refreshState validates a cluster and moves it when its lifecycle says so.
-func (c *change) refreshState(w *roster) (bool, error) {
+func (c *change) refreshState(w *clusterMembers) (bool, error) {
 	row := w.row
 	s := clusterSituation(row)
 	s.Verdict, s.WarnOnly = validation.Ready, c.e.WarnsOnly(&row.API)
 	if slices.Contains(lifecycle.ClusterOpenStates, *row.API.Status) {
-		found, err := c.judgeCluster(w)
+		found, err := c.validateCluster(w)
 		if err != nil {
 			return false, err
 		}
-		s.Verdict, s.Failing = found.verdict, found.failing
+		s.Verdict, s.Failing = found.status, found.failing
 	}
 	countHosts(&s, w)
 	if limit, ok := c.e.clusterLimit(row); ok {
@@ -433,11 +434,11 @@ func (c *change) refreshState(w *roster) (bool, error) {
 	if started := time.Time(row.API.InstallStartedAt); !started.IsZero() {
 		s.TotalTimedOut = c.now.Sub(started) >= c.e.options.Timeouts.Installation
 	}
-	return c.moveCluster(row, lifecycle.OnRefresh, s)
+	return c.transitionCluster(row, lifecycle.OnRefresh, s)
 }
 
 // clusterInput gathers what the validations of a cluster look at.
-func (c *change) clusterInput(w *roster) (validation.ClusterInput, error) {
+func (c *change) clusterInput(w *clusterMembers) (validation.ClusterInput, error) {
 	row := w.row
 	custom, err := c.hasManifests(row.API.ID.String())
 	return validation.ClusterInput{
@@ -447,14 +448,14 @@ func (c *change) clusterInput(w *roster) (validation.ClusterInput, error) {
 	}, err
 }
 
-func (c *change) validateCluster(row *clusterRecord, input validation.ClusterInput) (*validation.Report, error) {
+func (c *change) runClusterValidations(row *clusterRecord, input validation.ClusterInput) (*validation.Report, error) {
 	report := validation.Cluster(input)
 	before, changed, err := c.setValidations(clusterSubject(row.API.ID.String()), report.JSON())
 	if err != nil || !changed {
 		return report, err
 	}
 	c.saveCluster(row)
-	for _, turn := range turns(before, report.Results()) {
+	for _, turn := range validationChanges(before, report.Results()) {
 		if err := c.clusterEventOf(row, turn.props(), turn.name(eventClusterValidationFail,
 			eventClusterValidationFixed), turn.severity(), "Cluster %s: validation %s %s", row.API.Name, turn.id,
 			turn.text()); err != nil {
@@ -483,7 +484,7 @@ func clusterSituation(row *clusterRecord) lifecycle.ClusterSituation {
 }
 
 // countHosts adds the states of a cluster's hosts to its situation.
-func countHosts(s *lifecycle.ClusterSituation, w *roster) {
+func countHosts(s *lifecycle.ClusterSituation, w *clusterMembers) {
 	s.AllPrepared, s.AllDone = len(w.records) > 0, len(w.records) > 0
 	s.EnoughInstalled = lifecycle.SufficientHosts(w.rolesAndStates, lifecycle.HostInstalled)
 	s.EnoughLeft = lifecycle.SufficientHosts(w.rolesAndStates, lifecycle.HostPrepared, lifecycle.HostInstalling,
@@ -513,7 +514,7 @@ func countHosts(s *lifecycle.ClusterSituation, w *roster) {
 }
 
 // rolesAndStates yields the role and the state of each host.
-func (w *roster) rolesAndStates(yield func(models.HostRole, string) bool) {
+func (w *clusterMembers) rolesAndStates(yield func(models.HostRole, string) bool) {
 	for _, h := range w.records {
 		if !yield(h.API.Role, *h.API.Status) {
 			return
@@ -521,12 +522,13 @@ func (w *roster) rolesAndStates(yield func(models.HostRole, string) bool) {
 	}
 }
 
-func (c *change) fireCluster(row *clusterRecord, on lifecycle.Trigger) error {
-	_, err := c.moveCluster(row, on, clusterSituation(row))
+func (c *change) triggerCluster(row *clusterRecord, on lifecycle.Trigger) error {
+	_, err := c.transitionCluster(row, on, clusterSituation(row))
 	return err
 }
 
-func (c *change) moveCluster(row *clusterRecord, on lifecycle.Trigger, s lifecycle.ClusterSituation) (bool, error) {
+func (c *change) transitionCluster(row *clusterRecord, on lifecycle.Trigger,
+	s lifecycle.ClusterSituation) (bool, error) {
 	from := *row.API.Status
 	rule := c.e.clusters.Next(on, from, s)
 	if rule == nil {
@@ -555,7 +557,7 @@ func (c *change) moveCluster(row *clusterRecord, on lifecycle.Trigger, s lifecyc
 				c.clusterEventOf(row, props{"stage": row.API.Progress.FinalizingStage,
 					"minutes": int64(s.StageLimit.Minutes())}, rule.Event, models.EventSeverityWarning,
 					"Cluster %s: %s", row.API.Name, info),
-				c.tellOfOperators(row),
+				c.emitOperatorReport(row),
 			)
 		}
 		return false, nil
@@ -567,48 +569,48 @@ func (c *change) moveCluster(row *clusterRecord, on lifecycle.Trigger, s lifecyc
 	return true, errors.Join(
 		c.clusterEventOf(row, props{"cluster_status": to, "status_info": info}, eventClusterStatus, severityOf(to),
 			"Cluster %s: %s -> %s. %s", row.API.Name, from, to, info),
-		c.clusterLeft(row, from, s.TimedOut),
+		c.emitClusterStateEvents(row, from, s.TimedOut),
 	)
 }
 
-// turn is a validation that came to pass or ceased to.
-type turn struct {
+// validationChange is a validation that came to pass or ceased to.
+type validationChange struct {
 	id      validation.ID
 	failed  bool
 	message string
 }
 
-func (t turn) name(failing, fixed string) string {
+func (t validationChange) name(failing, fixed string) string {
 	if t.failed {
 		return failing
 	}
 	return fixed
 }
 
-func (t turn) severity() string {
+func (t validationChange) severity() string {
 	if t.failed {
 		return models.EventSeverityWarning
 	}
 	return models.EventSeverityInfo
 }
 
-func (t turn) props() props {
+func (t validationChange) props() props {
 	if t.failed {
 		return props{"validation_id": t.id, "validation_msg": t.message, "failure_message": "fails now"}
 	}
 	return props{"validation_id": t.id, "validation_msg": t.message}
 }
 
-func (t turn) text() string {
+func (t validationChange) text() string {
 	if t.failed {
 		return "fails now: " + t.message
 	}
 	return "passes now."
 }
 
-// turns compares a report with the one before. A first report, and one that says a thing for the
-// first time, has none.
-func turns(before json.RawMessage, after []validation.Result) []turn {
+// validationChanges compares a report with the one before. A first report, and one that says a
+// thing for the first time, has none.
+func validationChanges(before json.RawMessage, after []validation.Result) []validationChange {
 	if len(before) == 0 {
 		return nil
 	}
@@ -625,12 +627,12 @@ func turns(before json.RawMessage, after []validation.Result) []turn {
 			held[result.ID] = result.Status
 		}
 	}
-	var found []turn
+	var found []validationChange
 	for _, result := range after {
 		was := held[result.ID]
 		if was == validation.Success && result.Status == validation.Failure || was == validation.Failure &&
 			result.Status == validation.Success {
-			found = append(found, turn{result.ID, result.Status == validation.Failure, result.Message})
+			found = append(found, validationChange{result.ID, result.Status == validation.Failure, result.Message})
 		}
 	}
 	return found

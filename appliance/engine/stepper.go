@@ -32,7 +32,7 @@ func (s Stepper) Due(ctx context.Context) (next time.Time, waits bool, err error
 		}
 	}
 	err = s.e.options.DB.View(func(tx *store.Tx) error {
-		next, waits, err = lifeDeadlines.Next(tx)
+		next, waits, err = stateDeadlines.Next(tx)
 		return err
 	})
 	return next, waits, err

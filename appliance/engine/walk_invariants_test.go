@@ -39,7 +39,7 @@ func (s *site) audited() audit.Site {
 // countEvents counts what a change has told.
 func (s *site) countEvents(c *change) {
 	events := 0
-	for _, line := range c.lines {
+	for _, line := range c.logLines {
 		if len(line.attrs) >= 2 && line.attrs[0] == "event" {
 			events++
 			s.trace = append(s.trace, "    "+line.message)

@@ -92,30 +92,30 @@ type walkHost struct {
 
 func (h *walkHost) key() string { return h.env + "/" + h.id }
 
-func (s *site) host(h *hostRecord) judgement {
+func (s *site) validateHost(h *hostRecord) validationResult {
 	i := slices.IndexFunc(s.hosts, func(w *walkHost) bool { return w.id == h.API.ID.String() })
 	switch w := s.hosts[i]; {
 	case *h.API.MediaStatus == models.HostMediaStatusDisconnected:
-		return judgement{validation.Disconnected, "the image is lost."}
+		return validationResult{validation.Disconnected, "the image is lost."}
 	case !w.inventory:
-		return judgement{validation.Discovering, "no inventory."}
+		return validationResult{validation.Discovering, "no inventory."}
 	case w.small:
-		return judgement{validation.Insufficient, "too small."}
+		return validationResult{validation.Insufficient, "too small."}
 	case s.lacks && h.API.ClusterID != nil && !h.day2():
-		return judgement{validation.PendingForInput, "a setting is missing."}
+		return validationResult{validation.PendingForInput, "a setting is missing."}
 	}
-	return judgement{validation.Ready, ""}
+	return validationResult{validation.Ready, ""}
 }
 
-func (s *site) cluster(w *roster) judgement {
+func (s *site) validateCluster(w *clusterMembers) validationResult {
 	switch {
 	case s.lacks:
-		return judgement{validation.PendingForInput, "a setting is missing."}
+		return validationResult{validation.PendingForInput, "a setting is missing."}
 	case s.fails || len(w.records) == 0 || slices.ContainsFunc(w.records,
 		func(h *hostRecord) bool { return *h.API.Status != lifecycle.HostKnown }):
-		return judgement{validation.Insufficient, "a check fails."}
+		return validationResult{validation.Insufficient, "a check fails."}
 	}
-	return judgement{validation.Ready, ""}
+	return validationResult{validation.Ready, ""}
 }
 
 func (s *site) one(of ...string) string { return of[s.rng.IntN(len(of))] }
@@ -141,7 +141,7 @@ func (s *site) do(what string, fn func(*change) error) {
 		s.over = c.events > 0 // the store would take back what was written; within one transaction the walk ends here
 		return
 	}
-	for _, key := range c.gone {
+	for _, key := range c.deletedHosts {
 		s.e.presence.Remove(key)
 	}
 	s.check(c)
@@ -273,7 +273,7 @@ func (s *site) writeChapter(c *change, row *clusterRecord, chapter int) {
 	row.Installs, row.API.InstallStartedAt = 1, c.dateTime()
 	row.Preparation = &preparation{ID: "p", StartedAt: c.now, Done: chapter > 2 || s.chance(30)}
 	if chapter == 2 && !row.Preparation.Done {
-		if err := pendingWork.Add(c.tx, walkCluster); err != nil {
+		if err := pendingPreparations.Add(c.tx, walkCluster); err != nil {
 			s.fail("%v", err)
 		}
 	}
@@ -342,15 +342,15 @@ func (s *site) newHost(c *change, row *clusterRecord, chapter int, role models.H
 			return err
 		}
 	}
-	s.e.seen(w.key())
+	s.e.recordContact(w.key())
 	c.saveHost(h)
 	s.auditor.Started(w.id, *h.API.Status)
-	return hostPlaces.Add(c.tx, w.id+"/"+w.env)
+	return hostInfraEnvs.Add(c.tx, w.id+"/"+w.env)
 }
 
-// somethingHappens is one step of a walk.
-func (s *site) somethingHappens() {
-	happenings := []func(){
+// act is one step of a walk.
+func (s *site) act() {
+	actions := []func(){
 		s.register, s.register, s.register, s.report, s.report, s.poll, s.change, s.time, s.time, s.time, s.time,
 		s.decide, s.decide, s.decide, s.prepare, s.prepare,
 		s.progress, s.progress, s.progress, s.finish, s.finish, s.loseMedia, s.restart, s.bindOrTake, s.bindOrTake,
@@ -360,11 +360,11 @@ func (s *site) somethingHappens() {
 	case len(aimed) > 0 && s.chance(35):
 		aimed[s.rng.IntN(len(aimed))]()
 	default:
-		happenings[s.rng.IntN(len(happenings))]()
+		actions[s.rng.IntN(len(actions))]()
 	}
 }
 
-// aimed are the happenings that may take the transition that the walk aims at.
+// aimed are the actions that may take the transition that the walk aims at.
 func (s *site) aimed() []func() {
 	switch s.aim.on {
 	case lifecycle.OnRegister:
@@ -438,7 +438,7 @@ func (s *site) register() {
 		if h.API.ClusterID != nil && h.API.Role == models.HostRoleAutoAssign {
 			h.API.Role, h.API.SuggestedRole = w.role, w.role
 		}
-		s.e.seen(w.key())
+		s.e.recordContact(w.key())
 		return nil
 	})
 }
@@ -446,7 +446,7 @@ func (s *site) register() {
 func (s *site) report() {
 	s.with("reports", func(c *change, w *walkHost, h *hostRecord) error {
 		w.inventory, w.small = !s.chance(5), s.chance(15)
-		s.e.seen(w.key())
+		s.e.recordContact(w.key())
 		c.saveHost(h)
 		c.settleLater(h)
 		return nil
@@ -456,7 +456,7 @@ func (s *site) report() {
 func (s *site) poll() {
 	s.with("polls", func(c *change, w *walkHost, h *hostRecord) error {
 		w.polls = s.chance(60)
-		s.e.seen(w.key())
+		s.e.recordContact(w.key())
 		h.API.CheckedInAt = c.dateTime()
 		c.saveHost(h)
 		c.settleLater(h)
@@ -490,7 +490,7 @@ func (s *site) time() {
 // pass moves the clock on and handles what becomes due on the way.
 func (s *site) pass(until time.Time) {
 	for s.fault == "" && !s.over {
-		next, ok, err := lifeDeadlines.Next(s.tx)
+		next, ok, err := stateDeadlines.Next(s.tx)
 		if err != nil {
 			s.fail("%v", err)
 		}
@@ -509,19 +509,19 @@ func (s *site) moveTo(at time.Time) {
 	}
 	for _, w := range s.hosts {
 		if w.polls {
-			s.e.seen(w.key())
+			s.e.recordContact(w.key())
 		}
 	}
 }
 
 func (s *site) handleDue() {
-	due, err := lifeDeadlines.Due(s.tx, s.clock.Now(), dueAtOnce)
+	due, err := stateDeadlines.Due(s.tx, s.clock.Now(), dueBatch)
 	if err != nil {
 		s.fail("%v", err)
 	}
 	s.do(fmt.Sprintf("is due: %v", due), func(c *change) error {
 		for _, deadline := range due {
-			if err := c.passDeadline(deadline); err != nil {
+			if err := c.handleDeadline(deadline); err != nil {
 				return err
 			}
 		}
@@ -545,13 +545,13 @@ func (s *site) decide() {
 				return err
 			}
 			c.settleCluster(walkCluster)
-			return c.fireCluster(row, lifecycle.OnAddHosts)
+			return c.triggerCluster(row, lifecycle.OnAddHosts)
 		})
 	default:
 		on := lifecycle.Trigger(s.one(string(lifecycle.OnInstall), string(lifecycle.OnInstall),
 			string(lifecycle.OnReset)))
 		s.with(string(on), func(c *change, _ *walkHost, h *hostRecord) error {
-			if _, err := c.fireHost(h, on, ""); err != nil {
+			if _, err := c.triggerHost(h, on, ""); err != nil {
 				return err
 			}
 			c.settleLater(h)
@@ -574,7 +574,7 @@ func (s *site) prepare() {
 			}
 			c.saveCluster(row)
 			c.settleCluster(walkCluster)
-			return pendingWork.Remove(c.tx, walkCluster)
+			return pendingPreparations.Remove(c.tx, walkCluster)
 		})
 		return
 	}
@@ -589,7 +589,7 @@ func (s *site) prepare() {
 		default:
 			h.DiskOK, h.DiskError, h.ImagesOK, h.ImagesError = true, "", true, ""
 		}
-		s.e.seen(w.key())
+		s.e.recordContact(w.key())
 		c.saveHost(h)
 		c.settleLater(h)
 		return nil
@@ -598,7 +598,7 @@ func (s *site) prepare() {
 
 func (s *site) progress() {
 	s.with("progress", func(c *change, w *walkHost, h *hostRecord) error {
-		s.e.seen(w.key())
+		s.e.recordContact(w.key())
 		stages := h.API.ProgressStages
 		if len(stages) == 0 {
 			stages = []models.HostStage{models.HostStageInstalling, models.HostStageDone}
@@ -701,7 +701,7 @@ func (s *site) fallSilent() {
 		w.polls = false
 	}
 	for range 2000 {
-		next, ok, err := lifeDeadlines.Next(s.tx)
+		next, ok, err := stateDeadlines.Next(s.tx)
 		if err != nil {
 			s.fail("%v", err)
 		}

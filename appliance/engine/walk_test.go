@@ -85,10 +85,10 @@ func walk(t *testing.T, e *Engine, clock *clockwork.FakeClock, seen *coverage, n
 	rng := rand.New(rand.NewPCG(*walkSeed, n))
 	s := &site{e: e, clock: clock, rng: rng, seen: seen, ctx: t.Context(), auditor: audit.New(),
 		aim: seen.aims[n%uint64(len(seen.aims))]}
-	e.judge, e.options.Timeouts.WarnOnly = s, n%3 == 0
+	e.validator, e.options.Timeouts.WarnOnly = s, n%3 == 0
 	err := e.options.DB.Update(t.Context(), func(tx *store.Tx) error {
 		s.tx = tx
-		s.live()
+		s.run()
 		return errWalkOver
 	})
 	if !errors.Is(err, errWalkOver) {
@@ -103,14 +103,14 @@ func walk(t *testing.T, e *Engine, clock *clockwork.FakeClock, seen *coverage, n
 	}
 }
 
-// live plays one walk to its end.
-func (s *site) live() {
+// run plays one walk to its end.
+func (s *site) run() {
 	s.begin()
 	for range walkSteps {
 		if s.fault != "" || s.over {
 			return
 		}
-		s.somethingHappens()
+		s.act()
 	}
 	s.fallSilent()
 	s.forgetAll()

@@ -17,7 +17,7 @@ func clusterSubject(id string) string { return "cluster/" + id }
 
 // loadValidations reads the validations_info of a host or cluster; nil if it was never validated.
 func loadValidations(tx *store.Tx, subject string) (json.RawMessage, error) {
-	text, err := verdictRows.Get(tx, subject)
+	text, err := validationRows.Get(tx, subject)
 	if errors.Is(err, store.ErrNotFound) {
 		return nil, nil
 	}
@@ -31,13 +31,13 @@ func loadValidations(tx *store.Tx, subject string) (json.RawMessage, error) {
 // from the one before, and that one if so.
 func (c *change) setValidations(subject string,
 	text json.RawMessage) (before json.RawMessage, changed bool, err error) {
-	if same, err := verdictRows.Holds(c.tx, subject, &text); err != nil || same {
+	if same, err := validationRows.Holds(c.tx, subject, &text); err != nil || same {
 		return nil, false, err
 	}
 	if before, err = loadValidations(c.tx, subject); err != nil {
 		return nil, false, err
 	}
-	return before, true, verdictRows.Put(c.tx, subject, &text)
+	return before, true, validationRows.Put(c.tx, subject, &text)
 }
 
 // textOf is a row's text as a string, without a copy: nobody alters what was read of a row.

@@ -26,7 +26,7 @@ func BenchmarkInventoryOfOneHost(b *testing.B) {
 				text, err := json.Marshal(h.inventory())
 				require.NoError(b, err)
 				if !remembered {
-					s.judged.held = nil
+					s.validationCache.held = nil
 				}
 				require.NoError(b, h.reply(&models.StepReply{StepType: models.StepTypeInventory, Output: string(text)}))
 			}

@@ -43,8 +43,8 @@ const (
 	eventHostResetFailed          = "host_installation_reset_failed"
 )
 
-// hostArrived tells of what belongs to a host's having come to a state.
-func (c *change) hostArrived(h *hostRecord, from, to string) error {
+// emitHostStateEvents tells of what belongs to a host's having come to a state.
+func (c *change) emitHostStateEvents(h *hostRecord, from, to string) error {
 	name := c.hostName(h)
 	switch to {
 	case lifecycle.HostCancelled:
@@ -61,14 +61,14 @@ func (c *change) hostArrived(h *hostRecord, from, to string) error {
 		return errors.Join(reset, c.hostEvent(h, eventResetNeedsUser, models.EventSeverityInfo,
 			"Host %s: a person must restart it from the discovery image to complete the reset.", name))
 	case lifecycle.HostInstalling:
-		return c.tellOfDisks(h)
+		return c.emitDiskEvents(h)
 	}
 	return nil
 }
 
-// tellOfDisks says which disks a host's installation wipes, and which of those with something
+// emitDiskEvents says which disks a host's installation wipes, and which of those with something
 // bootable on them it leaves.
-func (c *change) tellOfDisks(h *hostRecord) error {
+func (c *change) emitDiskEvents(h *hostRecord) error {
 	facts, err := c.hostFacts(h)
 	if err != nil || facts.Inventory == nil {
 		return err
@@ -97,8 +97,8 @@ func (c *change) tellOfDisks(h *hostRecord) error {
 	return errors.Join(errs...)
 }
 
-// clusterLeft tells of what belongs to a cluster's having left a state.
-func (c *change) clusterLeft(row *clusterRecord, from string, timedOut bool) error {
+// emitClusterStateEvents tells of what belongs to a cluster's having left a state.
+func (c *change) emitClusterStateEvents(row *clusterRecord, from string, timedOut bool) error {
 	if from != lifecycle.ClusterPreparing || !timedOut {
 		return nil
 	}
@@ -107,8 +107,8 @@ func (c *change) clusterLeft(row *clusterRecord, from string, timedOut bool) err
 		"Cluster %s was not prepared for its installation in time.", row.API.Name)
 }
 
-// tellOfOperators says which operators a stage that takes too long may be waiting for.
-func (c *change) tellOfOperators(row *clusterRecord) error {
+// emitOperatorReport says which operators a stage that takes too long may be waiting for.
+func (c *change) emitOperatorReport(row *clusterRecord) error {
 	var troubled []string
 	for _, operator := range row.API.MonitoredOperators {
 		if operator.Status != models.OperatorStatusAvailable {
@@ -124,9 +124,9 @@ func (c *change) tellOfOperators(row *clusterRecord) error {
 		"Cluster %s waits for these operators: %s.", row.API.Name, report)
 }
 
-// tellOfChecks says what a host found out before its installation, where it is news. It is asked
+// emitCheckEvents says what a host found out before its installation, where it is news. It is asked
 // before the reply is kept.
-func (c *change) tellOfChecks(h *hostRecord, effect *steps.Effect) error {
+func (c *change) emitCheckEvents(h *hostRecord, effect *steps.Effect) error {
 	facts, err := c.hostFacts(h)
 	if err != nil {
 		return err
@@ -162,9 +162,9 @@ func (c *change) tellOfChecks(h *hostRecord, effect *steps.Effect) error {
 	return errors.Join(errs...)
 }
 
-// tellOfUpgrade says that a host's agent, which polled, is told to become the one of its cluster's
-// release.
-func (c *change) tellOfUpgrade(h *hostRecord) error {
+// emitUpgradeStarted says that a host's agent, which polled, is told to become the one of its
+// cluster's release.
+func (c *change) emitUpgradeStarted(h *hostRecord) error {
 	if h.API.ClusterID == nil {
 		return nil
 	}
@@ -176,8 +176,8 @@ func (c *change) tellOfUpgrade(h *hostRecord) error {
 		"Host %s: the agent is told to pull %s and to start anew as that.", c.hostName(h), row.Release.Agent)
 }
 
-// tellOfProxies says that a cluster's proxies are others than before.
-func (c *change) tellOfProxies(row *clusterRecord, before models.Cluster) error {
+// emitProxyChange says that a cluster's proxies are others than before.
+func (c *change) emitProxyChange(row *clusterRecord, before models.Cluster) error {
 	api := &row.API
 	if api.HTTPProxy == before.HTTPProxy && api.HTTPSProxy == before.HTTPSProxy && api.NoProxy == before.NoProxy {
 		return nil
@@ -210,9 +210,9 @@ func refusalEvent(operation string) (name, what string) {
 	return "", ""
 }
 
-// noteRefusal writes the event of a request that was refused. What can't be written is logged: the
-// one who asked is to be told of the refusal, not of that.
-func (e *Engine) noteRefusal(ctx context.Context, refused error) {
+// recordRefusal writes the event of a request that was refused. What can't be written is logged:
+// the one who asked is to be told of the refusal, not of that.
+func (e *Engine) recordRefusal(ctx context.Context, refused error) {
 	why := causeOf(ctx)
 	name, what := refusalEvent(why.Operation)
 	if name == "" || KindOf(refused) != Conflict {

@@ -10,8 +10,8 @@ const (
 	capabilityIgnoreValidations = "ignore_validations"
 )
 
-// refuseWithout is nil where features are not gated, or the organization has the capability.
-func (e *Engine) refuseWithout(capability, feature string) error {
+// requireCapability is nil where features are not gated, or the organization has the capability.
+func (e *Engine) requireCapability(capability, feature string) error {
 	if e.options.Capable == nil || e.options.Capable(capability) {
 		return nil
 	}

@@ -78,7 +78,7 @@ func (e *Engine) Awaited() ([]AwaitedHost, error) {
 		c := newReading(context.Background(), e, tx)
 		return joiningHosts.Keys(tx, "", func(key string) error {
 			h, err := c.host(key)
-			if err != nil || !h.awaited() {
+			if err != nil || !h.isAwaited() {
 				return err
 			}
 			var labels map[string]string
@@ -106,7 +106,7 @@ func (e *Engine) AwaitedChanged() <-chan struct{} { return e.awaitedChange }
 func (e *Engine) HostSeen(ctx context.Context, key string, seen Seen) error {
 	return e.update(ctx, func(c *change) error {
 		h, err := c.host(key)
-		if KindOf(err) == NotFound || err == nil && !h.awaited() {
+		if KindOf(err) == NotFound || err == nil && !h.isAwaited() {
 			return nil
 		}
 		if err != nil {
@@ -154,8 +154,8 @@ func (c *change) noteProblem(h *hostRecord, problem JoiningProblem) error {
 		problem.Message)
 }
 
-// awaited tells whether the host has restarted and is waited for in the cluster that it joins.
-func (h *hostRecord) awaited() bool {
+// isAwaited tells whether the host has restarted and is waited for in the cluster that it joins.
+func (h *hostRecord) isAwaited() bool {
 	return h.Joining != nil && h.day2() && h.API.ClusterID != nil &&
 		slices.Contains([]string{lifecycle.HostInstallingInProgress,
 			lifecycle.HostPendingUserAction}, *h.API.Status) &&
@@ -175,8 +175,8 @@ func (c *change) indexJoining(key string, h *hostRecord) error {
 	if h.Joining == nil {
 		return nil
 	}
-	c.joins = true
-	if h.awaited() {
+	c.joiningChanged = true
+	if h.isAwaited() {
 		return joiningHosts.Add(c.tx, key)
 	}
 	return joiningHosts.Remove(c.tx, key)
@@ -187,7 +187,7 @@ func (c *change) forgetJoining(h *hostRecord) error {
 	if h.Joining == nil {
 		return nil
 	}
-	h.Joining, c.joins = nil, true
+	h.Joining, c.joiningChanged = nil, true
 	return joiningHosts.Remove(c.tx, hostKey(h))
 }
 

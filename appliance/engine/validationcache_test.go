@@ -22,9 +22,9 @@ import (
 // change a row.
 func (b *bench) requireNothingStale(clusters []string, pool []*testHost, after string) {
 	b.Helper()
-	remembered := b.judged.held
-	b.judged.held = nil
-	defer func() { b.judged.held = remembered }()
+	remembered := b.validationCache.held
+	b.validationCache.held = nil
+	defer func() { b.validationCache.held = remembered }()
 	errSeen := errors.New("what was found is taken back")
 	var altered []string
 	err := b.options.DB.Update(b.Context(), func(tx *store.Tx) error {
@@ -41,7 +41,7 @@ func (b *bench) requireNothingStale(clusters []string, pool []*testHost, after s
 		if err := c.settle(); err != nil {
 			return err
 		}
-		for _, line := range c.lines {
+		for _, line := range c.logLines {
 			altered = append(altered, line.message)
 		}
 		if tx.Revision() != before {
@@ -185,7 +185,7 @@ func TestAClusterIsJudgedAnewWhenWhatItsChecksLookAtChanges(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			require.NoError(t, b.options.DB.View(func(tx *store.Tx) error {
 				c := newReading(t.Context(), b.Engine, tx)
-				w, err := c.rosterOf(cluster)
+				w, err := c.members(cluster)
 				require.NoError(t, err)
 				alter(&w.row.API)
 				said := func() (report string, inputs [32]byte) {
