@@ -112,8 +112,8 @@ lint-ui: $(UI)/node_modules/.package-lock.json
 docs:
 	CGO_ENABLED=0 go test ./appliance/engine/lifecycle -count 1 -run '^TestLifecyclePage$$' -update
 	CGO_ENABLED=0 go test ./appliance/engine/operator -count 1 -run '^TestOperatorsPage$$' -update
-	CGO_ENABLED=0 go test ./appliance/engine/validation -count 1 -run '^TestWhatEachCheckSays$$' -update
-	CGO_ENABLED=0 go test ./appliance/engine/steps -count 1 -run '^TestTheStepsPageIsUpToDate$$' -update
+	CGO_ENABLED=0 go test ./appliance/engine/validation -count 1 -run '^TestValidationsPage_isUpToDate$$' -update
+	CGO_ENABLED=0 go test ./appliance/engine/steps -count 1 -run '^TestStepsPage_isUpToDate$$' -update
 
 bench: assets/ui/index.html
 	CGO_ENABLED=0 go test -run '^$$' -bench . ./store ./isogen ./ignition ./web/image ./appliance/ams ./appliance ./appliance/release ./web/kube

@@ -43,7 +43,7 @@ func (b *bench) imageFor(cluster *strfmt.UUID, architecture string, kind models.
 	})
 }
 
-func TestAClusterOfSeveralArchitecturesTakesHostsOfEach(t *testing.T) {
+func TestMultiCluster_acceptsHostsOfEachArchitecture(t *testing.T) {
 	b := severalBench(t)
 	cluster, err := b.clusterFor("multi", nil)
 	require.NoError(t, err)
@@ -80,7 +80,7 @@ func TestAClusterOfSeveralArchitecturesTakesHostsOfEach(t *testing.T) {
 	b.requireRefused(err, Invalid, `There is no architecture "mips"`)
 }
 
-func TestAnArchitectureWithoutAReleaseOfItsOwnHasTheOneForSeveral(t *testing.T) {
+func TestFindRelease_fallsBackToMulti(t *testing.T) {
 	for _, architecture := range []string{"arm64", "s390x", "ppc64le"} {
 		t.Run(architecture, func(t *testing.T) {
 			b := severalBench(t)
@@ -97,7 +97,7 @@ func TestAnArchitectureWithoutAReleaseOfItsOwnHasTheOneForSeveral(t *testing.T) 
 	}
 }
 
-func TestTheKindOfAnImageFollowsItsArchitecture(t *testing.T) {
+func TestInfraEnv_imageTypeByArchitecture(t *testing.T) {
 	for _, architecture := range []string{"s390x", "ppc64le"} {
 		t.Run(architecture, func(t *testing.T) {
 			b := severalBench(t)
@@ -125,7 +125,7 @@ func TestTheKindOfAnImageFollowsItsArchitecture(t *testing.T) {
 	}
 }
 
-func TestWhatAClusterUsesMustBeThereForTheArchitecturesOfItsInfraEnvs(t *testing.T) {
+func TestMultiCluster_featuresOfArchitectures(t *testing.T) {
 	users := func(params *models.ClusterCreateParams) { params.UserManagedNetworking = conv.Pointer(true) }
 	update := func(b *bench, cluster *models.Cluster, params *models.V2ClusterUpdateParams) error {
 		_, err := b.UpdateCluster(t.Context(), cluster.ID.String(), params)

@@ -10,7 +10,7 @@ import (
 	"landfall/appliance/engine/description"
 )
 
-func TestCapabilitiesGateFeaturesWhereTheSiteSaysSo(t *testing.T) {
+func TestCapabilities(t *testing.T) {
 	b := newBench(t)
 	b.options.ReleaseList = append(b.options.ReleaseList, ReleaseImage{OpenshiftVersion: "4.20.8",
 		CPUArchitecture: description.MultiCPU, URL: "quay.io/release:4.20.8-multi"})

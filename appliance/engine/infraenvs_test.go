@@ -260,7 +260,7 @@ func TestALargeRecipeIsKeptBesideTheDatabase(t *testing.T) {
 	}))
 }
 
-func TestAPatchLeavesWhatItDoesNotName(t *testing.T) {
+func TestUpdateInfraEnv_leavesAbsentFields(t *testing.T) {
 	b := newBench(t)
 	bundle := b.authority
 	env := b.register(func(p *models.InfraEnvCreateParams) {
@@ -316,7 +316,7 @@ func TestAPatchLeavesWhatItDoesNotName(t *testing.T) {
 	})
 }
 
-func TestAnInfraEnvIsRefusedForWhatIsWrongWithIt(t *testing.T) {
+func TestRegisterInfraEnv_invalid(t *testing.T) {
 	b := newBench(t)
 	env := b.register()
 	card := models.MacInterfaceMap{{MacAddress: "52:54:00:00:00:01", LogicalNicName: "eth0"}}
@@ -420,7 +420,7 @@ func (c *checker) Check(version, arch string, recipe *Recipe) error {
 	return nil
 }
 
-func TestTheBaseImagesAreAskedBeforeAnInfraEnvIsSaved(t *testing.T) {
+func TestRegisterInfraEnv_checksBaseImages(t *testing.T) {
 	b := newBench(t)
 	images := &checker{}
 	b.options.BaseImages = images
@@ -585,7 +585,7 @@ func TestRecipesSurviveARestart(t *testing.T) {
 	require.Equal(t, recipe, b.recipe(id))
 }
 
-func TestAnInfraEnvOfAnEarlierReleaseGetsWhatItLacks(t *testing.T) {
+func TestInfraEnv_ofAnEarlierReleaseIsCompleted(t *testing.T) {
 	b := newBench(t)
 	b.options.Images.Agent = "quay.io/parts/agent:1"
 	id := b.register().ID.String()
@@ -611,7 +611,7 @@ func TestAnInfraEnvOfAnEarlierReleaseGetsWhatItLacks(t *testing.T) {
 	require.Equal(t, events, b.names(EventFilter{InfraEnvID: id}), "which is nothing to tell people of")
 }
 
-func TestAnInfraEnvOfItsClusterHasTheClustersRelease(t *testing.T) {
+func TestInfraEnv_hasReleaseOfItsCluster(t *testing.T) {
 	b := newBench(t)
 	cluster, env := b.singleNode()
 	shown, err := b.InfraEnv(env)

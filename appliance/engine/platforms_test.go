@@ -122,11 +122,11 @@ func external(name, manager string) *models.Platform {
 	return platform
 }
 
-// TestEveryTopologyHasAnInstallConfig leads a cluster of each kind to its preparation, and holds
+// TestTopologies_haveAnInstallConfig leads a cluster of each kind to its preparation, and holds
 // its install-config against testdata/installconfig, its manifests and ignition configs against the
 // folders beside it. The files are written anew by `go test ./appliance/engine -run InstallConfig
 // -update`.
-func TestEveryTopologyHasAnInstallConfig(t *testing.T) {
+func TestTopologies_haveAnInstallConfig(t *testing.T) {
 	for _, kind := range topologies() {
 		t.Run(kind.name, func(t *testing.T) {
 			b := newBench(t)
@@ -195,7 +195,7 @@ func (b *bench) readyCluster(kind topology) string {
 	return created.ID.String()
 }
 
-func TestFencingCredentialsAreKeptSecret(t *testing.T) {
+func TestFencing_credentialsStaySecret(t *testing.T) {
 	b := newBench(t)
 	cluster := b.readyCluster(topologies()[slices.IndexFunc(topologies(),
 		func(k topology) bool { return k.name == "fencing" })])
@@ -216,7 +216,7 @@ func TestFencingCredentialsAreKeptSecret(t *testing.T) {
 	}
 }
 
-func TestFencingCredentialsThatAreNotTaken(t *testing.T) {
+func TestFencing_invalidCredentials(t *testing.T) {
 	credentials := func(address, user, password string) *models.HostUpdateParams {
 		return &models.HostUpdateParams{FencingCredentials: &models.FencingCredentialsParams{Address: &address,
 			Username: &user, Password: &password}}
@@ -248,7 +248,7 @@ func TestFencingCredentialsThatAreNotTaken(t *testing.T) {
 	b.requireRefused(err, Invalid, "can't have fencing credentials in cluster old")
 }
 
-func TestRolesOfArbitersWhereThereAreNone(t *testing.T) {
+func TestArbiterRole_unsupported(t *testing.T) {
 	b := newBench(t)
 	cluster, hosts := b.threeNodes(true)
 	_, err := b.UpdateHost(t.Context(), hosts[0].env, hosts[0].id,
@@ -270,7 +270,7 @@ func TestRolesOfArbitersWhereThereAreNone(t *testing.T) {
 			"platform none")
 }
 
-func TestClustersThatCanNotBe(t *testing.T) {
+func TestRegisterCluster_impossible(t *testing.T) {
 	count, no, yes := conv.Pointer[int64], conv.Pointer(false), conv.Pointer(true)
 	full, none := conv.Pointer(models.ClusterHighAvailabilityModeFull),
 		conv.Pointer(models.ClusterHighAvailabilityModeNone)
@@ -338,7 +338,7 @@ func TestClustersThatCanNotBe(t *testing.T) {
 	}
 }
 
-func TestAPlatformIsChanged(t *testing.T) {
+func TestUpdateCluster_platform(t *testing.T) {
 	no, yes := conv.Pointer(false), conv.Pointer(true)
 	type outcome struct {
 		kind    models.PlatformType
@@ -432,7 +432,7 @@ func TestAPlatformIsChanged(t *testing.T) {
 	}
 }
 
-func TestTheGoldenInstallConfigsAreAllOfATopology(t *testing.T) {
+func TestTopologies_ownAllGoldenInstallConfigs(t *testing.T) {
 	var files []string
 	for _, pattern := range []string{"installconfig/*.yaml", "manifests/*.txt", "ignition/*.txt"} {
 		found, err := filepath.Glob(filepath.Join("testdata", pattern))

@@ -19,7 +19,7 @@ func oneAddress(mac, address string) []*models.HostStaticNetworkConfig {
 	}}
 }
 
-func TestAnAddressIsGivenOnce(t *testing.T) {
+func TestStaticNetwork_addressesAreUnique(t *testing.T) {
 	b := newBench(t)
 	cluster, _ := b.threeNodes(true)
 	shown, err := b.Cluster(cluster)
@@ -63,7 +63,7 @@ func TestAnAddressIsGivenOnce(t *testing.T) {
 	require.NoError(t, err, "the same machine with another image")
 }
 
-func TestAPreviewKeepsNothing(t *testing.T) {
+func TestPreviewStaticNetwork_storesNothing(t *testing.T) {
 	b := newBench(t)
 	cluster, _ := b.threeNodes(true)
 	shown, err := b.Cluster(cluster)

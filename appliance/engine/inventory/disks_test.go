@@ -16,7 +16,7 @@ func machine(disks ...*models.Disk) *models.Inventory {
 	}
 }
 
-func TestADiskIsJudgedWithReasons(t *testing.T) {
+func TestValidateDisks(t *testing.T) {
 	san := &models.Disk{Name: "dm-0", DriveType: models.DriveTypeMultipath, SizeBytes: 200e9}
 	fc := &models.Disk{Name: "sdb", DriveType: models.DriveTypeFC, SizeBytes: 200e9, Holders: "dm-0"}
 	iscsi := func(ip string) *models.Disk {
@@ -69,7 +69,7 @@ func TestADiskIsJudgedWithReasons(t *testing.T) {
 	}
 }
 
-func TestWhatTheAgentHasAgainstADiskStays(t *testing.T) {
+func TestValidateDisks_keepsReasonsOfTheAgent(t *testing.T) {
 	d := &models.Disk{Name: "sda", DriveType: models.DriveTypeSSD, SizeBytes: 1,
 		InstallationEligibility: models.DiskInstallationEligibility{NotEligibleReasons: []string{"Disk is removable"}}}
 	inv := machine(d)
@@ -80,7 +80,7 @@ func TestWhatTheAgentHasAgainstADiskStays(t *testing.T) {
 	require.False(t, d.InstallationEligibility.Eligible)
 }
 
-func TestTheBestDiskComesFirst(t *testing.T) {
+func TestEligibleDisks_bestFirst(t *testing.T) {
 	disk := func(name string, kind models.DriveType, gb int64, bootable bool, hctl string) *models.Disk {
 		return &models.Disk{ID: "/dev/disk/by-id/" + name, Name: name, DriveType: kind, SizeBytes: gb * 1e9,
 			Bootable: bootable, Hctl: hctl}
@@ -104,7 +104,7 @@ func TestTheBestDiskComesFirst(t *testing.T) {
 	require.Nil(t, ChooseInstallationDisk(machine(), ""))
 }
 
-func TestOnlyTheMachinesOwnBootableDisksAreFormatted(t *testing.T) {
+func TestDisksToFormat(t *testing.T) {
 	inv := machine(
 		&models.Disk{ID: "own", Bootable: true}, &models.Disk{ID: "empty"}, &models.Disk{ID: "usb", Bootable: true,
 			Removable: true},
@@ -116,7 +116,7 @@ func TestOnlyTheMachinesOwnBootableDisksAreFormatted(t *testing.T) {
 	require.Equal(t, []string{"own", "/dev/sdq"}, DisksToFormat(inv))
 }
 
-func TestSizesReadAsPeopleWriteThem(t *testing.T) {
+func TestSize(t *testing.T) {
 	for bytes, want := range map[int64]string{0: "0 B", 999: "999 B", 1000: "1 KB", 1_500_000_000: "1.5 GB",
 		119_999_999_999: "119.99 GB", 2e12: "2 TB", 1<<63 - 1: "9223.37 PB"} {
 		require.Equal(t, want, Size(bytes))
@@ -125,14 +125,14 @@ func TestSizesReadAsPeopleWriteThem(t *testing.T) {
 	require.Equal(t, "15.99 GiB", Memory(16<<30-1))
 }
 
-func TestVersionsAreComparedByMajorAndMinor(t *testing.T) {
+func TestAtLeast(t *testing.T) {
 	for version, want := range map[string]bool{"4.15.0": true, "4.15": true, "4.9.9": false, "5.0.0": true,
 		"4.15-ec": true, "4.16.0-rc.1": true, "": false, "4": false, "x.y": false, "4.y": false} {
 		require.Equal(t, want, AtLeast(version, 4, 15), version)
 	}
 }
 
-func TestADefaultRouteHasAGateway(t *testing.T) {
+func TestIsDefault(t *testing.T) {
 	for _, tt := range []struct {
 		destination, gateway string
 		want                 bool

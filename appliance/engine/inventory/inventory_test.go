@@ -11,7 +11,7 @@ import (
 
 func ptr[T any](v T) *T { return &v }
 
-func TestParseReadsEveryReportOfARecord(t *testing.T) {
+func TestParse(t *testing.T) {
 	h, err := ParseHost(&models.Host{
 		ID:                    ptr(strfmt.UUID("00000000-0000-0000-0000-000000000001")),
 		Inventory:             `{"hostname":"a","cpu":{"count":4},"memory":{"physical_bytes":1},"disks":[null,{"name":"sda"}],"truncation":{"type":"partial","reasons":["x"]}}`,
@@ -39,7 +39,7 @@ func TestParseReadsEveryReportOfARecord(t *testing.T) {
 	require.Contains(t, h.Disks, "/dev/sda")
 }
 
-func TestParseNamesTheReportThatIsDamaged(t *testing.T) {
+func TestParse_damagedReport(t *testing.T) {
 	for part, reports := range map[string]Reports{
 		"connectivity report":      {Connectivity: "{"},
 		"list of NTP sources":      {NTPSources: "{}"},
@@ -55,7 +55,7 @@ func TestParseNamesTheReportThatIsDamaged(t *testing.T) {
 	}
 }
 
-func TestAnInventoryMustSayWhatTheMachineIs(t *testing.T) {
+func TestParseInventory_needsCPUAndMemory(t *testing.T) {
 	for text, says := range map[string]string{
 		`null`:                                 "CPU",
 		`{}`:                                   "CPU",
@@ -73,7 +73,7 @@ func TestAnInventoryMustSayWhatTheMachineIs(t *testing.T) {
 	require.NotNil(t, inv.Memory)
 }
 
-func TestEncodeKeepsWhatTheModelDoesNotKnow(t *testing.T) {
+func TestEncode_keepsTruncation(t *testing.T) {
 	inv := &models.Inventory{Hostname: "a", CPU: &models.CPU{}, Memory: &models.Memory{}}
 	text, err := Encode(inv, &Truncation{Type: TruncatedPartly})
 	require.NoError(t, err)
@@ -83,7 +83,7 @@ func TestEncodeKeepsWhatTheModelDoesNotKnow(t *testing.T) {
 	require.Equal(t, TruncatedPartly, truncation.Type)
 }
 
-func TestTheRoleIsTheChosenOneElseTheSuggestedOne(t *testing.T) {
+func TestHostRole(t *testing.T) {
 	for _, tt := range []struct{ chosen, suggested, want models.HostRole }{
 		{"", "", models.HostRoleAutoAssign},
 		{models.HostRoleAutoAssign, models.HostRoleMaster, models.HostRoleMaster},
@@ -95,7 +95,7 @@ func TestTheRoleIsTheChosenOneElseTheSuggestedOne(t *testing.T) {
 	}
 }
 
-func TestTheNameForPeopleFallsBackToTheID(t *testing.T) {
+func TestHostName_fallsBackToID(t *testing.T) {
 	record := &models.Host{ID: ptr(strfmt.UUID("id"))}
 	require.Equal(t, "id", NewHost(record, nil).Name())
 	facts := &Facts{Inventory: &models.Inventory{Hostname: "found"}}

@@ -53,7 +53,7 @@ func ids(numbers ...int) []strfmt.UUID {
 	return list
 }
 
-func TestAMajorityGroupIsTheHostsThatAllReachOneAnother(t *testing.T) {
+func TestMajorityGroups(t *testing.T) {
 	tests := []struct {
 		name    string
 		hosts   int
@@ -78,7 +78,7 @@ func TestAMajorityGroupIsTheHostsThatAllReachOneAnother(t *testing.T) {
 	}
 }
 
-func TestAMajorityGroupIsAlwaysAFullMeshThatNobodyCanJoin(t *testing.T) {
+func TestMajorityGroups_areMaximalFullMeshes(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	for range 200 {
 		n := 3 + random.IntN(12)
@@ -113,7 +113,7 @@ func TestAMajorityGroupIsAlwaysAFullMeshThatNobodyCanJoin(t *testing.T) {
 	}
 }
 
-func TestGroupsComeBackFromTheirText(t *testing.T) {
+func TestParseGroups_readsJSON(t *testing.T) {
 	hosts := hostsThatReach(3, func(_, _ int) bool { return true })
 	g := MajorityGroups(hosts, 3)
 	require.Equal(t, []string{address(1)}, g.L3ConnectedAddresses[id(1)])
@@ -134,7 +134,7 @@ func TestGroupsComeBackFromTheirText(t *testing.T) {
 	require.ErrorContains(t, err, "groups of connected hosts")
 }
 
-func TestIPv6NeighboursCountWhenTheyAnswerPings(t *testing.T) {
+func TestMajorityGroups_IPv6PingCounts(t *testing.T) {
 	hosts := hostsThatReach(3, func(_, _ int) bool { return true })
 	for n, h := range hosts {
 		h.Inventory.Interfaces[0].IPV6Addresses = []string{fmt.Sprintf("fd00::%d/64", n+1), "fe80::1/64"}
@@ -152,7 +152,7 @@ func TestIPv6NeighboursCountWhenTheyAnswerPings(t *testing.T) {
 	require.NotContains(t, g.MajorityGroups, "fe80::/64")
 }
 
-func TestTwoMachinesWithOneAddressCollide(t *testing.T) {
+func TestCollisions(t *testing.T) {
 	hosts := hostsThatReach(3, func(_, _ int) bool { return true })
 	require.Empty(t, Collisions(hosts))
 	r := hosts[0].Connectivity.RemoteHosts[0]
@@ -161,7 +161,7 @@ func TestTwoMachinesWithOneAddressCollide(t *testing.T) {
 	require.Equal(t, map[string][]string{address(1): {"aa", "mac1"}}, Collisions(hosts))
 }
 
-func TestHostNetworksGroupHostsByNetwork(t *testing.T) {
+func TestHostNetworks(t *testing.T) {
 	hosts := hostsThatReach(2, func(_, _ int) bool { return true })
 	hosts[1].Inventory.Interfaces = append(hosts[1].Inventory.Interfaces,
 		&models.Interface{IPV4Addresses: []string{"10.0.0.9/8", "broken"}})
@@ -180,7 +180,7 @@ func TestHostNetworksGroupHostsByNetwork(t *testing.T) {
 	require.Empty(t, Networks(nil))
 }
 
-func TestAnAddressIsFreeWhenAllHostsFindItFree(t *testing.T) {
+func TestFreeAddress(t *testing.T) {
 	hosts := hostsThatReach(2, func(_, _ int) bool { return true })
 	network, ip := netip.MustParsePrefix("192.168.1.0/24"), netip.MustParseAddr("192.168.1.5")
 	require.Equal(t, models.VipVerificationUnverified, FreeAddress(ip, network, hosts))
@@ -193,7 +193,7 @@ func TestAnAddressIsFreeWhenAllHostsFindItFree(t *testing.T) {
 	require.Equal(t, models.VipVerificationUnverified, FreeAddress(ip, netip.MustParsePrefix("10.0.0.0/24"), hosts))
 }
 
-func TestRangesThatPeopleTypeIn(t *testing.T) {
+func TestCheckRange(t *testing.T) {
 	for _, tt := range []struct{ kind, text, says string }{
 		{MachineRange, "192.168.1.0/24", ""},
 		{MachineRange, "192.168.1.0/28", ""},
@@ -216,7 +216,7 @@ func TestRangesThatPeopleTypeIn(t *testing.T) {
 	}
 }
 
-func TestAClusterNetworkMustHaveRoomForEveryHost(t *testing.T) {
+func TestCheckHostPrefix(t *testing.T) {
 	for _, tt := range []struct {
 		network          string
 		hostPrefix, host int
@@ -233,7 +233,7 @@ func TestAClusterNetworkMustHaveRoomForEveryHost(t *testing.T) {
 	}
 }
 
-func TestNamesThatPeopleTypeIn(t *testing.T) {
+func TestCheckNames(t *testing.T) {
 	long := strings.Repeat("a", 64)
 	for _, tt := range []struct {
 		check      func(string) string
@@ -260,7 +260,7 @@ func TestNamesThatPeopleTypeIn(t *testing.T) {
 	}
 }
 
-func TestPrefixArithmetic(t *testing.T) {
+func TestPrefixes(t *testing.T) {
 	network := netip.MustParsePrefix("192.168.1.0/24")
 	require.True(t, IsBroadcast(netip.MustParseAddr("192.168.1.255"), network))
 	require.False(t, IsBroadcast(netip.MustParseAddr("192.168.1.254"), network))
@@ -297,7 +297,7 @@ func FuzzNames(f *testing.F) {
 	})
 }
 
-func TestNodesGetAddressesByWhichAllReachEachOther(t *testing.T) {
+func TestNodeAddresses(t *testing.T) {
 	host := func(id string, nics ...string) *inventory.Host {
 		uuid := strfmt.UUID(id)
 		inv := &models.Inventory{}

@@ -79,8 +79,8 @@ func FuzzUpgrade(f *testing.F) {
 	fuzzReply(f, models.StepTypeUpgradeAgent, `{"agent_image":"x","result":"failure"}`, `{}`)
 }
 
-// TestRepliesNestedWithoutEndAreRefused sends what would take a parser's stack.
-func TestRepliesNestedWithoutEndAreRefused(t *testing.T) {
+// TestApply_deeplyNestedReply sends what would take a parser's stack.
+func TestApply_deeplyNestedReply(t *testing.T) {
 	for kind, read := range readers {
 		if read == nil || kind == models.StepTypeDownloadBootArtifacts {
 			continue

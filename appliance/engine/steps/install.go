@@ -14,9 +14,9 @@ import (
 	"landfall/appliance/engine/network"
 )
 
-// installStep is the order to install. It fails, with a sentence for each, when something is
-// missing that the agent or the installer would refuse, so that no host starts an installation that
-// cannot work.
+// installStep returns the install step. If something is missing that the agent or the installer
+// would reject, it returns an error with a sentence for each, so that no host starts an
+// installation that can't work.
 func installStep(in Input) (*models.Step, error) {
 	if err := checkInstall(in); err != nil {
 		return nil, err
@@ -110,8 +110,8 @@ func checkInstall(in Input) error {
 	return errors.Join(faults...)
 }
 
-// skipsReboot tells whether the first boot may already be the final one. That needs OpenShift 4.15,
-// and does not work on mainframes and on device mapper disks.
+// skipsReboot reports whether the first boot may already be the final one. That needs OpenShift
+// 4.15, and does not work on mainframes and on device mapper disks.
 func skipsReboot(h *inventory.Host, c *models.Cluster) bool {
 	disk := h.InstallationDisk()
 	mapped := disk != nil && strings.HasPrefix(strings.TrimPrefix(disk.Path, "/dev/"), "dm-")
@@ -119,7 +119,7 @@ func skipsReboot(h *inventory.Host, c *models.Cluster) bool {
 		!mapped
 }
 
-// mustGather renders the must-gather images: OpenShift's own alone as a pull spec, several as a
+// mustGather returns the must-gather images: OpenShift's own alone as a pull spec, several as a
 // JSON map.
 func mustGather(images map[string]string) (string, error) {
 	if len(images) == 0 {
@@ -135,8 +135,8 @@ func mustGather(images map[string]string) (string, error) {
 	return string(b), nil
 }
 
-// proxy is the proxy for the installer on the host, nil for none. The cluster itself is never
-// reached through it.
+// proxy returns the proxy for the installer on the host, or nil. The cluster itself is never
+// reached through a proxy.
 func proxy(c *models.Cluster) *models.Proxy {
 	if c.HTTPProxy == "" && c.HTTPSProxy == "" {
 		return nil
@@ -166,14 +166,14 @@ func proxy(c *models.Cluster) *models.Proxy {
 	return p
 }
 
-// keepsPartitions tells whether arguments of coreos-installer save partitions of the installation
+// keepsPartitions reports whether arguments of coreos-installer save partitions of the installation
 // disk.
 func keepsPartitions(args string) bool {
 	return strings.Contains(args, "--save-partlabel") || strings.Contains(args, "--save-partindex")
 }
 
-// installerArgs are the arguments of coreos-installer: those that a person gave, and what the disk
-// and the network need on the first boot.
+// installerArgs returns the arguments of coreos-installer: those from the host's description, and
+// those that the disk and the network need on the first boot.
 func installerArgs(in Input) ([]string, error) {
 	var args []string
 	if given := in.Host.Record.InstallerArgs; given != "" {
@@ -209,8 +209,8 @@ func installerArgs(in Input) ([]string, error) {
 	return args, nil
 }
 
-// diskArgs adds the kernel arguments that disks behind RAID, multipath and iSCSI need to be found
-// on the first boot.
+// diskArgs adds the kernel arguments with which the first boot finds disks behind RAID, multipath
+// and iSCSI.
 func diskArgs(args []string, h *inventory.Host, dhcp bool) ([]string, error) {
 	disk := h.InstallationDisk()
 	var err error
@@ -262,7 +262,8 @@ func dhcpMethod(v6, dual bool) string {
 	return "dhcp"
 }
 
-// dhcpArg configures an interface by its MAC address (dracut.cmdline(7)).
+// dhcpArg returns the kernel argument that configures an interface by its MAC address
+// (dracut.cmdline(7)).
 func dhcpArg(nic *models.Interface, method string) string {
 	return "ip=" + strings.ReplaceAll(nic.MacAddress, ":", "-") + ":" + method
 }

@@ -25,7 +25,7 @@ func install(t *testing.T, in Input) models.InstallCmdRequest {
 	return r
 }
 
-func TestTheOrderToInstallSaysEverything(t *testing.T) {
+func TestInstallStep_allArguments(t *testing.T) {
 	in := installation()
 	in.ServiceIPs = []string{"192.168.1.9"}
 	r := install(t, in)
@@ -43,7 +43,7 @@ func TestTheOrderToInstallSaysEverything(t *testing.T) {
 	require.Equal(t, models.HostRoleBootstrap, *install(t, in).Role)
 }
 
-func TestTheOrderToInstallFollowsTheHost(t *testing.T) {
+func TestInstallStep_byHost(t *testing.T) {
 	tests := []struct {
 		name   string
 		change func(*Input)
@@ -137,7 +137,7 @@ func TestTheOrderToInstallFollowsTheHost(t *testing.T) {
 	}
 }
 
-func TestAnInstallationThatCannotWorkIsNotOrdered(t *testing.T) {
+func TestInstallStep_missingInput(t *testing.T) {
 	for says, change := range map[string]func(*Input){
 		"inventory is not known": func(in *Input) { in.Host.Inventory = nil },
 		"is not in the host":     func(in *Input) { in.Host.Record.InstallationDiskID = "/dev/disk/by-id/gone" },
@@ -175,7 +175,7 @@ func TestAnInstallationThatCannotWorkIsNotOrdered(t *testing.T) {
 	}
 }
 
-func TestASingleNodeIsInstalledInTheNetworkOfItsBootstrapHost(t *testing.T) {
+func TestInstallStep_singleNodeNetwork(t *testing.T) {
 	in := installation()
 	in.Cluster.MachineNetworks, in.Cluster.ControlPlaneCount = nil, 1
 	in.Host.Record.Bootstrap = true

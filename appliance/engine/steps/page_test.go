@@ -105,7 +105,7 @@ func stepsPage(t *testing.T) string {
 	line("Generated from the tables of `appliance/engine/steps` and its tests by `make docs`; do not edit. A host " +
 		"that asks gets the steps of its state, which its agent runs side by side, " +
 		"and is told when to ask again. A step's arguments are checked against the request's model as the agent " +
-		"checks them (`TestEachStateHasItsSteps`).\n")
+		"checks them (`TestFor_stepsOfEachState`).\n")
 	line("## Steps by state\n")
 	for _, table := range []struct {
 		title string
@@ -174,9 +174,9 @@ func orNone(text string) string {
 	return text
 }
 
-// TestTheStepsPageIsUpToDate fails when docs/steps.md is not what the tables say, or does not
+// TestStepsPage_isUpToDate fails when docs/steps.md is not what the tables say, or does not
 // explain a step; `make docs` writes it.
-func TestTheStepsPageIsUpToDate(t *testing.T) {
+func TestStepsPage_isUpToDate(t *testing.T) {
 	said := explanations()
 	for kind := range readers {
 		_, ok := said[kind]

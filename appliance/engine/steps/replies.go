@@ -13,28 +13,28 @@ import (
 	"landfall/appliance/engine/inventory"
 )
 
-// Exit codes with a meaning of their own.
+// Exit codes with a special meaning.
 const (
-	exitMediaGone      = 256 // the agent cannot read the discovery image any more
+	exitMediaGone      = 256 // the agent can no longer read the discovery image
 	exitAlreadyRunning = 125 // podman: the container could not be started
 )
 
-// Situation is what a reply is understood by.
+// Situation is the context of a reply.
 type Situation struct {
 	Host *inventory.Host
-	// Cluster is nil for a host that is not bound to one.
+	// Cluster is nil for an unbound host.
 	Cluster *models.Cluster
-	// Disks are the limits that the disks of a new inventory are judged by.
+	// Disks holds the requirements for the disks of a new inventory.
 	Disks inventory.DiskRules
 	// DiskSpeedLimit is the 99th percentile of disk syncs in ms above which a disk counts as slow;
 	// 0 for none.
 	DiskSpeedLimit int64
 }
 
-// Effect is what a reply changes. Only the parts that the reply is about are set.
+// Effect holds the changes that a reply causes. Only the parts that the reply concerns are set.
 type Effect struct {
 	Step models.StepType
-	// Reports are the changed reports as they are kept; see [Effect.Merge].
+	// Reports holds the changed reports in their stored form; see [Effect.Merge].
 	Reports inventory.Reports
 
 	Inventory       *Inventory
@@ -50,37 +50,39 @@ type Effect struct {
 	DiskSpeed       *DiskSpeed
 	Upgrade         *models.UpgradeAgentResponse
 
-	// MediaDisconnected: the host cannot read the discovery image any more.
+	// MediaDisconnected is set if the host can no longer read the discovery image.
 	MediaDisconnected bool
-	// InstallationFailed: the host could not start its installation; Failure says why.
+	// InstallationFailed is set if the host could not start its installation. Failure has the
+	// reason.
 	InstallationFailed bool
-	// BootArtifactsReady and BootArtifactsFailed are the outcome of reclaiming a host, first half.
+	// BootArtifactsReady and BootArtifactsFailed are the outcome of the first half of reclaiming a
+	// host.
 	BootArtifactsReady, BootArtifactsFailed bool
-	// Failure is the sentence about a step that failed, "" when it did not.
+	// Failure is a sentence about a failed step; "" if the step succeeded.
 	Failure string
 }
 
-// Inventory is a new inventory with its disks judged.
+// Inventory is a new inventory with its disks validated.
 type Inventory struct {
 	*models.Inventory
 	Truncation *inventory.Truncation
-	// InstallationDisk is the disk to install to: the one chosen before while it is there and
-	// eligible, else the best. It is nil when no disk is eligible.
+	// InstallationDisk is the disk to install to: the one selected before if it exists and is
+	// eligible, or else the best. It is nil if no disk is eligible.
 	InstallationDisk *models.Disk
-	// ToFormat are the ids of the disks that are wiped for the installation.
+	// ToFormat holds the ids of the disks that are wiped for the installation.
 	ToFormat []string
 }
 
-// DiskSpeed is the outcome of measuring a disk.
+// DiskSpeed is the result of measuring a disk.
 type DiskSpeed struct {
 	Path     string
-	SyncMs   int64 // 99th percentile of syncs, 0 when the measurement failed
+	SyncMs   int64 // 99th percentile of syncs; 0 if the measurement failed
 	ExitCode int64
-	// Slow tells that the disk works but is slower than etcd needs.
+	// Slow is set if the disk works but is slower than etcd needs.
 	Slow bool
 }
 
-// Merge puts the changed reports over those that are kept.
+// Merge replaces the stored reports by the changed ones.
 func (e *Effect) Merge(kept inventory.Reports) inventory.Reports {
 	set := func(field *string, changed string) {
 		if changed != "" {
@@ -99,8 +101,8 @@ func (e *Effect) Merge(kept inventory.Reports) inventory.Reports {
 	return kept
 }
 
-// Apply reads a reply. A reply that does not fit its step gives an error of one sentence and no
-// effect; a step that failed on the host is an effect, not an error.
+// Apply evaluates a reply. A reply that does not fit its step gives an error of one sentence and no
+// effect. A step that failed on the host is an effect, not an error.
 func Apply(reply *models.StepReply, s Situation) (*Effect, error) {
 	if reply == nil {
 		return nil, errors.New("the agent sent no reply")
@@ -122,12 +124,12 @@ func Apply(reply *models.StepReply, s Situation) (*Effect, error) {
 	return e, nil
 }
 
-// quiet are the steps whose empty output means that the check is running already.
+// quiet holds the steps whose empty output means that the check is running already.
 func quiet(kind models.StepType) bool {
 	return kind == models.StepTypeInstallationDiskSpeedCheck || kind == models.StepTypeContainerImageAvailability
 }
 
-// failed is the effect of a step that ended with an error.
+// failed returns the effect of a step that ended with an error.
 func (e *Effect) failed(reply *models.StepReply, s Situation) error {
 	e.MediaDisconnected = reply.ExitCode == exitMediaGone
 	e.Failure = fmt.Sprintf("Step %s failed on host %s with exit code %d: %s.", reply.StepType, s.Host.Name(),
@@ -147,7 +149,7 @@ func (e *Effect) failed(reply *models.StepReply, s Situation) error {
 	case models.StepTypeInstallationDiskSpeedCheck:
 		return e.diskSpeedFailed(reply, s)
 	case models.StepTypeContainerImageAvailability:
-		// What was pulled before the failure is in the output all the same.
+		// Images that were pulled before the failure are in the output.
 		if reply.Output == "" {
 			return nil
 		}
@@ -192,7 +194,8 @@ func shorten(s string) string {
 
 type reader func(*Effect, string, Situation) error
 
-// readers understand the output of each step; nil where the output says nothing.
+// readers hold the functions that read the output of each step; nil for steps whose output carries
+// nothing.
 var readers = map[models.StepType]reader{
 	models.StepTypeInventory:                  readInventory,
 	models.StepTypeConnectivityCheck:          readConnectivity,
@@ -219,8 +222,8 @@ var readers = map[models.StepType]reader{
 	models.StepTypeExecute:          nil,
 }
 
-// decode reads an output as a model. null, which is JSON of every model and says nothing, is
-// refused.
+// decode reads an output as a model. It rejects null, which is valid JSON of every model and
+// carries nothing.
 func decode[T any](output string) (*T, error) {
 	var v *T
 	if err := json.Unmarshal([]byte(output), &v); err != nil {
@@ -232,8 +235,8 @@ func decode[T any](output string) (*T, error) {
 	return v, nil
 }
 
-// keep renders what was understood of a reply: what the model does not know is dropped, so that no
-// agent can fill the store with other things.
+// keep returns the parts of a reply that the model knows. Other parts are dropped, so that no agent
+// can fill the store.
 func keep(into *string, v any) error {
 	b, err := json.Marshal(v)
 	if err != nil {
@@ -324,8 +327,8 @@ func readAPIConnectivity(e *Effect, output string, _ Situation) (err error) {
 	return keep(&e.Reports.APIConnectivity, e.APIConnectivity)
 }
 
-// leaseForm is the form of a lease as dhclient writes it: what goes into a file on the hosts must
-// be nothing else.
+// leaseForm matches a lease as dhclient writes it. The lease goes into a file on the hosts, so
+// nothing else is accepted.
 var leaseForm = regexp.MustCompile(`^(?:|\s*lease\s*\{(?:\s+[a-z-]+ [^;}]*;)*\s+\}\s*)$`)
 
 func readLease(e *Effect, output string, s Situation) error {
@@ -404,7 +407,7 @@ func readDiskSpeed(e *Effect, output string, s Situation) error {
 	}, s)
 }
 
-// measured adds the outcome of a disk check to those that are kept.
+// measured adds the result of a disk check to the stored ones.
 func (e *Effect) measured(speed DiskSpeed, s Situation) error {
 	e.DiskSpeed = &speed
 	disks := make(map[string]models.DiskInfo, len(s.Host.Disks)+1)
@@ -418,7 +421,7 @@ func (e *Effect) measured(speed DiskSpeed, s Situation) error {
 	return keep(&e.Reports.Disks, disks)
 }
 
-// readImages adds the outcomes of pulling images to those that are kept.
+// readImages adds the results of pulling images to the stored ones.
 func readImages(e *Effect, output string, s Situation) error {
 	r, err := decode[models.ContainerImageAvailabilityResponse](output)
 	if err != nil {
@@ -435,7 +438,7 @@ func readImages(e *Effect, output string, s Situation) error {
 		if err := image.Result.Validate(nil); err != nil {
 			return fmt.Errorf("the outcome %q of image %s is not known", image.Result, image.Name)
 		}
-		// it was not pulled this time: what was measured then holds
+		// not pulled this time: the earlier measurement stays
 		if before := images[image.Name]; before != nil && image.SizeBytes == 0 {
 			again := *before
 			again.Result = image.Result

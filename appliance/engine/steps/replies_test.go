@@ -21,7 +21,7 @@ const smallInventory = `{"hostname":"node-1","cpu":{"count":8,"architecture":"x8
 "disks":[{"id":"/dev/disk/by-id/a","name":"sda","drive_type":"SSD","size_bytes":480000000000,"bootable":true},{"id":"/dev/disk/by-id/c","name":"sdc","drive_type":"SSD","size_bytes":5}],
 "truncation":{"type":"partial","reasons":["long"]}}`
 
-func TestEachReplyHasItsEffect(t *testing.T) {
+func TestApply(t *testing.T) {
 	tests := []struct {
 		kind   models.StepType
 		output string
@@ -116,7 +116,7 @@ func TestEachReplyHasItsEffect(t *testing.T) {
 	}
 }
 
-func TestAStepThatFailedOnTheHost(t *testing.T) {
+func TestApply_failedStep(t *testing.T) {
 	tests := []struct {
 		name  string
 		reply models.StepReply
@@ -222,7 +222,7 @@ func misfits() []misfit {
 	}
 }
 
-func TestAReplyThatDoesNotFitItsStepIsRefused(t *testing.T) {
+func TestApply_misfit(t *testing.T) {
 	for _, tt := range misfits() {
 		e, err := Apply(&models.StepReply{StepType: tt.kind, Output: tt.output}, heard())
 		require.ErrorContains(t, err, tt.says, "%s %s", tt.kind, tt.output)
@@ -238,13 +238,13 @@ func TestAReplyThatDoesNotFitItsStepIsRefused(t *testing.T) {
 	require.ErrorContains(t, err, "does not get its addresses by DHCP")
 }
 
-func TestMergeReplacesOnlyWhatChanged(t *testing.T) {
+func TestEffectMerge(t *testing.T) {
 	e := &Effect{Reports: inventory.Reports{NTPSources: "new"}}
 	require.Equal(t, inventory.Reports{Inventory: "kept", NTPSources: "new"},
 		e.Merge(inventory.Reports{Inventory: "kept", NTPSources: "old"}))
 }
 
-func TestEarlierChecksAreKept(t *testing.T) {
+func TestApply_keepsEarlierChecks(t *testing.T) {
 	s := heard()
 	s.Host.Images = map[string]*models.ContainerImageAvailability{"a": {Name: "a"}}
 	e, err := Apply(&models.StepReply{StepType: models.StepTypeContainerImageAvailability,
@@ -254,7 +254,7 @@ func TestEarlierChecksAreKept(t *testing.T) {
 	require.Len(t, s.Host.Images, 1, "the facts themselves do not change")
 }
 
-func TestAnImagesMeasurementIsKeptWhileItIsNotPulledAgain(t *testing.T) {
+func TestApply_keepsImageMeasurement(t *testing.T) {
 	s := heard()
 	say := func(output string) *models.ContainerImageAvailability {
 		e, err := Apply(&models.StepReply{StepType: models.StepTypeContainerImageAvailability,

@@ -22,7 +22,7 @@ func inventoryStep(in Input) (*models.Step, error) {
 	return &models.Step{StepType: models.StepTypeInventory, Args: []string{string(in.Host.ID())}}, nil
 }
 
-// connectivityStep lets a host try to reach the others that are there.
+// connectivityStep asks a host to contact the other hosts of the cluster.
 func connectivityStep(in Input) (*models.Step, error) {
 	var hosts models.ConnectivityCheckParams
 	for _, peer := range in.Peers {
@@ -51,8 +51,8 @@ func connectivityStep(in Input) (*models.Step, error) {
 	return request(models.StepTypeConnectivityCheck, hosts)
 }
 
-// smallestScan is the shortest prefix of an IPv4 network whose free addresses a host looks for:
-// 1024 addresses.
+// smallestScan is the shortest prefix of an IPv4 network whose free addresses a host searches: 1024
+// addresses.
 const smallestScan = 22
 
 func freeAddressesStep(in Input) (*models.Step, error) {
@@ -68,7 +68,7 @@ func freeAddressesStep(in Input) (*models.Step, error) {
 	return request(models.StepTypeFreeNetworkAddresses, list)
 }
 
-// dhcpStep lets a host ask for the addresses of the cluster by DHCP, or renew them.
+// dhcpStep asks a host to request the addresses of the cluster by DHCP, or to renew them.
 func dhcpStep(in Input) (*models.Step, error) {
 	c := in.Cluster
 	machines := network.MachineNetworks(c)
@@ -87,8 +87,8 @@ func dhcpStep(in Input) (*models.Step, error) {
 	})
 }
 
-// VIPMAC is the MAC address under which an address of the cluster is asked for: always the same for
-// a cluster, and from the range that anybody may assign (IEEE 802, locally administered).
+// VIPMAC returns the MAC address with which an address of the cluster is requested. It is always
+// the same for a cluster, and is a locally administered address (IEEE 802).
 func VIPMAC(c *models.Cluster, name string) strfmt.MAC {
 	sum := sha256.Sum256([]byte(string(*c.ID) + "-" + name))
 	return strfmt.MAC(net.HardwareAddr(append([]byte{0x02}, sum[:5]...)).String())
@@ -134,8 +134,8 @@ func verifyVIPsStep(in Input) (*models.Step, error) {
 	return request(models.StepTypeVerifyVips, list)
 }
 
-// tangStep lets a host try the Tang servers where its disk will be unlocked by them. Those of a
-// host that joins an installed cluster are in the ignition config that it gets from the cluster.
+// tangStep asks a host to contact the Tang servers that will unlock its disk. For a host that joins
+// an installed cluster they are in the ignition config that it gets from the cluster.
 func tangStep(in Input) (*models.Step, error) {
 	if in.Host.Day2() {
 		joins := in.Host.JoinsEncrypted()
@@ -172,15 +172,15 @@ func apiConnectivityStep(in Input) (*models.Step, error) {
 	return request(models.StepTypeAPIVipConnectivityCheck, req)
 }
 
-// runsFromDisk tells whether a host runs the discovery system from its disk, where the installation
-// goes too.
+// runsFromDisk reports whether a host runs the discovery system from its disk, which is also the
+// installation disk.
 func runsFromDisk(h *inventory.Host) bool {
 	return h.Inventory != nil && h.Inventory.Boot != nil &&
 		h.Inventory.Boot.DeviceType == models.BootDeviceTypePersistent
 }
 
-// diskSpeedStep lets a host measure its installation disk, once: the result is kept until somebody
-// resets it.
+// diskSpeedStep asks a host to measure its installation disk once. The result stays until it is
+// reset.
 func diskSpeedStep(in Input) (*models.Step, error) {
 	path := in.Host.InstallationDiskPath()
 	switch {
@@ -198,15 +198,15 @@ func diskSpeedStep(in Input) (*models.Step, error) {
 	return step, nil
 }
 
-// DiskUnmeasured tells whether a host has yet to measure its installation disk. A disk with
-// something on it that is to stay is never measured.
+// DiskUnmeasured reports whether a host must still measure its installation disk. A disk whose
+// content must stay is never measured.
 func DiskUnmeasured(h *inventory.Host) bool {
 	info := h.Disks[h.InstallationDiskPath()]
 	return !runsFromDisk(h) && !keepsPartitions(h.Record.InstallerArgs) && (info.DiskSpeed == nil ||
 		!info.DiskSpeed.Tested || info.DiskSpeed.ExitCode != 0)
 }
 
-// imagesStep lets a host pull the images of the installation that it has not tried yet.
+// imagesStep asks a host to pull the images of the installation that it has not tried yet.
 func imagesStep(in Input) (*models.Step, error) {
 	var needed, missing []string
 	for _, image := range []string{in.Images.Release, in.Images.MCO, in.Images.MustGather["ocp"], in.Images.Installer} {
@@ -222,9 +222,9 @@ func imagesStep(in Input) (*models.Step, error) {
 		return nil, nil
 	}
 	if in.Attempt > 1 {
-		// An agent does not send an answer that equals its last one, so the same image failing
-		// again would never be heard of. Asked for all of them in another order, it answers anew;
-		// what it holds costs it nothing.
+		// An agent does not send an answer that equals its last one, so a repeated failure of the
+		// same image would go unnoticed. Asked for all images in another order, the agent answers
+		// again. Images that it already has cost nothing.
 		turn := in.Attempt % len(needed)
 		missing = slices.Concat(needed[turn:], needed[:turn])
 	}
@@ -240,7 +240,7 @@ func orDefault(d, otherwise time.Duration) time.Duration {
 	return d
 }
 
-// logsStep lets a host whose installation failed send its logs, once.
+// logsStep asks a host whose installation failed to send its logs, once.
 func logsStep(in Input) (*models.Step, error) {
 	if !time.Time(in.Host.Record.LogsCollectedAt).IsZero() {
 		return nil, nil
@@ -256,9 +256,8 @@ func logsStep(in Input) (*models.Step, error) {
 	return request(models.StepTypeLogsGather, req)
 }
 
-// controlPlaneAddresses are the addresses of the other control plane hosts, whose logs the
-// bootstrap host fetches: one of each in the machine network, or all of them where that is not
-// known.
+// controlPlaneAddresses returns the addresses of the other control-plane hosts, whose logs the
+// bootstrap host fetches: one of each in the machine network, or all of them if that is unknown.
 func controlPlaneAddresses(in Input) []string {
 	machines := network.MachineNetworks(in.Cluster)
 	ips := []string{}
@@ -313,8 +312,8 @@ func reclaimStep(in Input) (*models.Step, error) {
 		models.RebootForReclaimRequest{HostFsMountDir: in.BootArtifacts.mount()})
 }
 
-// primaryNetwork is the machine network that hosts of a cluster get their addresses in: the first
-// one, or, where it is not defined, one of the bootstrap host, IPv4 before IPv6.
+// primaryNetwork returns the machine network from which the hosts of a cluster get their addresses:
+// the first one, or, without a definition, one of the bootstrap host, IPv4 before IPv6.
 func primaryNetwork(in Input) (netip.Prefix, bool) {
 	if machines := network.MachineNetworks(in.Cluster); len(machines) > 0 {
 		return machines[0], true

@@ -1,8 +1,8 @@
-// Package steps knows the agent's protocol: what a host is told to do next in each state, and what
-// its replies mean.
+// Package steps implements the agent's protocol: the steps that a host gets in each state, and the
+// meaning of its replies.
 //
 // For and Apply are pure functions. The forms of the requests and replies are those of
-// openshift/assisted-installer-agent, which refuses a step whose arguments are not valid JSON of
+// openshift/assisted-installer-agent, which rejects a step whose arguments are not valid JSON of
 // the request model.
 package steps
 
@@ -19,56 +19,56 @@ import (
 	"landfall/appliance/engine/inventory"
 )
 
-// Intervals after which an agent asks again, in seconds.
+// Intervals after which an agent asks for steps again, in seconds.
 const (
 	pollSeconds = 60
 	backedOff   = 120
 	atOnce      = 0
 )
 
-// hostMount is where the agent's container sees the host's file system.
+// hostMount is the mount point of the host's file system in the agent's container.
 const hostMount = "/host"
 
-// Images are the pull specs that hosts are told of.
+// Images holds the pull specs in the steps of hosts.
 type Images struct {
 	// Release is the release payload of the cluster.
 	Release string
-	// Agent is the agent that the appliance wants; "" never replaces an agent.
+	// Agent is the agent that hosts must run; "" never replaces an agent.
 	Agent                 string
 	Installer, Controller string
 	MCO                   string
-	// MustGather are the images for gathering what support asks for, by operator; "ocp" is
-	// OpenShift's own.
+	// MustGather holds the images that gather data for support, by operator; "ocp" is OpenShift's
+	// own.
 	MustGather map[string]string
-	// CoreOS is the operating system image of the release, needed by hosts that run from their disk
-	// already.
+	// CoreOS is the operating system image of the release. Hosts that already run from their disk
+	// need it.
 	CoreOS string
 }
 
-// Input is everything that decides what a host is to do.
+// Input is all input for the steps of a host.
 type Input struct {
 	Host *inventory.Host
-	// Cluster is nil for a host that is not bound to one.
+	// Cluster is nil for an unbound host.
 	Cluster  *models.Cluster
 	InfraEnv *models.InfraEnv
-	// Peers are the hosts of the cluster; the host itself may be among them.
+	// Peers holds the hosts of the cluster. The host itself may be among them.
 	Peers  []*inventory.Host
 	Images Images
-	// APIVIPLease and IngressVIPLease are the DHCP leases that the cluster's addresses have now.
+	// APIVIPLease and IngressVIPLease are the present DHCP leases of the cluster's addresses.
 	APIVIPLease, IngressVIPLease string
-	// Ignition is where a host that joins an installed cluster gets its ignition config.
+	// Ignition is the endpoint from which a host that joins an installed cluster gets its ignition
+	// config.
 	Ignition IgnitionEndpoint
 	// BootArtifacts are the files for booting a host that is reclaimed.
 	BootArtifacts BootArtifacts
-	// ServiceIPs are the addresses of this appliance that hosts may use when they cannot resolve
-	// its name.
+	// ServiceIPs holds the addresses of this appliance for hosts that can't resolve its name.
 	ServiceIPs []string
 	// Attempt counts the preparations of the cluster's installation, from 1.
 	Attempt int
-	// DiskCheckTimeout and ImageCheckTimeout bound the checks of a prepared installation; zero
+	// DiskCheckTimeout and ImageCheckTimeout limit the checks of a prepared installation; zero
 	// stands for 8 and 16 minutes.
 	DiskCheckTimeout, ImageCheckTimeout time.Duration
-	// Random is where step ids come from; crypto/rand.Reader, or a fixed source in tests.
+	// Random is the source of step ids: crypto/rand.Reader, or a fixed source in tests.
 	Random io.Reader
 }
 
@@ -77,28 +77,27 @@ type IgnitionEndpoint struct {
 	URL           string
 	CACertificate string            // base64 of PEM, "" for plain HTTP
 	Token         string            // bearer token, "" for none
-	Headers       map[string]string // of each request beside it
+	Headers       map[string]string // additional headers of each request
 }
 
-// BootArtifacts are the URLs of the files of a network boot.
+// BootArtifacts holds the URLs of the files of a network boot.
 type BootArtifacts struct {
 	Kernel, Initrd, Rootfs string
-	// HostMount is where the agent sees the host's file system; "" stands for /host.
+	// HostMount is the mount point of the host's file system for the agent; "" stands for /host.
 	HostMount string
 }
 
-// maker makes the steps of one kind, none when there is nothing to do.
+// maker makes the steps of one type, or none if there is nothing to do.
 type maker func(Input) (*models.Step, error)
 
-// plan is what a host does in a state.
+// plan holds the steps of a host in a state.
 type plan struct {
 	makers  []maker
 	seconds int64
 	exit    bool
 }
 
-// The tables of states. Steps are in the order in which the agent gets them; it runs them side by
-// side.
+// The tables of states. The agent gets the steps in this order and runs them in parallel.
 var (
 	dayOne = map[string]plan{
 		models.HostStatusDiscovering:     {makers: []maker{inventoryStep}, seconds: pollSeconds},
@@ -161,7 +160,7 @@ func planFor(in Input) plan {
 	return plan{seconds: pollSeconds}
 }
 
-// upgradable are the states in which an agent may be replaced.
+// upgradable holds the states in which an agent may be replaced.
 func upgradable(status string) bool {
 	switch status {
 	case models.HostStatusBinding, models.HostStatusDiscovering, models.HostStatusInsufficient, models.HostStatusKnown,
@@ -172,14 +171,14 @@ func upgradable(status string) bool {
 	return false
 }
 
-// Upgrades tells whether a host is told to change its agent for another one, nothing else.
+// Upgrades reports whether a host gets only the step that replaces its agent.
 func Upgrades(host *models.Host, agent string) bool {
 	return agent != "" && host.DiscoveryAgentVersion != agent && upgradable(*host.Status)
 }
 
-// For decides what a host does next and when it asks again. A state without work gets no steps. An
-// error names the steps that could not be made, each in a sentence; the other steps are there all
-// the same, so the caller sends them and logs the error.
+// For returns the next steps of a host and the time of its next request. A state without work has
+// no steps. An error names the steps that could not be made, each in a sentence. The other steps
+// are returned in any case, so that the caller sends them and logs the error.
 func For(in Input) (*models.Steps, error) {
 	p := planFor(in)
 	if Upgrades(in.Host.Record, in.Images.Agent) {
@@ -207,7 +206,7 @@ func For(in Input) (*models.Steps, error) {
 	return answer, errors.Join(errs...)
 }
 
-// stepID names a step: its type and 8 hexadecimal digits.
+// stepID returns the id of a step: its type and 8 hexadecimal digits.
 func stepID(kind models.StepType, random io.Reader) (string, error) {
 	var b [4]byte
 	if _, err := io.ReadFull(random, b[:]); err != nil {
@@ -225,8 +224,8 @@ func request(kind models.StepType, body any) (*models.Step, error) {
 	return &models.Step{StepType: kind, Args: []string{string(b)}}, nil
 }
 
-// Runner is the argument of the command that an agent gets when it registers: it starts the program
-// that asks for steps.
+// Runner returns the arguments of the command that an agent gets when it registers: it starts the
+// program that asks for steps.
 func Runner(record *models.Host, agentImage string) (string, error) {
 	b, err := json.Marshal(models.NextStepCmdRequest{AgentVersion: &agentImage, HostID: record.ID,
 		InfraEnvID: &record.InfraEnvID})

@@ -115,7 +115,7 @@ func agentAccepts(t *testing.T, step *models.Step) {
 	require.NoError(t, form.Validate(strfmt.Default))
 }
 
-func TestEachStateHasItsSteps(t *testing.T) {
+func TestFor_stepsOfEachState(t *testing.T) {
 	const (
 		checks = "inventory connectivity-check tang-connectivity-check free-network-addresses " +
 			"dhcp-lease-allocate ntp-synchronizer domain-resolution verify-vips"
@@ -199,7 +199,7 @@ func steps(t *testing.T, in Input) map[models.StepType]*models.Step {
 	return all
 }
 
-func TestStepsThatAreNotNeededAreLeftOut(t *testing.T) {
+func TestFor_leavesOutNeedlessSteps(t *testing.T) {
 	in := situation()
 	in.Cluster.VipDhcpAllocation, in.Cluster.DiskEncryption, in.Cluster.APIVips, in.Cluster.IngressVips = nil,
 		nil, nil, nil
@@ -232,7 +232,7 @@ func TestStepsThatAreNotNeededAreLeftOut(t *testing.T) {
 	require.Len(t, steps(t, in), 1)
 }
 
-func TestTheTangServersOfAHostThatJoinsAreThoseOfItsIgnitionConfig(t *testing.T) {
+func TestFor_tangServersOfJoiningHost(t *testing.T) {
 	in := situation()
 	in.Host.Record.Kind = ptr(models.HostKindAddToExistingClusterHost)
 	require.NotContains(t, steps(t, in), models.StepTypeTangConnectivityCheck, "it has not downloaded it yet")
@@ -245,7 +245,7 @@ func TestTheTangServersOfAHostThatJoinsAreThoseOfItsIgnitionConfig(t *testing.T)
 	require.JSONEq(t, `{"tang_servers":"[{\"url\":\"http://tang.other\",\"thumbprint\":\"y\"}]"}`, step.Args[0])
 }
 
-func TestPeersThatAreNotThereAreNotTried(t *testing.T) {
+func TestFor_absentPeersAreNotContacted(t *testing.T) {
 	in := situation()
 	request := steps(t, in)[models.StepTypeConnectivityCheck].Args[0]
 	require.Contains(t, request, string(peerID))
@@ -255,7 +255,7 @@ func TestPeersThatAreNotThereAreNotTried(t *testing.T) {
 	require.NotContains(t, steps(t, in), models.StepTypeConnectivityCheck)
 }
 
-func TestAnAgentOfAnotherVersionIsReplacedBeforeTheInstallation(t *testing.T) {
+func TestFor_replacesOtherAgents(t *testing.T) {
 	in := situation()
 	in.Host.Record.DiscoveryAgentVersion = "old"
 	all := steps(t, in)
@@ -268,7 +268,7 @@ func TestAnAgentOfAnotherVersionIsReplacedBeforeTheInstallation(t *testing.T) {
 	require.NotContains(t, steps(t, in), models.StepTypeUpgradeAgent)
 }
 
-func TestTheAddressesOfAClusterAreAlwaysAskedForUnderTheSameMAC(t *testing.T) {
+func TestVIPMAC_isStable(t *testing.T) {
 	request := func() models.DhcpAllocationRequest {
 		var r models.DhcpAllocationRequest
 		require.NoError(t, json.Unmarshal([]byte(steps(t, situation())[models.StepTypeDhcpLeaseAllocate].Args[0]), &r))
@@ -281,7 +281,7 @@ func TestTheAddressesOfAClusterAreAlwaysAskedForUnderTheSameMAC(t *testing.T) {
 	require.Equal(t, "eno1", *a.Interface)
 }
 
-func TestAStepThatCannotBeMadeDoesNotKeepTheOthersBack(t *testing.T) {
+func TestFor_returnsOtherStepsAfterAnError(t *testing.T) {
 	in := situation()
 	in.Cluster.MachineNetworks[0].Cidr = "172.16.0.0/24"
 	answer, err := For(in)
@@ -294,7 +294,7 @@ func TestAStepThatCannotBeMadeDoesNotKeepTheOthersBack(t *testing.T) {
 	require.ErrorContains(t, err, "name step")
 }
 
-func TestTheBootstrapHostFetchesTheLogsOfTheOthers(t *testing.T) {
+func TestFor_bootstrapFetchesLogs(t *testing.T) {
 	in := situation()
 	in.Host.Record.Status, in.Host.Record.Bootstrap = ptr(models.HostStatusError), true
 	var r models.LogsGatherCmdRequest
@@ -305,7 +305,7 @@ func TestTheBootstrapHostFetchesTheLogsOfTheOthers(t *testing.T) {
 	require.Equal(t, []string{"192.168.1.12", "10.0.0.1"}, r.MasterIps)
 }
 
-func TestTheRunnerKnowsWhoseStepsItAsksFor(t *testing.T) {
+func TestRunner(t *testing.T) {
 	text, err := Runner(situation().Host.Record, "mirror/agent:1")
 	require.NoError(t, err)
 	var r models.NextStepCmdRequest

@@ -12,6 +12,7 @@ import (
 
 	"github.com/openshift/assisted-service/models"
 
+	"landfall/appliance/architecture"
 	"landfall/appliance/engine/operator"
 )
 
@@ -171,16 +172,20 @@ func PlatformFeature(platform models.PlatformType, external string) models.Featu
 func KnownArchitecture(name string) bool { return architectureID(name) != "" }
 
 func architectureID(name string) models.ArchitectureSupportLevelID {
-	switch name {
-	case "x86_64":
+	a := architecture.Of(name)
+	if name != a.API() && name != a.RPM() {
+		return "" // the spelling of Go, which the API does not have
+	}
+	switch a {
+	case architecture.X86:
 		return models.ArchitectureSupportLevelIDX8664ARCHITECTURE
-	case "arm64", "aarch64":
+	case architecture.ARM:
 		return models.ArchitectureSupportLevelIDARM64ARCHITECTURE
-	case "s390x":
+	case architecture.Z:
 		return models.ArchitectureSupportLevelIDS390XARCHITECTURE
-	case "ppc64le":
+	case architecture.Power:
 		return models.ArchitectureSupportLevelIDPPC64LEARCHITECTURE
-	case "multi":
+	case architecture.Multi:
 		return models.ArchitectureSupportLevelIDMULTIARCHRELEASEIMAGE
 	}
 	return ""
@@ -208,8 +213,9 @@ func architectureLevel(id models.ArchitectureSupportLevelID, version string) mod
 // Architectures returns the level of each architecture in an OpenShift version.
 func Architectures(version string) models.SupportLevels {
 	levels := models.SupportLevels{}
-	for _, name := range []string{"x86_64", "arm64", "s390x", "ppc64le", "multi"} {
-		id := architectureID(name)
+	for _, a := range []architecture.Architecture{architecture.X86, architecture.ARM, architecture.Z,
+		architecture.Power, architecture.Multi} {
+		id := architectureID(a.API())
 		levels[string(id)] = architectureLevel(id, version)
 	}
 	return levels

@@ -19,7 +19,7 @@ func level(q Query, id models.FeatureSupportLevelID) (models.SupportLevel, model
 	return "left out", ""
 }
 
-func TestFeaturesHaveTheLevelsOfTheirVersionsArchitecturesAndPlatforms(t *testing.T) {
+func TestFeatures(t *testing.T) {
 	const (
 		full, tech, dev, none, unsupported = models.SupportLevelSupported, models.SupportLevelTechPreview,
 			models.SupportLevelDevPreview, models.SupportLevelUnavailable, models.SupportLevelUnsupported
@@ -82,7 +82,7 @@ func TestFeaturesHaveTheLevelsOfTheirVersionsArchitecturesAndPlatforms(t *testin
 	}
 }
 
-func TestIncompatibilityIsMutual(t *testing.T) {
+func TestFeatures_incompatibilityIsMutual(t *testing.T) {
 	table := map[models.FeatureSupportLevelID][]models.FeatureSupportLevelID{}
 	for _, f := range features() {
 		table[f.id] = slices.Concat(append(slices.Collect(maps.Values(f.againstBefore)), f.against)...)
@@ -101,7 +101,7 @@ func TestIncompatibilityIsMutual(t *testing.T) {
 	}
 }
 
-func TestArchitecturesHaveTheLevelsOfAVersion(t *testing.T) {
+func TestArchitectures(t *testing.T) {
 	require.Equal(t, models.SupportLevels{
 		"X86_64_ARCHITECTURE": "supported", "ARM64_ARCHITECTURE": "supported", "S390X_ARCHITECTURE": "tech-preview",
 		"PPC64LE_ARCHITECTURE":    "tech-preview",
@@ -114,7 +114,7 @@ func TestArchitecturesHaveTheLevelsOfAVersion(t *testing.T) {
 	}, Architectures("4.9"))
 }
 
-func TestAQueryThatNothingAnswersIsRefused(t *testing.T) {
+func TestQueryCheck_invalid(t *testing.T) {
 	require.NoError(t, Query{Version: "4.19", Architecture: "aarch64", Platform: "baremetal"}.Check())
 	for says, q := range map[string]Query{
 		`"four" is none`: {Version: "four", Architecture: "x86_64"},
@@ -130,7 +130,7 @@ func TestAQueryThatNothingAnswersIsRefused(t *testing.T) {
 	}
 }
 
-func TestBundlesFollowWhatTheClusterUsesAndWhatIsThere(t *testing.T) {
+func TestBundles(t *testing.T) {
 	ids := func(bundles []Bundle) []string {
 		found := []string{}
 		for _, b := range bundles {

@@ -12,23 +12,23 @@ import (
 	"landfall/appliance/engine/network"
 )
 
-// ClusterInput is everything that the checks of a cluster look at.
+// ClusterInput is the input of the validations of a cluster.
 type ClusterInput struct {
 	Cluster *models.Cluster
-	// Hosts are the hosts bound to the cluster.
+	// Hosts holds the hosts bound to the cluster.
 	Hosts        []*inventory.Host
 	Requirements Requirements
-	// PullSecretSet tells whether the cluster has a pull secret.
+	// PullSecretSet reports whether the cluster has a pull secret.
 	PullSecretSet bool
-	// CustomManifests tells whether a person has added manifests to the cluster.
+	// CustomManifests reports whether manifests were added to the cluster.
 	CustomManifests bool
-	// MissingCatalogs are the catalogs of operators that the site's mirror does not lead to, each
-	// with a sentence that says what is missing.
+	// MissingCatalogs holds the catalogs of operators that the site's mirror does not provide, each
+	// with a sentence about what is missing.
 	MissingCatalogs map[string]string
 }
 
-// Cluster makes all checks of a cluster. Every check of the API is in the report, also those that
-// do not apply; these pass and say so.
+// Cluster runs all validations of a cluster. The report has every validation of the API. Those that
+// do not apply succeed and say so.
 func Cluster(in ClusterInput) *Report {
 	report := &Report{
 		results:    make([]Result, 0, len(clusterChecks)+len(operatorTable())+1),
@@ -85,7 +85,7 @@ var clusterChecks = [...]clusterCheck{
 	{NetworksSameAddressFamilies, Network, sameAddressFamilies},
 }
 
-// maxClockGap is how far the clocks of two hosts may be apart.
+// maxClockGap is the maximum difference between the clocks of two hosts.
 const maxClockGap = 4 * time.Minute
 
 func pullSecretSet(in ClusterInput) (Status, string) {
@@ -134,8 +134,8 @@ func allHostsReady(in ClusterInput) (Status, string) {
 			"cluster.", strings.Join(waiting, ", "))
 }
 
-// sufficientMasters counts the hosts as they will be used: those whose role is not decided count as
-// SuggestRoles decides.
+// sufficientMasters counts the hosts by their roles. Hosts with an undecided role count in the role
+// that SuggestRoles chooses.
 func sufficientMasters(in ClusterInput) (Status, string) {
 	roles := SuggestRoles(in.Cluster, in.Hosts, in.Requirements)
 	count := make(map[models.HostRole]int)
@@ -167,8 +167,8 @@ func sufficientMasters(in ClusterInput) (Status, string) {
 	return Success, fmt.Sprintf("The cluster has the %d control plane hosts it needs.", want)
 }
 
-// fenced tells whether a cluster is two control plane hosts that can turn each other off, without
-// an arbiter.
+// fenced reports whether a cluster consists of two control-plane hosts that can turn each other
+// off, without an arbiter.
 func fenced(c *models.Cluster, hosts []*inventory.Host) bool {
 	if c.ControlPlaneCount != 2 {
 		return false
@@ -188,7 +188,7 @@ func fenced(c *models.Cluster, hosts []*inventory.Host) bool {
 	return masters == 2
 }
 
-// SmallestGroup is the number of hosts below which no group of connected hosts is a majority.
+// SmallestGroup returns the minimum size of a group of connected hosts that is a majority.
 func SmallestGroup(c *models.Cluster, hosts []*inventory.Host) int {
 	if fenced(c, hosts) {
 		return 2
@@ -224,7 +224,7 @@ func networkTypeValid(in ClusterInput) (Status, string) {
 	return Success, fmt.Sprintf("The network type %s can be used.", *c.NetworkType)
 }
 
-// Network plug-ins of other vendors, which the released models do not name yet.
+// Network plug-ins of other vendors that the released models lack.
 const (
 	networkCalico   = "Calico"
 	networkCilium   = "Cilium"
@@ -237,7 +237,7 @@ func networkTypes() []string {
 		networkCalico, networkCilium, networkCiscoACI, networkNone}
 }
 
-// broughtAlong tells whether the network plug-in comes with manifests that a person must add.
+// broughtAlong reports whether the network plug-in comes with manifests that the user must add.
 func broughtAlong(networkType string) bool {
 	return slices.Contains([]string{networkCalico, networkCilium, networkCiscoACI, networkNone}, networkType)
 }
@@ -251,9 +251,9 @@ func customManifests(in ClusterInput) (Status, string) {
 	return Success, "All manifests that the cluster needs are there."
 }
 
-// clockAhead is by how many seconds a host's clock was ahead of the appliance's when that noted it.
-// Hosts are compared by it, because the times of two hosts were noted at different moments: when
-// each was heard first, or its clock was set.
+// clockAhead returns by how many seconds a host's clock was ahead of the appliance's when the
+// appliance recorded it. Hosts are compared by this difference, because their times were recorded
+// at different moments: at the first contact, or when the clock was set.
 func clockAhead(h *inventory.Host) int64 {
 	return h.Record.Timestamp - time.Time(h.Record.CheckedInAt).Unix()
 }

@@ -20,8 +20,8 @@ func (in ClusterInput) discovered() bool {
 	return false
 }
 
-// machineNetworkNeeded tells whether the cluster must know its machine network: always but for
-// several nodes whose networking is managed by the user.
+// machineNetworkNeeded reports whether the cluster needs a machine network. Only a cluster of
+// several nodes with user-managed networking does not.
 func machineNetworkNeeded(c *models.Cluster) bool {
 	return !yes(c.UserManagedNetworking) || SingleNode(c)
 }
@@ -54,7 +54,8 @@ func serviceCIDRDefined(in ClusterInput) (Status, string) {
 	return Success, "The service network is defined."
 }
 
-// rangesDefined answers the checks that compare networks while one of them is missing.
+// rangesDefined is the result of the validations that compare networks while one of the networks is
+// missing.
 func rangesDefined(in ClusterInput) bool {
 	return len(in.Cluster.ClusterNetworks) > 0 && len(in.Cluster.ServiceNetworks) > 0 &&
 		(!machineNetworkNeeded(in.Cluster) || len(in.Cluster.MachineNetworks) > 0)
@@ -62,7 +63,7 @@ func rangesDefined(in ClusterInput) bool {
 
 const waitRanges = "Waiting for the cluster's machine, cluster and service networks."
 
-// unreadableRange is the first network of the cluster that is no prefix.
+// unreadableRange returns the first network of the cluster that is no prefix.
 func unreadableRange(c *models.Cluster) (string, bool) {
 	var all []string
 	for _, n := range c.MachineNetworks {
@@ -152,8 +153,8 @@ func families(list []netip.Prefix) string {
 	}
 }
 
-// Prefixes by which the size of a cluster network is judged when the network plug-in does not use
-// the host prefix.
+// Prefixes that determine the size of a cluster network if the network plug-in does not use the
+// host prefix.
 const (
 	assumedPrefixIPv4 = 25
 	assumedPrefixIPv6 = 64
@@ -225,7 +226,7 @@ func machineCIDREqualsCalculated(in ClusterInput) (Status, string) {
 	return Success, "The machine network is the network of the API and ingress IP addresses."
 }
 
-// vip is a virtual IP address of a cluster and what the hosts found out about it.
+// vip is a virtual IP address of a cluster with the hosts' reports about it.
 type vip struct {
 	ip           string
 	verification models.VipVerification
@@ -272,7 +273,7 @@ func ingressVIPsValid(in ClusterInput) (Status, string) {
 	return vipsValid(in, "ingress", vips(in.Cluster).ingress, vips(in.Cluster).api)
 }
 
-// vipsNeedless tells why a cluster has no virtual IPs, "" when it has.
+// vipsNeedless returns why a cluster has no virtual IPs, or "" if it has.
 func vipsNeedless(c *models.Cluster) string {
 	switch {
 	case yes(c.UserManagedNetworking):

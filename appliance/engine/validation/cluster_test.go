@@ -27,7 +27,7 @@ self-node-remediation-requirements-satisfied fence-agents-remediation-requiremen
 kube-descheduler-requirements-satisfied cluster-observability-requirements-satisfied numa-resources-requirements-satisfied
 oadp-requirements-satisfied metallb-requirements-satisfied loki-requirements-satisfied openshift-logging-requirements-satisfied`
 
-func TestAClusterThatLacksNothingIsReadyAndEveryCheckIsInItsReport(t *testing.T) {
+func TestCluster_completeOneIsReady(t *testing.T) {
 	for name, prepare := range map[string]func(*threeNodes){
 		"three nodes":                        func(*threeNodes) {},
 		"three nodes behind a load balancer": (*threeNodes).userManaged,
@@ -274,7 +274,7 @@ func clusterFaults() []fault[ClusterInput] {
 	}
 }
 
-func TestEachCheckOfAClusterFindsItsFault(t *testing.T) {
+func TestCluster_faults(t *testing.T) {
 	tests := clusterFaults()
 	failing := make(map[ID]bool)
 	for _, tt := range tests {
@@ -302,14 +302,14 @@ func TestEachCheckOfAClusterFindsItsFault(t *testing.T) {
 	}
 }
 
-func TestAnEmptyClusterWaitsForInput(t *testing.T) {
+func TestCluster_emptyOneIsPendingForInput(t *testing.T) {
 	report := Cluster(ClusterInput{Cluster: &models.Cluster{}, Requirements: DefaultRequirements("")})
 	requireEveryID(t, everyClusterID, report)
 	require.True(t, report.HasPendingInput())
 	require.False(t, report.Insufficient())
 }
 
-func TestAClusterMayIgnoreWhatIsNotVital(t *testing.T) {
+func TestCluster_ignoredValidations(t *testing.T) {
 	n := newThreeNodes()
 	n.hosts[2].Record.Timestamp += 3600
 	n.cluster.IgnoredClusterValidations = `["all"]`
@@ -319,7 +319,7 @@ func TestAClusterMayIgnoreWhatIsNotVital(t *testing.T) {
 	require.True(t, Cluster(in).HasPendingInput())
 }
 
-func TestRolesAreSuggestedByStrength(t *testing.T) {
+func TestSuggestRoles_byStrength(t *testing.T) {
 	n := newThreeNodes()
 	n.hosts = append(n.hosts, goodHost(4), goodHost(5), goodHost(6))
 	for i, h := range n.hosts {
@@ -340,7 +340,7 @@ func TestRolesAreSuggestedByStrength(t *testing.T) {
 	}, roles)
 }
 
-func TestATwoNodeClusterGetsAnArbiterAndLaterHostsAreWorkers(t *testing.T) {
+func TestSuggestRoles_arbiterOfTwoNodes(t *testing.T) {
 	n := newThreeNodes()
 	n.cluster.ControlPlaneCount = 2
 	for _, h := range n.hosts {
@@ -352,7 +352,7 @@ func TestATwoNodeClusterGetsAnArbiterAndLaterHostsAreWorkers(t *testing.T) {
 	require.Equal(t, models.HostRoleWorker, SuggestRoles(n.cluster, n.hosts, DefaultRequirements("4.20.0"))[hostID(1)])
 }
 
-func TestRequirementsFollowRoleAndVersion(t *testing.T) {
+func TestRequirements_byRoleAndVersion(t *testing.T) {
 	n := newThreeNodes()
 	h := n.hosts[0]
 	require.Equal(t, int64(4), DefaultRequirements("4.18.0").ForHost(h, n.cluster).CPUCores)

@@ -11,35 +11,35 @@ import (
 	"landfall/appliance/engine/network"
 )
 
-// HostInput is everything that the checks of a host look at.
+// HostInput is the input of the validations of a host.
 type HostInput struct {
 	Host *inventory.Host
-	// Cluster is nil for a host that is not bound to one.
+	// Cluster is nil for an unbound host.
 	Cluster  *models.Cluster
 	InfraEnv *models.InfraEnv
-	// Peers are the hosts of the cluster. The host itself may be among them.
+	// Peers holds the hosts of the cluster. The host itself may be among them.
 	Peers []*inventory.Host
-	// Groups are the cluster's groups of connected hosts, nil when they were not formed yet.
+	// Groups holds the cluster's groups of connected hosts; nil if they are not formed yet.
 	Groups *network.Groups
-	// Collisions are the cluster's addresses that several machines answer for: MAC addresses by IP
-	// address.
+	// Collisions holds the cluster's addresses for which several machines answer: MAC addresses by
+	// IP address.
 	Collisions   map[string][]string
 	Requirements Requirements
 	Now          time.Time
-	// Polled is when the agent sent Host.Record.Timestamp; zero stands for Now.
+	// Polled is the time at which the agent sent Host.Record.Timestamp; zero stands for Now.
 	Polled time.Time
-	// Connected tells whether the agent was heard within the time it is allowed to be silent.
+	// Connected reports whether the agent checked in within the time it may be silent.
 	Connected bool
-	// Restarts tells whether the machine is being restarted to boot a newer image.
+	// Restarts reports whether the machine is being restarted to boot a newer image.
 	Restarts bool
-	// AgentImage is the agent that the appliance wants; "" accepts every agent.
+	// AgentImage is the agent that hosts must run; "" accepts every agent.
 	AgentImage string
-	// Disabled are the checks that the site has switched off; see [CheckDisabled].
+	// Disabled holds the validations that the site disabled; see [CheckDisabled].
 	Disabled []ID
 }
 
-// Host makes all checks of a host. Every check of the API is in the report, also those that do not
-// apply; these pass and say so. Host and its parts must not be nil where HostInput does not allow
+// Host runs all validations of a host. The report has every validation of the API. Those that do
+// not apply succeed and say so. Host and its parts must not be nil where HostInput does not allow
 // it.
 func Host(in HostInput) *Report {
 	report := &Report{
@@ -73,8 +73,8 @@ func Host(in HostInput) *Report {
 	return report
 }
 
-// CheckDisabled tells in one sentence why a list of checks of hosts can't be switched off: one is
-// not known, or is one that an installation can't do without.
+// CheckDisabled returns an error of one sentence if a validation in the list is unknown, or can't
+// be disabled because every installation needs it.
 func CheckDisabled(ids []ID) error {
 	for _, id := range ids {
 		operators := slices.ContainsFunc(operatorTable(), func(op operatorCheck) bool { return op.id == id })
@@ -88,7 +88,7 @@ func CheckDisabled(ids []ID) error {
 	return nil
 }
 
-// hostContext is the input of one run of the checks with what several of them need.
+// hostContext is the input of the validations with values that several of them need.
 type hostContext struct {
 	HostInput
 	needs models.ClusterHostRequirementsDetails
@@ -157,7 +157,7 @@ var (
 	}
 )
 
-// advisory are the checks of a host that warn and never hold it back.
+// advisory holds the validations of a host that only warn.
 var advisory = [...]ID{NTPSynced, MTUValid, InventoryNotPartiallyTruncated, ReleaseDomainNameResolvedCorrectly,
 	ContainerImagesAvailable}
 
@@ -174,7 +174,7 @@ func hostSufficient() []ID {
 	return ids
 }
 
-// Sentences that several checks use.
+// Sentences of several validations.
 const (
 	waitInventory = "Waiting for the host's inventory."
 	switchedOff   = "This check is switched off in the appliance's configuration."
@@ -182,7 +182,7 @@ const (
 	day2          = "Not needed for a host that joins an installed cluster."
 )
 
-// rebooted are the stages after which the agent is gone and its silence means nothing.
+// rebooted holds the stages after which the agent no longer runs and its silence is expected.
 func rebooted(stage models.HostStage) bool {
 	switch stage {
 	case models.HostStageRebooting, models.HostStageWaitingForIgnition, models.HostStageConfiguring,
@@ -250,7 +250,7 @@ func truncation(c *hostContext, kind, format string) (Status, string) {
 }
 
 // The memory of a host may be this much below the minimum: virtual machines and firmware take a
-// little away.
+// little of it.
 const memoryTolerance = 100 << 20
 
 func cores(n int64) string {
@@ -279,7 +279,7 @@ func hasMinMemory(c *hostContext) (Status, string) {
 	_, mib := c.Requirements.minimum(c.Cluster)
 	need, tolerance := mib<<20, int64(memoryTolerance)
 	if c.Host.Inventory.Memory.PhysicalBytesMethod == models.MemoryMethodMeminfo {
-		tolerance += need / 50 // only the usable memory is known, 2 % may be used by the firmware
+		tolerance += need / 50 // only the usable memory is known; the firmware may use 2 %
 	}
 	if have := c.Host.Inventory.Memory.PhysicalBytes; have < need-tolerance {
 		return Failure,

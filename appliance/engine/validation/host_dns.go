@@ -11,18 +11,18 @@ import (
 	"landfall/appliance/engine/inventory"
 )
 
-// Names that hosts are asked to resolve, below <cluster name>.<base domain>.
+// Names that hosts resolve, below <cluster name>.<base domain>.
 const (
 	apiName    = "api"
 	apiIntName = "api-int"
 	// appsName stands for every application below *.apps.
 	appsName = "console-openshift-console.apps"
-	// strayName is a name that nobody has, so that only a wildcard record can answer for it.
+	// strayName is a name that does not exist, so that only a wildcard record answers for it.
 	strayName = "validateNoWildcardDNS"
 )
 
-// DomainNames lists the names that a host of the cluster is asked to resolve for the checks of DNS.
-// It is empty while the cluster has no name or base domain.
+// DomainNames returns the names that a host of the cluster resolves for the validations of DNS. It
+// is empty if the cluster has no name or base domain.
 func DomainNames(c *models.Cluster) []string {
 	if c.Name == "" || c.BaseDNSDomain == "" {
 		return nil
@@ -47,9 +47,9 @@ func appsResolved(c *hostContext) (Status, string) {
 	return c.resolved(appsName, "the load balancer of the applications (a wildcard record for *.apps)")
 }
 
-// resolved checks that a name of the cluster leads to its load balancer. Only a cluster whose
-// networking is managed by the user needs it: other clusters answer for their names themselves, and
-// so does a single node.
+// resolved checks that a name of the cluster leads to its load balancer. Only a cluster with
+// user-managed networking needs it. Other clusters, and a single node, answer for their names
+// themselves.
 func (c *hostContext) resolved(name, target string) (Status, string) {
 	switch {
 	case c.Cluster == nil:
@@ -76,7 +76,8 @@ func (c *hostContext) resolved(name, target string) (Status, string) {
 	return Success, fmt.Sprintf("The host can resolve %s.", full)
 }
 
-// answer is the first answer for a name that says anything, else the first for it, else nil.
+// answer returns the first answer for a name that carries information, or else the first for it, or
+// else nil.
 func (c *hostContext) answer(name string) *models.DomainResolutionResponseDomain {
 	var found *models.DomainResolutionResponseDomain
 	for _, d := range c.Host.Domains.Resolutions {
@@ -97,7 +98,7 @@ func hasAddress(d *models.DomainResolutionResponseDomain) bool {
 	return len(d.IPV4Addresses) > 0 || len(d.IPV6Addresses) > 0 || len(d.Cnames) > 0
 }
 
-// ownAddress tells whether an answer is an address of the host itself.
+// ownAddress reports whether an answer is an address of the host itself.
 func (c *hostContext) ownAddress(d *models.DomainResolutionResponseDomain) (netip.Addr, bool) {
 	if c.Host.Inventory == nil {
 		return netip.Addr{}, false
@@ -123,9 +124,9 @@ func (c *hostContext) ownAddress(d *models.DomainResolutionResponseDomain) (neti
 	return netip.Addr{}, false
 }
 
-// releaseResolved passes always: the hosts pull from the mirrors that the site has configured, and
-// whether they can is checked by pulling (container-images-available). The name of the release's
-// original registry need not exist on the site.
+// releaseResolved always succeeds. Hosts pull from the site's mirrors, and
+// container-images-available checks that by pulling. The name of the release's original registry
+// need not exist at the site.
 func releaseResolved(*hostContext) (Status, string) {
 	return Success, "Not needed: the release is pulled from the site's mirror, which the image check tries."
 }

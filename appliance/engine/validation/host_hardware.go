@@ -17,7 +17,7 @@ func platformOf(c *models.Cluster) models.PlatformType {
 	return *c.Platform.Type
 }
 
-// Manufacturers of virtual machines that platforms are bound to, as the firmware (SMBIOS) names
+// Manufacturers of virtual machines that certain platforms require, as the firmware (SMBIOS) names
 // them.
 const (
 	vmware  = "VMware, Inc."
@@ -99,7 +99,7 @@ func diskEncryption(c *hostContext) (Status, string) {
 	return hasTPM(c)
 }
 
-// joinsEncrypted goes by the ignition config that a host gets from the cluster it joins.
+// joinsEncrypted uses the ignition config that a host gets from the cluster it joins.
 func joinsEncrypted(c *hostContext) (Status, string) {
 	joins := c.Host.JoinsEncrypted()
 	switch {
@@ -187,7 +187,7 @@ func noSkipMissingDisk(c *hostContext) (Status, string) {
 	return Success, "The disks that must keep their contents are in the host."
 }
 
-// oneLine makes the text of a program fit into a sentence.
+// oneLine makes the output of a program fit into a sentence.
 func oneLine(s string) string {
 	s = strings.TrimRight(strings.Join(strings.Fields(s), " "), ".")
 	if len(s) > 300 {

@@ -13,14 +13,14 @@ import (
 	"landfall/appliance/engine/network"
 )
 
-// The host's clock may be this far from the appliance's. A clock that is behind lets certificates
-// look as if they were not valid yet; one that is ahead is less harmful.
+// The maximum differences between a host's clock and the appliance's. With a clock that is behind,
+// certificates look as if they were not valid yet. A clock that is ahead is less harmful.
 const (
 	maxHostBehind = 20 * time.Minute
 	maxHostAhead  = time.Hour
 )
 
-// minDownloadRate is the rate in MB/s below which an image is as good as not available.
+// minDownloadRate is the rate in MB/s below which an image counts as unavailable.
 const minDownloadRate = 0.001
 
 func hostMachineCIDRDefined(c *hostContext) (Status, string) {
@@ -137,8 +137,8 @@ func belongsToMajorityGroup(c *hostContext) (Status, string) {
 			"and firewalls between them.", missing)
 }
 
-// unreachedNetwork is the first machine network in which the host is not in the group of connected
-// hosts.
+// unreachedNetwork returns the first machine network in which the host is not in the group of
+// connected hosts.
 func (c *hostContext) unreachedNetwork() string {
 	for _, n := range network.MachineNetworks(c.Cluster) {
 		if !slices.Contains(c.Groups.MajorityGroups[n.String()], c.Host.ID()) {
@@ -148,8 +148,8 @@ func (c *hostContext) unreachedNetwork() string {
 	return ""
 }
 
-// unreachedFamily is the first address family of the cluster in which no address of the host is
-// reached by all others.
+// unreachedFamily returns the first address family of the cluster in which not all other hosts
+// reach the host.
 func (c *hostContext) unreachedFamily() string {
 	v4, v6 := network.Families(slices.Concat(network.MachineNetworks(c.Cluster), network.ClusterNetworks(c.Cluster),
 		network.ServiceNetworks(c.Cluster)))
@@ -173,7 +173,7 @@ func (c *hostContext) unreachedFamily() string {
 	return ""
 }
 
-// clusterSize is the number of hosts of the cluster, this one included.
+// clusterSize returns the number of hosts of the cluster, including this one.
 func (c *hostContext) clusterSize() int {
 	n := 1
 	for _, peer := range c.Peers {
@@ -212,7 +212,7 @@ func mtuValid(c *hostContext) (Status, string) {
 	return Success, "Full-size packets reach the other hosts."
 }
 
-// betweenMachines tells whether a packet goes from a machine network to a machine network.
+// betweenMachines reports whether a packet goes from a machine network to a machine network.
 func (c *hostContext) betweenMachines(networks []netip.Prefix, r *models.MtuReport) bool {
 	ip, err := netip.ParseAddr(r.RemoteIPAddress)
 	if err != nil || !slices.ContainsFunc(networks, func(n netip.Prefix) bool { return n.Contains(ip) }) {
@@ -306,8 +306,8 @@ func unavailable(image *models.ContainerImageAvailability) bool {
 		image.DownloadRate < minDownloadRate
 }
 
-// slowPeers lists the hosts of the same role to which a measurement is over its limit, at most four
-// by name.
+// slowPeers returns the hosts of the same role for which a measurement exceeds its limit, at most
+// four by name.
 func (c *hostContext) slowPeers(unit string, measure func(*models.L3Connectivity) float64, limit float64) string {
 	var found []string
 	seen := make(map[string]bool)
@@ -330,7 +330,8 @@ func (c *hostContext) slowPeers(unit string, measure func(*models.L3Connectivity
 	return strings.Join(found, ", ")
 }
 
-// betweenHosts answers the checks of latency and packet loss where nothing is to be measured.
+// betweenHosts is the result of the validations of latency and packet loss if there is nothing to
+// measure.
 func (c *hostContext) betweenHosts(limit *float64) (Status, string, bool) {
 	switch {
 	case c.Cluster == nil:

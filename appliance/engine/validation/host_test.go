@@ -52,7 +52,7 @@ func requireSentence(t *testing.T, r Result) {
 	require.NotContains(t, r.Message, "..", r.ID)
 }
 
-func TestAHostThatLacksNothingIsReadyAndEveryCheckIsInItsReport(t *testing.T) {
+func TestHost_completeOneIsReady(t *testing.T) {
 	for name, prepare := range map[string]func(*threeNodes){
 		"three nodes":                        func(*threeNodes) {},
 		"three nodes behind a load balancer": (*threeNodes).userManaged,
@@ -450,7 +450,7 @@ func hostFaults() []fault[HostInput] {
 	}
 }
 
-func TestEachCheckOfAHostFindsItsFault(t *testing.T) {
+func TestHost_faults(t *testing.T) {
 	tests := hostFaults()
 	failing := make(map[ID]bool)
 	for _, tt := range tests {
@@ -480,8 +480,8 @@ func TestEachCheckOfAHostFindsItsFault(t *testing.T) {
 	}
 }
 
-// TestChecksWaitForWhatIsNotReportedYet lists every check that can wait, and for what.
-func TestChecksWaitForWhatIsNotReportedYet(t *testing.T) {
+// TestHost_pendingValidations lists every check that can wait, and for what.
+func TestHost_pendingValidations(t *testing.T) {
 	encrypted := &models.DiskEncryption{EnableOn: ptr("all"), Mode: ptr(models.DiskEncryptionModeTpmv2)}
 	var operators []*models.MonitoredOperator
 	var waitInventory []string
@@ -544,7 +544,7 @@ func TestChecksWaitForWhatIsNotReportedYet(t *testing.T) {
 	}
 }
 
-func TestASiteMaySwitchChecksOff(t *testing.T) {
+func TestHost_disabledValidations(t *testing.T) {
 	n := newThreeNodes()
 	in := n.input()
 	n.hosts[0].Inventory.Routes = nil
@@ -560,7 +560,7 @@ func TestASiteMaySwitchChecksOff(t *testing.T) {
 	require.ErrorContains(t, CheckDisabled([]ID{MTUValid, Connected}), "can't be switched off")
 }
 
-func TestAHostWithoutAClusterIsJudgedByItsHardwareAlone(t *testing.T) {
+func TestHost_unboundOneNeedsHardwareOnly(t *testing.T) {
 	n := newThreeNodes()
 	in := HostInput{Host: n.hosts[0], InfraEnv: &models.InfraEnv{}, Requirements: DefaultRequirements(""), Now: noon,
 		Connected: true}
@@ -575,7 +575,7 @@ func TestAHostWithoutAClusterIsJudgedByItsHardwareAlone(t *testing.T) {
 	require.Equal(t, Discovering, Host(in).Verdict())
 }
 
-func TestEveryCheckOfAHostCopesWithAHostThatReportedNothing(t *testing.T) {
+func TestHost_withoutReports(t *testing.T) {
 	n := newThreeNodes()
 	for _, c := range []*models.Cluster{nil, {}, n.cluster} {
 		report := Host(HostInput{Host: inventory.NewHost(&models.Host{ID: ptr(hostID(9))}, nil), Cluster: c,
@@ -588,7 +588,7 @@ func TestEveryCheckOfAHostCopesWithAHostThatReportedNothing(t *testing.T) {
 	}
 }
 
-func TestIgnoredChecksDoNotHoldAHostBackButStayInItsReport(t *testing.T) {
+func TestHost_ignoredValidationsStayInTheReport(t *testing.T) {
 	n := newThreeNodes()
 	n.hosts[0].Inventory.CPU.Count = 3
 	n.cluster.IgnoredHostValidations = `["has-cpu-cores-for-role"]`
@@ -607,7 +607,7 @@ func TestIgnoredChecksDoNotHoldAHostBackButStayInItsReport(t *testing.T) {
 	require.Equal(t, Insufficient, Host(n.input()).Verdict())
 }
 
-func TestAReportRendersTheSameEachTimeInTheFormOfTheAPI(t *testing.T) {
+func TestReport_JSONIsStable(t *testing.T) {
 	n := newThreeNodes()
 	n.hosts[0].Images = map[string]*models.ContainerImageAvailability{
 		"b": {Result: models.ContainerImageAvailabilityResultFailure},

@@ -1,10 +1,10 @@
 package validation
 
-// ID names one check. The ids are the ones of the API; a few are used for hosts and for clusters.
-// The ids of operators are made of the operator's name: see [OperatorID].
+// ID is the id of a validation in the API. Some ids are used for hosts and for clusters. The ids of
+// operators consist of the operator's name: see [OperatorID].
 type ID string
 
-// Checks of a host.
+// Validations of a host.
 const (
 	Connected                                  ID = "connected"
 	MediaConnected                             ID = "media-connected"
@@ -47,7 +47,7 @@ const (
 	MTUValid                                   ID = "mtu-valid"
 )
 
-// Checks of a cluster. MachineCIDRDefined is used for clusters too.
+// Validations of a cluster. MachineCIDRDefined is used for clusters too.
 const (
 	ClusterCIDRDefined                   ID = "cluster-cidr-defined"
 	ServiceCIDRDefined                   ID = "service-cidr-defined"
@@ -69,5 +69,5 @@ const (
 	PlatformRequirementsSatisfied        ID = "platform-requirements-satisfied"
 )
 
-// All stands for every check in a list of checks to be ignored.
+// All stands for every validation in a list of ignored validations.
 const All ID = "all"

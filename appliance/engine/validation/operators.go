@@ -12,26 +12,26 @@ import (
 	"landfall/appliance/engine/operator"
 )
 
-// operatorCheck is an optional operator as the API has checks for it.
+// operatorCheck is an optional operator with its validations in the API.
 type operatorCheck struct {
 	*operator.Operator
 	id ID
-	// names are those under which a cluster may have chosen it.
+	// names holds the names by which a cluster may have selected it.
 	names  []string
-	absent string // what is said of clusters that have not
-	// host and cluster are checks beyond what its requirements say; nil when it has none.
+	absent string // the message for clusters without it
+	// host and cluster are validations in addition to the operator's requirements; nil for none.
 	host    func(operator.Requirements, *inventory.Host, *models.Cluster) (Status, string)
 	cluster func(operator.Requirements, ClusterInput) (Status, string)
 }
 
-// openShiftAI has a check of its own for accelerators.
+// openShiftAI has a validation of accelerators.
 const openShiftAI = "openshift-ai"
 
-// OperatorID is the id of an operator's check.
+// OperatorID returns the id of an operator's validation.
 func OperatorID(name string) ID { return ID(name + "-requirements-satisfied") }
 
-// operatorTable has every operator in the order in which their checks are shown. Clusters of old
-// may have ODF under its former name ocs, for which the API has checks of their own.
+// operatorTable has every operator in the order of their validations. Old clusters may have ODF
+// under its former name ocs, for which the API has separate validations.
 var operatorTable = sync.OnceValue(func() []operatorCheck {
 	var table []operatorCheck
 	for i := range operator.All() {
@@ -87,12 +87,12 @@ func enabledOperators(c *models.Cluster) []operatorCheck {
 	return list
 }
 
-// notChosen is what is said of an operator that a cluster does not have.
+// notChosen returns the message for an operator that a cluster does not have.
 func notChosen(title string) string { return title + " is not among the cluster's operators." }
 
 const joinsInstalled = "The host joins a cluster that is installed already, which its operators are not asked of."
 
-// onHost is the check of an operator on one host.
+// onHost validates an operator on one host.
 func (o operatorCheck) onHost(r Requirements, h *inventory.Host, c *models.Cluster) (Status, string) {
 	switch {
 	case !o.enabled(c):
@@ -146,7 +146,7 @@ func (o operatorCheck) onCluster(in ClusterInput) (Status, string) {
 	return Success, "The cluster has what " + o.Title + " needs."
 }
 
-// amounts are the CPU and memory that an operator needs of a host.
+// amounts returns the CPU and memory that an operator needs on a host.
 func (o operatorCheck) amounts(r operator.Requirements, h *inventory.Host, c *models.Cluster) operator.Amounts {
 	if !runs(r.On, h, c) {
 		return operator.Amounts{}
@@ -164,7 +164,7 @@ func (o operatorCheck) amounts(r operator.Requirements, h *inventory.Host, c *mo
 	return r.Of(h.Role(), c.OpenshiftVersion, SingleNode(c), disks, devices)
 }
 
-// runs tells whether a host is one of those that an operator runs on.
+// runs reports whether an operator runs on a host.
 func runs(on string, h *inventory.Host, c *models.Cluster) bool {
 	switch on {
 	case operator.OnWorkloads:
@@ -177,8 +177,8 @@ func runs(on string, h *inventory.Host, c *models.Cluster) bool {
 	return h.Role() != models.HostRoleArbiter
 }
 
-// runsWorkloads tells whether workloads are put on a host: always on workers, on the control plane
-// when it is schedulable.
+// runsWorkloads reports whether a host runs workloads. Workers always do, the control plane does if
+// it is schedulable.
 func runsWorkloads(h *inventory.Host, c *models.Cluster) bool {
 	switch h.Role() {
 	case models.HostRoleWorker, models.HostRoleAutoAssign:
@@ -190,8 +190,8 @@ func runsWorkloads(h *inventory.Host, c *models.Cluster) bool {
 	}
 }
 
-// MastersSchedulable tells whether workloads have to run on the control plane: there are fewer than
-// two workers.
+// MastersSchedulable reports whether workloads must run on the control plane, because there are
+// fewer than two workers.
 func MastersSchedulable(c *models.Cluster, hosts []*inventory.Host) bool {
 	workers := 0
 	for _, h := range hosts {
@@ -202,8 +202,8 @@ func MastersSchedulable(c *models.Cluster, hosts []*inventory.Host) bool {
 	return SingleNode(c) || workers < 2
 }
 
-// runsStorage tells whether a host keeps volumes of ODF: the control plane and its arbiter where
-// workers are too few to run workloads by themselves, and else the workers.
+// runsStorage reports whether a host keeps volumes of ODF: the control plane and its arbiter if
+// there are too few workers for workloads, or else the workers.
 func runsStorage(h *inventory.Host, c *models.Cluster) bool {
 	if h.Role() == models.HostRoleWorker {
 		return true
@@ -211,7 +211,7 @@ func runsStorage(h *inventory.Host, c *models.Cluster) bool {
 	return SingleNode(c) || yes(c.SchedulableMastersForcedTrue) || h.Role() == models.HostRoleAutoAssign
 }
 
-// spareDisks counts the disks of a host that storage can be put on: HDD or SSD, not the
+// spareDisks counts the disks of a host that are available for storage: HDD or SSD, not the
 // installation disk.
 func spareDisks(h *inventory.Host, minGB int64) int {
 	if h.Inventory == nil {
@@ -247,7 +247,7 @@ func countDevices(h *inventory.Host, r operator.Requirements) int {
 	return n
 }
 
-// Storage tells how ODF would keep volumes in a cluster: on the control plane (compact) or on
+// Storage reports whether ODF would keep a cluster's volumes on the control plane (compact) or on
 // workers, and on how many disks.
 func Storage(c *models.Cluster, hosts []*inventory.Host, r Requirements) (compact bool, disks int) {
 	odf, _ := operator.ByName("odf")
@@ -261,8 +261,8 @@ func Storage(c *models.Cluster, hosts []*inventory.Host, r Requirements) (compac
 	return compact, disks
 }
 
-// volumesGB is how large a disk of storage must be for what the multicluster engine keeps: 10, 10
-// and 50 GB, which on a single node come to lie on one disk.
+// volumesGB is the minimum size of a storage disk for the volumes of the multicluster engine: 10,
+// 10 and 50 GB, which are on one disk on a single node.
 func volumesGB(c *models.Cluster) int64 {
 	switch {
 	case !slices.ContainsFunc(c.MonitoredOperators, func(m *models.MonitoredOperator) bool {
@@ -348,7 +348,7 @@ func cnvHost(_ operator.Requirements, h *inventory.Host, c *models.Cluster) (Sta
 	return Success, ""
 }
 
-// hostPathGB is what the directory of virtual machines takes on a single node, 50 GiB.
+// hostPathGB is the size of the directory of virtual machines on a single node, 50 GiB.
 const hostPathGB = 54
 
 func hasGPU(h *inventory.Host, vendors []string) bool {
@@ -391,7 +391,7 @@ func gpuCluster(r operator.Requirements, in ClusterInput) (Status, string) {
 	return Success, ""
 }
 
-// vendorNames names the makers of GPUs by their PCI ids.
+// vendorNames maps PCI ids to the makers of GPUs.
 func vendorNames(ids []string) string {
 	var names []string
 	for _, id := range ids {
@@ -418,7 +418,7 @@ func aiCluster(r operator.Requirements, in ClusterInput) (Status, string) {
 	return Success, ""
 }
 
-// aiGPUs says whether OpenShift AI can use accelerators. It works without.
+// aiGPUs reports whether OpenShift AI can use accelerators. It works without them.
 func aiGPUs(in ClusterInput) (Status, string) {
 	has := func(names ...string) bool {
 		return slices.ContainsFunc(in.Cluster.MonitoredOperators,

@@ -14,9 +14,9 @@ import (
 	"landfall/appliance/engine/inventory"
 )
 
-// Overrides are a site's own minimums of hosts, over the default ones. Their form is the one of the
-// Assisted Installer's HW_VALIDATOR_REQUIREMENTS: a JSON list of entries with a version, whose
-// roles (master, arbiter, worker, sno, edge-worker) name what differs.
+// Overrides holds a site's minimum requirements of hosts, which replace the defaults. The form is
+// that of the Assisted Installer's HW_VALIDATOR_REQUIREMENTS: a JSON list of entries with a
+// version, whose roles (master, arbiter, worker, sno, edge-worker) name the changed values.
 type Overrides struct {
 	entries []override
 }
@@ -33,7 +33,7 @@ type override struct {
 	EdgeWorker *changes `json:"edge-worker"`
 }
 
-// changes are the fields of a role that an entry names.
+// changes holds the fields of a role that an entry names.
 type changes struct {
 	CPUCores     *int64   `json:"cpu_cores"`
 	RAMMiB       *int64   `json:"ram_mib"`
@@ -43,8 +43,8 @@ type changes struct {
 	PacketLossPC *float64 `json:"packet_loss_percentage"`
 }
 
-// ParseOverrides reads a site's own minimums. An error names the entry and what is wrong with it,
-// in one sentence.
+// ParseOverrides parses a site's minimum requirements. An error names the entry and its fault in
+// one sentence.
 func ParseOverrides(text []byte) (*Overrides, error) {
 	decoder := json.NewDecoder(bytes.NewReader(text))
 	decoder.DisallowUnknownFields()
@@ -95,9 +95,9 @@ func (e override) check() error {
 	return nil
 }
 
-// For are the minimums of an OpenShift version with what the overrides say of it: first those for
-// all versions, then those from a version on in the order in which they are written, then those for
-// just this version. A nil *Overrides says nothing.
+// For returns the minimum requirements of an OpenShift version with the overrides: first those for
+// all versions, then those from a version on in the order of the list, then those for exactly this
+// version. A nil *Overrides changes nothing.
 func (o *Overrides) For(version string) Requirements {
 	r := DefaultRequirements(version)
 	if o == nil {
@@ -151,7 +151,7 @@ func (c *changes) apply(to *models.ClusterHostRequirementsDetails) {
 	}
 }
 
-// majorMinor reads the first two numbers of a version.
+// majorMinor returns the first two numbers of a version.
 func majorMinor(version string) (major, minor int, ok bool) {
 	first, rest, found := strings.Cut(version, ".")
 	if !found {

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestASiteHasMinimumsOfItsOwn(t *testing.T) {
+func TestParseOverrides(t *testing.T) {
 	o, err := ParseOverrides([]byte(`[
 		{"version": "4.20.8", "worker": {"disk_size_gb": 60}},
 		{"version": "4.20", "match_type": "min_version", "worker": {"cpu_cores": 3, "disk_size_gb": 70}},
@@ -28,7 +28,7 @@ func TestASiteHasMinimumsOfItsOwn(t *testing.T) {
 	require.Equal(t, DefaultRequirements("4.22.0"), (*Overrides)(nil).For("4.22.0"))
 }
 
-func TestMinimumsThatMakeNoSense(t *testing.T) {
+func TestParseOverrides_invalid(t *testing.T) {
 	for name, tt := range map[string]struct{ text, says string }{
 		"no JSON":          {`{`, "no JSON list"},
 		"no list":          {`{"version": "default"}`, "no JSON list"},
@@ -50,8 +50,8 @@ func TestMinimumsThatMakeNoSense(t *testing.T) {
 	}
 }
 
-// TestTheDefaultsAreUpstreams reads the list that a real service is configured with.
-func TestTheDefaultsAreUpstreams(t *testing.T) {
+// TestDefaultRequirements_matchUpstream reads the list that a real service is configured with.
+func TestDefaultRequirements_matchUpstream(t *testing.T) {
 	dir := os.Getenv("LANDFALL_REALDATA")
 	if dir == "" {
 		t.Skip("LANDFALL_REALDATA names no folder of real data")

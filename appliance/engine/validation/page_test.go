@@ -167,10 +167,10 @@ What stands in the way of an installation is said in the comment of the package;
 
 var statuses = []Status{Failure, Pending, Error, Success, Disabled}
 
-// TestWhatEachCheckSays holds docs/validations.md against what the checks say: all of them, of
-// every input of the tests. A check that fails says what was found and what to do; no sentence
-// speaks of what only a programmer knows.
-func TestWhatEachCheckSays(t *testing.T) {
+// TestValidationsPage_isUpToDate holds docs/validations.md against what the checks say: all of
+// them, of every input of the tests. A check that fails says what was found and what to do; no
+// sentence speaks of what only a programmer knows.
+func TestValidationsPage_isUpToDate(t *testing.T) {
 	hosts, clusters := sayingsOfHosts(), sayingsOfClusters()
 	for kind, said := range map[string]sayings{"host": hosts, "cluster": clusters} {
 		ids := strings.Fields(map[string]string{"host": everyHostID, "cluster": everyClusterID}[kind])

@@ -15,9 +15,9 @@ import (
 	"landfall/appliance/engine/network"
 )
 
-// TestHostsOfARealServiceAreJudgedAlike reads hosts as a real Assisted Service answered them and
+// TestHost_matchesResultsOfARealService reads hosts as a real Assisted Service answered them and
 // compares what it said of each check with what is said here.
-func TestHostsOfARealServiceAreJudgedAlike(t *testing.T) {
+func TestHost_matchesResultsOfARealService(t *testing.T) {
 	dir := os.Getenv("LANDFALL_REALDATA")
 	if dir == "" {
 		t.Skip("LANDFALL_REALDATA names no folder of real data")
@@ -59,9 +59,9 @@ func readJSON(t *testing.T, path string, into any) {
 	require.NoError(t, json.Unmarshal(b, into))
 }
 
-// TestEveryCheckOfThePublishedListIsMade holds the lists of checks against the enumerations of
+// TestReports_haveEveryPublishedValidation holds the lists of checks against the enumerations of
 // upstream's API, both ways.
-func TestEveryCheckOfThePublishedListIsMade(t *testing.T) {
+func TestReports_haveEveryPublishedValidation(t *testing.T) {
 	dir := os.Getenv("LANDFALL_REALDATA")
 	if dir == "" {
 		t.Skip("LANDFALL_REALDATA names no folder of real data")

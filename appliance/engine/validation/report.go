@@ -1,11 +1,11 @@
-// Package validation judges whether hosts and clusters can be installed. It knows every check of
-// the API by id, says for each what was found and what to do, and sums them up for the state
+// Package validation validates whether hosts and clusters can be installed. It has every validation
+// of the API by id, reports for each the finding and the remedy, and summarizes them for the state
 // machines.
 //
-// Host and Cluster are pure functions: the time, the connection of the host and everything else
-// that matters are in their arguments, so a verdict can be repeated.
+// Host and Cluster are pure functions: the time, the connection of the host and all other input are
+// in their arguments, so a result can be reproduced.
 //
-// # What feeds which decision
+// # How validations determine the state
 //
 // A host of a cluster ([Report.Verdict]), the first that applies:
 //
@@ -17,13 +17,12 @@
 //   - insufficient: any other check of the list hostSufficient fails, which is all of them but the advisory ones.
 //   - ready: none of these. The state machine calls it known.
 //
-// Advisory checks of a host never hold it back: ntp-synced, mtu-valid,
+// Advisory validations of a host never hold it back: ntp-synced, mtu-valid,
 // inventory-not-partially-truncated, release-domain-name-resolved-correctly, and
 // container-images-available, which decides while the installation is prepared.
 //
-// A host without a cluster is judged by disconnected and discovering as above, then insufficient
-// when a minimum of CPU, memory or disks is not met or hostname-valid fails, else ready
-// (known-unbound).
+// A host without a cluster is disconnected or discovering as above, insufficient if it lacks CPU,
+// memory or disks or if hostname-valid fails, and otherwise ready (known-unbound).
 //
 // A cluster:
 //
@@ -32,7 +31,7 @@
 //   - insufficient: any other check fails.
 //   - ready: none does.
 //
-// A check counts as failed when its status is anything but success or disabled, and it is not among
+// A validation counts as failed if its status is neither success nor disabled, and it is not among
 // the cluster's ignored validations.
 package validation
 
@@ -43,11 +42,11 @@ import (
 	"landfall/store/fastjson"
 )
 
-// Status is the outcome of a check, as the API names it.
+// Status is the status of a validation, as the API names it.
 type Status string
 
-// The outcomes. Pending is a check that waits for something to be reported or chosen; Error is one
-// that could not be made because what was reported makes no sense.
+// The statuses. Pending is a validation that waits for a report or an input. Error is one that is
+// impossible because the reported data makes no sense.
 const (
 	Success  Status = "success"
 	Failure  Status = "failure"
@@ -56,7 +55,7 @@ const (
 	Disabled Status = "disabled"
 )
 
-// Result is the outcome of one check. Message says what was found, what is needed and what to do,
+// Result is the result of one validation. Message has the finding, the requirement and the remedy,
 // in one or two sentences.
 type Result struct {
 	ID      ID     `json:"id"`
@@ -64,7 +63,7 @@ type Result struct {
 	Message string `json:"message"`
 }
 
-// Categories of checks, as the API and its user interfaces group them.
+// Categories of validations, as the API and its user interfaces group them.
 const (
 	Hardware      = "hardware"
 	Network       = "network"
@@ -73,10 +72,10 @@ const (
 	HostsData     = "hosts-data"
 )
 
-// Verdict is what all checks together say.
+// Verdict summarizes all validations.
 type Verdict string
 
-// The verdicts, in the order in which a host comes through them.
+// The verdicts, in the order in which a host reaches them.
 const (
 	Disconnected    Verdict = "disconnected"
 	Discovering     Verdict = "discovering"
@@ -85,14 +84,14 @@ const (
 	Ready           Verdict = "ready"
 )
 
-// stage is a group of checks that must all pass for a host or cluster to come further than a
+// stage is a group of validations that must all succeed before a host or cluster gets beyond a
 // verdict.
 type stage struct {
 	verdict Verdict
 	ids     []ID
 }
 
-// Report holds the results of all checks of one host or cluster.
+// Report holds the results of all validations of one host or cluster.
 type Report struct {
 	results    []Result
 	categories []string // of the result at the same index
@@ -105,8 +104,8 @@ func (r *Report) add(category string, id ID, status Status, message string) {
 	r.categories = append(r.categories, category)
 }
 
-// JSON renders the report as validations_info: results by category, each group in the order in
-// which the checks are made. Equal reports give the same text.
+// JSON returns the report as validations_info: results by category, each group in the order of the
+// validations. Equal reports give the same text.
 func (r *Report) JSON() []byte {
 	grouped := make([]Result, 0, len(r.results))
 	in := func(category string) []Result {
@@ -118,7 +117,7 @@ func (r *Report) JSON() []byte {
 		}
 		return grouped[start:]
 	}
-	text, err := fastjson.Marshal(struct { // which is rendered faster than a map
+	text, err := fastjson.Marshal(struct { // encodes faster than a map
 		Configuration []Result `json:"configuration,omitempty"`
 		Hardware      []Result `json:"hardware,omitempty"`
 		HostsData     []Result `json:"hosts-data,omitempty"`
@@ -131,10 +130,10 @@ func (r *Report) JSON() []byte {
 	return text
 }
 
-// Results lists all results in the order in which the checks are made.
+// Results returns all results in the order of the validations.
 func (r *Report) Results() []Result { return slices.Clone(r.results) }
 
-// Result is the outcome of one check. It is false when the report has no such check.
+// Result returns the result of one validation, or false if the report lacks it.
 func (r *Report) Result(id ID) (Result, bool) {
 	for i := range r.results {
 		if r.results[i].ID == id {
@@ -144,14 +143,14 @@ func (r *Report) Result(id ID) (Result, bool) {
 	return Result{}, false
 }
 
-// Status is the outcome of one check, "" when the report has no such check.
+// Status returns the status of one validation, or "" if the report lacks it.
 func (r *Report) Status(id ID) Status {
 	result, _ := r.Result(id)
 	return result.Status
 }
 
-// Failing lists those of the checks that do not pass, all of them when no id is given. Checks that
-// are ignored pass.
+// Failing returns the given validations that do not succeed, or all such validations if no id is
+// given. Ignored validations succeed.
 func (r *Report) Failing(ids ...ID) []Result {
 	var failing []Result
 	for _, result := range r.results {
@@ -162,21 +161,21 @@ func (r *Report) Failing(ids ...ID) []Result {
 	return failing
 }
 
-// Passes tells whether all of the checks pass.
+// Passes reports whether all of the validations succeed.
 func (r *Report) Passes(ids ...ID) bool { return len(r.Failing(ids...)) == 0 }
 
 func (r *Report) passes(result Result) bool {
 	return result.Status == Success || result.Status == Disabled || slices.Contains(r.ignored, result.ID)
 }
 
-// Verdict sums up the report; see the package comment.
+// Verdict summarizes the report; see the package comment.
 func (r *Report) Verdict() Verdict {
 	verdict, _ := r.decide()
 	return verdict
 }
 
-// Blocking lists the checks that led to the verdict: those that must pass next. It is empty when
-// the verdict is Ready.
+// Blocking returns the validations that led to the verdict: those that must succeed next. It is
+// empty if the verdict is Ready.
 func (r *Report) Blocking() []Result {
 	_, blocking := r.decide()
 	return blocking
@@ -193,18 +192,17 @@ func (r *Report) decide() (Verdict, []Result) {
 	return Ready, nil
 }
 
-// Ready tells whether nothing stands in the way of an installation.
+// Ready reports whether an installation is possible.
 func (r *Report) Ready() bool { return r.Verdict() == Ready }
 
-// Insufficient tells whether something must be put right at a host, in its network or in the
-// cluster's settings.
+// Insufficient reports whether the host, its network or the cluster's settings need a correction.
 func (r *Report) Insufficient() bool { return r.Verdict() == Insufficient }
 
-// HasPendingInput tells whether a setting of the cluster is missing that a person must give.
+// HasPendingInput reports whether the user must give a setting of the cluster.
 func (r *Report) HasPendingInput() bool { return r.Verdict() == PendingForInput }
 
-// ignoredIDs reads a cluster's list of ignored validations, a JSON list of ids. Checks that an
-// installation cannot do without are never ignored. A list that cannot be read ignores nothing.
+// ignoredIDs parses a cluster's list of ignored validations, a JSON list of ids. Validations that
+// every installation needs are never ignored. An invalid list ignores nothing.
 func ignoredIDs(list string, results []Result, never []ID) []ID {
 	if list == "" {
 		return nil
@@ -222,12 +220,12 @@ func ignoredIDs(list string, results []Result, never []ID) []ID {
 	return slices.DeleteFunc(ids, func(id ID) bool { return slices.Contains(never, id) })
 }
 
-// NeverIgnoredForHosts lists the checks of hosts that cannot be ignored.
+// NeverIgnoredForHosts returns the validations of hosts that can't be ignored.
 func NeverIgnoredForHosts() []ID {
 	return []ID{Connected, HasInventory, InventoryNotFullyTruncated, MachineCIDRDefined, HostnameUnique, HostnameValid}
 }
 
-// NeverIgnoredForClusters lists the checks of clusters that cannot be ignored.
+// NeverIgnoredForClusters returns the validations of clusters that can't be ignored.
 func NeverIgnoredForClusters() []ID {
 	return []ID{APIVIPsDefined, IngressVIPsDefined, AllHostsAreReadyToInstall, SufficientMastersCount, PullSecretSet}
 }

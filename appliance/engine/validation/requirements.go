@@ -5,21 +5,22 @@ import (
 
 	"github.com/openshift/assisted-service/models"
 
+	"landfall/appliance/architecture"
 	"landfall/appliance/engine/inventory"
 	"landfall/appliance/engine/operator"
 )
 
-// Requirements are the minimums of hosts by role: CPU cores, memory in MiB, disk in GB (10^9
-// bytes), the 99th percentile of disk syncs in ms, the round trip to hosts of the same role in ms
-// and the lost packets in percent. A nil limit of the network is not checked.
+// Requirements holds the minimum requirements of hosts by role: CPU cores, memory in MiB, disk in
+// GB (10^9 bytes), the 99th percentile of disk syncs in ms, the round trip to hosts of the same
+// role in ms and the lost packets in percent. A nil limit of the network is not checked.
 type Requirements struct {
 	Master, Arbiter, Worker, SNO, EdgeWorker models.ClusterHostRequirementsDetails
-	// Operators are a site's own requirements of operators; nil are the catalogue's.
+	// Operators holds a site's requirements of operators; nil stands for the defaults.
 	Operators *operator.Overrides
 }
 
-// DefaultRequirements are the minimums of an OpenShift version ("4.17.3"). They are those that Red
-// Hat documents for bare metal; from 4.22 a single node needs 4 cores instead of 8.
+// DefaultRequirements returns the minimum requirements of an OpenShift version ("4.17.3"). They are
+// those that Red Hat documents for bare metal; from 4.22 a single node needs 4 cores instead of 8.
 func DefaultRequirements(version string) Requirements {
 	limit := func(v float64) *float64 { return &v }
 	r := Requirements{
@@ -43,16 +44,16 @@ func DefaultRequirements(version string) Requirements {
 	return r
 }
 
-// ForHost are the minimums of a host in its role, with what the cluster's operators need on top. A
-// host whose role is not decided is judged as a worker; a host without a cluster by the least that
-// any role needs.
+// ForHost returns the minimum requirements of a host in its role, including those of the cluster's
+// operators. A host with an undecided role is validated as a worker. A host without a cluster needs
+// the minimum of the least demanding role.
 func (r Requirements) ForHost(h *inventory.Host, c *models.Cluster) models.ClusterHostRequirementsDetails {
 	if c == nil {
 		return r.least()
 	}
 	total := r.ForRole(h, c, h.Role())
 	if h.Day2() || AddingHosts(c) {
-		return total // the operators are there already
+		return total // the operators are installed already
 	}
 	for _, op := range enabledOperators(c) {
 		extra := op.amounts(r.Operators.For(op.Operator), h, c)
@@ -62,7 +63,7 @@ func (r Requirements) ForHost(h *inventory.Host, c *models.Cluster) models.Clust
 	return total
 }
 
-// ForRole are OpenShift's own minimums of a role.
+// ForRole returns OpenShift's own minimum requirements of a role.
 func (r Requirements) ForRole(h *inventory.Host, c *models.Cluster,
 	role models.HostRole) models.ClusterHostRequirementsDetails {
 	switch {
@@ -85,7 +86,7 @@ func (r Requirements) least() models.ClusterHostRequirementsDetails {
 	return least
 }
 
-// minimum is the least CPU and memory that some role of the cluster accepts.
+// minimum returns the least CPU and memory that any role of the cluster accepts.
 func (r Requirements) minimum(c *models.Cluster) (cores, mib int64) {
 	master := r.Master
 	if SingleNode(c) {
@@ -94,7 +95,7 @@ func (r Requirements) minimum(c *models.Cluster) (cores, mib int64) {
 	return min(master.CPUCores, r.Worker.CPUCores), min(master.RAMMib, r.Worker.RAMMib)
 }
 
-// Preflight renders the minimums as GET …/preflight-requirements shows them.
+// Preflight returns the requirements as GET …/preflight-requirements shows them.
 func (r Requirements) Preflight(c *models.Cluster) *models.PreflightHardwareRequirements {
 	master := r.Master
 	if SingleNode(c) {
@@ -114,8 +115,8 @@ func (r Requirements) Preflight(c *models.Cluster) *models.PreflightHardwareRequ
 	}
 }
 
-// preflightOperators are what the operators need, chosen or not; a cluster that is installed gets
-// none any more.
+// preflightOperators returns the requirements of all operators, selected or not. An installed
+// cluster gets no more operators.
 func (r Requirements) preflightOperators(c *models.Cluster) []*models.OperatorHardwareRequirements {
 	list := []*models.OperatorHardwareRequirements{}
 	if AddingHosts(c) {
@@ -128,7 +129,7 @@ func (r Requirements) preflightOperators(c *models.Cluster) []*models.OperatorHa
 	return list
 }
 
-// DiskRules are the limits that the disks of a host are judged by.
+// DiskRules returns the requirements for the disks of a host.
 func (r Requirements) DiskRules(h *inventory.Host, c *models.Cluster, infraEnv *models.InfraEnv) inventory.DiskRules {
 	rules := inventory.DiskRules{MinGB: r.ForHost(h, c).DiskSizeGb}
 	if c != nil {
@@ -140,19 +141,19 @@ func (r Requirements) DiskRules(h *inventory.Host, c *models.Cluster, infraEnv *
 	return rules
 }
 
-// edgeWorker tells whether a host is a data processing unit, which has a small disk.
+// edgeWorker reports whether a host is a data processing unit, which has a small disk.
 func edgeWorker(h *inventory.Host) bool {
 	inv := h.Inventory
-	if inv == nil || inv.CPU == nil || inv.SystemVendor == nil || inv.CPU.Architecture != "aarch64" {
+	if inv == nil || inv.CPU == nil || inv.SystemVendor == nil || inv.CPU.Architecture != architecture.ARM.RPM() {
 		return false
 	}
 	return strings.EqualFold(strings.ReplaceAll(inv.SystemVendor.ProductName, " ", ""), "BlueFieldSoC")
 }
 
-// SingleNode tells whether a cluster is one node.
+// SingleNode reports whether a cluster has one node.
 func SingleNode(c *models.Cluster) bool { return c != nil && c.ControlPlaneCount == 1 }
 
-// AddingHosts tells whether a cluster is installed already and only gets more hosts.
+// AddingHosts reports whether a cluster is installed already and only gets more hosts.
 func AddingHosts(c *models.Cluster) bool {
 	return c != nil && (text(c.Kind) == models.ClusterKindAddHostsCluster ||
 		text(c.Status) == models.ClusterStatusAddingHosts)
@@ -167,8 +168,8 @@ func text(s *string) string {
 	return *s
 }
 
-// ExternalLoadBalancer tells whether the cluster's addresses are those of a load balancer that the
-// user runs.
+// ExternalLoadBalancer reports whether the cluster's addresses are those of a load balancer that
+// the user runs.
 func ExternalLoadBalancer(c *models.Cluster) bool {
 	return c.LoadBalancer != nil && c.LoadBalancer.Type == models.LoadBalancerTypeUserManaged
 }
@@ -181,7 +182,7 @@ func encrypted(c *models.Cluster) bool {
 	return on != "" && on != models.DiskEncryptionEnableOnNone
 }
 
-// Encrypts tells whether the disks of the hosts of a role are encrypted.
+// Encrypts reports whether the disks of the hosts of a role are encrypted.
 func Encrypts(c *models.Cluster, role models.HostRole) bool {
 	return encrypted(c) && encryptedFor(c.DiskEncryption, role)
 }
@@ -190,7 +191,7 @@ func tpmEncryption(c *models.Cluster) bool {
 	return encrypted(c) && text(c.DiskEncryption.Mode) == models.DiskEncryptionModeTpmv2
 }
 
-// TangEncryption tells whether the disks of a host of the cluster are unlocked by Tang servers.
+// TangEncryption reports whether Tang servers unlock the disks of a host of the cluster.
 func TangEncryption(c *models.Cluster, role models.HostRole) bool {
 	return encrypted(c) && text(c.DiskEncryption.Mode) == models.DiskEncryptionModeTang &&
 		encryptedFor(c.DiskEncryption, role)

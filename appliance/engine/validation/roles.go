@@ -10,12 +10,12 @@ import (
 	"landfall/appliance/engine/inventory"
 )
 
-// SuggestRoles decides the roles of hosts. A role that a person chose stays. Of the others, the
-// control plane gets hosts until it has as many as the cluster wants, then a cluster of two control
-// plane hosts gets an arbiter, and the rest are workers. Only a host with the CPU and memory of the
-// role is taken; hosts without an accelerator come first, then those with the least CPU, memory and
-// disk, so that the strong ones are left for workloads; then the id decides. A host without
-// inventory stays auto-assign, and one that joins an installed cluster is a worker.
+// SuggestRoles suggests the roles of hosts. A selected role stays. Of the other hosts, the control
+// plane gets as many as the cluster needs, then a cluster of two control-plane hosts gets an
+// arbiter, and the rest are workers. A host must have the CPU and memory of its role. Hosts without
+// an accelerator come first, then those with the least CPU, memory and disk, so that strong hosts
+// are left for workloads; then the id decides. A host without inventory stays auto-assign, and one
+// that joins an installed cluster is a worker.
 func SuggestRoles(c *models.Cluster, hosts []*inventory.Host,
 	requirements Requirements) map[strfmt.UUID]models.HostRole {
 	roles := make(map[strfmt.UUID]models.HostRole, len(hosts))
@@ -71,8 +71,8 @@ func weight(inv *models.Inventory) float64 {
 	return float64(inv.CPU.Count) + 0.1*float64(inv.Memory.UsableBytes>>30) + 0.004*float64(disks)
 }
 
-// fits tells whether a host has the CPU and memory of a role, with what the cluster's operators
-// need there.
+// fits reports whether a host has the CPU and memory of a role, including the requirements of the
+// cluster's operators.
 func fits(h *inventory.Host, c *models.Cluster, requirements Requirements, role models.HostRole) bool {
 	record := *h.Record
 	record.Role = role
