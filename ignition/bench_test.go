@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// BenchmarkNetworks turns the network YAML of 500 hosts into what their images carry: as keyfiles,
-// which is how every release takes it, and as policies.
+// BenchmarkNetworks translates the network YAML of 500 hosts into the files of their images:
+// keyfiles, which all releases support, and policies.
 func BenchmarkNetworks(b *testing.B) {
 	const hosts = 500
 	for name, version := range map[string]string{"keyfiles": "4.17", "policies": "4.18"} {
@@ -31,7 +31,7 @@ func BenchmarkNetworks(b *testing.B) {
 	}
 }
 
-// manyHosts are hosts as sites of bare metal have them, each with a VLAN on a bond of two cards,
+// manyHosts returns hosts of a typical bare metal site, each with a VLAN on a bond of two NICs,
 // addresses of both families, routes and name servers.
 func manyHosts(n int) []HostNetwork {
 	var hosts []HostNetwork

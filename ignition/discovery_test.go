@@ -73,8 +73,8 @@ routes:
 	}
 }
 
-// The golden files show a config as the machine sees it: each unit and file with its contents
-// decoded.
+// The golden files show a config as a machine sees it: each unit and file with its decoded
+// contents.
 func TestDiscovery_goldenFile(t *testing.T) {
 	for name, c := range map[string]DiscoveryConfig{"minimal": minimal(), "full": full()} {
 		t.Run(name, func(t *testing.T) {
@@ -255,7 +255,7 @@ func golden(t *testing.T, name, got string) {
 	require.Equal(t, string(want), got, "run the test with -update if the change is meant")
 }
 
-// describe prints a config for people: what goldens and their differences are read as.
+// describe returns a readable form of a config, for golden files.
 func describe(t *testing.T, raw []byte) string {
 	t.Helper()
 	c, err := parseLifted(raw)

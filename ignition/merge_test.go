@@ -116,7 +116,7 @@ func FuzzReadDiscovery(f *testing.F) {
 	})
 }
 
-// Whatever a word holds, systemd reads back what was written.
+// systemd must read back any word unchanged.
 func FuzzUnitWords(f *testing.F) {
 	f.Add("plain", `with "quotes" and \`)
 	f.Add("%h $HOME", "tab\tnew\nline;")

@@ -123,7 +123,7 @@ func TestPreviewNetwork(t *testing.T) {
 	require.Contains(t, string(preview.Hosts[1].Files[0].Data), `{{ capture.iface0.interfaces.0.name }}`)
 }
 
-// machine is a root file system with network cards, and a nmstatectl that notes how it was called.
+// machine is a root file system with NICs, and a nmstatectl that records its calls.
 type machine struct{ root, bin string }
 
 func newMachine(t *testing.T, macs ...string) *machine {
@@ -157,7 +157,7 @@ func (m *machine) run(t *testing.T, script string, args ...string) string {
 	return string(out)
 }
 
-// switchedHost has what keyfiles don't say.
+// switchedHost has fields that keyfiles do not support.
 func switchedHost(mac string) HostNetwork {
 	return HostNetwork{
 		YAML:       "interfaces:\n- name: eth0\n- name: br0\n  type: ovs-bridge\n  bridge: {port: [{name: eth0}]}\n",
@@ -286,7 +286,7 @@ func discovered(t *testing.T, c DiscoveryConfig) *Discovered {
 	return d
 }
 
-// list names the files of one of the machine's directories.
+// list returns the names of the files in a directory of the machine.
 func (m *machine) list(t *testing.T, dir string) []string {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(m.root, dir, "*"))
@@ -299,7 +299,7 @@ func (m *machine) list(t *testing.T, dir string) []string {
 
 func TestPullAgent_retriesUntilPulled(t *testing.T) {
 	m := newMachine(t)
-	// The second pull succeeds; what is there needs no third.
+	// The second pull succeeds; a third one is not needed.
 	podman := `#!/bin/sh
 echo "podman $*"
 if [ "$1" = image ]; then test -f ` + m.root + `/pulled; exit; fi

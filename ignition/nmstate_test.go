@@ -17,7 +17,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// richHost has something of all that keyfiles can say.
+// richHost uses all features that keyfiles support.
 func richHost() HostNetwork {
 	return HostNetwork{
 		YAML: `interfaces:
@@ -66,8 +66,8 @@ dns-resolver:
 	}
 }
 
-// taggedHost is what most sites of bare metal have: a VLAN on a bond of cards that are not
-// described by themselves.
+// taggedHost is the most common configuration of bare metal sites: a VLAN on a bond of NICs without
+// descriptions of their own.
 func taggedHost() HostNetwork {
 	return HostNetwork{
 		YAML: `interfaces:
@@ -92,8 +92,8 @@ dns-resolver: {config: {server: [192.0.2.53]}}
 	}
 }
 
-// trunkHost has a bridge that keeps VLANs apart, on a bond whose ports it says more of, with a
-// routing table of its own and rules that lead there.
+// trunkHost has a bridge with VLAN filtering on a bond with options of its ports, a routing table
+// of its own and rules for that table.
 func trunkHost() HostNetwork {
 	return HostNetwork{
 		YAML: `interfaces:
@@ -524,8 +524,8 @@ func TestKeyfiles_unsupportedFieldsAreNamed(t *testing.T) {
 	}
 }
 
-// Nothing that a description says may start a section or a key of its own in a keyfile, and the
-// same description gives the same files.
+// No text in a description may start a section or key in a keyfile, and the same description gives
+// the same files.
 func FuzzKeyfiles(f *testing.F) {
 	f.Add(richHost().YAML)
 	f.Add(bondedHost().YAML)
@@ -575,7 +575,8 @@ func FuzzKeyfiles(f *testing.F) {
 	})
 }
 
-// A description as large as any may be takes no more than moments, whatever it consists of.
+// A description of the maximum size must be processed within a short time, regardless of its
+// content.
 func TestCheckNetwork_largeDescriptionsAreFast(t *testing.T) {
 	many := func(format string) string {
 		var b strings.Builder
@@ -611,7 +612,8 @@ func TestCheckNetwork_largeDescriptionsAreFast(t *testing.T) {
 	require.Less(t, time.Since(began), time.Minute)
 }
 
-// The files that people have: those of bare sites become keyfiles, whatever is beyond is named.
+// Descriptions from practice: those of bare metal sites become keyfiles; for others the unsupported
+// field is named.
 func TestKeyfiles_descriptionsFromPractice(t *testing.T) {
 	dir := os.Getenv("LANDFALL_REALDATA")
 	if dir == "" {
@@ -683,7 +685,8 @@ func TestKeyfiles_descriptionsFromPractice(t *testing.T) {
 	})
 }
 
-// examplesOfNmstate says of each example whether it became keyfiles, or what keeps it from that.
+// examplesOfNmstate contains for each example of nmstate whether it became keyfiles, or the reason
+// why not.
 func examplesOfNmstate(t *testing.T, dir string) string {
 	t.Helper()
 	var b strings.Builder
@@ -716,8 +719,8 @@ func examplesOfNmstate(t *testing.T, dir string) string {
 	return b.String()
 }
 
-// hostNetworks finds the descriptions in a document: mappings with the state as config and the
-// cards as interfaces.
+// hostNetworks returns the descriptions in a document: mappings with the state as config and the
+// NICs as interfaces.
 func hostNetworks(t *testing.T, n *yaml.Node) []HostNetwork {
 	t.Helper()
 	var all []HostNetwork

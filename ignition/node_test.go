@@ -7,8 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// pointer is a role file as openshift-install writes it: nothing but the way to the machine config
-// server.
+// pointer is a role config of openshift-install: it contains only the reference to the machine
+// config server.
 func pointer(version, pool string) []byte {
 	return []byte(`{"ignition":{"config":{"merge":[{"source":"https://192.0.2.5:22623/config/` + pool + `"}]},
 		"security":{"tls":{"certificateAuthorities":[{"source":"data:text/plain;charset=utf-8;base64,YQ=="}]}},"version":"` + version + `"}}`)

@@ -16,20 +16,21 @@ import (
 	"landfall/isogen/skeleton"
 )
 
-// areaSize is what the embed areas of the tests' ISOs have, and larger is what a payload has that
-// moves to the end: small beside real ones, so that thousands of images are made in seconds.
+// areaSize is the size of the embed areas of test ISOs, and larger that of a payload that is moved
+// to the end. Both are smaller than real ones, so that tests can generate thousands of images in
+// seconds.
 const (
 	areaSize = 32 << 10
 	larger   = 60_000
 )
 
-// small has the files of an ISO that are not given be small.
+// small makes all files small that are not given.
 func small(iso skeleton.ISO) skeleton.ISO {
 	iso.RootFSSize, iso.EmbedSize = cmp.Or(iso.RootFSSize, 100_001), cmp.Or(iso.EmbedSize, areaSize)
 	return iso
 }
 
-// write puts a generated live ISO in a file of its own.
+// write writes a generated live ISO to a file.
 func write(t testing.TB, iso skeleton.ISO) string {
 	t.Helper()
 	var b bytes.Buffer
@@ -52,7 +53,7 @@ func open(t testing.TB, path string) *isogen.Base {
 	return base
 }
 
-// realISO unpacks one of the real skeletons.
+// realISO unpacks one of the skeletons of real ISOs.
 func realISO(t testing.TB, name string) string {
 	t.Helper()
 	dir := os.Getenv("LANDFALL_REALDATA")
@@ -111,7 +112,7 @@ func TestOpen_generatedISOsOfAllArchitectures(t *testing.T) {
 	}
 }
 
-// TestArchitecture_byLayout takes the kernel away, so that only the tree can tell.
+// TestArchitecture_byLayout removes the kernel, so that only the tree shows the architecture.
 func TestArchitecture_byLayout(t *testing.T) {
 	for _, arch := range []string{isogen.X86_64, isogen.AArch64, isogen.PPC64LE} {
 		path := write(t, skeleton.ISO{Architecture: arch, Replace: map[string][]byte{"images/pxeboot/vmlinuz": nil}})
@@ -159,7 +160,7 @@ func TestEmbedArea_orderOfDescriptions(t *testing.T) {
 	}
 }
 
-// header is a system area with a coreiso+ header.
+// header returns a system area with a coreiso+ header.
 func header(offset, length uint64) []byte {
 	b := append(make([]byte, 32744), "coreiso+"...)
 	for _, v := range []uint64{offset, length} {
@@ -171,7 +172,7 @@ func header(offset, length uint64) []byte {
 	return b
 }
 
-// TestOpen_badBase has one wrong base for each sentence.
+// TestOpen_badBase has one invalid base for each error.
 func TestOpen_badBase(t *testing.T) {
 	var good bytes.Buffer
 	require.NoError(t, skeleton.Write(&good, skeleton.ISO{RootFSSize: 100_000}))

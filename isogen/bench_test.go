@@ -15,10 +15,10 @@ import (
 	"landfall/isogen/skeleton"
 )
 
-// benchSize is large enough for throughput to count and small enough to stay in the page cache.
+// benchSize is large enough to measure throughput and small enough for the page cache.
 const benchSize = 256 << 20
 
-// BenchmarkOpen is the time from a path to an indexed base, of whatever size.
+// BenchmarkOpen measures the time to index a base.
 func BenchmarkOpen(b *testing.B) {
 	path := write(b, skeleton.ISO{RootFSSize: 64 << 20})
 	for b.Loop() {
@@ -28,7 +28,7 @@ func BenchmarkOpen(b *testing.B) {
 	}
 }
 
-// BenchmarkFull is the time from a config to an image with its tag.
+// BenchmarkFull measures the time to generate an image with its tag.
 func BenchmarkFull(b *testing.B) {
 	base := open(b, write(b, skeleton.ISO{}))
 	config := isogen.Payload{Ignition: fmt.Appendf(nil, "%80000s", "config")}
@@ -38,9 +38,9 @@ func BenchmarkFull(b *testing.B) {
 	}
 }
 
-// BenchmarkDownload sends an image to a client on the loopback interface, in turn with the bare
-// file by http.ServeFile, so that both see the same machine. It reports times to the first byte and
-// the throughput of both and their ratio.
+// BenchmarkDownload sends an image to a client on the loopback interface, alternating with the
+// plain file sent by http.ServeFile. It reports the times to the first byte, the throughput of both
+// and their ratio.
 func BenchmarkDownload(b *testing.B) {
 	base := open(b, write(b, skeleton.ISO{RootFSSize: benchSize}))
 	image, err := base.Full(isogen.Payload{Ignition: []byte("config")})
@@ -94,8 +94,8 @@ func BenchmarkDownload(b *testing.B) {
 	b.ReportMetric(fileFirst.Seconds()*1e3/float64(n), "file-first-byte-ms")
 }
 
-// BenchmarkRangeOf32KiB reads as management controllers read virtual media: one small range after
-// the other.
+// BenchmarkRangeOf32KiB reads like a management controller reads virtual media: one small range
+// after the other.
 func BenchmarkRangeOf32KiB(b *testing.B) {
 	base := open(b, write(b, skeleton.ISO{RootFSSize: 16 << 20}))
 	image, err := base.Full(isogen.Payload{Ignition: []byte("config")})

@@ -23,7 +23,7 @@ import (
 	"landfall/isogen/skeleton"
 )
 
-// plainFiles are a payload's files as package plain takes them.
+// plainFiles returns the files of a payload in the type of package plain.
 func plainFiles(p isogen.Payload) []plain.File {
 	var files []plain.File
 	for _, f := range p.Files {
@@ -39,7 +39,7 @@ func packed(t *testing.T, p isogen.Payload) []byte {
 	return b
 }
 
-// recipe is a random image.
+// recipe describes a random image.
 type recipe struct {
 	iso     skeleton.ISO
 	payload isogen.Payload
@@ -90,7 +90,7 @@ func randomRecipe(t *testing.T, random *rand.Rand) recipe {
 	return r
 }
 
-// TestFull_matchesIndependentBuilder compares byte by byte, the whole and random ranges.
+// TestFull_matchesIndependentBuilder compares the whole image and random ranges byte by byte.
 func TestFull_matchesIndependentBuilder(t *testing.T) {
 	for seed := range uint64(30) {
 		random := rand.New(rand.NewPCG(seed, 4))
@@ -132,8 +132,8 @@ func TestFull_matchesIndependentBuilder(t *testing.T) {
 	}
 }
 
-// TestFull_independentReaders lets go-diskfs, and xorriso where it is installed, read
-// images: all files are the base's, but for the embed area and those that hold kernel arguments.
+// TestFull_independentReaders reads images with go-diskfs, and with xorriso where it is installed:
+// all files are those of the base, except the embed area and files with kernel arguments.
 func TestFull_independentReaders(t *testing.T) {
 	for name, c := range map[string]struct {
 		iso     skeleton.ISO
@@ -170,7 +170,7 @@ func TestFull_independentReaders(t *testing.T) {
 	}
 }
 
-// readers are programs of others that read the files of an ISO.
+// readers are independent programs that read the files of an ISO.
 func readers(t *testing.T) map[string]func(t *testing.T, iso string) map[string][]byte {
 	t.Helper()
 	all := map[string]func(t *testing.T, iso string) map[string][]byte{"go-diskfs": readWithDiskFS}

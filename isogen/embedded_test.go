@@ -20,7 +20,7 @@ import (
 	"landfall/isogen/skeleton"
 )
 
-// archive is a cpio of files with the given names and contents, in pairs.
+// archive returns a cpio of files, given as pairs of names and contents.
 func archive(t testing.TB, members ...string) []byte {
 	t.Helper()
 	var b bytes.Buffer
@@ -153,8 +153,8 @@ func TestEmbedded_decompressionIsLimited(t *testing.T) {
 	}
 }
 
-// TestUnxz_dictionaryIsReduced unpacks a stream whose second block asks for a
-// dictionary of 4 GiB, which the decoder would set aside before it reads a byte.
+// TestUnxz_dictionaryIsReduced decompresses a stream whose second block requests a dictionary of 4
+// GiB, which the decoder would allocate before it reads a byte.
 func TestUnxz_dictionaryIsReduced(t *testing.T) {
 	var b bytes.Buffer
 	w, err := xz.WriterConfig{BlockSize: 1000}.NewWriter(&b)
@@ -247,7 +247,7 @@ func TestEmbedded_damagedArea(t *testing.T) {
 	require.ErrorContains(t, err, "the embed area of the ISO "+skeleton.DefaultVolumeID+" is damaged")
 }
 
-// FuzzUnpack wants an answer for any area, and for what was read the same again when it is packed.
+// FuzzUnpack requires a result for any area, and that a payload survives packing and unpacking.
 func FuzzUnpack(f *testing.F) {
 	one := archive(f, "config.ign", "one", "etc/two", "2")
 	f.Add(one)

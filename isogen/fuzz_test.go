@@ -17,7 +17,7 @@ import (
 	"landfall/isogen/skeleton"
 )
 
-// little is an ISO that is written in no time. The large files are stubs.
+// little is an ISO that can be written fast. The large files are stubs.
 func little(age string, replace map[string][]byte) skeleton.ISO {
 	iso := skeleton.ISO{Age: age, EmbedSize: 2048, RootFSSize: 1000, Replace: map[string][]byte{
 		"images/pxeboot/initrd.img": []byte("initrd"), "images/efiboot.img": []byte("efi"),
@@ -28,12 +28,12 @@ func little(age string, replace map[string][]byte) skeleton.ISO {
 	return iso
 }
 
-// allocationLimit is more than reading anything about an ISO of some kilobytes may take. What is
-// read of a file is bounded by the format or by the file.
+// allocationLimit is the maximum memory for reading an ISO of some kilobytes. The format or the
+// file limits every read.
 const allocationLimit = 64 << 20
 
-// requireSound wants that an ISO is refused, or that whatever is embedded in it is read back, with
-// and without moving, and that it takes little memory to say so.
+// requireSound requires that an ISO is refused, or that a payload can be embedded and read back, in
+// place and relocated, with little memory.
 func requireSound(t *testing.T, content []byte) {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
@@ -110,8 +110,8 @@ func FuzzEmbedAreaDescription(f *testing.F) {
 	})
 }
 
-// FuzzSystemHeaders has the headers of 2020 and 2021, which lie one behind the other, of an ISO
-// that describes its areas in no other way.
+// FuzzSystemHeaders fuzzes the headers of 2020 and 2021, which are adjacent, in an ISO without
+// other descriptions of its areas.
 func FuzzSystemHeaders(f *testing.F) {
 	var published bytes.Buffer
 	require.NoError(f, skeleton.Write(&published, little(skeleton.Age2021, map[string][]byte{"images/ignition.img": nil,
@@ -134,7 +134,7 @@ func FuzzSystemHeaders(f *testing.F) {
 	})
 }
 
-// FuzzDamagedISO overwrites two places of an ISO's descriptors, tables and directories.
+// FuzzDamagedISO overwrites two positions in the descriptors, tables and directories of an ISO.
 func FuzzDamagedISO(f *testing.F) {
 	var published bytes.Buffer
 	require.NoError(f, skeleton.Write(&published, little("", nil)))

@@ -25,8 +25,8 @@ func skeletonBytes(t testing.TB, iso skeleton.ISO) ([]byte, *iso9660.Volume) {
 	return b.Bytes(), v
 }
 
-// TestAreas_overlaps moves the embed area onto something else. Whoever embeds a config there
-// would destroy that.
+// TestAreas_overlaps moves the embed area over other structures, which an embedded config would
+// destroy.
 func TestAreas_overlaps(t *testing.T) {
 	good, v := skeletonBytes(t, skeleton.ISO{})
 	area := v.Find("images/ignition.img")
@@ -73,9 +73,8 @@ func TestAreas_overlappingHeader(t *testing.T) {
 	}
 }
 
-// TestLargeISO_filesBehind4GiB has everything that an image is made of beyond what 32 bits can address:
-// sectors are multiplied by 2048 in 64 bits, or else the wrong bytes are overwritten. The file is
-// sparse.
+// TestLargeISO_filesBehind4GiB places all parts of an image behind the first 4 GiB: sector numbers
+// must be multiplied in 64 bits, or wrong bytes are overwritten. The file is sparse.
 func TestLargeISO_filesBehind4GiB(t *testing.T) {
 	const shift = 6 << 30
 	b, v := skeletonBytes(t, skeleton.ISO{})
@@ -138,8 +137,8 @@ func TestLargeISO_filesBehind4GiB(t *testing.T) {
 	}
 }
 
-// TestLargeISO_sizesAbove4GiB has a root file system in several records, which is how the format holds
-// one of 4 GiB and more.
+// TestLargeISO_sizesAbove4GiB has a root file system in several records, as the format requires for
+// 4 GiB and more.
 func TestLargeISO_sizesAbove4GiB(t *testing.T) {
 	const piece = 4<<30 - 2048
 	b, v := skeletonBytes(t,
@@ -166,7 +165,8 @@ func TestLargeISO_sizesAbove4GiB(t *testing.T) {
 	require.True(t, got.Relocated)
 }
 
-// TestAreas_embedAreaInSeveralRecords cannot move: a reader would have to be told of each.
+// TestAreas_embedAreaInSeveralRecords has an area that cannot be moved, because every record would
+// have to change.
 func TestAreas_embedAreaInSeveralRecords(t *testing.T) {
 	b, v := skeletonBytes(t, skeleton.ISO{Replace: map[string][]byte{"images/ignition.imh": make([]byte, 4096)}})
 	first, second := v.Find("images/ignition.img"), v.Find("images/ignition.imh")
@@ -195,7 +195,7 @@ func TestEmbedded_hugeAreaIsNotRead(t *testing.T) {
 	require.NoError(t, f.Close())
 }
 
-// TestReader_baseShrinksOrDisappears is what whoever serves images asks before each download.
+// TestReader_baseShrinksOrDisappears tests the check that a server makes before each download.
 func TestReader_baseShrinksOrDisappears(t *testing.T) {
 	path := write(t, skeleton.ISO{})
 	base := open(t, path)

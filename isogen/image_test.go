@@ -28,7 +28,8 @@ var payload = isogen.Payload{
 	},
 }
 
-// requireRoundTrip embeds a payload, reads it back, and wants all else to be as in the base.
+// requireRoundTrip embeds a payload, reads it back, and requires that all other bytes are those of
+// the base.
 func requireRoundTrip(t *testing.T, base *isogen.Base) {
 	t.Helper()
 	image, err := base.Full(payload)
@@ -145,8 +146,8 @@ func TestReader_behavesLikeFile(t *testing.T) {
 	require.NoError(t, iotest.TestReader(image.NewReader(), contents(t, image)))
 }
 
-// TestReader_anyRange reads ranges in every way there is, those across the borders of the
-// embed area among them.
+// TestReader_anyRange reads ranges in every possible way, including ranges across the borders of
+// the embed area.
 func TestReader_anyRange(t *testing.T) {
 	image := full(t, open(t, write(t, skeleton.ISO{})), "config")
 	whole := contents(t, image)
@@ -282,8 +283,8 @@ func TestCopyN_baseTruncatedMeanwhile(t *testing.T) {
 	require.NoError(t, r.Close())
 }
 
-// TestCopyN_baseOverwrittenMeanwhile changes the file in the middle, its size as before: the client
-// must not get all of the bytes, or it would take a mixture for an image.
+// TestCopyN_baseOverwrittenMeanwhile changes the middle of the file, but not its size: the client
+// must not receive all bytes, or it would take a mixture for an image.
 func TestCopyN_baseOverwrittenMeanwhile(t *testing.T) {
 	path := write(t, skeleton.ISO{})
 	image := full(t, open(t, path), "config")

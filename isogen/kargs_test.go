@@ -69,8 +69,8 @@ func TestKernelArguments_editDefault(t *testing.T) {
 	}
 }
 
-// TestKernelArguments_reachEveryArea reads them back as coreos-installer does, for every age and
-// architecture.
+// TestKernelArguments_reachEveryArea reads the arguments back by the rules of coreos-installer, for
+// every age and architecture.
 func TestKernelArguments_reachEveryArea(t *testing.T) {
 	for name, c := range map[string]struct {
 		iso   skeleton.ISO
@@ -113,8 +113,8 @@ func TestKernelArguments_reachEveryArea(t *testing.T) {
 	}
 }
 
-// TestKernelArguments_markBehindAreaStays wants the boot loader's configuration to be what it was but for the
-// arguments.
+// TestKernelArguments_markBehindAreaStays requires that only the arguments change in the boot
+// loader's configuration.
 func TestKernelArguments_markBehindAreaStays(t *testing.T) {
 	base := open(t, write(t, skeleton.ISO{}))
 	image, err := base.Full(payload, edits(isogen.Append, "quiet")...)
@@ -181,8 +181,8 @@ func TestKernelArguments_invalid(t *testing.T) {
 		"b#c")...))
 }
 
-// TestKernelArguments_defaultFillsArea leaves no room for the end character, which coreos-installer only
-// asks for when it writes.
+// TestKernelArguments_defaultFillsArea has no space for the end character, which coreos-installer
+// requires only when it writes.
 func TestKernelArguments_defaultFillsArea(t *testing.T) {
 	base := open(t, write(t, skeleton.ISO{Replace: map[string][]byte{
 		"coreos/kargs.json": []byte(
@@ -223,7 +223,7 @@ func TestKernelArguments_baseWithoutAreas(t *testing.T) {
 	}
 }
 
-// TestKernelArgumentAreas_badDescription has a wrong coreos/kargs.json for each sentence.
+// TestKernelArgumentAreas_badDescription has one invalid coreos/kargs.json for each error.
 func TestKernelArgumentAreas_badDescription(t *testing.T) {
 	type area = map[string]any
 	describe := func(size any, standard string, areas ...area) string {
@@ -280,7 +280,7 @@ func TestKernelArgumentAreas_badDescription(t *testing.T) {
 	}
 }
 
-// TestKernelArgumentAreas_badHeader has a wrong header of 2021 for each sentence.
+// TestKernelArgumentAreas_badHeader has one invalid header of 2021 for each error.
 func TestKernelArgumentAreas_badHeader(t *testing.T) {
 	var good bytes.Buffer
 	require.NoError(t, skeleton.Write(&good, skeleton.ISO{Age: skeleton.Age2021, RootFSSize: 1000}))

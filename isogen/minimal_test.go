@@ -21,7 +21,7 @@ import (
 
 const rootfsURL = "http://192.0.2.1/rootfs"
 
-// fileIn returns what is in a file of an ISO.
+// fileIn returns the content of a file of an ISO.
 func fileIn(t testing.TB, iso []byte, path string) []byte {
 	t.Helper()
 	v, err := iso9660.Open(bytes.NewReader(iso), int64(len(iso)))
@@ -65,8 +65,8 @@ func TestMinimal_allArchitectures(t *testing.T) {
 	}
 }
 
-// requireMinimalOf says that a minimal image has every file of the full one with the same contents,
-// in both trees, but for the root file system and what has to differ.
+// requireMinimalOf requires that a minimal image has all files of the full image with the same
+// contents, in both trees, except the root file system and files that must differ.
 func requireMinimalOf(t *testing.T, minimal, full []byte) {
 	t.Helper()
 	fullVolume, err := iso9660.Open(bytes.NewReader(full), int64(len(full)))
@@ -149,8 +149,7 @@ func TestMinimal_anyRange(t *testing.T) {
 	require.NoError(t, r.Close())
 }
 
-// TestMinimal_defaultArguments reads kargs.json as coreos-installer does when arguments
-// are reset.
+// TestMinimal_defaultArguments reads kargs.json as coreos-installer does when arguments are reset.
 func TestMinimal_defaultArguments(t *testing.T) {
 	base := open(t, write(t, skeleton.ISO{Table: isogen.MakeTable}))
 	image, err := base.Minimal(payload, rootfsURL)
@@ -161,8 +160,7 @@ func TestMinimal_defaultArguments(t *testing.T) {
 	require.Equal(t, "ignition.firstboot ignition.platform.id=metal", description.Default)
 }
 
-// TestMinimal_partitions checks the partition tables as firmware does when the image is on a
-// USB disk.
+// TestMinimal_partitions checks the partition tables as firmware does for a USB disk.
 func TestMinimal_partitions(t *testing.T) {
 	base := open(t, write(t, skeleton.ISO{Table: isogen.MakeTable}))
 	image, err := base.Minimal(payload, rootfsURL)
@@ -325,8 +323,8 @@ func TestMinimal_realTables(t *testing.T) {
 	}
 }
 
-// TestMakeTable_realISOs takes the published tables away, and of old ISOs that never had one
-// makes the first.
+// TestMakeTable_realISOs makes tables of ISOs whose published table was removed, and of old ISOs
+// without one.
 func TestMakeTable_realISOs(t *testing.T) {
 	for _, name := range []string{"embed-areas-2021-01", "embed-areas-2021-09", "embed-areas-2022-02",
 		"embed-areas-2023-07.x86_64", "embed-areas-2023-07.s390x"} {
@@ -360,9 +358,8 @@ func requireSameFiles(t *testing.T, minimal, full []byte) {
 	}
 }
 
-// FuzzMakeTable has any bytes taken for what is in the system area of a live ISO, partition tables
-// at its start and headers at its end: a table is made that fits the live ISO, or the reason is
-// told.
+// FuzzMakeTable fuzzes the system area of a live ISO, with partition tables at its start and
+// headers at its end: MakeTable returns a table that fits the live ISO, or an error.
 func FuzzMakeTable(f *testing.F) {
 	const systemArea, headers = 32768, 96
 	iso := skeleton.ISO{RootFSSize: 5000, EmbedSize: 2048,

@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// tableOf is a table for a minimal ISO of four sectors: the first and the last of its own, the
-// second and the third from sectors 2 and 7 of the live ISO.
+// tableOf is a table for a minimal ISO of four sectors: its own first and last sector, and sectors
+// 2 and 7 of the live ISO between them.
 func tableOf(t testing.TB) *table {
 	t.Helper()
 	return &table{
@@ -100,8 +100,8 @@ func TestTable_damagedAndHostile(t *testing.T) {
 	}
 }
 
-// xzBomb is a stream whose chunks claim to unpack to 18 MiB. It begins as another stream of one
-// block does.
+// xzBomb is a stream whose chunks claim an uncompressed size of 18 MiB. It starts like another
+// stream of one block.
 func xzBomb(stream []byte) []byte {
 	bomb := bytes.Clone(stream[:12+12]) // the headers of the stream and of its block
 	for range 9 {
@@ -115,8 +115,8 @@ func xzBomb(stream []byte) []byte {
 	return append(append(bomb, 0, 0, 0, 0), append(index, make([]byte, 12)...)...)
 }
 
-// FuzzTable has any bytes taken for a table: what is accepted describes a minimal ISO without gaps,
-// all of it inside of the live ISO, and says the same when it is written again.
+// FuzzTable parses arbitrary bytes: an accepted table describes a minimal ISO without gaps, within
+// the live ISO, and is the same after it was encoded again.
 func FuzzTable(f *testing.F) {
 	good, err := tableOf(f).encode()
 	require.NoError(f, err)

@@ -48,7 +48,7 @@ func TestInitrd_payloadFollows(t *testing.T) {
 			got := contents(t, image)
 			require.True(t, bytes.HasPrefix(got, initrd))
 			require.Zero(t, got[len(initrd)])
-			// The archive is the one that the embed area of an ISO would hold.
+			// The archive is the one in the embed area of an ISO.
 			full, err := base.Full(p)
 			require.NoError(t, err)
 			require.True(t, bytes.Contains(contents(t, full), got[len(initrd)+1:]))
@@ -96,7 +96,7 @@ var netboot = isogen.NetworkBoot{
 	RootfsURL: "http://192.0.2.1:8090/boot-artifacts/rootfs?arch=x86_64&version=4.18",
 }
 
-// TestIPXEScript has the lines of the Assisted Installer's script.
+// TestIPXEScript expects the lines of the Assisted Installer's script.
 func TestIPXEScript(t *testing.T) {
 	n := netboot
 	n.Arguments = []isogen.KernelArgument{{Operation: isogen.Append, Value: "p1"},

@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestArchive_sizeLimits has the sizes alone: to compress 64 MiB takes long.
+// TestArchive_sizeLimits tests only the sizes: compressing 64 MiB takes long.
 func TestArchive_sizeLimits(t *testing.T) {
 	require.NoError(t, checkSizes(MaxPayload, maxUnpacked))
 	var large *TooLargeError

@@ -20,9 +20,9 @@ import (
 	"landfall/isogen/skeleton"
 )
 
-// readBack is what coreos-installer's documented rules find in an image: `coreos-installer iso
-// ignition show`, `iso network extract` and `iso kargs show`. It reads by the plain names of the
-// primary tree alone, as that does.
+// readBack contains the output of `coreos-installer iso ignition show`, `iso network extract` and
+// `iso kargs show` by their documented rules. It reads only plain names of the primary tree, as
+// they do.
 type readBack struct {
 	files           map[string]string
 	kargs, standard string
@@ -51,7 +51,7 @@ func readBackOf(t *testing.T, iso plain.ISO) (r readBack) {
 	return r
 }
 
-// readKernelArguments takes kargs.json, or else the header; every area must say the same.
+// readKernelArguments reads kargs.json, or else the header. All areas must have the same content.
 func (r *readBack) readKernelArguments(t *testing.T, iso plain.ISO) {
 	t.Helper()
 	parse := func(at, size int, pad, end string) string {
@@ -101,8 +101,8 @@ func (r *readBack) readKernelArguments(t *testing.T, iso plain.ISO) {
 	}
 }
 
-// unpackStrictly reads gzip'ed newc archives with zeros between them as the kernel does: a file
-// whose directory did not come before it is lost, the last copy of a path wins.
+// unpackStrictly reads gzip-compressed newc archives with zeros between them as the kernel does: it
+// drops a file whose directory did not come before it, and the last copy of a path wins.
 func unpackStrictly(t *testing.T, area []byte) map[string]string {
 	t.Helper()
 	files, dirs := map[string]string{}, map[string]bool{".": true}
@@ -140,8 +140,8 @@ func unpackStrictly(t *testing.T, area []byte) map[string]string {
 	return files
 }
 
-// requireReadBack wants coreos-installer to find what was put in, whether it fits the embed area or
-// not.
+// requireReadBack requires that coreos-installer finds the embedded content, whether or not it fits
+// the embed area.
 func requireReadBack(t *testing.T, base *isogen.Base) {
 	t.Helper()
 	published, err := os.ReadFile(base.Path())
@@ -213,8 +213,8 @@ func TestCoreOSInstaller_realISOs(t *testing.T) {
 	}
 }
 
-// TestRealISOs_independentReaders lets programs of others read real images with a payload at
-// their end.
+// TestRealISOs_independentReaders reads real images with a payload at their end by independent
+// programs.
 func TestRealISOs_independentReaders(t *testing.T) {
 	for _, name := range []string{"embed-areas-2021-09", "embed-areas-2023-07.x86_64"} {
 		base := open(t, realISO(t, name))

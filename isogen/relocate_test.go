@@ -13,7 +13,7 @@ import (
 	"landfall/isogen/skeleton"
 )
 
-// incompressible is a payload whose packed size is that of its data and a little more.
+// incompressible returns a payload whose packed size is little more than that of its data.
 func incompressible(t testing.TB, size int) isogen.Payload {
 	t.Helper()
 	noise := make([]byte, size)
@@ -88,7 +88,7 @@ func TestRelocation_fittingPayloadStays(t *testing.T) {
 	require.Equal(t, "Landfall", got.Maker)
 }
 
-// TestRelocation_areaIsErased wants no trace of the config that the base had embedded before.
+// TestRelocation_areaIsErased requires that the previous config of the base leaves no trace.
 func TestRelocation_areaIsErased(t *testing.T) {
 	base := open(t, write(t, skeleton.ISO{}))
 	used := open(t, writeBytes(t, contents(t, full(t, base, "an older secret"))))

@@ -23,9 +23,9 @@ type document struct {
 
 var documents = store.NewBucket[document]("documents", 1)
 
-// BenchmarkUpdate compares updates of one 2 KB value each, every one synced, with the same number
-// of plain bbolt.Update in the same run. The two take turns, so that a disk whose speed drifts does
-// not favour either.
+// BenchmarkUpdate compares updates of one 2 KB value each, all of them synced, with the same number
+// of plain bbolt.Update in the same run. The two alternate, so that a disk with a varying speed
+// favours neither.
 func BenchmarkUpdate(b *testing.B) {
 	for _, writers := range []int{1, 8} {
 		b.Run(fmt.Sprintf("writers=%d", writers), func(b *testing.B) {
@@ -62,8 +62,8 @@ func BenchmarkUpdate(b *testing.B) {
 	}
 }
 
-// spread calls fn for each number from first to end, shared out among so many goroutines, and tells
-// how long that took.
+// spread calls fn for each number from first to end in the given number of goroutines and returns
+// the elapsed time.
 func spread(b *testing.B, writers, first, end int, fn func(int) error) time.Duration {
 	start := time.Now()
 	var running sync.WaitGroup
@@ -120,7 +120,7 @@ func BenchmarkOpen(b *testing.B) {
 	}
 }
 
-// BenchmarkGetCached is BenchmarkGet with the value remembered.
+// BenchmarkGetCached is BenchmarkGet with a cached value.
 func BenchmarkGetCached(b *testing.B) {
 	db := open(b, b.TempDir())
 	bucket := documents.Cached()

@@ -56,7 +56,7 @@ func TestCheckpoint_failureIsRetriedAndLosesNothing(t *testing.T) {
 	}
 }
 
-// requireRefusal requires the error of an update that found the log full.
+// requireRefusal requires the error of an update that finds the log full.
 func requireRefusal(t *testing.T, err error) {
 	t.Helper()
 	var failure *store.WriteError
@@ -149,11 +149,11 @@ func TestUpdate_failsWithoutCheckpointOfOldLog(t *testing.T) {
 	require.Len(t, keys(t, open(t, dir), ""), 3)
 }
 
-// order notes in which order a database's file is synced and committed to.
+// order records the order of syncs of a database's file and commits to it.
 type order struct {
 	faultyFile
 	noted  []string
-	failed int // syncs that are to fail
+	failed int // number of syncs that fail
 }
 
 func (o *order) sync(file *os.File) error {

@@ -23,8 +23,8 @@ import (
 	"landfall/store"
 )
 
-// Some behaviour needs a process of its own: to be killed, to lack space or rights, to hold the
-// directory. The test binary runs itself for it, with the role in this variable.
+// Some tests need a process of its own: to kill it, to limit its space or rights, to lock the
+// directory. The test binary starts itself, with the role in this variable.
 const roleVariable = "LANDFALL_STORE_TEST_ROLE"
 
 func TestMain(m *testing.M) {
@@ -40,7 +40,7 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// child prepares the test binary to run in a role on a data directory.
+// child returns a command that runs the test binary in a role on a data directory.
 func child(t *testing.T, role, dir string) *exec.Cmd {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), os.Args[0], dir)
@@ -51,8 +51,8 @@ func child(t *testing.T, role, dir string) *exec.Cmd {
 
 const childWriters = 4
 
-// writer writes without end, two rows, an index key and a deadline per update, and prints "<writer>
-// <serial>" for each that was acknowledged.
+// writer writes in an endless loop, two rows, an index key and a deadline per update. It prints
+// "<writer> <serial>" for each acknowledged update.
 func writer(dir string) error {
 	db, err := store.Open(context.Background(), dir, store.Options{})
 	if err != nil {
@@ -110,7 +110,7 @@ func TestKill_acknowledgedUpdatesSurvive(t *testing.T) {
 		killAt := rand.N(60 * time.Millisecond)
 		var timer *time.Timer
 		for lines.Scan() {
-			if timer == nil { // begins with the first acknowledgement; round 0 may be killed in the middle of anything
+			if timer == nil { // starts at the first acknowledgement
 				timer = time.AfterFunc(killAt, func() {
 					if err := cmd.Process.Kill(); err != nil {
 						t.Error(err)
@@ -156,7 +156,7 @@ func TestKill_acknowledgedUpdatesSurvive(t *testing.T) {
 	require.Positive(t, acknowledged[0])
 }
 
-// holder opens the database, prints a line and keeps it until its standard input ends.
+// holder opens the database, prints a line and closes the database when its standard input ends.
 func holder(dir string) error {
 	db, err := store.Open(context.Background(), dir, store.Options{})
 	if err != nil {
@@ -193,8 +193,8 @@ func TestOpen_secondProcessLearnsHolder(t *testing.T) {
 	open(t, dir)
 }
 
-// starved writes until a limit on the size of files stops it, checks what that does, raises the
-// limit and goes on.
+// starved writes until a limit on file sizes stops it, checks the state, raises the limit and
+// continues.
 func starved(dir string) error {
 	signal.Ignore(syscall.SIGXFSZ)
 	db, err := store.Open(context.Background(), dir, store.Options{})
@@ -241,7 +241,7 @@ func starved(dir string) error {
 			if err := documents.Each(tx, "", func(string, *document) error { count++; return nil }); err != nil {
 				return err
 			}
-			// no revision of what failed is given again
+			// revisions of failed updates are not used again
 			if count != rows || tx.Revision() < uint64(rows) || tx.Revision() != db.Revision() {
 				return fmt.Errorf("%d rows, %d acknowledged, revision %d, published %d", count, rows, tx.Revision(),
 					db.Revision())
@@ -291,7 +291,7 @@ func TestFullDisk_updatesFailUntilThereIsSpace(t *testing.T) {
 	require.Empty(t, left, "content that could not be staged leaves nothing behind")
 }
 
-// unprivileged opens the database as a user without rights to it and prints what it is told.
+// unprivileged opens the database as a user without rights to it and prints the error.
 func unprivileged(dir string) error {
 	if os.Getuid() == 0 {
 		if err := errors.Join(syscall.Setgid(65534), syscall.Setuid(65534)); err != nil {
@@ -309,7 +309,7 @@ func unprivileged(dir string) error {
 
 func TestOpen_unwritableDirectoryIsNamed(t *testing.T) {
 	base := t.TempDir()
-	for ; base != "/"; base = filepath.Dir(base) { // let the other user come as far as the directory
+	for ; base != "/"; base = filepath.Dir(base) { // let the other user access the directory
 		if filepath.Dir(base) == os.TempDir() || base == os.TempDir() {
 			break
 		}

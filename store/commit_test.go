@@ -215,7 +215,7 @@ func TestClose_waitsForDisk(t *testing.T) {
 func TestGroupCommit_failingDiskWithManyWriters(t *testing.T) {
 	var calls atomic.Uint64
 	syncs := func(file *os.File) error {
-		// By turns of the second and third of each seven: the third takes back the second's record.
+		// The second and third of each seven fail: the third discards the record of the second.
 		if n := calls.Add(1) % 7; filepath.Base(file.Name()) != store.FileName && (n == 2 || n == 3) {
 			return &os.PathError{Op: "fdatasync", Path: file.Name(), Err: syscall.EIO}
 		}

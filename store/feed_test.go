@@ -13,7 +13,7 @@ import (
 	"landfall/store"
 )
 
-// follow reads a watch until it has seen the revision or ends.
+// follow reads a watch until it has received the revision or the watch ends.
 func follow(w *store.Watcher, until uint64) (seen []store.Change) {
 	for batch := range w.C() {
 		seen = append(seen, batch...)

@@ -50,7 +50,7 @@ func read(t *testing.T, db *store.DB, key string) []byte {
 	return content
 }
 
-// blobFiles lists the names of all files below blobs/.
+// blobFiles returns the names of all files below blobs/.
 func blobFiles(t *testing.T, dir string) (names []string) {
 	t.Helper()
 	require.NoError(t, filepath.WalkDir(filepath.Join(dir, "blobs"), func(path string, entry fs.DirEntry,
@@ -200,7 +200,7 @@ func TestCollectBlobs_interruptedStage(t *testing.T) {
 	leftover := filepath.Join(dir, "blobs", "stage", "123")
 	require.NoError(t, os.WriteFile(leftover, garbage(80), 0o600))
 
-	// The one under way stays.
+	// A staged file that is being written stays.
 	reader, writer := io.Pipe()
 	staging := make(chan error)
 	go func() {
@@ -209,7 +209,7 @@ func TestCollectBlobs_interruptedStage(t *testing.T) {
 	}()
 	_, err := writer.Write(garbage(70 << 10))
 	require.NoError(t, err)
-	_, err = writer.Write(garbage(8)) // is taken once the first has been copied to the file
+	_, err = writer.Write(garbage(8)) // returns when the first part has been copied to the file
 	require.NoError(t, err)
 	require.NoError(t, db.CollectBlobs(t.Context()))
 	require.NoFileExists(t, leftover)

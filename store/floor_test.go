@@ -12,7 +12,7 @@ import (
 	"landfall/store"
 )
 
-// copied returns a directory with a copy of the database of another.
+// copied returns a new directory with a copy of the database in another one.
 func copied(t *testing.T, from string) string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(from, store.FileName))
@@ -63,7 +63,7 @@ func TestFloor_restoredDatabaseRefusesLostRevisions(t *testing.T) {
 		update(t, db, hold("a", "3"))
 		require.EqualValues(t, 5_000_000_000_001, db.Revision())
 		refused(db, store.ErrCompacted)
-		// Who has seen no more than the copy goes on from there, whatever lies between.
+		// A watch at a revision of the copy continues, regardless of the gap.
 		require.Equal(t, []string{"5000000000000 b @0>2@5000000000000", "5000000000001 a 1@100>3@5000000000001"},
 			changesOf(things.Watch(t.Context(), db, 100, store.Range{}), 5_000_000_000_001))
 		require.Equal(t, []store.Change{{Revision: 5_000_000_000_000, Key: "/things/b"},

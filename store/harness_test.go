@@ -24,7 +24,7 @@ type cluster struct {
 
 var clusters = store.NewBucket[cluster]("clusters", 1)
 
-// open opens the database in dir and closes it when the test ends.
+// open opens the database in dir and closes it at the end of the test.
 func open(t testing.TB, dir string) *store.DB {
 	t.Helper()
 	return openWith(t, dir, store.Options{})
@@ -56,7 +56,7 @@ func remove(key string) func(*store.Tx) error {
 	return func(tx *store.Tx) error { return clusters.Delete(tx, key) }
 }
 
-// keys lists the clusters' keys that begin with prefix.
+// keys returns the keys of clusters that start with prefix.
 func keys(t testing.TB, db *store.DB, prefix string) []string {
 	t.Helper()
 	var found []string
@@ -70,7 +70,7 @@ func keys(t testing.TB, db *store.DB, prefix string) []string {
 	return found
 }
 
-// gate holds up what passes it while it is closed.
+// gate blocks commits to the bbolt file while it is closed.
 type gate struct {
 	mu      sync.Mutex
 	changed *sync.Cond
@@ -92,7 +92,7 @@ func (g *gate) set(closed bool) {
 	g.changed.Broadcast()
 }
 
-// update commits to bbolt's file when the gate is open.
+// update commits to the bbolt file when the gate is open.
 func (g *gate) update(b *bolt.DB, fn func(*bolt.Tx) error) error {
 	g.mu.Lock()
 	g.waiting++
@@ -110,14 +110,14 @@ func (g *gate) update(b *bolt.DB, fn func(*bolt.Tx) error) error {
 	return err
 }
 
-// holds is how many stand before the gate.
+// holds returns the number of commits that wait at the gate.
 func (g *gate) holds() int {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.waiting
 }
 
-// commits is how many have passed the gate.
+// commits returns the number of commits that have passed the gate.
 func (g *gate) commits() int {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -126,7 +126,7 @@ func (g *gate) commits() int {
 
 func noSync(*os.File) error { return nil }
 
-// killed returns a directory with the files of an open database as a kill would leave them.
+// killed returns a directory with the files of an open database in the state after a kill.
 func killed(t *testing.T, dir string) string {
 	t.Helper()
 	to := t.TempDir()
@@ -138,7 +138,7 @@ func killed(t *testing.T, dir string) string {
 	return to
 }
 
-// names are the names in a directory but those of locks.
+// names returns the names in a directory except lock files.
 func names(t *testing.T, dir string) []string {
 	t.Helper()
 	entries, err := os.ReadDir(dir)
@@ -154,8 +154,7 @@ func names(t *testing.T, dir string) []string {
 
 var errDisk = &os.PathError{Op: "fdatasync", Path: "landfall.db", Err: syscall.EIO}
 
-// faultyFile is a way to commit to bbolt's file that fails as it is told: before anything is done,
-// or when all is.
+// faultyFile commits to the bbolt file with injected faults: before the commit or after it.
 type faultyFile struct {
 	mu   sync.Mutex
 	next func() fault
@@ -193,7 +192,7 @@ func (f *faultyFile) set(next func() fault) {
 
 func always(f fault) func() fault { return func() fault { return f } }
 
-// heldDisk is a disk that does not answer until it is let go.
+// heldDisk is a disk that blocks until it is released.
 type heldDisk struct {
 	held chan struct{}
 	err  error
@@ -210,8 +209,8 @@ func (d *heldDisk) sync(file *os.File) error {
 	return err
 }
 
-// openHeld opens a database whose first record waits for the disk, and returns what lets it go and
-// waits for its update's error.
+// openHeld opens a database and starts an update whose record waits for the disk. It returns a
+// function that releases the disk and returns the error of that update.
 func openHeld(t *testing.T, dir string, d *heldDisk) (db *store.DB, letGo func() error) {
 	t.Helper()
 	db = openWith(t, dir, store.Options{}.OnDisk(d.sync, (*bolt.DB).Update))
@@ -226,9 +225,9 @@ func openHeld(t *testing.T, dir string, d *heldDisk) (db *store.DB, letGo func()
 	}
 }
 
-// inLine starts the updates while a record waits for the disk, so that they share one in the order
-// given, and returns their errors when letGo has been called. An update that ended its goroutine
-// leaves errEnded, one that panicked what it panicked with.
+// inLine starts updates while a record waits for the disk, so that they share the next record in
+// the given order. The returned function waits for them and returns their errors. The error of an
+// update that ended its goroutine is errEnded; that of a panic is the panic value.
 func inLine(db *store.DB, fns ...func(*store.Tx) error) (wait func() []error) {
 	var running sync.WaitGroup
 	errs := make([]error, len(fns))

@@ -18,7 +18,8 @@ import (
 
 var papers = store.NewFiles("papers")
 
-// remembering keeps the history of clusters by the first letter of their keys, and of papers.
+// remembering keeps the history of clusters, with the first letter of the key as the owner, and of
+// papers.
 func remembering(ownerBytes, bytes int64) store.Options {
 	return store.Options{History: store.History{OwnerBytes: ownerBytes, Bytes: bytes, Owner: func(key string) string {
 		if id, ok := strings.CutPrefix(key, clusters.Prefix()); ok {
@@ -38,7 +39,7 @@ func note(text string) func(*store.Tx) error {
 	}
 }
 
-// noted is an update that says what it is about.
+// noted is an update with a note.
 func noted(text string, fns ...func(*store.Tx) error) func(*store.Tx) error {
 	return func(tx *store.Tx) error {
 		for _, fn := range append([]func(*store.Tx) error{note(text)}, fns...) {
@@ -50,7 +51,7 @@ func noted(text string, fns ...func(*store.Tx) error) func(*store.Tx) error {
 	}
 }
 
-// past lists the updates that changed wanted keys, the oldest first, a line each.
+// past returns the updates that changed wanted keys, the oldest first, one line each.
 func past(t testing.TB, db *store.DB, prefix string) []string {
 	t.Helper()
 	var lines []string
@@ -113,7 +114,7 @@ func TestHistory_updatesOfOneGroupAreSeparate(t *testing.T) {
 		})
 	}()
 	<-entered
-	for i := range 4 { // they gather behind the one that holds on
+	for i := range 4 { // they form a group behind the blocked one
 		go func() {
 			key := fmt.Sprint(i)
 			done <- db.Update(t.Context(), noted(key, put(key, cluster{Name: key}), put(key+"x", cluster{Name: key})))
@@ -165,7 +166,7 @@ func TestHistory_startsWhereItWasEnabled(t *testing.T) {
 }
 
 // TestHistory_matchesModel changes rows at random and compares the history with a list of all
-// that happened, while what is old drops out.
+// changes, while old changes are dropped.
 func TestHistory_matchesModel(t *testing.T) {
 	random := rand.New(rand.NewPCG(3, 4))
 	db := openWith(t, t.TempDir(), remembering(6<<10, 9<<10))
@@ -203,7 +204,7 @@ func TestHistory_matchesModel(t *testing.T) {
 			require.NoError(t, db.Compact(t.Context(), db.Revision()))
 		}
 	}
-	found := make(map[string]int) // how much of the history is left, by owner
+	found := make(map[string]int) // number of kept changes by owner
 	last := len(happened) - 1
 	view(t, db, func(tx *store.Tx) error {
 		return tx.History(func(string) bool { return true }, func(step *store.Step) error {
@@ -217,7 +218,7 @@ func TestHistory_matchesModel(t *testing.T) {
 				last--
 				return nil
 			}
-			// Of an update that is at the border some changes have dropped out.
+			// Of an update at the limit, some changes may have been dropped.
 			for ; last >= 0; last-- {
 				whole := true
 				for _, c := range step.Changes {

@@ -20,7 +20,7 @@ import (
 
 var heap = store.NewBucket[string]("heap", 1)
 
-// heapKeys are the keys of a model with a prefix, in order.
+// heapKeys returns the keys of a model with a prefix, in order.
 func heapKeys(m map[string]string, prefix string) []string {
 	keys := []string{}
 	for key := range m {
@@ -32,7 +32,7 @@ func heapKeys(m map[string]string, prefix string) []string {
 	return keys
 }
 
-// stir changes some rows at random, in the model as well.
+// stir changes some rows at random, in the database and in the model.
 func stir(random *rand.Rand, tx *store.Tx, m map[string]string) error {
 	key, value := fmt.Sprintf("%d/%d", random.IntN(4), random.IntN(12)), strings.Repeat("v", random.IntN(1500))
 	if random.IntN(5) < 2 {
@@ -43,7 +43,7 @@ func stir(random *rand.Rand, tx *store.Tx, m map[string]string) error {
 	return heap.Put(tx, key, &value)
 }
 
-// requireHeap requires that the transaction sees what the model holds, from both ends and from the
+// requireHeap requires that the transaction sees the rows of the model, from both ends and from the
 // middle.
 func requireHeap(t *testing.T, tx *store.Tx, m map[string]string) {
 	t.Helper()
@@ -86,7 +86,7 @@ func throughLevels(t *testing.T, random *rand.Rand) {
 	dir, g, m := t.TempDir(), newGate(), map[string]string{}
 	db, err := store.Open(t.Context(), dir, store.Options{}.OnDisk(noSync, g.update))
 	require.NoError(t, err)
-	since, frozen := 0, 0 // rounds in which some rows were frozen
+	since, frozen := 0, 0 // number of rounds with an immutable memtable
 	for round := range 200 {
 		next := maps.Clone(m)
 		update(t, db, func(tx *store.Tx) error {
@@ -104,7 +104,7 @@ func throughLevels(t *testing.T, random *rand.Rand) {
 		if g.holds() == 0 {
 			since = round
 			g.set(true)
-		} else if frozen++; round >= since+2 { // before the log is full once more
+		} else if frozen++; round >= since+2 { // before the log is full again
 			g.set(false)
 			synctest.Wait()
 		}
@@ -142,7 +142,7 @@ func TestLevels_iterationContinuesAfterWrites(t *testing.T) {
 					update(t, db, func(tx *store.Tx) error {
 						prefix := []string{"", "1/", "2"}[random.IntN(3)]
 						at, visited := "", false
-						// next is the key that the walk has to come to now; "": none.
+						// next is the next key that the iteration must return; "" means the end.
 						next := func() string {
 							ahead := slices.DeleteFunc(heapKeys(m, prefix), func(key string) bool {
 								return visited && (back && key >= at || !back && key <= at)
@@ -220,7 +220,7 @@ func TestLevels_viewStartedDuringCheckpoint(t *testing.T) {
 		between = func() {
 			between = func() {}
 			for range commits {
-				write() // each update waits for the checkpoint of the one before the last
+				write() // each update waits for the checkpoint of an earlier one
 			}
 		}
 		view(t, db, func(tx *store.Tx) error {

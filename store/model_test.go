@@ -15,13 +15,13 @@ import (
 	"landfall/store"
 )
 
-// model is what the database should hold, kept in maps.
+// model is the expected content of the database, kept in maps.
 type model struct {
 	rows      map[string]cluster // by "/<bucket>/<key>"
 	index     map[string]bool
 	deadlines map[string]time.Time
 	revision  uint64
-	least     uint64 // the revision that the next change gets at least
+	least     uint64 // the minimum revision of the next change
 	changes   []store.Change
 }
 
@@ -45,7 +45,7 @@ var (
 	modelDeadlines = store.NewDeadlines("deadlines")
 )
 
-// step does one random thing to the transaction and to the model.
+// step applies a random operation to the transaction and to the model.
 func step(random *rand.Rand, tx *store.Tx, m *model) error {
 	key := fmt.Sprintf("%d/%d", random.IntN(4), random.IntN(12))
 	bucket := modelBuckets[random.IntN(len(modelBuckets))]
@@ -78,7 +78,7 @@ func step(random *rand.Rand, tx *store.Tx, m *model) error {
 	return modelDeadlines.Clear(tx, key)
 }
 
-// compare requires that the transaction sees what the model holds.
+// compare requires that the transaction sees the content of the model.
 func compare(t *testing.T, tx *store.Tx, m *model) {
 	t.Helper()
 	rows := map[string]cluster{}

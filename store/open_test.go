@@ -18,7 +18,7 @@ import (
 	"landfall/store"
 )
 
-// filled makes a database with some hundred rows and returns the path of its file.
+// filled creates a database with some hundred rows and returns the path of its file.
 func filled(t *testing.T, dir string) string {
 	t.Helper()
 	db, err := store.Open(t.Context(), dir, store.Options{})
@@ -103,7 +103,7 @@ func TestOpen_damagedPageIsReportedOnRead(t *testing.T) {
 	require.Greater(t, met, 20)
 }
 
-// useAll opens the database, reads it all and rewrites it.
+// useAll opens the database, reads all rows and rewrites them.
 func useAll(ctx context.Context, dir string) error {
 	db, err := store.Open(ctx, dir, store.Options{})
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 	"landfall/store"
 )
 
-// resident is how many KiB of a file this process has mapped pages of.
+// resident returns the number of KiB of a file that are mapped in this process.
 func resident(t *testing.T, file string) (kibibytes int) {
 	maps, err := os.ReadFile("/proc/self/smaps")
 	require.NoError(t, err)
@@ -50,7 +50,7 @@ func TestReleaseMemory_pagesAreReturned(t *testing.T) {
 	for i := range count {
 		require.NoError(t, write(i))
 	}
-	require.NoError(t, db.Close()) // the rows are in the file then
+	require.NoError(t, db.Close()) // now the rows are in the file
 	db, err = store.Open(t.Context(), dir, store.Options{NoSync: true})
 	require.NoError(t, err)
 	require.NoError(t, read())
@@ -60,7 +60,7 @@ func TestReleaseMemory_pagesAreReturned(t *testing.T) {
 	require.NoError(t, db.ReleaseMemory())
 	require.Less(t, resident(t, path), count*len(large)/1024/4)
 
-	var group sync.WaitGroup // while it is read and grows
+	var group sync.WaitGroup // concurrent reads and growth
 	group.Go(func() {
 		for i := range 2 * count {
 			if err := write(i); err != nil {

@@ -19,19 +19,19 @@ import (
 	"landfall/store"
 )
 
-// disk remembers which contents of a database's files a power cut may leave: what was synced, and
-// of what was written since then any sector or none.
+// disk records which contents of a database's files a power cut may leave: the synced content, and
+// of later writes any sector or none.
 type disk struct {
 	dir string
 
 	mu       sync.Mutex
-	contents map[string]*contents // by the file's name
-	moment   func()               // called with the lock held, before something is synced
+	contents map[string]*contents // by file name
+	moment   func()               // called with the lock held before a sync
 }
 
 type contents struct {
 	synced []byte
-	since  [][]byte // as the file was at some moments since then
+	since  [][]byte // the content at some moments since then
 }
 
 func newDisk(t *testing.T, dir string) *disk {
@@ -48,8 +48,8 @@ func newDisk(t *testing.T, dir string) *disk {
 	return d
 }
 
-// sync is what the database calls to wait for the disk. What the file holds at the beginning is
-// safe at the end.
+// sync is the function by which the database syncs a file. The content at its start is safe at its
+// end.
 func (d *disk) sync(file *os.File) error {
 	name := filepath.Base(file.Name())
 	d.mu.Lock()
@@ -69,8 +69,8 @@ func (d *disk) sync(file *os.File) error {
 	return nil
 }
 
-// update is what the database calls to commit to bbolt's file. That a power cut leaves the file as
-// it was before or after is bbolt's affair.
+// update is the function by which the database commits to the bbolt file. bbolt guarantees that a
+// power cut leaves the file in the state before or after the commit.
 func (d *disk) update(b *bolt.DB, fn func(*bolt.Tx) error) error {
 	err := b.Update(fn)
 	d.mu.Lock()
@@ -87,7 +87,7 @@ func (d *disk) update(b *bolt.DB, fn func(*bolt.Tx) error) error {
 	return errors.Join(err, readErr)
 }
 
-// look takes note of what the log's files hold.
+// look records the current content of the log's files.
 func (d *disk) look() {
 	for _, name := range store.LogNames {
 		text, err := os.ReadFile(filepath.Join(d.dir, name))
@@ -106,7 +106,7 @@ func (d *disk) look() {
 	}
 }
 
-// cut makes a directory with what the disk may hold if the power is cut now.
+// cut returns a directory with a possible content of the disk after a power cut.
 func (d *disk) cut(t *testing.T, random *rand.Rand) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -118,8 +118,8 @@ func (d *disk) cut(t *testing.T, random *rand.Rand) string {
 	return dir
 }
 
-// left puts a content together, by sectors, pages, or less where a write is torn, of what was
-// synced and what was written since then: much of the new or little of it.
+// left returns a possible content of a file: sectors, pages or smaller parts of a torn write are
+// either synced or later ones.
 func (c *contents) left(random *rand.Rand) []byte {
 	versions := append([][]byte{c.synced}, c.since...)
 	size := len(versions[random.IntN(len(versions))])
@@ -145,14 +145,15 @@ func (c *contents) left(random *rand.Rand) []byte {
 
 var counted = store.NewBucket[int]("counted", 1)
 
-// history is what the database held after each update, the first one being before any.
+// history contains the expected content after each update; the first element is the initial
+// content.
 type history struct {
 	models       []*model
 	begun, acked atomic.Int64
 }
 
-// requireOneOf requires that what a power cut left opens as one of the updates' states, not older
-// than low and not newer than high, and works. Power may be cut again while it is opened.
+// requireOneOf requires that the directory left by a power cut opens in the state of an update
+// between low and high, and can be used. A second power cut may happen during the opening.
 func (h *history) requireOneOf(t *testing.T, random *rand.Rand, dir string, low, high int64, depth int) {
 	t.Helper()
 	d := newDisk(t, dir)
@@ -185,7 +186,8 @@ func (h *history) requireOneOf(t *testing.T, random *rand.Rand, dir string, low,
 	}
 }
 
-// at tells which update the transaction sees, and requires that it sees all of it.
+// at returns the number of the update that the transaction sees. It requires that all of the update
+// is visible.
 func (h *history) at(t *testing.T, tx *store.Tx) int64 {
 	t.Helper()
 	n, err := counted.Get(tx, "updates")
@@ -197,7 +199,7 @@ func (h *history) at(t *testing.T, tx *store.Tx) int64 {
 	return int64(*n)
 }
 
-// requireSound has bbolt look at every page.
+// requireSound requires that bbolt's check of all pages succeeds.
 func requireSound(t *testing.T, dir string) {
 	t.Helper()
 	b, err := bolt.Open(filepath.Join(dir, store.FileName), 0o600, &bolt.Options{ReadOnly: true})
@@ -212,7 +214,7 @@ func requireSound(t *testing.T, dir string) {
 	require.NoError(t, b.Close())
 }
 
-// update makes a random change and returns its error.
+// update applies a random update and returns its error.
 func (h *history) update(random *rand.Rand, db *store.DB) error {
 	next := h.models[h.acked.Load()].clone()
 	n := int(h.acked.Load()) + 1
@@ -233,7 +235,7 @@ func (h *history) update(random *rand.Rand, db *store.DB) error {
 		return nil
 	})
 	if err != nil {
-		h.models[n-1].least = next.revision + 1 // no other change gets its revisions
+		h.models[n-1].least = next.revision + 1 // no other change uses its revisions
 		return err
 	}
 	h.acked.Store(int64(n))
@@ -256,7 +258,7 @@ func TestPowerCut_acknowledgedUpdatesSurvive(t *testing.T) {
 			db, err := store.Open(t.Context(), dir, store.Options{}.OnDisk(d.sync, d.update))
 			require.NoError(t, err)
 			d.mu.Lock()
-			d.contents[store.FileName] = newDisk(t, dir).contents[store.FileName] // it was made safe in its own way
+			d.contents[store.FileName] = newDisk(t, dir).contents[store.FileName] // synced by the open itself
 			d.moment = func() {
 				if cuts.IntN(8) == 0 {
 					low := h.acked.Load()
@@ -290,7 +292,7 @@ func TestPowerCut_failedSyncsLoseNothing(t *testing.T) {
 				if failing.Load() && filepath.Base(file.Name()) != store.FileName && faults.IntN(3) == 0 {
 					d.mu.Lock()
 					defer d.mu.Unlock()
-					d.look() // what was written may be on the disk all the same
+					d.look() // the writes may be on the disk nevertheless
 					return &os.PathError{Op: "fdatasync", Path: file.Name(), Err: syscall.EIO}
 				}
 				return d.sync(file)
@@ -340,13 +342,13 @@ func TestPowerCut_failedSyncsLoseNothing(t *testing.T) {
 
 func TestCommit_undiscardedRecordIsOverwritten(t *testing.T) {
 	dir := t.TempDir()
-	onDisk := map[string][]byte{} // the log's files as they may be
+	onDisk := map[string][]byte{} // possible contents of the log's files
 	failing := 0
 	syncs := func(file *os.File) error {
 		if filepath.Base(file.Name()) == store.FileName {
 			return nil
 		}
-		if failing--; failing != 0 { // but for what takes the record back: that may not have reached the disk
+		if failing--; failing != 0 { // except the write that discards the record: it may not have reached the disk
 			text, err := os.ReadFile(file.Name())
 			require.NoError(t, err)
 			onDisk[filepath.Base(file.Name())] = text

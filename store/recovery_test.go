@@ -46,7 +46,7 @@ func TestRecovery_damagedMiddleIsAnError(t *testing.T) {
 		damaged[block*4096+100] ^= 4
 		require.NoError(t, os.WriteFile(path, damaged, 0o600))
 		db, err := store.Open(t.Context(), dir, store.Options{})
-		if err == nil { // the last record: it counts as never written in full
+		if err == nil { // the last record counts as not written in full
 			require.Len(t, keys(t, db, ""), 8)
 			require.NoError(t, db.Close())
 			break
@@ -103,14 +103,14 @@ func TestRecovery_remnantOfOtherLogIsIgnored(t *testing.T) {
 	log, err := os.ReadFile(path)
 	require.NoError(t, err)
 	require.Equal(t, make([]byte, 4096), log[4096:8192], "behind the newest record")
-	// as a file that holds a log would leave it there, if the record that brought it was cut off
+	// as a file that contains a log would leave it there, if its record was truncated
 	copy(log[4096:], block)
 	require.NoError(t, os.WriteFile(path, log, 0o600))
 	require.Equal(t, []string{"here"}, keys(t, open(t, dir), ""))
 }
 
-// halfTakenUp returns a database's files as a kill would leave them when bbolt's file has none of
-// two files of the log yet, and how many rows were put.
+// halfTakenUp returns the files of a database after a kill, with two log files of which the bbolt
+// file has no rows, and the number of rows that were put.
 func halfTakenUp(t *testing.T) (dir string, rows int) {
 	t.Helper()
 	outer := t
@@ -179,8 +179,8 @@ func TestRecovery_logOfLaterStateIsSetAside(t *testing.T) {
 	requireAside(t, dir, 8, 2)
 }
 
-// requireAside requires that the log of a directory is kept aside and what is in bbolt's file is
-// there, and can be written to.
+// requireAside requires that the log of a directory is set aside, and that the rows of the bbolt
+// file can be read and changed.
 func requireAside(t *testing.T, dir string, rows, files int) {
 	t.Helper()
 	var said strings.Builder

@@ -128,7 +128,7 @@ func TestDeadlines_dueInOrderOfTime(t *testing.T) {
 
 func TestEach_keyOrderPrefixAndStop(t *testing.T) {
 	db := open(t, t.TempDir())
-	other := store.NewBucket[cluster]("clusters0", 1) // sorts right behind "/clusters/"
+	other := store.NewBucket[cluster]("clusters0", 1) // sorts directly after "/clusters/"
 	update(t, db, func(tx *store.Tx) error {
 		for _, key := range []string{"b/2", "a", "b/1", "c", "b/\xff"} {
 			require.NoError(t, clusters.Put(tx, key, &cluster{Hosts: len(key)}))

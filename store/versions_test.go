@@ -30,7 +30,7 @@ func drop(key string) func(*store.Tx) error {
 	return func(tx *store.Tx) error { return things.Delete(tx, key) }
 }
 
-// rangeOf lists a range as "key=value@created,modified,version".
+// rangeOf returns a range as "key=value@created,modified,version".
 func rangeOf(t testing.TB, db *store.DB, r store.Range) (rows []string, count int, more bool) {
 	view(t, db, func(tx *store.Tx) (err error) {
 		var found []store.KeyValue
@@ -44,7 +44,8 @@ func rangeOf(t testing.TB, db *store.DB, r store.Range) (rows []string, count in
 	return rows, count, more
 }
 
-// changesOf reads a watch until the revision, as "revision key before>after".
+// changesOf reads a watch until the revision and returns the changes as "revision key
+// before>after".
 func changesOf(w *store.ValueWatcher, until uint64) (seen []string) {
 	for batch := range w.C() {
 		for _, c := range batch {
@@ -201,8 +202,8 @@ func TestVersionsWatch_slowWatcherReadsFromLog(t *testing.T) {
 	}, time.Minute, time.Millisecond)
 }
 
-// TestVersionsWatch_agreesWithLists writes at random while watches begin and end, and replays
-// what each watch says onto the list that it began from.
+// TestVersionsWatch_agreesWithLists writes at random while watches start and end. It applies the
+// changes of each watch to the list at the watch's start.
 func TestVersionsWatch_agreesWithLists(t *testing.T) {
 	db := openVersioned(t, t.TempDir())
 	const writers, updates = 3, 120
@@ -259,7 +260,7 @@ func TestVersionsWatch_agreesWithLists(t *testing.T) {
 			for end == 0 || last < end {
 				select {
 				case end = <-told:
-					told = nil // the others are to be told too
+					told = nil // leave the value for the other watchers
 				case batch, ok := <-w.C():
 					if !ok {
 						t.Error(w.Err())

@@ -13,7 +13,7 @@ import (
 	"landfall/isogen/iso9660"
 )
 
-// bootable has everything that is read: Rock Ridge and Joliet, a hard link, a boot catalog.
+// bootable has all supported features: Rock Ridge and Joliet, a hard link, a boot catalog.
 func bootable() iso9660.Image {
 	return iso9660.Image{VolumeID: "rhcos-1", Time: time.Unix(1748000000, 0), Joliet: true,
 		Files: append(files, iso9660.File{Path: "boot/again.img", Link: files[1].Path},
@@ -129,9 +129,9 @@ func TestWrite_refusesLinksAndNames(t *testing.T) {
 	}
 }
 
-// greedy is an image whose root directory, of the largest size allowed, has records that all
-// continue in one place, which continues in itself. Reading it may take no more memory than the
-// limits say, nor many reads.
+// greedy is an image with a root directory of the maximum size, whose records all continue in the
+// same area, which continues in itself. Reading it must stay within the limits of memory and of the
+// number of reads.
 func greedy(t *testing.T) []byte {
 	t.Helper()
 	b := image(t, iso9660.Image{VolumeID: "v", Files: []iso9660.File{{Path: "x"}}})
@@ -197,7 +197,7 @@ func TestOpen_deepTree(t *testing.T) {
 	require.ErrorContains(t, err, "is nested too deeply")
 }
 
-// TestOpen_nameInSeveralEntries has a second NM entry in place of PX.
+// TestOpen_nameInSeveralEntries has a second NM entry instead of PX.
 func TestOpen_nameInSeveralEntries(t *testing.T) {
 	name := strings.Repeat("n", 150)
 	b := image(t, iso9660.Image{Files: []iso9660.File{{Path: name}}})

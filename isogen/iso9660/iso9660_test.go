@@ -58,7 +58,7 @@ func TestWrite_roundTrip(t *testing.T) {
 	require.Equal(t, b, image(t, iso9660.Image{VolumeID: "rhcos-1", Time: time.Unix(1748000000, 0), Files: files}))
 }
 
-// TestWrite_independentReader lets go-diskfs read what was written.
+// TestWrite_independentReader reads a written image with go-diskfs.
 func TestWrite_independentReader(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "x.iso")
 	require.NoError(t, os.WriteFile(path, image(t, iso9660.Image{VolumeID: "rhcos-1", Time: time.Unix(1748000000, 0),
@@ -78,7 +78,7 @@ func TestWrite_independentReader(t *testing.T) {
 	require.NoError(t, backend.Close())
 }
 
-// TestOpen_independentWriter reads what go-diskfs wrote, with Rock Ridge and without.
+// TestOpen_independentWriter reads images of go-diskfs, with and without Rock Ridge.
 func TestOpen_independentWriter(t *testing.T) {
 	for _, rockRidge := range []bool{false, true} {
 		t.Run(fmt.Sprintf("Rock Ridge %t", rockRidge), func(t *testing.T) {
@@ -132,7 +132,7 @@ func TestWrite_refusals(t *testing.T) {
 	}
 }
 
-// sparse is an image of any size with a few bytes in it.
+// sparse is an image of any size with only a few bytes.
 type sparse map[int64][]byte
 
 func (s sparse) ReadAt(p []byte, off int64) (int, error) {
@@ -160,7 +160,8 @@ func TestLargeISO_filesBehind4GiB(t *testing.T) {
 	require.EqualValues(t, (sector+10)*iso9660.SectorSize, v.Size)
 }
 
-// TestOpen_fileInSeveralRecords is how level 3 holds files of 4 GiB and more.
+// TestOpen_fileInSeveralRecords has a file in several records, as level 3 requires for 4 GiB and
+// more.
 func TestOpen_fileInSeveralRecords(t *testing.T) {
 	b := image(t, iso9660.Image{Files: []iso9660.File{{Path: "a.img", Data: make([]byte, 2048)},
 		{Path: "b.img", Data: make([]byte, 100)}}})
@@ -219,7 +220,7 @@ func TestOpen_damagedVolume(t *testing.T) {
 	}
 }
 
-// FuzzOpen wants an answer for any image, and positions inside it.
+// FuzzOpen requires a result for any image, and positions within the image.
 func FuzzOpen(f *testing.F) {
 	b := image(f, iso9660.Image{VolumeID: "v", Files: files})
 	f.Add(b[32768:])

@@ -12,9 +12,8 @@ import (
 	"landfall/isogen/skeleton"
 )
 
-// TestWrite_kernelArgumentAreas checks an area as coreos-installer does: the
-// default arguments, one end character, padding, and in a boot loader's configuration the mark
-// behind it.
+// TestWrite_kernelArgumentAreas checks an area by the rules of coreos-installer: the default
+// arguments, one end character, padding, and in a boot loader's configuration the mark behind them.
 func TestWrite_kernelArgumentAreas(t *testing.T) {
 	for arch, areas := range map[string]int{"x86_64": 2, "aarch64": 1, "ppc64le": 1, "s390x": 1} {
 		t.Run(arch, func(t *testing.T) {

@@ -23,7 +23,7 @@ func TestApply(t *testing.T) {
 	var encoder delta.Encoder
 	for name, c := range map[string]struct {
 		base, target string
-		most         int // bytes of the delta
+		most         int // maximum size of the delta in bytes
 	}{
 		"nothing out of nothing":   {"", "", 1},
 		"nothing out of something": {row, "", 1},

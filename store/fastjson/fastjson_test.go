@@ -12,7 +12,8 @@ import (
 	"landfall/store/fastjson"
 )
 
-// wire has the shape in which the inventory package reads inventories: a model within a structure.
+// wire has the structure in which the inventory package decodes inventories: a model embedded in a
+// struct.
 type wire struct {
 	models.Inventory
 	Truncation *struct {
@@ -64,8 +65,8 @@ func FuzzUnmarshal_matchesEncodingJSON(f *testing.F) {
 	})
 }
 
-// requireAlike reads a text by the fast decoder alone, which must take it exactly if encoding/json
-// does.
+// requireAlike requires that the fast decoder accepts a text exactly if encoding/json accepts it,
+// with the same value.
 func requireAlike[T any](t *testing.T, text []byte) {
 	var want, got T
 	wantErr, err := json.Unmarshal(text, &want), fastjson.UnmarshalOwn(text, &got)
@@ -74,8 +75,8 @@ func requireAlike[T any](t *testing.T, text []byte) {
 	}
 }
 
-// TestUnmarshalOwn_damagedTextMatchesEncodingJSON damages texts at each place in many ways: each
-// byte is left out, with others behind it, and another one is put there or before it.
+// TestUnmarshalOwn_damagedTextMatchesEncodingJSON damages texts at each position: it removes the
+// byte, also with following ones, and replaces it or inserts another byte before it.
 func TestUnmarshalOwn_damagedTextMatchesEncodingJSON(t *testing.T) {
 	for _, text := range []string{
 		`{"step_id":"i-1","exit_code":-10,"output":"{\"a\":\"\\u00e9 \ud83d\ude00 \n <&>é\"}","error":"\b\t\/\\","x":[1.5e+10,true,null,{"a":"\u12ab"},[],{}] }`,

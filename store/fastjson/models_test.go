@@ -15,7 +15,8 @@ import (
 	"landfall/store/fastjson"
 )
 
-// fill gives a value of any type random contents: what may be absent is absent every third time.
+// fill sets a value of any type to random contents. Optional parts are absent in one of three
+// cases.
 func fill(r *rand.Rand, v reflect.Value, depth int) {
 	switch v.Interface().(type) {
 	case strfmt.DateTime:
