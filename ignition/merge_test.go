@@ -2,15 +2,10 @@ package ignition
 
 import (
 	"encoding/json"
-	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 )
-
-func config(version, rest string) []byte {
-	return fmt.Appendf(nil, `{"ignition":{"version":%q}%s}`, version, rest)
-}
 
 func TestMerge_higherVersionWins(t *testing.T) {
 	for _, a := range specs() {

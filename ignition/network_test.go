@@ -3,7 +3,6 @@ package ignition
 import (
 	"net/netip"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -123,56 +122,6 @@ func TestPreviewNetwork(t *testing.T) {
 	require.Contains(t, string(preview.Hosts[1].Files[0].Data), `{{ capture.iface0.interfaces.0.name }}`)
 }
 
-// machine is a root file system with NICs, and a nmstatectl that records its calls.
-type machine struct{ root, bin string }
-
-func newMachine(t *testing.T, macs ...string) *machine {
-	t.Helper()
-	m := &machine{root: t.TempDir(), bin: t.TempDir()}
-	for i, mac := range macs {
-		m.write(t, filepath.Join("sys/class/net", "ens"+string(rune('0'+i)), "address"), mac+"\n", 0o644)
-	}
-	require.NoError(t, os.WriteFile(filepath.Join(m.bin, "nmstatectl"), []byte("#!/bin/sh\necho nmstatectl \"$@\"\n"),
-		0o755))
-	require.NoError(t, os.WriteFile(filepath.Join(m.bin, "sleep"), []byte("#!/bin/sh\n"), 0o755))
-	return m
-}
-
-func (m *machine) write(t *testing.T, path, text string, mode os.FileMode) {
-	t.Helper()
-	path = filepath.Join(m.root, path)
-	require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
-	require.NoError(t, os.WriteFile(path, []byte(text), mode))
-}
-
-func (m *machine) run(t *testing.T, script string, args ...string) string {
-	t.Helper()
-	path := filepath.Join(m.root, "script")
-	require.NoError(t, os.WriteFile(path, []byte(script), 0o755))
-	cmd := exec.CommandContext(t.Context(), "bash", append([]string{path}, args...)...)
-	cmd.Env = []string{"PATH=" + m.bin + ":" + os.Getenv("PATH"), "STATIC_NETWORK_ROOT=" + m.root,
-		"STATIC_NETWORK_ATTEMPTS=2"}
-	out, err := cmd.CombinedOutput()
-	require.NoError(t, err, "%s", out)
-	return string(out)
-}
-
-// switchedHost has fields that keyfiles do not support.
-func switchedHost(mac string) HostNetwork {
-	return HostNetwork{
-		YAML:       "interfaces:\n- name: eth0\n- name: br0\n  type: ovs-bridge\n  bridge: {port: [{name: eth0}]}\n",
-		Interfaces: []NetworkInterface{{MAC: mac, Name: "eth0"}},
-	}
-}
-
-func bridgedHost(mac string) HostNetwork {
-	return HostNetwork{
-		YAML: "interfaces:\n- name: eth0\n- name: br0\n  type: linux-bridge\n  bridge: {port: [{name: " +
-			"eth0}]}\n  ipv4: {enabled: true, dhcp: true}\n",
-		Interfaces: []NetworkInterface{{MAC: mac, Name: "eth0"}},
-	}
-}
-
 func TestNetworkScript_appliesOwnPolicy(t *testing.T) {
 	c := minimal()
 	c.StaticNetwork = []HostNetwork{bondedHost(), switchedHost("52:54:00:00:00:0c")}
@@ -275,26 +224,6 @@ func TestNetworkScript_copiesOwnKeyfiles(t *testing.T) {
 		require.Contains(t, m.run(t, script), "it stays with DHCP")
 		require.Empty(t, m.list(t, "etc/NetworkManager/system-connections"))
 	})
-}
-
-func discovered(t *testing.T, c DiscoveryConfig) *Discovered {
-	t.Helper()
-	raw, err := Discovery(c)
-	require.NoError(t, err)
-	d, err := ReadDiscovery(raw)
-	require.NoError(t, err)
-	return d
-}
-
-// list returns the names of the files in a directory of the machine.
-func (m *machine) list(t *testing.T, dir string) []string {
-	t.Helper()
-	files, err := filepath.Glob(filepath.Join(m.root, dir, "*"))
-	require.NoError(t, err)
-	for i := range files {
-		files[i] = filepath.Base(files[i])
-	}
-	return files
 }
 
 func TestPullAgent_retriesUntilPulled(t *testing.T) {

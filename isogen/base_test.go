@@ -2,14 +2,11 @@ package isogen_test
 
 import (
 	"bytes"
-	"cmp"
-	"io"
 	"os"
 	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"github.com/ulikunitz/xz"
 
 	"landfall/isogen"
 	"landfall/isogen/iso9660"
@@ -23,52 +20,6 @@ const (
 	areaSize = 32 << 10
 	larger   = 60_000
 )
-
-// small makes all files small that are not given.
-func small(iso skeleton.ISO) skeleton.ISO {
-	iso.RootFSSize, iso.EmbedSize = cmp.Or(iso.RootFSSize, 100_001), cmp.Or(iso.EmbedSize, areaSize)
-	return iso
-}
-
-// write writes a generated live ISO to a file.
-func write(t testing.TB, iso skeleton.ISO) string {
-	t.Helper()
-	var b bytes.Buffer
-	require.NoError(t, skeleton.Write(&b, small(iso)))
-	return writeBytes(t, b.Bytes())
-}
-
-func writeBytes(t testing.TB, b []byte) string {
-	t.Helper()
-	path := filepath.Join(t.TempDir(), "live.iso")
-	require.NoError(t, os.WriteFile(path, b, 0o600))
-	return path
-}
-
-func open(t testing.TB, path string) *isogen.Base {
-	t.Helper()
-	base, err := isogen.Open(path)
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, base.Close()) })
-	return base
-}
-
-// realISO unpacks one of the skeletons of real ISOs.
-func realISO(t testing.TB, name string) string {
-	t.Helper()
-	dir := os.Getenv("LANDFALL_REALDATA")
-	if dir == "" {
-		t.Skip("LANDFALL_REALDATA is not set: the real ISO skeletons are not at hand")
-	}
-	f, err := os.Open(filepath.Join(dir, "coreos-iso", name+".iso.xz"))
-	require.NoError(t, err)
-	z, err := xz.NewReader(f)
-	require.NoError(t, err)
-	b, err := io.ReadAll(z)
-	require.NoError(t, err)
-	require.NoError(t, f.Close())
-	return writeBytes(t, b)
-}
 
 func TestOpen_realISOsOfAllAges(t *testing.T) {
 	for name, want := range map[string]struct {

@@ -16,15 +16,6 @@ import (
 	"landfall/isogen/skeleton"
 )
 
-func skeletonBytes(t testing.TB, iso skeleton.ISO) ([]byte, *iso9660.Volume) {
-	t.Helper()
-	var b bytes.Buffer
-	require.NoError(t, skeleton.Write(&b, small(iso)))
-	v, err := iso9660.Open(bytes.NewReader(b.Bytes()), int64(b.Len()))
-	require.NoError(t, err)
-	return b.Bytes(), v
-}
-
 // TestAreas_overlaps moves the embed area over other structures, which an embedded config would
 // destroy.
 func TestAreas_overlaps(t *testing.T) {

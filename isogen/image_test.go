@@ -19,64 +19,6 @@ import (
 	"landfall/isogen/skeleton"
 )
 
-var payload = isogen.Payload{
-	Ignition: []byte(`{"ignition":{"version":"3.1.0"}}`),
-	Files: []isogen.File{
-		{Path: "etc/coreos-firstboot-network/eth1.nmconnection", Mode: 0o600, Data: []byte("[connection]\nid=eth1\n")},
-		{Path: "etc/coreos-firstboot-network/eth0.nmconnection", Mode: 0o600, Data: []byte("[connection]\nid=eth0\n")},
-		{Path: "empty", Mode: 0o755, Data: []byte{}},
-	},
-}
-
-// requireRoundTrip embeds a payload, reads it back, and requires that all other bytes are those of
-// the base.
-func requireRoundTrip(t *testing.T, base *isogen.Base) {
-	t.Helper()
-	image, err := base.Full(payload)
-	require.NoError(t, err)
-	content := contents(t, image)
-	require.EqualValues(t, base.Size(), image.Size())
-	require.Len(t, content, int(image.Size()))
-
-	got, err := isogen.Embedded(bytes.NewReader(content), image.Size())
-	require.NoError(t, err)
-	require.Equal(t, payload.Ignition, got.Ignition)
-	require.Equal(t, []isogen.File{payload.Files[2], payload.Files[1], payload.Files[0]}, got.Files, "sorted by path")
-
-	original, err := os.ReadFile(base.Path())
-	require.NoError(t, err)
-	first, last := -1, -1
-	for i := range content {
-		if content[i] != original[i] {
-			if first < 0 {
-				first = i
-			}
-			last = i
-		}
-	}
-	require.Less(t, int64(last-first), base.EmbedAreaSize())
-}
-
-func contents(t testing.TB, image *isogen.Image) []byte {
-	t.Helper()
-	r := image.NewReader()
-	b := make([]byte, image.Size())
-	_, err := io.ReadFull(r, b)
-	require.NoError(t, err)
-	n, err := r.Read(make([]byte, 1))
-	require.Zero(t, n)
-	require.Equal(t, io.EOF, err)
-	require.NoError(t, r.Close())
-	return b
-}
-
-func full(t testing.TB, base *isogen.Base, config string) *isogen.Image {
-	t.Helper()
-	image, err := base.Full(isogen.Payload{Ignition: []byte(config)})
-	require.NoError(t, err)
-	return image
-}
-
 func TestFull_sameInputsGiveSameImage(t *testing.T) {
 	path := write(t, skeleton.ISO{})
 	one, two := full(t, open(t, path), "config"), full(t, open(t, path), "config")

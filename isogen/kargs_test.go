@@ -15,13 +15,6 @@ import (
 
 const standard = "coreos.liveiso=" + skeleton.DefaultVolumeID + " ignition.firstboot ignition.platform.id=metal"
 
-func edits(op isogen.Operation, values ...string) (args []isogen.KernelArgument) {
-	for _, v := range values {
-		args = append(args, isogen.KernelArgument{Operation: op, Value: v})
-	}
-	return args
-}
-
 func TestKernelArguments_editDefault(t *testing.T) {
 	base := open(t, write(t, skeleton.ISO{}))
 	plus := func(lists ...[]isogen.KernelArgument) (all []isogen.KernelArgument) {

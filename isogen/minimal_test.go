@@ -21,16 +21,6 @@ import (
 
 const rootfsURL = "http://192.0.2.1/rootfs"
 
-// fileIn returns the content of a file of an ISO.
-func fileIn(t testing.TB, iso []byte, path string) []byte {
-	t.Helper()
-	v, err := iso9660.Open(bytes.NewReader(iso), int64(len(iso)))
-	require.NoError(t, err)
-	e := v.Find(path)
-	require.NotNil(t, e, path)
-	return iso[e.Offset : e.Offset+e.Size]
-}
-
 func TestMinimal_allArchitectures(t *testing.T) {
 	for _, arch := range []string{isogen.X86_64, isogen.AArch64, isogen.PPC64LE, isogen.S390X} {
 		for name, p := range map[string]isogen.Payload{"": payload, ", relocated": incompressible(t, larger)} {

@@ -14,7 +14,7 @@ import (
 
 var modes = []string{"balance-rr", "active-backup", "balance-xor", "broadcast", "802.3ad", "balance-tlb", "balance-alb"}
 
-// Each option of a bond, at the ends of what it may be, and what it needs beside it.
+// Each bond option, with its extreme values and the options that it needs.
 var bondOptions = map[string][]string{
 	"ad_actor_sys_prio": {"1", "65535"}, "ad_actor_system": {"00:11:22:33:44:55"},
 	"ad_select":        {"stable", "bandwidth", "count"},
@@ -31,14 +31,14 @@ var bondOptions = map[string][]string{
 	"xmit_hash_policy": {"layer2", "layer2+3", "layer3+4", "encap2+3", "encap3+4", "vlan+srcmac"},
 }
 
-// needed are options that go with another one.
+// needed are options that another option requires.
 var needed = map[string]string{
 	"arp_interval": "arp_ip_target: 192.0.2.1", "arp_ip_target": "arp_interval: 100", "updelay": "miimon: 100",
 	"downdelay": "miimon: 100",
 }
 
-// Every option in every mode: what we write is understood whole, and what we refuse is something
-// that NetworkManager refuses or drops.
+// Every option in every mode: NetworkManager reads all that we write, and rejects or ignores what
+// we reject.
 func TestBondOptions_matchNetworkManager(t *testing.T) {
 	type try struct{ mode, option, value string }
 	var tries []try
@@ -59,7 +59,7 @@ func TestBondOptions_matchNetworkManager(t *testing.T) {
 		files, err := keyfiles(ignition.HostNetwork{
 			YAML: fmt.Sprintf("interfaces:\n- name: bond0\n  type: bond\n  link-aggregation: {mode: %s, port: "+
 				"[eno1], options: {%s}}\n  ipv4: {enabled: true, dhcp: true}\n", try.mode, options),
-			// The card is named as the kernel does; the second makes the host known.
+			// The NIC has its kernel name; the second NIC identifies the host.
 			Interfaces: []ignition.NetworkInterface{{MAC: "52:54:00:00:00:01", Name: "eno1"}},
 		})
 		if err == nil {

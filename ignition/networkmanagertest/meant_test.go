@@ -17,12 +17,12 @@ import (
 	"landfall/ignition"
 )
 
-// descriptions is how many are made at random.
+// descriptions is the number of random descriptions.
 const descriptions = 2000
 
-// What a description made at random means is known before it is written as YAML; a real nmcli must
-// read just that out of the keyfiles that were made of the YAML. The two sides share nothing but
-// this test's idea of what each setting is called.
+// The meaning of a random description is known before it is written as YAML. A real nmcli must read
+// the same meaning from the keyfiles generated from the YAML. Both sides share only this test's
+// names of settings.
 func TestKeyfiles_networkManagerReadsRandomDescriptions(t *testing.T) {
 	seed := uint64(20260301)
 	var connections atomic.Int64
@@ -65,7 +65,7 @@ func TestKeyfiles_networkManagerReadsRandomDescriptions(t *testing.T) {
 
 type object = map[string]any
 
-// meaning is a host's network: what is said in YAML, and what its profiles are to be.
+// meaning is the network of a host: its YAML and the expected profiles.
 type meaning struct {
 	*rand.Rand
 	state      object
@@ -76,15 +76,15 @@ type meaning struct {
 	profiles   map[string]profile
 	uuids      map[string]string // by interface
 	addresses  int
-	tables     map[string]int // the routing table that an interface and family has routes of, beside the main one
+	tables     map[string]int // the routing table, other than main, with routes of an interface and family
 	defaults   map[bool]string
-	l3         []string // in order, with the families that they have
+	l3         []string // in order, with their families
 	families   map[string][2]bool
 	static     map[string][2]bool
-	asks       map[string][2]bool // more than link-local addresses, which have no name servers
+	asks       map[string][2]bool // interfaces with more than link-local addresses: others have no name servers
 }
 
-// named is a profile with the ids of others in the place of their names.
+// named returns a profile with the names of other profiles replaced by their ids.
 func (m *meaning) named(name string) profile {
 	out := make(profile)
 	for key, value := range m.profiles[name] {
@@ -104,7 +104,7 @@ func (m *meaning) maybe() bool             { return m.IntN(2) == 0 }
 func (m *meaning) rarely() bool            { return m.IntN(4) == 0 }
 func (m *meaning) one(of ...string) string { return of[m.IntN(len(of))] }
 
-// either spells a number as YAML has it or as a text.
+// either writes a number in YAML as a number or as text.
 func (m *meaning) either(n int) any {
 	if m.rarely() {
 		return strconv.Itoa(n)
@@ -149,7 +149,7 @@ func (m *meaning) invent() {
 	}
 }
 
-// begin is what all interfaces have.
+// begin returns the fields of all interfaces.
 func (m *meaning) begin(name, kind, controller, controllerKind string) (object, profile) {
 	in := object{"name": name, "type": kind, "state": "up"}
 	p := profile{"connection.id": name, "connection.type": strings.TrimPrefix(kind, "linux-"),
@@ -169,7 +169,7 @@ func (m *meaning) begin(name, kind, controller, controllerKind string) (object, 
 	if m.rarely() {
 		mtu := 1280 + m.IntN(8000)
 		in["mtu"], p["ethernet.mtu"] = m.either(mtu), strconv.Itoa(mtu)
-		if kind == "vlan" { // not above what it lies on
+		if kind == "vlan" { // not above that of the base interface
 			in["mtu"], p["ethernet.mtu"] = 1280, "1280"
 		}
 	}
@@ -191,7 +191,7 @@ func (m *meaning) card(name, controller string) {
 	m.cards = append(m.cards, ignition.NetworkInterface{MAC: strings.ToLower(mac), Name: name})
 	p["ethernet.mac-address"] = mac
 	switch m.IntN(5) {
-	case 0: // its own, which changes nothing
+	case 0: // its own address, which changes nothing
 		in["mac-address"] = strings.ToLower(mac)
 	case 1:
 		in["mac-address"], p["ethernet.cloned-mac-address"] = "02:00:00:00:00:99", "02:00:00:00:00:99"
@@ -363,7 +363,7 @@ func (m *meaning) vlan(name, base string) {
 	m.add(name, in, p)
 }
 
-// ip gives an interface IPv4 and IPv6, each in one of the ways that there are.
+// ip configures IPv4 and IPv6 of an interface, each in one of the possible ways.
 func (m *meaning) ip(name string, in object, p profile) {
 	var has, static, asks [2]bool
 	for i, family := range []string{"ipv4", "ipv6"} {
@@ -377,7 +377,7 @@ func (m *meaning) ip(name string, in object, p profile) {
 		switch method {
 		case "disabled":
 			if m.maybe() {
-				continue // as when nothing is said
+				continue // the default
 			}
 		case "manual":
 			for n := range 1 + m.IntN(2) {
@@ -420,7 +420,7 @@ func (m *meaning) ip(name string, in object, p profile) {
 	m.l3 = append(m.l3, name)
 }
 
-// learnt is what becomes of that which DHCP and routers say.
+// learnt configures the use of settings from DHCP and routers.
 func (m *meaning) learnt(family string, section object, p profile) {
 	p[family+".dhcp-timeout"] = "2147483647"
 	if family == "ipv6" {
@@ -462,7 +462,7 @@ func (m *meaning) learnt(family string, section object, p profile) {
 	}
 }
 
-// somewhere chooses an interface that has a family, or none.
+// somewhere returns an interface that has a family, or none.
 func (m *meaning) somewhere(v6 int) (name, family string) {
 	var with []string
 	for _, l := range m.l3 {
@@ -537,7 +537,7 @@ func (m *meaning) route() {
 	m.routes = append(m.routes, r)
 }
 
-// rule adds a rule for a table that an interface has routes of.
+// rule adds a rule for a table with routes of an interface.
 func (m *meaning) rule() {
 	for _, name := range m.l3 {
 		for v6, family := range []string{"ipv4", "ipv6"} {
@@ -545,7 +545,7 @@ func (m *meaning) rule() {
 			if table == 0 {
 				continue
 			}
-			for other, t := range m.tables { // the rule goes with whoever has the table's first route
+			for other, t := range m.tables { // the rule belongs to the interface with the first route of the table
 				if t == table && other != name+family {
 					return
 				}
@@ -586,8 +586,8 @@ func (m *meaning) rule() {
 	}
 }
 
-// resolver adds name servers of families that some interface has: on that of the default route,
-// else on the first with addresses of its own, else on the first.
+// resolver adds name servers of families that an interface has: on that of the default route, else
+// on the first one with static addresses, else on the first one.
 func (m *meaning) resolver() {
 	var servers, search []string
 	order := []int{0, 1}
@@ -640,7 +640,7 @@ func (m *meaning) resolver() {
 	m.state["dns-resolver"] = object{"config": config}
 }
 
-// order is the interfaces with addresses as the description has them.
+// order returns the interfaces with addresses in the order of the description.
 func (m *meaning) order() []string {
 	var names []string
 	for _, in := range m.interfaces {

@@ -16,12 +16,12 @@ import (
 	"landfall/ignition"
 )
 
-// outcome is what a NetworkManager made of a machine's cards.
+// outcome is the state of a machine's NICs after NetworkManager has configured them.
 type outcome struct {
-	addresses   map[string][]string // by interface, without link-local ones
+	addresses   map[string][]string // by interface, without link-local addresses
 	controllers map[string]string
 	bridges     map[string]bridge
-	sections    map[string]string // routes, rules, resolv.conf as they are printed
+	sections    map[string]string // routes, rules and resolv.conf in printed form
 }
 
 type bridge struct {
@@ -30,7 +30,7 @@ type bridge struct {
 	HelloTime int `json:"hello_time"`
 }
 
-// boot gives a machine with these cards the files of an image for these hosts, and starts
+// boot installs the files of an image for these hosts on a machine with these NICs, and starts
 // NetworkManager.
 func boot(t *testing.T, cards []string, hosts ...ignition.HostNetwork) outcome {
 	t.Helper()
@@ -119,7 +119,7 @@ dns-resolver: {config: {server: [192.0.2.53, "2001:db8::53"], search: [site.exam
 			Interfaces: []ignition.NetworkInterface{{MAC: mac, Name: "eth0"}},
 		}
 	}
-	// The files of two machines are there; the second card is neither's.
+	// The image has the files of two machines; the second NIC belongs to neither.
 	o := boot(t, []string{"52:54:00:00:00:0b", "52:54:00:00:00:99"}, host("52:54:00:00:00:0a", "10"),
 		host("52:54:00:00:00:0b", "11"))
 	require.Equal(t, map[string][]string{"nic0": {"192.0.2.11/24", "198.51.100.11/25", "2001:db8::11/64"}}, o.addresses)
@@ -153,7 +153,7 @@ dns-resolver: {config: {server: [192.0.2.53]}}
 	other := ignition.HostNetwork{YAML: "interfaces:\n- name: eth0\n  ipv4: {enabled: true, address: [{ip: " +
 		"192.0.2.99, prefix-length: 24}]}\n", Interfaces: []ignition.NetworkInterface{{MAC: "52:54:00:00:00:77",
 		Name: "eth0"}}}
-	// This machine's first card is the one that the description calls eth1.
+	// The first NIC of this machine is eth1 in the description.
 	o := boot(t, []string{"52:54:00:00:00:0b", "52:54:00:00:00:0a"}, other, host)
 	require.Equal(t, map[string][]string{"br-ex": {"192.0.2.20/24", "2001:db8::20/64"}}, o.addresses)
 	require.Equal(t, map[string]string{"nic0": "br-ex", "nic1": "br-ex"}, o.controllers)

@@ -1,9 +1,9 @@
 //go:build networkmanager
 
-// Package networkmanagertest holds the keyfiles that package ignition writes against Debian's
-// NetworkManager: what a real nmcli understands of them (this file), whether that is what
-// descriptions made at random mean (meant_test.go), and the addresses that a real NetworkManager
-// gives to interfaces by them (namespace_test.go, where the machine lets it).
+// Package networkmanagertest tests the keyfiles of package ignition with Debian's NetworkManager:
+// how a real nmcli reads them (this file), whether that is the meaning of random descriptions
+// (meant_test.go), and the addresses that a real NetworkManager configures (namespace_test.go, if
+// the machine allows it).
 package networkmanagertest
 
 import (
@@ -29,7 +29,7 @@ import (
 // profile is a connection: values by "section.key".
 type profile map[string]string
 
-// read takes a keyfile apart.
+// read parses a keyfile.
 func read(keyfile []byte) profile {
 	p, section := make(profile), ""
 	for line := range strings.Lines(string(keyfile)) {
@@ -43,10 +43,10 @@ func read(keyfile []byte) profile {
 	return p
 }
 
-// understood is what nmcli makes of a keyfile: the profile as NetworkManager would write it, which
-// lacks what it dropped.
+// understood returns the profile as nmcli reads it from a keyfile and NetworkManager would write
+// it, without ignored settings.
 func understood(keyfile []byte) (profile, error) {
-	// The priority is in each of our files, so this changes nothing.
+	// All our files have the priority, so this changes nothing.
 	cmd := exec.Command("nmcli", "--offline", "connection", "modify", "connection.autoconnect-priority", "1")
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "LC_ALL=C"}
 	cmd.Stdin = bytes.NewReader(keyfile)
@@ -59,8 +59,7 @@ func understood(keyfile []byte) (profile, error) {
 	return read(out), nil
 }
 
-// defaults are values that NetworkManager leaves out when it writes a profile:
-// nm-settings-keyfile(5).
+// defaults are values that NetworkManager omits when it writes a profile: nm-settings-keyfile(5).
 var defaults = profile{
 	"connection.autoconnect": "true", "bond-port.queue-id": "0",
 	"ipv4.may-fail": "true", "ipv6.may-fail": "true", "ipv4.dhcp-send-hostname": "true",
@@ -84,7 +83,7 @@ var defaults = profile{
 	"bridge-port.hairpin-mode":                 "false", "bridge-port.path-cost": "100", "bridge-port.priority": "32",
 }
 
-// written is a profile as NetworkManager writes it: without what it has by default, lists in its
+// written returns a profile as NetworkManager writes it: without defaults, and with lists in its
 // order.
 func (p profile) written() profile {
 	out := make(profile, len(p))
@@ -106,7 +105,7 @@ func (p profile) written() profile {
 	return out
 }
 
-// number is what a text begins with.
+// number returns the number at the start of a text.
 func number(text string) int {
 	n := 0
 	for _, c := range text {
@@ -118,7 +117,7 @@ func number(text string) int {
 	return n
 }
 
-// difference says key by key where two profiles differ; "" if nowhere.
+// difference returns the differences of two profiles by key; "" if there are none.
 func difference(want, got profile) string {
 	var b strings.Builder
 	keys := slices.Sorted(maps.Keys(want))
@@ -135,8 +134,7 @@ func difference(want, got profile) string {
 	return b.String()
 }
 
-// keyfiles are the files of one host by the names of its interfaces. Releases before 4.18 take
-// nothing else.
+// keyfiles returns the files of one host, by interface. Releases before 4.18 support no other form.
 func keyfiles(host ignition.HostNetwork) (map[string][]byte, error) {
 	files, err := ignition.NetworkFiles([]ignition.HostNetwork{host}, "4.17")
 	if err != nil {
@@ -151,7 +149,7 @@ func keyfiles(host ignition.HostNetwork) (map[string][]byte, error) {
 	return byName, nil
 }
 
-// all runs what is to be done n times, as many at once as there are cores.
+// all calls do n times, on all cores.
 func all(t *testing.T, n int, do func(i int) error) {
 	t.Helper()
 	var group errgroup.Group
@@ -162,8 +160,7 @@ func all(t *testing.T, n int, do func(i int) error) {
 	require.NoError(t, group.Wait())
 }
 
-// Nothing that is written gets lost in NetworkManager, in all files that others have and that
-// become keyfiles.
+// NetworkManager must lose no setting in the keyfiles of all examples.
 func TestKeyfiles_networkManagerReadsDescriptionsFromPractice(t *testing.T) {
 	dir := os.Getenv("LANDFALL_REALDATA")
 	if dir == "" {
@@ -190,7 +187,7 @@ func TestKeyfiles_networkManagerReadsDescriptionsFromPractice(t *testing.T) {
 		}
 		files, err := keyfiles(ignition.HostNetwork{YAML: string(text), Interfaces: cards})
 		if err != nil {
-			return nil // which sentence each of them gets is in package ignition's golden file
+			return nil // the golden file of package ignition has their errors
 		}
 		converted[i] = true
 		for name, keyfile := range files {

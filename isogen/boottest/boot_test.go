@@ -1,7 +1,7 @@
 //go:build boot
 
-// Package boottest boots images in an emulator: the last word on whether what isogen makes of a
-// live ISO reaches the machine. It needs an emulator, boot loaders and a kernel, hence the build
+// Package boottest boots generated images in an emulator. It is the final test that the content of
+// an image reaches the machine. It needs an emulator, boot loaders and a kernel, hence the build
 // tag: .ci/install-emulator installs them, and `make test` runs `go test -tags boot` here.
 package boottest
 
@@ -27,15 +27,15 @@ import (
 	"landfall/isogen"
 )
 
-// bootLimit is how long a machine may take; without hardware acceleration, three to ten seconds are
+// bootLimit is the maximum time of a boot. Without hardware acceleration, three to ten seconds are
 // usual.
 const bootLimit = 3 * time.Minute
 
 var keyfile = isogen.File{Path: "etc/coreos-firstboot-network/eth0.nmconnection", Mode: 0o600,
 	Data: []byte("[connection]\nid=eth0\n")}
 
-// TestImagesBoot boots every kind of image in every way. The machine says which files Ignition
-// would find, and the SHA-256 of the root file system where it had to fetch that.
+// TestImagesBoot boots every kind of image in every way. The machine prints the files that Ignition
+// would find, and the SHA-256 of the root file system if it had to fetch that.
 func TestImagesBoot(t *testing.T) {
 	t.Parallel()
 	rootfs := noise(2<<20, 3)
@@ -97,7 +97,7 @@ func TestImagesBoot(t *testing.T) {
 
 	t.Run("from the network by GRUB", func(t *testing.T) {
 		t.Parallel()
-		const server = "http://10.0.2.100" // GRUB of this age knows port 80 only
+		const server = "http://10.0.2.100" // this GRUB supports only port 80
 		menu, err := isogen.GRUBMenu("Discovery", isogen.NetworkBoot{KernelURL: server + "/kernel",
 			InitrdURL: server + "/initrd",
 			RootfsURL: site.url + "/rootfs", Arguments: []isogen.KernelArgument{{Operation: isogen.Append,
@@ -135,7 +135,8 @@ func must(image *isogen.Image, err error) func(*testing.T) *isogen.Image {
 	}
 }
 
-// discoveryConfig has the given number of bytes that do not compress, and as many that do.
+// discoveryConfig returns a config with the given number of incompressible bytes and as many
+// compressible ones.
 func discoveryConfig(size int) []byte {
 	return fmt.Appendf(nil,
 		`{"ignition":{"version":"3.1.0"},"storage":{"files":[{"path":"/etc/noise","contents":{"source":"data:,%s"}},{"path":"/etc/text","contents":{"source":"data:,%s"}}]}}`,
@@ -169,10 +170,10 @@ func save(t *testing.T, image *isogen.Image) string {
 	return path
 }
 
-// site is the web server that machines load from.
+// site is the web server from which machines load.
 type site struct {
-	url   string // as machines see it
-	local string // as it is
+	url   string // the URL for machines
+	local string // the URL on the host
 	mux   *http.ServeMux
 }
 
@@ -181,7 +182,7 @@ func newSite(t *testing.T, base *isogen.Base) *site {
 	s := &site{mux: http.NewServeMux()}
 	server := httptest.NewServer(s.mux)
 	t.Cleanup(server.Close)
-	// The emulator's network shows the host's own addresses as 10.0.2.2.
+	// In the emulator's network, the addresses of the host are 10.0.2.2.
 	s.local = server.URL
 	s.url = strings.Replace(server.URL, "127.0.0.1", "10.0.2.2", 1)
 	s.serve(t, "/rootfs", must(base.Rootfs())(t))
@@ -206,16 +207,16 @@ func (s *site) text(t *testing.T, path, text string) {
 	})
 }
 
-// machine is a kind of machine and what it boots from.
+// machine describes a machine and its boot medium.
 type machine struct {
 	uefi     bool
 	usb      bool   // the medium is a USB disk, not a CD
 	medium   string // path of an image
 	second   string // path of an image in a second drive
 	network  bool
-	bootFile string // what the DHCP server has the firmware boot: a URL for iPXE, else a file in tftp
+	bootFile string // the boot file in DHCP: a URL for iPXE, else a file in tftp
 	tftp     string // path of the TFTP server's directory
-	forward  string // an address of the network that is the host's, as the emulator's guestfwd has it
+	forward  string // an address in the network that leads to the host (guestfwd of the emulator)
 }
 
 func (m machine) firmware() string {
@@ -232,10 +233,10 @@ func (m machine) String() string {
 	return "by " + m.firmware() + " from a CD"
 }
 
-// arguments are the emulator's.
+// arguments returns the arguments of the emulator.
 func (m machine) arguments(t *testing.T, dir, console string) []string {
 	t.Helper()
-	// Emulated in software: nested virtualisation often cannot run firmware.
+	// Software emulation: nested virtualisation often cannot run firmware.
 	args := []string{"-M", "q35", "-accel", "tcg", "-cpu", processor, "-m", "512", "-smp", "1", "-display", "none",
 		"-monitor", "none",
 		"-no-reboot", "-serial", "file:" + console}
@@ -273,7 +274,7 @@ func (m machine) arguments(t *testing.T, dir, console string) []string {
 	return args
 }
 
-// boot runs the machine until it turns itself off and returns what it wrote to its serial console.
+// boot runs the machine until it turns itself off, and returns the output on its serial console.
 func (m machine) boot(t *testing.T) string {
 	t.Helper()
 	const emulator = "qemu-system-x86_64"

@@ -17,11 +17,12 @@ import (
 	"landfall/appliance/simulate/redfish"
 )
 
-// guestSpeed is how much faster than in reality a guest's installation goes.
+// guestSpeed is the factor by which the installation of a guest is faster than a real one.
 const guestSpeed = "200"
 
-// discovery brings up the network, asks the firmware what the machine is up from, unpacks the root
-// file system from there, and starts the agent's stand-in. The medium is free from then on.
+// discovery configures the network, reads the boot medium from the firmware, unpacks the root file
+// system of that medium, and starts the substitute for the agent. Afterwards the medium is no
+// longer in use.
 const discovery = initHead + `
 load_modules
 hostname localhost
@@ -47,11 +48,11 @@ echo INSTALLED
 while :; do sleep 3600; done
 `
 
-// globalVariable is the vendor of UEFI's own variables (UEFI 2.10, 3.3): BootCurrent has the number
-// of the option that was booted.
+// globalVariable is the vendor of UEFI's own variables (UEFI 2.10, 3.3). BootCurrent contains the
+// number of the boot option in use.
 const globalVariable = "8be4df61-93ca-11d2-aa0d-00e098032b8c"
 
-// agentRootfs is a root file system with the agent's stand-in in it.
+// agentRootfs is a root file system with the substitute for the agent.
 func agentRootfs(t *testing.T) []byte {
 	t.Helper()
 	agent := filepath.Join(t.TempDir(), "agent")
@@ -71,12 +72,12 @@ func agentRootfs(t *testing.T) []byte {
 	return b.Bytes()
 }
 
-// TestInstallation_byManifests has manifests of a single node applied to an appliance. A
-// machine in an emulator is switched on over Redfish, boots what its BMC fetched, its agent finds
-// the appliance by the config on the disc and registers, and the machine is installed: it restarts
-// into the disk that it has written, without the disc.
+// TestInstallation_byManifests applies manifests of a single node to an appliance. A machine in an
+// emulator is powered on over Redfish and boots the image that its BMC has fetched. Its agent finds
+// the appliance by the config on the disc and registers. The machine is installed: it restarts from
+// the disk that it has written, without the disc.
 func TestInstallation_byManifests(t *testing.T) {
-	t.Parallel() // much of it is waiting
+	t.Parallel() // most of the time is waiting
 	site := newManagedSite(t, buildLiveISO(t, agentRootfs(t), discovery))
 	m := identity{name: "edge", mac: "52:54:00:77:07:01", serial: "EDGE0001",
 		uuid: "77070000-0000-4000-8000-000000000001"}

@@ -24,15 +24,14 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// libvirtDaemon is where Debian has it, which is not on everybody's path.
+// libvirtDaemon is the path of the daemon in Debian, which is not always in PATH.
 const libvirtDaemon = "/usr/sbin/libvirtd"
 
-// newEmulator emulates a machine by a domain of libvirt, in a session of its own that ends with the
-// test.
+// newEmulator returns a machine emulated by a libvirt domain, in a session that ends with the test.
 func newEmulator(t *testing.T, m identity) emulator {
 	t.Helper()
-	// Not in the test's own directory: the socket needs a short name, and the session's owner must
-	// get there.
+	// Not in the test's directory: the socket needs a short name, and the owner of the session
+	// needs access.
 	dir, err := os.MkdirTemp("", "landfall-libvirt-")
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, os.RemoveAll(dir)) })
@@ -48,8 +47,8 @@ func newEmulator(t *testing.T, m identity) emulator {
 	return l
 }
 
-// sessionOwner is who runs a session where the tests are root's, for whom libvirt has none: nobody.
-// It is nil elsewhere.
+// sessionOwner is the user of the session if the tests run as root, for whom libvirt has no
+// session: nobody. Else it is nil.
 func sessionOwner(t *testing.T) *syscall.Credential {
 	t.Helper()
 	if os.Getuid() != 0 {
@@ -64,7 +63,7 @@ func sessionOwner(t *testing.T) *syscall.Credential {
 	return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}
 }
 
-// libvirt is a machine that is a domain.
+// libvirt is a machine emulated by a domain.
 type libvirt struct {
 	identity
 	dir   string
@@ -74,7 +73,7 @@ type libvirt struct {
 	mu     sync.Mutex
 	image  string
 	fromCD bool
-	ended  chan ending // of the machine that is on, or nil
+	ended  chan ending // of the running machine, or nil
 }
 
 func (l *libvirt) path(name string) string { return filepath.Join(l.dir, name) }
@@ -83,7 +82,7 @@ func (l *libvirt) shared() string { return l.dir }
 
 func (l *libvirt) console() string { return l.path("console") }
 
-// give makes files the session's.
+// give makes the owner of the session the owner of files.
 func (l *libvirt) give(paths ...string) error {
 	for _, path := range paths {
 		if l.owner == nil {
@@ -96,8 +95,8 @@ func (l *libvirt) give(paths ...string) error {
 	return nil
 }
 
-// serve runs the session's daemon. It is given its socket, as systemd would, so that nobody has to
-// wait for it.
+// serve runs the daemon of the session. It passes the socket to the daemon, as systemd would, so
+// that clients need not wait for it.
 func (l *libvirt) serve(t *testing.T) {
 	t.Helper()
 	listener, err := net.ListenUnix("unix", &net.UnixAddr{Name: l.path("socket"), Net: "unix"})
@@ -106,7 +105,7 @@ func (l *libvirt) serve(t *testing.T) {
 	socket, err := listener.File()
 	require.NoError(t, err)
 	daemon := exec.Command("/bin/sh", "-c", `LISTEN_PID=$$ exec "$0"`, libvirtDaemon)
-	daemon.ExtraFiles = []*os.File{socket} // the third, as sd_listen_fds(3) has it
+	daemon.ExtraFiles = []*os.File{socket} // the third file descriptor, see sd_listen_fds(3)
 	daemon.SysProcAttr = &syscall.SysProcAttr{Credential: l.owner}
 	daemon.Env = append(os.Environ(), "LISTEN_FDS=1", "LISTEN_FDNAMES=libvirtd.socket", "HOME="+l.dir)
 	for _, kind := range []string{"RUNTIME_DIR", "CONFIG_HOME", "CACHE_HOME", "DATA_HOME"} {
@@ -128,7 +127,7 @@ func (l *libvirt) serve(t *testing.T) {
 	})
 }
 
-// follow hears of all that happens to the domain, from its definition on.
+// follow receives all events of the domain, from its definition on.
 func (l *libvirt) follow(t *testing.T) {
 	t.Helper()
 	events := l.command("event", "--domain", l.name, "--all", "--loop")
@@ -150,7 +149,7 @@ func (l *libvirt) follow(t *testing.T) {
 
 func (l *libvirt) listen(t *testing.T, out io.Reader, heard *atomic.Bool) {
 	how := ending("")
-	defer func() { // nothing is heard any more
+	defer func() { // no more events are received
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		l.end(stopped)
@@ -160,7 +159,7 @@ func (l *libvirt) listen(t *testing.T, out io.Reader, heard *atomic.Bool) {
 		_, event, _ := strings.Cut(lines.Text(), "event ")
 		what, detail, _ := strings.Cut(event, " for domain '"+l.name+"'")
 		switch {
-		case what == "'reboot'": // it is on again; what it boots now is for the BMC to say
+		case what == "'reboot'": // it is on again; the BMC decides what it boots now
 			how = restarted
 			if _, err := l.virsh("destroy", l.name); err != nil {
 				t.Errorf("take the power from the machine: %v", err)
@@ -180,7 +179,7 @@ func (l *libvirt) listen(t *testing.T, out io.Reader, heard *atomic.Bool) {
 	}
 }
 
-// end says how the machine that was on came to be off. The mutex is held.
+// end reports how the running machine was turned off. The caller holds the mutex.
 func (l *libvirt) end(how ending) {
 	if l.ended != nil {
 		l.ended <- how
@@ -188,7 +187,7 @@ func (l *libvirt) end(how ending) {
 	l.ended = nil
 }
 
-// command is virsh in the session.
+// command returns virsh with the session's URI.
 func (l *libvirt) command(args ...string) *exec.Cmd {
 	return exec.Command("virsh", append([]string{"--quiet", "--connect", "qemu:///session?socket=" + l.path("socket")},
 		args...)...)
@@ -202,7 +201,7 @@ func (l *libvirt) virsh(args ...string) (string, error) {
 	return strings.TrimSpace(string(out)), nil
 }
 
-// describe writes a part of the domain's description to a file and returns its path.
+// describe writes a part of the domain's description to a file and returns the path.
 func (l *libvirt) describe(part string) (string, error) {
 	var text bytes.Buffer
 	err := l.xml.ExecuteTemplate(&text, part, map[string]any{
@@ -242,7 +241,7 @@ func (l *libvirt) start(fromCD bool) (<-chan ending, error) {
 func (l *libvirt) stop() error {
 	_, err := l.virsh("destroy", l.name)
 	if state, stateErr := l.virsh("domstate", l.name); stateErr == nil && state == "shut off" {
-		return nil // by itself, just now
+		return nil // it turned itself off just now
 	}
 	return err
 }

@@ -18,21 +18,21 @@ import (
 
 const volumeID = "rhcos-9.6.20250523-0"
 
-// Where Debian's packages put what the ISO is made of.
+// The files of Debian's packages from which the ISO is built.
 const (
 	isolinuxDir = "/usr/lib/ISOLINUX"
 	syslinuxDir = "/usr/lib/syslinux/modules/bios"
 	busybox     = "/bin/busybox"
 )
 
-// An emulator that gets little time seems to have no working timer; a kernel that looks for another
-// one then loses the serial line's interrupts, and with them what the live system says.
+// An emulator with little CPU time seems to have no working timer. A kernel that then searches for
+// another timer loses the interrupts of the serial line, and so the output of the live system.
 const noTimerCheck = "no_timer_check"
 
 const liveArguments = "coreos.liveiso=" + volumeID +
 	" ignition.firstboot ignition.platform.id=metal console=ttyS0,115200n8 quiet panic=-1 " + noTimerCheck
 
-// The boot loaders' configurations, before and behind their areas for kernel arguments.
+// The configurations of the boot loaders, before and behind their areas for kernel arguments.
 const (
 	grubHead = `set timeout=0
 serial --unit=0 --speed=115200
@@ -52,17 +52,17 @@ label linux
 	isolinuxTail = "\nmenu separator\n"
 )
 
-// argumentArea is the size of an area for kernel arguments, as in images of today.
+// argumentArea is the size of an area for kernel arguments, as in current images.
 const argumentArea = 1139
 
-// withArea puts an area for kernel arguments between the parts of a configuration.
+// withArea inserts an area for kernel arguments between the parts of a configuration.
 func withArea(head, tail string) []byte {
 	area := liveArguments + "\n" + strings.Repeat("#", argumentArea-len(liveArguments)-1)
 	return []byte(head + area + "# COREOS_KARG_EMBED_AREA\n" + tail)
 }
 
-// grubStart is built into the EFI program: it looks for the disc and goes on with the configuration
-// there.
+// grubStart is built into the EFI program. It searches the disc and continues with the
+// configuration there.
 const grubStart = `search --no-floppy --set=root --file /EFI/redhat/grub.cfg
 set prefix=($root)/EFI/redhat
 configfile /EFI/redhat/grub.cfg
@@ -71,8 +71,8 @@ configfile /EFI/redhat/grub.cfg
 const grubModules = "iso9660 fat part_gpt part_msdos search search_fs_file linux normal configfile echo test gzio " +
 	"serial terminal"
 
-// initHead begins what stands in for the live system's own programs: it says where the system is
-// and has what the other scripts need.
+// initHead is the start of the substitute for the programs of the live system: it prints the
+// location of the system and prepares the environment for the other scripts.
 const initHead = `#!/bin/busybox sh
 /bin/busybox --install -s /bin
 export PATH=/bin
@@ -101,9 +101,9 @@ network_up() {
 }
 `
 
-// inspection takes the configuration over from a config image if it was told to, as systemd and
-// udev would have it do, fetches the root file system if that is not on the disc, says which files
-// Ignition would find, and turns the machine off.
+// inspection copies the configuration from a config image if requested, as systemd and udev would
+// do it, fetches the root file system if it is not on the disc, prints the files that Ignition
+// would find, and turns the machine off.
 const inspection = initHead + `
 url=$(tr ' ' '\n' < /proc/cmdline | sed -n 's/^coreos.live.rootfs_url=//p' | tr -d '"')
 unit=/etc/systemd/system/landfall-config-image.service
@@ -128,17 +128,17 @@ echo LIVE-SYSTEM-DONE
 poweroff -f
 `
 
-// leaseScript is told by udhcpc what the network's address is.
+// leaseScript receives the network address from udhcpc.
 const leaseScript = `#!/bin/busybox sh
 [ "$1" = bound ] || exit 0
 ip addr add "$ip/$mask" dev "$interface"
 [ -z "$router" ] || ip route add default via "$router"
 `
 
-// buildLiveISO makes an ISO as CoreOS Assembler does: isolinux for BIOS, GRUB for UEFI, both
-// bootable from a disk too, areas for kernel arguments, and an empty embed area that both boot
-// loaders hand to the kernel as a second initrd. It has no table for its minimal ISO. The script is
-// what its live system does.
+// buildLiveISO builds an ISO like CoreOS Assembler: isolinux for BIOS and GRUB for UEFI, both
+// bootable also from a disk, areas for kernel arguments, and an empty embed area that both boot
+// loaders pass to the kernel as a second initrd. The ISO has no table for a minimal ISO. Its live
+// system runs the script.
 func buildLiveISO(t *testing.T, rootfs []byte, script string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -171,7 +171,7 @@ func buildLiveISO(t *testing.T, rootfs []byte, script string) string {
 	return iso
 }
 
-// kernelArgumentAreas is coreos/kargs.json.
+// kernelArgumentAreas is the content of coreos/kargs.json.
 func kernelArgumentAreas(t *testing.T) []byte {
 	t.Helper()
 	b, err := json.Marshal(map[string]any{"default": liveArguments, "size": argumentArea, "files": []map[string]any{
@@ -182,7 +182,7 @@ func kernelArgumentAreas(t *testing.T) []byte {
 	return b
 }
 
-// initramfs is one static program, the scripts and the kernel's modules.
+// initramfs contains one static program, the scripts and the modules of the kernel.
 func initramfs(t *testing.T, script string) []byte {
 	t.Helper()
 	var b bytes.Buffer
@@ -211,7 +211,7 @@ func initramfs(t *testing.T, script string) []byte {
 	return b.Bytes()
 }
 
-// efiPartition is a FAT file system with GRUB in it.
+// efiPartition is a FAT file system with GRUB.
 func efiPartition(t *testing.T, dir string) []byte {
 	t.Helper()
 	start, program, image := filepath.Join(dir, "start.cfg"), filepath.Join(dir, "BOOTX64.EFI"),
@@ -225,8 +225,8 @@ func efiPartition(t *testing.T, dir string) []byte {
 	return read(t, image)
 }
 
-// networkGRUB is a directory with the program grub.efi, which goes on with the menu at the server's
-// /grub.cfg.
+// networkGRUB is a directory with the program grub.efi, which continues with the menu at /grub.cfg
+// of the server.
 func networkGRUB(t *testing.T, server string) string {
 	t.Helper()
 	dir := t.TempDir()

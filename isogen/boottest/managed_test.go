@@ -23,11 +23,11 @@ import (
 	"landfall/appliance/simulate/registry"
 )
 
-// installLimit is how long an installation may take; without hardware acceleration, half a minute
+// installLimit is the maximum time of an installation. Without hardware acceleration, half a minute
 // is usual.
 const installLimit = 5 * time.Minute
 
-// The host as itself, and as the emulator's network shows it to machines.
+// The address of the host, and its address in the emulator's network.
 const (
 	hostAddress  = "127.0.0.1"
 	guestAddress = "10.0.2.2"
@@ -41,7 +41,7 @@ type managedSite struct {
 	release string
 }
 
-// newManagedSite starts an appliance whose live ISO is at a path.
+// newManagedSite starts an appliance with the live ISO at a path.
 func newManagedSite(t *testing.T, iso string) *managedSite {
 	t.Helper()
 	mirror, err := registry.New(t.Context(), hostAddress+":0", nil)
@@ -71,7 +71,7 @@ func newManagedSite(t *testing.T, iso string) *managedSite {
 	appliance.Stdout, appliance.Stderr = &log, &log
 	require.NoError(t, appliance.Start())
 	t.Cleanup(func() {
-		ended := appliance.Wait() // the test's context has ended
+		ended := appliance.Wait() // the context of the test has ended
 		if t.Failed() {
 			t.Logf("the appliance ended (%v):\n%s", ended, log.String())
 		}
@@ -86,7 +86,7 @@ func newManagedSite(t *testing.T, iso string) *managedSite {
 	return s
 }
 
-// builtProgram is the product: what LANDFALL_BIN names, or bin/landfall of this checkout.
+// builtProgram is the path of the product: LANDFALL_BIN, or bin/landfall of this checkout.
 func builtProgram(t *testing.T) string {
 	t.Helper()
 	program := os.Getenv("LANDFALL_BIN")
@@ -107,7 +107,7 @@ func freePort(t *testing.T) int {
 	return listener.Addr().(*net.TCPAddr).Port
 }
 
-// fill writes what a file of testdata becomes with some values.
+// fill fills in values in a file of testdata and writes the result.
 func fill(t *testing.T, name, path string, with any) {
 	t.Helper()
 	text, err := template.ParseFiles(filepath.Join("testdata", name))
@@ -117,8 +117,8 @@ func fill(t *testing.T, name, path string, with any) {
 	require.NoError(t, os.WriteFile(path, filled.Bytes(), 0o600))
 }
 
-// install brings the manifests of a single node on a machine to the appliance and follows its
-// cluster until it is installed.
+// install applies the manifests of a single node on a machine and follows the cluster until it is
+// installed.
 func (s *managedSite) install(t *testing.T, m identity, stand *redfish.BMC) {
 	t.Helper()
 	manifests := filepath.Join(t.TempDir(), "site.yaml")
@@ -132,7 +132,7 @@ func (s *managedSite) install(t *testing.T, m identity, stand *redfish.BMC) {
 	run(t, s.program, "apply", "--url", s.address, "-f", manifests, "--wait", "--timeout", installLimit.String())
 }
 
-// agent is the one host of a machine's namespace.
+// agent returns the only host in the namespace of a machine.
 func (s *managedSite) agent(t *testing.T, m identity) *agentinstall.Agent {
 	t.Helper()
 	var agents struct{ Items []agentinstall.Agent }
@@ -151,7 +151,7 @@ func (s *managedSite) read(t *testing.T, path string, into any) {
 	require.NoError(t, response.Body.Close())
 }
 
-// provisioning is the state of a machine's BareMetalHost.
+// provisioning returns the provisioning state of a machine's BareMetalHost.
 func (s *managedSite) provisioning(t *testing.T, m identity) string {
 	t.Helper()
 	var host struct {
@@ -161,7 +161,7 @@ func (s *managedSite) provisioning(t *testing.T, m identity) string {
 	return host.Status.Provisioning.State
 }
 
-// describe logs what the objects of a machine's namespace say of themselves.
+// describe logs the status of the objects in the namespace of a machine.
 func (s *managedSite) describe(t *testing.T, m identity) {
 	t.Helper()
 	for _, resources := range []string{"agent-install.openshift.io/v1beta1 infraenvs",

@@ -16,8 +16,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// newEmulator emulates a machine where there is no libvirt: by QEMU alone, which is told what to do
-// by its own protocol (QMP).
+// newEmulator returns a machine emulated by QEMU alone, where there is no libvirt. The test
+// controls QEMU by its own protocol (QMP).
 func newEmulator(t *testing.T, m identity) emulator {
 	t.Helper()
 	_, err := exec.LookPath(qemuProgram)
@@ -31,14 +31,14 @@ func newEmulator(t *testing.T, m identity) emulator {
 
 const qemuProgram = "qemu-system-x86_64"
 
-// qemu is a machine in QEMU.
+// qemu is a machine emulated by QEMU.
 type qemu struct {
 	identity
 	dir string
 
 	mu    sync.Mutex
 	image string
-	line  *qmp // to the machine that is on, or nil
+	line  *qmp // to the running machine, or nil
 }
 
 func (q *qemu) path(name string) string { return filepath.Join(q.dir, name) }
@@ -95,7 +95,7 @@ func (q *qemu) start(fromCD bool) (<-chan ending, error) {
 	go func() {
 		how := line.listen(out)
 		if err := program.Wait(); err != nil && how == restarted {
-			how = switchedOff // it broke down meanwhile
+			how = switchedOff // QEMU failed meanwhile
 		}
 		q.mu.Lock()
 		q.line = nil
@@ -134,7 +134,7 @@ func (q *qemu) insert(image string) error {
 	if _, err := q.line.ask(command, arguments); err != nil && !errors.Is(err, errEnded) {
 		return err
 	}
-	return nil // one that is off gets it when it is switched on
+	return nil // a machine that is off gets it at power on
 }
 
 func (q *qemu) inserted() (string, error) {
@@ -165,7 +165,7 @@ func (q *qemu) inserted() (string, error) {
 	return "", nil
 }
 
-// qmp is a conversation with a QEMU over its standard input and output.
+// qmp is a connection to QEMU over its standard input and output.
 type qmp struct {
 	program *exec.Cmd
 	in      io.Writer
@@ -179,7 +179,7 @@ type reply struct {
 
 var errEnded = errors.New("the emulator ended")
 
-// ask has a command done and returns its answer. One that has ended meanwhile is errEnded.
+// ask executes a command and returns the reply. It returns errEnded if QEMU has ended.
 func (c *qmp) ask(command string, arguments map[string]any) (json.RawMessage, error) {
 	if arguments == nil {
 		arguments = map[string]any{}
@@ -197,7 +197,7 @@ func (c *qmp) ask(command string, arguments map[string]any) (json.RawMessage, er
 	return answer.Return, nil
 }
 
-// listen hears replies and events until the emulator ends, and says how its machine did.
+// listen receives replies and events until the emulator ends. It returns how the machine ended.
 func (c *qmp) listen(out io.Reader) ending {
 	defer close(c.replies)
 	how := stopped

@@ -15,52 +15,52 @@ import (
 	"landfall/appliance/simulate/redfish"
 )
 
-// What machines behind BMCs have.
+// The hardware of machines behind BMCs.
 const (
 	memoryMiB = 640
-	diskBytes = 20 << 30 // of which next to nothing is ever written
+	diskBytes = 20 << 30 // almost none of it is written
 )
 
-// processor has what OpenShift needs and costs a third less to emulate than one that has all.
+// processor supports what OpenShift needs, and needs a third less time to emulate than one with all
+// features.
 const processor = "Nehalem"
 
-// Where Debian's firmware is: its program, and the variables of a machine that is new.
+// The firmware of Debian: its program, and the variables of a new machine.
 const (
 	firmwareCode      = "/usr/share/OVMF/OVMF_CODE_4M.fd"
 	firmwareVariables = "/usr/share/OVMF/OVMF_VARS_4M.fd"
 )
 
-// identity is who a machine is.
+// identity identifies a machine.
 type identity struct{ name, mac, serial, uuid string }
 
-// ending is how a machine that was on came to be off.
+// ending is how a running machine ended.
 type ending string
 
 const (
 	switchedOff ending = "its system switched it off"
-	restarted   ending = "its system restarted it" // which whoever emulates it leaves to the BMC
+	restarted   ending = "its system restarted it" // the emulator leaves the restart to the BMC
 	stopped     ending = "its power was taken away"
 )
 
-// emulator has a machine, with a CD drive that keeps what is in it whether the machine is on or
-// off.
+// emulator is a machine with a CD drive that keeps its medium while the machine is on or off.
 type emulator interface {
-	// start switches the machine on. It boots from its CD, or else from its disk, and how it ends
-	// comes once on the channel.
+	// start powers the machine on. It boots from its CD, or else from its disk. The channel
+	// receives its ending once.
 	start(fromCD bool) (<-chan ending, error)
-	// stop takes the power away from a machine that is on.
+	// stop powers off a running machine.
 	stop() error
-	// insert puts an image into the drive in the place of what is in it; "" leaves it empty.
+	// insert replaces the medium in the drive by an image; "" empties the drive.
 	insert(image string) error
-	// inserted is what is in the drive.
+	// inserted returns the medium in the drive.
 	inserted() (string, error)
-	// shared is a directory with files that the emulator can read, console the file of what the
-	// machine writes to its serial line.
+	// shared is a directory with files that the emulator can read. console is the file with the
+	// output of the serial line.
 	shared() string
 	console() string
 }
 
-// server is an emulated machine behind a BMC's stand-in.
+// server is an emulated machine behind a substitute for a BMC.
 type server struct {
 	bmc     *redfish.BMC
 	machine emulator
@@ -70,10 +70,10 @@ type server struct {
 	watches sync.WaitGroup
 	end     chan struct{}
 	drive   sync.Mutex
-	image   string // that is in the drive
+	image   string // the medium in the drive
 }
 
-// newServer is a machine that is off.
+// newServer returns a machine that is off.
 func newServer(t *testing.T, m identity) *server {
 	t.Helper()
 	profile, ok := redfish.ProfileByName("hpe-ilo6")
@@ -104,10 +104,10 @@ func newServer(t *testing.T, m identity) *server {
 	return s
 }
 
-// load puts what the BMC fetched into the machine's drive, until the BMC ejects it.
+// load inserts the image that the BMC has fetched, until the BMC ejects it.
 func (s *server) load(image *redfish.Image) error {
 	disc := image.Path + ".inserted"
-	if err := os.Link(image.Path, disc); err != nil { // the BMC removes its own
+	if err := os.Link(image.Path, disc); err != nil { // the BMC removes its own file
 		return err
 	}
 	s.drive.Lock()
@@ -135,7 +135,7 @@ func (s *server) load(image *redfish.Image) error {
 	return nil
 }
 
-// live is the machine on, until the context takes its power away or its system ends.
+// live runs the machine until the context ends, which powers it off, or until its system ends.
 func (s *server) live(ctx context.Context, fromCD bool) {
 	s.on.Lock()
 	defer s.on.Unlock()
@@ -170,7 +170,7 @@ func (s *server) inserted(t *testing.T) string {
 	return image
 }
 
-// console is what the machine wrote to its serial line.
+// console returns the output of the machine on its serial line.
 func (s *server) console(t *testing.T) string {
 	t.Helper()
 	written, err := os.ReadFile(s.machine.console())

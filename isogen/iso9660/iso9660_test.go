@@ -18,27 +18,6 @@ import (
 	"landfall/isogen/iso9660"
 )
 
-var files = []iso9660.File{
-	{Path: "coreos/igninfo.json", Data: []byte("{}")},
-	{Path: "images/pxeboot/a name that is much longer than level 1 allows.img", Data: bytes.Repeat([]byte("x"), 5000)},
-	{Path: "images/empty.img"},
-	{Path: ".cmdline", Data: []byte("args")},
-}
-
-func image(t testing.TB, img iso9660.Image) []byte {
-	t.Helper()
-	var b bytes.Buffer
-	require.NoError(t, iso9660.Write(&b, img))
-	return b.Bytes()
-}
-
-func volume(t testing.TB, b []byte) *iso9660.Volume {
-	t.Helper()
-	v, err := iso9660.Open(bytes.NewReader(b), int64(len(b)))
-	require.NoError(t, err)
-	return v
-}
-
 func TestWrite_roundTrip(t *testing.T) {
 	b := image(t, iso9660.Image{VolumeID: "rhcos-1", Time: time.Unix(1748000000, 0), Files: files})
 	v := volume(t, b)
@@ -130,21 +109,6 @@ func TestWrite_refusals(t *testing.T) {
 	} {
 		require.ErrorContains(t, iso9660.Write(io.Discard, img), says)
 	}
-}
-
-// sparse is an image of any size with only a few bytes.
-type sparse map[int64][]byte
-
-func (s sparse) ReadAt(p []byte, off int64) (int, error) {
-	clear(p)
-	for at, b := range s {
-		for i := range b {
-			if k := at + int64(i) - off; k >= 0 && k < int64(len(p)) {
-				p[k] = b[i]
-			}
-		}
-	}
-	return len(p), nil
 }
 
 // TestLargeISO_filesBehind4GiB has a file whose position and size do not fit in 32 bits.
