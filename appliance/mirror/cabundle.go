@@ -8,9 +8,9 @@ import (
 	"time"
 )
 
-// ParseCABundle reads CA certificates from PEM and writes them anew, each once and nothing between
-// them: openshift-install stumbles over blank lines and comments behind the last one. Errors are
-// *InputError with name as the document.
+// ParseCABundle reads CA certificates from PEM and writes each once without text between them:
+// openshift-install fails on blank lines and comments after the last one. Errors are *InputError
+// with name as the document.
 func ParseCABundle(name string, data []byte) ([]byte, error) {
 	return parseCABundles([]Document{{Name: name, Data: data}})
 }
@@ -53,8 +53,8 @@ func parseCABundles(docs []Document) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// checkCA returns what is wrong with a certificate that is offered as a CA, or "". Certificates of
-// version 1 can't say whether they are CAs, and old roots are such.
+// checkCA returns the problem of a certificate as a CA, or "". It accepts certificates of version
+// 1, as old roots are: they cannot state whether they are CAs.
 func checkCA(der []byte) string {
 	cert, err := x509.ParseCertificate(der)
 	if err != nil {
@@ -98,13 +98,13 @@ func lineOf(data []byte, offset int) string {
 	return fmt.Sprintf("line %d", bytes.Count(data[:offset], []byte("\n"))+1)
 }
 
-// Authority is a CA that mirrors are trusted by.
+// Authority is a CA that signs mirror certificates.
 type Authority struct {
 	Subject  string    `json:"subject"`
 	NotAfter time.Time `json:"not_after"`
 }
 
-// Authorities lists the CAs of the bundle.
+// Authorities returns the CAs of the bundle.
 func (r *Rules) Authorities() []Authority {
 	var list []Authority
 	for rest := r.CABundle(); ; {

@@ -18,40 +18,39 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 )
 
-// ClientOptions tunes a Client. The zero value is a good start.
+// ClientOptions configures a Client. The zero value has usable defaults.
 type ClientOptions struct {
-	// DialTimeout bounds a connection's set-up and, again, its TLS handshake; 0 means 10 seconds.
+	// DialTimeout limits the connection setup and separately the TLS handshake; 0 means 10 seconds.
 	DialTimeout time.Duration
-	// HeaderTimeout bounds the wait for the beginning of an answer; 0 means 30 seconds. Bodies are
-	// bounded by the context alone.
+	// HeaderTimeout limits the wait for response headers; 0 means 30 seconds. Only the context
+	// limits bodies.
 	HeaderTimeout time.Duration
-	// Proxy picks a proxy for a request, such as http.ProxyFromEnvironment; nil means that none is
-	// used, whatever the environment says: a mirror is on site.
+	// Proxy selects a proxy for a request, such as http.ProxyFromEnvironment. Nil uses none,
+	// regardless of the environment, because mirrors are on site.
 	Proxy func(*http.Request) (*url.URL, error)
-	// Backoff spaces the attempts at an endpoint that answers with a passing error (429, 5xx); the
-	// zero value means three, after 1 and 3 seconds.
+	// Backoff spaces the attempts at an endpoint that answers with a temporary error (429, 5xx).
+	// The zero value means three attempts with 1 and 3 seconds between them.
 	Backoff remote.Backoff
-	// UserAgent names the program to registries.
+	// UserAgent is the user agent in requests to registries.
 	UserAgent string
-	// DialContext makes connections; nil is the usual way.
+	// DialContext makes connections; nil uses the default dialer.
 	DialContext func(ctx context.Context, network, address string) (net.Conn, error)
 }
 
-// Client pulls images by the rules. It may be used by many goroutines and shares its connections
-// among them.
+// Client pulls images by the rules. It is safe for concurrent use and shares its connections.
 type Client struct {
 	options ClientOptions
 	current atomic.Pointer[connections]
 }
 
-// connections are rules and how to speak with the registries that they lead to.
+// connections holds rules and the transports to their registries.
 type connections struct {
 	rules             *Rules
 	verified, lenient *http.Transport
 }
 
-// NewClient returns a client that trusts the system's CAs and those of the rules; nil rules are
-// fine.
+// NewClient returns a client that trusts the system's CAs and those of the rules. The rules may be
+// nil.
 func NewClient(rules *Rules, options ClientOptions) *Client {
 	if options.DialTimeout == 0 {
 		options.DialTimeout = 10 * time.Second
@@ -67,13 +66,13 @@ func NewClient(rules *Rules, options ClientOptions) *Client {
 	return c
 }
 
-// Use has the client follow other rules from now on, with their CAs. Requests that were made before
-// end by the earlier ones.
+// Use makes the client follow other rules and their CAs. Earlier requests end by the earlier rules.
 func (c *Client) Use(rules *Rules) {
 	before := c.current.Swap(&connections{
 		rules:    rules,
 		verified: c.newTransport(&tls.Config{RootCAs: certPool(rules.CABundle())}),
-		lenient:  c.newTransport(&tls.Config{InsecureSkipVerify: true}), // for what the rules call insecure
+		// for endpoints that the rules mark as insecure
+		lenient: c.newTransport(&tls.Config{InsecureSkipVerify: true}),
 	})
 	if before != nil {
 		before.close()
@@ -85,8 +84,8 @@ func (c *connections) close() {
 	c.lenient.CloseIdleConnections()
 }
 
-// certPool is the system's trust and the bundle. Without a trust of the system (a bare container)
-// the bundle stands alone.
+// certPool returns the system's CAs with those of the bundle. On a system without CAs (a bare
+// container) it holds the bundle alone.
 func certPool(bundle []byte) *x509.CertPool {
 	pool, err := x509.SystemCertPool()
 	if err != nil {
@@ -113,26 +112,26 @@ func (c *Client) newTransport(config *tls.Config) *http.Transport {
 	}
 }
 
-// CloseIdleConnections lets go of connections that are kept for later.
+// CloseIdleConnections closes idle connections.
 func (c *Client) CloseIdleConnections() { c.current.Load().close() }
 
-// Rules returns the rules that the client follows.
+// Rules returns the current rules of the client.
 func (c *Client) Rules() *Rules { return c.current.Load().rules }
 
-// Get asks the endpoints of ref in order for its manifest or list and returns the first answer and
-// who gave it. A nil secret is anonymous; a *PullSecret is the usual one. What is read through the
-// descriptor later comes from that endpoint, within ctx.
+// Get requests the manifest or index of ref from its endpoints in order. It returns the first
+// answer and its endpoint. A nil secret is anonymous; usually it is a *PullSecret. Later reads
+// through the descriptor use the same endpoint and ctx.
 //
-// If none has it, the error is an *ImageError with what each answered; a ref that is no pull spec
-// gives a plain error.
+// If no endpoint has it, the error is an *ImageError with all answers. For an invalid ref it is a
+// plain error.
 func (c *Client) Get(ctx context.Context, ref string, secret authn.Keychain) (*remote.Descriptor, Endpoint, error) {
 	return try(ctx, c, ref, secret, func(e Endpoint, options []remote.Option) (*remote.Descriptor, error) {
 		return remote.Get(e.Ref, options...)
 	})
 }
 
-// Image is like Get, and picks the image of a platform out of a list. Its config and layers are
-// read when asked for, from the same endpoint, within ctx.
+// Image is like Get and selects the image of a platform from an index. Its config and layers are
+// read on demand from the same endpoint within ctx.
 func (c *Client) Image(ctx context.Context, ref string, platform v1.Platform,
 	secret authn.Keychain) (v1.Image, Endpoint, error) {
 	return try(ctx, c, ref, secret, func(e Endpoint, options []remote.Option) (v1.Image, error) {
@@ -140,8 +139,8 @@ func (c *Client) Image(ctx context.Context, ref string, platform v1.Platform,
 	})
 }
 
-// Layer finds a blob, given as repository@digest, at the first endpoint that has it. Its bytes are
-// verified against the digest while they are read, within ctx.
+// Layer returns a blob, given as repository@digest, from the first endpoint that has it. Its bytes
+// are verified against the digest while they are read within ctx.
 func (c *Client) Layer(ctx context.Context, ref string, secret authn.Keychain) (v1.Layer, Endpoint, error) {
 	return try(ctx, c, ref, secret, func(e Endpoint, options []remote.Option) (v1.Layer, error) {
 		digest, ok := e.Ref.(name.Digest)
@@ -160,7 +159,7 @@ func (c *Client) Layer(ctx context.Context, ref string, secret authn.Keychain) (
 	})
 }
 
-// try asks each endpoint until one has what is wanted.
+// try calls each endpoint until one succeeds.
 func try[T any](ctx context.Context, c *Client, image string, secret authn.Keychain,
 	get func(Endpoint, []remote.Option) (T, error)) (T, Endpoint, error) {
 	var none T
@@ -207,8 +206,8 @@ func (c *Client) remoteOptions(ctx context.Context, e Endpoint, secret authn.Key
 	return options
 }
 
-// Transport returns how to speak with an endpoint: with the site's trust, and with plain HTTP only
-// where its rule allows that. It does not authenticate.
+// Transport returns the transport to an endpoint, with the site's CAs and with plain HTTP only if
+// its rule allows it. It does not authenticate.
 func (c *Client) Transport(e Endpoint) http.RoundTripper {
 	now := c.current.Load()
 	if e.Insecure {
@@ -217,9 +216,9 @@ func (c *Client) Transport(e Endpoint) http.RoundTripper {
 	return &schemeGuard{next: now.verified}
 }
 
-// schemeGuard refuses plain HTTP to other machines unless the endpoint is insecure by its rule. The
-// registry library would fall back to it for private addresses, where podman and CRI-O don't, and
-// would send the credentials along.
+// schemeGuard rejects plain HTTP to other machines unless the rule of the endpoint is insecure. The
+// registry library would fall back to HTTP for private addresses and send the credentials; podman
+// and CRI-O do not.
 type schemeGuard struct {
 	next  http.RoundTripper
 	plain bool

@@ -109,7 +109,7 @@ func imageError(t *testing.T, err error, reason Reason, say ...string) *ImageErr
 	return failure
 }
 
-func TestAnImageIsPulledThroughItsMirror(t *testing.T) {
+func TestClient_imageFromTheMirror(t *testing.T) {
 	s := serve(t, httptest.NewServer, nil)
 	c := quick(t, s.rules)
 
@@ -138,7 +138,7 @@ func TestAnImageIsPulledThroughItsMirror(t *testing.T) {
 	require.Positive(t, n)
 }
 
-func TestAListGivesTheImageOfThePlatform(t *testing.T) {
+func TestClient_platformFromAnIndex(t *testing.T) {
 	s := serve(t, httptest.NewServer, nil)
 	arm, err := random.Image(64, 1)
 	require.NoError(t, err)
@@ -161,7 +161,7 @@ func TestAListGivesTheImageOfThePlatform(t *testing.T) {
 	require.Equal(t, want, have)
 }
 
-func TestTheNextEndpointIsAskedWhenAMirrorHasNotGotTheImage(t *testing.T) {
+func TestClient_nextEndpointIfTheMirrorLacksTheImage(t *testing.T) {
 	s := serve(t, httptest.NewServer, nil)
 	hollow := httptest.NewServer(registry.New(registry.Logger(log.New(io.Discard, "", 0))))
 	t.Cleanup(hollow.Close)
@@ -174,7 +174,7 @@ func TestTheNextEndpointIsAskedWhenAMirrorHasNotGotTheImage(t *testing.T) {
 	require.Contains(t, from.Rule, "mirror 2 of 2")
 }
 
-func TestAMirrorWithItsOwnCAIsTrustedByTheBundle(t *testing.T) {
+func TestClient_privateCAOfTheBundle(t *testing.T) {
 	ca := newAuthority(t, "Site Root")
 	cert, _ := ca.sign(t, time.Now().Add(time.Hour))
 	s := serve(t, withTLS(cert), ca.pem)
@@ -182,7 +182,7 @@ func TestAMirrorWithItsOwnCAIsTrustedByTheBundle(t *testing.T) {
 	require.NoError(t, err)
 }
 
-func TestAnUnknownAuthorityIsSaid(t *testing.T) {
+func TestImageError_unknownAuthority(t *testing.T) {
 	cert, _ := newAuthority(t, "Site Root").sign(t, time.Now().Add(time.Hour))
 	s := serve(t, withTLS(cert), newAuthority(t, "Another Root").pem)
 	_, _, err := quick(t, s.rules).Get(t.Context(), s.ref, nil)
@@ -192,7 +192,7 @@ func TestAnUnknownAuthorityIsSaid(t *testing.T) {
 		"to the mirror's CA bundle")
 }
 
-func TestAnInsecureMirrorNeedsNoCA(t *testing.T) {
+func TestClient_insecureMirrorWithoutCA(t *testing.T) {
 	cert, _ := newAuthority(t, "Site Root").sign(t, time.Now().Add(time.Hour))
 	s := serve(t, withTLS(cert), nil, "insecure = true")
 	_, from, err := quick(t, s.rules).Get(t.Context(), s.ref, nil)
@@ -200,7 +200,7 @@ func TestAnInsecureMirrorNeedsNoCA(t *testing.T) {
 	require.True(t, from.Insecure)
 }
 
-func TestAnExpiredCertificateIsSaid(t *testing.T) {
+func TestImageError_expiredCertificate(t *testing.T) {
 	ca := newAuthority(t, "Site Root")
 	cert, _ := ca.sign(t, time.Now().Add(-time.Minute))
 	s := serve(t, withTLS(cert), ca.pem)
@@ -231,7 +231,7 @@ func secretFor(t *testing.T, host, credentials string) *PullSecret {
 	return s
 }
 
-func TestA401IsSaidWithWhatThePullSecretHas(t *testing.T) {
+func TestImageError_unauthorized(t *testing.T) {
 	s := serve(t, func(h http.Handler) *httptest.Server { return httptest.NewServer(basic(h)) }, nil)
 	c := quick(t, s.rules)
 	_, _, err := c.Get(t.Context(), s.ref, secretFor(t, s.host, "u:right"))
@@ -249,7 +249,7 @@ func TestA401IsSaidWithWhatThePullSecretHas(t *testing.T) {
 	}
 }
 
-func TestARegistryThatIsDownIsSaidAtOnce(t *testing.T) {
+func TestImageError_registryDown(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	host := l.Addr().String()
@@ -260,14 +260,14 @@ func TestARegistryThatIsDownIsSaidAtOnce(t *testing.T) {
 		"check that "+host+" is up")
 }
 
-func TestAMissingManifestIsSaid(t *testing.T) {
+func TestImageError_missingManifest(t *testing.T) {
 	s := serve(t, httptest.NewServer, nil)
 	_, _, err := quick(t, s.rules).Get(t.Context(), wanted+"@"+digest, nil)
 	imageError(t, err, ReasonNotFound, "answered 404 Not Found (MANIFEST_UNKNOWN)",
 		"mirror the image to "+s.host+"/openshift/release-images")
 }
 
-func TestAMissingLayerIsSaid(t *testing.T) {
+func TestImageError_missingLayer(t *testing.T) {
 	s := serve(t, httptest.NewServer, nil)
 	_, _, err := quick(t, s.rules).Layer(t.Context(), wanted+"@"+digest, nil)
 	imageError(t, err, ReasonNotFound)
@@ -275,7 +275,7 @@ func TestAMissingLayerIsSaid(t *testing.T) {
 	require.ErrorContains(t, err, "is not named by its digest")
 }
 
-func TestARuleWithoutAnyEndpointIsSaid(t *testing.T) {
+func TestImageError_ruleWithoutEndpoint(t *testing.T) {
 	rules := conf(t, "[[registry]]\nlocation = \"quay.io\"\nblocked = true\nmirror-by-digest-only = "+
 		"true\n[[registry.mirror]]\nlocation = \"mirror.site.example\"\n")
 	_, _, err := quick(t, rules).Get(t.Context(), wanted+":4.20", nil)
@@ -283,7 +283,7 @@ func TestARuleWithoutAnyEndpointIsSaid(t *testing.T) {
 		`the rule for "quay.io" in registries.conf forbids the source and has no usable mirror for tags`)
 }
 
-func TestOtherAnswersAreSaidWithTheirStatus(t *testing.T) {
+func TestImageError_otherStatus(t *testing.T) {
 	var asked atomic.Int32
 	s := serve(t, func(http.Handler) *httptest.Server {
 		return httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -296,7 +296,7 @@ func TestOtherAnswersAreSaidWithTheirStatus(t *testing.T) {
 	require.Equal(t, int32(2), asked.Load(), "a passing error is tried again")
 }
 
-func TestABrokenConnectionIsSaidInTheSameWordsEachTime(t *testing.T) {
+func TestImageError_brokenConnectionHasAStableText(t *testing.T) {
 	broken := func(port int) error {
 		return &url.Error{Op: "Get", URL: "https://mirror/v2/", Err: &net.OpError{
 			Op: "read", Net: "tcp", Source: &net.TCPAddr{Port: port}, Addr: &net.TCPAddr{Port: 5000},
@@ -309,7 +309,7 @@ func TestABrokenConnectionIsSaidInTheSameWordsEachTime(t *testing.T) {
 	require.Equal(t, first, second, "whoever tells of it tells of one fault")
 }
 
-func TestPlainHTTPToAnotherMachineIsRefusedUnlessInsecure(t *testing.T) {
+func TestClient_plainHTTPOnlyIfInsecure(t *testing.T) {
 	var asked atomic.Int32
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { asked.Add(1) }))
 	t.Cleanup(server.Close)
@@ -325,7 +325,7 @@ func TestPlainHTTPToAnotherMachineIsRefusedUnlessInsecure(t *testing.T) {
 	require.Zero(t, asked.Load(), "nothing was sent in the clear")
 }
 
-func TestACanceledPullEndsAndSaysSo(t *testing.T) {
+func TestImageError_canceled(t *testing.T) {
 	arrived := make(chan struct{}, 8)
 	s := serve(t, func(http.Handler) *httptest.Server {
 		return httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -340,7 +340,7 @@ func TestACanceledPullEndsAndSaysSo(t *testing.T) {
 	require.True(t, errors.Is(err, context.Canceled))
 }
 
-func TestARegistryThatDoesNotAnswerTimesOut(t *testing.T) {
+func TestImageError_timeout(t *testing.T) {
 	release := make(chan struct{})
 	s := serve(t, func(http.Handler) *httptest.Server {
 		return httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-release }))
@@ -352,7 +352,7 @@ func TestARegistryThatDoesNotAnswerTimesOut(t *testing.T) {
 	imageError(t, err, ReasonTimeout, "did not answer in time")
 }
 
-func TestWhatIsNoPullSpecIsRefused(t *testing.T) {
+func TestClient_invalidPullSpec(t *testing.T) {
 	_, _, err := quick(t, nil).Get(t.Context(), "quay.io/UPPER CASE", nil)
 	require.ErrorContains(t, err, `"quay.io/UPPER CASE" is no pull spec; it must look like`)
 }

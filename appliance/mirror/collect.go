@@ -19,18 +19,19 @@ import (
 	"strings"
 )
 
-// Import is a set of files that belong together, such as a results folder of oc-mirror: those with
-// rules, catalogs, signatures or CAs. Names are paths within what was given.
+// Import is a set of files that belong together, such as oc-mirror's results directory: files with
+// rules, catalogs, signatures or CAs. Names are relative paths.
 type Import struct {
 	Files []ImportedFile `json:"files"`
-	// Ignored are files that looked like something of a mirror's, and why they were left out.
+	// Ignored lists files that looked like mirror configuration, with the reasons for leaving them
+	// out.
 	Ignored []Ignored `json:"ignored"`
 }
 
-// FileKind is what a file of an import is read as.
+// FileKind is the format as which a file of an import is read.
 type FileKind string
 
-// The kinds of files.
+// Kinds of files.
 const (
 	FileRegistriesConf FileKind = "registries.conf"
 	FileObjects        FileKind = "objects" // YAML or JSON
@@ -51,7 +52,7 @@ type Ignored struct {
 	Reason string `json:"reason"`
 }
 
-// Sources returns the files by their kind. Their names have the import's before them.
+// Sources returns the files by their kind. Their names are prefixed with the import's name.
 func (i *Import) Sources(name string) Sources {
 	var s Sources
 	for _, file := range i.Files {
@@ -73,7 +74,7 @@ func (i *Import) Sources(name string) Sources {
 	return s
 }
 
-// Limits of an import, bytes: of one file, and of all of them. A signature ConfigMap of a hundred
+// Limits of an import in bytes: of one file, and of all files. A signature ConfigMap of a hundred
 // releases has some 200 KiB.
 const (
 	importedFileLimit = 4 << 20
@@ -81,7 +82,7 @@ const (
 )
 
 // CollectPath reads an import from a file, an archive (tar, tar.gz, zip) or a directory. Errors are
-// *InputError or say what can't be read.
+// *InputError or name the unreadable file.
 func CollectPath(name string) (*Import, error) {
 	info, err := os.Stat(name)
 	if err != nil {
@@ -98,7 +99,7 @@ func CollectPath(name string) (*Import, error) {
 	return got, errors.Join(err, file.Close())
 }
 
-// Collect reads an import from what a file of that name holds: an archive (tar, tar.gz, zip) or one
+// Collect reads an import from the content of a named file: an archive (tar, tar.gz, zip) or one
 // document.
 func Collect(name string, content io.Reader) (*Import, error) {
 	in := bufio.NewReaderSize(content, 1<<10)
@@ -116,7 +117,7 @@ func Collect(name string, content io.Reader) (*Import, error) {
 	return collectPlain(name, in)
 }
 
-// unpackedLimit ends archives that never end, bytes.
+// unpackedLimit limits the unpacked size of an archive in bytes.
 const unpackedLimit = 8 << 30
 
 func collectPlain(name string, in *bufio.Reader) (*Import, error) {
@@ -139,8 +140,8 @@ func collectPlain(name string, in *bufio.Reader) (*Import, error) {
 	return c.finish(name)
 }
 
-// CollectFiles makes an import of files that were given one by one, such as those of a folder
-// dropped into a browser.
+// CollectFiles makes an import of single files, such as those of a directory dropped into a
+// browser.
 func CollectFiles(name string, files []Document) (*Import, error) {
 	c := &collector{alone: len(files) == 1}
 	for _, file := range files {
@@ -174,7 +175,7 @@ func collectDir(dir fs.FS, name string) (*Import, error) {
 			}
 			return nil
 		}
-		info, err := fs.Stat(dir, p) // through links
+		info, err := fs.Stat(dir, p) // follows links
 		if err != nil || !info.Mode().IsRegular() || !c.wants(p, info.Size()) {
 			return nil
 		}
@@ -211,7 +212,8 @@ func collectTar(name string, in io.Reader) (*Import, error) {
 	}
 }
 
-// zipLimit bounds an archive whose directory is at its end, which must be had whole, bytes.
+// zipLimit limits the size of a zip archive in bytes: its directory is at its end, so it is read
+// whole.
 const zipLimit = 64 << 20
 
 func collectZip(name string, in io.Reader) (*Import, error) {
@@ -246,11 +248,11 @@ func readZipEntry(entry *zip.File) ([]byte, error) {
 	return data, errors.Join(err, file.Close())
 }
 
-// collector picks the files of a mirror's out of a tree. In a workspace of oc-mirror that is what
-// it wrote for clusters; the rest of a workspace (catalogs, logs, layouts of images) is large and
-// says nothing of rules.
+// collector selects the mirror configuration in a directory tree. In oc-mirror's workspace these
+// are the files for clusters. The other files of a workspace (catalogs, logs, image layouts) are
+// large and contain no rules.
 type collector struct {
-	alone    bool // one file was given by name
+	alone    bool // a single file
 	found    []ImportedFile
 	ocMirror bool
 	size     int64
@@ -258,11 +260,11 @@ type collector struct {
 	tooMuch  bool
 }
 
-// resultsFolder is where oc-mirror puts what clusters need: version 1 in results-<seconds>, version
-// 2 in cluster-resources.
+// resultsFolder matches oc-mirror's directory of files for clusters: results-<seconds> in version
+// 1, cluster-resources in version 2.
 var resultsFolder = regexp.MustCompile(`(^|/)(results-\d+|cluster-resources)(/|$)`)
 
-// wants tells whether a file may be one of a mirror's, by its path and size.
+// wants reports whether a file may be mirror configuration, by its path and size.
 func (c *collector) wants(name string, size int64) bool {
 	name = cleanName(name)
 	if c.alone {
@@ -312,8 +314,8 @@ func (c *collector) add(name string, data []byte) {
 	c.found = append(c.found, ImportedFile{Name: name, Kind: kind, Data: data})
 }
 
-// kindOf tells what a file is by its name and content; "" and a reason, or neither, if it is
-// nothing of a mirror's.
+// kindOf returns the kind of a file by its name and content. For other files it returns "" and
+// possibly a reason.
 func (c *collector) kindOf(name string, data []byte) (FileKind, string) {
 	base, ext := path.Base(name), path.Ext(name)
 	switch {
@@ -344,7 +346,7 @@ func (c *collector) kindOf(name string, data []byte) (FileKind, string) {
 	return "", ""
 }
 
-// finish orders the files as they are to be read and checks that they can be.
+// finish sorts the files into the order of reading and parses them.
 func (c *collector) finish(name string) (*Import, error) {
 	if c.tooMuch {
 		return nil, &InputError{name, "",
@@ -355,7 +357,7 @@ func (c *collector) finish(name string) (*Import, error) {
 		return f.Kind == FileObjects ||
 			f.Kind == FileRegistriesConf
 	}) {
-		// oc-mirror's mapping names the same images as its mirror sets, one by one.
+		// oc-mirror's mapping lists the images of its mirror sets one by one.
 		c.found = slices.DeleteFunc(c.found, func(f ImportedFile) bool {
 			mapping := path.Base(f.Name) == "mapping.txt"
 			if mapping {
@@ -391,7 +393,7 @@ func (c *collector) finish(name string) (*Import, error) {
 	return got, nil
 }
 
-// dropUseless leaves out files of objects in which there is nothing of a mirror's, and says so.
+// dropUseless leaves out object files without mirror configuration and records the reason.
 func (i *Import) dropUseless(name string) {
 	i.Files = slices.DeleteFunc(i.Files, func(f ImportedFile) bool {
 		if f.Kind != FileObjects {
@@ -407,7 +409,8 @@ func (i *Import) dropUseless(name string) {
 	})
 }
 
-// run is when oc-mirror version 1 wrote a file, in seconds: later runs go over earlier ones.
+// run returns the time in seconds at which oc-mirror version 1 wrote a file. Later runs override
+// earlier ones.
 func run(name string) int {
 	for _, element := range strings.Split(name, "/") {
 		if digits, ok := strings.CutPrefix(element, "results-"); ok {
@@ -419,7 +422,7 @@ func run(name string) int {
 	return 0
 }
 
-// cleanName makes the name of a file in an archive one that can be shown and compared.
+// cleanName returns a clean relative name for a file of an archive.
 func cleanName(name string) string {
 	name = strings.Map(func(r rune) rune {
 		if r < ' ' || r == 0x7f {

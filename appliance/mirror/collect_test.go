@@ -126,7 +126,7 @@ func gzipOf(t *testing.T, data []byte) []byte {
 	return out.Bytes()
 }
 
-func TestAWorkspaceOfOcMirrorIsTakenFromAFolderOrAnArchive(t *testing.T) {
+func TestCollect_workspaceOfOcMirror(t *testing.T) {
 	files := workspaceV2()
 	var documents []Document
 	for name, text := range files {
@@ -167,7 +167,7 @@ func TestAWorkspaceOfOcMirrorIsTakenFromAFolderOrAnArchive(t *testing.T) {
 	}
 }
 
-func TestRunsOfOcMirrorVersionOneAreTakenTogetherAndTheLatestCatalogCounts(t *testing.T) {
+func TestCollect_severalRunsOfOcMirrorV1(t *testing.T) {
 	policy := func(source string) string {
 		return "apiVersion: operator.openshift.io/v1alpha1\nkind: ImageContentSourcePolicy\nmetadata:\n  name: " +
 			"p\nspec:\n  repositoryDigestMirrors:\n  - source: " + source + "\n    mirrors: [mirror.example.com/" +
@@ -198,7 +198,7 @@ func TestRunsOfOcMirrorVersionOneAreTakenTogetherAndTheLatestCatalogCounts(t *te
 		"the mirror sets beside it say the same"})
 }
 
-func TestOtherInputsAreTaken(t *testing.T) {
+func TestCollect_otherInputs(t *testing.T) {
 	for _, input := range []struct {
 		name  string
 		files map[string]string
@@ -242,7 +242,7 @@ func TestOtherInputsAreTaken(t *testing.T) {
 	}
 }
 
-func TestAnImportThatCanNotBeTakenIsRefusedInOneSentence(t *testing.T) {
+func TestCollect_rejectedImports(t *testing.T) {
 	damaged := gzipOf(t, tarOf(t, workspaceV2()))
 	for name, bad := range map[string]struct {
 		file string
@@ -272,7 +272,7 @@ func TestAnImportThatCanNotBeTakenIsRefusedInOneSentence(t *testing.T) {
 	}
 }
 
-func TestNamesInAnArchiveAreHarmless(t *testing.T) {
+func TestCollect_namesInAnArchive(t *testing.T) {
 	files := map[string]string{
 		"../../etc/cluster-resources/idms.yaml": workspaceV2()["working-dir/cluster-resources/idms-oc-mirror.yaml"]}
 	got, err := Collect("a.tar", bytes.NewReader(tarOf(t, files)))

@@ -7,17 +7,17 @@ import (
 	"github.com/google/go-containerregistry/pkg/name"
 )
 
-// Rule is one table of the rules, as people are shown it.
+// Rule is one table of the rules as users see it.
 type Rule struct {
-	// Prefix says which references the rule is for; "*.host" is all subdomains.
+	// Prefix matches references. "*.host" matches all subdomains.
 	Prefix string `json:"prefix"`
-	// Location is where the source really is, when that is not the prefix.
+	// Location is the location of the source if it differs from the prefix.
 	Location string `json:"location,omitempty"`
 	// Blocked: the source is never contacted.
 	Blocked  bool         `json:"blocked"`
 	Insecure bool         `json:"insecure,omitempty"`
 	Mirrors  []RuleMirror `json:"mirrors"`
-	// Origin names the documents that the rule comes from.
+	// Origin names the documents of the rule.
 	Origin string `json:"origin"`
 }
 
@@ -25,11 +25,11 @@ type Rule struct {
 type RuleMirror struct {
 	Location string `json:"location"`
 	Insecure bool   `json:"insecure,omitempty"`
-	// For is what the mirror serves: all, digest-only or tag-only.
+	// For is the kind of references that the mirror serves: all, digest-only or tag-only.
 	For string `json:"for"`
 }
 
-// List returns the rules in the order in which they were given.
+// List returns the rules in their original order.
 func (r *Rules) List() []Rule {
 	if r == nil {
 		return nil
@@ -53,27 +53,28 @@ func (r *Rules) List() []Rule {
 	return rules
 }
 
-// Explanation says where an image is pulled from.
+// Explanation reports from where an image is pulled.
 type Explanation struct {
 	Image string `json:"image"`
-	// Rule is the one that applies; nil if none does.
+	// Rule is the rule that applies; nil if none does.
 	Rule *Rule `json:"rule,omitempty"`
-	// Steps are the places that are tried, in order; none if the rules forbid them all.
+	// Steps lists the endpoints in the order in which they are tried. It is empty if the rules
+	// forbid all of them.
 	Steps []Step `json:"steps"`
-	// Notes are sentences about what may surprise.
+	// Notes holds sentences about unexpected effects.
 	Notes []string `json:"notes"`
 }
 
-// Step is one place that is tried.
+// Step is one endpoint that is tried.
 type Step struct {
 	Image    string `json:"image"`
-	Source   bool   `json:"source"` // the place that the image's own name leads to
+	Source   bool   `json:"source"` // the registry in the image's own name
 	Insecure bool   `json:"insecure,omitempty"`
 	Rule     string `json:"rule"`
 }
 
-// Explain says where an image is pulled from, and why. The error is one sentence: image is no pull
-// spec.
+// Explain reports from where an image is pulled, and why. The error is one sentence for an invalid
+// pull spec.
 func (r *Rules) Explain(image string) (*Explanation, error) {
 	ref, err := name.ParseReference(image)
 	if err != nil {
@@ -117,8 +118,8 @@ func (r *Rules) Explain(image string) (*Explanation, error) {
 	return e, nil
 }
 
-// tagNote says that a rule's mirrors are not asked because of how an image is named; "" if they
-// are.
+// tagNote returns a note if a rule's mirrors do not serve the image because of its tag or digest,
+// or "".
 func tagNote(t *table, ref name.Reference) string {
 	if len(t.mirrors) == 0 {
 		return ""
@@ -137,39 +138,38 @@ func tagNote(t *table, ref name.Reference) string {
 		"name it by its digest, or add an ImageTagMirrorSet.", t.prefix, t.origin)
 }
 
-// HoleKind classifies what is doubtful about rules.
+// HoleKind classifies doubtful rules.
 type HoleKind string
 
-// The kinds of holes.
+// Kinds of holes.
 const (
 	HoleOverlap      HoleKind = "overlap"       // one rule's prefix lies within another's
 	HoleHalfRelease  HoleKind = "half-release"  // a rule for one of the release's two repositories only
 	HoleEqualPrefix  HoleKind = "equal-prefix"  // several documents have a rule for the same prefix
-	HoleNoMirror     HoleKind = "no-mirror"     // nothing can be pulled by a rule
-	HoleBlocked      HoleKind = "blocked"       // a mirror lies where another rule forbids to go
-	HoleTagsOnly     HoleKind = "tags-only"     // mirrors for tags, none for digests, by which clusters pull
-	HoleOpenSource   HoleKind = "open-source"   // the source is tried when the mirror lacks an image: a long wait
-	HoleInsecureNode HoleKind = "insecure-node" // a mirror without TLS: install-config can't say so
+	HoleNoMirror     HoleKind = "no-mirror"     // a rule allows no pulls
+	HoleBlocked      HoleKind = "blocked"       // another rule blocks a mirror
+	HoleTagsOnly     HoleKind = "tags-only"     // mirrors for tags only; clusters pull by digest
+	HoleOpenSource   HoleKind = "open-source"   // a missing image causes a slow request to the source
+	HoleInsecureNode HoleKind = "insecure-node" // a mirror without TLS, which an install-config cannot express
 )
 
-// Hole is something about the rules that may keep an image from being found.
+// Hole is a property of the rules that may prevent an image from being found.
 type Hole struct {
 	Kind   HoleKind `json:"kind"`
 	Prefix string   `json:"prefix"`
-	// Text is what is the matter and what to do, in sentences.
+	// Text describes the problem and its solution in sentences.
 	Text string `json:"text"`
-	// Grave: installations fail by it. Otherwise it is good to know.
+	// Grave is true if installations fail because of the hole.
 	Grave bool `json:"grave"`
 }
 
-// The repositories of OpenShift releases: the payload's own image and its components.
+// The repositories of OpenShift releases: the payload's image and its components.
 const (
 	releaseRepository   = "quay.io/openshift-release-dev/ocp-release"
 	componentRepository = "quay.io/openshift-release-dev/ocp-v4.0-art-dev"
 )
 
-// Holes lists what is doubtful about the rules as a whole, the grave ones of each kind first as
-// they are given.
+// Holes returns the doubtful properties of the rules, the grave ones of each kind first.
 func (r *Rules) Holes() []Hole {
 	if r == nil {
 		return nil
@@ -240,8 +240,7 @@ func (r *Rules) tableHoles(t *table, add func(HoleKind, string, bool, string, ..
 	}
 }
 
-// halfRelease looks for the commonest hole of all: a rule for one of the release's repositories and
-// none for the other.
+// halfRelease finds the most common hole: a rule for only one of the release's two repositories.
 func (r *Rules) halfRelease(add func(HoleKind, string, bool, string, ...any)) {
 	const digest = "@sha256:0000000000000000000000000000000000000000000000000000000000000000"
 	leads := func(repository string) bool {
@@ -269,7 +268,7 @@ func (r *Rules) halfRelease(add func(HoleKind, string, bool, string, ...any)) {
 	}
 }
 
-// within tells whether all that matches the prefix inner matches outer, too.
+// within reports whether everything that matches the prefix inner also matches outer.
 func within(inner, outer string) bool {
 	if inner == outer {
 		return false

@@ -33,7 +33,7 @@ func digestSet(name, source, policy string, mirrors ...string) string {
 	return text
 }
 
-func TestAnImageIsExplainedStepByStep(t *testing.T) {
+func TestExplain(t *testing.T) {
 	rules := rulesOf(t, "", digestSet("release", releaseRepository, "", "a.example.com/ocp", "b.example.com/ocp"),
 		digestSet("all", "quay.io", "NeverContactSource", "c.example.com"))
 
@@ -67,7 +67,7 @@ func TestAnImageIsExplainedStepByStep(t *testing.T) {
 	require.ErrorContains(t, err, `"no pull spec" is no pull spec`)
 }
 
-func TestHolesOfTheRulesAreNamed(t *testing.T) {
+func TestHoles(t *testing.T) {
 	both := digestSet("r", releaseRepository, "NeverContactSource", "m.example.com/ocp") + "---\n" +
 		digestSet("c", componentRepository, "NeverContactSource", "m.example.com/art")
 	for _, hole := range []struct {

@@ -16,44 +16,44 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/remote/transport"
 )
 
-// Reason classifies why an endpoint did not give an image.
+// Reason classifies the failure of an endpoint to provide an image.
 type Reason string
 
-// The reasons, and what helps.
+// Reasons for failures.
 const (
 	ReasonUnreachable      Reason = "unreachable"       // down, wrong address, blocked on the way
-	ReasonTimeout          Reason = "timeout"           // reached or not, it did not answer in time
+	ReasonTimeout          Reason = "timeout"           // no answer in time
 	ReasonUnknownAuthority Reason = "unknown-authority" // its CA is not in the bundle
 	ReasonCertificate      Reason = "certificate"       // expired, not yet valid, another name
 	ReasonPlainHTTP        Reason = "plain-http"        // speaks HTTP where HTTPS is required
 	ReasonUnauthorized     Reason = "unauthorized"      // 401 or 403: no or wrong credentials
-	ReasonNotFound         Reason = "not-found"         // it has not got the image
+	ReasonNotFound         Reason = "not-found"         // it does not have the image
 	ReasonStatus           Reason = "status"            // any other HTTP status
 	ReasonForbidden        Reason = "forbidden-by-rule" // no endpoint is allowed
-	ReasonCanceled         Reason = "canceled"          // the caller gave up
+	ReasonCanceled         Reason = "canceled"          // the caller canceled the request
 	ReasonOther            Reason = "other"
 )
 
-// Attempt is what came of asking one endpoint.
+// Attempt is the result of a request to one endpoint.
 type Attempt struct {
 	Endpoint
 	Reason Reason
-	// Answer says in words what the endpoint answered.
+	// Answer is the response of the endpoint in words.
 	Answer string
-	// Err is the error behind it.
+	// Err is the underlying error.
 	Err error
-	// Anonymous is set if the pull secret has no entry for the endpoint.
+	// Anonymous is true if the pull secret has no entry for the endpoint.
 	Anonymous bool
 }
 
-// ImageError says that an image could not be had, and what each endpoint answered. Its text is one
+// ImageError reports an image that no endpoint provided, with the answer of each. Its text is one
 // sentence.
 type ImageError struct {
-	// Image is the pull spec that was asked for.
+	// Image is the requested pull spec.
 	Image string
-	// Attempts are in the order of the rules.
+	// Attempts has the order of the rules.
 	Attempts []Attempt
-	// Forbidden is set, and Attempts empty, if the rules leave no endpoint.
+	// Forbidden is the reason why the rules allow no endpoint. Attempts is empty then.
 	Forbidden string
 }
 
@@ -72,7 +72,7 @@ func (e *ImageError) Error() string {
 	return text
 }
 
-// Unwrap gives the errors of the attempts, so that errors.Is finds a canceled context in them.
+// Unwrap returns the errors of the attempts, so that errors.Is finds a canceled context.
 func (e *ImageError) Unwrap() []error {
 	var errs []error
 	for _, a := range e.Attempts {
@@ -81,8 +81,8 @@ func (e *ImageError) Unwrap() []error {
 	return errs
 }
 
-// Reason is that of the attempt to look at first: the first mirror's. (What the source answers at
-// the end says little on a sealed site.)
+// Reason returns the reason of the most relevant attempt: that of the first mirror. The answer of
+// the source matters little on a disconnected site.
 func (e *ImageError) Reason() Reason {
 	if len(e.Attempts) == 0 {
 		return ReasonForbidden
@@ -90,7 +90,7 @@ func (e *ImageError) Reason() Reason {
 	return e.Attempts[0].Reason
 }
 
-// Advice says what to do about the attempt to look at first; "" if there is nothing to say.
+// Advice returns advice on the most relevant attempt, or "".
 func (e *ImageError) Advice() string {
 	if len(e.Attempts) == 0 {
 		return "add a mirror to the rule"
@@ -126,7 +126,7 @@ var (
 	errNoBlob    = errors.New("the blob is not there")
 )
 
-// Failed returns the error of an endpoint that gave an image, but not a part of it.
+// Failed returns the error for an endpoint that provided an image but not a part of it.
 func Failed(image string, from Endpoint, err error, secret authn.Keychain) *ImageError {
 	return &ImageError{Image: image, Attempts: []Attempt{newAttempt(from, err,
 		hasCredentials(secret, from.Ref.Context()))}}
@@ -144,8 +144,8 @@ func newAttempt(e Endpoint, err error, hadCredentials bool) Attempt {
 	return Attempt{Endpoint: e, Reason: reason, Answer: answer, Err: err, Anonymous: !hadCredentials}
 }
 
-// classify sorts an error of a registry request and words it. The library returns several errors
-// joined when it tried HTTPS and then HTTP; the order of the cases picks the one that says more.
+// classify determines the reason and text of a failed request. The library joins several errors if
+// it tried HTTPS and then HTTP; the order of the cases selects the more informative one.
 func classify(err error) (Reason, string) {
 	var status *transport.Error
 	var unknownCA x509.UnknownAuthorityError
@@ -208,8 +208,8 @@ func isDialError(err error) bool {
 	return errors.As(err, &op) && op.Op == "dial"
 }
 
-// innermost drops the addresses and operations that net's errors are wrapped in: a port that is
-// another each time would make another error of the same fault.
+// innermost removes the addresses and operations around net's errors: a changing port would make
+// every error of the same fault different.
 func innermost(err error) string {
 	var op *net.OpError
 	if errors.As(err, &op) {
@@ -218,11 +218,11 @@ func innermost(err error) string {
 	return err.Error()
 }
 
-// Passing tells whether an error may be gone when the same is asked again.
+// Passing reports whether the same request may succeed later.
 func Passing(err error) bool { return worthRetrying(err) }
 
-// worthRetrying tells passing troubles of a connection from a registry that is not there, which is
-// not asked again: the next endpoint is.
+// worthRetrying reports whether a connection error is temporary. An unreachable registry is not
+// retried: the next endpoint follows.
 func worthRetrying(err error) bool {
 	var temporary interface{ Temporary() bool }
 	switch {

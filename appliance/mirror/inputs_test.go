@@ -24,7 +24,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestRegistriesConfRefuses(t *testing.T) {
+func TestRegistriesConf_rejectedInput(t *testing.T) {
 	for name, tc := range map[string]struct{ text, want string }{
 		"what is no TOML": {"[[registry]]\nlocation = quay.io", "registries.conf: line 2, column 12"},
 		"a value of the wrong type": {"[[registry]]\nlocation = \"quay.io\"\nblocked = \"yes\"",
@@ -71,7 +71,7 @@ func TestRegistriesConfRefuses(t *testing.T) {
 	}
 }
 
-func TestDropInsReplaceTablesOfTheSamePrefix(t *testing.T) {
+func TestRegistriesConf_dropInReplacesATable(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "registries.conf")
 	write := func(path, text string) {
@@ -93,7 +93,7 @@ func TestDropInsReplaceTablesOfTheSamePrefix(t *testing.T) {
 	require.Contains(t, string(r.RegistriesConf()), "ubi")
 }
 
-func TestLoadNamesTheFileThatIsMissing(t *testing.T) {
+func TestLoad_missingFile(t *testing.T) {
 	for _, files := range []Files{{RegistriesConf: "/no/registries.conf"}, {MirrorSets: []string{"/no/idms.yaml"}},
 		{CABundle: "/no/ca.pem"}} {
 		_, err := Load(files)
@@ -145,7 +145,7 @@ imageDigestSources:
   mirrors: [mirror.site.example:5000/ubi9]
 `
 
-func TestMirrorSetsBecomeTablesBySource(t *testing.T) {
+func TestMirrorSets_tablesBySource(t *testing.T) {
 	dir := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "idms-oc-mirror.yaml"), []byte(mirrorSetsYAML), 0o600))
 	r, err := Load(Files{MirrorSets: []string{dir}})
@@ -172,7 +172,7 @@ func TestMirrorSetsBecomeTablesBySource(t *testing.T) {
 			Mirrors: []string{"mirror.site.example:5000/tagged"}}}, r.ImageTagSources())
 }
 
-func TestRegistriesConfAndMirrorSetsAddUp(t *testing.T) {
+func TestParse_registriesConfWithMirrorSets(t *testing.T) {
 	r, err := Parse(Sources{
 		RegistriesConf: []Document{{"registries.conf",
 			[]byte("[[registry]]\nlocation = \"quay.io/a\"\n[[registry.mirror]]\nlocation = \"one.example/a\"\n")}},
@@ -187,7 +187,7 @@ func TestRegistriesConfAndMirrorSetsAddUp(t *testing.T) {
 	require.Contains(t, r.Endpoints(ref)[1].Rule, "registries.conf and ImageDigestMirrorSet x")
 }
 
-func TestMirrorSetsRefuse(t *testing.T) {
+func TestMirrorSets_rejectedInput(t *testing.T) {
 	idms := func(entry string) string {
 		return "apiVersion: config.openshift.io/v1\nkind: ImageDigestMirrorSet\nmetadata: {name: x}\nspec:\n  " +
 			"imageDigestMirrors:\n  - " + entry + "\n"
@@ -257,7 +257,7 @@ func (a *authority) sign(t *testing.T, until time.Time) (tls.Certificate, []byte
 		pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
 }
 
-func TestCABundleIsWrittenAnewEachCertificateOnce(t *testing.T) {
+func TestParseCABundle_eachCertificateOnce(t *testing.T) {
 	one, two := newAuthority(t, "one"), newAuthority(t, "two")
 	messy := "# the site's root\n" + string(one.pem) + "\n\nsubject=two\n" + string(two.pem) + string(one.pem) +
 		" \n# the end\n\n"
@@ -269,7 +269,7 @@ func TestCABundleIsWrittenAnewEachCertificateOnce(t *testing.T) {
 	require.Equal(t, got, windows)
 }
 
-func TestCABundleRefuses(t *testing.T) {
+func TestParseCABundle_rejectedInput(t *testing.T) {
 	ca := newAuthority(t, "Site Root")
 	_, leaf := ca.sign(t, time.Now().Add(time.Hour))
 	for name, tc := range map[string]struct {
@@ -296,7 +296,7 @@ func TestCABundleRefuses(t *testing.T) {
 
 func b64(s string) string { return base64.StdEncoding.EncodeToString([]byte(s)) }
 
-func TestPullSecretFindsTheNearestEntry(t *testing.T) {
+func TestPullSecret_nearestEntry(t *testing.T) {
 	s, err := ParsePullSecret(`{"auths":{
 		"mirror.site.example:5000":{"auth":"` + b64("m:pass:with:colons") + `","email":"x@example.com"},
 		"mirror.site.example:5000/team":{"auth":"` + strings.TrimRight(b64("team:tt"), "=") + `"},
@@ -325,7 +325,7 @@ func TestPullSecretFindsTheNearestEntry(t *testing.T) {
 	require.Equal(t, []string{"docker.io", "mirror.site.example:5000", "mirror.site.example:5000/team"}, s.Registries())
 }
 
-func TestPullSecretRequireSaysWhatIsThere(t *testing.T) {
+func TestPullSecret_requireNamesTheEntries(t *testing.T) {
 	s, err := ParsePullSecret(`{"auths":{"quay.io":{"auth":"` + b64("u:secretword") + `"},"helper.example":{}}}`)
 	require.NoError(t, err)
 	err = s.Require("mirror.site.example:5000")
@@ -336,7 +336,7 @@ func TestPullSecretRequireSaysWhatIsThere(t *testing.T) {
 	require.ErrorContains(t, (*PullSecret)(nil).Require("quay.io"), "it has none at all")
 }
 
-func TestPullSecretNeverPrintsSecrets(t *testing.T) {
+func TestPullSecret_printsNoSecrets(t *testing.T) {
 	s, err := ParsePullSecret(`{"auths":{"quay.io":{"auth":"` + b64("u:secretword") + `"}}}`)
 	require.NoError(t, err)
 	var log strings.Builder
@@ -347,7 +347,7 @@ func TestPullSecretNeverPrintsSecrets(t *testing.T) {
 	}
 }
 
-func TestPullSecretRefuses(t *testing.T) {
+func TestParsePullSecret_rejectedInput(t *testing.T) {
 	for name, tc := range map[string]struct{ text, want string }{
 		"nothing":                {"  ", "the pull secret is empty; it must look like"},
 		"what is no JSON":        {"abc", "the pull secret is no JSON; it must look like"},

@@ -6,15 +6,15 @@ import (
 	"slices"
 )
 
-// Level is where an import of rules holds: everywhere ("", both are empty), for one infra-env, or
-// for one cluster. What is said closer goes over what is said further away: a cluster's own rules
-// over an infra-env's, and those over the appliance's.
+// Level is the scope of imported rules: everywhere (both fields are empty), one infra-env, or one
+// cluster. A closer level overrides a wider one: a cluster's own rules override those of an
+// infra-env, which override those of the appliance.
 type Level struct {
 	Cluster  string `json:"cluster_id,omitempty"`
 	InfraEnv string `json:"infra_env_id,omitempty"`
 }
 
-// String names the level for people.
+// String returns a name of the level for users.
 func (l Level) String() string {
 	switch {
 	case l.Cluster != "":
@@ -25,10 +25,10 @@ func (l Level) String() string {
 	return "appliance"
 }
 
-// Layered lays rules of levels over each other, the closest last. A rule goes over those for the
-// same prefix that lie below, mirrors, policy and all; of rules for other prefixes the longest that
-// matches counts, as always. Catalogs and other objects go over those of the same kind and name.
-// CAs add up. Nil and empty levels are fine.
+// Layered merges the rules of levels, the closest level last. A rule replaces the rule of lower
+// levels for the same prefix, including its mirrors and policy. Among rules with different prefixes
+// the longest match applies, as in one level. Catalogs and other objects replace those of the same
+// kind and name. CAs add up. Nil and empty levels are allowed.
 func Layered(levels ...*Rules) (*Rules, error) {
 	var tables []table
 	var settings confFile
@@ -65,10 +65,9 @@ func Layered(levels ...*Rules) (*Rules, error) {
 	return newRules(tables, settings, ca, objects)
 }
 
-// FollowPolicies returns the rules with the policies that other documents with mirror sets say for
-// the same sources, such as manifests that a person gives a cluster: OpenShift takes no mirror set
-// at all where two contradict each other. A document that can't be read is somebody else's to
-// judge, and left out.
+// FollowPolicies returns the rules with the source policies of other documents with mirror sets,
+// such as a user's manifests. OpenShift rejects all mirror sets if two contradict each other.
+// Unreadable documents are skipped, because other checks reject them.
 func (r *Rules) FollowPolicies(documents ...[]byte) (*Rules, error) {
 	theirs := &mirrorSets{}
 	for _, data := range documents {

@@ -7,14 +7,14 @@ import (
 	"strings"
 )
 
-// addHandList reads a list that people write: on each line a source and its mirrors, separated by
+// addHandList reads a hand-written list. Each line has a source and its mirrors, separated by
 // blanks, "=" or "->".
 //
 //	# the release
 //	quay.io/openshift-release-dev/ocp-release = mirror.example.com:5000/openshift/release-images
 //	quay.io/prometheus  mirror.example.com:5000/prometheus  mirror2.example.com/prometheus
 //
-// Lines of images (oc-mirror's mapping.txt, oc image mirror -f) are taken for their repositories:
+// Lines with images (oc-mirror's mapping.txt, oc image mirror -f) stand for their repositories:
 // tags and digests are left out. The mirrors serve digests and tags.
 func (s *mirrorSets) addHandList(doc Document) error {
 	scanner := bufio.NewScanner(bytes.NewReader(doc.Data))
@@ -54,7 +54,7 @@ func (s *mirrorSets) addHandList(doc Document) error {
 	return nil
 }
 
-// bareRepository leaves out a scheme as skopeo writes it, a tag and a digest.
+// bareRepository removes the scheme that skopeo writes, a tag and a digest.
 func bareRepository(image string) string {
 	image = strings.TrimSuffix(strings.TrimPrefix(image, "docker://"), "/")
 	image, _, _ = strings.Cut(image, "@")

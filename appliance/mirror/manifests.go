@@ -8,43 +8,45 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Manifest is an object by which a finished cluster keeps to the mirror.
+// Manifest is an object by which a finished cluster uses the mirror.
 type Manifest struct {
-	// Folder is where openshift-install looks for it: manifests or openshift.
+	// Folder is a directory of openshift-install: manifests or openshift.
 	Folder string
-	// Name is the file's.
+	// Name is the file name.
 	Name string
-	// Kind and Object are the object's kind and name: somebody else's object of both goes over it.
+	// Kind and Object are the object's kind and name. A user's object of the same kind and name
+	// replaces it.
 	Kind, Object string
 	YAML         []byte
 }
 
-// Target is what a cluster's version of OpenShift understands of mirror rules.
+// Target describes the forms of mirror rules that a cluster's OpenShift version supports.
 type Target struct {
-	// MirrorSets: ImageDigestMirrorSet and ImageTagMirrorSet, beside what openshift-install makes
-	// of install-config. Before 4.14 that is an ImageContentSourcePolicy, which does not go
-	// together with them.
+	// MirrorSets: ImageDigestMirrorSet and ImageTagMirrorSet may be added to those that
+	// openshift-install makes of the install-config. Before 4.14 the installer makes an
+	// ImageContentSourcePolicy, which excludes them.
 	MirrorSets bool
-	// SourcePolicy: install-config's imageDigestSources take sourcePolicy, and the bootstrap keeps
-	// to it (openshift-install 4.21; github.com/openshift/installer pull requests 10050 and 10073).
+	// SourcePolicy: the imageDigestSources of the install-config have sourcePolicy, and the
+	// bootstrap follows it (openshift-install 4.21; github.com/openshift/installer pull requests
+	// 10050 and 10073).
 	SourcePolicy bool
-	// ClusterCatalogs: the cluster has OLM v1 by the time that its manifests are applied.
+	// ClusterCatalogs: the cluster has OLM v1 when its manifests are applied.
 	ClusterCatalogs bool
 }
 
-// manifestPrefix is what the names of our manifests begin with; they are applied behind the
-// installer's own.
+// manifestPrefix is the prefix of our manifests' names. It sorts them after those of the installer.
 const manifestPrefix = "99_mirror_"
 
-// The ImageDigestMirrorSet that openshift-install makes of install-config: its file, and the
-// object's name (github.com/openshift/installer, pkg/asset/manifests/imagedigestmirrorset.go).
+// These constants are the file and the object's name of the ImageDigestMirrorSet that
+// openshift-install makes of the install-config (github.com/openshift/installer,
+// pkg/asset/manifests/imagedigestmirrorset.go).
 const (
 	installersDigestSetFile = "image-digest-mirror-set.yaml"
 	installersDigestSet     = "image-digest-mirror"
 )
 
-// InstallConfig returns the rules for pulls by digest as install-config has them. Sources that it
-// has no form for (*.host, a single image) are left out; see [Rules.Manifests].
+// InstallConfig returns the rules for pulls by digest in the form of the install-config. It leaves
+// out sources that the form lacks (*.host, a single image); see [Rules.Manifests].
 func (r *Rules) InstallConfig(target Target) []ImageDigestSource {
 	var sources []ImageDigestSource
 	for _, s := range r.ImageDigestSources() {
@@ -59,21 +61,23 @@ func (r *Rules) InstallConfig(target Target) []ImageDigestSource {
 	return sources
 }
 
-// isRepository tells sources that name registries, namespaces and repositories from wildcards and
-// single images.
+// isRepository reports whether a source is a registry, namespace or repository, and neither a
+// wildcard nor a single image.
 func isRepository(source string) bool {
 	return !strings.HasPrefix(source, "*.") && !strings.Contains(source, "@") && bareRepository(source) == source
 }
 
-// Manifests returns what install-config has no word for:
-//   - the policy NeverContactSource, where the installer takes none: its ImageDigestMirrorSet again, with the policy. OpenShift
-//     takes no mirror set at all when two differ in the policy of one source, so it can't be an object beside it;
-//   - mirrors of digests for *.host (ImageDigestMirrorSet), and mirrors of tags (ImageTagMirrorSet), with the same policies;
+// Manifests returns the rules that an install-config cannot express:
+//   - the policy NeverContactSource, if the installer does not support it: a copy of its
+//     ImageDigestMirrorSet with the policy. It replaces the installer's object, because OpenShift
+//     rejects all mirror sets if two have different policies for one source;
+//   - digest mirrors for *.host (ImageDigestMirrorSet) and tag mirrors (ImageTagMirrorSet), with the
+//     same policies;
 //   - registries without TLS, and blocked ones without mirrors (Image);
-//   - signatures of releases (ConfigMap), and catalogs of OLM v1 (ClusterCatalog).
+//   - release signatures (ConfigMap) and catalogs of OLM v1 (ClusterCatalog).
 //
-// CatalogSources are not among them: which of them a cluster gets depends on its operators.
-// UpdateServices are not, because their kind comes with an operator: see [Rules.LaterObjects].
+// It does not return CatalogSources, which depend on the cluster's operators, and UpdateServices,
+// whose kind an operator installs; see [Rules.LaterObjects].
 func (r *Rules) Manifests(target Target) ([]Manifest, error) {
 	var manifests []Manifest
 	add := func(folder, file, kind, name string, value any) error {
@@ -129,9 +133,9 @@ func (o *Object) manifest(what string) Manifest {
 		Object: o.Name, YAML: o.YAML}
 }
 
-// LaterObjects are what a cluster can only be given when it runs, because the kind comes with an
-// operator or with a part that starts late: UpdateServices, and ClusterCatalogs unless the target
-// has them. A manifest of a kind that nobody knows would keep the bootstrap waiting for ever.
+// LaterObjects returns the objects that only a running cluster can be given, because an operator or
+// a late component installs their kind: UpdateServices, and ClusterCatalogs unless the target has
+// them. The bootstrap would wait forever for a manifest of an unknown kind.
 func (r *Rules) LaterObjects(target Target) []Object {
 	var later []Object
 	for _, o := range r.Objects() {
@@ -142,7 +146,7 @@ func (r *Rules) LaterObjects(target Target) []Object {
 	return later
 }
 
-// object is a Kubernetes object to be written.
+// object is a Kubernetes object that is rendered.
 type object struct {
 	APIVersion string            `yaml:"apiVersion"`
 	Kind       string            `yaml:"kind"`
@@ -156,7 +160,7 @@ type setMirrors struct {
 	Policy  string   `yaml:"mirrorSourcePolicy,omitempty"`
 }
 
-// mirrorSet is an ImageDigestMirrorSet or an ImageTagMirrorSet.
+// mirrorSet is an ImageDigestMirrorSet or ImageTagMirrorSet.
 func mirrorSet(kind, name string, sources []ImageDigestSource) *object {
 	entries := make([]setMirrors, len(sources))
 	for i, s := range sources {
@@ -173,21 +177,21 @@ func mirrorSet(kind, name string, sources []ImageDigestSource) *object {
 		map[string][]setMirrors{list: entries}}
 }
 
-// wildcards are the mirrors of digests for *.host.
+// wildcards returns the digest mirrors for *.host.
 func (r *Rules) wildcards() []ImageDigestSource {
 	return slices.DeleteFunc(r.ImageDigestSources(), func(s ImageDigestSource) bool {
 		return len(s.Mirrors) == 0 || !strings.HasPrefix(s.Source, "*.")
 	})
 }
 
-// tagSources are the mirrors of tags that an ImageTagMirrorSet has a form for.
+// tagSources returns the tag mirrors that an ImageTagMirrorSet can express.
 func (r *Rules) tagSources() []ImageDigestSource {
 	return slices.DeleteFunc(r.ImageTagSources(), func(s ImageDigestSource) bool {
 		return len(s.Mirrors) == 0 || !isRepository(s.Source) && !strings.HasPrefix(s.Source, "*.")
 	})
 }
 
-// registrySources is the part of an Image (config.openshift.io/v1) about registries.
+// registrySources is the registries section of an Image (config.openshift.io/v1).
 type registrySources struct {
 	Insecure []string `yaml:"insecureRegistries,omitempty"`
 	Blocked  []string `yaml:"blockedRegistries,omitempty"`

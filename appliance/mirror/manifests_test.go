@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestAClusterIsGivenWhatInstallConfigHasNoWordFor(t *testing.T) {
+func TestManifests(t *testing.T) {
 	rules, err := Parse(Sources{
 		RegistriesConf: []Document{{"registries.conf", []byte(`[[registry]]
 location = "quay.io/team"

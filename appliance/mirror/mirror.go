@@ -1,11 +1,10 @@
-// Package mirror knows which registries a site pulls images from, and pulls from them.
+// Package mirror holds the mirror rules of a site and pulls images by them.
 //
-// The rules come from a registries.conf (TOML, version 2) and from the objects that oc-mirror and
-// oc write (ImageDigestMirrorSet, ImageTagMirrorSet, ImageContentSourcePolicy), and are applied
-// exactly as the nodes apply them: one table per reference, the one with the longest matching
-// prefix; its mirrors in order; the source last, unless it is blocked. Rules also writes them out
-// again for the two places that need them: registries.conf for the discovery image and
-// imageDigestSources for install-config.
+// The rules come from a registries.conf (TOML, version 2) and from the objects of oc-mirror and oc
+// (ImageDigestMirrorSet, ImageTagMirrorSet, ImageContentSourcePolicy). They apply as on the nodes:
+// a reference has one table, the one with the longest matching prefix. Its mirrors are tried in
+// order and the source last, unless it is blocked. Rules also renders them as the registries.conf
+// of the discovery image and the imageDigestSources of the install-config.
 //
 // Formats: containers-registries.conf(5); github.com/openshift/api config/v1 and operator/v1alpha1.
 package mirror
@@ -20,39 +19,38 @@ import (
 	"landfall/appliance/fault"
 )
 
-// Files names the files that make up a site's rules; "" and none are fine for each.
+// Files names the files of a site's rules. Empty fields are allowed.
 type Files struct {
-	// RegistriesConf is a registries.conf. Drop-ins beside it (registries.conf.d/*.conf) are read
-	// after it, by name.
+	// RegistriesConf is a registries.conf. Its drop-ins (registries.conf.d/*.conf) are read after
+	// it in the order of their names.
 	RegistriesConf string
-	// MirrorSets are YAML files with ImageDigestMirrorSet, ImageTagMirrorSet and
-	// ImageContentSourcePolicy objects, or directories of such files (oc-mirror's
-	// cluster-resources, with other kinds of objects in it).
+	// MirrorSets lists YAML files with ImageDigestMirrorSet, ImageTagMirrorSet and
+	// ImageContentSourcePolicy objects, or directories of such files. A directory may hold other
+	// kinds of objects, as the cluster-resources of oc-mirror do.
 	MirrorSets []string
-	// CABundle is a PEM file with the CAs that signed the mirrors' certificates.
+	// CABundle is a PEM file with the CAs of the mirrors' certificates.
 	CABundle string
 }
 
-// Document is one input with the name that errors call it by.
+// Document is one input with its name in error texts.
 type Document struct {
 	Name string
 	Data []byte
 }
 
-// Sources is what Files names, read.
+// Sources holds the content of Files.
 type Sources struct {
-	// RegistriesConf is the main file and then its drop-ins: a later table replaces an earlier one
-	// of the same prefix.
+	// RegistriesConf holds the main file and then its drop-ins. A later table replaces an earlier
+	// one of the same prefix.
 	RegistriesConf []Document
-	// MirrorSets are YAML or JSON files of Kubernetes objects, in which mirror sets, catalogs and
-	// signatures are looked for.
+	// MirrorSets holds YAML or JSON files with mirror sets, catalogs and signatures.
 	MirrorSets []Document
-	// Lists are written by hand: see addList in list.go.
+	// Lists holds hand-written lists; see addHandList.
 	Lists    []Document
 	CABundle []Document
 }
 
-// And returns the sources with others behind them.
+// And returns the sources followed by others.
 func (s Sources) And(others Sources) Sources {
 	return Sources{
 		RegistriesConf: slices.Concat(s.RegistriesConf, others.RegistriesConf), MirrorSets: slices.Concat(s.MirrorSets,
@@ -61,13 +59,13 @@ func (s Sources) And(others Sources) Sources {
 	}
 }
 
-// InputError says what is wrong with a document and where. Its text is one sentence.
+// InputError reports an invalid document and the place in it. Its text is one sentence.
 type InputError struct {
 	// Document is the name of the file or object.
 	Document string
-	// Where is a line, a key or an entry in it; "" for the whole.
+	// Where is a line, a key or an entry of the document; empty for the whole document.
 	Where string
-	// Problem says what is there and what was expected.
+	// Problem describes the input that was found and the expected one.
 	Problem string
 }
 
@@ -81,8 +79,7 @@ func (e *InputError) Error() string {
 	return e.Document + ": " + e.Where + ": " + e.Problem
 }
 
-// Load reads the files and makes rules of them. Errors are *InputError or name the file that can't
-// be read.
+// Load reads the files and parses them. Errors are *InputError or name the unreadable file.
 func Load(files Files) (*Rules, error) {
 	s, err := Read(files)
 	if err != nil {
@@ -91,7 +88,7 @@ func Load(files Files) (*Rules, error) {
 	return Parse(s)
 }
 
-// Read reads the files. Errors name the file that can't be read.
+// Read reads the files. Errors name the unreadable file.
 func Read(files Files) (Sources, error) {
 	var s Sources
 	if files.RegistriesConf != "" {
@@ -125,7 +122,7 @@ func Read(files Files) (Sources, error) {
 	return s, nil
 }
 
-// Parse makes rules of documents. Errors are *InputError.
+// Parse returns the rules of documents. Errors are *InputError.
 func Parse(s Sources) (*Rules, error) {
 	conf := &registriesConf{}
 	for _, doc := range s.RegistriesConf {
@@ -168,7 +165,7 @@ func appendFile(docs *[]Document, path string) error {
 	return nil
 }
 
-// yamlFiles returns path itself, or the YAML and JSON files in it if it is a directory.
+// yamlFiles returns path itself, or its YAML and JSON files if it is a directory.
 func yamlFiles(path string) ([]string, error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -191,7 +188,7 @@ func yamlFiles(path string) ([]string, error) {
 	return paths, nil
 }
 
-// escapeGlob keeps filepath.Glob from reading a path as a pattern.
+// escapeGlob escapes a path for filepath.Glob.
 func escapeGlob(path string) string {
 	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(path)
 }

@@ -15,18 +15,18 @@ import (
 type ImageDigestSource struct {
 	Source  string   `json:"source"`
 	Mirrors []string `json:"mirrors,omitempty"`
-	// SourcePolicy is NeverContactSource or "", and only set for installers that know it (see
-	// [Rules.InstallConfig]).
+	// SourcePolicy is NeverContactSource or empty. It is set only for installers that support it;
+	// see [Rules.InstallConfig].
 	SourcePolicy       string `json:"sourcePolicy,omitempty"`
 	NeverContactSource bool   `json:"-"`
 }
 
-// ImageDigestSources returns the rules for pulls by digest, by source. Insecure mirrors can't be
-// told apart there.
+// ImageDigestSources returns the rules for pulls by digest, by source. The form cannot mark
+// insecure mirrors.
 func (r *Rules) ImageDigestSources() []ImageDigestSource { return r.sources(true) }
 
-// ImageTagSources returns the rules for pulls by tag, in the same shape. install-config has no
-// place for them: they go to the cluster as an ImageTagMirrorSet.
+// ImageTagSources returns the rules for pulls by tag in the same form. An install-config has no
+// field for them; the cluster gets them as an ImageTagMirrorSet.
 func (r *Rules) ImageTagSources() []ImageDigestSource { return r.sources(false) }
 
 func (r *Rules) sources(digest bool) []ImageDigestSource {
@@ -42,10 +42,10 @@ func (r *Rules) sources(digest bool) []ImageDigestSource {
 			}
 		}
 		if !t.blocked && t.location != "" && t.location != t.prefix {
-			// The source is really elsewhere, so its own name is never contacted.
+			// The source is at another location, so its own name is never contacted.
 			s.Mirrors, s.NeverContactSource = append(s.Mirrors, t.location), true
 		}
-		if s.NeverContactSource { // the source as its own mirror would be contacted, and OpenShift refuses that
+		if s.NeverContactSource { // OpenShift rejects a source that is its own mirror, and would contact it
 			s.Mirrors = slices.DeleteFunc(s.Mirrors, func(m string) bool { return m == s.Source })
 		}
 		if len(s.Mirrors) > 0 || s.NeverContactSource {
@@ -60,8 +60,8 @@ const (
 	kindTagSet    = "ImageTagMirrorSet"
 )
 
-// setKinds are the objects with mirror rules: the group and version they must have, the list in
-// their spec, and the references their mirrors serve.
+// setKinds are the kinds of objects with mirror rules: their group and version, the list in their
+// spec, and the references that their mirrors serve.
 var setKinds = []struct {
 	kind, apiVersion, list string
 	use                    use
@@ -71,7 +71,7 @@ var setKinds = []struct {
 	{"ImageContentSourcePolicy", "operator.openshift.io/v1alpha1", "repositoryDigestMirrors", useDigestOnly},
 }
 
-// mirrorSets gathers what mirror sets say, by source.
+// mirrorSets collects the entries of mirror sets by source.
 type mirrorSets struct {
 	sources []*setSource
 	objects []Object
@@ -81,7 +81,7 @@ type setSource struct {
 	name   string
 	origin string
 	lists  [][]mirror
-	// policy is the mirrorSourcePolicy that an entry gave; "" if none did.
+	// policy is the mirrorSourcePolicy of an entry; empty if no entry has one.
 	policy, policyOrigin string
 }
 
@@ -90,8 +90,8 @@ const (
 	neverContact    = "NeverContactSource"
 )
 
-// add reads all YAML documents of a file. Other kinds of objects are skipped, as oc-mirror writes
-// them side by side.
+// add reads all YAML documents of a file. It skips other kinds of objects, which oc-mirror writes
+// to the same files.
 func (s *mirrorSets) add(doc Document) error {
 	dec := yaml.NewDecoder(bytes.NewReader(doc.Data))
 	for {
@@ -122,7 +122,7 @@ type setObject struct {
 	Spec  yaml.Node `yaml:"spec"`
 	Items yaml.Node `yaml:"items"`
 
-	// The pieces of an install-config that oc prints beside the objects.
+	// oc prints pieces of an install-config beside the objects.
 	DigestSources  yaml.Node `yaml:"imageDigestSources"`
 	ContentSources yaml.Node `yaml:"imageContentSources"`
 }
@@ -176,7 +176,7 @@ type setEntry struct {
 	Source       string   `yaml:"source"`
 	Mirrors      []string `yaml:"mirrors"`
 	MirrorPolicy string   `yaml:"mirrorSourcePolicy"`
-	SourcePolicy string   `yaml:"sourcePolicy"` // install-config's name for it
+	SourcePolicy string   `yaml:"sourcePolicy"` // its name in the install-config
 }
 
 func (s *mirrorSets) addList(document, origin string, list *yaml.Node, u use) error {

@@ -9,22 +9,21 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Object is a Kubernetes object that was found beside the rules and that a cluster needs to keep
-// working offline.
+// Object is a Kubernetes object that came with the rules and that a disconnected cluster needs.
 type Object struct {
 	Kind, APIVersion, Namespace, Name string
-	// Document is where it was found.
+	// Document is the document that contained it.
 	Document string
-	// YAML is the object as it was written, without comments outside of it.
+	// YAML is the object as written, without surrounding comments.
 	YAML []byte
-	// Created is what oc-mirror noted as the time it wrote the object; "" if it did not.
+	// Created is the creation time that oc-mirror recorded; empty if there is none.
 	Created string
 
 	spec yaml.Node
 	data yaml.Node // of a ConfigMap: its data or binaryData
 }
 
-// Kinds of objects that are kept.
+// Kinds of kept objects.
 const (
 	KindCatalogSource  = "CatalogSource"  // operators.coreos.com/v1alpha1
 	KindClusterCatalog = "ClusterCatalog" // olm.operatorframework.io/v1
@@ -39,8 +38,8 @@ const (
 	signatureNamespace = "openshift-config-managed"
 )
 
-// keepObject keeps what clusters need. Other kinds are skipped, as oc-mirror writes them side by
-// side.
+// keepObject keeps the objects that clusters need. It skips other kinds, which oc-mirror writes to
+// the same files.
 func (s *mirrorSets) keepObject(document string, node *yaml.Node, o setObject) error {
 	switch o.Kind {
 	case KindCatalogSource, KindClusterCatalog, KindUpdateService:
@@ -71,7 +70,7 @@ func (s *mirrorSets) keepObject(document string, node *yaml.Node, o setObject) e
 	return nil
 }
 
-// putObject adds an object, or has it replace the one of its kind and name, which an earlier run of
+// putObject adds an object, or replaces the one of the same kind and name, which an earlier run of
 // oc-mirror wrote.
 func putObject(objects []Object, added Object) []Object {
 	i := slices.IndexFunc(objects, func(old Object) bool {
@@ -84,7 +83,7 @@ func putObject(objects []Object, added Object) []Object {
 	return objects
 }
 
-// Objects returns what was found beside the rules; it must not be changed.
+// Objects returns the objects that came with the rules. The result must not be altered.
 func (r *Rules) Objects() []Object {
 	if r == nil {
 		return nil
@@ -92,24 +91,23 @@ func (r *Rules) Objects() []Object {
 	return r.objects
 }
 
-// CatalogSource is a catalog of operators that the mirror holds.
+// CatalogSource is a catalog of operators in the mirror.
 type CatalogSource struct {
-	// Name is the object's, such as cs-redhat-operator-index-v4-19.
+	// Name is the name of the object, such as cs-redhat-operator-index-v4-19.
 	Name string `json:"name"`
 	// Image is the pull spec of the index in the mirror.
 	Image string `json:"image"`
-	// DefaultName is the name that OpenShift's own catalog of that index has, such as
-	// redhat-operators, which subscriptions refer to; "" for indexes that OpenShift does not come
-	// with.
+	// DefaultName is the name of OpenShift's own catalog with this index, such as redhat-operators,
+	// which subscriptions use. It is empty for other indexes.
 	DefaultName string `json:"default_name,omitempty"`
-	// Version is the minor version that the index is for, such as 4.19, as its tag says; "" if that
-	// says none.
+	// Version is the minor version of the index according to its tag, such as 4.19. It is empty if
+	// the tag names none.
 	Version string `json:"version,omitempty"`
-	// Document is where it was found.
+	// Document is the document that contained it.
 	Document string `json:"document"`
 }
 
-// defaultCatalogs are the indexes behind OpenShift's own catalog sources.
+// defaultCatalogs maps the indexes of OpenShift's own catalogs to their names.
 func defaultCatalogs() map[string]string {
 	return map[string]string{
 		"redhat-operator-index": "redhat-operators", "certified-operator-index": "certified-operators",
@@ -117,7 +115,7 @@ func defaultCatalogs() map[string]string {
 	}
 }
 
-// CatalogSources lists the operator catalogs that came with the rules.
+// CatalogSources returns the operator catalogs that came with the rules.
 func (r *Rules) CatalogSources() []CatalogSource {
 	var catalogs []CatalogSource
 	for _, o := range r.Objects() {
@@ -143,7 +141,7 @@ func (r *Rules) CatalogSources() []CatalogSource {
 	return catalogs
 }
 
-// Signatures lists the digests of releases ("sha256:…") whose signatures came with the rules.
+// Signatures returns the digests of releases ("sha256:…") whose signatures came with the rules.
 func (r *Rules) Signatures() []string {
 	var digests []string
 	for _, o := range r.Objects() {

@@ -12,20 +12,20 @@ import (
 	"github.com/google/go-containerregistry/pkg/authn"
 )
 
-// PullSecret holds credentials for registries, as in a Docker or podman config.json. It is an
-// authn.Keychain. It never prints what it holds.
+// PullSecret holds credentials for registries in the form of a Docker or podman config.json. It is
+// an authn.Keychain and never prints its content.
 type PullSecret struct {
-	// entries are by registry or repository, without scheme: "quay.io",
+	// entries has keys without scheme for registries and repositories: "quay.io",
 	// "mirror.example.com:5000/team".
 	entries map[string]authn.AuthConfig
 }
 
-// ErrNoCredentials is what Require's error is when the pull secret lacks a registry.
+// ErrNoCredentials is wrapped by the error of Require if the pull secret lacks a registry.
 var ErrNoCredentials = errors.New("no credentials")
 
-// ParsePullSecret reads {"auths":{"registry":{"auth":"base64 of user:password"}}}. The error is one
-// sentence that shows no secret. Entries without credentials (left to a credential helper) are
-// kept, but count for nothing.
+// ParsePullSecret parses {"auths":{"registry":{"auth":"base64 of user:password"}}}. The error is
+// one sentence that contains no secret. Entries without credentials, which a credential helper
+// would fill, are kept and ignored.
 func ParsePullSecret(text string) (*PullSecret, error) {
 	var file struct {
 		Auths map[string]*pullSecretEntry `json:"auths"`
@@ -93,8 +93,8 @@ func (e *pullSecretEntry) config() (authn.AuthConfig, error) {
 	return config, nil
 }
 
-// normalKey strips what old Docker files put around a registry: a scheme, /v1/ or /v2/, and the
-// index of Docker Hub.
+// normalKey removes the additions of old Docker files to a registry: a scheme, /v1/ or /v2/, and
+// the index of Docker Hub.
 func normalKey(key string) string {
 	key = strings.TrimSpace(key)
 	key = strings.TrimPrefix(strings.TrimPrefix(key, "https://"), "http://")
@@ -113,14 +113,14 @@ func usable(c authn.AuthConfig) bool {
 	return c.Username != "" || c.Password != "" || c.IdentityToken != "" || c.RegistryToken != ""
 }
 
-// Has tells whether there are credentials for a registry ("host", "host:port") or repository
+// Has reports whether there are credentials for a registry ("host", "host:port") or repository
 // ("host/path").
 func (s *PullSecret) Has(registry string) bool {
 	_, ok := s.lookup(registry)
 	return ok
 }
 
-// Require returns an error that wraps ErrNoCredentials and says what is there instead, if there are
+// Require returns an error that wraps ErrNoCredentials and names the existing entries if there are
 // no credentials for the registry or repository.
 func (s *PullSecret) Require(registry string) error {
 	if s.Has(registry) {
@@ -139,7 +139,7 @@ func (s *PullSecret) Require(registry string) error {
 	return fmt.Errorf("the pull secret has no entry for %s (%s): %w", registry, have, ErrNoCredentials)
 }
 
-// Registries lists what there are credentials for, sorted.
+// Registries returns the sorted registries and repositories with credentials.
 func (s *PullSecret) Registries() []string {
 	if s == nil {
 		return nil
@@ -154,8 +154,8 @@ func (s *PullSecret) Registries() []string {
 	return names
 }
 
-// Resolve is authn.Keychain: the entry of the repository itself, of the nearest namespace above it,
-// or of the registry; anonymous if there is none.
+// Resolve implements authn.Keychain. It returns the entry of the repository, of its nearest
+// namespace, or of the registry; anonymous if there is none.
 func (s *PullSecret) Resolve(target authn.Resource) (authn.Authenticator, error) {
 	config, ok := s.lookup(target.String())
 	if !ok {
@@ -178,7 +178,7 @@ func (s *PullSecret) lookup(target string) (authn.AuthConfig, bool) {
 	return authn.AuthConfig{}, false
 }
 
-// String names the registries, never the credentials.
+// String returns the registries without the credentials.
 func (s *PullSecret) String() string {
 	return "pull secret for " + strings.Join(s.Registries(), ", ")
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/pelletier/go-toml/v2"
 )
 
-// confFile is a registries.conf, version 2. The keys that say nothing about mirrors are passed on.
+// confFile is a registries.conf, version 2. Keys that do not concern mirrors are passed on.
 type confFile struct {
 	UnqualifiedSearch    []string          `toml:"unqualified-search-registries,omitempty"`
 	ShortNameMode        string            `toml:"short-name-mode,omitempty"`
@@ -20,7 +20,7 @@ type confFile struct {
 	Aliases              map[string]string `toml:"aliases,omitempty"`
 
 	Registry []confTable `toml:"registry,omitempty"`
-	// Registries is the one table of version 1.
+	// Registries is the only table of version 1.
 	Registries map[string]any `toml:"registries,omitempty"`
 }
 
@@ -40,7 +40,7 @@ type confMirror struct {
 	PullFromMirror string `toml:"pull-from-mirror,omitempty"`
 }
 
-// registriesConf gathers a main file and its drop-ins.
+// registriesConf collects a main file and its drop-ins.
 type registriesConf struct {
 	settings confFile
 	tables   []table
@@ -81,7 +81,7 @@ func (c *registriesConf) add(doc Document) error {
 	return nil
 }
 
-// replace puts a drop-in's tables over the earlier ones of the same prefixes.
+// replace replaces earlier tables by a drop-in's tables of the same prefixes.
 func (c *registriesConf) replace(tables []table) {
 	for _, t := range tables {
 		i := slices.IndexFunc(c.tables, func(old table) bool { return old.prefix == t.prefix })
@@ -167,7 +167,7 @@ func (ct confTable) table(document, where string) (table, error) {
 	return t, nil
 }
 
-// checkSource returns what is wrong with a prefix, or "".
+// checkSource returns the problem of a prefix, or "".
 func checkSource(s string) string {
 	if host, ok := strings.CutPrefix(s, "*."); ok {
 		if strings.ContainsAny(host, "/:@*") || host == "" {
@@ -187,8 +187,7 @@ func checkSource(s string) string {
 	return checkLocation(s)
 }
 
-// checkLocation returns what is wrong with the name of a registry, a namespace or a repository, or
-// "".
+// checkLocation returns the problem of the name of a registry, namespace or repository, or "".
 func checkLocation(s string) string {
 	if scheme, _, ok := strings.Cut(s, "://"); ok {
 		return fmt.Sprintf("begins with %s://; write it without", scheme)
@@ -207,7 +206,7 @@ func checkHost(s string) string {
 	return "must begin with a registry's host, such as quay.io or mirror.example.com:5000"
 }
 
-// tomlError words an error of the TOML decoder with its line and key.
+// tomlError converts an error of the TOML decoder to one with line and key.
 func tomlError(doc Document, err error) error {
 	var unknown *toml.StrictMissingError
 	if errors.As(err, &unknown) && len(unknown.Errors) > 0 {
@@ -223,7 +222,7 @@ func tomlError(doc Document, err error) error {
 	row, column := bad.Position()
 	where := fmt.Sprintf("line %d, column %d", row, column)
 	problem := "is no TOML: " + strings.TrimPrefix(bad.Error(), "toml: ")
-	// The decoder names Go's types: "cannot decode TOML string into struct field pkg.T.F of type
+	// The decoder names Go types: "cannot decode TOML string into struct field pkg.T.F of type
 	// bool".
 	if found, rest, ok := strings.Cut(bad.Error(), " into "); ok {
 		if _, wanted, ok := strings.Cut(rest, "of type "); ok {
@@ -250,8 +249,8 @@ func tomlKind(goType string) string {
 	}
 }
 
-// RegistriesConf returns the rules as a registries.conf, version 2; nil if there are none. Rules
-// made of it lead to the same endpoints.
+// RegistriesConf returns the rules as a registries.conf, version 2, or nil if there are none.
+// Parsing the result gives the same endpoints.
 func (r *Rules) RegistriesConf() []byte {
 	if r == nil {
 		return nil
@@ -269,8 +268,8 @@ func writeRegistriesConf(settings confFile, tables []table) ([]byte, error) {
 		if t.prefix == t.location {
 			ct.Prefix = ""
 		}
-		// The older key is understood by every podman and CRI-O; pull-from-mirror by those of 2022
-		// and later.
+		// Every podman and CRI-O supports the older key. Versions since 2022 support
+		// pull-from-mirror.
 		ct.MirrorByDigestOnly = len(t.mirrors) > 0 &&
 			!slices.ContainsFunc(t.mirrors, func(m mirror) bool { return m.use != useDigestOnly })
 		for _, m := range t.mirrors {

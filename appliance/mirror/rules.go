@@ -9,33 +9,33 @@ import (
 	"github.com/google/go-containerregistry/pkg/name"
 )
 
-// Rules lead from the name of an image to the places it may be pulled from. The zero value and nil
-// have no rules: every image is pulled from where its name says. Rules don't change once made and
-// may be used by many goroutines.
+// Rules maps image references to the places from which the images may be pulled. The zero value and
+// nil hold no rules: every image is pulled from the registry in its name. Rules are immutable and
+// safe for concurrent use.
 type Rules struct {
 	tables   []table
-	settings confFile // what a registries.conf said beside the tables
+	settings confFile // the settings of a registries.conf beside its tables
 	conf     []byte   // the tables as registries.conf
 	ca       []byte   // PEM
-	// objects are what was found beside the rules and belongs into clusters, each once.
+	// objects holds the objects that came with the rules and belong into clusters, each once.
 	objects []Object
 }
 
-// table is one [[registry]] of a registries.conf, or what mirror sets say about one source.
+// table is one [[registry]] of a registries.conf, or the entries of mirror sets for one source.
 type table struct {
-	// prefix matches references; "*.host" matches all subdomains of host.
+	// prefix matches references. "*.host" matches all subdomains of host.
 	prefix string
-	// location replaces the prefix to reach the source; "" (with a wildcard only) leaves the
-	// reference as it is.
+	// location replaces the prefix in references to the source. An empty location, with a wildcard
+	// only, leaves them unchanged.
 	location string
 	insecure bool
 	blocked  bool
 	mirrors  []mirror
-	// origin names the document, for people.
+	// origin names the document for users.
 	origin string
-	// replaced names the documents whose table of the same prefix this one goes over.
+	// replaced names the documents whose table of the same prefix this one replaces.
 	replaced []string
-	// over names the documents with the rule of a level below that this one goes over.
+	// over names the documents of a lower level whose rule this one overrides.
 	over string
 }
 
@@ -45,7 +45,7 @@ type mirror struct {
 	use      use
 }
 
-// use says for which references a mirror may be asked (pull-from-mirror in registries.conf).
+// use selects the references that a mirror serves (pull-from-mirror in registries.conf).
 type use string
 
 const (
@@ -58,22 +58,22 @@ func (u use) allows(digest bool) bool {
 	return u == useAll || (u == useDigestOnly) == digest
 }
 
-// Endpoint is one place that an image may be pulled from.
+// Endpoint is one place from which an image may be pulled.
 type Endpoint struct {
-	// Ref is the image there, with the tag or digest of the name that was asked for.
+	// Ref is the image at this place, with the tag or digest of the requested name.
 	Ref name.Reference
-	// Insecure allows plain HTTP and certificates that nobody vouches for.
+	// Insecure allows plain HTTP and untrusted certificates.
 	Insecure bool
-	// Source is true for the place that the image's own name leads to, false for a mirror.
+	// Source is true for the registry in the image's own name, and false for a mirror.
 	Source bool
-	// Rule says in words which rule led here.
+	// Rule describes in words the rule of this endpoint.
 	Rule string
 }
 
-// Empty tells that there is neither a rule nor a CA.
+// Empty reports whether there are neither rules nor CAs.
 func (r *Rules) Empty() bool { return r == nil || (len(r.tables) == 0 && len(r.ca) == 0) }
 
-// CABundle returns the CAs as PEM, each once; nil if there are none.
+// CABundle returns the CAs as PEM, each once. It is nil if there are none.
 func (r *Rules) CABundle() []byte {
 	if r == nil {
 		return nil
@@ -81,7 +81,7 @@ func (r *Rules) CABundle() []byte {
 	return append([]byte(nil), r.ca...)
 }
 
-// Trusting returns the same rules with CAs (PEM) beside theirs.
+// Trusting returns the same rules with additional CAs (PEM).
 func (r *Rules) Trusting(bundle []byte) *Rules {
 	with := Rules{ca: bundle}
 	if r != nil {
@@ -91,7 +91,7 @@ func (r *Rules) Trusting(bundle []byte) *Rules {
 	return &with
 }
 
-// Hosts lists the hosts of the mirrors, without ports, sorted: what must be reached without a
+// Hosts returns the sorted hosts of the mirrors without ports. They must be reached without a
 // proxy.
 func (r *Rules) Hosts() []string {
 	if r == nil {
@@ -110,8 +110,8 @@ func (r *Rules) Hosts() []string {
 	return hosts
 }
 
-// Endpoints returns the places to pull ref from, in the order to try them. It is empty if the rules
-// forbid them all.
+// Endpoints returns the places from which to pull ref, in the order to try them. It is empty if the
+// rules forbid all of them.
 func (r *Rules) Endpoints(ref name.Reference) []Endpoint {
 	spelled := spell(ref)
 	t, matched := r.find(spelled)
@@ -146,7 +146,7 @@ func (r *Rules) Endpoints(ref name.Reference) []Endpoint {
 	return endpoints
 }
 
-// forbidden says why Endpoints is empty for ref.
+// forbidden returns the reason why Endpoints is empty for ref.
 func (r *Rules) forbidden(ref name.Reference) string {
 	t, _ := r.find(spell(ref))
 	if t == nil {
@@ -160,8 +160,8 @@ func (r *Rules) forbidden(ref name.Reference) string {
 		kind)
 }
 
-// find returns the table that applies to a reference, and how much of it the table's prefix covers:
-// of all that match, the longest prefix (of equal ones, the first).
+// find returns the table for a reference and the length of the reference that its prefix covers.
+// Among matching tables the longest prefix wins, and among equal ones the first.
 func (r *Rules) find(spelled string) (*table, int) {
 	if r == nil {
 		return nil, 0
@@ -177,8 +177,8 @@ func (r *Rules) find(spelled string) (*table, int) {
 	return best, covered
 }
 
-// matchPrefix returns how many bytes of the reference the prefix covers, or -1. A prefix ends where
-// a host, a path element or a repository ends; "*.host" covers any subdomain.
+// matchPrefix returns the number of bytes of the reference that the prefix covers, or -1. A prefix
+// ends at the end of a host, a path element or a repository. "*.host" covers any subdomain.
 func matchPrefix(spelled, prefix string) int {
 	end := len(prefix)
 	if suffix, ok := strings.CutPrefix(prefix, "*"); ok {
@@ -196,11 +196,10 @@ func matchPrefix(spelled, prefix string) int {
 	return -1
 }
 
-// dockerHub is spelled docker.io in rules and pull secrets, and index.docker.io by the registry
-// library.
+// dockerHub is Docker Hub in rules and pull secrets. The registry library writes index.docker.io.
 const dockerHub = "docker.io"
 
-// spell writes a reference the way rules are matched against.
+// spell writes a reference in the form that rules match.
 func spell(ref name.Reference) string {
 	repository := ref.Context().RepositoryStr()
 	if _, ok := ref.(name.Digest); ok {
@@ -216,9 +215,9 @@ func hostOf(r name.Registry) string {
 	return dockerHub
 }
 
-// parseReference reads what a rule made of a reference. A rule from a repository to a bare host
-// leaves no repository, and the library would look for the host's name on Docker Hub; that is
-// refused.
+// parseReference parses a reference that a rule produced. It rejects a reference without a
+// repository, which a rule from a repository to a bare host produces: the library would look for
+// the host's name on Docker Hub.
 func parseReference(s string, insecure bool) (name.Reference, error) {
 	var options []name.Option
 	if insecure {
@@ -234,7 +233,7 @@ func parseReference(s string, insecure bool) (name.Reference, error) {
 	return ref, nil
 }
 
-// combine joins the tables of registries.conf with those of mirror sets: for one prefix the mirrors
+// combine joins the tables of registries.conf with those of mirror sets. A prefix gets the mirrors
 // of both, those of registries.conf first.
 func combine(conf, sets []table) []table {
 	tables := append([]table(nil), conf...)
@@ -253,11 +252,11 @@ next:
 	return tables
 }
 
-// mergeMirrors joins lists so that each keeps its own order where the others allow: a,b,c and c,d,e
-// give a,b,c,d,e. Where they contradict each other, the one that was named first comes first.
+// mergeMirrors joins lists and keeps the order of each where possible: a,b,c and c,d,e give
+// a,b,c,d,e. On a contradiction the mirror that was named first comes first.
 func mergeMirrors(lists [][]mirror) []mirror {
 	var order []mirror
-	before := map[mirror][]mirror{} // what has to come first
+	before := map[mirror][]mirror{} // the mirrors that must come before each mirror
 	seen := map[mirror]bool{}
 	for _, list := range lists {
 		for i, m := range list {
@@ -281,7 +280,7 @@ func mergeMirrors(lists [][]mirror) []mirror {
 		return true
 	}
 	for len(order) > 0 {
-		next := 0 // a contradiction: the first named
+		next := 0 // a contradiction: take the one that was named first
 		for i, m := range order {
 			if free(m) {
 				next = i

@@ -75,7 +75,7 @@ func endpoints(t *testing.T, r *Rules, ref string) []string {
 	return found
 }
 
-func TestEndpointsAreThoseOfTheNodes(t *testing.T) {
+func TestEndpoints(t *testing.T) {
 	r := conf(t, siteConf)
 	for name, tc := range map[string]struct {
 		ref  string
@@ -108,7 +108,7 @@ func TestEndpointsAreThoseOfTheNodes(t *testing.T) {
 	}
 }
 
-func TestEndpointsOfABlockedMirrorAreLeftOut(t *testing.T) {
+func TestEndpoints_blockedMirror(t *testing.T) {
 	r := conf(t, `
 [[registry]]
 location = "a.example"
@@ -122,14 +122,14 @@ blocked = true`)
 	require.Equal(t, []string{"c.example/a/x:1", "a.example/x:1"}, endpoints(t, r, "a.example/x:1"))
 }
 
-func TestOfTwoPrefixesOfOneLengthTheFirstApplies(t *testing.T) {
+func TestEndpoints_firstOfEqualPrefixes(t *testing.T) {
 	wildcard := "[[registry]]\nprefix = \"*.a.example\"\nlocation = \"first.example\"\n"
 	exact := "[[registry]]\nprefix = \"b.a.example\"\nlocation = \"second.example\"\n"
 	require.Equal(t, []string{"first.example/x:1"}, endpoints(t, conf(t, wildcard+exact), "b.a.example/x:1"))
 	require.Equal(t, []string{"second.example/x:1"}, endpoints(t, conf(t, exact+wildcard), "b.a.example/x:1"))
 }
 
-func TestEndpointsSayTheirRule(t *testing.T) {
+func TestEndpoints_nameTheirRule(t *testing.T) {
 	ref, err := name.ParseReference("quay.io/openshift-release-dev/ocp-release:4.20")
 	require.NoError(t, err)
 	found := conf(t, siteConf).Endpoints(ref)
@@ -139,7 +139,7 @@ func TestEndpointsSayTheirRule(t *testing.T) {
 	require.True(t, found[1].Source)
 }
 
-func TestNoRulesLeaveEveryNameAsItIs(t *testing.T) {
+func TestEndpoints_withoutRules(t *testing.T) {
 	for _, r := range []*Rules{nil, {}} {
 		require.True(t, r.Empty())
 		require.Equal(t, []string{"quay.io/a/b:1"}, endpoints(t, r, "quay.io/a/b:1"))
@@ -149,7 +149,7 @@ func TestNoRulesLeaveEveryNameAsItIs(t *testing.T) {
 	}
 }
 
-func TestImageDigestSourcesLeaveOutWhatIsForTags(t *testing.T) {
+func TestImageDigestSources_withoutTagMirrors(t *testing.T) {
 	require.Equal(t, []ImageDigestSource{
 		{Source: "quay.io/openshift-release-dev", Mirrors: []string{"mirror.site.example:5000/openshift",
 			"192.0.2.9:5000/openshift"}, NeverContactSource: true},
@@ -160,14 +160,14 @@ func TestImageDigestSourcesLeaveOutWhatIsForTags(t *testing.T) {
 	}, conf(t, siteConf).ImageDigestSources())
 }
 
-func TestHostsAreThoseOfTheMirrors(t *testing.T) {
+func TestHosts(t *testing.T) {
 	require.Equal(t, []string{"192.0.2.9", "mirror.site.example"}, conf(t, siteConf).Hosts())
 	require.Equal(t, []string{"2001:db8::1"},
 		conf(t, "[[registry]]\nlocation = \"quay.io\"\n[[registry.mirror]]\nlocation = \"[2001:db8::1]:5000\"\n").
 			Hosts())
 }
 
-func TestMergeMirrorsKeepsTheOrderOfEachList(t *testing.T) {
+func TestMergeMirrors_keepsOrder(t *testing.T) {
 	for _, tc := range []struct {
 		lists []string
 		want  string
@@ -197,7 +197,7 @@ func TestMergeMirrorsKeepsTheOrderOfEachList(t *testing.T) {
 
 // The model looks up a reference by cutting it down element by element, as people read the manual
 // page, where the code compares prefixes.
-func TestEndpointsAgreeWithANaiveModel(t *testing.T) {
+func TestEndpoints_agreeWithANaiveModel(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 11))
 	pick := func(from ...string) string { return from[rng.IntN(len(from))] }
 	hosts := []string{"aa.example", "bb.aa.example", "cc.bb.aa.example", "xaa.example", "aa.example:5000", "dd.example"}

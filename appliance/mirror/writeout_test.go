@@ -152,7 +152,7 @@ func asTheClusterHasThem(t *testing.T, rules *Rules, target Target) (*Rules, map
 	return again, files
 }
 
-func TestWhatComesInFromEachFormatGoesOutWithTheSameMeaning(t *testing.T) {
+func TestRules_roundTripOfEachFormat(t *testing.T) {
 	images := []string{
 		"quay.io/openshift-release-dev/ocp-release", "quay.io/openshift-release-dev/ocp-v4.0-art-dev",
 		"quay.io/team/app", "quay.io/open/app", "quay.io/other/app",
@@ -202,7 +202,7 @@ func pulled(t *testing.T, rules *Rules, image string) []string {
 	return places
 }
 
-func TestNeverContactSourceReachesTheClusterOnceForEachSource(t *testing.T) {
+func TestManifests_neverContactSourceOnce(t *testing.T) {
 	rules := rulesOf(t, "", digestSet("r", releaseRepository, neverContact, "m.example.com/ocp"))
 	older, newer := Target{MirrorSets: true}, Target{MirrorSets: true, SourcePolicy: true}
 
@@ -225,7 +225,7 @@ func TestNeverContactSourceReachesTheClusterOnceForEachSource(t *testing.T) {
 	require.Empty(t, manifests, "an ImageContentSourcePolicy has no policy, and no mirror set beside it is taken")
 }
 
-func TestAPersonsMirrorSetsDecideThePolicyOfTheirSources(t *testing.T) {
+func TestFollowPolicies(t *testing.T) {
 	rules := rulesOf(t, "", digestSet("r", releaseRepository, neverContact, "m.example.com/ocp"))
 	followed, err := rules.FollowPolicies([]byte(digestSet("own", releaseRepository, "", "m2.example.com/ocp")),
 		[]byte("kind: ImageDigestMirrorSet\n\tno yaml"), []byte("kind: ConfigMap"))
@@ -239,7 +239,7 @@ func TestAPersonsMirrorSetsDecideThePolicyOfTheirSources(t *testing.T) {
 	require.Contains(t, string(back.RegistriesConf()), "blocked = true")
 }
 
-func TestCloserRulesGoOverThoseFurtherAway(t *testing.T) {
+func TestLayered(t *testing.T) {
 	root := newAuthority(t, "Near").pem
 	far := rulesOf(t, "", digestSet("all", releaseRepository, neverContact, "m.example.com/ocp"),
 		digestSet("all-2", componentRepository, "", "m.example.com/art"), clusterCatalog)
