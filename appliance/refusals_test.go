@@ -15,7 +15,7 @@ import (
 // TestWhatTheInstallerRefusesReachesThePersonAsOneEvent has openshift-install refuse what people
 // override, one after another: the cluster can be installed again each time, and one event says in
 // one line what was refused. What the stand-in refuses is in its own table
-// (TestStandInRefusesInstallConfigs).
+// (TestInstaller_invalidInstallConfigs).
 func TestWhatTheInstallerRefusesReachesThePersonAsOneEvent(t *testing.T) {
 	s := newSite(t)
 	address, _ := s.start(t)

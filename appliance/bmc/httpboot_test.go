@@ -92,7 +92,7 @@ func TestAnURLThatABMCDoesNotTakeForUEFIHTTP(t *testing.T) {
 }
 
 func TestUEFIHTTPBootThatIsCutShortEndsWell(t *testing.T) {
-	s := &site{t: t, clock: redfish.Hurried(hurry), hosts: map[HostRef]Host{}}
+	s := &site{t: t, clock: redfish.Accelerated(hurry), hosts: map[HostRef]Host{}}
 	s.image = newSite(t).image
 	dir := t.TempDir()
 	stop := s.open(dir)

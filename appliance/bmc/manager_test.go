@@ -123,7 +123,7 @@ func TestABootThatIsCutShortAnywhereEndsWellAfterARestart(t *testing.T) {
 	for range 6 {
 		t.Run("", func(t *testing.T) {
 			t.Parallel()
-			s := &site{t: t, clock: redfish.Hurried(hurry), hosts: map[HostRef]Host{}}
+			s := &site{t: t, clock: redfish.Accelerated(hurry), hosts: map[HostRef]Host{}}
 			other := newSite(t)
 			s.image = other.image
 			dir := t.TempDir()

@@ -48,7 +48,7 @@ type site struct {
 }
 
 func newSite(t *testing.T) *site {
-	s := &site{t: t, clock: redfish.Hurried(hurry), hosts: map[HostRef]Host{}}
+	s := &site{t: t, clock: redfish.Accelerated(hurry), hosts: map[HostRef]Host{}}
 	disc := make([]byte, 64<<10)
 	copy(disc[16*2048+1:], "CD001")
 	s.images = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

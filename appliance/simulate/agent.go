@@ -13,34 +13,31 @@ import (
 )
 
 const (
-	// registerInterval is how long the agent waits between two attempts to register (its
-	// --interval).
+	// registerInterval is the agent's wait between two attempts to register (its --interval).
 	registerInterval = time.Minute
-	// incompatibleInterval is how long it waits for a service that registers it but names no
-	// runner.
+	// incompatibleInterval is its wait after a registration without a runner command.
 	incompatibleInterval = time.Hour
 )
 
-// Exit codes of steps that have a meaning of their own.
+// Exit codes of steps with a special meaning.
 const (
-	exitFailed    = -1  // the step could not be run, or its arguments made no sense
+	exitFailed    = -1  // the step could not run, or its arguments were invalid
 	exitNoImage   = 2   // an image could not be pulled
 	exitLostMedia = 256 // the discovery image cannot be read any more
 	exitStopped   = 143 // the step's container was stopped
 )
 
-// FrozenError is an agent that has given up: the appliance refused it in a way after which only a
-// reboot helps.
+// FrozenError is an agent that has stopped after a refusal, until a reboot.
 type FrozenError struct{ Err error }
 
-// Error says what the refusal was.
+// Error returns the refusal.
 func (e *FrozenError) Error() string { return fmt.Sprintf("its agent froze until a reboot: %v", e.Err) }
 
-// Unwrap gives the refusal.
+// Unwrap returns the refusal.
 func (e *FrozenError) Unwrap() error { return e.Err }
 
-// agent registers the host and runs the runner, again and again, until the host is shut down. A
-// host that known describes goes on where it was.
+// agent registers the host and runs the runner, repeatedly, until the host is shut down. If known
+// is set, the host continues from that state.
 func (s *system) agent(ctx context.Context, known *models.Host) error {
 	if known != nil {
 		if err := s.resumeAgent(ctx, known); err != nil {
@@ -78,8 +75,8 @@ func (s *system) agent(ctx context.Context, known *models.Host) error {
 	}
 }
 
-// resumeAgent takes up what the host did before the group was started again: the installer's work
-// if it was at it, and the runner.
+// resumeAgent continues the installer, if it was running before the group was started again, and
+// the runner.
 func (s *system) resumeAgent(ctx context.Context, known *models.Host) error {
 	s.settled()
 	if known.DiscoveryAgentVersion != "" {
@@ -99,8 +96,8 @@ func decodeRunner(command *models.HostRegistrationResponseAO1NextStepRunnerComma
 	return &request, decodeArguments("next step runner", command.Args, 1, &request)
 }
 
-// register asks to be registered until it is; nil is an appliance that names no runner. A refusal
-// that freezes the agent is a *verdict.
+// register tries to register until it succeeds. The result is nil if the appliance names no runner.
+// The error is a *verdict for a refusal that freezes the agent.
 func (s *system) register(ctx context.Context) (*models.HostRegistrationResponseAO1NextStepRunnerCommand, error) {
 	times := 1
 	if _, twice := s.fault(RegisterTwice); twice {
@@ -131,9 +128,9 @@ func (s *system) register(ctx context.Context) (*models.HostRegistrationResponse
 	return registered.NextStepRunnerCommand, nil
 }
 
-// registrationWait is how long the agent waits after a failed registration. No answer and 503 are
-// tried again a few times by its HTTP client, within seconds; other refusals wait for the agent's
-// interval.
+// registrationWait returns the agent's wait after a failed registration. The agent's HTTP client
+// repeats a request without an answer, or with 503, within seconds; after other refusals the agent
+// waits for its interval.
 func registrationWait(status int) time.Duration {
 	if status == 0 || status == http.StatusServiceUnavailable || status == http.StatusGatewayTimeout {
 		return jitter(6 * time.Second)
@@ -147,7 +144,8 @@ func (s *system) freeze(err error) error {
 	return &verdict{Err: frozen}
 }
 
-// runner polls for instructions and runs them until it is told to exit (nil), or an end (error).
+// runner polls for instructions and executes them until the appliance ends the agent (nil) or an
+// error occurs.
 func (s *system) runner(ctx context.Context) error {
 	running, stop := context.WithCancel(ctx)
 	var steps sync.WaitGroup
@@ -184,8 +182,8 @@ func (s *system) runner(ctx context.Context) error {
 				number := checks
 				steps.Go(func() { sent.inOrder(number, func() { s.step(running, sent, step) }) })
 			case models.StepTypeInstall:
-				// Until the appliance hears from the installer it asks for it again, also when a
-				// fast one has come to its end meanwhile.
+				// The appliance repeats the step until it has the installer's first report, even if
+				// a fast installer has already finished.
 				if ordered || !s.ordered.CompareAndSwap(false, true) {
 					continue
 				}
@@ -206,8 +204,8 @@ func (s *system) runner(ctx context.Context) error {
 		s.polls.Add(1)
 		if instructions.PostStepAction != nil && *instructions.PostStepAction == models.StepsPostStepActionExit {
 			if n := s.installing(); n != nil {
-				// The host is taken out of its installation: it comes back as after a reboot,
-				// without the installer.
+				// The host leaves its installation. It comes back as after a reboot, without the
+				// installer.
 				n.stop()
 				<-n.done
 			}
@@ -236,19 +234,19 @@ func (s *system) isUpgraded() bool {
 	return s.upgraded
 }
 
-// sentReplies are the last outputs that the appliance has taken or is being sent, by type of step:
-// the same is not sent again.
+// sentReplies holds, by type of step, the last outputs that were sent or are being sent. The same
+// output is not sent twice.
 type sentReplies struct {
 	mu      sync.Mutex
 	outputs map[models.StepType]string
 
 	turn  sync.Mutex
-	check int // the number of the last connectivity check
+	check int // number of the last connectivity check
 }
 
-// inOrder runs a connectivity check when no other runs, or not at all when a later one has been
-// run. A real host's is over long before the next is asked for; one that is many times as fast
-// would tell the appliance of its neighbours what is no longer so.
+// inOrder runs a connectivity check after the running one has ended, or not at all if a later one
+// has run since. A real host's check ends long before the next one starts; a simulated host at many
+// times the speed would report outdated neighbours.
 func (r *sentReplies) inOrder(check int, run func()) {
 	r.turn.Lock()
 	defer r.turn.Unlock()
@@ -258,7 +256,7 @@ func (r *sentReplies) inOrder(check int, run func()) {
 	}
 }
 
-// claim is true if an output is to be sent: the same is neither taken nor on its way.
+// claim reports whether an output must be sent: the same output is neither sent nor being sent.
 func (r *sentReplies) claim(step models.StepType, output string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -269,7 +267,7 @@ func (r *sentReplies) claim(step models.StepType, output string) bool {
 	return true
 }
 
-// release gives up what was claimed and not taken.
+// release withdraws a claim whose output was not accepted.
 func (r *sentReplies) release(step models.StepType, output string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -284,7 +282,7 @@ func (r *sentReplies) forget() {
 	clear(r.outputs)
 }
 
-// outcome is how a step ended.
+// outcome is the result of a step.
 type outcome struct {
 	output, errorText string
 	code              int64
@@ -292,7 +290,7 @@ type outcome struct {
 
 func failed(code int64, err error) outcome { return outcome{errorText: err.Error(), code: code} }
 
-// answered is the outcome of a step whose output is a model of the API.
+// answered returns the outcome of a step whose output is a model of the API.
 func answered(response any) outcome {
 	output, err := json.Marshal(response)
 	if err != nil {
@@ -301,7 +299,7 @@ func answered(response any) outcome {
 	return outcome{output: string(output)}
 }
 
-// step runs one step and replies.
+// step executes one step and replies.
 func (s *system) step(ctx context.Context, sent *sentReplies, step *models.Step) {
 	var out outcome
 	if s.mediaLost() {
@@ -333,7 +331,7 @@ func (s *system) step(ctx context.Context, sent *sentReplies, step *models.Step)
 	}
 }
 
-// mediaLost is true of a host with LostMedia from its installation on.
+// mediaLost reports whether a host with LostMedia has reached its installation.
 func (s *system) mediaLost() bool {
 	_, lost := s.fault(LostMedia)
 	return lost && s.installing() != nil

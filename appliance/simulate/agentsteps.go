@@ -26,22 +26,22 @@ import (
 	"landfall/ignition"
 )
 
-// freeAddressLimit is how many free addresses the agent reports of one network.
+// freeAddressLimit is the number of free addresses that the agent reports of one network.
 const freeAddressLimit = 8000
 
-// pullRate is how fast images are pulled, in bytes a second.
+// pullRate is the rate of image pulls in bytes per second.
 const pullRate = 120e6
 
-// logsTime is how long a host needs to gather its logs.
+// logsTime is the time that a host needs to gather its logs.
 const logsTime = 10 * time.Second
 
-// arguments is a model in which a step's arguments come.
+// arguments is a model of a step's arguments.
 type arguments interface {
 	Validate(strfmt.Registry) error
 }
 
-// decodeArguments reads the arguments of a step as the agent does: so many of them, the first one
-// JSON of a model that holds.
+// decodeArguments parses the arguments of a step as the agent does: the expected number of
+// arguments, the first one JSON of a valid model.
 func decodeArguments(name string, args []string, count int, into arguments) error {
 	if len(args) != count {
 		return fmt.Errorf("%s takes %d arguments, given were %d: %q", name, count, len(args), args)
@@ -58,7 +58,7 @@ func decodeArguments(name string, args []string, count int, into arguments) erro
 	return nil
 }
 
-// perform runs a step.
+// perform executes a step.
 func (s *system) perform(ctx context.Context, step *models.Step) outcome {
 	perform, known := s.steps()[step.StepType]
 	if !known {
@@ -107,7 +107,7 @@ func (s *system) checkConnectivity(_ context.Context, args []string) outcome {
 	report := models.ConnectivityReport{RemoteHosts: []*models.ConnectivityRemoteHost{}}
 	for _, remote := range request {
 		if remote.HostID != s.ref.host {
-			report.RemoteHosts = append(report.RemoteHosts, s.reach(remote))
+			report.RemoteHosts = append(report.RemoteHosts, s.checkRemote(remote))
 		}
 	}
 	slices.SortFunc(report.RemoteHosts, func(a, b *models.ConnectivityRemoteHost) int {
@@ -116,8 +116,8 @@ func (s *system) checkConnectivity(_ context.Context, args []string) outcome {
 	return answered(report)
 }
 
-// reach tries every address of a remote host from the one linked interface.
-func (s *system) reach(remote *models.ConnectivityCheckHost) *models.ConnectivityRemoteHost {
+// checkRemote tries every address of a remote host from the one connected interface.
+func (s *system) checkRemote(remote *models.ConnectivityCheckHost) *models.ConnectivityRemoteHost {
 	reached := &models.ConnectivityRemoteHost{
 		HostID: remote.HostID, L2Connectivity: []*models.L2Connectivity{}, L3Connectivity: []*models.L3Connectivity{},
 		MtuReport: []*models.MtuReport{},
@@ -150,8 +150,8 @@ func (s *system) reach(remote *models.ConnectivityCheckHost) *models.Connectivit
 	return reached
 }
 
-// canReach is true of an address in the host's network unless this host or the remote one is
-// isolated.
+// canReach reports whether an address is in the host's network and neither this host nor the remote
+// one is isolated.
 func (s *system) canReach(remote strfmt.UUID, address string) bool {
 	if _, isolated := s.fault(Isolated); isolated {
 		return false
@@ -165,7 +165,7 @@ func (s *system) canReach(remote strfmt.UUID, address string) bool {
 	return err == nil && s.group.Network.Contains(ip)
 }
 
-// taken is true of the addresses of the site that answer: the gateway's and those of the group's
+// taken returns the addresses of the site that answer: those of the gateway and of the group's
 // hosts.
 func (s *system) taken() map[netip.Addr]bool {
 	taken := map[netip.Addr]bool{s.machine.gateway: true, s.machine.address.Addr(): true}
@@ -225,8 +225,8 @@ func (s *system) synchronizeTime(_ context.Context, args []string) outcome {
 	return answered(response)
 }
 
-// resolveDomains plays the site's DNS: it knows the names that a cluster needs and every host
-// outside the cluster, and nothing of a wildcard below the cluster's own name.
+// resolveDomains simulates the site's DNS. It knows the names that a cluster needs and the names of
+// hosts outside the cluster. It has no wildcard below the cluster's name.
 func (s *system) resolveDomains(ctx context.Context, args []string) outcome {
 	var request models.DomainResolutionRequest
 	if err := decodeArguments("domain resolution", args, 1, &request); err != nil {
@@ -267,7 +267,7 @@ func (s *system) resolve(name string) string {
 	}
 	s.host.mu.Lock()
 	defer s.host.mu.Unlock()
-	router := s.machine.gateway.String() // the site's load balancer too
+	router := s.machine.gateway.String() // also the site's load balancer
 	switch {
 	case strings.HasPrefix(name, "api.") || strings.HasPrefix(name, "api-int."):
 		return firstOf(s.vips[models.VipTypeAPI], router)
@@ -312,8 +312,8 @@ func (s *system) checkTang(_ context.Context, args []string) outcome {
 	return answered(response)
 }
 
-// checkAPIVip answers for the machine config server of a cluster that is being added to: it exists
-// at this site only as an address.
+// checkAPIVip answers for the machine config server of an existing cluster, of which this site has
+// only the address.
 func (s *system) checkAPIVip(_ context.Context, args []string) outcome {
 	var request models.APIVipConnectivityRequest
 	if err := decodeArguments("api vip connectivity check", args, 1, &request); err != nil {
@@ -348,8 +348,8 @@ func (s *system) learnVip(vip *models.VerifyVip) {
 	s.vips[vip.VipType] = string(vip.Vip)
 }
 
-// allocateLeases plays the site's DHCP server: a MAC always gets the same address, near the end of
-// the network.
+// allocateLeases simulates the site's DHCP server. A MAC always gets the same address, near the end
+// of the network.
 func (s *system) allocateLeases(_ context.Context, args []string) outcome {
 	var request models.DhcpAllocationRequest
 	if err := decodeArguments("dhcp leases", args, 1, &request); err != nil {
@@ -375,7 +375,7 @@ func (s *system) lease(mac string, fallback int) strfmt.IPv4 {
 		String())
 }
 
-// leaseText is a lease in the form of dhclient's lease file.
+// leaseText returns a lease in the format of dhclient's lease file.
 func leaseText(name string, address strfmt.IPv4) string {
 	return fmt.Sprintf("lease {\n  interface %q;\n  fixed-address %s;\n}\n", name, address)
 }
@@ -407,14 +407,14 @@ func (s *system) gatherLogs(ctx context.Context, args []string) outcome {
 	if err := decodeArguments("logs gather", args, 1, &request); err != nil {
 		return failed(exitFailed, err)
 	}
-	s.group.watch(*request.ClusterID, s.api) // what comes after a failure, such as a reset, is the operator's
+	s.group.watch(*request.ClusterID, s.api) // later changes, such as a reset, come from the operator
 	if err := s.sendLogs(ctx, *request.ClusterID); err != nil {
 		return failed(exitFailed, err)
 	}
 	return outcome{}
 }
 
-// sendLogs gathers the host's logs and uploads them, reporting how far it is.
+// sendLogs gathers the host's logs, uploads them and reports the progress.
 func (s *system) sendLogs(ctx context.Context, cluster strfmt.UUID) error {
 	report := func(state models.LogsState) {
 		if err := s.api.hostLogsProgress(ctx, s.ref, state); err != nil {
@@ -492,7 +492,7 @@ func (s *system) downloadBootArtifacts(ctx context.Context, args []string) outco
 	return outcome{output: "Successfully downloaded boot artifacts"}
 }
 
-// fetch downloads a file and throws it away.
+// fetch downloads a file and discards it.
 func (s *system) fetch(ctx context.Context, address string) error {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
 	if err != nil {
@@ -521,7 +521,7 @@ func (s *system) rebootForReclaim(_ context.Context, args []string) outcome {
 	return outcome{}
 }
 
-// checkImages pulls each image and reports how that went, as podman on the host would: by the
+// checkImages pulls each image and reports the result, as podman on the host does with the
 // registries.conf of the discovery config.
 func (s *system) checkImages(ctx context.Context, args []string) outcome {
 	var request models.ContainerImageAvailabilityRequest
@@ -549,8 +549,8 @@ func (s *system) checkImages(ctx context.Context, args []string) outcome {
 	return out
 }
 
-// pull asks for an image's manifest as podman would, at the places that the host's registries.conf
-// leads to, and returns the image's size in bytes. The layers are not fetched.
+// pull requests an image's manifest from the places that the host's registries.conf names, as
+// podman does, and returns the image's size in bytes. It does not fetch layers.
 func (s *system) pull(ctx context.Context, image string) (int64, error) {
 	if _, none := s.fault(NoImage); none {
 		return 0, fmt.Errorf("image %s is not available (fault no-image)", image)
@@ -573,8 +573,8 @@ func (s *system) pull(ctx context.Context, image string) (int64, error) {
 	return imageSize(found), nil
 }
 
-// imageSize is the size of all that a manifest names; what is no image's manifest counts with its
-// own size.
+// imageSize returns the size of everything that a manifest names. An object that is not an image
+// manifest counts with its own size.
 func imageSize(found *remote.Descriptor) int64 {
 	var manifest struct {
 		Config struct{ Size int64 }
@@ -591,7 +591,7 @@ func imageSize(found *remote.Descriptor) int64 {
 	return size
 }
 
-// registries is how hosts with that registries.conf and those CAs reach registries.
+// registries returns a client that reaches registries with the given registries.conf and CAs.
 func (c *HostGroup) registries(conf, bundle []byte) (*mirror.Client, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -12,16 +12,16 @@ import (
 	"landfall/isogen/skeleton"
 )
 
-// BaseISO describes a generated live ISO. A zero field stands for the usual.
+// BaseISO describes a generated live ISO. Zero fields have defaults.
 type BaseISO struct {
 	VolumeID     string // such as "rhcos-9.6.20250523-0", at most 32 characters
 	Architecture string // "x86_64", "aarch64", "ppc64le" or "s390x"
-	RootFSSize   int    // bytes of noise in the place of the live system
+	RootFSSize   int    // random bytes in place of the live system
 }
 
-// WriteBaseISO writes an ISO that has the shape of a CoreOS live ISO and boots nowhere: what a
-// simulated site installs from. It gives the file's SHA-256 in hex; the same description gives the
-// same file. The file appears under its name when it is complete.
+// WriteBaseISO writes an ISO with the structure of a CoreOS live ISO that does not boot. Simulated
+// sites install from it. WriteBaseISO returns the file's SHA-256 in hex. The same description
+// always gives the same file. The file gets its name when it is complete.
 func WriteBaseISO(path string, iso BaseISO) (sum string, err error) {
 	f, err := os.CreateTemp(filepath.Dir(path), ".base-*.iso")
 	if err != nil {

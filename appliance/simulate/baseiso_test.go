@@ -13,7 +13,7 @@ import (
 	"landfall/isogen"
 )
 
-func TestABaseISOIsTheSameEveryTimeAndTakesAConfig(t *testing.T) {
+func TestWriteBaseISO_reproducibleAndTakesConfig(t *testing.T) {
 	dir := t.TempDir()
 	var sums []string
 	for _, name := range []string{"one.iso", "two.iso"} {
@@ -40,7 +40,7 @@ func TestABaseISOIsTheSameEveryTimeAndTakesAConfig(t *testing.T) {
 	require.NoError(t, base.Close())
 }
 
-func TestABaseISOForEachArchitecture(t *testing.T) {
+func TestWriteBaseISO_eachArchitecture(t *testing.T) {
 	for _, arch := range []string{"x86_64", "aarch64", "ppc64le", "s390x"} {
 		path := filepath.Join(t.TempDir(), arch+".iso")
 		_, err := simulate.WriteBaseISO(path, simulate.BaseISO{VolumeID: "rhcos-1.2.3", Architecture: arch,
@@ -54,7 +54,7 @@ func TestABaseISOForEachArchitecture(t *testing.T) {
 	}
 }
 
-func TestABaseISOThatCanNotBeWrittenLeavesNothing(t *testing.T) {
+func TestWriteBaseISO_failureLeavesNothing(t *testing.T) {
 	dir := t.TempDir()
 	_, err := simulate.WriteBaseISO(filepath.Join(dir, "a.iso"), simulate.BaseISO{Architecture: "vax"})
 	require.ErrorContains(t, err, `no skeleton of a live ISO for the architecture "vax"`)

@@ -25,27 +25,27 @@ import (
 )
 
 const (
-	// requestTimeout bounds how long an appliance may take to begin its answer, in real time.
+	// requestTimeout limits the time until an answer begins, in real time.
 	requestTimeout = time.Minute
-	// connectionsPerHost bounds the connections of a whole group; more hosts than that share them.
+	// connectionsPerHost limits the connections of a whole group. More hosts share them.
 	connectionsPerHost = 256
-	// errorBodyLimit bounds how much of a refusal is read for its reason, in bytes.
+	// errorBodyLimit is the number of bytes of a refusal that are read for its reason.
 	errorBodyLimit = 16 << 10
 )
 
-// RequestError is a request that the appliance refused, or that did not reach it.
+// RequestError is a refused or unanswered request.
 type RequestError struct {
-	// Operation says what was asked for.
+	// Operation describes the request.
 	Operation string
-	// Status is the HTTP status of the refusal; 0 when there was no answer.
+	// Status is the HTTP status of the refusal; 0 if there was no answer.
 	Status int
-	// Reason is what the refusal says, and empty when it says nothing.
+	// Reason is the text of the refusal; may be empty.
 	Reason string
 	// Err is the cause.
 	Err error
 }
 
-// Error says what was asked and what the answer was.
+// Error returns the request and the answer.
 func (e *RequestError) Error() string {
 	switch {
 	case e.Status == 0:
@@ -57,10 +57,10 @@ func (e *RequestError) Error() string {
 	}
 }
 
-// Unwrap gives the cause.
+// Unwrap returns the cause.
 func (e *RequestError) Unwrap() error { return e.Err }
 
-// statusOf is the HTTP status that an error carries, 0 when it carries none.
+// statusOf returns the HTTP status in an error; 0 if there is none.
 func statusOf(err error) int {
 	var refused *RequestError
 	if errors.As(err, &refused) {
@@ -69,9 +69,9 @@ func statusOf(err error) int {
 	return 0
 }
 
-// connection is one appliance as seen with one token. Hosts that were given the same share it. It
-// has the clients themselves and not the upstream client that holds all of them as interfaces,
-// since then the program had each of their operations linked.
+// connection is a connection to one appliance with one token. Hosts with the same token share it.
+// It uses the generated clients directly; the upstream client that combines them as interfaces
+// would link all their operations.
 type connection struct {
 	installer *installer.Client
 	operator  *operators.Client
@@ -79,11 +79,11 @@ type connection struct {
 	base      *url.URL
 }
 
-// basePath is where the API is (the upstream client's DefaultBasePath).
+// basePath is the path of the API (the upstream client's DefaultBasePath).
 const basePath = "/api/assisted-install"
 
-// newConnection prepares requests to the appliance at base (its root, without the path of the API).
-// The token is what the agent sends as X-Secret-Key.
+// newConnection prepares requests to the appliance at base, its root URL. The agent sends the token
+// as X-Secret-Key.
 func newConnection(base *url.URL, token string, transport http.RoundTripper) *connection {
 	carrier := &carrier{base: transport, token: token}
 	way := client.New(base.Host, strings.TrimRight(base.Path, "/")+basePath, []string{base.Scheme})
@@ -96,8 +96,8 @@ func newConnection(base *url.URL, token string, transport http.RoundTripper) *co
 	}
 }
 
-// newTransport is the transport that all hosts of a group share. A CA in PEM is trusted beside
-// those of the system.
+// newTransport returns the transport that all hosts of a group share. It trusts the given CA (PEM)
+// in addition to the system's.
 func newTransport(base http.RoundTripper, ca string) (http.RoundTripper, error) {
 	if base == nil {
 		transport := http.DefaultTransport.(*http.Transport).Clone()
@@ -128,8 +128,8 @@ func newTransport(base http.RoundTripper, ca string) (http.RoundTripper, error) 
 	return transport, nil
 }
 
-// carrier sends the requests of all hosts: it adds what the agent adds, keeps a refusal's status
-// and reason, and loses a request whose host has lost its link.
+// carrier sends the requests of all hosts. It adds the agent's headers, keeps the status and reason
+// of a refusal, and drops a request whose host has no link.
 type carrier struct {
 	base  http.RoundTripper
 	token string
@@ -166,8 +166,8 @@ func closeBody(body io.ReadCloser) error {
 	return body.Close()
 }
 
-// readReason reads what a refusal says (models.Error, models.InfraError or plain text) and gives
-// the body back to be read again.
+// readReason reads the text of a refusal (models.Error, models.InfraError or plain text) and
+// returns a body that can be read again.
 func readReason(body io.ReadCloser) (io.ReadCloser, string) {
 	text, err := io.ReadAll(io.LimitReader(body, errorBodyLimit))
 	rest := struct {
@@ -194,7 +194,7 @@ type answer struct {
 	reason string
 }
 
-// call runs one request of the generated client and turns its error into a RequestError.
+// call runs one request of the generated client and converts its error to a RequestError.
 func call(ctx context.Context, operation string, do func(context.Context) error) error {
 	var answer answer
 	err := do(context.WithValue(ctx, answerKey{}, &answer))
@@ -226,7 +226,7 @@ func (l *link) down() bool {
 	return l.clock.Now().Before(l.cutTil)
 }
 
-// hostRef names a host in the API.
+// hostRef identifies a host in the API.
 type hostRef struct {
 	infraEnv strfmt.UUID
 	host     strfmt.UUID

@@ -23,8 +23,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// How long a node needs, at speed 1 and counted from the moment it was seen to restart, until it
-// has fetched its configuration, has joined, and is ready; and how long a cluster's operators need.
+// Times of a node at speed 1, from its restart until it has fetched its configuration, has joined,
+// and is ready; and the time that a cluster's operators need.
 const (
 	ignitionTime    = 30 * time.Second
 	configuredTime  = bootTime
@@ -34,39 +34,39 @@ const (
 	operatorStep    = 45 * time.Second
 	watchInterval   = 10 * time.Second
 	reportInterval  = 30 * time.Second
-	failureGrace    = 3 * time.Minute // for the logs of hosts that failed to arrive
-	failureFloor    = 20 * pollFloor  // however fast the group is, its agents poll no faster
-	failurePolls    = 2               // the first may have been answered before the failure
-	endGrace        = 5 * time.Minute // for a cluster to go on without the hosts that are gone
+	failureGrace    = 3 * time.Minute // until the logs of failed hosts arrive
+	failureFloor    = 20 * pollFloor  // agents poll no faster than this at any speed
+	failurePolls    = 2               // the first poll may have been answered before the failure
+	endGrace        = 5 * time.Minute // for a cluster to continue without the lost hosts
 	certificateLife = 2 * 365 * 24 * time.Hour
 )
 
-// The operators that every cluster's controller reports.
+// Operators that every cluster's controller reports.
 const (
 	consoleOperator = "console"
 	clusterVersion  = "cvo"
 )
 
-// cluster is the group's share of a cluster that is being installed. It watches the cluster in the
-// API and, if the cluster's bootstrap host is of this group, speaks for the nodes (as the bootstrap
-// and then the controller do) and finishes the installation. It holds nothing that it could not
-// find in the API again, so a group that was started anew goes on.
+// cluster is the group's part in the installation of a cluster. It watches the cluster in the API.
+// If the cluster's bootstrap host belongs to this group, it reports the nodes' stages (as the
+// bootstrap and then the controller do) and finishes the installation. Its state can be read back
+// from the API, so that a restarted group continues.
 type cluster struct {
 	group *HostGroup
 	id    strfmt.UUID
 	api   *connection
 
-	// controllerUp is closed when the controller runs: once a control plane node has joined.
+	// controllerUp is closed when the controller runs, after a control-plane node has joined.
 	controllerUp chan struct{}
 	runs         bool
 
-	// restarted says when each host was seen to have restarted into its disk, failed since when it
-	// is in error.
+	// restarted holds the time of each host's observed restart into its disk, failed the time since
+	// when it is in error.
 	restarted map[strfmt.UUID]time.Time
 	failed    map[strfmt.UUID]failure
-	// restartedIn is the state that each host of the group was last dealt with in.
+	// restartedIn holds the last handled state of each host of the group.
 	restartedIn map[strfmt.UUID]string
-	// idleSince is when the group had no host left that is not done.
+	// idleSince is the time since when all hosts of the group are done.
 	idleSince time.Time
 	missing   int
 
@@ -75,7 +75,7 @@ type cluster struct {
 	finished   chan struct{}
 }
 
-// watch starts following a cluster, if the group does not already.
+// watch starts to follow a cluster, unless the group already follows it.
 func (c *HostGroup) watch(id strfmt.UUID, api *connection) *cluster {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -98,7 +98,7 @@ func (c *HostGroup) unwatch(cl *cluster) {
 	delete(c.clusters, cl.id)
 }
 
-// run follows the cluster until nothing is left to be done for it.
+// run follows the cluster until nothing is left to do for it.
 func (cl *cluster) run(ctx context.Context) {
 	defer cl.group.unwatch(cl)
 	defer cl.finalizing.Wait()
@@ -110,10 +110,10 @@ func (cl *cluster) run(ctx context.Context) {
 	}
 }
 
-// tick looks at the cluster once, and is true when that was the last time.
+// tick reads the cluster once and reports whether that was the last time.
 func (cl *cluster) tick(ctx context.Context) bool {
 	standings := cl.group.standings()
-	// a controller that comes to its end while the state is read is not to begin again by it
+	// a controller that ends during the read must not be started again by it
 	finalizing := cl.isFinalizing()
 	state, err := cl.api.cluster(ctx, cl.id, true)
 	if err != nil {
@@ -140,8 +140,8 @@ func (cl *cluster) tick(ctx context.Context) bool {
 	return cl.over(state)
 }
 
-// lost deals with a cluster that could not be read: only one that the appliance keeps not knowing
-// is given up.
+// lost handles a failed read. It gives up a cluster only if the appliance repeatedly does not know
+// it.
 func (cl *cluster) lost(err error, standings map[strfmt.UUID]int) bool {
 	cl.group.log.Debug("cluster not read", "cluster_id", string(cl.id), "error", err)
 	if statusOf(err) != http.StatusNotFound {
@@ -159,8 +159,8 @@ func (cl *cluster) lost(err error, standings map[strfmt.UUID]int) bool {
 	return true
 }
 
-// leads is true if this group speaks for the cluster's nodes: it has the bootstrap host, on which
-// the controller starts.
+// leads reports whether this group reports for the cluster's nodes: it has the bootstrap host, on
+// which the controller starts.
 func (cl *cluster) leads(state *models.Cluster) bool {
 	for _, h := range state.Hosts {
 		if h.Bootstrap && h.ID != nil {
@@ -170,8 +170,8 @@ func (cl *cluster) leads(state *models.Cluster) bool {
 	return false
 }
 
-// judge says what the cluster's state means for a host of the group: an order, or nil while there
-// is none.
+// assess returns the order for a host of the group that follows from the cluster's state; nil if
+// there is none.
 func (cl *cluster) assess(state *models.Cluster, h *models.Host, ours *host) error {
 	status, clusterStatus := conv.Value(h.Status), conv.Value(state.Status)
 	onDisk := ours.isUpFromDisk()
@@ -187,8 +187,8 @@ func (cl *cluster) assess(state *models.Cluster, h *models.Host, ours *host) err
 		}
 	case models.HostStatusResetting, models.HostStatusResettingPendingUserAction,
 		models.HostStatusUnbindingPendingUserAction:
-		// Once for each of these states if it is up from the image: a registration that came too
-		// early leaves the host in it.
+		// Once for each of these states if the host runs the image: an early registration leaves
+		// the host in the state.
 		if onDisk || cl.restartedIn[*h.ID] != status {
 			return &reboot{into: fromImage, why: "the operator restarts it for a new installation"}
 		}
@@ -208,14 +208,15 @@ func (cl *cluster) assess(state *models.Cluster, h *models.Host, ours *host) err
 	return cl.assessFailure(state, h, ours)
 }
 
-// failure is since when a host is in error, and how many polls of its agent had been answered then.
+// failure holds the time since when a host is in error and the number of answered polls at that
+// time.
 type failure struct {
 	at    time.Time
 	polls int64
 }
 
-// assessFailure gives up a host that is in error, or whose cluster is, after the time that its logs
-// need, and not before its agent was told of it and has sent them.
+// assessFailure gives up a host that is in error, or whose cluster is, after the time for its logs
+// and after its agent had a chance to send them.
 func (cl *cluster) assessFailure(state *models.Cluster, h *models.Host, ours *host) error {
 	var why error
 	switch {
@@ -240,7 +241,7 @@ func (cl *cluster) assessFailure(state *models.Cluster, h *models.Host, ours *ho
 	return &verdict{Err: why}
 }
 
-// over is true when nothing is left to be watched.
+// over reports whether nothing is left to watch.
 func (cl *cluster) over(state *models.Cluster) bool {
 	switch conv.Value(state.Status) {
 	case models.ClusterStatusInstalled:
@@ -259,8 +260,8 @@ func (cl *cluster) over(state *models.Cluster) bool {
 	return now.Sub(cl.idleSince) >= cl.group.scaled(endGrace)
 }
 
-// reportNodes reports what nodes that are up from their disks have reached since they were seen
-// to restart. First the bootstrap does so, then the controller; they report the same stages.
+// reportNodes reports the stages that restarted nodes have reached. First the bootstrap does this,
+// then the controller; both report the same stages.
 func (cl *cluster) reportNodes(ctx context.Context, state *models.Cluster) {
 	if conv.Value(state.Kind) == models.ClusterKindAddHostsCluster {
 		return
@@ -318,7 +319,7 @@ func (cl *cluster) reportNode(ctx context.Context, h *models.Host, single bool) 
 			return
 		}
 		h.Progress.CurrentStage = next
-		cl.tell(h, ours, next)
+		cl.announce(h, ours, next)
 	}
 }
 
@@ -329,9 +330,8 @@ func failAt(ours *host) (Fault, bool) {
 	return ours.fault(FailAt)
 }
 
-// tell sends the event of a stage that was reported for a node; a node of another group has only
-// its id.
-func (cl *cluster) tell(h *models.Host, ours *host, stage models.HostStage) {
+// announce sends the event of a reported stage. Of a node of another group only the ID is known.
+func (cl *cluster) announce(h *models.Host, ours *host, stage models.HostStage) {
 	event := Event{Kind: EventStage, ClusterID: cl.id, Stage: stage, HostID: *h.ID, Hostname: h.RequestedHostname}
 	if ours != nil {
 		ours.emit(event)
@@ -340,12 +340,12 @@ func (cl *cluster) tell(h *models.Host, ours *host, stage models.HostStage) {
 	cl.group.emit(event)
 }
 
-// nextStage is the stage that comes after the node's present one, if it is time for it.
+// nextStage returns the node's next stage if it is due.
 func (cl *cluster) nextStage(h *models.Host, single bool) models.HostStage {
 	stage := stageOf(h)
 	seen, known := cl.restarted[*h.ID]
 	if !known {
-		// A node that was further on when the group was started anew counts from where it was.
+		// A node that was further when the group was restarted counts from there.
 		seen = cl.group.Clock.Now().Add(-cl.group.scaled(reachedAfter(stage)))
 		cl.restarted[*h.ID] = seen
 	}
@@ -374,7 +374,7 @@ func (cl *cluster) nextStage(h *models.Host, single bool) models.HostStage {
 	return next.stage
 }
 
-// reachedAfter is how long after its restart a node reaches a stage.
+// reachedAfter returns the time from a node's restart to a stage.
 func reachedAfter(stage models.HostStage) time.Duration {
 	switch stage {
 	case models.HostStageWaitingForIgnition:
@@ -389,7 +389,7 @@ func reachedAfter(stage models.HostStage) time.Duration {
 	return 0
 }
 
-// stuckAt is true of a node that should have reached the stage by now but has not.
+// stuckAt reports whether a node should have reached the stage by now but has not.
 func (cl *cluster) stuckAt(h *models.Host, stage models.HostStage) bool {
 	seen, known := cl.restarted[*h.ID]
 	return known && cl.group.Clock.Since(seen) > cl.group.scaled(reachedAfter(stage)+failureGrace)
@@ -431,12 +431,11 @@ func (cl *cluster) stopFinalizing() {
 	}
 }
 
-// controller is what the controller in the cluster does from the moment that the cluster is
-// finalizing.
+// controller does the work of the controller in the cluster from the state finalizing on.
 type controller struct {
 	*cluster
 	version string
-	// reached is the finalizing stage from which to go on.
+	// reached is the finalizing stage to continue from.
 	reached models.FinalizingStage
 }
 
@@ -448,8 +447,7 @@ func finalizingStages() []models.FinalizingStage {
 	}
 }
 
-// finish brings the cluster to its end and reports it, good or bad. What it reports is repeated
-// until it is taken.
+// finish completes the cluster and reports the result. It repeats reports until they are accepted.
 func (c *controller) finish(ctx context.Context) {
 	completion := &models.CompletionParams{IsSuccess: conv.Pointer(true)}
 	if err := c.postInstall(ctx); err != nil {
@@ -497,7 +495,7 @@ func (c *controller) postInstall(ctx context.Context) error {
 	return c.enter(ctx, models.FinalizingStageDone)
 }
 
-// forever repeats what the controller repeats without end.
+// forever repeats a request without limit, as the controller does.
 func (c *controller) forever(ctx context.Context, request func() error) error {
 	for {
 		err := request()
@@ -511,8 +509,7 @@ func (c *controller) forever(ctx context.Context, request func() error) error {
 	}
 }
 
-// enter reports a finalizing stage, unless the cluster was there already when the controller was
-// started again.
+// enter reports a finalizing stage, unless the cluster has already reached it.
 func (c *controller) enter(ctx context.Context, stage models.FinalizingStage) error {
 	if slices.Index(finalizingStages(), stage) < slices.Index(finalizingStages(), c.reached) {
 		return nil
@@ -521,8 +518,8 @@ func (c *controller) enter(ctx context.Context, stage models.FinalizingStage) er
 	return c.forever(ctx, func() error { return c.api.finalizingStage(ctx, c.id, stage) })
 }
 
-// checkKubeconfig downloads the kubeconfig that the controller works with and makes sure that it
-// leads to a cluster.
+// checkKubeconfig downloads the kubeconfig that the controller works with and checks that it
+// belongs to a cluster.
 func (c *controller) checkKubeconfig(ctx context.Context) error {
 	var text bytes.Buffer
 	err := c.group.retry(ctx, func() error {
@@ -551,8 +548,7 @@ func (c *controller) checkKubeconfig(ctx context.Context) error {
 	return nil
 }
 
-// operators lists the operators that are to be brought up: those of every cluster, and those that
-// OLM adds.
+// operators returns the built-in operators of every cluster and the operators that OLM adds.
 func (c *controller) operators(ctx context.Context) (builtin, olm []string, err error) {
 	var monitored models.MonitoredOperatorsList
 	err = c.forever(ctx, func() (err error) {
@@ -611,8 +607,8 @@ func (c *controller) sendLogs(ctx context.Context) error {
 	)
 }
 
-// ingressCertificate is that of the cluster's ingress. Where somebody plays the cluster's API,
-// kubeconfigs come to trust that by it.
+// ingressCertificate returns the certificate of the cluster's ingress. A simulated cluster API uses
+// the same authority, so that kubeconfigs trust it.
 func (c *controller) ingressCertificate() (string, error) {
 	if c.group.Spokes != nil {
 		return string(c.group.Spokes.CA()), nil
@@ -620,7 +616,7 @@ func (c *controller) ingressCertificate() (string, error) {
 	return ingressAuthority(c.group.Clock.Now())
 }
 
-// ingressAuthority makes a certificate authority as the cluster's ingress operator does, in PEM.
+// ingressAuthority creates a certificate authority like the cluster's ingress operator, in PEM.
 func ingressAuthority(now time.Time) (string, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

@@ -14,15 +14,15 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// What the controller says of operators that don't get ready, as the real one does.
+// Texts of the real controller about operators that do not become ready.
 const (
 	csvFailed   = "InstallComponentFailed: the deployment of the operator did not become available"
 	csvTimedOut = "Waiting for operator timed out"
 )
 
-// bringUpOLM brings up the operators that OLM installs, in the order of the real controller's
-// stages: it waits until they are there, applies the custom resources that the appliance keeps for
-// it, and waits until each is ready or has failed. Operators that fail don't fail the installation.
+// bringUpOLM installs the operators of OLM in the order of the real controller's stages: it waits
+// until they exist, applies the custom resources from the appliance, and waits until each operator
+// is ready or has failed. A failed operator does not fail the installation.
 func (c *controller) bringUpOLM(ctx context.Context, names []string) error {
 	if err := c.enter(ctx, models.FinalizingStageWaitingForOlmOperatorsCsvInitialization); err != nil ||
 		len(names) == 0 {
@@ -71,7 +71,7 @@ func (c *controller) fail(ctx context.Context, names []string, why string) error
 	return nil
 }
 
-// untilStageTimedOut waits until the appliance says that a stage has lasted too long.
+// untilStageTimedOut waits until the appliance reports that a stage has timed out.
 func (c *controller) untilStageTimedOut(ctx context.Context, stage models.FinalizingStage) error {
 	for {
 		state, err := c.api.cluster(ctx, c.id, true)
@@ -86,7 +86,7 @@ func (c *controller) untilStageTimedOut(ctx context.Context, stage models.Finali
 }
 
 // applyCustomResources downloads the file of custom resources and reads it as the real controller
-// and then oc would.
+// and oc do.
 func (c *controller) applyCustomResources(ctx context.Context, names []string) error {
 	var text bytes.Buffer
 	err := c.forever(ctx, func() error {
@@ -102,7 +102,7 @@ func (c *controller) applyCustomResources(ctx context.Context, names []string) e
 	}
 	for _, manifest := range manifests {
 		if !slices.Contains(names, manifest.Name) {
-			continue // of an operator that is up since before the controller was started again
+			continue // the operator was ready before the controller was restarted
 		}
 		content, err := base64.StdEncoding.DecodeString(manifest.Content)
 		if err != nil {
@@ -115,7 +115,7 @@ func (c *controller) applyCustomResources(ctx context.Context, names []string) e
 	return nil
 }
 
-// readObjects makes sure that a text is YAML documents of Kubernetes objects, at least one.
+// readObjects checks that a text is YAML documents of Kubernetes objects, at least one.
 func readObjects(text []byte) error {
 	decoder := yaml.NewDecoder(bytes.NewReader(text))
 	for count := 0; ; count++ {

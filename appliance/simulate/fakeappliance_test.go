@@ -35,9 +35,8 @@ import (
 
 const testToken = "token-of-the-infra-env"
 
-// appliance is as much of an appliance as a group needs, with the rules that matter to it: it takes
-// every body through the models' validation, keeps states and stages, and fails the test when a
-// host breaks the protocol.
+// appliance implements as much of an appliance as a group needs. It validates every body with the
+// models, keeps states and stages, and fails the test when a host violates the protocol.
 type appliance struct {
 	t        *testing.T
 	server   *httptest.Server
@@ -46,18 +45,18 @@ type appliance struct {
 	image    *isogen.Image
 	images   []string
 
-	// What a test sets before it starts a group.
-	workers     int                            // how many of the hosts, the last ones, are workers
-	expect      int                            // the installation starts with so many hosts known; 0: never
+	// Set by a test before it starts a group.
+	workers     int                            // number of workers; the last hosts are workers
+	expect      int                            // known hosts at which the installation starts; 0 for never
 	unbound     bool                           // the infra-env has no cluster
-	digest      string                         // published for the image; "" is none
-	bootDevice  string                         // "" is the host's first disk
-	outage      func(*http.Request) bool       // a request for which the line breaks
-	refuse      func(*http.Request) int        // a status to refuse a request with; 0 is none
-	kubeconfig  string                         // kubeconfig-noingress
+	digest      string                         // published for the image; "" for none
+	bootDevice  string                         // "" for the host's first disk
+	outage      func(*http.Request) bool       // requests for which the connection breaks
+	refuse      func(*http.Request) int        // status to refuse a request with; 0 for none
+	kubeconfig  string                         // content of kubeconfig-noingress
 	afterStage  func(*models.Host)             // called with the lock held
 	extraSteps  map[string][]*models.Step      // for hosts in a state
-	badIgnition bool                           // the hosts' own configs are none
+	badIgnition bool                           // the hosts' own configs are invalid
 	olm         []string                       // operators that OLM adds
 	exitIn      map[string]bool                // states in which the runner must exit
 	onReply     func(string, models.StepReply) // called with the lock held
@@ -136,7 +135,7 @@ func (a *appliance) buildImage() *isogen.Image {
 	return image
 }
 
-// group is a fast group for this appliance.
+// group returns a fast group for this appliance.
 func (a *appliance) group(count int) *HostGroup {
 	return &HostGroup{URL: a.server.URL, InfraEnvID: string(a.infraEnv), Count: count, Speed: 1e6,
 		HTTP: a.server.Client()}
@@ -155,7 +154,7 @@ func (a *appliance) checked(next http.Handler) http.Handler {
 		}
 		assert.NotEmpty(a.t, r.Header.Get("X-Request-Id"), "%s %s has no request id", r.Method, r.URL.Path)
 		body, err := io.ReadAll(r.Body)
-		if err != nil { // a group that is stopped cuts its requests: nobody waits for the answer
+		if err != nil { // a stopped group cuts its requests and ignores the answers
 			panic(http.ErrAbortHandler)
 		}
 		r.Body = io.NopCloser(bytes.NewReader(body))
@@ -310,7 +309,7 @@ func (a *appliance) controllerRoutes(handle func(string, func(http.ResponseWrite
 	})
 }
 
-// customResources is a resource for each operator that OLM installs.
+// customResources returns a resource for each operator that OLM installs.
 func (a *appliance) customResources() string {
 	var entries []string
 	for _, operator := range a.olm {
@@ -325,8 +324,7 @@ func (a *appliance) sendFile(w http.ResponseWriter, text string) {
 	a.send(w, text)
 }
 
-// send writes a body; a host that was switched off meanwhile does not hear it, which is no fault of
-// anybody.
+// send writes a body. A host that was switched off does not receive it, which is no error.
 func (a *appliance) send(w io.Writer, text string) {
 	if _, err := io.WriteString(w, text); err != nil {
 		panic(http.ErrAbortHandler)

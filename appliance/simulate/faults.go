@@ -11,14 +11,12 @@ import (
 	"github.com/openshift/assisted-service/models"
 )
 
-// FaultKind names one way in which a simulated host misbehaves, as it is written in the text that
-// ParseFaults reads.
+// FaultKind names a fault of a simulated host, in the notation of ParseFaults.
 type FaultKind string
 
-// The faults that a simulated host can have.
+// Faults of simulated hosts.
 const (
-	// SlowDisk makes the installation disk answer a sync in 47 ms, where a control plane host may
-	// take 10.
+	// SlowDisk makes the installation disk need 47 ms for a sync; a control-plane host may need 10.
 	SlowDisk FaultKind = "slow-disk"
 	// SmallDisk leaves the host a single disk of 20 GB.
 	SmallDisk FaultKind = "small-disk"
@@ -30,60 +28,58 @@ const (
 	DuplicateHostname FaultKind = "duplicate-hostname"
 	// NoDNS makes every name unknown.
 	NoDNS FaultKind = "no-dns"
-	// NoNTP makes every time source unreachable.
+	// NoNTP makes every time server unreachable.
 	NoNTP FaultKind = "no-ntp"
 	// ClockSkew sets the host's clock ahead (or behind, when negative) by Duration.
 	ClockSkew FaultKind = "clock-skew"
-	// LostLink cuts the host off for Duration: once after its first inventory and once while its
+	// LostLink disconnects the host for Duration: once after its first inventory and once while its
 	// disk is written.
 	LostLink FaultKind = "lost-link"
 	// Isolated lets the host reach the appliance but no other host.
 	Isolated FaultKind = "isolated"
-	// PacketLoss loses Percent of the packets between this host and the others.
+	// PacketLoss drops Percent of the packets between this host and the others.
 	PacketLoss FaultKind = "packet-loss"
 	// HighLatency makes a round trip to another host take Duration.
 	HighLatency FaultKind = "high-latency"
 	// NoImage makes every container image unavailable to the host.
 	NoImage FaultKind = "no-image"
-	// LostMedia takes the virtual media away after the inventory: every step ends with exit code
-	// 256.
+	// LostMedia removes the virtual media after the inventory: every step ends with exit code 256.
 	LostMedia FaultKind = "lost-media"
-	// RegisterTwice makes the agent register two times at each boot.
+	// RegisterTwice makes the agent register twice at each boot.
 	RegisterTwice FaultKind = "register-twice"
-	// WrongBootOrder makes the host boot the discovery image once more after the installation,
-	// instead of its disk.
+	// WrongBootOrder makes the host boot the discovery image once more after the installation, in
+	// place of its disk.
 	WrongBootOrder FaultKind = "wrong-boot-order"
-	// FailAt ends the host's installation at Stage: the installer reports the failure for a stage
-	// before the reboot; a node that never reaches a later stage reports nothing, as a real one.
+	// FailAt ends the host's installation at Stage. For a stage before the reboot, the installer
+	// reports the failure. A node that does not reach a later stage reports nothing, like a real
+	// one.
 	FailAt FaultKind = "fail-at"
-	// OperatorFails makes an operator that is installed with the cluster, Operator, fail for good.
+	// OperatorFails makes Operator, which is installed with the cluster, fail.
 	OperatorFails FaultKind = "operator-fails"
-	// OperatorStuck makes such an operator never get ready, until the appliance says that its time
-	// is over.
+	// OperatorStuck keeps Operator from becoming ready until the appliance reports a time-out.
 	OperatorStuck FaultKind = "operator-stuck"
 )
 
-// Fault is one fault of one host, or of all.
+// Fault is a fault of one host, or of all.
 type Fault struct {
 	Kind FaultKind
-	// Host is the number of the only host that has the fault, as in host-2; 0 stands for all.
+	// Host is the number of the only affected host, as in host-2; 0 for all.
 	Host int
-	// Duration belongs to ClockSkew, LostLink and HighLatency.
+	// Duration is the argument of ClockSkew, LostLink and HighLatency.
 	Duration time.Duration
-	// Percent belongs to PacketLoss.
+	// Percent is the argument of PacketLoss.
 	Percent float64
-	// Stage belongs to FailAt.
+	// Stage is the argument of FailAt.
 	Stage models.HostStage
-	// Operator belongs to OperatorFails and OperatorStuck, which are of the cluster and not of a
-	// host.
+	// Operator is the argument of OperatorFails and OperatorStuck, which affect the cluster.
 	Operator string
 }
 
-// Faults is what goes wrong in a group. The zero value is a group without faults.
+// Faults are the faults of a group. The zero value has none.
 type Faults []Fault
 
-// faultSyntax describes how a kind of fault is written: its argument's name ("" for none) and how
-// it is read.
+// faultSyntax describes the notation of a fault: the name of its argument ("" for none) and its
+// parser.
 type faultSyntax struct {
 	argument string
 	read     func(*Fault, string) error
@@ -104,9 +100,9 @@ func faultSyntaxes() map[FaultKind]faultSyntax {
 	}
 }
 
-// ParseFaults reads faults from a text such as "slow-disk,host=2:clock-skew=90s,fail-at=Rebooting":
-// faults parted by commas, each for all hosts or behind "host=N:" for one. Stages are written as
-// the API names them, in any case, with spaces or dashes.
+// ParseFaults parses a text such as "slow-disk,host=2:clock-skew=90s,fail-at=Rebooting": faults
+// separated by commas, each for all hosts or, after "host=N:", for one. Stages have the names of
+// the API, in any case, with spaces or dashes.
 func ParseFaults(text string) (Faults, error) {
 	var faults Faults
 	for _, item := range strings.Split(text, ",") {
@@ -155,7 +151,7 @@ func parseFault(item string) (Fault, error) {
 	return fault, nil
 }
 
-// KnownFaults lists every fault in the form in which ParseFaults reads it, sorted.
+// KnownFaults returns every fault in the notation of ParseFaults, sorted.
 func KnownFaults() []string {
 	var known []string
 	for kind, syntax := range faultSyntaxes() {
@@ -169,7 +165,7 @@ func KnownFaults() []string {
 	return known
 }
 
-// String writes the faults in the form that ParseFaults reads.
+// String returns the faults in the notation of ParseFaults.
 func (f Faults) String() string {
 	items := make([]string, 0, len(f))
 	for _, fault := range f {
@@ -178,7 +174,7 @@ func (f Faults) String() string {
 	return strings.Join(items, ",")
 }
 
-// String writes the fault in the form that ParseFaults reads.
+// String returns the fault in the notation of ParseFaults.
 func (f Fault) String() string {
 	text := string(f.Kind)
 	switch f.Kind {
@@ -197,8 +193,8 @@ func (f Fault) String() string {
 	return text
 }
 
-// find returns the fault of the kind that the host with that number has; a fault of this host alone
-// goes before one of all hosts.
+// find returns a host's fault of the given kind. A fault of this host alone takes precedence over
+// one of all hosts.
 func (f Faults) find(kind FaultKind, host int) (Fault, bool) {
 	var found *Fault
 	for i := range f {
@@ -247,13 +243,12 @@ func readFaultOperator(fault *Fault, argument string) error {
 	return nil
 }
 
-// ofOperator tells whether an operator has a fault of the kind.
+// ofOperator reports whether an operator has a fault of the kind.
 func (f Faults) ofOperator(kind FaultKind, name string) bool {
 	return slices.ContainsFunc(f, func(fault Fault) bool { return fault.Kind == kind && fault.Operator == name })
 }
 
-// faultStages are the stages at which an installation can be made to fail, in the order in which
-// hosts pass them.
+// faultStages returns the stages at which an installation can fail, in their order.
 func faultStages() []models.HostStage {
 	return []models.HostStage{
 		models.HostStageStartingInstallation, models.HostStageInstalling, models.HostStageWritingImageToDisk,

@@ -21,7 +21,7 @@ import (
 	"landfall/ignition"
 )
 
-func TestFaultsAreReadFromText(t *testing.T) {
+func TestParseFaults(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]Faults{
 		"":                                     nil,
@@ -44,7 +44,7 @@ func TestFaultsAreReadFromText(t *testing.T) {
 	}
 }
 
-func TestAFaultThatMakesNoSenseIsRefusedInASentence(t *testing.T) {
+func TestParseFaults_errors(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
 		"slow-dsk":           `unknown fault "slow-dsk": the faults known are clock-skew=DURATION, duplicate-hostname, fail-at=STAGE, `,
@@ -63,7 +63,7 @@ func TestAFaultThatMakesNoSenseIsRefusedInASentence(t *testing.T) {
 	}
 }
 
-func TestAFaultOfOneHostGoesBeforeThatOfAll(t *testing.T) {
+func TestFaults_faultOfOneHostComesFirst(t *testing.T) {
 	t.Parallel()
 	faults, err := ParseFaults("clock-skew=1m,host=2:clock-skew=2m")
 	require.NoError(t, err)
@@ -89,8 +89,8 @@ func FuzzParseFaults(f *testing.F) {
 	})
 }
 
-// booted is the n-th host of a group of two with these faults, up from an image with an empty
-// config, without an appliance.
+// booted returns host n of a group of two with these faults, running an image with an empty config,
+// without an appliance.
 func booted(t *testing.T, n int, faults string) *system {
 	t.Helper()
 	parsed, err := ParseFaults(faults)
@@ -105,7 +105,7 @@ func booted(t *testing.T, n int, faults string) *system {
 		power: func(error) {}}
 }
 
-// run performs a step that must succeed and reads its output.
+// run executes a step that must succeed and decodes its output.
 func run[T any](t *testing.T, s *system, kind models.StepType, args ...string) T {
 	t.Helper()
 	out := s.perform(t.Context(), stepOf(kind, args...))
@@ -118,7 +118,7 @@ func run[T any](t *testing.T, s *system, kind models.StepType, args ...string) T
 	return response
 }
 
-func TestFaultsShowInWhatAHostReports(t *testing.T) {
+func TestFaults_inReports(t *testing.T) {
 	t.Parallel()
 	images := serveImages(t, "agent")
 	inventory := func(s *system) models.Inventory {
@@ -164,7 +164,7 @@ func TestFaultsShowInWhatAHostReports(t *testing.T) {
 	}
 }
 
-// connectivity is what a host finds of the group's first.
+// connectivity returns a host's report about the group's first host.
 func connectivity(t *testing.T, s *system) *models.ConnectivityRemoteHost {
 	t.Helper()
 	first := booted(t, 1, "")
@@ -173,7 +173,7 @@ func connectivity(t *testing.T, s *system) *models.ConnectivityRemoteHost {
 	return run[models.ConnectivityReport](t, s, models.StepTypeConnectivityCheck, request).RemoteHosts[0]
 }
 
-func TestStepsAnswerLikeTheAgent(t *testing.T) {
+func TestAgent_stepReplies(t *testing.T) {
 	t.Parallel()
 	s := booted(t, 2, "")
 	free := run[models.FreeNetworksAddresses](t, s, models.StepTypeFreeNetworkAddresses, `["192.168.100.0/24"]`)
@@ -203,7 +203,7 @@ func TestStepsAnswerLikeTheAgent(t *testing.T) {
 		`{"url":"http://192.168.100.200:22624/config/worker"}`).IsSuccess)
 }
 
-func TestArgumentsThatMakeNoSenseAreAnsweredWithMinusOne(t *testing.T) {
+func TestAgent_invalidArguments(t *testing.T) {
 	t.Parallel()
 	s := booted(t, 1, "")
 	for _, step := range []*models.Step{
@@ -236,7 +236,7 @@ func TestArgumentsThatMakeNoSenseAreAnsweredWithMinusOne(t *testing.T) {
 	}
 }
 
-func TestFaultsOnTheWay(t *testing.T) {
+func TestFaults_duringInstallation(t *testing.T) {
 	t.Parallel()
 	for _, faults := range []string{"register-twice", "lost-link=30s", "wrong-boot-order", "clock-skew=90s"} {
 		t.Run(faults, func(t *testing.T) {
@@ -261,7 +261,7 @@ func TestFaultsOnTheWay(t *testing.T) {
 	}
 }
 
-func TestALostLinkLosesRequestsForAWhile(t *testing.T) {
+func TestFaults_lostLink(t *testing.T) {
 	t.Parallel()
 	a := newAppliance(t)
 	a.expect = 1
@@ -302,7 +302,7 @@ func TestALostLinkLosesRequestsForAWhile(t *testing.T) {
 	}
 }
 
-func TestLostMediaIsAnsweredWithItsOwnExitCode(t *testing.T) {
+func TestAgent_lostMediaExitCode(t *testing.T) {
 	t.Parallel()
 	a := newAppliance(t)
 	a.expect = 1
@@ -317,14 +317,14 @@ func TestLostMediaIsAnsweredWithItsOwnExitCode(t *testing.T) {
 		}
 	}
 	a.afterStage = func(h *models.Host) {
-		// Hold the installation where the host still polls.
+		// Stop the installation while the host still polls.
 		h.Status = conv.Pointer(models.HostStatusInstallingInProgress)
 	}
 	group.Speed = 500
 	require.ErrorIs(t, group.Run(ctx), context.Canceled)
 }
 
-func TestAnUpgradedAgentRegistersAgain(t *testing.T) {
+func TestAgent_upgradeRegistersAgain(t *testing.T) {
 	t.Parallel()
 	a := newAppliance(t)
 	a.extraSteps = map[string][]*models.Step{
@@ -351,7 +351,7 @@ func TestAnUpgradedAgentRegistersAgain(t *testing.T) {
 		response)
 }
 
-func TestAReclaimedHostRebootsIntoTheImage(t *testing.T) {
+func TestHost_reclaimReboot(t *testing.T) {
 	t.Parallel()
 	a := newAppliance(t)
 	base := a.server.URL + "/images/full.iso"

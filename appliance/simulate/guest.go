@@ -13,29 +13,27 @@ import (
 	"landfall/ignition"
 )
 
-// Guest is a host whose machine is there, be it emulated: a program that runs on it is its agent,
-// its installer and, once it is up from its disk, its cluster's controller. Set the fields before
-// Run.
+// Guest is a host with a real or emulated machine. A program on the machine is its agent, its
+// installer and, after the boot from disk, its cluster's controller. Set the fields before Run.
 type Guest struct {
-	// ID is the host's, by which the appliance knows it again.
+	// ID is the host's ID, which the appliance recognizes.
 	ID strfmt.UUID
-	// Config is what Ignition found.
+	// Config is the config that Ignition found.
 	Config *ignition.Discovered
-	// Inventory is what the machine is made of.
+	// Inventory describes the machine.
 	Inventory *models.Inventory
-	// WriteImage writes to the disk at a path of the inventory what the machine comes up from after
-	// its installation.
+	// WriteImage writes the installed system to the disk with the given path in the inventory.
 	WriteImage func(ctx context.Context, path string) error
-	// Speed and Logger are those of a HostGroup.
+	// Speed and Logger have the meaning of a HostGroup's.
 	Speed  float64
 	Logger *slog.Logger
-	// Observer is as a HostGroup's.
+	// Observer has the meaning of a HostGroup's.
 	Observer func(Event)
 }
 
-// Run lives one boot of the machine, from the discovery image or from its disk, and says whether
-// the machine is to be restarted after it. It is not once the cluster that it was installed for is
-// installed too. What fails for good is an error.
+// Run runs one boot of the machine, from the discovery image or from its disk, and reports whether
+// the machine must be restarted afterwards. That is not the case once its cluster is installed. The
+// error is a final failure.
 func (g *Guest) Run(ctx context.Context, up bool) (restart bool, err error) {
 	h, err := g.host()
 	if err != nil {
@@ -68,8 +66,8 @@ func (g *Guest) Run(ctx context.Context, up bool) (restart bool, err error) {
 	return false, end
 }
 
-// fromOwnDisk is a host that is up from its disk and has only the appliance to ask what became of
-// it.
+// fromOwnDisk runs a host that has booted from its disk and can ask only the appliance for its
+// state.
 func (h *host) fromOwnDisk(ctx context.Context) error {
 	known, up, err := h.resume(ctx)
 	if err != nil {
@@ -100,7 +98,7 @@ func (g *Guest) host() (*host, error) {
 	return h, nil
 }
 
-// machineOf is the machine that an inventory describes.
+// machineOf returns the machine that an inventory describes.
 func machineOf(id strfmt.UUID, inventory *models.Inventory) (machine, error) {
 	m := machine{id: id.String(), number: 1, hostname: inventory.Hostname, described: inventory}
 	for _, card := range inventory.Interfaces {
@@ -114,7 +112,7 @@ func machineOf(id strfmt.UUID, inventory *models.Inventory) (machine, error) {
 				card.IPV4Addresses[0], err)
 		}
 		m.address = address
-		// the first speaks for the host
+		// the first one is the host's
 		m.nics = append([]nic{{name: card.Name, mac: card.MacAddress, linked: card.HasCarrier}}, m.nics...)
 	}
 	if !m.address.IsValid() {

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// guest is a machine that is up from the appliance's image.
+// guest returns a machine that runs the appliance's image.
 func (a *appliance) guest() *Guest {
 	path := filepath.Join(a.t.TempDir(), "discovery.iso")
 	file, err := os.Create(path)
@@ -43,7 +43,7 @@ func (a *appliance) guest() *Guest {
 	}
 }
 
-func TestAGuestIsInstalledFromOneBootToTheNext(t *testing.T) {
+func TestGuest_installedAcrossBoots(t *testing.T) {
 	t.Parallel()
 	a := newAppliance(t)
 	a.expect, a.bootDevice = 1, "/dev/vda"
@@ -79,7 +79,7 @@ func TestAGuestIsInstalledFromOneBootToTheNext(t *testing.T) {
 	require.Equal(t, 1, a.registrations[guest.ID])
 }
 
-func TestAGuestThatCanNotWriteItsDiskFails(t *testing.T) {
+func TestGuest_diskWriteFails(t *testing.T) {
 	t.Parallel()
 	a := newAppliance(t)
 	a.expect, a.bootDevice = 1, "/dev/vda"
@@ -91,7 +91,7 @@ func TestAGuestThatCanNotWriteItsDiskFails(t *testing.T) {
 	require.Equal(t, models.HostStageFailed, a.stages[guest.ID][len(a.stages[guest.ID])-1])
 }
 
-func TestAGuestWithoutANetworkIsRefused(t *testing.T) {
+func TestGuest_withoutNetwork(t *testing.T) {
 	t.Parallel()
 	guest := newAppliance(t).guest()
 	guest.Inventory.Interfaces = guest.Inventory.Interfaces[:1]

@@ -11,8 +11,7 @@ import (
 	"github.com/openshift/assisted-service/models"
 )
 
-// Hardware says what a simulated host is made of. Fields left zero take the value of
-// DefaultHardware.
+// Hardware describes a simulated host. Zero fields have the values of DefaultHardware.
 type Hardware struct {
 	// CPUs is the number of cores.
 	CPUs int
@@ -21,14 +20,14 @@ type Hardware struct {
 	// Disks is the number of disks, and DiskBytes the size of each.
 	Disks     int
 	DiskBytes int64
-	// Architecture is x86_64 or aarch64, as the kernel names it.
+	// Architecture is x86_64 or aarch64, the kernel's spelling.
 	Architecture string
-	// Manufacturer is who made the machine, as its firmware says; platforms know their virtual
-	// machines by it.
+	// Manufacturer is the manufacturer in the firmware. Platforms recognize their virtual machines
+	// by it.
 	Manufacturer string
 }
 
-// Planned is what is known of a host before it comes. What is left zero is made up.
+// Planned describes a host before it exists. Zero fields are generated.
 type Planned struct {
 	Hostname string
 	MAC      string       // of the first network card
@@ -36,7 +35,7 @@ type Planned struct {
 	Hardware Hardware
 }
 
-// planned returns what is known of the host with that number; nothing of most.
+// planned returns the description of the host with the given number; the zero value for most.
 func (c *HostGroup) planned(number int) Planned {
 	if i := number - max(c.First, 1); i >= 0 && i < len(c.Planned) {
 		return c.Planned[i]
@@ -46,7 +45,7 @@ func (c *HostGroup) planned(number int) Planned {
 
 const (
 	gib = int64(1) << 30
-	// gb is the unit in which makers of disks count, and the requirements on disks too.
+	// gb is the unit of disk manufacturers and of the disk requirements.
 	gb = int64(1_000_000_000)
 
 	smallDiskBytes  = 20 * gb
@@ -55,13 +54,13 @@ const (
 	ordinaryCPUMHz  = 2900
 	slowSyncMillis  = 47
 	ordinarySync    = 2
-	firstAddress    = 10 // hosts are numbered from the network's tenth address on; the first is the gateway
+	firstAddress    = 10 // hosts have the network's addresses from the tenth on; the first is the gateway's
 	ordinaryMTU     = 1500
 	ordinarySpeed   = 25_000
-	addressFamilyV4 = 2 // AF_INET, which routes name by number
+	addressFamilyV4 = 2 // AF_INET, the number in routes
 )
 
-// DefaultHardware is a host that fits every role with room to spare.
+// DefaultHardware returns hardware that fits every role.
 func DefaultHardware() Hardware {
 	return Hardware{CPUs: 16, MemoryBytes: 64 * gib, Disks: 2, DiskBytes: 480 * gb, Architecture: "x86_64",
 		Manufacturer: "Landfall"}
@@ -69,7 +68,7 @@ func DefaultHardware() Hardware {
 
 func (h Hardware) withDefaults() Hardware { return h.or(DefaultHardware()) }
 
-// or takes what is left zero from others.
+// or fills zero fields from defaults.
 func (h Hardware) or(defaults Hardware) Hardware {
 	if h.CPUs == 0 {
 		h.CPUs = defaults.CPUs
@@ -92,8 +91,8 @@ func (h Hardware) or(defaults Hardware) Hardware {
 	return h
 }
 
-// machine is the hardware of one host: the same for the same seed, infra-env and number, so that a
-// host that boots again, also in another process, is recognized as the one that was there before.
+// machine is the hardware of one host. It is the same for the same seed, infra-env and number, so
+// that the appliance recognizes a host that boots again, also in another process.
 type machine struct {
 	id       string
 	number   int
@@ -105,7 +104,7 @@ type machine struct {
 	disks    []disk
 	hardware Hardware
 	cpuMHz   float64
-	// described is the inventory of a machine that is there; nil if it is made up.
+	// described is the inventory of an existing machine; nil for a generated one.
 	described *models.Inventory
 }
 
@@ -119,7 +118,7 @@ type disk struct {
 	size                            int64
 }
 
-// newMachine builds the host with that number (from 1) of an infra-env.
+// newMachine generates the host with the given number (from 1) of an infra-env.
 func newMachine(c *HostGroup, number int) (machine, error) {
 	address, gateway, err := hostAddress(c.Network, number)
 	if err != nil {
@@ -164,7 +163,7 @@ func newMachine(c *HostGroup, number int) (machine, error) {
 	return m, nil
 }
 
-// fingerprint is a number that looks random and is the same for the same words.
+// fingerprint returns a pseudo-random number that is the same for the same words.
 func fingerprint(words ...string) uint64 {
 	sum := fnv.New64a()
 	for _, word := range words {
@@ -191,8 +190,8 @@ func newDisk(identity string, index int, size int64) disk {
 	}
 }
 
-// hostAddress is the address that the host with that number (from 1) has in the network, and the
-// network's gateway.
+// hostAddress returns the address of the host with the given number (from 1) and the network's
+// gateway.
 func hostAddress(network netip.Prefix, number int) (netip.Prefix, netip.Addr, error) {
 	room := uint64(1)<<(network.Addr().BitLen()-network.Bits()) - 1
 	offset := uint64(firstAddress + number - 1)
@@ -209,8 +208,8 @@ func hostAddress(network netip.Prefix, number int) (netip.Prefix, netip.Addr, er
 	return netip.PrefixFrom(address(uint32(offset)), network.Bits()), address(1), nil
 }
 
-// inventory describes the machine as the agent's inventory step does. Two calls give the same: an
-// agent whose inventory has not changed does not send it again.
+// inventory returns the result of the agent's inventory step. It does not change between calls,
+// because an agent does not send an unchanged inventory again.
 func (m machine) inventory() *models.Inventory {
 	if m.described != nil {
 		return m.described
@@ -272,7 +271,7 @@ func (m machine) inventoryDisks() []*models.Disk {
 	return disks
 }
 
-// smart is what smartctl says of a healthy disk, in the few fields that somebody looks at.
+// smart returns smartctl's report of a healthy disk, with the few fields that are used.
 func smart(d disk) string {
 	return fmt.Sprintf(
 		`{"json_format_version":[1,0],"device":{"name":"/dev/%s","type":"nvme","protocol":"NVMe"},"serial_number":%q,"smart_status":{"passed":true}}`,
@@ -307,7 +306,7 @@ func (m machine) routes() []*models.Route {
 	}
 }
 
-// disk finds the disk that a path of /dev names.
+// disk returns the disk with a path in /dev.
 func (m machine) disk(path string) (disk, bool) {
 	for _, d := range m.disks {
 		if path != "" && (path == "/dev/"+d.name || path == d.byID || path == d.byPath) {

@@ -14,15 +14,15 @@ import (
 	"github.com/openshift/assisted-service/models"
 )
 
-// How long the parts of a host's life take at speed 1.
+// Times of a host at speed 1.
 const (
 	bootTime = 90 * time.Second
-	// wrongBootTime is how long nobody notices that a host with WrongBootOrder is up from the wrong
-	// device.
+	// wrongBootTime is the time until somebody notices that a host with WrongBootOrder booted from
+	// the wrong device.
 	wrongBootTime = 10 * time.Minute
 )
 
-// medium is what a host is up from.
+// medium is the device that a host booted from.
 type medium string
 
 const (
@@ -37,33 +37,33 @@ type host struct {
 	ref     hostRef
 	link    *link
 
-	// orders is how the cluster's watcher (controller.go) speaks to a host: a *reboot or a
+	// orders passes orders of the cluster's watcher (controller.go) to the host: a *reboot or a
 	// *verdict.
 	orders chan error
 
 	mu sync.Mutex
-	// disc is what was put into its drive; nil if the host finds the infra-env's image by itself.
+	// disc is the image in the host's drive; nil if the host fetches the infra-env's image by
+	// itself.
 	disc *media
-	// write, if set, writes to the disk at a path what the host comes up from after its
-	// installation.
+	// write, if set, writes the installed system to the disk with the given path.
 	write func(ctx context.Context, path string) error
 	// agentImage is the agent's version, which an upgrade changes.
 	agentImage string
-	// vips are those that the appliance had verified, by type: the site's DNS answers with them.
+	// vips are the verified virtual addresses by type. The site's DNS answers with them.
 	vips map[models.VipType]string
-	// disk is true while the host is up from its disk.
+	// disk is true while the host runs from its disk.
 	disk bool
-	// standings counts the times that the host came to where the appliance can know of it:
-	// registered, or up from its disk. It is steady from then on until it restarts.
+	// standings counts the times that the host became visible to the appliance: it registered or
+	// booted from its disk. The host is steady from then until its restart.
 	standings int
 	steady    bool
-	// misbooted is set once WrongBootOrder has had its effect, and linkCuts remembers on which
-	// occasions LostLink has.
-	misbooted bool
-	linkCuts  map[models.HostStage]bool
+	// bootedWrong is set after WrongBootOrder had its effect. linkCuts holds the occasions of
+	// LostLink that had theirs.
+	bootedWrong bool
+	linkCuts    map[models.HostStage]bool
 
-	// polls counts the answers to its agent's polls whose steps were begun, gathering how many of
-	// these gather logs just now.
+	// polls counts the answered polls whose steps were started, gathering those that are gathering
+	// logs now.
 	polls, gathering atomic.Int64
 }
 
@@ -75,7 +75,7 @@ func newHost(c *HostGroup, m machine) *host {
 	}
 }
 
-// reboot is the end of what a host is up from now.
+// reboot ends the present boot of a host.
 type reboot struct {
 	into medium
 	why  string
@@ -83,7 +83,7 @@ type reboot struct {
 
 func (r *reboot) Error() string { return fmt.Sprintf("the host reboots into %s: %s", r.into, r.why) }
 
-// verdict is the end of a host: installed (Err nil) or failed for good.
+// verdict ends a host: installed (Err nil) or failed.
 type verdict struct{ Err error }
 
 func (v *verdict) Error() string {
@@ -95,7 +95,7 @@ func (v *verdict) Error() string {
 
 func (v *verdict) Unwrap() error { return v.Err }
 
-// run lives the host's life: nil means that it ended installed.
+// run runs the host until it is installed (nil) or has failed.
 func (h *host) run(ctx context.Context) error {
 	ctx = context.WithValue(ctx, linkKey{}, h.link)
 	known, up, err := h.resume(ctx)
@@ -105,7 +105,7 @@ func (h *host) run(ctx context.Context) error {
 	return h.runFrom(ctx, known, up)
 }
 
-// runFrom lives the host's life from where it is up from.
+// runFrom runs the host from the given medium.
 func (h *host) runFrom(ctx context.Context, known *models.Host, up medium) error {
 	for {
 		var end error
@@ -125,16 +125,15 @@ func (h *host) runFrom(ctx context.Context, known *models.Host, up medium) error
 				return err
 			}
 		case errors.As(end, &settled):
-			return h.settle(ctx, settled.Err)
+			return h.finish(ctx, settled.Err)
 		default:
-			return h.settle(ctx, end)
+			return h.finish(ctx, end)
 		}
 	}
 }
 
-// settle ends a host; one that failed stays until the operator ends the group if KeepFailed says
-// so.
-func (h *host) settle(ctx context.Context, err error) error {
+// finish ends a host. With KeepFailed, a failed host stays until the operator ends the group.
+func (h *host) finish(ctx context.Context, err error) error {
 	if err != nil && h.group.KeepFailed && ctx.Err() == nil {
 		h.emit(Event{Kind: EventFailed, Info: err.Error()})
 		<-ctx.Done()
@@ -142,9 +141,9 @@ func (h *host) settle(ctx context.Context, err error) error {
 	return err
 }
 
-// recall finds out where the host was left when the group ran before: machines do not lose their
-// power because a simulator ended. A host in the middle of an installation goes on with it instead
-// of registering anew, which the appliance would have to take for a reboot.
+// resume finds the host's state from an earlier run of the group, because machines keep their power
+// when a simulator ends. A host in an installation continues it. It does not register again, since
+// the appliance would take that for a reboot.
 func (h *host) resume(ctx context.Context) (*models.Host, medium, error) {
 	operator := newConnection(h.group.base, "", h.group.transport)
 	var known *models.Host
@@ -178,7 +177,7 @@ func stageOf(known *models.Host) models.HostStage {
 	return known.Progress.CurrentStage
 }
 
-// isAfterReboot is true of the stages that only a host which is up from its disk has.
+// isAfterReboot reports whether only a host that booted from its disk has the stage.
 func isAfterReboot(stage models.HostStage) bool {
 	switch stage {
 	case models.HostStageRebooting, models.HostStageWaitingForIgnition, models.HostStageConfiguring,
@@ -188,8 +187,8 @@ func isAfterReboot(stage models.HostStage) bool {
 	return false
 }
 
-// onDisk is a host that is up from its disk: it speaks to nobody here, and its cluster's controller
-// speaks for it.
+// onDisk runs a host that booted from its disk. It sends nothing itself; its cluster's controller
+// reports for it.
 func (h *host) onDisk(ctx context.Context, known *models.Host) error {
 	if known != nil && known.ClusterID != nil {
 		connection, err := h.reconnect(ctx)
@@ -211,8 +210,8 @@ func (h *host) onDisk(ctx context.Context, known *models.Host) error {
 	}
 }
 
-// reconnect finds the appliance again for a host that is up from its disk since before the group
-// ran: its address is in the image still.
+// reconnect finds the appliance for a host that booted from its disk before the group ran. The
+// address is still in the image.
 func (h *host) reconnect(ctx context.Context) (*connection, error) {
 	inserted, err := h.insert(ctx)
 	if err != nil {
@@ -226,25 +225,25 @@ func (h *host) bootsImageAgain() bool {
 	_, wrong := h.fault(WrongBootOrder)
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if !wrong || h.misbooted {
+	if !wrong || h.bootedWrong {
 		return false
 	}
-	h.misbooted = true
+	h.bootedWrong = true
 	return true
 }
 
-// system is a host that is up from the discovery image: the agent, and the installer beside it.
+// system is a host that runs the discovery image: the agent, and the installer beside it.
 type system struct {
 	*host
 	media *media
 	api   *connection
-	// power ends it; the cause says what comes after (a *reboot or *verdict).
+	// power ends the system. The cause (a *reboot or *verdict) says what follows.
 	power context.CancelCauseFunc
 	// up is the context of everything that runs while the host is up.
 	up        context.Context
 	processes sync.WaitGroup
 
-	// ordered is true while an install step is being carried out.
+	// ordered is true while an install step is executed.
 	ordered atomic.Bool
 
 	mu        sync.Mutex
@@ -252,8 +251,8 @@ type system struct {
 	upgraded  bool
 }
 
-// live is one boot from the discovery image. It returns when the host reboots (*reboot), ends
-// (*verdict) or ctx does.
+// live runs one boot from the discovery image until the host reboots (*reboot), ends (*verdict) or
+// the context is done.
 func (h *host) live(ctx context.Context, known *models.Host) error {
 	inserted, err := h.insert(ctx)
 	if err != nil {
@@ -267,7 +266,7 @@ func (h *host) live(ctx context.Context, known *models.Host) error {
 	h.mu.Lock()
 	h.agentImage = inserted.config.AgentImage
 	h.ref.infraEnv = strfmt.UUID(inserted.config.InfraEnvID)
-	misbooted := h.misbooted && known == nil
+	bootedWrong := h.bootedWrong && known == nil
 	h.mu.Unlock()
 	h.emit(Event{Kind: EventBooted, Info: fmt.Sprintf("%s of %s", fromImage, inserted.config.ServiceURL)})
 
@@ -275,7 +274,7 @@ func (h *host) live(ctx context.Context, known *models.Host) error {
 	s := &system{host: h, media: inserted, api: api, power: power, up: up}
 	h.forgetOrders()
 	s.processes.Go(s.followOrders)
-	if misbooted {
+	if bootedWrong {
 		s.processes.Go(s.fixBootOrder)
 	}
 	err = s.agent(up, known)
@@ -284,7 +283,7 @@ func (h *host) live(ctx context.Context, known *models.Host) error {
 	return context.Cause(up)
 }
 
-// obey carries out what the watcher of the host's cluster orders.
+// followOrders executes the orders of the watcher of the host's cluster.
 func (s *system) followOrders() {
 	select {
 	case <-s.up.Done():
@@ -293,24 +292,25 @@ func (s *system) followOrders() {
 	}
 }
 
-// fixBootOrder is the operator who notices after a while that a host came up from the wrong device.
+// fixBootOrder acts as the operator who notices after a while that a host booted from the wrong
+// device.
 func (s *system) fixBootOrder() {
 	if err := s.group.pause(s.up, wrongBootTime); err == nil {
 		s.power(&reboot{into: fromDisk, why: "its boot order was put right"})
 	}
 }
 
-// stands says where the host is in its life, for an order that is decided by what the appliance
-// says of it.
+// stands returns the host's count of standings, for an order that depends on what the appliance
+// reports.
 func (h *host) stands() int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.standings
 }
 
-// order tells the host what its cluster's state means for it. The state is older than the order: a
-// host that has restarted since, or has not come back to the appliance yet, does not hear it. An
-// order that the host has not taken yet stays the one that counts.
+// order gives the host an order that follows from the cluster's state. The state is older than the
+// order: a host that has restarted since, or is not yet visible to the appliance again, ignores it.
+// A pending order stays.
 func (h *host) order(what error, standings int) (heard bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -324,7 +324,7 @@ func (h *host) order(what error, standings int) (heard bool) {
 	return true
 }
 
-// forgetOrders drops an order from before the host restarted.
+// forgetOrders drops an order from before the host's restart.
 func (h *host) forgetOrders() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -341,12 +341,12 @@ func (h *host) emit(event Event) {
 	h.group.emit(event)
 }
 
-// fault is the host's fault of that kind, if it has it.
+// fault returns the host's fault of the given kind.
 func (h *host) fault(kind FaultKind) (Fault, bool) {
 	return h.group.Faults.find(kind, h.machine.number)
 }
 
-// now is the time that the host's clock shows.
+// now returns the time on the host's clock.
 func (h *host) now() time.Time {
 	skew, _ := h.fault(ClockSkew)
 	return h.group.Clock.Now().Add(skew.Duration)
@@ -371,7 +371,7 @@ func (h *host) upFromDisk(up bool) {
 	h.standings++
 }
 
-// unsettled notes that the host is about to register: what the appliance says of it until then is
+// unsettled records that the host is about to register: until then, the appliance's information is
 // old.
 func (h *host) unsettled() {
 	h.mu.Lock()
@@ -379,7 +379,7 @@ func (h *host) unsettled() {
 	h.steady = false
 }
 
-// settled notes that the appliance knows of the host being up from the discovery image.
+// settled records that the appliance knows that the host runs the discovery image.
 func (h *host) settled() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -393,7 +393,7 @@ func (h *host) isUpFromDisk() bool {
 	return h.disk
 }
 
-// version is the agent's version now.
+// version returns the agent's present version.
 func (h *host) version() string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -406,8 +406,7 @@ func (h *host) upgrade(image string) {
 	h.agentImage = image
 }
 
-// jitter moves a wait by up to a tenth, so that hosts which were started together do not poll
-// together.
+// jitter changes a wait by up to a tenth, so that hosts that start together do not poll together.
 func jitter(d time.Duration) time.Duration {
 	return time.Duration(float64(d) * (0.9 + 0.2*rand.Float64()))
 }

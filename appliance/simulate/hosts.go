@@ -1,12 +1,13 @@
-// Package simulate plays what a site has and an appliance does not: hosts that boot the discovery
-// image and are installed, and the registry, release payload and base ISO that they are installed
-// from. The hosts speak the protocols of the Assisted Installer's agent, installer and controller
-// over HTTP, so the same group drives the demo, the end-to-end tests and load tests.
+// Package simulate simulates what a site has besides the appliance: hosts that boot the discovery
+// image and are installed (this package), the mirror registry with its release payload (registry),
+// openshift-install (installer), BMCs (redfish), and whole sites over long times (scenario). The
+// hosts speak the protocols of the Assisted Installer's agent, installer and controller over HTTP,
+// so the same hosts serve the demo, the end-to-end tests and load tests.
 //
 // A HostGroup is a number of hosts that boot the image of one infra-env. Each host runs in its own
-// goroutine: it is either up from the discovery image (host.go, agent.go) with the installer beside
-// it (nodeinstaller.go), or from its own disk, where the cluster's controller speaks for it
-// (controller.go). What a host has for hardware is in hardware.go, what can go wrong in faults.go.
+// goroutine: either from the discovery image (host.go, agent.go) with the installer beside it
+// (nodeinstaller.go), or from its own disk, where the cluster's controller reports for it
+// (controller.go). hardware.go describes the hosts' hardware, faults.go their faults.
 package simulate
 
 import (
@@ -31,53 +32,51 @@ import (
 // DefaultNetwork is the network of hosts whose group names none.
 func DefaultNetwork() netip.Prefix { return netip.MustParsePrefix("192.168.100.0/24") }
 
-// pollFloor is the shortest time between two polls, however fast the group is: a group must not be
-// a busy loop.
+// pollFloor is the shortest time between two polls at any speed. It keeps a group from becoming a
+// busy loop.
 const pollFloor = 50 * time.Millisecond
 
 // HostGroup is a number of simulated hosts that boot the discovery image of one infra-env. Set the
-// fields before Run and leave them alone after.
+// fields before Run and do not change them afterwards.
 type HostGroup struct {
-	// URL is the appliance's address as its operator reaches it, without the API's path: it is
-	// asked for the discovery image only; the hosts then speak to the address that they find in the
-	// image.
+	// URL is the appliance's address as its operator reaches it, without the API's path. Only the
+	// discovery image comes from it; the hosts use the address in the image.
 	URL string
-	// InfraEnvID names the infra-env.
+	// InfraEnvID is the ID of the infra-env.
 	InfraEnvID string
-	// Count is the number of hosts and First the number of the first, from 1 (0 counts as 1): a
-	// later group that adds hosts to the same infra-env begins with the number after the last.
+	// Count is the number of hosts, First the number of the first one, from 1 (0 counts as 1). A
+	// later group for the same infra-env starts with the number after the last.
 	Count, First int
-	// Speed divides every time that a host waits; 1 (and 0) is the time that real hosts take.
+	// Speed divides all waiting times; 1 (and 0) is the speed of real hosts.
 	Speed float64
-	// Faults is what goes wrong.
+	// Faults are the faults of the hosts.
 	Faults Faults
-	// KeepFailed lets hosts whose installation failed wait for what the operator does next, such as
-	// a reset of the cluster, until Run's context ends; without it they count as done.
+	// KeepFailed keeps failed hosts until Run's context ends, for the operator's next action, such
+	// as a reset of the cluster. Without it they count as done.
 	KeepFailed bool
-	// Clock is what hosts live by; nil is the real one.
+	// Clock is the hosts' clock; nil for the real one.
 	Clock clockwork.Clock
-	// Logger takes one line for each event; nil discards them.
+	// Logger logs one line for each event; nil discards them.
 	Logger *slog.Logger
-	// HTTP lends its transport to all hosts; nil is one of the group's own.
+	// HTTP provides the transport of all hosts; nil for a transport of the group's own.
 	HTTP *http.Client
-	// Seed makes the hosts of two groups on one infra-env differ; the same seed gives the same
+	// Seed distinguishes the hosts of two groups for one infra-env. The same seed gives the same
 	// hosts.
 	Seed uint64
-	// Network is the IPv4 network in which the hosts have their addresses, from the tenth on; zero
-	// is DefaultNetwork.
+	// Network is the IPv4 network of the hosts' addresses, which start with the tenth; zero for
+	// DefaultNetwork.
 	Network netip.Prefix
-	// Hardware is what the hosts are made of.
+	// Hardware describes the hosts' hardware.
 	Hardware Hardware
-	// Planned are hosts that are to be like certain real ones, the first for the host with the
-	// number First.
+	// Planned describes particular hosts, the first one the host with the number First.
 	Planned []Planned
-	// Resolve asks the site's DNS for the addresses of a name, none if it has none; nil plays a DNS
-	// that knows all that a cluster needs.
+	// Resolve looks up the addresses of a name in the site's DNS; nil simulates a DNS with all
+	// names of a cluster.
 	Resolve func(ctx context.Context, name string) []netip.Addr
-	// Spokes, if set, plays the APIs of clusters that are installed: hosts that join one become
+	// Spokes, if set, simulates the APIs of installed clusters: hosts that join a cluster become
 	// nodes there.
 	Spokes *Spokes
-	// Observer, if set, hears of every event, one at a time; it must not block.
+	// Observer, if set, is called for every event, one at a time. It must not block.
 	Observer func(Event)
 
 	transport http.RoundTripper
@@ -94,38 +93,38 @@ type HostGroup struct {
 	clusters    map[strfmt.UUID]*cluster
 	pending     int
 	controllers sync.WaitGroup
-	// life is Run's context, for the controllers: they belong to no host.
+	// life is Run's context, for the controllers, which belong to no host.
 	life     context.Context
 	failures []error
 }
 
-// EventKind says what happened to a host or its cluster.
+// EventKind is the kind of an event.
 type EventKind string
 
-// What can happen.
+// Kinds of events.
 const (
-	// EventBooted: the host is up from the discovery image; Info says which.
+	// EventBooted: the host runs the discovery image. Info identifies the image.
 	EventBooted EventKind = "booted"
-	// EventRegistered: the appliance knows the host.
+	// EventRegistered: the host is registered.
 	EventRegistered EventKind = "registered"
-	// EventStep: the host ran a step; Info is its type.
+	// EventStep: the host executed a step. Info is the step's type.
 	EventStep EventKind = "step"
-	// EventStage: the host's installation reached Stage; Info is the progress within it.
+	// EventStage: the host's installation reached Stage. Info is the progress within it.
 	EventStage EventKind = "stage"
-	// EventRebooted: the host restarted; Info says into what.
+	// EventRebooted: the host restarted. Info says from which medium.
 	EventRebooted EventKind = "rebooted"
-	// EventFrozen: the agent gave up as the real one does and waits for a reboot; Info says why.
+	// EventFrozen: the agent stopped until a reboot, like the real one. Info is the reason.
 	EventFrozen EventKind = "frozen"
-	// EventInstalled and EventFailed end a host; Info says why it failed.
+	// EventInstalled and EventFailed end a host. Info is the reason of a failure.
 	EventInstalled EventKind = "installed"
 	EventFailed    EventKind = "failed"
-	// EventFinalizing: the cluster's controller reached a finalizing stage, which is in Info.
+	// EventFinalizing: the cluster's controller reached the finalizing stage in Info.
 	EventFinalizing EventKind = "finalizing"
 	// EventCompleted: the controller reported the end of the installation.
 	EventCompleted EventKind = "completed"
 )
 
-// Event is something that happened to a host, or to a cluster (then Host is 0).
+// Event is an event of a host, or of a cluster (then Host is 0).
 type Event struct {
 	Time      time.Time
 	Kind      EventKind
@@ -137,7 +136,7 @@ type Event struct {
 	Info      string
 }
 
-// HostError says which host failed and why.
+// HostError is the failure of a host.
 type HostError struct {
 	Host     int
 	Hostname string
@@ -145,18 +144,17 @@ type HostError struct {
 	Err      error
 }
 
-// Error names the host and the reason.
+// Error returns the host and the reason.
 func (e *HostError) Error() string {
 	return fmt.Sprintf("simulated host %d (%s, %s): %v", e.Host, e.Hostname, e.ID, e.Err)
 }
 
-// Unwrap gives the reason.
+// Unwrap returns the reason.
 func (e *HostError) Unwrap() error { return e.Err }
 
-// Run boots the hosts and returns when all of them are done, installed or failed for good, and
-// their clusters' controllers too. The error joins a HostError for each host that failed. When ctx
-// ends before that, the error holds ctx's as well. An appliance that is down, at the start or
-// later, is waited for.
+// Run boots the hosts. It returns when all hosts are installed or have failed and their clusters'
+// controllers have ended. The error joins a HostError for each failed host, and the context's error
+// if the context ended first. Run waits for an appliance that is down.
 func (c *HostGroup) Run(ctx context.Context) error {
 	if err := c.prepare(); err != nil {
 		return err
@@ -231,7 +229,7 @@ func (c *HostGroup) prepare() error {
 	return err
 }
 
-// newHosts builds the hosts.
+// newHosts creates the hosts.
 func (c *HostGroup) newHosts() ([]*host, error) {
 	var hosts []*host
 	for number := c.First; number < c.First+c.Count; number++ {
@@ -246,7 +244,7 @@ func (c *HostGroup) newHosts() ([]*host, error) {
 	return hosts, nil
 }
 
-// finish takes down how a host ended.
+// finish records the end of a host.
 func (c *HostGroup) finish(h *host, err error) {
 	c.mu.Lock()
 	c.pending--
@@ -265,7 +263,7 @@ func (c *HostGroup) finish(h *host, err error) {
 		Err: err})
 }
 
-// emit logs an event and tells the observer.
+// emit logs an event and calls the observer.
 func (c *HostGroup) emit(event Event) {
 	event.Time = c.Clock.Now()
 	c.log.Info(string(event.Kind), "host", event.Hostname, "host_id", string(event.HostID), "cluster_id",
@@ -281,7 +279,7 @@ func (c *HostGroup) emit(event Event) {
 
 type connectionKey struct{ url, token, ca string }
 
-// connect gives the connection to an appliance with a token and a CA; hosts with the same three
+// connect returns the connection to an appliance with a token and a CA. Hosts with the same three
 // share it.
 func (c *HostGroup) connect(address, token, ca string) (*connection, error) {
 	base, err := url.Parse(address)
@@ -302,14 +300,14 @@ func (c *HostGroup) connect(address, token, ca string) (*connection, error) {
 	return c.connections[key], nil
 }
 
-// otherHost is the host of the group with that id, if it has one.
+// otherHost returns the group's host with the given ID, if any.
 func (c *HostGroup) otherHost(id strfmt.UUID) *host {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.hosts[id]
 }
 
-// standings says where each host is in its life.
+// standings returns the hosts' counts of standings.
 func (c *HostGroup) standings() map[strfmt.UUID]int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -320,10 +318,10 @@ func (c *HostGroup) standings() map[strfmt.UUID]int {
 	return standings
 }
 
-// scaled is how long a wait of d lasts in this group.
+// scaled returns the duration of a wait of d in this group.
 func (c *HostGroup) scaled(d time.Duration) time.Duration { return time.Duration(float64(d) / c.Speed) }
 
-// pause waits as long as something takes; it ends early with ctx's cause.
+// pause waits for a scaled duration. It ends early with the context's cause.
 func (c *HostGroup) pause(ctx context.Context, d time.Duration) error {
 	return c.wait(ctx, c.scaled(d))
 }
@@ -347,14 +345,13 @@ func (c *HostGroup) wait(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// backoff is the waiting between attempts that fail: longer each time, up to a limit, and never the
-// same for two hosts.
+// backoff computes growing random waits up to a limit, different for each host.
 type backoff struct{ next, limit time.Duration }
 
-// agentBackoff is how the agent waits for a service that does not answer its polls.
+// agentBackoff is the agent's backoff for polls without an answer.
 func agentBackoff() *backoff { return &backoff{next: 500 * time.Millisecond, limit: time.Minute} }
 
-// installerBackoff is how the installer and the controller wait between attempts of a request.
+// installerBackoff is the installer's and the controller's backoff between attempts of a request.
 func installerBackoff() *backoff { return &backoff{next: 2 * time.Second, limit: 10 * time.Second} }
 
 func (b *backoff) delay() time.Duration {
@@ -363,12 +360,11 @@ func (b *backoff) delay() time.Duration {
 	return time.Duration(float64(d) * (0.5 + rand.Float64()))
 }
 
-// missingRetries is how often the installer asks again for what is refused with 404, 423 or 425.
+// missingRetries is the number of the installer's retries after 404, 423 or 425.
 const missingRetries = 10
 
-// retry repeats a request as the installer does: without end while the appliance is not there or
-// answers 5xx (but 501), 408 or 429, a few times on 404, 423 and 425, and not at all on other
-// refusals.
+// retry repeats a request as the installer does: without limit if there is no answer, or 5xx (but
+// not 501), 408 or 429; a few times for 404, 423 and 425; not at all for other refusals.
 func (c *HostGroup) retry(ctx context.Context, request func() error) error {
 	waiting := installerBackoff()
 	missing := 0

@@ -20,8 +20,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// stageNames of the four kinds of hosts, as the API documents them; what is only seen on media with
-// registry data is left out.
+// stageNames returns the stages of the four kinds of hosts from the API's documentation, without
+// those that only occur with registry data on the media.
 var (
 	bootstrapStages = []models.HostStage{
 		"Starting installation", "Installing", "Writing image to disk", "Waiting for control plane",
@@ -39,14 +39,14 @@ var (
 		"Writing image to disk", "Rebooting", "Joined", "Done"}
 )
 
-// testContext ends a run that hangs with a readable failure instead of the whole test binary's.
+// testContext ends a hanging run with a readable failure before the test binary's time-out.
 func testContext(t *testing.T) context.Context {
 	ctx, cancel := context.WithTimeout(t.Context(), 45*time.Second)
 	t.Cleanup(cancel)
 	return ctx
 }
 
-// recorder keeps a group's events.
+// recorder records a group's events.
 type recorder struct {
 	mu     sync.Mutex
 	events []Event
@@ -74,7 +74,7 @@ func (r *recorder) count(kind EventKind) int {
 	return n
 }
 
-func TestACrewInstallsAClusterWithWorkers(t *testing.T) {
+func TestHostGroup_installsClusterWithWorkers(t *testing.T) {
 	t.Parallel()
 	a := newAppliance(t)
 	a.expect, a.workers, a.olm = 5, 2, []string{"lvm"}
@@ -111,7 +111,7 @@ func TestACrewInstallsAClusterWithWorkers(t *testing.T) {
 	require.True(t, certificate.IsCA)
 }
 
-func TestACrewInstallsASingleNode(t *testing.T) {
+func TestHostGroup_installsSingleNode(t *testing.T) {
 	t.Parallel()
 	a := newAppliance(t)
 	a.expect = 1
@@ -120,7 +120,7 @@ func TestACrewInstallsASingleNode(t *testing.T) {
 	require.Equal(t, models.ClusterStatusInstalled, a.status)
 }
 
-func TestOnlyTheFirstHostDownloadsTheWholeImage(t *testing.T) {
+func TestMedia_onlyFirstHostDownloadsAll(t *testing.T) {
 	t.Parallel()
 	a := newAppliance(t)
 	sum, err := a.image.SHA256(t.Context())
@@ -131,7 +131,7 @@ func TestOnlyTheFirstHostDownloadsTheWholeImage(t *testing.T) {
 	require.Less(t, a.downloaded, a.image.Size()+4*(1<<20), "the others read the ranges that lead to the config")
 }
 
-func TestAnImageThatIsNotWhatWasPublishedIsRefused(t *testing.T) {
+func TestMedia_digestMismatch(t *testing.T) {
 	t.Parallel()
 	a := newAppliance(t)
 	a.digest = hex.EncodeToString(make([]byte, 32))
@@ -140,7 +140,7 @@ func TestAnImageThatIsNotWhatWasPublishedIsRefused(t *testing.T) {
 	require.ErrorContains(t, err, "host-1")
 }
 
-func TestACrewBearsAnApplianceThatComesAndGoes(t *testing.T) {
+func TestHostGroup_applianceRestarts(t *testing.T) {
 	t.Parallel()
 	a := newAppliance(t)
 	a.expect, a.workers = 4, 1
@@ -164,9 +164,9 @@ func TestACrewBearsAnApplianceThatComesAndGoes(t *testing.T) {
 	require.Equal(t, bootstrapStages, a.stages[a.order[0]])
 }
 
-// TestACrewThatIsStartedAgainGoesOn ends the group at every stage of every kind of host; a host
-// that registered in the middle of its installation would fail the test.
-func TestACrewThatIsStartedAgainGoesOn(t *testing.T) {
+// TestHostGroup_continuesAfterRestart ends the group at every stage of every kind of host. A host
+// that registered again during its installation would fail the test.
+func TestHostGroup_continuesAfterRestart(t *testing.T) {
 	t.Parallel()
 	for _, stage := range append(append([]models.HostStage{}, bootstrapStages...), "Waiting for ignition") {
 		t.Run(string(stage), func(t *testing.T) {
@@ -189,7 +189,7 @@ func TestACrewThatIsStartedAgainGoesOn(t *testing.T) {
 	}
 }
 
-func TestHostsOfAnUnboundInfraEnvStayKnown(t *testing.T) {
+func TestHostGroup_unboundInfraEnv(t *testing.T) {
 	t.Parallel()
 	a := newAppliance(t)
 	a.unbound = true
@@ -212,12 +212,12 @@ func TestHostsOfAnUnboundInfraEnvStayKnown(t *testing.T) {
 	}
 }
 
-func TestAnOutputIsSentOnceUntilAPollFails(t *testing.T) {
+func TestAgent_sendsOutputOnce(t *testing.T) {
 	t.Parallel()
 	a := newAppliance(t)
 	ctx, stop := context.WithCancel(testContext(t))
 	defer stop()
-	// After some polls in which nothing more was sent, one fails; after some more it is enough.
+	// After some polls without further output one poll fails; some more polls end the test.
 	replies, quiet, failed := 0, 0, false
 	a.refuse = func(r *http.Request) int {
 		if r.Method != http.MethodGet || !strings.HasSuffix(r.URL.Path, "/instructions") {
@@ -250,7 +250,7 @@ func TestAnOutputIsSentOnceUntilAPollFails(t *testing.T) {
 	require.Equal(t, map[models.StepType]int{models.StepTypeInventory: 2, models.StepTypeNtpSynchronizer: 2}, byType)
 }
 
-func TestAnAgentFreezesWhereTheRealOneDoes(t *testing.T) {
+func TestAgent_freezesLikeTheRealOne(t *testing.T) {
 	t.Parallel()
 	for _, status := range []int{http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound,
 		http.StatusConflict} {
@@ -283,14 +283,14 @@ func TestAnAgentFreezesWhereTheRealOneDoes(t *testing.T) {
 	})
 }
 
-func TestCancelAndResetBringTheHostsBack(t *testing.T) {
+func TestHostGroup_cancelAndReset(t *testing.T) {
 	t.Parallel()
 	a := newAppliance(t)
 	a.expect = 3
 	a.exitIn = map[string]bool{models.HostStatusResetting: true}
 	cancelled, reset := false, false
 	a.afterStage = func(*models.Host) {
-		// While the bootstrap waits for the others, one of which has restarted already.
+		// While the bootstrap waits for the others, one of which has already restarted.
 		waits, restarted := false, false
 		for _, other := range a.hosts {
 			waits = waits || other.Bootstrap && other.Progress.CurrentStage == models.HostStageWaitingForControlPlane
@@ -304,7 +304,7 @@ func TestCancelAndResetBringTheHostsBack(t *testing.T) {
 		for _, other := range a.hosts {
 			other.Status = conv.Pointer(models.HostStatusCancelled)
 			if isAfterReboot(other.Progress.CurrentStage) {
-				other.Progress.CurrentStage = models.HostStageRebooting // nobody has joined
+				other.Progress.CurrentStage = models.HostStageRebooting // no node has joined
 			}
 		}
 	}
@@ -332,7 +332,7 @@ func TestCancelAndResetBringTheHostsBack(t *testing.T) {
 	}
 }
 
-func TestAFailureAtAStageReachesTheAppliance(t *testing.T) {
+func TestFaults_failAtStage(t *testing.T) {
 	t.Parallel()
 	for _, stage := range []models.HostStage{"Starting installation", "Installing", "Writing image to disk",
 		"Waiting for controller", "Rebooting"} {
@@ -354,7 +354,7 @@ func TestAFailureAtAStageReachesTheAppliance(t *testing.T) {
 	}
 }
 
-// gathered are the exit codes with which logs were gathered.
+// gathered returns the exit codes of log gathering.
 func gathered(replies []models.StepReply) (codes []int64) {
 	for _, reply := range replies {
 		if reply.StepType == models.StepTypeLogsGather {
@@ -364,7 +364,7 @@ func gathered(replies []models.StepReply) (codes []int64) {
 	return codes
 }
 
-func TestANodeThatDoesNotComeUpIsNamed(t *testing.T) {
+func TestController_namesNodeThatDoesNotBoot(t *testing.T) {
 	t.Parallel()
 	a := newAppliance(t)
 	a.expect = 3
@@ -382,7 +382,7 @@ func TestANodeThatDoesNotComeUpIsNamed(t *testing.T) {
 	require.NotContains(t, a.stages[a.order[1]], models.HostStageJoined)
 }
 
-func TestAHostThatFailedCanBeKept(t *testing.T) {
+func TestHostGroup_keepsFailedHosts(t *testing.T) {
 	t.Parallel()
 	a := newAppliance(t)
 	a.expect = 1
@@ -414,7 +414,7 @@ func TestAHostThatFailedCanBeKept(t *testing.T) {
 	require.Equal(t, 2, registered)
 }
 
-func TestAnIgnitionConfigThatIsNoneFailsTheInstallation(t *testing.T) {
+func TestNodeInstaller_invalidIgnition(t *testing.T) {
 	t.Parallel()
 	a := newAppliance(t)
 	a.expect, a.badIgnition = 1, true
@@ -422,7 +422,7 @@ func TestAnIgnitionConfigThatIsNoneFailsTheInstallation(t *testing.T) {
 		"the host's own ignition config that the appliance sent is none")
 }
 
-func TestAKubeconfigThatLeadsNowhereFailsTheInstallation(t *testing.T) {
+func TestController_badKubeconfig(t *testing.T) {
 	t.Parallel()
 	a := newAppliance(t)
 	a.expect, a.kubeconfig = 1, "clusters: []\n"
@@ -432,7 +432,7 @@ func TestAKubeconfigThatLeadsNowhereFailsTheInstallation(t *testing.T) {
 	require.Contains(t, a.completion.ErrorInfo, "kubeconfig-noingress names no server")
 }
 
-func TestAWrongBootDeviceIsRefusedByTheAgent(t *testing.T) {
+func TestAgent_wrongBootDevice(t *testing.T) {
 	t.Parallel()
 	a := newAppliance(t)
 	a.expect = 1
@@ -454,7 +454,7 @@ func TestAWrongBootDeviceIsRefusedByTheAgent(t *testing.T) {
 	require.Contains(t, last.Error, "/dev/sdz was not found")
 }
 
-func TestTheSameSeedGivesTheSameHosts(t *testing.T) {
+func TestHostGroup_sameSeedSameHosts(t *testing.T) {
 	t.Parallel()
 	group := func(seed uint64) *HostGroup {
 		return &HostGroup{InfraEnvID: "6e9d7b8e-3c5a-4c39-a4ac-5a8a0a9fbd31", Seed: seed, Network: DefaultNetwork()}
@@ -480,7 +480,7 @@ func TestTheSameSeedGivesTheSameHosts(t *testing.T) {
 	require.Len(t, macs, 600)
 }
 
-func TestACrewThatMakesNoSenseIsRefused(t *testing.T) {
+func TestHostGroup_invalidOptions(t *testing.T) {
 	t.Parallel()
 	good := HostGroup{URL: "http://127.0.0.1:8090", InfraEnvID: "6e9d7b8e-3c5a-4c39-a4ac-5a8a0a9fbd31", Count: 1}
 	for _, wrong := range []struct {
@@ -501,7 +501,7 @@ func TestACrewThatMakesNoSenseIsRefused(t *testing.T) {
 	}
 }
 
-func TestWaitsAreDividedByTheSpeed(t *testing.T) {
+func TestHostGroup_speedDividesWaits(t *testing.T) {
 	t.Parallel()
 	clock := clockwork.NewFakeClock()
 	group := &HostGroup{Clock: clock, Speed: 60}

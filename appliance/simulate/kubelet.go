@@ -17,23 +17,23 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// Where the API has what a kubelet makes.
+// Paths of the objects of a kubelet.
 const (
 	nodesPath    = "api/v1/nodes"
 	requestsPath = "apis/certificates.k8s.io/v1/certificatesigningrequests"
 	poolsPath    = "apis/machineconfiguration.openshift.io/v1/machineconfigpools"
 )
 
-// Kubelet is the kubelet of a host that joins a cluster: it asks for a client certificate, becomes
-// a node when that is approved, asks for a serving certificate, and is ready when that is approved
-// too. What it has done is in the cluster, so another goes on from there.
+// Kubelet is the kubelet of a host that joins a cluster. It requests a client certificate, becomes
+// a node after its approval, requests a serving certificate, and is ready after the approval of
+// that. All its state is in the cluster, so that another Kubelet can continue.
 type Kubelet struct {
 	Cluster   *Spoke
 	Hostname  string
 	Addresses []string // IP addresses
 }
 
-// Tick does the next of it, and is true once the node is ready.
+// Tick does the next step and reports whether the node is ready.
 func (k Kubelet) Tick() (ready bool, err error) {
 	client, serving := "csr-client-"+k.Hostname, "csr-serving-"+k.Hostname
 	node := k.Cluster.Object(nodesPath, "", k.Hostname)
@@ -55,7 +55,7 @@ func (k Kubelet) Tick() (ready bool, err error) {
 	return true, nil
 }
 
-// Ask makes a certificate request; alter, if there is one, changes what is asked for.
+// Ask creates a certificate request; alter, if set, modifies it.
 func (k Kubelet) Ask(name string, serving bool, alter func(*x509.CertificateRequest)) error {
 	asked := &x509.CertificateRequest{Subject: pkix.Name{CommonName: "system:node:" + k.Hostname,
 		Organization: []string{"system:nodes"}}}
@@ -128,7 +128,7 @@ func (k Kubelet) putNode(ready bool) {
 
 func isReady(node *unstructured.Unstructured) bool { return conditionOf(node, "Ready") == "True" }
 
-// conditionOf is the status of a condition, "" if there is none.
+// conditionOf returns the status of a condition; "" if there is none.
 func conditionOf(u *unstructured.Unstructured, kind string) string {
 	conditions, _, _ := unstructured.NestedSlice(u.Object, "status", "conditions")
 	for _, c := range conditions {
@@ -140,8 +140,8 @@ func conditionOf(u *unstructured.Unstructured, kind string) string {
 	return ""
 }
 
-// joinNodes has the hosts of this group that have restarted to join an installed cluster do what
-// their kubelets do there. Nobody reports it: the appliance looks there.
+// joinNodes runs the kubelets of this group's restarted hosts that join an installed cluster. The
+// controller does not report these hosts; the appliance reads the cluster.
 func (cl *cluster) joinNodes(state *models.Cluster) {
 	if cl.group.Spokes == nil || conv.Value(state.Kind) != models.ClusterKindAddHostsCluster {
 		return

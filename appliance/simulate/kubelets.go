@@ -17,18 +17,18 @@ import (
 	"github.com/openshift/assisted-service/models"
 )
 
-// Kubelets plays the kubelets of hosts that join installed clusters and are simulated elsewhere, as
-// by landfall simulate hosts: from there no way leads to the clusters' APIs. Those of this
-// program's groups are left to them.
+// Kubelets runs the kubelets of hosts that join installed clusters and are simulated in another
+// process (landfall simulate hosts), which cannot reach the clusters' APIs. It ignores the hosts of
+// this process's groups.
 type Kubelets struct {
 	URL    string // of the appliance
 	Spokes *Spokes
-	Speed  float64         // how many times faster than real
-	Clock  clockwork.Clock // nil: the real one
+	Speed  float64         // factor against real hosts
+	Clock  clockwork.Clock // nil for the real one
 	Logger *slog.Logger
 }
 
-// Run plays them until the context ends.
+// Run runs the kubelets until the context ends.
 func (k *Kubelets) Run(ctx context.Context) error {
 	base, err := url.Parse(k.URL)
 	if err != nil {
@@ -50,12 +50,12 @@ func (k *Kubelets) Run(ctx context.Context) error {
 		}
 		clusters, err := api.joinedClusters(ctx)
 		if err != nil {
-			continue // the appliance is starting or ending
+			continue // the appliance is starting or stopping
 		}
 		awaited := map[strfmt.UUID]time.Time{}
 		for _, cluster := range clusters {
 			for _, h := range cluster.Hosts {
-				if !k.plays(h) {
+				if !k.joins(h) {
 					continue
 				}
 				since, known := restarted[*h.ID]
@@ -72,8 +72,9 @@ func (k *Kubelets) Run(ctx context.Context) error {
 	}
 }
 
-// plays tells whether a host has restarted to join a cluster, and no group of this program has it.
-func (k *Kubelets) plays(h *models.Host) bool {
+// joins reports whether a host has restarted to join a cluster and belongs to no group of this
+// process.
+func (k *Kubelets) joins(h *models.Host) bool {
 	stage := stageOf(h)
 	return h.ID != nil && conv.Value(h.Kind) == models.HostKindAddToExistingClusterHost && isAfterReboot(stage) &&
 		stage != models.HostStageDone && !k.Spokes.isClaimed(*h.ID)
@@ -90,11 +91,11 @@ func (k *Kubelets) tick(ctx context.Context, cluster *models.Cluster, h *models.
 	}
 }
 
-// addressesOf are the IP addresses of a host's inventory.
+// addressesOf returns the IP addresses in a host's inventory.
 func addressesOf(h *models.Host) []string {
 	var inventory models.Inventory
 	if inventory.UnmarshalBinary([]byte(h.Inventory)) != nil {
-		return nil // the appliance holds none that can't be read
+		return nil // the appliance stores no unreadable inventory
 	}
 	var addresses []string
 	for _, card := range inventory.Interfaces {
@@ -107,7 +108,7 @@ func addressesOf(h *models.Host) []string {
 	return addresses
 }
 
-// joinedClusters lists the clusters that hosts can join, with their hosts.
+// joinedClusters returns the clusters that hosts can join, with their hosts.
 func (c *connection) joinedClusters(ctx context.Context) ([]*models.Cluster, error) {
 	list, err := c.installer.V2ListClusters(ctx, installer.NewV2ListClustersParams().WithWithHosts(true))
 	if err != nil {

@@ -16,10 +16,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestKubeletsOfHostsThatAreSimulatedElsewhereJoin has a host of another program's group become a
-// node, and leaves one of an own group, one that is not yet up from its disk, and one of another
-// cluster's first installation alone.
-func TestKubeletsOfHostsThatAreSimulatedElsewhereJoin(t *testing.T) {
+// TestKubelets_hostsOfAnotherProcess makes a host of another process's group a node. It ignores a
+// host of its own group, a host that has not booted from disk, and a host of another cluster's
+// first installation.
+func TestKubelets_hostsOfAnotherProcess(t *testing.T) {
 	spokes, err := NewSpokes(t.Context(), "127.0.0.1:0")
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, spokes.Close()) })

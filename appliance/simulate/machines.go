@@ -11,9 +11,9 @@ import (
 	"github.com/openshift/assisted-service/models"
 )
 
-// MachineSet is machines that share a network and have no life of their own: whoever holds it
-// decides when they are up and carries their answers (see appliance/simulate/scenario). A rack is
-// used by one goroutine.
+// MachineSet is a set of machines that share a network. They do nothing by themselves: the caller
+// decides when they run and delivers their answers (see appliance/simulate/scenario). Use a
+// MachineSet from one goroutine only.
 type MachineSet struct {
 	group    *HostGroup
 	faults   map[int]Faults
@@ -21,21 +21,21 @@ type MachineSet struct {
 	machines map[int]*Machine
 }
 
-// Machine is one of a rack.
+// Machine is a machine of a set.
 type Machine struct {
 	set    *MachineSet
 	system *system
 }
 
-// stepKey is what a quick step's answer depends on, beside the faults of the rack.
+// stepKey holds everything, besides the faults of the set, that the answer to a quick step depends
+// on.
 type stepKey struct {
 	machine   int
 	step      models.StepType
 	arguments string
 }
 
-// NewMachineSet returns a rack of a site by that name: the same name and seed give the same
-// machines.
+// NewMachineSet returns a set for the named site. The same name and seed give the same machines.
 func NewMachineSet(site string, seed uint64, network netip.Prefix, hardware Hardware) *MachineSet {
 	identity := uuid.NewSHA1(uuid.NameSpaceOID, []byte("landfall simulated site "+site))
 	return &MachineSet{
@@ -48,7 +48,7 @@ func NewMachineSet(site string, seed uint64, network netip.Prefix, hardware Hard
 	}
 }
 
-// Machine puts the machine of that number (from 1) into the rack, or returns the one that is there.
+// Machine returns the machine with the given number (from 1), creating it if necessary.
 func (r *MachineSet) Machine(number int) (*Machine, error) {
 	if known := r.machines[number]; known != nil {
 		return known, nil
@@ -58,7 +58,7 @@ func (r *MachineSet) Machine(number int) (*Machine, error) {
 	return m, m.build(number)
 }
 
-// SetFaults says what is wrong with the machine from now on.
+// SetFaults replaces the machine's faults.
 func (m *Machine) SetFaults(faults Faults) error {
 	number := m.system.machine.number
 	m.set.faults[number] = faults
@@ -73,7 +73,7 @@ func (m *Machine) SetFaults(faults Faults) error {
 	return m.build(number)
 }
 
-// build makes the machine anew from what is wrong with it; who it is stays.
+// build creates the machine with its faults. Its identity stays.
 func (m *Machine) build(number int) error {
 	built, err := newMachine(m.set.group, number)
 	if err != nil {
@@ -88,21 +88,20 @@ func (m *Machine) build(number int) error {
 	return nil
 }
 
-// ID is the id under which the machine's agent registers.
+// ID returns the ID that the machine's agent registers with.
 func (m *Machine) ID() string { return m.system.machine.id }
 
-// Name is the machine's host name.
+// Name returns the machine's host name.
 func (m *Machine) Name() string { return m.system.machine.hostname }
 
-// Faulty tells whether anything is wrong with the machine.
+// Faulty reports whether the machine has a fault.
 func (m *Machine) Faulty() bool { return len(m.set.faults[m.system.machine.number]) > 0 }
 
-// Fault is the machine's fault of that kind, if it has it.
+// Fault returns the machine's fault of the given kind.
 func (m *Machine) Fault(kind FaultKind) (Fault, bool) { return m.system.fault(kind) }
 
-// Answer is what the machine's agent replies to a step that it is done with at once: what it is
-// made of, and what it sees of its network. It is false for a step that takes its time or does
-// something.
+// Answer returns the agent's reply to a step without duration or side effect, such as the inventory
+// or network checks. The second value is false for other steps.
 func (m *Machine) Answer(step *models.Step) (*models.StepReply, bool) {
 	switch step.StepType {
 	case models.StepTypeInventory, models.StepTypeConnectivityCheck, models.StepTypeFreeNetworkAddresses,
@@ -124,15 +123,15 @@ func (m *Machine) Answer(step *models.Step) (*models.StepReply, bool) {
 	return reply, true
 }
 
-// DiskSpeed is what the machine's agent replies to the measuring of a disk.
+// DiskSpeed returns the agent's reply to a disk speed check.
 func (m *Machine) DiskSpeed(step *models.Step) *models.StepReply {
 	out := m.system.checkDiskSpeed(context.Background(), step.Args)
 	return &models.StepReply{StepType: step.StepType, StepID: step.StepID, Output: out.output, Error: out.errorText,
 		ExitCode: out.code}
 }
 
-// Images is what the machine's agent replies to the pulling of images: all are there, unless it has
-// the fault NoImage.
+// Images returns the agent's reply to an image availability check: all images are available unless
+// the machine has the fault NoImage.
 func (m *Machine) Images(step *models.Step) *models.StepReply {
 	reply := &models.StepReply{StepType: step.StepType, StepID: step.StepID}
 	var request models.ContainerImageAvailabilityRequest
@@ -157,14 +156,14 @@ func (m *Machine) Images(step *models.Step) *models.StepReply {
 	return reply
 }
 
-// Installation is what the install step asks of a machine.
+// Installation holds the arguments of an install step.
 type Installation struct {
 	Cluster, HostID string
 	Role            models.HostRole
 	Single          bool // the only node of its cluster
 }
 
-// Install reads an install step as the agent does.
+// Install parses an install step as the agent does.
 func (m *Machine) Install(step *models.Step) (Installation, error) {
 	var request models.InstallCmdRequest
 	if err := decodeArguments("install", step.Args, 1, &request); err != nil {

@@ -17,22 +17,22 @@ import (
 	"landfall/isogen"
 )
 
-// mediaBlock is how much of an image is fetched at once, in bytes: the structures that lead to the
-// embed area are small and lie close together. mediaBlocks is how many of them are kept.
+// mediaBlock is the number of bytes of an image that are fetched at once: the structures that lead
+// to the embed area are small and close together. mediaBlocks is the number of cached blocks.
 const (
 	mediaBlock  = 64 << 10
 	mediaBlocks = 16
 )
 
-// media is what a host finds in the discovery image it booted.
+// media is the content of the booted discovery image.
 type media struct {
 	config *ignition.Discovered
 	etag   string
 }
 
-// insert finds the discovery image, downloads it and reads the config out of its embed area. The
-// group's first host to see an image downloads all of it and checks its digest; the others fetch
-// only the ranges that lead to the config.
+// insert finds the discovery image, downloads it and reads the config in its embed area. The
+// group's first host of an image downloads all of it and checks its digest; the others fetch only
+// the ranges that lead to the config.
 func (h *host) insert(ctx context.Context) (*media, error) {
 	h.mu.Lock()
 	disc := h.disc
@@ -45,8 +45,7 @@ func (h *host) insert(ctx context.Context) (*media, error) {
 		if statusOf(err) != http.StatusPreconditionFailed {
 			return found, err
 		}
-		// The infra-env was changed while its image was read: the image at that address is another
-		// now.
+		// The infra-env changed during the read, so the address leads to another image now.
 		if err := h.group.rest(ctx, installerBackoff().delay()); err != nil {
 			return nil, err
 		}
@@ -84,7 +83,7 @@ func (h *host) readMedia(ctx context.Context) (*media, error) {
 	return &media{config: config, etag: image.etag}, nil
 }
 
-// firstRead is true for the first who asks with that tag.
+// firstRead reports whether this is the first read of the image with the given tag.
 func (c *HostGroup) firstRead(etag string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -109,7 +108,7 @@ type image struct {
 	blocks map[int64][]byte
 }
 
-// openImage asks for the size and the tag of an image.
+// openImage reads the size and the tag of an image.
 func (c *HostGroup) openImage(ctx context.Context, from *connection, address string) (*image, error) {
 	resolved, err := from.base.Parse(address)
 	if err != nil {
@@ -129,7 +128,7 @@ func (c *HostGroup) openImage(ctx context.Context, from *connection, address str
 	return i, err
 }
 
-// request asks for the image, or for a range of it, and hands a good answer to read.
+// request fetches the image or a range of it and passes a good answer to read.
 func (i *image) request(ctx context.Context, method, byteRange string, read func(*http.Response) error) error {
 	var answer answer
 	request, err := http.NewRequestWithContext(context.WithValue(ctx, answerKey{}, &answer), method, i.address, nil)
@@ -157,14 +156,13 @@ func (i *image) request(ctx context.Context, method, byteRange string, read func
 			Err: err}, response.Body.Close())
 	}
 	if err := errors.Join(read(response), response.Body.Close()); err != nil {
-		// The answer began well and then broke off: as good as none.
+		// The answer was cut off, which counts as no answer.
 		return &RequestError{Operation: operation, Err: err}
 	}
 	return nil
 }
 
-// ReadAt implements io.ReaderAt. What cannot be read now is asked for again until the context of
-// the image ends.
+// ReadAt implements io.ReaderAt. It retries until the context of the image ends.
 func (i *image) ReadAt(p []byte, off int64) (int, error) {
 	if off < 0 {
 		return 0, fmt.Errorf("read at the negative offset %d", off)
@@ -210,7 +208,7 @@ func (i *image) readBlocks(p []byte, off int64) error {
 	return nil
 }
 
-// fetch reads one range, whole.
+// fetch reads one complete range.
 func (i *image) fetch(p []byte, off int64) error {
 	if len(p) == 0 {
 		return nil
@@ -224,8 +222,8 @@ func (i *image) fetch(p []byte, off int64) error {
 	})
 }
 
-// download reads the whole image, going on where a connection broke, and checks the digest that the
-// appliance publishes beside it.
+// download reads the whole image, resuming broken connections, and compares it with the published
+// digest.
 func (i *image) download(ctx context.Context) error {
 	sum := sha256.New()
 	var done int64
@@ -255,8 +253,8 @@ func (i *image) download(ctx context.Context) error {
 	return nil
 }
 
-// publishedDigest is the SHA-256 in hex that the appliance gives for the image, under the image's
-// path with ".sha256" behind it; "" if there is none.
+// publishedDigest returns the image's SHA-256 in hex, which the appliance serves under the image's
+// path with ".sha256" appended; "" if there is none.
 func (i *image) publishedDigest(ctx context.Context) (string, error) {
 	address, err := url.Parse(i.address)
 	if err != nil {

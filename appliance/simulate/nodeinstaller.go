@@ -17,8 +17,7 @@ import (
 	"landfall/ignition"
 )
 
-// How long the parts of an installation take at speed 1, near to what a fast server with a local
-// registry needs.
+// Durations of an installation at speed 1, similar to those of a fast server with a local registry.
 const (
 	diskCleanupTime   = 10 * time.Second
 	preparationTime   = 15 * time.Second
@@ -31,13 +30,14 @@ const (
 
 const (
 	writePercentStep = 5
-	// lostLinkPercent is how much of the image is written when a host with LostLink loses its link.
+	// lostLinkPercent is the progress of the image at which a host with LostLink loses its link.
 	lostLinkPercent = 30
-	// mastersToWaitFor is how many control plane nodes the bootstrap and the workers wait for.
+	// mastersToWaitFor is the number of control-plane nodes that the bootstrap and the workers wait
+	// for.
 	mastersToWaitFor = 2
 )
 
-// installation is what the install step asks for.
+// installation holds the arguments of the install step.
 type installation struct {
 	cluster strfmt.UUID
 	role    models.HostRole
@@ -45,14 +45,15 @@ type installation struct {
 	device  string
 }
 
-// resumedInstallation is the installation of a host that was at it when the group ended.
+// resumedInstallation returns the installation of a host that was being installed when the group
+// ended.
 func resumedInstallation(h *host, known *models.Host) installation {
 	wanted := installation{cluster: *known.ClusterID, role: known.Role, device: known.InstallationDiskPath}
 	if known.Bootstrap {
 		wanted.role = models.HostRoleBootstrap
 	}
-	// Only a single node waits for bootkube before its disk is written; the API lists its stages
-	// so.
+	// Only a single node waits for bootkube before its disk is written. The API lists its stages in
+	// this order.
 	bootkube := slices.Index(known.ProgressStages, models.HostStageWaitingForBootkube)
 	wanted.single = bootkube >= 0 && bootkube < slices.Index(known.ProgressStages, models.HostStageWritingImageToDisk)
 	return wanted
@@ -65,13 +66,14 @@ type nodeInstaller struct {
 	stop   context.CancelFunc
 	done   chan struct{}
 	result outcome
-	// resume is the stage to go on from: what comes before it was done when the group ran before.
+	// resume is the stage to continue from. Earlier stages were done by the previous run of the
+	// group.
 	resume models.HostStage
-	// clusterState is the group's share of the host's cluster.
+	// clusterState is the group's part of the host's cluster.
 	clusterState *cluster
 }
 
-// install runs the installer and ends with it.
+// install runs the installer until its end.
 func (s *system) install(ctx context.Context, args []string) outcome {
 	var request models.InstallCmdRequest
 	if err := decodeArguments("install", args, 1, &request); err != nil {
@@ -98,7 +100,7 @@ func (s *system) install(ctx context.Context, args []string) outcome {
 	}
 }
 
-// checkInstallRequest refuses what the agent refuses before it starts the installer.
+// checkInstallRequest rejects requests that the agent rejects before it starts the installer.
 func (s *system) checkInstallRequest(request *models.InstallCmdRequest) error {
 	if *request.HostID != s.ref.host {
 		return fmt.Errorf("the install step is for the host %s, not for this one", *request.HostID)
@@ -123,8 +125,8 @@ func (s *system) checkInstallRequest(request *models.InstallCmdRequest) error {
 	return nil
 }
 
-// startInstaller starts the installer, or gives the one that runs: an instruction that came twice
-// is one installation.
+// startInstaller starts the installer or returns the running one, because a repeated instruction is
+// the same installation.
 func (s *system) startInstaller(wanted installation, resume models.HostStage) (*nodeInstaller, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -166,7 +168,7 @@ func (s *system) stopInstallation(_ context.Context, args []string) outcome {
 	return outcome{}
 }
 
-// stages lists the stages that the installer itself reports in its role, in order.
+// stages returns the stages that the installer reports in its role, in order.
 func (n *nodeInstaller) stages() []models.HostStage {
 	stages := []models.HostStage{models.HostStageStartingInstallation, models.HostStageInstalling}
 	if n.single {
@@ -183,7 +185,7 @@ func (n *nodeInstaller) stages() []models.HostStage {
 	return append(stages, models.HostStageRebooting)
 }
 
-// execute runs the installation and says how the container ended.
+// execute runs the installation and returns the result of the container.
 func (n *nodeInstaller) execute(ctx context.Context) outcome {
 	err := n.run(ctx)
 	switch {
@@ -240,8 +242,8 @@ func (n *nodeInstaller) run(ctx context.Context) error {
 	return n.restart(ctx)
 }
 
-// enter reports a stage and spends its time. While an installation is being resumed, the stages
-// before the one reached are passed over.
+// enter reports a stage and waits for its duration. A resumed installation skips the stages before
+// the one it had reached.
 func (n *nodeInstaller) enter(ctx context.Context, stage models.HostStage, info string, takes time.Duration) error {
 	if n.resume != "" && n.resume != stage {
 		return nil
@@ -259,8 +261,8 @@ func (n *nodeInstaller) enter(ctx context.Context, stage models.HostStage, info 
 	return n.group.pause(ctx, takes)
 }
 
-// report tells the appliance the stage. A refusal does not end an installation, as it does not end
-// the real installer's.
+// report sends a stage to the appliance. A refusal does not end the installation, as with the real
+// installer.
 func (n *nodeInstaller) report(ctx context.Context, stage models.HostStage, info string) {
 	n.emit(Event{Kind: EventStage, ClusterID: n.cluster, Stage: stage, Info: info})
 	err := n.group.retry(ctx, func() error { return n.api.progress(ctx, n.ref, stage, info) })
@@ -269,8 +271,8 @@ func (n *nodeInstaller) report(ctx context.Context, stage models.HostStage, info
 	}
 }
 
-// download fetches a file of the cluster, or the host's own ignition config (name empty), and makes
-// sure that it is one.
+// download fetches a file of the cluster, or the host's own ignition config if name is empty, and
+// validates it.
 func (n *nodeInstaller) download(ctx context.Context, name string) error {
 	if n.resume != "" {
 		return nil
@@ -316,7 +318,7 @@ func (n *nodeInstaller) writeImage(ctx context.Context) error {
 	return nil
 }
 
-// waitForMasters is a worker's: it must not restart before somebody can give it its configuration.
+// waitForMasters makes a worker wait until a server can provide its configuration.
 func (n *nodeInstaller) waitForMasters(ctx context.Context) error {
 	if err := n.enter(ctx, models.HostStageWaitingForControlPlane, "", 0); err != nil || n.resume != "" {
 		return err
@@ -342,7 +344,7 @@ func (n *nodeInstaller) waitForMasters(ctx context.Context) error {
 	})
 }
 
-// waitAsBootstrap keeps the temporary control plane up until the lasting one can do without it.
+// waitAsBootstrap keeps the temporary control plane running until the permanent one is complete.
 func (n *nodeInstaller) waitAsBootstrap(ctx context.Context) error {
 	if err := n.enter(ctx, models.HostStageWaitingForControlPlane, "waiting for the temporary control plane",
 		etcdBootstrapTime); err != nil {
@@ -382,7 +384,7 @@ func (n *nodeInstaller) waitAsBootstrap(ctx context.Context) error {
 	return context.Cause(ctx)
 }
 
-// mastersJoined is true once enough control plane nodes beside the bootstrap itself have joined.
+// mastersJoined reports whether enough control-plane nodes besides the bootstrap have joined.
 func (n *nodeInstaller) mastersJoined(ctx context.Context) (bool, error) {
 	state, err := n.api.cluster(ctx, n.cluster, true)
 	if err != nil {
@@ -401,7 +403,7 @@ func (n *nodeInstaller) mastersJoined(ctx context.Context) (bool, error) {
 	return others > 0 && joined >= min(others, mastersToWaitFor), nil
 }
 
-// until asks again and again; refusals count as "not yet", as for the real installer.
+// until repeats a check until it succeeds. Refusals count as "not yet", as with the real installer.
 func (n *nodeInstaller) until(ctx context.Context, reached func() (bool, error)) error {
 	for {
 		ok, err := reached()
@@ -417,7 +419,7 @@ func (n *nodeInstaller) until(ctx context.Context, reached func() (bool, error))
 	}
 }
 
-// restart sends the logs and restarts the host into what was installed.
+// restart sends the logs and restarts the host into the installed system.
 func (n *nodeInstaller) restart(ctx context.Context) error {
 	if n.resume == "" {
 		if err := n.sendLogs(ctx, n.cluster); err != nil && ctx.Err() == nil {

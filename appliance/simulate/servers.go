@@ -15,14 +15,14 @@ import (
 	"landfall/isogen"
 )
 
-// Servers are machines that somebody else switches on, such as the stand-ins of their BMCs: they
-// come up from the disc that they are given. Those that boot images of one infra-env are one group.
-// Set the fields before the first Boot.
+// Servers are machines whose power another part controls, such as simulated BMCs. They boot from
+// the disc that they are given. Machines that boot images of the same infra-env form one group. Set
+// the fields before the first Boot.
 type Servers struct {
-	// Planned are the machines, the first with the number First.
+	// Planned describes the machines, the first one with the number First.
 	Planned []Planned
 	First   int
-	// Speed, Faults, Network and Spokes are those of a HostGroup.
+	// Speed, Faults, Network and Spokes have the meaning of a HostGroup's.
 	Speed   float64
 	Faults  Faults
 	Network netip.Prefix
@@ -31,20 +31,20 @@ type Servers struct {
 
 	mu     sync.Mutex
 	groups map[string]*serverGroup // by infra-env
-	last   map[int]*serverGroup    // that a machine was of when it was booted last
+	last   map[int]*serverGroup    // group of a machine's last boot
 	life   context.Context
 	end    context.CancelFunc
 }
 
-// serverGroup is a group whose hosts come up one by one.
+// serverGroup is a group whose hosts boot one by one.
 type serverGroup struct {
 	*HostGroup
 	hosts map[int]*host
 	up    map[int]*sync.Mutex // held while that machine is up
 }
 
-// Boot has the machine of that number be up from the disc at path until the context ends, or until
-// it is installed for good. A disc without a discovery config boots nothing; the error says so.
+// Boot runs the machine with the given number from the disc at path until the context ends or the
+// machine is installed. The error for a disc without a discovery config says so.
 func (s *Servers) Boot(ctx context.Context, number int, path string) error {
 	inserted, err := readDisc(path)
 	if err != nil {
@@ -69,8 +69,8 @@ func (s *Servers) Boot(ctx context.Context, number int, path string) error {
 	return group.live(ctx, h, nil, fromImage)
 }
 
-// FromDisk has the machine of that number be up from its disk, likewise. Where nothing was
-// installed it stays silent.
+// FromDisk runs the machine with the given number from its disk. A machine without an installation
+// does nothing.
 func (s *Servers) FromDisk(ctx context.Context, number int) error {
 	s.mu.Lock()
 	group := s.last[number]
@@ -97,7 +97,7 @@ func (c *serverGroup) live(ctx context.Context, h *host, known *models.Host, up 
 	return err
 }
 
-// Close ends what speaks for the clusters that the machines were installed as.
+// Close ends the controllers of the machines' clusters.
 func (s *Servers) Close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -143,7 +143,7 @@ func (s *Servers) group(disc *media) (*serverGroup, error) {
 	return group, nil
 }
 
-// readDisc reads the config out of a disc.
+// readDisc reads the config from a disc.
 func readDisc(path string) (_ *media, err error) {
 	file, err := os.Open(path)
 	if err != nil {

@@ -25,24 +25,24 @@ import (
 	"landfall/appliance/simulate/pki"
 )
 
-// Spokes plays the APIs of clusters that are installed, all on one port: which cluster is meant is
-// told by the name that a client asks for, as it is in the cluster's kubeconfig. Their certificates
-// are of one authority, which the group's controllers report as that of their clusters' ingresses,
-// so kubeconfigs trust it.
+// Spokes simulates the APIs of installed clusters on one port. The server name of a connection
+// selects the cluster, as in the cluster's kubeconfig. One authority signs all certificates. The
+// group's controllers report it as the authority of their clusters' ingresses, so that kubeconfigs
+// trust it.
 type Spokes struct {
 	listener net.Listener
 	server   *http.Server
 	served   sync.WaitGroup
-	failed   error // why it ended by itself
+	failed   error // reason of a premature end
 	ca       *pki.Pair
 
 	mu           sync.Mutex
 	certificates map[string]*tls.Certificate
 	clusters     map[string]*Spoke
-	claimed      map[strfmt.UUID]bool // hosts that a group plays the kubelets of
+	claimed      map[strfmt.UUID]bool // hosts whose kubelets a group runs
 }
 
-// NewSpokes serves at an address until it is closed.
+// NewSpokes listens at an address until Close.
 func NewSpokes(ctx context.Context, address string) (*Spokes, error) {
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
 	if err != nil {
@@ -66,21 +66,21 @@ func NewSpokes(ctx context.Context, address string) (*Spokes, error) {
 	return s, nil
 }
 
-// Close ends it.
+// Close stops the server.
 func (s *Spokes) Close() error {
 	err := s.server.Close()
 	s.served.Wait()
 	return errors.Join(s.failed, err)
 }
 
-// Addr is where it listens.
+// Addr returns the listen address.
 func (s *Spokes) Addr() string { return s.listener.Addr().String() }
 
-// CA is the authority of all of the clusters' certificates, in PEM.
+// CA returns the authority of all certificates, in PEM.
 func (s *Spokes) CA() []byte { return s.ca.Cert }
 
-// Kubeconfig is an administrator's of the cluster whose API has a name such as api.one.example.com,
-// at the port that clusters have theirs at; KubeconfigAt is one with another port.
+// Kubeconfig returns an administrator's kubeconfig for the cluster whose API has the given name,
+// such as api.one.example.com, at the usual port. KubeconfigAt takes another port.
 func (s *Spokes) Kubeconfig(name string) []byte { return s.KubeconfigAt(name, "6443") }
 
 func (s *Spokes) KubeconfigAt(name, port string) []byte {
@@ -110,8 +110,7 @@ func (s *Spokes) certificate(hello *tls.ClientHelloInfo) (*tls.Certificate, erro
 	return &certificate, nil
 }
 
-// Cluster is the cluster with an API of that name; it is there from the first time on that it is
-// asked for.
+// Cluster returns the cluster with the given API name, creating it if necessary.
 func (s *Spokes) Cluster(name string) *Spoke {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -127,7 +126,7 @@ func (s *Spokes) Cluster(name string) *Spoke {
 	return held
 }
 
-// claim leaves a host's kubelet to the group that has the host.
+// claim assigns a host's kubelet to the host's group.
 func (s *Spokes) claim(host strfmt.UUID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -145,8 +144,8 @@ func (s *Spokes) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.Cluster(r.TLS.ServerName).ServeHTTP(w, r)
 }
 
-// Spoke is the API of one cluster: as much of Kubernetes' REST as clients of nodes, certificate
-// requests, pods, Machines and the like use.
+// Spoke is the API of one cluster: the part of Kubernetes' REST API that clients of nodes,
+// certificate requests, pods, Machines and similar objects use.
 type Spoke struct {
 	mu       sync.Mutex
 	objects  map[string]*unstructured.Unstructured // by collection, namespace and name
@@ -154,21 +153,22 @@ type Spoke struct {
 	answer   func(*http.Request) int
 }
 
-// Answer has requests answered with a status instead, where the function gives one; nil ends that.
+// Answer makes requests fail with the status that the function returns, unless that is 0; nil ends
+// that.
 func (s *Spoke) Answer(with func(*http.Request) int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.answer = with
 }
 
-// Put adds an object, or replaces it; the collection is its path without namespace: "api/v1/nodes".
+// Put adds or replaces an object. The collection is its path without namespace: "api/v1/nodes".
 func (s *Spoke) Put(collection string, object map[string]any) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.put(collection, &unstructured.Unstructured{Object: object})
 }
 
-// Object returns a copy of an object, nil if there is none.
+// Object returns a copy of an object; nil if there is none.
 func (s *Spoke) Object(collection, namespace, name string) *unstructured.Unstructured {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -179,7 +179,7 @@ func (s *Spoke) Object(collection, namespace, name string) *unstructured.Unstruc
 	return held.DeepCopy()
 }
 
-// spokeKinds are the collections of a cluster, and the kinds of their objects.
+// spokeKinds returns the collections of a cluster and the kinds of their objects.
 func spokeKinds() map[string]string {
 	return map[string]string{
 		nodesPath: "Node", "api/v1/pods": "Pod", "api/v1/configmaps": "ConfigMap",
@@ -190,7 +190,7 @@ func spokeKinds() map[string]string {
 	}
 }
 
-// versionOf is the apiVersion of a collection's objects.
+// versionOf returns the apiVersion of a collection's objects.
 func versionOf(collection string) string {
 	_, version, _ := strings.Cut(collection[:strings.LastIndex(collection, "/")], "/")
 	return version
@@ -214,7 +214,7 @@ func (s *Spoke) put(collection string, u *unstructured.Unstructured) {
 	s.objects[placeOf(collection, u.GetNamespace(), u.GetName())] = u
 }
 
-// spokePath is a request's path, taken apart.
+// spokePath is the parsed path of a request.
 type spokePath struct {
 	collection, namespace, name, sub string
 }
@@ -376,7 +376,7 @@ func refuse(w http.ResponseWriter, code int, reason, what string) {
 		"reason": strings.ReplaceAll(reason, " ", ""), "message": strings.TrimSpace(reason + " " + what), "code": code})
 }
 
-// Remove takes an object away.
+// Remove deletes an object.
 func (s *Spoke) Remove(collection, namespace, name string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -70,7 +70,7 @@ func TestABareMetalHostIsBootedInstalledAndDeletedOverRedfish(t *testing.T) {
 		http.ServeContent(w, r, "x.iso", time.Unix(1, 0), bytes.NewReader(disc))
 	}))
 	defer files.Close()
-	clock := redfish.Hurried(1000)
+	clock := redfish.Accelerated(1000)
 	profile, ok := redfish.ProfileByName("dell-idrac9")
 	require.True(t, ok)
 	booted := make(chan string, 8)

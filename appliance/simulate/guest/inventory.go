@@ -18,18 +18,18 @@ import (
 	"github.com/openshift/assisted-service/models"
 )
 
-// inventory is what the machine is made of, and who it is.
+// inventory describes the machine and its identity.
 type inventory struct {
 	*models.Inventory
 	id strfmt.UUID
 }
 
 const (
-	sectorBytes     = 512 // /sys/block counts in these, whatever the disk has
-	addressFamilyV4 = 2   // AF_INET, which routes name by number
+	sectorBytes     = 512 // unit of /sys/block, whatever the disk's sector size is
+	addressFamilyV4 = 2   // AF_INET, the number in routes
 )
 
-// takeInventory reads the kernel's word on the machine below root.
+// takeInventory reads the kernel's files about the machine below root.
 func takeInventory(root fs.FS) (*inventory, error) {
 	machine := &kernel{root: root}
 	taken := &inventory{
@@ -58,13 +58,13 @@ func takeInventory(root fs.FS) (*inventory, error) {
 	return taken, nil
 }
 
-// kernel is /proc and /sys. What could not be read is in err.
+// kernel reads /proc and /sys. err holds the first error.
 type kernel struct {
 	root fs.FS
 	err  error
 }
 
-// text is a file that must be there.
+// text returns the content of a file that must exist.
 func (k *kernel) text(name string) string {
 	content, err := fs.ReadFile(k.root, name)
 	k.err = errors.Join(k.err, err)
@@ -73,14 +73,14 @@ func (k *kernel) text(name string) string {
 
 func (k *kernel) line(name string) string { return strings.TrimSpace(k.text(name)) }
 
-// number is what a file that must be there says.
+// number returns the number in a file that must exist.
 func (k *kernel) number(name string) int64 {
 	n, err := strconv.ParseInt(k.line(name), 10, 64)
 	k.err = errors.Join(k.err, err)
 	return n
 }
 
-// maybe is a line of a file that not every device has, or none.
+// maybe returns the line of a file that not every device has; "" without the file.
 func (k *kernel) maybe(name string) string {
 	content, err := fs.ReadFile(k.root, name)
 	if err != nil {
@@ -89,7 +89,7 @@ func (k *kernel) maybe(name string) string {
 	return strings.TrimSpace(string(content))
 }
 
-// fields are the lines of a file of the form "name : value" as far as the first empty one.
+// fields returns the lines of the form "name : value" up to the first empty line.
 func (k *kernel) fields(name string) map[string]string {
 	fields := map[string]string{}
 	for line := range strings.Lines(k.text(name)) {
@@ -143,7 +143,7 @@ func (k *kernel) disks() []*models.Disk {
 		case strings.HasPrefix(name, "sr"):
 			d.DriveType, d.IsInstallationMedia = models.DriveTypeODD, true
 		case !strings.HasPrefix(name, "vd"):
-			continue // the kernel's own, of memory
+			continue // the kernel's own, in memory
 		}
 		if d.Removable {
 			d.InstallationEligibility = models.DiskInstallationEligibility{NotEligibleReasons: []string{
@@ -192,8 +192,8 @@ func (k *kernel) interfaces() ([]*models.Interface, error) {
 	return interfaces, nil
 }
 
-// routes reads the table of the kernel, whose addresses are hexadecimal numbers in the machine's
-// own order.
+// routes parses the kernel's table, whose addresses are hexadecimal numbers in the machine's byte
+// order.
 func (k *kernel) routes() []*models.Route {
 	var routes []*models.Route
 	for line := range strings.Lines(k.text("proc/net/route")) {

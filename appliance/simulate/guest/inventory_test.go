@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// machine is what a kernel says of a small virtual machine.
+// machine returns the kernel's files of a small virtual machine.
 func machine() fstest.MapFS {
 	files := fstest.MapFS{}
 	for name, content := range map[string]string{
@@ -33,7 +33,7 @@ func machine() fstest.MapFS {
 	return files
 }
 
-func TestTheKernelSaysWhatTheMachineIs(t *testing.T) {
+func TestInventory_fromKernel(t *testing.T) {
 	taken, err := takeInventory(machine())
 	require.NoError(t, err)
 	require.EqualValues(t, "77070000-0000-4000-8000-00000000000a", taken.id)
@@ -61,7 +61,7 @@ func TestTheKernelSaysWhatTheMachineIs(t *testing.T) {
 	}, taken.Routes)
 }
 
-func TestAMachineThatSaysTooLittleIsRefused(t *testing.T) {
+func TestInventory_incompleteMachine(t *testing.T) {
 	for name, c := range map[string]struct{ file, content, says string }{
 		"no UUID": {"sys/class/dmi/id/product_uuid", "Not Settable\n",
 			`the firmware says "not settable" for the machine's UUID`},

@@ -1,8 +1,8 @@
-// Guest is what stands in for the discovery agent on an emulated machine that has booted an image:
-// it reads the config as the agent's unit has it, registers, says what the machine is made of, does
-// as it is told, and writes the image to the disk when it is installed. Up from that disk it is the
-// installed node. It ends with status 0 when the machine is to be restarted. Nothing tells it where
-// the appliance is but the config.
+// Guest stands in for the discovery agent on an emulated machine that has booted an image. It reads
+// the config as the agent's unit has it, registers, reports the inventory, executes steps, and
+// writes the image to the disk for the installation. After a boot from that disk it is the
+// installed node. It ends with status 0 if the machine must be restarted. The config is its only
+// source for the appliance's address.
 package main
 
 import (
@@ -18,7 +18,7 @@ import (
 	"landfall/ignition"
 )
 
-// stay is the status of a machine that is not to be restarted.
+// stay is the exit status of a machine that must not be restarted.
 const stay = 3
 
 func main() {
@@ -61,8 +61,7 @@ func run(ctx context.Context, log *slog.Logger, config, medium string, installed
 	return guest.Run(ctx, installed)
 }
 
-// copyImage writes what the machine is up from to a disk: it can boot from there as well as from a
-// CD.
+// copyImage writes the booted image to a disk, which can boot from it like a CD.
 func copyImage(from, to string) (err error) {
 	source, err := os.Open(from)
 	if err != nil {
@@ -74,7 +73,7 @@ func copyImage(from, to string) (err error) {
 		return fmt.Errorf("write the image: %w", err)
 	}
 	defer func() { err = errors.Join(err, target.Close()) }()
-	// By larger pieces than a file would take: each is a request to an emulated drive.
+	// larger pieces than usual: each is a request to an emulated drive
 	if _, err := io.CopyBuffer(struct{ io.Writer }{target}, struct{ io.Reader }{source},
 		make([]byte, 1<<20)); err != nil {
 		return fmt.Errorf("copy %s to %s: %w", from, to, err)

@@ -7,10 +7,10 @@ import (
 	"slices"
 )
 
-// baselines are sets of capabilities: none, all, or those that a version had.
+// baselines matches names of capability sets: none, all, or those of a version.
 var baselines = regexp.MustCompile(`^(None|vCurrent|v4\.[0-9]+)$`)
 
-// checkCapabilities checks which parts of OpenShift are wanted, and who shares processors.
+// checkCapabilities checks the capabilities and the CPU partitioning.
 func (c *installConfig) checkCapabilities(p *problems) {
 	if !slices.Contains([]string{"", "None", "AllNodes"}, c.CPUPartitioningMode) {
 		p.invalid("cpuPartitioningMode", c.CPUPartitioningMode, `supported values: "AllNodes", "None"`)

@@ -14,7 +14,7 @@ import (
 	"strings"
 )
 
-// problems are what is wrong with an install-config, in the form of Kubernetes' field errors.
+// problems are errors in an install-config, in the format of Kubernetes' field errors.
 type problems []string
 
 func (p problems) Error() string {
@@ -68,7 +68,7 @@ func (c *installConfig) validate(version release) problems {
 	return p
 }
 
-// validateTarget checks what only one of the two second steps asks for.
+// validateTarget checks the requirements of one of the two ignition commands.
 func (c *installConfig) validateTarget(singleNode bool) error {
 	var p problems
 	switch {
@@ -126,13 +126,13 @@ func isBase64(s string) bool {
 	return err == nil
 }
 
-// namedPrefix is a network of the install-config and the field it stands in.
+// namedPrefix is a network of the install-config with its field.
 type namedPrefix struct {
 	field  string
 	prefix netip.Prefix
 }
 
-// checkNetworks gives the machine networks that can be read.
+// checkNetworks returns the valid machine networks.
 func (c *installConfig) checkNetworks(p *problems) []netip.Prefix {
 	n := c.Networking
 	if n.NetworkType == "OpenShiftSDN" {
@@ -213,7 +213,7 @@ func checkOverlaps(p *problems, all []namedPrefix) {
 	}
 }
 
-// checkFamilies demands that the lists agree on IPv4, IPv6 or both.
+// checkFamilies checks that the lists agree on IPv4, IPv6 or both.
 func checkFamilies(p *problems, families map[string][2]int) {
 	dual := false
 	for _, count := range families {
@@ -404,8 +404,8 @@ func checkRepository(p *problems, field, text string) {
 	}
 }
 
-// checkTrust reads the bundle as the real program does, in a loop that ends on an empty rest only:
-// anything after the last block, a blank line too, is an error.
+// checkTrust reads the bundle as the real program does: its loop ends only at an empty rest, so
+// that anything after the last block, even a blank line, is an error.
 func (c *installConfig) checkTrust(p *problems) {
 	if !slices.Contains([]string{"", "Proxyonly", "Always"}, c.AdditionalTrustBundlePolicy) {
 		p.invalid("additionalTrustBundlePolicy", c.AdditionalTrustBundlePolicy,

@@ -8,8 +8,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// installConfig is the install-config of the openshift-install documents, as far as bare hosts are
-// concerned; parts that the stand-in takes as they are stay raw.
+// installConfig is the install-config from openshift-install's documentation, as far as bare hosts
+// need it. Parts that are copied unchanged stay raw.
 type installConfig struct {
 	APIVersion                  string              `json:"apiVersion"`
 	BaseDomain                  string              `json:"baseDomain"`
@@ -50,7 +50,7 @@ type configNetworking struct {
 	OVNKubernetesConfig json.RawMessage `json:"ovnKubernetesConfig"`
 }
 
-// configCIDR is an entry of machineNetwork or clusterNetwork; only the second has a HostPrefix.
+// configCIDR is an entry of machineNetwork or clusterNetwork. Only the second has a HostPrefix.
 type configCIDR struct {
 	CIDR       string `json:"cidr"`
 	HostPrefix int    `json:"hostPrefix"`
@@ -65,7 +65,7 @@ type configMachinePool struct {
 	Fencing        *configFencing  `json:"fencing"`
 }
 
-// count is the pool's replicas, three when it does not say.
+// count returns the pool's replicas; the default is three.
 func (p *configMachinePool) count() int {
 	if p == nil {
 		return 0
@@ -165,7 +165,7 @@ func (c *installConfig) mirrors() []configMirror {
 	return append(append([]configMirror(nil), c.ImageDigestSources...), c.ImageContentSources...)
 }
 
-// computeCount is the number of worker nodes asked for.
+// computeCount returns the number of worker nodes.
 func (c *installConfig) computeCount() int {
 	n := 0
 	for i := range c.Compute {
@@ -174,7 +174,7 @@ func (c *installConfig) computeCount() int {
 	return n
 }
 
-// apiHost is what nodes reach the API by: the first VIP, else the name.
+// apiHost returns the address of the API for nodes: the first VIP, or else the name.
 func (c *installConfig) apiHost() string {
 	var vips []string
 	switch {
@@ -193,7 +193,7 @@ func (c *installConfig) apiHost() string {
 
 func (c *installConfig) domain() string { return c.Metadata.Name + "." + c.BaseDomain }
 
-// parseInstallConfig reads YAML or JSON strictly, validates it and also gives it as JSON.
+// parseInstallConfig parses YAML or JSON strictly, validates it and also returns it as JSON.
 func parseInstallConfig(raw []byte, version release) (*installConfig, []byte, error) {
 	var tree any
 	if err := yaml.Unmarshal(raw, &tree); err != nil {

@@ -16,10 +16,10 @@ import (
 	"landfall/appliance/simulate/pki"
 )
 
-// ignitionVersion is the spec of everything that the stand-in writes.
+// ignitionVersion is the version of all written configs.
 const ignitionVersion = "3.2.0"
 
-// ignitionFiles makes the files of the second step.
+// ignitionFiles returns the files of the second step.
 func (in *run) ignitionFiles(state *installState, manifests map[string][]byte,
 	singleNode bool) (map[string][]byte, error) {
 	certs, err := newClusterPKI(state)
@@ -55,7 +55,8 @@ func (in *run) ignitionFiles(state *installState, manifests map[string][]byte,
 	return files, nil
 }
 
-// kubeadminPassword has four groups of five letters and digits, without those that look alike.
+// kubeadminPassword returns four groups of five letters and digits, without characters that look
+// alike.
 func kubeadminPassword() string {
 	const alphabet = "ABCDEFGHIJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz23456789"
 	groups := make([]string, 4)
@@ -65,8 +66,8 @@ func kubeadminPassword() string {
 	return strings.Join(groups, "-")
 }
 
-// pointerConfig leads a host of the role to the machine config server, whose certificate the root
-// CA signs.
+// pointerConfig points a host of the role to the machine config server. The root CA signs that
+// server's certificate.
 func pointerConfig(state *installState, role string) string {
 	source := "https://" + net.JoinHostPort(state.config.apiHost(), "22623") + "/config/" + role
 	return fmt.Sprintf(
@@ -78,8 +79,7 @@ func dataURL(data []byte) string {
 	return "data:text/plain;charset=utf-8;base64," + base64.StdEncoding.EncodeToString(data)
 }
 
-// bootstrapConfig carries the manifests, the keys and the programs that make the first control
-// plane.
+// bootstrapConfig contains the manifests, the keys and the programs for the first control plane.
 func (in *run) bootstrapConfig(state *installState, certs *clusterPKI, manifests map[string][]byte,
 	singleNode bool) ([]byte, error) {
 	c := state.config
@@ -171,7 +171,7 @@ func sshKeys(text string) []string {
 	return keys
 }
 
-// clusterPKI is what a cluster's certificates hang on, as far as anybody outside of it sees them.
+// clusterPKI holds the certificates of a cluster that are visible from outside.
 type clusterPKI struct {
 	root, localSigner, lbSigner, adminSigner pki.Pair
 	api, machineConfig, admin                pki.Pair
@@ -226,7 +226,7 @@ func (p *clusterPKI) files() map[string][]byte {
 	return all
 }
 
-// kubeconfigFormat takes CA bundle, domain, cluster name, certificate and key.
+// kubeconfigFormat takes the CA bundle, domain, cluster name, certificate and key.
 const kubeconfigFormat = `clusters:
 - cluster:
     certificate-authority-data: %[1]s
@@ -248,7 +248,8 @@ kind: Config
 apiVersion: v1
 `
 
-// kubeconfig is the administrator's, by client certificate, from before the ingress CA is known.
+// kubeconfig returns the administrator's kubeconfig with a client certificate, before the ingress
+// CA is known.
 func (p *clusterPKI) kubeconfig(c *installConfig) []byte {
 	encode := base64.StdEncoding.EncodeToString
 	ca := append(bytes.Clone(p.localSigner.Cert), p.lbSigner.Cert...)

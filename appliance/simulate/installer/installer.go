@@ -1,3 +1,14 @@
+// Package installer is a stand-in for openshift-install.
+//
+// The real openshift-install comes in a release payload and cannot be distributed with this
+// program. Simulated payloads hold a launcher instead, which runs the calling program as
+// openshift-install (launcher.go). The stand-in installs nothing. It takes the same commands,
+// environment and files as the real program, rejects the same input in the same format, and writes
+// the same files with content of the same structure. It cannot show that the real program of some
+// version accepts an install-config, because it knows field names from the documentation only.
+//
+// installer.go has the commands, config.go and checks.go the install-config, manifests.go and
+// ignition.go the output.
 package installer
 
 import (
@@ -14,42 +25,28 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// The stand-in for openshift-install
-//
-// The real openshift-install comes in a release payload and cannot be carried by a program of ours.
-// The payloads that this package makes hold a stand-in: a launcher by which whoever starts it plays
-// openshift-install itself (installerstamp.go). It is no installer, and no cluster comes of its
-// certificates; but it takes the same commands, environment and files as the real one, refuses what
-// that refuses in the same form, and leaves the same files with content of the same shape. What it
-// cannot show is that the real program of some version accepts an install-config: it knows field
-// names from the documents only.
-//
-// installer.go has its commands, installerconfig.go the install-config, installermanifests.go and
-// installerignition.go what it writes, installercerts.go the certificates.
-
-// installerName is the program's name, and by which the launcher tells Main what to be.
+// installerName is the name of the program. The launcher passes it to Main.
 const installerName = "openshift-install"
 
-// Environment variables that openshift-install reads.
+// Environment variables of openshift-install.
 const (
 	envReleaseImage = "OPENSHIFT_INSTALL_RELEASE_IMAGE_OVERRIDE"
 	envInvoker      = "OPENSHIFT_INSTALL_INVOKER"
 	envBootstrapIP  = "OPENSHIFT_INSTALL_BOOTSTRAP_NODE_IP"
 )
 
-// Main makes the process the stand-in for openshift-install, and ends it, when it was started by a
-// payload's launcher. Otherwise it does nothing. A program that runs the openshift-install of a
-// payload of ours (see PushPayload) calls it before anything else.
+// Main runs the stand-in and ends the process if a payload's launcher started it. Otherwise it does
+// nothing. A program that runs the openshift-install of a simulated payload must call Main first.
 func Main() {
 	if len(os.Args) > 2 && os.Args[0] == launcherProgram && os.Args[1] == installerName {
-		// os.Exit waits a second for reports of races in programs that are built to find them.
+		// os.Exit waits a second for race reports in programs with the race detector.
 		syscall.Exit(runInstaller(os.Args[2], os.Args[3:], os.Environ(), os.Stdout, os.Stderr))
 	}
 }
 
-// runInstaller is the stand-in for openshift-install: version, create manifests, create
-// ignition-configs and create single-node-ignition-config, each with --dir. The file at path has
-// the stamp. It gives the exit code: 0, or 1 with a line level=fatal msg="…" on stderr.
+// runInstaller runs the commands version, create manifests, create ignition-configs and create
+// single-node-ignition-config, each with --dir. The file at path holds the stamp. The exit code is
+// 0, or 1 with a line level=fatal msg="…" on stderr.
 func runInstaller(path string, args []string, env []string, stdout, stderr io.Writer) int {
 	in := &run{env: map[string]string{}, stdout: stdout}
 	for _, e := range env {
@@ -118,8 +115,7 @@ func (in *run) version() error {
 	return err
 }
 
-// releaseImage is the image the cluster is to run: what the environment says, else what the program
-// was stamped with.
+// releaseImage returns the release image: from the environment, or else from the stamp.
 func (in *run) releaseImage() string {
 	image := in.env[envReleaseImage]
 	if image == "" {
@@ -129,7 +125,7 @@ func (in *run) releaseImage() string {
 	return image
 }
 
-// createManifests is the first step: it consumes install-config.yaml.
+// createManifests is the first step. It consumes install-config.yaml.
 func (in *run) createManifests() error {
 	state, err := in.loadState()
 	if err != nil {
@@ -170,9 +166,8 @@ func (in *run) createManifests() error {
 	return nil
 }
 
-// createIgnition is the second step: it consumes the manifests that the first one left, with what
-// was changed and added since. As with the real program it can also be the only one, from an
-// install-config.
+// createIgnition is the second step. It consumes the manifests of the first step with all later
+// changes. Like the real program, it can also start from an install-config.
 func (in *run) createIgnition(singleNode bool) error {
 	if _, err := os.Stat(in.path("install-config.yaml")); err == nil {
 		if err := in.createManifests(); err != nil {
@@ -210,7 +205,7 @@ func (in *run) createIgnition(singleNode bool) error {
 	return nil
 }
 
-// readManifests reads what lies in the two manifest folders, by name from --dir.
+// readManifests reads the two manifest directories, by name relative to --dir.
 func (in *run) readManifests() (map[string][]byte, error) {
 	found := map[string][]byte{}
 	for _, folder := range []string{"manifests", "openshift"} {
@@ -256,7 +251,7 @@ func (in *run) path(name string) string {
 // levelFatal is above slog's own levels, as in the real program's log.
 const levelFatal = slog.LevelError + 4
 
-// logrusStyle writes levels as the real program's logger does and leaves out the time.
+// logrusStyle writes levels like the real program's logger and omits the time.
 func logrusStyle(groups []string, a slog.Attr) slog.Attr {
 	switch {
 	case len(groups) > 0:

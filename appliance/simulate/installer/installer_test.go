@@ -104,7 +104,7 @@ func readOut(t *testing.T, dir, name string) []byte {
 	return data
 }
 
-func TestStandInWritesWhatOpenshiftInstallWrites(t *testing.T) {
+func TestInstaller_writesTheFilesOfOpenshiftInstall(t *testing.T) {
 	dir := installerFolder(t, installConfigText)
 	env := []string{envReleaseImage + "=quay.io/openshift-release-dev/ocp-release@sha256:1", envInvoker + "=landfall",
 		envBootstrapIP + "=192.168.100.10"}
@@ -166,7 +166,7 @@ func bootstrapFiles(t *testing.T, data []byte) (files map[string]string, motdApp
 	return files, motdAppended
 }
 
-func TestStandInsKubeconfigHoldsARealClientCertificate(t *testing.T) {
+func TestInstaller_kubeconfigWithClientCertificate(t *testing.T) {
 	dir := installerFolder(t, installConfigText)
 	mustInstall(t, nil, "create", "ignition-configs", "--dir", dir)
 	var config struct {
@@ -211,7 +211,7 @@ func TestStandInsKubeconfigHoldsARealClientCertificate(t *testing.T) {
 		[]byte(files["/opt/openshift/tls/root-ca.crt"]), x509.ExtKeyUsageServerAuth, "192.168.100.2")
 }
 
-func TestStandInInstallsASingleNodeInPlace(t *testing.T) {
+func TestInstaller_singleNodeInPlace(t *testing.T) {
 	dir := installerFolder(t, singleNodeText)
 	mustInstall(t, nil, "create", "manifests", "--dir="+dir)
 	mustInstall(t, nil, "create", "single-node-ignition-config", "--dir="+dir)
@@ -221,14 +221,14 @@ func TestStandInInstallsASingleNodeInPlace(t *testing.T) {
 	require.Contains(t, string(readOut(t, dir, "worker.ign")), "https://api-int.sno.example.com:22623/config/worker")
 }
 
-func TestStandInTakesADomainOfOneLabel(t *testing.T) {
+func TestInstaller_domainOfOneLabel(t *testing.T) {
 	dir := installerFolder(t, strings.Replace(singleNodeText, "baseDomain: example.com", "baseDomain: localdomain", 1))
 	mustInstall(t, nil, "create", "manifests", "--dir="+dir)
 	mustInstall(t, nil, "create", "single-node-ignition-config", "--dir="+dir)
 	require.Contains(t, string(readOut(t, dir, "worker.ign")), "https://api-int.sno.localdomain:22623/config/worker")
 }
 
-func TestStandInRefusesInstallConfigs(t *testing.T) {
+func TestInstaller_invalidInstallConfigs(t *testing.T) {
 	leaf := "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"
 	for name, c := range map[string]struct{ old, new, says string }{
 		"no YAML":                 {"apiVersion: v1", "apiVersion: [", "error converting YAML to JSON"},
@@ -311,7 +311,7 @@ func TestStandInRefusesInstallConfigs(t *testing.T) {
 	}
 }
 
-func TestStandInRefusesPlatformsAndControlPlanes(t *testing.T) {
+func TestInstaller_invalidPlatformsAndControlPlanes(t *testing.T) {
 	const vsphere = `platform: {vsphere: {vcenters: [{server: vc, user: u, password: p, datacenters: [dc]}], failureDomains: [{name: a, region: b, zone: c, server: vc, ` +
 		`topology: {datacenter: dc, computeCluster: /dc/host/c, datastore: /dc/datastore/d, networks: [n]}}]}}`
 	const nutanix = `platform: {nutanix: {apiVIPs: [192.168.100.4], ingressVIPs: [192.168.100.5], prismCentral: {endpoint: {address: pc, port: 9440}, username: u, password: p}, ` +
@@ -395,7 +395,7 @@ func TestStandInRefusesPlatformsAndControlPlanes(t *testing.T) {
 	}
 }
 
-func TestStandInMakesMachinesOfVirtualPlatforms(t *testing.T) {
+func TestInstaller_machinesOfVirtualPlatforms(t *testing.T) {
 	config := strings.NewReplacer("replicas: 1", "replicas: 3", "bootstrapInPlace: {installationDisk: /dev/sda}\n",
 		"", "platform: {none: {}}",
 		`platform: {vsphere: {vcenters: [{server: vc, user: u, password: p, datacenters: [dc]}], failureDomains: [{name: a, region: b, zone: c, server: vc, `+
@@ -417,7 +417,7 @@ func quoted(s string) string {
 	return string(data)
 }
 
-func TestStandInAcceptsATrustBundleWithoutATail(t *testing.T) {
+func TestInstaller_trustBundleWithoutNewline(t *testing.T) {
 	ca, err := pki.NewCA("site", "x", pki.Day)
 	require.NoError(t, err)
 	with := func(bundle string) string {
@@ -433,7 +433,7 @@ func TestStandInAcceptsATrustBundleWithoutATail(t *testing.T) {
 	require.Contains(t, stderr, "unable to parse certificate")
 }
 
-func TestStandInKeepsToItsOrder(t *testing.T) {
+func TestInstaller_orderOfCommands(t *testing.T) {
 	dir := installerFolder(t, "")
 	for _, target := range []string{"manifests", "ignition-configs", "single-node-ignition-config"} {
 		code, _, stderr := openshiftInstall(t, nil, "create", target, "--dir", dir)
@@ -462,14 +462,14 @@ func TestStandInKeepsToItsOrder(t *testing.T) {
 	}
 }
 
-func TestStandInThatWasNeverStampedSaysSo(t *testing.T) {
+func TestInstaller_unstampedVersion(t *testing.T) {
 	code, stdout, _ := openshiftInstall(t, nil, "version")
 	require.Zero(t, code)
 	require.Contains(t, stdout, "openshift-install unreleased\n")
 	require.Contains(t, stdout, "release image registry.ci.openshift.org/")
 }
 
-func TestTheLauncherIsRunByTheKernelAloneFromAnyFolder(t *testing.T) {
+func TestLauncher_runsFromAnyDirectory(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "a folder with 'quotes' and blanks")
 	require.NoError(t, os.Mkdir(dir, 0o700))
 	path := filepath.Join(dir, installerName)
@@ -495,7 +495,7 @@ func TestTheLauncherIsRunByTheKernelAloneFromAnyFolder(t *testing.T) {
 	require.Contains(t, string(out), dir+" holds neither install-config.yaml nor a state file")
 }
 
-func TestALauncherThatIsCutOffHasNoStamp(t *testing.T) {
+func TestLauncher_truncatedHasNoStamp(t *testing.T) {
 	for _, length := range []int{0, len(launcherText), len(launcherText) + 100} {
 		require.Equal(t, "unreleased", stampOf(Launcher()[:length]).version)
 	}

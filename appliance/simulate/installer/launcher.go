@@ -5,23 +5,22 @@ import (
 	"strings"
 )
 
-// What payloads hold as openshift-install is a few lines of text. The kernel runs what its first
-// line names, and /proc/self/exe is the program that the process starting it is made of. So the
-// file has the same bytes in every payload, needs no shell, finds the program wherever that lies,
-// and costs a site nothing to carry. Main knows it by the arguments that the kernel makes of that
-// line.
+// The openshift-install of a payload is a few lines of text. The kernel runs the interpreter in its
+// first line, /proc/self/exe, which is the program of the process that starts it. Therefore the
+// file has the same bytes in every payload, needs no shell, finds the program at any path, and adds
+// nothing to a site. Main recognizes it by the arguments that the kernel makes of that line.
 const (
 	launcherProgram = "/proc/self/exe"
 	launcherText    = "#!" + launcherProgram + " " + installerName + "\n" +
 		"# A stand-in for openshift-install, played by the program that starts it. It is no installer.\n"
 )
 
-// releaseStamp is what `oc adm release extract` writes into the program when it takes it out of a
-// payload.
+// releaseStamp is the data that `oc adm release extract` writes into the program when it extracts
+// it from a payload.
 type releaseStamp struct{ image, version, architecture string }
 
-// launcherPlaces are the places for the stamp, in the order in which they stand behind the text: a
-// NUL, a name, a NUL, a run of X and a NUL, as in the real program.
+// launcherPlaces returns the places for the stamp in their order after the text: a NUL, a name, a
+// NUL, a run of X and a NUL, as in the real program.
 func launcherPlaces() [3]string {
 	place := func(name string, room int) string {
 		return "\x00_RELEASE_" + name + "_LOCATION_\x00" + strings.Repeat("X", room) + "\x00"
@@ -29,14 +28,14 @@ func launcherPlaces() [3]string {
 	return [...]string{place("IMAGE", 300), place("VERSION", 50), place("ARCHITECTURE", 50)}
 }
 
-// launcher is the file that payloads hold.
+// Launcher returns the content of a payload's openshift-install.
 func Launcher() string {
 	places := launcherPlaces()
 	return launcherText + strings.Join(places[:], "") + "\n"
 }
 
-// stampOf reads the stamp of a launcher. One that was never stamped is what the real program then
-// is: a developers' build.
+// stampOf reads the stamp of a launcher. Without a stamp, the program counts as a developers'
+// build, like the real one.
 func stampOf(launcher string) releaseStamp {
 	values := [...]string{"registry.ci.openshift.org/origin/release:4.20", "unreleased", "linux/" + runtime.GOARCH}
 	at := len(launcherText)

@@ -9,7 +9,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// object is a Kubernetes object on its way to YAML.
+// object is a Kubernetes object before its encoding as YAML.
 type object = map[string]any
 
 // Object returns a Kubernetes object with the given members on top of its metadata.
@@ -23,8 +23,8 @@ func Object(apiVersion, kind, namespace, name string, more object) object {
 	return all
 }
 
-// manifests makes the files of create manifests: the real program's most telling ones, under its
-// names.
+// manifests returns the files of create manifests: the most significant ones of the real program,
+// under its names.
 func (in *run) manifests(state *installState) (map[string][]byte, error) {
 	all := map[string]object{}
 	maps.Copy(all, clusterManifests(state))
@@ -101,7 +101,7 @@ func clusterManifests(state *installState) map[string]object {
 	}
 }
 
-// redactedConfig is what the cluster keeps of its install-config: no secret.
+// redactedConfig returns the install-config as stored in the cluster, without secrets.
 func redactedConfig(c *installConfig) string {
 	return fmt.Sprintf("apiVersion: v1\nbaseDomain: %s\nmetadata:\n  name: %s\npullSecret: \"\"\n", c.BaseDomain,
 		c.Metadata.Name)
@@ -187,7 +187,7 @@ func (in *run) openshiftManifests(state *installState) map[string]object {
 	return all
 }
 
-// roles are those that the cluster's nodes have.
+// roles returns the roles of the cluster's nodes.
 func (c *installConfig) roles() []string {
 	roles := []string{"master", "worker"}
 	if c.Arbiter.count() > 0 {
@@ -196,8 +196,8 @@ func (c *installConfig) roles() []string {
 	return roles
 }
 
-// bareMetalManifests makes a BareMetalHost for each host, masters first, with the status that the
-// real program leaves empty in them.
+// bareMetalManifests returns a BareMetalHost for each host, masters first, with the empty status of
+// the real program.
 func bareMetalManifests(b *configBareMetal) map[string]object {
 	hosts := slices.Clone(b.Hosts)
 	slices.SortStableFunc(hosts, func(x, y configHost) int {

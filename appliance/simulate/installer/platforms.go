@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// Platforms of virtual machines, and control planes of two nodes: what the documents of
-// openshift-install ask of them.
+// Rules of openshift-install's documentation for platforms of virtual machines and for control
+// planes of two nodes.
 
 type configVSphere struct {
 	APIVIPs        []string              `json:"apiVIPs"`
@@ -94,7 +94,7 @@ func (e *configExternal) check(p *problems) {
 	}
 }
 
-// check allows a vSphere without VIPs: the user's own load balancer has the addresses then.
+// check allows vSphere without VIPs: the user's own load balancer has the addresses then.
 func (v *configVSphere) check(p *problems) {
 	if (len(v.APIVIPs) == 0) != (len(v.IngressVIPs) == 0) {
 		p.required("platform.vsphere.apiVIPs", "must specify VIPs for both the API and Ingress")
@@ -193,15 +193,15 @@ func (in *run) release() release {
 	return release{major, minor}
 }
 
-// before tells whether the release is older than 4.minor.
+// before reports whether the release is older than 4.minor.
 func (r release) before(minor int) bool { return r.major == 4 && r.minor < minor }
 
 func (c *installConfig) preview() bool {
 	return c.FeatureSet == "TechPreviewNoUpgrade" || c.FeatureSet == "CustomNoUpgrade"
 }
 
-// checkControlPlane checks how many nodes a control plane has and what a small one needs: two nodes
-// need an arbiter, or credentials to turn each other off with.
+// checkControlPlane checks the number of control-plane nodes. Two nodes need an arbiter, or fencing
+// credentials.
 func (c *installConfig) checkControlPlane(p *problems, version release) {
 	masters, arbiters := c.ControlPlane.count(), c.Arbiter.count()
 	var fencing *configFencing
@@ -289,7 +289,8 @@ func (c *installConfig) checkFencing(p *problems, fencing *configFencing, versio
 	}
 }
 
-// machineManifests are those by which a cluster on virtual machines makes its own.
+// machineManifests returns the manifests by which a cluster on virtual machines creates its
+// machines.
 func machineManifests(c *installConfig, infraID string) map[string]object {
 	all := map[string]object{}
 	if c.Platform.VSphere == nil && c.Platform.Nutanix == nil {

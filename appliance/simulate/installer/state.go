@@ -14,11 +14,11 @@ import (
 	"landfall/appliance/simulate/pki"
 )
 
-// stateFile is what the second step knows of the first by.
+// stateFile passes the state from the first step to the second.
 const stateFile = ".openshift_install_state.json"
 
-// installState is what passes from create manifests to the second step. In the file it has the real
-// program's asset names as keys.
+// installState is the state that create manifests leaves for the second step. Its keys in the file
+// are the real program's asset names.
 type installState struct {
 	InstallConfig stateInstallConfig `json:"*installconfig.InstallConfig"`
 	ClusterID     stateClusterID     `json:"*installconfig.ClusterID"`
@@ -33,7 +33,7 @@ type stateInstallConfig struct {
 
 type stateClusterID struct{ UUID, InfraID string }
 
-// newInstallState reads an install-config and settles what the cluster is called.
+// newInstallState parses an install-config and generates the cluster's IDs.
 func newInstallState(raw []byte, version release) (*installState, error) {
 	config, canonical, err := parseInstallConfig(raw, version)
 	if err != nil {
@@ -51,7 +51,7 @@ func newInstallState(raw []byte, version release) (*installState, error) {
 	}, nil
 }
 
-// infraID is the cluster's name, cut to 21 characters, and five more.
+// infraID returns the cluster's name, cut to 21 characters, and five random characters.
 func infraID(name string) string {
 	const longest = 27 - 1 - 5
 	if len(name) > longest {
@@ -69,7 +69,7 @@ func randomText(alphabet string, n int) string {
 	return string(b)
 }
 
-// loadState gives nil when there is no state file.
+// loadState returns nil if there is no state file.
 func (in *run) loadState() (*installState, error) {
 	data, err := os.ReadFile(in.path(stateFile))
 	if errors.Is(err, os.ErrNotExist) {

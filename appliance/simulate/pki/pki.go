@@ -1,3 +1,4 @@
+// Package pki creates the certificates of simulated clusters.
 package pki
 
 import (
@@ -14,14 +15,14 @@ import (
 	"time"
 )
 
-// How long certificates are good for, as in the real program's output.
+// Validity of certificates, as in the output of openshift-install.
 const (
 	Day      = 24 * time.Hour
 	Year     = 365 * Day
 	TenYears = 10 * Year
 )
 
-// Pair is a certificate and its key as PEM.
+// Pair is a certificate and its key in PEM.
 type Pair struct {
 	Cert []byte
 	Key  []byte
@@ -52,8 +53,8 @@ func NewServer(commonName string, names []string, ips []net.IP, validity time.Du
 	}, validity, ca)
 }
 
-// newCert makes a certificate that begins to be good now, as the real program's do. It is signed by
-// ca, or by itself without one. Keys are elliptic, where the real program's are RSA, for speed.
+// newCert creates a certificate that is valid from now, signed by ca, or self-signed without one.
+// The keys are elliptic for speed; openshift-install's are RSA.
 func newCert(template *x509.Certificate, validity time.Duration, ca *Pair) (*Pair, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

@@ -10,17 +10,17 @@ import (
 )
 
 const (
-	postTime  = 12 * time.Second // how long the firmware tests itself
+	postTime  = 12 * time.Second // power-on self-test of the firmware
 	staleTime = 5 * time.Second
 	taskTime  = 4 * time.Second
-	// longestURL is how many bytes of an image's URL are taken.
+	// longestURL is the accepted length of an image's URL, in bytes.
 	longestURL = 255
-	// shortURL is how many bytes of an URL for UEFI HTTP boot are taken, with HTTPBootShort.
+	// shortURL is the accepted length of a URL for UEFI HTTP boot with HTTPBootShort, in bytes.
 	shortURL = 32
 	outage   = 40 * time.Second
 )
 
-// act runs an action.
+// act executes an action.
 func (b *BMC) act(w http.ResponseWriter, r *http.Request, path string, given fields,
 	body bool) (fields, int, *refusal) {
 	b.mu.Lock()
@@ -45,7 +45,7 @@ func (b *BMC) act(w http.ResponseWriter, r *http.Request, path string, given fie
 		}
 		switch action {
 		case "InsertMedia":
-			return b.inserts(w, r, d, given)
+			return b.insertMedia(w, r, d, given)
 		case "EjectMedia":
 			if b.options.Profile.BodyForEject && !body {
 				return nil, 0, refuse(http.StatusUnsupportedMediaType, "MalformedJSON", "The request has no body.")
@@ -57,7 +57,7 @@ func (b *BMC) act(w http.ResponseWriter, r *http.Request, path string, given fie
 		path)
 }
 
-// reset changes the power. The mutex is held.
+// reset changes the power. The caller holds the mutex.
 func (b *BMC) reset(kind string) *refusal {
 	if !slices.Contains(resetTypes, kind) {
 		return refuse(http.StatusNotImplemented, "ActionParameterNotSupported",
@@ -99,8 +99,8 @@ func (b *BMC) reset(kind string) *refusal {
 	return nil
 }
 
-// inserts is InsertMedia. The mutex is held.
-func (b *BMC) inserts(w http.ResponseWriter, r *http.Request, d *drive, given fields) (fields, int, *refusal) {
+// insertMedia handles InsertMedia. The caller holds the mutex.
+func (b *BMC) insertMedia(w http.ResponseWriter, r *http.Request, d *drive, given fields) (fields, int, *refusal) {
 	p := b.options.Profile
 	if d.Internal {
 		return nil, 0, refuse(http.StatusBadRequest, "OperationNotAllowed", "This drive is for the remote console.")
@@ -119,13 +119,13 @@ func (b *BMC) inserts(w http.ResponseWriter, r *http.Request, d *drive, given fi
 		}
 	}
 	image, _ := given["Image"].(string)
-	if denied := b.takes(r, d, image); denied != nil {
+	if denied := b.checkImage(r, d, image); denied != nil {
 		return nil, 0, denied
 	}
 	return b.fill(w, d, image)
 }
 
-// fill puts an image into a drive, at once or by a task. The mutex is held.
+// fill inserts an image into a drive, at once or by a task. The caller holds the mutex.
 func (b *BMC) fill(w http.ResponseWriter, d *drive, image string) (fields, int, *refusal) {
 	if b.has(TaskFails) || b.has(TaskSlow) || b.options.Profile.Tasks {
 		b.nextID++
@@ -146,9 +146,9 @@ func (b *BMC) fill(w http.ResponseWriter, d *drive, image string) (fields, int, 
 	return nil, http.StatusNoContent, nil
 }
 
-// takes tells why an image can't be inserted. The mutex is held, but not while the image is looked
-// at.
-func (b *BMC) takes(r *http.Request, d *drive, image string) *refusal {
+// checkImage returns the reason why an image cannot be inserted. The caller holds the mutex; it is
+// released while the image is read.
+func (b *BMC) checkImage(r *http.Request, d *drive, image string) *refusal {
 	switch {
 	case d.Internal:
 		return refuse(http.StatusBadRequest, "OperationNotAllowed", "This drive is for the remote console.")
@@ -199,7 +199,7 @@ func (b *BMC) inUse() *refusal {
 		"The change to the requested resource failed because the resource is in use or in transition.")
 }
 
-// eject empties a drive. The mutex is held.
+// eject empties a drive. The caller holds the mutex.
 func (b *BMC) eject(d *drive) *refusal {
 	if d.image == "" && !d.kept {
 		if b.has(EjectEmpty400) {
@@ -224,7 +224,7 @@ func (b *BMC) eject(d *drive) *refusal {
 	return nil
 }
 
-// change is PATCH of a resource.
+// change handles PATCH of a resource.
 func (b *BMC) change(w http.ResponseWriter, r *http.Request, path string, given fields) (fields, int, *refusal) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -268,7 +268,7 @@ func (b *BMC) changed(w http.ResponseWriter, r *http.Request, path string, given
 
 func (b *BMC) writeDrive(w http.ResponseWriter, r *http.Request, d *drive, given fields) (fields, int, *refusal) {
 	if image, ok := given["Image"].(string); ok && given["Inserted"] == true {
-		if denied := b.takes(r, d, image); denied != nil {
+		if denied := b.checkImage(r, d, image); denied != nil {
 			return nil, 0, denied
 		}
 		return b.fill(w, d, image)
@@ -310,7 +310,7 @@ func (b *BMC) setBoot(given fields) *refusal {
 	return nil
 }
 
-// setHTTPBoot takes the URL that UEFI HTTP boot fetches. It goes with an override that has none.
+// setHTTPBoot sets the URL of UEFI HTTP boot. An override without a URL removes it.
 func (b *BMC) setHTTPBoot(given fields, target string) *refusal {
 	wanted, asked := given["HttpBootUri"]
 	if !asked {

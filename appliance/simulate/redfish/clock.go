@@ -6,15 +6,14 @@ import (
 	"github.com/jonboulle/clockwork"
 )
 
-// Hurried returns a clock that runs so many times faster than the real one, from now on. What waits
-// by it waits that much shorter.
-func Hurried(speed float64) clockwork.Clock {
+// Accelerated returns a clock that runs faster than the real one by the given factor, starting now.
+func Accelerated(speed float64) clockwork.Clock {
 	return &hurried{clockwork.NewRealClock(), time.Now().Round(0), time.Now(), speed}
 }
 
 type hurried struct {
 	clockwork.Clock
-	start, began time.Time // what it showed when it began, and when that was
+	start, began time.Time // the clock's time at its start, and the real time then
 	speed        float64
 }
 

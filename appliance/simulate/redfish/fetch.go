@@ -9,26 +9,25 @@ import (
 	"os"
 )
 
-// fetchStep is how much of an image is read by one request, in bytes.
+// fetchStep is the number of bytes of an image that one request reads.
 const fetchStep = 1 << 20
 
-// iso9660 is where every ISO says that it is one (ECMA-119, 8.4.2), at this offset.
+// iso9660 identifies an ISO at this offset (ECMA-119, 8.4.2).
 const (
 	iso9660Mark   = "CD001"
 	iso9660Offset = 16*2048 + 1
 )
 
-// Image is a disc as it was fetched.
+// Image is a fetched disc.
 type Image struct {
 	URL  string
-	Path string // of a file with its bytes, which goes when Boot returns
+	Path string // of a file with its bytes; removed when Boot returns
 	Size int64
-	// Ejected is closed when the image is taken out of its drive; nil for an image that is in no
-	// drive.
+	// Ejected is closed when the image is removed from its drive; nil for an image outside a drive.
 	Ejected <-chan struct{}
 }
 
-// probe looks at an image as BMCs do when it is inserted: its length, and that it is a disc.
+// probe reads an image as BMCs do when it is inserted: its length, and whether it is an ISO.
 func (b *BMC) probe(ctx context.Context, address string) error {
 	if b.has(Unreachable) {
 		return errors.New("no route to host")
@@ -68,8 +67,8 @@ func isDisc(mark []byte) error {
 	return nil
 }
 
-// fetch reads an image whole into a file, as BMCs do or as UEFI firmware does, which asks for no
-// ranges.
+// fetch reads a complete image into a file, by ranges like a BMC or without them like UEFI
+// firmware.
 func (b *BMC) fetch(ctx context.Context, address string, firmware bool) (_ *Image, err error) {
 	file, err := os.CreateTemp(b.options.Dir, "virtual-media-*.iso")
 	if err != nil {
@@ -101,10 +100,10 @@ func (b *BMC) fetch(ctx context.Context, address string, firmware bool) (_ *Imag
 	return image, err
 }
 
-// userAgent is the key of the name of who asks, in a context.
+// userAgent is the context key of the client's name.
 type userAgent struct{}
 
-// request asks for an image, or for a range of it, and returns the length that the answer says.
+// request fetches an image or a range of it and returns the length in the answer.
 func (b *BMC) request(ctx context.Context, method, address, byteRange string,
 	read func(*http.Response) error) (int64, error) {
 	request, err := http.NewRequestWithContext(ctx, method, address, nil)

@@ -14,10 +14,10 @@ import (
 
 const root = "/redfish/v1"
 
-// sessionRequests is after how many requests a session ends, with the fault.
+// sessionRequests is the number of requests after which a session ends, with the fault SessionEnds.
 const sessionRequests = 6
 
-// refusal is an answer that is an error.
+// refusal is an error answer.
 type refusal struct {
 	status     int
 	id, text   string
@@ -94,7 +94,7 @@ func (b *BMC) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	b.write(w, text)
 }
 
-// breakOff ends the connection without an answer.
+// breakOff closes the connection without an answer.
 func (b *BMC) breakOff(w http.ResponseWriter) {
 	connection, _, err := http.NewResponseController(w).Hijack()
 	if err == nil {
@@ -111,7 +111,8 @@ func (b *BMC) write(w io.Writer, text []byte) {
 	}
 }
 
-// strikes is true the given times that it is asked, if the fault is there. The mutex is held.
+// strikes returns true for the given number of calls if the fault is set. The caller holds the
+// mutex.
 func (b *BMC) strikes(fault Fault, times ...int) bool {
 	if !b.has(fault) {
 		return false
@@ -120,7 +121,7 @@ func (b *BMC) strikes(fault Fault, times ...int) bool {
 	return slices.Contains(times, b.counts[string(fault)])
 }
 
-// answer is what a request is answered with: a body (nil: none) and a status, or a refusal.
+// answer is the answer to a request: a body (nil for none) and a status, or a refusal.
 func (b *BMC) answer(w http.ResponseWriter, r *http.Request, body []byte) (map[string]any, int, *refusal) {
 	path := strings.TrimRight(r.URL.Path, "/")
 	if path == root && r.Method == http.MethodGet {
@@ -243,7 +244,7 @@ func (b *BMC) allowed(r *http.Request) *refusal {
 	return nil
 }
 
-// tagged checks the version that a change names. The mutex is held.
+// tagged checks the ETag of a change. The caller holds the mutex.
 func (b *BMC) tagged(r *http.Request, path string) *refusal {
 	named := r.Header.Get("If-Match")
 	if b.strikes(Tag412, 1) {
@@ -264,7 +265,7 @@ func (b *BMC) tagged(r *http.Request, path string) *refusal {
 
 func (b *BMC) tag(path string) string { return fmt.Sprintf(`W/"%d"`, b.versions[path]+1) }
 
-// hindered is what keeps every change from being made. The mutex is held.
+// hindered returns a refusal of every change. The caller holds the mutex.
 func (b *BMC) hindered() *refusal {
 	if b.strikes(Busy503, 1, 2) {
 		return &refusal{http.StatusServiceUnavailable, "ServiceTemporarilyUnavailable",

@@ -11,9 +11,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestAMachineLearnsWhatItsBMCDoes boots a server that a program runs elsewhere: it gets the
-// image's bytes, hears when the image is taken out, and tells of its own end.
-func TestAMachineLearnsWhatItsBMCDoes(t *testing.T) {
+// TestServer_machineFollowsPower boots a server whose machine is another program: it gets the
+// image's bytes, is notified when the image is removed, and reports its own end.
+func TestServer_machineFollowsPower(t *testing.T) {
 	image := make([]byte, 40<<10)
 	copy(image[iso9660Offset:], iso9660Mark)
 	site := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

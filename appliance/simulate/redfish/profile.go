@@ -4,57 +4,57 @@ package redfish
 type Slot struct {
 	ID         string
 	MediaTypes []string
-	// Internal drives refuse images with 400: they are for remote consoles and uploads.
+	// Internal drives reject images with 400. They serve remote consoles and uploads.
 	Internal bool
 }
 
-// Profile is how a vendor's BMC is and what it wants of its clients.
+// Profile describes a vendor's BMC and its requirements.
 type Profile struct {
 	Name         string
-	Vendor       string // of the service root
+	Vendor       string // in the service root
 	Manufacturer string
 	Model        string
 	BMCModel     string
 	Firmware     string
 	SystemID     string
 	ManagerID    string
-	// MediaAtSystem and MediaAtManager say where the drives are listed.
+	// MediaAtSystem and MediaAtManager say which resources list the drives.
 	MediaAtSystem, MediaAtManager bool
 	Slots                         []Slot
-	// Written drives have no actions: what they hold is written to the resource.
+	// Written drives have no actions. Clients write the image to the resource.
 	Written bool
-	// Refused are fields of InsertMedia that are answered as unknown.
+	// Refused lists fields of InsertMedia that the BMC rejects as unknown.
 	Refused []string
-	// Wanted are fields of InsertMedia that are asked for when they are missing.
+	// Wanted lists required fields of InsertMedia.
 	Wanted []string
-	// Vague says what is missing in words alone, as a GeneralError.
+	// Vague makes the BMC name missing fields in the text of a GeneralError only.
 	Vague bool
-	// BodyForEject refuses an EjectMedia without a body.
+	// BodyForEject rejects an EjectMedia without a body.
 	BodyForEject bool
-	// Targets are the allowed values of BootSourceOverrideTarget.
+	// Targets lists the allowed values of BootSourceOverrideTarget.
 	Targets []string
-	// CdIsPhysical has the override Cd mean a real drive: the virtual one is chosen by attributes
-	// of the manager.
+	// CdIsPhysical makes the override Cd select a physical drive. Attributes of the manager select
+	// the virtual one.
 	CdIsPhysical bool
-	// NoHTTPBootURI knows the target UefiHttp, and takes no URL for it.
+	// NoHTTPBootURI supports the target UefiHttp without a URL.
 	NoHTTPBootURI bool
-	// WholeBoot refuses a boot override without its mode.
+	// WholeBoot rejects a boot override without its mode.
 	WholeBoot bool
-	// SettingsBoot takes the boot override at the resource for settings alone.
+	// SettingsBoot accepts the boot override only at the settings resource.
 	SettingsBoot bool
-	// NoOnce keeps a boot override until it is taken back.
+	// NoOnce keeps a boot override until the client removes it.
 	NoOnce bool
-	// StrictTags refuses changes of resources without the tag of the present version.
+	// StrictTags rejects changes of resources without the present ETag.
 	StrictTags bool
-	// ResetByInfo tells the reset types in an ActionInfo.
+	// ResetByInfo lists the reset types in an ActionInfo.
 	ResetByInfo bool
 	// NoSessions has no SessionService.
 	NoSessions bool
 	// Tasks answers an insert with 202 and a task.
 	Tasks bool
-	// OddTypes writes numbers and truths as texts, and null where there must be a value.
+	// OddTypes writes numbers and booleans as texts, and null for required values.
 	OddTypes bool
-	// Junk adds members that are no systems and no managers.
+	// Junk adds members that are neither systems nor managers.
 	Junk bool
 }
 
@@ -67,7 +67,7 @@ func cd(id string) Slot { return Slot{ID: id, MediaTypes: []string{"CD", "DVD"}}
 
 func floppy(id string) Slot { return Slot{ID: id, MediaTypes: []string{"Floppy", "USBStick"}} }
 
-// Profiles are all there are, by what is known of the vendors' BMCs in the field.
+// Profiles returns all profiles, based on what is known of the vendors' BMCs.
 func Profiles() []Profile {
 	return []Profile{
 		{Name: "generic", Vendor: "Contoso", Manufacturer: "Contoso", Model: "Model 1", SystemID: "1", ManagerID: "BMC",
@@ -135,7 +135,7 @@ func Profiles() []Profile {
 	}
 }
 
-// ProfileByName finds a profile; false if there is none of that name.
+// ProfileByName returns the profile with a name; false if there is none.
 func ProfileByName(name string) (Profile, bool) {
 	for _, profile := range Profiles() {
 		if profile.Name == name {
@@ -145,57 +145,58 @@ func ProfileByName(name string) (Profile, bool) {
 	return Profile{}, false
 }
 
-// Fault is something that goes wrong.
+// Fault is a fault of a BMC.
 type Fault string
 
-// The faults that a BMC can have.
+// Faults of BMCs.
 const (
-	InUse400         Fault = "insert-in-use-400"  // an insert while something is inserted is answered with 400
-	InUse409         Fault = "insert-in-use-409"  // likewise 409
-	InUse500         Fault = "insert-in-use-500"  // likewise 500 with VRM0021
-	StuckMedia       Fault = "media-stuck"        // what is inserted can't be ejected
-	EjectEmpty400    Fault = "eject-empty-400"    // an eject of an empty drive is answered with 400
-	EjectKeeps       Fault = "eject-keeps-image"  // the first eject succeeds and keeps the image
-	StaleInserted    Fault = "stale-inserted"     // a drive shows for five seconds what it held before
-	Insert500Once    Fault = "insert-500-once"    // the first insert fails with 500
-	Insert500        Fault = "insert-500"         // each does
-	Busy503          Fault = "busy-503"           // the first changes are answered with 503 and Retry-After
-	NotReady         Fault = "not-ready"          // the first changes are answered with SYS518
-	SessionsFull     Fault = "sessions-full"      // there is no session free, and none without
+	InUse400      Fault = "insert-in-use-400" // an insert into a full drive is answered with 400
+	InUse409      Fault = "insert-in-use-409" // with 409
+	InUse500      Fault = "insert-in-use-500" // with 500 and VRM0021
+	StuckMedia    Fault = "media-stuck"       // the image cannot be ejected
+	EjectEmpty400 Fault = "eject-empty-400"   // an eject of an empty drive is answered with 400
+	EjectKeeps    Fault = "eject-keeps-image" // the first eject succeeds and keeps the image
+	StaleInserted Fault = "stale-inserted"    // a drive shows its former content for five seconds
+	Insert500Once Fault = "insert-500-once"   // the first insert fails with 500
+	Insert500     Fault = "insert-500"        // every insert fails with 500
+	Busy503       Fault = "busy-503"          // the first changes are answered with 503 and Retry-After
+	NotReady      Fault = "not-ready"         // the first changes are answered with SYS518
+	// no session is free, and requests without a session are rejected
+	SessionsFull     Fault = "sessions-full"
 	SessionEnds      Fault = "session-ends"       // a session ends after some requests
 	NoSessionService Fault = "no-session-service" // creating a session is answered with 405
-	SelfSigned       Fault = "tls-self-signed"    // the certificate is signed by itself
-	Expired          Fault = "tls-expired"        // and has expired
-	TLS12            Fault = "tls-1.2"            // no newer TLS than 1.2
-	Reset            Fault = "connection-reset"   // some answers break off in the middle
+	SelfSigned       Fault = "tls-self-signed"    // the certificate is self-signed
+	Expired          Fault = "tls-expired"        // the certificate is self-signed and has expired
+	TLS12            Fault = "tls-1.2"            // TLS 1.2 at most
+	Reset            Fault = "connection-reset"   // some answers are cut off
 	TaskFails        Fault = "task-fails"         // an insert becomes a task that runs and then fails
 	TaskSlow         Fault = "task-slow"          // an insert becomes a task that runs for a while
 	Tag412           Fault = "etag-412"           // the first change of a resource is answered with 412
-	Tag428           Fault = "etag-428"           // changes without a tag are answered with 428
+	Tag428           Fault = "etag-428"           // changes without an ETag are answered with 428
 	BootInPOST       Fault = "boot-during-post"   // boot overrides are refused for some seconds after each reset
 	On409            Fault = "on-409-twice"       // the first two attempts to power on are answered with 409
 	Off400           Fault = "off-400"            // a power-off of a server that is off is answered with 400
-	PowerNull        Fault = "power-null"         // the power is not told
-	PowerSlow        Fault = "powering-on"        // the power stays PoweringOn
-	PowerStuck       Fault = "power-stuck"        // the server does not go off
+	PowerNull        Fault = "power-null"         // the power state is null
+	PowerSlow        Fault = "powering-on"        // the power state stays PoweringOn
+	PowerStuck       Fault = "power-stuck"        // the server does not power off
 	NoReset          Fault = "no-reset"           // the system has no Reset action
 	NoRanges         Fault = "no-ranges"          // the BMC fetches images whole, without asking for ranges
-	Unreachable      Fault = "image-unreachable"  // the BMC's network does not lead to the image
+	Unreachable      Fault = "image-unreachable"  // the BMC cannot reach the image
 	NoLicence        Fault = "no-licence"         // virtual media is not licensed
 	NoDrives         Fault = "no-drives"          // there are no virtual drives
 	Slow             Fault = "slow"               // each answer takes 30 seconds
-	WrongPassword    Fault = "wrong-password"     // the credentials are not those
-	ReadOnly         Fault = "read-only-user"     // the user may look and not touch
-	PowerLost        Fault = "power-lost"         // the BMC is gone for a while in the middle
-	Clock1970        Fault = "clock-1970"         // its clock never was set
-	SeveralSystems   Fault = "several-systems"    // there are two systems
-	NoSystems        Fault = "no-systems"         // there is none
-	NotRedfish       Fault = "not-redfish"        // something else answers at that address
-	HTTPBootShort    Fault = "http-boot-url-32"   // an URL for UEFI HTTP boot has 32 bytes at most
-	HTTPBootPlain    Fault = "http-boot-no-https" // it begins with http:
+	WrongPassword    Fault = "wrong-password"     // the credentials are rejected
+	ReadOnly         Fault = "read-only-user"     // the user may not change anything
+	PowerLost        Fault = "power-lost"         // the BMC loses power for a while
+	Clock1970        Fault = "clock-1970"         // the BMC's clock was never set
+	SeveralSystems   Fault = "several-systems"    // two systems
+	NoSystems        Fault = "no-systems"         // no system
+	NotRedfish       Fault = "not-redfish"        // another kind of server answers at the address
+	HTTPBootShort    Fault = "http-boot-url-32"   // a URL for UEFI HTTP boot may have 32 bytes
+	HTTPBootPlain    Fault = "http-boot-no-https" // a URL for UEFI HTTP boot must begin with http:
 )
 
-// Faults are all there are.
+// Faults returns all faults.
 func Faults() []Fault {
 	return []Fault{
 		InUse400, InUse409, InUse500, StuckMedia, EjectEmpty400, EjectKeeps, StaleInserted, Insert500Once, Insert500,

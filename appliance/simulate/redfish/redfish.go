@@ -1,7 +1,7 @@
-// Package redfish is a stand-in for the management controllers of servers, as their vendors make
-// them: it answers over Redfish, fetches images over HTTP when they are inserted, keeps power
-// transitions for seconds, and has its server boot what the boot override says. What vendors do
-// otherwise is in profile.go, and so is what can go wrong.
+// Package redfish simulates the management controllers (BMCs) of servers with the profiles of their
+// vendors. A BMC answers over Redfish, fetches images over HTTP when they are inserted, takes
+// seconds for power transitions, and boots its server according to the boot override. profile.go
+// has the differences between vendors and the faults.
 package redfish
 
 import (
@@ -25,24 +25,24 @@ type Options struct {
 	Faults   []Fault
 	Username string
 	Password string
-	// Serial, UUID and MACs are the server's.
+	// Serial, UUID and MACs identify the server.
 	Serial, UUID string
 	MACs         []string
-	// Off says that the server is off to begin with. Most are found on.
+	// Off starts with the server off. Most servers are found on.
 	Off bool
-	// PowerDelay is how long a power transition takes; 0 is three seconds.
+	// PowerDelay is the duration of a power transition; 0 for three seconds.
 	PowerDelay time.Duration
-	// Boot, if set, is called when the server boots from the virtual CD or by HTTP, with what was
-	// fetched. Its context ends when the server is switched off or restarted.
+	// Boot, if set, is called with the fetched image when the server boots from the virtual CD or
+	// by HTTP. Its context ends when the server is switched off or restarted.
 	Boot func(ctx context.Context, image *Image)
-	// FromDisk, if set, is called when the server boots from its disk, likewise.
+	// FromDisk, if set, is called in the same way when the server boots from its disk.
 	FromDisk func(ctx context.Context)
-	// Dir is where fetched images lie while they are booted; "" is the system's directory for
-	// temporary files.
+	// Dir holds fetched images while they are booted; "" for the system's directory for temporary
+	// files.
 	Dir string
-	// HTTP fetches the images; nil is a client that trusts the system's authorities.
+	// HTTP fetches the images; nil for a client that trusts the system's authorities.
 	HTTP   *http.Client
-	Clock  clockwork.Clock // nil is the real one
+	Clock  clockwork.Clock // nil for the real one
 	Logger *slog.Logger    // nil discards
 }
 
@@ -52,7 +52,7 @@ type Started struct {
 	Image string // URL
 }
 
-// BMC is one management controller with its server.
+// BMC is a management controller with its server.
 type BMC struct {
 	options Options
 	clock   clockwork.Clock
@@ -68,31 +68,31 @@ type BMC struct {
 
 	mu       sync.Mutex
 	power    string // On, Off, PoweringOn, PoweringOff
-	moves    int    // counts power transitions, so that an overtaken one does nothing
+	moves    int    // number of power transitions, so that a superseded one does nothing
 	since    time.Time
 	boot     map[string]string // Target, Enabled, Mode, HttpBootUri
 	dellBoot map[string]string
 	drives   map[string]*drive
-	sessions map[string]int // token -> requests left, below zero without end
+	sessions map[string]int // token to remaining requests; negative for no limit
 	nextID   int
 	tasks    map[string]*task
-	versions map[string]int // of resources, for their tags
-	counts   map[string]int // how often a fault struck
+	versions map[string]int // of resources, for their ETags
+	counts   map[string]int // occurrences of each fault
 	started  []Started
 	machine  context.CancelFunc // ends what the server runs
 	requests []string
 	tokens   []string
-	most     int       // sessions at the same time
-	gone     time.Time // until when the BMC has no power
+	most     int       // most sessions at the same time
+	gone     time.Time // the BMC has no power until then
 }
 
-// drive is what a slot holds.
+// drive is the content of a slot.
 type drive struct {
 	Slot
-	image, shown string        // shown for a while after it was ejected: see StaleInserted
-	stale        time.Time     // until then
-	kept         bool          // EjectKeeps struck
-	out          chan struct{} // closed when the image is taken out
+	image, shown string        // shown is visible for a while after the eject: see StaleInserted
+	stale        time.Time     // end of that while
+	kept         bool          // EjectKeeps has occurred
+	out          chan struct{} // closed when the image is removed
 }
 
 // load puts an image into the drive.
@@ -101,7 +101,7 @@ func (d *drive) load(image string) {
 	d.image, d.kept, d.out = image, false, make(chan struct{})
 }
 
-// unload takes what is in the drive out of it.
+// unload removes the image from the drive.
 func (d *drive) unload() {
 	if d.image != "" {
 		close(d.out)
@@ -114,8 +114,7 @@ type task struct {
 	fails bool
 }
 
-// New returns a BMC whose server is on, as servers mostly are found, unless the options say
-// otherwise.
+// New returns a BMC. Its server is on, unless the options say otherwise.
 func New(options Options) *BMC {
 	if options.Clock == nil {
 		options.Clock = clockwork.NewRealClock()
@@ -152,8 +151,8 @@ func New(options Options) *BMC {
 
 func (b *BMC) has(fault Fault) bool { return b.faults[fault] }
 
-// Listen serves at an address (127.0.0.1:0 is any port of this machine) until Close; certificate
-// nil is plain HTTP.
+// Listen serves at an address (127.0.0.1:0 for any port of this machine) until Close. A nil
+// certificate means plain HTTP.
 func (b *BMC) Listen(address string, certificate *tls.Certificate) error {
 	listener, err := net.Listen("tcp", address)
 	if err != nil {
@@ -179,7 +178,7 @@ func (b *BMC) Listen(address string, certificate *tls.Certificate) error {
 	return nil
 }
 
-// URL is where the BMC is, http:// or https:// with its port.
+// URL returns the BMC's URL with its port.
 func (b *BMC) URL() string { return b.address }
 
 // Close ends the server and what it runs.
@@ -196,21 +195,21 @@ func (b *BMC) Close() error {
 	return err
 }
 
-// Power is the server's in Redfish's words.
+// Power returns the server's power state in Redfish's terms.
 func (b *BMC) Power() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.power
 }
 
-// Boots are all boots of the server so far.
+// Boots returns all boots of the server so far.
 func (b *BMC) Boots() []Started {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return append([]Started(nil), b.started...)
 }
 
-// Inserted is the URL of the image in the first drive that holds one, "" if none does.
+// Inserted returns the URL of the image in the first full drive; "" if all are empty.
 func (b *BMC) Inserted() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -222,14 +221,14 @@ func (b *BMC) Inserted() string {
 	return ""
 }
 
-// HTTPBootURI is the URL that UEFI HTTP boot would fetch, "" if there is none.
+// HTTPBootURI returns the URL of UEFI HTTP boot; "" if there is none.
 func (b *BMC) HTTPBootURI() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.boot["HttpBootUri"]
 }
 
-// Insert puts an image into the first drive that takes one, as a person at the BMC's page does.
+// Insert puts an image into the first drive that accepts one, as a person on the BMC's page does.
 func (b *BMC) Insert(image string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -241,35 +240,35 @@ func (b *BMC) Insert(image string) {
 	}
 }
 
-// Sessions is how many sessions are open.
+// Sessions returns the number of open sessions.
 func (b *BMC) Sessions() int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return len(b.sessions)
 }
 
-// Tokens are all that were ever given to a session.
+// Tokens returns all session tokens that were ever issued.
 func (b *BMC) Tokens() []string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return append([]string(nil), b.tokens...)
 }
 
-// MostSessions is how many sessions were open at the same time at most.
+// MostSessions returns the greatest number of sessions open at the same time.
 func (b *BMC) MostSessions() int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.most
 }
 
-// Requests are the methods and paths of all requests so far.
+// Requests returns the methods and paths of all requests so far.
 func (b *BMC) Requests() []string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return append([]string(nil), b.requests...)
 }
 
-// Unplug takes the BMC's and the server's power away for a while.
+// Unplug removes the power of the BMC and of the server for a while.
 func (b *BMC) Unplug(d time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -283,12 +282,12 @@ func (b *BMC) unplug(d time.Duration) {
 	b.power = "Off"
 	b.sessions = map[string]int{}
 	for _, d := range b.drives {
-		d.unload() // virtual media does not outlast the BMC
+		d.unload() // virtual media is lost with the BMC's power
 	}
 	b.boot["Target"], b.boot["Enabled"] = "None", "Disabled"
 }
 
-// stop ends what the server runs. The mutex is held.
+// stop ends what the server runs. The caller holds the mutex.
 func (b *BMC) stop() {
 	if b.machine != nil {
 		b.machine()
@@ -296,7 +295,7 @@ func (b *BMC) stop() {
 	}
 }
 
-// move has the power be another one after a while. The mutex is held.
+// move changes the power state after a while. The caller holds the mutex.
 func (b *BMC) move(by, to string, then func()) {
 	b.moves++
 	move := b.moves
@@ -318,7 +317,7 @@ func (b *BMC) move(by, to string, then func()) {
 	})
 }
 
-// start boots the server as the override says. The mutex is held.
+// start boots the server according to the override. The caller holds the mutex.
 func (b *BMC) start() {
 	b.stop()
 	if b.life.Err() != nil {
@@ -345,7 +344,7 @@ func (b *BMC) start() {
 		virtual = true
 		b.dellBoot["ServerBoot.1.BootOnce"] = "Disabled"
 	}
-	// Supermicro's Cd is a real drive where UsbCd is known, but for the model without one.
+	// Supermicro's Cd is a physical drive where UsbCd is known, except on the model without one.
 	if virtual && target == "Cd" && b.options.Profile.Vendor == "Supermicro" &&
 		b.options.Profile.Model != "ARS-111GL-NHR" || virtual && target == "UsbCd" &&
 		b.options.Profile.Model == "ARS-111GL-NHR" {
@@ -369,7 +368,7 @@ func (b *BMC) start() {
 	}
 }
 
-// run is the server up from an image: from the virtual CD, or what its firmware fetched by HTTP.
+// run runs the server from an image: from the virtual CD, or fetched by its firmware over HTTP.
 func (b *BMC) run(ctx context.Context, from, address string, out <-chan struct{}) {
 	image, err := b.fetch(ctx, address, from == "http")
 	if err != nil {
@@ -390,15 +389,15 @@ func (b *BMC) run(ctx context.Context, from, address string, out <-chan struct{}
 	}
 }
 
-// Reboot restarts the server as its operating system does: the boot override does not hold any
-// more, and firmware that prefers the disc boots it again as long as it is there.
+// Reboot restarts the server as its operating system does: the boot override no longer applies, and
+// firmware that prefers the disc boots it again while it is inserted.
 func (b *BMC) Reboot() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.move("the operating system", "On", b.start)
 }
 
-// Halt is the server switching itself off, as its operating system does.
+// Halt switches the server off as its operating system does.
 func (b *BMC) Halt() {
 	b.mu.Lock()
 	defer b.mu.Unlock()

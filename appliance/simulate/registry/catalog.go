@@ -13,30 +13,30 @@ import (
 	"landfall/appliance/simulate/installer"
 )
 
-// Catalog describes a small catalog of operators in the form of a real one: an image with a
-// file-based catalog in it (https://olm.operatorframework.io/docs/reference/file-based-catalogs/).
+// Catalog describes a small operator catalog in the format of a real one: an image with a
+// file-based catalog (https://olm.operatorframework.io/docs/reference/file-based-catalogs/).
 type Catalog struct {
-	Index    string // the repository's last part, such as redhat-operator-index
-	Version  string // OpenShift's, "4.20"
+	Index    string // last part of the repository, such as redhat-operator-index
+	Version  string // of OpenShift, "4.20"
 	Packages []CatalogPackage
 }
 
 // CatalogPackage is an operator in a catalog.
 type CatalogPackage struct {
 	Name    string
-	Channel string   // the default channel; "" is stable
-	Images  []string // the repositories of its images
+	Channel string   // the default channel; "" for stable
+	Images  []string // repositories of its images
 	Held    bool     // the registry has its images
 }
 
-// catalogRoot is where the catalog's packages lie in its image, which the label says.
+// catalogRoot is the directory of the packages in the catalog's image. The label names it.
 const (
 	catalogRoot  = "configs"
 	catalogLabel = "operators.operatorframework.io.index.configs.v1"
 )
 
-// PushCatalog pushes a catalog to the registry at host and returns what oc-mirror leaves in
-// cluster-resources of it: the CatalogSource, and the mirror rules for the images that it names.
+// PushCatalog pushes a catalog to the registry at host. It returns what oc-mirror writes to
+// cluster-resources: the CatalogSource and the mirror rules for its images.
 func PushCatalog(ctx context.Context, host string, c Catalog) ([]byte, error) {
 	var files []layerFile
 	for _, p := range c.Packages {
@@ -71,10 +71,11 @@ func PushCatalog(ctx context.Context, host string, c Catalog) ([]byte, error) {
 	return c.resources(host, place)
 }
 
-// bundleRepository is where the bundles of simulated packages are.
+// bundleRepository is the repository of the packages' bundles.
 const bundleRepository = "registry.redhat.io/stand-in"
 
-// declare writes a package with one channel and one bundle, and pushes its images if it has them.
+// declare returns the declaration of a package with one channel and one bundle, and pushes the
+// package's images.
 func (p CatalogPackage) declare(ctx context.Context, host string) (string, error) {
 	channel := p.Channel
 	if channel == "" {
@@ -111,8 +112,8 @@ func (p CatalogPackage) declare(ctx context.Context, host string) (string, error
 	return text.String(), nil
 }
 
-// image makes an image of the package in a repository and pushes it if the registry is to have it;
-// it returns its pull spec.
+// image creates an image of the package in a repository, pushes it if the registry must hold it,
+// and returns its pull spec.
 func (p CatalogPackage) image(ctx context.Context, host, repository string) (string, error) {
 	layer, err := newFileLayer(textFile("README", "A stand-in for the image "+p.Name+" of "+repository+".\n"))
 	if err != nil {
@@ -134,7 +135,7 @@ func (p CatalogPackage) image(ctx context.Context, host, repository string) (str
 	return repository + "/" + p.Name + "@" + digest.String(), nil
 }
 
-// mirrorPath is where oc-mirror puts a repository under a mirror.
+// mirrorPath returns the path of a repository under a mirror, as oc-mirror does.
 func mirrorPath(repository string) string {
 	_, path, _ := strings.Cut(repository, "/")
 	return path

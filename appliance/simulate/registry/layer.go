@@ -22,7 +22,7 @@ func textFile(name, text string) layerFile {
 	return layerFile{name: name, mode: 0o644, text: text}
 }
 
-// newFileLayer makes an uncompressed layer.
+// newFileLayer returns an uncompressed layer.
 func newFileLayer(files ...layerFile) (v1.Layer, error) {
 	var content bytes.Buffer
 	w := tar.NewWriter(&content)
@@ -35,8 +35,8 @@ func newFileLayer(files ...layerFile) (v1.Layer, error) {
 	return static.NewLayer(content.Bytes(), types.OCIUncompressedLayer), nil
 }
 
-// truncatedLayer makes the layer cut in the middle of its largest file, with a digest that says
-// nothing of it.
+// truncatedLayer returns a layer that is cut in the middle of its largest file. Its digest matches
+// the cut content.
 func truncatedLayer(files ...layerFile) (v1.Layer, error) {
 	largest := slices.MaxFunc(files, func(a, b layerFile) int { return cmp.Compare(len(a.text), len(b.text)) })
 	var content bytes.Buffer

@@ -22,7 +22,7 @@ import (
 	"landfall/isogen/skeleton"
 )
 
-// Repositories of OpenShift's releases, and where oc-mirror v2 puts them under a mirror.
+// Repositories of OpenShift's releases, and their paths under a mirror of oc-mirror v2.
 const (
 	releaseSource   = "quay.io/openshift-release-dev/ocp-release"
 	componentSource = "quay.io/openshift-release-dev/ocp-v4.0-art-dev"
@@ -30,17 +30,17 @@ const (
 	componentMirror = "openshift/release"
 )
 
-// StandInLabel is the label of every image of a simulated payload: nothing of it is OpenShift.
+// StandInLabel marks every image of a simulated payload, because none contains OpenShift.
 const StandInLabel = "landfall.stand-in"
 
-// installerTag is the payload image that carries openshift-install.
+// installerTag is the payload image with openshift-install.
 const installerTag = "installer"
 
-// machineOSImagesTag is the payload image that carries the live ISO.
+// machineOSImagesTag is the payload image with the live ISO.
 const machineOSImagesTag = "machine-os-images"
 
-// payloadTags are the images of a simulated payload: those that the appliance and an installation
-// name, in place of some 190.
+// payloadTags returns the images of a simulated payload: those that the appliance and an
+// installation use, out of some 190.
 func payloadTags() []string {
 	return []string{
 		"agent-installer-api-server", "agent-installer-csr-approver", "agent-installer-node-agent",
@@ -50,37 +50,36 @@ func payloadTags() []string {
 	}
 }
 
-// Payload describes a small release payload in the form of a real one. Its installer image holds a
-// launcher under the name openshift-install, by which the program that runs it is the stand-in: see
-// Main.
+// Payload describes a small release payload in the format of a real one. The openshift-install of
+// its installer image is a launcher of the package installer.
 type Payload struct {
-	Version      string // "" is 4.20.8-standin
-	Architecture string // as RPM spells it; "" is x86_64
-	OSVersion    string // of the CoreOS boot images; "" is 9.6.20251023-0
+	Version      string // "" for 4.20.8-standin
+	Architecture string // RPM's spelling; "" for x86_64
+	OSVersion    string // of the CoreOS boot images; "" for 9.6.20251023-0
 	Faults       PayloadFaults
 }
 
-// PayloadFaults is what is wrong with a payload, for tests of those who read it.
+// PayloadFaults are faults of a payload, for tests.
 type PayloadFaults struct {
-	Omit              []string // tags that image-references lacks
-	NotPushed         []string // tags whose image the mirror lacks
+	Omit              []string // tags missing from image-references
+	NotPushed         []string // tags whose image is missing in the mirror
 	Truncated         []string // tags whose layer ends in the middle of a file
-	NoImageReferences bool     // the release image is an image like any other
+	NoImageReferences bool     // the release image is an ordinary image
 	NoInstaller       bool     // the installer image holds no openshift-install
 }
 
-// Pushed says where a payload is and how to get at it.
+// Pushed describes a payload in a registry.
 type Pushed struct {
 	Release        string            // pull spec of the release by digest, in the release's own repository
 	Digest         string            // of the release image
-	Version        string            // as the payload says
-	Images         map[string]string // tag -> pull spec by digest, in the components' own repository
-	IDMS           []byte            // ImageDigestMirrorSet, as oc-mirror writes idms-oc-mirror.yaml
+	Version        string            // according to the payload
+	Images         map[string]string // tag to pull spec by digest, in the components' own repository
+	IDMS           []byte            // ImageDigestMirrorSet in the format of oc-mirror's idms-oc-mirror.yaml
 	RegistriesConf []byte            // the same rules for registries.conf
 }
 
-// PushPayload makes the payload's images and pushes them to the registry at host (host:port, plain
-// HTTP on loopback) as oc-mirror v2 lays out a mirror. The same payload has the same digests.
+// PushPayload builds the payload's images and pushes them to the registry at host (host:port, plain
+// HTTP on loopback) in the layout of oc-mirror v2. The same payload always has the same digests.
 func PushPayload(ctx context.Context, host string, p Payload) (*Pushed, error) {
 	p = p.withDefaults()
 	pushed := &Pushed{Version: p.Version, Images: map[string]string{}, IDMS: nil,
@@ -144,12 +143,13 @@ func push(ctx context.Context, img v1.Image, ref string) error {
 	return nil
 }
 
-// component makes one image: a layer that all share and one of its own.
+// component returns one image: a shared layer and one of its own.
 func (p Payload) component(tag string) (v1.Image, error) {
 	files := []layerFile{textFile("usr/share/"+tag+"/README", "A stand-in for the image "+
 		tag+" of an OpenShift release.\n")}
 	if tag == installerTag && !p.Faults.NoInstaller {
-		files = append(files, layerFile{name: "usr/bin/" + "openshift-install", mode: 0o755, text: installer.Launcher()})
+		files = append(files, layerFile{name: "usr/bin/" + "openshift-install", mode: 0o755,
+			text: installer.Launcher()})
 	}
 	if tag == machineOSImagesTag {
 		iso, err := p.liveISO()
@@ -169,7 +169,7 @@ func (p Payload) component(tag string) (v1.Image, error) {
 	return p.image("Stand-in for "+tag, own)
 }
 
-// liveISO is what machine-os-images holds: the ISO and its digest.
+// liveISO returns the content of machine-os-images: the ISO and its digest.
 func (p Payload) liveISO() ([]layerFile, error) {
 	var iso bytes.Buffer
 	if err := skeleton.Write(&iso, skeleton.ISO{VolumeID: "rhcos-" + p.OSVersion, Architecture: p.Architecture,
@@ -181,10 +181,10 @@ func (p Payload) liveISO() ([]layerFile, error) {
 	return []layerFile{textFile(name, iso.String()), textFile(name+".sha256", hex.EncodeToString(sum[:])+"\n")}, nil
 }
 
-// payloadRootFS is the size of the live system in a payload's live ISO, bytes.
+// payloadRootFS is the size of the live system in a payload's live ISO, in bytes.
 const payloadRootFS = 256 << 10
 
-// release makes the release image: its last layer holds release-manifests/ and nothing else.
+// release returns the release image. Its last layer holds release-manifests/ only.
 func (p Payload) release(images map[string]string) (v1.Image, error) {
 	files := []layerFile{textFile("release-manifests/0000_00_cluster-version-operator_00_namespace.yaml",
 		"apiVersion: v1\nkind: Namespace\nmetadata:\n  name: openshift-cluster-version\n")}
@@ -234,7 +234,7 @@ func (p Payload) image(description string, last v1.Layer) (v1.Image, error) {
 	return mutate.ConfigFile(img, config)
 }
 
-// imageReferences is an ImageStream with a tag for each component.
+// imageReferences returns an ImageStream with a tag for each component.
 func (p Payload) imageReferences(images map[string]string) ([]byte, error) {
 	type tag struct {
 		Name        string            `json:"name"`
@@ -262,7 +262,7 @@ func (p Payload) metadata() ([]byte, error) {
 	}, "", "  ")
 }
 
-// bootImages is the ConfigMap that names the CoreOS images by stream metadata.
+// bootImages returns the ConfigMap that names the CoreOS images by stream metadata.
 func (p Payload) bootImages() ([]byte, error) {
 	stream, err := json.MarshalIndent(map[string]any{
 		"stream": "rhel-9.6",
@@ -283,7 +283,7 @@ func (p Payload) bootImages() ([]byte, error) {
 		map[string]any{"data": map[string]any{"releaseVersion": p.Version, "stream": string(stream)}}))
 }
 
-// digestMirrorSet is what oc-mirror v2 leaves in cluster-resources for a release.
+// digestMirrorSet returns what oc-mirror v2 writes to cluster-resources for a release.
 func digestMirrorSet(host string) ([]byte, error) {
 	set := installer.Object("config.openshift.io/v1", "ImageDigestMirrorSet", "", "idms-release-0",
 		map[string]any{"spec": map[string]any{"imageDigestMirrors": []map[string]any{
@@ -294,7 +294,7 @@ func digestMirrorSet(host string) ([]byte, error) {
 	return append([]byte("---\n"), data...), err
 }
 
-// mirrorRules allows plain HTTP, which a mirror set cannot say, and forbids the source, so that
+// mirrorRules allows plain HTTP, which a mirror set cannot express, and blocks the source, so that
 // nothing waits for a network.
 func mirrorRules(host string) []byte {
 	var b strings.Builder

@@ -22,7 +22,7 @@ func newTestRegistry(t *testing.T) *Registry {
 	return r
 }
 
-// mirrored pulls what the mirror has for a pull spec of the source.
+// mirrored pulls the mirror's image for a pull spec of the source.
 func mirrored(t *testing.T, host, spec string) (v1.Image, error) {
 	spec = strings.NewReplacer(releaseSource, host+"/"+releaseMirror, componentSource,
 		host+"/"+componentMirror).Replace(spec)
@@ -31,7 +31,7 @@ func mirrored(t *testing.T, host, spec string) (v1.Image, error) {
 	return remote.Image(ref)
 }
 
-// readWhole reads every file of every layer; the library checks the digests on the way.
+// readWhole reads every file of every layer. The library checks the digests.
 func readWhole(t *testing.T, img v1.Image) error {
 	layers, err := img.Layers()
 	require.NoError(t, err)
@@ -56,7 +56,7 @@ func readWhole(t *testing.T, img v1.Image) error {
 	return nil
 }
 
-func TestPushedPayloadIsWholeAndMarked(t *testing.T) {
+func TestPushPayload_completeAndLabelled(t *testing.T) {
 	r := newTestRegistry(t)
 	pushed, err := PushPayload(context.Background(), r.Addr, Payload{})
 	require.NoError(t, err)
@@ -81,7 +81,7 @@ func TestPushedPayloadIsWholeAndMarked(t *testing.T) {
 	require.Equal(t, pushed, again, "the same payload is the same bytes")
 }
 
-func TestPushedPayloadHasTheFaultsItWasGiven(t *testing.T) {
+func TestPushPayload_faults(t *testing.T) {
 	r := newTestRegistry(t)
 	pushed, err := PushPayload(context.Background(), r.Addr, Payload{Version: "4.19.1-standin", Architecture: "aarch64",
 		Faults: PayloadFaults{
@@ -111,7 +111,7 @@ func TestPushedPayloadHasTheFaultsItWasGiven(t *testing.T) {
 	}
 }
 
-func TestRegistryEndsWithEverythingItHolds(t *testing.T) {
+func TestRegistry_closeRemovesFiles(t *testing.T) {
 	r, err := New(context.Background(), "127.0.0.1:0", nil)
 	require.NoError(t, err)
 	_, err = New(context.Background(), r.Addr, nil)

@@ -1,3 +1,5 @@
+// Package registry simulates a mirror registry: an OCI registry in this process, with release
+// payloads and operator catalogs to fill it.
 package registry
 
 import (
@@ -12,19 +14,18 @@ import (
 	ggcr "github.com/google/go-containerregistry/pkg/registry"
 )
 
-// Registry is an OCI registry within this process, plain HTTP, without authentication. It serves
-// blobs by digest from whichever repository they are asked for in, so it can't show what a real
-// mirror lacks.
+// Registry is an OCI registry in this process: plain HTTP, without authentication. It serves a blob
+// by digest in every repository, so that it cannot show which repository of a real mirror lacks it.
 type Registry struct {
-	Addr string // host:port that it listens on
+	Addr string // host:port
 
 	server *http.Server
 	done   chan error
 	dir    string
 }
 
-// New starts an empty registry on the address, such as 127.0.0.1:0. Blobs are kept in a
-// temporary directory until Close; requests are logged at debug level (a nil logger discards them).
+// New starts an empty registry on the address, such as 127.0.0.1:0. It keeps blobs in a temporary
+// directory until Close and logs requests at debug level (nil discards them).
 func New(ctx context.Context, listen string, logger *slog.Logger) (*Registry, error) {
 	if logger == nil {
 		logger = slog.New(slog.DiscardHandler)
@@ -53,7 +54,7 @@ func New(ctx context.Context, listen string, logger *slog.Logger) (*Registry, er
 	return r, nil
 }
 
-// Close stops the registry and removes what it holds.
+// Close stops the registry and removes its blobs.
 func (r *Registry) Close() error {
 	err := r.server.Close()
 	if served := <-r.done; !errors.Is(served, http.ErrServerClosed) {

@@ -35,7 +35,7 @@ const (
 	pullSecret = `{"auths":{"registry.site.test:5000":{"auth":"dXNlcjpwYXNz"}}}`
 )
 
-// appliance is the engine of a site over its store, and what is on while it is.
+// appliance is the engine of a site over its store, with the parts that exist while it is on.
 type appliance struct {
 	site     *site
 	up       bool
@@ -46,12 +46,12 @@ type appliance struct {
 	random   *rand.ChaCha8
 	releases *releases
 
-	revision  uint64    // up to which it is known what is due next
-	due       time.Time // by the appliance's clock
+	revision  uint64    // revision at which the next deadline was read
+	due       time.Time // next deadline, by the appliance's clock
 	waits     bool
-	known     bool              // due and waits are
-	preparing map[string]string // the runs of openshift-install that are under way: the preparation's id, by cluster
-	tidied    uint64            // the revision at the last tidying
+	known     bool              // due and waits are valid
+	preparing map[string]string // running preparations: the preparation's ID by cluster
+	compacted uint64            // revision at the last compaction
 }
 
 func newAppliance(s *site) (*appliance, error) {
@@ -67,7 +67,7 @@ func newAppliance(s *site) (*appliance, error) {
 	return a, a.switchOn()
 }
 
-// switchOn starts a process of the appliance over what an earlier one left.
+// switchOn starts a process of the appliance over the data of an earlier one.
 func (a *appliance) switchOn() (err error) {
 	s := a.site
 	if a.db, err = store.Open(s.ctx, s.dir, store.Options{Clock: s.clock, NoSync: true}); err != nil {
@@ -104,7 +104,7 @@ func (a *appliance) close() error {
 	return db.Close()
 }
 
-// nextDue is when the engine wants to be called next, in true time.
+// nextDue returns the time of the engine's next deadline, in real time.
 func (a *appliance) nextDue() (time.Time, bool) {
 	if !a.up {
 		return time.Time{}, false
@@ -115,7 +115,7 @@ func (a *appliance) nextDue() (time.Time, bool) {
 	return a.due.Add(-a.site.clock.wrong), a.waits
 }
 
-// handleDue is the engine's own work at this moment.
+// handleDue runs the engine's deadlines at this moment.
 func (a *appliance) handleDue() {
 	var err error
 	a.due, a.waits, err = a.stepper.Due(a.site.ctx)
@@ -124,8 +124,8 @@ func (a *appliance) handleDue() {
 	a.startPreparations()
 }
 
-// startPreparations has openshift-install run for the clusters that want it. A run that is not
-// wanted any more ends by itself.
+// startPreparations runs openshift-install for the clusters that wait for it. A run that is no
+// longer wanted ends by itself.
 func (a *appliance) startPreparations() {
 	wanted, err := a.stepper.Preparations()
 	a.site.fail(err)
@@ -138,7 +138,7 @@ func (a *appliance) startPreparations() {
 		process := a.engine
 		a.site.after(a.site.roughly(2*time.Minute), func() {
 			if !a.up || a.engine != process || a.preparing[cluster] != id {
-				return // the process that ran it is gone
+				return // the process that ran it has ended
 			}
 			a.releases.fault = a.site.faultOf(cluster)
 			a.stepper.Prepare(a.site.ctx, cluster, id)
@@ -147,7 +147,7 @@ func (a *appliance) startPreparations() {
 	}
 }
 
-// outage lets the appliance be away for a while: asleep, or ended and started again.
+// outage stops the appliance for a while: it sleeps, or it ends and starts again.
 func (s *site) outage(kind string, length time.Duration, sleeps bool) {
 	if !s.up {
 		return
@@ -168,7 +168,7 @@ func (s *site) outage(kind string, length time.Duration, sleeps bool) {
 	})
 }
 
-// jump moves the appliance's clock.
+// jump changes the appliance's clock.
 func (s *site) jump(by time.Duration) {
 	s.stats.count("clock jumps")
 	s.clock.wrong += by
@@ -178,18 +178,18 @@ func (s *site) jump(by time.Duration) {
 	}
 }
 
-// tidy is what the appliance does once in a while, and the auditor's look at all that there is.
-func (a *appliance) tidy() error {
+// compact does the appliance's periodic maintenance and a complete check by the auditor.
+func (a *appliance) compact() error {
 	revision := a.db.Revision()
-	if revision == a.tidied {
+	if revision == a.compacted {
 		return nil
 	}
 	a.handleDue()
 	if found := a.auditor.Sweep(a.audited(a.engine)); found != nil {
 		return found
 	}
-	err := a.db.Compact(a.site.ctx, a.tidied)
-	a.tidied = revision
+	err := a.db.Compact(a.site.ctx, a.compacted)
+	a.compacted = revision
 	return err
 }
 
@@ -197,10 +197,10 @@ func (a *appliance) tidyIfUp() error {
 	if !a.up {
 		return nil
 	}
-	return a.tidy()
+	return a.compact()
 }
 
-// size is that of the database in bytes.
+// size returns the size of the database in bytes.
 func (a *appliance) size() int64 {
 	info, err := os.Stat(filepath.Join(a.site.dir, "landfall.db"))
 	if err != nil {
@@ -209,12 +209,11 @@ func (a *appliance) size() int64 {
 	return info.Size()
 }
 
-// releases has one release, whose installer writes the smallest files that are taken for a
-// cluster's.
+// releases holds one release. Its installer writes the smallest files that the engine accepts.
 type releases struct {
 	random    *rand.ChaCha8
 	authority string // PEM of the certificate authority of all clusters
-	fault     string // of the installation that is being prepared
+	fault     string // fault of the present preparation
 }
 
 func newReleases(random *rand.ChaCha8, now time.Time) (*releases, error) {
@@ -246,7 +245,7 @@ func (r *releases) Payload(_ context.Context, pullSpec, arch string, _ authn.Key
 		strings.Repeat("b", 64), Version: version, Architecture: arch, Images: images}, nil
 }
 
-// Installer provides no file: nothing of it is run.
+// Installer returns no file, because nothing is executed.
 func (r *releases) Installer(_ context.Context, _ *release.Payload, _ authn.Keychain,
 	progress func(done, total int64)) (*release.Installer, func(), error) {
 	progress(50, 100)
@@ -254,7 +253,7 @@ func (r *releases) Installer(_ context.Context, _ *release.Payload, _ authn.Keyc
 	return &release.Installer{Path: "openshift-install"}, func() {}, nil
 }
 
-// Generate returns what an installer would have written.
+// Generate returns the output of an installer.
 func (r *releases) Generate(_ context.Context, _ *release.Installer,
 	_ release.GenerateRequest) (*release.Generated, error) {
 	if r.fault == InstallerFails {

@@ -22,10 +22,10 @@ import (
 //go:embed examples/*.yaml
 var exampleFiles embed.FS
 
-// Error says in one sentence what of a scenario file can't be used, and where.
+// Error says in one sentence what is wrong in a scenario file, and where.
 type Error struct {
 	File    string
-	Line    int    // 0: the file as a whole
+	Line    int    // 0 for the file as a whole
 	Problem string // the key, what is wrong with it, and what was expected
 }
 
@@ -36,10 +36,10 @@ func (e *Error) Error() string {
 	return e.File + ": " + e.Problem
 }
 
-// fileLimit is the largest scenario file that is read, in bytes.
+// fileLimit is the largest accepted size of a scenario file, in bytes.
 const fileLimit = 1 << 20
 
-// Load reads a scenario file. What is wrong with it comes as *Error.
+// Load reads a scenario file. The error for an invalid file is an *Error.
 func Load(file string) (*Scenario, error) {
 	info, err := os.Stat(file)
 	if err == nil && info.Size() > fileLimit {
@@ -57,7 +57,7 @@ func Load(file string) (*Scenario, error) {
 	return Parse(file, text)
 }
 
-// Example returns a scenario that comes with the program.
+// Example returns an embedded scenario.
 func Example(name string) (*Scenario, error) {
 	text, err := ExampleText(name)
 	if err != nil {
@@ -66,7 +66,7 @@ func Example(name string) (*Scenario, error) {
 	return Parse(name+".yaml", text)
 }
 
-// ExampleText returns the file of a scenario that comes with the program.
+// ExampleText returns the file of an embedded scenario.
 func ExampleText(name string) ([]byte, error) {
 	text, err := exampleFiles.ReadFile("examples/" + name + ".yaml")
 	if err != nil {
@@ -75,7 +75,7 @@ func ExampleText(name string) ([]byte, error) {
 	return text, nil
 }
 
-// Examples lists the scenarios that come with the program.
+// Examples returns the names of the embedded scenarios.
 func Examples() []string {
 	files, err := exampleFiles.ReadDir("examples")
 	if err != nil {
@@ -88,8 +88,8 @@ func Examples() []string {
 	return names
 }
 
-// Parse reads the text of a scenario file. What is wrong with it comes as *Error with the given
-// name of the file.
+// Parse parses the text of a scenario file. The error for an invalid text is an *Error with the
+// given file name.
 func Parse(file string, text []byte) (*Scenario, error) {
 	d := &decoder{file: file}
 	var document yaml.Node
@@ -118,10 +118,10 @@ func (d *decoder) noYAML(err error) error {
 	return &Error{d.file, line, "the file is no YAML: " + problem}
 }
 
-// decoder fills structures from YAML; each key must be one of theirs.
+// decoder fills structures from YAML. It rejects unknown keys.
 type decoder struct{ file string }
 
-// leaf is a value with a form of its own.
+// leaf is a value that parses itself.
 type leaf interface {
 	read(text string) error
 	expects() string
@@ -140,7 +140,7 @@ func (d *decoder) decode(node *yaml.Node, key string, into reflect.Value) error 
 	}
 	if form, ok := into.Addr().Interface().(leaf); ok {
 		if node.Kind != yaml.ScalarNode || form.read(node.Value) != nil {
-			return d.wrong(node, key, "%s; expected %s", told(node), form.expects())
+			return d.wrong(node, key, "%s; expected %s", found(node), form.expects())
 		}
 		return nil
 	}
@@ -153,13 +153,13 @@ func (d *decoder) decode(node *yaml.Node, key string, into reflect.Value) error 
 		return d.table(node, key, into)
 	}
 	if node.Kind != yaml.ScalarNode || node.Decode(into.Addr().Interface()) != nil || node.Tag == "!!null" {
-		return d.wrong(node, key, "%s; expected %s", told(node), expected(into.Kind()))
+		return d.wrong(node, key, "%s; expected %s", found(node), expected(into.Kind()))
 	}
 	return nil
 }
 
-// told is how a wrong value is named.
-func told(node *yaml.Node) string {
+// found describes the rejected value in an error.
+func found(node *yaml.Node) string {
 	switch {
 	case node.Kind == yaml.MappingNode:
 		return "it has keys of its own"
@@ -197,7 +197,7 @@ func (d *decoder) structure(node *yaml.Node, key string, into reflect.Value) err
 	}
 	slices.Sort(names)
 	if node.Kind != yaml.MappingNode {
-		return d.wrong(node, key, "%s; expected keys of %s", told(node), strings.Join(names, ", "))
+		return d.wrong(node, key, "%s; expected keys of %s", found(node), strings.Join(names, ", "))
 	}
 	seen := make(map[string]bool)
 	for i := 0; i+1 < len(node.Content); i += 2 {
@@ -227,7 +227,7 @@ func join(key, name string) string {
 
 func (d *decoder) list(node *yaml.Node, key string, into reflect.Value) error {
 	if node.Kind != yaml.SequenceNode {
-		return d.wrong(node, key, "%s; expected a list", told(node))
+		return d.wrong(node, key, "%s; expected a list", found(node))
 	}
 	for i, item := range node.Content {
 		element := reflect.New(into.Type().Elem()).Elem()
@@ -241,7 +241,7 @@ func (d *decoder) list(node *yaml.Node, key string, into reflect.Value) error {
 
 func (d *decoder) table(node *yaml.Node, key string, into reflect.Value) error {
 	if node.Kind != yaml.MappingNode {
-		return d.wrong(node, key, "%s; expected faults and their shares", told(node))
+		return d.wrong(node, key, "%s; expected faults and their shares", found(node))
 	}
 	into.Set(reflect.MakeMap(into.Type()))
 	for i := 0; i+1 < len(node.Content); i += 2 {
@@ -258,7 +258,7 @@ func (d *decoder) table(node *yaml.Node, key string, into reflect.Value) error {
 	return nil
 }
 
-// unknownFault says what is wrong with the name of a fault, "" if nothing is.
+// unknownFault returns an error text for an unknown fault; "" for a known one.
 func unknownFault(key, name string) string {
 	if strings.HasSuffix(key, ".clusters") {
 		if !slices.Contains(clusterFaults, name) {
@@ -279,7 +279,7 @@ func unknownFault(key, name string) string {
 	return ""
 }
 
-// The sizes that a scenario may have.
+// Limits of a scenario.
 const (
 	mostDays     = 36500
 	mostSites    = 10_000
@@ -287,7 +287,7 @@ const (
 	mostHosts    = 200
 )
 
-// complete fills in what is left out and refuses what can't be played.
+// complete sets defaults and rejects scenarios that cannot be run.
 func (d *decoder) complete(s *Scenario, document *yaml.Node) error {
 	if s.Name == "" {
 		s.Name = strings.TrimSuffix(path.Base(d.file), ".yaml")
@@ -391,7 +391,7 @@ func setDefault[T comparable](at *T, otherwise T) {
 	}
 }
 
-// valueOf finds the value of a key, with dots, in a mapping; the mapping itself where it has none.
+// valueOf returns the value of a dotted key in a mapping; the mapping itself if it has no such key.
 func valueOf(node *yaml.Node, key string) *yaml.Node {
 	first, rest, _ := strings.Cut(key, ".")
 	for i := 0; node.Kind == yaml.MappingNode && i+1 < len(node.Content); i += 2 {

@@ -11,16 +11,16 @@ import (
 	"landfall/appliance/simulate"
 )
 
-// installation is the installer's work on a machine, and then the node's.
+// installation is the work of the installer on a machine, and later of the node.
 type installation struct {
 	simulate.Installation
 	legs    []leg
 	reached models.HostStage
-	joins   bool // an installed cluster
+	joins   bool // the host joins an installed cluster
 }
 
-// leg is a part of an installation: a stage that is reported, how long it takes, and what must be
-// there before it ends.
+// leg is a part of an installation: the reported stage, its duration, and the condition for its
+// end.
 type leg struct {
 	stage models.HostStage
 	info  string
@@ -28,44 +28,44 @@ type leg struct {
 	until func() bool
 }
 
-// How long the parts of an installation take, near to what a server with a local registry needs.
+// Durations of the parts of an installation, similar to those of a server with a local registry.
 const (
-	askAgain      = 20 * time.Second // for what is waited for
-	retryAfter    = 15 * time.Second // a report that found no appliance
+	askAgain      = 20 * time.Second // interval while waiting for a condition
+	retryAfter    = 15 * time.Second // after a report that did not reach the appliance
 	writeStepTime = 15 * time.Second // for each 10 % of the image
 	bootkubeTime  = 4 * time.Minute
-	nodeStepTime  = 2 * time.Minute // of a node, from one stage to the next
+	nodeStepTime  = 2 * time.Minute // of a node, between two stages
 	operatorTime  = 5 * time.Minute
 	stageTime     = time.Minute // of the controller
 )
 
-// install starts the installer, once.
+// install starts the installer unless it is running.
 func (m *machine) install(step *models.Step) {
 	if m.installation != nil {
 		return
 	}
 	wanted, err := m.hw.Install(step)
 	if err != nil {
-		m.slot.site.fail(fmt.Errorf("machine %d could not understand its install step: %w", m.number, err))
+		m.owner.site.fail(fmt.Errorf("machine %d could not understand its install step: %w", m.number, err))
 		return
 	}
-	m.installation = &installation{Installation: wanted, joins: m.slot.opened}
+	m.installation = &installation{Installation: wanted, joins: m.owner.takesHosts}
 	m.legs = m.plan()
 	if m.loses {
 		m.loses = false
-		m.later(time.Duration(m.slot.site.rng.Int64N(int64(20*time.Minute))), m.losePower)
+		m.later(time.Duration(m.owner.site.rng.Int64N(int64(20*time.Minute))), m.losePower)
 	}
 	m.next()
 }
 
-// losePower restarts a machine in the middle of whatever it does.
+// losePower restarts a machine in the middle of its work.
 func (m *machine) losePower() {
 	env := m.env
 	m.turnOff()
-	m.later(m.slot.site.roughly(withoutPower), func() { m.boot(env) })
+	m.later(m.owner.site.roughly(withoutPower), func() { m.boot(env) })
 }
 
-// plan is what the installer does on a machine of that role.
+// plan returns the legs of the installation for the machine's role.
 func (m *machine) plan() []leg {
 	legs := []leg{{stage: models.HostStageStartingInstallation, takes: 10 * time.Second},
 		{stage: models.HostStageInstalling, takes: 15 * time.Second}}
@@ -82,17 +82,17 @@ func (m *machine) plan() []leg {
 	case bootstrap:
 		legs = append(legs,
 			leg{stage: models.HostStageWaitingForControlPlane, takes: time.Minute,
-				until: func() bool { return m.slot.mastersAt(m, models.HostStageJoined) >= 2 }},
+				until: func() bool { return m.owner.mastersAt(m, models.HostStageJoined) >= 2 }},
 			leg{stage: models.HostStageWaitingForBootkube, takes: bootkubeTime},
 			leg{stage: models.HostStageWaitingForController, takes: time.Minute})
 	case m.Role == models.HostRoleWorker && !m.joins:
 		legs = append(legs, leg{stage: models.HostStageWaitingForControlPlane,
-			until: func() bool { return m.slot.mastersAt(m, models.HostStageDone) >= 2 }})
+			until: func() bool { return m.owner.mastersAt(m, models.HostStageDone) >= 2 }})
 	}
 	return append(legs, leg{stage: models.HostStageRebooting, takes: time.Minute})
 }
 
-// next goes on to the next leg, or restarts into the disk.
+// next starts the next leg, or restarts the machine into its disk.
 func (m *machine) next() {
 	if m.installation == nil {
 		return
@@ -112,7 +112,7 @@ func (m *machine) next() {
 		if now.stage == models.HostStageWritingImageToDisk && now.info == "30%" {
 			m.loseLink()
 		}
-		m.later(m.slot.site.roughly(now.takes), func() { m.wait(now.until) })
+		m.later(m.owner.site.roughly(now.takes), func() { m.wait(now.until) })
 	})
 }
 
@@ -122,7 +122,7 @@ func (m *machine) wait(until func() bool) {
 		return
 	}
 	installation := m.installation
-	m.later(m.slot.site.roughly(askAgain), func() {
+	m.later(m.owner.site.roughly(askAgain), func() {
 		if m.installation == installation && installation != nil {
 			m.wait(until)
 		}
@@ -134,16 +134,16 @@ func (m *machine) fails(stage models.HostStage) bool {
 	return has && fault.Stage == stage
 }
 
-// report tells the appliance a stage; while that does not answer, again and again. A refusal does
-// not end an installation.
+// report sends a stage to the appliance and repeats that while there is no answer. A refusal does
+// not end the installation.
 func (m *machine) report(stage models.HostStage, info string, then func()) {
 	installation := m.installation
 	err := m.ask("the stage "+string(stage), func(e *engine.Engine) error {
-		return e.HostProgress(m.slot.site.ctx, m.env, m.hw.ID(), &models.HostProgress{CurrentStage: stage,
+		return e.HostProgress(m.owner.site.ctx, m.env, m.hw.ID(), &models.HostProgress{CurrentStage: stage,
 			ProgressInfo: info})
 	})
 	if err == errDown {
-		m.later(m.slot.site.roughly(retryAfter), func() {
+		m.later(m.owner.site.roughly(retryAfter), func() {
 			if m.installation == installation && installation != nil {
 				m.report(stage, info, then)
 			}
@@ -154,19 +154,19 @@ func (m *machine) report(stage models.HostStage, info string, then func()) {
 	then()
 }
 
-// stages of a node that is up from its disk, in order.
+// stages of a node after its boot from disk, in order.
 var nodeStages = []models.HostStage{models.HostStageConfiguring, models.HostStageJoined, models.HostStageDone}
 
-// nodeUp has a node that has come up from its disk go through its stages. The bootstrap, or the
-// controller in the cluster, reports them.
-func (s *slot) nodeUp(m *machine) {
+// nodeUp moves a node through its stages after its boot from disk. The bootstrap, or the controller
+// in the cluster, reports them.
+func (s *owner) nodeUp(m *machine) {
 	if m.installation == nil || m.joins {
 		return
 	}
 	var stage func(i int)
 	stage = func(i int) {
 		if m.installation == nil || m.fails(nodeStages[i]) {
-			return // it never gets there, and nobody is left to say so
+			return // the node never gets there, and nobody reports that
 		}
 		m.report(nodeStages[i], "", func() {
 			if i+1 < len(nodeStages) {
@@ -179,8 +179,8 @@ func (s *slot) nodeUp(m *machine) {
 	m.later(s.site.roughly(nodeStepTime), func() { stage(0) })
 }
 
-// mastersAt counts the machines of the control plane that have reached a stage, but for one.
-func (s *slot) mastersAt(but *machine, stage models.HostStage) int {
+// mastersAt counts the control-plane machines that have reached a stage, without the given one.
+func (s *owner) mastersAt(but *machine, stage models.HostStage) int {
 	count := 0
 	for _, m := range s.machines {
 		if m == but || m.installation == nil || m.Role == models.HostRoleWorker {
@@ -193,9 +193,8 @@ func (s *slot) mastersAt(but *machine, stage models.HostStage) int {
 	return count
 }
 
-// finalize is the controller's work at the end of an installation, from when the control plane is
-// done.
-func (s *slot) finalize() {
+// finalize is the controller's work at the end of an installation, after the control plane is done.
+func (s *owner) finalize() {
 	if s.mastersAt(nil, models.HostStageDone) < int(s.site.kind.Topology) || s.finalizing {
 		return
 	}
@@ -243,7 +242,7 @@ func (s *slot) finalize() {
 	})
 }
 
-// controllerStep is something that the controller says, and how long it does something else after.
+// controllerStep is a report by the controller and the time until its next one.
 type controllerStep struct {
 	do    func(*engine.Engine) error
 	takes time.Duration

@@ -16,7 +16,7 @@ import (
 	"landfall/appliance/simulate"
 )
 
-// power is what a machine is doing.
+// power is the power state of a machine.
 type power string
 
 const (
@@ -27,44 +27,44 @@ const (
 	onDisk  power = "on its disk"
 )
 
-// How long the parts of a machine's life take.
+// Durations of a machine's actions.
 const (
 	bootTime       = 3 * time.Minute
 	registerAgain  = time.Minute
-	pollAgain      = 30 * time.Second // after a poll that failed
+	pollAgain      = 30 * time.Second // after a failed poll
 	leastPoll      = 5 * time.Second
 	diskSpeedTime  = 20 * time.Second
 	imagesTime     = 90 * time.Second
 	logsTime       = 20 * time.Second
-	fetchTime      = 2 * time.Minute // of boot artifacts
+	fetchTime      = 2 * time.Minute // for boot artifacts
 	linkCutTime    = 10 * time.Minute
 	withoutPower   = 15 * time.Minute
 	exitLostMedia  = 256
 	exitOfFailures = 1
 )
 
-// machine is one that stands at the site. It is moved by the site's queue only.
+// machine is a machine at the site. Only events of the site's queue change it.
 type machine struct {
-	slot      *slot
+	owner     *owner
 	number    int
 	hw        *simulate.Machine
 	power     power
-	env       string // whose image it boots
-	life      int    // raised by each change of power: what was planned before does not happen
-	polled    []byte // the last instructions that were followed
+	env       string // infra-env of its image
+	life      int    // incremented by each change of power; cancels earlier plans
+	polled    []byte // the last instructions that were executed
 	sent      map[models.StepType]string
 	pollEvery time.Duration
-	cut       time.Time // its link is cut until then
+	cut       time.Time // the link is cut until then
 	*installation
 	misbooted bool // WrongBootOrder has had its effect
-	spare     bool // it is added when the cluster is installed
-	loses     bool // its power, in the middle of the next installation
+	spare     bool // added after the cluster is installed
+	loses     bool // loses its power in the next installation
 }
 
-// later plans something that a change of the machine's power prevents.
+// later schedules an action. A change of the machine's power cancels it.
 func (m *machine) later(wait time.Duration, do func()) {
 	life := m.life
-	m.slot.site.after(wait, func() {
+	m.owner.site.after(wait, func() {
 		if m.life == life {
 			do()
 		}
@@ -86,39 +86,39 @@ func (m *machine) turnOff() {
 func (m *machine) boot(env string) {
 	m.turn(booting)
 	m.env, m.installation = env, nil
-	m.later(m.slot.site.roughly(bootTime), func() {
+	m.later(m.owner.site.roughly(bootTime), func() {
 		m.turn(onImage)
 		m.register()
 	})
 }
 
-// bootDisk restarts the machine into what was installed.
+// bootDisk restarts the machine into its installed system.
 func (m *machine) bootDisk() {
 	m.turn(booting)
-	m.later(m.slot.site.roughly(bootTime), func() {
+	m.later(m.owner.site.roughly(bootTime), func() {
 		if _, wrong := m.hw.Fault(simulate.WrongBootOrder); wrong && !m.misbooted {
 			m.misbooted = true
 			m.boot(m.env)
 			return
 		}
 		m.turn(onDisk)
-		m.slot.nodeUp(m)
+		m.owner.nodeUp(m)
 	})
 }
 
-// loseLink cuts the machine's link if it has that fault.
+// cutLink cuts the machine's link if it has that fault.
 func (m *machine) loseLink() {
 	if fault, has := m.hw.Fault(simulate.LostLink); has {
-		m.cut = m.slot.site.clock.trueTime().Add(max(fault.Duration, linkCutTime))
+		m.cut = m.owner.site.clock.realTime().Add(max(fault.Duration, linkCutTime))
 	}
 }
 
-// ask asks the appliance, if the machine reaches it.
+// ask sends a request to the appliance, if the machine can reach it.
 func (m *machine) ask(what string, request func(*engine.Engine) error) error {
-	if m.slot.site.clock.trueTime().Before(m.cut) {
+	if m.owner.site.clock.realTime().Before(m.cut) {
 		return errDown
 	}
-	return m.slot.site.ask(what+" of "+m.hw.Name()+" ("+m.hw.ID()+")", request)
+	return m.owner.site.ask(what+" of "+m.hw.Name()+" ("+m.hw.ID()+")", request)
 }
 
 func (m *machine) register() {
@@ -130,7 +130,7 @@ func (m *machine) register() {
 	var err error
 	for range times {
 		err = m.ask("the registration", func(e *engine.Engine) error {
-			_, err := e.RegisterHost(m.slot.site.ctx, m.env, &models.HostCreateParams{HostID: &id,
+			_, err := e.RegisterHost(m.owner.site.ctx, m.env, &models.HostCreateParams{HostID: &id,
 				DiscoveryAgentVersion: agentImage})
 			return err
 		})
@@ -140,7 +140,7 @@ func (m *machine) register() {
 		m.turn(frozen)
 	default:
 		if err != nil {
-			m.later(m.slot.site.roughly(registerAgain), m.register)
+			m.later(m.owner.site.roughly(registerAgain), m.register)
 			return
 		}
 		m.polled = nil
@@ -149,17 +149,17 @@ func (m *machine) register() {
 	}
 }
 
-// clockOf is what the machine's clock shows.
+// clockOf returns the time on the machine's clock.
 func (m *machine) clockOf() time.Time {
 	skew, _ := m.hw.Fault(simulate.ClockSkew)
-	return m.slot.site.clock.trueTime().Add(skew.Duration)
+	return m.owner.site.clock.realTime().Add(skew.Duration)
 }
 
-// poll asks what to do, does it, and asks again later.
+// poll asks for instructions, executes them, and schedules the next poll.
 func (m *machine) poll() {
 	var body []byte
 	err := m.ask("a poll", func(e *engine.Engine) (err error) {
-		body, err = e.Instructions(m.slot.site.ctx, engine.Poll{InfraEnvID: m.env, HostID: m.hw.ID(),
+		body, err = e.Instructions(m.owner.site.ctx, engine.Poll{InfraEnvID: m.env, HostID: m.hw.ID(),
 			AgentVersion: agentImage, Timestamp: m.clockOf().Unix()})
 		return err
 	})
@@ -170,18 +170,18 @@ func (m *machine) poll() {
 	if err != nil {
 		m.polled = nil
 		clear(m.sent)
-		m.later(m.slot.site.roughly(pollAgain), m.poll)
+		m.later(m.owner.site.roughly(pollAgain), m.poll)
 		return
 	}
-	m.slot.site.stats.Polls++
+	m.owner.site.stats.Polls++
 	if bytes.Equal(body, m.polled) {
-		// the same work with the same outcome, which is not sent again
-		m.later(m.slot.site.roughly(m.pollEvery), m.poll)
+		// the same work with the same result, which is not sent again
+		m.later(m.owner.site.roughly(m.pollEvery), m.poll)
 		return
 	}
 	var steps models.Steps
 	if err := json.Unmarshal(body, &steps); err != nil {
-		m.slot.site.fail(err)
+		m.owner.site.fail(err)
 		return
 	}
 	m.polled = body
@@ -200,10 +200,10 @@ func (m *machine) poll() {
 		return
 	}
 	m.pollEvery = max(time.Duration(steps.NextInstructionSeconds)*time.Second, leastPoll)
-	m.later(m.slot.site.roughly(m.pollEvery), m.poll)
+	m.later(m.owner.site.roughly(m.pollEvery), m.poll)
 }
 
-// perform runs a step and replies, at once or when it is done.
+// perform executes a step and replies at once or when the step is done.
 func (m *machine) perform(step *models.Step) {
 	if _, lost := m.hw.Fault(simulate.LostMedia); lost && m.installation != nil {
 		m.reply(&models.StepReply{StepType: step.StepType, StepID: step.StepID, ExitCode: exitLostMedia,
@@ -213,26 +213,26 @@ func (m *machine) perform(step *models.Step) {
 	done := &models.StepReply{StepType: step.StepType, StepID: step.StepID}
 	switch step.StepType {
 	case models.StepTypeInstallationDiskSpeedCheck:
-		m.later(m.slot.site.roughly(diskSpeedTime), func() { m.reply(m.hw.DiskSpeed(step)) })
+		m.later(m.owner.site.roughly(diskSpeedTime), func() { m.reply(m.hw.DiskSpeed(step)) })
 	case models.StepTypeContainerImageAvailability:
-		m.later(m.slot.site.roughly(imagesTime), func() { m.reply(m.hw.Images(step)) })
+		m.later(m.owner.site.roughly(imagesTime), func() { m.reply(m.hw.Images(step)) })
 	case models.StepTypeInstall:
 		m.install(step)
 	case models.StepTypeStopInstallation:
 		m.installation = nil
 		m.reply(done)
 	case models.StepTypeLogsGather:
-		m.later(m.slot.site.roughly(logsTime), m.sendLogs)
+		m.later(m.owner.site.roughly(logsTime), m.sendLogs)
 	case models.StepTypeDownloadBootArtifacts:
 		done.Output = "Successfully downloaded boot artifacts"
-		m.later(m.slot.site.roughly(fetchTime), func() { m.reply(done) })
+		m.later(m.owner.site.roughly(fetchTime), func() { m.reply(done) })
 	case models.StepTypeRebootForReclaim:
 		m.reply(done)
 		m.boot(m.env)
 	default:
 		reply, known := m.hw.Answer(step)
 		if !known {
-			m.slot.site.fail(fmt.Errorf("machine %d was given a step of type %q, which no agent knows", m.number,
+			m.owner.site.fail(fmt.Errorf("machine %d was given a step of type %q, which no agent knows", m.number,
 				step.StepType))
 			return
 		}
@@ -246,32 +246,32 @@ func (m *machine) perform(step *models.Step) {
 	}
 }
 
-// reply sends what came of a step. That the appliance can't understand what a real agent could have
-// sent is a mistake.
+// reply sends the result of a step. It is an error if the appliance does not understand a reply
+// that a real agent could have sent.
 func (m *machine) reply(reply *models.StepReply) {
 	err := m.ask("the reply to "+reply.StepID, func(e *engine.Engine) error {
-		return e.StepReply(m.slot.site.ctx, m.env, m.hw.ID(), reply)
+		return e.StepReply(m.owner.site.ctx, m.env, m.hw.ID(), reply)
 	})
 	switch {
 	case err == nil && reply.ExitCode == 0:
 		m.sent[reply.StepType] = reply.Output
 	case engine.KindOf(err) == engine.Invalid:
-		m.slot.site.fail(&audit.Violation{
+		m.owner.site.fail(&audit.Violation{
 			Invariant: "what an agent replies is understood", Objects: []string{m.hw.ID(), string(reply.StepType)},
 			Found: strings.TrimSuffix(err.Error(), "."),
 		})
 	case errors.Is(err, errDown):
-		m.polled = nil // it is asked and answered again
+		m.polled = nil // the agent asks and replies again
 	}
 }
 
-// sendLogs is what an agent does when it is asked for the logs of an installation.
+// sendLogs sends the logs of an installation as an agent does.
 func (m *machine) sendLogs() {
-	cluster := m.slot.cluster
+	cluster := m.owner.cluster
 	if cluster == "" {
 		return
 	}
-	ctx := m.slot.site.ctx
+	ctx := m.owner.site.ctx
 	report := func(state models.LogsState) error {
 		return m.ask("the logs", func(e *engine.Engine) error {
 			return e.LogsProgress(ctx, cluster, m.env, m.hw.ID(),
@@ -281,12 +281,12 @@ func (m *machine) sendLogs() {
 	if report(models.LogsStateRequested) != nil {
 		return
 	}
-	m.later(m.slot.site.roughly(logsTime), func() {
+	m.later(m.owner.site.roughly(logsTime), func() {
 		err := m.ask("the logs", func(e *engine.Engine) error {
 			return e.HostLogs(ctx, cluster, m.hw.ID(), strings.NewReader("simulated logs of "+m.hw.Name()))
 		})
 		if err == nil && report(models.LogsStateCompleted) == nil {
-			m.slot.site.stats.count("logs of hosts")
+			m.owner.site.stats.count("logs of hosts")
 		}
 	})
 }

@@ -15,71 +15,70 @@ import (
 	"landfall/appliance/simulate"
 )
 
-// slot is the place of a cluster at a site: the machines that stand there, and the people who make
-// clusters of them, one after the other.
-type slot struct {
-	site     *site
-	index    int
-	rack     *simulate.MachineSet
-	machines []*machine
+// owner is the person who installs one cluster after another on the same machines of a site.
+type owner struct {
+	site       *site
+	index      int
+	machineSet *simulate.MachineSet
+	machines   []*machine
 
-	cluster, env string    // that there are now, "" for none
+	cluster, env string    // the present ones; "" for none
 	built        int       // clusters so far
-	attempt      int       // times that Install was pressed
-	pressed      bool      // and what came of it is not seen yet
-	mends        bool      // an installation could not be prepared, and nobody has looked why
-	opened       bool      // the cluster takes more hosts
+	attempt      int       // number of installation starts
+	pressed      bool      // an installation was started, and its result is not recorded yet
+	needsRepair  bool      // a preparation failed, and nobody has looked for the reason yet
+	takesHosts   bool      // the cluster takes more hosts
 	finalizing   bool      // the controller is at work
 	fault        string    // of the present installation
-	since        time.Time // when somebody last did something about the cluster
-	gathers      time.Time // from when its hosts are to be made ready
-	addAt        time.Time // when the cluster is opened for more hosts
-	rebuildAt    time.Time // when it is deleted
+	since        time.Time // last action of a person for the cluster
+	gatherAt     time.Time // time from which the hosts are made ready
+	addAt        time.Time // time at which the cluster is opened for more hosts
+	rebuildAt    time.Time // time at which the cluster is deleted
 }
 
-// How patient people are.
+// Times that people wait.
 const (
-	notReadyTime = 45 * time.Minute // before they look at the machines of a cluster that can't be installed
+	notReadyTime = 45 * time.Minute // before they check the machines of a cluster that is not ready
 	giveUpTime   = 4 * 24 * time.Hour
-	idleTime     = 12 * time.Hour // before somebody switches a machine off that nobody uses
-	deadTime     = 26 * time.Hour // an installation ends within a day, one way or another
+	idleTime     = 12 * time.Hour // before somebody switches an unused machine off
+	deadTime     = 26 * time.Hour // an installation ends within a day
 )
 
-func newSlot(s *site, index int, rack *simulate.MachineSet) (*slot, error) {
-	slot := &slot{site: s, index: index, rack: rack}
+func newOwner(s *site, index int, machineSet *simulate.MachineSet) (*owner, error) {
+	owner := &owner{site: s, index: index, machineSet: machineSet}
 	count := int(s.kind.Topology) + s.kind.Workers
 	for number := 1; number <= count+s.kind.Spares; number++ {
-		hw, err := rack.Machine(number)
+		hw, err := machineSet.Machine(number)
 		if err != nil {
 			return nil, err
 		}
-		slot.machines = append(slot.machines, &machine{slot: slot, number: number, hw: hw, power: off,
+		owner.machines = append(owner.machines, &machine{owner: owner, number: number, hw: hw, power: off,
 			spare: number > count, sent: make(map[models.StepType]string), pollEvery: time.Minute})
 	}
-	return slot, nil
+	return owner, nil
 }
 
-// begin has the people come in the course of the first day.
-func (s *slot) begin() {
+// begin schedules the owner's first check within the first day.
+func (s *owner) begin() {
 	if !s.site.kind.People.Absent {
-		s.site.after(time.Duration(s.site.rng.Int64N(int64(12*time.Hour))), s.look)
+		s.site.after(time.Duration(s.site.rng.Int64N(int64(12*time.Hour))), s.check)
 	}
 }
 
-// faultOf is the fault of the installation of a cluster as a whole.
+// faultOf returns the fault of the installation of a cluster as a whole.
 func (s *site) faultOf(cluster string) string {
-	for _, slot := range s.slots {
-		if slot.cluster == cluster {
-			return slot.fault
+	for _, owner := range s.owners {
+		if owner.cluster == cluster {
+			return owner.fault
 		}
 	}
 	return ""
 }
 
-func (s *slot) now() time.Time { return s.site.clock.trueTime() }
+func (s *owner) now() time.Time { return s.site.clock.realTime() }
 
-// try asks the appliance for something that people want; a refusal is theirs to live with.
-func (s *slot) try(what string, request func(*engine.Engine) error) bool {
+// try sends a person's request to the appliance. People accept a refusal.
+func (s *owner) try(what string, request func(*engine.Engine) error) bool {
 	err := s.site.ask(what, request)
 	if err != nil && err != errDown {
 		s.site.stats.count("refusals")
@@ -87,8 +86,8 @@ func (s *slot) try(what string, request func(*engine.Engine) error) bool {
 	return err == nil
 }
 
-// look is a person who looks at the page, does what is to be done, and looks again later.
-func (s *slot) look() {
+// check opens the page, does what is needed, and schedules the next check.
+func (s *owner) check() {
 	wait := s.site.about(s.site.kind.People.Think)
 	if s.site.up {
 		if s.cluster == "" {
@@ -97,11 +96,11 @@ func (s *slot) look() {
 			wait = max(wait, until.Sub(s.now()))
 		}
 	}
-	s.site.after(wait, s.look)
+	s.site.after(wait, s.check)
 }
 
-// create makes a cluster, and switches its machines on.
-func (s *slot) create() {
+// create creates a cluster and switches its machines on.
+func (s *owner) create() {
 	kind, ctx := s.site.kind, s.site.ctx
 	s.built++
 	params := &models.ClusterCreateParams{
@@ -121,7 +120,7 @@ func (s *slot) create() {
 	}) {
 		return
 	}
-	s.cluster, s.since, s.gathers, s.opened, s.pressed, s.finalizing = cluster.ID.String(), s.now(), s.now(),
+	s.cluster, s.since, s.gatherAt, s.takesHosts, s.pressed, s.finalizing = cluster.ID.String(), s.now(), s.now(),
 		false, false, false
 	s.site.stats.Clusters++
 	if s.env == "" && !s.makeInfraEnv(cluster.ID) {
@@ -134,9 +133,9 @@ func (s *slot) create() {
 	}
 }
 
-// makeInfraEnv makes the infra-env whose image the machines boot: one of the cluster, or one for
-// all clusters to come.
-func (s *slot) makeInfraEnv(cluster *strfmt.UUID) bool {
+// makeInfraEnv creates the infra-env of the machines' image: one for the cluster, or one for all
+// later clusters.
+func (s *owner) makeInfraEnv(cluster *strfmt.UUID) bool {
 	if s.site.kind.Binding == late {
 		cluster = nil
 	}
@@ -153,13 +152,13 @@ func (s *slot) makeInfraEnv(cluster *strfmt.UUID) bool {
 	})
 }
 
-// start draws what is wrong with a machine this time and boots it from the image.
-func (s *slot) start(m *machine) {
+// start draws a machine's faults and boots it from the image.
+func (s *owner) start(m *machine) {
 	s.afflict(m)
 	m.boot(s.env)
 }
 
-func (s *slot) afflict(m *machine) {
+func (s *owner) afflict(m *machine) {
 	var faults simulate.Faults
 	shares := s.site.kind.Faults.Hosts
 	m.loses, m.misbooted = false, false
@@ -178,7 +177,7 @@ func (s *slot) afflict(m *machine) {
 	s.setFaults(m, faults)
 }
 
-func (s *slot) setFaults(m *machine, faults simulate.Faults) {
+func (s *owner) setFaults(m *machine, faults simulate.Faults) {
 	for range faults {
 		s.site.stats.count("faults of machines")
 	}
@@ -186,18 +185,17 @@ func (s *slot) setFaults(m *machine, faults simulate.Faults) {
 	m.polled = nil
 }
 
-// attend does what the cluster calls for, and returns when somebody needs to look again, zero for
-// soon.
-func (s *slot) attend() (until time.Time) {
+// attend does what the cluster needs. It returns the time of the next check; zero for soon.
+func (s *owner) attend() (until time.Time) {
 	var cluster *models.Cluster
-	if !s.try("a look at "+s.cluster, func(e *engine.Engine) (err error) {
+	if !s.try("a check of "+s.cluster, func(e *engine.Engine) (err error) {
 		cluster,
 			err = e.Cluster(s.cluster)
 		return err
 	}) {
 		return time.Time{}
 	}
-	s.judge(cluster)
+	s.record(cluster)
 	switch status := *cluster.Status; status {
 	case models.ClusterStatusPendingForInput, models.ClusterStatusInsufficient, models.ClusterStatusReady:
 		s.gather(cluster)
@@ -216,8 +214,8 @@ func (s *slot) attend() (until time.Time) {
 	return time.Time{}
 }
 
-// judge takes down what came of an installation.
-func (s *slot) judge(cluster *models.Cluster) {
+// record records the result of an installation.
+func (s *owner) record(cluster *models.Cluster) {
 	if !s.pressed {
 		return
 	}
@@ -233,36 +231,36 @@ func (s *slot) judge(cluster *models.Cluster) {
 		stats.count("cancelled")
 	case models.ClusterStatusReady, models.ClusterStatusInsufficient, models.ClusterStatusPendingForInput:
 		stats.failed(cluster.LastInstallationPreparation.Reason)
-		s.mends = true
+		s.needsRepair = true
 	default:
 		return
 	}
-	s.pressed, s.since, s.gathers = false, s.now(), s.now()
+	s.pressed, s.since, s.gatherAt = false, s.now(), s.now()
 }
 
-func (s *slot) planned(mean Span) time.Time {
+func (s *owner) planned(mean Span) time.Time {
 	if mean == 0 {
 		return time.Time{}
 	}
 	return s.now().Add(s.site.about(mean))
 }
 
-// gather brings the hosts together and presses Install when all are there.
-func (s *slot) gather(cluster *models.Cluster) {
+// gather binds the hosts and starts the installation when all are ready.
+func (s *owner) gather(cluster *models.Cluster) {
 	if s.site.kind.Binding == late {
 		s.bind(func(m *machine) bool { return !m.spare })
 	}
 	wanted := int(s.site.kind.Topology) + s.site.kind.Workers
-	if s.mends {
-		s.mends = false
-		s.mend()
+	if s.needsRepair {
+		s.needsRepair = false
+		s.repairPreparation()
 		return
 	}
 	if *cluster.Status == models.ClusterStatusReady && len(cluster.Hosts) == wanted {
 		s.install()
 		return
 	}
-	if s.now().Sub(s.gathers) > giveUpTime {
+	if s.now().Sub(s.gatherAt) > giveUpTime {
 		s.site.stats.count("given up")
 		s.remove()
 		return
@@ -272,8 +270,8 @@ func (s *slot) gather(cluster *models.Cluster) {
 	}
 }
 
-// bind gives the hosts that wait to the cluster.
-func (s *slot) bind(which func(*machine) bool) {
+// bind binds the waiting hosts to the cluster.
+func (s *owner) bind(which func(*machine) bool) {
 	for _, m := range s.machines {
 		if !which(m) || m.power != onImage {
 			continue
@@ -287,9 +285,9 @@ func (s *slot) bind(which func(*machine) bool) {
 	}
 }
 
-// statusOf is a machine's status on the page, "" when it is not there.
-func (s *slot) statusOf(m *machine) (status string) {
-	err := s.site.ask("a look at "+m.hw.ID(), func(e *engine.Engine) error {
+// statusOf returns a machine's status on the page; "" if it is not there.
+func (s *owner) statusOf(m *machine) (status string) {
+	err := s.site.ask("a check of "+m.hw.ID(), func(e *engine.Engine) error {
 		host, err := e.Host(s.env, m.hw.ID())
 		if err == nil {
 			status = *host.Status
@@ -302,7 +300,7 @@ func (s *slot) statusOf(m *machine) (status string) {
 	return status
 }
 
-func (s *slot) install() {
+func (s *owner) install() {
 	if !s.try("the installation of "+s.cluster, func(e *engine.Engine) error {
 		_,
 			err := e.InstallCluster(s.site.ctx, s.cluster)
@@ -323,8 +321,8 @@ func (s *slot) install() {
 	}
 }
 
-// draw chooses what goes wrong with an installation as a whole.
-func (s *slot) draw() string {
+// draw chooses the fault of an installation as a whole.
+func (s *owner) draw() string {
 	shares := s.site.kind.Faults.Clusters
 	for _, name := range slices.Sorted(maps.Keys(shares)) {
 		if s.site.chance(shares[name]) {
@@ -335,16 +333,15 @@ func (s *slot) draw() string {
 	return ""
 }
 
-func (s *slot) cancel() {
+func (s *owner) cancel() {
 	s.try("the cancelling of "+s.cluster, func(e *engine.Engine) error {
 		_, err := e.CancelInstallation(s.site.ctx, s.cluster)
 		return err
 	})
 }
 
-// repair is somebody who goes to the machines that are not as they should be and mends what can be
-// mended.
-func (s *slot) repair(hosts []*models.Host, share Percent) {
+// repair repairs the machines that are not in the expected state, as far as possible.
+func (s *owner) repair(hosts []*models.Host, share Percent) {
 
 	fine := make(map[string]bool)
 	for _, h := range hosts {
@@ -365,17 +362,17 @@ func (s *slot) repair(hosts []*models.Host, share Percent) {
 	s.since = s.now()
 }
 
-// setClock is somebody who has read on the page that the clocks of hosts are wrong, all by the same
-// time.
-func (s *slot) setClock() {
+// setClock corrects the appliance's clock after the page reports that the clocks of all hosts are
+// wrong by the same time.
+func (s *owner) setClock() {
 	if wrong := s.site.clock.wrong; wrong > time.Minute || wrong < -time.Minute {
 		s.site.jump(-wrong)
 	}
 }
 
-// mend is somebody who reads why an installation could not be prepared and sees to the machines
-// that are at fault.
-func (s *slot) mend() {
+// repairPreparation reads why an installation could not be prepared and repairs the machines at
+// fault.
+func (s *owner) repairPreparation() {
 	for _, m := range s.machines {
 		if !m.spare && m.power == onImage && m.hw.Faulty() {
 			s.site.stats.count("repairs")
@@ -385,8 +382,8 @@ func (s *slot) mend() {
 	}
 }
 
-// correctBootOrder is somebody who has machines boot their disks.
-func (s *slot) correctBootOrder(cluster *models.Cluster) {
+// correctBootOrder makes machines boot from their disks.
+func (s *owner) correctBootOrder(cluster *models.Cluster) {
 	for _, h := range cluster.Hosts {
 		if *h.Status != models.HostStatusInstallingPendingUserAction {
 			continue
@@ -399,7 +396,7 @@ func (s *slot) correctBootOrder(cluster *models.Cluster) {
 	}
 }
 
-func (s *slot) machine(id string) *machine {
+func (s *owner) machine(id string) *machine {
 	for _, m := range s.machines {
 		if m.hw.ID() == id {
 			return m
@@ -408,17 +405,18 @@ func (s *slot) machine(id string) *machine {
 	return nil
 }
 
-// installed is the installation of a machine that has one on its disk, from which it booted not.
+// installed returns the installation on the disk of a machine that did not boot from it.
 func (m *machine) installed(h *models.Host) *installation {
-	return &installation{reached: models.HostStageRebooting, joins: m.slot.opened, Installation: simulate.Installation{
-		Cluster: m.slot.cluster, HostID: m.hw.ID(), Role: h.Role, Single: m.slot.site.kind.Topology == 1,
-	}}
+	return &installation{reached: models.HostStageRebooting, joins: m.owner.takesHosts,
+		Installation: simulate.Installation{
+			Cluster: m.owner.cluster, HostID: m.hw.ID(), Role: h.Role, Single: m.owner.site.kind.Topology == 1,
+		}}
 }
 
-// recover goes on after an installation that failed or was cancelled.
-func (s *slot) recover(cluster *models.Cluster) {
+// recover continues after a failed or cancelled installation.
+func (s *owner) recover(cluster *models.Cluster) {
 	if s.now().Sub(s.since) < 20*time.Minute {
-		return // the logs are on their way
+		return // the logs are not complete yet
 	}
 	if s.site.chance(s.site.kind.People.Delete) {
 		s.remove()
@@ -427,7 +425,7 @@ func (s *slot) recover(cluster *models.Cluster) {
 	s.reset()
 }
 
-func (s *slot) reset() {
+func (s *owner) reset() {
 	if !s.try("the reset of "+s.cluster, func(e *engine.Engine) error {
 		_, err := e.ResetCluster(s.site.ctx,
 			s.cluster)
@@ -435,7 +433,7 @@ func (s *slot) reset() {
 	}) {
 		return
 	}
-	s.since, s.gathers, s.pressed, s.finalizing = s.now(), s.now(), false, false
+	s.since, s.gatherAt, s.pressed, s.finalizing = s.now(), s.now(), false, false
 	s.attempt++
 	for _, m := range s.machines {
 		if !m.spare {
@@ -444,8 +442,8 @@ func (s *slot) reset() {
 	}
 }
 
-// remove deletes the cluster. Its machines are switched off, or come back to the pool.
-func (s *slot) remove() {
+// remove deletes the cluster. Its machines are switched off or return to the pool.
+func (s *owner) remove() {
 	ctx := s.site.ctx
 	if s.site.kind.Binding == late && s.site.rng.IntN(2) == 0 {
 		for _, m := range s.machines {
@@ -459,18 +457,18 @@ func (s *slot) remove() {
 		return
 	}
 	if s.site.kind.Binding == early {
-		s.env = "" // the cluster's own infra-env goes with it
+		s.env = "" // the cluster's own infra-env is deleted with it
 	}
 	for _, m := range s.machines {
 		if s.site.kind.Binding == early && s.site.rng.IntN(4) > 0 {
-			m.turnOff() // one that is forgotten goes on asking for what is not there any more
+			m.turnOff() // a machine that is not switched off would keep sending requests
 		}
 	}
-	s.cluster, s.attempt, s.pressed, s.finalizing, s.opened = "", s.attempt+1, false, false, false
+	s.cluster, s.attempt, s.pressed, s.finalizing, s.takesHosts = "", s.attempt+1, false, false, false
 }
 
-// release takes a machine from the cluster; one that is reclaimed comes back by itself.
-func (s *slot) release(m *machine) {
+// release unbinds a machine from the cluster. A reclaimed machine comes back by itself.
+func (s *owner) release(m *machine) {
 	ctx, id := s.site.ctx, m.hw.ID()
 	reclaims := s.site.chance(s.site.kind.People.Reclaim)
 	taken := s.try("the taking of "+id, func(e *engine.Engine) (err error) {
@@ -482,9 +480,9 @@ func (s *slot) release(m *machine) {
 		return err
 	})
 	s.site.after(s.site.roughly(idleTime), func() {
-		if status := s.statusOf(m); m.spare && !s.opened && (status == models.HostStatusKnownUnbound ||
+		if status := s.statusOf(m); m.spare && !s.takesHosts && (status == models.HostStatusKnownUnbound ||
 			status == models.HostStatusDisconnectedUnbound) {
-			m.turnOff() // nobody wants it before the next cluster
+			m.turnOff() // nobody needs it before the next cluster
 		}
 	})
 	switch {
@@ -498,8 +496,8 @@ func (s *slot) release(m *machine) {
 	}
 }
 
-// live is the life of an installed cluster: until when nobody has to look.
-func (s *slot) live(cluster *models.Cluster) time.Time {
+// live handles an installed cluster and returns the time of the next check.
+func (s *owner) live(cluster *models.Cluster) time.Time {
 	now := s.now()
 	switch {
 	case !s.rebuildAt.IsZero() && !now.Before(s.rebuildAt):
@@ -510,7 +508,7 @@ func (s *slot) live(cluster *models.Cluster) time.Time {
 		s.addAt = time.Time{}
 		s.addHosts()
 		return time.Time{}
-	case s.opened && s.join(cluster):
+	case s.takesHosts && s.join(cluster):
 		return time.Time{}
 	}
 	next := s.rebuildAt
@@ -524,7 +522,7 @@ func (s *slot) live(cluster *models.Cluster) time.Time {
 }
 
 // addHosts opens the cluster and switches the spare machines on.
-func (s *slot) addHosts() {
+func (s *owner) addHosts() {
 	if !s.try("the opening of "+s.cluster, func(e *engine.Engine) error {
 		_, err := e.AllowAddHosts(s.site.ctx,
 			s.cluster)
@@ -532,7 +530,7 @@ func (s *slot) addHosts() {
 	}) {
 		return
 	}
-	s.opened, s.since = true, s.now()
+	s.takesHosts, s.since = true, s.now()
 	for _, m := range s.machines {
 		if m.spare {
 			s.start(m)
@@ -540,8 +538,8 @@ func (s *slot) addHosts() {
 	}
 }
 
-// join installs the hosts that are ready to join, and tells whether some are still to come.
-func (s *slot) join(cluster *models.Cluster) bool {
+// join installs the hosts that are ready to join, and reports whether more are expected.
+func (s *owner) join(cluster *models.Cluster) bool {
 	if s.site.kind.Binding == late {
 		s.bind(func(m *machine) bool { return m.spare })
 	}
@@ -591,10 +589,10 @@ func (s *slot) join(cluster *models.Cluster) bool {
 	return patient
 }
 
-// attendDay2 installs what is ready to join.
-func (s *slot) attendDay2() {
+// attendDay2 installs the hosts that are ready to join.
+func (s *owner) attendDay2() {
 	var cluster *models.Cluster
-	if s.try("a look at "+s.cluster, func(e *engine.Engine) (err error) {
+	if s.try("a check of "+s.cluster, func(e *engine.Engine) (err error) {
 		cluster,
 			err = e.Cluster(s.cluster)
 		return err
@@ -603,9 +601,9 @@ func (s *slot) attendDay2() {
 	}
 }
 
-// leave ends day 2: some clusters give a machine back.
-func (s *slot) leave(*models.Cluster) {
-	s.opened = false
+// leave ends day 2. Some clusters give a machine back.
+func (s *owner) leave(*models.Cluster) {
+	s.takesHosts = false
 	if s.site.kind.Binding != late {
 		return
 	}
@@ -616,8 +614,8 @@ func (s *slot) leave(*models.Cluster) {
 	}
 }
 
-// perform does what the script says.
-func (s *slot) perform(act Act) {
+// perform executes an act of the script.
+func (s *owner) perform(act Act) {
 	ctx := s.site.ctx
 	chosen := func(do func(*machine)) {
 		for _, m := range s.machines {

@@ -11,14 +11,14 @@ import (
 	"time"
 )
 
-// Stats is what came of the play of one site, or of many.
+// Stats holds the results of one site, or the sum of many.
 type Stats struct {
 	Sites, Clusters, Installations int
 	Installed                      int
-	InstallTime                    time.Duration // of all that were installed
+	InstallTime                    time.Duration // sum over all installations
 	Joined                         int           // hosts
 	Failures                       map[string]int
-	Counts                         map[string]int // of whatever else happened
+	Counts                         map[string]int // other events
 	Happenings, Polls              int
 	Changes                        uint64 // revisions of the stores
 	Events                         int
@@ -38,7 +38,7 @@ func (s *Stats) installed(took time.Duration) {
 	s.InstallTime += took
 }
 
-// names are what tells one object from another in a sentence about it.
+// names are the parts of a sentence that identify an object.
 var names = regexp.MustCompile(`host-\d+|"[^"]*"|[0-9a-f]{8}-[0-9a-f-]{27}|\d+(\.\d+)?`)
 
 // longestCause is in characters.
@@ -74,7 +74,7 @@ func (s *Stats) add(other *Stats) {
 	}
 }
 
-// Report is what came of a play.
+// Report is the result of a run.
 type Report struct {
 	Name  string
 	Days  int
@@ -127,7 +127,7 @@ func sum(counts map[string]int) int {
 	return total
 }
 
-// byCount lists what there is most of first.
+// byCount sorts by count, the largest first.
 func byCount(counts map[string]int) []string {
 	return slices.SortedFunc(maps.Keys(counts), func(a, b string) int {
 		return cmp.Or(counts[b]-counts[a], cmp.Compare(a, b))

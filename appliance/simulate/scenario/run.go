@@ -13,39 +13,38 @@ import (
 	"landfall/appliance/engine"
 )
 
-// Options are how a scenario is played.
+// Options configure a run.
 type Options struct {
-	Seed     uint64 // 0: the scenario's
-	Site     int    // the number of the only site to play; 0: all
-	Days     int    // 0: the scenario's
-	Parallel int    // sites at the same time; 0: one for each processor
-	// where the stores of the sites lie while they are played; "": the system's folder for
-	// temporary files
+	Seed     uint64 // 0 for the scenario's
+	Site     int    // number of the only site to run; 0 for all
+	Days     int    // 0 for the scenario's
+	Parallel int    // sites at the same time; 0 for one for each processor
+	// directory of the stores during the run; "" for the system's directory for temporary files
 	Dir      string
-	Progress func(Progress)   // told whenever a site ends, one at a time; may be nil
-	Now      func() time.Time // the real time; nil: time.Now
+	Progress func(Progress)   // called after each site, one at a time; may be nil
+	Now      func() time.Time // the real time; nil for time.Now
 }
 
-// Progress is how far a play is.
+// Progress is the progress of a run.
 type Progress struct{ Sites, Of, Installations, Checks int }
 
-// Run plays a scenario. It ends with the first site, by number, at which something was wrong: an
-// *ErrorAt, often of an *audit.Violation. The report tells of what was played until then.
+// Run runs a scenario. It ends at the first site, by number, with a problem: an *ErrorAt, which
+// often wraps an *audit.Violation. The report covers the run until then.
 func Run(ctx context.Context, s *Scenario, o Options) (*Report, error) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	played := *s
+	scenario := *s
 	if o.Seed != 0 {
-		played.Seed = o.Seed
+		scenario.Seed = o.Seed
 	}
 	if o.Days != 0 {
-		played.Days = o.Days
+		scenario.Days = o.Days
 	}
-	first, last := 1, played.SiteCount()
+	first, last := 1, scenario.SiteCount()
 	if o.Site != 0 {
 		if o.Site < 1 || o.Site > last {
-			return nil, fmt.Errorf("the scenario %s has the sites 1 to %d, and no site %d", played.Name, last, o.Site)
+			return nil, fmt.Errorf("the scenario %s has the sites 1 to %d, and no site %d", scenario.Name, last, o.Site)
 		}
 		first, last = o.Site, o.Site
 	}
@@ -53,8 +52,8 @@ func Run(ctx context.Context, s *Scenario, o Options) (*Report, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make a folder for the sites' stores: %w", err)
 	}
-	p := &play{scenario: &played, options: o, dir: dir, next: first, last: last, of: last - first + 1}
-	p.report = &Report{Name: played.Name, Days: played.Days, Kinds: make(map[string]*Stats), Total: newStats("")}
+	p := &execution{scenario: &scenario, options: o, dir: dir, next: first, last: last, of: last - first + 1}
+	p.report = &Report{Name: scenario.Name, Days: scenario.Days, Kinds: make(map[string]*Stats), Total: newStats("")}
 	p.report.Total.Sites = 0
 	began := o.Now()
 	p.run(ctx)
@@ -62,8 +61,8 @@ func Run(ctx context.Context, s *Scenario, o Options) (*Report, error) {
 	return p.report, errors.Join(p.failure, os.RemoveAll(dir))
 }
 
-// play is the play of a scenario.
-type play struct {
+// execution is the state of a run.
+type execution struct {
 	scenario *Scenario
 	options  Options
 	dir      string
@@ -76,7 +75,7 @@ type play struct {
 	failedAt   int
 }
 
-func (p *play) run(ctx context.Context) {
+func (p *execution) run(ctx context.Context) {
 	workers := p.options.Parallel
 	if workers == 0 {
 		workers = runtime.GOMAXPROCS(0)
@@ -93,8 +92,8 @@ func (p *play) run(ctx context.Context) {
 	group.Wait()
 }
 
-// take gives out the next site. After a failure there is none.
-func (p *play) take() (int, bool) {
+// take returns the number of the next site; none after a failure.
+func (p *execution) take() (int, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.failure != nil || p.next > p.last {
@@ -104,7 +103,7 @@ func (p *play) take() (int, bool) {
 	return p.next - 1, true
 }
 
-func (p *play) ended(number int, stats *Stats, err error) {
+func (p *execution) ended(number int, stats *Stats, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if err != nil && (p.failure == nil || number < p.failedAt) {
@@ -127,19 +126,19 @@ func (p *play) ended(number int, stats *Stats, err error) {
 	}
 }
 
-// site plays one site from its beginning to its end.
-func (p *play) site(ctx context.Context, number int) (_ *Stats, err error) {
+// site runs one site from its beginning to its end.
+func (p *execution) site(ctx context.Context, number int) (_ *Stats, err error) {
 	dir := filepath.Join(p.dir, fmt.Sprint(number))
 	s, err := newSite(ctx, p.scenario, number, dir)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, s.close(), os.RemoveAll(dir)) }()
-	s.play(s.began.AddDate(0, 0, p.scenario.Days))
+	s.run(s.began.AddDate(0, 0, p.scenario.Days))
 	return s.sum(), s.errorAt()
 }
 
-// sum completes what came of the site.
+// sum completes the statistics of the site.
 func (s *site) sum() *Stats {
 	s.stats.Checks, s.stats.StoreBytes = s.auditor.Checked(), s.size()
 	s.stats.LargestStore = s.stats.StoreBytes

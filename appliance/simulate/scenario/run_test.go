@@ -13,7 +13,7 @@ import (
 	"landfall/store"
 )
 
-func TestAWeekAtEachKindOfSiteEndsWithEveryInvariantHeld(t *testing.T) {
+func TestRun_weekHoldsInvariants(t *testing.T) {
 	s, err := Example("week")
 	require.NoError(t, err)
 	told := 0
@@ -31,8 +31,8 @@ func TestAWeekAtEachKindOfSiteEndsWithEveryInvariantHeld(t *testing.T) {
 	require.Contains(t, out.String(), "each time they held")
 }
 
-// play lives a site of an example and returns what happened there.
-func playSite(t *testing.T, example string, seed uint64, number int, days int, also func(*site)) (*site, []string) {
+// runSite runs a site of an example and returns its events.
+func runSite(t *testing.T, example string, seed uint64, number int, days int, also func(*site)) (*site, []string) {
 	t.Helper()
 	scenario, err := Example(example)
 	require.NoError(t, err)
@@ -43,7 +43,7 @@ func playSite(t *testing.T, example string, seed uint64, number int, days int, a
 	if also != nil {
 		also(s)
 	}
-	s.play(s.began.AddDate(0, 0, days))
+	s.run(s.began.AddDate(0, 0, days))
 	page, err := s.engine.Events(engine.EventFilter{})
 	require.NoError(t, err)
 	var told []string
@@ -53,16 +53,16 @@ func playSite(t *testing.T, example string, seed uint64, number int, days int, a
 	return s, told
 }
 
-func TestTheSameSeedIsTheSameStory(t *testing.T) {
-	_, first := playSite(t, "week", 5, 2, 1, nil)
-	_, second := playSite(t, "week", 5, 2, 1, nil)
+func TestRun_sameSeedSameEvents(t *testing.T) {
+	_, first := runSite(t, "week", 5, 2, 1, nil)
+	_, second := runSite(t, "week", 5, 2, 1, nil)
 	require.Equal(t, first, second)
-	_, other := playSite(t, "week", 6, 2, 1, nil)
+	_, other := runSite(t, "week", 6, 2, 1, nil)
 	require.NotEqual(t, first, other)
 }
 
-func TestAScriptIsFollowed(t *testing.T) {
-	s, told := playSite(t, "script", 1, 1, 12, nil)
+func TestRun_followsScript(t *testing.T) {
+	s, told := runSite(t, "script", 1, 1, 12, nil)
 	require.NoError(t, s.errorAt())
 	all := strings.Join(told, "\n")
 	for _, happened := range []string{
@@ -77,12 +77,12 @@ func TestAScriptIsFollowed(t *testing.T) {
 	}
 }
 
-func TestAViolationEndsThePlayWithSeedSiteDayAndWhatWasWrong(t *testing.T) {
-	s, _ := playSite(t, "week", 5, 1, 7, func(s *site) {
+func TestRun_violationNamesSeedSiteAndDay(t *testing.T) {
+	s, _ := runSite(t, "week", 5, 1, 7, func(s *site) {
 		var lose func()
-		lose = func() { // an engine that loses the deadline of a host that polls
+		lose = func() { // removes the deadline of a polling host from the engine
 			s.after(time.Hour, lose)
-			if m := s.slots[0].machines[0]; s.up && m.power == onImage {
+			if m := s.owners[0].machines[0]; s.up && m.power == onImage {
 				s.fail(s.db.Update(s.ctx, func(tx *store.Tx) error {
 					return store.NewDeadlines("deadlines").Clear(tx, "host/"+m.env+"/"+m.hw.ID())
 				}))
@@ -97,7 +97,7 @@ func TestAViolationEndsThePlayWithSeedSiteDayAndWhatWasWrong(t *testing.T) {
 	require.ErrorContains(t, err, "but its deadline is none")
 }
 
-// auditorSweep is the look at all that there is.
+// auditorSweep is a complete check by the auditor.
 func (s *site) auditorSweep() error {
 	if found := s.auditor.Sweep(s.audited(s.engine)); found != nil {
 		return found
@@ -105,7 +105,7 @@ func (s *site) auditorSweep() error {
 	return nil
 }
 
-func TestASiteThatDoesNotExistIsRefused(t *testing.T) {
+func TestRun_unknownSite(t *testing.T) {
 	s, err := Example("week")
 	require.NoError(t, err)
 	_, err = Run(t.Context(), s, Options{Site: 4})

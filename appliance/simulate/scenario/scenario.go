@@ -1,15 +1,15 @@
-// Package scenario plays whole sites at length: appliances with their real engine over a real
-// store, machines that boot, are installed, break and come back, and people who press buttons,
-// under a clock that is moved from one event to the next. Thousands of days pass in a minute. After
-// each change an auditor checks what may never be otherwise (see package audit).
+// Package scenario runs whole sites for long simulated times: appliances with the real engine over
+// a real store, machines that boot, are installed, break and come back, and people who use the
+// page. A clock moves from one event to the next, so that thousands of days pass in a minute. After
+// each change the auditor checks the invariants of the engine (see package engine/audit).
 //
-// A scenario is a file (see examples/). Each of its sites has an appliance of its own and is played
-// by one goroutine, by a random source of its own: the same seed gives the same year, and one site
-// of it can be played again alone.
+// A scenario is a file (see examples/). Each of its sites has an appliance of its own and runs in
+// one goroutine with a random source of its own. The same seed gives the same year, and one site of
+// it can be run again alone.
 //
-// Reading a file is in decode.go, the play of all sites in run.go, one site and its clock in
-// site.go, its appliance in appliance.go, its machines in machine.go and installation.go, its
-// people in owner.go, and what came of it in report.go.
+// decode.go reads the file, run.go runs all sites, site.go one site with its clock, appliance.go
+// its appliance, machine.go and installation.go its machines, owner.go its people, and report.go
+// holds the results.
 package scenario
 
 import (
@@ -23,31 +23,32 @@ import (
 	"landfall/appliance/simulate"
 )
 
-// Scenario is what a scenario file says.
+// Scenario is the content of a scenario file.
 type Scenario struct {
 	Name  string `yaml:"name"`
 	Seed  uint64 `yaml:"seed"`
-	Start Time   `yaml:"start"` // when the play begins
+	Start Time   `yaml:"start"` // begin of the simulated time
 	Days  int    `yaml:"days"`
 	Sites []Kind `yaml:"sites"`
 }
 
-// Kind is a number of sites that are alike.
+// Kind is a number of similar sites.
 type Kind struct {
 	Name     string   `yaml:"name"`
 	Count    int      `yaml:"count"`
 	Clusters int      `yaml:"clusters"` // at the same time, at each site
 	Topology Topology `yaml:"topology"`
 	Workers  int      `yaml:"workers"`
-	Spares   int      `yaml:"spares"`   // machines of each cluster that are added when it is installed
-	Binding  Binding  `yaml:"binding"`  // whether machines boot the cluster's own image or one of no cluster
+	Spares   int      `yaml:"spares"` // machines of each cluster that are added after its installation
+	// whether machines boot the cluster's image or an image without a cluster
+	Binding  Binding  `yaml:"binding"`
 	Hardware Hardware `yaml:"hardware"` // of each machine
 	People   People   `yaml:"people"`
 	Faults   Faults   `yaml:"faults"`
 	Script   []Act    `yaml:"script"`
 }
 
-// Hardware is what machines are made of.
+// Hardware describes the machines.
 type Hardware struct {
 	CPUs      int `yaml:"cpus"`
 	MemoryGiB int `yaml:"memory_gib"`
@@ -60,33 +61,35 @@ func (h Hardware) machine() simulate.Hardware {
 		DiskBytes: int64(h.DiskGB) * 1_000_000_000}
 }
 
-// People is what people do by themselves. Times are means; what is left out does not happen.
+// People describes what people do by themselves. Times are means. An absent key means that it does
+// not happen.
 type People struct {
-	Absent   bool    `yaml:"absent"`    // nobody does anything but what the script says
-	Think    Span    `yaml:"think"`     // until they look again
-	Rebuild  Span    `yaml:"rebuild"`   // from an installed cluster to its deletion and the next
+	Absent   bool    `yaml:"absent"`    // nobody acts except for the script
+	Think    Span    `yaml:"think"`     // until the next check of the page
+	Rebuild  Span    `yaml:"rebuild"`   // from an installed cluster to its deletion and the next one
 	AddHosts Span    `yaml:"add_hosts"` // from an installed cluster to its day 2
-	Cancel   Percent `yaml:"cancel"`    // of installations
-	Delete   Percent `yaml:"delete"`    // of clusters that failed or were cancelled; the others are reset
-	// of machines added on day 2 to clusters whose machines boot an image of no cluster
+	Cancel   Percent `yaml:"cancel"`    // share of installations
+	Delete   Percent `yaml:"delete"`    // share of the failed or cancelled clusters; the others are reset
+	// share of the machines added on day 2 to clusters whose machines boot an image without a
+	// cluster
 	Reclaim Percent `yaml:"reclaim"`
 }
 
-// Faults is what goes wrong.
+// Faults are the faults of a scenario.
 type Faults struct {
-	// of the machines of an installation, by fault as in `landfall simulate hosts --faults`, and
-	// PowerLoss
+	// share of the machines of an installation, by fault as in `landfall simulate hosts --faults`,
+	// and PowerLoss
 	Hosts     map[string]Percent `yaml:"hosts"`
-	Clusters  map[string]Percent `yaml:"clusters"` // of installations, by fault
+	Clusters  map[string]Percent `yaml:"clusters"` // share of the installations, by fault
 	Restart   Outage             `yaml:"restart"`
 	PowerCut  Outage             `yaml:"power_cut"`
 	Sleep     Outage             `yaml:"sleep"`
 	ClockJump Jump               `yaml:"clock_jump"`
 }
 
-// Outage is a time in which the appliance does nothing.
+// Outage is a time without the appliance.
 type Outage struct {
-	Every Span `yaml:"every"` // in the mean
+	Every Span `yaml:"every"` // mean interval
 	For   Span `yaml:"for"`
 }
 
@@ -96,22 +99,21 @@ type Jump struct {
 	By    Span `yaml:"by"` // at most
 }
 
-// Act is something that happens at a certain time.
+// Act is an action at a given time.
 type Act struct {
 	At    Span   `yaml:"at"` // from the beginning
 	Do    Doing  `yaml:"do"`
-	Host  int    `yaml:"host"`  // the machine's number, where one is meant
-	For   Span   `yaml:"for"`   // how long, of an outage; how far, of a jump
-	Fault string `yaml:"fault"` // of the machine, from now on
+	Host  int    `yaml:"host"`  // number of the machine, if the act is about one
+	For   Span   `yaml:"for"`   // duration of an outage, or distance of a jump
+	Fault string `yaml:"fault"` // of the machine, from then on
 }
 
-// PowerLoss is the fault of a machine that is without power for a while in the middle of its
-// installation.
+// PowerLoss is the fault of a machine that loses power for a while during its installation.
 const PowerLoss = "power-loss"
 
-// The faults of an installation as a whole.
+// Faults of an installation as a whole.
 const (
-	MirrorDown      = "mirror-down"      // the mirror does not answer while the installation is prepared
+	MirrorDown      = "mirror-down"      // the mirror does not answer during the preparation
 	InstallerFails  = "installer-fails"  // openshift-install ends with an error
 	OperatorsHang   = "operators-hang"   // the cluster's operators never become available
 	CompletionFails = "completion-fails" // the controller reports a failure at the end
@@ -119,7 +121,7 @@ const (
 
 var clusterFaults = []string{CompletionFails, InstallerFails, MirrorDown, OperatorsHang}
 
-// Span is a time from one moment to another, written as 30d, 1d12h, 90s.
+// Span is a duration, written as 30d, 1d12h, 90s.
 type Span time.Duration
 
 func (s *Span) read(text string) error {
@@ -132,7 +134,7 @@ func (s *Span) read(text string) error {
 	var total time.Duration
 	if days != "" {
 		n, err := strconv.ParseFloat(days, 64)
-		if err != nil || !(n >= 0 && n <= 36500) { // NaN is neither
+		if err != nil || !(n >= 0 && n <= 36500) { // NaN fails both comparisons
 			return fmt.Errorf("%q is none", text)
 		}
 		total = time.Duration(n * float64(24*time.Hour))
@@ -166,7 +168,7 @@ func (p *Percent) read(text string) error {
 
 func (*Percent) expects() string { return "a share from 0% to 100%" }
 
-// Time is a moment, written as 2026-01-01T06:00:00Z.
+// Time is a time, written as 2026-01-01T06:00:00Z.
 type Time struct{ time.Time }
 
 func (t *Time) read(text string) (err error) {
@@ -179,7 +181,7 @@ func (t *Time) read(text string) (err error) {
 
 func (*Time) expects() string { return "a time such as 2026-01-01T06:00:00Z" }
 
-// Topology is how many nodes have the control plane.
+// Topology is the number of control-plane nodes.
 type Topology int64
 
 var topologies = map[string]Topology{"single-node": 1, "compact": 3, "four-masters": 4, "five-masters": 5}
@@ -197,7 +199,7 @@ func (*Topology) expects() string {
 	return "single-node, compact, four-masters or five-masters (workers are a key of their own)"
 }
 
-// Binding is how machines come to a cluster.
+// Binding says how machines are bound to a cluster.
 type Binding string
 
 const (
@@ -215,10 +217,10 @@ func (b *Binding) read(text string) error {
 
 func (*Binding) expects() string { return "cluster or late" }
 
-// Doing is what an act does.
+// Doing is the kind of an act.
 type Doing string
 
-// What an act can do.
+// Kinds of acts.
 const (
 	doCreate    Doing = "create"
 	doInstall   Doing = "install"
@@ -227,7 +229,7 @@ const (
 	doDelete    Doing = "delete"
 	doAddHosts  Doing = "add-hosts"
 	doBind      Doing = "bind"
-	doJoin      Doing = "join" // install the hosts that are there for an installed cluster
+	doJoin      Doing = "join" // install the hosts that wait to join an installed cluster
 	doUnbind    Doing = "unbind"
 	doBoot      Doing = "boot"
 	doPowerOff  Doing = "power-off"
@@ -258,7 +260,7 @@ func (*Doing) expects() string {
 	return "one of " + strings.Join(names, ", ")
 }
 
-// SiteCount is how many sites the scenario has.
+// SiteCount returns the number of sites in the scenario.
 func (s *Scenario) SiteCount() int {
 	count := 0
 	for i := range s.Sites {
@@ -267,7 +269,7 @@ func (s *Scenario) SiteCount() int {
 	return count
 }
 
-// kind is the kind of the site of that number (from 1), and its number among its kind.
+// kind returns the kind of a site (numbers start at 1) and its number within that kind.
 func (s *Scenario) kind(number int) (*Kind, int) {
 	for i := range s.Sites {
 		if number <= s.Sites[i].Count {

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestAScenarioThatIsWrittenWrongIsRefusedWithLineKeyAndWhatWasExpected(t *testing.T) {
+func TestParse_errors(t *testing.T) {
 	for name, c := range map[string]struct{ text, says string }{
 		"empty": {"",
 			"s.yaml: the file is empty; a scenario has at least the keys days and sites"},
@@ -90,7 +90,7 @@ func TestAScenarioThatIsWrittenWrongIsRefusedWithLineKeyAndWhatWasExpected(t *te
 	}
 }
 
-func TestAScenarioFileThatCanNotBeRead(t *testing.T) {
+func TestLoad_unreadableFile(t *testing.T) {
 	_, err := Load(filepath.Join(t.TempDir(), "none.yaml"))
 	require.ErrorContains(t, err, "none.yaml: the scenario can't be read: no such file or directory")
 

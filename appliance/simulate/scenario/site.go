@@ -16,9 +16,9 @@ import (
 	"landfall/appliance/simulate"
 )
 
-// site is one place with an appliance, machines and people, played by one goroutine. Whatever
-// happens there is an event of its queue, or something that has become due for its engine; the
-// clock stands still between them.
+// site is a place with an appliance, machines and people. One goroutine runs it. Everything that
+// happens is an event of its queue or a deadline of its engine. The clock stands still between
+// them.
 type site struct {
 	ctx     context.Context
 	kind    *Kind
@@ -32,33 +32,33 @@ type site struct {
 	seed    uint64
 	dir     string
 	*appliance
-	slots []*slot
-	stats *Stats
-	fault error // what ended the play
+	owners []*owner
+	stats  *Stats
+	fault  error // error that ended the run
 }
 
-// clock is the appliance's: the true time, and how wrong it is.
+// clock is the appliance's clock: the real time and the error of the clock.
 type clock struct {
 	*clockwork.FakeClock
 	wrong time.Duration
 }
 
-// Now is what the appliance takes for the time.
+// Now returns the time on the appliance's clock.
 func (c *clock) Now() time.Time { return c.FakeClock.Now().Add(c.wrong) }
 
-// Since is how long ago that was.
+// Since returns the time since then.
 func (c *clock) Since(t time.Time) time.Duration { return c.Now().Sub(t) }
 
-func (c *clock) trueTime() time.Time { return c.FakeClock.Now() }
+func (c *clock) realTime() time.Time { return c.FakeClock.Now() }
 
-// happening is an event that is to come.
-type happening struct {
+// event is a scheduled function.
+type event struct {
 	at     time.Time
-	number uint64 // of two at the same time, the one that was planned first comes first
+	number uint64 // order of two events at the same time
 	do     func()
 }
 
-type queue []*happening
+type queue []*event
 
 func (q queue) Len() int      { return len(q) }
 func (q queue) Swap(i, j int) { q[i], q[j] = q[j], q[i] }
@@ -68,7 +68,7 @@ func (q queue) Less(i, j int) bool {
 	}
 	return q[i].at.Before(q[j].at)
 }
-func (q *queue) Push(x any) { *q = append(*q, x.(*happening)) }
+func (q *queue) Push(x any) { *q = append(*q, x.(*event)) }
 func (q *queue) Pop() any {
 	old := *q
 	last := old[len(old)-1]
@@ -77,14 +77,13 @@ func (q *queue) Pop() any {
 	return last
 }
 
-// after plans something.
+// after schedules a function.
 func (s *site) after(wait time.Duration, do func()) {
 	s.planned++
-	heap.Push(&s.queue, &happening{s.clock.trueTime().Add(max(wait, 0)), s.planned, do})
+	heap.Push(&s.queue, &event{s.clock.realTime().Add(max(wait, 0)), s.planned, do})
 }
 
-// every repeats something at random times that are so far apart in the mean; never when mean is
-// zero.
+// every repeats a function at random intervals with the given mean; never if mean is zero.
 func (s *site) every(mean Span, do func()) {
 	if mean == 0 {
 		return
@@ -95,13 +94,13 @@ func (s *site) every(mean Span, do func()) {
 	})
 }
 
-// about is a random time with the given mean: most are shorter, some much longer, at least a
-// minute.
+// about returns a random duration with the given mean: most are shorter, some much longer, at least
+// a minute.
 func (s *site) about(mean Span) time.Duration {
 	return max(time.Minute, time.Duration(float64(mean)*s.rng.ExpFloat64()))
 }
 
-// roughly is a time up to a fifth shorter or longer.
+// roughly returns a duration up to a fifth shorter or longer.
 func (s *site) roughly(d time.Duration) time.Duration {
 	return time.Duration(float64(d) * (0.8 + 0.4*s.rng.Float64()))
 }
@@ -114,10 +113,10 @@ func (s *site) fail(err error) {
 	}
 }
 
-// day is the number of the present day, from 1.
-func (s *site) day() int { return int(s.clock.trueTime().Sub(s.began)/(24*time.Hour)) + 1 }
+// day returns the number of the present day, from 1.
+func (s *site) day() int { return int(s.clock.realTime().Sub(s.began)/(24*time.Hour)) + 1 }
 
-// network is the one that the machines of each cluster share; the networks of two clusters are not
+// network is the network of each cluster's machines. The networks of two clusters are not
 // connected.
 var network = netip.MustParsePrefix("192.168.100.0/23")
 
@@ -135,18 +134,19 @@ func newSite(ctx context.Context, scenario *Scenario, number int, dir string) (*
 		return nil, err
 	}
 	for i := range kind.Clusters {
-		rack := simulate.NewMachineSet(fmt.Sprintf("%s/%d", s.name, i), scenario.Seed, network, kind.Hardware.machine())
-		slot, err := newSlot(s, i, rack)
+		machineSet := simulate.NewMachineSet(fmt.Sprintf("%s/%d", s.name, i), scenario.Seed, network,
+			kind.Hardware.machine())
+		owner, err := newOwner(s, i, machineSet)
 		if err != nil {
 			return nil, errors.Join(err, s.appliance.close())
 		}
-		s.slots = append(s.slots, slot)
+		s.owners = append(s.owners, owner)
 	}
 	s.begin()
 	return s, nil
 }
 
-// begin plans what happens by itself.
+// begin schedules the recurring events.
 func (s *site) begin() {
 	faults := &s.kind.Faults
 	s.every(faults.Restart.Every, func() { s.outage("restarts", time.Duration(faults.Restart.For), false) })
@@ -156,8 +156,8 @@ func (s *site) begin() {
 		by := time.Duration(float64(faults.ClockJump.By) * (2*s.rng.Float64() - 1))
 		s.jump(by - s.clock.wrong)
 	})
-	for _, slot := range s.slots {
-		slot.begin()
+	for _, owner := range s.owners {
+		owner.begin()
 	}
 	for _, act := range s.kind.Script {
 		s.after(time.Duration(act.At), func() { s.perform(act) })
@@ -165,8 +165,8 @@ func (s *site) begin() {
 	s.nightly()
 }
 
-// perform does what the script says: to each cluster of the site, and to one machine of each or to
-// all.
+// perform executes an act of the script for each cluster of the site, and for one machine of each
+// or for all.
 func (s *site) perform(act Act) {
 	length := time.Duration(act.For)
 	switch act.Do {
@@ -181,44 +181,44 @@ func (s *site) perform(act Act) {
 	case doClockBack:
 		s.jump(-length)
 	default:
-		for _, slot := range s.slots {
-			slot.perform(act)
+		for _, owner := range s.owners {
+			owner.perform(act)
 		}
 	}
 }
 
-// nightly is the appliance's own tidying and, here, the look at all that there is.
+// nightly runs the appliance's maintenance and the complete check.
 func (s *site) nightly() {
 	s.after(24*time.Hour, func() {
 		if s.up {
-			s.fail(s.tidy())
+			s.fail(s.compact())
 		}
 		s.nightly()
 	})
 }
 
-// play lets the site live until the time; a violation of an invariant ends it before.
-func (s *site) play(until time.Time) {
+// run processes events until the given time. A violated invariant ends it earlier.
+func (s *site) run(until time.Time) {
 	for s.fault == nil && s.ctx.Err() == nil {
 		due, waits := s.nextDue()
 		if s.fault != nil {
 			return
 		}
-		next := s.queue[0].at // the nightly look is always planned
+		next := s.queue[0].at // the nightly check is always scheduled
 		if waits && due.Before(next) {
 			next = due
 		}
 		if next.After(until) {
-			s.clock.Advance(until.Sub(s.clock.trueTime()))
+			s.clock.Advance(until.Sub(s.clock.realTime()))
 			s.fail(s.tidyIfUp())
 			return
 		}
-		if wait := next.Sub(s.clock.trueTime()); wait > 0 {
+		if wait := next.Sub(s.clock.realTime()); wait > 0 {
 			s.clock.Advance(wait)
 		}
 		if waits && !due.After(next) {
 			s.handleDue()
-		} else if event := heap.Pop(&s.queue).(*happening); event != nil {
+		} else if event := heap.Pop(&s.queue).(*event); event != nil {
 			event.do()
 			s.stats.Happenings++
 		}
@@ -229,7 +229,7 @@ func (s *site) play(until time.Time) {
 	s.fail(s.ctx.Err())
 }
 
-// ErrorAt says where and when the play of a scenario ended that should have gone on.
+// ErrorAt says where and when the run of a scenario ended prematurely.
 type ErrorAt struct {
 	Seed   uint64
 	Site   int
@@ -242,7 +242,7 @@ func (e *ErrorAt) Error() string {
 	return fmt.Sprintf("seed %d, site %d (%s), day %d: %v", e.Seed, e.Site, e.Name, e.Day, e.Reason)
 }
 
-// Unwrap gives what went wrong, often an *audit.Violation.
+// Unwrap returns the cause, often an *audit.Violation.
 func (e *ErrorAt) Unwrap() error { return e.Reason }
 
 func (s *site) errorAt() error {
@@ -252,10 +252,10 @@ func (s *site) errorAt() error {
 	return &ErrorAt{Seed: s.seed, Site: s.number, Name: s.name, Day: s.day(), Reason: s.fault}
 }
 
-// errDown is the answer of an appliance that is off, asleep or out of reach.
+// errDown is returned while the appliance is off, asleep or out of reach.
 var errDown = errors.New("the appliance does not answer")
 
-// ask asks the appliance for something. A failure that is no refusal ends the play.
+// ask sends a request to the appliance. An error that is not a refusal ends the run.
 func (s *site) ask(what string, request func(*engine.Engine) error) error {
 	if !s.up {
 		return errDown
