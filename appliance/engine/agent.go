@@ -185,7 +185,7 @@ func (c *change) describeCluster(input *steps.Input, clusterID string) error {
 	input.Cluster, input.Attempt = &row.API, row.Installs
 	input.APIVIPLease, input.IngressVIPLease = row.APILease, row.IngressLease
 	if input.Host.Day2() {
-		input.Ignition = machineConfigServer(&row.API, input.Host)
+		input.Ignition = steps.MachineConfigServer(&row.API, input.Host)
 	}
 	records, err := c.hostsOf(clusterID)
 	if err != nil {

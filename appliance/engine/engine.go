@@ -29,6 +29,7 @@ import (
 
 	"landfall/appliance/engine/catalog"
 	"landfall/appliance/engine/description"
+	"landfall/appliance/engine/inventory"
 	"landfall/appliance/engine/lifecycle"
 	"landfall/appliance/engine/operator"
 	"landfall/appliance/engine/presence"
@@ -137,7 +138,7 @@ type Engine struct {
 	presence            *presence.Hosts
 	clockWatch          presence.ClockWatch
 	clockSetBack        atomic.Bool // deadlines must be computed again
-	parsed              *parsedFacts
+	parsed              *inventory.Cache
 	validationCache     validationCache
 	renderings          renderings
 	events              eventIndex
@@ -177,7 +178,7 @@ func New(options Options) (*Engine, error) {
 	return &Engine{
 		options:             options,
 		presence:            presence.New(options.Clock.Now()),
-		parsed:              newParsedFacts(parsedFactsLimit),
+		parsed:              inventory.NewCache(parsedFactsLimit),
 		hosts:               lifecycle.HostMachine(),
 		clusters:            lifecycle.ClusterMachine(),
 		earlierDeadline:     make(chan struct{}, 1),
@@ -283,7 +284,7 @@ func (e *Engine) changeCluster(ctx context.Context, id string, fn func(*change) 
 func (e *Engine) cacheResults(c *change) {
 	for key, facts := range c.facts {
 		if h, ok := c.hosts[key]; ok {
-			e.parsed.put(key, h.Reported, facts)
+			e.parsed.Put(key, h.Reported, facts)
 		}
 	}
 	for key, found := range c.validated {
@@ -299,7 +300,7 @@ func (e *Engine) notify(c *change) {
 	}
 	for _, key := range c.deletedHosts {
 		e.presence.Remove(key)
-		e.parsed.drop(key)
+		e.parsed.Drop(key)
 		e.validationCache.drop(key)
 		e.renderings.drop(hostSubject(key), reportSubject(key))
 	}

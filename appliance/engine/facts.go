@@ -1,10 +1,8 @@
 package engine
 
 import (
-	"container/list"
 	"encoding/json"
 	"errors"
-	"sync"
 
 	"landfall/appliance/engine/inventory"
 	"landfall/store"
@@ -66,77 +64,13 @@ func loadReports(tx *store.Tx, key string) (inventory.Reports, error) {
 	return reports, err
 }
 
-// parsedFacts remembers the facts parsed last, so that settling a cluster does not parse the
-// inventories of all its hosts for a change of one. An entry holds for the revision at which the
-// host's reports were altered last, as the host's record has it (see hostRecord.Reported), so that
-// no transaction is shown the facts of another one.
-type parsedFacts struct {
-	mu    sync.Mutex
-	limit int
-	order *list.List // of *parsedEntry, the latest used first
-	byKey map[string]*list.Element
-}
-
-type parsedEntry struct {
-	key      string
-	reported uint64
-	facts    *inventory.Facts
-}
-
-func newParsedFacts(limit int) *parsedFacts {
-	return &parsedFacts{limit: limit, order: list.New(), byKey: make(map[string]*list.Element)}
-}
-
-func (p *parsedFacts) get(key string, reported uint64) (*inventory.Facts, bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	held, ok := p.byKey[key]
-	if !ok || held.Value.(*parsedEntry).reported != reported {
-		return nil, false
-	}
-	p.order.MoveToFront(held)
-	return held.Value.(*parsedEntry).facts, true
-}
-
-// put remembers facts unless newer ones of the host are known.
-func (p *parsedFacts) put(key string, reported uint64, facts *inventory.Facts) {
-	if reported == 0 {
-		return
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if held, ok := p.byKey[key]; ok {
-		if entry := held.Value.(*parsedEntry); entry.reported >= reported {
-			return
-		}
-	}
-	p.remove(key)
-	p.byKey[key] = p.order.PushFront(&parsedEntry{key, reported, facts})
-	if p.order.Len() > p.limit {
-		p.remove(p.order.Back().Value.(*parsedEntry).key)
-	}
-}
-
-func (p *parsedFacts) drop(key string) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.remove(key)
-}
-
-func (p *parsedFacts) remove(key string) {
-	if held, ok := p.byKey[key]; ok {
-		p.order.Remove(held)
-		delete(p.byKey, key)
-	}
-}
-
 // hostFacts returns what the host's agent has said, parsed. It must not be altered: see setReport.
 func (c *change) hostFacts(h *hostRecord) (*inventory.Facts, error) {
 	key := hostKey(h)
 	if held, ok := c.facts[key]; ok {
 		return held, nil
 	}
-	facts, ok := c.e.parsed.get(key, h.Reported)
+	facts, ok := c.e.parsed.Get(key, h.Reported)
 	if !ok {
 		reports, err := loadReports(c.tx, key)
 		if err != nil {
@@ -146,7 +80,7 @@ func (c *change) hostFacts(h *hostRecord) (*inventory.Facts, error) {
 			return nil, err
 		}
 		if c.reading {
-			c.e.parsed.put(key, h.Reported, facts)
+			c.e.parsed.Put(key, h.Reported, facts)
 		}
 	}
 	c.facts[key] = facts

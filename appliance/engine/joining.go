@@ -3,9 +3,7 @@ package engine
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
-	"maps"
 	"net/netip"
 	"regexp"
 	"slices"
@@ -31,13 +29,12 @@ import (
 // its lifecycle says of it is in package lifecycle.
 
 const (
-	eventHostReset         = "host_installation_reset"
-	eventHostInstall       = "host_installation_started"
-	eventClusterAddsHosts  = "cluster_adding_hosts"
-	kindDisconnected       = "DisconnectedCluster" // newer than the models of the API
-	statusUnmonitored      = "unmonitored"         // likewise
-	joiningControlPlanes   = 3                     // what is assumed of a cluster that is only known here
-	ignitionPointerVersion = "3.1.0"
+	eventHostReset        = "host_installation_reset"
+	eventHostInstall      = "host_installation_started"
+	eventClusterAddsHosts = "cluster_adding_hosts"
+	kindDisconnected      = "DisconnectedCluster" // newer than the models of the API
+	statusUnmonitored     = "unmonitored"         // likewise
+	joiningControlPlanes  = 3                     // what is assumed of a cluster that is only known here
 )
 
 // ImportCluster makes a cluster that exists already known, so that hosts can join it. Its name and
@@ -276,14 +273,14 @@ func (c *change) joiningHost(infraEnvID, hostID string) (*hostRecord, *clusterRe
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	endpoint := machineConfigServer(&row.API, host)
+	endpoint := steps.MachineConfigServer(&row.API, host)
 	h.authorize(&endpoint)
 	if endpoint.URL == "" {
 		return nil, nil, nil,
 			conflict("Cluster %s has no address (api_vip_dns_name) from which host %s could get its configuration.",
 				row.API.Name, c.hostName(h))
 	}
-	pointer, err := ignitionPointer(endpoint)
+	pointer, err := endpoint.Pointer()
 	if err != nil {
 		return nil, nil, nil, err
 	}
@@ -321,28 +318,6 @@ func (h *hostRecord) setEndpoint(params *models.HostUpdateParams) error {
 	}
 	h.EndpointHeaders = headers
 	return nil
-}
-
-// ignitionPointer is an ignition config that says no more than where the rest is.
-func ignitionPointer(endpoint steps.IgnitionEndpoint) ([]byte, error) {
-	type object map[string]any
-	var headers []object
-	if endpoint.Token != "" {
-		headers = append(headers, object{"name": "Authorization", "value": "Bearer " + endpoint.Token})
-	}
-	for _, name := range slices.Sorted(maps.Keys(endpoint.Headers)) {
-		headers = append(headers, object{"name": name, "value": endpoint.Headers[name]})
-	}
-	source := object{"source": endpoint.URL}
-	if headers != nil {
-		source["httpHeaders"] = headers
-	}
-	config := object{"version": ignitionPointerVersion, "config": object{"merge": []object{source}}}
-	if endpoint.CACertificate != "" {
-		config["security"] = object{"tls": object{"certificateAuthorities": []object{
-			{"source": "data:text/plain;base64," + endpoint.CACertificate}}}}
-	}
-	return json.Marshal(object{"ignition": config})
 }
 
 // joiningImages finds the programs that run on a host which joins a cluster that this appliance did

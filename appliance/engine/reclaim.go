@@ -3,16 +3,13 @@ package engine
 import (
 	"context"
 	"errors"
-	"net"
 	"net/url"
 	"slices"
-	"strings"
 
 	"github.com/go-openapi/strfmt"
 	"github.com/go-openapi/swag/conv"
 	"github.com/openshift/assisted-service/models"
 
-	"landfall/appliance/engine/inventory"
 	"landfall/appliance/engine/lifecycle"
 	"landfall/appliance/engine/steps"
 	"landfall/appliance/engine/validation"
@@ -146,38 +143,4 @@ func kindOfHost(cluster *models.Cluster) *string {
 		return conv.Pointer(models.HostKindAddToExistingClusterHost)
 	}
 	return conv.Pointer(models.HostKindHost)
-}
-
-// machineConfigServer is where a host that joins an installed cluster gets its ignition config: the
-// endpoint that people gave, else the cluster's own machine config server, on the port that fits
-// whether its certificate is known. It is empty while the API's address is not known.
-func machineConfigServer(cluster *models.Cluster, host *inventory.Host) steps.IgnitionEndpoint {
-	pool := host.Record.MachineConfigPoolName
-	if pool == "" {
-		pool = string(models.HostRoleWorker)
-		if host.Role() == models.HostRoleMaster {
-			pool = string(models.HostRoleMaster)
-		}
-	}
-	endpoint := steps.IgnitionEndpoint{}
-	if given := cluster.IgnitionEndpoint; given != nil {
-		endpoint.CACertificate = conv.Value(given.CaCertificate)
-		if root := conv.Value(given.URL); root != "" {
-			endpoint.URL = strings.TrimSuffix(root, "/") + "/" + pool
-			return endpoint
-		}
-	}
-	address := conv.Value(cluster.APIVipDNSName)
-	if address == "" && len(cluster.APIVips) > 0 {
-		address = string(cluster.APIVips[0].IP)
-	}
-	switch {
-	case address == "":
-		return endpoint
-	case endpoint.CACertificate != "":
-		endpoint.URL = "https://" + net.JoinHostPort(address, "22623") + "/config/" + pool
-	default:
-		endpoint.URL = "http://" + net.JoinHostPort(address, "22624") + "/config/" + pool
-	}
-	return endpoint
 }

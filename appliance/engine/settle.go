@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"encoding/json"
 	"errors"
 	"net/netip"
 	"slices"
@@ -16,7 +15,6 @@ import (
 	"landfall/appliance/engine/network"
 	"landfall/appliance/engine/operator"
 	"landfall/appliance/engine/validation"
-	"landfall/store/fastjson"
 )
 
 // settleRounds bounds how often a change of a host's state may move its cluster and the other way
@@ -236,9 +234,11 @@ func (c *change) runHostValidations(h *hostRecord, host *inventory.Host, env *in
 	}
 	if changed {
 		c.saveHost(h)
-		for _, turn := range validationChanges(before, report.Results()) {
-			if err := c.hostEventOf(h, turn.props(), turn.name(eventValidationFailed, eventValidationFixed),
-				turn.severity(), "Host %s: validation %s %s", host.Name(), turn.id, turn.text()); err != nil {
+		for _, change := range validation.Changes(before, report.Results()) {
+			if err := c.hostEventOf(h, props(change.Properties()), validationEvent(change, eventValidationFailed,
+				eventValidationFixed),
+				validationSeverity(change), "Host %s: validation %s %s", host.Name(), change.ID,
+				change.Text()); err != nil {
 				return nil, err
 			}
 		}
@@ -455,10 +455,11 @@ func (c *change) runClusterValidations(row *clusterRecord, input validation.Clus
 		return report, err
 	}
 	c.saveCluster(row)
-	for _, turn := range validationChanges(before, report.Results()) {
-		if err := c.clusterEventOf(row, turn.props(), turn.name(eventClusterValidationFail,
-			eventClusterValidationFixed), turn.severity(), "Cluster %s: validation %s %s", row.API.Name, turn.id,
-			turn.text()); err != nil {
+	for _, change := range validation.Changes(before, report.Results()) {
+		if err := c.clusterEventOf(row, props(change.Properties()), validationEvent(change, eventClusterValidationFail,
+			eventClusterValidationFixed), validationSeverity(change), "Cluster %s: validation %s %s", row.API.Name,
+			change.ID,
+			change.Text()); err != nil {
 			return nil, err
 		}
 	}
@@ -573,69 +574,19 @@ func (c *change) transitionCluster(row *clusterRecord, on lifecycle.Trigger,
 	)
 }
 
-// validationChange is a validation that came to pass or ceased to.
-type validationChange struct {
-	id      validation.ID
-	failed  bool
-	message string
-}
-
-func (t validationChange) name(failing, fixed string) string {
-	if t.failed {
+// validationEvent returns the name of the event of a validation's change.
+func validationEvent(changed validation.Change, failing, fixed string) string {
+	if changed.Failed {
 		return failing
 	}
 	return fixed
 }
 
-func (t validationChange) severity() string {
-	if t.failed {
+func validationSeverity(changed validation.Change) string {
+	if changed.Failed {
 		return models.EventSeverityWarning
 	}
 	return models.EventSeverityInfo
-}
-
-func (t validationChange) props() props {
-	if t.failed {
-		return props{"validation_id": t.id, "validation_msg": t.message, "failure_message": "fails now"}
-	}
-	return props{"validation_id": t.id, "validation_msg": t.message}
-}
-
-func (t validationChange) text() string {
-	if t.failed {
-		return "fails now: " + t.message
-	}
-	return "passes now."
-}
-
-// validationChanges compares a report with the one before. A first report, and one that says a
-// thing for the first time, has none.
-func validationChanges(before json.RawMessage, after []validation.Result) []validationChange {
-	if len(before) == 0 {
-		return nil
-	}
-	var groups map[string][]struct {
-		ID     validation.ID     `json:"id"`
-		Status validation.Status `json:"status"`
-	}
-	if err := fastjson.UnmarshalOwn(before, &groups); err != nil {
-		return nil
-	}
-	held := make(map[validation.ID]validation.Status)
-	for _, group := range groups {
-		for _, result := range group {
-			held[result.ID] = result.Status
-		}
-	}
-	var found []validationChange
-	for _, result := range after {
-		was := held[result.ID]
-		if was == validation.Success && result.Status == validation.Failure || was == validation.Failure &&
-			result.Status == validation.Success {
-			found = append(found, validationChange{result.ID, result.Status == validation.Failure, result.Message})
-		}
-	}
-	return found
 }
 
 func replace[T comparable](field *T, value T) bool {

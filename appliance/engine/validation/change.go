@@ -1,0 +1,59 @@
+package validation
+
+import (
+	"encoding/json"
+
+	"landfall/store/fastjson"
+)
+
+// Change is a validation that passed before and fails now, or the other way round.
+type Change struct {
+	ID      ID
+	Failed  bool
+	Message string
+}
+
+// Properties returns the properties of the change's event.
+func (c Change) Properties() map[string]any {
+	if c.Failed {
+		return map[string]any{"validation_id": c.ID, "validation_msg": c.Message, "failure_message": "fails now"}
+	}
+	return map[string]any{"validation_id": c.ID, "validation_msg": c.Message}
+}
+
+// Text returns the end of a sentence that begins with the validation's name.
+func (c Change) Text() string {
+	if c.Failed {
+		return "fails now: " + c.Message
+	}
+	return "passes now."
+}
+
+// Changes compares results with the report before, as JSON. A first report has no changes, nor has
+// the first result of a validation.
+func Changes(before json.RawMessage, after []Result) []Change {
+	if len(before) == 0 {
+		return nil
+	}
+	var groups map[string][]struct {
+		ID     ID     `json:"id"`
+		Status Status `json:"status"`
+	}
+	if err := fastjson.UnmarshalOwn(before, &groups); err != nil {
+		return nil
+	}
+	held := make(map[ID]Status)
+	for _, group := range groups {
+		for _, result := range group {
+			held[result.ID] = result.Status
+		}
+	}
+	var changes []Change
+	for _, result := range after {
+		was := held[result.ID]
+		if was == Success && result.Status == Failure || was == Failure && result.Status == Success {
+			changes = append(changes, Change{result.ID, result.Status == Failure, result.Message})
+		}
+	}
+	return changes
+}
