@@ -18,12 +18,12 @@ import (
 
 const apiRoot = "/api/assisted-install/v2"
 
-// builtinOperators are watched in every cluster.
+// builtinOperators are monitored in every cluster.
 var builtinOperators = []string{"console", "cvo"}
 
-// RegisterCluster creates a cluster: its row, the event that people read and the outbox entry that
-// AMS must hear are one transaction. An invalid description is refused with an [Error] of kind
-// Invalid and leaves nothing. An object that describes it is noted in the same transaction.
+// RegisterCluster creates a cluster. Its row, the event and the outbox entry for AMS are one
+// transaction, which also records the object that describes the cluster, if any. An invalid
+// description is rejected with kind Invalid.
 func (e *Engine) RegisterCluster(ctx context.Context, params *models.ClusterCreateParams,
 	of ...Object) (*models.Cluster, error) {
 	row, err := e.newCluster(params)
@@ -33,10 +33,10 @@ func (e *Engine) RegisterCluster(ctx context.Context, params *models.ClusterCrea
 	id := row.API.ID.String()
 	var fresh clusterRecord
 	err = e.update(ctx, func(c *change) error {
-		fresh = *row // the function may be run again: each run starts from what was asked for
+		fresh = *row // update may run the function again: each run starts from the request
 		fresh.API.CreatedAt = c.now
 		fresh.API.StatusUpdatedAt = c.dateTime()
-		fresh.API.AmsSubscriptionID = strfmt.UUID(outbox.ProvisionalID(id, c.now)) // until AMS gives it one
+		fresh.API.AmsSubscriptionID = strfmt.UUID(outbox.ProvisionalID(id, c.now)) // until AMS assigns one
 		c.saveCluster(&fresh)
 		c.settleCluster(id)
 		return errors.Join(
@@ -68,11 +68,11 @@ func (e *Engine) site() *description.Site {
 }
 
 func (e *Engine) newCluster(params *models.ClusterCreateParams) (*clusterRecord, error) {
-	id := e.newID()
-	described, err := description.NewCluster(e.site(), params, id)
+	described, err := description.NewCluster(e.site(), params, e.newID)
 	if err != nil {
 		return nil, err
 	}
+	id := *described.API.ID
 	row := &clusterRecord{API: described.API, PullSecret: described.PullSecret}
 	api := &row.API
 	api.Kind = conv.Pointer(models.ClusterKindCluster)
@@ -148,9 +148,9 @@ func (e *Engine) showCluster(tx *store.Tx, row *clusterRecord, withHosts bool) (
 	return &shown, nil
 }
 
-// UpdateCluster alters a cluster's description. Fields that are absent stay as they are. From the
-// moment that its installation is prepared the description is refused with kind Conflict. An object
-// that describes it is noted in the same transaction.
+// UpdateCluster changes a cluster's description. Absent fields stay. From the preparation of the
+// installation on it is rejected with kind Conflict. The same transaction records the object that
+// describes the cluster, if any.
 func (e *Engine) UpdateCluster(ctx context.Context, id string, params *models.V2ClusterUpdateParams,
 	of ...Object) (*models.Cluster, error) {
 	if err := e.checkVIPs(id, params); err != nil {
@@ -201,9 +201,9 @@ func (row *clusterRecord) describe(params *models.V2ClusterUpdateParams) error {
 	return description.CheckFeatures(&row.API)
 }
 
-// DeregisterCluster deletes a cluster with the infra-envs and hosts that are its own, its files and
-// events. Hosts that were bound to it are free again. It is refused with kind Conflict while the
-// cluster is being installed.
+// DeregisterCluster deletes a cluster with its own infra-envs and hosts, its files and events.
+// Hosts that were bound to it become unbound. It is rejected with kind Conflict while the cluster
+// is being installed.
 func (e *Engine) DeregisterCluster(ctx context.Context, id string) error {
 	return e.update(ctx, func(c *change) error {
 		row, err := c.cluster(id)
@@ -225,11 +225,11 @@ func (c *change) removeCluster(id string, row *clusterRecord) error {
 		return err
 	}
 	for _, h := range hosts {
-		if err := c.loseCluster(id, h); err != nil {
+		if err := c.releaseHost(id, h); err != nil {
 			return err
 		}
 	}
-	if err := c.unbindInfraEnvs(id); err != nil {
+	if err := c.removeInfraEnvs(id); err != nil {
 		return err
 	}
 	if err := c.removeFiles(id); err != nil {
@@ -251,9 +251,10 @@ func (c *change) removeCluster(id string, row *clusterRecord) error {
 	)
 }
 
-// loseCluster follows for a host that its cluster is deleted: it goes back to the infra-env that it
-// booted from, or goes with the infra-env that was made for the cluster.
-func (c *change) loseCluster(id string, h *hostRecord) error {
+// releaseHost separates a host from a cluster that is being deleted. The host returns to the
+// infra-env from which it booted. If that infra-env belongs to the cluster, the host is removed
+// with it.
+func (c *change) releaseHost(id string, h *hostRecord) error {
 	env, err := c.infraEnv(h.API.InfraEnvID.String())
 	if err != nil {
 		return err
@@ -264,7 +265,7 @@ func (c *change) loseCluster(id string, h *hostRecord) error {
 	return c.takeFromCluster(h.API.InfraEnvID.String(), h.API.ID.String(), onUnbind)
 }
 
-// UISettings returns what the browser keeps with a cluster.
+// UISettings returns the settings that the browser stores with a cluster.
 func (e *Engine) UISettings(id string) (string, error) {
 	row, err := e.clusterRow(id)
 	if err != nil {
@@ -273,7 +274,7 @@ func (e *Engine) UISettings(id string) (string, error) {
 	return row.UISettings, nil
 }
 
-// SetUISettings replaces what the browser keeps with a cluster.
+// SetUISettings replaces the settings that the browser stores with a cluster.
 func (e *Engine) SetUISettings(ctx context.Context, id, settings string) error {
 	return e.update(ctx, func(c *change) error {
 		row, err := c.cluster(id)
@@ -299,7 +300,7 @@ func (e *Engine) clusterRow(id string) (*clusterRecord, error) {
 	return row, err
 }
 
-// consoleURL is where the web console of a cluster will be.
+// consoleURL returns the future URL of a cluster's web console.
 func consoleURL(cluster *models.Cluster) string {
 	return "https://console-openshift-console.apps." + cluster.Name + "." + cluster.BaseDNSDomain
 }

@@ -26,7 +26,7 @@ func (c *change) noteFeatures(w *clusterMembers) error {
 		}
 	}
 	seen.AddHosts(api, named, virtual)
-	if err := c.noteImages(api.ID.String(), seen); err != nil {
+	if err := c.addInfraEnvUses(api.ID.String(), seen); err != nil {
 		return err
 	}
 	usages := make(map[string]models.Usage, len(seen))
@@ -60,8 +60,8 @@ func (c *change) noteFeatures(w *clusterMembers) error {
 	return nil
 }
 
-// noteImages adds the features that the infra-envs of a cluster's hosts use.
-func (c *change) noteImages(clusterID string, seen description.Uses) error {
+// addInfraEnvUses adds the features that the infra-envs of a cluster's hosts use.
+func (c *change) addInfraEnvUses(clusterID string, seen description.Uses) error {
 	return clusterEnvs.Keys(c.tx, clusterID+"/", func(key string) error {
 		env, err := c.infraEnv(strings.TrimPrefix(key, clusterID+"/"))
 		if KindOf(err) == NotFound {

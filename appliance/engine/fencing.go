@@ -6,9 +6,9 @@ import (
 	"landfall/appliance/engine/description"
 )
 
-// A cluster of two nodes without an arbiter lets each node turn the other one off. What it needs
-// for that are the credentials of the nodes' management controllers. The password is kept beside
-// what the API shows of a host and leaves the store in the install-config only.
+// In a cluster of two nodes without an arbiter each node can turn the other one off. It needs the
+// credentials of that node's management controller. The password is stored beside the part of a
+// host that the API shows, and is only written to the install-config.
 
 // setFencing sets the credentials with which the other node turns the host off.
 func (h *hostRecord) setFencing(requested *models.FencingCredentialsParams) error {

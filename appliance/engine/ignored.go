@@ -14,8 +14,8 @@ import (
 
 const eventValidationsIgnored = "validations_ignored"
 
-// IgnoredValidations returns which validations a cluster and its hosts are installed in spite of,
-// each a JSON list of ids.
+// IgnoredValidations returns the validations that don't prevent a cluster's installation: those of
+// the cluster and those of its hosts, each a JSON list of ids.
 func (e *Engine) IgnoredValidations(id string) (*models.IgnoredValidations, error) {
 	row, err := e.clusterRow(id)
 	if err != nil {
@@ -29,10 +29,9 @@ func shownIgnored(row *clusterRecord) *models.IgnoredValidations {
 		HostValidationIds: row.API.IgnoredHostValidations}
 }
 
-// IgnoreValidations replaces which validations a cluster and its hosts are installed in spite of:
-// for each a JSON list of ids, the list ["all"], or "" for none. Ids that are not known and those
-// that no installation can do without are refused with kind Invalid, and so is a cluster whose
-// installation has begun.
+// IgnoreValidations replaces the ignored validations of a cluster and of its hosts: for each a JSON
+// list of ids, the list ["all"], or "" for none. Unknown ids, ids of validations that every
+// installation needs, and a cluster whose installation has begun are rejected with kind Invalid.
 func (e *Engine) IgnoreValidations(ctx context.Context, id string,
 	wanted *models.IgnoredValidations) (*models.IgnoredValidations, error) {
 	if err := e.requireCapability(capabilityIgnoreValidations, "validations ignored"); err != nil {
@@ -61,7 +60,7 @@ func (e *Engine) IgnoreValidations(ctx context.Context, id string,
 			description.IgnoresAny(wanted.HostValidationIds)
 		message := "Cluster %s: no validation is ignored."
 		if some {
-			message = "Cluster %s: some or all validations are ignored at the wish of a person."
+			message = "Cluster %s: some or all validations are ignored on request."
 		}
 		return errors.Join(
 			c.setUsage(row, usageIgnored, some),
@@ -71,9 +70,9 @@ func (e *Engine) IgnoreValidations(ctx context.Context, id string,
 	return shown, err
 }
 
-// ResetHostValidation forgets what a host found out for one of the two validations that are checked
-// once: the speed of its installation disk and the images that it can pull. It is checked again
-// when the installation is prepared next.
+// ResetHostValidation deletes a host's results for one of the two validations that run once: the
+// speed of its installation disk and the availability of images. They run again at the next
+// preparation.
 func (e *Engine) ResetHostValidation(ctx context.Context, infraEnvID, hostID, id string) (*models.Host, error) {
 	return e.changeHost(ctx, infraEnvID, hostID, func(c *change) error {
 		h, err := c.hostIn(infraEnvID, hostID)

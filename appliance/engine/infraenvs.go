@@ -14,9 +14,9 @@ import (
 	"landfall/store"
 )
 
-// RegisterInfraEnv creates an infra-env, bound to a cluster when one is named, with the recipe of
-// its images and the code of its short image URL. An object that describes it is noted in the same
-// transaction.
+// RegisterInfraEnv creates an infra-env, bound to the cluster if the request names one, with the
+// recipe of its images and the code of its short image URL. The same transaction records the object
+// that describes the infra-env, if any.
 func (e *Engine) RegisterInfraEnv(ctx context.Context, params *models.InfraEnvCreateParams,
 	of ...Object) (*models.InfraEnv, error) {
 	if err := description.CheckNewInfraEnv(params); err != nil {
@@ -89,8 +89,8 @@ func (e *Engine) newInfraEnv(tx *store.Tx, id strfmt.UUID, params *models.InfraE
 	return row, nil
 }
 
-// imageURL is where an infra-env's image is downloaded. It ends in ".iso" and has no query, as BMCs
-// insist.
+// imageURL returns the URL of an infra-env's image. It ends in ".iso" and has no query, because
+// some BMCs require that.
 func (e *Engine) imageURL(env *models.InfraEnv) string {
 	file := "full.iso"
 	if *env.Type == models.ImageTypeMinimalIso {
@@ -141,22 +141,22 @@ func InfraEnvs(db *store.DB, clusterID string) ([]*models.InfraEnv, error) {
 	return envs, err
 }
 
-// UpdateInfraEnv alters an infra-env. Fields that are absent or null stay as they are, an empty
-// list or text clears those that can be empty. Images downloaded from now on have the new content;
-// a download under way ends on the old one. An object that describes it is noted in the same
-// transaction, also when nothing else changes.
+// UpdateInfraEnv changes an infra-env. Fields that are absent or null stay; an empty list or text
+// clears a field that can be empty. Later downloads of the image have the new content, and a
+// download in progress ends with the old. The same transaction records the object that describes
+// the infra-env, even if nothing else changes.
 func (e *Engine) UpdateInfraEnv(ctx context.Context, id string, params *models.InfraEnvUpdateParams,
 	of ...Object) (*models.InfraEnv, error) {
 	seen, err := e.infraEnvRow(id)
 	if err != nil {
 		return nil, err
 	}
-	changed, err := e.alterInfraEnv(seen, params)
+	changed, err := e.changeInfraEnv(seen, params)
 	if err != nil {
 		return nil, err
 	}
 	if !changed {
-		return &seen.API, e.noteUnchangedInfraEnv(ctx, id, of)
+		return &seen.API, e.recordInfraEnvObject(ctx, id, of)
 	}
 	if params.StaticNetworkConfig != nil {
 		if err := e.checkStaticNetwork(&seen.API); err != nil {
@@ -175,7 +175,7 @@ func (e *Engine) UpdateInfraEnv(ctx context.Context, id string, params *models.I
 		if err := c.noteInfraEnvObject(row, of); err != nil {
 			return err
 		}
-		if changed, err := e.alterInfraEnv(row, params); err != nil || !changed {
+		if changed, err := e.changeInfraEnv(row, params); err != nil || !changed {
 			return err
 		}
 		if err := c.checkOwnImage(row, params); err != nil {
@@ -198,8 +198,9 @@ func (e *Engine) UpdateInfraEnv(ctx context.Context, id string, params *models.I
 	return e.InfraEnv(id)
 }
 
-// noteUnchangedInfraEnv notes an object for an infra-env of which it asks for nothing new.
-func (e *Engine) noteUnchangedInfraEnv(ctx context.Context, id string, of []Object) error {
+// recordInfraEnvObject records the object that describes an infra-env which otherwise stays as it
+// is.
+func (e *Engine) recordInfraEnvObject(ctx context.Context, id string, of []Object) error {
 	if len(of) == 0 {
 		return nil
 	}
@@ -213,8 +214,8 @@ func (e *Engine) noteUnchangedInfraEnv(ctx context.Context, id string, of []Obje
 	})
 }
 
-// alterInfraEnv changes a row as requested, and reports whether any value changed.
-func (e *Engine) alterInfraEnv(row *infraEnvRecord, params *models.InfraEnvUpdateParams) (changed bool, err error) {
+// changeInfraEnv changes a row as requested, and reports whether any value changed.
+func (e *Engine) changeInfraEnv(row *infraEnvRecord, params *models.InfraEnvUpdateParams) (changed bool, err error) {
 	before, err := digestOf(row)
 	if err != nil {
 		return false, err
@@ -229,8 +230,8 @@ func (e *Engine) alterInfraEnv(row *infraEnvRecord, params *models.InfraEnvUpdat
 	return after != before, err
 }
 
-// DeregisterInfraEnv deletes an infra-env. It is refused with kind Conflict while hosts that booted
-// its image are known.
+// DeregisterInfraEnv deletes an infra-env. It is rejected with kind Conflict while the infra-env
+// has hosts.
 func (e *Engine) DeregisterInfraEnv(ctx context.Context, id string) error {
 	return e.update(ctx, func(c *change) error {
 		row, err := c.infraEnv(id)
@@ -267,8 +268,8 @@ func (c *change) removeInfraEnv(id string, row *infraEnvRecord) error {
 	)
 }
 
-// unbindInfraEnvs deletes the infra-envs that were made for a cluster that is being deleted.
-func (c *change) unbindInfraEnvs(clusterID string) error {
+// removeInfraEnvs deletes the infra-envs of a cluster that is being deleted.
+func (c *change) removeInfraEnvs(clusterID string) error {
 	var ids []string
 	prefix := clusterID + "/"
 	if err := clusterEnvs.Keys(c.tx, prefix, func(key string) error {

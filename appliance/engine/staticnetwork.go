@@ -19,7 +19,7 @@ func (e *Engine) PreviewStaticNetwork(infraEnvID string,
 	if err != nil {
 		return nil, err
 	}
-	taken, err := e.takenFrom(&row.API)
+	taken, err := e.takenAddresses(&row.API)
 	if err != nil {
 		return nil, err
 	}
@@ -32,15 +32,15 @@ func (e *Engine) checkStaticNetwork(env *models.InfraEnv) error {
 	if env.StaticNetworkConfig == "" {
 		return nil
 	}
-	taken, err := e.takenFrom(env)
+	taken, err := e.takenAddresses(env)
 	if err != nil {
 		return err
 	}
 	return description.CheckStaticNetwork(env, taken)
 }
 
-// takenFrom returns the addresses that the hosts of an infra-env must not use.
-func (e *Engine) takenFrom(env *models.InfraEnv) (ignition.Taken, error) {
+// takenAddresses returns the addresses that the hosts of an infra-env must not use.
+func (e *Engine) takenAddresses(env *models.InfraEnv) (ignition.Taken, error) {
 	if env.ClusterID == "" {
 		return nil, nil
 	}
@@ -51,7 +51,7 @@ func (e *Engine) takenFrom(env *models.InfraEnv) (ignition.Taken, error) {
 	return description.TakenAddresses(env, &cluster.API, others), nil
 }
 
-// clusterWithInfraEnvs returns a cluster with the infra-envs made for it, or store.ErrNotFound.
+// clusterWithInfraEnvs returns a cluster with its infra-envs, or store.ErrNotFound.
 func (e *Engine) clusterWithInfraEnvs(id string) (cluster *clusterRecord, envs []*models.InfraEnv, err error) {
 	err = e.options.DB.View(func(tx *store.Tx) error {
 		if cluster, err = clusterRows.Get(tx, id); err != nil {

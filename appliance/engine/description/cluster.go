@@ -151,7 +151,8 @@ func machineNetworksField() Field[Cluster] {
 
 // NewCluster returns the description of a new cluster. The engine adds the operators and its own
 // fields, and calls [CheckFeatures] afterwards.
-func NewCluster(site *Site, params *models.ClusterCreateParams, id strfmt.UUID) (*Cluster, error) {
+func NewCluster(site *Site, params *models.ClusterCreateParams,
+	newID func() strfmt.UUID) (*Cluster, error) {
 	if err := checkPullSecret(conv.Value(params.PullSecret)); err != nil { // also without one
 		return nil, err
 	}
@@ -175,6 +176,7 @@ func NewCluster(site *Site, params *models.ClusterCreateParams, id strfmt.UUID) 
 	if err := checkControlPlane(release.OpenshiftVersion, controlPlanes, mode); err != nil {
 		return nil, err
 	}
+	id := newID()
 	d := &Cluster{API: models.Cluster{
 		ID: &id, OpenshiftVersion: release.OpenshiftVersion, OcpReleaseImage: release.URL,
 		CPUArchitecture: release.CPUArchitecture, ControlPlaneCount: controlPlanes, HighAvailabilityMode: &mode,

@@ -134,10 +134,10 @@ func TestClusterCreateParams(t *testing.T) {
 }
 
 func TestCluster_updateResetsVIPsWithDHCP(t *testing.T) {
-	id := strfmt.UUID("id")
 	described, err := description.NewCluster(testSite, &models.ClusterCreateParams{Name: conv.Pointer("demo"),
 		OpenshiftVersion: conv.Pointer("4.20"), PullSecret: conv.Pointer(`{"auths":{"quay.io":{"auth":"YTpi"}}}`),
-		APIVips: []*models.APIVip{{IP: "192.168.10.4"}}, IngressVips: []*models.IngressVip{{IP: "192.168.10.5"}}}, id)
+		APIVips: []*models.APIVip{{IP: "192.168.10.4"}}, IngressVips: []*models.IngressVip{{IP: "192.168.10.5"}}},
+		func() strfmt.UUID { return "id" })
 	require.NoError(t, err)
 	require.Len(t, described.API.APIVips, 1)
 	require.NoError(t, described.Update(&models.V2ClusterUpdateParams{VipDhcpAllocation: conv.Pointer(false)}))
