@@ -301,7 +301,7 @@ func (h HostNetwork) cards() ([]NetworkInterface, *NetworkFault) {
 		return refuse("no NIC has a MAC address, so the machine cannot be identified")
 	}
 	if len(h.Interfaces) > networkCardLimit {
-		return refuse("%d network cards are named; a host has up to %d", len(h.Interfaces), networkCardLimit)
+		return refuse("%d NICs have a logical name; the maximum per host is %d", len(h.Interfaces), networkCardLimit)
 	}
 	cards := make([]NetworkInterface, 0, len(h.Interfaces))
 	for _, in := range h.Interfaces {

@@ -28,7 +28,7 @@ func TestStaticNetwork_refusals(t *testing.T) {
 		"a host without cards": {[]HostNetwork{{YAML: good}}, "",
 			"host 0: no NIC has a MAC address"},
 		"more cards than a host has": {[]HostNetwork{{YAML: good, Interfaces: make([]NetworkInterface, 1001)}},
-			"", "host 0: 1001 network cards are named; a host has up to 1000"},
+			"", "host 0: 1001 NICs have a logical name; the maximum per host is 1000"},
 		"a MAC that is none": {[]HostNetwork{eth("52:54:00", "eth0", good)}, "",
 			`host 0: the MAC address "52:54:00" of "eth0" must look like`},
 		"a MAC of eight bytes": {[]HostNetwork{eth("52:54:00:00:00:00:00:01", "eth0", good)},

@@ -264,9 +264,9 @@ func TestCheckNetwork_errorNamesField(t *testing.T) {
 	for name, tc := range map[string]struct{ yaml, want string }{
 		"an address that is none": {head +
 			"  ipv4: {enabled: true, address: [{ip: 192.168.1.300, prefix-length: 24}]}",
-			`interfaces[0].ipv4.address[0].ip (line 4) is "192.168.1.300", which is no IPv4 address`},
+			`interfaces[0].ipv4.address[0].ip (line 4) is "192.168.1.300", which is not an IPv4 address`},
 		"an IPv6 address for IPv4": {head + "  ipv4: {address: [{ip: '::1', prefix-length: 24}]}",
-			`interfaces[0].ipv4.address[0].ip (line 4) is "::1", which is no IPv4 address`},
+			`interfaces[0].ipv4.address[0].ip (line 4) is "::1", which is not an IPv4 address`},
 		"a prefix too long": {head + "  ipv4: {address: [{ip: 192.0.2.1, prefix-length: 33}]}",
 			`interfaces[0].ipv4.address[0].prefix-length (line 4) is "33"; it must be a whole number from 0 to 32`},
 		"an address without a prefix": {head + "  ipv4: {address: [{ip: 192.0.2.1}]}",
@@ -332,7 +332,7 @@ func TestCheckNetwork_errorNamesField(t *testing.T) {
 			`routes.config[0].destination (line 4) is "default"; a network looks like`},
 		"a gateway of the other family": {head +
 			"routes: {config: [{destination: 0.0.0.0/0, next-hop-address: '::1', next-hop-interface: eth0}]}",
-			`routes.config[0].next-hop-address (line 4) is "::1", which is no IPv4 address`},
+			`routes.config[0].next-hop-address (line 4) is "::1", which is not an IPv4 address`},
 		"a route through nothing": {head +
 			"routes: {config: [{destination: 0.0.0.0/0, next-hop-interface: eht0}]}",
 			`routes.config[0].next-hop-interface (line 4) is "eht0", which is not an interface of this description`},
@@ -448,7 +448,7 @@ func TestCheckNetwork_errorNamesField(t *testing.T) {
 		"a key that is a list": {"interfaces:\n- [a]: b",
 			`interfaces[0] (line 2) has a key that is not a name`},
 		"a merge of no mapping": {"interfaces:\n- <<: 5",
-			`interfaces[0].<< (line 2) must stand for a mapping`},
+			`interfaces[0].<< (line 2) must refer to a mapping`},
 		"a policy": {"capture: {a: interfaces.name == 'eth0'}\ndesiredState: {interfaces: " +
 			"[{name: eth0}]}", `is a policy with captures; give the desired state alone`},
 		"aliases that grow beyond measure": {"a: &a [x,x,x,x,x,x,x,x,x]\nb: &b [*a,*a,*a,*a,*a,*a,*a,*a,*a]\nc: &c " +

@@ -230,7 +230,7 @@ func (r *documentReader) merge(out, value *yaml.Node, own map[string]bool) {
 	}
 	for _, source := range sources {
 		if source.Kind != yaml.MappingNode {
-			r.refuse(value, "", "must stand for a mapping")
+			r.refuse(value, "", "must refer to a mapping")
 			return
 		}
 		for i := 0; i+1 < len(source.Content); i += 2 {
@@ -465,7 +465,7 @@ func (v value) address(v6 bool) netip.Addr {
 	text := v.text()
 	a, err := netip.ParseAddr(text)
 	if err != nil || a.Is4() == v6 || a.Zone() != "" || a.Is4In6() {
-		v.refuse("is %q, which is no %s address", text, familyName(v6))
+		v.refuse("is %q, which is not an %s address", text, familyName(v6))
 	}
 	return a
 }

@@ -105,11 +105,11 @@ func (a KernelArgument) check() error {
 	case value == "":
 		return wrong("is empty: leave it out")
 	case !utf8.ValidString(value) || strings.ContainsFunc(value, unicode.IsControl):
-		return wrong("has a line break or another character that is no text: leave it out")
+		return wrong("has a line break, a control character or invalid UTF-8: leave it out")
 	case strings.Count(value, `"`)%2 == 1:
-		return wrong("has a double quote without its other one: add it")
+		return wrong("has an unbalanced double quote: add the other one")
 	case a.Operation == Replace && !replacement.MatchString(value):
-		return wrong("is no replacement: write it as key=old=new")
+		return wrong("is not a replacement: write it as key=old=new")
 	}
 	return nil
 }
@@ -119,7 +119,8 @@ func (a KernelArgument) check() error {
 func (a KernelArgument) checkSyntax() error {
 	wrong := func(c rune, remedy string) error {
 		return &KernelArgumentError{Argument: a.Value,
-			Problem: fmt.Sprintf("the kernel argument %q has a %q, which the boot loader GRUB takes as its own: %s",
+			Problem: fmt.Sprintf("the kernel argument %q has a %q, which has a special meaning in the boot loader "+
+				"GRUB: %s",
 				a.Value, c, remedy)}
 	}
 	quoted, previous := false, ' '

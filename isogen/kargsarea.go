@@ -134,7 +134,7 @@ func (k *kernelArgumentAreas) readDescription(r io.ReaderAt, v *iso9660.Volume, 
 				continue
 			}
 			if len(*c.given) != 1 || (*c.given)[0] >= utf8.RuneSelf {
-				return k.wrong("%q is no character that ends or pads an area", *c.given)
+				return k.wrong("%q is not a valid end or padding character of an area", *c.given)
 			}
 			*c.into = (*c.given)[0]
 		}
@@ -205,7 +205,7 @@ func (k *kernelArgumentAreas) read(r io.ReaderAt, a kernelArgumentArea) (string,
 		return "", fmt.Errorf("reading an area for kernel arguments: %w", err)
 	}
 	if !utf8.Valid(b) {
-		return "", k.wrong("the area at byte %d holds no text", a.offset)
+		return "", k.wrong("the area at byte %d contains no text", a.offset)
 	}
 	line := strings.TrimRight(string(b), string(rune(a.pad)))
 	return strings.TrimSpace(strings.TrimRight(line, string(rune(a.end)))), nil

@@ -86,7 +86,7 @@ func cutRootfs(ctx context.Context, r io.ReaderAt, size int64, v *iso9660.Volume
 }
 
 func noTable(reason string) error {
-	return &NoMinimalError{Reason: "no table for it can be made: " + reason,
+	return &NoMinimalError{Reason: "no table can be generated for it: " + reason,
 		Remedy: "use a full image, or a live ISO that carries its own table, as those since the end of 2021 do"}
 }
 

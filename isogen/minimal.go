@@ -191,7 +191,8 @@ func (b *Base) allowsMinimal() error {
 		return &NoMinimalError{"it has no root file system itself", "use the live ISO of a CoreOS release"}
 	}
 	if b.kargs == nil {
-		return &NoMinimalError{"it has no areas for kernel arguments, which would have to say where the root file " +
+		return &NoMinimalError{"it has no areas for kernel arguments, which would have to contain the URL of the " +
+			"root file " +
 			"system is", "use a live ISO of OpenShift 4.8 or later, or boot the full image"}
 	}
 	return nil
@@ -211,7 +212,7 @@ func (b *Base) findMinimal() (*minimal, error) {
 		m.description, err = shortenedDefault(r, m.iso.volume)
 	}
 	if err = errors.Join(err, r.Close()); err != nil {
-		return nil, &NoMinimalError{(&TableError{where, "what it describes is no live ISO: " + err.Error()}).Error(),
+		return nil, &NoMinimalError{(&TableError{where, "the result is not a live ISO: " + err.Error()}).Error(),
 			"download the base ISO again"}
 	}
 	return m, nil
@@ -240,7 +241,7 @@ func (b *Base) findTable() (t *table, where string, err error) {
 			"import the base ISO with a table made for it, or use a full image"}
 	}
 	if err != nil {
-		return nil, "", &NoMinimalError{err.Error(), "remove that file and have the table made anew"}
+		return nil, "", &NoMinimalError{err.Error(), "remove that file and generate the table again"}
 	}
 	return t, where, nil
 }

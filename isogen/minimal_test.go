@@ -214,7 +214,7 @@ func TestMakeTable_besideBase(t *testing.T) {
 		require.NoError(t, os.WriteFile(isogen.TablePath(other), table, 0o600))
 		_, err = open(t, other).Minimal(payload, rootfsURL)
 		require.ErrorAs(t, err, &none)
-		require.ErrorContains(t, err, "it was made for another base ISO: remove that file and have the table made anew")
+		require.ErrorContains(t, err, "it was made for another base ISO: remove that file and generate the table again")
 		require.NoError(t, open(t, other).MakeTable(t.Context()))
 		_, err = open(t, other).Minimal(payload, rootfsURL)
 		require.NoError(t, err)

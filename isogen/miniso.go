@@ -96,7 +96,7 @@ func (d *tableDecoder) number() (uint64, error) {
 	case 253:
 		width = 8
 	case 254, 255:
-		return 0, fmt.Errorf("it has a number that begins with the byte %d", b[0])
+		return 0, fmt.Errorf("it has a number that starts with the byte %d", b[0])
 	}
 	var wide [8]byte
 	if b, err = d.bytes(width); err != nil {
@@ -115,7 +115,7 @@ func parseTable(b []byte, fullSize int64) (*table, error) {
 	}
 	d := tableDecoder{b}
 	if mark, err := d.bytes(uint64(len(tableMark))); err != nil || string(mark) != tableMark {
-		return nil, errors.New("it does not begin as one")
+		return nil, errors.New("it does not start with the mark of a table")
 	}
 	version, err := d.number()
 	if err != nil {

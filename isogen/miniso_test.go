@@ -69,10 +69,10 @@ func TestTable_damagedAndHostile(t *testing.T) {
 		table []byte
 		want  string
 	}{
-		"nothing":                     {nil, "does not begin as one"},
-		"zeros":                       {make([]byte, 16384), "does not begin as one"},
+		"nothing":                     {nil, "does not start with the mark of a table"},
+		"zeros":                       {make([]byte, 16384), "does not start with the mark of a table"},
 		"another version":             {head(2), "version 2 of the format"},
-		"no number":                   {head(255), "begins with the byte 255"},
+		"no number":                   {head(255), "starts with the byte 255"},
 		"a long name of its maker":    {head(1, 253, 255, 255, 255, 255, 255, 255, 255, 255), "truncated"},
 		"more ranges than bytes":      {head(1, 0, 253, 255, 255, 255, 255, 255, 255, 255, 127, 0), "truncated"},
 		"too large":                   {make([]byte, maxTable+1), "more than the 1048576"},

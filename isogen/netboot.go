@@ -148,7 +148,8 @@ func IPXEScript(n NetworkBoot) (string, error) {
 	}
 	if strings.Contains(line, "${") {
 		return "",
-			&KernelArgumentError{Problem: "the kernel arguments have ${, which iPXE takes as its own: leave it out"}
+			&KernelArgumentError{Problem: "the kernel arguments contain ${, which has a special meaning in iPXE: " +
+				"leave it out"}
 	}
 	// Kernels that are EFI programs find their initrd by the argument initrd=.
 	return fmt.Sprintf("#!ipxe\ninitrd --name initrd %s\nkernel %s initrd=initrd %s\nboot\n", n.InitrdURL, n.KernelURL,

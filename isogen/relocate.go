@@ -68,7 +68,7 @@ func (b *Base) relocatedDescription() ([]extent, error) {
 	}
 	blanks := int(b.area.info.Size) - len(data)
 	if blanks < 0 { // possible only if JSON can encode the name in a shorter way
-		return nil, &EmbedAreaError{areaDescription, "it has no room for being rewritten"}
+		return nil, &EmbedAreaError{areaDescription, "there is no space to rewrite it"}
 	}
 	return []extent{patch(b.area.info.Offset, append(data, strings.Repeat(" ", blanks)...))}, nil
 }
