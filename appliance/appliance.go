@@ -16,7 +16,9 @@ import (
 
 	"landfall/appliance/architecture"
 	"landfall/appliance/config"
+	"landfall/appliance/doctor"
 	"landfall/appliance/mirror/site"
+	"landfall/appliance/osimage"
 
 	"github.com/jonboulle/clockwork"
 	"golang.org/x/sync/errgroup"
@@ -72,12 +74,14 @@ type Appliance struct {
 	releases   *release.Library
 	engine     *engine.Engine
 	ams        *subscriptions
-	images     *osImages
+	images     *osimage.Library
 	discovery  *discovery.Images
 	networks   discovery.Networks
 	downloads  *image.Service
 	telescope  *telescope.Telescope
+	infraEnvs  *bmc.InfraEnvs
 	bmcs       *bmc.Manager
+	doctor     *doctor.Service
 	boot       *discovery.BootListener // nil: images are served by the server alone
 	server     *web.Server
 	bootServer *web.Server // serves boot
@@ -85,6 +89,18 @@ type Appliance struct {
 	kubernetes *kubernetesAPI  // nil: off
 	spokes     *joining.Spokes // nil: the configuration switches them off
 }
+
+// bmcPasswords is the purpose for which the site's key seals the passwords of BMCs.
+const bmcPasswords sitekey.Purpose = "bmc passwords"
+
+// bmcService implements console.BMCs.
+type bmcService struct {
+	*bmc.Manager
+	infraEnvs *bmc.InfraEnvs
+}
+
+// InfraEnv implements console.BMCs.
+func (s bmcService) InfraEnv(idOrName string) (string, error) { return s.infraEnvs.InfraEnv(idOrName) }
 
 // New opens an appliance as the configuration says. Its errors are sentences about what stands in
 // the way; nothing stays open then.
@@ -169,8 +185,9 @@ func New(ctx context.Context, config config.Config, logger *slog.Logger, version
 	if a.engine, err = engine.New(engine.Options{
 		Projector: projector, Follows: a.followed(), BeforeInstall: a.abiHosts.ApplyAll,
 		WithoutAMS: !config.AMS.Enabled,
-		DB:         a.db, AccessAt: site.Access(a.rules, a.releases), MirrorProver: prover, Logger: logger, URL: a.urls[0],
-		BaseImages: discovery.Checker{Bases: a.images.Library},
+		DB:         a.db, AccessAt: site.Access(a.rules, a.releases), MirrorProver: prover, Logger: logger,
+		URL:        a.urls[0],
+		BaseImages: discovery.Checker{Bases: a.images},
 		Images: engine.Images{Agent: config.Images.Agent, Installer: config.Images.Installer,
 			Controller: config.Images.Controller},
 		ReleaseList: releaseList(config.ReleaseImages), NTPSources: config.NTPSources,
@@ -185,9 +202,13 @@ func New(ctx context.Context, config config.Config, logger *slog.Logger, version
 	if a.ams, err = newSubscriptions(config, a.db, a.engine, a.siteKey, version, logger); err != nil {
 		return nil, err
 	}
-	if a.bmcs, err = newBMCs(a); err != nil {
+	passwords, err := a.siteKey.Box(bmcPasswords, nil)
+	if err != nil {
 		return nil, err
 	}
+	a.discovery = discovery.NewImages(a.engine, a.images, a.networks)
+	a.infraEnvs = bmc.NewInfraEnvs(a.engine, a.discovery, a.networks)
+	a.bmcs = bmc.New(bmc.Options{DB: a.db, Site: a.infraEnvs, Secrets: passwords, Logger: logger})
 	a.proofs = site.NewProofs(site.ProofsOptions{
 		Prover: prover, Engine: a.engine, Known: known(config), DB: a.db, Key: a.siteKey,
 	})
@@ -196,6 +217,10 @@ func New(ctx context.Context, config config.Config, logger *slog.Logger, version
 		wake = a.kubernetes.loop.RetryFailed
 	}
 	a.mirror = site.NewManager(a.rules, a.engine, wake)
+	a.doctor = doctor.NewService(doctor.Options{
+		Engine: a.engine, Rules: a.rules.At, Contents: a.proofs.Contents, Releases: known(config).Releases,
+		CheckImage: a.images.CheckRelease, NTPSources: config.NTPSources, URLs: a.urls, Logger: logger,
+	})
 	a.abi = abi.New(abi.Options{Engine: a.engine, Settings: a.abiHosts, Mirror: a.mirror,
 		Releases: releaseList(config.ReleaseImages), Logger: logger})
 	if a.rehearsals, err = a.newRehearsals(); err != nil {
@@ -223,7 +248,6 @@ func (a *Appliance) newServer() error {
 		Engine: a.engine, ManifestBytes: int64(a.config.Limits.ManifestBytes),
 		Versions: map[string]string{"landfall": a.version},
 	}
-	a.discovery = discovery.NewImages(a.engine, a.images.Library, a.networks)
 	a.telescope = telescope.New(clockwork.NewRealClock())
 	a.downloads = image.New(image.Options{
 		Source: a.discovery, Networks: a.networks, Telescope: a.telescope, Logger: a.log,
@@ -236,12 +260,13 @@ func (a *Appliance) newServer() error {
 		a.downloads.Register(a.bootServer.Router())
 	}
 	if err := console.Register(a.server.Router(), console.Options{
-		UI: assets.UI(), Feed: a.db, OSImages: a.images.Library, ClusterOf: a.engine.ClusterOf,
-		Appliance: view{a}, Images: a.discovery, Downloads: a.downloads,
-		Mirror: a.mirror, MirrorProofs: a.proofs, Operators: operatorView{a.engine}, Doctor: view{a},
+		UI: assets.UI(), Feed: a.db, OSImages: a.images, ClusterOf: a.engine.ClusterOf,
+		Appliance: console.SiteStatus{Version: a.version, URLs: a.urls, Releases: known(a.config).Releases,
+			OSImages: a.images}, Images: a.discovery, Downloads: a.downloads,
+		Mirror: a.mirror, MirrorProofs: a.proofs, Operators: a.engine, Doctor: a.doctor,
 		AMS: a.ams, AMSOff: !a.config.AMS.Enabled, Local: a.ams.site, Draining: a.server.Draining(), Logger: a.log,
 		ABIDirectories: a.abi, Rehearsals: a.rehearsals, StaticNetworks: a.engine,
-		BMCs: bmcView{a.bmcs, a.engine}, Journals: journal.Service{DB: a.db, Layout: engine.JournalLayout(),
+		BMCs: bmcService{a.bmcs, a.infraEnvs}, Journals: journal.Service{DB: a.db, Layout: engine.JournalLayout(),
 			Key: a.siteKey, Log: a.recent,
 			Version: a.version},
 	}); err != nil {

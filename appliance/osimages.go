@@ -15,36 +15,11 @@ import (
 	"landfall/appliance/release"
 	"landfall/appliance/sitekey"
 	"landfall/store"
-	"landfall/web/console"
 )
-
-// osImages are the base images with what the rest of the appliance asks of them.
-type osImages struct{ *osimage.Library }
-
-// states returns the states of the base images in the status' words; List has all there is to say.
-func (o *osImages) states() ([]console.OSImage, error) {
-	images, err := o.List()
-	if err != nil {
-		return nil, err
-	}
-	states := make([]console.OSImage, 0, len(images))
-	for _, image := range images {
-		state := console.OSImage{OpenshiftVersion: image.OpenshiftVersion, CPUArchitecture: image.CPUArchitecture,
-			State: "ready", Message: image.Message}
-		switch image.State {
-		case osimage.StateBad:
-			state.State = "failed"
-		case osimage.StateWaiting, osimage.StateDownloading:
-			state.State, state.Message = "fetching", image.Progress()
-		}
-		states = append(states, state)
-	}
-	return states, nil
-}
 
 // newOSImages opens the base images of a configuration.
 func newOSImages(config config.Config, rules *site.Rules, releases *release.Library, users func() ([]osimage.User, error),
-	sealed *sitekey.Box, logger *slog.Logger) (*osImages, error) {
+	sealed *sitekey.Box, logger *slog.Logger) (*osimage.Library, error) {
 	var images []osimage.Configured
 	for _, image := range config.OSImages {
 		images = append(images, osimage.Configured{
@@ -56,15 +31,11 @@ func newOSImages(config config.Config, rules *site.Rules, releases *release.Libr
 	if err != nil {
 		return nil, fmt.Errorf("read os_image_proxy: %w", err)
 	}
-	library, err := osimage.New(osimage.Options{
+	return osimage.New(osimage.Options{
 		Dir: filepath.Join(config.DataDir, "os-images"), Images: images, MaxBytes: int64(config.Limits.OSImageBytes),
 		Transport: transport, FetchRelease: osimage.Payloads{Releases: releases, Known: known(config)}.Fetch, Users: users, Secrets: sealed,
 		Clock: clockwork.NewRealClock(), Logger: logger,
 	})
-	if err != nil {
-		return nil, err
-	}
-	return &osImages{library}, nil
 }
 
 // infraEnvUsers returns a function that lists the OS images that infra-envs need.

@@ -9,7 +9,6 @@ import (
 	"landfall/appliance/config"
 	"landfall/appliance/doctor"
 	"landfall/appliance/rehearsal"
-	"landfall/web/console"
 )
 
 // newRehearsals returns the service that rehearses installations of the appliance's clusters.
@@ -17,7 +16,7 @@ func (a *Appliance) newRehearsals() (*rehearsal.Service, error) {
 	return rehearsal.New(rehearsal.Options{
 		Engine: a.engine, Directories: a.abiHosts, MirrorImports: a.rules.Imports,
 		Examine: func(ctx context.Context, clusterID string) (*doctor.Report, error) {
-			return view{a}.Examine(ctx, console.Examination{ClusterID: clusterID})
+			return a.doctor.Diagnose(ctx, doctor.Request{ClusterID: clusterID})
 		},
 		Start: a.startIsolated, Dir: filepath.Join(a.config.DataDir, "rehearsals"), Logger: a.log,
 	})
@@ -48,7 +47,7 @@ func (a *Appliance) startIsolated(ctx context.Context, dataDir string,
 		return nil, err
 	}
 	return &rehearsal.Appliance{
-		Engine: b.engine, Bases: b.images.Library, Prover: b.proofs, URL: b.LocalURL(), Run: b.Run,
+		Engine: b.engine, Bases: b.images, Prover: b.proofs, URL: b.LocalURL(), Run: b.Run,
 		ImportMirror: b.mirror.Import,
 		ExpectHosts:  b.abiHosts.Expect,
 	}, nil

@@ -11,7 +11,7 @@ import (
 
 func TestNewCertificatesAreValidByAllClocks(t *testing.T) {
 	examine := func(lags map[string]time.Duration) *Report {
-		return Doctor{Neighbour: nobody}.Examine(t.Context(), &Site{Lags: lags})
+		return Doctor{Neighbour: nobody}.Diagnose(t.Context(), &Site{Lags: lags})
 	}
 	require.Equal(t, Green, find(t, examine(map[string]time.Duration{"host a": -time.Hour, "host b": 50 * time.Second}),
 		"new certificates").Verdict, "a clock ahead takes them")
@@ -31,7 +31,7 @@ func TestACertificateThatIsNewIsNotTakenByHostsWhoseClockIsBehind(t *testing.T) 
 	trusted := newAuthority(t, now)
 	ok := func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Content-Type", "application/json") }
 	host := trusted.startRegistry(t, now, ok, func(c *x509.Certificate) { c.NotBefore = now.Add(-time.Minute) })
-	finding := find(t, Doctor{}.Examine(t.Context(), &Site{Registries: []Registry{{Host: host}},
+	finding := find(t, Doctor{}.Diagnose(t.Context(), &Site{Registries: []Registry{{Host: host}},
 		Authorities: trusted.pool()}), host)
 	require.Equal(t, Amber, finding.Verdict, finding)
 	require.Contains(t, finding.Answered, "its certificate is valid only since")

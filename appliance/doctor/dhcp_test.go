@@ -124,7 +124,7 @@ func TestDHCPServersAreAskedWhenThatIsWanted(t *testing.T) {
 					conn, err := net.ListenPacket("udp", "127.0.0.1:0")
 					return segment{conn, servers}, err
 				}}
-			finding := find(t, d.Examine(t.Context(), &Site{AskDHCP: true,
+			finding := find(t, d.Diagnose(t.Context(), &Site{AskDHCP: true,
 				MachineNetworks: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/24")}}), "DHCP on eth0")
 			require.Equal(t, c.verdict, finding.Verdict, finding)
 			require.Contains(t, finding.Answered, c.answered)
@@ -136,14 +136,14 @@ func TestDHCPServersAreAskedWhenThatIsWanted(t *testing.T) {
 		d := Doctor{Interfaces: cards, Wire: func(net.Interface) (net.PacketConn, error) {
 			return nil, &os.SyscallError{Syscall: "socket", Err: fs.ErrPermission}
 		}}
-		finding := find(t, d.Examine(t.Context(), &Site{AskDHCP: true}), "DHCP on eth0")
+		finding := find(t, d.Diagnose(t.Context(), &Site{AskDHCP: true}), "DHCP on eth0")
 		require.Equal(t, Unknown, finding.Verdict)
 		require.Equal(t, "it can't be told from here: this process may not send it", finding.Answered)
 		require.Contains(t, finding.Do, "cap_net_raw")
 	})
 	t.Run("no card", func(t *testing.T) {
 		d := Doctor{Interfaces: func() ([]net.Interface, error) { return nil, nil }}
-		require.Equal(t, Unknown, find(t, d.Examine(t.Context(), &Site{AskDHCP: true}),
+		require.Equal(t, Unknown, find(t, d.Diagnose(t.Context(), &Site{AskDHCP: true}),
 			"this machine's networks").Verdict)
 	})
 	t.Run("unless nobody wants it", func(t *testing.T) {
@@ -151,7 +151,7 @@ func TestDHCPServersAreAskedWhenThatIsWanted(t *testing.T) {
 			return nil,
 				errors.New("asked")
 		}}
-		for _, finding := range d.Examine(t.Context(), &Site{}).Findings {
+		for _, finding := range d.Diagnose(t.Context(), &Site{}).Findings {
 			require.NotEqual(t, Offers, finding.Area)
 		}
 	})

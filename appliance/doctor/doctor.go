@@ -168,9 +168,9 @@ type examination struct {
 // check looks at one thing.
 type check func(context.Context) []Finding
 
-// Examine looks at a site and returns what it found, always: what could not be asked is a finding
+// Diagnose looks at a site and returns what it found, always: what could not be asked is a finding
 // too. It takes a few times the patience at the most.
-func (d Doctor) Examine(ctx context.Context, site *Site) *Report {
+func (d Doctor) Diagnose(ctx context.Context, site *Site) *Report {
 	if d.Clock == nil {
 		d.Clock = clockwork.NewRealClock()
 	}

@@ -85,7 +85,7 @@ func TestNamesOfAClusterAreAskedOfEachResolver(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			resolver := startDNS(t, c.records...)
-			report := Doctor{}.Examine(t.Context(), &Site{
+			report := Doctor{}.Diagnose(t.Context(), &Site{
 				Cluster: "lab", BaseDomain: "site.test", NamesNeeded: c.needed, Resolvers: []string{resolver},
 				Search:       c.search,
 				APIAddresses: addresses("10.0.0.4"), IngressAddresses: addresses("10.0.0.5"), NTPSources: nil,
@@ -104,7 +104,7 @@ func TestAResolverThatDoesNotAnswerIsSaidOnce(t *testing.T) {
 	require.NoError(t, err)
 	defer func() { require.NoError(t, silent.Close()) }()
 	answering := startDNS(t)
-	report := Doctor{Patience: 50 * time.Millisecond}.Examine(t.Context(), &Site{
+	report := Doctor{Patience: 50 * time.Millisecond}.Diagnose(t.Context(), &Site{
 		Cluster: "lab", BaseDomain: "site.test", NamesNeeded: true, Resolvers: []string{silent.LocalAddr().String(),
 			answering},
 	})
@@ -143,7 +143,7 @@ func TestTimeServersAreAskedAsHostsWill(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			source := c.server.start(t, clock.Now)
-			report := Doctor{Clock: clock}.Examine(t.Context(), &Site{NTPSources: []string{source}})
+			report := Doctor{Clock: clock}.Diagnose(t.Context(), &Site{NTPSources: []string{source}})
 			finding := find(t, report, "time server "+source)
 			require.Equal(t, c.verdict, finding.Verdict, finding)
 			require.Equal(t, c.answered, finding.Answered)
@@ -155,13 +155,13 @@ func TestTimeServersAreAskedAsHostsWill(t *testing.T) {
 		require.NoError(t, err)
 		defer func() { require.NoError(t, silent.Close()) }()
 		source := silent.LocalAddr().String()
-		finding := find(t, Doctor{Patience: 50 * time.Millisecond}.Examine(t.Context(),
+		finding := find(t, Doctor{Patience: 50 * time.Millisecond}.Diagnose(t.Context(),
 			&Site{NTPSources: []string{source}}), "time server "+source)
 		require.Equal(t, Red, finding.Verdict)
 		require.Equal(t, "nothing in time", finding.Answered)
 	})
 	t.Run("none named", func(t *testing.T) {
-		require.Equal(t, Amber, find(t, Doctor{}.Examine(t.Context(), &Site{}), "time servers").Verdict)
+		require.Equal(t, Amber, find(t, Doctor{}.Diagnose(t.Context(), &Site{}), "time servers").Verdict)
 	})
 }
 
@@ -218,7 +218,7 @@ func TestARegistrysFrontDoorIsLookedAt(t *testing.T) {
 			if c.trust != nil {
 				site.Authorities = c.trust.pool()
 			}
-			finding := find(t, Doctor{}.Examine(t.Context(), site), host)
+			finding := find(t, Doctor{}.Diagnose(t.Context(), site), host)
 			require.Equal(t, c.verdict, finding.Verdict, finding)
 			require.True(t, strings.HasPrefix(finding.Answered, c.answered), finding.Answered)
 			require.True(t, strings.HasPrefix(finding.Do, c.do) && (c.do == "") == (finding.Do == ""), finding.Do)
@@ -228,11 +228,11 @@ func TestARegistrysFrontDoorIsLookedAt(t *testing.T) {
 		plain := httptest.NewServer(http.HandlerFunc(ok))
 		defer plain.Close()
 		host := plain.Listener.Addr().String()
-		finding := find(t, Doctor{}.Examine(t.Context(), &Site{Registries: []Registry{{Host: host}}}), host)
+		finding := find(t, Doctor{}.Diagnose(t.Context(), &Site{Registries: []Registry{{Host: host}}}), host)
 		require.Equal(t, Red, finding.Verdict)
 		require.Equal(t, "no TLS", finding.Answered)
 		require.Contains(t, finding.Do, "mark "+host+" as insecure in registries.conf")
-		finding = find(t, Doctor{}.Examine(t.Context(), &Site{Registries: []Registry{{Host: host, Insecure: true}}}),
+		finding = find(t, Doctor{}.Diagnose(t.Context(), &Site{Registries: []Registry{{Host: host, Insecure: true}}}),
 			host)
 		require.Equal(t, Green, finding.Verdict, finding)
 	})
@@ -241,7 +241,7 @@ func TestARegistrysFrontDoorIsLookedAt(t *testing.T) {
 		require.NoError(t, err)
 		host := free.Addr().String()
 		require.NoError(t, free.Close())
-		finding := find(t, Doctor{}.Examine(t.Context(), &Site{Registries: []Registry{{Host: host}}}), host)
+		finding := find(t, Doctor{}.Diagnose(t.Context(), &Site{Registries: []Registry{{Host: host}}}), host)
 		require.Equal(t, Red, finding.Verdict)
 		require.Equal(t, "connect: connection refused", finding.Answered)
 	})
@@ -254,7 +254,7 @@ func TestARegistrysFrontDoorIsLookedAt(t *testing.T) {
 			w.Header().Set("WWW-Authenticate", `Bearer realm="https://`+realm+`/token",service="registry"`)
 			w.WriteHeader(http.StatusUnauthorized)
 		}, nil)
-		finding := find(t, Doctor{}.Examine(t.Context(), &Site{Registries: []Registry{{Host: host}},
+		finding := find(t, Doctor{}.Diagnose(t.Context(), &Site{Registries: []Registry{{Host: host}},
 			Authorities: trusted.pool()}), realm)
 		require.Equal(t, Red, finding.Verdict)
 		require.Contains(t, finding.Asked, host+" takes tokens of it")
@@ -263,7 +263,7 @@ func TestARegistrysFrontDoorIsLookedAt(t *testing.T) {
 		host := trusted.startRegistry(t, now, func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Date", now.Add(-3*time.Hour).UTC().Format(http.TimeFormat))
 		}, nil)
-		finding := find(t, Doctor{}.Examine(t.Context(), &Site{Registries: []Registry{{Host: host}},
+		finding := find(t, Doctor{}.Diagnose(t.Context(), &Site{Registries: []Registry{{Host: host}},
 			Authorities: trusted.pool()}), "clock of "+host)
 		require.Equal(t, Red, finding.Verdict, finding)
 		require.Contains(t, finding.Answered, "behind this machine's clock")
@@ -282,7 +282,7 @@ func TestAddressesThatTheClusterGetsBelongToNobody(t *testing.T) {
 		}
 		return "", nil
 	}
-	report := Doctor{Neighbour: wire}.Examine(t.Context(), &Site{
+	report := Doctor{Neighbour: wire}.Diagnose(t.Context(), &Site{
 		Free:            addresses("10.0.0.4", "10.0.0.5", "10.0.0.6", "10.9.0.4", "192.168.7.7"),
 		MachineNetworks: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/24"), netip.MustParsePrefix("10.9.0.0/24")},
 	})
@@ -321,7 +321,7 @@ func TestAProxyIsNotAskedForWhatIsAtTheSite(t *testing.T) {
 		Proxy: Proxy{HTTP: "http://user:secret@proxy.corp.test:3128",
 			HTTPS: "http://user:secret@proxy.corp.test:3128", No: "10.0.0.0/24,.lab.site.test"},
 	}
-	report := Doctor{}.Examine(t.Context(), site)
+	report := Doctor{}.Diagnose(t.Context(), site)
 	appliance := find(t, report, "the appliance")
 	require.Equal(t, Red, appliance.Verdict)
 	require.Equal(t, "yes, http://user:xxxxx@proxy.corp.test:3128", appliance.Answered, "without the password")
@@ -340,14 +340,14 @@ func TestAProxyIsNotAskedForTheTokensOfARegistry(t *testing.T) {
 	}, nil)
 	site := &Site{Registries: []Registry{{Host: host}}, Authorities: trusted.pool(),
 		Proxy: Proxy{HTTPS: "http://proxy.corp.test:3128", No: "127.0.0.1"}}
-	finding := find(t, Doctor{Patience: 300 * time.Millisecond}.Examine(t.Context(), site),
+	finding := find(t, Doctor{Patience: 300 * time.Millisecond}.Diagnose(t.Context(), site),
 		"token server tokens.site.test")
 	require.Equal(t, Red, finding.Verdict)
 	require.Equal(t, "Add tokens.site.test to no_proxy.", finding.Do)
 }
 
 func TestWhatHostsMeasuredIsInTheSameReport(t *testing.T) {
-	report := Doctor{Neighbour: nobody}.Examine(t.Context(),
+	report := Doctor{Neighbour: nobody}.Diagnose(t.Context(),
 		&Site{Measured: []Finding{{Area: Hosts, Subject: "node-1", Verdict: Red}}})
 	require.Equal(t, Red, report.Verdict)
 	require.Equal(t, Hosts, find(t, report, "node-1").Area)

@@ -57,7 +57,7 @@ func TestFullPacketsMustArriveUncut(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := Doctor{Path: func(netip.Addr) (Path, error) { return &c.way, nil }}
-			finding := find(t, d.Examine(t.Context(),
+			finding := find(t, d.Diagnose(t.Context(),
 				&Site{Machines: []Machine{{"host a", netip.MustParseAddr("192.0.2.7")}}}), "way to host a")
 			require.Equal(t, c.verdict, finding.Verdict, finding)
 			require.Equal(t, c.answered, finding.Answered)
@@ -65,7 +65,7 @@ func TestFullPacketsMustArriveUncut(t *testing.T) {
 		})
 	}
 	d := Doctor{Path: func(netip.Addr) (Path, error) { return nil, errors.New("no way") }}
-	finding := find(t, d.Examine(t.Context(), &Site{Machines: []Machine{{"host a", netip.MustParseAddr("192.0.2.7")}}}),
+	finding := find(t, d.Diagnose(t.Context(), &Site{Machines: []Machine{{"host a", netip.MustParseAddr("192.0.2.7")}}}),
 		"way to host a")
 	require.Equal(t, Unknown, finding.Verdict)
 	require.Equal(t, "it can't be told from here: no way", finding.Answered)

@@ -202,3 +202,23 @@ func (l *Library) describe(e *entry, users []string) Image {
 	}
 	return image
 }
+
+// CheckRelease returns nil if there is a live ISO for a release and its architecture, or for one of
+// the architectures of a multi release.
+func (l *Library) CheckRelease(openshiftVersion, arch string) error {
+	architectures := []string{arch}
+	if arch == "multi" {
+		architectures = []string{isogen.X86_64, isogen.AArch64, isogen.PPC64LE, isogen.S390X}
+	}
+	var missing error
+	for _, arch := range architectures {
+		_, err := l.Find(openshiftVersion, arch)
+		if err == nil {
+			return nil
+		}
+		if missing == nil {
+			missing = err
+		}
+	}
+	return missing
+}

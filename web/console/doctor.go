@@ -9,38 +9,24 @@ import (
 	"landfall/web/problem"
 )
 
-// DoctorRoute is the route of examinations of the site: of what all clusters need, or with
-// ?cluster_id= of what that one needs too. With ?dhcp=true DHCP servers are asked, which sends
-// packets to all machines of the appliance's networks. With ?name= and ?base_domain= nothing but
-// the names of a cluster is looked at that need not be there yet; ?api_vip= and ?ingress_vip= are
-// where they must lead, and ?names_needed=true says that its hosts can't do without them.
+// DoctorRoute is the route of the doctor, which checks what all clusters need from the site and,
+// with ?cluster_id=, what that cluster needs. With ?dhcp=true it asks DHCP servers, which sends
+// packets to all machines of the appliance's networks. With ?name= and ?base_domain= it checks only
+// the names of a cluster, which need not exist yet: ?api_vip= and ?ingress_vip= are the addresses
+// that they must resolve to, and ?names_needed=true says that the hosts need them.
 const DoctorRoute = BasePath + "/doctor"
 
-// Doctor examines the site; its errors are fit for problem.From.
+// Doctor checks the site.
 type Doctor interface {
-	Examine(ctx context.Context, wanted Examination) (*doctor.Report, error)
+	Diagnose(ctx context.Context, wanted doctor.Request) (*doctor.Report, error)
 }
 
-// Examination is what is looked at.
-type Examination struct {
-	ClusterID string // "" for what all clusters need
-	DHCP      bool   // ask DHCP servers
-	Names     *ClusterNames
-}
-
-// ClusterNames are those of a cluster that is not there yet; with them nothing else is looked at.
-type ClusterNames struct {
-	Name, BaseDomain     string
-	APIVIPs, IngressVIPs []string
-	Needed               bool // the hosts can't do without the site's records
-}
-
-func registerDoctor(router *echo.Echo, examiner Doctor) {
+func registerDoctor(router *echo.Echo, d Doctor) {
 	router.GET(DoctorRoute, func(c echo.Context) error {
-		wanted := Examination{ClusterID: c.QueryParam("cluster_id"), DHCP: c.QueryParam("dhcp") == "true"}
+		wanted := doctor.Request{ClusterID: c.QueryParam("cluster_id"), DHCP: c.QueryParam("dhcp") == "true"}
 		query := c.QueryParams()
 		if query.Has("name") || query.Has("base_domain") {
-			wanted.Names = &ClusterNames{
+			wanted.Names = &doctor.ClusterNames{
 				Name: query.Get("name"), BaseDomain: query.Get("base_domain"), APIVIPs: query["api_vip"],
 				IngressVIPs: query["ingress_vip"],
 				Needed:      query.Get("names_needed") == "true",
@@ -49,7 +35,7 @@ func registerDoctor(router *echo.Echo, examiner Doctor) {
 				return problem.BadRequest("Give both name and base_domain.")
 			}
 		}
-		report, err := examiner.Examine(c.Request().Context(), wanted)
+		report, err := d.Diagnose(c.Request().Context(), wanted)
 		if err != nil {
 			return err
 		}

@@ -171,7 +171,7 @@ func (s *Site) Examine(t testing.TB, rules *mirror.Rules, password string) []str
 	t.Helper()
 	trusted := x509.NewCertPool()
 	trusted.AppendCertsFromPEM(rules.CABundle())
-	report := doctor.Doctor{}.Examine(t.Context(), &doctor.Site{
+	report := doctor.Doctor{}.Diagnose(t.Context(), &doctor.Site{
 		Registries: []doctor.Registry{{Host: s.Host}}, Authorities: trusted, Holes: rules.Holes(),
 		Contents: []doctor.Contents{{Release: s.Payload.Version, Prove: s.Prover(t, rules, password)}},
 	})

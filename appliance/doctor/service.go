@@ -1,9 +1,10 @@
-package appliance
+package doctor
 
 import (
 	"context"
 	"crypto/x509"
 	"encoding/json"
+	"log/slog"
 	"net/netip"
 	"slices"
 	"strings"
@@ -13,74 +14,105 @@ import (
 	"github.com/google/go-containerregistry/pkg/name"
 	"github.com/openshift/assisted-service/models"
 
-	"landfall/appliance/doctor"
+	"landfall/appliance/engine"
 	"landfall/appliance/engine/inventory"
 	"landfall/appliance/engine/network"
 	"landfall/appliance/engine/validation"
 	"landfall/appliance/mirror"
-	"landfall/web/api"
-	"landfall/web/console"
+	"landfall/appliance/release"
 )
 
-// Examine looks at the site: at what all clusters need and, if one is named, at what that cluster
-// needs.
-func (v view) Examine(ctx context.Context, wanted console.Examination) (*doctor.Report, error) {
+// Request says what to check.
+type Request struct {
+	ClusterID string        // "": only what all clusters need
+	DHCP      bool          // ask DHCP servers
+	Names     *ClusterNames // not nil: check only these names
+}
+
+// ClusterNames are the names of a cluster that may not exist yet.
+type ClusterNames struct {
+	Name, BaseDomain     string
+	APIVIPs, IngressVIPs []string
+	Needed               bool // the hosts need the site's records
+}
+
+// Options configures a [Service].
+type Options struct {
+	Engine     *engine.Engine
+	Rules      func(mirror.Level) *mirror.Rules                  // in effect at a level
+	Contents   func(clusterID string) ([]Contents, error)        // releases to look for in the mirror
+	Releases   []release.Image                                   // of the configuration
+	CheckImage func(openshiftVersion, architecture string) error // whether a release has a live ISO
+	NTPSources []string                                          // of the configuration
+	URLs       []string                                          // of the appliance
+	Logger     *slog.Logger
+}
+
+// Service checks the site of an appliance.
+type Service struct{ Options }
+
+// NewService returns a Service.
+func NewService(options Options) *Service { return &Service{options} }
+
+// Diagnose checks what all clusters need from the site and, if the request names a cluster, what
+// that cluster needs.
+func (s *Service) Diagnose(ctx context.Context, wanted Request) (*Report, error) {
 	if wanted.Names != nil {
-		return namesOf(ctx, wanted.Names)
+		return diagnoseNames(ctx, wanted.Names)
 	}
-	a, clusterID := v.appliance, wanted.ClusterID
-	rules := a.rules.At(mirror.Level{Cluster: clusterID})
-	site := &doctor.Site{NTPSources: a.config.NTPSources, Registries: a.registries(clusterID), Direct: a.urls,
+	clusterID := wanted.ClusterID
+	rules := s.Rules(mirror.Level{Cluster: clusterID})
+	site := &Site{NTPSources: s.NTPSources, Registries: s.registries(clusterID), Direct: s.URLs,
 		Holes: rules.Holes(), AskDHCP: wanted.DHCP}
 	if bundle := rules.CABundle(); len(bundle) > 0 {
 		site.Authorities = x509.NewCertPool()
 		site.Authorities.AppendCertsFromPEM(bundle)
 	}
 	var err error
-	if site.Resolvers, site.Search, err = doctor.SystemResolvers(); err != nil {
-		a.log.WarnContext(ctx, "The site is looked at without its DNS.", "error", err)
+	if site.Resolvers, site.Search, err = SystemResolvers(); err != nil {
+		s.Logger.WarnContext(ctx, "The site's DNS servers are unknown; the doctor checks the rest.", "error", err)
 	}
 	if clusterID == "" {
-		site.Configured = a.configured()
-	} else if err := a.describeSite(site, clusterID); err != nil {
-		return nil, api.Problem(err)
+		site.Configured = s.configured()
+	} else if err := s.describe(site, clusterID); err != nil {
+		return nil, err
 	}
 	if len(rules.List()) > 0 {
-		if site.Contents, err = a.proofs.Contents(clusterID); err != nil {
-			return nil, api.Problem(err)
+		if site.Contents, err = s.Contents(clusterID); err != nil {
+			return nil, err
 		}
 	}
-	return doctor.Doctor{}.Examine(ctx, site), nil
+	return Doctor{}.Diagnose(ctx, site), nil
 }
 
-// configured says whether the appliance was given what every installation begins with: a release,
-// and a live ISO for it.
-func (a *Appliance) configured() []doctor.Finding {
+// configured reports whether the configuration has what every installation needs: a release, and a
+// live ISO for it.
+func (s *Service) configured() []Finding {
 	const asked = "whether there is a release, and a live ISO that its hosts can boot"
-	if len(a.config.ReleaseImages) == 0 {
-		return []doctor.Finding{{
-			Area: doctor.Images, Subject: "releases", Verdict: doctor.Red, Asked: asked,
+	if len(s.Releases) == 0 {
+		return []Finding{{
+			Area: Images, Subject: "releases", Verdict: Red, Asked: asked,
 			Answered: "none, so no cluster can be made",
 			Do:       "Name a release under release_images in the configuration, and start the appliance again.",
 		}}
 	}
-	var findings []doctor.Finding
-	for _, release := range a.config.ReleaseImages {
-		finding := doctor.Finding{
-			Area: doctor.Images, Subject: "live ISO for " + release.OpenshiftVersion + " on " + release.CPUArchitecture,
-			Verdict: doctor.Green, Asked: asked, Answered: "it is there",
+	var findings []Finding
+	for _, release := range s.Releases {
+		finding := Finding{
+			Area: Images, Subject: "live ISO for " + release.OpenshiftVersion + " on " + release.CPUArchitecture,
+			Verdict: Green, Asked: asked, Answered: "it is there",
 		}
-		if status := a.releaseStatus(release); status.Message != "" {
-			finding.Verdict, finding.Answered = doctor.Red, status.Message
+		if err := s.CheckImage(release.OpenshiftVersion, release.CPUArchitecture); err != nil {
+			finding.Verdict, finding.Answered = Red, err.Error()
 		}
 		findings = append(findings, finding)
 	}
 	return findings
 }
 
-// namesOf looks at nothing but the names of a cluster.
-func namesOf(ctx context.Context, wanted *console.ClusterNames) (*doctor.Report, error) {
-	site := &doctor.Site{Cluster: wanted.Name, BaseDomain: wanted.BaseDomain, NamesNeeded: wanted.Needed}
+// diagnoseNames checks only the names of a cluster.
+func diagnoseNames(ctx context.Context, wanted *ClusterNames) (*Report, error) {
+	site := &Site{Cluster: wanted.Name, BaseDomain: wanted.BaseDomain, NamesNeeded: wanted.Needed}
 	for _, vip := range wanted.APIVIPs {
 		site.APIAddresses = appendAddress(site.APIAddresses, vip)
 	}
@@ -88,29 +120,29 @@ func namesOf(ctx context.Context, wanted *console.ClusterNames) (*doctor.Report,
 		site.IngressAddresses = appendAddress(site.IngressAddresses, vip)
 	}
 	var err error
-	if site.Resolvers, site.Search, err = doctor.SystemResolvers(); err != nil {
-		return nil, api.Problem(err)
+	if site.Resolvers, site.Search, err = SystemResolvers(); err != nil {
+		return nil, err
 	}
-	report := doctor.Doctor{}.Examine(ctx, site)
-	report.Findings = slices.DeleteFunc(report.Findings, func(f doctor.Finding) bool { return f.Area != doctor.Names })
-	report.Verdict = doctor.Worst(report.Findings)
+	report := Doctor{}.Diagnose(ctx, site)
+	report.Findings = slices.DeleteFunc(report.Findings, func(f Finding) bool { return f.Area != Names })
+	report.Verdict = Worst(report.Findings)
 	return report, nil
 }
 
-// registries are those that the mirror rules of a cluster, or of the appliance, lead to or, without
-// rules, those that the releases name.
-func (a *Appliance) registries(clusterID string) []doctor.Registry {
-	var registries []doctor.Registry
+// registries returns the registries that the mirror rules of a cluster, or of the appliance, lead
+// to. Without rules, it returns the registries of the configured releases.
+func (s *Service) registries(clusterID string) []Registry {
+	var registries []Registry
 	add := func(location string, insecure bool) {
 		host, _, _ := strings.Cut(location, "/")
 		if registry, err := name.NewRegistry(host); err == nil && registry.Scheme() == "http" {
-			insecure = true // one of this machine, as in a rehearsal
+			insecure = true // a registry on this machine, as in the demo
 		}
-		if !slices.ContainsFunc(registries, func(known doctor.Registry) bool { return known.Host == host }) {
-			registries = append(registries, doctor.Registry{Host: host, Insecure: insecure})
+		if !slices.ContainsFunc(registries, func(known Registry) bool { return known.Host == host }) {
+			registries = append(registries, Registry{Host: host, Insecure: insecure})
 		}
 	}
-	for _, rule := range a.rules.At(mirror.Level{Cluster: clusterID}).List() {
+	for _, rule := range s.Rules(mirror.Level{Cluster: clusterID}).List() {
 		for _, place := range rule.Mirrors {
 			add(place.Location, place.Insecure)
 		}
@@ -118,7 +150,7 @@ func (a *Appliance) registries(clusterID string) []doctor.Registry {
 	if len(registries) > 0 {
 		return registries
 	}
-	for _, release := range a.config.ReleaseImages {
+	for _, release := range s.Releases {
 		if ref, err := name.ParseReference(release.URL); err == nil {
 			add(ref.Context().RegistryStr(), false)
 		}
@@ -126,13 +158,13 @@ func (a *Appliance) registries(clusterID string) []doctor.Registry {
 	return registries
 }
 
-// describeSite adds what a cluster needs, and what its hosts have measured.
-func (a *Appliance) describeSite(site *doctor.Site, clusterID string) error {
-	cluster, err := a.engine.Cluster(clusterID)
+// describe adds what a cluster needs, and what its hosts have measured.
+func (s *Service) describe(site *Site, clusterID string) error {
+	cluster, err := s.Engine.Cluster(clusterID)
 	if err != nil {
 		return err
 	}
-	infraEnvs, err := a.engine.InfraEnvs(clusterID)
+	infraEnvs, err := s.Engine.InfraEnvs(clusterID)
 	if err != nil {
 		return err
 	}
@@ -154,16 +186,16 @@ func (a *Appliance) describeSite(site *doctor.Site, clusterID string) error {
 			site.MachineNetworks = append(site.MachineNetworks, prefix)
 		}
 	}
-	site.Proxy = doctor.Proxy{HTTP: cluster.HTTPProxy, HTTPS: cluster.HTTPSProxy, No: cluster.NoProxy}
+	site.Proxy = Proxy{HTTP: cluster.HTTPProxy, HTTPS: cluster.HTTPSProxy, No: cluster.NoProxy}
 	site.NTPSources = listOf(site.NTPSources, cluster.AdditionalNtpSource)
 	for _, env := range infraEnvs {
 		site.NTPSources = listOf(site.NTPSources, env.AdditionalNtpSources)
-		if site.Proxy == (doctor.Proxy{}) && env.Proxy != nil {
-			site.Proxy = doctor.Proxy{HTTP: conv.Value(env.Proxy.HTTPProxy), HTTPS: conv.Value(env.Proxy.HTTPSProxy),
+		if site.Proxy == (Proxy{}) && env.Proxy != nil {
+			site.Proxy = Proxy{HTTP: conv.Value(env.Proxy.HTTPProxy), HTTPS: conv.Value(env.Proxy.HTTPSProxy),
 				No: conv.Value(env.Proxy.NoProxy)}
 		}
 	}
-	hosts, err := a.engine.ClusterHosts(clusterID, true)
+	hosts, err := s.Engine.ClusterHosts(clusterID, true)
 	if err != nil {
 		return err
 	}
@@ -173,8 +205,8 @@ func (a *Appliance) describeSite(site *doctor.Site, clusterID string) error {
 			site.Lags["host "+hostName(host)] = time.Time(host.CheckedInAt).Truncate(time.Second).
 				Sub(time.Unix(host.Timestamp, 0))
 		}
-		if address, ok := addressOf(host, site.MachineNetworks); ok && len(site.Machines) < machinesAsked {
-			site.Machines = append(site.Machines, doctor.Machine{Name: "host " + hostName(host), Address: address})
+		if address, ok := addressOf(host, site.MachineNetworks); ok && len(site.Machines) < maxMachines {
+			site.Machines = append(site.Machines, Machine{Name: "host " + hostName(host), Address: address})
 		}
 		findings, err := measured(host)
 		if err != nil {
@@ -185,10 +217,10 @@ func (a *Appliance) describeSite(site *doctor.Site, clusterID string) error {
 	return nil
 }
 
-// machinesAsked bounds the hosts to which the way is looked at.
-const machinesAsked = 16
+// maxMachines is the number of hosts whose route is checked.
+const maxMachines = 16
 
-// addressOf is a host's address in one of the networks.
+// addressOf returns a host's address in one of the networks.
 func addressOf(host *models.Host, networks []netip.Prefix) (netip.Addr, bool) {
 	facts, _, err := inventory.ParseInventory(host.Inventory)
 	if err != nil {
@@ -214,7 +246,7 @@ func appendAddress(addresses []netip.Addr, text string) []netip.Addr {
 	return addresses
 }
 
-// listOf adds what a list with commas names and is not there yet.
+// listOf appends the entries of a comma-separated list that are not in known yet.
 func listOf(known []string, list string) []string {
 	known = slices.Clip(known)
 	for part := range strings.SplitSeq(list, ",") {
@@ -225,7 +257,7 @@ func listOf(known []string, list string) []string {
 	return known
 }
 
-// siteValidations are what hosts find out about the site rather than about themselves.
+// siteValidations lists the validations by which hosts check the site rather than themselves.
 func siteValidations() []validation.ID {
 	return []validation.ID{
 		validation.Connected, validation.HasDefaultRoute, validation.BelongsToMachineCIDR,
@@ -241,39 +273,39 @@ func siteValidations() []validation.ID {
 	}
 }
 
-// measured is what a host found out about the site, as its validations say it.
-func measured(host *models.Host) ([]doctor.Finding, error) {
+// measured returns a host's findings about the site, in the words of its validations.
+func measured(host *models.Host) ([]Finding, error) {
 	if host.ValidationsInfo == "" {
 		return nil, nil
 	}
-	var verdicts map[string][]struct {
+	var results map[string][]struct {
 		ID              validation.ID
 		Status, Message string
 	}
-	if err := json.Unmarshal([]byte(host.ValidationsInfo), &verdicts); err != nil {
+	if err := json.Unmarshal([]byte(host.ValidationsInfo), &results); err != nil {
 		return nil, err
 	}
-	looked := make(map[validation.ID]doctor.Finding)
-	for _, category := range verdicts {
+	found := make(map[validation.ID]Finding)
+	for _, category := range results {
 		for _, v := range category {
-			finding := doctor.Finding{Area: doctor.Hosts, Subject: hostName(host), Asked: string(v.ID),
+			finding := Finding{Area: Hosts, Subject: hostName(host), Asked: string(v.ID),
 				Answered: v.Message}
 			switch v.Status {
 			case string(validation.Success):
-				finding.Verdict = doctor.Green
+				finding.Verdict = Green
 			case string(validation.Pending):
-				finding.Verdict = doctor.Unknown
+				finding.Verdict = Unknown
 			case string(validation.Failure), string(validation.Error):
-				finding.Verdict = doctor.Red
-			default: // switched off
+				finding.Verdict = Red
+			default: // disabled
 				continue
 			}
-			looked[v.ID] = finding
+			found[v.ID] = finding
 		}
 	}
-	var findings []doctor.Finding
+	var findings []Finding
 	for _, id := range siteValidations() {
-		if finding, ok := looked[id]; ok {
+		if finding, ok := found[id]; ok {
 			findings = append(findings, finding)
 		}
 	}

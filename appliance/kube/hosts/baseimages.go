@@ -1,36 +1,48 @@
-package appliance
+package hosts
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"landfall/appliance/architecture"
-	"landfall/appliance/kube/hosts"
 	"landfall/appliance/osimage"
 )
 
-// FetchImages implements hosts.ImageFetcher with the library of base images.
-func (s hiveSite) FetchImages(_ context.Context,
-	wanted []hosts.WantedImage) (waiting []string, fault string, err error) {
+// BaseImages implements [OSImages] and [ImageFetcher] with the library of base images.
+type BaseImages struct{ Library *osimage.Library }
+
+// Known implements OSImages.
+func (b BaseImages) Known(version, architecture string) bool {
+	images, err := b.Library.List()
+	return err == nil && slices.ContainsFunc(images, func(image osimage.Image) bool {
+		return osimage.Minor(image.OpenshiftVersion) == osimage.Minor(version) &&
+			image.CPUArchitecture == orX86(architecture)
+	})
+}
+
+// FetchImages implements ImageFetcher.
+func (b BaseImages) FetchImages(_ context.Context,
+	wanted []WantedImage) (waiting []string, fault string, err error) {
 	additions := map[string]osimage.Additions{}
 	for _, want := range wanted {
 		if len(want.Headers)+len(want.Query) > 0 {
 			additions[want.URL] = osimage.Additions{Headers: want.Headers, Query: want.Query}
 		}
 	}
-	s.a.images.SetAdditions(additions)
+	b.Library.SetAdditions(additions)
 	for _, want := range wanted {
-		held, err := s.a.images.List()
+		held, err := b.Library.List()
 		if err != nil {
 			return nil, "", err
 		}
 		image, there := imageFrom(held, want)
 		if !there {
-			image, err = s.a.images.Fetch(osimage.Request{URL: want.URL, OpenshiftVersion: want.OpenshiftVersion,
+			image, err = b.Library.Fetch(osimage.Request{URL: want.URL, OpenshiftVersion: want.OpenshiftVersion,
 				CPUArchitecture: want.CPUArchitecture})
 			if _, same := errors.AsType[*osimage.ContentError](err); same {
-				continue // it has come meanwhile
+				continue // it has arrived meanwhile
 			}
 			if err != nil {
 				fault = fmt.Sprintf("The OS image %s can't be had: %v.", want.URL, err)
@@ -47,9 +59,9 @@ func (s hiveSite) FetchImages(_ context.Context,
 	return waiting, fault, nil
 }
 
-// imageFrom finds the image that came from a URL, or a configured one that stands in for it: a site
-// without internet has the images of the hub's list as files.
-func imageFrom(held []osimage.Image, want hosts.WantedImage) (osimage.Image, bool) {
+// imageFrom finds the image that came from a URL, or another image of the version that replaces it:
+// a site without internet has the images of the hub's list as files.
+func imageFrom(held []osimage.Image, want WantedImage) (osimage.Image, bool) {
 	for _, image := range held {
 		if image.URL == want.URL {
 			return image, true

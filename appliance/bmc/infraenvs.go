@@ -1,0 +1,178 @@
+package bmc
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/go-openapi/swag/conv"
+	"github.com/openshift/assisted-service/models"
+
+	"landfall/appliance/discovery"
+	"landfall/appliance/engine"
+)
+
+// InfraEnvs implements [Site] with the infra-envs and the hosts of an engine.
+type InfraEnvs struct {
+	engine   *engine.Engine
+	images   *discovery.Images
+	networks discovery.Networks
+}
+
+// NewInfraEnvs returns the infra-envs of an engine. The networks are those of the site, the
+// preferred one first.
+func NewInfraEnvs(e *engine.Engine, images *discovery.Images, networks discovery.Networks) *InfraEnvs {
+	return &InfraEnvs{e, images, networks}
+}
+
+// ImageURL implements Site. Of several networks, it chooses the one in which this machine speaks to
+// the BMC; without a BMC, the preferred one.
+func (s *InfraEnvs) ImageURL(ctx context.Context, infraEnvID, bmcURL string) (string, error) {
+	code, expires, err := s.engine.CodeOfImage(infraEnvID)
+	if err != nil {
+		return "", err
+	}
+	if code == "" || !expires.IsZero() && time.Now().After(expires) {
+		return "", fmt.Errorf("the short URL of its infra-env %s was revoked or has expired; renew it", infraEnvID)
+	}
+	if _, err := s.images.Image(ctx, infraEnvID, "", s.networks[0]); err != nil {
+		return "", err
+	}
+	network := s.networkTowards(ctx, bmcURL)
+	if strings.HasPrefix(network.Boot, "https:") {
+		return "",
+			fmt.Errorf("the appliance serves images by https alone, which many BMCs do not trust; configure " +
+				"boot_listen, which serves them by plain http")
+	}
+	return network.ShortURL(code), nil
+}
+
+// networkTowards returns the network of the local address from which the appliance would speak to a
+// BMC, or else the preferred network. It sends no packets.
+func (s *InfraEnvs) networkTowards(ctx context.Context, bmcURL string) discovery.Network {
+	if len(s.networks) == 1 || bmcURL == "" {
+		return s.networks[0]
+	}
+	parsed, err := url.Parse(bmcURL)
+	if err != nil {
+		return s.networks[0]
+	}
+	probe, err := (&net.Dialer{Timeout: time.Second}).DialContext(ctx, "udp", net.JoinHostPort(parsed.Hostname(),
+		"443"))
+	if err != nil {
+		return s.networks[0]
+	}
+	local, _, err := net.SplitHostPort(probe.LocalAddr().String())
+	if closeErr := probe.Close(); err != nil || closeErr != nil {
+		return s.networks[0]
+	}
+	for _, network := range s.networks {
+		if at, err := url.Parse(network.Boot); err == nil && at.Hostname() == local {
+			return network
+		}
+	}
+	return s.networks[0]
+}
+
+// Hosts implements Site.
+func (s *InfraEnvs) Hosts(fn func(Host) error) error {
+	infraEnvs, err := s.engine.InfraEnvs("")
+	if err != nil {
+		return err
+	}
+	for _, infraEnv := range infraEnvs {
+		hosts, err := s.engine.Hosts(infraEnv.ID.String())
+		if engine.KindOf(err) == engine.NotFound {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		for _, host := range hosts {
+			if described, known := s.host(host); known {
+				if err := fn(described); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// Host implements Site.
+func (s *InfraEnvs) Host(ref HostRef) (Host, bool, error) {
+	host, err := s.engine.Host(ref.InfraEnvID, ref.ID)
+	if engine.KindOf(err) == engine.NotFound {
+		return Host{}, false, nil
+	}
+	if err != nil {
+		return Host{}, false, err
+	}
+	described, known := s.host(host)
+	return described, known, nil
+}
+
+// host describes a host; false until its agent has reported the inventory.
+func (s *InfraEnvs) host(host *models.Host) (Host, bool) {
+	inventory, err := s.engine.HostHardware(host.InfraEnvID.String(), host.ID.String())
+	if err != nil || inventory == nil {
+		return Host{}, false
+	}
+	described := Host{
+		HostRef:    HostRef{InfraEnvID: host.InfraEnvID.String(), ID: host.ID.String()},
+		Status:     conv.Value(host.Status),
+		Registered: time.Time(host.RegisteredAt),
+	}
+	if created := time.Time(host.CreatedAt); created.After(described.Registered) {
+		described.Registered = created
+	}
+	for _, card := range inventory.Interfaces {
+		if mac, err := ParseMAC(card.MacAddress); err == nil {
+			described.MACs = append(described.MACs, mac)
+		}
+	}
+	if inventory.SystemVendor != nil {
+		described.SerialNumber = inventory.SystemVendor.SerialNumber
+	}
+	if host.Progress != nil {
+		described.Stage = host.Progress.CurrentStage
+	}
+	described.WrongBoot = described.Status == models.HostStatusInstallingPendingUserAction &&
+		described.Stage == models.HostStageRebooting
+	if infraEnv, err := s.engine.InfraEnv(described.InfraEnvID); err == nil && infraEnv.Type != nil {
+		described.Minimal = *infraEnv.Type == models.ImageTypeMinimalIso
+	}
+	return described, true
+}
+
+// InfraEnv returns the id of an infra-env that is named by its id or its name; "" for an empty
+// name.
+func (s *InfraEnvs) InfraEnv(idOrName string) (string, error) {
+	if idOrName == "" {
+		return "", nil
+	}
+	infraEnvs, err := s.engine.InfraEnvs("")
+	if err != nil {
+		return "", err
+	}
+	var named []string
+	for _, infraEnv := range infraEnvs {
+		switch idOrName {
+		case infraEnv.ID.String():
+			return idOrName, nil
+		case conv.Value(infraEnv.Name):
+			named = append(named, infraEnv.ID.String())
+		}
+	}
+	switch len(named) {
+	case 1:
+		return named[0], nil
+	case 0:
+		return "", &RequestError{Field: "infra_env_id", Reason: fmt.Sprintf("There is no infra-env %q.", idOrName)}
+	}
+	return "", &RequestError{Field: "infra_env_id",
+		Reason: fmt.Sprintf("There are %d infra-envs with the name %q; give the id of one.", len(named), idOrName)}
+}

@@ -1,0 +1,183 @@
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// The layers of the product, from the program down. A package imports packages of its own layer and
+// of lower layers only.
+const (
+	layerMain = iota
+	layerCommand
+	layerAppliance
+	layerWeb
+	layerDomain
+	layerKernel
+	layerEngine
+	layerBase
+)
+
+// domainBase are the packages of the domain below the engine, which imports them.
+var domainBase = []string{
+	"landfall/appliance/ams/outbox", "landfall/appliance/journal",
+	"landfall/appliance/mirror", "landfall/appliance/release", "landfall/appliance/fault",
+	"landfall/appliance/sentence", "landfall/appliance/architecture", "landfall/appliance/sitekey",
+	"landfall/appliance/process",
+}
+
+func layerOf(pkg string) int {
+	under := func(parent string) bool { return pkg == parent || strings.HasPrefix(pkg, parent+"/") }
+	switch {
+	case pkg == "landfall":
+		return layerMain
+	case under("landfall/appliance/command"):
+		return layerCommand
+	case pkg == "landfall/appliance":
+		return layerAppliance
+	case under("landfall/web"):
+		return layerWeb
+	case pkg == "landfall/appliance/engine":
+		return layerKernel
+	case under("landfall/appliance/engine"):
+		return layerEngine
+	case slices.Contains(domainBase, pkg) || !under("landfall/appliance"): // store, isogen, ignition, assets
+		return layerBase
+	}
+	return layerDomain
+}
+
+// exceptions are imports against the order of layers that are still to be removed: "from -> to".
+// The list must be empty in the end.
+var exceptions = []string{}
+
+// testSupport are packages that only tests, simulations and the command line use.
+func testSupport(pkg string) bool {
+	return strings.HasPrefix(pkg, "landfall/appliance/simulate") || strings.HasSuffix(path.Base(pkg), "test") ||
+		strings.Contains(pkg, "amstest") || strings.Contains(pkg, "audit") || strings.HasSuffix(pkg, "/generate")
+}
+
+type goPackage struct {
+	ImportPath, Dir  string
+	GoFiles, Imports []string
+}
+
+func packages(t *testing.T) []goPackage {
+	t.Helper()
+	cmd := exec.Command("go", "list", "-json=ImportPath,Dir,GoFiles,Imports", "./...")
+	cmd.Stderr = os.Stderr
+	output, err := cmd.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, cmd.Start())
+	var all []goPackage
+	for decoder := json.NewDecoder(output); ; {
+		var pkg goPackage
+		err := decoder.Decode(&pkg)
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		require.NoError(t, err)
+		all = append(all, pkg)
+	}
+	require.NoError(t, cmd.Wait())
+	require.NotEmpty(t, all)
+	return all
+}
+
+func TestArchitecture_importsFollowLayers(t *testing.T) {
+	used := map[string]bool{}
+	for _, pkg := range packages(t) {
+		for _, imported := range pkg.Imports {
+			if imported != "landfall" && !strings.HasPrefix(imported, "landfall/") {
+				continue
+			}
+			arrow := pkg.ImportPath + " -> " + imported
+			problem := ""
+			switch from, to := layerOf(pkg.ImportPath), layerOf(imported); {
+			case testSupport(pkg.ImportPath):
+				continue
+			case to < from:
+				problem = "runs against the order of layers"
+			case strings.HasPrefix(imported, "landfall/appliance/engine/audit"):
+				problem = "brings the audit into the product"
+			case strings.HasPrefix(imported, "landfall/appliance/simulate") &&
+				!strings.HasPrefix(pkg.ImportPath, "landfall/appliance/command") &&
+				!strings.HasPrefix(pkg.ImportPath, "landfall/appliance/rehearsal"):
+				problem = "brings simulations into the product"
+			}
+			if problem == "" {
+				continue
+			}
+			if slices.Contains(exceptions, arrow) {
+				used[arrow] = true
+				continue
+			}
+			t.Errorf("%s %s", arrow, problem)
+		}
+	}
+	for _, exception := range exceptions {
+		if !used[exception] {
+			t.Logf("remove the exception %s: there is no such import any more", exception)
+		}
+	}
+}
+
+// lineLimits are the numbers of lines, without tests, that packages may have. "" is the limit of
+// all others.
+var lineLimits = map[string]int{
+	"":                          5_900,
+	"landfall/appliance":        1_500,
+	"landfall/appliance/engine": 8_000,
+}
+
+// tooLong are packages that are still above their limit. The list must be empty in the end.
+var tooLong = []string{
+	"landfall/appliance/command", "landfall/appliance/engine",
+}
+
+func TestArchitecture_packagesAreSmall(t *testing.T) {
+	for _, pkg := range packages(t) {
+		limit, ok := lineLimits[pkg.ImportPath]
+		if !ok {
+			limit = lineLimits[""]
+		}
+		lines := 0
+		for _, file := range pkg.GoFiles {
+			lines += countLines(t, filepath.Join(pkg.Dir, file))
+		}
+		if slices.Contains(tooLong, pkg.ImportPath) {
+			if lines <= limit {
+				t.Logf("remove %s from tooLong", pkg.ImportPath)
+			}
+			continue
+		}
+		if lines > limit {
+			t.Errorf("%s has %d lines, more than %d", pkg.ImportPath, lines, limit)
+		}
+	}
+}
+
+func countLines(t *testing.T, file string) (lines int) {
+	t.Helper()
+	content, err := os.Open(file)
+	require.NoError(t, err)
+	defer content.Close()
+	scanner := bufio.NewScanner(content)
+	scanner.Buffer(nil, 16<<20)
+	for scanner.Scan() {
+		lines++
+	}
+	require.NoError(t, scanner.Err())
+	return lines
+}
