@@ -77,12 +77,12 @@ func (a *Appliance) projector() (engine.Projector, error) {
 	}
 	var there bool
 	if err := a.db.View(func(tx *store.Tx) (err error) {
-		there, err = projection.AnyObjects(tx)
+		there, err = projection.EverEnabled(tx)
 		return err
 	}); err != nil || !there {
 		return nil, err
 	}
-	return projection.Missed{}, nil
+	return projection.Recorder{}, nil
 }
 
 // wireKubernetes adds the controllers and their admission rules, now that there is an engine, and

@@ -16,16 +16,16 @@ import (
 )
 
 // graph remembers which objects belong to which, by the owners' uids.
-type graph struct {
+type ownerGraph struct {
 	of     map[types.UID]map[string]bool // keys of the objects that belong to an owner
 	owners map[string][]types.UID        // of an object's key
 }
 
-func newGraph() graph {
-	return graph{of: map[types.UID]map[string]bool{}, owners: map[string][]types.UID{}}
+func newGraph() ownerGraph {
+	return ownerGraph{of: map[types.UID]map[string]bool{}, owners: map[string][]types.UID{}}
 }
 
-func (g graph) set(key string, a about) {
+func (g ownerGraph) set(key string, a ownership) {
 	g.remove(key)
 	for _, owner := range a.owners {
 		if g.of[owner.UID] == nil {
@@ -36,7 +36,7 @@ func (g graph) set(key string, a about) {
 	}
 }
 
-func (g graph) remove(key string) {
+func (g ownerGraph) remove(key string) {
 	for _, owner := range g.owners[key] {
 		if delete(g.of[owner], key); len(g.of[owner]) == 0 {
 			delete(g.of, owner)
@@ -45,12 +45,14 @@ func (g graph) remove(key string) {
 	delete(g.owners, key)
 }
 
-func (g graph) dependents(owner types.UID) []string { return slices.Sorted(maps.Keys(g.of[owner])) }
+func (g ownerGraph) dependents(owner types.UID) []string {
+	return slices.Sorted(maps.Keys(g.of[owner]))
+}
 
 // look does what an object's owners and finalizers ask for: it goes when the last of its owners has
 // gone; if it is being deleted, what belongs to it goes first or is set free first, where its
 // client wanted that.
-func (k *keeper) look(ctx context.Context, key string) {
+func (k *garbageCollector) collect(ctx context.Context, key string) {
 	at := parseKey(key)
 	var follow []string
 	err := k.db.Update(ctx, func(tx *store.Tx) error {
@@ -70,22 +72,22 @@ func (k *keeper) look(ctx context.Context, key string) {
 			}
 			return nil
 		}
-		return k.judge(tx, at, u)
+		return k.checkOwners(tx, at, u)
 	})
 	if err != nil {
 		k.failed(ctx, key, err)
 		return
 	}
 	for _, dependent := range follow {
-		k.look(ctx, dependent)
+		k.collect(ctx, dependent)
 	}
 }
 
 // lookAtOwner looks at an owner that may wait for what belonged to it.
-func (k *keeper) lookAtOwner(ctx context.Context, namespace string, owner metav1.OwnerReference) {
+func (k *garbageCollector) collectOwner(ctx context.Context, namespace string, owner metav1.OwnerReference) {
 	kind, ok := k.discovery.kind(owner.APIVersion, owner.Kind)
 	if ok {
-		k.look(ctx, placeOf(kind, namespace, owner.Name).key())
+		k.collect(ctx, placeOf(kind, namespace, owner.Name).key())
 	}
 }
 
@@ -97,7 +99,7 @@ func placeOf(kind objects.Kind, namespace, name string) place {
 }
 
 // orphan sets free what belongs to an object, then lets that go on being deleted.
-func (k *keeper) orphan(tx *store.Tx, at place, uid types.UID) error {
+func (k *garbageCollector) orphan(tx *store.Tx, at place, uid types.UID) error {
 	for _, key := range k.graph.dependents(uid) {
 		dependent := parseKey(key)
 		err := k.objects.Update(tx, dependent.kind, dependent.namespace, dependent.name,
@@ -114,7 +116,7 @@ func (k *keeper) orphan(tx *store.Tx, at place, uid types.UID) error {
 
 // deleteDependents deletes what belongs to an object that is being deleted last, and lets it go
 // when nothing is left that it must wait for. It returns what is to be looked at next.
-func (k *keeper) deleteDependents(tx *store.Tx, at place, uid types.UID) (follow []string, err error) {
+func (k *garbageCollector) deleteDependents(tx *store.Tx, at place, uid types.UID) (follow []string, err error) {
 	waiting := false
 	for _, key := range k.graph.dependents(uid) {
 		dependent := parseKey(key)
@@ -138,7 +140,7 @@ func (k *keeper) deleteDependents(tx *store.Tx, at place, uid types.UID) (follow
 	return nil, k.dropFinalizer(tx, at, metav1.FinalizerDeleteDependents)
 }
 
-func (k *keeper) dropFinalizer(tx *store.Tx, at place, finalizer string) error {
+func (k *garbageCollector) dropFinalizer(tx *store.Tx, at place, finalizer string) error {
 	return ignoreNotFound(k.objects.Update(tx, at.kind, at.namespace, at.name,
 		func(u *unstructured.Unstructured) error {
 			objects.RemoveFinalizer(u, finalizer)
@@ -148,7 +150,7 @@ func (k *keeper) dropFinalizer(tx *store.Tx, at place, finalizer string) error {
 
 // judge deletes an object whose owners have all gone, or are going with what belongs to them. One
 // that keeps an owner loses the references to others.
-func (k *keeper) judge(tx *store.Tx, at place, u *unstructured.Unstructured) error {
+func (k *garbageCollector) checkOwners(tx *store.Tx, at place, u *unstructured.Unstructured) error {
 	owners := u.GetOwnerReferences()
 	if len(owners) == 0 {
 		return nil
@@ -184,7 +186,7 @@ func (k *keeper) judge(tx *store.Tx, at place, u *unstructured.Unstructured) err
 }
 
 // deleteLast has an object go behind what belongs to it.
-func (k *keeper) deleteLast(tx *store.Tx, at place) error {
+func (k *garbageCollector) deleteLast(tx *store.Tx, at place) error {
 	if err := k.objects.Update(tx, at.kind, at.namespace, at.name, func(u *unstructured.Unstructured) error {
 		objects.AddFinalizer(u, metav1.FinalizerDeleteDependents)
 		return nil
@@ -204,7 +206,7 @@ const (
 
 // stateOf finds out what becomes of an owner. One of a kind that nobody serves is taken to be
 // there: nobody can tell.
-func (k *keeper) stateOf(tx *store.Tx, namespace string, owner metav1.OwnerReference) (ownerState, error) {
+func (k *garbageCollector) stateOf(tx *store.Tx, namespace string, owner metav1.OwnerReference) (ownerState, error) {
 	kind, ok := k.discovery.kind(owner.APIVersion, owner.Kind)
 	if !ok {
 		return ownerStays, nil

@@ -11,7 +11,7 @@ import (
 	"landfall/store"
 )
 
-func TestWhatIsCreatedLiesWhereControllersLookForIt(t *testing.T) {
+func TestKeys_sameAsControllers(t *testing.T) {
 	s := newSite(t)
 	for _, o := range []struct {
 		kind      objects.Kind

@@ -128,7 +128,7 @@ func (s *Server) Run(ctx context.Context) error {
 	defer running.Wait()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	keeper := newKeeper(s, newDiscovery(api.DiscoveryGroupManager))
+	keeper := newGarbageCollector(s, newDiscovery(api.DiscoveryGroupManager))
 	failed := make(chan error, 1)
 	running.Go(func() { failed <- keeper.run(ctx) })
 	// What waits for the definitions looks for them at once and then only every 100 ms.

@@ -64,7 +64,7 @@ metadata: {name: bmc, namespace: default}
 stringData: {username: admin, password: secret}
 `
 
-func TestKubectlWorksAsOnAHub(t *testing.T) {
+func TestKubectl(t *testing.T) {
 	s := newSite(t)
 	k := newKubectl(t, s)
 	require.Contains(t, k.run(t, "", "api-resources"), "agentclusterinstalls")

@@ -12,27 +12,29 @@ import (
 var logOnce sync.Once
 
 func logTo(logger *slog.Logger) {
-	logOnce.Do(func() { klog.SetSlogLogger(slog.New(calmer{logger.Handler()}).With("component", "kubernetes")) })
+	logOnce.Do(func() { klog.SetSlogLogger(slog.New(quieterSink{logger.Handler()}).With("component", "kubernetes")) })
 }
 
 // calmer takes what the libraries say for less than they do: what they tell of their own start and
 // work is for who looks for an error, and what they call an error is mostly a client's.
-type calmer struct{ slog.Handler }
+type quieterSink struct{ slog.Handler }
 
-func (c calmer) Enabled(ctx context.Context, level slog.Level) bool {
+func (c quieterSink) Enabled(ctx context.Context, level slog.Level) bool {
 	return c.Handler.Enabled(ctx, calm(level))
 }
 
-func (c calmer) Handle(ctx context.Context, record slog.Record) error {
+func (c quieterSink) Handle(ctx context.Context, record slog.Record) error {
 	record.Level = calm(record.Level)
 	return c.Handler.Handle(ctx, record)
 }
 
-func (c calmer) WithAttrs(attributes []slog.Attr) slog.Handler {
-	return calmer{c.Handler.WithAttrs(attributes)}
+func (c quieterSink) WithAttrs(attributes []slog.Attr) slog.Handler {
+	return quieterSink{c.Handler.WithAttrs(attributes)}
 }
 
-func (c calmer) WithGroup(name string) slog.Handler { return calmer{c.Handler.WithGroup(name)} }
+func (c quieterSink) WithGroup(name string) slog.Handler {
+	return quieterSink{c.Handler.WithGroup(name)}
+}
 
 func calm(level slog.Level) slog.Level {
 	if level >= slog.LevelError {

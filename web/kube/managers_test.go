@@ -24,7 +24,7 @@ func owned(u *unstructured.Unstructured) map[string]string {
 	return all
 }
 
-func TestWhatControllersWriteIsTheirsUntilAPersonTakesIt(t *testing.T) {
+func TestManagedFields_controllers(t *testing.T) {
 	s := newSite(t)
 	apply := func(kind objects.Kind, content string, force bool) error {
 		_, err := s.of(kind, "default").Patch(t.Context(), "one", types.ApplyPatchType,

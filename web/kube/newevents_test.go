@@ -23,7 +23,7 @@ const newEvent = `"eventTime":"2026-03-01T12:00:00.000001Z","type":"Normal","rea
 	"reportingController":"example.com/chooser","reportingInstance":"chooser-0","regarding":{"apiVersion":"v1","kind":"ConfigMap","namespace":"default","name":"a"},
 	"series":{"count":3,"lastObservedTime":"2026-03-01T12:00:05.000001Z"}`
 
-func TestEventsAreTheSameInBothOfTheirGroups(t *testing.T) {
+func TestEvents_bothGroups(t *testing.T) {
 	s := newSite(t)
 	url := overHTTP(t, s)
 	watched, err := s.of(objects.Events, "default").Watch(t.Context(), metav1.ListOptions{})
@@ -45,7 +45,7 @@ func TestEventsAreTheSameInBothOfTheirGroups(t *testing.T) {
 
 	require.NoError(t, s.db.Update(t.Context(), func(tx *store.Tx) error {
 		return s.options.Objects.Event(tx, object(t, objects.ConfigMaps, "default", "b", ""),
-			objects.Notice{Component: "somebody", Reason: "Seen", Message: "It was seen."}, time.Now())
+			objects.EventContent{Component: "somebody", Reason: "Seen", Message: "It was seen."}, time.Now())
 	}))
 	list, err := s.of(newEvents, "default").List(t.Context(),
 		metav1.ListOptions{FieldSelector: "regarding.name=b,reportingController=somebody"})
@@ -64,7 +64,7 @@ func TestEventsAreTheSameInBothOfTheirGroups(t *testing.T) {
 	require.Empty(t, left.Items)
 }
 
-func TestTheRecorderOfNewerControllersNotesEvents(t *testing.T) {
+func TestEvents_newRecorder(t *testing.T) {
 	s := newSite(t)
 	config := s.server.Client()
 	config.ContentType = "application/vnd.kubernetes.protobuf" // as controller-runtime asks for built-in kinds
@@ -84,7 +84,7 @@ func TestTheRecorderOfNewerControllersNotesEvents(t *testing.T) {
 	}, 10*time.Second, 5*time.Millisecond)
 }
 
-func TestEventsOfTheNewGroupAreHeldToItsRules(t *testing.T) {
+func TestEvents_validation(t *testing.T) {
 	s := newSite(t)
 	for instead, refusal := range map[string]string{
 		`"type":"Loud"`: "type: Invalid value", `"action":""`: "action: Required value",

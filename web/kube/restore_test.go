@@ -49,7 +49,7 @@ func eventOf(t *testing.T, w watch.Interface) watch.Event {
 	}
 }
 
-func TestWhoWatchedBeforeAnOlderCopyWasPutBackIsToldToListAgain(t *testing.T) {
+func TestWatch_afterRestore(t *testing.T) {
 	dir, backup := t.TempDir(), t.TempDir()
 	write := func(s *site, name, value string) string {
 		u, err := s.of(objects.ConfigMaps, "default").Create(t.Context(), object(t, objects.ConfigMaps, "default",

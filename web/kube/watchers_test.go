@@ -82,7 +82,7 @@ func tableOf(t *testing.T, text []byte) (rows string, columns int) {
 	return string(text), len(table.ColumnDefinitions)
 }
 
-func TestWatchersAreSentWhatAReaderOfTheObjectIs(t *testing.T) {
+func TestWatchers_sameAsReaders(t *testing.T) {
 	s := sealedSite(t)
 	url := overHTTP(t, s)
 	s.create(t, objects.Secrets, "default", "one", `"stringData":{"password":"a-secret-word"}`)
@@ -146,7 +146,7 @@ func TestWatchersAreSentWhatAReaderOfTheObjectIs(t *testing.T) {
 	}
 }
 
-func TestChangesAndWatchersOfAnObjectDoNotMeetInMemory(t *testing.T) {
+func TestWatchers_noSharedMemory(t *testing.T) {
 	s := sealedSite(t)
 	const changes = 30
 	for _, kind := range []objects.Kind{objects.Secrets, objects.InfraEnvs} {

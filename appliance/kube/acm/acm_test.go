@@ -125,7 +125,7 @@ func (f *Folder) read(t *testing.T, name string) string {
 	return string(f.Files[i].Data)
 }
 
-func TestAHubIsGivenWhatItNeedsToAdoptTheCluster(t *testing.T) {
+func TestExport_objectsForTheHub(t *testing.T) {
 	k := kept{}
 	k.add(t, installedCluster)
 	folder := exported(t, k, Options{})
@@ -172,7 +172,7 @@ type: Opaque
 	require.Contains(t, all, "secret-bmc.yaml")
 }
 
-func TestWhatWasAppliedForACMIsBroughtAsItIs(t *testing.T) {
+func TestExport_appliedObjectsAreKept(t *testing.T) {
 	k := kept{}
 	k.add(t, installedCluster+`---
 {apiVersion: cluster.open-cluster-management.io/v1, kind: ManagedCluster, metadata: {name: sno, labels: {du-profile: latest}}, spec: {hubAcceptsClient: true}}
@@ -184,7 +184,7 @@ func TestWhatWasAppliedForACMIsBroughtAsItIs(t *testing.T) {
 	require.Contains(t, folder.read(t, "klusterletaddonconfig-sno.yaml"), "enabled: false")
 }
 
-func TestAClusterIsFoundByAnyOfItsNames(t *testing.T) {
+func TestExport_clusterByAnyName(t *testing.T) {
 	k := kept{}
 	k.add(t, installedCluster)
 	for _, name := range []string{"sno", "sno/sno", "berlin", "c-1", "e-1"} {
@@ -202,7 +202,7 @@ func TestAClusterIsFoundByAnyOfItsNames(t *testing.T) {
 	require.EqualError(t, err, "sno is the name of several clusters: a/sno, sno/sno; give one of these")
 }
 
-func TestAClusterThatIsNotInstalledIsNotExported(t *testing.T) {
+func TestExport_clusterNotInstalled(t *testing.T) {
 	for name, c := range map[string]struct{ install, says string }{
 		"installing": {"status: {debugInfo: {stateInfo: Installation in progress.}}",
 			"the cluster sno is not installed (Installation in progress), and a hub adopts installed clusters only"},
@@ -226,8 +226,8 @@ func TestAClusterThatIsNotInstalledIsNotExported(t *testing.T) {
 		"the Secret sno/sno-admin-kubeconfig has no kubeconfig, without which a hub does not reach the cluster")
 }
 
-// TestTheRoundTripLosesNothing exports, imports elsewhere, and exports there.
-func TestTheRoundTripLosesNothing(t *testing.T) {
+// TestArchive_roundTrip exports, imports elsewhere, and exports there.
+func TestArchive_roundTrip(t *testing.T) {
 	k := kept{}
 	k.add(t, installedCluster)
 	folder := exported(t, k, Options{PullSecret: true, BMCCredentials: true})
@@ -249,7 +249,7 @@ func TestTheRoundTripLosesNothing(t *testing.T) {
 	}
 }
 
-func TestSecretsAreTheirOwnersAlone(t *testing.T) {
+func TestArchive_filePermissions(t *testing.T) {
 	k := kept{}
 	k.add(t, installedCluster)
 	folder, dir := exported(t, k, Options{}), t.TempDir()
@@ -278,7 +278,7 @@ func TestSecretsAreTheirOwnersAlone(t *testing.T) {
 	}
 }
 
-func TestAHubsObjectsAreTakenWithoutWhatIsTheHubs(t *testing.T) {
+func TestImport_hubFieldsAreRemoved(t *testing.T) {
 	k := kept{}
 	k.add(t, installedCluster)
 	var list []any
@@ -305,7 +305,7 @@ func TestAHubsObjectsAreTakenWithoutWhatIsTheHubs(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoAdoptionIsRefused(t *testing.T) {
+func TestImport_invalidArchive(t *testing.T) {
 	const deployment = "apiVersion: hive.openshift.io/v1\nkind: ClusterDeployment\nmetadata: {name: a, namespace: " +
 		"a}\nspec: "
 	for says, text := range map[string]string{

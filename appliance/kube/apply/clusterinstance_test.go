@@ -50,7 +50,7 @@ spec:
   - {hostName: node-3, role: worker, bmcAddress: redfish-virtualmedia://192.0.2.9, bmcCredentialsName: {name: bmc-3}, bootMACAddress: 52:54:00:00:00:03}
 `
 
-func TestAClusterInstanceIsRendered(t *testing.T) {
+func TestClusterInstance(t *testing.T) {
 	made := map[string]*Object{}
 	for _, o := range site(t, clusterInstance) {
 		made[o.String()] = o
@@ -90,7 +90,7 @@ func TestAClusterInstanceIsRendered(t *testing.T) {
 		"bmc":{"address":"redfish-virtualmedia://192.0.2.7/redfish/v1/Systems/1","credentialsName":"bmc-1","disableCertificateVerification":true}}}`)
 }
 
-func TestAClusterInstanceThatCantBeRenderedSaysWhy(t *testing.T) {
+func TestClusterInstance_errors(t *testing.T) {
 	for from, c := range map[string]struct{ to, says string }{
 		"  baseDomain: site.test\n":           {"", "has no spec.baseDomain"},
 		"hostName: node-3, ":                  {"", "has no spec.nodes[2].hostName"},
@@ -119,8 +119,8 @@ func nodesBegin(t *testing.T) int {
 	return len(clusterInstance) - len(after)
 }
 
-// TestTheSamplesOfTheSiteconfigOperatorAreRendered reads them as they are written.
-func TestTheSamplesOfTheSiteconfigOperatorAreRendered(t *testing.T) {
+// TestClusterInstance_siteconfigSamples reads them as they are written.
+func TestClusterInstance_siteconfigSamples(t *testing.T) {
 	dir := os.Getenv("LANDFALL_REALDATA")
 	if dir == "" {
 		t.Skip("LANDFALL_REALDATA names no folder of real data")

@@ -9,7 +9,7 @@ import (
 const infraEnv = "apiVersion: agent-install.openshift.io/v1beta1\nkind: InfraEnv\nmetadata: {name: sno, labels: {a: " +
 	"b}}\nspec:\n  pullSecretRef: {name: pull}\n  ntpSources: [a, b]\n  proxy: {httpProxy: http://p}\n"
 
-func TestAKustomizationIsBuilt(t *testing.T) {
+func TestKustomization(t *testing.T) {
 	folder(t, map[string]string{
 		"base/kustomization.yaml": "resources: [env.yaml, ns.yaml]\nlabels:\n- pairs: {site: base}\n",
 		"base/env.yaml":           infraEnv,
@@ -90,7 +90,7 @@ secretGenerator:
 	}, read.Notes)
 }
 
-func TestAKustomizationIsReadByKubectlsRules(t *testing.T) {
+func TestKustomization_kubectlRules(t *testing.T) {
 	folder(t, map[string]string{
 		"kustomization.yaml": "buildMetadata: [originAnnotations]\nresources: [host.yaml]\n",
 		"host.yaml": "apiVersion: metal3.io/v1alpha1\nkind: BareMetalHost\nmetadata: {name: n1}\nspec: " +
@@ -103,7 +103,7 @@ func TestAKustomizationIsReadByKubectlsRules(t *testing.T) {
 		read.Objects[0].at("metadata", "annotations"), "who asks for annotations has them")
 }
 
-func TestWhatAKustomizationCanNotBeMadeOfIsSaid(t *testing.T) {
+func TestKustomization_errors(t *testing.T) {
 	const (
 		resources = "resources: [env.yaml]\n"
 		builtin   = "site/kustomization.yaml:1: kustomize can not build this: "

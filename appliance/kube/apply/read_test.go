@@ -86,7 +86,7 @@ kind: Namespace
 metadata: {name: sno, creationTimestamp: null}
 `
 
-func TestASiteIsReadAndPutInTheOrderInWhichItIsApplied(t *testing.T) {
+func TestRead_applyOrder(t *testing.T) {
 	folder(t, map[string]string{"site.yaml": wholeSite})
 	read, err := Read(Sources{Paths: []string{"site.yaml"}})
 	require.NoError(t, err)
@@ -102,7 +102,7 @@ func TestASiteIsReadAndPutInTheOrderInWhichItIsApplied(t *testing.T) {
 	require.Equal(t, Source{"site.yaml", 20}, read.Objects[6].Source)
 }
 
-func TestFoldersAreReadByTheNamesOfTheirFiles(t *testing.T) {
+func TestRead_directoryOrder(t *testing.T) {
 	folder(t, map[string]string{
 		"a.yaml": secret("a"), "b.yml": secret("b"), "README.md": "no manifest", "deeper/c.yaml": secret("c"),
 		".git/d.yaml": "{",
@@ -122,7 +122,7 @@ func TestFoldersAreReadByTheNamesOfTheirFiles(t *testing.T) {
 	require.Equal(t, []string{"secret/a", "secret/z"}, names(read.Objects), "a repetition is none")
 }
 
-func TestWhatIsNoManifestIsSaidByFileAndLine(t *testing.T) {
+func TestRead_errorsNameFileAndLine(t *testing.T) {
 	for name, c := range map[string]struct{ text, says string }{
 		"no YAML": {secret("a") + "---\na: [1\n", "in.yaml:9: this is no YAML that can be read"},
 		"an open bracket": {"apiVersion: v1\nkind: Secret\nmetadata: {name: [a}\nx: y\n",
@@ -153,7 +153,7 @@ func TestWhatIsNoManifestIsSaidByFileAndLine(t *testing.T) {
 	require.ErrorContains(t, err, "read manifests: stat nowhere.yaml: no such file or directory")
 }
 
-func TestADocumentOfAliasesDoesNotFillTheMemory(t *testing.T) {
+func TestRead_aliasesAreLimited(t *testing.T) {
 	text := "a: &a [x,x,x,x,x,x,x,x,x]\n"
 	for c := 'b'; c < 'j'; c++ {
 		text += string(c) + ": &" + string(c) + " [" + strings.Repeat("*"+string(c-1)+",", 9) + "]\n"

@@ -38,7 +38,7 @@ func applied(t *testing.T, f *fakeAPI, list []*Object, options Options) []string
 	return lines
 }
 
-func TestApplyingTwiceChangesNothing(t *testing.T) {
+func TestApply_twice(t *testing.T) {
 	f, list := newFakeAPI(t), site(t, wholeSite)
 	first := applied(t, f, list, Options{})
 	require.Len(t, first, 10)
@@ -58,7 +58,7 @@ func TestApplyingTwiceChangesNothing(t *testing.T) {
 		applied(t, f, list[4:5], Options{}))
 }
 
-func TestADryRunKeepsNothingAndTriesObjectsOfANamespaceThatIsYetToCome(t *testing.T) {
+func TestApply_dryRunInNewNamespace(t *testing.T) {
 	f, list := newFakeAPI(t), site(t, wholeSite)
 	f.refuse["/apis/metal3.io/v1alpha1/namespaces/default/baremetalhosts/n1"] = "strict decoding error:\nunknown " +
 		"field \"spec.bmcs\""
@@ -70,7 +70,7 @@ func TestADryRunKeepsNothingAndTriesObjectsOfANamespaceThatIsYetToCome(t *testin
 	require.Len(t, f.objects, 1)
 }
 
-func TestARefusalKeepsNothingElseBack(t *testing.T) {
+func TestApply_othersAfterRefusal(t *testing.T) {
 	f := newFakeAPI(t)
 	list := site(t, secret("a")+"---\n"+`{apiVersion: policy.open-cluster-management.io/v1, kind: Policy, metadata: {name: x, namespace: sno}}
 ---
@@ -88,13 +88,13 @@ func TestARefusalKeepsNothingElseBack(t *testing.T) {
 	require.Equal(t, []string{"/api/v1/namespaces/default/configmaps/c"}, f.order)
 }
 
-func TestAConflictSaysWhatHelps(t *testing.T) {
+func TestApply_conflict(t *testing.T) {
 	require.EqualError(t, explained(&RefusedError{http.StatusConflict, "Conflict",
 		`Apply failed with 1 conflict: conflict with "kubectl": .spec.online`}),
 		`Apply failed with 1 conflict: conflict with "kubectl": .spec.online; with --force-conflicts these fields are taken over`)
 }
 
-func TestAnApplianceWithoutTheAPIIsNamedOnce(t *testing.T) {
+func TestApply_apiDisabled(t *testing.T) {
 	server := httptest.NewServer(http.NotFoundHandler())
 	defer server.Close()
 	for _, text := range []string{secret("a"), infraEnv} {
@@ -106,7 +106,7 @@ func TestAnApplianceWithoutTheAPIIsNamedOnce(t *testing.T) {
 	}
 }
 
-func TestAnAPIThatIsStartingIsWaitedForAWhile(t *testing.T) {
+func TestApply_apiStarting(t *testing.T) {
 	refusals := 3
 	f := newFakeAPI(t)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -124,7 +124,7 @@ func TestAnAPIThatIsStartingIsWaitedForAWhile(t *testing.T) {
 	require.Equal(t, []string{"configmap/c refused: it is starting"}, applied(t, f, list, Options{}))
 }
 
-func TestWhatIsNamedAndNowhereIsMissing(t *testing.T) {
+func TestMissingReferences(t *testing.T) {
 	f := newFakeAPI(t)
 	missing := func(text string) []string {
 		problems, err := Missing(t.Context(), f.Server, site(t, text), Options{})
@@ -165,7 +165,7 @@ func TestWhatIsNamedAndNowhereIsMissing(t *testing.T) {
 		"names the ConfigMap m in spec.mirrorRegistryRef, which has no key registries.conf; add it")
 }
 
-func TestTheClustersThatAreWantedAreFound(t *testing.T) {
+func TestFollow_wantedClusters(t *testing.T) {
 	f := newFakeAPI(t)
 	wanted, err := Wanted(t.Context(), f.Server, site(t, wholeSite), Options{})
 	require.NoError(t, err)
@@ -213,7 +213,7 @@ func ticking(t *testing.T) *clockwork.FakeClock {
 
 const installPath = "/apis/extensions.hive.openshift.io/v1beta1/namespaces/sno/agentclusterinstalls/sno"
 
-func TestAnInstallationIsFollowedToItsEnd(t *testing.T) {
+func TestFollow_installation(t *testing.T) {
 	for name, c := range map[string]struct {
 		statuses []string
 		lines    []string
@@ -262,7 +262,7 @@ func TestAnInstallationIsFollowedToItsEnd(t *testing.T) {
 	}
 }
 
-func TestWhatHoldsUpAnInstallationIsNamedWithWhatToDo(t *testing.T) {
+func TestFollow_blockersWithAdvice(t *testing.T) {
 	const image, server = "/apis/agent-install.openshift.io/v1beta1/namespaces/sno/infraenvs/sno",
 		"/apis/metal3.io/v1alpha1/namespaces/sno/baremetalhosts/n1"
 	imageCreated := func(status, reason, message string) string {
@@ -338,7 +338,7 @@ func TestWhatHoldsUpAnInstallationIsNamedWithWhatToDo(t *testing.T) {
 			"create image: no; " + adviceCorrect, "sno: http://site/one.iso"}, lines)
 }
 
-func TestWhyAClusterIsNotInstalledYetIsTold(t *testing.T) {
+func TestFollow_notStarted(t *testing.T) {
 	for want, conditions := range map[string]string{
 		"the last preparation of the installation failed: no such image": `{"type":"LastInstallationPreparationFailed","status":"True","message":"no such image"}`,
 		"":                            `{"type":"LastInstallationPreparationFailed","status":"True","message":"no such image"},{"type":"RequirementsMet","status":"True","reason":"ClusterAlreadyInstalling"}`,
@@ -351,7 +351,7 @@ func TestWhyAClusterIsNotInstalledYetIsTold(t *testing.T) {
 	}
 }
 
-func TestFollowingEndsWithTheTimeAndSaysWhatWasAwaited(t *testing.T) {
+func TestFollow_timeout(t *testing.T) {
 	f, list := newFakeAPI(t), site(t, wholeSite)
 	applied(t, f, list, Options{})
 	ctx, cancel := context.WithCancel(t.Context())
@@ -359,7 +359,7 @@ func TestFollowingEndsWithTheTimeAndSaysWhatWasAwaited(t *testing.T) {
 	require.EqualError(t, err, "the end was not awaited: sno: nothing has been said yet")
 }
 
-func TestDeletingGoesTheOtherWayRoundAndWaits(t *testing.T) {
+func TestDelete_reverseOrderAndWait(t *testing.T) {
 	f, list := newFakeAPI(t), site(t, wholeSite)
 	applied(t, f, list, Options{})
 	var lines []string

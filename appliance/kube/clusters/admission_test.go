@@ -37,7 +37,7 @@ func asked(t *testing.T, kind objects.Kind, fresh, held string) admission.Attrib
 		gvk.GroupVersion().WithResource(kind.Resource), "", operation, &metav1.UpdateOptions{}, false, nil)
 }
 
-func TestWhatAgentClusterInstallsMayNotSay(t *testing.T) {
+func TestAdmission_agentClusterInstall(t *testing.T) {
 	install := func(spec, status string) string {
 		return "metadata: {name: one, namespace: site}\nspec: {clusterDeploymentRef: {name: one}, " +
 			spec + "}\nstatus: {conditions: [" + status + "]}"
@@ -99,7 +99,7 @@ func requireAdmission(t *testing.T, err error, code int32, says string) {
 	require.Contains(t, status.Status().Message, says)
 }
 
-func TestWhoLooksAfterTheNetworkingIsFilledIn(t *testing.T) {
+func TestAdmission_defaultUserManagedNetworking(t *testing.T) {
 	cases := map[string]bool{
 		"provisionRequirements: {controlPlaneAgents: 1}":                                                         true,
 		"provisionRequirements: {controlPlaneAgents: 3}":                                                         false,
@@ -121,7 +121,7 @@ func TestWhoLooksAfterTheNetworkingIsFilledIn(t *testing.T) {
 	}
 }
 
-func TestWhatClusterDeploymentsMayNotSay(t *testing.T) {
+func TestAdmission_clusterDeployment(t *testing.T) {
 	deployment := func(spec string) string { return "metadata: {name: one, namespace: site}\nspec: {" + spec + "}" }
 	ref := "clusterInstallRef: {group: extensions.hive.openshift.io, version: v1beta1, kind: AgentClusterInstall, " +
 		"name: one}, "
@@ -161,7 +161,7 @@ func TestWhatClusterDeploymentsMayNotSay(t *testing.T) {
 	}
 }
 
-func TestAProtectedClusterDeploymentIsNotDeleted(t *testing.T) {
+func TestAdmission_protectedDelete(t *testing.T) {
 	held := &unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"name": "one",
 		"annotations": map[string]any{annotationProtected: "true"}}}}
 	gvk := schema.GroupVersionKind{Group: objects.ClusterDeployments.Group, Version: "v1", Kind: "ClusterDeployment"}

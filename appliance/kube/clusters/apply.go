@@ -34,18 +34,18 @@ const mirrorName = "mirrorRegistryRef"
 
 // prepareObjects gives the objects what they have before anything is done for them: finalizers, the
 // owner, labels.
-func (c *Controller) prepareObjects(ctx context.Context, s *situation) error {
+func (c *Controller) prepareObjects(ctx context.Context, s *snapshot) error {
 	return c.update(ctx, func(tx *store.Tx) error {
-		if err := c.markObjects(tx, s.namespace, s.name, s.aci.Name, c.Clock.Now()); err != nil {
+		if err := c.setMetadata(tx, s.namespace, s.name, s.aci.Name, c.Clock.Now()); err != nil {
 			return err
 		}
 		for _, ref := range s.secretRefs() {
-			if err := c.markReferred(tx, objects.Secrets, ref); err != nil {
+			if err := c.labelReferenced(tx, objects.Secrets, ref); err != nil {
 				return err
 			}
 		}
 		for _, ref := range s.configRefs() {
-			if err := c.markReferred(tx, objects.ConfigMaps, ref); err != nil {
+			if err := c.labelReferenced(tx, objects.ConfigMaps, ref); err != nil {
 				return err
 			}
 		}
@@ -55,9 +55,9 @@ func (c *Controller) prepareObjects(ctx context.Context, s *situation) error {
 
 // markObjects gives a ClusterDeployment and its AgentClusterInstall their finalizers and ties one
 // to the other.
-func (c Projector) markObjects(tx *store.Tx, namespace, name, install string, now time.Time) error {
+func (c Projector) setMetadata(tx *store.Tx, namespace, name, install string, now time.Time) error {
 	var owner metav1.OwnerReference
-	err := c.alterDeployment(tx, namespace, name, func(cd *hivev1.ClusterDeployment) error {
+	err := c.updateDeployment(tx, namespace, name, func(cd *hivev1.ClusterDeployment) error {
 		owner = metav1.OwnerReference{APIVersion: objects.ClusterDeployments.APIVersion(),
 			Kind: objects.ClusterDeployments.Kind, Name: cd.Name, UID: cd.UID}
 		if cd.DeletionTimestamp == nil && !slices.Contains(cd.Finalizers, clusterDeploymentFinalizer) {
@@ -66,13 +66,13 @@ func (c Projector) markObjects(tx *store.Tx, namespace, name, install string, no
 		if cd.Labels[labelClusterPlatform] == "" {
 			cd.Labels = withLabel(cd.Labels, labelClusterPlatform, platformAgentBareMetal)
 		}
-		beginHive(cd, now)
+		initHiveConditions(cd, now)
 		return nil
 	})
 	if err != nil {
 		return objects.IgnoreNotFound(err)
 	}
-	return objects.IgnoreNotFound(c.alterInstall(tx, namespace, install, func(aci *hiveext.AgentClusterInstall) error {
+	return objects.IgnoreNotFound(c.updateInstall(tx, namespace, install, func(aci *hiveext.AgentClusterInstall) error {
 		if aci.DeletionTimestamp == nil && !slices.Contains(aci.Finalizers, clusterInstallFinalizer) {
 			aci.Finalizers = append(aci.Finalizers, clusterInstallFinalizer)
 		}
@@ -93,7 +93,7 @@ func withLabel(labels map[string]string, name, value string) map[string]string {
 
 // markReferred labels a Secret or ConfigMap that is referred to, as controllers on a hub need it to
 // be.
-func (c Projector) markReferred(tx *store.Tx, kind objects.Kind, ref string) error {
+func (c Projector) labelReferenced(tx *store.Tx, kind objects.Kind, ref string) error {
 	namespace, name, _ := strings.Cut(ref, "/")
 	return objects.IgnoreNotFound(c.Objects.Update(tx, kind, namespace, name, func(u *unstructured.Unstructured) error {
 		labels := u.GetLabels()
@@ -106,12 +106,12 @@ func (c Projector) markReferred(tx *store.Tx, kind objects.Kind, ref string) err
 }
 
 // register makes the engine's cluster, or makes one known that is installed already.
-func (c *Controller) register(ctx context.Context, s *situation) error {
+func (c *Controller) register(ctx context.Context, s *snapshot) error {
 	of := engine.Object{Key: s.key(), Generation: s.aci.Generation}
 	if s.installed() {
 		return c.importCluster(ctx, s, of)
 	}
-	w, err := clusterWishes(s.clusterPair, nil)
+	w, err := desiredCluster(s.clusterPair, nil)
 	if err != nil {
 		return err
 	}
@@ -136,7 +136,7 @@ func (c *Controller) register(ctx context.Context, s *situation) error {
 	return err
 }
 
-func (c *Controller) importCluster(ctx context.Context, s *situation, of engine.Object) error {
+func (c *Controller) importCluster(ctx context.Context, s *snapshot, of engine.Object) error {
 	params := &models.ImportClusterParams{
 		Name: &s.cd.Spec.ClusterName, APIVipDnsname: conv.Pointer("api." + s.cd.Spec.ClusterName +
 			"." + s.cd.Spec.BaseDomain),
@@ -161,7 +161,7 @@ func (c *Controller) importCluster(ctx context.Context, s *situation, of engine.
 	return err
 }
 
-func (s *situation) ignitionEndpoint() *models.IgnitionEndpoint {
+func (s *snapshot) ignitionEndpoint() *models.IgnitionEndpoint {
 	e := s.aci.Spec.IgnitionEndpoint
 	if e == nil {
 		return nil
@@ -175,35 +175,35 @@ func (s *situation) ignitionEndpoint() *models.IgnitionEndpoint {
 
 // push has the cluster follow what its objects ask for, if that is other than what it has followed
 // already.
-func (c *Controller) push(ctx context.Context, s *situation) error {
-	w, err := clusterWishes(s.clusterPair, s.view.Cluster)
+func (c *Controller) apply(ctx context.Context, s *snapshot) error {
+	w, err := desiredCluster(s.clusterPair, s.view.Cluster)
 	if err != nil {
 		return err
 	}
-	spec, err := s.spec(w)
+	spec, err := s.specDigest(w)
 	if err != nil {
 		return err
 	}
-	now := acted{Spec: spec, References: s.references(), Mirror: s.mirrorDigest,
+	now := appliedState{Spec: spec, References: s.referencesDigest(), Mirror: s.mirrorDigest,
 		Manifests: slices.Sorted(maps.Keys(s.manifests)),
-		Adopted:   s.acted.Adopted}
-	if s.acted.Spec == now.Spec && s.acted.References == now.References && s.acted.Mirror == now.Mirror &&
-		s.manifestsFault == nil {
+		Generated: s.applied.Generated}
+	if s.applied.Spec == now.Spec && s.applied.References == now.References && s.applied.Mirror == now.Mirror &&
+		s.manifestsErr == nil {
 		return nil
 	}
-	if err := c.pushMirror(ctx, s); err != nil {
+	if err := c.applyMirror(ctx, s); err != nil {
 		return err
 	}
-	if err := c.pushFields(ctx, s, w); err != nil {
+	if err := c.applyFields(ctx, s, w); err != nil {
 		return err
 	}
-	if err := c.pushAnnotations(ctx, s); err != nil {
+	if err := c.applyAnnotations(ctx, s); err != nil {
 		return err
 	}
-	if err := c.pushManifests(ctx, s); err != nil {
-		was := s.acted // without what it refers to: that is to be followed when it is right again
+	if err := c.applyManifests(ctx, s); err != nil {
+		was := s.applied // without what it refers to: that is to be followed when it is right again
 		was.References, was.Manifests = "", nil
-		return errors.Join(err, c.noteActed(ctx, s, was))
+		return errors.Join(err, c.storeApplied(ctx, s, was))
 	}
 	return c.update(ctx, func(tx *store.Tx) error {
 		rows := c.Engine.Rows(tx)
@@ -211,8 +211,8 @@ func (c *Controller) push(ctx context.Context, s *situation) error {
 		if err != nil {
 			return err
 		}
-		now.Kept = keptFields(w, view.Cluster)
-		note, err := now.note()
+		now.Kept = differingFields(w, view.Cluster)
+		note, err := now.object()
 		if err != nil {
 			return err
 		}
@@ -221,8 +221,8 @@ func (c *Controller) push(ctx context.Context, s *situation) error {
 	})
 }
 
-func (c *Controller) noteActed(ctx context.Context, s *situation, now acted) error {
-	note, err := now.note()
+func (c *Controller) storeApplied(ctx context.Context, s *snapshot, now appliedState) error {
+	note, err := now.object()
 	if err != nil {
 		return err
 	}
@@ -231,30 +231,30 @@ func (c *Controller) noteActed(ctx context.Context, s *situation, now acted) err
 
 // keptFields are the fields in which a cluster differs from what its objects ask for although it
 // has followed them: the engine knows better, or names it otherwise.
-func keptFields(w *wishes, cluster *models.Cluster) map[string]string {
+func differingFields(w *desiredFields, cluster *models.Cluster) map[string]string {
 	var kept map[string]string
 	for _, field := range clusterFields() {
 		if field.differs(w, cluster) {
-			kept = withLabel(kept, field.name, digest(fmt.Sprint(field.have(cluster))))
+			kept = withLabel(kept, field.name, digest(fmt.Sprint(field.actual(cluster))))
 		}
 	}
 	return kept
 }
 
-func (c *Controller) pushFields(ctx context.Context, s *situation, w *wishes) error {
+func (c *Controller) applyFields(ctx context.Context, s *snapshot, w *desiredFields) error {
 	changed, vips := false, *w
 	switched := *w.UserManagedNetworking != conv.Value(s.view.UserManagedNetworking)
 	for _, field := range clusterFields() {
 		if field.differs(w, s.view.Cluster) {
 			changed = true
 		} else {
-			field.forget(w)
+			field.clear(w)
 		}
 	}
 	if switched { // whether the virtual addresses go with it is looked at only if they are asked for
 		w.APIVips, w.IngressVips = vips.APIVips, vips.IngressVips
 	}
-	if s.pullSecret != "" && s.pullSecret != s.held {
+	if s.pullSecret != "" && s.pullSecret != s.storedPullSecret {
 		w.PullSecret, changed = &s.pullSecret, true
 	}
 	if wanted := s.ignitionEndpoint(); !sameEndpoint(wanted, s.view.IgnitionEndpoint) {
@@ -280,8 +280,8 @@ func sameEndpoint(a, b *models.IgnitionEndpoint) bool {
 	return text(a) == text(b)
 }
 
-func (c *Controller) pushMirror(ctx context.Context, s *situation) error {
-	if s.mirrorDigest == s.acted.Mirror {
+func (c *Controller) applyMirror(ctx context.Context, s *snapshot) error {
+	if s.mirrorDigest == s.applied.Mirror {
 		return nil
 	}
 	if c.Mirrors == nil {
@@ -295,12 +295,12 @@ func (c *Controller) pushMirror(ctx context.Context, s *situation) error {
 
 // pushAnnotations follows the annotations. An installed cluster has no install-config any more, nor
 // checks that could be ignored.
-func (c *Controller) pushAnnotations(ctx context.Context, s *situation) error {
+func (c *Controller) applyAnnotations(ctx context.Context, s *snapshot) error {
 	if *s.view.Kind != models.ClusterKindCluster {
 		return nil
 	}
 	id := s.view.ID.String()
-	if override, ok := s.aci.Annotations[annotationInstallConfigOverrides]; (ok || s.acted.Spec != "") &&
+	if override, ok := s.aci.Annotations[annotationInstallConfigOverrides]; (ok || s.applied.Spec != "") &&
 		override != s.view.InstallConfigOverrides {
 		if override != "" && !json.Valid([]byte(override)) {
 			return inputError("Failed to parse '%s' annotation: it is no JSON", annotationInstallConfigOverrides)
@@ -349,7 +349,7 @@ func ignoredOf(aci *hiveext.AgentClusterInstall, annotation string) (list string
 }
 
 // goOn takes a cluster that has followed its objects to what comes next in its life.
-func (c *Controller) goOn(ctx context.Context, s *situation) error {
+func (c *Controller) startInstallations(ctx context.Context, s *snapshot) error {
 	var state clusterState
 	var ready []*engine.HostView
 	if err := c.DB.View(func(tx *store.Tx) (err error) {
@@ -362,23 +362,23 @@ func (c *Controller) goOn(ctx context.Context, s *situation) error {
 			return err
 		}
 		if *view.Status == models.ClusterStatusAddingHosts {
-			ready, state.behind, err = c.approvedHosts(tx, rows, view)
+			ready, state.pendingAgents, err = c.approvedHosts(tx, rows, view)
 		}
 		return err
 	}); err != nil {
 		return err
 	}
-	s.behind = state.behind > 0
+	s.pendingAgents = state.pendingAgents > 0
 	id := s.view.ID.String()
 	switch {
 	case state.startable():
-		if s.rests = state.rests(c.Clock.Now()); s.rests > 0 {
+		if s.backoff = state.backoff(c.Clock.Now()); s.backoff > 0 {
 			return nil
 		}
 		_, err := c.Engine.InstallCluster(ctx, id)
 		return err
 	case *state.cluster.Status == models.ClusterStatusInstalled && *state.cluster.Kind == models.ClusterKindCluster &&
-		!s.acted.Adopted:
+		!s.applied.Generated:
 		_, err := c.Engine.AllowAddHosts(ctx, id)
 		return err
 	}

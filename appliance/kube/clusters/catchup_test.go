@@ -23,9 +23,9 @@ func (b *testSite) shut() {
 	b.stop()
 	var projector engine.Projector
 	require.NoError(b, b.DB.View(func(tx *store.Tx) error {
-		any, err := projection.AnyObjects(tx)
+		any, err := projection.EverEnabled(tx)
 		if any {
-			projector = projection.Missed{}
+			projector = projection.Recorder{}
 		}
 		return err
 	}))
@@ -38,7 +38,7 @@ func (b *testSite) reopen(program string) {
 	b.open()
 	require.NoError(b, b.catchUp(program).Run(b.Context()))
 	require.NoError(b, b.DB.View(func(tx *store.Tx) error {
-		count, err := projection.Missing(tx)
+		count, err := projection.PendingChanges(tx)
 		require.Zero(b, count, "changes that are still to be projected")
 		return err
 	}))
@@ -51,7 +51,7 @@ func (b *testSite) catchUp(program string) projection.CatchUp {
 		Clock: b.Clock}
 }
 
-func TestWhatHappensWhileTheDoorIsShutIsShownWhenItOpens(t *testing.T) {
+func TestCatchUp_changesWhileDisabled(t *testing.T) {
 	type life struct {
 		*testSite
 		machines []*kubetest.Machine
@@ -294,7 +294,7 @@ func (e *ending) Err() error {
 	return nil
 }
 
-func TestACatchUpThatIsBrokenOffGoesOnAtTheNextStart(t *testing.T) {
+func TestCatchUp_interrupted(t *testing.T) {
 	b := newSite(t)
 	require.NoError(t, b.catchUp("1.0").Run(t.Context()))
 	b.Apply(kubetest.InfraEnvManifest("pool"))

@@ -36,14 +36,14 @@ var installConditionOrder = []hivev1.ClusterInstallConditionType{
 
 // clusterState is what the conditions look at beside the objects.
 type clusterState struct {
-	cluster  *models.Cluster
-	held     bool // the start is held, or reconciliation is paused
-	wanted   roleCount
-	known    roleCount // hosts of the cluster that are fit, by the role that they will have
-	approved int       // of those
-	unsynced int       // Agents whose spec has an error
-	behind   int       // approved Agents whose spec the host has yet to follow
-	failing  []string  // the messages of the cluster's validations that don't pass
+	cluster       *models.Cluster
+	onHold        bool // the start is held, or reconciliation is paused
+	wanted        roleCount
+	known         roleCount // hosts of the cluster that are fit, by the role that they will have
+	approved      int       // of those
+	unsynced      int       // Agents whose spec has an error
+	pendingAgents int       // approved Agents whose spec the host has yet to follow
+	failing       []string  // the messages of the cluster's validations that don't pass
 }
 
 // roleCount counts hosts by role.
@@ -55,13 +55,13 @@ func (c roleCount) total() int { return c.masters + c.arbiters + c.workers }
 // are fit, approved and as their Agents want them: who approves a host may have said in the same
 // breath how it is to be installed.
 func (s clusterState) startable() bool {
-	return *s.cluster.Status == models.ClusterStatusReady && !s.held && s.known == s.wanted &&
-		s.approved == s.wanted.total() && s.unsynced == 0 && s.behind == 0
+	return *s.cluster.Status == models.ClusterStatusReady && !s.onHold && s.known == s.wanted &&
+		s.approved == s.wanted.total() && s.unsynced == 0 && s.pendingAgents == 0
 }
 
 // rests is how long an installation does not begin by itself yet because its last preparation
 // failed.
-func (s clusterState) rests(now time.Time) time.Duration {
+func (s clusterState) backoff(now time.Time) time.Duration {
 	if s.cluster.LastInstallationPreparation.Status != models.LastInstallationPreparationStatusFailed {
 		return 0
 	}
@@ -147,7 +147,7 @@ func completed(s clusterState) installCondition {
 	case models.ClusterStatusError:
 		return is(kind, false, hiveext.ClusterInstallationFailedReason, hiveext.ClusterInstallationFailedMsg+" "+info)
 	case models.ClusterStatusReady, models.ClusterStatusInsufficient, models.ClusterStatusPendingForInput:
-		if s.held && status == models.ClusterStatusReady {
+		if s.onHold && status == models.ClusterStatusReady {
 			return is(kind, false, hiveext.ClusterInstallationOnHoldReason, hiveext.ClusterInstallationOnHoldMsg)
 		}
 		return is(kind, false, hiveext.ClusterInstallationNotStartedReason, hiveext.ClusterInstallationNotStartedMsg)

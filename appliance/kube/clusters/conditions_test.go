@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestTheConditionsOfEachStatus(t *testing.T) {
+func TestConditions_eachStatus(t *testing.T) {
 	three := roleCount{masters: 3}
 	cases := []struct {
 		name      string
@@ -44,7 +44,7 @@ func TestTheConditionsOfEachStatus(t *testing.T) {
 			"ValidationsPassing", "ClusterIsReady", "InstallationNotStarted", "InstallationNotFailed",
 			"InstallationNotStopped"},
 		{"ready and held", clusterState{cluster: clusterIn("ready"), wanted: three, known: three, approved: 3,
-			held: true}, "ValidationsPassing", "ClusterIsReady", "InstallationOnHold", "InstallationNotFailed",
+			onHold: true}, "ValidationsPassing", "ClusterIsReady", "InstallationOnHold", "InstallationNotFailed",
 			"InstallationNotStopped"},
 		{"preparing", clusterState{cluster: clusterIn("preparing-for-installation")}, "ValidationsPassing",
 			"ClusterAlreadyInstalling", "InstallationInProgress", "InstallationNotFailed", "InstallationNotStopped"},
@@ -84,7 +84,7 @@ func clusterIn(status string) *models.Cluster {
 	return &models.Cluster{Status: &status, StatusInfo: conv.Pointer("What it is doing."), ValidationsInfo: "{}"}
 }
 
-func TestAConditionKeepsItsTimeUntilSomethingOfItChanges(t *testing.T) {
+func TestConditions_transitionTime(t *testing.T) {
 	aci := &hiveext.AgentClusterInstall{}
 	set := func(at time.Time, fault error) time.Time {
 		setInstallConditions(aci, at, clusterSynced(fault))
@@ -96,7 +96,7 @@ func TestAConditionKeepsItsTimeUntilSomethingOfItChanges(t *testing.T) {
 	require.Equal(t, kubetest.Morning.Add(3*time.Hour), set(kubetest.Morning.Add(3*time.Hour), inputError("another network")))
 }
 
-func TestAnImportedClusterAndWhatItsVersionOperatorSays(t *testing.T) {
+func TestConditions_importedCluster(t *testing.T) {
 	imported := clusterIn("adding-hosts")
 	imported.Imported = conv.Pointer(true)
 	require.Equal(t, "ClusterAlreadyInstalling", requirementsMet(clusterState{cluster: imported}).reason)

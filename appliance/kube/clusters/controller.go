@@ -49,8 +49,8 @@ const (
 
 // How soon something is looked at again by itself that did not work for a reason which may pass.
 const (
-	retryBehind    = time.Second // hosts are told by the Agents' own reconciler
-	retryManifests = time.Minute
+	retryPendingAgents = time.Second // hosts are told by the Agents' own reconciler
+	retryManifests     = time.Minute
 	// retryPreparation is when an installation begins again by itself whose preparation failed: for
 	// the same reason most often.
 	retryPreparation = time.Minute
@@ -120,18 +120,18 @@ func (c *Controller) relations() []controller.Relation {
 // Reconcile implements controller.Reconciler: it brings about what a ClusterDeployment and its
 // AgentClusterInstall ask for.
 func (c *Controller) Reconcile(ctx context.Context, namespace, name string) (time.Duration, error) {
-	s, err := c.look(namespace, name)
+	s, err := c.read(namespace, name)
 	switch {
 	case err != nil:
 		return 0, err
 	case s.cd == nil:
-		return 0, c.withoutDeployment(ctx, s)
-	case !s.ours():
-		return 0, c.refuseInstall(ctx, s)
+		return 0, c.reconcileMissingDeployment(ctx, s)
+	case !s.installedHere():
+		return 0, c.reportUnsupportedInstall(ctx, s)
 	case s.aci == nil:
-		return 0, c.withoutInstall(ctx, s)
+		return 0, c.reconcileMissingInstall(ctx, s)
 	case s.aci.DeletionTimestamp != nil:
-		return 0, c.tearDown(ctx, s)
+		return 0, c.finalizeInstall(ctx, s)
 	case s.cd.DeletionTimestamp != nil:
 		return 0, c.update(ctx, func(tx *store.Tx) error {
 			return c.Objects.Delete(tx, objects.AgentClusterInstalls, namespace, s.aci.Name, c.Clock.Now())
@@ -140,11 +140,11 @@ func (c *Controller) Reconcile(ctx context.Context, namespace, name string) (tim
 	if err := c.prepareObjects(ctx, s); err != nil {
 		return 0, err
 	}
-	fault := c.follow(ctx, s)
+	fault := c.sync(ctx, s)
 	if err := ctx.Err(); err != nil {
 		return 0, err
 	}
-	if err := c.tellFault(ctx, s, fault); err != nil {
+	if err := c.reportSync(ctx, s, fault); err != nil {
 		return 0, err
 	}
 	var manifests *manifestsError
@@ -153,33 +153,33 @@ func (c *Controller) Reconcile(ctx context.Context, namespace, name string) (tim
 		return retryManifests, nil
 	case fault != nil && !isInput(fault):
 		return 0, &controller.ReportedError{Err: fault}
-	case s.behind:
-		return retryBehind, nil
+	case s.pendingAgents:
+		return retryPendingAgents, nil
 	}
-	return s.rests, nil
+	return s.backoff, nil
 }
 
 // follow does what the objects ask for, until they ask for nothing more.
-func (c *Controller) follow(ctx context.Context, s *situation) error {
-	if s.fault != nil {
-		return s.fault
+func (c *Controller) sync(ctx context.Context, s *snapshot) error {
+	if s.err != nil {
+		return s.err
 	}
 	if s.view == nil {
 		if err := c.register(ctx, s); err != nil {
 			return err
 		}
-		if err := c.lookAgain(s); err != nil || s.view == nil {
+		if err := c.reread(s); err != nil || s.view == nil {
 			return err
 		}
 	}
-	if err := c.push(ctx, s); err != nil {
+	if err := c.apply(ctx, s); err != nil {
 		return err
 	}
-	return c.goOn(ctx, s)
+	return c.startInstallations(ctx, s)
 }
 
 // tellFault notes in SpecSynced what came of the objects, and shows the cluster anew.
-func (c *Controller) tellFault(ctx context.Context, s *situation, fault error) error {
+func (c *Controller) reportSync(ctx context.Context, s *snapshot, fault error) error {
 	return c.update(ctx, func(tx *store.Tx) error {
 		now := c.Clock.Now()
 		conditions := []installCondition{clusterSynced(fault)}
@@ -191,7 +191,7 @@ func (c *Controller) tellFault(ctx context.Context, s *situation, fault error) e
 		if id == "" {
 			conditions = append(conditions, conditionsWithoutCluster()...)
 		}
-		err = c.alterInstall(tx, s.namespace, s.aci.Name, func(aci *hiveext.AgentClusterInstall) error {
+		err = c.updateInstall(tx, s.namespace, s.aci.Name, func(aci *hiveext.AgentClusterInstall) error {
 			setInstallConditions(aci, now, conditions...)
 			if id == "" {
 				aci.Status.DebugInfo = hiveext.DebugInfo{}
@@ -202,15 +202,15 @@ func (c *Controller) tellFault(ctx context.Context, s *situation, fault error) e
 			return err
 		}
 		if id != "" {
-			return c.show(tx, rows, id, now)
+			return c.project(tx, rows, id, now)
 		}
-		return objects.IgnoreNotFound(c.alterDeployment(tx, s.namespace, s.name, func(cd *hivev1.ClusterDeployment) error {
+		return objects.IgnoreNotFound(c.updateDeployment(tx, s.namespace, s.name, func(cd *hivev1.ClusterDeployment) error {
 			aci, err := c.install(tx, s.namespace, s.aci.Name)
 			if err != nil || aci == nil {
 				return err
 			}
-			followInstall(cd, aci, now)
-			c.showImageSet(cd, s, now)
+			copyInstall(cd, aci, now)
+			c.setImageSetCondition(cd, s, now)
 			return nil
 		}))
 	})
@@ -242,12 +242,12 @@ func (c Projector) install(tx *store.Tx, namespace, name string) (*hiveext.Agent
 
 // alterDeployment and alterInstall let fn alter an object by its Go type. Fields that the type does
 // not know stay.
-func (c Projector) alterDeployment(tx *store.Tx, namespace, name string,
+func (c Projector) updateDeployment(tx *store.Tx, namespace, name string,
 	fn func(*hivev1.ClusterDeployment) error) error {
 	return objects.UpdateAs(c.Objects, tx, objects.ClusterDeployments, namespace, name, fn)
 }
 
-func (c Projector) alterInstall(tx *store.Tx, namespace, name string,
+func (c Projector) updateInstall(tx *store.Tx, namespace, name string,
 	fn func(*hiveext.AgentClusterInstall) error) error {
 	return objects.UpdateAs(c.Objects, tx, objects.AgentClusterInstalls, namespace, name, fn)
 }

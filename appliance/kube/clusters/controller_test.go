@@ -11,7 +11,7 @@ import (
 	"landfall/appliance/kube/objects"
 )
 
-func TestAClusterIsRegisteredWhenAllThatItRefersToIsThereInAnyOrder(t *testing.T) {
+func TestController_referencesInAnyOrder(t *testing.T) {
 	manifests := []string{kubetest.PullSecretManifest, imageSetManifest, deploymentManifest, threeNodesManifest}
 	for start := range manifests {
 		b := newSite(t)
@@ -52,7 +52,7 @@ kind: InfraEnv
 metadata: {name: one, namespace: site}
 spec: {clusterRef: {name: one, namespace: site}, pullSecretRef: {name: pull}}`
 
-func TestASingleNodeIsInstalledFromItsObjectsAlone(t *testing.T) {
+func TestController_singleNodeInstallation(t *testing.T) {
 	b := newSite(t)
 	b.Apply(kubetest.PullSecretManifest, imageSetManifest, deploymentManifest, singleNodeManifest, infraEnvOfOne)
 	machines := b.machines(1)

@@ -31,7 +31,7 @@ var cancellable = []string{
 
 // withoutDeployment follows that there is no such ClusterDeployment: its cluster goes, and
 // AgentClusterInstalls that name it say what they lack.
-func (c *Controller) withoutDeployment(ctx context.Context, s *situation) error {
+func (c *Controller) reconcileMissingDeployment(ctx context.Context, s *snapshot) error {
 	if err := c.removeCluster(ctx, s, false); err != nil {
 		return err
 	}
@@ -45,7 +45,7 @@ func (c *Controller) withoutDeployment(ctx context.Context, s *situation) error 
 				ref != s.name {
 				return err
 			}
-			return objects.IgnoreNotFound(c.alterInstall(tx, s.namespace, u.GetName(),
+			return objects.IgnoreNotFound(c.updateInstall(tx, s.namespace, u.GetName(),
 				func(aci *hiveext.AgentClusterInstall) error {
 					if aci.DeletionTimestamp != nil {
 						aci.Finalizers = without(aci.Finalizers, clusterInstallFinalizer)
@@ -64,36 +64,36 @@ func (c *Controller) withoutDeployment(ctx context.Context, s *situation) error 
 
 // withoutInstall follows that the AgentClusterInstall of a ClusterDeployment is not there, or not
 // any more.
-func (c *Controller) withoutInstall(ctx context.Context, s *situation) error {
+func (c *Controller) reconcileMissingInstall(ctx context.Context, s *snapshot) error {
 	if err := c.removeCluster(ctx, s, s.cd.Spec.PreserveOnDelete); err != nil {
 		return err
 	}
 	if s.cd.DeletionTimestamp == nil {
 		return nil
 	}
-	return c.update(ctx, func(tx *store.Tx) error { return c.freeDeployment(tx, s.namespace, s.name, c.Clock.Now()) })
+	return c.update(ctx, func(tx *store.Tx) error { return c.removeDeploymentFinalizer(tx, s.namespace, s.name, c.Clock.Now()) })
 }
 
 // tearDown follows that an AgentClusterInstall is being deleted.
-func (c *Controller) tearDown(ctx context.Context, s *situation) error {
+func (c *Controller) finalizeInstall(ctx context.Context, s *snapshot) error {
 	if err := c.removeCluster(ctx, s, s.cd.Spec.PreserveOnDelete); err != nil {
 		return err
 	}
 	return c.update(ctx, func(tx *store.Tx) error { // it may never have had a cluster
-		if err := c.freeInstall(tx, s.namespace, s.aci.Name); err != nil {
+		if err := c.removeInstallFinalizer(tx, s.namespace, s.aci.Name); err != nil {
 			return err
 		}
 		cd, err := c.deployment(tx, s.namespace, s.name)
 		if err != nil || cd == nil || cd.DeletionTimestamp == nil {
 			return err
 		}
-		return c.freeDeployment(tx, s.namespace, s.name, c.Clock.Now())
+		return c.removeDeploymentFinalizer(tx, s.namespace, s.name, c.Clock.Now())
 	})
 }
 
 // removeCluster deletes the engine's cluster, whatever it is doing. With preserve, its late-bound
 // hosts are forgotten and not freed for another cluster: they run this one.
-func (c *Controller) removeCluster(ctx context.Context, s *situation, preserve bool) error {
+func (c *Controller) removeCluster(ctx context.Context, s *snapshot, preserve bool) error {
 	if s.view == nil {
 		return nil
 	}
@@ -105,7 +105,7 @@ func (c *Controller) removeCluster(ctx context.Context, s *situation, preserve b
 		}
 	}
 	if preserve {
-		if err := c.forgetHosts(ctx, id); err != nil {
+		if err := c.deregisterHosts(ctx, id); err != nil {
 			return err
 		}
 	}
@@ -115,7 +115,7 @@ func (c *Controller) removeCluster(ctx context.Context, s *situation, preserve b
 	return nil
 }
 
-func (c *Controller) forgetHosts(ctx context.Context, id string) error {
+func (c *Controller) deregisterHosts(ctx context.Context, id string) error {
 	var hosts []*engine.HostView
 	if err := c.DB.View(func(tx *store.Tx) (err error) {
 		hosts, err = c.Engine.Rows(tx).ClusterHosts(id)
@@ -135,7 +135,7 @@ func (c *Controller) forgetHosts(ctx context.Context, id string) error {
 // withdraw follows that the engine's cluster was deleted, in the same transaction. An object that
 // is being deleted is let go; when neither is, the cluster was deleted by REST or in the browser,
 // and both go with it.
-func (c Projector) withdraw(tx *store.Tx, object engine.Object, now time.Time) error {
+func (c Projector) projectDeletion(tx *store.Tx, object engine.Object, now time.Time) error {
 	namespace, name, ok := strings.Cut(object.Key, "/")
 	if !ok {
 		return nil
@@ -155,7 +155,7 @@ func (c Projector) withdraw(tx *store.Tx, object engine.Object, now time.Time) e
 				return err
 			}
 		}
-		if err := c.freeInstall(tx, namespace, aci.Name); err != nil {
+		if err := c.removeInstallFinalizer(tx, namespace, aci.Name); err != nil {
 			return err
 		}
 	}
@@ -166,18 +166,18 @@ func (c Projector) withdraw(tx *store.Tx, object engine.Object, now time.Time) e
 	} else if cd.DeletionTimestamp == nil {
 		return nil
 	}
-	if err := c.freeDeployment(tx, namespace, name, now); err != nil || byDoor {
+	if err := c.removeDeploymentFinalizer(tx, namespace, name, now); err != nil || byDoor {
 		return err
 	}
 	imageSet := ""
 	if aci != nil {
 		imageSet = imageSetName(aci)
 	}
-	return c.dropAdopted(tx, cd, imageSet, now)
+	return c.deleteGenerated(tx, cd, imageSet, now)
 }
 
-func (c Projector) freeInstall(tx *store.Tx, namespace, name string) error {
-	return objects.IgnoreNotFound(c.alterInstall(tx, namespace, name, func(aci *hiveext.AgentClusterInstall) error {
+func (c Projector) removeInstallFinalizer(tx *store.Tx, namespace, name string) error {
+	return objects.IgnoreNotFound(c.updateInstall(tx, namespace, name, func(aci *hiveext.AgentClusterInstall) error {
 		if aci.DeletionTimestamp != nil {
 			aci.Finalizers = without(aci.Finalizers, clusterInstallFinalizer)
 		}
@@ -186,13 +186,13 @@ func (c Projector) freeInstall(tx *store.Tx, namespace, name string) error {
 }
 
 // freeDeployment lets a ClusterDeployment go that is being deleted, with what was made for it.
-func (c Projector) freeDeployment(tx *store.Tx, namespace, name string, now time.Time) error {
-	return objects.IgnoreNotFound(c.alterDeployment(tx, namespace, name, func(cd *hivev1.ClusterDeployment) error {
+func (c Projector) removeDeploymentFinalizer(tx *store.Tx, namespace, name string, now time.Time) error {
+	return objects.IgnoreNotFound(c.updateDeployment(tx, namespace, name, func(cd *hivev1.ClusterDeployment) error {
 		if cd.DeletionTimestamp == nil {
 			return nil
 		}
 		cd.Finalizers = without(cd.Finalizers, clusterDeploymentFinalizer)
-		return c.dropSecrets(tx, cd, now)
+		return c.deleteSecrets(tx, cd, now)
 	}))
 }
 

@@ -13,10 +13,10 @@ import (
 	"landfall/store"
 )
 
-// TestWhatBecomesOfTheHostsOfADeletedCluster deletes a cluster with a host of its own infra-env and
+// TestDeletion_hosts deletes a cluster with a host of its own infra-env and
 // one that was bound later. The latter is free for another cluster, unless the cluster is to be
 // preserved: then it runs it.
-func TestWhatBecomesOfTheHostsOfADeletedCluster(t *testing.T) {
+func TestDeletion_hosts(t *testing.T) {
 	for name, test := range map[string]struct {
 		preserve bool
 		deleted  objects.Kind
@@ -36,7 +36,7 @@ func TestWhatBecomesOfTheHostsOfADeletedCluster(t *testing.T) {
 			})
 			require.Equal(t, b.made().ID.String(), late.Host().ClusterID.String())
 			b.Update(func(tx *store.Tx) error {
-				return b.clusters.alterDeployment(tx, "site", "one", func(cd *hivev1.ClusterDeployment) error {
+				return b.clusters.updateDeployment(tx, "site", "one", func(cd *hivev1.ClusterDeployment) error {
 					cd.Spec.PreserveOnDelete = test.preserve
 					return nil
 				})
@@ -56,7 +56,7 @@ func TestWhatBecomesOfTheHostsOfADeletedCluster(t *testing.T) {
 	}
 }
 
-func TestLogsAreFoundByTheirURLsWhenTheyAreThere(t *testing.T) {
+func TestStatus_logsURLs(t *testing.T) {
 	b := newSite(t)
 	machines := b.installingSingleNode()
 	require.Empty(t, b.aci().Status.DebugInfo.LogsURL)

@@ -46,7 +46,7 @@ func installing(t *testing.T) (*testSite, []*kubetest.Machine) {
 	return b, machines
 }
 
-func TestTheStoryOfAnInstallationIsToldByEvents(t *testing.T) {
+func TestEvents_installation(t *testing.T) {
 	b, machines := installing(t)
 	b.finish(machines...)
 	cluster := b.told(objects.AgentClusterInstalls)
@@ -59,7 +59,7 @@ func TestTheStoryOfAnInstallationIsToldByEvents(t *testing.T) {
 	require.NotContains(t, host, "HostInstallProgressUpdated", "the Agent's status has its stages")
 }
 
-func TestWhatGoesWrongIsAWarningAtItsObject(t *testing.T) {
+func TestEvents_warnings(t *testing.T) {
 	b, machines := installing(t)
 	require.NoError(t, b.Engine.HostProgress(t.Context(), machines[0].InfraEnv, machines[0].ID,
 		&models.HostProgress{CurrentStage: models.HostStageFailed, ProgressInfo: "the disk broke"}))
@@ -67,13 +67,13 @@ func TestWhatGoesWrongIsAWarningAtItsObject(t *testing.T) {
 	require.Contains(t, b.told(objects.AgentClusterInstalls)["ClusterInstallationFailed"], "Warning ")
 }
 
-func TestNoEventIsMadeInANamespaceThatIsGone(t *testing.T) {
+func TestEvents_deletedNamespace(t *testing.T) {
 	b := newSite(t)
 	b.Apply(kubetest.PullSecretManifest, imageSetManifest, deploymentManifest, singleNodeManifest, infraEnvOfOne)
 	require.Empty(t, b.told(objects.AgentClusterInstalls))
 }
 
-func TestAClusterDeploymentThatNobodyInstallsSaysSo(t *testing.T) {
+func TestEvents_unsupportedClusterInstall(t *testing.T) {
 	b := newSite(t)
 	b.Apply("kind: Namespace\nmetadata: {name: site}", strings.Replace(deploymentManifest, "kind: AgentClusterInstall",
 		"kind: AgentClusterInstal", 1))
@@ -83,7 +83,7 @@ func TestAClusterDeploymentThatNobodyInstallsSaysSo(t *testing.T) {
 			"clusters are installed here by AgentClusterInstall")
 }
 
-func TestADelayThatHasNoEffectIsToldOnce(t *testing.T) {
+func TestEvents_ignoredDelayOnce(t *testing.T) {
 	b := newSite(t)
 	b.Apply(kubetest.PullSecretManifest, imageSetManifest, deploymentManifest, singleNodeManifest,
 		strings.Replace(infraEnvOfOne, "spec: {", "spec: {networkDiscoveryDelaySeconds: 20, ", 1))

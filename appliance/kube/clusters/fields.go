@@ -27,21 +27,21 @@ type clusterPair struct {
 }
 
 // wishes are what specs want of a cluster; absent is what they leave to the engine.
-type wishes = models.V2ClusterUpdateParams
+type desiredFields = models.V2ClusterUpdateParams
 
 // clusterField is one thing that specs can want of a cluster.
 type clusterField struct {
-	name   string
-	want   func(*wishes) any         // nil: nothing
-	have   func(*models.Cluster) any // of the same type
-	forget func(*wishes)
-	show   func(*clusterPair, *models.Cluster) // writes what the cluster has into the specs
+	name    string
+	desired func(*desiredFields) any  // nil: nothing
+	actual  func(*models.Cluster) any // of the same type
+	clear   func(*desiredFields)
+	write   func(*clusterPair, *models.Cluster) // writes what the cluster has into the specs
 }
 
 // differs tells whether the specs want another value than the cluster has.
-func (f clusterField) differs(w *wishes, cluster *models.Cluster) bool {
-	wanted := f.want(w)
-	return wanted != nil && !reflect.DeepEqual(wanted, f.have(cluster))
+func (f clusterField) differs(w *desiredFields, cluster *models.Cluster) bool {
+	wanted := f.desired(w)
+	return wanted != nil && !reflect.DeepEqual(wanted, f.actual(cluster))
 }
 
 func pointed[T any](p *T) any {
@@ -52,12 +52,12 @@ func pointed[T any](p *T) any {
 }
 
 // textField is a field that is a text on both sides.
-func textField(name string, wish func(*wishes) **string, have func(*models.Cluster) string,
+func textField(name string, wish func(*desiredFields) **string, have func(*models.Cluster) string,
 	show func(*clusterPair, string)) clusterField {
 	return clusterField{name,
-		func(w *wishes) any { return pointed(*wish(w)) },
+		func(w *desiredFields) any { return pointed(*wish(w)) },
 		func(c *models.Cluster) any { return have(c) },
-		func(w *wishes) { *wish(w) = nil },
+		func(w *desiredFields) { *wish(w) = nil },
 		func(p *clusterPair, c *models.Cluster) { show(p, have(c)) },
 	}
 }
@@ -70,16 +70,16 @@ func clusterFields() []clusterField {
 
 func identityFields() []clusterField {
 	return []clusterField{
-		textField("spec.clusterName", func(w *wishes) **string { return &w.Name },
+		textField("spec.clusterName", func(w *desiredFields) **string { return &w.Name },
 			func(c *models.Cluster) string { return c.Name },
 			func(p *clusterPair, v string) { p.cd.Spec.ClusterName = v }),
-		textField("spec.baseDomain", func(w *wishes) **string { return &w.BaseDNSDomain },
+		textField("spec.baseDomain", func(w *desiredFields) **string { return &w.BaseDNSDomain },
 			func(c *models.Cluster) string { return c.BaseDNSDomain },
 			func(p *clusterPair, v string) { p.cd.Spec.BaseDomain = v }),
-		textField("spec.sshPublicKey", func(w *wishes) **string { return &w.SSHPublicKey },
+		textField("spec.sshPublicKey", func(w *desiredFields) **string { return &w.SSHPublicKey },
 			func(c *models.Cluster) string { return c.SSHPublicKey },
 			func(p *clusterPair, v string) { p.aci.Spec.SSHPublicKey = v }),
-		textField("the label "+hiveext.ClusterConsumerLabel, func(w *wishes) **string { return &w.Tags },
+		textField("the label "+hiveext.ClusterConsumerLabel, func(w *desiredFields) **string { return &w.Tags },
 			func(c *models.Cluster) string { return c.Tags },
 			func(p *clusterPair, v string) {
 				if p.aci.Labels == nil {
@@ -87,16 +87,16 @@ func identityFields() []clusterField {
 				}
 				p.aci.Labels[hiveext.ClusterConsumerLabel] = v
 			}),
-		textField("spec.proxy.httpProxy", func(w *wishes) **string { return &w.HTTPProxy },
+		textField("spec.proxy.httpProxy", func(w *desiredFields) **string { return &w.HTTPProxy },
 			func(c *models.Cluster) string { return c.HTTPProxy },
 			func(p *clusterPair, v string) { p.proxy().HTTPProxy = v }),
-		textField("spec.proxy.httpsProxy", func(w *wishes) **string { return &w.HTTPSProxy },
+		textField("spec.proxy.httpsProxy", func(w *desiredFields) **string { return &w.HTTPSProxy },
 			func(c *models.Cluster) string { return c.HTTPSProxy },
 			func(p *clusterPair, v string) { p.proxy().HTTPSProxy = v }),
-		textField("spec.proxy.noProxy", func(w *wishes) **string { return &w.NoProxy },
+		textField("spec.proxy.noProxy", func(w *desiredFields) **string { return &w.NoProxy },
 			func(c *models.Cluster) string { return c.NoProxy },
 			func(p *clusterPair, v string) { p.proxy().NoProxy = v }),
-		textField("spec.ntpSources", func(w *wishes) **string { return &w.AdditionalNtpSource },
+		textField("spec.ntpSources", func(w *desiredFields) **string { return &w.AdditionalNtpSource },
 			func(c *models.Cluster) string { return c.AdditionalNtpSource },
 			func(p *clusterPair, v string) { p.ntp = commaSeparated(v) }),
 	}
@@ -112,9 +112,9 @@ func (p *clusterPair) proxy() *hiveext.Proxy {
 func networkFields() []clusterField {
 	return []clusterField{
 		{"spec.networking.clusterNetwork",
-			func(w *wishes) any { return listWish(clusterNetworkTexts(w.ClusterNetworks)) },
+			func(w *desiredFields) any { return desiredList(clusterNetworkTexts(w.ClusterNetworks)) },
 			func(c *models.Cluster) any { return clusterNetworkTexts(c.ClusterNetworks) },
-			func(w *wishes) { w.ClusterNetworks = nil },
+			func(w *desiredFields) { w.ClusterNetworks = nil },
 			func(p *clusterPair, c *models.Cluster) {
 				p.aci.Spec.Networking.ClusterNetwork = nil
 				for _, n := range c.ClusterNetworks {
@@ -123,47 +123,47 @@ func networkFields() []clusterField {
 				}
 			}},
 		{"spec.networking.serviceNetwork",
-			func(w *wishes) any { return listWish(serviceNetworkTexts(w.ServiceNetworks)) },
+			func(w *desiredFields) any { return desiredList(serviceNetworkTexts(w.ServiceNetworks)) },
 			func(c *models.Cluster) any { return serviceNetworkTexts(c.ServiceNetworks) },
-			func(w *wishes) { w.ServiceNetworks = nil },
+			func(w *desiredFields) { w.ServiceNetworks = nil },
 			func(p *clusterPair, c *models.Cluster) {
 				p.aci.Spec.Networking.ServiceNetwork = serviceNetworkTexts(c.ServiceNetworks)
 			}},
 		{"spec.networking.machineNetwork",
-			func(w *wishes) any { return listWish(machineNetworkTexts(w.MachineNetworks)) },
+			func(w *desiredFields) any { return desiredList(machineNetworkTexts(w.MachineNetworks)) },
 			func(c *models.Cluster) any { return machineNetworkTexts(c.MachineNetworks) },
-			func(w *wishes) { w.MachineNetworks = nil },
+			func(w *desiredFields) { w.MachineNetworks = nil },
 			func(p *clusterPair, c *models.Cluster) {
 				p.aci.Spec.Networking.MachineNetwork = machineNetworkEntries(c)
 			}},
-		textField("spec.networking.networkType", func(w *wishes) **string { return &w.NetworkType },
+		textField("spec.networking.networkType", func(w *desiredFields) **string { return &w.NetworkType },
 			func(c *models.Cluster) string { return conv.Value(c.NetworkType) },
 			func(p *clusterPair, v string) { p.aci.Spec.Networking.NetworkType = v }),
 		{"spec.networking.userManagedNetworking",
-			func(w *wishes) any { return pointed(w.UserManagedNetworking) },
+			func(w *desiredFields) any { return pointed(w.UserManagedNetworking) },
 			func(c *models.Cluster) any { return conv.Value(c.UserManagedNetworking) },
-			func(w *wishes) { w.UserManagedNetworking = nil },
+			func(w *desiredFields) { w.UserManagedNetworking = nil },
 			func(p *clusterPair, c *models.Cluster) {
 				p.aci.Spec.Networking.UserManagedNetworking = conv.Pointer(conv.Value(c.UserManagedNetworking))
 			}},
 		{"spec.apiVIPs",
-			func(w *wishes) any { return listWish(apiVIPTexts(w.APIVips)) },
+			func(w *desiredFields) any { return desiredList(apiVIPTexts(w.APIVips)) },
 			func(c *models.Cluster) any { return apiVIPTexts(c.APIVips) },
-			func(w *wishes) { w.APIVips = nil },
+			func(w *desiredFields) { w.APIVips = nil },
 			func(p *clusterPair, c *models.Cluster) {
 				p.aci.Spec.APIVIPs, p.aci.Spec.APIVIP = apiVIPTexts(c.APIVips), firstOr(apiVIPTexts(c.APIVips),
 					p.aci.Spec.APIVIP)
 			}},
 		{"spec.ingressVIPs",
-			func(w *wishes) any { return listWish(ingressVIPTexts(w.IngressVips)) },
+			func(w *desiredFields) any { return desiredList(ingressVIPTexts(w.IngressVips)) },
 			func(c *models.Cluster) any { return ingressVIPTexts(c.IngressVips) },
-			func(w *wishes) { w.IngressVips = nil },
+			func(w *desiredFields) { w.IngressVips = nil },
 			func(p *clusterPair, c *models.Cluster) {
 				p.aci.Spec.IngressVIPs, p.aci.Spec.IngressVIP = ingressVIPTexts(c.IngressVips),
 					firstOr(ingressVIPTexts(c.IngressVips), p.aci.Spec.IngressVIP)
 			}},
 		{"spec.loadBalancer.type",
-			func(w *wishes) any {
+			func(w *desiredFields) any {
 				if w.LoadBalancer == nil {
 					return nil
 				}
@@ -175,7 +175,7 @@ func networkFields() []clusterField {
 				}
 				return c.LoadBalancer.Type
 			},
-			func(w *wishes) { w.LoadBalancer = nil },
+			func(w *desiredFields) { w.LoadBalancer = nil },
 			func(p *clusterPair, c *models.Cluster) { p.aci.Spec.LoadBalancer = loadBalancerSpec(c) }},
 	}
 }
@@ -191,34 +191,34 @@ func firstOr(list []string, single string) string {
 
 func hostFields() []clusterField {
 	return []clusterField{
-		textField("spec.controlPlane.hyperthreading", func(w *wishes) **string { return &w.Hyperthreading },
+		textField("spec.controlPlane.hyperthreading", func(w *desiredFields) **string { return &w.Hyperthreading },
 			func(c *models.Cluster) string { return cmp.Or(c.Hyperthreading, models.ClusterHyperthreadingAll) },
-			showHyperthreading),
+			writeHyperthreading),
 		{"spec.platformType",
-			func(w *wishes) any { return platformText(w.Platform) },
+			func(w *desiredFields) any { return platformText(w.Platform) },
 			func(c *models.Cluster) any { return platformText(c.Platform) },
-			func(w *wishes) { w.Platform = nil },
-			func(p *clusterPair, c *models.Cluster) { showPlatform(p.aci, c) }},
+			func(w *desiredFields) { w.Platform = nil },
+			func(p *clusterPair, c *models.Cluster) { writePlatform(p.aci, c) }},
 		{"spec.diskEncryption",
-			func(w *wishes) any { return diskEncryptionText(w.DiskEncryption) },
+			func(w *desiredFields) any { return diskEncryptionText(w.DiskEncryption) },
 			func(c *models.Cluster) any { return diskEncryptionText(orNoEncryption(c.DiskEncryption)) },
-			func(w *wishes) { w.DiskEncryption = nil },
+			func(w *desiredFields) { w.DiskEncryption = nil },
 			func(p *clusterPair, c *models.Cluster) {
 				held := orNoEncryption(c.DiskEncryption)
 				p.aci.Spec.DiskEncryption = &hiveext.DiskEncryption{EnableOn: held.EnableOn, Mode: held.Mode,
 					TangServers: held.TangServers}
 			}},
 		{"spec.mastersSchedulable",
-			func(w *wishes) any { return pointed(w.SchedulableMasters) },
+			func(w *desiredFields) any { return pointed(w.SchedulableMasters) },
 			func(c *models.Cluster) any { return conv.Value(c.SchedulableMasters) },
-			func(w *wishes) { w.SchedulableMasters = nil },
+			func(w *desiredFields) { w.SchedulableMasters = nil },
 			func(p *clusterPair, c *models.Cluster) {
 				p.aci.Spec.MastersSchedulable = conv.Value(c.SchedulableMasters)
 			}},
 		{"spec.provisionRequirements.controlPlaneAgents",
-			func(w *wishes) any { return pointed(w.ControlPlaneCount) },
+			func(w *desiredFields) any { return pointed(w.ControlPlaneCount) },
 			func(c *models.Cluster) any { return c.ControlPlaneCount },
-			func(w *wishes) { w.ControlPlaneCount = nil },
+			func(w *desiredFields) { w.ControlPlaneCount = nil },
 			func(p *clusterPair, c *models.Cluster) {
 				p.aci.Spec.ProvisionRequirements.ControlPlaneAgents = int(c.ControlPlaneCount)
 			}},
@@ -226,9 +226,9 @@ func hostFields() []clusterField {
 }
 
 // clusterWishes is what the specs want. An error is a person's: the specs contradict themselves.
-func clusterWishes(p clusterPair, held *models.Cluster) (*wishes, error) {
+func desiredCluster(p clusterPair, held *models.Cluster) (*desiredFields, error) {
 	spec := p.aci.Spec
-	w := &wishes{
+	w := &desiredFields{
 		Name: conv.Pointer(p.cd.Spec.ClusterName), BaseDNSDomain: conv.Pointer(p.cd.Spec.BaseDomain),
 		SSHPublicKey:          conv.Pointer(strings.TrimSpace(spec.SSHPublicKey)),
 		Hyperthreading:        conv.Pointer(hyperthreading(p.aci)),
@@ -257,7 +257,7 @@ func clusterWishes(p clusterPair, held *models.Cluster) (*wishes, error) {
 			w.LoadBalancer.Type = models.LoadBalancerTypeUserManaged
 		}
 	}
-	if err := wishNetworks(w, p, held); err != nil {
+	if err := setDesiredNetworks(w, p, held); err != nil {
 		return nil, err
 	}
 	var err error
@@ -265,7 +265,7 @@ func clusterWishes(p clusterPair, held *models.Cluster) (*wishes, error) {
 	return w, err
 }
 
-func wishNetworks(w *wishes, p clusterPair, held *models.Cluster) error {
+func setDesiredNetworks(w *desiredFields, p clusterPair, held *models.Cluster) error {
 	spec := p.aci.Spec
 	for _, n := range spec.Networking.ClusterNetwork {
 		w.ClusterNetworks = append(w.ClusterNetworks, &models.ClusterNetwork{Cidr: subnet(n.CIDR),
@@ -316,7 +316,7 @@ func addresses(field, single string, list []string) ([]string, error) {
 
 // defaultNetworkType is the network type where the spec names none: OVNKubernetes but for older
 // releases on IPv4 with more than one node.
-func defaultNetworkType(w *wishes, held *models.Cluster) string {
+func defaultNetworkType(w *desiredFields, held *models.Cluster) string {
 	texts := slices.Concat(clusterNetworkTexts(w.ClusterNetworks), serviceNetworkTexts(w.ServiceNetworks),
 		machineNetworkTexts(w.MachineNetworks))
 	if held != nil {
@@ -410,7 +410,7 @@ func hyperthreading(aci *hiveext.AgentClusterInstall) string {
 	return strings.Join(roles, ",")
 }
 
-func showHyperthreading(p *clusterPair, held string) {
+func writeHyperthreading(p *clusterPair, held string) {
 	mode := func(role string) hiveext.HyperthreadingMode {
 		if held == models.ClusterHyperthreadingAll || slices.Contains(commaSeparated(held), role) {
 			return hiveext.HyperthreadingEnabled
@@ -469,7 +469,7 @@ func platformOf(spec hiveext.AgentClusterInstallSpec) (*models.Platform, error) 
 	return platform, nil
 }
 
-func showPlatform(aci *hiveext.AgentClusterInstall, c *models.Cluster) {
+func writePlatform(aci *hiveext.AgentClusterInstall, c *models.Cluster) {
 	aci.Spec.PlatformType, aci.Spec.ExternalPlatformSpec = platformName(c.Platform), nil
 	if external := c.Platform.External; external != nil {
 		aci.Spec.ExternalPlatformSpec = &hiveext.ExternalPlatformSpec{
@@ -515,7 +515,7 @@ func loadBalancerSpec(c *models.Cluster) *hiveext.LoadBalancer {
 }
 
 // listWish is a list that is wanted if it has anything.
-func listWish(list []string) any {
+func desiredList(list []string) any {
 	if len(list) == 0 {
 		return nil
 	}

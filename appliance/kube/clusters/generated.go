@@ -24,10 +24,10 @@ import (
 // setting holdInstallation to false.
 
 // labelAdopted marks namespaces that were made for clusters.
-const labelAdopted = "landfall.io/made-for-cluster"
+const labelGenerated = "landfall.io/made-for-cluster"
 
 // adopt makes the objects of a cluster; nil for one that has no place in them.
-func (c Projector) adopt(tx *store.Tx, rows engine.Rows, view *engine.ClusterView,
+func (c Projector) generate(tx *store.Tx, rows engine.Rows, view *engine.ClusterView,
 	now time.Time) (*engine.ClusterView, error) {
 	if kind := *view.Kind; kind != models.ClusterKindCluster && kind != models.ClusterKindAddHostsCluster ||
 		view.Name == "" {
@@ -38,7 +38,7 @@ func (c Projector) adopt(tx *store.Tx, rows engine.Rows, view *engine.ClusterVie
 	if c.Objects.Exists(tx, objects.ClusterDeployments, namespace, name) {
 		namespace += "-" + id[:8]
 	}
-	if err := c.makeNamespace(tx, namespace, now); err != nil {
+	if err := c.createNamespace(tx, namespace, now); err != nil {
 		return nil, err
 	}
 	cd, aci, err := c.objectsFor(tx, rows, view, namespace, now)
@@ -52,34 +52,34 @@ func (c Projector) adopt(tx *store.Tx, rows engine.Rows, view *engine.ClusterVie
 	); err != nil {
 		return nil, err
 	}
-	s := &situation{clusterPair: clusterPair{cd: cd, aci: aci}, namespace: namespace, name: name, view: view,
-		acted: acted{Adopted: true}}
-	if err := c.alterInstall(tx, namespace, name, func(aci *hiveext.AgentClusterInstall) error {
+	s := &snapshot{clusterPair: clusterPair{cd: cd, aci: aci}, namespace: namespace, name: name, view: view,
+		applied: appliedState{Generated: true}}
+	if err := c.updateInstall(tx, namespace, name, func(aci *hiveext.AgentClusterInstall) error {
 		setInstallConditions(aci, now, clusterSynced(nil))
 		return nil
 	}); err != nil {
 		return nil, err
 	}
-	if err := c.noteAdopted(tx, rows, s); err != nil {
+	if err := c.storeGenerated(tx, rows, s); err != nil {
 		return nil, err
 	}
 	return rows.Cluster(id)
 }
 
 // noteAdopted notes that the cluster has followed objects that were made of it.
-func (c Projector) noteAdopted(tx *store.Tx, rows engine.Rows, s *situation) error {
-	if err := c.gatherInstall(tx, s); err != nil {
+func (c Projector) storeGenerated(tx *store.Tx, rows engine.Rows, s *snapshot) error {
+	if err := c.readInstall(tx, s); err != nil {
 		return err
 	}
-	if err := c.gatherReferences(tx, s); err != nil {
+	if err := c.readReferences(tx, s); err != nil {
 		return err
 	}
-	s.acted.References = s.references()
-	return c.noteWrittenBack(tx, rows, s)
+	s.applied.References = s.referencesDigest()
+	return c.storeWrittenBack(tx, rows, s)
 }
 
 // makeNamespace makes a namespace for a cluster, if there is none.
-func (c Projector) makeNamespace(tx *store.Tx, name string, now time.Time) error {
+func (c Projector) createNamespace(tx *store.Tx, name string, now time.Time) error {
 	if c.Objects.Exists(tx, objects.Namespaces, "", name) {
 		return nil
 	}
@@ -87,7 +87,7 @@ func (c Projector) makeNamespace(tx *store.Tx, name string, now time.Time) error
 		return err
 	}
 	return c.Objects.Update(tx, objects.Namespaces, "", name, func(u *unstructured.Unstructured) error {
-		u.SetLabels(withLabel(u.GetLabels(), labelAdopted, "true"))
+		u.SetLabels(withLabel(u.GetLabels(), labelGenerated, "true"))
 		return nil
 	})
 }
@@ -97,7 +97,7 @@ func (c Projector) objectsFor(tx *store.Tx, rows engine.Rows, view *engine.Clust
 	name := view.Name
 	cd := &hivev1.ClusterDeployment{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name,
-			Labels: map[string]string{labelAdopted: "true"}},
+			Labels: map[string]string{labelGenerated: "true"}},
 		Spec: hivev1.ClusterDeploymentSpec{
 			ClusterName: name, BaseDomain: view.BaseDNSDomain,
 			Installed: *view.Kind == models.ClusterKindAddHostsCluster,
@@ -127,7 +127,7 @@ func (c Projector) objectsFor(tx *store.Tx, rows engine.Rows, view *engine.Clust
 		cd.Spec.PullSecretRef = &corev1.LocalObjectReference{Name: ref}
 		if err := c.Objects.Create(tx, objects.Secrets, &corev1.Secret{
 			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: ref, Labels: map[string]string{labelWatch: "true",
-				labelBackup: "true", labelAdopted: "true"}},
+				labelBackup: "true", labelGenerated: "true"}},
 			Type: corev1.SecretTypeDockerConfigJson,
 			Data: map[string][]byte{corev1.DockerConfigJsonKey: []byte(secret)},
 		}, now); err != nil && !errors.Is(err, objects.ErrExists) {
@@ -143,15 +143,15 @@ func (c Projector) objectsFor(tx *store.Tx, rows engine.Rows, view *engine.Clust
 	}
 	p := &clusterPair{cd: cd, aci: aci}
 	for _, field := range clusterFields() {
-		if field.have(view.Cluster) != nil && !empty(field.have(view.Cluster)) {
-			field.show(p, view.Cluster)
+		if field.actual(view.Cluster) != nil && !empty(field.actual(view.Cluster)) {
+			field.write(p, view.Cluster)
 		}
 	}
 	if e := view.IgnitionEndpoint; e != nil && conv.Value(e.URL) != "" {
 		aci.Spec.IgnitionEndpoint = &hiveext.IgnitionEndpoint{Url: *e.URL}
 	}
 	setAnnotation(aci, annotationInstallConfigOverrides, view.InstallConfigOverrides, false)
-	showIgnored(aci, view.Cluster)
+	writeIgnored(aci, view.Cluster)
 	return cd, aci, nil
 }
 
@@ -183,7 +183,7 @@ func (c Projector) imageSetFor(tx *store.Tx, cluster *models.Cluster, now time.T
 		err := c.Objects.Get(tx, objects.ClusterImageSets, "", candidate, set)
 		if errors.Is(err, store.ErrNotFound) {
 			return candidate, c.Objects.Create(tx, objects.ClusterImageSets, &hivev1.ClusterImageSet{
-				ObjectMeta: metav1.ObjectMeta{Name: candidate, Labels: map[string]string{labelAdopted: "true"}},
+				ObjectMeta: metav1.ObjectMeta{Name: candidate, Labels: map[string]string{labelGenerated: "true"}},
 				Spec:       hivev1.ClusterImageSetSpec{ReleaseImage: cluster.OcpReleaseImage},
 			}, now)
 		}
@@ -196,16 +196,16 @@ func (c Projector) imageSetFor(tx *store.Tx, cluster *models.Cluster, now time.T
 
 // dropAdopted removes what was made beside the objects of a cluster that was deleted by REST or in
 // the browser, and the namespace with the last of it.
-func (c Projector) dropAdopted(tx *store.Tx, cd *hivev1.ClusterDeployment, imageSet string, now time.Time) error {
-	if cd.Labels[labelAdopted] != "true" {
+func (c Projector) deleteGenerated(tx *store.Tx, cd *hivev1.ClusterDeployment, imageSet string, now time.Time) error {
+	if cd.Labels[labelGenerated] != "true" {
 		return nil
 	}
 	if ref := cd.Spec.PullSecretRef; ref != nil {
-		if err := c.dropLabelled(tx, objects.Secrets, cd.Namespace, ref.Name, now); err != nil {
+		if err := c.deleteLabelled(tx, objects.Secrets, cd.Namespace, ref.Name, now); err != nil {
 			return err
 		}
 	}
-	if err := c.dropImageSet(tx, imageSet, now); err != nil {
+	if err := c.deleteImageSet(tx, imageSet, now); err != nil {
 		return err
 	}
 	for _, kind := range objects.Kinds() {
@@ -218,12 +218,12 @@ func (c Projector) dropAdopted(tx *store.Tx, cd *hivev1.ClusterDeployment, image
 			return err
 		}
 	}
-	return c.dropLabelled(tx, objects.Namespaces, "", cd.Namespace, now)
+	return c.deleteLabelled(tx, objects.Namespaces, "", cd.Namespace, now)
 }
 
 // dropImageSet removes a ClusterImageSet that was made for a cluster, with the last that refers to
 // it.
-func (c Projector) dropImageSet(tx *store.Tx, name string, now time.Time) error {
+func (c Projector) deleteImageSet(tx *store.Tx, name string, now time.Time) error {
 	used := name == ""
 	if err := c.Objects.Each(tx, objects.AgentClusterInstalls, "", func(u *unstructured.Unstructured) error {
 		ref, _, err := unstructured.NestedString(u.Object, "spec", "imageSetRef", "name")
@@ -232,15 +232,15 @@ func (c Projector) dropImageSet(tx *store.Tx, name string, now time.Time) error 
 	}); err != nil || used {
 		return err
 	}
-	return c.dropLabelled(tx, objects.ClusterImageSets, "", name, now)
+	return c.deleteLabelled(tx, objects.ClusterImageSets, "", name, now)
 }
 
-func (c Projector) dropLabelled(tx *store.Tx, kind objects.Kind, namespace, name string, now time.Time) error {
+func (c Projector) deleteLabelled(tx *store.Tx, kind objects.Kind, namespace, name string, now time.Time) error {
 	u := &unstructured.Unstructured{}
 	if err := c.Objects.Get(tx, kind, namespace, name, u); err != nil {
 		return objects.IgnoreNotFound(err)
 	}
-	if u.GetLabels()[labelAdopted] != "true" {
+	if u.GetLabels()[labelGenerated] != "true" {
 		return nil
 	}
 	return c.Objects.Delete(tx, kind, namespace, name, now)

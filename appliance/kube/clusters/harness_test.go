@@ -188,7 +188,7 @@ spec:
 func (b *testSite) alterInstall(fn func(*hiveext.AgentClusterInstall)) {
 	b.Helper()
 	b.Update(func(tx *store.Tx) error {
-		return b.clusters.alterInstall(tx, "site", "one",
+		return b.clusters.updateInstall(tx, "site", "one",
 			func(aci *hiveext.AgentClusterInstall) error { fn(aci); return nil })
 	})
 	b.WaitIdle()

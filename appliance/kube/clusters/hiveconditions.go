@@ -79,7 +79,7 @@ func setHiveConditions(cd *hivev1.ClusterDeployment, now time.Time, conditions .
 }
 
 // beginHive gives a ClusterDeployment the conditions that are not known yet.
-func beginHive(cd *hivev1.ClusterDeployment, now time.Time) {
+func initHiveConditions(cd *hivev1.ClusterDeployment, now time.Time) {
 	for _, kind := range hiveConditions {
 		if !slices.ContainsFunc(cd.Status.Conditions,
 			func(c hivev1.ClusterDeploymentCondition) bool { return c.Type == kind }) {
@@ -90,8 +90,8 @@ func beginHive(cd *hivev1.ClusterDeployment, now time.Time) {
 }
 
 // followInstall does what Hive does when an AgentClusterInstall has changed.
-func followInstall(cd *hivev1.ClusterDeployment, aci *hiveext.AgentClusterInstall, now time.Time) {
-	beginHive(cd, now)
+func copyInstall(cd *hivev1.ClusterDeployment, aci *hiveext.AgentClusterInstall, now time.Time) {
+	initHiveConditions(cd, now)
 	if m := aci.Spec.ClusterMetadata; m != nil && m.ClusterID != "" && m.InfraID != "" &&
 		m.AdminKubeconfigSecretRef.Name != "" && m.AdminPasswordSecretRef != nil &&
 		m.AdminPasswordSecretRef.Name != "" {

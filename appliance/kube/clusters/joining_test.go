@@ -16,7 +16,7 @@ import (
 	"landfall/store"
 )
 
-func TestWhatIsKnownOfAHostOnItsWayIntoAClusterIsItsAgents(t *testing.T) {
+func TestJoiningHost_agentStatus(t *testing.T) {
 	b := newSite(t, func(options *engine.Options) {
 		options.Follows = func(*store.Tx, engine.Rows, string) (bool, error) { return true, nil }
 	})

@@ -32,7 +32,7 @@ func (c Projector) Kubeconfig(tx *store.Tx, view *engine.ClusterView) (Kubeconfi
 		return found, err
 	}
 	ref := kubeconfigSecret(cd)
-	found.Applied, found.From = cd.Labels[labelAdopted] != "true", fmt.Sprintf("the Secret %s/%s", namespace, ref)
+	found.Applied, found.From = cd.Labels[labelGenerated] != "true", fmt.Sprintf("the Secret %s/%s", namespace, ref)
 	secret := &corev1.Secret{}
 	err = c.Objects.Get(tx, objects.Secrets, namespace, ref, secret)
 	if errors.Is(err, store.ErrNotFound) {

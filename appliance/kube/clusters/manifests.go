@@ -30,7 +30,7 @@ func manifestRefs(aci *hiveext.AgentClusterInstall) []string {
 }
 
 // readManifests joins the manifests of the ConfigMaps, by file name.
-func (c Projector) readManifests(tx *store.Tx, s *situation) (map[string]string, error) {
+func (c Projector) readManifests(tx *store.Tx, s *snapshot) (map[string]string, error) {
 	manifests := map[string]string{}
 	for _, name := range manifestRefs(s.aci) {
 		config := &corev1.ConfigMap{}
@@ -58,12 +58,12 @@ func (c Projector) readManifests(tx *store.Tx, s *situation) (map[string]string,
 
 // pushManifests gives the cluster the manifests of the ConfigMaps, and takes those from it that
 // came from ConfigMaps before. When one of them can't be used, none is.
-func (c *Controller) pushManifests(ctx context.Context, s *situation) error {
+func (c *Controller) applyManifests(ctx context.Context, s *snapshot) error {
 	if models.ClusterKindCluster != *s.view.Kind || !slices.Contains(openStatuses, *s.view.Status) {
 		return nil
 	}
 	id := s.view.ID.String()
-	fault := s.manifestsFault
+	fault := s.manifestsErr
 	if fault == nil {
 		for _, name := range slices.Sorted(maps.Keys(s.manifests)) {
 			manifest := engine.Manifest{Folder: models.ManifestFolderOpenshift, Name: name,
@@ -74,7 +74,7 @@ func (c *Controller) pushManifests(ctx context.Context, s *situation) error {
 			}
 		}
 	}
-	gone := slices.DeleteFunc(slices.Clone(s.acted.Manifests), func(name string) bool {
+	gone := slices.DeleteFunc(slices.Clone(s.applied.Manifests), func(name string) bool {
 		_, wanted := s.manifests[name]
 		return wanted && fault == nil
 	})

@@ -35,7 +35,7 @@ func (b *testSite) given(install string, alter func(*hiveext.AgentClusterInstall
 	b.Apply(deploymentManifest)
 }
 
-func TestAPullSecretThatCanNotBeUsed(t *testing.T) {
+func TestPullSecret_invalid(t *testing.T) {
 	b := newSite(t)
 	b.Apply(imageSetManifest, deploymentManifest, threeNodesManifest)
 	b.condition(hiveext.ClusterSpecSyncedCondition, "False", "BackendError", "there is no Secret site/pull")
@@ -62,14 +62,14 @@ func TestAPullSecretThatCanNotBeUsed(t *testing.T) {
 	}))
 }
 
-func TestAPullSecretMustBeReferredTo(t *testing.T) {
+func TestPullSecret_missingReference(t *testing.T) {
 	b := newSite(t)
 	b.Apply(imageSetManifest, threeNodesManifest, strings.Replace(deploymentManifest, "  pullSecretRef: {name: pull}\n",
 		"", 1))
 	b.condition(hiveext.ClusterSpecSyncedCondition, "False", "InputError", "PullSecret is required")
 }
 
-func TestAnImageSetThatIsNotThereOrNoRelease(t *testing.T) {
+func TestImageSet_missingOrInvalid(t *testing.T) {
 	b := newSite(t)
 	b.Apply(kubetest.PullSecretManifest, deploymentManifest, threeNodesManifest)
 	b.condition(hiveext.ClusterSpecSyncedCondition, "False", "BackendError",
@@ -159,7 +159,7 @@ func TestNetworks(t *testing.T) {
 	}
 }
 
-func TestUserManagedNetworkingIsRefusedLaterToo(t *testing.T) {
+func TestUserManagedNetworking_laterChange(t *testing.T) {
 	b := newSite(t)
 	b.given(threeNodesManifest, nil)
 	b.alterInstall(func(aci *hiveext.AgentClusterInstall) {
@@ -235,7 +235,7 @@ func (b *testSite) requireNothingLeft() {
 	require.False(b, b.exists(objects.Secrets, "site", "one-admin-password"))
 }
 
-func TestDeletionTakesWithItWhatItMust(t *testing.T) {
+func TestDeletion_dependents(t *testing.T) {
 	t.Run("a ClusterDeployment", func(t *testing.T) {
 		b := newSite(t)
 		b.given(singleNodeManifest, nil)
@@ -312,7 +312,7 @@ func (b *testSite) installingSingleNode() []*kubetest.Machine {
 	return machines
 }
 
-func TestAnAgentClusterInstallWhoseClusterDeploymentIsNotThere(t *testing.T) {
+func TestAgentClusterInstall_missingDeployment(t *testing.T) {
 	b := newSite(t)
 	b.Apply(threeNodesManifest)
 	b.condition(hiveext.ClusterSpecSyncedCondition, "False", "InputError",
@@ -322,7 +322,7 @@ func TestAnAgentClusterInstallWhoseClusterDeploymentIsNotThere(t *testing.T) {
 	b.condition(hiveext.ClusterSpecSyncedCondition, "True", "SyncOK", "")
 }
 
-func TestAClusterDeploymentOfAnotherKindOfInstallationIsLeftAlone(t *testing.T) {
+func TestClusterDeployment_otherInstallKind(t *testing.T) {
 	b := newSite(t)
 	b.Apply(kubetest.PullSecretManifest, imageSetManifest, singleNodeManifest, `
 kind: ClusterDeployment
@@ -332,7 +332,7 @@ spec: {clusterName: edge, clusterInstallRef: {group: other.io, version: v1, kind
 	require.Empty(t, b.cd().Finalizers)
 }
 
-func TestTheOptionsOfAnAgentClusterInstall(t *testing.T) {
+func TestAgentClusterInstall_options(t *testing.T) {
 	cases := []struct {
 		name  string
 		alter func(*hiveext.AgentClusterInstall)
@@ -400,7 +400,7 @@ func TestTheOptionsOfAnAgentClusterInstall(t *testing.T) {
 	}
 }
 
-func TestOverridesThatAreNone(t *testing.T) {
+func TestInstallConfigOverrides_invalid(t *testing.T) {
 	b := newSite(t)
 	b.given(threeNodesManifest, func(aci *hiveext.AgentClusterInstall) {
 		setAnnotation(aci, annotationInstallConfigOverrides, `{"fips":`, false)
@@ -411,7 +411,7 @@ func TestOverridesThatAreNone(t *testing.T) {
 	b.condition(hiveext.ClusterSpecSyncedCondition, "True", "SyncOK", "")
 }
 
-func TestManifestsOfConfigMaps(t *testing.T) {
+func TestManifests_configMaps(t *testing.T) {
 	manifests := func(b *testSite) (names []string) {
 		b.Helper()
 		listed, err := b.Engine.Manifests(b.made().ID.String(), false)
@@ -480,7 +480,7 @@ func TestManifestsOfConfigMaps(t *testing.T) {
 	})
 }
 
-func TestTheMirrorRegistryOfACluster(t *testing.T) {
+func TestMirrorRegistryRef(t *testing.T) {
 	b := newSite(t)
 	b.given(threeNodesManifest, func(aci *hiveext.AgentClusterInstall) {
 		aci.Spec.MirrorRegistryRef = &hiveext.MirrorRegistryConfigMapReference{Namespace: "site", Name: "mirror"}
@@ -502,7 +502,7 @@ func TestTheMirrorRegistryOfACluster(t *testing.T) {
 	require.Nil(t, b.mirrors[b.made().ID.String()+"/"+mirrorName])
 }
 
-func TestAnInstalledClusterIsImported(t *testing.T) {
+func TestImport_installedCluster(t *testing.T) {
 	for _, platform := range []hiveext.PlatformType{"", hiveext.NutanixPlatformType, hiveext.VSpherePlatformType} {
 		t.Run("platform "+string(platform), func(t *testing.T) {
 			b := newSite(t)
@@ -537,7 +537,7 @@ spec:
 	}
 }
 
-func TestTheStartWaits(t *testing.T) {
+func TestInstallation_waits(t *testing.T) {
 	t.Run("for the hold to end", func(t *testing.T) {
 		b := newSite(t)
 		b.given(singleNodeManifest, func(aci *hiveext.AgentClusterInstall) { aci.Spec.HoldInstallation = true })
@@ -556,7 +556,7 @@ func TestTheStartWaits(t *testing.T) {
 		b.given(singleNodeManifest, nil)
 		pause := func(value string) {
 			b.Update(func(tx *store.Tx) error {
-				return b.clusters.alterDeployment(tx, "site", "one", func(cd *hivev1.ClusterDeployment) error {
+				return b.clusters.updateDeployment(tx, "site", "one", func(cd *hivev1.ClusterDeployment) error {
 					cd.Annotations = map[string]string{annotationReconcilePause: value}
 					return nil
 				})
@@ -585,7 +585,7 @@ func TestTheStartWaits(t *testing.T) {
 	})
 }
 
-func TestThreeNodesAreInstalledAndAnotherJoins(t *testing.T) {
+func TestInstallation_threeNodesAndWorker(t *testing.T) {
 	b := newSite(t)
 	b.given(threeNodesManifest, nil)
 	b.Apply(infraEnvOfOne)
@@ -632,7 +632,7 @@ func TestThreeNodesAreInstalledAndAnotherJoins(t *testing.T) {
 	b.requireNothingLeft()
 }
 
-func TestAnInstallationThatFails(t *testing.T) {
+func TestInstallation_failure(t *testing.T) {
 	b := newSite(t)
 	machines := b.installingSingleNode()
 	require.NoError(t, b.Engine.HostProgress(t.Context(), machines[0].InfraEnv, machines[0].ID,
@@ -647,7 +647,7 @@ func TestAnInstallationThatFails(t *testing.T) {
 	b.deploymentCondition("ProvisionStopped", "True", "InstallAttemptsLimitReached")
 }
 
-func TestAnInstallationWhosePreparationFailedBeginsAgainAfterAWhile(t *testing.T) {
+func TestInstallation_retryAfterFailedPreparation(t *testing.T) {
 	b := newSite(t)
 	b.given(threeNodesManifest, nil)
 	b.Apply(infraEnvOfOne)
@@ -672,7 +672,7 @@ func TestAnInstallationWhosePreparationFailedBeginsAgainAfterAWhile(t *testing.T
 	require.Equal(t, 1, begun())
 }
 
-func TestAnInstallationThatIsCancelled(t *testing.T) {
+func TestInstallation_cancelled(t *testing.T) {
 	b := newSite(t)
 	b.installingSingleNode()
 	_, err := b.Engine.CancelInstallation(t.Context(), b.made().ID.String())
@@ -685,7 +685,7 @@ func TestAnInstallationThatIsCancelled(t *testing.T) {
 	b.deploymentCondition("Provisioned", "Unknown", "Error")
 }
 
-func TestTheIgnitionEndpoint(t *testing.T) {
+func TestIgnitionEndpoint(t *testing.T) {
 	b := newSite(t)
 	b.given(threeNodesManifest, func(aci *hiveext.AgentClusterInstall) {
 		aci.Spec.IgnitionEndpoint = &hiveext.IgnitionEndpoint{Url: "https://ignition.site.test",

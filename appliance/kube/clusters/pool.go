@@ -17,8 +17,8 @@ const workerPool = "worker"
 
 // pool is what is known of a cluster's worker pool.
 type pool struct {
-	asked, begun bool // whether it is to be paused, by the call that goes on
-	paused, told bool // whether it is, once that was told
+	requested, running bool // whether it is to be paused, by the call that goes on
+	paused, known      bool // whether it is, once that was told
 }
 
 // pausePool has a cluster's worker pool paused while hosts join that have labels and another pool,
@@ -27,7 +27,7 @@ func (c *Controller) pausePool(key, cluster string) error {
 	if c.Spokes == nil {
 		return nil
 	}
-	concerned, paused, err := c.joinsPool(cluster)
+	concerned, paused, err := c.poolUse(cluster)
 	if err != nil {
 		return err
 	}
@@ -38,23 +38,23 @@ func (c *Controller) pausePool(key, cluster string) error {
 		c.pools[key] = p
 	}
 	c.mu.Unlock()
-	if p == nil || p.told && p.paused == paused && !p.begun {
+	if p == nil || p.known && p.paused == paused && !p.running {
 		return nil
 	}
-	if !p.begun {
-		p.begun, p.asked = true, paused
+	if !p.running {
+		p.running, p.requested = true, paused
 	}
 	namespace, name := objects.SplitKey(key)
 	again := func() { c.Loop.Enqueue(deploymentKey(namespace, name)) }
-	done, err := c.Spokes.PausePool(cluster, key, workerPool, p.asked, again)
+	done, err := c.Spokes.PausePool(cluster, key, workerPool, p.requested, again)
 	if !done {
 		return nil
 	}
-	p.begun = false
+	p.running = false
 	if err != nil {
 		return err
 	}
-	p.paused, p.told = p.asked, true
+	p.paused, p.known = p.requested, true
 	if p.paused != paused {
 		again()
 	}
@@ -63,7 +63,7 @@ func (c *Controller) pausePool(key, cluster string) error {
 
 // joinsPool tells whether hosts of a cluster joined it or do that have labels and a pool, and
 // whether one is on its way.
-func (c *Controller) joinsPool(cluster string) (concerned, onItsWay bool, err error) {
+func (c *Controller) poolUse(cluster string) (concerned, onItsWay bool, err error) {
 	var hosts []*engine.HostView
 	if err := c.DB.View(func(tx *store.Tx) (err error) {
 		hosts, err = c.Engine.Rows(tx).ClusterHosts(cluster)

@@ -32,9 +32,9 @@ func (c Projector) Project(tx *store.Tx, touched engine.Touched) error {
 	for _, row := range touched.Clusters {
 		var err error
 		if row.Deleted {
-			err = c.withdraw(tx, row.Object, touched.Now)
+			err = c.projectDeletion(tx, row.Object, touched.Now)
 		} else {
-			err = c.show(tx, touched.Rows, row.ID, touched.Now)
+			err = c.project(tx, touched.Rows, row.ID, touched.Now)
 		}
 		if err != nil {
 			return fmt.Errorf("show cluster %s in its objects: %w", row.ID, err)
@@ -44,13 +44,13 @@ func (c Projector) Project(tx *store.Tx, touched engine.Touched) error {
 }
 
 // show writes what a cluster is into its objects, and makes the objects of one that has none.
-func (c Projector) show(tx *store.Tx, rows engine.Rows, id string, now time.Time) error {
+func (c Projector) project(tx *store.Tx, rows engine.Rows, id string, now time.Time) error {
 	view, err := rows.Cluster(id)
 	if err != nil {
 		return err
 	}
 	if view.Object.Key == "" {
-		if view, err = c.adopt(tx, rows, view, now); err != nil || view == nil {
+		if view, err = c.generate(tx, rows, view, now); err != nil || view == nil {
 			return err
 		}
 	}
@@ -59,51 +59,51 @@ func (c Projector) show(tx *store.Tx, rows engine.Rows, id string, now time.Time
 	if p.cd, err = c.deployment(tx, namespace, name); err != nil || p.cd == nil || p.cd.Spec.ClusterInstallRef == nil {
 		return err
 	}
-	s := &situation{clusterPair: p, namespace: namespace, name: name, view: view}
-	if err := c.gatherInstall(tx, s); err != nil || s.aci == nil {
+	s := &snapshot{clusterPair: p, namespace: namespace, name: name, view: view}
+	if err := c.readInstall(tx, s); err != nil || s.aci == nil {
 		return err
 	}
-	if s.acted, err = readActed(view.Object); err != nil {
+	if s.applied, err = readApplied(view.Object); err != nil {
 		return err
 	}
-	if err := c.markObjects(tx, namespace, name, s.aci.Name, now); err != nil {
+	if err := c.setMetadata(tx, namespace, name, s.aci.Name, now); err != nil {
 		return err
 	}
 	if err := c.writeBack(tx, rows, s); err != nil {
 		return err
 	}
-	metadata, err := c.keepSecrets(tx, rows, s, now)
+	metadata, err := c.writeSecrets(tx, rows, s, now)
 	if err != nil {
 		return err
 	}
-	return c.showStatus(tx, rows, s, metadata, now)
+	return c.projectStatus(tx, rows, s, metadata, now)
 }
 
-func (c Projector) showStatus(tx *store.Tx, rows engine.Rows, s *situation, metadata *hivev1.ClusterMetadata,
+func (c Projector) projectStatus(tx *store.Tx, rows engine.Rows, s *snapshot, metadata *hivev1.ClusterMetadata,
 	now time.Time) error {
 	state, err := c.stateOf(tx, rows, s.view, s.clusterPair)
 	if err != nil {
 		return err
 	}
-	groups, failing, err := shownValidations(s.view.ValidationsInfo)
+	groups, failing, err := readValidations(s.view.ValidationsInfo)
 	if err != nil {
 		return err
 	}
 	state.failing = failing
-	if err := c.alterInstall(tx, s.namespace, s.aci.Name, func(aci *hiveext.AgentClusterInstall) error {
+	if err := c.updateInstall(tx, s.namespace, s.aci.Name, func(aci *hiveext.AgentClusterInstall) error {
 		if metadata != nil {
 			aci.Spec.ClusterMetadata = metadata
 		}
-		c.showCluster(aci, s.view.Cluster, groups)
+		c.setStatus(aci, s.view.Cluster, groups)
 		setInstallConditions(aci, now, clusterConditions(state)...)
 		s.aci = aci
 		return nil
 	}); err != nil {
 		return err
 	}
-	return c.alterDeployment(tx, s.namespace, s.name, func(cd *hivev1.ClusterDeployment) error {
-		followInstall(cd, s.aci, now)
-		c.showRelease(cd, s.view.Cluster)
+	return c.updateDeployment(tx, s.namespace, s.name, func(cd *hivev1.ClusterDeployment) error {
+		copyInstall(cd, s.aci, now)
+		c.setRelease(cd, s.view.Cluster)
 		setHiveConditions(cd, now, hiveCondition{hivev1.ClusterImageSetNotFoundCondition, corev1.ConditionFalse,
 			reasonImageSetThere, "ClusterImageSet is available"})
 		return nil
@@ -111,7 +111,7 @@ func (c Projector) showStatus(tx *store.Tx, rows engine.Rows, s *situation, meta
 }
 
 // showCluster writes an AgentClusterInstall's status, but for the conditions.
-func (c Projector) showCluster(aci *hiveext.AgentClusterInstall, cluster *models.Cluster,
+func (c Projector) setStatus(aci *hiveext.AgentClusterInstall, cluster *models.Cluster,
 	groups common.ValidationsStatus) {
 	is := &aci.Status
 	is.Progress.TotalPercentage = 0
@@ -144,7 +144,7 @@ func first(list []string) string {
 
 // shownValidations reads the outcome of a cluster's validations, and the messages of those that
 // don't pass, in the order of their ids.
-func shownValidations(info string) (common.ValidationsStatus, []string, error) {
+func readValidations(info string) (common.ValidationsStatus, []string, error) {
 	if info == "" {
 		return nil, nil, nil
 	}
@@ -164,7 +164,7 @@ func shownValidations(info string) (common.ValidationsStatus, []string, error) {
 }
 
 // showRelease writes what Hive shows of the release.
-func (c Projector) showRelease(cd *hivev1.ClusterDeployment, cluster *models.Cluster) {
+func (c Projector) setRelease(cd *hivev1.ClusterDeployment, cluster *models.Cluster) {
 	if cluster.OpenshiftVersion == "" {
 		return
 	}
@@ -178,14 +178,14 @@ func (c Projector) showRelease(cd *hivev1.ClusterDeployment, cluster *models.Clu
 }
 
 // showImageSet tells in a ClusterDeployment whether its ClusterImageSet is there.
-func (c Projector) showImageSet(cd *hivev1.ClusterDeployment, s *situation, now time.Time) {
+func (c Projector) setImageSetCondition(cd *hivev1.ClusterDeployment, s *snapshot, now time.Time) {
 	ref := s.aci.Spec.ImageSetRef
 	switch {
 	case ref == nil:
 	case s.imageSet != nil:
 		setHiveConditions(cd, now, hiveCondition{hivev1.ClusterImageSetNotFoundCondition, corev1.ConditionFalse,
 			reasonImageSetThere, "ClusterImageSet is available"})
-	case s.fault != nil && strings.HasPrefix(s.fault.Error(), "ClusterImageSet "):
+	case s.err != nil && strings.HasPrefix(s.err.Error(), "ClusterImageSet "):
 		setHiveConditions(cd, now, hiveCondition{hivev1.ClusterImageSetNotFoundCondition, corev1.ConditionTrue,
 			reasonImageSetGone, "ClusterImageSet " + ref.Name + " is not available"})
 	}
@@ -196,7 +196,7 @@ func (c Projector) showImageSet(cd *hivev1.ClusterDeployment, s *situation, now 
 func (c Projector) stateOf(tx *store.Tx, rows engine.Rows, view *engine.ClusterView,
 	p clusterPair) (clusterState, error) {
 	need := p.aci.Spec.ProvisionRequirements
-	state := clusterState{cluster: view.Cluster, held: p.holding(), wanted: roleCount{need.ControlPlaneAgents,
+	state := clusterState{cluster: view.Cluster, onHold: p.onHold(), wanted: roleCount{need.ControlPlaneAgents,
 		need.ArbiterAgents, need.WorkerAgents}}
 	if *view.Status != models.ClusterStatusReady {
 		return state, nil
@@ -228,8 +228,8 @@ func (c Projector) stateOf(tx *store.Tx, rows engine.Rows, view *engine.ClusterV
 		}
 		if agent != nil && agent.Spec.Approved {
 			state.approved++
-			if agentBehind(agent, host) {
-				state.behind++
+			if agentPending(agent, host) {
+				state.pendingAgents++
 			}
 		}
 	}
@@ -257,7 +257,7 @@ func agentUnsynced(agent *agentinstall.Agent) bool {
 }
 
 // agentBehind tells whether an Agent wants what its host was not told yet.
-func agentBehind(agent *agentinstall.Agent, host *engine.HostView) bool {
+func agentPending(agent *agentinstall.Agent, host *engine.HostView) bool {
 	return agent.Generation != host.Object.Generation
 }
 
@@ -278,7 +278,7 @@ func (c Projector) approvedHosts(tx *store.Tx, rows engine.Rows,
 		case err != nil:
 			return nil, 0, err
 		case agent == nil || !agent.Spec.Approved || agentUnsynced(agent):
-		case agentBehind(agent, host):
+		case agentPending(agent, host):
 			behind++
 		default:
 			approved = append(approved, host)
@@ -289,21 +289,21 @@ func (c Projector) approvedHosts(tx *store.Tx, rows engine.Rows,
 
 // writeBack writes into the specs what was changed of the cluster by other doors. It holds while
 // the cluster has followed the specs: else they say what is wanted now.
-func (c Projector) writeBack(tx *store.Tx, rows engine.Rows, s *situation) error {
-	if s.acted.Spec == "" {
+func (c Projector) writeBack(tx *store.Tx, rows engine.Rows, s *snapshot) error {
+	if s.applied.Spec == "" {
 		return nil
 	}
-	w, err := clusterWishes(s.clusterPair, s.view.Cluster)
+	w, err := desiredCluster(s.clusterPair, s.view.Cluster)
 	if err != nil {
 		return nil // a person is at it
 	}
-	if spec, err := s.spec(w); err != nil || spec != s.acted.Spec {
+	if spec, err := s.specDigest(w); err != nil || spec != s.applied.Spec {
 		return err
 	}
 	var changed []clusterField
 	for _, field := range clusterFields() {
 		if field.differs(w, s.view.Cluster) &&
-			s.acted.Kept[field.name] != digest(fmt.Sprint(field.have(s.view.Cluster))) {
+			s.applied.Kept[field.name] != digest(fmt.Sprint(field.actual(s.view.Cluster))) {
 			changed = append(changed, field)
 		}
 	}
@@ -314,49 +314,49 @@ func (c Projector) writeBack(tx *store.Tx, rows engine.Rows, s *situation) error
 	if len(changed) == 0 && !newOverride && !newIgnored {
 		return nil
 	}
-	if err := c.alterDeployment(tx, s.namespace, s.name, func(cd *hivev1.ClusterDeployment) error {
+	if err := c.updateDeployment(tx, s.namespace, s.name, func(cd *hivev1.ClusterDeployment) error {
 		p := clusterPair{cd: cd, aci: s.aci.DeepCopy(), ntp: s.ntp}
 		for _, field := range changed {
-			field.show(&p, s.view.Cluster)
+			field.write(&p, s.view.Cluster)
 		}
 		s.cd = cd
 		return nil
 	}); err != nil {
 		return err
 	}
-	if err := c.alterInstall(tx, s.namespace, s.aci.Name, func(aci *hiveext.AgentClusterInstall) error {
+	if err := c.updateInstall(tx, s.namespace, s.aci.Name, func(aci *hiveext.AgentClusterInstall) error {
 		p := clusterPair{cd: s.cd, aci: aci, ntp: s.ntp}
 		for _, field := range changed {
-			field.show(&p, s.view.Cluster)
+			field.write(&p, s.view.Cluster)
 		}
 		if newOverride {
 			setAnnotation(aci, annotationInstallConfigOverrides, s.view.InstallConfigOverrides, overridden)
 		}
 		if newIgnored {
-			showIgnored(aci, s.view.Cluster)
+			writeIgnored(aci, s.view.Cluster)
 		}
 		s.aci, s.ntp = aci, p.ntp
 		return nil
 	}); err != nil {
 		return err
 	}
-	return c.noteWrittenBack(tx, rows, s)
+	return c.storeWrittenBack(tx, rows, s)
 }
 
 // noteWrittenBack notes that the cluster has followed the specs as they were written back.
-func (c Projector) noteWrittenBack(tx *store.Tx, rows engine.Rows, s *situation) error {
-	if err := c.gatherInstall(tx, s); err != nil {
+func (c Projector) storeWrittenBack(tx *store.Tx, rows engine.Rows, s *snapshot) error {
+	if err := c.readInstall(tx, s); err != nil {
 		return err
 	}
-	w, err := clusterWishes(s.clusterPair, s.view.Cluster)
+	w, err := desiredCluster(s.clusterPair, s.view.Cluster)
 	if err != nil {
 		return err
 	}
-	if s.acted.Spec, err = s.spec(w); err != nil {
+	if s.applied.Spec, err = s.specDigest(w); err != nil {
 		return err
 	}
-	s.acted.Kept = keptFields(w, s.view.Cluster)
-	note, err := s.acted.note()
+	s.applied.Kept = differingFields(w, s.view.Cluster)
+	note, err := s.applied.object()
 	if err != nil {
 		return err
 	}
@@ -376,7 +376,7 @@ func setAnnotation(aci *hiveext.AgentClusterInstall, name, value string, was boo
 
 // ignoredChanged tells whether other validations are ignored than the annotations say; who ignores
 // none needs no annotation.
-func (c Projector) ignoredChanged(s *situation) bool {
+func (c Projector) ignoredChanged(s *snapshot) bool {
 	changed := func(annotation, held string) bool {
 		list, set, err := ignoredOf(s.aci, annotation)
 		if err != nil {
@@ -391,7 +391,7 @@ func (c Projector) ignoredChanged(s *situation) bool {
 		changed(annotationIgnoredHostValidations, s.view.IgnoredHostValidations)
 }
 
-func showIgnored(aci *hiveext.AgentClusterInstall, cluster *models.Cluster) {
+func writeIgnored(aci *hiveext.AgentClusterInstall, cluster *models.Cluster) {
 	for annotation, held := range map[string]string{
 		annotationIgnoredClusterValidations: cluster.IgnoredClusterValidations,
 		annotationIgnoredHostValidations:    cluster.IgnoredHostValidations} {

@@ -18,7 +18,7 @@ import (
 	"landfall/store"
 )
 
-func TestWhatIsChangedByRESTIsWrittenIntoTheSpecAndStays(t *testing.T) {
+func TestWriteBack_changesByREST(t *testing.T) {
 	b := newSite(t)
 	b.given(threeNodesManifest, nil)
 	before := b.aci().Generation
@@ -45,7 +45,7 @@ func TestWhatIsChangedByRESTIsWrittenIntoTheSpecAndStays(t *testing.T) {
 	require.EqualValues(t, "192.168.10.44", b.made().APIVips[0].IP)
 }
 
-func TestAClusterMadeByRESTHasItsObjects(t *testing.T) {
+func TestProjector_clusterMadeByREST(t *testing.T) {
 	b := newSite(t)
 	register := func(name string) *models.Cluster {
 		made, err := b.Engine.RegisterCluster(t.Context(), &models.ClusterCreateParams{
@@ -90,7 +90,7 @@ func TestAClusterMadeByRESTHasItsObjects(t *testing.T) {
 	require.False(t, b.exists(objects.Secrets, "edge", "edge-pull-secret"))
 }
 
-func TestClustersOfBeforeTheDoorWasOpenedGetTheirObjectsAtTheStart(t *testing.T) {
+func TestCatchUp_clustersBeforeFirstEnable(t *testing.T) {
 	b := newSite(t)
 	b.stop()
 	b.OpenEngine(b.engineOptions(nil))
@@ -107,10 +107,10 @@ func TestClustersOfBeforeTheDoorWasOpenedGetTheirObjectsAtTheStart(t *testing.T)
 	require.NoError(t, b.catchUp("1.1").Run(t.Context()))
 }
 
-// TestAProcessThatIsKilledBetweenTransactionsGoesOn leads a cluster through its life, each step in
+// TestReconcile_killedBetweenTransactions leads a cluster through its life, each step in
 // a process that ends with a random one of the engine's transactions and is started anew until it
 // has done its work. Afterwards engine and objects agree, and nothing is there twice.
-func TestAProcessThatIsKilledBetweenTransactionsGoesOn(t *testing.T) {
+func TestReconcile_killedBetweenTransactions(t *testing.T) {
 	for seed := range uint64(4) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			b := newSite(t)
@@ -154,7 +154,7 @@ func TestAProcessThatIsKilledBetweenTransactionsGoesOn(t *testing.T) {
 func (b *testSite) edit(fn func(*hiveext.AgentClusterInstall)) {
 	b.Helper()
 	b.Update(func(tx *store.Tx) error {
-		return b.clusters.alterInstall(tx, "site", "one",
+		return b.clusters.updateInstall(tx, "site", "one",
 			func(aci *hiveext.AgentClusterInstall) error { fn(aci); return nil })
 	})
 }
@@ -213,12 +213,12 @@ func (b *testSite) requireAgreement(apiVIP string) {
 	require.Equal(b, `{"fips":true}`, cluster.InstallConfigOverrides)
 	require.Equal(b, `["ntp-synced"]`, cluster.IgnoredHostValidations)
 	require.Equal(b, []string{clusterInstallFinalizer}, aci.Finalizers)
-	w, err := clusterWishes(clusterPair{cd: b.cd(), aci: aci}, cluster)
+	w, err := desiredCluster(clusterPair{cd: b.cd(), aci: aci}, cluster)
 	require.NoError(b, err)
-	require.Empty(b, keptFields(w, cluster))
+	require.Empty(b, differingFields(w, cluster))
 }
 
-func TestWhatAClusterDeploymentRefersToLeadsToIt(t *testing.T) {
+func TestReferences_ofClusterDeployment(t *testing.T) {
 	b := newSite(t)
 	naming := func(name string) []controller.Key {
 		keys, err := b.clusters.deploymentsReferringTo(nil, "site", name)

@@ -42,7 +42,7 @@ func passwordSecret(cd *hivev1.ClusterDeployment) string {
 // keepSecrets writes the Secrets with a cluster's kubeconfig and password when there is something
 // to write, and returns the metadata that name them; nil while there are none. The kubeconfig comes
 // first without the certificate of the ingress, the password at the end.
-func (c Projector) keepSecrets(tx *store.Tx, rows engine.Rows, s *situation,
+func (c Projector) writeSecrets(tx *store.Tx, rows engine.Rows, s *snapshot,
 	now time.Time) (*hivev1.ClusterMetadata, error) {
 	status := *s.view.Status
 	ended := status == models.ClusterStatusInstalled || status == models.ClusterStatusAddingHosts && s.view.Prepared
@@ -66,7 +66,7 @@ func (c Projector) keepSecrets(tx *store.Tx, rows engine.Rows, s *situation,
 		ClusterID: s.view.OpenshiftClusterID.String(), InfraID: id,
 		AdminKubeconfigSecretRef: corev1.LocalObjectReference{Name: kubeconfigSecret(s.cd)},
 	}
-	if err := c.keepSecret(tx, s.cd, metadata.AdminKubeconfigSecretRef.Name, secretTypeKubeconfig,
+	if err := c.writeSecret(tx, s.cd, metadata.AdminKubeconfigSecretRef.Name, secretTypeKubeconfig,
 		map[string][]byte{secretKubeconfig: kubeconfig}, now); err != nil {
 		return nil, err
 	}
@@ -78,12 +78,12 @@ func (c Projector) keepSecrets(tx *store.Tx, rows engine.Rows, s *situation,
 		return nil, err
 	}
 	metadata.AdminPasswordSecretRef = &corev1.LocalObjectReference{Name: passwordSecret(s.cd)}
-	return metadata, c.keepSecret(tx, s.cd, metadata.AdminPasswordSecretRef.Name, secretTypePassword,
+	return metadata, c.writeSecret(tx, s.cd, metadata.AdminPasswordSecretRef.Name, secretTypePassword,
 		map[string][]byte{secretUsername: []byte("kubeadmin"), secretPassword: bytes.TrimSpace(password)}, now)
 }
 
 // keepSecret writes a Secret of a ClusterDeployment's own.
-func (c Projector) keepSecret(tx *store.Tx, cd *hivev1.ClusterDeployment, name, kind string, data map[string][]byte,
+func (c Projector) writeSecret(tx *store.Tx, cd *hivev1.ClusterDeployment, name, kind string, data map[string][]byte,
 	now time.Time) error {
 	blocks := true
 	owner := metav1.OwnerReference{
@@ -121,7 +121,7 @@ func (c Projector) keepSecret(tx *store.Tx, cd *hivev1.ClusterDeployment, name, 
 
 // dropSecrets removes the Secrets that were made for a ClusterDeployment, which no garbage
 // collector may be there to do.
-func (c Projector) dropSecrets(tx *store.Tx, cd *hivev1.ClusterDeployment, now time.Time) error {
+func (c Projector) deleteSecrets(tx *store.Tx, cd *hivev1.ClusterDeployment, now time.Time) error {
 	for _, name := range []string{kubeconfigSecret(cd), passwordSecret(cd)} {
 		secret := &unstructured.Unstructured{}
 		if err := c.Objects.Get(tx, objects.Secrets, cd.Namespace, name, secret); err != nil {

@@ -26,17 +26,17 @@ import (
 
 // situation is a ClusterDeployment with all that it refers to, and the engine's cluster, as one
 // transaction saw them.
-type situation struct {
+type snapshot struct {
 	clusterPair
 	namespace, name string // of the ClusterDeployment
 
-	behind bool                // Agents of it have yet to be followed
-	rests  time.Duration       // its installation does not begin before, as its preparation failed
-	view   *engine.ClusterView // nil: the engine has no such cluster
-	acted  acted               // what the cluster has followed
-	held   string              // its pull secret
+	pendingAgents    bool                // Agents of it have yet to be followed
+	backoff          time.Duration       // its installation does not begin before, as its preparation failed
+	view             *engine.ClusterView // nil: the engine has no such cluster
+	applied          appliedState        // what the cluster has followed
+	storedPullSecret string              // its pull secret
 
-	fault      error // what keeps the objects from being followed at all
+	err        error // what keeps the objects from being followed at all
 	pullSecret string
 	imageSet   *hivev1.ClusterImageSet // nil: none is referred to
 	mirror     *mirror.Import          // nil: none is referred to
@@ -44,12 +44,12 @@ type situation struct {
 	manifests  map[string]string       // by file name
 	// manifestsFault is what is wrong with the manifests, and mirrorDigest what the mirror's
 	// ConfigMap has.
-	manifestsFault error
-	mirrorDigest   string
+	manifestsErr error
+	mirrorDigest string
 }
 
 // acted is what of its objects a cluster has followed, as it lies on the cluster's row.
-type acted struct {
+type appliedState struct {
 	Spec       string   `json:"spec,omitempty"`       // a digest of what the specs ask for
 	References string   `json:"references,omitempty"` // a digest of what other objects add to it
 	Mirror     string   `json:"mirror,omitempty"`     // likewise of the mirror's ConfigMap
@@ -57,25 +57,25 @@ type acted struct {
 	// digests of what the cluster has otherwise than its objects ask for, by field
 	Kept map[string]string `json:"kept,omitempty"`
 	// the objects were made for the cluster, and not the cluster for them
-	Adopted bool `json:"adopted,omitempty"`
+	Generated bool `json:"adopted,omitempty"`
 }
 
-func readActed(object engine.Object) (a acted, err error) {
+func readApplied(object engine.Object) (a appliedState, err error) {
 	if object.Digest != "" {
 		err = json.Unmarshal([]byte(object.Digest), &a)
 	}
 	return a, err
 }
 
-func (a acted) note() (engine.Object, error) {
+func (a appliedState) object() (engine.Object, error) {
 	text, err := json.Marshal(a)
 	return engine.Object{Digest: string(text)}, err
 }
 
-func (s *situation) key() string { return s.namespace + "/" + s.name }
+func (s *snapshot) key() string { return s.namespace + "/" + s.name }
 
 // ours tells whether the ClusterDeployment is installed by an AgentClusterInstall.
-func (s *situation) ours() bool {
+func (s *snapshot) installedHere() bool {
 	ref := s.cd.Spec.ClusterInstallRef
 	return ref != nil && ref.Group == clusterInstallGroup && ref.Kind == clusterInstallKind
 }
@@ -87,23 +87,23 @@ func (p clusterPair) installed() bool {
 }
 
 // holding tells whether the start is held.
-func (p clusterPair) holding() bool {
+func (p clusterPair) onHold() bool {
 	return p.aci.Spec.HoldInstallation || p.cd.Annotations[annotationReconcilePause] == "true"
 }
 
-func (c *Controller) look(namespace, name string) (s *situation, err error) {
+func (c *Controller) read(namespace, name string) (s *snapshot, err error) {
 	for {
-		s = &situation{namespace: namespace, name: name}
-		err = c.DB.View(func(tx *store.Tx) error { return c.gather(tx, s) })
-		if err != nil || !c.noteReferences(s) {
+		s = &snapshot{namespace: namespace, name: name}
+		err = c.DB.View(func(tx *store.Tx) error { return c.readSnapshot(tx, s) })
+		if err != nil || !c.updateReferences(s) {
 			return s, err
 		} // else a change of what it refers to now may have led to nobody, and is looked at
 	}
 }
 
 // lookAgain follows that a cluster was registered.
-func (c *Controller) lookAgain(s *situation) error {
-	fresh, err := c.look(s.namespace, s.name)
+func (c *Controller) reread(s *snapshot) error {
+	fresh, err := c.read(s.namespace, s.name)
 	if err != nil {
 		return err
 	}
@@ -115,7 +115,7 @@ func (c *Controller) lookAgain(s *situation) error {
 	return nil
 }
 
-func (c *Controller) gather(tx *store.Tx, s *situation) (err error) {
+func (c *Controller) readSnapshot(tx *store.Tx, s *snapshot) (err error) {
 	if s.cd, err = c.deployment(tx, s.namespace, s.name); err != nil {
 		return err
 	}
@@ -128,24 +128,24 @@ func (c *Controller) gather(tx *store.Tx, s *situation) (err error) {
 		if s.view, err = rows.Cluster(id); err != nil {
 			return err
 		}
-		if s.acted, err = readActed(s.view.Object); err != nil {
+		if s.applied, err = readApplied(s.view.Object); err != nil {
 			return err
 		}
-		if s.held, err = rows.ClusterPullSecret(s.view); err != nil {
+		if s.storedPullSecret, err = rows.ClusterPullSecret(s.view); err != nil {
 			return err
 		}
 	}
-	if s.cd == nil || !s.ours() {
+	if s.cd == nil || !s.installedHere() {
 		return nil
 	}
-	if err := c.gatherInstall(tx, s); err != nil || s.aci == nil {
+	if err := c.readInstall(tx, s); err != nil || s.aci == nil {
 		return err
 	}
-	s.fault = c.gatherReferences(tx, s)
+	s.err = c.readReferences(tx, s)
 	return nil
 }
 
-func (c Projector) gatherInstall(tx *store.Tx, s *situation) (err error) {
+func (c Projector) readInstall(tx *store.Tx, s *snapshot) (err error) {
 	if s.aci, err = c.install(tx, s.namespace, s.cd.Spec.ClusterInstallRef.Name); err != nil || s.aci == nil {
 		return err
 	}
@@ -165,7 +165,7 @@ func (c Projector) ntpSources(tx *store.Tx, namespace, name string) ([]string, e
 
 // gatherReferences reads what the objects refer to. Its error is what keeps them from being
 // followed.
-func (c Projector) gatherReferences(tx *store.Tx, s *situation) (err error) {
+func (c Projector) readReferences(tx *store.Tx, s *snapshot) (err error) {
 	if s.pullSecret, err = c.readPullSecret(tx, s); err != nil {
 		return err
 	}
@@ -182,11 +182,11 @@ func (c Projector) gatherReferences(tx *store.Tx, s *situation) (err error) {
 			return err
 		}
 	}
-	s.manifests, s.manifestsFault = c.readManifests(tx, s)
+	s.manifests, s.manifestsErr = c.readManifests(tx, s)
 	return nil
 }
 
-func (c Projector) readPullSecret(tx *store.Tx, s *situation) (string, error) {
+func (c Projector) readPullSecret(tx *store.Tx, s *snapshot) (string, error) {
 	ref := s.cd.Spec.PullSecretRef
 	if ref == nil || ref.Name == "" {
 		if s.installed() {
@@ -226,7 +226,7 @@ func (c Projector) secretKey(tx *store.Tx, namespace, name, key string) (string,
 	return string(data), nil
 }
 
-func (c Projector) readImageSet(tx *store.Tx, s *situation) (*hivev1.ClusterImageSet, error) {
+func (c Projector) readImageSet(tx *store.Tx, s *snapshot) (*hivev1.ClusterImageSet, error) {
 	ref := s.aci.Spec.ImageSetRef
 	if ref == nil || ref.Name == "" {
 		if s.installed() {
@@ -284,7 +284,7 @@ func (c Projector) readEndpointCA(tx *store.Tx, ref *hiveext.CaCertificateRefere
 }
 
 // references is a digest of what other objects add to the specs, but for the mirror.
-func (s *situation) references() string {
+func (s *snapshot) referencesDigest() string {
 	parts := []string{s.pullSecret, s.endpointCA}
 	for _, name := range slices.Sorted(maps.Keys(s.manifests)) {
 		parts = append(parts, name, s.manifests[name])
@@ -293,7 +293,7 @@ func (s *situation) references() string {
 }
 
 // spec is a digest of what the specs ask for, wishes among it.
-func (p clusterPair) spec(w *wishes) (string, error) {
+func (p clusterPair) specDigest(w *desiredFields) (string, error) {
 	text, err := json.Marshal(w)
 	if err != nil {
 		return "", err
@@ -351,21 +351,21 @@ func (c *Controller) deploymentsReferringTo(_ *store.Tx, namespace, name string)
 
 // noteReferences remembers what a ClusterDeployment and its AgentClusterInstall refer to, and tells
 // whether that is other than it was.
-func (c *Controller) noteReferences(s *situation) (changed bool) {
+func (c *Controller) updateReferences(s *snapshot) (changed bool) {
 	var now []string
-	if s.cd != nil && s.ours() {
-		now = s.refersTo()
+	if s.cd != nil && s.installedHere() {
+		now = s.referencedKeys()
 	}
 	return c.references.Set(deploymentKey(s.namespace, s.name), now)
 }
 
 // refersTo lists the Secrets and ConfigMaps that the objects refer to, by namespace/name.
-func (s *situation) refersTo() []string {
+func (s *snapshot) referencedKeys() []string {
 	secrets, configs := s.secretRefs(), s.configRefs()
 	return append(secrets, configs...)
 }
 
-func (s *situation) secretRefs() []string {
+func (s *snapshot) secretRefs() []string {
 	var refs []string
 	if ref := s.cd.Spec.PullSecretRef; ref != nil && ref.Name != "" {
 		refs = append(refs, s.namespace+"/"+ref.Name)
@@ -379,7 +379,7 @@ func (s *situation) secretRefs() []string {
 	return refs
 }
 
-func (s *situation) configRefs() []string {
+func (s *snapshot) configRefs() []string {
 	if s.aci == nil {
 		return nil
 	}

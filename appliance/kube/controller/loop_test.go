@@ -110,7 +110,7 @@ func (s *site) create(kind objects.Kind, name string) {
 	}))
 }
 
-func TestObjectsThatWereThereAreReconciledAtTheStartAndThenWhenTheyChange(t *testing.T) {
+func TestLoop_existingAndChangedObjects(t *testing.T) {
 	s := newSite(t)
 	s.create(objects.ConfigMaps, "old")
 	s.run()
@@ -127,7 +127,7 @@ func TestObjectsThatWereThereAreReconciledAtTheStartAndThenWhenTheyChange(t *tes
 	require.Equal(t, 1, s.r.called("old"))
 }
 
-func TestWhatDependsOnAnObjectIsReconciledWithIt(t *testing.T) {
+func TestLoop_relations(t *testing.T) {
 	s := newSite(t)
 	s.create(objects.ConfigMaps, "site")
 	s.run(controller.Relation{Of: objects.Secrets, To: func(_ *store.Tx, namespace, name string) ([]controller.Key,
@@ -140,7 +140,7 @@ func TestWhatDependsOnAnObjectIsReconciledWithIt(t *testing.T) {
 	require.Equal(t, 2, s.r.called("site"))
 }
 
-func TestWhatIsMissingIsReconciledAtTheStartIfSomethingAsksForIt(t *testing.T) {
+func TestLoop_enqueueAllAtStart(t *testing.T) {
 	for _, missing := range []bool{true, false} {
 		s := newSite(t)
 		s.create(objects.Secrets, "pull")
@@ -152,7 +152,7 @@ func TestWhatIsMissingIsReconciledAtTheStartIfSomethingAsksForIt(t *testing.T) {
 	}
 }
 
-func TestAFailureIsTriedAgainLaterAndLater(t *testing.T) {
+func TestLoop_backoff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSite(t)
 		s.r.do = func(_ string, call int) (time.Duration, error) {
@@ -174,7 +174,7 @@ func TestAFailureIsTriedAgainLaterAndLater(t *testing.T) {
 	})
 }
 
-func TestWhatFailedIsTriedAtOnceWhenItOrTheSiteChanges(t *testing.T) {
+func TestLoop_retryFailed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSite(t)
 		s.r.do = func(string, int) (time.Duration, error) {
@@ -202,7 +202,7 @@ func TestWhatFailedIsTriedAtOnceWhenItOrTheSiteChanges(t *testing.T) {
 	})
 }
 
-func TestAnObjectIsLookedAtAgainWhenItsReconcilerAsks(t *testing.T) {
+func TestLoop_requeueAfter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSite(t)
 		s.r.do = func(_ string, call int) (time.Duration, error) {
@@ -220,7 +220,7 @@ func TestAnObjectIsLookedAtAgainWhenItsReconcilerAsks(t *testing.T) {
 	})
 }
 
-func TestAChangeDuringAReconcileIsNotMissed(t *testing.T) {
+func TestLoop_changeDuringReconcile(t *testing.T) {
 	s := newSite(t)
 	first, changed := make(chan struct{}), make(chan struct{})
 	s.r.do = func(_ string, call int) (time.Duration, error) {
@@ -262,7 +262,7 @@ func (r secrets) Reconcile(_ context.Context, _, name string) (time.Duration, er
 	return 0, nil
 }
 
-func TestAKindWhoseReconcilesWaitHoldsUpNoOther(t *testing.T) {
+func TestLoop_workersPerKind(t *testing.T) {
 	s := newSite(t)
 	answer := make(chan struct{}) // of what the ConfigMaps wait for
 	s.r.do = func(string, int) (time.Duration, error) { <-answer; return 0, nil }
@@ -289,7 +289,7 @@ func TestAKindWhoseReconcilesWaitHoldsUpNoOther(t *testing.T) {
 	require.NoError(t, <-done)
 }
 
-func TestManyObjectsAreEachReconciled(t *testing.T) {
+func TestLoop_manyObjects(t *testing.T) {
 	s := newSite(t)
 	s.run()
 	var group sync.WaitGroup

@@ -13,7 +13,7 @@ import (
 	"landfall/appliance/kube/objects"
 )
 
-func TestWhatIsNotToBeChangedIsRefused(t *testing.T) {
+func TestAdmission_immutableFields(t *testing.T) {
 	b := newSite(t)
 	b.Apply("kind: ClusterDeployment\nmetadata: {namespace: site, name: new}\nspec: {installed: false}\n---\n" +
 		"kind: ClusterDeployment\nmetadata: {namespace: site, name: done}\nspec: {installed: true}")

@@ -31,76 +31,76 @@ type agents struct{ *Controllers }
 func (agents) Kind() objects.Kind { return objects.Agents }
 
 const (
-	retryAgent     = 10 * time.Second // of one that can't leave its cluster yet
-	ignitionToken  = "ignition-token" // the key of a token in its Secret
-	untilRestored  = time.Minute      // between tries to restore a host whose infra-env or cluster is not there yet
-	lookAtSecrets  = time.Minute      // between looks at what an Agent takes from Secrets
-	keyVerifyCerts = "certificateVerification"
+	retryAgent      = 10 * time.Second // of one that can't leave its cluster yet
+	ignitionToken   = "ignition-token" // the key of a token in its Secret
+	retryRestore    = time.Minute      // between tries to restore a host whose infra-env or cluster is not there yet
+	secretsInterval = time.Minute      // between looks at what an Agent takes from Secrets
+	keyVerifyCerts  = "certificateVerification"
 )
 
 // agentTask is what is known of an Agent when it is looked at.
-type agentTask struct {
-	key     string // <namespace>/<name>
-	object  *agentinstall.Agent
-	host    *engine.HostView // nil: there is none
-	env     *agentinstall.InfraEnv
-	cluster string // the cluster that the spec names; "" for none
-	foreign bool   // the host belongs to a cluster that no object describes
-	token   *string
-	fencing *models.FencingCredentialsParams
-	digest  string                             // over what comes out of Secrets
-	classes []agentinstall.AgentClassification // of the namespace
+type agentSnapshot struct {
+	key             string // <namespace>/<name>
+	object          *agentinstall.Agent
+	host            *engine.HostView // nil: there is none
+	env             *agentinstall.InfraEnv
+	cluster         string // the cluster that the spec names; "" for none
+	foreign         bool   // the host belongs to a cluster that no object describes
+	token           *string
+	fencing         *models.FencingCredentialsParams
+	digest          string                             // over what comes out of Secrets
+	classifications []agentinstall.AgentClassification // of the namespace
 }
 
 // Reconcile has a host follow its Agent.
 func (r agents) Reconcile(ctx context.Context, namespace, name string) (time.Duration, error) {
-	task, fault, err := r.look(namespace, name)
+	task, fault, err := r.read(namespace, name)
 	if err != nil {
 		return 0, err
 	}
 	if task.object == nil || task.object.DeletionTimestamp != nil {
-		r.countAgain(task)
-		return r.end(ctx, task)
+		r.enqueueClassifications(task)
+		return r.delete(ctx, task)
 	}
-	if err := r.label(ctx, task); err != nil {
+	if err := r.classify(ctx, task); err != nil {
 		return 0, err
 	}
 	if task.host == nil {
 		return r.restore(ctx, task)
 	}
-	if changed, err := r.prepare(ctx, task); changed || err != nil {
+	if changed, err := r.inherit(ctx, task); changed || err != nil {
 		return 0, err // the change is looked at next
 	}
-	if wait, err := r.forgetCluster(ctx, task); err != nil || wait > 0 {
+	if wait, err := r.removeOldNode(ctx, task); err != nil || wait > 0 {
 		return wait, err
 	}
-	if fault == nil && task.followed() {
-		return task.again(), nil
+	if fault == nil && task.synced() {
+		return task.requeueAfter(), nil
 	}
 	if fault == nil {
-		fault = r.follow(ctx, task)
+		fault = r.sync(ctx, task)
 	}
 	return r.report(ctx, task, fault)
 }
 
 // followed tells whether the host has all that its Agent wants, and the Agent says so.
-func (t *agentTask) followed() bool {
+func (t *agentSnapshot) synced() bool {
 	held := t.host.Object
 	return held.Generation == t.object.Generation && held.Digest == t.digest &&
 		agentConditionOf(t.object.Status.Conditions, conditionSpecSynced).Status == corev1.ConditionTrue
 }
 
 // again is when an Agent is looked at even if it does not change: its Secrets may.
-func (t *agentTask) again() time.Duration {
+func (t *agentSnapshot) requeueAfter() time.Duration {
 	if t.object.Spec.IgnitionEndpointTokenReference != nil || t.object.Spec.FencingCredentialsSecretRef != "" {
-		return lookAtSecrets
+		return secretsInterval
 	}
 	return 0
 }
 
 // look reads an Agent and what it refers to. fault is what is wrong with the references.
-func (r agents) look(namespace, name string) (task *agentTask, fault, err error) {
-	task = &agentTask{key: namespace + "/" + name}
+func (r agents) read(namespace, name string) (task *agentSnapshot, fault, err error) {
+	task = &agentSnapshot{key: namespace + "/" + name}
 	err = r.DB.View(func(tx *store.Tx) error {
 		rows := r.Engine.Rows(tx)
 		key, err := rows.HostOf(task.key)
@@ -115,7 +115,7 @@ func (r agents) look(namespace, name string) (task *agentTask, fault, err error)
 				return err
 			}
 		}
-		if task.classes, err = r.classificationsOf(tx, namespace); err != nil {
+		if task.classifications, err = r.classificationsOf(tx, namespace); err != nil {
 			return err
 		}
 		var object agentinstall.Agent
@@ -134,7 +134,7 @@ func (r agents) look(namespace, name string) (task *agentTask, fault, err error)
 		case !errors.Is(err, store.ErrNotFound):
 			return err
 		}
-		fault = r.gather(tx, task)
+		fault = r.readReferences(tx, task)
 		return nil
 	})
 	return task, fault, err
@@ -153,7 +153,7 @@ func foreignCluster(rows engine.Rows, host *engine.HostView) (bool, error) {
 }
 
 // gather reads what an Agent's spec refers to.
-func (r agents) gather(tx *store.Tx, task *agentTask) (err error) {
+func (r agents) readReferences(tx *store.Tx, task *agentSnapshot) (err error) {
 	spec := &task.object.Spec
 	if task.cluster, err = r.clusterNamed(tx, spec.ClusterDeploymentName); err != nil {
 		return err
@@ -165,7 +165,7 @@ func (r agents) gather(tx *store.Tx, task *agentTask) (err error) {
 		}
 		token, ok := data[ignitionToken]
 		if !ok {
-			return manifestFault("secret %s did not contain key %s", ref.Name, ignitionToken)
+			return invalid("secret %s did not contain key %s", ref.Name, ignitionToken)
 		}
 		task.token = conv.Pointer(string(token))
 	}
@@ -219,7 +219,7 @@ func (h *Controllers) clusterNamed(tx *store.Tx, ref *agentinstall.ClusterRefere
 
 // prepare gives an Agent what its InfraEnv wants of it, and its finalizer. It tells whether the
 // Agent was changed.
-func (r agents) prepare(ctx context.Context, task *agentTask) (changed bool, err error) {
+func (r agents) inherit(ctx context.Context, task *agentSnapshot) (changed bool, err error) {
 	wanted := *task.object
 	if task.env != nil {
 		wanted.Spec.Approved = wanted.Spec.Approved || approvesAll(task.env)
@@ -258,7 +258,7 @@ func (r agents) prepare(ctx context.Context, task *agentTask) (changed bool, err
 }
 
 // follow has the host do what its Agent's spec wants and was not done yet.
-func (r agents) follow(ctx context.Context, task *agentTask) error {
+func (r agents) sync(ctx context.Context, task *agentSnapshot) error {
 	bound := ""
 	if task.host.ClusterID != nil {
 		bound = task.host.ClusterID.String()
@@ -278,15 +278,15 @@ func (r agents) follow(ctx context.Context, task *agentTask) error {
 		}
 		task.host.Host = host
 	}
-	return r.push(ctx, task)
+	return r.apply(ctx, task)
 }
 
 // unbind takes a host from its cluster, and remembers at the Agent which one that was.
-func (r agents) unbind(ctx context.Context, task *agentTask) error {
+func (r agents) unbind(ctx context.Context, task *agentSnapshot) error {
 	host := task.host
 	if slices.Contains(statesInstalling, *host.Status) &&
 		conv.Value(host.Kind) != models.HostKindAddToExistingClusterHost {
-		return manifestFault("cancelling non-day-2 host [%s] in the middle of installation is not allowed", host.ID)
+		return invalid("cancelling non-day-2 host [%s] in the middle of installation is not allowed", host.ID)
 	}
 	if slices.Contains(statesInstalling, *host.Status) {
 		if _, err := r.Engine.ResetHost(ctx, host.InfraEnvID.String(), host.ID.String()); err != nil {
@@ -306,7 +306,7 @@ func (r agents) unbind(ctx context.Context, task *agentTask) error {
 
 // rememberCluster notes in an Agent's status which node of which cluster its installed host is,
 // before the host is taken from there.
-func (r agents) rememberCluster(ctx context.Context, task *agentTask) error {
+func (r agents) rememberCluster(ctx context.Context, task *agentSnapshot) error {
 	if !slices.Contains(statesInstalled, *task.host.Status) {
 		return nil
 	}
@@ -322,12 +322,12 @@ func (r agents) rememberCluster(ctx context.Context, task *agentTask) error {
 			info.Message = messageRemovedLater
 		}
 		info.ClusterNamespace, info.ClusterName = objects.SplitKey(cluster.Object.Key)
-		return r.alter(tx, namespace, name, func(agent *agentinstall.Agent) { agent.Status.DeprovisionInfo = &info })
+		return r.updateAgentStatus(tx, namespace, name, func(agent *agentinstall.Agent) { agent.Status.DeprovisionInfo = &info })
 	})
 }
 
 // alter changes an Agent's status.
-func (h *Controllers) alter(tx *store.Tx, namespace, name string, fn func(*agentinstall.Agent)) error {
+func (h *Controllers) updateAgentStatus(tx *store.Tx, namespace, name string, fn func(*agentinstall.Agent)) error {
 	return h.Objects.Update(tx, objects.Agents, namespace, name, func(u *unstructured.Unstructured) error {
 		var agent agentinstall.Agent
 		if err := objects.Into(u, &agent); err != nil {
@@ -339,12 +339,12 @@ func (h *Controllers) alter(tx *store.Tx, namespace, name string, fn func(*agent
 }
 
 // report writes the status of an Agent, with what came of its spec.
-func (r agents) report(ctx context.Context, task *agentTask, fault error) (time.Duration, error) {
-	backend := fault != nil && !isRefusal(fault)
+func (r agents) report(ctx context.Context, task *agentSnapshot, fault error) (time.Duration, error) {
+	backend := fault != nil && !isInputError(fault)
 	outcome := agentSynced(fault, !backend)
 	err := r.DB.Update(ctx, func(tx *store.Tx) error {
 		p := r.writer(tx)
-		return p.host(task.host.Key(), &outcome)
+		return p.projectHost(task.host.Key(), &outcome)
 	})
 	switch {
 	case engine.KindOf(err) == engine.NotFound || errors.Is(err, store.ErrNotFound):
@@ -354,12 +354,12 @@ func (r agents) report(ctx context.Context, task *agentTask, fault error) (time.
 	case backend:
 		return 0, &controller.ReportedError{Err: fault}
 	}
-	return task.again(), nil
+	return task.requeueAfter(), nil
 }
 
 // end deletes the host of an Agent that is being deleted or was. The engine's change takes the
 // Agent's finalizer off.
-func (r agents) end(ctx context.Context, task *agentTask) (time.Duration, error) {
+func (r agents) delete(ctx context.Context, task *agentSnapshot) (time.Duration, error) {
 	namespace, name := objects.SplitKey(task.key)
 	if task.host == nil {
 		if task.object == nil {
@@ -367,22 +367,22 @@ func (r agents) end(ctx context.Context, task *agentTask) (time.Duration, error)
 		}
 		return 0, r.DB.Update(ctx, func(tx *store.Tx) error {
 			p := r.writer(tx)
-			return p.release(objects.Agents, namespace, name, agentFinalizer)
+			return p.deleteAndFinalize(objects.Agents, namespace, name, agentFinalizer)
 		})
 	}
-	if done, err := r.leaveCluster(task); !done || err != nil {
-		return r.cleanupFailed(ctx, task, err)
+	if done, err := r.removeNode(task); !done || err != nil {
+		return r.reportCleanup(ctx, task, err)
 	}
 	err := r.Engine.DeregisterHost(ctx, task.host.InfraEnvID.String(), task.host.ID.String())
 	if err == nil || engine.KindOf(err) == engine.NotFound {
 		return 0, nil
 	}
-	return r.cleanupFailed(ctx, task, err)
+	return r.reportCleanup(ctx, task, err)
 }
 
 // cleanupFailed says at an Agent that is being deleted what stands in the way; nothing if it only
 // takes its time.
-func (r agents) cleanupFailed(ctx context.Context, task *agentTask, fault error) (time.Duration, error) {
+func (r agents) reportCleanup(ctx context.Context, task *agentSnapshot, fault error) (time.Duration, error) {
 	switch {
 	case fault == nil:
 		return 0, nil
@@ -392,7 +392,7 @@ func (r agents) cleanupFailed(ctx context.Context, task *agentTask, fault error)
 	namespace, name := objects.SplitKey(task.key)
 	reason := fault.Error()
 	return retryAgent, r.DB.Update(ctx, func(tx *store.Tx) error {
-		return r.alter(tx, namespace, name, func(agent *agentinstall.Agent) {
+		return r.updateAgentStatus(tx, namespace, name, func(agent *agentinstall.Agent) {
 			agent.Status.Conditions = setAgentCondition(agent.Status.Conditions, r.Clock.Now(), agentinstall.Condition{
 				Type: conditionCleanup, Status: corev1.ConditionFalse, Reason: "CleanupFailed", Message: reason,
 			})
@@ -401,14 +401,14 @@ func (r agents) cleanupFailed(ctx context.Context, task *agentTask, fault error)
 }
 
 // note notes on a host what of its Agent it has followed.
-func (r agents) note(ctx context.Context, key string, note engine.Object) error {
+func (r agents) storeApplied(ctx context.Context, key string, note engine.Object) error {
 	return r.DB.Update(ctx, func(tx *store.Tx) error { return r.Engine.Rows(tx).NoteHost(key, note) })
 }
 
 // restore makes the host of an Agent known again that tells of one: after its record was lost, or
 // when the Agent was brought from another appliance. An Agent that tells of none waits for its
 // host.
-func (r agents) restore(ctx context.Context, task *agentTask) (time.Duration, error) {
+func (r agents) restore(ctx context.Context, task *agentSnapshot) (time.Duration, error) {
 	told := task.object.Annotations
 	env, err := r.infraEnvID(task)
 	if err != nil {
@@ -416,7 +416,7 @@ func (r agents) restore(ctx context.Context, task *agentTask) (time.Duration, er
 	}
 	waits := task.object.Spec.ClusterDeploymentName != nil && task.cluster == ""
 	if told[annotationAgentState] == "" || env == "" || waits {
-		return untilRestored, r.withoutHost(ctx, task, nil)
+		return retryRestore, r.reportMissingHost(ctx, task, nil)
 	}
 	err = r.Engine.RestoreHost(ctx, env, engine.LostHost{
 		ID: strfmt.UUID(task.object.Name), ClusterID: task.cluster, Status: told[annotationAgentState],
@@ -427,11 +427,11 @@ func (r agents) restore(ctx context.Context, task *agentTask) (time.Duration, er
 	if err == nil {
 		return 0, nil
 	}
-	return untilRestored, r.withoutHost(ctx, task, err)
+	return retryRestore, r.reportMissingHost(ctx, task, err)
 }
 
 // infraEnvID is the infra-env of an Agent's InfraEnv, "" while there is none.
-func (r agents) infraEnvID(task *agentTask) (id string, err error) {
+func (r agents) infraEnvID(task *agentSnapshot) (id string, err error) {
 	name := task.object.Labels[labelInfraEnv]
 	if name == "" || uuid.Validate(task.object.Name) != nil {
 		return "", nil
@@ -445,14 +445,14 @@ func (r agents) infraEnvID(task *agentTask) (id string, err error) {
 
 // withoutHost says at an Agent that there is no host, and why it could not be restored if that was
 // tried.
-func (r agents) withoutHost(ctx context.Context, task *agentTask, fault error) error {
+func (r agents) reportMissingHost(ctx context.Context, task *agentSnapshot, fault error) error {
 	namespace, name := objects.SplitKey(task.key)
 	return r.DB.Update(ctx, func(tx *store.Tx) error {
-		return r.alter(tx, namespace, name, func(agent *agentinstall.Agent) {
+		return r.updateAgentStatus(tx, namespace, name, func(agent *agentinstall.Agent) {
 			agent.Status.DebugInfo.State, agent.Status.DebugInfo.StateInfo = "", ""
 			conditions := agentConditions(nil, false)
 			if fault != nil {
-				conditions = append(conditions, agentSynced(fault, isRefusal(fault)))
+				conditions = append(conditions, agentSynced(fault, isInputError(fault)))
 			}
 			for _, c := range conditions {
 				agent.Status.Conditions = setAgentCondition(agent.Status.Conditions, r.Clock.Now(), c)

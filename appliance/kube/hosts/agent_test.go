@@ -21,7 +21,7 @@ func clusterReference(name string) *agentinstall.ClusterReference {
 	return &agentinstall.ClusterReference{Namespace: "site", Name: name}
 }
 
-func TestAnAgentShowsItsHostsHardware(t *testing.T) {
+func TestAgent_hardware(t *testing.T) {
 	b := newSite(t)
 	b.Apply(kubetest.InfraEnvManifest("pool"))
 	m := b.Boot("pool", 1)
@@ -61,7 +61,7 @@ func TestAnAgentShowsItsHostsHardware(t *testing.T) {
 	require.Equal(t, before, b.DB.Revision(), "who says the same again has nothing written")
 }
 
-func TestAHostFollowsTheSpecOfItsAgent(t *testing.T) {
+func TestAgent_specIsApplied(t *testing.T) {
 	b := newSite(t)
 	b.Apply(kubetest.InfraEnvManifest("pool"))
 	m := b.Boot("pool", 1)
@@ -89,7 +89,7 @@ func TestAHostFollowsTheSpecOfItsAgent(t *testing.T) {
 	require.Contains(t, host.FencingCredentials, "redfish://bmc")
 
 	before := b.DB.Revision()
-	require.Equal(t, lookAtSecrets, b.again(agents{b.Controllers}, m.ID), "what comes out of Secrets is looked at by itself")
+	require.Equal(t, secretsInterval, b.again(agents{b.Controllers}, m.ID), "what comes out of Secrets is looked at by itself")
 	require.Equal(t, before, b.DB.Revision())
 
 	b.EditAgent(m, func(spec *agentinstall.AgentSpec) {
@@ -103,7 +103,7 @@ func TestAHostFollowsTheSpecOfItsAgent(t *testing.T) {
 	require.Equal(t, "rack7-1", host.RequestedHostname, "a name that is left out stays")
 }
 
-func TestAnAgentThatCantBeFollowedSaysWhy(t *testing.T) {
+func TestAgent_specErrors(t *testing.T) {
 	b := newSite(t)
 	b.Apply(kubetest.InfraEnvManifest("pool"))
 	number := 0
@@ -145,7 +145,7 @@ func TestAnAgentThatCantBeFollowedSaysWhy(t *testing.T) {
 	}
 }
 
-func TestWhatIsChangedByRESTShowsInTheAgentsSpec(t *testing.T) {
+func TestAgent_changesByREST(t *testing.T) {
 	b := newSite(t)
 	b.RegisterCluster("one")
 	b.Apply(kubetest.InfraEnvManifest("pool"))
@@ -179,7 +179,7 @@ func TestWhatIsChangedByRESTShowsInTheAgentsSpec(t *testing.T) {
 	require.False(t, b.Get(objects.Agents, "site", m.ID, &agentinstall.Agent{}), "deleted by REST is deleted")
 }
 
-func TestAnInfraEnvMayApproveItsAgentsAndHandOnItsLabels(t *testing.T) {
+func TestAgent_autoApprovalAndLabels(t *testing.T) {
 	b := newSite(t)
 	manifest := func(annotation, label, approval string) string {
 		return "kind: InfraEnv\nmetadata: {namespace: site, name: pool, annotations: " +
@@ -204,7 +204,7 @@ func TestAnInfraEnvMayApproveItsAgentsAndHandOnItsLabels(t *testing.T) {
 	require.True(t, b.Agent(b.Boot("pool", 2)).Spec.Approved, "from the first moment")
 }
 
-func TestAnAgentIsDeletedWithItsHostAndComesBackWithIt(t *testing.T) {
+func TestAgent_deletedWithHost(t *testing.T) {
 	b := newSite(t)
 	b.Apply(kubetest.InfraEnvManifest("pool"))
 	m := b.Boot("pool", 1)
@@ -218,7 +218,7 @@ func TestAnAgentIsDeletedWithItsHostAndComesBackWithIt(t *testing.T) {
 	require.False(t, b.Agent(m).Spec.Approved, "it is a new one")
 }
 
-func TestALateBoundHostIsBoundMovedAndFreed(t *testing.T) {
+func TestAgent_lateBinding(t *testing.T) {
 	b := newSite(t)
 	b.RegisterCluster("one")
 	b.RegisterCluster("two")
@@ -252,7 +252,7 @@ func TestALateBoundHostIsBoundMovedAndFreed(t *testing.T) {
 	require.Empty(t, b.Agent(m).Labels[labelClusterNamespace])
 }
 
-func TestAHostThatBootsAnotherImageMovesThere(t *testing.T) {
+func TestAgent_movesWithInfraEnv(t *testing.T) {
 	b := newSite(t)
 	b.Apply(kubetest.InfraEnvManifest("pool"))
 	b.Apply(kubetest.InfraEnvManifest("other", "agentLabels: {from: other}"))
@@ -268,7 +268,7 @@ func TestAHostThatBootsAnotherImageMovesThere(t *testing.T) {
 	require.Equal(t, "node-1", agent.Status.Inventory.Hostname)
 }
 
-func TestAHostIsRestoredFromItsAgent(t *testing.T) {
+func TestAgent_hostIsRestored(t *testing.T) {
 	for name, c := range map[string]struct {
 		state, is string
 		bound     bool
@@ -313,21 +313,21 @@ func TestAHostIsRestoredFromItsAgent(t *testing.T) {
 	}
 }
 
-func TestAnAgentThatTellsOfNoHostWaits(t *testing.T) {
+func TestAgent_withoutHost(t *testing.T) {
 	b := newSite(t)
 	b.Apply(kubetest.InfraEnvManifest("pool"))
 	b.Apply("kind: Agent\nmetadata: {namespace: site, name: 00000000-0000-4000-8000-000000000001, labels: {" +
 		labelInfraEnv + ": pool}}\nspec: {approved: true, role: ''}")
 	m := &kubetest.Machine{Site: b.Site, InfraEnv: b.InfraEnvID("pool"), Number: 1, ID: "00000000-0000-4000-8000-000000000001"}
 	b.RequireCondition(m, conditionConnected, corev1.ConditionUnknown, "NotAvailable")
-	require.Equal(t, untilRestored, b.again(agents{b.Controllers}, m.ID))
+	require.Equal(t, retryRestore, b.again(agents{b.Controllers}, m.ID))
 	m.Register()
 	m.Report()
 	b.RequireCondition(m, conditionRequirementsMet, corev1.ConditionTrue, "AgentIsReady")
 	require.Equal(t, []string{agentFinalizer}, b.Agent(m).Finalizers)
 }
 
-func TestClassificationsLabelAgentsAndCountThem(t *testing.T) {
+func TestClassifications_labelsAndCounts(t *testing.T) {
 	b := newSite(t)
 	classification := func(name, value, query string) string {
 		return "kind: AgentClassification\nmetadata: {namespace: site, name: " + name + "}\nspec: {labelKey: " +
@@ -363,12 +363,12 @@ func TestClassificationsLabelAgentsAndCountThem(t *testing.T) {
 	}
 }
 
-func TestAQueryThatNeverEndsIsEnded(t *testing.T) {
-	_, err := ask(t.Context(), "def f: f; f", map[string]any{})
+func TestClassifications_endlessQuery(t *testing.T) {
+	_, err := evaluate(t.Context(), "def f: f; f", map[string]any{})
 	require.ErrorContains(t, err, "deadline exceeded")
 }
 
-func TestACrashBetweenObjectAndRowMakesNothingTwice(t *testing.T) {
+func TestAgent_crashBetweenObjectAndRow(t *testing.T) {
 	b := newSite(t)
 	b.Apply(kubetest.InfraEnvManifest("pool"))
 	id := b.InfraEnvID("pool")
@@ -389,7 +389,7 @@ func TestACrashBetweenObjectAndRowMakesNothingTwice(t *testing.T) {
 	require.Len(t, envs, 1)
 }
 
-func TestAHostTakenFromItsInstalledClusterSaysWhatIsLeftToDoThere(t *testing.T) {
+func TestAgent_deprovisionInfo(t *testing.T) {
 	b := newSite(t)
 	b.RegisterCluster("one")
 	from := newSite(t)
@@ -426,7 +426,7 @@ func TestAHostTakenFromItsInstalledClusterSaysWhatIsLeftToDoThere(t *testing.T) 
 	require.Nil(t, b.Agent(m).Status.DeprovisionInfo)
 }
 
-func TestAHostOfAClusterWithoutObjectsStaysThere(t *testing.T) {
+func TestAgent_clusterWithoutObjects(t *testing.T) {
 	b := newSite(t)
 	b.Apply(kubetest.InfraEnvManifest("pool"))
 	m := b.Boot("pool", 1)

@@ -8,7 +8,7 @@ import (
 )
 
 // The table of docs/hive-integration/kube-api-conditions.md.
-func TestTheConditionsOfAnAgentFollowFromItsHostsState(t *testing.T) {
+func TestAgentConditions(t *testing.T) {
 	const failing = `{"network":[{"id":"b","status":"failure","message":"no route"},{"id":"c","status":"disabled","message":"off"}],"hardware":[{"id":"a","status":"pending","message":"no disk"}]}`
 	const passing = `{"hardware":[{"id":"a","status":"success","message":"fine"}]}`
 	undecided, notStarted := "False AgentNotReady", "False InstallationNotStarted"

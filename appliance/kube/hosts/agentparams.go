@@ -17,7 +17,7 @@ var statesChangeable = slices.Concat(statesUndecided, statesReady, []string{mode
 
 // push sends the engine what an Agent's spec wants of its host, as far as the host has it
 // otherwise. Once an installation has begun nothing is sent; it is when the host is back.
-func (r agents) push(ctx context.Context, task *agentTask) error {
+func (r agents) apply(ctx context.Context, task *agentSnapshot) error {
 	host, spec := task.host, &task.object.Spec
 	env, id := host.InfraEnvID.String(), host.ID.String()
 	wanted, err := installerArguments(spec.InstallerArgs)
@@ -38,7 +38,7 @@ func (r agents) push(ctx context.Context, task *agentTask) error {
 	note := engine.Object{Key: task.key, Generation: task.object.Generation, Digest: task.digest}
 	switch {
 	case !needed:
-		return r.note(ctx, host.Key(), note)
+		return r.storeApplied(ctx, host.Key(), note)
 	case !slices.Contains(statesChangeable, conv.Value(host.Status)):
 		return nil
 	}
@@ -49,7 +49,7 @@ func (r agents) push(ctx context.Context, task *agentTask) error {
 // hostParams is what a host must be told to be as its Agent's spec wants it, and whether there is
 // anything.
 func hostParams(spec *agentinstall.AgentSpec, host *engine.HostView,
-	task *agentTask) (params *models.HostUpdateParams, needed bool) {
+	task *agentSnapshot) (params *models.HostUpdateParams, needed bool) {
 	params = &models.HostUpdateParams{}
 	if spec.Hostname != "" && spec.Hostname != host.Named {
 		params.HostName, needed = &spec.Hostname, true

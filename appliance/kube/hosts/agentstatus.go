@@ -40,7 +40,7 @@ const (
 // showHost writes what a host is into the status, labels and annotations of its Agent. What the
 // host does not tell is kept as it was: SpecSynced, which its spec tells, and the cluster that it
 // comes from.
-func showHost(a *agentinstall.Agent, host *models.Host, serviceURL string, now time.Time) error {
+func setAgentStatus(a *agentinstall.Agent, host *models.Host, serviceURL string, now time.Time) error {
 	inv, err := inventoryOf(host)
 	if err != nil {
 		return err
@@ -77,12 +77,12 @@ func showHost(a *agentinstall.Agent, host *models.Host, serviceURL string, now t
 	for _, c := range agentConditions(host, a.Spec.Approved) {
 		is.Conditions = setAgentCondition(is.Conditions, now, c)
 	}
-	describeHost(a, host, inv)
+	setAgentLabels(a, host, inv)
 	return nil
 }
 
 // describeHost writes the labels and annotations that follow from a host.
-func describeHost(a *agentinstall.Agent, host *models.Host, inv *agentinstall.HostInventory) {
+func setAgentLabels(a *agentinstall.Agent, host *models.Host, inv *agentinstall.HostInventory) {
 	a.Labels, a.Annotations = cloned(a.Labels), cloned(a.Annotations)
 	wanted := map[string]string{labelClusterNamespace: ""}
 	if ref := a.Spec.ClusterDeploymentName; ref != nil {

@@ -91,7 +91,7 @@ func queryErrors(failed int64) agentinstall.Condition {
 func queryErrorValue(value string) string { return queryError + "-" + value }
 
 // ask asks a query about an inventory; it must yield one value, and matches if that is true.
-func ask(ctx context.Context, query string, inventory any) (matches bool, err error) {
+func evaluate(ctx context.Context, query string, inventory any) (matches bool, err error) {
 	parsed, err := gojq.Parse(query)
 	if err != nil {
 		return false, fmt.Errorf("read the query: %w", err)
@@ -138,7 +138,7 @@ func classify(ctx context.Context, agent *agentinstall.Agent,
 		name, value := classificationPrefix+c.Spec.LabelKey, c.Spec.LabelValue
 		matches, err := false, error(nil)
 		if c.DeletionTimestamp == nil {
-			matches, err = ask(ctx, c.Spec.Query, inventory)
+			matches, err = evaluate(ctx, c.Spec.Query, inventory)
 		}
 		switch {
 		case err != nil:
@@ -168,8 +168,8 @@ func (h *Controllers) classificationsOf(tx *store.Tx, namespace string) ([]agent
 
 // label gives an Agent the labels of the classifications, and has these counted again if that
 // changed any.
-func (r agents) label(ctx context.Context, task *agentTask) error {
-	labels, err := classify(ctx, task.object, task.classes)
+func (r agents) classify(ctx context.Context, task *agentSnapshot) error {
+	labels, err := classify(ctx, task.object, task.classifications)
 	if err != nil || sameClasses(labels, task.object.Labels) {
 		return err
 	}
@@ -190,12 +190,12 @@ func (r agents) label(ctx context.Context, task *agentTask) error {
 	if errors.Is(err, store.ErrNotFound) {
 		err = nil
 	}
-	r.countAgain(task)
+	r.enqueueClassifications(task)
 	return err
 }
 
-func (r agents) countAgain(task *agentTask) {
-	for _, c := range task.classes {
+func (r agents) enqueueClassifications(task *agentSnapshot) {
+	for _, c := range task.classifications {
 		r.Loop.Enqueue(key{Kind: objects.AgentClassifications, Namespace: c.Namespace, Name: c.Name})
 	}
 }

@@ -20,11 +20,11 @@ import (
 // made by, in the namespace of its cluster, or in one of its own; its hosts get Agents.
 
 // labelMadeForInfraEnv marks what was made for an infra-env and goes with it.
-const labelMadeForInfraEnv = "landfall.io/made-for-infra-env"
+const labelGenerated = "landfall.io/made-for-infra-env"
 
 // adoptInfraEnv makes the InfraEnv of an infra-env, and the Agents of its hosts. One whose cluster
 // has no object yet waits.
-func (p writer) adoptInfraEnv(env *engine.InfraEnvView) error {
+func (p writer) generateInfraEnv(env *engine.InfraEnvView) error {
 	namespace, name, ref, err := p.placeFor(env)
 	if err != nil || name == "" {
 		return err
@@ -33,7 +33,7 @@ func (p writer) adoptInfraEnv(env *engine.InfraEnvView) error {
 	if err != nil {
 		return err
 	}
-	made := map[string]string{labelMadeForInfraEnv: "true"}
+	made := map[string]string{labelGenerated: "true"}
 	object := &agentinstall.InfraEnv{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: made,
 			Finalizers: []string{infraEnvFinalizer}},
@@ -45,8 +45,8 @@ func (p writer) adoptInfraEnv(env *engine.InfraEnvView) error {
 			IgnitionConfigOverride: env.IgnitionConfigOverride,
 		},
 	}
-	followInfraEnv(&object.Spec, env)
-	if err := showInfraEnv(object, env, p.URL, p.now); err != nil {
+	writeBackInfraEnv(&object.Spec, env)
+	if err := setInfraEnvStatus(object, env, p.URL, p.now); err != nil {
 		return err
 	}
 	if err := errors.Join(
@@ -62,7 +62,7 @@ func (p writer) adoptInfraEnv(env *engine.InfraEnvView) error {
 	}
 	ids, err := p.rows.InfraEnvHostIDs(env.ID.String())
 	for _, id := range ids {
-		err = errors.Join(err, p.host(env.ID.String()+"/"+id, nil))
+		err = errors.Join(err, p.projectHost(env.ID.String()+"/"+id, nil))
 	}
 	return err
 }
@@ -102,7 +102,7 @@ func (p writer) placeFor(env *engine.InfraEnvView) (namespace, name string, ref 
 		}
 		if err := p.Objects.Update(p.tx, objects.Namespaces, "", namespace, func(u *unstructured.Unstructured) error {
 			labels := cloned(u.GetLabels())
-			labels[labelMadeForInfraEnv] = "true"
+			labels[labelGenerated] = "true"
 			u.SetLabels(labels)
 			return nil
 		}); err != nil {
@@ -136,12 +136,12 @@ func nameFrom(text, id string) string {
 
 // dropMade removes what was made beside an InfraEnv that was made for an infra-env, and its
 // namespace with the last of it.
-func (p writer) dropMade(env *agentinstall.InfraEnv) error {
-	if env.Labels[labelMadeForInfraEnv] != "true" {
+func (p writer) deleteGenerated(env *agentinstall.InfraEnv) error {
+	if env.Labels[labelGenerated] != "true" {
 		return nil
 	}
 	if ref := env.Spec.PullSecretRef; ref != nil {
-		if err := p.dropLabelled(objects.Secrets, env.Namespace, ref.Name); err != nil {
+		if err := p.deleteLabelled(objects.Secrets, env.Namespace, ref.Name); err != nil {
 			return err
 		}
 	}
@@ -157,7 +157,7 @@ func (p writer) dropMade(env *agentinstall.InfraEnv) error {
 	}
 	var held unstructured.Unstructured
 	err := p.Objects.Get(p.tx, objects.Namespaces, "", env.Namespace, &held)
-	if errors.Is(err, store.ErrNotFound) || err == nil && held.GetLabels()[labelMadeForInfraEnv] != "true" {
+	if errors.Is(err, store.ErrNotFound) || err == nil && held.GetLabels()[labelGenerated] != "true" {
 		return nil
 	}
 	if err != nil {
@@ -176,10 +176,10 @@ func (p writer) dropMade(env *agentinstall.InfraEnv) error {
 	return p.Objects.Delete(p.tx, objects.Namespaces, "", env.Namespace, p.now)
 }
 
-func (p writer) dropLabelled(kind objects.Kind, namespace, name string) error {
+func (p writer) deleteLabelled(kind objects.Kind, namespace, name string) error {
 	var u unstructured.Unstructured
 	err := p.Objects.Get(p.tx, kind, namespace, name, &u)
-	if errors.Is(err, store.ErrNotFound) || err == nil && u.GetLabels()[labelMadeForInfraEnv] != "true" {
+	if errors.Is(err, store.ErrNotFound) || err == nil && u.GetLabels()[labelGenerated] != "true" {
 		return nil
 	}
 	if err != nil {

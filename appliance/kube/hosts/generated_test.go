@@ -40,7 +40,7 @@ func (b *testSite) traces() []string {
 	return names
 }
 
-func TestAnInfraEnvMadeByRESTHasTheObjectsItWouldHaveBeenMadeBy(t *testing.T) {
+func TestProjector_infraEnvMadeByREST(t *testing.T) {
 	b := newSite(t)
 	env, err := b.Engine.RegisterInfraEnv(t.Context(), &models.InfraEnvCreateParams{
 		Name: conv.Pointer("Depot_7"), PullSecret: conv.Pointer(kubetest.PullSecret), OpenshiftVersion: "4.20.8",
@@ -72,7 +72,7 @@ func TestAnInfraEnvMadeByRESTHasTheObjectsItWouldHaveBeenMadeBy(t *testing.T) {
 	require.Empty(t, b.traces())
 }
 
-func TestAnInfraEnvOfAClusterMadeByRESTLivesInTheClustersNamespaceAndGoesWithIt(t *testing.T) {
+func TestProjector_infraEnvInNamespaceOfCluster(t *testing.T) {
 	b := newSite(t)
 	id := strfmt.UUID(b.RegisterCluster("one"))
 	env, err := b.Engine.RegisterInfraEnv(t.Context(), &models.InfraEnvCreateParams{Name: conv.Pointer("one_infra-env"),
@@ -87,7 +87,7 @@ func TestAnInfraEnvOfAClusterMadeByRESTLivesInTheClustersNamespaceAndGoesWithIt(
 	require.Equal(t, []string{"ClusterDeployment site/one"}, b.traces(), "that is the clusters' own to remove")
 }
 
-func TestInfraEnvsThatWereThereBeforeTheDoorWasOpenedAreShown(t *testing.T) {
+func TestCatchUp_infraEnvsBeforeFirstEnable(t *testing.T) {
 	b := newSite(t)
 	b.stop()
 	b.OpenEngine(b.engineOptions())

@@ -35,11 +35,11 @@ func (infraEnvs) Kind() objects.Kind { return objects.InfraEnvs }
 const retryDeletion = time.Minute
 
 // infraEnvTask is what is known of an InfraEnv when it is looked at.
-type infraEnvTask struct {
+type infraEnvSnapshot struct {
 	key     string                 // <namespace>/<name>
 	object  *agentinstall.InfraEnv // nil: there is none any more
 	id      string                 // of the infra-env; "": there is none yet
-	held    engine.Object          // that the infra-env notes
+	stored  engine.Object          // that the infra-env notes
 	cluster string                 // its cluster; "" for none
 	inputs  infraEnvInputs
 	mirrors *corev1.ConfigMap // nil: none
@@ -48,24 +48,24 @@ type infraEnvTask struct {
 
 // Reconcile makes an infra-env of an InfraEnv, or has the one that there is follow it.
 func (r infraEnvs) Reconcile(ctx context.Context, namespace, name string) (time.Duration, error) {
-	task, missing, err := r.look(namespace, name)
+	task, missing, err := r.read(namespace, name)
 	switch {
-	case task == nil || err != nil && !isManifestError(err):
+	case task == nil || err != nil && !isInvalid(err):
 		return 0, err
 	case task.object == nil || task.object.DeletionTimestamp != nil:
-		return r.end(ctx, task)
+		return r.delete(ctx, task)
 	case missing != "":
 		lost := clusterMissing(missing)
 		return 0, r.report(ctx, task, &lost)
 	}
 	if err == nil {
-		err = r.follow(ctx, task)
+		err = r.sync(ctx, task)
 	}
 	if err == nil {
 		available := imageAvailable()
 		return 0, r.report(ctx, task, &available)
 	}
-	input := isRefusal(err)
+	input := isInputError(err)
 	fault := imageFault(err, input)
 	if err := r.report(ctx, task, &fault); err != nil || input {
 		return 0, err
@@ -74,18 +74,18 @@ func (r infraEnvs) Reconcile(ctx context.Context, namespace, name string) (time.
 }
 
 // look reads all that an InfraEnv's infra-env is made of. missing says which cluster is waited for.
-func (r infraEnvs) look(namespace, name string) (task *infraEnvTask, missing string, err error) {
+func (r infraEnvs) read(namespace, name string) (task *infraEnvSnapshot, missing string, err error) {
 	for {
-		task, missing, err = r.read(namespace, name)
-		if task == nil || !r.noteReferences(namespace, name, task.object) {
+		task, missing, err = r.readOnce(namespace, name)
+		if task == nil || !r.updateReferences(namespace, name, task.object) {
 			return task, missing, err
 		} // else a change of what it refers to now may have led to nobody, and is looked at
 	}
 }
 
-func (r infraEnvs) read(namespace, name string) (task *infraEnvTask, missing string, err error) {
+func (r infraEnvs) readOnce(namespace, name string) (task *infraEnvSnapshot, missing string, err error) {
 	err = r.DB.View(func(tx *store.Tx) error {
-		task = &infraEnvTask{key: namespace + "/" + name}
+		task = &infraEnvSnapshot{key: namespace + "/" + name}
 		rows := r.Engine.Rows(tx)
 		var err error
 		if task.id, err = rows.InfraEnvOf(task.key); err != nil {
@@ -96,7 +96,7 @@ func (r infraEnvs) read(namespace, name string) (task *infraEnvTask, missing str
 			if err != nil {
 				return err
 			}
-			task.held = env.Object
+			task.stored = env.Object
 		}
 		var object agentinstall.InfraEnv
 		err = r.Objects.Get(tx, objects.InfraEnvs, namespace, name, &object)
@@ -113,13 +113,13 @@ func (r infraEnvs) read(namespace, name string) (task *infraEnvTask, missing str
 		if missing, err = r.clusterFor(tx, task); err != nil || missing != "" {
 			return err
 		}
-		return r.gather(tx, task)
+		return r.readReferences(tx, task)
 	})
 	return task, missing, err
 }
 
 // clusterFor finds the cluster that an InfraEnv is for; missing says why there is none yet.
-func (r infraEnvs) clusterFor(tx *store.Tx, task *infraEnvTask) (missing string, err error) {
+func (r infraEnvs) clusterFor(tx *store.Tx, task *infraEnvSnapshot) (missing string, err error) {
 	ref := task.object.Spec.ClusterRef
 	if ref == nil {
 		return "", nil
@@ -136,7 +136,7 @@ func (r infraEnvs) clusterFor(tx *store.Tx, task *infraEnvTask) (missing string,
 }
 
 // gather reads what an InfraEnv refers to.
-func (r infraEnvs) gather(tx *store.Tx, task *infraEnvTask) error {
+func (r infraEnvs) readReferences(tx *store.Tx, task *infraEnvSnapshot) error {
 	spec := &task.object.Spec
 	secret, err := r.pullSecret(tx, task.object.Namespace, spec.PullSecretRef)
 	if err != nil {
@@ -153,10 +153,10 @@ func (r infraEnvs) gather(tx *store.Tx, task *infraEnvTask) error {
 		name: task.object.Name, spec: spec, pullSecret: secret, clusterID: strfmt.UUID(task.cluster),
 		version:   r.versionFor(task),
 		imageType: imageTypeOf(spec, r.defaultImageType(tx)), networks: found.hosts, from: found.from,
-		networked: len(found.hosts) > 0 || task.held.Digest != "" && task.id != "" && !ownNetwork(task.held.Digest),
+		networked: len(found.hosts) > 0 || task.stored.Digest != "" && task.id != "" && !ownNetwork(task.stored.Digest),
 	}
 	if r.OSImages != nil && spec.OSImageVersion != "" && !r.OSImages.Known(spec.OSImageVersion, spec.CPUArchitecture) {
-		return manifestFault("Specified OSImageVersion is missing from AgentServiceConfig")
+		return invalid("Specified OSImageVersion is missing from AgentServiceConfig")
 	}
 	task.digest, err = task.digestOf()
 	return err
@@ -164,7 +164,7 @@ func (r infraEnvs) gather(tx *store.Tx, task *infraEnvTask) error {
 
 // versionFor is the version of OpenShift whose base image is asked for: the InfraEnv's, else its
 // cluster's ("" for the engine), else the newest that there is for the architecture.
-func (r infraEnvs) versionFor(task *infraEnvTask) string {
+func (r infraEnvs) versionFor(task *infraEnvSnapshot) string {
 	spec := &task.object.Spec
 	if spec.OSImageVersion != "" || task.cluster != "" || spec.CPUArchitecture == "" ||
 		spec.CPUArchitecture == models.ClusterCPUArchitectureX8664 {
@@ -195,7 +195,7 @@ const networkElsewhere = "-"
 
 func ownNetwork(digest string) bool { return digest[len(digest)-1:] == networkElsewhere }
 
-func (t *infraEnvTask) digestOf() (string, error) {
+func (t *infraEnvSnapshot) digestOf() (string, error) {
 	text, err := json.Marshal([]any{t.inputs.pullSecret, t.inputs.networks, t.inputs.imageType, t.mirrorData()})
 	if err != nil {
 		return "", fmt.Errorf("compute a digest of what InfraEnv %s refers to: %w", t.key, err)
@@ -208,7 +208,7 @@ func (t *infraEnvTask) digestOf() (string, error) {
 	return digest, nil
 }
 
-func (t *infraEnvTask) mirrorData() map[string]string {
+func (t *infraEnvSnapshot) mirrorData() map[string]string {
 	if t.mirrors == nil {
 		return nil
 	}
@@ -219,7 +219,7 @@ func (t *infraEnvTask) mirrorData() map[string]string {
 func (h *Controllers) pullSecret(tx *store.Tx, namespace string, ref *corev1.LocalObjectReference) (string, error) {
 	if ref == nil || ref.Name == "" {
 		return "",
-			manifestFault("The pullSecretRef names no Secret; name one of the namespace with the pull secret under "+
+			invalid("The pullSecretRef names no Secret; name one of the namespace with the pull secret under "+
 				"the key %s.", corev1.DockerConfigJsonKey)
 	}
 	data, err := h.secretData(tx, namespace, ref.Name)
@@ -228,7 +228,7 @@ func (h *Controllers) pullSecret(tx *store.Tx, namespace string, ref *corev1.Loc
 	}
 	secret, ok := data[corev1.DockerConfigJsonKey]
 	if !ok {
-		return "", manifestFault("secret %s/%s did not contain key %s", namespace, ref.Name, corev1.DockerConfigJsonKey)
+		return "", invalid("secret %s/%s did not contain key %s", namespace, ref.Name, corev1.DockerConfigJsonKey)
 	}
 	return string(secret), nil
 }
@@ -238,7 +238,7 @@ func (h *Controllers) secretData(tx *store.Tx, namespace, name string) (map[stri
 	var secret corev1.Secret
 	err := h.Objects.Get(tx, objects.Secrets, namespace, name, &secret)
 	if errors.Is(err, store.ErrNotFound) {
-		return nil, manifestFault("failed to find secret %s/%s; it is looked for again when it is made", namespace,
+		return nil, invalid("failed to find secret %s/%s; it is looked for again when it is made", namespace,
 			name)
 	}
 	if err != nil {
@@ -254,38 +254,38 @@ func (h *Controllers) secretData(tx *store.Tx, namespace, name string) (map[stri
 }
 
 // follow has the engine's infra-env follow what was gathered.
-func (r infraEnvs) follow(ctx context.Context, task *infraEnvTask) error {
+func (r infraEnvs) sync(ctx context.Context, task *infraEnvSnapshot) error {
 	note := engine.Object{Key: task.key, Generation: task.object.Generation, Digest: task.digest}
 	if task.id == "" {
 		params := task.inputs.create()
 		if err := params.Validate(strfmt.Default); err != nil {
-			return manifestFault("%v", err)
+			return invalid("%v", err)
 		}
 		env, err := r.Engine.RegisterInfraEnv(ctx, params, note)
 		if err != nil {
 			return r.named(task, err)
 		}
 		task.id = env.ID.String()
-		return errors.Join(r.followMirrors(ctx, task), r.freeze(ctx, task.id))
+		return errors.Join(r.setMirrors(ctx, task), r.ensureRecipe(ctx, task.id))
 	}
-	if note == task.held {
-		return errors.Join(r.followMirrors(ctx, task), r.freeze(ctx, task.id))
+	if note == task.stored {
+		return errors.Join(r.setMirrors(ctx, task), r.ensureRecipe(ctx, task.id))
 	}
 	params := task.inputs.update()
 	if err := params.Validate(strfmt.Default); err != nil {
-		return manifestFault("%v", err)
+		return invalid("%v", err)
 	}
-	if err := r.followMirrors(ctx, task); err != nil {
+	if err := r.setMirrors(ctx, task); err != nil {
 		return err
 	}
 	if _, err := r.Engine.UpdateInfraEnv(ctx, task.id, params, note); err != nil {
 		return r.named(task, err)
 	}
-	return r.freeze(ctx, task.id)
+	return r.ensureRecipe(ctx, task.id)
 }
 
 // named puts the names of NMStateConfigs into what the engine says of the hosts' networks.
-func (r infraEnvs) named(task *infraEnvTask, err error) error {
+func (r infraEnvs) named(task *infraEnvSnapshot, err error) error {
 	var refused *engine.Error
 	if !errors.As(err, &refused) || len(task.inputs.from) == 0 {
 		return err
@@ -296,7 +296,7 @@ func (r infraEnvs) named(task *infraEnvTask, err error) error {
 
 // freeze has the image's recipe made, if that was not possible before the release payload was asked
 // which agent hosts run.
-func (r infraEnvs) freeze(ctx context.Context, id string) error {
+func (r infraEnvs) ensureRecipe(ctx context.Context, id string) error {
 	digest, err := r.Engine.RecipeDigest(id)
 	if err != nil || digest != "" {
 		return err
@@ -306,7 +306,7 @@ func (r infraEnvs) freeze(ctx context.Context, id string) error {
 }
 
 // report writes the status of an InfraEnv, with what came of its spec, and its finalizer.
-func (r infraEnvs) report(ctx context.Context, task *infraEnvTask, outcome *agentinstall.Condition) error {
+func (r infraEnvs) report(ctx context.Context, task *infraEnvSnapshot, outcome *agentinstall.Condition) error {
 	namespace, name := objects.SplitKey(task.key)
 	err := r.DB.Update(ctx, func(tx *store.Tx) error {
 		p := r.writer(tx)
@@ -330,12 +330,12 @@ func (r infraEnvs) report(ctx context.Context, task *infraEnvTask, outcome *agen
 		if err != nil || task.id == "" {
 			return err
 		}
-		if notice, told := noDelay(&task.object.Spec); told {
+		if notice, told := ignoredDelay(&task.object.Spec); told {
 			if err := r.Objects.EventOnce(tx, objects.InfraEnvs, namespace, name, notice, p.now); err != nil {
 				return err
 			}
 		}
-		err = p.showInfraEnv(task.id, outcome)
+		err = p.updateInfraEnv(task.id, outcome)
 		if engine.KindOf(err) == engine.NotFound {
 			return nil // deleted meanwhile; what it was made of is looked at again then
 		}
@@ -349,14 +349,14 @@ func (r infraEnvs) report(ctx context.Context, task *infraEnvTask, outcome *agen
 
 // end deletes the infra-env of an InfraEnv that is being deleted or was. Hosts that are not bound,
 // or are installed, go with it; others hold it back.
-func (r infraEnvs) end(ctx context.Context, task *infraEnvTask) (time.Duration, error) {
+func (r infraEnvs) delete(ctx context.Context, task *infraEnvSnapshot) (time.Duration, error) {
 	if task.id != "" {
 		busy, err := r.removeHosts(ctx, task.id)
 		if err != nil {
 			return 0, err
 		}
 		if len(busy) > 0 {
-			return retryDeletion, r.holdBack(ctx, task, busy)
+			return retryDeletion, r.reportBlockedDeletion(ctx, task, busy)
 		}
 		if r.Mirrors != nil {
 			if err := r.Mirrors.SetMirror(ctx, infraEnvLevel(task.id), mirrorOfInfraEnv, nil); err != nil {
@@ -373,7 +373,7 @@ func (r infraEnvs) end(ctx context.Context, task *infraEnvTask) (time.Duration, 
 	namespace, name := objects.SplitKey(task.key)
 	return 0, r.DB.Update(ctx, func(tx *store.Tx) error {
 		p := r.writer(tx)
-		return p.release(objects.InfraEnvs, namespace, name, infraEnvFinalizer)
+		return p.deleteAndFinalize(objects.InfraEnvs, namespace, name, infraEnvFinalizer)
 	})
 }
 
@@ -402,7 +402,7 @@ func (r infraEnvs) removeHosts(ctx context.Context, id string) (busy []string, e
 }
 
 // holdBack says why an InfraEnv is not deleted yet.
-func (r infraEnvs) holdBack(ctx context.Context, task *infraEnvTask, busy []string) error {
+func (r infraEnvs) reportBlockedDeletion(ctx context.Context, task *infraEnvSnapshot, busy []string) error {
 	if task.object == nil {
 		return nil
 	}
@@ -412,21 +412,21 @@ func (r infraEnvs) holdBack(ctx context.Context, task *infraEnvTask, busy []stri
 		if err := r.Objects.Get(tx, objects.InfraEnvs, namespace, name, &u); err != nil {
 			return err
 		}
-		return r.Objects.Event(tx, &u, objects.Notice{
+		return r.Objects.Event(tx, &u, objects.EventContent{
 			Component: objects.AgentController, Warning: true, Reason: "DeletionBlocked",
 			Message: fmt.Sprintf("The InfraEnv is deleted when its hosts that are bound to a cluster and not "+
-				"installed are gone: %s. Delete or unbind their Agents.", sampleOf(busy)),
+				"installed are gone: %s. Delete or unbind their Agents.", firstNames(busy)),
 		}, r.Clock.Now().UTC())
 	})
 }
 
 // noDelay is what an InfraEnv hears that asks for a delay. Upstream's script looks for the cards
 // once, and is delayed for those that come late.
-func noDelay(spec *agentinstall.InfraEnvSpec) (objects.Notice, bool) {
+func ignoredDelay(spec *agentinstall.InfraEnvSpec) (objects.EventContent, bool) {
 	if conv.Value(spec.NetworkDiscoveryDelaySeconds) == 0 {
-		return objects.Notice{}, false
+		return objects.EventContent{}, false
 	}
-	return objects.Notice{
+	return objects.EventContent{
 		Component: objects.AgentController, Reason: "NetworkDiscoveryDelayLeftOut",
 		Message: "networkDiscoveryDelaySeconds has no effect: hosts look for the network cards that " +
 			"NMStateConfigs name " +
@@ -435,7 +435,7 @@ func noDelay(spec *agentinstall.InfraEnvSpec) (objects.Notice, bool) {
 }
 
 // sampleOf names the first of a list.
-func sampleOf(names []string) string {
+func firstNames(names []string) string {
 	const shown = 5
 	if len(names) > shown {
 		return fmt.Sprintf("%s and %d more", strings.Join(names[:shown], ", "), len(names)-shown)
@@ -444,18 +444,18 @@ func sampleOf(names []string) string {
 }
 
 // isManifestError tells whether a fault lies in what people wrote.
-func isManifestError(err error) bool {
-	_, ok := errors.AsType[*manifestError](err)
+func isInvalid(err error) bool {
+	_, ok := errors.AsType[*invalidError](err)
 	return ok
 }
 
 // isRefusal tells whether a fault stays until somebody changes what was asked for.
-func isRefusal(err error) bool {
+func isInputError(err error) bool {
 	switch engine.KindOf(err) {
 	case engine.Invalid, engine.NotFound, engine.Conflict, engine.Schema, engine.Forbidden:
 		return true
 	}
-	return isManifestError(err)
+	return isInvalid(err)
 }
 
 // defaultImageType is that of InfraEnvs which name none: the site's AgentServiceConfig may say,

@@ -25,7 +25,7 @@ import (
 	"landfall/store"
 )
 
-func TestAnAppliedInfraEnvGivesAnImageAndAHostThatBootsItAnAgent(t *testing.T) {
+func TestInfraEnv_imageAndAgent(t *testing.T) {
 	b := newSite(t)
 	b.RegisterCluster("one")
 	b.Apply(kubetest.InfraEnvManifest("one", "clusterRef: {namespace: site, name: one}", "agentLabels: {rack: r7}"))
@@ -64,7 +64,7 @@ func TestAnAppliedInfraEnvGivesAnImageAndAHostThatBootsItAnAgent(t *testing.T) {
 	b.RequireCondition(m, conditionSpecSynced, corev1.ConditionTrue, "SyncOK")
 }
 
-func TestAnImageHasAnotherURLExactlyWhenItsContentIsAnother(t *testing.T) {
+func TestInfraEnv_imageURLFollowsContent(t *testing.T) {
 	b := newSite(t)
 	b.Apply(kubetest.InfraEnvManifest("pool"))
 	url, created := b.InfraEnv("pool").Status.ISODownloadURL, b.InfraEnv("pool").Status.CreatedTime
@@ -130,7 +130,7 @@ func TestAnImageHasAnotherURLExactlyWhenItsContentIsAnother(t *testing.T) {
 	}
 }
 
-func TestWhatIsWrongWithAnInfraEnvIsSaidAndEndsWhenItIsCorrected(t *testing.T) {
+func TestInfraEnv_errorsAndCorrections(t *testing.T) {
 	b := newSite(t)
 	b.RegisterCluster("one")
 	b.Apply("kind: ConfigMap\nmetadata: {namespace: site, name: empty}\ndata: {}\n---\n" +
@@ -193,7 +193,7 @@ func TestWhatIsWrongWithAnInfraEnvIsSaidAndEndsWhenItIsCorrected(t *testing.T) {
 	}
 }
 
-func TestAChangeForTheWorseTakesTheImageAwayUntilItIsCorrected(t *testing.T) {
+func TestInfraEnv_invalidChangeRemovesImage(t *testing.T) {
 	b := newSite(t)
 	b.Apply(kubetest.InfraEnvManifest("pool"))
 	b.Apply(kubetest.InfraEnvManifest("pool", "kernelArguments: [{operation: replace, value: quiet}]"))
@@ -203,7 +203,7 @@ func TestAChangeForTheWorseTakesTheImageAwayUntilItIsCorrected(t *testing.T) {
 	require.NotEmpty(t, b.RequireImage("pool", corev1.ConditionTrue, "InfraEnvAvailable", "").Status.ISODownloadURL)
 }
 
-func TestAnInfraEnvWaitsForItsClusterAndForWhatItRefersTo(t *testing.T) {
+func TestInfraEnv_waitsForReferences(t *testing.T) {
 	b := newSite(t)
 	b.Apply(kubetest.InfraEnvManifest("one", "clusterRef: {namespace: site, name: one}"))
 	b.RequireImage("one", corev1.ConditionUnknown, "MissingClusterDeployment",
@@ -227,7 +227,7 @@ func TestAnInfraEnvWaitsForItsClusterAndForWhatItRefersTo(t *testing.T) {
 	require.Equal(t, again, env.ClusterID.String(), "the next cluster has an image of its own")
 }
 
-func TestASecretOrAMirrorThatComesLaterIsNoticed(t *testing.T) {
+func TestInfraEnv_laterSecretOrMirror(t *testing.T) {
 	b := newSite(t)
 	b.Apply("kind: InfraEnv\nmetadata: {namespace: site, name: pool}\nspec: {pullSecretRef: {name: pull}, " +
 		"mirrorRegistryRef: {namespace: mirrors, name: m}}")
@@ -243,7 +243,7 @@ func TestASecretOrAMirrorThatComesLaterIsNoticed(t *testing.T) {
 	require.Empty(t, b.rules, "the rules go with the reference")
 }
 
-func TestWhatAnInfraEnvRefersToLeadsToIt(t *testing.T) {
+func TestReferences_ofInfraEnv(t *testing.T) {
 	b := newSite(t)
 	naming := func(kind objects.Kind, name string) []key {
 		keys, err := b.infraEnvsReferringTo(kind)(nil, "site", name)
@@ -264,7 +264,7 @@ func TestWhatAnInfraEnvRefersToLeadsToIt(t *testing.T) {
 	require.Zero(t, b.references.Len())
 }
 
-func TestImagesOfOtherArchitectures(t *testing.T) {
+func TestInfraEnv_architectures(t *testing.T) {
 	b := newSite(t)
 	b.Apply(kubetest.InfraEnvManifest("z", "cpuArchitecture: s390x", "imageType: minimal-iso"))
 	require.Contains(t, b.RequireImage("z", corev1.ConditionTrue, "InfraEnvAvailable", "").Status.ISODownloadURL,
@@ -276,7 +276,7 @@ func TestImagesOfOtherArchitectures(t *testing.T) {
 		"file_name=ipxe-script&ipxe_script_type=boot-order-control")
 }
 
-func TestNetworksComeInAnyOrderAndNameTheirFaults(t *testing.T) {
+func TestNMStateConfigs_orderAndErrors(t *testing.T) {
 	b := newSite(t)
 	selects := "nmStateConfigLabelSelector: {matchLabels: {net: pool}}"
 	b.Apply(nmStateManifest("m2", "52:54:00:00:00:02", "192.0.2.2"))
@@ -304,7 +304,7 @@ func TestNetworksComeInAnyOrderAndNameTheirFaults(t *testing.T) {
 	b.RequireImage("pool", corev1.ConditionTrue, "InfraEnvAvailable", "")
 }
 
-func TestAChangeByRESTShowsInTheSpecAndNeitherUndoesTheOther(t *testing.T) {
+func TestInfraEnv_changesByREST(t *testing.T) {
 	b := newSite(t)
 	b.Apply(kubetest.InfraEnvManifest("pool", "imageType: minimal-iso",
 		"kernelArguments: [{operation: append, value: a=b}]"))
@@ -344,7 +344,7 @@ func TestAChangeByRESTShowsInTheSpecAndNeitherUndoesTheOther(t *testing.T) {
 	require.False(t, b.Get(objects.InfraEnvs, "site", "pool", &agentinstall.InfraEnv{}), "deleted by REST is deleted")
 }
 
-func TestAnInfraEnvIsDeletedWhenNoHostNeedsItAnyMore(t *testing.T) {
+func TestInfraEnv_deletionWaitsForHosts(t *testing.T) {
 	b := newSite(t)
 	b.RegisterCluster("one")
 	b.Apply(kubetest.InfraEnvManifest("pool"))
@@ -378,7 +378,7 @@ func TestAnInfraEnvIsDeletedWhenNoHostNeedsItAnyMore(t *testing.T) {
 	require.Empty(t, envs)
 }
 
-func TestAFinalizerThatAPersonDropsFreesTheObjectAndItsRow(t *testing.T) {
+func TestInfraEnv_finalizerRemovedByUser(t *testing.T) {
 	b := newSite(t)
 	b.Apply(kubetest.InfraEnvManifest("pool"))
 	m := b.Boot("pool", 1)
@@ -404,7 +404,7 @@ func TestAFinalizerThatAPersonDropsFreesTheObjectAndItsRow(t *testing.T) {
 	require.Empty(t, envs)
 }
 
-func TestAnImageWhoseAgentCantBeLookedUpIsTriedAgainEverMoreSeldom(t *testing.T) {
+func TestInfraEnv_backoffWithoutRegistry(t *testing.T) {
 	site := kubetest.New(t)
 	site.WithoutAgentImage = true
 	b := openSite(site)

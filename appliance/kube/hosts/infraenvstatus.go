@@ -54,7 +54,7 @@ func clusterMissing(reason string) agentinstall.Condition {
 // showInfraEnv writes what an infra-env is into the status of its InfraEnv. The image's URL changes
 // with the image's content and not otherwise; the time beside it is when that happened. A fault
 // that the condition tells of stays until the InfraEnv was followed again.
-func showInfraEnv(object *agentinstall.InfraEnv, env *engine.InfraEnvView, serviceURL string, now time.Time) error {
+func setInfraEnvStatus(object *agentinstall.InfraEnv, env *engine.InfraEnvView, serviceURL string, now time.Time) error {
 	is := &object.Status
 	is.AgentLabelSelector = metav1.LabelSelector{MatchLabels: map[string]string{labelInfraEnv: object.Name}}
 	id := env.ID.String()

@@ -15,7 +15,7 @@ import (
 const conditionJoining = "Joining"
 
 // showJoining writes what is known of a host in the cluster that it joins into its Agent.
-func showJoining(a *agentinstall.Agent, joining *engine.Joining, now time.Time) {
+func setJoining(a *agentinstall.Agent, joining *engine.Joining, now time.Time) {
 	a.Status.CSRStatus = agentinstall.CSRStatus{}
 	if joining == nil {
 		a.Status.Conditions = withoutCondition(a.Status.Conditions, conditionJoining)

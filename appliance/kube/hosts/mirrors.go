@@ -31,16 +31,16 @@ func (h *Controllers) mirrorConfig(tx *store.Tx, ref *agentinstall.MirrorRegistr
 	var config corev1.ConfigMap
 	err := h.Objects.Get(tx, objects.ConfigMaps, ref.Namespace, ref.Name, &config)
 	if errors.Is(err, store.ErrNotFound) {
-		return nil, manifestFault("Failed to get referenced ConfigMap %s/%s", ref.Namespace, ref.Name)
+		return nil, invalid("Failed to get referenced ConfigMap %s/%s", ref.Namespace, ref.Name)
 	}
 	if err != nil {
 		return nil, err
 	}
 	if strings.TrimSpace(config.Data[keyRegistriesConf]) == "" {
-		return nil, manifestFault("ConfigMap %s/%s does not contain %s key", ref.Namespace, ref.Name, keyRegistriesConf)
+		return nil, invalid("ConfigMap %s/%s does not contain %s key", ref.Namespace, ref.Name, keyRegistriesConf)
 	}
 	if _, err := mirror.Parse(rulesOf(&config).Sources(ref.Name)); err != nil {
-		return nil, manifestFault("ConfigMap %s/%s: %v", ref.Namespace, ref.Name, err)
+		return nil, invalid("ConfigMap %s/%s: %v", ref.Namespace, ref.Name, err)
 	}
 	return &config, nil
 }
@@ -57,11 +57,11 @@ func rulesOf(config *corev1.ConfigMap) *mirror.Import {
 }
 
 // followMirrors keeps an infra-env's mirror rules as its InfraEnv has them.
-func (r infraEnvs) followMirrors(ctx context.Context, task *infraEnvTask) error {
+func (r infraEnvs) setMirrors(ctx context.Context, task *infraEnvSnapshot) error {
 	switch {
 	case r.Mirrors != nil && task.mirrors != nil:
 		return r.Mirrors.SetMirror(ctx, infraEnvLevel(task.id), mirrorOfInfraEnv, rulesOf(task.mirrors))
-	case r.Mirrors != nil && task.held.Digest != "": // it may have had some
+	case r.Mirrors != nil && task.stored.Digest != "": // it may have had some
 		return r.Mirrors.SetMirror(ctx, infraEnvLevel(task.id), mirrorOfInfraEnv, nil)
 	}
 	return nil

@@ -26,12 +26,12 @@ type networks struct {
 }
 
 // manifestError is a fault of what people wrote: nothing is tried again before they change it.
-type manifestError struct{ reason string }
+type invalidError struct{ reason string }
 
-func (e *manifestError) Error() string { return e.reason }
+func (e *invalidError) Error() string { return e.reason }
 
-func manifestFault(format string, args ...any) error {
-	return &manifestError{fmt.Sprintf(format, args...)}
+func invalid(format string, args ...any) error {
+	return &invalidError{fmt.Sprintf(format, args...)}
 }
 
 // selectsNetworks makes the selector of an InfraEnv's NMStateConfigs. An empty one selects none.
@@ -41,7 +41,7 @@ func selectsNetworks(selector *metav1.LabelSelector) (labels.Selector, error) {
 	}
 	selects, err := metav1.LabelSelectorAsSelector(selector)
 	if err != nil {
-		return nil, manifestFault("The nmStateConfigLabelSelector can't be read: %v.", err)
+		return nil, invalid("The nmStateConfigLabelSelector can't be read: %v.", err)
 	}
 	return selects, nil
 }
@@ -70,13 +70,13 @@ func (h *Controllers) networksOf(tx *store.Tx, namespace string, selector *metav
 func (n *networks) add(u *unstructured.Unstructured, owners map[string]string) error {
 	var config agentinstall.NMStateConfig
 	if err := objects.Into(u, &config); err != nil {
-		return manifestFault("NMStateConfig %s/%s can't be read: %v.", u.GetNamespace(), u.GetName(), err)
+		return invalid("NMStateConfig %s/%s can't be read: %v.", u.GetNamespace(), u.GetName(), err)
 	}
 	name, host := config.Namespace+"/"+config.Name, &models.HostStaticNetworkConfig{}
 	for _, nic := range config.Spec.Interfaces {
 		mac := strings.ToLower(nic.MACAddress)
 		if other, taken := owners[mac]; taken && other != name {
-			return manifestFault("NMStateConfigs %s and %s both name the MAC address %s; a machine gets its network "+
+			return invalid("NMStateConfigs %s and %s both name the MAC address %s; a machine gets its network "+
 				"from one of them only, so take it out of the other.", other, name, mac)
 		}
 		owners[mac] = name

@@ -26,7 +26,7 @@ const messageRemovedLater = "The node is still in its former cluster, and remove
 // forgetCluster has the node removed from a host's former cluster, once the host is on its way back
 // no more, and drops what was noted of it then, or when a person says that nothing is left to be
 // done. It returns when to look again while something is.
-func (r agents) forgetCluster(ctx context.Context, task *agentTask) (time.Duration, error) {
+func (r agents) removeOldNode(ctx context.Context, task *agentSnapshot) (time.Duration, error) {
 	info := task.object.Status.DeprovisionInfo
 	_, skip := task.object.Annotations[annotationSkipSpokeCleanup]
 	leaving := slices.Contains([]string{
@@ -38,23 +38,23 @@ func (r agents) forgetCluster(ctx context.Context, task *agentTask) (time.Durati
 	}
 	if !skip {
 		done, fault := r.Spokes.RemoveNode(task.key, info.ClusterNamespace+"/"+info.ClusterName, info.NodeName,
-			r.again(task))
+			r.requeue(task))
 		switch {
 		case !done:
 			return 0, nil // it goes on beside; what else the Agent wants waits for nothing
 		case fault != nil:
-			return retryAgent, r.alterAgent(ctx, task,
+			return retryAgent, r.updateDeprovisionInfo(ctx, task,
 				func(agent *agentinstall.Agent) { agent.Status.DeprovisionInfo.Message = fault.Error() })
 		}
 	}
-	return 0, r.alterAgent(ctx, task, func(agent *agentinstall.Agent) { agent.Status.DeprovisionInfo = nil })
+	return 0, r.updateDeprovisionInfo(ctx, task, func(agent *agentinstall.Agent) { agent.Status.DeprovisionInfo = nil })
 }
 
 // alterAgent changes an Agent's status that still has the note of a former cluster.
-func (r agents) alterAgent(ctx context.Context, task *agentTask, fn func(*agentinstall.Agent)) error {
+func (r agents) updateDeprovisionInfo(ctx context.Context, task *agentSnapshot, fn func(*agentinstall.Agent)) error {
 	namespace, name := objects.SplitKey(task.key)
 	err := r.DB.Update(ctx, func(tx *store.Tx) error {
-		return r.alter(tx, namespace, name, func(agent *agentinstall.Agent) {
+		return r.updateAgentStatus(tx, namespace, name, func(agent *agentinstall.Agent) {
 			if agent.Status.DeprovisionInfo != nil {
 				fn(agent)
 			}
@@ -69,7 +69,7 @@ func (r agents) alterAgent(ctx context.Context, task *agentTask, fn func(*agenti
 // leaveCluster has the node removed of a host that joined an installed cluster, before its Agent
 // and the host go. There is nothing to do for others, where cluster or InfraEnv go too, and where a
 // person says so.
-func (r agents) leaveCluster(task *agentTask) (done bool, err error) {
+func (r agents) removeNode(task *agentSnapshot) (done bool, err error) {
 	if r.Spokes == nil || task.object == nil || task.host == nil || task.host.ClusterID == nil ||
 		conv.Value(task.host.Kind) != models.HostKindAddToExistingClusterHost {
 		return true, nil
@@ -85,7 +85,7 @@ func (r agents) leaveCluster(task *agentTask) (done bool, err error) {
 	if err != nil || !stays {
 		return err == nil, err
 	}
-	return r.Spokes.RemoveNode(task.key, ref.Namespace+"/"+ref.Name, task.host.RequestedHostname, r.again(task))
+	return r.Spokes.RemoveNode(task.key, ref.Namespace+"/"+ref.Name, task.host.RequestedHostname, r.requeue(task))
 }
 
 // clusterStays tells whether a ClusterDeployment is there and not being deleted.
@@ -103,7 +103,7 @@ func (r agents) clusterStays(ref *agentinstall.ClusterReference) (stays bool, er
 }
 
 // again has an Agent reconciled.
-func (r agents) again(task *agentTask) func() {
+func (r agents) requeue(task *agentSnapshot) func() {
 	namespace, name := objects.SplitKey(task.key)
 	return func() { r.Loop.Enqueue(controller.Key{Kind: objects.Agents, Namespace: namespace, Name: name}) }
 }

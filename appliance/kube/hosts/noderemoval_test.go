@@ -36,7 +36,7 @@ func installedIn(b *testSite) *kubetest.Machine {
 	return &kubetest.Machine{Site: b.Site, InfraEnv: b.InfraEnvID("pool"), Number: 1, ID: kept.Name}
 }
 
-func TestTheNodeOfAHostThatWasTakenFromItsClusterIsRemovedWhenTheHostIsBack(t *testing.T) {
+func TestNodeRemoval_afterUnbinding(t *testing.T) {
 	b := newSite(t)
 	seen := b.reaching()
 	m := installedIn(b)
@@ -55,7 +55,7 @@ func TestTheNodeOfAHostThatWasTakenFromItsClusterIsRemovedWhenTheHostIsBack(t *t
 	require.Equal(t, []string{"site/one node-1"}, seen.Removed())
 }
 
-func TestAPersonKeepsANodeFromBeingRemoved(t *testing.T) {
+func TestNodeRemoval_skipAnnotation(t *testing.T) {
 	b := newSite(t)
 	seen := b.reaching()
 	m := installedIn(b)

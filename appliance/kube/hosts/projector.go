@@ -28,7 +28,7 @@ func (h Projector) Project(tx *store.Tx, touched engine.Touched) error {
 		if row.Deleted {
 			continue
 		}
-		if err := p.infraEnv(row); err != nil {
+		if err := p.projectInfraEnv(row); err != nil {
 			return fmt.Errorf("show infra-env %s: %w", row.ID, err)
 		}
 	}
@@ -38,7 +38,7 @@ func (h Projector) Project(tx *store.Tx, touched engine.Touched) error {
 		if row.Deleted {
 			continue
 		}
-		if err := p.host(row.ID, nil); err != nil {
+		if err := p.projectHost(row.ID, nil); err != nil {
 			return fmt.Errorf("show host %s: %w", row.ID, err)
 		}
 	}
@@ -46,7 +46,7 @@ func (h Projector) Project(tx *store.Tx, touched engine.Touched) error {
 		if !row.Deleted {
 			continue
 		}
-		if err := p.hostGone(row.Object); err != nil {
+		if err := p.projectDeletedHost(row.Object); err != nil {
 			return fmt.Errorf("remove the Agent of host %s: %w", row.ID, err)
 		}
 	}
@@ -54,7 +54,7 @@ func (h Projector) Project(tx *store.Tx, touched engine.Touched) error {
 		if !row.Deleted {
 			continue
 		}
-		if err := p.infraEnv(row); err != nil {
+		if err := p.projectInfraEnv(row); err != nil {
 			return fmt.Errorf("remove the InfraEnv of infra-env %s: %w", row.ID, err)
 		}
 	}
@@ -73,25 +73,25 @@ func (h *Controllers) writer(tx *store.Tx) writer {
 	return writer{Projector: h.Projector, tx: tx, rows: h.Engine.Rows(tx), now: h.Clock.Now().UTC()}
 }
 
-func (p writer) infraEnv(row engine.TouchedRow) error {
+func (p writer) projectInfraEnv(row engine.TouchedRow) error {
 	switch {
 	case row.Deleted && row.Object.Key == "":
 		return nil
 	case row.Deleted:
-		return p.infraEnvGone(row.Object)
+		return p.projectDeletedInfraEnv(row.Object)
 	case row.Object.Key != "":
-		return p.showInfraEnv(row.ID, nil)
+		return p.updateInfraEnv(row.ID, nil)
 	}
 	env, err := p.rows.InfraEnv(row.ID)
 	if err != nil {
 		return err
 	}
-	return p.adoptInfraEnv(env)
+	return p.generateInfraEnv(env)
 }
 
 // showInfraEnv writes an infra-env into its InfraEnv, with what came of the InfraEnv's spec unless
 // that is nil.
-func (p writer) showInfraEnv(id string, outcome *agentinstall.Condition) error {
+func (p writer) updateInfraEnv(id string, outcome *agentinstall.Condition) error {
 	env, err := p.rows.InfraEnv(id)
 	if err != nil {
 		return err
@@ -111,9 +111,9 @@ func (p writer) showInfraEnv(id string, outcome *agentinstall.Condition) error {
 			return err
 		}
 		if object.Generation == env.Object.Generation {
-			changed = followInfraEnv(&object.Spec, env)
+			changed = writeBackInfraEnv(&object.Spec, env)
 		}
-		if err := showInfraEnv(&object, env, p.URL, p.now); err != nil {
+		if err := setInfraEnvStatus(&object, env, p.URL, p.now); err != nil {
 			return err
 		}
 		return putInfraEnv(u, &object, before)
@@ -142,7 +142,7 @@ func (p writer) generation(kind objects.Kind, object string) (int64, error) {
 
 // infraEnvGone follows an infra-env that was deleted. Its InfraEnv goes with it, unless the
 // infra-env went with its cluster: the InfraEnv waits for the next one then.
-func (p writer) infraEnvGone(of engine.Object) error {
+func (p writer) projectDeletedInfraEnv(of engine.Object) error {
 	namespace, name := objects.SplitKey(of.Key)
 	var object agentinstall.InfraEnv
 	err := p.Objects.Get(p.tx, objects.InfraEnvs, namespace, name, &object)
@@ -152,7 +152,7 @@ func (p writer) infraEnvGone(of engine.Object) error {
 	if err != nil {
 		return err
 	}
-	made := object.Labels[labelMadeForInfraEnv] == "true"
+	made := object.Labels[labelGenerated] == "true"
 	if ref := object.Spec.ClusterRef; ref != nil && object.DeletionTimestamp == nil && !made {
 		cluster, err := p.rows.ClusterOf(ref.Namespace + "/" + ref.Name)
 		if err != nil {
@@ -168,11 +168,11 @@ func (p writer) infraEnvGone(of engine.Object) error {
 			})
 		}
 	}
-	return errors.Join(p.release(objects.InfraEnvs, namespace, name, infraEnvFinalizer), p.dropMade(&object))
+	return errors.Join(p.deleteAndFinalize(objects.InfraEnvs, namespace, name, infraEnvFinalizer), p.deleteGenerated(&object))
 }
 
 // release ends an object: it is deleted, and the finalizer is taken off.
-func (p writer) release(kind objects.Kind, namespace, name, finalizer string) error {
+func (p writer) deleteAndFinalize(kind objects.Kind, namespace, name, finalizer string) error {
 	if err := p.Objects.Delete(p.tx, kind, namespace, name, p.now); err != nil {
 		return err
 	}
@@ -188,7 +188,7 @@ func (p writer) release(kind objects.Kind, namespace, name, finalizer string) er
 
 // host writes a host into its Agent, which is made if there is none, with what came of the Agent's
 // spec unless that is nil. A host of an infra-env without an object has no Agent.
-func (p writer) host(key string, outcome *agentinstall.Condition) error {
+func (p writer) projectHost(key string, outcome *agentinstall.Condition) error {
 	host, err := p.rows.Host(key)
 	if err != nil {
 		return err
@@ -200,24 +200,24 @@ func (p writer) host(key string, outcome *agentinstall.Condition) error {
 	namespace, _ := objects.SplitKey(env.Object.Key)
 	place := namespace + "/" + host.ID.String()
 	if p.Objects.Exists(p.tx, objects.Agents, namespace, host.ID.String()) {
-		return p.showAgent(place, host, env, outcome)
+		return p.updateAgent(place, host, env, outcome)
 	}
-	return p.newAgent(place, host, env)
+	return p.createAgent(place, host, env)
 }
 
 // newAgent makes the Agent of a host that has registered.
-func (p writer) newAgent(place string, host *engine.HostView, env *engine.InfraEnvView) error {
+func (p writer) createAgent(place string, host *engine.HostView, env *engine.InfraEnvView) error {
 	namespace, name := objects.SplitKey(place)
 	agent := &agentinstall.Agent{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name,
 		Finalizers: []string{agentFinalizer}}}
-	pushed, err := p.adopt(agent, host, env)
+	pushed, err := p.initAgent(agent, host, env)
 	if err != nil {
 		return err
 	}
-	if err := showHost(agent, host.Host, p.URL, p.now); err != nil {
+	if err := setAgentStatus(agent, host.Host, p.URL, p.now); err != nil {
 		return err
 	}
-	showJoining(agent, host.Joining, p.now)
+	setJoining(agent, host.Joining, p.now)
 	if err := p.Objects.Create(p.tx, objects.Agents, agent, p.now); err != nil {
 		return err
 	}
@@ -231,7 +231,7 @@ func (p writer) newAgent(place string, host *engine.HostView, env *engine.InfraE
 // adopt makes an Agent that of an infra-env's host: owner, labels, and a spec of which only the
 // cluster, the approval and the node labels are given. It tells whether the engine has all that the
 // spec asks for.
-func (p writer) adopt(agent *agentinstall.Agent, host *engine.HostView,
+func (p writer) initAgent(agent *agentinstall.Agent, host *engine.HostView,
 	env *engine.InfraEnvView) (followed bool, err error) {
 	namespace, name := objects.SplitKey(env.Object.Key)
 	var owner agentinstall.InfraEnv
@@ -267,7 +267,7 @@ func (p writer) clusterOf(host *engine.HostView) (*agentinstall.ClusterReference
 }
 
 // showAgent writes a host into the Agent that is there.
-func (p writer) showAgent(place string, host *engine.HostView, env *engine.InfraEnvView,
+func (p writer) updateAgent(place string, host *engine.HostView, env *engine.InfraEnvView,
 	outcome *agentinstall.Condition) error {
 	namespace, name := objects.SplitKey(place)
 	_, envName := objects.SplitKey(env.Object.Key)
@@ -287,7 +287,7 @@ func (p writer) showAgent(place string, host *engine.HostView, env *engine.Infra
 		}
 		if of := agent.Labels[labelInfraEnv]; of != envName {
 			if moved = of != ""; moved {
-				if _, err := p.adopt(&agent, host, env); err != nil {
+				if _, err := p.initAgent(&agent, host, env); err != nil {
 					return err
 				}
 				u.SetOwnerReferences(agent.OwnerReferences)
@@ -296,15 +296,15 @@ func (p writer) showAgent(place string, host *engine.HostView, env *engine.Infra
 			agent.Labels[labelInfraEnv] = envName
 		}
 		if !moved && host.Object.Key == place && host.Object.Generation == agent.Generation {
-			changed = followHost(&agent.Spec, host, bound)
+			changed = writeBackHost(&agent.Spec, host, bound)
 		}
 		if outcome != nil {
 			agent.Status.Conditions = setAgentCondition(agent.Status.Conditions, p.now, *outcome)
 		}
-		if err := showHost(&agent, host.Host, p.URL, p.now); err != nil {
+		if err := setAgentStatus(&agent, host.Host, p.URL, p.now); err != nil {
 			return err
 		}
-		showJoining(&agent, host.Joining, p.now)
+		setJoining(&agent, host.Joining, p.now)
 		return putAgent(u, &agent, before)
 	}); err != nil {
 		return err
@@ -320,7 +320,7 @@ func (p writer) showAgent(place string, host *engine.HostView, env *engine.Infra
 
 // hostGone ends the Agent of a host that was deleted, unless the machine registered in another
 // infra-env meanwhile and the Agent is its.
-func (p writer) hostGone(of engine.Object) error {
+func (p writer) projectDeletedHost(of engine.Object) error {
 	if of.Key == "" {
 		return nil
 	}
@@ -329,5 +329,5 @@ func (p writer) hostGone(of engine.Object) error {
 		return err
 	}
 	namespace, name := objects.SplitKey(of.Key)
-	return p.release(objects.Agents, namespace, name, agentFinalizer)
+	return p.deleteAndFinalize(objects.Agents, namespace, name, agentFinalizer)
 }

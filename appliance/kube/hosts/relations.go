@@ -34,7 +34,7 @@ func referencesOf(env *agentinstall.InfraEnv) (refs []string) {
 
 // noteReferences remembers what an InfraEnv refers to (nil: there is none any more), and tells
 // whether that is other than it was.
-func (h *Controllers) noteReferences(namespace, name string, env *agentinstall.InfraEnv) (changed bool) {
+func (h *Controllers) updateReferences(namespace, name string, env *agentinstall.InfraEnv) (changed bool) {
 	var refs []string
 	if env != nil {
 		refs = referencesOf(env)

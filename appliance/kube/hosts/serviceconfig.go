@@ -26,7 +26,7 @@ const (
 	certificatesOfOSImages   = "AgentServiceConfig OSImageCACertRef"
 	conditionReconciled      = "ReconcileCompleted"
 	conditionDeployments     = "DeploymentsHealthy"
-	lookAtImages             = time.Minute // between looks at how the images of an AgentServiceConfig stand
+	imagesInterval           = time.Minute // between looks at how the images of an AgentServiceConfig stand
 )
 
 // operatorNamespaces are where a hub's operator has what its AgentServiceConfig names without a
@@ -53,23 +53,23 @@ type serviceConfigs struct{ *Controllers }
 func (serviceConfigs) Kind() objects.Kind { return objects.AgentServiceConfigs }
 
 // configFault is what can't be followed of an AgentServiceConfig, with the reason of its condition.
-type configFault struct{ reason, message string }
+type configError struct{ reason, message string }
 
 // Reconcile has the site follow its AgentServiceConfig.
 func (r serviceConfigs) Reconcile(ctx context.Context, _, name string) (time.Duration, error) {
 	var config agentinstall.AgentServiceConfig
 	var mirrors, certificates *corev1.ConfigMap
 	var wants WantedImage
-	var fault *configFault
+	var fault *configError
 	err := r.DB.View(func(tx *store.Tx) error {
 		if err := r.Objects.Get(tx, objects.AgentServiceConfigs, "", name, &config); err != nil {
 			return err
 		}
 		var err error
-		if mirrors, certificates, fault, err = r.gather(tx, &config); err != nil {
+		if mirrors, certificates, fault, err = r.readReferences(tx, &config); err != nil {
 			return err
 		}
-		var refused *configFault
+		var refused *configError
 		if wants, refused, err = r.additions(tx, &config); fault == nil {
 			fault = refused
 		}
@@ -80,14 +80,14 @@ func (r serviceConfigs) Reconcile(ctx context.Context, _, name string) (time.Dur
 	case err != nil && !missing:
 		return 0, err
 	case name != serviceConfigName && !missing:
-		return 0, r.refuseName(ctx, name)
+		return 0, r.reportName(ctx, name)
 	case name != serviceConfigName:
 		return 0, nil
 	case missing || config.DeletionTimestamp != nil:
-		return 0, r.letGo(ctx)
+		return 0, r.undo(ctx)
 	}
 	if fault == nil {
-		if fault, err = r.follow(ctx, mirrors, certificates); err != nil {
+		if fault, err = r.apply(ctx, mirrors, certificates); err != nil {
 			return 0, err
 		}
 	}
@@ -95,37 +95,37 @@ func (r serviceConfigs) Reconcile(ctx context.Context, _, name string) (time.Dur
 	if err != nil {
 		return 0, err
 	}
-	if err := r.tell(ctx, fault, waiting, broken); err != nil || len(waiting)+len(broken) == 0 {
+	if err := r.report(ctx, fault, waiting, broken); err != nil || len(waiting)+len(broken) == 0 {
 		return 0, err
 	}
-	return lookAtImages, nil
+	return imagesInterval, nil
 }
 
 // gather reads what an AgentServiceConfig refers to.
-func (r serviceConfigs) gather(tx *store.Tx, config *agentinstall.AgentServiceConfig) (
-	mirrors, certificates *corev1.ConfigMap, fault *configFault, err error) {
+func (r serviceConfigs) readReferences(tx *store.Tx, config *agentinstall.AgentServiceConfig) (
+	mirrors, certificates *corev1.ConfigMap, fault *configError, err error) {
 	spec := &config.Spec
 	if ref := spec.MirrorRegistryRef; ref != nil {
-		namespace, err := r.anywhere(tx, objects.ConfigMaps, ref.Name)
+		namespace, err := r.namespaceOf(tx, objects.ConfigMaps, ref.Name)
 		if err == nil {
 			mirrors, err = r.mirrorConfig(tx, &agentinstall.MirrorRegistryReference{Namespace: namespace,
 				Name: ref.Name})
 		}
 		if err != nil {
-			return nil, nil, &configFault{"ConfigFailure", err.Error()}, ignoreManifestError(err)
+			return nil, nil, &configError{"ConfigFailure", err.Error()}, ignoreInvalid(err)
 		}
 	}
 	if ref := spec.OSImageCACertRef; ref != nil {
-		namespace, err := r.anywhere(tx, objects.ConfigMaps, ref.Name)
+		namespace, err := r.namespaceOf(tx, objects.ConfigMaps, ref.Name)
 		if err == nil {
 			certificates = &corev1.ConfigMap{}
 			err = r.Objects.Get(tx, objects.ConfigMaps, namespace, ref.Name, certificates)
 		}
 		if err == nil && len(bundleOf(certificates)) == 0 {
-			err = manifestFault("ConfigMap %s/%s has no certificates", namespace, ref.Name)
+			err = invalid("ConfigMap %s/%s has no certificates", namespace, ref.Name)
 		}
 		if err != nil {
-			return nil, nil, &configFault{"OSImageCACertRefFailure", err.Error()}, ignoreManifestError(err)
+			return nil, nil, &configError{"OSImageCACertRefFailure", err.Error()}, ignoreInvalid(err)
 		}
 	}
 	return mirrors, certificates, nil, nil
@@ -140,12 +140,12 @@ const (
 
 // additions reads what the servers of an AgentServiceConfig's images want beside the URL.
 func (r serviceConfigs) additions(tx *store.Tx, config *agentinstall.AgentServiceConfig) (
-	wants WantedImage, fault *configFault, err error) {
+	wants WantedImage, fault *configError, err error) {
 	ref := config.Spec.OSImageAdditionalParamsRef
 	if ref == nil {
 		return wants, nil, nil
 	}
-	namespace, err := r.anywhere(tx, objects.Secrets, ref.Name)
+	namespace, err := r.namespaceOf(tx, objects.Secrets, ref.Name)
 	var data map[string][]byte
 	if err == nil {
 		data, err = r.secretData(tx, namespace, ref.Name)
@@ -153,7 +153,7 @@ func (r serviceConfigs) additions(tx *store.Tx, config *agentinstall.AgentServic
 	for _, key := range slices.Sorted(maps.Keys(data)) {
 		var values map[string]string
 		if jsonErr := json.Unmarshal(data[key], &values); jsonErr != nil && err == nil {
-			err = manifestFault("the key %s of Secret %s/%s is no JSON object of texts, such as {\"name\": \"value\"}",
+			err = invalid("the key %s of Secret %s/%s is no JSON object of texts, such as {\"name\": \"value\"}",
 				key, namespace, ref.Name)
 		}
 		switch key {
@@ -162,26 +162,26 @@ func (r serviceConfigs) additions(tx *store.Tx, config *agentinstall.AgentServic
 		case keyImageQuery:
 			wants.Query = values
 		default:
-			err = manifestFault("secret referenced by OSImageAdditionalParamsRef is expected to contain either " +
+			err = invalid("secret referenced by OSImageAdditionalParamsRef is expected to contain either " +
 				"`headers` and/or `query_params` and no other entries")
 		}
 	}
 	if err != nil {
-		return WantedImage{}, &configFault{"ReasonOSImageAdditionalParamsRefFailure", err.Error()},
-			ignoreManifestError(err)
+		return WantedImage{}, &configError{"ReasonOSImageAdditionalParamsRefFailure", err.Error()},
+			ignoreInvalid(err)
 	}
 	return wants, nil, nil
 }
 
-func ignoreManifestError(err error) error {
-	if isManifestError(err) {
+func ignoreInvalid(err error) error {
+	if isInvalid(err) {
 		return nil
 	}
 	return err
 }
 
 // anywhere finds the namespace of an object that is named without one.
-func (h *Controllers) anywhere(tx *store.Tx, kind objects.Kind, name string) (string, error) {
+func (h *Controllers) namespaceOf(tx *store.Tx, kind objects.Kind, name string) (string, error) {
 	for _, namespace := range operatorNamespaces {
 		if h.Objects.Exists(tx, kind, namespace, name) {
 			return namespace, nil
@@ -198,12 +198,12 @@ func (h *Controllers) anywhere(tx *store.Tx, kind objects.Kind, name string) (st
 	}
 	switch len(found) {
 	case 0:
-		return "", manifestFault("there is no %s %s in any namespace; it is looked for again when it is made",
+		return "", invalid("there is no %s %s in any namespace; it is looked for again when it is made",
 			kind.Kind, name)
 	case 1:
 		return found[0], nil
 	}
-	return "", manifestFault("there are several of the %s %s: in the namespaces %s; keep the one that is meant in %s",
+	return "", invalid("there are several of the %s %s: in the namespaces %s; keep the one that is meant in %s",
 		kind.Kind, name, strings.Join(found, ", "), operatorNamespaces[0])
 }
 
@@ -219,7 +219,7 @@ func bundleOf(config *corev1.ConfigMap) []byte {
 }
 
 // follow keeps the site's mirror rules and certificates as the AgentServiceConfig has them.
-func (r serviceConfigs) follow(ctx context.Context, mirrors, certificates *corev1.ConfigMap) (*configFault, error) {
+func (r serviceConfigs) apply(ctx context.Context, mirrors, certificates *corev1.ConfigMap) (*configError, error) {
 	if r.Mirrors == nil {
 		return nil, nil
 	}
@@ -239,7 +239,7 @@ func (r serviceConfigs) follow(ctx context.Context, mirrors, certificates *corev
 			if ctx.Err() != nil {
 				return nil, err
 			}
-			return &configFault{set.reason, err.Error()}, nil
+			return &configError{set.reason, err.Error()}, nil
 		}
 	}
 	return nil, nil
@@ -260,7 +260,7 @@ func (r serviceConfigs) fetch(ctx context.Context, config *agentinstall.AgentSer
 }
 
 // tell writes the conditions of the AgentServiceConfig.
-func (r serviceConfigs) tell(ctx context.Context, fault *configFault, waiting []string, broken string) error {
+func (r serviceConfigs) report(ctx context.Context, fault *configError, waiting []string, broken string) error {
 	reconciled := agentinstall.Condition{Type: conditionReconciled, Status: corev1.ConditionTrue,
 		Reason: "ReconcileSucceeded", Message: "AgentServiceConfig reconcile completed without error."}
 	if fault != nil {
@@ -296,8 +296,8 @@ func (r serviceConfigs) tell(ctx context.Context, fault *configFault, waiting []
 }
 
 // letGo takes back what an AgentServiceConfig brought about; images that were fetched stay.
-func (r serviceConfigs) letGo(ctx context.Context) error {
-	if _, err := r.follow(ctx, nil, nil); err != nil {
+func (r serviceConfigs) undo(ctx context.Context) error {
+	if _, err := r.apply(ctx, nil, nil); err != nil {
 		return err
 	}
 	return r.DB.Update(ctx, func(tx *store.Tx) error {
@@ -316,13 +316,13 @@ func (r serviceConfigs) letGo(ctx context.Context) error {
 }
 
 // refuseName says of an AgentServiceConfig of another name that it is not followed.
-func (r serviceConfigs) refuseName(ctx context.Context, name string) error {
+func (r serviceConfigs) reportName(ctx context.Context, name string) error {
 	return r.DB.Update(ctx, func(tx *store.Tx) error {
 		var u unstructured.Unstructured
 		if err := r.Objects.Get(tx, objects.AgentServiceConfigs, "", name, &u); err != nil {
 			return err
 		}
-		return r.Objects.Event(tx, &u, objects.Notice{
+		return r.Objects.Event(tx, &u, objects.EventContent{
 			Component: objects.AgentController, Warning: true, Reason: "Invalid name (" + name + ")",
 			Message: fmt.Sprintf("Only an AgentServiceConfig with the name %s is followed; this one does nothing.",
 				serviceConfigName),
@@ -342,9 +342,9 @@ func (h *Controllers) serviceSettings(tx *store.Tx) (map[string]string, error) {
 		return nil, err
 	}
 	name := config.Annotations[annotationServiceSetting]
-	namespace, err := h.anywhere(tx, objects.ConfigMaps, name)
+	namespace, err := h.namespaceOf(tx, objects.ConfigMaps, name)
 	if err != nil {
-		return nil, ignoreManifestError(err)
+		return nil, ignoreInvalid(err)
 	}
 	var settings corev1.ConfigMap
 	err = h.Objects.Get(tx, objects.ConfigMaps, namespace, name, &settings)

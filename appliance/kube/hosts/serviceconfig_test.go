@@ -18,7 +18,7 @@ const serviceConfigManifest = "kind: AgentServiceConfig\nmetadata: {name: agent}
 	"{accessModes: [ReadWriteOnce], resources: {requests: {storage: 10Gi}}}\n" +
 	"  filesystemStorage: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 20Gi}}}\n"
 
-func TestTheSiteFollowsItsAgentServiceConfig(t *testing.T) {
+func TestAgentServiceConfig(t *testing.T) {
 	b := newSite(t)
 	requires := func(name string, status corev1.ConditionStatus, reason, says string) {
 		t.Helper()
@@ -44,7 +44,7 @@ func TestTheSiteFollowsItsAgentServiceConfig(t *testing.T) {
 	require.Zero(t, b.again(serviceConfigs{b.Controllers}, "agent"))
 	requires(conditionDeployments, corev1.ConditionTrue, "DeploymentSucceeded", "")
 	b.images[iso] = "bad: no live ISO"
-	require.Equal(t, lookAtImages, b.again(serviceConfigs{b.Controllers}, "agent"))
+	require.Equal(t, imagesInterval, b.again(serviceConfigs{b.Controllers}, "agent"))
 	requires(conditionDeployments, corev1.ConditionFalse, "DeploymentFailure", "bad: no live ISO")
 
 	b.Apply(serviceConfigManifest + "  OSImageCACertRef: {name: ca}\n")
@@ -75,7 +75,7 @@ func TestTheSiteFollowsItsAgentServiceConfig(t *testing.T) {
 	require.Empty(t, b.rules)
 }
 
-func TestAnAgentServiceConfigOfAnotherNameOnlyGetsAnEvent(t *testing.T) {
+func TestAgentServiceConfig_otherName(t *testing.T) {
 	b := newSite(t)
 	b.Apply("kind: AgentServiceConfig\nmetadata: {name: mine}\nspec: {}")
 	var config agentinstall.AgentServiceConfig
@@ -92,7 +92,7 @@ func TestAnAgentServiceConfigOfAnotherNameOnlyGetsAnEvent(t *testing.T) {
 	require.Equal(t, []string{"Invalid name (mine)"}, reasons)
 }
 
-func TestTheServicesSettingsSayWhichImageIsUsual(t *testing.T) {
+func TestAgentServiceConfig_defaultImageType(t *testing.T) {
 	b := newSite(t)
 	b.Apply("kind: ConfigMap\nmetadata: {namespace: multicluster-engine, name: settings}\ndata: {ISO_IMAGE_TYPE: " +
 		"full-iso}\n---\n" +

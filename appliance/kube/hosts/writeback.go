@@ -17,7 +17,7 @@ import (
 // neither undoes the other. Of a name, role, pool or disk that the spec leaves to the engine only
 // the name is taken over: the others the engine also chooses by itself. It tells whether the spec
 // was changed.
-func followHost(spec *agentinstall.AgentSpec, host *engine.HostView,
+func writeBackHost(spec *agentinstall.AgentSpec, host *engine.HostView,
 	bound *agentinstall.ClusterReference) (changed bool) {
 	set := func(to *string, value string) {
 		if *to != value {
@@ -98,7 +98,7 @@ func installerArguments(text string) ([]string, error) {
 	var arguments []string
 	if err := json.Unmarshal([]byte(text), &arguments); err != nil {
 		return nil,
-			manifestFault("installerArgs is no JSON list of texts, such as [\"--append-karg\", \"console=ttyS0\"]: %v.",
+			invalid("installerArgs is no JSON list of texts, such as [\"--append-karg\", \"console=ttyS0\"]: %v.",
 				err)
 	}
 	return arguments, nil
@@ -160,7 +160,7 @@ func commaList(text string) []string {
 
 // followInfraEnv takes over into an InfraEnv's spec what was changed of its infra-env by other
 // ways. What the spec leaves to the engine stays left to it.
-func followInfraEnv(spec *agentinstall.InfraEnvSpec, env *engine.InfraEnvView) (changed bool) {
+func writeBackInfraEnv(spec *agentinstall.InfraEnvSpec, env *engine.InfraEnvView) (changed bool) {
 	set := func(to *string, value string) {
 		if strings.TrimSpace(*to) != strings.TrimSpace(value) {
 			*to, changed = value, true

@@ -22,8 +22,8 @@ import (
 
 // Intervals of looks into a cluster: while all is well, and at most while it can't be looked into.
 const (
-	lookInterval  = 10 * time.Second
-	defaultGiveUp = 20 * time.Minute
+	defaultInterval = 10 * time.Second
+	defaultGiveUp   = 20 * time.Minute
 )
 
 // newBackoff returns the delays between checks of a cluster that can't be reached.
@@ -75,7 +75,7 @@ func New(options Options) *Follower {
 		options.GiveUp = defaultGiveUp
 	}
 	if options.Interval == 0 {
-		options.Interval = lookInterval
+		options.Interval = defaultInterval
 	}
 	return &Follower{Options: options, following: map[string]bool{}}
 }
@@ -84,7 +84,7 @@ func New(options Options) *Follower {
 func (f *Follower) Run(ctx context.Context) error {
 	defer f.group.Wait()
 	for {
-		if err := f.begin(ctx); err != nil {
+		if err := f.start(ctx); err != nil {
 			return err
 		}
 		select {
@@ -96,7 +96,7 @@ func (f *Follower) Run(ctx context.Context) error {
 }
 
 // begin follows the clusters that hosts are awaited in and that are not followed already.
-func (f *Follower) begin(ctx context.Context) error {
+func (f *Follower) start(ctx context.Context) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	awaited, err := f.Engine.Awaited()
@@ -122,7 +122,7 @@ func (f *Follower) follow(ctx context.Context, cluster string) {
 		}
 		ok := false
 		if err == nil {
-			ok, err = f.look(ctx, cluster, hosts)
+			ok, err = f.check(ctx, cluster, hosts)
 		}
 		if err != nil && ctx.Err() == nil {
 			f.Logger.WarnContext(ctx, "hosts could not be followed into their cluster", "cluster_id", cluster,
@@ -162,7 +162,7 @@ func (f *Follower) hostsOf(cluster string) ([]engine.AwaitedHost, error) {
 
 // look looks into a cluster once. It is false when that was not possible, which its hosts tell
 // then. The error is of this appliance's own.
-func (f *Follower) look(ctx context.Context, id string, hosts []engine.AwaitedHost) (bool, error) {
+func (f *Follower) check(ctx context.Context, id string, hosts []engine.AwaitedHost) (bool, error) {
 	cluster, err := f.Cluster(id)
 	var missing *spoke.MissingError
 	if err != nil && !errors.As(err, &missing) {
@@ -175,7 +175,7 @@ func (f *Follower) look(ctx context.Context, id string, hosts []engine.AwaitedHo
 			defer client.Close()
 			server = client.Server()
 			var own error
-			if err, own = f.lookWith(ctx, client, hosts); own != nil || err == nil {
+			if err, own = f.checkWith(ctx, client, hosts); own != nil || err == nil {
 				return own == nil, own
 			}
 		}
@@ -184,12 +184,12 @@ func (f *Follower) look(ctx context.Context, id string, hosts []engine.AwaitedHo
 		return false, nil
 	}
 	reason, message := spoke.Explain(err, server)
-	return false, f.tellAll(ctx, hosts, cluster.Lenient, engine.JoiningProblem{Reason: reason, Message: message})
+	return false, f.reportProblem(ctx, hosts, cluster.Lenient, engine.JoiningProblem{Reason: reason, Message: message})
 }
 
 // lookWith looks for hosts with a client. failed is what is wrong with the cluster's API; err is of
 // this appliance's own.
-func (f *Follower) lookWith(ctx context.Context, client *spoke.Client, hosts []engine.AwaitedHost) (failed, err error) {
+func (f *Follower) checkWith(ctx context.Context, client *spoke.Client, hosts []engine.AwaitedHost) (failed, err error) {
 	requests, failed := client.Requests(ctx)
 	if failed != nil {
 		return failed, nil
@@ -228,7 +228,7 @@ func (f *Follower) lookWith(ctx context.Context, client *spoke.Client, hosts []e
 }
 
 // tellAll notes at the hosts of a cluster why nobody can look into it.
-func (f *Follower) tellAll(ctx context.Context, hosts []engine.AwaitedHost, lenient bool,
+func (f *Follower) reportProblem(ctx context.Context, hosts []engine.AwaitedHost, lenient bool,
 	problem engine.JoiningProblem) error {
 	for _, host := range hosts {
 		seen := engine.Seen{Problem: problem}

@@ -147,7 +147,7 @@ func (s *site) live(stage models.HostStage, names ...string) {
 	}
 }
 
-func TestHostsAreFollowedUntilTheirNodesAreReady(t *testing.T) {
+func TestFollower_untilNodesAreReady(t *testing.T) {
 	s := newSite(t, "worker-1", "worker-2")
 	s.follow(clockwork.NewRealClock(), nil)
 	s.live(models.HostStageDone, "worker-1", "worker-2")
@@ -155,7 +155,7 @@ func TestHostsAreFollowedUntilTheirNodesAreReady(t *testing.T) {
 	require.Empty(t, s.reasons("worker-1"))
 }
 
-func TestAFollowerThatIsStartedAgainInTheMiddleGoesOn(t *testing.T) {
+func TestFollower_restart(t *testing.T) {
 	s := newSite(t, "worker-1")
 	kubelet := simulate.Kubelet{Cluster: s.cluster, Hostname: "worker-1", Addresses: []string{"192.168.1.20"}}
 	_, err := kubelet.Tick()
@@ -172,7 +172,7 @@ func TestAFollowerThatIsStartedAgainInTheMiddleGoesOn(t *testing.T) {
 	require.Len(t, s.host("worker-1").Joining.Approved, 2)
 }
 
-func TestAHostThatRestartsLaterIsFollowedToo(t *testing.T) {
+func TestFollower_laterHost(t *testing.T) {
 	s := newSite(t, "worker-1")
 	late := *s.hosts["worker-1"]
 	delete(s.hosts, "worker-1")
@@ -182,7 +182,7 @@ func TestAHostThatRestartsLaterIsFollowedToo(t *testing.T) {
 	s.live(models.HostStageDone, "worker-1")
 }
 
-func TestAClusterThatApprovesByItselfIsLeftToIt(t *testing.T) {
+func TestFollower_clusterApprovesItself(t *testing.T) {
 	s := newSite(t, "worker-1")
 	s.follow(clockwork.NewRealClock(), func(o *joining.Options) {
 		o.ApprovedThere = func(engine.AwaitedHost) (bool, error) { return true, nil }
@@ -194,7 +194,7 @@ func TestAClusterThatApprovesByItselfIsLeftToIt(t *testing.T) {
 	require.Empty(t, s.host("worker-1").Joining.Approved)
 }
 
-func TestAClusterThatCanNotBeLookedIntoIsToldOnceAndAskedEverMoreSeldom(t *testing.T) {
+func TestFollower_backoffUnreachableCluster(t *testing.T) {
 	s := newSite(t, "worker-1")
 	asked := make(chan struct{}, 64)
 	s.cluster.Answer(func(*http.Request) int { asked <- struct{}{}; return http.StatusForbidden })
@@ -213,7 +213,7 @@ func TestAClusterThatCanNotBeLookedIntoIsToldOnceAndAskedEverMoreSeldom(t *testi
 	require.Equal(t, models.HostStageRebooting, s.host("worker-1").Stage, "it is waited for all the same")
 }
 
-func TestAKubeconfigThatIsMissingOrWrongIsSaidAndPutRight(t *testing.T) {
+func TestFollower_kubeconfigErrors(t *testing.T) {
 	s := newSite(t, "worker-1")
 	s.missing = &spoke.MissingError{Where: "the Secret site/one-admin-kubeconfig is not there"}
 	clock := clockwork.NewFakeClockAt(time.Now())
@@ -237,7 +237,7 @@ func TestAKubeconfigThatIsMissingOrWrongIsSaidAndPutRight(t *testing.T) {
 	require.Equal(t, []string{spoke.ReasonMissing, spoke.ReasonKubeconfig, ""}, s.reasons("worker-1"))
 }
 
-func TestALenientHostIsNotWaitedForInVainForEver(t *testing.T) {
+func TestFollower_lenientHostGivesUp(t *testing.T) {
 	s := newSite(t, "worker-1")
 	clock := clockwork.NewFakeClockAt(time.Now())
 	s.reach.Lenient, s.reach.Names = true, map[string]string{"*": "127.0.0.1:1"}
@@ -253,7 +253,7 @@ func TestALenientHostIsNotWaitedForInVainForEver(t *testing.T) {
 		"that it could not be looked at stays")
 }
 
-func TestAddressesOfNames(t *testing.T) {
+func TestParseNames(t *testing.T) {
 	names, err := joining.ParseNames([]string{"API.one.example.com=10.0.0.5", "*.example.com = 10.0.0.6:6443"})
 	require.NoError(t, err)
 	require.Equal(t, map[string]string{"api.one.example.com": "10.0.0.5", "*.example.com": "10.0.0.6:6443"}, names)

@@ -56,7 +56,7 @@ func merge(into, change map[string]any) {
 	}
 }
 
-func TestHostsAreRefusedAsByMetal3sWebhook(t *testing.T) {
+func TestAdmission_metal3Rules(t *testing.T) {
 	cases := []struct{ name, host, old, refusal string }{
 		{"a good one", `{}`, "", ""},
 		{"a changed label", `{"metadata":{"labels":{"a":"b"}}}`, `{}`, ""},
@@ -114,7 +114,7 @@ func TestHostsAreRefusedAsByMetal3sWebhook(t *testing.T) {
 	}
 }
 
-func TestAppliancesOfOneProcessBeginSideBySide(t *testing.T) {
+func TestNewAdmission_concurrent(t *testing.T) {
 	var begun sync.WaitGroup
 	for range 8 {
 		begun.Go(func() { metal.NewAdmission() })

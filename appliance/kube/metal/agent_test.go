@@ -29,7 +29,7 @@ func pairOf(t *testing.T, annotations map[string]string, alter ...func(*metal3.B
 	return s
 }
 
-func TestAHostsAnnotationsAreItsAgents(t *testing.T) {
+func TestAgent_annotationsOfHost(t *testing.T) {
 	args := `["--append-karg", "ip=192.0.2.2::192.0.2.254:255.255.255.0:core0.example.com:enp1s0:none", "--save-partindex", "1", "-n"]`
 	s := pairOf(t, map[string]string{
 		bmac + "role": "worker", bmac + "hostname": "openshift-worker-0", bmac + "machine-config-pool": "infra",
@@ -61,7 +61,7 @@ func TestAHostsAnnotationsAreItsAgents(t *testing.T) {
 	require.Equal(t, generation, s.agent().Generation, "nothing is written without need")
 }
 
-func TestTheNewestAgentOfAMachineIsItsHosts(t *testing.T) {
+func TestAgent_newestOfMachine(t *testing.T) {
 	s := pairOf(t, map[string]string{bmac + "role": "master"})
 	require.EqualValues(t, "master", s.agent().Spec.Role)
 	s.clock.Advance(time.Hour)
@@ -78,7 +78,7 @@ func TestTheNewestAgentOfAMachineIsItsHosts(t *testing.T) {
 		"it has no card of that address")
 }
 
-func TestRootDeviceHintsChooseTheDisk(t *testing.T) {
+func TestRootDeviceHints(t *testing.T) {
 	yes := true
 	cases := []struct {
 		name  string
@@ -118,7 +118,7 @@ func TestRootDeviceHintsChooseTheDisk(t *testing.T) {
 	})
 }
 
-func TestClusterReferencesBindAndUnbind(t *testing.T) {
+func TestClusterReference_bindAndUnbind(t *testing.T) {
 	s := pairOf(t, map[string]string{bmac + "cluster-reference": "clusters/one"})
 	require.Equal(t, &agentinstall.ClusterReference{Namespace: "clusters", Name: "one"},
 		s.agent().Spec.ClusterDeploymentName)
@@ -138,7 +138,7 @@ func TestClusterReferencesBindAndUnbind(t *testing.T) {
 		"its InfraEnv env belongs to the cluster site/own already")
 }
 
-func TestFencingCredentialsAreTheBMCs(t *testing.T) {
+func TestFencingSecret(t *testing.T) {
 	s := pairOf(t, map[string]string{bmac + "create-fencing-credentials-secret": ""})
 	require.Equal(t, "a0-fencing-credentials", s.agent().Spec.FencingCredentialsSecretRef)
 	secret := the[corev1.Secret](s, objects.Secrets, "a0-fencing-credentials")
@@ -153,7 +153,7 @@ func TestFencingCredentialsAreTheBMCs(t *testing.T) {
 	require.Equal(t, "mine", s.agent().Spec.FencingCredentialsSecretRef)
 }
 
-func TestTheHardwareOfAHostIsWhatItsAgentFound(t *testing.T) {
+func TestHardwareDetails(t *testing.T) {
 	s := pairOf(t, nil)
 	host := s.host()
 	require.Equal(t, &metal3.HardwareDetails{
@@ -180,7 +180,7 @@ func TestTheHardwareOfAHostIsWhatItsAgentFound(t *testing.T) {
 	require.Equal(t, "localhost", s.host().Status.HardwareDetails.Hostname, "it is written once")
 }
 
-func TestAnAgentTakenOutOfAClusterBootsTheImageAgain(t *testing.T) {
+func TestUnbinding_bootsImageAgain(t *testing.T) {
 	s := provisioned(t)
 	s.apply(objects.Agents, agentObject(func(agent *agentinstall.Agent) {
 		agent.Status.Progress.CurrentStage, agent.Status.DebugInfo.State = "Done", "installed"
@@ -210,7 +210,7 @@ func TestAnAgentTakenOutOfAClusterBootsTheImageAgain(t *testing.T) {
 		"it is looked after until it is back")
 }
 
-func TestAnotherImageBootsAgainUnlessTheMachineIsBeingInstalled(t *testing.T) {
+func TestNewImage_rebootUnlessInstalling(t *testing.T) {
 	other := imageURL + "?2"
 	change := func(s *site) {
 		s.edit(objects.InfraEnvs, "env", func(u *unstructured.Unstructured) {
@@ -264,7 +264,7 @@ func TestAnotherImageBootsAgainUnlessTheMachineIsBeingInstalled(t *testing.T) {
 	})
 }
 
-func TestBMCSecretsAreMarkedAndShared(t *testing.T) {
+func TestBMCSecret_metadataAndSharing(t *testing.T) {
 	s := provisioned(t)
 	secret := the[corev1.Secret](s, objects.Secrets, "bmc")
 	require.Equal(t, "baremetal", secret.Labels["environment.metal3.io"])

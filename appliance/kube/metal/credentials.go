@@ -61,8 +61,8 @@ func (c *Controllers) claimSecret(tx *store.Tx, host *metal3.BareMetalHost) erro
 // releaseSecret takes a host's mark off a Secret, and the finalizer if no other host uses it.
 func (c *Controllers) releaseSecret(tx *store.Tx, host *metal3.BareMetalHost) error {
 	name := host.Spec.BMC.CredentialsName
-	others := slices.DeleteFunc(c.links.hostsWith(host.Namespace,
-		func(other hostLinks) bool { return other.secret == name }),
+	others := slices.DeleteFunc(c.index.hostsWith(host.Namespace,
+		func(other hostIndex) bool { return other.secret == name }),
 		func(key controller.Key) bool { return key.Name == host.Name })
 	if name == "" || len(others) > 0 {
 		return nil

@@ -13,7 +13,7 @@ import (
 
 // assist does what the BareMetal Agent Controller does to a BareMetalHost. It reports whether the
 // Agent is to be given what the host's annotations say.
-func (s *scene) assist() (toAgent bool) {
+func (s *pass) runAgentController() (toAgent bool) {
 	host := s.host
 	if host.Labels[infraEnvLabel] == "" {
 		host.Finalizers = without(host.Finalizers, agentHostFinalizer)
@@ -23,14 +23,14 @@ func (s *scene) assist() (toAgent bool) {
 		host.Labels[backupLabel] = "true"
 	}
 	if host.DeletionTimestamp != nil {
-		s.assistDeletion()
+		s.runAgentControllerDeletion()
 		return false
 	}
 	if !slices.Contains(host.Finalizers, agentHostFinalizer) {
 		host.Finalizers = append(host.Finalizers, agentHostFinalizer)
 	}
 	if unbinding(s.agent) {
-		s.bootAgain()
+		s.prepareReboot()
 	}
 	s.detach()
 	s.chooseImage()
@@ -38,19 +38,19 @@ func (s *scene) assist() (toAgent bool) {
 }
 
 // assistDeletion lets a host go that is being deleted.
-func (s *scene) assistDeletion() {
+func (s *pass) runAgentControllerDeletion() {
 	if s.removesAgent() {
-		s.drop(detachedAnnotation)
+		s.removeAnnotations(detachedAnnotation)
 		if s.waitsForDrain() {
 			return
 		}
 	}
-	s.drop(pausedAnnotation)
+	s.removeAnnotations(pausedAnnotation)
 	s.host.Finalizers = without(s.host.Finalizers, agentHostFinalizer)
 }
 
 // removesAgent tells whether the Agent goes with the host. Only the converged flow has that.
-func (s *scene) removesAgent() bool { return s.flow.converged && s.annotated(removeAgentAnnotation) }
+func (s *pass) removesAgent() bool { return s.flow.converged && s.annotated(removeAgentAnnotation) }
 
 // The values of the drain's annotation.
 const (
@@ -65,7 +65,7 @@ const (
 
 // waitsForDrain tells whether the node of a host that is deleted with its Agent must be drained
 // first, until the time that was given for it is over: by hand where nobody reaches into clusters.
-func (s *scene) waitsForDrain() bool {
+func (s *pass) waitsForDrain() bool {
 	if s.agent == nil || s.agent.Spec.ClusterDeploymentName == nil || !restarted(s.agent) {
 		return false
 	}
@@ -80,31 +80,31 @@ func (s *scene) waitsForDrain() bool {
 	}
 	if timeout, err := time.ParseDuration(s.host.Annotations[drainTimeoutAnnotation]); err == nil {
 		if left := started.Add(timeout).Sub(s.now); left > 0 {
-			s.lookAgain(left)
+			s.requeue(left)
 		} else {
 			s.annotate(drainStatusAnnotation, drainTimedOut)
 			return false
 		}
 	}
 	switch {
-	case !s.reaches:
+	case !s.hasSpokes:
 		s.annotate(drainStatusAnnotation, drainIsByHand)
 	case s.drain.drained:
 		s.annotate(drainStatusAnnotation, drained)
 		return false
 	case s.drain.fault != "":
 		s.annotate(drainStatusAnnotation, drainFailed+s.drain.fault)
-		s.drains = true
+		s.drainNode = true
 	default:
 		s.annotate(drainStatusAnnotation, drainGoesOn)
-		s.drains = true
+		s.drainNode = true
 	}
 	return true
 }
 
 // bootAgain has a host boot its image again after its Agent was taken out of a cluster: it is taken
 // back, and loses the image, so that it is powered off and gets it anew.
-func (s *scene) bootAgain() {
+func (s *pass) prepareReboot() {
 	if s.flow.converged {
 		if s.host.Status.Provisioning.State == metal3.StateProvisioned {
 			s.host.Spec.CustomDeploy = nil
@@ -115,14 +115,14 @@ func (s *scene) bootAgain() {
 		}
 		s.host.Spec.Image = nil
 	}
-	s.drop(detachedAnnotation, pausedAnnotation, hardwareAnnotation, spokeCreatedAnnotation)
+	s.removeAnnotations(detachedAnnotation, pausedAnnotation, hardwareAnnotation, spokeCreatedAnnotation)
 }
 
 // detach has the host's server left alone when its machine is installed, and paused when that is
 // so.
-func (s *scene) detach() {
+func (s *pass) detach() {
 	if s.annotated(manageProvisionedAnnotation) && s.flow.converged && !s.annotated(removeAgentAnnotation) {
-		s.drop(detachedAnnotation, pausedAnnotation)
+		s.removeAnnotations(detachedAnnotation, pausedAnnotation)
 		return
 	}
 	installed := restarted(s.agent)
@@ -143,13 +143,13 @@ func (s *scene) detach() {
 	}
 	if s.host.Status.Provisioning.State == metal3.StateNone && s.annotated(pausedAnnotation) &&
 		s.annotated(statusAnnotation) {
-		s.drop(pausedAnnotation) // so that the status is taken from the annotation
+		s.removeAnnotations(pausedAnnotation) // so that the status is taken from the annotation
 	}
 }
 
 // pause writes the status into an annotation, by which another hub takes the host over, and has the
 // operator leave the host alone.
-func (s *scene) pause() {
+func (s *pass) pause() {
 	if s.host.Annotations[pausedAnnotation] == byAssisted {
 		return
 	}
@@ -163,7 +163,7 @@ func (s *scene) pause() {
 
 // detachment tells whether the server is to be left alone, and whether its deletion waits until it
 // is not.
-func (s *scene) detachment() (detached, delaysDeletion bool) {
+func (s *pass) detachment() (detached, delaysDeletion bool) {
 	value, ok := s.host.Annotations[detachedAnnotation]
 	if !ok {
 		return false, false
@@ -174,7 +174,7 @@ func (s *scene) detachment() (detached, delaysDeletion bool) {
 	}
 	if strings.HasPrefix(value, "{") {
 		if err := json.Unmarshal([]byte(value), &arguments); err != nil {
-			s.notice(operatorComponent, true, "DetachError", "The annotation "+detachedAnnotation+
+			s.event(operatorComponent, true, "DetachError", "The annotation "+detachedAnnotation+
 				" is no JSON; the host is detached all the same.")
 		}
 	}
@@ -188,11 +188,11 @@ func (s *scene) detachment() (detached, delaysDeletion bool) {
 	}
 	// When its installation is what detaches it, the medium is taken out of its drive first.
 	byInstallation := value == byAssisted || s.removesAgent()
-	return !byInstallation || !loaded(s.server), delays
+	return !byInstallation || !imageInserted(s.server), delays
 }
 
 // loaded tells whether the image that a server was booted from was not taken out yet.
-func loaded(server *bmc.Server) bool {
+func imageInserted(server *bmc.Server) bool {
 	return server != nil && server.Booted != nil && server.Booted.Ejected.IsZero()
 }
 

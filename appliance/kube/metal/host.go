@@ -34,10 +34,10 @@ func (h hosts) Reconcile(ctx context.Context, namespace, name string) (time.Dura
 	if err != nil {
 		return 0, err
 	}
-	var s *scene
+	var s *pass
 	err = h.DB.Update(ctx, func(tx *store.Tx) error {
 		s = nil
-		if err := h.links.fill(tx, h.Objects); err != nil {
+		if err := h.index.load(tx, h.Objects); err != nil {
 			return err
 		}
 		u := &unstructured.Unstructured{}
@@ -49,28 +49,28 @@ func (h hosts) Reconcile(ctx context.Context, namespace, name string) (time.Dura
 		if s, err = h.read(tx, u, server); err != nil {
 			return err
 		}
-		return h.play(tx, u, s)
+		return h.run(tx, u, s)
 	})
 	if err != nil {
 		return 0, err
 	}
 	if s == nil {
-		return 0, h.gone(ctx, at, server)
+		return 0, h.forget(ctx, at, server)
 	}
-	h.links.keepHost(at, s.host)
-	h.tell(s.server)
-	if s.restarts {
+	h.index.setHost(at, s.host)
+	h.setRelayed(s.server)
+	if s.restartHost {
 		// Its Agent changes by that, which leads back here.
-		return s.again, h.RestartHost(ctx, s.hostKey)
+		return s.requeueAfter, h.RestartHost(ctx, s.hostKey)
 	}
-	if err := h.reach(ctx, s); err != nil {
+	if err := h.callSpoke(ctx, s); err != nil {
 		return 0, err
 	}
-	changed, err := h.ask(ctx, s)
+	changed, err := h.applyServer(ctx, s)
 	if changed && err == nil {
 		h.requeue(s.host)() // the next reconcile writes the refusal into the status
 	}
-	return s.again, err
+	return s.requeueAfter, err
 }
 
 // serverOf returns the server that the BMC's part has under a host's name; nil if there is none.
@@ -84,7 +84,7 @@ func (c *Controllers) serverOf(at ref) (*bmc.Server, error) {
 }
 
 // read gathers what belongs to a host.
-func (c *Controllers) read(tx *store.Tx, u *unstructured.Unstructured, server *bmc.Server) (*scene, error) {
+func (c *Controllers) read(tx *store.Tx, u *unstructured.Unstructured, server *bmc.Server) (*pass, error) {
 	host := &metal3.BareMetalHost{}
 	if err := objects.Into(u.DeepCopy(), host); err != nil {
 		return nil, err
@@ -92,7 +92,7 @@ func (c *Controllers) read(tx *store.Tx, u *unstructured.Unstructured, server *b
 	if host.Labels == nil {
 		host.Labels = map[string]string{}
 	}
-	s := &scene{host: host, now: c.now(), settles: c.ImageSettles, reaches: c.Spokes != nil,
+	s := &pass{host: host, now: c.now(), imageAge: c.ImageSettles, hasSpokes: c.Spokes != nil,
 		drain: c.drained(string(host.UID))}
 	if server != nil && server.ID == string(host.UID) {
 		s.server = server
@@ -100,7 +100,7 @@ func (c *Controllers) read(tx *store.Tx, u *unstructured.Unstructured, server *b
 	} else {
 		s.refusal = c.refusal(string(host.UID))
 	}
-	s.powered, _, _ = unstructured.NestedBool(u.Object, "spec", "disablePowerOff")
+	s.keepPower, _, _ = unstructured.NestedBool(u.Object, "spec", "disablePowerOff")
 	var err error
 	if s.flow, err = c.flow(tx); err != nil {
 		return nil, err
@@ -136,14 +136,14 @@ func (c *Controllers) read(tx *store.Tx, u *unstructured.Unstructured, server *b
 }
 
 // play does a pass and writes what came of it.
-func (c *Controllers) play(tx *store.Tx, u *unstructured.Unstructured, s *scene) error {
+func (c *Controllers) run(tx *store.Tx, u *unstructured.Unstructured, s *pass) error {
 	before := s.host.DeepCopy()
-	toAgent := s.assist()
+	toAgent := s.runAgentController()
 	if toAgent {
-		s.offerHardware()
+		s.annotateHardware()
 	}
-	s.operate()
-	if s.letGo {
+	s.runOperator()
+	if s.released {
 		s.host.Finalizers = without(s.host.Finalizers, hostFinalizer)
 		if err := c.releaseSecret(tx, s.host); err != nil {
 			return err
@@ -154,7 +154,7 @@ func (c *Controllers) play(tx *store.Tx, u *unstructured.Unstructured, s *scene)
 		}
 	}
 	if s.host.DeletionTimestamp == nil && s.flow.converged && s.infraEnv != nil {
-		if err := c.wantImage(tx, s); err != nil {
+		if err := c.createImage(tx, s); err != nil {
 			return err
 		}
 	}
@@ -182,7 +182,7 @@ func (c *Controllers) play(tx *store.Tx, u *unstructured.Unstructured, s *scene)
 
 // writeAgent brings what the host's annotations say to its Agent. What can't be is told in an Event
 // about the host.
-func (c *Controllers) writeAgent(tx *store.Tx, s *scene) error {
+func (c *Controllers) writeAgent(tx *store.Tx, s *pass) error {
 	if err := c.writeFencingSecret(tx, s.host, s.agent, s.secret, s.now); err != nil {
 		return err
 	}
@@ -192,14 +192,14 @@ func (c *Controllers) writeAgent(tx *store.Tx, s *scene) error {
 				return nil
 			}
 			if err := editAgent(u, s.agent, s.host, s.infraEnv); err != nil {
-				s.notice(agentComponent, true, "AgentNotUpdated", err.Error())
+				s.event(agentComponent, true, "AgentNotUpdated", err.Error())
 			}
 			return nil
 		}))
 }
 
 // writeHardware keeps the HardwareData of the host, which is its hardware without the host.
-func (c *Controllers) writeHardware(tx *store.Tx, s *scene) error {
+func (c *Controllers) writeHardware(tx *store.Tx, s *pass) error {
 	details := s.host.Status.HardwareDetails
 	if details == nil || s.host.DeletionTimestamp != nil {
 		return nil
@@ -275,8 +275,8 @@ func general(part any) (map[string]any, error) {
 
 // ask has the BMC's part do what the host wants. It reports whether something about that changed
 // which has to be shown.
-func (c *Controllers) ask(ctx context.Context, s *scene) (changed bool, err error) {
-	id, wish := string(s.host.UID), s.drive()
+func (c *Controllers) applyServer(ctx context.Context, s *pass) (changed bool, err error) {
+	id, wish := string(s.host.UID), s.desiredServer()
 	switch {
 	case wish.forget && s.server != nil:
 		return false, c.Servers.Forget(ctx, id, wish.powerOff)
@@ -288,7 +288,7 @@ func (c *Controllers) ask(ctx context.Context, s *scene) (changed bool, err erro
 	if errors.As(err, &refused) {
 		return c.refuse(id, refused.Reason), nil
 	}
-	if err == nil && wish.cut {
+	if err == nil && wish.hardPowerOff {
 		_, err = c.Servers.Order(ctx, id, bmc.OrderPowerOff)
 	}
 	return c.refuse(id, ""), err
@@ -296,8 +296,8 @@ func (c *Controllers) ask(ctx context.Context, s *scene) (changed bool, err erro
 
 // gone forgets what was kept of a host that is no more. Its server is known still if somebody took
 // the host's finalizer away.
-func (c *Controllers) gone(ctx context.Context, at ref, server *bmc.Server) error {
-	c.links.keepHost(at, nil)
+func (c *Controllers) forget(ctx context.Context, at ref, server *bmc.Server) error {
+	c.index.setHost(at, nil)
 	if server == nil {
 		return nil
 	}
@@ -330,19 +330,19 @@ func (c *Controllers) refuse(id, reason string) (changed bool) {
 
 // relayNotes makes Events of what the BMC's part noted since the host was looked at last, or since
 // the start.
-func (c *Controllers) relayNotes(s *scene) {
+func (c *Controllers) relayNotes(s *pass) {
 	if s.server == nil {
 		return
 	}
-	told := c.told(s.server.ID)
+	told := c.relayedUntil(s.server.ID)
 	for _, note := range s.server.History {
 		if note.At.After(told) {
-			s.notice(operatorComponent, note.Warning, note.Reason, note.Message)
+			s.event(operatorComponent, note.Warning, note.Reason, note.Message)
 		}
 	}
 }
 
-func (c *Controllers) told(id string) time.Time {
+func (c *Controllers) relayedUntil(id string) time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if at, ok := c.relayed[id]; ok {
@@ -352,7 +352,7 @@ func (c *Controllers) told(id string) time.Time {
 }
 
 // tell remembers that the notes of a server are Events now.
-func (c *Controllers) tell(server *bmc.Server) {
+func (c *Controllers) setRelayed(server *bmc.Server) {
 	if server == nil || len(server.History) == 0 {
 		return
 	}

@@ -28,7 +28,7 @@ func provisioned(t *testing.T) *site {
 	return s
 }
 
-func TestAHostIsRegisteredBootedAndShown(t *testing.T) {
+func TestHost_lifecycle(t *testing.T) {
 	s := newSite(t)
 	s.apply(objects.BareMetalHosts, hostObject())
 	host := s.host()
@@ -93,7 +93,7 @@ func TestAHostIsRegisteredBootedAndShown(t *testing.T) {
 	require.Equal(t, ensured, s.rack.ensured, "nothing is left to do")
 }
 
-func TestAHostThatNamesAnInfraEnvThatDoesNotComeSaysSo(t *testing.T) {
+func TestHost_missingInfraEnv(t *testing.T) {
 	s := newSite(t)
 	s.apply(objects.Secrets, secretObject())
 	s.apply(objects.BareMetalHosts, hostObject())
@@ -115,7 +115,7 @@ func TestAHostThatNamesAnInfraEnvThatDoesNotComeSaysSo(t *testing.T) {
 	require.Equal(t, told, s.events("node0")["InfraEnvMissing"], "it boots the image that it was given")
 }
 
-func TestAHostThatNamesNoInfraEnvIsNobodysBusiness(t *testing.T) {
+func TestHost_withoutInfraEnv(t *testing.T) {
 	s := newSite(t)
 	s.apply(objects.Secrets, secretObject())
 	s.apply(objects.BareMetalHosts, hostObject(func(host *metal3.BareMetalHost) { host.Labels = nil }))
@@ -125,7 +125,7 @@ func TestAHostThatNamesNoInfraEnvIsNobodysBusiness(t *testing.T) {
 	require.NotContains(t, s.events("node0"), "InfraEnvMissing")
 }
 
-func TestAnInstalledHostIsDetachedAndPaused(t *testing.T) {
+func TestHost_detachedAfterInstallation(t *testing.T) {
 	s := provisioned(t)
 	s.apply(objects.Agents,
 		agentObject(func(agent *agentinstall.Agent) { agent.Status.Progress.CurrentStage = "Rebooting" }))
@@ -145,7 +145,7 @@ func TestAnInstalledHostIsDetachedAndPaused(t *testing.T) {
 	require.Equal(t, map[string]bool{string(host.UID): false}, s.rack.forgotten, "an installed machine stays on")
 }
 
-func TestAHostThatIsDeletedPowersOffAndLeavesNothing(t *testing.T) {
+func TestHost_deletion(t *testing.T) {
 	s := provisioned(t)
 	host := s.host()
 	s.delete(objects.BareMetalHosts, "node0")

@@ -17,7 +17,7 @@ import (
 
 // scene is all that is looked at when a host is reconciled. What is done to it is done to host, and
 // is written afterwards.
-type scene struct {
+type pass struct {
 	host     *metal3.BareMetalHost
 	infraEnv *agentinstall.InfraEnv // nil if the host names none, or one that does not exist
 	engineID string                 // the infra-env's in the engine; "" if there is none
@@ -29,18 +29,18 @@ type scene struct {
 	refusal  string      // why what is wanted of the server can't be asked for
 	flow     flow
 	now      time.Time
-	settles  time.Duration
+	imageAge time.Duration
 
-	again   time.Duration // when to look again; 0 for when something changes
-	events  []objects.Notice
-	letGo   bool // nothing is left to be done for the host's deletion
-	powered bool // of a host that is being deleted: leave the power as it is
+	requeueAfter time.Duration // when to look again; 0 for when something changes
+	events       []objects.EventContent
+	released     bool // nothing is left to be done for the host's deletion
+	keepPower    bool // of a host that is being deleted: leave the power as it is
 
-	reaches bool         // somebody reaches into clusters
-	drain   drainOutcome // of the host's node, as it is known
-	drains  bool         // the node is to be drained
+	hasSpokes bool         // somebody reaches into clusters
+	drain     drainOutcome // of the host's node, as it is known
+	drainNode bool         // the node is to be drained
 
-	restarts bool // the engine is to be told that the machine is restarted
+	restartHost bool // the engine is to be told that the machine is restarted
 }
 
 // flow is how BareMetal hosts get their image.
@@ -49,32 +49,32 @@ type flow struct {
 	pauseProvisioned bool
 }
 
-func (s *scene) annotated(key string) bool {
+func (s *pass) annotated(key string) bool {
 	_, ok := s.host.Annotations[key]
 	return ok
 }
 
-func (s *scene) annotate(key, value string) {
+func (s *pass) annotate(key, value string) {
 	if s.host.Annotations == nil {
 		s.host.Annotations = map[string]string{}
 	}
 	s.host.Annotations[key] = value
 }
 
-func (s *scene) drop(keys ...string) {
+func (s *pass) removeAnnotations(keys ...string) {
 	for _, key := range keys {
 		delete(s.host.Annotations, key)
 	}
 }
 
-func (s *scene) notice(component string, warning bool, reason, message string) {
-	s.events = append(s.events, objects.Notice{Component: component, Warning: warning, Reason: reason,
+func (s *pass) event(component string, warning bool, reason, message string) {
+	s.events = append(s.events, objects.EventContent{Component: component, Warning: warning, Reason: reason,
 		Message: message})
 }
 
-func (s *scene) lookAgain(after time.Duration) {
-	if after > 0 && (s.again == 0 || after < s.again) {
-		s.again = after
+func (s *pass) requeue(after time.Duration) {
+	if after > 0 && (s.requeueAfter == 0 || after < s.requeueAfter) {
+		s.requeueAfter = after
 	}
 }
 
@@ -82,12 +82,12 @@ func (s *scene) lookAgain(after time.Duration) {
 // settled. An image that was replaced is taken away first, so that the server is powered off and
 // boots the new one; not while the machine is being installed. The engine is told before that, so
 // that no installation takes a machine that is about to be powered off.
-func (s *scene) chooseImage() {
+func (s *pass) chooseImage() {
 	if s.annotated(detachedAnnotation) {
 		return
 	}
 	if s.infraEnv == nil {
-		s.missInfraEnv()
+		s.reportMissingInfraEnv()
 		return
 	}
 	if s.flow.converged {
@@ -104,8 +104,8 @@ func (s *scene) chooseImage() {
 		return
 	}
 	if created != nil {
-		if wait := created.Add(s.settles).Sub(s.now); wait > 0 {
-			s.lookAgain(wait)
+		if wait := created.Add(s.imageAge).Sub(s.now); wait > 0 {
+			s.requeue(wait)
 			return
 		}
 	}
@@ -115,7 +115,7 @@ func (s *scene) chooseImage() {
 		spec.Image = &metal3.Image{URL: url, DiskFormat: &format}
 		spec.Online = true
 	default:
-		if s.restarts = s.hostKey != "" && spec.Image != nil && waiting(s.agent); !s.restarts {
+		if s.restartHost = s.hostKey != "" && spec.Image != nil && waiting(s.agent); !s.restartHost {
 			spec.Image = nil
 		}
 	}
@@ -127,15 +127,15 @@ const infraEnvComes = 30 * time.Second
 
 // missInfraEnv tells of the InfraEnv that a host names and that is not there, for which the host
 // would wait without a word.
-func (s *scene) missInfraEnv() {
+func (s *pass) reportMissingInfraEnv() {
 	if wantsBoot(s.host) {
 		return
 	}
 	if wait := s.host.CreationTimestamp.Add(infraEnvComes).Sub(s.now); wait > 0 {
-		s.lookAgain(wait)
+		s.requeue(wait)
 		return
 	}
-	s.notice(agentComponent, true, "InfraEnvMissing", fmt.Sprintf(
+	s.event(agentComponent, true, "InfraEnvMissing", fmt.Sprintf(
 		"The label %s names the InfraEnv %s, which is not in the namespace %s: the host gets no image to boot until "+
 			"it is. Apply it, or correct the label.",
 		infraEnvLabel, s.host.Labels[infraEnvLabel], s.host.Namespace))
@@ -143,7 +143,7 @@ func (s *scene) missInfraEnv() {
 
 // chooseDeployment has the host deployed by the agent of the image, once a PreprovisioningImage
 // says that the image is there.
-func (s *scene) chooseDeployment() {
+func (s *pass) chooseDeployment() {
 	deploy := s.host.Spec.CustomDeploy
 	if deploy != nil && deploy.Method == startAssistedInstall || s.image == nil {
 		return

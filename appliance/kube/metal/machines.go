@@ -36,8 +36,8 @@ type Spokes interface {
 }
 
 const (
-	retryCluster = time.Minute      // after a call of a cluster that failed
-	drainAgain   = 20 * time.Second // between looks at a node that is drained
+	retrySpoke    = time.Minute      // after a call of a cluster that failed
+	drainInterval = 20 * time.Second // between looks at a node that is drained
 )
 
 // drainOutcome is what is known of a node that is drained.
@@ -63,11 +63,11 @@ func HasMachine(tx *store.Tx, o *objects.Objects, agentKey string) (bool, error)
 }
 
 // reach does in a host's cluster what a pass has found to be done there.
-func (c *Controllers) reach(ctx context.Context, s *scene) error {
+func (c *Controllers) callSpoke(ctx context.Context, s *pass) error {
 	if c.Spokes == nil || s.agent == nil || s.agent.Spec.ClusterDeploymentName == nil {
 		return nil
 	}
-	if s.drains {
+	if s.drainNode {
 		return c.drain(s)
 	}
 	if s.host.DeletionTimestamp == nil && s.agent.Status.Kind == models.HostKindAddToExistingClusterHost &&
@@ -85,7 +85,7 @@ func (c *Controllers) reach(ctx context.Context, s *scene) error {
 
 // makeMachine has a Machine stand for a host that joins a cluster, unless the cluster has nobody to
 // look after Machines of metal.
-func (c *Controllers) makeMachine(ctx context.Context, s *scene) error {
+func (c *Controllers) makeMachine(ctx context.Context, s *pass) error {
 	fits, err := c.fitsMachines(*s.agent.Spec.ClusterDeploymentName)
 	if err != nil || !fits {
 		return err
@@ -106,8 +106,8 @@ func (c *Controllers) makeMachine(ctx context.Context, s *scene) error {
 	case !done, errors.Is(err, spoke.ErrNoMachines):
 		return nil
 	case err != nil:
-		s.lookAgain(retryCluster)
-		return c.tellOnce(ctx, s, "SpokeMachineNotMade", err.Error())
+		s.requeue(retrySpoke)
+		return c.eventOnce(ctx, s, "SpokeMachineNotMade", err.Error())
 	}
 	return c.DB.Update(ctx, func(tx *store.Tx) error {
 		return ignoreMissing(c.Objects.Update(tx, objects.BareMetalHosts, s.host.Namespace, s.host.Name,
@@ -145,7 +145,7 @@ func (c *Controllers) fitsMachines(ref agentinstall.ClusterReference) (fits bool
 
 // drain has the node of a host emptied that is deleted with its Agent, and keeps what came of it
 // for the next pass.
-func (c *Controllers) drain(s *scene) error {
+func (c *Controllers) drain(s *pass) error {
 	ref, id := s.agent.Spec.ClusterDeploymentName, string(s.host.UID)
 	node := s.agent.Spec.Hostname
 	if node == "" {
@@ -166,7 +166,7 @@ func (c *Controllers) drain(s *scene) error {
 	if outcome != before {
 		c.requeue(s.host)()
 	} else {
-		s.lookAgain(drainAgain)
+		s.requeue(drainInterval)
 	}
 	return nil
 }
@@ -184,11 +184,11 @@ func (c *Controllers) requeue(host *metal3.BareMetalHost) func() {
 }
 
 // tellOnce makes an Event about a host, unless it is the one that was made last.
-func (c *Controllers) tellOnce(ctx context.Context, s *scene, reason, message string) error {
+func (c *Controllers) eventOnce(ctx context.Context, s *pass, reason, message string) error {
 	id := string(s.host.UID)
 	c.mu.Lock()
-	known := c.toldOf[id] == message
-	c.toldOf[id] = message
+	known := c.lastEvents[id] == message
+	c.lastEvents[id] = message
 	c.mu.Unlock()
 	if known {
 		return nil
@@ -198,7 +198,7 @@ func (c *Controllers) tellOnce(ctx context.Context, s *scene, reason, message st
 		if err := c.Objects.Get(tx, objects.BareMetalHosts, s.host.Namespace, s.host.Name, u); err != nil {
 			return ignoreMissing(err)
 		}
-		return c.Objects.Event(tx, u, objects.Notice{Component: agentComponent, Warning: true, Reason: reason,
+		return c.Objects.Event(tx, u, objects.EventContent{Component: agentComponent, Warning: true, Reason: reason,
 			Message: message}, c.now())
 	})
 }

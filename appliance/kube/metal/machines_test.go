@@ -121,7 +121,7 @@ func (s *site) joins(alter func(*hiveext.AgentClusterInstall)) {
 	}))
 }
 
-func TestAMachineStandsForAServerInTheClusterThatItJoins(t *testing.T) {
+func TestMachine_createdForJoiningHost(t *testing.T) {
 	s := newSiteWith(t, newReached())
 	s.joins(nil)
 	s.eventually("it has its Machine", func() bool {
@@ -141,7 +141,7 @@ func TestAMachineStandsForAServerInTheClusterThatItJoins(t *testing.T) {
 	require.True(t, has, "the cluster approves what its kubelet asks for")
 }
 
-func TestNoMachineIsMadeWhereNobodyLooksAfterIt(t *testing.T) {
+func TestMachine_clusterWithoutMachineAPI(t *testing.T) {
 	yes := true
 	for name, alter := range map[string]func(*hiveext.AgentClusterInstall){
 		"people look after the network": func(
@@ -170,7 +170,7 @@ func TestNoMachineIsMadeWhereNobodyLooksAfterIt(t *testing.T) {
 	})
 }
 
-func TestAMachineThatJoinsTrustsItsClustersMachineConfigServer(t *testing.T) {
+func TestServerCA_inIgnitionOverride(t *testing.T) {
 	s := newSiteWith(t, newReached())
 	s.reach.fault = errors.New("The cluster's API does not answer.")
 	s.joins(nil)
@@ -202,7 +202,7 @@ func TestAMachineThatJoinsTrustsItsClustersMachineConfigServer(t *testing.T) {
 	require.LessOrEqual(t, s.reach.asked-asked, 2, "it is not asked again and again")
 }
 
-func TestAClusterThatRefusesAMachineIsToldOfOnceAndAskedAgain(t *testing.T) {
+func TestMachine_refusedByCluster(t *testing.T) {
 	s := newSiteWith(t, newReached())
 	s.reach.fault = errors.New("The cluster's API does not answer.")
 	s.joins(nil)
@@ -221,7 +221,7 @@ func TestAClusterThatRefusesAMachineIsToldOfOnceAndAskedAgain(t *testing.T) {
 	})
 }
 
-func TestTheNodeOfAHostThatTakesItsAgentAlongIsDrained(t *testing.T) {
+func TestDrain_deletionWithAgent(t *testing.T) {
 	s := newSiteWith(t, newReached())
 	s.converged()
 	s.apply(objects.Secrets, secretObject())

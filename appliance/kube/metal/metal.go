@@ -79,14 +79,14 @@ type Options struct {
 // Controllers are the reconcilers of this package over what they share.
 type Controllers struct {
 	Options
-	links   links
+	index   index
 	started time.Time
 
-	mu       sync.Mutex
-	refusals map[string]string       // by the server's id: why what is wanted of it can't be asked for
-	relayed  map[string]time.Time    // likewise: up to when its notes are Events
-	drains   map[string]drainOutcome // by the host's UID: what came of draining its node
-	toldOf   map[string]string       // likewise: the Event about its cluster that was made last
+	mu         sync.Mutex
+	refusals   map[string]string       // by the server's id: why what is wanted of it can't be asked for
+	relayed    map[string]time.Time    // likewise: up to when its notes are Events
+	drains     map[string]drainOutcome // by the host's UID: what came of draining its node
+	lastEvents map[string]string       // likewise: the Event about its cluster that was made last
 	// likewise: for which Agent and in which ignition config its cluster's authority is
 	trusting map[string]string
 }
@@ -102,7 +102,7 @@ func New(options Options) *Controllers {
 	c := &Controllers{
 		Options: options, started: options.Clock.Now(),
 		refusals: map[string]string{}, relayed: map[string]time.Time{}, drains: map[string]drainOutcome{},
-		toldOf: map[string]string{}, trusting: map[string]string{},
+		lastEvents: map[string]string{}, trusting: map[string]string{},
 	}
 	loop := options.Loop
 	loop.Add(hosts{c},
@@ -116,14 +116,14 @@ func New(options Options) *Controllers {
 		controller.Relation{Of: objects.BareMetalHosts, To: c.imageOfHost},
 	)
 	loop.Add(managedClusters{c})
-	leftovers{c}.addTo(loop)
+	blockedDeletions{c}.addTo(loop)
 	return c
 }
 
 // EnqueueServer queues the BareMetalHost of a server, by the server's id. bmc.Manager.Observe calls
 // it when the server has changed.
 func (c *Controllers) EnqueueServer(id string) {
-	if host, ok := c.links.hostOfServer(id); ok {
+	if host, ok := c.index.hostOfServer(id); ok {
 		c.Loop.Enqueue(controller.Key{Kind: objects.BareMetalHosts, Namespace: host.namespace, Name: host.name})
 	}
 }

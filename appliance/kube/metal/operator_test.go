@@ -29,7 +29,7 @@ func available(t *testing.T, alter ...func(*metal3.BareMetalHost)) *site {
 	return s
 }
 
-func TestOnlineIsThePowerOfAHost(t *testing.T) {
+func TestHost_onlineSetsPower(t *testing.T) {
 	s := available(t)
 	require.True(t, *s.wanted().Online, "nobody will bring it an image")
 	s.edit(objects.BareMetalHosts, "node0", func(u *unstructured.Unstructured) {
@@ -39,7 +39,7 @@ func TestOnlineIsThePowerOfAHost(t *testing.T) {
 	require.False(t, s.host().Status.PoweredOn)
 }
 
-func TestRebootAnnotationsSwitchAHostOffAndOn(t *testing.T) {
+func TestRebootAnnotation(t *testing.T) {
 	s := available(t)
 	s.server(func(server *bmc.Server) { server.Power = bmc.PowerOn })
 	s.annotate(objects.BareMetalHosts, "node0", "reboot.metal3.io", "")
@@ -54,7 +54,7 @@ func TestRebootAnnotationsSwitchAHostOffAndOn(t *testing.T) {
 	require.True(t, *s.wanted().Online)
 }
 
-func TestAHardRebootAsksNoOperatingSystem(t *testing.T) {
+func TestRebootAnnotation_hard(t *testing.T) {
 	s := available(t)
 	s.server(func(server *bmc.Server) { server.Power = bmc.PowerOn })
 	s.annotate(objects.BareMetalHosts, "node0", "reboot.metal3.io", `{"mode":"hard"}`)
@@ -68,7 +68,7 @@ func TestAHardRebootAsksNoOperatingSystem(t *testing.T) {
 	require.NotContains(t, s.host().Annotations, "reboot.metal3.io")
 }
 
-func TestAHostBootsALiveISOOfItsOwner(t *testing.T) {
+func TestHost_liveISO(t *testing.T) {
 	s := available(t)
 	image := func(format any) {
 		s.edit(objects.BareMetalHosts, "node0", func(u *unstructured.Unstructured) {
@@ -98,7 +98,7 @@ func TestAHostBootsALiveISOOfItsOwner(t *testing.T) {
 	require.Empty(t, host.Status.Provisioning.Image.URL)
 }
 
-func TestErrorsOfTheBMCAreTheHosts(t *testing.T) {
+func TestHost_bmcErrors(t *testing.T) {
 	cases := []struct {
 		name    string
 		trouble bmc.Trouble
@@ -127,7 +127,7 @@ func TestErrorsOfTheBMCAreTheHosts(t *testing.T) {
 	}
 }
 
-func TestCredentialsAreWatched(t *testing.T) {
+func TestHost_credentialsChange(t *testing.T) {
 	cases := []struct {
 		name   string
 		secret map[string][]byte
@@ -164,7 +164,7 @@ func TestCredentialsAreWatched(t *testing.T) {
 	})
 }
 
-func TestHostsThatCannotBeDrivenSayWhy(t *testing.T) {
+func TestHost_invalidBMC(t *testing.T) {
 	s := newSite(t)
 	s.apply(objects.Secrets, secretObject())
 	s.apply(objects.BareMetalHosts,
@@ -189,14 +189,14 @@ func TestHostsThatCannotBeDrivenSayWhy(t *testing.T) {
 	require.Nil(t, bare.host())
 }
 
-func TestAnExternallyProvisionedHostIsOnlySwitched(t *testing.T) {
+func TestHost_externallyProvisioned(t *testing.T) {
 	s := available(t, func(host *metal3.BareMetalHost) { host.Spec.ExternallyProvisioned = true })
 	require.Equal(t, metal3.StateExternallyProvisioned, s.host().Status.Provisioning.State)
 	require.True(t, *s.wanted().Online)
 	require.False(t, s.wanted().Boot)
 }
 
-func TestDetachmentByHandTakesEffectWhereMetal3Says(t *testing.T) {
+func TestDetachment_byState(t *testing.T) {
 	const detached = "baremetalhost.metal3.io/detached"
 	t.Run("at once when it is provisioned, whatever is in its drive", func(t *testing.T) {
 		s := provisioned(t)
@@ -233,7 +233,7 @@ func TestDetachmentByHandTakesEffectWhereMetal3Says(t *testing.T) {
 	})
 }
 
-func TestAPausedHostIsLeftAloneAndItsStatusTakenOver(t *testing.T) {
+func TestHost_pausedAndStatusRestored(t *testing.T) {
 	s := available(t)
 	s.annotate(objects.BareMetalHosts, "node0", "baremetalhost.metal3.io/paused", "")
 	ensured := s.rack.ensured
@@ -253,7 +253,7 @@ func TestAPausedHostIsLeftAloneAndItsStatusTakenOver(t *testing.T) {
 	require.NotContains(t, other.host().Annotations, "baremetalhost.metal3.io/status")
 }
 
-func TestAHostWhoseFinalizersWereTakenAwayIsForgotten(t *testing.T) {
+func TestHost_finalizersRemovedByUser(t *testing.T) {
 	s := provisioned(t)
 	id := string(s.host().UID)
 	require.NoError(t, s.db.Update(t.Context(), func(tx *store.Tx) error {
@@ -269,7 +269,7 @@ func TestAHostWhoseFinalizersWereTakenAwayIsForgotten(t *testing.T) {
 	require.Equal(t, map[string]bool{id: false}, s.rack.forgotten)
 }
 
-func TestTheConvergedFlowBootsTheSameImage(t *testing.T) {
+func TestConvergedFlow(t *testing.T) {
 	s := newSite(t)
 	s.converged()
 	s.apply(objects.Secrets, secretObject())
@@ -302,7 +302,7 @@ func TestTheConvergedFlowBootsTheSameImage(t *testing.T) {
 	require.Equal(t, metal3.OperationalStatusDetached, s.host().Status.OperationalStatus)
 }
 
-func TestPreprovisioningImagesShowTheirInfraEnv(t *testing.T) {
+func TestPreprovisioningImage_status(t *testing.T) {
 	image := func(alter func(*metal3.PreprovisioningImage)) *metal3.PreprovisioningImage {
 		image := &metal3.PreprovisioningImage{
 			ObjectMeta: metav1.ObjectMeta{Namespace: "site", Name: "image",
@@ -369,7 +369,7 @@ func TestPreprovisioningImagesShowTheirInfraEnv(t *testing.T) {
 	}
 }
 
-func TestManagedClustersAreKeptAndAccepted(t *testing.T) {
+func TestManagedCluster_accepted(t *testing.T) {
 	s := newSite(t)
 	cluster := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "cluster.open-cluster-management.io/v1", "kind": "ManagedCluster",
@@ -403,7 +403,7 @@ func (s *site) converged() {
 	}})
 }
 
-func TestAHostThatTakesItsAgentAlongWaitsUntilItsNodeIsDrained(t *testing.T) {
+func TestDrain_manualAnnotation(t *testing.T) {
 	const status = bmac + "drain-status"
 	install := func(t *testing.T, annotations map[string]string) *site {
 		s := newSite(t)

@@ -57,7 +57,7 @@ func (c *Controllers) flow(tx *store.Tx) (flow, error) {
 
 // wantImage makes the PreprovisioningImage of a host in the converged flow, as the bare-metal
 // operator does.
-func (c *Controllers) wantImage(tx *store.Tx, s *scene) error {
+func (c *Controllers) createImage(tx *store.Tx, s *pass) error {
 	if s.image != nil {
 		return nil
 	}
@@ -93,14 +93,14 @@ func (i images) Kind() objects.Kind { return objects.PreprovisioningImages }
 func (i images) Reconcile(ctx context.Context, namespace, name string) (again time.Duration, err error) {
 	err = i.DB.Update(ctx, func(tx *store.Tx) error {
 		again = 0
-		if err := i.links.fill(tx, i.Objects); err != nil {
+		if err := i.index.load(tx, i.Objects); err != nil {
 			return err
 		}
 		image, err := get[metal3.PreprovisioningImage](tx, i.Objects, objects.PreprovisioningImages, namespace, name)
 		if err != nil {
 			return err
 		}
-		i.links.keepImage(ref{namespace, name}, image)
+		i.index.setImage(ref{namespace, name}, image)
 		if image == nil {
 			return nil
 		}
@@ -160,7 +160,7 @@ func (c *Controllers) write(tx *store.Tx, had, image *metal3.PreprovisioningImag
 	if err := c.Objects.Get(tx, objects.PreprovisioningImages, image.Namespace, image.Name, u); err != nil {
 		return err
 	}
-	return c.Objects.Event(tx, u, objects.Notice{Component: agentComponent, Reason: "IronicAgentLeftOut",
+	return c.Objects.Event(tx, u, objects.EventContent{Component: agentComponent, Reason: "IronicAgentLeftOut",
 		Message: message}, c.now())
 }
 

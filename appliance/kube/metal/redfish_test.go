@@ -61,9 +61,9 @@ func (e *engineSide) set(db *store.DB, host bmc.Host) error {
 	})
 }
 
-// TestABareMetalHostIsBootedInstalledAndDeletedOverRedfish has no part played but the BMC itself
+// TestHost_overRedfish has no part played but the BMC itself
 // and the engine.
-func TestABareMetalHostIsBootedInstalledAndDeletedOverRedfish(t *testing.T) {
+func TestHost_overRedfish(t *testing.T) {
 	disc := make([]byte, 64<<10)
 	copy(disc[16*2048+1:], "CD001")
 	files := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -21,7 +21,7 @@ import (
 
 // trustServer has the machine trust the machine config server of the cluster that it joins. The
 // cluster is asked once for each Agent and each content of the annotation.
-func (c *Controllers) trustServer(ctx context.Context, s *scene) error {
+func (c *Controllers) trustServer(ctx context.Context, s *pass) error {
 	ref, id := s.agent.Spec.ClusterDeploymentName, string(s.host.UID)
 	installed := false
 	if err := c.DB.View(func(tx *store.Tx) error {
@@ -47,8 +47,8 @@ func (c *Controllers) trustServer(ctx context.Context, s *scene) error {
 		override, err = withAuthority(override, bundle)
 	}
 	if err != nil {
-		s.lookAgain(retryCluster)
-		return c.tellOnce(ctx, s, "MachineConfigServerNotTrusted",
+		s.requeue(retrySpoke)
+		return c.eventOnce(ctx, s, "MachineConfigServerNotTrusted",
 			"The authority of the cluster's machine config server is not in the host's ignition config: "+err.Error())
 	}
 	if err := c.DB.Update(ctx, func(tx *store.Tx) error {

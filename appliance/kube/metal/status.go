@@ -12,7 +12,7 @@ import (
 
 // operate shows what became of the host, as the bare-metal operator does. It goes one state further
 // at most: what follows is the next reconcile's, so that whoever watches sees the way.
-func (s *scene) operate() {
+func (s *pass) runOperator() {
 	host := s.host
 	if host.DeletionTimestamp == nil {
 		if !hasFinalizer(host, hostFinalizer) {
@@ -24,18 +24,18 @@ func (s *scene) operate() {
 		s.restoreStatus()
 	}
 	before := *host.Status.DeepCopy()
-	s.takeHardware()
+	s.moveHardwareToStatus()
 	if host.DeletionTimestamp != nil {
-		s.showDeletion()
+		s.setDeletionStatus()
 	} else {
-		s.show()
+		s.setStatus()
 	}
 	if !sameStatus(before, host.Status) {
 		host.Status.LastUpdated = s.time()
 	}
 }
 
-func (s *scene) time() *metav1.Time {
+func (s *pass) time() *metav1.Time {
 	now := metav1.NewTime(s.now.Truncate(1e9))
 	return &now
 }
@@ -57,7 +57,7 @@ func sameStatus(a, b metal3.BareMetalHostStatus) bool {
 
 // restoreStatus takes a new host's status from its annotation, as it was written where the host was
 // looked after before.
-func (s *scene) restoreStatus() {
+func (s *pass) restoreStatus() {
 	text := s.host.Annotations[statusAnnotation]
 	if text == "" || s.host.Status.Provisioning.State != metal3.StateNone || s.host.Status.LastUpdated != nil {
 		return
@@ -67,11 +67,11 @@ func (s *scene) restoreStatus() {
 		return // admission refuses such an annotation
 	}
 	s.host.Status = status
-	s.drop(statusAnnotation)
+	s.removeAnnotations(statusAnnotation)
 }
 
 // takeHardware moves the details of the hardware from their annotation into the status.
-func (s *scene) takeHardware() {
+func (s *pass) moveHardwareToStatus() {
 	text := s.host.Annotations[hardwareAnnotation]
 	if text == "" {
 		return
@@ -84,12 +84,12 @@ func (s *scene) takeHardware() {
 		details.Firmware = had.Firmware // what the BMC told, and no agent does
 	}
 	s.host.Status.HardwareDetails = &details
-	s.drop(hardwareAnnotation)
+	s.removeAnnotations(hardwareAnnotation)
 }
 
 // offerHardware writes what the Agent found into the annotation from which the operator takes it,
 // unless the host has it.
-func (s *scene) offerHardware() {
+func (s *pass) annotateHardware() {
 	had := s.host.Status.HardwareDetails
 	if s.agent == nil || len(s.agent.Status.Inventory.Interfaces) == 0 || s.annotated(hardwareAnnotation) ||
 		s.annotated(pausedAnnotation) || had != nil && had.Hostname != "" {
@@ -103,7 +103,7 @@ func (s *scene) offerHardware() {
 }
 
 // show brings the status up to what the server is.
-func (s *scene) show() {
+func (s *pass) setStatus() {
 	host := s.host
 	status := &host.Status
 	server := s.server
@@ -113,12 +113,12 @@ func (s *scene) show() {
 		s.clearError()
 		return
 	}
-	s.showCredentials()
+	s.setCredentialsStatus()
 	if server != nil {
 		status.Provisioning.ID = server.ID
 		status.PoweredOn = server.Power == bmc.PowerOn || server.Power == bmc.PoweringOff
 		if server.Power == bmc.PowerOff {
-			s.drop(rebootAnnotation) // the one without a key is done when the server is off
+			s.removeAnnotations(rebootAnnotation) // the one without a key is done when the server is off
 		}
 		if server.System != nil && status.HardwareDetails == nil {
 			details := hardwareByBMC(server.System)
@@ -126,8 +126,8 @@ func (s *scene) show() {
 		}
 		spans(&status.OperationHistory, server.Operations)
 	}
-	s.step()
-	s.showTrouble()
+	s.stepState()
+	s.setErrorStatus()
 }
 
 func spans(history *metal3.OperationHistory, done bmc.Operations) {
@@ -144,7 +144,7 @@ func spans(history *metal3.OperationHistory, done bmc.Operations) {
 	metric(&history.Deprovision, done.Deprovision)
 }
 
-func (s *scene) showCredentials() {
+func (s *pass) setCredentialsStatus() {
 	status, secret := &s.host.Status, s.secret
 	if secret == nil || s.server == nil {
 		return
@@ -163,7 +163,7 @@ func (s *scene) showCredentials() {
 }
 
 // step goes one state further if it is time to.
-func (s *scene) step() {
+func (s *pass) stepState() {
 	host, server := s.host, s.server
 	provisioning := &host.Status.Provisioning
 	registered := server != nil && server.System != nil && server.CredentialsGood && server.State != bmc.Registering
@@ -184,13 +184,13 @@ func (s *scene) step() {
 		}
 	case metal3.StateInspecting:
 		host.Status.OperationHistory.Inspect.End = *s.time()
-		s.notice(operatorComponent, false, "InspectionSkipped", inspectionSkipped(host))
+		s.event(operatorComponent, false, "InspectionSkipped", inspectionSkipped(host))
 		host.Status.HardwareProfile = "unknown"
-		s.notice(operatorComponent, false, "ProfileSet", "Hardware profile set: unknown")
+		s.event(operatorComponent, false, "ProfileSet", "Hardware profile set: unknown")
 		provisioning.State = metal3.StatePreparing
 	case metal3.StatePreparing:
 		provisioning.BootMode, provisioning.RootDeviceHints = host.BootMode(), host.Spec.RootDeviceHints.DeepCopy()
-		s.warnOfWhatIsLeftOut()
+		s.warnIgnoredFields()
 		provisioning.State = metal3.StateAvailable
 	case metal3.StateAvailable, metal3.StateReady:
 		s.stepFromAvailable()
@@ -217,16 +217,16 @@ func inspectionSkipped(host *metal3.BareMetalHost) string {
 }
 
 // warnOfWhatIsLeftOut says what of the spec only Ironic could do.
-func (s *scene) warnOfWhatIsLeftOut() {
+func (s *pass) warnIgnoredFields() {
 	spec := &s.host.Spec
 	if spec.RAID != nil || spec.Firmware != nil {
-		s.notice(operatorComponent, true, "PreparationSkipped",
+		s.event(operatorComponent, true, "PreparationSkipped",
 			"spec.raid and spec.firmware are not applied: that takes Ironic, which there is none of here. Set both "+
 				"in the BMC's own interface.")
 	}
 }
 
-func (s *scene) stepFromAvailable() {
+func (s *pass) stepFromAvailable() {
 	host := s.host
 	switch {
 	case host.Spec.ExternallyProvisioned:
@@ -241,7 +241,7 @@ func (s *scene) stepFromAvailable() {
 }
 
 // bootable says why a host can't be booted from what its spec names; "" if it can.
-func (s *scene) bootable() string {
+func (s *pass) bootable() string {
 	image, deploy := s.host.Spec.Image, s.host.Spec.CustomDeploy
 	switch {
 	case image != nil && image.URL != "" && !image.IsLiveISO():
@@ -258,7 +258,7 @@ func (s *scene) bootable() string {
 }
 
 // stepFromBoot goes on when the server was booted, or back when it is to boot something else.
-func (s *scene) stepFromBoot() {
+func (s *pass) stepFromBoot() {
 	provisioning, server := &s.host.Status.Provisioning, s.server
 	switch {
 	case s.host.Status.OperationalStatus == metal3.OperationalStatusDetached:
@@ -270,7 +270,7 @@ func (s *scene) stepFromBoot() {
 }
 
 // showTrouble shows the error that the host is in, or that it is in none.
-func (s *scene) showTrouble() {
+func (s *pass) setErrorStatus() {
 	status := &s.host.Status
 	detached, _ := s.detachment()
 	switch fault := credentialsFault(s.host, s.secret); {
@@ -292,27 +292,27 @@ func (s *scene) showTrouble() {
 }
 
 // ownError shows an error that was found here rather than at the BMC, with an Event when it is new.
-func (s *scene) ownError(kind metal3.ErrorType, reason, message string) {
+func (s *pass) ownError(kind metal3.ErrorType, reason, message string) {
 	if s.host.Status.ErrorMessage != message {
-		s.notice(operatorComponent, true, reason, message)
+		s.event(operatorComponent, true, reason, message)
 	}
 	s.setError(kind, message, 1)
 }
 
-func (s *scene) setError(kind metal3.ErrorType, message string, count int) {
+func (s *pass) setError(kind metal3.ErrorType, message string, count int) {
 	status := &s.host.Status
 	status.OperationalStatus = metal3.OperationalStatusError
 	status.ErrorType, status.ErrorMessage, status.ErrorCount = kind, message, count
 }
 
-func (s *scene) clearError() {
+func (s *pass) clearError() {
 	status := &s.host.Status
 	status.ErrorType, status.ErrorMessage, status.ErrorCount = "", "", 0
 }
 
 // showDeletion shows how far the deletion is and, when the server is let go, that nothing is left
 // to be done.
-func (s *scene) showDeletion() {
+func (s *pass) setDeletionStatus() {
 	state := &s.host.Status.Provisioning.State
 	detached, delays := s.detachment()
 	switch {
@@ -322,7 +322,7 @@ func (s *scene) showDeletion() {
 			*state = metal3.StateDeleting
 			return
 		}
-		s.letGo = true
+		s.released = true
 	case detached:
 		*state = metal3.StateDeleting
 	case *state == metal3.StateProvisioning || *state == metal3.StateProvisioned:

@@ -21,7 +21,7 @@ const EventLife = 24 * time.Hour
 const AgentController = "agent-controller"
 
 // Notice is what an Event says.
-type Notice struct {
+type EventContent struct {
 	Component string // which controller says so
 	Warning   bool
 	Reason    string // one word in CamelCase
@@ -30,7 +30,7 @@ type Notice struct {
 
 // Event notes something about an object as a core Event in the object's namespace ("default" if it
 // has none). The same notice again raises the count of the one that is there.
-func (o *Objects) Event(tx *store.Tx, about *unstructured.Unstructured, notice Notice, now time.Time) error {
+func (o *Objects) Event(tx *store.Tx, about *unstructured.Unstructured, notice EventContent, now time.Time) error {
 	namespace := about.GetNamespace()
 	if namespace == "" {
 		namespace = metav1.NamespaceDefault
@@ -71,7 +71,7 @@ func (o *Objects) Event(tx *store.Tx, about *unstructured.Unstructured, notice N
 
 // EventOnce is [Objects.Event] for an object by its name. It does nothing if the object does not exist
 // or has the Event already.
-func (o *Objects) EventOnce(tx *store.Tx, kind Kind, namespace, name string, notice Notice, now time.Time) error {
+func (o *Objects) EventOnce(tx *store.Tx, kind Kind, namespace, name string, notice EventContent, now time.Time) error {
 	about, err := o.Metadata(tx, kind, namespace, name)
 	if errors.Is(err, store.ErrNotFound) {
 		return nil
@@ -83,7 +83,7 @@ func (o *Objects) EventOnce(tx *store.Tx, kind Kind, namespace, name string, not
 }
 
 // EventName is what the Event of a notice is called.
-func EventName(about *unstructured.Unstructured, notice Notice) string {
+func EventName(about *unstructured.Unstructured, notice EventContent) string {
 	digest := sha256.Sum256([]byte(string(about.GetUID()) + "\x00" + notice.Component + "\x00" + notice.Reason +
 		"\x00" + notice.Message))
 	return about.GetName() + "." + hex.EncodeToString(digest[:8])

@@ -17,16 +17,16 @@ import (
 
 // manager is who controllers are in metadata.managedFields; landfall itself is who applies
 // manifests ("landfall apply").
-const manager = "landfall-controllers"
+const fieldManager = "landfall-controllers"
 
 // managers notes in metadata.managedFields what controllers write, as an API server does for the
 // updates of a hub's: server-side apply then tells people whose field they would change. Statuses
 // and Events are left out: nobody applies them, and they change most.
-type managers struct{ objectType typed.ParseableType }
+type fieldManagers struct{ objectType typed.ParseableType }
 
 // newManagers describes as much of objects as it takes: lists are changed as a whole, but for those
 // of the metadata.
-func newManagers() managers {
+func newManagers() fieldManagers {
 	name := func(name string) smd.TypeRef { return smd.TypeRef{NamedType: &name} }
 	text := smd.String
 	deduced := typed.DeducedParseableType
@@ -44,21 +44,21 @@ func newManagers() managers {
 			{Name: "ownerReferences", Type: list(whole, "uid")},
 		}}}},
 	})
-	return managers{typed.ParseableType{Schema: &smd.Schema{Types: types}, TypeRef: name("object")}}
+	return fieldManagers{typed.ParseableType{Schema: &smd.Schema{Types: types}, TypeRef: name("object")}}
 }
 
 // note writes who has what of an object after a change from before, which is empty for a new one.
-func (m managers) note(kind Kind, before, u *unstructured.Unstructured) error {
-	if kind == Events || onlyOurs(before) && sameFields(before, u) {
+func (m fieldManagers) update(kind Kind, before, u *unstructured.Unstructured) error {
+	if kind == Events || managedByUsOnly(before) && sameFields(before, u) {
 		return nil
 	}
 	group := schema.GroupVersion{Group: kind.Group, Version: kind.Version}
-	fields, err := managedfields.NewDefaultFieldManager(m, same{}, same{}, same{}, group.WithKind(kind.Kind),
+	fields, err := managedfields.NewDefaultFieldManager(m, identityScheme{}, identityScheme{}, identityScheme{}, group.WithKind(kind.Kind),
 		group, "", nil)
 	if err != nil {
 		return err
 	}
-	noted, err := fields.Update(withoutStatus(before), withoutStatus(u), manager)
+	noted, err := fields.Update(withoutStatus(before), withoutStatus(u), fieldManager)
 	if err != nil {
 		return fmt.Errorf("note who manages %s %s/%s: %w", kind, u.GetNamespace(), u.GetName(), err)
 	}
@@ -70,10 +70,10 @@ func (m managers) note(kind Kind, before, u *unstructured.Unstructured) error {
 
 // onlyOurs and sameFields tell of most changes at little cost that they alter nothing of who has
 // what: nobody else has anything, and only values differ.
-func onlyOurs(u *unstructured.Unstructured) bool {
+func managedByUsOnly(u *unstructured.Unstructured) bool {
 	entries := u.GetManagedFields()
 	return len(entries) > 0 && !slices.ContainsFunc(entries, func(e metav1.ManagedFieldsEntry) bool {
-		return e.Manager != manager || e.Operation != metav1.ManagedFieldsOperationUpdate
+		return e.Manager != fieldManager || e.Operation != metav1.ManagedFieldsOperationUpdate
 	})
 }
 
@@ -107,7 +107,7 @@ func withoutStatus(u *unstructured.Unstructured) *unstructured.Unstructured {
 }
 
 // ObjectToTyped and TypedToObject implement managedfields.TypeConverter.
-func (m managers) ObjectToTyped(object runtime.Object, options ...typed.ValidationOptions) (*typed.TypedValue, error) {
+func (m fieldManagers) ObjectToTyped(object runtime.Object, options ...typed.ValidationOptions) (*typed.TypedValue, error) {
 	u, ok := object.(*unstructured.Unstructured)
 	if !ok {
 		return nil, fmt.Errorf("a %T is no object in the general form", object)
@@ -115,21 +115,21 @@ func (m managers) ObjectToTyped(object runtime.Object, options ...typed.Validati
 	return m.objectType.FromUnstructured(u.Object, options...)
 }
 
-func (m managers) TypedToObject(value *typed.TypedValue) (runtime.Object, error) {
+func (m fieldManagers) TypedToObject(value *typed.TypedValue) (runtime.Object, error) {
 	return managedfields.NewDeducedTypeConverter().TypedToObject(value)
 }
 
 // same is the conversion between versions of kinds that have one, and no defaults.
-type same struct{}
+type identityScheme struct{}
 
-func (same) Default(runtime.Object)    {}
-func (same) Convert(_, _, _ any) error { return nil }
-func (same) New(schema.GroupVersionKind) (runtime.Object, error) {
+func (identityScheme) Default(runtime.Object)    {}
+func (identityScheme) Convert(_, _, _ any) error { return nil }
+func (identityScheme) New(schema.GroupVersionKind) (runtime.Object, error) {
 	return &unstructured.Unstructured{}, nil
 }
-func (same) ConvertToVersion(in runtime.Object, _ runtime.GroupVersioner) (runtime.Object, error) {
+func (identityScheme) ConvertToVersion(in runtime.Object, _ runtime.GroupVersioner) (runtime.Object, error) {
 	return in, nil
 }
-func (same) ConvertFieldLabel(_ schema.GroupVersionKind, label, value string) (string, string, error) {
+func (identityScheme) ConvertFieldLabel(_ schema.GroupVersionKind, label, value string) (string, string, error) {
 	return label, value, nil
 }

@@ -30,9 +30,9 @@ var ErrExists = errors.New("the object exists already")
 
 // Objects reads and writes objects within transactions of the store. It keeps nothing itself.
 type Objects struct {
-	box      *sitekey.Box
-	random   io.Reader
-	managers managers
+	box           *sitekey.Box
+	random        io.Reader
+	fieldManagers fieldManagers
 }
 
 // New returns access to objects whose Secrets are sealed with box; nil seals none. Uids are made of
@@ -183,7 +183,7 @@ func (o *Objects) Create(tx *store.Tx, kind Kind, object any, now time.Time) err
 		u.SetGeneration(1)
 	}
 	none := &unstructured.Unstructured{Object: map[string]any{"apiVersion": u.GetAPIVersion(), "kind": u.GetKind()}}
-	if err := o.managers.note(kind, none, u); err != nil {
+	if err := o.fieldManagers.update(kind, none, u); err != nil {
 		return err
 	}
 	return o.put(tx, kind, u)
@@ -202,17 +202,17 @@ func (o *Objects) Update(tx *store.Tx, kind Kind, namespace, name string,
 	if err := fn(u); err != nil {
 		return err
 	}
-	if u.GetDeletionTimestamp() != nil && !held(kind, u) {
+	if u.GetDeletionTimestamp() != nil && !hasFinalizers(kind, u) {
 		return o.remove(tx, kind, namespace, name)
 	}
 	if equality.Semantic.DeepEqual(before.Object, u.Object) {
 		return nil
 	}
-	if kind.Group != "" && !sameApart(before, u, "metadata", "status") {
+	if kind.Group != "" && !equalExcept(before, u, "metadata", "status") {
 		u.SetGeneration(before.GetGeneration() + 1)
 	}
-	if !sameApart(before, u, "status") {
-		if err := o.managers.note(kind, before, u); err != nil {
+	if !equalExcept(before, u, "status") {
+		if err := o.fieldManagers.update(kind, before, u); err != nil {
 			return err
 		}
 	}
@@ -221,7 +221,7 @@ func (o *Objects) Update(tx *store.Tx, kind Kind, namespace, name string,
 
 // sameApart compares all of two objects but some fields: what an object wants is all but "metadata"
 // and "status".
-func sameApart(a, b *unstructured.Unstructured, fields ...string) bool {
+func equalExcept(a, b *unstructured.Unstructured, fields ...string) bool {
 	rest := func(u *unstructured.Unstructured) map[string]any {
 		left := maps.Clone(u.Object)
 		for _, field := range fields {
@@ -242,7 +242,7 @@ func (o *Objects) Delete(tx *store.Tx, kind Kind, namespace, name string, now ti
 	if err != nil {
 		return err
 	}
-	if !held(kind, u) {
+	if !hasFinalizers(kind, u) {
 		return o.remove(tx, kind, namespace, name)
 	}
 	if u.GetDeletionTimestamp() != nil {
@@ -265,7 +265,7 @@ func (o *Objects) Delete(tx *store.Tx, kind Kind, namespace, name string, now ti
 
 // held tells whether something must be done before an object may go. A namespace has finalizers in
 // its spec, too: it goes when it is empty.
-func held(kind Kind, u *unstructured.Unstructured) bool {
+func hasFinalizers(kind Kind, u *unstructured.Unstructured) bool {
 	if len(u.GetFinalizers()) > 0 {
 		return true
 	}

@@ -31,7 +31,7 @@ func update(t *testing.T, db *store.DB, fn func(tx *store.Tx) error) {
 	require.NoError(t, db.Update(context.Background(), fn))
 }
 
-func TestEveryKindIsFoundByItsKey(t *testing.T) {
+func TestKinds_keys(t *testing.T) {
 	for _, kind := range objects.Kinds() {
 		namespace := ""
 		if kind.Namespaced {
@@ -50,7 +50,7 @@ func TestEveryKindIsFoundByItsKey(t *testing.T) {
 	}
 }
 
-func TestAnObjectIsWrittenAsTheAPIServerWritesIt(t *testing.T) {
+func TestObjects_sameFormAsAPIServer(t *testing.T) {
 	db, o := open(t), objects.New(nil, nil)
 	update(t, db, func(tx *store.Tx) error {
 		return o.Create(tx, objects.InfraEnvs, &agentinstall.InfraEnv{
@@ -95,7 +95,7 @@ func TestAnObjectIsWrittenAsTheAPIServerWritesIt(t *testing.T) {
 	require.Equal(t, "pull", wished.Spec.PullSecretRef.Name)
 }
 
-func TestAnObjectWithFinalizersGoesWithTheLastOfThem(t *testing.T) {
+func TestDelete_lastFinalizer(t *testing.T) {
 	db, o := open(t), objects.New(nil, nil)
 	exists := func() (there bool) {
 		require.NoError(t, db.View(func(tx *store.Tx) error {
@@ -129,7 +129,7 @@ func TestAnObjectWithFinalizersGoesWithTheLastOfThem(t *testing.T) {
 	update(t, db, func(tx *store.Tx) error { return o.Delete(tx, objects.Agents, "site", "one", noon) })
 }
 
-func TestSecretsAreSealedInTheStore(t *testing.T) {
+func TestSecrets_sealed(t *testing.T) {
 	dir := t.TempDir()
 	key, err := sitekey.LoadOrCreate(dir)
 	require.NoError(t, err)
@@ -153,7 +153,7 @@ func TestSecretsAreSealedInTheStore(t *testing.T) {
 	}))
 }
 
-func TestTheSameNoticeIsCounted(t *testing.T) {
+func TestEvent_countsRepetitions(t *testing.T) {
 	db, o := open(t), objects.New(nil, nil)
 	about := &unstructured.Unstructured{Object: map[string]any{}}
 	about.SetKind("BareMetalHost")
@@ -161,7 +161,7 @@ func TestTheSameNoticeIsCounted(t *testing.T) {
 	about.SetName("node-0")
 	for i := range 3 {
 		update(t, db, func(tx *store.Tx) error {
-			return o.Event(tx, about, objects.Notice{Component: "metal3-baremetal-controller", Warning: true,
+			return o.Event(tx, about, objects.EventContent{Component: "metal3-baremetal-controller", Warning: true,
 				Reason: "PowerManagementError", Message: "busy"}, noon.Add(time.Duration(i)*time.Minute))
 		})
 	}

@@ -19,7 +19,7 @@ import (
 
 // An object that a person wrote comes through its Go type, the store and back without losing a
 // field.
-func TestObjectsKeepWhatTheirGoTypesHold(t *testing.T) {
+func TestTypes_roundTrip(t *testing.T) {
 	cases := []struct {
 		kind     objects.Kind
 		typed    any

@@ -21,39 +21,39 @@ import (
 
 // missedRows hold what changed while the door was shut, by the kind of row and its id:
 // "hosts/<infra-env id>/<host id>".
-var missedRows = store.NewBucket[missedRow]("missed", 1)
+var changeRows = store.NewBucket[changeRow]("missed", 1)
 
-type missedRow struct {
+type changeRow struct {
 	Object  string `json:"object,omitempty"` // key of what describes it, or described it when it was deleted
 	Deleted bool   `json:"deleted,omitempty"`
 }
 
 // The kinds of rows.
 const (
-	missedClusters  = "clusters"
-	missedInfraEnvs = "infra-envs"
-	missedHosts     = "hosts"
+	clusterChanges  = "clusters"
+	infraEnvChanges = "infra-envs"
+	hostChanges     = "hosts"
 )
 
 // Missed is the engine's projector while the door is shut: it notes what the objects will have to
 // be told.
-type Missed struct{}
+type Recorder struct{}
 
 // Project implements engine.Projector.
-func (Missed) Project(tx *store.Tx, touched engine.Touched) error {
+func (Recorder) Project(tx *store.Tx, touched engine.Touched) error {
 	for _, of := range []struct {
 		kind string
 		rows []engine.TouchedRow
-	}{{missedClusters, touched.Clusters}, {missedInfraEnvs, touched.InfraEnvs}, {missedHosts, touched.Hosts}} {
+	}{{clusterChanges, touched.Clusters}, {infraEnvChanges, touched.InfraEnvs}, {hostChanges, touched.Hosts}} {
 		for _, row := range of.rows {
-			key, note := of.kind+"/"+row.ID, missedRow{row.Object.Key, row.Deleted}
-			if note == (missedRow{Deleted: true}) { // nothing has ever described it
-				if err := missedRows.Delete(tx, key); err != nil {
+			key, note := of.kind+"/"+row.ID, changeRow{row.Object.Key, row.Deleted}
+			if note == (changeRow{Deleted: true}) { // nothing has ever described it
+				if err := changeRows.Delete(tx, key); err != nil {
 					return err
 				}
 				continue
 			}
-			if err := missedRows.Put(tx, key, &note); err != nil {
+			if err := changeRows.Put(tx, key, &note); err != nil {
 				return fmt.Errorf("note what %s missed: %w", key, err)
 			}
 		}
@@ -62,11 +62,11 @@ func (Missed) Project(tx *store.Tx, touched engine.Touched) error {
 }
 
 // shownRows hold, under shownKey, how the objects were shown when the door was opened last.
-var shownRows = store.NewBucket[shown]("shown", 1)
+var stateRows = store.NewBucket[state]("shown", 1)
 
-const shownKey = "objects"
+const stateKey = "objects"
 
-type shown struct {
+type state struct {
 	Program string `json:"program"`
 	URL     string `json:"url"`
 }
@@ -88,19 +88,19 @@ const BatchRows = 16
 // another URL, has shown it before, or none has; else what was changed, made or deleted while the
 // door was shut. It can be broken off and begun again.
 func (c CatchUp) Run(ctx context.Context) error {
-	now, all := shown{c.Program, c.URL}, false
+	now, all := state{c.Program, c.URL}, false
 	written, deleted := map[string][]engine.TouchedRow{}, map[string][]engine.TouchedRow{}
 	if err := c.DB.View(func(tx *store.Tx) error {
-		before, err := shownRows.Get(tx, shownKey)
+		before, err := stateRows.Get(tx, stateKey)
 		if err != nil && !errors.Is(err, store.ErrNotFound) {
 			return err
 		}
 		if all = before == nil || *before != now; all {
-			if err := c.listAll(tx, written); err != nil {
+			if err := c.listRows(tx, written); err != nil {
 				return err
 			}
 		}
-		return missedRows.Each(tx, "", func(key string, note *missedRow) error {
+		return changeRows.Each(tx, "", func(key string, note *changeRow) error {
 			kind, id, _ := strings.Cut(key, "/")
 			row := engine.TouchedRow{ID: id, Object: engine.Object{Key: note.Object}, Deleted: note.Deleted}
 			switch {
@@ -121,25 +121,25 @@ func (c CatchUp) Run(ctx context.Context) error {
 		kind string
 		rows []engine.TouchedRow
 	}{
-		{missedClusters, written[missedClusters]}, {missedInfraEnvs, written[missedInfraEnvs]},
-		{missedHosts, written[missedHosts]},
-		{missedHosts, deleted[missedHosts]}, {missedInfraEnvs, deleted[missedInfraEnvs]},
-		{missedClusters, deleted[missedClusters]},
-		{missedClusters, written[missedClusters]},
+		{clusterChanges, written[clusterChanges]}, {infraEnvChanges, written[infraEnvChanges]},
+		{hostChanges, written[hostChanges]},
+		{hostChanges, deleted[hostChanges]}, {infraEnvChanges, deleted[infraEnvChanges]},
+		{clusterChanges, deleted[clusterChanges]},
+		{clusterChanges, written[clusterChanges]},
 	} {
 		for batch := range slices.Chunk(step.rows, BatchRows) {
-			if err := c.DB.Update(ctx, func(tx *store.Tx) error { return c.show(tx, step.kind, batch) }); err != nil {
+			if err := c.DB.Update(ctx, func(tx *store.Tx) error { return c.project(tx, step.kind, batch) }); err != nil {
 				return fmt.Errorf("show what happened while the Kubernetes API was off: %w", err)
 			}
 		}
 	}
-	return c.forget(ctx, now)
+	return c.deleteChanges(ctx, now)
 }
 
-func (c CatchUp) listAll(tx *store.Tx, rows map[string][]engine.TouchedRow) error {
+func (c CatchUp) listRows(tx *store.Tx, rows map[string][]engine.TouchedRow) error {
 	r := c.Engine.Rows(tx)
-	for kind, list := range map[string]func() ([]string, error){missedClusters: r.ClusterIDs,
-		missedInfraEnvs: r.InfraEnvIDs, missedHosts: r.HostKeys} {
+	for kind, list := range map[string]func() ([]string, error){clusterChanges: r.ClusterIDs,
+		infraEnvChanges: r.InfraEnvIDs, hostChanges: r.HostKeys} {
 		ids, err := list()
 		if err != nil {
 			return err
@@ -152,7 +152,7 @@ func (c CatchUp) listAll(tx *store.Tx, rows map[string][]engine.TouchedRow) erro
 }
 
 // show has rows of one kind shown as they are now, as the engine would have had it done.
-func (c CatchUp) show(tx *store.Tx, kind string, batch []engine.TouchedRow) error {
+func (c CatchUp) project(tx *store.Tx, kind string, batch []engine.TouchedRow) error {
 	rows := c.Engine.Rows(tx)
 	touched := engine.Touched{Rows: rows, Now: c.Clock.Now().UTC()}
 	for _, row := range batch {
@@ -167,9 +167,9 @@ func (c CatchUp) show(tx *store.Tx, kind string, batch []engine.TouchedRow) erro
 			return err
 		}
 		switch kind {
-		case missedClusters:
+		case clusterChanges:
 			touched.Clusters = append(touched.Clusters, row)
-		case missedInfraEnvs:
+		case infraEnvChanges:
 			touched.InfraEnvs = append(touched.InfraEnvs, row)
 		default:
 			touched.Hosts = append(touched.Hosts, row)
@@ -180,13 +180,13 @@ func (c CatchUp) show(tx *store.Tx, kind string, batch []engine.TouchedRow) erro
 
 func objectOf(rows engine.Rows, kind, id string) (engine.Object, error) {
 	switch kind {
-	case missedClusters:
+	case clusterChanges:
 		view, err := rows.Cluster(id)
 		if err != nil {
 			return engine.Object{}, err
 		}
 		return view.Object, nil
-	case missedInfraEnvs:
+	case infraEnvChanges:
 		view, err := rows.InfraEnv(id)
 		if err != nil {
 			return engine.Object{}, err
@@ -201,20 +201,20 @@ func objectOf(rows engine.Rows, kind, id string) (engine.Object, error) {
 }
 
 // forget drops the notes: from now on what the engine does is shown when it does it.
-func (c CatchUp) forget(ctx context.Context, now shown) error {
+func (c CatchUp) deleteChanges(ctx context.Context, now state) error {
 	for {
 		left := 0
 		if err := c.DB.Update(ctx, func(tx *store.Tx) error {
 			left = 0
-			if err := missedRows.Keys(tx, "", func(key string) error {
+			if err := changeRows.Keys(tx, "", func(key string) error {
 				if left++; left > 16*BatchRows {
 					return store.ErrStop
 				}
-				return missedRows.Delete(tx, key)
+				return changeRows.Delete(tx, key)
 			}); err != nil || left > 16*BatchRows {
 				return err
 			}
-			return shownRows.Put(tx, shownKey, &now)
+			return stateRows.Put(tx, stateKey, &now)
 		}); err != nil {
 			return err
 		}
@@ -225,7 +225,7 @@ func (c CatchUp) forget(ctx context.Context, now shown) error {
 }
 
 // AnyObjects tells whether the Kubernetes door was ever open.
-func AnyObjects(tx *store.Tx) (any bool, err error) {
+func EverEnabled(tx *store.Tx) (any bool, err error) {
 	for _, kind := range []objects.Kind{objects.ClusterDeployments, objects.InfraEnvs, objects.Agents} {
 		if err := objects.Names(tx, kind, "", func(_, _ string) error {
 			any = true
@@ -234,11 +234,11 @@ func AnyObjects(tx *store.Tx) (any bool, err error) {
 			return any, err
 		}
 	}
-	return shownRows.Exists(tx, shownKey), nil
+	return stateRows.Exists(tx, stateKey), nil
 }
 
 // Missing returns the number of recorded changes that are not projected yet.
-func Missing(tx *store.Tx) (count int, err error) {
-	err = missedRows.Keys(tx, "", func(string) error { count++; return nil })
+func PendingChanges(tx *store.Tx) (count int, err error) {
+	err = changeRows.Keys(tx, "", func(string) error { count++; return nil })
 	return count, err
 }

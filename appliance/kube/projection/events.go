@@ -26,7 +26,7 @@ const componentService = "assisted-service"
 
 // toldOfHosts are the events of hosts that are shown although nothing is wrong. There are many
 // others, and many hosts; all are at the Agent's eventsURL.
-var toldOfHosts = map[string]bool{
+var normalHostEvents = map[string]bool{
 	"host_registration_succeeded": true, "host_status_updated": true, "host_bind_succeeded": true,
 	"host_unbind_succeeded": true,
 }
@@ -34,12 +34,12 @@ var toldOfHosts = map[string]bool{
 // Project implements engine.Projector.
 func (p eventProjector) Project(tx *store.Tx, touched engine.Touched) error {
 	for _, event := range touched.Events {
-		kind, namespace, name, err := p.about(tx, touched.Rows, event)
+		kind, namespace, name, err := p.involvedObject(tx, touched.Rows, event)
 		if engine.KindOf(err) == engine.NotFound {
 			continue // it ends with this change
 		}
 		if err == nil && name != "" {
-			err = p.tell(tx, touched, event, kind, namespace, name)
+			err = p.write(tx, touched, event, kind, namespace, name)
 		}
 		if err != nil && !errors.Is(err, store.ErrNotFound) {
 			return fmt.Errorf("show the event %s: %w", event.Name, err)
@@ -49,12 +49,12 @@ func (p eventProjector) Project(tx *store.Tx, touched engine.Touched) error {
 }
 
 // about is the object that an event is about; there is none without a name.
-func (p eventProjector) about(tx *store.Tx, rows engine.Rows,
+func (p eventProjector) involvedObject(tx *store.Tx, rows engine.Rows,
 	event *models.Event) (kind objects.Kind, namespace, name string, err error) {
 	plain := conv.Value(event.Severity) == models.EventSeverityInfo
 	switch {
 	case event.HostID != nil && event.InfraEnvID != nil:
-		if plain && !toldOfHosts[event.Name] {
+		if plain && !normalHostEvents[event.Name] {
 			return kind, "", "", nil
 		}
 		env, err := rows.InfraEnv(event.InfraEnvID.String())
@@ -90,7 +90,7 @@ func (p eventProjector) about(tx *store.Tx, rows engine.Rows,
 }
 
 // tell writes the Event, unless its object or namespace is on its way out.
-func (p eventProjector) tell(tx *store.Tx, touched engine.Touched, event *models.Event, kind objects.Kind, namespace,
+func (p eventProjector) write(tx *store.Tx, touched engine.Touched, event *models.Event, kind objects.Kind, namespace,
 	name string) error {
 	about, err := p.objects.Metadata(tx, kind, namespace, name)
 	if err != nil || about.GetDeletionTimestamp() != nil {
@@ -100,7 +100,7 @@ func (p eventProjector) tell(tx *store.Tx, touched engine.Touched, event *models
 	if err != nil || home.GetDeletionTimestamp() != nil {
 		return err
 	}
-	return p.objects.Event(tx, about, objects.Notice{
+	return p.objects.Event(tx, about, objects.EventContent{
 		Component: componentService, Warning: conv.Value(event.Severity) != models.EventSeverityInfo,
 		Reason: camelCase(event.Name), Message: conv.Value(event.Message),
 	}, touched.Now)

@@ -14,7 +14,7 @@ import (
 
 // goneAfter is when a cluster forgets certificate requests that were approved
 // (kube-controller-manager's cleaner).
-const goneAfter = time.Hour
+const requestRetention = time.Hour
 
 // Host is a host that is to become a node.
 type Host struct {
@@ -26,7 +26,7 @@ type Host struct {
 }
 
 // Sight is what was found of a host in its cluster.
-type Sight struct {
+type HostStatus struct {
 	Node, Ready bool      // it is a node; one that is ready, and nothing of it waits for approval
 	Approved    []Request // its requests that are approved by now
 	Reason      string    // of the problem, "" for none
@@ -43,24 +43,24 @@ func (c *Client) Requests(ctx context.Context) ([]certificates.CertificateSignin
 // Admit approves what a host's kubelet asks for and may have, labels its node, and tells how far
 // the host is. It can be called any number of times; what was done is found again in the cluster.
 func (c *Client) Admit(ctx context.Context, host Host,
-	requests []certificates.CertificateSigningRequest) (Sight, error) {
+	requests []certificates.CertificateSigningRequest) (HostStatus, error) {
 	host.Name = strings.ToLower(host.Name)
 	node, err := c.node(ctx, host.Name)
 	if apierrors.IsNotFound(err) {
 		node = nil
 	} else if err != nil {
-		return Sight{}, err
+		return HostStatus{}, err
 	}
-	since := c.thereAt(host.Started).Truncate(time.Second).Add(-time.Second) // times of objects are in whole seconds
+	since := c.clusterTime(host.Started).Truncate(time.Second).Add(-time.Second) // times of objects are in whole seconds
 	if node != nil && foreign(node, since) {
-		return Sight{Reason: ReasonNameTaken,
+		return HostStatus{Reason: ReasonNameTaken,
 			Problem: fmt.Sprintf("The cluster has a node %s already, which was ready before the installation of the "+
 				"host began: it is another machine. "+
 				"Give the host another name and install it again, or remove that node (oc delete node %s) if the "+
 				"machine "+
 				"is gone.", node.Name, node.Name)}, nil
 	}
-	sight := Sight{Node: node != nil}
+	sight := HostStatus{Node: node != nil}
 	handled := true
 	if host.Approve {
 		if handled, err = c.approveAll(ctx, host, since, node, requests, &sight); err != nil {
@@ -79,7 +79,7 @@ func (c *Client) Admit(ctx context.Context, host Host,
 
 // approveAll approves a host's requests, and tells whether all that a node needs were approved.
 func (c *Client) approveAll(ctx context.Context, host Host, since time.Time, node *core.Node,
-	requests []certificates.CertificateSigningRequest, sight *Sight) (handled bool, err error) {
+	requests []certificates.CertificateSigningRequest, sight *HostStatus) (handled bool, err error) {
 	found := reviewRequests(host, since, node, requests)
 	sight.Approved = found.approved
 	if found.refused != "" {
@@ -105,7 +105,7 @@ func (c *Client) approveAll(ctx context.Context, host Host, since time.Time, nod
 		return true, nil
 	}
 	// Whoever comes late finds no requests any more.
-	return node != nil && !found.waiting && ready(node) && c.thereAt(c.clock.Now()).Sub(readySince(node)) > goneAfter,
+	return node != nil && !found.waiting && ready(node) && c.clusterTime(c.clock.Now()).Sub(readySince(node)) > requestRetention,
 		nil
 }
 

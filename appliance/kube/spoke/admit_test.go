@@ -53,7 +53,7 @@ func (s *site) kubelet(name string) simulate.Kubelet {
 	return simulate.Kubelet{Cluster: s.cluster, Hostname: name, Addresses: []string{"192.168.1.20"}}
 }
 
-func (s *site) admit(host spoke.Host) spoke.Sight {
+func (s *site) admit(host spoke.Host) spoke.HostStatus {
 	s.Helper()
 	client := s.open()
 	listed, err := client.Requests(s.Context())
@@ -83,10 +83,10 @@ func joining(name string) spoke.Host {
 		Labels: map[string]string{"rack": "7"}}
 }
 
-func TestAHostBecomesANodeByTheApprovalOfItsTwoRequests(t *testing.T) {
+func TestAdmit_bothRequests(t *testing.T) {
 	s := newSite(t)
 	w := s.kubelet("worker-1")
-	require.Equal(t, spoke.Sight{}, s.admit(joining("Worker-1")), "it has not asked yet")
+	require.Equal(t, spoke.HostStatus{}, s.admit(joining("Worker-1")), "it has not asked yet")
 
 	s.tick(w)
 	sight := s.admit(joining("Worker-1"))
@@ -110,7 +110,7 @@ func TestAHostBecomesANodeByTheApprovalOfItsTwoRequests(t *testing.T) {
 	require.Len(t, s.conditions("csr-serving-worker-1"), 1)
 }
 
-func TestRequestsThatAClusterHasForgottenMakeNoDifferenceToWhatWasSeen(t *testing.T) {
+func TestAdmit_deletedRequests(t *testing.T) {
 	s := newSite(t)
 	w := s.kubelet("worker-1")
 	s.tick(w)
@@ -127,7 +127,7 @@ func TestRequestsThatAClusterHasForgottenMakeNoDifferenceToWhatWasSeen(t *testin
 	require.True(t, other.admit(host).Ready)
 }
 
-func TestANodeThatIsReadyForLongNeedsNoRequestsAnyMore(t *testing.T) {
+func TestAdmit_nodeReadyForLong(t *testing.T) {
 	s := newSite(t)
 	s.node("worker-1", "True", time.Now().Add(-2*time.Hour))
 	host := joining("worker-1")
@@ -150,7 +150,7 @@ func (s *site) node(name, ready string, since time.Time) {
 	})
 }
 
-func TestANodeThatWasReadyBeforeIsAnotherMachine(t *testing.T) {
+func TestAdmit_nodeNameTaken(t *testing.T) {
 	s := newSite(t)
 	s.node("worker-1", "True", time.Now().Add(-24*time.Hour))
 	require.NoError(t, s.kubelet("worker-1").Ask("csr", false, nil))
@@ -161,7 +161,7 @@ func TestANodeThatWasReadyBeforeIsAnotherMachine(t *testing.T) {
 	require.Empty(t, s.conditions("csr"), "nobody takes its place")
 }
 
-func TestANodeThatWasNotReadyIsTheMachineOfBefore(t *testing.T) {
+func TestAdmit_oldNodeNotReady(t *testing.T) {
 	s := newSite(t)
 	s.node("worker-1", "Unknown", time.Now().Add(-24*time.Hour))
 	require.NoError(t, s.kubelet("worker-1").Ask("csr", false, nil))
@@ -170,7 +170,7 @@ func TestANodeThatWasNotReadyIsTheMachineOfBefore(t *testing.T) {
 	require.Len(t, sight.Approved, 1)
 }
 
-func TestRequestsThatApprovalIsNotFor(t *testing.T) {
+func TestAdmit_refusedRequests(t *testing.T) {
 	type alter = func(*x509.CertificateRequest)
 	evil, err := url.Parse("spiffe://evil")
 	require.NoError(t, err)
@@ -240,7 +240,7 @@ func TestRequestsThatApprovalIsNotFor(t *testing.T) {
 	}
 }
 
-func TestRequestsFromBeforeTheInstallationAndThoseDeniedAreLeftAlone(t *testing.T) {
+func TestAdmit_oldAndDeniedRequests(t *testing.T) {
 	s := newSite(t)
 	require.NoError(t, s.kubelet("worker-1").Ask("old", false, nil))
 	host := joining("worker-1")
@@ -257,7 +257,7 @@ func TestRequestsFromBeforeTheInstallationAndThoseDeniedAreLeftAlone(t *testing.
 	require.Contains(t, sight.Problem, "request old was denied in its cluster, and it made no other")
 }
 
-func TestAClusterThatApprovesByItselfIsOnlyWatched(t *testing.T) {
+func TestAdmit_approvedByCluster(t *testing.T) {
 	s := newSite(t)
 	w := s.kubelet("worker-1")
 	s.tick(w)
@@ -268,7 +268,7 @@ func TestAClusterThatApprovesByItselfIsOnlyWatched(t *testing.T) {
 	require.True(t, s.admit(host).Ready)
 }
 
-func TestWaysToAClusterThatLeadNowhere(t *testing.T) {
+func TestOpen_errors(t *testing.T) {
 	s := newSite(t)
 	good := string(s.access.Kubeconfig)
 	for name, kubeconfig := range map[string]struct{ text, says string }{

@@ -39,7 +39,7 @@ import (
 
 // patience is how long one call may take, and so how long an API that does not answer is waited
 // for.
-const patience = 15 * time.Second
+const callTimeout = 15 * time.Second
 
 // Access is what a cluster's API is reached by.
 type Access struct {
@@ -75,17 +75,17 @@ func Open(access Access, clock clockwork.Clock) (*Client, error) {
 	c := &Client{server: config.Host, clock: clock}
 	// Not client-go's own transports: those are kept for ever.
 	c.transport = &http.Transport{
-		TLSClientConfig: tlsConfig, DialContext: dialer(access), TLSHandshakeTimeout: patience, MaxIdleConnsPerHost: 4,
+		TLSClientConfig: tlsConfig, DialContext: dialer(access), TLSHandshakeTimeout: callTimeout, MaxIdleConnsPerHost: 4,
 		ForceAttemptHTTP2: true,
 	}
 	if config.Proxy != nil {
 		c.transport.Proxy = config.Proxy
 	}
-	wrapped, err := rest.HTTPWrappersForConfig(config, timekeeper{c})
+	wrapped, err := rest.HTTPWrappersForConfig(config, clockTransport{c})
 	if err != nil {
 		return nil, unusable(err)
 	}
-	caller := &http.Client{Transport: wrapped, Timeout: patience}
+	caller := &http.Client{Transport: wrapped, Timeout: callTimeout}
 	if c.objects, err = newObjects(config, caller); err != nil {
 		return nil, unusable(err)
 	}
@@ -112,7 +112,7 @@ func (c *Client) Close() { c.transport.CloseIdleConnections() }
 func (c *Client) Server() string { return c.server }
 
 // thereAt is what a cluster's clock shows at a moment of the appliance's.
-func (c *Client) thereAt(t time.Time) time.Time { return t.Add(time.Duration(c.skew.Load())) }
+func (c *Client) clusterTime(t time.Time) time.Time { return t.Add(time.Duration(c.skew.Load())) }
 
 // configOf reads a kubeconfig. It must hold all that it needs: files of this machine and programs
 // that a person names in a Secret are not touched.
@@ -134,7 +134,7 @@ func configOf(access Access, now time.Time) (*rest.Config, error) {
 	}
 	config := &rest.Config{
 		Host: cluster.Server, BearerToken: user.Token, Username: user.Username, Password: user.Password,
-		Timeout: patience, UserAgent: "landfall",
+		Timeout: callTimeout, UserAgent: "landfall",
 		QPS:           -1, // passes are few and short
 		ContentConfig: rest.ContentConfig{ContentType: "application/json", AcceptContentTypes: "application/json"},
 		TLSClientConfig: rest.TLSClientConfig{
@@ -221,7 +221,7 @@ func dialer(access Access) func(context.Context, string, string) (net.Conn, erro
 			}
 			return d.DialContext(ctx, network, net.JoinHostPort(known, port))
 		}
-		d.Timeout = patience / 3
+		d.Timeout = callTimeout / 3
 		connection, err := d.DialContext(ctx, network, address)
 		for _, other := range access.Addresses {
 			if err == nil || other == host {
@@ -257,10 +257,10 @@ func addressOf(names map[string]string, host string) string {
 
 // timekeeper notes by how much a cluster's clock differs from this machine's, which its answers
 // tell.
-type timekeeper struct{ c *Client }
+type clockTransport struct{ c *Client }
 
 // RoundTrip implements http.RoundTripper.
-func (t timekeeper) RoundTrip(request *http.Request) (*http.Response, error) {
+func (t clockTransport) RoundTrip(request *http.Request) (*http.Response, error) {
 	response, err := t.c.transport.RoundTrip(request)
 	if err != nil {
 		return nil, err

@@ -12,7 +12,7 @@ const (
 	configMaps = "api/v1/configmaps"
 )
 
-func TestAPoolIsPausedAndGoesOnAgain(t *testing.T) {
+func TestPausePool(t *testing.T) {
 	s := newSite(t)
 	paused := func() any { return s.cluster.Object(pools, "", "worker").Object["spec"].(map[string]any)["paused"] }
 	for _, want := range []bool{true, true, false} {
@@ -23,7 +23,7 @@ func TestAPoolIsPausedAndGoesOnAgain(t *testing.T) {
 		"MachineConfigPool infra is paused to true")
 }
 
-func TestTheAuthorityOfTheMachineConfigServerIsFoundWhereTheClusterKeepsIt(t *testing.T) {
+func TestServerCA_places(t *testing.T) {
 	s := newSite(t)
 	put := func(namespace, name, key, value string) {
 		s.cluster.Put(configMaps, map[string]any{"metadata": map[string]any{"namespace": namespace, "name": name},

@@ -7,7 +7,7 @@ import (
 )
 
 // taskTime is how long a task may take in all.
-const taskTime = 2 * time.Minute
+const taskTimeout = 2 * time.Minute
 
 // Tasks runs calls of clusters beside those who want them done, who must not wait for a cluster
 // that does not answer. The zero value is ready.
@@ -53,7 +53,7 @@ func (t *Tasks) Ask(name string, run func(context.Context) (string, error),
 	}
 	begun := &task{}
 	t.tasks[name] = begun
-	ctx, cancel := context.WithTimeout(context.Background(), taskTime)
+	ctx, cancel := context.WithTimeout(context.Background(), taskTimeout)
 	t.cancel = append(t.cancel, cancel)
 	t.group.Go(func() {
 		defer cancel()

@@ -21,7 +21,7 @@ import (
 
 const root = "../../.."
 
-func TestTheDefinitionsBelongToTheModulesInUse(t *testing.T) {
+func TestDefinitions_sources(t *testing.T) {
 	for _, modules := range []string{filepath.Join(root, "go.mod"), "generate/go.mod"} {
 		text, err := os.ReadFile(modules)
 		require.NoError(t, err)
@@ -41,7 +41,7 @@ func TestTheDefinitionsBelongToTheModulesInUse(t *testing.T) {
 	}
 }
 
-func TestTheDigestIsThatOfTheDefinitions(t *testing.T) {
+func TestDefinitions_digest(t *testing.T) {
 	file, err := os.Open("crds.json.gz")
 	require.NoError(t, err)
 	defer func() { require.NoError(t, file.Close()) }()
@@ -53,7 +53,7 @@ func TestTheDigestIsThatOfTheDefinitions(t *testing.T) {
 	require.Equal(t, crds.Digest(), hex.EncodeToString(digest[:]))
 }
 
-func TestEveryKindHasADefinitionThatIsServedFromItsFirstMoment(t *testing.T) {
+func TestDefinitions_everyKind(t *testing.T) {
 	at := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	rows, err := crds.Rows(at)
 	require.NoError(t, err)

@@ -13,9 +13,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestEveryTestOfKubernetesStorageIsRun compares what k8s.io/apiserver has for storages with what
+// TestStorage_allUpstreamTests compares what k8s.io/apiserver has for storages with what
 // is called here.
-func TestEveryTestOfKubernetesStorageIsRun(t *testing.T) {
+func TestStorage_allUpstreamTests(t *testing.T) {
 	dir, err := exec.Command("go", "list", "-f", "{{.Dir}}", "k8s.io/apiserver/pkg/storage/testing").Output()
 	require.NoError(t, err)
 	files, err := filepath.Glob(filepath.Join(strings.TrimSpace(string(dir)), "*.go"))

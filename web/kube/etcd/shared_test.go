@@ -85,7 +85,7 @@ func plain(t *testing.T, event watch.Event) *example.Pod {
 	return pod
 }
 
-func TestAChangeIsDecodedAndEncodedOnceForAllWatchers(t *testing.T) {
+func TestSharedCodec_onceForAllWatchers(t *testing.T) {
 	b, counts := countingBench(t)
 	watchers := make([]watch.Interface, 50)
 	for i := range watchers {
@@ -127,7 +127,7 @@ func TestAChangeIsDecodedAndEncodedOnceForAllWatchers(t *testing.T) {
 	goruntime.KeepAlive(events)
 }
 
-func TestWhatOneWatcherDoesToAnObjectNobodyElseSees(t *testing.T) {
+func TestSharedCodec_copies(t *testing.T) {
 	b, _ := countingBench(t)
 	b.create(t, "one")
 	const watchers, changes = 8, 40
@@ -178,7 +178,7 @@ func TestWhatOneWatcherDoesToAnObjectNobodyElseSees(t *testing.T) {
 	group.Wait()
 }
 
-func TestAnObjectThatIsDeletedHasTheRevisionOfItsDeletion(t *testing.T) {
+func TestSharedCodec_deletionRevision(t *testing.T) {
 	b, counts := countingBench(t)
 	first, second := b.watch(t, storage.Everything), b.watch(t, storage.Everything)
 	pod := b.create(t, "one")
@@ -196,7 +196,7 @@ func TestAnObjectThatIsDeletedHasTheRevisionOfItsDeletion(t *testing.T) {
 	require.EqualValues(t, 1, counts.decoded.Load(), "what was deleted is what was created")
 }
 
-func TestWhatNoWatcherHoldsIsNotKept(t *testing.T) {
+func TestSharedCodec_memory(t *testing.T) {
 	b, counts := countingBench(t)
 	for i := range 20 {
 		w := b.watch(t, storage.Everything)
@@ -212,7 +212,7 @@ func TestWhatNoWatcherHoldsIsNotKept(t *testing.T) {
 		10*time.Second, time.Millisecond)
 }
 
-func TestWhatCouldNotBeDecodedIsTriedAgain(t *testing.T) {
+func TestSharedCodec_retryDecode(t *testing.T) {
 	b, counts := countingBench(t)
 	counts.failing.Store(true)
 	from := fmt.Sprint(b.db.Revision())

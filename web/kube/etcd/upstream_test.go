@@ -231,7 +231,7 @@ func (f *failing) Decode(data []byte, defaults *schema.GroupVersionKind,
 	return f.Codec.Decode(data, defaults, into)
 }
 
-func TestObjectsAreStoredAsKubernetesWantsThem(t *testing.T) {
+func TestStorage_upstream(t *testing.T) {
 	ctx := context.Background()
 	for name, run := range map[string]func(*testing.T, *bench){
 		"Create": func(t *testing.T, b *bench) {
@@ -363,7 +363,7 @@ func TestObjectsAreStoredAsKubernetesWantsThem(t *testing.T) {
 	}
 }
 
-func TestObjectsThatCanNotBeReadAreDeletedOnlyOnPurpose(t *testing.T) {
+func TestStorage_deleteUnreadable(t *testing.T) {
 	ctx := context.Background()
 	featuregatetesting.SetFeatureGateDuringTest(t, utilfeature.DefaultFeatureGate,
 		features.AllowUnsafeMalformedObjectDeletion, true)
@@ -403,13 +403,13 @@ func corrupt(t *testing.T) error {
 	return err
 }
 
-func TestAListThatMeetsAnObjectThatCanNotBeReadEnds(t *testing.T) {
+func TestStorage_listUnreadable(t *testing.T) {
 	featuregatetesting.SetFeatureGateDuringTest(t, utilfeature.DefaultFeatureGate,
 		features.AllowUnsafeMalformedObjectDeletion, false)
 	storagetesting.RunTestGetListWithoutErrorAggregation(context.Background(), t, newBench(t), corrupt(t))
 }
 
-func TestAListNamesAllObjectsThatCanNotBeReadWhereTheyMayBeDeleted(t *testing.T) {
+func TestStorage_listAllUnreadable(t *testing.T) {
 	featuregatetesting.SetFeatureGateDuringTest(t, utilfeature.DefaultFeatureGate,
 		features.AllowUnsafeMalformedObjectDeletion, true)
 	b := newBench(t)
@@ -417,7 +417,7 @@ func TestAListNamesAllObjectsThatCanNotBeReadWhereTheyMayBeDeleted(t *testing.T)
 	storagetesting.RunTestGetListWithErrorAggregation(context.Background(), t, b, corrupt(t))
 }
 
-func TestAWatchTellsOfAnObjectThatCouldNotBeReadWhenItIsDeleted(t *testing.T) {
+func TestStorage_watchUnreadable(t *testing.T) {
 	featuregatetesting.SetFeatureGateDuringTest(t, utilfeature.DefaultFeatureGate,
 		features.AllowUnsafeMalformedObjectDeletion, true)
 	storagetesting.RunTestWatchWithUnsafeDelete(context.Background(), t, newBench(t), corrupt(t))
@@ -434,7 +434,7 @@ func both(t *testing.T, run func(t *testing.T, streamed bool)) {
 	}
 }
 
-func TestListsAreOfOneRevision(t *testing.T) {
+func TestStorage_consistentLists(t *testing.T) {
 	ctx := context.Background()
 	both(t, func(t *testing.T, streamed bool) {
 		t.Run("List", func(t *testing.T) {
@@ -449,7 +449,7 @@ func TestListsAreOfOneRevision(t *testing.T) {
 	})
 }
 
-func TestChangesAreWatchedAsKubernetesWantsThem(t *testing.T) {
+func TestStorage_watches(t *testing.T) {
 	ctx := context.Background()
 	for name, run := range map[string]func(*testing.T, *bench){
 		"Watch": func(t *testing.T, b *bench) {

@@ -21,20 +21,20 @@ type ref struct{ namespace, name string }
 // links remembers which objects belong together, so that none has to look through all of the
 // others. It is read from the store once and kept by what changes; what it names is looked at again
 // in the store.
-type links struct {
+type index struct {
 	mu     sync.Mutex
 	filled bool
-	hosts  map[ref]hostLinks
+	hosts  map[ref]hostIndex
 	agents map[ref][]string // MAC addresses in lower case
 	images map[ref]string   // PreprovisioningImages: the InfraEnv's name
 }
 
-type hostLinks struct {
+type hostIndex struct {
 	mac, infraEnv, secret, server string
 }
 
-func linksOf(host *metal3.BareMetalHost) hostLinks {
-	return hostLinks{
+func hostIndexOf(host *metal3.BareMetalHost) hostIndex {
+	return hostIndex{
 		mac: strings.ToLower(host.Spec.BootMACAddress), infraEnv: host.Labels[infraEnvLabel],
 		secret: host.Spec.BMC.CredentialsName, server: string(host.UID),
 	}
@@ -51,16 +51,16 @@ func macsOf(agent *agentinstall.Agent) []string {
 }
 
 // fill reads all links once.
-func (l *links) fill(tx *store.Tx, o *objects.Objects) error {
+func (l *index) load(tx *store.Tx, o *objects.Objects) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.filled {
 		return nil
 	}
-	l.hosts, l.agents, l.images = map[ref]hostLinks{}, map[ref][]string{}, map[ref]string{}
+	l.hosts, l.agents, l.images = map[ref]hostIndex{}, map[ref][]string{}, map[ref]string{}
 	err := errors.Join(
 		eachOf(tx, o, objects.BareMetalHosts, "", func(host *metal3.BareMetalHost) error {
-			l.hosts[ref{host.Namespace, host.Name}] = linksOf(host)
+			l.hosts[ref{host.Namespace, host.Name}] = hostIndexOf(host)
 			return nil
 		}),
 		eachOf(tx, o, objects.Agents, "", func(agent *agentinstall.Agent) error {
@@ -96,17 +96,17 @@ func get[T any](tx *store.Tx, o *objects.Objects, kind objects.Kind, namespace, 
 	return typed, err
 }
 
-func (l *links) keepHost(at ref, host *metal3.BareMetalHost) {
+func (l *index) setHost(at ref, host *metal3.BareMetalHost) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if host == nil {
 		delete(l.hosts, at)
 		return
 	}
-	l.hosts[at] = linksOf(host)
+	l.hosts[at] = hostIndexOf(host)
 }
 
-func (l *links) keepImage(at ref, image *metal3.PreprovisioningImage) {
+func (l *index) setImage(at ref, image *metal3.PreprovisioningImage) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if image == nil {
@@ -117,7 +117,7 @@ func (l *links) keepImage(at ref, image *metal3.PreprovisioningImage) {
 }
 
 // hostsWith lists the hosts of a namespace that fit, as keys of a loop.
-func (l *links) hostsWith(namespace string, fits func(hostLinks) bool) []controller.Key {
+func (l *index) hostsWith(namespace string, fits func(hostIndex) bool) []controller.Key {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	var keys []controller.Key
@@ -129,7 +129,7 @@ func (l *links) hostsWith(namespace string, fits func(hostLinks) bool) []control
 	return keys
 }
 
-func (l *links) hostOfServer(id string) (ref, bool) {
+func (l *index) hostOfServer(id string) (ref, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for at, host := range l.hosts {
@@ -141,7 +141,7 @@ func (l *links) hostOfServer(id string) (ref, bool) {
 }
 
 // agentsWith lists the Agents of a namespace that have a card of that address.
-func (l *links) agentsWith(namespace, mac string) []ref {
+func (l *index) agentsWith(namespace, mac string) []ref {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	var found []ref
@@ -161,14 +161,14 @@ func (l *links) agentsWith(namespace, mac string) []ref {
 
 // hostsOfAgent lists the hosts that an Agent belongs to, or belonged to before it changed.
 func (c *Controllers) hostsOfAgent(tx *store.Tx, namespace, name string) ([]controller.Key, error) {
-	if err := c.links.fill(tx, c.Objects); err != nil {
+	if err := c.index.load(tx, c.Objects); err != nil {
 		return nil, err
 	}
 	agent, err := get[agentinstall.Agent](tx, c.Objects, objects.Agents, namespace, name)
 	if err != nil {
 		return nil, err
 	}
-	l, at := &c.links, ref{namespace, name}
+	l, at := &c.index, ref{namespace, name}
 	l.mu.Lock()
 	macs := map[string]bool{}
 	for _, mac := range l.agents[at] {
@@ -182,21 +182,21 @@ func (c *Controllers) hostsOfAgent(tx *store.Tx, namespace, name string) ([]cont
 		}
 	}
 	l.mu.Unlock()
-	return l.hostsWith(namespace, func(host hostLinks) bool { return macs[host.mac] }), nil
+	return l.hostsWith(namespace, func(host hostIndex) bool { return macs[host.mac] }), nil
 }
 
 func (c *Controllers) hostsOfInfraEnv(tx *store.Tx, namespace, name string) ([]controller.Key, error) {
-	if err := c.links.fill(tx, c.Objects); err != nil {
+	if err := c.index.load(tx, c.Objects); err != nil {
 		return nil, err
 	}
-	return c.links.hostsWith(namespace, func(host hostLinks) bool { return host.infraEnv == name }), nil
+	return c.index.hostsWith(namespace, func(host hostIndex) bool { return host.infraEnv == name }), nil
 }
 
 func (c *Controllers) hostsOfSecret(tx *store.Tx, namespace, name string) ([]controller.Key, error) {
-	if err := c.links.fill(tx, c.Objects); err != nil {
+	if err := c.index.load(tx, c.Objects); err != nil {
 		return nil, err
 	}
-	return c.links.hostsWith(namespace, func(host hostLinks) bool { return host.secret == name }), nil
+	return c.index.hostsWith(namespace, func(host hostIndex) bool { return host.secret == name }), nil
 }
 
 func (c *Controllers) hostOfImage(_ *store.Tx, namespace, name string) ([]controller.Key, error) {
@@ -208,13 +208,13 @@ func (c *Controllers) imageOfHost(_ *store.Tx, namespace, name string) ([]contro
 }
 
 func (c *Controllers) imagesOfInfraEnv(tx *store.Tx, namespace, name string) ([]controller.Key, error) {
-	if err := c.links.fill(tx, c.Objects); err != nil {
+	if err := c.index.load(tx, c.Objects); err != nil {
 		return nil, err
 	}
-	c.links.mu.Lock()
-	defer c.links.mu.Unlock()
+	c.index.mu.Lock()
+	defer c.index.mu.Unlock()
 	var keys []controller.Key
-	for at, infraEnv := range c.links.images {
+	for at, infraEnv := range c.index.images {
 		if at.namespace == namespace && infraEnv == name {
 			keys = append(keys, controller.Key{Kind: objects.PreprovisioningImages, Namespace: at.namespace,
 				Name: at.name})

@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestSlipsBecauseOfWhichNothingHappensAreTold(t *testing.T) {
+func TestWarnings(t *testing.T) {
 	const infraEnv = `
 ---
 apiVersion: agent-install.openshift.io/v1beta1

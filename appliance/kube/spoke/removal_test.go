@@ -48,7 +48,7 @@ func server() spoke.Server {
 	}
 }
 
-func TestAServerOfAClusterHasItsMachineThere(t *testing.T) {
+func TestEnsureMachine(t *testing.T) {
 	s := newSite(t)
 	s.controlPlane()
 	for range 2 { // it may be asked for again
@@ -70,7 +70,7 @@ func TestAServerOfAClusterHasItsMachineThere(t *testing.T) {
 	require.Equal(t, "http://image", url)
 }
 
-func TestAClusterWithoutMachinesGetsNone(t *testing.T) {
+func TestEnsureMachine_noMachines(t *testing.T) {
 	s := newSite(t)
 	require.ErrorIs(t, s.open().EnsureMachine(t.Context(), server()), spoke.ErrNoMachines)
 	s.object(machines, machineAPI, "one-master-0",
@@ -78,7 +78,7 @@ func TestAClusterWithoutMachinesGetsNone(t *testing.T) {
 	require.ErrorContains(t, s.open().EnsureMachine(t.Context(), server()), "names no image")
 }
 
-func TestANodeIsRemovedWithWhatItComesFrom(t *testing.T) {
+func TestRemoveNode(t *testing.T) {
 	onNode := map[string]any{"annotations": map[string]any{"machine.openshift.io/machine": machineAPI + "/one-node0"}}
 	ofHost := map[string]any{"metal3.io/BareMetalHost": machineAPI + "/node0"}
 	machineOf := func(s *site, labels map[string]any) {
@@ -146,7 +146,7 @@ func TestANodeIsRemovedWithWhatItComesFrom(t *testing.T) {
 	})
 }
 
-func TestANodeIsDrainedOfAllPodsButThoseThatBelongToIt(t *testing.T) {
+func TestDrainNode(t *testing.T) {
 	const pods = "api/v1/pods"
 	s := newSite(t)
 	s.object(nodes, "", "worker-1", nil, map[string]any{})
@@ -187,7 +187,7 @@ func TestANodeIsDrainedOfAllPodsButThoseThatBelongToIt(t *testing.T) {
 	require.True(t, drained, "what is not there is drained")
 }
 
-func TestTasksRunBesideThoseWhoWantThem(t *testing.T) {
+func TestTasks(t *testing.T) {
 	var tasks spoke.Tasks
 	ctx, end := context.WithCancel(t.Context())
 	ended := make(chan error, 1)

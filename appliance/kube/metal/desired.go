@@ -10,21 +10,21 @@ import (
 )
 
 // wish is what the operator does about a host's server.
-type wish struct {
-	desired  *bmc.Desired // to be made so; nil leaves it as it is
-	cut      bool         // it is to be off without its operating system being asked
-	forget   bool
-	powerOff bool // before it is forgotten
+type serverRequest struct {
+	desired      *bmc.Desired // to be made so; nil leaves it as it is
+	hardPowerOff bool         // it is to be off without its operating system being asked
+	forget       bool
+	powerOff     bool // before it is forgotten
 }
 
 // drive says what is wanted of the server by what the host is and shows.
-func (s *scene) drive() wish {
+func (s *pass) desiredServer() serverRequest {
 	host := s.host
 	if host.DeletionTimestamp != nil {
-		return s.driveAway()
+		return s.desiredDeletion()
 	}
 	if s.annotated(pausedAnnotation) || !host.HasBMCDetails() || credentialsFault(host, s.secret) != "" {
-		return wish{}
+		return serverRequest{}
 	}
 	desired := bmc.Desired{
 		Name: host.Namespace + "/" + host.Name, Owner: "BareMetalHost " + host.Namespace + "/" + host.Name,
@@ -34,25 +34,25 @@ func (s *scene) drive() wish {
 		BootMAC:  host.Spec.BootMACAddress, BootMode: string(host.Spec.BootMode),
 	}
 	desired.Detached = host.Status.OperationalStatus == metal3.OperationalStatusDetached
-	s.source(&desired)
+	s.setImageSource(&desired)
 	switch host.Status.Provisioning.State {
 	case metal3.StateProvisioning:
 		desired.Boot = !mustDeprovision(host)
 	case metal3.StateProvisioned:
 		desired.Boot = !mustDeprovision(host)
-		desired.Online = s.power()
+		desired.Online = s.desiredPower()
 	case metal3.StateAvailable, metal3.StateReady, metal3.StateExternallyProvisioned:
-		desired.Online = s.power()
+		desired.Online = s.desiredPower()
 	}
 	if desired.Boot && desired.InfraEnvID == "" && desired.ImageURL == "" {
 		desired.Boot = false // its InfraEnv is gone: there is nothing to boot
 	}
-	return wish{desired: &desired, cut: s.cuts() && desired.Online != nil && !*desired.Online}
+	return serverRequest{desired: &desired, hardPowerOff: s.hardReboot() && desired.Online != nil && !*desired.Online}
 }
 
 // source says where the server's image comes from. An image that the server has was found once and
 // stays, whatever became of its InfraEnv.
-func (s *scene) source(desired *bmc.Desired) {
+func (s *pass) setImageSource(desired *bmc.Desired) {
 	spec, had := &s.host.Spec, s.host.Status.Provisioning
 	switch {
 	case s.server != nil && s.server.Boot && !mustDeprovision(s.host) && (had.Image.URL != "" ||
@@ -68,7 +68,7 @@ func (s *scene) source(desired *bmc.Desired) {
 
 // power says whether the server shall be on; nil leaves it as it is. A host that waits for the
 // image of its InfraEnv is not started from its disk before it has one.
-func (s *scene) power() *bool {
+func (s *pass) desiredPower() *bool {
 	waits := s.host.Labels[infraEnvLabel] != "" && !wantsBoot(s.host) &&
 		s.host.Status.Provisioning.State != metal3.StateExternallyProvisioned
 	if waits && s.host.Spec.Online {
@@ -80,7 +80,7 @@ func (s *scene) power() *bool {
 
 // rebooting tells whether a reboot annotation keeps the server off. Those with a key are taken away
 // by whoever set them.
-func (s *scene) rebooting() bool {
+func (s *pass) rebooting() bool {
 	for key := range s.host.Annotations {
 		if key == rebootAnnotation || strings.HasPrefix(key, rebootAnnotation+"/") {
 			return true
@@ -90,7 +90,7 @@ func (s *scene) rebooting() bool {
 }
 
 // cuts tells whether a reboot annotation asks for a hard reboot of a server that is on.
-func (s *scene) cuts() bool {
+func (s *pass) hardReboot() bool {
 	if s.server == nil || s.server.Power == bmc.PowerOff || s.server.Power == bmc.PowerUnknown ||
 		s.server.Pending != nil {
 		return false
@@ -106,11 +106,11 @@ func (s *scene) cuts() bool {
 }
 
 // driveAway lets go of the server of a host that is being deleted.
-func (s *scene) driveAway() wish {
+func (s *pass) desiredDeletion() serverRequest {
 	detached, delays := s.detachment()
 	if s.annotated(pausedAnnotation) || delays {
-		return wish{}
+		return serverRequest{}
 	}
-	return wish{forget: true, powerOff: !detached && !s.powered &&
+	return serverRequest{forget: true, powerOff: !detached && !s.keepPower &&
 		s.host.Status.OperationalStatus != metal3.OperationalStatusDetached}
 }

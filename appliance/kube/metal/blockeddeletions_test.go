@@ -12,7 +12,7 @@ import (
 	"landfall/appliance/kube/objects/agentinstall"
 )
 
-func TestADeletionThatNobodyFinishesIsShownWithTheCommand(t *testing.T) {
+func TestBlockedDeletion_event(t *testing.T) {
 	s := newSite(t)
 	s.apply(objects.ConfigMaps, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "site", Name: "kept",
 		Finalizers: []string{"example.com/mine"}}})

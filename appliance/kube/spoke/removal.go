@@ -123,7 +123,7 @@ func (c *Client) DrainNode(ctx context.Context, name string) (drained bool, err 
 	for i := range pods.Items {
 		pod := &pods.Items[i]
 		if stays(pod) || unreachableNode(node) && pod.DeletionTimestamp != nil &&
-			c.thereAt(c.clock.Now()).Sub(pod.DeletionTimestamp.Time) > unreachablePeriod {
+			c.clusterTime(c.clock.Now()).Sub(pod.DeletionTimestamp.Time) > unreachablePeriod {
 			continue
 		}
 		left = true

@@ -18,7 +18,7 @@ import (
 
 // leftovers looks at objects of all kinds that are being deleted, and says in an Event which
 // finalizer keeps one, and how it is let go.
-type leftovers struct{ *Controllers }
+type blockedDeletions struct{ *Controllers }
 
 const (
 	deletionPatience = 2 * time.Minute // how long a deletion may take before anything is said
@@ -27,13 +27,13 @@ const (
 
 // leftover is the kind under which the loop has such objects; their names are "<kind>|<name>". No
 // object is of it.
-var leftover = objects.Kind{Group: "landfall", Version: "v1", Kind: "Leftover", Resource: "leftovers", Namespaced: true}
+var blockedDeletion = objects.Kind{Group: "landfall", Version: "v1", Kind: "Leftover", Resource: "leftovers", Namespaced: true}
 
 // Kind implements controller.Reconciler.
-func (l leftovers) Kind() objects.Kind { return leftover }
+func (l blockedDeletions) Kind() objects.Kind { return blockedDeletion }
 
 // addTo has the loop look at every change of an object, and at the objects that are there.
-func (l leftovers) addTo(loop *controller.Loop) {
+func (l blockedDeletions) addTo(loop *controller.Loop) {
 	var relations []controller.Relation
 	for _, kind := range objects.Kinds() {
 		if kind == objects.Events {
@@ -46,19 +46,19 @@ func (l leftovers) addTo(loop *controller.Loop) {
 			if err != nil || u.GetDeletionTimestamp() == nil {
 				return nil, ignoreMissing(err)
 			}
-			return []controller.Key{leftoverKey(kind, u)}, nil
+			return []controller.Key{blockedDeletionKey(kind, u)}, nil
 		}})
 	}
 	loop.Add(l, relations...)
-	loop.Enqueue(controller.Key{Kind: leftover})
+	loop.Enqueue(controller.Key{Kind: blockedDeletion})
 }
 
-func leftoverKey(kind objects.Kind, u *unstructured.Unstructured) controller.Key {
-	return controller.Key{Kind: leftover, Namespace: u.GetNamespace(), Name: kind.String() + "|" + u.GetName()}
+func blockedDeletionKey(kind objects.Kind, u *unstructured.Unstructured) controller.Key {
+	return controller.Key{Kind: blockedDeletion, Namespace: u.GetNamespace(), Name: kind.String() + "|" + u.GetName()}
 }
 
 // Reconcile implements controller.Reconciler. The empty name stands for all objects.
-func (l leftovers) Reconcile(ctx context.Context, namespace, name string) (again time.Duration, err error) {
+func (l blockedDeletions) Reconcile(ctx context.Context, namespace, name string) (again time.Duration, err error) {
 	if name == "" {
 		return 0, l.DB.View(l.findAll)
 	}
@@ -79,14 +79,14 @@ func (l leftovers) Reconcile(ctx context.Context, namespace, name string) (again
 			return nil
 		}
 		again = deletionReminder
-		return l.Objects.Event(tx, u, objects.Notice{
-			Component: "landfall", Warning: true, Reason: "DeletionWaits", Message: whyItStays(kinds[at], u),
+		return l.Objects.Event(tx, u, objects.EventContent{
+			Component: "landfall", Warning: true, Reason: "DeletionWaits", Message: blockedMessage(kinds[at], u),
 		}, l.now())
 	})
 	return again, err
 }
 
-func (l leftovers) findAll(tx *store.Tx) error {
+func (l blockedDeletions) findAll(tx *store.Tx) error {
 	var errs []error
 	for _, kind := range objects.Kinds() {
 		if kind == objects.Events {
@@ -94,7 +94,7 @@ func (l leftovers) findAll(tx *store.Tx) error {
 		}
 		errs = append(errs, l.Objects.Each(tx, kind, "", func(u *unstructured.Unstructured) error {
 			if u.GetDeletionTimestamp() != nil {
-				l.Loop.Enqueue(leftoverKey(kind, u))
+				l.Loop.Enqueue(blockedDeletionKey(kind, u))
 			}
 			return nil
 		}))
@@ -103,7 +103,7 @@ func (l leftovers) findAll(tx *store.Tx) error {
 }
 
 // whyItStays says what keeps an object and how it is let go all the same.
-func whyItStays(kind objects.Kind, u *unstructured.Unstructured) string {
+func blockedMessage(kind objects.Kind, u *unstructured.Unstructured) string {
 	var foreign, own []string
 	for _, finalizer := range u.GetFinalizers() {
 		if removedHere(finalizer) {

@@ -33,7 +33,7 @@ func deleting(policy metav1.DeletionPropagation) metav1.DeleteOptions {
 
 const deployment = `"spec":{"clusterName":"one","baseDomain":"site.example","platform":{"agentBareMetal":{"agentSelector":{}}}}`
 
-func TestWhatBelongsToADeletedObjectGoesOrStaysAsItsClientWants(t *testing.T) {
+func TestGarbageCollector_propagationPolicies(t *testing.T) {
 	s := newSite(t)
 	s.create(t, objects.Namespaces, "", "site", "")
 	family := func(name string) {
@@ -62,7 +62,7 @@ func TestWhatBelongsToADeletedObjectGoesOrStaysAsItsClientWants(t *testing.T) {
 	}
 }
 
-func TestAnObjectDeletedLastWaitsForWhatBelongsToIt(t *testing.T) {
+func TestGarbageCollector_foreground(t *testing.T) {
 	s := newSite(t)
 	parent := s.create(t, objects.ClusterDeployments, "default", "parent", deployment)
 	child := object(t, objects.ConfigMaps, "default", "child", ownedBy(parent))
@@ -82,7 +82,7 @@ func TestAnObjectDeletedLastWaitsForWhatBelongsToIt(t *testing.T) {
 	s.gone(t, objects.ClusterDeployments, "default", "parent")
 }
 
-func TestAnObjectWithAnotherOwnerStaysAndForgetsTheOneThatWent(t *testing.T) {
+func TestGarbageCollector_secondOwner(t *testing.T) {
 	s := newSite(t)
 	first, second := s.create(t, objects.ConfigMaps, "default", "first", ""), s.create(t, objects.ConfigMaps,
 		"default", "second", "")
@@ -98,7 +98,7 @@ func TestAnObjectWithAnotherOwnerStaysAndForgetsTheOneThatWent(t *testing.T) {
 	s.gone(t, objects.Secrets, "default", "lost")
 }
 
-func TestWhatWasDeletedWhileNothingRanIsCleanedUpAtTheStart(t *testing.T) {
+func TestGarbageCollector_start(t *testing.T) {
 	s := newSite(t)
 	owner := s.create(t, objects.ConfigMaps, "default", "owner", "")
 	s.create(t, objects.Secrets, "default", "child", ownedBy(owner))
@@ -110,7 +110,7 @@ func TestWhatWasDeletedWhileNothingRanIsCleanedUpAtTheStart(t *testing.T) {
 	s.gone(t, objects.Secrets, "default", "child")
 }
 
-func TestADeletedNamespaceLeavesNothing(t *testing.T) {
+func TestNamespace_deletion(t *testing.T) {
 	s := newSite(t)
 	s.create(t, objects.Namespaces, "", "site", "")
 	s.create(t, objects.Namespaces, "", "site-2", "")
@@ -132,7 +132,7 @@ func TestADeletedNamespaceLeavesNothing(t *testing.T) {
 	s.get(t, objects.ConfigMaps, "site-2", "neighbour")
 }
 
-func TestANamespaceThatWaitsForAFinalizerSaysSoAndTakesNothingNew(t *testing.T) {
+func TestNamespace_finalizersRemaining(t *testing.T) {
 	s := newSite(t)
 	s.create(t, objects.Namespaces, "", "site", "")
 	held := object(t, objects.ConfigMaps, "site", "held-2", "")

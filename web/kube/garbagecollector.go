@@ -28,16 +28,16 @@ import (
 // once.
 
 // keeper is what cleans up behind clients.
-type keeper struct {
+type garbageCollector struct {
 	db      *store.DB
 	objects *objects.Objects
 	box     *sitekey.Box
 	clock   clockwork.Clock
 	logger  *slog.Logger
 
-	graph       graph
+	graph       ownerGraph
 	terminating map[string]bool // namespaces that are being deleted
-	again       map[string]bool // keys and namespaces that an error kept from being looked at
+	retry       map[string]bool // keys and namespaces that an error kept from being looked at
 	discovery   discovery
 }
 
@@ -53,28 +53,28 @@ const (
 	startBatch = 500
 )
 
-func newKeeper(s *Server, d discovery) *keeper {
-	return &keeper{
+func newGarbageCollector(s *Server, d discovery) *garbageCollector {
+	return &garbageCollector{
 		db: s.options.DB, objects: s.options.Objects, box: s.options.Box, clock: s.options.Clock,
 		logger: s.options.Logger, discovery: d,
 	}
 }
 
 // run cleans up until the context ends.
-func (k *keeper) run(ctx context.Context) error {
+func (k *garbageCollector) run(ctx context.Context) error {
 	for ctx.Err() == nil {
 		from, err := k.start(ctx)
 		if err != nil {
 			return k.ended(ctx, err)
 		}
-		if err := k.follow(ctx, from); !errors.Is(err, store.ErrCompacted) {
+		if err := k.watch(ctx, from); !errors.Is(err, store.ErrCompacted) {
 			return k.ended(ctx, err)
 		}
 	}
 	return nil
 }
 
-func (k *keeper) ended(ctx context.Context, err error) error {
+func (k *garbageCollector) ended(ctx context.Context, err error) error {
 	if ctx.Err() != nil || errors.Is(err, store.ErrClosed) {
 		return nil
 	}
@@ -82,8 +82,8 @@ func (k *keeper) ended(ctx context.Context, err error) error {
 }
 
 // start looks at everything and returns the revision at which it did.
-func (k *keeper) start(ctx context.Context) (revision uint64, err error) {
-	k.graph, k.terminating, k.again = newGraph(), map[string]bool{}, map[string]bool{}
+func (k *garbageCollector) start(ctx context.Context) (revision uint64, err error) {
+	k.graph, k.terminating, k.retry = newGraph(), map[string]bool{}, map[string]bool{}
 	var marked []string
 	err = k.db.View(func(tx *store.Tx) error {
 		revision = tx.Revision()
@@ -94,7 +94,7 @@ func (k *keeper) start(ctx context.Context) (revision uint64, err error) {
 			}
 			for _, row := range rows {
 				from = row.Key + "\x00"
-				look, err := k.meet(row)
+				look, err := k.load(row)
 				if err != nil {
 					return err
 				}
@@ -109,17 +109,17 @@ func (k *keeper) start(ctx context.Context) (revision uint64, err error) {
 		return 0, err
 	}
 	for _, key := range marked {
-		k.look(ctx, key)
+		k.collect(ctx, key)
 	}
 	for namespace := range k.terminating {
-		k.empty(ctx, namespace)
+		k.emptyNamespace(ctx, namespace)
 	}
 	return revision, nil
 }
 
 // meet takes in a row that was there at the start, and tells whether something is to be done about
 // it.
-func (k *keeper) meet(row store.KeyValue) (look bool, err error) {
+func (k *garbageCollector) load(row store.KeyValue) (look bool, err error) {
 	k.discovery.note(row.Key, row.Value)
 	about, ok, err := k.read(row.Value)
 	if err != nil {
@@ -135,7 +135,7 @@ func (k *keeper) meet(row store.KeyValue) (look bool, err error) {
 	return about.deleting || len(about.owners) > 0, nil
 }
 
-func (k *keeper) follow(ctx context.Context, from uint64) error {
+func (k *garbageCollector) watch(ctx context.Context, from uint64) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	watch := Rows().Watch(ctx, k.db, from, store.Range{})
@@ -156,20 +156,20 @@ func (k *keeper) follow(ctx context.Context, from uint64) error {
 				return watch.Err()
 			}
 			for _, change := range changes {
-				if err := k.take(ctx, change); err != nil {
+				if err := k.handle(ctx, change); err != nil {
 					return err
 				}
 			}
 		case <-expiry.Chan():
 			k.expire(ctx)
 		case <-retry.Chan():
-			k.tryAgain(ctx)
+			k.retryFailed(ctx)
 		}
 	}
 }
 
 // take does what follows from a change.
-func (k *keeper) take(ctx context.Context, change store.ValueChange) (err error) {
+func (k *garbageCollector) handle(ctx context.Context, change store.ValueChange) (err error) {
 	defer func() {
 		if err != nil {
 			err = fmt.Errorf("read %s: %w", change.Key, err)
@@ -178,18 +178,18 @@ func (k *keeper) take(ctx context.Context, change store.ValueChange) (err error)
 	k.discovery.note(change.Key, change.After.Value)
 	at := parseKey(change.Key)
 	if change.After.Value == nil {
-		err = k.gone(ctx, at, change)
+		err = k.deleted(ctx, at, change)
 	} else {
 		err = k.changed(ctx, at, change)
 	}
 	if at.namespace != "" && k.terminating[at.namespace] {
-		k.empty(ctx, at.namespace)
+		k.emptyNamespace(ctx, at.namespace)
 	}
 	return err
 }
 
 // gone does what follows from an object's end.
-func (k *keeper) gone(ctx context.Context, at place, change store.ValueChange) error {
+func (k *garbageCollector) deleted(ctx context.Context, at place, change store.ValueChange) error {
 	if at.isNamespace() {
 		delete(k.terminating, at.name)
 	}
@@ -199,16 +199,16 @@ func (k *keeper) gone(ctx context.Context, at place, change store.ValueChange) e
 	}
 	k.graph.remove(change.Key)
 	for _, dependent := range k.graph.dependents(before.uid) {
-		k.look(ctx, dependent)
+		k.collect(ctx, dependent)
 	}
 	for _, owner := range before.owners {
-		k.lookAtOwner(ctx, at.namespace, owner)
+		k.collectOwner(ctx, at.namespace, owner)
 	}
 	return nil
 }
 
 // changed does what follows from an object's change.
-func (k *keeper) changed(ctx context.Context, at place, change store.ValueChange) error {
+func (k *garbageCollector) changed(ctx context.Context, at place, change store.ValueChange) error {
 	now, _, err := k.read(change.After.Value)
 	if err != nil {
 		return err
@@ -217,7 +217,7 @@ func (k *keeper) changed(ctx context.Context, at place, change store.ValueChange
 	k.graph.set(change.Key, now)
 	moved := !slices.Equal(before, k.graph.owners[change.Key])
 	if now.deleting || moved {
-		k.look(ctx, change.Key)
+		k.collect(ctx, change.Key)
 	}
 	if moved && len(before) > 0 {
 		was, err := k.metadata(change.Before.Value)
@@ -225,39 +225,39 @@ func (k *keeper) changed(ctx context.Context, at place, change store.ValueChange
 			return err
 		}
 		for _, owner := range was.owners {
-			k.lookAtOwner(ctx, at.namespace, owner)
+			k.collectOwner(ctx, at.namespace, owner)
 		}
 	}
 	if at.isNamespace() && now.deleting {
 		k.terminating[at.name] = true
-		k.empty(ctx, at.name)
+		k.emptyNamespace(ctx, at.name)
 	}
 	return nil
 }
 
 // failed notes what an error kept from being done. Errors are those of the disk.
-func (k *keeper) failed(ctx context.Context, what string, err error) {
+func (k *garbageCollector) failed(ctx context.Context, what string, err error) {
 	if ctx.Err() == nil && !errors.Is(err, store.ErrClosed) {
 		k.logger.Warn("What is left of a deleted Kubernetes object could not be cleaned up; it is tried again.",
 			"object", what, "error", err)
-		k.again[what] = true
+		k.retry[what] = true
 	}
 }
 
-func (k *keeper) tryAgain(ctx context.Context) {
-	again := k.again
-	k.again = map[string]bool{}
+func (k *garbageCollector) retryFailed(ctx context.Context) {
+	again := k.retry
+	k.retry = map[string]bool{}
 	for what := range again {
 		if strings.Contains(what, "/") {
-			k.look(ctx, what)
+			k.collect(ctx, what)
 		} else {
-			k.empty(ctx, what)
+			k.emptyNamespace(ctx, what)
 		}
 	}
 }
 
 // expire removes what was to be kept for a time only.
-func (k *keeper) expire(ctx context.Context) {
+func (k *garbageCollector) expire(ctx context.Context) {
 	for {
 		removed, _, err := etcd.Expired(ctx, etcd.Options{DB: k.db, Rows: Rows(), Clock: k.clock}, expireBatch)
 		if err != nil && ctx.Err() == nil {
@@ -270,7 +270,7 @@ func (k *keeper) expire(ctx context.Context) {
 }
 
 // about is what of an object's metadata the keeper looks at.
-type about struct {
+type ownership struct {
 	uid        types.UID
 	owners     []metav1.OwnerReference
 	finalizers []string
@@ -284,7 +284,7 @@ var (
 
 // read looks at the metadata of a row; ok is false if it neither has owners nor is being deleted,
 // which is told without reading it.
-func (k *keeper) read(row []byte) (a about, ok bool, err error) {
+func (k *garbageCollector) read(row []byte) (a ownership, ok bool, err error) {
 	plain, err := objects.Open(k.box, row)
 	if err != nil {
 		return a, false, err
@@ -292,19 +292,19 @@ func (k *keeper) read(row []byte) (a about, ok bool, err error) {
 	if !bytes.Contains(plain, ownersText) && !bytes.Contains(plain, deletingText) {
 		return a, false, nil
 	}
-	a, err = parseAbout(plain)
+	a, err = parseOwnership(plain)
 	return a, err == nil, err
 }
 
-func (k *keeper) metadata(row []byte) (about, error) {
+func (k *garbageCollector) metadata(row []byte) (ownership, error) {
 	plain, err := objects.Open(k.box, row)
 	if err != nil {
-		return about{}, err
+		return ownership{}, err
 	}
-	return parseAbout(plain)
+	return parseOwnership(plain)
 }
 
-func parseAbout(plain []byte) (about, error) {
+func parseOwnership(plain []byte) (ownership, error) {
 	var object struct {
 		Metadata struct {
 			UID               types.UID               `json:"uid"`
@@ -314,10 +314,10 @@ func parseAbout(plain []byte) (about, error) {
 		} `json:"metadata"`
 	}
 	if err := json.Unmarshal(plain, &object); err != nil {
-		return about{}, err
+		return ownership{}, err
 	}
 	m := object.Metadata
-	return about{uid: m.UID, owners: m.OwnerReferences, finalizers: m.Finalizers, deleting: m.DeletionTimestamp != nil},
+	return ownership{uid: m.UID, owners: m.OwnerReferences, finalizers: m.Finalizers, deleting: m.DeletionTimestamp != nil},
 		nil
 }
 

@@ -28,7 +28,7 @@ import (
 	"landfall/web/kube"
 )
 
-func TestBeforeItIsReadyTheAPISaysThatItIsStarting(t *testing.T) {
+func TestAPI_notReady(t *testing.T) {
 	server := kube.New(kube.Options{})
 	w := httptest.NewRecorder()
 	server.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/api/v1/namespaces", nil))
@@ -63,7 +63,7 @@ func ask(t testing.TB, url, accept string) string {
 	return string(text)
 }
 
-func TestClientsOldAndNewFindEveryKind(t *testing.T) {
+func TestAPI_discovery(t *testing.T) {
 	s := newSite(t)
 	url := overHTTP(t, s)
 	old := ask(t, url+"/apis", "application/json")
@@ -83,7 +83,7 @@ func TestClientsOldAndNewFindEveryKind(t *testing.T) {
 	require.Contains(t, ask(t, url+"/readyz", "text/plain"), "ok")
 }
 
-func TestTablesHaveTheColumnsOfACluster(t *testing.T) {
+func TestAPI_tables(t *testing.T) {
 	s := newSite(t)
 	s.create(t, objects.Secrets, "default", "bmc", `"stringData":{"username":"a","password":"b"}`)
 	s.create(t, objects.ConfigMaps, "default", "manifests", `"data":{"a.yaml":"b"}`)
@@ -108,7 +108,7 @@ func TestTablesHaveTheColumnsOfACluster(t *testing.T) {
 		row("/apis/hive.openshift.io/v1/namespaces/default/clusterdeployments"))
 }
 
-func TestWhatAClusterRefusesIsRefused(t *testing.T) {
+func TestAPI_refusals(t *testing.T) {
 	s := newSite(t)
 	immutable := s.create(t, objects.ConfigMaps, "default", "fixed", `"data":{"a":"b"},"immutable":true`)
 	cases := map[string]struct {
@@ -180,7 +180,7 @@ func TestWhatAClusterRefusesIsRefused(t *testing.T) {
 	})
 }
 
-func TestAppliedFieldsBelongToTheirAppliers(t *testing.T) {
+func TestAPI_serverSideApply(t *testing.T) {
 	s := newSite(t)
 	apply := func(manager, content string, force bool) error {
 		_, err := s.of(objects.ConfigMaps, "default").Patch(t.Context(), "shared", types.ApplyPatchType,
@@ -195,7 +195,7 @@ func TestAppliedFieldsBelongToTheirAppliers(t *testing.T) {
 	require.Equal(t, map[string]any{"a": "2"}, s.get(t, objects.ConfigMaps, "default", "shared").Object["data"])
 }
 
-func TestSecretsAreSealedInTheFileAndReadByPackageObjects(t *testing.T) {
+func TestAPI_secretsAreSealed(t *testing.T) {
 	key, err := sitekey.LoadOrCreate(t.TempDir())
 	require.NoError(t, err)
 	box, err := key.Box("a test", nil)
@@ -229,7 +229,7 @@ func (refusing) Validate(_ context.Context, a admission.Attributes, _ admission.
 	return nil
 }
 
-func TestTheAppliancesRulesAreAsked(t *testing.T) {
+func TestAPI_admission(t *testing.T) {
 	s := newSite(t, func(o *kube.Options) { o.Admission = []admission.Interface{refusing{}} })
 	_, err := s.of(objects.ClusterImageSets, "").Create(t.Context(), object(t, objects.ClusterImageSets, "", "one",
 		`"spec":{"releaseImage":"x"}`), metav1.CreateOptions{})
@@ -237,7 +237,7 @@ func TestTheAppliancesRulesAreAsked(t *testing.T) {
 	s.create(t, objects.ClusterDeployments, "default", "one", deployment)
 }
 
-func TestAWatchOfAKindThatWasNeverUsedMissesNothing(t *testing.T) {
+func TestWatch_unusedKind(t *testing.T) {
 	s := newSite(t)
 	for range 3 {
 		require.NoError(t, s.of(objects.NMStateConfigs, "default").DeleteCollection(t.Context(), metav1.DeleteOptions{},
@@ -264,7 +264,7 @@ func TestAWatchOfAKindThatWasNeverUsedMissesNothing(t *testing.T) {
 	}
 }
 
-func TestAWatchFromARevisionThatIsYetToComeIsRefused(t *testing.T) {
+func TestWatch_futureRevision(t *testing.T) {
 	s := newSite(t)
 	w, err := s.of(objects.ConfigMaps, "default").Watch(t.Context(), metav1.ListOptions{ResourceVersion: "1000000"})
 	if err == nil {
@@ -274,7 +274,7 @@ func TestAWatchFromARevisionThatIsYetToComeIsRefused(t *testing.T) {
 	require.True(t, apierrors.IsResourceExpired(err), err)
 }
 
-func TestTheRevisionOfAWatchIsThatOfWhatTheEngineCommits(t *testing.T) {
+func TestWatch_engineRevision(t *testing.T) {
 	s := newSite(t)
 	s.create(t, objects.InfraEnvs, "default", "one", `"spec":{"pullSecretRef":{"name":"pull"}}`)
 	list, err := s.of(objects.InfraEnvs, "default").List(t.Context(), metav1.ListOptions{})
@@ -302,7 +302,7 @@ func TestTheRevisionOfAWatchIsThatOfWhatTheEngineCommits(t *testing.T) {
 	require.True(t, apierrors.IsConflict(err), err)
 }
 
-func TestADefinitionMadeByAClientIsServedAtOnceAndItsObjectsGoWithIt(t *testing.T) {
+func TestAPI_customResourceDefinition(t *testing.T) {
 	s := newSite(t)
 	definitions := s.client.Resource(schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1",
 		Resource: "customresourcedefinitions"})
@@ -331,7 +331,7 @@ func TestADefinitionMadeByAClientIsServedAtOnceAndItsObjectsGoWithIt(t *testing.
 	}, 20*time.Second, 20*time.Millisecond)
 }
 
-func TestTenThousandSecretsAreListedInPagesThatAgree(t *testing.T) {
+func TestAPI_pagedList(t *testing.T) {
 	s := newSite(t)
 	const count = 10000
 	for from := 0; from < count; from += 1000 {

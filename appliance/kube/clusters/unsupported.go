@@ -10,13 +10,13 @@ import (
 
 // refuseInstall says of a ClusterDeployment that nobody here installs it, which is a slip of the
 // pen more often than intent.
-func (c *Controller) refuseInstall(ctx context.Context, s *situation) error {
+func (c *Controller) reportUnsupportedInstall(ctx context.Context, s *snapshot) error {
 	ref := s.cd.Spec.ClusterInstallRef
 	if ref == nil || s.cd.DeletionTimestamp != nil {
 		return nil
 	}
 	return c.update(ctx, func(tx *store.Tx) error {
-		return c.Objects.EventOnce(tx, objects.ClusterDeployments, s.namespace, s.name, objects.Notice{
+		return c.Objects.EventOnce(tx, objects.ClusterDeployments, s.namespace, s.name, objects.EventContent{
 			Component: objects.AgentController, Warning: true, Reason: "UnsupportedClusterInstall", Message: fmt.Sprintf(
 				"The clusterInstallRef names the kind %s of %s, and clusters are installed here by %s of %s alone. "+
 					"The reference can't be changed: delete the ClusterDeployment and apply it with the right one.",

@@ -20,7 +20,7 @@ import (
 // empty deletes all that is in a namespace that is being deleted, then the namespace. What has
 // finalizers stays until whoever set them has removed them; the namespace says then what it waits
 // for.
-func (k *keeper) empty(ctx context.Context, namespace string) {
+func (k *garbageCollector) emptyNamespace(ctx context.Context, namespace string) {
 	for {
 		left, removed, err := k.emptyBatch(ctx, namespace)
 		if err != nil {
@@ -28,7 +28,7 @@ func (k *keeper) empty(ctx context.Context, namespace string) {
 			return
 		}
 		if removed == 0 {
-			if err := k.settle(ctx, namespace, left); err != nil {
+			if err := k.finishNamespace(ctx, namespace, left); err != nil {
 				k.failed(ctx, namespace, err)
 			}
 			return
@@ -44,7 +44,7 @@ type remaining struct {
 
 // emptyBatch deletes some of the objects of a namespace, and tells what is left if there was none
 // that it could delete.
-func (k *keeper) emptyBatch(ctx context.Context, namespace string) (left remaining, removed int, err error) {
+func (k *garbageCollector) emptyBatch(ctx context.Context, namespace string) (left remaining, removed int, err error) {
 	err = k.db.Update(ctx, func(tx *store.Tx) error {
 		left, removed = remaining{finalizers: map[string][]place{}}, 0
 		keys, err := keysIn(tx, namespace)
@@ -101,7 +101,7 @@ func keysIn(tx *store.Tx, namespace string) (keys []string, err error) {
 }
 
 // settle removes an empty namespace, or has it say what is left.
-func (k *keeper) settle(ctx context.Context, namespace string, left remaining) error {
+func (k *garbageCollector) finishNamespace(ctx context.Context, namespace string, left remaining) error {
 	return k.db.Update(ctx, func(tx *store.Tx) error {
 		return ignoreNotFound(k.objects.Update(tx, objects.Namespaces, "", namespace,
 			func(u *unstructured.Unstructured) error {
@@ -109,7 +109,7 @@ func (k *keeper) settle(ctx context.Context, namespace string, left remaining) e
 					return nil
 				}
 				if left.objects > 0 {
-					return k.tell(u, left)
+					return k.setNamespaceConditions(u, left)
 				}
 				var object corev1.Namespace
 				if err := objects.Into(u, &object); err != nil {
@@ -137,7 +137,7 @@ func finalizerNames(finalizers []corev1.FinalizerName) []string {
 
 // tell writes into a namespace's status what it waits for, in the words of a cluster, with what a
 // person can do about it.
-func (k *keeper) tell(u *unstructured.Unstructured, left remaining) error {
+func (k *garbageCollector) setNamespaceConditions(u *unstructured.Unstructured, left remaining) error {
 	var waits []string
 	for _, finalizer := range slices.Sorted(maps.Keys(left.finalizers)) {
 		waits = append(waits, fmt.Sprintf("%s in %d resource instances", finalizer, len(left.finalizers[finalizer])))
