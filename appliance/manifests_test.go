@@ -49,15 +49,15 @@ func (d *hub) kubernetes() *apply.Server {
 func (d *hub) applied(t *testing.T, list []*apply.Object, options apply.Options) map[string]int {
 	t.Helper()
 	results := map[string]int{}
-	require.NoError(t, apply.Apply(t.Context(), d.kubernetes(), list, options, func(o apply.Outcome) {
+	require.NoError(t, apply.Apply(t.Context(), d.kubernetes(), list, options, func(o apply.Result) {
 		require.NoError(t, o.Err, o.Object)
-		results[o.Result]++
+		results[o.Text]++
 	}))
 	return results
 }
 
 // plainFiles are a folder's, without those that say how a host was last seen.
-func plainFiles(f *acm.Folder) map[string]string {
+func plainFiles(f *acm.Directory) map[string]string {
 	files := map[string]string{}
 	for _, file := range f.Files {
 		if !strings.HasPrefix(file.Name, "baremetalhost-") {
@@ -118,7 +118,7 @@ func TestASiteIsAppliedInstalledAndTakenOverByAnotherAppliance(t *testing.T) {
 	require.Equal(t, plainFiles(folder), plainFiles(again))
 
 	require.NoError(t, apply.Delete(t.Context(), d.kubernetes(), list, apply.Options{},
-		func(o apply.Outcome) { require.NoError(t, o.Err) }))
+		func(o apply.Result) { require.NoError(t, o.Err) }))
 	require.NoError(t, apply.AwaitGone(ctx, d.kubernetes(), clockwork.NewRealClock(), list, apply.Options{}))
 	eventually(t, "the cluster is gone with its objects", func() bool {
 		var clusters []models.Cluster

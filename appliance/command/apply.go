@@ -92,14 +92,14 @@ func (m *manifests) reachable(err error) error {
 }
 
 // tell writes outcomes as kubectl does, and counts refusals.
-func (m *manifests) tell(refused *int) func(apply.Outcome) {
+func (m *manifests) tell(refused *int) func(apply.Result) {
 	dry := ""
 	if m.options.DryRun {
 		dry = " (server dry run)"
 	}
-	return func(o apply.Outcome) {
+	return func(o apply.Result) {
 		if o.Err == nil {
-			fmt.Fprintf(m.out, "%s %s%s\n", o.Object, o.Result, dry)
+			fmt.Fprintf(m.out, "%s %s%s\n", o.Object, o.Text, dry)
 			return
 		}
 		*refused++
@@ -186,11 +186,11 @@ func (m *manifests) missing(ctx context.Context, list []*apply.Object) (int, err
 	}
 	m.complain(problems)
 	lacking := len(problems)
-	clusters, err := apply.Wanted(ctx, m.server(), list, m.options)
+	clusters, err := apply.PlannedClusters(ctx, m.server(), list, m.options)
 	if err != nil {
 		return 0, err
 	}
-	var proven []apply.ClusterWanted
+	var proven []apply.PlannedCluster
 	for _, cluster := range clusters {
 		images, err := m.images(ctx, cluster, &proven)
 		if err != nil {
@@ -209,9 +209,9 @@ func (m *manifests) missing(ctx context.Context, list []*apply.Object) (int, err
 }
 
 // images has the appliance ask the mirror for all images of the cluster's release.
-func (m *manifests) images(ctx context.Context, cluster apply.ClusterWanted,
-	proven *[]apply.ClusterWanted) (int, error) {
-	if cluster.Release == "" || slices.ContainsFunc(*proven, func(p apply.ClusterWanted) bool {
+func (m *manifests) images(ctx context.Context, cluster apply.PlannedCluster,
+	proven *[]apply.PlannedCluster) (int, error) {
+	if cluster.Release == "" || slices.ContainsFunc(*proven, func(p apply.PlannedCluster) bool {
 		return p.Release == cluster.Release && p.PullSecret == cluster.PullSecret
 	}) {
 		return 0, nil
@@ -242,7 +242,7 @@ func (m *manifests) images(ctx context.Context, cluster apply.ClusterWanted,
 }
 
 // names has the appliance ask the site's DNS for the cluster's names.
-func (m *manifests) names(ctx context.Context, cluster apply.ClusterWanted) (int, error) {
+func (m *manifests) names(ctx context.Context, cluster apply.PlannedCluster) (int, error) {
 	if cluster.Name == "" || cluster.BaseDomain == "" {
 		return 0, nil // the API has refused the object
 	}

@@ -13,10 +13,10 @@ import (
 	"k8s.io/apiserver/pkg/registry/rest"
 )
 
-// Whoever reaches the appliance may do everything there, by this API as by the others. What no
-// client may write is refused here.
+// Every client of the appliance may do everything, as with its other APIs. Writing certain
+// resources is refused to all clients.
 
-// readOnly are resources that the appliance writes by itself.
+// readOnly are resources that only the appliance writes.
 func readOnly(group, resource string) bool { return group == "apps" && resource == "deployments" }
 
 func mayDo(a authorizer.Attributes) (bool, string) {

@@ -14,7 +14,7 @@ import (
 	"landfall/store"
 )
 
-// inNamespaces refuses new objects in namespaces that are not there or are being deleted.
+// inNamespaces refuses new objects in namespaces that don't exist or are being deleted.
 type inNamespaces struct {
 	db      *store.DB
 	objects *objects.Objects
@@ -22,7 +22,7 @@ type inNamespaces struct {
 
 func (inNamespaces) Handles(operation admission.Operation) bool { return operation == admission.Create }
 
-// Validate looks at the object's namespace.
+// Validate implements admission.ValidationInterface.
 func (n inNamespaces) Validate(_ context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
 	name := a.GetNamespace()
 	if name == "" || a.GetKind().Kind == "Namespace" {

@@ -27,10 +27,10 @@ import (
 	"landfall/appliance/kube/objects"
 )
 
-// bodyLimit is the largest request body, in bytes, as with a cluster's API server.
+// bodyLimit is the largest request body in bytes, as in a cluster's API server.
 const bodyLimit = 3 << 20
 
-// build makes the server of all kinds.
+// build creates the server of all kinds.
 func (s *Server) build(client *kubernetes.Client) (*extensions.CustomResourceDefinitions, error) {
 	scheme, err := newScheme()
 	if err != nil {
@@ -70,7 +70,7 @@ func (s *Server) build(client *kubernetes.Client) (*extensions.CustomResourceDef
 	return server, nil
 }
 
-// config is the server's configuration. Nothing of it leads out of the process.
+// config returns the server's configuration. It connects to nothing outside the process.
 func (s *Server) config(scheme *runtime.Scheme) *genericapiserver.RecommendedConfig {
 	config := genericapiserver.NewRecommendedConfig(extensions.Codecs)
 	config.ExternalAddress = s.options.Address
@@ -94,7 +94,8 @@ func (s *Server) config(scheme *runtime.Scheme) *genericapiserver.RecommendedCon
 	return config
 }
 
-// everybody takes who says nothing of himself for a member of the group that may do everything.
+// everybody authenticates requests without credentials as a member of the group that may do
+// everything.
 func everybody(anonymous authenticator.Request) authenticator.Request {
 	return authenticator.RequestFunc(func(r *http.Request) (*authenticator.Response, bool, error) {
 		response, ok, err := anonymous.AuthenticateRequest(r)
@@ -106,7 +107,7 @@ func everybody(anonymous authenticator.Request) authenticator.Request {
 	})
 }
 
-// groupsOf are the groups of the built-in kinds.
+// groupsOf returns the groups of the built-in kinds.
 func groupsOf(scheme *runtime.Scheme, codecs serializer.CodecFactory,
 	at storages) ([]*genericapiserver.APIGroupInfo, error) {
 	stored := map[schema.GroupVersion]map[string]rest.Storage{

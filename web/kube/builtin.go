@@ -18,7 +18,7 @@ import (
 	"k8s.io/apiserver/pkg/storage/names"
 )
 
-// resource describes a built-in resource. Functions that are left out do nothing.
+// resource describes a built-in resource. Nil functions do nothing.
 type resource struct {
 	kind       schema.GroupVersionKind
 	plural     string
@@ -29,7 +29,7 @@ type resource struct {
 	validName  validation.ValidateNameFunc
 	prepare    func(object runtime.Object, old runtime.Object) // old is nil for a new object
 	validate   func(object runtime.Object, old runtime.Object) field.ErrorList
-	fields     func(object runtime.Object) fields.Set // that lists can be narrowed by, beside name and namespace
+	fields     func(object runtime.Object) fields.Set // field selectors besides name and namespace
 	ttl        uint64                                 // seconds; 0: for ever
 	columns    []column
 }
@@ -44,7 +44,7 @@ type builtInStorage struct {
 	resource resource
 }
 
-// ShortNames and Categories are what kubectl also knows the resource by.
+// ShortNames and Categories are other names by which kubectl finds the resource.
 func (s *builtInStorage) ShortNames() []string { return s.resource.short }
 
 func (s *builtInStorage) Categories() []string { return s.resource.categories }
@@ -55,7 +55,7 @@ func newBuiltIn(r resource, scheme *runtime.Scheme, options generic.RESTOptionsG
 		NewFunc: func() runtime.Object {
 			object, err := scheme.New(r.kind)
 			if err != nil {
-				panic(err) // the kind is not in the scheme: no server comes to be
+				panic(err) // a programming error: the kind is not in the scheme
 			}
 			return object
 		},
@@ -101,7 +101,7 @@ func matching(r resource) func(labels.Selector, fields.Selector) storage.Selecti
 	}
 }
 
-// strategy is how a built-in resource is created, changed and deleted.
+// strategy validates and prepares the creation, change and deletion of a built-in resource.
 type strategy struct {
 	runtime.ObjectTyper
 	names.NameGenerator

@@ -19,10 +19,10 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// dataLimit is how many bytes the data of a Secret or a ConfigMap may have, as in any cluster.
+// dataLimit is the size limit of the data of a Secret or ConfigMap in bytes, as in any cluster.
 const dataLimit = corev1.MaxSecretSize
 
-// resources are the built-in resources, without Namespaces.
+// resources returns the built-in resources except Namespaces.
 func resources(eventSeconds uint64) []resource {
 	core := corev1.SchemeGroupVersion
 	rbac := rbacv1.SchemeGroupVersion
@@ -69,7 +69,7 @@ func resources(eventSeconds uint64) []resource {
 	}
 }
 
-// pathSegment lets RBAC's kinds have names with colons, as they have in clusters.
+// pathSegment allows colons in the names of RBAC objects, as in clusters.
 func pathSegment(name string, prefix bool) []string {
 	if prefix {
 		return content.IsPathSegmentPrefix(name)
@@ -120,7 +120,7 @@ func validateSecret(object, before runtime.Object) field.ErrorList {
 	return list
 }
 
-// validateType holds Secrets of certain types to what their readers expect.
+// validateType checks that Secrets of certain types have the keys that their readers expect.
 func validateType(secret *corev1.Secret) field.ErrorList {
 	needs := map[corev1.SecretType][]string{
 		corev1.SecretTypeDockerConfigJson: {corev1.DockerConfigJsonKey},

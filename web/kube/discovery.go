@@ -12,16 +12,15 @@ import (
 	"landfall/appliance/kube/objects"
 )
 
-// discovery knows the kinds that are served: the built-in ones and those of resource definitions,
-// as these come and go. It has old clients see the groups of the latter, which the server itself
-// tells new ones only.
+// discovery knows the served kinds: the built-in ones and those of custom resource definitions. It
+// lists the groups of the latter for old clients; the server lists them only for new clients.
 type discovery struct {
 	groups  genericdiscovery.GroupManager
 	builtIn []objects.Kind
 	custom  map[string]definition // by the definition's name
 }
 
-// definition is what of a resource definition is needed here.
+// definition is the part of a custom resource definition that discovery uses.
 type definition struct {
 	kind     objects.Kind
 	versions []string
@@ -37,7 +36,7 @@ func newDiscovery(groups genericdiscovery.GroupManager) discovery {
 	return d
 }
 
-// kind finds a kind that is served.
+// kind finds a served kind.
 func (d discovery) kind(apiVersion, name string) (objects.Kind, bool) {
 	group := groupOf(apiVersion)
 	for _, kind := range d.builtIn {
@@ -55,7 +54,8 @@ func (d discovery) kind(apiVersion, name string) (objects.Kind, bool) {
 
 var definitionPrefix = definitionKind.Key("", "")
 
-// note takes in a row if it is a resource definition; nil if it has gone.
+// note updates the kinds from a row if it is a custom resource definition; value is nil if it was
+// deleted.
 func (d discovery) note(key string, row []byte) {
 	name, ok := strings.CutPrefix(key, definitionPrefix)
 	if !ok {
@@ -79,7 +79,7 @@ func (d discovery) note(key string, row []byte) {
 		} `json:"spec"`
 	}
 	if err := json.Unmarshal(row, &object); err != nil {
-		return // the server says what is wrong with it
+		return // the server reports the error
 	}
 	now := definition{kind: objects.Kind{
 		Group: object.Spec.Group, Kind: object.Spec.Names.Kind, Resource: object.Spec.Names.Plural,
@@ -96,7 +96,7 @@ func (d discovery) note(key string, row []byte) {
 	}
 }
 
-// publish has a group listed as what is in it wants.
+// publish updates the listed versions of a group.
 func (d discovery) publish(name string) {
 	group := metav1.APIGroup{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "APIGroup"}, Name: name}
 	var versions []string

@@ -21,13 +21,12 @@ import (
 	"landfall/web/kube/etcd"
 )
 
-// A cluster has controllers of its own that do what its API server does not: they delete what
-// belonged to what was deleted, empty namespaces that are being deleted, and remove what was to be
-// kept for a time only. The keeper does all that. It follows the store's feed and works in the
-// store's transactions, so that nothing is missed in a crash: when it starts it looks at everything
-// once.
+// A cluster has controllers for what its API server does not do: they delete the dependents of
+// deleted objects, empty namespaces that are being deleted, and delete expired objects. The garbage
+// collector does all that. It watches the store's feed and works in the store's transactions. It
+// checks all objects when it starts, so that nothing is missed after a crash.
 
-// keeper is what cleans up behind clients.
+// garbageCollector deletes dependents, empties namespaces, and deletes expired objects.
 type garbageCollector struct {
 	db      *store.DB
 	objects *objects.Objects
@@ -37,19 +36,19 @@ type garbageCollector struct {
 
 	graph       ownerGraph
 	terminating map[string]bool // namespaces that are being deleted
-	retry       map[string]bool // keys and namespaces that an error kept from being looked at
+	retry       map[string]bool // keys and namespaces to check again after an error
 	discovery   discovery
 }
 
 const (
-	// retryAfter is how long the keeper waits after an error before it tries again.
+	// retryAfter is the delay of a retry after an error.
 	retryAfter = time.Second
-	// expireEvery is how often it looks for what was to be kept for a time only.
+	// expireEvery is the interval of checks for expired objects.
 	expireEvery = time.Minute
-	// expireBatch and purgeBatch are how many objects it removes in a transaction.
+	// expireBatch and purgeBatch limit the objects that a transaction deletes.
 	expireBatch = 500
 	purgeBatch  = 200
-	// startBatch is how many it reads at a time when it starts.
+	// startBatch is the number of objects that the start reads at a time.
 	startBatch = 500
 )
 
@@ -60,7 +59,7 @@ func newGarbageCollector(s *Server, d discovery) *garbageCollector {
 	}
 }
 
-// run cleans up until the context ends.
+// run collects garbage until the context ends.
 func (k *garbageCollector) run(ctx context.Context) error {
 	for ctx.Err() == nil {
 		from, err := k.start(ctx)
@@ -78,10 +77,10 @@ func (k *garbageCollector) ended(ctx context.Context, err error) error {
 	if ctx.Err() != nil || errors.Is(err, store.ErrClosed) {
 		return nil
 	}
-	return fmt.Errorf("clean up behind Kubernetes objects: %w", err)
+	return fmt.Errorf("collect garbage of Kubernetes objects: %w", err)
 }
 
-// start looks at everything and returns the revision at which it did.
+// start checks all objects and returns the revision of that check.
 func (k *garbageCollector) start(ctx context.Context) (revision uint64, err error) {
 	k.graph, k.terminating, k.retry = newGraph(), map[string]bool{}, map[string]bool{}
 	var marked []string
@@ -117,8 +116,7 @@ func (k *garbageCollector) start(ctx context.Context) (revision uint64, err erro
 	return revision, nil
 }
 
-// meet takes in a row that was there at the start, and tells whether something is to be done about
-// it.
+// load adds an existing row to the graph. collect reports whether the object must be checked.
 func (k *garbageCollector) load(row store.KeyValue) (look bool, err error) {
 	k.discovery.note(row.Key, row.Value)
 	about, ok, err := k.read(row.Value)
@@ -168,7 +166,7 @@ func (k *garbageCollector) watch(ctx context.Context, from uint64) error {
 	}
 }
 
-// take does what follows from a change.
+// handle acts on a change.
 func (k *garbageCollector) handle(ctx context.Context, change store.ValueChange) (err error) {
 	defer func() {
 		if err != nil {
@@ -188,7 +186,7 @@ func (k *garbageCollector) handle(ctx context.Context, change store.ValueChange)
 	return err
 }
 
-// gone does what follows from an object's end.
+// deleted acts on the deletion of an object.
 func (k *garbageCollector) deleted(ctx context.Context, at place, change store.ValueChange) error {
 	if at.isNamespace() {
 		delete(k.terminating, at.name)
@@ -207,7 +205,7 @@ func (k *garbageCollector) deleted(ctx context.Context, at place, change store.V
 	return nil
 }
 
-// changed does what follows from an object's change.
+// changed acts on the change of an object.
 func (k *garbageCollector) changed(ctx context.Context, at place, change store.ValueChange) error {
 	now, _, err := k.read(change.After.Value)
 	if err != nil {
@@ -235,10 +233,10 @@ func (k *garbageCollector) changed(ctx context.Context, at place, change store.V
 	return nil
 }
 
-// failed notes what an error kept from being done. Errors are those of the disk.
+// failed records an object for a retry after an error. Errors are those of the disk.
 func (k *garbageCollector) failed(ctx context.Context, what string, err error) {
 	if ctx.Err() == nil && !errors.Is(err, store.ErrClosed) {
-		k.logger.Warn("What is left of a deleted Kubernetes object could not be cleaned up; it is tried again.",
+		k.logger.Warn("The dependents of a deleted Kubernetes object could not be deleted; the deletion is retried.",
 			"object", what, "error", err)
 		k.retry[what] = true
 	}
@@ -256,12 +254,12 @@ func (k *garbageCollector) retryFailed(ctx context.Context) {
 	}
 }
 
-// expire removes what was to be kept for a time only.
+// expire deletes expired objects.
 func (k *garbageCollector) expire(ctx context.Context) {
 	for {
 		removed, _, err := etcd.Expired(ctx, etcd.Options{DB: k.db, Rows: Rows(), Clock: k.clock}, expireBatch)
 		if err != nil && ctx.Err() == nil {
-			k.logger.Warn("Kubernetes events that have expired could not be removed; it is tried again.", "error", err)
+			k.logger.Warn("Expired Kubernetes events could not be deleted; the deletion is retried.", "error", err)
 		}
 		if err != nil || removed < expireBatch {
 			return
@@ -269,7 +267,7 @@ func (k *garbageCollector) expire(ctx context.Context) {
 	}
 }
 
-// about is what of an object's metadata the keeper looks at.
+// ownership is the part of an object's metadata that the garbage collector uses.
 type ownership struct {
 	uid        types.UID
 	owners     []metav1.OwnerReference
@@ -282,8 +280,8 @@ var (
 	deletingText = []byte(`"deletionTimestamp"`)
 )
 
-// read looks at the metadata of a row; ok is false if it neither has owners nor is being deleted,
-// which is told without reading it.
+// read returns the ownership of a row. ok is false if the object has no owners and is not being
+// deleted, which is detected without parsing it.
 func (k *garbageCollector) read(row []byte) (a ownership, ok bool, err error) {
 	plain, err := objects.Open(k.box, row)
 	if err != nil {
@@ -317,18 +315,19 @@ func parseOwnership(plain []byte) (ownership, error) {
 		return ownership{}, err
 	}
 	m := object.Metadata
-	return ownership{uid: m.UID, owners: m.OwnerReferences, finalizers: m.Finalizers, deleting: m.DeletionTimestamp != nil},
+	return ownership{uid: m.UID, owners: m.OwnerReferences, finalizers: m.Finalizers,
+			deleting: m.DeletionTimestamp != nil},
 		nil
 }
 
-// place is where an object lies.
+// place is the key of an object.
 type place struct {
 	kind            objects.Kind // group, resource and scope only
 	namespace, name string
 }
 
-// parseKey takes a row's key apart. Unlike objects.ParseKey it knows nothing of kinds: those of
-// clients' own definitions are there as well.
+// parseKey splits the key of a row. Unlike objects.ParseKey it also accepts kinds of custom
+// resource definitions that clients created.
 func parseKey(key string) place {
 	parts := strings.Split(key, "/")
 	if len(parts) < 3 {

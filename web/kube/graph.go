@@ -15,7 +15,7 @@ import (
 	"landfall/store"
 )
 
-// graph remembers which objects belong to which, by the owners' uids.
+// ownerGraph maps owners, by uid, to their dependents.
 type ownerGraph struct {
 	of     map[types.UID]map[string]bool // keys of the objects that belong to an owner
 	owners map[string][]types.UID        // of an object's key
@@ -49,9 +49,9 @@ func (g ownerGraph) dependents(owner types.UID) []string {
 	return slices.Sorted(maps.Keys(g.of[owner]))
 }
 
-// look does what an object's owners and finalizers ask for: it goes when the last of its owners has
-// gone; if it is being deleted, what belongs to it goes first or is set free first, where its
-// client wanted that.
+// collect checks the owners and finalizers of an object. It deletes an object whose last owner was
+// deleted. For an object that is being deleted, it deletes or orphans the dependents first if the
+// client requested that.
 func (k *garbageCollector) collect(ctx context.Context, key string) {
 	at := parseKey(key)
 	var follow []string
@@ -83,7 +83,7 @@ func (k *garbageCollector) collect(ctx context.Context, key string) {
 	}
 }
 
-// lookAtOwner looks at an owner that may wait for what belonged to it.
+// collectOwner checks an owner that may wait for its dependents.
 func (k *garbageCollector) collectOwner(ctx context.Context, namespace string, owner metav1.OwnerReference) {
 	kind, ok := k.discovery.kind(owner.APIVersion, owner.Kind)
 	if ok {
@@ -98,7 +98,7 @@ func placeOf(kind objects.Kind, namespace, name string) place {
 	return place{kind, namespace, name}
 }
 
-// orphan sets free what belongs to an object, then lets that go on being deleted.
+// orphan removes the owner references of an object's dependents, then its finalizer.
 func (k *garbageCollector) orphan(tx *store.Tx, at place, uid types.UID) error {
 	for _, key := range k.graph.dependents(uid) {
 		dependent := parseKey(key)
@@ -114,8 +114,8 @@ func (k *garbageCollector) orphan(tx *store.Tx, at place, uid types.UID) error {
 	return k.dropFinalizer(tx, at, metav1.FinalizerOrphanDependents)
 }
 
-// deleteDependents deletes what belongs to an object that is being deleted last, and lets it go
-// when nothing is left that it must wait for. It returns what is to be looked at next.
+// deleteDependents deletes the dependents of an object with foreground deletion, and removes its
+// finalizer when no blocking dependent is left. It returns the objects to check next.
 func (k *garbageCollector) deleteDependents(tx *store.Tx, at place, uid types.UID) (follow []string, err error) {
 	waiting := false
 	for _, key := range k.graph.dependents(uid) {
@@ -148,8 +148,8 @@ func (k *garbageCollector) dropFinalizer(tx *store.Tx, at place, finalizer strin
 		}))
 }
 
-// judge deletes an object whose owners have all gone, or are going with what belongs to them. One
-// that keeps an owner loses the references to others.
+// checkOwners deletes an object whose owners are all deleted or being deleted in the foreground.
+// An object that keeps an owner loses the references to the others.
 func (k *garbageCollector) checkOwners(tx *store.Tx, at place, u *unstructured.Unstructured) error {
 	owners := u.GetOwnerReferences()
 	if len(owners) == 0 {
@@ -185,7 +185,7 @@ func (k *garbageCollector) checkOwners(tx *store.Tx, at place, u *unstructured.U
 	})
 }
 
-// deleteLast has an object go behind what belongs to it.
+// deleteLast deletes an object in the foreground: after its dependents.
 func (k *garbageCollector) deleteLast(tx *store.Tx, at place) error {
 	if err := k.objects.Update(tx, at.kind, at.namespace, at.name, func(u *unstructured.Unstructured) error {
 		objects.AddFinalizer(u, metav1.FinalizerDeleteDependents)
@@ -204,8 +204,7 @@ const (
 	ownerGone
 )
 
-// stateOf finds out what becomes of an owner. One of a kind that nobody serves is taken to be
-// there: nobody can tell.
+// stateOf returns the state of an owner. An owner of an unknown kind is taken to exist.
 func (k *garbageCollector) stateOf(tx *store.Tx, namespace string, owner metav1.OwnerReference) (ownerState, error) {
 	kind, ok := k.discovery.kind(owner.APIVersion, owner.Kind)
 	if !ok {
@@ -225,7 +224,7 @@ func (k *garbageCollector) stateOf(tx *store.Tx, namespace string, owner metav1.
 	return ownerStays, nil
 }
 
-// forget removes references to owners.
+// forget removes owner references.
 func forget(u *unstructured.Unstructured, which func(metav1.OwnerReference) bool) {
 	left := slices.DeleteFunc(slices.Clone(u.GetOwnerReferences()), which)
 	if len(left) == 0 {
@@ -242,7 +241,7 @@ func ignoreNotFound(err error) error {
 	return err
 }
 
-// groupOf is the group in an apiVersion.
+// groupOf returns the group of an apiVersion.
 func groupOf(apiVersion string) string {
 	group, _, ok := strings.Cut(apiVersion, "/")
 	if !ok {

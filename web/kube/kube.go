@@ -28,27 +28,26 @@ import (
 	"landfall/web/kube/etcd"
 )
 
-// Rows are the rows that the objects are.
+// Rows are the rows of the objects.
 func Rows() store.Versions { return store.NewVersions(Bucket, 1) }
 
-// Bucket is the name of the store's bucket that the objects are in: what store.Options.Versioned
-// must say.
+// Bucket is the name of the objects' bucket in the store. store.Options.Versioned must contain it.
 const Bucket = "kubernetes"
 
-// Options are what a [Server] is made from.
+// Options configures a [Server].
 type Options struct {
 	DB      *store.DB
 	Objects *objects.Objects
 	Box     *sitekey.Box // that Secrets are sealed with; nil: they are not
-	// Admission refuses or alters what clients write, beside the rules of the kinds' schemas; in
-	// this order.
+	// Admission checks or changes what clients write, besides the schemas of the kinds, in this
+	// order.
 	Admission []admission.Interface
 	Address   string // host and port that clients reach the API at, for its discovery documents
 	Clock     clockwork.Clock
 	Logger    *slog.Logger
 }
 
-// Server is the API. Until it is ready it answers that it is starting.
+// Server serves the API. Until it is ready it answers that it is starting.
 type Server struct {
 	options Options
 	token   string // of the process's own clients
@@ -59,20 +58,20 @@ type Server struct {
 	own      atomic.Pointer[loopback] // what the process's own clients talk to; it is there before the API is ready
 }
 
-// New returns a server that serves nothing yet; making it costs nothing.
+// New returns a server that serves nothing before Run.
 func New(options Options) *Server {
 	return &Server{options: options, token: uuid.NewString(), ready: make(chan struct{})}
 }
 
-// Ready is closed when the API is served.
+// Ready returns a channel that is closed when the API is served.
 func (s *Server) Ready() <-chan struct{} { return s.ready }
 
-// Client is a client of the API within the process; its requests fail until the API is ready.
+// Client returns a client of the API within the process. Its requests fail until the API is ready.
 func (s *Server) Client() *rest.Config {
 	return &rest.Config{Host: "http://in-process", Transport: s, QPS: -1, BearerToken: s.token}
 }
 
-// RoundTrip lets the process's own clients talk to the API from the moment that it exists.
+// RoundTrip sends a request of a client in this process to the API.
 func (s *Server) RoundTrip(r *http.Request) (*http.Response, error) {
 	if own := s.own.Load(); own != nil {
 		return own.RoundTrip(r)
@@ -102,8 +101,8 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// Run makes the API and serves it until the context ends; then watches end, and what the API began
-// is finished.
+// Run builds the API and serves it until the context ends. Then it ends the watches and finishes
+// the API's hooks.
 func (s *Server) Run(ctx context.Context) error {
 	start := time.Now()
 	logTo(s.options.Logger)
@@ -131,7 +130,7 @@ func (s *Server) Run(ctx context.Context) error {
 	keeper := newGarbageCollector(s, newDiscovery(api.DiscoveryGroupManager))
 	failed := make(chan error, 1)
 	running.Go(func() { failed <- keeper.run(ctx) })
-	// What waits for the definitions looks for them at once and then only every 100 ms.
+	// Clients that wait for the definitions check at once and then every 100 ms.
 	server.Informers.Start(inside.Done())
 	s.await(ctx, server.Informers.Apiextensions().V1().CustomResourceDefinitions().Informer().HasSynced)
 	api.RunPostStartHooks(inside)

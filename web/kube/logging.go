@@ -15,8 +15,8 @@ func logTo(logger *slog.Logger) {
 	logOnce.Do(func() { klog.SetSlogLogger(slog.New(quieterSink{logger.Handler()}).With("component", "kubernetes")) })
 }
 
-// calmer takes what the libraries say for less than they do: what they tell of their own start and
-// work is for who looks for an error, and what they call an error is mostly a client's.
+// quieterSink lowers the level of the libraries' messages: those about their own start and work are
+// for debugging, and most of their errors are errors of clients.
 type quieterSink struct{ slog.Handler }
 
 func (c quieterSink) Enabled(ctx context.Context, level slog.Level) bool {

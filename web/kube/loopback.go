@@ -9,10 +9,10 @@ import (
 	"sync"
 )
 
-// loopback is a transport to a handler of this process: no port, no certificate.
+// loopback is a transport to a handler of this process, without a port or a certificate.
 type loopback struct{ handler http.Handler }
 
-// RoundTrip lets the handler answer and returns when it has sent its header.
+// RoundTrip returns when the handler has sent its header.
 func (l loopback) RoundTrip(r *http.Request) (*http.Response, error) {
 	ctx, cancel := context.WithCancel(r.Context())
 	r = r.Clone(ctx)
@@ -49,8 +49,8 @@ func (l loopback) RoundTrip(r *http.Request) (*http.Response, error) {
 	}, nil
 }
 
-// answer is what a handler writes to. It has Flush and CloseNotify, without which the API server
-// serves no watches.
+// answer is the response writer of the handler. The API server requires Flush and CloseNotify for
+// watches.
 type answer struct {
 	header http.Header
 	body   *bufio.Writer
@@ -82,13 +82,13 @@ func (a *answer) Write(text []byte) (int, error) {
 func (a *answer) Flush() {
 	a.WriteHeader(http.StatusOK)
 	if err := a.body.Flush(); err != nil {
-		return // the reader has gone, as the next write shows
+		return // the reader has ended; the next write returns the error
 	}
 }
 
 func (a *answer) CloseNotify() <-chan bool { return a.gone }
 
-// answerBody ends the request when it is closed.
+// answerBody cancels the request when it is closed.
 type answerBody struct {
 	*io.PipeReader
 	cancel context.CancelFunc

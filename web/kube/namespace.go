@@ -45,8 +45,8 @@ func namespaces() resource {
 	}
 }
 
-// namespaceStorage serves namespaces. One that is deleted is only marked: it goes when all that is
-// in it has gone, see purger.
+// namespaceStorage serves namespaces. Deleting a namespace only marks it: the garbage collector
+// removes it when it is empty.
 type namespaceStorage struct {
 	*builtInStorage
 	status, finalize *registry.Store
@@ -83,7 +83,7 @@ func newNamespaces(scheme *runtime.Scheme, options generic.RESTOptionsGetter) (*
 	}, nil
 }
 
-// Delete marks a namespace, or removes it if nothing is left to do.
+// Delete marks a namespace as being deleted, or removes it if it is empty.
 func (s *namespaceStorage) Delete(ctx context.Context, name string, validate rest.ValidateObjectFunc,
 	options *metav1.DeleteOptions) (runtime.Object, bool, error) {
 	object, err := s.Get(ctx, name, &metav1.GetOptions{})
@@ -116,7 +116,7 @@ func (s *namespaceStorage) Delete(ctx context.Context, name string, validate res
 	return s.mark(ctx, name, validate, options)
 }
 
-// mark makes a namespace one that is being deleted.
+// mark marks a namespace as being deleted.
 func (s *namespaceStorage) mark(ctx context.Context, name string, validate rest.ValidateObjectFunc,
 	options *metav1.DeleteOptions) (runtime.Object, bool, error) {
 	key, err := s.KeyFunc(ctx, name)
@@ -148,12 +148,12 @@ func (s *namespaceStorage) mark(ctx context.Context, name string, validate rest.
 	return marked, false, nil
 }
 
-// part serves a subresource of namespaces that only alters a part of them.
+// part serves a subresource of namespaces that changes only a part of them.
 type namespacePart struct{ store *registry.Store }
 
 func (p namespacePart) New() runtime.Object { return p.store.New() }
 
-// Destroy leaves the storage to the resource itself.
+// Destroy does nothing: the resource itself destroys the storage.
 func (namespacePart) Destroy() {}
 
 func (p namespacePart) Get(ctx context.Context, name string, options *metav1.GetOptions) (runtime.Object, error) {

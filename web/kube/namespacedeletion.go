@@ -17,9 +17,9 @@ import (
 	"landfall/store"
 )
 
-// empty deletes all that is in a namespace that is being deleted, then the namespace. What has
-// finalizers stays until whoever set them has removed them; the namespace says then what it waits
-// for.
+// emptyNamespace deletes all objects of a namespace that is being deleted, then the namespace.
+// Objects with finalizers stay until the finalizers are removed; the conditions of the namespace
+// name them.
 func (k *garbageCollector) emptyNamespace(ctx context.Context, namespace string) {
 	for {
 		left, removed, err := k.emptyBatch(ctx, namespace)
@@ -42,8 +42,7 @@ type remaining struct {
 	finalizers map[string][]place
 }
 
-// emptyBatch deletes some of the objects of a namespace, and tells what is left if there was none
-// that it could delete.
+// emptyBatch deletes some objects of a namespace. If it could delete none, left is what remains.
 func (k *garbageCollector) emptyBatch(ctx context.Context, namespace string) (left remaining, removed int, err error) {
 	err = k.db.Update(ctx, func(tx *store.Tx) error {
 		left, removed = remaining{finalizers: map[string][]place{}}, 0
@@ -77,7 +76,7 @@ func (k *garbageCollector) emptyBatch(ctx context.Context, namespace string) (le
 	return left, removed, err
 }
 
-// keysIn are the keys of all objects in a namespace. It leaps from one resource to the next.
+// keysIn returns the keys of all objects in a namespace. It skips from one resource to the next.
 func keysIn(tx *store.Tx, namespace string) (keys []string, err error) {
 	for from := ""; ; {
 		rows, _, _, err := Rows().Range(tx, store.Range{From: from, Limit: 1, KeysOnly: true})
@@ -100,7 +99,7 @@ func keysIn(tx *store.Tx, namespace string) (keys []string, err error) {
 	}
 }
 
-// settle removes an empty namespace, or has it say what is left.
+// finishNamespace removes an empty namespace, or writes what remains into its conditions.
 func (k *garbageCollector) finishNamespace(ctx context.Context, namespace string, left remaining) error {
 	return k.db.Update(ctx, func(tx *store.Tx) error {
 		return ignoreNotFound(k.objects.Update(tx, objects.Namespaces, "", namespace,
@@ -118,7 +117,7 @@ func (k *garbageCollector) finishNamespace(ctx context.Context, namespace string
 				finalizers := slices.DeleteFunc(object.Spec.Finalizers,
 					func(f corev1.FinalizerName) bool { return f == corev1.FinalizerKubernetes })
 				if len(finalizers) > 0 {
-					// Somebody else's, who has yet to finish.
+					// Other controllers have not finished yet.
 					return unstructured.SetNestedStringSlice(u.Object, finalizerNames(finalizers), "spec", "finalizers")
 				}
 				unstructured.RemoveNestedField(u.Object, "spec", "finalizers")
@@ -135,8 +134,8 @@ func finalizerNames(finalizers []corev1.FinalizerName) []string {
 	return list
 }
 
-// tell writes into a namespace's status what it waits for, in the words of a cluster, with what a
-// person can do about it.
+// setNamespaceConditions writes what a namespace waits for into its status, in the words of a
+// cluster, with what users can do about it.
 func (k *garbageCollector) setNamespaceConditions(u *unstructured.Unstructured, left remaining) error {
 	var waits []string
 	for _, finalizer := range slices.Sorted(maps.Keys(left.finalizers)) {

@@ -17,8 +17,7 @@ import (
 // core: an Event is stored in its old form, which is the internal one of both groups, and what is
 // written or read by the new group is converted.
 
-// newEventFields are the fields by which Events are selected in the new group, with those that they
-// are in the old one.
+// newEventFields maps the field selectors of Events in the new group to those in the old one.
 var newEventFields = map[string]string{
 	"reason": "reason", "type": "type", "reportingController": "reportingComponent",
 	"regarding.kind": "involvedObject.kind", "regarding.namespace": "involvedObject.namespace",
@@ -27,7 +26,7 @@ var newEventFields = map[string]string{
 	"regarding.resourceVersion": "involvedObject.resourceVersion", "regarding.fieldPath": "involvedObject.fieldPath",
 }
 
-// addNewEvents has a scheme convert Events between the groups.
+// addNewEvents registers the conversion of Events between the groups.
 func addNewEvents(scheme *runtime.Scheme) error {
 	for _, add := range []error{
 		convert(scheme, func(in *eventsv1.Event, out *corev1.Event) { *out = *oldEvent(in) }),
@@ -101,8 +100,8 @@ const (
 	eventNote = 1024
 )
 
-// validateNewEvent holds an Event that is made by the new group to what clusters want of it. The
-// old group takes any.
+// validateNewEvent checks an Event of the new group by the rules of clusters. The old group
+// accepts any Event.
 func validateNewEvent(ctx context.Context, object runtime.Object) (list field.ErrorList) {
 	event, ok := object.(*corev1.Event)
 	if info, found := request.RequestInfoFrom(ctx); !ok || !found || info.APIGroup != eventsv1.GroupName {

@@ -10,9 +10,9 @@ import (
 	"k8s.io/kube-openapi/pkg/validation/spec"
 )
 
-// definitions are the OpenAPI schemas of the built-in kinds. Those of metadata and of resource
-// definitions come with the libraries; those of the few others are read from their Go types and
-// from the documentation that these carry.
+// definitions returns the OpenAPI schemas of the built-in kinds. The libraries have those of
+// metadata and of custom resource definitions. The others are derived from the Go types and their
+// documentation.
 func definitions(ref common.ReferenceCallback) map[string]common.OpenAPIDefinition {
 	all := apiextensions.GetOpenAPIDefinitions(ref)
 	r := reader{ref, all}
@@ -24,10 +24,10 @@ func definitions(ref common.ReferenceCallback) map[string]common.OpenAPIDefiniti
 	return all
 }
 
-// named is a Go type that says what it is called in OpenAPI.
+// named is a Go type with a name in OpenAPI.
 type named interface{ OpenAPIModelName() string }
 
-// documented is a Go type that carries the documentation of its fields.
+// documented is a Go type with the documentation of its fields.
 type documented interface{ SwaggerDoc() map[string]string }
 
 type reader struct {
@@ -35,7 +35,7 @@ type reader struct {
 	all map[string]common.OpenAPIDefinition
 }
 
-// modelName is what a type is called; "" if it is to be written where it is used.
+// modelName returns the OpenAPI name of a type; "" if the type is written inline.
 func modelName(t reflect.Type) string {
 	if model, ok := reflect.Zero(t).Interface().(named); ok {
 		return model.OpenAPIModelName()
@@ -43,7 +43,7 @@ func modelName(t reflect.Type) string {
 	return ""
 }
 
-// define adds a type and those that its fields have.
+// define adds a type and the types of its fields.
 func (r reader) define(t reflect.Type) {
 	name := modelName(t)
 	if _, known := r.all[name]; name == "" || known {

@@ -6,7 +6,7 @@ import (
 	"github.com/labstack/echo/v4"
 )
 
-// routes are the paths that belong to Kubernetes; what else lies below /api is the product's own.
+// routes are the paths of Kubernetes. Other paths below /api belong to the product.
 func routes() []string {
 	return []string{
 		"/api", "/api/v1", "/api/v1/*", "/apis", "/apis/*", "/openapi/*", "/version", "/version/",
@@ -14,7 +14,7 @@ func routes() []string {
 	}
 }
 
-// Register hangs the API into a router.
+// Register adds the routes of the API to a router.
 func (s *Server) Register(router *echo.Echo) {
 	for _, route := range routes() {
 		router.Any(route, func(c echo.Context) error {
@@ -24,15 +24,14 @@ func (s *Server) Register(router *echo.Echo) {
 	}
 }
 
-// Quiet tells the API's routes: programs ask them so often that a line for each request would bury
-// the others.
+// Quiet reports whether a route belongs to the API: programs call it so often that a log line for
+// each request would hide the others.
 func Quiet(_, route string) bool {
 	return slices.Contains(routes(), route)
 }
 
-// notifying is a response that also tells when its client has gone, without which the API server
-// serves no watches.
+// notifying is a response with CloseNotify, which the API server requires for watches.
 type notifying struct{ *echo.Response }
 
-// CloseNotify never tells anything: the request's context does, and the API server listens to that.
+// CloseNotify never notifies: the API server uses the request's context.
 func (notifying) CloseNotify() <-chan bool { return nil }

@@ -46,8 +46,8 @@ func builtIn() []kinds {
 	}
 }
 
-// newScheme knows the built-in kinds. The internal version of each is its v1, so that nothing needs
-// conversion but Events of the new group.
+// newScheme returns the scheme of the built-in kinds. The internal version of each kind is its v1,
+// so that only Events of the new group are converted.
 func newScheme() (*runtime.Scheme, error) {
 	scheme := runtime.NewScheme()
 	for _, group := range builtIn() {
@@ -86,7 +86,7 @@ func newScheme() (*runtime.Scheme, error) {
 	return scheme, addNewEvents(scheme)
 }
 
-// fieldLabels lets lists be narrowed by fields, beside the name and namespace by which all can.
+// fieldLabels adds field selectors for lists, besides the name and namespace that all kinds have.
 func fieldLabels(fields []string) runtime.FieldLabelConversionFunc {
 	return func(label, value string) (string, string, error) {
 		for _, field := range fields {
@@ -98,7 +98,7 @@ func fieldLabels(fields []string) runtime.FieldLabelConversionFunc {
 	}
 }
 
-// storedJSON is the form in which the built-in kinds are stored: JSON of their v1.
+// storedJSON is the codec of the stored form of built-in kinds: JSON of their v1.
 func storedJSON(codecs serializer.CodecFactory) runtime.Codec {
 	var versions []schema.GroupVersion
 	for _, group := range builtIn() {
@@ -107,7 +107,7 @@ func storedJSON(codecs serializer.CodecFactory) runtime.Codec {
 	return codecs.LegacyCodec(versions...)
 }
 
-// listOf returns how to make an empty list of a kind's objects.
+// listOf returns a function that creates an empty list of a kind.
 func listOf(scheme *runtime.Scheme, kind schema.GroupVersionKind) func() runtime.Object {
 	kind.Kind += "List"
 	return func() runtime.Object {

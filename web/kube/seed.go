@@ -15,7 +15,7 @@ import (
 	"landfall/web/kube/crds"
 )
 
-// seeded notes which generation of the resource definitions was written.
+// seeded records which generation of the custom resource definitions was written.
 var seeded = store.NewBucket[string]("kubernetes-seeded", 1)
 
 const definitionsKey = "resource-definitions"
@@ -23,9 +23,9 @@ const definitionsKey = "resource-definitions"
 var definitionKind = objects.Kind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition",
 	Resource: "customresourcedefinitions"}
 
-// seed writes the resource definitions, if they are not those of this program yet, and the
-// namespace that every cluster has. A definition that a client has altered since stays as it is
-// until there is a newer one.
+// seed writes the custom resource definitions unless they are those of this program already, and
+// the namespace that every cluster has. A definition that a client has changed stays until there is
+// a newer one.
 func (s *Server) seed(ctx context.Context) error {
 	digest := crds.Digest()
 	current := false
@@ -65,9 +65,8 @@ func (s *Server) seed(ctx context.Context) error {
 	})
 }
 
-// A hub runs the Assisted Installer as two Deployments, which people look at to see whether it
-// works. Here both are this process: whoever can read the rows reads them from a service that is
-// up.
+// A hub runs the Assisted Installer as two Deployments, and users check them to see whether it
+// works. Here both are this process: the rows can only be read while it runs.
 
 const servicesNamespace = "open-cluster-management"
 

@@ -25,8 +25,8 @@ import (
 	"landfall/web/kube/etcd"
 )
 
-// storages makes the storage of each resource: Kubernetes' own for etcd, over the store. There is
-// no cache in front of it: the store's file is in memory already.
+// storages creates the storage of each resource: Kubernetes' own storage for etcd over the store.
+// It has no cache, because the store's file is in memory already.
 type storages struct {
 	client *kubernetes.Client
 	db     *store.DB
@@ -34,7 +34,7 @@ type storages struct {
 	codec  runtime.Codec
 }
 
-// GetRESTOptions says how a resource is stored: under "/<group>/<resource>", with core for the
+// GetRESTOptions returns where a resource is stored: under "/<group>/<resource>", with core for the
 // group without a name.
 func (s storages) GetRESTOptions(resource schema.GroupResource, _ runtime.Object) (generic.RESTOptions, error) {
 	return generic.RESTOptions{
@@ -78,13 +78,13 @@ func (s sealed) TransformToStorage(_ context.Context, data []byte, _ value.Conte
 	return objects.Seal(s.box, data)
 }
 
-// watched alters what storage does with watches where clients of a store without a cache would be
-// left waiting.
+// watched changes the watches of a storage where clients of a store without a cache would
+// otherwise wait.
 type watched struct{ storage.Interface }
 
-// Watch tells clients that take bookmarks from time to time how far they are, so that a quiet watch
-// can be taken up again after the log was cut. One that begins at a revision which is yet to come
-// (its client has outlived a restore) is refused at once.
+// Watch sends bookmarks to clients that accept them, so that an idle watch can be resumed after
+// the log was compacted. A watch from a future revision, whose client has outlived a restore, is
+// refused at once.
 func (w watched) Watch(ctx context.Context, key string, options storage.ListOptions) (watch.Interface, error) {
 	if options.ResourceVersion != "" && options.ResourceVersion != "0" {
 		from, err := w.Versioner().ParseResourceVersion(options.ResourceVersion)

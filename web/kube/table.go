@@ -16,20 +16,20 @@ import (
 	"k8s.io/apimachinery/pkg/util/duration"
 )
 
-// column is a column of the table that kubectl prints, behind the name.
+// column is a column of the table that kubectl prints, after the name.
 type column struct {
 	name, kind, help string
 	wide             bool // only with -o wide
 	value            func(object runtime.Object) any
 }
 
-// table prints the objects of a resource. The first column is the name, if none of them is.
+// table prints the objects of a resource. The first column is the name unless another column is.
 type table struct {
 	resource schema.GroupResource
 	columns  []column
 }
 
-// all are the columns with the name's.
+// all returns the columns including the name.
 func (t table) all() []column {
 	if slices.ContainsFunc(t.columns, func(c column) bool { return c.name == nameColumn }) {
 		return t.columns
@@ -37,7 +37,7 @@ func (t table) all() []column {
 	return append([]column{name()}, t.columns...)
 }
 
-// ConvertToTable makes the table of an object or a list.
+// ConvertToTable returns the table of an object or a list.
 func (t table) ConvertToTable(_ context.Context, object, options runtime.Object) (*metav1.Table, error) {
 	result, columns := new(metav1.Table), t.all()
 	if list, err := meta.ListAccessor(object); err == nil {
@@ -93,7 +93,7 @@ func name() column {
 	})
 }
 
-// age is the column that every table ends with.
+// age returns the last column of every table.
 func age() column {
 	return text("Age", "time since the object was created", func(object runtime.Object) any {
 		accessor, err := meta.Accessor(object)

@@ -8,8 +8,8 @@ import (
 	"k8s.io/component-base/compatibility"
 )
 
-// version is the version of Kubernetes that the API says it is, so that clients can tell what it
-// can do: that of the libraries, which know it only where a release's build tells them.
+// version returns the version of Kubernetes that the API reports, from which clients derive its
+// features: that of the libraries. They know it only in release builds.
 type version struct{ compatibility.EffectiveVersion }
 
 func (v version) Info() *apiversion.Info {

@@ -1,6 +1,6 @@
-// Package acm puts together what a hub (Advanced Cluster Management, multicluster engine) needs to
-// adopt a cluster that the appliance has installed, and reads the same back. It knows clusters by
-// their Kubernetes objects alone.
+// Package acm exports what a hub (Advanced Cluster Management, multicluster engine) needs to adopt
+// a cluster that the appliance has installed, and reads such an export. It knows clusters only by
+// their Kubernetes objects.
 package acm
 
 import (
@@ -19,64 +19,64 @@ import (
 	"landfall/appliance/kube/objects"
 )
 
-// API is what is asked of an appliance.
+// API is the part of an appliance's API that the export uses.
 type API interface {
 	Get(ctx context.Context, kind objects.Kind, namespace, name string) (map[string]any, error)
 	List(ctx context.Context, kind objects.Kind, namespace string) ([]map[string]any, error)
 }
 
-// Options say which secrets are brought beside the cluster's own.
+// Options selects the Secrets that are exported besides those of the cluster.
 type Options struct {
 	PullSecret     bool // those of the cluster and of its infra-envs
 	BMCCredentials bool // those of its BareMetalHosts
 }
 
-// Folder is what is brought to a hub.
-type Folder struct {
+// Directory is what is brought to a hub.
+type Directory struct {
 	Name    string
 	Files   []File
 	LeftOut []string // Secrets that are named and not brought, each namespace/name
 }
 
-// File is one of a folder.
+// File is a file of a directory.
 type File struct {
 	Name   string // without a folder
 	Data   []byte
-	Secret bool // whoever has it can do something with the cluster or its servers
+	Secret bool // gives access to the cluster or its servers
 }
 
-// importSecret is the name by which ACM finds the kubeconfig of a cluster that it is to import; it
-// removes the Secret when it has.
+// importSecret is the name of the Secret with the kubeconfig that ACM imports a cluster by. ACM
+// deletes the Secret afterwards.
 const (
 	importSecret  = "auto-import-secret"
 	importRetries = "5"
 )
 
-// Annotations of metal3 by which a host is let alone, and its state is restored, where its
-// BareMetalHost is created anew.
+// Annotations of metal3 that detach a host and restore its state when its BareMetalHost is created
+// again.
 const (
 	detachedAnnotation = "baremetalhost.metal3.io/detached"
 	detachedBy         = "assisted-service-controller"
 	statusAnnotation   = "baremetalhost.metal3.io/status"
-	pausedAnnotation   = "baremetalhost.metal3.io/paused" // whoever finds it restores no state
+	pausedAnnotation   = "baremetalhost.metal3.io/paused" // prevents that the state is restored
 )
 
-// Export puts together the folder of an installed cluster, which is named by its ClusterDeployment
+// Export returns the directory of an installed cluster, which is named by its ClusterDeployment
 // (name, or namespace/name), its cluster name or its id.
-func Export(ctx context.Context, api API, cluster string, options Options) (*Folder, error) {
+func Export(ctx context.Context, api API, cluster string, options Options) (*Directory, error) {
 	deployment, err := find(ctx, api, cluster)
 	if err != nil {
 		return nil, err
 	}
 	e := &export{api: api, options: options, deployment: object{deployment},
-		folder: &Folder{Name: nameOf(deployment) + "-acm"}}
+		folder: &Directory{Name: nameOf(deployment) + "-acm"}}
 	if err := e.run(ctx); err != nil {
 		return nil, err
 	}
 	return e.folder, nil
 }
 
-// find looks for a ClusterDeployment by any of the names that people know a cluster by.
+// find finds a ClusterDeployment by any name of its cluster.
 func find(ctx context.Context, api API, cluster string) (map[string]any, error) {
 	all, err := api.List(ctx, objects.ClusterDeployments, "")
 	if err != nil {
@@ -106,7 +106,7 @@ func find(ctx context.Context, api API, cluster string) (map[string]any, error) 
 	return nil, fmt.Errorf("there is no cluster %s; there are %s", cluster, strings.Join(known, ", "))
 }
 
-// object is an object's content.
+// object is the content of an object.
 type object struct{ content map[string]any }
 
 func nameOf(content map[string]any) string { return object{content}.text("metadata", "name") }
@@ -128,7 +128,7 @@ func (o object) text(path ...string) string {
 	return text
 }
 
-// condition is the status and the message of one.
+// condition returns the status and the message of a condition.
 func (o object) condition(kind string) (status, message string) {
 	list, _ := o.at("status", "conditions").([]any)
 	for _, value := range list {
@@ -140,9 +140,9 @@ func (o object) condition(kind string) (status, message string) {
 	return "", ""
 }
 
-// desired is an object as a person would write it: nothing that only a server writes, and neither
-// owners, which have other ids elsewhere, nor finalizers, whose controllers add them where they
-// are.
+// desired returns an object as a user would write it: without the fields that only a server
+// writes, without owners, whose ids differ elsewhere, and without finalizers, which controllers
+// add.
 func desired(kind objects.Kind, content map[string]any) map[string]any {
 	content = maps.Clone(content)
 	delete(content, "status")
@@ -165,7 +165,7 @@ func desired(kind objects.Kind, content map[string]any) map[string]any {
 	return content
 }
 
-// toYAML writes an object for people.
+// toYAML formats an object for users.
 func toYAML(content map[string]any) ([]byte, error) {
 	var text bytes.Buffer
 	encoder := json.NewEncoder(&text)
@@ -176,7 +176,7 @@ func toYAML(content map[string]any) ([]byte, error) {
 	return yaml.JSONToYAML(text.Bytes())
 }
 
-// kinds are those that an adoption consists of.
+// kinds are the kinds of an adoption.
 func kinds() []objects.Kind {
 	return []objects.Kind{
 		objects.Namespaces, objects.Secrets, objects.ConfigMaps, objects.ClusterImageSets, objects.ClusterDeployments,
@@ -186,9 +186,9 @@ func kinds() []objects.Kind {
 	}
 }
 
-// Adoption chooses out of manifests, an appliance's or a hub's, what is applied to adopt the
-// cluster. notes say what is left out. It refuses manifests that describe no installed cluster, or
-// not how it is reached.
+// Adoption selects from manifests of an appliance or a hub what is applied to adopt the cluster.
+// notes say what is left out. It returns an error for manifests without an installed cluster, or
+// without the access to it.
 func Adoption(list []*apply.Object) (chosen []*apply.Object, notes []string, err error) {
 	for _, o := range list {
 		if !slices.ContainsFunc(kinds(), o.Is) {

@@ -102,14 +102,14 @@ spec: {clusterRef: {name: sno, namespace: sno}, pullSecretRef: {name: pull}, nmS
 {apiVersion: metal3.io/v1alpha1, kind: BareMetalHost, metadata: {name: n1, namespace: sno, annotations: {baremetalhost.metal3.io/paused: assisted-service-controller}}, spec: {online: true, image: {url: "http://a/byapikey/x.iso"}, bmc: {address: a, credentialsName: bmc}}, status: {provisioning: {state: provisioned}}}
 `
 
-func exported(t *testing.T, k kept, options Options) *Folder {
+func exported(t *testing.T, k kept, options Options) *Directory {
 	t.Helper()
 	folder, err := Export(t.Context(), k, "sno", options)
 	require.NoError(t, err)
 	return folder
 }
 
-func fileNames(f *Folder) (all, secrets []string) {
+func fileNames(f *Directory) (all, secrets []string) {
 	for _, file := range f.Files {
 		all = append(all, file.Name)
 		if file.Secret {
@@ -119,7 +119,7 @@ func fileNames(f *Folder) (all, secrets []string) {
 	return all, secrets
 }
 
-func (f *Folder) read(t *testing.T, name string) string {
+func (f *Directory) read(t *testing.T, name string) string {
 	i := slices.IndexFunc(f.Files, func(file File) bool { return file.Name == name })
 	require.GreaterOrEqual(t, i, 0, name)
 	return string(f.Files[i].Data)

@@ -30,9 +30,9 @@ func (f File) mode() fs.FileMode {
 	return plainMode
 }
 
-// Write writes the folder to a path: to a folder that holds nothing yet, or, where the path ends in
-// .tar, to an archive. Both are their owner's alone.
-func (f *Folder) Write(to string, now time.Time) error {
+// Write writes the directory to an empty directory, or to an archive if the path ends in .tar.
+// Only the owner can read them.
+func (f *Directory) Write(to string, now time.Time) error {
 	if strings.HasSuffix(to, ".tar") {
 		return f.writeTar(to, now)
 	}
@@ -57,8 +57,8 @@ func (f *Folder) Write(to string, now time.Time) error {
 	return nil
 }
 
-// writeTar writes the archive beside its place and moves it there when it is whole.
-func (f *Folder) writeTar(to string, now time.Time) (err error) {
+// writeTar writes the archive to a temporary file and renames it when it is complete.
+func (f *Directory) writeTar(to string, now time.Time) (err error) {
 	if _, err := os.Lstat(to); err == nil {
 		return fmt.Errorf("%s is there already; choose another name with -o", to)
 	}
@@ -88,8 +88,7 @@ func (f *Folder) writeTar(to string, now time.Time) (err error) {
 	return os.Rename(out.Name(), to)
 }
 
-// Read reads a folder, an archive, or a file of several objects as a hub gives them (oc get -o
-// yaml).
+// Read reads a directory, an archive, or a file with several objects from a hub (oc get -o yaml).
 func Read(from string) (*apply.Manifests, error) {
 	if !strings.HasSuffix(from, ".tar") {
 		return apply.Read(apply.Sources{Paths: []string{from}})
@@ -105,7 +104,7 @@ func Read(from string) (*apply.Manifests, error) {
 	return apply.ReadFiles(files)
 }
 
-// unpack reads the manifests of an archive into memory; nothing of it is written to a disk.
+// unpack reads the manifests of an archive into memory. Nothing is written to a disk.
 func unpack(from io.Reader) ([]apply.File, error) {
 	var files []apply.File
 	entries := tar.NewReader(from)

@@ -13,15 +13,15 @@ import (
 	"landfall/appliance/kube/objects"
 )
 
-// export is one folder that is put together.
+// export collects a directory.
 type export struct {
 	api        API
 	options    Options
 	deployment object
 	install    object
 	namespace  string // of the cluster's objects
-	managed    string // the ManagedCluster's name, and the namespace in which ACM looks for what belongs to it
-	folder     *Folder
+	managed    string // the ManagedCluster's name, and the namespace of its objects in ACM
+	folder     *Directory
 }
 
 func (e *export) run(ctx context.Context) error {
@@ -45,7 +45,7 @@ func (e *export) run(ctx context.Context) error {
 	return e.index()
 }
 
-// installed refuses a cluster that a hub could not adopt.
+// installed returns an error for a cluster that a hub can't adopt.
 func (e *export) installed() error {
 	name := nameOf(e.deployment.content)
 	if done, _ := e.deployment.at("spec", "installed").(bool); done {
@@ -70,7 +70,7 @@ func (e *export) add(kind objects.Kind, content map[string]any) error {
 	return e.write(kind, content, "")
 }
 
-// write adds a file, with what it gives away; "" is nothing.
+// write adds a file. gives says what its reader can do with it; "" is nothing.
 func (e *export) write(kind objects.Kind, content map[string]any, gives string) error {
 	content = desired(kind, content)
 	text, err := toYAML(content)
@@ -93,8 +93,8 @@ func (e *export) write(kind objects.Kind, content map[string]any, gives string) 
 	return nil
 }
 
-// bring adds an object that others name, if there is one.
-func (e *export) bring(ctx context.Context, kind objects.Kind, namespace, name string) (object, error) {
+// addReferenced adds a referenced object if it exists.
+func (e *export) addReferenced(ctx context.Context, kind objects.Kind, namespace, name string) (object, error) {
 	if name == "" {
 		return object{}, nil
 	}
@@ -105,7 +105,7 @@ func (e *export) bring(ctx context.Context, kind objects.Kind, namespace, name s
 	return object{content}, e.add(kind, content)
 }
 
-// secret adds a Secret, or notes that it is not brought.
+// secret adds a Secret, or a note that it is not exported.
 func (e *export) secret(ctx context.Context, namespace, name, gives string, wanted bool) (object, error) {
 	if name == "" {
 		return object{}, nil
@@ -121,8 +121,7 @@ func (e *export) secret(ctx context.Context, namespace, name, gives string, want
 	return object{content}, e.write(objects.Secrets, content, gives)
 }
 
-// namespaces are the cluster's own, and the one that ACM knows the cluster by where it has another
-// name.
+// namespaces adds the namespace of the cluster, and the one of its name in ACM if that differs.
 func (e *export) namespaces(ctx context.Context) error {
 	e.managed = nameOf(e.deployment.content)
 	if known, err := e.api.Get(ctx, objects.ManagedClusters, "", e.namespace); err != nil {
@@ -146,7 +145,7 @@ func (e *export) namespaces(ctx context.Context) error {
 	return nil
 }
 
-// cluster is the cluster itself: installed, with its ids.
+// cluster adds the cluster itself as installed, with its ids.
 func (e *export) cluster(ctx context.Context) error {
 	deployment := desired(objects.ClusterDeployments, e.deployment.content)
 	spec, _ := deployment["spec"].(map[string]any)
@@ -170,7 +169,8 @@ func (e *export) cluster(ctx context.Context) error {
 	if err := e.add(objects.AgentClusterInstalls, e.install.content); err != nil {
 		return err
 	}
-	if _, err := e.bring(ctx, objects.ClusterImageSets, "", e.install.text("spec", "imageSetRef", "name")); err != nil {
+	if _, err := e.addReferenced(ctx, objects.ClusterImageSets, "", e.install.text("spec", "imageSetRef",
+		"name")); err != nil {
 		return err
 	}
 	names := []string{e.install.text("spec", "manifestsConfigMapRef", "name")}
@@ -181,25 +181,25 @@ func (e *export) cluster(ctx context.Context) error {
 		}
 	}
 	for _, name := range names {
-		if _, err := e.bring(ctx, objects.ConfigMaps, e.namespace, name); err != nil {
+		if _, err := e.addReferenced(ctx, objects.ConfigMaps, e.namespace, name); err != nil {
 			return err
 		}
 	}
 	return e.mirrors(ctx, e.install)
 }
 
-// mirrors adds the ConfigMap of an object's mirrors.
+// mirrors adds the ConfigMap with the mirrors of an object.
 func (e *export) mirrors(ctx context.Context, of object) error {
 	namespace := of.text("spec", "mirrorRegistryRef", "namespace")
 	if namespace == "" {
 		namespace = e.namespace
 	}
-	_, err := e.bring(ctx, objects.ConfigMaps, namespace, of.text("spec", "mirrorRegistryRef", "name"))
+	_, err := e.addReferenced(ctx, objects.ConfigMaps, namespace, of.text("spec", "mirrorRegistryRef", "name"))
 	return err
 }
 
-// secrets are the cluster's kubeconfig and password, and the kubeconfig once more as ACM looks for
-// it.
+// secrets adds the kubeconfig and the password of the cluster, and the kubeconfig in the form that
+// ACM imports.
 func (e *export) secrets(ctx context.Context) error {
 	pull := e.deployment.text("spec", "pullSecretRef", "name")
 	if _, err := e.secret(ctx, e.namespace, pull, "the registries' credentials", e.options.PullSecret); err != nil {
@@ -225,8 +225,8 @@ func (e *export) secrets(ctx context.Context) error {
 	}, "everything in the cluster; the hub removes it when it has imported the cluster")
 }
 
-// hosts are the cluster's infra-envs, what their images were made of, and its BareMetalHosts, let
-// alone by the hub.
+// hosts adds the cluster's infra-envs with what their images are made from, and its
+// BareMetalHosts, which the hub must not manage.
 func (e *export) hosts(ctx context.Context) error {
 	all, err := e.api.List(ctx, objects.InfraEnvs, "")
 	if err != nil {
@@ -290,8 +290,8 @@ func (e *export) infraEnv(ctx context.Context, env object) error {
 	return nil
 }
 
-// host is a BareMetalHost that the hub lets alone: detached, and with its state to restore instead
-// of to find out by booting it.
+// host adds a BareMetalHost that the hub does not manage: detached, and with the state in an
+// annotation.
 func (e *export) host(ctx context.Context, content map[string]any) error {
 	status, kept := content["status"]
 	content = desired(objects.BareMetalHosts, content)
@@ -327,8 +327,8 @@ func (e *export) host(ctx context.Context, content map[string]any) error {
 	return err
 }
 
-// hub is how ACM is told of the cluster: as it was applied to the appliance, or with ACM's own
-// defaults.
+// hub adds the objects by which ACM knows the cluster: as they were applied to the appliance, or
+// with ACM's defaults.
 func (e *export) hub(ctx context.Context) error {
 	managed, err := e.api.Get(ctx, objects.ManagedClusters, "", e.managed)
 	if err != nil {
@@ -362,7 +362,7 @@ func (e *export) hub(ctx context.Context) error {
 	return e.add(objects.KlusterletAddonConfigs, addons)
 }
 
-// index adds the kustomization and a page for people.
+// index adds the kustomization and a page for users.
 func (e *export) index() error {
 	slices.SortFunc(e.folder.Files, func(a, b File) int { return strings.Compare(a.Name, b.Name) })
 	var list, secrets bytes.Buffer

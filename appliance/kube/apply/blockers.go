@@ -8,13 +8,14 @@ import (
 	"landfall/appliance/kube/objects"
 )
 
-// What keeps an installation from beginning: the cluster's own reasons, and what its Agents lack.
+// This file finds what blocks the start of an installation: the cluster's own reasons, and the
+// problems of its Agents.
 
-// agentRounds is how seldom Agents are looked at, in rounds: they are large.
-const agentRounds = 5
+// agentPollRatio is the number of polls after which Agents are read once, because they are large.
+const agentPollRatio = 5
 
-// notStarted is why a cluster that is fit to be installed is not being installed, "" if it is or
-// nobody knows.
+// notStarted returns why the installation of a ready cluster does not start; "" if it has started
+// or the reason is unknown.
 func notStarted(content map[string]any) string {
 	if failed, why := condition(content, "LastInstallationPreparationFailed"); failed == "True" {
 		if met := conditionOf(content, "RequirementsMet"); textAt(met, "reason") != "ClusterAlreadyInstalling" {
@@ -31,9 +32,9 @@ func notStarted(content map[string]any) string {
 	return ""
 }
 
-// lookAtAgents tells what the Agents lack that were booted from the infra-envs that were applied,
-// or belong to the clusters.
-func (f *follower) lookAtAgents(ctx context.Context) error {
+// pollAgents reports the problems of the Agents that were booted from the applied infra-envs or
+// belong to the clusters.
+func (f *follower) pollAgents(ctx context.Context) error {
 	var namespaces []string
 	infraEnvs, clusters := map[string]bool{}, map[string]bool{}
 	note := func(o *Object, names map[string]bool, name string) {
@@ -59,15 +60,15 @@ func (f *follower) lookAtAgents(ctx context.Context) error {
 				"clusterDeploymentName", "name")
 			booted := namespace + "/" + textAt(agent, "metadata", "labels", "infraenvs.agent-install.openshift.io")
 			if clusters[bound] || bound == "/" && infraEnvs[booted] {
-				f.say("agent "+namespace+"/"+textAt(agent, "metadata", "name"), lacking(namespace, agent))
+				f.report("agent "+namespace+"/"+textAt(agent, "metadata", "name"), agentProblem(namespace, agent))
 			}
 		}
 	}
 	return nil
 }
 
-// lacking is what an Agent lacks, with what to do; "" for nothing.
-func lacking(namespace string, agent map[string]any) string {
+// agentProblem returns the problem of an Agent and what to do about it; "" for none.
+func agentProblem(namespace string, agent map[string]any) string {
 	id := textAt(agent, "metadata", "name")
 	name := "agent.agent-install.openshift.io/" + id
 	if hostname := textAt(agent, "status", "inventory", "hostname"); hostname != "" {

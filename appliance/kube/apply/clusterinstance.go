@@ -11,9 +11,9 @@ import (
 	"landfall/appliance/kube/objects"
 )
 
-// A ClusterInstance is a site in the form of the siteconfig operator, which makes the manifests of
-// it by templates. There is no such operator here, so what its templates for the Assisted Installer
-// make is made when the ClusterInstance is read.
+// A ClusterInstance is a site in the form of the siteconfig operator, which renders its manifests
+// from templates. There is no such operator here. So the results of its templates for the Assisted
+// Installer are made when a ClusterInstance is read.
 
 const (
 	siteconfigGroup     = "siteconfig.open-cluster-management.io"
@@ -22,8 +22,8 @@ const (
 	installerTemplates  = "ai-"           // the names of the operator's templates for the Assisted Installer begin so
 )
 
-// The fields of a ClusterInstance and of its nodes that are followed, or have no effect here;
-// others are told of.
+// The supported fields of a ClusterInstance and of its nodes, and those that have no effect here.
+// Others are reported.
 var (
 	instanceFields = strings.Fields(`additionalNTPSources apiVIPs baseDomain clusterImageSetNameRef clusterLabels clusterName clusterNetwork clusterType
 		cpuArchitecture cpuPartitioningMode extraAnnotations extraLabels extraManifestsRefs holdInstallation ignitionConfigOverride ingressVIPs
@@ -41,7 +41,7 @@ type instance struct {
 	made    []*Object
 }
 
-// render gives the objects that a ClusterInstance stands for.
+// render returns the objects of a ClusterInstance.
 func (r *reader) render(o *Object) []*Object {
 	i := &instance{reader: r, Object: o, cluster: o.text("spec", "clusterName")}
 	problems := len(r.problems)
@@ -55,7 +55,7 @@ func (r *reader) render(o *Object) []*Object {
 	if len(nodes) == 0 {
 		r.problem(o.Source, "%s has no spec.nodes", o)
 	}
-	i.leaves(o.at("spec"), "spec", instanceFields)
+	i.noteIgnored(o.at("spec"), "spec", instanceFields)
 	i.templates(o.at("spec"))
 	i.install(nodes)
 	i.rest()
@@ -70,8 +70,8 @@ func (r *reader) render(o *Object) []*Object {
 	return i.made
 }
 
-// leaves tells of fields that have no effect here.
-func (i *instance) leaves(from any, path string, known []string) {
+// noteIgnored notes fields that have no effect here.
+func (i *instance) noteIgnored(from any, path string, known []string) {
 	fields, _ := from.(map[string]any)
 	for _, name := range slices.Sorted(maps.Keys(fields)) {
 		if !slices.Contains(known, name) {
@@ -91,7 +91,8 @@ func (i *instance) templates(from any) {
 	}
 }
 
-// add notes an object, unless it is suppressed. The owner is the spec or the node that may say so.
+// add adds an object unless it is suppressed. The owner is the spec or the node that can suppress
+// it.
 func (i *instance) add(owner any, kind objects.Kind, name string, labels, annotations, spec map[string]any) {
 	for _, suppressed := range texts(valueAt(owner, "suppressedManifests"), i.at("spec", "suppressedManifests")) {
 		if suppressed == kind.Kind {
@@ -110,7 +111,7 @@ func (i *instance) add(owner any, kind objects.Kind, name string, labels, annota
 	i.made = append(i.made, made)
 }
 
-// extra adds what people want on all objects of a kind; what is there already stays.
+// extra adds what users specify for all objects of a kind. Existing values stay.
 func (i *instance) extra(owner any, field, kind string, there map[string]any) map[string]any {
 	all := map[string]any{}
 	for _, from := range []any{i.at("spec"), owner} {
@@ -123,7 +124,7 @@ func (i *instance) extra(owner any, field, kind string, there map[string]any) ma
 	return all
 }
 
-// install makes the ClusterDeployment and the AgentClusterInstall.
+// install adds the ClusterDeployment and the AgentClusterInstall.
 func (i *instance) install(nodes []any) {
 	spec := i.at("spec")
 	ref := map[string]any{"name": i.cluster}
@@ -175,8 +176,8 @@ func (i *instance) install(nodes []any) {
 	})
 }
 
-// overrides are the ClusterInstance's of the install-config, with the partitioning of processors
-// that is a field of its own there.
+// overrides returns the ClusterInstance's install-config overrides, with the CPU partitioning
+// mode, which is a field of its own there.
 func (i *instance) overrides() string {
 	text := strings.TrimSpace(i.text("spec", "installConfigOverrides"))
 	mode := i.text("spec", "cpuPartitioningMode")
@@ -201,7 +202,7 @@ func (i *instance) overrides() string {
 	return strings.TrimSpace(string(joined))
 }
 
-// rest makes the InfraEnv and what a hub keeps of the cluster.
+// rest adds the InfraEnv and what a hub keeps of the cluster.
 func (i *instance) rest() {
 	spec := i.at("spec")
 	i.add(spec, objects.InfraEnvs, i.cluster, nil, nil, map[string]any{
@@ -228,7 +229,8 @@ func (i *instance) rest() {
 	})
 }
 
-// architecture is that of the InfraEnv's image; of a cluster of several it is left to the default.
+// architecture returns the architecture of the InfraEnv's image; for a multi-architecture cluster
+// it is left to the default.
 func (i *instance) architecture() string {
 	if name := i.text("spec", "cpuArchitecture"); name != "multi" {
 		return name
@@ -236,7 +238,7 @@ func (i *instance) architecture() string {
 	return ""
 }
 
-// node makes a node's BareMetalHost and NMStateConfig.
+// node adds the BareMetalHost and the NMStateConfig of a node.
 func (i *instance) node(n int, node any) {
 	path := fmt.Sprintf("spec.nodes[%d]", n)
 	for _, field := range [][]string{{"hostName"}, {"bmcAddress"}, {"bmcCredentialsName", "name"}, {"bootMACAddress"}} {
@@ -244,7 +246,7 @@ func (i *instance) node(n int, node any) {
 			i.problem(i.Source, "%s has no %s.%s", i.Object, path, strings.Join(field, "."))
 		}
 	}
-	i.leaves(node, path, nodeFields)
+	i.noteIgnored(node, path, nodeFields)
 	i.templates(node)
 	name := textAt(node, "hostName")
 	or := func(field, other string) string {
@@ -281,7 +283,7 @@ func (i *instance) node(n int, node any) {
 	}
 }
 
-// filled is without what says nothing: no value, an empty text, list or table.
+// filled removes nil values and empty strings, lists and maps.
 func filled(fields map[string]any) map[string]any {
 	maps.DeleteFunc(fields, func(_ string, value any) bool {
 		switch value := value.(type) {
@@ -315,7 +317,7 @@ func texts(values ...any) (all []string) {
 	return all
 }
 
-// plainText is a label's value as a text: YAML has others for true and 5.
+// plainText returns a label's value as a string: YAML has other forms of true and 5.
 func plainText(value any) string {
 	if value == nil {
 		return ""

@@ -11,26 +11,26 @@ import (
 	"landfall/appliance/kube/objects"
 )
 
-// State is how far something that was applied has come.
+// State is the progress of an applied object.
 type State struct {
 	Percent int64
-	Text    string // a line for people
+	Text    string // a line for users
 }
 
-// FailedError says what did not get to its end.
+// FailedError says what has failed.
 type FailedError struct{ Text string }
 
 func (e *FailedError) Error() string { return e.Text }
 
-// Follow looks at the clusters that were applied until all of them are installed, and tells when
-// something is new; of infra-envs, servers and Agents too, if something holds them up. Without
-// clusters it looks at the infra-envs until their images are there. The error is a *FailedError
-// when one of them has failed, and for a context that ends says what was still awaited, and what
-// held it up.
+// Follow polls the applied clusters until all are installed, and calls notify when something is
+// new. It also reports problems of infra-envs, servers and Agents. Without clusters it polls the
+// infra-envs until their images exist. The error is a *FailedError if one has failed. If the
+// context ends, the error says what is not finished, and why.
 func Follow(ctx context.Context, server *Server, clock clockwork.Clock, list []*Object, options Options,
 	tell func(State)) error {
-	f := &follower{lookup: &lookup{server: server, list: list, options: options}, tell: tell, last: map[string]string{}}
-	followed := f.followed()
+	f := &follower{lookup: &lookup{server: server, list: list, options: options}, notify: tell,
+		last: map[string]string{}}
+	followed := f.targets()
 	if len(followed) == 0 {
 		return nil
 	}
@@ -39,33 +39,33 @@ func Follow(ctx context.Context, server *Server, clock clockwork.Clock, list []*
 		hindering = append(hindering, f.of(objects.InfraEnvs)...)
 	}
 	for {
-		awaited, err := f.round(ctx, followed, hindering)
+		awaited, err := f.poll(ctx, followed, hindering)
 		switch {
 		case ctx.Err() != nil:
-			return f.ended()
+			return f.timeoutError()
 		case err != nil || !awaited:
 			return err
 		}
 		select {
 		case <-ctx.Done():
-			return f.ended()
-		case <-clock.After(pause):
+			return f.timeoutError()
+		case <-clock.After(pollInterval):
 		}
 	}
 }
 
-// follower looks at objects again and again.
+// follower polls objects.
 type follower struct {
 	*lookup
-	tell    func(State)
+	notify  func(State)
 	percent int64
-	rounds  int
-	last    map[string]string // what was said of each
-	order   []string          // of its keys
+	polls   int
+	last    map[string]string // the last text of each object
+	order   []string          // of the keys
 }
 
-// round looks at everything once; awaited tells whether something has yet to come to its end.
-func (f *follower) round(ctx context.Context, followed, hindering []*Object) (awaited bool, err error) {
+// poll reads all objects once. awaited reports whether one is not finished.
+func (f *follower) poll(ctx context.Context, followed, hindering []*Object) (awaited bool, err error) {
 	for _, o := range followed {
 		content, err := f.server.get(ctx, o.APIVersion, o.Kind, f.namespace(o), o.Name)
 		if err != nil {
@@ -73,7 +73,7 @@ func (f *follower) round(ctx context.Context, followed, hindering []*Object) (aw
 		}
 		state, done, err := progress(o, content)
 		f.percent = state.Percent
-		f.say(o.String()+" "+o.Namespace, state.Text)
+		f.report(o.String()+" "+o.Namespace, state.Text)
 		if err != nil {
 			return true, err
 		}
@@ -84,31 +84,30 @@ func (f *follower) round(ctx context.Context, followed, hindering []*Object) (aw
 		if err != nil {
 			return true, err
 		}
-		f.say(o.String()+" "+o.Namespace, hindrance(o, content))
+		f.report(o.String()+" "+o.Namespace, blocker(o, content))
 	}
-	if !followed[0].Is(objects.InfraEnvs) && f.rounds%agentRounds == 0 {
-		if err := f.lookAtAgents(ctx); err != nil {
+	if !followed[0].Is(objects.InfraEnvs) && f.polls%agentPollRatio == 0 {
+		if err := f.pollAgents(ctx); err != nil {
 			return true, err
 		}
 	}
-	f.rounds++
+	f.polls++
 	return awaited, nil
 }
 
-// say tells what is new of one of those that are looked at; nothing is told of one that nothing is
-// said of.
-func (f *follower) say(key, text string) {
+// report calls notify if the text of an object is new and not empty.
+func (f *follower) report(key, text string) {
 	before, known := f.last[key]
 	if !known {
 		f.order = append(f.order, key)
 	}
 	if f.last[key] = text; text != "" && text != before {
-		f.tell(State{Percent: f.percent, Text: text})
+		f.notify(State{Percent: f.percent, Text: text})
 	}
 }
 
-// ended is the error of a context that ended.
-func (f *follower) ended() error {
+// timeoutError returns the error of a context that ended.
+func (f *follower) timeoutError() error {
 	var texts []string
 	for _, key := range f.order {
 		if f.last[key] != "" {
@@ -118,8 +117,8 @@ func (f *follower) ended() error {
 	return fmt.Errorf("the end was not awaited: %s", strings.Join(texts, "; "))
 }
 
-// followed are the objects that have an end to wait for.
-func (l *lookup) followed() []*Object {
+// targets returns the objects that have an end to wait for.
+func (l *lookup) targets() []*Object {
 	if found := l.of(objects.AgentClusterInstalls); len(found) > 0 {
 		return found
 	}
@@ -135,15 +134,14 @@ func (l *lookup) of(kind objects.Kind) (found []*Object) {
 	return found
 }
 
-// What people can do about a fault.
+// What users can do about a problem.
 const (
 	adviceCorrect = "correct what it names and apply it again"
 	adviceOutside = "it is tried again by itself, and at once when what it refers to changes"
 )
 
-// hindrance is what stands in the way of an infra-env's image, or of a server that is to boot it;
-// "" for nothing.
-func hindrance(o *Object, content map[string]any) string {
+// blocker returns what blocks an infra-env's image, or a server that must boot it; "" for nothing.
+func blocker(o *Object, content map[string]any) string {
 	if o.Is(objects.BareMetalHosts) {
 		kind, message := textAt(content, "status", "errorType"), textAt(content, "status", "errorMessage")
 		if kind == "" {
@@ -165,12 +163,12 @@ func hindrance(o *Object, content map[string]any) string {
 		sentence(textAt(c, "message")), advice)
 }
 
-// sentence is a text as a part of one.
+// sentence returns a text in one line, without its full stop.
 func sentence(text string) string {
 	return strings.TrimRight(strings.Join(strings.Fields(text), " "), ".")
 }
 
-// progress reads an object's status.
+// progress parses the status of an object.
 func progress(o *Object, content map[string]any) (state State, done bool, err error) {
 	name := o.Name
 	if o.Namespace != "" && o.Namespace != o.Name {
@@ -183,7 +181,7 @@ func progress(o *Object, content map[string]any) (state State, done bool, err er
 		if image := textAt(content, "status", "isoDownloadURL"); image != "" {
 			return State{Percent: 100, Text: name + ": " + image}, true, nil
 		}
-		if hindered := hindrance(o, content); hindered != "" {
+		if hindered := blocker(o, content); hindered != "" {
 			return State{Text: hindered}, false, nil
 		}
 		return State{Text: name + ": " + orWaiting("")}, false, nil
@@ -219,13 +217,13 @@ func orWaiting(text string) string {
 	return strings.Join(strings.Fields(text), " ")
 }
 
-// condition is the status and message of a condition.
+// condition returns the status and the message of a condition.
 func condition(content map[string]any, kind string) (status, message string) {
 	c := conditionOf(content, kind)
 	return textAt(c, "status"), textAt(c, "message")
 }
 
-// conditionOf is a condition of an object; nil if it has none of the kind.
+// conditionOf returns a condition of an object; nil if it has none of the kind.
 func conditionOf(content map[string]any, kind string) any {
 	list, _ := valueAt(content, "status", "conditions").([]any)
 	for _, value := range list {

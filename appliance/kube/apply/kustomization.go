@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/kustomize/kyaml/filesys"
 )
 
-// kustomizationIn is the kustomization of a folder, "" when it has none.
+// kustomizationIn returns the kustomization file of a directory; "" if it has none.
 func kustomizationIn(dir string) string {
 	for _, name := range konfig.RecognizedKustomizationFileNames() {
 		path := filepath.Join(dir, name)
@@ -27,8 +27,8 @@ func kustomizationIn(dir string) string {
 	return ""
 }
 
-// build gives the objects of a kustomization, as kustomize makes them. What is wrong in it is a
-// problem.
+// build returns the objects of a kustomization, as kustomize builds them. Errors in it are
+// problems.
 func (r *reader) build(file string) ([]*Object, error) {
 	dir, err := filepath.Abs(filepath.Dir(file))
 	if err != nil {
@@ -59,7 +59,7 @@ func (r *reader) build(file string) ([]*Object, error) {
 	return found, nil
 }
 
-// built is an object that kustomize made.
+// built returns an object that kustomize has built.
 func (r *reader) built(source *kustomizeFiles, file string, made *kresource.Resource) ([]*Object, error) {
 	at := Source{file, 1}
 	origin, err := made.GetOrigin()
@@ -98,20 +98,20 @@ func (r *reader) built(source *kustomizeFiles, file string, made *kresource.Reso
 	return found, nil
 }
 
-// hashed is a name with kustomize's hash of the content.
+// hashed matches a name with kustomize's hash of the content.
 var hashed = regexp.MustCompile(`-[2456789bcdfghkmt]{10}$`)
 
-// kustomizeFiles are the files that kustomize reads, each within bounds and none of them elsewhere:
-// a site has no network to fetch it by, and kustomize would try.
+// kustomizeFiles are the files that kustomize reads. Each is limited in size and local: a site has
+// no network to fetch remote ones, and kustomize would try.
 type kustomizeFiles struct {
 	filesys.FileSystem
 	absolute, named string // the folder: as kustomize has it, and as the person named it
 	top             string // the file of the kustomization that is built
-	origins         bool   // it asks itself for annotations that tell where objects come from
+	origins         bool   // the kustomization itself enables annotations of origins
 	refused         Problems
 }
 
-// ReadFile also has kustomize note where each object comes from.
+// ReadFile returns a file. In a kustomization it also enables the annotations of origins.
 func (f *kustomizeFiles) ReadFile(path string) ([]byte, error) {
 	data, err := readFile(path)
 	if err != nil || !slices.Contains(konfig.RecognizedKustomizationFileNames(), filepath.Base(path)) {
@@ -143,13 +143,13 @@ func (f *kustomizeFiles) refuse(at Source, text string) error {
 	return problem
 }
 
-// withOrigins is a kustomization that asks for annotations of origin, too.
+// withOrigins returns a kustomization with annotations of origins enabled.
 func (f *kustomizeFiles) withOrigins(data []byte, fields *yaml.Node) ([]byte, error) {
 	var asked struct {
 		BuildMetadata []string `yaml:"buildMetadata"`
 	}
 	if err := fields.Decode(&asked); err != nil {
-		return data, nil // kustomize will say what is wrong with it
+		return data, nil // kustomize reports the error
 	}
 	if f.origins = slices.Contains(asked.BuildMetadata, types.OriginAnnotations); f.origins {
 		return data, nil
@@ -168,7 +168,7 @@ func (f *kustomizeFiles) withOrigins(data []byte, fields *yaml.Node) ([]byte, er
 	return yaml.Marshal(fields)
 }
 
-// elsewhere is the first file or folder that a kustomization names by an address of the network.
+// elsewhere returns the first remote file or directory that a kustomization names.
 func elsewhere(fields *yaml.Node) *yaml.Node {
 	texts := map[string]bool{"literals": true, "patch": true, "value": true, "commonLabels": true,
 		"commonAnnotations": true, "labels": true,
@@ -183,7 +183,7 @@ func elsewhere(fields *yaml.Node) *yaml.Node {
 	return nil
 }
 
-// address is what kustomize takes for a URL or a repository instead of a path.
+// address matches what kustomize takes for a URL or a repository.
 var address = regexp.MustCompile(`://|^[\w.-]+@[\w.-]+:|^gh:|^(?i:github\.com)[/:]|\?ref=|_git/|\.git(/|$)`)
 
 func remote(node *yaml.Node) *yaml.Node {
@@ -204,7 +204,7 @@ func remote(node *yaml.Node) *yaml.Node {
 	return nil
 }
 
-// name is a file as a person would name it from where they are.
+// name returns the name of a file relative to the working directory.
 func (f *kustomizeFiles) name(path string) string {
 	relative, err := filepath.Rel(f.absolute, path)
 	if err != nil {
@@ -213,8 +213,8 @@ func (f *kustomizeFiles) name(path string) string {
 	return filepath.Join(f.named, relative)
 }
 
-// place is where an object was written: its document's first line, or the kustomization that
-// generates it.
+// place returns where an object was written: the first line of its document, or the kustomization
+// that generates it.
 func (f *kustomizeFiles) place(file string, origin *kresource.Origin, made *kresource.Resource) Source {
 	if origin.Path == "" {
 		if origin.ConfiguredIn != "" {
@@ -242,9 +242,9 @@ func (f *kustomizeFiles) place(file string, origin *kresource.Origin, made *kres
 	return at
 }
 
-// shorten is kustomize's error in one line, with files as they are named from the working
-// directory. What a kustomization names is tried as a file and then as a folder, and both failures
-// are told within those of all kustomizations that led there; one is the cause.
+// shorten returns kustomize's error in one line, with file names relative to the working
+// directory. Kustomize tries each name as a file and then as a directory, and nests both errors in
+// those of all kustomizations on the way; only one is the cause.
 func shorten(err error) string {
 	text := strings.Join(strings.Fields(err.Error()), " ")
 	if here, err := os.Getwd(); err == nil {

@@ -1,6 +1,5 @@
-// Package apply takes Kubernetes manifests as people keep them, in files of several documents,
-// folders and kustomizations, and brings them to an appliance's Kubernetes API in an order in which
-// each finds what it refers to.
+// Package apply reads Kubernetes manifests from files, directories and kustomizations, and applies
+// them to an appliance's Kubernetes API in an order in which each object finds what it refers to.
 package apply
 
 import (
@@ -12,7 +11,7 @@ import (
 	"landfall/appliance/kube/objects"
 )
 
-// Source is where an object was read.
+// Source is where an object was read from.
 type Source struct {
 	File string // as it was named; "-" for the standard input
 	Line int    // of its document's first line, from 1
@@ -27,7 +26,8 @@ type Object struct {
 	Source                            Source
 }
 
-// String is the object as kubectl names it: agentclusterinstall.extensions.hive.openshift.io/sno.
+// String returns the object as kubectl names it:
+// agentclusterinstall.extensions.hive.openshift.io/sno.
 func (o *Object) String() string {
 	kind := strings.ToLower(o.Kind)
 	if group := o.group(); group != "" {
@@ -44,17 +44,16 @@ func (o *Object) group() string {
 	return group
 }
 
-// Is tells whether the object is of a kind, in any version.
+// Is reports whether the object is of a kind, in any version.
 func (o *Object) Is(kind objects.Kind) bool { return o.Kind == kind.Kind && o.group() == kind.Group }
 
-// namespaced tells whether objects of the kind lie in namespaces; a kind that is not known here
-// does.
+// namespaced reports whether objects of the kind are in namespaces. It is true for unknown kinds.
 func namespaced(o *Object) bool {
 	i := slices.IndexFunc(objects.Kinds(), o.Is)
 	return i < 0 || objects.Kinds()[i].Namespaced
 }
 
-// at is a value inside the object, nil where there is none.
+// at returns a value inside the object; nil if there is none.
 func (o *Object) at(path ...string) any { return valueAt(o.Content, path...) }
 
 func (o *Object) text(path ...string) string {
@@ -78,7 +77,7 @@ func textAt(value any, path ...string) string {
 	return text
 }
 
-// Problem is what is wrong with a manifest, and where.
+// Problem is an error in a manifest, and its place.
 type Problem struct {
 	Source Source
 	Text   string
@@ -86,8 +85,8 @@ type Problem struct {
 
 func (p Problem) Error() string { return fmt.Sprintf("%s: %s", p.Source, p.Text) }
 
-// Problems are all that is wrong with what was read, in the order of reading. Each is a sentence of
-// its own.
+// Problems are all errors in the manifests, in the order of reading. Each is a sentence of its
+// own.
 type Problems []Problem
 
 func (p Problems) Error() string {
@@ -98,9 +97,9 @@ func (p Problems) Error() string {
 	return strings.Join(texts, "\n")
 }
 
-// sortForApplying puts what others refer to before them: namespaces, then secrets, and network
-// configurations before the infra-env whose image is made of them. What is not known here comes
-// last. Objects of a kind stay as they were read.
+// sortForApplying puts referenced objects before those that refer to them: namespaces, then
+// secrets, and network configurations before the infra-env whose image contains them. Unknown
+// kinds come last. Objects of a kind keep their order.
 func sortForApplying(list []*Object) {
 	kinds := objects.Kinds()
 	rank := func(o *Object) int {

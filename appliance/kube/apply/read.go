@@ -18,25 +18,26 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// maxFile bounds a file that is read, in bytes: far beyond any manifest, and below what would fill
-// the memory.
+// maxFile limits the size of a file in bytes: far more than any manifest needs, and less than
+// would fill the memory.
 const maxFile = 32 << 20
 
-// Sources are what is read.
+// Sources are the inputs of Read.
 type Sources struct {
 	Paths     []string // files, folders, or "-" for Stdin
 	Recursive bool     // folders of folders, too
 	Stdin     io.Reader
 }
 
-// Manifests are what was read.
+// Manifests are the objects that were read.
 type Manifests struct {
 	Objects []*Object // in the order in which they are to be applied
 	Notes   []string  // what has no effect here, each a sentence with its place
 }
 
-// Read reads manifests. A folder with a kustomization.yaml is built by kustomize; of others every
-// .yaml, .yml and .json is read. Errors are Problems, or that a path can't be read.
+// Read reads manifests. Kustomize builds a directory with a kustomization.yaml; of other
+// directories every .yaml, .yml and .json file is read. Errors are Problems, or that a path can't
+// be read.
 func Read(sources Sources) (*Manifests, error) {
 	r := &reader{recursive: sources.Recursive}
 	for _, path := range sources.Paths {
@@ -55,7 +56,7 @@ func Read(sources Sources) (*Manifests, error) {
 	return r.manifests(strings.Join(sources.Paths, ", "))
 }
 
-// manifests is what was read, if it can be applied.
+// manifests returns the objects if there are no problems.
 func (r *reader) manifests(from string) (*Manifests, error) {
 	found := r.unique(r.found)
 	if len(r.problems) > 0 {
@@ -68,13 +69,13 @@ func (r *reader) manifests(from string) (*Manifests, error) {
 	return &Manifests{Objects: found, Notes: r.notes}, nil
 }
 
-// File is one that was read elsewhere.
+// File is a file whose content was read elsewhere.
 type File struct {
 	Name string
 	Data []byte
 }
 
-// ReadFiles reads files that lie together. Kustomizations among them are no manifests.
+// ReadFiles reads the files of one directory. Kustomizations among them are skipped.
 func ReadFiles(files []File) (*Manifests, error) {
 	r := &reader{}
 	for _, file := range files {
@@ -163,7 +164,7 @@ func readAll(from io.Reader) ([]byte, error) {
 	return data, err
 }
 
-// document reads what a file holds, be it JSON or YAML, one document or many.
+// document reads a file with one or more JSON or YAML documents.
 func (r *reader) document(file string, data []byte) {
 	r.found = append(r.found, r.objects(file, data)...)
 }
@@ -183,7 +184,7 @@ func (r *reader) objects(file string, data []byte) []*Object {
 	return found
 }
 
-// expand gives the objects of a document: itself, or what a List holds.
+// expand returns the objects of a document: itself, or the items of a List.
 func (r *reader) expand(at Source, value any) []*Object {
 	content, ok := value.(map[string]any)
 	if !ok {
@@ -215,8 +216,8 @@ func (r *reader) expand(at Source, value any) []*Object {
 	return nil
 }
 
-// unique drops repetitions, as of a Namespace in each file of a folder, and refuses two of one name
-// that differ.
+// unique drops repetitions, such as a Namespace in each file of a directory. Two different objects
+// with one name are a problem.
 func (r *reader) unique(list []*Object) []*Object {
 	type id struct{ group, kind, namespace, name string }
 	known := map[id]*Object{}
@@ -241,7 +242,7 @@ type part struct {
 	data   []byte
 }
 
-// split finds the documents of a file: JSON values behind each other, or YAML between lines of ---.
+// split returns the documents of a file: consecutive JSON values, or YAML between lines of ---.
 func split(file string, data []byte) []part {
 	if bytes.HasPrefix(bytes.TrimSpace(data), []byte("{")) {
 		if parts, ok := splitJSON(file, data); ok {
@@ -271,7 +272,7 @@ func separates(line []byte) bool {
 		bytes.HasPrefix(bytes.TrimSpace(rest), []byte("#")))
 }
 
-// splitJSON reads JSON values behind each other, which is no YAML.
+// splitJSON splits consecutive JSON values, which are not valid YAML.
 func splitJSON(file string, data []byte) ([]part, bool) {
 	var parts []part
 	decoder := json.NewDecoder(bytes.NewReader(data))
@@ -289,8 +290,8 @@ func splitJSON(file string, data []byte) ([]part, bool) {
 	}
 }
 
-// decode reads a document by the rules that kubectl has: keys once, YAML 1.1's words for true and
-// false. nil is an empty one.
+// decode parses a document by kubectl's rules: unique keys, and YAML 1.1's words for true and
+// false. It returns nil for an empty document.
 func decode(data []byte) (any, error) {
 	raw := data
 	if !json.Valid(data) { // JSON may be indented by tabs, YAML may not
@@ -305,7 +306,7 @@ func decode(data []byte) (any, error) {
 	return value, decoder.Decode(&value)
 }
 
-// encode is decode's other way.
+// encode formats a value as JSON that decode reads.
 func encode(value any) ([]byte, error) {
 	var out bytes.Buffer
 	encoder := json.NewEncoder(&out)
@@ -314,7 +315,7 @@ func encode(value any) ([]byte, error) {
 	return out.Bytes(), err
 }
 
-// Print writes objects as YAML, a document each.
+// Print writes objects as YAML, one document each.
 func Print(to io.Writer, list []*Object) error {
 	for _, o := range list {
 		text, err := encode(o.Content)
@@ -333,8 +334,8 @@ func Print(to io.Writer, list []*Object) error {
 
 var yamlLine = regexp.MustCompile(`line (\d+)(: )?`)
 
-// yamlPlace is the line that the parser's error names, as one of the file. Where it did not find
-// what it expected, it names the line before.
+// yamlPlace converts the line in the parser's error to a line of the file. For a missing token the
+// parser names the line before.
 func (p part) yamlPlace(err error) Source {
 	match := yamlLine.FindStringSubmatch(err.Error())
 	if match == nil {

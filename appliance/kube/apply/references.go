@@ -22,8 +22,7 @@ type reference struct {
 	keys            []string // of a Secret or ConfigMap, those that are read
 }
 
-// Missing looks for what the objects refer to, among them and on the appliance, and says what is
-// nowhere or lacks a key.
+// Missing returns the references of objects that neither the manifests nor the appliance fulfil.
 func Missing(ctx context.Context, server *Server, list []*Object, options Options) (Problems, error) {
 	l := &lookup{server: server, list: list, options: options}
 	var missing Problems
@@ -33,7 +32,7 @@ func Missing(ctx context.Context, server *Server, list []*Object, options Option
 			if r.kind == objects.Namespaces && namespaces[r.name] {
 				continue
 			}
-			text, err := l.lacks(ctx, r)
+			text, err := l.missing(ctx, r)
 			if err != nil {
 				return nil, err
 			}
@@ -42,7 +41,7 @@ func Missing(ctx context.Context, server *Server, list []*Object, options Option
 				missing = append(missing, Problem{o.Source, text})
 			}
 		}
-		for _, look := range []func(context.Context, *Object) (string, error){l.unselected, l.slips} {
+		for _, look := range []func(context.Context, *Object) (string, error){l.unselected, l.warnings} {
 			text, err := look(ctx, o)
 			if err != nil {
 				return nil, err
@@ -55,7 +54,7 @@ func Missing(ctx context.Context, server *Server, list []*Object, options Option
 	return missing, nil
 }
 
-// lookup finds objects among those that are applied and on the appliance.
+// lookup finds objects in the manifests and on the appliance.
 type lookup struct {
 	server  *Server
 	list    []*Object
@@ -63,10 +62,10 @@ type lookup struct {
 }
 
 func (l *lookup) namespace(o *Object) string {
-	return o.home(resource{Namespaced: namespaced(o)}, l.options)
+	return o.namespaceFor(resource{Namespaced: namespaced(o)}, l.options)
 }
 
-// find gives an object's content, nil where there is none.
+// find returns the content of an object; nil if it does not exist.
 func (l *lookup) find(ctx context.Context, kind objects.Kind, namespace, name string) (map[string]any, error) {
 	if !kind.Namespaced {
 		namespace = ""
@@ -79,8 +78,8 @@ func (l *lookup) find(ctx context.Context, kind objects.Kind, namespace, name st
 	return l.server.Get(ctx, kind, namespace, name)
 }
 
-// lacks says what is missing of a reference, "" when nothing is.
-func (l *lookup) lacks(ctx context.Context, r reference) (string, error) {
+// missing returns what a reference lacks; "" for nothing.
+func (l *lookup) missing(ctx context.Context, r reference) (string, error) {
 	content, err := l.find(ctx, r.kind, r.namespace, r.name)
 	if fatal(err) != nil {
 		return "", err
@@ -112,7 +111,7 @@ func (l *lookup) lacks(ctx context.Context, r reference) (string, error) {
 	return "", nil
 }
 
-// dataOf is a value of a Secret or ConfigMap.
+// dataOf returns a value of a Secret or ConfigMap.
 func dataOf(content map[string]any, key string) (string, bool) {
 	if text, ok := valueAt(content, "stringData", key).(string); ok {
 		return text, true
@@ -126,13 +125,13 @@ func dataOf(content map[string]any, key string) (string, bool) {
 	return text, ok
 }
 
-// Keys of Secrets and ConfigMaps that others read.
+// Keys that are read from Secrets and ConfigMaps.
 const (
 	pullSecretKey = ".dockerconfigjson"
 	mirrorKey     = "registries.conf"
 )
 
-// references are those of an object, by the fields of its kind.
+// references returns the references of an object, by the fields of its kind.
 func (l *lookup) references(o *Object) []reference {
 	var list []reference
 	home := l.namespace(o)
@@ -185,11 +184,11 @@ func (l *lookup) references(o *Object) []reference {
 	return list
 }
 
-// infraEnvLabel says by which infra-env's image a BareMetalHost boots.
+// infraEnvLabel names the infra-env whose image a BareMetalHost boots.
 const infraEnvLabel = "infraenvs.agent-install.openshift.io"
 
-// unselected says that an infra-env asks for network configurations and there is none with these
-// labels: its image would be made without, and once more when they come.
+// unselected returns a problem if an infra-env selects network configurations and none has the
+// labels: its image would be made without networks, and again when they are applied.
 func (l *lookup) unselected(ctx context.Context, o *Object) (string, error) {
 	wanted, _ := o.at("spec", "nmStateConfigLabelSelector", "matchLabels").(map[string]any)
 	if !o.Is(objects.InfraEnvs) || len(wanted) == 0 {
@@ -216,9 +215,9 @@ func (l *lookup) unselected(ctx context.Context, o *Object) (string, error) {
 		"out spec.nmStateConfigLabelSelector", o, selector, namespace), nil
 }
 
-// ClusterWanted is a cluster that the manifests describe, as far as it can be looked at before it
-// is there.
-type ClusterWanted struct {
+// PlannedCluster is a cluster that the manifests describe, with what can be checked before it
+// exists.
+type PlannedCluster struct {
 	Source           Source // of its AgentClusterInstall
 	Name, BaseDomain string
 	Release          string // pull spec; "" when its ClusterImageSet is missing
@@ -229,11 +228,11 @@ type ClusterWanted struct {
 	MirrorsOfItsOwn  bool // by mirrorRegistryRef
 }
 
-// Wanted are the clusters that are to be installed by the objects. Those that are installed already
-// are left out.
-func Wanted(ctx context.Context, server *Server, list []*Object, options Options) ([]ClusterWanted, error) {
+// PlannedClusters returns the clusters that the objects install, without those that are installed
+// already.
+func PlannedClusters(ctx context.Context, server *Server, list []*Object, options Options) ([]PlannedCluster, error) {
 	l := &lookup{server: server, list: list, options: options}
-	var wanted []ClusterWanted
+	var wanted []PlannedCluster
 	for _, o := range list {
 		if !o.Is(objects.AgentClusterInstalls) {
 			continue
@@ -247,7 +246,7 @@ func Wanted(ctx context.Context, server *Server, list []*Object, options Options
 		if installed, _ := valueAt(deployment, "spec", "installed").(bool); deployment == nil || installed {
 			continue
 		}
-		c := ClusterWanted{
+		c := PlannedCluster{
 			Source: o.Source, Name: textAt(deployment, "spec", "clusterName"), BaseDomain: textAt(deployment, "spec",
 				"baseDomain"),
 			APIVIPs: vips(o, "apiVIP"), IngressVIPs: vips(o, "ingressVIP"), MirrorsOfItsOwn: o.at("spec",
@@ -271,8 +270,8 @@ func Wanted(ctx context.Context, server *Server, list []*Object, options Options
 	return wanted, nil
 }
 
-// userManaged tells whether the cluster has no addresses of its own that its hosts would find
-// without the site's DNS. A single node finds itself.
+// userManaged reports whether the cluster has no virtual addresses, so that its hosts need the
+// site's DNS. A single node does not need it.
 func (o *Object) userManaged() bool {
 	if managed, said := o.at("spec", "networking", "userManagedNetworking").(bool); said && !managed {
 		return o.text("spec", "loadBalancer", "type") == "UserManaged"

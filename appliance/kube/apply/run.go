@@ -18,7 +18,7 @@ import (
 	"landfall/appliance/kube/objects"
 )
 
-// What became of an object, in kubectl's words.
+// Results in kubectl's words.
 const (
 	Created    = "created"
 	Configured = "configured"
@@ -28,36 +28,36 @@ const (
 	Refused    = "refused"
 )
 
-// Outcome is what became of an object, or in a dry run would.
-type Outcome struct {
+// Result is the result of applying or deleting an object, or of a dry run.
+type Result struct {
 	Object *Object
-	Result string
+	Text   string
 	Err    error // why it was refused; the object's place is not in it
 }
 
-// Options are how objects are applied.
+// Options configures how objects are applied.
 type Options struct {
 	Namespace string // of objects that name none; "" is default
 	DryRun    bool   // the API checks everything and keeps nothing
 	Force     bool   // take over fields that others have set
 }
 
-// Apply brings objects to the API by server-side apply, one after the other, and tells of each. One
-// that is refused does not keep the others from being applied: what refers to it then shows that in
-// its conditions. The error is that of an API that can't be asked.
-func Apply(ctx context.Context, server *Server, list []*Object, options Options, tell func(Outcome)) error {
-	made := map[string]bool{} // namespaces that only a dry run made
+// Apply applies objects by server-side apply, one after the other, and calls tell with each
+// result. A refused object does not stop the others: objects that refer to it show that in their
+// conditions. The error is that of an API that can't be called.
+func Apply(ctx context.Context, server *Server, list []*Object, options Options, tell func(Result)) error {
+	made := map[string]bool{} // namespaces that exist only in the dry run
 	for _, o := range list {
 		result, err := server.apply(ctx, o, options, made)
 		if err := fatal(err); err != nil {
 			return err
 		}
-		tell(Outcome{o, result, err})
+		tell(Result{o, result, err})
 	}
 	return nil
 }
 
-// fatal is an error that is not about one object.
+// fatal returns errors that are not about a single object.
 func fatal(err error) error {
 	if _, refused := errors.AsType[*RefusedError](err); refused {
 		return nil
@@ -70,13 +70,12 @@ func (s *Server) apply(ctx context.Context, o *Object, options Options, made map
 	if err != nil {
 		return Refused, err
 	}
-	namespace := o.home(kind, options)
+	namespace := o.namespaceFor(kind, options)
 	before, err := s.get(ctx, o.APIVersion, o.Kind, namespace, o.Name)
 	if err != nil {
 		return Refused, err
 	}
-	// A namespace that is yet to come can't hold the objects of a dry run: they are tried in one
-	// that is there.
+	// In a dry run, objects of a namespace that does not exist yet are checked in an existing one.
 	tried := namespace
 	if made[namespace] {
 		tried = metav1Default
@@ -103,7 +102,7 @@ func (s *Server) apply(ctx context.Context, o *Object, options Options, made map
 			made[o.Name] = true
 		}
 		return Created, nil
-	case same(before, after):
+	case unchanged(before, after):
 		return Unchanged, nil
 	}
 	return Configured, nil
@@ -112,8 +111,8 @@ func (s *Server) apply(ctx context.Context, o *Object, options Options, made map
 // metav1Default is the namespace of objects that name none.
 const metav1Default = "default"
 
-// home is the namespace of an object, "" for kinds that lie in none.
-func (o *Object) home(kind resource, options Options) string {
+// namespaceFor returns the namespace of an object; "" for cluster-scoped kinds.
+func (o *Object) namespaceFor(kind resource, options Options) string {
 	switch {
 	case !kind.Namespaced:
 		return ""
@@ -125,8 +124,8 @@ func (o *Object) home(kind resource, options Options) string {
 	return metav1Default
 }
 
-// forServer is the object as it is sent: in its namespace, without what only a server writes, and a
-// Secret's texts as data.
+// forServer returns the object as it is sent: in its namespace, without fields that only a server
+// writes, and with a Secret's stringData as data.
 func (o *Object) forServer(kind resource, namespace string) map[string]any {
 	content := maps.Clone(o.Content)
 	delete(content, "status")
@@ -153,7 +152,7 @@ func (o *Object) forServer(kind resource, namespace string) map[string]any {
 		if text, ok := value.(string); ok {
 			data[key] = base64.StdEncoding.EncodeToString([]byte(text))
 		} else {
-			return content // the API says what is wrong
+			return content // the API reports the error
 		}
 	}
 	delete(content, "stringData")
@@ -161,8 +160,10 @@ func (o *Object) forServer(kind resource, namespace string) map[string]any {
 	return content
 }
 
-// same tells whether applying changed nothing but what the API keeps about who set what.
-func same(before, after map[string]any) bool { return reflect.DeepEqual(plain(before), plain(after)) }
+// unchanged reports whether applying changed only the metadata of the API.
+func unchanged(before, after map[string]any) bool {
+	return reflect.DeepEqual(plain(before), plain(after))
+}
 
 func plain(content map[string]any) map[string]any {
 	content = maps.Clone(content)
@@ -177,7 +178,7 @@ func plain(content map[string]any) map[string]any {
 	return content
 }
 
-// explained adds to a conflict what a person does about it.
+// explained adds to a conflict what users can do about it.
 func explained(err error) error {
 	refused, ok := errors.AsType[*RefusedError](err)
 	if ok && refused.Code == http.StatusConflict && strings.Contains(refused.Message, "conflict") {
@@ -187,14 +188,14 @@ func explained(err error) error {
 	return err
 }
 
-// Delete removes objects, those that were applied last first, and tells of each.
-func Delete(ctx context.Context, server *Server, list []*Object, options Options, tell func(Outcome)) error {
+// Delete deletes objects in reverse order of applying, and calls tell with each result.
+func Delete(ctx context.Context, server *Server, list []*Object, options Options, tell func(Result)) error {
 	for _, o := range slices.Backward(list) {
 		result, err := server.delete(ctx, o, options)
 		if err := fatal(err); err != nil {
 			return err
 		}
-		tell(Outcome{o, result, err})
+		tell(Result{o, result, err})
 	}
 	return nil
 }
@@ -204,7 +205,7 @@ func (s *Server) delete(ctx context.Context, o *Object, options Options) (string
 	if err != nil {
 		return Refused, err
 	}
-	path, err := s.path(ctx, o.APIVersion, o.Kind, o.home(kind, options), o.Name)
+	path, err := s.path(ctx, o.APIVersion, o.Kind, o.namespaceFor(kind, options), o.Name)
 	if err != nil {
 		return Refused, err
 	}
@@ -221,27 +222,27 @@ func (s *Server) delete(ctx context.Context, o *Object, options Options) (string
 	return Deleted, nil
 }
 
-// AwaitGone returns when none of the objects is there any more. If ctx ends before, the error names
-// those that stay and what holds them.
+// AwaitGone waits until none of the objects exists. If ctx ends before, the error names the
+// remaining objects and what blocks them.
 func AwaitGone(ctx context.Context, server *Server, clock clockwork.Clock, list []*Object, options Options) error {
 	for {
-		held, err := server.held(context.WithoutCancel(ctx), list, options)
+		held, err := server.blocking(context.WithoutCancel(ctx), list, options)
 		if err != nil || held == "" {
 			return err
 		}
 		select {
 		case <-ctx.Done():
 			return fmt.Errorf("not all is gone yet: %s", held)
-		case <-clock.After(pause):
+		case <-clock.After(pollInterval):
 		}
 	}
 }
 
-// pause is how long is waited between two looks at the API.
-const pause = time.Second
+// pollInterval is the interval of polls of the API.
+const pollInterval = time.Second
 
-// held names an object that is still there, and its finalizers; "" when all are gone.
-func (s *Server) held(ctx context.Context, list []*Object, options Options) (string, error) {
+// blocking returns a remaining object and its finalizers; "" if all are deleted.
+func (s *Server) blocking(ctx context.Context, list []*Object, options Options) (string, error) {
 	for _, o := range list {
 		kind, err := s.resource(ctx, o.APIVersion, o.Kind)
 		if isNotFound(err) {
@@ -250,7 +251,7 @@ func (s *Server) held(ctx context.Context, list []*Object, options Options) (str
 		if err != nil {
 			return "", err
 		}
-		namespace := o.home(kind, options)
+		namespace := o.namespaceFor(kind, options)
 		content, err := s.get(ctx, o.APIVersion, o.Kind, namespace, o.Name)
 		if err != nil {
 			return "", err

@@ -21,9 +21,9 @@ func site(t *testing.T, text string) []*Object {
 	return read.Objects
 }
 
-func told(into *[]string) func(Outcome) {
-	return func(o Outcome) {
-		line := fmt.Sprintf("%s %s", o.Object, o.Result)
+func told(into *[]string) func(Result) {
+	return func(o Result) {
+		line := fmt.Sprintf("%s %s", o.Object, o.Text)
 		if o.Err != nil {
 			line += ": " + o.Err.Error()
 		}
@@ -99,7 +99,7 @@ func TestApply_apiDisabled(t *testing.T) {
 	defer server.Close()
 	for _, text := range []string{secret("a"), infraEnv} {
 		err := Apply(t.Context(), &Server{URL: server.URL, HTTP: server.Client()}, site(t, text), Options{},
-			func(Outcome) { t.Error("nothing is told") })
+			func(Result) { t.Error("nothing is told") })
 		var none *NoAPIError
 		require.ErrorAs(t, err, &none)
 		require.ErrorContains(t, err, "switch it on with kubernetes.enabled")
@@ -167,9 +167,9 @@ func TestMissingReferences(t *testing.T) {
 
 func TestFollow_wantedClusters(t *testing.T) {
 	f := newFakeAPI(t)
-	wanted, err := Wanted(t.Context(), f.Server, site(t, wholeSite), Options{})
+	wanted, err := PlannedClusters(t.Context(), f.Server, site(t, wholeSite), Options{})
 	require.NoError(t, err)
-	require.Equal(t, []ClusterWanted{{
+	require.Equal(t, []PlannedCluster{{
 		Source: Source{"site.yaml", 20}, Name: "sno", BaseDomain: "example.com", Release: "quay.io/r@sha256:1",
 		PullSecret: `{"auths":{"r:5000":{"auth":"dTpw"}}}`,
 	}}, wanted)

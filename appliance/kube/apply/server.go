@@ -16,7 +16,7 @@ import (
 	"landfall/appliance/kube/objects"
 )
 
-// manager is the name under which fields are owned that were applied by this program.
+// manager is the field manager of objects that this program applies.
 const manager = "landfall"
 
 // Server is an appliance's Kubernetes API.
@@ -29,14 +29,14 @@ type Server struct {
 	kinds map[string]map[string]resource // by apiVersion and kind; filled as they are asked for
 }
 
-// resource is how a kind is asked for.
+// resource is how a kind is requested.
 type resource struct {
 	Name       string `json:"name"`
 	Kind       string `json:"kind"`
 	Namespaced bool   `json:"namespaced"`
 }
 
-// RefusedError is what the API says to a request.
+// RefusedError is the API's refusal of a request.
 type RefusedError struct {
 	Code    int
 	Reason  string // such as Conflict, NotFound
@@ -50,7 +50,7 @@ func isNotFound(err error) bool {
 	return ok && refused.Code == http.StatusNotFound
 }
 
-// NoAPIError says that there is no Kubernetes API where it was looked for.
+// NoAPIError says that a URL has no Kubernetes API.
 type NoAPIError struct{ URL string }
 
 func (e *NoAPIError) Error() string {
@@ -58,11 +58,11 @@ func (e *NoAPIError) Error() string {
 		"another address with --url", e.URL)
 }
 
-// startsWithin is how often an API is asked again, once a second, while it is starting.
-const startsWithin = 15
+// startRetries is the number of retries, one per second, while the API is starting.
+const startRetries = 15
 
-// ask sends a request and reads the answer. The code is that of an answer that is no error. It
-// waits for an API that is starting.
+// ask sends a request and decodes the answer. code is that of a successful answer. It waits for an
+// API that is starting.
 func (s *Server) ask(ctx context.Context, method, path, contentType string, body []byte, into any) (int, error) {
 	clock := s.Clock
 	if clock == nil {
@@ -71,13 +71,13 @@ func (s *Server) ask(ctx context.Context, method, path, contentType string, body
 	for try := 0; ; try++ {
 		code, err := s.askOnce(ctx, method, path, contentType, body, into)
 		refused, isRefusal := errors.AsType[*RefusedError](err)
-		if !isRefusal || refused.Code != http.StatusServiceUnavailable || try == startsWithin {
+		if !isRefusal || refused.Code != http.StatusServiceUnavailable || try == startRetries {
 			return code, err
 		}
 		select {
 		case <-ctx.Done():
 			return 0, err
-		case <-clock.After(pause):
+		case <-clock.After(pollInterval):
 		}
 	}
 }
@@ -116,7 +116,7 @@ func (s *Server) askOnce(ctx context.Context, method, path, contentType string, 
 	return response.StatusCode, nil
 }
 
-// refusal reads a metav1.Status, the form in which the API refuses.
+// refusal parses a metav1.Status, the form of the API's refusals.
 func refusal(code int, status, what string, answer []byte) error {
 	var shape struct{ Kind, Reason, Message string }
 	if err := json.Unmarshal(answer, &shape); err != nil || shape.Message == "" {
@@ -125,7 +125,7 @@ func refusal(code int, status, what string, answer []byte) error {
 	return &RefusedError{code, shape.Reason, strings.Join(strings.Fields(shape.Message), " ")}
 }
 
-// resource finds how a kind is asked for.
+// resource finds how a kind is requested.
 func (s *Server) resource(ctx context.Context, apiVersion, kind string) (resource, error) {
 	if kinds, ok := s.kinds[apiVersion]; ok {
 		return found(kinds, apiVersion, kind)
@@ -177,7 +177,7 @@ func root(apiVersion string) string {
 	return "/api/" + apiVersion
 }
 
-// path is where an object lies, or with the name "" where those of its kind do.
+// path returns the path of an object, or of all objects of its kind if the name is "".
 func (s *Server) path(ctx context.Context, apiVersion, kind, namespace, name string) (string, error) {
 	r, err := s.resource(ctx, apiVersion, kind)
 	if err != nil {
@@ -194,13 +194,13 @@ func (s *Server) path(ctx context.Context, apiVersion, kind, namespace, name str
 	return path, nil
 }
 
-// Get gives an object, nil when there is none. The error is a *RefusedError, a *NoAPIError or the
-// connection's.
+// Get returns an object; nil if it does not exist. The error is a *RefusedError, a *NoAPIError or
+// one of the connection.
 func (s *Server) Get(ctx context.Context, kind objects.Kind, namespace, name string) (map[string]any, error) {
 	return s.get(ctx, kind.APIVersion(), kind.Kind, namespace, name)
 }
 
-// List gives the objects of a kind in a namespace, or of all for "". Errors are those of Get.
+// List returns the objects of a kind in a namespace; "" is all. Errors are those of Get.
 func (s *Server) List(ctx context.Context, kind objects.Kind, namespace string) ([]map[string]any, error) {
 	path, err := s.path(ctx, kind.APIVersion(), kind.Kind, namespace, "")
 	if err != nil {
@@ -210,7 +210,7 @@ func (s *Server) List(ctx context.Context, kind objects.Kind, namespace string) 
 	if _, err := s.ask(ctx, http.MethodGet, path, "", nil, &answer); err != nil {
 		return nil, err
 	}
-	for _, item := range answer.Items { // lists may leave out what the list says
+	for _, item := range answer.Items { // items may lack the fields of the list
 		item["apiVersion"], item["kind"] = kind.APIVersion(), kind.Kind
 	}
 	return answer.Items, nil

@@ -10,22 +10,22 @@ import (
 	"landfall/appliance/kube/objects"
 )
 
-// Slips of the pen that nobody refuses, and because of which nothing happens.
+// This file finds mistakes that the API accepts and that have no effect.
 
-// slips says what is wrong with an object although it could be applied, "" for nothing.
-func (l *lookup) slips(ctx context.Context, o *Object) (string, error) {
+// warnings returns a warning about an object that can be applied but has no effect; "" for none.
+func (l *lookup) warnings(ctx context.Context, o *Object) (string, error) {
 	switch {
 	case o.Is(objects.ClusterDeployments):
-		return l.installedByNobody(o), nil
+		return l.unsupportedInstall(o), nil
 	case o.Is(objects.NMStateConfigs):
-		return l.unused(ctx, o)
+		return l.unselectedConfig(ctx, o)
 	case o.Is(objects.AgentClusterInstalls):
-		return l.miscounted(o), nil
+		return l.wrongHostCount(o), nil
 	}
 	return "", nil
 }
 
-func (l *lookup) installedByNobody(o *Object) string {
+func (l *lookup) unsupportedInstall(o *Object) string {
 	kind, group := o.text("spec", "clusterInstallRef", "kind"), o.text("spec", "clusterInstallRef", "group")
 	if kind == "" || kind == objects.AgentClusterInstalls.Kind && group == objects.AgentClusterInstalls.Group {
 		return ""
@@ -35,8 +35,9 @@ func (l *lookup) installedByNobody(o *Object) string {
 		o, kind, group, objects.AgentClusterInstalls.Kind, objects.AgentClusterInstalls.Group)
 }
 
-// unused says that no infra-env selects a network configuration: its host would boot without.
-func (l *lookup) unused(ctx context.Context, o *Object) (string, error) {
+// unselectedConfig warns if no infra-env selects a network configuration: its host would boot
+// without it.
+func (l *lookup) unselectedConfig(ctx context.Context, o *Object) (string, error) {
 	namespace, own := l.namespace(o), stringsOf(o.at("metadata", "labels"))
 	selects := func(infraEnv any) bool {
 		wanted, _ := valueAt(infraEnv, "spec", "nmStateConfigLabelSelector", "matchLabels").(map[string]any)
@@ -61,9 +62,10 @@ func (l *lookup) unused(ctx context.Context, o *Object) (string, error) {
 		"spec.nmStateConfigLabelSelector", o, namespace), nil
 }
 
-// miscounted says that the servers which boot by BareMetalHosts are not as many as the cluster
-// wants: it begins with exactly its number. Where there are none the machines are booted by hand.
-func (l *lookup) miscounted(o *Object) string {
+// wrongHostCount warns if the number of servers that boot by BareMetalHosts differs from the
+// number of the cluster: the installation starts with exactly that number. Without BareMetalHosts
+// users boot the machines.
+func (l *lookup) wrongHostCount(o *Object) string {
 	wanted := int64(0)
 	for _, field := range []string{"controlPlaneAgents", "workerAgents", "arbiterAgents"} {
 		if number, ok := o.at("spec", "provisionRequirements", field).(json.Number); ok {

@@ -22,8 +22,8 @@ import (
 	"landfall/appliance/kube/objects"
 )
 
-// Admission refuses what the schemas of ClusterDeployments and AgentClusterInstalls can't,
-// and fills in who looks after the networking (openshift/assisted-service,
+// Admission checks the rules of ClusterDeployments and AgentClusterInstalls that their schemas
+// can't express, and sets the default of userManagedNetworking (openshift/assisted-service,
 // pkg/webhooks/hiveextension; openshift/hive, pkg/validating-webhooks/hive/v1).
 type Admission struct{}
 
@@ -59,7 +59,7 @@ func (Admission) Admit(_ context.Context, request admission.Attributes, _ admiss
 	if !users && aci.Spec.PlatformType != "" {
 		platform, err := platformOf(aci.Spec)
 		if err != nil {
-			return nil // which Validate says
+			return nil // Validate returns the error
 		}
 		if users, err = description.UserManagesNetworking(platform, nil,
 			int64(aci.Spec.ProvisionRequirements.ControlPlaneAgents)); err != nil {
@@ -102,7 +102,7 @@ func conflicting(message string) error {
 	return err
 }
 
-// installStarted tells whether the installation has begun, or ended.
+// installStarted reports whether the installation has started or ended.
 func installStarted(aci *hiveext.AgentClusterInstall) bool {
 	reason := installConditionOf(aci, hiveext.ClusterCompletedCondition).Reason
 	return reason == hiveext.ClusterInstallationInProgressReason || installEnded(aci)
@@ -113,8 +113,8 @@ func installEnded(aci *hiveext.AgentClusterInstall) bool {
 	return reason == hiveext.ClusterInstalledReason || reason == hiveext.ClusterInstallationFailedReason
 }
 
-// alwaysMutable are the fields of an AgentClusterInstall that can be changed when its installation
-// has begun.
+// alwaysMutable are the fields of an AgentClusterInstall that can be changed after the
+// installation has started.
 var alwaysMutable = []string{"ClusterMetadata", "IgnitionEndpoint"}
 
 func checkClusterInstall(fresh, held *unstructured.Unstructured) error {
@@ -156,15 +156,15 @@ func imageSetName(aci *hiveext.AgentClusterInstall) string {
 func checkPlatform(aci *hiveext.AgentClusterInstall) error {
 	platform, err := platformOf(aci.Spec)
 	if err != nil {
-		return nil // SpecSynced says it, as on a hub
+		return nil // SpecSynced reports it, as on a hub
 	}
 	_, err = description.UserManagesNetworking(platform, aci.Spec.Networking.UserManagedNetworking,
 		int64(aci.Spec.ProvisionRequirements.ControlPlaneAgents))
 	return err
 }
 
-// changedFields describes the fields of a struct that differ between two, but for some; a missing
-// list is the same as an empty one.
+// changedFields describes the fields that differ between two structs, without the excluded ones. A
+// nil list equals an empty one.
 func changedFields(was, is any, but []string) string {
 	before, after := reflect.ValueOf(was).Elem(), reflect.ValueOf(is).Elem()
 	var lines []string
@@ -178,7 +178,7 @@ func changedFields(was, is any, but []string) string {
 	return strings.Join(lines, "\n")
 }
 
-// plainText writes a value for people, what pointers point to included.
+// plainText formats a value for users, with the values behind pointers.
 func plainText(value any) string {
 	if v := reflect.ValueOf(value); v.Kind() == reflect.Pointer && !v.IsNil() {
 		return fmt.Sprintf("%+v", v.Elem().Interface())
@@ -259,7 +259,7 @@ func checkNewDeployment(cd *hivev1.ClusterDeployment, refuse func(string, ...any
 	return nil
 }
 
-// annotationProtected keeps a ClusterDeployment from being deleted.
+// annotationProtected prevents the deletion of a ClusterDeployment.
 const annotationProtected = "hive.openshift.io/protected-delete"
 
 func checkDeletion(held *unstructured.Unstructured) error {

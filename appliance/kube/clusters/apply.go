@@ -25,15 +25,14 @@ import (
 	"landfall/store"
 )
 
-// openStatuses are those of a cluster whose description reaches its installation.
+// openStatuses are the states of a cluster whose installation has not started.
 var openStatuses = []string{models.ClusterStatusPendingForInput, models.ClusterStatusReady,
 	models.ClusterStatusInsufficient}
 
-// mirrorName is the name of the mirror rules that come from a spec.mirrorRegistryRef.
+// mirrorName is the name of the mirror rules from spec.mirrorRegistryRef.
 const mirrorName = "mirrorRegistryRef"
 
-// prepareObjects gives the objects what they have before anything is done for them: finalizers, the
-// owner, labels.
+// prepareObjects sets finalizers, owner references and labels before anything else is done.
 func (c *Controller) prepareObjects(ctx context.Context, s *snapshot) error {
 	return c.update(ctx, func(tx *store.Tx) error {
 		if err := c.setMetadata(tx, s.namespace, s.name, s.aci.Name, c.Clock.Now()); err != nil {
@@ -53,8 +52,8 @@ func (c *Controller) prepareObjects(ctx context.Context, s *snapshot) error {
 	})
 }
 
-// markObjects gives a ClusterDeployment and its AgentClusterInstall their finalizers and ties one
-// to the other.
+// setMetadata sets the finalizers of a ClusterDeployment and its AgentClusterInstall, and the
+// owner reference between them.
 func (c Projector) setMetadata(tx *store.Tx, namespace, name, install string, now time.Time) error {
 	var owner metav1.OwnerReference
 	err := c.updateDeployment(tx, namespace, name, func(cd *hivev1.ClusterDeployment) error {
@@ -91,8 +90,8 @@ func withLabel(labels map[string]string, name, value string) map[string]string {
 	return labels
 }
 
-// markReferred labels a Secret or ConfigMap that is referred to, as controllers on a hub need it to
-// be.
+// labelReferenced sets the labels on a referenced Secret or ConfigMap that controllers on a hub
+// require.
 func (c Projector) labelReferenced(tx *store.Tx, kind objects.Kind, ref string) error {
 	namespace, name, _ := strings.Cut(ref, "/")
 	return objects.IgnoreNotFound(c.Objects.Update(tx, kind, namespace, name, func(u *unstructured.Unstructured) error {
@@ -105,7 +104,7 @@ func (c Projector) labelReferenced(tx *store.Tx, kind objects.Kind, ref string) 
 	}))
 }
 
-// register makes the engine's cluster, or makes one known that is installed already.
+// register registers the cluster in the engine, or imports one that is already installed.
 func (c *Controller) register(ctx context.Context, s *snapshot) error {
 	of := engine.Object{Key: s.key(), Generation: s.aci.Generation}
 	if s.installed() {
@@ -173,8 +172,7 @@ func (s *snapshot) ignitionEndpoint() *models.IgnitionEndpoint {
 	return endpoint
 }
 
-// push has the cluster follow what its objects ask for, if that is other than what it has followed
-// already.
+// apply applies the objects to the cluster if they differ from what was applied before.
 func (c *Controller) apply(ctx context.Context, s *snapshot) error {
 	w, err := desiredCluster(s.clusterPair, s.view.Cluster)
 	if err != nil {
@@ -201,7 +199,7 @@ func (c *Controller) apply(ctx context.Context, s *snapshot) error {
 		return err
 	}
 	if err := c.applyManifests(ctx, s); err != nil {
-		was := s.applied // without what it refers to: that is to be followed when it is right again
+		was := s.applied // without the references, so that they are applied when they are valid again
 		was.References, was.Manifests = "", nil
 		return errors.Join(err, c.storeApplied(ctx, s, was))
 	}
@@ -229,8 +227,8 @@ func (c *Controller) storeApplied(ctx context.Context, s *snapshot, now appliedS
 	return c.update(ctx, func(tx *store.Tx) error { return c.Engine.Rows(tx).NoteCluster(s.view.ID.String(), note) })
 }
 
-// keptFields are the fields in which a cluster differs from what its objects ask for although it
-// has followed them: the engine knows better, or names it otherwise.
+// differingFields returns the fields in which a cluster differs from its objects although they
+// have been applied: the engine has chosen or spelled the value differently.
 func differingFields(w *desiredFields, cluster *models.Cluster) map[string]string {
 	var kept map[string]string
 	for _, field := range clusterFields() {
@@ -251,7 +249,7 @@ func (c *Controller) applyFields(ctx context.Context, s *snapshot, w *desiredFie
 			field.clear(w)
 		}
 	}
-	if switched { // whether the virtual addresses go with it is looked at only if they are asked for
+	if switched { // the engine checks the virtual addresses only if they are part of the update
 		w.APIVips, w.IngressVips = vips.APIVips, vips.IngressVips
 	}
 	if s.pullSecret != "" && s.pullSecret != s.storedPullSecret {
@@ -293,8 +291,8 @@ func (c *Controller) applyMirror(ctx context.Context, s *snapshot) error {
 	return nil
 }
 
-// pushAnnotations follows the annotations. An installed cluster has no install-config any more, nor
-// checks that could be ignored.
+// applyAnnotations applies the annotations. An installed cluster has no install-config and no
+// validations that could be ignored.
 func (c *Controller) applyAnnotations(ctx context.Context, s *snapshot) error {
 	if *s.view.Kind != models.ClusterKindCluster {
 		return nil
@@ -331,8 +329,8 @@ func (c *Controller) applyAnnotations(ctx context.Context, s *snapshot) error {
 	return err
 }
 
-// ignoredOf makes the JSON list of an annotation's comma list; an empty annotation is an empty
-// list.
+// ignoredOf converts the comma-separated list of an annotation to a JSON list. An empty annotation
+// is an empty list.
 func ignoredOf(aci *hiveext.AgentClusterInstall, annotation string) (list string, set bool, err error) {
 	text, set := aci.Annotations[annotation]
 	if !set {
@@ -348,7 +346,8 @@ func ignoredOf(aci *hiveext.AgentClusterInstall, annotation string) (list string
 	return string(encoded), true, err
 }
 
-// goOn takes a cluster that has followed its objects to what comes next in its life.
+// startInstallations starts the installation of the cluster or of its additional hosts, if they
+// are ready for it.
 func (c *Controller) startInstallations(ctx context.Context, s *snapshot) error {
 	var state clusterState
 	var ready []*engine.HostView

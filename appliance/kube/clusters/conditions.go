@@ -14,11 +14,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// What an AgentClusterInstall's conditions say of the engine's cluster: the types, reasons and
-// messages of the Assisted Installer (api/hiveextension/v1beta1,
-// docs/hive-integration/kube-api-conditions.md), which people and their scripts match on.
+// The conditions of an AgentClusterInstall have the types, reasons and messages of the Assisted
+// Installer (api/hiveextension/v1beta1, docs/hive-integration/kube-api-conditions.md). People and
+// their scripts match on them.
 
-// installCondition is one of an AgentClusterInstall's conditions, without its times.
+// installCondition is a condition of an AgentClusterInstall without its times.
 type installCondition struct {
 	kind    hivev1.ClusterInstallConditionType
 	status  corev1.ConditionStatus
@@ -26,7 +26,7 @@ type installCondition struct {
 	message string
 }
 
-// installConditionOrder is the order in which the documented listing has them.
+// installConditionOrder is the order of the documented listing.
 var installConditionOrder = []hivev1.ClusterInstallConditionType{
 	hiveext.ClusterSpecSyncedCondition, hiveext.ClusterValidatedCondition, hiveext.ClusterRequirementsMetCondition,
 	hiveext.ClusterCompletedCondition,
@@ -34,15 +34,15 @@ var installConditionOrder = []hivev1.ClusterInstallConditionType{
 	hiveext.ClusterLastInstallationPreparationFailedCondition,
 }
 
-// clusterState is what the conditions look at beside the objects.
+// clusterState is what conditions and the start of an installation depend on, besides the objects.
 type clusterState struct {
 	cluster       *models.Cluster
-	onHold        bool // the start is held, or reconciliation is paused
+	onHold        bool // the start is on hold, or reconciliation is paused
 	wanted        roleCount
-	known         roleCount // hosts of the cluster that are fit, by the role that they will have
-	approved      int       // of those
+	known         roleCount // known hosts of the cluster, by their future role
+	approved      int       // known hosts that are approved
 	unsynced      int       // Agents whose spec has an error
-	pendingAgents int       // approved Agents whose spec the host has yet to follow
+	pendingAgents int       // approved Agents whose spec the host has not applied yet
 	failing       []string  // the messages of the cluster's validations that don't pass
 }
 
@@ -51,16 +51,15 @@ type roleCount struct{ masters, arbiters, workers int }
 
 func (c roleCount) total() int { return c.masters + c.arbiters + c.workers }
 
-// startable tells whether an installation begins by itself: exactly the hosts that were asked for
-// are fit, approved and as their Agents want them: who approves a host may have said in the same
-// breath how it is to be installed.
+// startable reports whether an installation starts by itself: exactly the requested hosts are
+// known, approved, and have applied their Agents. The last condition is necessary because a user
+// may approve a host and change how it is installed in one step.
 func (s clusterState) startable() bool {
 	return *s.cluster.Status == models.ClusterStatusReady && !s.onHold && s.known == s.wanted &&
 		s.approved == s.wanted.total() && s.unsynced == 0 && s.pendingAgents == 0
 }
 
-// rests is how long an installation does not begin by itself yet because its last preparation
-// failed.
+// backoff returns how long the installation must not start again after a failed preparation.
 func (s clusterState) backoff(now time.Time) time.Duration {
 	if s.cluster.LastInstallationPreparation.Status != models.LastInstallationPreparationStatusFailed {
 		return 0
@@ -68,7 +67,7 @@ func (s clusterState) backoff(now time.Time) time.Duration {
 	return max(0, time.Time(s.cluster.StatusUpdatedAt).Add(retryPreparation).Sub(now))
 }
 
-// clusterConditions are the conditions that follow from the engine's cluster.
+// clusterConditions returns the conditions that follow from the engine's cluster.
 func clusterConditions(s clusterState) []installCondition {
 	return []installCondition{validated(s), requirementsMet(s), completed(s), failed(s), stopped(s), lastPreparation(s)}
 }
@@ -129,8 +128,8 @@ func requirementsMet(s clusterState) installCondition {
 		if conv.Value(s.cluster.Imported) {
 			return is(kind, true, hiveext.ClusterAlreadyInstallingReason, hiveext.ClusterAlreadyInstallingMsg)
 		}
-		// A cluster that was installed here goes on to take more hosts at once: the documented
-		// listing shows how its installation ended.
+		// A cluster that was installed here accepts more hosts at once. The documented listing
+		// shows the result of its installation.
 		return is(kind, true, hiveext.ClusterInstallationStoppedReason, hiveext.ClusterInstallationStoppedMsg)
 	case models.ClusterStatusInstalled, models.ClusterStatusError:
 		return is(kind, true, hiveext.ClusterInstallationStoppedReason, hiveext.ClusterInstallationStoppedMsg)
@@ -160,9 +159,9 @@ func completed(s clusterState) installCondition {
 	}
 }
 
-// statusInfo is what the engine says of a cluster's state, without the full stop: the conditions'
-// messages go on behind it. Of a cluster that is installed the condition says what the Assisted
-// Installer does, word for word, whatever the engine's own sentence is.
+// statusInfo returns the status info of a cluster without its full stop, because the messages of
+// conditions continue after it. For an installed cluster it returns the exact words of the
+// Assisted Installer.
 func statusInfo(cluster *models.Cluster) string {
 	info := strings.TrimSuffix(conv.Value(cluster.StatusInfo), ".")
 	if conv.Value(cluster.Status) == models.ClusterStatusAddingHosts && !conv.Value(cluster.Imported) ||
@@ -172,7 +171,7 @@ func statusInfo(cluster *models.Cluster) string {
 	return info
 }
 
-// clusterVersion is what the cluster's version operator says, as the end of a message.
+// clusterVersion returns the status of the cluster version operator as the end of a message.
 func clusterVersion(cluster *models.Cluster) string {
 	for _, operator := range cluster.MonitoredOperators {
 		if operator.Name == "cvo" && operator.Status != "" {
@@ -214,8 +213,8 @@ func lastPreparation(s clusterState) installCondition {
 	return is(kind, false, hiveext.ClusterLastInstallationPreparationPending, "")
 }
 
-// conditionsWithoutCluster are the conditions of an AgentClusterInstall for which the engine has no
-// cluster.
+// conditionsWithoutCluster returns the conditions of an AgentClusterInstall without a cluster in
+// the engine.
 func conditionsWithoutCluster() []installCondition {
 	conditions := make([]installCondition, 0, 5)
 	for _, kind := range installConditionOrder[1:6] {
@@ -225,7 +224,7 @@ func conditionsWithoutCluster() []installCondition {
 	return conditions
 }
 
-// clusterSynced is SpecSynced for what came of a spec: nothing, a wrong input, or a fault that may
+// clusterSynced returns the condition SpecSynced: no error, an invalid input, or an error that may
 // pass.
 func clusterSynced(fault error) installCondition {
 	kind := hiveext.ClusterSpecSyncedCondition
@@ -238,8 +237,8 @@ func clusterSynced(fault error) installCondition {
 	return is(kind, false, hiveext.ClusterBackendErrorReason, hiveext.ClusterBackendErrorMsg+" "+fault.Error())
 }
 
-// setInstallConditions notes what conditions are now, in their order. The times of one change with
-// anything of it.
+// setInstallConditions sets conditions in their order. The times change with the status, the
+// reason or the message.
 func setInstallConditions(aci *hiveext.AgentClusterInstall, now time.Time, conditions ...installCondition) {
 	at := metav1.NewTime(now.UTC().Truncate(time.Second))
 	held := aci.Status.Conditions
@@ -264,7 +263,7 @@ func setInstallConditions(aci *hiveext.AgentClusterInstall, now time.Time, condi
 	aci.Status.Conditions = held
 }
 
-// installConditionOf returns a condition, zero if it was never set.
+// installConditionOf returns a condition; its zero value if it was never set.
 func installConditionOf(aci *hiveext.AgentClusterInstall,
 	kind hivev1.ClusterInstallConditionType) hivev1.ClusterInstallCondition {
 	if i := slices.IndexFunc(aci.Status.Conditions,

@@ -1,12 +1,12 @@
-// Package hive makes clusters, infra-envs and hosts of the engine out of the objects of Hive and of
-// the Assisted Installer, and shows in the objects what the engine does: the work of the
-// controllers that a hub runs (openshift/assisted-service, internal/controller/controllers;
+// Package clusters makes clusters of the engine from ClusterDeployments and AgentClusterInstalls,
+// and writes the state of the engine's clusters into these objects. It does the work of the
+// controllers of a hub (openshift/assisted-service, internal/controller/controllers;
 // openshift/hive, pkg/controller/clusterdeployment).
 //
-// It goes both ways by different means. What people write into objects is reconciled: an engine
-// call whose transaction notes on the engine's row which object it is for, so that a crash between
-// makes nothing twice. What the engine does is projected: the objects are written in the engine's
-// own transaction, so that the two can't disagree.
+// The two directions differ. Changes of objects are reconciled: an engine call, whose transaction
+// records on the engine's row which object it is for, so that nothing is created twice after a
+// crash. Changes of the engine are projected: the objects are written in the engine's own
+// transaction, so that engine and objects never disagree.
 package clusters
 
 import (
@@ -47,12 +47,12 @@ const (
 	platformAgentBareMetal = "agent-baremetal"
 )
 
-// How soon something is looked at again by itself that did not work for a reason which may pass.
+// Delays after which an object is reconciled again if a reason may have passed.
 const (
-	retryPendingAgents = time.Second // hosts are told by the Agents' own reconciler
+	retryPendingAgents = time.Second // the reconciler of Agents applies them
 	retryManifests     = time.Minute
-	// retryPreparation is when an installation begins again by itself whose preparation failed: for
-	// the same reason most often.
+	// retryPreparation is the delay after a failed preparation. Most retries fail for the same
+	// reason.
 	retryPreparation = time.Minute
 )
 
@@ -103,7 +103,7 @@ func New(options Options) *Controller {
 // Kind implements controller.Reconciler.
 func (c *Controller) Kind() objects.Kind { return objects.ClusterDeployments }
 
-// relations lists what else a ClusterDeployment depends on.
+// relations lists the other objects that a ClusterDeployment depends on.
 func (c *Controller) relations() []controller.Relation {
 	return []controller.Relation{
 		{Of: objects.AgentClusterInstalls, To: c.deploymentsOfInstall, EnqueueAll: true},
@@ -117,8 +117,7 @@ func (c *Controller) relations() []controller.Relation {
 	}
 }
 
-// Reconcile implements controller.Reconciler: it brings about what a ClusterDeployment and its
-// AgentClusterInstall ask for.
+// Reconcile implements controller.Reconciler.
 func (c *Controller) Reconcile(ctx context.Context, namespace, name string) (time.Duration, error) {
 	s, err := c.read(namespace, name)
 	switch {
@@ -159,7 +158,7 @@ func (c *Controller) Reconcile(ctx context.Context, namespace, name string) (tim
 	return s.backoff, nil
 }
 
-// follow does what the objects ask for, until they ask for nothing more.
+// sync does everything that the objects specify.
 func (c *Controller) sync(ctx context.Context, s *snapshot) error {
 	if s.err != nil {
 		return s.err
@@ -178,7 +177,7 @@ func (c *Controller) sync(ctx context.Context, s *snapshot) error {
 	return c.startInstallations(ctx, s)
 }
 
-// tellFault notes in SpecSynced what came of the objects, and shows the cluster anew.
+// reportSync writes the result of sync into the condition SpecSynced, and projects the cluster.
 func (c *Controller) reportSync(ctx context.Context, s *snapshot, fault error) error {
 	return c.update(ctx, func(tx *store.Tx) error {
 		now := c.Clock.Now()
@@ -204,24 +203,25 @@ func (c *Controller) reportSync(ctx context.Context, s *snapshot, fault error) e
 		if id != "" {
 			return c.project(tx, rows, id, now)
 		}
-		return objects.IgnoreNotFound(c.updateDeployment(tx, s.namespace, s.name, func(cd *hivev1.ClusterDeployment) error {
-			aci, err := c.install(tx, s.namespace, s.aci.Name)
-			if err != nil || aci == nil {
-				return err
-			}
-			copyInstall(cd, aci, now)
-			c.setImageSetCondition(cd, s, now)
-			return nil
-		}))
+		return objects.IgnoreNotFound(c.updateDeployment(tx, s.namespace, s.name,
+			func(cd *hivev1.ClusterDeployment) error {
+				aci, err := c.install(tx, s.namespace, s.aci.Name)
+				if err != nil || aci == nil {
+					return err
+				}
+				copyInstall(cd, aci, now)
+				c.setImageSetCondition(cd, s, now)
+				return nil
+			}))
 	})
 }
 
-// update runs a transaction of the controller's own.
+// update runs a transaction.
 func (c *Controller) update(ctx context.Context, fn func(*store.Tx) error) error {
 	return c.DB.Update(ctx, fn)
 }
 
-// deployment and install read an object; nil if there is none.
+// deployment returns a ClusterDeployment; nil if it does not exist.
 func (c Projector) deployment(tx *store.Tx, namespace, name string) (*hivev1.ClusterDeployment, error) {
 	cd := &hivev1.ClusterDeployment{}
 	err := c.Objects.Get(tx, objects.ClusterDeployments, namespace, name, cd)
@@ -231,6 +231,7 @@ func (c Projector) deployment(tx *store.Tx, namespace, name string) (*hivev1.Clu
 	return cd, err
 }
 
+// install returns an AgentClusterInstall; nil if it does not exist.
 func (c Projector) install(tx *store.Tx, namespace, name string) (*hiveext.AgentClusterInstall, error) {
 	aci := &hiveext.AgentClusterInstall{}
 	err := c.Objects.Get(tx, objects.AgentClusterInstalls, namespace, name, aci)
@@ -240,13 +241,13 @@ func (c Projector) install(tx *store.Tx, namespace, name string) (*hiveext.Agent
 	return aci, err
 }
 
-// alterDeployment and alterInstall let fn alter an object by its Go type. Fields that the type does
-// not know stay.
+// updateDeployment changes a ClusterDeployment. Fields that its Go type does not know are kept.
 func (c Projector) updateDeployment(tx *store.Tx, namespace, name string,
 	fn func(*hivev1.ClusterDeployment) error) error {
 	return objects.UpdateAs(c.Objects, tx, objects.ClusterDeployments, namespace, name, fn)
 }
 
+// updateInstall changes an AgentClusterInstall. Fields that its Go type does not know are kept.
 func (c Projector) updateInstall(tx *store.Tx, namespace, name string,
 	fn func(*hiveext.AgentClusterInstall) error) error {
 	return objects.UpdateAs(c.Objects, tx, objects.AgentClusterInstalls, namespace, name, fn)

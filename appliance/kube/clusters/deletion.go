@@ -17,20 +17,19 @@ import (
 	"landfall/store"
 )
 
-// What is deleted, and in which order: a ClusterDeployment takes its AgentClusterInstall with it
-// and waits for that; the AgentClusterInstall takes the engine's cluster with it, whose deletion
-// frees both of their finalizers in its own transaction.
+// Order of deletion: the deletion of a ClusterDeployment deletes its AgentClusterInstall and waits
+// for it. The deletion of the AgentClusterInstall deletes the engine's cluster. The transaction of
+// that deletion removes the finalizers of both.
 
-// cancellable are the statuses in which a cluster is not deleted before its installation is
-// cancelled.
+// cancellable are the states in which the installation is cancelled before the cluster is deleted.
 var cancellable = []string{
 	models.ClusterStatusPreparingForInstallation, models.ClusterStatusInstalling,
 	models.ClusterStatusInstallingPendingUserAction,
 	models.ClusterStatusFinalizing, models.ClusterStatusError,
 }
 
-// withoutDeployment follows that there is no such ClusterDeployment: its cluster goes, and
-// AgentClusterInstalls that name it say what they lack.
+// reconcileMissingDeployment deletes the cluster of a ClusterDeployment that does not exist, and
+// reports the missing ClusterDeployment in the AgentClusterInstalls that name it.
 func (c *Controller) reconcileMissingDeployment(ctx context.Context, s *snapshot) error {
 	if err := c.removeCluster(ctx, s, false); err != nil {
 		return err
@@ -62,8 +61,8 @@ func (c *Controller) reconcileMissingDeployment(ctx context.Context, s *snapshot
 	})
 }
 
-// withoutInstall follows that the AgentClusterInstall of a ClusterDeployment is not there, or not
-// any more.
+// reconcileMissingInstall deletes the cluster of a ClusterDeployment whose AgentClusterInstall
+// does not exist.
 func (c *Controller) reconcileMissingInstall(ctx context.Context, s *snapshot) error {
 	if err := c.removeCluster(ctx, s, s.cd.Spec.PreserveOnDelete); err != nil {
 		return err
@@ -71,15 +70,18 @@ func (c *Controller) reconcileMissingInstall(ctx context.Context, s *snapshot) e
 	if s.cd.DeletionTimestamp == nil {
 		return nil
 	}
-	return c.update(ctx, func(tx *store.Tx) error { return c.removeDeploymentFinalizer(tx, s.namespace, s.name, c.Clock.Now()) })
+	return c.update(ctx, func(tx *store.Tx) error {
+		return c.removeDeploymentFinalizer(tx, s.namespace, s.name,
+			c.Clock.Now())
+	})
 }
 
-// tearDown follows that an AgentClusterInstall is being deleted.
+// finalizeInstall deletes the cluster of an AgentClusterInstall that is being deleted.
 func (c *Controller) finalizeInstall(ctx context.Context, s *snapshot) error {
 	if err := c.removeCluster(ctx, s, s.cd.Spec.PreserveOnDelete); err != nil {
 		return err
 	}
-	return c.update(ctx, func(tx *store.Tx) error { // it may never have had a cluster
+	return c.update(ctx, func(tx *store.Tx) error { // there may never have been a cluster
 		if err := c.removeInstallFinalizer(tx, s.namespace, s.aci.Name); err != nil {
 			return err
 		}
@@ -91,8 +93,8 @@ func (c *Controller) finalizeInstall(ctx context.Context, s *snapshot) error {
 	})
 }
 
-// removeCluster deletes the engine's cluster, whatever it is doing. With preserve, its late-bound
-// hosts are forgotten and not freed for another cluster: they run this one.
+// removeCluster deletes the engine's cluster in any state. With preserve, its late-bound hosts are
+// deregistered and not unbound: they keep running this cluster.
 func (c *Controller) removeCluster(ctx context.Context, s *snapshot, preserve bool) error {
 	if s.view == nil {
 		return nil
@@ -132,9 +134,9 @@ func (c *Controller) deregisterHosts(ctx context.Context, id string) error {
 	return nil
 }
 
-// withdraw follows that the engine's cluster was deleted, in the same transaction. An object that
-// is being deleted is let go; when neither is, the cluster was deleted by REST or in the browser,
-// and both go with it.
+// projectDeletion removes the finalizers after the engine's cluster was deleted, in the same
+// transaction. If no object is being deleted, the cluster was deleted by REST or in the browser,
+// and both objects are deleted.
 func (c Projector) projectDeletion(tx *store.Tx, object engine.Object, now time.Time) error {
 	namespace, name, ok := strings.Cut(object.Key, "/")
 	if !ok {
@@ -148,9 +150,9 @@ func (c Projector) projectDeletion(tx *store.Tx, object engine.Object, now time.
 	if err != nil {
 		return err
 	}
-	byDoor := cd.DeletionTimestamp != nil || aci == nil || aci.DeletionTimestamp != nil
+	byObjects := cd.DeletionTimestamp != nil || aci == nil || aci.DeletionTimestamp != nil
 	if aci != nil {
-		if !byDoor || cd.DeletionTimestamp != nil {
+		if !byObjects || cd.DeletionTimestamp != nil {
 			if err := c.Objects.Delete(tx, objects.AgentClusterInstalls, namespace, aci.Name, now); err != nil {
 				return err
 			}
@@ -159,14 +161,14 @@ func (c Projector) projectDeletion(tx *store.Tx, object engine.Object, now time.
 			return err
 		}
 	}
-	if !byDoor {
+	if !byObjects {
 		if err := c.Objects.Delete(tx, objects.ClusterDeployments, namespace, name, now); err != nil {
 			return err
 		}
 	} else if cd.DeletionTimestamp == nil {
 		return nil
 	}
-	if err := c.removeDeploymentFinalizer(tx, namespace, name, now); err != nil || byDoor {
+	if err := c.removeDeploymentFinalizer(tx, namespace, name, now); err != nil || byObjects {
 		return err
 	}
 	imageSet := ""
@@ -185,7 +187,8 @@ func (c Projector) removeInstallFinalizer(tx *store.Tx, namespace, name string) 
 	}))
 }
 
-// freeDeployment lets a ClusterDeployment go that is being deleted, with what was made for it.
+// removeDeploymentFinalizer removes the finalizer of a ClusterDeployment that is being deleted,
+// and its Secrets.
 func (c Projector) removeDeploymentFinalizer(tx *store.Tx, namespace, name string, now time.Time) error {
 	return objects.IgnoreNotFound(c.updateDeployment(tx, namespace, name, func(cd *hivev1.ClusterDeployment) error {
 		if cd.DeletionTimestamp == nil {

@@ -7,7 +7,7 @@ import (
 	"landfall/appliance/engine"
 )
 
-// wrongInput is what a person must correct in an object: trying again does not help.
+// wrongInput is an error in what a user wrote: a retry does not help.
 type wrongInput struct{ err error }
 
 func (e *wrongInput) Error() string { return e.err.Error() }
@@ -17,15 +17,14 @@ func inputError(format string, args ...any) error {
 	return &wrongInput{fmt.Errorf(format, args...)}
 }
 
-// manifestsError is what is wrong with the manifests that ConfigMaps hold. They are looked at again
-// by themselves.
+// manifestsError is an error in the manifests of ConfigMaps. They are read again regularly.
 type manifestsError struct{ err error }
 
 func (e *manifestsError) Error() string { return e.err.Error() }
 func (e *manifestsError) Unwrap() error { return e.err }
 
-// isInput tells whether an error is a person's to correct: a wrong input, or a refusal of the
-// engine that is none of a fault outside.
+// isInput reports whether a user must correct an error: an invalid input, or a refusal of the
+// engine that has no cause outside.
 func isInput(err error) bool {
 	var input *wrongInput
 	if errors.As(err, &input) {

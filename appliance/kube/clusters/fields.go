@@ -14,22 +14,22 @@ import (
 	hivev1 "github.com/openshift/hive/apis/hive/v1"
 )
 
-// A ClusterDeployment and its AgentClusterInstall describe one cluster of the engine. Each field of
-// theirs is one entry of the table in clusterFields, which says what it wants of the cluster, what
-// the cluster has, and how a change of the cluster that was made by REST or in the browser is
-// written back. What the specs do not have, they do not want.
+// A ClusterDeployment and its AgentClusterInstall describe one cluster of the engine. Each of their
+// fields is one entry of the table in clusterFields: what it specifies for the cluster, what the
+// cluster has, and how a change of the cluster that was made by REST or in the browser is written
+// back. Fields that the specs lack are not specified.
 
-// clusterPair is a ClusterDeployment with the AgentClusterInstall that it refers to.
+// clusterPair is a ClusterDeployment with its AgentClusterInstall.
 type clusterPair struct {
 	cd  *hivev1.ClusterDeployment
 	aci *hiveext.AgentClusterInstall
 	ntp []string // spec.ntpSources of the AgentClusterInstall, which is newer than its Go type
 }
 
-// wishes are what specs want of a cluster; absent is what they leave to the engine.
+// desiredFields is what specs specify for a cluster; nil fields are left to the engine.
 type desiredFields = models.V2ClusterUpdateParams
 
-// clusterField is one thing that specs can want of a cluster.
+// clusterField is one field of a cluster that specs can specify.
 type clusterField struct {
 	name    string
 	desired func(*desiredFields) any  // nil: nothing
@@ -38,7 +38,7 @@ type clusterField struct {
 	write   func(*clusterPair, *models.Cluster) // writes what the cluster has into the specs
 }
 
-// differs tells whether the specs want another value than the cluster has.
+// differs reports whether the specs specify another value than the cluster has.
 func (f clusterField) differs(w *desiredFields, cluster *models.Cluster) bool {
 	wanted := f.desired(w)
 	return wanted != nil && !reflect.DeepEqual(wanted, f.actual(cluster))
@@ -51,7 +51,7 @@ func pointed[T any](p *T) any {
 	return *p
 }
 
-// textField is a field that is a text on both sides.
+// textField returns a field that is a string in the specs and in the engine.
 func textField(name string, wish func(*desiredFields) **string, have func(*models.Cluster) string,
 	show func(*clusterPair, string)) clusterField {
 	return clusterField{name,
@@ -62,7 +62,7 @@ func textField(name string, wish func(*desiredFields) **string, have func(*model
 	}
 }
 
-// clusterFields are all of them but those that need other objects: the pull secret and the
+// clusterFields returns all fields except those that need other objects: the pull secret and the
 // certificate of the ignition endpoint.
 func clusterFields() []clusterField {
 	return slices.Concat(identityFields(), networkFields(), hostFields())
@@ -180,8 +180,8 @@ func networkFields() []clusterField {
 	}
 }
 
-// firstOr keeps a deprecated single address in step with the list behind it, where somebody uses
-// it.
+// firstOr returns the value of a deprecated single address whose list has changed. It stays empty
+// if it was not used.
 func firstOr(list []string, single string) string {
 	if single == "" || len(list) == 0 {
 		return ""
@@ -225,7 +225,8 @@ func hostFields() []clusterField {
 	}
 }
 
-// clusterWishes is what the specs want. An error is a person's: the specs contradict themselves.
+// desiredCluster returns what the specs specify. The error is an invalid input: the specs
+// contradict themselves.
 func desiredCluster(p clusterPair, held *models.Cluster) (*desiredFields, error) {
 	spec := p.aci.Spec
 	w := &desiredFields{
@@ -300,7 +301,7 @@ func setDesiredNetworks(w *desiredFields, p clusterPair, held *models.Cluster) e
 	return nil
 }
 
-// addresses joins a deprecated single address with the list that replaces it.
+// addresses merges a deprecated single address with the list that replaces it.
 func addresses(field, single string, list []string) ([]string, error) {
 	switch {
 	case single == "":
@@ -314,8 +315,8 @@ func addresses(field, single string, list []string) ([]string, error) {
 	return list, nil
 }
 
-// defaultNetworkType is the network type where the spec names none: OVNKubernetes but for older
-// releases on IPv4 with more than one node.
+// defaultNetworkType returns the network type of a spec that names none: OVNKubernetes except for
+// older releases on IPv4 with more than one node.
 func defaultNetworkType(w *desiredFields, held *models.Cluster) string {
 	texts := slices.Concat(clusterNetworkTexts(w.ClusterNetworks), serviceNetworkTexts(w.ServiceNetworks),
 		machineNetworkTexts(w.MachineNetworks))
@@ -338,8 +339,8 @@ func olderThan412(version string) bool {
 	return major < 4 || major == 4 && minor < 12
 }
 
-// subnet is a CIDR without the bits behind its prefix; what is none is left for the engine to
-// refuse.
+// subnet returns a CIDR without the bits behind its prefix. An invalid one is returned unchanged,
+// for the engine to refuse.
 func subnet(cidr string) models.Subnet {
 	prefix, err := netip.ParsePrefix(strings.TrimSpace(cidr))
 	if err != nil {
@@ -348,7 +349,7 @@ func subnet(cidr string) models.Subnet {
 	return models.Subnet(prefix.Masked().String())
 }
 
-// hostPrefix is that of a cluster network, or what is usual where the spec has none.
+// hostPrefix returns the host prefix of a cluster network, or the usual one if there is none.
 func hostPrefix(n hiveext.ClusterNetworkEntry) int64 {
 	switch {
 	case n.HostPrefix != 0:
@@ -359,14 +360,14 @@ func hostPrefix(n hiveext.ClusterNetworkEntry) int64 {
 	return 23
 }
 
-// singleNode tells whether the specs ask for a single node.
+// singleNode reports whether the specs specify a single node.
 func singleNode(aci *hiveext.AgentClusterInstall) bool {
 	need := aci.Spec.ProvisionRequirements
 	return need.ControlPlaneAgents == 1 && need.WorkerAgents == 0 && need.ArbiterAgents == 0
 }
 
-// userManaged tells who looks after the networking. A single node, and the platforms None and
-// External, leave it to the user.
+// userManaged reports whether the user manages the networking. That is always so for a single node
+// and for the platforms None and External.
 func userManaged(aci *hiveext.AgentClusterInstall) bool {
 	if singleNode(aci) {
 		return true
@@ -377,8 +378,8 @@ func userManaged(aci *hiveext.AgentClusterInstall) bool {
 	return aci.Spec.PlatformType == hiveext.NonePlatformType || aci.Spec.PlatformType == hiveext.ExternalPlatformType
 }
 
-// hyperthreading is the engine's word for the pools in which it is on. Where a spec lists pools,
-// one that it does not list has it off.
+// hyperthreading returns the engine's value for the pools in which hyperthreading is enabled. If a
+// spec lists pools, it is disabled in the pools that are not listed.
 func hyperthreading(aci *hiveext.AgentClusterInstall) string {
 	on := map[string]bool{}
 	listed := false
@@ -427,14 +428,14 @@ func writeHyperthreading(p *clusterPair, held string) {
 	}
 }
 
-// platformNames pairs the platforms' names in specs and in the engine.
+// platformNames maps the names of platforms in specs to those in the engine.
 var platformNames = map[hiveext.PlatformType]models.PlatformType{
 	hiveext.BareMetalPlatformType: models.PlatformTypeBaremetal, hiveext.NonePlatformType: models.PlatformTypeNone,
 	hiveext.VSpherePlatformType: models.PlatformTypeVsphere,
 	hiveext.NutanixPlatformType: models.PlatformTypeNutanix, hiveext.ExternalPlatformType: models.PlatformTypeExternal,
 }
 
-// platformName is a platform's name in specs, "" where there is none.
+// platformName returns the name of a platform in specs; "" if there is none.
 func platformName(platform *models.Platform) hiveext.PlatformType {
 	if platform != nil && platform.Type != nil {
 		for name, kind := range platformNames {
@@ -446,7 +447,7 @@ func platformName(platform *models.Platform) hiveext.PlatformType {
 	return ""
 }
 
-// platformOf is the platform that a spec asks for; nil leaves it to the engine.
+// platformOf returns the platform that a spec specifies; nil leaves it to the engine.
 func platformOf(spec hiveext.AgentClusterInstallSpec) (*models.Platform, error) {
 	if spec.PlatformType == "" {
 		return nil, nil
@@ -514,7 +515,7 @@ func loadBalancerSpec(c *models.Cluster) *hiveext.LoadBalancer {
 	return &hiveext.LoadBalancer{Type: hiveext.LoadBalancerTypeClusterManaged}
 }
 
-// listWish is a list that is wanted if it has anything.
+// desiredList returns a list, or nil if it is empty.
 func desiredList(list []string) any {
 	if len(list) == 0 {
 		return nil

@@ -19,14 +19,15 @@ import (
 	"landfall/store"
 )
 
-// A cluster that was made by REST or in the browser gets the objects that it would have been made
-// by. Its start is held: who made it there begins its installation there, or lets it begin by
+// A cluster that was made by REST or in the browser gets a ClusterDeployment and an
+// AgentClusterInstall. The installation is on hold: it is started by REST or in the browser, or by
 // setting holdInstallation to false.
 
-// labelAdopted marks namespaces that were made for clusters.
+// labelGenerated marks objects that were created for a cluster.
 const labelGenerated = "landfall.io/made-for-cluster"
 
-// adopt makes the objects of a cluster; nil for one that has no place in them.
+// generate creates the objects of a cluster that was made by REST or in the browser. It returns
+// nil for a cluster that can't have objects.
 func (c Projector) generate(tx *store.Tx, rows engine.Rows, view *engine.ClusterView,
 	now time.Time) (*engine.ClusterView, error) {
 	if kind := *view.Kind; kind != models.ClusterKindCluster && kind != models.ClusterKindAddHostsCluster ||
@@ -66,7 +67,7 @@ func (c Projector) generate(tx *store.Tx, rows engine.Rows, view *engine.Cluster
 	return rows.Cluster(id)
 }
 
-// noteAdopted notes that the cluster has followed objects that were made of it.
+// storeGenerated records that the cluster has applied its generated objects.
 func (c Projector) storeGenerated(tx *store.Tx, rows engine.Rows, s *snapshot) error {
 	if err := c.readInstall(tx, s); err != nil {
 		return err
@@ -78,7 +79,7 @@ func (c Projector) storeGenerated(tx *store.Tx, rows engine.Rows, s *snapshot) e
 	return c.storeWrittenBack(tx, rows, s)
 }
 
-// makeNamespace makes a namespace for a cluster, if there is none.
+// createNamespace creates a namespace for a cluster if it does not exist.
 func (c Projector) createNamespace(tx *store.Tx, name string, now time.Time) error {
 	if c.Objects.Exists(tx, objects.Namespaces, "", name) {
 		return nil
@@ -155,7 +156,7 @@ func (c Projector) objectsFor(tx *store.Tx, rows engine.Rows, view *engine.Clust
 	return cd, aci, nil
 }
 
-// empty tells whether a cluster has nothing in a field.
+// empty reports whether a field of a cluster is empty.
 func empty(value any) bool {
 	switch value := value.(type) {
 	case string:
@@ -166,8 +167,8 @@ func empty(value any) bool {
 	return false
 }
 
-// imageSetFor returns the name of a ClusterImageSet with a cluster's release, and makes it if there
-// is none.
+// imageSetFor returns the name of a ClusterImageSet with a cluster's release, and creates it if
+// there is none.
 func (c Projector) imageSetFor(tx *store.Tx, cluster *models.Cluster, now time.Time) (string, error) {
 	name := strings.Trim(strings.Map(func(r rune) rune {
 		switch {
@@ -194,8 +195,8 @@ func (c Projector) imageSetFor(tx *store.Tx, cluster *models.Cluster, now time.T
 	return name, nil
 }
 
-// dropAdopted removes what was made beside the objects of a cluster that was deleted by REST or in
-// the browser, and the namespace with the last of it.
+// deleteGenerated deletes the objects that were created with those of a cluster, and its namespace
+// if that is empty.
 func (c Projector) deleteGenerated(tx *store.Tx, cd *hivev1.ClusterDeployment, imageSet string, now time.Time) error {
 	if cd.Labels[labelGenerated] != "true" {
 		return nil
@@ -221,8 +222,7 @@ func (c Projector) deleteGenerated(tx *store.Tx, cd *hivev1.ClusterDeployment, i
 	return c.deleteLabelled(tx, objects.Namespaces, "", cd.Namespace, now)
 }
 
-// dropImageSet removes a ClusterImageSet that was made for a cluster, with the last that refers to
-// it.
+// deleteImageSet deletes a generated ClusterImageSet that nothing refers to any more.
 func (c Projector) deleteImageSet(tx *store.Tx, name string, now time.Time) error {
 	used := name == ""
 	if err := c.Objects.Each(tx, objects.AgentClusterInstalls, "", func(u *unstructured.Unstructured) error {

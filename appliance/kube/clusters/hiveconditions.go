@@ -10,9 +10,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// What Hive does with a ClusterDeployment whose installation is an AgentClusterInstall
-// (openshift/hive, pkg/controller/clusterdeployment/clusterinstalls.go), of which there is no other
-// part here.
+// This file does what Hive does with a ClusterDeployment that is installed by an
+// AgentClusterInstall (openshift/hive, pkg/controller/clusterdeployment/clusterinstalls.go). Other
+// parts of Hive are not implemented.
 
 const (
 	reasonInitialized   = "Initialized"
@@ -26,7 +26,7 @@ const (
 	reasonImageSetGone  = "ClusterImageSetNotFound"
 )
 
-// hiveConditions are those that Hive shows from the beginning.
+// hiveConditions are the conditions that Hive sets from the beginning.
 var hiveConditions = []hivev1.ClusterDeploymentConditionType{
 	hivev1.ClusterInstallFailedClusterDeploymentCondition, hivev1.ClusterInstallCompletedClusterDeploymentCondition,
 	hivev1.ClusterInstallStoppedClusterDeploymentCondition,
@@ -53,14 +53,14 @@ var copiedConditions = []struct {
 			hivev1.RequirementsMetCondition}},
 }
 
-// hiveCondition is one of a ClusterDeployment's conditions, without its times.
+// hiveCondition is a condition of a ClusterDeployment without its times.
 type hiveCondition struct {
 	kind            hivev1.ClusterDeploymentConditionType
 	status          corev1.ConditionStatus
 	reason, message string
 }
 
-// setHiveConditions notes what conditions are now. The times of one change with anything of it.
+// setHiveConditions sets conditions. The times change with the status, the reason or the message.
 func setHiveConditions(cd *hivev1.ClusterDeployment, now time.Time, conditions ...hiveCondition) {
 	at := metav1.NewTime(now.UTC().Truncate(time.Second))
 	for _, c := range conditions {
@@ -78,7 +78,7 @@ func setHiveConditions(cd *hivev1.ClusterDeployment, now time.Time, conditions .
 	}
 }
 
-// beginHive gives a ClusterDeployment the conditions that are not known yet.
+// initHiveConditions sets the missing conditions of a ClusterDeployment to unknown.
 func initHiveConditions(cd *hivev1.ClusterDeployment, now time.Time) {
 	for _, kind := range hiveConditions {
 		if !slices.ContainsFunc(cd.Status.Conditions,
@@ -89,7 +89,7 @@ func initHiveConditions(cd *hivev1.ClusterDeployment, now time.Time) {
 	}
 }
 
-// followInstall does what Hive does when an AgentClusterInstall has changed.
+// copyInstall updates a ClusterDeployment from its AgentClusterInstall, as Hive does.
 func copyInstall(cd *hivev1.ClusterDeployment, aci *hiveext.AgentClusterInstall, now time.Time) {
 	initHiveConditions(cd, now)
 	if m := aci.Spec.ClusterMetadata; m != nil && m.ClusterID != "" && m.InfraID != "" &&

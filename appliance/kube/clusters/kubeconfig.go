@@ -11,7 +11,7 @@ import (
 	"landfall/store"
 )
 
-// Kubeconfig is a cluster's kubeconfig and where it was looked for.
+// Kubeconfig is a cluster's kubeconfig and its source.
 type Kubeconfig struct {
 	// Applied reports that a user applied the ClusterDeployment. It is false for a cluster whose
 	// ClusterDeployment the appliance created, and for a cluster without one.

@@ -16,7 +16,7 @@ import (
 	"landfall/store"
 )
 
-// manifestRefs names the ConfigMaps with manifests; the list replaces the deprecated single
+// manifestRefs lists the ConfigMaps with manifests. The list replaces the deprecated single
 // reference.
 func manifestRefs(aci *hiveext.AgentClusterInstall) []string {
 	var names []string
@@ -29,7 +29,7 @@ func manifestRefs(aci *hiveext.AgentClusterInstall) []string {
 	return names
 }
 
-// readManifests joins the manifests of the ConfigMaps, by file name.
+// readManifests returns the manifests of the ConfigMaps by file name.
 func (c Projector) readManifests(tx *store.Tx, s *snapshot) (map[string]string, error) {
 	manifests := map[string]string{}
 	for _, name := range manifestRefs(s.aci) {
@@ -56,8 +56,8 @@ func (c Projector) readManifests(tx *store.Tx, s *snapshot) (map[string]string, 
 	return manifests, nil
 }
 
-// pushManifests gives the cluster the manifests of the ConfigMaps, and takes those from it that
-// came from ConfigMaps before. When one of them can't be used, none is.
+// applyManifests sets the manifests of the cluster to those of the ConfigMaps. If one of them is
+// invalid, none is used.
 func (c *Controller) applyManifests(ctx context.Context, s *snapshot) error {
 	if models.ClusterKindCluster != *s.view.Kind || !slices.Contains(openStatuses, *s.view.Status) {
 		return nil

@@ -2,7 +2,8 @@ package clusters
 
 import "landfall/appliance/mirror"
 
-// mirrorImportOf reads the mirror rules of a ConfigMap, and refuses those that can't be used.
+// mirrorImportOf reads the mirror rules of a ConfigMap. It returns an error for rules that can't
+// be used.
 func mirrorImportOf(registriesConf, bundle string) (*mirror.Import, error) {
 	rules := &mirror.Import{Files: []mirror.ImportedFile{{Name: mirrorRegistriesConf, Kind: mirror.FileRegistriesConf,
 		Data: []byte(registriesConf)}}}

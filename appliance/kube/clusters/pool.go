@@ -10,19 +10,19 @@ import (
 	"landfall/store"
 )
 
-// workerPool is the MachineConfigPool that workers are in at first. Nodes with labels that another
-// pool selects move there, and both have their configuration rolled out for it: that waits until
-// all hosts that come so have joined.
+// workerPool is the MachineConfigPool in which workers are at first. A node with labels that
+// another pool selects moves to that pool, and the configuration of both is rolled out. That waits
+// until all such hosts have joined.
 const workerPool = "worker"
 
-// pool is what is known of a cluster's worker pool.
+// pool is the state of a cluster's worker pool.
 type pool struct {
-	requested, running bool // whether it is to be paused, by the call that goes on
-	paused, known      bool // whether it is, once that was told
+	requested, running bool // the value that the running call sets
+	paused, known      bool // the current value, once it is known
 }
 
-// pausePool has a cluster's worker pool paused while hosts join that have labels and another pool,
-// and go on after them.
+// pausePool pauses a cluster's worker pool while hosts with labels and another pool join, and
+// resumes it afterwards.
 func (c *Controller) pausePool(key, cluster string) error {
 	if c.Spokes == nil {
 		return nil
@@ -61,8 +61,8 @@ func (c *Controller) pausePool(key, cluster string) error {
 	return nil
 }
 
-// joinsPool tells whether hosts of a cluster joined it or do that have labels and a pool, and
-// whether one is on its way.
+// poolUse reports whether hosts with labels and a pool have joined a cluster or are joining it,
+// and whether one is joining now.
 func (c *Controller) poolUse(cluster string) (concerned, onItsWay bool, err error) {
 	var hosts []*engine.HostView
 	if err := c.DB.View(func(tx *store.Tx) (err error) {

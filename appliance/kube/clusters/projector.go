@@ -27,7 +27,7 @@ type Projector struct {
 	URL     string // of the appliance, as hosts and people reach it, without a trailing slash
 }
 
-// Project implements engine.Projector for the engine's clusters.
+// Project implements engine.Projector.
 func (c Projector) Project(tx *store.Tx, touched engine.Touched) error {
 	for _, row := range touched.Clusters {
 		var err error
@@ -43,7 +43,7 @@ func (c Projector) Project(tx *store.Tx, touched engine.Touched) error {
 	return nil
 }
 
-// show writes what a cluster is into its objects, and makes the objects of one that has none.
+// project writes a cluster into its objects, and creates the objects of a cluster that has none.
 func (c Projector) project(tx *store.Tx, rows engine.Rows, id string, now time.Time) error {
 	view, err := rows.Cluster(id)
 	if err != nil {
@@ -110,7 +110,7 @@ func (c Projector) projectStatus(tx *store.Tx, rows engine.Rows, s *snapshot, me
 	})
 }
 
-// showCluster writes an AgentClusterInstall's status, but for the conditions.
+// setStatus sets an AgentClusterInstall's status except the conditions.
 func (c Projector) setStatus(aci *hiveext.AgentClusterInstall, cluster *models.Cluster,
 	groups common.ValidationsStatus) {
 	is := &aci.Status
@@ -142,8 +142,8 @@ func first(list []string) string {
 	return list[0]
 }
 
-// shownValidations reads the outcome of a cluster's validations, and the messages of those that
-// don't pass, in the order of their ids.
+// readValidations parses the validation results of a cluster, and returns the messages of those
+// that don't pass, ordered by id.
 func readValidations(info string) (common.ValidationsStatus, []string, error) {
 	if info == "" {
 		return nil, nil, nil
@@ -163,7 +163,7 @@ func readValidations(info string) (common.ValidationsStatus, []string, error) {
 	return groups, failing, nil
 }
 
-// showRelease writes what Hive shows of the release.
+// setRelease sets the fields in which Hive shows the release.
 func (c Projector) setRelease(cd *hivev1.ClusterDeployment, cluster *models.Cluster) {
 	if cluster.OpenshiftVersion == "" {
 		return
@@ -177,7 +177,7 @@ func (c Projector) setRelease(cd *hivev1.ClusterDeployment, cluster *models.Clus
 	}
 }
 
-// showImageSet tells in a ClusterDeployment whether its ClusterImageSet is there.
+// setImageSetCondition sets the condition that says whether the ClusterImageSet exists.
 func (c Projector) setImageSetCondition(cd *hivev1.ClusterDeployment, s *snapshot, now time.Time) {
 	ref := s.aci.Spec.ImageSetRef
 	switch {
@@ -191,8 +191,8 @@ func (c Projector) setImageSetCondition(cd *hivev1.ClusterDeployment, s *snapsho
 	}
 }
 
-// stateOf gathers what conditions and the start look at. Agents are read only where something
-// depends on them.
+// stateOf reads what conditions and the start of the installation depend on. Agents are read only
+// if something depends on them.
 func (c Projector) stateOf(tx *store.Tx, rows engine.Rows, view *engine.ClusterView,
 	p clusterPair) (clusterState, error) {
 	need := p.aci.Spec.ProvisionRequirements
@@ -236,7 +236,7 @@ func (c Projector) stateOf(tx *store.Tx, rows engine.Rows, view *engine.ClusterV
 	return state, nil
 }
 
-// agentOf reads the Agent of a host; nil if it has none.
+// agentOf returns the Agent of a host; nil if it has none.
 func (c Projector) agentOf(tx *store.Tx, host *engine.HostView) (*agentinstall.Agent, error) {
 	namespace, name, ok := strings.Cut(host.Object.Key, "/")
 	if !ok {
@@ -256,13 +256,13 @@ func agentUnsynced(agent *agentinstall.Agent) bool {
 	})
 }
 
-// agentBehind tells whether an Agent wants what its host was not told yet.
+// agentPending reports whether an Agent specifies something that its host has not applied yet.
 func agentPending(agent *agentinstall.Agent, host *engine.HostView) bool {
 	return agent.Generation != host.Object.Generation
 }
 
-// approvedHosts are those that can join an installed cluster now, and how many have yet to follow
-// their Agents.
+// approvedHosts returns the hosts that can join an installed cluster now, and the number of those
+// that have not applied their Agents yet.
 func (c Projector) approvedHosts(tx *store.Tx, rows engine.Rows,
 	view *engine.ClusterView) (approved []*engine.HostView, behind int, err error) {
 	hosts, err := rows.ClusterHosts(view.ID.String())
@@ -287,15 +287,15 @@ func (c Projector) approvedHosts(tx *store.Tx, rows engine.Rows,
 	return approved, behind, nil
 }
 
-// writeBack writes into the specs what was changed of the cluster by other doors. It holds while
-// the cluster has followed the specs: else they say what is wanted now.
+// writeBack writes changes of the cluster that were made by REST or in the browser into the specs.
+// It does that only while the cluster has applied the specs: otherwise the specs are newer.
 func (c Projector) writeBack(tx *store.Tx, rows engine.Rows, s *snapshot) error {
 	if s.applied.Spec == "" {
 		return nil
 	}
 	w, err := desiredCluster(s.clusterPair, s.view.Cluster)
 	if err != nil {
-		return nil // a person is at it
+		return nil // a user is editing the specs
 	}
 	if spec, err := s.specDigest(w); err != nil || spec != s.applied.Spec {
 		return err
@@ -308,7 +308,7 @@ func (c Projector) writeBack(tx *store.Tx, rows engine.Rows, s *snapshot) error 
 		}
 	}
 	override, overridden := s.aci.Annotations[annotationInstallConfigOverrides]
-	dayOne := *s.view.Kind == models.ClusterKindCluster // else the annotations stay as they are, see pushAnnotations
+	dayOne := *s.view.Kind == models.ClusterKindCluster // otherwise the annotations stay unchanged, see pushAnnotations
 	newOverride := dayOne && s.view.InstallConfigOverrides != override
 	newIgnored := dayOne && c.ignoredChanged(s)
 	if len(changed) == 0 && !newOverride && !newIgnored {
@@ -343,7 +343,7 @@ func (c Projector) writeBack(tx *store.Tx, rows engine.Rows, s *snapshot) error 
 	return c.storeWrittenBack(tx, rows, s)
 }
 
-// noteWrittenBack notes that the cluster has followed the specs as they were written back.
+// storeWrittenBack records that the cluster has applied the specs that writeBack wrote.
 func (c Projector) storeWrittenBack(tx *store.Tx, rows engine.Rows, s *snapshot) error {
 	if err := c.readInstall(tx, s); err != nil {
 		return err
@@ -374,8 +374,8 @@ func setAnnotation(aci *hiveext.AgentClusterInstall, name, value string, was boo
 	}
 }
 
-// ignoredChanged tells whether other validations are ignored than the annotations say; who ignores
-// none needs no annotation.
+// ignoredChanged reports whether other validations are ignored than the annotations list. No
+// annotation is necessary if none is ignored.
 func (c Projector) ignoredChanged(s *snapshot) bool {
 	changed := func(annotation, held string) bool {
 		list, set, err := ignoredOf(s.aci, annotation)

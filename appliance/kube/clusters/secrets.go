@@ -39,9 +39,9 @@ func passwordSecret(cd *hivev1.ClusterDeployment) string {
 	return cd.Name + "-admin-password"
 }
 
-// keepSecrets writes the Secrets with a cluster's kubeconfig and password when there is something
-// to write, and returns the metadata that name them; nil while there are none. The kubeconfig comes
-// first without the certificate of the ingress, the password at the end.
+// writeSecrets writes the Secrets with a cluster's kubeconfig and password as soon as they exist,
+// and returns the metadata that refer to them; nil if there are none. The first kubeconfig lacks
+// the certificate of the ingress. The password is written at the end.
 func (c Projector) writeSecrets(tx *store.Tx, rows engine.Rows, s *snapshot,
 	now time.Time) (*hivev1.ClusterMetadata, error) {
 	status := *s.view.Status
@@ -82,7 +82,7 @@ func (c Projector) writeSecrets(tx *store.Tx, rows engine.Rows, s *snapshot,
 		map[string][]byte{secretUsername: []byte("kubeadmin"), secretPassword: bytes.TrimSpace(password)}, now)
 }
 
-// keepSecret writes a Secret of a ClusterDeployment's own.
+// writeSecret writes a Secret that a ClusterDeployment owns.
 func (c Projector) writeSecret(tx *store.Tx, cd *hivev1.ClusterDeployment, name, kind string, data map[string][]byte,
 	now time.Time) error {
 	blocks := true
@@ -119,8 +119,8 @@ func (c Projector) writeSecret(tx *store.Tx, cd *hivev1.ClusterDeployment, name,
 	})
 }
 
-// dropSecrets removes the Secrets that were made for a ClusterDeployment, which no garbage
-// collector may be there to do.
+// deleteSecrets deletes the Secrets of a ClusterDeployment. The garbage collector may not be
+// running.
 func (c Projector) deleteSecrets(tx *store.Tx, cd *hivev1.ClusterDeployment, now time.Time) error {
 	for _, name := range []string{kubeconfigSecret(cd), passwordSecret(cd)} {
 		secret := &unstructured.Unstructured{}

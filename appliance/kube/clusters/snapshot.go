@@ -24,39 +24,39 @@ import (
 	"landfall/store"
 )
 
-// situation is a ClusterDeployment with all that it refers to, and the engine's cluster, as one
-// transaction saw them.
+// snapshot is a ClusterDeployment with the objects it refers to and the engine's cluster, read in
+// one transaction.
 type snapshot struct {
 	clusterPair
 	namespace, name string // of the ClusterDeployment
 
-	pendingAgents    bool                // Agents of it have yet to be followed
-	backoff          time.Duration       // its installation does not begin before, as its preparation failed
+	pendingAgents    bool                // some Agents have not been applied yet
+	backoff          time.Duration       // delay of the next installation after a failed preparation
 	view             *engine.ClusterView // nil: the engine has no such cluster
-	applied          appliedState        // what the cluster has followed
-	storedPullSecret string              // its pull secret
+	applied          appliedState        // what the cluster has applied
+	storedPullSecret string              // of the cluster
 
-	err        error // what keeps the objects from being followed at all
+	err        error // prevents that the objects are applied
 	pullSecret string
 	imageSet   *hivev1.ClusterImageSet // nil: none is referred to
 	mirror     *mirror.Import          // nil: none is referred to
 	endpointCA string                  // of the ignition endpoint, base64
 	manifests  map[string]string       // by file name
-	// manifestsFault is what is wrong with the manifests, and mirrorDigest what the mirror's
-	// ConfigMap has.
+	// manifestsErr is an error in the manifests. mirrorDigest is the digest of the mirror's
+	// ConfigMap.
 	manifestsErr error
 	mirrorDigest string
 }
 
-// acted is what of its objects a cluster has followed, as it lies on the cluster's row.
+// appliedState is what a cluster has applied of its objects, as it is stored with the cluster.
 type appliedState struct {
-	Spec       string   `json:"spec,omitempty"`       // a digest of what the specs ask for
-	References string   `json:"references,omitempty"` // a digest of what other objects add to it
-	Mirror     string   `json:"mirror,omitempty"`     // likewise of the mirror's ConfigMap
-	Manifests  []string `json:"manifests,omitempty"`  // that came from ConfigMaps, by file name
-	// digests of what the cluster has otherwise than its objects ask for, by field
+	Spec       string   `json:"spec,omitempty"`       // digest of what the specs specify
+	References string   `json:"references,omitempty"` // digest of the referenced objects
+	Mirror     string   `json:"mirror,omitempty"`     // digest of the mirror's ConfigMap
+	Manifests  []string `json:"manifests,omitempty"`  // file names of manifests from ConfigMaps
+	// digests of the values that differ from the objects although they were applied, by field
 	Kept map[string]string `json:"kept,omitempty"`
-	// the objects were made for the cluster, and not the cluster for them
+	// the objects were created for the cluster, and not the cluster for the objects
 	Generated bool `json:"adopted,omitempty"`
 }
 
@@ -74,19 +74,19 @@ func (a appliedState) object() (engine.Object, error) {
 
 func (s *snapshot) key() string { return s.namespace + "/" + s.name }
 
-// ours tells whether the ClusterDeployment is installed by an AgentClusterInstall.
+// installedHere reports whether the ClusterDeployment is installed by an AgentClusterInstall.
 func (s *snapshot) installedHere() bool {
 	ref := s.cd.Spec.ClusterInstallRef
 	return ref != nil && ref.Group == clusterInstallGroup && ref.Kind == clusterInstallKind
 }
 
-// installed tells whether the objects say that the cluster is installed.
+// installed reports whether the objects say that the cluster is installed.
 func (p clusterPair) installed() bool {
 	return p.cd.Spec.Installed || installConditionOf(p.aci, hiveext.ClusterCompletedCondition).
 		Reason == hiveext.ClusterInstalledReason
 }
 
-// holding tells whether the start is held.
+// onHold reports whether the start of the installation is on hold.
 func (p clusterPair) onHold() bool {
 	return p.aci.Spec.HoldInstallation || p.cd.Annotations[annotationReconcilePause] == "true"
 }
@@ -97,11 +97,11 @@ func (c *Controller) read(namespace, name string) (s *snapshot, err error) {
 		err = c.DB.View(func(tx *store.Tx) error { return c.readSnapshot(tx, s) })
 		if err != nil || !c.updateReferences(s) {
 			return s, err
-		} // else a change of what it refers to now may have led to nobody, and is looked at
+		} // a change of a new reference may have been missed before the index had it
 	}
 }
 
-// lookAgain follows that a cluster was registered.
+// reread reads the snapshot again after the cluster was registered.
 func (c *Controller) reread(s *snapshot) error {
 	fresh, err := c.read(s.namespace, s.name)
 	if err != nil {
@@ -163,8 +163,8 @@ func (c Projector) ntpSources(tx *store.Tx, namespace, name string) ([]string, e
 	return sources, err
 }
 
-// gatherReferences reads what the objects refer to. Its error is what keeps them from being
-// followed.
+// readReferences reads the objects that the cluster's objects refer to. Its error prevents that
+// the objects are applied.
 func (c Projector) readReferences(tx *store.Tx, s *snapshot) (err error) {
 	if s.pullSecret, err = c.readPullSecret(tx, s); err != nil {
 		return err
@@ -240,7 +240,7 @@ func (c Projector) readImageSet(tx *store.Tx, s *snapshot) (*hivev1.ClusterImage
 	err := c.Objects.Get(tx, objects.ClusterImageSets, "", ref.Name, set)
 	if errors.Is(err, store.ErrNotFound) {
 		if s.view != nil {
-			return nil, nil // it has done its part: the cluster has its release
+			return nil, nil // no longer needed: the cluster has its release
 		}
 		return nil, fmt.Errorf("ClusterImageSet %s not found. Please ensure the ClusterImageSet exists", ref.Name)
 	}
@@ -283,7 +283,8 @@ func (c Projector) readEndpointCA(tx *store.Tx, ref *hiveext.CaCertificateRefere
 	return base64.StdEncoding.EncodeToString([]byte(ca)), nil
 }
 
-// references is a digest of what other objects add to the specs, but for the mirror.
+// referencesDigest is a digest of what the referenced objects contain, except the mirror's
+// ConfigMap.
 func (s *snapshot) referencesDigest() string {
 	parts := []string{s.pullSecret, s.endpointCA}
 	for _, name := range slices.Sorted(maps.Keys(s.manifests)) {
@@ -292,7 +293,7 @@ func (s *snapshot) referencesDigest() string {
 	return digest(parts...)
 }
 
-// spec is a digest of what the specs ask for, wishes among it.
+// specDigest is a digest of what the specs specify.
 func (p clusterPair) specDigest(w *desiredFields) (string, error) {
 	text, err := json.Marshal(w)
 	if err != nil {
@@ -310,7 +311,7 @@ func (p clusterPair) specDigest(w *desiredFields) (string, error) {
 	return digest(append(parts, manifestRefs(p.aci)...)...), nil
 }
 
-// digest is a short digest of texts.
+// digest returns a short digest of strings.
 func digest(texts ...string) string {
 	sum := sha256.New()
 	for _, text := range texts {
@@ -319,8 +320,8 @@ func digest(texts ...string) string {
 	return hex.EncodeToString(sum.Sum(nil)[:12])
 }
 
-// deploymentsOfInstall finds the ClusterDeployments that an AgentClusterInstall belongs to, by
-// either's reference.
+// deploymentsOfInstall finds the ClusterDeployments of an AgentClusterInstall, by the references
+// of both.
 func (c *Controller) deploymentsOfInstall(tx *store.Tx, namespace, name string) ([]controller.Key, error) {
 	var keys []controller.Key
 	aci, err := c.install(tx, namespace, name)
@@ -349,8 +350,8 @@ func (c *Controller) deploymentsReferringTo(_ *store.Tx, namespace, name string)
 	return c.references.To(namespace + "/" + name), nil
 }
 
-// noteReferences remembers what a ClusterDeployment and its AgentClusterInstall refer to, and tells
-// whether that is other than it was.
+// updateReferences stores the references of a ClusterDeployment and its AgentClusterInstall in the
+// index. changed reports whether they differ from those before.
 func (c *Controller) updateReferences(s *snapshot) (changed bool) {
 	var now []string
 	if s.cd != nil && s.installedHere() {
@@ -359,7 +360,7 @@ func (c *Controller) updateReferences(s *snapshot) (changed bool) {
 	return c.references.Set(deploymentKey(s.namespace, s.name), now)
 }
 
-// refersTo lists the Secrets and ConfigMaps that the objects refer to, by namespace/name.
+// referencedKeys lists the Secrets and ConfigMaps that the objects refer to, by namespace/name.
 func (s *snapshot) referencedKeys() []string {
 	secrets, configs := s.secretRefs(), s.configRefs()
 	return append(secrets, configs...)
@@ -393,8 +394,8 @@ func (s *snapshot) configRefs() []string {
 	return refs
 }
 
-// unregistered lists the ClusterDeployments that have no cluster yet, which may wait for a
-// ClusterImageSet.
+// unregistered lists the ClusterDeployments without a cluster in the engine. They may be waiting
+// for a ClusterImageSet.
 func (c *Controller) unregistered(tx *store.Tx) ([]controller.Key, error) {
 	var keys []controller.Key
 	err := objects.Names(tx, objects.ClusterDeployments, "", func(namespace, name string) error {

@@ -8,8 +8,8 @@ import (
 	"landfall/store"
 )
 
-// refuseInstall says of a ClusterDeployment that nobody here installs it, which is a slip of the
-// pen more often than intent.
+// reportUnsupportedInstall writes an Event about a ClusterDeployment that no controller here
+// installs. That is a mistake more often than intended.
 func (c *Controller) reportUnsupportedInstall(ctx context.Context, s *snapshot) error {
 	ref := s.cd.Spec.ClusterInstallRef
 	if ref == nil || s.cd.DeletionTimestamp != nil {
@@ -17,7 +17,8 @@ func (c *Controller) reportUnsupportedInstall(ctx context.Context, s *snapshot) 
 	}
 	return c.update(ctx, func(tx *store.Tx) error {
 		return c.Objects.EventOnce(tx, objects.ClusterDeployments, s.namespace, s.name, objects.EventContent{
-			Component: objects.AgentController, Warning: true, Reason: "UnsupportedClusterInstall", Message: fmt.Sprintf(
+			Component: objects.AgentController, Warning: true, Reason: "UnsupportedClusterInstall",
+			Message: fmt.Sprintf(
 				"The clusterInstallRef names the kind %s of %s, and clusters are installed here by %s of %s alone. "+
 					"The reference can't be changed: delete the ClusterDeployment and apply it with the right one.",
 				ref.Kind, ref.Group, clusterInstallKind, clusterInstallGroup),

@@ -19,18 +19,18 @@ import (
 	"landfall/store"
 )
 
-// Admission refuses what the schemas of InfraEnvs, Agents and AgentClassifications can't:
-// changes of what is not to be changed (openshift/assisted-service, pkg/webhooks/agentinstall).
+// Admission refuses changes of immutable fields of InfraEnvs, Agents and AgentClassifications,
+// which their schemas can't refuse (openshift/assisted-service, pkg/webhooks/agentinstall).
 type Admission struct{ *Controllers }
 
 var _ admission.ValidationInterface = Admission{}
 
-// Handles tells which operations are looked at.
+// Handles implements admission.Interface.
 func (Admission) Handles(operation admission.Operation) bool {
 	return operation == admission.Create || operation == admission.Update
 }
 
-// Validate refuses an object with 400.
+// Validate implements admission.ValidationInterface. It refuses an object with 400.
 func (a Admission) Validate(_ context.Context, request admission.Attributes, _ admission.ObjectInterfaces) error {
 	if request.GetSubresource() != "" {
 		return nil
@@ -55,7 +55,8 @@ func (a Admission) Validate(_ context.Context, request admission.Attributes, _ a
 	return nil
 }
 
-// refusal is what a hub's webhook answers, word for word: people and scripts know these sentences.
+// refusal is an error in the exact words of a hub's webhook. People and scripts know these
+// sentences.
 type refusal string
 
 func (r refusal) Error() string { return string(r) }
@@ -96,7 +97,7 @@ func (a Admission) clusterInstalled(ref *agentinstall.ClusterReference) bool {
 	return err == nil && cd.Spec.Installed
 }
 
-// statesCommitted are those in which a host stays in its cluster.
+// statesCommitted are the states in which a host can't leave its cluster.
 var statesCommitted = append(slices.Clone(statesInstalling), models.HostStatusPreparingFailed)
 
 func checkAgent(fresh, held *unstructured.Unstructured) error {

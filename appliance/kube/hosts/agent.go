@@ -25,34 +25,34 @@ import (
 	"landfall/store"
 )
 
-// agents follows Agents.
+// agents reconciles Agents.
 type agents struct{ *Controllers }
 
 func (agents) Kind() objects.Kind { return objects.Agents }
 
 const (
-	retryAgent      = 10 * time.Second // of one that can't leave its cluster yet
+	retryAgent      = 10 * time.Second // after a failed removal from a cluster
 	ignitionToken   = "ignition-token" // the key of a token in its Secret
-	retryRestore    = time.Minute      // between tries to restore a host whose infra-env or cluster is not there yet
-	secretsInterval = time.Minute      // between looks at what an Agent takes from Secrets
+	retryRestore    = time.Minute      // between attempts to restore a host without infra-env or cluster
+	secretsInterval = time.Minute      // between checks of the Secrets of an Agent
 	keyVerifyCerts  = "certificateVerification"
 )
 
-// agentTask is what is known of an Agent when it is looked at.
+// agentSnapshot is an Agent with the objects it refers to and its host, read in one transaction.
 type agentSnapshot struct {
 	key             string // <namespace>/<name>
 	object          *agentinstall.Agent
 	host            *engine.HostView // nil: there is none
 	env             *agentinstall.InfraEnv
-	cluster         string // the cluster that the spec names; "" for none
-	foreign         bool   // the host belongs to a cluster that no object describes
+	cluster         string // of the spec; "" for none
+	foreign         bool   // the host belongs to a cluster without a ClusterDeployment
 	token           *string
 	fencing         *models.FencingCredentialsParams
-	digest          string                             // over what comes out of Secrets
+	digest          string                             // of the values from Secrets
 	classifications []agentinstall.AgentClassification // of the namespace
 }
 
-// Reconcile has a host follow its Agent.
+// Reconcile applies the spec of an Agent to its host.
 func (r agents) Reconcile(ctx context.Context, namespace, name string) (time.Duration, error) {
 	task, fault, err := r.read(namespace, name)
 	if err != nil {
@@ -69,7 +69,7 @@ func (r agents) Reconcile(ctx context.Context, namespace, name string) (time.Dur
 		return r.restore(ctx, task)
 	}
 	if changed, err := r.inherit(ctx, task); changed || err != nil {
-		return 0, err // the change is looked at next
+		return 0, err // the change queues the Agent
 	}
 	if wait, err := r.removeOldNode(ctx, task); err != nil || wait > 0 {
 		return wait, err
@@ -83,14 +83,15 @@ func (r agents) Reconcile(ctx context.Context, namespace, name string) (time.Dur
 	return r.report(ctx, task, fault)
 }
 
-// followed tells whether the host has all that its Agent wants, and the Agent says so.
+// synced reports whether the host has everything that its Agent specifies, and the Agent's status
+// says so.
 func (t *agentSnapshot) synced() bool {
 	held := t.host.Object
 	return held.Generation == t.object.Generation && held.Digest == t.digest &&
 		agentConditionOf(t.object.Status.Conditions, conditionSpecSynced).Status == corev1.ConditionTrue
 }
 
-// again is when an Agent is looked at even if it does not change: its Secrets may.
+// requeueAfter returns when to reconcile an Agent that does not change: its Secrets may change.
 func (t *agentSnapshot) requeueAfter() time.Duration {
 	if t.object.Spec.IgnitionEndpointTokenReference != nil || t.object.Spec.FencingCredentialsSecretRef != "" {
 		return secretsInterval
@@ -98,7 +99,7 @@ func (t *agentSnapshot) requeueAfter() time.Duration {
 	return 0
 }
 
-// look reads an Agent and what it refers to. fault is what is wrong with the references.
+// read returns an Agent with what it refers to. refErr is an error in the references.
 func (r agents) read(namespace, name string) (task *agentSnapshot, fault, err error) {
 	task = &agentSnapshot{key: namespace + "/" + name}
 	err = r.DB.View(func(tx *store.Tx) error {
@@ -140,7 +141,8 @@ func (r agents) read(namespace, name string) (task *agentSnapshot, fault, err er
 	return task, fault, err
 }
 
-// foreignCluster tells whether a host belongs to a cluster that no Agent can name.
+// foreignCluster reports whether a host belongs to a cluster without a ClusterDeployment, which no
+// Agent can name.
 func foreignCluster(rows engine.Rows, host *engine.HostView) (bool, error) {
 	if host.ClusterID == nil {
 		return false, nil
@@ -152,7 +154,7 @@ func foreignCluster(rows engine.Rows, host *engine.HostView) (bool, error) {
 	return cluster.Object.Key == "", nil
 }
 
-// gather reads what an Agent's spec refers to.
+// readReferences reads the objects that an Agent's spec refers to.
 func (r agents) readReferences(tx *store.Tx, task *agentSnapshot) (err error) {
 	spec := &task.object.Spec
 	if task.cluster, err = r.clusterNamed(tx, spec.ClusterDeploymentName); err != nil {
@@ -194,12 +196,12 @@ func (r agents) readReferences(tx *store.Tx, task *agentSnapshot) (err error) {
 	return nil
 }
 
-// backendError is a fault that is not in the Agent itself and is looked at again.
+// backendError is an error that has its cause outside the Agent. The Agent is reconciled again.
 type backendError struct{ reason string }
 
 func (e *backendError) Error() string { return e.reason }
 
-// clusterNamed finds the cluster of a ClusterDeployment.
+// clusterNamed returns the id of a ClusterDeployment's cluster.
 func (h *Controllers) clusterNamed(tx *store.Tx, ref *agentinstall.ClusterReference) (string, error) {
 	if ref == nil || ref.Name == "" {
 		return "", nil
@@ -217,8 +219,8 @@ func (h *Controllers) clusterNamed(tx *store.Tx, ref *agentinstall.ClusterRefere
 	return id, err
 }
 
-// prepare gives an Agent what its InfraEnv wants of it, and its finalizer. It tells whether the
-// Agent was changed.
+// inherit gives an Agent its finalizer and what its InfraEnv specifies for it. changed reports
+// whether that changed the Agent.
 func (r agents) inherit(ctx context.Context, task *agentSnapshot) (changed bool, err error) {
 	wanted := *task.object
 	if task.env != nil {
@@ -257,7 +259,7 @@ func (r agents) inherit(ctx context.Context, task *agentSnapshot) (changed bool,
 	return true, err
 }
 
-// follow has the host do what its Agent's spec wants and was not done yet.
+// sync applies those parts of an Agent's spec to its host that have not been applied yet.
 func (r agents) sync(ctx context.Context, task *agentSnapshot) error {
 	bound := ""
 	if task.host.ClusterID != nil {
@@ -270,7 +272,7 @@ func (r agents) sync(ctx context.Context, task *agentSnapshot) error {
 	case bound == "" && task.cluster != "":
 		if slices.Contains([]string{models.HostStatusUnbinding, models.HostStatusUnbindingPendingUserAction,
 			models.HostStatusDiscoveringUnbound}, *task.host.Status) {
-			return nil // it is bound when it is back from its former cluster
+			return nil // it is bound after it has left its former cluster
 		}
 		host, err := r.Engine.BindHost(ctx, env, id, task.cluster)
 		if err != nil {
@@ -281,7 +283,7 @@ func (r agents) sync(ctx context.Context, task *agentSnapshot) error {
 	return r.apply(ctx, task)
 }
 
-// unbind takes a host from its cluster, and remembers at the Agent which one that was.
+// unbind removes a host from its cluster and records the cluster in the Agent's status.
 func (r agents) unbind(ctx context.Context, task *agentSnapshot) error {
 	host := task.host
 	if slices.Contains(statesInstalling, *host.Status) &&
@@ -295,7 +297,7 @@ func (r agents) unbind(ctx context.Context, task *agentSnapshot) error {
 	}
 	note := engine.Object{Key: task.key}
 	if task.cluster == "" {
-		note.Generation = task.object.Generation // a host that goes to another cluster has not followed its Agent yet
+		note.Generation = task.object.Generation // a host that moves to another cluster has not applied its Agent yet
 	}
 	if err := r.rememberCluster(ctx, task); err != nil {
 		return err
@@ -304,8 +306,8 @@ func (r agents) unbind(ctx context.Context, task *agentSnapshot) error {
 	return err
 }
 
-// rememberCluster notes in an Agent's status which node of which cluster its installed host is,
-// before the host is taken from there.
+// rememberCluster records the node of an installed host and its cluster in the Agent's status,
+// before the host is unbound.
 func (r agents) rememberCluster(ctx context.Context, task *agentSnapshot) error {
 	if !slices.Contains(statesInstalled, *task.host.Status) {
 		return nil
@@ -322,11 +324,12 @@ func (r agents) rememberCluster(ctx context.Context, task *agentSnapshot) error 
 			info.Message = messageRemovedLater
 		}
 		info.ClusterNamespace, info.ClusterName = objects.SplitKey(cluster.Object.Key)
-		return r.updateAgentStatus(tx, namespace, name, func(agent *agentinstall.Agent) { agent.Status.DeprovisionInfo = &info })
+		return r.updateAgentStatus(tx, namespace, name,
+			func(agent *agentinstall.Agent) { agent.Status.DeprovisionInfo = &info })
 	})
 }
 
-// alter changes an Agent's status.
+// updateAgentStatus changes the status of an Agent.
 func (h *Controllers) updateAgentStatus(tx *store.Tx, namespace, name string, fn func(*agentinstall.Agent)) error {
 	return h.Objects.Update(tx, objects.Agents, namespace, name, func(u *unstructured.Unstructured) error {
 		var agent agentinstall.Agent
@@ -338,7 +341,7 @@ func (h *Controllers) updateAgentStatus(tx *store.Tx, namespace, name string, fn
 	})
 }
 
-// report writes the status of an Agent, with what came of its spec.
+// report writes the status of an Agent, with the result of applying its spec.
 func (r agents) report(ctx context.Context, task *agentSnapshot, fault error) (time.Duration, error) {
 	backend := fault != nil && !isInputError(fault)
 	outcome := agentSynced(fault, !backend)
@@ -348,7 +351,7 @@ func (r agents) report(ctx context.Context, task *agentSnapshot, fault error) (t
 	})
 	switch {
 	case engine.KindOf(err) == engine.NotFound || errors.Is(err, store.ErrNotFound):
-		return 0, nil // deleted meanwhile
+		return 0, nil // deleted in the meantime
 	case err != nil:
 		return 0, err
 	case backend:
@@ -357,8 +360,8 @@ func (r agents) report(ctx context.Context, task *agentSnapshot, fault error) (t
 	return task.requeueAfter(), nil
 }
 
-// end deletes the host of an Agent that is being deleted or was. The engine's change takes the
-// Agent's finalizer off.
+// delete deregisters the host of an Agent that is being deleted or does not exist. The engine's
+// change removes the finalizer of the Agent.
 func (r agents) delete(ctx context.Context, task *agentSnapshot) (time.Duration, error) {
 	namespace, name := objects.SplitKey(task.key)
 	if task.host == nil {
@@ -380,8 +383,8 @@ func (r agents) delete(ctx context.Context, task *agentSnapshot) (time.Duration,
 	return r.reportCleanup(ctx, task, err)
 }
 
-// cleanupFailed says at an Agent that is being deleted what stands in the way; nothing if it only
-// takes its time.
+// reportCleanup writes the error that blocks the deletion of an Agent into its status. There is no
+// error while the deletion only takes time.
 func (r agents) reportCleanup(ctx context.Context, task *agentSnapshot, fault error) (time.Duration, error) {
 	switch {
 	case fault == nil:
@@ -400,14 +403,14 @@ func (r agents) reportCleanup(ctx context.Context, task *agentSnapshot, fault er
 	})
 }
 
-// note notes on a host what of its Agent it has followed.
+// storeApplied records on a host which generation of its Agent it has applied.
 func (r agents) storeApplied(ctx context.Context, key string, note engine.Object) error {
 	return r.DB.Update(ctx, func(tx *store.Tx) error { return r.Engine.Rows(tx).NoteHost(key, note) })
 }
 
-// restore makes the host of an Agent known again that tells of one: after its record was lost, or
-// when the Agent was brought from another appliance. An Agent that tells of none waits for its
-// host.
+// restore registers the host again that an Agent's annotations describe: after the host's record
+// was lost, or if the Agent comes from another appliance. An Agent without such annotations waits
+// for its host.
 func (r agents) restore(ctx context.Context, task *agentSnapshot) (time.Duration, error) {
 	told := task.object.Annotations
 	env, err := r.infraEnvID(task)
@@ -430,7 +433,7 @@ func (r agents) restore(ctx context.Context, task *agentSnapshot) (time.Duration
 	return retryRestore, r.reportMissingHost(ctx, task, err)
 }
 
-// infraEnvID is the infra-env of an Agent's InfraEnv, "" while there is none.
+// infraEnvID returns the id of the infra-env of an Agent's InfraEnv; "" if there is none.
 func (r agents) infraEnvID(task *agentSnapshot) (id string, err error) {
 	name := task.object.Labels[labelInfraEnv]
 	if name == "" || uuid.Validate(task.object.Name) != nil {
@@ -443,8 +446,8 @@ func (r agents) infraEnvID(task *agentSnapshot) (id string, err error) {
 	return id, err
 }
 
-// withoutHost says at an Agent that there is no host, and why it could not be restored if that was
-// tried.
+// reportMissingHost writes into an Agent's status that it has no host, and the error of restoring
+// it if that was tried.
 func (r agents) reportMissingHost(ctx context.Context, task *agentSnapshot, fault error) error {
 	namespace, name := objects.SplitKey(task.key)
 	return r.DB.Update(ctx, func(tx *store.Tx) error {

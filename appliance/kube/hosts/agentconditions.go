@@ -34,8 +34,8 @@ const (
 	agentSyncOKMessage = "The Spec has been successfully applied"
 )
 
-// setAgentCondition notes what a condition is now. The time of the transition changes with anything
-// of it.
+// setAgentCondition sets a condition. The transition time changes with the status, the reason or
+// the message.
 func setAgentCondition(conditions []agentinstall.Condition, now time.Time,
 	is agentinstall.Condition) []agentinstall.Condition {
 	is.LastTransitionTime = metav1.NewTime(now.UTC().Truncate(time.Second))
@@ -58,8 +58,8 @@ func agentConditionOf(conditions []agentinstall.Condition, name string) agentins
 	return conditions[at]
 }
 
-// agentSynced says what came of an Agent's spec: nothing wrong, an input that can't be followed, or
-// a fault that may pass.
+// agentSynced returns the condition SpecSynced: no error, an invalid input, or an error that may
+// pass.
 func agentSynced(fault error, input bool) agentinstall.Condition {
 	switch {
 	case fault == nil:
@@ -73,8 +73,8 @@ func agentSynced(fault error, input bool) agentinstall.Condition {
 		Message: "The Spec could not be synced due to backend error: " + fault.Error()}
 }
 
-// agentConditions are those that follow from a host, all but SpecSynced and Cleanup, in their
-// order. A host that is not there has nil.
+// agentConditions returns the conditions that follow from a host, in order: all but SpecSynced and
+// Cleanup. host is nil if there is none.
 func agentConditions(host *models.Host, approved bool) []agentinstall.Condition {
 	if host == nil {
 		var unknown []agentinstall.Condition
@@ -120,8 +120,7 @@ func agentConnected(status string) agentinstall.Condition {
 		Message: "The agent's connection to the installation service is unimpaired"}
 }
 
-// agentMoving is what several conditions say of a host that is on its way into a cluster or out of
-// it.
+// agentMoving returns the value that several conditions have while a host is bound or unbound.
 func agentMoving(name, status string) (agentinstall.Condition, bool) {
 	switch status {
 	case models.HostStatusBinding:
@@ -182,8 +181,7 @@ func agentValidated(status, validationsInfo string) agentinstall.Condition {
 	return is(corev1.ConditionTrue, "ValidationsPassing", "The agent's validations are passing")
 }
 
-// failingValidations joins the messages of the validations that don't pass, by their groups in
-// order.
+// failingValidations joins the messages of the validations that don't pass, ordered by group.
 func failingValidations(validationsInfo string) string {
 	groups, err := parseValidations(validationsInfo)
 	if err != nil {

@@ -13,8 +13,8 @@ import (
 	"landfall/appliance/kube/objects/agentinstall"
 )
 
-// inventoryOf spells a host's inventory as an Agent's status has it; nil for a host that has not
-// reported one.
+// inventoryOf converts a host's inventory to the form of an Agent's status; nil if the host has
+// not reported one.
 func inventoryOf(host *models.Host) (*agentinstall.HostInventory, error) {
 	if host.Inventory == "" {
 		return nil, nil
@@ -77,7 +77,7 @@ func diskOf(disk *models.Disk) agentinstall.HostDisk {
 	return shown
 }
 
-// listed is a list that is written as one even if it is empty.
+// listed returns a non-nil list, so that an empty one is written.
 func listed(list []string) []string {
 	if list == nil {
 		return []string{}
@@ -85,7 +85,7 @@ func listed(list []string) []string {
 	return list
 }
 
-// Labels and annotations of an Agent that tell of its host's hardware.
+// Labels and annotations of an Agent that describe the hardware of its host.
 const (
 	inventoryPrefix        = "inventory.agent-install.openshift.io/"
 	labelNonrotationalDisk = inventoryPrefix + "storage-hasnonrotationaldisk"
@@ -98,7 +98,8 @@ const (
 	inventoryVersion       = "0.1"
 )
 
-// inventoryLabels are those that an inventory gives its Agent, before their values were made fit.
+// inventoryLabels returns the labels of an Agent that describe its hardware, with unchecked
+// values.
 func inventoryLabels(inv *agentinstall.HostInventory) map[string]string {
 	solid := slices.ContainsFunc(inv.Disks,
 		func(d agentinstall.HostDisk) bool { return d.DriveType == string(models.DriveTypeSSD) })
@@ -113,14 +114,15 @@ func inventoryLabels(inv *agentinstall.HostInventory) map[string]string {
 	}
 }
 
-// unfitInLabel is what the value of a label can't have (Kubernetes' rule for label values).
+// unfitInLabel matches characters that a label value can't have (Kubernetes' rule for label
+// values).
 var unfitInLabel = regexp.MustCompile(`[^-A-Za-z0-9_.]+`)
 
-// fitLabel is the form of a label's value.
+// fitLabel matches valid label values.
 var fitLabel = regexp.MustCompile(`^(([A-Za-z0-9][-A-Za-z0-9_.]{0,61})?[A-Za-z0-9])?$`)
 
-// labelValue makes a label's value of a text by leaving out what labels can't have; !ok if that is
-// not enough.
+// labelValue removes the characters from a text that label values can't have. ok is false if the
+// result is not valid.
 func labelValue(text string) (value string, ok bool) {
 	value = unfitInLabel.ReplaceAllString(text, "")
 	return value, fitLabel.MatchString(value)

@@ -12,11 +12,11 @@ import (
 	"landfall/appliance/kube/objects/agentinstall"
 )
 
-// statesChangeable are those in which a host takes what people decide about it.
+// statesChangeable are the states in which a host can be changed by users.
 var statesChangeable = slices.Concat(statesUndecided, statesReady, []string{models.HostStatusBinding})
 
-// push sends the engine what an Agent's spec wants of its host, as far as the host has it
-// otherwise. Once an installation has begun nothing is sent; it is when the host is back.
+// apply sends the differences between an Agent's spec and its host to the engine. Nothing is sent
+// after an installation has started, until the host is back.
 func (r agents) apply(ctx context.Context, task *agentSnapshot) error {
 	host, spec := task.host, &task.object.Spec
 	env, id := host.InfraEnvID.String(), host.ID.String()
@@ -46,8 +46,8 @@ func (r agents) apply(ctx context.Context, task *agentSnapshot) error {
 	return err
 }
 
-// hostParams is what a host must be told to be as its Agent's spec wants it, and whether there is
-// anything.
+// hostParams returns the update that makes a host what its Agent's spec specifies. needed is false
+// if there is no difference.
 func hostParams(spec *agentinstall.AgentSpec, host *engine.HostView,
 	task *agentSnapshot) (params *models.HostUpdateParams, needed bool) {
 	params = &models.HostUpdateParams{}

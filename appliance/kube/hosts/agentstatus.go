@@ -37,9 +37,8 @@ const (
 		" once it is gone"
 )
 
-// showHost writes what a host is into the status, labels and annotations of its Agent. What the
-// host does not tell is kept as it was: SpecSynced, which its spec tells, and the cluster that it
-// comes from.
+// setAgentStatus writes a host into the status, labels and annotations of its Agent. Fields that
+// do not follow from the host are kept: SpecSynced and the former cluster.
 func setAgentStatus(a *agentinstall.Agent, host *models.Host, serviceURL string, now time.Time) error {
 	inv, err := inventoryOf(host)
 	if err != nil {
@@ -81,7 +80,7 @@ func setAgentStatus(a *agentinstall.Agent, host *models.Host, serviceURL string,
 	return nil
 }
 
-// describeHost writes the labels and annotations that follow from a host.
+// setAgentLabels writes the labels and annotations that follow from a host.
 func setAgentLabels(a *agentinstall.Agent, host *models.Host, inv *agentinstall.HostInventory) {
 	a.Labels, a.Annotations = cloned(a.Labels), cloned(a.Annotations)
 	wanted := map[string]string{labelClusterNamespace: ""}
@@ -144,7 +143,7 @@ func progressOf(host *models.Host) agentinstall.HostProgress {
 	}
 }
 
-// timeOf is a time as objects have it, in whole seconds; nil for none.
+// timeOf converts a time to whole seconds; nil for the zero time.
 func timeOf(t strfmt.DateTime) *metav1.Time {
 	if time.Time(t).IsZero() {
 		return nil
@@ -153,8 +152,8 @@ func timeOf(t strfmt.DateTime) *metav1.Time {
 	return &shown
 }
 
-// putAgent writes an Agent's labels, annotations and status back into its general form, and those
-// fields of its spec that are not as before.
+// putAgent writes an Agent's labels, annotations and status into u, and the fields of its spec
+// that differ from before.
 func putAgent(u *unstructured.Unstructured, a *agentinstall.Agent, before map[string]any) error {
 	u.SetLabels(a.Labels)
 	u.SetAnnotations(a.Annotations)

@@ -22,19 +22,19 @@ import (
 const (
 	classificationFinalizer = "agentclassification.agent-install.openshift.io"
 	classificationPrefix    = "agentclassification.agent-install.openshift.io/"
-	queryError              = "QUERYERROR" // begins the label of an Agent that a query could not be asked about
-	// queryLimit is how long a query may work on one inventory: it is a program, and may never end.
+	queryError              = "QUERYERROR" // prefix of the label of an Agent on which a query failed
+	// queryLimit limits a query on one inventory: a query is a program and may never end.
 	queryLimit = time.Second
 )
 
-// classifications counts what AgentClassifications match. The labels are set with the Agents, see
-// classify.
+// classifications reconciles AgentClassifications: it counts the Agents that they match. The
+// labels are set with the Agents, see classify.
 type classifications struct{ *Controllers }
 
 func (classifications) Kind() objects.Kind { return objects.AgentClassifications }
 
-// Reconcile counts the Agents that a classification matches, and lets one that is being deleted go
-// when no Agent has its label.
+// Reconcile counts the Agents that a classification matches. The finalizer of one that is being
+// deleted is removed when no Agent has its label.
 func (r classifications) Reconcile(ctx context.Context, namespace, name string) (time.Duration, error) {
 	err := r.DB.Update(ctx, func(tx *store.Tx) error {
 		var held agentinstall.AgentClassification
@@ -90,7 +90,8 @@ func queryErrors(failed int64) agentinstall.Condition {
 
 func queryErrorValue(value string) string { return queryError + "-" + value }
 
-// ask asks a query about an inventory; it must yield one value, and matches if that is true.
+// evaluate runs a query on an inventory. The query must return one value; it matches if the value
+// is true.
 func evaluate(ctx context.Context, query string, inventory any) (matches bool, err error) {
 	parsed, err := gojq.Parse(query)
 	if err != nil {
@@ -118,8 +119,8 @@ func evaluate(ctx context.Context, query string, inventory any) (matches bool, e
 	return matches, nil
 }
 
-// classify returns an Agent's labels as the classifications of its namespace want them. Labels of
-// other values stay: another classification may have set them.
+// classify returns the labels of an Agent with those of the namespace's classifications. Labels
+// with other values stay: another classification may have set them.
 func classify(ctx context.Context, agent *agentinstall.Agent,
 	all []agentinstall.AgentClassification) (map[string]string, error) {
 	labels := cloned(agent.Labels)
@@ -166,8 +167,8 @@ func (h *Controllers) classificationsOf(tx *store.Tx, namespace string) ([]agent
 	return all, err
 }
 
-// label gives an Agent the labels of the classifications, and has these counted again if that
-// changed any.
+// classify sets the labels of the classifications on an Agent, and queues the classifications if
+// that changed a label.
 func (r agents) classify(ctx context.Context, task *agentSnapshot) error {
 	labels, err := classify(ctx, task.object, task.classifications)
 	if err != nil || sameClasses(labels, task.object.Labels) {

@@ -35,18 +35,17 @@ type Spokes interface {
 	RemoveNode(task, deployment, node string, requeue func()) (done bool, err error)
 }
 
-// Mirrors keeps mirror rules of the site, of single clusters and of single infra-envs, each set
-// under a name.
+// Mirrors stores mirror rules of the site and of single infra-envs, each set under a name.
 type Mirrors interface {
-	// SetMirror has rules followed at a level from now on; nil takes those of the name away, and
-	// there may be none. Rules that can't be used are refused.
+	// SetMirror applies rules at a level; nil removes the rules of the name, if there are any. It
+	// returns an error for rules that can't be used.
 	SetMirror(ctx context.Context, level mirror.Level, name string, rules *mirror.Import) error
 }
 
 // OSImages is the library of base images.
 type OSImages interface {
-	// Known tells whether there is an image for a version of OpenShift and an architecture ("" is
-	// x86_64), or one is on its way.
+	// Known reports whether an image for a version of OpenShift and an architecture ("" is x86_64)
+	// exists or is being downloaded.
 	Known(version, architecture string) bool
 }
 

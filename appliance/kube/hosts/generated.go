@@ -16,14 +16,14 @@ import (
 	"landfall/store"
 )
 
-// An infra-env that was made by REST or in the browser gets the InfraEnv that it would have been
-// made by, in the namespace of its cluster, or in one of its own; its hosts get Agents.
+// An infra-env that was made by REST or in the browser gets an InfraEnv in the namespace of its
+// cluster, or in a namespace of its own. Its hosts get Agents.
 
-// labelMadeForInfraEnv marks what was made for an infra-env and goes with it.
+// labelGenerated marks objects that were created for an infra-env and are deleted with it.
 const labelGenerated = "landfall.io/made-for-infra-env"
 
-// adoptInfraEnv makes the InfraEnv of an infra-env, and the Agents of its hosts. One whose cluster
-// has no object yet waits.
+// generateInfraEnv creates the InfraEnv of an infra-env, and the Agents of its hosts. It does
+// nothing while the cluster of the infra-env has no ClusterDeployment.
 func (p writer) generateInfraEnv(env *engine.InfraEnvView) error {
 	namespace, name, ref, err := p.placeFor(env)
 	if err != nil || name == "" {
@@ -76,8 +76,8 @@ func imageTypeShown(env *models.InfraEnv) models.ImageType {
 	return *env.Type
 }
 
-// placeFor finds a namespace and a name for an infra-env's InfraEnv, and its cluster's
-// ClusterDeployment. The name is "" while there is no place for it.
+// placeFor chooses the namespace and the name of an infra-env's InfraEnv, and returns the
+// ClusterDeployment of its cluster. The name is "" while that does not exist.
 func (p writer) placeFor(env *engine.InfraEnvView) (namespace, name string, ref *agentinstall.ClusterReference,
 	err error) {
 	id := env.ID.String()
@@ -116,7 +116,7 @@ func (p writer) placeFor(env *engine.InfraEnvView) (namespace, name string, ref 
 	return namespace, name, ref, nil
 }
 
-// nameFrom makes the name of an object of what people called something.
+// nameFrom makes an object name from a name that a user chose.
 func nameFrom(text, id string) string {
 	name := strings.Trim(strings.Map(func(r rune) rune {
 		switch {
@@ -134,8 +134,8 @@ func nameFrom(text, id string) string {
 	return name
 }
 
-// dropMade removes what was made beside an InfraEnv that was made for an infra-env, and its
-// namespace with the last of it.
+// deleteGenerated deletes the objects that were created with the InfraEnv of an infra-env, and its
+// namespace if that is empty.
 func (p writer) deleteGenerated(env *agentinstall.InfraEnv) error {
 	if env.Labels[labelGenerated] != "true" {
 		return nil

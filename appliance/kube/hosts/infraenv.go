@@ -26,27 +26,28 @@ import (
 	"landfall/store"
 )
 
-// infraEnvs follows InfraEnvs.
+// infraEnvs reconciles InfraEnvs.
 type infraEnvs struct{ *Controllers }
 
 func (infraEnvs) Kind() objects.Kind { return objects.InfraEnvs }
 
-// retryDeletion is of an infra-env that still has hosts.
+// retryDeletion is the interval of checks of an infra-env that still has hosts.
 const retryDeletion = time.Minute
 
-// infraEnvTask is what is known of an InfraEnv when it is looked at.
+// infraEnvSnapshot is an InfraEnv with the objects it refers to and its infra-env, read in one
+// transaction.
 type infraEnvSnapshot struct {
 	key     string                 // <namespace>/<name>
-	object  *agentinstall.InfraEnv // nil: there is none any more
-	id      string                 // of the infra-env; "": there is none yet
-	stored  engine.Object          // that the infra-env notes
-	cluster string                 // its cluster; "" for none
+	object  *agentinstall.InfraEnv // nil if it does not exist
+	id      string                 // of the infra-env; "" if there is none
+	stored  engine.Object          // the object as the infra-env has it
+	cluster string                 // "" for none
 	inputs  infraEnvInputs
 	mirrors *corev1.ConfigMap // nil: none
-	digest  string            // over the inputs but the spec, and the mirrors
+	digest  string            // of the inputs except the spec, and of the mirrors
 }
 
-// Reconcile makes an infra-env of an InfraEnv, or has the one that there is follow it.
+// Reconcile registers the infra-env of an InfraEnv, or applies the InfraEnv to it.
 func (r infraEnvs) Reconcile(ctx context.Context, namespace, name string) (time.Duration, error) {
 	task, missing, err := r.read(namespace, name)
 	switch {
@@ -73,13 +74,14 @@ func (r infraEnvs) Reconcile(ctx context.Context, namespace, name string) (time.
 	return 0, &controller.ReportedError{Err: err}
 }
 
-// look reads all that an InfraEnv's infra-env is made of. missing says which cluster is waited for.
+// read returns an InfraEnv with everything that its infra-env is made from. missing is the reason
+// why its cluster is not known yet.
 func (r infraEnvs) read(namespace, name string) (task *infraEnvSnapshot, missing string, err error) {
 	for {
 		task, missing, err = r.readOnce(namespace, name)
 		if task == nil || !r.updateReferences(namespace, name, task.object) {
 			return task, missing, err
-		} // else a change of what it refers to now may have led to nobody, and is looked at
+		} // a change of a new reference may have been missed before the index had it
 	}
 }
 
@@ -118,7 +120,7 @@ func (r infraEnvs) readOnce(namespace, name string) (task *infraEnvSnapshot, mis
 	return task, missing, err
 }
 
-// clusterFor finds the cluster that an InfraEnv is for; missing says why there is none yet.
+// clusterFor finds the cluster of an InfraEnv. missing is the reason why there is none yet.
 func (r infraEnvs) clusterFor(tx *store.Tx, task *infraEnvSnapshot) (missing string, err error) {
 	ref := task.object.Spec.ClusterRef
 	if ref == nil {
@@ -135,7 +137,7 @@ func (r infraEnvs) clusterFor(tx *store.Tx, task *infraEnvSnapshot) (missing str
 		ref.Namespace), nil
 }
 
-// gather reads what an InfraEnv refers to.
+// readReferences reads the objects that an InfraEnv refers to.
 func (r infraEnvs) readReferences(tx *store.Tx, task *infraEnvSnapshot) error {
 	spec := &task.object.Spec
 	secret, err := r.pullSecret(tx, task.object.Namespace, spec.PullSecretRef)
@@ -162,8 +164,8 @@ func (r infraEnvs) readReferences(tx *store.Tx, task *infraEnvSnapshot) error {
 	return err
 }
 
-// versionFor is the version of OpenShift whose base image is asked for: the InfraEnv's, else its
-// cluster's ("" for the engine), else the newest that there is for the architecture.
+// versionFor returns the OpenShift version of the base image: the InfraEnv's, else "" for the
+// version of its cluster, else the newest one of the architecture.
 func (r infraEnvs) versionFor(task *infraEnvSnapshot) string {
 	spec := &task.object.Spec
 	if spec.OSImageVersion != "" || task.cluster != "" || spec.CPUArchitecture == "" ||
@@ -189,8 +191,8 @@ func namesOfArchitecture(name string) []string {
 	return []string{name, models.ClusterCPUArchitectureMulti}
 }
 
-// Digests of infra-envs whose networks are not those of NMStateConfigs end so: a person gave them
-// by another way, or nobody did.
+// networkElsewhere ends the digests of infra-envs whose networks are not those of NMStateConfigs:
+// they were set by REST or in the browser, or there are none.
 const networkElsewhere = "-"
 
 func ownNetwork(digest string) bool { return digest[len(digest)-1:] == networkElsewhere }
@@ -215,7 +217,7 @@ func (t *infraEnvSnapshot) mirrorData() map[string]string {
 	return t.mirrors.Data
 }
 
-// pullSecret reads a pull secret out of the Secret that a reference names.
+// pullSecret reads a pull secret from the Secret that a reference names.
 func (h *Controllers) pullSecret(tx *store.Tx, namespace string, ref *corev1.LocalObjectReference) (string, error) {
 	if ref == nil || ref.Name == "" {
 		return "",
@@ -233,7 +235,7 @@ func (h *Controllers) pullSecret(tx *store.Tx, namespace string, ref *corev1.Loc
 	return string(secret), nil
 }
 
-// secretData reads a Secret that something refers to.
+// secretData reads a Secret that an object refers to.
 func (h *Controllers) secretData(tx *store.Tx, namespace, name string) (map[string][]byte, error) {
 	var secret corev1.Secret
 	err := h.Objects.Get(tx, objects.Secrets, namespace, name, &secret)
@@ -253,7 +255,7 @@ func (h *Controllers) secretData(tx *store.Tx, namespace, name string) (map[stri
 	return secret.Data, nil
 }
 
-// follow has the engine's infra-env follow what was gathered.
+// sync applies an InfraEnv to the engine's infra-env.
 func (r infraEnvs) sync(ctx context.Context, task *infraEnvSnapshot) error {
 	note := engine.Object{Key: task.key, Generation: task.object.Generation, Digest: task.digest}
 	if task.id == "" {
@@ -284,7 +286,8 @@ func (r infraEnvs) sync(ctx context.Context, task *infraEnvSnapshot) error {
 	return r.ensureRecipe(ctx, task.id)
 }
 
-// named puts the names of NMStateConfigs into what the engine says of the hosts' networks.
+// named replaces the numbers of hosts in an error of the engine by the names of their
+// NMStateConfigs.
 func (r infraEnvs) named(task *infraEnvSnapshot, err error) error {
 	var refused *engine.Error
 	if !errors.As(err, &refused) || len(task.inputs.from) == 0 {
@@ -294,8 +297,8 @@ func (r infraEnvs) named(task *infraEnvSnapshot, err error) error {
 		Err: err}
 }
 
-// freeze has the image's recipe made, if that was not possible before the release payload was asked
-// which agent hosts run.
+// ensureRecipe makes the recipe of the image if it could not be made before, because the agent's
+// image had to be read from the release payload.
 func (r infraEnvs) ensureRecipe(ctx context.Context, id string) error {
 	digest, err := r.Engine.RecipeDigest(id)
 	if err != nil || digest != "" {
@@ -305,7 +308,7 @@ func (r infraEnvs) ensureRecipe(ctx context.Context, id string) error {
 	return err
 }
 
-// report writes the status of an InfraEnv, with what came of its spec, and its finalizer.
+// report writes the status and the finalizer of an InfraEnv, with the result of applying its spec.
 func (r infraEnvs) report(ctx context.Context, task *infraEnvSnapshot, outcome *agentinstall.Condition) error {
 	namespace, name := objects.SplitKey(task.key)
 	err := r.DB.Update(ctx, func(tx *store.Tx) error {
@@ -337,7 +340,7 @@ func (r infraEnvs) report(ctx context.Context, task *infraEnvSnapshot, outcome *
 		}
 		err = p.updateInfraEnv(task.id, outcome)
 		if engine.KindOf(err) == engine.NotFound {
-			return nil // deleted meanwhile; what it was made of is looked at again then
+			return nil // deleted in the meantime; the deletion queues the InfraEnv
 		}
 		return err
 	})
@@ -347,8 +350,8 @@ func (r infraEnvs) report(ctx context.Context, task *infraEnvSnapshot, outcome *
 	return err
 }
 
-// end deletes the infra-env of an InfraEnv that is being deleted or was. Hosts that are not bound,
-// or are installed, go with it; others hold it back.
+// delete deregisters the infra-env of an InfraEnv that is being deleted or does not exist. Hosts
+// that are unbound or installed are deregistered with it. Other hosts block the deletion.
 func (r infraEnvs) delete(ctx context.Context, task *infraEnvSnapshot) (time.Duration, error) {
 	if task.id != "" {
 		busy, err := r.removeHosts(ctx, task.id)
@@ -377,8 +380,8 @@ func (r infraEnvs) delete(ctx context.Context, task *infraEnvSnapshot) (time.Dur
 	})
 }
 
-// removeHosts deletes the hosts of an infra-env, unless one of them is bound and not installed:
-// then it names those and deletes none.
+// removeHosts deregisters the hosts of an infra-env. If a host is bound and not installed, it
+// deregisters none and returns those in busy.
 func (r infraEnvs) removeHosts(ctx context.Context, id string) (busy []string, err error) {
 	hosts, err := r.Engine.Hosts(id)
 	if err != nil {
@@ -401,7 +404,7 @@ func (r infraEnvs) removeHosts(ctx context.Context, id string) (busy []string, e
 	return nil, nil
 }
 
-// holdBack says why an InfraEnv is not deleted yet.
+// reportBlockedDeletion writes an Event that says why an InfraEnv is not deleted yet.
 func (r infraEnvs) reportBlockedDeletion(ctx context.Context, task *infraEnvSnapshot, busy []string) error {
 	if task.object == nil {
 		return nil
@@ -420,8 +423,8 @@ func (r infraEnvs) reportBlockedDeletion(ctx context.Context, task *infraEnvSnap
 	})
 }
 
-// noDelay is what an InfraEnv hears that asks for a delay. Upstream's script looks for the cards
-// once, and is delayed for those that come late.
+// ignoredDelay returns the Event for an InfraEnv that specifies a discovery delay. Upstream's
+// script looks for the network cards once, and is delayed for those that appear late.
 func ignoredDelay(spec *agentinstall.InfraEnvSpec) (objects.EventContent, bool) {
 	if conv.Value(spec.NetworkDiscoveryDelaySeconds) == 0 {
 		return objects.EventContent{}, false
@@ -434,7 +437,7 @@ func ignoredDelay(spec *agentinstall.InfraEnvSpec) (objects.EventContent, bool) 
 	}, true
 }
 
-// sampleOf names the first of a list.
+// firstNames lists the first names of a list.
 func firstNames(names []string) string {
 	const shown = 5
 	if len(names) > shown {
@@ -443,13 +446,13 @@ func firstNames(names []string) string {
 	return strings.Join(names, ", ")
 }
 
-// isManifestError tells whether a fault lies in what people wrote.
+// isInvalid reports whether an error lies in what a user wrote.
 func isInvalid(err error) bool {
 	_, ok := errors.AsType[*invalidError](err)
 	return ok
 }
 
-// isRefusal tells whether a fault stays until somebody changes what was asked for.
+// isInputError reports whether an error stays until a user changes the objects.
 func isInputError(err error) bool {
 	switch engine.KindOf(err) {
 	case engine.Invalid, engine.NotFound, engine.Conflict, engine.Schema, engine.Forbidden:
@@ -458,8 +461,8 @@ func isInputError(err error) bool {
 	return isInvalid(err)
 }
 
-// defaultImageType is that of InfraEnvs which name none: the site's AgentServiceConfig may say,
-// else it is the minimal image.
+// defaultImageType returns the image type of InfraEnvs that specify none: that of the
+// AgentServiceConfig, else the minimal image.
 func (h *Controllers) defaultImageType(tx *store.Tx) models.ImageType {
 	settings, err := h.serviceSettings(tx)
 	if err != nil || settings["ISO_IMAGE_TYPE"] != string(models.ImageTypeFullIso) {

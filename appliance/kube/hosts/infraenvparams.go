@@ -11,8 +11,8 @@ import (
 	"landfall/appliance/kube/objects/agentinstall"
 )
 
-// infraEnvInputs is all that the engine's infra-env is made of: an InfraEnv's spec and what it
-// refers to.
+// infraEnvInputs is everything that the engine's infra-env is made from: an InfraEnv's spec and
+// what it refers to.
 type infraEnvInputs struct {
 	name       string
 	spec       *agentinstall.InfraEnvSpec
@@ -22,13 +22,13 @@ type infraEnvInputs struct {
 	imageType  models.ImageType
 	networks   []*models.HostStaticNetworkConfig
 	from       []string // the NMStateConfigs of the networks, <namespace>/<name>
-	// networked tells that the networks are those of NMStateConfigs, none of them among it.
-	// Otherwise they are left as they are.
+	// networked reports that the networks are those of the selected NMStateConfigs, even if there
+	// are none. Otherwise the networks stay unchanged.
 	networked bool
 }
 
-// imageTypeOf is the type of an InfraEnv's image: the one that it asks for, else the site's
-// default. s390x has no minimal image.
+// imageTypeOf returns the type of an InfraEnv's image: the specified one, else the default. s390x
+// has no minimal image.
 func imageTypeOf(spec *agentinstall.InfraEnvSpec, byDefault models.ImageType) models.ImageType {
 	switch {
 	case spec.CPUArchitecture == models.ClusterCPUArchitectureS390x:
@@ -58,8 +58,9 @@ func (in *infraEnvInputs) create() *models.InfraEnvCreateParams {
 	return params
 }
 
-// update returns a request with all fields of the InfraEnv; the engine finds out which changed.
-// Fields that the InfraEnv leaves out, and for which the engine has a default, stay.
+// update returns an update with everything that the InfraEnv specifies; the engine finds the
+// differences. Fields that the InfraEnv leaves out and that have a default in the engine stay
+// unchanged.
 func (in *infraEnvInputs) update() *models.InfraEnvUpdateParams {
 	params := description.InfraEnvUpdateParams(in.create())
 	params.AdditionalTrustBundle = &in.spec.AdditionalTrustBundle // an empty one clears the field
@@ -78,8 +79,8 @@ func (in *infraEnvInputs) update() *models.InfraEnvUpdateParams {
 	return params
 }
 
-// timeServers are all NTP sources: the engine does not tell those that are added from those that
-// are used alone.
+// timeServers joins all NTP sources: the engine does not distinguish additional sources from
+// exclusive ones.
 func timeServers(s *agentinstall.InfraEnvSpec) string {
 	return strings.Join(append(append([]string(nil), s.NTPSources...), s.AdditionalNTPSources...), ",")
 }

@@ -23,8 +23,8 @@ const (
 	bootOrderControl      = "BootOrderControl" // the type of iPXE scripts that send an installed machine to its disk
 )
 
-// imageAvailable is the condition of an InfraEnv whose image can be downloaded; imageBeingMade that
-// of one whose agent is being looked up in its release payload.
+// imageAvailable is the condition of an InfraEnv whose image can be downloaded. imageBeingMade is
+// the condition while the agent's image is looked up in the release payload.
 func imageAvailable() agentinstall.Condition {
 	return agentinstall.Condition{Type: conditionImageCreated, Status: corev1.ConditionTrue,
 		Reason: "InfraEnvAvailable", Message: "InfraEnv is available: Image has been created"}
@@ -35,8 +35,8 @@ func imageBeingMade() agentinstall.Condition {
 		Message: "Image has been created"}
 }
 
-// imageFault is the condition of an InfraEnv that no image can be made of, because of what people
-// wrote or of a fault that may pass.
+// imageFault is the condition of an InfraEnv whose image can't be made, because of an invalid
+// input or of an error that may pass.
 func imageFault(fault error, input bool) agentinstall.Condition {
 	c := agentinstall.Condition{Type: conditionImageCreated, Status: corev1.ConditionFalse, Reason: reasonImageError,
 		Message: "Failed to create image due to an internal error: " + fault.Error()}
@@ -51,10 +51,11 @@ func clusterMissing(reason string) agentinstall.Condition {
 		Reason: "MissingClusterDeployment", Message: "ClusterDeployment is missing: " + reason}
 }
 
-// showInfraEnv writes what an infra-env is into the status of its InfraEnv. The image's URL changes
-// with the image's content and not otherwise; the time beside it is when that happened. A fault
-// that the condition tells of stays until the InfraEnv was followed again.
-func setInfraEnvStatus(object *agentinstall.InfraEnv, env *engine.InfraEnvView, serviceURL string, now time.Time) error {
+// setInfraEnvStatus writes an infra-env into the status of its InfraEnv. The URL of the image
+// changes exactly if the content of the image changes; the time next to it is the time of that
+// change. A false condition stays until the InfraEnv is reconciled without an error.
+func setInfraEnvStatus(object *agentinstall.InfraEnv, env *engine.InfraEnvView, serviceURL string,
+	now time.Time) error {
 	is := &object.Status
 	is.AgentLabelSelector = metav1.LabelSelector{MatchLabels: map[string]string{labelInfraEnv: object.Name}}
 	id := env.ID.String()
@@ -87,8 +88,8 @@ func setInfraEnvStatus(object *agentinstall.InfraEnv, env *engine.InfraEnvView, 
 	return nil
 }
 
-// imageURL is where an infra-env's image is, in the form of the image service: the infra-env and
-// the revision of its image are in the token, so another image has another URL.
+// imageURL returns the URL of an infra-env's image in the form of the image service. The token
+// contains the infra-env and the revision of its image, so that another image has another URL.
 func imageURL(serviceURL string, env *engine.InfraEnvView) (string, error) {
 	header, err := json.Marshal(map[string]string{"alg": "none", "typ": "JWT"})
 	if err != nil {

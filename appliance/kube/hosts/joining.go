@@ -10,11 +10,11 @@ import (
 	"landfall/appliance/kube/objects/agentinstall"
 )
 
-// conditionJoining is of Agents whose way into the cluster that they join could not be followed at
-// some time.
+// conditionJoining is set on Agents of hosts that could not be followed into their cluster at some
+// time.
 const conditionJoining = "Joining"
 
-// showJoining writes what is known of a host in the cluster that it joins into its Agent.
+// setJoining writes the progress of a host that joins a cluster into its Agent.
 func setJoining(a *agentinstall.Agent, joining *engine.Joining, now time.Time) {
 	a.Status.CSRStatus = agentinstall.CSRStatus{}
 	if joining == nil {

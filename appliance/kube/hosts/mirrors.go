@@ -23,7 +23,7 @@ const (
 
 func infraEnvLevel(id string) mirror.Level { return mirror.Level{InfraEnv: id} }
 
-// mirrorConfig reads the ConfigMap of a mirror registry; nil for no reference.
+// mirrorConfig reads the ConfigMap of a mirror registry; nil if ref is nil.
 func (h *Controllers) mirrorConfig(tx *store.Tx, ref *agentinstall.MirrorRegistryReference) (*corev1.ConfigMap, error) {
 	if ref == nil {
 		return nil, nil
@@ -45,7 +45,7 @@ func (h *Controllers) mirrorConfig(tx *store.Tx, ref *agentinstall.MirrorRegistr
 	return &config, nil
 }
 
-// rulesOf makes mirror rules of a ConfigMap.
+// rulesOf converts a ConfigMap to mirror rules.
 func rulesOf(config *corev1.ConfigMap) *mirror.Import {
 	rules := &mirror.Import{Files: []mirror.ImportedFile{{Name: keyRegistriesConf, Kind: mirror.FileRegistriesConf,
 		Data: []byte(config.Data[keyRegistriesConf])}}}
@@ -56,7 +56,7 @@ func rulesOf(config *corev1.ConfigMap) *mirror.Import {
 	return rules
 }
 
-// followMirrors keeps an infra-env's mirror rules as its InfraEnv has them.
+// setMirrors sets the mirror rules of an infra-env to those of its InfraEnv.
 func (r infraEnvs) setMirrors(ctx context.Context, task *infraEnvSnapshot) error {
 	switch {
 	case r.Mirrors != nil && task.mirrors != nil:

@@ -18,14 +18,14 @@ import (
 	"landfall/appliance/kube/objects/agentinstall"
 )
 
-// networks are the static networks of an infra-env with the NMStateConfigs that they come from, in
+// networks are the static networks of an infra-env and the NMStateConfigs that they come from, in
 // the same order.
 type networks struct {
 	hosts []*models.HostStaticNetworkConfig
 	from  []string // <namespace>/<name>
 }
 
-// manifestError is a fault of what people wrote: nothing is tried again before they change it.
+// invalidError is an error in what a user wrote. There is no retry before the user changes it.
 type invalidError struct{ reason string }
 
 func (e *invalidError) Error() string { return e.reason }
@@ -34,7 +34,7 @@ func invalid(format string, args ...any) error {
 	return &invalidError{fmt.Sprintf(format, args...)}
 }
 
-// selectsNetworks makes the selector of an InfraEnv's NMStateConfigs. An empty one selects none.
+// selectsNetworks returns the selector of an InfraEnv's NMStateConfigs. An empty one selects none.
 func selectsNetworks(selector *metav1.LabelSelector) (labels.Selector, error) {
 	if len(selector.MatchLabels)+len(selector.MatchExpressions) == 0 {
 		return labels.Nothing(), nil
@@ -46,8 +46,8 @@ func selectsNetworks(selector *metav1.LabelSelector) (labels.Selector, error) {
 	return selects, nil
 }
 
-// networksOf collects the networks that an InfraEnv selects among the NMStateConfigs of its
-// namespace, in the order of their names whenever they came.
+// networksOf collects the networks of the NMStateConfigs that an InfraEnv selects in its
+// namespace, ordered by name.
 func (h *Controllers) networksOf(tx *store.Tx, namespace string, selector *metav1.LabelSelector) (*networks, error) {
 	selects, err := selectsNetworks(selector)
 	if err != nil {
@@ -94,7 +94,7 @@ func (n *networks) add(u *unstructured.Unstructured, owners map[string]string) e
 
 var hostNumber = regexp.MustCompile(`\bhost (\d+)\b`)
 
-// named puts the names of NMStateConfigs where a fault of the networks has the numbers of hosts.
+// named replaces the numbers of hosts in an error by the names of their NMStateConfigs.
 func (n *networks) named(fault string) string {
 	return hostNumber.ReplaceAllStringFunc(fault, func(match string) string {
 		number, err := strconv.Atoi(match[len("host "):])

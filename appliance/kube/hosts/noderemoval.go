@@ -16,16 +16,16 @@ import (
 	"landfall/store"
 )
 
-// A host that leaves an installed cluster leaves a node there. Where the appliance reaches into the
-// cluster, it removes the node, when the host has come back from its restart, or before its Agent
-// goes. An annotation of the Agent's keeps it from that.
+// A host that leaves an installed cluster leaves a node there. If the appliance connects to
+// installed clusters, it removes the node: after the host has restarted, or before its Agent is
+// deleted. An annotation of the Agent prevents that.
 
 const messageRemovedLater = "The node is still in its former cluster, and removed from it when the host has booted " +
 	"the discovery image"
 
-// forgetCluster has the node removed from a host's former cluster, once the host is on its way back
-// no more, and drops what was noted of it then, or when a person says that nothing is left to be
-// done. It returns when to look again while something is.
+// removeOldNode removes the node of a host from its former cluster once the host has come back,
+// and then clears the record of that cluster. An annotation skips the removal. The returned
+// duration is not 0 while the removal fails.
 func (r agents) removeOldNode(ctx context.Context, task *agentSnapshot) (time.Duration, error) {
 	info := task.object.Status.DeprovisionInfo
 	_, skip := task.object.Annotations[annotationSkipSpokeCleanup]
@@ -41,7 +41,7 @@ func (r agents) removeOldNode(ctx context.Context, task *agentSnapshot) (time.Du
 			r.requeue(task))
 		switch {
 		case !done:
-			return 0, nil // it goes on beside; what else the Agent wants waits for nothing
+			return 0, nil // it runs in the background, and the rest of the Agent's spec does not wait
 		case fault != nil:
 			return retryAgent, r.updateDeprovisionInfo(ctx, task,
 				func(agent *agentinstall.Agent) { agent.Status.DeprovisionInfo.Message = fault.Error() })
@@ -50,7 +50,8 @@ func (r agents) removeOldNode(ctx context.Context, task *agentSnapshot) (time.Du
 	return 0, r.updateDeprovisionInfo(ctx, task, func(agent *agentinstall.Agent) { agent.Status.DeprovisionInfo = nil })
 }
 
-// alterAgent changes an Agent's status that still has the note of a former cluster.
+// updateDeprovisionInfo changes the status of an Agent that still has the record of a former
+// cluster.
 func (r agents) updateDeprovisionInfo(ctx context.Context, task *agentSnapshot, fn func(*agentinstall.Agent)) error {
 	namespace, name := objects.SplitKey(task.key)
 	err := r.DB.Update(ctx, func(tx *store.Tx) error {
@@ -66,9 +67,9 @@ func (r agents) updateDeprovisionInfo(ctx context.Context, task *agentSnapshot, 
 	return err
 }
 
-// leaveCluster has the node removed of a host that joined an installed cluster, before its Agent
-// and the host go. There is nothing to do for others, where cluster or InfraEnv go too, and where a
-// person says so.
+// removeNode removes the node of a host that joined an installed cluster, before its Agent and the
+// host are deleted. It does nothing for other hosts, if the cluster or the InfraEnv is deleted
+// too, or if an annotation skips it.
 func (r agents) removeNode(task *agentSnapshot) (done bool, err error) {
 	if r.Spokes == nil || task.object == nil || task.host == nil || task.host.ClusterID == nil ||
 		conv.Value(task.host.Kind) != models.HostKindAddToExistingClusterHost {
@@ -88,7 +89,7 @@ func (r agents) removeNode(task *agentSnapshot) (done bool, err error) {
 	return r.Spokes.RemoveNode(task.key, ref.Namespace+"/"+ref.Name, task.host.RequestedHostname, r.requeue(task))
 }
 
-// clusterStays tells whether a ClusterDeployment is there and not being deleted.
+// clusterStays reports whether a ClusterDeployment exists and is not being deleted.
 func (r agents) clusterStays(ref *agentinstall.ClusterReference) (stays bool, err error) {
 	err = r.DB.View(func(tx *store.Tx) error {
 		cd := &hivev1.ClusterDeployment{}
@@ -102,7 +103,7 @@ func (r agents) clusterStays(ref *agentinstall.ClusterReference) (stays bool, er
 	return stays, err
 }
 
-// again has an Agent reconciled.
+// requeue returns a function that queues an Agent.
 func (r agents) requeue(task *agentSnapshot) func() {
 	namespace, name := objects.SplitKey(task.key)
 	return func() { r.Loop.Enqueue(controller.Key{Kind: objects.Agents, Namespace: namespace, Name: name}) }

@@ -32,8 +32,7 @@ func (h Projector) Project(tx *store.Tx, touched engine.Touched) error {
 			return fmt.Errorf("show infra-env %s: %w", row.ID, err)
 		}
 	}
-	// A host that moves to another infra-env is one row that comes and one that goes, and one
-	// Agent.
+	// A host that moves to another infra-env has one new row, one deleted row, and one Agent.
 	for _, row := range touched.Hosts {
 		if row.Deleted {
 			continue
@@ -73,6 +72,7 @@ func (h *Controllers) writer(tx *store.Tx) writer {
 	return writer{Projector: h.Projector, tx: tx, rows: h.Engine.Rows(tx), now: h.Clock.Now().UTC()}
 }
 
+// projectInfraEnv writes an infra-env that was changed or deleted into its InfraEnv.
 func (p writer) projectInfraEnv(row engine.TouchedRow) error {
 	switch {
 	case row.Deleted && row.Object.Key == "":
@@ -89,8 +89,8 @@ func (p writer) projectInfraEnv(row engine.TouchedRow) error {
 	return p.generateInfraEnv(env)
 }
 
-// showInfraEnv writes an infra-env into its InfraEnv, with what came of the InfraEnv's spec unless
-// that is nil.
+// updateInfraEnv writes an infra-env into its InfraEnv. outcome is the result of applying the
+// InfraEnv's spec; nil keeps the condition.
 func (p writer) updateInfraEnv(id string, outcome *agentinstall.Condition) error {
 	env, err := p.rows.InfraEnv(id)
 	if err != nil {
@@ -119,7 +119,7 @@ func (p writer) updateInfraEnv(id string, outcome *agentinstall.Condition) error
 		return putInfraEnv(u, &object, before)
 	})
 	if errors.Is(err, store.ErrNotFound) {
-		return nil // it was deleted a moment ago; its controller ends the infra-env
+		return nil // it was just deleted; its reconciler deregisters the infra-env
 	}
 	if err != nil || !changed {
 		return err
@@ -140,8 +140,8 @@ func (p writer) generation(kind objects.Kind, object string) (int64, error) {
 	return u.GetGeneration(), nil
 }
 
-// infraEnvGone follows an infra-env that was deleted. Its InfraEnv goes with it, unless the
-// infra-env went with its cluster: the InfraEnv waits for the next one then.
+// projectDeletedInfraEnv deletes the InfraEnv of a deleted infra-env. If the infra-env was deleted
+// with its cluster, the InfraEnv stays and waits for the next cluster.
 func (p writer) projectDeletedInfraEnv(of engine.Object) error {
 	namespace, name := objects.SplitKey(of.Key)
 	var object agentinstall.InfraEnv
@@ -168,10 +168,11 @@ func (p writer) projectDeletedInfraEnv(of engine.Object) error {
 			})
 		}
 	}
-	return errors.Join(p.deleteAndFinalize(objects.InfraEnvs, namespace, name, infraEnvFinalizer), p.deleteGenerated(&object))
+	return errors.Join(p.deleteAndFinalize(objects.InfraEnvs, namespace, name, infraEnvFinalizer),
+		p.deleteGenerated(&object))
 }
 
-// release ends an object: it is deleted, and the finalizer is taken off.
+// deleteAndFinalize deletes an object and removes the finalizer.
 func (p writer) deleteAndFinalize(kind objects.Kind, namespace, name, finalizer string) error {
 	if err := p.Objects.Delete(p.tx, kind, namespace, name, p.now); err != nil {
 		return err
@@ -186,8 +187,9 @@ func (p writer) deleteAndFinalize(kind objects.Kind, namespace, name, finalizer 
 	return err
 }
 
-// host writes a host into its Agent, which is made if there is none, with what came of the Agent's
-// spec unless that is nil. A host of an infra-env without an object has no Agent.
+// projectHost writes a host into its Agent, or creates the Agent. outcome is the result of
+// applying the Agent's spec; nil keeps the condition. A host of an infra-env without an InfraEnv
+// has no Agent.
 func (p writer) projectHost(key string, outcome *agentinstall.Condition) error {
 	host, err := p.rows.Host(key)
 	if err != nil {
@@ -205,7 +207,7 @@ func (p writer) projectHost(key string, outcome *agentinstall.Condition) error {
 	return p.createAgent(place, host, env)
 }
 
-// newAgent makes the Agent of a host that has registered.
+// createAgent creates the Agent of a registered host.
 func (p writer) createAgent(place string, host *engine.HostView, env *engine.InfraEnvView) error {
 	namespace, name := objects.SplitKey(place)
 	agent := &agentinstall.Agent{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name,
@@ -223,14 +225,14 @@ func (p writer) createAgent(place string, host *engine.HostView, env *engine.Inf
 	}
 	note := engine.Object{Key: place, Generation: 1}
 	if !pushed {
-		note.Generation = 0 // its spec wants something of the engine
+		note.Generation = 0 // its spec has not been applied yet
 	}
 	return p.rows.NoteHost(host.Key(), note)
 }
 
-// adopt makes an Agent that of an infra-env's host: owner, labels, and a spec of which only the
-// cluster, the approval and the node labels are given. It tells whether the engine has all that the
-// spec asks for.
+// initAgent sets the owner, the labels and the spec of the Agent of a host. The spec has only the
+// cluster, the approval and the node labels. applied reports whether the host has everything that
+// the spec specifies.
 func (p writer) initAgent(agent *agentinstall.Agent, host *engine.HostView,
 	env *engine.InfraEnvView) (followed bool, err error) {
 	namespace, name := objects.SplitKey(env.Object.Key)
@@ -252,8 +254,8 @@ func (p writer) initAgent(agent *agentinstall.Agent, host *engine.HostView,
 	return len(agent.Spec.NodeLabels) == 0, nil
 }
 
-// clusterOf names the ClusterDeployment of a host's cluster; nil for a host of none, and of a
-// cluster without an object.
+// clusterOf returns the ClusterDeployment of a host's cluster; nil if the host has no cluster or
+// the cluster has no object.
 func (p writer) clusterOf(host *engine.HostView) (*agentinstall.ClusterReference, error) {
 	if host.ClusterID == nil {
 		return nil, nil
@@ -266,7 +268,7 @@ func (p writer) clusterOf(host *engine.HostView) (*agentinstall.ClusterReference
 	return &agentinstall.ClusterReference{Namespace: namespace, Name: name}, nil
 }
 
-// showAgent writes a host into the Agent that is there.
+// updateAgent writes a host into its existing Agent.
 func (p writer) updateAgent(place string, host *engine.HostView, env *engine.InfraEnvView,
 	outcome *agentinstall.Condition) error {
 	namespace, name := objects.SplitKey(place)
@@ -318,8 +320,8 @@ func (p writer) updateAgent(place string, host *engine.HostView, env *engine.Inf
 	return p.rows.NoteHost(host.Key(), note)
 }
 
-// hostGone ends the Agent of a host that was deleted, unless the machine registered in another
-// infra-env meanwhile and the Agent is its.
+// projectDeletedHost deletes the Agent of a deleted host, unless the machine has registered in
+// another infra-env and the Agent is the one of that host.
 func (p writer) projectDeletedHost(of engine.Object) error {
 	if of.Key == "" {
 		return nil

@@ -6,15 +6,15 @@ import (
 	"landfall/store"
 )
 
-// Which InfraEnvs and Agents are looked at again when something that they refer to changes.
+// This file finds the InfraEnvs and Agents that refer to a changed object.
 
-// reference names something that an InfraEnv refers to. Those to clusters are also by the cluster's
-// namespace alone, and the one to NMStateConfigs by the InfraEnv's, if it selects any.
+// reference is the key of a referenced object in the index. InfraEnvs are also indexed by the
+// namespace alone: of their ClusterDeployment, and of their NMStateConfigs if they select any.
 func reference(kind objects.Kind, namespace, name string) string {
 	return kind.Resource + "/" + namespace + "/" + name
 }
 
-// referencesOf are what an InfraEnv refers to.
+// referencesOf lists the references of an InfraEnv.
 func referencesOf(env *agentinstall.InfraEnv) (refs []string) {
 	if ref := env.Spec.ClusterRef; ref != nil {
 		refs = append(refs, reference(objects.ClusterDeployments, ref.Namespace, ref.Name),
@@ -32,8 +32,8 @@ func referencesOf(env *agentinstall.InfraEnv) (refs []string) {
 	return refs
 }
 
-// noteReferences remembers what an InfraEnv refers to (nil: there is none any more), and tells
-// whether that is other than it was.
+// updateReferences stores the references of an InfraEnv in the index; env is nil if it does not
+// exist. changed reports whether they differ from those before.
 func (h *Controllers) updateReferences(namespace, name string, env *agentinstall.InfraEnv) (changed bool) {
 	var refs []string
 	if env != nil {
@@ -49,17 +49,17 @@ func (h *Controllers) infraEnvsReferringTo(kind objects.Kind) func(*store.Tx, st
 	}
 }
 
-// infraEnvsOfNamespace finds those that may refer to an object of a kind: an AgentClusterInstall's
-// ClusterDeployment is of the same namespace, and a cluster is registered once both are there; an
-// NMStateConfig's label that was taken away matters as much as one that is there.
+// infraEnvsOfNamespace finds the InfraEnvs that may refer to an object of a kind in its namespace.
+// An AgentClusterInstall and its ClusterDeployment share a namespace, and the cluster is
+// registered once both exist. An NMStateConfig matters also if it has lost its label.
 func (h *Controllers) infraEnvsOfNamespace(kind objects.Kind) func(*store.Tx, string, string) ([]key, error) {
 	return func(_ *store.Tx, namespace, _ string) ([]key, error) {
 		return h.references.To(reference(kind, namespace, "")), nil
 	}
 }
 
-// agentsOfInfraEnv finds the Agents by the engine's rows: Agents are large, and an InfraEnv changes
-// often while its hosts register.
+// agentsOfInfraEnv finds the Agents of an InfraEnv in the engine's rows: Agents are large, and an
+// InfraEnv changes often while its hosts register.
 func (h *Controllers) agentsOfInfraEnv(tx *store.Tx, namespace, name string) ([]key, error) {
 	rows := h.Engine.Rows(tx)
 	id, err := rows.InfraEnvOf(namespace + "/" + name)
@@ -77,7 +77,7 @@ func (h *Controllers) agentsOfInfraEnv(tx *store.Tx, namespace, name string) ([]
 	return keys, nil
 }
 
-// agentsOfNamespace is for AgentClassifications, which look at all Agents of their namespace.
+// agentsOfNamespace finds the Agents of a namespace, which an AgentClassification applies to.
 func (h *Controllers) agentsOfNamespace(tx *store.Tx, namespace, _ string) ([]key, error) {
 	var keys []key
 	err := objects.Names(tx, objects.Agents, namespace, func(namespace, name string) error {

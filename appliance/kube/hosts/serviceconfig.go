@@ -20,42 +20,42 @@ import (
 )
 
 const (
-	serviceConfigName        = "agent" // of the only AgentServiceConfig that is followed
+	serviceConfigName        = "agent" // of the only AgentServiceConfig that is applied
 	serviceConfigFinalizer   = "agentserviceconfig.agent-install.openshift.io/ai-deprovision"
 	annotationServiceSetting = "unsupported.agent-install.openshift.io/assisted-service-configmap"
 	certificatesOfOSImages   = "AgentServiceConfig OSImageCACertRef"
 	conditionReconciled      = "ReconcileCompleted"
 	conditionDeployments     = "DeploymentsHealthy"
-	imagesInterval           = time.Minute // between looks at how the images of an AgentServiceConfig stand
+	imagesInterval           = time.Minute // between checks of the downloads
 )
 
-// operatorNamespaces are where a hub's operator has what its AgentServiceConfig names without a
-// namespace. Anywhere else counts if there is one object of the name only.
+// operatorNamespaces are the namespaces in which a hub's operator has the objects that its
+// AgentServiceConfig names without a namespace. Another namespace counts if only one object has
+// the name.
 var operatorNamespaces = []string{"multicluster-engine", "assisted-installer", "open-cluster-management"}
 
-// WantedImage is a base image that an AgentServiceConfig names.
+// WantedImage is a base image that an AgentServiceConfig lists.
 type WantedImage struct {
 	OpenshiftVersion, CPUArchitecture, URL string
-	Headers, Query                         map[string]string // that its server wants beside; nil for none
+	Headers, Query                         map[string]string // that its server requires; nil for none
 }
 
-// ImageFetcher fetches base images.
+// ImageFetcher downloads base images.
 type ImageFetcher interface {
-	// FetchImages has those fetched that are not there and not on their way. It says which can't be
-	// had and why: fault is a sentence about what was asked for, waiting names what is still on its
-	// way.
+	// FetchImages starts the download of images that are missing. waiting lists the images that are
+	// not downloaded yet. fault is a sentence about an image that can't be downloaded.
 	FetchImages(ctx context.Context, wanted []WantedImage) (waiting []string, fault string, err error)
 }
 
-// serviceConfigs follows the site's AgentServiceConfig.
+// serviceConfigs reconciles the site's AgentServiceConfig.
 type serviceConfigs struct{ *Controllers }
 
 func (serviceConfigs) Kind() objects.Kind { return objects.AgentServiceConfigs }
 
-// configFault is what can't be followed of an AgentServiceConfig, with the reason of its condition.
+// configError is an invalid part of an AgentServiceConfig, with the reason of its condition.
 type configError struct{ reason, message string }
 
-// Reconcile has the site follow its AgentServiceConfig.
+// Reconcile applies the AgentServiceConfig to the site.
 func (r serviceConfigs) Reconcile(ctx context.Context, _, name string) (time.Duration, error) {
 	var config agentinstall.AgentServiceConfig
 	var mirrors, certificates *corev1.ConfigMap
@@ -101,7 +101,7 @@ func (r serviceConfigs) Reconcile(ctx context.Context, _, name string) (time.Dur
 	return imagesInterval, nil
 }
 
-// gather reads what an AgentServiceConfig refers to.
+// readReferences reads the objects that an AgentServiceConfig refers to.
 func (r serviceConfigs) readReferences(tx *store.Tx, config *agentinstall.AgentServiceConfig) (
 	mirrors, certificates *corev1.ConfigMap, fault *configError, err error) {
 	spec := &config.Spec
@@ -131,14 +131,14 @@ func (r serviceConfigs) readReferences(tx *store.Tx, config *agentinstall.AgentS
 	return mirrors, certificates, nil, nil
 }
 
-// The keys of the Secret with what servers of OS images want beside the URL; each is a JSON object
-// of texts.
+// Keys of the Secret with additional parameters for the servers of OS images. Each value is a JSON
+// object with string values.
 const (
 	keyImageHeaders = "headers"
 	keyImageQuery   = "query_params"
 )
 
-// additions reads what the servers of an AgentServiceConfig's images want beside the URL.
+// additions reads the headers and query parameters that the servers of the images require.
 func (r serviceConfigs) additions(tx *store.Tx, config *agentinstall.AgentServiceConfig) (
 	wants WantedImage, fault *configError, err error) {
 	ref := config.Spec.OSImageAdditionalParamsRef
@@ -180,7 +180,7 @@ func ignoreInvalid(err error) error {
 	return err
 }
 
-// anywhere finds the namespace of an object that is named without one.
+// namespaceOf finds the namespace of an object that is named without one.
 func (h *Controllers) namespaceOf(tx *store.Tx, kind objects.Kind, name string) (string, error) {
 	for _, namespace := range operatorNamespaces {
 		if h.Objects.Exists(tx, kind, namespace, name) {
@@ -207,7 +207,7 @@ func (h *Controllers) namespaceOf(tx *store.Tx, kind objects.Kind, name string) 
 		kind.Kind, name, strings.Join(found, ", "), operatorNamespaces[0])
 }
 
-// bundleOf is all certificates of a ConfigMap, by the order of its keys.
+// bundleOf returns all certificates of a ConfigMap, ordered by key.
 func bundleOf(config *corev1.ConfigMap) []byte {
 	var bundle []byte
 	for _, name := range slices.Sorted(maps.Keys(config.Data)) {
@@ -218,7 +218,7 @@ func bundleOf(config *corev1.ConfigMap) []byte {
 	return bundle
 }
 
-// follow keeps the site's mirror rules and certificates as the AgentServiceConfig has them.
+// apply sets the site's mirror rules and certificates to those of the AgentServiceConfig.
 func (r serviceConfigs) apply(ctx context.Context, mirrors, certificates *corev1.ConfigMap) (*configError, error) {
 	if r.Mirrors == nil {
 		return nil, nil
@@ -259,7 +259,7 @@ func (r serviceConfigs) fetch(ctx context.Context, config *agentinstall.AgentSer
 	return r.Images.FetchImages(ctx, wanted)
 }
 
-// tell writes the conditions of the AgentServiceConfig.
+// report writes the conditions of the AgentServiceConfig.
 func (r serviceConfigs) report(ctx context.Context, fault *configError, waiting []string, broken string) error {
 	reconciled := agentinstall.Condition{Type: conditionReconciled, Status: corev1.ConditionTrue,
 		Reason: "ReconcileSucceeded", Message: "AgentServiceConfig reconcile completed without error."}
@@ -295,7 +295,7 @@ func (r serviceConfigs) report(ctx context.Context, fault *configError, waiting 
 	return err
 }
 
-// letGo takes back what an AgentServiceConfig brought about; images that were fetched stay.
+// undo removes the mirror rules and certificates of an AgentServiceConfig. Downloaded images stay.
 func (r serviceConfigs) undo(ctx context.Context) error {
 	if _, err := r.apply(ctx, nil, nil); err != nil {
 		return err
@@ -315,7 +315,7 @@ func (r serviceConfigs) undo(ctx context.Context) error {
 	})
 }
 
-// refuseName says of an AgentServiceConfig of another name that it is not followed.
+// reportName writes an Event about an AgentServiceConfig with another name, which has no effect.
 func (r serviceConfigs) reportName(ctx context.Context, name string) error {
 	return r.DB.Update(ctx, func(tx *store.Tx) error {
 		var u unstructured.Unstructured
@@ -330,7 +330,7 @@ func (r serviceConfigs) reportName(ctx context.Context, name string) error {
 	})
 }
 
-// serviceSettings are what the site's AgentServiceConfig overrides of the service's settings, as
+// serviceSettings returns the settings of the service that the AgentServiceConfig overrides, as
 // environment variables.
 func (h *Controllers) serviceSettings(tx *store.Tx) (map[string]string, error) {
 	var config agentinstall.AgentServiceConfig
@@ -351,7 +351,8 @@ func (h *Controllers) serviceSettings(tx *store.Tx) (map[string]string, error) {
 	return settings.Data, err
 }
 
-// serviceConfigsReferringTo is for ConfigMaps and Secrets that the AgentServiceConfig may refer to.
+// serviceConfigsReferringTo returns the AgentServiceConfig if it refers to a ConfigMap or Secret
+// of a name.
 func (h *Controllers) serviceConfigsReferringTo(tx *store.Tx, _, name string) ([]key, error) {
 	var config agentinstall.AgentServiceConfig
 	err := h.Objects.Get(tx, objects.AgentServiceConfigs, "", serviceConfigName, &config)

@@ -13,10 +13,10 @@ import (
 	"landfall/appliance/kube/objects/agentinstall"
 )
 
-// followHost takes over into an Agent's spec what was changed of its host by other ways, so that
-// neither undoes the other. Of a name, role, pool or disk that the spec leaves to the engine only
-// the name is taken over: the others the engine also chooses by itself. It tells whether the spec
-// was changed.
+// writeBackHost copies changes of a host that were made by REST or in the browser into its Agent's
+// spec, so that the Agent does not undo them. If the spec leaves a name, role, pool or disk open,
+// only the name is copied: the engine also chooses the others by itself. changed reports whether
+// the spec was changed.
 func writeBackHost(spec *agentinstall.AgentSpec, host *engine.HostView,
 	bound *agentinstall.ClusterReference) (changed bool) {
 	set := func(to *string, value string) {
@@ -57,7 +57,7 @@ func referenceKey(r *agentinstall.ClusterReference) string {
 	return r.Namespace + "/" + r.Name
 }
 
-// chosenDisk is the disk that a spec asks for, by id or path.
+// chosenDisk returns the id or path of the disk that a spec specifies.
 func chosenDisk(spec *agentinstall.AgentSpec) string {
 	if spec.InstallationDiskPath != "" {
 		return spec.InstallationDiskPath
@@ -65,8 +65,8 @@ func chosenDisk(spec *agentinstall.AgentSpec) string {
 	return spec.InstallationDiskID
 }
 
-// namesDisk tells whether the disk that a host is installed to is called so: by its id, by a path
-// of udev's, or as the kernel calls it.
+// namesDisk reports whether a name stands for the installation disk of a host: its id, a path of
+// udev, or its kernel name.
 func namesDisk(host *models.Host, name string) bool {
 	if name == host.InstallationDiskID || name == host.InstallationDiskPath {
 		return true
@@ -90,7 +90,7 @@ func nodeLabelsOf(host *models.Host) (map[string]string, error) {
 	return labels, err
 }
 
-// installerArguments reads a JSON list; none for "".
+// installerArguments parses a JSON list; it returns nil for "".
 func installerArguments(text string) ([]string, error) {
 	if text == "" {
 		return nil, nil
@@ -110,14 +110,14 @@ func sameArguments(a, b string) bool {
 	return err == nil && err2 == nil && slices.Equal(first, second)
 }
 
-// approvesAll tells whether an InfraEnv approves the Agents that come from it.
+// approvesAll reports whether an InfraEnv approves its Agents automatically.
 func approvesAll(env *agentinstall.InfraEnv) bool {
 	return env.Spec.AgentApproval != nil && env.Spec.AgentApproval.AutoApprove
 }
 
-// inheritNodeLabels hands an InfraEnv's labels on to the node labels of an Agent, those that its
-// annotation lists. Labels that the Agent has by itself stay; those that it inherited before and
-// that are not handed on any more go.
+// inheritNodeLabels copies those labels of an InfraEnv to the node labels of an Agent that the
+// InfraEnv's annotation lists. Labels of the Agent itself stay. Labels that it inherited before
+// and that are no longer listed are removed.
 func inheritNodeLabels(agent *agentinstall.Agent, env *agentinstall.InfraEnv) {
 	inherited := commaList(agent.Annotations[annotationInheritedLabels])
 	labels := cloned(agent.Spec.NodeLabels)
@@ -147,7 +147,7 @@ func inheritNodeLabels(agent *agentinstall.Agent, env *agentinstall.InfraEnv) {
 	}
 }
 
-// commaList reads a list with commas, without what is empty in it.
+// commaList splits a list at commas and drops empty items.
 func commaList(text string) []string {
 	var list []string
 	for item := range strings.SplitSeq(text, ",") {
@@ -158,8 +158,8 @@ func commaList(text string) []string {
 	return list
 }
 
-// followInfraEnv takes over into an InfraEnv's spec what was changed of its infra-env by other
-// ways. What the spec leaves to the engine stays left to it.
+// writeBackInfraEnv copies changes of an infra-env that were made by REST or in the browser into
+// its InfraEnv's spec. Fields that the spec leaves to the engine stay empty.
 func writeBackInfraEnv(spec *agentinstall.InfraEnvSpec, env *engine.InfraEnvView) (changed bool) {
 	set := func(to *string, value string) {
 		if strings.TrimSpace(*to) != strings.TrimSpace(value) {

@@ -1,6 +1,6 @@
-// Package joining follows hosts into the installed clusters that they join: from their restart on,
-// until they are nodes and ready. It approves what their kubelets ask for and tells the engine what
-// it sees. While no host is on its way, it does nothing.
+// Package joining follows hosts into the installed clusters that they join: from their restart
+// until their nodes are ready. It approves the certificate requests of their kubelets and reports
+// their progress to the engine. It is idle while no host joins a cluster.
 package joining
 
 import (
@@ -20,7 +20,7 @@ import (
 	"landfall/appliance/kube/spoke"
 )
 
-// Intervals of looks into a cluster: while all is well, and at most while it can't be looked into.
+// Defaults of [Options].
 const (
 	defaultInterval = 10 * time.Second
 	defaultGiveUp   = 20 * time.Minute
@@ -31,37 +31,37 @@ func newBackoff() wait.Backoff {
 	return wait.Backoff{Duration: 5 * time.Second, Factor: 2, Cap: time.Minute, Steps: math.MaxInt}
 }
 
-// Engine is what knows the hosts; *engine.Engine is it.
+// Engine is the part of *engine.Engine that the follower uses.
 type Engine interface {
 	Awaited() ([]engine.AwaitedHost, error)
 	AwaitedChanged() <-chan struct{}
 	HostSeen(ctx context.Context, key string, seen engine.Seen) error
 }
 
-// Cluster is the way to a cluster, and how its hosts are followed.
+// Cluster is the access to a cluster, and how its hosts are followed.
 type Cluster struct {
 	spoke.Access
-	// Lenient hosts end their installation after a while though the cluster can't be looked into,
-	// as all did if nobody looked: a person approves what they ask for.
+	// Lenient: the hosts end their installation after a while even if the cluster can't be read. A
+	// user approves their certificate requests then.
 	Lenient bool
 }
 
-// Options are what a [Follower] works with.
+// Options configures a [Follower].
 type Options struct {
 	Engine Engine
-	// Cluster finds the way to a cluster. A *spoke.MissingError says that nobody has a kubeconfig
-	// of it.
+	// Cluster returns the access to a cluster. The error is a *spoke.MissingError if there is no
+	// kubeconfig.
 	Cluster func(id string) (Cluster, error)
-	// ApprovedThere tells of a host whether the cluster itself approves what its kubelet asks for;
-	// nil: of none.
+	// ApprovedThere reports whether the cluster itself approves the certificate requests of a
+	// host's kubelet; nil: never.
 	ApprovedThere func(host engine.AwaitedHost) (bool, error)
-	GiveUp        time.Duration // how long after its restart a lenient host is waited for in vain; 0 is 20 minutes
-	Interval      time.Duration // between looks while all is well; 0 is 10 seconds
+	GiveUp        time.Duration // limit for lenient hosts after their restart; 0 is 20 minutes
+	Interval      time.Duration // between successful checks; 0 is 10 seconds
 	Clock         clockwork.Clock
 	Logger        *slog.Logger
 }
 
-// Follower follows the hosts of all clusters, each cluster's beside the others'.
+// Follower follows the hosts of all clusters, with one goroutine per cluster.
 type Follower struct {
 	Options
 	mu        sync.Mutex
@@ -69,7 +69,7 @@ type Follower struct {
 	group     sync.WaitGroup
 }
 
-// New returns a follower that does nothing before it runs.
+// New returns a follower.
 func New(options Options) *Follower {
 	if options.GiveUp == 0 {
 		options.GiveUp = defaultGiveUp
@@ -95,7 +95,7 @@ func (f *Follower) Run(ctx context.Context) error {
 	}
 }
 
-// begin follows the clusters that hosts are awaited in and that are not followed already.
+// start follows those clusters with awaited hosts that are not followed yet.
 func (f *Follower) start(ctx context.Context) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -112,7 +112,7 @@ func (f *Follower) start(ctx context.Context) error {
 	return nil
 }
 
-// follow looks into a cluster again and again, while hosts are awaited there.
+// follow checks a cluster repeatedly while hosts are awaited there.
 func (f *Follower) follow(ctx context.Context, cluster string) {
 	backoff := newBackoff()
 	for {
@@ -142,8 +142,8 @@ func (f *Follower) follow(ctx context.Context, cluster string) {
 	}
 }
 
-// hostsOf lists the hosts that are awaited in a cluster. When there are none, the cluster is not
-// followed any more.
+// hostsOf lists the hosts that are awaited in a cluster. If there are none, the cluster is no
+// longer followed.
 func (f *Follower) hostsOf(cluster string) ([]engine.AwaitedHost, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -160,8 +160,8 @@ func (f *Follower) hostsOf(cluster string) ([]engine.AwaitedHost, error) {
 	return hosts, err
 }
 
-// look looks into a cluster once. It is false when that was not possible, which its hosts tell
-// then. The error is of this appliance's own.
+// check checks the hosts in a cluster once. It returns false if the cluster could not be read; the
+// hosts get that as their problem. The error is one of the appliance itself.
 func (f *Follower) check(ctx context.Context, id string, hosts []engine.AwaitedHost) (bool, error) {
 	cluster, err := f.Cluster(id)
 	var missing *spoke.MissingError
@@ -187,9 +187,10 @@ func (f *Follower) check(ctx context.Context, id string, hosts []engine.AwaitedH
 	return false, f.reportProblem(ctx, hosts, cluster.Lenient, engine.JoiningProblem{Reason: reason, Message: message})
 }
 
-// lookWith looks for hosts with a client. failed is what is wrong with the cluster's API; err is of
-// this appliance's own.
-func (f *Follower) checkWith(ctx context.Context, client *spoke.Client, hosts []engine.AwaitedHost) (failed, err error) {
+// checkWith checks hosts with a client. failed is an error of the cluster's API; err is an error
+// of the appliance itself.
+func (f *Follower) checkWith(ctx context.Context, client *spoke.Client,
+	hosts []engine.AwaitedHost) (failed, err error) {
 	requests, failed := client.Requests(ctx)
 	if failed != nil {
 		return failed, nil
@@ -205,7 +206,7 @@ func (f *Follower) checkWith(ctx context.Context, client *spoke.Client, hosts []
 			Name: host.Name, Started: host.Joining.Started, Labels: host.Labels, Approve: !there,
 			Known: known(host.Joining.Approved),
 		}, requests)
-		if len(sight.Approved) > 0 && failed != nil { // what was done is noted even if the rest failed
+		if len(sight.Approved) > 0 && failed != nil { // the approvals are recorded even if the rest failed
 			err = f.Engine.HostSeen(ctx, host.Key, engine.Seen{Approved: noted(sight.Approved),
 				Problem: host.Joining.Problem})
 		}
@@ -227,7 +228,7 @@ func (f *Follower) checkWith(ctx context.Context, client *spoke.Client, hosts []
 	return nil, nil
 }
 
-// tellAll notes at the hosts of a cluster why nobody can look into it.
+// reportProblem records at the hosts of a cluster why the cluster can't be read.
 func (f *Follower) reportProblem(ctx context.Context, hosts []engine.AwaitedHost, lenient bool,
 	problem engine.JoiningProblem) error {
 	for _, host := range hosts {
@@ -259,7 +260,7 @@ func noted(approved []spoke.Request) []engine.CertificateRequest {
 	return requests
 }
 
-// ParseNames reads NAME=ADDRESS pairs, such as api.one.example.com=10.0.0.5 or
+// ParseNames parses NAME=ADDRESS pairs, such as api.one.example.com=10.0.0.5 or
 // *.example.com=10.0.0.5:6443.
 func ParseNames(pairs []string) (map[string]string, error) {
 	names := make(map[string]string, len(pairs))
@@ -274,7 +275,7 @@ func ParseNames(pairs []string) (map[string]string, error) {
 	return names, nil
 }
 
-// PairError is an address of a name that is none.
+// PairError is an invalid NAME=ADDRESS pair.
 type PairError struct{ Pair string }
 
 func (e *PairError) Error() string {

@@ -18,20 +18,20 @@ import (
 	"landfall/appliance/kube/objects"
 )
 
-// Admission refuses BareMetalHosts as metal3's webhook does, in its words, and by its rules: they
-// come with the Go types.
+// Admission refuses BareMetalHosts by the rules and in the words of metal3's webhook. The rules
+// are part of its Go types.
 type Admission struct{}
 
 var _ admission.ValidationInterface = Admission{}
 
-// rulesLog guards the one log that controller-runtime has for the whole process: it takes none from
-// two at once.
+// rulesLog guards the one logger of controller-runtime in the process, which must not be set
+// concurrently.
 var rulesLog sync.Once
 
 // NewAdmission returns the rules for BareMetalHosts.
 func NewAdmission() Admission {
-	// metal3's rules tell the log of controller-runtime what they look at, and that complains on
-	// stderr if it is not given one.
+	// metal3's rules write to the logger of controller-runtime, which complains on stderr if it is
+	// not set.
 	rulesLog.Do(func() { ctrllog.SetLogger(logr.Discard()) })
 	return Admission{}
 }
@@ -56,7 +56,7 @@ func (Admission) Validate(_ context.Context, a admission.Attributes, _ admission
 			return admission.NewForbidden(a, err)
 		}
 		if host.DeletionTimestamp != nil {
-			return nil // what is wrong with it must not keep it
+			return nil // errors must not block the deletion
 		}
 	}
 	if err := validHost(host, old, powerOffDisabled(a.GetObject())); err != nil {
@@ -88,8 +88,7 @@ func powerOffDisabled(object runtime.Object) bool {
 	return is && err == nil
 }
 
-// validHost says what is wrong with a host, or with what was changed of it. Two of the rules are
-// younger than the module.
+// validHost checks a host, or the change of a host. Two of the rules are newer than the module.
 func validHost(host, old *metal3.BareMetalHost, powerOffDisabled bool) error {
 	var err error
 	if old == nil {

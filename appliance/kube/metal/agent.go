@@ -17,8 +17,8 @@ import (
 	"landfall/store"
 )
 
-// agentOf returns the Agent that runs on a host's machine: the newest in the namespace that has a
-// card of its boot MAC address; nil if there is none.
+// agentOf returns the Agent of a host's machine: the newest one in the namespace with a network
+// card of the boot MAC address; nil if there is none.
 func (c *Controllers) agentOf(tx *store.Tx, host *metal3.BareMetalHost) (*agentinstall.Agent, error) {
 	if host.Spec.BootMACAddress == "" {
 		return nil, nil
@@ -44,9 +44,9 @@ func newer(a, b *agentinstall.Agent) bool {
 	return b.CreationTimestamp.Before(&a.CreationTimestamp)
 }
 
-// editAgent writes into an Agent what its host's annotations say. What an annotation said once
-// stays when it is taken away, but for the labels of the node. The error says what is wrong with a
-// cluster reference; the rest is written all the same.
+// editAgent writes what the annotations of a host specify into its Agent. A value stays when its
+// annotation is removed, except the labels of the node. The error is an invalid cluster reference;
+// everything else is written nevertheless.
 func editAgent(u *unstructured.Unstructured, agent *agentinstall.Agent, host *metal3.BareMetalHost,
 	infraEnv *agentinstall.InfraEnv) error {
 	var errs []error
@@ -84,7 +84,7 @@ func editAgent(u *unstructured.Unstructured, agent *agentinstall.Agent, host *me
 	return errors.Join(append(errs, editClusterReference(u, host, infraEnv))...)
 }
 
-// prefixed returns the annotations that begin with a prefix, without it.
+// prefixed returns the annotations with a prefix, without the prefix in their keys.
 func prefixed(annotations map[string]string, prefix string) map[string]string {
 	found := map[string]string{}
 	for key, value := range annotations {
@@ -95,8 +95,8 @@ func prefixed(annotations map[string]string, prefix string) map[string]string {
 	return found
 }
 
-// editClusterReference binds an Agent of an InfraEnv without a cluster to the one that its host's
-// annotation names, or unbinds it if that is empty.
+// editClusterReference binds an Agent of an InfraEnv without a cluster to the cluster of its
+// host's annotation, or unbinds it if the annotation is empty.
 func editClusterReference(u *unstructured.Unstructured, host *metal3.BareMetalHost,
 	infraEnv *agentinstall.InfraEnv) error {
 	reference, ok := host.Annotations[clusterReferenceAnnotation]
@@ -127,8 +127,8 @@ func editClusterReference(u *unstructured.Unstructured, host *metal3.BareMetalHo
 		unstructured.SetNestedField(u.Object, name, "spec", "clusterDeploymentName", "name"))
 }
 
-// unbinding tells whether an Agent waits for its machine to boot the image again after it was taken
-// out of a cluster.
+// unbinding reports whether the machine of an Agent must boot the image again after it was removed
+// from a cluster.
 func unbinding(agent *agentinstall.Agent) bool {
 	if agent == nil {
 		return false
@@ -141,7 +141,7 @@ func unbinding(agent *agentinstall.Agent) bool {
 	return false
 }
 
-// restarted tells whether an Agent's machine no longer runs from the image.
+// restarted reports whether the machine of an Agent no longer runs the image.
 func restarted(agent *agentinstall.Agent) bool {
 	if agent == nil {
 		return false
@@ -153,7 +153,7 @@ func restarted(agent *agentinstall.Agent) bool {
 	return false
 }
 
-// waiting tells whether an Agent runs from the image and an installation may take its machine at
+// waiting reports whether an Agent runs the image, and an installation may start on its machine at
 // any time.
 func waiting(agent *agentinstall.Agent) bool {
 	switch agent.Status.DebugInfo.State {
@@ -165,8 +165,8 @@ func waiting(agent *agentinstall.Agent) bool {
 	return false
 }
 
-// busy tells whether an Agent's machine is being installed or was: another image must not take it
-// away from that.
+// busy reports whether the machine of an Agent is being installed or is installed. It must not
+// boot another image then.
 func busy(agent *agentinstall.Agent) bool {
 	if agent == nil {
 		return false

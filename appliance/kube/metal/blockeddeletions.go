@@ -16,23 +16,24 @@ import (
 	"landfall/store"
 )
 
-// leftovers looks at objects of all kinds that are being deleted, and says in an Event which
-// finalizer keeps one, and how it is let go.
+// blockedDeletions checks objects of all kinds that are being deleted. It writes an Event that
+// says which finalizer blocks the deletion, and how to remove it.
 type blockedDeletions struct{ *Controllers }
 
 const (
-	deletionPatience = 2 * time.Minute // how long a deletion may take before anything is said
-	deletionReminder = time.Hour       // how often it is said again
+	deletionPatience = 2 * time.Minute // delay of the first Event
+	deletionReminder = time.Hour       // interval of further Events
 )
 
-// leftover is the kind under which the loop has such objects; their names are "<kind>|<name>". No
-// object is of it.
-var blockedDeletion = objects.Kind{Group: "landfall", Version: "v1", Kind: "Leftover", Resource: "leftovers", Namespaced: true}
+// blockedDeletion is the kind under which the loop queues such objects, with names
+// "<kind>|<name>". There are no objects of it.
+var blockedDeletion = objects.Kind{Group: "landfall", Version: "v1", Kind: "Leftover", Resource: "leftovers",
+	Namespaced: true}
 
 // Kind implements controller.Reconciler.
 func (l blockedDeletions) Kind() objects.Kind { return blockedDeletion }
 
-// addTo has the loop look at every change of an object, and at the objects that are there.
+// addTo registers the reconciler for every change of an object, and queues the existing objects.
 func (l blockedDeletions) addTo(loop *controller.Loop) {
 	var relations []controller.Relation
 	for _, kind := range objects.Kinds() {
@@ -102,7 +103,8 @@ func (l blockedDeletions) findAll(tx *store.Tx) error {
 	return errors.Join(errs...)
 }
 
-// whyItStays says what keeps an object and how it is let go all the same.
+// blockedMessage says what blocks the deletion of an object, and the command that removes the
+// finalizers.
 func blockedMessage(kind objects.Kind, u *unstructured.Unstructured) string {
 	var foreign, own []string
 	for _, finalizer := range u.GetFinalizers() {
@@ -135,7 +137,7 @@ func blockedMessage(kind objects.Kind, u *unstructured.Unstructured) string {
 			scope, kind, u.GetName(), left)
 }
 
-// removedHere tells whether a finalizer is one that the appliance takes away by itself.
+// removedHere reports whether the appliance itself removes a finalizer.
 func removedHere(finalizer string) bool {
 	switch finalizer {
 	case hostFinalizer, agentHostFinalizer, secretFinalizer, imageFinalizer, agentImageFinalizer,

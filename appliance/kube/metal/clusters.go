@@ -13,10 +13,9 @@ import (
 	"landfall/store"
 )
 
-// managedClusters reconciles ManagedClusters. They are kept for the hub that adopts the cluster one
-// day. Whether the site accepts it is all that is said of it here: nothing here looks whether its
-// agent joined a hub and is reachable. KlusterletAddonConfigs have no status and are kept as they
-// are.
+// managedClusters reconciles ManagedClusters. They are kept for the hub that adopts the cluster
+// later. Their only condition is whether the site accepts the cluster: nothing here checks whether
+// an agent has joined a hub. KlusterletAddonConfigs have no status and are stored without changes.
 type managedClusters struct{ *Controllers }
 
 // Kind implements controller.Reconciler.
@@ -42,8 +41,8 @@ func (m managedClusters) Reconcile(ctx context.Context, _, name string) (time.Du
 	})
 }
 
-// describeManagedCluster writes the condition of a ManagedCluster that is accepted, in the words of
-// Open Cluster Management's hub.
+// describeManagedCluster sets the condition of an accepted ManagedCluster, in the words of Open
+// Cluster Management's hub.
 func describeManagedCluster(cluster *clusterv1.ManagedCluster, now time.Time) (changed bool) {
 	condition := metav1.Condition{
 		Type: clusterv1.ManagedClusterConditionHubAccepted, Status: metav1.ConditionTrue,

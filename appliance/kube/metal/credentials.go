@@ -19,7 +19,7 @@ import (
 	"landfall/store"
 )
 
-// credentialsFault says what is wrong with a BMC's Secret; "" if it can be used.
+// credentialsFault returns what is wrong with the Secret of a BMC; "" if it can be used.
 func credentialsFault(host *metal3.BareMetalHost, secret *corev1.Secret) string {
 	name := host.Spec.BMC.CredentialsName
 	switch {
@@ -39,8 +39,7 @@ func credentialsFault(host *metal3.BareMetalHost, secret *corev1.Secret) string 
 	return ""
 }
 
-// claimSecret marks the Secret of a host's BMC as metal3 does: it is found by its label, goes with
-// the host, and stays until the host needs it no more.
+// claimSecret sets the label, the owner and the finalizer of a BMC's Secret, as metal3 does.
 func (c *Controllers) claimSecret(tx *store.Tx, host *metal3.BareMetalHost) error {
 	return ignoreMissing(c.Objects.Update(tx, objects.Secrets, host.Namespace, host.Spec.BMC.CredentialsName,
 		func(u *unstructured.Unstructured) error {
@@ -58,7 +57,7 @@ func (c *Controllers) claimSecret(tx *store.Tx, host *metal3.BareMetalHost) erro
 		}))
 }
 
-// releaseSecret takes a host's mark off a Secret, and the finalizer if no other host uses it.
+// releaseSecret removes the finalizer of a BMC's Secret unless another host uses the Secret.
 func (c *Controllers) releaseSecret(tx *store.Tx, host *metal3.BareMetalHost) error {
 	name := host.Spec.BMC.CredentialsName
 	others := slices.DeleteFunc(c.index.hostsWith(host.Namespace,
@@ -101,8 +100,8 @@ func ignoreMissing(err error) error {
 	return err
 }
 
-// fencingSecret names the Secret by which other nodes may power off an Agent's machine, if its
-// host's annotations ask for one.
+// fencingSecret returns the name of the Secret by which other nodes can power off an Agent's
+// machine, if the annotations of the host request one.
 func fencingSecret(host *metal3.BareMetalHost, agent *agentinstall.Agent) (name string, ok bool) {
 	if name, ok := host.Annotations[fencingNameAnnotation]; ok {
 		return name, true
@@ -113,8 +112,8 @@ func fencingSecret(host *metal3.BareMetalHost, agent *agentinstall.Agent) (name 
 	return "", false
 }
 
-// writeFencingSecret makes the Secret of fencing out of the BMC's address and credentials, if the
-// host's annotation asks for that.
+// writeFencingSecret writes the fencing Secret from the BMC's address and credentials, if the
+// annotation of the host requests it.
 func (c *Controllers) writeFencingSecret(tx *store.Tx, host *metal3.BareMetalHost, agent *agentinstall.Agent,
 	secret *corev1.Secret, now time.Time) error {
 	if _, ok := host.Annotations[fencingCreateAnnotation]; !ok || secret == nil {

@@ -9,15 +9,15 @@ import (
 	"landfall/appliance/bmc"
 )
 
-// wish is what the operator does about a host's server.
+// serverRequest is what the operator requests for a host's server.
 type serverRequest struct {
-	desired      *bmc.Desired // to be made so; nil leaves it as it is
-	hardPowerOff bool         // it is to be off without its operating system being asked
+	desired      *bmc.Desired // nil keeps the state of the server
+	hardPowerOff bool         // power it off without asking the operating system
 	forget       bool
-	powerOff     bool // before it is forgotten
+	powerOff     bool // before the server is removed
 }
 
-// drive says what is wanted of the server by what the host is and shows.
+// desiredServer returns the request that follows from the spec and the status of a host.
 func (s *pass) desiredServer() serverRequest {
 	host := s.host
 	if host.DeletionTimestamp != nil {
@@ -45,13 +45,13 @@ func (s *pass) desiredServer() serverRequest {
 		desired.Online = s.desiredPower()
 	}
 	if desired.Boot && desired.InfraEnvID == "" && desired.ImageURL == "" {
-		desired.Boot = false // its InfraEnv is gone: there is nothing to boot
+		desired.Boot = false // its InfraEnv does not exist: there is nothing to boot
 	}
 	return serverRequest{desired: &desired, hardPowerOff: s.hardReboot() && desired.Online != nil && !*desired.Online}
 }
 
-// source says where the server's image comes from. An image that the server has was found once and
-// stays, whatever became of its InfraEnv.
+// setImageSource sets the source of the server's image. The source of an image that the server has
+// stays, even if the InfraEnv has changed.
 func (s *pass) setImageSource(desired *bmc.Desired) {
 	spec, had := &s.host.Spec, s.host.Status.Provisioning
 	switch {
@@ -66,8 +66,8 @@ func (s *pass) setImageSource(desired *bmc.Desired) {
 	}
 }
 
-// power says whether the server shall be on; nil leaves it as it is. A host that waits for the
-// image of its InfraEnv is not started from its disk before it has one.
+// desiredPower returns whether the server must be on; nil keeps its power state. A host that waits
+// for the image of its InfraEnv is not started from its disk.
 func (s *pass) desiredPower() *bool {
 	waits := s.host.Labels[infraEnvLabel] != "" && !wantsBoot(s.host) &&
 		s.host.Status.Provisioning.State != metal3.StateExternallyProvisioned
@@ -78,8 +78,8 @@ func (s *pass) desiredPower() *bool {
 	return &on
 }
 
-// rebooting tells whether a reboot annotation keeps the server off. Those with a key are taken away
-// by whoever set them.
+// rebooting reports whether a reboot annotation keeps the server off. Annotations with a key are
+// removed by the client that set them.
 func (s *pass) rebooting() bool {
 	for key := range s.host.Annotations {
 		if key == rebootAnnotation || strings.HasPrefix(key, rebootAnnotation+"/") {
@@ -89,7 +89,7 @@ func (s *pass) rebooting() bool {
 	return false
 }
 
-// cuts tells whether a reboot annotation asks for a hard reboot of a server that is on.
+// hardReboot reports whether an annotation requests a hard reboot of a server that is on.
 func (s *pass) hardReboot() bool {
 	if s.server == nil || s.server.Power == bmc.PowerOff || s.server.Power == bmc.PowerUnknown ||
 		s.server.Pending != nil {
@@ -105,7 +105,7 @@ func (s *pass) hardReboot() bool {
 	return false
 }
 
-// driveAway lets go of the server of a host that is being deleted.
+// desiredDeletion returns the request for the server of a host that is being deleted.
 func (s *pass) desiredDeletion() serverRequest {
 	detached, delays := s.detachment()
 	if s.annotated(pausedAnnotation) || delays {

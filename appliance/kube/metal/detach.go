@@ -11,8 +11,8 @@ import (
 	"landfall/appliance/bmc"
 )
 
-// assist does what the BareMetal Agent Controller does to a BareMetalHost. It reports whether the
-// Agent is to be given what the host's annotations say.
+// runAgentController does what the BareMetal Agent Controller does with a BareMetalHost. toAgent
+// reports whether the annotations of the host must be written into its Agent.
 func (s *pass) runAgentController() (toAgent bool) {
 	host := s.host
 	if host.Labels[infraEnvLabel] == "" {
@@ -37,7 +37,7 @@ func (s *pass) runAgentController() (toAgent bool) {
 	return s.agent != nil && s.infraEnv != nil
 }
 
-// assistDeletion lets a host go that is being deleted.
+// runAgentControllerDeletion removes the controller's finalizer from a host that is being deleted.
 func (s *pass) runAgentControllerDeletion() {
 	if s.removesAgent() {
 		s.removeAnnotations(detachedAnnotation)
@@ -49,7 +49,8 @@ func (s *pass) runAgentControllerDeletion() {
 	s.host.Finalizers = without(s.host.Finalizers, agentHostFinalizer)
 }
 
-// removesAgent tells whether the Agent goes with the host. Only the converged flow has that.
+// removesAgent reports whether the Agent is deleted with the host. Only the converged flow
+// supports that.
 func (s *pass) removesAgent() bool { return s.flow.converged && s.annotated(removeAgentAnnotation) }
 
 // The values of the drain's annotation.
@@ -63,8 +64,9 @@ const (
 	drainWaitsAtOf = time.RFC3339
 )
 
-// waitsForDrain tells whether the node of a host that is deleted with its Agent must be drained
-// first, until the time that was given for it is over: by hand where nobody reaches into clusters.
+// waitsForDrain reports whether the node of a host that is deleted with its Agent must be drained
+// first, up to the timeout of the annotation. Users must drain it if the appliance does not
+// connect to installed clusters.
 func (s *pass) waitsForDrain() bool {
 	if s.agent == nil || s.agent.Spec.ClusterDeploymentName == nil || !restarted(s.agent) {
 		return false
@@ -102,8 +104,8 @@ func (s *pass) waitsForDrain() bool {
 	return true
 }
 
-// bootAgain has a host boot its image again after its Agent was taken out of a cluster: it is taken
-// back, and loses the image, so that it is powered off and gets it anew.
+// prepareReboot lets a host boot its image again after its Agent was removed from a cluster: the
+// host is attached again and loses the image, so that it is powered off and gets the image anew.
 func (s *pass) prepareReboot() {
 	if s.flow.converged {
 		if s.host.Status.Provisioning.State == metal3.StateProvisioned {
@@ -111,15 +113,14 @@ func (s *pass) prepareReboot() {
 		}
 	} else {
 		if !s.annotated(detachedAnnotation) {
-			return // it was done before
+			return // already done
 		}
 		s.host.Spec.Image = nil
 	}
 	s.removeAnnotations(detachedAnnotation, pausedAnnotation, hardwareAnnotation, spokeCreatedAnnotation)
 }
 
-// detach has the host's server left alone when its machine is installed, and paused when that is
-// so.
+// detach detaches a host whose machine is installed, and pauses it once it is detached.
 func (s *pass) detach() {
 	if s.annotated(manageProvisionedAnnotation) && s.flow.converged && !s.annotated(removeAgentAnnotation) {
 		s.removeAnnotations(detachedAnnotation, pausedAnnotation)
@@ -143,12 +144,11 @@ func (s *pass) detach() {
 	}
 	if s.host.Status.Provisioning.State == metal3.StateNone && s.annotated(pausedAnnotation) &&
 		s.annotated(statusAnnotation) {
-		s.removeAnnotations(pausedAnnotation) // so that the status is taken from the annotation
+		s.removeAnnotations(pausedAnnotation) // the status is then taken from the annotation
 	}
 }
 
-// pause writes the status into an annotation, by which another hub takes the host over, and has the
-// operator leave the host alone.
+// pause pauses a host, with its status in an annotation for the hub that takes the host over.
 func (s *pass) pause() {
 	if s.host.Annotations[pausedAnnotation] == byAssisted {
 		return
@@ -161,8 +161,8 @@ func (s *pass) pause() {
 	s.annotate(pausedAnnotation, byAssisted)
 }
 
-// detachment tells whether the server is to be left alone, and whether its deletion waits until it
-// is not.
+// detachment reports whether a host is detached, and whether its deletion waits until it is
+// attached.
 func (s *pass) detachment() (detached, delaysDeletion bool) {
 	value, ok := s.host.Annotations[detachedAnnotation]
 	if !ok {
@@ -186,12 +186,12 @@ func (s *pass) detachment() (detached, delaysDeletion bool) {
 			return false, delays
 		}
 	}
-	// When its installation is what detaches it, the medium is taken out of its drive first.
+	// If the installation detaches the host, the medium is ejected first.
 	byInstallation := value == byAssisted || s.removesAgent()
 	return !byInstallation || !imageInserted(s.server), delays
 }
 
-// loaded tells whether the image that a server was booted from was not taken out yet.
+// imageInserted reports whether the image that a server has booted is still inserted.
 func imageInserted(server *bmc.Server) bool {
 	return server != nil && server.Booted != nil && server.Booted.Ejected.IsZero()
 }

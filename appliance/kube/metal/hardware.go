@@ -11,9 +11,9 @@ import (
 	"landfall/appliance/bmc"
 )
 
-// hardwareOf tells what an Agent found of its machine as metal3 shows it. A card has an entry for
-// each of its addresses, those of IPv6 first, and none if it has no address
-// (metal3-io/baremetal-operator pull request 758).
+// hardwareOf converts an Agent's inventory to metal3's form. A network card has an entry for each
+// of its addresses, IPv6 first, and none if it has no address (metal3-io/baremetal-operator pull
+// request 758).
 func hardwareOf(agent *agentinstall.Agent) metal3.HardwareDetails {
 	found := agent.Status.Inventory
 	details := metal3.HardwareDetails{
@@ -58,7 +58,7 @@ func hardwareOf(agent *agentinstall.Agent) metal3.HardwareDetails {
 	return details
 }
 
-// hardwareByBMC is what the BMC tells of a machine before an agent ran on it.
+// hardwareByBMC returns the hardware that the BMC reports before an agent has run on the machine.
 func hardwareByBMC(system *bmc.System) metal3.HardwareDetails {
 	return metal3.HardwareDetails{
 		SystemVendor: metal3.HardwareSystemVendor{
@@ -69,12 +69,12 @@ func hardwareByBMC(system *bmc.System) metal3.HardwareDetails {
 	}
 }
 
-// noDiskFits stands for the installation disk when no disk fits the hints: the host is refused
-// then, rather than installed to a disk that was to be spared.
+// noDiskFits is the installation disk if no disk matches the hints: the host is refused then.
+// Otherwise a disk could be overwritten that the user wanted to keep.
 const noDiskFits = "/dev/not-found-by-hints"
 
-// installationDisk chooses the disk that root device hints describe: a multipath device if there is
-// one, else the first that fits. Without hints it is "".
+// installationDisk chooses the disk that root device hints describe: a multipath device if there
+// is one, else the first match. Without hints it returns "".
 func installationDisk(disks []agentinstall.HostDisk, hints *metal3.RootDeviceHints) string {
 	if hints == nil {
 		return ""
@@ -97,8 +97,8 @@ func installationDisk(disks []agentinstall.HostDisk, hints *metal3.RootDeviceHin
 
 const gigabyte = 1_000_000_000
 
-// fits compares a disk with what a hint says of it: model and vendor as a part, the rest as a
-// whole. The two extensions of the WWN are not among what an agent tells and are not looked at.
+// fits reports whether a disk matches a hint: model and vendor as substrings, everything else
+// exactly. The two extensions of the WWN are not in an agent's inventory and are ignored.
 func fits(disk agentinstall.HostDisk, hints *metal3.RootDeviceHints) bool {
 	same := func(hint, value string) bool { return hint == "" || hint == value }
 	part := func(hint, value string) bool { return strings.Contains(value, hint) }

@@ -19,9 +19,9 @@ import (
 	"landfall/store"
 )
 
-// hosts reconciles BareMetalHosts. A pass reads all that belongs to a host and writes all that
-// follows, in one transaction; what the server is to do is asked of the BMC's part behind it, which
-// takes the same wish any number of times.
+// hosts reconciles BareMetalHosts. A pass reads everything that belongs to a host and writes all
+// changes in one transaction. Afterwards it requests the desired state of the server from the BMC
+// manager, which is idempotent.
 type hosts struct{ *Controllers }
 
 // Kind implements controller.Reconciler.
@@ -73,7 +73,7 @@ func (h hosts) Reconcile(ctx context.Context, namespace, name string) (time.Dura
 	return s.requeueAfter, err
 }
 
-// serverOf returns the server that the BMC's part has under a host's name; nil if there is none.
+// serverOf returns the BMC manager's server of a host; nil if there is none.
 func (c *Controllers) serverOf(at ref) (*bmc.Server, error) {
 	server, err := c.Servers.Find(at.namespace + "/" + at.name)
 	var missing *bmc.NotFoundError
@@ -83,7 +83,7 @@ func (c *Controllers) serverOf(at ref) (*bmc.Server, error) {
 	return server, err
 }
 
-// read gathers what belongs to a host.
+// read reads the objects that belong to a host.
 func (c *Controllers) read(tx *store.Tx, u *unstructured.Unstructured, server *bmc.Server) (*pass, error) {
 	host := &metal3.BareMetalHost{}
 	if err := objects.Into(u.DeepCopy(), host); err != nil {
@@ -135,7 +135,7 @@ func (c *Controllers) read(tx *store.Tx, u *unstructured.Unstructured, server *b
 	return s, err
 }
 
-// play does a pass and writes what came of it.
+// run computes the changes of a pass and writes them.
 func (c *Controllers) run(tx *store.Tx, u *unstructured.Unstructured, s *pass) error {
 	before := s.host.DeepCopy()
 	toAgent := s.runAgentController()
@@ -180,8 +180,8 @@ func (c *Controllers) run(tx *store.Tx, u *unstructured.Unstructured, s *pass) e
 	return c.writeHost(tx, before, s.host)
 }
 
-// writeAgent brings what the host's annotations say to its Agent. What can't be is told in an Event
-// about the host.
+// writeAgent writes what a host's annotations specify into its Agent. An error becomes an Event of
+// the host.
 func (c *Controllers) writeAgent(tx *store.Tx, s *pass) error {
 	if err := c.writeFencingSecret(tx, s.host, s.agent, s.secret, s.now); err != nil {
 		return err
@@ -198,7 +198,7 @@ func (c *Controllers) writeAgent(tx *store.Tx, s *pass) error {
 		}))
 }
 
-// writeHardware keeps the HardwareData of the host, which is its hardware without the host.
+// writeHardware writes the HardwareData of the host, which holds its hardware.
 func (c *Controllers) writeHardware(tx *store.Tx, s *pass) error {
 	details := s.host.Status.HardwareDetails
 	if details == nil || s.host.DeletionTimestamp != nil {
@@ -225,8 +225,8 @@ func (c *Controllers) writeHardware(tx *store.Tx, s *pass) error {
 	return err
 }
 
-// writeHost writes what a pass altered of a host, and nothing else of it: fields that its Go type
-// does not know stay.
+// writeHost writes only the fields of a host that a pass has changed. Fields that its Go type does
+// not know are kept.
 func (c *Controllers) writeHost(tx *store.Tx, before, host *metal3.BareMetalHost) error {
 	return ignoreMissing(c.Objects.Update(tx, objects.BareMetalHosts, host.Namespace, host.Name,
 		func(u *unstructured.Unstructured) error {
@@ -263,7 +263,7 @@ func (c *Controllers) writeHost(tx *store.Tx, before, host *metal3.BareMetalHost
 		}))
 }
 
-// general is a part of an object in the form that it has when it is read out of the store.
+// general converts a part of an object to the form that it has in the store.
 func general(part any) (map[string]any, error) {
 	text, err := json.Marshal(part)
 	if err != nil {
@@ -273,8 +273,8 @@ func general(part any) (map[string]any, error) {
 	return fields, utiljson.Unmarshal(text, &fields)
 }
 
-// ask has the BMC's part do what the host wants. It reports whether something about that changed
-// which has to be shown.
+// applyServer requests the desired state of a host's server. changed reports whether the refusal
+// of the request is a new one.
 func (c *Controllers) applyServer(ctx context.Context, s *pass) (changed bool, err error) {
 	id, wish := string(s.host.UID), s.desiredServer()
 	switch {
@@ -294,8 +294,8 @@ func (c *Controllers) applyServer(ctx context.Context, s *pass) (changed bool, e
 	return c.refuse(id, ""), err
 }
 
-// gone forgets what was kept of a host that is no more. Its server is known still if somebody took
-// the host's finalizer away.
+// forget removes a host that does not exist from memory. Its server still exists if a user removed
+// the finalizer of the host.
 func (c *Controllers) forget(ctx context.Context, at ref, server *bmc.Server) error {
 	c.index.setHost(at, nil)
 	if server == nil {
@@ -306,12 +306,12 @@ func (c *Controllers) forget(ctx context.Context, at ref, server *bmc.Server) er
 	delete(c.relayed, server.ID)
 	c.mu.Unlock()
 	if server.Owner == "" {
-		return nil // it is somebody else's, of the same name
+		return nil // another server of the same name
 	}
 	return c.Servers.Forget(ctx, server.ID, false)
 }
 
-// refusal is why a server's wish was refused when it was asked for last; "" if it was not.
+// refusal returns why the last request for a server was refused; "" if it was not.
 func (c *Controllers) refusal(id string) string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -328,8 +328,8 @@ func (c *Controllers) refuse(id, reason string) (changed bool) {
 	return changed
 }
 
-// relayNotes makes Events of what the BMC's part noted since the host was looked at last, or since
-// the start.
+// relayNotes writes Events for the entries of a server's history since the last pass, or since the
+// start.
 func (c *Controllers) relayNotes(s *pass) {
 	if s.server == nil {
 		return
@@ -351,7 +351,7 @@ func (c *Controllers) relayedUntil(id string) time.Time {
 	return c.started
 }
 
-// tell remembers that the notes of a server are Events now.
+// setRelayed records that the history of a server was written as Events.
 func (c *Controllers) setRelayed(server *bmc.Server) {
 	if server == nil || len(server.History) == 0 {
 		return

@@ -15,7 +15,7 @@ import (
 	"landfall/appliance/kube/objects"
 )
 
-// scene is all that is looked at when a host is reconciled. What is done to it is done to host, and
+// pass is one reconcile of a host: everything that belongs to it. The methods change host, which
 // is written afterwards.
 type pass struct {
 	host     *metal3.BareMetalHost
@@ -25,25 +25,25 @@ type pass struct {
 	hostKey  string                 // the agent's in the engine; "" if there is none
 	secret   *corev1.Secret         // the BMC's credentials; nil if missing
 	image    *metal3.PreprovisioningImage
-	server   *bmc.Server // nil before it was asked for
-	refusal  string      // why what is wanted of the server can't be asked for
+	server   *bmc.Server // nil if it does not exist yet
+	refusal  string      // why the request for the server was refused; "" if it was not
 	flow     flow
 	now      time.Time
 	imageAge time.Duration
 
-	requeueAfter time.Duration // when to look again; 0 for when something changes
+	requeueAfter time.Duration // 0 waits for a change
 	events       []objects.EventContent
-	released     bool // nothing is left to be done for the host's deletion
-	keepPower    bool // of a host that is being deleted: leave the power as it is
+	released     bool // the deletion of the host is complete
+	keepPower    bool // do not power off a host that is being deleted
 
-	hasSpokes bool         // somebody reaches into clusters
-	drain     drainOutcome // of the host's node, as it is known
-	drainNode bool         // the node is to be drained
+	hasSpokes bool         // the appliance connects to installed clusters
+	drain     drainOutcome // the known state of the host's node
+	drainNode bool         // the node must be drained
 
-	restartHost bool // the engine is to be told that the machine is restarted
+	restartHost bool // tell the engine that the machine is restarted
 }
 
-// flow is how BareMetal hosts get their image.
+// flow is how BareMetalHosts get their image.
 type flow struct {
 	converged        bool // by customDeploy and a PreprovisioningImage
 	pauseProvisioned bool
@@ -78,10 +78,10 @@ func (s *pass) requeue(after time.Duration) {
 	}
 }
 
-// chooseImage sets what the host is to boot: the image of its InfraEnv, once that is there and has
-// settled. An image that was replaced is taken away first, so that the server is powered off and
-// boots the new one; not while the machine is being installed. The engine is told before that, so
-// that no installation takes a machine that is about to be powered off.
+// chooseImage sets the image that the host boots: that of its InfraEnv, once it exists and is old
+// enough. A replaced image is removed first, so that the server is powered off and boots the new
+// one, but not during an installation. The engine is told before, so that no installation starts
+// on a machine that is about to be powered off.
 func (s *pass) chooseImage() {
 	if s.annotated(detachedAnnotation) {
 		return
@@ -121,12 +121,12 @@ func (s *pass) chooseImage() {
 	}
 }
 
-// infraEnvComes is how long after a host its InfraEnv may be applied before somebody is told that
-// it is missing.
+// infraEnvComes is how long after a host its InfraEnv may be applied before an Event reports it as
+// missing.
 const infraEnvComes = 30 * time.Second
 
-// missInfraEnv tells of the InfraEnv that a host names and that is not there, for which the host
-// would wait without a word.
+// reportMissingInfraEnv writes an Event about an InfraEnv that a host names and that does not
+// exist. The host would otherwise wait without any message.
 func (s *pass) reportMissingInfraEnv() {
 	if wantsBoot(s.host) {
 		return
@@ -141,8 +141,8 @@ func (s *pass) reportMissingInfraEnv() {
 		infraEnvLabel, s.host.Labels[infraEnvLabel], s.host.Namespace))
 }
 
-// chooseDeployment has the host deployed by the agent of the image, once a PreprovisioningImage
-// says that the image is there.
+// chooseDeployment sets the deploy method of the image's agent, once a PreprovisioningImage
+// reports that the image exists.
 func (s *pass) chooseDeployment() {
 	deploy := s.host.Spec.CustomDeploy
 	if deploy != nil && deploy.Method == startAssistedInstall || s.image == nil {
@@ -154,14 +154,14 @@ func (s *pass) chooseDeployment() {
 	}
 }
 
-// wantsBoot tells whether something is given for the host to boot.
+// wantsBoot reports whether the spec of a host has something to boot.
 func wantsBoot(host *metal3.BareMetalHost) bool {
 	image, deploy := host.Spec.Image, host.Spec.CustomDeploy
 	return image != nil && image.URL != "" || deploy != nil && deploy.Method != ""
 }
 
-// mustDeprovision tells whether the host was given something else to boot than what it was
-// provisioned with, or nothing.
+// mustDeprovision reports whether the spec of a host has something else to boot than what the host
+// was provisioned with, or nothing.
 func mustDeprovision(host *metal3.BareMetalHost) bool {
 	had, deployed := host.Status.Provisioning.Image.URL, host.Status.Provisioning.CustomDeploy
 	image, deploy := host.Spec.Image, host.Spec.CustomDeploy

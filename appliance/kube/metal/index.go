@@ -18,9 +18,9 @@ import (
 // ref names an object of a known kind.
 type ref struct{ namespace, name string }
 
-// links remembers which objects belong together, so that none has to look through all of the
-// others. It is read from the store once and kept by what changes; what it names is looked at again
-// in the store.
+// index holds which objects belong together, so that a reconcile does not read all objects. It is
+// loaded from the store once and updated by changes. The objects it names are read again from the
+// store.
 type index struct {
 	mu     sync.Mutex
 	filled bool
@@ -50,7 +50,7 @@ func macsOf(agent *agentinstall.Agent) []string {
 	return macs
 }
 
-// fill reads all links once.
+// load loads the index once.
 func (l *index) load(tx *store.Tx, o *objects.Objects) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -116,7 +116,7 @@ func (l *index) setImage(at ref, image *metal3.PreprovisioningImage) {
 	l.images[at] = image.Labels[infraEnvLabel]
 }
 
-// hostsWith lists the hosts of a namespace that fit, as keys of a loop.
+// hostsWith lists the keys of a namespace's hosts that match.
 func (l *index) hostsWith(namespace string, fits func(hostIndex) bool) []controller.Key {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -140,7 +140,7 @@ func (l *index) hostOfServer(id string) (ref, bool) {
 	return ref{}, false
 }
 
-// agentsWith lists the Agents of a namespace that have a card of that address.
+// agentsWith lists the Agents of a namespace with a network card of the address.
 func (l *index) agentsWith(namespace, mac string) []ref {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -159,7 +159,7 @@ func (l *index) agentsWith(namespace, mac string) []ref {
 	return found
 }
 
-// hostsOfAgent lists the hosts that an Agent belongs to, or belonged to before it changed.
+// hostsOfAgent lists the hosts that an Agent belongs to, or belonged to before its change.
 func (c *Controllers) hostsOfAgent(tx *store.Tx, namespace, name string) ([]controller.Key, error) {
 	if err := c.index.load(tx, c.Objects); err != nil {
 		return nil, err

@@ -21,32 +21,31 @@ import (
 	"landfall/store"
 )
 
-// Spokes reaches into clusters that are installed. Its calls take their time beside the caller:
-// done is false until they have come to their end, which again tells; the call is made again then,
-// and gives what came of it. A task is one call's name, a deployment a ClusterDeployment's
-// <namespace>/<name>.
+// Spokes connects to installed clusters. A call runs in the background: done is false until it has
+// finished, then requeue is called, and the next call with the same task name returns the result.
+// A deployment is the <namespace>/<name> of a ClusterDeployment.
 type Spokes interface {
-	// EnsureMachine has a Machine and a BareMetalHost stand for a server in a cluster; see
+	// EnsureMachine creates a Machine and a BareMetalHost for a server in a cluster; see
 	// [spoke.Client.EnsureMachine].
-	EnsureMachine(task, deployment string, server spoke.Server, again func()) (done bool, err error)
-	// ServerCA is the authority of the cluster's machine config server, in PEM.
-	ServerCA(task, deployment string, again func()) (bundle string, done bool, err error)
-	// DrainNode empties a node; it is called again while that is not drained.
-	DrainNode(task, deployment, node string, again func()) (drained, done bool, err error)
+	EnsureMachine(task, deployment string, server spoke.Server, requeue func()) (done bool, err error)
+	// ServerCA returns the certificate authority of the cluster's machine config server, in PEM.
+	ServerCA(task, deployment string, requeue func()) (bundle string, done bool, err error)
+	// DrainNode drains a node. It is called again until the node is drained.
+	DrainNode(task, deployment, node string, requeue func()) (drained, done bool, err error)
 }
 
 const (
-	retrySpoke    = time.Minute      // after a call of a cluster that failed
-	drainInterval = 20 * time.Second // between looks at a node that is drained
+	retrySpoke    = time.Minute      // after a failed call of a cluster
+	drainInterval = 20 * time.Second // between checks of a node that is being drained
 )
 
-// drainOutcome is what is known of a node that is drained.
+// drainOutcome is the known result of draining a node.
 type drainOutcome struct {
 	drained bool
 	fault   string
 }
 
-// HasMachine tells whether a Machine in its cluster stands for the host of an Agent, by the Agent's
+// HasMachine reports whether the cluster has a Machine for the host of an Agent, by the Agent's
 // key.
 func HasMachine(tx *store.Tx, o *objects.Objects, agentKey string) (bool, error) {
 	namespace, name, _ := strings.Cut(agentKey, "/")
@@ -62,7 +61,7 @@ func HasMachine(tx *store.Tx, o *objects.Objects, agentKey string) (bool, error)
 	return made, nil
 }
 
-// reach does in a host's cluster what a pass has found to be done there.
+// callSpoke calls a host's cluster for what a pass has requested.
 func (c *Controllers) callSpoke(ctx context.Context, s *pass) error {
 	if c.Spokes == nil || s.agent == nil || s.agent.Spec.ClusterDeploymentName == nil {
 		return nil
@@ -83,8 +82,8 @@ func (c *Controllers) callSpoke(ctx context.Context, s *pass) error {
 	return c.makeMachine(ctx, s)
 }
 
-// makeMachine has a Machine stand for a host that joins a cluster, unless the cluster has nobody to
-// look after Machines of metal.
+// makeMachine creates a Machine for a host that joins a cluster, unless the cluster does not
+// manage bare-metal Machines.
 func (c *Controllers) makeMachine(ctx context.Context, s *pass) error {
 	fits, err := c.fitsMachines(*s.agent.Spec.ClusterDeploymentName)
 	if err != nil || !fits {
@@ -123,7 +122,7 @@ func (c *Controllers) makeMachine(ctx context.Context, s *pass) error {
 	})
 }
 
-// fitsMachines tells whether a cluster looks after its own servers: not where people look after its
+// fitsMachines reports whether a cluster manages its own servers. It does not if users manage its
 // network.
 func (c *Controllers) fitsMachines(ref agentinstall.ClusterReference) (fits bool, err error) {
 	err = c.DB.View(func(tx *store.Tx) error {
@@ -143,8 +142,8 @@ func (c *Controllers) fitsMachines(ref agentinstall.ClusterReference) (fits bool
 	return fits, err
 }
 
-// drain has the node of a host emptied that is deleted with its Agent, and keeps what came of it
-// for the next pass.
+// drain drains the node of a host that is deleted with its Agent, and keeps the result for the
+// next pass.
 func (c *Controllers) drain(s *pass) error {
 	ref, id := s.agent.Spec.ClusterDeploymentName, string(s.host.UID)
 	node := s.agent.Spec.Hostname
@@ -183,7 +182,7 @@ func (c *Controllers) requeue(host *metal3.BareMetalHost) func() {
 	return func() { c.Loop.Enqueue(key) }
 }
 
-// tellOnce makes an Event about a host, unless it is the one that was made last.
+// eventOnce writes an Event about a host unless it has the same message as the last one.
 func (c *Controllers) eventOnce(ctx context.Context, s *pass, reason, message string) error {
 	id := string(s.host.UID)
 	c.mu.Lock()

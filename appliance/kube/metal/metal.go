@@ -1,26 +1,27 @@
-// Package metal looks after bare-metal servers as Kubernetes objects: it does what the Assisted
-// Installer's BareMetal Agent Controller does with a BareMetalHost and its Agent, and what metal3's
-// bare-metal operator does with a BareMetalHost and its server, over Redfish and virtual media in
-// the place of Ironic.
+// Package metal manages bare-metal servers as Kubernetes objects. It does what the Assisted
+// Installer's BareMetal Agent Controller (BMAC) does with a BareMetalHost and its Agent, and what
+// metal3's bare-metal operator does with a BareMetalHost and its server, over Redfish and virtual
+// media instead of Ironic.
 //
-//	metal.go            the objects that are looked after, and what is needed for it
-//	names.go            labels, annotations, finalizers
-//	links.go            which objects belong to which host, in memory
-//	host.go             a BareMetalHost: read, altered, written
-//	image.go            which image it boots (BMAC)
-//	detach.go           when it is let alone (BMAC), and when it is let go
-//	agent.go            what its annotations make of the Agent (BMAC)
-//	hardware.go         what the Agent found, as metal3 shows it
-//	drive.go            what is wanted of the server's BMC
-//	status.go           what is shown of the server
-//	credentials.go      the Secrets of BMCs and of fencing
-//	preprovisioning.go  PreprovisioningImages and the converged flow
-//	machines.go         what is done in the host's cluster
-//	clusters.go         ManagedClusters and KlusterletAddonConfigs
-//	admission.go        what is refused when it is applied
-//	leftovers.go        objects that are being deleted and that nobody lets go
+//	metal.go             the controllers and their options
+//	names.go             labels, annotations, finalizers
+//	index.go             which objects belong to which host, in memory
+//	host.go              a pass over a BareMetalHost: read, change, write
+//	image.go             the image that a host boots (BMAC)
+//	detach.go            detaching, pausing and deleting a host (BMAC)
+//	agent.go             what the annotations of a host specify for its Agent (BMAC)
+//	hardware.go          an Agent's inventory in metal3's form
+//	desired.go           the desired state of the server
+//	status.go            the status of a host
+//	credentials.go       Secrets of BMCs and of fencing
+//	preprovisioning.go   PreprovisioningImages and the converged flow
+//	machines.go          Machines and draining in the host's cluster
+//	serverca.go          the certificate authority of the machine config server
+//	clusters.go          ManagedClusters and KlusterletAddonConfigs
+//	admission.go         validation of BareMetalHosts
+//	blockeddeletions.go  Events about finalizers that block a deletion
 //
-// The sources of names and rules are openshift/assisted-service
+// The names and rules come from openshift/assisted-service
 // (internal/controller/controllers/bmh_agent_controller.go, preprovisioningimage_controller.go) and
 // metal3-io/baremetal-operator (docs/api.md, docs/baremetalhost-states.md).
 package metal
@@ -39,36 +40,33 @@ import (
 	"landfall/store"
 )
 
-// Servers drives servers by their BMCs; it is what *bmc.Manager does.
+// Servers manages servers by their BMCs; *bmc.Manager implements it.
 type Servers interface {
-	// Ensure makes what is wanted of a server so, in time. A *bmc.RequestError says what is wrong
-	// with it.
+	// Ensure sets the desired state of a server. A *bmc.RequestError says what is wrong with it.
 	Ensure(ctx context.Context, id string, desired bmc.Desired) (*bmc.Server, error)
 	// Find returns a server by its id or its name, a *bmc.NotFoundError if there is none.
 	Find(idOrName string) (*bmc.Server, error)
-	// Order has something done once that what is wanted of the server does not contradict.
+	// Order queues a one-time action. It is rejected if it contradicts the desired state.
 	Order(ctx context.Context, id string, kind bmc.OrderKind) (*bmc.Server, error)
-	// Forget ejects what was booted, powers the server off if that is asked for, and then knows it
-	// no more.
+	// Forget ejects the image, powers the server off if requested, and removes the server.
 	Forget(ctx context.Context, id string, powerOff bool) error
 }
 
-// Options are what the controllers work with.
+// Options configures [New].
 type Options struct {
 	DB      *store.DB
 	Objects *objects.Objects
 	Servers Servers
-	// InfraEnvID is the engine's id of the infra-env that an InfraEnv object stands for, "" if
-	// there is none yet.
+	// InfraEnvID returns the engine's id of an InfraEnv's infra-env; "" if there is none.
 	InfraEnvID func(tx *store.Tx, namespace, name string) (string, error)
-	// HostKey is the engine's key of the host that an Agent stands for, "" if there is none.
+	// HostKey returns the engine's key of an Agent's host; "" if there is none.
 	HostKey func(tx *store.Tx, namespace, name string) (string, error)
 	// RestartHost tells the engine that a host's machine is about to be restarted to boot a newer
-	// image. Its Agent is shown as disconnected from then on; nothing happens to one that an
-	// installation has taken.
+	// image. From then on its Agent is shown as disconnected. A host whose installation has started
+	// stays unchanged.
 	RestartHost func(ctx context.Context, key string) error
-	// ImageSettles is how long an image must not have changed before a server boots it: manifests
-	// come one after another, and each NMStateConfig makes another image.
+	// ImageSettles is the minimum age of an image that a server boots: manifests are applied one
+	// after another, and each NMStateConfig changes the image.
 	ImageSettles time.Duration
 	Loop         *controller.Loop
 	Spokes       Spokes          // nil: the appliance does not connect to installed clusters
@@ -76,18 +74,19 @@ type Options struct {
 	Logger       *slog.Logger    // nil discards
 }
 
-// Controllers are the reconcilers of this package over what they share.
+// Controllers holds the reconcilers of this package and their shared state.
 type Controllers struct {
 	Options
 	index   index
 	started time.Time
 
 	mu         sync.Mutex
-	refusals   map[string]string       // by the server's id: why what is wanted of it can't be asked for
-	relayed    map[string]time.Time    // likewise: up to when its notes are Events
-	drains     map[string]drainOutcome // by the host's UID: what came of draining its node
-	lastEvents map[string]string       // likewise: the Event about its cluster that was made last
-	// likewise: for which Agent and in which ignition config its cluster's authority is
+	refusals   map[string]string       // by the server's id: why the last request was refused
+	relayed    map[string]time.Time    // by the server's id: time of the last history entry that is an Event
+	drains     map[string]drainOutcome // by the host's UID: result of draining its node
+	lastEvents map[string]string       // by the host's UID: the last Event about its cluster
+	// by the host's UID: the Agent and the ignition config that have the cluster's certificate
+	// authority
 	trusting map[string]string
 }
 

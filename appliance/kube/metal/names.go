@@ -51,6 +51,6 @@ const (
 	infraEnvAvailable     = "InfraEnvAvailable"
 	imageCreationError    = "ImageCreationError"
 
-	operatorComponent = "metal3-baremetal-controller" // who Events are from
+	operatorComponent = "metal3-baremetal-controller" // components of Events
 	agentComponent    = "baremetal-agent-controller"
 )

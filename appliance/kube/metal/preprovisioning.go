@@ -24,8 +24,8 @@ import (
 // the Assisted Installer's service.
 const settingsAnnotation = "unsupported.agent-install.openshift.io/assisted-service-configmap"
 
-// flow reads how hosts get their image. Without settings it is by spec.image: the converged flow is
-// Ironic's, and it is taken only where somebody asks for it (ALLOW_CONVERGED_FLOW: "true").
+// flow reads how hosts get their image. The default is spec.image. The converged flow is Ironic's,
+// and is used only if a user enables it (ALLOW_CONVERGED_FLOW: "true").
 func (c *Controllers) flow(tx *store.Tx) (flow, error) {
 	f := flow{pauseProvisioned: true}
 	service := &unstructured.Unstructured{}
@@ -55,7 +55,7 @@ func (c *Controllers) flow(tx *store.Tx) (flow, error) {
 	return f, err
 }
 
-// wantImage makes the PreprovisioningImage of a host in the converged flow, as the bare-metal
+// createImage creates the PreprovisioningImage of a host in the converged flow, as the bare-metal
 // operator does.
 func (c *Controllers) createImage(tx *store.Tx, s *pass) error {
 	if s.image != nil {
@@ -81,9 +81,9 @@ func (c *Controllers) createImage(tx *store.Tx, s *pass) error {
 	}, s.now)
 }
 
-// images reconciles PreprovisioningImages: they show the image of their InfraEnv. No Ironic agent
-// is put into it: the machine would wait for an Ironic that is not here, and no longer boot for
-// those who start it by hand.
+// images reconciles PreprovisioningImages: their status has the image of the InfraEnv. The image
+// contains no Ironic agent: the machine would wait for an Ironic that does not exist, and would no
+// longer boot for users who start it by hand.
 type images struct{ *Controllers }
 
 // Kind implements controller.Reconciler.
@@ -125,10 +125,11 @@ func (i images) Reconcile(ctx context.Context, namespace, name string) (again ti
 	return again, err
 }
 
-// release lets an image go that is being deleted, once its host needs it no more.
+// release removes the finalizers of an image that is being deleted, once its host no longer needs
+// it.
 func (c *Controllers) release(tx *store.Tx, image *metal3.PreprovisioningImage, host *metal3.BareMetalHost) error {
 	if host != nil && host.Status.Provisioning.State == metal3.StateDeprovisioning {
-		return nil // the host's next state is looked at again
+		return nil // the next state of the host queues the image
 	}
 	return c.Objects.Update(tx, objects.PreprovisioningImages, image.Namespace, image.Name,
 		func(u *unstructured.Unstructured) error {
@@ -164,7 +165,7 @@ func (c *Controllers) write(tx *store.Tx, had, image *metal3.PreprovisioningImag
 		Message: message}, c.now())
 }
 
-// reboot has a host boot again whose image was replaced before it was provisioned.
+// reboot reboots a host whose image was replaced before the host was provisioned.
 func (c *Controllers) reboot(tx *store.Tx, had, image *metal3.PreprovisioningImage, host *metal3.BareMetalHost) error {
 	if host == nil || had.Status.ImageUrl == "" || image.Status.ImageUrl == "" ||
 		had.Status.ImageUrl == image.Status.ImageUrl ||
@@ -177,8 +178,8 @@ func (c *Controllers) reboot(tx *store.Tx, had, image *metal3.PreprovisioningIma
 		})
 }
 
-// describeImage writes an image's status by its InfraEnv. The duration is not 0 if the InfraEnv's
-// image has yet to settle.
+// describeImage sets the status of an image from its InfraEnv. The returned duration is not 0 if
+// the InfraEnv's image is too new.
 func describeImage(image *metal3.PreprovisioningImage, infraEnv *agentinstall.InfraEnv, now time.Time,
 	settles time.Duration) time.Duration {
 	formats := image.Spec.AcceptFormats
@@ -251,7 +252,7 @@ func setImageCondition(image *metal3.PreprovisioningImage, kind metal3.ImageStat
 	})
 }
 
-// architecture is the name that the Assisted Installer has for an architecture.
+// architecture returns the Assisted Installer's name of an architecture.
 func architecture(name string) string {
 	switch name {
 	case "", "amd64":

@@ -15,12 +15,13 @@ import (
 	"landfall/store"
 )
 
-// A machine that joins an installed cluster asks that cluster's machine config server for its
-// configuration. It is to trust the server, so the authority of its certificate comes to the host's
-// annotation with overrides of the ignition config, as the BareMetal Agent Controller has it.
+// A machine that joins an installed cluster gets its configuration from that cluster's machine
+// config server. It must trust the server. So the certificate authority is added to the host's
+// annotation with ignition config overrides, as the BareMetal Agent Controller does.
 
-// trustServer has the machine trust the machine config server of the cluster that it joins. The
-// cluster is asked once for each Agent and each content of the annotation.
+// trustServer adds the certificate authority of the machine config server to the ignition override
+// of a host that joins a cluster. The cluster is asked once per Agent and content of the
+// annotation.
 func (c *Controllers) trustServer(ctx context.Context, s *pass) error {
 	ref, id := s.agent.Spec.ClusterDeploymentName, string(s.host.UID)
 	installed := false
@@ -56,7 +57,7 @@ func (c *Controllers) trustServer(ctx context.Context, s *pass) error {
 			func(u *unstructured.Unstructured) error {
 				annotations := u.GetAnnotations()
 				if annotations[ignitionAnnotation] != s.host.Annotations[ignitionAnnotation] {
-					return nil // it was changed meanwhile, which is looked at next
+					return nil // it was changed in the meantime; the change queues the host
 				}
 				if annotations == nil {
 					annotations = map[string]string{}
@@ -74,8 +75,8 @@ func (c *Controllers) trustServer(ctx context.Context, s *pass) error {
 	return nil
 }
 
-// withAuthority lays an ignition config, "" for none, over one that trusts an authority. One that
-// has the authority already stays as it is.
+// withAuthority merges an ignition config, "" for none, over one that trusts a certificate
+// authority. A config that contains the authority is returned unchanged.
 func withAuthority(override, bundle string) (string, error) {
 	encoded := base64.StdEncoding.EncodeToString([]byte(bundle))
 	if strings.Contains(override, encoded) {

@@ -10,8 +10,8 @@ import (
 	"landfall/appliance/bmc"
 )
 
-// operate shows what became of the host, as the bare-metal operator does. It goes one state further
-// at most: what follows is the next reconcile's, so that whoever watches sees the way.
+// runOperator updates the status of a host, as the bare-metal operator does. It moves the state by
+// one step at most, so that watchers see every state; the next reconcile makes the next step.
 func (s *pass) runOperator() {
 	host := s.host
 	if host.DeletionTimestamp == nil {
@@ -55,8 +55,8 @@ func sameStatus(a, b metal3.BareMetalHostStatus) bool {
 	return errOne == nil && errOther == nil && string(one) == string(other)
 }
 
-// restoreStatus takes a new host's status from its annotation, as it was written where the host was
-// looked after before.
+// restoreStatus takes the status of a new host from its annotation, which was written where the
+// host was managed before.
 func (s *pass) restoreStatus() {
 	text := s.host.Annotations[statusAnnotation]
 	if text == "" || s.host.Status.Provisioning.State != metal3.StateNone || s.host.Status.LastUpdated != nil {
@@ -70,7 +70,7 @@ func (s *pass) restoreStatus() {
 	s.removeAnnotations(statusAnnotation)
 }
 
-// takeHardware moves the details of the hardware from their annotation into the status.
+// moveHardwareToStatus moves the hardware details from their annotation into the status.
 func (s *pass) moveHardwareToStatus() {
 	text := s.host.Annotations[hardwareAnnotation]
 	if text == "" {
@@ -81,14 +81,14 @@ func (s *pass) moveHardwareToStatus() {
 		return // admission refuses such an annotation
 	}
 	if had := s.host.Status.HardwareDetails; had != nil && details.Firmware == (metal3.Firmware{}) {
-		details.Firmware = had.Firmware // what the BMC told, and no agent does
+		details.Firmware = had.Firmware // only the BMC reports it
 	}
 	s.host.Status.HardwareDetails = &details
 	s.removeAnnotations(hardwareAnnotation)
 }
 
-// offerHardware writes what the Agent found into the annotation from which the operator takes it,
-// unless the host has it.
+// annotateHardware writes the Agent's inventory into the annotation from which the operator takes
+// it, unless the status has it.
 func (s *pass) annotateHardware() {
 	had := s.host.Status.HardwareDetails
 	if s.agent == nil || len(s.agent.Status.Inventory.Interfaces) == 0 || s.annotated(hardwareAnnotation) ||
@@ -102,7 +102,7 @@ func (s *pass) annotateHardware() {
 	s.annotate(hardwareAnnotation, string(text))
 }
 
-// show brings the status up to what the server is.
+// setStatus updates the status from the state of the server.
 func (s *pass) setStatus() {
 	host := s.host
 	status := &host.Status
@@ -118,7 +118,7 @@ func (s *pass) setStatus() {
 		status.Provisioning.ID = server.ID
 		status.PoweredOn = server.Power == bmc.PowerOn || server.Power == bmc.PoweringOff
 		if server.Power == bmc.PowerOff {
-			s.removeAnnotations(rebootAnnotation) // the one without a key is done when the server is off
+			s.removeAnnotations(rebootAnnotation) // the annotation without a key is done when the server is off
 		}
 		if server.System != nil && status.HardwareDetails == nil {
 			details := hardwareByBMC(server.System)
@@ -162,7 +162,7 @@ func (s *pass) setCredentialsStatus() {
 	status.TriedCredentials = tried
 }
 
-// step goes one state further if it is time to.
+// stepState moves the provisioning state by one step if its condition holds.
 func (s *pass) stepState() {
 	host, server := s.host, s.server
 	provisioning := &host.Status.Provisioning
@@ -216,7 +216,7 @@ func inspectionSkipped(host *metal3.BareMetalHost) string {
 		"booted image all of it."
 }
 
-// warnOfWhatIsLeftOut says what of the spec only Ironic could do.
+// warnIgnoredFields writes an Event about those fields of the spec that only Ironic could apply.
 func (s *pass) warnIgnoredFields() {
 	spec := &s.host.Spec
 	if spec.RAID != nil || spec.Firmware != nil {
@@ -240,7 +240,7 @@ func (s *pass) stepFromAvailable() {
 	}
 }
 
-// bootable says why a host can't be booted from what its spec names; "" if it can.
+// bootable returns why a host can't boot what its spec names; "" if it can.
 func (s *pass) bootable() string {
 	image, deploy := s.host.Spec.Image, s.host.Spec.CustomDeploy
 	switch {
@@ -257,7 +257,8 @@ func (s *pass) bootable() string {
 	return ""
 }
 
-// stepFromBoot goes on when the server was booted, or back when it is to boot something else.
+// stepFromBoot moves the state forward when the server has booted, and back when it must boot
+// something else.
 func (s *pass) stepFromBoot() {
 	provisioning, server := &s.host.Status.Provisioning, s.server
 	switch {
@@ -269,7 +270,7 @@ func (s *pass) stepFromBoot() {
 	}
 }
 
-// showTrouble shows the error that the host is in, or that it is in none.
+// setErrorStatus sets or clears the error in the status.
 func (s *pass) setErrorStatus() {
 	status := &s.host.Status
 	detached, _ := s.detachment()
@@ -291,7 +292,7 @@ func (s *pass) setErrorStatus() {
 	}
 }
 
-// ownError shows an error that was found here rather than at the BMC, with an Event when it is new.
+// ownError sets an error that was found here and not at the BMC. A new error also gets an Event.
 func (s *pass) ownError(kind metal3.ErrorType, reason, message string) {
 	if s.host.Status.ErrorMessage != message {
 		s.event(operatorComponent, true, reason, message)
@@ -310,8 +311,8 @@ func (s *pass) clearError() {
 	status.ErrorType, status.ErrorMessage, status.ErrorCount = "", "", 0
 }
 
-// showDeletion shows how far the deletion is and, when the server is let go, that nothing is left
-// to be done.
+// setDeletionStatus sets the state of a host that is being deleted. It sets released when the
+// server is released.
 func (s *pass) setDeletionStatus() {
 	state := &s.host.Status.Provisioning.State
 	detached, delays := s.detachment()

@@ -13,23 +13,23 @@ import (
 	"landfall/store"
 )
 
-// EventLife is how long an Event is kept after it was last seen. A hub keeps them an hour; a site
-// is looked at in the morning.
+// EventLife is how long an Event is kept after it occurred last. A hub keeps Events for an hour,
+// but a site is often looked at the next morning.
 const EventLife = 24 * time.Hour
 
 // AgentController is the component of Events from the controllers of clusters and hosts.
 const AgentController = "agent-controller"
 
-// Notice is what an Event says.
+// EventContent is the content of an Event.
 type EventContent struct {
-	Component string // which controller says so
+	Component string // the controller
 	Warning   bool
 	Reason    string // one word in CamelCase
 	Message   string
 }
 
-// Event notes something about an object as a core Event in the object's namespace ("default" if it
-// has none). The same notice again raises the count of the one that is there.
+// Event writes a core Event in the namespace of an object ("default" if it has none). An Event
+// with the same content that exists gets a higher count.
 func (o *Objects) Event(tx *store.Tx, about *unstructured.Unstructured, notice EventContent, now time.Time) error {
 	namespace := about.GetNamespace()
 	if namespace == "" {
@@ -69,8 +69,8 @@ func (o *Objects) Event(tx *store.Tx, about *unstructured.Unstructured, notice E
 	}, now)
 }
 
-// EventOnce is [Objects.Event] for an object by its name. It does nothing if the object does not exist
-// or has the Event already.
+// EventOnce is [Objects.Event] for an object by its name. It does nothing if the object does not
+// exist or has the Event already.
 func (o *Objects) EventOnce(tx *store.Tx, kind Kind, namespace, name string, notice EventContent, now time.Time) error {
 	about, err := o.Metadata(tx, kind, namespace, name)
 	if errors.Is(err, store.ErrNotFound) {
@@ -82,14 +82,14 @@ func (o *Objects) EventOnce(tx *store.Tx, kind Kind, namespace, name string, not
 	return o.Event(tx, about, notice, now)
 }
 
-// EventName is what the Event of a notice is called.
+// EventName returns the name of an Event.
 func EventName(about *unstructured.Unstructured, notice EventContent) string {
 	digest := sha256.Sum256([]byte(string(about.GetUID()) + "\x00" + notice.Component + "\x00" + notice.Reason +
 		"\x00" + notice.Message))
 	return about.GetName() + "." + hex.EncodeToString(digest[:8])
 }
 
-// EnsureNamespace makes a namespace if there is none of that name.
+// EnsureNamespace creates a namespace if it does not exist.
 func (o *Objects) EnsureNamespace(tx *store.Tx, name string, now time.Time) error {
 	if o.Exists(tx, Namespaces, "", name) {
 		return nil

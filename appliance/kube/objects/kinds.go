@@ -1,10 +1,10 @@
 // Package objects keeps Kubernetes objects as rows of the store, so that the API server, the
 // controllers and the engine read and write the same ones, the engine within its own transactions.
 //
-// An object lies in the bucket "kubernetes" under the key
-// "<group>/<resource>/[<namespace>/]<name>"; the group of the core kinds is written "core". Its
-// value is its JSON without metadata.resourceVersion, which is the revision that last changed the
-// row: what k8s.io/apiserver's etcd3 storage writes and expects. The JSON of a Secret is sealed
+// An object is stored in the bucket "kubernetes" under the key
+// "<group>/<resource>/[<namespace>/]<name>"; the group of the core kinds is "core". The value is
+// its JSON without metadata.resourceVersion, which is the revision of the row's last change. That
+// is what the etcd3 storage of k8s.io/apiserver writes and expects. The JSON of a Secret is sealed
 // with the site's key.
 package objects
 
@@ -14,7 +14,7 @@ import (
 	"landfall/store"
 )
 
-// Kind is a kind of object: what it is called and where its objects lie.
+// Kind is a kind of object, and where its objects are stored.
 type Kind struct {
 	Group, Version, Kind string
 	Resource             string // the plural, in lower case
@@ -23,7 +23,7 @@ type Kind struct {
 
 const coreGroup = "core" // stands in keys for the group without a name
 
-// The kinds of the site's manifests, and the core kinds that they come with.
+// The kinds of a site's manifests, with the core kinds that they use.
 var (
 	Namespaces           = Kind{"", "v1", "Namespace", "namespaces", false}
 	Secrets              = Kind{"", "v1", "Secret", "secrets", true}
@@ -49,7 +49,7 @@ var (
 		"klusterletaddonconfigs", true}
 )
 
-// Kinds lists all of them, in the order in which manifests of a site are usually applied.
+// Kinds lists all kinds, in the order in which manifests of a site are usually applied.
 func Kinds() []Kind {
 	return []Kind{
 		Namespaces, Secrets, ConfigMaps, Events, ClusterImageSets, AgentServiceConfigs,
@@ -58,7 +58,7 @@ func Kinds() []Kind {
 	}
 }
 
-// APIVersion is the group and version as objects name them.
+// APIVersion returns the group and version as objects name them.
 func (k Kind) APIVersion() string {
 	if k.Group == "" {
 		return k.Version
@@ -66,7 +66,8 @@ func (k Kind) APIVersion() string {
 	return k.Group + "/" + k.Version
 }
 
-// String is the kind's name as people write it, such as "agents.agent-install.openshift.io".
+// String returns the name of the kind as users write it, such as
+// "agents.agent-install.openshift.io".
 func (k Kind) String() string {
 	if k.Group == "" {
 		return k.Resource
@@ -74,12 +75,11 @@ func (k Kind) String() string {
 	return k.Resource + "." + k.Group
 }
 
-// Key is where an object of the kind lies in the bucket. The namespace of a kind that has none is
-// ignored.
+// Key returns the key of an object in the bucket. The namespace is ignored for cluster-scoped
+// kinds.
 func (k Kind) Key(namespace, name string) string { return k.prefix(namespace) + name }
 
-// prefix is what the keys of a namespace's objects of the kind begin with, or of all namespaces for
-// "".
+// prefix returns the prefix of the keys of a namespace's objects; "" is all namespaces.
 func (k Kind) prefix(namespace string) string {
 	group := k.Group
 	if group == "" {
@@ -95,14 +95,15 @@ func (k Kind) prefix(namespace string) string {
 // rows are sealed where they hold Secrets, see Seal.
 var rows = store.NewBucket[row]("kubernetes", 1)
 
-// Prefix is what the keys of all objects begin with in the store, in store.Change.Key for one.
+// Prefix returns the prefix of the keys of all objects in the store, as in store.Change.Key.
 func Prefix() string { return rows.Prefix() }
 
-// Expiry holds when objects that are kept for a time only, such as Events, are to be removed, by
-// their keys in the bucket.
+// Expiry holds the times at which objects with a limited lifetime, such as Events, are to be
+// deleted, by their keys in the bucket.
 func Expiry() store.Deadlines { return store.NewDeadlines("kubernetes-expiry") }
 
-// ParseKey tells which object lies at a key of the store. It knows the kinds of Kinds only.
+// ParseKey returns the object that a key of the store stands for. It only knows the kinds of
+// [Kinds].
 func ParseKey(storeKey string) (kind Kind, namespace, name string, ok bool) {
 	key, ok := strings.CutPrefix(storeKey, Prefix())
 	if !ok {

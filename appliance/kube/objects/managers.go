@@ -15,17 +15,17 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/typed"
 )
 
-// manager is who controllers are in metadata.managedFields; landfall itself is who applies
-// manifests ("landfall apply").
+// fieldManager is the name of controllers in metadata.managedFields. The name "landfall" stands
+// for users who apply manifests ("landfall apply").
 const fieldManager = "landfall-controllers"
 
-// managers notes in metadata.managedFields what controllers write, as an API server does for the
-// updates of a hub's: server-side apply then tells people whose field they would change. Statuses
-// and Events are left out: nobody applies them, and they change most.
+// fieldManagers records in metadata.managedFields which fields controllers write, as an API server
+// does for updates on a hub. So server-side apply reports a conflict to users. Statuses and Events
+// are excluded: nobody applies them, and they change most often.
 type fieldManagers struct{ objectType typed.ParseableType }
 
-// newManagers describes as much of objects as it takes: lists are changed as a whole, but for those
-// of the metadata.
+// newManagers returns a schema that describes only what is necessary: lists are replaced as a
+// whole, except those of the metadata.
 func newManagers() fieldManagers {
 	name := func(name string) smd.TypeRef { return smd.TypeRef{NamedType: &name} }
 	text := smd.String
@@ -47,13 +47,14 @@ func newManagers() fieldManagers {
 	return fieldManagers{typed.ParseableType{Schema: &smd.Schema{Types: types}, TypeRef: name("object")}}
 }
 
-// note writes who has what of an object after a change from before, which is empty for a new one.
+// update records the fields of an object that changed; before is empty for a new object.
 func (m fieldManagers) update(kind Kind, before, u *unstructured.Unstructured) error {
 	if kind == Events || managedByUsOnly(before) && sameFields(before, u) {
 		return nil
 	}
 	group := schema.GroupVersion{Group: kind.Group, Version: kind.Version}
-	fields, err := managedfields.NewDefaultFieldManager(m, identityScheme{}, identityScheme{}, identityScheme{}, group.WithKind(kind.Kind),
+	fields, err := managedfields.NewDefaultFieldManager(m, identityScheme{}, identityScheme{}, identityScheme{},
+		group.WithKind(kind.Kind),
 		group, "", nil)
 	if err != nil {
 		return err
@@ -68,8 +69,8 @@ func (m fieldManagers) update(kind Kind, before, u *unstructured.Unstructured) e
 	return nil
 }
 
-// onlyOurs and sameFields tell of most changes at little cost that they alter nothing of who has
-// what: nobody else has anything, and only values differ.
+// managedByUsOnly reports whether only controllers manage fields of an object. Together with
+// sameFields it detects cheaply that a change alters only values and no ownership.
 func managedByUsOnly(u *unstructured.Unstructured) bool {
 	entries := u.GetManagedFields()
 	return len(entries) > 0 && !slices.ContainsFunc(entries, func(e metav1.ManagedFieldsEntry) bool {
@@ -107,7 +108,8 @@ func withoutStatus(u *unstructured.Unstructured) *unstructured.Unstructured {
 }
 
 // ObjectToTyped and TypedToObject implement managedfields.TypeConverter.
-func (m fieldManagers) ObjectToTyped(object runtime.Object, options ...typed.ValidationOptions) (*typed.TypedValue, error) {
+func (m fieldManagers) ObjectToTyped(object runtime.Object,
+	options ...typed.ValidationOptions) (*typed.TypedValue, error) {
 	u, ok := object.(*unstructured.Unstructured)
 	if !ok {
 		return nil, fmt.Errorf("a %T is no object in the general form", object)
@@ -119,7 +121,7 @@ func (m fieldManagers) TypedToObject(value *typed.TypedValue) (runtime.Object, e
 	return managedfields.NewDeducedTypeConverter().TypedToObject(value)
 }
 
-// same is the conversion between versions of kinds that have one, and no defaults.
+// identityScheme converts nothing and sets no defaults: each kind has one version.
 type identityScheme struct{}
 
 func (identityScheme) Default(runtime.Object)    {}

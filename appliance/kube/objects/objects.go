@@ -25,18 +25,18 @@ import (
 
 type row = json.RawMessage
 
-// ErrExists is returned by Create for an object that is there already.
+// ErrExists is returned by Create for an object that already exists.
 var ErrExists = errors.New("the object exists already")
 
-// Objects reads and writes objects within transactions of the store. It keeps nothing itself.
+// Objects reads and writes objects within transactions of the store. It has no state.
 type Objects struct {
 	box           *sitekey.Box
 	random        io.Reader
 	fieldManagers fieldManagers
 }
 
-// New returns access to objects whose Secrets are sealed with box; nil seals none. Uids are made of
-// what random gives; nil is the system's.
+// New returns access to objects whose Secrets are sealed with box; nil seals none. random is the
+// source of uids; nil is that of the system.
 func New(box *sitekey.Box, random io.Reader) *Objects {
 	if random == nil {
 		random = rand.Reader
@@ -45,8 +45,8 @@ func New(box *sitekey.Box, random io.Reader) *Objects {
 }
 
 // Get reads an object into a pointer to its Go type or into *unstructured.Unstructured, with its
-// resourceVersion. store.ErrNotFound if there is none, sitekey.ErrSealed for a Secret of another
-// site.
+// resourceVersion. It returns store.ErrNotFound if the object does not exist, and
+// sitekey.ErrSealed for a Secret of another site.
 func (o *Objects) Get(tx *store.Tx, kind Kind, namespace, name string, into any) error {
 	u, err := o.get(tx, kind, namespace, name)
 	if err != nil {
@@ -55,8 +55,8 @@ func (o *Objects) Get(tx *store.Tx, kind Kind, namespace, name string, into any)
 	return Into(u, into)
 }
 
-// Metadata reads what an object is and its metadata, and nothing else of it: many are large.
-// store.ErrNotFound if there is none.
+// Metadata reads only the metadata of an object, because many objects are large. It returns
+// store.ErrNotFound if the object does not exist.
 func (o *Objects) Metadata(tx *store.Tx, kind Kind, namespace, name string) (*unstructured.Unstructured, error) {
 	key := kind.Key(namespace, name)
 	value, err := rows.Get(tx, key)
@@ -89,8 +89,8 @@ func Into(u *unstructured.Unstructured, into any) error {
 	return nil
 }
 
-// From converts an object's Go type to its general form. It adds the kind and removes nothing: give
-// it an object as a person would write it.
+// From converts an object's Go type to its unstructured form. It adds the kind and removes nothing
+// else.
 func From(kind Kind, typed any) (*unstructured.Unstructured, error) {
 	if u, ok := typed.(*unstructured.Unstructured); ok {
 		return u, nil
@@ -132,13 +132,13 @@ func (o *Objects) decode(key string, value row, revision uint64) (*unstructured.
 	return u, nil
 }
 
-// Exists reports whether there is such an object.
+// Exists reports whether an object exists.
 func (o *Objects) Exists(tx *store.Tx, kind Kind, namespace, name string) bool {
 	return rows.Exists(tx, kind.Key(namespace, name))
 }
 
-// Each calls fn with the objects of a kind in a namespace ("" for all), in the order of their keys.
-// store.ErrStop from fn ends it early. fn may write.
+// Each calls fn with the objects of a kind in a namespace ("" for all), in the order of their
+// keys. store.ErrStop from fn stops the iteration. fn may write.
 func (o *Objects) Each(tx *store.Tx, kind Kind, namespace string, fn func(*unstructured.Unstructured) error) error {
 	return rows.Each(tx, kind.prefix(namespace), func(key string, value *row) error {
 		revision, err := rows.Modified(tx, key)
@@ -163,8 +163,8 @@ func Names(tx *store.Tx, kind Kind, namespace string, fn func(namespace, name st
 	})
 }
 
-// Create writes a new object, given as its Go type or in the general form, with a uid, the creation
-// time, and generation 1 for kinds that are described by a CRD. ErrExists if it is there already.
+// Create writes a new object, given as its Go type or in the unstructured form. It sets a uid, the
+// creation time, and generation 1 for kinds with a CRD. It returns ErrExists if the object exists.
 func (o *Objects) Create(tx *store.Tx, kind Kind, object any, now time.Time) error {
 	u, err := From(kind, object)
 	if err != nil {
@@ -189,9 +189,9 @@ func (o *Objects) Create(tx *store.Tx, kind Kind, object any, now time.Time) err
 	return o.put(tx, kind, u)
 }
 
-// Update lets fn alter an object and writes it if it did. A change of anything but metadata and
-// status raises the generation. An object that is being deleted goes when it has lost its last
-// finalizer. store.ErrNotFound if there is none.
+// Update lets fn change an object and writes it if it was changed. A change outside of metadata
+// and status increases the generation. An object that is being deleted is removed with its last
+// finalizer. Update returns store.ErrNotFound if the object does not exist.
 func (o *Objects) Update(tx *store.Tx, kind Kind, namespace, name string,
 	fn func(*unstructured.Unstructured) error) error {
 	u, err := o.get(tx, kind, namespace, name)
@@ -219,8 +219,8 @@ func (o *Objects) Update(tx *store.Tx, kind Kind, namespace, name string,
 	return o.put(tx, kind, u)
 }
 
-// sameApart compares all of two objects but some fields: what an object wants is all but "metadata"
-// and "status".
+// equalExcept compares two objects without some of their fields. An object's desired state is
+// everything except "metadata" and "status".
 func equalExcept(a, b *unstructured.Unstructured, fields ...string) bool {
 	rest := func(u *unstructured.Unstructured) map[string]any {
 		left := maps.Clone(u.Object)
@@ -232,8 +232,8 @@ func equalExcept(a, b *unstructured.Unstructured, fields ...string) bool {
 	return equality.Semantic.DeepEqual(rest(a), rest(b))
 }
 
-// Delete removes an object as a request for background deletion does: at once, or when its
-// finalizers are gone if it has any. One that is not there is no error.
+// Delete deletes an object as a request for background deletion does: at once, or, if it has
+// finalizers, when they are removed. A missing object is not an error.
 func (o *Objects) Delete(tx *store.Tx, kind Kind, namespace, name string, now time.Time) error {
 	u, err := o.get(tx, kind, namespace, name)
 	if errors.Is(err, store.ErrNotFound) {
@@ -263,8 +263,8 @@ func (o *Objects) Delete(tx *store.Tx, kind Kind, namespace, name string, now ti
 	return o.put(tx, kind, u)
 }
 
-// held tells whether something must be done before an object may go. A namespace has finalizers in
-// its spec, too: it goes when it is empty.
+// hasFinalizers reports whether finalizers block the deletion of an object. A namespace also has
+// finalizers in its spec: it is removed when it is empty.
 func hasFinalizers(kind Kind, u *unstructured.Unstructured) bool {
 	if len(u.GetFinalizers()) > 0 {
 		return true
@@ -298,8 +298,8 @@ func (o *Objects) put(tx *store.Tx, kind Kind, u *unstructured.Unstructured) err
 	return rows.Put(tx, kind.Key(u.GetNamespace(), u.GetName()), &value)
 }
 
-// Seal is the stored form of a Secret's JSON: a JSON string that only the site's key opens. A nil
-// box leaves it as it is.
+// Seal returns the stored form of a Secret's JSON: a JSON string that only the site's key opens. A
+// nil box returns it unchanged.
 func Seal(box *sitekey.Box, plain []byte) ([]byte, error) {
 	if box == nil {
 		return plain, nil
@@ -324,14 +324,14 @@ func Open(box *sitekey.Box, stored []byte) ([]byte, error) {
 	return []byte(plain), err
 }
 
-// AddFinalizer and RemoveFinalizer alter an object within Update.
+// AddFinalizer adds a finalizer to an object within Update.
 func AddFinalizer(u *unstructured.Unstructured, finalizer string) {
 	if !slices.Contains(u.GetFinalizers(), finalizer) {
 		u.SetFinalizers(append(slices.Clone(u.GetFinalizers()), finalizer))
 	}
 }
 
-// RemoveFinalizer is the opposite of AddFinalizer.
+// RemoveFinalizer removes a finalizer from an object within Update.
 func RemoveFinalizer(u *unstructured.Unstructured, finalizer string) {
 	left := slices.DeleteFunc(slices.Clone(u.GetFinalizers()), func(f string) bool { return f == finalizer })
 	if len(left) == 0 {

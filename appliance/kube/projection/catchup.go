@@ -14,17 +14,17 @@ import (
 	"landfall/store"
 )
 
-// While the Kubernetes door is shut, clusters, infra-envs and hosts change by REST and in the
-// browser all the same. What they do then is noted, a row for each of them however often it
-// changes, and shown in the objects when the door is opened again. The other way there is nothing
-// to do: nobody reaches the objects while the door is shut.
+// While the Kubernetes API is disabled, clusters, infra-envs and hosts still change by REST and in
+// the browser. Recorder records each changed row once. CatchUp projects these rows when the API is
+// enabled again. The other direction needs nothing: nobody can change objects while the API is
+// disabled.
 
-// missedRows hold what changed while the door was shut, by the kind of row and its id:
-// "hosts/<infra-env id>/<host id>".
+// changeRows hold what changed while the Kubernetes API was disabled, by the kind of row and its
+// id: "hosts/<infra-env id>/<host id>".
 var changeRows = store.NewBucket[changeRow]("missed", 1)
 
 type changeRow struct {
-	Object  string `json:"object,omitempty"` // key of what describes it, or described it when it was deleted
+	Object  string `json:"object,omitempty"` // key of its object, or of the object that it had when it was deleted
 	Deleted bool   `json:"deleted,omitempty"`
 }
 
@@ -35,8 +35,8 @@ const (
 	hostChanges     = "hosts"
 )
 
-// Missed is the engine's projector while the door is shut: it notes what the objects will have to
-// be told.
+// Recorder is the engine's projector while the Kubernetes API is disabled. It records which rows
+// change.
 type Recorder struct{}
 
 // Project implements engine.Projector.
@@ -47,21 +47,22 @@ func (Recorder) Project(tx *store.Tx, touched engine.Touched) error {
 	}{{clusterChanges, touched.Clusters}, {infraEnvChanges, touched.InfraEnvs}, {hostChanges, touched.Hosts}} {
 		for _, row := range of.rows {
 			key, note := of.kind+"/"+row.ID, changeRow{row.Object.Key, row.Deleted}
-			if note == (changeRow{Deleted: true}) { // nothing has ever described it
+			if note == (changeRow{Deleted: true}) { // it never had an object
 				if err := changeRows.Delete(tx, key); err != nil {
 					return err
 				}
 				continue
 			}
 			if err := changeRows.Put(tx, key, &note); err != nil {
-				return fmt.Errorf("note what %s missed: %w", key, err)
+				return fmt.Errorf("record the change of %s: %w", key, err)
 			}
 		}
 	}
 	return nil
 }
 
-// shownRows hold, under shownKey, how the objects were shown when the door was opened last.
+// stateRows hold, under stateKey, the program and the URL that the objects were last projected
+// with.
 var stateRows = store.NewBucket[state]("shown", 1)
 
 const stateKey = "objects"
@@ -71,7 +72,7 @@ type state struct {
 	URL     string `json:"url"`
 }
 
-// CatchUp brings the objects to where the engine is, when the door is opened.
+// CatchUp projects recorded changes when the Kubernetes API is enabled.
 type CatchUp struct {
 	DB        *store.DB
 	Engine    *engine.Engine
@@ -84,9 +85,9 @@ type CatchUp struct {
 // BatchRows is the number of rows that one transaction projects.
 const BatchRows = 16
 
-// Run shows what the objects have missed: all that there is if another program, or one under
-// another URL, has shown it before, or none has; else what was changed, made or deleted while the
-// door was shut. It can be broken off and begun again.
+// Run projects all rows if another version of the program, or the program under another URL,
+// projected them last, or if they were never projected. Otherwise it projects the rows that were
+// changed, created or deleted while the API was disabled. It can be interrupted and run again.
 func (c CatchUp) Run(ctx context.Context) error {
 	now, all := state{c.Program, c.URL}, false
 	written, deleted := map[string][]engine.TouchedRow{}, map[string][]engine.TouchedRow{}
@@ -114,9 +115,9 @@ func (c CatchUp) Run(ctx context.Context) error {
 	}); err != nil {
 		return err
 	}
-	// Who refers comes behind whom it refers to; what clusters show depends on their hosts' Agents
-	// too. A host that moved to another infra-env keeps its Agent if it is seen there before it is
-	// missed here.
+	// Referenced objects come before those that refer to them. Clusters come once more at the end,
+	// because they also show the Agents of their hosts. Changed hosts come before deleted ones, so
+	// that a host that moved to another infra-env keeps its Agent.
 	for _, step := range []struct {
 		kind string
 		rows []engine.TouchedRow
@@ -128,8 +129,11 @@ func (c CatchUp) Run(ctx context.Context) error {
 		{clusterChanges, written[clusterChanges]},
 	} {
 		for batch := range slices.Chunk(step.rows, BatchRows) {
-			if err := c.DB.Update(ctx, func(tx *store.Tx) error { return c.project(tx, step.kind, batch) }); err != nil {
-				return fmt.Errorf("show what happened while the Kubernetes API was off: %w", err)
+			if err := c.DB.Update(ctx, func(tx *store.Tx) error {
+				return c.project(tx, step.kind,
+					batch)
+			}); err != nil {
+				return fmt.Errorf("project the changes made while the Kubernetes API was disabled: %w", err)
 			}
 		}
 	}
@@ -151,7 +155,7 @@ func (c CatchUp) listRows(tx *store.Tx, rows map[string][]engine.TouchedRow) err
 	return nil
 }
 
-// show has rows of one kind shown as they are now, as the engine would have had it done.
+// project projects the current state of rows of one kind, as the engine does after a change.
 func (c CatchUp) project(tx *store.Tx, kind string, batch []engine.TouchedRow) error {
 	rows := c.Engine.Rows(tx)
 	touched := engine.Touched{Rows: rows, Now: c.Clock.Now().UTC()}
@@ -160,7 +164,7 @@ func (c CatchUp) project(tx *store.Tx, kind string, batch []engine.TouchedRow) e
 		if !row.Deleted {
 			row.Object, err = objectOf(rows, kind, row.ID)
 			if engine.KindOf(err) == engine.NotFound {
-				continue // it was deleted since, with the door open
+				continue // it was deleted since the API was enabled
 			}
 		}
 		if err != nil {
@@ -200,7 +204,7 @@ func objectOf(rows engine.Rows, kind, id string) (engine.Object, error) {
 	return view.Object, nil
 }
 
-// forget drops the notes: from now on what the engine does is shown when it does it.
+// deleteChanges deletes the recorded changes. From now on the engine projects each change itself.
 func (c CatchUp) deleteChanges(ctx context.Context, now state) error {
 	for {
 		left := 0
@@ -224,7 +228,7 @@ func (c CatchUp) deleteChanges(ctx context.Context, now state) error {
 	}
 }
 
-// AnyObjects tells whether the Kubernetes door was ever open.
+// EverEnabled reports whether the Kubernetes API was ever enabled.
 func EverEnabled(tx *store.Tx) (any bool, err error) {
 	for _, kind := range []objects.Kind{objects.ClusterDeployments, objects.InfraEnvs, objects.Agents} {
 		if err := objects.Names(tx, kind, "", func(_, _ string) error {
@@ -237,7 +241,7 @@ func EverEnabled(tx *store.Tx) (any bool, err error) {
 	return stateRows.Exists(tx, stateKey), nil
 }
 
-// Missing returns the number of recorded changes that are not projected yet.
+// PendingChanges returns the number of recorded changes that are not projected yet.
 func PendingChanges(tx *store.Tx) (count int, err error) {
 	err = changeRows.Keys(tx, "", func(string) error { count++; return nil })
 	return count, err

@@ -13,19 +13,19 @@ import (
 	"landfall/store"
 )
 
-// EventsOf returns the projector that shows the engine's events as Events of the objects that they
-// are about, so that kubectl describe and kubectl events tell the story of an installation: those
-// of a cluster at its AgentClusterInstall, of a host at its Agent, of an infra-env at its InfraEnv.
-// It comes behind the projectors that write these.
+// EventsOf returns the projector that writes the engine's events as Kubernetes Events of the
+// objects that they are about, for kubectl describe and kubectl events: the AgentClusterInstall
+// for events of a cluster, the Agent for events of a host, the InfraEnv for events of an
+// infra-env. It comes after the projectors of these objects.
 func EventsOf(o *objects.Objects) engine.Projector { return eventProjector{o} }
 
 type eventProjector struct{ objects *objects.Objects }
 
-// componentService is who Events come from that are the engine's.
+// componentService is the component of Events from the engine.
 const componentService = "assisted-service"
 
-// toldOfHosts are the events of hosts that are shown although nothing is wrong. There are many
-// others, and many hosts; all are at the Agent's eventsURL.
+// normalHostEvents are the events of hosts that are written although nothing is wrong. There are
+// many other events, and many hosts. All events are at the Agent's eventsURL.
 var normalHostEvents = map[string]bool{
 	"host_registration_succeeded": true, "host_status_updated": true, "host_bind_succeeded": true,
 	"host_unbind_succeeded": true,
@@ -36,7 +36,7 @@ func (p eventProjector) Project(tx *store.Tx, touched engine.Touched) error {
 	for _, event := range touched.Events {
 		kind, namespace, name, err := p.involvedObject(tx, touched.Rows, event)
 		if engine.KindOf(err) == engine.NotFound {
-			continue // it ends with this change
+			continue // this change deletes it
 		}
 		if err == nil && name != "" {
 			err = p.write(tx, touched, event, kind, namespace, name)
@@ -48,7 +48,7 @@ func (p eventProjector) Project(tx *store.Tx, touched engine.Touched) error {
 	return nil
 }
 
-// about is the object that an event is about; there is none without a name.
+// involvedObject returns the object that an event is about. The name is "" if there is none.
 func (p eventProjector) involvedObject(tx *store.Tx, rows engine.Rows,
 	event *models.Event) (kind objects.Kind, namespace, name string, err error) {
 	plain := conv.Value(event.Severity) == models.EventSeverityInfo
@@ -89,7 +89,7 @@ func (p eventProjector) involvedObject(tx *store.Tx, rows engine.Rows,
 	return kind, "", "", nil
 }
 
-// tell writes the Event, unless its object or namespace is on its way out.
+// write writes the Event unless its object or namespace is being deleted.
 func (p eventProjector) write(tx *store.Tx, touched engine.Touched, event *models.Event, kind objects.Kind, namespace,
 	name string) error {
 	about, err := p.objects.Metadata(tx, kind, namespace, name)
@@ -106,7 +106,8 @@ func (p eventProjector) write(tx *store.Tx, touched engine.Touched, event *model
 	}, touched.Now)
 }
 
-// camelCase makes an Event's reason of an event's name: host_status_updated is HostStatusUpdated.
+// camelCase converts the name of an event to the reason of an Event: host_status_updated to
+// HostStatusUpdated.
 func camelCase(name string) string {
 	var words strings.Builder
 	for word := range strings.SplitSeq(name, "_") {

@@ -12,7 +12,7 @@ import (
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// goneAfter is when a cluster forgets certificate requests that were approved
+// requestRetention is the time after which a cluster deletes approved certificate requests
 // (kube-controller-manager's cleaner).
 const requestRetention = time.Hour
 
@@ -25,7 +25,7 @@ type Host struct {
 	Known   []Request         // that were seen approved before
 }
 
-// Sight is what was found of a host in its cluster.
+// HostStatus is the state of a host in its cluster.
 type HostStatus struct {
 	Node, Ready bool      // it is a node; one that is ready, and nothing of it waits for approval
 	Approved    []Request // its requests that are approved by now
@@ -33,15 +33,15 @@ type HostStatus struct {
 	Problem     string    // a sentence
 }
 
-// Requests lists a cluster's certificate requests, for a pass over hosts.
+// Requests lists a cluster's certificate requests. One list serves for all hosts of a check.
 func (c *Client) Requests(ctx context.Context) ([]certificates.CertificateSigningRequest, error) {
 	var list certificates.CertificateSigningRequestList
 	err := c.objects.list(ctx, place{kind: requestKind}, nil, &list)
 	return list.Items, err
 }
 
-// Admit approves what a host's kubelet asks for and may have, labels its node, and tells how far
-// the host is. It can be called any number of times; what was done is found again in the cluster.
+// Admit approves the valid certificate requests of a host's kubelet, labels its node, and returns
+// how far the host is. It is idempotent: the cluster holds what was done.
 func (c *Client) Admit(ctx context.Context, host Host,
 	requests []certificates.CertificateSigningRequest) (HostStatus, error) {
 	host.Name = strings.ToLower(host.Name)
@@ -51,7 +51,8 @@ func (c *Client) Admit(ctx context.Context, host Host,
 	} else if err != nil {
 		return HostStatus{}, err
 	}
-	since := c.clusterTime(host.Started).Truncate(time.Second).Add(-time.Second) // times of objects are in whole seconds
+	// times of objects are in whole seconds
+	since := c.clusterTime(host.Started).Truncate(time.Second).Add(-time.Second)
 	if node != nil && foreign(node, since) {
 		return HostStatus{Reason: ReasonNameTaken,
 			Problem: fmt.Sprintf("The cluster has a node %s already, which was ready before the installation of the "+
@@ -77,7 +78,8 @@ func (c *Client) Admit(ctx context.Context, host Host,
 	return sight, nil
 }
 
-// approveAll approves a host's requests, and tells whether all that a node needs were approved.
+// approveAll approves a host's requests, and reports whether all requests that a node needs are
+// approved.
 func (c *Client) approveAll(ctx context.Context, host Host, since time.Time, node *core.Node,
 	requests []certificates.CertificateSigningRequest, sight *HostStatus) (handled bool, err error) {
 	found := reviewRequests(host, since, node, requests)
@@ -88,7 +90,7 @@ func (c *Client) approveAll(ctx context.Context, host Host, since time.Time, nod
 	for _, csr := range found.approve {
 		at, err := c.approve(ctx, csr)
 		if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
-			found.waiting = true // it was decided or went meanwhile: it is looked at again
+			found.waiting = true // it was decided or deleted in the meantime: it is read again
 			continue
 		}
 		if err != nil {
@@ -104,8 +106,9 @@ func (c *Client) approveAll(ctx context.Context, host Host, since time.Time, nod
 	if client && serving {
 		return true, nil
 	}
-	// Whoever comes late finds no requests any more.
-	return node != nil && !found.waiting && ready(node) && c.clusterTime(c.clock.Now()).Sub(readySince(node)) > requestRetention,
+	// Later the requests are deleted.
+	return node != nil && !found.waiting && ready(node) && c.clusterTime(c.clock.Now()).
+			Sub(readySince(node)) > requestRetention,
 		nil
 }
 
@@ -121,9 +124,9 @@ func (c *Client) approve(ctx context.Context, csr *certificates.CertificateSigni
 	return now, c.objects.update(ctx, place{kind: requestKind, name: csr.Name, sub: "approval"}, approved)
 }
 
-// foreign tells whether a node is not the host that began to be installed at a time of the
-// cluster's clock: it was ready before, and has been since. A node that was there and not ready is
-// what the machine was before, or one that it replaces.
+// foreign reports whether a node is another machine than the host whose installation started at a
+// time of the cluster's clock: the node was ready before and has been ready since. A node that was
+// not ready is the earlier state of the machine, or the machine that it replaces.
 func foreign(node *core.Node, since time.Time) bool {
 	return node.CreationTimestamp.Time.Before(since) && ready(node) && readySince(node).Before(since)
 }
@@ -146,7 +149,7 @@ func readySince(node *core.Node) time.Time {
 	return time.Time{}
 }
 
-// label gives a node labels that it lacks.
+// label adds missing labels to a node.
 func (c *Client) label(ctx context.Context, node *core.Node, labels map[string]string) error {
 	lacking := map[string]string{}
 	for name, value := range labels {

@@ -1,20 +1,20 @@
-// Package spoke speaks with clusters that are installed, by their administrators' kubeconfigs: it
-// lets the hosts in that join them later, makes the Machines and BareMetalHosts there that stand
-// for servers which are looked after here, and takes nodes out again.
+// Package spoke calls the APIs of installed clusters with kubeconfigs of their administrators. It
+// admits hosts that join a cluster later, creates Machines and BareMetalHosts for servers that the
+// appliance manages, and removes nodes.
 //
-//	objects.go   its objects
-//	client.go    the way to a cluster's API
-//	faults.go    what can be wrong with it, in a sentence
-//	requests.go  which certificate requests are approved for a host
-//	admit.go     a host that becomes a node
-//	machine.go   Machines and BareMetalHosts
-//	machineconfig.go  pools that are paused, and the authority that the machine config server is trusted by
-//	leave.go     a node that is drained and removed
-//	tasks.go     calls that take their time, beside those who want them done
+//	client.go         the connection to a cluster's API
+//	objects.go        objects of a cluster
+//	errors.go         errors of a cluster's API as sentences
+//	requests.go       which certificate requests are approved for a host
+//	admit.go          a host that becomes a node
+//	machine.go        Machines and BareMetalHosts
+//	machineconfig.go  paused pools, and the certificate authority of the machine config server
+//	removal.go        draining and removing a node
+//	tasks.go          calls in the background
 //
-// The sources of rules and names are openshift/assisted-service (internal/controller/controllers:
+// The rules and names come from openshift/assisted-service (internal/controller/controllers:
 // csr_utils.go, agent_controller.go, bmh_agent_controller.go), openshift/cluster-machine-approver
-// and Kubernetes' certificate signers.
+// and the certificate signers of Kubernetes.
 package spoke
 
 import (
@@ -37,21 +37,20 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// patience is how long one call may take, and so how long an API that does not answer is waited
-// for.
+// callTimeout limits one call, and so how long the client waits for an API that does not answer.
 const callTimeout = 15 * time.Second
 
-// Access is what a cluster's API is reached by.
+// Access is what is needed to call a cluster's API.
 type Access struct {
 	Kubeconfig []byte   // of an administrator
-	From       string   // where it comes from, for people: "the Secret site/one-admin-kubeconfig"
-	Addresses  []string // IP addresses at which the API is tried when its name leads nowhere
-	// Names are addresses ("10.0.0.5" or "10.0.0.5:6443") of names that the site's DNS does not
-	// know here, by name; "*.example.com" stands for all names below.
+	From       string   // the source, for messages: "the Secret site/one-admin-kubeconfig"
+	Addresses  []string // IP addresses to try if the name does not resolve
+	// Names maps names that the site's DNS does not know to addresses ("10.0.0.5" or
+	// "10.0.0.5:6443"). "*.example.com" stands for all names below.
 	Names map[string]string
 }
 
-// Client speaks with one cluster. It is used for a pass of calls and closed then.
+// Client calls the API of one cluster. It is used for a series of calls and closed afterwards.
 type Client struct {
 	server    string
 	transport *http.Transport
@@ -60,8 +59,7 @@ type Client struct {
 	objects   objects
 }
 
-// Open makes a client. A kubeconfig that can't be used is a *[KubeconfigError]; nothing is called
-// yet.
+// Open returns a client without calling the API. An invalid kubeconfig is a *[KubeconfigError].
 func Open(access Access, clock clockwork.Clock) (*Client, error) {
 	config, err := configOf(access, clock.Now())
 	if err != nil {
@@ -73,10 +71,11 @@ func Open(access Access, clock clockwork.Clock) (*Client, error) {
 		return nil, unusable(err)
 	}
 	c := &Client{server: config.Host, clock: clock}
-	// Not client-go's own transports: those are kept for ever.
+	// client-go's own transports are cached forever.
 	c.transport = &http.Transport{
-		TLSClientConfig: tlsConfig, DialContext: dialer(access), TLSHandshakeTimeout: callTimeout, MaxIdleConnsPerHost: 4,
-		ForceAttemptHTTP2: true,
+		TLSClientConfig: tlsConfig, DialContext: dialer(access), TLSHandshakeTimeout: callTimeout,
+		MaxIdleConnsPerHost: 4,
+		ForceAttemptHTTP2:   true,
 	}
 	if config.Proxy != nil {
 		c.transport.Proxy = config.Proxy
@@ -99,23 +98,23 @@ var (
 	requestKind = resource{Group: "certificates.k8s.io", Version: "v1", Resource: "certificatesigningrequests"}
 )
 
-// node reads a node.
+// node returns a node.
 func (c *Client) node(ctx context.Context, name string) (*core.Node, error) {
 	node := &core.Node{}
 	return node, c.objects.get(ctx, place{kind: nodeKind, name: name}, node)
 }
 
-// Close ends the client's connections.
+// Close closes the client's connections.
 func (c *Client) Close() { c.transport.CloseIdleConnections() }
 
-// Server is the URL of the cluster's API.
+// Server returns the URL of the cluster's API.
 func (c *Client) Server() string { return c.server }
 
-// thereAt is what a cluster's clock shows at a moment of the appliance's.
+// clusterTime converts a time of the appliance's clock to the cluster's clock.
 func (c *Client) clusterTime(t time.Time) time.Time { return t.Add(time.Duration(c.skew.Load())) }
 
-// configOf reads a kubeconfig. It must hold all that it needs: files of this machine and programs
-// that a person names in a Secret are not touched.
+// configOf parses a kubeconfig. It must contain everything itself: files of this machine and
+// programs that a Secret names are never used.
 func configOf(access Access, now time.Time) (*rest.Config, error) {
 	fail := func(reason string) (*rest.Config, error) { return nil, &KubeconfigError{access.From, reason} }
 	cluster, user, reason := currentOf(access.Kubeconfig)
@@ -135,7 +134,7 @@ func configOf(access Access, now time.Time) (*rest.Config, error) {
 	config := &rest.Config{
 		Host: cluster.Server, BearerToken: user.Token, Username: user.Username, Password: user.Password,
 		Timeout: callTimeout, UserAgent: "landfall",
-		QPS:           -1, // passes are few and short
+		QPS:           -1, // calls are few
 		ContentConfig: rest.ContentConfig{ContentType: "application/json", AcceptContentTypes: "application/json"},
 		TLSClientConfig: rest.TLSClientConfig{
 			CAData: cluster.CertificateAuthorityData, CertData: user.ClientCertificateData, KeyData: user.ClientKeyData,
@@ -152,8 +151,8 @@ func configOf(access Access, now time.Time) (*rest.Config, error) {
 	return config, nil
 }
 
-// currentOf finds what a kubeconfig's current context names; reason is a clause about what it
-// lacks, "" for nothing.
+// currentOf returns the cluster and user of a kubeconfig's current context. reason is a clause
+// about what is missing; "" for nothing.
 func currentOf(kubeconfig []byte) (cluster api.Cluster, user api.AuthInfo, reason string) {
 	var held api.Config
 	if err := yaml.Unmarshal(kubeconfig, &held); err != nil {
@@ -187,8 +186,8 @@ func outside(cluster api.Cluster, user api.AuthInfo) string {
 	return ""
 }
 
-// expiry says when a client certificate has ended, or that it is none; "" for one that is good, and
-// for none at all.
+// expiry returns the reason why a client certificate can't be used; "" for a valid one and for
+// none.
 func expiry(certificate []byte, now time.Time) string {
 	if len(certificate) == 0 {
 		return ""
@@ -207,7 +206,7 @@ func expiry(certificate []byte, now time.Time) string {
 	return ""
 }
 
-// dialer connects to where a name leads, and else to the addresses that are known.
+// dialer connects to the address of a name, and otherwise to the known addresses.
 func dialer(access Access) func(context.Context, string, string) (net.Conn, error) {
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
 		var d net.Dialer
@@ -237,7 +236,8 @@ func dialer(access Access) func(context.Context, string, string) (net.Conn, erro
 	}
 }
 
-// addressOf finds the address of a name, by itself or by the longest *.domain that it is below.
+// addressOf returns the address of a name, by the name itself or by the longest *.domain that
+// contains it.
 func addressOf(names map[string]string, host string) string {
 	host = strings.ToLower(host)
 	if known, ok := names[host]; ok {
@@ -255,8 +255,8 @@ func addressOf(names map[string]string, host string) string {
 	}
 }
 
-// timekeeper notes by how much a cluster's clock differs from this machine's, which its answers
-// tell.
+// clockTransport measures the difference between a cluster's clock and that of this machine by the
+// Date header.
 type clockTransport struct{ c *Client }
 
 // RoundTrip implements http.RoundTripper.

@@ -15,7 +15,7 @@ import (
 
 // KubeconfigError is a kubeconfig that can't be used.
 type KubeconfigError struct {
-	From   string // where it comes from
+	From   string // its source
 	Reason string // a clause
 }
 
@@ -24,7 +24,7 @@ func (e *KubeconfigError) Error() string {
 		"the cluster.", e.From, e.Reason)
 }
 
-// MissingError is a cluster whose kubeconfig nobody has.
+// MissingError is a cluster without a kubeconfig.
 type MissingError struct{ Where string }
 
 func (e *MissingError) Error() string {
@@ -42,8 +42,8 @@ const (
 	ReasonRequest     = "CertificateRequestRefused"
 )
 
-// Explain tells what is wrong when a call of a cluster's API did not succeed: a reason, and a
-// sentence about what was tried and what a person can do.
+// Explain returns the reason for a failed call of a cluster's API, and a sentence that says what
+// was tried and what users can do.
 func Explain(err error, server string) (reason, message string) {
 	var unusable *KubeconfigError
 	var missing *MissingError
@@ -72,7 +72,7 @@ func Explain(err error, server string) (reason, message string) {
 			"that stays.", server, clause(err))
 }
 
-// unreachable tells whether an error means that there was no answer at all.
+// unreachable reports whether an error means that there was no answer.
 func unreachable(err error) bool {
 	var call *url.Error
 	var network net.Error
@@ -97,7 +97,7 @@ func certificateFault(err error) string {
 	return ""
 }
 
-// clause is an error as a part of a sentence, in one line.
+// clause returns an error as a part of a sentence, in one line.
 func clause(err error) string {
 	var call *url.Error
 	if errors.As(err, &call) {

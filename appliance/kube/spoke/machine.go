@@ -30,11 +30,11 @@ const (
 	hardwareDetails   = "inspect.metal3.io/hardwaredetails"
 )
 
-// ErrNoMachines is of a cluster in which no Machines look after its control plane, so that it has
-// no use for further ones.
+// ErrNoMachines is the error of a cluster whose control plane has no Machines, so that it can't
+// use further ones.
 var ErrNoMachines = errors.New("the cluster has no Machines of its control plane")
 
-// Server is a server that is looked after outside of the cluster whose node it becomes.
+// Server is a server that is managed outside the cluster whose node it becomes.
 type Server struct {
 	Name     string         // of its BareMetalHost
 	Cluster  string         // name of the ClusterDeployment
@@ -43,9 +43,9 @@ type Server struct {
 	Hardware string         // JSON of its hardware's details, "" for none
 }
 
-// EnsureMachine makes a BareMetalHost and a Machine in a cluster that stand for a server, by which
-// the cluster itself approves what the server's kubelet asks for. It can be called any number of
-// times. In a cluster without Machines it is [ErrNoMachines].
+// EnsureMachine creates a BareMetalHost and a Machine for a server in a cluster, so that the
+// cluster itself approves the certificate requests of the server's kubelet. It is idempotent. For
+// a cluster without Machines it returns [ErrNoMachines].
 func (c *Client) EnsureMachine(ctx context.Context, server Server) error {
 	image, err := c.machineImage(ctx)
 	if err != nil {
@@ -53,7 +53,7 @@ func (c *Client) EnsureMachine(ctx context.Context, server Server) error {
 	}
 	name := server.Cluster + "-" + server.Name
 	spec := maps.Clone(server.Spec)
-	delete(spec, "bmc") // nobody drives it from there
+	delete(spec, "bmc") // the cluster must not manage it
 	spec["externallyProvisioned"] = true
 	spec["consumerRef"] = map[string]any{"apiVersion": machineKind.GroupVersion().String(), "kind": "Machine",
 		"namespace": machineNamespace, "name": name}
@@ -82,7 +82,7 @@ func (c *Client) EnsureMachine(ctx context.Context, server Server) error {
 	})
 }
 
-// ensure makes an object, or merges it into the one that there is.
+// ensure creates an object, or merges it into the existing one.
 func (c *Client) ensure(ctx context.Context, kind resource, object map[string]any) error {
 	u := &unstructured.Unstructured{Object: object}
 	at := place{kind: kind, namespace: u.GetNamespace()}
@@ -97,7 +97,7 @@ func (c *Client) ensure(ctx context.Context, kind resource, object map[string]an
 	return nil
 }
 
-// machineImage is what the Machines of the control plane say of the image that they run.
+// machineImage returns the image of the Machines of the control plane.
 func (c *Client) machineImage(ctx context.Context) (map[string]any, error) {
 	var list unstructured.UnstructuredList
 	err := c.objects.list(ctx, place{kind: machineKind}, url.Values{"labelSelector": {machineType + "=master"}}, &list)

@@ -16,8 +16,8 @@ var (
 	configMapKind = resource{Version: "v1", Resource: "configmaps"}
 )
 
-// PausePool has a MachineConfigPool paused, or not, so that its nodes are not restarted for a new
-// configuration meanwhile.
+// PausePool sets whether a MachineConfigPool is paused. The nodes of a paused pool are not
+// restarted for a new configuration.
 func (c *Client) PausePool(ctx context.Context, name string, paused bool) error {
 	at := place{kind: poolKind, name: name}
 	pool := struct {
@@ -35,9 +35,8 @@ func (c *Client) PausePool(ctx context.Context, name string, paused bool) error 
 	return nil
 }
 
-// ServerCA is the authority that signed the certificate of a cluster's machine config server, in
-// PEM. Clusters of OpenShift 4.19 and newer keep it in a place of its own, and hosted ones in
-// another.
+// ServerCA returns the certificate authority of a cluster's machine config server in PEM.
+// OpenShift 4.19 and newer keep it in a ConfigMap of its own, hosted clusters in another one.
 func (c *Client) ServerCA(ctx context.Context) (string, error) {
 	for _, source := range []struct{ namespace, name, key string }{
 		{"openshift-machine-config-operator", "machine-config-server-ca", "ca-bundle.crt"},

@@ -14,8 +14,8 @@ import (
 
 type resource = schema.GroupVersionResource
 
-// objects reads and writes objects of a cluster in their general form. Typed and dynamic clients
-// would add megabytes to the program.
+// objects reads and writes unstructured objects of a cluster. Typed and dynamic clients would add
+// megabytes to the program.
 type objects struct{ rest rest.Interface }
 
 func newObjects(config *rest.Config, caller *http.Client) (objects, error) {
@@ -24,7 +24,7 @@ func newObjects(config *rest.Config, caller *http.Client) (objects, error) {
 	return objects{client}, err
 }
 
-// place is where an object is, or a collection of them if its name is empty.
+// place is the path of an object, or of a collection if the name is empty.
 type place struct {
 	kind                 resource
 	namespace, name, sub string
@@ -52,7 +52,7 @@ func (o objects) get(ctx context.Context, at place, into any) error {
 	return read(ctx, o.rest.Get().AbsPath(at.path()...), into)
 }
 
-// list reads a collection into a Go type of lists, by query.
+// list reads a collection into the Go type of a list.
 func (o objects) list(ctx context.Context, at place, query url.Values, into any) error {
 	request := o.rest.Get().AbsPath(at.path()...)
 	for name := range query {
@@ -69,11 +69,12 @@ func read(ctx context.Context, request *rest.Request, into any) error {
 	return json.Unmarshal(content, into)
 }
 
-// create makes an object, and update replaces it or what its place's sub names of it.
+// create creates an object.
 func (o objects) create(ctx context.Context, at place, object any) error {
 	return write(ctx, o.rest.Post(), at, object)
 }
 
+// update replaces an object or its subresource.
 func (o objects) update(ctx context.Context, at place, object any) error {
 	return write(ctx, o.rest.Put(), at, object)
 }

@@ -25,9 +25,9 @@ const (
 	unreachablePeriod = 5 * time.Minute // after which a pod of an unreachable node is not waited for
 )
 
-// RemoveNode takes a node out of a cluster, with the Machine and the BareMetalHost that it comes
-// from: a Machine of a MachineSet is marked and its BareMetalHost deleted, by which the set
-// shrinks. There may be none of them any more.
+// RemoveNode removes a node from a cluster, with its Machine and BareMetalHost. A Machine of a
+// MachineSet is marked and its BareMetalHost is deleted, which scales the set down. It succeeds if
+// they do not exist.
 func (c *Client) RemoveNode(ctx context.Context, name string) error {
 	node, err := c.node(ctx, strings.ToLower(name))
 	if apierrors.IsNotFound(err) {
@@ -97,9 +97,9 @@ func (c *Client) annotate(ctx context.Context, at place, annotations map[string]
 	return nil
 }
 
-// DrainNode has a node take no more pods and evicts those that it has, but for the ones of
-// DaemonSets and the static ones. It tells whether none is left; what may not be evicted yet, by a
-// disruption budget, is left for the next call. There may be no such node.
+// DrainNode cordons a node and evicts its pods, except those of DaemonSets and static pods.
+// drained reports whether none is left. Pods that a disruption budget protects are left for the
+// next call. It succeeds if the node does not exist.
 func (c *Client) DrainNode(ctx context.Context, name string) (drained bool, err error) {
 	node, err := c.node(ctx, strings.ToLower(name))
 	if apierrors.IsNotFound(err) {
@@ -128,7 +128,7 @@ func (c *Client) DrainNode(ctx context.Context, name string) (drained bool, err 
 		}
 		left = true
 		if pod.DeletionTimestamp != nil {
-			continue // it is on its way
+			continue // it is being deleted
 		}
 		err := c.objects.create(ctx, place{kind: podKind, namespace: pod.Namespace, name: pod.Name, sub: "eviction"},
 			map[string]any{
@@ -142,7 +142,7 @@ func (c *Client) DrainNode(ctx context.Context, name string) (drained bool, err 
 	return !left, nil
 }
 
-// stays tells whether a pod is left on a node that is drained.
+// stays reports whether a pod is left on a drained node.
 func stays(pod *core.Pod) bool {
 	if pod.Status.Phase == core.PodSucceeded || pod.Status.Phase == core.PodFailed {
 		return false

@@ -26,14 +26,14 @@ func bootstrapGroups() []string {
 	return []string{authenticated, "system:serviceaccounts", "system:serviceaccounts:openshift-machine-config-operator"}
 }
 
-// Request is a certificate request of a host's kubelet that was approved.
+// Request is an approved certificate request of a host's kubelet.
 type Request struct {
 	Name       string
 	Serving    bool
 	ApprovedAt time.Time // UTC
 }
 
-// review is what becomes of the certificate requests of one host.
+// review is the decision about the certificate requests of one host.
 type review struct {
 	approve  []*certificates.CertificateSigningRequest // that are good and wait
 	approved []Request                                 // that are approved already
@@ -42,9 +42,9 @@ type review struct {
 	waiting bool // one is waiting that was not approved
 }
 
-// reviewRequests sorts the requests that were made in the name of a host since its installation
-// began. node is nil while there is none, or while it is another machine's; serving certificates
-// are for nodes only.
+// reviewRequests decides about the requests that were made in the name of a host since its
+// installation started. node is nil if it does not exist or belongs to another machine. Serving
+// certificates are only for existing nodes.
 func reviewRequests(host Host, since time.Time, node *core.Node,
 	requests []certificates.CertificateSigningRequest) review {
 	var r review
@@ -115,7 +115,8 @@ func approvedAt(csr *certificates.CertificateSigningRequest) time.Time {
 	return time.Time{}
 }
 
-// clientFault says why a request for the kubelet's client certificate is not approved; "" if it is.
+// clientFault returns why a request for the kubelet's client certificate is not approved; "" if it
+// is.
 func clientFault(csr *certificates.CertificateSigningRequest, asked *x509.CertificateRequest) string {
 	switch {
 	case csr.Spec.Username != bootstrapAccount || !sameSet(csr.Spec.Groups, bootstrapGroups()):
@@ -131,8 +132,8 @@ func clientFault(csr *certificates.CertificateSigningRequest, asked *x509.Certif
 	return ""
 }
 
-// servingFault says why a request for the kubelet's serving certificate is not approved; "" if it
-// is. The node has said which names and addresses are its own.
+// servingFault returns why a request for the kubelet's serving certificate is not approved; "" if
+// it is. The node's status has its own names and addresses.
 func servingFault(csr *certificates.CertificateSigningRequest, asked *x509.CertificateRequest, node *core.Node) string {
 	switch {
 	case csr.Spec.Username != nodePrefix+node.Name || asked.Subject.CommonName != csr.Spec.Username:
@@ -175,8 +176,8 @@ func identityOf(node *core.Node) (names []string, addresses []net.IP) {
 	return names, addresses
 }
 
-// usagesFor tells whether usages are those of a kubelet's certificate, with key encipherment as
-// older kubelets ask for it or without.
+// usagesFor reports whether usages are those of a kubelet's certificate. Older kubelets also
+// request key encipherment.
 func usagesFor(usages []certificates.KeyUsage, auth certificates.KeyUsage) bool {
 	return sameSet(usages, []certificates.KeyUsage{certificates.UsageDigitalSignature, auth}) ||
 		sameSet(usages, []certificates.KeyUsage{certificates.UsageDigitalSignature, certificates.UsageKeyEncipherment,

@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// taskTime is how long a task may take in all.
+// taskTimeout limits a task.
 const taskTimeout = 2 * time.Minute
 
-// Tasks runs calls of clusters beside those who want them done, who must not wait for a cluster
+// Tasks runs calls of clusters in the background, because reconcilers must not wait for a cluster
 // that does not answer. The zero value is ready.
 type Tasks struct {
 	mu     sync.Mutex
@@ -25,15 +25,15 @@ type task struct {
 	err    error
 }
 
-// Do tells whether the task of a name has come to its end, and how; what it has told is forgotten
-// then. A task that there is not begins: its end is told by a call of again, after which Do is to
-// be called again.
+// Do starts the task of a name if there is none, and returns its result once it has finished. The
+// result is then deleted. requeue is called when the task has finished; Do must be called again
+// then.
 func (t *Tasks) Do(name string, run func(context.Context) error, again func()) (done bool, err error) {
 	_, done, err = t.Ask(name, func(ctx context.Context) (string, error) { return "", run(ctx) }, again)
 	return done, err
 }
 
-// Ask is Do of a task that has an answer.
+// Ask is Do for a task with an answer.
 func (t *Tasks) Ask(name string, run func(context.Context) (string, error),
 	again func()) (answer string, done bool, err error) {
 	t.mu.Lock()
@@ -82,7 +82,7 @@ func (t *Tasks) running() []string {
 	return names
 }
 
-// Run waits for the context to end, and then for what still runs, which is told to end.
+// Run waits for the context to end, then cancels the running tasks and waits for them.
 func (t *Tasks) Run(ctx context.Context) error {
 	<-ctx.Done()
 	t.mu.Lock()

@@ -31,7 +31,7 @@ var packed []byte
 //go:embed digest.txt
 var digest string
 
-// Digest tells one generation of the definitions from another without reading them.
+// Digest identifies the generation of the definitions without reading them.
 func Digest() string { return strings.TrimSpace(digest) }
 
 // Rows reads the definitions, as established at a time.

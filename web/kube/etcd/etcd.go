@@ -23,13 +23,13 @@ import (
 	"landfall/store"
 )
 
-// Options say what a client is of.
+// Options configures a client.
 type Options struct {
 	DB    *store.DB
 	Rows  store.Versions
 	Clock clockwork.Clock
-	// ProgressEvery is how often a watch that wants to know is told up to which revision it has
-	// seen everything. 0: a minute.
+	// ProgressEvery is the interval at which a watch with progress notifications gets the current
+	// revision; 0 is a minute.
 	ProgressEvery time.Duration
 }
 
@@ -47,7 +47,7 @@ func NewClient(ctx context.Context, options Options) *kubernetes.Client {
 // rows reads and writes the bucket.
 type rows struct{ Options }
 
-// list reads a range. A single key is the range up to the key behind it.
+// list reads a range. A single key is the range up to the next key.
 func (r *rows) list(ctx context.Context,
 	want store.Range) (list []*mvccpb.KeyValue, count int, more bool, revision int64, err error) {
 	if err := ctx.Err(); err != nil {
@@ -83,8 +83,8 @@ func (r *rows) get(key string) (kv *mvccpb.KeyValue, revision int64, err error) 
 	return kv, revision, nil
 }
 
-// change runs fn on a row if it was last modified at the revision (0: if there is none), and
-// reports what the row is if it was not.
+// change runs fn on a row if it was last modified at the revision (0: it does not exist).
+// Otherwise it returns the current row.
 func (r *rows) change(ctx context.Context, key string, expected int64, fn func(tx *store.Tx,
 	key string) error) (done bool, now *mvccpb.KeyValue, revision int64, err error) {
 	at := rowKey(key)
@@ -112,8 +112,8 @@ func (r *rows) change(ctx context.Context, key string, expected int64, fn func(t
 	return done, now, revision, failure(err)
 }
 
-// optimistic is the part of the client that Kubernetes reads and writes single objects and lists
-// by.
+// optimistic is the part of the client by which Kubernetes reads and writes single objects and
+// lists.
 type optimistic struct{ *rows }
 
 func (o optimistic) Get(ctx context.Context, key string,
@@ -188,7 +188,7 @@ func (r *rows) under(prefix string) store.Range {
 	return store.Range{From: at, End: r.Rows.End(at)}
 }
 
-// kv is the part of the client that ranges are read by.
+// kv is the part of the client that reads ranges.
 type kv struct{ *rows }
 
 func (k kv) Get(ctx context.Context, key string, options ...clientv3.OpOption) (*clientv3.GetResponse, error) {
@@ -222,8 +222,8 @@ func (k kv) operand(op clientv3.Op) store.Range {
 	return store.Range{From: from, End: rowKey(end)}
 }
 
-// GetStream is Get with its answer as a stream of one part: the rows are in memory already, and
-// what is read must be of one revision.
+// GetStream is Get with a stream of one part: the rows are in memory already, and must be of one
+// revision.
 func (k kv) GetStream(ctx context.Context, key string, options ...clientv3.OpOption) (clientv3.GetStreamChan, error) {
 	response, err := k.Get(ctx, key, options...)
 	if err != nil {
@@ -235,7 +235,7 @@ func (k kv) GetStream(ctx context.Context, key string, options ...clientv3.OpOpt
 	return stream, nil
 }
 
-// Put writes a key whatever it held.
+// Put writes a key unconditionally.
 func (k kv) Put(ctx context.Context, key, value string, options ...clientv3.OpOption) (*clientv3.PutResponse, error) {
 	var revision uint64
 	err := k.DB.Update(ctx, func(tx *store.Tx) error {
@@ -251,7 +251,7 @@ func (k kv) Put(ctx context.Context, key, value string, options ...clientv3.OpOp
 	return &clientv3.PutResponse{Header: &pb.ResponseHeader{Revision: int64(revision)}}, nil
 }
 
-// Compact cuts the log up to a revision.
+// Compact truncates the log up to a revision.
 func (k kv) Compact(ctx context.Context, revision int64,
 	_ ...clientv3.CompactOption) (*clientv3.CompactResponse, error) {
 	if err := k.DB.Compact(ctx, uint64(revision)); err != nil {
@@ -272,8 +272,8 @@ func (kv) Do(context.Context, clientv3.Op) (clientv3.OpResponse, error) {
 
 func (kv) Txn(context.Context) clientv3.Txn { return nil }
 
-// lease is the part of the client that gives objects an end. A lease is only a time: what holds it
-// is noted with the row.
+// lease is the part of the client for expiring objects. A lease is only a time, which is stored
+// with the row.
 type lease struct {
 	clientv3.Lease // nil: no other method is called
 	Options
@@ -284,8 +284,8 @@ func (l lease) Grant(_ context.Context, seconds int64) (*clientv3.LeaseGrantResp
 	return &clientv3.LeaseGrantResponse{ID: clientv3.LeaseID(end), TTL: seconds}, nil
 }
 
-// Expired deletes the keys whose leases have ended, at most so many at a time, and reports how many
-// those were and when the next one ends (zero: there is none).
+// Expired deletes at most limit keys whose leases have ended. It returns their number and the end
+// of the next lease; the zero time if there is none.
 func Expired(ctx context.Context, options Options, limit int) (deleted int, next time.Time, err error) {
 	now := options.Clock.Now()
 	err = options.DB.Update(ctx, func(tx *store.Tx) error {
@@ -305,10 +305,11 @@ func Expired(ctx context.Context, options Options, limit int) (deleted int, next
 	return deleted, next, err
 }
 
-// Compactor tells Kubernetes' storage how far the log has been cut.
+// Compactor reports to Kubernetes' storage how far the log is truncated.
 type Compactor struct{ DB *store.DB }
 
-// CompactRevision is the revision up to which the log has been cut; 0 also if it can not be read.
+// CompactRevision returns the revision up to which the log is truncated; 0 also if it can't be
+// read.
 func (c Compactor) CompactRevision() int64 {
 	var revision uint64
 	if err := c.DB.View(func(tx *store.Tx) error {
@@ -329,7 +330,7 @@ func keyValue(row store.KeyValue) *mvccpb.KeyValue {
 	}
 }
 
-// failure is an error of the store in etcd's terms, where its users tell errors apart by them.
+// failure converts an error of the store to the etcd error that clients check for.
 func failure(err error) error {
 	switch {
 	case errors.Is(err, store.ErrCompacted):

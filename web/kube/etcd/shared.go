@@ -16,11 +16,11 @@ import (
 	"k8s.io/apiserver/pkg/storage"
 )
 
-// sharedCodec decodes what is watched: whoever decodes the same bytes while another still has the
-// object gets the same object, and with it the forms in which it has been encoded. Nothing is held
-// that no watcher holds.
+// sharedCodec decodes watched objects. Callers that decode the same bytes while another caller
+// still holds the object get the same object, with its encoded forms. It keeps nothing that no
+// watcher holds.
 //
-// It is of one resource in one version, so that encoders which have one identifier do the same.
+// It serves one resource in one version, so that encoders with the same identifier do the same.
 type sharedCodec struct {
 	runtime.Codec
 	seed maphash.Seed
@@ -33,7 +33,7 @@ func newSharedCodec(codec runtime.Codec) *sharedCodec {
 	return &sharedCodec{Codec: codec, seed: maphash.MakeSeed(), decoded: map[uint64]weak.Pointer[decoded]{}}
 }
 
-// Decode returns an object that is shared, unless it is to be decoded into one of the caller's.
+// Decode returns a shared object, unless the caller passes one to decode into.
 func (c *sharedCodec) Decode(data []byte, defaults *schema.GroupVersionKind,
 	into runtime.Object) (runtime.Object, *schema.GroupVersionKind, error) {
 	if defaults != nil || into != nil {
@@ -79,7 +79,7 @@ type place struct {
 	decoded weak.Pointer[decoded]
 }
 
-// decoded is what bytes were decoded to. Nobody changes the object.
+// decoded is the shared result of decoding. It is never modified.
 type decoded struct {
 	data []byte
 	at   place
@@ -112,8 +112,8 @@ func (d *decoded) version(revision uint64) (*version, error) {
 	return v, nil
 }
 
-// version is an object as watchers see it, and each form that one of them has encoded it to. Nobody
-// changes the object.
+// version is an object as watchers see it, with each form that a watcher has encoded it to. The
+// object is never modified.
 type version struct {
 	object runtime.Object
 
@@ -138,8 +138,7 @@ func (v *version) as(id runtime.Identifier) *encoded {
 	return e
 }
 
-// sharedObject is what one watcher has of an object that it shares with others. Whoever asks for
-// the object gets a copy.
+// sharedObject is a watcher's view of a shared object. Access to the object returns a copy.
 type sharedObject struct {
 	decoded *decoded
 	version *version // nil until its resource version is known
@@ -165,8 +164,8 @@ func (s *sharedObject) GetObjectKind() schema.ObjectKind {
 	return kind
 }
 
-// CacheEncode has the object encoded by the first who wants this form of it. Encoders get a copy,
-// for some alter what they encode for a moment.
+// CacheEncode encodes the object for the first caller that needs this form. Encoders get a copy,
+// because some modify the object temporarily.
 func (s *sharedObject) CacheEncode(id runtime.Identifier, encode func(runtime.Object, io.Writer) error,
 	w io.Writer) error {
 	if s.version == nil {
@@ -189,7 +188,7 @@ func (s *sharedObject) CacheEncode(id runtime.Identifier, encode func(runtime.Ob
 	return err
 }
 
-// sharedVersioner gives shared objects the resource version that they share.
+// sharedVersioner sets the resource version that shared objects share.
 type sharedVersioner struct{ storage.APIObjectVersioner }
 
 func (v sharedVersioner) UpdateObject(object runtime.Object, revision uint64) (err error) {
@@ -200,7 +199,7 @@ func (v sharedVersioner) UpdateObject(object runtime.Object, revision uint64) (e
 	return v.APIObjectVersioner.UpdateObject(object, revision)
 }
 
-// unshared lets what reads an object's attributes see the object itself.
+// unshared gives attribute functions access to the object itself.
 func unshared(attributes storage.AttrFunc) storage.AttrFunc {
 	return func(object runtime.Object) (labels.Set, fields.Set, error) {
 		if s, ok := object.(*sharedObject); ok {

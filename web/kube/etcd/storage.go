@@ -14,7 +14,7 @@ import (
 	"landfall/store"
 )
 
-// Resource says what a storage is of.
+// Resource describes a storage.
 type Resource struct {
 	schema.GroupResource
 	Prefix      string // of its keys, with a slash before it
@@ -25,16 +25,16 @@ type Resource struct {
 	Lease       etcd3.LeaseManagerConfig
 }
 
-// Storage is Kubernetes' own storage for etcd of one resource in one version, whose watchers share
-// what they are sent: each change is decoded once for all of them, and encoded once in each form
-// that any of them wants. Close ends it.
+// Storage is Kubernetes' own storage for etcd of one resource in one version. Its watchers share
+// what they are sent: each change is decoded once for all of them, and encoded once in each
+// requested form. Close ends it.
 type Storage struct {
 	storage.Interface
 	Close  func()
 	shared *sharedCodec
 }
 
-// NewStorage opens the storage of a resource through a client that is of a store.
+// NewStorage opens the storage of a resource through a client of a store.
 func NewStorage(client *kubernetes.Client, db *store.DB, r Resource) (Storage, error) {
 	versioner, shared := sharedVersioner{}, newSharedCodec(r.Codec)
 	// Only watches decode with the codec; all else decodes with the decoder, for itself.
@@ -47,7 +47,7 @@ func NewStorage(client *kubernetes.Client, db *store.DB, r Resource) (Storage, e
 	return Storage{inner, inner.Close, shared}, nil
 }
 
-// Watch is of objects that are shared; they implement runtime.CacheableObject.
+// Watch sends shared objects, which implement runtime.CacheableObject.
 func (s Storage) Watch(ctx context.Context, key string, options storage.ListOptions) (watch.Interface, error) {
 	if options.Predicate.GetAttrs != nil {
 		options.Predicate.GetAttrs = unshared(options.Predicate.GetAttrs)

@@ -12,21 +12,21 @@ import (
 	"landfall/store"
 )
 
-// watcher is the part of the client that follows changes.
+// watcher is the part of the client that watches changes.
 type watcher struct {
 	*rows
 	ctx context.Context
 
 	mu       sync.Mutex
-	progress chan struct{} // closed to have each watch tell how far it is
+	progress chan struct{} // closed to make each watch report its revision
 }
 
 func newWatcher(ctx context.Context, rows *rows) *watcher {
 	return &watcher{rows: rows, ctx: ctx, progress: make(chan struct{})}
 }
 
-// Watch follows a range from a revision (0: from now on). A watch that begins before what is kept
-// is answered by a response with CompactRevision.
+// Watch watches a range from a revision (0: from now on). A watch from a truncated revision gets a
+// response with CompactRevision.
 func (w *watcher) Watch(ctx context.Context, key string, options ...clientv3.OpOption) clientv3.WatchChan {
 	op := clientv3.OpGet(key, options...)
 	out := make(chan clientv3.WatchResponse)
@@ -115,7 +115,7 @@ func response(changes []store.ValueChange) clientv3.WatchResponse {
 	return clientv3.WatchResponse{Header: &pb.ResponseHeader{Revision: int64(last)}, Events: events}
 }
 
-// RequestProgress has each watch tell how far it is.
+// RequestProgress makes each watch report its revision.
 func (w *watcher) RequestProgress(context.Context) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
