@@ -127,9 +127,9 @@ func (s *Server) Run(ctx context.Context) error {
 	defer running.Wait()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	keeper := newGarbageCollector(s, newDiscovery(api.DiscoveryGroupManager))
+	collector := newGarbageCollector(s, newDiscovery(api.DiscoveryGroupManager))
 	failed := make(chan error, 1)
-	running.Go(func() { failed <- keeper.run(ctx) })
+	running.Go(func() { failed <- collector.run(ctx) })
 	// Clients that wait for the definitions check at once and then every 100 ms.
 	server.Informers.Start(inside.Done())
 	s.await(ctx, server.Informers.Apiextensions().V1().CustomResourceDefinitions().Informer().HasSynced)

@@ -21,7 +21,7 @@ func site(t *testing.T, text string) []*Object {
 	return read.Objects
 }
 
-func told(into *[]string) func(Result) {
+func collect(into *[]string) func(Result) {
 	return func(o Result) {
 		line := fmt.Sprintf("%s %s", o.Object, o.Text)
 		if o.Err != nil {
@@ -34,7 +34,7 @@ func told(into *[]string) func(Result) {
 func applied(t *testing.T, f *fakeAPI, list []*Object, options Options) []string {
 	t.Helper()
 	var lines []string
-	require.NoError(t, Apply(t.Context(), f.Server, list, options, told(&lines)))
+	require.NoError(t, Apply(t.Context(), f.Server, list, options, collect(&lines)))
 	return lines
 }
 
@@ -363,14 +363,14 @@ func TestDelete_reverseOrderAndWait(t *testing.T) {
 	f, list := newFakeAPI(t), site(t, wholeSite)
 	applied(t, f, list, Options{})
 	var lines []string
-	require.NoError(t, Delete(t.Context(), f.Server, list, Options{DryRun: true}, told(&lines)))
+	require.NoError(t, Delete(t.Context(), f.Server, list, Options{DryRun: true}, collect(&lines)))
 	require.Len(t, f.objects, 11)
 	lines = nil
-	require.NoError(t, Delete(t.Context(), f.Server, list, Options{}, told(&lines)))
+	require.NoError(t, Delete(t.Context(), f.Server, list, Options{}, collect(&lines)))
 	require.Equal(t, "baremetalhost.metal3.io/n1 deleted", lines[0])
 	require.Equal(t, "namespace/sno deleted", lines[9])
 	lines = nil
-	require.NoError(t, Delete(t.Context(), f.Server, list, Options{}, told(&lines)))
+	require.NoError(t, Delete(t.Context(), f.Server, list, Options{}, collect(&lines)))
 	require.Equal(t, "baremetalhost.metal3.io/n1 not found", lines[0])
 
 	f.set(t, installPath,

@@ -17,8 +17,8 @@ import (
 	"landfall/store"
 )
 
-// shut goes on without the Kubernetes door, as an appliance does that was started with it off.
-func (b *testSite) shut() {
+// disable restarts the appliance with the Kubernetes API disabled.
+func (b *testSite) disable() {
 	b.Helper()
 	b.stop()
 	var projector engine.Projector
@@ -32,8 +32,8 @@ func (b *testSite) shut() {
 	b.OpenEngine(b.engineOptions(projector))
 }
 
-// reopen starts again with the door open, as a program of some version.
-func (b *testSite) reopen(program string) {
+// enable restarts the appliance with the Kubernetes API enabled, as a version of the program.
+func (b *testSite) enable(program string) {
 	b.Helper()
 	b.open()
 	require.NoError(b, b.catchUp(program).Run(b.Context()))
@@ -100,7 +100,7 @@ spec: {pullSecretRef: {name: pull}}`
 			after: func(b *life) { require.False(b, b.exists(objects.Namespaces, "", "rest")) },
 		},
 		"a cluster is edited": {
-			open: func(b *life) { b.given(threeNodesManifest, nil) },
+			open: func(b *life) { b.applyInstall(threeNodesManifest, nil) },
 			shut: func(b *life) {
 				_, err := b.Engine.UpdateCluster(b.Context(), b.id, &models.V2ClusterUpdateParams{
 					APIVips:   []*models.APIVip{{IP: "192.168.10.44"}},
@@ -111,7 +111,7 @@ spec: {pullSecretRef: {name: pull}}`
 			after: func(b *life) {
 				require.Equal(b, []string{"192.168.10.44"}, b.aci().Spec.APIVIPs)
 				require.Equal(b, "http://proxy.site.test:3128", b.aci().Spec.Proxy.HTTPProxy)
-				require.EqualValues(b, "192.168.10.44", b.made().APIVips[0].IP, "the controller does not take it back")
+				require.EqualValues(b, "192.168.10.44", b.cluster().APIVips[0].IP, "the controller does not take it back")
 			},
 		},
 		"an infra-env is edited": {
@@ -195,11 +195,11 @@ spec: {pullSecretRef: {name: pull}}`
 			open: func(b *life) { b.machines = b.installingSingleNode() },
 			shut: func(b *life) {
 				b.finish(b.machines...)
-				require.False(b, b.cd().Spec.Installed, "nothing is shown while the door is shut")
+				require.False(b, b.cd().Spec.Installed, "nothing is projected while the Kubernetes API is disabled")
 			},
 			after: func(b *life) {
 				require.True(b, b.cd().Spec.Installed)
-				b.condition(hiveext.ClusterCompletedCondition, "True", "InstallationCompleted", "")
+				b.requireCondition(hiveext.ClusterCompletedCondition, "True", "InstallationCompleted", "")
 				require.True(b, b.exists(objects.Secrets, "site", "one-admin-password"))
 				require.Equal(b, models.HostStageDone, b.Agent(b.machines[0]).Status.Progress.CurrentStage)
 			},
@@ -225,22 +225,22 @@ spec: {pullSecretRef: {name: pull}}`
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := &life{testSite: newSite(t)}
-			require.NoError(t, b.catchUp("1.0").Run(t.Context()), "the door is opened for the first time")
+			require.NoError(t, b.catchUp("1.0").Run(t.Context()), "the Kubernetes API is enabled for the first time")
 			if test.open != nil {
 				test.open(b)
 			}
-			if made := b.made(); made != nil {
+			if made := b.cluster(); made != nil {
 				b.id = made.ID.String()
 			}
-			b.shut()
+			b.disable()
 			test.shut(b)
-			b.reopen("1.0")
+			b.enable("1.0")
 			test.after(b)
 			before := b.DB.Revision()
 			require.NoError(t, b.catchUp("1.0").Run(t.Context()))
 			require.LessOrEqual(t, b.DB.Revision(), before, "there is nothing more to show")
 			b.stop()
-			b.reopen("1.1")
+			b.enable("1.1")
 			test.after(b)
 			b.requireAllShown()
 		})
@@ -280,7 +280,7 @@ func (b *testSite) requireAllShown() {
 	}))
 }
 
-// ending is a context that ends after so many transactions.
+// ending is a context that ends after a number of transactions.
 type ending struct {
 	context.Context
 	left int
@@ -298,7 +298,7 @@ func TestCatchUp_interrupted(t *testing.T) {
 	b := newSite(t)
 	require.NoError(t, b.catchUp("1.0").Run(t.Context()))
 	b.Apply(kubetest.InfraEnvManifest("pool"))
-	b.shut()
+	b.disable()
 	const hosts = 2*projection.BatchRows + 3
 	for number := range hosts {
 		b.Boot("pool", number+1)
@@ -323,7 +323,7 @@ func TestCatchUp_interrupted(t *testing.T) {
 		}
 	}
 	require.GreaterOrEqual(t, transactions, 4, "it is done in transactions of a bounded size")
-	b.reopen("1.0")
+	b.enable("1.0")
 	require.Equal(t, hosts, agents())
 	b.requireAllShown()
 }

@@ -16,16 +16,16 @@ func TestController_referencesInAnyOrder(t *testing.T) {
 	for start := range manifests {
 		b := newSite(t)
 		for i := range manifests {
-			require.Nil(t, b.made())
+			require.Nil(t, b.cluster())
 			b.Apply(manifests[(start+i)%len(manifests)])
 		}
-		cluster := b.made()
+		cluster := b.cluster()
 		require.NotNil(t, cluster)
 		require.Equal(t, "edge", cluster.Name)
 		require.Equal(t, "4.20.8", cluster.OpenshiftVersion)
 		require.EqualValues(t, "192.168.10.4", cluster.APIVips[0].IP)
-		b.condition(hiveext.ClusterSpecSyncedCondition, "True", "SyncOK", "The Spec has been successfully applied")
-		b.condition(hiveext.ClusterRequirementsMetCondition, "False", "ClusterNotReady",
+		b.requireCondition(hiveext.ClusterSpecSyncedCondition, "True", "SyncOK", "The Spec has been successfully applied")
+		b.requireCondition(hiveext.ClusterRequirementsMetCondition, "False", "ClusterNotReady",
 			"The cluster is not ready to begin the installation")
 
 		aci, cd := b.aci(), b.cd()
@@ -43,7 +43,7 @@ func TestController_referencesInAnyOrder(t *testing.T) {
 		require.Equal(t, *cluster.Status, aci.Status.DebugInfo.State)
 		secret := object[unstructured.Unstructured](b, objects.Secrets, "site", "pull")
 		require.Equal(t, "true", secret.GetLabels()[labelWatch])
-		b.deploymentCondition("Provisioned", "False", "Provisioning")
+		b.requireDeploymentCondition("Provisioned", "False", "Provisioning")
 	}
 }
 
@@ -56,17 +56,17 @@ func TestController_singleNodeInstallation(t *testing.T) {
 	b := newSite(t)
 	b.Apply(kubetest.PullSecretManifest, imageSetManifest, deploymentManifest, singleNodeManifest, infraEnvOfOne)
 	machines := b.machines(1)
-	b.condition(hiveext.ClusterRequirementsMetCondition, "False", "UnapprovedAgents",
+	b.requireCondition(hiveext.ClusterRequirementsMetCondition, "False", "UnapprovedAgents",
 		"The installation is pending on the approval of 1 agents")
-	b.condition(hiveext.ClusterValidatedCondition, "True", "ValidationsPassing",
+	b.requireCondition(hiveext.ClusterValidatedCondition, "True", "ValidationsPassing",
 		"The cluster's validations are passing")
 	b.approve(machines...)
-	require.Equal(t, "preparing-for-installation", *b.made().Status, "it starts by itself")
-	b.condition(hiveext.ClusterCompletedCondition, "False", "InstallationInProgress",
+	require.Equal(t, "preparing-for-installation", *b.cluster().Status, "it starts by itself")
+	b.requireCondition(hiveext.ClusterCompletedCondition, "False", "InstallationInProgress",
 		"The installation is in progress:")
 	b.prepare(machines...)
-	require.Equal(t, "installing", *b.made().Status)
-	b.condition(hiveext.ClusterRequirementsMetCondition, "True", "ClusterAlreadyInstalling",
+	require.Equal(t, "installing", *b.cluster().Status)
+	b.requireCondition(hiveext.ClusterRequirementsMetCondition, "True", "ClusterAlreadyInstalling",
 		"The cluster requirements are met")
 	kubeconfig := object[unstructured.Unstructured](b, objects.Secrets, "site", "one-admin-kubeconfig")
 	require.Equal(t, "kubeconfig", kubeconfig.GetLabels()[labelSecretType])
@@ -76,7 +76,7 @@ func TestController_singleNodeInstallation(t *testing.T) {
 	require.Nil(t, b.cd().Spec.ClusterMetadata, "Hive waits for all of it")
 
 	b.finish(machines...)
-	require.Equal(t, "adding-hosts", *b.made().Status, "an installed cluster takes more hosts")
+	require.Equal(t, "adding-hosts", *b.cluster().Status, "an installed cluster takes more hosts")
 	aci, cd := b.aci(), b.cd()
 	var shown string
 	for _, c := range aci.Status.Conditions {
@@ -91,11 +91,11 @@ func TestController_singleNodeInstallation(t *testing.T) {
 		"LastInstallationPreparationFailed\t\n", shown)
 	require.True(t, cd.Spec.Installed)
 	require.Equal(t, "6e9d7b8e-3c5a-4c39-a4ac-5a8a0a9fbd31", cd.Spec.ClusterMetadata.ClusterID)
-	require.Equal(t, b.made().ID.String(), cd.Spec.ClusterMetadata.InfraID)
+	require.Equal(t, b.cluster().ID.String(), cd.Spec.ClusterMetadata.InfraID)
 	require.Equal(t, "one-admin-password", cd.Spec.ClusterMetadata.AdminPasswordSecretRef.Name)
 	require.NotNil(t, cd.Status.InstalledTimestamp)
-	b.deploymentCondition("Provisioned", "True", "Provisioned")
-	b.deploymentCondition("ClusterInstallCompleted", "True", "InstallationCompleted")
+	b.requireDeploymentCondition("Provisioned", "True", "Provisioned")
+	b.requireDeploymentCondition("ClusterInstallCompleted", "True", "InstallationCompleted")
 	password := object[unstructured.Unstructured](b, objects.Secrets, "site", "one-admin-password")
 	data, _, err := unstructured.NestedStringMap(password.Object, "data")
 	require.NoError(t, err)

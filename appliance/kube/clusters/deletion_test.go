@@ -28,13 +28,13 @@ func TestDeletion_hosts(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newSite(t)
-			b.given(threeNodesManifest, nil)
+			b.applyInstall(threeNodesManifest, nil)
 			b.Apply(infraEnvOfOne, kubetest.InfraEnvManifest("pool"))
 			own, late := b.machines(1)[0], b.Boot("pool", 2)
 			b.EditAgent(late, func(spec *agentinstall.AgentSpec) {
 				spec.ClusterDeploymentName = &agentinstall.ClusterReference{Namespace: "site", Name: "one"}
 			})
-			require.Equal(t, b.made().ID.String(), late.Host().ClusterID.String())
+			require.Equal(t, b.cluster().ID.String(), late.Host().ClusterID.String())
 			b.Update(func(tx *store.Tx) error {
 				return b.clusters.updateDeployment(tx, "site", "one", func(cd *hivev1.ClusterDeployment) error {
 					cd.Spec.PreserveOnDelete = test.preserve
@@ -43,7 +43,7 @@ func TestDeletion_hosts(t *testing.T) {
 			})
 			b.WaitIdle()
 			b.Delete(test.deleted, "site", "one")
-			require.Nil(t, b.made())
+			require.Nil(t, b.cluster())
 			require.False(t, b.exists(test.deleted, "site", "one"), "no finalizer holds it")
 			require.False(t, b.exists(objects.Agents, "site", own.ID), "it goes with its infra-env's cluster")
 			if test.preserve {
@@ -61,7 +61,7 @@ func TestStatus_logsURLs(t *testing.T) {
 	machines := b.installingSingleNode()
 	require.Empty(t, b.aci().Status.DebugInfo.LogsURL)
 	require.Empty(t, b.Agent(machines[0]).Status.DebugInfo.LogsURL)
-	id := b.made().ID.String()
+	id := b.cluster().ID.String()
 	root := "http://appliance.site.test:8090/api/assisted-install/v2/clusters/" + id + "/logs"
 
 	require.NoError(t, b.Engine.HostLogs(t.Context(), id, machines[0].ID, strings.NewReader("of the host")))

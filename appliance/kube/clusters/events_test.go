@@ -15,7 +15,7 @@ import (
 )
 
 // told are the reasons of the Events of objects of a kind, without order.
-func (b *testSite) told(kind objects.Kind) map[string]string {
+func (b *testSite) events(kind objects.Kind) map[string]string {
 	b.Helper()
 	reasons := map[string]string{}
 	require.NoError(b, b.DB.View(func(tx *store.Tx) error {
@@ -49,11 +49,11 @@ func installing(t *testing.T) (*testSite, []*kubetest.Machine) {
 func TestEvents_installation(t *testing.T) {
 	b, machines := installing(t)
 	b.finish(machines...)
-	cluster := b.told(objects.AgentClusterInstalls)
+	cluster := b.events(objects.AgentClusterInstalls)
 	require.Contains(t, cluster, "ClusterPrepareInstallationStarted")
 	require.Contains(t, cluster, "ClusterStatusUpdated")
 	require.Contains(t, cluster["ClusterInstallationCompleted"], "Normal ")
-	host := b.told(objects.Agents)
+	host := b.events(objects.Agents)
 	require.Contains(t, host, "HostRegistrationSucceeded")
 	require.Contains(t, host, "HostStatusUpdated")
 	require.NotContains(t, host, "HostInstallProgressUpdated", "the Agent's status has its stages")
@@ -64,20 +64,20 @@ func TestEvents_warnings(t *testing.T) {
 	require.NoError(t, b.Engine.HostProgress(t.Context(), machines[0].InfraEnv, machines[0].ID,
 		&models.HostProgress{CurrentStage: models.HostStageFailed, ProgressInfo: "the disk broke"}))
 	b.WaitIdle()
-	require.Contains(t, b.told(objects.AgentClusterInstalls)["ClusterInstallationFailed"], "Warning ")
+	require.Contains(t, b.events(objects.AgentClusterInstalls)["ClusterInstallationFailed"], "Warning ")
 }
 
 func TestEvents_deletedNamespace(t *testing.T) {
 	b := newSite(t)
 	b.Apply(kubetest.PullSecretManifest, imageSetManifest, deploymentManifest, singleNodeManifest, infraEnvOfOne)
-	require.Empty(t, b.told(objects.AgentClusterInstalls))
+	require.Empty(t, b.events(objects.AgentClusterInstalls))
 }
 
 func TestEvents_unsupportedClusterInstall(t *testing.T) {
 	b := newSite(t)
 	b.Apply("kind: Namespace\nmetadata: {name: site}", strings.Replace(deploymentManifest, "kind: AgentClusterInstall",
 		"kind: AgentClusterInstal", 1))
-	said := b.told(objects.ClusterDeployments)
+	said := b.events(objects.ClusterDeployments)
 	require.Contains(t, said["UnsupportedClusterInstall"],
 		"Warning The clusterInstallRef names the kind AgentClusterInstal of extensions.hive.openshift.io, and "+
 			"clusters are installed here by AgentClusterInstall")
@@ -92,5 +92,5 @@ func TestEvents_ignoredDelayOnce(t *testing.T) {
 	require.Equal(t,
 		map[string]string{"NetworkDiscoveryDelayLeftOut": "Normal networkDiscoveryDelaySeconds has no effect: hosts " +
 			"look for the network cards that NMStateConfigs name " +
-			"until all are there, for up to 30 seconds, and go on at once then."}, b.told(objects.InfraEnvs))
+			"until all are there, for up to 30 seconds, and go on at once then."}, b.events(objects.InfraEnvs))
 }

@@ -116,7 +116,7 @@ func (b *testSite) cd() *hivev1.ClusterDeployment {
 }
 
 // cluster is the engine's cluster of the ClusterDeployment, nil if there is none.
-func (b *testSite) made() *models.Cluster {
+func (b *testSite) cluster() *models.Cluster {
 	b.Helper()
 	var id string
 	require.NoError(b, b.DB.View(func(tx *store.Tx) (err error) {
@@ -133,7 +133,7 @@ func (b *testSite) made() *models.Cluster {
 }
 
 // condition wants a condition of the AgentClusterInstall to be so.
-func (b *testSite) condition(kind hivev1.ClusterInstallConditionType, status, reason, message string) {
+func (b *testSite) requireCondition(kind hivev1.ClusterInstallConditionType, status, reason, message string) {
 	b.Helper()
 	is := installConditionOf(b.aci(), kind)
 	require.Equal(b, []string{status, reason}, []string{string(is.Status), is.Reason}, is.Message)
@@ -331,7 +331,7 @@ func (b *testSite) finish(machines ...*kubetest.Machine) {
 				&models.HostProgress{CurrentStage: stage}))
 		}
 	}
-	id := b.made().ID.String()
+	id := b.cluster().ID.String()
 	require.NoError(b, b.Engine.UploadIngressCert(b.Context(), id, b.releases.authority))
 	_, err := b.Engine.CompleteInstallation(b.Context(), id, true, "")
 	require.NoError(b, err)
@@ -358,7 +358,7 @@ func (b *testSite) machines(count int) []*kubetest.Machine {
 	return machines
 }
 
-func (b *testSite) deploymentCondition(kind, status, reason string) {
+func (b *testSite) requireDeploymentCondition(kind, status, reason string) {
 	b.Helper()
 	for _, c := range b.cd().Status.Conditions {
 		if string(c.Type) == kind {

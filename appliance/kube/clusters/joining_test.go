@@ -22,7 +22,7 @@ func TestJoiningHost_agentStatus(t *testing.T) {
 	})
 	seen := kubetest.NewSpokes()
 	b.hosts.Spokes = seen
-	b.given(threeNodesManifest, nil)
+	b.applyInstall(threeNodesManifest, nil)
 	b.Apply(infraEnvOfOne)
 	machines := b.machines(3)
 	b.approve(machines...)

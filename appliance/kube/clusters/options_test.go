@@ -26,7 +26,7 @@ import (
 // that are of clusters; which test is of which group says docs/compatibility.md.
 
 // given applies a cluster's objects, its AgentClusterInstall altered.
-func (b *testSite) given(install string, alter func(*hiveext.AgentClusterInstall)) {
+func (b *testSite) applyInstall(install string, alter func(*hiveext.AgentClusterInstall)) {
 	b.Helper()
 	b.Apply(kubetest.PullSecretManifest, imageSetManifest, install)
 	if alter != nil {
@@ -38,23 +38,23 @@ func (b *testSite) given(install string, alter func(*hiveext.AgentClusterInstall
 func TestPullSecret_invalid(t *testing.T) {
 	b := newSite(t)
 	b.Apply(imageSetManifest, deploymentManifest, threeNodesManifest)
-	b.condition(hiveext.ClusterSpecSyncedCondition, "False", "BackendError", "there is no Secret site/pull")
-	b.condition(hiveext.ClusterRequirementsMetCondition, "Unknown", "NotAvailable", "Information not available")
+	b.requireCondition(hiveext.ClusterSpecSyncedCondition, "False", "BackendError", "there is no Secret site/pull")
+	b.requireCondition(hiveext.ClusterRequirementsMetCondition, "Unknown", "NotAvailable", "Information not available")
 	b.Apply("kind: Secret\nmetadata: {name: pull, namespace: site}\nstringData: {.dockerconfigjson: nonsense}")
-	b.condition(hiveext.ClusterSpecSyncedCondition, "False", "BackendError",
+	b.requireCondition(hiveext.ClusterSpecSyncedCondition, "False", "BackendError",
 		"the pull secret in Secret site/pull can't be used")
 	b.Apply("kind: Secret\nmetadata: {name: pull, namespace: site}\nstringData: {other: a}")
-	b.condition(hiveext.ClusterSpecSyncedCondition, "False", "BackendError", "pull secret")
-	require.Nil(t, b.made())
+	b.requireCondition(hiveext.ClusterSpecSyncedCondition, "False", "BackendError", "pull secret")
+	require.Nil(t, b.cluster())
 	b.Apply(kubetest.PullSecretManifest)
-	require.NotNil(t, b.made())
-	b.condition(hiveext.ClusterSpecSyncedCondition, "True", "SyncOK", "")
+	require.NotNil(t, b.cluster())
+	b.requireCondition(hiveext.ClusterSpecSyncedCondition, "True", "SyncOK", "")
 
 	b.Apply(
 		`{kind: Secret, metadata: {name: pull, namespace: site}, stringData: {.dockerconfigjson: '{"auths":{"quay.io":{"auth":"b3RoZXI6cGFzcw=="}}}'}}`)
 	require.NoError(t, b.DB.View(func(tx *store.Tx) error {
 		rows := b.Engine.Rows(tx)
-		view, err := rows.Cluster(b.made().ID.String())
+		view, err := rows.Cluster(b.cluster().ID.String())
 		require.NoError(t, err)
 		secret, err := rows.ClusterPullSecret(view)
 		require.Contains(t, secret, "b3RoZXI6cGFzcw==", "another pull secret reaches the cluster")
@@ -66,32 +66,32 @@ func TestPullSecret_missingReference(t *testing.T) {
 	b := newSite(t)
 	b.Apply(imageSetManifest, threeNodesManifest, strings.Replace(deploymentManifest, "  pullSecretRef: {name: pull}\n",
 		"", 1))
-	b.condition(hiveext.ClusterSpecSyncedCondition, "False", "InputError", "PullSecret is required")
+	b.requireCondition(hiveext.ClusterSpecSyncedCondition, "False", "InputError", "PullSecret is required")
 }
 
 func TestImageSet_missingOrInvalid(t *testing.T) {
 	b := newSite(t)
 	b.Apply(kubetest.PullSecretManifest, deploymentManifest, threeNodesManifest)
-	b.condition(hiveext.ClusterSpecSyncedCondition, "False", "BackendError",
+	b.requireCondition(hiveext.ClusterSpecSyncedCondition, "False", "BackendError",
 		"ClusterImageSet v4.20 not found. Please ensure the ClusterImageSet exists")
-	b.deploymentCondition("ClusterImageSetNotFound", "True", "ClusterImageSetNotFound")
+	b.requireDeploymentCondition("ClusterImageSetNotFound", "True", "ClusterImageSetNotFound")
 	b.releases.failure = errors.New("quay.io/release:4.20.8 is not a release")
 	b.Apply(imageSetManifest)
-	b.condition(hiveext.ClusterSpecSyncedCondition, "False", "BackendError",
+	b.requireCondition(hiveext.ClusterSpecSyncedCondition, "False", "BackendError",
 		`failed to get release image "quay.io/release:4.20.8"`)
-	require.Nil(t, b.made())
+	require.Nil(t, b.cluster())
 	b.releases.failure = nil
-	b.passed(time.Minute)
-	require.NotNil(t, b.made())
-	b.deploymentCondition("ClusterImageSetNotFound", "False", "ClusterImageSetFound")
+	b.advance(time.Minute)
+	require.NotNil(t, b.cluster())
+	b.requireDeploymentCondition("ClusterImageSetNotFound", "False", "ClusterImageSetFound")
 
 	b = newSite(t)
-	b.given(threeNodesManifest, func(aci *hiveext.AgentClusterInstall) { aci.Spec.ImageSetRef = nil })
-	b.condition(hiveext.ClusterSpecSyncedCondition, "False", "InputError", "ClusterImageSet must be specified")
+	b.applyInstall(threeNodesManifest, func(aci *hiveext.AgentClusterInstall) { aci.Spec.ImageSetRef = nil })
+	b.requireCondition(hiveext.ClusterSpecSyncedCondition, "False", "InputError", "ClusterImageSet must be specified")
 }
 
 // passed lets time go by, and waits for what the controllers do then.
-func (b *testSite) passed(d time.Duration) {
+func (b *testSite) advance(d time.Duration) {
 	b.Helper()
 	require.NoError(b, b.Clock.BlockUntilContext(b.Context(), 1))
 	b.Clock.Advance(d)
@@ -147,28 +147,28 @@ func TestNetworks(t *testing.T) {
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
 			b := newSite(t)
-			b.given(threeNodesManifest, c.alter)
+			b.applyInstall(threeNodesManifest, c.alter)
 			if c.fault != "" {
-				b.condition(hiveext.ClusterSpecSyncedCondition, "False", "InputError", c.fault)
-				require.Nil(t, b.made())
+				b.requireCondition(hiveext.ClusterSpecSyncedCondition, "False", "InputError", c.fault)
+				require.Nil(t, b.cluster())
 				return
 			}
-			b.condition(hiveext.ClusterSpecSyncedCondition, "True", "SyncOK", "")
-			c.is(t, b.made())
+			b.requireCondition(hiveext.ClusterSpecSyncedCondition, "True", "SyncOK", "")
+			c.is(t, b.cluster())
 		})
 	}
 }
 
 func TestUserManagedNetworking_laterChange(t *testing.T) {
 	b := newSite(t)
-	b.given(threeNodesManifest, nil)
+	b.applyInstall(threeNodesManifest, nil)
 	b.alterInstall(func(aci *hiveext.AgentClusterInstall) {
 		aci.Spec.Networking.UserManagedNetworking = conv.Pointer(
 			true)
 	})
-	b.condition(hiveext.ClusterSpecSyncedCondition, "False", "InputError", "")
+	b.requireCondition(hiveext.ClusterSpecSyncedCondition, "False", "InputError", "")
 	b.alterInstall(func(aci *hiveext.AgentClusterInstall) { aci.Spec.Networking.UserManagedNetworking = nil })
-	b.condition(hiveext.ClusterSpecSyncedCondition, "True", "SyncOK", "")
+	b.requireCondition(hiveext.ClusterSpecSyncedCondition, "True", "SyncOK", "")
 }
 
 func TestPlatforms(t *testing.T) {
@@ -189,34 +189,34 @@ func TestPlatforms(t *testing.T) {
 	for _, c := range cases {
 		t.Run(string(c.name), func(t *testing.T) {
 			b := newSite(t)
-			b.given(threeNodesManifest, func(aci *hiveext.AgentClusterInstall) {
+			b.applyInstall(threeNodesManifest, func(aci *hiveext.AgentClusterInstall) {
 				aci.Spec.PlatformType, aci.Spec.ExternalPlatformSpec = c.name, c.external
 				if !c.vips {
 					aci.Spec.APIVIPs, aci.Spec.IngressVIPs = nil, nil
 				}
 			})
-			b.condition(hiveext.ClusterSpecSyncedCondition, "True", "SyncOK", "")
-			require.Equal(t, c.kind, *b.made().Platform.Type)
-			require.Equal(t, c.users, *b.made().UserManagedNetworking)
+			b.requireCondition(hiveext.ClusterSpecSyncedCondition, "True", "SyncOK", "")
+			require.Equal(t, c.kind, *b.cluster().Platform.Type)
+			require.Equal(t, c.users, *b.cluster().UserManagedNetworking)
 			require.Equal(t, c.name, b.aci().Status.PlatformType)
 			require.Equal(t, c.users, *b.aci().Status.UserManagedNetworking)
 			if c.external != nil {
-				require.Equal(t, "acme", *b.made().Platform.External.PlatformName)
+				require.Equal(t, "acme", *b.cluster().Platform.External.PlatformName)
 			}
 			b.Delete(objects.ClusterDeployments, "site", "one")
 			b.requireNothingLeft()
 		})
 	}
 	b := newSite(t)
-	b.given(threeNodesManifest,
+	b.applyInstall(threeNodesManifest,
 		func(aci *hiveext.AgentClusterInstall) { aci.Spec.PlatformType = hiveext.ExternalPlatformType })
-	b.condition(hiveext.ClusterSpecSyncedCondition, "False", "InputError", "spec.external must be given")
+	b.requireCondition(hiveext.ClusterSpecSyncedCondition, "False", "InputError", "spec.external must be given")
 }
 
 // requireNothingLeft wants a cluster and its objects gone, with all that was made for it.
 func (b *testSite) requireNothingLeft() {
 	b.Helper()
-	require.Nil(b, b.made())
+	require.Nil(b, b.cluster())
 	require.NoError(b, b.DB.View(func(tx *store.Tx) error {
 		ids, err := b.Engine.Rows(tx).ClusterIDs()
 		require.Empty(b, ids)
@@ -238,7 +238,7 @@ func (b *testSite) requireNothingLeft() {
 func TestDeletion_dependents(t *testing.T) {
 	t.Run("a ClusterDeployment", func(t *testing.T) {
 		b := newSite(t)
-		b.given(singleNodeManifest, nil)
+		b.applyInstall(singleNodeManifest, nil)
 		b.Apply(infraEnvOfOne)
 		b.machines(1)
 		b.Delete(objects.ClusterDeployments, "site", "one")
@@ -248,15 +248,15 @@ func TestDeletion_dependents(t *testing.T) {
 	})
 	t.Run("an AgentClusterInstall", func(t *testing.T) {
 		b := newSite(t)
-		b.given(singleNodeManifest, nil)
-		first := b.made().ID.String()
+		b.applyInstall(singleNodeManifest, nil)
+		first := b.cluster().ID.String()
 		b.Delete(objects.AgentClusterInstalls, "site", "one")
-		require.Nil(t, b.made())
+		require.Nil(t, b.cluster())
 		require.False(t, b.exists(objects.AgentClusterInstalls, "site", "one"))
 		require.True(t, b.exists(objects.ClusterDeployments, "site", "one"))
 		b.Apply(singleNodeManifest)
-		require.NotNil(t, b.made(), "another begins anew")
-		require.NotEqual(t, first, b.made().ID.String())
+		require.NotNil(t, b.cluster(), "another begins anew")
+		require.NotEqual(t, first, b.cluster().ID.String())
 	})
 	t.Run("during the installation", func(t *testing.T) {
 		b := newSite(t)
@@ -266,23 +266,23 @@ func TestDeletion_dependents(t *testing.T) {
 	})
 	t.Run("during the preparation", func(t *testing.T) {
 		b := newSite(t)
-		b.given(singleNodeManifest, nil)
+		b.applyInstall(singleNodeManifest, nil)
 		b.Apply(infraEnvOfOne)
 		b.approve(b.machines(1)...)
-		require.Equal(t, models.ClusterStatusPreparingForInstallation, *b.made().Status)
+		require.Equal(t, models.ClusterStatusPreparingForInstallation, *b.cluster().Status)
 		b.Delete(objects.AgentClusterInstalls, "site", "one")
-		require.Nil(t, b.made())
+		require.Nil(t, b.cluster())
 	})
 	t.Run("by REST or in the browser", func(t *testing.T) {
 		b := newSite(t)
-		b.given(singleNodeManifest, nil)
-		require.NoError(t, b.Engine.DeregisterCluster(t.Context(), b.made().ID.String()))
+		b.applyInstall(singleNodeManifest, nil)
+		require.NoError(t, b.Engine.DeregisterCluster(t.Context(), b.cluster().ID.String()))
 		b.WaitIdle()
 		b.requireNothingLeft()
 	})
 	t.Run("by dropping the finalizers", func(t *testing.T) {
 		b := newSite(t)
-		b.given(singleNodeManifest, nil)
+		b.applyInstall(singleNodeManifest, nil)
 		b.stop()
 		for _, kind := range []objects.Kind{objects.ClusterDeployments, objects.AgentClusterInstalls} {
 			b.Update(func(tx *store.Tx) error {
@@ -303,23 +303,23 @@ func TestDeletion_dependents(t *testing.T) {
 // installingSingleNode leads a single node to the middle of its installation.
 func (b *testSite) installingSingleNode() []*kubetest.Machine {
 	b.Helper()
-	b.given(singleNodeManifest, nil)
+	b.applyInstall(singleNodeManifest, nil)
 	b.Apply(infraEnvOfOne)
 	machines := b.machines(1)
 	b.approve(machines...)
 	b.prepare(machines...)
-	require.Equal(b, models.ClusterStatusInstalling, *b.made().Status)
+	require.Equal(b, models.ClusterStatusInstalling, *b.cluster().Status)
 	return machines
 }
 
 func TestAgentClusterInstall_missingDeployment(t *testing.T) {
 	b := newSite(t)
 	b.Apply(threeNodesManifest)
-	b.condition(hiveext.ClusterSpecSyncedCondition, "False", "InputError",
+	b.requireCondition(hiveext.ClusterSpecSyncedCondition, "False", "InputError",
 		"ClusterDeployment with name 'one' in namespace 'site' not found")
-	b.condition(hiveext.ClusterCompletedCondition, "Unknown", "NotAvailable", "")
+	b.requireCondition(hiveext.ClusterCompletedCondition, "Unknown", "NotAvailable", "")
 	b.Apply(kubetest.PullSecretManifest, imageSetManifest, deploymentManifest)
-	b.condition(hiveext.ClusterSpecSyncedCondition, "True", "SyncOK", "")
+	b.requireCondition(hiveext.ClusterSpecSyncedCondition, "True", "SyncOK", "")
 }
 
 func TestClusterDeployment_otherInstallKind(t *testing.T) {
@@ -328,7 +328,7 @@ func TestClusterDeployment_otherInstallKind(t *testing.T) {
 kind: ClusterDeployment
 metadata: {name: one, namespace: site}
 spec: {clusterName: edge, clusterInstallRef: {group: other.io, version: v1, kind: OtherInstall, name: one}}`)
-	require.Nil(t, b.made())
+	require.Nil(t, b.cluster())
 	require.Empty(t, b.cd().Finalizers)
 }
 
@@ -381,40 +381,40 @@ func TestAgentClusterInstall_options(t *testing.T) {
 		}, func(t *testing.T, c *models.Cluster) { require.Contains(t, c.SSHPublicKey, "ssh-ed25519 ") }},
 	}
 	first, later := newSite(t), newSite(t)
-	first.given(threeNodesManifest, func(aci *hiveext.AgentClusterInstall) {
+	first.applyInstall(threeNodesManifest, func(aci *hiveext.AgentClusterInstall) {
 		for _, c := range cases {
 			c.alter(aci)
 		}
 	})
-	first.condition(hiveext.ClusterSpecSyncedCondition, "True", "SyncOK", "")
-	later.given(threeNodesManifest, nil)
+	first.requireCondition(hiveext.ClusterSpecSyncedCondition, "True", "SyncOK", "")
+	later.applyInstall(threeNodesManifest, nil)
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
 			if c.name != "hyperthreading nowhere" && c.name != "a proxy" { // which a later case replaces
-				c.is(t, first.made())
+				c.is(t, first.cluster())
 			}
 			later.alterInstall(c.alter)
-			later.condition(hiveext.ClusterSpecSyncedCondition, "True", "SyncOK", "")
-			c.is(t, later.made())
+			later.requireCondition(hiveext.ClusterSpecSyncedCondition, "True", "SyncOK", "")
+			c.is(t, later.cluster())
 		})
 	}
 }
 
 func TestInstallConfigOverrides_invalid(t *testing.T) {
 	b := newSite(t)
-	b.given(threeNodesManifest, func(aci *hiveext.AgentClusterInstall) {
+	b.applyInstall(threeNodesManifest, func(aci *hiveext.AgentClusterInstall) {
 		setAnnotation(aci, annotationInstallConfigOverrides, `{"fips":`, false)
 	})
-	b.condition(hiveext.ClusterSpecSyncedCondition, "False", "InputError",
+	b.requireCondition(hiveext.ClusterSpecSyncedCondition, "False", "InputError",
 		"Failed to parse 'agent-install.openshift.io/install-config-overrides' annotation")
 	b.alterInstall(func(aci *hiveext.AgentClusterInstall) { delete(aci.Annotations, annotationInstallConfigOverrides) })
-	b.condition(hiveext.ClusterSpecSyncedCondition, "True", "SyncOK", "")
+	b.requireCondition(hiveext.ClusterSpecSyncedCondition, "True", "SyncOK", "")
 }
 
 func TestManifests_configMaps(t *testing.T) {
 	manifests := func(b *testSite) (names []string) {
 		b.Helper()
-		listed, err := b.Engine.Manifests(b.made().ID.String(), false)
+		listed, err := b.Engine.Manifests(b.cluster().ID.String(), false)
 		require.NoError(b, err)
 		for _, m := range listed {
 			names = append(names, m.Folder+"/"+m.FileName)
@@ -437,34 +437,34 @@ func TestManifests_configMaps(t *testing.T) {
 	t.Run("one that is bad, then mended", func(t *testing.T) {
 		b := newSite(t)
 		b.Apply(config("a", "a.yaml", "a: [b"))
-		b.given(threeNodesManifest, refer("a"))
-		b.condition(hiveext.ClusterSpecSyncedCondition, "False", "InputError", "is not YAML")
+		b.applyInstall(threeNodesManifest, refer("a"))
+		b.requireCondition(hiveext.ClusterSpecSyncedCondition, "False", "InputError", "is not YAML")
 		require.Empty(t, manifests(b))
 		b.Apply(config("a", "a.yaml", "a: b"))
-		b.condition(hiveext.ClusterSpecSyncedCondition, "True", "SyncOK", "")
+		b.requireCondition(hiveext.ClusterSpecSyncedCondition, "True", "SyncOK", "")
 		require.Equal(t, []string{"openshift/a.yaml"}, manifests(b))
 	})
 	t.Run("several of which one is bad", func(t *testing.T) {
 		b := newSite(t)
 		b.Apply(config("a", "a.yaml", "a: b"), config("b", "a.yaml", "a: c"))
-		b.given(threeNodesManifest, refer("a", "b"))
-		b.condition(hiveext.ClusterSpecSyncedCondition, "False", "InputError",
+		b.applyInstall(threeNodesManifest, refer("a", "b"))
+		b.requireCondition(hiveext.ClusterSpecSyncedCondition, "False", "InputError",
 			`Conflict in manifest names ("a.yaml" is not unique)`)
 		require.Empty(t, manifests(b))
 		b.Apply("kind: ConfigMap\nmetadata: {name: b, namespace: site}\ndata: {b.yaml: 'b: c'}")
-		b.condition(hiveext.ClusterSpecSyncedCondition, "True", "SyncOK", "")
+		b.requireCondition(hiveext.ClusterSpecSyncedCondition, "True", "SyncOK", "")
 		require.Equal(t, []string{"openshift/a.yaml", "openshift/b.yaml"}, manifests(b))
 		b.alterInstall(refer("b"))
 		require.Equal(t, []string{"openshift/b.yaml"}, manifests(b), "what is not referred to any more goes")
 	})
 	t.Run("one that comes late", func(t *testing.T) {
 		b := newSite(t)
-		b.given(threeNodesManifest, refer("a"))
-		b.condition(hiveext.ClusterSpecSyncedCondition, "False", "BackendError", "there is no ConfigMap site/a")
+		b.applyInstall(threeNodesManifest, refer("a"))
+		b.requireCondition(hiveext.ClusterSpecSyncedCondition, "False", "BackendError", "there is no ConfigMap site/a")
 		b.Apply(config("a", "a.yaml", "a: b"))
-		b.condition(hiveext.ClusterSpecSyncedCondition, "True", "SyncOK", "")
+		b.requireCondition(hiveext.ClusterSpecSyncedCondition, "True", "SyncOK", "")
 		b.Delete(objects.ConfigMaps, "site", "a")
-		b.condition(hiveext.ClusterSpecSyncedCondition, "False", "BackendError", "there is no ConfigMap site/a")
+		b.requireCondition(hiveext.ClusterSpecSyncedCondition, "False", "BackendError", "there is no ConfigMap site/a")
 		require.Empty(t, manifests(b))
 		b.Apply(config("a", "a.yaml", "a: b"))
 		require.Equal(t, []string{"openshift/a.yaml"}, manifests(b))
@@ -472,7 +472,7 @@ func TestManifests_configMaps(t *testing.T) {
 	t.Run("the deprecated reference", func(t *testing.T) {
 		b := newSite(t)
 		b.Apply(config("a", "a.yaml", "a: b"))
-		b.given(threeNodesManifest,
+		b.applyInstall(threeNodesManifest,
 			func(aci *hiveext.AgentClusterInstall) { aci.Spec.ManifestsConfigMapRef = localReference("a") })
 		require.Equal(t, []string{"openshift/a.yaml"}, manifests(b))
 		require.Equal(t, "true", object[unstructured.Unstructured](b, objects.ConfigMaps, "site",
@@ -482,24 +482,24 @@ func TestManifests_configMaps(t *testing.T) {
 
 func TestMirrorRegistryRef(t *testing.T) {
 	b := newSite(t)
-	b.given(threeNodesManifest, func(aci *hiveext.AgentClusterInstall) {
+	b.applyInstall(threeNodesManifest, func(aci *hiveext.AgentClusterInstall) {
 		aci.Spec.MirrorRegistryRef = &hiveext.MirrorRegistryConfigMapReference{Namespace: "site", Name: "mirror"}
 	})
-	b.condition(hiveext.ClusterSpecSyncedCondition, "False", "InputError",
+	b.requireCondition(hiveext.ClusterSpecSyncedCondition, "False", "InputError",
 		"Failed to get referenced ConfigMap site/mirror")
 	b.Apply("kind: ConfigMap\nmetadata: {name: mirror, namespace: site}\ndata: {other: a}")
-	b.condition(hiveext.ClusterSpecSyncedCondition, "False", "InputError",
+	b.requireCondition(hiveext.ClusterSpecSyncedCondition, "False", "InputError",
 		"ConfigMap site/mirror does not contain registries.conf key")
 	b.Apply("kind: ConfigMap\nmetadata: {name: mirror, namespace: site}\ndata: {registries.conf: '[[registry'}")
-	b.condition(hiveext.ClusterSpecSyncedCondition, "False", "InputError", "ConfigMap site/mirror:")
-	require.Nil(t, b.made())
+	b.requireCondition(hiveext.ClusterSpecSyncedCondition, "False", "InputError", "ConfigMap site/mirror:")
+	require.Nil(t, b.cluster())
 	b.Apply("kind: ConfigMap\nmetadata: {name: mirror, namespace: site}\ndata:\n  registries.conf: |\n    " +
 		"[[registry]]\n    location = \"quay.io\"\n    [[registry.mirror]]\n    location = " +
 		"\"mirror.site.test:5000/quay\"\n")
-	b.condition(hiveext.ClusterSpecSyncedCondition, "True", "SyncOK", "")
-	require.NotNil(t, b.mirrors[b.made().ID.String()+"/"+mirrorName])
+	b.requireCondition(hiveext.ClusterSpecSyncedCondition, "True", "SyncOK", "")
+	require.NotNil(t, b.mirrors[b.cluster().ID.String()+"/"+mirrorName])
 	b.alterInstall(func(aci *hiveext.AgentClusterInstall) { aci.Spec.MirrorRegistryRef = nil })
-	require.Nil(t, b.mirrors[b.made().ID.String()+"/"+mirrorName])
+	require.Nil(t, b.mirrors[b.cluster().ID.String()+"/"+mirrorName])
 }
 
 func TestImport_installedCluster(t *testing.T) {
@@ -523,15 +523,15 @@ spec:
   clusterMetadata: {clusterID: "", infraID: "", adminKubeconfigSecretRef: {name: edge-kubeconfig}}
   platform: {agentBareMetal: {agentSelector: {}}}
   clusterInstallRef: {group: extensions.hive.openshift.io, version: v1beta1, kind: AgentClusterInstall, name: one}`)
-			cluster := b.made()
+			cluster := b.cluster()
 			require.NotNil(t, cluster)
 			require.Equal(t, models.ClusterStatusAddingHosts, *cluster.Status)
 			require.Equal(t, "api.edge.site.test", *cluster.APIVipDNSName)
-			b.condition(hiveext.ClusterSpecSyncedCondition, "True", "SyncOK", "")
-			b.condition(hiveext.ClusterCompletedCondition, "True", "InstallationCompleted", "")
-			b.condition(hiveext.ClusterRequirementsMetCondition, "True", "ClusterAlreadyInstalling",
+			b.requireCondition(hiveext.ClusterSpecSyncedCondition, "True", "SyncOK", "")
+			b.requireCondition(hiveext.ClusterCompletedCondition, "True", "InstallationCompleted", "")
+			b.requireCondition(hiveext.ClusterRequirementsMetCondition, "True", "ClusterAlreadyInstalling",
 				"The cluster requirements are met")
-			b.deploymentCondition("Provisioned", "True", "Provisioned")
+			b.requireDeploymentCondition("Provisioned", "True", "Provisioned")
 			require.Equal(t, "edge-kubeconfig", b.cd().Spec.ClusterMetadata.AdminKubeconfigSecretRef.Name)
 		})
 	}
@@ -540,20 +540,20 @@ spec:
 func TestInstallation_waits(t *testing.T) {
 	t.Run("for the hold to end", func(t *testing.T) {
 		b := newSite(t)
-		b.given(singleNodeManifest, func(aci *hiveext.AgentClusterInstall) { aci.Spec.HoldInstallation = true })
+		b.applyInstall(singleNodeManifest, func(aci *hiveext.AgentClusterInstall) { aci.Spec.HoldInstallation = true })
 		b.Apply(infraEnvOfOne)
 		b.approve(b.machines(1)...)
-		require.Equal(t, models.ClusterStatusReady, *b.made().Status)
-		b.condition(hiveext.ClusterCompletedCondition, "False", "InstallationOnHold",
+		require.Equal(t, models.ClusterStatusReady, *b.cluster().Status)
+		b.requireCondition(hiveext.ClusterCompletedCondition, "False", "InstallationOnHold",
 			"The installation is on hold. To unhold set holdInstallation to false")
-		b.condition(hiveext.ClusterRequirementsMetCondition, "True", "ClusterIsReady",
+		b.requireCondition(hiveext.ClusterRequirementsMetCondition, "True", "ClusterIsReady",
 			"The cluster is ready to begin the installation")
 		b.alterInstall(func(aci *hiveext.AgentClusterInstall) { aci.Spec.HoldInstallation = false })
-		require.Equal(t, models.ClusterStatusPreparingForInstallation, *b.made().Status)
+		require.Equal(t, models.ClusterStatusPreparingForInstallation, *b.cluster().Status)
 	})
 	t.Run("for the pause to end", func(t *testing.T) {
 		b := newSite(t)
-		b.given(singleNodeManifest, nil)
+		b.applyInstall(singleNodeManifest, nil)
 		pause := func(value string) {
 			b.Update(func(tx *store.Tx) error {
 				return b.clusters.updateDeployment(tx, "site", "one", func(cd *hivev1.ClusterDeployment) error {
@@ -566,35 +566,35 @@ func TestInstallation_waits(t *testing.T) {
 		pause("true")
 		b.Apply(infraEnvOfOne)
 		b.approve(b.machines(1)...)
-		require.Equal(t, models.ClusterStatusReady, *b.made().Status)
+		require.Equal(t, models.ClusterStatusReady, *b.cluster().Status)
 		pause("false")
-		require.Equal(t, models.ClusterStatusPreparingForInstallation, *b.made().Status)
+		require.Equal(t, models.ClusterStatusPreparingForInstallation, *b.cluster().Status)
 	})
 	t.Run("for exactly the hosts that were asked for", func(t *testing.T) {
 		b := newSite(t)
-		b.given(threeNodesManifest, nil)
+		b.applyInstall(threeNodesManifest, nil)
 		b.Apply(infraEnvOfOne)
 		machines := b.machines(4)
 		b.approve(machines...)
-		b.condition(hiveext.ClusterRequirementsMetCondition, "False", "InsufficientAgents",
+		b.requireCondition(hiveext.ClusterRequirementsMetCondition, "False", "InsufficientAgents",
 			"The cluster currently requires exactly 3 master agents, 0 arbiter agents and 0 worker agents, but "+
 				"currently registered 3 master agents, 0 arbiter agents and 1 worker agents")
 		b.Delete(objects.Agents, "site", machines[3].ID)
 		b.report(machines[:3]...)
-		require.Equal(t, models.ClusterStatusPreparingForInstallation, *b.made().Status, *b.made().StatusInfo)
+		require.Equal(t, models.ClusterStatusPreparingForInstallation, *b.cluster().Status, *b.cluster().StatusInfo)
 	})
 }
 
 func TestInstallation_threeNodesAndWorker(t *testing.T) {
 	b := newSite(t)
-	b.given(threeNodesManifest, nil)
+	b.applyInstall(threeNodesManifest, nil)
 	b.Apply(infraEnvOfOne)
 	machines := b.machines(3)
 	b.approve(machines...)
 	b.prepare(machines...)
 	b.finish(machines...)
-	require.Equal(t, models.ClusterStatusAddingHosts, *b.made().Status)
-	b.condition(hiveext.ClusterCompletedCondition, "True", "InstallationCompleted", "Cluster is installed")
+	require.Equal(t, models.ClusterStatusAddingHosts, *b.cluster().Status)
+	b.requireCondition(hiveext.ClusterCompletedCondition, "True", "InstallationCompleted", "Cluster is installed")
 
 	seen := kubetest.NewSpokes()
 	b.clusters.Spokes = seen
@@ -626,7 +626,7 @@ func TestInstallation_threeNodesAndWorker(t *testing.T) {
 	b.WaitIdle()
 	require.Equal(t, models.HostStatusAddedToExistingCluster, *late.Host().Status)
 	paused(false)
-	b.condition(hiveext.ClusterCompletedCondition, "True", "InstallationCompleted", "Cluster is installed")
+	b.requireCondition(hiveext.ClusterCompletedCondition, "True", "InstallationCompleted", "Cluster is installed")
 
 	b.Delete(objects.ClusterDeployments, "site", "one")
 	b.requireNothingLeft()
@@ -638,25 +638,25 @@ func TestInstallation_failure(t *testing.T) {
 	require.NoError(t, b.Engine.HostProgress(t.Context(), machines[0].InfraEnv, machines[0].ID,
 		&models.HostProgress{CurrentStage: models.HostStageFailed, ProgressInfo: "the disk broke"}))
 	b.WaitIdle()
-	b.condition(hiveext.ClusterFailedCondition, "True", "InstallationFailed", "The installation failed:")
-	b.condition(hiveext.ClusterCompletedCondition, "False", "InstallationFailed", "the disk broke")
-	b.condition(hiveext.ClusterStoppedCondition, "True", "InstallationFailed",
+	b.requireCondition(hiveext.ClusterFailedCondition, "True", "InstallationFailed", "The installation failed:")
+	b.requireCondition(hiveext.ClusterCompletedCondition, "False", "InstallationFailed", "the disk broke")
+	b.requireCondition(hiveext.ClusterStoppedCondition, "True", "InstallationFailed",
 		"The installation has stopped due to error")
-	b.condition(hiveext.ClusterRequirementsMetCondition, "True", "ClusterInstallationStopped", "")
-	b.deploymentCondition("Provisioned", "False", "ProvisionStopped")
-	b.deploymentCondition("ProvisionStopped", "True", "InstallAttemptsLimitReached")
+	b.requireCondition(hiveext.ClusterRequirementsMetCondition, "True", "ClusterInstallationStopped", "")
+	b.requireDeploymentCondition("Provisioned", "False", "ProvisionStopped")
+	b.requireDeploymentCondition("ProvisionStopped", "True", "InstallAttemptsLimitReached")
 }
 
 func TestInstallation_retryAfterFailedPreparation(t *testing.T) {
 	b := newSite(t)
-	b.given(threeNodesManifest, nil)
+	b.applyInstall(threeNodesManifest, nil)
 	b.Apply(infraEnvOfOne)
 	machines := b.machines(3)
 	b.approve(machines...)
 	b.releases.failure = errors.New("the registry is away")
 	b.prepare()
 	b.WaitIdle()
-	b.condition(hiveext.ClusterLastInstallationPreparationFailedCondition, "True",
+	b.requireCondition(hiveext.ClusterLastInstallationPreparationFailedCondition, "True",
 		"The last installation preparation failed", "the registry is away")
 	begun := func() int {
 		wanted, err := b.Engine.Stepper().Preparations()
@@ -667,7 +667,7 @@ func TestInstallation_retryAfterFailedPreparation(t *testing.T) {
 	b.releases.failure = nil
 	b.report(machines...)
 	require.Zero(t, begun())
-	b.passed(retryPreparation)
+	b.advance(retryPreparation)
 	b.report(machines...)
 	require.Equal(t, 1, begun())
 }
@@ -675,29 +675,29 @@ func TestInstallation_retryAfterFailedPreparation(t *testing.T) {
 func TestInstallation_cancelled(t *testing.T) {
 	b := newSite(t)
 	b.installingSingleNode()
-	_, err := b.Engine.CancelInstallation(t.Context(), b.made().ID.String())
+	_, err := b.Engine.CancelInstallation(t.Context(), b.cluster().ID.String())
 	require.NoError(t, err)
 	b.WaitIdle()
-	b.condition(hiveext.ClusterStoppedCondition, "True", "InstallationCancelled",
+	b.requireCondition(hiveext.ClusterStoppedCondition, "True", "InstallationCancelled",
 		"The installation has stopped because it was cancelled")
-	b.condition(hiveext.ClusterCompletedCondition, "Unknown", "UnknownStatus",
+	b.requireCondition(hiveext.ClusterCompletedCondition, "Unknown", "UnknownStatus",
 		"The installation status is currently not recognized: cancelled")
-	b.deploymentCondition("Provisioned", "Unknown", "Error")
+	b.requireDeploymentCondition("Provisioned", "Unknown", "Error")
 }
 
 func TestIgnitionEndpoint(t *testing.T) {
 	b := newSite(t)
-	b.given(threeNodesManifest, func(aci *hiveext.AgentClusterInstall) {
+	b.applyInstall(threeNodesManifest, func(aci *hiveext.AgentClusterInstall) {
 		aci.Spec.IgnitionEndpoint = &hiveext.IgnitionEndpoint{Url: "https://ignition.site.test",
 			CaCertificateReference: &hiveext.CaCertificateReference{Namespace: "site", Name: "ca"}}
 	})
-	b.condition(hiveext.ClusterSpecSyncedCondition, "False", "InputError", "there is no Secret site/ca")
+	b.requireCondition(hiveext.ClusterSpecSyncedCondition, "False", "InputError", "there is no Secret site/ca")
 	b.Apply("kind: Secret\nmetadata: {name: ca, namespace: site}\nstringData: {other: a}")
-	b.condition(hiveext.ClusterSpecSyncedCondition, "False", "InputError", "CA Secret is missing tls.crt key")
+	b.requireCondition(hiveext.ClusterSpecSyncedCondition, "False", "InputError", "CA Secret is missing tls.crt key")
 	b.Apply("kind: Secret\nmetadata: {name: ca, namespace: site}\nstringData: {tls.crt: abc}")
-	b.condition(hiveext.ClusterSpecSyncedCondition, "True", "SyncOK", "")
-	require.Equal(t, "https://ignition.site.test", *b.made().IgnitionEndpoint.URL)
-	require.Equal(t, "YWJj", *b.made().IgnitionEndpoint.CaCertificate)
+	b.requireCondition(hiveext.ClusterSpecSyncedCondition, "True", "SyncOK", "")
+	require.Equal(t, "https://ignition.site.test", *b.cluster().IgnitionEndpoint.URL)
+	require.Equal(t, "YWJj", *b.cluster().IgnitionEndpoint.CaCertificate)
 }
 
 func localReference(name string) *corev1.LocalObjectReference {

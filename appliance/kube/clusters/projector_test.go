@@ -20,9 +20,9 @@ import (
 
 func TestWriteBack_changesByREST(t *testing.T) {
 	b := newSite(t)
-	b.given(threeNodesManifest, nil)
+	b.applyInstall(threeNodesManifest, nil)
 	before := b.aci().Generation
-	id := b.made().ID.String()
+	id := b.cluster().ID.String()
 	_, err := b.Engine.UpdateCluster(t.Context(), id, &models.V2ClusterUpdateParams{
 		APIVips: []*models.APIVip{{IP: "192.168.10.44"}}, HTTPProxy: conv.Pointer("http://proxy.site.test:3128"),
 		Hyperthreading: conv.Pointer("workers"),
@@ -36,13 +36,13 @@ func TestWriteBack_changesByREST(t *testing.T) {
 	require.Equal(t, hiveext.HyperthreadingDisabled, aci.Spec.ControlPlane.Hyperthreading)
 	require.Equal(t, `{"fips":true}`, aci.Annotations[annotationInstallConfigOverrides])
 	require.Greater(t, aci.Generation, before)
-	require.EqualValues(t, "192.168.10.44", b.made().APIVips[0].IP, "the controller does not take it back")
-	b.condition(hiveext.ClusterSpecSyncedCondition, "True", "SyncOK", "")
+	require.EqualValues(t, "192.168.10.44", b.cluster().APIVips[0].IP, "the controller does not take it back")
+	b.requireCondition(hiveext.ClusterSpecSyncedCondition, "True", "SyncOK", "")
 
 	b.alterInstall(func(aci *hiveext.AgentClusterInstall) { aci.Spec.Proxy.HTTPProxy = "http://other.site.test:3128" })
-	require.Equal(t, "http://other.site.test:3128", b.made().HTTPProxy,
+	require.Equal(t, "http://other.site.test:3128", b.cluster().HTTPProxy,
 		"and a later change of the spec reaches the cluster")
-	require.EqualValues(t, "192.168.10.44", b.made().APIVips[0].IP)
+	require.EqualValues(t, "192.168.10.44", b.cluster().APIVips[0].IP)
 }
 
 func TestProjector_clusterMadeByREST(t *testing.T) {
@@ -128,7 +128,7 @@ func TestReconcile_killedBetweenTransactions(t *testing.T) {
 			})
 			b.killUntilDone(random)
 			b.requireAgreement("192.168.10.4")
-			first := b.made().ID.String()
+			first := b.cluster().ID.String()
 
 			b.edit(func(aci *hiveext.AgentClusterInstall) {
 				aci.Spec.APIVIPs = []string{"192.168.10.6"}
@@ -136,7 +136,7 @@ func TestReconcile_killedBetweenTransactions(t *testing.T) {
 			})
 			b.killUntilDone(random)
 			b.requireAgreement("192.168.10.6")
-			require.Equal(t, first, b.made().ID.String())
+			require.Equal(t, first, b.cluster().ID.String())
 			listed, err := b.Engine.Manifests(first, false)
 			require.NoError(t, err)
 			require.Empty(t, listed)
@@ -204,8 +204,8 @@ func (b *testSite) clusterCount() (count int) {
 // show it.
 func (b *testSite) requireAgreement(apiVIP string) {
 	b.Helper()
-	b.condition(hiveext.ClusterSpecSyncedCondition, "True", "SyncOK", "")
-	cluster, aci := b.made(), b.aci()
+	b.requireCondition(hiveext.ClusterSpecSyncedCondition, "True", "SyncOK", "")
+	cluster, aci := b.cluster(), b.aci()
 	require.Equal(b, 1, b.clusterCount())
 	require.EqualValues(b, apiVIP, cluster.APIVips[0].IP)
 	require.Equal(b, []string{apiVIP}, aci.Status.APIVIPs)
@@ -225,7 +225,7 @@ func TestReferences_ofClusterDeployment(t *testing.T) {
 		require.NoError(t, err)
 		return keys
 	}
-	b.given(threeNodesManifest, nil)
+	b.applyInstall(threeNodesManifest, nil)
 	require.Equal(t, []controller.Key{deploymentKey("site", "one")}, naming("pull"))
 	b.alterInstall(func(aci *hiveext.AgentClusterInstall) {
 		aci.Spec.ManifestsConfigMapRefs = []hiveext.ManifestsConfigMapReference{{Name: "extra"}}

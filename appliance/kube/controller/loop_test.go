@@ -85,10 +85,10 @@ func (s *site) run(relations ...controller.Relation) {
 		require.NoError(s, <-done)
 		require.False(s, s.r.twice, "an object was reconciled twice at once")
 	})
-	s.quiet()
+	s.waitIdle()
 }
 
-func (s *site) quiet() {
+func (s *site) waitIdle() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	require.NoError(s, s.loop.WaitIdle(ctx))
@@ -116,13 +116,13 @@ func TestLoop_existingAndChangedObjects(t *testing.T) {
 	s.run()
 	require.Equal(t, 1, s.r.called("old"))
 	s.create(objects.ConfigMaps, "new")
-	s.quiet()
+	s.waitIdle()
 	require.Equal(t, 1, s.r.called("new"))
 	require.NoError(t, s.db.Update(t.Context(), func(tx *store.Tx) error {
 		return s.o.Delete(tx, objects.ConfigMaps,
 			"site", "new", s.clock.Now())
 	}))
-	s.quiet()
+	s.waitIdle()
 	require.Equal(t, 2, s.r.called("new"), "what is gone is reconciled too")
 	require.Equal(t, 1, s.r.called("old"))
 }
@@ -136,7 +136,7 @@ func TestLoop_relations(t *testing.T) {
 		return []controller.Key{{Kind: objects.ConfigMaps, Namespace: namespace, Name: "site"}}, nil
 	}})
 	s.create(objects.Secrets, "pull")
-	s.quiet()
+	s.waitIdle()
 	require.Equal(t, 2, s.r.called("site"))
 }
 
@@ -245,7 +245,7 @@ func TestLoop_changeDuringReconcile(t *testing.T) {
 		}))
 	}
 	close(changed)
-	s.quiet()
+	s.waitIdle()
 	require.GreaterOrEqual(t, s.r.called("one"), 2)
 	cancel()
 	require.NoError(t, <-done)
@@ -283,7 +283,7 @@ func TestLoop_workersPerKind(t *testing.T) {
 		t.Error("the Secret waits for the ConfigMaps")
 	}
 	close(answer)
-	s.quiet()
+	s.waitIdle()
 	require.Equal(t, 1, s.r.called("waits-19"))
 	cancel()
 	require.NoError(t, <-done)
@@ -308,7 +308,7 @@ func TestLoop_manyObjects(t *testing.T) {
 		})
 	}
 	group.Wait()
-	s.quiet()
+	s.waitIdle()
 	for i := range 8 {
 		for j := range 25 {
 			require.GreaterOrEqual(t, s.r.called(fmt.Sprintf("map-%d-%d", i, j)), 1)

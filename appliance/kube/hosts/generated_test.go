@@ -27,7 +27,7 @@ func (b *testSite) traces() []string {
 			}
 			if err := b.Objects.Each(tx, kind, "", func(u *unstructured.Unstructured) error {
 				if kind == objects.Namespaces && u.GetDeletionTimestamp() != nil {
-					return nil // the API's purger takes it away
+					return nil // the API's garbage collector deletes it
 				}
 				names = append(names, kind.Kind+" "+u.GetNamespace()+"/"+u.GetName())
 				return nil

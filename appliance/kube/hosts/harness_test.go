@@ -22,11 +22,11 @@ import (
 type testSite struct {
 	*kubetest.Site
 	*Controllers
-	rules   map[ruleSet]*mirror.Import // the mirror rules that are set
-	release siteReleases
-	images  map[string]string      // the state of the requested images by URL; "" is downloaded
-	asked   map[string]WantedImage // the last request, by URL
-	stop    func()                 // stops the loop
+	rules     map[ruleSet]*mirror.Import // the mirror rules that are set
+	release   siteReleases
+	images    map[string]string      // the state of the requested images by URL; "" is downloaded
+	requested map[string]WantedImage // the last request, by URL
+	stop      func()                 // stops the loop
 }
 
 // ruleSet names a set of mirror rules.
@@ -81,11 +81,11 @@ func (b *testSite) SetMirror(_ context.Context, level mirror.Level, name string,
 }
 
 func (b *testSite) FetchImages(_ context.Context, wanted []WantedImage) (waiting []string, fault string, err error) {
-	if b.asked == nil {
-		b.asked = map[string]WantedImage{}
+	if b.requested == nil {
+		b.requested = map[string]WantedImage{}
 	}
 	for _, image := range wanted {
-		b.asked[image.URL] = image
+		b.requested[image.URL] = image
 		state, asked := b.images[image.URL]
 		if !asked {
 			state = "on its way"

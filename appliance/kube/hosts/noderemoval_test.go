@@ -15,7 +15,7 @@ import (
 )
 
 // reaching is a bench that reaches into clusters.
-func (b *testSite) reaching() *kubetest.Spokes {
+func (b *testSite) connectSpokes() *kubetest.Spokes {
 	seen := kubetest.NewSpokes()
 	b.Spokes = seen
 	return seen
@@ -38,7 +38,7 @@ func installedIn(b *testSite) *kubetest.Machine {
 
 func TestNodeRemoval_afterUnbinding(t *testing.T) {
 	b := newSite(t)
-	seen := b.reaching()
+	seen := b.connectSpokes()
 	m := installedIn(b)
 	b.EditAgent(m, func(spec *agentinstall.AgentSpec) { spec.ClusterDeploymentName = nil })
 	b.RequireCondition(m, conditionBound, corev1.ConditionFalse, "UnbindingPendingUserAction")
@@ -57,7 +57,7 @@ func TestNodeRemoval_afterUnbinding(t *testing.T) {
 
 func TestNodeRemoval_skipAnnotation(t *testing.T) {
 	b := newSite(t)
-	seen := b.reaching()
+	seen := b.connectSpokes()
 	m := installedIn(b)
 	b.Update(func(tx *store.Tx) error {
 		return b.Objects.Update(tx, objects.Agents, "site", m.ID, func(u *unstructured.Unstructured) error {

@@ -67,8 +67,8 @@ func TestAgentServiceConfig(t *testing.T) {
 	b.Apply(serviceConfigManifest + "  osImages: [{openshiftVersion: '4.20', version: '420.1', url: '" + iso +
 		"', cpuArchitecture: x86_64}]\n  OSImageAdditionalParamsRef: {name: headers}\n")
 	requires(conditionReconciled, corev1.ConditionTrue, "ReconcileSucceeded", "")
-	require.Equal(t, map[string]string{"X-Token": "t"}, b.asked[iso].Headers)
-	require.Equal(t, map[string]string{"site": "s1"}, b.asked[iso].Query)
+	require.Equal(t, map[string]string{"X-Token": "t"}, b.requested[iso].Headers)
+	require.Equal(t, map[string]string{"site": "s1"}, b.requested[iso].Query)
 
 	b.Delete(objects.AgentServiceConfigs, "", "agent")
 	require.False(t, b.Get(objects.AgentServiceConfigs, "", "agent", &agentinstall.AgentServiceConfig{}))

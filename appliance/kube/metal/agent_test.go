@@ -68,13 +68,13 @@ func TestAgent_newestOfMachine(t *testing.T) {
 	s.apply(objects.Agents, agentObject(func(agent *agentinstall.Agent) { agent.Name = "a1" }))
 	s.annotate(objects.BareMetalHosts, "node0", bmac+"role", "worker")
 	require.EqualValues(t, "master", s.agent().Spec.Role, "the older one is let be")
-	require.EqualValues(t, "worker", the[agentinstall.Agent](s, objects.Agents, "a1").Spec.Role)
+	require.EqualValues(t, "worker", find[agentinstall.Agent](s, objects.Agents, "a1").Spec.Role)
 
 	s.apply(objects.Agents, agentObject(func(agent *agentinstall.Agent) {
 		agent.Name = "stranger"
 		agent.Status.Inventory.Interfaces = agent.Status.Inventory.Interfaces[1:]
 	}))
-	require.False(t, the[agentinstall.Agent](s, objects.Agents, "stranger").Spec.Approved,
+	require.False(t, find[agentinstall.Agent](s, objects.Agents, "stranger").Spec.Approved,
 		"it has no card of that address")
 }
 
@@ -141,7 +141,7 @@ func TestClusterReference_bindAndUnbind(t *testing.T) {
 func TestFencingSecret(t *testing.T) {
 	s := pairOf(t, map[string]string{bmac + "create-fencing-credentials-secret": ""})
 	require.Equal(t, "a0-fencing-credentials", s.agent().Spec.FencingCredentialsSecretRef)
-	secret := the[corev1.Secret](s, objects.Secrets, "a0-fencing-credentials")
+	secret := find[corev1.Secret](s, objects.Secrets, "a0-fencing-credentials")
 	require.Equal(t, map[string][]byte{
 		"address":                 []byte("redfish-virtualmedia://192.0.2.7/redfish/v1/Systems/1"),
 		"certificateVerification": []byte("Disabled"),
@@ -171,7 +171,7 @@ func TestHardwareDetails(t *testing.T) {
 		Hostname: "localhost",
 	}, host.Status.HardwareDetails)
 	require.NotContains(t, host.Annotations, "inspect.metal3.io/hardwaredetails", "the operator took it")
-	require.Equal(t, host.Status.HardwareDetails, the[metal3.HardwareData](s, objects.HardwareDatas,
+	require.Equal(t, host.Status.HardwareDetails, find[metal3.HardwareData](s, objects.HardwareDatas,
 		"node0").Spec.HardwareDetails)
 
 	s.edit(objects.Agents, "a0", func(u *unstructured.Unstructured) {
@@ -200,12 +200,12 @@ func TestUnbinding_bootsImageAgain(t *testing.T) {
 	require.NotContains(t, host.Annotations, "baremetalhost.metal3.io/detached")
 	require.NotContains(t, host.Annotations, "baremetalhost.metal3.io/paused")
 	require.Equal(t, metal3.StateDeprovisioning, host.Status.Provisioning.State)
-	require.False(t, s.wanted().Boot)
+	require.False(t, s.desired().Boot)
 
 	s.server(func(server *bmc.Server) { server.State, server.Power, server.Booted = bmc.Available, bmc.PowerOff, nil })
 	require.Equal(t, metal3.StateProvisioning, s.host().Status.Provisioning.State,
 		"by way of available, with its image again")
-	require.True(t, s.wanted().Boot)
+	require.True(t, s.desired().Boot)
 	require.NotContains(t, s.host().Annotations, "baremetalhost.metal3.io/detached",
 		"it is looked after until it is back")
 }
@@ -222,10 +222,10 @@ func TestNewImage_rebootUnlessInstalling(t *testing.T) {
 		s.apply(objects.Agents, agentObject())
 		change(s)
 		require.Equal(t, metal3.StateDeprovisioning, s.host().Status.Provisioning.State)
-		require.False(t, s.wanted().Boot)
+		require.False(t, s.desired().Boot)
 		s.server(func(server *bmc.Server) { server.State, server.Booted = bmc.Available, nil })
 		require.Equal(t, other, s.host().Spec.Image.URL)
-		require.True(t, s.wanted().Boot)
+		require.True(t, s.desired().Boot)
 		require.Equal(t, []string{"d1e2/a0"}, s.restarted, "the engine was told before it was powered off")
 	})
 	t.Run("taken by an installation at that moment", func(t *testing.T) {
@@ -252,21 +252,21 @@ func TestNewImage_rebootUnlessInstalling(t *testing.T) {
 		change(s)
 		require.Equal(t, metal3.StateProvisioned, s.host().Status.Provisioning.State)
 		require.Equal(t, imageURL, s.host().Spec.Image.URL)
-		require.True(t, s.wanted().Boot)
-		require.Equal(t, "d1e2", s.wanted().InfraEnvID)
+		require.True(t, s.desired().Boot)
+		require.Equal(t, "d1e2", s.desired().InfraEnvID)
 	})
 	t.Run("its InfraEnv is gone", func(t *testing.T) {
 		s := provisioned(t)
 		s.delete(objects.InfraEnvs, "env")
 		require.Equal(t, metal3.StateProvisioned, s.host().Status.Provisioning.State)
-		require.True(t, s.wanted().Boot)
-		require.Equal(t, "d1e2", s.wanted().InfraEnvID)
+		require.True(t, s.desired().Boot)
+		require.Equal(t, "d1e2", s.desired().InfraEnvID)
 	})
 }
 
 func TestBMCSecret_metadataAndSharing(t *testing.T) {
 	s := provisioned(t)
-	secret := the[corev1.Secret](s, objects.Secrets, "bmc")
+	secret := find[corev1.Secret](s, objects.Secrets, "bmc")
 	require.Equal(t, "baremetal", secret.Labels["environment.metal3.io"])
 	require.Equal(t, []string{"baremetalhost.metal3.io/secret"}, secret.Finalizers)
 	require.Len(t, secret.OwnerReferences, 1)
@@ -276,9 +276,9 @@ func TestBMCSecret_metadataAndSharing(t *testing.T) {
 		host.ObjectMeta = metav1.ObjectMeta{Namespace: "site", Name: "node1"}
 		host.Spec.BootMACAddress = "52:54:00:aa:bb:09"
 	}))
-	require.Len(t, the[corev1.Secret](s, objects.Secrets, "bmc").OwnerReferences, 2)
+	require.Len(t, find[corev1.Secret](s, objects.Secrets, "bmc").OwnerReferences, 2)
 	s.forgetServer()
-	require.Equal(t, []string{"baremetalhost.metal3.io/secret"}, the[corev1.Secret](s, objects.Secrets,
+	require.Equal(t, []string{"baremetalhost.metal3.io/secret"}, find[corev1.Secret](s, objects.Secrets,
 		"bmc").Finalizers, "another host uses it")
 }
 
@@ -287,10 +287,10 @@ func (s *site) forgetServer() {
 	s.Helper()
 	id := string(s.host().UID)
 	s.delete(objects.BareMetalHosts, "node0")
-	s.rack.mu.Lock()
-	delete(s.rack.servers, id)
-	s.rack.mu.Unlock()
-	s.rack.changed(id)
-	s.quiet()
+	s.servers.mu.Lock()
+	delete(s.servers.servers, id)
+	s.servers.mu.Unlock()
+	s.servers.changed(id)
+	s.waitIdle()
 	require.Nil(s, s.host())
 }

@@ -41,7 +41,7 @@ func TestHost_lifecycle(t *testing.T) {
 		host.Finalizers)
 
 	s.apply(objects.Secrets, secretObject())
-	desired := s.wanted()
+	desired := s.desired()
 	require.Equal(t, "redfish-virtualmedia://192.0.2.7/redfish/v1/Systems/1", desired.Address)
 	require.Equal(t, "root", desired.Username)
 	require.Equal(t, "calvin", desired.Password)
@@ -60,7 +60,7 @@ func TestHost_lifecycle(t *testing.T) {
 	require.Equal(t, metal3.UEFI, host.Status.Provisioning.BootMode)
 	require.Equal(t, "bmc", host.Status.GoodCredentials.Reference.Name)
 	require.Equal(t, "Dell Inc.", host.Status.HardwareDetails.SystemVendor.Manufacturer)
-	require.Nil(t, s.wanted().Online, "it is not started from its disk while it waits for its image")
+	require.Nil(t, s.desired().Online, "it is not started from its disk while it waits for its image")
 	for _, reason := range []string{"BMCAccessValidated", "InspectionSkipped", "ProfileSet"} {
 		require.Contains(t, s.events("node0"), reason)
 	}
@@ -69,7 +69,7 @@ func TestHost_lifecycle(t *testing.T) {
 	require.Nil(t, s.host().Spec.Image, "the image has yet to settle")
 	s.clock.Advance(settles)
 	require.Eventually(t, func() bool { return s.host().Spec.Image != nil }, 5*time.Second, time.Millisecond)
-	s.quiet()
+	s.waitIdle()
 	host = s.host()
 	require.Equal(t, imageURL, host.Spec.Image.URL)
 	require.Equal(t, "live-iso", *host.Spec.Image.DiskFormat)
@@ -77,7 +77,7 @@ func TestHost_lifecycle(t *testing.T) {
 	require.Equal(t, metal3.CleaningModeDisabled, host.Spec.AutomatedCleaningMode)
 	require.Equal(t, "true", host.Labels["cluster.open-cluster-management.io/backup"])
 	require.Equal(t, metal3.StateProvisioning, host.Status.Provisioning.State)
-	desired = s.wanted()
+	desired = s.desired()
 	require.True(t, desired.Boot)
 	require.Equal(t, "d1e2", desired.InfraEnvID)
 	require.Empty(t, desired.ImageURL)
@@ -88,9 +88,9 @@ func TestHost_lifecycle(t *testing.T) {
 	require.True(t, host.Status.PoweredOn)
 	require.Equal(t, imageURL, host.Status.Provisioning.Image.URL)
 
-	ensured := s.rack.ensured
-	s.quiet()
-	require.Equal(t, ensured, s.rack.ensured, "nothing is left to do")
+	ensured := s.servers.ensured
+	s.waitIdle()
+	require.Equal(t, ensured, s.servers.ensured, "nothing is left to do")
 }
 
 func TestHost_missingInfraEnv(t *testing.T) {
@@ -102,7 +102,7 @@ func TestHost_missingInfraEnv(t *testing.T) {
 	s.clock.Advance(time.Minute)
 	require.Eventually(t, func() bool { return s.events("node0")["InfraEnvMissing"] != "" }, 5*time.Second,
 		time.Millisecond)
-	s.quiet()
+	s.waitIdle()
 	require.Contains(t, s.events("node0")["InfraEnvMissing"],
 		"names the InfraEnv env, which is not in the namespace site")
 
@@ -111,7 +111,7 @@ func TestHost_missingInfraEnv(t *testing.T) {
 	s.delete(objects.InfraEnvs, "env")
 	told := s.events("node0")["InfraEnvMissing"]
 	s.clock.Advance(time.Minute)
-	s.quiet()
+	s.waitIdle()
 	require.Equal(t, told, s.events("node0")["InfraEnvMissing"], "it boots the image that it was given")
 }
 
@@ -121,7 +121,7 @@ func TestHost_withoutInfraEnv(t *testing.T) {
 	s.apply(objects.BareMetalHosts, hostObject(func(host *metal3.BareMetalHost) { host.Labels = nil }))
 	s.server(registered)
 	s.clock.Advance(time.Minute)
-	s.quiet()
+	s.waitIdle()
 	require.NotContains(t, s.events("node0"), "InfraEnvMissing")
 }
 
@@ -132,7 +132,7 @@ func TestHost_detachedAfterInstallation(t *testing.T) {
 	host := s.host()
 	require.Equal(t, "assisted-service-controller", host.Annotations["baremetalhost.metal3.io/detached"])
 	require.Equal(t, metal3.OperationalStatusOK, host.Status.OperationalStatus, "its image is in the drive still")
-	require.False(t, s.wanted().Detached)
+	require.False(t, s.desired().Detached)
 
 	s.server(func(server *bmc.Server) { server.Booted.Ejected = noon })
 	host = s.host()
@@ -142,7 +142,7 @@ func TestHost_detachedAfterInstallation(t *testing.T) {
 	require.Equal(t, metal3.StateProvisioned, host.Status.Provisioning.State)
 
 	s.delete(objects.BareMetalHosts, "node0")
-	require.Equal(t, map[string]bool{string(host.UID): false}, s.rack.forgotten, "an installed machine stays on")
+	require.Equal(t, map[string]bool{string(host.UID): false}, s.servers.forgotten, "an installed machine stays on")
 }
 
 func TestHost_deletion(t *testing.T) {
@@ -150,12 +150,12 @@ func TestHost_deletion(t *testing.T) {
 	host := s.host()
 	s.delete(objects.BareMetalHosts, "node0")
 	require.Equal(t, metal3.StatePoweringOffBeforeDelete, s.host().Status.Provisioning.State)
-	require.Equal(t, map[string]bool{string(host.UID): true}, s.rack.forgotten)
-	s.rack.mu.Lock()
-	delete(s.rack.servers, string(host.UID))
-	s.rack.mu.Unlock()
-	s.rack.changed(string(host.UID))
-	s.quiet()
+	require.Equal(t, map[string]bool{string(host.UID): true}, s.servers.forgotten)
+	s.servers.mu.Lock()
+	delete(s.servers.servers, string(host.UID))
+	s.servers.mu.Unlock()
+	s.servers.changed(string(host.UID))
+	s.waitIdle()
 	require.Nil(t, s.host())
-	require.Empty(t, the[unstructured.Unstructured](s, objects.Secrets, "bmc").GetFinalizers())
+	require.Empty(t, find[unstructured.Unstructured](s, objects.Secrets, "bmc").GetFinalizers())
 }

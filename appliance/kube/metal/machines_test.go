@@ -128,7 +128,7 @@ func TestMachine_createdForJoiningHost(t *testing.T) {
 		return s.host().Annotations[bmac+
 			"spoke-bmh-machine-created"] != ""
 	})
-	s.quiet()
+	s.waitIdle()
 	require.Len(t, s.reach.made, 1, "once")
 	made := s.reach.made[0]
 	require.Equal(t, []string{"node0", "one", "worker"}, []string{made.Name, made.Cluster, made.Role})
@@ -156,7 +156,7 @@ func TestMachine_clusterWithoutMachineAPI(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := newSiteWith(t, newReached())
 			s.joins(alter)
-			s.quiet()
+			s.waitIdle()
 			require.Empty(t, s.reach.made)
 			require.Empty(t, s.reach.begun)
 		})
@@ -165,7 +165,7 @@ func TestMachine_clusterWithoutMachineAPI(t *testing.T) {
 		s := newSiteWith(t, newReached())
 		s.reach.fault = spoke.ErrNoMachines
 		s.joins(nil)
-		s.quiet()
+		s.waitIdle()
 		require.NotContains(t, s.host().Annotations, bmac+"spoke-bmh-machine-created")
 	})
 }
@@ -184,7 +184,7 @@ func TestServerCA_inIgnitionOverride(t *testing.T) {
 		return strings.Contains(s.agent().Spec.IgnitionConfigOverrides,
 			encoded)
 	})
-	s.quiet()
+	s.waitIdle()
 	require.Equal(t, s.host().Annotations[annotation], s.agent().Spec.IgnitionConfigOverrides)
 	s.reach.mu.Lock()
 	asked := s.reach.asked
@@ -196,7 +196,7 @@ func TestServerCA_inIgnitionOverride(t *testing.T) {
 		has := s.agent().Spec.IgnitionConfigOverrides
 		return strings.Contains(has, encoded) && strings.Contains(has, "/etc/mine")
 	})
-	s.quiet()
+	s.waitIdle()
 	s.reach.mu.Lock()
 	defer s.reach.mu.Unlock()
 	require.LessOrEqual(t, s.reach.asked-asked, 2, "it is not asked again and again")
@@ -212,7 +212,7 @@ func TestMachine_refusedByCluster(t *testing.T) {
 		return len(s.reach.made)
 	}
 	s.eventually("it is tried again", func() bool { return tries() > 1 })
-	s.quiet()
+	s.waitIdle()
 	require.Contains(t, s.events("node0"), "SpokeMachineNotMade")
 	s.reach.set(false, nil)
 	s.eventually("it has its Machine", func() bool {
@@ -248,6 +248,6 @@ func TestDrain_deletionWithAgent(t *testing.T) {
 	require.NotNil(t, s.agent())
 	s.reach.set(true, nil)
 	s.eventually("it is drained", func() bool { return s.agent() == nil })
-	s.quiet()
+	s.waitIdle()
 	require.Equal(t, "drain succeeded", status())
 }

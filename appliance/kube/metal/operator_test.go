@@ -31,11 +31,11 @@ func available(t *testing.T, alter ...func(*metal3.BareMetalHost)) *site {
 
 func TestHost_onlineSetsPower(t *testing.T) {
 	s := available(t)
-	require.True(t, *s.wanted().Online, "nobody will bring it an image")
+	require.True(t, *s.desired().Online, "nobody will bring it an image")
 	s.edit(objects.BareMetalHosts, "node0", func(u *unstructured.Unstructured) {
 		require.NoError(t, unstructured.SetNestedField(u.Object, false, "spec", "online"))
 	})
-	require.False(t, *s.wanted().Online)
+	require.False(t, *s.desired().Online)
 	require.False(t, s.host().Status.PoweredOn)
 }
 
@@ -44,14 +44,14 @@ func TestRebootAnnotation(t *testing.T) {
 	s.server(func(server *bmc.Server) { server.Power = bmc.PowerOn })
 	s.annotate(objects.BareMetalHosts, "node0", "reboot.metal3.io", "")
 	s.annotate(objects.BareMetalHosts, "node0", "reboot.metal3.io/capm3", `{"mode":"soft"}`)
-	require.False(t, *s.wanted().Online)
+	require.False(t, *s.desired().Online)
 	require.Contains(t, s.host().Annotations, "reboot.metal3.io")
 
 	s.server(func(server *bmc.Server) { server.Power = bmc.PowerOff })
 	require.NotContains(t, s.host().Annotations, "reboot.metal3.io", "it is off: that was it")
-	require.False(t, *s.wanted().Online, "who set the other one has it off still")
+	require.False(t, *s.desired().Online, "who set the other one has it off still")
 	s.edit(objects.BareMetalHosts, "node0", func(u *unstructured.Unstructured) { u.SetAnnotations(nil) })
-	require.True(t, *s.wanted().Online)
+	require.True(t, *s.desired().Online)
 }
 
 func TestRebootAnnotation_hard(t *testing.T) {
@@ -64,7 +64,7 @@ func TestRebootAnnotation_hard(t *testing.T) {
 		require.False(t, *server.Online)
 		server.Power, server.Pending = bmc.PowerOff, nil
 	})
-	require.True(t, *s.wanted().Online)
+	require.True(t, *s.desired().Online)
 	require.NotContains(t, s.host().Annotations, "reboot.metal3.io")
 }
 
@@ -79,12 +79,12 @@ func TestHost_liveISO(t *testing.T) {
 	image("qcow2")
 	require.Equal(t, metal3.ProvisioningError, s.host().Status.ErrorType)
 	require.Contains(t, s.host().Status.ErrorMessage, "spec.image is no live ISO")
-	require.False(t, s.wanted().Boot)
+	require.False(t, s.desired().Boot)
 
 	image("live-iso")
 	require.Equal(t, metal3.StateProvisioning, s.host().Status.Provisioning.State)
 	require.Empty(t, s.host().Status.ErrorMessage)
-	desired := s.wanted()
+	desired := s.desired()
 	require.True(t, desired.Boot)
 	require.Equal(t, "http://files.site/rescue.iso", desired.ImageURL)
 	s.server(booted)
@@ -144,12 +144,12 @@ func TestHost_credentialsChange(t *testing.T) {
 			s.apply(objects.BareMetalHosts, hostObject())
 			require.Equal(t, c.fault, s.host().Status.ErrorMessage)
 			require.Contains(t, s.events("node0")["BMCCredentialError"], c.fault)
-			require.Empty(t, s.rack.servers)
+			require.Empty(t, s.servers.servers)
 			s.edit(objects.Secrets, "bmc", func(u *unstructured.Unstructured) {
 				u.Object["data"] = map[string]any{"username": "cm9vdA==", "password": "Y2FsdmluCg=="}
 			})
 			require.Empty(t, s.host().Status.ErrorMessage)
-			require.Equal(t, "calvin", s.wanted().Password, "as echo wrote it, with a line end")
+			require.Equal(t, "calvin", s.desired().Password, "as echo wrote it, with a line end")
 		})
 	}
 	t.Run("changed", func(t *testing.T) {
@@ -158,7 +158,7 @@ func TestHost_credentialsChange(t *testing.T) {
 		s.edit(objects.Secrets, "bmc", func(u *unstructured.Unstructured) {
 			u.Object["data"] = map[string]any{"username": "cm9vdA==", "password": "bmV3"}
 		})
-		require.Equal(t, "new", s.wanted().Password)
+		require.Equal(t, "new", s.desired().Password)
 		s.server(func(server *bmc.Server) { server.CredentialsGood = false })
 		require.NotEqual(t, good, s.host().Status.TriedCredentials.Version)
 	})
@@ -192,8 +192,8 @@ func TestHost_invalidBMC(t *testing.T) {
 func TestHost_externallyProvisioned(t *testing.T) {
 	s := available(t, func(host *metal3.BareMetalHost) { host.Spec.ExternallyProvisioned = true })
 	require.Equal(t, metal3.StateExternallyProvisioned, s.host().Status.Provisioning.State)
-	require.True(t, *s.wanted().Online)
-	require.False(t, s.wanted().Boot)
+	require.True(t, *s.desired().Online)
+	require.False(t, s.desired().Boot)
 }
 
 func TestDetachment_byState(t *testing.T) {
@@ -202,13 +202,13 @@ func TestDetachment_byState(t *testing.T) {
 		s := provisioned(t)
 		s.annotate(objects.BareMetalHosts, "node0", detached, "")
 		require.Equal(t, metal3.OperationalStatusDetached, s.host().Status.OperationalStatus)
-		require.True(t, s.wanted().Detached)
+		require.True(t, s.desired().Detached)
 		require.NotContains(t, s.host().Annotations, "baremetalhost.metal3.io/paused")
 		s.edit(objects.BareMetalHosts, "node0", func(u *unstructured.Unstructured) {
 			unstructured.RemoveNestedField(u.Object, "metadata", "annotations", detached)
 		})
 		require.Equal(t, metal3.OperationalStatusOK, s.host().Status.OperationalStatus)
-		require.False(t, s.wanted().Detached)
+		require.False(t, s.desired().Detached)
 	})
 	t.Run("not while it registers, unless it is forced", func(t *testing.T) {
 		s := newSite(t)
@@ -223,23 +223,23 @@ func TestDetachment_byState(t *testing.T) {
 		s := provisioned(t)
 		s.annotate(objects.BareMetalHosts, "node0", detached, `{"deleteAction":"delay"}`)
 		s.delete(objects.BareMetalHosts, "node0")
-		require.Empty(t, s.rack.forgotten)
+		require.Empty(t, s.servers.forgotten)
 		s.edit(objects.BareMetalHosts, "node0", func(u *unstructured.Unstructured) {
 			unstructured.RemoveNestedField(u.Object, "metadata", "annotations", detached)
 		})
 		require.Equal(t, metal3.StatePoweringOffBeforeDelete, s.host().Status.Provisioning.State,
 			"by way of deprovisioning")
-		require.Len(t, s.rack.forgotten, 1)
+		require.Len(t, s.servers.forgotten, 1)
 	})
 }
 
 func TestHost_pausedAndStatusRestored(t *testing.T) {
 	s := available(t)
 	s.annotate(objects.BareMetalHosts, "node0", "baremetalhost.metal3.io/paused", "")
-	ensured := s.rack.ensured
+	ensured := s.servers.ensured
 	s.server(func(server *bmc.Server) { server.Power = bmc.PowerOn })
 	require.False(t, s.host().Status.PoweredOn)
-	require.Equal(t, ensured, s.rack.ensured)
+	require.Equal(t, ensured, s.servers.ensured)
 
 	other := newSite(t)
 	other.apply(objects.Secrets, secretObject())
@@ -264,9 +264,9 @@ func TestHost_finalizersRemovedByUser(t *testing.T) {
 			return nil
 		})
 	}))
-	s.quiet()
+	s.waitIdle()
 	require.Nil(t, s.host())
-	require.Equal(t, map[string]bool{id: false}, s.rack.forgotten)
+	require.Equal(t, map[string]bool{id: false}, s.servers.forgotten)
 }
 
 func TestConvergedFlow(t *testing.T) {
@@ -275,7 +275,7 @@ func TestConvergedFlow(t *testing.T) {
 	s.apply(objects.Secrets, secretObject())
 	s.apply(objects.InfraEnvs, infraEnvObject())
 	s.apply(objects.BareMetalHosts, hostObject())
-	image := the[metal3.PreprovisioningImage](s, objects.PreprovisioningImages, "node0")
+	image := find[metal3.PreprovisioningImage](s, objects.PreprovisioningImages, "node0")
 	require.NotNil(t, image)
 	require.Equal(t, []metal3.ImageFormat{"iso"}, image.Spec.AcceptFormats)
 	require.Equal(t, "WaitingForInfraEnvImageToCoolDown", image.Status.Conditions[0].Reason)
@@ -284,14 +284,14 @@ func TestConvergedFlow(t *testing.T) {
 
 	s.clock.Advance(settles)
 	require.Eventually(t, func() bool { return s.host().Spec.CustomDeploy != nil }, 5*time.Second, time.Millisecond)
-	s.quiet()
+	s.waitIdle()
 	host := s.host()
 	require.Equal(t, "start_assisted_install", host.Spec.CustomDeploy.Method)
 	require.Nil(t, host.Spec.Image)
 	require.NotContains(t, host.Annotations, "inspect.metal3.io")
 	require.Equal(t, metal3.StateProvisioning, host.Status.Provisioning.State)
-	require.True(t, s.wanted().Boot)
-	require.Equal(t, "d1e2", s.wanted().InfraEnvID)
+	require.True(t, s.desired().Boot)
+	require.Equal(t, "d1e2", s.desired().InfraEnvID)
 	require.Contains(t, s.events("node0")["IronicAgentLeftOut"], "no Ironic agent")
 	s.server(booted)
 	require.Equal(t, "start_assisted_install", s.host().Status.Provisioning.CustomDeploy.Method)
@@ -355,7 +355,7 @@ func TestPreprovisioningImage_status(t *testing.T) {
 			s.clock.Advance(time.Minute)
 			s.apply(objects.InfraEnvs, infraEnvObject(c.infraEnv))
 			s.apply(objects.PreprovisioningImages, image(c.image))
-			shown := the[metal3.PreprovisioningImage](s, objects.PreprovisioningImages, "image")
+			shown := find[metal3.PreprovisioningImage](s, objects.PreprovisioningImages, "image")
 			require.Len(t, shown.Status.Conditions, 2)
 			require.Equal(t, "Ready", shown.Status.Conditions[0].Type)
 			require.Equal(t, c.ready, shown.Status.Conditions[0].Status)
@@ -364,7 +364,7 @@ func TestPreprovisioningImage_status(t *testing.T) {
 			require.Equal(t, c.url, shown.Status.ImageUrl)
 			require.Equal(t, "true", shown.Labels["velero.io/exclude-from-backup"])
 			s.delete(objects.PreprovisioningImages, "image")
-			require.Nil(t, the[metal3.PreprovisioningImage](s, objects.PreprovisioningImages, "image"))
+			require.Nil(t, find[metal3.PreprovisioningImage](s, objects.PreprovisioningImages, "image"))
 		})
 	}
 }
@@ -433,14 +433,14 @@ func TestDrain_manualAnnotation(t *testing.T) {
 		s.annotate(objects.BareMetalHosts, "node0", status, "drain succeeded")
 		require.Nil(t, s.agent(), "it goes with its host")
 		require.NotContains(t, s.host().Finalizers, bmac+"deprovision")
-		require.Len(t, s.rack.forgotten, 1)
+		require.Len(t, s.servers.forgotten, 1)
 	})
 	t.Run("for as long as it may take", func(t *testing.T) {
 		s := install(t, map[string]string{bmac + "drain-timeout": "10m"})
 		require.NotNil(t, s.agent())
 		s.clock.Advance(10 * time.Minute)
 		require.Eventually(t, func() bool { return s.agent() == nil }, 5*time.Second, time.Millisecond)
-		s.quiet()
+		s.waitIdle()
 		require.Equal(t, "drain timed out", s.host().Annotations[status])
 	})
 }

@@ -158,5 +158,5 @@ func TestHost_overRedfish(t *testing.T) {
 	servers, err := manager.Servers()
 	require.NoError(t, err)
 	require.Empty(t, servers)
-	require.Empty(t, the[unstructured.Unstructured](s, objects.Secrets, "bmc").GetFinalizers())
+	require.Empty(t, find[unstructured.Unstructured](s, objects.Secrets, "bmc").GetFinalizers())
 }

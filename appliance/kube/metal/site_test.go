@@ -27,7 +27,7 @@ import (
 
 // rack stands in for the BMC's part: it remembers what is wanted of each server, and is told by the
 // test what became of it.
-type rack struct {
+type fakeServers struct {
 	mu        sync.Mutex
 	servers   map[string]*bmc.Server
 	forgotten map[string]bool // by id: whether it was to be powered off
@@ -35,7 +35,7 @@ type rack struct {
 	changed   func(id string)
 }
 
-func (r *rack) Ensure(_ context.Context, id string, desired bmc.Desired) (*bmc.Server, error) {
+func (r *fakeServers) Ensure(_ context.Context, id string, desired bmc.Desired) (*bmc.Server, error) {
 	if _, err := bmc.ParseAddress(desired.Address); err != nil {
 		return nil, &bmc.RequestError{Field: "address", Reason: err.Error()}
 	}
@@ -52,7 +52,7 @@ func (r *rack) Ensure(_ context.Context, id string, desired bmc.Desired) (*bmc.S
 	return &shown, nil
 }
 
-func (r *rack) Find(name string) (*bmc.Server, error) {
+func (r *fakeServers) Find(name string) (*bmc.Server, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, server := range r.servers {
@@ -64,7 +64,7 @@ func (r *rack) Find(name string) (*bmc.Server, error) {
 	return nil, &bmc.NotFoundError{ID: name}
 }
 
-func (r *rack) Order(_ context.Context, id string, kind bmc.OrderKind) (*bmc.Server, error) {
+func (r *fakeServers) Order(_ context.Context, id string, kind bmc.OrderKind) (*bmc.Server, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	server := r.servers[id]
@@ -76,7 +76,7 @@ func (r *rack) Order(_ context.Context, id string, kind bmc.OrderKind) (*bmc.Ser
 	return &shown, nil
 }
 
-func (r *rack) Forget(_ context.Context, id string, powerOff bool) error {
+func (r *fakeServers) Forget(_ context.Context, id string, powerOff bool) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.servers[id] != nil {
@@ -88,13 +88,13 @@ func (r *rack) Forget(_ context.Context, id string, powerOff bool) error {
 // site is a store with the controllers over it.
 type site struct {
 	*testing.T
-	db    *store.DB
-	o     *objects.Objects
-	rack  *rack
-	clock *clockwork.FakeClock
-	loop  *controller.Loop
-	infra map[string]string // the engine's ids of InfraEnvs
-	reach *reached          // nil: nobody reaches into clusters
+	db      *store.DB
+	o       *objects.Objects
+	servers *fakeServers
+	clock   *clockwork.FakeClock
+	loop    *controller.Loop
+	infra   map[string]string // the engine's ids of InfraEnvs
+	reach   *reached          // nil: nobody reaches into clusters
 
 	restarted []string // keys of the hosts that the engine was told of
 	thenIs    string   // the state of an Agent whose machine is restarted
@@ -113,13 +113,13 @@ func newSiteWith(t *testing.T, reach *reached) *site {
 	require.NoError(t, err)
 	s := &site{
 		T: t, db: db, o: objects.New(nil, nil), clock: clockwork.NewFakeClockAt(noon),
-		rack:  &rack{servers: map[string]*bmc.Server{}, forgotten: map[string]bool{}},
-		infra: map[string]string{"site/env": "d1e2", "site/other": "d1e3"}, reach: reach, thenIs: "disconnected",
+		servers: &fakeServers{servers: map[string]*bmc.Server{}, forgotten: map[string]bool{}},
+		infra:   map[string]string{"site/env": "d1e2", "site/other": "d1e3"}, reach: reach, thenIs: "disconnected",
 	}
 	logger := slog.New(slog.DiscardHandler)
 	s.loop = controller.New(db, s.clock, logger)
 	controllers := metal.New(metal.Options{
-		DB: db, Objects: s.o, Servers: s.rack, Spokes: s.spokes(), ImageSettles: settles, Clock: s.clock,
+		DB: db, Objects: s.o, Servers: s.servers, Spokes: s.spokes(), ImageSettles: settles, Clock: s.clock,
 		Loop: s.loop, Logger: logger,
 		InfraEnvID: func(_ *store.Tx, namespace, name string) (string, error) {
 			return s.infra[namespace+"/"+name],
@@ -128,7 +128,7 @@ func newSiteWith(t *testing.T, reach *reached) *site {
 		HostKey:     func(_ *store.Tx, _, name string) (string, error) { return "d1e2/" + name, nil },
 		RestartHost: s.restartHost,
 	})
-	s.rack.changed = controllers.EnqueueServer
+	s.servers.changed = controllers.EnqueueServer
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- s.loop.Run(ctx) }()
@@ -156,7 +156,7 @@ func (s *site) restartHost(ctx context.Context, key string) error {
 }
 
 // quiet waits until all that follows from what was done has been done.
-func (s *site) quiet() {
+func (s *site) waitIdle() {
 	s.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
@@ -169,7 +169,7 @@ func (s *site) apply(kind objects.Kind, typed any) {
 		return s.o.Create(tx, kind,
 			typed, s.clock.Now())
 	}))
-	s.quiet()
+	s.waitIdle()
 }
 
 func (s *site) edit(kind objects.Kind, name string, fn func(u *unstructured.Unstructured)) {
@@ -180,7 +180,7 @@ func (s *site) edit(kind objects.Kind, name string, fn func(u *unstructured.Unst
 			return nil
 		})
 	}))
-	s.quiet()
+	s.waitIdle()
 }
 
 func (s *site) delete(kind objects.Kind, name string) {
@@ -188,7 +188,7 @@ func (s *site) delete(kind objects.Kind, name string) {
 	require.NoError(s, s.db.Update(context.Background(), func(tx *store.Tx) error {
 		return s.o.Delete(tx, kind, "site", name, s.clock.Now())
 	}))
-	s.quiet()
+	s.waitIdle()
 }
 
 func (s *site) annotate(kind objects.Kind, name, key, value string) {
@@ -199,7 +199,7 @@ func (s *site) annotate(kind objects.Kind, name, key, value string) {
 }
 
 // the returns an object as its Go type, nil if there is none.
-func the[T any](s *site, kind objects.Kind, name string) *T {
+func find[T any](s *site, kind objects.Kind, name string) *T {
 	s.Helper()
 	typed := new(T)
 	err := s.db.View(func(tx *store.Tx) error { return s.o.Get(tx, kind, "site", name, typed) })
@@ -212,12 +212,12 @@ func the[T any](s *site, kind objects.Kind, name string) *T {
 
 func (s *site) host() *metal3.BareMetalHost {
 	s.Helper()
-	return the[metal3.BareMetalHost](s, objects.BareMetalHosts, "node0")
+	return find[metal3.BareMetalHost](s, objects.BareMetalHosts, "node0")
 }
 
 func (s *site) agent() *agentinstall.Agent {
 	s.Helper()
-	return the[agentinstall.Agent](s, objects.Agents, "a0")
+	return find[agentinstall.Agent](s, objects.Agents, "a0")
 }
 
 // server tells what became of the host's server, after fn altered that.
@@ -225,18 +225,18 @@ func (s *site) server(fn func(*bmc.Server)) bmc.Desired {
 	s.Helper()
 	host := s.host()
 	require.NotNil(s, host)
-	s.rack.mu.Lock()
-	server := s.rack.servers[string(host.UID)]
+	s.servers.mu.Lock()
+	server := s.servers.servers[string(host.UID)]
 	require.NotNil(s, server, "the server was not asked for")
 	fn(server)
 	desired := server.Desired
-	s.rack.mu.Unlock()
-	s.rack.changed(string(host.UID))
-	s.quiet()
+	s.servers.mu.Unlock()
+	s.servers.changed(string(host.UID))
+	s.waitIdle()
 	return desired
 }
 
-func (s *site) wanted() bmc.Desired {
+func (s *site) desired() bmc.Desired {
 	s.Helper()
 	return s.server(func(*bmc.Server) {})
 }
