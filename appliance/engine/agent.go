@@ -26,7 +26,7 @@ import (
 // worth writing down.
 const clockDrift = 3
 
-// Poll is a host's question for what to do next.
+// Poll is a host's request for its next instructions.
 type Poll struct {
 	InfraEnvID, HostID string
 	AgentVersion       string
@@ -53,7 +53,7 @@ func (p Poll) answeredBy(answer *presence.Answer, now time.Time) bool {
 	return answer.AgentVersion == p.AgentVersion && !drifted(answer.Skew, skew(now, p.Timestamp))
 }
 
-// skew is by how many seconds a host's clock is behind ours.
+// skew returns the seconds that a host's clock is behind the engine's.
 func skew(now time.Time, timestamp int64) int64 {
 	if timestamp == 0 {
 		return 0
@@ -135,7 +135,7 @@ func (e *Engine) recordPoll(ctx context.Context, poll Poll) error {
 	})
 }
 
-// nextSteps computes what a host is to do.
+// nextSteps computes a host's instructions.
 func (e *Engine) nextSteps(ctx context.Context, tx *store.Tx, key string) (*models.Steps, error) {
 	c := newReading(ctx, e, tx)
 	h, err := c.host(key)
@@ -285,8 +285,8 @@ func (e *Engine) interpretReply(ctx context.Context, key string,
 	return effect, unchanged, err
 }
 
-// repeatsStored tells whether a reply repeats what is written already. Agents report
-// what did not change again after each failed poll.
+// repeatsStored reports whether a reply repeats stored facts. Agents repeat unchanged reports after
+// each failed poll.
 func (c *change) repeatsStored(h *hostRecord, host *inventory.Host, effect *steps.Effect, latencyLimit *float64) bool {
 	if effect.MediaDisconnected || effect.InstallationFailed || effect.Failure != "" || effect.BootArtifactsFailed ||
 		effect.BootArtifactsReady {
@@ -313,7 +313,7 @@ func (c *change) repeatsStored(h *hostRecord, host *inventory.Host, effect *step
 	return !changed
 }
 
-// applyEffect writes what a reply changes.
+// applyEffect applies a reply to the records.
 func (c *change) applyEffect(h *hostRecord, effect *steps.Effect) error {
 	if effect.MediaDisconnected {
 		h.API.MediaStatus = conv.Pointer(models.HostMediaStatusDisconnected)
@@ -396,7 +396,7 @@ func (c *change) applyPreparation(h *hostRecord, effect *steps.Effect) error {
 	return nil
 }
 
-// applyVIPs notes what a host found out about the cluster's virtual addresses.
+// applyVIPs stores a host's verification of the cluster's virtual addresses.
 func (c *change) applyVIPs(h *hostRecord, response models.VerifyVipsResponse) error {
 	if len(response) == 0 || h.API.ClusterID == nil {
 		return nil
@@ -429,7 +429,7 @@ func (c *change) applyVIPs(h *hostRecord, response models.VerifyVipsResponse) er
 	return nil
 }
 
-// applyReports keeps the reports that a reply brought.
+// applyReports stores the reports of a reply.
 func (c *change) applyReports(h *hostRecord, effect *steps.Effect) error {
 	reports := &effect.Reports
 	for _, report := range []struct {

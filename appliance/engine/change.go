@@ -14,8 +14,8 @@ import (
 	"landfall/store"
 )
 
-// change is one unit of work: the objects it has loaded, which of them it altered, and what is to
-// be told when it is committed.
+// change is one unit of work: the records that it loaded, those that it altered, and the
+// notifications after its commit.
 type change struct {
 	ctx context.Context
 	e   *Engine
@@ -27,13 +27,13 @@ type change struct {
 	hosts                                     map[string]*hostRecord
 	dirtyClusters, dirtyInfraEnvs, dirtyHosts map[string]bool
 
-	refresh      []string // clusters whose states and validations are to be computed anew
-	unboundHosts []string // hosts of no cluster, likewise
+	refresh      []string // clusters whose states and validations must be computed again
+	unboundHosts []string // hosts without a cluster, likewise
 
-	facts     map[string]*inventory.Facts // of hosts, as this change sees and alters them
-	validated map[string]cachedValidation // hosts whose validations it made
-	scratch   []byte                      // for what a digest is made of
-	reading   bool                        // it only looks at what is committed
+	facts     map[string]*inventory.Facts // of hosts, including this change's
+	validated map[string]cachedValidation // results of the validations that it ran
+	scratch   []byte                      // buffer for encodings
+	reading   bool                        // it only reads committed records
 
 	events          int
 	written         []*models.Event        // with a projector, who may want to show them
@@ -76,7 +76,7 @@ func newChange(ctx context.Context, e *Engine, tx *store.Tx) *change {
 	}
 }
 
-// newReading is a change for its loading only, over what is committed: it is never settled.
+// newReading returns a change that only loads committed records. It is never settled.
 func newReading(ctx context.Context, e *Engine, tx *store.Tx) *change {
 	c := newChange(ctx, e, tx)
 	c.reading = true
@@ -89,8 +89,8 @@ func (c *change) log(level slog.Level, message string, attrs ...any) {
 	c.logLines = append(c.logLines, logLine{level, message, attrs})
 }
 
-// load gets a row once per change and keeps it, so that all parts of a change see and alter the
-// same object.
+// load reads a record once per change, so that all parts of a change read and alter the same
+// record.
 func load[T any](c *change, held map[string]*T, rows store.Bucket[T], key, what string) (*T, error) {
 	if row, ok := held[key]; ok {
 		return row, nil
@@ -118,8 +118,8 @@ func (c *change) host(key string) (*hostRecord, error) {
 	return load(c, c.hosts, hostRows, key, "host")
 }
 
-// settleLater has the cluster, or the host when it has none, computed anew before the change is
-// committed.
+// settleLater marks the host's cluster, or the host if it has none, to be computed again before the
+// commit.
 func (c *change) settleLater(h *hostRecord) {
 	if h.API.ClusterID != nil {
 		c.settleCluster(h.API.ClusterID.String())
@@ -163,7 +163,7 @@ func (c *change) hostsOf(clusterID string) ([]*hostRecord, error) {
 	return hosts, nil
 }
 
-// settle computes what follows from the change and writes all of it.
+// settle computes the consequences of the change and writes all records.
 func (c *change) settle() error {
 	for _, id := range c.refresh {
 		if err := c.refreshCluster(id); err != nil {
@@ -178,8 +178,8 @@ func (c *change) settle() error {
 	return c.write()
 }
 
-// saveCluster, saveInfraEnv and saveHost have a loaded object written when the change settles. What
-// was loaded and not saved is not written.
+// saveCluster, saveInfraEnv and saveHost mark a loaded record to be written when the change
+// settles. Other loaded records are not written.
 func (c *change) saveCluster(row *clusterRecord) {
 	id := row.API.ID.String()
 	c.clusters[id] = row
@@ -198,8 +198,8 @@ func (c *change) saveHost(row *hostRecord) {
 	c.dirtyHosts[key] = true
 }
 
-// write puts the altered objects back. What hosts are told next depends on their cluster and on
-// each other, so an altered cluster makes the prepared instructions of all its hosts stale.
+// write writes the altered records. The instructions of a host depend on its cluster and on the
+// other hosts. So an altered cluster makes the prepared instructions of all its hosts stale.
 func (c *change) write() error {
 	for id := range c.dirtyClusters {
 		row := c.clusters[id]

@@ -7,8 +7,8 @@ import (
 	"landfall/store"
 )
 
-// checkClock is called before a change looks at how long something has taken: after a sleep, the
-// first request may come before the timer that would have noticed.
+// checkClock runs before each change, because the first request after a sleep may come before the
+// timer that would detect the sleep.
 func (e *Engine) checkClock() {
 	now := e.options.Clock.Now()
 	if jump := e.clockWatch.Jump(now); jump != 0 {
@@ -16,8 +16,8 @@ func (e *Engine) checkClock() {
 	}
 }
 
-// clockJumped gives all hosts their time to report again. After the clock was set back, deadlines
-// lie too far ahead.
+// clockJumped gives all hosts the full time to report again. After the clock was set back,
+// deadlines are too late.
 func (e *Engine) clockJumped(now time.Time, jump time.Duration) {
 	e.options.Logger.Warn("The clock jumped; this machine may have slept. Hosts get their time to report again.",
 		"jump", jump)
@@ -28,7 +28,7 @@ func (e *Engine) clockJumped(now time.Time, jump time.Duration) {
 	}
 }
 
-// recomputeDeadlines does what a clock that was set back calls for.
+// recomputeDeadlines computes all deadlines again after the clock was set back.
 func (e *Engine) recomputeDeadlines(ctx context.Context) error {
 	if !e.clockSetBack.CompareAndSwap(true, false) {
 		return nil
@@ -48,7 +48,7 @@ func (e *Engine) recomputeDeadlines(ctx context.Context) error {
 	return err
 }
 
-// recomputeDeadline computes a deadline anew.
+// recomputeDeadline computes one deadline again.
 func (c *change) recomputeDeadline(deadline store.Deadline) error {
 	kind, key := splitDeadline(deadline.Key)
 	if kind == "cluster" {

@@ -15,12 +15,12 @@ import (
 )
 
 const (
-	// dueBatch bounds how many deadlines one transaction handles.
+	// dueBatch is the maximum of deadlines that one transaction handles.
 	dueBatch = 256
 	// postponeWindow is how far before they pass deadlines are set forward, when others have
 	// passed.
 	postponeWindow = 30 * time.Second
-	// maxWait is the longest wait when no deadline is set.
+	// maxWait is the longest wait if no deadline is set.
 	maxWait = time.Hour
 )
 
@@ -32,7 +32,7 @@ func splitDeadline(key string) (kind, of string) {
 	return kind, of
 }
 
-// expectsPolls tells whether a host in this state is expected to poll.
+// expectsPolls reports whether a host in its state must poll.
 func expectsPolls(h *hostRecord) bool {
 	status := *h.API.Status
 	if slices.Contains([]string{lifecycle.HostDisconnected, lifecycle.HostDisconnectedUnbound, lifecycle.HostBinding},
@@ -47,9 +47,9 @@ func expectsPolls(h *hostRecord) bool {
 		!lifecycle.AfterReboot(h.API.Progress.CurrentStage)
 }
 
-// since is when a limit began to run: at the recorded time, but never before this process, or this
-// machine after it slept, could hear of what ends it. Nobody is blamed for the time that the
-// appliance was away.
+// since returns when a limit began to run: at the recorded time, but not before hosts could contact
+// this process, or this machine after it slept. The time in which the appliance was away does not
+// count.
 func (e *Engine) since(recorded strfmt.DateTime) time.Time {
 	started, at := e.presence.Started(), time.Time(recorded)
 	// of a time that is yet to come: the clock was set back
@@ -59,8 +59,8 @@ func (e *Engine) since(recorded strfmt.DateTime) time.Time {
 	return at
 }
 
-// hostLimit is when a host has been too long in its state or stage, and how long it may be there;
-// the zero time when nothing limits it.
+// hostLimit returns when a host has been too long in its state or stage, and the limit; the zero
+// time without a limit.
 func (c *change) hostLimit(h *hostRecord) (time.Time, time.Duration) {
 	began, limit := h.API.StatusUpdatedAt, time.Duration(0)
 	switch *h.API.Status {
@@ -93,7 +93,7 @@ func (c *change) hostLimit(h *hostRecord) (time.Time, time.Duration) {
 	return c.e.since(began).Add(limit), limit
 }
 
-// singleNode tells whether a host is the whole of its cluster.
+// singleNode reports whether a host is the only one of its cluster.
 func (c *change) singleNode(h *hostRecord) bool {
 	if h.API.ClusterID == nil || h.API.Progress.CurrentStage != models.HostStageRebooting {
 		return false
@@ -131,7 +131,7 @@ func (c *change) setHostDeadline(key string, h *hostRecord) error {
 	return c.setDeadline(hostDeadline(key), next)
 }
 
-// nextForHost is when a host is to be looked at next if nothing happens to it, zero for never.
+// nextForHost returns when a host must be checked next if nothing happens to it, zero for never.
 func (c *change) nextForHost(key string, h *hostRecord) time.Time {
 	var next time.Time
 	if expectsPolls(h) {
@@ -145,7 +145,7 @@ func (c *change) nextForHost(key string, h *hostRecord) time.Time {
 	return earlier(next, limit)
 }
 
-// clusterLimit is when a cluster has been too long in its state.
+// clusterLimit returns when a cluster has been too long in its state.
 func (e *Engine) clusterLimit(row *clusterRecord) (time.Time, bool) {
 	since := e.since(row.API.StatusUpdatedAt)
 	switch *row.API.Status {
@@ -214,14 +214,14 @@ func earlier(a, b time.Time) time.Time {
 	return a
 }
 
-// watchDeadlines handles what is due until the context ends. It sleeps until the earliest deadline,
-// so an idle appliance does nothing.
+// watchDeadlines handles deadlines until the context ends. It sleeps until the earliest one, so an
+// idle appliance does nothing.
 func (e *Engine) watchDeadlines(ctx context.Context) {
 	for ctx.Err() == nil {
 		e.wakesAt.Store(0)
 		wait, err := e.handleDue(ctx)
 		if err != nil && ctx.Err() == nil {
-			e.options.Logger.Error("Handling what is due failed; it is tried again.", "error", err)
+			e.options.Logger.Error("Handling deadlines failed; it is tried again.", "error", err)
 			wait = time.Second
 		}
 		if wait <= 0 {
@@ -255,7 +255,7 @@ func (e *Engine) sleep(ctx context.Context, wait time.Duration) bool {
 	return true
 }
 
-// handleDue handles the deadlines that have passed and returns how long to wait for the next.
+// handleDue handles the deadlines that have passed and returns the wait for the next one.
 func (e *Engine) handleDue(ctx context.Context) (time.Duration, error) {
 	if err := e.recomputeDeadlines(ctx); err != nil {
 		return 0, err
@@ -360,5 +360,5 @@ func (c *change) handleDeadline(deadline store.Deadline) error {
 	return c.setDeadline(deadline.Key, c.now.Add(time.Minute))
 }
 
-// recordContact notes that a host was heard.
+// recordContact records that a host contacted the engine.
 func (e *Engine) recordContact(key string) { e.presence.Of(key).Contacted(e.options.Clock.Now()) }

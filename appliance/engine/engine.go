@@ -1,11 +1,11 @@
 // Package engine is the installation engine: the only writer of clusters, infra-envs and hosts.
 //
-// Whatever happens (a request, an agent's reply, a timer) becomes one call of a method of [Engine],
-// and that call is one transaction of the store. It loads what it needs through a [change], alters
-// it, and lets the change settle: validations and states that follow are computed by the tables in
-// lifecycle.go, and objects, events, outbox entries and deadlines are written together. A reader
-// who follows one request goes: clusters.go (RegisterCluster) -> change.go (settle) -> lifecycle.go
-// (the tables) -> events.go and outbox.go (what people and AMS hear of it).
+// Each request, reply of an agent and timer becomes one call of a method of [Engine], and each call
+// is one transaction of the store. It loads records through a [change], alters them, and settles:
+// validations and states that follow are computed by the tables in package lifecycle, and objects,
+// events, outbox entries and deadlines are written together. A reader who follows one request goes:
+// clusters.go (RegisterCluster) -> change.go (settle) -> lifecycle.go (the tables) -> events.go and
+// outbox.go (what people and AMS hear of it).
 package engine
 
 import (
@@ -82,7 +82,7 @@ type Images struct {
 // ReleaseImage is an OpenShift release that the site offers.
 type ReleaseImage = description.Release
 
-// Options is what an engine needs to run.
+// Options holds the dependencies and settings of an engine.
 type Options struct {
 	DB           *store.DB
 	Releases     Releases
@@ -131,8 +131,8 @@ type Options struct {
 	Random    io.Reader // what ids are made of; nil: crypto/rand. A simulation gives one that repeats itself
 }
 
-// Engine drives clusters and hosts through their lives. Its methods may be called from many
-// goroutines at once.
+// Engine drives clusters and hosts through their lifecycles. Its methods are safe for concurrent
+// use.
 type Engine struct {
 	options             Options
 	presence            *presence.Hosts
@@ -155,8 +155,8 @@ type Engine struct {
 	awaitedChange chan struct{} // the set of hosts that are waited for in their clusters changed
 }
 
-// New returns an engine over a store. It reads nothing yet: [Engine.Run] picks up what an earlier
-// process left.
+// New returns an engine over a store. It reads nothing yet: [Engine.Run] continues the work of an
+// earlier process.
 func New(options Options) (*Engine, error) {
 	if options.DB == nil || options.AccessAt == nil && (options.Releases == nil || options.Mirror == nil) {
 		return nil, errors.New("engine: a store, a source of releases and mirror rules are needed")
@@ -189,21 +189,20 @@ func New(options Options) (*Engine, error) {
 	}, nil
 }
 
-// Run works through deadlines, preparations and recipes until the context ends, and returns when
-// all that it started has ended. Installations that an earlier process was preparing are taken up
-// again.
+// Run handles deadlines, preparations and recipes until the context ends. It returns when all
+// goroutines that it started have ended. It resumes preparations that an earlier process began.
 func (e *Engine) Run(ctx context.Context) error {
 	var group sync.WaitGroup
 	defer group.Wait()
 	ctx, cancel := context.WithCancel(ctx)
-	defer cancel() // before the wait: a failure of one ends the other
+	defer cancel() // before the wait: a failure of one goroutine ends the others
 	group.Go(func() { e.watchDeadlines(ctx) })
 	group.Go(func() { e.freezeRecipes(ctx) })
 	return e.runPreparations(ctx)
 }
 
-// update runs one change and, once it is committed, tells those who wait for what it altered. The
-// function may be run more than once and must have no effects but those on its change.
+// update runs one change and notifies the waiting goroutines after the commit. The function may run
+// more than once. It must have no effects except those on its change.
 func (e *Engine) update(ctx context.Context, fn func(*change) error) error {
 	e.checkClock()
 	var committed *change
@@ -236,8 +235,8 @@ func (e *Engine) update(ctx context.Context, fn func(*change) error) error {
 	return nil
 }
 
-// changeHost is update of a host. It returns the host as the change leaves it: its agent may have
-// it change again at once.
+// changeHost runs one change of a host and returns the host after it. The host is read in the same
+// transaction, because its agent may change it again at once.
 func (e *Engine) changeHost(ctx context.Context, infraEnvID, hostID string,
 	fn func(*change) error) (*models.Host, error) {
 	var shown *models.Host
@@ -292,8 +291,8 @@ func (e *Engine) cacheResults(c *change) {
 	}
 }
 
-// notify wakes whoever waits for what a committed change altered. The browser's feed is the
-// store's own affair.
+// notify wakes the goroutines that wait for the records of a committed change. The store itself
+// serves the feed of the browser.
 func (e *Engine) notify(c *change) {
 	for _, key := range c.touchedHosts {
 		e.presence.Invalidate(key)

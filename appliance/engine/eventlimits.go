@@ -40,8 +40,8 @@ const (
 	eventsRemoved = "events_removed"
 )
 
-// eventBudgets are the budgets that are not whole, by the id of what they belong to. They lie in
-// memory: after a restart all are whole again.
+// eventBudgets holds the budgets that are partly spent, by the id of their object, in memory only:
+// after a restart all are full again.
 type eventBudgets struct {
 	mu   sync.Mutex
 	held map[string]eventBudget

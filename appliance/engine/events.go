@@ -13,8 +13,8 @@ import (
 	"landfall/store/fastjson"
 )
 
-// event is something that happened, for people to read. Names follow the Assisted Installer's list
-// of events, so that programs which look for them find them; the words are ours.
+// event is a record for people. Names are those of the Assisted Installer's events, so that
+// programs find them. The texts are ours.
 type event struct {
 	name     string
 	severity string // info, warning, error, critical
@@ -27,7 +27,7 @@ type event struct {
 	host     *strfmt.UUID
 }
 
-// props are what an event's message says, for programs.
+// props are the properties of an event, for programs.
 type props map[string]any
 
 func (p props) json() (string, error) {
@@ -116,7 +116,7 @@ func (c *change) writeEvent(ev event, subjects []subject) error {
 	return nil
 }
 
-// subject is what an event is about.
+// subject is an object that an event belongs to.
 type subject struct{ kind, id string }
 
 func (ev event) subjects() []subject {

@@ -27,8 +27,8 @@ type Registration struct {
 	Runner *models.HostRegistrationResponseAO1NextStepRunnerCommand
 }
 
-// RegisterHost notes that an agent runs on a host. The same host (by its id) that registers again
-// is the same row: it was restarted, and its lifecycle says what that means. A host that turns up
+// RegisterHost records that an agent started on a host. A known id is the same host, which was
+// restarted: its lifecycle decides. A host that turns up
 // from another infra-env's image moves there, unless it is in the middle of an installation.
 func (e *Engine) RegisterHost(ctx context.Context, infraEnvID string,
 	params *models.HostCreateParams) (*Registration, error) {

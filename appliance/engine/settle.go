@@ -17,12 +17,12 @@ import (
 	"landfall/appliance/engine/validation"
 )
 
-// settleRounds bounds how often a change of a host's state may move its cluster and the other way
-// round within one change. The longest chain of the tables is shorter.
+// settleRounds bounds how often a change of a host's state may change its cluster's state, and the
+// reverse, within one change. The longest chain of the tables is shorter.
 const settleRounds = 6
 
-// refreshCluster computes anew what follows from a cluster's description and its hosts' facts:
-// networks, groups, roles, validations and states, until nothing moves any more.
+// refreshCluster computes the fields that follow from a cluster's description and its hosts' facts
+// again: networks, groups, roles, validations and states, until no state changes any more.
 func (c *change) refreshCluster(id string) error {
 	w, err := c.members(id)
 	if KindOf(err) == NotFound {
@@ -32,7 +32,7 @@ func (c *change) refreshCluster(id string) error {
 		return err
 	}
 	for _, h := range w.records {
-		// what one host reports is in the instructions of the others
+		// the report of one host is part of the instructions of the others
 		c.touchedHosts = append(c.touchedHosts, hostKey(h))
 	}
 	if err := errors.Join(c.deriveClusterFields(w), c.noteFeatures(w)); err != nil {
@@ -57,8 +57,8 @@ func (c *change) refreshCluster(id string) error {
 	return nil
 }
 
-// members gathers a cluster and its hosts. It is refused with kind NotFound where there is no such
-// cluster.
+// members returns a cluster and its hosts. It returns a refusal of kind NotFound if the cluster
+// does not exist.
 func (c *change) members(id string) (*clusterMembers, error) {
 	row, err := c.cluster(id)
 	if err != nil {
@@ -78,11 +78,11 @@ func (c *change) members(id string) (*clusterMembers, error) {
 	return w, nil
 }
 
-// clusterMembers is a cluster with its hosts, as the rules look at them.
+// clusterMembers is a cluster with its hosts, as the validations read them.
 type clusterMembers struct {
 	row        *clusterRecord
 	records    []*hostRecord
-	hosts      []*inventory.Host // at the index of their records
+	hosts      []*inventory.Host // at the indexes of their records
 	groups     *network.Groups
 	collisions map[string][]string
 	inputs     []byte // of the validations, see [roster.digest]; they hold for one round, and until a host moves
@@ -137,8 +137,8 @@ func (c *change) deriveClusterFields(w *clusterMembers) error {
 	return nil
 }
 
-// followMachineNetwork keeps the machine network of a cluster for which nobody has entered one to
-// where its VIPs and hosts are.
+// followMachineNetwork sets the machine network of a cluster for which no person set one to the
+// network of its VIPs or hosts.
 func (c *change) followMachineNetwork(w *clusterMembers) (changed bool) {
 	api := &w.row.API
 	if len(api.MachineNetworks) > 0 && !w.row.Follows {
@@ -185,7 +185,7 @@ func machineNetwork(cluster *models.Cluster, hosts []*inventory.Host) netip.Pref
 	return netip.Prefix{}
 }
 
-// refreshHosts validates the hosts of a cluster and moves those whose lifecycle says so.
+// refreshHosts validates the hosts of a cluster and runs the trigger refresh on each.
 func (c *change) refreshHosts(w *clusterMembers) (moved bool, err error) {
 	w.inputs = nil
 	for i, h := range w.records {
@@ -206,7 +206,7 @@ func (c *change) refreshHosts(w *clusterMembers) (moved bool, err error) {
 	return moved, nil
 }
 
-// stateIsValidated tells whether a host's validations matter in its state.
+// stateIsValidated reports whether hosts in a state are validated.
 func stateIsValidated(status string) bool {
 	return slices.Contains(lifecycle.HostOpenStates, status) || slices.Contains(lifecycle.HostOpenUnboundStates,
 		status) ||
@@ -268,7 +268,7 @@ func (c *change) situation(h *hostRecord, cluster *models.Cluster, found validat
 	return s
 }
 
-// messages joins what failing validations say.
+// messages joins the messages of failing validations.
 func messages(results []validation.Result) string {
 	texts := make([]string, 0, len(results))
 	for _, result := range results {
@@ -362,7 +362,7 @@ func applyClusterMark(row *clusterRecord, mark lifecycle.Mark) bool {
 	return false
 }
 
-// enterHostState sets a host's state and does what belongs to being in it.
+// enterHostState sets a host's state and the fields that depend on it.
 func (c *change) enterHostState(h *hostRecord, to, info string) {
 	if h.API.Status == nil || *h.API.Status != to {
 		h.API.StatusUpdatedAt = c.dateTime()
@@ -385,13 +385,13 @@ func severityOf(state string) string {
 	return models.EventSeverityInfo
 }
 
-// connected tells whether a host was heard within the limit, and is not about to be switched off.
+// connected reports whether a host contacted the engine within the limit and is not restarting.
 func (c *change) connected(h *hostRecord) bool {
 	return !h.restarts() && c.now.Sub(c.e.presence.LastContact(hostKey(h), time.Time(h.API.CheckedInAt),
 		c.now)) < c.e.options.Timeouts.HostDisconnected
 }
 
-// refreshUnbound validates and moves a host that belongs to no cluster.
+// refreshUnbound validates a host without a cluster and runs the trigger refresh on it.
 func (c *change) refreshUnbound(key string) error {
 	h, err := c.host(key)
 	if KindOf(err) == NotFound {
@@ -412,7 +412,7 @@ func (c *change) refreshUnbound(key string) error {
 	return err
 }
 
-// refreshState validates a cluster and moves it when its lifecycle says so.
+// refreshState validates a cluster and runs the trigger refresh on it.
 func (c *change) refreshState(w *clusterMembers) (bool, error) {
 	row := w.row
 	s := clusterSituation(row)
@@ -437,7 +437,7 @@ func (c *change) refreshState(w *clusterMembers) (bool, error) {
 	return c.transitionCluster(row, lifecycle.OnRefresh, s)
 }
 
-// clusterInput gathers what the validations of a cluster look at.
+// clusterInput returns the input of the validations of a cluster.
 func (c *change) clusterInput(w *clusterMembers) (validation.ClusterInput, error) {
 	row := w.row
 	custom, err := c.hasManifests(row.API.ID.String())

@@ -13,9 +13,8 @@ import (
 	"landfall/appliance/engine/steps"
 )
 
-// Events that follow from where a host or cluster came to, from what a host replied, and from what
-// was refused: here, in one place, and not where each of these begins. upstreamEvents, in a test,
-// lists all events of the Assisted Installer.
+// This file emits the events that follow from new states, from replies of hosts and from refusals.
+// upstreamEvents, in a test, lists all events of the Assisted Installer.
 
 // Names of such events.
 const (
@@ -43,7 +42,7 @@ const (
 	eventHostResetFailed          = "host_installation_reset_failed"
 )
 
-// emitHostStateEvents tells of what belongs to a host's having come to a state.
+// emitHostStateEvents emits the events of a host that entered a state.
 func (c *change) emitHostStateEvents(h *hostRecord, from, to string) error {
 	name := c.hostName(h)
 	switch to {
@@ -66,8 +65,8 @@ func (c *change) emitHostStateEvents(h *hostRecord, from, to string) error {
 	return nil
 }
 
-// emitDiskEvents says which disks a host's installation wipes, and which of those with something
-// bootable on them it leaves.
+// emitDiskEvents emits an event for each disk that a host's installation wipes, and for each
+// bootable disk that it keeps.
 func (c *change) emitDiskEvents(h *hostRecord) error {
 	facts, err := c.hostFacts(h)
 	if err != nil || facts.Inventory == nil {
@@ -97,7 +96,7 @@ func (c *change) emitDiskEvents(h *hostRecord) error {
 	return errors.Join(errs...)
 }
 
-// emitClusterStateEvents tells of what belongs to a cluster's having left a state.
+// emitClusterStateEvents emits the events of a cluster that left a state.
 func (c *change) emitClusterStateEvents(row *clusterRecord, from string, timedOut bool) error {
 	if from != lifecycle.ClusterPreparing || !timedOut {
 		return nil
@@ -107,7 +106,7 @@ func (c *change) emitClusterStateEvents(row *clusterRecord, from string, timedOu
 		"Cluster %s was not prepared for its installation in time.", row.API.Name)
 }
 
-// emitOperatorReport says which operators a stage that takes too long may be waiting for.
+// emitOperatorReport emits an event with the operators that a late stage may wait for.
 func (c *change) emitOperatorReport(row *clusterRecord) error {
 	var troubled []string
 	for _, operator := range row.API.MonitoredOperators {
@@ -176,7 +175,7 @@ func (c *change) emitUpgradeStarted(h *hostRecord) error {
 		"Host %s: the agent is told to pull %s and to start anew as that.", c.hostName(h), row.Release.Agent)
 }
 
-// emitProxyChange says that a cluster's proxies are others than before.
+// emitProxyChange emits an event if the proxy settings of a cluster changed.
 func (c *change) emitProxyChange(row *clusterRecord, before models.Cluster) error {
 	api := &row.API
 	if api.HTTPProxy == before.HTTPProxy && api.HTTPSProxy == before.HTTPSProxy && api.NoProxy == before.NoProxy {
@@ -246,7 +245,7 @@ func (e *Engine) recordRefusal(ctx context.Context, refused error) {
 		return c.emit(ev)
 	})
 	if err != nil {
-		e.options.Logger.WarnContext(ctx, "That a request was refused could not be noted.", "refusal", refused,
+		e.options.Logger.WarnContext(ctx, "The event of a refused request could not be written.", "refusal", refused,
 			"error", err)
 	}
 }

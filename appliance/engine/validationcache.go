@@ -17,7 +17,7 @@ import (
 	"landfall/appliance/engine/validation"
 )
 
-// validationResult is what validations say, and what stands behind it.
+// validationResult is the combined result of the validations of an object.
 type validationResult struct {
 	status  validation.Verdict
 	failing string
@@ -122,7 +122,7 @@ var (
 // encodingSize is the usual size of an encoding in bytes.
 const encodingSize = 4 << 10
 
-// inputsOf is a digest of all that the validations of a host look at.
+// inputsOf returns a digest of the inputs of a host's validations.
 func (c *change) inputsOf(h *hostRecord, env *infraEnvRecord, w *clusterMembers) [sha256.Size]byte {
 	record := h.API
 	record.UpdatedAt = time.Time{} // of its last writing
@@ -152,7 +152,7 @@ type memberInputs struct {
 	Collisions map[string][]string
 }
 
-// digest sums up what the validations of all hosts look at.
+// digest returns a digest of the inputs that the validations of all hosts share.
 func (w *clusterMembers) digest() []byte {
 	if w.inputs == nil {
 		inputs := memberInputs{w.row.API, make([]peerInputs, len(w.hosts)), w.groups, w.collisions}
