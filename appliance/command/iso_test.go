@@ -22,6 +22,7 @@ import (
 
 	"landfall/appliance"
 	"landfall/appliance/config"
+	"landfall/appliance/isofile"
 	"landfall/appliance/osimage"
 	"landfall/isogen"
 	"landfall/isogen/skeleton"
@@ -279,7 +280,7 @@ func TestAnImageIsBuiltInspectedAndReadBackWithoutAnAppliance(t *testing.T) {
 	require.NoError(t, err)
 	require.True(t, requireDone(t, piped) == string(image), "a pipe gets the same bytes")
 
-	var report inspection
+	var report isofile.Inspection
 	require.NoError(t, json.Unmarshal([]byte(requireDone(t, landfall(t, "iso", "inspect", "--json", out))), &report))
 	require.Equal(t, digestOf(t, out), report.SHA256)
 	require.Equal(t, "Landfall", report.Embedded.Maker)
@@ -341,7 +342,7 @@ func TestOneImageOfTheBaseTakesItsConfigFromImagesThatHoldItAlone(t *testing.T) 
 	keeper, small := filepath.Join(dir, "keeper.iso"), filepath.Join(dir, "small.iso")
 	requireDone(t, landfall(t, "iso", "build", "--await-config-image", "--base", liveISO(t), "--karg", "quiet",
 		"-o", keeper))
-	var report inspection
+	var report isofile.Inspection
 	require.NoError(t, json.Unmarshal([]byte(requireDone(t, landfall(t, "iso", "inspect", "--json", keeper))), &report))
 	require.True(t, strings.HasSuffix(report.Kargs, " quiet"), report.Kargs)
 	require.Contains(t, requireDone(t, landfall(t, "iso", "inspect", "--quick", keeper)), "landfall-config-image")
@@ -439,13 +440,14 @@ func TestDiffSaysInWhatTwoISOsDifferAndKeepsSecrets(t *testing.T) {
 	require.Contains(t, got.out, "storage.files[/etc/motd].contents.source: 11 bytes, sha256 ")
 	require.NotContains(t, got.out, "secret")
 
-	var differences []difference
+	var differences []isofile.Difference
 	got = landfall(t, "iso", "diff", "--json", base, liveISOOf(t, skeleton.ISO{Architecture: "aarch64"}))
 	require.Equal(t, exitFailure, got.code)
 	require.NoError(t, json.Unmarshal([]byte(got.out), &differences))
-	require.Contains(t, differences, difference{"volume", "volume id", "rhcos-418.94.202511191518-0",
-		"rhcos-9.6.20250523-0"})
-	require.Contains(t, differences, difference{"volume", "architecture", isogen.X86_64, isogen.AArch64})
+	require.Contains(t, differences, isofile.Difference{In: "volume", What: "volume id",
+		A: "rhcos-418.94.202511191518-0", B: "rhcos-9.6.20250523-0"})
+	require.Contains(t, differences, isofile.Difference{In: "volume", What: "architecture",
+		A: isogen.X86_64, B: isogen.AArch64})
 }
 
 func TestTheListOfAnApplianceThatIsNotThereSaysSo(t *testing.T) {

@@ -1,55 +1,17 @@
 package command
 
 import (
-	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
-	"path/filepath"
 	"strings"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
-	"landfall/ignition"
-	"landfall/isogen"
-	"landfall/isogen/iso9660"
+	"landfall/appliance/isofile"
 )
-
-// inspection is what there is to say of an ISO.
-type inspection struct {
-	File   string `json:"file"`
-	SHA256 string `json:"sha256,omitempty"`
-	*isogen.Info
-	Problem   string     `json:"problem,omitempty"`    // why no images can be made from it
-	RootfsURL string     `json:"rootfs_url,omitempty"` // that a minimal image fetches its root file system from
-	Kargs     string     `json:"command_line"`         // of the kernel, "" if the ISO does not tell
-	Embedded  *embedding `json:"embedded"`             // null if there is nothing
-}
-
-// embedding is what was put into an ISO.
-type embedding struct {
-	Maker       string        `json:"maker,omitempty"`
-	PackedBytes int64         `json:"packed_bytes"`
-	Relocated   bool          `json:"relocated"`
-	Ignition    *embeddedFile `json:"ignition"`
-	Version     string        `json:"ignition_version,omitempty"`
-	// of the Assisted Installer that the config's agent speaks with
-	Service  string         `json:"service_url,omitempty"`
-	InfraEnv string         `json:"infra_env_id,omitempty"`
-	Files    []embeddedFile `json:"files,omitempty"`
-}
-
-type embeddedFile struct {
-	Path   string `json:"path"`
-	Mode   string `json:"mode,omitempty"`
-	Bytes  int    `json:"bytes"`
-	SHA256 string `json:"sha256"`
-}
 
 func newISOInspect() *cobra.Command {
 	var asJSON, quick bool
@@ -58,21 +20,23 @@ func newISOInspect() *cobra.Command {
 		Short: "Say what an ISO is, what is embedded in it and by whom, and how it boots",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, arguments []string) error {
-			iso, err := openISO(cmd, arguments[0])
+			iso, closeISO, err := openISO(cmd, arguments[0])
 			if err != nil {
 				return err
 			}
-			defer iso.Close()
-			report := iso.inspect()
+			defer closeISO()
+			report := iso.Inspect()
 			if !quick {
-				if report.SHA256, err = iso.digest(cmd.Context(), cmd.ErrOrStderr()); err != nil {
+				bar := newMeter(cmd.ErrOrStderr(), iso.Size(), "reading")
+				defer bar.end()
+				if report.SHA256, err = iso.Digest(cmd.Context(), bar); err != nil {
 					return err
 				}
 			}
 			if asJSON {
 				return writeJSON(cmd.OutOrStdout(), report)
 			}
-			return report.write(cmd.OutOrStdout())
+			return writeInspection(cmd.OutOrStdout(), report)
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "write JSON")
@@ -81,34 +45,23 @@ func newISOInspect() *cobra.Command {
 	return cmd
 }
 
-// isoFile is an ISO on the disk with what is known of it.
-type isoFile struct {
-	name     string // for people: its path, or "standard input"
-	file     *os.File
-	spooled  string // path of a copy that is removed at the end, "" if there is none
-	size     int64
-	info     *isogen.Info
-	problem  string // why no images can be made from it: it may be a config image
-	volume   *iso9660.Volume
-	embedded *isogen.Embedding
-}
-
-// openISO opens what a command names: a file, or "-" for standard input, which is kept in a
-// temporary file because an ISO is not read from its beginning to its end.
-func openISO(cmd *cobra.Command, name string) (*isoFile, error) {
+// openISO opens an ISO by its file name, or "-" for standard input. Standard input is copied to a
+// temporary file, because an ISO is not read sequentially; closeISO removes it.
+func openISO(cmd *cobra.Command, name string) (iso *isofile.File, closeISO func() error, err error) {
 	if name != "-" {
-		return openISOFile(name, name)
+		if iso, err = isofile.Open(name, name); err != nil {
+			return nil, nil, err
+		}
+		return iso, iso.Close, nil
 	}
 	path, err := spool(&contextReader{cmd.Context(), cmd.InOrStdin()})
 	if err != nil {
-		return nil, fmt.Errorf("keep the ISO from standard input in a temporary file: %w", err)
+		return nil, nil, fmt.Errorf("keep the ISO from standard input in a temporary file: %w", err)
 	}
-	i, err := openISOFile(path, "standard input")
-	if err != nil {
-		return nil, errors.Join(err, os.Remove(path))
+	if iso, err = isofile.Open(path, "standard input"); err != nil {
+		return nil, nil, errors.Join(err, os.Remove(path))
 	}
-	i.spooled = path
-	return i, nil
+	return iso, func() error { return errors.Join(iso.Close(), os.Remove(path)) }, nil
 }
 
 func spool(r io.Reader) (path string, err error) {
@@ -123,102 +76,7 @@ func spool(r io.Reader) (path string, err error) {
 	return file.Name(), nil
 }
 
-func openISOFile(path, name string) (_ *isoFile, err error) {
-	file, err := os.Open(path)
-	if err != nil {
-		return nil, fmt.Errorf("open the ISO: %w", err)
-	}
-	i := &isoFile{name: name, file: file}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, file.Close())
-		}
-	}()
-	if i.size, err = file.Seek(0, io.SeekEnd); err != nil { // a disk has no size in its Stat
-		return nil, fmt.Errorf("open the ISO: %w", err)
-	}
-	if i.volume, err = iso9660.Open(file, i.size); err != nil {
-		return nil, fmt.Errorf("%s can't be read as an ISO: %w", name, err)
-	}
-	i.embedded, err = isogen.Embedded(file, i.size)
-	if err != nil && !errors.Is(err, isogen.ErrNoPayload) && !errors.Is(err, isogen.ErrNoEmbedArea) {
-		return nil, fmt.Errorf("%s: %w", name, err)
-	}
-	base, err := isogen.Open(path)
-	if err != nil {
-		i.info, i.problem = &isogen.Info{VolumeID: i.volume.ID, Size: i.size}, err.Error()
-		return i, nil
-	}
-	info := base.Info()
-	i.info = &info
-	return i, base.Close()
-}
-
-// Close closes the file, which was only read.
-func (i *isoFile) Close() error {
-	err := i.file.Close()
-	if i.spooled != "" {
-		err = errors.Join(err, os.Remove(i.spooled))
-	}
-	return err
-}
-
-func (i *isoFile) digest(ctx context.Context, errOut io.Writer) (string, error) {
-	bar := newMeter(errOut, i.size, "reading")
-	defer bar.end()
-	return sumOf(io.TeeReader(&contextReader{ctx, io.NewSectionReader(i.file, 0, i.size)}, bar))
-}
-
-func sumOf(r io.Reader) (string, error) {
-	sum := sha256.New()
-	if _, err := io.CopyBuffer(sum, r, make([]byte, 1<<20)); err != nil {
-		return "", fmt.Errorf("read the ISO: %w", err)
-	}
-	return hex.EncodeToString(sum.Sum(nil)), nil
-}
-
-func (i *isoFile) inspect() *inspection {
-	report := &inspection{File: i.name, Info: i.info, Problem: i.problem}
-	e := i.embedded
-	if e == nil {
-		return report
-	}
-	report.Kargs = e.KernelArguments
-	for argument := range strings.FieldsSeq(e.KernelArguments) {
-		if url, ok := strings.CutPrefix(argument, "coreos.live.rootfs_url="); ok {
-			report.RootfsURL = strings.Trim(url, `"`)
-		}
-	}
-	if e.Ignition == nil && len(e.Files) == 0 {
-		return report
-	}
-	report.Embedded = &embedding{Maker: e.Maker, PackedBytes: e.Packed, Relocated: e.Relocated}
-	if e.Ignition != nil {
-		file := described("config.ign", 0, e.Ignition)
-		report.Embedded.Ignition = &file
-		if version, err := ignition.Version(e.Ignition); err == nil {
-			report.Embedded.Version = version
-		}
-		if agent, err := ignition.ReadDiscovery(e.Ignition); err == nil {
-			report.Embedded.Service, report.Embedded.InfraEnv = agent.ServiceURL, agent.InfraEnvID
-		}
-	}
-	for _, file := range e.Files {
-		report.Embedded.Files = append(report.Embedded.Files, described(file.Path, file.Mode, file.Data))
-	}
-	return report
-}
-
-func described(path string, mode fs.FileMode, data []byte) embeddedFile {
-	sum := sha256.Sum256(data)
-	file := embeddedFile{Path: path, Bytes: len(data), SHA256: hex.EncodeToString(sum[:])}
-	if mode != 0 {
-		file.Mode = fmt.Sprintf("%04o", mode.Perm())
-	}
-	return file
-}
-
-func (r *inspection) write(out io.Writer) error {
+func writeInspection(out io.Writer, r *isofile.Inspection) error {
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	row := func(name, format string, arguments ...any) {
 		if text := fmt.Sprintf(format, arguments...); text != "" {
@@ -244,7 +102,7 @@ func (r *inspection) write(out io.Writer) error {
 		row("as published", "%s", r.KernelArguments.Default)
 	}
 	row("rootfs from", "%s", r.RootfsURL)
-	r.Embedded.write(row)
+	writeEmbedding(row, r.Embedded)
 	return table.Flush()
 }
 
@@ -255,7 +113,7 @@ func can(can bool, reason string) string {
 	return "no: " + reason
 }
 
-func (e *embedding) write(row func(name, format string, arguments ...any)) {
+func writeEmbedding(row func(name, format string, arguments ...any), e *isofile.Embedding) {
 	if e == nil {
 		row("embedded", "nothing, it is as it was published")
 		return
@@ -289,88 +147,47 @@ func newISOExtract() *cobra.Command {
 			"files under files.",
 		Args: cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, arguments []string) error {
-			iso, err := openISO(cmd, arguments[0])
+			iso, closeISO, err := openISO(cmd, arguments[0])
 			if err != nil {
 				return err
 			}
-			defer iso.Close()
-			return iso.extract(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr(), arguments[1])
+			defer closeISO()
+			return extractISO(cmd, iso, arguments[1])
 		},
 	}
 	return cmd
 }
 
-// bootFiles are where the parts lie in an ISO, the more usual place first.
-var bootFiles = map[string][]string{
-	"kernel": {"images/pxeboot/vmlinuz", "images/pxeboot/kernel.img"},
-	"initrd": {"images/pxeboot/initrd.img"},
-	"rootfs": {"images/pxeboot/rootfs.img"},
-}
-
-func (i *isoFile) extract(ctx context.Context, out, errOut io.Writer, what string) error {
-	e := i.embedded
+// extractISO writes one part of the ISO to standard output, or everything embedded to a directory.
+func extractISO(cmd *cobra.Command, iso *isofile.File, what string) error {
+	out := cmd.OutOrStdout()
 	switch what {
 	case "config":
-		if e == nil || e.Ignition == nil {
-			return fmt.Errorf("%s: %w", i.name, isogen.ErrNoPayload)
+		config, err := iso.Config()
+		if err != nil {
+			return err
 		}
-		_, err := out.Write(e.Ignition)
+		_, err = out.Write(config)
 		return err
 	case "kargs":
-		if e == nil || e.KernelArguments == "" {
-			return fmt.Errorf("%s has no areas for kernel arguments", i.name)
+		arguments, err := iso.KernelArguments()
+		if err != nil {
+			return err
 		}
-		_, err := fmt.Fprintln(out, e.KernelArguments)
+		_, err = fmt.Fprintln(out, arguments)
 		return err
 	case "kernel", "initrd", "rootfs":
 		if onTerminal(out) {
 			return usage("%s would be written to the terminal; redirect it", what)
 		}
-		for _, path := range bootFiles[what] {
-			if entry := i.volume.Find(path); entry != nil && !entry.Dir && entry.Size > 0 {
-				bar := newMeter(errOut, entry.Size, what)
-				defer bar.end()
-				_, err := io.CopyBuffer(io.MultiWriter(out, bar), &contextReader{ctx,
-					io.NewSectionReader(i.file, entry.Offset, entry.Size)}, make([]byte, 1<<20))
-				return err
-			}
+		content, size, err := iso.BootFile(cmd.Context(), what)
+		if err != nil {
+			return err
 		}
-		return fmt.Errorf("%s has no %s", i.name, what)
-	}
-	return i.extractAll(what, out)
-}
-
-// extractAll writes everything that was embedded into a directory.
-func (i *isoFile) extractAll(dir string, out io.Writer) error {
-	if i.embedded == nil || i.embedded.Ignition == nil && len(i.embedded.Files) == 0 {
-		return fmt.Errorf("%s: %w", i.name, isogen.ErrNoPayload)
-	}
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return fmt.Errorf("make the directory to extract to: %w", err)
-	}
-	root, err := os.OpenRoot(dir) // the paths come from the ISO
-	if err != nil {
+		bar := newMeter(cmd.ErrOrStderr(), size, what)
+		defer bar.end()
+		_, err = io.CopyBuffer(io.MultiWriter(out, bar), content, make([]byte, 1<<20))
 		return err
 	}
-	write := func(path string, mode fs.FileMode, data []byte) error {
-		path = filepath.FromSlash(path)
-		if err := root.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-			return fmt.Errorf("extract %s: %w", path, err)
-		}
-		if err := root.WriteFile(path, data, mode); err != nil {
-			return fmt.Errorf("extract %s: %w", path, err)
-		}
-		_, err := fmt.Fprintln(out, filepath.Join(dir, path))
-		return err
-	}
-	if i.embedded.Ignition != nil {
-		err = write("config.ign", 0o600, i.embedded.Ignition)
-	}
-	if i.embedded.KernelArguments != "" {
-		err = errors.Join(err, write("kargs", 0o644, []byte(i.embedded.KernelArguments+"\n")))
-	}
-	for _, file := range i.embedded.Files {
-		err = errors.Join(err, write("files/"+file.Path, file.Mode.Perm()|0o600, file.Data))
-	}
-	return errors.Join(err, root.Close())
+	return iso.Extract(what, out)
 }
