@@ -1,5 +1,5 @@
-// Package addon has the Go type of KlusterletAddonConfig (agent.open-cluster-management.io/v1), which ACM reads to know what runs beside
-// a managed cluster. The appliance keeps and exports it.
+// Package addon has the Go type of KlusterletAddonConfig (agent.open-cluster-management.io/v1),
+// which selects the add-ons of a cluster that ACM manages. The appliance stores and exports it.
 //
 // +kubebuilder:object:generate=false
 // +groupName=agent.open-cluster-management.io
@@ -8,7 +8,7 @@ package addon
 
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-// KlusterletAddonConfig says which add-ons of ACM a managed cluster is to have.
+// KlusterletAddonConfig selects the add-ons of ACM for a managed cluster.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -46,7 +46,7 @@ type KlusterletAddonConfigSpec struct {
 	SearchCollector Addon `json:"searchCollector,omitempty"`
 }
 
-// Proxy is what the add-ons reach the hub through.
+// Proxy is the proxy between the add-ons and the hub.
 type Proxy struct {
 	// +optional
 	HTTPProxy string `json:"httpProxy,omitempty"`
@@ -65,7 +65,7 @@ type Addon struct {
 	ProxyPolicy string `json:"proxyPolicy,omitempty"`
 }
 
-// KlusterletAddonConfigStatus is what the hub says of it.
+// KlusterletAddonConfigStatus is the state that the hub writes.
 type KlusterletAddonConfigStatus struct {
 	// +optional
 	OCPGlobalProxy *Proxy `json:"ocpGlobalProxy,omitempty"`

@@ -11,11 +11,11 @@ import (
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:path=agents,singular=agent
 // +kubebuilder:printcolumn:name="Cluster",type="string",JSONPath=".spec.clusterDeploymentName.name",description="the cluster that the host belongs to"
-// +kubebuilder:printcolumn:name="Approved",type="boolean",JSONPath=".spec.approved",description="whether it may be installed"
-// +kubebuilder:printcolumn:name="Role",type="string",JSONPath=".status.role",description="what it will be in the cluster"
-// +kubebuilder:printcolumn:name="Stage",type="string",JSONPath=".status.progress.currentStage",description="how far its installation is"
-// +kubebuilder:printcolumn:name="Hostname",type="string",JSONPath=".status.inventory.hostname",description="what it calls itself",priority=1
-// +kubebuilder:printcolumn:name="Requested Hostname",type="string",JSONPath=".spec.hostname",description="what it is to be called",priority=1
+// +kubebuilder:printcolumn:name="Approved",type="boolean",JSONPath=".spec.approved",description="whether the host may be installed"
+// +kubebuilder:printcolumn:name="Role",type="string",JSONPath=".status.role",description="the role of the host in the cluster"
+// +kubebuilder:printcolumn:name="Stage",type="string",JSONPath=".status.progress.currentStage",description="the stage of the installation"
+// +kubebuilder:printcolumn:name="Hostname",type="string",JSONPath=".status.inventory.hostname",description="the hostname that the host reports",priority=1
+// +kubebuilder:printcolumn:name="Requested Hostname",type="string",JSONPath=".spec.hostname",description="the hostname that the spec sets",priority=1
 type Agent struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
@@ -24,7 +24,7 @@ type Agent struct {
 	Status AgentStatus `json:"status,omitempty"`
 }
 
-// AgentSpec is what people want of a host.
+// AgentSpec is the desired state of a host.
 type AgentSpec struct {
 	// +optional
 	ClusterDeploymentName *ClusterReference `json:"clusterDeploymentName,omitempty"`
@@ -35,15 +35,15 @@ type AgentSpec struct {
 	MachineConfigPool string `json:"machineConfigPool,omitempty"`
 	// A host that is not approved is never installed.
 	Approved bool `json:"approved"`
-	// The disk to install to, by id or by path, not both.
+	// The installation disk, by id or by path, not both.
 	// +optional
 	InstallationDiskID string `json:"installation_disk_id,omitempty"`
 	// +optional
 	InstallationDiskPath string `json:"installation_disk_path,omitempty"`
-	// JSON list of further arguments of coreos-installer.
+	// JSON list of additional arguments of coreos-installer.
 	// +optional
 	InstallerArgs string `json:"installerArgs,omitempty"`
-	// JSON of an Ignition config that is merged into the host's.
+	// JSON of an Ignition config that is merged into that of the host.
 	// +optional
 	IgnitionConfigOverrides string `json:"ignitionConfigOverrides,omitempty"`
 	// The Secret with the key ignition-token.
@@ -54,12 +54,13 @@ type AgentSpec struct {
 	// Labels of the Node that the host becomes.
 	// +optional
 	NodeLabels map[string]string `json:"nodeLabels,omitempty"`
-	// The Secret of the same namespace with address, username, password and certificateVerification.
+	// The Secret in the same namespace with the keys address, username, password and
+	// certificateVerification.
 	// +optional
 	FencingCredentialsSecretRef string `json:"fencingCredentialsSecretRef,omitempty"`
 }
 
-// AgentStatus is what is known of a host.
+// AgentStatus is the observed state of a host.
 type AgentStatus struct {
 	// +optional
 	Bootstrap bool `json:"bootstrap,omitempty"`
@@ -83,12 +84,12 @@ type AgentStatus struct {
 	DeprovisionInfo *DeprovisionInfo `json:"deprovision_info,omitempty"`
 	// +optional
 	CSRStatus CSRStatus `json:"csrStatus,omitempty"`
-	// Host, or AddToExistingClusterHost for one that joins a cluster which is installed.
+	// Host, or AddToExistingClusterHost for a host that joins an installed cluster.
 	// +optional
 	Kind string `json:"kind,omitempty"`
 }
 
-// DebugInfo is where to look when something is wrong.
+// DebugInfo has the sources for debugging.
 type DebugInfo struct {
 	// +optional
 	EventsURL string `json:"eventsURL,omitempty"`
@@ -100,7 +101,7 @@ type DebugInfo struct {
 	StateInfo string `json:"stateInfo,omitempty"`
 }
 
-// DeprovisionInfo remembers the cluster that a host was taken out of.
+// DeprovisionInfo names the cluster that a host was removed from.
 type DeprovisionInfo struct {
 	// +optional
 	ClusterName string `json:"cluster_name,omitempty"`
@@ -112,7 +113,7 @@ type DeprovisionInfo struct {
 	Message string `json:"message,omitempty"`
 }
 
-// CSRStatus lists the certificate requests of a joining host that were approved.
+// CSRStatus lists the approved certificate requests of a joining host.
 type CSRStatus struct {
 	// +optional
 	ApprovedCSRs []ApprovedCSR `json:"approvedCSRs,omitempty"`
@@ -120,14 +121,14 @@ type CSRStatus struct {
 	LastApprovalAttempt *metav1.Time `json:"lastApprovalAttempt,omitempty"`
 }
 
-// ApprovedCSR is one of them; its type is client or serving.
+// ApprovedCSR is an approved certificate request; its type is client or serving.
 type ApprovedCSR struct {
 	Name       string      `json:"name"`
 	Type       string      `json:"type"`
 	ApprovedAt metav1.Time `json:"approvedAt"`
 }
 
-// HostProgress is how far an installation is.
+// HostProgress is the progress of an installation.
 type HostProgress struct {
 	// +optional
 	CurrentStage models.HostStage `json:"currentStage,omitempty"`
@@ -144,7 +145,7 @@ type HostProgress struct {
 	StageUpdateTime *metav1.Time `json:"stageUpdateTime,omitempty"`
 }
 
-// HostNTPSource is an NTP server as a host sees it.
+// HostNTPSource is an NTP server with its state on a host.
 type HostNTPSource struct {
 	// +optional
 	SourceName string `json:"sourceName,omitempty"`
@@ -152,7 +153,7 @@ type HostNTPSource struct {
 	SourceState models.SourceState `json:"sourceState,omitempty"`
 }
 
-// HostInventory is a host's hardware.
+// HostInventory is the hardware of a host.
 type HostInventory struct {
 	// +optional
 	ReportTime *metav1.Time `json:"reportTime,omitempty"`
@@ -178,7 +179,7 @@ type HostInventory struct {
 	GPUs []HostGPU `json:"gpus,omitempty"`
 }
 
-// HostMemory is in bytes.
+// HostMemory is the memory of a host in bytes.
 type HostMemory struct {
 	// +optional
 	PhysicalBytes int64 `json:"physicalBytes,omitempty"`
@@ -186,7 +187,7 @@ type HostMemory struct {
 	UsableBytes int64 `json:"usableBytes,omitempty"`
 }
 
-// HostCPU is all processors of a host.
+// HostCPU describes all processors of a host.
 type HostCPU struct {
 	// +optional
 	Count int64 `json:"count,omitempty"`
@@ -260,20 +261,20 @@ type HostDisk struct {
 	IOPerf DiskPerformance `json:"ioPerf,omitempty"`
 }
 
-// DiskEligibility says whether a disk can be installed to, and if not, why.
+// DiskEligibility says whether a disk can be an installation disk, and if not, why.
 type DiskEligibility struct {
 	// +optional
 	Eligible           bool     `json:"eligible,omitempty"`
 	NotEligibleReasons []string `json:"notEligibleReasons"`
 }
 
-// DiskPerformance is what was measured of a disk.
+// DiskPerformance has the measurements of a disk.
 type DiskPerformance struct {
 	// +optional
 	SyncDurationMilliseconds int64 `json:"syncDurationMilliseconds,omitempty"`
 }
 
-// HostBoot is how a host was booted.
+// HostBoot describes how a host was booted.
 type HostBoot struct {
 	// +optional
 	CurrentBootMode string `json:"currentBootMode,omitempty"`
@@ -283,7 +284,7 @@ type HostBoot struct {
 	DeviceType string `json:"deviceType,omitempty"`
 }
 
-// HostSystemVendor is who made a host.
+// HostSystemVendor is the manufacturer and the product of a host.
 type HostSystemVendor struct {
 	// +optional
 	SerialNumber string `json:"serialNumber,omitempty"`
@@ -309,7 +310,7 @@ type HostGPU struct {
 	VendorID string `json:"vendorID,omitempty"`
 }
 
-// AgentClassification labels the Agents whose inventory a query is true of.
+// AgentClassification labels the Agents whose inventory matches a query.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -326,11 +327,11 @@ type AgentClassification struct {
 type AgentClassificationSpec struct {
 	LabelKey   string `json:"labelKey"`
 	LabelValue string `json:"labelValue"`
-	// In jq's language, over the inventory; it must yield one boolean.
+	// A jq query on the inventory; it must return one boolean.
 	Query string `json:"query"`
 }
 
-// AgentClassificationStatus counts.
+// AgentClassificationStatus counts the labelled Agents.
 type AgentClassificationStatus struct {
 	// +optional
 	MatchedCount int64 `json:"matchedCount,omitempty"`

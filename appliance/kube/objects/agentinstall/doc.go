@@ -1,9 +1,11 @@
-// Package agentinstall has the Go types of the kinds of agent-install.openshift.io/v1beta1: InfraEnv, NMStateConfig, Agent,
-// AgentClassification and AgentServiceConfig. The CRDs of these kinds are generated from them.
+// Package agentinstall has the Go types of the kinds of agent-install.openshift.io/v1beta1: InfraEnv,
+// NMStateConfig, Agent, AgentClassification and AgentServiceConfig. Their CRDs are generated from
+// these types.
 //
-// They are written down here because the module that defines them (github.com/openshift/assisted-service/api) comes, in every version
-// that can be had, with admission webhooks that do not build with the Kubernetes libraries in use. The formats are those of
-// its documentation; fields that no part of the product reads are there too, so that an object keeps what its author wrote.
+// The module that defines them (github.com/openshift/assisted-service/api) can't be used: every
+// available version comes with admission webhooks that do not build with the Kubernetes libraries in
+// use. The formats are those of its documentation. The types also have the fields that the product
+// does not read, so that an object keeps what its author wrote.
 //
 // +kubebuilder:object:generate=false
 // +groupName=agent-install.openshift.io
@@ -23,13 +25,14 @@ type ClusterReference struct {
 	Namespace string `json:"namespace,omitempty"`
 }
 
-// SecretReference names a Secret of any namespace.
+// SecretReference names a Secret in any namespace.
 type SecretReference struct {
 	Namespace string `json:"namespace"`
 	Name      string `json:"name"`
 }
 
-// Condition is a condition as these kinds have it, with a heartbeat beside the time of the last transition.
+// Condition is a condition of these kinds, with a heartbeat besides the time of the last
+// transition.
 type Condition struct {
 	Type   string                 `json:"type"`
 	Status corev1.ConditionStatus `json:"status"`
@@ -43,12 +46,12 @@ type Condition struct {
 	LastTransitionTime metav1.Time `json:"lastTransitionTime,omitempty"`
 }
 
-// ValidationResult is the outcome of one validation.
+// ValidationResult is the result of one validation.
 type ValidationResult struct {
 	ID      string `json:"id"`
 	Status  string `json:"status"`
 	Message string `json:"message"`
 }
 
-// ValidationsInfo holds the outcomes of validations by their group.
+// ValidationsInfo holds the results of validations by group.
 type ValidationsInfo map[string][]ValidationResult

@@ -5,7 +5,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// InfraEnv is what a discovery image is made of.
+// InfraEnv describes a discovery image.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -20,31 +20,31 @@ type InfraEnv struct {
 	Status InfraEnvStatus `json:"status,omitempty"`
 }
 
-// InfraEnvSpec is what people want of an image.
+// InfraEnvSpec is the desired state of an image.
 type InfraEnvSpec struct {
 	// +optional
 	Proxy *Proxy `json:"proxy,omitempty"`
-	// NTP servers beside those that DHCP names.
+	// NTP servers in addition to those from DHCP.
 	// +optional
 	AdditionalNTPSources []string `json:"additionalNTPSources,omitempty"`
-	// NTP servers in place of those that DHCP names.
+	// NTP servers instead of those from DHCP.
 	// +optional
 	NTPSources []string `json:"ntpSources,omitempty"`
-	// SSH public keys, one a line, of who may log in to discovered hosts.
+	// SSH public keys, one per line, for logging in to discovered hosts.
 	// +optional
 	SSHAuthorizedKey string `json:"sshAuthorizedKey,omitempty"`
 	// The Secret, in the same namespace, with the pull secret under the key .dockerconfigjson.
 	PullSecretRef *corev1.LocalObjectReference `json:"pullSecretRef"`
-	// Labels of the Agents that come from this image.
+	// Labels of the Agents of this image.
 	// +optional
 	AgentLabels map[string]string `json:"agentLabels,omitempty"`
-	// Which NMStateConfigs of the namespace are part of the image; empty selects none.
+	// Selects the NMStateConfigs of the namespace that are part of the image; empty selects none.
 	// +optional
 	NMStateConfigLabelSelector metav1.LabelSelector `json:"nmStateConfigLabelSelector,omitempty"`
-	// The cluster that discovered hosts belong to; without one they are bound later.
+	// The cluster that discovered hosts belong to; without it they are bound later.
 	// +optional
 	ClusterRef *ClusterReference `json:"clusterRef,omitempty"`
-	// JSON of an Ignition config that is merged into the image's.
+	// JSON of an Ignition config that is merged into that of the image.
 	// +optional
 	IgnitionConfigOverride string `json:"ignitionConfigOverride,omitempty"`
 	// +kubebuilder:default=x86_64
@@ -56,10 +56,10 @@ type InfraEnvSpec struct {
 	IPXEScriptType string `json:"ipxeScriptType"`
 	// +optional
 	KernelArguments []KernelArgument `json:"kernelArguments,omitempty"`
-	// PEM of certificate authorities that hosts are to trust.
+	// Certificate authorities in PEM that hosts trust additionally.
 	// +optional
 	AdditionalTrustBundle string `json:"additionalTrustBundle,omitempty"`
-	// An openshiftVersion of the OS images on offer; not together with a clusterRef at creation.
+	// The openshiftVersion of an available OS image; not together with a clusterRef at creation.
 	// +optional
 	OSImageVersion string `json:"osImageVersion,omitempty"`
 	// +optional
@@ -75,7 +75,7 @@ type InfraEnvSpec struct {
 	NetworkDiscoveryDelaySeconds *int64 `json:"networkDiscoveryDelaySeconds,omitempty"`
 }
 
-// AgentApproval says how Agents come to be approved.
+// AgentApproval says how Agents are approved.
 type AgentApproval struct {
 	// +optional
 	AutoApprove bool `json:"autoApprove,omitempty"`
@@ -91,7 +91,7 @@ type KernelArgument struct {
 	Value string `json:"value,omitempty"`
 }
 
-// Proxy is how hosts reach what is not near.
+// Proxy is the proxy of hosts.
 type Proxy struct {
 	// +optional
 	HTTPProxy string `json:"httpProxy,omitempty"`
@@ -107,7 +107,7 @@ type MirrorRegistryReference struct {
 	Namespace string `json:"namespace"`
 }
 
-// InfraEnvStatus is where the image is and how it came out.
+// InfraEnvStatus is the observed state of an image, with its URL.
 type InfraEnvStatus struct {
 	// +optional
 	ISODownloadURL string `json:"isoDownloadURL,omitempty"`
@@ -123,7 +123,7 @@ type InfraEnvStatus struct {
 	BootArtifacts BootArtifacts `json:"bootArtifacts"`
 }
 
-// InfraEnvDebugInfo is where to look when something is wrong.
+// InfraEnvDebugInfo has the sources for debugging.
 type InfraEnvDebugInfo struct {
 	// +optional
 	EventsURL string `json:"eventsURL"`
@@ -131,7 +131,7 @@ type InfraEnvDebugInfo struct {
 	StaticNetworkDownloadURL string `json:"staticNetworkDownloadURL,omitempty"`
 }
 
-// BootArtifacts is what network boot takes.
+// BootArtifacts are the files for network boot.
 type BootArtifacts struct {
 	// +optional
 	InitrdURL string `json:"initrd"`
@@ -145,7 +145,7 @@ type BootArtifacts struct {
 	DiscoveryIgnitionURL string `json:"discoveryIgnitionURL"`
 }
 
-// NMStateConfig describes the network of hosts that have certain MAC addresses.
+// NMStateConfig describes the network of the host with certain MAC addresses.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -157,12 +157,12 @@ type NMStateConfig struct {
 	Spec NMStateConfigSpec `json:"spec,omitempty"`
 }
 
-// NMStateConfigSpec is the description.
+// NMStateConfigSpec is the desired network of a host.
 type NMStateConfigSpec struct {
-	// The interfaces by which a host is recognised, and what the description calls them.
+	// The interfaces that identify the host, with their names in the description.
 	// +kubebuilder:validation:MinItems=1
 	Interfaces []Interface `json:"interfaces,omitempty"`
-	// The state in nmstate's own form.
+	// The state in the form of nmstate.
 	// +kubebuilder:validation:Schemaless
 	// +kubebuilder:validation:Type=object
 	// +kubebuilder:pruning:PreserveUnknownFields

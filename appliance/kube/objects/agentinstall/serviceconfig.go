@@ -5,7 +5,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// AgentServiceConfig is the site's own settings; only the one that is named agent is followed.
+// AgentServiceConfig has the settings of the site. Only the one with the name agent has an effect.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -18,7 +18,8 @@ type AgentServiceConfig struct {
 	Status AgentServiceConfigStatus `json:"status,omitempty"`
 }
 
-// AgentServiceConfigSpec is the settings. Storage is accepted and ignored: the appliance keeps everything in its data directory.
+// AgentServiceConfigSpec has the settings. Storage is accepted and ignored: the appliance keeps
+// everything in its data directory.
 type AgentServiceConfigSpec struct {
 	// +optional
 	FileSystemStorage *corev1.PersistentVolumeClaimSpec `json:"filesystemStorage,omitempty"`
@@ -51,21 +52,21 @@ type OSImage struct {
 	OpenshiftVersion string `json:"openshiftVersion"`
 	Version          string `json:"version"`
 	URL              string `json:"url"`
-	// Not used: the root file system is read out of the ISO.
+	// Not used: the root file system is read from the ISO.
 	// +optional
 	RootFSURL string `json:"rootFSUrl,omitempty"`
 	// +optional
 	CPUArchitecture string `json:"cpuArchitecture,omitempty"`
 }
 
-// MustGatherImage is what must-gather runs.
+// MustGatherImage is the image of must-gather.
 type MustGatherImage struct {
 	OpenshiftVersion string `json:"openshiftVersion"`
 	Name             string `json:"name"`
 	URL              string `json:"url"`
 }
 
-// Ingress is accepted and ignored: the appliance serves by itself.
+// Ingress is accepted and ignored: the appliance needs no ingress.
 type Ingress struct {
 	AssistedServiceHostname string `json:"assistedServiceHostname"`
 	ImageServiceHostname    string `json:"imageServiceHostname"`
@@ -73,7 +74,7 @@ type Ingress struct {
 	ClassName *string `json:"className,omitempty"`
 }
 
-// AgentServiceConfigStatus is how it came out.
+// AgentServiceConfigStatus is the observed state of the settings.
 type AgentServiceConfigStatus struct {
 	// +optional
 	Conditions []Condition `json:"conditions,omitempty"`
