@@ -1,8 +1,7 @@
-// Package appliance is one running appliance: its configuration, what it is made of, its start and
-// its stop.
+// Package appliance wires, starts and stops one appliance.
 //
-// New opens everything that can be refused (the data directory, the mirror's files, the address) so
-// that a start that can't succeed says so at once; Run serves until its context ends.
+// New opens everything that can fail (the data directory, the mirror's files, the address), so that
+// a start that can't succeed fails at once. Run serves until its context ends.
 package appliance
 
 import (
@@ -46,21 +45,21 @@ import (
 )
 
 const (
-	// tidyEvery is how often the change log is cut; whoever follows the feed can go back that far
-	// at least.
+	// tidyEvery is the interval between two compactions of the change log. Clients of the feed can
+	// go back that far at least.
 	tidyEvery = 15 * time.Minute
-	// collectEvery is how often files that nothing refers to any more are looked for, in turns of
+	// collectEvery is the interval between two collections of unreferenced files, in units of
 	// tidyEvery.
 	collectEvery = 24
 )
 
-// Appliance is an appliance that has everything it needs and listens.
+// Appliance is an appliance that has been opened and listens.
 type Appliance struct {
 	config     config.Config
 	version    string
 	log        *slog.Logger
 	listener   net.Listener
-	address    net.Addr // the listener's; it stays when the listener went to the server
+	address    net.Addr // of the listener; it stays when the server takes the listener over
 	urls       []string
 	db         *store.DB
 	siteKey    *sitekey.Key
@@ -102,8 +101,8 @@ type bmcService struct {
 // InfraEnv implements console.BMCs.
 func (s bmcService) InfraEnv(idOrName string) (string, error) { return s.infraEnvs.InfraEnv(idOrName) }
 
-// New opens an appliance as the configuration says. Its errors are sentences about what stands in
-// the way; nothing stays open then.
+// New opens an appliance with a configuration. Its errors are sentences that name the obstacle; it
+// leaves nothing open then.
 func New(ctx context.Context, config config.Config, logger *slog.Logger, version string) (_ *Appliance, err error) {
 	recent := journal.NewRecentLog(web.RequestID)
 	logger = recent.Logger(logger)
@@ -139,7 +138,7 @@ func New(ctx context.Context, config config.Config, logger *slog.Logger, version
 		Logger: logger, Clock: clockwork.NewRealClock(),
 		History:   journal.History(int64(config.Limits.JournalObjectBytes), int64(config.Limits.JournalBytes)),
 		Versioned: kube.Bucket,
-		// above all that this file had before it was last put back from a copy
+		// above all revisions that this file had before it was last restored from a copy
 		Floor: uint64(time.Now().UnixMicro()),
 	}); err != nil {
 		return nil, err
@@ -336,8 +335,8 @@ func (a *Appliance) KeepSmall(ctx context.Context, clock clockwork.Clock) {
 	process.KeepSmall(ctx, a.db, clock, a.log)
 }
 
-// tidy removes what nobody needs any more: the change log before the last turn, and files that
-// nothing refers to.
+// tidy removes data that is no longer needed: old events, the change log before the last interval,
+// and unreferenced files.
 func (a *Appliance) tidy(ctx context.Context) error {
 	ticker := time.NewTicker(tidyEvery)
 	defer ticker.Stop()
@@ -345,7 +344,7 @@ func (a *Appliance) tidy(ctx context.Context) error {
 	for turn := 0; ; turn++ {
 		if turn%collectEvery == 0 {
 			if err := a.db.CollectBlobs(ctx); err != nil && ctx.Err() == nil {
-				a.log.Warn("Files that are not needed any more could not be removed.", "error", err)
+				a.log.Warn("Unreferenced files could not be removed.", "error", err)
 			}
 		}
 		select {
@@ -361,13 +360,13 @@ func (a *Appliance) tidy(ctx context.Context) error {
 			a.log.Warn("Old events could not be removed.", "error", err)
 		}
 		if err := a.db.Compact(ctx, last); err != nil && ctx.Err() == nil {
-			a.log.Warn("The change log could not be cut.", "error", err)
+			a.log.Warn("The change log could not be compacted.", "error", err)
 		}
 		last = now
 	}
 }
 
-// Close closes what New opened. Run does it by itself.
+// Close closes everything that New opened. Run calls it at its end.
 func (a *Appliance) Close() error {
 	var errs []error
 	if a.listener != nil {
@@ -397,8 +396,8 @@ func (a *Appliance) Close() error {
 	return errors.Join(errs...)
 }
 
-// quiet tells the routes that machines ask so often that a line for each request would bury the
-// others.
+// quiet reports whether requests to a route are left out of the log, because machines send them so
+// often that they would hide the others.
 func quiet(method, route string) bool {
 	return api.Quiet(method, route) || image.Quiet(method, route) || kube.Quiet(method, route)
 }

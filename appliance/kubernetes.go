@@ -23,11 +23,10 @@ import (
 	"landfall/web/kube"
 )
 
-// kubernetesSecrets is what the site's key seals Kubernetes Secrets for.
+// kubernetesSecrets is the purpose for which the site's key seals Kubernetes Secrets.
 const kubernetesSecrets sitekey.Purpose = "landfall kubernetes secrets"
 
-// kubernetesAPI is the Kubernetes door: the API, and the controllers that act on what is applied
-// there.
+// kubernetesAPI is the Kubernetes API with its controllers.
 type kubernetesAPI struct {
 	box     *sitekey.Box
 	objects *objects.Objects
@@ -43,8 +42,8 @@ type kubernetesAPI struct {
 	web      *web.Server
 }
 
-// openKubernetes makes what of the door the engine needs; nil if the configuration leaves it shut.
-// Nothing of the API exists before it runs.
+// openKubernetes creates the parts of the Kubernetes API that the engine needs. It returns nil if
+// the configuration disables the API.
 func (a *Appliance) openKubernetes(ctx context.Context) (_ *kubernetesAPI, err error) {
 	if !a.config.Kubernetes.Enabled {
 		return nil, nil
@@ -68,8 +67,9 @@ func (a *Appliance) openKubernetes(ctx context.Context) (_ *kubernetesAPI, err e
 	return k, nil
 }
 
-// projector writes objects for what the engine does. While the door is shut it notes what they
-// miss, if there are any; nil if there are none.
+// projector returns the projector that writes changes of the engine into objects. While the
+// Kubernetes API is disabled, it records the changes that existing objects miss; it is nil if there
+// are no objects.
 func (a *Appliance) projector() (engine.Projector, error) {
 	if a.kubernetes != nil {
 		k := a.kubernetes
@@ -111,7 +111,7 @@ func (a *Appliance) wireKubernetes() error {
 	return nil
 }
 
-// runKubernetes is what serves the API and runs the controllers, each until its context ends.
+// runKubernetes returns the tasks that serve the API and run the controllers.
 func (a *Appliance) runKubernetes() []func(context.Context) error {
 	k := a.kubernetes
 	if k == nil {
@@ -135,7 +135,7 @@ func (k *kubernetesAPI) close() error {
 	return k.listener.Close()
 }
 
-// kubernetesURL is where the API is reached by somebody who reached the appliance under a URL.
+// kubernetesURL returns the URL of the API for a client that reaches the appliance under a URL.
 func (a *Appliance) kubernetesURL(under *url.URL) (string, error) {
 	if a.kubernetes == nil {
 		return "",

@@ -11,8 +11,8 @@ import (
 	"landfall/store"
 )
 
-// addMetal adds the controllers of BareMetalHosts and of the kinds around them to the Kubernetes
-// door, and returns what they refuse.
+// addMetal adds the controllers of BareMetalHosts and related kinds to the loop, and returns the
+// admission rules of their kinds.
 func (a *Appliance) addMetal(k *kubernetesAPI) admission.Interface {
 	options := metal.Options{
 		Loop: k.loop, DB: a.db, Objects: k.objects, Servers: a.bmcs, ImageSettles: a.config.Kubernetes.ImageSettles,
@@ -27,7 +27,7 @@ func (a *Appliance) addMetal(k *kubernetesAPI) admission.Interface {
 			infraEnv, host, _ := strings.Cut(key, "/")
 			err := a.engine.RestartHost(ctx, infraEnv, host)
 			if kind := engine.KindOf(err); kind == engine.Conflict || kind == engine.NotFound {
-				return nil // the Agent has changed since it was read, and its host is looked at again
+				return nil // the Agent has changed since it was read, and is reconciled again
 			}
 			return err
 		},
