@@ -21,18 +21,19 @@ import (
 	"landfall/appliance/mirror"
 )
 
-// fruitlessAttempts is how often in a row a download may bring no byte before it is given up.
+// fruitlessAttempts is the number of consecutive attempts without a byte after which a download
+// fails.
 const fruitlessAttempts = 3
 
-// stallLimit is how long a registry may send nothing.
+// stallLimit is the longest time without data from a registry.
 const stallLimit = time.Minute
 
 var errStalled = fmt.Errorf("the registry sent nothing for %s", stallLimit)
 
-// copyBuffer is the size of one step of a copy, and so of progress, in bytes.
+// copyBuffer is the size of one copy step, and thus of one step of progress, in bytes.
 const copyBuffer = 256 << 10
 
-// DigestError says that a registry's blob is not what its name says.
+// DigestError reports that the content of a registry's blob does not match its digest.
 type DigestError struct{ Blob, From, Got string }
 
 func (e *DigestError) Error() string {
@@ -40,15 +41,15 @@ func (e *DigestError) Error() string {
 		e.Blob, e.From, e.Got)
 }
 
-// refusedError is an answer that asking again will not change.
+// refusedError is an answer for which a retry is useless.
 type refusedError struct{ err error }
 
 func (e *refusedError) Error() string { return e.err.Error() }
 func (e *refusedError) Unwrap() error { return e.err }
 
-// download brings a blob whole and verified into the cache and gives its path. It goes on where an
-// earlier attempt, of this process or another, stopped, if the registry serves ranges. progress is
-// told how much of the blob is there, in bytes.
+// download stores a complete and verified blob in the cache and returns its path. It resumes an
+// earlier attempt, also one of another process, if the registry supports ranges. progress gets the
+// number of bytes that are present.
 func (l *Library) download(ctx context.Context, served mirror.Endpoint, secret authn.Keychain, blob v1.Descriptor,
 	progress func(int64)) (string, error) {
 	if blob.Digest.Algorithm != "sha256" {
@@ -63,7 +64,7 @@ func (l *Library) download(ctx context.Context, served mirror.Endpoint, secret a
 	err = d.into(ctx, path, l)
 	var damaged *DigestError
 	if errors.As(err, &damaged) && d.resumed {
-		// What an earlier attempt left may be what is damaged: begin anew, once.
+		// The data of an earlier attempt may be damaged: start over, once.
 		l.log.Warn("a resumed download was damaged, begun again", "blob", blob.Digest.String(), "from",
 			served.Ref.Name())
 		err = d.into(ctx, path, l)
@@ -74,7 +75,7 @@ func (l *Library) download(ctx context.Context, served mirror.Endpoint, secret a
 	return path, nil
 }
 
-// blobClient speaks with the endpoint's registry as the secret's user.
+// blobClient returns a client for the endpoint's registry with the user of the secret.
 func blobClient(ctx context.Context, served mirror.Endpoint, base http.RoundTripper,
 	secret authn.Keychain) (*http.Client, error) {
 	repository, auth := served.Ref.Context(), authn.Anonymous
@@ -110,8 +111,8 @@ func (d *blobDownload) into(ctx context.Context, path string, l *Library) (err e
 		if closeErr := file.Close(); err == nil {
 			err = diskError(closeErr)
 		}
-		// A download cut short stays to be gone on with; one that is damaged or fills the disk does
-		// not.
+		// An interrupted download stays for a resumption. A damaged one, or one that fills the
+		// disk, is removed.
 		var damaged *DigestError
 		var full *DiskFullError
 		if errors.As(err, &damaged) || errors.As(err, &full) {
@@ -161,7 +162,7 @@ func (d *blobDownload) into(ctx context.Context, path string, l *Library) (err e
 	return nil
 }
 
-// existing takes up what an earlier attempt left in the file.
+// existing reads the data that an earlier attempt left in the file.
 func (d *blobDownload) existing(file *os.File, sum hash.Hash) (int64, error) {
 	info, err := file.Stat()
 	if err != nil {
@@ -178,8 +179,8 @@ func (d *blobDownload) existing(file *os.File, sum hash.Hash) (int64, error) {
 	return io.Copy(sum, file)
 }
 
-// attempt asks for what is missing and appends what comes, up to the blob's size. It ends when
-// nothing comes for stallLimit.
+// attempt requests the missing data and appends it, up to the size of the blob. It ends if no data
+// arrives for stallLimit.
 func (d *blobDownload) attempt(ctx context.Context, clock clockwork.Clock, file *os.File, sum hash.Hash,
 	have int64) (int64, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -195,7 +196,7 @@ func (d *blobDownload) attempt(ctx context.Context, clock clockwork.Clock, file 
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode == http.StatusOK && have > 0 {
-		// The registry serves no ranges: the part that is there already is read past.
+		// The registry does not support ranges: skip the part that is present.
 		if _, err := io.CopyN(io.Discard, resp.Body, have); err != nil {
 			return have, err
 		}
@@ -238,7 +239,7 @@ func (d *blobDownload) request(ctx context.Context, from int64) (*http.Response,
 	return resp, nil
 }
 
-// sink appends to the file and keeps sum and progress in step with it.
+// sink appends to the file and updates sum and progress.
 type sink struct {
 	file     *os.File
 	sum      hash.Hash

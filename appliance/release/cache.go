@@ -16,11 +16,11 @@ import (
 	"time"
 )
 
-// The cache's folders:
+// The directories of the cache:
 //
-//	installers/<key>/openshift-install, openshift-install.sha256   whole and synced before the folder gets its name
+//	installers/<key>/openshift-install, openshift-install.sha256   complete and synced before the rename
 //	installers/.new-<key>/                                         being written
-//	partial/<sha256 of a blob>                                     a download, whole or to be gone on with
+//	partial/<sha256 of a blob>                                     a download, complete or to be resumed
 //	work/<random>/                                                 a run of openshift-install
 const (
 	installerFile = "openshift-install"
@@ -28,7 +28,7 @@ const (
 	newPrefix     = ".new-"
 )
 
-// DiskFullError says that the disk under the cache has no room left.
+// DiskFullError reports that the disk of the cache is full.
 type DiskFullError struct{ Err error }
 
 func (e *DiskFullError) Error() string {
@@ -42,7 +42,7 @@ func (e *DiskFullError) Error() string {
 
 func (e *DiskFullError) Unwrap() error { return e.Err }
 
-// diskError makes a full disk or an exhausted quota a *DiskFullError and leaves other errors alone.
+// diskError converts errors of a full disk or an exhausted quota to a *DiskFullError.
 func diskError(err error) error {
 	var full *DiskFullError
 	if errors.As(err, &full) {
@@ -54,7 +54,7 @@ func diskError(err error) error {
 	return err
 }
 
-// removeUnfinished removes extractions that an earlier process did not end.
+// removeUnfinished removes unfinished extractions of an earlier process.
 func (l *Library) removeUnfinished() error {
 	entries, err := os.ReadDir(l.installersDir())
 	if err != nil {
@@ -70,8 +70,7 @@ func (l *Library) removeUnfinished() error {
 	return nil
 }
 
-// cached gives the installer kept under the key if it is there and is still what was written; one
-// that is not is removed.
+// cached returns the cached installer of the key if it is unaltered. An altered one is removed.
 func (l *Library) cached(key string) (*Installer, error) {
 	dir := filepath.Join(l.installersDir(), key)
 	want, err := os.ReadFile(filepath.Join(dir, sumFile))
@@ -107,7 +106,7 @@ func sumOf(path string) (string, error) {
 	return hex.EncodeToString(sum.Sum(nil)), nil
 }
 
-// keep syncs the folder dir, which holds a finished installer, and gives it its name.
+// keep syncs the directory dir of a finished installer and renames it.
 func (l *Library) keep(dir, key string) error {
 	if err := syncDir(dir); err != nil {
 		return err
@@ -133,9 +132,9 @@ type kept struct {
 	size int64
 }
 
-// evict removes what was used longest ago until the cache is within its limit. Installers in use
-// stay, and so may exceed it. The caller is the one extraction that runs and has no download of its
-// own left.
+// evict removes the least recently used installers until the cache is within its limit. Installers
+// in use stay and may exceed it. Only the running extraction calls it, when it has no download
+// left.
 func (l *Library) evict() error {
 	if l.limit == 0 {
 		return nil

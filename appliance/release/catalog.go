@@ -16,23 +16,23 @@ import (
 	"github.com/google/go-containerregistry/pkg/authn"
 )
 
-// catalogLabel says where in the image of a catalog its files lie
+// catalogLabel names the label with the directory of the files in a catalog image
 // (https://olm.operatorframework.io/docs/reference/file-based-catalogs/).
 const catalogLabel = "operators.operatorframework.io.index.configs.v1"
 
-// catalogFileLimit bounds how much of one file of a catalog is read, bytes. The largest of Red
-// Hat's are a tenth of it.
+// catalogFileLimit limits the size of one file of a catalog in bytes. The largest of Red Hat's
+// files have a tenth of it.
 const catalogFileLimit = 512 << 20
 
-// NotCatalogError says that an image is no file-based catalog of operators.
+// NotCatalogError reports that an image is no file-based catalog of operators.
 type NotCatalogError struct{ Image string }
 
 func (e *NotCatalogError) Error() string {
 	return fmt.Sprintf("the image %s is no catalog of operators: it lacks the label %s", e.Image, catalogLabel)
 }
 
-// Catalog is what a catalog of operators says of the packages that were asked for; those that it
-// does not have are absent.
+// Catalog holds the requested packages of a catalog of operators. Packages that the catalog lacks
+// are absent.
 type Catalog struct {
 	ServedBy string // the image where it was read
 	Packages map[string]*CatalogPackage
@@ -51,7 +51,7 @@ type catalogEntry struct {
 	Skips    []string `json:"skips" yaml:"skips"`
 }
 
-// catalogBlob is one object of a catalog's files: a package, a channel or a bundle.
+// catalogBlob is one object in a catalog's files: a package, a channel or a bundle.
 type catalogBlob struct {
 	Schema         string         `json:"schema" yaml:"schema"`
 	Name           string         `json:"name" yaml:"name"`
@@ -64,7 +64,7 @@ type catalogBlob struct {
 	} `json:"relatedImages" yaml:"relatedImages"`
 }
 
-// Channels lists the package's channels by name.
+// Channels returns the names of the package's channels.
 func (p *CatalogPackage) Channels() []string {
 	names := []string{}
 	for name := range p.channels {
@@ -74,8 +74,8 @@ func (p *CatalogPackage) Channels() []string {
 	return names
 }
 
-// Head returns the newest bundle of a channel, "" being the default one, with all images that it
-// needs; false when there is no such channel.
+// Head returns the newest bundle of a channel with all images that it needs. "" stands for the
+// default channel. The last value is false if there is no such channel.
 func (p *CatalogPackage) Head(channel string) (bundle string, images []string, ok bool) {
 	if channel == "" {
 		channel = p.DefaultChannel
@@ -99,8 +99,8 @@ func (p *CatalogPackage) Head(channel string) (bundle string, images []string, o
 	return bundle, p.bundles[bundle], true
 }
 
-// Catalog reads a catalog of operators through the mirror. Errors are sentences that name the
-// image, *mirror.ImageError when no place gave it and *NotCatalogError when it is none.
+// Catalog reads a catalog of operators through the mirror. Errors are sentences with the image: a
+// *mirror.ImageError if no endpoint provided it, and a *NotCatalogError if it is no catalog.
 func (l *Library) Catalog(ctx context.Context, image string, secret authn.Keychain,
 	packages []string) (*Catalog, error) {
 	desc, served, err := l.mirror.Get(ctx, image, secret)
@@ -162,7 +162,7 @@ func (c *Catalog) readLayer(layer v1.Layer, root string, packages []string, remo
 	return errors.Join(err, blob.Close())
 }
 
-// decoder is one of the two forms of a catalog's files: objects one behind the other.
+// decoder reads one of the two formats of a catalog's files, in which objects follow each other.
 type decoder interface{ Decode(any) error }
 
 func (c *Catalog) readFile(name string, content io.Reader, packages []string) error {
@@ -215,7 +215,7 @@ func (c *Catalog) add(blob catalogBlob, packages []string) {
 	}
 }
 
-// Holds asks for an image through the mirror without reading it; nil says that it is there.
+// Holds requests an image through the mirror without reading it. Nil means that the mirror has it.
 func (l *Library) Holds(ctx context.Context, image string, secret authn.Keychain) error {
 	_, _, err := l.mirror.Get(ctx, image, secret)
 	return err

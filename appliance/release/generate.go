@@ -12,7 +12,7 @@ import (
 	"strings"
 )
 
-// Names of generated files, as the appliance keeps and serves them.
+// Names of generated files as the appliance stores and serves them.
 const (
 	BootstrapIgnition = "bootstrap.ign"
 	MasterIgnition    = "master.ign"
@@ -24,23 +24,23 @@ const (
 	Metadata          = "metadata.json"
 )
 
-// GenerateRequest is what one cluster's files are made from.
+// GenerateRequest is the input of one cluster's files.
 type GenerateRequest struct {
 	ReleaseImage  string // the release's own pull spec by digest (Payload.Image), never a mirror's
 	InstallConfig []byte // YAML or JSON
-	// "manifests/<name>" or "openshift/<name>" -> content, laid over what the program made; empty
-	// ones are left out
+	// "manifests/<name>" or "openshift/<name>" -> content; it replaces generated manifests, and
+	// empty content is skipped
 	Manifests   map[string][]byte
 	SingleNode  bool   // bootstrap in place
 	BootstrapIP string // of the bootstrap host in the primary machine network; "" leaves it to the program
 	Invoker     string // who installs, as the cluster will tell
 
-	// WithoutMachines leaves out the manifests by which the cluster would make control-plane and
-	// worker machines for itself.
+	// WithoutMachines leaves out the manifests by which the cluster would create control-plane and
+	// worker machines.
 	WithoutMachines bool
 }
 
-// Generated is what openshift-install made of a request.
+// Generated holds the output of openshift-install.
 type Generated struct {
 	Files       map[string][]byte // by the names above; ArbiterIgnition only if there is one
 	ClusterName string
@@ -48,9 +48,9 @@ type Generated struct {
 	InfraID     string // cluster name and five characters
 }
 
-// Generate runs openshift-install as an installation does (manifests, the request's own manifests
-// and patches over them, ignition configs) in a private folder that is gone afterwards in any case.
-// When the program fails, the error is a *RunError; when ctx ends, the program and its children are
+// Generate runs openshift-install for an installation: manifests, the manifests and patches of the
+// request on top of them, ignition configs. It uses a private directory and removes it in any case.
+// If the program fails, the error is a *RunError. If ctx ends, the program and its children are
 // killed.
 func (l *Library) Generate(ctx context.Context, inst *Installer, req GenerateRequest) (_ *Generated, err error) {
 	if err := checkManifestNames(req.Manifests); err != nil {
@@ -93,8 +93,7 @@ func (l *Library) Generate(ctx context.Context, inst *Installer, req GenerateReq
 	return collect(dir, req)
 }
 
-// environment is all that the program gets to see: nothing of the appliance's own environment but
-// PATH.
+// environment returns the environment of the program: of the appliance's own it has only PATH.
 func environment(dir string, req GenerateRequest) []string {
 	env := []string{
 		"PATH=" + os.Getenv("PATH"), "HOME=" + dir, "TMPDIR=" + dir,
@@ -109,7 +108,7 @@ func environment(dir string, req GenerateRequest) []string {
 	return env
 }
 
-// checkManifestNames refuses names that would lead out of the two folders that the program reads.
+// checkManifestNames rejects names that lead out of the two directories that the program reads.
 func checkManifestNames(manifests map[string][]byte) error {
 	for name := range manifests {
 		folder, base := path.Split(name)
@@ -120,8 +119,8 @@ func checkManifestNames(manifests map[string][]byte) error {
 	return nil
 }
 
-// removeMachines deletes the manifests of machines, as the instructions for hosts that exist
-// already have it done.
+// removeMachines deletes the manifests of machines. The instructions for existing hosts require
+// this.
 func removeMachines(dir string) error {
 	for _, pattern := range []string{
 		"*_openshift-cluster-api_master-machines-*.yaml", "*_openshift-cluster-api_worker-machineset-*.yaml",
@@ -156,8 +155,8 @@ func layManifests(dir string, manifests map[string][]byte) error {
 	return nil
 }
 
-// collect reads the program's results. A single node has one ignition config for everything: the
-// roles' are emptied, in the bootstrap config's version.
+// collect reads the program's results. A single node has one ignition config for everything: those
+// of the roles become empty, in the version of the bootstrap config.
 func collect(dir string, req GenerateRequest) (*Generated, error) {
 	sources := map[string]string{
 		BootstrapIgnition: "bootstrap.ign", MasterIgnition: "master.ign", WorkerIgnition: "worker.ign",

@@ -19,29 +19,29 @@ import (
 	"landfall/appliance/mirror"
 )
 
-// maxLinks bounds how many links are followed to a file in an image.
+// maxLinks is the maximal number of links that are followed to a file in an image.
 const maxLinks = 16
 
-// Installer is a payload's openshift-install on this machine's disk, stamped with the payload's
-// image and version.
+// Installer is a payload's openshift-install on the local disk, stamped with the payload's image
+// and version.
 type Installer struct {
 	Path   string
 	SHA256 string // hex
 }
 
-// UnsupportedInstallerError says that a release's openshift-install does not run on this machine.
+// UnsupportedInstallerError reports that a release's openshift-install does not run on this
+// machine.
 type UnsupportedInstallerError struct{ Version, Reason string }
 
 func (e *UnsupportedInstallerError) Error() string {
 	return fmt.Sprintf("the openshift-install of release %s cannot run here: %s", e.Version, e.Reason)
 }
 
-// source says which payload image holds an openshift-install for this machine, and where.
+// source names the payload image and path of an openshift-install for this machine.
 type source struct{ tag, path, arch string }
 
-// sourceOf follows the layout that `oc adm release extract --command` knows. Before 4.16 the
-// program is linked against the libraries of its RHEL, which a static appliance's machine need not
-// have.
+// sourceOf follows the layout of `oc adm release extract --command`. Before 4.16 the program is
+// linked against the libraries of its RHEL, which the machine of a static appliance may lack.
 func sourceOf(p *Payload, goos, goarch string) (source, error) {
 	major, minor, err := majorMinor(p.Version)
 	if err != nil {
@@ -63,13 +63,13 @@ func sourceOf(p *Payload, goos, goarch string) (source, error) {
 	return source{TagInstallerArtifacts, "usr/share/openshift/" + folder + "/" + installerFile, p.Architecture}, nil
 }
 
-// Installer gives the payload's openshift-install, taken from the registry unless it is kept from
-// before. Callers that ask for the same one at the same time share one extraction, which goes on
-// until the last of them has given up. progress (may be nil) is told bytes fetched and to fetch;
-// the second may grow. It is called from other goroutines and must be quick.
+// Installer returns the payload's openshift-install from the cache or the registry. Concurrent
+// callers share one extraction, which runs until the last of them has given up. progress (may be
+// nil) gets the fetched bytes and the total, which may grow. It is called from other goroutines and
+// must return quickly.
 //
-// The file stays while release has not been called. Errors: *MissingImageError,
-// *UnsupportedInstallerError, *DigestError, *DiskFullError, and the registry's own.
+// The file stays until release is called. Errors: *MissingImageError, *UnsupportedInstallerError,
+// *DigestError, *DiskFullError, and those of the registry.
 func (l *Library) Installer(ctx context.Context, p *Payload, secret authn.Keychain,
 	progress func(done, total int64)) (inst *Installer, release func(), err error) {
 	from, err := sourceOf(p, runtime.GOOS, runtime.GOARCH)
@@ -115,9 +115,8 @@ type flight struct {
 	have, total int64
 }
 
-// join takes part in the flight for the key, starting it if there is none, and counts the caller
-// among the installer's users. leave ends the caller's part in the flight; the last one to leave
-// ends the flight.
+// join adds the caller to the extraction for the key, starting it if needed, and to the installer's
+// users. leave removes the caller; the last one to leave cancels the extraction.
 func (l *Library) join(ctx context.Context, key string, progress func(done, total int64),
 	work func(context.Context, func(done, total int64)) (*Installer, error)) (f *flight, leave func()) {
 	l.mu.Lock()
@@ -141,7 +140,8 @@ func (l *Library) join(ctx context.Context, key string, progress func(done, tota
 	return f, func() { f.leave(id) }
 }
 
-// start begins a flight under the values of ctx and the life of the Library. l.mu is held.
+// start begins an extraction with the values of ctx and the lifetime of the Library. l.mu must be
+// held.
 func (l *Library) start(ctx context.Context, key string, work func(context.Context,
 	func(done, total int64)) (*Installer, error)) *flight {
 	f := &flight{done: make(chan struct{}), listeners: map[int]func(done, total int64){}}
@@ -163,14 +163,14 @@ func (l *Library) start(ctx context.Context, key string, work func(context.Conte
 	return f
 }
 
-// ending tells that everybody who waited has given up, so that a new caller must not join.
+// ending reports whether all callers have given up, so that a new caller must not join.
 func (f *flight) ending() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.waiting == 0
 }
 
-// leave takes a caller out of the flight and ends it when that was the last one.
+// leave removes a caller from the extraction and cancels it if that was the last one.
 func (f *flight) leave(id int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -198,8 +198,8 @@ func (l *Library) put(key string) {
 	}
 }
 
-// obtain gives the kept installer or extracts it. One extraction runs at a time, so that whatever
-// lies in the cache unfinished is either its own or nobody's.
+// obtain returns the cached installer or extracts it. One extraction runs at a time, so unfinished
+// data in the cache belongs to it or to no one.
 func (l *Library) obtain(ctx context.Context, key string, p *Payload, from source, spec string, secret authn.Keychain,
 	progress func(done, total int64)) (*Installer, error) {
 	inst, err := l.cached(key)
@@ -241,8 +241,8 @@ func (l *Library) obtain(ctx context.Context, key string, p *Payload, from sourc
 	return inst, l.evict()
 }
 
-// extract writes the installer under a temporary name, syncs it and gives it its own; on an error
-// nothing of it stays.
+// extract writes the installer under a temporary name, syncs it and renames it. On an error it
+// leaves nothing behind.
 func (l *Library) extract(ctx context.Context, x *extraction, key string, p *Payload,
 	from source) (inst *Installer, err error) {
 	dir := filepath.Join(l.installersDir(), newPrefix+key)
@@ -274,7 +274,7 @@ func (l *Library) extract(ctx context.Context, x *extraction, key string, p *Pay
 	return &Installer{Path: filepath.Join(l.installersDir(), key, installerFile), SHA256: sum}, nil
 }
 
-// finish stamps the program and brings it to the disk.
+// finish stamps the program and syncs it to the disk.
 func (l *Library) finish(path string, p *Payload) error {
 	file, err := os.OpenFile(path, os.O_RDWR, 0)
 	if err != nil {
@@ -297,8 +297,8 @@ func writeSynced(path string, data []byte) error {
 	return errors.Join(err, file.Sync(), file.Close())
 }
 
-// extraction finds one file in an image, fetching layers from the last one down and no more of them
-// than it needs.
+// extraction finds one file in an image. It fetches layers from the last one down and no more than
+// needed.
 type extraction struct {
 	library  *Library
 	served   mirror.Endpoint
@@ -323,8 +323,8 @@ func (x *extraction) write(ctx context.Context, name, target string) error {
 	return fmt.Errorf("%s in %s: too many links", name, x.served.Ref.Name())
 }
 
-// find looks for the file from the last layer down. It either writes it to target, or gives the
-// name a link on its way leads to, to be looked for from the last layer again.
+// find searches the file from the last layer down. It either writes the file to target, or returns
+// the target of a link on the way, which must be searched from the last layer again.
 func (x *extraction) find(ctx context.Context, wanted, target string) (next string, err error) {
 	removed := newWhiteouts()
 	for i := range slices.Backward(x.layers) {
@@ -346,7 +346,7 @@ func (x *extraction) find(ctx context.Context, wanted, target string) (next stri
 	return "", fmt.Errorf("%s holds no %s", x.served.Ref.Name(), wanted)
 }
 
-// layer fetches a layer unless it is there already.
+// layer fetches a layer unless it is cached.
 func (x *extraction) layer(ctx context.Context, i int) (string, error) {
 	if blob, ok := x.blobs[i]; ok {
 		return blob, nil
@@ -370,7 +370,7 @@ func (x *extraction) removeBlobs() error {
 	return errors.Join(errs...)
 }
 
-// searchLayer looks through one layer and notes what it removes from those below.
+// searchLayer searches one layer and records the files that it removes from lower layers.
 func searchLayer(ctx context.Context, blob, wanted, target string,
 	removed *whiteouts) (found bool, next string, err error) {
 	file, err := os.Open(blob)
@@ -396,8 +396,8 @@ func searchLayer(ctx context.Context, blob, wanted, target string,
 	return found, next, err
 }
 
-// linkTarget gives the name in the image that a link stands for, "" when the entry is no link. Hard
-// links name it from the root, symbolic ones from their own folder.
+// linkTarget returns the name in the image to which a link leads, or "" for other entries. Hard
+// links are relative to the root, symbolic links to their own directory.
 func linkTarget(e entry) string {
 	switch {
 	case e.header.Typeflag == '1':
@@ -419,7 +419,7 @@ func writeEntry(e entry, target string) error {
 	return diskError(errors.Join(err, file.Close()))
 }
 
-// contextReader ends a long read when its context does.
+// contextReader ends a long read when its context ends.
 type contextReader struct {
 	ctx context.Context
 	r   io.Reader

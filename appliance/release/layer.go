@@ -15,8 +15,8 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// entry is one file of a layer. Its name has no leading slash or dot; content is good until the
-// next entry.
+// entry is one file of a layer. Its name has no leading slash or dot. Its content is valid until
+// the next entry.
 type entry struct {
 	name    string
 	header  *tar.Header
@@ -25,12 +25,10 @@ type entry struct {
 
 func (e entry) regular() bool { return e.header.Typeflag == tar.TypeReg }
 
-// scanLayer calls visit for every entry of a layer as it comes from a registry, and reads the blob
-// to its end, so that a reader that verifies a digest gets to say so. An empty blob is an empty
-// layer.
+// scanLayer calls visit for each entry of a layer from a registry. It reads the blob to its end, so
+// that a verifying reader can check the digest. An empty blob is an empty layer.
 //
-// A layer that unpacks to much more than layers do is refused in the middle: it is made to fill
-// disks or to cost time.
+// A layer with an extreme compression ratio is rejected: it is made to fill disks or to cost time.
 func scanLayer(blob io.Reader, visit func(entry) error) error {
 	packed := &counted{Reader: blob}
 	unpacked, err := decompress(packed)
@@ -59,18 +57,18 @@ func scanLayer(blob io.Reader, visit func(entry) error) error {
 	return err
 }
 
-// What layers are packed to: programs to a half or a third, logs to a twentieth. Below the floor,
-// bytes, nothing is refused.
+// Limits of the compression ratio: programs compress to a half or a third, logs to a twentieth.
+// Layers below the floor, in bytes, are always accepted.
 const (
 	packedAtMost = 250
 	packedFloor  = 64 << 20
 )
 
-// errBomb is the error of a layer that unpacks to much more than layers do.
+// errBomb is the error for a layer with an extreme compression ratio.
 var errBomb = fmt.Errorf("it unpacks to more than %d times its size, which no layer of a release does; mirror the "+
 	"image again", packedAtMost)
 
-// counted counts what is read through it, in bytes.
+// counted counts the bytes that are read through it.
 type counted struct {
 	io.Reader
 	n int64
@@ -82,7 +80,7 @@ func (c *counted) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// bounded ends when what is read is far more than what it was unpacked from.
+// bounded fails when the unpacked data exceeds the allowed ratio.
 type bounded struct {
 	io.Reader
 	packed *counted
@@ -97,8 +95,8 @@ func (b *bounded) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// decompress tells the compression by the content, since media types are not to be relied on: gzip,
-// zstd or none.
+// decompress detects the compression by the content, because media types are unreliable: gzip, zstd
+// or none.
 func decompress(blob io.Reader) (io.ReadCloser, error) {
 	buffered := bufio.NewReaderSize(blob, 1<<16)
 	start, err := buffered.Peek(4)
@@ -118,15 +116,16 @@ func decompress(blob io.Reader) (io.ReadCloser, error) {
 	return io.NopCloser(buffered), nil
 }
 
-// cleanName makes a tar name relative to the image's root; names that climb out of it end at it.
+// cleanName makes a tar name relative to the image's root. Names that lead out of it end at the
+// root.
 func cleanName(name string) string {
 	return strings.TrimPrefix(path.Clean("/"+name), "/")
 }
 
-// whiteouts gathers what upper layers removed, by the OCI image specification: ".wh.<name>" removes
-// a name and all under it, ".wh..wh..opq" all in its directory, and a file that takes a directory's
-// place hides what that directory held. None of them touches the layer it stands in, so a layer is
-// noted whole before the one below is asked about.
+// whiteouts collects the removals of upper layers by the OCI image specification: ".wh.<name>"
+// removes a name and everything below it, ".wh..wh..opq" everything in its directory, and a file
+// that replaces a directory hides its content. A removal does not affect its own layer, so a layer
+// is recorded completely before lower layers are searched.
 type whiteouts struct {
 	names   map[string]bool
 	opaque  map[string]bool
@@ -150,14 +149,14 @@ func (w *whiteouts) note(e entry) {
 	}
 }
 
-// add notes what another layer removed.
+// add records the removals of another layer.
 func (w *whiteouts) add(other *whiteouts) {
 	maps.Copy(w.names, other.names)
 	maps.Copy(w.opaque, other.opaque)
 	maps.Copy(w.covered, other.covered)
 }
 
-// hide tells whether a name in the layers below those noted is gone.
+// hide reports whether the recorded layers removed a name from the layers below.
 func (w *whiteouts) hide(name string) bool {
 	if w.names[name] {
 		return true

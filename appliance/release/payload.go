@@ -16,7 +16,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Tags of payload images that the appliance and the hosts' agents need by name.
+// Tags of payload images that the appliance and the hosts' agents use by name.
 const (
 	TagInstaller             = "installer"
 	TagInstallerArtifacts    = "installer-artifacts"
@@ -27,19 +27,19 @@ const (
 	TagController            = "agent-installer-csr-approver"
 )
 
-// Files of a payload, as `oc adm release new` writes them.
+// Files of a payload, written by `oc adm release new`.
 const (
 	imageReferencesFile  = "release-manifests/image-references"
 	releaseMetadataFile  = "release-manifests/release-metadata"
 	coreOSBootImagesFile = "release-manifests/0000_50_installer_coreos-bootimages.yaml"
 )
 
-// manifestLimit bounds one file read out of a payload, in bytes. Real image-references are about
+// manifestLimit limits the size of one file of a payload in bytes. Real image-references have about
 // 100 KiB, boot images 60 KiB.
 const manifestLimit = 32 << 20
 
-// Payload is what a release image says about itself. It is shared between callers and must not be
-// changed.
+// Payload holds the metadata of a release image. It is shared between callers and must not be
+// altered.
 type Payload struct {
 	PullSpec     string // as it was asked for
 	Image        string // repository@digest in the release's own repository, whichever mirror served it
@@ -54,7 +54,7 @@ type Payload struct {
 	ServedBy  string            // the reference that answered: a mirror's, or the source's
 }
 
-// Component gives the pull spec of the payload image with the tag, or a *MissingImageError.
+// Component returns the pull spec of the payload image with the tag, or a *MissingImageError.
 func (p *Payload) Component(tag string) (string, error) {
 	if spec, ok := p.Images[tag]; ok {
 		return spec, nil
@@ -62,17 +62,17 @@ func (p *Payload) Component(tag string) (string, error) {
 	return "", &MissingImageError{Release: p.Image, Version: p.Version, Tag: tag}
 }
 
-// Agent gives the image that runs on discovered hosts.
+// Agent returns the image that runs on discovered hosts.
 func (p *Payload) Agent() (string, error) { return p.Component(TagAgent) }
 
-// HostInstaller gives the image that installs a host, started by the agent.
+// HostInstaller returns the image that installs a host. The agent starts it.
 func (p *Payload) HostInstaller() (string, error) { return p.Component(TagHostInstaller) }
 
-// Controller gives the image that watches the new cluster from inside and approves its hosts'
+// Controller returns the image that watches the new cluster from inside and approves its hosts'
 // certificates.
 func (p *Payload) Controller() (string, error) { return p.Component(TagController) }
 
-// MissingImageError says that a release has no image with a tag.
+// MissingImageError reports that a release has no image with a tag.
 type MissingImageError struct{ Release, Version, Tag string }
 
 func (e *MissingImageError) Error() string {
@@ -80,7 +80,7 @@ func (e *MissingImageError) Error() string {
 		e.Version, e.Release, e.Tag)
 }
 
-// NotReleaseError says that an image was found but is no release payload.
+// NotReleaseError reports that an image is no release payload.
 type NotReleaseError struct{ Image, Reason string }
 
 func (e *NotReleaseError) Error() string {
@@ -88,7 +88,7 @@ func (e *NotReleaseError) Error() string {
 		"quay.io/openshift-release-dev/ocp-release@sha256:…", e.Image, e.Reason)
 }
 
-// ArchitectureError says that a release has nothing for the wanted architecture.
+// ArchitectureError reports that a release does not support an architecture.
 type ArchitectureError struct {
 	Image string
 	Want  string
@@ -102,10 +102,10 @@ func (e *ArchitectureError) Error() string {
 
 type payloadKey struct{ digest, arch string }
 
-// Payload reads the release that pullSpec names for the architecture (x86_64, or as Go spells it,
-// amd64; "" or multi takes what the release has, x86_64 before others). A release that was read
-// before is answered from memory, without the registry when pullSpec has a digest. Errors:
-// *NotReleaseError, *ArchitectureError, and the registry's own.
+// Payload reads the release at pullSpec for an architecture (x86_64 or amd64). With "" or multi it
+// returns an architecture of the release, preferably x86_64. Releases that were read before are
+// returned from memory, without the registry if pullSpec has a digest. Errors: *NotReleaseError,
+// *ArchitectureError, and those of the registry.
 func (l *Library) Payload(ctx context.Context, pullSpec, arch string, secret authn.Keychain) (*Payload, error) {
 	ref, err := name.ParseReference(pullSpec)
 	if err != nil {
@@ -228,8 +228,8 @@ func (p *Payload) readReferences(data []byte) error {
 	return nil
 }
 
-// readMetadata reads cincinnati-metadata-v0; its version is the release's, the ImageStream's name
-// only stands in for it.
+// readMetadata reads cincinnati-metadata-v0. Its version takes precedence over the ImageStream's
+// name.
 func (p *Payload) readMetadata(data []byte) error {
 	if data != nil {
 		var metadata struct{ Version string }
@@ -248,9 +248,9 @@ func (p *Payload) readMetadata(data []byte) error {
 	return nil
 }
 
-// readBootImages takes the OS versions out of the ConfigMap coreos-bootimages, whose data.stream is
-// CoreOS stream metadata as a JSON string: that of the default stream. Where there are several
-// (from 4.22 on), data.streams has the metadata of each by its name. Payloads before 4.8 have none.
+// readBootImages reads the OS versions from the ConfigMap coreos-bootimages. Its data.stream is the
+// CoreOS stream metadata of the default stream as a JSON string. Since 4.22, data.streams has the
+// metadata of each stream by name. Payloads before 4.8 have none.
 func (p *Payload) readBootImages(data []byte) error {
 	if data == nil {
 		return nil
@@ -287,13 +287,13 @@ type streamMetadata struct {
 	}
 }
 
-// metal is the version of the images for machines, of an architecture.
+// metal returns the version of the bare metal images of an architecture.
 func (s streamMetadata) metal(arch string) string {
 	return s.Architectures[arch].Artifacts["metal"].Release
 }
 
-// imageFor picks the image of the architecture out of a list that is called image; anything else is
-// an image already. On a list, "" means x86_64 or else the first entry.
+// imageFor returns the image of the architecture from an index; other references are images
+// already. For an index, "" selects x86_64 or else the first entry.
 func imageFor(image string, desc *remote.Descriptor, arch string) (v1.Image, error) {
 	if !desc.MediaType.IsIndex() {
 		return desc.Image()
@@ -331,9 +331,8 @@ func imageFor(image string, desc *remote.Descriptor, arch string) (v1.Image, err
 	return index.Image(digest)
 }
 
-// readFiles reads whole small files out of an image, from the last layer down and no further than
-// it must. Names that the image does not have, or that an upper layer removed, are absent from the
-// result.
+// readFiles reads small files of an image, beginning with its last layer and no further than
+// needed. The result lacks files that the image does not have or that an upper layer removed.
 func readFiles(img v1.Image, names ...string) (map[string][]byte, error) {
 	layers, err := img.Layers()
 	if err != nil {
@@ -349,8 +348,8 @@ func readFiles(img v1.Image, names ...string) (map[string][]byte, error) {
 		if len(missing) == 0 {
 			break
 		}
-		// oc writes all of a payload into one layer: with image-references at hand, nothing further
-		// down belongs to it.
+		// oc writes a payload into one layer: once image-references is found, lower layers do not
+		// belong to it.
 		if found[imageReferencesFile] != nil {
 			break
 		}
@@ -394,7 +393,7 @@ func readLayer(layer v1.Layer, names []string, found map[string][]byte, removed 
 	return nil
 }
 
-// rpmArchitecture spells an architecture as RPM and CoreOS do.
+// rpmArchitecture returns the spelling of RPM and CoreOS.
 func rpmArchitecture(arch string) string {
 	switch arch {
 	case "amd64":
@@ -405,7 +404,7 @@ func rpmArchitecture(arch string) string {
 	return arch
 }
 
-// goArchitecture spells an architecture as Go and container images do.
+// goArchitecture returns the spelling of Go and container images.
 func goArchitecture(arch string) string {
 	switch arch {
 	case "x86_64":
@@ -416,7 +415,7 @@ func goArchitecture(arch string) string {
 	return arch
 }
 
-// majorMinor reads the first two numbers of a version such as 4.16.0-rc.1.
+// majorMinor returns the first two numbers of a version such as 4.16.0-rc.1.
 func majorMinor(version string) (major, minor int, err error) {
 	parts := strings.SplitN(version, ".", 3)
 	if len(parts) < 3 {

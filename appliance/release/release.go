@@ -1,9 +1,9 @@
-// Package release reads OpenShift release payloads from the site's registries, takes the payload's
-// openshift-install out of them and runs it.
+// Package release reads OpenShift release payloads from the site's registries, extracts their
+// openshift-install and runs it.
 //
-// A payload is an ordinary image whose last layer holds release-manifests/ (the list of every
-// component image by digest, the version, the CoreOS boot images). Everything here is found by the
-// payload's digest, so a release that was read once needs no registry again.
+// A payload is an image whose last layer holds release-manifests/: the list of all component images
+// by digest, the version, and the CoreOS boot images. Data is stored by the digest of the payload,
+// so a release that was read once needs no registry again.
 package release
 
 import (
@@ -20,11 +20,11 @@ import (
 	"landfall/appliance/mirror"
 )
 
-// DefaultCommandTimeout bounds one run of openshift-install. The real program needs seconds; the
-// rest is for slow disks.
+// DefaultCommandTimeout limits one run of openshift-install. The program needs seconds; the rest is
+// for slow disks.
 const DefaultCommandTimeout = 10 * time.Minute
 
-// Options are what a Library is made of. Mirror, CacheDir and Logger are required.
+// Options configures a Library. Mirror, CacheDir and Logger are required.
 type Options struct {
 	Mirror         *mirror.Client  // leads to every image
 	CacheDir       string          // everything kept on disk lies here; used by one Library at a time
@@ -34,17 +34,17 @@ type Options struct {
 	Logger         *slog.Logger
 }
 
-// A Library holds the releases this appliance has read: their contents in memory, their
+// Library holds the releases that this appliance has read: their metadata in memory, their
 // openshift-install on disk.
 type Library struct {
 	*shelf
 	mirror *mirror.Client // leads to every image
 }
 
-// Through returns the same library, which reads what it has not yet by other mirror rules.
+// Through returns the same library with other mirror rules for further reads.
 func (l *Library) Through(client *mirror.Client) *Library { return &Library{l.shelf, client} }
 
-// shelf is what all ways into a library share.
+// shelf is the state that all views of a library share.
 type shelf struct {
 	dir     string
 	limit   int64
@@ -64,8 +64,8 @@ type shelf struct {
 	flights  map[string]*flight // installer key -> extraction under way
 }
 
-// New opens the cache in o.CacheDir. What an earlier process left half-done is removed, but for
-// unfinished downloads, which are gone on with.
+// New opens the cache in o.CacheDir. It removes unfinished data of an earlier process, except for
+// downloads, which are resumed.
 func New(o Options) (*Library, error) {
 	if o.CommandTimeout == 0 {
 		o.CommandTimeout = DefaultCommandTimeout
@@ -97,7 +97,7 @@ func New(o Options) (*Library, error) {
 	return l, nil
 }
 
-// Close ends extractions under way and waits for them. Installers handed out stay where they are.
+// Close cancels running extractions and waits for them. Installers in use stay on disk.
 func (l *Library) Close() error {
 	l.cancel()
 	l.running.Wait()
