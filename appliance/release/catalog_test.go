@@ -27,7 +27,7 @@ func catalogLayer(t *testing.T, files map[string]string) *bytes.Buffer {
 	return &layer
 }
 
-func TestTheNewestBundleOfAChannelIsItsHead(t *testing.T) {
+func TestCatalogPackage_newestBundleIsTheHead(t *testing.T) {
 	catalog := &Catalog{Packages: map[string]*CatalogPackage{}}
 	layer := catalogLayer(t, map[string]string{
 		"configs/cnv/catalog.json": `{"schema": "olm.package", "name": "cnv", "defaultChannel": "stable"}
@@ -67,7 +67,7 @@ func TestTheNewestBundleOfAChannelIsItsHead(t *testing.T) {
 	require.Len(t, catalog.Packages, 3)
 }
 
-func TestADamagedCatalogNamesItsFile(t *testing.T) {
+func TestCatalog_damagedFile(t *testing.T) {
 	for name, text := range map[string]string{"configs/cnv/catalog.json": `{"schema": `,
 		"configs/cnv/catalog.yaml": "a: [", "configs/cnv/index.json": `{"schema": 5}`} {
 		catalog := &Catalog{Packages: map[string]*CatalogPackage{}}

@@ -60,7 +60,7 @@ platform: {none: {}}
 bootstrapInPlace: {installationDisk: /dev/sda}
 `
 
-func TestGenerateMakesAClustersFilesFromAPayload(t *testing.T) {
+func TestGenerate(t *testing.T) {
 	l, pushed := standIn(t, registry.Payload{})
 	p, err := l.Payload(context.Background(), pushed.Release, "x86_64", nil)
 	require.NoError(t, err)
@@ -126,7 +126,7 @@ func script(t *testing.T, lines string) *Installer {
 const good = `mkdir -p "$4/auth" "$4/manifests"; for f in bootstrap.ign master.ign worker.ign auth/kubeconfig auth/kubeadmin-password; do echo "{}" > "$4/$f"; done
 echo '{"clusterName":"c","clusterID":"id","infraID":"c-12345"}' > "$4/metadata.json"`
 
-func TestGenerateShowsTheProgramNothingOfTheAppliance(t *testing.T) {
+func TestGenerate_environmentOfTheProgram(t *testing.T) {
 	t.Setenv("LANDFALL_SECRET", "x")
 	t.Setenv("OPENSHIFT_INSTALL_OS_IMAGE_OVERRIDE", "x")
 	l := newSite(t).library()
@@ -149,7 +149,7 @@ env | sed "s,$4,DIR," | grep -v '^_=\|^PWD=\|^OLDPWD=\|^SHLVL=\|^PATH=' | sort >
 	nothingUnfinished(t, l)
 }
 
-func TestGenerateSaysWhatTheProgramDied(t *testing.T) {
+func TestGenerate_failureOfTheProgram(t *testing.T) {
 	l := newSite(t).library()
 	for name, c := range map[string]struct {
 		script string
@@ -190,7 +190,7 @@ func TestGenerateSaysWhatTheProgramDied(t *testing.T) {
 	require.ErrorContains(t, err, "names no clusterID and infraID")
 }
 
-func TestGenerateKeepsManifestsInTheirFolders(t *testing.T) {
+func TestGenerate_manifestNames(t *testing.T) {
 	l := newSite(t).library()
 	for _, name := range []string{"x.yaml", "/etc/passwd", "manifests/", "manifests/../x", "manifests/a/b",
 		"openshift/.hidden", "tls/ca.crt"} {
@@ -217,7 +217,7 @@ func requireGone(t *testing.T, pids string) {
 	}
 }
 
-func TestGenerateEndsTheProgramAndItsChildrenWhenCancelled(t *testing.T) {
+func TestGenerate_canceled(t *testing.T) {
 	l := newSite(t).library()
 	inst, pids := lingering(t)
 	ctx, cancel := context.WithCancel(context.Background())
@@ -235,7 +235,7 @@ func TestGenerateEndsTheProgramAndItsChildrenWhenCancelled(t *testing.T) {
 	nothingUnfinished(t, l)
 }
 
-func TestGenerateEndsAProgramThatTakesTooLong(t *testing.T) {
+func TestGenerate_timeout(t *testing.T) {
 	l := newSite(t).library(func(o *Options) { o.CommandTimeout = time.Second })
 	inst, pids := lingering(t)
 	_, err := l.Generate(context.Background(), inst, GenerateRequest{})
@@ -246,7 +246,7 @@ func TestGenerateEndsAProgramThatTakesTooLong(t *testing.T) {
 	nothingUnfinished(t, l)
 }
 
-func TestGenerateEndsWhatTheProgramLeavesRunning(t *testing.T) {
+func TestGenerate_killsLeftProcesses(t *testing.T) {
 	l := newSite(t).library()
 	pids := filepath.Join(t.TempDir(), "pids")
 	_, err := l.Generate(context.Background(), script(t, `sleep 600 & echo $! > `+pids+"\n"+good), GenerateRequest{})
@@ -255,7 +255,7 @@ func TestGenerateEndsWhatTheProgramLeavesRunning(t *testing.T) {
 	nothingUnfinished(t, l)
 }
 
-func TestGenerateTakesAProgramThatPrintsWithoutEnd(t *testing.T) {
+func TestGenerate_endlessOutput(t *testing.T) {
 	l := newSite(t).library()
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
@@ -266,14 +266,14 @@ func TestGenerateTakesAProgramThatPrintsWithoutEnd(t *testing.T) {
 	require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(8<<20), "what it prints is not kept")
 }
 
-func TestGenerateRefusesAProgramThatEndsWellAndMakesNothing(t *testing.T) {
+func TestGenerate_noOutputFiles(t *testing.T) {
 	l := newSite(t).library()
 	_, err := l.Generate(context.Background(), script(t, `exit 0`), GenerateRequest{})
 	require.ErrorContains(t, err, "openshift-install ended well but left no ")
 	nothingUnfinished(t, l)
 }
 
-func TestSummaryIsTheReasonInTheProgramsWords(t *testing.T) {
+func TestSummarize(t *testing.T) {
 	long := strings.Repeat("x", 10_000)
 	for name, c := range map[string]struct{ output, want string }{
 		"quoted": {`level=fatal msg="a \"b\""`, `a "b"`},
@@ -293,7 +293,7 @@ func TestSummaryIsTheReasonInTheProgramsWords(t *testing.T) {
 	}
 }
 
-func TestTailKeepsTheEnd(t *testing.T) {
+func TestTail(t *testing.T) {
 	var tl tail
 	for range 10_000 {
 		n, err := tl.Write([]byte("0123456789"))

@@ -52,7 +52,7 @@ func nothingUnfinished(t *testing.T, l *Library) {
 	}
 }
 
-func TestInstallerIsFoundWhereverTheImageHasIt(t *testing.T) {
+func TestInstaller_locationsInTheImage(t *testing.T) {
 	program := file(installerPath, "new")
 	old := file(installerPath, "old")
 	for name, c := range map[string]struct {
@@ -131,7 +131,7 @@ func noise(n int) string {
 	return string(b)
 }
 
-func TestInstallerIsTheImagesForThisMachine(t *testing.T) {
+func TestInstaller_imageForThisMachine(t *testing.T) {
 	p := func(version, arch string, multi bool) *Payload {
 		return &Payload{Version: version, Architecture: arch, Multi: multi, Images: map[string]string{TagInstaller: "i",
 			TagInstallerArtifacts: "a"}}
@@ -171,7 +171,7 @@ func TestInstallerIsTheImagesForThisMachine(t *testing.T) {
 			"host; install 4.16 or newer")
 }
 
-func TestInstallerDownloadGoesOnAfterACut(t *testing.T) {
+func TestInstaller_resumesAfterAnInterruption(t *testing.T) {
 	content := noise(300_000)
 	for name, ranges := range map[string]bool{"by range": true, "without ranges": false} {
 		t.Run(name, func(t *testing.T) {
@@ -242,7 +242,7 @@ func (s *shortWriter) Write(p []byte) (int, error) {
 	panic(http.ErrAbortHandler)
 }
 
-func TestInstallerDownloadOfAnEarlierProcessIsGoneOnWith(t *testing.T) {
+func TestInstaller_resumesDownloadOfAnEarlierProcess(t *testing.T) {
 	s := newSite(t)
 	blob := layer(t, file(installerPath, noise(200_000)))
 	p := s.installerPayload(blob)
@@ -281,7 +281,7 @@ func TestInstallerDownloadOfAnEarlierProcessIsGoneOnWith(t *testing.T) {
 	}
 }
 
-func TestInstallerRefusesADamagedLayer(t *testing.T) {
+func TestInstaller_damagedLayer(t *testing.T) {
 	s := newSite(t)
 	l := s.library()
 	content := noise(10_000)
@@ -310,7 +310,7 @@ func TestInstallerRefusesADamagedLayer(t *testing.T) {
 	release()
 }
 
-func TestInstallerGivesUpOnARegistryThatSendsNothing(t *testing.T) {
+func TestInstaller_registryWithoutData(t *testing.T) {
 	for name, c := range map[string]struct {
 		status int
 		tries  int
@@ -346,7 +346,7 @@ func TestInstallerGivesUpOnARegistryThatSendsNothing(t *testing.T) {
 	}
 }
 
-func TestInstallerGoesOnWhenTheRegistryFallsSilent(t *testing.T) {
+func TestInstaller_retriesASilentRegistry(t *testing.T) {
 	s := newSite(t)
 	clock := clockwork.NewFakeClock()
 	l := s.library(func(o *Options) { o.Clock = clock })
@@ -387,7 +387,7 @@ func passTime(clock *clockwork.FakeClock, result <-chan error) error {
 	}
 }
 
-func TestInstallerAskedForTwiceIsExtractedOnce(t *testing.T) {
+func TestInstaller_sharedExtraction(t *testing.T) {
 	s := newSite(t)
 	l := s.library()
 	blob := layer(t, file(installerPath, noise(600_000)))
@@ -443,7 +443,7 @@ func (l *Library) waiting() (n int) {
 	return n
 }
 
-func TestInstallerExtractionEndsWithItsLastCaller(t *testing.T) {
+func TestInstaller_endsWithItsLastCaller(t *testing.T) {
 	s := newSite(t)
 	l := s.library()
 	blob := layer(t, file(installerPath, noise(1000)))
@@ -493,7 +493,7 @@ func TestInstallerExtractionEndsWithItsLastCaller(t *testing.T) {
 	}, waitFor, tick)
 }
 
-func TestInstallerExtractionEndsWithTheLibrary(t *testing.T) {
+func TestInstaller_endsWithTheLibrary(t *testing.T) {
 	s := newSite(t)
 	l := s.library()
 	p := s.installerPayload(layer(t, file(installerPath, "x")))
@@ -508,7 +508,7 @@ func TestInstallerExtractionEndsWithTheLibrary(t *testing.T) {
 	require.ErrorIs(t, <-failed, context.Canceled)
 }
 
-func TestInstallerDamagedOnDiskIsTakenAgain(t *testing.T) {
+func TestInstaller_damagedInTheCache(t *testing.T) {
 	s := newSite(t)
 	l := s.library()
 	blob := layer(t, file(installerPath, "right"))
@@ -529,7 +529,7 @@ func TestInstallerDamagedOnDiskIsTakenAgain(t *testing.T) {
 	require.Equal(t, 3, s.fetched(digestOf(t, blob)))
 }
 
-func TestInstallersUsedLongestAgoMakeRoom(t *testing.T) {
+func TestInstaller_evictsLeastRecentlyUsed(t *testing.T) {
 	s := newSite(t)
 	clock := clockwork.NewFakeClock()
 	l := s.library(func(o *Options) { o.CacheLimit = 250_000; o.Clock = clock })
@@ -561,7 +561,7 @@ func TestInstallersUsedLongestAgoMakeRoom(t *testing.T) {
 	require.FileExists(t, fourth)
 }
 
-func TestInstallerSaysThatTheDiskIsFull(t *testing.T) {
+func TestInstaller_fullDisk(t *testing.T) {
 	s := newSite(t)
 	l := s.library()
 	blob := layer(t, file(installerPath, noise(100_000)))
@@ -578,7 +578,7 @@ func TestInstallerSaysThatTheDiskIsFull(t *testing.T) {
 	release()
 }
 
-func TestLibraryClearsWhatAnEarlierProcessLeft(t *testing.T) {
+func TestLibrary_removesUnfinishedData(t *testing.T) {
 	dir := t.TempDir()
 	for _, d := range []string{"work/123/auth", "installers/.new-sha256-1", "installers/sha256-2", "partial"} {
 		require.NoError(t, os.MkdirAll(filepath.Join(dir, d), 0o700))
@@ -591,14 +591,14 @@ func TestLibraryClearsWhatAnEarlierProcessLeft(t *testing.T) {
 	require.FileExists(t, filepath.Join(dir, "partial/abc"))
 }
 
-func TestLibrarySaysThatItsFolderCannotBeWritten(t *testing.T) {
+func TestLibrary_unwritableDirectory(t *testing.T) {
 	blocked := filepath.Join(t.TempDir(), "file")
 	require.NoError(t, os.WriteFile(blocked, nil, 0o600))
 	_, err := New(Options{CacheDir: filepath.Join(blocked, "cache")})
 	require.ErrorContains(t, err, "the release cache")
 }
 
-func TestInstallerIsStampedWithItsRelease(t *testing.T) {
+func TestInstaller_stamped(t *testing.T) {
 	place := func(name string, room int) string {
 		return "\x00_RELEASE_" + name + "_LOCATION_\x00" + strings.Repeat("X", room) + "\x00"
 	}
@@ -635,7 +635,7 @@ func TestInstallerIsStampedWithItsRelease(t *testing.T) {
 	require.ErrorContains(t, err, "does not fit")
 }
 
-func TestInstallerNamesTheImageTheMirrorLacks(t *testing.T) {
+func TestInstaller_missingImage(t *testing.T) {
 	l, pushed := standIn(t, registry.Payload{Faults: registry.PayloadFaults{NotPushed: []string{TagInstaller}}})
 	p, err := l.Payload(context.Background(), pushed.Release, "x86_64", nil)
 	require.NoError(t, err)
@@ -651,7 +651,7 @@ func TestInstallerNamesTheImageTheMirrorLacks(t *testing.T) {
 	require.ErrorAs(t, err, &missing)
 }
 
-func TestACacheThatIsNamedFromTheWorkingFolderIsFoundFromElsewhere(t *testing.T) {
+func TestLibrary_relativeCacheDirectory(t *testing.T) {
 	t.Chdir(t.TempDir())
 	library, err := New(Options{Mirror: mirror.NewClient(nil, mirror.ClientOptions{}), CacheDir: "cache",
 		Logger: slog.New(slog.DiscardHandler)})

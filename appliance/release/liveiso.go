@@ -19,21 +19,21 @@ import (
 	"landfall/appliance/mirror"
 )
 
-// TagMachineOSImages is the payload image that holds the live ISO, coreos/coreos-<arch>.iso, with
-// its digest beside it under the same name with the ending .sha256. Payloads before 4.10 have none;
-// those of OpenShift 5 also have one of RHEL 10, coreos/coreos10-<arch>.iso, which goes before it.
+// TagMachineOSImages is the payload image with the live ISO, coreos/coreos-<arch>.iso, and its
+// digest in a file with the suffix .sha256. Payloads before 4.10 lack it. Those of OpenShift 5 also
+// have an ISO of RHEL 10, coreos/coreos10-<arch>.iso, which takes precedence.
 const TagMachineOSImages = "machine-os-images"
 
-// maxSumFile bounds the file with the digest, in bytes.
+// maxSumFile limits the size of the digest file in bytes.
 const maxSumFile = 4 << 10
 
-// LiveISO writes the payload's live ISO to the writer that begin returns, which is told the ISO's
-// size in bytes, and gives the digest (hex) that the payload names for it, "" if it names none. The
-// layer passes through from the registry, nothing of it is kept; where the connection breaks, it
-// goes on by ranges. A layer whose bytes are not those of its digest is an error after all of it
-// was written.
+// LiveISO writes the payload's live ISO to the writer that begin returns; begin gets the size in
+// bytes. It returns the digest (hex) that the payload has for the ISO, or "". The layer is streamed
+// from the registry and not stored. If the connection breaks, the stream resumes by ranges. A layer
+// that does not match its digest ends in an error after all of it was written.
 //
-// Errors: *MissingImageError, *DigestError, the registry's own, and those of begin and its writer.
+// Errors: *MissingImageError, *DigestError, those of the registry, and those of begin and its
+// writer.
 func (l *Library) LiveISO(ctx context.Context, p *Payload, secret authn.Keychain,
 	begin func(size int64) (io.Writer, error)) (sum string, err error) {
 	spec, err := p.Component(TagMachineOSImages)
@@ -77,7 +77,7 @@ func (l *Library) LiveISO(ctx context.Context, p *Payload, secret authn.Keychain
 		strings.Join(names, " and no "), p.Version, p.Architecture)
 }
 
-// isoNames are the names of a payload's live ISO, the one to be taken first.
+// isoNames returns the names of a payload's live ISO in the order of preference.
 func isoNames(p *Payload) []string {
 	name := "coreos/coreos-" + p.Architecture + ".iso"
 	if major, _, err := majorMinor(p.Version); err == nil && major >= 5 {
@@ -86,7 +86,7 @@ func isoNames(p *Payload) []string {
 	return []string{name}
 }
 
-// isoExtraction takes the ISO and its digest out of one layer.
+// isoExtraction extracts the ISO and its digest from one layer.
 type isoExtraction struct {
 	name  string
 	begin func(size int64) (io.Writer, error)
@@ -116,8 +116,8 @@ func (x *isoExtraction) visit(e entry) error {
 	return nil
 }
 
-// blobStream reads a blob from a registry from its first byte to its last, asking for the rest when
-// the connection breaks. Its end is reached only if the bytes are those of the blob's digest.
+// blobStream reads a blob from a registry and requests the rest if the connection breaks. It
+// reports the end only if the bytes match the blob's digest.
 type blobStream struct {
 	ctx      context.Context
 	download *blobDownload
@@ -152,7 +152,7 @@ func (s *blobStream) Read(p []byte) (int, error) {
 	return 0, io.EOF
 }
 
-// read reads from the present connection, or a new one.
+// read reads from the current connection, or from a new one.
 func (s *blobStream) read(p []byte) (int, error) {
 	if s.body == nil {
 		if err := s.open(); err != nil {
@@ -179,7 +179,7 @@ func (s *blobStream) open() error {
 	}
 	s.body = response.Body
 	if response.StatusCode == http.StatusOK && s.have > 0 {
-		// The registry serves no ranges: the part that was read already is read past.
+		// The registry does not support ranges: skip the part that was read.
 		if _, err := io.CopyN(io.Discard, s.body, s.have); err != nil {
 			return err
 		}
@@ -187,7 +187,7 @@ func (s *blobStream) open() error {
 	return nil
 }
 
-// again decides whether it is worth asking once more, and waits before that.
+// again decides whether to retry, and waits before a retry.
 func (s *blobStream) again(err error) error {
 	if s.attempt != nil && errors.Is(context.Cause(s.attempt), errStalled) {
 		err = errStalled
@@ -203,7 +203,7 @@ func (s *blobStream) again(err error) error {
 	return s.library.pause(s.ctx, time.Duration(s.fruitless)*time.Second)
 }
 
-// close ends the present connection.
+// close closes the current connection.
 func (s *blobStream) close() error {
 	if s.cancel == nil {
 		return nil

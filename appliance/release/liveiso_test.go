@@ -35,7 +35,7 @@ func isoBytes(size int) []byte {
 	return content
 }
 
-func TestTheLiveISOIsStreamedOutOfThePayload(t *testing.T) {
+func TestLiveISO(t *testing.T) {
 	s := newSite(t)
 	content := isoBytes(1 << 20)
 	sum := sha256.Sum256(content)
@@ -52,7 +52,7 @@ func TestTheLiveISOIsStreamedOutOfThePayload(t *testing.T) {
 	require.Equal(t, hex.EncodeToString(sum[:]), said)
 }
 
-func TestOpenShiftFiveStartsFromItsNewestISO(t *testing.T) {
+func TestLiveISO_newestOfOpenShift5(t *testing.T) {
 	for name, c := range map[string]struct {
 		version string
 		files   []string
@@ -88,7 +88,7 @@ func TestOpenShiftFiveStartsFromItsNewestISO(t *testing.T) {
 	}
 }
 
-func TestALiveISOGoesOnWhereTheConnectionBroke(t *testing.T) {
+func TestLiveISO_resumesAfterAnInterruption(t *testing.T) {
 	s := newSite(t)
 	content := isoBytes(1 << 20)
 	p := s.liveISO(content, "")
@@ -132,7 +132,7 @@ func (c *cutWriter) Write(p []byte) (int, error) {
 	return n, err
 }
 
-func TestALiveISOThatIsNotThereOrCanNotBeWrittenIsSaid(t *testing.T) {
+func TestLiveISO_missingOrUnwritable(t *testing.T) {
 	s := newSite(t)
 	p := s.liveISO(isoBytes(1000), "")
 	full := errors.New("the disk is full")

@@ -7,18 +7,19 @@ import (
 	"os"
 )
 
-// openshift-install carries three places for text, each a NUL, a name, a NUL, a run of X and a NUL.
-// Who takes it out of a payload writes the value and a NUL over the place's beginning, as `oc adm
-// release extract` does; a place left as it is means a developers' build.
+// openshift-install has three placeholders for text, each a NUL, a name, a NUL, a run of X and a
+// NUL. A program that extracts it from a payload writes the value and a NUL over the beginning of
+// the placeholder, as `oc adm release extract` does. An unchanged placeholder marks a development
+// build.
 var markers = []string{"_RELEASE_IMAGE_LOCATION_", "_RELEASE_VERSION_LOCATION_", "_RELEASE_ARCHITECTURE_LOCATION_"}
 
-// shortestMarker is how many X a place has at least; the name alone also stands in the program, to
-// compare with.
+// shortestMarker is the minimal number of X in a placeholder. The program also contains the name
+// alone, for comparison.
 const shortestMarker = 16
 
-// stamp writes the payload's image, version and architecture into the first of each place in the
-// file. It gives the names of those it did not find, which is no error: the program falls back on
-// its environment.
+// stamp writes the payload's image, version and architecture into the first of each placeholder in
+// the file. It returns the names of missing placeholders, which are no error: the program reads its
+// environment instead.
 func stamp(file *os.File, p *Payload) (missing []string, err error) {
 	values := []string{p.Image, p.Version, "linux/" + goArchitecture(p.Architecture)}
 	if p.Multi {
@@ -43,8 +44,8 @@ func stamp(file *os.File, p *Payload) (missing []string, err error) {
 	return missing, nil
 }
 
-// findMarker gives where the first place of that name begins and how many bytes it spans; room 0
-// means that there is none.
+// findMarker returns the offset and size of the first placeholder with the name. A size of 0 means
+// that there is none.
 func findMarker(r io.ReaderAt, marker string) (offset int64, room int, err error) {
 	const window, longest = 1 << 20, 4096
 	start := []byte("\x00" + marker + "\x00")

@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestAPatchChangesAManifest(t *testing.T) {
+func TestPatch(t *testing.T) {
 	const manifest = "spec: {names: [a, c], on: true, deep/er: {~x: 1}}\n"
 	for name, example := range map[string]struct{ patch, changed string }{
 		"add to an object": {"- {op: add, path: /spec/off, value: false}",
@@ -41,7 +41,7 @@ func TestAPatchChangesAManifest(t *testing.T) {
 	}
 }
 
-func TestAPatchThatIsNoneIsRefused(t *testing.T) {
+func TestParsePatch_rejectedInput(t *testing.T) {
 	for patch, says := range map[string]string{
 		"op: add":                         "no list of operations",
 		"[]":                              "no operation",
@@ -57,7 +57,7 @@ func TestAPatchThatIsNoneIsRefused(t *testing.T) {
 	}
 }
 
-func TestAPatchThatDoesNotFitSaysWhere(t *testing.T) {
+func TestPatch_doesNotFit(t *testing.T) {
 	for patch, says := range map[string]string{
 		"- {op: replace, path: /b, value: 1}": `operation 1 (replace /b): there is no "b"`,
 		"- {op: remove, path: /a/7}":          `the list has no place "7"`,
@@ -78,7 +78,7 @@ func TestAPatchThatDoesNotFitSaysWhere(t *testing.T) {
 	require.ErrorContains(t, err, "more than one document")
 }
 
-func FuzzAPatchNeverFailsTheProgram(f *testing.F) {
+func FuzzPatch(f *testing.F) {
 	f.Add("- {op: add, path: /a/b, value: 1}", "a: {}")
 	f.Add("- {op: move, from: /a/0, path: /a/-}", "a: [1, 2]")
 	f.Fuzz(func(t *testing.T, text, manifest string) {

@@ -30,7 +30,7 @@ const (
 	goodMetadata = `{"kind":"cincinnati-metadata-v0","version":"4.20.8"}`
 )
 
-func TestPayloadIsReadThroughTheMirrorAndNamedByItsOwnRepository(t *testing.T) {
+func TestPayload_readThroughTheMirror(t *testing.T) {
 	l, pushed := standIn(t, registry.Payload{})
 	p, err := l.Payload(context.Background(), pushed.Release, "amd64", nil)
 	require.NoError(t, err)
@@ -48,7 +48,7 @@ func TestPayloadIsReadThroughTheMirrorAndNamedByItsOwnRepository(t *testing.T) {
 	require.Equal(t, pushed.Images["agent-installer-node-agent"], agent)
 }
 
-func TestPayloadNamesTheImageThatItLacks(t *testing.T) {
+func TestPayload_missingImage(t *testing.T) {
 	l, pushed := standIn(t, registry.Payload{Faults: registry.PayloadFaults{Omit: []string{TagController}}})
 	p, err := l.Payload(context.Background(), pushed.Release, "x86_64", nil)
 	require.NoError(t, err)
@@ -60,7 +60,7 @@ func TestPayloadNamesTheImageThatItLacks(t *testing.T) {
 	require.ErrorContains(t, err, `has no image "agent-installer-csr-approver"`)
 }
 
-func TestPayloadRefusesWhatIsNoRelease(t *testing.T) {
+func TestPayload_noRelease(t *testing.T) {
 	release := func(references, metadata string) v1.Layer {
 		return layer(t, file("release-manifests/image-references", references),
 			file("release-manifests/release-metadata", metadata))
@@ -101,7 +101,7 @@ func TestPayloadRefusesWhatIsNoRelease(t *testing.T) {
 	}
 }
 
-func TestPayloadSaysWhatKeepsItFromBeingRead(t *testing.T) {
+func TestPayload_readErrors(t *testing.T) {
 	boot := func(data string) v1.Layer {
 		return layer(t, file("release-manifests/image-references", goodReferences), file(coreOSBootImagesFile, data))
 	}
@@ -139,7 +139,7 @@ func TestPayloadSaysWhatKeepsItFromBeingRead(t *testing.T) {
 	})
 }
 
-func TestPayloadTakesEachFileFromTheTopmostLayerThatHasIt(t *testing.T) {
+func TestPayload_topmostLayerWins(t *testing.T) {
 	references := file("release-manifests/image-references", goodReferences)
 	for name, c := range map[string]struct {
 		layers  []v1.Layer
@@ -183,7 +183,7 @@ func TestPayloadTakesEachFileFromTheTopmostLayerThatHasIt(t *testing.T) {
 	}
 }
 
-func TestPayloadOfSeveralArchitecturesIsPinnedByItsList(t *testing.T) {
+func TestPayload_severalArchitectures(t *testing.T) {
 	s := newSite(t)
 	child := func(arch, version string) mutate.IndexAddendum {
 		img := image(t, arch, layer(t, file("release-manifests/image-references",
@@ -212,7 +212,7 @@ func TestPayloadOfSeveralArchitecturesIsPinnedByItsList(t *testing.T) {
 	require.Equal(t, []string{"aarch64", "x86_64"}, wrong.Have)
 }
 
-func TestPayloadReadOnceNeedsNoRegistry(t *testing.T) {
+func TestPayload_rememberedWithoutRegistry(t *testing.T) {
 	s := newSite(t)
 	spec := s.push(image(t, "amd64", layer(t, file("release-manifests/image-references", goodReferences))))
 	l := s.library()
@@ -229,7 +229,7 @@ func TestPayloadReadOnceNeedsNoRegistry(t *testing.T) {
 	require.Error(t, err, "a tag may mean another image by now")
 }
 
-func TestPayloadsOfRealReleases(t *testing.T) {
+func TestPayload_realReleases(t *testing.T) {
 	data := os.Getenv("LANDFALL_REALDATA")
 	if data == "" {
 		t.Skip("LANDFALL_REALDATA is not set")

@@ -15,17 +15,19 @@ import (
 )
 
 const (
-	// outputTail is how much of a run's output is kept, in bytes: the end, where the reason stands.
+	// outputTail is the number of bytes that are kept of a run's output: its end, which has the
+	// reason.
 	outputTail = 32 << 10
-	// summaryLimit bounds RunError.Summary, in bytes.
+	// summaryLimit limits RunError.Summary in bytes.
 	summaryLimit = 2 << 10
-	// killDelay is how long a killed program's descendants may hold its output open.
+	// killDelay is the longest time that the descendants of a killed program may keep its output
+	// open.
 	killDelay = 5 * time.Second
 	busyTries = 20
 	busyDelay = 20 * time.Millisecond
 )
 
-// RunError says that openshift-install failed.
+// RunError reports that openshift-install failed.
 type RunError struct {
 	Step     string // such as "create manifests"
 	ExitCode int    // -1 when it was killed
@@ -37,7 +39,7 @@ type RunError struct {
 func (e *RunError) Error() string { return fmt.Sprintf("openshift-install %s: %s", e.Step, e.Summary) }
 func (e *RunError) Unwrap() error { return e.Err }
 
-// run is one sequence of commands in one folder.
+// run is a sequence of commands in one directory.
 type run struct {
 	library   *Library
 	installer string
@@ -50,7 +52,7 @@ func (r *run) command(ctx context.Context, args ...string) error {
 	limited, cancel := context.WithTimeout(ctx, r.library.timeout)
 	defer cancel()
 	// The kernel kills the child when the thread that started it ends, so this goroutine keeps its
-	// own until the child is gone.
+	// thread until the child has ended.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	var output tail
@@ -58,8 +60,8 @@ func (r *run) command(ctx context.Context, args ...string) error {
 	began := r.library.clock.Now()
 	err := cmd.Start()
 	for try := 0; errors.Is(err, syscall.ETXTBSY) && try < busyTries; try++ {
-		// A program started elsewhere in this process just now may for a moment hold the descriptor
-		// this file was written by.
+		// Another program that this process starts at the same moment may briefly hold the
+		// descriptor by which this file was written.
 		if err = r.library.pause(limited, busyDelay); err != nil {
 			break
 		}
@@ -92,7 +94,7 @@ func (r *run) command(ctx context.Context, args ...string) error {
 	return failure
 }
 
-// wait returns when a program has ended, and ends what it has left running.
+// wait returns when a program has ended, and kills the processes that it left running.
 func wait(cmd *exec.Cmd) error {
 	var left error
 	if awaitExit(cmd.Process.Pid) == nil {
@@ -117,12 +119,12 @@ func (r *run) prepare(ctx context.Context, output *tail, args []string) *exec.Cm
 	return cmd
 }
 
-// logLine is one line of the program's log: level=fatal msg="…", where newer versions leave out the
-// quotes, or with colours FATAL ….
+// logLine matches one line of the program's log: level=fatal msg="…", in newer versions without
+// quotes, or with colors FATAL ….
 var logLine = regexp.MustCompile(`(?:^|\s)level=(\w+) msg=(.*)$`)
 
-// summarize takes the reason out of a run's output: the last fatal message, else the last error,
-// else the last line.
+// summarize returns the reason in a run's output: the last fatal message, else the last error, else
+// the last line.
 func summarize(output string) string {
 	var reason, lastLine string
 	rank := 0
@@ -171,7 +173,7 @@ func summarize(output string) string {
 	return reason
 }
 
-// tail keeps the last outputTail bytes written to it.
+// tail keeps the last outputTail bytes that are written to it.
 type tail struct{ data []byte }
 
 func (t *tail) Write(p []byte) (int, error) {

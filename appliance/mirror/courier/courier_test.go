@@ -107,7 +107,7 @@ func (w *world) push(t *testing.T, dir string) (*courier.Pushed, error) {
 	return courier.Push(t.Context(), courier.PushOptions{Dir: dir, To: w.mirrorHost, Client: w.client, Insecure: true})
 }
 
-func TestWhatIsFilledIsPushedUnchanged(t *testing.T) {
+func TestCourier_fillAndPush(t *testing.T) {
 	w := newWorld(t)
 	dir := t.TempDir()
 	filled, err := w.fill(t, dir, 1000)
@@ -138,7 +138,7 @@ func TestWhatIsFilledIsPushedUnchanged(t *testing.T) {
 	}
 }
 
-func TestAFetchThatBreaksOffGoesOn(t *testing.T) {
+func TestFill_resumes(t *testing.T) {
 	w := newWorld(t)
 	var broken, ranges atomic.Int32
 	w.instead = func(out http.ResponseWriter, r *http.Request) bool {
@@ -168,7 +168,7 @@ func TestAFetchThatBreaksOffGoesOn(t *testing.T) {
 	require.EqualValues(t, 4, ranges.Load())
 }
 
-func TestARegistryThatGivesOtherBytesIsNotBelieved(t *testing.T) {
+func TestFill_registryWithOtherBytes(t *testing.T) {
 	w := newWorld(t)
 	w.instead = func(out http.ResponseWriter, r *http.Request) bool {
 		if !strings.Contains(r.URL.Path, "/team/app/blobs/") {
@@ -188,7 +188,7 @@ func TestARegistryThatGivesOtherBytesIsNotBelieved(t *testing.T) {
 	require.ErrorContains(t, err, "was not filled to its end")
 }
 
-func TestAStickWithADamagedManifestIsNamed(t *testing.T) {
+func TestPush_damagedManifest(t *testing.T) {
 	w := newWorld(t)
 	dir := t.TempDir()
 	_, err := w.fill(t, dir, 0)
@@ -205,7 +205,7 @@ func TestAStickWithADamagedManifestIsNamed(t *testing.T) {
 	require.ErrorContains(t, err, dir+" has no sha256:"+sum)
 }
 
-func TestAListThatIsNotAsItWasSignedIsRefused(t *testing.T) {
+func TestList_alteredAfterSigning(t *testing.T) {
 	w := newWorld(t)
 	got, key, err := courier.Parse(w.text)
 	require.NoError(t, err)
@@ -252,7 +252,7 @@ func must(data []byte, err error) []byte {
 	return data
 }
 
-func TestAListIsWrittenForOcMirrorAndForPeople(t *testing.T) {
+func TestList_formats(t *testing.T) {
 	w := newWorld(t)
 	set := string(must(w.list.ImageSet(w.key)))
 	require.Contains(t, set, "# created: 2026-05-01T10:00:00Z\n# release: "+w.list.Release+"\n")
@@ -268,7 +268,7 @@ func TestAListIsWrittenForOcMirrorAndForPeople(t *testing.T) {
 	}
 }
 
-func TestPartsAndRegistriesThatCanNotBeAreRefused(t *testing.T) {
+func TestCourier_invalidPartsAndRegistries(t *testing.T) {
 	w := newWorld(t)
 	_, err := w.fill(t, t.TempDir(), 4<<30)
 	require.ErrorContains(t, err, "less than 4 GiB")

@@ -17,7 +17,7 @@ import (
 
 // What people complain of most about mirrors, each with the sentence that they get here instead.
 
-func TestAListThatWasCopiedForOneArchitectureIsNamed(t *testing.T) {
+func TestProof_indexCopiedForOneArchitecture(t *testing.T) {
 	f := newFake(t)
 	f.instead = func(w http.ResponseWriter, r *http.Request) bool {
 		switch r.URL.Path {
@@ -46,7 +46,7 @@ func TestAListThatWasCopiedForOneArchitectureIsNamed(t *testing.T) {
 		"no tag is like it")
 }
 
-func TestTheMirrorThatRefusesThePasswordIsNamedNotTheLastOneAsked(t *testing.T) {
+func TestProof_mirrorThatRejectsThePassword(t *testing.T) {
 	f := newFake(t)
 	f.instead = func(w http.ResponseWriter, r *http.Request) bool {
 		if strings.Contains(r.URL.Path, "/first/") {
@@ -71,7 +71,7 @@ func (p payloads) Payload(_ context.Context, pullSpec, _ string, _ authn.Keychai
 		nil
 }
 
-func TestOSImagesInARepositoryOfTheirOwnAreMissedByTheRules(t *testing.T) {
+func TestProof_osImagesInTheirOwnRepository(t *testing.T) {
 	f := newFake(t)
 	_, digest, _ := strings.Cut(f.image, "@")
 	images := payloads{"etcd": f.image, "rhel-coreos": "quay.io/openshift-release-dev/ocp-v4.0-art-dev@" + digest}
@@ -91,7 +91,7 @@ func TestOSImagesInARepositoryOfTheirOwnAreMissedByTheRules(t *testing.T) {
 	}
 }
 
-func TestAPullSecretWhoseEntryLacksThePortIsNamed(t *testing.T) {
+func TestProof_pullSecretEntryWithoutPort(t *testing.T) {
 	f := newFake(t)
 	f.instead = func(w http.ResponseWriter, r *http.Request) bool {
 		w.Header().Set("WWW-Authenticate", `Basic realm="site"`)

@@ -127,7 +127,7 @@ func prove(t *testing.T, p *prover.Prover, request prover.Request) *prover.Repor
 
 func one(ref string) prover.Request { return prover.Request{Images: []prover.Image{{Ref: ref}}} }
 
-func TestABadRegistryIsNamedInASentence(t *testing.T) {
+func TestProof_badRegistry(t *testing.T) {
 	html := func(w http.ResponseWriter, r *http.Request) bool {
 		w.Header().Set("Content-Type", "text/html")
 		if _, err := w.Write([]byte("<html>Please log in</html>")); err != nil {
@@ -209,7 +209,7 @@ func TestABadRegistryIsNamedInASentence(t *testing.T) {
 	}
 }
 
-func TestARegistryThatSpeaksPlainHTTPIsNamed(t *testing.T) {
+func TestProof_plainHTTPRegistry(t *testing.T) {
 	f := newFake(t)
 	client := mirror.NewClient(rulesTo(t, "mirror.example.com:5000/team/app"), mirror.ClientOptions{
 		DialTimeout: time.Second, DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
@@ -245,7 +245,7 @@ func tokens(f *fake) {
 	}
 }
 
-func TestARegistryWithATokenForEachRepositoryIsAskedWithEach(t *testing.T) {
+func TestProof_tokenForEachRepository(t *testing.T) {
 	f := newFake(t)
 	tokens(f)
 	p := newProver(t, rulesTo(t, f.host+"/other/app", f.host+"/team/app"), prover.Options{})
@@ -262,7 +262,7 @@ func TestARegistryWithATokenForEachRepositoryIsAskedWithEach(t *testing.T) {
 	require.Contains(t, report.Faults[0].Text, "add an entry for "+f.host+" to the pull secret")
 }
 
-func TestARegistryThatWantsToBeLeftAloneIs(t *testing.T) {
+func TestProof_respectsRetryAfter(t *testing.T) {
 	f := newFake(t)
 	clock := clockwork.NewFakeClockAt(time.Now())
 	var refusals atomic.Int32
@@ -289,7 +289,7 @@ func TestARegistryThatWantsToBeLeftAloneIs(t *testing.T) {
 	require.Equal(t, prover.Held, report.Results[0].Verdict)
 }
 
-func TestAnUnchangedImageIsProvenByItsManifestForAWhile(t *testing.T) {
+func TestProof_cachedImage(t *testing.T) {
 	f := newFake(t)
 	clock := clockwork.NewFakeClock()
 	p := newProver(t, rulesTo(t, f.host+"/team/app"), prover.Options{Clock: clock, CacheFor: time.Minute})
@@ -324,7 +324,7 @@ func (p *proven) Mark(_ context.Context, key string) error {
 	return nil
 }
 
-func TestAProofOfBytesGoesOnWhereItBrokeOff(t *testing.T) {
+func TestProof_bytesResume(t *testing.T) {
 	f := newFake(t)
 	var ranges []string
 	var breaks atomic.Int32
@@ -367,7 +367,7 @@ func TestAProofOfBytesGoesOnWhereItBrokeOff(t *testing.T) {
 	require.Zero(t, report.ReadBytes, "what was read is not read again")
 }
 
-func TestTheNextMirrorIsAskedWhenTheFirstIsDown(t *testing.T) {
+func TestProof_nextMirrorIfTheFirstIsDown(t *testing.T) {
 	f := newFake(t)
 	report := prove(t, newProver(t, rulesTo(t, "127.0.0.1:1/team/app", f.host+"/team/app"), prover.Options{}),
 		one(f.image))
@@ -375,7 +375,7 @@ func TestTheNextMirrorIsAskedWhenTheFirstIsDown(t *testing.T) {
 	require.Equal(t, f.host+"/team/app", strings.Split(report.Results[0].Endpoint, "@")[0])
 }
 
-func TestSignaturesThatAreMissingAreAWarning(t *testing.T) {
+func TestProof_missingSignatures(t *testing.T) {
 	f := newFake(t)
 	request := one(f.image)
 	request.Signatures = true
@@ -384,7 +384,7 @@ func TestSignaturesThatAreMissingAreAWarning(t *testing.T) {
 	require.Contains(t, report.Warnings[0], "1 of 1 images have no Sigstore signature")
 }
 
-func TestProgressIsToldToItsEnd(t *testing.T) {
+func TestProof_progress(t *testing.T) {
 	f := newFake(t)
 	var last prover.Progress
 	_, err := newProver(t, rulesTo(t, f.host+"/team/app"), prover.Options{}).Prove(t.Context(), one(f.image),
@@ -399,7 +399,7 @@ func TestProgressIsToldToItsEnd(t *testing.T) {
 	require.ErrorIs(t, err, context.Canceled)
 }
 
-func TestImagesThatNoNodeRunsAreOptional(t *testing.T) {
+func TestProof_optionalImages(t *testing.T) {
 	images := map[string]string{"tests": "quay.io/a@sha256:1", "cli": "quay.io/a@sha256:2", "oc": "quay.io/a@sha256:2",
 		"aws-machine-controllers": "quay.io/a@sha256:3"}
 	require.Equal(t, []prover.Image{
