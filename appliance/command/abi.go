@@ -129,7 +129,7 @@ func newExportABI() *cobra.Command {
 			if output == "" {
 				output = folder.Name
 			}
-			if err := writeFolder(output, folder.Files); err != nil {
+			if err := writeDirectory(output, folder.Files); err != nil {
 				return err
 			}
 			return sayExported(cmd.OutOrStdout(), output, folder)
@@ -156,9 +156,9 @@ func sayExported(out io.Writer, output string, folder *abi.Export) error {
 	return err
 }
 
-// writeFolder writes files into a folder that holds nothing yet; they are their owner's alone, as
-// the pull secret is among them.
-func writeFolder(dir string, files []abi.File) error {
+// writeDirectory writes files into a new or empty directory. Only their owner can read them,
+// because they include the pull secret.
+func writeDirectory(dir string, files []abi.File) error {
 	if entries, err := os.ReadDir(dir); err == nil && len(entries) > 0 {
 		return fmt.Errorf("the folder %s is not empty; choose another one with -o", dir)
 	} else if err != nil && !errors.Is(err, fs.ErrNotExist) {

@@ -73,7 +73,7 @@ func newImportACM() *cobra.Command {
 			m.out, m.errOut = cmd.OutOrStdout(), cmd.ErrOrStderr()
 			read, err := acm.Read(arguments[0])
 			if err != nil {
-				return m.told(err)
+				return m.printErrors(err)
 			}
 			chosen, notes, err := acm.Adoption(read.Objects)
 			if err != nil {
@@ -83,7 +83,7 @@ func newImportACM() *cobra.Command {
 				fmt.Fprintf(m.errOut, "note %s\n", note)
 			}
 			var refused int
-			if err := apply.Apply(cmd.Context(), m.server(), chosen, m.options, m.tell(&refused)); err != nil {
+			if err := apply.Apply(cmd.Context(), m.server(), chosen, m.options, m.print(&refused)); err != nil {
 				return m.reachable(err)
 			}
 			if refused > 0 {

@@ -16,7 +16,7 @@ import (
 	"landfall/web/console"
 )
 
-// The exit codes of landfall ams status.
+// Exit codes of landfall ams status.
 const (
 	exitWaiting   = 3
 	exitAttention = 4
@@ -110,7 +110,7 @@ func writeAMSStatus(out io.Writer, s *ams.Status) error {
 	return table.Flush()
 }
 
-// moment writes a time for people; "" when there is none.
+// moment formats a time; "" for the zero time.
 func moment(at time.Time) string {
 	if at.IsZero() {
 		return ""

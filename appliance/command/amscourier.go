@@ -110,7 +110,7 @@ func newAMSImport() *cobra.Command {
 	return cmd
 }
 
-// pushCredentials are by what a pushing machine proves who it is.
+// pushCredentials are the credentials of the pushing machine.
 type pushCredentials struct{ tokenFile, clientID, secretFile, ocmConfig string }
 
 func newAMSPush() *cobra.Command {
@@ -223,7 +223,7 @@ func (p pushCredentials) read(in io.Reader) (ams.Secret, error) {
 	return ams.Secret{}, usage("say who you are: --token-file, --client-id with --client-secret-file, or --ocm-config")
 }
 
-// readOCM takes the credentials out of the file of the ocm command (ocm-cli, pkg/config).
+// readOCM reads the credentials in the ocm command's file (ocm-cli, pkg/config).
 func readOCM(path string) (ams.Secret, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -247,8 +247,7 @@ func readOCM(path string) (ams.Secret, error) {
 	return secret, nil
 }
 
-// ownKey is the key of this machine, with which it signs receipts; it is made when it is first
-// needed.
+// ownKey returns this machine's key, which signs receipts. It creates the key at the first use.
 func ownKey() (*sitekey.Key, error) {
 	folder, err := os.UserConfigDir()
 	if err != nil {

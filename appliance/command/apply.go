@@ -20,7 +20,7 @@ import (
 	"landfall/web/console"
 )
 
-// manifests is what landfall apply and landfall delete are told.
+// manifests holds the options of landfall apply and landfall delete.
 type manifests struct {
 	appliance client
 	token     string
@@ -50,7 +50,7 @@ func (m *manifests) server() *apply.Server {
 	return &apply.Server{URL: m.appliance.url, Token: m.token, HTTP: &m.appliance.http}
 }
 
-// read reads the manifests and says, line by line, what is wrong with them.
+// read reads the manifests and prints each error on a line.
 func (m *manifests) read(cmd *cobra.Command) ([]*apply.Object, error) {
 	m.out, m.errOut, m.sources.Stdin = cmd.OutOrStdout(), cmd.ErrOrStderr(), cmd.InOrStdin()
 	if len(m.sources.Paths) == 0 {
@@ -58,7 +58,7 @@ func (m *manifests) read(cmd *cobra.Command) ([]*apply.Object, error) {
 	}
 	read, err := apply.Read(m.sources)
 	if err != nil {
-		return nil, m.told(err)
+		return nil, m.printErrors(err)
 	}
 	for _, note := range read.Notes {
 		fmt.Fprintf(m.errOut, "note %s\n", note)
@@ -66,9 +66,8 @@ func (m *manifests) read(cmd *cobra.Command) ([]*apply.Object, error) {
 	return read.Objects, nil
 }
 
-// told says what is wrong with manifests, a line each, and leaves other errors to the end of the
-// command.
-func (m *manifests) told(err error) error {
+// printErrors prints the errors of manifests, one on each line. Other errors end the command.
+func (m *manifests) printErrors(err error) error {
 	problems, ok := errors.AsType[apply.Problems](err)
 	if !ok {
 		return err
@@ -83,7 +82,7 @@ func (m *manifests) complain(problems apply.Problems) {
 	}
 }
 
-// reachable puts an error of the connection as the other commands do.
+// reachable returns an error of the connection in the format of the other commands.
 func (m *manifests) reachable(err error) error {
 	if cause, ok := errors.AsType[*url.Error](err); ok {
 		return m.appliance.unreachable(cause)
@@ -91,8 +90,8 @@ func (m *manifests) reachable(err error) error {
 	return err
 }
 
-// tell writes outcomes as kubectl does, and counts refusals.
-func (m *manifests) tell(refused *int) func(apply.Result) {
+// print prints outcomes in kubectl's format and counts refusals.
+func (m *manifests) print(refused *int) func(apply.Result) {
 	dry := ""
 	if m.options.DryRun {
 		dry = " (server dry run)"
@@ -148,7 +147,7 @@ func newApply() *cobra.Command {
 
 func (m *manifests) apply(ctx context.Context, list []*apply.Object, wait bool) error {
 	var refused int
-	if err := apply.Apply(ctx, m.server(), list, m.options, m.tell(&refused)); err != nil {
+	if err := apply.Apply(ctx, m.server(), list, m.options, m.print(&refused)); err != nil {
 		return err
 	}
 	if m.options.DryRun {
@@ -178,7 +177,7 @@ func (m *manifests) limited(ctx context.Context) (context.Context, context.Cance
 	return context.WithTimeout(ctx, m.timeout)
 }
 
-// missing says what an installation would lack, and counts it.
+// missing prints what an installation would lack, and counts it.
 func (m *manifests) missing(ctx context.Context, list []*apply.Object) (int, error) {
 	problems, err := apply.Missing(ctx, m.server(), list, m.options)
 	if err != nil {
@@ -208,7 +207,7 @@ func (m *manifests) missing(ctx context.Context, list []*apply.Object) (int, err
 	return lacking, nil
 }
 
-// images has the appliance ask the mirror for all images of the cluster's release.
+// images makes the appliance check all images of the cluster's release in the mirror.
 func (m *manifests) images(ctx context.Context, cluster apply.PlannedCluster,
 	proven *[]apply.PlannedCluster) (int, error) {
 	if cluster.Release == "" || slices.ContainsFunc(*proven, func(p apply.PlannedCluster) bool {
@@ -241,7 +240,7 @@ func (m *manifests) images(ctx context.Context, cluster apply.PlannedCluster,
 	return proof.Gaps, nil
 }
 
-// names has the appliance ask the site's DNS for the cluster's names.
+// names makes the appliance look up the cluster's names in the site's DNS.
 func (m *manifests) names(ctx context.Context, cluster apply.PlannedCluster) (int, error) {
 	if cluster.Name == "" || cluster.BaseDomain == "" {
 		return 0, nil // the API has refused the object
@@ -297,7 +296,7 @@ func newDelete() *cobra.Command {
 
 func (m *manifests) delete(ctx context.Context, list []*apply.Object, wait bool) error {
 	var refused int
-	if err := apply.Delete(ctx, m.server(), list, m.options, m.tell(&refused)); err != nil {
+	if err := apply.Delete(ctx, m.server(), list, m.options, m.print(&refused)); err != nil {
 		return err
 	}
 	if refused > 0 {

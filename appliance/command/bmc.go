@@ -18,7 +18,7 @@ import (
 	"landfall/web/console"
 )
 
-// bmcs asks a running appliance about the servers that it drives by their BMCs.
+// bmcs calls a running appliance's API for servers with BMCs.
 type bmcs struct {
 	client
 	asJSON bool
@@ -38,7 +38,7 @@ func newBMC() *cobra.Command {
 	return cmd
 }
 
-// command completes a command with what all of these have: the URL, --json, and what to run.
+// command adds the common parts to a command: the URL, --json, and the function to run.
 func (b *bmcs) command(cmd *cobra.Command, run func(ctx context.Context, out io.Writer,
 	arguments []string) error) *cobra.Command {
 	b.addFlag(cmd.Flags())
@@ -139,7 +139,7 @@ func newBMCAdd() *cobra.Command {
 	return cmd
 }
 
-// showAfter asks for something that is answered with the server, and shows it.
+// showAfter sends a request that is answered with the server, and prints the server.
 func (b *bmcs) showAfter(ctx context.Context, out io.Writer, method, path string, body any) error {
 	server := new(bmc.Server)
 	if err := b.call(ctx, method, path, body, server); err != nil {

@@ -21,7 +21,7 @@ import (
 
 const defaultURL = "http://127.0.0.1:8090"
 
-// client asks a running appliance over its REST API.
+// client calls the REST API of a running appliance.
 type client struct {
 	url  string
 	http http.Client
@@ -31,8 +31,8 @@ func (c *client) addFlag(flags *pflag.FlagSet) {
 	flags.StringVar(&c.url, "url", defaultURL, "URL of the running appliance")
 }
 
-// call sends in as JSON (nil: no body) to a path below the appliance's URL and reads the answer
-// into out (nil: ignored; *[]byte: as it is).
+// call sends in as JSON (nil for no body) to a path below the appliance's URL and decodes the
+// answer into out (nil to ignore it; *[]byte for the raw bytes).
 func (c *client) call(ctx context.Context, method, path string, in, out any) error {
 	body := []byte(nil)
 	if in != nil {
@@ -44,7 +44,7 @@ func (c *client) call(ctx context.Context, method, path string, in, out any) err
 	return c.send(ctx, method, path, "application/json", bytes.NewReader(body), out)
 }
 
-// send is call with a body of any kind.
+// send is call with a body of any type.
 func (c *client) send(ctx context.Context, method, path, contentType string, body io.Reader, out any) error {
 	request, err := http.NewRequestWithContext(ctx, method, strings.TrimRight(c.url, "/")+path, body)
 	if err != nil {
@@ -90,7 +90,7 @@ func (c *client) unreachable(err error) error {
 	return fmt.Errorf("the appliance at %s can not be reached (%w); check --url", c.url, err)
 }
 
-// refusal reads the sentence out of an error of the API, whichever of its shapes it has.
+// refusal returns the sentence in an API error of any format.
 func refusal(method, path, status string, answer []byte) error {
 	var shape struct {
 		Reason  string `json:"reason"`
@@ -109,7 +109,7 @@ func (c *client) clusters(ctx context.Context) ([]*models.Cluster, error) {
 	return clusters, c.call(ctx, http.MethodGet, apiPath+"/clusters", nil, &clusters)
 }
 
-// resolve puts the id of a cluster in the place of its name; ids, and "" for none, stay.
+// resolve replaces the name of a cluster with its ID. IDs and "" stay unchanged.
 func (c *client) resolve(ctx context.Context, wanted *string) error {
 	if _, err := uuid.Parse(*wanted); err == nil || *wanted == "" {
 		return nil
@@ -135,7 +135,7 @@ func (c *client) resolve(ctx context.Context, wanted *string) error {
 	}
 }
 
-// resolveOne is resolve where a cluster has to be named.
+// resolveOne is resolve for a required cluster.
 func (c *client) resolveOne(ctx context.Context, wanted *string) error {
 	if *wanted == "" {
 		return usage("--cluster is missing; landfall clusters lists them")

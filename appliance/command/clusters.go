@@ -54,7 +54,7 @@ func writeClusters(out io.Writer, clusters []*models.Cluster) error {
 	return table.Flush()
 }
 
-// percentage is how far a cluster's installation is, 0 to 100.
+// percentage returns the progress of a cluster's installation, 0 to 100.
 func percentage(cluster *models.Cluster) int64 {
 	if cluster.Progress == nil {
 		return 0

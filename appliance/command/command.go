@@ -1,5 +1,5 @@
-// Package command is the command line of the appliance. Each command is in a file of its name; this
-// one has what they share: how errors end, how signals stop, how logs are written.
+// Package command is the command line of the appliance. Each command has a file of its name. This
+// file holds the common parts: errors, signals and logs.
 package command
 
 import (
@@ -22,17 +22,17 @@ import (
 	"landfall/web"
 )
 
-// The exit codes of a process that was not successful.
+// Exit codes of failed processes.
 const (
 	exitFailure     = 1
 	exitUsage       = 2
-	exitInterrupted = 130 // as a shell gives it for SIGINT
+	exitInterrupted = 130 // the shell's code for SIGINT
 )
 
-// Execute runs the command that the arguments (without the program's name) name and returns the
-// process's exit code: 0, 1 after a failure, 2 when the arguments are wrong. Started as the
-// openshift-install of a simulated release payload, the process is the stand-in for it (see
-// installer.Main) and does not come back.
+// Execute runs the command in the arguments (without the program's name) and returns the exit code
+// of the process: 0, 1 after a failure, 2 for wrong arguments. If the process was started as the
+// openshift-install of a simulated release payload, Execute runs the stand-in (see installer.Main)
+// and does not return.
 func Execute(arguments []string) int {
 	installer.Main()
 	ctx, release := interruptible(context.Background())
@@ -65,7 +65,7 @@ func execute(ctx context.Context, root *cobra.Command, started *bool, arguments 
 	}
 }
 
-// usageError is a wrong argument that is noticed only when a command has begun.
+// usageError is a wrong argument that is found after the start of a command.
 type usageError struct{ error }
 
 func usage(format string, arguments ...any) error {
@@ -77,13 +77,13 @@ func isUsage(err error) bool {
 	return ok
 }
 
-// sentence writes an error on one line: joined errors come with a line each.
+// sentence returns an error on one line. Joined errors have one line each.
 func sentence(err error) string {
 	return strings.Join(strings.FieldsFunc(err.Error(), func(r rune) bool { return r == '\n' }), "; ")
 }
 
-// newRoot returns the command line. What it points to becomes true when a command's arguments were
-// right and it begins.
+// newRoot returns the root command. The returned flag becomes true when a command with valid
+// arguments starts.
 func newRoot() (*cobra.Command, *bool) {
 	started := new(bool)
 	root := &cobra.Command{
@@ -100,8 +100,8 @@ func newRoot() (*cobra.Command, *bool) {
 	return root, started
 }
 
-// group makes a command that only holds others: alone it shows its help, and a name that it does
-// not hold is an error.
+// group adds subcommands to a command. The command itself prints its help, and an unknown
+// subcommand is an error.
 func group(parent *cobra.Command, commands ...*cobra.Command) {
 	parent.AddCommand(commands...)
 	parent.Args = func(_ *cobra.Command, arguments []string) error {
@@ -117,8 +117,8 @@ func group(parent *cobra.Command, commands ...*cobra.Command) {
 	parent.SuggestionsMinimumDistance = 2
 }
 
-// interruptible returns a context that ends at the first SIGINT or SIGTERM; the second one ends the
-// process at once. The returned function gives the signals back.
+// interruptible returns a context that ends at the first SIGINT or SIGTERM. The second one ends the
+// process at once. The returned function stops that.
 func interruptible(parent context.Context) (context.Context, func()) {
 	ctx, cancel := context.WithCancel(parent)
 	signals := make(chan os.Signal, 2)
@@ -146,8 +146,8 @@ func interruptible(parent context.Context) (context.Context, func()) {
 	}
 }
 
-// newLogger returns a logger as the configuration says, whose lines have the id of the request they
-// belong to.
+// newLogger returns a logger with the given configuration. Its lines contain the ID of their
+// request.
 func newLogger(config config.Log, out io.Writer) (*slog.Logger, error) {
 	var level slog.Level
 	if err := level.UnmarshalText([]byte(config.Level)); err != nil {
@@ -166,7 +166,7 @@ func onTerminal(out io.Writer) bool {
 	return ok && isatty.IsTerminal(file.Fd())
 }
 
-// stoppedQuietly forgets the error of a command that the person stopped.
+// stoppedQuietly drops the error of a command that the person stopped.
 func stoppedQuietly(ctx context.Context, err error) error {
 	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
 		return nil

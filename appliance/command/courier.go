@@ -26,7 +26,7 @@ func newCourier() *cobra.Command {
 	return cmd
 }
 
-// registryFlags say how registries are spoken with.
+// registryFlags configure the connection to registries.
 type registryFlags struct {
 	secret, ca, registriesConf string
 }
@@ -181,7 +181,7 @@ func newCourierPush() *cobra.Command {
 	return cmd
 }
 
-// partSize reads a size such as 512MiB.
+// partSize parses a size such as 512MiB.
 func partSize(text string) (int64, error) {
 	if text == "" {
 		return 0, nil

@@ -22,13 +22,13 @@ import (
 	"landfall/appliance/simulate/registry"
 )
 
-// How many times faster than real hosts the demo's are, when a person watches and when nobody does.
+// Speed factors of the demo's hosts, with and without a person who watches.
 const (
 	watchedSpeed   = 40
 	unwatchedSpeed = 1000
 )
 
-// demo is a rehearsal site in one process: a registry with a release, a live ISO, an appliance, and
+// demo is a simulated site in one process: a registry with a release, a live ISO, an appliance, and
 // hosts.
 type demo struct {
 	listen, dataDir, kubeconfig string
@@ -130,8 +130,8 @@ func (d *demo) run(ctx context.Context) (err error) {
 	return d.rehearse(ctx, site, logger)
 }
 
-// rehearse runs the appliance and, beside it, the installation. With --exit the end of the
-// installation ends the appliance; otherwise the person does.
+// rehearse runs the appliance and the installation. With --exit the end of the installation stops
+// the appliance; otherwise the person does.
 func (d *demo) rehearse(ctx context.Context, site *demoSite, logger *slog.Logger) error {
 	site.config.Listen = d.listen
 	running, err := appliance.New(ctx, site.config, logger, Version())
@@ -181,12 +181,12 @@ func (d *demo) say(format string, args ...any) { fmt.Fprintf(d.out, format, args
 type demoSite struct {
 	registry *registry.Registry
 	release  *registry.Pushed
-	spokes   *simulate.Spokes // the APIs of clusters that are installed
+	spokes   *simulate.Spokes // the APIs of installed clusters
 	config   config.Config
 }
 
-// newDemoSite sets up a registry with a release payload and a live ISO in a folder, and a
-// configuration that knows them.
+// newDemoSite creates a registry with a release payload and a live ISO in a directory, and a
+// configuration for them.
 func newDemoSite(ctx context.Context, folder string, logger *slog.Logger) (_ *demoSite, err error) {
 	if err := os.MkdirAll(folder, 0o700); err != nil {
 		return nil, fmt.Errorf("make the directory for the demo's data: %w; choose another one with --data-dir", err)
@@ -236,8 +236,8 @@ func newDemoSite(ctx context.Context, folder string, logger *slog.Logger) (_ *de
 	return &demoSite{mirror, release, spokes, settings}, nil
 }
 
-// pushCatalogs fills a registry with catalogs of all operators that clusters can be installed with,
-// and returns what oc-mirror would leave of them.
+// pushCatalogs fills a registry with catalogs of all supported operators and returns the resources
+// that oc-mirror would write for them.
 func pushCatalogs(ctx context.Context, host, version string) ([]byte, error) {
 	packages := make(map[string][]registry.CatalogPackage)
 	for _, o := range operator.All() {

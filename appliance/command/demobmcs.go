@@ -17,23 +17,23 @@ import (
 )
 
 const (
-	demoInfraEnv = "servers" // that the simulated servers boot
+	demoInfraEnv = "servers" // infra-env of the simulated servers
 	demoUser     = "root"
 	demoPassword = "demo"
-	firstServer  = 101 // the number of the first, above those of the demo's hosts
+	firstServer  = 101 // number of the first server, above those of the demo's hosts
 )
 
-// The BMCs of the simulated servers, in turn.
+// Profiles of the simulated servers' BMCs, in rotation.
 var demoProfiles = []string{"dell-idrac9", "hpe-ilo6", "supermicro-x12", "lenovo-xcc", "ami-megarac"}
 
-// demoServers are simulated servers that wait behind their BMCs for somebody to boot them.
+// demoServers are simulated servers behind BMCs that wait to be booted.
 type demoServers struct {
 	machines *simulate.Servers
 	bmcs     []*redfish.BMC
 	macs     []string
 }
 
-// serveBMCs offers simulated servers until the context ends, and has the appliance know them.
+// serveBMCs runs simulated servers until the context ends and adds them to the appliance.
 func (d *demo) serveBMCs(ctx context.Context, site *demoSite, address, folder string,
 	logger *slog.Logger) (err error) {
 	servers := &demoServers{machines: &simulate.Servers{First: firstServer, Speed: d.speed, Faults: d.parsedFaults,
@@ -89,8 +89,8 @@ func (s *demoServers) close() error {
 	return errors.Join(errs...)
 }
 
-// introduce adds the servers to the appliance, with an infra-env that they boot. One that a kept
-// data directory has already is told where its BMC is now.
+// introduce adds the servers and their infra-env to the appliance. A server in a kept data
+// directory gets the new address of its BMC.
 func (s *demoServers) introduce(ctx context.Context, api *client) error {
 	infraEnvID, err := demoServersInfraEnv(ctx, api)
 	if err != nil {
@@ -123,8 +123,8 @@ func (s *demoServers) introduce(ctx context.Context, api *client) error {
 	return nil
 }
 
-// demoServersInfraEnv is the infra-env that the servers boot. It belongs to no cluster: they are
-// given to one when they are up.
+// demoServersInfraEnv returns the infra-env of the servers. It belongs to no cluster; the servers
+// are bound to a cluster after their boot.
 func demoServersInfraEnv(ctx context.Context, api *client) (string, error) {
 	var known []*models.InfraEnv
 	if err := api.call(ctx, http.MethodGet, apiPath+"/infra-envs", nil, &known); err != nil {

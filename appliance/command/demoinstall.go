@@ -20,17 +20,17 @@ import (
 	"landfall/appliance/simulate"
 )
 
-// The pull secret of the demo's cluster: the simulated registry asks for none, but the API wants
+// The pull secret of the demo's cluster. The simulated registry needs none, but the API requires
 // one.
 const demoPullSecret = `{"auths":{"quay.io":{"auth":"ZGVtbzpkZW1v"}}}`
 
 const demoDomain = "landfall.test"
 
-// The time between two looks at the cluster.
+// Interval between two reads of the cluster.
 const lookEvery = 200 * time.Millisecond
 
-// install makes a cluster as any client of the API would, boots hosts for it, installs it and
-// fetches its kubeconfig.
+// install creates a cluster like any client of the API, boots hosts for it, installs it and
+// downloads its kubeconfig.
 func (d *demo) install(ctx context.Context, site *demoSite, address string, logger *slog.Logger) error {
 	api := &client{url: address}
 	cluster, err := d.newCluster(ctx, api, site.release.Version)
@@ -69,8 +69,8 @@ func (d *demo) install(ctx context.Context, site *demoSite, address string, logg
 	return d.fetchKubeconfig(ctx, api, cluster)
 }
 
-// newCluster makes the cluster "demo", or demo-2 and so on where a kept data directory has one
-// already.
+// newCluster creates the cluster "demo", or demo-2 and so on if a kept data directory already has
+// one.
 func (d *demo) newCluster(ctx context.Context, api *client, version string) (*models.Cluster, error) {
 	known, err := api.clusters(ctx)
 	if err != nil {
@@ -114,8 +114,8 @@ func newInfraEnv(ctx context.Context, api *client, cluster *models.Cluster) (*mo
 	return env, nil
 }
 
-// watch follows the cluster until it is installed, and starts the installation when all hosts are
-// ready for it.
+// watch follows the cluster until it is installed. It starts the installation when all hosts are
+// ready.
 func (d *demo) watch(ctx context.Context, api *client, id strfmt.UUID) error {
 	ticker := time.NewTicker(lookEvery)
 	defer ticker.Stop()
@@ -151,7 +151,7 @@ func (d *demo) watch(ctx context.Context, api *client, id strfmt.UUID) error {
 
 func clusterPath(id strfmt.UUID) string { return apiPath + "/clusters/" + url.PathEscape(id.String()) }
 
-// ready tells whether all the demo's hosts may be installed; the cluster itself is content with the
+// ready reports whether all hosts of the demo can be installed; the cluster itself needs only the
 // control plane.
 func (d *demo) ready(cluster *models.Cluster) bool {
 	known := 0
@@ -163,8 +163,8 @@ func (d *demo) ready(cluster *models.Cluster) bool {
 	return known >= d.hosts
 }
 
-// waitingFor says what a cluster that does not go on waits for: in its own words, and once each
-// what its hosts say.
+// waitingFor returns the reason why a cluster waits: its own text, and the texts of its hosts, each
+// once.
 func waitingFor(cluster *models.Cluster) string {
 	said := []string{conv.Value(cluster.StatusInfo)}
 	for _, host := range cluster.Hosts {
@@ -195,7 +195,7 @@ func (d *demo) fetchKubeconfig(ctx context.Context, api *client, cluster *models
 	return nil
 }
 
-// minor is the part of a version that live ISOs are chosen by: 4.20 of 4.20.8.
+// minor returns the part of a version that selects a live ISO: 4.20 of 4.20.8.
 func minor(version string) string {
 	major, rest, _ := strings.Cut(version, ".")
 	second, _, _ := strings.Cut(rest, ".")

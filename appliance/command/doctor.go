@@ -13,7 +13,7 @@ import (
 	"landfall/web/console"
 )
 
-// errSick is the end of an examination that found something red. The report has said what.
+// errSick ends a doctor's run with red findings. The report contains them.
 var errSick = errors.New("the site is not ready: see what is red above")
 
 func newDoctor() *cobra.Command {
@@ -67,7 +67,8 @@ func newDoctor() *cobra.Command {
 	return cmd
 }
 
-// writeReport writes findings one below the other, since their sentences are too long for columns.
+// writeReport prints findings one below the other, because their sentences are too long for
+// columns.
 func writeReport(out io.Writer, report *doctor.Report, all bool) error {
 	counts := make(map[doctor.Verdict]int)
 	area := ""

@@ -25,11 +25,11 @@ func newISO() *cobra.Command {
 	return cmd
 }
 
-// meter shows how far something large is, on a terminal; elsewhere it shows nothing. A terminal
-// that goes away does not stop what is shown on it.
+// meter shows the progress of a long operation on a terminal, and nothing elsewhere. A terminal
+// that goes away does not stop the operation.
 type meter struct{ bar *progressbar.ProgressBar }
 
-// newMeter returns a meter up to total bytes, 0 if that is not known.
+// newMeter returns a meter for total bytes; 0 if the total is unknown.
 func newMeter(out io.Writer, total int64, doing string) *meter {
 	if !onTerminal(out) {
 		return &meter{}
@@ -64,17 +64,16 @@ func (m *meter) set(done, total int64) {
 	})
 }
 
-// end leaves the terminal as it was.
+// end restores the terminal.
 func (m *meter) end() { m.show((*progressbar.ProgressBar).Clear) }
 
-// outcomeError ends a command with an exit code of its own; its work was done and has been told.
+// outcomeError ends a command with a special exit code after it has printed its result.
 type outcomeError struct{ code int }
 
 func (e *outcomeError) Error() string { return fmt.Sprintf("exit code %d", e.code) }
 
-// output opens what -o names: "-" is standard output, everything else a file that appears under its
-// name when it is complete. finish gives it that name when err is nil, and returns what went wrong
-// in all.
+// output opens the file in -o: "-" for standard output, otherwise a file that gets its name when it
+// is complete. finish renames the file if err is nil, and returns the error of the whole.
 func output(name string, stdout io.Writer) (w io.Writer, finish func(err error) error, err error) {
 	if name == "-" {
 		if onTerminal(stdout) {
@@ -104,7 +103,7 @@ func output(name string, stdout io.Writer) (w io.Writer, finish func(err error) 
 	}, nil
 }
 
-// contextReader ends a long read when its context does.
+// contextReader ends a long read when its context ends.
 type contextReader struct {
 	ctx context.Context
 	r   io.Reader

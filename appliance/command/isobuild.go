@@ -16,7 +16,7 @@ import (
 	"landfall/isogen"
 )
 
-// isoBuild is what landfall iso build is told.
+// isoBuild holds the options of landfall iso build.
 type isoBuild struct {
 	base, ignition, network, out, rootfsURL string
 	append, remove, replace                 []string
@@ -63,7 +63,7 @@ func newISOBuild() *cobra.Command {
 	return cmd
 }
 
-// check looks at how the flags go together.
+// check validates the combination of flags.
 func (o *isoBuild) check() error {
 	edits := len(o.append) + len(o.remove) + len(o.replace)
 	switch {
@@ -110,7 +110,7 @@ func (o *isoBuild) run(cmd *cobra.Command) (err error) {
 	return writeImage(cmd, image, o.out)
 }
 
-// refuseBaseAsOutput keeps a person from overwriting what the image is made from while it is read.
+// refuseBaseAsOutput rejects an output that would overwrite the base while it is read.
 func (o *isoBuild) refuseBaseAsOutput() error {
 	base, err := os.Stat(o.base)
 	if err != nil {
@@ -153,7 +153,7 @@ func (o *isoBuild) arguments() []isogen.KernelArgument {
 	return arguments
 }
 
-// payload reads what goes into the image.
+// payload reads the content to embed.
 func (o *isoBuild) payload(stdin io.Reader) (isogen.Payload, error) {
 	var payload isogen.Payload
 	var err error
@@ -172,8 +172,8 @@ func (o *isoBuild) payload(stdin io.Reader) (isogen.Payload, error) {
 	return payload, err
 }
 
-// keyfilesDir is where the live system's initial RAM file system takes network configurations from
-// (coreos-installer's --network-keyfile).
+// keyfilesDir is the directory where the live system's initial RAM file system reads network
+// configurations (coreos-installer's --network-keyfile).
 const keyfilesDir = "etc/coreos-firstboot-network/"
 
 func (o *isoBuild) keyfiles() ([]isogen.File, error) {
@@ -202,7 +202,7 @@ func (o *isoBuild) keyfiles() ([]isogen.File, error) {
 	return files, nil
 }
 
-// writeImage writes an image to what -o names and says its digest.
+// writeImage writes an image to the file in -o and prints its digest.
 func writeImage(cmd *cobra.Command, image *isogen.Image, name string) error {
 	out, finish, err := output(name, cmd.OutOrStdout())
 	if err != nil {

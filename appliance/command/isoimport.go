@@ -24,22 +24,21 @@ import (
 	"landfall/appliance/osimage"
 )
 
-// pieceBytes is how much is sent in one request, and so what is sent again when a connection
-// breaks.
+// pieceBytes is the size of one request, and so the amount that is sent again after a broken
+// connection.
 const pieceBytes = 16 << 20
 
-// sendTries is how often a piece is sent before the command gives up; what the appliance has is
-// kept.
+// sendTries is the number of attempts to send a piece. The appliance keeps what it has.
 const sendTries = 6
 
-// isoImport is what landfall iso import is told.
+// isoImport holds the options of landfall iso import.
 type isoImport struct {
 	appliance       client
 	announced       osimage.Announcement
 	release, secret string
 	noWait, asJSON  bool
 	errOut          io.Writer
-	retryAfter      time.Duration // the first wait; doubles
+	retryAfter      time.Duration // first wait; doubles with each attempt
 }
 
 func newISOImport() *cobra.Command {
@@ -101,7 +100,7 @@ func (o *isoImport) run(ctx context.Context, arguments []string, stdin io.Reader
 	return o.importFile(ctx, arguments[0])
 }
 
-// fetch has the appliance fetch an image.
+// fetch makes the appliance download an image.
 func (o *isoImport) fetch(ctx context.Context, request osimage.Request) (*osimage.Image, error) {
 	request.OpenshiftVersion, request.CPUArchitecture, request.SHA256 = o.announced.OpenshiftVersion,
 		o.announced.CPUArchitecture, o.announced.SHA256
@@ -120,7 +119,7 @@ func (o *isoImport) fetch(ctx context.Context, request osimage.Request) (*osimag
 		return state != osimage.StateReady && state != osimage.StateBad
 	})
 	if err == nil && image.State == osimage.StateBad {
-		err = errors.New(image.Message) // it has been told, and need not stay in the list
+		err = errors.New(image.Message) // the error is printed, so the image need not stay in the list
 		err = errors.Join(err, o.appliance.call(ctx, http.MethodDelete, osImagesPath+"/"+url.PathEscape(image.ID),
 			nil, nil))
 	}
@@ -151,7 +150,7 @@ func (o *isoImport) importFile(ctx context.Context, path string) (_ *osimage.Ima
 	return o.upload(ctx, file, begun)
 }
 
-// begun finds an earlier import of the same file that was interrupted.
+// begun returns an interrupted import of the same file.
 func (o *isoImport) begun(ctx context.Context) (*osimage.Upload, error) {
 	images, err := o.appliance.osImages(ctx)
 	if err != nil {
@@ -173,8 +172,8 @@ func (o *isoImport) ask(ctx context.Context, id string) (*osimage.Upload, error)
 
 func uploadPath(id string) string { return osImagesPath + "/uploads/" + url.PathEscape(id) }
 
-// upload sends what in gives. The digest is computed on the way, so that what the appliance got is
-// known to be the same.
+// upload sends the content of in. It computes the digest on the way to verify that the appliance
+// got the same bytes.
 func (o *isoImport) upload(ctx context.Context, in io.Reader, up *osimage.Upload) (*osimage.Image, error) {
 	if up.ID == "" {
 		if err := o.appliance.call(ctx, http.MethodPost, osImagesPath+"/uploads", o.announced, up); err != nil {
@@ -201,8 +200,8 @@ func (o *isoImport) upload(ctx context.Context, in io.Reader, up *osimage.Upload
 	return image, o.same(ctx, image, sum)
 }
 
-// same compares digests. They differ when an interrupted import was gone on with another file of
-// the same name and size.
+// same compares digests. They differ if an interrupted import continued with another file of the
+// same name and size.
 func (o *isoImport) same(ctx context.Context, image *osimage.Image, sum hash.Hash) error {
 	if got := hex.EncodeToString(sum.Sum(nil)); got != image.SHA256 {
 		err := o.appliance.call(ctx, http.MethodDelete, osImagesPath+"/"+url.PathEscape(image.ID), nil, nil)
@@ -212,8 +211,7 @@ func (o *isoImport) same(ctx context.Context, image *osimage.Image, sum hash.Has
 	return nil
 }
 
-// sendAll sends piece after piece. The last one tells the size of the whole, if that was not known
-// before.
+// sendAll sends all pieces. The last one contains the total size if it was unknown before.
 func (o *isoImport) sendAll(ctx context.Context, in *bufio.Reader, up *osimage.Upload,
 	bar *meter) (*osimage.Image, error) {
 	piece, offset := make([]byte, pieceBytes), up.Offset
@@ -245,7 +243,7 @@ func (o *isoImport) sendAll(ctx context.Context, in *bufio.Reader, up *osimage.U
 	}
 }
 
-// sendPiece sends bytes, again where the connection breaks.
+// sendPiece sends bytes and repeats that after a broken connection.
 func (o *isoImport) sendPiece(ctx context.Context, id string, offset, total int64, piece []byte,
 	bar *meter) (*osimage.Image, error) {
 	start, wait := offset, o.retryAfter
@@ -272,7 +270,7 @@ func (o *isoImport) sendPiece(ctx context.Context, id string, offset, total int6
 	}
 }
 
-// brokenError is a request that may succeed when it is made again.
+// brokenError is a failed request that may succeed when it is repeated.
 type brokenError struct{ error }
 
 func (e *brokenError) Unwrap() error { return e.error }

@@ -18,7 +18,7 @@ import (
 
 const osImagesPath = console.BasePath + "/os-images"
 
-// pollEvery is how often a command asks how far an image is.
+// pollEvery is the interval of progress reads.
 const pollEvery = 300 * time.Millisecond
 
 func (c *client) osImages(ctx context.Context) ([]osimage.Image, error) {
@@ -28,7 +28,7 @@ func (c *client) osImages(ctx context.Context) ([]osimage.Image, error) {
 	return list.OSImages, c.call(ctx, http.MethodGet, osImagesPath, nil, &list)
 }
 
-// osImage finds an image by its id, the beginning of it, or the name it was imported under.
+// osImage returns an image by its ID, the beginning of the ID, or the name of its import.
 func (c *client) osImage(ctx context.Context, wanted string) (*osimage.Image, error) {
 	images, err := c.osImages(ctx)
 	if err != nil {
@@ -138,7 +138,7 @@ func newISOVerify() *cobra.Command {
 	return cmd
 }
 
-// named returns the images with these ids or names, all without any.
+// named returns the images with these IDs or names; all images if there are none.
 func (c *client) named(ctx context.Context, ids []string) ([]osimage.Image, error) {
 	if len(ids) == 0 {
 		return c.osImages(ctx)
@@ -154,7 +154,7 @@ func (c *client) named(ctx context.Context, ids []string) ([]osimage.Image, erro
 	return images, nil
 }
 
-// verify has an image verified and waits for the outcome.
+// verify starts the verification of an image and waits for the result.
 func (c *client) verify(ctx context.Context, image osimage.Image, errOut io.Writer) (osimage.Image, error) {
 	if err := c.call(ctx, http.MethodPost, osImagesPath+"/"+url.PathEscape(image.ID)+"/verify", nil,
 		&image); err != nil {
@@ -164,7 +164,7 @@ func (c *client) verify(ctx context.Context, image osimage.Image, errOut io.Writ
 		func(state osimage.State) bool { return state == osimage.StateVerifying })
 }
 
-// follow shows how far an image is while it is in a state that passes.
+// follow shows the progress of an image while it is in a temporary state.
 func (c *client) follow(ctx context.Context, image osimage.Image, doing string, errOut io.Writer,
 	passes func(osimage.State) bool) (osimage.Image, error) {
 	meter := newMeter(errOut, image.TotalBytes, doing)

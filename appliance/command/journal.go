@@ -34,7 +34,7 @@ func newJournal() *cobra.Command {
 	return cmd
 }
 
-// journalExport is what landfall journal export is told.
+// journalExport holds the options of landfall journal export.
 type journalExport struct {
 	appliance             client
 	cluster, file, folder string
@@ -97,7 +97,7 @@ func (o *journalExport) run(ctx context.Context, out, errOut io.Writer) error {
 	return err
 }
 
-// fetch asks the running appliance.
+// fetch downloads the journal from the running appliance.
 func (o *journalExport) fetch(ctx context.Context, save func(string, func(io.Writer) error) error) error {
 	if err := o.appliance.resolve(ctx, &o.cluster); err != nil {
 		return err
@@ -132,7 +132,7 @@ func (o *journalExport) fetch(ctx context.Context, save func(string, func(io.Wri
 	})
 }
 
-// writeWhole writes a file that is there whole or not at all.
+// writeWhole writes a file atomically.
 func writeWhole(name string, content func(io.Writer) error) (err error) {
 	file, err := os.CreateTemp(filepath.Dir(name), filepath.Base(name)+".*")
 	if err != nil {
@@ -149,7 +149,7 @@ func writeWhole(name string, content func(io.Writer) error) (err error) {
 	return os.Rename(file.Name(), name)
 }
 
-// journalReplay is what landfall journal replay is told.
+// journalReplay holds the options of landfall journal replay.
 type journalReplay struct {
 	asJSON, quiet bool
 	until, key    string
@@ -200,7 +200,7 @@ func (o *journalReplay) readUntil() error {
 	return nil
 }
 
-// stops tells whether the replay stops before a step.
+// stops reports whether the replay stops before a step.
 func (o *journalReplay) stops(step *journal.Step) bool {
 	return o.number > 0 && step.Number > o.number || !o.at.IsZero() && step.At.After(o.at)
 }
@@ -250,7 +250,7 @@ func (o *journalReplay) run(out io.Writer, stdin io.Reader, name string) (err er
 	return w.err
 }
 
-// replayWriter writes a replay for people or programs.
+// replayWriter prints a replay for people or programs.
 type replayWriter struct {
 	out     io.Writer
 	options *journalReplay

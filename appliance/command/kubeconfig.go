@@ -48,7 +48,8 @@ func newKubeconfig() *cobra.Command {
 	return cmd
 }
 
-// kubeconfig is that of an installed cluster, or for "" that of the appliance's Kubernetes API.
+// kubeconfig returns the kubeconfig of an installed cluster; for "" that of the appliance's
+// Kubernetes API.
 func (c *client) kubeconfig(ctx context.Context, cluster string) ([]byte, error) {
 	if cluster == "" {
 		var at console.KubernetesAPI
@@ -96,7 +97,7 @@ func newCredentials() *cobra.Command {
 	return cmd
 }
 
-// kubeconfigFor has one cluster, whose name tells people what they talk to.
+// kubeconfigFor returns a kubeconfig with one cluster. Its name shows people which API they use.
 func kubeconfigFor(server string) ([]byte, error) {
 	const name = "landfall"
 	type object map[string]any

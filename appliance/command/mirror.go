@@ -32,7 +32,7 @@ func newMirror() *cobra.Command {
 	return cmd
 }
 
-// mirrorLevel is where mirror rules hold, as flags say it.
+// mirrorLevel selects the level of mirror rules by flags.
 type mirrorLevel struct{ mirror.Level }
 
 func (l *mirrorLevel) addFlags(flags *pflag.FlagSet) {
@@ -42,7 +42,7 @@ func (l *mirrorLevel) addFlags(flags *pflag.FlagSet) {
 		"id of the infra-env whose rules are meant, which its discovery image has")
 }
 
-// query is the level as the API is told it, with other parameters.
+// query returns the level and other parameters as a query of the API.
 func (l *mirrorLevel) query(others ...string) string {
 	values := url.Values{}
 	for i := 0; i+1 < len(others); i += 2 {
@@ -108,8 +108,8 @@ func newMirrorImport() *cobra.Command {
 	return cmd
 }
 
-// importMirror reads what is of a mirror's here, so that a large workspace is not sent, and says
-// what it left out.
+// importMirror reads the mirror's files here, so that a large workspace is not uploaded, and prints
+// the ignored files.
 func (c *client) importMirror(ctx context.Context, level *mirrorLevel, name, path string,
 	errOut io.Writer) (*site.Model, error) {
 	got, err := mirror.CollectPath(path)

@@ -16,7 +16,7 @@ import (
 	"landfall/web/console"
 )
 
-// mirrorProve is what landfall mirror prove is told.
+// mirrorProve holds the options of landfall mirror prove.
 type mirrorProve struct {
 	appliance    client
 	wanted       site.ProofRequest

@@ -9,10 +9,11 @@ import (
 	"github.com/schollz/progressbar/v3"
 )
 
-// progress shows a cluster's way to its end: a bar on a terminal, a line for each news elsewhere.
+// progress shows the progress of an installation: a bar on a terminal, a line for each change
+// elsewhere.
 type progress struct {
 	out  io.Writer
-	bar  *progressbar.ProgressBar // nil where there is no terminal
+	bar  *progressbar.ProgressBar // nil without a terminal
 	last string
 }
 
@@ -41,7 +42,7 @@ func (p *progress) show(cluster *models.Cluster) {
 	}
 }
 
-// end leaves the terminal as it was.
+// end restores the terminal.
 func (p *progress) end() {
 	if p.bar != nil {
 		if err := p.bar.Clear(); err != nil {
@@ -50,8 +51,7 @@ func (p *progress) end() {
 	}
 }
 
-// hostSummary counts hosts by what they do: "2 Rebooting, 1 Joined", in the order in which they
-// come.
+// hostSummary counts hosts by stage, in order of appearance: "2 Rebooting, 1 Joined".
 func hostSummary(hosts []*models.Host) string {
 	var order []string
 	count := map[string]int{}

@@ -16,7 +16,7 @@ import (
 	"landfall/web/console"
 )
 
-// errRehearsal is the end of a rehearsal in which something failed. The report has said what.
+// errRehearsal ends a failed rehearsal. The report contains the failure.
 var errRehearsal = errors.New("the rehearsal failed: see above what and what to do")
 
 func newRehearse() *cobra.Command {
@@ -66,7 +66,7 @@ func newRehearse() *cobra.Command {
 	return cmd
 }
 
-// rehearse starts a rehearsal and waits for its end, saying what it does.
+// rehearse starts a rehearsal, prints its progress and waits for its end.
 func (c *client) rehearse(ctx context.Context, cluster string, request rehearsal.Request,
 	errOut io.Writer) (*rehearsal.Rehearsal, error) {
 	path := console.BasePath + "/clusters/" + url.PathEscape(cluster) + "/rehearsals"
@@ -96,10 +96,10 @@ func (c *client) rehearse(ctx context.Context, cluster string, request rehearsal
 	return report, nil
 }
 
-// pageWidth is how long the lines of a report are.
+// pageWidth is the width of a report's lines.
 const pageWidth = 100
 
-// writeRehearsal writes a report that fits a page.
+// writeRehearsal prints a report that fits on a page.
 func writeRehearsal(out io.Writer, report *rehearsal.Rehearsal) error {
 	verdict := "PASSED"
 	if !report.Passed {
@@ -122,7 +122,7 @@ func writeRehearsal(out io.Writer, report *rehearsal.Rehearsal) error {
 	return err
 }
 
-// wrap writes a text in lines that begin with an indent; the indent's mark stands in the first one
+// wrap breaks a text into lines with an indent. The mark in the indent appears in the first line
 // only.
 func wrap(out *strings.Builder, indent, text string) {
 	blank := strings.Repeat(" ", len([]rune(indent)))

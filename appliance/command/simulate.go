@@ -63,8 +63,8 @@ func newSimulateHosts() *cobra.Command {
 	return cmd
 }
 
-// hostPrinter returns a group's observer that writes a line for each event but the steps, which are
-// many.
+// hostPrinter returns an observer of a group that prints a line for each event except steps, which
+// are frequent.
 func hostPrinter(out io.Writer) func(simulate.Event) {
 	return func(event simulate.Event) {
 		if event.Kind != simulate.EventStep {

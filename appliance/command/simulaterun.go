@@ -99,15 +99,15 @@ func newSimulateExample() *cobra.Command {
 	}
 }
 
-// playBar shows how far a play is: a bar on a terminal, a line for each tenth elsewhere.
-type playBar struct {
+// runBar shows the progress of a run: a bar on a terminal, a line for each tenth elsewhere.
+type runBar struct {
 	out   io.Writer
-	bar   *progressbar.ProgressBar // nil where there is no terminal
+	bar   *progressbar.ProgressBar // nil without a terminal
 	tenth int
 }
 
-func newPlayBar(out io.Writer) *playBar {
-	p := &playBar{out: out}
+func newPlayBar(out io.Writer) *runBar {
+	p := &runBar{out: out}
 	if onTerminal(out) {
 		p.bar = progressbar.NewOptions(1, progressbar.OptionSetWriter(out), progressbar.OptionSetWidth(30),
 			progressbar.OptionClearOnFinish())
@@ -115,7 +115,7 @@ func newPlayBar(out io.Writer) *playBar {
 	return p
 }
 
-func (p *playBar) show(now scenario.Progress) {
+func (p *runBar) show(now scenario.Progress) {
 	news := fmt.Sprintf("%d of %d sites, %d installations, %d checks", now.Sites, now.Of, now.Installations, now.Checks)
 	if p.bar != nil {
 		p.bar.ChangeMax(now.Of)
@@ -131,7 +131,7 @@ func (p *playBar) show(now scenario.Progress) {
 	}
 }
 
-func (p *playBar) end() {
+func (p *runBar) end() {
 	if p.bar != nil {
 		if err := p.bar.Clear(); err != nil {
 			p.bar = nil

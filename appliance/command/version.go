@@ -9,11 +9,11 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// version is what git describes the built commit as; the Makefile sets it through the linker.
+// version is set by the linker to the output of git describe; see the Makefile.
 var version string
 
-// Version returns the version of this binary: what git described the commit as when it was built by
-// the Makefile, else the commit that the Go toolchain noted, else "unknown".
+// Version returns the version of this binary: the output of git describe in builds by the Makefile,
+// else the commit that the Go toolchain recorded, else "unknown".
 func Version() string {
 	if version != "" {
 		return version
