@@ -244,8 +244,9 @@ func (a *Appliance) newServer() error {
 		},
 	})
 	service := &api.Service{
-		Engine: a.engine, ManifestBytes: int64(a.config.Limits.ManifestBytes),
-		Versions: map[string]string{"landfall": a.version},
+		Engine: a.engine, Links: discovery.NewLinks(a.db, clockwork.NewRealClock(), a.urls[0]),
+		ManifestBytes: int64(a.config.Limits.ManifestBytes),
+		Versions:      map[string]string{"landfall": a.version},
 	}
 	a.telescope = telescope.New(clockwork.NewRealClock())
 	a.downloads = image.New(image.Options{

@@ -6,7 +6,7 @@ import (
 
 	"github.com/openshift/assisted-service/models"
 
-	"landfall/appliance/engine"
+	"landfall/appliance/engine/recipe"
 	"landfall/appliance/fault"
 	"landfall/appliance/osimage"
 	"landfall/isogen"
@@ -17,7 +17,7 @@ type Checker struct{ Bases *osimage.Library }
 
 // Check makes the images of a recipe, which takes milliseconds, and returns the first error. A
 // missing base ISO is not an error.
-func (c Checker) Check(version, arch string, recipe *engine.Recipe) error {
+func (c Checker) Check(version, arch string, recipe *recipe.Recipe) error {
 	base, err := c.Bases.Find(version, arch)
 	if err != nil {
 		return nil // not available yet
@@ -31,8 +31,8 @@ func (c Checker) Check(version, arch string, recipe *engine.Recipe) error {
 	return err
 }
 
-// longestURL stands for the URL of the rootfs, which is not known when a recipe is checked. It has a
-// long host name.
+// longestURL stands for the URL of the rootfs, which is not known when a recipe is checked. It has
+// a long host name.
 const longestURL = "http://landfall.example.example.example.com:65535/byid/00000000-0000-0000-0000-000000000000/4.20.0/x86_64/rootfs.img"
 
 func kindOf(kind models.ImageType) Kind {
@@ -43,7 +43,7 @@ func kindOf(kind models.ImageType) Kind {
 }
 
 // build makes an image of an infra-env.
-func build(base *isogen.Base, kind Kind, recipe *engine.Recipe, rootFSURL string) (*isogen.Image, error) {
+func build(base *isogen.Base, kind Kind, recipe *recipe.Recipe, rootFSURL string) (*isogen.Image, error) {
 	config := isogen.Payload{Ignition: recipe.Ignition}
 	whole := config
 	for _, file := range recipe.Files {
@@ -81,7 +81,7 @@ func buildBootFile(base *isogen.Base, kind Kind) (*isogen.Image, error) {
 	return nil, fault.New(fault.NotFound, "a base ISO has no %s", kind)
 }
 
-func kernelArguments(recipe *engine.Recipe) []isogen.KernelArgument {
+func kernelArguments(recipe *recipe.Recipe) []isogen.KernelArgument {
 	var arguments []isogen.KernelArgument
 	for _, a := range recipe.KernelArguments {
 		arguments = append(arguments, isogen.KernelArgument{Operation: isogen.Operation(a.Operation), Value: a.Value})

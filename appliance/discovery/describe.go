@@ -5,7 +5,7 @@ import (
 	"strings"
 	"time"
 
-	"landfall/appliance/engine"
+	"landfall/appliance/engine/recipe"
 )
 
 // Description describes the images of an infra-env. The first six fields describe the kind that the
@@ -105,7 +105,7 @@ func (i *Images) Describe(ctx context.Context, infraEnvID string) (*Description,
 	return description, nil
 }
 
-func (i *Images) describeKind(ctx context.Context, recipe *engine.Recipe, kind Kind) KindDescription {
+func (i *Images) describeKind(ctx context.Context, recipe *recipe.Recipe, kind Kind) KindDescription {
 	network := i.networks[0]
 	image, err := i.Image(ctx, recipe.InfraEnvID, kind, network)
 	if err != nil {
@@ -117,7 +117,7 @@ func (i *Images) describeKind(ctx context.Context, recipe *engine.Recipe, kind K
 	}
 }
 
-func (i *Images) describeNetworkBoot(ctx context.Context, recipe *engine.Recipe, network Network) BootURLs {
+func (i *Images) describeNetworkBoot(ctx context.Context, recipe *recipe.Recipe, network Network) BootURLs {
 	script, err := i.Script(ctx, ScriptRequest{InfraEnvID: recipe.InfraEnvID, Format: IPXE, Type: scriptAlways,
 		Network: network})
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"landfall/appliance/engine"
+	"landfall/appliance/engine/recipe"
 	"landfall/appliance/fault"
 	"landfall/appliance/osimage"
 	"landfall/isogen"
@@ -24,7 +25,7 @@ type Images struct {
 	digests  *digests
 
 	mu      sync.Mutex
-	recipes map[string]*engine.Recipe // by infra-env id
+	recipes map[string]*recipe.Recipe // by infra-env id
 	kept    map[imageKey]*Image
 	order   []imageKey // keys of kept, the oldest first
 }
@@ -44,7 +45,7 @@ type imageKey struct {
 func NewImages(e *engine.Engine, bases *osimage.Library, networks Networks) *Images {
 	return &Images{
 		engine: e, bases: bases, networks: networks, digests: newDigests(),
-		recipes: make(map[string]*engine.Recipe), kept: make(map[imageKey]*Image),
+		recipes: make(map[string]*recipe.Recipe), kept: make(map[imageKey]*Image),
 	}
 }
 
@@ -52,7 +53,7 @@ func NewImages(e *engine.Engine, bases *osimage.Library, networks Networks) *Ima
 func (i *Images) Run(ctx context.Context) error { return i.digests.run(ctx) }
 
 // recipe returns the present recipe of an infra-env.
-func (i *Images) recipe(ctx context.Context, infraEnvID string) (*engine.Recipe, error) {
+func (i *Images) recipe(ctx context.Context, infraEnvID string) (*recipe.Recipe, error) {
 	digest, err := i.engine.RecipeDigest(infraEnvID)
 	if err != nil {
 		return nil, err
@@ -124,7 +125,7 @@ func (i *Images) BootFile(_ context.Context, version, arch string, kind Kind) (*
 // imagePath returns the prefix of the paths of an infra-env's images. People read the version and
 // the architecture in it. They also select the rootfs of an image after the infra-env changed its
 // version.
-func imagePath(recipe *engine.Recipe) string {
+func imagePath(recipe *recipe.Recipe) string {
 	return "/byid/" + recipe.InfraEnvID + "/" + recipe.OpenshiftVersion + "/" + recipe.CPUArchitecture + "/"
 }
 

@@ -4,7 +4,7 @@ import (
 	"context"
 	"net"
 
-	"landfall/appliance/engine"
+	"landfall/appliance/engine/recipe"
 	"landfall/appliance/fault"
 	"landfall/isogen"
 )
@@ -44,7 +44,7 @@ func (i *Images) Script(ctx context.Context, request ScriptRequest) ([]byte, err
 	return []byte(script), nil
 }
 
-func (i *Images) script(recipe *engine.Recipe, request ScriptRequest) (string, error) {
+func (i *Images) script(recipe *recipe.Recipe, request ScriptRequest) (string, error) {
 	if request.Type == scriptBootOrder && request.MAC == "" && request.Format == IPXE {
 		return isogen.IPXEChain(request.URL)
 	}
@@ -64,7 +64,7 @@ func (i *Images) script(recipe *engine.Recipe, request ScriptRequest) (string, e
 
 // networkBoot returns the URLs from which a machine fetches its live system. They have no query,
 // because some boot loaders split them at an ampersand.
-func networkBoot(recipe *engine.Recipe, network Network) isogen.NetworkBoot {
+func networkBoot(recipe *recipe.Recipe, network Network) isogen.NetworkBoot {
 	files := network.Boot + imagePath(recipe)
 	return isogen.NetworkBoot{
 		KernelURL: files + "kernel", InitrdURL: files + "initrd.img", RootfsURL: files + "rootfs.img",

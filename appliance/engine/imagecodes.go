@@ -11,25 +11,25 @@ import (
 	"landfall/store"
 )
 
-// imageCode is the unguessable part of an infra-env's short image URL, for management controllers
-// that take neither long URLs nor query strings.
+// imageCode is the unguessable part of an infra-env's short image URL. The short URL is for
+// management controllers that accept neither long URLs nor query strings.
 type imageCode struct {
-	Code    string    `json:"code,omitempty"` // "" after it was revoked
+	Code    string    `json:"code,omitempty"` // "" if it was revoked
 	Expires time.Time `json:"expires,omitzero"`
-	Given   bool      `json:"given,omitempty"` // it had one once: a revoked one does not come back by itself
+	Given   bool      `json:"given,omitempty"` // a code was given once, so a revoked one is not replaced automatically
 }
 
-// imageCodeLength is in characters of 5 bits each: 80 bits can't be guessed over a network.
+// imageCodeLength is the number of characters of 5 bits each. 80 bits can't be guessed over a
+// network.
 const imageCodeLength = 16
 
-// newImageCode returns a code of lower-case base32 characters.
+// newImageCode returns a random code of lower-case base32 characters.
 func newImageCode() string {
 	return strings.ToLower(rand.Text()[:imageCodeLength])
 }
 
-// ImageCode returns the infra-env that a code of a short image URL stands for; upper and lower case
-// are the same. A code that was revoked, has expired or was never given out is an [Error] of kind
-// NotFound.
+// ImageCode returns the infra-env of the code in a short image URL, in upper or lower case. A
+// revoked, expired or unknown code is an [Error] of kind NotFound.
 func (e *Engine) ImageCode(_ context.Context, code string) (infraEnvID string, err error) {
 	code = strings.ToLower(code)
 	missing := notFound("There is no image at this address: its code was revoked or replaced, or has never been " +
@@ -65,8 +65,8 @@ func (e *Engine) ImageCode(_ context.Context, code string) (infraEnvID string, e
 
 func (c imageCode) expired(now time.Time) bool { return !c.Expires.IsZero() && !now.Before(c.Expires) }
 
-// CodeOfImage returns the code of an infra-env's short image URL and when it expires, the zero time
-// for never. It is "" when it was revoked.
+// CodeOfImage returns the code of an infra-env's short image URL, "" if it was revoked, and when it
+// expires. The zero time means never.
 func (e *Engine) CodeOfImage(infraEnvID string) (code string, expires time.Time, err error) {
 	row, err := e.infraEnvRow(infraEnvID)
 	if err != nil {
@@ -75,8 +75,8 @@ func (e *Engine) CodeOfImage(infraEnvID string) (code string, expires time.Time,
 	return row.Code.Code, row.Code.Expires, nil
 }
 
-// RenewImageCode gives an infra-env a new code for its short image URL, which holds for the given
-// time, or for ever when that is 0. The code before it ends at once.
+// RenewImageCode replaces the code of an infra-env's short image URL. The new code is valid for the
+// given time, or forever for 0. The former code becomes invalid at once.
 func (e *Engine) RenewImageCode(ctx context.Context, infraEnvID string,
 	validFor time.Duration) (code string, expires time.Time, err error) {
 	if validFor < 0 {
@@ -101,7 +101,7 @@ func (e *Engine) RenewImageCode(ctx context.Context, infraEnvID string,
 	return code, expires, err
 }
 
-// firstImageCode gives an infra-env of a release without short URLs its code.
+// firstImageCode gives a code to an infra-env from a release of the appliance without short URLs.
 func (e *Engine) firstImageCode(ctx context.Context, infraEnvID string) error {
 	code := newImageCode()
 	return e.update(ctx, func(c *change) error {
@@ -113,7 +113,8 @@ func (e *Engine) firstImageCode(ctx context.Context, infraEnvID string) error {
 	})
 }
 
-// RevokeImageCode ends the code of an infra-env's short image URL. To revoke it twice is no error.
+// RevokeImageCode makes the code of an infra-env's short image URL invalid. Revoking it twice is
+// not an error.
 func (e *Engine) RevokeImageCode(ctx context.Context, infraEnvID string) error {
 	return e.update(ctx, func(c *change) error {
 		row, err := c.infraEnv(infraEnvID)

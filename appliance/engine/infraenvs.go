@@ -11,6 +11,7 @@ import (
 	"github.com/openshift/assisted-service/models"
 
 	"landfall/appliance/engine/description"
+	"landfall/appliance/engine/recipe"
 	"landfall/store"
 )
 
@@ -216,7 +217,7 @@ func (e *Engine) recordInfraEnvObject(ctx context.Context, id string, of []Objec
 
 // changeInfraEnv changes a row as requested, and reports whether any value changed.
 func (e *Engine) changeInfraEnv(row *infraEnvRecord, params *models.InfraEnvUpdateParams) (changed bool, err error) {
-	before, err := digestOf(row)
+	before, err := recipe.Digest(row)
 	if err != nil {
 		return false, err
 	}
@@ -226,7 +227,7 @@ func (e *Engine) changeInfraEnv(row *infraEnvRecord, params *models.InfraEnvUpda
 	}
 	row.API, row.PullSecret = described.API, e.replaceSecret(row.PullSecret, described.PullSecret)
 	row.API.DownloadURL = e.imageURL(&row.API)
-	after, err := digestOf(row)
+	after, err := recipe.Digest(row)
 	return after != before, err
 }
 

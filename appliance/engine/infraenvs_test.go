@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sync/errgroup"
 
+	"landfall/appliance/engine/recipe"
 	"landfall/ignition"
 	"landfall/store"
 )
@@ -46,7 +47,7 @@ func (b *bench) patch(id string, params *models.InfraEnvUpdateParams) *models.In
 	return env
 }
 
-func (b *bench) recipe(id string) *Recipe {
+func (b *bench) recipe(id string) *recipe.Recipe {
 	b.Helper()
 	recipe, err := b.Recipe(b.Context(), id)
 	require.NoError(b, err)
@@ -203,7 +204,7 @@ func TestARecipesDigestIsThatOfItsBytes(t *testing.T) {
 		b.clock.Advance(time.Second)
 		b.patch(id, &step.params)
 		require.Equal(t, before, b.options.DB.Revision(), "%s: the same again is no change", step.what)
-		want, err := recipe.digest()
+		want, err := recipe.ComputeDigest()
 		require.NoError(t, err)
 		require.Equal(t, want, recipe.Digest)
 	}
@@ -214,7 +215,7 @@ func TestARecipesDigestIsThatOfItsBytes(t *testing.T) {
 	t.Run("whoever's it is", func(t *testing.T) {
 		other := *recipe
 		other.InfraEnvID, other.Name, other.Modified = "another", "other", time.Time{}
-		digest, err := other.digest()
+		digest, err := other.ComputeDigest()
 		require.NoError(t, err)
 		require.Equal(t, recipe.Digest, digest)
 	})
@@ -382,7 +383,8 @@ func TestRegisterInfraEnv_invalid(t *testing.T) {
 			p.ImageType = models.ImageTypeMinimalIso
 			p.StaticNetworkConfig = []*models.HostStaticNetworkConfig{
 				{NetworkYaml: "interfaces:\n- name: eth0\n- name: br0\n  type: ovs-bridge", MacInterfaceMap: card}}
-		}, "host 0: interfaces[1].type (line 4) is \"ovs-bridge\", which is not supported by NetworkManager's keyfiles, " +
+		}, "host 0: interfaces[1].type (line 4) is \"ovs-bridge\", which is not supported by NetworkManager's " +
+			"keyfiles, " +
 			"which are all that a minimal image has", false},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -410,7 +412,7 @@ func TestRegisterInfraEnv_invalid(t *testing.T) {
 // checker is base images that object to a kernel argument.
 type checker struct{ asked []string }
 
-func (c *checker) Check(version, arch string, recipe *Recipe) error {
+func (c *checker) Check(version, arch string, recipe *recipe.Recipe) error {
 	c.asked = append(c.asked, version+" "+arch)
 	for _, a := range recipe.KernelArguments {
 		if a.Value == "long" {

@@ -8,14 +8,12 @@ import (
 	"github.com/openshift/assisted-service/models"
 
 	"landfall/appliance/engine/inventory"
-	"landfall/appliance/sentence"
-	"landfall/ignition"
 	"landfall/store"
 )
 
-// CheckNetworkBoot refuses with kind NotFound to boot the discovery image on a machine of an
-// infra-env that was installed and is to start from its disk. A machine that isn't known yet may
-// boot it.
+// CheckNetworkBoot checks whether a machine may boot the discovery image of an infra-env. It
+// returns an error of kind NotFound if the machine is installed and must boot from its disk. An
+// unknown machine may boot the image.
 func (e *Engine) CheckNetworkBoot(infraEnvID, mac string) error {
 	return e.options.DB.View(func(tx *store.Tx) error {
 		return hostRows.Each(tx, infraEnvID+"/", func(key string, h *hostRecord) error {
@@ -27,7 +25,7 @@ func (e *Engine) CheckNetworkBoot(infraEnvID, mac string) error {
 				return err
 			}
 			facts, err := inventory.Parse(reports)
-			if err != nil || facts.Inventory == nil || !hasCard(facts.Inventory, mac) {
+			if err != nil || facts.Inventory == nil || !hasInterface(facts.Inventory, mac) {
 				return err
 			}
 			return notFound("The host %s with the MAC address %s starts from its disk: it is %s.", h.API.ID, mac,
@@ -36,12 +34,13 @@ func (e *Engine) CheckNetworkBoot(infraEnvID, mac string) error {
 	})
 }
 
-func hasCard(inv *models.Inventory, mac string) bool {
+// hasInterface reports whether a machine has a network interface with a MAC address.
+func hasInterface(inv *models.Inventory, mac string) bool {
 	return slices.ContainsFunc(inv.Interfaces,
 		func(nic *models.Interface) bool { return strings.EqualFold(nic.MacAddress, mac) })
 }
 
-// startsFromDisk tells whether a host's disk holds the installed system.
+// startsFromDisk reports whether the installed system is on a host's disk.
 func startsFromDisk(h *hostRecord) bool {
 	switch conv.Value(h.API.Status) {
 	case models.HostStatusInstalled, models.HostStatusAddedToExistingCluster,
@@ -54,22 +53,4 @@ func startsFromDisk(h *hostRecord) bool {
 		}, h.API.Progress.CurrentStage)
 	}
 	return false
-}
-
-// StaticNetworkFiles returns the static network of an infra-env's machines as the Assisted
-// Installer lays it out, with paths relative to the root; none if they all use DHCP.
-func (e *Engine) StaticNetworkFiles(infraEnvID string) ([]ignition.File, error) {
-	row, err := e.infraEnvRow(infraEnvID)
-	if err != nil {
-		return nil, err
-	}
-	config, err := e.discoveryConfig(row, "")
-	if err != nil || len(config.StaticNetwork) == 0 {
-		return nil, err
-	}
-	files, err := ignition.NetworkFiles(config.StaticNetwork, config.OpenshiftVersion)
-	if err != nil {
-		return nil, &Error{Kind: Invalid, Reason: sentence.New(err), Err: err}
-	}
-	return files, nil
 }

@@ -3,17 +3,15 @@ package engine
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/go-openapi/strfmt"
 	"github.com/openshift/assisted-service/models"
 
-	"landfall/appliance/engine/description"
+	"landfall/appliance/engine/recipe"
+	"landfall/appliance/fault"
 	"landfall/appliance/mirror"
 	"landfall/appliance/release"
 	"landfall/appliance/sentence"
@@ -21,67 +19,44 @@ import (
 	"landfall/store"
 )
 
-// Recipe is all that goes into the images of an infra-env but the base image: it is frozen when the
-// infra-env changes, kept in the store in that change's own transaction, and never made anew
-// because somebody reads it. Equal recipes over equal base images are equal images, here and on any
-// other machine.
-type Recipe struct {
-	InfraEnvID       string `json:"infra_env_id"`
-	Name             string `json:"name"`              // the infra-env's
-	OpenshiftVersion string `json:"openshift_version"` // whose base image is asked for
-	CPUArchitecture  string `json:"cpu_architecture"`  // as the API calls it
-	// what the infra-env's own download URL is for; all kinds can be made
-	Type     models.ImageType `json:"type"`
-	Ignition []byte           `json:"ignition"` // the discovery config, the same for all kinds
-	// Files go into the initial RAM file system of minimal images and of network boot, which need
-	// the site's network before Ignition runs; full images do without.
-	Files []ignition.File `json:"files,omitempty"`
-	// WithoutNetwork says why Files don't set up the static network of machines: minimal images
-	// can't be made then, and machines that boot over the network have what DHCP gives them until
-	// the whole system is there. It is "" otherwise.
-	WithoutNetwork  string                 `json:"without_network,omitempty"`
-	KernelArguments models.KernelArguments `json:"kernel_arguments,omitempty"`
-	// SHA-256 over all of the above but the infra-env's id and name, in hexadecimal digits
-	Digest string `json:"digest"`
-	// when it was frozen, UTC; the infra-env's updated_at is not before it
-	Modified time.Time `json:"-"`
-}
+// The recipe of an infra-env is frozen when the infra-env changes, and stored in the transaction of
+// that change. Reading never makes a new one.
 
-// BaseImages knows what the site's base images can carry; the appliance implements it.
+// BaseImages checks recipes against the site's base images. Package discovery implements it.
 type BaseImages interface {
-	// Check says what of a recipe does not fit the base image for a version and an architecture:
-	// kernel arguments or a config that are too long, a minimal image that the base can't be made
-	// into. A base that is not there yet is no error.
-	Check(version, arch string, recipe *Recipe) error
+	// Check returns an error if a recipe does not fit the base image of a version and an
+	// architecture, for example because the kernel arguments or the config are too long. A missing
+	// base image is not an error.
+	Check(version, arch string, recipe *recipe.Recipe) error
 }
 
-// recipeNote is what an infra-env's row says of its recipe.
+// recipeNote identifies the stored recipe of an infra-env.
 type recipeNote struct {
-	Digest string `json:"digest,omitempty"` // "" until it is known which agent the hosts run
-	Inputs string `json:"inputs,omitempty"` // digest of what it was made from
+	Digest string `json:"digest,omitempty"` // "" until the agent's image is known
+	Inputs string `json:"inputs,omitempty"` // fingerprint of its inputs
 }
 
-// recipeOrigin is what all recipes were made from when they were last looked at.
+// recipeOrigin is the fingerprint of the inputs that all recipes share, as of the last refresh.
 type recipeOrigin struct {
 	Digest string `json:"digest"` // see sharedInputs
 }
 
-// frozenFrom is the key of the one [recipeOrigin].
+// frozenFrom is the key of the only [recipeOrigin].
 const frozenFrom = "all"
 
-// draft is a recipe made ahead of the transaction that keeps it, because that takes longer than a
-// transaction should.
+// draft is a recipe that is made before the transaction that stores it, because making it takes
+// longer than a transaction should.
 type draft struct {
-	agent  string // pull spec; "" when it is not known yet, and the recipe has a word in its place
-	inputs string
-	recipe *Recipe
+	agent  string // pull spec; "" while it is unknown: the recipe then has a placeholder
+	inputs string // fingerprint
+	recipe *recipe.Recipe
 	staged *store.Staged // nil without an agent
 }
 
-// Recipe returns the recipe of an infra-env as it was frozen when that last changed. One that could
-// not be frozen then, because the release payload must be asked which agent hosts run, is frozen
-// now; an [Error] of kind Unavailable says what is missing for it.
-func (e *Engine) Recipe(ctx context.Context, infraEnvID string) (*Recipe, error) {
+// Recipe returns the stored recipe of an infra-env. If it could not be frozen because the release
+// payload has to be asked for the agent's image, it is frozen now. An error of kind Unavailable
+// says what is missing for that.
+func (e *Engine) Recipe(ctx context.Context, infraEnvID string) (*recipe.Recipe, error) {
 	row, err := e.infraEnvRow(infraEnvID)
 	if err != nil {
 		return nil, err
@@ -98,13 +73,13 @@ func (e *Engine) Recipe(ctx context.Context, infraEnvID string) (*Recipe, error)
 	if err != nil {
 		return nil, err
 	}
-	recipe := &Recipe{Modified: info.Modified}
-	err = errors.Join(json.NewDecoder(file).Decode(recipe), file.Close())
-	return recipe, err
+	stored := &recipe.Recipe{Modified: info.Modified}
+	err = errors.Join(json.NewDecoder(file).Decode(stored), file.Close())
+	return stored, err
 }
 
-// RecipeDigest returns the digest of an infra-env's recipe at little cost, so that a reader can
-// tell whether the one that it holds is still the newest. It is "" while the recipe is not frozen.
+// RecipeDigest returns the digest of an infra-env's recipe, or "" while the recipe is not frozen.
+// It is cheap, so that a reader can check whether its recipe is the present one.
 func (e *Engine) RecipeDigest(infraEnvID string) (string, error) {
 	row, err := e.infraEnvRow(infraEnvID)
 	if err != nil {
@@ -113,8 +88,18 @@ func (e *Engine) RecipeDigest(infraEnvID string) (string, error) {
 	return row.Recipe.Digest, nil
 }
 
-// draft makes the recipe of an infra-env's values as far as it is known now which agent its hosts
-// run, and asks the base images whether it fits them.
+// StaticNetworkFiles returns the files of the static network of an infra-env's machines in the
+// Assisted Installer's format. There are none if all machines use DHCP.
+func (e *Engine) StaticNetworkFiles(infraEnvID string) ([]ignition.File, error) {
+	row, err := e.infraEnvRow(infraEnvID)
+	if err != nil {
+		return nil, err
+	}
+	return recipe.StaticNetworkFiles(&row.API)
+}
+
+// draft makes the recipe of an infra-env and checks it against the base images. It does not ask the
+// registry for the agent's image.
 func (e *Engine) draft(ctx context.Context, row *infraEnvRecord) (*draft, error) {
 	var agent string
 	if err := e.options.DB.View(func(tx *store.Tx) (err error) {
@@ -127,29 +112,33 @@ func (e *Engine) draft(ctx context.Context, row *infraEnvRecord) (*draft, error)
 	if err != nil || e.options.BaseImages == nil {
 		return made, err
 	}
-	if err := e.options.BaseImages.Check(row.API.OpenshiftVersion, row.API.CPUArchitecture, made.recipe); err != nil {
-		return nil, refusal(err)
+	err = e.options.BaseImages.Check(row.API.OpenshiftVersion, row.API.CPUArchitecture, made.recipe)
+	if err != nil && fault.KindOf(err) == 0 {
+		err = &Error{Kind: Invalid, Reason: sentence.New(err), Err: err}
+	}
+	if err != nil {
+		return nil, err
 	}
 	return made, nil
 }
 
-// freezeLater has a recipe frozen in the background, if the draft lacks the agent.
+// freezeLater queues an infra-env whose draft lacks the agent's image.
 func (e *Engine) freezeLater(infraEnvID string, made *draft) {
 	if made.agent != "" {
 		return
 	}
 	select {
 	case e.unfrozen <- infraEnvID:
-	default: // whoever reads it first has it frozen
+	default: // the queue is full; the first reader freezes the recipe
 	}
 }
 
-// freezeRecipes freezes the recipes that the appliance's configuration or a new release of it
-// changed since they were frozen, and then those of infra-envs as they come, until the context
+// freezeRecipes refreshes the recipes that a changed configuration or a new release of the
+// appliance has made outdated. Then it freezes the recipes of queued infra-envs until the context
 // ends.
 func (e *Engine) freezeRecipes(ctx context.Context) {
 	if err := e.refreezeAll(ctx); err != nil && ctx.Err() == nil {
-		e.options.Logger.Error("The infra-envs could not be read to look at their images.", "error", err)
+		e.options.Logger.Error("The image recipes of the infra-envs could not be checked.", "error", err)
 	}
 	for {
 		select {
@@ -157,14 +146,15 @@ func (e *Engine) freezeRecipes(ctx context.Context) {
 			return
 		case id := <-e.unfrozen:
 			if err := e.freeze(ctx, id, ""); err != nil && ctx.Err() == nil {
-				e.options.Logger.Warn("An infra-env's image can't be made yet.", "infra_env", id, "error", err)
+				e.options.Logger.Warn("The image of an infra-env can't be made yet.", "infra_env", id, "error", err)
 			}
 		}
 	}
 }
 
-// refreezeAll looks at every infra-env's recipe, unless it did so before and nothing that recipes
-// share is different now: a start over thousands of infra-envs reads none of them then.
+// refreezeAll refreshes the recipes of all infra-envs. It does nothing if the shared inputs have
+// not changed since it last succeeded, so that a start with thousands of infra-envs reads none of
+// them.
 func (e *Engine) refreezeAll(ctx context.Context) error {
 	shared, err := e.sharedInputs()
 	if err != nil {
@@ -189,7 +179,7 @@ func (e *Engine) refreezeAll(ctx context.Context) error {
 			return ctx.Err()
 		}
 		if err := e.refreeze(ctx, id); err != nil && ctx.Err() == nil {
-			e.options.Logger.Warn("An infra-env's image stays as it was.", "infra_env", id, "error", err)
+			e.options.Logger.Warn("The image of an infra-env was not updated.", "infra_env", id, "error", err)
 			complete = false
 		}
 	}
@@ -197,25 +187,23 @@ func (e *Engine) refreezeAll(ctx context.Context) error {
 		return nil // the next start tries again
 	}
 	return e.options.DB.Update(ctx, func(tx *store.Tx) error {
-		return recipeOrigins.Put(tx, frozenFrom,
-			&recipeOrigin{Digest: shared})
+		return recipeOrigins.Put(tx, frozenFrom, &recipeOrigin{Digest: shared})
 	})
 }
 
-// sharedInputs is a digest over what all recipes are made from beside the fields of their
-// infra-env: what a recipe of an infra-env without any would be made from, and the releases that
-// name agents.
+// sharedInputs returns a fingerprint of the inputs that all recipes share: those of an infra-env
+// without any field, and the list of releases, which name agents.
 func (e *Engine) sharedInputs() (string, error) {
 	none := infraEnvRecord{API: models.InfraEnv{ID: new(strfmt.UUID), Name: new(string)}}
-	inputs, err := e.recipeInputs(&none, e.options.Images.Agent)
+	inputs, err := e.recipeFingerprint(&none, e.options.Images.Agent)
 	if err != nil {
 		return "", err
 	}
-	return digestOf([]any{inputs, e.options.ReleaseList})
+	return recipe.Digest([]any{inputs, e.options.ReleaseList})
 }
 
-// refreeze freezes a recipe again if it was made from something else than it would be now, and
-// gives an infra-env of an earlier release of the appliance what it lacks.
+// refreeze freezes a recipe again if its inputs have changed. It also gives the image code to an
+// infra-env from a release of the appliance without codes.
 func (e *Engine) refreeze(ctx context.Context, id string) error {
 	row, err := e.infraEnvRow(id)
 	if err != nil {
@@ -233,9 +221,9 @@ func (e *Engine) refreeze(ctx context.Context, id string) error {
 	}); err != nil {
 		return err
 	}
-	inputs, err := e.recipeInputs(row, agent)
+	inputs, err := e.recipeFingerprint(row, agent)
 	if err != nil || inputs == row.Recipe.Inputs || agent == "" && row.Recipe.Digest == "" {
-		return err // one whose agent must be asked for is frozen when it is read
+		return err // a recipe without a known agent is frozen by its first reader
 	}
 	if agent == "" {
 		return &Error{Kind: Unavailable,
@@ -246,9 +234,9 @@ func (e *Engine) refreeze(ctx context.Context, id string) error {
 		"The appliance's configuration changed the discovery image of infra-env %s; download it again.")
 }
 
-// freeze makes the recipe of an infra-env as that is now, asking the release payload for the agent
-// if need be, and keeps it if it differs. The event's text, unless "", tells people why one that
-// there was changed; it has the infra-env's name put in.
+// freeze makes the recipe of an infra-env and stores it if it has changed. If need be, it asks the
+// release payload for the agent's image. If event is not "", it is the text of the event about a
+// changed recipe; the infra-env's name is inserted.
 func (e *Engine) freeze(ctx context.Context, infraEnvID, event string) error {
 	row, err := e.infraEnvRow(infraEnvID)
 	if err != nil {
@@ -278,9 +266,8 @@ func (e *Engine) freeze(ctx context.Context, infraEnvID, event string) error {
 	})
 }
 
-// keepRecipe gives an infra-env that has its new values its recipe: the draft's if that was made
-// from the same ones, else one made now. When the recipe's bytes differ from those kept so far, the
-// infra-env counts as changed now.
+// keepRecipe stores the recipe of a changed infra-env: the draft if its inputs are the present
+// ones, else a new one. If the recipe differs from the stored one, the infra-env counts as updated.
 func (c *change) keepRecipe(row *infraEnvRecord, made *draft) error {
 	agent, err := c.e.knownAgent(c.tx, row)
 	if err != nil {
@@ -289,7 +276,7 @@ func (c *change) keepRecipe(row *infraEnvRecord, made *draft) error {
 	if agent == "" {
 		agent = made.agent
 	}
-	inputs, err := c.e.recipeInputs(row, agent)
+	inputs, err := c.e.recipeFingerprint(row, agent)
 	if err != nil {
 		return err
 	}
@@ -321,47 +308,22 @@ func (c *change) keepRecipe(row *infraEnvRecord, made *draft) error {
 	return nil
 }
 
-// render makes the recipe of an infra-env for an agent. Without one it only finds what is wrong:
-// the recipe can't be kept then.
+// render makes and stages the recipe of an infra-env. Without an agent, it only checks the inputs;
+// the result can't be stored.
 func (e *Engine) render(ctx context.Context, row *infraEnvRecord, agent string) (*draft, error) {
-	inputs, err := e.recipeInputs(row, agent)
+	fingerprint, err := e.recipeFingerprint(row, agent)
 	if err != nil {
 		return nil, err
 	}
-	config, err := e.discoveryConfig(row, orText(agent, "checked-when-known"))
+	inputs, err := e.recipeInputs(row, orText(agent, "checked-when-known"))
 	if err != nil {
 		return nil, err
 	}
-	if err := description.FirstOf(description.CheckProxy(config.Proxy.HTTP), description.CheckProxy(config.Proxy.HTTPS),
-		description.CheckNoProxy(config.Proxy.No)); err != nil {
-		return nil, err
+	made := &draft{agent: agent, inputs: fingerprint}
+	if made.recipe, err = recipe.New(inputs); err != nil || agent == "" {
+		return made, err
 	}
-	recipe := &Recipe{
-		InfraEnvID: row.API.ID.String(), Name: *row.API.Name, OpenshiftVersion: row.API.OpenshiftVersion,
-		CPUArchitecture: row.API.CPUArchitecture, Type: *row.API.Type,
-	}
-	if recipe.Ignition, err = ignition.Discovery(config); err != nil {
-		return nil, &Error{Kind: Invalid, Reason: sentence.New(err), Err: err}
-	}
-	recipe.Files, err = ignition.InitrdFiles(config)
-	unreachable, ok := errors.AsType[*ignition.InitrdNetworkError](err)
-	if err != nil && (!ok || recipe.Type == models.ImageTypeMinimalIso) {
-		return nil, &Error{Kind: Invalid, Reason: sentence.New(err), Err: err}
-	}
-	if ok {
-		recipe.WithoutNetwork = sentence.New(unreachable)
-	}
-	if recipe.KernelArguments, err = description.KernelArguments(&row.API); err != nil {
-		return nil, err
-	}
-	if recipe.Digest, err = recipe.digest(); err != nil {
-		return nil, err
-	}
-	made := &draft{agent: agent, inputs: inputs, recipe: recipe}
-	if agent == "" {
-		return made, nil
-	}
-	text, err := json.Marshal(recipe)
+	text, err := json.Marshal(made.recipe)
 	if err != nil {
 		return nil, err
 	}
@@ -372,47 +334,33 @@ func (e *Engine) render(ctx context.Context, row *infraEnvRecord, agent string) 
 	return made, err
 }
 
-// refusal makes an error of another package one that says the request is wrong, unless it has a
-// kind already.
-func refusal(err error) error {
-	if KindOf(err) != 0 {
-		return err
+// recipeInputs returns the inputs of an infra-env's recipe: its own fields, and the configuration
+// of the appliance.
+func (e *Engine) recipeInputs(row *infraEnvRecord, agent string) (*recipe.Inputs, error) {
+	secret, err := e.openSecret(row.PullSecret)
+	if err != nil {
+		return nil, err
 	}
-	return &Error{Kind: Invalid, Reason: sentence.New(err), Err: err}
+	rules := e.infraEnvAccess(&row.API).Mirror
+	inputs := &recipe.Inputs{InfraEnv: &row.API, Agent: agent, Token: row.Token, PullSecret: secret,
+		ServiceURL: e.options.URL,
+		ServiceCA:  e.options.ServiceCA, MirrorCAs: rules.CABundle()}
+	if !rules.Empty() {
+		inputs.RegistriesConf = rules.RegistriesConf()
+	}
+	return inputs, nil
 }
 
-func (r Recipe) digest() (string, error) {
-	r.InfraEnvID, r.Name, r.Digest = "", "", ""
-	return digestOf(r)
-}
-
-// recipeInputs is a digest over what an infra-env's recipe is made from: its own fields, the
-// appliance's configuration and the program's way to write configs. It costs much less than to make
-// the recipe.
-func (e *Engine) recipeInputs(row *infraEnvRecord, agent string) (string, error) {
-	config, err := e.discoveryConfig(row, agent)
+func (e *Engine) recipeFingerprint(row *infraEnvRecord, agent string) (string, error) {
+	inputs, err := e.recipeInputs(row, agent)
 	if err != nil {
 		return "", err
 	}
-	edition, err := ignition.Edition()
-	if err != nil {
-		return "", err
-	}
-	return digestOf([]any{edition, config, row.API.OpenshiftVersion, row.API.CPUArchitecture, row.API.Type,
-		row.API.KernelArguments, *row.API.Name})
+	return inputs.Fingerprint()
 }
 
-func digestOf(value any) (string, error) {
-	text, err := json.Marshal(value)
-	if err != nil {
-		return "", fmt.Errorf("compute a digest: %w", err)
-	}
-	sum := sha256.Sum256(text)
-	return hex.EncodeToString(sum[:]), nil
-}
-
-// knownAgent returns the pull spec of an infra-env's agent as far as the configuration or a payload
-// read before tells it, and "" when the registry must be asked.
+// knownAgent returns the pull spec of an infra-env's agent from the configuration or from a stored
+// release payload, and "" if the registry has to be asked.
 func (e *Engine) knownAgent(tx *store.Tx, row *infraEnvRecord) (string, error) {
 	if e.options.Images.Agent != "" {
 		return e.options.Images.Agent, nil
@@ -431,8 +379,8 @@ func (e *Engine) knownAgent(tx *store.Tx, row *infraEnvRecord) (string, error) {
 	return payload.Images[release.TagAgent], nil
 }
 
-// agentRelease returns the pull spec of the release payload that names an infra-env's agent: its
-// cluster's, or that of its version.
+// agentRelease returns the pull spec of the release payload that names an infra-env's agent: that
+// of its cluster, or that of its version.
 func (e *Engine) agentRelease(tx *store.Tx, row *infraEnvRecord) (string, error) {
 	if row.API.ClusterID != "" {
 		cluster, err := clusterRows.Get(tx, row.API.ClusterID.String())
@@ -447,13 +395,12 @@ func (e *Engine) agentRelease(tx *store.Tx, row *infraEnvRecord) (string, error)
 	return image.URL, err
 }
 
-// RefreshImages freezes the recipes again that would be others now, after the mirror rules of a
-// level changed. What can't be frozen is logged: the recipe stays as it was, or is frozen when it
-// is read.
+// RefreshImages refreshes the recipes that depend on the mirror rules of a level, after those have
+// changed. A recipe that can't be frozen is logged and stays as it was.
 func (e *Engine) RefreshImages(ctx context.Context, level mirror.Level) {
 	err := e.refreezeLevel(ctx, level)
 	if err != nil && ctx.Err() == nil {
-		e.options.Logger.Warn("Not all images could be made anew for the changed mirror rules.", "error", err)
+		e.options.Logger.Warn("Not all images could be updated for the changed mirror rules.", "error", err)
 	}
 }
 

@@ -2,8 +2,11 @@ package api
 
 import (
 	"bufio"
+	"context"
 	"net/http"
+	"net/url"
 	"strconv"
+	"time"
 
 	"github.com/labstack/echo/v4"
 
@@ -14,11 +17,20 @@ import (
 // Service answers the operations of the API from an engine.
 type Service struct {
 	Engine *engine.Engine
+	Links  Links
 	// ManifestBytes bounds a manifest that people add. What hosts upload is bounded by the server:
 	// see LogsRoute.
 	ManifestBytes int64
 	// Versions names the appliance's parts for /v2/component-versions.
 	Versions map[string]string
+}
+
+// Links signs download links for people without an account. Package discovery implements it.
+type Links interface {
+	// Sign returns a link to a path with the given parameters, and when it expires.
+	Sign(ctx context.Context, path string, query url.Values) (string, time.Time, error)
+	// Check returns an error for a signed link that was altered or has expired.
+	Check(path string, query url.Values) error
 }
 
 // Handlers returns what answers the operations that the appliance has.

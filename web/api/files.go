@@ -60,7 +60,7 @@ func fileName(c echo.Context, allowed func(string) bool) (string, error) {
 
 // checkLink refuses a request by a signed link that does not hold.
 func (s *Service) checkLink(c echo.Context) error {
-	return s.Engine.CheckLink(c.Request().URL.Path, c.QueryParams())
+	return s.Links.Check(c.Request().URL.Path, c.QueryParams())
 }
 
 func (s *Service) sendFile(c echo.Context, allowed func(string) bool) error {
@@ -84,7 +84,7 @@ func (s *Service) downloadFile(c echo.Context) error        { return s.sendFile(
 // presign answers with a signed link to a download of a cluster, which is below the cluster's own
 // path.
 func (s *Service) presign(c echo.Context, download string, query url.Values) error {
-	link, expires, err := s.Engine.SignLink(c.Request().Context(), BasePath+"/v2/clusters/"+clusterID(c)+"/"+download,
+	link, expires, err := s.Links.Sign(c.Request().Context(), BasePath+"/v2/clusters/"+clusterID(c)+"/"+download,
 		query)
 	return answer(c, http.StatusOK, &models.PresignedURL{URL: &link, ExpiresAt: strfmt.DateTime(expires)}, err)
 }

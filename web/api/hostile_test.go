@@ -19,8 +19,10 @@ import (
 
 	"github.com/google/go-containerregistry/pkg/authn"
 	"github.com/google/uuid"
+	"github.com/jonboulle/clockwork"
 	"github.com/stretchr/testify/require"
 
+	"landfall/appliance/discovery"
 	"landfall/appliance/engine"
 	"landfall/appliance/mirror"
 	"landfall/appliance/release"
@@ -57,7 +59,9 @@ func newServed(t testing.TB) *served {
 	require.NoError(t, err)
 	server := web.New(web.Options{Logger: slog.New(slog.NewTextHandler(t.Output(),
 		&slog.HandlerOptions{Level: slog.LevelError})), RouteBodyLimits: map[string]int64{api.LogsRoute: 1 << 20}})
-	service := &api.Service{Engine: e, ManifestBytes: 1 << 20, Versions: map[string]string{"landfall": "test"}}
+	service := &api.Service{Engine: e, Links: discovery.NewLinks(db, clockwork.NewRealClock(),
+		"http://appliance.site.test:8090"),
+		ManifestBytes: 1 << 20, Versions: map[string]string{"landfall": "test"}}
 	require.NoError(t, api.Register(server.Router(), service.Handlers()))
 	return &served{t, server, db}
 }

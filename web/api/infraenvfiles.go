@@ -13,7 +13,7 @@ import (
 	"github.com/labstack/echo/v4"
 	"github.com/openshift/assisted-service/models"
 
-	"landfall/appliance/engine"
+	"landfall/appliance/engine/recipe"
 	"landfall/ignition"
 	"landfall/isogen"
 	"landfall/web/problem"
@@ -133,7 +133,7 @@ func (s *Service) downloadIPXEScript(c echo.Context, kind string) error {
 
 // networkBoot is where a machine fetches its live system from, by the paths of the Assisted
 // Installer's image service.
-func (s *Service) networkBoot(recipe *engine.Recipe) isogen.NetworkBoot {
+func (s *Service) networkBoot(recipe *recipe.Recipe) isogen.NetworkBoot {
 	of := "?" + url.Values{"version": {recipe.OpenshiftVersion}, "arch": {recipe.CPUArchitecture}}.Encode()
 	boot := isogen.NetworkBoot{
 		KernelURL: s.Engine.URL() + "/boot-artifacts/kernel" + of,

@@ -1,0 +1,186 @@
+// Package recipe makes image recipes: the inputs of the discovery images of an infra-env except the
+// base ISO. It is pure; the engine freezes a recipe in the transaction that changes its infra-env.
+package recipe
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-openapi/swag/conv"
+	"github.com/openshift/assisted-service/models"
+
+	"landfall/appliance/engine/description"
+	"landfall/appliance/fault"
+	"landfall/appliance/mirror"
+	"landfall/appliance/sentence"
+	"landfall/ignition"
+)
+
+// Recipe is an image recipe. Equal recipes with equal base ISOs result in equal images, on any
+// machine.
+type Recipe struct {
+	InfraEnvID       string `json:"infra_env_id"`
+	Name             string `json:"name"`              // of the infra-env
+	OpenshiftVersion string `json:"openshift_version"` // selects the base ISO
+	CPUArchitecture  string `json:"cpu_architecture"`  // spelling of the API
+	// Type is the kind of image at the infra-env's download URL. All kinds can be made.
+	Type     models.ImageType `json:"type"`
+	Ignition []byte           `json:"ignition"` // the discovery config, the same for all kinds
+	// Files are added to the initial RAM disk of minimal images and of network boot, which need the
+	// network before Ignition runs. Full images do not need them.
+	Files []ignition.File `json:"files,omitempty"`
+	// WithoutNetwork is the reason why Files do not set up the static network of the machines, or
+	// "". Minimal images can't be made then, and machines that boot over the network use DHCP until
+	// the whole system is loaded.
+	WithoutNetwork  string                 `json:"without_network,omitempty"`
+	KernelArguments models.KernelArguments `json:"kernel_arguments,omitempty"`
+	// Digest is the SHA-256, in hex, of all fields above except the infra-env's id and name.
+	Digest string `json:"digest"`
+	// Modified is the time in UTC when the recipe was frozen. The infra-env's updated_at is not
+	// before it.
+	Modified time.Time `json:"-"`
+}
+
+// Inputs are the inputs of a recipe.
+type Inputs struct {
+	InfraEnv   *models.InfraEnv
+	Agent      string // pull spec
+	Token      string // with which the agent authenticates
+	PullSecret string
+	ServiceURL string
+	ServiceCA  []byte // PEM
+	// RegistriesConf and MirrorCAs are the mirror rules of the infra-env.
+	RegistriesConf []byte // nil: no rules
+	MirrorCAs      []byte // PEM
+}
+
+// discoveryConfig returns the content of the discovery config.
+func (i *Inputs) discoveryConfig() (ignition.DiscoveryConfig, error) {
+	env := i.InfraEnv
+	config := ignition.DiscoveryConfig{
+		InfraEnvID: env.ID.String(), ServiceURL: i.ServiceURL, AgentImage: i.Agent, PullSecretToken: i.Token,
+		PullSecret: i.PullSecret, ServiceCA: i.ServiceCA,
+		TrustBundle:    mirror.JoinBundles(string(i.MirrorCAs), env.AdditionalTrustBundle),
+		RegistriesConf: i.RegistriesConf,
+		SSHKeys:        lines(env.SSHAuthorizedKey), NTPSources: commaList(env.AdditionalNtpSources),
+		Overrides: env.IgnitionConfigOverride, OpenshiftVersion: env.OpenshiftVersion,
+	}
+	if env.Proxy != nil {
+		config.Proxy = ignition.Proxy{HTTP: conv.Value(env.Proxy.HTTPProxy), HTTPS: conv.Value(env.Proxy.HTTPSProxy),
+			No: conv.Value(env.Proxy.NoProxy)}
+	}
+	var err error
+	config.StaticNetwork, err = description.StaticNetwork(env)
+	return config, err
+}
+
+// Fingerprint returns a digest over the inputs and the version of the code that writes configs. It
+// costs much less than to make the recipe.
+func (i *Inputs) Fingerprint() (string, error) {
+	config, err := i.discoveryConfig()
+	if err != nil {
+		return "", err
+	}
+	edition, err := ignition.Edition()
+	if err != nil {
+		return "", err
+	}
+	env := i.InfraEnv
+	return Digest([]any{edition, config, env.OpenshiftVersion, env.CPUArchitecture, env.Type, env.KernelArguments,
+		*env.Name})
+}
+
+// New makes a recipe. Errors of kind Invalid say which input is wrong.
+func New(inputs *Inputs) (*Recipe, error) {
+	config, err := inputs.discoveryConfig()
+	if err != nil {
+		return nil, err
+	}
+	if err := description.FirstOf(description.CheckProxy(config.Proxy.HTTP), description.CheckProxy(config.Proxy.HTTPS),
+		description.CheckNoProxy(config.Proxy.No)); err != nil {
+		return nil, err
+	}
+	env := inputs.InfraEnv
+	made := &Recipe{
+		InfraEnvID: env.ID.String(), Name: *env.Name, OpenshiftVersion: env.OpenshiftVersion,
+		CPUArchitecture: env.CPUArchitecture, Type: *env.Type,
+	}
+	if made.Ignition, err = ignition.Discovery(config); err != nil {
+		return nil, invalid(err)
+	}
+	made.Files, err = ignition.InitrdFiles(config)
+	unreachable, ok := errors.AsType[*ignition.InitrdNetworkError](err)
+	if err != nil && (!ok || made.Type == models.ImageTypeMinimalIso) {
+		return nil, invalid(err)
+	}
+	if ok {
+		made.WithoutNetwork = sentence.New(unreachable)
+	}
+	if made.KernelArguments, err = description.KernelArguments(env); err != nil {
+		return nil, err
+	}
+	made.Digest, err = made.ComputeDigest()
+	return made, err
+}
+
+// ComputeDigest returns the digest of the recipe's fields; see Recipe.Digest.
+func (r Recipe) ComputeDigest() (string, error) {
+	r.InfraEnvID, r.Name, r.Digest = "", "", ""
+	return Digest(r)
+}
+
+// StaticNetworkFiles returns the files of the machines' static network in the Assisted Installer's
+// format, with paths relative to the root. There are none if all machines use DHCP.
+func StaticNetworkFiles(env *models.InfraEnv) ([]ignition.File, error) {
+	network, err := description.StaticNetwork(env)
+	if err != nil || len(network) == 0 {
+		return nil, err
+	}
+	files, err := ignition.NetworkFiles(network, env.OpenshiftVersion)
+	if err != nil {
+		return nil, invalid(err)
+	}
+	return files, nil
+}
+
+func invalid(err error) error {
+	return &fault.Error{Kind: fault.Invalid, Reason: sentence.New(err), Err: err}
+}
+
+// Digest returns the SHA-256, in hex, of a value's JSON.
+func Digest(value any) (string, error) {
+	text, err := json.Marshal(value)
+	if err != nil {
+		return "", fmt.Errorf("compute a digest: %w", err)
+	}
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:]), nil
+}
+
+// lines returns the lines of a text that are not blank.
+func lines(text string) []string {
+	var kept []string
+	for line := range strings.Lines(text) {
+		if line = strings.TrimSpace(line); line != "" {
+			kept = append(kept, line)
+		}
+	}
+	return kept
+}
+
+// commaList returns the different items of a comma-separated list.
+func commaList(list string) []string {
+	var kept []string
+	for part := range strings.SplitSeq(list, ",") {
+		if part = strings.TrimSpace(part); part != "" && !slices.Contains(kept, part) {
+			kept = append(kept, part)
+		}
+	}
+	return kept
+}
