@@ -14,43 +14,45 @@ import (
 )
 
 const (
-	eventMirrorProven       = "mirror_proven"        // ours: the mirror holds all that an installation pulls
-	eventMirrorGaps         = "mirror_gaps_found"    // ours: it does not
-	eventMirrorGapsAccepted = "mirror_gaps_accepted" // ours: a person wants the installation all the same
+	eventMirrorProven       = "mirror_proven"        // ours: the mirror has all images of an installation
+	eventMirrorGaps         = "mirror_gaps_found"    // ours: the mirror lacks images
+	eventMirrorGapsAccepted = "mirror_gaps_accepted" // ours: a person accepted the gaps
 )
 
-// InstallSource is what an installation pulls, and as whom.
+// InstallSource describes the images that an installation pulls, and the credentials for them.
 type InstallSource struct {
 	ClusterID    string
 	Name         string
 	Release      string // pull spec
 	Version      string
-	Architecture string // as the API calls it
-	Platform     string // as install-config calls it
+	Architecture string // spelling of the API
+	Platform     string // spelling of install-config
 	PullSecret   string
-	// TrustBundle are the CAs (PEM) that the nodes trust beside those of the mirror rules.
+	// TrustBundle holds additional CA certificates (PEM) for the nodes, on top of those in the
+	// mirror rules.
 	TrustBundle []byte
-	// Also are images beside the release's: the programs on the hosts, where the site has its own.
+	// Also lists images in addition to the release's: the programs on the hosts, if the site has
+	// its own.
 	Also []string
 }
 
-// MirrorProof is what a proof of the mirror came to.
+// MirrorProof is the result of a proof of the mirror.
 type MirrorProof struct {
-	// Complete: nothing is missing, or nothing is to be proven, since the release does not come
-	// from a mirror.
+	// Complete is true if no image is missing, and also if there is nothing to prove because the
+	// release does not come from a mirror.
 	Complete bool
-	Images   int    // proven; 0 if nothing was to be
-	Gaps     int    // images that can't be had
+	Images   int    // number of proven images; 0 if there is nothing to prove
+	Gaps     int    // number of images that can't be pulled
 	Summary  string // a sentence
 }
 
-// MirrorProver proves that the site's mirror holds what an installation pulls. The progress is a
-// clause.
+// MirrorProver proves that the site's mirror has all images that an installation pulls. It calls
+// progress with the number of images.
 type MirrorProver interface {
 	ProveMirror(ctx context.Context, source InstallSource, progress func(done, total int)) (MirrorProof, error)
 }
 
-// InstallSource says what the installation of a cluster would pull.
+// InstallSource returns the images that the installation of a cluster would pull.
 func (e *Engine) InstallSource(id string) (InstallSource, error) {
 	row, err := e.clusterRow(id)
 	if err != nil {
@@ -92,7 +94,8 @@ func (e *Engine) InstallSource(id string) (InstallSource, error) {
 	return source, err
 }
 
-// AcceptMirrorGaps has a cluster be installed although the mirror lacks images, or takes that back.
+// AcceptMirrorGaps allows or forbids the installation of a cluster although the mirror lacks
+// images.
 func (e *Engine) AcceptMirrorGaps(ctx context.Context, id string, accept bool) error {
 	return e.update(ctx, func(c *change) error {
 		row, err := c.cluster(id)
@@ -111,7 +114,7 @@ func (e *Engine) AcceptMirrorGaps(ctx context.Context, id string, accept bool) e
 	})
 }
 
-// NoteMirrorProof tells the people who look at a cluster what a proof of the mirror came to.
+// NoteMirrorProof adds the result of a proof of the mirror to the events of a cluster.
 func (e *Engine) NoteMirrorProof(ctx context.Context, id string, proof MirrorProof) error {
 	if proof.Images == 0 {
 		return nil
@@ -130,8 +133,8 @@ func (e *Engine) NoteMirrorProof(ctx context.Context, id string, proof MirrorPro
 	})
 }
 
-// proveMirror has the mirror proven before an installation. Gaps end the preparation unless a
-// person accepted them.
+// proveMirror proves the mirror before an installation. Gaps are an error unless a person accepted
+// them.
 func (e *Engine) proveMirror(ctx context.Context, id string, note func(format string, args ...any) error) error {
 	if e.options.MirrorProver == nil {
 		return nil
@@ -140,7 +143,7 @@ func (e *Engine) proveMirror(ctx context.Context, id string, note func(format st
 	if err != nil {
 		return err
 	}
-	const step = 25 // images between two notes: each is a transaction
+	const step = 25 // number of images between two notes; each note is a transaction
 	proof, err := e.options.MirrorProver.ProveMirror(ctx, source, func(done, total int) {
 		if done%step != 0 {
 			return
@@ -164,8 +167,8 @@ func (e *Engine) proveMirror(ctx context.Context, id string, note func(format st
 		"landfall mirror accept-gaps --cluster %s", proof.Summary, id)
 }
 
-// ReadyToInstall tells whether a cluster only waits for a person to press Install. One that is gone
-// does not.
+// ReadyToInstall reports whether a cluster only waits for a person to start its installation. It
+// returns false for a deleted cluster.
 func (e *Engine) ReadyToInstall(id string) (ready bool, err error) {
 	err = e.options.DB.View(func(tx *store.Tx) error {
 		row, err := clusterStatuses.Get(tx, id)

@@ -15,11 +15,10 @@ import (
 	"landfall/store"
 )
 
-// CopyCluster takes a cluster of another engine over as it would be before its installation: its
-// description, overrides and manifests, with the infra-env that its hosts boot, and without hosts.
-// Both keep apart: nothing that happens to the copy is told to anybody. The cluster keeps its id,
-// the infra-env gets one of its own. It is refused with kind Conflict when the cluster is installed
-// already.
+// CopyCluster copies a cluster of another engine in its state before the installation: description,
+// overrides and manifests, with the infra-env whose image its hosts boot, but without hosts. The
+// copied cluster has the same id; the infra-env has a new one. An installed cluster is an error of
+// kind Conflict.
 func (e *Engine) CopyCluster(ctx context.Context, from *Engine, id string) (infraEnvID string, err error) {
 	row, env, err := from.forCopy(id)
 	if err != nil {
@@ -54,8 +53,8 @@ func (e *Engine) CopyCluster(ctx context.Context, from *Engine, id string) (infr
 	return made.ID.String(), nil
 }
 
-// forCopy is a cluster as it was before its installation, and the infra-env that its hosts boot:
-// its own, or else that of its first host; nil if there is none.
+// forCopy returns a cluster in its state before the installation, and the infra-env whose image its
+// hosts boot: its own, or else that of its first host, or nil.
 func (e *Engine) forCopy(id string) (*clusterRecord, *infraEnvRecord, error) {
 	held, err := e.clusterRow(id)
 	if err != nil {
@@ -70,11 +69,11 @@ func (e *Engine) forCopy(id string) (*clusterRecord, *infraEnvRecord, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	row := new(clusterRecord) // of its own: rows are shared
+	row := new(clusterRecord) // rows are shared, so this is a deep copy
 	if err := json.Unmarshal(text, row); err != nil {
 		return nil, nil, err
 	}
-	if row.PullSecret, err = e.openSecret(row.PullSecret); err != nil { // the copy has a key of its own
+	if row.PullSecret, err = e.openSecret(row.PullSecret); err != nil { // the other engine has another key
 		return nil, nil, err
 	}
 	row.Release, row.Preparation, row.Completion, row.InfraID, row.IngressCA, row.Installs = nil, nil, nil, "", false, 0

@@ -11,12 +11,12 @@ import (
 	"time"
 )
 
-// stallLimit is how long a server may send nothing.
+// stallLimit is the time after which a server that sends nothing has stalled.
 const stallLimit = time.Minute
 
 var errStalled = fmt.Errorf("the server sent nothing for %s", stallLimit)
 
-// download fetches what is missing of an image from its URL.
+// download fetches the missing part of an image from its URL.
 func (l *Library) download(ctx context.Context, e *entry, part *partial) error {
 	l.mu.Lock()
 	from, validator, added := e.record.URL, e.record.Validator, l.additions[e.record.URL]
@@ -38,7 +38,7 @@ func (l *Library) download(ctx context.Context, e *entry, part *partial) error {
 	return fmt.Errorf("downloading %s: %w", redacted(from), err)
 }
 
-// redacted is a URL without a password.
+// redacted returns a URL without its password.
 func redacted(raw string) string {
 	parsed, err := url.Parse(raw)
 	if err != nil {
@@ -47,7 +47,7 @@ func redacted(raw string) string {
 	return parsed.Redacted()
 }
 
-// source is where an image comes from.
+// source is the source of a download.
 type source struct {
 	url, validator string
 	Additions
@@ -126,7 +126,7 @@ func (l *Library) begin(e *entry, part *partial, response *http.Response) (total
 	case http.StatusRequestedRangeNotSatisfiable:
 		if _, err := fmt.Sscanf(response.Header.Get("Content-Range"), "bytes */%d", &total); err == nil &&
 			total == part.offset {
-			return total, nil // it is whole
+			return total, nil // it is complete
 		}
 		return 0, errors.Join(fmt.Errorf("the server has another file now; the download begins anew"), part.restart())
 	default:
@@ -142,12 +142,12 @@ func (l *Library) begin(e *entry, part *partial, response *http.Response) (total
 	return total, nil
 }
 
-// noted is a partial whose progress is written down for people.
+// noted is a partial that reports its progress.
 type noted struct {
 	library *Library
 	entry   *entry
 	part    *partial
-	alive   func() // called when bytes came
+	alive   func() // called for received bytes
 }
 
 func (n *noted) Write(b []byte) (int, error) {

@@ -9,7 +9,7 @@ import (
 	"landfall/appliance/fault"
 )
 
-// UnavailableError says that there is no image to use now.
+// UnavailableError is the error of an image that can't be used now.
 type UnavailableError struct{ reason string }
 
 func (e *UnavailableError) Error() string { return e.reason }
@@ -17,7 +17,7 @@ func (e *UnavailableError) Error() string { return e.reason }
 // FaultKind implements fault.Classified.
 func (*UnavailableError) FaultKind() fault.Kind { return fault.Unavailable }
 
-// NotFoundError says that there is no image or upload with an id.
+// NotFoundError is the error of an unknown id of an image or upload.
 type NotFoundError struct{ ID string }
 
 func (e *NotFoundError) Error() string {
@@ -27,7 +27,7 @@ func (e *NotFoundError) Error() string {
 // FaultKind implements fault.Classified.
 func (*NotFoundError) FaultKind() fault.Kind { return fault.NotFound }
 
-// InUseError says why an image can't be removed.
+// InUseError is the error of an image that can't be removed.
 type InUseError struct {
 	ID    string
 	Users []string // infra-envs; none: the configuration names it
@@ -45,7 +45,7 @@ func (e *InUseError) Error() string {
 // FaultKind implements fault.Classified.
 func (*InUseError) FaultKind() fault.Kind { return fault.Conflict }
 
-// OffsetError says that bytes were sent that do not follow those that are there.
+// OffsetError is the error of bytes that do not continue an upload.
 type OffsetError struct{ Sent, Have int64 }
 
 func (e *OffsetError) Error() string {
@@ -55,7 +55,7 @@ func (e *OffsetError) Error() string {
 // FaultKind implements fault.Classified.
 func (*OffsetError) FaultKind() fault.Kind { return fault.Conflict }
 
-// SupersededError says that another request goes on with the same upload.
+// SupersededError is the error of a request that another request for the same upload supersedes.
 type SupersededError struct{}
 
 func (*SupersededError) Error() string {
@@ -65,11 +65,11 @@ func (*SupersededError) Error() string {
 // FaultKind implements fault.Classified.
 func (*SupersededError) FaultKind() fault.Kind { return fault.Conflict }
 
-// SpaceError says that the disk has no room for an image.
+// SpaceError is the error of a disk without room for an image.
 type SpaceError struct {
 	Dir        string
 	Need, Free int64 // bytes; 0: not known
-	Err        error // what the operating system said; may be nil
+	Err        error // from the operating system; may be nil
 }
 
 func (e *SpaceError) Error() string {
@@ -81,7 +81,7 @@ func (e *SpaceError) Error() string {
 		"again", megabytes(e.Need), e.Dir, megabytes(e.Free))
 }
 
-// Unwrap returns what the operating system said.
+// Unwrap returns the operating system's error.
 func (e *SpaceError) Unwrap() error { return e.Err }
 
 // FaultKind implements fault.Classified.
@@ -89,7 +89,8 @@ func (*SpaceError) FaultKind() fault.Kind { return fault.NoSpace }
 
 func megabytes(n int64) string { return fmt.Sprintf("%d MB", (n+999_999)/1_000_000) }
 
-// spaceError makes a full disk or an exhausted quota a *SpaceError and leaves other errors alone.
+// spaceError returns a *SpaceError for a full disk or an exhausted quota, and other errors
+// unchanged.
 func spaceError(dir string, err error) error {
 	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) || errors.Is(err, syscall.EFBIG) {
 		return &SpaceError{Dir: dir, Err: err}
@@ -97,24 +98,24 @@ func spaceError(dir string, err error) error {
 	return err
 }
 
-// InterruptedError says that a client's bytes broke off. What came is kept.
+// InterruptedError is the error of an interrupted upload. The received bytes are kept.
 type InterruptedError struct{ Err error }
 
 func (e *InterruptedError) Error() string {
 	return "the upload broke off (" + e.Err.Error() + "); what arrived is kept: ask for its offset and go on there"
 }
 
-// Unwrap returns what broke.
+// Unwrap returns the cause.
 func (e *InterruptedError) Unwrap() error { return e.Err }
 
 // FaultKind implements fault.Classified.
 func (*InterruptedError) FaultKind() fault.Kind { return fault.Invalid }
 
-// ContentError says that what arrived can't be an OS image, or not the one that was stated, or is
-// there already. Trying again does not help.
+// ContentError is the error of content that is not an OS image, differs from the stated one, or
+// exists already. Another attempt does not help.
 type ContentError struct {
 	Problem  string
-	Existing string // id of the image that it is, if it is there already
+	Existing string // id of the existing image, if there is one
 }
 
 func (e *ContentError) Error() string { return e.Problem }
@@ -127,7 +128,7 @@ func (e *ContentError) FaultKind() fault.Kind {
 	return fault.Schema
 }
 
-// RequestError says what is wrong with what was asked for.
+// RequestError is the error of an invalid request.
 type RequestError struct{ Problem string }
 
 func (e *RequestError) Error() string { return e.Problem }

@@ -9,27 +9,27 @@ import (
 	"landfall/isogen"
 )
 
-// Source says how an image comes to the appliance.
+// Source is the way in which an image came to the appliance.
 type Source string
 
 // Sources.
 const (
-	SourceFile    Source = "file"    // a file that the configuration names, which stays where it is
+	SourceFile    Source = "file"    // a file in the configuration, which is used in place
 	SourceURL     Source = "url"     // fetched over http or https
 	SourceImport  Source = "import"  // uploaded
-	SourcePayload Source = "payload" // out of a release payload's machine-os-images
+	SourcePayload Source = "payload" // from machine-os-images of a release payload
 )
 
-// State says how an image stands.
+// State is the state of an image.
 type State string
 
 // States.
 const (
-	StateWaiting     State = "waiting"     // not there yet; Message says what it waits for
-	StateDownloading State = "downloading" // arriving
-	StateVerifying   State = "verifying"   // its digest is being computed; it is used meanwhile if it was before
+	StateWaiting     State = "waiting"     // not available yet; Message has the reason
+	StateDownloading State = "downloading" // being downloaded or uploaded
+	StateVerifying   State = "verifying"   // its digest is being computed; an image that was in use stays in use
 	StateReady       State = "ready"       // images can be made from it
-	StateBad         State = "bad"         // can't be used; Message says why and what to do
+	StateBad         State = "bad"         // can't be used; Message has the reason and advice
 )
 
 // Usable reports whether discovery images can be made from the image.
@@ -41,7 +41,7 @@ func (i Image) Pending() bool { return i.State == StateWaiting || i.State == Sta
 // Image describes an OS image, as the API shows it.
 type Image struct {
 	ID               string    `json:"id"`
-	Name             string    `json:"name"` // of the file, as it was given; only people read it
+	Name             string    `json:"name"` // of the file, for people
 	OpenshiftVersion string    `json:"openshift_version"`
 	CPUArchitecture  string    `json:"cpu_architecture"`
 	VolumeID         string    `json:"volume_id"`
@@ -52,18 +52,18 @@ type Image struct {
 	DoneBytes        int64     `json:"done_bytes"`
 	TotalBytes       int64     `json:"total_bytes"` // 0: not known yet
 	Source           Source    `json:"source"`
-	Path             string    `json:"path"` // "" unless it is there
+	Path             string    `json:"path"` // "" while it is incomplete
 	URL              string    `json:"url,omitempty"`
 	Release          string    `json:"release,omitempty"`
-	SHA256           string    `json:"sha256"` // hex; "" until it was computed
+	SHA256           string    `json:"sha256"` // hex; "" before it was computed
 	VerifiedAt       time.Time `json:"verified_at,omitzero"`
 	Minimal          bool      `json:"minimal"`
-	MinimalReason    string    `json:"minimal_reason"` // why there is none
+	MinimalReason    string    `json:"minimal_reason"` // why minimal images are impossible
 	NetworkBoot      bool      `json:"network_boot"`
 	NetworkReason    string    `json:"network_boot_reason,omitempty"`
-	Boots            []string  `json:"boots"`      // how machines boot it, such as "BIOS CD", "UEFI USB"
-	Configured       bool      `json:"configured"` // the configuration names it
-	InUseBy          int       `json:"in_use_by"`  // infra-envs
+	Boots            []string  `json:"boots"`      // boot methods, such as "BIOS CD", "UEFI USB"
+	Configured       bool      `json:"configured"` // in the configuration
+	InUseBy          int       `json:"in_use_by"`  // number of infra-envs
 	Users            []string  `json:"users,omitempty"`
 	Removable        bool      `json:"removable"`
 }
@@ -76,14 +76,14 @@ type entry struct {
 	configured bool
 
 	base                  *isogen.Base // nil unless images can be made from it
-	version, architecture string       // as the content says, or as stated
+	version, architecture string       // read from the content, or else stated
 	state                 State
 	message               string
 	done, total           int64
 	wrong                 os.FileInfo // of a file that has another digest than the stated one
-	verify                bool        // its digest is to be computed
-	worker                *worker     // fetches or verifies it at the moment
-	turn                  *turn       // the upload's writer
+	verify                bool        // a verification is requested
+	worker                *worker     // nil if none fetches or verifies the entry
+	uploader              *uploader   // the request that writes the upload
 
 	writing sync.Mutex // held while the upload's file is written; guards the next two
 	part    *partial
@@ -91,10 +91,10 @@ type entry struct {
 	saving  sync.Mutex // held while the record is written
 }
 
-// turn is one request that adds to an upload. A later one takes its place.
-type turn struct{ _ byte } // with a size, so that no two are the same
+// uploader identifies one request that adds to an upload. A later request supersedes it.
+type uploader struct{ _ byte } // not empty, so that each has an address of its own
 
-// worker is a goroutine that works for one entry.
+// worker is a goroutine that fetches or verifies one entry.
 type worker struct {
 	cancel func()
 	done   chan struct{}
@@ -104,7 +104,7 @@ func (e *entry) fail(err error) {
 	e.state, e.message = StateBad, err.Error()
 }
 
-// stated is the OpenShift version that an image is for, as exactly as it is known.
+// stated returns the OpenShift version of an image, as precisely as it is known.
 func (e *entry) stated() string {
 	if e.record.OpenshiftVersion != "" {
 		return e.record.OpenshiftVersion
@@ -123,7 +123,7 @@ func (e *entry) fits(version, arch string) bool {
 	return e.arch() == rpmArchitecture(arch) && e.stated() != "" && Minor(e.stated()) == Minor(version)
 }
 
-// Progress says in words how far an image is that is not there yet.
+// Progress describes the progress of an incomplete image.
 func (i Image) Progress() string {
 	switch {
 	case i.Message != "":
@@ -134,7 +134,7 @@ func (i Image) Progress() string {
 	return string(i.State)
 }
 
-// List tells of all images.
+// List describes all images.
 func (l *Library) List() ([]Image, error) {
 	users, err := l.options.Users()
 	if err != nil {
@@ -151,7 +151,7 @@ func (l *Library) List() ([]Image, error) {
 	return list, nil
 }
 
-// Image tells of one image. The error is a *NotFoundError if there is none.
+// Image describes one image. The error is a *NotFoundError if there is none.
 func (l *Library) Image(id string) (Image, error) {
 	list, err := l.List()
 	if err != nil {
@@ -165,7 +165,7 @@ func (l *Library) Image(id string) (Image, error) {
 	return Image{}, &NotFoundError{id}
 }
 
-// usedBy finds the images that infra-envs have theirs made from. The mutex is held.
+// usedBy returns the infra-envs that use each image. The mutex is held.
 func (l *Library) usedBy(users []User) map[*entry][]string {
 	used := make(map[*entry][]string)
 	for _, user := range users {
@@ -176,7 +176,7 @@ func (l *Library) usedBy(users []User) map[*entry][]string {
 	return used
 }
 
-// describe needs the mutex.
+// describe describes an entry. The mutex is held.
 func (l *Library) describe(e *entry, users []string) Image {
 	image := Image{
 		ID: e.id, Name: e.record.Name, OpenshiftVersion: e.stated(), CPUArchitecture: e.arch(), State: e.state,

@@ -1,16 +1,16 @@
-// Package osimage keeps the live ISOs that discovery images are made from: those that the
-// configuration names by file, by URL or by release payload, and those that people upload or have
-// fetched.
+// Package osimage keeps the live ISOs from which discovery images are made: those that the
+// configuration names by file, by URL or by release payload, and those that people upload or order
+// to fetch.
 //
-// An image is what its content says, never what its name says: volume id, embed areas and
-// descriptions are read by package isogen, and a stated version or architecture that contradicts
-// them is refused with a sentence. A bad image is said to be bad and harms no other.
+// The content of an image determines its version and architecture, never its name. Package isogen
+// reads the volume id, the embed areas and the descriptions. A stated version or architecture that
+// contradicts them is an error. A bad image does not affect the others.
 //
-// Everything that arrives is written to a file with the ending .part beside a record (JSON) that
-// says how much of it is surely on the disk and how its digest stands there, so an interrupted
-// upload or download goes on where it stopped, also after a restart. A whole image is renamed to
-// .iso once it is synced and found to be right. Nothing is copied or extracted; an image is indexed
-// in milliseconds when the library is opened.
+// An arriving image is written to a file with the ending .part. A JSON record beside it has the
+// number of bytes that are safe on the disk, and the state of the digest after them. An interrupted
+// upload or download therefore resumes where it stopped, also after a restart. A complete image is
+// renamed to .iso after it was synced and verified. Nothing is copied or extracted; an image is
+// indexed in milliseconds when the library is opened.
 package osimage
 
 import (
@@ -35,14 +35,13 @@ import (
 	"landfall/isogen"
 )
 
-// Configured is an image that the configuration names; one of Path, URL and Release says where it
-// comes from.
+// Configured is an image in the configuration. One of Path, URL and Release is its source.
 type Configured struct {
 	Path             string
 	URL              string
-	Release          bool   // out of the release payload of OpenshiftVersion
-	OpenshiftVersion string // "": as the content says
-	CPUArchitecture  string // x86_64, aarch64, arm64, ppc64le or s390x; "": as the content says
+	Release          bool   // from the release payload of OpenshiftVersion
+	OpenshiftVersion string // "": read from the content
+	CPUArchitecture  string // x86_64, aarch64, arm64, ppc64le or s390x; "": read from the content
 	SHA256           string // hex; "": unknown
 }
 
@@ -51,48 +50,48 @@ type User struct {
 	Name, OpenshiftVersion, CPUArchitecture string
 }
 
-// Release names the release payload that an image is taken out of.
+// Release names the release payload that contains an image.
 type Release struct {
 	Name         string // a version or a pull spec; "": the release of Version
 	Version      string // an OpenShift version, such as 4.20 or 4.20.8
 	Architecture string // as RPM spells it; "": x86_64
-	PullSecret   string // JSON, as hosts have it; "": the appliance's own, if it has one
+	PullSecret   string // JSON; "": the appliance's own, if it has one
 }
 
-// FetchRelease writes the live ISO of a release to the writer that begin returns, which is told the
-// release's version and the ISO's size in bytes. It returns the digest (hex) that the payload gives
-// for the ISO.
+// FetchRelease writes the live ISO of a release. It calls begin with the release's version and the
+// ISO's size in bytes, and writes to the returned writer. It returns the digest (hex) of the ISO
+// according to the payload.
 type FetchRelease func(ctx context.Context, release Release, begin func(version string, size int64) (io.Writer,
 	error)) (sha256 string, err error)
 
-// Options is what a Library is made from. Dir, Logger and Clock are required.
+// Options are the inputs of a Library. Dir, Logger and Clock are required.
 type Options struct {
-	Dir          string // of everything that is kept; made when it does not exist
+	Dir          string // of all files; created if it does not exist
 	Images       []Configured
 	MaxBytes     int64                  // of an upload; 0: no limit
 	Transport    http.RoundTripper      // for URLs; nil: http.DefaultTransport
-	FetchRelease FetchRelease           // nil: images are not taken out of releases
+	FetchRelease FetchRelease           // nil: there are no images from releases
 	Users        func() ([]User, error) // the infra-envs; nil: none
-	Secrets      *sitekey.Box           // seals pull secrets in records; nil: they are kept as they came
-	Clock        clockwork.Clock        // times the waits between tries
+	Secrets      *sitekey.Box           // seals pull secrets in records; nil: they are stored unsealed
+	Clock        clockwork.Clock        // for the delays between attempts
 	Logger       *slog.Logger
 }
 
-// Library is the set of OS images. Its methods may be called by several goroutines at once.
+// Library is the set of OS images. Its methods may be called concurrently.
 type Library struct {
 	options Options
 	log     *slog.Logger
 
-	wake chan struct{} // tells Run that there is work
+	wake chan struct{} // signals work to Run
 
 	mu      sync.Mutex
-	entries []*entry // configured ones first, in their order; then the others, the one that came last first
+	entries []*entry // the configured ones in their order, then the others, the latest first
 	closed  bool
 
 	additions map[string]Additions // by URL
 }
 
-// Additions are what a server wants to be sent beside the URL of an image.
+// Additions are the request headers and query parameters that a server requires for an image.
 type Additions struct{ Headers, Query map[string]string }
 
 // SetAdditions says what is sent from now on when images are fetched from URLs. They are not kept:
@@ -130,7 +129,7 @@ func New(options Options) (*Library, error) {
 	for _, configured := range options.Images {
 		e := l.configuredEntry(configured, records)
 		if slices.ContainsFunc(l.entries, func(other *entry) bool { return other.id == e.id }) {
-			continue // named twice
+			continue // a duplicate
 		}
 		l.entries = append(l.entries, e)
 		delete(records, e.id)
@@ -138,7 +137,7 @@ func New(options Options) (*Library, error) {
 	var others []*entry
 	for id, record := range records {
 		if record.Source == SourceFile {
-			// The configuration does not name the file any more; only its digest was kept.
+			// The configuration no longer names the file. The record has only its digest.
 			if err := removeFiles(l.path(id, recordEnding)); err != nil {
 				return nil, err
 			}
@@ -156,14 +155,14 @@ func New(options Options) (*Library, error) {
 	return l, l.removeStrays()
 }
 
-// start finds out how an entry stands.
+// start determines the state of an entry.
 func (l *Library) start(e *entry) {
 	path := l.file(e)
 	switch {
 	case e.record.Source == SourceFile || exists(path):
 		l.open(e)
 	case e.record.SHA256 != "" && exists(l.path(e.id, partEnding)):
-		// Found to be right; the process ended before it got its name.
+		// The image was verified, but the process ended before the rename.
 		if err := os.Rename(l.path(e.id, partEnding), path); err != nil {
 			e.fail(err)
 			return
@@ -235,11 +234,11 @@ func (l *Library) compare(e *entry) {
 	l.log.Error("An OS image is not the one that is stated.", "path", path, "sha256", got, "stated", want)
 }
 
-// signal tells Run that there is work.
+// signal signals work to Run.
 func (l *Library) signal() {
 	select {
 	case l.wake <- struct{}{}:
-	default: // it was told already
+	default: // a signal is pending already
 	}
 }
 
@@ -258,9 +257,9 @@ func (l *Library) current(e *entry) {
 	}
 }
 
-// Find returns the base ISO for a version and an architecture: one for just that version before one
-// of the same minor version, one that can be used before one that can't, a configured one before an
-// imported one, and of several imported ones the one that came last. Errors are *UnavailableError.
+// Find returns the base ISO for a version and an architecture. It prefers the exact version to the
+// same minor version, a usable image to an unusable one, a configured image to an imported one, and
+// the latest of several imported images. Errors are *UnavailableError.
 func (l *Library) Find(version, arch string) (*isogen.Base, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -282,7 +281,7 @@ func (l *Library) Find(version, arch string) (*isogen.Base, error) {
 			version, arch, l.describe(found, nil).Progress())}
 }
 
-// choose returns the entry that Find takes, or nil. The mutex is held.
+// choose returns the entry for Find, or nil. The mutex is held.
 func (l *Library) choose(version, arch string) *entry {
 	rank := func(e *entry) int {
 		rank := 0
@@ -307,7 +306,7 @@ func (l *Library) choose(version, arch string) *entry {
 	return found
 }
 
-// known says which images there are. The mutex is held.
+// known lists the images for an error text. The mutex is held.
 func (l *Library) known() string {
 	var known []string
 	for _, e := range l.entries {
@@ -336,7 +335,7 @@ func (l *Library) Close() error {
 	return errors.Join(errs...)
 }
 
-// exists tells whether a file is there.
+// exists reports whether a file exists.
 func exists(path string) bool {
 	_, err := os.Stat(path)
 	return err == nil
@@ -352,10 +351,10 @@ func removeFiles(paths ...string) error {
 	return errors.Join(errs...)
 }
 
-// path is the file of an image with an ending.
+// path returns the path of an image's file with an ending.
 func (l *Library) path(id, ending string) string { return filepath.Join(l.options.Dir, id+ending) }
 
-// file is where an entry's ISO lies.
+// file returns the path of an entry's ISO.
 func (l *Library) file(e *entry) string {
 	if e.record.Source == SourceFile {
 		return e.record.Path

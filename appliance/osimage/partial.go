@@ -12,7 +12,7 @@ import (
 	"path/filepath"
 )
 
-// checkpointEvery is how many bytes may have to be sent again after a power cut.
+// checkpointEvery bounds the number of bytes to send again after a power failure.
 const checkpointEvery = 64 << 20
 
 // partial is the file of an image that arrives. Its digest is computed while it is written, and
@@ -21,7 +21,7 @@ type partial struct {
 	file       *os.File
 	sum        hash.Hash
 	offset     int64 // bytes written
-	synced     int64 // of them surely on the disk
+	synced     int64 // of them safe on the disk
 	checkpoint func(offset int64, state []byte) error
 }
 
@@ -54,7 +54,7 @@ func openPartial(path string, offset int64, state []byte, checkpoint func(int64,
 	return p, p.rewind(p.offset)
 }
 
-// rewind cuts the file off at an offset.
+// rewind truncates the file to an offset.
 func (p *partial) rewind(offset int64) error {
 	if err := p.file.Truncate(offset); err != nil {
 		return err
@@ -63,14 +63,14 @@ func (p *partial) rewind(offset int64) error {
 	return err
 }
 
-// restart throws away what is there.
+// restart removes the content.
 func (p *partial) restart() error {
 	p.sum.Reset()
 	p.offset, p.synced = 0, 0
 	return p.rewind(0)
 }
 
-// Write adds bytes at the end.
+// Write appends bytes.
 func (p *partial) Write(b []byte) (int, error) {
 	n, err := p.file.Write(b)
 	p.sum.Write(b[:n])
@@ -84,7 +84,7 @@ func (p *partial) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// sync has everything written on the disk and says so in the record.
+// sync syncs the file to the disk and updates the record.
 func (p *partial) sync() error {
 	if err := p.file.Sync(); err != nil {
 		return spaceError(filepath.Dir(p.file.Name()), err)
@@ -128,5 +128,5 @@ func (p *partial) reserve(size int64) error {
 
 func (p *partial) digest() string { return hex.EncodeToString(p.sum.Sum(nil)) }
 
-// close keeps what was written.
+// close closes the file and keeps its content.
 func (p *partial) close() error { return errors.Join(p.sync(), p.file.Close()) }

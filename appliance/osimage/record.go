@@ -15,15 +15,15 @@ import (
 	"landfall/isogen"
 )
 
-// Endings of an image's files. All begin with its id.
+// Endings of the names of an image's files, after its id.
 const (
-	isoEnding    = ".iso"  // whole, and found to be right
-	partEnding   = ".part" // arriving
-	recordEnding = ".json" // what is known of it
-	newEnding    = ".new"  // a record that is being written
+	isoEnding    = ".iso"  // complete and verified
+	partEnding   = ".part" // incomplete
+	recordEnding = ".json" // the record
+	newEnding    = ".new"  // an unfinished record
 )
 
-// record is what is kept of an image beside its file.
+// record is the stored description of an image.
 type record struct {
 	Source  Source    `json:"source"`
 	Created time.Time `json:"created"`
@@ -32,7 +32,7 @@ type record struct {
 	Path       string `json:"path,omitempty"`
 	URL        string `json:"url,omitempty"`
 	Release    string `json:"release,omitempty"`
-	PullSecret string `json:"pull_secret,omitempty"` // until the image was fetched
+	PullSecret string `json:"pull_secret,omitempty"` // removed after the download
 
 	// As stated by whoever gave it.
 	OpenshiftVersion string `json:"openshift_version,omitempty"`
@@ -53,10 +53,10 @@ type record struct {
 	Modified   time.Time `json:"modified,omitzero"`
 	VerifiedAt time.Time `json:"verified_at,omitzero"`
 
-	Problem string `json:"problem,omitempty"` // why it was given up for good
+	Problem string `json:"problem,omitempty"` // why the download failed permanently
 }
 
-// describes tells whether the digest is that of a file as it is now.
+// describes reports whether the digest belongs to the present content of a file.
 func (r *record) describes(info os.FileInfo) bool {
 	return r.SHA256 != "" && r.Size == info.Size() && r.Modified.Equal(info.ModTime())
 }
@@ -108,12 +108,12 @@ func (l *Library) readRecords() (map[string]*record, error) {
 	return records, nil
 }
 
-// escapeGlob keeps filepath.Glob from reading a path as a pattern.
+// escapeGlob escapes a path for filepath.Glob.
 func escapeGlob(path string) string {
 	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(path)
 }
 
-// removeStrays removes what a process that was killed left behind and no record speaks of.
+// removeStrays removes files of a killed process that no record mentions.
 func (l *Library) removeStrays() error {
 	entries, err := os.ReadDir(l.options.Dir)
 	if err != nil {

@@ -12,20 +12,20 @@ import (
 	"time"
 )
 
-// Waits between two tries to fetch an image.
+// Delays between two attempts to fetch an image.
 const (
 	firstRetry = 5 * time.Second
 	lastRetry  = 5 * time.Minute
 )
 
-// How many images are fetched and verified at a time.
+// Limits of concurrent downloads and verifications.
 const (
 	fetches       = 3
 	verifications = 1
 )
 
-// Run fetches what is not there yet and computes the digests that are asked for, until the context
-// ends. Each image is ready by itself: one that does not come keeps no other waiting.
+// Run fetches missing images and computes requested digests until the context ends. Images do not
+// wait for each other.
 func (l *Library) Run(ctx context.Context) error {
 	var working sync.WaitGroup
 	defer working.Wait()
@@ -55,7 +55,7 @@ func (e *entry) wantsFetching() bool {
 		e.record.Source == SourcePayload)
 }
 
-// work runs a job for an entry, as soon as one of so many places is free. The mutex is held.
+// work runs a job for an entry as soon as a slot is free. The mutex is held.
 func (l *Library) work(ctx context.Context, working *sync.WaitGroup, e *entry, places chan struct{},
 	job func(context.Context, *entry)) {
 	ctx, cancel := context.WithCancel(ctx)
@@ -68,7 +68,7 @@ func (l *Library) work(ctx context.Context, working *sync.WaitGroup, e *entry, p
 			e.worker = nil
 			l.mu.Unlock()
 			close(w.done)
-			l.signal() // there may be more to do for it
+			l.signal() // the entry may need another job
 		}()
 		select {
 		case places <- struct{}{}:
@@ -79,7 +79,7 @@ func (l *Library) work(ctx context.Context, working *sync.WaitGroup, e *entry, p
 	})
 }
 
-// Request asks for an image to be fetched; one of URL and Release says from where.
+// Request is a request to fetch an image. One of URL and Release is its source.
 type Request struct {
 	URL              string `json:"url"`
 	Release          string `json:"release"` // a version, such as 4.20.8, or a pull spec
@@ -146,7 +146,7 @@ func (l *Library) refuseSameFetch(e *entry) error {
 		existing), Existing: existing}
 }
 
-// fetchAtLast tries until the image is there or turns out to be the wrong one, or the context ends.
+// fetchAtLast tries until the image is complete, turns out to be wrong, or the context ends.
 func (l *Library) fetchAtLast(ctx context.Context, e *entry) {
 	for wait := firstRetry; ; wait = min(2*wait, lastRetry) {
 		err := l.fetch(ctx, e)
@@ -167,7 +167,7 @@ func (l *Library) fetchAtLast(ctx context.Context, e *entry) {
 	}
 }
 
-// fetch tries once, going on where an earlier try ended.
+// fetch makes one attempt, which resumes the attempt before.
 func (l *Library) fetch(ctx context.Context, e *entry) error {
 	l.mu.Lock()
 	r := e.record
@@ -199,7 +199,7 @@ func (l *Library) fetch(ctx context.Context, e *entry) error {
 	return err
 }
 
-// note writes down why an image is not there.
+// note records why an image is missing.
 func (l *Library) note(e *entry, forGood bool, err error) {
 	text := strings.Join(strings.Split(err.Error(), "\n"), "; ")
 	l.mu.Lock()
@@ -228,9 +228,9 @@ func (l *Library) Verify(id string) (Image, error) {
 		l.current(e)
 		switch {
 		case e.state == StateBad && e.base == nil && exists(l.file(e)):
-			l.open(e) // it may have been corrected
+			l.open(e) // the file may have been corrected
 		case e.state == StateBad && e.record.Source != SourceFile && e.record.Source != SourceImport:
-			e.state, e.message, e.record.Problem = StateWaiting, "", "" // fetch it once more
+			e.state, e.message, e.record.Problem = StateWaiting, "", "" // fetch it again
 		}
 		if e.base != nil {
 			e.verify, e.state, e.done, e.total = true, StateVerifying, 0, e.base.Size()
@@ -267,7 +267,7 @@ func (l *Library) verifyFile(ctx context.Context, e *entry) {
 	if e.base != base || ctx.Err() != nil {
 		e.settle()
 		l.mu.Unlock()
-		return // it was changed meanwhile, and opened anew
+		return // the file was changed and opened again
 	}
 	e.settle()
 	switch {
@@ -309,7 +309,7 @@ func (l *Library) letGo(e *entry) {
 	e.base = nil
 }
 
-// Remove removes an image with its files, or an upload or download that is under way. Errors are
+// Remove removes an image with its files, or a running upload or download. Errors are
 // *NotFoundError and *InUseError.
 func (l *Library) Remove(id string) error {
 	image, err := l.Image(id)

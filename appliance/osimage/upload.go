@@ -12,10 +12,10 @@ import (
 	"strings"
 )
 
-// copyBuffer is the size of one step of an upload or download, and so of its progress, in bytes.
+// copyBuffer is the size in bytes of one step of an upload or download.
 const copyBuffer = 256 << 10
 
-// Announcement is what is told of an upload before its first byte. A zero field is not known.
+// Announcement describes an upload before its first byte. Zero fields are unknown.
 type Announcement struct {
 	Name             string `json:"name"`
 	SizeBytes        int64  `json:"size_bytes"`
@@ -24,12 +24,12 @@ type Announcement struct {
 	CPUArchitecture  string `json:"cpu_architecture"`
 }
 
-// Upload is how far an upload is.
+// Upload is the progress of an upload.
 type Upload struct {
 	ID     string `json:"id"`
-	Offset int64  `json:"offset_bytes"` // where to go on
+	Offset int64  `json:"offset_bytes"` // of the next byte
 	Size   int64  `json:"size_bytes"`   // 0: not known yet
-	Image  *Image `json:"-"`            // once the last byte is there and the image was found to be right
+	Image  *Image `json:"-"`            // after the last byte, if the image is valid
 }
 
 // Announce begins an upload. Room for it is reserved on the disk, so that it does not fail
@@ -57,7 +57,7 @@ func (l *Library) Announce(a Announcement) (*Upload, error) {
 		if err = e.part.reserve(a.SizeBytes); err != nil {
 			err = errors.Join(err, e.part.file.Close())
 		} else {
-			err = l.endTurn(e)
+			err = l.closeUpload(e)
 		}
 	}
 	if err != nil {
@@ -112,7 +112,7 @@ func cleanName(name string) string {
 	return name[:min(len(name), 255)]
 }
 
-// upload finds an upload that is not whole yet.
+// upload returns an incomplete upload.
 func (l *Library) upload(id string) (*entry, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -124,7 +124,7 @@ func (l *Library) upload(id string) (*entry, error) {
 	return nil, &NotFoundError{id}
 }
 
-// openUpload opens the upload's file where it ended. Its writing lock is held.
+// openUpload opens the upload's file at its end. The writing lock is held.
 func (l *Library) openUpload(e *entry) (err error) {
 	if e.part != nil {
 		return nil
@@ -133,7 +133,7 @@ func (l *Library) openUpload(e *entry) (err error) {
 	return err
 }
 
-// checkpoint writes down how far an entry's file is.
+// checkpoint records the progress of an entry's file.
 func (l *Library) checkpoint(e *entry) func(int64, []byte) error {
 	return func(offset int64, state []byte) error {
 		l.mu.Lock()
@@ -143,8 +143,8 @@ func (l *Library) checkpoint(e *entry) func(int64, []byte) error {
 	}
 }
 
-// endTurn closes the upload's file; what was written stays. Its writing lock is held.
-func (l *Library) endTurn(e *entry) error {
+// closeUpload closes the upload's file and keeps its content. The writing lock is held.
+func (l *Library) closeUpload(e *entry) error {
 	part := e.part
 	e.part = nil
 	if part == nil {
@@ -153,7 +153,8 @@ func (l *Library) endTurn(e *entry) error {
 	return part.close()
 }
 
-// Offset tells how far an upload is. The error is a *NotFoundError if there is no such upload.
+// Offset returns the progress of an upload. The error is a *NotFoundError if there is no such
+// upload.
 func (l *Library) Offset(id string) (*Upload, error) {
 	e, err := l.upload(id)
 	if err != nil {
@@ -187,15 +188,15 @@ func (l *Library) Append(ctx context.Context, id string, offset, total int64, r 
 	if err != nil {
 		return nil, err
 	}
-	mine, err := l.takeTurn(e, offset, total)
+	mine, err := l.startUpload(e, offset, total)
 	if err != nil {
 		return nil, err
 	}
 	readErr := l.receive(ctx, e, mine, r)
-	return l.finishTurn(e, mine, readErr)
+	return l.finishUpload(e, mine, readErr)
 }
 
-func (l *Library) takeTurn(e *entry, offset, total int64) (*turn, error) {
+func (l *Library) startUpload(e *entry, offset, total int64) (*uploader, error) {
 	e.writing.Lock()
 	defer e.writing.Unlock()
 	if e.removed {
@@ -209,8 +210,8 @@ func (l *Library) takeTurn(e *entry, offset, total int64) (*turn, error) {
 	}
 	if offset != e.part.offset {
 		have := e.part.offset
-		if e.turn == nil {
-			return nil, errors.Join(&OffsetError{Sent: offset, Have: have}, l.endTurn(e))
+		if e.uploader == nil {
+			return nil, errors.Join(&OffsetError{Sent: offset, Have: have}, l.closeUpload(e))
 		}
 		return nil, &OffsetError{Sent: offset, Have: have}
 	}
@@ -223,13 +224,13 @@ func (l *Library) takeTurn(e *entry, offset, total int64) (*turn, error) {
 	if total > 0 {
 		e.record.TotalBytes, e.total = total, total
 	}
-	e.turn = new(turn)
+	e.uploader = new(uploader)
 	e.state, e.message, e.done = StateDownloading, "", offset
-	return e.turn, nil
+	return e.uploader, nil
 }
 
-// receive writes what r gives until it ends or another request takes its turn.
-func (l *Library) receive(ctx context.Context, e *entry, mine *turn, r io.Reader) error {
+// receive writes the bytes of r until it ends or another request supersedes this one.
+func (l *Library) receive(ctx context.Context, e *entry, mine *uploader, r io.Reader) error {
 	buffer := make([]byte, copyBuffer)
 	for {
 		if err := ctx.Err(); err != nil {
@@ -250,10 +251,10 @@ func (l *Library) receive(ctx context.Context, e *entry, mine *turn, r io.Reader
 	}
 }
 
-func (l *Library) write(e *entry, mine *turn, b []byte) error {
+func (l *Library) write(e *entry, mine *uploader, b []byte) error {
 	e.writing.Lock()
 	defer e.writing.Unlock()
-	if e.turn != mine {
+	if e.uploader != mine {
 		return &SupersededError{}
 	}
 	l.mu.Lock()
@@ -270,14 +271,14 @@ func (l *Library) write(e *entry, mine *turn, b []byte) error {
 	return err
 }
 
-// finishTurn ends a request: with an image, with the upload kept, or with all of it removed.
-func (l *Library) finishTurn(e *entry, mine *turn, err error) (*Upload, error) {
+// finishUpload ends a request: with an image, with a kept upload, or with the upload removed.
+func (l *Library) finishUpload(e *entry, mine *uploader, err error) (*Upload, error) {
 	e.writing.Lock()
 	defer e.writing.Unlock()
-	if e.turn != mine {
+	if e.uploader != mine {
 		return nil, &SupersededError{}
 	}
-	e.turn = nil
+	e.uploader = nil
 	standing := l.standing(e)
 	if err == nil && standing.Size > 0 && standing.Offset == standing.Size {
 		err = l.adopt(e, e.part)
@@ -290,7 +291,7 @@ func (l *Library) finishTurn(e *entry, mine *turn, err error) (*Upload, error) {
 		e.removed = true
 		return nil, errors.Join(err, l.drop(e))
 	}
-	closeErr := l.endTurn(e)
+	closeErr := l.closeUpload(e)
 	if full := new(SpaceError); errors.As(err, &full) || errors.As(closeErr, &full) {
 		e.removed = true
 		return nil, errors.Join(full, l.drop(e))
@@ -304,7 +305,7 @@ func (l *Library) finishTurn(e *entry, mine *turn, err error) (*Upload, error) {
 	return standing, nil
 }
 
-// drop forgets an entry with all that there is of it.
+// drop removes an entry with all its files.
 func (l *Library) drop(e *entry) error {
 	l.mu.Lock()
 	l.entries = slices.DeleteFunc(l.entries, func(other *entry) bool { return other == e })
@@ -312,7 +313,7 @@ func (l *Library) drop(e *entry) error {
 	return l.discard(e)
 }
 
-// GiveUp removes an upload that is not whole yet.
+// GiveUp removes an incomplete upload.
 func (l *Library) GiveUp(id string) error {
 	e, err := l.upload(id)
 	if err != nil {
@@ -324,6 +325,6 @@ func (l *Library) GiveUp(id string) error {
 func (l *Library) giveUp(e *entry) error {
 	e.writing.Lock()
 	defer e.writing.Unlock()
-	e.turn, e.removed = nil, true
-	return errors.Join(l.endTurn(e), l.drop(e))
+	e.uploader, e.removed = nil, true
+	return errors.Join(l.closeUpload(e), l.drop(e))
 }
