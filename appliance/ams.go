@@ -22,10 +22,6 @@ import (
 	"landfall/web/accounts"
 )
 
-// amsReceiptsLimit is how large a courier's receipts may be, in bytes; those of ten thousand
-// clusters are some 10 MiB.
-const amsReceiptsLimit = 256 << 20
-
 // subscriptions is what tells OpenShift Cluster Manager of the clusters, and what answers in its
 // place at the site. It asks nobody when the configuration switches it off.
 type subscriptions struct {

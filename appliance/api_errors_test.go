@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"landfall/web/api"
+	"landfall/web/operation"
 )
 
 // These tests walk all operations with one kind of wrong request each; what is wrong in one
@@ -83,7 +84,7 @@ func text2jsonOf(text string) string {
 }
 
 // at is an operation's address with ids in the place of its path's parameters.
-func (d *door) at(operation api.Operation, cluster, env, host string) string {
+func (d *door) at(operation operation.Operation, cluster, env, host string) string {
 	return strings.TrimSuffix(d.url, "/v2") + strings.NewReplacer(":cluster_id", cluster, ":infra_env_id", env,
 		":host_id", host,
 		":validation_id", "container-images-available", ":operator_name", "lvm", ":id",

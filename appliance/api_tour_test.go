@@ -21,6 +21,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"landfall/web/api"
+	"landfall/web/operation"
 )
 
 // TestEveryOperationGivesEachOfItsDocumentedAnswers drives one appliance through all operations:
@@ -449,7 +450,7 @@ func (d *tour) refusals() {
 }
 
 // otherMethod is a method that no operation of the path has.
-func otherMethod(operation api.Operation) string {
+func otherMethod(operation operation.Operation) string {
 	methods := []string{http.MethodPut, http.MethodDelete, http.MethodPost, http.MethodPatch}
 	for _, other := range slices.Concat(api.Operations(), api.Additions()) {
 		if other.Path == operation.Path {

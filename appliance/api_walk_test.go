@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"landfall/web/api"
+	"landfall/web/operation"
 )
 
 // TestEveryOperationIsServed walks the list of all operations, with the slashes that clients send:
@@ -36,7 +37,7 @@ func TestEveryOperationIsServed(t *testing.T) {
 	}
 }
 
-func served(t *testing.T, operation api.Operation, url string) {
+func served(t *testing.T, operation operation.Operation, url string) {
 	t.Helper()
 	for _, form := range []string{url, url + "/", strings.Replace(url, "/v2/", "/v2//", 1)} {
 		answer := ask(t, operation.Method, form, nil)

@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/url"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"landfall/appliance/architecture"
@@ -40,7 +41,6 @@ import (
 	"landfall/web/api"
 	"landfall/web/console"
 	"landfall/web/image"
-	"landfall/web/image/telescope"
 	"landfall/web/kube"
 )
 
@@ -77,7 +77,6 @@ type Appliance struct {
 	discovery  *discovery.Images
 	networks   discovery.Networks
 	downloads  *image.Service
-	telescope  *telescope.Telescope
 	infraEnvs  *bmc.InfraEnvs
 	bmcs       *bmc.Manager
 	doctor     *doctor.Service
@@ -233,47 +232,50 @@ func New(ctx context.Context, config config.Config, logger *slog.Logger, version
 
 func (a *Appliance) newServer() error {
 	a.server = web.New(web.Options{
-		Logger: a.log, BodyLimit: int64(a.config.Limits.RequestBodyBytes), Quiet: quiet,
-		ShutdownTimeout: a.config.Timeouts.Shutdown,
-		RouteBodyLimits: map[string]int64{
-			api.LogsRoute:            int64(a.config.Limits.LogUploadBytes),
-			console.UploadRoute:      int64(a.config.Limits.OSImageBytes),
-			console.AMSReceiptsRoute: amsReceiptsLimit,
-			console.MirrorRoute:      console.MirrorUploadBytes,
-			console.ABIRoute:         console.ABIUploadBytes,
-		},
+		Logger: a.log, BodyLimit: int64(a.config.Limits.RequestBodyBytes), ShutdownTimeout: a.config.Timeouts.Shutdown,
 	})
-	service := &api.Service{
-		Engine: a.engine, Links: discovery.NewLinks(a.db, clockwork.NewRealClock(), a.urls[0]),
-		ManifestBytes: int64(a.config.Limits.ManifestBytes),
-		Versions:      map[string]string{"landfall": a.version},
-	}
-	a.telescope = telescope.New(clockwork.NewRealClock())
 	a.downloads = image.New(image.Options{
-		Source: a.discovery, Networks: a.networks, Telescope: a.telescope, Logger: a.log,
+		Source: a.discovery, Networks: a.networks, Logger: a.log,
 		Patience: a.config.Timeouts.ImageStalled, Hold: a.config.Timeouts.ImageHold,
 	})
-	a.downloads.Register(a.server.Router())
 	if a.boot != nil {
-		a.bootServer = web.New(web.Options{Logger: a.log, Quiet: image.Quiet,
-			ShutdownTimeout: a.config.Timeouts.Shutdown})
-		a.downloads.Register(a.bootServer.Router())
+		a.bootServer = web.New(web.Options{Logger: a.log, ShutdownTimeout: a.config.Timeouts.Shutdown})
+		if err := a.bootServer.Register(a.downloads.Operations()...); err != nil {
+			return err
+		}
 	}
-	if err := console.Register(a.server.Router(), console.Options{
-		UI: assets.UI(), Feed: a.db, OSImages: a.images, ClusterOf: a.engine.ClusterOf,
-		Appliance: console.SiteStatus{Version: a.version, URLs: a.urls, Releases: known(a.config).Releases,
-			OSImages: a.images}, Images: a.discovery, Downloads: a.downloads,
-		Mirror: a.mirror, MirrorProofs: a.proofs, Operators: a.engine, Doctor: a.doctor,
-		AMS: a.ams, AMSOff: !a.config.AMS.Enabled, Local: a.ams.site, Draining: a.server.Draining(), Logger: a.log,
-		ABIDirectories: a.abi, Rehearsals: a.rehearsals, StaticNetworks: a.engine,
-		BMCs: bmcService{a.bmcs, a.infraEnvs}, Journals: journal.Service{DB: a.db, Layout: engine.JournalLayout(),
-			Key: a.siteKey, Log: a.recent,
-			Version: a.version},
-	}); err != nil {
+	page, err := console.PageOperations(assets.UI())
+	if err != nil {
 		return err
 	}
-	accounts.Register(a.server.Router(), a.accounts())
-	return api.Register(a.server.Router(), service.Handlers())
+	service := &api.Service{
+		Engine: a.engine, Links: discovery.NewLinks(a.db, clockwork.NewRealClock(), a.urls[0]),
+		ManifestBytes:  int64(a.config.Limits.ManifestBytes),
+		LogUploadBytes: int64(a.config.Limits.LogUploadBytes), Versions: map[string]string{"landfall": a.version},
+	}
+	if err := service.Register(a.server); err != nil {
+		return err
+	}
+	return a.server.Register(slices.Concat(
+		page, a.downloads.Operations(), accounts.Operations(a.accounts()),
+		console.FeedOperations(console.Feed{
+			Changes: a.db, ClusterOf: a.engine.ClusterOf, Draining: a.server.Draining(), Logger: a.log,
+		}),
+		console.StatusOperations(console.SiteStatus{
+			Version: a.version, URLs: a.urls, Releases: known(a.config).Releases, OSImages: a.images,
+		}),
+		console.DoctorOperations(a.doctor), console.ImageOperations(a.discovery, a.downloads),
+		console.OSImageOperations(a.images, int64(a.config.Limits.OSImageBytes)),
+		console.MirrorOperations(a.mirror), console.MirrorProofOperations(a.proofs),
+		console.OperatorOperations(a.engine),
+		console.AMSOperations(a.ams, !a.config.AMS.Enabled), console.AMSTokenOperations(a.ams.site),
+		console.ABIOperations(a.abi), console.RehearsalOperations(a.rehearsals),
+		console.StaticNetworkOperations(a.engine), console.BMCOperations(bmcService{a.bmcs, a.infraEnvs}),
+		console.JournalOperations(journal.Service{
+			DB: a.db, Layout: engine.JournalLayout(), Key: a.siteKey, Log: a.recent, Version: a.version,
+		}),
+		console.KubernetesOperations(a.kubernetesURL),
+	)...)
 }
 
 // URLs returns the addresses under which hosts reach the appliance, the preferred one first.
@@ -395,12 +397,6 @@ func (a *Appliance) Close() error {
 		errs = append(errs, a.db.Close())
 	}
 	return errors.Join(errs...)
-}
-
-// quiet reports whether requests to a route are left out of the log, because machines send them so
-// often that they would hide the others.
-func quiet(method, route string) bool {
-	return api.Quiet(method, route) || image.Quiet(method, route) || kube.Quiet(method, route)
 }
 
 func releaseList(images []config.ReleaseImage) []engine.ReleaseImage {

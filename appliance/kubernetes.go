@@ -19,7 +19,6 @@ import (
 	"landfall/appliance/sitekey"
 	"landfall/store"
 	"landfall/web"
-	"landfall/web/console"
 	"landfall/web/kube"
 )
 
@@ -88,7 +87,6 @@ func (a *Appliance) projector() (engine.Projector, error) {
 // wireKubernetes adds the controllers and their admission rules, now that there is an engine, and
 // the routes.
 func (a *Appliance) wireKubernetes() error {
-	console.RegisterKubernetes(a.server.Router(), a.kubernetesURL)
 	k := a.kubernetes
 	if k == nil {
 		return nil
@@ -102,13 +100,12 @@ func (a *Appliance) wireKubernetes() error {
 		DB: a.db, Objects: k.objects, Box: k.box, Admission: rules, Address: address.String(),
 		Clock: clockwork.NewRealClock(), Logger: a.log,
 	})
-	router := a.server.Router()
+	server := a.server
 	if k.listener != nil {
-		k.web = web.New(web.Options{Logger: a.log, Quiet: kube.Quiet, ShutdownTimeout: a.config.Timeouts.Shutdown})
-		router = k.web.Router()
+		k.web = web.New(web.Options{Logger: a.log, ShutdownTimeout: a.config.Timeouts.Shutdown})
+		server = k.web
 	}
-	k.server.Register(router)
-	return nil
+	return server.Register(k.server.Operations()...)
 }
 
 // runKubernetes returns the tasks that serve the API and run the controllers.

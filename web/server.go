@@ -16,6 +16,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"landfall/web/operation"
 	"landfall/web/problem"
 )
 
@@ -31,33 +32,31 @@ const (
 	maxHeaderBytes = 64 << 10
 )
 
-// Options is what a [Server] is made from; the zero value of each field has a meaning.
+// Options configures a [Server]. Each zero value has a default.
 type Options struct {
-	// Logger hears of requests, panics and failed answers. Without one nothing is logged.
+	// Logger receives requests, panics and failed answers; nil discards them.
 	Logger *slog.Logger
-	// BodyLimit is the largest request body in bytes; 0 means [DefaultBodyLimit].
+	// BodyLimit is the largest request body in bytes of an operation without a limit of its own; 0
+	// means [DefaultBodyLimit].
 	BodyLimit int64
-	// RouteBodyLimits are other limits in bytes for single routes, by the route's path as it was
-	// registered with echo.
-	RouteBodyLimits map[string]int64
-	// Quiet says which routes are asked so often that a request that succeeds is worth a line at
-	// debug level only; nil means none.
-	Quiet func(method, route string) bool
-	// ShutdownTimeout is how long running requests may go on after the context of [Server.Serve]
-	// has ended; 0 means [DefaultShutdownTimeout].
+	// ShutdownTimeout limits how long running requests may continue after the context of
+	// [Server.Serve] has ended; 0 means [DefaultShutdownTimeout].
 	ShutdownTimeout time.Duration
 }
 
 // Server is an HTTP server over an echo router.
 type Server struct {
-	options  Options
-	router   *echo.Echo
-	http     *http.Server
-	draining chan struct{}
+	options    Options
+	router     *echo.Echo
+	operations map[route]operation.Operation
+	http       *http.Server
+	draining   chan struct{}
 }
 
-// New returns a server without routes; register them on [Server.Router] before calling
-// [Server.Serve].
+// route identifies a route of the router: the method and the path as it was registered.
+type route struct{ method, path string }
+
+// New returns a server without operations. Call [Server.Register] before [Server.Serve].
 func New(options Options) *Server {
 	if options.Logger == nil {
 		options.Logger = slog.New(slog.DiscardHandler)
@@ -65,13 +64,11 @@ func New(options Options) *Server {
 	if options.BodyLimit == 0 {
 		options.BodyLimit = DefaultBodyLimit
 	}
-	if options.Quiet == nil {
-		options.Quiet = func(string, string) bool { return false }
-	}
 	if options.ShutdownTimeout == 0 {
 		options.ShutdownTimeout = DefaultShutdownTimeout
 	}
-	s := &Server{options: options, router: echo.New(), draining: make(chan struct{})}
+	s := &Server{options: options, router: echo.New(), operations: make(map[route]operation.Operation),
+		draining: make(chan struct{})}
 	s.router.JSONSerializer = serializer{}
 	s.router.HideBanner, s.router.HidePort = true, true
 	s.router.HTTPErrorHandler = s.answerError
@@ -82,15 +79,50 @@ func New(options Options) *Server {
 		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    maxHeaderBytes,
 		ErrorLog:          slog.NewLogLogger(options.Logger.Handler(), slog.LevelDebug),
-		// No ReadTimeout and no WriteTimeout: a management controller takes half an hour for an
-		// image, and a host sends its logs over whatever line the site has.
+		// No ReadTimeout and no WriteTimeout: a management controller may need half an hour for an
+		// image, and a host sends its logs over a slow line.
 	}
 	s.http.RegisterOnShutdown(func() { close(s.draining) })
 	return s
 }
 
-// Router returns the router that handlers are registered with.
-func (s *Server) Router() *echo.Echo { return s.router }
+// Register adds operations to the server. It returns an error, and adds none of them, if an
+// operation has no access rule or no handler, or if its route is taken.
+func (s *Server) Register(operations ...operation.Operation) error {
+	added := make(map[route]bool)
+	for _, o := range operations {
+		if o.Access == "" {
+			return fmt.Errorf("register %s %s: the operation has no access rule", o.Method, o.Path)
+		}
+		if o.Handler == nil {
+			return fmt.Errorf("register %s %s: the operation has no handler", o.Method, o.Path)
+		}
+		for _, method := range o.Methods() {
+			r := route{method, o.Path}
+			if _, taken := s.operations[r]; taken || added[r] {
+				return fmt.Errorf("register %s %s: the route is taken", method, o.Path)
+			}
+			added[r] = true
+		}
+	}
+	for _, o := range operations {
+		for _, method := range o.Methods() {
+			s.operations[route{method, o.Path}] = o
+			s.router.Add(method, o.Path, o.Handler)
+		}
+	}
+	return nil
+}
+
+// Routes returns all routes of the router, and for each the operation that it was registered with;
+// the operation is the zero value if a route was added past [Server.Register].
+func (s *Server) Routes() map[*echo.Route]operation.Operation {
+	routes := make(map[*echo.Route]operation.Operation)
+	for _, r := range s.router.Routes() {
+		routes[r] = s.operations[route{r.Method, r.Path}]
+	}
+	return routes
+}
 
 // Draining is closed when the server begins to shut down: answers that never end by themselves,
 // such as a live feed, end then.
@@ -163,8 +195,8 @@ func (s *Server) limitBody(next echo.HandlerFunc) echo.HandlerFunc {
 		if r.ContentLength == 0 {
 			return next(c)
 		}
-		limit, other := s.options.RouteBodyLimits[c.Path()]
-		if !other {
+		limit := s.operations[route{r.Method, c.Path()}].BodyLimit
+		if limit == 0 {
 			limit = s.options.BodyLimit
 		}
 		if r.ContentLength > limit {
@@ -186,7 +218,7 @@ func (s *Server) logRequests(next echo.HandlerFunc) echo.HandlerFunc {
 		}
 		if status := c.Response().Status; status >= http.StatusInternalServerError {
 			return nil // answerError has said it
-		} else if status < http.StatusBadRequest && s.options.Quiet(r.Method, c.Path()) {
+		} else if status < http.StatusBadRequest && s.operations[route{r.Method, c.Path()}].Quiet {
 			level = slog.LevelDebug
 		}
 		if s.options.Logger.Enabled(r.Context(), level) {

@@ -17,8 +17,16 @@ import (
 	"github.com/labstack/echo/v4"
 	"github.com/stretchr/testify/require"
 
+	"landfall/web/operation"
 	"landfall/web/problem"
 )
+
+// handle registers a handler for tests.
+func handle(t testing.TB, server *Server, method, path string, handler echo.HandlerFunc) {
+	t.Helper()
+	require.NoError(t, server.Register(operation.Operation{Method: method, Path: path, Access: operation.Anyone,
+		Handler: handler}))
+}
 
 func get(server http.Handler, path string) *httptest.ResponseRecorder {
 	recorder := httptest.NewRecorder()
@@ -44,9 +52,9 @@ func recordedLog(level slog.Level) (*slog.Logger, func() []map[string]any) {
 
 func TestSlashesAreTakenAsTheyCome(t *testing.T) {
 	server := New(Options{})
-	server.Router().GET("/", func(c echo.Context) error { return c.String(http.StatusOK, "root") })
-	server.Router().GET("/a/b", func(c echo.Context) error { return c.String(http.StatusOK, "leaf") })
-	server.Router().GET("/p/:name", func(c echo.Context) error { return c.String(http.StatusOK, c.Param("name")) })
+	handle(t, server, "GET", "/", func(c echo.Context) error { return c.String(http.StatusOK, "root") })
+	handle(t, server, "GET", "/a/b", func(c echo.Context) error { return c.String(http.StatusOK, "leaf") })
+	handle(t, server, "GET", "/p/:name", func(c echo.Context) error { return c.String(http.StatusOK, c.Param("name")) })
 	for path, answer := range map[string]string{
 		"/": "root", "//": "root", "/a/b": "leaf", "/a/b/": "leaf", "/a//b": "leaf", "//a///b//": "leaf",
 		"/p/x%2Fy": "x%2Fy", "/p//x%2Fy/": "x%2Fy",
@@ -64,7 +72,7 @@ func TestATidyPathCostsNothing(t *testing.T) {
 
 func TestARequestKeepsItsClientsIDAndGetsOneOtherwise(t *testing.T) {
 	server := New(Options{})
-	server.Router().GET("/", func(c echo.Context) error {
+	handle(t, server, "GET", "/", func(c echo.Context) error {
 		return c.String(http.StatusOK, RequestID(c.Request().Context()))
 	})
 	for sent, kept := range map[string]bool{"abc-1": true, "": false, "two words": false,
@@ -83,7 +91,7 @@ func TestARequestKeepsItsClientsIDAndGetsOneOtherwise(t *testing.T) {
 func TestALineLoggedInARequestHasItsID(t *testing.T) {
 	logger, lines := recordedLog(slog.LevelInfo)
 	server := New(Options{Logger: logger})
-	server.Router().GET("/", func(c echo.Context) error {
+	handle(t, server, "GET", "/", func(c echo.Context) error {
 		logger.With("more", 1).WithGroup("g").InfoContext(c.Request().Context(), "within", "x", 2)
 		return nil
 	})
@@ -99,14 +107,15 @@ func TestALineLoggedInARequestHasItsID(t *testing.T) {
 
 func TestPollsAreLoggedAtDebugLevelUnlessTheyAreRefused(t *testing.T) {
 	logger, lines := recordedLog(slog.LevelInfo)
-	server := New(Options{Logger: logger, Quiet: func(method, route string) bool { return route == "/poll/:id" }})
-	server.Router().GET("/poll/:id", func(c echo.Context) error {
-		if c.Param("id") == "2" {
-			return problem.NotFound("there is no host 2")
-		}
-		return c.NoContent(http.StatusOK)
-	})
-	server.Router().GET("/page", func(c echo.Context) error { return c.NoContent(http.StatusOK) })
+	server := New(Options{Logger: logger})
+	require.NoError(t, server.Register(operation.Operation{Method: http.MethodGet, Path: "/poll/:id", Quiet: true,
+		Access: operation.Anyone, Handler: func(c echo.Context) error {
+			if c.Param("id") == "2" {
+				return problem.NotFound("there is no host 2")
+			}
+			return c.NoContent(http.StatusOK)
+		}}))
+	handle(t, server, "GET", "/page", func(c echo.Context) error { return c.NoContent(http.StatusOK) })
 	get(server, "/poll/1")
 	get(server, "/poll/2")
 	get(server, "/page")
@@ -118,9 +127,32 @@ func TestPollsAreLoggedAtDebugLevelUnlessTheyAreRefused(t *testing.T) {
 	require.EqualValues(t, 200, logged[1]["status"])
 }
 
+func TestRegister_refusesIncompleteOperations(t *testing.T) {
+	server := New(Options{})
+	handler := func(c echo.Context) error { return nil }
+	complete := operation.Operation{Method: http.MethodGet, Path: "/a", Access: operation.Anyone, Handler: handler}
+	require.NoError(t, server.Register(complete))
+	for name, test := range map[string]struct {
+		operation operation.Operation
+		want      string
+	}{
+		"no access rule": {operation.Operation{Method: http.MethodGet, Path: "/b", Handler: handler}, "no access rule"},
+		"no handler": {operation.Operation{Method: http.MethodGet, Path: "/b", Access: operation.Anyone},
+			"no handler"},
+		"route taken": {complete, "the route is taken"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			other := complete
+			other.Path = "/other"
+			require.ErrorContains(t, server.Register(other, test.operation), test.want)
+			require.Len(t, server.Routes(), 1)
+		})
+	}
+}
+
 func TestAnUnknownPathAndAWrongMethodAreAnsweredInTheAPIsShape(t *testing.T) {
 	server := New(Options{})
-	server.Router().POST("/a", func(c echo.Context) error { return nil })
+	handle(t, server, "POST", "/a", func(c echo.Context) error { return nil })
 	nowhere := get(server, "/nowhere")
 	require.Equal(t, http.StatusNotFound, nowhere.Code)
 	require.Contains(t, nowhere.Body.String(), `"reason":"/nowhere has no page or operation`)
@@ -131,14 +163,14 @@ func TestAnUnknownPathAndAWrongMethodAreAnsweredInTheAPIsShape(t *testing.T) {
 
 func TestAHandlersOwn404KeepsItsSentence(t *testing.T) {
 	server := New(Options{})
-	server.Router().GET("/c", func(c echo.Context) error { return problem.NotFound("there is no cluster c") })
+	handle(t, server, "GET", "/c", func(c echo.Context) error { return problem.NotFound("there is no cluster c") })
 	require.Contains(t, get(server, "/c").Body.String(), "there is no cluster c")
 }
 
 func TestAPanickingHandlerFailsItsRequestOnly(t *testing.T) {
 	logger, lines := recordedLog(slog.LevelInfo)
 	server := New(Options{Logger: logger})
-	server.Router().GET("/panic", func(c echo.Context) error { panic("index out of range") })
+	handle(t, server, "GET", "/panic", func(c echo.Context) error { panic("index out of range") })
 	answer := get(server, "/panic")
 	require.Equal(t, http.StatusInternalServerError, answer.Code)
 	require.Contains(t, answer.Body.String(), "request id "+answer.Header().Get("X-Request-Id"))
@@ -149,7 +181,7 @@ func TestAPanickingHandlerFailsItsRequestOnly(t *testing.T) {
 }
 
 func TestABodyOfFiftyMegabytesIsRefused(t *testing.T) {
-	server := New(Options{RouteBodyLimits: map[string]int64{"/logs/:id": 60 << 20}})
+	server := New(Options{})
 	read := func(c echo.Context) error {
 		size, err := io.Copy(io.Discard, c.Request().Body)
 		if err != nil {
@@ -157,8 +189,9 @@ func TestABodyOfFiftyMegabytesIsRefused(t *testing.T) {
 		}
 		return c.JSON(http.StatusOK, size)
 	}
-	server.Router().POST("/clusters", read)
-	server.Router().POST("/logs/:id", read)
+	handle(t, server, "POST", "/clusters", read)
+	require.NoError(t, server.Register(operation.Operation{Method: http.MethodPost, Path: "/logs/:id",
+		BodyLimit: 60 << 20, Access: operation.Anyone, Handler: read}))
 	post := func(path string, announced bool) *httptest.ResponseRecorder {
 		request := httptest.NewRequest(http.MethodPost, path, io.LimitReader(zeros{}, 50<<20))
 		request.ContentLength = -1
@@ -184,7 +217,7 @@ func (zeros) Read(p []byte) (int, error) { return len(p), nil }
 
 func TestAnAnswerThatHasBegunIsNotFollowedByAnError(t *testing.T) {
 	server := New(Options{})
-	server.Router().GET("/", func(c echo.Context) error {
+	handle(t, server, "GET", "/", func(c echo.Context) error {
 		if err := c.String(http.StatusOK, "half"); err != nil {
 			return err
 		}
@@ -198,12 +231,12 @@ func TestAnAnswerThatHasBegunIsNotFollowedByAnError(t *testing.T) {
 func TestTheServerStopsWhenItsContextEndsAndFinishesWhatRuns(t *testing.T) {
 	server := New(Options{})
 	entered, leave := make(chan struct{}), make(chan struct{})
-	server.Router().GET("/slow", func(c echo.Context) error {
+	handle(t, server, "GET", "/slow", func(c echo.Context) error {
 		entered <- struct{}{}
 		<-leave
 		return c.String(http.StatusOK, "done")
 	})
-	server.Router().GET("/feed", func(c echo.Context) error {
+	handle(t, server, "GET", "/feed", func(c echo.Context) error {
 		entered <- struct{}{}
 		<-server.Draining()
 		return nil
@@ -247,7 +280,7 @@ func errorText(err error) string {
 func TestRequestsThatOutliveTheShutdownTimeoutAreCutOff(t *testing.T) {
 	server := New(Options{ShutdownTimeout: time.Millisecond})
 	entered := make(chan struct{})
-	server.Router().GET("/", func(c echo.Context) error {
+	handle(t, server, "GET", "/", func(c echo.Context) error {
 		close(entered)
 		<-c.Request().Context().Done()
 		return c.Request().Context().Err()
@@ -284,10 +317,11 @@ func TestAnAddressThatCanNotBeUsedIsSaidInOneSentence(t *testing.T) {
 }
 
 func BenchmarkPoll(b *testing.B) {
-	server := New(Options{Quiet: func(string, string) bool { return true }})
-	server.Router().GET("/v2/infra-envs/:infra_env_id/hosts/:host_id/instructions", func(c echo.Context) error {
-		return c.NoContent(http.StatusOK)
-	})
+	server := New(Options{})
+	require.NoError(b, server.Register(operation.Operation{Method: http.MethodGet, Quiet: true,
+		Path:    "/v2/infra-envs/:infra_env_id/hosts/:host_id/instructions",
+		Access:  operation.Anyone,
+		Handler: func(c echo.Context) error { return c.NoContent(http.StatusOK) }}))
 	request := httptest.NewRequest(http.MethodGet, "/v2/infra-envs/x/hosts/y/instructions", nil)
 	request.Header.Set("X-Request-Id", "r-1")
 	for b.Loop() {

@@ -2,12 +2,10 @@ package command
 
 import (
 	"bytes"
-	"context"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"testing"
-	"testing/fstest"
 
 	"github.com/stretchr/testify/require"
 
@@ -22,12 +20,6 @@ type bmcServers struct{ *bmc.Manager }
 
 func (bmcServers) InfraEnv(name string) (string, error) { return name, nil }
 
-type quietAppliance struct{}
-
-func (quietAppliance) Status(context.Context) (*console.Status, error) {
-	return &console.Status{}, nil
-}
-
 // landfallBMC runs commands against servers whose manager does not run.
 func landfallBMC(t *testing.T) (*bmc.Manager, func(arguments ...string) (int, string, string)) {
 	db, err := store.Open(t.Context(), t.TempDir(), store.Options{NoSync: true})
@@ -35,10 +27,7 @@ func landfallBMC(t *testing.T) (*bmc.Manager, func(arguments ...string) (int, st
 	t.Cleanup(func() { require.NoError(t, db.Close()) })
 	manager := bmc.New(bmc.Options{DB: db})
 	server := web.New(web.Options{})
-	require.NoError(t, console.Register(server.Router(), console.Options{
-		UI: fstest.MapFS{"index.html": {Data: []byte("x")}}, Feed: db, Appliance: quietAppliance{},
-		BMCs: bmcServers{manager},
-	}))
+	require.NoError(t, server.Register(console.BMCOperations(bmcServers{manager})...))
 	listening := httptest.NewServer(server)
 	t.Cleanup(listening.Close)
 	return manager, func(arguments ...string) (int, string, string) {

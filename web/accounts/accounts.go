@@ -1,10 +1,10 @@
-// Package accounts answers AMS's API from the site itself, for the ocm command and for browsers:
-// subscriptions from the site's shadows of them, people and organization, labels and reviews from
-// package local. It only reads, but for labels and tokens; what AMS must hear the appliance tells
-// it by itself.
+// Package accounts serves the API of AMS from the site's own data, for the ocm command and for
+// browsers: subscriptions from the site's copies of them; accounts, organization, labels and
+// reviews from package local. Callers can only change labels and tokens. The appliance itself
+// reports changes of clusters to AMS.
 //
-// Paths, shapes, codes and the language of searches are AMS's own, so whoever talks to it needs no
-// change but the address:
+// Paths, JSON, error codes and the search language are those of AMS, so clients need no change but
+// the address:
 //
 //	ocm login --token "$(landfall ams token)" --url http://appliance:8090
 package accounts
@@ -14,99 +14,75 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 
 	"github.com/labstack/echo/v4"
 
 	"landfall/appliance/ams"
 	"landfall/appliance/ams/local"
+	"landfall/web/operation"
 	"landfall/web/problem"
 )
 
-// Where the three APIs begin, and where tokens are exchanged.
+// Prefixes of the APIs, and the path at which tokens are issued.
 const (
 	Root           = "/api/accounts_mgmt/v1"
 	Authorizations = "/api/authorizations/v1"
 	TokenPath      = "/auth/realms/redhat-external/protocol/openid-connect/token"
 )
 
-// Subscriptions are those of the site's clusters, in AMS's own JSON, decoded.
+// Subscriptions reads the subscriptions of the site's clusters, as decoded JSON of AMS.
 type Subscriptions interface {
-	// Subscriptions lists all of them, or only that of a cluster.
+	// Subscriptions returns all subscriptions, or only that of a cluster.
 	Subscriptions(ctx context.Context, clusterID string) ([]map[string]any, error)
-	// Subscription is the one of an id, AMS's or the one it had before; ams.ErrNoSubscription.
+	// Subscription returns the subscription with an ID, be it the one from AMS or the one that it
+	// had before. It returns ams.ErrNoSubscription if there is none.
 	Subscription(ctx context.Context, id string) (map[string]any, error)
 }
 
-// Options is what the API is made from.
+// Options configures the API.
 type Options struct {
 	Subscriptions Subscriptions
 	Site          *local.Site
-	// PullSecret is the site's own, or nil without one.
+	// PullSecret returns the site's pull secret; nil if the site has none.
 	PullSecret func() ([]byte, error)
 }
 
 type service struct{ Options }
 
-// Register hangs the API into a router.
-func Register(router *echo.Echo, options Options) {
+// Operations returns the operations of the API.
+func Operations(options Options) []operation.Operation {
 	s := &service{options}
-	router.POST(TokenPath, s.token)
-
-	accounts := router.Group(Root, asAMS, s.authenticated)
-	accounts.GET("/current_account", s.currentAccount)
-	accounts.GET("/accounts", s.listAccounts)
-	accounts.GET("/accounts/:id", s.getAccount)
-	accounts.GET("/organizations", s.listOrganizations)
-	accounts.GET("/organizations/:id", s.getOrganization)
-	accounts.GET("/organizations/:id/quota_cost", empty("QuotaCostList"))
-	accounts.GET("/organizations/:id/resource_quota", empty("ResourceQuotaList"))
-	for _, bearer := range []string{"/organizations/:id/labels", "/accounts/:id/labels", "/subscriptions/:id/labels"} {
-		accounts.GET(bearer, s.listLabels)
-		accounts.POST(bearer, s.postLabel)
-		accounts.GET(bearer+"/:key", s.getLabel)
-		accounts.PATCH(bearer+"/:key", s.patchLabel)
-		accounts.DELETE(bearer+"/:key", s.deleteLabel)
-	}
-	accounts.GET("/subscriptions", s.listSubscriptions)
-	accounts.GET("/subscriptions/:id", s.getSubscription)
-	for _, kind := range []struct{ path, list string }{
-		{"/resource_quota", "ResourceQuotaList"}, {"/role_bindings", "RoleBindingList"}, {"/roles", "RoleList"},
-		{"/skus", "SKUList"},
-	} {
-		accounts.GET(kind.path, empty(kind.list))
-	}
-	accounts.GET("/plans/:id", plan)
-	accounts.POST("/feature_toggles/:id/query", s.featureToggle)
-	accounts.POST("/access_token", s.accessToken)
-	accounts.POST("/token_authorization", func(echo.Context) error {
-		return notFound("no account here has that token")
-	})
-	own := func(echo.Context) error {
-		return &failure{http.StatusForbidden, codeForbidden,
-			"The appliance keeps subscriptions by itself as its clusters change; change the cluster"}
-	}
-	accounts.POST("/cluster_authorizations", own)
-	accounts.POST("/subscriptions", own)
-	accounts.PATCH("/subscriptions/:id", own)
-	accounts.DELETE("/subscriptions/:id", own)
-	nothing := func(c echo.Context) error {
-		return notFound("there is no %s %s here", c.Request().Method, c.Request().URL.Path)
-	}
-	accounts.Any("/*", nothing)
-
-	reviews := router.Group(Authorizations, asAMS, s.authenticated)
-	reviews.POST("/access_review", s.accessReview)
-	reviews.POST("/self_access_review", s.accessReview)
-	reviews.POST("/capability_review", s.capabilityReview)
-	reviews.POST("/feature_review", s.featureReview)
-	reviews.POST("/self_feature_review", s.featureReview)
-	reviews.POST("/terms_review", terms)
-	reviews.POST("/self_terms_review", terms)
-	reviews.Any("/*", nothing)
+	accounts := slices.Concat(s.accountOperations(), s.labelOperations(), s.subscriptionOperations(),
+		s.planOperations(), otherPaths())
+	authorizations := slices.Concat(s.reviewOperations(), otherPaths())
+	return slices.Concat(s.tokenOperations(), s.guarded(Root, accounts), s.guarded(Authorizations, authorizations))
 }
 
-// failure is an error in AMS's own shape: its number is not the HTTP status.
+// guarded returns the operations below a prefix, for callers with a token and with the errors of
+// AMS.
+func (s *service) guarded(prefix string, operations []operation.Operation) []operation.Operation {
+	guarded := operation.Below(prefix, operations)
+	for i := range guarded {
+		guarded[i].Access = operation.AccountToken
+		guarded[i].Handler = asAMS(s.authenticated(guarded[i].Handler))
+	}
+	return guarded
+}
+
+// otherPaths returns the routes that answer 404 in the shape of AMS below a prefix.
+func otherPaths() []operation.Operation {
+	return []operation.Operation{
+		{Method: operation.Any, Path: "/*", Handler: func(c echo.Context) error {
+			return notFound("there is no %s %s here", c.Request().Method, c.Request().URL.Path)
+		}},
+		{Method: operation.RouteNotFound, Path: "", Handler: echo.NotFoundHandler},
+		{Method: operation.RouteNotFound, Path: "/*", Handler: echo.NotFoundHandler},
+	}
+}
+
+// failure is an error in the shape of AMS, with an error number besides the HTTP status.
 type failure struct {
 	status, code int
 	reason       string
@@ -114,7 +90,7 @@ type failure struct {
 
 func (f *failure) Error() string { return f.reason }
 
-// AMS's numbers of errors.
+// Error numbers of AMS.
 const (
 	codeForbidden     = 4
 	codeNotFound      = 7
@@ -135,7 +111,7 @@ func badRequest(code int, format string, args ...any) error {
 	return &failure{http.StatusBadRequest, code, fmt.Sprintf(format, args...)}
 }
 
-// asAMS writes the errors of the handlers behind it as AMS does.
+// asAMS returns a handler that writes errors in the shape of AMS.
 func asAMS(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		c.Response().Header().Set("Cache-Control", "no-store")
@@ -166,8 +142,10 @@ func asAMS(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
+// callerKey is the key of the caller in the context of a request.
 const callerKey = "landfall caller"
 
+// authenticated returns a handler that refuses requests without a valid token.
 func (s *service) authenticated(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		token, ok := bearer(c.Request())

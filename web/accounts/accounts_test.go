@@ -65,12 +65,11 @@ func newSite(t *testing.T) *site {
 	s.local, err = local.New(local.Options{DB: db, Clock: clock, Key: key, Owner: s.relay.Owner})
 	require.NoError(t, err)
 	server := web.New(web.Options{})
-	accounts.Register(server.Router(), accounts.Options{
-		Subscriptions: s.relay, Site: s.local, PullSecret: func() ([]byte,
-			error) {
+	require.NoError(t, server.Register(accounts.Operations(accounts.Options{
+		Subscriptions: s.relay, Site: s.local, PullSecret: func() ([]byte, error) {
 			return []byte(`{"auths":{"quay.io":{"auth":"c2l0ZQ=="}}}`), nil
 		},
-	})
+	})...))
 	listening := httptest.NewServer(server)
 	t.Cleanup(listening.Close)
 	s.url = listening.URL

@@ -8,22 +8,23 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"landfall/appliance/ams/local"
+	"landfall/web/operation"
 )
 
-// folders are where those lie that bear labels.
-var folders = map[local.Type]string{local.OfOrganization: "/organizations", local.OfAccount: "/accounts",
+// collections holds the paths of the objects that have labels.
+var collections = map[local.Type]string{local.OfOrganization: "/organizations", local.OfAccount: "/accounts",
 	local.OfSubscription: "/subscriptions"}
 
 func labelObject(on local.Bearer, id string, label local.Label) object {
 	return object{
-		"kind": "Label", "id": label.Key, "href": Root + folders[on.Type] + "/" + id + "/labels/" + label.Key,
+		"kind": "Label", "id": label.Key, "href": Root + collections[on.Type] + "/" + id + "/labels/" + label.Key,
 		"key": label.Key, "value": label.Value,
 		"internal": label.Internal, "type": string(on.Type), strings.ToLower(string(on.Type)) + "_id": id,
 		"created_at": stamp(label.CreatedAt), "updated_at": stamp(label.UpdatedAt),
 	}
 }
 
-// bearer finds what the labels of a request are on, and the id that it is shown by.
+// bearer returns the object whose labels a request names, and the ID of that object in answers.
 func (s *service) bearer(c echo.Context) (local.Bearer, string, error) {
 	id := c.Param("id")
 	switch {
@@ -42,6 +43,31 @@ func (s *service) bearer(c echo.Context) (local.Bearer, string, error) {
 
 func subscriptionBearer(subscription object) local.Bearer {
 	return local.Bearer{Type: local.OfSubscription, Name: text(subscription["cluster_id"])}
+}
+
+// labelOperations returns the operations on labels.
+func (s *service) labelOperations() []operation.Operation {
+	var all []operation.Operation
+	for _, bearer := range []struct{ name, path string }{
+		{"Organization", "/organizations/:id"}, {"Account", "/accounts/:id"}, {"Subscription", "/subscriptions/:id"},
+	} {
+		labels, label := bearer.path+"/labels", bearer.path+"/labels/:key"
+		all = append(all,
+			operation.Operation{ID: "list" + bearer.name + "Labels", Method: http.MethodGet, Path: labels,
+				Handler: s.listLabels, Summary: "List labels", Status: http.StatusOK, Answer: operation.AnyObject{}},
+			operation.Operation{ID: "post" + bearer.name + "Label", Method: http.MethodPost, Path: labels,
+				Handler: s.postLabel, Summary: "Create a label, or change its value", Body: labelBody{},
+				Status: http.StatusCreated, Answer: operation.AnyObject{}},
+			operation.Operation{ID: "get" + bearer.name + "Label", Method: http.MethodGet, Path: label,
+				Handler: s.getLabel, Summary: "Show a label", Status: http.StatusOK, Answer: operation.AnyObject{}},
+			operation.Operation{ID: "patch" + bearer.name + "Label", Method: http.MethodPatch, Path: label,
+				Handler: s.patchLabel, Summary: "Change a label", Body: labelBody{}, Status: http.StatusOK,
+				Answer: operation.AnyObject{}},
+			operation.Operation{ID: "delete" + bearer.name + "Label", Method: http.MethodDelete, Path: label,
+				Handler: s.deleteLabel, Summary: "Delete a label", Status: http.StatusNoContent},
+		)
+	}
+	return all
 }
 
 func (s *service) listLabels(c echo.Context) error {
@@ -75,7 +101,7 @@ func (s *service) getLabel(c echo.Context) error {
 	return c.JSON(http.StatusOK, labelObject(on, id, *label))
 }
 
-// labelBody is what a label is made or changed by.
+// labelBody is the body of a request to create or change a label.
 type labelBody struct {
 	Kind     string `json:"kind"`
 	Key      string `json:"key"`
@@ -83,7 +109,7 @@ type labelBody struct {
 	Internal *bool  `json:"internal"`
 }
 
-// postLabel makes a label, or gives one that is there another value, as AMS does.
+// postLabel creates a label, or changes the value of an existing one, as AMS does.
 func (s *service) postLabel(c echo.Context) error {
 	on, id, err := s.writable(c)
 	if err != nil {
@@ -143,7 +169,7 @@ func (s *service) deleteLabel(c echo.Context) error {
 	return c.NoContent(http.StatusNoContent)
 }
 
-// writable is bearer for those who may set labels.
+// writable is bearer for requests that change labels. It refuses callers with a read-only token.
 func (s *service) writable(c echo.Context) (local.Bearer, string, error) {
 	if callerOf(c).ReadOnly {
 		return local.Bearer{}, "", &failure{http.StatusForbidden, codeUnauthorized,

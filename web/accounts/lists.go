@@ -11,6 +11,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"landfall/appliance/ams/tsl"
+	"landfall/appliance/sentence"
 )
 
 const (
@@ -18,7 +19,7 @@ const (
 	maxSize     = 65500
 )
 
-// query is what a list is asked for.
+// query holds the arguments of a request for a list.
 type query struct {
 	search     *tsl.Query
 	page, size int
@@ -32,13 +33,13 @@ type ordering struct {
 	descending bool
 }
 
-// readQuery reads a list's arguments and checks the names in them.
+// readQuery reads the arguments of a list, and checks the field names in them.
 func readQuery(c echo.Context, known func(name string) bool) (*query, error) {
 	values := c.QueryParams()
 	q := &query{page: 1, size: defaultSize}
 	var err error
 	if q.search, err = tsl.Parse(values.Get("search")); err != nil {
-		return nil, badRequest(codeSearch, "%s", capital(err.Error()))
+		return nil, badRequest(codeSearch, "%s", sentence.Capitalize(err.Error()))
 	}
 	for _, name := range q.search.Names() {
 		if !known(name) {
@@ -97,13 +98,13 @@ func numbers(values url.Values, q *query) error {
 	return nil
 }
 
-// answer writes the page that is asked for.
+// answer writes the requested page of a list.
 func (q *query) answer(c echo.Context, kind string, all []object) error {
 	var found []object
 	for _, one := range all {
 		matches, err := q.search.Match(one)
 		if err != nil {
-			return badRequest(codeSearch, "%s", capital(err.Error()))
+			return badRequest(codeSearch, "%s", sentence.Capitalize(err.Error()))
 		}
 		if matches && q.labelled(one) {
 			found = append(found, one)
@@ -145,7 +146,7 @@ func (q *query) labelled(one object) bool {
 	return true
 }
 
-// project leaves the fields that are asked for, and the id.
+// project returns an object with the requested fields and the ID alone.
 func (q *query) project(one object) object {
 	if len(q.fields) == 0 {
 		return one
@@ -193,7 +194,7 @@ func copyField(from, to object, path []string) {
 	}
 }
 
-// compare orders the values of a field; what lacks it comes first.
+// compare orders the values of a field; objects without the field come first.
 func compare(a, b []any) int {
 	if len(a) == 0 || len(b) == 0 {
 		return cmp.Compare(len(a), len(b))
@@ -218,7 +219,7 @@ func compare(a, b []any) int {
 	return 0
 }
 
-// list answers a list whose objects have these fields.
+// list answers with a list of objects that have these fields.
 func list(c echo.Context, kind string, all []object, fields []string) error {
 	q, err := readQuery(c, func(name string) bool { return slices.Contains(fields, name) })
 	if err != nil {
@@ -227,7 +228,7 @@ func list(c echo.Context, kind string, all []object, fields []string) error {
 	return q.answer(c, kind, all)
 }
 
-// empty is a list in which this site has nothing.
+// empty returns the handler of a list that is always empty at this site.
 func empty(kind string) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		q, err := readQuery(c, func(string) bool { return true })
@@ -241,11 +242,4 @@ func empty(kind string) echo.HandlerFunc {
 func text(value any) string {
 	t, _ := value.(string)
 	return t
-}
-
-func capital(sentence string) string {
-	if sentence == "" {
-		return sentence
-	}
-	return strings.ToUpper(sentence[:1]) + sentence[1:]
 }

@@ -8,9 +8,10 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"landfall/appliance/ams/local"
+	"landfall/web/operation"
 )
 
-// object is one of AMS's own objects.
+// object is the decoded JSON of an object of AMS.
 type object = map[string]any
 
 func reference(kind, path, id string) object {
@@ -36,7 +37,7 @@ func (s *service) organization(o local.Organization) (object, error) {
 	return shown, s.addLabels(shown, local.Bearer{Type: local.OfOrganization}, o.ID)
 }
 
-// addLabels shows labels and the capabilities among them on what bears them.
+// addLabels adds the labels of an object, and the capabilities among them.
 func (s *service) addLabels(shown object, on local.Bearer, id string) error {
 	labels, err := s.Site.Labels(on)
 	if err != nil || len(labels) == 0 {
@@ -56,6 +57,43 @@ func (s *service) addLabels(shown object, on local.Bearer, id string) error {
 	}
 	return nil
 }
+
+// accountOperations returns the operations on accounts and organizations, without their access
+// rule, which is added for all.
+func (s *service) accountOperations() []operation.Operation {
+	return []operation.Operation{
+		{ID: "getCurrentAccount", Method: http.MethodGet, Path: "/current_account", Handler: s.currentAccount,
+			Summary: "Show the caller's account", Status: http.StatusOK, Answer: operation.AnyObject{}},
+		{ID: "getAccessToken", Method: http.MethodPost, Path: "/access_token", Handler: s.accessToken,
+			Summary: "Show the site's pull secret", Status: http.StatusOK, Answer: operation.AnyObject{}},
+		{ID: "authorizeToken", Method: http.MethodPost, Path: "/token_authorization", Handler: noAccountForToken,
+			Summary: "Find the account of a token; there is none", Status: http.StatusNotFound},
+		{ID: "listAccounts", Method: http.MethodGet, Path: "/accounts", Handler: s.listAccounts,
+			Summary: "List the accounts", Status: http.StatusOK, Answer: operation.AnyObject{}},
+		{ID: "getAccount", Method: http.MethodGet, Path: "/accounts/:id", Handler: s.getAccount,
+			Summary: "Show an account", Status: http.StatusOK, Answer: operation.AnyObject{}},
+		{ID: "listOrganizations", Method: http.MethodGet, Path: "/organizations", Handler: s.listOrganizations,
+			Summary: "List the organizations", Status: http.StatusOK, Answer: operation.AnyObject{}},
+		{ID: "getOrganization", Method: http.MethodGet, Path: "/organizations/:id", Handler: s.getOrganization,
+			Summary: "Show an organization", Status: http.StatusOK, Answer: operation.AnyObject{}},
+		{ID: "listQuotaCost", Method: http.MethodGet, Path: "/organizations/:id/quota_cost",
+			Handler: empty("QuotaCostList"),
+			Summary: "List quota costs; there are none", Status: http.StatusOK, Answer: operation.AnyObject{}},
+		{ID: "listOrganizationQuota", Method: http.MethodGet, Path: "/organizations/:id/resource_quota",
+			Handler: empty("ResourceQuotaList"),
+			Summary: "List resource quotas; there are none", Status: http.StatusOK, Answer: operation.AnyObject{}},
+		{ID: "listResourceQuota", Method: http.MethodGet, Path: "/resource_quota", Handler: empty("ResourceQuotaList"),
+			Summary: "List resource quotas; there are none", Status: http.StatusOK, Answer: operation.AnyObject{}},
+		{ID: "listRoleBindings", Method: http.MethodGet, Path: "/role_bindings", Handler: empty("RoleBindingList"),
+			Summary: "List role bindings; there are none", Status: http.StatusOK, Answer: operation.AnyObject{}},
+		{ID: "listRoles", Method: http.MethodGet, Path: "/roles", Handler: empty("RoleList"),
+			Summary: "List roles; there are none", Status: http.StatusOK, Answer: operation.AnyObject{}},
+		{ID: "listSKUs", Method: http.MethodGet, Path: "/skus", Handler: empty("SKUList"),
+			Summary: "List SKUs; there are none", Status: http.StatusOK, Answer: operation.AnyObject{}},
+	}
+}
+
+func noAccountForToken(echo.Context) error { return notFound("no account here has that token") }
 
 func (s *service) currentAccount(c echo.Context) error {
 	shown, err := s.account(callerOf(c).Account)
@@ -100,7 +138,7 @@ func organizationFields(before string) []string {
 	return names
 }
 
-// known finds an account by its id, or by its user name.
+// known returns an account by its ID or user name.
 func (s *service) known(id string) (local.Account, error) {
 	accounts, err := s.Site.Accounts()
 	if err != nil {
@@ -148,7 +186,7 @@ func (s *service) getOrganization(c echo.Context) error {
 	return c.JSON(http.StatusOK, shown)
 }
 
-// ours refuses the ids of other organizations.
+// ours refuses the IDs of other organizations.
 func (s *service) ours(id string) error {
 	if id != s.Site.Organization().ID {
 		return notFound("Organization with id='%s' not found; this site has %s", id, s.Site.Organization().ID)

@@ -10,10 +10,47 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"landfall/appliance/ams/local"
+	"landfall/web/operation"
 )
 
-// accessReview tells whether somebody may do something: everything but writing with a token that
-// may only read.
+// reviewOperations returns the operations on reviews.
+func (s *service) reviewOperations() []operation.Operation {
+	return []operation.Operation{
+		{ID: "reviewAccess", Method: http.MethodPost, Path: "/access_review", Handler: s.accessReview,
+			Summary: "Review whether an account may perform an action", Status: http.StatusOK,
+			Answer: operation.AnyObject{}},
+		{ID: "reviewOwnAccess", Method: http.MethodPost, Path: "/self_access_review", Handler: s.accessReview,
+			Summary: "Review whether the caller may perform an action", Status: http.StatusOK,
+			Answer: operation.AnyObject{}},
+		{ID: "reviewCapability", Method: http.MethodPost, Path: "/capability_review", Handler: s.capabilityReview,
+			Summary: "Review whether an object has a capability", Status: http.StatusOK, Answer: operation.AnyObject{}},
+		{ID: "reviewFeature", Method: http.MethodPost, Path: "/feature_review", Handler: s.featureReview,
+			Summary: "Review whether a feature is enabled", Status: http.StatusOK, Answer: operation.AnyObject{}},
+		{ID: "reviewOwnFeature", Method: http.MethodPost, Path: "/self_feature_review", Handler: s.featureReview,
+			Summary: "Review whether a feature is enabled for the caller", Status: http.StatusOK,
+			Answer: operation.AnyObject{}},
+		{ID: "reviewTerms", Method: http.MethodPost, Path: "/terms_review", Handler: terms,
+			Summary: "Review whether terms must be accepted; there are none", Status: http.StatusOK,
+			Answer: operation.AnyObject{}},
+		{ID: "reviewOwnTerms", Method: http.MethodPost, Path: "/self_terms_review", Handler: terms,
+			Summary: "Review whether the caller must accept terms; there are none", Status: http.StatusOK,
+			Answer: operation.AnyObject{}},
+	}
+}
+
+// planOperations returns the operations on plans and feature toggles.
+func (s *service) planOperations() []operation.Operation {
+	return []operation.Operation{
+		{ID: "getPlan", Method: http.MethodGet, Path: "/plans/:id", Handler: plan,
+			Summary: "Show a plan", Status: http.StatusOK, Answer: operation.AnyObject{}},
+		{ID: "queryFeatureToggle", Method: http.MethodPost, Path: "/feature_toggles/:id/query",
+			Handler: s.featureToggle,
+			Summary: "Show whether a feature is enabled", Status: http.StatusOK, Answer: operation.AnyObject{}},
+	}
+}
+
+// accessReview answers whether an account may perform an action. Every action is allowed, except
+// writing with a read-only token.
 func (s *service) accessReview(c echo.Context) error {
 	var ask struct {
 		Username     string `json:"account_username"`
@@ -51,7 +88,7 @@ func (s *service) accessReview(c echo.Context) error {
 	})
 }
 
-// capabilityReview reads the labels that are capabilities.
+// capabilityReview answers from the labels that are capabilities.
 func (s *service) capabilityReview(c echo.Context) error {
 	var ask struct {
 		Username     string `json:"account_username"`
@@ -98,7 +135,8 @@ func (s *service) capabilityReview(c echo.Context) error {
 	return c.JSON(http.StatusOK, object{"result": strconv.FormatBool(capable)})
 }
 
-// featureReview tells whether a feature is on: the organization's capability of that name.
+// featureReview answers whether a feature is enabled: whether the organization has the capability
+// of that name.
 func (s *service) featureReview(c echo.Context) error {
 	var ask struct {
 		Feature string `json:"feature"`

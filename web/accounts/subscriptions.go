@@ -6,10 +6,11 @@ import (
 	"strings"
 
 	"github.com/labstack/echo/v4"
+
+	"landfall/web/operation"
 )
 
-// subscriptionFields are those that a subscription can have, whether one of the site has them or
-// not.
+// subscriptionFields lists the fields that a subscription of AMS can have.
 var subscriptionFields = []string{
 	"id", "kind", "href", "cluster_id", "external_cluster_id", "organization_id", "last_telemetry_date", "created_at",
 	"updated_at", "support_level",
@@ -20,15 +21,39 @@ var subscriptionFields = []string{
 	"socket_total", "plan_id", "consumer_uuid", "cloud_account_id", "created_by", "rh_region_id",
 }
 
-// groups are the fields that have fields themselves.
-var groups = []string{"plan", "creator", "labels", "metrics", "landfall", "capabilities", "organization"}
+// objectFields lists the fields that are objects or lists of objects.
+var objectFields = []string{"plan", "creator", "labels", "metrics", "landfall", "capabilities", "organization"}
 
 func subscriptionField(name string) bool {
 	group, _, nested := strings.Cut(name, ".")
 	if nested {
-		return slices.Contains(groups, group)
+		return slices.Contains(objectFields, group)
 	}
 	return slices.Contains(subscriptionFields, name)
+}
+
+// subscriptionOperations returns the operations on subscriptions.
+func (s *service) subscriptionOperations() []operation.Operation {
+	return []operation.Operation{
+		{ID: "listSubscriptions", Method: http.MethodGet, Path: "/subscriptions", Handler: s.listSubscriptions,
+			Summary: "List the subscriptions", Status: http.StatusOK, Answer: operation.AnyObject{}},
+		{ID: "getSubscription", Method: http.MethodGet, Path: "/subscriptions/:id", Handler: s.getSubscription,
+			Summary: "Show a subscription", Status: http.StatusOK, Answer: operation.AnyObject{}},
+		{ID: "postClusterAuthorization", Method: http.MethodPost, Path: "/cluster_authorizations",
+			Handler: refuseChange,
+			Summary: "Refuse to create a subscription", Status: http.StatusForbidden, Answer: operation.AnyObject{}},
+		{ID: "postSubscription", Method: http.MethodPost, Path: "/subscriptions", Handler: refuseChange,
+			Summary: "Refuse to create a subscription", Status: http.StatusForbidden, Answer: operation.AnyObject{}},
+		{ID: "patchSubscription", Method: http.MethodPatch, Path: "/subscriptions/:id", Handler: refuseChange,
+			Summary: "Refuse to change a subscription", Status: http.StatusForbidden, Answer: operation.AnyObject{}},
+		{ID: "deleteSubscription", Method: http.MethodDelete, Path: "/subscriptions/:id", Handler: refuseChange,
+			Summary: "Refuse to delete a subscription", Status: http.StatusForbidden, Answer: operation.AnyObject{}},
+	}
+}
+
+func refuseChange(echo.Context) error {
+	return &failure{http.StatusForbidden, codeForbidden,
+		"The appliance keeps subscriptions by itself as its clusters change; change the cluster"}
 }
 
 func (s *service) listSubscriptions(c echo.Context) error {
@@ -54,7 +79,7 @@ func (s *service) listSubscriptions(c echo.Context) error {
 	return q.answer(c, "SubscriptionList", all)
 }
 
-// wantsLabels tells whether a list is asked for, or about, labels; finding them costs a look for
+// wantsLabels reports whether a request for a list names labels. Reading them costs a query for
 // each subscription.
 func (s *service) wantsLabels(c echo.Context, q *query) bool {
 	about := func(name string) bool {

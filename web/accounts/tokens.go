@@ -10,15 +10,25 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"landfall/appliance/ams/local"
+	"landfall/web/operation"
 )
+
+// tokenOperations returns the operation that issues tokens. It needs no token itself.
+func (s *service) tokenOperations() []operation.Operation {
+	return []operation.Operation{
+		{ID: "issueToken", Method: http.MethodPost, Path: TokenPath, Access: operation.Anyone, Handler: s.token,
+			Summary: "Exchange credentials for an access token (OAuth 2.0)", Status: http.StatusOK,
+			Answer: operation.AnyObject{}, Errors: []int{400}},
+	}
+}
 
 func bearer(r *http.Request) (string, bool) {
 	kind, token, ok := strings.Cut(r.Header.Get(echo.HeaderAuthorization), " ")
 	return strings.TrimSpace(token), ok && strings.EqualFold(kind, "Bearer") && token != ""
 }
 
-// token exchanges what a person or program logs in with for a token of an hour, by OAuth 2.0 (RFC
-// 6749).
+// token exchanges the credentials of a person or program for a token that is valid for an hour, by
+// OAuth 2.0 (RFC 6749).
 func (s *service) token(c echo.Context) error {
 	c.Response().Header().Set("Cache-Control", "no-store")
 	refuse := func(status int, kind, words string) error {
@@ -52,8 +62,8 @@ func (s *service) token(c echo.Context) error {
 	return c.JSON(http.StatusOK, answer)
 }
 
-// basic reads a client's id and secret, which OAuth wants encoded as forms are (RFC 6749, section
-// 2.3.1) and many send plain.
+// basic reads the ID and the secret of a client. OAuth demands the encoding of forms (RFC 6749,
+// section 2.3.1), but many clients send them unencoded.
 func basic(r *http.Request) (id, secret string, ok bool) {
 	id, secret, ok = r.BasicAuth()
 	for _, part := range []*string{&id, &secret} {
@@ -64,7 +74,7 @@ func basic(r *http.Request) (id, secret string, ok bool) {
 	return id, secret, ok
 }
 
-// accessToken is the site's pull secret, as AMS gives a person's own.
+// accessToken answers with the site's pull secret; AMS answers with that of the account.
 func (s *service) accessToken(c echo.Context) error {
 	if s.PullSecret == nil {
 		return notFound("the appliance has no pull secret of its own; see mirror.pull_secret in its configuration")

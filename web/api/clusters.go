@@ -5,17 +5,108 @@ import (
 	"io"
 	"net/http"
 	"slices"
+	"strings"
 
 	"github.com/go-openapi/swag/conv"
 	"github.com/labstack/echo/v4"
 	"github.com/openshift/assisted-service/models"
 
 	"landfall/appliance/ams/outbox"
-	"landfall/web/api/description"
-	"landfall/web/problem"
+	"landfall/appliance/engine/description"
+	"landfall/web/operation"
 )
 
 func clusterID(c echo.Context) string { return c.Param("cluster_id") }
+
+// clusterOperations returns the operations on the descriptions of clusters.
+func (s *Service) clusterOperations() []operation.Operation {
+	return []operation.Operation{
+		{ID: "v2ListClusters", Method: http.MethodGet, Path: "/v2/clusters",
+			Access: operation.Anyone, Handler: s.listClusters,
+			Summary: "List the clusters",
+			Parameters: []operation.Parameter{
+				{Name: "get_unregistered_clusters", Type: operation.Flag, In: "header"},
+				{Name: "openshift_cluster_id", Type: operation.UUID},
+				{Name: "ams_subscription_ids", Type: operation.TextList},
+				{Name: "with_hosts", Type: operation.Flag},
+				{Name: "owner"},
+			},
+			Status: 200, Answer: models.ClusterList{}, Errors: []int{401, 403, 405, 500, 503}},
+		{ID: "v2RegisterCluster", Method: http.MethodPost, Path: "/v2/clusters",
+			Access: operation.Anyone, Handler: s.registerCluster,
+			Summary: "Create a cluster",
+			Body:    ClusterCreateParams{},
+			Status:  201, Answer: models.Cluster{}, Errors: []int{400, 401, 403, 405, 500}},
+		{ID: "V2GetClusterDefaultConfig", Method: http.MethodGet, Path: "/v2/clusters/default-config",
+			Access: operation.Anyone, Handler: s.defaultConfig,
+			Summary: "Show what a new cluster has when nothing is said",
+			Status:  200, Answer: models.ClusterDefaultConfig{}, Errors: []int{401, 403, 500}},
+		{ID: "v2RegisterDisconnectedCluster", Method: http.MethodPost, Path: "/v2/clusters/disconnected",
+			Access: operation.Anyone, Handler: s.registerDisconnectedCluster,
+			Summary: "Make a cluster known that is installed without this service",
+			Body:    models.DisconnectedClusterCreateParams{},
+			Status:  201, Answer: models.Cluster{}, Errors: []int{400, 401, 403, 500}},
+		{ID: "v2ImportCluster", Method: http.MethodPost, Path: "/v2/clusters/import",
+			Access: operation.Anyone, Handler: s.importCluster,
+			Summary: "Make an existing cluster known so that hosts can join it",
+			Body:    models.ImportClusterParams{},
+			Status:  201, Answer: models.Cluster{}, Errors: []int{400, 401, 403, 500}},
+		{ID: "v2GetCluster", Method: http.MethodGet, Path: clusterPath,
+			Access: operation.Anyone, Handler: s.getCluster,
+			Summary: "Show a cluster with its hosts",
+			Parameters: []operation.Parameter{
+				{Name: "discovery_agent_version", In: "header"},
+				{Name: "get_unregistered_clusters", Type: operation.Flag, In: "header"},
+				{Name: "exclude-hosts", Type: operation.Flag},
+			},
+			Status: 200, Answer: models.Cluster{}, Errors: []int{401, 403, 404, 405, 500, 503}},
+		{ID: "V2UpdateCluster", Method: http.MethodPatch, Path: clusterPath,
+			Access: operation.Anyone, Handler: s.updateCluster,
+			Summary: "Change a cluster; fields that are absent or null stay",
+			Body:    V2ClusterUpdateParams{},
+			Status:  201, Answer: models.Cluster{}, Errors: []int{400, 401, 403, 404, 405, 409, 500}},
+		{ID: "v2DeregisterCluster", Method: http.MethodDelete, Path: clusterPath,
+			Access: operation.Anyone, Handler: s.deregisterCluster,
+			Summary: "Delete a cluster",
+			Status:  204, Errors: []int{401, 403, 404, 405, 409, 500}},
+		{ID: "TransformClusterToAddingHosts", Method: http.MethodPost, Path: clusterPath + "/actions/allow-add-hosts",
+			Access: operation.Anyone, Handler: s.allowAddHosts,
+			Summary: "Open an installed cluster for more hosts",
+			Status:  202, Answer: models.Cluster{}, Errors: []int{401, 403, 404, 405, 409, 500}},
+		{ID: "TransformClusterToDay2", Method: http.MethodPost, Path: clusterPath + "/actions/allow-add-workers",
+			Access: operation.Anyone, Handler: s.allowAddHosts,
+			Summary: "Open an installed cluster for more hosts (older name)",
+			Status:  202, Answer: models.Cluster{}, Errors: []int{401, 403, 404, 405, 409, 500}},
+		{ID: "ListClusterHosts", Method: http.MethodGet, Path: clusterPath + "/hosts",
+			Access: operation.Anyone, Handler: s.listClusterHosts,
+			Summary: "List the hosts of a cluster",
+			Parameters: []operation.Parameter{
+				{Name: "role", Values: []string{"master", "arbiter", "worker", "auto-assign"}},
+				{Name: "status"},
+				{Name: "with-inventory", Type: operation.Flag},
+				{Name: "with-connectivity", Type: operation.Flag},
+			},
+			Status: 200, Answer: models.HostList{}, Errors: []int{401, 403, 404, 500}},
+		{ID: "v2GetIgnoredValidations", Method: http.MethodGet, Path: clusterPath + "/ignored-validations",
+			Access: operation.Anyone, Handler: s.ignoredValidations,
+			Summary: "Show which validations are ignored",
+			Status:  200, Answer: models.IgnoredValidations{}, Errors: []int{400, 404}},
+		{ID: "v2SetIgnoredValidations", Method: http.MethodPut, Path: clusterPath + "/ignored-validations",
+			Access: operation.Anyone, Handler: s.ignoreValidations,
+			Summary: "Choose which validations are ignored",
+			Body:    models.IgnoredValidations{},
+			Status:  201, Answer: models.IgnoredValidations{}, Errors: []int{400, 404, 401, 403, 500}},
+		{ID: "V2GetClusterUISettings", Method: http.MethodGet, Path: clusterPath + "/ui-settings",
+			Access: operation.Anyone, Handler: s.uiSettings,
+			Summary: "Show what the browser keeps with a cluster",
+			Status:  200, Answer: "", Errors: []int{400, 404, 401, 403, 500}},
+		{ID: "V2UpdateClusterUISettings", Method: http.MethodPut, Path: clusterPath + "/ui-settings",
+			Access: operation.Anyone, Handler: s.setUISettings,
+			Summary: "Replace what the browser keeps with a cluster",
+			Body:    "",
+			Status:  200, Answer: "", Errors: []int{400, 404, 401, 403, 500}},
+	}
+}
 
 func (s *Service) listClusters(c echo.Context) error {
 	id, err := uuid(c, "openshift_cluster_id")
@@ -36,14 +127,14 @@ func (s *Service) listClusters(c echo.Context) error {
 	return answerRendered(c, clusters, err)
 }
 
-// hasSubscription tells whether a cluster has a subscription of that id, or had it before AMS gave
-// it one.
+// hasSubscription reports whether a cluster has a subscription with that ID, be it the one of AMS
+// or the one from before AMS assigned it.
 func hasSubscription(cluster *models.Cluster, id string) bool {
 	return cluster.AmsSubscriptionID.String() == id || outbox.ClusterOf(id) == cluster.ID.String()
 }
 
 func (s *Service) registerCluster(c echo.Context) error {
-	params, err := decode[description.ClusterCreateParams](c)
+	params, err := decode[ClusterCreateParams](c)
 	if err != nil {
 		return err
 	}
@@ -56,6 +147,44 @@ func (s *Service) registerCluster(c echo.Context) error {
 	return answer(c, http.StatusCreated, cluster, err)
 }
 
+// defaultConfig answers the defaults of a new cluster. The appliance deletes no inactive clusters,
+// so the field for that stays empty.
+func (s *Service) defaultConfig(c echo.Context) error {
+	v4 := &models.ClusterNetwork{Cidr: description.DefaultClusterNetwork,
+		HostPrefix: description.DefaultClusterHostPrefix}
+	v6 := &models.ClusterNetwork{Cidr: "fd01::/48", HostPrefix: 64}
+	service := &models.ServiceNetwork{Cidr: description.DefaultServiceNetwork}
+	return c.JSON(http.StatusOK, &models.ClusterDefaultConfig{
+		ClusterNetworkCidr:       description.DefaultClusterNetwork,
+		ClusterNetworkHostPrefix: description.DefaultClusterHostPrefix,
+		ServiceNetworkCidr:       description.DefaultServiceNetwork,
+		ClusterNetworksIPV4:      []*models.ClusterNetwork{v4}, ServiceNetworksIPV4: []*models.ServiceNetwork{service},
+		ClusterNetworksDualstack: []*models.ClusterNetwork{v4, v6},
+		ServiceNetworksDualstack: []*models.ServiceNetwork{service, {Cidr: "fd02::/112"}},
+		NtpSource:                strings.Join(s.Engine.NTPSources(), ","), ForbiddenHostnames: []string{"localhost",
+			"localhost.localdomain", "localhost4", "localhost4.localdomain4", "localhost6", "localhost6.localdomain6"},
+	})
+}
+
+func (s *Service) importCluster(c echo.Context) error {
+	params, err := decode[models.ImportClusterParams](c)
+	if err != nil {
+		return err
+	}
+	cluster, err := s.Engine.ImportCluster(c.Request().Context(), params)
+	return answer(c, http.StatusCreated, cluster, err)
+}
+
+func (s *Service) registerDisconnectedCluster(c echo.Context) error {
+	params, err := decode[models.DisconnectedClusterCreateParams](c)
+	if err != nil {
+		return err
+	}
+	cluster, err := s.Engine.RegisterDisconnectedCluster(c.Request().Context(), conv.Value(params.Name),
+		conv.Value(params.OpenshiftVersion))
+	return answer(c, http.StatusCreated, cluster, err)
+}
+
 func (s *Service) getCluster(c echo.Context) error {
 	withoutHosts := c.Request().Header.Get("exclude-hosts") == "true" || flag(c, "exclude-hosts")
 	cluster, err := s.Engine.ClusterJSON(clusterID(c), !withoutHosts)
@@ -63,7 +192,7 @@ func (s *Service) getCluster(c echo.Context) error {
 }
 
 func (s *Service) updateCluster(c echo.Context) error {
-	params, err := decode[description.V2ClusterUpdateParams](c)
+	params, err := decode[V2ClusterUpdateParams](c)
 	if err != nil {
 		return err
 	}
@@ -86,28 +215,9 @@ func (s *Service) deregisterCluster(c echo.Context) error {
 	return done(c, s.Engine.DeregisterCluster(c.Request().Context(), clusterID(c)))
 }
 
-func (s *Service) installCluster(c echo.Context) error {
-	cluster, err := s.Engine.InstallCluster(c.Request().Context(), clusterID(c))
-	return answer(c, http.StatusAccepted, cluster, err)
-}
-
-func (s *Service) cancelInstallation(c echo.Context) error {
-	cluster, err := s.Engine.CancelInstallation(c.Request().Context(), clusterID(c))
-	return answer(c, http.StatusAccepted, cluster, err)
-}
-
-func (s *Service) resetCluster(c echo.Context) error {
-	cluster, err := s.Engine.ResetCluster(c.Request().Context(), clusterID(c))
-	return answer(c, http.StatusAccepted, cluster, err)
-}
-
-func (s *Service) completeInstallation(c echo.Context) error {
-	params, err := decode[models.CompletionParams](c)
-	if err != nil {
-		return err
-	}
-	cluster, err := s.Engine.CompleteInstallation(c.Request().Context(), clusterID(c), conv.Value(params.IsSuccess),
-		params.ErrorInfo)
+// allowAddHosts answers two operations; the one that names workers is the older.
+func (s *Service) allowAddHosts(c echo.Context) error {
+	cluster, err := s.Engine.AllowAddHosts(c.Request().Context(), clusterID(c))
 	return answer(c, http.StatusAccepted, cluster, err)
 }
 
@@ -132,60 +242,18 @@ func (s *Service) listClusterHosts(c echo.Context) error {
 	return c.JSON(http.StatusOK, hosts)
 }
 
-func (s *Service) listOperators(c echo.Context) error {
-	cluster, err := s.Engine.Cluster(clusterID(c))
+func (s *Service) ignoredValidations(c echo.Context) error {
+	ignored, err := s.Engine.IgnoredValidations(clusterID(c))
+	return answer(c, http.StatusOK, ignored, err)
+}
+
+func (s *Service) ignoreValidations(c echo.Context) error {
+	wanted, err := decode[models.IgnoredValidations](c)
 	if err != nil {
 		return err
 	}
-	operators, name := []*models.MonitoredOperator{}, c.QueryParam("operator_name")
-	for _, operator := range cluster.MonitoredOperators {
-		if name == "" || name == operator.Name {
-			operators = append(operators, operator)
-		}
-	}
-	if name != "" && len(operators) == 0 {
-		return problem.NotFound("cluster %s has no operator %q that is watched", cluster.Name, name)
-	}
-	return c.JSON(http.StatusOK, operators)
-}
-
-func (s *Service) reportOperator(c echo.Context) error {
-	report, err := decode[models.OperatorMonitorReport](c)
-	if err != nil {
-		return err
-	}
-	if err := s.Engine.ReportOperator(c.Request().Context(), clusterID(c), report); err != nil {
-		return err
-	}
-	return c.NoContent(http.StatusOK)
-}
-
-func (s *Service) finalizingProgress(c echo.Context) error {
-	progress, err := decode[models.ClusterFinalizingProgress](c)
-	if err != nil {
-		return err
-	}
-	if err := s.Engine.FinalizingProgress(c.Request().Context(), clusterID(c), progress.FinalizingStage); err != nil {
-		return err
-	}
-	return c.NoContent(http.StatusOK)
-}
-
-// ingressCert takes the certificate as a JSON string, as the controller in the cluster sends it.
-func (s *Service) ingressCert(c echo.Context) error {
-	certificate, err := decode[string](c)
-	if err != nil {
-		return err
-	}
-	if err := s.Engine.UploadIngressCert(c.Request().Context(), clusterID(c), *certificate); err != nil {
-		return err
-	}
-	return c.NoContent(http.StatusCreated)
-}
-
-func (s *Service) preflight(c echo.Context) error {
-	requirements, err := s.Engine.Preflight(clusterID(c))
-	return answer(c, http.StatusOK, requirements, err)
+	ignored, err := s.Engine.IgnoreValidations(c.Request().Context(), clusterID(c), wanted)
+	return answer(c, http.StatusCreated, ignored, err)
 }
 
 func (s *Service) uiSettings(c echo.Context) error {
@@ -193,7 +261,8 @@ func (s *Service) uiSettings(c echo.Context) error {
 	return answer(c, http.StatusOK, settings, err)
 }
 
-// setUISettings keeps what the browser sends: a JSON string, or bare text from older ones.
+// setUISettings stores the browser application's settings: a JSON string, or bare text from older
+// versions.
 func (s *Service) setUISettings(c echo.Context) error {
 	body, err := io.ReadAll(c.Request().Body)
 	if err != nil {
@@ -208,17 +277,4 @@ func (s *Service) setUISettings(c echo.Context) error {
 		return err
 	}
 	return c.JSON(http.StatusOK, settings)
-}
-
-func (s *Service) credentials(c echo.Context) error {
-	credentials, err := s.Engine.Credentials(clusterID(c))
-	return answer(c, http.StatusOK, credentials, err)
-}
-
-func (s *Service) clusterLogsProgress(c echo.Context) error {
-	params, err := decode[models.LogsProgressParams](c)
-	if err != nil {
-		return err
-	}
-	return done(c, s.Engine.LogsProgress(c.Request().Context(), clusterID(c), "", "", *params.LogsState))
 }

@@ -11,18 +11,22 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"landfall/web"
+	"landfall/web/operation"
 )
 
 // answerTo sends a body to a handler that decodes it as new-cluster parameters.
 func answerTo(body string) *httptest.ResponseRecorder {
 	server := web.New(web.Options{BodyLimit: 1 << 10})
-	server.Router().POST("/", func(c echo.Context) error {
-		params, err := decode[models.ClusterCreateParams](c)
-		if err != nil {
-			return err
-		}
-		return c.String(http.StatusCreated, *params.Name)
-	})
+	if err := server.Register(operation.Operation{Method: http.MethodPost, Path: "/", Access: operation.Anyone,
+		Handler: func(c echo.Context) error {
+			params, err := decode[models.ClusterCreateParams](c)
+			if err != nil {
+				return err
+			}
+			return c.String(http.StatusCreated, *params.Name)
+		}}); err != nil {
+		panic(err)
+	}
 	recorder := httptest.NewRecorder()
 	server.ServeHTTP(recorder, httptest.NewRequest(http.MethodPost, "/", strings.NewReader(body)))
 	return recorder

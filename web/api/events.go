@@ -8,10 +8,41 @@ import (
 	"github.com/openshift/assisted-service/models"
 
 	"landfall/appliance/engine"
+	"landfall/web/operation"
 )
 
-// listEvents answers a page of events. The number of all events and of those of each severity are
-// in headers.
+// eventOperations returns the operations on events.
+func (s *Service) eventOperations() []operation.Operation {
+	return []operation.Operation{
+		{ID: "v2ListEvents", Method: http.MethodGet, Path: "/v2/events",
+			Access: operation.Anyone, Handler: s.listEvents,
+			Summary: "List events, in pages; headers count what the filter selects",
+			Parameters: []operation.Parameter{
+				{Name: "cluster_id", Type: operation.UUID},
+				{Name: "host_id", Type: operation.UUID},
+				{Name: "host_ids", Type: operation.UUIDList},
+				{Name: "infra_env_id", Type: operation.UUID},
+				{Name: "limit", Type: operation.Number},
+				{Name: "offset", Type: operation.Number},
+				{Name: "order", Values: []string{"ascending", "descending"}},
+				{Name: "severities", Type: operation.TextList, Values: []string{"info", "warning", "error",
+					"critical"}},
+				{Name: "message"},
+				{Name: "deleted_hosts", Type: operation.Flag},
+				{Name: "cluster_level", Type: operation.Flag},
+				{Name: "categories", Type: operation.TextList},
+			},
+			Status: 200, Answer: models.EventList{}, Errors: []int{401, 403, 404, 405, 500}},
+		{ID: "v2TriggerEvent", Method: http.MethodPost, Path: "/v2/events",
+			Access: operation.Anyone, Handler: s.reportEvent,
+			Summary: "Report an event",
+			Body:    models.Event{},
+			Status:  201, Errors: []int{400, 401, 403, 404, 405, 409, 500, 501, 503}},
+	}
+}
+
+// listEvents answers with a page of events. Headers tell the number of all selected events and of
+// those of each severity.
 func (s *Service) listEvents(c echo.Context) error {
 	filter, err := eventFilter(c)
 	if err != nil {
@@ -35,7 +66,7 @@ func (s *Service) listEvents(c echo.Context) error {
 	return c.JSON(http.StatusOK, page.Events)
 }
 
-// eventFilter reads which events are asked for.
+// eventFilter reads the filter of a list of events from the query.
 func eventFilter(c echo.Context) (filter engine.EventFilter, err error) {
 	var host, order string
 	read := func(into *string, from func() (string, error)) {
@@ -70,7 +101,7 @@ func eventFilter(c echo.Context) (filter engine.EventFilter, err error) {
 	return filter, err
 }
 
-// reportEvent writes an event that a program outside saw.
+// reportEvent records an event that an external program observed.
 func (s *Service) reportEvent(c echo.Context) error {
 	event, err := decode[models.Event](c)
 	if err != nil {

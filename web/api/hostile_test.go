@@ -58,11 +58,14 @@ func newServed(t testing.TB) *served {
 	})
 	require.NoError(t, err)
 	server := web.New(web.Options{Logger: slog.New(slog.NewTextHandler(t.Output(),
-		&slog.HandlerOptions{Level: slog.LevelError})), RouteBodyLimits: map[string]int64{api.LogsRoute: 1 << 20}})
-	service := &api.Service{Engine: e, Links: discovery.NewLinks(db, clockwork.NewRealClock(),
-		"http://appliance.site.test:8090"),
-		ManifestBytes: 1 << 20, Versions: map[string]string{"landfall": "test"}}
-	require.NoError(t, api.Register(server.Router(), service.Handlers()))
+		&slog.HandlerOptions{Level: slog.LevelError}))})
+	service := &api.Service{
+		Engine:        e,
+		Links:         discovery.NewLinks(db, clockwork.NewRealClock(), "http://appliance.site.test:8090"),
+		ManifestBytes: 1 << 20, LogUploadBytes: 1 << 20,
+		Versions: map[string]string{"landfall": "test"},
+	}
+	require.NoError(t, service.Register(server))
 	return &served{t, server, db}
 }
 

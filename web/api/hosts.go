@@ -8,10 +8,108 @@ import (
 	"github.com/openshift/assisted-service/models"
 
 	"landfall/appliance/engine"
+	"landfall/web/operation"
 	"landfall/web/problem"
 )
 
 func hostID(c echo.Context) string { return c.Param("host_id") }
+
+// hostOperations returns the operations on hosts.
+func (s *Service) hostOperations() []operation.Operation {
+	return []operation.Operation{
+		{ID: "v2DownloadHostIgnition", Method: http.MethodGet,
+			Path:   "/v2/infra-env/:infra_env_id/hosts/:host_id/downloads/ignition",
+			Access: operation.Anyone, Handler: s.downloadHostIgnition,
+			Summary: "Download the ignition config of a host (for its installer)",
+			Status:  200, Answer: operation.File{}, Errors: []int{401, 403, 404, 405, 409, 500, 503}},
+		{ID: "v2ListHosts", Method: http.MethodGet, Path: hostsPath,
+			Access: operation.Anyone, Handler: s.listHosts,
+			Summary: "List the hosts of an infra-env",
+			Status:  200, Answer: models.HostList{}, Errors: []int{401, 403, 405, 500, 501, 503}},
+		{ID: "v2RegisterHost", Method: http.MethodPost, Path: hostsPath,
+			Access: operation.Anyone, Handler: s.registerHost,
+			Summary: "Register a host (for its agent)",
+			Parameters: []operation.Parameter{
+				{Name: "discovery_agent_version", In: "header"},
+			},
+			Body:   models.HostCreateParams{},
+			Status: 201, Answer: models.HostRegistrationResponse{}, Errors: []int{400, 401, 403, 404, 405, 409,
+				500, 501, 503}},
+		{ID: "v2GetHost", Method: http.MethodGet, Path: hostPath,
+			Access: operation.Anyone, Handler: s.getHost,
+			Summary: "Show a host",
+			Status:  200, Answer: models.Host{}, Errors: []int{401, 403, 404, 405, 500, 501}},
+		{ID: "v2UpdateHost", Method: http.MethodPatch, Path: hostPath,
+			Access: operation.Anyone, Handler: s.updateHost,
+			Summary: "Change a host's name, role, disks and labels",
+			Body:    models.HostUpdateParams{},
+			Status:  201, Answer: models.Host{}, Errors: []int{400, 401, 403, 404, 405, 409, 500}},
+		{ID: "v2DeregisterHost", Method: http.MethodDelete, Path: hostPath,
+			Access: operation.Anyone, Handler: s.deregisterHost,
+			Summary: "Delete a host",
+			Status:  204, Errors: []int{400, 401, 403, 404, 405, 500}},
+		{ID: "BindHost", Method: http.MethodPost, Path: hostPath + "/actions/bind",
+			Access: operation.Anyone, Handler: s.bindHost,
+			Summary: "Give a host to a cluster",
+			Body:    models.BindHostParams{},
+			Status:  200, Answer: models.Host{}, Errors: []int{400, 401, 403, 404, 405, 500, 501, 503}},
+		{ID: "v2InstallHost", Method: http.MethodPost, Path: hostPath + "/actions/install",
+			Access: operation.Anyone, Handler: s.installHost,
+			Summary: "Install a host that joins an installed cluster",
+			Status:  202, Answer: models.Host{}, Errors: []int{401, 403, 404, 409, 500}},
+		{ID: "v2ResetHost", Method: http.MethodPost, Path: hostPath + "/actions/reset",
+			Access: operation.Anyone, Handler: s.resetHost,
+			Summary: "Take a host that joins an installed cluster back from its installation",
+			Status:  200, Answer: models.Host{}, Errors: []int{401, 403, 404, 409, 500}},
+		{ID: "v2ResetHostValidation", Method: http.MethodPatch, Path: hostPath +
+			"/actions/reset-validation/:validation_id",
+			Access: operation.Anyone, Handler: s.resetHostValidation,
+			Summary: "Have a check that is made once made again",
+			Status:  200, Answer: models.Host{}, Errors: []int{400, 401, 403, 404, 409, 500}},
+		{ID: "UnbindHost", Method: http.MethodPost, Path: hostPath + "/actions/unbind",
+			Access: operation.Anyone, Handler: s.unbindHost,
+			Summary: "Take a host from its cluster",
+			Status:  200, Answer: models.Host{}, Errors: []int{400, 401, 403, 404, 405, 409, 500, 501, 503}},
+		{ID: "v2GetHostIgnition", Method: http.MethodGet, Path: hostPath + "/ignition",
+			Access: operation.Anyone, Handler: s.hostIgnition,
+			Summary: "Show the ignition config of a host",
+			Status:  200, Answer: models.HostIgnitionParams{}, Errors: []int{401, 403, 404, 405, 500, 501, 503}},
+		{ID: "v2UpdateHostIgnition", Method: http.MethodPatch, Path: hostPath + "/ignition",
+			Access: operation.Anyone, Handler: s.updateHostIgnition,
+			Summary: "Override the ignition config of a host",
+			Body:    models.HostIgnitionParams{},
+			Status:  201, Errors: []int{400, 401, 403, 404, 405, 500, 501}},
+		{ID: "v2UpdateHostInstallerArgs", Method: http.MethodPatch, Path: hostPath + "/installer-args",
+			Access: operation.Anyone, Handler: s.updateInstallerArgs,
+			Summary: "Set the arguments of a host's installer",
+			Body:    models.InstallerArgsParams{},
+			Status:  201, Answer: models.Host{}, Errors: []int{400, 401, 403, 404, 405, 409, 500, 501}},
+		{ID: "v2GetNextSteps", Method: http.MethodGet, Path: hostPath + "/instructions",
+			Access: operation.Anyone, Handler: s.nextSteps, Quiet: true,
+			Summary: "Ask what to do next (for agents)",
+			Parameters: []operation.Parameter{
+				{Name: "timestamp", Type: operation.Number},
+				{Name: "discovery_agent_version", In: "header"},
+			},
+			Status: 200, Answer: models.Steps{}, Errors: []int{401, 403, 404, 405, 500, 501, 503}},
+		{ID: "v2PostStepReply", Method: http.MethodPost, Path: hostPath + "/instructions",
+			Access: operation.Anyone, Handler: s.stepReply, Quiet: true,
+			Summary: "Answer a step (for agents)",
+			Parameters: []operation.Parameter{
+				{Name: "discovery_agent_version", In: "header"},
+			},
+			Body:   models.StepReply{},
+			Status: 204, Errors: []int{400, 401, 403, 404, 405, 500, 501, 503}},
+		{ID: "v2UpdateHostInstallProgress", Method: http.MethodPut, Path: hostPath + "/progress",
+			Access: operation.Anyone, Handler: s.hostProgress,
+			Summary: "Report the stage of a host's installation (for its installer and the controller)",
+			Parameters: []operation.Parameter{
+				{Name: "discovery_agent_version", In: "header"},
+			},
+			Body:   models.HostProgress{},
+			Status: 200, Errors: []int{401, 403, 404, 405, 500, 503}},
+	}
+}
 
 func (s *Service) listHosts(c echo.Context) error {
 	hosts, err := s.Engine.HostList(infraEnvID(c))
@@ -23,8 +121,8 @@ func (s *Service) getHost(c echo.Context) error {
 	return answerRendered(c, host, err)
 }
 
-// registerHost answers an agent. It takes the agent's body as it comes: newer agents may send
-// fields that are not known here, and an agent that is refused is stopped for good.
+// registerHost answers an agent. It accepts unknown fields: newer agents may send them, and an
+// agent whose registration is refused stops for good.
 func (s *Service) registerHost(c echo.Context) error {
 	params, err := decodeLeniently[models.HostCreateParams](c)
 	if err != nil {
@@ -37,8 +135,8 @@ func (s *Service) registerHost(c echo.Context) error {
 	return c.JSON(http.StatusCreated, &registered{registration.Host, registration.Runner})
 }
 
-// registered is models.HostRegistrationResponse for writing only: the model's own way renders the
-// host twice.
+// registered is a models.HostRegistrationResponse for encoding only: the model's own MarshalJSON
+// encodes the host twice.
 type registered struct {
 	*models.Host
 	Runner *models.HostRegistrationResponseAO1NextStepRunnerCommand `json:"next_step_runner_command,omitempty"`
@@ -71,7 +169,22 @@ func (s *Service) unbindHost(c echo.Context) error {
 	return answer(c, http.StatusOK, host, err)
 }
 
-// nextSteps answers a poll. It is the request that the appliance gets most often: the answer comes
+func (s *Service) installHost(c echo.Context) error {
+	host, err := s.Engine.InstallHost(c.Request().Context(), infraEnvID(c), hostID(c))
+	return answer(c, http.StatusAccepted, host, err)
+}
+
+func (s *Service) resetHost(c echo.Context) error {
+	host, err := s.Engine.ResetHost(c.Request().Context(), infraEnvID(c), hostID(c))
+	return answer(c, http.StatusOK, host, err)
+}
+
+func (s *Service) resetHostValidation(c echo.Context) error {
+	host, err := s.Engine.ResetHostValidation(c.Request().Context(), infraEnvID(c), hostID(c), c.Param("validation_id"))
+	return answer(c, http.StatusOK, host, err)
+}
+
+// nextSteps answers the poll of an agent. It is the most frequent request, and its answer comes
 // from memory.
 func (s *Service) nextSteps(c echo.Context) error {
 	poll := engine.Poll{InfraEnvID: infraEnvID(c), HostID: hostID(c)}
@@ -113,18 +226,32 @@ func (s *Service) hostProgress(c echo.Context) error {
 	return c.NoContent(http.StatusOK)
 }
 
-func (s *Service) hostLogsProgress(c echo.Context) error {
-	params, err := decode[models.LogsProgressParams](c)
-	if err != nil {
-		return err
-	}
-	return done(c, s.Engine.LogsProgress(c.Request().Context(), "", infraEnvID(c), hostID(c), *params.LogsState))
-}
-
 func (s *Service) downloadHostIgnition(c echo.Context) error {
 	file, info, err := s.Engine.HostIgnition(infraEnvID(c), hostID(c))
 	if err != nil {
 		return err
 	}
 	return send(c, hostID(c)+".ign", file, info)
+}
+
+func (s *Service) hostIgnition(c echo.Context) error {
+	config, err := s.Engine.HostIgnitionText(infraEnvID(c), hostID(c))
+	return answer(c, http.StatusOK, &models.HostIgnitionParams{Config: config}, err)
+}
+
+func (s *Service) updateHostIgnition(c echo.Context) error {
+	params, err := decode[models.HostIgnitionParams](c)
+	if err != nil {
+		return err
+	}
+	return created(c, s.Engine.SetHostIgnition(c.Request().Context(), infraEnvID(c), hostID(c), params.Config))
+}
+
+func (s *Service) updateInstallerArgs(c echo.Context) error {
+	params, err := decode[models.InstallerArgsParams](c)
+	if err != nil {
+		return err
+	}
+	host, err := s.Engine.SetInstallerArgs(c.Request().Context(), infraEnvID(c), hostID(c), params.Args)
+	return answer(c, http.StatusCreated, host, err)
 }

@@ -16,21 +16,59 @@ import (
 	"landfall/appliance/engine/recipe"
 	"landfall/ignition"
 	"landfall/isogen"
+	"landfall/web/operation"
 	"landfall/web/problem"
 )
 
-// The files of an infra-env.
+// Files of an infra-env.
 const (
 	fileDiscovery     = "discovery.ign"
 	fileIPXE          = "ipxe-script"
 	fileStaticNetwork = "static-network-config"
 )
 
-// The kinds of iPXE scripts.
+// Types of iPXE scripts.
 const (
 	alwaysDiscovery  = "discovery-image-always"
 	bootOrderControl = "boot-order-control"
 )
+
+// infraEnvFileOperations returns the operations on the files and the image URL of an infra-env.
+func (s *Service) infraEnvFileOperations() []operation.Operation {
+	return []operation.Operation{
+		{ID: "v2DownloadInfraEnvFiles", Method: http.MethodGet, Path: infraEnvPath + "/downloads/files",
+			Access: operation.Anyone, Handler: s.downloadInfraEnvFile,
+			Summary: "Download a file of an infra-env",
+			Parameters: []operation.Parameter{
+				{Name: "file_name", Required: true, Values: []string{"discovery.ign", "ipxe-script",
+					"static-network-config"}},
+				{Name: "mac"},
+				{Name: "ipxe_script_type", Values: []string{"discovery-image-always", "boot-order-control"}},
+				{Name: "discovery_iso_type", Values: []string{"full-iso", "minimal-iso", "disconnected-iso"}},
+			},
+			Status: 200, Answer: operation.File{}, Errors: []int{400, 401, 403, 404, 405, 409, 500, 501, 503}},
+		{ID: "GetInfraEnvPresignedFileURL", Method: http.MethodGet, Path: infraEnvPath + "/downloads/files-presigned",
+			Access: operation.Anyone, Handler: s.infraEnvFileURL,
+			Summary: "Get a link to a file of an infra-env",
+			Parameters: []operation.Parameter{
+				{Name: "file_name", Required: true, Values: []string{"discovery.ign", "ipxe-script"}},
+				{Name: "ipxe_script_type", Values: []string{"discovery-image-always", "boot-order-control"}},
+			},
+			Status: 200, Answer: models.PresignedURL{}, Errors: []int{401, 403, 404, 405, 500, 501, 503}},
+		{ID: "GetInfraEnvDownloadURL", Method: http.MethodGet, Path: infraEnvPath + "/downloads/image-url",
+			Access: operation.Anyone, Handler: s.imageURL,
+			Summary: "Get the address of an infra-env's image",
+			Status:  200, Answer: models.PresignedURL{}, Errors: []int{400, 401, 403, 404, 405, 500, 501, 503}},
+		{ID: "DownloadMinimalInitrd", Method: http.MethodGet, Path: infraEnvPath + "/downloads/minimal-initrd",
+			Access: operation.Anyone, Handler: s.downloadMinimalInitrd,
+			Summary: "Download what a minimal image's initrd gets on top",
+			Status:  200, NoContent: true, Answer: operation.File{}, Errors: []int{401, 403, 404, 405, 409, 500}},
+		{ID: "RegenerateInfraEnvSigningKey", Method: http.MethodPost, Path: infraEnvPath + "/regenerate-signing-key",
+			Access: operation.Anyone, Handler: s.regenerateSigningKey,
+			Summary: "End the addresses of an infra-env's image that were handed out",
+			Status:  204, Errors: []int{401, 403, 404, 405, 500}},
+	}
+}
 
 func (s *Service) imageURL(c echo.Context) error {
 	env, err := s.Engine.InfraEnv(infraEnvID(c))
@@ -40,7 +78,7 @@ func (s *Service) imageURL(c echo.Context) error {
 	return c.JSON(http.StatusOK, &models.PresignedURL{URL: &env.DownloadURL, ExpiresAt: strfmt.DateTime(time.Time{})})
 }
 
-// infraEnvFile reads which file a request is for, and of what kind if it is a script.
+// infraEnvFile reads the name of the requested file and, for an iPXE script, its type.
 func infraEnvFile(c echo.Context, names ...string) (name, script string, err error) {
 	if name, err = required(c, "file_name"); err != nil {
 		return "", "", err
@@ -57,7 +95,8 @@ func infraEnvFile(c echo.Context, names ...string) (name, script string, err err
 	return name, script, nil
 }
 
-// infraEnvFileURL answers with the URL of a download: nothing needs to be signed, the file is here.
+// infraEnvFileURL answers with the URL of a download. The URL needs no signature, because the
+// appliance serves the file itself.
 func (s *Service) infraEnvFileURL(c echo.Context) error {
 	name, script, err := infraEnvFile(c, fileDiscovery, fileIPXE)
 	if err != nil {
@@ -70,8 +109,7 @@ func (s *Service) infraEnvFileURL(c echo.Context) error {
 	return c.JSON(http.StatusOK, &models.PresignedURL{URL: &address, ExpiresAt: strfmt.DateTime(time.Time{})})
 }
 
-// downloadInfraEnvFile serves the parts of an infra-env that are small; images have URLs of their
-// own.
+// downloadInfraEnvFile serves the small files of an infra-env; images have URLs of their own.
 func (s *Service) downloadInfraEnvFile(c echo.Context) error {
 	name, script, err := infraEnvFile(c, fileDiscovery, fileIPXE, fileStaticNetwork)
 	if err != nil {
@@ -96,9 +134,9 @@ func (s *Service) downloadInfraEnvFile(c echo.Context) error {
 	return nil
 }
 
-// downloadIPXEScript answers with what iPXE boots the discovery image by. With boot-order-control
-// it only has the machine ask again with its MAC address, and a machine that was installed gets 404
-// then, so that it goes on to its disk.
+// downloadIPXEScript answers with the iPXE script that boots the discovery image. With
+// boot-order-control the script only makes the machine ask again with its MAC address. An
+// installed machine then gets 404, so that it boots from its disk.
 func (s *Service) downloadIPXEScript(c echo.Context, kind string) error {
 	mac := c.QueryParam("mac")
 	if mac != "" {
@@ -131,7 +169,7 @@ func (s *Service) downloadIPXEScript(c echo.Context, kind string) error {
 	return nil
 }
 
-// networkBoot is where a machine fetches its live system from, by the paths of the Assisted
+// networkBoot returns the URLs of a recipe's live system, with the paths of the Assisted
 // Installer's image service.
 func (s *Service) networkBoot(recipe *recipe.Recipe) isogen.NetworkBoot {
 	of := "?" + url.Values{"version": {recipe.OpenshiftVersion}, "arch": {recipe.CPUArchitecture}}.Encode()
@@ -155,8 +193,8 @@ func (s *Service) fileURL(infraEnvID, name, script string) string {
 	return s.Engine.URL() + BasePath + "/v2/infra-envs/" + infraEnvID + "/downloads/files?" + query.Encode()
 }
 
-// downloadStaticNetwork answers with a tar of the hosts' network files, and with nothing when they
-// all use DHCP.
+// downloadStaticNetwork answers with a tar archive of the hosts' network files, or with an empty
+// body if all hosts use DHCP.
 func (s *Service) downloadStaticNetwork(c echo.Context) error {
 	env, err := s.Engine.InfraEnv(infraEnvID(c))
 	if err != nil {
@@ -190,8 +228,8 @@ func writeTar(to *bytes.Buffer, files []ignition.File) error {
 	return w.Close()
 }
 
-// downloadMinimalInitrd answers with what minimal images add to the initial RAM file system, or 204
-// when that is nothing.
+// downloadMinimalInitrd answers with the files that minimal images add to the initial RAM file
+// system, or with 204 if there are none.
 func (s *Service) downloadMinimalInitrd(c echo.Context) error {
 	recipe, err := s.Engine.Recipe(c.Request().Context(), infraEnvID(c))
 	if err != nil {
@@ -212,7 +250,7 @@ func (s *Service) downloadMinimalInitrd(c echo.Context) error {
 	return nil
 }
 
-// sendBytes answers with a small file, ranges and conditional requests included.
+// sendBytes answers with a small file. It supports ranges and conditional requests.
 func sendBytes(c echo.Context, name string, modified time.Time, content []byte) {
 	header := c.Response().Header()
 	header.Set(echo.HeaderContentType, echo.MIMEOctetStream)
@@ -221,8 +259,8 @@ func sendBytes(c echo.Context, name string, modified time.Time, content []byte) 
 	http.ServeContent(c.Response(), c.Request(), "", modified, bytes.NewReader(content))
 }
 
-// regenerateSigningKey ends the addresses of an infra-env's image that were handed out: the one of
-// them that can't be guessed is the short URL.
+// regenerateSigningKey invalidates the image URLs of an infra-env that were handed out. Only the
+// short URL is secret, so it is replaced.
 func (s *Service) regenerateSigningKey(c echo.Context) error {
 	_, _, err := s.Engine.RenewImageCode(c.Request().Context(), infraEnvID(c), 0)
 	return done(c, err)

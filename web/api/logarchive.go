@@ -16,12 +16,11 @@ import (
 	"landfall/store"
 )
 
-// sendArchive answers with what there is to be said of a cluster, in the form in which the Assisted
-// Installer says it (internal/cluster, PrepareClusterLogFile), so that programs which look into
-// such archives find what they look for: a tar archive of cluster_metadata.json,
-// cluster_events.json, cluster_manifest_<source>_<folder>_<name> for each manifest,
-// controller_logs.tar.gz, and for each host <cluster>_<role>_<host>.tar with the host's own archive
-// in it.
+// sendArchive answers with an archive of all information about a cluster, in the format of the
+// Assisted Installer (internal/cluster, PrepareClusterLogFile), so that programs which read such
+// archives find everything: a tar archive of cluster_metadata.json, cluster_events.json,
+// cluster_manifest_<source>_<folder>_<name> for each manifest, controller_logs.tar.gz, and for
+// each host <cluster>_<role>_<host>.tar, which contains the archive of the host.
 func (s *Service) sendArchive(c echo.Context, cluster *models.Cluster) (err error) {
 	id := cluster.ID.String()
 	page, err := s.Engine.Events(engine.EventFilter{ClusterID: id})
@@ -80,11 +79,10 @@ func (s *Service) archiveLogs(archive *tar.Writer, cluster *models.Cluster, name
 	return errors.Join(archiveWithin(archive, of+".tar", of+logEnding, info, file), file.Close())
 }
 
-// plain is what a name of a file must not have.
-var plain = regexp.MustCompile(`[^a-z0-9.-]+`)
+// notInFileName matches the characters that must not occur in a file name.
+var notInFileName = regexp.MustCompile(`[^a-z0-9.-]+`)
 
-// archiveName is what the logs of a host, or of the controller, are called outside of the
-// appliance.
+// archiveName returns the download name of the logs of a host or of the controller.
 func archiveName(cluster *models.Cluster, name string) string {
 	of := strings.TrimSuffix(strings.TrimPrefix(name, logFolder), logEnding)
 	for _, h := range cluster.Hosts {
@@ -95,7 +93,8 @@ func archiveName(cluster *models.Cluster, name string) string {
 		if h.Bootstrap {
 			role = string(models.HostRoleBootstrap)
 		}
-		return cluster.Name + "_" + role + "_" + plain.ReplaceAllString(strings.ToLower(h.RequestedHostname), "-")
+		return cluster.Name + "_" + role + "_" + notInFileName.ReplaceAllString(strings.ToLower(h.RequestedHostname),
+			"-")
 	}
 	return cluster.Name + "_" + cluster.ID.String() + "_" + of
 }
@@ -121,8 +120,8 @@ func archived(name string, info store.FileInfo) *tar.Header {
 	return &tar.Header{Name: name, Mode: 0o644, Size: info.Size, ModTime: info.Modified}
 }
 
-// archiveWithin adds an archive that holds one file. How long it is must be known before its
-// content.
+// archiveWithin adds an archive that contains one file. The size of the inner archive must be
+// known before its content is written.
 func archiveWithin(archive *tar.Writer, outer, inner string, info store.FileInfo, content io.Reader) error {
 	var head length
 	if err := tar.NewWriter(&head).WriteHeader(archived(inner, info)); err != nil {
@@ -138,7 +137,7 @@ func archiveWithin(archive *tar.Writer, outer, inner string, info store.FileInfo
 	return errors.Join(archiveFile(within, inner, info, content), within.Close())
 }
 
-// length counts what is written.
+// length counts the bytes that are written to it.
 type length int64
 
 func (n *length) Write(p []byte) (int, error) {

@@ -9,17 +9,52 @@ import (
 	"github.com/labstack/echo/v4"
 	"github.com/openshift/assisted-service/models"
 
+	"landfall/web/operation"
 	"landfall/web/problem"
 )
 
-// Where logs are kept among a cluster's files.
+// Names of the logs among a cluster's files.
 const (
 	logFolder      = "logs/"
 	logEnding      = ".tar.gz"
 	controllerLogs = logFolder + "controller" + logEnding
 )
 
-// uploadLogs takes a log archive from a host or from the controller, as a form's file "upfile".
+// logOperations returns the operations on the logs of hosts and controllers.
+func (s *Service) logOperations() []operation.Operation {
+	return []operation.Operation{
+		{ID: "V2DownloadClusterLogs", Method: http.MethodGet, Path: clusterPath + "/logs",
+			Access: operation.Anyone, Handler: s.downloadLogs,
+			Summary: "Download logs of a host, of the controller, or of all",
+			Parameters: []operation.Parameter{
+				{Name: "logs_type", Values: []string{"host", "controller", "all"}},
+				{Name: "host_id", Type: operation.UUID},
+			},
+			Status: 200, Answer: operation.File{}, Errors: []int{401, 403, 404, 405, 409, 500}},
+		{ID: "V2UploadLogs", Method: http.MethodPost, Path: clusterPath + "/logs",
+			Access: operation.Anyone, Handler: s.uploadLogs, BodyLimit: s.LogUploadBytes,
+			Summary: "Send logs (for hosts and the controller)",
+			Parameters: []operation.Parameter{
+				{Name: "logs_type", Required: true, Values: []string{"host", "controller"}},
+				{Name: "infra_env_id", Type: operation.UUID},
+				{Name: "host_id", Type: operation.UUID},
+			},
+			Body:   operation.Upload{},
+			Status: 204, Errors: []int{400, 401, 403, 404, 405, 409, 500, 503}},
+		{ID: "v2UpdateClusterLogsProgress", Method: http.MethodPut, Path: clusterPath + "/logs-progress",
+			Access: operation.Anyone, Handler: s.clusterLogsProgress,
+			Summary: "Report how far the controller's logs are (for the controller)",
+			Body:    models.LogsProgressParams{},
+			Status:  204, Errors: []int{401, 403, 404, 405, 409, 500, 503}},
+		{ID: "v2UpdateHostLogsProgress", Method: http.MethodPut, Path: hostPath + "/logs-progress",
+			Access: operation.Anyone, Handler: s.hostLogsProgress,
+			Summary: "Report how far a host's logs are (for its installer)",
+			Body:    models.LogsProgressParams{},
+			Status:  204, Errors: []int{401, 403, 404, 405, 409, 500, 501, 503}},
+	}
+}
+
+// uploadLogs takes a log archive from a host or from the controller, as the form file "upfile".
 func (s *Service) uploadLogs(c echo.Context) error {
 	kind, err := oneOf(c, "logs_type", string(models.LogsTypeHost), string(models.LogsTypeController))
 	if err != nil {
@@ -58,15 +93,15 @@ func logUpload(r *http.Request) (io.Reader, error) {
 			return nil, problem.BadRequest("the form can't be read: %v", err)
 		}
 		if part.FormName() == "upfile" {
-			return whole{part}, nil
+			return formFile{part}, nil
 		}
 	}
 }
 
-// whole is a file of a form that says of itself when it was cut off.
-type whole struct{ file io.Reader }
+// formFile is a file of a form. It reports a truncated upload as an error of the request.
+type formFile struct{ file io.Reader }
 
-func (w whole) Read(p []byte) (int, error) {
+func (w formFile) Read(p []byte) (int, error) {
 	n, err := w.file.Read(p)
 	if errors.Is(err, io.ErrUnexpectedEOF) {
 		err = problem.BadRequest("the file was cut off before the end of its form; send it again")
@@ -74,8 +109,8 @@ func (w whole) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// logsOf names the file that holds the logs of one host or of the controller; "" stands for all
-// that there is.
+// logsOf returns the name of the file with the logs of one host or of the controller; "" stands
+// for all logs.
 func (s *Service) logsOf(c echo.Context, kind, host string) (string, error) {
 	cluster, err := s.Engine.Cluster(clusterID(c))
 	if err != nil {
@@ -105,8 +140,8 @@ func (s *Service) logsOf(c echo.Context, kind, host string) (string, error) {
 	return wanted, err
 }
 
-// downloadLogs answers with the logs of one host or of the controller as they were sent, or with an
-// archive of all.
+// downloadLogs answers with the logs of one host or of the controller as they were sent, or with
+// an archive of all logs.
 func (s *Service) downloadLogs(c echo.Context) error {
 	if err := s.checkLink(c); err != nil {
 		return err
@@ -127,4 +162,20 @@ func (s *Service) downloadLogs(c echo.Context) error {
 		return err
 	}
 	return send(c, archiveName(cluster, name)+logEnding, file, info)
+}
+
+func (s *Service) clusterLogsProgress(c echo.Context) error {
+	params, err := decode[models.LogsProgressParams](c)
+	if err != nil {
+		return err
+	}
+	return done(c, s.Engine.LogsProgress(c.Request().Context(), clusterID(c), "", "", *params.LogsState))
+}
+
+func (s *Service) hostLogsProgress(c echo.Context) error {
+	params, err := decode[models.LogsProgressParams](c)
+	if err != nil {
+		return err
+	}
+	return done(c, s.Engine.LogsProgress(c.Request().Context(), "", infraEnvID(c), hostID(c), *params.LogsState))
 }

@@ -8,7 +8,47 @@ import (
 	"github.com/openshift/assisted-service/models"
 
 	"landfall/appliance/engine"
+	"landfall/web/operation"
 )
+
+// manifestOperations returns the operations on the additional manifests of a cluster.
+func (s *Service) manifestOperations() []operation.Operation {
+	return []operation.Operation{
+		{ID: "V2ListClusterManifests", Method: http.MethodGet, Path: clusterPath + "/manifests",
+			Access: operation.Anyone, Handler: s.listManifests,
+			Summary: "List the additional manifests of a cluster",
+			Parameters: []operation.Parameter{
+				{Name: "include_system_generated", Type: operation.Flag},
+			},
+			Status: 200, Answer: models.ListManifests{}, Errors: []int{401, 403, 404, 405, 409, 500}},
+		{ID: "V2CreateClusterManifest", Method: http.MethodPost, Path: clusterPath + "/manifests",
+			Access: operation.Anyone, Handler: s.createManifest,
+			Summary: "Add a manifest",
+			Body:    models.CreateManifestParams{},
+			Status:  201, Answer: models.Manifest{}, Errors: []int{400, 401, 403, 404, 405, 409, 500}},
+		{ID: "V2UpdateClusterManifest", Method: http.MethodPatch, Path: clusterPath + "/manifests",
+			Access: operation.Anyone, Handler: s.updateManifest,
+			Summary: "Change, rename or move a manifest",
+			Body:    models.UpdateManifestParams{},
+			Status:  200, Answer: models.Manifest{}, Errors: []int{400, 401, 403, 404, 405, 409, 500}},
+		{ID: "V2DeleteClusterManifest", Method: http.MethodDelete, Path: clusterPath + "/manifests",
+			Access: operation.Anyone, Handler: s.deleteManifest,
+			Summary: "Delete a manifest",
+			Parameters: []operation.Parameter{
+				{Name: "folder", Values: []string{"manifests", "openshift"}},
+				{Name: "file_name", Required: true},
+			},
+			Status: 200, Errors: []int{401, 403, 404, 405, 409, 500}},
+		{ID: "v2DownloadClusterManifest", Method: http.MethodGet, Path: clusterPath + "/manifests/files",
+			Access: operation.Anyone, Handler: s.downloadManifest,
+			Summary: "Download a manifest",
+			Parameters: []operation.Parameter{
+				{Name: "folder", Values: []string{"manifests", "openshift"}},
+				{Name: "file_name", Required: true},
+			},
+			Status: 200, Answer: operation.File{}, Errors: []int{401, 403, 404, 405, 409, 500}},
+	}
+}
 
 func (s *Service) listManifests(c echo.Context) error {
 	manifests, err := s.Engine.Manifests(clusterID(c), flag(c, "include_system_generated"))
@@ -45,7 +85,7 @@ func (s *Service) updateManifest(c echo.Context) error {
 	return answer(c, http.StatusOK, manifest, err)
 }
 
-// manifestOf is the manifest that a request's query names.
+// manifestOf returns the manifest that the query of a request names.
 func manifestOf(c echo.Context) (engine.Manifest, error) {
 	name, err := required(c, "file_name")
 	if err != nil {

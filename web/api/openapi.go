@@ -8,9 +8,22 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"landfall/web/api/description"
+	"landfall/web/operation"
 )
 
-// openAPI answers with the description of the API, which is made when it is asked for first.
+// descriptionOperations returns the operation that serves the API's description. It is Landfall's
+// own addition.
+func (s *Service) descriptionOperations() []operation.Operation {
+	return []operation.Operation{
+		{ID: "v2GetOpenAPI", Method: http.MethodGet, Path: "/v2/openapi", Addition: true,
+			Access: operation.Anyone, Handler: s.openAPI(),
+			Summary: "Show this description",
+			Status:  200, Answer: operation.AnyObject{}, Errors: []int{405}},
+	}
+}
+
+// openAPI returns a handler that answers with the API's description. The description is made for
+// the first request.
 func (s *Service) openAPI() echo.HandlerFunc {
 	document := sync.OnceValues(func() ([]byte, error) {
 		described, err := Description(s.Versions["landfall"])
@@ -28,16 +41,8 @@ func (s *Service) openAPI() echo.HandlerFunc {
 	}
 }
 
-// Description is the API's description, an OpenAPI 3.0 document, with the appliance's own
-// operations marked.
+// Description returns the API's description, an OpenAPI 3.0 document. Landfall's own operations are
+// marked in it.
 func Description(version string) (map[string]any, error) {
-	var all []description.Operation
-	for _, operation := range operations {
-		all = append(all, description.Operation{ID: operation.ID, Method: operation.Method, Path: operation.Path})
-	}
-	for _, operation := range additions {
-		all = append(all, description.Operation{ID: operation.ID, Method: operation.Method, Path: operation.Path,
-			Added: true})
-	}
-	return description.Of(version, BasePath, all)
+	return description.Of(version, BasePath, new(Service).Operations()), nil
 }

@@ -8,11 +8,68 @@ import (
 	"github.com/openshift/assisted-service/models"
 
 	"landfall/appliance/engine/support"
+	"landfall/web/operation"
 	"landfall/web/problem"
 )
 
-// lacking are the features of OpenShift that this appliance can't install yet, whatever OpenShift's
-// support for them is.
+// Values of the parameters that select a platform and an architecture.
+func platformTypes() []string {
+	return []string{"baremetal", "none", "nutanix", "vsphere", "external"}
+}
+
+// supportOperations returns the operations on support levels.
+func (s *Service) supportOperations() []operation.Operation {
+	return []operation.Operation{
+		{ID: "GetClusterSupportedPlatforms", Method: http.MethodGet, Path: clusterPath + "/supported-platforms",
+			Access: operation.Anyone, Handler: s.supportedPlatforms,
+			Summary: "List the platforms that a cluster's hosts can be installed for",
+			Status:  200, Answer: []models.PlatformType{}, Errors: []int{401, 403, 404, 500}},
+		{ID: "GetSupportedArchitectures", Method: http.MethodGet, Path: "/v2/support-levels/architectures",
+			Access: operation.Anyone, Handler: s.supportedArchitectures,
+			Summary: "Show the support level of each architecture",
+			Parameters: []operation.Parameter{
+				{Name: "openshift_version", Required: true},
+			},
+			Status: 200, Answer: architectureLevels{}, Errors: []int{400, 401, 403, 404, 503}},
+		{ID: "GetSupportedFeatures", Method: http.MethodGet, Path: "/v2/support-levels/features",
+			Access: operation.Anyone, Handler: s.supportedFeatures,
+			Summary: "Show the support level of each feature",
+			Parameters: []operation.Parameter{
+				{Name: "openshift_version", Required: true},
+				{Name: "cpu_architecture", Values: []string{"x86_64", "aarch64", "arm64", "ppc64le", "s390x", "multi"}},
+				{Name: "platform_type", Values: []string{"baremetal", "none", "nutanix", "vsphere", "external"}},
+				{Name: "external_platform_name"},
+			},
+			Status: 200, Answer: featureLevels{}, Errors: []int{400, 401, 403, 404, 503}},
+		{ID: "GetDetailedSupportedFeatures", Method: http.MethodGet, Path: "/v2/support-levels/features/detailed",
+			Access: operation.Anyone, Handler: s.detailedFeatures,
+			Summary: "Show features and operators with what stands against them",
+			Parameters: []operation.Parameter{
+				{Name: "openshift_version", Required: true},
+				{Name: "cpu_architecture", Values: []string{"x86_64", "arm64", "ppc64le", "s390x", "multi"}},
+				{Name: "platform_type", Values: []string{"baremetal", "none", "nutanix", "vsphere", "external"}},
+				{Name: "external_platform_name"},
+			},
+			Status: 200, Answer: detailedLevels{}, Errors: []int{400, 401, 403, 500}},
+	}
+}
+
+// Answers that the models of the API lack.
+type (
+	featureLevels struct {
+		Features models.SupportLevels `json:"features"`
+	}
+	architectureLevels struct {
+		Architectures models.SupportLevels `json:"architectures"`
+	}
+	detailedLevels struct {
+		Features  []models.Feature  `json:"features"`
+		Operators []models.Operator `json:"operators"`
+	}
+)
+
+// lacking returns the features of OpenShift that this appliance can not install yet, even if
+// OpenShift supports them.
 func lacking() []models.FeatureSupportLevelID {
 	return []models.FeatureSupportLevelID{
 		models.FeatureSupportLevelIDVIPAUTOALLOC, models.FeatureSupportLevelIDNUTANIXINTEGRATION,
@@ -23,7 +80,7 @@ func lacking() []models.FeatureSupportLevelID {
 	}
 }
 
-// supportQuery reads what a support level is asked for.
+// supportQuery reads the query of a support level.
 func supportQuery(c echo.Context) (support.Query, error) {
 	q := support.Query{Architecture: "x86_64", External: c.QueryParam("external_platform_name")}
 	version, err := required(c, "openshift_version")
@@ -46,7 +103,7 @@ func supportQuery(c echo.Context) (support.Query, error) {
 	return q, err
 }
 
-// supportedFeatures answers the level of each feature.
+// supportedFeatures answers with the support level of each feature.
 func (s *Service) supportedFeatures(c echo.Context) error {
 	q, err := supportQuery(c)
 	if err != nil {
@@ -59,7 +116,8 @@ func (s *Service) supportedFeatures(c echo.Context) error {
 	return c.JSON(http.StatusOK, map[string]models.SupportLevels{"features": levels})
 }
 
-// detailedFeatures answers the level of each feature and operator with what stands against it.
+// detailedFeatures answers with the support level of each feature and operator, and with its
+// incompatibilities.
 func (s *Service) detailedFeatures(c echo.Context) error {
 	q, err := supportQuery(c)
 	if err != nil {
@@ -84,8 +142,8 @@ func (s *Service) detailedFeatures(c echo.Context) error {
 	return c.JSON(http.StatusOK, map[string]any{"features": features, "operators": operators})
 }
 
-// supportedArchitectures answers the level of each architecture; one for which no release is
-// configured is not available here.
+// supportedArchitectures answers with the support level of each architecture. An architecture
+// without a configured release is not available.
 func (s *Service) supportedArchitectures(c echo.Context) error {
 	version, err := required(c, "openshift_version")
 	if err != nil {
@@ -109,8 +167,8 @@ func (s *Service) supportedArchitectures(c echo.Context) error {
 	return c.JSON(http.StatusOK, map[string]models.SupportLevels{"architectures": levels})
 }
 
-// hasRelease tells whether a release is configured for one of the architectures, of its own or for
-// several.
+// hasRelease reports whether a release is configured for one of the architectures, be it for that
+// one alone or for several.
 func (s *Service) hasRelease(architectures []string) bool {
 	for _, image := range s.Engine.ReleaseList() {
 		if image.CPUArchitecture == models.ClusterCPUArchitectureMulti || slices.Contains(architectures,
@@ -124,50 +182,4 @@ func (s *Service) hasRelease(architectures []string) bool {
 func (s *Service) supportedPlatforms(c echo.Context) error {
 	platforms, err := s.Engine.SupportedPlatforms(clusterID(c))
 	return answer(c, http.StatusOK, platforms, err)
-}
-
-// supportedOperators names the operators that clusters can be installed with here.
-func (s *Service) supportedOperators(c echo.Context) error {
-	return c.JSON(http.StatusOK, support.Operators())
-}
-
-// operatorProperties answers what can be set of an operator: nothing of any.
-func (s *Service) operatorProperties(c echo.Context) error {
-	name := c.Param("operator_name")
-	if !support.IsOperator(name) {
-		return problem.NotFound("there is no operator %q", name)
-	}
-	return c.JSON(http.StatusOK, models.OperatorProperties{})
-}
-
-func featureIDs(c echo.Context) []models.FeatureSupportLevelID {
-	var ids []models.FeatureSupportLevelID
-	for _, id := range list(c, "feature_ids") {
-		ids = append(ids, models.FeatureSupportLevelID(id))
-	}
-	return ids
-}
-
-// bundles answers the sets of operators all of which can be installed here.
-func (s *Service) bundles(c echo.Context) error {
-	var query *support.Query
-	if c.QueryParam("openshift_version") != "" {
-		q, err := supportQuery(c)
-		if err != nil {
-			return err
-		}
-		if err := q.Check(); err != nil {
-			return problem.BadRequest("%s", err)
-		}
-		query = &q
-	}
-	return c.JSON(http.StatusOK, support.Bundles(query, featureIDs(c), lacking()))
-}
-
-func (s *Service) bundle(c echo.Context) error {
-	bundle, ok := support.BundleByID(c.Param("id"), featureIDs(c))
-	if !ok {
-		return problem.NotFound("there is no bundle %q", c.Param("id"))
-	}
-	return c.JSON(http.StatusOK, bundle)
 }

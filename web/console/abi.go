@@ -14,18 +14,17 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"landfall/appliance/abi"
+	"landfall/web/operation"
 	"landfall/web/problem"
 )
 
-// ABIRoute is the route for uploads of directories of the agent-based installer. ABIUploadBytes bounds
-// their size.
-const (
-	ABIRoute       = BasePath + "/abi"
-	ABIUploadBytes = abi.DirectoryBytes + 1<<20
-)
+// ABIRoute is the route to which agent-based installer directories are posted.
+const ABIRoute = BasePath + "/abi"
 
-// ABIDirectories creates clusters from directories of the agent-based installer, and writes the
-// directories of clusters.
+// abiUploadBytes limits the size of a posted directory.
+const abiUploadBytes = abi.DirectoryBytes + 1<<20
+
+// ABIDirectories imports and exports directories of the agent-based installer.
 type ABIDirectories interface {
 	// Import creates a cluster from a directory. With check, it returns what it would create.
 	Import(ctx context.Context, files []abi.File, check bool) (*abi.Import, error)
@@ -33,21 +32,34 @@ type ABIDirectories interface {
 	Export(ctx context.Context, clusterID string) (*abi.Export, error)
 }
 
-type abiDirectories struct{ directories ABIDirectories }
+type abiDirectories struct{ ABIDirectories }
 
-func (d abiDirectories) register(router *echo.Echo) {
-	router.POST(ABIRoute, d.add)
-	router.GET(BasePath+"/clusters/:cluster_id/abi", d.export)
+// ABIOperations returns the operations on agent-based installer directories.
+func ABIOperations(directories ABIDirectories) []operation.Operation {
+	d := abiDirectories{directories}
+	return []operation.Operation{
+		{ID: "importABI", Method: http.MethodPost, Path: ABIRoute, Access: operation.Anyone, Handler: d.add,
+			BodyLimit:  abiUploadBytes,
+			Summary:    "Create a cluster from an agent-based installer directory, or only check the directory",
+			Parameters: []operation.Parameter{{Name: "check", Type: operation.Flag}},
+			Body:       operation.File{},
+			Status:     http.StatusCreated, Answer: abi.Import{}, Errors: []int{400, 409}},
+		{ID: "exportABI", Method: http.MethodGet, Path: clusterPath + "/abi",
+			Access: operation.Anyone, Handler: d.export,
+			Summary:    "Download the agent-based installer directory of a cluster",
+			Parameters: []operation.Parameter{{Name: "format", Values: []string{"json"}}},
+			Status:     http.StatusOK, Answer: operation.File{}, Errors: []int{404, 409}},
+	}
 }
 
-// add accepts a form with the files of a directory under their paths, or a tar.gz. With ?check=true
-// it creates nothing.
+// add takes a form with the files of a directory, each named by its path, or a tar.gz archive of
+// the directory. With ?check=true it creates nothing.
 func (d abiDirectories) add(c echo.Context) error {
-	files, err := directoryOf(c)
+	files, err := readDirectory(c)
 	if err != nil {
 		return err
 	}
-	made, err := d.directories.Import(c.Request().Context(), files, c.QueryParam("check") == "true")
+	made, err := d.Import(c.Request().Context(), files, c.QueryParam("check") == "true")
 	if schema, ok := errors.AsType[*abi.SchemaError](err); ok {
 		return problem.Schema(schema.Err)
 	}
@@ -55,12 +67,12 @@ func (d abiDirectories) add(c echo.Context) error {
 		return err
 	}
 	if made.ClusterID == "" {
-		return answer(c, made)
+		return answer(c, made, nil)
 	}
 	return c.JSON(http.StatusCreated, made)
 }
 
-func directoryOf(c echo.Context) ([]abi.File, error) {
+func readDirectory(c echo.Context) ([]abi.File, error) {
 	kind, parameters, err := mime.ParseMediaType(c.Request().Header.Get(echo.HeaderContentType))
 	if err != nil || kind != echo.MIMEMultipartForm {
 		return untar(c.Request().Body)
@@ -89,14 +101,14 @@ func untar(body io.Reader) ([]abi.File, error) {
 			err)
 	}
 	var files []abi.File
-	for archive := tar.NewReader(io.LimitReader(unpacked, ABIUploadBytes)); ; {
+	for archive := tar.NewReader(io.LimitReader(unpacked, abiUploadBytes)); ; {
 		header, err := archive.Next()
 		if errors.Is(err, io.EOF) {
 			return files, nil
 		}
 		if err != nil {
 			return nil, problem.BadRequest("The archive can't be read, or has more than %d MiB: %v.",
-				ABIUploadBytes>>20, err)
+				abiUploadBytes>>20, err)
 		}
 		if header.Typeflag != tar.TypeReg {
 			continue
@@ -104,21 +116,21 @@ func untar(body io.Reader) ([]abi.File, error) {
 		data, err := io.ReadAll(archive)
 		if err != nil {
 			return nil, problem.BadRequest("The archive can't be read, or has more than %d MiB: %v.",
-				ABIUploadBytes>>20, err)
+				abiUploadBytes>>20, err)
 		}
 		files = append(files, abi.File{Name: path.Clean("/" + header.Name)[1:], Data: data})
 	}
 }
 
-// export answers with a tar.gz, or with JSON for ?format=json.
+// export answers with a tar.gz archive, or with JSON if the query asks for it.
 func (d abiDirectories) export(c echo.Context) error {
-	directory, err := d.directories.Export(c.Request().Context(), c.Param("cluster_id"))
+	directory, err := d.Export(c.Request().Context(), c.Param("cluster_id"))
 	if err != nil {
 		return err
 	}
 	if c.QueryParam("format") == "json" {
-		directory.Changed, directory.Unsaid = filled(directory.Changed), filled(directory.Unsaid)
-		return answer(c, directory)
+		directory.Changed, directory.Unsaid = nonNil(directory.Changed), nonNil(directory.Unsaid)
+		return answer(c, directory, nil)
 	}
 	header := c.Response().Header()
 	header.Set(echo.HeaderContentType, "application/gzip")
@@ -129,7 +141,8 @@ func (d abiDirectories) export(c echo.Context) error {
 	packed := gzip.NewWriter(c.Response())
 	archive := tar.NewWriter(packed)
 	for _, file := range directory.Files {
-		err := archive.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: directory.Name + "/" + file.Name, Mode: 0o600,
+		err := archive.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: directory.Name + "/" + file.Name,
+			Mode: 0o600,
 			Size: int64(len(file.Data))})
 		if err != nil {
 			return err
@@ -138,5 +151,8 @@ func (d abiDirectories) export(c echo.Context) error {
 			return err
 		}
 	}
-	return errors.Join(archive.Close(), packed.Close())
+	if err := archive.Close(); err != nil {
+		return err
+	}
+	return packed.Close()
 }

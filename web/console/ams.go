@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"errors"
 	"io"
 	"net/http"
 	"strconv"
@@ -16,143 +15,223 @@ import (
 
 	"landfall/appliance/ams"
 	"landfall/appliance/ams/outbox"
+	"landfall/web/operation"
 	"landfall/web/problem"
 )
 
-// AMSPath is where the operations on OpenShift Cluster Manager's subscriptions begin.
+// AMSPath is the prefix of the operations on the subscriptions of OpenShift Cluster Manager (AMS).
 const AMSPath = BasePath + "/ams"
 
-// Subscriptions tells OpenShift Cluster Manager (AMS) of the clusters, and what it knows.
+// Subscriptions keeps the subscriptions of the clusters in OpenShift Cluster Manager (AMS) current.
 type Subscriptions interface {
-	// Status tells how the site stands with AMS.
+	// Status returns the state of the site and of its clusters in AMS.
 	Status(ctx context.Context, of ams.Selection) (*ams.Status, error)
-	// WriteMetrics writes figures about it as Prometheus reads them.
+	// WriteMetrics writes the site's metrics in the text format of Prometheus.
 	WriteMetrics(ctx context.Context, out io.Writer) error
-	// Plan is what AMS would be told now.
+	// Plan returns the requests that would be sent to AMS now.
 	Plan(ctx context.Context, clusterID string) ([]ams.Planned, error)
-	// Subscriptions are those of all clusters, or of one, in AMS's own JSON.
+	// Subscriptions returns the subscriptions of all clusters, or of one, in the JSON of AMS.
 	Subscriptions(ctx context.Context, clusterID string) ([]map[string]any, error)
-	// Subscription is one of them, by the id that AMS gave it or by the one that it had before.
+	// Subscription returns a subscription by the ID from AMS or by the one that it had before.
 	Subscription(ctx context.Context, id string) (map[string]any, error)
-	// Give keeps credentials; empty ones are forgotten.
+	// SetCredentials stores credentials; empty credentials delete the stored ones.
 	SetCredentials(ctx context.Context, secret ams.Secret) error
-	// Connect ends all waits, and lets a site that connects by hand speak for so long.
+	// Connect ends all waits, and permits a site that connects manually to connect for a time.
 	Connect(span time.Duration)
-	// Accept ends a pause that a person decides.
+	// Accept ends a pause that needs the decision of a person.
 	Accept(ctx context.Context) error
-	// Reverify has nothing made again or overwritten in AMS that differs from what is kept here.
+	// Reverify compares AMS with the stored state without creating or overwriting anything in AMS.
 	Reverify(ctx context.Context) error
-	// ExportFile writes what waits as a courier's file and returns its id too.
+	// ExportFile returns the queued requests as a courier file, and the ID of the file.
 	ExportFile(ctx context.Context) (file []byte, id string, err error)
-	// Revoke gives what a courier was sent with back to the relay; "" is all couriers.
+	// Revoke returns the requests of a courier file to the relay; "" means all courier files.
 	Revoke(ctx context.Context, export string) error
-	// ImportReceipts takes what a courier brings back; trust is the fingerprint of a key to trust
+	// ImportReceipts imports the receipts of a courier. trust is the fingerprint of a key to trust
 	// from now on, or "".
 	ImportReceipts(ctx context.Context, from io.Reader, trust string) (ams.Imported, error)
 	Retry(ctx context.Context, clusterID, by string) error
 	CreateAgain(ctx context.Context, clusterID, by string) error
 	Leave(ctx context.Context, clusterID, by string) error
-	// Edit has other values told than the cluster has; the empty ones are the cluster's own.
+	// Edit overrides values that are sent to AMS; an empty field means the cluster's own value.
 	Edit(ctx context.Context, clusterID, by string, fields outbox.Fields) error
 }
 
-// AMSReceiptsRoute is the route of a courier's receipts, which hold AMS's own objects of all
-// clusters.
+// AMSReceiptsRoute is the route of a courier's receipts.
 const AMSReceiptsRoute = AMSPath + "/receipts"
 
-// AMSOrder is the body of an order about a cluster's subscription.
+// amsReceiptsBytes limits the size of a courier's receipts, which hold the objects of AMS for all
+// clusters; those of ten thousand clusters fit.
+const amsReceiptsBytes = 256 << 20
+
+// AMSOrder is the body of a command on a cluster's subscription.
 type AMSOrder struct {
-	By string `json:"by"` // who orders it, as the event says
+	By string `json:"by"` // the person, as shown in the event
 }
 
-// AMSEdit is the body of an order to tell other values than a cluster has; the empty ones are its
-// own.
+// AMSEdit is the body of a command that overrides values sent to AMS; an empty field means the
+// cluster's own value.
 type AMSEdit struct {
 	AMSOrder
 	outbox.Fields
 }
 
-// AMSConnect is the body of the order to connect.
+// AMSConnect is the body of the command to connect.
 type AMSConnect struct {
 	Minutes int `json:"minutes"` // 0: ten
 }
 
-// MetricsPath is where Prometheus reads.
+// MetricsPath is the path of the metrics for Prometheus.
 const MetricsPath = "/metrics"
 
 const defaultConnection = 10 * time.Minute
 
-func (o AMSOrder) who() string { return cmp.Or(o.By, "Somebody") }
+func (o AMSOrder) person() string { return cmp.Or(o.By, "Somebody") }
 
 type subscriptions struct{ of Subscriptions }
 
-func registerSubscriptions(router *echo.Echo, of Subscriptions, off bool) {
+// AMSOperations returns the operations on AMS and on the metrics. With disabled, the configuration
+// disables AMS: the operations that change something answer 409.
+func AMSOperations(of Subscriptions, disabled bool) []operation.Operation {
 	s := subscriptions{of}
-	router.GET(AMSPath, s.status)
-	router.GET(MetricsPath, s.metrics)
-	router.GET(AMSPath+"/plan", func(c echo.Context) error {
-		plan, err := of.Plan(c.Request().Context(), c.QueryParam("cluster_id"))
-		if err != nil {
-			return err
-		}
-		return answer(c, plan)
-	})
-	router.GET(AMSPath+"/subscriptions", func(c echo.Context) error {
-		all, err := of.Subscriptions(c.Request().Context(), "")
-		if err != nil {
-			return err
-		}
-		return answer(c, map[string]any{"kind": "SubscriptionList", "page": 1, "size": len(all), "total": len(all),
-			"items": append([]map[string]any{}, all...)})
-	})
-	router.GET(AMSPath+"/subscriptions/:id", func(c echo.Context) error {
-		one, err := of.Subscription(c.Request().Context(), c.Param("id"))
-		if err != nil {
-			return orderProblem(err)
-		}
-		return answer(c, one)
-	})
-	if off {
-		refuse := func(echo.Context) error {
-			return problem.Conflict("this appliance does not speak to OpenShift Cluster Manager; set ams.enabled in " +
-				"the configuration if it is to")
-		}
-		router.POST(AMSPath+"/*", refuse)
-		router.DELETE(AMSPath+"/*", refuse)
-		return
+	operations := s.readOperations()
+	if !disabled {
+		return append(operations, s.writeOperations()...)
 	}
-	router.POST(AMSPath+"/credentials", s.give)
-	router.DELETE(AMSPath+"/credentials", func(c echo.Context) error {
-		if err := of.SetCredentials(c.Request().Context(), ams.Secret{}); err != nil {
-			return orderProblem(err)
-		}
-		of.Connect(0)
-		return c.NoContent(http.StatusNoContent)
-	})
-	router.POST(AMSPath+"/connect", s.connect)
-	router.POST(AMSPath+"/accept", s.plain(of.Accept))
-	router.POST(AMSPath+"/reverify", s.plain(of.Reverify))
-	router.POST(AMSPath+"/exports", s.export)
-	router.DELETE(AMSPath+"/exports/:id", func(c echo.Context) error {
-		if err := of.Revoke(c.Request().Context(), c.Param("id")); err != nil {
-			return orderProblem(err)
-		}
-		return c.NoContent(http.StatusNoContent)
-	})
-	router.POST(AMSReceiptsRoute, s.receipts)
-	router.POST(AMSPath+"/clusters/:id/retry", s.order(of.Retry))
-	router.POST(AMSPath+"/clusters/:id/create-again", s.order(of.CreateAgain))
-	router.POST(AMSPath+"/clusters/:id/leave", s.order(of.Leave))
-	router.POST(AMSPath+"/clusters/:id/edit", func(c echo.Context) error {
-		var edit AMSEdit
-		if err := read(c, &edit); err != nil {
-			return err
-		}
-		if err := of.Edit(c.Request().Context(), c.Param("id"), edit.who(), edit.Fields); err != nil {
-			return orderProblem(err)
-		}
-		return c.NoContent(http.StatusNoContent)
-	})
+	for _, method := range []string{http.MethodPost, http.MethodDelete} {
+		operations = append(operations, operation.Operation{Method: method, Path: AMSPath + "/*",
+			Access: operation.Anyone, Handler: refuseDisabled})
+	}
+	return operations
+}
+
+func refuseDisabled(echo.Context) error {
+	return problem.Conflict("this appliance does not speak to OpenShift Cluster Manager; set ams.enabled in the " +
+		"configuration if it is to")
+}
+
+func (s subscriptions) readOperations() []operation.Operation {
+	return []operation.Operation{
+		{ID: "getAMS", Method: http.MethodGet, Path: AMSPath, Access: operation.Anyone, Handler: s.status,
+			Summary: "Show the state of the site and its clusters in AMS",
+			Parameters: []operation.Parameter{
+				{Name: "cluster_id", Type: operation.UUID}, {Name: "state"}, {Name: "name"},
+				{Name: "offset", Type: operation.Number}, {Name: "limit", Type: operation.Number},
+			},
+			Status: http.StatusOK, Answer: ams.Status{}, Errors: []int{400}},
+		{ID: "getMetrics", Method: http.MethodGet, Path: MetricsPath, Access: operation.Anyone, Handler: s.metrics,
+			Summary: "Show the metrics in the text format of Prometheus",
+			Status:  http.StatusOK, Answer: operation.File{}},
+		{ID: "getAMSPlan", Method: http.MethodGet, Path: AMSPath + "/plan", Access: operation.Anyone, Handler: s.plan,
+			Summary:    "Show the requests that would be sent to AMS now",
+			Parameters: []operation.Parameter{{Name: "cluster_id", Type: operation.UUID}},
+			Status:     http.StatusOK, Answer: []ams.Planned{}},
+		{ID: "listAMSSubscriptions", Method: http.MethodGet, Path: AMSPath + "/subscriptions",
+			Access: operation.Anyone, Handler: s.list,
+			Summary: "List the subscriptions of all clusters, in the JSON of AMS",
+			Status:  http.StatusOK, Answer: operation.AnyObject{}},
+		{ID: "getAMSSubscription", Method: http.MethodGet, Path: AMSPath + "/subscriptions/:id",
+			Access: operation.Anyone, Handler: s.show,
+			Summary: "Show a subscription, in the JSON of AMS",
+			Status:  http.StatusOK, Answer: operation.AnyObject{}, Errors: []int{404}},
+	}
+}
+
+func (s subscriptions) writeOperations() []operation.Operation {
+	const cluster = AMSPath + "/clusters/:id"
+	return []operation.Operation{
+		{ID: "setAMSCredentials", Method: http.MethodPost, Path: AMSPath + "/credentials",
+			Access: operation.Anyone, Handler: s.give,
+			Summary: "Store credentials for AMS, and connect",
+			Body:    ams.Secret{},
+			Status:  http.StatusNoContent, Errors: []int{400, 409}},
+		{ID: "deleteAMSCredentials", Method: http.MethodDelete, Path: AMSPath + "/credentials",
+			Access: operation.Anyone, Handler: s.deleteCredentials,
+			Summary: "Delete the credentials for AMS",
+			Status:  http.StatusNoContent, Errors: []int{409}},
+		{ID: "connectAMS", Method: http.MethodPost, Path: AMSPath + "/connect",
+			Access: operation.Anyone, Handler: s.connect,
+			Summary: "Connect to AMS for a time",
+			Body:    AMSConnect{},
+			Status:  http.StatusNoContent, Errors: []int{400}},
+		{ID: "acceptAMS", Method: http.MethodPost, Path: AMSPath + "/accept",
+			Access: operation.Anyone, Handler: s.command(s.of.Accept),
+			Summary: "End a pause that needs the decision of a person",
+			Status:  http.StatusNoContent, Errors: []int{409}},
+		{ID: "reverifyAMS", Method: http.MethodPost, Path: AMSPath + "/reverify",
+			Access: operation.Anyone, Handler: s.command(s.of.Reverify),
+			Summary: "Compare AMS with the stored state, without changing AMS",
+			Status:  http.StatusNoContent, Errors: []int{409}},
+		{ID: "exportAMS", Method: http.MethodPost, Path: AMSPath + "/exports", Access: operation.Anyone,
+			Handler: s.export,
+			Summary: "Download the queued requests as a courier file",
+			Status:  http.StatusOK, Answer: operation.File{}, Errors: []int{404, 409}},
+		{ID: "revokeAMSExport", Method: http.MethodDelete, Path: AMSPath + "/exports/:id",
+			Access: operation.Anyone, Handler: s.revoke,
+			Summary: "Return the requests of a courier file to the queue",
+			Status:  http.StatusNoContent, Errors: []int{404}},
+		{ID: "importAMSReceipts", Method: http.MethodPost, Path: AMSReceiptsRoute,
+			Access: operation.Anyone, Handler: s.receipts, BodyLimit: amsReceiptsBytes,
+			Summary:    "Import the receipts of a courier",
+			Parameters: []operation.Parameter{{Name: "trust"}},
+			Body:       operation.File{},
+			Status:     http.StatusOK, Answer: ams.Imported{}, Errors: []int{400, 409, 413}},
+		{ID: "retryAMSCluster", Method: http.MethodPost, Path: cluster + "/retry",
+			Access: operation.Anyone, Handler: s.clusterCommand(s.of.Retry),
+			Summary: "Send the requests of a cluster again",
+			Body:    AMSOrder{},
+			Status:  http.StatusNoContent, Errors: []int{404, 409}},
+		{ID: "createAMSClusterAgain", Method: http.MethodPost, Path: cluster + "/create-again",
+			Access: operation.Anyone, Handler: s.clusterCommand(s.of.CreateAgain),
+			Summary: "Create the subscription of a cluster again",
+			Body:    AMSOrder{},
+			Status:  http.StatusNoContent, Errors: []int{404, 409}},
+		{ID: "leaveAMSCluster", Method: http.MethodPost, Path: cluster + "/leave",
+			Access: operation.Anyone, Handler: s.clusterCommand(s.of.Leave),
+			Summary: "Stop sending requests of a cluster",
+			Body:    AMSOrder{},
+			Status:  http.StatusNoContent, Errors: []int{404, 409}},
+		{ID: "editAMSCluster", Method: http.MethodPost, Path: cluster + "/edit", Access: operation.Anyone,
+			Handler: s.edit,
+			Summary: "Override values of a cluster that are sent to AMS",
+			Body:    AMSEdit{},
+			Status:  http.StatusNoContent, Errors: []int{400, 404}},
+	}
+}
+
+func (s subscriptions) plan(c echo.Context) error {
+	plan, err := s.of.Plan(c.Request().Context(), c.QueryParam("cluster_id"))
+	return answer(c, plan, err)
+}
+
+func (s subscriptions) list(c echo.Context) error {
+	all, err := s.of.Subscriptions(c.Request().Context(), "")
+	return answer(c, map[string]any{"kind": "SubscriptionList", "page": 1, "size": len(all), "total": len(all),
+		"items": nonNil(all)}, err)
+}
+
+func (s subscriptions) show(c echo.Context) error {
+	one, err := s.of.Subscription(c.Request().Context(), c.Param("id"))
+	return answer(c, one, err)
+}
+
+func (s subscriptions) deleteCredentials(c echo.Context) error {
+	if err := s.of.SetCredentials(c.Request().Context(), ams.Secret{}); err != nil {
+		return err
+	}
+	s.of.Connect(0)
+	return c.NoContent(http.StatusNoContent)
+}
+
+func (s subscriptions) revoke(c echo.Context) error {
+	return done(c, s.of.Revoke(c.Request().Context(), c.Param("id")))
+}
+
+func (s subscriptions) edit(c echo.Context) error {
+	var edit AMSEdit
+	if err := read(c, &edit); err != nil {
+		return err
+	}
+	return done(c, s.of.Edit(c.Request().Context(), c.Param("id"), edit.person(), edit.Fields))
 }
 
 func (s subscriptions) status(c echo.Context) error {
@@ -171,13 +250,10 @@ func (s subscriptions) status(c echo.Context) error {
 		}
 	}
 	status, err := s.of.Status(c.Request().Context(), of)
-	if err != nil {
-		return err
-	}
-	return answer(c, status)
+	return answer(c, status, err)
 }
 
-// metrics answers in Prometheus's text format.
+// metrics answers in the text format of Prometheus.
 func (s subscriptions) metrics(c echo.Context) error {
 	var text bytes.Buffer
 	if err := s.of.WriteMetrics(c.Request().Context(), &text); err != nil {
@@ -197,7 +273,7 @@ func (s subscriptions) give(c echo.Context) error {
 			"body")
 	}
 	if err := s.of.SetCredentials(c.Request().Context(), secret); err != nil {
-		return orderProblem(err)
+		return err
 	}
 	s.of.Connect(defaultConnection)
 	return c.NoContent(http.StatusNoContent)
@@ -222,7 +298,7 @@ func (s subscriptions) connect(c echo.Context) error {
 func (s subscriptions) export(c echo.Context) error {
 	file, id, err := s.of.ExportFile(c.Request().Context())
 	if err != nil {
-		return orderProblem(err)
+		return err
 	}
 	c.Response().Header().Set(echo.HeaderContentDisposition, `attachment; filename="landfall-ams-`+id+`.lfc"`)
 	c.Response().Header().Set("Cache-Control", "no-store")
@@ -230,43 +306,22 @@ func (s subscriptions) export(c echo.Context) error {
 }
 
 func (s subscriptions) receipts(c echo.Context) error {
-	came, err := s.of.ImportReceipts(c.Request().Context(), c.Request().Body, c.QueryParam("trust"))
-	if err != nil {
-		return orderProblem(err)
-	}
-	return answer(c, came)
+	imported, err := s.of.ImportReceipts(c.Request().Context(), c.Request().Body, c.QueryParam("trust"))
+	return answer(c, imported, err)
 }
 
-func (s subscriptions) plain(do func(context.Context) error) echo.HandlerFunc {
-	return func(c echo.Context) error {
-		if err := do(c.Request().Context()); err != nil {
-			return orderProblem(err)
-		}
-		return c.NoContent(http.StatusNoContent)
-	}
+// command returns the handler of a command without a body.
+func (s subscriptions) command(do func(context.Context) error) echo.HandlerFunc {
+	return func(c echo.Context) error { return done(c, do(c.Request().Context())) }
 }
 
-func (s subscriptions) order(do func(ctx context.Context, clusterID, by string) error) echo.HandlerFunc {
+// clusterCommand returns the handler of a command on the subscription of a cluster.
+func (s subscriptions) clusterCommand(do func(ctx context.Context, clusterID, by string) error) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		var order AMSOrder
 		if err := read(c, &order); err != nil {
 			return err
 		}
-		if err := do(c.Request().Context(), c.Param("id"), order.who()); err != nil {
-			return orderProblem(err)
-		}
-		return c.NoContent(http.StatusNoContent)
+		return done(c, do(c.Request().Context(), c.Param("id"), order.person()))
 	}
-}
-
-func orderProblem(err error) error {
-	switch {
-	case errors.Is(err, ams.ErrNothing), errors.Is(err, ams.ErrNoSubscription):
-		return &problem.Error{Status: http.StatusNotFound, Reason: err.Error(), Err: err}
-	case errors.Is(err, ams.ErrCourier), errors.Is(err, ams.ErrEdit):
-		return &problem.Error{Status: http.StatusBadRequest, Reason: err.Error(), Err: err}
-	case errors.Is(err, ams.ErrUntrusted), errors.Is(err, ams.ErrPaused), errors.Is(err, ams.ErrConfigured):
-		return &problem.Error{Status: http.StatusConflict, Reason: err.Error(), Err: err}
-	}
-	return err
 }

@@ -2,7 +2,6 @@ package console
 
 import (
 	"context"
-	"errors"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -10,44 +9,31 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"landfall/appliance/bmc"
+	"landfall/web/operation"
 	"landfall/web/problem"
 )
 
-// BMCsRoute is where the servers are that are driven by their BMCs. :id is a server's id or its
-// name (escaped).
-//
-//	GET    /bmcs                          {"bmcs": [bmc.Server]}, by their names
-//	POST   /bmcs                          BMCCreate -> 201 bmc.Server; nothing is done to the server's power
-//	POST   /bmcs/import[?dry_run=true]    a table (text/csv, see bmc.ReadTable) -> BMCImport: good rows are added, bad ones told
-//	GET    /bmcs/:id                      bmc.Server
-//	PATCH  /bmcs/:id                      BMCUpdate -> bmc.Server; 409 if a BareMetalHost decides about it
-//	DELETE /bmcs/:id[?power_off=true]     202: ejected, powered off if asked for, then gone
-//	POST   /bmcs/:id/actions/boot         {"infra_env_id": "…"} or {} -> 202 bmc.Server
-//	POST   /bmcs/:id/actions/power        {"action": "on|off|soft|reset"} -> 202 bmc.Server
-//	POST   /bmcs/:id/actions/eject        -> 202 bmc.Server
-//	POST   /bmcs/:id/actions/inspect      -> 202 bmc.Server: logs in and reads the server anew
-//	GET    /bmcs/:id/conversations        {"conversations": [bmc.Conversation]}, the oldest first
-//
-// The live feed tells of changes with the kind "bmcs" and the server's id.
+// BMCsRoute is the route of the servers that the appliance controls by their BMCs. The parameter
+// :id of the operations is the ID of a server or its escaped name. The live feed reports changes of
+// servers with the kind "bmcs".
 const BMCsRoute = BasePath + "/bmcs"
 
-// BMCs is what the console asks about servers; its errors are those of package bmc, or fit for
-// problem.From.
+// BMCs manages the servers that the appliance controls by their BMCs.
 type BMCs interface {
 	Servers() ([]*bmc.Server, error)
 	Find(idOrName string) (*bmc.Server, error)
-	// Ensure creates a server; its infra-env must be there.
+	// Ensure creates a server; its infra-env must exist.
 	Ensure(ctx context.Context, id string, desired bmc.Desired) (*bmc.Server, error)
 	Change(ctx context.Context, id string, alter func(bmc.Desired) (bmc.Desired, error)) (*bmc.Server, error)
 	Forget(ctx context.Context, id string, powerOff bool) error
 	Boot(ctx context.Context, id, infraEnvID string) (*bmc.Server, error)
 	Order(ctx context.Context, id string, kind bmc.OrderKind) (*bmc.Server, error)
 	Conversations(id string) ([]bmc.Conversation, error)
-	// InfraEnv finds an infra-env by its id or its name, and returns its id; "" is none.
+	// InfraEnv returns the ID of an infra-env that is given by its ID or name; "" means none.
 	InfraEnv(idOrName string) (string, error)
 }
 
-// BMCCreate describes a server.
+// BMCCreate is the body of a request to add a server.
 type BMCCreate struct {
 	Name       string `json:"name"`
 	Address    string `json:"address"`
@@ -60,7 +46,7 @@ type BMCCreate struct {
 	InfraEnvID string `json:"infra_env_id,omitempty"` // or its name
 }
 
-// BMCUpdate alters what is given of a server.
+// BMCUpdate is the body of a request to change a server; absent fields stay.
 type BMCUpdate struct {
 	Name       *string `json:"name,omitempty"`
 	Address    *string `json:"address,omitempty"`
@@ -74,14 +60,14 @@ type BMCUpdate struct {
 	Detached   *bool   `json:"detached,omitempty"`
 }
 
-// BMCImport is what came of a table.
+// BMCImport is the result of the import of a table.
 type BMCImport struct {
-	Added  int            `json:"added"` // with dry_run, those that would be
+	Added  int            `json:"added"` // with dry_run, the servers that would be added
 	Failed int            `json:"failed"`
 	Rows   []BMCImportRow `json:"rows"`
 }
 
-// BMCImportRow is what came of a row.
+// BMCImportRow is the result of one row.
 type BMCImportRow struct {
 	Line  int    `json:"line"`
 	Name  string `json:"name"`
@@ -89,29 +75,76 @@ type BMCImportRow struct {
 	Error string `json:"error,omitempty"`
 }
 
+// bmcBoot is the body of a request to boot a server; without an infra-env it boots the one that the
+// server has.
+type bmcBoot struct {
+	InfraEnvID string `json:"infra_env_id"`
+}
+
+// bmcPower is the body of a request to change the power of a server.
+type bmcPower struct {
+	Action bmc.OrderKind `json:"action"` // on, off, soft or reset
+}
+
 type bmcServers struct{ BMCs }
 
-func registerBMCs(router *echo.Echo, servers BMCs) {
+// BMCOperations returns the operations on servers.
+func BMCOperations(servers BMCs) []operation.Operation {
 	b := bmcServers{servers}
-	router.GET(BMCsRoute, b.list)
-	router.POST(BMCsRoute, b.create)
-	router.POST(BMCsRoute+"/import", b.importTable)
-	router.GET(BMCsRoute+"/:id", b.show)
-	router.PATCH(BMCsRoute+"/:id", b.change)
-	router.DELETE(BMCsRoute+"/:id", b.remove)
-	router.POST(BMCsRoute+"/:id/actions/boot", b.boot)
-	router.POST(BMCsRoute+"/:id/actions/power", b.power)
-	router.POST(BMCsRoute+"/:id/actions/eject", b.order(bmc.OrderEject))
-	router.POST(BMCsRoute+"/:id/actions/inspect", b.order(bmc.OrderInspect))
-	router.GET(BMCsRoute+"/:id/conversations", b.conversations)
+	const server = BMCsRoute + "/:id"
+	return []operation.Operation{
+		{ID: "listBMCs", Method: http.MethodGet, Path: BMCsRoute, Access: operation.Anyone, Handler: b.list,
+			Summary: "List the servers by their names",
+			Status:  http.StatusOK, Answer: map[string][]bmc.Server{}},
+		{ID: "createBMC", Method: http.MethodPost, Path: BMCsRoute, Access: operation.Anyone, Handler: b.create,
+			Summary: "Add a server; its power stays as it is",
+			Body:    BMCCreate{},
+			Status:  http.StatusCreated, Answer: bmc.Server{}, Errors: []int{400, 409}},
+		{ID: "importBMCs", Method: http.MethodPost, Path: BMCsRoute + "/import",
+			Access: operation.Anyone, Handler: b.importTable,
+			Summary:    "Add the servers of a table (text/csv); the answer reports the result of each row",
+			Parameters: []operation.Parameter{{Name: "dry_run", Type: operation.Flag}},
+			Body:       operation.File{},
+			Status:     http.StatusOK, Answer: BMCImport{}, Errors: []int{400}},
+		{ID: "getBMC", Method: http.MethodGet, Path: server, Access: operation.Anyone, Handler: b.show,
+			Summary: "Show a server",
+			Status:  http.StatusOK, Answer: bmc.Server{}, Errors: []int{404}},
+		{ID: "updateBMC", Method: http.MethodPatch, Path: server, Access: operation.Anyone, Handler: b.change,
+			Summary: "Change a server that no BareMetalHost owns",
+			Body:    BMCUpdate{},
+			Status:  http.StatusOK, Answer: bmc.Server{}, Errors: []int{400, 404, 409}},
+		{ID: "deleteBMC", Method: http.MethodDelete, Path: server, Access: operation.Anyone, Handler: b.remove,
+			Summary:    "Eject the image, power the server off if requested, then delete the server",
+			Parameters: []operation.Parameter{{Name: "power_off", Type: operation.Flag}},
+			Status:     http.StatusAccepted, Errors: []int{400, 404, 409}},
+		{ID: "bootBMC", Method: http.MethodPost, Path: server + "/actions/boot",
+			Access: operation.Anyone, Handler: b.boot,
+			Summary: "Boot a server from the image of an infra-env",
+			Body:    bmcBoot{},
+			Status:  http.StatusAccepted, Answer: bmc.Server{}, Errors: []int{400, 404, 409}},
+		{ID: "powerBMC", Method: http.MethodPost, Path: server + "/actions/power",
+			Access: operation.Anyone, Handler: b.power,
+			Summary: "Change the power of a server",
+			Body:    bmcPower{},
+			Status:  http.StatusAccepted, Answer: bmc.Server{}, Errors: []int{400, 404, 409}},
+		{ID: "ejectBMC", Method: http.MethodPost, Path: server + "/actions/eject",
+			Access: operation.Anyone, Handler: b.order(bmc.OrderEject),
+			Summary: "Eject the image from a server",
+			Status:  http.StatusAccepted, Answer: bmc.Server{}, Errors: []int{404, 409}},
+		{ID: "inspectBMC", Method: http.MethodPost, Path: server + "/actions/inspect",
+			Access: operation.Anyone, Handler: b.order(bmc.OrderInspect),
+			Summary: "Log in to a BMC and read the server again",
+			Status:  http.StatusAccepted, Answer: bmc.Server{}, Errors: []int{404, 409}},
+		{ID: "listBMCConversations", Method: http.MethodGet, Path: server + "/conversations",
+			Access: operation.Anyone, Handler: b.conversations,
+			Summary: "List the latest requests to a BMC, the oldest first",
+			Status:  http.StatusOK, Answer: map[string][]bmc.Conversation{}, Errors: []int{404}},
+	}
 }
 
 func (b bmcServers) list(c echo.Context) error {
 	servers, err := b.Servers()
-	if err != nil {
-		return err
-	}
-	return answer(c, map[string]any{"bmcs": servers})
+	return answer(c, map[string]any{"bmcs": servers}, err)
 }
 
 func (b bmcServers) create(c echo.Context) error {
@@ -121,7 +154,7 @@ func (b bmcServers) create(c echo.Context) error {
 	}
 	infraEnvID, err := b.InfraEnv(given.InfraEnvID)
 	if err != nil {
-		return bmcProblem(err)
+		return err
 	}
 	server, err := b.Ensure(c.Request().Context(), bmc.NewID(), bmc.Desired{
 		Name: given.Name, Address: given.Address, Username: given.Username, Password: given.Password,
@@ -129,7 +162,7 @@ func (b bmcServers) create(c echo.Context) error {
 		BootMAC: given.BootMAC, BootMode: given.BootMode, InfraEnvID: infraEnvID,
 	})
 	if err != nil {
-		return bmcProblem(err)
+		return err
 	}
 	c.Response().Header().Set(echo.HeaderLocation, BMCsRoute+"/"+server.ID)
 	return c.JSON(http.StatusCreated, server)
@@ -139,7 +172,7 @@ func (b bmcServers) importTable(c echo.Context) error {
 	dry := c.QueryParam("dry_run") == "true"
 	rows, err := bmc.ReadTable(c.Request().Body)
 	if err != nil {
-		return bmcProblem(err)
+		return err
 	}
 	known, err := b.Servers()
 	if err != nil {
@@ -151,16 +184,16 @@ func (b bmcServers) importTable(c echo.Context) error {
 	}
 	imported := &BMCImport{Rows: []BMCImportRow{}}
 	for _, row := range rows {
-		told := BMCImportRow{Line: row.Line, Name: row.Desired.Name}
-		if told.ID, err = b.importRow(c.Request().Context(), row, taken[row.Desired.Name], dry); err != nil {
-			told.Error = err.Error()
+		result := BMCImportRow{Line: row.Line, Name: row.Desired.Name}
+		if result.ID, err = b.importRow(c.Request().Context(), row, taken[row.Desired.Name], dry); err != nil {
+			result.Error = err.Error()
 			imported.Failed++
 		} else {
 			imported.Added++
 		}
-		imported.Rows = append(imported.Rows, told)
+		imported.Rows = append(imported.Rows, result)
 	}
-	return answer(c, imported)
+	return answer(c, imported, nil)
 }
 
 func (b bmcServers) importRow(ctx context.Context, row bmc.TableRow, taken, dry bool) (string, error) {
@@ -182,26 +215,24 @@ func (b bmcServers) importRow(ctx context.Context, row bmc.TableRow, taken, dry 
 	return server.ID, nil
 }
 
-// find is the server that a path names.
+// find returns the server that the path names.
 func (b bmcServers) find(c echo.Context) (*bmc.Server, error) {
 	name, err := url.PathUnescape(c.Param("id"))
 	if err != nil {
 		return nil, problem.BadRequest("%q is no name of a server: %s", c.Param("id"), err)
 	}
 	server, err := b.Find(name)
-	return server, bmcProblem(err)
+	return server, err
 }
 
 func (b bmcServers) show(c echo.Context) error {
 	server, err := b.find(c)
-	if err != nil {
-		return err
-	}
-	return answer(c, server)
+	return answer(c, server, err)
 }
 
-// owned refuses what only a server's owner may change.
-func owned(server *bmc.Server) error {
+// checkOwner returns an error if another object owns the server, because then only that object may
+// change the server.
+func checkOwner(server *bmc.Server) error {
 	if server.Owner == "" {
 		return nil
 	}
@@ -217,12 +248,12 @@ func (b bmcServers) change(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := owned(server); err != nil {
+	if err := checkOwner(server); err != nil {
 		return err
 	}
 	if given.InfraEnvID != nil {
 		if *given.InfraEnvID, err = b.InfraEnv(*given.InfraEnvID); err != nil {
-			return bmcProblem(err)
+			return err
 		}
 	}
 	changed, err := b.Change(c.Request().Context(), server.ID, func(d bmc.Desired) (bmc.Desired, error) {
@@ -241,10 +272,7 @@ func (b bmcServers) change(c echo.Context) error {
 		}
 		return d, nil
 	})
-	if err != nil {
-		return bmcProblem(err)
-	}
-	return answer(c, changed)
+	return answer(c, changed, err)
 }
 
 func set[T any](field, given *T) {
@@ -265,19 +293,17 @@ func (b bmcServers) remove(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := owned(server); err != nil {
+	if err := checkOwner(server); err != nil {
 		return err
 	}
 	if err := b.Forget(c.Request().Context(), server.ID, powerOff); err != nil {
-		return bmcProblem(err)
+		return err
 	}
 	return c.NoContent(http.StatusAccepted)
 }
 
 func (b bmcServers) boot(c echo.Context) error {
-	var given struct {
-		InfraEnvID string `json:"infra_env_id"`
-	}
+	var given bmcBoot
 	if err := readOptional(c, &given); err != nil {
 		return err
 	}
@@ -287,15 +313,14 @@ func (b bmcServers) boot(c echo.Context) error {
 	}
 	infraEnvID, err := b.InfraEnv(given.InfraEnvID)
 	if err != nil {
-		return bmcProblem(err)
+		return err
 	}
-	return accepted(c)(b.Boot(c.Request().Context(), server.ID, infraEnvID))
+	booted, err := b.Boot(c.Request().Context(), server.ID, infraEnvID)
+	return answerWith(c, http.StatusAccepted, booted, err)
 }
 
 func (b bmcServers) power(c echo.Context) error {
-	var given struct {
-		Action bmc.OrderKind `json:"action"`
-	}
+	var given bmcPower
 	if err := read(c, &given); err != nil {
 		return err
 	}
@@ -312,16 +337,8 @@ func (b bmcServers) order(kind bmc.OrderKind) echo.HandlerFunc {
 		if err != nil {
 			return err
 		}
-		return accepted(c)(b.Order(c.Request().Context(), server.ID, kind))
-	}
-}
-
-func accepted(c echo.Context) func(*bmc.Server, error) error {
-	return func(server *bmc.Server, err error) error {
-		if err != nil {
-			return bmcProblem(err)
-		}
-		return c.JSON(http.StatusAccepted, server)
+		ordered, err := b.Order(c.Request().Context(), server.ID, kind)
+		return answerWith(c, http.StatusAccepted, ordered, err)
 	}
 }
 
@@ -330,35 +347,6 @@ func (b bmcServers) conversations(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	said, err := b.Conversations(server.ID)
-	if err != nil {
-		return bmcProblem(err)
-	}
-	return answer(c, map[string]any{"conversations": said})
-}
-
-// readOptional is read, of a body that may be empty.
-func readOptional(c echo.Context, into any) error {
-	if c.Request().ContentLength == 0 {
-		return nil
-	}
-	return read(c, into)
-}
-
-// bmcProblem is what a client is told of an error of package bmc.
-func bmcProblem(err error) error {
-	status := 0
-	switch {
-	case err == nil:
-		return nil
-	case errors.As(err, new(*bmc.NotFoundError)):
-		status = http.StatusNotFound
-	case errors.As(err, new(*bmc.RequestError)), errors.As(err, new(*bmc.AddressError)):
-		status = http.StatusBadRequest
-	case errors.As(err, new(*bmc.ConflictError)):
-		status = http.StatusConflict
-	default:
-		return err
-	}
-	return &problem.Error{Status: status, Reason: err.Error(), Err: err}
+	conversations, err := b.Conversations(server.ID)
+	return answer(c, map[string]any{"conversations": conversations}, err)
 }

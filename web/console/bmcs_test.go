@@ -31,7 +31,7 @@ func newBMCSite(t *testing.T) (*bmc.Manager, func(method, path, body string) *ht
 	t.Cleanup(func() { require.NoError(t, db.Close()) })
 	manager := bmc.New(bmc.Options{DB: db})
 	server := web.New(web.Options{})
-	registerBMCs(server.Router(), servers{manager})
+	require.NoError(t, server.Register(BMCOperations(servers{manager})...))
 	return manager, func(method, path, body string) *httptest.ResponseRecorder {
 		recorder := httptest.NewRecorder()
 		server.ServeHTTP(recorder, httptest.NewRequest(method, BMCsRoute+path, strings.NewReader(body)))

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -53,13 +54,17 @@ func newTestServer(t *testing.T, ui fstest.MapFS) *testServer {
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, db.Close()) })
 	s.db = db
-	require.NoError(t, Register(s.server.Router(), Options{
-		UI: ui, Feed: db, Appliance: appliance{}, Images: s.images, Downloads: s.images, StaticNetworks: networks{}, Clock: s.clock,
-		Draining: s.server.Draining(),
-		ClusterOf: func(_ context.Context, kind, key string) (string, error) {
-			return "cluster of " + kind + " " + key, nil
-		},
-	}))
+	page, err := PageOperations(ui)
+	require.NoError(t, err)
+	require.NoError(t, s.server.Register(slices.Concat(
+		page, StatusOperations(appliance{}), ImageOperations(s.images, s.images), StaticNetworkOperations(networks{}),
+		FeedOperations(Feed{
+			Changes: db, Clock: s.clock, Draining: s.server.Draining(),
+			ClusterOf: func(_ context.Context, kind, key string) (string, error) {
+				return "cluster of " + kind + " " + key, nil
+			},
+		}),
+	)...))
 	return s
 }
 
@@ -163,8 +168,8 @@ func TestTheConsolesAPIAnswers(t *testing.T) {
 	require.Equal(t, "http://bastion:8090", status.URL)
 	var image discovery.Description
 	require.NoError(t, json.Unmarshal(s.get("/api/landfall/v1/infra-envs/i-1/image").Body.Bytes(), &image))
-	require.Equal(t, discovery.Description{URL: "http://bastion:8090/i-1", SizeBytes: 7, SHA256: "ab", ETag: `"x"`, Type: "full-iso"},
-		image)
+	require.Equal(t, discovery.Description{URL: "http://bastion:8090/i-1", SizeBytes: 7, SHA256: "ab", ETag: `"x"`,
+		Type: "full-iso"}, image)
 	missing := s.get("/api/landfall/v1/infra-envs/i-2/image")
 	require.Equal(t, http.StatusNotFound, missing.Code)
 	require.Contains(t, missing.Body.String(), "there is no infra-env i-2")

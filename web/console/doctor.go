@@ -2,18 +2,16 @@ package console
 
 import (
 	"context"
+	"net/http"
 
 	"github.com/labstack/echo/v4"
 
 	"landfall/appliance/doctor"
+	"landfall/web/operation"
 	"landfall/web/problem"
 )
 
-// DoctorRoute is the route of the doctor, which checks what all clusters need from the site and,
-// with ?cluster_id=, what that cluster needs. With ?dhcp=true it asks DHCP servers, which sends
-// packets to all machines of the appliance's networks. With ?name= and ?base_domain= it checks only
-// the names of a cluster, which need not exist yet: ?api_vip= and ?ingress_vip= are the addresses
-// that they must resolve to, and ?names_needed=true says that the hosts need them.
+// DoctorRoute is the route of the doctor's checks of the site.
 const DoctorRoute = BasePath + "/doctor"
 
 // Doctor checks the site.
@@ -21,24 +19,43 @@ type Doctor interface {
 	Diagnose(ctx context.Context, wanted doctor.Request) (*doctor.Report, error)
 }
 
-func registerDoctor(router *echo.Echo, d Doctor) {
-	router.GET(DoctorRoute, func(c echo.Context) error {
-		wanted := doctor.Request{ClusterID: c.QueryParam("cluster_id"), DHCP: c.QueryParam("dhcp") == "true"}
-		query := c.QueryParams()
-		if query.Has("name") || query.Has("base_domain") {
-			wanted.Names = &doctor.ClusterNames{
-				Name: query.Get("name"), BaseDomain: query.Get("base_domain"), APIVIPs: query["api_vip"],
-				IngressVIPs: query["ingress_vip"],
-				Needed:      query.Get("names_needed") == "true",
-			}
-			if wanted.Names.Name == "" || wanted.Names.BaseDomain == "" {
-				return problem.BadRequest("Give both name and base_domain.")
-			}
-		}
-		report, err := d.Diagnose(c.Request().Context(), wanted)
-		if err != nil {
-			return err
-		}
-		return answer(c, report)
-	})
+// DoctorOperations returns the operation on the doctor's checks.
+func DoctorOperations(d Doctor) []operation.Operation {
+	return []operation.Operation{
+		{ID: "diagnoseSite", Method: http.MethodGet, Path: DoctorRoute, Access: operation.Anyone,
+			Handler: func(c echo.Context) error {
+				wanted, err := doctorRequest(c)
+				if err != nil {
+					return err
+				}
+				report, err := d.Diagnose(c.Request().Context(), wanted)
+				return answer(c, report, err)
+			},
+			Summary: "Check the site: the needs of all clusters, of one cluster, or the names of a new cluster. " +
+				"dhcp=true sends packets to all machines of the appliance's networks. With name and base_domain only " +
+				"the DNS names of that cluster are checked",
+			Parameters: []operation.Parameter{
+				{Name: "cluster_id", Type: operation.UUID}, {Name: "dhcp", Type: operation.Flag}, {Name: "name"},
+				{Name: "base_domain"}, {Name: "api_vip"}, {Name: "ingress_vip"},
+				{Name: "names_needed", Type: operation.Flag},
+			},
+			Status: http.StatusOK, Answer: doctor.Report{}, Errors: []int{400, 404}},
+	}
+}
+
+// doctorRequest reads the selection of checks from the query.
+func doctorRequest(c echo.Context) (doctor.Request, error) {
+	query := c.QueryParams()
+	wanted := doctor.Request{ClusterID: query.Get("cluster_id"), DHCP: query.Get("dhcp") == "true"}
+	if !query.Has("name") && !query.Has("base_domain") {
+		return wanted, nil
+	}
+	wanted.Names = &doctor.ClusterNames{
+		Name: query.Get("name"), BaseDomain: query.Get("base_domain"), APIVIPs: query["api_vip"],
+		IngressVIPs: query["ingress_vip"], Needed: query.Get("names_needed") == "true",
+	}
+	if wanted.Names.Name == "" || wanted.Names.BaseDomain == "" {
+		return wanted, problem.BadRequest("Give both name and base_domain.")
+	}
+	return wanted, nil
 }

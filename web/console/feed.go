@@ -6,40 +6,80 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"path"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/jonboulle/clockwork"
 	"github.com/labstack/echo/v4"
 
 	"landfall/store"
+	"landfall/web/operation"
 	"landfall/web/problem"
 )
 
-// The time between two heartbeats. It keeps proxies from closing the connection, and a browser that
-// hears none for three of them takes the appliance for gone.
+// heartbeat is the time between two pings. It keeps proxies from closing the connection. A browser
+// that receives no ping for three heartbeats shows the appliance as unreachable.
 const heartbeat = 15 * time.Second
 
-// The kinds of objects whose changes a browser hears of: the buckets of the same names.
-var kinds = []string{"clusters", "hosts", "infra-envs", "events", "bmcs"}
+// feedKinds returns the kinds of objects whose changes the feed reports: the store's buckets of the
+// same names.
+func feedKinds() []string { return []string{"clusters", "hosts", "infra-envs", "events", "bmcs"} }
 
-// Change is what one event of the feed says: an object was written or deleted.
+// Change is one event of the feed: an object was written or deleted.
 type Change struct {
 	Revision  uint64 `json:"revision"`
 	Kind      string `json:"kind"`
 	ID        string `json:"id"`
-	ClusterID string `json:"cluster_id"` // that the object belongs to, or ""
+	ClusterID string `json:"cluster_id"` // the cluster of the object, or ""
+}
+
+// FeedRoute is the route of the live feed, whose answers do not end by themselves.
+const FeedRoute = BasePath + "/feed"
+
+// Feed configures the live feed.
+type Feed struct {
+	// Changes is the source of the changes.
+	Changes *store.DB
+	// ClusterOf returns the cluster of an object, given its kind and key in the store, or "" if it
+	// has none or no longer exists. The feed calls it for hosts, infra-envs and events; nil means
+	// that no object has a cluster.
+	ClusterOf func(ctx context.Context, kind, key string) (string, error)
+	// Clock times the heartbeat; nil is the real clock.
+	Clock clockwork.Clock
+	// Draining is closed when the server shuts down; then feeds end. See web.Server.Draining.
+	Draining <-chan struct{}
+	// Logger receives the errors of feeds; nil discards them.
+	Logger *slog.Logger
+}
+
+// FeedOperations returns the operation of the live feed.
+func FeedOperations(options Feed) []operation.Operation {
+	if options.Clock == nil {
+		options.Clock = clockwork.NewRealClock()
+	}
+	if options.Logger == nil {
+		options.Logger = slog.New(slog.DiscardHandler)
+	}
+	f := &feed{options}
+	return []operation.Operation{
+		{ID: "followChanges", Method: http.MethodGet, Path: FeedRoute, Access: operation.Anyone, Handler: f.serve,
+			Summary:    "Follow the changes of all objects, as Server-Sent Events",
+			Parameters: []operation.Parameter{{Name: "Last-Event-ID", In: "header"}},
+			Status:     http.StatusOK, Answer: operation.File{}, Errors: []int{400}},
+	}
 }
 
 // feed answers with Server-Sent Events
 // (https://html.spec.whatwg.org/multipage/server-sent-events.html):
 //
-//   - change, with a [Change] as data and the revision as id
+//   - change, with a [Change] as data and the revision as ID
 //   - ping, every 15 seconds
-//   - reset, when changes since Last-Event-ID are no longer known one by one: everything may have changed
-type feed struct{ options Options }
+//   - reset, if the single changes since Last-Event-ID are not known: everything may have changed
+type feed struct{ Feed }
 
 func (f *feed) serve(c echo.Context) error {
 	ctx, cancel := context.WithCancel(c.Request().Context())
@@ -61,22 +101,22 @@ func (f *feed) serve(c echo.Context) error {
 		err := f.follow(ctx, stream, from)
 		if !errors.Is(err, store.ErrCompacted) && !errors.Is(err, store.ErrFutureRevision) {
 			if err != nil && ctx.Err() == nil {
-				f.options.Logger.DebugContext(ctx, "a live feed broke off", "error", err)
+				f.Logger.DebugContext(ctx, "a live feed broke off", "error", err)
 			}
 			return nil
 		}
-		from = f.options.Feed.Revision()
+		from = f.Changes.Revision()
 		if err := stream.send("reset", strconv.FormatUint(from, 10), nil); err != nil {
 			return nil
 		}
 	}
 }
 
-// start is the revision that the browser has seen; without one, the present.
+// start returns the last revision that the browser has received, or the present one.
 func (f *feed) start(r *http.Request) (uint64, error) {
 	last := r.Header.Get("Last-Event-ID")
 	if last == "" {
-		return f.options.Feed.Revision(), nil
+		return f.Changes.Revision(), nil
 	}
 	revision, err := strconv.ParseUint(last, 10, 64)
 	if err != nil {
@@ -87,21 +127,21 @@ func (f *feed) start(r *http.Request) (uint64, error) {
 	return revision, nil
 }
 
-// follow sends what changes after a revision until the context ends, the server shuts down, the
-// browser is gone or the watch ends. It returns nil when nothing is to be done about it.
+// follow sends the changes after a revision until the context ends, the server shuts down, the
+// browser disconnects or the watch ends. It returns nil if the feed is to end.
 func (f *feed) follow(ctx context.Context, stream *stream, from uint64) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	prefixes := make([]string, len(kinds))
-	for i, kind := range kinds {
+	prefixes := make([]string, len(feedKinds()))
+	for i, kind := range feedKinds() {
 		prefixes[i] = "/" + kind + "/"
 	}
-	watcher := f.options.Feed.Watch(ctx, from, prefixes...)
-	ticker := f.options.Clock.NewTicker(heartbeat)
+	watcher := f.Changes.Watch(ctx, from, prefixes...)
+	ticker := f.Clock.NewTicker(heartbeat)
 	defer ticker.Stop()
 	for {
 		select {
-		case <-f.options.Draining:
+		case <-f.Draining:
 			return nil
 		case <-ticker.Chan():
 			if err := stream.send("ping", "", nil); err != nil {
@@ -111,23 +151,24 @@ func (f *feed) follow(ctx context.Context, stream *stream, from uint64) error {
 			if !open {
 				return watcher.Err()
 			}
-			if err := f.tell(ctx, stream, changes); err != nil {
+			if err := f.send(ctx, stream, changes); err != nil {
 				return err
 			}
 		}
 	}
 }
 
-func (f *feed) tell(ctx context.Context, stream *stream, changes []store.Change) error {
+// send sends the events of a batch of changes.
+func (f *feed) send(ctx context.Context, stream *stream, changes []store.Change) error {
 	for _, change := range changes {
 		kind, key, _ := strings.Cut(strings.TrimPrefix(change.Key, "/"), "/")
-		told := Change{Revision: change.Revision, Kind: kind, ID: path.Base(key)}
+		event := Change{Revision: change.Revision, Kind: kind, ID: path.Base(key)}
 		cluster, err := f.clusterOf(ctx, kind, key)
 		if err != nil {
 			return fmt.Errorf("find the cluster of %s: %w", change.Key, err)
 		}
-		told.ClusterID = cluster
-		if err := stream.queue("change", strconv.FormatUint(change.Revision, 10), told); err != nil {
+		event.ClusterID = cluster
+		if err := stream.queue("change", strconv.FormatUint(change.Revision, 10), event); err != nil {
 			return err
 		}
 	}
@@ -138,13 +179,13 @@ func (f *feed) clusterOf(ctx context.Context, kind, key string) (string, error) 
 	if kind == "clusters" {
 		return key, nil
 	}
-	if f.options.ClusterOf == nil {
+	if f.Feed.ClusterOf == nil {
 		return "", nil
 	}
-	return f.options.ClusterOf(ctx, kind, key)
+	return f.Feed.ClusterOf(ctx, kind, key)
 }
 
-// stream writes events, those of one batch together.
+// stream writes events in batches.
 type stream struct {
 	response *echo.Response
 	pending  bytes.Buffer

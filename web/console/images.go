@@ -13,6 +13,7 @@ import (
 
 	"landfall/appliance/discovery"
 	"landfall/web/image/telescope"
+	"landfall/web/operation"
 	"landfall/web/problem"
 )
 
@@ -29,56 +30,80 @@ type Images interface {
 
 // Downloads serves the images.
 type Downloads interface {
-	// Reads reports who has read an infra-env's images, and how far.
+	// Reads reports the clients that have read an infra-env's images, with their progress.
 	Reads(infraEnvID string) ([]telescope.Report, error)
 	// ForgetCodes makes the next request resolve the short codes of an infra-env again.
 	ForgetCodes(infraEnvID string)
 }
 
-// registerImages adds the routes of infra-envs' images.
-func registerImages(router *echo.Echo, images Images, downloads Downloads) {
-	const infraEnv = BasePath + "/infra-envs/:infra_env_id"
-	router.GET(infraEnv+"/image", func(c echo.Context) error {
-		image, err := images.Describe(c.Request().Context(), c.Param("infra_env_id"))
-		if err != nil {
-			return err
-		}
-		return answer(c, image)
-	})
-	router.GET(infraEnv+"/reads", func(c echo.Context) error {
-		reads, err := downloads.Reads(c.Param("infra_env_id"))
-		if err != nil {
-			return err
-		}
-		return answer(c, map[string][]telescope.Report{"reads": reads})
-	})
-	router.POST(infraEnv+"/short-url", func(c echo.Context) error {
-		valid, err := validity(c)
-		if err != nil {
-			return err
-		}
-		renewed, err := images.RenewShortURL(c.Request().Context(), c.Param("infra_env_id"), valid)
-		if err != nil {
-			return err
-		}
-		downloads.ForgetCodes(c.Param("infra_env_id"))
-		return answer(c, renewed)
-	})
-	router.DELETE(infraEnv+"/short-url", func(c echo.Context) error {
-		if err := images.RevokeShortURL(c.Request().Context(), c.Param("infra_env_id")); err != nil {
-			return err
-		}
-		downloads.ForgetCodes(c.Param("infra_env_id"))
-		return c.NoContent(http.StatusNoContent)
-	})
+// shortURLRequest is the body of a request for a new short URL.
+type shortURLRequest struct {
+	ValidSeconds *int64 `json:"valid_seconds"`
 }
 
-// validity reads how long a short URL is to be valid; a request without a body asks for one without
-// an end.
-func validity(c echo.Context) (time.Duration, error) {
-	var wanted struct {
-		ValidSeconds *int64 `json:"valid_seconds"`
+type infraEnvImages struct {
+	images    Images
+	downloads Downloads
+}
+
+// ImageOperations returns the operations on the images of infra-envs.
+func ImageOperations(images Images, downloads Downloads) []operation.Operation {
+	i := infraEnvImages{images, downloads}
+	return []operation.Operation{
+		{ID: "getImage", Method: http.MethodGet, Path: infraEnvPath + "/image", Access: operation.Anyone,
+			Handler: i.show,
+			Summary: "Show the images of an infra-env and all ways to boot them",
+			Status:  http.StatusOK, Answer: discovery.Description{}, Errors: []int{404}},
+		{ID: "listImageReads", Method: http.MethodGet, Path: infraEnvPath + "/reads",
+			Access: operation.Anyone, Handler: i.reads,
+			Summary: "List the clients that have read an infra-env's images, with their progress",
+			Status:  http.StatusOK, Answer: map[string][]telescope.Report{}, Errors: []int{404}},
+		{ID: "renewShortURL", Method: http.MethodPost, Path: infraEnvPath + "/short-url",
+			Access: operation.Anyone, Handler: i.renew,
+			Summary: "Replace the short URL of an infra-env's image",
+			Body:    shortURLRequest{},
+			Status:  http.StatusOK, Answer: discovery.ShortURL{}, Errors: []int{400, 404}},
+		{ID: "revokeShortURL", Method: http.MethodDelete, Path: infraEnvPath + "/short-url",
+			Access: operation.Anyone, Handler: i.revoke,
+			Summary: "Delete the short URL of an infra-env's image",
+			Status:  http.StatusNoContent, Errors: []int{404}},
 	}
+}
+
+func (i infraEnvImages) show(c echo.Context) error {
+	image, err := i.images.Describe(c.Request().Context(), c.Param("infra_env_id"))
+	return answer(c, image, err)
+}
+
+func (i infraEnvImages) reads(c echo.Context) error {
+	reads, err := i.downloads.Reads(c.Param("infra_env_id"))
+	return answer(c, map[string][]telescope.Report{"reads": reads}, err)
+}
+
+func (i infraEnvImages) renew(c echo.Context) error {
+	valid, err := validity(c)
+	if err != nil {
+		return err
+	}
+	renewed, err := i.images.RenewShortURL(c.Request().Context(), c.Param("infra_env_id"), valid)
+	if err != nil {
+		return err
+	}
+	i.downloads.ForgetCodes(c.Param("infra_env_id"))
+	return answer(c, renewed, nil)
+}
+
+func (i infraEnvImages) revoke(c echo.Context) error {
+	if err := i.images.RevokeShortURL(c.Request().Context(), c.Param("infra_env_id")); err != nil {
+		return err
+	}
+	i.downloads.ForgetCodes(c.Param("infra_env_id"))
+	return c.NoContent(http.StatusNoContent)
+}
+
+// validity reads the validity of a short URL; without a body the URL never expires.
+func validity(c echo.Context) (time.Duration, error) {
+	var wanted shortURLRequest
 	if err := json.NewDecoder(c.Request().Body).Decode(&wanted); err != nil && !errors.Is(err, io.EOF) {
 		return 0,
 			problem.BadRequest("the body is not what is expected here (%v); send {\"valid_seconds\": 86400}, or {} "+

@@ -6,25 +6,32 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"landfall/web/operation"
 	"landfall/web/problem"
 )
 
-// KubernetesRoute tells where the Kubernetes API is.
-const KubernetesRoute = "/api/landfall/v1/kubernetes"
+// KubernetesRoute is the route of the address of the Kubernetes API.
+const KubernetesRoute = BasePath + "/kubernetes"
 
-// KubernetesAPI is where the Kubernetes API is.
+// KubernetesAPI is the address of the Kubernetes API.
 type KubernetesAPI struct {
 	URL string `json:"url"`
 }
 
-// RegisterKubernetes lets clients ask where the Kubernetes API is; at tells it to one that reached
-// the appliance under a URL, or why there is none.
-func RegisterKubernetes(router *echo.Echo, at func(under *url.URL) (string, error)) {
-	router.GET(KubernetesRoute, func(c echo.Context) error {
-		address, err := at(&url.URL{Scheme: c.Scheme(), Host: c.Request().Host})
-		if err != nil {
-			return problem.NotFound("%s", err)
-		}
-		return c.JSON(http.StatusOK, KubernetesAPI{URL: address})
-	})
+// KubernetesOperations returns the operation on the address of the Kubernetes API. addressFor
+// returns the address for a client that reached the appliance at a URL, or an error if the API is
+// disabled.
+func KubernetesOperations(addressFor func(requested *url.URL) (string, error)) []operation.Operation {
+	return []operation.Operation{
+		{ID: "getKubernetes", Method: http.MethodGet, Path: KubernetesRoute, Access: operation.Anyone,
+			Handler: func(c echo.Context) error {
+				address, err := addressFor(&url.URL{Scheme: c.Scheme(), Host: c.Request().Host})
+				if err != nil {
+					return problem.NotFound("%s", err)
+				}
+				return c.JSON(http.StatusOK, KubernetesAPI{URL: address})
+			},
+			Summary: "Show the address of the Kubernetes API",
+			Status:  http.StatusOK, Answer: KubernetesAPI{}, Errors: []int{404}},
+	}
 }

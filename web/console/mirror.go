@@ -12,81 +12,96 @@ import (
 
 	"landfall/appliance/mirror"
 	"landfall/appliance/mirror/site"
+	"landfall/web/operation"
 	"landfall/web/problem"
 )
 
-// MirrorRoute is the route of the mirror's rules. What is posted there may be an archive as large
-// as MirrorUploadBytes, of which little is kept.
+// MirrorRoute is the route of the mirror's rules.
 const MirrorRoute = BasePath + "/mirror"
 
-// MirrorLaterRoute is the route of what is to be applied to a cluster that runs.
+// MirrorLaterRoute is the route of the documents to apply to a running cluster.
 const MirrorLaterRoute = BasePath + "/clusters/:id/mirror-later"
 
-// MirrorUploadBytes bounds a posted archive.
-const MirrorUploadBytes = 1 << 30
+// mirrorUploadBytes limits the size of a posted archive, of which the appliance stores little.
+const mirrorUploadBytes = 1 << 30
 
-// Mirror is what the console asks about the site's mirror; its errors are fit for problem.From.
+// Mirror manages the rules of the site's mirror.
 type Mirror interface {
-	// Model shows the rules of a level as they are.
+	// Model returns the rules of a level.
 	Model(level mirror.Level) (*site.Model, error)
-	// Read makes an import of one file: an archive or a document.
+	// Read makes an import from one file: an archive or a document.
 	Read(name string, content io.Reader) (*mirror.Import, error)
-	// ReadFiles makes an import of the files of a folder.
+	// ReadFiles makes an import from the files of a directory.
 	ReadFiles(name string, files []mirror.Document) (*mirror.Import, error)
-	// Import adds an import to a level, or replaces the one of that name.
+	// Import adds an import to a level, or replaces the import of that name.
 	Import(ctx context.Context, level mirror.Level, name string, added *mirror.Import) error
-	// Remove forgets an import of a level.
+	// Remove deletes an import of a level.
 	Remove(ctx context.Context, level mirror.Level, name string) error
-	// Later is what a cluster can only be given of its mirror's when it runs: YAML documents.
+	// Later returns the YAML documents of a cluster's mirror that only a running cluster can take.
 	Later(clusterID string) ([]byte, error)
-	// Explain says where an image is pulled from at a level.
+	// Explain tells from where an image is pulled at a level.
 	Explain(level mirror.Level, image string) (*mirror.Explanation, error)
 }
 
-func filled[T any](list []T) []T {
-	if list == nil {
-		return []T{}
-	}
-	return list
-}
-
-// mirrorRules are the operations on the mirror's rules.
 type mirrorRules struct{ mirror Mirror }
 
-func (m mirrorRules) register(router *echo.Echo) {
-	router.GET(MirrorRoute, m.show)
-	router.POST(MirrorRoute, m.add)
-	router.DELETE(MirrorRoute+"/imports/:name", m.remove)
-	router.GET(MirrorRoute+"/explain", m.explain)
-	router.GET(MirrorLaterRoute, m.later)
+// MirrorOperations returns the operations on the rules of the mirror.
+func MirrorOperations(rules Mirror) []operation.Operation {
+	m := mirrorRules{rules}
+	level := []operation.Parameter{
+		{Name: "cluster_id", Type: operation.UUID}, {Name: "infra_env_id", Type: operation.UUID},
+	}
+	return []operation.Operation{
+		{ID: "getMirror", Method: http.MethodGet, Path: MirrorRoute, Access: operation.Anyone, Handler: m.show,
+			Summary:    "Show the mirror rules of the appliance, a cluster or an infra-env",
+			Parameters: level,
+			Status:     http.StatusOK, Answer: site.Model{}, Errors: []int{404}},
+		{ID: "importMirror", Method: http.MethodPost, Path: MirrorRoute, Access: operation.Anyone, Handler: m.add,
+			BodyLimit:  mirrorUploadBytes,
+			Summary:    "Import mirror rules from a file, or from a form with the files of a directory",
+			Parameters: append([]operation.Parameter{{Name: "name", Required: true}}, level...),
+			Body:       operation.File{},
+			Status:     http.StatusOK, Answer: site.Model{}, Errors: []int{400, 404, 413}},
+		{ID: "deleteMirrorImport", Method: http.MethodDelete, Path: MirrorRoute + "/imports/:name",
+			Access: operation.Anyone, Handler: m.remove,
+			Summary:    "Delete an import of mirror rules",
+			Parameters: level,
+			Status:     http.StatusNoContent, Errors: []int{404}},
+		{ID: "explainMirror", Method: http.MethodGet, Path: MirrorRoute + "/explain",
+			Access: operation.Anyone, Handler: m.explain,
+			Summary:    "Show from where an image is pulled",
+			Parameters: append([]operation.Parameter{{Name: "image", Required: true}}, level...),
+			Status:     http.StatusOK, Answer: mirror.Explanation{}, Errors: []int{400, 404}},
+		{ID: "getMirrorLater", Method: http.MethodGet, Path: MirrorLaterRoute,
+			Access: operation.Anyone, Handler: m.later,
+			Summary: "Download the documents to apply to a running cluster",
+			Status:  http.StatusOK, Answer: operation.File{}, Errors: []int{404}},
+	}
 }
 
-// level is what a request is about: the appliance, or the cluster or infra-env that its query
-// names.
+// level returns the level that the query of a request selects: the appliance, a cluster or an
+// infra-env.
 func level(c echo.Context) mirror.Level {
 	return mirror.Level{Cluster: c.QueryParam("cluster_id"), InfraEnv: c.QueryParam("infra_env_id")}
 }
 
 func (m mirrorRules) show(c echo.Context) error {
 	model, err := m.mirror.Model(level(c))
-	if err != nil {
-		return err
-	}
-	return answer(c, model)
+	return answer(c, model, err)
 }
 
-// add imports the body: a form with the files of a folder, each under its path, or one file (tar,
-// tar.gz, zip, or a document) whose name is the query's.
+// add imports the body: a form with the files of a directory, each named by its path, or one file
+// (tar, tar.gz, zip, or a document) that the query names.
 func (m mirrorRules) add(c echo.Context) error {
 	name := c.QueryParam("name")
 	if name == "" {
 		return problem.BadRequest("The query needs ?name=, the name of the file or folder that is imported.")
 	}
-	got, err := m.read(c, name)
+	added, err := m.read(c, name)
 	if err != nil {
 		return err
 	}
-	if err := m.mirror.Import(c.Request().Context(), level(c), name, got); err != nil {
+	if err := m.mirror.Import(c.Request().Context(), level(c), name, added); err != nil {
 		return err
 	}
 	return m.show(c)
@@ -120,7 +135,7 @@ func (m mirrorRules) read(c echo.Context, name string) (*mirror.Import, error) {
 	}
 }
 
-// formBytes bounds the files of a folder that is sent as a form.
+// formBytes limits the total size of the files in a form.
 const formBytes = 32 << 20
 
 func formProblem(err error) error {
@@ -131,10 +146,7 @@ func formProblem(err error) error {
 }
 
 func (m mirrorRules) remove(c echo.Context) error {
-	if err := m.mirror.Remove(c.Request().Context(), level(c), c.Param("name")); err != nil {
-		return err
-	}
-	return c.NoContent(http.StatusNoContent)
+	return done(c, m.mirror.Remove(c.Request().Context(), level(c), c.Param("name")))
 }
 
 func (m mirrorRules) later(c echo.Context) error {
@@ -147,8 +159,5 @@ func (m mirrorRules) later(c echo.Context) error {
 
 func (m mirrorRules) explain(c echo.Context) error {
 	explained, err := m.mirror.Explain(level(c), c.QueryParam("image"))
-	if err != nil {
-		return err
-	}
-	return answer(c, explained)
+	return answer(c, explained, err)
 }

@@ -7,38 +7,68 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"landfall/appliance/mirror/site"
+	"landfall/web/operation"
 	"landfall/web/problem"
 )
 
-// MirrorProofsRoute is where proofs of the mirror are ordered and listed.
+// MirrorProofsRoute is the route of the proofs of the mirror.
 const MirrorProofsRoute = MirrorRoute + "/proofs"
 
-// MirrorProofs is what the console asks about proofs; its errors are fit for problem.From.
+// MirrorProofs proves that the mirror has the images of releases.
 type MirrorProofs interface {
-	// Start begins a proof in the background.
+	// Start starts a proof in the background.
 	Start(ctx context.Context, wanted site.ProofRequest) (*site.Proof, error)
-	// Proofs lists the proofs of late, the newest first, without their results.
+	// Proofs returns the latest proofs without their results, the newest first.
 	Proofs() []site.Proof
-	// Proof returns one with its results.
+	// Proof returns a proof with its results.
 	Proof(id string) (*site.Proof, error)
-	// List writes what a proof found missing as a shopping list: text, imageset or csv.
+	// List returns the images that a proof found missing as a file in a format: text, imageset or
+	// csv.
 	List(id, format string) (name string, data []byte, err error)
-	// AcceptGaps has a cluster be installed although images are missing, or takes that back.
+	// AcceptGaps permits the installation of a cluster although images are missing, or revokes
+	// that.
 	AcceptGaps(ctx context.Context, clusterID string, accept bool) error
 }
 
 type mirrorProofs struct{ proofs MirrorProofs }
 
-func (m mirrorProofs) register(router *echo.Echo) {
-	router.GET(MirrorProofsRoute, m.list)
-	router.POST(MirrorProofsRoute, m.start)
-	router.GET(MirrorProofsRoute+"/:id", m.show)
-	router.GET(MirrorProofsRoute+"/:id/list", m.download)
-	router.PUT(BasePath+"/clusters/:cluster_id/mirror-gaps", m.accept)
+// gapAcceptance is the body of the permission to install a cluster although images are missing.
+type gapAcceptance struct {
+	Accept bool `json:"accept"`
+}
+
+// MirrorProofOperations returns the operations on proofs of the mirror.
+func MirrorProofOperations(proofs MirrorProofs) []operation.Operation {
+	m := mirrorProofs{proofs}
+	return []operation.Operation{
+		{ID: "listMirrorProofs", Method: http.MethodGet, Path: MirrorProofsRoute,
+			Access: operation.Anyone, Handler: m.list,
+			Summary: "List the latest proofs of the mirror, without their results",
+			Status:  http.StatusOK, Answer: map[string][]site.Proof{}},
+		{ID: "startMirrorProof", Method: http.MethodPost, Path: MirrorProofsRoute,
+			Access: operation.Anyone, Handler: m.start,
+			Summary: "Start a proof that the mirror has all images of a release",
+			Body:    site.ProofRequest{},
+			Status:  http.StatusAccepted, Answer: site.Proof{}, Errors: []int{400, 404}},
+		{ID: "getMirrorProof", Method: http.MethodGet, Path: MirrorProofsRoute + "/:id",
+			Access: operation.Anyone, Handler: m.show,
+			Summary: "Show a proof with its results",
+			Status:  http.StatusOK, Answer: site.Proof{}, Errors: []int{404}},
+		{ID: "downloadMirrorProofList", Method: http.MethodGet, Path: MirrorProofsRoute + "/:id/list",
+			Access: operation.Anyone, Handler: m.download,
+			Summary:    "Download the list of images that a proof found missing",
+			Parameters: []operation.Parameter{{Name: "format", Values: []string{"text", "imageset", "csv"}}},
+			Status:     http.StatusOK, Answer: operation.File{}, Errors: []int{400, 404, 409}},
+		{ID: "acceptMirrorGaps", Method: http.MethodPut, Path: clusterPath + "/mirror-gaps",
+			Access: operation.Anyone, Handler: m.accept,
+			Summary: "Permit the installation of a cluster although images are missing, or revoke that",
+			Body:    gapAcceptance{},
+			Status:  http.StatusNoContent, Errors: []int{400, 404}},
+	}
 }
 
 func (m mirrorProofs) list(c echo.Context) error {
-	return answer(c, map[string][]site.Proof{"proofs": filled(m.proofs.Proofs())})
+	return answer(c, map[string][]site.Proof{"proofs": nonNil(m.proofs.Proofs())}, nil)
 }
 
 func (m mirrorProofs) start(c echo.Context) error {
@@ -50,18 +80,12 @@ func (m mirrorProofs) start(c echo.Context) error {
 		return problem.BadRequest("Give either a release (version or pull spec) or a cluster_id.")
 	}
 	proof, err := m.proofs.Start(c.Request().Context(), wanted)
-	if err != nil {
-		return err
-	}
-	return c.JSON(http.StatusAccepted, proof)
+	return answerWith(c, http.StatusAccepted, proof, err)
 }
 
 func (m mirrorProofs) show(c echo.Context) error {
 	proof, err := m.proofs.Proof(c.Param("id"))
-	if err != nil {
-		return err
-	}
-	return answer(c, proof)
+	return answer(c, proof, err)
 }
 
 func (m mirrorProofs) download(c echo.Context) error {
@@ -75,14 +99,9 @@ func (m mirrorProofs) download(c echo.Context) error {
 }
 
 func (m mirrorProofs) accept(c echo.Context) error {
-	var wanted struct {
-		Accept bool `json:"accept"`
-	}
+	var wanted gapAcceptance
 	if err := read(c, &wanted); err != nil {
 		return err
 	}
-	if err := m.proofs.AcceptGaps(c.Request().Context(), c.Param("cluster_id"), wanted.Accept); err != nil {
-		return err
-	}
-	return c.NoContent(http.StatusNoContent)
+	return done(c, m.proofs.AcceptGaps(c.Request().Context(), c.Param("cluster_id"), wanted.Accept))
 }

@@ -8,54 +8,76 @@ import (
 
 	"landfall/appliance/engine/catalog"
 	"landfall/appliance/engine/support"
+	"landfall/web/operation"
 	"landfall/web/problem"
 )
 
-// Operators is what the console asks about the operators that clusters can be installed with; its
-// errors are fit for problem.From.
+// Operators knows the operators that clusters can be installed with and the images that they need
+// from the mirror.
 type Operators interface {
-	// OperatorAvailability reports what each operator that a cluster could have needs from the
-	// mirror.
+	// OperatorAvailability returns the mirror content that each operator of a cluster needs.
 	OperatorAvailability(clusterID string) ([]catalog.Availability, error)
-	// OperatorAvailabilityFor reports the same for an OpenShift version.
+	// OperatorAvailabilityFor returns the mirror content that each operator of an OpenShift version
+	// needs.
 	OperatorAvailabilityFor(version string) []catalog.Availability
-	// OperatorImageSet is what oc-mirror is to be given for the operators of a cluster, as YAML.
+	// OperatorImageSet returns the configuration of oc-mirror (YAML) for the operators of a
+	// cluster.
 	OperatorImageSet(clusterID string) ([]byte, error)
-	// CheckOperators reads the catalogs of a cluster's operators and asks the mirror for every
-	// image that they need.
+	// CheckOperators reads the catalogs of a cluster's operators and checks that the mirror has
+	// every image that they need.
 	CheckOperators(ctx context.Context, clusterID string) ([]catalog.CheckResult, error)
 }
 
-type operatorSupplies struct{ Operators }
+type operators struct{ Operators }
 
-func (s operatorSupplies) register(router *echo.Echo) {
-	router.GET(BasePath+"/operators", func(c echo.Context) error {
-		version := c.QueryParam("openshift_version")
-		if err := support.CheckVersion(version); err != nil {
-			return problem.BadRequest("the parameter openshift_version: %s", err)
-		}
-		return answer(c, s.OperatorAvailabilityFor(version))
-	})
-	router.GET(BasePath+"/clusters/:cluster_id/operators", func(c echo.Context) error {
-		list, err := s.OperatorAvailability(c.Param("cluster_id"))
-		if err != nil {
-			return problem.From(err)
-		}
-		return answer(c, list)
-	})
-	router.POST(BasePath+"/clusters/:cluster_id/operators/check", func(c echo.Context) error {
-		list, err := s.CheckOperators(c.Request().Context(), c.Param("cluster_id"))
-		if err != nil {
-			return problem.From(err)
-		}
-		return answer(c, list)
-	})
-	router.GET(BasePath+"/clusters/:cluster_id/operators/imageset-config.yaml", func(c echo.Context) error {
-		text, err := s.OperatorImageSet(c.Param("cluster_id"))
-		if err != nil {
-			return problem.From(err)
-		}
-		c.Response().Header().Set("Cache-Control", "no-store")
-		return c.Blob(http.StatusOK, "application/yaml", text)
-	})
+// OperatorOperations returns the operations on operators.
+func OperatorOperations(source Operators) []operation.Operation {
+	o := operators{source}
+	return []operation.Operation{
+		{ID: "listOperatorAvailability", Method: http.MethodGet, Path: BasePath + "/operators",
+			Access: operation.Anyone, Handler: o.listForVersion,
+			Summary:    "List the mirror content that the operators of an OpenShift version need",
+			Parameters: []operation.Parameter{{Name: "openshift_version", Required: true}},
+			Status:     http.StatusOK, Answer: []catalog.Availability{}, Errors: []int{400}},
+		{ID: "listClusterOperatorAvailability", Method: http.MethodGet, Path: clusterPath + "/operators",
+			Access: operation.Anyone, Handler: o.listForCluster,
+			Summary: "List the mirror content that the operators of a cluster need",
+			Status:  http.StatusOK, Answer: []catalog.Availability{}, Errors: []int{404}},
+		{ID: "checkClusterOperators", Method: http.MethodPost, Path: clusterPath + "/operators/check",
+			Access: operation.Anyone, Handler: o.check,
+			Summary: "Check that the mirror has the images of a cluster's operators",
+			Status:  http.StatusOK, Answer: []catalog.CheckResult{}, Errors: []int{404}},
+		{ID: "getClusterOperatorImageSet", Method: http.MethodGet,
+			Path:   clusterPath + "/operators/imageset-config.yaml",
+			Access: operation.Anyone, Handler: o.imageSet,
+			Summary: "Download the oc-mirror configuration for a cluster's operators",
+			Status:  http.StatusOK, Answer: operation.File{}, Errors: []int{404}},
+	}
+}
+
+func (o operators) listForVersion(c echo.Context) error {
+	version := c.QueryParam("openshift_version")
+	if err := support.CheckVersion(version); err != nil {
+		return problem.BadRequest("the parameter openshift_version: %s", err)
+	}
+	return answer(c, o.OperatorAvailabilityFor(version), nil)
+}
+
+func (o operators) listForCluster(c echo.Context) error {
+	list, err := o.OperatorAvailability(c.Param("cluster_id"))
+	return answer(c, list, err)
+}
+
+func (o operators) check(c echo.Context) error {
+	list, err := o.CheckOperators(c.Request().Context(), c.Param("cluster_id"))
+	return answer(c, list, err)
+}
+
+func (o operators) imageSet(c echo.Context) error {
+	text, err := o.OperatorImageSet(c.Param("cluster_id"))
+	if err != nil {
+		return err
+	}
+	c.Response().Header().Set(echo.HeaderCacheControl, "no-store")
+	return c.Blob(http.StatusOK, "application/yaml", text)
 }

@@ -1,24 +1,24 @@
 package console
 
 import (
-	"encoding/json"
 	"errors"
 	"net/http"
 	"strconv"
-	"strings"
 
 	"github.com/labstack/echo/v4"
 
 	"landfall/appliance/osimage"
+	"landfall/web/operation"
 	"landfall/web/problem"
 )
 
-// UploadRoute is the route of an OS image's upload, whose bodies are as large as images.
-const UploadRoute = BasePath + "/os-images/uploads/:id"
+// uploadRoute is the route of an upload of an OS image.
+const uploadRoute = BasePath + "/os-images/uploads/:id"
 
-// Uploads speak the core of tus 1.0 (https://tus.io/protocols/resumable-upload): HEAD tells the
-// offset, PATCH adds bytes there. The creation is JSON and the last PATCH answers the image, which
-// tus leaves open.
+// Headers of uploads, which follow the core of tus 1.0
+// (https://tus.io/protocols/resumable-upload): HEAD returns the offset, and PATCH appends bytes at
+// the offset. tus leaves open that the creation takes JSON and that the last PATCH answers with the
+// image.
 const (
 	uploadOffset = "Upload-Offset"
 	uploadLength = "Upload-Length"
@@ -26,41 +26,63 @@ const (
 	tusVersion   = "1.0.0"
 )
 
-// osImages are the operations on the base images.
 type osImages struct{ library *osimage.Library }
 
-func (o osImages) register(router *echo.Echo) {
+// OSImageOperations returns the operations on the base images. uploadBytes limits the size of an
+// upload.
+func OSImageOperations(library *osimage.Library, uploadBytes int64) []operation.Operation {
+	o := osImages{library}
 	const base = BasePath + "/os-images"
-	router.GET(base, o.list)
-	router.POST(base, o.fetch)
-	router.POST(base+"/uploads", o.announce)
-	router.GET(UploadRoute, o.offset)
-	router.HEAD(UploadRoute, o.offset)
-	router.PATCH(UploadRoute, o.add)
-	router.DELETE(UploadRoute, o.giveUp)
-	router.POST(base+"/:id/verify", o.verify)
-	router.DELETE(base+"/:id", o.remove)
+	return []operation.Operation{
+		{ID: "listOSImages", Method: http.MethodGet, Path: base, Access: operation.Anyone, Handler: o.list,
+			Summary: "List the base images",
+			Status:  http.StatusOK, Answer: map[string][]osimage.Image{}},
+		{ID: "fetchOSImage", Method: http.MethodPost, Path: base, Access: operation.Anyone, Handler: o.fetch,
+			Summary: "Start the download of a base image from a URL or from a release",
+			Body:    osimage.Request{},
+			Status:  http.StatusAccepted, Answer: osimage.Image{}, Errors: []int{400, 409, 507}},
+		{ID: "createOSImageUpload", Method: http.MethodPost, Path: base + "/uploads",
+			Access: operation.Anyone, Handler: o.announce,
+			Summary: "Create an upload of a base image",
+			Body:    osimage.Announcement{},
+			Status:  http.StatusCreated, Answer: osimage.Upload{}, Errors: []int{400, 409, 507}},
+		{ID: "getOSImageUpload", Method: http.MethodGet, Path: uploadRoute, Head: true,
+			Access: operation.Anyone, Handler: o.offset,
+			Summary: "Show the offset of an upload",
+			Status:  http.StatusOK, Answer: osimage.Upload{}, Errors: []int{404}},
+		{ID: "appendOSImageUpload", Method: http.MethodPatch, Path: uploadRoute,
+			Access: operation.Anyone, Handler: o.add, BodyLimit: uploadBytes,
+			Summary: "Append bytes to an upload; the last ones complete the image",
+			Body:    operation.File{},
+			Status:  http.StatusOK, NoContent: true, Answer: osimage.Image{}, Errors: []int{400, 404, 409, 413, 507}},
+		{ID: "cancelOSImageUpload", Method: http.MethodDelete, Path: uploadRoute,
+			Access: operation.Anyone, Handler: o.cancel,
+			Summary: "Cancel an upload",
+			Status:  http.StatusNoContent, Errors: []int{404}},
+		{ID: "verifyOSImage", Method: http.MethodPost, Path: base + "/:id/verify",
+			Access: operation.Anyone, Handler: o.verify,
+			Summary: "Verify the checksum of a base image",
+			Status:  http.StatusAccepted, Answer: osimage.Image{}, Errors: []int{404}},
+		{ID: "deleteOSImage", Method: http.MethodDelete, Path: base + "/:id",
+			Access: operation.Anyone, Handler: o.remove,
+			Summary: "Delete a base image",
+			Status:  http.StatusNoContent, Errors: []int{404, 409}},
+	}
 }
 
 func (o osImages) list(c echo.Context) error {
 	images, err := o.library.List()
-	if err != nil {
-		return err
-	}
-	return answer(c, map[string]any{"os_images": images})
+	return answer(c, map[string]any{"os_images": images}, err)
 }
 
-// fetch has an image fetched by URL or out of a release.
+// fetch starts the download of an image from a URL or from a release.
 func (o osImages) fetch(c echo.Context) error {
 	var request osimage.Request
 	if err := read(c, &request); err != nil {
 		return err
 	}
 	image, err := o.library.Fetch(request)
-	if err != nil {
-		return imageProblem(c, err)
-	}
-	return c.JSON(http.StatusAccepted, image)
+	return answerWith(c, http.StatusAccepted, image, err)
 }
 
 func (o osImages) announce(c echo.Context) error {
@@ -70,27 +92,28 @@ func (o osImages) announce(c echo.Context) error {
 	}
 	upload, err := o.library.Announce(announced)
 	if err != nil {
-		return imageProblem(c, err)
+		return err
 	}
 	c.Response().Header().Set(echo.HeaderLocation, BasePath+"/os-images/uploads/"+upload.ID)
-	tellOffset(c, upload)
+	setOffset(c, upload)
 	return c.JSON(http.StatusCreated, upload)
 }
 
 func (o osImages) offset(c echo.Context) error {
 	upload, err := o.library.Offset(c.Param("id"))
 	if err != nil {
-		return imageProblem(c, err)
+		return err
 	}
-	tellOffset(c, upload)
-	return answer(c, upload)
+	setOffset(c, upload)
+	return answer(c, upload, nil)
 }
 
 func (o osImages) add(c echo.Context) error {
 	r := c.Request()
 	offset, err := strconv.ParseInt(r.Header.Get(uploadOffset), 10, 64)
 	if err != nil || offset < 0 {
-		return problem.BadRequest("the header %s is %q; expected how many bytes were sent before these", uploadOffset,
+		return problem.BadRequest("the header %s is %q; expected the number of bytes that were sent before",
+			uploadOffset,
 			r.Header.Get(uploadOffset))
 	}
 	total := int64(0)
@@ -100,39 +123,33 @@ func (o osImages) add(c echo.Context) error {
 		}
 	}
 	upload, err := o.library.Append(r.Context(), c.Param("id"), offset, total, r.Body)
-	if err != nil {
-		return imageProblem(c, err)
+	if wrong, ok := errors.AsType[*osimage.OffsetError](err); ok {
+		c.Response().Header().Set(uploadOffset, strconv.FormatInt(wrong.Have, 10))
 	}
-	tellOffset(c, upload)
+	if err != nil {
+		return err
+	}
+	setOffset(c, upload)
 	if upload.Image != nil {
-		return answer(c, upload.Image)
+		return answer(c, upload.Image, nil)
 	}
 	return c.NoContent(http.StatusNoContent)
 }
 
-func (o osImages) giveUp(c echo.Context) error {
-	if err := o.library.GiveUp(c.Param("id")); err != nil {
-		return imageProblem(c, err)
-	}
-	return c.NoContent(http.StatusNoContent)
+func (o osImages) cancel(c echo.Context) error {
+	return done(c, o.library.GiveUp(c.Param("id")))
 }
 
 func (o osImages) verify(c echo.Context) error {
 	image, err := o.library.Verify(c.Param("id"))
-	if err != nil {
-		return imageProblem(c, err)
-	}
-	return c.JSON(http.StatusAccepted, image)
+	return answerWith(c, http.StatusAccepted, image, err)
 }
 
 func (o osImages) remove(c echo.Context) error {
-	if err := o.library.Remove(c.Param("id")); err != nil {
-		return imageProblem(c, err)
-	}
-	return c.NoContent(http.StatusNoContent)
+	return done(c, o.library.Remove(c.Param("id")))
 }
 
-func tellOffset(c echo.Context, upload *osimage.Upload) {
+func setOffset(c echo.Context, upload *osimage.Upload) {
 	header := c.Response().Header()
 	header.Set(tusResumable, tusVersion)
 	header.Set(uploadOffset, strconv.FormatInt(upload.Offset, 10))
@@ -140,45 +157,4 @@ func tellOffset(c echo.Context, upload *osimage.Upload) {
 	if upload.Size > 0 {
 		header.Set(uploadLength, strconv.FormatInt(upload.Size, 10))
 	}
-}
-
-// imageProblem is what a client is told of an error of the library.
-func imageProblem(c echo.Context, err error) error {
-	status := 0
-	var content *osimage.ContentError
-	var place *osimage.OffsetError
-	switch {
-	case errors.As(err, new(*http.MaxBytesError)):
-		return err
-	case errors.As(err, &content) && content.Existing != "":
-		status = http.StatusConflict
-	case content != nil:
-		status = http.StatusUnprocessableEntity
-	case errors.As(err, new(*osimage.NotFoundError)):
-		status = http.StatusNotFound
-	case errors.As(err, &place):
-		c.Response().Header().Set(uploadOffset, strconv.FormatInt(place.Have, 10))
-		status = http.StatusConflict
-	case errors.As(err, new(*osimage.InUseError)), errors.As(err, new(*osimage.SupersededError)):
-		status = http.StatusConflict
-	case errors.As(err, new(*osimage.SpaceError)):
-		status = http.StatusInsufficientStorage
-	case errors.As(err, new(*osimage.RequestError)), errors.As(err, new(*osimage.InterruptedError)):
-		status = http.StatusBadRequest
-	default:
-		return err
-	}
-	return &problem.Error{Status: status, Reason: err.Error(), Err: err}
-}
-
-// read takes a JSON body that has no other keys than the value.
-func read(c echo.Context, into any) error {
-	decoder := json.NewDecoder(c.Request().Body)
-	decoder.DisallowUnknownFields()
-	err := decoder.Decode(into)
-	if err == nil || errors.As(err, new(*http.MaxBytesError)) {
-		return err
-	}
-	return problem.BadRequest("the body is not the JSON object that this operation takes: %s",
-		strings.TrimPrefix(err.Error(), "json: "))
 }

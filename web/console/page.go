@@ -18,22 +18,44 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"landfall/web/operation"
 	"landfall/web/problem"
 )
 
-// What the page may do: talk to its own origin and nothing else. Styles are also set inline, by
-// PatternFly and the code editor.
+// contentSecurityPolicy permits the page to communicate with its own origin alone. PatternFly and
+// the code editor need inline styles.
 const contentSecurityPolicy = "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src " +
 	"'self' data:; " +
 	"font-src 'self'; worker-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors " +
 	"'none'"
 
-// A file whose name holds a hash of its content, as Vite writes them, never changes.
+// hashedName matches the names that Vite gives to files: they contain a hash of the content, so
+// such a file never changes.
 var hashedName = regexp.MustCompile(`-[0-9A-Za-z_-]{8}\.[0-9a-z.]+$`)
 
+// PageOperations returns the routes of the browser application (ui, with index.html at its root),
+// which answers every path that no other operation answers.
+func PageOperations(ui fs.FS) ([]operation.Operation, error) {
+	p, err := newPage(ui)
+	if err != nil {
+		return nil, err
+	}
+	return []operation.Operation{
+		{Method: http.MethodGet, Path: "/api/*", Access: operation.Anyone, Handler: noOperation},
+		{ID: "getPage", Method: http.MethodGet, Path: "/*", Head: true, Access: operation.Anyone, Handler: p.serve,
+			Summary: "Download a file of the browser application",
+			Status:  http.StatusOK, Answer: operation.File{}, Errors: []int{404}},
+	}, nil
+}
+
+func noOperation(c echo.Context) error {
+	return problem.NotFound("GET %s is no operation of the appliance's APIs; look at the path and the method",
+		c.Request().URL.Path)
+}
+
 // page serves the files of the browser application, and its index.html for the paths that the
-// application routes itself. They are read when they are asked for: a start would have to read some
-// megabytes of the binary.
+// application routes itself. It reads a file for each request, because reading all at the start
+// would read some megabytes of the binary.
 type page struct {
 	ui    fs.FS
 	files map[string]*file
@@ -43,17 +65,17 @@ type page struct {
 type file struct {
 	contentType string
 	immutable   bool
-	forms       []form // the smallest first; the last is the plain one
+	forms       []form // the smallest first; the last is uncompressed
 }
 
 type form struct {
-	name     string // of the file that holds it
+	name     string // of the file with the form
 	encoding string // as in Accept-Encoding; "" is none
-	packed   bool   // the file is gzipped and the form is not
+	packed   bool   // the file is compressed with gzip, the form is not
 	etag     string
 }
 
-// The suffixes that compressed forms lie beside a file under, best first.
+// encodings lists the suffixes of compressed forms, the best first.
 var encodings = []struct{ name, suffix string }{{"br", ".br"}, {"gzip", ".gz"}}
 
 func newPage(ui fs.FS) (*page, error) {
@@ -85,8 +107,8 @@ func compressedForm(ui fs.FS, name string) bool {
 	return false
 }
 
-// packedOnly tells which file is there in its gzipped form only, as the build leaves the greater
-// ones. A .gz behind a name without an ending is a file of its own.
+// packedOnly returns the name of a file that exists in compressed form only; the build leaves the
+// larger files so. A name without another extension before .gz is a file of its own.
 func packedOnly(name string) (plain string, ok bool) {
 	plain, ok = strings.CutSuffix(name, ".gz")
 	return plain, ok && path.Ext(plain) != ""
@@ -120,7 +142,7 @@ func readFile(ui fs.FS, name string) (*file, error) {
 	return read, nil
 }
 
-// tagOf is the entity tag of a file: its name if that changes with its content, else a digest.
+// tagOf returns the entity tag of a file: its name if that changes with the content, or a digest.
 func tagOf(ui fs.FS, name string, immutable bool) (string, error) {
 	if immutable {
 		return `"` + path.Base(name) + `"`, nil
@@ -154,7 +176,7 @@ func (f *file) serve(c echo.Context, ui fs.FS) (err error) {
 	defer func() { err = errors.Join(err, content.Close()) }()
 	seeker, ok := content.(io.ReadSeeker)
 	if !ok {
-		return fmt.Errorf("read the browser application: %s can't be read from any place of it", chosen.name)
+		return fmt.Errorf("read the browser application: %s does not support seeking", chosen.name)
 	}
 	if chosen.packed {
 		if seeker, err = unpack(seeker); err != nil {
@@ -189,8 +211,8 @@ func unpack(packed io.Reader) (io.ReadSeeker, error) {
 	return bytes.NewReader(plain), err
 }
 
-// choose takes the best form that the client accepts. A quality of zero, which refuses an encoding,
-// is the only one that matters for whole files.
+// choose returns the best form that the client accepts. It regards no quality but zero, which
+// refuses an encoding.
 func (f *file) choose(accepted string) form {
 	for _, candidate := range f.forms[:len(f.forms)-1] {
 		for offered := range strings.SplitSeq(accepted, ",") {

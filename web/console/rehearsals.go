@@ -7,6 +7,7 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"landfall/appliance/rehearsal"
+	"landfall/web/operation"
 )
 
 // Rehearsals rehearses installations with simulated hosts.
@@ -17,25 +18,34 @@ type Rehearsals interface {
 	Rehearsal(clusterID, id string) (*rehearsal.Rehearsal, error)
 }
 
-type rehearsals struct{ rehearsals Rehearsals }
+type rehearsals struct{ Rehearsals }
 
-func (r rehearsals) register(router *echo.Echo) {
-	router.POST(BasePath+"/clusters/:cluster_id/rehearsals", func(c echo.Context) error {
-		var request rehearsal.Request
-		if err := read(c, &request); err != nil {
-			return err
-		}
-		started, err := r.rehearsals.Start(c.Request().Context(), c.Param("cluster_id"), request)
-		if err != nil {
-			return err
-		}
-		return c.JSON(http.StatusAccepted, started)
-	})
-	router.GET(BasePath+"/clusters/:cluster_id/rehearsals/:id", func(c echo.Context) error {
-		found, err := r.rehearsals.Rehearsal(c.Param("cluster_id"), c.Param("id"))
-		if err != nil {
-			return err
-		}
-		return answer(c, found)
-	})
+// RehearsalOperations returns the operations on rehearsals.
+func RehearsalOperations(source Rehearsals) []operation.Operation {
+	r := rehearsals{source}
+	return []operation.Operation{
+		{ID: "startRehearsal", Method: http.MethodPost, Path: clusterPath + "/rehearsals",
+			Access: operation.Anyone, Handler: r.start,
+			Summary: "Start a rehearsal of a cluster's installation",
+			Body:    rehearsal.Request{},
+			Status:  http.StatusAccepted, Answer: rehearsal.Rehearsal{}, Errors: []int{400, 404, 409, 422}},
+		{ID: "getRehearsal", Method: http.MethodGet, Path: clusterPath + "/rehearsals/:id",
+			Access: operation.Anyone, Handler: r.show,
+			Summary: "Show a rehearsal",
+			Status:  http.StatusOK, Answer: rehearsal.Rehearsal{}, Errors: []int{404}},
+	}
+}
+
+func (r rehearsals) start(c echo.Context) error {
+	var wanted rehearsal.Request
+	if err := read(c, &wanted); err != nil {
+		return err
+	}
+	started, err := r.Start(c.Request().Context(), c.Param("cluster_id"), wanted)
+	return answerWith(c, http.StatusAccepted, started, err)
+}
+
+func (r rehearsals) show(c echo.Context) error {
+	found, err := r.Rehearsal(c.Param("cluster_id"), c.Param("id"))
+	return answer(c, found, err)
 }

@@ -1,46 +1,48 @@
 package console
 
 import (
+	"net/http"
+
 	"github.com/labstack/echo/v4"
 	"github.com/openshift/assisted-service/models"
 
 	"landfall/ignition"
-	"landfall/web/problem"
+	"landfall/web/operation"
 )
 
-// StaticNetworks is what the console asks about the networks of hosts; its errors are fit for
-// problem.From.
+// StaticNetworks evaluates the static network configurations of hosts.
 type StaticNetworks interface {
-	// PreviewStaticNetwork shows what the hosts of an infra-env would get by these descriptions.
-	// Nothing is kept.
+	// PreviewStaticNetwork returns the network files that the configurations would give to the
+	// hosts of an infra-env. It stores nothing.
 	PreviewStaticNetwork(infraEnvID string, hosts []*models.HostStaticNetworkConfig) (*ignition.NetworkPreview, error)
 }
 
-// NetworkPreview is what would become of network descriptions.
+// NetworkPreview is the result of network configurations.
 type NetworkPreview struct {
-	// Way is "keyfiles" that name cards by MAC address, keyfiles that a "script" on the machine
-	// chooses from, or a "policy" for nmstate, which needs OpenShift 4.18 and the full image.
+	// Way is "keyfiles" (keyfiles that name network cards by MAC address), "script" (keyfiles from
+	// which a script on the machine chooses), or "policy" (a policy for nmstate, which needs
+	// OpenShift 4.18 and the full image).
 	Way string `json:"way"`
-	// Reason says what keeps the whole from being keyfiles; "" unless the way is a policy.
+	// Reason tells why keyfiles are not possible; "" unless the way is a policy.
 	Reason string               `json:"reason,omitempty"`
 	Hosts  []HostNetworkPreview `json:"hosts"`
 }
 
-// HostNetworkPreview is what one host would get.
+// HostNetworkPreview holds the addresses and files of one host.
 type HostNetworkPreview struct {
 	Fault     *NetworkFault    `json:"fault,omitempty"`
 	Addresses []NetworkAddress `json:"addresses"`
 	Files     []NetworkFile    `json:"files"`
 }
 
-// NetworkFault is why a host's description can't be used.
+// NetworkFault tells why the configuration of a host is invalid.
 type NetworkFault struct {
 	Field   string `json:"field,omitempty"`
 	Line    int    `json:"line,omitempty"` // of the YAML, from 1
 	Message string `json:"message"`
 }
 
-// NetworkAddress is an address that a host gets.
+// NetworkAddress is an address of a host.
 type NetworkAddress struct {
 	Interface string `json:"interface"`
 	Address   string `json:"address"`
@@ -52,23 +54,32 @@ type NetworkFile struct {
 	Content string `json:"content"`
 }
 
-func registerStaticNetworks(router *echo.Echo, networks StaticNetworks) {
-	router.POST(BasePath+"/infra-envs/:infra_env_id/static-network/preview", func(c echo.Context) error {
-		var wanted struct {
-			Hosts []*models.HostStaticNetworkConfig `json:"static_network_config"`
-		}
-		if err := read(c, &wanted); err != nil {
-			return err
-		}
-		preview, err := networks.PreviewStaticNetwork(c.Param("infra_env_id"), wanted.Hosts)
-		if err != nil {
-			return problem.From(err)
-		}
-		return answer(c, shownPreview(preview))
-	})
+// StaticNetworkOperations returns the operation on static network configurations.
+func StaticNetworkOperations(networks StaticNetworks) []operation.Operation {
+	type request struct {
+		Hosts []*models.HostStaticNetworkConfig `json:"static_network_config"`
+	}
+	return []operation.Operation{
+		{ID: "previewStaticNetwork", Method: http.MethodPost, Path: infraEnvPath + "/static-network/preview",
+			Access: operation.Anyone,
+			Handler: func(c echo.Context) error {
+				var wanted request
+				if err := read(c, &wanted); err != nil {
+					return err
+				}
+				preview, err := networks.PreviewStaticNetwork(c.Param("infra_env_id"), wanted.Hosts)
+				if err != nil {
+					return err
+				}
+				return answer(c, encodePreview(preview), nil)
+			},
+			Summary: "Show the network files that configurations give to hosts",
+			Body:    request{},
+			Status:  http.StatusOK, Answer: NetworkPreview{}, Errors: []int{400, 404}},
+	}
 }
 
-func shownPreview(preview *ignition.NetworkPreview) NetworkPreview {
+func encodePreview(preview *ignition.NetworkPreview) NetworkPreview {
 	shown := NetworkPreview{Way: preview.Way, Hosts: []HostNetworkPreview{}}
 	if preview.Beyond != nil {
 		shown.Reason = preview.Beyond.Error()

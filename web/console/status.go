@@ -2,10 +2,58 @@ package console
 
 import (
 	"context"
+	"net/http"
+
+	"github.com/labstack/echo/v4"
 
 	"landfall/appliance/osimage"
 	"landfall/appliance/release"
+	"landfall/web/operation"
 )
+
+// Appliance is the running appliance.
+type Appliance interface {
+	// Status describes the appliance.
+	Status(ctx context.Context) (*Status, error)
+}
+
+// Status describes the appliance: its version, its addresses, its images and its releases.
+type Status struct {
+	Version   string    `json:"version"`
+	URL       string    `json:"url"`       // the one that hosts and management controllers are given
+	Addresses []string  `json:"addresses"` // other URLs of the appliance
+	OSImages  []OSImage `json:"os_images"`
+	Releases  []Release `json:"releases"`
+}
+
+// OSImage is the state of one base ISO.
+type OSImage struct {
+	OpenshiftVersion string `json:"openshift_version"`
+	CPUArchitecture  string `json:"cpu_architecture"`
+	State            string `json:"state"`             // ready, fetching or failed
+	Message          string `json:"message,omitempty"` // a sentence if the image is not ready
+}
+
+// Release is the state of one release image.
+type Release struct {
+	OpenshiftVersion string `json:"openshift_version"`
+	CPUArchitecture  string `json:"cpu_architecture"`
+	State            string `json:"state,omitempty"`
+	Message          string `json:"message,omitempty"`
+}
+
+// StatusOperations returns the operation on the appliance's status.
+func StatusOperations(appliance Appliance) []operation.Operation {
+	return []operation.Operation{
+		{ID: "getStatus", Method: http.MethodGet, Path: BasePath + "/status", Access: operation.Anyone,
+			Handler: func(c echo.Context) error {
+				status, err := appliance.Status(c.Request().Context())
+				return answer(c, status, err)
+			},
+			Summary: "Show the appliance's version, addresses, base images and releases",
+			Status:  http.StatusOK, Answer: Status{}},
+	}
+}
 
 // SiteStatus implements [Appliance].
 type SiteStatus struct {

@@ -84,11 +84,13 @@ func serveForBenchmarks(path string) error {
 	}
 	said := contest{Ready: time.Since(start)}
 	logger := slog.New(slog.NewJSONHandler(io.Discard, nil))
-	server := web.New(web.Options{Logger: logger, Quiet: image.Quiet})
+	server := web.New(web.Options{Logger: logger})
 	served := &discovery.Image{Image: full, InfraEnvID: infraEnv, Kind: discovery.Full, FileName: "discovery.iso",
 		Modified: modified}
-	image.New(image.Options{Source: &source{image: served}, Networks: discovery.Networks{{}}, Logger: logger}).
-		Register(server.Router())
+	service := image.New(image.Options{Source: &source{image: served}, Networks: discovery.Networks{{}}, Logger: logger})
+	if err := server.Register(service.Operations()...); err != nil {
+		return err
+	}
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return err

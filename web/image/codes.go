@@ -8,27 +8,25 @@ import (
 	"github.com/jonboulle/clockwork"
 )
 
-// maxCodes bounds how many short codes are remembered. Only valid ones are, so guesses take no
-// room.
+// maxCodes limits the cached short codes. Only valid codes are cached, so guesses need no memory.
 const maxCodes = 4096
 
-// codes remembers which infra-env a short code stands for, so that the ranges of a reader ask
-// nobody.
+// codes caches the infra-envs of short codes, so that the range requests of a reader need no query.
 type codes struct {
 	clock  clockwork.Clock
 	source Source
 
 	mu      sync.Mutex
 	known   map[string]code
-	forgets int // how often something was forgotten
+	forgets int // number of calls of forget
 }
 
 type code struct {
 	infraEnvID string
-	until      time.Time // zero: without end
+	until      time.Time // zero: it never expires
 }
 
-// infraEnv returns the infra-env of a code, or the source's error.
+// infraEnv returns the infra-env of a code, or the error of the source.
 func (c *codes) infraEnv(ctx context.Context, text string) (string, error) {
 	c.mu.Lock()
 	found, ok := c.known[text]
@@ -44,7 +42,7 @@ func (c *codes) infraEnv(ctx context.Context, text string) (string, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.forgets != forgets {
-		return infraEnvID, nil // it may have been revoked since the source looked
+		return infraEnvID, nil // the code may have been revoked since the query
 	}
 	if len(c.known) >= maxCodes {
 		clear(c.known)
@@ -53,7 +51,7 @@ func (c *codes) infraEnv(ctx context.Context, text string) (string, error) {
 	return infraEnvID, nil
 }
 
-// forget has the codes of an infra-env asked for again.
+// forget drops the codes of an infra-env.
 func (c *codes) forget(infraEnvID string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

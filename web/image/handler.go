@@ -14,37 +14,38 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"landfall/appliance/discovery"
+	"landfall/appliance/sentence"
 	"landfall/isogen"
 	"landfall/web/image/telescope"
 	"landfall/web/problem"
 )
 
-// What a service does when its options leave something out.
+// Defaults of [Options].
 const (
 	DefaultPatience = 5 * time.Minute
 	DefaultHold     = 6 * time.Hour
 )
 
-// maxRanges is how many ranges one request may name. Readers of virtual media name one.
+// maxRanges limits the ranges in one request. Readers of virtual media request one.
 const maxRanges = 100
 
-// Options is what a [Service] is made from.
+// Options configures a [Service].
 type Options struct {
 	Source   Source
 	Networks discovery.Networks // at least one
-	// Patience is how long a client may take nothing of what it asked for before it is dropped; 0
-	// means [DefaultPatience].
+	// Patience is the time after which a client that reads nothing is disconnected; 0 means
+	// [DefaultPatience].
 	Patience time.Duration
-	// Hold is how long a client that reads in ranges may be quiet and still go on with the revision
-	// it began with; 0 means [DefaultHold].
+	// Hold is the time for which an idle client that reads in ranges keeps the revision with which it
+	// began; 0 means [DefaultHold].
 	Hold      time.Duration
-	Telescope *telescope.Telescope // follows what is read
-	Clock     clockwork.Clock      // nil is the real one
-	// hears who begins to read, and of answers that had to be broken off; nil discards it
+	Telescope *telescope.Telescope // records the progress of the clients; nil makes a new one
+	Clock     clockwork.Clock      // nil is the real clock
+	// Logger receives the clients that begin to read and the answers that failed; nil discards them.
 	Logger *slog.Logger
 }
 
-// Service answers downloads.
+// Service serves downloads.
 type Service struct {
 	options Options
 	readers *readers
@@ -52,7 +53,7 @@ type Service struct {
 	pieces  sync.Pool
 }
 
-// New returns a service. Its routes are added to any number of routers by [Service.Register].
+// New returns a service. Any number of servers can register its [Service.Operations].
 func New(options Options) *Service {
 	if options.Patience == 0 {
 		options.Patience = DefaultPatience
@@ -75,8 +76,8 @@ func New(options Options) *Service {
 	}
 }
 
-// Forget drops what is known of an infra-env: its images are answered anew, or not at all if it was
-// deleted.
+// Forget drops the cached data of an infra-env. Later requests get its present image, or 404 if the
+// infra-env was deleted.
 func (s *Service) Forget(infraEnvID string) {
 	s.codes.forget(infraEnvID)
 	s.readers.forget(infraEnvID)
@@ -101,7 +102,7 @@ func (s *Service) network(r *http.Request) discovery.Network {
 	return s.options.Networks[s.options.Networks.Index(r.Host)]
 }
 
-// find makes the image that a request asks for as it is now.
+// find returns the present revision of the image that a request names.
 type find func(c echo.Context, network discovery.Network) (*discovery.Image, error)
 
 // answer returns the handler of a download.
@@ -116,14 +117,14 @@ func (s *Service) answer(find find) echo.HandlerFunc {
 	}
 }
 
-// pick returns the revision that a request is answered with.
+// pick returns the revision for a request.
 func (s *Service) pick(c echo.Context, k readerKey, find find) (*download, error) {
 	r := c.Request()
 	image := s.readers.pick(k, r)
 	if image == nil {
 		found, err := find(c, s.options.Networks[k.network])
 		if err != nil {
-			return nil, told(err)
+			return nil, asConflict(err)
 		}
 		image = s.readers.bind(k, r, &download{Image: found})
 	}
@@ -145,8 +146,8 @@ func (s *Service) key(r *http.Request) readerKey {
 	return k
 }
 
-// told brings what isogen refuses into the API's shape.
-func told(err error) error {
+// asConflict returns the errors of package isogen about an infra-env's settings as 409.
+func asConflict(err error) error {
 	var tooLarge *isogen.TooLargeError
 	var arguments *isogen.KernelArgumentError
 	if errors.As(err, &tooLarge) || errors.As(err, &arguments) {
@@ -155,16 +156,16 @@ func told(err error) error {
 	return err
 }
 
-// send answers with an image, or with what the request's conditions and ranges leave of it.
+// send answers with an image, as the request's conditions and ranges demand.
 func (s *Service) send(c echo.Context, k readerKey, image *download) error {
 	r, response := c.Request(), c.Response()
-	image.describe(response.Header(), asksForPresent(r))
+	image.describe(response.Header(), wantsPresent(r))
 	if strings.Count(r.Header.Get("Range"), ",") >= maxRanges {
 		return refuse(response, image, http.StatusRequestedRangeNotSatisfiable,
 			fmt.Sprintf("the Range header names more than %d ranges; ask for fewer at a time", maxRanges))
 	}
 	var read *telescope.Read
-	if r.Method != http.MethodHead { // which reads nothing
+	if r.Method != http.MethodHead { // HEAD reads nothing
 		read = s.follow(r, k, image)
 	}
 	w := s.newSender(response, r, image, read)
@@ -173,12 +174,12 @@ func (s *Service) send(c echo.Context, k readerKey, image *download) error {
 	if read != nil {
 		read.Done(reason(err))
 	}
-	if response.Size > pieceSize { // it may have taken long
+	if response.Size > pieceSize { // the answer may have taken long
 		s.readers.touch(k, r)
 	}
 	switch w.refused {
 	case 0:
-		s.note(c, k, image, err)
+		s.logBroken(c, k, image, err)
 		return nil
 	case http.StatusPreconditionFailed:
 		return refuse(response, image, w.refused,
@@ -186,10 +187,10 @@ func (s *Service) send(c echo.Context, k readerKey, image *download) error {
 	}
 	return refuse(response, image, w.refused,
 		fmt.Sprintf("the Range header %q names none of the image's %d bytes; write bytes=FROM-TO",
-			shortened(r.Header.Get("Range")), image.Size()))
+			shorten(r.Header.Get("Range")), image.Size()))
 }
 
-// follow has the telescope follow what a request reads.
+// follow records what a request reads in the telescope.
 func (s *Service) follow(r *http.Request, k readerKey, image *download) *telescope.Read {
 	read, first := s.options.Telescope.Request(k.client, k.agent, telescope.Image{
 		InfraEnvID: image.InfraEnvID, Kind: string(image.Kind), Revision: image.ETag(), Size: image.Size(),
@@ -203,7 +204,7 @@ func (s *Service) follow(r *http.Request, k readerKey, image *download) *telesco
 	return read
 }
 
-// reason says in a few words why an answer was broken off, if it was not the client who did.
+// reason returns the cause of a broken answer in a few words, or "" if the client ended it.
 func reason(err error) string {
 	switch {
 	case errors.Is(err, errStalled):
@@ -214,27 +215,27 @@ func reason(err error) string {
 	return ""
 }
 
-// note logs why an answer was broken off. net/http closes the connection of an answer that lacks
-// bytes, so that the client sees it too.
-func (s *Service) note(c echo.Context, k readerKey, image *download, err error) {
+// logBroken logs the cause of a broken answer. net/http closes the connection of an answer that lacks
+// bytes, so that the client notices it, too.
+func (s *Service) logBroken(c echo.Context, k readerKey, image *download, err error) {
 	if err == nil {
 		return
 	}
-	level, message := slog.LevelDebug, "a client gave an image up"
+	level, message := slog.LevelDebug, "a client cancelled the download of an image"
 	if errors.Is(err, errStalled) {
-		level, message = slog.LevelWarn, "a client that took nothing of an image any more was dropped"
+		level, message = slog.LevelWarn, "a client that stopped reading an image was disconnected"
 	}
 	if errors.As(err, new(*isogen.BaseError)) {
-		level, message = slog.LevelError, "a download was broken off because its base ISO was changed"
+		level, message = slog.LevelError, "a download was cancelled because its base ISO was changed"
 		s.options.Source.CheckBase(image.Image)
 	}
 	s.options.Logger.Log(c.Request().Context(), level, message, "client", k.client, "infra_env_id", image.InfraEnvID,
 		"kind", image.Kind, "error", err)
 }
 
-// refuse returns an error that net/http found in the API's own shape, with none of the headers that
-// describe an image.
-func refuse(response *echo.Response, image *download, status int, sentence string) error {
+// refuse returns an error that net/http found, for an answer in the API's own shape. It deletes the
+// headers that describe an image.
+func refuse(response *echo.Response, image *download, status int, reason string) error {
 	header := response.Header()
 	for _, name := range []string{"Accept-Ranges", "Cache-Control", "Content-Disposition", "Content-Length",
 		"Content-Type", "Last-Modified", "Repr-Digest", "X-Content-Type-Options"} {
@@ -243,24 +244,20 @@ func refuse(response *echo.Response, image *download, status int, sentence strin
 	if status == http.StatusRequestedRangeNotSatisfiable {
 		header.Set("Content-Range", "bytes */"+strconv.FormatInt(image.Size(), 10))
 	}
-	return problem.New(status, "%s", sentence)
+	return problem.New(status, "%s", reason)
 }
 
-func shortened(text string) string {
-	if len(text) > 40 {
-		return text[:40] + "…"
-	}
-	return text
-}
+// shorten cuts the text of a client for an error message.
+func shorten(text string) string { return sentence.Shorten(text, 40) }
 
-// digest answers with the digest of an image as sha256sum prints it. It is computed in the
-// request's own time, and ends when the client goes away.
+// digest answers with the digest of an image in the format of sha256sum. It computes the digest
+// during the request, and stops if the client disconnects.
 func (s *Service) digest(find find) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		r := c.Request()
 		image, err := find(c, s.network(r))
 		if err != nil {
-			return told(err)
+			return asConflict(err)
 		}
 		sum, err := image.SHA256(r.Context())
 		if err != nil {

@@ -1,19 +1,19 @@
-// Package image is the HTTP side of discovery images: downloads under the paths that the Assisted
-// Installer's image service has, so that hosts, management controllers and people's scripts find
-// them where they look, and the shorter ones that machines boot from.
+// Package image serves discovery images over HTTP: under the paths of the Assisted Installer's image
+// service, which hosts, management controllers and scripts expect, and under shorter paths from which
+// machines boot.
 //
 //	GET /byid/{infra_env_id}/{version}/{arch}/full.iso         the image, whole or in ranges; minimal.iso likewise
-//	GET /byid/{infra_env_id}/{version}/{arch}/full.iso.sha256  its digest, as sha256sum prints it
+//	GET /byid/{infra_env_id}/{version}/{arch}/full.iso.sha256  its digest, in the format of sha256sum
 //	GET /i/{code}.iso                                          the same for virtual media: short, no query, revocable
 //
-// and what boots over the network; routes.go lists all of them. Version and architecture are in a
-// path for people: the infra-env alone decides what is sent.
+// routes.go lists all of them, including the files for network boot. Version and architecture are in
+// the paths for people only; the infra-env alone selects the image.
 //
-// An image is frozen, so a download that began with one revision ends with it. One answer holds its
-// image for as long as it is sent. A client that reads in ranges keeps the revision it began with
-// for as long as it goes on reading (readers.go): a management controller, which names no revision,
-// must never get a mixture of two. Ranges of a reader that is known ask nobody and touch neither
-// the database nor the disk but for the base ISO.
+// An image never changes, so a download that began with one revision ends with it. An answer keeps
+// its image until it is sent. A client that reads in ranges keeps the revision with which it began as
+// long as it continues to read (readers.go): a management controller, which names no revision, must
+// never get a mixture of two. A range request of a known reader reads the base ISO, but neither the
+// database nor other files.
 package image
 
 import (
@@ -57,18 +57,18 @@ type download struct {
 
 	once       sync.Once
 	headers    http.Header              // of every answer
-	reprDigest atomic.Pointer[[]string] // the header's value once the digest is known
+	reprDigest atomic.Pointer[[]string] // the header's value, once the digest is known
 }
 
-// describe sets the headers that say what is sent (Repr-Digest: RFC 9530, section 3). They are made
-// once: readers of virtual media send hundreds of requests a second.
+// describe sets the headers that describe the image (Repr-Digest: RFC 9530, section 3). It makes them
+// once, because readers of virtual media send hundreds of requests a second.
 func (i *download) describe(header http.Header, compute bool) {
 	i.once.Do(func() {
 		i.headers = http.Header{
 			"Etag":                {i.ETag()},
 			"Content-Type":        {"application/octet-stream"},
 			"Content-Disposition": {mime.FormatMediaType("attachment", map[string]string{"filename": i.FileName})},
-			// The image holds the pull secret: it is nobody's to keep but the client's.
+			// The image contains the pull secret, so shared caches must not store it.
 			"Cache-Control": {"private, no-cache"},
 		}
 	})

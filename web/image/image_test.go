@@ -151,7 +151,7 @@ func serveWith(t testing.TB, options image.Options) (*httptest.Server, *image.Se
 	}
 	service := image.New(options)
 	s := web.New(web.Options{})
-	service.Register(s.Router())
+	require.NoError(t, s.Register(service.Operations()...))
 	server := httptest.NewServer(s)
 	t.Cleanup(server.Close)
 	return server, service
@@ -383,9 +383,9 @@ func (l listener) Accept() (net.Conn, error) {
 
 func TestRangesOfTheBaseReachTheConnectionAsFiles(t *testing.T) {
 	s := web.New(web.Options{})
-	image.New(image.Options{
+	require.NoError(t, s.Register(image.New(image.Options{
 		Source: &source{image: build(t, base(t), "config")}, Networks: discovery.Networks{{}},
-	}).Register(s.Router())
+	}).Operations()...))
 	server := httptest.NewUnstartedServer(s)
 	files := 0
 	server.Listener = listener{server.Listener, &files}

@@ -10,26 +10,25 @@ import (
 )
 
 const (
-	// maxReaders bounds how many clients are remembered; the one that has been quiet for longest is
-	// forgotten beyond that.
+	// maxReaders limits the remembered clients; above it, the client that has been idle for the longest
+	// time is dropped.
 	maxReaders = 4096
-	// maxRevisions bounds how many images can be asked for by their tags when they are not an
-	// infra-env's newest any more.
+	// maxRevisions limits the images that clients can request by their tags although the infra-env has
+	// a newer one.
 	maxRevisions = 256
-	// maxHeld bounds the memory that those take, in bytes.
+	// maxHeld limits the memory of those images, in bytes.
 	maxHeld = 256 << 20
-	// begins is how long a reader must have been quiet for a request that looks like a first one
-	// (HEAD, or a range from byte 0 on) to be one: whoever mounts an image again gets it as it is
-	// now.
-	begins = 30 * time.Second
+	// idleBeforeRestart is the time for which a reader must have been idle before a request that looks
+	// like the first one (HEAD, or a range from byte 0) counts as the first one. A client that mounts an
+	// image again then gets the present revision.
+	idleBeforeRestart = 30 * time.Second
 )
 
-// readers remembers which revision of an image each client reads.
+// readers remembers the revision of an image that each client reads.
 //
-// A client is an address with a User-Agent at one path. It is given the image as the infra-env is
-// when it begins, and goes on with that one until it has been quiet for as long as hold says. A
-// request that names a revision by its tag (If-Range, If-Match) gets that revision, whoever it
-// comes from, as long as it is remembered.
+// A client is an address with a User-Agent at one path. It gets the revision that is current when it
+// begins, and keeps it until it has been idle for the duration hold. A request that names a revision
+// by its tag (If-Range, If-Match) gets that revision from any client as long as it is remembered.
 type readers struct {
 	clock clockwork.Clock
 	hold  time.Duration
@@ -43,13 +42,13 @@ type readers struct {
 
 type readerKey struct {
 	client, agent, path string
-	network             int // by which the image's links are
+	network             int // index of the network whose URLs the image contains
 }
 
 type reader struct {
 	image    *download
 	last     time.Time
-	inRanges time.Time // the last request for a range
+	inRanges time.Time // time of the last range request
 }
 
 type tagKey struct {
@@ -67,8 +66,8 @@ func newReaders(clock clockwork.Clock, hold time.Duration) *readers {
 		maxHeld: maxHeld}
 }
 
-// pick returns the image that a request is to be answered with, or nil if it begins with the
-// present one: bind that then.
+// pick returns the image for a request, or nil if the client begins with the present image; the
+// caller then binds that.
 func (s *readers) pick(k readerKey, r *http.Request) *download {
 	now := s.clock.Now()
 	s.mu.Lock()
@@ -80,37 +79,37 @@ func (s *readers) pick(k readerKey, r *http.Request) *download {
 		}
 	}
 	known := s.bound[k]
-	if known == nil || now.Sub(known.last) > s.hold || asksForPresent(r) {
+	if known == nil || now.Sub(known.last) > s.hold || wantsPresent(r) {
 		return nil
 	}
-	if looksFirst(r) && (now.Sub(known.last) >= begins || known.image.Intact() != nil) {
+	if looksFirst(r) && (now.Sub(known.last) >= idleBeforeRestart || known.image.Intact() != nil) {
 		return nil
 	}
 	if r.Method == http.MethodHead && known.inRanges.IsZero() {
-		return nil // whoever has only asked so far is told of the image as it is now
+		return nil // a client that has read nothing yet is told of the present image
 	}
 	known.touch(now, r)
 	return known.image
 }
 
-// bind notes which image a client begins with and returns the one that it gets: another one if the
-// client turns out to be in the middle of reading that.
+// bind records the image with which a client begins, and returns the image to send: another one if
+// the client is in the middle of reading that.
 func (s *readers) bind(k readerKey, r *http.Request, image *download) *download {
 	now := s.clock.Now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.remember(tagKey{k.path, image.ETag(), k.network}, image, now)
 	known := s.bound[k]
-	inTheMiddle := known != nil && now.Sub(known.inRanges) < begins && known.image.Intact() == nil
+	inTheMiddle := known != nil && now.Sub(known.inRanges) < idleBeforeRestart && known.image.Intact() == nil
 	switch {
-	case inTheMiddle && asksForPresent(r):
-		return image // and those who read in ranges under the same name go on with theirs
+	case inTheMiddle && wantsPresent(r):
+		return image // clients that read in ranges under the same key keep their image
 	case inTheMiddle:
 		known.touch(now, r)
 		return known.image
 	}
 	if known == nil && len(s.bound) >= maxReaders {
-		s.forgetQuietest()
+		s.forgetIdle()
 	}
 	known = &reader{image: image}
 	known.touch(now, r)
@@ -118,7 +117,7 @@ func (s *readers) bind(k readerKey, r *http.Request, image *download) *download 
 	return image
 }
 
-// touch notes that a client is still reading, which an answer that takes long does at its end.
+// touch records that a client is still reading. A long answer calls it at its end.
 func (s *readers) touch(k readerKey, r *http.Request) {
 	now := s.clock.Now()
 	s.mu.Lock()
@@ -135,7 +134,7 @@ func (r *reader) touch(now time.Time, request *http.Request) {
 	}
 }
 
-// forget drops what is known of an infra-env's images.
+// forget drops the images of an infra-env.
 func (s *readers) forget(infraEnvID string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -164,11 +163,11 @@ func (s *readers) remember(k tagKey, image *download, now time.Time) {
 	}
 }
 
-// forgetOldest drops the revision that was asked for longest ago, but for one.
-func (s *readers) forgetOldest(but tagKey) {
-	oldest, at := but, time.Time{}
+// forgetOldest drops the least recently requested revision, but never the one of the key keep.
+func (s *readers) forgetOldest(keep tagKey) {
+	oldest, at := keep, time.Time{}
 	for k, known := range s.byTag {
-		if k != but && (at.IsZero() || known.last.Before(at)) {
+		if k != keep && (at.IsZero() || known.last.Before(at)) {
 			oldest, at = k, known.last
 		}
 	}
@@ -176,9 +175,9 @@ func (s *readers) forgetOldest(but tagKey) {
 	delete(s.byTag, oldest)
 }
 
-// forgetQuietest drops the readers that were quiet for too long, and the one that was so for
-// longest.
-func (s *readers) forgetQuietest() {
+// forgetIdle drops the readers that were idle for longer than hold, and the one that was idle for the
+// longest time.
+func (s *readers) forgetIdle() {
 	var oldest readerKey
 	var at time.Time
 	now := s.clock.Now()
@@ -192,19 +191,19 @@ func (s *readers) forgetQuietest() {
 	delete(s.bound, oldest)
 }
 
-// asksForPresent tells a download of the whole, which must never get an older image than the
-// infra-env's present one.
-func asksForPresent(r *http.Request) bool {
+// wantsPresent reports whether a request downloads the whole image; then it must never get an older
+// revision than the present one of the infra-env.
+func wantsPresent(r *http.Request) bool {
 	return r.Method == http.MethodGet && len(r.Header["Range"]) == 0
 }
 
-// looksFirst tells what clients send before they begin to read.
+// looksFirst reports whether a request looks like the first one of a client.
 func looksFirst(r *http.Request) bool {
 	ranges := r.Header["Range"]
 	return r.Method == http.MethodHead || len(ranges) == 1 && strings.HasPrefix(ranges[0], "bytes=0-")
 }
 
-// wantedTag is the one strong tag that a request insists on, or "".
+// wantedTag returns the single strong tag that a request demands, or "".
 func wantedTag(r *http.Request) string {
 	values := r.Header["If-Match"]
 	if len(values) == 0 && len(r.Header["Range"]) > 0 {
@@ -216,7 +215,7 @@ func wantedTag(r *http.Request) string {
 	return ""
 }
 
-// clientOf is the address that a request came from, without the port.
+// clientOf returns the address of the client without the port.
 func clientOf(r *http.Request) string {
 	if colon := strings.LastIndexByte(r.RemoteAddr, ':'); colon > 0 {
 		return strings.Trim(r.RemoteAddr[:colon], "[]")

@@ -7,76 +7,94 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"landfall/appliance/discovery"
+	"landfall/web/operation"
 	"landfall/web/problem"
 )
 
-// Paths of an infra-env's images begin in one of these ways; the rest is /{version}/{arch}/{file}.
+// Prefixes of the paths of an infra-env's images; the rest is /{version}/{arch}/{file}.
 const (
 	byID     = "/byid/:infra_env_id"
 	byAPIKey = "/byapikey/:token"
 	byToken  = "/bytoken/:token"
 )
 
-// shortPath begins the short URLs.
-const shortPath = "/i/"
-
-// Register adds the routes. Methods other than GET and HEAD are refused by the router.
+// Operations returns the operations on images and boot files. They answer GET and HEAD.
 //
 //	/byid/{infra_env_id}/{version}/{arch}/{full|minimal}.iso[.sha256]
 //	/byid/{infra_env_id}/{version}/{arch}/{kernel|initrd.img|rootfs.img|ins-file|initrd.addrsize}
-//	/byapikey/{token}/…, /bytoken/{token}/…           the same, by a token that names the infra-env
+//	/byapikey/{token}/…, /bytoken/{token}/…           the same, with a token that names the infra-env
 //	/images/{infra_env_id}?version=&arch=&type=        full-iso or minimal-iso
 //	/images/{infra_env_id}/{pxe-initrd|s390x-initrd-addrsize}?version=&arch=
 //	/boot-artifacts/{kernel|rootfs|ins-file}?version=&arch=
 //	/i/{code}.iso[.sha256]                             the image of the infra-env's type, for virtual media
 //	/i/{code}.ipxe, /ipxe/{infra_env_id}               an iPXE script
 //	/grub/{infra_env_id}/grub.cfg                      a GRUB menu
-//	/config/{infra_env_id}.iso                         an image of the config alone
+//	/config/{infra_env_id}.iso                         an image that contains the config alone
 //	/health, /live
-func (s *Service) Register(e *echo.Echo) {
-	get := func(path string, h echo.HandlerFunc) {
-		e.GET(path, h)
-		e.HEAD(path, h)
+//
+// Machines send hundreds of requests a second to all of them but the scripts.
+func (s *Service) Operations() []operation.Operation {
+	var all []operation.Operation
+	add := func(id, path, summary string, handler echo.HandlerFunc) {
+		all = append(all, operation.Operation{ID: id, Method: http.MethodGet, Head: true, Path: path,
+			Access: operation.Anyone, Handler: handler, Quiet: true,
+			Summary: summary, Status: http.StatusOK, Answer: operation.File{}, Errors: []int{404, 409, 503}})
 	}
-	for _, prefix := range []string{byID, byAPIKey, byToken} {
-		prefix += "/:version/:arch/"
-		for file, kind := range map[string]discovery.Kind{"full.iso": discovery.Full, "minimal.iso": discovery.Minimal, "initrd.img": discovery.Initrd,
-			"initrd.addrsize": discovery.InitrdAddrSize} {
-			find := s.image(kind)
-			get(prefix+file, s.answer(find))
-			get(prefix+file+".sha256", s.digest(find))
+	for _, by := range []struct{ id, path string }{{"ByID", byID}, {"ByAPIKey", byAPIKey}, {"ByToken", byToken}} {
+		prefix := by.path + "/:version/:arch/"
+		for _, file := range []struct {
+			id, name string
+			kind     discovery.Kind
+		}{
+			{"Full", "full.iso", discovery.Full}, {"Minimal", "minimal.iso", discovery.Minimal}, {"Initrd", "initrd.img", discovery.Initrd},
+			{"InitrdAddrSize", "initrd.addrsize", discovery.InitrdAddrSize},
+		} {
+			find := s.image(file.kind)
+			add("download"+file.id+by.id, prefix+file.name, "Download "+file.name, s.answer(find))
+			add("digest"+file.id+by.id, prefix+file.name+".sha256", "Download the digest of "+file.name, s.digest(find))
 		}
-		for file, kind := range map[string]discovery.Kind{"kernel": discovery.Kernel, "rootfs.img": discovery.RootFS, "ins-file": discovery.InsFile} {
-			get(prefix+file, s.answer(s.artifact(kind)))
+		for _, file := range []struct {
+			id, name string
+			kind     discovery.Kind
+		}{
+			{"Kernel", "kernel", discovery.Kernel}, {"RootFS", "rootfs.img", discovery.RootFS}, {"InsFile", "ins-file", discovery.InsFile},
+		} {
+			add("download"+file.id+by.id, prefix+file.name, "Download "+file.name, s.answer(s.artifact(file.kind)))
 		}
 	}
-	get("/images/:infra_env_id", s.answer(s.imageByType))
-	get("/images/:infra_env_id/pxe-initrd", s.answer(s.image(discovery.Initrd)))
-	get("/images/:infra_env_id/s390x-initrd-addrsize", s.answer(s.image(discovery.InitrdAddrSize)))
+	const image = "/images/:infra_env_id"
+	add("downloadImage", image, "Download an image of an infra-env", s.answer(s.imageByType))
+	add("downloadImageInitrd", image+"/pxe-initrd", "Download the initrd of an infra-env", s.answer(s.image(discovery.Initrd)))
+	add("downloadImageInitrdAddrSize", image+"/s390x-initrd-addrsize",
+		"Download the address and size of the initrd of an infra-env", s.answer(s.image(discovery.InitrdAddrSize)))
 	for _, kind := range []discovery.Kind{discovery.Kernel, discovery.RootFS, discovery.InsFile} {
-		get("/boot-artifacts/"+string(kind), s.answer(s.artifact(kind)))
+		add("downloadArtifact-"+string(kind), "/boot-artifacts/"+string(kind),
+			"Download the "+string(kind)+" of an OpenShift version", s.answer(s.artifact(kind)))
 	}
-	get(shortPath+":file", s.short)
-	get("/ipxe/:infra_env_id", s.script(discovery.IPXE))
-	get("/grub/:infra_env_id/grub.cfg", s.script(discovery.GRUB))
-	get("/config/:file", s.answer(s.config))
-	get("/health", s.health)
-	get("/live", func(c echo.Context) error { return c.NoContent(http.StatusOK) })
+	add("downloadShort", "/i/:file", "Download the image, its digest or the iPXE script of a short URL", s.short)
+	add("downloadConfigImage", "/config/:file", "Download the config image of an infra-env", s.answer(s.config))
+	add("getHealth", "/health", "Report whether images can be downloaded", s.health)
+	add("getLive", "/live", "Report that the appliance runs",
+		func(c echo.Context) error { return c.NoContent(http.StatusOK) })
+	return append(all, s.scriptOperations()...)
 }
 
-// Quiet tells the routes that machines read from in hundreds of requests a second.
-func Quiet(_, route string) bool {
-	for _, prefix := range []string{"/byid/", "/byapikey/", "/bytoken/", "/images/", "/boot-artifacts/", shortPath,
-		"/config/", "/health", "/live"} {
-		if strings.HasPrefix(route, prefix) {
-			return true
-		}
+// scriptOperations returns the operations on the scripts of boot loaders.
+func (s *Service) scriptOperations() []operation.Operation {
+	return []operation.Operation{
+		{ID: "getIPXEScript", Method: http.MethodGet, Head: true, Path: "/ipxe/:infra_env_id",
+			Access: operation.Anyone, Handler: s.script(discovery.IPXE),
+			Summary: "Download the iPXE script of an infra-env",
+			Status:  http.StatusOK, Answer: operation.File{}, Errors: []int{400, 404, 409}},
+		{ID: "getGRUBMenu", Method: http.MethodGet, Head: true, Path: "/grub/:infra_env_id/grub.cfg",
+			Access: operation.Anyone, Handler: s.script(discovery.GRUB),
+			Summary: "Download the GRUB menu of an infra-env",
+			Status:  http.StatusOK, Answer: operation.File{}, Errors: []int{404, 409}},
 	}
-	return false
 }
 
-// id is the infra-env that a path names, by itself or in a token.
-func id(c echo.Context) (string, error) {
+// infraEnvID returns the infra-env that the path names, directly or in a token.
+func infraEnvID(c echo.Context) (string, error) {
 	if token := c.Param("token"); token != "" {
 		return infraEnvOf(token)
 	}
@@ -85,24 +103,24 @@ func id(c echo.Context) (string, error) {
 
 func (s *Service) image(kind discovery.Kind) find {
 	return func(c echo.Context, network discovery.Network) (*discovery.Image, error) {
-		infraEnvID, err := id(c)
+		id, err := infraEnvID(c)
 		if err != nil {
 			return nil, err
 		}
-		return s.options.Source.Image(c.Request().Context(), infraEnvID, kind, network)
+		return s.options.Source.Image(c.Request().Context(), id, kind, network)
 	}
 }
 
 func (s *Service) imageByType(c echo.Context, network discovery.Network) (*discovery.Image, error) {
 	kind, known := map[string]discovery.Kind{"": discovery.Full, "full-iso": discovery.Full, "minimal-iso": discovery.Minimal}[c.QueryParam("type")]
 	if !known {
-		return nil, problem.BadRequest("type is %q; expected full-iso or minimal-iso", shortened(c.QueryParam("type")))
+		return nil, problem.BadRequest("type is %q; expected full-iso or minimal-iso", shorten(c.QueryParam("type")))
 	}
 	return s.image(kind)(c, network)
 }
 
-// artifact finds what depends on the base ISO alone, by the version and architecture in the path or
-// in the query.
+// artifact finds a boot artifact, which depends on the base ISO alone. The path or the query names
+// the version and the architecture.
 func (s *Service) artifact(kind discovery.Kind) find {
 	return func(c echo.Context, _ discovery.Network) (*discovery.Image, error) {
 		version, arch := c.Param("version"), c.Param("arch")
@@ -119,15 +137,15 @@ func (s *Service) artifact(kind discovery.Kind) find {
 		if err != nil {
 			return nil, err
 		}
-		if infraEnvID, err := id(c); err == nil && infraEnvID != "" {
-			return belongingTo(artifact, infraEnvID), nil
+		if id, err := infraEnvID(c); err == nil && id != "" {
+			return forInfraEnv(artifact, id), nil
 		}
 		return artifact, nil
 	}
 }
 
-// belongingTo is an artifact that is read by a machine of an infra-env.
-func belongingTo(i *discovery.Image, infraEnvID string) *discovery.Image {
+// forInfraEnv returns an artifact as one that a machine of an infra-env reads.
+func forInfraEnv(i *discovery.Image, infraEnvID string) *discovery.Image {
 	return &discovery.Image{Image: i.Image, InfraEnvID: infraEnvID, Kind: i.Kind, FileName: i.FileName, Modified: i.Modified,
 		Digest: i.Digest}
 }
@@ -140,9 +158,9 @@ func (s *Service) config(c echo.Context, network discovery.Network) (*discovery.
 	return s.options.Source.Image(c.Request().Context(), infraEnvID, discovery.Config, network)
 }
 
-// short answers a short URL with what its ending asks for. The kind of image is the infra-env's
-// own. The code is looked at for every request, so that one that was revoked or has expired ends
-// its readers, too.
+// short answers a short URL with the image, its digest or the iPXE script, by the extension of the
+// URL. The infra-env tells the kind of image. short checks the code for every request, so that its
+// readers stop when it is revoked or expires.
 func (s *Service) short(c echo.Context) error {
 	text, ending, _ := strings.Cut(c.Param("file"), ".")
 	if ending != "iso" && ending != "iso.sha256" && ending != "ipxe" {
@@ -175,7 +193,7 @@ func (s *Service) sendScript(c echo.Context, infraEnvID string, format discovery
 		Network: network, URL: network.Boot + c.Request().URL.Path,
 	})
 	if err != nil {
-		return told(err)
+		return asConflict(err)
 	}
 	c.Response().Header().Set("Cache-Control", "no-store")
 	return c.Blob(http.StatusOK, "text/plain; charset=utf-8", script)

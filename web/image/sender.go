@@ -15,37 +15,37 @@ import (
 )
 
 const (
-	// pieceSize is the largest range that is read and written; more goes from file to socket in the
-	// kernel. Opening the base and handing it to the kernel takes longer than copying so little.
+	// pieceSize is the largest range that is copied through a buffer. The kernel copies larger ranges
+	// from file to socket; for small ranges, opening the base for the kernel takes longer than copying.
 	pieceSize = 64 << 10
-	// stepSize is after how many bytes a long range is counted.
+	// stepSize is the number of bytes after which the progress of a long range is recorded.
 	stepSize = 2 << 20
-	// stepTime is after how long a slow one is.
+	// stepTime is the time after which the progress of a slow range is recorded.
 	stepTime = 5 * time.Second
 )
 
 // errStalled ends the answer to a client that stopped reading.
 var errStalled = errors.New("the client stopped reading")
 
-// sender is the response that http.ServeContent copies an image to. io.Copy asks it first
-// (ReadFrom), so that ranges of the base ISO go from file to socket in the kernel, which net/http
-// does for an *os.File and for nothing else.
+// sender is the response to which http.ServeContent copies an image. io.Copy calls its ReadFrom, so
+// that the kernel copies ranges of the base ISO from file to socket; net/http supports that for an
+// *os.File alone.
 //
-// The reader beneath never hands out the end of a range of a base that was changed meanwhile, so no
-// answer with a mixture of two files is ever whole.
+// The underlying reader never returns the end of a range of a base that was changed meanwhile, so an
+// answer with a mixture of two files is never complete.
 type sender struct {
-	http.ResponseWriter // net/http's own, beneath echo's
+	http.ResponseWriter // that of net/http, below echo's
 	echo                *echo.Response
 	control             *http.ResponseController
-	patience            time.Duration // how long a client may take nothing
-	direct              bool          // the connection takes files
+	patience            time.Duration // time after which a client that reads nothing is disconnected
+	direct              bool          // the connection supports copying in the kernel
 	image               *download
 	reader              *isogen.Reader
 	read                *telescope.Read // nil for a HEAD
 	pieces              *sync.Pool      // of buffers of pieceSize bytes
-	pos                 int64           // in the image, of the next byte
-	refused             int             // the status that the request is to be refused with
-	failure             error           // why the answer had to be broken off
+	pos                 int64           // position of the next byte in the image
+	refused             int             // status of the refusal; 0 if there is none
+	failure             error           // cause of a broken answer
 }
 
 func (s *Service) newSender(response *echo.Response, r *http.Request, image *download, read *telescope.Read) *sender {
@@ -58,27 +58,27 @@ func (s *Service) newSender(response *echo.Response, r *http.Request, image *dow
 	return w
 }
 
-// finish closes the reader, hands over what net/http still holds back while there is a deadline,
-// and leaves the connection without one. It returns why the answer had to be broken off.
+// finish closes the reader, flushes the buffers of net/http under a deadline, and then removes the
+// deadline from the connection. It returns the cause of a broken answer.
 func (s *sender) finish() error {
 	if s.failure = errors.Join(s.failure, s.reader.Close()); s.failure != nil {
 		return s.failure
 	}
 	var err error
 	if s.refused == 0 {
-		err = s.noted(s.control.Flush())
+		err = s.record(s.control.Flush())
 	}
 	if err == nil {
 		err = s.control.SetWriteDeadline(time.Time{})
 	}
 	if errors.Is(err, http.ErrNotSupported) {
-		return nil // the connection is none
+		return nil // a test without a connection
 	}
 	return err
 }
 
-// WriteHeader implements http.ResponseWriter. What http.ServeContent refuses is left to be told in
-// the API's own shape.
+// WriteHeader implements http.ResponseWriter. It only records the errors of http.ServeContent, so that
+// the caller can answer them in the API's own shape.
 func (s *sender) WriteHeader(status int) {
 	if status >= http.StatusBadRequest {
 		s.refused = status
@@ -88,7 +88,7 @@ func (s *sender) WriteHeader(status int) {
 	s.ResponseWriter.WriteHeader(status)
 }
 
-// Write implements io.Writer. The parts of several ranges come this way.
+// Write implements io.Writer. It receives answers with several ranges.
 func (s *sender) Write(p []byte) (n int, err error) {
 	if s.refused != 0 {
 		return len(p), nil
@@ -108,7 +108,7 @@ func (s *sender) ReadFrom(src io.Reader) (n int64, err error) {
 	limited, ok := src.(*io.LimitedReader)
 	if !ok || limited.R != io.Reader(content{s}) {
 		n, err = io.Copy(plain{s}, src)
-		return n, s.noted(err)
+		return n, s.record(err)
 	}
 	if limited.N > pieceSize && s.direct {
 		n, err = s.long(limited.N)
@@ -123,20 +123,20 @@ func (s *sender) ReadFrom(src io.Reader) (n int64, err error) {
 	return n, err
 }
 
-// long sends n bytes, those of the base without touching them.
+// long sends n bytes. The kernel copies those of the base.
 func (s *sender) long(n int64) (int64, error) {
 	s.deadline(s.patience)
-	if err := s.control.Flush(); err != nil { // the headers; from here on a step's deadline may pass in vain
-		return 0, s.noted(err)
+	if err := s.control.Flush(); err != nil { // the headers; afterwards the deadline of a step may pass without harm
+		return 0, s.record(err)
 	}
 	if _, err := s.reader.Seek(s.pos, io.SeekStart); err != nil {
-		return 0, s.noted(err)
+		return 0, s.record(err)
 	}
 	n, err := s.reader.CopyN(steps{s}, n)
-	return n, s.noted(err)
+	return n, s.record(err)
 }
 
-// piece sends up to pieceSize bytes by way of a buffer.
+// piece sends up to pieceSize bytes through a buffer.
 func (s *sender) piece(n int64) (int64, error) {
 	buffer, ok := s.pieces.Get().(*[pieceSize]byte)
 	if !ok {
@@ -145,12 +145,12 @@ func (s *sender) piece(n int64) (int64, error) {
 	defer s.pieces.Put(buffer)
 	p := buffer[:min(n, pieceSize)]
 	if _, err := s.reader.ReadAt(p, s.pos); err != nil {
-		return 0, s.noted(err)
+		return 0, s.record(err)
 	}
 	s.deadline(s.patience)
 	k, err := s.ResponseWriter.Write(p)
 	s.sent(int64(k))
-	return int64(k), s.noted(err)
+	return int64(k), s.record(err)
 }
 
 func (s *sender) sent(n int64) {
@@ -159,7 +159,7 @@ func (s *sender) sent(n int64) {
 	s.echo.Size += n
 }
 
-// deadline gives the connection so long to take what comes next. One that knows no deadlines has
+// deadline limits the time for the next write. A connection that does not support deadlines has
 // none.
 func (s *sender) deadline(d time.Duration) {
 	if err := s.control.SetWriteDeadline(time.Now().Add(d)); err != nil && !errors.Is(err, http.ErrNotSupported) {
@@ -167,8 +167,8 @@ func (s *sender) deadline(d time.Duration) {
 	}
 }
 
-// noted keeps the first error; http.ServeContent tells nobody of it.
-func (s *sender) noted(err error) error {
+// record keeps the first error, which http.ServeContent discards.
+func (s *sender) record(err error) error {
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		err = errStalled
 	}
@@ -178,7 +178,8 @@ func (s *sender) noted(err error) error {
 	return err
 }
 
-// steps takes what a reader copies: ranges of the base and pieces of the image's own.
+// steps is the writer to which the reader of an image copies ranges of the base and other pieces of
+// the image.
 type steps struct{ *sender }
 
 // Write implements io.Writer.
@@ -193,8 +194,8 @@ func (s steps) Write(p []byte) (n int, err error) {
 	return n, err
 }
 
-// ReadFrom implements io.ReaderFrom for a range of the base. It gives the kernel a step at a time;
-// a step that takes long goes on as long as something of it is taken.
+// ReadFrom implements io.ReaderFrom for a range of the base. It lets the kernel copy one step at a
+// time. A slow step continues as long as the client reads some bytes of it.
 func (s steps) ReadFrom(src io.Reader) (n int64, err error) {
 	limited, ok := src.(*io.LimitedReader)
 	if !ok {
@@ -221,7 +222,7 @@ func (s steps) ReadFrom(src io.Reader) (n int64, err error) {
 				stalled = 0
 			}
 			if stalled < s.patience {
-				// What was read of the file and not taken is read again.
+				// Bytes that were read from the file and not sent are read again.
 				if _, err := file.Seek(start+n, io.SeekStart); err != nil {
 					return n, err
 				}
@@ -236,8 +237,8 @@ func (s steps) ReadFrom(src io.Reader) (n int64, err error) {
 	return n, nil
 }
 
-// content is the image as http.ServeContent sees it. It reads it this way for several ranges at
-// once only.
+// content is the image as http.ServeContent sees it, which reads it only for requests with several
+// ranges.
 type content struct{ *sender }
 
 // Read implements io.Reader.
@@ -266,5 +267,5 @@ func (c content) Seek(offset int64, whence int) (int64, error) {
 	return offset, nil
 }
 
-// plain hides every method but Write.
+// plain hides all methods except Write.
 type plain struct{ io.Writer }

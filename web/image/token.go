@@ -10,10 +10,10 @@ import (
 	"landfall/web/problem"
 )
 
-// infraEnvOf reads the id of the infra-env out of a token in a path: an API key of local
-// authentication names it in "infra_env_id", an image token of single sign-on in "sub". The
-// signature says nothing here: this appliance asks nobody who he is, and such paths are served for
-// scripts that were written for services which do.
+// infraEnvOf returns the ID of the infra-env from a token in a path: an API key of local
+// authentication has it in "infra_env_id", an image token of single sign-on in "sub". It ignores the
+// signature: the appliance does not authenticate clients, and serves such paths only for scripts that
+// were written for services which do.
 func infraEnvOf(token string) (string, error) {
 	parts := strings.Split(token, ".")
 	if len(parts) != 3 {
@@ -21,7 +21,7 @@ func infraEnvOf(token string) (string, error) {
 			problem.BadRequest("the path does not have a token of three parts (a JSON Web Token); use the download " +
 				"URL as the API returns it")
 	}
-	// RFC 7515, section 2: base64url without padding. Padding is taken too.
+	// RFC 7515, section 2: base64url without padding. Padding is accepted, too.
 	payload, err := base64.RawURLEncoding.DecodeString(strings.TrimRight(parts[1], "="))
 	if err != nil {
 		return "",

@@ -11,7 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/labstack/echo/v4"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -25,6 +24,7 @@ import (
 	"landfall/appliance/kube/objects"
 	"landfall/appliance/sitekey"
 	"landfall/store"
+	"landfall/web"
 	"landfall/web/kube"
 )
 
@@ -40,14 +40,14 @@ func TestAPI_notReady(t *testing.T) {
 
 // overHTTP serves a site as the appliance does and returns its URL.
 func overHTTP(t testing.TB, s *site) string {
-	router := echo.New()
-	s.server.Register(router)
-	web := httptest.NewServer(router)
+	server := web.New(web.Options{})
+	require.NoError(t, server.Register(s.server.Operations()...))
+	listening := httptest.NewServer(server)
 	t.Cleanup(func() {
-		web.CloseClientConnections()
-		web.Close()
+		listening.CloseClientConnections()
+		listening.Close()
 	})
-	return web.URL
+	return listening.URL
 }
 
 func ask(t testing.TB, url, accept string) string {

@@ -1,9 +1,9 @@
 package kube
 
 import (
-	"slices"
-
 	"github.com/labstack/echo/v4"
+
+	"landfall/web/operation"
 )
 
 // routes are the paths of Kubernetes. Other paths below /api belong to the product.
@@ -14,20 +14,18 @@ func routes() []string {
 	}
 }
 
-// Register adds the routes of the API to a router.
-func (s *Server) Register(router *echo.Echo) {
-	for _, route := range routes() {
-		router.Any(route, func(c echo.Context) error {
-			s.ServeHTTP(notifying{c.Response()}, c.Request())
-			return nil
-		})
+// Operations returns the routes of the API. Programs call them so often that a log line for each
+// request would hide all others.
+func (s *Server) Operations() []operation.Operation {
+	var all []operation.Operation
+	for _, path := range routes() {
+		all = append(all, operation.Operation{Method: operation.Any, Path: path, Access: operation.Anyone, Quiet: true,
+			Handler: func(c echo.Context) error {
+				s.ServeHTTP(notifying{c.Response()}, c.Request())
+				return nil
+			}})
 	}
-}
-
-// Quiet reports whether a route belongs to the API: programs call it so often that a log line for
-// each request would hide the others.
-func Quiet(_, route string) bool {
-	return slices.Contains(routes(), route)
+	return all
 }
 
 // notifying is a response with CloseNotify, which the API server requires for watches.

@@ -1,48 +1,32 @@
-// Package description makes the API's description, an OpenAPI 3.0 document, of the table of its
-// operations and of the models that it is spoken in. What a model requires and which values it
-// takes is found by asking its own Validate method, so the document can't say something else than
-// what is accepted.
+// Package description makes the API's description, an OpenAPI 3.0 document, from the table of its
+// operations and from the Go types of their bodies. It finds the required fields and the permitted
+// values of a type with the type's own Validate method, so the document agrees with what the API
+// accepts.
 package description
 
 import (
-	"fmt"
 	"net/http"
 	"regexp"
 	"strconv"
 	"strings"
-)
 
-// Operation is one operation that is served.
-type Operation struct {
-	ID     string
-	Method string
-	Path   string // echo's form: /v2/clusters/:cluster_id
-	Added  bool   // it is not the Assisted Installer's
-}
+	"landfall/web/operation"
+)
 
 type object = map[string]any
 
-// Of returns the description of operations that lie below a base path. An operation that the table
-// does not describe is an error.
-func Of(version, basePath string, operations []Operation) (map[string]any, error) {
+// Of returns the description of the operations below a base path.
+func Of(version, basePath string, operations []operation.Operation) map[string]any {
 	models := &schemas{defined: object{}}
-	table := table()
 	paths := object{}
-	for _, operation := range operations {
-		what, ok := table[operation.ID]
-		if operation.Added {
-			what, ok = additions()[operation.ID]
-		}
-		if !ok {
-			return nil, fmt.Errorf("describe the API: nothing is known of the operation %s", operation.ID)
-		}
-		path := pathParameter.ReplaceAllString(operation.Path, "{$1}")
+	for _, o := range operations {
+		path := pathParameter.ReplaceAllString(o.Path, "{$1}")
 		methods, _ := paths[path].(object)
 		if methods == nil {
 			methods = object{}
 			paths[path] = methods
 		}
-		methods[strings.ToLower(operation.Method)] = what.operation(operation, models)
+		methods[strings.ToLower(o.Method)] = describe(o, models)
 	}
 	models.define("Error", errorModel{})
 	models.define("InfraError", infraErrorModel{})
@@ -57,67 +41,61 @@ func Of(version, basePath string, operations []Operation) (map[string]any, error
 		"servers":    []object{{"url": basePath}},
 		"paths":      paths,
 		"components": object{"schemas": models.defined},
-	}, nil
-}
-
-// additions are operations that the Assisted Installer does not have.
-func additions() map[string]described {
-	return map[string]described{
-		"v2GetOpenAPI": {say: "Show this description", status: http.StatusOK, answers: anything{},
-			errors: []int{http.StatusMethodNotAllowed}},
 	}
 }
 
 var pathParameter = regexp.MustCompile(`:(\w+)`)
 
-func (d described) operation(operation Operation, models *schemas) object {
-	said := object{"operationId": operation.ID, "summary": d.say, "responses": d.responses(models)}
-	if operation.Added {
-		said["x-landfall-addition"] = true
+func describe(o operation.Operation, models *schemas) object {
+	described := object{"operationId": o.ID, "summary": o.Summary, "responses": responses(o, models)}
+	if o.Addition {
+		described["x-landfall-addition"] = true
 	}
 	var parameters []object
-	for _, match := range pathParameter.FindAllStringSubmatch(operation.Path, -1) {
+	for _, match := range pathParameter.FindAllStringSubmatch(o.Path, -1) {
 		schema := object{"type": "string"}
 		if strings.HasSuffix(match[1], "_id") && match[1] != "validation_id" {
 			schema["format"] = "uuid"
 		}
 		parameters = append(parameters, object{"name": match[1], "in": "path", "required": true, "schema": schema})
 	}
-	for _, p := range d.parameters {
-		parameters = append(parameters, p.said())
+	for _, p := range o.Parameters {
+		parameters = append(parameters, describeParameter(p))
 	}
 	if parameters != nil {
-		said["parameters"] = parameters
+		described["parameters"] = parameters
 	}
-	switch d.takes.(type) {
+	switch o.Body.(type) {
 	case nil:
-	case upload:
-		said["requestBody"] = object{"required": true, "content": object{"multipart/form-data": object{"schema": object{
-			"type": "object", "required": []string{"upfile"}, "properties": object{"upfile": object{"type": "string",
-				"format": "binary"}},
-		}}}}
+	case operation.Upload:
+		described["requestBody"] = object{"required": true,
+			"content": object{"multipart/form-data": object{"schema": object{
+				"type": "object", "required": []string{"upfile"},
+				"properties": object{"upfile": object{"type": "string",
+					"format": "binary"}},
+			}}}}
 	default:
-		said["requestBody"] = object{"required": true,
-			"content": object{"application/json": object{"schema": models.of(d.takes)}}}
+		described["requestBody"] = object{"required": true,
+			"content": object{"application/json": object{"schema": models.of(o.Body)}}}
 	}
-	return said
+	return described
 }
 
-func (d described) responses(models *schemas) object {
-	success := object{"description": http.StatusText(d.status)}
-	switch d.answers.(type) {
+func responses(o operation.Operation, models *schemas) object {
+	success := object{"description": http.StatusText(o.Status)}
+	switch o.Answer.(type) {
 	case nil:
-	case file:
+	case operation.File:
 		success["content"] = object{"application/octet-stream": object{"schema": object{"type": "string",
 			"format": "binary"}}}
 	default:
-		success["content"] = object{"application/json": object{"schema": models.of(d.answers)}}
+		success["content"] = object{"application/json": object{"schema": models.of(o.Answer)}}
 	}
-	said := object{strconv.Itoa(d.status): success}
-	if d.also != 0 {
-		said[strconv.Itoa(d.also)] = object{"description": http.StatusText(d.also)}
+	described := object{strconv.Itoa(o.Status): success}
+	if o.NoContent {
+		described["204"] = object{"description": http.StatusText(http.StatusNoContent)}
 	}
-	for _, status := range append([]int{http.StatusUnprocessableEntity}, d.errors...) {
+	for _, status := range append([]int{http.StatusUnprocessableEntity}, o.Errors...) {
 		name := "Error"
 		switch status {
 		case http.StatusUnauthorized, http.StatusForbidden:
@@ -125,35 +103,35 @@ func (d described) responses(models *schemas) object {
 		case http.StatusUnprocessableEntity:
 			name = "SchemaError"
 		}
-		said[strconv.Itoa(status)] = object{
+		described[strconv.Itoa(status)] = object{
 			"description": http.StatusText(status),
 			"content":     object{"application/json": object{"schema": object{"$ref": reference + name}}},
 		}
 	}
-	return said
+	return described
 }
 
-func (p parameter) said() object {
+func describeParameter(p operation.Parameter) object {
 	schema := object{"type": "string"}
-	if p.kind == identity || p.kind == identities {
+	if p.Type == operation.UUID || p.Type == operation.UUIDList {
 		schema["format"] = "uuid"
 	}
-	if p.values != nil {
-		schema["enum"] = p.values
+	if p.Values != nil {
+		schema["enum"] = p.Values
 	}
-	said := object{"name": p.name, "in": "query", "required": p.required}
-	if p.in != "" {
-		said["in"] = p.in
+	described := object{"name": p.Name, "in": "query", "required": p.Required}
+	if p.In != "" {
+		described["in"] = p.In
 	}
-	switch p.kind {
-	case flag:
+	switch p.Type {
+	case operation.Flag:
 		schema = object{"type": "boolean"}
-	case number:
+	case operation.Number:
 		schema = object{"type": "integer"}
-	case texts, identities:
+	case operation.TextList, operation.UUIDList:
 		schema = object{"type": "array", "items": schema}
-		said["style"], said["explode"] = "form", false // values separated by commas
+		described["style"], described["explode"] = "form", false // values are separated by commas
 	}
-	said["schema"] = schema
-	return said
+	described["schema"] = schema
+	return described
 }

@@ -11,11 +11,13 @@ import (
 	openapi "github.com/go-openapi/errors"
 	"github.com/go-openapi/strfmt"
 	"github.com/openshift/assisted-service/models"
+
+	"landfall/web/operation"
 )
 
 const reference = "#/components/schemas/"
 
-// Bodies of errors; see package problem.
+// Bodies of error answers; see package problem.
 type (
 	errorModel       = models.Error
 	infraErrorModel  = models.InfraError
@@ -23,27 +25,26 @@ type (
 		Code    int32  `json:"code"`
 		Message string `json:"message"`
 	}
-	anything struct{}
 )
 
-// schemas collects the schemas of types.
+// schemas collects the schemas of Go types.
 type schemas struct{ defined object }
 
 func (s *schemas) of(value any) object {
-	if _, any := value.(anything); any {
+	if _, any := value.(operation.AnyObject); any {
 		return object{"type": "object"}
 	}
 	return s.schema(reflect.TypeOf(value))
 }
 
-// define adds a type under a name of its own.
+// define adds the schema of a type under a name other than that of the type.
 func (s *schemas) define(name string, value any) {
 	s.defined[name] = s.structure(reflect.TypeOf(value))
 }
 
 type validator interface{ Validate(strfmt.Registry) error }
 
-// formats are types that are written as a string of some form.
+// formats returns the formats of the types that are encoded as strings.
 func formats() map[reflect.Type]string {
 	return map[reflect.Type]string{
 		reflect.TypeFor[time.Time]():       "date-time",
@@ -84,13 +85,13 @@ func (s *schemas) schema(t reflect.Type) object {
 	case reflect.Struct:
 		return s.named(t)
 	}
-	return object{} // anything
+	return object{} // any value
 }
 
-// nonsense is a text that no list of values has.
+// nonsense is a text that no list of permitted values contains.
 const nonsense = "\x00"
 
-// text is a string, of a list of values if its type has one.
+// text returns the schema of a string type, with its permitted values if it has any.
 func (s *schemas) text(t reflect.Type) object {
 	value := reflect.New(t)
 	value.Elem().SetString(nonsense)
@@ -107,17 +108,18 @@ func (s *schemas) text(t reflect.Type) object {
 	return schema
 }
 
-// named is a struct: a reference to its schema, which is made when it is met first.
+// named returns a reference to the schema of a struct. The schema is made at the first use of the
+// struct.
 func (s *schemas) named(t reflect.Type) object {
 	name := t.Name()
-	if !token.IsExported(name) { // of this package
+	if !token.IsExported(name) { // not a model of the API
 		return s.structure(t)
 	}
 	if name == "DeletedAt" {
 		return object{"type": "string", "format": "date-time", "nullable": true}
 	}
-	if _, met := s.defined[name]; !met {
-		s.defined[name] = object{} // it may hold itself
+	if _, known := s.defined[name]; !known {
+		s.defined[name] = object{} // the struct may contain itself
 		s.defined[name] = s.structure(t)
 	}
 	return object{"$ref": reference + name}
@@ -127,7 +129,7 @@ func (s *schemas) structure(t reflect.Type) object {
 	properties := object{}
 	s.fields(t, properties)
 	schema := object{"type": "object", "properties": properties}
-	required, values := asked(t)
+	required, values := constraints(t)
 	if len(required) > 0 {
 		schema["required"] = required
 	}
@@ -160,9 +162,9 @@ func (s *schemas) fields(t reflect.Type, properties object) {
 	}
 }
 
-// asked finds by a model's Validate method which fields it requires and which values its texts
-// take.
-func asked(t reflect.Type) (required []string, values map[string][]any) {
+// constraints returns the required fields of a model and the permitted values of its string fields.
+// It finds them with the model's Validate method.
+func constraints(t reflect.Type) (required []string, values map[string][]any) {
 	empty, ok := reflect.New(t).Interface().(validator)
 	if !ok {
 		return nil, nil
@@ -184,7 +186,7 @@ func asked(t reflect.Type) (required []string, values map[string][]any) {
 	return required, values
 }
 
-// spoil sets all texts of a struct to what no list of values has.
+// spoil sets all string fields of a struct to [nonsense].
 func spoil(value reflect.Value) {
 	for i := range value.NumField() {
 		field := value.Field(i)
@@ -202,7 +204,7 @@ func spoil(value reflect.Value) {
 	}
 }
 
-// failures are what a model's Validate method finds, one by one.
+// failures returns the failures that a model's Validate method reports, one by one.
 func failures(model validator) []*openapi.Validation {
 	var found []*openapi.Validation
 	var visit func(error)

@@ -13,9 +13,10 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"landfall/web"
+	"landfall/web/operation"
 )
 
-func TestOperationsAreThoseOfTheAPIsDescription(t *testing.T) {
+func TestOperations_areThoseOfTheUpstreamDescription(t *testing.T) {
 	folder := os.Getenv("LANDFALL_REALDATA")
 	if folder == "" {
 		t.Skip("LANDFALL_REALDATA is not set: the API's description is not here to compare with")
@@ -28,18 +29,22 @@ func TestOperationsAreThoseOfTheAPIsDescription(t *testing.T) {
 	}
 	require.NoError(t, yaml.Unmarshal(description, &document))
 
-	var described []Operation
+	var described [][3]string
 	for path, methods := range document.Paths {
 		for method, operation := range methods {
 			route := strings.NewReplacer("{", ":", "}", "").Replace(path)
-			described = append(described, Operation{operation["operationId"].(string), strings.ToUpper(method), route})
+			described = append(described, [3]string{operation["operationId"].(string), strings.ToUpper(method), route})
 		}
 	}
 	require.Equal(t, BasePath, document.BasePath)
-	require.ElementsMatch(t, described, Operations())
+	var ours [][3]string
+	for _, operation := range Operations() {
+		ours = append(ours, [3]string{operation.ID, operation.Method, operation.Path})
+	}
+	require.ElementsMatch(t, described, ours)
 }
 
-func TestEveryOperationHasItsOwnIDAndRoute(t *testing.T) {
+func TestOperations_haveUniqueIDsAndRoutes(t *testing.T) {
 	ids, routes := map[string]bool{}, map[string]bool{}
 	for _, operation := range Operations() {
 		require.False(t, ids[operation.ID], operation.ID)
@@ -50,18 +55,22 @@ func TestEveryOperationHasItsOwnIDAndRoute(t *testing.T) {
 	}
 }
 
-func TestTheServiceHasAHandlerForEveryOperation(t *testing.T) {
-	handlers := (&Service{}).Handlers()
-	for _, operation := range Operations() {
-		require.Contains(t, handlers, operation.ID)
+func TestOperations_haveHandlersAndAccessRules(t *testing.T) {
+	for _, operation := range new(Service).Operations() {
+		require.NotNil(t, operation.Handler, operation.ID)
+		require.NotEmpty(t, operation.Access, operation.ID)
 	}
 }
 
-func TestAnOperationWithoutAHandlerIsAnswered501ByName(t *testing.T) {
+func TestRegister_withoutHandlerAnswers501(t *testing.T) {
 	server := web.New(web.Options{})
-	require.NoError(t, Register(server.Router(), nil))
+	operations := Operations()
+	for i := range operations {
+		operations[i].Handler = nil
+	}
+	require.NoError(t, server.Register(routes(operations)...))
 	for _, operation := range Operations() {
-		path := BasePath + strings.NewReplacer(":cluster_id", "c", ":infra_env_id", "i", ":host_id", "h", ":id",
+		path := BasePath + strings.NewReplacer(":cluster_id", id, ":infra_env_id", id, ":host_id", id, ":id",
 			"b").Replace(operation.Path)
 		recorder := httptest.NewRecorder()
 		server.ServeHTTP(recorder, httptest.NewRequest(operation.Method, path, http.NoBody))
@@ -71,22 +80,29 @@ func TestAnOperationWithoutAHandlerIsAnswered501ByName(t *testing.T) {
 	}
 }
 
-func TestAHandlerAnswersItsOperationHoweverTheSlashesCome(t *testing.T) {
+const id = "3fa85f64-5717-4562-b3fc-2c963f66afa6"
+
+func TestRegister_slashes(t *testing.T) {
 	server := web.New(web.Options{})
-	require.NoError(t, Register(server.Router(), Handlers{
+	answering := map[string]echo.HandlerFunc{
 		"v2ListClusters": func(c echo.Context) error { return c.String(http.StatusOK, "list") },
 		"v2GetCluster": func(c echo.Context) error {
 			return c.String(http.StatusOK,
 				c.Param("cluster_id"))
 		},
 		"V2GetClusterDefaultConfig": func(c echo.Context) error { return c.String(http.StatusOK, "defaults") },
-	}))
+	}
+	operations := Operations()
+	for i := range operations {
+		operations[i].Handler = answering[operations[i].ID]
+	}
+	require.NoError(t, server.Register(routes(operations)...))
 	for path, answer := range map[string]string{
 		"/v2/clusters":                 "list",
 		"/v2/clusters/":                "list",
 		"/v2//clusters":                "list",
 		"/v2/clusters//default-config": "defaults",
-		"/v2/clusters/abc/":            "abc",
+		"/v2/clusters/" + id + "/":     id,
 	} {
 		recorder := httptest.NewRecorder()
 		server.ServeHTTP(recorder, httptest.NewRequest(http.MethodGet, BasePath+path, nil))
@@ -95,21 +111,23 @@ func TestAHandlerAnswersItsOperationHoweverTheSlashesCome(t *testing.T) {
 	}
 }
 
-func TestAHandlerForAnUnknownOperationIsRefused(t *testing.T) {
-	router := echo.New()
-	err := Register(router, Handlers{"v2MakeCoffee": func(echo.Context) error { return nil }})
-	require.ErrorContains(t, err, "v2MakeCoffee")
-	require.Empty(t, router.Routes())
+func TestRegister_everyRouteHasAnAccessRule(t *testing.T) {
+	server := web.New(web.Options{})
+	require.NoError(t, new(Service).Register(server))
+	for route, operation := range server.Routes() {
+		require.NotEmpty(t, operation.Access, "%s %s", route.Method, route.Path)
+		require.Equal(t, route.Path, operation.Path)
+	}
 }
 
-func TestTheNamedRoutesAreRegistered(t *testing.T) {
-	routes := map[string]bool{}
-	for _, operation := range Operations() {
-		routes[operation.Method+" "+BasePath+operation.Path] = true
+func TestRoutes_quietAndLimited(t *testing.T) {
+	routes := map[string]operation.Operation{}
+	for _, o := range (&Service{LogUploadBytes: 7}).Operations() {
+		routes[o.Method+" "+o.Path] = o
 	}
-	require.True(t, routes["GET "+instructionsRoute])
-	require.True(t, routes["POST "+LogsRoute])
-	require.True(t, Quiet("GET", instructionsRoute))
-	require.True(t, Quiet("POST", instructionsRoute), "a thousand hosts send some hundred replies a second")
-	require.False(t, Quiet("PUT", instructionsRoute))
+	require.True(t, routes["GET "+hostPath+"/instructions"].Quiet)
+	require.True(t, routes["POST "+hostPath+"/instructions"].Quiet,
+		"a thousand hosts send some hundred replies a second")
+	require.False(t, routes["PUT "+hostPath+"/progress"].Quiet)
+	require.EqualValues(t, 7, routes["POST "+clusterPath+"/logs"].BodyLimit)
 }

@@ -11,28 +11,36 @@ import (
 	"github.com/openshift/assisted-service/models"
 
 	"landfall/appliance/engine/description"
+	"landfall/web/operation"
 )
 
-// defaultConfig answers what a new cluster has when nothing is said. Nothing is deleted for
-// inactivity here, so the field for that stays out.
-func (s *Service) defaultConfig(c echo.Context) error {
-	v4 := &models.ClusterNetwork{Cidr: description.DefaultClusterNetwork,
-		HostPrefix: description.DefaultClusterHostPrefix}
-	v6 := &models.ClusterNetwork{Cidr: "fd01::/48", HostPrefix: 64}
-	service := &models.ServiceNetwork{Cidr: description.DefaultServiceNetwork}
-	return c.JSON(http.StatusOK, &models.ClusterDefaultConfig{
-		ClusterNetworkCidr:       description.DefaultClusterNetwork,
-		ClusterNetworkHostPrefix: description.DefaultClusterHostPrefix,
-		ServiceNetworkCidr:       description.DefaultServiceNetwork,
-		ClusterNetworksIPV4:      []*models.ClusterNetwork{v4}, ServiceNetworksIPV4: []*models.ServiceNetwork{service},
-		ClusterNetworksDualstack: []*models.ClusterNetwork{v4, v6},
-		ServiceNetworksDualstack: []*models.ServiceNetwork{service, {Cidr: "fd02::/112"}},
-		NtpSource:                strings.Join(s.Engine.NTPSources(), ","), ForbiddenHostnames: []string{"localhost",
-			"localhost.localdomain", "localhost4", "localhost4.localdomain4", "localhost6", "localhost6.localdomain6"},
-	})
+// releaseOperations returns the operations on releases and versions.
+func (s *Service) releaseOperations() []operation.Operation {
+	return []operation.Operation{
+		{ID: "v2ListComponentVersions", Method: http.MethodGet, Path: "/v2/component-versions",
+			Access: operation.Anyone, Handler: s.componentVersions,
+			Summary: "Show the versions of the service's parts",
+			Status:  200, Answer: models.ListVersions{}},
+		{ID: "V2ListManagedDomains", Method: http.MethodGet, Path: "/v2/domains",
+			Access: operation.Anyone, Handler: s.managedDomains,
+			Summary: "List the DNS domains that the service writes to",
+			Status:  200, Answer: models.ListManagedDomains{}, Errors: []int{500}},
+		{ID: "v2ListSupportedOpenshiftVersions", Method: http.MethodGet, Path: "/v2/openshift-versions",
+			Access: operation.Anyone, Handler: s.versions,
+			Summary: "List the OpenShift releases that clusters can be made of",
+			Parameters: []operation.Parameter{
+				{Name: "version"},
+				{Name: "only_latest", Type: operation.Flag},
+			},
+			Status: 200, Answer: models.OpenshiftVersions{}, Errors: []int{400, 500, 503}},
+		{ID: "v2ListReleaseSources", Method: http.MethodGet, Path: "/v2/release-sources",
+			Access: operation.Anyone, Handler: s.releaseSources,
+			Summary: "List the channels that releases are taken from",
+			Status:  200, Answer: models.ReleaseSources{}},
+	}
 }
 
-// versions answers the releases that clusters can be made of, by version.
+// versions answers with the releases from which clusters can be made, by version.
 func (s *Service) versions(c echo.Context) error {
 	versions := models.OpenshiftVersions{}
 	wanted := c.QueryParam("version")
@@ -62,7 +70,7 @@ func (s *Service) versions(c echo.Context) error {
 	return c.JSON(http.StatusOK, versions)
 }
 
-// keepLatest leaves the newest patch of each minor version.
+// keepLatest keeps the newest patch release of each minor version.
 func keepLatest(versions models.OpenshiftVersions) {
 	latest := make(map[string]string)
 	for version := range versions {
@@ -81,7 +89,7 @@ func keepLatest(versions models.OpenshiftVersions) {
 	}
 }
 
-// newer compares two versions by their numbers.
+// newer reports whether version a is newer than version b.
 func newer(a, b string) bool {
 	left, right := strings.FieldsFunc(a, isSeparator), strings.FieldsFunc(b, isSeparator)
 	for i := range min(len(left), len(right)) {
@@ -101,8 +109,8 @@ func newer(a, b string) bool {
 
 func isSeparator(r rune) bool { return r == '.' || r == '-' }
 
-// componentVersions answers the appliance's version and the programs on hosts that the
-// configuration names; those that it does not name come with each release.
+// componentVersions answers with the appliance's version and with the images of the programs on
+// hosts that the configuration names. Each release brings the other images.
 func (s *Service) componentVersions(c echo.Context) error {
 	versions := maps.Clone(s.Versions)
 	for name, image := range map[string]string{
@@ -116,12 +124,12 @@ func (s *Service) componentVersions(c echo.Context) error {
 	return c.JSON(http.StatusOK, &models.ListVersions{ReleaseTag: s.Versions["landfall"], Versions: versions})
 }
 
-// managedDomains: there is no DNS provider that the appliance could write to.
+// managedDomains answers with no domains: the appliance writes to no DNS provider.
 func (s *Service) managedDomains(c echo.Context) error {
 	return c.JSON(http.StatusOK, models.ListManagedDomains{})
 }
 
-// releaseSources: releases come from the configuration alone; no channel is followed.
+// releaseSources answers with no sources: releases come from the configuration alone.
 func (s *Service) releaseSources(c echo.Context) error {
 	return c.JSON(http.StatusOK, models.ReleaseSources{})
 }

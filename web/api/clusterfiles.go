@@ -14,10 +14,11 @@ import (
 
 	"landfall/appliance/engine"
 	"landfall/store"
+	"landfall/web/operation"
 	"landfall/web/problem"
 )
 
-// Files of a cluster that the API hands out, by the operation that does.
+// Files of a cluster, by the operation that serves them.
 var (
 	credentialFiles = []string{"kubeconfig", "kubeconfig-noingress", "kubeadmin-password"}
 	clusterFiles    = []string{"bootstrap.ign", "master.ign", "worker.ign", "arbiter.ign", "metadata.json",
@@ -25,14 +26,63 @@ var (
 	hostFile = regexp.MustCompile(`^(master|worker|arbiter)-[0-9a-f-]{36}\.ign$`)
 )
 
-// attach names the file that an answer is to be saved as: always in quotes, for the browser
-// application looks for them.
+// clusterFileOperations returns the operations on the credentials and generated files of a
+// cluster.
+func (s *Service) clusterFileOperations() []operation.Operation {
+	return []operation.Operation{
+		{ID: "V2GetCredentials", Method: http.MethodGet, Path: clusterPath + "/credentials",
+			Access: operation.Anyone, Handler: s.credentials,
+			Summary: "Show the console's address and the first administrator's password",
+			Status:  200, Answer: models.Credentials{}, Errors: []int{401, 403, 404, 405, 409, 500}},
+		{ID: "V2DownloadClusterCredentials", Method: http.MethodGet, Path: clusterPath + "/downloads/credentials",
+			Access: operation.Anyone, Handler: s.downloadCredentials,
+			Summary: "Download a kubeconfig or the administrator's password",
+			Parameters: []operation.Parameter{
+				{Name: "file_name", Required: true, Values: []string{"kubeadmin-password", "kubeconfig",
+					"kubeconfig-noingress"}},
+			},
+			Status: 200, Answer: operation.File{}, Errors: []int{401, 403, 404, 405, 409, 500, 503}},
+		{ID: "V2GetPresignedForClusterCredentials", Method: http.MethodGet, Path: clusterPath +
+			"/downloads/credentials-presigned",
+			Access: operation.Anyone, Handler: s.presignedCredentials,
+			Summary: "Get a signed link to a kubeconfig or the administrator's password",
+			Parameters: []operation.Parameter{
+				{Name: "file_name", Required: true, Values: []string{"kubeadmin-password", "kubeconfig",
+					"kubeconfig-noingress"}},
+			},
+			Status: 200, Answer: models.PresignedURL{}, Errors: []int{400, 401, 403, 404, 405, 409, 500}},
+		{ID: "V2DownloadClusterFiles", Method: http.MethodGet, Path: clusterPath + "/downloads/files",
+			Access: operation.Anyone, Handler: s.downloadFile,
+			Summary: "Download a file that the installation generated",
+			Parameters: []operation.Parameter{
+				{Name: "file_name", Required: true, Values: []string{"bootstrap.ign", "master.ign", "metadata.json",
+					"worker.ign", "install-config.yaml", "custom_manifests.json", "custom_manifests.yaml",
+					"arbiter.ign"}},
+				{Name: "discovery_agent_version", In: "header"},
+			},
+			Status: 200, Answer: operation.File{}, Errors: []int{401, 403, 404, 405, 409, 500, 503}},
+		{ID: "V2GetPresignedForClusterFiles", Method: http.MethodGet, Path: clusterPath + "/downloads/files-presigned",
+			Access: operation.Anyone, Handler: s.presignedFile,
+			Summary: "Get a signed link to a file, to logs or to a manifest",
+			Parameters: []operation.Parameter{
+				{Name: "file_name", Required: true, Values: []string{"bootstrap.ign", "master.ign", "metadata.json",
+					"worker.ign", "install-config.yaml", "logs", "manifests"}},
+				{Name: "logs_type", Values: []string{"host", "controller", "all"}},
+				{Name: "host_id", Type: operation.UUID},
+				{Name: "additional_name"},
+			},
+			Status: 200, Answer: models.PresignedURL{}, Errors: []int{400, 401, 403, 404, 405, 409, 500}},
+	}
+}
+
+// attach sets the file name under which an answer is saved. The name is always quoted, because the
+// browser application expects quotes.
 func attach(c echo.Context, name string) {
 	quoted := strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(name)
 	c.Response().Header().Set(echo.HeaderContentDisposition, `attachment; filename="`+quoted+`"`)
 }
 
-// send answers with a kept file, ranges and conditional requests included.
+// send answers with a stored file. It supports ranges and conditional requests.
 func send(c echo.Context, name string, file io.ReadSeekCloser, info store.FileInfo) error {
 	header := c.Response().Header()
 	header.Set(echo.HeaderContentType, echo.MIMEOctetStream)
@@ -49,7 +99,8 @@ func isClusterFile(name string) bool {
 	return slices.Contains(clusterFiles, name) || hostFile.MatchString(name)
 }
 
-// fileName reads which file is asked for, one of those that an operation has.
+// fileName reads the name of the requested file and refuses a name that the operation does not
+// allow.
 func fileName(c echo.Context, allowed func(string) bool) (string, error) {
 	name, err := required(c, "file_name")
 	if err == nil && !allowed(name) {
@@ -58,7 +109,7 @@ func fileName(c echo.Context, allowed func(string) bool) (string, error) {
 	return name, err
 }
 
-// checkLink refuses a request by a signed link that does not hold.
+// checkLink refuses a request with an invalid signed link.
 func (s *Service) checkLink(c echo.Context) error {
 	return s.Links.Check(c.Request().URL.Path, c.QueryParams())
 }
@@ -78,19 +129,23 @@ func (s *Service) sendFile(c echo.Context, allowed func(string) bool) error {
 	return send(c, name, file, info)
 }
 
+func (s *Service) credentials(c echo.Context) error {
+	credentials, err := s.Engine.Credentials(clusterID(c))
+	return answer(c, http.StatusOK, credentials, err)
+}
+
 func (s *Service) downloadCredentials(c echo.Context) error { return s.sendFile(c, isCredential) }
 func (s *Service) downloadFile(c echo.Context) error        { return s.sendFile(c, isClusterFile) }
 
-// presign answers with a signed link to a download of a cluster, which is below the cluster's own
-// path.
+// presign answers with a signed link to a download below the cluster's own path.
 func (s *Service) presign(c echo.Context, download string, query url.Values) error {
 	link, expires, err := s.Links.Sign(c.Request().Context(), BasePath+"/v2/clusters/"+clusterID(c)+"/"+download,
 		query)
 	return answer(c, http.StatusOK, &models.PresignedURL{URL: &link, ExpiresAt: strfmt.DateTime(expires)}, err)
 }
 
-// presignKept answers with a signed link to a generated file that is there.
-func (s *Service) presignKept(c echo.Context, download, name string) error {
+// presignGenerated answers with a signed link to a generated file, if the file exists.
+func (s *Service) presignGenerated(c echo.Context, download, name string) error {
 	file, _, err := s.Engine.OpenGenerated(clusterID(c), name)
 	if err != nil {
 		return err
@@ -106,12 +161,11 @@ func (s *Service) presignedCredentials(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	return s.presignKept(c, "downloads/credentials", name)
+	return s.presignGenerated(c, "downloads/credentials", name)
 }
 
-// presignedFile answers with a signed link to one of a cluster's files: what its installation
-// generated, its logs (file_name=logs), or a manifest (file_name=manifests with
-// additional_name=<folder>/<name>).
+// presignedFile answers with a signed link to a generated file of a cluster, to its logs
+// (file_name=logs) or to a manifest (file_name=manifests with additional_name=<folder>/<name>).
 func (s *Service) presignedFile(c echo.Context) error {
 	name, err := required(c, "file_name")
 	switch {
@@ -122,9 +176,9 @@ func (s *Service) presignedFile(c echo.Context) error {
 	case name == "manifests":
 		return s.presignManifest(c)
 	case isCredential(name):
-		return s.presignKept(c, "downloads/credentials", name)
+		return s.presignGenerated(c, "downloads/credentials", name)
 	case isClusterFile(name):
-		return s.presignKept(c, "downloads/files", name)
+		return s.presignGenerated(c, "downloads/files", name)
 	}
 	return problem.BadRequest("there is no file %q of a cluster", name)
 }

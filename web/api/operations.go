@@ -1,0 +1,194 @@
+// Package api serves the Assisted Installer's REST API v2 to its clients, agents and installers.
+// Each noun (clusters.go, hosts.go, ...) has one file with the table of its operations and their
+// handlers. To add an operation, add an entry and a handler to the file of its noun.
+package api
+
+import (
+	"bufio"
+	"context"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"landfall/appliance/engine"
+	"landfall/web"
+	"landfall/web/operation"
+	"landfall/web/problem"
+)
+
+// BasePath is the prefix of the API's paths.
+const BasePath = "/api/assisted-install"
+
+// Prefixes of the paths of a cluster, an infra-env and a host.
+const (
+	clusterPath  = "/v2/clusters/:cluster_id"
+	infraEnvPath = "/v2/infra-envs/:infra_env_id"
+	hostsPath    = infraEnvPath + "/hosts"
+	hostPath     = hostsPath + "/:host_id"
+)
+
+// Service answers the operations of the API from an engine.
+type Service struct {
+	Engine *engine.Engine
+	Links  Links
+	// ManifestBytes limits the size of a manifest that people add.
+	ManifestBytes int64
+	// LogUploadBytes limits the size of a log archive that hosts and the controller send; 0 means
+	// the server's limit for all bodies.
+	LogUploadBytes int64
+	// Versions names the appliance's parts for /v2/component-versions.
+	Versions map[string]string
+}
+
+// Links signs download links for people without an account. Package discovery implements it.
+type Links interface {
+	// Sign returns a link to a path with the given parameters, and when it expires.
+	Sign(ctx context.Context, path string, query url.Values) (string, time.Time, error)
+	// Check returns an error for a signed link that was altered or has expired.
+	Check(path string, query url.Values) error
+}
+
+// Operations returns the operations of the API, without [BasePath]. Each noun has a table of its
+// own in the file with its handlers.
+func (s *Service) Operations() []operation.Operation {
+	return slices.Concat(
+		s.clusterOperations(), s.installationOperations(), s.clusterFileOperations(), s.logOperations(),
+		s.manifestOperations(), s.eventOperations(), s.infraEnvOperations(), s.infraEnvFileOperations(),
+		s.hostOperations(), s.releaseOperations(), s.supportOperations(), s.operatorOperations(),
+		s.descriptionOperations(),
+	)
+}
+
+// Operations returns the operations of the upstream API description (swagger.yaml of the
+// assisted-service).
+func Operations() []operation.Operation {
+	return slices.DeleteFunc(new(Service).Operations(), func(o operation.Operation) bool { return o.Addition })
+}
+
+// Additions returns the operations that Landfall adds to the upstream API.
+func Additions() []operation.Operation {
+	return slices.DeleteFunc(new(Service).Operations(), func(o operation.Operation) bool { return !o.Addition })
+}
+
+// Register adds the API to a server.
+func (s *Service) Register(server *web.Server) error {
+	return server.Register(routes(s.Operations())...)
+}
+
+// routes returns the operations as a server registers them: below [BasePath], with handlers that
+// prepare each request, and with 405 answers for the other methods of their paths. An operation
+// without a handler answers 501 and its ID in the API's own error shape.
+func routes(operations []operation.Operation) []operation.Operation {
+	all := operation.Below(BasePath, operations)
+	for i, o := range all {
+		if o.Handler == nil {
+			o.Handler = notImplemented(operations[i])
+		}
+		all[i].Handler = prepare(o.ID, o.Handler)
+	}
+	return append(all, otherMethods(all)...)
+}
+
+// otherMethods returns routes that answer 405 on the API's paths for the methods that they do not
+// have. Without them the browser application, which answers GET everywhere, would answer.
+func otherMethods(operations []operation.Operation) []operation.Operation {
+	allowed := make(map[string][]string)
+	for _, o := range operations {
+		allowed[o.Path] = append(allowed[o.Path], o.Method)
+	}
+	var refused []operation.Operation
+	for path, methods := range allowed {
+		slices.Sort(methods)
+		for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch,
+			http.MethodDelete} {
+			if !slices.Contains(methods, method) {
+				refused = append(refused, operation.Operation{Method: method, Path: path, Access: operation.Anyone,
+					Handler: methodNotAllowed(methods)})
+			}
+		}
+	}
+	return refused
+}
+
+func methodNotAllowed(allowed []string) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		methods := strings.Join(allowed, ", ")
+		c.Response().Header().Set(echo.HeaderAllow, methods)
+		return problem.New(http.StatusMethodNotAllowed, "%s is not possible on %s; there is %s", c.Request().Method,
+			c.Request().URL.Path, methods)
+	}
+}
+
+func notImplemented(o operation.Operation) echo.HandlerFunc {
+	return func(echo.Context) error {
+		return problem.New(http.StatusNotImplemented, "this appliance does not have the operation %s (%s %s)", o.ID,
+			o.Method, o.Path)
+	}
+}
+
+// prepare returns a handler that first checks the IDs in the path, and that hands the operation and
+// the request's ID to the engine, which notes them with its changes.
+func prepare(operationID string, handler echo.HandlerFunc) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		if err := checkIDs(c); err != nil {
+			return err
+		}
+		if r := c.Request(); r.Method != http.MethodGet {
+			c.SetRequest(r.WithContext(engine.WithRequest(r.Context(), engine.Request{
+				Operation: operationID, ID: web.RequestID(r.Context()), Cluster: c.Param("cluster_id"),
+				InfraEnv: c.Param("infra_env_id"), Host: c.Param("host_id"),
+			})))
+		}
+		return handler(c)
+	}
+}
+
+// Problem returns err as it is: package problem understands the errors of the domain packages by
+// their kind, so callers need no conversion.
+func Problem(err error) error { return err }
+
+// answer writes a value with a status, or returns the error.
+func answer[T any](c echo.Context, status int, value T, err error) error {
+	if err != nil {
+		return err
+	}
+	return c.JSON(status, value)
+}
+
+// answerRendered writes a value that is JSON already, or returns the error. It writes in large
+// portions to save system calls.
+func answerRendered(c echo.Context, value engine.JSON, err error) error {
+	if err != nil {
+		return err
+	}
+	header := c.Response().Header()
+	header.Set(echo.HeaderContentType, echo.MIMEApplicationJSON)
+	header.Set(echo.HeaderContentLength, strconv.FormatInt(value.Size(), 10))
+	c.Response().WriteHeader(http.StatusOK)
+	portions := bufio.NewWriterSize(c.Response(), 128<<10)
+	if _, err := value.WriteTo(portions); err != nil {
+		return err
+	}
+	return portions.Flush()
+}
+
+// done answers 204 without a body, or returns the error.
+func done(c echo.Context, err error) error {
+	if err != nil {
+		return err
+	}
+	return c.NoContent(http.StatusNoContent)
+}
+
+// created answers 201 without a body, or returns the error.
+func created(c echo.Context, err error) error {
+	if err != nil {
+		return err
+	}
+	return c.NoContent(http.StatusCreated)
+}

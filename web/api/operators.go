@@ -1,0 +1,140 @@
+package api
+
+import (
+	"net/http"
+	"slices"
+
+	"github.com/labstack/echo/v4"
+	"github.com/openshift/assisted-service/models"
+
+	"landfall/appliance/engine/operator"
+	"landfall/appliance/engine/support"
+	"landfall/web/operation"
+	"landfall/web/problem"
+)
+
+// operatorOperations returns the operations on operators and their bundles.
+func (s *Service) operatorOperations() []operation.Operation {
+	return []operation.Operation{
+		{ID: "V2ListBundles", Method: http.MethodGet, Path: "/v2/operators/bundles",
+			Access: operation.Anyone, Handler: s.bundles,
+			Summary: "List the sets of operators",
+			Parameters: []operation.Parameter{
+				{Name: "openshift_version"},
+				{Name: "cpu_architecture", Values: []string{"x86_64", "aarch64", "arm64", "ppc64le", "s390x", "multi"}},
+				{Name: "platform_type", Values: []string{"baremetal", "none", "nutanix", "vsphere", "external"}},
+				{Name: "external_platform_name"},
+				{Name: "feature_ids", Type: operation.TextList},
+			},
+			Status: 200, Answer: []models.Bundle{}, Errors: []int{400, 500}},
+		{ID: "V2GetBundle", Method: http.MethodGet, Path: "/v2/operators/bundles/:id",
+			Access: operation.Anyone, Handler: s.bundle,
+			Summary: "Show a set of operators",
+			Parameters: []operation.Parameter{
+				{Name: "feature_ids", Type: operation.TextList},
+			},
+			Status: 200, Answer: models.Bundle{}, Errors: []int{400, 404, 500}},
+		{ID: "V2ListSupportedOperators", Method: http.MethodGet, Path: "/v2/supported-operators",
+			Access: operation.Anyone, Handler: s.supportedOperators,
+			Summary: "List the operators that clusters can be installed with",
+			Status:  200, Answer: []string{}, Errors: []int{401, 403, 500}},
+		{ID: "V2ListOperatorProperties", Method: http.MethodGet, Path: "/v2/supported-operators/:operator_name",
+			Access: operation.Anyone, Handler: s.operatorProperties,
+			Summary: "List what can be set of an operator",
+			Status:  200, Answer: models.OperatorProperties{}, Errors: []int{401, 403, 404, 500}},
+	}
+}
+
+// Request bodies with fields that are newer than the models of the API.
+type (
+	// ClusterCreateParams describes a new cluster.
+	ClusterCreateParams struct {
+		models.ClusterCreateParams
+		OperatorBundles []*BundleCreateParams `json:"operator_bundles"`
+	}
+	// V2ClusterUpdateParams describes a change of a cluster.
+	V2ClusterUpdateParams struct {
+		models.V2ClusterUpdateParams
+		OperatorBundles []*BundleCreateParams `json:"operator_bundles"`
+	}
+	// BundleCreateParams selects an operator bundle and some of its optional operators.
+	BundleCreateParams struct {
+		ID                string   `json:"id"`
+		OptionalOperators []string `json:"optional_operators"`
+	}
+)
+
+// supportedOperators answers with the operators that clusters can be installed with.
+func (s *Service) supportedOperators(c echo.Context) error {
+	return c.JSON(http.StatusOK, support.Operators())
+}
+
+// operatorProperties answers with no properties: no operator has any.
+func (s *Service) operatorProperties(c echo.Context) error {
+	name := c.Param("operator_name")
+	if !support.IsOperator(name) {
+		return problem.NotFound("there is no operator %q", name)
+	}
+	return c.JSON(http.StatusOK, models.OperatorProperties{})
+}
+
+func featureIDs(c echo.Context) []models.FeatureSupportLevelID {
+	var ids []models.FeatureSupportLevelID
+	for _, id := range list(c, "feature_ids") {
+		ids = append(ids, models.FeatureSupportLevelID(id))
+	}
+	return ids
+}
+
+// bundles answers with the bundles whose operators can all be installed.
+func (s *Service) bundles(c echo.Context) error {
+	var query *support.Query
+	if c.QueryParam("openshift_version") != "" {
+		q, err := supportQuery(c)
+		if err != nil {
+			return err
+		}
+		if err := q.Check(); err != nil {
+			return problem.BadRequest("%s", err)
+		}
+		query = &q
+	}
+	return c.JSON(http.StatusOK, support.Bundles(query, featureIDs(c), lacking()))
+}
+
+func (s *Service) bundle(c echo.Context) error {
+	bundle, ok := support.BundleByID(c.Param("id"), featureIDs(c))
+	if !ok {
+		return problem.NotFound("there is no bundle %q", c.Param("id"))
+	}
+	return c.JSON(http.StatusOK, bundle)
+}
+
+// withBundles adds the operators of the selected bundles to the operators that were selected one
+// by one. Without bundles it returns chosen unchanged; nil means that the request names no
+// operators.
+func withBundles(chosen []*models.OperatorCreateParams, bundles []*BundleCreateParams,
+	singleNode bool) ([]*models.OperatorCreateParams, error) {
+	if bundles == nil {
+		return chosen, nil
+	}
+	all := append([]*models.OperatorCreateParams{}, chosen...)
+	known := operator.Bundles(singleNode)
+	for _, wanted := range bundles {
+		at := slices.IndexFunc(known, func(b operator.Bundle) bool { return b.ID == wanted.ID })
+		if at < 0 {
+			return nil, problem.BadRequest("there is no bundle %q", wanted.ID)
+		}
+		for _, name := range wanted.OptionalOperators {
+			if !slices.Contains(known[at].Optional, name) {
+				return nil, problem.BadRequest("the bundle %s has no optional operator %q", wanted.ID, name)
+			}
+		}
+		for _, name := range slices.Concat(known[at].Operators, wanted.OptionalOperators) {
+			if !slices.ContainsFunc(all, func(o *models.OperatorCreateParams) bool { return o.Name == name }) {
+				all = append(all, &models.OperatorCreateParams{Name: name})
+			}
+		}
+	}
+	return all, nil
+}
