@@ -300,7 +300,7 @@ func join(t *testing.T, address string, made abi.Import, number int, mac string)
 	require.NoError(t, <-ended)
 }
 
-func TestABI_changedOrRefused(t *testing.T) {
+func TestABI_changedOrRejected(t *testing.T) {
 	s := newSite(t)
 	address, _ := s.start(t)
 	given := s.abiDirectory(t, "changed")

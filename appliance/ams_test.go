@@ -163,7 +163,7 @@ func (p *amsPass) rows() []map[string]any {
 	return rows
 }
 
-func TestASiteThatWasOfflineLooksInAMSLikeOneThatWasNot(t *testing.T) {
+func TestAMS_offlineSiteCatchesUp(t *testing.T) {
 	online, offline := newAMSPass(t, "automatic"), newAMSPass(t, "by-hand")
 	online.login()
 	online.install()
@@ -263,7 +263,7 @@ func upstreamClusters(t *testing.T, address string) ([]*models.Cluster, error) {
 }
 
 // An AMS that accepts and never answers is nobody's affair but the relay's.
-func TestAnAMSThatHangsHoldsUpNobody(t *testing.T) {
+func TestAMS_hangingServiceBlocksNoRequest(t *testing.T) {
 	p := newAMSPass(t, "automatic")
 	p.ams.Break(amstest.Fault{Op: "token", Do: amstest.Hang()})
 	p.login()

@@ -24,7 +24,7 @@ func (d *door) update(cluster strfmt.UUID, params *models.V2ClusterUpdateParams)
 	return updated.Payload, nil
 }
 
-func TestAClusterIsRegisteredReadListedChangedAndDeleted(t *testing.T) {
+func TestClusters_lifecycle(t *testing.T) {
 	d := openDoor(t)
 	ctx := t.Context()
 	cluster, other := d.cluster(),
@@ -73,7 +73,7 @@ func TestAClusterIsRegisteredReadListedChangedAndDeleted(t *testing.T) {
 
 // A field that a change leaves out, gives as null or gives as empty means three things: it stays,
 // it stays, it is cleared.
-func TestAChangeOfAClusterTellsAbsentNullAndEmptyApart(t *testing.T) {
+func TestClusterUpdate_absentNullAndEmptyDiffer(t *testing.T) {
 	d := openDoor(t)
 	cluster := d.cluster(func(params *models.ClusterCreateParams) {
 		params.ControlPlaneCount, params.SSHPublicKey = nil, publicKey
@@ -103,7 +103,7 @@ func TestAChangeOfAClusterTellsAbsentNullAndEmptyApart(t *testing.T) {
 	require.Equal(t, fields{APIVips: []map[string]any{}}, read())
 }
 
-func TestWhatOnlyTheServiceWritesIsNoFieldOfAChange(t *testing.T) {
+func TestClusterUpdate_readOnlyFieldsUnknown(t *testing.T) {
 	d := openDoor(t)
 	cluster := d.cluster()
 	for _, field := range []string{"id", "status", "status_info", "href", "kind", "created_at", "hosts",
@@ -113,7 +113,7 @@ func TestWhatOnlyTheServiceWritesIsNoFieldOfAChange(t *testing.T) {
 	}
 }
 
-func TestTheBrowsersSettingsAreKeptWithACluster(t *testing.T) {
+func TestClusterUISettings_kept(t *testing.T) {
 	d := openDoor(t)
 	cluster := d.cluster()
 	get := func(cluster strfmt.UUID) (string, error) {
@@ -141,7 +141,7 @@ func TestTheBrowsersSettingsAreKeptWithACluster(t *testing.T) {
 	require.Equal(t, `{"step": 3}`, settings)
 }
 
-func TestAnInstallationIsCancelledResetAndCompleted(t *testing.T) {
+func TestInstallation_cancelResetComplete(t *testing.T) {
 	d := openDoor(t)
 	ctx := t.Context()
 	cluster := d.cluster()
@@ -194,7 +194,7 @@ func TestAnInstallationIsCancelledResetAndCompleted(t *testing.T) {
 	require.Subset(t, d.events(cluster), []string{"cluster_installation_canceled", "cluster_installation_reset"})
 }
 
-func TestWhatTheControllerInAClusterReportsIsKept(t *testing.T) {
+func TestController_reportsAreKept(t *testing.T) {
 	d := openDoor(t)
 	ctx := t.Context()
 	cluster := d.cluster()

@@ -91,7 +91,7 @@ func (d *door) at(operation operation.Operation, cluster, env, host string) stri
 		"virtualization").Replace(operation.Path) + queries()[operation.ID]
 }
 
-func TestEveryOperationAnswers404ForWhatIsNotThere(t *testing.T) {
+func TestOperations_unknownObjectIs404(t *testing.T) {
 	d := openDoor(t)
 	cluster := d.cluster()
 	env := d.infraEnv(&cluster)
@@ -111,7 +111,7 @@ func TestEveryOperationAnswers404ForWhatIsNotThere(t *testing.T) {
 	}
 }
 
-func TestEveryOperationRefusesIDsThatAreNone(t *testing.T) {
+func TestOperations_invalidIDIsRejected(t *testing.T) {
 	d := openDoor(t)
 	for _, operation := range api.Operations() {
 		if strings.Contains(operation.Path, "_id") {
@@ -121,7 +121,7 @@ func TestEveryOperationRefusesIDsThatAreNone(t *testing.T) {
 	}
 }
 
-func TestEveryOperationRefusesBodiesThatAreNone(t *testing.T) {
+func TestOperations_invalidBodyIsRejected(t *testing.T) {
 	d := openDoor(t)
 	cluster := d.cluster()
 	env := d.infraEnv(&cluster)
@@ -151,7 +151,7 @@ func TestEveryOperationRefusesBodiesThatAreNone(t *testing.T) {
 	require.Equal(t, "site", d.get(cluster).Name, "nothing of it was taken")
 }
 
-func TestEveryPathRefusesMethodsThatItDoesNotHave(t *testing.T) {
+func TestOperations_otherMethodsAreRejected(t *testing.T) {
 	d := openDoor(t)
 	methods := make(map[string][]string)
 	for _, operation := range api.Operations() {

@@ -68,10 +68,10 @@ func (s schema) hostile() []any {
 	return []any{"text", 7, []any{}}
 }
 
-// TestEveryFieldOfEveryBodyIsHeldToItsSchema sends each operation each field of its body missing,
+// TestOperations_fieldsMatchSchema sends each operation each field of its body missing,
 // of other types and with values that it does not take: all of it is refused with a sentence, and
 // nothing is changed.
-func TestEveryFieldOfEveryBodyIsHeldToItsSchema(t *testing.T) {
+func TestOperations_fieldsMatchSchema(t *testing.T) {
 	d := openDoor(t)
 	cluster := d.cluster()
 	env := d.infraEnv(&cluster)

@@ -42,7 +42,7 @@ func with(t *testing.T, address, name, value string) string {
 	return parsed.String()
 }
 
-func TestFilesOfAnInstallationAreDownloadedDirectlyAndBySignedLinks(t *testing.T) {
+func TestInstallationFiles_directAndSignedLinks(t *testing.T) {
 	d := openDoor(t)
 	ctx := t.Context()
 	cluster := d.cluster()
@@ -141,7 +141,7 @@ func (d *door) downloadLogs(cluster strfmt.UUID, kind string, host *strfmt.UUID)
 	return content.String(), err
 }
 
-func TestLogsAreKeptAndHandedOut(t *testing.T) {
+func TestLogs_uploadAndDownload(t *testing.T) {
 	d := openDoor(t)
 	cluster := d.cluster()
 	env := d.infraEnv(&cluster)

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestAHostIsReadListedChangedAndDeleted(t *testing.T) {
+func TestHosts_lifecycle(t *testing.T) {
 	d := openDoor(t)
 	ctx := t.Context()
 	cluster := d.cluster()
@@ -64,7 +64,7 @@ func TestAHostIsReadListedChangedAndDeleted(t *testing.T) {
 	refused(t, err, 404)
 }
 
-func TestAHostIsGivenToAClusterAndTakenFromItAgain(t *testing.T) {
+func TestHosts_bindAndUnbind(t *testing.T) {
 	d := openDoor(t)
 	ctx := t.Context()
 	cluster := d.cluster()
@@ -117,7 +117,7 @@ func TestAHostIsGivenToAClusterAndTakenFromItAgain(t *testing.T) {
 		"/actions/unbind", nil), 409, "made for one cluster")
 }
 
-func TestAgentsAreToldWhatToDoAndHeard(t *testing.T) {
+func TestAgents_instructionsAndReplies(t *testing.T) {
 	d := openDoor(t)
 	ctx := t.Context()
 	env := d.infraEnv(nil)

@@ -67,7 +67,7 @@ func staticNetwork(address string) []*models.HostStaticNetworkConfig {
 	}}
 }
 
-func TestInfraEnvsAreRegisteredListedAndDeregistered(t *testing.T) {
+func TestInfraEnvs_lifecycle(t *testing.T) {
 	d := openDoor(t)
 	cluster := d.cluster()
 	env, err := d.registerInfraEnv(nil)
@@ -112,7 +112,7 @@ func TestInfraEnvsAreRegisteredListedAndDeregistered(t *testing.T) {
 	refused(t, deregister(*env.ID), http.StatusNotFound)
 }
 
-func TestAnInfraEnvIsUpdatedOrLeftAsItWas(t *testing.T) {
+func TestInfraEnvUpdate_allOrNothing(t *testing.T) {
 	d := openDoor(t)
 	env, err := d.registerInfraEnv(nil)
 	require.NoError(t, err)
@@ -145,7 +145,7 @@ func TestAnInfraEnvIsUpdatedOrLeftAsItWas(t *testing.T) {
 	require.Equal(t, changed, got, "what is refused changes nothing")
 }
 
-func TestIPXEScriptsOfInfraEnvs(t *testing.T) {
+func TestInfraEnvs_iPXEScripts(t *testing.T) {
 	d := openDoor(t)
 	env, err := d.registerInfraEnv(func(p *models.InfraEnvCreateParams) {
 		p.KernelArguments = models.KernelArguments{{Operation: "append", Value: "rd.debug"}}
@@ -189,7 +189,7 @@ func TestIPXEScriptsOfInfraEnvs(t *testing.T) {
 	refused(t, err, http.StatusNotFound)
 }
 
-func TestFilesOfInfraEnvs(t *testing.T) {
+func TestInfraEnvs_files(t *testing.T) {
 	d := openDoor(t)
 	env, err := d.registerInfraEnv(nil)
 	require.NoError(t, err)
@@ -291,7 +291,7 @@ func cpioFile(t *testing.T, archive io.Reader, name string) string {
 	}
 }
 
-func TestAMinimalImageIsRefusedWhereItWouldHaveNoNetwork(t *testing.T) {
+func TestMinimalImage_rejectedWithoutNetwork(t *testing.T) {
 	d := openDoor(t)
 	switched := staticNetwork("192.0.2.2")
 	switched[0].NetworkYaml += "- name: br0\n  type: ovs-bridge\n  bridge: {port: [{name: eth0}]}\n"

@@ -65,7 +65,7 @@ func (d *door) files(cluster strfmt.UUID, name string) map[string]string {
 	return files
 }
 
-func TestWhatPeopleAddToAnInstallationReachesIt(t *testing.T) {
+func TestInstallation_usesCustomizations(t *testing.T) {
 	d := openDoor(t)
 	cluster := d.cluster()
 	env := d.infraEnv(&cluster)

@@ -41,7 +41,7 @@ func (d *door) untilHost(env strfmt.UUID, status string) *models.Host {
 	return host
 }
 
-func TestAClusterThatExistsIsImported(t *testing.T) {
+func TestClusterImport_existingCluster(t *testing.T) {
 	d := openDoor(t)
 	for name, example := range map[string]struct{ given, api, name, domain string }{
 		"by its API's name": {"scale-up-edge", "api.edge.example.com", "edge", "example.com"},
@@ -77,7 +77,7 @@ func TestAClusterThatExistsIsImported(t *testing.T) {
 		"openshift_cluster_id in body is required")
 }
 
-func TestADisconnectedClusterIsOnlyShown(t *testing.T) {
+func TestDisconnectedCluster_isReadOnly(t *testing.T) {
 	d := openDoor(t)
 	var cluster models.Cluster
 	ask(t, http.MethodPost, d.url+"/clusters/disconnected", object{"name": "far", "openshift_version": "4.19.1"}).
@@ -104,7 +104,7 @@ func TestADisconnectedClusterIsOnlyShown(t *testing.T) {
 	}
 }
 
-func TestAHostJoinsAnImportedCluster(t *testing.T) {
+func TestJoiningHost_importedCluster(t *testing.T) {
 	d := openDoor(t)
 	cluster, err := d.importCluster("edge", "api.edge.example.com")
 	require.NoError(t, err)
@@ -166,7 +166,7 @@ func TestAHostJoinsAnImportedCluster(t *testing.T) {
 	require.Contains(t, d.events(*cluster.ID), "host_installation_reset")
 }
 
-func TestAHostOfAClustersOwnInstallationIsNeitherInstalledNorResetByItself(t *testing.T) {
+func TestHostOfInstallation_noOwnInstallOrReset(t *testing.T) {
 	d := openDoor(t)
 	cluster := d.cluster()
 	env, loose := d.infraEnv(&cluster), d.infraEnv(nil)
@@ -191,7 +191,7 @@ func TestAHostOfAClustersOwnInstallationIsNeitherInstalledNorResetByItself(t *te
 	refused(t, err, 409)
 }
 
-func TestAnInstalledClusterIsOpenedForMoreHosts(t *testing.T) {
+func TestAddHosts_installedCluster(t *testing.T) {
 	d := openDoor(t)
 	cluster := d.cluster()
 	open := func(id strfmt.UUID) error {

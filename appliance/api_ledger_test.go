@@ -142,11 +142,11 @@ func neverAnswered() []unreachable {
 	return []unreachable{
 		{401, nil, "there is no sign-in: whoever reaches the appliance may use it"},
 		{403, nil, "there is no sign-in; only links that were signed are refused so, which " +
-			"TestFilesOfAnInstallationAreDownloadedDirectlyAndBySignedLinks shows"},
+			"TestInstallationFiles_directAndSignedLinks shows"},
 		{500, nil, "a fault of the appliance itself; the tests of wrong input hold that no request brings one about"},
 		{501, nil, "no operation is left out; TestTheServiceHasAHandlerForEveryOperation"},
 		{503, nil,
-			"only while the disk or the mirror fails: TestAFullDiskUnderTheDatabaseIsSaidAndNothingOfTheChangeIsKept"},
+			"only while the disk or the mirror fails: TestFullDisk_databaseKeepsNoPartialChange"},
 		{400, []string{"v2InstallCluster", "v2DeregisterHost", "v2GetIgnoredValidations", "V2GetClusterUISettings"},
 			"the request has no body and its ids are held to their form with 422"},
 		{400, []string{"V2GetPresignedForClusterCredentials"}, "a name that no file has does not fit the schema: 422"},

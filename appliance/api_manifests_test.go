@@ -133,7 +133,7 @@ func (d *door) manifest(cluster strfmt.UUID, folder, name string) (string, error
 	return content.String(), err
 }
 
-func TestManifestsAreAddedListedReadChangedRenamedAndDeleted(t *testing.T) {
+func TestManifests_lifecycle(t *testing.T) {
 	d := openDoor(t)
 	cluster := d.cluster(func(params *models.ClusterCreateParams) {
 		params.AdditionalNtpSource = conv.Pointer(
@@ -198,7 +198,7 @@ func TestManifestsAreAddedListedReadChangedRenamedAndDeleted(t *testing.T) {
 		"custom_manifest_deleted"})
 }
 
-func TestManifestsThatCanNotBeUsedAreRefused(t *testing.T) {
+func TestManifests_invalidAreRejected(t *testing.T) {
 	d := openDoor(t)
 	cluster := d.cluster()
 	good := object{"folder": "openshift", "file_name": "a.yaml", "content": *encoded("a: 1\n")}
@@ -259,7 +259,7 @@ func TestManifestsThatCanNotBeUsedAreRefused(t *testing.T) {
 	requireRefusal(t, ask(t, http.MethodDelete, at+"?file_name=.a.yaml", nil), 422, "begins with a dot")
 }
 
-func TestManifestsOfAClusterThatIsNotThereAreNotFound(t *testing.T) {
+func TestManifests_unknownClusterIs404(t *testing.T) {
 	d := openDoor(t)
 	folder, name := "openshift", "a.yaml"
 	_, err := d.addManifest(nobody(), folder, name, "a: 1")

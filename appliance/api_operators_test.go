@@ -98,7 +98,7 @@ func chosen(names ...string) []*models.OperatorCreateParams {
 	return list
 }
 
-func TestAClusterIsInstalledWithItsOperators(t *testing.T) {
+func TestOperators_clusterInstallsThem(t *testing.T) {
 	for name, c := range map[string]struct {
 		hosts     int
 		operators []string
@@ -186,7 +186,7 @@ func (d *door) customResources(cluster strfmt.UUID) map[string][]string {
 }
 
 // The checks that need no hosts share an appliance.
-func TestOperatorsOfClusters(t *testing.T) {
+func TestOperators_ofClusters(t *testing.T) {
 	d := openDoor(t)
 	for name, check := range map[string]func(*testing.T, *door){
 		"they are chosen with what they depend on":                  operatorsAreChosenWithWhatTheyDependOn,
@@ -348,7 +348,7 @@ func whatOperatorsNeedOfTheMirrorIsSaid(t *testing.T, d *door) {
 		nil), 404, "There is no cluster")
 }
 
-func TestTheCatalogIsReadAndEachImageAskedFor(t *testing.T) {
+func TestOperatorCatalog_requestsEachImage(t *testing.T) {
 	mirror, err := registry.New(t.Context(), "127.0.0.1:0", nil)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, mirror.Close()) })

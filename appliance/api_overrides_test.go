@@ -39,7 +39,7 @@ func (d *door) installConfig(cluster strfmt.UUID) map[string]any {
 	return config
 }
 
-func TestAnInstallConfigIsOverriddenFieldByField(t *testing.T) {
+func TestInstallConfigOverrides_fieldByField(t *testing.T) {
 	d := openDoor(t)
 	cluster := d.cluster()
 	before := d.installConfig(cluster)
@@ -64,7 +64,7 @@ func TestAnInstallConfigIsOverriddenFieldByField(t *testing.T) {
 	require.NotContains(t, d.get(cluster).FeatureUsage, "Install Config Overrides")
 }
 
-func TestAnInstallConfigOverrideThatCanNotBeIsRefused(t *testing.T) {
+func TestInstallConfigOverrides_invalidIsRejected(t *testing.T) {
 	d := openDoor(t)
 	cluster := d.cluster()
 	refused(t, d.override(nobody(), "{}"), 404)
@@ -114,7 +114,7 @@ func (d *door) overrideIgnition(env, host strfmt.UUID, config string) error {
 	return err
 }
 
-func TestAHostsIgnitionIsOverridden(t *testing.T) {
+func TestHostIgnition_isOverridden(t *testing.T) {
 	d := openDoor(t)
 	cluster := d.cluster()
 	env := d.infraEnv(&cluster)
@@ -146,7 +146,7 @@ func TestAHostsIgnitionIsOverridden(t *testing.T) {
 		nil), 409, "not generated yet")
 }
 
-func TestAHostsInstallerArgumentsAreThoseThatAreAllowed(t *testing.T) {
+func TestHostInstallerArgs_onlyAllowed(t *testing.T) {
 	d := openDoor(t)
 	cluster := d.cluster()
 	env := d.infraEnv(&cluster)
@@ -199,7 +199,7 @@ func TestAHostsInstallerArgumentsAreThoseThatAreAllowed(t *testing.T) {
 	}
 }
 
-func TestValidationsAreIgnoredAtAPersonsWish(t *testing.T) {
+func TestValidations_ignoredOnRequest(t *testing.T) {
 	d := openDoor(t)
 	cluster := d.cluster()
 	ignore := func(cluster strfmt.UUID, clusterIDs, hostIDs string) (*models.IgnoredValidations, error) {
@@ -260,7 +260,7 @@ func TestValidationsAreIgnoredAtAPersonsWish(t *testing.T) {
 	}
 }
 
-func TestAHostsOneTimeChecksAreReset(t *testing.T) {
+func TestHostValidations_oneTimeChecksReset(t *testing.T) {
 	d := openDoor(t)
 	cluster := d.cluster()
 	env, loose := d.infraEnv(&cluster), d.infraEnv(nil)

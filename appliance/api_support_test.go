@@ -16,7 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestSupportLevelsAreAnswered(t *testing.T) {
+func TestSupportLevels_areListed(t *testing.T) {
 	d := openDoor(t)
 	features, err := d.Installer.GetSupportedFeatures(t.Context(),
 		&installer.GetSupportedFeaturesParams{OpenshiftVersion: "4.14"})
@@ -87,7 +87,7 @@ func TestSupportLevelsAreAnswered(t *testing.T) {
 	}
 }
 
-func TestOperatorsAndVersionsAreAnswered(t *testing.T) {
+func TestSupport_operatorsAndVersions(t *testing.T) {
 	d := openDoor(t)
 	ctx := t.Context()
 	supported, err := d.Operators.V2ListSupportedOperators(ctx, &operators.V2ListSupportedOperatorsParams{})
@@ -177,7 +177,7 @@ func TestOperatorsAndVersionsAreAnswered(t *testing.T) {
 		"localhost6", "localhost6.localdomain6"}, defaults.Payload.ForbiddenHostnames)
 }
 
-func TestProgramsOutsideReportEvents(t *testing.T) {
+func TestEvents_fromExternalPrograms(t *testing.T) {
 	d := openDoor(t)
 	cluster := d.cluster()
 	now := strfmt.NewDateTime()

@@ -24,11 +24,11 @@ import (
 	"landfall/web/operation"
 )
 
-// TestEveryOperationGivesEachOfItsDocumentedAnswers drives one appliance through all operations:
+// TestOperations_documentedResponses drives one appliance through all operations:
 // each succeeds for the Assisted Installer's own client and answers with each error that is
 // documented and can be. What can't be is said with its reason in neverAnswered; an operation or an
 // answer that is added to the description and not tested fails here.
-func TestEveryOperationGivesEachOfItsDocumentedAnswers(t *testing.T) {
+func TestOperations_documentedResponses(t *testing.T) {
 	seen := newLedger()
 	d := openDoorNoting(t, seen)
 	tour := &tour{door: d, ledger: seen}

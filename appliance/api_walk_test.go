@@ -11,9 +11,9 @@ import (
 	"landfall/web/operation"
 )
 
-// TestEveryOperationIsServed walks the list of all operations, with the slashes that clients send:
+// TestOperations_areServed walks the list of all operations, with the slashes that clients send:
 // none is unknown, of another method, or not there yet.
-func TestEveryOperationIsServed(t *testing.T) {
+func TestOperations_areServed(t *testing.T) {
 	d := openDoor(t)
 	cluster := d.cluster()
 	env := d.infraEnv(&cluster)

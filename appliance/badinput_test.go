@@ -132,7 +132,7 @@ func requireNothing(t *testing.T, url string) {
 	require.Empty(t, list)
 }
 
-func TestAClusterThatIsDescribedWronglyIsRefusedAndLeavesNothing(t *testing.T) {
+func TestBadInput_cluster(t *testing.T) {
 	s := newSite(t)
 	address, _ := s.start(t)
 	clusters := address + apiPath + "/clusters"
@@ -217,7 +217,7 @@ func TestAClusterThatIsDescribedWronglyIsRefusedAndLeavesNothing(t *testing.T) {
 	}
 }
 
-func TestAnInfraEnvThatIsDescribedWronglyIsRefusedAndLeavesNothing(t *testing.T) {
+func TestBadInput_infraEnv(t *testing.T) {
 	s := newSite(t)
 	address, _ := s.start(t)
 	infraEnvs := address + apiPath + "/infra-envs"
@@ -250,7 +250,7 @@ func TestAnInfraEnvThatIsDescribedWronglyIsRefusedAndLeavesNothing(t *testing.T)
 	requireNothing(t, infraEnvs)
 }
 
-func TestABodyThatCanNotBeTakenIsRefused(t *testing.T) {
+func TestBadInput_body(t *testing.T) {
 	s := newSite(t)
 	address, _ := s.start(t)
 	clusters := address + apiPath + "/clusters"
@@ -284,7 +284,7 @@ func TestABodyThatCanNotBeTakenIsRefused(t *testing.T) {
 	create(t, clusters, s.newCluster("east"))
 }
 
-func TestAHostThatRegistersTwiceIsOneHost(t *testing.T) {
+func TestHostRegistration_twiceIsOneHost(t *testing.T) {
 	s := newSite(t)
 	address, _ := s.start(t)
 	first, second := create(t, address+apiPath+"/infra-envs", s.newInfraEnv("first")),
@@ -332,7 +332,7 @@ func TestAHostThatRegistersTwiceIsOneHost(t *testing.T) {
 	requireRefusal(t, register(uuid.NewString()), http.StatusNotFound, "There is no infra-env")
 }
 
-func TestAHostNameThatIsNoneIsRefused(t *testing.T) {
+func TestBadInput_hostName(t *testing.T) {
 	s := newSite(t)
 	address, _ := s.start(t)
 	infraEnv := create(t, address+apiPath+"/infra-envs", s.newInfraEnv("east"))

@@ -32,7 +32,7 @@ func (s *site) replaceISO(t *testing.T, content []byte) {
 	require.NoError(t, os.Rename(path+".new", path))
 }
 
-func TestALiveISOThatCanNotBeUsedIsNamedWhenAnImageIsDownloadedAndTheRightOneHelps(t *testing.T) {
+func TestLiveISO_unusableIsNamedAndReplaced(t *testing.T) {
 	made := func(iso skeleton.ISO) []byte {
 		var file bytes.Buffer
 		require.NoError(t, skeleton.Write(&file, iso))
@@ -79,7 +79,7 @@ func TestALiveISOThatCanNotBeUsedIsNamedWhenAnImageIsDownloadedAndTheRightOneHel
 	}
 }
 
-func TestALiveISOThatIsMissingOrOverwrittenIsSaidAndPutBackWithoutARestart(t *testing.T) {
+func TestLiveISO_missingIsReportedAndRestored(t *testing.T) {
 	s := newSite(t)
 	path := s.config.OSImages[0].Path
 	good, err := os.ReadFile(path)
@@ -102,7 +102,7 @@ func TestALiveISOThatIsMissingOrOverwrittenIsSaidAndPutBackWithoutARestart(t *te
 	requireDiscoveryISO(t, image)
 }
 
-func TestAVersionWithoutALiveISOIsSaidWithThoseThereAre(t *testing.T) {
+func TestLiveISO_missingVersionListsAvailable(t *testing.T) {
 	s := newSite(t)
 	s.config.OSImages[0].OpenshiftVersion = "4.19"
 	address, _ := s.start(t)
@@ -114,7 +114,7 @@ func TestAVersionWithoutALiveISOIsSaidWithThoseThereAre(t *testing.T) {
 		http.StatusNotFound, "There is no infra-env")
 }
 
-func TestALiveISOOfAServerThatIsDownIsSaidToBeOnItsWay(t *testing.T) {
+func TestLiveISO_unreachableServerIsRetried(t *testing.T) {
 	s := newSite(t)
 	gone := "http://" + freeAddress(t) + "/live.iso"
 	s.config.OSImages[0].Path, s.config.OSImages[0].URL = "", gone
@@ -127,7 +127,7 @@ func TestALiveISOOfAServerThatIsDownIsSaidToBeOnItsWay(t *testing.T) {
 		"try again later")
 }
 
-func TestABaseISOOfEveryArchitectureIsTakenForItself(t *testing.T) {
+func TestLiveISO_architectureIsDetected(t *testing.T) {
 	s := newSite(t)
 	path := filepath.Join(t.TempDir(), "arm.iso")
 	sum, err := simulate.WriteBaseISO(path, simulate.BaseISO{Architecture: "aarch64"})

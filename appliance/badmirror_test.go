@@ -217,7 +217,7 @@ func (b badMirror) putRight(t *testing.T, g *gate) {
 	g.open(t)
 }
 
-func TestAMirrorThatDoesNotGiveTheReleaseIsNamedWhenAnImageIsDownloaded(t *testing.T) {
+func TestBadMirror_namedAtImageDownload(t *testing.T) {
 	for name, bad := range badMirrors() {
 		t.Run(name, func(t *testing.T) {
 			s, g := newGatedSite(t)
@@ -313,7 +313,7 @@ func requireUnprepared(t *testing.T, address, id string, says ...string) {
 	requireSentence(t, said, says...)
 }
 
-func TestAMirrorThatDoesNotGiveTheReleaseIsNamedWhenAClusterIsInstalledAndInstallCanBePressedAgain(t *testing.T) {
+func TestBadMirror_namedAtInstallAndRetried(t *testing.T) {
 	for name, bad := range badMirrors() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -344,7 +344,7 @@ func TestAMirrorThatDoesNotGiveTheReleaseIsNamedWhenAClusterIsInstalledAndInstal
 	}
 }
 
-func TestAMirrorThatLacksTheInstallerIsNamedAndAnExtractionCutOffGoesOn(t *testing.T) {
+func TestBadMirror_extractionNamesAndResumes(t *testing.T) {
 	for name, bad := range map[string]struct {
 		instead func(s *site) func(http.ResponseWriter, *http.Request) bool
 		says    []string
@@ -396,7 +396,7 @@ func TestAMirrorThatLacksTheInstallerIsNamedAndAnExtractionCutOffGoesOn(t *testi
 	}
 }
 
-func TestAMirrorWithACertificateOfItsOwnAuthorityIsTrustedByTheBundle(t *testing.T) {
+func TestMirrorCertificate_ownAuthorityInBundle(t *testing.T) {
 	s, g := newGatedSite(t)
 	g.shut(t)
 	var ca []byte
@@ -419,7 +419,7 @@ func TestAMirrorWithACertificateOfItsOwnAuthorityIsTrustedByTheBundle(t *testing
 	requireStatus(t, address, id, models.ClusterStatusInstalled)
 }
 
-func TestAMirrorWhoseCertificateHasExpiredIsNamed(t *testing.T) {
+func TestMirrorCertificate_expiredIsNamed(t *testing.T) {
 	s, g := newGatedSite(t)
 	g.shut(t)
 	var ca []byte
@@ -432,7 +432,7 @@ func TestAMirrorWhoseCertificateHasExpiredIsNamed(t *testing.T) {
 		"check the clocks")
 }
 
-func TestAMirrorThatAsksNobodyNeedsNoEntryInThePullSecret(t *testing.T) {
+func TestMirror_anonymousNeedsNoPullSecretEntry(t *testing.T) {
 	s, g := newGatedSite(t)
 	g.answer(func(w http.ResponseWriter, r *http.Request) bool {
 		if r.Header.Get("Authorization") != "" {

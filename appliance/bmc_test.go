@@ -20,10 +20,10 @@ import (
 	"landfall/web/console"
 )
 
-// TestAServerIsInstalledOverItsBMC boots a simulated server by Redfish into what the appliance
+// TestBMC_installsServer boots a simulated server by Redfish into what the appliance
 // serves it, and installs it: the image is ejected when the server reboots, and the server
 // restarted where it comes up from the image all the same.
-func TestAServerIsInstalledOverItsBMC(t *testing.T) {
+func TestBMC_installsServer(t *testing.T) {
 	t.Run("as it should", func(t *testing.T) { installOverBMC(t, nil) })
 	t.Run("with the wrong boot order", func(t *testing.T) {
 		server, stand := installOverBMC(t, simulate.Faults{{Kind: simulate.WrongBootOrder}})

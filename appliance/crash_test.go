@@ -175,9 +175,9 @@ func (v *victim) tail(t *testing.T) string {
 	return string(text[max(0, len(text)-8<<10):])
 }
 
-// TestAnInstallationSurvivesEveryKill kills the appliance at random moments of installations, in
+// TestInstallation_survivesEveryKill kills the appliance at random moments of installations, in
 // all their phases, and starts it again at once. The hosts live on, as hosts do.
-func TestAnInstallationSurvivesEveryKill(t *testing.T) {
+func TestInstallation_survivesEveryKill(t *testing.T) {
 	seed := rand.Uint64()
 	if text := os.Getenv(seedEnv); text != "" {
 		var err error

@@ -15,7 +15,7 @@ import (
 	"landfall/web/console"
 )
 
-func TestTheSiteIsExaminedForAClusterAndItsHosts(t *testing.T) {
+func TestDoctor_clusterAndItsHosts(t *testing.T) {
 	s := newSite(t)
 	s.config.NTPSources = []string{"127.0.0.1:1"}
 	s.seed(t, 1, 3)
@@ -79,7 +79,7 @@ func TestTheSiteIsExaminedForAClusterAndItsHosts(t *testing.T) {
 	require.Equal(t, http.StatusNotFound, status)
 }
 
-func TestAnApplianceThatWasGivenNoReleaseOrLiveISOIsNotWell(t *testing.T) {
+func TestDoctor_noReleaseOrLiveISO(t *testing.T) {
 	for name, c := range map[string]struct {
 		without  func(*site)
 		subject  string

@@ -20,7 +20,7 @@ func waitUntil(t *testing.T, moment time.Time) {
 	}
 }
 
-func TestAPreparationWhoseTimePassedWhileTheApplianceWasOffEndsAndInstallCanBePressedAgain(t *testing.T) {
+func TestPreparation_expiredWhileStoppedIsRetried(t *testing.T) {
 	s, g := newGatedSite(t)
 	s.config.Listen = freeAddress(t)
 	s.config.Timeouts.ClusterPreparing = 2 * time.Second
@@ -56,7 +56,7 @@ func TestAPreparationWhoseTimePassedWhileTheApplianceWasOffEndsAndInstallCanBePr
 	requireStatus(t, address, id, models.ClusterStatusInstalled)
 }
 
-func TestAHostIsNotBlamedForTheTimeThatTheApplianceWasOff(t *testing.T) {
+func TestHostTimeouts_excludeDowntime(t *testing.T) {
 	s := newSite(t)
 	s.config.Listen = freeAddress(t)
 	address, stop := s.start(t)

@@ -122,7 +122,7 @@ func files(t *testing.T, dir string) []string {
 	return found
 }
 
-func TestAFullDiskUnderTheDatabaseIsSaidAndNothingOfTheChangeIsKept(t *testing.T) {
+func TestFullDisk_databaseKeepsNoPartialChange(t *testing.T) {
 	if !withSmallDisks(t) {
 		return
 	}
@@ -152,7 +152,7 @@ func TestAFullDiskUnderTheDatabaseIsSaidAndNothingOfTheChangeIsKept(t *testing.T
 	require.Len(t, list, accepted+1)
 }
 
-func TestAFullDiskUnderUploadedFilesIsSaidAndNothingStays(t *testing.T) {
+func TestFullDisk_uploads(t *testing.T) {
 	if !withSmallDisks(t) {
 		return
 	}
@@ -174,7 +174,7 @@ func TestAFullDiskUnderUploadedFilesIsSaidAndNothingStays(t *testing.T) {
 		manifest.with(object{"content": big})).status)
 }
 
-func TestAFullDiskUnderTheInstallersIsSaidAndInstallCanBePressedAgain(t *testing.T) {
+func TestFullDisk_installers(t *testing.T) {
 	if !withSmallDisks(t) {
 		return
 	}
@@ -197,7 +197,7 @@ func TestAFullDiskUnderTheInstallersIsSaidAndInstallCanBePressedAgain(t *testing
 	requireStatus(t, address, id, models.ClusterStatusInstalled)
 }
 
-func TestAFullDiskUnderGeneratedFilesIsSaidAndInstallCanBePressedAgain(t *testing.T) {
+func TestFullDisk_generatedFiles(t *testing.T) {
 	if !withSmallDisks(t) {
 		return
 	}

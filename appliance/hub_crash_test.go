@@ -30,14 +30,14 @@ const (
 	hubKills = 6
 )
 
-// TestObjectsAndEngineAgreeAtEveryMomentOfAKill applies a site, boots its server by its BMC,
+// TestHub_consistentAfterEveryKill applies a site, boots its server by its BMC,
 // installs it and deletes it again. At random moments the appliance is stopped and its file copied:
 // what SIGKILL leaves is what the kernel has of the file, and that is the copy. Some of the moments
 // are kills. Each copy is opened and held to what must be true after any of them; the site's life
 // has to come to its end all the same, with nothing left. Clients watch all the while: what they
 // were shown is in each copy, and in the end they were shown all that became of the objects, each
 // change once, in order, and nothing else.
-func TestObjectsAndEngineAgreeAtEveryMomentOfAKill(t *testing.T) {
+func TestHub_consistentAfterEveryKill(t *testing.T) {
 	chance := rand.New(rand.NewPCG(rand.Uint64(), 0))
 	s := newSite(t)
 	s.config.Kubernetes.Enabled, s.config.Kubernetes.ImageSettles = true, 300*time.Millisecond

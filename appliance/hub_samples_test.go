@@ -13,9 +13,9 @@ import (
 	"landfall/appliance/kube/apply"
 )
 
-// TestTheDocumentedSamplesApplyOrSayWhyNot applies the samples of the Assisted Installer's
+// TestHub_documentedSamples applies the samples of the Assisted Installer's
 // documentation and of the siteconfig operator as they are written.
-func TestTheDocumentedSamplesApplyOrSayWhyNot(t *testing.T) {
+func TestHub_documentedSamples(t *testing.T) {
 	dir := os.Getenv("LANDFALL_REALDATA")
 	if dir == "" {
 		t.Skip("LANDFALL_REALDATA names no folder of real data")

@@ -52,9 +52,9 @@ func installedAgent(cluster, hostname string) []string {
 
 func lines(text string) []string { return strings.Split(strings.TrimSpace(text), "\n") }
 
-// TestSitesAreInstalledByTheirManifests applies the manifests of sites in random orders with
+// TestHub_installsSitesFromManifests applies the manifests of sites in random orders with
 // kubectl, and looks at what became of them as the Assisted Installer's documentation does.
-func TestSitesAreInstalledByTheirManifests(t *testing.T) {
+func TestHub_installsSitesFromManifests(t *testing.T) {
 	d := openHub(t)
 	t.Run("sites", func(t *testing.T) {
 		t.Run("a single node by its BareMetalHost", func(t *testing.T) {

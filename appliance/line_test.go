@@ -179,7 +179,7 @@ func eventually(t *testing.T, what string, yes func() bool) {
 	require.Eventually(t, yes, time.Minute, 50*time.Millisecond, what)
 }
 
-func TestTheUpstreamClientInstallsACluster(t *testing.T) {
+func TestInstallation_upstreamClient(t *testing.T) {
 	for _, topology := range []struct {
 		name          string
 		controlPlanes int64

@@ -67,8 +67,8 @@ func plainFiles(f *acm.Directory) map[string]string {
 	return files
 }
 
-// TestASiteIsAppliedInstalledAndTakenOverByAnotherAppliance is what people do who have no kubectl.
-func TestASiteIsAppliedInstalledAndTakenOverByAnotherAppliance(t *testing.T) {
+// TestManifestsOfSite_applyInstallTakeOver is what people do who have no kubectl.
+func TestManifestsOfSite_applyInstallTakeOver(t *testing.T) {
 	d := openHub(t)
 	server := newMachine(t, "dell-idrac9", "sno1", "94:40:c9:1f:bf:64")
 	read, err := apply.Read(apply.Sources{Paths: []string{d.singleNodeFolder(t, server.address)}})

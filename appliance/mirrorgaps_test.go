@@ -33,7 +33,7 @@ func proveRelease(t *testing.T, address, release string) *mirrorsite.Proof {
 	return proof
 }
 
-func TestAGapOfTheMirrorKeepsAClusterFromBeingInstalledUntilAPersonAcceptsIt(t *testing.T) {
+func TestMirrorGaps_blockInstallUntilAccepted(t *testing.T) {
 	s, g := newGatedSite(t)
 	_, etcd, _ := strings.Cut(s.release.Images["etcd"], "@")
 	address, _ := s.start(t)
@@ -57,7 +57,7 @@ func TestAGapOfTheMirrorKeepsAClusterFromBeingInstalledUntilAPersonAcceptsIt(t *
 		object{"accept": true}), http.StatusNotFound, "There is no cluster none")
 }
 
-func TestWhatIsMissingIsListedSignedAndTickedOff(t *testing.T) {
+func TestMirrorGaps_listedSignedAndCounted(t *testing.T) {
 	s, g := newGatedSite(t)
 	_, etcd, _ := strings.Cut(s.release.Images["etcd"], "@")
 	address, _ := s.start(t)

@@ -33,7 +33,7 @@ func importMirror(t *testing.T, address, name string, document []byte) (status i
 	return response.StatusCode, body.String()
 }
 
-func TestImportedMirrorRulesReachHostsAndOutliveARestart(t *testing.T) {
+func TestMirrorImport_reachesHostsAndSurvivesRestart(t *testing.T) {
 	s := newSite(t)
 	rules, err := os.ReadFile(s.config.Mirror.IDMSFiles[0])
 	require.NoError(t, err)
@@ -61,7 +61,7 @@ func TestImportedMirrorRulesReachHostsAndOutliveARestart(t *testing.T) {
 		"Nothing was imported")
 }
 
-func TestAnImportThatContradictsTheConfigurationIsRefusedAndChangesNothing(t *testing.T) {
+func TestMirrorImport_contradictionIsRejected(t *testing.T) {
 	s := newSite(t)
 	rules, err := os.ReadFile(s.config.Mirror.IDMSFiles[0])
 	require.NoError(t, err)
@@ -81,7 +81,7 @@ func TestAnImportThatContradictsTheConfigurationIsRefusedAndChangesNothing(t *te
 }
 
 // A cluster whose rules nobody else has is discovered, proven and installed by them.
-func TestRulesOfOneClusterReachItsHostsAndItsInstallationAndNobodyElse(t *testing.T) {
+func TestMirrorImport_rulesOfOneCluster(t *testing.T) {
 	s := newSite(t)
 	rules, err := os.ReadFile(s.config.Mirror.IDMSFiles[0])
 	require.NoError(t, err)

@@ -65,7 +65,7 @@ func announce(t *testing.T, address string, announced object) string {
 	return address + consolePath + "/os-images/uploads/" + up.ID
 }
 
-func TestAnImageIsUploadedAcrossARestartAndDiscoveryImagesAreMadeFromIt(t *testing.T) {
+func TestOSImages_uploadResumesAfterRestart(t *testing.T) {
 	s := newSite(t)
 	s.config.OSImages = nil
 	address, stop := s.start(t)
@@ -124,7 +124,7 @@ func liveISOof(t *testing.T, iso skeleton.ISO) []byte {
 	return file.Bytes()
 }
 
-func TestOSImagesAreListedVerifiedAndRemoved(t *testing.T) {
+func TestOSImages_listVerifyRemove(t *testing.T) {
 	s := newSite(t)
 	address, _ := s.start(t)
 	content := liveISO(t)
@@ -146,7 +146,7 @@ func TestOSImagesAreListedVerifiedAndRemoved(t *testing.T) {
 	require.Len(t, osImagesAt(t, address), 1)
 }
 
-func TestWrongUploadsAreAnsweredWithASentence(t *testing.T) {
+func TestOSImages_wrongUploadsAreRejected(t *testing.T) {
 	s := newSite(t)
 	s.config.OSImages = nil // whose digests would be kept there
 	s.config.Limits.OSImageBytes = 1 << 20
@@ -172,7 +172,7 @@ func TestWrongUploadsAreAnsweredWithASentence(t *testing.T) {
 	require.Empty(t, files(t, filepath.Join(s.config.DataDir, "os-images")))
 }
 
-func TestAFullDiskUnderTheOSImagesIsSaidAndNothingStays(t *testing.T) {
+func TestFullDisk_osImages(t *testing.T) {
 	if !withSmallDisks(t) {
 		return
 	}
@@ -202,7 +202,7 @@ func TestAFullDiskUnderTheOSImagesIsSaidAndNothingStays(t *testing.T) {
 	require.Equal(t, http.StatusOK, response.StatusCode, "%s", body)
 }
 
-func TestAnImageIsTakenOutOfTheMirrorsRelease(t *testing.T) {
+func TestOSImages_fromReleaseInMirror(t *testing.T) {
 	s := newSite(t)
 	s.config.OSImages = []config.OSImage{{OpenshiftVersion: osimage.Minor(s.release.Version),
 		CPUArchitecture: "x86_64", Release: true}}
@@ -227,7 +227,7 @@ func TestAnImageIsTakenOutOfTheMirrorsRelease(t *testing.T) {
 			"release image")
 }
 
-func TestAnImageIsFetchedByHTTPSWithTheMirrorsCA(t *testing.T) {
+func TestOSImages_fetchWithMirrorCA(t *testing.T) {
 	from := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		http.ServeContent(w, r, "live.iso", time.Time{}, bytes.NewReader(liveISO(t)))
 	}))
@@ -247,7 +247,7 @@ func TestAnImageIsFetchedByHTTPSWithTheMirrorsCA(t *testing.T) {
 	eventually(t, "the image is there", func() bool { return osImagesAt(t, address)[0].State == osimage.StateReady })
 }
 
-func TestAnImageIsFetchedThroughTheConfiguredProxy(t *testing.T) {
+func TestOSImages_fetchThroughProxy(t *testing.T) {
 	asked := make(chan string, 1)
 	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		select {

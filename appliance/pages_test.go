@@ -20,10 +20,10 @@ var (
 // described, and ours.
 var describedRow = regexp.MustCompile(`(?m)^\| (\d+(?: \d+)*) \| [^|]+ \| ([^|]+) \|$`)
 
-// TestEveryDescribedBehaviourIsOnThePage holds that docs/compatibility.md goes through all that the
+// TestPages_describeEveryBehaviour holds that docs/compatibility.md goes through all that the
 // Assisted Installer's own tests describe, file by file, names nothing twice and nothing else, and
 // says of each by which test it is shown or why there is none.
-func TestEveryDescribedBehaviourIsOnThePage(t *testing.T) {
+func TestPages_describeEveryBehaviour(t *testing.T) {
 	list, err := os.ReadFile(filepath.Join("testdata", "subsystem.txt"))
 	require.NoError(t, err)
 	described := make(map[string][]string)
@@ -51,9 +51,9 @@ func TestEveryDescribedBehaviourIsOnThePage(t *testing.T) {
 	}
 }
 
-// TestEveryTestThatThePagesNameExists holds that the pages which say what is shown by which test
+// TestPages_namedTestsExist holds that the pages which say what is shown by which test
 // are not out of date.
-func TestEveryTestThatThePagesNameExists(t *testing.T) {
+func TestPages_namedTestsExist(t *testing.T) {
 	written := make(map[string]bool)
 	require.NoError(t, filepath.WalkDir("..", func(path string, entry fs.DirEntry, err error) error {
 		switch {

@@ -60,9 +60,9 @@ func kindsOfClusters() []kindOfCluster {
 	}
 }
 
-// TestEveryTopologyIsInstalledOnItsPlatforms installs each kind of cluster with simulated hosts,
+// TestTopologies_installOnTheirPlatforms installs each kind of cluster with simulated hosts,
 // all on one appliance. Nobody chooses a role.
-func TestEveryTopologyIsInstalledOnItsPlatforms(t *testing.T) {
+func TestTopologies_installOnTheirPlatforms(t *testing.T) {
 	s := newSite(t)
 	address, _ := s.start(t)
 	api := upstream(t, address)

@@ -12,11 +12,11 @@ import (
 	"landfall/appliance/simulate"
 )
 
-// TestWhatTheInstallerRefusesReachesThePersonAsOneEvent has openshift-install refuse what people
+// TestInstallerError_isOneEvent has openshift-install refuse what people
 // override, one after another: the cluster can be installed again each time, and one event says in
 // one line what was refused. What the stand-in refuses is in its own table
 // (TestInstaller_invalidInstallConfigs).
-func TestWhatTheInstallerRefusesReachesThePersonAsOneEvent(t *testing.T) {
+func TestInstallerError_isOneEvent(t *testing.T) {
 	s := newSite(t)
 	address, _ := s.start(t)
 	id := create(t, address+apiPath+"/clusters", s.newCluster("line").with(object{

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestNewCertificatesAreValidByAllClocks(t *testing.T) {
+func TestCertificates_validByAllClocks(t *testing.T) {
 	examine := func(lags map[string]time.Duration) *Report {
 		return Doctor{Neighbour: nobody}.Diagnose(t.Context(), &Site{Lags: lags})
 	}
@@ -26,7 +26,7 @@ func TestNewCertificatesAreValidByAllClocks(t *testing.T) {
 	}
 }
 
-func TestACertificateThatIsNewIsNotTakenByHostsWhoseClockIsBehind(t *testing.T) {
+func TestCertificates_newFailsWithSlowClock(t *testing.T) {
 	now := time.Now()
 	trusted := newAuthority(t, now)
 	ok := func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Content-Type", "application/json") }

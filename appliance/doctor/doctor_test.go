@@ -41,7 +41,7 @@ func addresses(texts ...string) []netip.Addr {
 	return list
 }
 
-func TestNamesOfAClusterAreAskedOfEachResolver(t *testing.T) {
+func TestNames_askedOfEachResolver(t *testing.T) {
 	good := []string{
 		"api.lab.site.test. 60 IN A 10.0.0.4", "api-int.lab.site.test. 60 IN A 10.0.0.4",
 		"*.apps.lab.site.test. 60 IN A 10.0.0.5",
@@ -99,7 +99,7 @@ func TestNamesOfAClusterAreAskedOfEachResolver(t *testing.T) {
 	}
 }
 
-func TestAResolverThatDoesNotAnswerIsSaidOnce(t *testing.T) {
+func TestNames_silentResolverIsReportedOnce(t *testing.T) {
 	silent, err := net.ListenPacket("udp", "127.0.0.1:0")
 	require.NoError(t, err)
 	defer func() { require.NoError(t, silent.Close()) }()
@@ -120,7 +120,7 @@ func TestAResolverThatDoesNotAnswerIsSaidOnce(t *testing.T) {
 	require.Equal(t, 1+4, asked, "the silence, and what the other says of three names and the wildcard")
 }
 
-func TestTimeServersAreAskedAsHostsWill(t *testing.T) {
+func TestTimeServers_askedLikeHosts(t *testing.T) {
 	clock := clockwork.NewFakeClockAt(time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC))
 	for name, c := range map[string]struct {
 		server   timeServer
@@ -165,7 +165,7 @@ func TestTimeServersAreAskedAsHostsWill(t *testing.T) {
 	})
 }
 
-func TestARegistrysFrontDoorIsLookedAt(t *testing.T) {
+func TestRegistries_endpointIsChecked(t *testing.T) {
 	now := time.Now() // as the TLS library and the Date of answers have it
 	trusted := newAuthority(t, now)
 	ok := func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Content-Type", "application/json") }
@@ -270,7 +270,7 @@ func TestARegistrysFrontDoorIsLookedAt(t *testing.T) {
 	})
 }
 
-func TestAddressesThatTheClusterGetsBelongToNobody(t *testing.T) {
+func TestAddresses_vipsAreUnused(t *testing.T) {
 	wire := func(_ context.Context, address netip.Addr) (string, error) {
 		switch address.String() {
 		case "10.0.0.4":
@@ -298,7 +298,7 @@ func TestAddressesThatTheClusterGetsBelongToNobody(t *testing.T) {
 	require.Equal(t, Red, report.Verdict)
 }
 
-func TestTheKernelsTableOfNeighboursIsRead(t *testing.T) {
+func TestAddresses_kernelNeighbourTable(t *testing.T) {
 	const table = `IP address       HW type     Flags       HW address            Mask     Device
 10.0.0.4         0x1         0x2         52:54:00:00:00:01     *        eth0
 10.0.0.5         0x1         0x0         00:00:00:00:00:00     *        eth0
@@ -313,7 +313,7 @@ func TestTheKernelsTableOfNeighboursIsRead(t *testing.T) {
 	require.ErrorIs(t, err, ErrCannotTell)
 }
 
-func TestAProxyIsNotAskedForWhatIsAtTheSite(t *testing.T) {
+func TestProxy_bypassedForSite(t *testing.T) {
 	site := &Site{
 		Cluster: "lab", BaseDomain: "site.test", Resolvers: []string{startDNS(t)},
 		Registries: []Registry{{Host: "127.0.0.1:1"}}, Direct: []string{"http://landfall.site.test:8090"},
@@ -331,7 +331,7 @@ func TestAProxyIsNotAskedForWhatIsAtTheSite(t *testing.T) {
 	require.Equal(t, Green, find(t, report, "the cluster's own names").Verdict)
 }
 
-func TestAProxyIsNotAskedForTheTokensOfARegistry(t *testing.T) {
+func TestProxy_bypassedForRegistryTokens(t *testing.T) {
 	now := time.Now()
 	trusted := newAuthority(t, now)
 	host := trusted.startRegistry(t, now, func(w http.ResponseWriter, r *http.Request) {
@@ -346,7 +346,7 @@ func TestAProxyIsNotAskedForTheTokensOfARegistry(t *testing.T) {
 	require.Equal(t, "Add tokens.site.test to no_proxy.", finding.Do)
 }
 
-func TestWhatHostsMeasuredIsInTheSameReport(t *testing.T) {
+func TestReport_includesHostMeasurements(t *testing.T) {
 	report := Doctor{Neighbour: nobody}.Diagnose(t.Context(),
 		&Site{Measured: []Finding{{Area: Hosts, Subject: "node-1", Verdict: Red}}})
 	require.Equal(t, Red, report.Verdict)

@@ -27,7 +27,7 @@ func lacking(verdict prover.Verdict, ref, tag, text string) prover.Result {
 	return prover.Result{Image: prover.Image{Ref: ref, Names: []string{tag}}, Verdict: verdict, Text: text}
 }
 
-func TestTheImagesOfAReleaseAreAskedFor(t *testing.T) {
+func TestImages_ofRelease(t *testing.T) {
 	const art = "quay.io/openshift-release-dev/ocp-v4.0-art-dev"
 	noRule := func(tag string) prover.Result {
 		return lacking(prover.NoRule, art+":"+tag, tag, "No rule leads from "+tag+" to a mirror; add one for "+art+".")

@@ -33,7 +33,7 @@ func (w *way) Arrives(_ context.Context, size int, _ time.Duration) (bool, error
 	return true, nil
 }
 
-func TestFullPacketsMustArriveUncut(t *testing.T) {
+func TestPaths_fullPacketsArrive(t *testing.T) {
 	for name, c := range map[string]struct {
 		way      way
 		verdict  Verdict
@@ -72,7 +72,7 @@ func TestFullPacketsMustArriveUncut(t *testing.T) {
 }
 
 // This machine says itself that nothing listens.
-func TestTheSystemTellsWhetherADatagramArrives(t *testing.T) {
+func TestPaths_datagramArrivalIsReported(t *testing.T) {
 	path, err := openPath(netip.MustParseAddr("127.0.0.1"))
 	require.NoError(t, err)
 	defer func() { require.NoError(t, path.Close()) }()

@@ -18,7 +18,7 @@ func newBox(t *testing.T, purpose sitekey.Purpose) *sitekey.Box {
 	return box
 }
 
-func TestABoxGivesBackWhatWasSealed(t *testing.T) {
+func TestBox_roundTrip(t *testing.T) {
 	box := newBox(t, "secrets")
 	const secret = `{"auths":{"quay.io":{"auth":"c2l0ZQ=="}}}`
 	sealed, err := box.Seal(secret)
@@ -44,7 +44,7 @@ func TestABoxGivesBackWhatWasSealed(t *testing.T) {
 	require.Equal(t, secret, string(content))
 }
 
-func TestABoxOpensNothingOfOthers(t *testing.T) {
+func TestBox_otherKeyOrPurposeFails(t *testing.T) {
 	box, other := newBox(t, "secrets"), newBox(t, "secrets")
 	sealed, err := box.Seal("secret")
 	require.NoError(t, err)

@@ -16,7 +16,7 @@ import (
 	"landfall/appliance/sitekey"
 )
 
-func TestTheKeyIsMadeOnceAndForItsOwnerAlone(t *testing.T) {
+func TestKey_createdOnceWithMode0600(t *testing.T) {
 	dir := t.TempDir()
 	_, err := sitekey.Load(dir)
 	require.ErrorIs(t, err, fs.ErrNotExist)
@@ -38,7 +38,7 @@ func TestTheKeyIsMadeOnceAndForItsOwnerAlone(t *testing.T) {
 	require.Regexp(t, `^SHA256:[A-Za-z0-9+/]{43}$`, made.Public().Fingerprint())
 }
 
-func TestASignatureHoldsForItsDataItsPurposeAndItsKey(t *testing.T) {
+func TestSignature_boundToDataPurposeAndKey(t *testing.T) {
 	key, err := sitekey.LoadOrCreate(t.TempDir())
 	require.NoError(t, err)
 	other, err := sitekey.LoadOrCreate(t.TempDir())
@@ -58,7 +58,7 @@ func TestASignatureHoldsForItsDataItsPurposeAndItsKey(t *testing.T) {
 	require.ErrorIs(t, sitekey.Public{}.Verify("journal", []byte("what happened"), signature), sitekey.ErrSignature)
 }
 
-func TestDerivedSecretsStayAndDifferByPurposeAndKey(t *testing.T) {
+func TestDerivedSecrets_stablePerPurposeAndKey(t *testing.T) {
 	dir := t.TempDir()
 	key, err := sitekey.LoadOrCreate(dir)
 	require.NoError(t, err)
@@ -77,7 +77,7 @@ func TestDerivedSecretsStayAndDifferByPurposeAndKey(t *testing.T) {
 	require.NotEqual(t, derive(key, "tokens"), derive(other, "tokens"))
 }
 
-func TestAKeyFileThatCantBeUsedIsNotReplaced(t *testing.T) {
+func TestKey_unusableFileIsKept(t *testing.T) {
 	ec, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	require.NoError(t, err)
 	foreign, err := x509.MarshalPKCS8PrivateKey(ec)
@@ -110,13 +110,13 @@ func TestAKeyFileThatCantBeUsedIsNotReplaced(t *testing.T) {
 	}
 }
 
-func TestAPublicKeyThatIsNoneIsRefused(t *testing.T) {
+func TestPublicKey_invalidIsRejected(t *testing.T) {
 	var public sitekey.Public
 	require.ErrorContains(t, public.UnmarshalText([]byte("!")), "read a site's public key")
 	require.ErrorContains(t, public.UnmarshalText([]byte("AAAA")), "it has 3 bytes, not 32")
 }
 
-func TestAKeyThatCantBeWrittenIsSaid(t *testing.T) {
+func TestKey_writeErrorIsReported(t *testing.T) {
 	_, err := sitekey.LoadOrCreate(filepath.Join(t.TempDir(), "missing"))
 	require.ErrorContains(t, err, "write the site's key")
 }
