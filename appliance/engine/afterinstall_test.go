@@ -24,7 +24,7 @@ func (h *testHost) stepTypes() []models.StepType {
 	return types
 }
 
-func TestAHostJoinsAnInstalledCluster(t *testing.T) {
+func TestJoiningHost_joinsAnInstalledCluster(t *testing.T) {
 	b := newBench(t)
 	cluster, first := b.installed()
 	_, err := b.AllowAddHosts(t.Context(), cluster)
@@ -62,7 +62,7 @@ func TestAHostJoinsAnInstalledCluster(t *testing.T) {
 	h.require(lifecycle.HostKnown)
 }
 
-func TestAHostIsReclaimed(t *testing.T) {
+func TestReclaim(t *testing.T) {
 	reclaimed := func(t *testing.T) (*bench, *testHost) {
 		b := newBench(t)
 		cluster, _ := b.singleNode()
@@ -117,7 +117,7 @@ func TestAHostIsReclaimed(t *testing.T) {
 	})
 }
 
-func TestAHostThatStartsAgainWhileItIsPreparedGoesOn(t *testing.T) {
+func TestPreparation_restartedHostContinues(t *testing.T) {
 	b := newBench(t)
 	cluster, env := b.singleNode()
 	h := b.host(env, 1)
@@ -142,7 +142,7 @@ func TestAHostThatStartsAgainWhileItIsPreparedGoesOn(t *testing.T) {
 	h.require(lifecycle.HostInstalling)
 }
 
-func TestLimitsThatOnlyWarn(t *testing.T) {
+func TestTimeouts_warningsOnly(t *testing.T) {
 	b := newBench(t)
 	b.Engine.options.Timeouts.WarnOnly = true
 	cluster, h := b.installing()
@@ -169,7 +169,7 @@ func TestLimitsThatOnlyWarn(t *testing.T) {
 	b.requireCluster(cluster, lifecycle.ClusterFailed)
 }
 
-func TestStagesOfTheControllerHaveLimits(t *testing.T) {
+func TestTimeouts_controllerStages(t *testing.T) {
 	b := newBench(t)
 	cluster, _ := b.finalizing()
 	require.NoError(t, b.FinalizingProgress(t.Context(), cluster, models.FinalizingStageApplyingOlmManifests))
@@ -184,7 +184,7 @@ func TestStagesOfTheControllerHaveLimits(t *testing.T) {
 	require.Contains(t, *b.requireCluster(cluster, lifecycle.ClusterFailed).StatusInfo, "setup jobs")
 }
 
-func TestLogsThatDoNotComeAreNotWaitedForForever(t *testing.T) {
+func TestTimeouts_missingLogs(t *testing.T) {
 	b := newBench(t)
 	cluster, h := b.installing()
 	require.NoError(t, h.progress(models.HostStageFailed, "broken"))
@@ -199,7 +199,7 @@ func TestLogsThatDoNotComeAreNotWaitedForForever(t *testing.T) {
 	require.Equal(t, models.LogsStateEmpty, h.require(lifecycle.HostResettingPendingUserAction).LogsInfo)
 }
 
-func TestHostsReturnAfterMonths(t *testing.T) {
+func TestHost_returnsAfterMonths(t *testing.T) {
 	b := newBench(t)
 	cluster, env := b.singleNode()
 	h := b.host(env, 1)
@@ -238,7 +238,7 @@ func (b *bench) installedHost(number int) (cluster string, h *testHost) {
 	return cluster, h
 }
 
-func TestAClusterIsInstalledWithoutAWorkerThatFails(t *testing.T) {
+func TestInstall_workerFails(t *testing.T) {
 	b := newBench(t)
 	cluster, hosts := b.threeNodes(true)
 	worker := b.newHost(hosts[0].env, 4)
@@ -273,7 +273,7 @@ func TestAClusterIsInstalledWithoutAWorkerThatFails(t *testing.T) {
 
 // AMS keeps what an installation left until another takes its place, and a name that changes later
 // does not move the console.
-func TestWhatAMSHearsOfResetsAndOfRenamesAfterTheInstallation(t *testing.T) {
+func TestOutbox_resetsAndLaterRenames(t *testing.T) {
 	b := newBench(t)
 	cluster, _ := b.installed()
 	require.NoError(t, b.ReportOperator(t.Context(), cluster, &models.OperatorMonitorReport{Name: "console",
@@ -293,7 +293,7 @@ func TestWhatAMSHearsOfResetsAndOfRenamesAfterTheInstallation(t *testing.T) {
 	require.Equal(t, outbox.Active, now.Phase)
 }
 
-func TestClustersOfOthersAreNotTold(t *testing.T) {
+func TestOutbox_skipsImportedClusters(t *testing.T) {
 	b := newBench(t)
 	id := strfmt.UUID("6e9d7b8e-3c5a-4c39-a4ac-5a8a0a9fbd31")
 	imported, err := b.ImportCluster(t.Context(), &models.ImportClusterParams{
@@ -312,7 +312,7 @@ func TestClustersOfOthersAreNotTold(t *testing.T) {
 	require.Empty(t, b.outboxKeys())
 }
 
-func TestAnAgentOfAnotherVersionIsReplaced(t *testing.T) {
+func TestAgentUpgrade_otherVersionIsReplaced(t *testing.T) {
 	b := newBench(t)
 	b.Engine.options.Images.Agent = "quay.io/parts/agent:new"
 	_, env := b.singleNode()

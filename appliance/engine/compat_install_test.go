@@ -53,7 +53,7 @@ func (b *bench) begin(cluster string, hosts ...*testHost) {
 	}
 }
 
-func TestAClusterIsInstalledWhenItsLastHostHasComeToAnEnd(t *testing.T) {
+func TestInstall_waitsForLastHost(t *testing.T) {
 	for _, end := range []models.HostStage{models.HostStageDone, models.HostStageFailed} {
 		t.Run(string(end), func(t *testing.T) {
 			b := newBench(t)
@@ -84,7 +84,7 @@ func TestAClusterIsInstalledWhenItsLastHostHasComeToAnEnd(t *testing.T) {
 	}
 }
 
-func TestOneWorkerOfTwoIsTooFew(t *testing.T) {
+func TestInstall_oneWorkerOfTwoIsTooFew(t *testing.T) {
 	b := newBench(t)
 	cluster, masters, workers := b.sixNodes(2)
 	b.begin(cluster, append(masters, workers...)...)
@@ -92,7 +92,7 @@ func TestOneWorkerOfTwoIsTooFew(t *testing.T) {
 	require.Contains(t, *b.requireCluster(cluster, lifecycle.ClusterFailed).StatusInfo, "because some error")
 }
 
-func TestTheProgressOfAnInstallation(t *testing.T) {
+func TestInstall_progress(t *testing.T) {
 	b := newBench(t)
 	created, err := b.RegisterCluster(t.Context(), &models.ClusterCreateParams{
 		Name: conv.Pointer("bench"), BaseDNSDomain: "site.test", OpenshiftVersion: conv.Pointer("4.20.8"),
@@ -143,9 +143,9 @@ func TestTheProgressOfAnInstallation(t *testing.T) {
 	shows(lifecycle.ClusterInstalled, 100, 100, 100, 100)
 }
 
-// TestAnInstallationIsCancelledAndResetWhereverItStands takes installations of three nodes, one
+// TestInstall_cancelAndResetInEachState takes installations of three nodes, one
 // after the other, to each of their states.
-func TestAnInstallationIsCancelledAndResetWhereverItStands(t *testing.T) {
+func TestInstall_cancelAndResetInEachState(t *testing.T) {
 	b := newBench(t)
 	cluster, hosts := b.threeNodes(true)
 	each := func(stage models.HostStage, info string, of ...*testHost) {
@@ -208,7 +208,7 @@ func TestAnInstallationIsCancelledAndResetWhereverItStands(t *testing.T) {
 	}
 }
 
-func TestWhatIsNotBeingInstalledIsNeitherCancelledNorReset(t *testing.T) {
+func TestInstall_cancelAndResetNeedAnInstallation(t *testing.T) {
 	b := newBench(t)
 	cluster, _ := b.threeNodes(true)
 	_, err := b.CancelInstallation(t.Context(), cluster)
@@ -218,7 +218,7 @@ func TestWhatIsNotBeingInstalledIsNeitherCancelledNorReset(t *testing.T) {
 	b.requireCluster(cluster, lifecycle.ClusterReady)
 }
 
-func TestAnotherHostIsTheBootstrapHostWhenThatOneIsGone(t *testing.T) {
+func TestBootstrapHost_isReplaced(t *testing.T) {
 	b := newBench(t)
 	cluster, hosts := b.threeNodes(true)
 	b.begin(cluster, hosts...)
@@ -257,7 +257,7 @@ func TestAnotherHostIsTheBootstrapHostWhenThatOneIsGone(t *testing.T) {
 	require.Equal(t, 1, bootstraps)
 }
 
-func TestLogsOfAnEarlierInstallationAreForgottenByTheNext(t *testing.T) {
+func TestLogs_nextInstallationForgetsEarlier(t *testing.T) {
 	b := newBench(t)
 	cluster, hosts := b.threeNodes(true)
 	requested := models.LogsStateRequested
@@ -293,7 +293,7 @@ func TestLogsOfAnEarlierInstallationAreForgottenByTheNext(t *testing.T) {
 	require.Equal(t, models.LogsStateCompleted, b.requireCluster(cluster, lifecycle.ClusterInstalled).LogsInfo)
 }
 
-func TestADiskThatFailsConcernsItsHostAloneAndTheCluster(t *testing.T) {
+func TestDiskFailure_affectsOnlyItsHostAndCluster(t *testing.T) {
 	for name, failing := range map[string][]int{"the first": {0}, "the last": {2}, "all": {0, 1, 2}} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t)
@@ -326,7 +326,7 @@ func TestADiskThatFailsConcernsItsHostAloneAndTheCluster(t *testing.T) {
 	}
 }
 
-func TestTheStateOfAClusterFollowsTheRolesOfItsHosts(t *testing.T) {
+func TestClusterState_followsRolesOfHosts(t *testing.T) {
 	b := newBench(t)
 	cluster, hosts := b.threeNodes(true)
 	for _, h := range hosts {
@@ -365,9 +365,9 @@ func TestTheStateOfAClusterFollowsTheRolesOfItsHosts(t *testing.T) {
 	require.Contains(t, *hosts[0].require(lifecycle.HostInsufficient).StatusInfo, "memory")
 }
 
-// TestAHostIsNotBlamedForWaitingForAnothersBootOrder: while a person is waited for at one host,
+// TestBootOrder_waitingHostIsNotBlamed: while a person is waited for at one host,
 // those that wait for it are given time, and the whole of it again when it has come back.
-func TestAHostIsNotBlamedForWaitingForAnothersBootOrder(t *testing.T) {
+func TestBootOrder_waitingHostIsNotBlamed(t *testing.T) {
 	b := newBench(t)
 	cluster, hosts := b.threeNodes(true)
 	b.begin(cluster, hosts...)

@@ -16,7 +16,7 @@ import (
 // and their hosts over an installation, in words of our own; docs/compatibility.md says which is
 // which.
 
-func TestAClusterThatIsDeletedGivesItsBoundHostsBack(t *testing.T) {
+func TestDeleteCluster_unbindsHosts(t *testing.T) {
 	b := newBench(t)
 	bound := func(host int) (cluster string, h *testHost) {
 		cluster, _ = b.singleNode()
@@ -54,7 +54,7 @@ func TestAClusterThatIsDeletedGivesItsBoundHostsBack(t *testing.T) {
 	h.require(lifecycle.HostKnownUnbound)
 }
 
-func TestAnOrderThatIsRefusedLeavesTheLastPreparationAsItWas(t *testing.T) {
+func TestInstall_refusalKeepsLastPreparation(t *testing.T) {
 	b := newBench(t)
 	cluster, _ := b.installing()
 	before := b.requireCluster(cluster, lifecycle.ClusterInstalling).LastInstallationPreparation
@@ -64,7 +64,7 @@ func TestAnOrderThatIsRefusedLeavesTheLastPreparationAsItWas(t *testing.T) {
 	require.Equal(t, before, b.requireCluster(cluster, lifecycle.ClusterInstalling).LastInstallationPreparation)
 }
 
-func TestAClusterThatIsCancelledIsOverForAllOfItsHosts(t *testing.T) {
+func TestCancel_appliesToAllHosts(t *testing.T) {
 	b := newBench(t)
 	cluster, hosts := b.threeNodes(true)
 	b.press(cluster)
@@ -85,7 +85,7 @@ func TestAClusterThatIsCancelledIsOverForAllOfItsHosts(t *testing.T) {
 	}
 }
 
-func TestAHostOfTheControlPlaneThatFailsEndsTheInstallationForAll(t *testing.T) {
+func TestInstall_controlPlaneHostFails(t *testing.T) {
 	b := newBench(t)
 	cluster, hosts := b.threeNodes(true)
 	b.press(cluster)
@@ -106,7 +106,7 @@ func TestAHostOfTheControlPlaneThatFailsEndsTheInstallationForAll(t *testing.T) 
 	}
 }
 
-func TestAResetForgetsTheProgressAndKeepsWhatPeopleAdded(t *testing.T) {
+func TestReset_keepsWhatPeopleAdded(t *testing.T) {
 	b := newBench(t)
 	cluster, env := b.singleNode()
 	h := b.host(env, 1)
@@ -141,7 +141,7 @@ func (b *bench) clusterStatus(id string) *string {
 	return cluster.Status
 }
 
-func TestAHostThatIsDeletedIsMissedByItsClusterAtOnce(t *testing.T) {
+func TestDeleteHost_clusterIsNotReady(t *testing.T) {
 	b := newBench(t)
 	cluster, hosts := b.threeNodes(true)
 	b.requireCluster(cluster, lifecycle.ClusterReady)
@@ -154,7 +154,7 @@ func TestAHostThatIsDeletedIsMissedByItsClusterAtOnce(t *testing.T) {
 	b.requireCluster(cluster, lifecycle.ClusterReady)
 }
 
-func TestARoleThatIsChangedIsJudgedAtOnce(t *testing.T) {
+func TestUpdateHost_roleIsValidatedAtOnce(t *testing.T) {
 	b := newBench(t)
 	cluster, hosts := b.threeNodes(true)
 	shown, err := b.UpdateHost(t.Context(), hosts[0].env, hosts[0].id,

@@ -21,7 +21,7 @@ import (
 	"landfall/store"
 )
 
-func TestPollsInTimeWriteNothing(t *testing.T) {
+func TestPoll_inTimeWritesNothing(t *testing.T) {
 	b := newBench(t)
 	_, env := b.singleNode()
 	h := b.host(env, 1)
@@ -42,7 +42,7 @@ func TestPollsInTimeWriteNothing(t *testing.T) {
 	require.Greater(t, wait, 2*time.Minute, "nothing is looked at before a host can have been silent for too long")
 }
 
-func TestAnIdleEngineSleeps(t *testing.T) {
+func TestEngine_sleepsWhenIdle(t *testing.T) {
 	b := newBench(t)
 	b.installed()
 	b.pass(time.Hour)
@@ -84,7 +84,7 @@ func (b *bench) calm() {
 	}
 }
 
-func TestTheEngineIsWokenOnlyForADeadlineEarlierThanTheOneItWaitsFor(t *testing.T) {
+func TestEngine_wakesOnlyForEarlierDeadline(t *testing.T) {
 	b := newBench(t)
 	_, env := b.singleNode()
 	waitsUntil := func(after time.Duration) {
@@ -103,7 +103,7 @@ func TestTheEngineIsWokenOnlyForADeadlineEarlierThanTheOneItWaitsFor(t *testing.
 	require.Len(t, b.earlierDeadline, 1, "it is looking, and may have looked too early")
 }
 
-func TestAHostsDeadlineStaysUntilItPassesHoweverOftenTheHostReports(t *testing.T) {
+func TestDeadline_reportsDoNotMoveIt(t *testing.T) {
 	b := newBench(t)
 	_, env := b.singleNode()
 	h := b.host(env, 1)
@@ -128,7 +128,7 @@ func TestAHostsDeadlineStaysUntilItPassesHoweverOftenTheHostReports(t *testing.T
 	h.require(lifecycle.HostDisconnected)
 }
 
-func TestHostsGetTimeToReportAfterTheMachineSlept(t *testing.T) {
+func TestSleep_hostsGetTimeToReport(t *testing.T) {
 	b := newBench(t)
 	_, env := b.singleNode()
 	h := b.host(env, 1)
@@ -144,7 +144,7 @@ func TestHostsGetTimeToReportAfterTheMachineSlept(t *testing.T) {
 	h.require(lifecycle.HostDisconnected)
 }
 
-func TestHostsGetTimeToReportAfterARestart(t *testing.T) {
+func TestRestart_hostsGetTimeToReport(t *testing.T) {
 	b := newBench(t)
 	_, env := b.singleNode()
 	h := b.host(env, 1)
@@ -156,7 +156,7 @@ func TestHostsGetTimeToReportAfterARestart(t *testing.T) {
 	h.require(lifecycle.HostDisconnected)
 }
 
-func TestAStageDoesNotRunOutWhileTheApplianceIsOff(t *testing.T) {
+func TestRestart_stageDoesNotTimeOutWhileOff(t *testing.T) {
 	b := newBench(t)
 	_, h := b.installing()
 	require.NoError(t, h.progress(models.HostStageWritingImageToDisk, "42%"))
@@ -170,7 +170,7 @@ func TestAStageDoesNotRunOutWhileTheApplianceIsOff(t *testing.T) {
 	h.require(lifecycle.HostFailed)
 }
 
-func TestLogsOfAHostThatTheClusterDoesNotHaveAreNotKept(t *testing.T) {
+func TestLogs_unknownHostIsRefused(t *testing.T) {
 	b := newBench(t)
 	cluster, h := b.installing()
 	unknown := "7b1c5a0e-0000-4000-8000-000000000001"
@@ -188,7 +188,7 @@ func TestLogsOfAHostThatTheClusterDoesNotHaveAreNotKept(t *testing.T) {
 	require.False(t, time.Time(h.require(lifecycle.HostInstalling).LogsCollectedAt).IsZero())
 }
 
-func TestCancellingAPreparationEndsItsRun(t *testing.T) {
+func TestPreparation_cancelEndsItsRun(t *testing.T) {
 	b := newBench(t)
 	b.releases.started = make(chan struct{})
 	cluster, env := b.singleNode()
@@ -210,7 +210,7 @@ func TestCancellingAPreparationEndsItsRun(t *testing.T) {
 
 // Certificates begin when they are made and do not last long, so each try has its own; and what is
 // made is for nobody who has the database alone.
-func TestGeneratedFilesAreMadeForEachTryAndLieSealed(t *testing.T) {
+func TestGeneratedFiles_madeForEachTryAndSealed(t *testing.T) {
 	b := newBench(t)
 	key, err := sitekey.LoadOrCreate(t.TempDir())
 	require.NoError(t, err)
@@ -244,7 +244,7 @@ func TestGeneratedFilesAreMadeForEachTryAndLieSealed(t *testing.T) {
 	}))
 }
 
-func TestAnotherProcessGoesOnWithAPreparation(t *testing.T) {
+func TestPreparation_continuesInNextProcess(t *testing.T) {
 	b := newBench(t)
 	b.releases.started = make(chan struct{})
 	cluster, env := b.singleNode()
@@ -261,12 +261,12 @@ func TestAnotherProcessGoesOnWithAPreparation(t *testing.T) {
 		lifecycle.ClusterInstalling).OpenshiftClusterID)
 }
 
-func TestAnEngineRefusesToStartWithoutItsParts(t *testing.T) {
+func TestNew_missingOptions(t *testing.T) {
 	_, err := New(Options{})
 	require.ErrorContains(t, err, "a store")
 }
 
-func TestDeletionIsRefusedDuringAnInstallation(t *testing.T) {
+func TestDelete_refusedDuringInstallation(t *testing.T) {
 	b := newBench(t)
 	cluster, h := b.installing()
 	b.requireRefused(b.DeregisterCluster(t.Context(), cluster), Conflict, "cancel the installation")
@@ -290,7 +290,7 @@ func TestDeletionIsRefusedDuringAnInstallation(t *testing.T) {
 	}))
 }
 
-func TestAHostIsOneRowHoweverOftenItRegisters(t *testing.T) {
+func TestHostRegistration_oneRowPerHost(t *testing.T) {
 	b := newBench(t)
 	cluster, env := b.singleNode()
 	h := b.host(env, 1)
@@ -310,7 +310,7 @@ func TestAHostIsOneRowHoweverOftenItRegisters(t *testing.T) {
 	require.Equal(t, 1, registered)
 }
 
-func TestAHostMovesToTheInfraEnvThatItBootsFrom(t *testing.T) {
+func TestHostRegistration_movesToItsInfraEnv(t *testing.T) {
 	b := newBench(t)
 	cluster, env := b.singleNode()
 	h := b.host(env, 1)
@@ -326,7 +326,7 @@ func TestAHostMovesToTheInfraEnvThatItBootsFrom(t *testing.T) {
 	b.requireRefused(err, NotFound, "registers again")
 }
 
-func TestAHostDoesNotMoveInTheMiddleOfItsInstallation(t *testing.T) {
+func TestHostRegistration_noMoveDuringInstallation(t *testing.T) {
 	b := newBench(t)
 	_, h := b.installing()
 	b.requireRefused(b.newHost(b.infraEnvOf(nil), 1).register(), Unavailable, "is being installed from infra-env "+
@@ -337,14 +337,14 @@ func TestAHostDoesNotMoveInTheMiddleOfItsInstallation(t *testing.T) {
 	b.requireRefused(err, NotFound, "no host")
 }
 
-func TestRegistrationsThatNameNothing(t *testing.T) {
+func TestHostRegistration_unknownNames(t *testing.T) {
 	b := newBench(t)
 	_, err := b.RegisterHost(t.Context(), "6e9d7b8e-3c5a-4c39-a4ac-5a8a0a9fbd31", &models.HostCreateParams{})
 	b.requireRefused(err, Invalid, "host_id")
 	b.requireRefused(b.newHost("6e9d7b8e-3c5a-4c39-a4ac-5a8a0a9fbd31", 1).register(), NotFound, "no infra-env")
 }
 
-func TestProgressThatIsRepeatedLateOrStrange(t *testing.T) {
+func TestHostProgress_repeatedLateOrUnknown(t *testing.T) {
 	b := newBench(t)
 	_, h := b.installing()
 	h.reach(models.HostStageWritingImageToDisk)
@@ -371,7 +371,7 @@ func TestProgressThatIsRepeatedLateOrStrange(t *testing.T) {
 	require.EqualValues(t, 75, h.require(lifecycle.HostInstallingInProgress).Progress.InstallationPercentage)
 }
 
-func TestProgressBeforeAnInstallationIsRefused(t *testing.T) {
+func TestHostProgress_refusedBeforeInstallation(t *testing.T) {
 	b := newBench(t)
 	_, env := b.singleNode()
 	h := b.host(env, 1)
@@ -381,7 +381,7 @@ func TestProgressBeforeAnInstallationIsRefused(t *testing.T) {
 	require.Empty(t, h.require(lifecycle.HostKnown).Progress.CurrentStage)
 }
 
-func TestAClusterIsInstalledWhenAllOfItsEndIsThere(t *testing.T) {
+func TestInstall_completion(t *testing.T) {
 	b := newBench(t)
 	cluster, h := b.finalizing()
 	_, err := b.CompleteInstallation(t.Context(), cluster, true, "")
@@ -400,7 +400,7 @@ func TestAClusterIsInstalledWhenAllOfItsEndIsThere(t *testing.T) {
 	b.requireCluster(cluster, lifecycle.ClusterInstalled)
 }
 
-func TestIngressCertificatesThatAreNone(t *testing.T) {
+func TestIngressCertificate_invalid(t *testing.T) {
 	b := newBench(t)
 	cluster, _ := b.installing()
 	for name, text := range map[string]string{
@@ -422,7 +422,7 @@ func TestIngressCertificatesThatAreNone(t *testing.T) {
 	require.NoError(t, file.Close())
 }
 
-func TestAnIngressCertificateBeforeThereIsAKubeconfig(t *testing.T) {
+func TestIngressCertificate_beforeKubeconfig(t *testing.T) {
 	b := newBench(t)
 	cluster, _ := b.singleNode()
 	b.requireRefused(b.UploadIngressCert(t.Context(), cluster, b.authority), Invalid, "no kubeconfig yet")
@@ -430,7 +430,7 @@ func TestAnIngressCertificateBeforeThereIsAKubeconfig(t *testing.T) {
 	b.requireRefused(err, Conflict, "no credentials yet")
 }
 
-func TestWhatPeopleDecideAboutAHost(t *testing.T) {
+func TestUpdateHost(t *testing.T) {
 	b := newBench(t)
 	_, env := b.singleNode()
 	h := b.newHost(env, 1)
@@ -468,14 +468,14 @@ func TestWhatPeopleDecideAboutAHost(t *testing.T) {
 	require.Contains(t, b.names(EventFilter{HostIDs: []string{h.id}}), eventHostRole)
 }
 
-func TestAHostIsNotChangedDuringItsInstallation(t *testing.T) {
+func TestUpdateHost_refusedDuringInstallation(t *testing.T) {
 	b := newBench(t)
 	_, h := b.installing()
 	_, err := b.UpdateHost(t.Context(), h.env, h.id, &models.HostUpdateParams{HostName: conv.Pointer("late")})
 	b.requireRefused(err, Conflict, "can't be changed now")
 }
 
-func TestAHostWhoseClockIsWrong(t *testing.T) {
+func TestHost_wrongClock(t *testing.T) {
 	b := newBench(t)
 	cluster, hosts := b.threeNodes(true)
 	b.requireCluster(cluster, lifecycle.ClusterReady)
@@ -491,7 +491,7 @@ func TestAHostWhoseClockIsWrong(t *testing.T) {
 	b.requireCluster(cluster, lifecycle.ClusterReady)
 }
 
-func TestWhatAMSMustHear(t *testing.T) {
+func TestOutbox(t *testing.T) {
 	b := newBench(t)
 	cluster, _ := b.installed()
 	row := b.subscriptionOf(cluster)
@@ -527,7 +527,7 @@ func TestWhatAMSMustHear(t *testing.T) {
 		"AMS is told that a cluster which it may know of is gone")
 }
 
-func TestAClusterOfASiteThatNeverSpeaksToAMSLeavesNothing(t *testing.T) {
+func TestOutbox_emptyWithoutAMS(t *testing.T) {
 	b := newBench(t)
 	b.options.WithoutAMS = true
 	cluster, _ := b.installed()
@@ -544,7 +544,7 @@ func TestAClusterOfASiteThatNeverSpeaksToAMSLeavesNothing(t *testing.T) {
 	require.Equal(t, []string{told}, b.outboxKeys(), "what AMS was told before, by a courier say, is to be ended there")
 }
 
-func TestRepliesThatSayNothingNewWriteNothing(t *testing.T) {
+func TestReply_withoutNewsWritesNothing(t *testing.T) {
 	b := newBench(t)
 	_, env := b.singleNode()
 	h := b.host(env, 1)
@@ -560,7 +560,7 @@ func TestRepliesThatSayNothingNewWriteNothing(t *testing.T) {
 }
 
 // The store renders rows faster than encoding/json does; what is in them must not show it.
-func TestRowsAreWhatEncodingJSONWouldWrite(t *testing.T) {
+func TestRows_areEncodedAsByEncodingJSON(t *testing.T) {
 	b := newBench(t)
 	_, env := b.singleNode()
 	b.host(env, 1).report()
@@ -590,7 +590,7 @@ func requireStandardRows[T any](t *testing.T, tx *store.Tx, rows store.Bucket[T]
 	return err
 }
 
-func TestHostsThatWereHeardAreSetForwardTogether(t *testing.T) {
+func TestDeadlines_contactedHostsMoveTogether(t *testing.T) {
 	b := newBench(t)
 	_, env := b.singleNode()
 	first, second, silent := b.host(env, 1), b.host(env, 2), b.host(env, 3)

@@ -82,7 +82,7 @@ func upstreamEvents() map[string]string {
 	}
 }
 
-func TestTheListOfEventsIsTheAssistedInstallers(t *testing.T) {
+func TestEventList_isTheAssistedInstallers(t *testing.T) {
 	data := os.Getenv("LANDFALL_REALDATA")
 	if data == "" {
 		t.Skip("LANDFALL_REALDATA is not set")
@@ -127,7 +127,7 @@ func mentions(t *testing.T, texts []string) map[string][]string {
 	return found
 }
 
-func TestEachEventIsEitherWrittenOrHasAReasonNotToBe(t *testing.T) {
+func TestEventList_unusedEventsHaveAReason(t *testing.T) {
 	var written []string
 	for name, reason := range upstreamEvents() {
 		if reason == "" && name != "reboots_for_node" {
@@ -179,7 +179,7 @@ func (b *bench) requireEvent(name, severity string, properties ...string) {
 	}
 }
 
-func TestAnInstallationsEventsHaveTheirSeveritiesAndProperties(t *testing.T) {
+func TestEvents_installation(t *testing.T) {
 	b := newBench(t)
 	b.host(b.infraEnvOf(b.clusterOfThree().ID), 5) // whose role is found out
 	cluster, h := b.installed()
@@ -208,7 +208,7 @@ func TestAnInstallationsEventsHaveTheirSeveritiesAndProperties(t *testing.T) {
 	require.Equal(t, h.env, ev.InfraEnvID.String())
 }
 
-func TestACancelledAndResetInstallationTellsOfEachHost(t *testing.T) {
+func TestEvents_cancelAndReset(t *testing.T) {
 	b := newBench(t)
 	cluster, h := b.installing()
 	_, err := b.CancelInstallation(t.Context(), cluster)
@@ -223,7 +223,7 @@ func TestACancelledAndResetInstallationTellsOfEachHost(t *testing.T) {
 	b.requireEvent("user_required_complete_installation_reset", models.EventSeverityInfo, "host_name")
 }
 
-func TestAFailedInstallationAndOneThatTakesTooLongAreTold(t *testing.T) {
+func TestEvents_failedAndSlowInstallation(t *testing.T) {
 	b := newBench(t)
 	cluster, h := b.installing()
 	require.NoError(t, h.reply(&models.StepReply{StepType: models.StepTypeInstall, ExitCode: 1, Error: "no"}))
@@ -239,7 +239,7 @@ func TestAFailedInstallationAndOneThatTakesTooLongAreTold(t *testing.T) {
 	late.requireEvent("installation_preparing_timed_out", models.EventSeverityWarning, "reason")
 }
 
-func TestWhatIsRefusedIsAnEventToo(t *testing.T) {
+func TestEvents_refusals(t *testing.T) {
 	b := newBench(t)
 	cluster, env := b.singleNode()
 	h := b.host(env, 1)
@@ -296,7 +296,7 @@ func TestWhatIsRefusedIsAnEventToo(t *testing.T) {
 	require.Len(t, b.eventsOf(EventFilter{}), before, "what is not there has no events")
 }
 
-func TestDisksProxiesAgentsAndSlowDisksAreTold(t *testing.T) {
+func TestEvents_disksProxiesAndAgents(t *testing.T) {
 	b := newBench(t)
 	cluster, env := b.singleNode()
 	h := b.host(env, 1)
@@ -342,7 +342,7 @@ func TestDisksProxiesAgentsAndSlowDisksAreTold(t *testing.T) {
 		DiscoveryAgentVersion: "a"}, "b"))
 }
 
-func TestMediaThatWereLostAreAnError(t *testing.T) {
+func TestEvents_lostMediaAreAnError(t *testing.T) {
 	b := newBench(t)
 	_, env := b.singleNode()
 	h := b.host(env, 1)
@@ -350,7 +350,7 @@ func TestMediaThatWereLostAreAnError(t *testing.T) {
 	b.requireEvent("host_media_disconnected", models.EventSeverityError, "host_name")
 }
 
-func TestEventsAreSelectedByWhatIsAskedFor(t *testing.T) {
+func TestEvents_query(t *testing.T) {
 	b := newBench(t)
 	cluster, env := b.singleNode()
 	first, second := b.host(env, 1), b.host(env, 2)
@@ -379,7 +379,7 @@ func limitedBench(t *testing.T, limits EventLimits) *bench {
 	return b
 }
 
-func TestAHostThatDoesTooMuchIsToldOfOnceAndNotEachTime(t *testing.T) {
+func TestEventLimits_limitIsReportedOnce(t *testing.T) {
 	b := limitedBench(t, EventLimits{Burst: 40, PerHour: 60})
 	cluster, env := b.singleNode()
 	h := b.host(env, 1)
@@ -417,7 +417,7 @@ func TestAHostThatDoesTooMuchIsToldOfOnceAndNotEachTime(t *testing.T) {
 
 func last(list []string) string { return list[len(list)-1] }
 
-func TestALargeEventTakesMoreOfTheBudget(t *testing.T) {
+func TestEventLimits_largeEventCostsMore(t *testing.T) {
 	b := limitedBench(t, EventLimits{Burst: 100, PerHour: 60})
 	cluster, _ := b.singleNode()
 	id := strfmt.UUID(cluster)
@@ -430,7 +430,7 @@ func TestALargeEventTakesMoreOfTheBudget(t *testing.T) {
 	require.Equal(t, 1, strings.Count(strings.Join(b.names(EventFilter{ClusterID: cluster}), " "), "large"))
 }
 
-func TestOldEventsAreRemovedBeyondTheBoundsAndAnEventSaysSo(t *testing.T) {
+func TestEventLimits_oldEventsAreRemovedWithNotice(t *testing.T) {
 	b := limitedBench(t, EventLimits{Each: 20 << 10, All: 64 << 20})
 	cluster, env := b.singleNode()
 	h := b.host(env, 1)

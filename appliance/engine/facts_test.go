@@ -22,7 +22,7 @@ func (b *bench) nameIn(c *change, key string) string {
 	return host.Inventory.Hostname
 }
 
-func TestNobodySeesReportsBeforeTheyAreCommitted(t *testing.T) {
+func TestReports_visibleAfterCommit(t *testing.T) {
 	b := newBench(t)
 	_, env := b.singleNode()
 	h := b.host(env, 1)
@@ -70,7 +70,7 @@ func TestNobodySeesReportsBeforeTheyAreCommitted(t *testing.T) {
 	require.Equal(t, "node-2", committed(), "and that is not remembered")
 }
 
-func TestWhatIsKnownOfAHostEndsWithIt(t *testing.T) {
+func TestFacts_endWithTheirHost(t *testing.T) {
 	b := newBench(t)
 	_, env := b.singleNode()
 	h := b.host(env, 1)

@@ -54,7 +54,7 @@ func (b *bench) recipe(id string) *recipe.Recipe {
 	return recipe
 }
 
-func TestARecipeIsFrozenWithItsInfraEnv(t *testing.T) {
+func TestRecipe_frozenWithItsInfraEnv(t *testing.T) {
 	b := newBench(t)
 	b.options.Images.Agent = "quay.io/parts/agent:1"
 	env := b.register()
@@ -99,7 +99,7 @@ func TestARecipeIsFrozenWithItsInfraEnv(t *testing.T) {
 	})
 }
 
-func TestAStartLooksAtRecipesOnlyIfWhatTheyShareChanged(t *testing.T) {
+func TestRecipe_startChecksOnlyAfterSharedChange(t *testing.T) {
 	b := newBench(t)
 	id := b.register().ID.String()
 	frozen := b.recipe(id).Digest
@@ -136,7 +136,7 @@ func TestAStartLooksAtRecipesOnlyIfWhatTheyShareChanged(t *testing.T) {
 	require.Equal(t, frozen, restart(func(*Engine) {}), "and the next start tries again")
 }
 
-func TestARecipeThatNeedsTheRegistryIsFrozenWhenItCanBe(t *testing.T) {
+func TestRecipe_waitsForTheRegistry(t *testing.T) {
 	b := newBench(t)
 	env := b.register()
 	digest, err := b.RecipeDigest(env.ID.String())
@@ -161,7 +161,7 @@ func TestARecipeThatNeedsTheRegistryIsFrozenWhenItCanBe(t *testing.T) {
 	})
 }
 
-func TestARecipesDigestIsThatOfItsBytes(t *testing.T) {
+func TestRecipe_digestOfItsBytes(t *testing.T) {
 	b := newBench(t)
 	b.options.Images.Agent = "quay.io/parts/agent:1"
 	env := b.register()
@@ -239,7 +239,7 @@ func sshKey(comment string) string {
 	return "ssh-ed25519 " + base64.StdEncoding.EncodeToString(blob) + " " + comment
 }
 
-func TestALargeRecipeIsKeptBesideTheDatabase(t *testing.T) {
+func TestRecipe_largeOneIsAFile(t *testing.T) {
 	b := newBench(t)
 	b.options.Images.Agent = "quay.io/parts/agent:1"
 	noise := make([]byte, 300<<10)
@@ -435,7 +435,7 @@ func TestRegisterInfraEnv_checksBaseImages(t *testing.T) {
 	require.Equal(t, []string{"4.20.8 x86_64", "4.20.8 x86_64", "4.20.8 x86_64"}, images.asked)
 }
 
-func TestAShortURLsCodeHoldsUntilItIsRenewedRevokedOrExpired(t *testing.T) {
+func TestShortURL_codeLifetime(t *testing.T) {
 	b := newBench(t)
 	env, other := b.register(), b.register()
 	id := env.ID.String()
@@ -495,7 +495,7 @@ func TestAShortURLsCodeHoldsUntilItIsRenewedRevokedOrExpired(t *testing.T) {
 	nowhere(second, "revoked")
 }
 
-func TestAMachineThatWasInstalledIsSentToItsDisk(t *testing.T) {
+func TestNetworkBoot_installedMachineBootsFromDisk(t *testing.T) {
 	b := newBench(t)
 	_, h := b.installing()
 	env := h.env
@@ -512,7 +512,7 @@ func TestAMachineThatWasInstalledIsSentToItsDisk(t *testing.T) {
 
 // Whatever requests come in whatever order, the recipe is the one that the infra-env's fields make,
 // and its time is that of the last change of its bytes.
-func TestRecipesFollowAnyOrderOfChanges(t *testing.T) {
+func TestRecipe_anyOrderOfChanges(t *testing.T) {
 	b := newBench(t)
 	b.options.Images.Agent = "quay.io/parts/agent:1"
 	id := b.register().ID.String()
@@ -547,7 +547,7 @@ func TestRecipesFollowAnyOrderOfChanges(t *testing.T) {
 	}
 }
 
-func TestChangesAtOnceAreAllInTheRecipe(t *testing.T) {
+func TestRecipe_concurrentChanges(t *testing.T) {
 	b := newBench(t)
 	b.options.Images.Agent = "quay.io/parts/agent:1"
 	id := b.register().ID.String()
@@ -577,7 +577,7 @@ func TestChangesAtOnceAreAllInTheRecipe(t *testing.T) {
 	require.Equal(t, made.recipe.Digest, b.recipe(id).Digest)
 }
 
-func TestRecipesSurviveARestart(t *testing.T) {
+func TestRecipe_survivesRestart(t *testing.T) {
 	b := newBench(t)
 	id := b.register().ID.String()
 	recipe := b.recipe(id)

@@ -28,7 +28,7 @@ func (b *bench) joining() (cluster string, h *testHost) {
 	return cluster, h
 }
 
-func TestAHostThatJoinsIsResetInEachStateOfItsInstallation(t *testing.T) {
+func TestJoiningHost_resetInEachState(t *testing.T) {
 	for name, c := range map[string]struct {
 		until func(*testing.T, *testHost)
 		state string
@@ -81,8 +81,8 @@ func TestAHostThatJoinsIsResetInEachStateOfItsInstallation(t *testing.T) {
 	}
 }
 
-// TestTheProgressOfAHostThatJoins is that of the host alone: its cluster is installed.
-func TestTheProgressOfAHostThatJoins(t *testing.T) {
+// TestJoiningHost_progress is that of the host alone: its cluster is installed.
+func TestJoiningHost_progress(t *testing.T) {
 	b := newBench(t)
 	cluster, first := b.installed()
 	_, err := b.AllowAddHosts(t.Context(), cluster)

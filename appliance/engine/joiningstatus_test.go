@@ -25,7 +25,7 @@ func (b *bench) awaited() []AwaitedHost {
 	return awaited
 }
 
-func TestAHostThatIsFollowedIntoItsClusterIsDoneWhenItsNodeIsReady(t *testing.T) {
+func TestJoiningHost_doneWhenNodeIsReady(t *testing.T) {
 	b := followed(t)
 	_, h := b.joining()
 	require.Empty(t, b.awaited(), "it has not restarted")
@@ -59,7 +59,7 @@ func TestAHostThatIsFollowedIntoItsClusterIsDoneWhenItsNodeIsReady(t *testing.T)
 	h.require(lifecycle.HostAdded)
 }
 
-func TestAProblemOnTheWayIntoAClusterIsToldOnce(t *testing.T) {
+func TestJoiningHost_problemIsReportedOnce(t *testing.T) {
 	b := followed(t)
 	_, h := b.joining()
 	require.NoError(t, h.progress(models.HostStageRebooting, ""))
@@ -79,7 +79,7 @@ func TestAProblemOnTheWayIntoAClusterIsToldOnce(t *testing.T) {
 	require.Contains(t, *h.require(lifecycle.HostAdded).StatusInfo, problem.Message)
 }
 
-func TestAHostThatLeavesIsNotAwaitedAnyMore(t *testing.T) {
+func TestJoiningHost_removedHostIsNotAwaited(t *testing.T) {
 	for name, leave := range map[string]func(*testing.T, *bench, *testHost){
 		"it is reset": func(t *testing.T, b *bench, h *testHost) {
 			_, err := b.ResetHost(t.Context(), h.env, h.id)
@@ -101,7 +101,7 @@ func TestAHostThatLeavesIsNotAwaitedAnyMore(t *testing.T) {
 	}
 }
 
-func TestAHostThatDoesNotBecomeANodeSaysHowFarItCame(t *testing.T) {
+func TestJoiningHost_timeoutNamesTheStage(t *testing.T) {
 	approved := func(serving bool) Seen {
 		return Seen{Approved: []CertificateRequest{{Name: "csr-1", Serving: serving}}}
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestHostsThatComeHoursAfterEachOtherAreNoHoursApart(t *testing.T) {
+func TestNTP_hostsRegisteredHoursApart(t *testing.T) {
 	b := newBench(t)
 	cluster, hosts := b.threeNodes(true)
 	b.pass(3*time.Hour, hosts...)

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestAClusterGetsItsAddressesByDHCP(t *testing.T) {
+func TestVIPs_leasedByDHCP(t *testing.T) {
 	b := newBench(t)
 	created, err := b.RegisterCluster(t.Context(), &models.ClusterCreateParams{
 		Name: conv.Pointer("bench"), BaseDNSDomain: "site.test", OpenshiftVersion: conv.Pointer("4.14.30"),

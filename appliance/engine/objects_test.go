@@ -39,7 +39,7 @@ func (b *bench) rows(look func(Rows)) {
 	require.NoError(b, b.options.DB.View(func(tx *store.Tx) error { look(b.Rows(tx)); return nil }))
 }
 
-func TestAProjectorIsToldOfEachChangeAndSeesWhatWillBeCommitted(t *testing.T) {
+func TestProjector_seesEachUncommittedChange(t *testing.T) {
 	b := newBench(t)
 	p := &recordingProjector{}
 	b.options.Projector = p
@@ -70,7 +70,7 @@ func TestAProjectorIsToldOfEachChangeAndSeesWhatWillBeCommitted(t *testing.T) {
 	require.Equal(t, []TouchedRow{{ID: env + "/" + h.id, Deleted: true}}, p.last().Hosts)
 }
 
-func TestAProjectorThatFailsTakesTheChangeBack(t *testing.T) {
+func TestProjector_failureRollsBack(t *testing.T) {
 	b := newBench(t)
 	b.options.Projector = &recordingProjector{refuse: errors.New("no room")}
 	_, err := b.RegisterCluster(t.Context(), &models.ClusterCreateParams{
@@ -88,7 +88,7 @@ func TestAProjectorThatFailsTakesTheChangeBack(t *testing.T) {
 	})
 }
 
-func TestWhatAnObjectDescribesIsFoundByItsKey(t *testing.T) {
+func TestObjects_foundByKey(t *testing.T) {
 	b := newBench(t)
 	p := &recordingProjector{}
 	b.options.Projector = p
@@ -168,7 +168,7 @@ func TestWhatAnObjectDescribesIsFoundByItsKey(t *testing.T) {
 	})
 }
 
-func TestFilesAreReadInTheTransactionThatMadeThem(t *testing.T) {
+func TestFiles_readInTheirTransaction(t *testing.T) {
 	b := newBench(t)
 	p := &recordingProjector{}
 	b.options.Projector = p

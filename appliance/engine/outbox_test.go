@@ -16,7 +16,7 @@ import (
 	"landfall/store"
 )
 
-func TestWhatAMSMustHearIsWrittenWithTheClusterItself(t *testing.T) {
+func TestOutbox_writtenWithTheCluster(t *testing.T) {
 	b := newBench(t)
 	watcher := b.options.DB.Watch(t.Context(), b.options.DB.Revision(), clusterRows.Prefix(),
 		outbox.DesiredRows.Prefix())
@@ -46,7 +46,7 @@ func TestWhatAMSMustHearIsWrittenWithTheClusterItself(t *testing.T) {
 	}))
 }
 
-func TestTheClustersOwnValuesAreToldAgainWhenAPersonSaysSo(t *testing.T) {
+func TestOutbox_resendOnRequest(t *testing.T) {
 	b := newBench(t)
 	cluster, _ := b.singleNode()
 	edit := func(fields outbox.Fields) {
@@ -84,7 +84,7 @@ func inClear(t *testing.T, dir string) bool {
 	return found
 }
 
-func TestPullSecretsLieSealed(t *testing.T) {
+func TestPullSecret_isSealed(t *testing.T) {
 	b := newBench(t)
 	dir := t.TempDir()
 	key, err := sitekey.LoadOrCreate(dir)

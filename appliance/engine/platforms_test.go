@@ -124,7 +124,7 @@ func external(name, manager string) *models.Platform {
 
 // TestTopologies_haveAnInstallConfig leads a cluster of each kind to its preparation, and holds
 // its install-config against testdata/installconfig, its manifests and ignition configs against the
-// folders beside it. The files are written anew by `go test ./appliance/engine -run InstallConfig
+// folders beside it. The files are written anew by `go test ./appliance/engine -run TestTopologies_haveAnInstallConfig
 // -update`.
 func TestTopologies_haveAnInstallConfig(t *testing.T) {
 	for _, kind := range topologies() {

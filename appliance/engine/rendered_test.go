@@ -14,9 +14,9 @@ import (
 	"landfall/store"
 )
 
-// TestWhatIsShownIsWhatIsThere lets a site go through random histories. After each step the API
+// TestRendered_equalsStoredRow lets a site go through random histories. After each step the API
 // shows each object as it is, though most of what it shows is remembered from before.
-func TestWhatIsShownIsWhatIsThere(t *testing.T) {
+func TestRendered_equalsStoredRow(t *testing.T) {
 	for seed := range uint64(2) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			rng := rand.New(rand.NewPCG(seed, 2))
@@ -88,8 +88,8 @@ func (b *bench) requireSame(shown any, list JSON, after string) {
 	require.JSONEq(b, string(want), text.String(), "after %s", after)
 }
 
-// TestRenderingsTakeNoMoreThanTheirRoom fills what is remembered with more than it takes.
-func TestRenderingsTakeNoMoreThanTheirRoom(t *testing.T) {
+// TestRendered_cacheIsBounded fills what is remembered with more than it takes.
+func TestRendered_cacheIsBounded(t *testing.T) {
 	var r renderings
 	for n := range 30 {
 		r.put(fmt.Sprint(n), &rendering{made: []uint64{uint64(n)}, text: make([]byte, 1<<20)})

@@ -19,7 +19,7 @@ func (b *bench) readyNode() (cluster, env string, h *testHost) {
 	return cluster, env, h
 }
 
-func TestAHostThatIsRestartedFromANewerImageIsNotInstalledUntilItRegistersAgain(t *testing.T) {
+func TestRestart_installWaitsForRegistration(t *testing.T) {
 	b := newBench(t)
 	cluster, env, h := b.readyNode()
 	require.NoError(t, b.RestartHost(t.Context(), env, h.id))
@@ -40,7 +40,7 @@ func TestAHostThatIsRestartedFromANewerImageIsNotInstalledUntilItRegistersAgain(
 	require.NoError(t, err)
 }
 
-func TestAHostThatWasToBeRestartedAndWasNotCountsAgain(t *testing.T) {
+func TestRestart_cancelledHostCountsAgain(t *testing.T) {
 	b := newBench(t)
 	cluster, env, h := b.readyNode()
 	require.NoError(t, b.RestartHost(t.Context(), env, h.id))
@@ -49,7 +49,7 @@ func TestAHostThatWasToBeRestartedAndWasNotCountsAgain(t *testing.T) {
 	b.requireCluster(cluster, lifecycle.ClusterReady)
 }
 
-func TestAHostThatWasRestartedAndDoesNotComeBackIsLost(t *testing.T) {
+func TestRestart_missingHostIsLost(t *testing.T) {
 	b := newBench(t)
 	_, env, h := b.readyNode()
 	require.NoError(t, b.RestartHost(t.Context(), env, h.id))
@@ -57,7 +57,7 @@ func TestAHostThatWasRestartedAndDoesNotComeBackIsLost(t *testing.T) {
 	require.Equal(t, lifecycle.InfoSilent, *h.require(lifecycle.HostDisconnected).StatusInfo)
 }
 
-func TestAHostThatAnInstallationHasIsNotRestarted(t *testing.T) {
+func TestRestart_refusedDuringInstallation(t *testing.T) {
 	b := newBench(t)
 	cluster, env, h := b.readyNode()
 	b.press(cluster)

@@ -9,9 +9,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestRolesLeaveRoomForWhatAnOperatorNeedsOnTheControlPlane has three strong hosts and three that
+// TestRoles_reserveControlPlaneForOperators has three strong hosts and three that
 // are just strong enough for the control plane of a cluster without operators.
-func TestRolesLeaveRoomForWhatAnOperatorNeedsOnTheControlPlane(t *testing.T) {
+func TestRoles_reserveControlPlaneForOperators(t *testing.T) {
 	b := newBench(t)
 	cluster, hosts := b.threeNodes(true)
 	for number := 4; number <= 6; number++ {

@@ -53,10 +53,10 @@ func (b *bench) requireNothingStale(clusters []string, pool []*testHost, after s
 	require.Empty(b, altered, "after %s", after)
 }
 
-// TestJudgementsAreMadeAgainWhenTheirInputsChange lets hosts and clusters go through random
+// TestValidationCache_followsItsInputs lets hosts and clusters go through random
 // histories. After each step all validations are made again without what is remembered of earlier
 // ones, and nothing may come out differently.
-func TestJudgementsAreMadeAgainWhenTheirInputsChange(t *testing.T) {
+func TestValidationCache_followsItsInputs(t *testing.T) {
 	for seed := range uint64(6) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			rng := rand.New(rand.NewPCG(seed, 1))
@@ -152,10 +152,10 @@ func (b *bench) something(rng *rand.Rand, cluster string, hosts []*testHost) (st
 	return thing.name, thing.act
 }
 
-// TestAClusterIsJudgedAnewWhenWhatItsChecksLookAtChanges alters each field of a host, in clusters
+// TestValidationCache_clusterFollowsItsInputs alters each field of a host, in clusters
 // whose checks look at different things of them: where the checks say something else, the digest of
 // their inputs is another one.
-func TestAClusterIsJudgedAnewWhenWhatItsChecksLookAtChanges(t *testing.T) {
+func TestValidationCache_clusterFollowsItsInputs(t *testing.T) {
 	b := newBench(t)
 	cluster, _ := b.threeNodes(true)
 	looked := 0

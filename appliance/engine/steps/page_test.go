@@ -163,7 +163,7 @@ func stepsPage(t *testing.T) string {
 		"code other than 0 is an event with what the step said, and 256 means that the " +
 		"discovery image is lost. An answer to a step that was never sent, that comes twice, late, or from before a " +
 		"restart changes no state (`TestRepliesToStepsThatWereNeverSentChangeNoState`, " +
-		"`TestRepliesThatSayNothingNewWriteNothing`).")
+		"`TestReply_withoutNewsWritesNothing`).")
 	return b.String()
 }
 
