@@ -25,7 +25,7 @@ func (h *testHost) stepTypes() []models.StepType {
 }
 
 func TestJoiningHost_joinsAnInstalledCluster(t *testing.T) {
-	b := newBench(t)
+	b := newHarness(t)
 	cluster, first := b.installed()
 	_, err := b.AllowAddHosts(t.Context(), cluster)
 	require.NoError(t, err)
@@ -63,8 +63,8 @@ func TestJoiningHost_joinsAnInstalledCluster(t *testing.T) {
 }
 
 func TestReclaim(t *testing.T) {
-	reclaimed := func(t *testing.T) (*bench, *testHost) {
-		b := newBench(t)
+	reclaimed := func(t *testing.T) (*harness, *testHost) {
+		b := newHarness(t)
 		cluster, _ := b.singleNode()
 		h := b.host(b.infraEnvOf(nil), 1)
 		_, err := b.BindHost(t.Context(), h.env, h.id, cluster)
@@ -118,7 +118,7 @@ func TestReclaim(t *testing.T) {
 }
 
 func TestPreparation_restartedHostContinues(t *testing.T) {
-	b := newBench(t)
+	b := newHarness(t)
 	cluster, env := b.singleNode()
 	h := b.host(env, 1)
 	b.press(cluster)
@@ -143,7 +143,7 @@ func TestPreparation_restartedHostContinues(t *testing.T) {
 }
 
 func TestTimeouts_warningsOnly(t *testing.T) {
-	b := newBench(t)
+	b := newHarness(t)
 	b.Engine.options.Timeouts.WarnOnly = true
 	cluster, h := b.installing()
 	h.reach(models.HostStageWritingImageToDisk)
@@ -170,7 +170,7 @@ func TestTimeouts_warningsOnly(t *testing.T) {
 }
 
 func TestTimeouts_controllerStages(t *testing.T) {
-	b := newBench(t)
+	b := newHarness(t)
 	cluster, _ := b.finalizing()
 	require.NoError(t, b.FinalizingProgress(t.Context(), cluster, models.FinalizingStageApplyingOlmManifests))
 	b.pass(11 * time.Minute)
@@ -185,7 +185,7 @@ func TestTimeouts_controllerStages(t *testing.T) {
 }
 
 func TestTimeouts_missingLogs(t *testing.T) {
-	b := newBench(t)
+	b := newHarness(t)
 	cluster, h := b.installing()
 	require.NoError(t, h.progress(models.HostStageFailed, "broken"))
 	b.pass(2*time.Minute - time.Second)
@@ -200,7 +200,7 @@ func TestTimeouts_missingLogs(t *testing.T) {
 }
 
 func TestHost_returnsAfterMonths(t *testing.T) {
-	b := newBench(t)
+	b := newHarness(t)
 	cluster, env := b.singleNode()
 	h := b.host(env, 1)
 	b.pass(10 * time.Minute)
@@ -223,7 +223,7 @@ func TestHost_returnsAfterMonths(t *testing.T) {
 }
 
 // installedHost leads a further single-node cluster to its end.
-func (b *bench) installedHost(number int) (cluster string, h *testHost) {
+func (b *harness) installedHost(number int) (cluster string, h *testHost) {
 	b.Helper()
 	cluster, env := b.singleNode()
 	h = b.host(env, number)
@@ -239,7 +239,7 @@ func (b *bench) installedHost(number int) (cluster string, h *testHost) {
 }
 
 func TestInstall_workerFails(t *testing.T) {
-	b := newBench(t)
+	b := newHarness(t)
 	cluster, hosts := b.threeNodes(true)
 	worker := b.newHost(hosts[0].env, 4)
 	worker.loadBalancer = false
@@ -274,7 +274,7 @@ func TestInstall_workerFails(t *testing.T) {
 // AMS keeps what an installation left until another takes its place, and a name that changes later
 // does not move the console.
 func TestOutbox_resetsAndLaterRenames(t *testing.T) {
-	b := newBench(t)
+	b := newHarness(t)
 	cluster, _ := b.installed()
 	require.NoError(t, b.ReportOperator(t.Context(), cluster, &models.OperatorMonitorReport{Name: "console",
 		Status: models.OperatorStatusAvailable}))
@@ -294,7 +294,7 @@ func TestOutbox_resetsAndLaterRenames(t *testing.T) {
 }
 
 func TestOutbox_skipsImportedClusters(t *testing.T) {
-	b := newBench(t)
+	b := newHarness(t)
 	id := strfmt.UUID("6e9d7b8e-3c5a-4c39-a4ac-5a8a0a9fbd31")
 	imported, err := b.ImportCluster(t.Context(), &models.ImportClusterParams{
 		APIVipDnsname: conv.Pointer("api.others.example.com"), Name: conv.Pointer("others"), OpenshiftClusterID: &id,
@@ -313,7 +313,7 @@ func TestOutbox_skipsImportedClusters(t *testing.T) {
 }
 
 func TestAgentUpgrade_otherVersionIsReplaced(t *testing.T) {
-	b := newBench(t)
+	b := newHarness(t)
 	b.Engine.options.Images.Agent = "quay.io/parts/agent:new"
 	_, env := b.singleNode()
 	h := b.newHost(env, 1)

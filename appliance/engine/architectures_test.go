@@ -11,10 +11,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// severalBench has a release for several architectures beside the one for x86_64.
-func severalBench(t *testing.T) *bench {
+// newMultiHarness has a release for several architectures beside the one for x86_64.
+func newMultiHarness(t *testing.T) *harness {
 	t.Helper()
-	b := newBench(t)
+	b := newHarness(t)
 	b.options.ReleaseList = append(b.options.ReleaseList, ReleaseImage{OpenshiftVersion: "4.20.8",
 		CPUArchitecture: "multi",
 		URL:             "quay.io/release:4.20.8-multi"})
@@ -22,7 +22,7 @@ func severalBench(t *testing.T) *bench {
 }
 
 // clusterFor registers a cluster of an architecture.
-func (b *bench) clusterFor(architecture string, alter func(*models.ClusterCreateParams)) (*models.Cluster, error) {
+func (b *harness) clusterFor(architecture string, alter func(*models.ClusterCreateParams)) (*models.Cluster, error) {
 	params := &models.ClusterCreateParams{
 		Name: conv.Pointer("bench"), BaseDNSDomain: "site.test", OpenshiftVersion: conv.Pointer("4.20"),
 		PullSecret:      conv.Pointer(testPullSecret),
@@ -35,7 +35,7 @@ func (b *bench) clusterFor(architecture string, alter func(*models.ClusterCreate
 }
 
 // imageFor registers an infra-env of an architecture, of no cluster when id is nil.
-func (b *bench) imageFor(cluster *strfmt.UUID, architecture string, kind models.ImageType) (*models.InfraEnv, error) {
+func (b *harness) imageFor(cluster *strfmt.UUID, architecture string, kind models.ImageType) (*models.InfraEnv, error) {
 	return b.RegisterInfraEnv(b.Context(), &models.InfraEnvCreateParams{
 		Name: conv.Pointer("bench_" + architecture), ClusterID: cluster, PullSecret: conv.Pointer(testPullSecret),
 		OpenshiftVersion: "4.20",
@@ -44,7 +44,7 @@ func (b *bench) imageFor(cluster *strfmt.UUID, architecture string, kind models.
 }
 
 func TestMultiCluster_acceptsHostsOfEachArchitecture(t *testing.T) {
-	b := severalBench(t)
+	b := newMultiHarness(t)
 	cluster, err := b.clusterFor("multi", nil)
 	require.NoError(t, err)
 	require.Equal(t, []string{"multi", "quay.io/release:4.20.8-multi"}, []string{cluster.CPUArchitecture,
@@ -83,7 +83,7 @@ func TestMultiCluster_acceptsHostsOfEachArchitecture(t *testing.T) {
 func TestFindRelease_fallsBackToMulti(t *testing.T) {
 	for _, architecture := range []string{"arm64", "s390x", "ppc64le"} {
 		t.Run(architecture, func(t *testing.T) {
-			b := severalBench(t)
+			b := newMultiHarness(t)
 			single := func(params *models.ClusterCreateParams) { params.ControlPlaneCount = conv.Pointer[int64](1) }
 			users := func(params *models.ClusterCreateParams) { params.UserManagedNetworking = conv.Pointer(true) }
 			for _, alter := range []func(*models.ClusterCreateParams){nil, users, single} {
@@ -91,7 +91,7 @@ func TestFindRelease_fallsBackToMulti(t *testing.T) {
 				require.NoError(t, err)
 				require.Equal(t, "multi", cluster.CPUArchitecture)
 			}
-			_, err := newBench(t).clusterFor(architecture, nil)
+			_, err := newHarness(t).clusterFor(architecture, nil)
 			b.requireRefused(err, Invalid, `There is no release image for OpenShift "4.20" on `+architecture)
 		})
 	}
@@ -100,7 +100,7 @@ func TestFindRelease_fallsBackToMulti(t *testing.T) {
 func TestInfraEnv_imageTypeByArchitecture(t *testing.T) {
 	for _, architecture := range []string{"s390x", "ppc64le"} {
 		t.Run(architecture, func(t *testing.T) {
-			b := severalBench(t)
+			b := newMultiHarness(t)
 			cluster, err := b.clusterFor(architecture,
 				func(params *models.ClusterCreateParams) { params.UserManagedNetworking = conv.Pointer(true) })
 			require.NoError(t, err)
@@ -127,12 +127,12 @@ func TestInfraEnv_imageTypeByArchitecture(t *testing.T) {
 
 func TestMultiCluster_featuresOfArchitectures(t *testing.T) {
 	users := func(params *models.ClusterCreateParams) { params.UserManagedNetworking = conv.Pointer(true) }
-	update := func(b *bench, cluster *models.Cluster, params *models.V2ClusterUpdateParams) error {
+	update := func(b *harness, cluster *models.Cluster, params *models.V2ClusterUpdateParams) error {
 		_, err := b.UpdateCluster(t.Context(), cluster.ID.String(), params)
 		return err
 	}
 	t.Run("its own networking", func(t *testing.T) {
-		b := severalBench(t)
+		b := newMultiHarness(t)
 		cluster, err := b.clusterFor("s390x", users)
 		require.NoError(t, err)
 		require.NoError(t, update(b, cluster,
@@ -145,7 +145,7 @@ func TestMultiCluster_featuresOfArchitectures(t *testing.T) {
 			Invalid, "CLUSTER_MANAGED_NETWORKING is not available with OpenShift 4.20.8 on s390x")
 	})
 	t.Run("an operator", func(t *testing.T) {
-		b := severalBench(t)
+		b := newMultiHarness(t)
 		cluster, err := b.clusterFor("s390x", users)
 		require.NoError(t, err)
 		require.NoError(t, update(b, cluster,
@@ -160,7 +160,7 @@ func TestMultiCluster_featuresOfArchitectures(t *testing.T) {
 		b.requireRefused(err, Invalid, "can't have hosts of s390x")
 	})
 	t.Run("a platform", func(t *testing.T) {
-		b := severalBench(t)
+		b := newMultiHarness(t)
 		oracle := func(params *models.ClusterCreateParams) {
 			params.Platform = external("oci", models.PlatformExternalCloudControllerManagerExternal)
 		}

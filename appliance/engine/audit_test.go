@@ -18,7 +18,7 @@ import (
 )
 
 func TestAuditor_nothingWrongInAnInstallation(t *testing.T) {
-	b := newBench(t)
+	b := newHarness(t)
 	b.auditor = audit.New()
 	cluster, _ := b.installed()
 	b.pass(time.Hour)
@@ -33,7 +33,7 @@ func TestAuditor_nothingWrongInAnInstallation(t *testing.T) {
 func TestAuditor_findsEachViolation(t *testing.T) {
 	other := "11111111-2222-4333-8444-555555555555"
 	type site struct {
-		*bench
+		*harness
 		cluster string
 		h       *testHost
 	}
@@ -124,7 +124,7 @@ func TestAuditor_findsEachViolation(t *testing.T) {
 		}, audit.IDs},
 	} {
 		t.Run(name, func(t *testing.T) {
-			b := newBench(t)
+			b := newHarness(t)
 			b.auditor = audit.New()
 			cluster, env := b.singleNode()
 			s := site{b, cluster, b.host(env, 1)}
@@ -140,7 +140,7 @@ func TestAuditor_findsEachViolation(t *testing.T) {
 }
 
 func TestAuditor_knowsAnExitOfEachState(t *testing.T) {
-	b := newBench(t)
+	b := newHarness(t)
 	site := audit.Site{Engine: b.Engine, DB: b.options.DB, Now: b.clock.Now}
 	for _, name := range lifecycle.StateNames(lifecycle.HostStates()) {
 		if name == lifecycle.HostInstallingInProgress {

@@ -11,7 +11,7 @@ import (
 )
 
 func TestCapabilities(t *testing.T) {
-	b := newBench(t)
+	b := newHarness(t)
 	b.options.ReleaseList = append(b.options.ReleaseList, ReleaseImage{OpenshiftVersion: "4.20.8",
 		CPUArchitecture: description.MultiCPU, URL: "quay.io/release:4.20.8-multi"})
 	has := map[string]bool{}

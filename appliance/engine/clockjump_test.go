@@ -10,7 +10,7 @@ import (
 )
 
 func TestClockJump_hostsGetTimeToReport(t *testing.T) {
-	b := newBench(t)
+	b := newHarness(t)
 	_, env := b.singleNode()
 	h := b.host(env, 1)
 	h.poll()
@@ -27,7 +27,7 @@ func TestClockJump_hostsGetTimeToReport(t *testing.T) {
 }
 
 func TestClockJump_stageEndsInTime(t *testing.T) {
-	b := newBench(t)
+	b := newHarness(t)
 	cluster, h := b.installing()
 	require.NoError(t, h.progress("Writing image to disk", "42%"))
 	b.clock.Advance(-10 * time.Hour)

@@ -14,7 +14,7 @@ import (
 
 // sixNodes registers a cluster of three control-plane hosts and a number of workers and lets it be
 // ready.
-func (b *bench) sixNodes(workers int) (cluster string, masters, others []*testHost) {
+func (b *harness) sixNodes(workers int) (cluster string, masters, others []*testHost) {
 	b.Helper()
 	cluster, masters = b.threeNodes(true)
 	for _, h := range masters {
@@ -40,7 +40,7 @@ func (h *testHost) become(role string) {
 }
 
 // begin lets a cluster and its hosts come to the beginning of the installation.
-func (b *bench) begin(cluster string, hosts ...*testHost) {
+func (b *harness) begin(cluster string, hosts ...*testHost) {
 	b.Helper()
 	b.press(cluster)
 	b.prepareAll()
@@ -56,7 +56,7 @@ func (b *bench) begin(cluster string, hosts ...*testHost) {
 func TestInstall_waitsForLastHost(t *testing.T) {
 	for _, end := range []models.HostStage{models.HostStageDone, models.HostStageFailed} {
 		t.Run(string(end), func(t *testing.T) {
-			b := newBench(t)
+			b := newHarness(t)
 			cluster, masters, workers := b.sixNodes(3)
 			all := append(masters, workers...)
 			b.begin(cluster, all...)
@@ -85,7 +85,7 @@ func TestInstall_waitsForLastHost(t *testing.T) {
 }
 
 func TestInstall_oneWorkerOfTwoIsTooFew(t *testing.T) {
-	b := newBench(t)
+	b := newHarness(t)
 	cluster, masters, workers := b.sixNodes(2)
 	b.begin(cluster, append(masters, workers...)...)
 	require.NoError(t, workers[0].progress(models.HostStageFailed, "because some error"))
@@ -93,7 +93,7 @@ func TestInstall_oneWorkerOfTwoIsTooFew(t *testing.T) {
 }
 
 func TestInstall_progress(t *testing.T) {
-	b := newBench(t)
+	b := newHarness(t)
 	created, err := b.RegisterCluster(t.Context(), &models.ClusterCreateParams{
 		Name: conv.Pointer("bench"), BaseDNSDomain: "site.test", OpenshiftVersion: conv.Pointer("4.20.8"),
 		PullSecret:        conv.Pointer(testPullSecret),
@@ -146,7 +146,7 @@ func TestInstall_progress(t *testing.T) {
 // TestInstall_cancelAndResetInEachState takes installations of three nodes, one
 // after the other, to each of their states.
 func TestInstall_cancelAndResetInEachState(t *testing.T) {
-	b := newBench(t)
+	b := newHarness(t)
 	cluster, hosts := b.threeNodes(true)
 	each := func(stage models.HostStage, info string, of ...*testHost) {
 		for _, h := range of {
@@ -209,7 +209,7 @@ func TestInstall_cancelAndResetInEachState(t *testing.T) {
 }
 
 func TestInstall_cancelAndResetNeedAnInstallation(t *testing.T) {
-	b := newBench(t)
+	b := newHarness(t)
 	cluster, _ := b.threeNodes(true)
 	_, err := b.CancelInstallation(t.Context(), cluster)
 	b.requireRefused(err, Conflict, "cancel is not possible")
@@ -219,7 +219,7 @@ func TestInstall_cancelAndResetNeedAnInstallation(t *testing.T) {
 }
 
 func TestBootstrapHost_isReplaced(t *testing.T) {
-	b := newBench(t)
+	b := newHarness(t)
 	cluster, hosts := b.threeNodes(true)
 	b.begin(cluster, hosts...)
 	var gone *testHost
@@ -258,7 +258,7 @@ func TestBootstrapHost_isReplaced(t *testing.T) {
 }
 
 func TestLogs_nextInstallationForgetsEarlier(t *testing.T) {
-	b := newBench(t)
+	b := newHarness(t)
 	cluster, hosts := b.threeNodes(true)
 	requested := models.LogsStateRequested
 	note := func(state models.LogsState) {
@@ -296,7 +296,7 @@ func TestLogs_nextInstallationForgetsEarlier(t *testing.T) {
 func TestDiskFailure_affectsOnlyItsHostAndCluster(t *testing.T) {
 	for name, failing := range map[string][]int{"the first": {0}, "the last": {2}, "all": {0, 1, 2}} {
 		t.Run(name, func(t *testing.T) {
-			b := newBench(t)
+			b := newHarness(t)
 			cluster, hosts := b.threeNodes(true)
 			for _, i := range failing {
 				hosts[i].diskFails = true
@@ -327,7 +327,7 @@ func TestDiskFailure_affectsOnlyItsHostAndCluster(t *testing.T) {
 }
 
 func TestClusterState_followsRolesOfHosts(t *testing.T) {
-	b := newBench(t)
+	b := newHarness(t)
 	cluster, hosts := b.threeNodes(true)
 	for _, h := range hosts {
 		h.become("worker")
@@ -368,7 +368,7 @@ func TestClusterState_followsRolesOfHosts(t *testing.T) {
 // TestBootOrder_waitingHostIsNotBlamed: while a person is waited for at one host,
 // those that wait for it are given time, and the whole of it again when it has come back.
 func TestBootOrder_waitingHostIsNotBlamed(t *testing.T) {
-	b := newBench(t)
+	b := newHarness(t)
 	cluster, hosts := b.threeNodes(true)
 	b.begin(cluster, hosts...)
 	bootstrap, wrong, writing := hosts[0], hosts[1], hosts[2]

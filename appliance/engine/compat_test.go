@@ -17,7 +17,7 @@ import (
 // which.
 
 func TestDeleteCluster_unbindsHosts(t *testing.T) {
-	b := newBench(t)
+	b := newHarness(t)
 	bound := func(host int) (cluster string, h *testHost) {
 		cluster, _ = b.singleNode()
 		h = b.host(b.infraEnvOf(nil), host)
@@ -55,7 +55,7 @@ func TestDeleteCluster_unbindsHosts(t *testing.T) {
 }
 
 func TestInstall_refusalKeepsLastPreparation(t *testing.T) {
-	b := newBench(t)
+	b := newHarness(t)
 	cluster, _ := b.installing()
 	before := b.requireCluster(cluster, lifecycle.ClusterInstalling).LastInstallationPreparation
 	require.Equal(t, models.LastInstallationPreparationStatusSuccess, before.Status)
@@ -65,7 +65,7 @@ func TestInstall_refusalKeepsLastPreparation(t *testing.T) {
 }
 
 func TestCancel_appliesToAllHosts(t *testing.T) {
-	b := newBench(t)
+	b := newHarness(t)
 	cluster, hosts := b.threeNodes(true)
 	b.press(cluster)
 	b.prepareAll()
@@ -86,7 +86,7 @@ func TestCancel_appliesToAllHosts(t *testing.T) {
 }
 
 func TestInstall_controlPlaneHostFails(t *testing.T) {
-	b := newBench(t)
+	b := newHarness(t)
 	cluster, hosts := b.threeNodes(true)
 	b.press(cluster)
 	b.prepareAll()
@@ -107,7 +107,7 @@ func TestInstall_controlPlaneHostFails(t *testing.T) {
 }
 
 func TestReset_keepsWhatPeopleAdded(t *testing.T) {
-	b := newBench(t)
+	b := newHarness(t)
 	cluster, env := b.singleNode()
 	h := b.host(env, 1)
 	_, err := b.CreateManifest(t.Context(), cluster, Manifest{Folder: "openshift", Name: "mine.yaml",
@@ -134,7 +134,7 @@ func TestReset_keepsWhatPeopleAdded(t *testing.T) {
 }
 
 // clusterStatus is the status that a cluster has.
-func (b *bench) clusterStatus(id string) *string {
+func (b *harness) clusterStatus(id string) *string {
 	b.Helper()
 	cluster, err := b.Cluster(id)
 	require.NoError(b, err)
@@ -142,7 +142,7 @@ func (b *bench) clusterStatus(id string) *string {
 }
 
 func TestDeleteHost_clusterIsNotReady(t *testing.T) {
-	b := newBench(t)
+	b := newHarness(t)
 	cluster, hosts := b.threeNodes(true)
 	b.requireCluster(cluster, lifecycle.ClusterReady)
 	require.NoError(t, b.DeregisterHost(t.Context(), hosts[0].env, hosts[0].id))
@@ -155,7 +155,7 @@ func TestDeleteHost_clusterIsNotReady(t *testing.T) {
 }
 
 func TestUpdateHost_roleIsValidatedAtOnce(t *testing.T) {
-	b := newBench(t)
+	b := newHarness(t)
 	cluster, hosts := b.threeNodes(true)
 	shown, err := b.UpdateHost(t.Context(), hosts[0].env, hosts[0].id,
 		&models.HostUpdateParams{HostRole: conv.Pointer("worker")})

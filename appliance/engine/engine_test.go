@@ -22,7 +22,7 @@ import (
 )
 
 func TestPoll_inTimeWritesNothing(t *testing.T) {
-	b := newBench(t)
+	b := newHarness(t)
 	_, env := b.singleNode()
 	h := b.host(env, 1)
 	h.poll()
@@ -43,7 +43,7 @@ func TestPoll_inTimeWritesNothing(t *testing.T) {
 }
 
 func TestEngine_sleepsWhenIdle(t *testing.T) {
-	b := newBench(t)
+	b := newHarness(t)
 	b.installed()
 	b.pass(time.Hour)
 	require.NoError(t, b.refreezeAll(t.Context())) // as the first start over this store does
@@ -63,7 +63,7 @@ func TestEngine_sleepsWhenIdle(t *testing.T) {
 
 // run lets the engine work by itself during do. It begins with what is due, and then waits by the
 // clock: nothing of before wakes it.
-func (b *bench) run(do func()) {
+func (b *harness) run(do func()) {
 	b.Helper()
 	b.calm()
 	ctx, cancel := context.WithCancel(b.Context())
@@ -77,7 +77,7 @@ func (b *bench) run(do func()) {
 }
 
 // calm forgets what was to wake the engine.
-func (b *bench) calm() {
+func (b *harness) calm() {
 	select {
 	case <-b.earlierDeadline:
 	default:
@@ -85,7 +85,7 @@ func (b *bench) calm() {
 }
 
 func TestEngine_wakesOnlyForEarlierDeadline(t *testing.T) {
-	b := newBench(t)
+	b := newHarness(t)
 	_, env := b.singleNode()
 	waitsUntil := func(after time.Duration) {
 		b.calm()
@@ -104,7 +104,7 @@ func TestEngine_wakesOnlyForEarlierDeadline(t *testing.T) {
 }
 
 func TestDeadline_reportsDoNotMoveIt(t *testing.T) {
-	b := newBench(t)
+	b := newHarness(t)
 	_, env := b.singleNode()
 	h := b.host(env, 1)
 	deadline := func() (at time.Time) {
@@ -129,7 +129,7 @@ func TestDeadline_reportsDoNotMoveIt(t *testing.T) {
 }
 
 func TestSleep_hostsGetTimeToReport(t *testing.T) {
-	b := newBench(t)
+	b := newHarness(t)
 	_, env := b.singleNode()
 	h := b.host(env, 1)
 	b.run(func() {
@@ -145,7 +145,7 @@ func TestSleep_hostsGetTimeToReport(t *testing.T) {
 }
 
 func TestRestart_hostsGetTimeToReport(t *testing.T) {
-	b := newBench(t)
+	b := newHarness(t)
 	_, env := b.singleNode()
 	h := b.host(env, 1)
 	b.clock.Advance(8 * time.Hour)
@@ -157,7 +157,7 @@ func TestRestart_hostsGetTimeToReport(t *testing.T) {
 }
 
 func TestRestart_stageDoesNotTimeOutWhileOff(t *testing.T) {
-	b := newBench(t)
+	b := newHarness(t)
 	_, h := b.installing()
 	require.NoError(t, h.progress(models.HostStageWritingImageToDisk, "42%"))
 	b.clock.Advance(8 * time.Hour)
@@ -171,7 +171,7 @@ func TestRestart_stageDoesNotTimeOutWhileOff(t *testing.T) {
 }
 
 func TestLogs_unknownHostIsRefused(t *testing.T) {
-	b := newBench(t)
+	b := newHarness(t)
 	cluster, h := b.installing()
 	unknown := "7b1c5a0e-0000-4000-8000-000000000001"
 	b.requireRefused(b.HostLogs(t.Context(), cluster, unknown, strings.NewReader("logs")), NotFound,
@@ -189,7 +189,7 @@ func TestLogs_unknownHostIsRefused(t *testing.T) {
 }
 
 func TestPreparation_cancelEndsItsRun(t *testing.T) {
-	b := newBench(t)
+	b := newHarness(t)
 	b.releases.started = make(chan struct{})
 	cluster, env := b.singleNode()
 	b.host(env, 1)
@@ -211,7 +211,7 @@ func TestPreparation_cancelEndsItsRun(t *testing.T) {
 // Certificates begin when they are made and do not last long, so each try has its own; and what is
 // made is for nobody who has the database alone.
 func TestGeneratedFiles_madeForEachTryAndSealed(t *testing.T) {
-	b := newBench(t)
+	b := newHarness(t)
 	key, err := sitekey.LoadOrCreate(t.TempDir())
 	require.NoError(t, err)
 	b.Engine.options.Secrets, err = key.Box("pull-secrets", nil)
@@ -245,7 +245,7 @@ func TestGeneratedFiles_madeForEachTryAndSealed(t *testing.T) {
 }
 
 func TestPreparation_continuesInNextProcess(t *testing.T) {
-	b := newBench(t)
+	b := newHarness(t)
 	b.releases.started = make(chan struct{})
 	cluster, env := b.singleNode()
 	h := b.host(env, 1)
@@ -267,7 +267,7 @@ func TestNew_missingOptions(t *testing.T) {
 }
 
 func TestDelete_refusedDuringInstallation(t *testing.T) {
-	b := newBench(t)
+	b := newHarness(t)
 	cluster, h := b.installing()
 	b.requireRefused(b.DeregisterCluster(t.Context(), cluster), Conflict, "cancel the installation")
 	b.requireRefused(b.DeregisterHost(t.Context(), h.env, h.id), Conflict, "cancel the installation")
@@ -291,7 +291,7 @@ func TestDelete_refusedDuringInstallation(t *testing.T) {
 }
 
 func TestHostRegistration_oneRowPerHost(t *testing.T) {
-	b := newBench(t)
+	b := newHarness(t)
 	cluster, env := b.singleNode()
 	h := b.host(env, 1)
 	for range 3 {
@@ -311,7 +311,7 @@ func TestHostRegistration_oneRowPerHost(t *testing.T) {
 }
 
 func TestHostRegistration_movesToItsInfraEnv(t *testing.T) {
-	b := newBench(t)
+	b := newHarness(t)
 	cluster, env := b.singleNode()
 	h := b.host(env, 1)
 	b.requireCluster(cluster, lifecycle.ClusterReady)
@@ -327,7 +327,7 @@ func TestHostRegistration_movesToItsInfraEnv(t *testing.T) {
 }
 
 func TestHostRegistration_noMoveDuringInstallation(t *testing.T) {
-	b := newBench(t)
+	b := newHarness(t)
 	_, h := b.installing()
 	b.requireRefused(b.newHost(b.infraEnvOf(nil), 1).register(), Unavailable, "is being installed from infra-env "+
 		h.env)
@@ -338,14 +338,14 @@ func TestHostRegistration_noMoveDuringInstallation(t *testing.T) {
 }
 
 func TestHostRegistration_unknownNames(t *testing.T) {
-	b := newBench(t)
+	b := newHarness(t)
 	_, err := b.RegisterHost(t.Context(), "6e9d7b8e-3c5a-4c39-a4ac-5a8a0a9fbd31", &models.HostCreateParams{})
 	b.requireRefused(err, Invalid, "host_id")
 	b.requireRefused(b.newHost("6e9d7b8e-3c5a-4c39-a4ac-5a8a0a9fbd31", 1).register(), NotFound, "no infra-env")
 }
 
 func TestHostProgress_repeatedLateOrUnknown(t *testing.T) {
-	b := newBench(t)
+	b := newHarness(t)
 	_, h := b.installing()
 	h.reach(models.HostStageWritingImageToDisk)
 	require.NoError(t, h.progress(models.HostStageWritingImageToDisk, "40%"))
@@ -372,7 +372,7 @@ func TestHostProgress_repeatedLateOrUnknown(t *testing.T) {
 }
 
 func TestHostProgress_refusedBeforeInstallation(t *testing.T) {
-	b := newBench(t)
+	b := newHarness(t)
 	_, env := b.singleNode()
 	h := b.host(env, 1)
 	before := b.options.DB.Revision()
@@ -382,7 +382,7 @@ func TestHostProgress_refusedBeforeInstallation(t *testing.T) {
 }
 
 func TestInstall_completion(t *testing.T) {
-	b := newBench(t)
+	b := newHarness(t)
 	cluster, h := b.finalizing()
 	_, err := b.CompleteInstallation(t.Context(), cluster, true, "")
 	require.NoError(t, err)
@@ -401,7 +401,7 @@ func TestInstall_completion(t *testing.T) {
 }
 
 func TestIngressCertificate_invalid(t *testing.T) {
-	b := newBench(t)
+	b := newHarness(t)
 	cluster, _ := b.installing()
 	for name, text := range map[string]string{
 		"empty": "  \n", "no PEM": "certificate",
@@ -423,7 +423,7 @@ func TestIngressCertificate_invalid(t *testing.T) {
 }
 
 func TestIngressCertificate_beforeKubeconfig(t *testing.T) {
-	b := newBench(t)
+	b := newHarness(t)
 	cluster, _ := b.singleNode()
 	b.requireRefused(b.UploadIngressCert(t.Context(), cluster, b.authority), Invalid, "no kubeconfig yet")
 	_, err := b.Credentials(cluster)
@@ -431,7 +431,7 @@ func TestIngressCertificate_beforeKubeconfig(t *testing.T) {
 }
 
 func TestUpdateHost(t *testing.T) {
-	b := newBench(t)
+	b := newHarness(t)
 	_, env := b.singleNode()
 	h := b.newHost(env, 1)
 	require.NoError(t, h.register())
@@ -469,14 +469,14 @@ func TestUpdateHost(t *testing.T) {
 }
 
 func TestUpdateHost_refusedDuringInstallation(t *testing.T) {
-	b := newBench(t)
+	b := newHarness(t)
 	_, h := b.installing()
 	_, err := b.UpdateHost(t.Context(), h.env, h.id, &models.HostUpdateParams{HostName: conv.Pointer("late")})
 	b.requireRefused(err, Conflict, "can't be changed now")
 }
 
 func TestHost_wrongClock(t *testing.T) {
-	b := newBench(t)
+	b := newHarness(t)
 	cluster, hosts := b.threeNodes(true)
 	b.requireCluster(cluster, lifecycle.ClusterReady)
 	hosts[1].skew = -2 * time.Hour
@@ -492,7 +492,7 @@ func TestHost_wrongClock(t *testing.T) {
 }
 
 func TestOutbox(t *testing.T) {
-	b := newBench(t)
+	b := newHarness(t)
 	cluster, _ := b.installed()
 	row := b.subscriptionOf(cluster)
 	require.Equal(t, outbox.Active, row.Phase)
@@ -528,7 +528,7 @@ func TestOutbox(t *testing.T) {
 }
 
 func TestOutbox_emptyWithoutAMS(t *testing.T) {
-	b := newBench(t)
+	b := newHarness(t)
 	b.options.WithoutAMS = true
 	cluster, _ := b.installed()
 	require.True(t, b.subscriptionOf(cluster).MustExist, "it is kept while the cluster is there")
@@ -545,7 +545,7 @@ func TestOutbox_emptyWithoutAMS(t *testing.T) {
 }
 
 func TestReply_withoutNewsWritesNothing(t *testing.T) {
-	b := newBench(t)
+	b := newHarness(t)
 	_, env := b.singleNode()
 	h := b.host(env, 1)
 	h.report()
@@ -561,7 +561,7 @@ func TestReply_withoutNewsWritesNothing(t *testing.T) {
 
 // The store renders rows faster than encoding/json does; what is in them must not show it.
 func TestRows_areEncodedAsByEncodingJSON(t *testing.T) {
-	b := newBench(t)
+	b := newHarness(t)
 	_, env := b.singleNode()
 	b.host(env, 1).report()
 	gone, _ := b.singleNode()
@@ -591,7 +591,7 @@ func requireStandardRows[T any](t *testing.T, tx *store.Tx, rows store.Bucket[T]
 }
 
 func TestDeadlines_contactedHostsMoveTogether(t *testing.T) {
-	b := newBench(t)
+	b := newHarness(t)
 	_, env := b.singleNode()
 	first, second, silent := b.host(env, 1), b.host(env, 2), b.host(env, 3)
 	limit := b.options.Timeouts.HostDisconnected

@@ -142,7 +142,7 @@ func TestEventList_unusedEventsHaveAReason(t *testing.T) {
 }
 
 // eventsOf returns all events, the oldest first.
-func (b *bench) eventsOf(filter EventFilter) []*models.Event {
+func (b *harness) eventsOf(filter EventFilter) []*models.Event {
 	b.Helper()
 	page, err := b.Events(filter)
 	require.NoError(b, err)
@@ -150,7 +150,7 @@ func (b *bench) eventsOf(filter EventFilter) []*models.Event {
 }
 
 // event returns the newest event of a name, which there must be, and its properties.
-func (b *bench) event(name string) (*models.Event, map[string]any) {
+func (b *harness) event(name string) (*models.Event, map[string]any) {
 	b.Helper()
 	events := b.eventsOf(EventFilter{})
 	for _, ev := range slices.Backward(events) {
@@ -169,7 +169,7 @@ func (b *bench) event(name string) (*models.Event, map[string]any) {
 
 // requireEvent asserts that there is an event of a name with a severity and with properties of
 // these names.
-func (b *bench) requireEvent(name, severity string, properties ...string) {
+func (b *harness) requireEvent(name, severity string, properties ...string) {
 	b.Helper()
 	ev, about := b.event(name)
 	require.Equal(b, severity, *ev.Severity, name)
@@ -180,7 +180,7 @@ func (b *bench) requireEvent(name, severity string, properties ...string) {
 }
 
 func TestEvents_installation(t *testing.T) {
-	b := newBench(t)
+	b := newHarness(t)
 	b.host(b.infraEnvOf(b.clusterOfThree().ID), 5) // whose role is found out
 	cluster, h := b.installed()
 	for name, properties := range map[string][]string{
@@ -209,7 +209,7 @@ func TestEvents_installation(t *testing.T) {
 }
 
 func TestEvents_cancelAndReset(t *testing.T) {
-	b := newBench(t)
+	b := newHarness(t)
 	cluster, h := b.installing()
 	_, err := b.CancelInstallation(t.Context(), cluster)
 	require.NoError(t, err)
@@ -224,13 +224,13 @@ func TestEvents_cancelAndReset(t *testing.T) {
 }
 
 func TestEvents_failedAndSlowInstallation(t *testing.T) {
-	b := newBench(t)
+	b := newHarness(t)
 	cluster, h := b.installing()
 	require.NoError(t, h.reply(&models.StepReply{StepType: models.StepTypeInstall, ExitCode: 1, Error: "no"}))
 	b.requireCluster(cluster, lifecycle.ClusterFailed)
 	b.requireEvent("cluster_installation_failed", models.EventSeverityCritical, "failure_reason")
 
-	late := newBench(t)
+	late := newHarness(t)
 	late.options.Timeouts.HostPreparing = 24 * time.Hour
 	cluster, env := late.singleNode()
 	h = late.host(env, 1)
@@ -240,7 +240,7 @@ func TestEvents_failedAndSlowInstallation(t *testing.T) {
 }
 
 func TestEvents_refusals(t *testing.T) {
-	b := newBench(t)
+	b := newHarness(t)
 	cluster, env := b.singleNode()
 	h := b.host(env, 1)
 	asked := func(operation string) Request {
@@ -297,7 +297,7 @@ func TestEvents_refusals(t *testing.T) {
 }
 
 func TestEvents_disksProxiesAndAgents(t *testing.T) {
-	b := newBench(t)
+	b := newHarness(t)
 	cluster, env := b.singleNode()
 	h := b.host(env, 1)
 	_, err := b.UpdateCluster(t.Context(), cluster, &models.V2ClusterUpdateParams{NoProxy: conv.Pointer("site.test")})
@@ -343,7 +343,7 @@ func TestEvents_disksProxiesAndAgents(t *testing.T) {
 }
 
 func TestEvents_lostMediaAreAnError(t *testing.T) {
-	b := newBench(t)
+	b := newHarness(t)
 	_, env := b.singleNode()
 	h := b.host(env, 1)
 	require.NoError(t, h.reply(&models.StepReply{StepType: models.StepTypeInventory, StepID: "x", ExitCode: 256}))
@@ -351,7 +351,7 @@ func TestEvents_lostMediaAreAnError(t *testing.T) {
 }
 
 func TestEvents_query(t *testing.T) {
-	b := newBench(t)
+	b := newHarness(t)
 	cluster, env := b.singleNode()
 	first, second := b.host(env, 1), b.host(env, 2)
 	require.NoError(t, b.DeregisterHost(t.Context(), env, second.id))
@@ -371,16 +371,16 @@ func TestEvents_query(t *testing.T) {
 	require.Zero(t, count(EventFilter{Categories: []string{"metrics"}}))
 }
 
-// limitedBench is a bench whose events have the given limits.
-func limitedBench(t *testing.T, limits EventLimits) *bench {
+// newLimitedHarness is a bench whose events have the given limits.
+func newLimitedHarness(t *testing.T, limits EventLimits) *harness {
 	t.Helper()
-	b := newBench(t)
+	b := newHarness(t)
 	b.options.EventLimits = limits.orDefaults()
 	return b
 }
 
 func TestEventLimits_limitIsReportedOnce(t *testing.T) {
-	b := limitedBench(t, EventLimits{Burst: 40, PerHour: 60})
+	b := newLimitedHarness(t, EventLimits{Burst: 40, PerHour: 60})
 	cluster, env := b.singleNode()
 	h := b.host(env, 1)
 	id, host := strfmt.UUID(cluster), strfmt.UUID(h.id)
@@ -418,7 +418,7 @@ func TestEventLimits_limitIsReportedOnce(t *testing.T) {
 func last(list []string) string { return list[len(list)-1] }
 
 func TestEventLimits_largeEventCostsMore(t *testing.T) {
-	b := limitedBench(t, EventLimits{Burst: 100, PerHour: 60})
+	b := newLimitedHarness(t, EventLimits{Burst: 100, PerHour: 60})
 	cluster, _ := b.singleNode()
 	id := strfmt.UUID(cluster)
 	for range 20 {
@@ -431,7 +431,7 @@ func TestEventLimits_largeEventCostsMore(t *testing.T) {
 }
 
 func TestEventLimits_oldEventsAreRemovedWithNotice(t *testing.T) {
-	b := limitedBench(t, EventLimits{Each: 20 << 10, All: 64 << 20})
+	b := newLimitedHarness(t, EventLimits{Each: 20 << 10, All: 64 << 20})
 	cluster, env := b.singleNode()
 	h := b.host(env, 1)
 	id := strfmt.UUID(cluster)

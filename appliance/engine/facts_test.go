@@ -13,7 +13,7 @@ import (
 )
 
 // nameIn is the name that a host has in its reports, as a change sees it.
-func (b *bench) nameIn(c *change, key string) string {
+func (b *harness) nameIn(c *change, key string) string {
 	b.Helper()
 	h, err := c.host(key)
 	require.NoError(b, err)
@@ -23,7 +23,7 @@ func (b *bench) nameIn(c *change, key string) string {
 }
 
 func TestReports_visibleAfterCommit(t *testing.T) {
-	b := newBench(t)
+	b := newHarness(t)
 	_, env := b.singleNode()
 	h := b.host(env, 1)
 	key := h.env + "/" + h.id
@@ -71,7 +71,7 @@ func TestReports_visibleAfterCommit(t *testing.T) {
 }
 
 func TestFacts_endWithTheirHost(t *testing.T) {
-	b := newBench(t)
+	b := newHarness(t)
 	_, env := b.singleNode()
 	h := b.host(env, 1)
 	require.NoError(t, b.DeregisterHost(t.Context(), env, h.id))

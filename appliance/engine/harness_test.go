@@ -38,7 +38,7 @@ var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
 // bench is an engine on a clock that stands still until it is moved. Deadlines and preparations are
 // worked through when a test says so, as Run would when they are due.
-type bench struct {
+type harness struct {
 	testing.TB
 	*Engine
 	clock     *clockwork.FakeClock
@@ -47,20 +47,20 @@ type bench struct {
 	auditor   *audit.Auditor // nil: changes are not checked
 }
 
-func newBench(t testing.TB) *bench {
+func newHarness(t testing.TB) *harness {
 	t.Helper()
 	clock := clockwork.NewFakeClockAt(noon)
 	db, err := store.Open(t.Context(), t.TempDir(), store.Options{Clock: clock, NoSync: true})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, db.Close()) })
-	b := &bench{TB: t, clock: clock, authority: testCertificate(t)}
+	b := &harness{TB: t, clock: clock, authority: testCertificate(t)}
 	b.releases = &testReleases{authority: b.authority}
 	b.Engine = b.engineOver(db)
 	return b
 }
 
 // engineOver starts an engine over a database that may have been used by another before.
-func (b *bench) engineOver(db *store.DB) *Engine {
+func (b *harness) engineOver(db *store.DB) *Engine {
 	e, err := New(Options{
 		Observer: b.observe,
 		DB:       db, Releases: b.releases, Mirror: &mirror.Rules{}, Clock: b.clock,
@@ -72,14 +72,14 @@ func (b *bench) engineOver(db *store.DB) *Engine {
 	return e
 }
 
-func (b *bench) observe(e *Engine, c Committed) {
+func (b *harness) observe(e *Engine, c Committed) {
 	if b.auditor != nil {
 		b.auditor.Check(audit.Site{Engine: e, DB: e.options.DB, Now: b.clock.Now}, audit.Change(c))
 	}
 }
 
 // sweep checks the whole store.
-func (b *bench) sweep() *audit.Violation {
+func (b *harness) sweep() *audit.Violation {
 	return b.auditor.Sweep(audit.Site{Engine: b.Engine, DB: b.options.DB, Now: b.clock.Now})
 }
 
@@ -152,7 +152,7 @@ func testCertificate(t testing.TB) string {
 
 // pass moves the clock on, in steps short enough that hosts that poll are heard meanwhile, and
 // handles what is due.
-func (b *bench) pass(d time.Duration, polling ...*testHost) {
+func (b *harness) pass(d time.Duration, polling ...*testHost) {
 	b.Helper()
 	const step = time.Minute
 	for d > 0 {
@@ -166,7 +166,7 @@ func (b *bench) pass(d time.Duration, polling ...*testHost) {
 }
 
 // handle works through all deadlines that have passed.
-func (b *bench) handle() {
+func (b *harness) handle() {
 	b.Helper()
 	for range 1000 {
 		wait, err := b.handleDue(b.Context())
@@ -179,7 +179,7 @@ func (b *bench) handle() {
 }
 
 // prepareAll runs the preparations that are wanted.
-func (b *bench) prepareAll() {
+func (b *harness) prepareAll() {
 	b.Helper()
 	wanted, err := b.unfinishedPreparations()
 	require.NoError(b, err)
@@ -189,7 +189,7 @@ func (b *bench) prepareAll() {
 }
 
 // singleNode registers a cluster of one node and its infra-env.
-func (b *bench) singleNode() (cluster, env string) {
+func (b *harness) singleNode() (cluster, env string) {
 	b.Helper()
 	created, err := b.RegisterCluster(b.Context(), &models.ClusterCreateParams{
 		Name: conv.Pointer("bench"), BaseDNSDomain: "site.test", OpenshiftVersion: conv.Pointer("4.20.8"),
@@ -201,7 +201,7 @@ func (b *bench) singleNode() (cluster, env string) {
 }
 
 // clusterOfThree registers a cluster of three nodes that has no hosts yet.
-func (b *bench) clusterOfThree() *models.Cluster {
+func (b *harness) clusterOfThree() *models.Cluster {
 	b.Helper()
 	created, err := b.RegisterCluster(b.Context(), &models.ClusterCreateParams{
 		Name: conv.Pointer("bench"), BaseDNSDomain: "site.test", OpenshiftVersion: conv.Pointer("4.20.8"),
@@ -213,7 +213,7 @@ func (b *bench) clusterOfThree() *models.Cluster {
 
 // threeNodes registers a cluster of three nodes with its hosts, which lack nothing; without its
 // addresses when vips is false.
-func (b *bench) threeNodes(vips bool) (cluster string, hosts []*testHost) {
+func (b *harness) threeNodes(vips bool) (cluster string, hosts []*testHost) {
 	b.Helper()
 	params := &models.ClusterCreateParams{
 		Name: conv.Pointer("bench"), BaseDNSDomain: "site.test", OpenshiftVersion: conv.Pointer("4.20.8"),
@@ -237,7 +237,7 @@ func (b *bench) threeNodes(vips bool) (cluster string, hosts []*testHost) {
 }
 
 // reportAll lets hosts answer until they have nothing new to say of each other.
-func (b *bench) reportAll(hosts []*testHost) {
+func (b *harness) reportAll(hosts []*testHost) {
 	b.Helper()
 	for range 4 {
 		for _, h := range hosts {
@@ -247,7 +247,7 @@ func (b *bench) reportAll(hosts []*testHost) {
 }
 
 // infraEnvOf registers an infra-env, of no cluster when id is nil.
-func (b *bench) infraEnvOf(cluster *strfmt.UUID) string {
+func (b *harness) infraEnvOf(cluster *strfmt.UUID) string {
 	b.Helper()
 	env, err := b.RegisterInfraEnv(b.Context(), &models.InfraEnvCreateParams{
 		Name: conv.Pointer("bench_infra-env"), ClusterID: cluster, PullSecret: conv.Pointer(testPullSecret),
@@ -262,7 +262,7 @@ func (b *bench) infraEnvOf(cluster *strfmt.UUID) string {
 	return env.ID.String()
 }
 
-func (b *bench) requireCluster(id, status string) *models.Cluster {
+func (b *harness) requireCluster(id, status string) *models.Cluster {
 	b.Helper()
 	cluster, err := b.Cluster(id)
 	require.NoError(b, err)
@@ -271,7 +271,7 @@ func (b *bench) requireCluster(id, status string) *models.Cluster {
 }
 
 // names lists the names of the events about a cluster, infra-env or host, in order.
-func (b *bench) names(filter EventFilter) []string {
+func (b *harness) names(filter EventFilter) []string {
 	b.Helper()
 	page, err := b.Events(filter)
 	require.NoError(b, err)
@@ -283,7 +283,7 @@ func (b *bench) names(filter EventFilter) []string {
 }
 
 // subscriptionOf reads the outbox entry of a cluster.
-func (b *bench) subscriptionOf(id string) *outbox.Desired {
+func (b *harness) subscriptionOf(id string) *outbox.Desired {
 	b.Helper()
 	var row *outbox.Desired
 	require.NoError(b, b.options.DB.View(func(tx *store.Tx) (err error) {
@@ -293,7 +293,7 @@ func (b *bench) subscriptionOf(id string) *outbox.Desired {
 	return row
 }
 
-func (b *bench) outboxKeys() []string {
+func (b *harness) outboxKeys() []string {
 	b.Helper()
 	var keys []string
 	require.NoError(b, b.options.DB.View(func(tx *store.Tx) error {
@@ -307,7 +307,7 @@ func (b *bench) outboxKeys() []string {
 
 // testHost is a machine with an agent that does what it is told when the test says so.
 type testHost struct {
-	b         *bench
+	b         *harness
 	env, id   string
 	number    int
 	skew      time.Duration // of its clock
@@ -323,13 +323,13 @@ type testHost struct {
 	alter        func(*models.Inventory) // what it has otherwise; may be nil
 }
 
-func (b *bench) newHost(env string, number int) *testHost {
+func (b *harness) newHost(env string, number int) *testHost {
 	return &testHost{b: b, env: env, number: number, id: fmt.Sprintf("00000000-0000-4000-8000-%012d", number),
 		memory: 64 << 30, maker: "Dell Inc.", agent: "quay.io/parts/agent", loadBalancer: true}
 }
 
 // host registers a host and lets it report what it is asked for.
-func (b *bench) host(env string, number int) *testHost {
+func (b *harness) host(env string, number int) *testHost {
 	b.Helper()
 	h := b.newHost(env, number)
 	require.NoError(b, h.register())
@@ -544,7 +544,7 @@ func (h *testHost) require(status string) *models.Host {
 }
 
 // press starts an installation and returns when the hosts are being prepared.
-func (b *bench) press(cluster string) {
+func (b *harness) press(cluster string) {
 	b.Helper()
 	_, err := b.InstallCluster(b.Context(), cluster)
 	require.NoError(b, err)
@@ -552,7 +552,7 @@ func (b *bench) press(cluster string) {
 }
 
 // installing leads a single-node cluster to the beginning of its installation.
-func (b *bench) installing() (cluster string, h *testHost) {
+func (b *harness) installing() (cluster string, h *testHost) {
 	b.Helper()
 	cluster, env := b.singleNode()
 	h = b.host(env, 1)
@@ -567,7 +567,7 @@ func (b *bench) installing() (cluster string, h *testHost) {
 }
 
 // finalizing leads a single-node cluster to the end of its host's installation.
-func (b *bench) finalizing() (cluster string, h *testHost) {
+func (b *harness) finalizing() (cluster string, h *testHost) {
 	b.Helper()
 	cluster, h = b.installing()
 	h.reach(models.HostStageDone)
@@ -577,7 +577,7 @@ func (b *bench) finalizing() (cluster string, h *testHost) {
 }
 
 // installed leads a single-node cluster to its end.
-func (b *bench) installed() (cluster string, h *testHost) {
+func (b *harness) installed() (cluster string, h *testHost) {
 	b.Helper()
 	cluster, h = b.finalizing()
 	require.NoError(b, b.UploadIngressCert(b.Context(), cluster, b.authority))
@@ -588,7 +588,7 @@ func (b *bench) installed() (cluster string, h *testHost) {
 }
 
 // requireRefused asserts that something was refused for a reason of the given kind.
-func (b *bench) requireRefused(err error, kind Kind, says string) {
+func (b *harness) requireRefused(err error, kind Kind, says string) {
 	b.Helper()
 	require.ErrorContains(b, err, says)
 	require.Equal(b, kind, KindOf(err), err.Error())

@@ -33,21 +33,21 @@ func newEnv(alter ...func(*models.InfraEnvCreateParams)) *models.InfraEnvCreateP
 	return params
 }
 
-func (b *bench) register(alter ...func(*models.InfraEnvCreateParams)) *models.InfraEnv {
+func (b *harness) register(alter ...func(*models.InfraEnvCreateParams)) *models.InfraEnv {
 	b.Helper()
 	env, err := b.RegisterInfraEnv(b.Context(), newEnv(alter...))
 	require.NoError(b, err)
 	return env
 }
 
-func (b *bench) patch(id string, params *models.InfraEnvUpdateParams) *models.InfraEnv {
+func (b *harness) patch(id string, params *models.InfraEnvUpdateParams) *models.InfraEnv {
 	b.Helper()
 	env, err := b.UpdateInfraEnv(b.Context(), id, params)
 	require.NoError(b, err)
 	return env
 }
 
-func (b *bench) recipe(id string) *recipe.Recipe {
+func (b *harness) recipe(id string) *recipe.Recipe {
 	b.Helper()
 	recipe, err := b.Recipe(b.Context(), id)
 	require.NoError(b, err)
@@ -55,7 +55,7 @@ func (b *bench) recipe(id string) *recipe.Recipe {
 }
 
 func TestRecipe_frozenWithItsInfraEnv(t *testing.T) {
-	b := newBench(t)
+	b := newHarness(t)
 	b.options.Images.Agent = "quay.io/parts/agent:1"
 	env := b.register()
 	digest, err := b.RecipeDigest(env.ID.String())
@@ -100,7 +100,7 @@ func TestRecipe_frozenWithItsInfraEnv(t *testing.T) {
 }
 
 func TestRecipe_startChecksOnlyAfterSharedChange(t *testing.T) {
-	b := newBench(t)
+	b := newHarness(t)
 	id := b.register().ID.String()
 	frozen := b.recipe(id).Digest
 	spoil := func() { // as nothing but the look at every recipe would notice
@@ -137,7 +137,7 @@ func TestRecipe_startChecksOnlyAfterSharedChange(t *testing.T) {
 }
 
 func TestRecipe_waitsForTheRegistry(t *testing.T) {
-	b := newBench(t)
+	b := newHarness(t)
 	env := b.register()
 	digest, err := b.RecipeDigest(env.ID.String())
 	require.NoError(t, err)
@@ -150,7 +150,7 @@ func TestRecipe_waitsForTheRegistry(t *testing.T) {
 	require.NotEmpty(t, digest, "and known from then on")
 
 	t.Run("in the background", func(t *testing.T) {
-		b := newBench(t)
+		b := newHarness(t)
 		b.run(func() {
 			env := b.register()
 			require.Eventually(t, func() bool {
@@ -162,7 +162,7 @@ func TestRecipe_waitsForTheRegistry(t *testing.T) {
 }
 
 func TestRecipe_digestOfItsBytes(t *testing.T) {
-	b := newBench(t)
+	b := newHarness(t)
 	b.options.Images.Agent = "quay.io/parts/agent:1"
 	env := b.register()
 	id := env.ID.String()
@@ -240,7 +240,7 @@ func sshKey(comment string) string {
 }
 
 func TestRecipe_largeOneIsAFile(t *testing.T) {
-	b := newBench(t)
+	b := newHarness(t)
 	b.options.Images.Agent = "quay.io/parts/agent:1"
 	noise := make([]byte, 300<<10)
 	random := rand.NewChaCha8([32]byte{1})
@@ -262,7 +262,7 @@ func TestRecipe_largeOneIsAFile(t *testing.T) {
 }
 
 func TestUpdateInfraEnv_leavesAbsentFields(t *testing.T) {
-	b := newBench(t)
+	b := newHarness(t)
 	bundle := b.authority
 	env := b.register(func(p *models.InfraEnvCreateParams) {
 		p.SSHAuthorizedKey = conv.Pointer(sshKey("one") + "\n")
@@ -318,7 +318,7 @@ func TestUpdateInfraEnv_leavesAbsentFields(t *testing.T) {
 }
 
 func TestRegisterInfraEnv_invalid(t *testing.T) {
-	b := newBench(t)
+	b := newHarness(t)
 	env := b.register()
 	card := models.MacInterfaceMap{{MacAddress: "52:54:00:00:00:01", LogicalNicName: "eth0"}}
 	for name, tc := range map[string]struct {
@@ -423,7 +423,7 @@ func (c *checker) Check(version, arch string, recipe *recipe.Recipe) error {
 }
 
 func TestRegisterInfraEnv_checksBaseImages(t *testing.T) {
-	b := newBench(t)
+	b := newHarness(t)
 	images := &checker{}
 	b.options.BaseImages = images
 	long := models.KernelArguments{{Operation: "append", Value: "long"}}
@@ -436,7 +436,7 @@ func TestRegisterInfraEnv_checksBaseImages(t *testing.T) {
 }
 
 func TestShortURL_codeLifetime(t *testing.T) {
-	b := newBench(t)
+	b := newHarness(t)
 	env, other := b.register(), b.register()
 	id := env.ID.String()
 	first, expires, err := b.CodeOfImage(id)
@@ -496,7 +496,7 @@ func TestShortURL_codeLifetime(t *testing.T) {
 }
 
 func TestNetworkBoot_installedMachineBootsFromDisk(t *testing.T) {
-	b := newBench(t)
+	b := newHarness(t)
 	_, h := b.installing()
 	env := h.env
 	mac := h.inventory().Interfaces[0].MacAddress
@@ -513,7 +513,7 @@ func TestNetworkBoot_installedMachineBootsFromDisk(t *testing.T) {
 // Whatever requests come in whatever order, the recipe is the one that the infra-env's fields make,
 // and its time is that of the last change of its bytes.
 func TestRecipe_anyOrderOfChanges(t *testing.T) {
-	b := newBench(t)
+	b := newHarness(t)
 	b.options.Images.Agent = "quay.io/parts/agent:1"
 	id := b.register().ID.String()
 	random := rand.New(rand.NewPCG(1, 2))
@@ -548,7 +548,7 @@ func TestRecipe_anyOrderOfChanges(t *testing.T) {
 }
 
 func TestRecipe_concurrentChanges(t *testing.T) {
-	b := newBench(t)
+	b := newHarness(t)
 	b.options.Images.Agent = "quay.io/parts/agent:1"
 	id := b.register().ID.String()
 	changes := []*models.InfraEnvUpdateParams{
@@ -578,7 +578,7 @@ func TestRecipe_concurrentChanges(t *testing.T) {
 }
 
 func TestRecipe_survivesRestart(t *testing.T) {
-	b := newBench(t)
+	b := newHarness(t)
 	id := b.register().ID.String()
 	recipe := b.recipe(id)
 	b.Engine = b.engineOver(b.options.DB)
@@ -588,7 +588,7 @@ func TestRecipe_survivesRestart(t *testing.T) {
 }
 
 func TestInfraEnv_ofAnEarlierReleaseIsCompleted(t *testing.T) {
-	b := newBench(t)
+	b := newHarness(t)
 	b.options.Images.Agent = "quay.io/parts/agent:1"
 	id := b.register().ID.String()
 	want := b.recipe(id)
@@ -614,7 +614,7 @@ func TestInfraEnv_ofAnEarlierReleaseIsCompleted(t *testing.T) {
 }
 
 func TestInfraEnv_hasReleaseOfItsCluster(t *testing.T) {
-	b := newBench(t)
+	b := newHarness(t)
 	cluster, env := b.singleNode()
 	shown, err := b.InfraEnv(env)
 	require.NoError(t, err)

@@ -29,7 +29,7 @@ spec: {replicas: 2}
 `
 
 func TestMirrorLater_objectsForARunningCluster(t *testing.T) {
-	b := newBench(t)
+	b := newHarness(t)
 	rules, err := mirror.Parse(mirror.Sources{MirrorSets: []mirror.Document{{Name: "sets.yaml",
 		Data: []byte(neverContactSets)}}})
 	require.NoError(t, err)
@@ -52,7 +52,7 @@ func TestMirrorLater_objectsForARunningCluster(t *testing.T) {
 
 func TestInstallConfig_trustBundleHasEachCAOnce(t *testing.T) {
 	first, second := testCertificate(t), testCertificate(t)
-	b := newBench(t)
+	b := newHarness(t)
 	authority := func(text string) *mirror.Rules {
 		rules, err := mirror.Parse(mirror.Sources{CABundle: []mirror.Document{{Name: "ca.pem", Data: []byte(text)}}})
 		require.NoError(t, err)

@@ -12,7 +12,7 @@ import (
 )
 
 // joining is a host that joins an installed cluster and was ordered to install.
-func (b *bench) joining() (cluster string, h *testHost) {
+func (b *harness) joining() (cluster string, h *testHost) {
 	b.Helper()
 	cluster, first := b.installed()
 	_, err := b.AllowAddHosts(b.Context(), cluster)
@@ -55,7 +55,7 @@ func TestJoiningHost_resetInEachState(t *testing.T) {
 		}, lifecycle.HostResettingPendingUserAction},
 	} {
 		t.Run(name, func(t *testing.T) {
-			b := newBench(t)
+			b := newHarness(t)
 			cluster, h := b.joining()
 			c.until(t, h)
 			h.require(c.state)
@@ -83,7 +83,7 @@ func TestJoiningHost_resetInEachState(t *testing.T) {
 
 // TestJoiningHost_progress is that of the host alone: its cluster is installed.
 func TestJoiningHost_progress(t *testing.T) {
-	b := newBench(t)
+	b := newHarness(t)
 	cluster, first := b.installed()
 	_, err := b.AllowAddHosts(t.Context(), cluster)
 	require.NoError(t, err)

@@ -12,13 +12,13 @@ import (
 )
 
 // followed is a bench on which somebody looks into the clusters that hosts join.
-func followed(t *testing.T) *bench {
-	b := newBench(t)
+func newFollowingHarness(t *testing.T) *harness {
+	b := newHarness(t)
 	b.options.Follows = func(*store.Tx, Rows, string) (bool, error) { return true, nil }
 	return b
 }
 
-func (b *bench) awaited() []AwaitedHost {
+func (b *harness) awaited() []AwaitedHost {
 	b.Helper()
 	awaited, err := b.Awaited()
 	require.NoError(b, err)
@@ -26,7 +26,7 @@ func (b *bench) awaited() []AwaitedHost {
 }
 
 func TestJoiningHost_doneWhenNodeIsReady(t *testing.T) {
-	b := followed(t)
+	b := newFollowingHarness(t)
 	_, h := b.joining()
 	require.Empty(t, b.awaited(), "it has not restarted")
 	require.NoError(t, h.progress(models.HostStageWritingImageToDisk, "100%"))
@@ -60,7 +60,7 @@ func TestJoiningHost_doneWhenNodeIsReady(t *testing.T) {
 }
 
 func TestJoiningHost_problemIsReportedOnce(t *testing.T) {
-	b := followed(t)
+	b := newFollowingHarness(t)
 	_, h := b.joining()
 	require.NoError(t, h.progress(models.HostStageRebooting, ""))
 	key := b.awaited()[0].Key
@@ -80,17 +80,17 @@ func TestJoiningHost_problemIsReportedOnce(t *testing.T) {
 }
 
 func TestJoiningHost_removedHostIsNotAwaited(t *testing.T) {
-	for name, leave := range map[string]func(*testing.T, *bench, *testHost){
-		"it is reset": func(t *testing.T, b *bench, h *testHost) {
+	for name, leave := range map[string]func(*testing.T, *harness, *testHost){
+		"it is reset": func(t *testing.T, b *harness, h *testHost) {
 			_, err := b.ResetHost(t.Context(), h.env, h.id)
 			require.NoError(t, err)
 		},
-		"it is deleted": func(t *testing.T, b *bench, h *testHost) {
+		"it is deleted": func(t *testing.T, b *harness, h *testHost) {
 			require.NoError(t, b.DeregisterHost(t.Context(), h.env, h.id))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			b := followed(t)
+			b := newFollowingHarness(t)
 			_, h := b.joining()
 			require.NoError(t, h.progress(models.HostStageRebooting, ""))
 			key := b.awaited()[0].Key
@@ -127,7 +127,7 @@ func TestJoiningHost_timeoutNamesTheStage(t *testing.T) {
 			[]string{"has asked for no serving certificate"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			b := followed(t)
+			b := newFollowingHarness(t)
 			_, h := b.joining()
 			require.NoError(t, h.progress(models.HostStageRebooting, ""))
 			for _, seen := range c.seen {

@@ -20,10 +20,10 @@ import (
 	"landfall/store"
 )
 
-// journalBench returns a bench whose store keeps the history.
-func journalBench(t *testing.T, each, all int64) *bench {
+// newJournalHarness returns a bench whose store keeps the history.
+func newJournalHarness(t *testing.T, each, all int64) *harness {
 	t.Helper()
-	b := newBench(t)
+	b := newHarness(t)
 	db, err := store.Open(t.Context(), t.TempDir(), store.Options{Clock: b.clock, History: journal.History(each, all),
 		NoSync: true})
 	require.NoError(t, err)
@@ -32,7 +32,7 @@ func journalBench(t *testing.T, each, all int64) *bench {
 	return b
 }
 
-func (b *bench) collect(cluster string) *journal.Collection {
+func (b *harness) collect(cluster string) *journal.Collection {
 	b.Helper()
 	collected, err := journal.Collect(b.Context(), b.options.DB, JournalLayout(), nil, cluster)
 	require.NoError(b, err)
@@ -40,7 +40,7 @@ func (b *bench) collect(cluster string) *journal.Collection {
 }
 
 // written writes a journal and reads it back.
-func (b *bench) written(collected *journal.Collection) (archive *journal.Archive, file []byte) {
+func (b *harness) written(collected *journal.Collection) (archive *journal.Archive, file []byte) {
 	b.Helper()
 	key, err := sitekey.LoadOrCreate(b.TempDir())
 	require.NoError(b, err)
@@ -54,7 +54,7 @@ func (b *bench) written(collected *journal.Collection) (archive *journal.Archive
 }
 
 // replayed replays a journal to its end and returns the descriptions of its steps.
-func (b *bench) replayed(archive *journal.Archive) (state journal.State, descriptions []journal.Description) {
+func (b *harness) replayed(archive *journal.Archive) (state journal.State, descriptions []journal.Description) {
 	b.Helper()
 	replayer, err := journal.NewReplayer(&archive.Recording)
 	require.NoError(b, err)
@@ -69,7 +69,7 @@ func (b *bench) replayed(archive *journal.Archive) (state journal.State, descrip
 }
 
 // presentHash returns the hash of a cluster's present rows, computed without its history.
-func (b *bench) presentHash(collected *journal.Collection) string {
+func (b *harness) presentHash(collected *journal.Collection) string {
 	b.Helper()
 	rows := make(map[string][]byte)
 	require.NoError(b, b.options.DB.View(func(tx *store.Tx) error {
@@ -94,7 +94,7 @@ func (b *bench) presentHash(collected *journal.Collection) string {
 }
 
 func TestJournal_replayEndsInPresentState(t *testing.T) {
-	b := journalBench(t, 1<<20, 64<<20)
+	b := newJournalHarness(t, 1<<20, 64<<20)
 	cluster, h := b.installing()
 	require.NoError(t, h.progress(models.HostStageInstalling, ""))
 	require.NoError(t, h.reply(&models.StepReply{StepType: models.StepTypeInstall, StepID: "install-1", ExitCode: 1,
@@ -133,7 +133,7 @@ func TestJournal_replayEndsInPresentState(t *testing.T) {
 }
 
 func TestJournal_hasNoSecrets(t *testing.T) {
-	b := journalBench(t, 1<<20, 64<<20)
+	b := newJournalHarness(t, 1<<20, 64<<20)
 	pull := func(password string) string {
 		return fmt.Sprintf(`{"auths":{"quay.io":{"auth":%q}}}`,
 			base64.StdEncoding.EncodeToString([]byte("robot:"+password)))
@@ -226,7 +226,7 @@ func mustMarshal(t *testing.T, value any) []byte {
 }
 
 func TestJournal_droppedChangesAreCounted(t *testing.T) {
-	b := journalBench(t, 4<<10, 64<<20)
+	b := newJournalHarness(t, 4<<10, 64<<20)
 	cluster, hosts := b.threeNodes(true)
 	whole := b.collect(cluster)
 	for i := range 30 {
@@ -255,7 +255,7 @@ func TestJournal_droppedChangesAreCounted(t *testing.T) {
 }
 
 func TestJournal_clustersOfOneInfraEnvAreSeparate(t *testing.T) {
-	b := journalBench(t, 1<<20, 64<<20)
+	b := newJournalHarness(t, 1<<20, 64<<20)
 	register := func(name string) string {
 		created, err := b.RegisterCluster(t.Context(), &models.ClusterCreateParams{
 			Name: conv.Pointer(name), BaseDNSDomain: "site.test", OpenshiftVersion: conv.Pointer("4.20.8"),
@@ -280,7 +280,7 @@ func TestJournal_clustersOfOneInfraEnvAreSeparate(t *testing.T) {
 }
 
 func TestJournal_unknownClusterIsRefused(t *testing.T) {
-	b := journalBench(t, 1<<20, 64<<20)
+	b := newJournalHarness(t, 1<<20, 64<<20)
 	_, err := journal.Collect(t.Context(), b.options.DB, JournalLayout(), nil, "00000000-0000-4000-8000-000000000000")
 	b.requireRefused(err, NotFound, "nothing is known of one in the past")
 }

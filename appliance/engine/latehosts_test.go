@@ -10,7 +10,7 @@ import (
 )
 
 func TestNTP_hostsRegisteredHoursApart(t *testing.T) {
-	b := newBench(t)
+	b := newHarness(t)
 	cluster, hosts := b.threeNodes(true)
 	b.pass(3*time.Hour, hosts...)
 	b.requireCluster(cluster, lifecycle.ClusterReady)

@@ -10,7 +10,7 @@ import (
 )
 
 func TestVIPs_leasedByDHCP(t *testing.T) {
-	b := newBench(t)
+	b := newHarness(t)
 	created, err := b.RegisterCluster(t.Context(), &models.ClusterCreateParams{
 		Name: conv.Pointer("bench"), BaseDNSDomain: "site.test", OpenshiftVersion: conv.Pointer("4.14.30"),
 		OcpReleaseImage: "quay.io/release:4.14.30", PullSecret: conv.Pointer(testPullSecret),

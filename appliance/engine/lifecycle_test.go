@@ -13,9 +13,9 @@ import (
 // TestLifecycles runs one scenario of hosts and clusters a case. The random walks of walk_test.go
 // show that every row of both tables is taken.
 func TestLifecycles(t *testing.T) {
-	for _, scene := range []struct {
+	for _, test := range []struct {
 		name string
-		play func(*bench)
+		run  func(*harness)
 	}{
 		{"a single node is installed and stays so", testInstallation},
 		{"three nodes are installed", testThreeNodes},
@@ -43,11 +43,11 @@ func TestLifecycles(t *testing.T) {
 		{"a cluster does not finish", testFinalizingTimesOut},
 		{"hosts of a failed cluster go on living", testCancelAfterFailure},
 	} {
-		t.Run(scene.name, func(t *testing.T) { scene.play(newBench(t)) })
+		t.Run(test.name, func(t *testing.T) { test.run(newHarness(t)) })
 	}
 }
 
-func testInstallation(b *bench) {
+func testInstallation(b *harness) {
 	cluster, h := b.installed()
 	require.NoError(b, h.register(), "an agent that starts on an installed host")
 	h.require(lifecycle.HostInstalled)
@@ -57,7 +57,7 @@ func testInstallation(b *bench) {
 	b.requireCluster(cluster, lifecycle.ClusterInstalled)
 }
 
-func testThreeNodes(b *bench) {
+func testThreeNodes(b *harness) {
 	cluster, hosts := b.threeNodes(true)
 	b.requireCluster(cluster, lifecycle.ClusterReady)
 	b.press(cluster)
@@ -80,7 +80,7 @@ func testThreeNodes(b *bench) {
 	b.requireCluster(cluster, lifecycle.ClusterFinalizing)
 }
 
-func testPendingForInput(b *bench) {
+func testPendingForInput(b *harness) {
 	cluster, hosts := b.threeNodes(false)
 	hosts[0].require(lifecycle.HostPendingForInput)
 	b.requireCluster(cluster, lifecycle.ClusterPendingForInput)
@@ -88,7 +88,7 @@ func testPendingForInput(b *bench) {
 	b.requireRefused(err, Conflict, "install is not possible")
 }
 
-func testInsufficientHost(b *bench) {
+func testInsufficientHost(b *harness) {
 	cluster, env := b.singleNode()
 	h := b.newHost(env, 1)
 	h.memory = 4 << 30
@@ -99,7 +99,7 @@ func testInsufficientHost(b *bench) {
 	b.requireCluster(cluster, lifecycle.ClusterInsufficient)
 }
 
-func testDisconnectedHost(b *bench) {
+func testDisconnectedHost(b *harness) {
 	cluster, env := b.singleNode()
 	h := b.newHost(env, 1)
 	require.NoError(b, h.register())
@@ -120,7 +120,7 @@ func testDisconnectedHost(b *bench) {
 	b.requireCluster(cluster, lifecycle.ClusterReady)
 }
 
-func testUnboundHost(b *bench) {
+func testUnboundHost(b *harness) {
 	env := b.infraEnvOf(nil)
 	h := b.newHost(env, 1)
 	require.NoError(b, h.register())
@@ -140,7 +140,7 @@ func testUnboundHost(b *bench) {
 	h.require(lifecycle.HostDisconnectedUnbound)
 }
 
-func testBinding(b *bench) {
+func testBinding(b *harness) {
 	cluster, _ := b.singleNode()
 	h := b.host(b.infraEnvOf(nil), 1)
 	h.require(lifecycle.HostKnownUnbound)
@@ -173,7 +173,7 @@ func testBinding(b *bench) {
 	again(lifecycle.HostKnownUnbound)
 }
 
-func testMediaLost(b *bench) {
+func testMediaLost(b *harness) {
 	lost := &models.StepReply{StepType: models.StepTypeInventory, ExitCode: 256, Error: "cannot read the medium"}
 	cluster, env := b.singleNode()
 	h := b.host(env, 1)
@@ -198,7 +198,7 @@ func testMediaLost(b *bench) {
 	b.requireCluster(cluster, lifecycle.ClusterReady)
 }
 
-func testDiskCheckFails(b *bench) {
+func testDiskCheckFails(b *harness) {
 	cluster, env := b.singleNode()
 	h := b.host(env, 1)
 	b.press(cluster)
@@ -219,7 +219,7 @@ func testDiskCheckFails(b *bench) {
 	b.requireCluster(cluster, lifecycle.ClusterReady)
 }
 
-func testImageCheckFails(b *bench) {
+func testImageCheckFails(b *harness) {
 	cluster, env := b.singleNode()
 	h := b.host(env, 1)
 	b.press(cluster)
@@ -236,7 +236,7 @@ func testImageCheckFails(b *bench) {
 	b.requireCluster(cluster, lifecycle.ClusterInstalling)
 }
 
-func testPreparationTimesOut(b *bench) {
+func testPreparationTimesOut(b *harness) {
 	cluster, env := b.singleNode()
 	h := b.host(env, 1)
 	b.press(cluster)
@@ -247,7 +247,7 @@ func testPreparationTimesOut(b *bench) {
 	h.require(lifecycle.HostKnown)
 }
 
-func testInstallerFails(b *bench) {
+func testInstallerFails(b *harness) {
 	cluster, env := b.singleNode()
 	h := b.host(env, 1)
 	b.releases.failure = errNoMachine
@@ -274,7 +274,7 @@ func testInstallerFails(b *bench) {
 	require.Empty(b, wanted)
 }
 
-func testCancelOfPreparation(b *bench) {
+func testCancelOfPreparation(b *harness) {
 	cluster, env := b.singleNode()
 	h := b.host(env, 1)
 	b.press(cluster)
@@ -287,7 +287,7 @@ func testCancelOfPreparation(b *bench) {
 	b.requireRefused(err, Conflict, "cancel is not possible")
 }
 
-func testResetOfPreparation(b *bench) {
+func testResetOfPreparation(b *harness) {
 	cluster, env := b.singleNode()
 	h := b.host(env, 1)
 	b.press(cluster)
@@ -297,7 +297,7 @@ func testResetOfPreparation(b *bench) {
 	b.requireCluster(cluster, lifecycle.ClusterReady)
 }
 
-func testCancelOfInstallation(b *bench) {
+func testCancelOfInstallation(b *harness) {
 	cluster, h := b.installing()
 	require.NoError(b, h.progress(models.HostStageInstalling, ""))
 	_, err := b.CancelInstallation(b.Context(), cluster)
@@ -315,7 +315,7 @@ func testCancelOfInstallation(b *bench) {
 	b.requireCluster(cluster, lifecycle.ClusterReady)
 }
 
-func testRestartDuringInstallation(b *bench) {
+func testRestartDuringInstallation(b *harness) {
 	cluster, h := b.installing()
 	require.NoError(b, h.progress(models.HostStageInstalling, ""))
 	require.NoError(b, h.register())
@@ -323,7 +323,7 @@ func testRestartDuringInstallation(b *bench) {
 	b.requireCluster(cluster, lifecycle.ClusterFailed)
 }
 
-func testSilenceDuringInstallation(b *bench) {
+func testSilenceDuringInstallation(b *harness) {
 	cluster, h := b.installing()
 	require.NoError(b, h.progress(models.HostStageInstalling, ""))
 	b.pass(2*time.Minute, h)
@@ -333,7 +333,7 @@ func testSilenceDuringInstallation(b *bench) {
 	b.requireCluster(cluster, lifecycle.ClusterFailed)
 }
 
-func testStageTimesOut(b *bench) {
+func testStageTimesOut(b *harness) {
 	_, h := b.installing()
 	h.reach(models.HostStageWritingImageToDisk)
 	b.pass(20*time.Minute, h)
@@ -344,7 +344,7 @@ func testStageTimesOut(b *bench) {
 	require.Contains(b, *h.require(lifecycle.HostFailed).StatusInfo, "Writing image to disk")
 }
 
-func testBootOrder(b *bench) {
+func testBootOrder(b *harness) {
 	cluster, h := b.installing()
 	h.reach(models.HostStageRebooting)
 	require.NoError(b, h.register())
@@ -361,7 +361,7 @@ func testBootOrder(b *bench) {
 	b.requireCluster(cluster, lifecycle.ClusterFinalizing)
 }
 
-func testBootOrderNotCorrected(b *bench) {
+func testBootOrderNotCorrected(b *harness) {
 	cluster, h := b.installing()
 	h.reach(models.HostStageRebooting)
 	b.pass(80*time.Minute - time.Second)
@@ -380,7 +380,7 @@ func testBootOrderNotCorrected(b *bench) {
 	h.require(lifecycle.HostFailed)
 }
 
-func testFailureAndReset(b *bench) {
+func testFailureAndReset(b *harness) {
 	cluster, h := b.installing()
 	h.reach(models.HostStageWritingImageToDisk)
 	require.NoError(b, h.progress(models.HostStageFailed, "coreos-installer: input/output error"))
@@ -406,7 +406,7 @@ func testFailureAndReset(b *bench) {
 	b.requireCluster(cluster, lifecycle.ClusterFinalizing)
 }
 
-func testCompletionFails(b *bench) {
+func testCompletionFails(b *harness) {
 	cluster, h := b.installing()
 	h.reach(models.HostStageJoined)
 	_, err := b.CompleteInstallation(b.Context(), cluster, false, "operator console is degraded")
@@ -415,7 +415,7 @@ func testCompletionFails(b *bench) {
 	h.require(lifecycle.HostFailed)
 }
 
-func testInstallationTimesOut(b *bench) {
+func testInstallationTimesOut(b *harness) {
 	cluster, h := b.installing()
 	h.reach(models.HostStageWritingImageToDisk)
 	for quarter := range 24*4 - 1 {
@@ -430,7 +430,7 @@ func testInstallationTimesOut(b *bench) {
 		"The installation took too long")
 }
 
-func testFinalizingTimesOut(b *bench) {
+func testFinalizingTimesOut(b *harness) {
 	cluster, _ := b.finalizing()
 	b.pass(5*time.Hour - time.Second)
 	b.requireCluster(cluster, lifecycle.ClusterFinalizing)
@@ -438,7 +438,7 @@ func testFinalizingTimesOut(b *bench) {
 	require.Contains(b, *b.requireCluster(cluster, lifecycle.ClusterFailed).StatusInfo, "in time")
 }
 
-func testCancelAfterFailure(b *bench) {
+func testCancelAfterFailure(b *harness) {
 	cluster, hosts := b.threeNodes(true)
 	b.press(cluster)
 	require.NoError(b, hosts[0].reply(&models.StepReply{StepType: models.StepTypeInventory, ExitCode: 256}))

@@ -34,13 +34,13 @@ func (p *recordingProjector) Project(_ *store.Tx, touched Touched) error {
 
 func (p *recordingProjector) last() Touched { return p.touched[len(p.touched)-1] }
 
-func (b *bench) rows(look func(Rows)) {
+func (b *harness) rows(look func(Rows)) {
 	b.Helper()
 	require.NoError(b, b.options.DB.View(func(tx *store.Tx) error { look(b.Rows(tx)); return nil }))
 }
 
 func TestProjector_seesEachUncommittedChange(t *testing.T) {
-	b := newBench(t)
+	b := newHarness(t)
 	p := &recordingProjector{}
 	b.options.Projector = p
 	p.look = func(touched Touched) error {
@@ -71,7 +71,7 @@ func TestProjector_seesEachUncommittedChange(t *testing.T) {
 }
 
 func TestProjector_failureRollsBack(t *testing.T) {
-	b := newBench(t)
+	b := newHarness(t)
 	b.options.Projector = &recordingProjector{refuse: errors.New("no room")}
 	_, err := b.RegisterCluster(t.Context(), &models.ClusterCreateParams{
 		Name: conv.Pointer("bench"), BaseDNSDomain: "site.test", OpenshiftVersion: conv.Pointer("4.20.8"),
@@ -89,7 +89,7 @@ func TestProjector_failureRollsBack(t *testing.T) {
 }
 
 func TestObjects_foundByKey(t *testing.T) {
-	b := newBench(t)
+	b := newHarness(t)
 	p := &recordingProjector{}
 	b.options.Projector = p
 	created, err := b.RegisterCluster(t.Context(), &models.ClusterCreateParams{
@@ -169,7 +169,7 @@ func TestObjects_foundByKey(t *testing.T) {
 }
 
 func TestFiles_readInTheirTransaction(t *testing.T) {
-	b := newBench(t)
+	b := newHarness(t)
 	p := &recordingProjector{}
 	b.options.Projector = p
 	seen := map[string]string{}

@@ -12,7 +12,7 @@ import (
 )
 
 // finalizingWith installs the host of a single-node cluster with operators.
-func (b *bench) finalizingWith(names ...string) string {
+func (b *harness) finalizingWith(names ...string) string {
 	b.Helper()
 	cluster, env := b.singleNode()
 	var asked []*models.OperatorCreateParams
@@ -32,14 +32,14 @@ func (b *bench) finalizingWith(names ...string) string {
 	return cluster
 }
 
-func (b *bench) reportOperator(cluster, name string, status models.OperatorStatus, says string) {
+func (b *harness) reportOperator(cluster, name string, status models.OperatorStatus, says string) {
 	b.Helper()
 	require.NoError(b, b.ReportOperator(b.Context(), cluster, &models.OperatorMonitorReport{Name: name, Status: status,
 		StatusInfo: says}))
 }
 
 func TestOperators_failedOneDegradesTheCluster(t *testing.T) {
-	b := newBench(t)
+	b := newHarness(t)
 	cluster := b.finalizingWith("metallb", "oadp")
 	b.reportOperator(cluster, "metallb", models.OperatorStatusAvailable, "")
 	b.reportOperator(cluster, "oadp", models.OperatorStatusProgressing, "waiting for its deployment")
@@ -60,7 +60,7 @@ func TestOperators_failedOneDegradesTheCluster(t *testing.T) {
 }
 
 func TestFinalizingTimeout_longestOfTheOperators(t *testing.T) {
-	b := newBench(t)
+	b := newHarness(t)
 	cluster := b.finalizingWith("lso")
 	row, err := b.clusterRow(cluster)
 	require.NoError(t, err)
@@ -74,7 +74,7 @@ func TestFinalizingTimeout_longestOfTheOperators(t *testing.T) {
 }
 
 func TestOperators_catalogsOfTheMirror(t *testing.T) {
-	b := newBench(t)
+	b := newHarness(t)
 	document := []byte("kind: CatalogSource\nmetadata: {name: cs-redhat}\nspec: {image: " +
 		"'mirror/redhat-operator-index:v4.20'}\n")
 	b.Engine.options.Catalogs = func() []operator.Source {

@@ -17,7 +17,7 @@ import (
 )
 
 func TestOutbox_writtenWithTheCluster(t *testing.T) {
-	b := newBench(t)
+	b := newHarness(t)
 	watcher := b.options.DB.Watch(t.Context(), b.options.DB.Revision(), clusterRows.Prefix(),
 		outbox.DesiredRows.Prefix())
 	written := func() (keys []string) {
@@ -47,7 +47,7 @@ func TestOutbox_writtenWithTheCluster(t *testing.T) {
 }
 
 func TestOutbox_resendOnRequest(t *testing.T) {
-	b := newBench(t)
+	b := newHarness(t)
 	cluster, _ := b.singleNode()
 	edit := func(fields outbox.Fields) {
 		require.NoError(t, b.RecordSubscription(t.Context(), cluster, "", "is told otherwise.", false,
@@ -85,7 +85,7 @@ func inClear(t *testing.T, dir string) bool {
 }
 
 func TestPullSecret_isSealed(t *testing.T) {
-	b := newBench(t)
+	b := newHarness(t)
 	dir := t.TempDir()
 	key, err := sitekey.LoadOrCreate(dir)
 	require.NoError(t, err)

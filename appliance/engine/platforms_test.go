@@ -129,7 +129,7 @@ func external(name, manager string) *models.Platform {
 func TestTopologies_haveAnInstallConfig(t *testing.T) {
 	for _, kind := range topologies() {
 		t.Run(kind.name, func(t *testing.T) {
-			b := newBench(t)
+			b := newHarness(t)
 			cluster := b.readyCluster(kind)
 			b.press(cluster)
 			text, err := b.InstallConfig(cluster)
@@ -147,7 +147,7 @@ func TestTopologies_haveAnInstallConfig(t *testing.T) {
 }
 
 // readyCluster registers a cluster with hosts that lack nothing.
-func (b *bench) readyCluster(kind topology) string {
+func (b *harness) readyCluster(kind topology) string {
 	b.Helper()
 	params := kind.asked
 	params.Name, params.BaseDNSDomain, params.PullSecret = conv.Pointer("bench"), "site.test",
@@ -196,7 +196,7 @@ func (b *bench) readyCluster(kind topology) string {
 }
 
 func TestFencing_credentialsStaySecret(t *testing.T) {
-	b := newBench(t)
+	b := newHarness(t)
 	cluster := b.readyCluster(topologies()[slices.IndexFunc(topologies(),
 		func(k topology) bool { return k.name == "fencing" })])
 	shown, err := b.Cluster(cluster)
@@ -221,7 +221,7 @@ func TestFencing_invalidCredentials(t *testing.T) {
 		return &models.HostUpdateParams{FencingCredentials: &models.FencingCredentialsParams{Address: &address,
 			Username: &user, Password: &password}}
 	}
-	b := newBench(t)
+	b := newHarness(t)
 	_, hosts := b.threeNodes(true)
 	h := hosts[0]
 	for name, params := range map[string]*models.HostUpdateParams{"address": credentials(" ", "a", "b"),
@@ -249,7 +249,7 @@ func TestFencing_invalidCredentials(t *testing.T) {
 }
 
 func TestArbiterRole_unsupported(t *testing.T) {
-	b := newBench(t)
+	b := newHarness(t)
 	cluster, hosts := b.threeNodes(true)
 	_, err := b.UpdateHost(t.Context(), hosts[0].env, hosts[0].id,
 		&models.HostUpdateParams{HostRole: conv.Pointer(string(models.HostRoleArbiter))})
@@ -325,7 +325,7 @@ func TestRegisterCluster_impossible(t *testing.T) {
 			NetworkType: conv.Pointer(models.ClusterNetworkTypeOpenShiftSDN)},
 	} {
 		t.Run(says, func(t *testing.T) {
-			b := newBench(t)
+			b := newHarness(t)
 			params.Name, params.BaseDNSDomain, params.PullSecret = conv.Pointer("bench"), "site.test",
 				conv.Pointer(testPullSecret)
 			if params.OpenshiftVersion == nil {
@@ -409,7 +409,7 @@ func TestUpdateCluster_platform(t *testing.T) {
 			outcome{refused: "can't be used together"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			b := newBench(t)
+			b := newHarness(t)
 			c.from.Name, c.from.BaseDNSDomain, c.from.PullSecret, c.from.OpenshiftVersion = conv.Pointer("bench"),
 				"site.test", conv.Pointer(testPullSecret), conv.Pointer("4.20.8")
 			created, err := b.RegisterCluster(t.Context(), &c.from)

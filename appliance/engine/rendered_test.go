@@ -20,7 +20,7 @@ func TestRendered_equalsStoredRow(t *testing.T) {
 	for seed := range uint64(2) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			rng := rand.New(rand.NewPCG(seed, 2))
-			b := newBench(t)
+			b := newHarness(t)
 			cluster, hosts := b.threeNodes(rng.IntN(2) == 0)
 			b.singleNode()
 			pool := b.newHost(b.infraEnvOf(nil), 9)
@@ -40,7 +40,7 @@ func TestRendered_equalsStoredRow(t *testing.T) {
 }
 
 // requireTrue compares what is shown with the objects.
-func (b *bench) requireTrue(env, after string) {
+func (b *harness) requireTrue(env, after string) {
 	b.Helper()
 	for _, withHosts := range []bool{false, true} {
 		shown := []*models.Cluster{}
@@ -77,7 +77,7 @@ func (b *bench) requireTrue(env, after string) {
 	b.requireRefused(err, NotFound, "There is no host")
 }
 
-func (b *bench) requireSame(shown any, list JSON, after string) {
+func (b *harness) requireSame(shown any, list JSON, after string) {
 	b.Helper()
 	var text bytes.Buffer
 	n, err := list.WriteTo(&text)

@@ -10,7 +10,7 @@ import (
 )
 
 // readyNode is a cluster of one node that could be installed.
-func (b *bench) readyNode() (cluster, env string, h *testHost) {
+func (b *harness) readyNode() (cluster, env string, h *testHost) {
 	b.Helper()
 	cluster, env = b.singleNode()
 	h = b.host(env, 1)
@@ -20,7 +20,7 @@ func (b *bench) readyNode() (cluster, env string, h *testHost) {
 }
 
 func TestRestart_installWaitsForRegistration(t *testing.T) {
-	b := newBench(t)
+	b := newHarness(t)
 	cluster, env, h := b.readyNode()
 	require.NoError(t, b.RestartHost(t.Context(), env, h.id))
 	require.Equal(t, lifecycle.InfoRestarting, *h.require(lifecycle.HostDisconnected).StatusInfo)
@@ -41,7 +41,7 @@ func TestRestart_installWaitsForRegistration(t *testing.T) {
 }
 
 func TestRestart_cancelledHostCountsAgain(t *testing.T) {
-	b := newBench(t)
+	b := newHarness(t)
 	cluster, env, h := b.readyNode()
 	require.NoError(t, b.RestartHost(t.Context(), env, h.id))
 	b.pass(4*time.Minute, h)
@@ -50,7 +50,7 @@ func TestRestart_cancelledHostCountsAgain(t *testing.T) {
 }
 
 func TestRestart_missingHostIsLost(t *testing.T) {
-	b := newBench(t)
+	b := newHarness(t)
 	_, env, h := b.readyNode()
 	require.NoError(t, b.RestartHost(t.Context(), env, h.id))
 	b.pass(4 * time.Minute)
@@ -58,7 +58,7 @@ func TestRestart_missingHostIsLost(t *testing.T) {
 }
 
 func TestRestart_refusedDuringInstallation(t *testing.T) {
-	b := newBench(t)
+	b := newHarness(t)
 	cluster, env, h := b.readyNode()
 	b.press(cluster)
 	h.require(lifecycle.HostPreparing)

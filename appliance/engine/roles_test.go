@@ -12,7 +12,7 @@ import (
 // TestRoles_reserveControlPlaneForOperators has three strong hosts and three that
 // are just strong enough for the control plane of a cluster without operators.
 func TestRoles_reserveControlPlaneForOperators(t *testing.T) {
-	b := newBench(t)
+	b := newHarness(t)
 	cluster, hosts := b.threeNodes(true)
 	for number := 4; number <= 6; number++ {
 		h := b.newHost(hosts[0].env, number)

@@ -108,7 +108,7 @@ func requireGolden(t *testing.T, folder, name, got string) {
 
 // requireGeneratedFiles compares the manifests of the appliance with testdata/manifests, and the
 // edited ignition configs with testdata/ignition.
-func (b *bench) requireGeneratedFiles(t *testing.T, kind topology, cluster string) {
+func (b *harness) requireGeneratedFiles(t *testing.T, kind topology, cluster string) {
 	in, err := b.installation(cluster)
 	require.NoError(t, err)
 	manifests, err := in.SystemManifests()

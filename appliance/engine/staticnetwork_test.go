@@ -20,7 +20,7 @@ func oneAddress(mac, address string) []*models.HostStaticNetworkConfig {
 }
 
 func TestStaticNetwork_addressesAreUnique(t *testing.T) {
-	b := newBench(t)
+	b := newHarness(t)
 	cluster, _ := b.threeNodes(true)
 	shown, err := b.Cluster(cluster)
 	require.NoError(t, err)
@@ -64,7 +64,7 @@ func TestStaticNetwork_addressesAreUnique(t *testing.T) {
 }
 
 func TestPreviewStaticNetwork_storesNothing(t *testing.T) {
-	b := newBench(t)
+	b := newHarness(t)
 	cluster, _ := b.threeNodes(true)
 	shown, err := b.Cluster(cluster)
 	require.NoError(t, err)

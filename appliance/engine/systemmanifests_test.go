@@ -17,7 +17,7 @@ import (
 )
 
 // manifestsOf returns the appliance's manifests for a cluster of a kind.
-func (b *bench) manifestsOf(kind topology, update *models.V2ClusterUpdateParams) map[string]string {
+func (b *harness) manifestsOf(kind topology, update *models.V2ClusterUpdateParams) map[string]string {
 	b.Helper()
 	cluster := b.readyCluster(kind)
 	if update != nil {
@@ -28,7 +28,7 @@ func (b *bench) manifestsOf(kind topology, update *models.V2ClusterUpdateParams)
 }
 
 // systemManifests returns the appliance's manifests for a cluster and checks that they are YAML.
-func (b *bench) systemManifests(cluster string) map[string]string {
+func (b *harness) systemManifests(cluster string) map[string]string {
 	b.Helper()
 	installation, err := b.installation(cluster)
 	require.NoError(b, err)
@@ -52,24 +52,24 @@ const (
 )
 
 func TestSystemManifests_schedulableControlPlane(t *testing.T) {
-	compact := newBench(t).manifestsOf(kindNamed("compact"), nil)
+	compact := newHarness(t).manifestsOf(kindNamed("compact"), nil)
 	require.Equal(t, "---\n- op: replace\n  path: /spec/mastersSchedulable\n  value: true\n", compact[schedulablePatch])
 	require.NotContains(t, compact, oneWorkerPatch)
 
-	workers := newBench(t).manifestsOf(kindNamed("workers"), nil)
+	workers := newHarness(t).manifestsOf(kindNamed("workers"), nil)
 	require.NotContains(t, workers, schedulablePatch, "two workers run workloads")
-	forced := newBench(t).manifestsOf(kindNamed("workers"),
+	forced := newHarness(t).manifestsOf(kindNamed("workers"),
 		&models.V2ClusterUpdateParams{SchedulableMasters: conv.Pointer(true)})
 	require.Contains(t, forced, schedulablePatch)
 
-	one := newBench(t).manifestsOf(kindNamed("none"), nil)
+	one := newHarness(t).manifestsOf(kindNamed("none"), nil)
 	require.Contains(t, one[oneWorkerPatch], "path: /status/infrastructureTopology\n  value: HighlyAvailable\n",
 		"the control plane is a second place for workloads")
 	require.Contains(t, one, schedulablePatch)
 }
 
 func TestSystemManifests_iSCSIUnitForEachRole(t *testing.T) {
-	made := newBench(t).manifestsOf(kindNamed("arbiter"), nil)
+	made := newHarness(t).manifestsOf(kindNamed("arbiter"), nil)
 	for _, role := range []string{"master", "worker", "arbiter"} {
 		require.Contains(t, made["openshift/50-"+role+"s-iscsi-nic-reapply.yaml"],
 			"machineconfiguration.openshift.io/role: "+role)
@@ -78,7 +78,7 @@ func TestSystemManifests_iSCSIUnitForEachRole(t *testing.T) {
 
 func TestSystemManifests_diskEncryption(t *testing.T) {
 	encrypted := func(kind, on, mode, servers string) []string {
-		made := newBench(t).manifestsOf(kindNamed(kind), &models.V2ClusterUpdateParams{
+		made := newHarness(t).manifestsOf(kindNamed(kind), &models.V2ClusterUpdateParams{
 			DiskEncryption: &models.DiskEncryption{EnableOn: &on, Mode: &mode, TangServers: servers},
 		})
 		var names []string
@@ -97,7 +97,7 @@ func TestSystemManifests_diskEncryption(t *testing.T) {
 	require.Equal(t, []string{"openshift/99-openshift-arbiter-tang-encryption.yaml"},
 		encrypted("arbiter", models.DiskEncryptionEnableOnArbiters, models.DiskEncryptionModeTang, servers))
 
-	made := newBench(t).manifestsOf(kindNamed("compact"),
+	made := newHarness(t).manifestsOf(kindNamed("compact"),
 		&models.V2ClusterUpdateParams{DiskEncryption: &models.DiskEncryption{
 			EnableOn:    conv.Pointer(models.DiskEncryptionEnableOnMasters),
 			Mode:        conv.Pointer(models.DiskEncryptionModeTang),
@@ -137,7 +137,7 @@ spec:
 }
 
 func TestSystemManifests_encryptionWithFIPS(t *testing.T) {
-	b := newBench(t)
+	b := newHarness(t)
 	cluster := b.readyCluster(kindNamed("compact"))
 	_, err := b.UpdateCluster(t.Context(), cluster, &models.V2ClusterUpdateParams{
 		DiskEncryption: &models.DiskEncryption{EnableOn: conv.Pointer(models.DiskEncryptionEnableOnAll),
@@ -164,7 +164,7 @@ func TestValidation_requiredCustomManifests(t *testing.T) {
 			validation.PlatformRequirementsSatisfied},
 	} {
 		t.Run(name, func(t *testing.T) {
-			b := newBench(t)
+			b := newHarness(t)
 			c.asked.Name, c.asked.BaseDNSDomain, c.asked.OpenshiftVersion, c.asked.PullSecret = conv.Pointer("bench"),
 				"site.test", conv.Pointer("4.20.8"), conv.Pointer(testPullSecret)
 			created, err := b.RegisterCluster(t.Context(), &c.asked)

@@ -17,7 +17,7 @@ import (
 func BenchmarkInventoryOfOneHost(b *testing.B) {
 	for _, remembered := range []bool{true, false} {
 		b.Run(fmt.Sprintf("remembered=%t", remembered), func(b *testing.B) {
-			s := newBench(b)
+			s := newHarness(b)
 			_, hosts := s.threeNodes(true)
 			before := cpuTime(b)
 			for i := range b.N {

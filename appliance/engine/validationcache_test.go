@@ -20,7 +20,7 @@ import (
 
 // requireNothingStale judges everything anew, without what is remembered, and fails when that would
 // change a row.
-func (b *bench) requireNothingStale(clusters []string, pool []*testHost, after string) {
+func (b *harness) requireNothingStale(clusters []string, pool []*testHost, after string) {
 	b.Helper()
 	remembered := b.validationCache.held
 	b.validationCache.held = nil
@@ -60,7 +60,7 @@ func TestValidationCache_followsItsInputs(t *testing.T) {
 	for seed := range uint64(6) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			rng := rand.New(rand.NewPCG(seed, 1))
-			b := newBench(t)
+			b := newHarness(t)
 			cluster, hosts := b.threeNodes(rng.IntN(2) == 0)
 			pool := b.newHost(b.infraEnvOf(nil), 9)
 			require.NoError(t, pool.register())
@@ -78,7 +78,7 @@ func TestValidationCache_followsItsInputs(t *testing.T) {
 }
 
 // something is one thing that may happen to a site.
-func (b *bench) something(rng *rand.Rand, cluster string, hosts []*testHost) (string, func() error) {
+func (b *harness) something(rng *rand.Rand, cluster string, hosts []*testHost) (string, func() error) {
 	there := slices.DeleteFunc(slices.Clone(hosts), func(h *testHost) bool {
 		_,
 			err := b.Host(h.env, h.id)
@@ -156,7 +156,7 @@ func (b *bench) something(rng *rand.Rand, cluster string, hosts []*testHost) (st
 // whose checks look at different things of them: where the checks say something else, the digest of
 // their inputs is another one.
 func TestValidationCache_clusterFollowsItsInputs(t *testing.T) {
-	b := newBench(t)
+	b := newHarness(t)
 	cluster, _ := b.threeNodes(true)
 	looked := 0
 	for name, alter := range map[string]func(*models.Cluster){
