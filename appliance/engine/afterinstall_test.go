@@ -13,7 +13,7 @@ import (
 	"landfall/appliance/engine/lifecycle"
 )
 
-// What happens to hosts and clusters beside a first installation.
+// These tests cover hosts and clusters outside a first installation.
 
 func (h *testHost) stepTypes() []models.StepType {
 	h.b.Helper()
@@ -222,7 +222,7 @@ func TestHost_returnsAfterMonths(t *testing.T) {
 	b.requireCluster(installedCluster, lifecycle.ClusterInstalled)
 }
 
-// installedHost leads a further single-node cluster to its end.
+// installedHost installs a further single-node cluster completely.
 func (b *harness) installedHost(number int) (cluster string, h *testHost) {
 	b.Helper()
 	cluster, env := b.singleNode()
@@ -271,8 +271,8 @@ func TestInstall_workerFails(t *testing.T) {
 	require.Contains(t, *b.requireCluster(cluster, lifecycle.ClusterInstalled).StatusInfo, "without host")
 }
 
-// AMS keeps what an installation left until another takes its place, and a name that changes later
-// does not move the console.
+// AMS keeps the results of an installation until another installation replaces them. A later change
+// of the cluster's name does not change the address of its console.
 func TestOutbox_resetsAndLaterRenames(t *testing.T) {
 	b := newHarness(t)
 	cluster, _ := b.installed()

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// newMultiHarness has a release for several architectures beside the one for x86_64.
+// newMultiHarness returns a harness with a multi-architecture release and one for x86_64.
 func newMultiHarness(t *testing.T) *harness {
 	t.Helper()
 	b := newHarness(t)
@@ -34,7 +34,7 @@ func (b *harness) clusterFor(architecture string, alter func(*models.ClusterCrea
 	return b.RegisterCluster(b.Context(), params)
 }
 
-// imageFor registers an infra-env of an architecture, of no cluster when id is nil.
+// imageFor registers an infra-env of an architecture. It belongs to no cluster if cluster is nil.
 func (b *harness) imageFor(cluster *strfmt.UUID, architecture string, kind models.ImageType) (*models.InfraEnv, error) {
 	return b.RegisterInfraEnv(b.Context(), &models.InfraEnvCreateParams{
 		Name: conv.Pointer("bench_" + architecture), ClusterID: cluster, PullSecret: conv.Pointer(testPullSecret),

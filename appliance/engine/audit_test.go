@@ -144,7 +144,7 @@ func TestAuditor_knowsAnExitOfEachState(t *testing.T) {
 	site := audit.Site{Engine: b.Engine, DB: b.options.DB, Now: b.clock.Now}
 	for _, name := range lifecycle.StateNames(lifecycle.HostStates()) {
 		if name == lifecycle.HostInstallingInProgress {
-			continue // by its stage: see the scenarios
+			continue // covered by its stage: see TestLifecycles
 		}
 		by, waitsFor := audit.HostExit(site, &models.Host{Status: &name})
 		require.True(t, !by.IsZero() || waitsFor != "", "host state %s", name)

@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// sixNodes registers a cluster of three control-plane hosts and a number of workers and lets it be
-// ready.
+// sixNodes registers a cluster with three control-plane hosts and the given number of workers. The
+// cluster is ready.
 func (b *harness) sixNodes(workers int) (cluster string, masters, others []*testHost) {
 	b.Helper()
 	cluster, masters = b.threeNodes(true)
@@ -39,7 +39,7 @@ func (h *testHost) become(role string) {
 	require.NoError(h.b, err)
 }
 
-// begin lets a cluster and its hosts come to the beginning of the installation.
+// begin starts the installation of a cluster and its hosts.
 func (b *harness) begin(cluster string, hosts ...*testHost) {
 	b.Helper()
 	b.press(cluster)
@@ -133,7 +133,8 @@ func TestInstall_progress(t *testing.T) {
 	report("cvo", models.OperatorStatusAvailable)
 	report("lvm", models.OperatorStatusAvailable)
 	shows(lifecycle.ClusterFinalizing, 100, 100, 75, 91)
-	report("metallb", models.OperatorStatusFailed) // one that was chosen and fails is not waited for
+	// a selected operator that fails does not delay the completion
+	report("metallb", models.OperatorStatusFailed)
 	shows(lifecycle.ClusterFinalizing, 100, 100, 100, 95)
 	report("console", models.OperatorStatusProgressing)
 	shows(lifecycle.ClusterFinalizing, 100, 100, 100, 95)
@@ -143,8 +144,8 @@ func TestInstall_progress(t *testing.T) {
 	shows(lifecycle.ClusterInstalled, 100, 100, 100, 100)
 }
 
-// TestInstall_cancelAndResetInEachState takes installations of three nodes, one
-// after the other, to each of their states.
+// TestInstall_cancelAndResetInEachState cancels and resets installations of three nodes in each of
+// their states.
 func TestInstall_cancelAndResetInEachState(t *testing.T) {
 	b := newHarness(t)
 	cluster, hosts := b.threeNodes(true)
@@ -307,7 +308,7 @@ func TestDiskFailure_affectsOnlyItsHostAndCluster(t *testing.T) {
 			for i, h := range hosts {
 				asked[i] = h.poll()
 			}
-			for i, h := range hosts { // they measure at the same time
+			for i, h := range hosts { // the hosts measure their disks at the same time
 				for _, step := range asked[i].Instructions {
 					if answer := h.answer(step); answer != nil {
 						require.NoError(t, h.reply(answer))
@@ -365,8 +366,8 @@ func TestClusterState_followsRolesOfHosts(t *testing.T) {
 	require.Contains(t, *hosts[0].require(lifecycle.HostInsufficient).StatusInfo, "memory")
 }
 
-// TestBootOrder_waitingHostIsNotBlamed: while a person is waited for at one host,
-// those that wait for it are given time, and the whole of it again when it has come back.
+// TestBootOrder_waitingHostIsNotBlamed: if one host waits for a person, the time-outs of the hosts
+// that depend on it are suspended. They start again when the host is back.
 func TestBootOrder_waitingHostIsNotBlamed(t *testing.T) {
 	b := newHarness(t)
 	cluster, hosts := b.threeNodes(true)

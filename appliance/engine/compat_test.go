@@ -12,9 +12,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What the tests of the Assisted Installer over HTTP (its folder subsystem) describe of clusters
-// and their hosts over an installation, in words of our own; docs/compatibility.md says which is
-// which.
+// These tests cover the behavior of clusters and hosts during an installation that the subsystem
+// tests of the Assisted Installer (its directory subsystem) describe. docs/compatibility.md maps
+// one to the other.
 
 func TestDeleteCluster_unbindsHosts(t *testing.T) {
 	b := newHarness(t)
@@ -133,7 +133,7 @@ func TestReset_keepsWhatPeopleAdded(t *testing.T) {
 	b.requireCluster(cluster, lifecycle.ClusterReady)
 }
 
-// clusterStatus is the status that a cluster has.
+// clusterStatus returns the status of a cluster.
 func (b *harness) clusterStatus(id string) *string {
 	b.Helper()
 	cluster, err := b.Cluster(id)

@@ -35,7 +35,7 @@ func TestPoll_inTimeWritesNothing(t *testing.T) {
 	h.require(lifecycle.HostKnown)
 	require.Equal(t, before, b.options.DB.Revision())
 	require.Equal(t, b.clock.Now().UTC(), time.Time(h.require(lifecycle.HostKnown).CheckedInAt).UTC(),
-		"but the last one is shown")
+		"the last contact is shown")
 
 	wait, err := b.handleDue(t.Context())
 	require.NoError(t, err)
@@ -46,7 +46,7 @@ func TestEngine_sleepsWhenIdle(t *testing.T) {
 	b := newHarness(t)
 	b.installed()
 	b.pass(time.Hour)
-	require.NoError(t, b.refreezeAll(t.Context())) // as the first start over this store does
+	require.NoError(t, b.refreezeAll(t.Context())) // as at the first start with this store
 	before := b.options.DB.Revision()
 	wait, err := b.handleDue(t.Context())
 	require.NoError(t, err)
@@ -54,15 +54,15 @@ func TestEngine_sleepsWhenIdle(t *testing.T) {
 
 	b.run(func() {
 		for range 48 {
-			require.NoError(t, b.clock.BlockUntilContext(t.Context(), 1), "one timer is waited for")
+			require.NoError(t, b.clock.BlockUntilContext(t.Context(), 1), "the engine waits for one timer")
 			b.clock.Advance(maxWait)
 		}
 	})
 	require.Equal(t, before, b.options.DB.Revision())
 }
 
-// run lets the engine work by itself during do. It begins with what is due, and then waits by the
-// clock: nothing of before wakes it.
+// run runs the engine during do. The engine handles due deadlines first and then waits by the
+// clock; earlier wake-ups are discarded.
 func (b *harness) run(do func()) {
 	b.Helper()
 	b.calm()
@@ -76,7 +76,7 @@ func (b *harness) run(do func()) {
 	do()
 }
 
-// calm forgets what was to wake the engine.
+// calm discards pending wake-ups of the engine.
 func (b *harness) calm() {
 	select {
 	case <-b.earlierDeadline:
@@ -135,7 +135,8 @@ func TestSleep_hostsGetTimeToReport(t *testing.T) {
 	b.run(func() {
 		require.NoError(t, b.clock.BlockUntilContext(t.Context(), 1))
 		b.clock.Advance(8 * time.Hour)
-		require.NoError(t, b.clock.BlockUntilContext(t.Context(), 1), "the engine looked and waits again")
+		require.NoError(t, b.clock.BlockUntilContext(t.Context(), 1),
+			"the engine checked the deadlines and waits again")
 		h.require(lifecycle.HostKnown)
 	})
 	b.pass(2 * time.Minute)
@@ -208,8 +209,8 @@ func TestPreparation_cancelEndsItsRun(t *testing.T) {
 	require.NotContains(t, b.names(EventFilter{ClusterID: cluster}), eventPreparationFailed)
 }
 
-// Certificates begin when they are made and do not last long, so each try has its own; and what is
-// made is for nobody who has the database alone.
+// The validity of certificates begins when they are made and is short, so each try has its own. The
+// generated files are sealed: the database alone does not reveal them.
 func TestGeneratedFiles_madeForEachTryAndSealed(t *testing.T) {
 	b := newHarness(t)
 	key, err := sitekey.LoadOrCreate(t.TempDir())
@@ -559,7 +560,7 @@ func TestReply_withoutNewsWritesNothing(t *testing.T) {
 	h.require(lifecycle.HostKnown)
 }
 
-// The store renders rows faster than encoding/json does; what is in them must not show it.
+// The store encodes rows faster than encoding/json. The output must be the same.
 func TestRows_areEncodedAsByEncodingJSON(t *testing.T) {
 	b := newHarness(t)
 	_, env := b.singleNode()
@@ -604,7 +605,7 @@ func TestDeadlines_contactedHostsMoveTogether(t *testing.T) {
 	b.clock.Advance(limit - 40*time.Second)
 	first.poll()
 	second.poll()
-	b.clock.Advance(20 * time.Second) // the first one's deadline passes
+	b.clock.Advance(20 * time.Second) // the deadline of the first host passes
 	wait, err := b.handleDue(t.Context())
 	require.NoError(t, err)
 	require.Zero(t, wait)

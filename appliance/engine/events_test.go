@@ -23,8 +23,9 @@ import (
 	"landfall/store"
 )
 
-// upstreamEvents lists the events of the Assisted Installer: those with "" are written here, which
-// the tests of this file show; the others are not, for the reason given.
+// upstreamEvents lists the events of the Assisted Installer. An empty text stands for an event that
+// Landfall writes, which the tests of this file show. Other texts are the reason why Landfall does
+// not write the event.
 func upstreamEvents() map[string]string {
 	const (
 		oneTransaction = "a request is one transaction that is committed whole or answered with what stands in the " +
@@ -78,7 +79,7 @@ func upstreamEvents() map[string]string {
 		"host_bind_failed": "", "host_unbind_failed": "",
 		"image_info_updated": "", "upgrade_agent_started": "", "upgrade_agent_finished": "", "upgrade_agent_failed": "",
 		"validations_ignored": "",
-		"reboots_for_node":    "", // the controller in the cluster reports it
+		"reboots_for_node":    "", // reported by the controller in the cluster
 	}
 }
 
@@ -106,7 +107,7 @@ func TestEventList_isTheAssistedInstallers(t *testing.T) {
 	require.Len(t, ours, 80)
 }
 
-// mentions reports in which files of the package's code each text is quoted.
+// mentions returns the files of the package that quote each text.
 func mentions(t *testing.T, texts []string) map[string][]string {
 	t.Helper()
 	names, err := filepath.Glob("*.go")
@@ -149,7 +150,7 @@ func (b *harness) eventsOf(filter EventFilter) []*models.Event {
 	return page.Events
 }
 
-// event returns the newest event of a name, which there must be, and its properties.
+// event returns the newest event of a name and its properties. It fails if there is none.
 func (b *harness) event(name string) (*models.Event, map[string]any) {
 	b.Helper()
 	events := b.eventsOf(EventFilter{})
@@ -181,7 +182,7 @@ func (b *harness) requireEvent(name, severity string, properties ...string) {
 
 func TestEvents_installation(t *testing.T) {
 	b := newHarness(t)
-	b.host(b.infraEnvOf(b.clusterOfThree().ID), 5) // whose role is found out
+	b.host(b.infraEnvOf(b.clusterOfThree().ID), 5) // its role is determined
 	cluster, h := b.installed()
 	for name, properties := range map[string][]string{
 		"cluster_registration_succeeded": nil, "infra_env_registered": nil, "cluster_prepare_installation_started": nil,
@@ -235,7 +236,7 @@ func TestEvents_failedAndSlowInstallation(t *testing.T) {
 	cluster, env := late.singleNode()
 	h = late.host(env, 1)
 	late.press(cluster)
-	late.pass(2*late.options.Timeouts.ClusterPreparing, h) // and nobody runs the installer
+	late.pass(2*late.options.Timeouts.ClusterPreparing, h) // no installer runs
 	late.requireEvent("installation_preparing_timed_out", models.EventSeverityWarning, "reason")
 }
 
@@ -371,7 +372,7 @@ func TestEvents_query(t *testing.T) {
 	require.Zero(t, count(EventFilter{Categories: []string{"metrics"}}))
 }
 
-// newLimitedHarness is a bench whose events have the given limits.
+// newLimitedHarness returns a harness with limits for events.
 func newLimitedHarness(t *testing.T, limits EventLimits) *harness {
 	t.Helper()
 	b := newHarness(t)

@@ -12,7 +12,7 @@ import (
 	"landfall/store"
 )
 
-// nameIn is the name that a host has in its reports, as a change sees it.
+// nameIn returns the name of a host in its reports, as a change reads it.
 func (b *harness) nameIn(c *change, key string) string {
 	b.Helper()
 	h, err := c.host(key)

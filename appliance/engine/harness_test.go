@@ -36,8 +36,8 @@ const testPullSecret = `{"auths":{"quay.io":{"auth":"dXNlcjpwYXNz"}}}`
 
 var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
-// bench is an engine on a clock that stands still until it is moved. Deadlines and preparations are
-// worked through when a test says so, as Run would when they are due.
+// harness is an engine whose clock moves only when a test moves it. Tests call for the work that
+// Run would do when it is due: deadlines and preparations.
 type harness struct {
 	testing.TB
 	*Engine
@@ -59,7 +59,7 @@ func newHarness(t testing.TB) *harness {
 	return b
 }
 
-// engineOver starts an engine over a database that may have been used by another before.
+// engineOver starts an engine with a database that an earlier engine may have used.
 func (b *harness) engineOver(db *store.DB) *Engine {
 	e, err := New(Options{
 		Observer: b.observe,
@@ -78,19 +78,19 @@ func (b *harness) observe(e *Engine, c Committed) {
 	}
 }
 
-// sweep checks the whole store.
+// sweep audits the whole store.
 func (b *harness) sweep() *audit.Violation {
 	return b.auditor.Sweep(audit.Site{Engine: b.Engine, DB: b.options.DB, Now: b.clock.Now})
 }
 
-// testReleases has one release, whose installer writes the smallest files that are taken for a
-// cluster's.
+// testReleases has one release. Its installer generates the smallest files that count as those of a
+// cluster.
 type testReleases struct {
 	authority string
-	failure   error         // of Generate
-	started   chan struct{} // if set, Generate says so here and then waits for its context's end
+	failure   error // of Generate
+	started   chan struct{} // if set, Generate sends to it and then waits until its context ends
 	running   atomic.Int64
-	made      atomic.Int64 // times that files were generated
+	made      atomic.Int64 // number of calls of Generate
 }
 
 func (r *testReleases) Payload(_ context.Context, pullSpec, arch string, _ authn.Keychain) (*release.Payload, error) {
@@ -150,8 +150,8 @@ func testCertificate(t testing.TB) string {
 	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
 }
 
-// pass moves the clock on, in steps short enough that hosts that poll are heard meanwhile, and
-// handles what is due.
+// pass moves the clock forward and handles due deadlines. Its steps are short enough for hosts that
+// poll to stay connected.
 func (b *harness) pass(d time.Duration, polling ...*testHost) {
 	b.Helper()
 	const step = time.Minute
@@ -165,7 +165,7 @@ func (b *harness) pass(d time.Duration, polling ...*testHost) {
 	}
 }
 
-// handle works through all deadlines that have passed.
+// handle handles all deadlines that have passed.
 func (b *harness) handle() {
 	b.Helper()
 	for range 1000 {
@@ -178,7 +178,7 @@ func (b *harness) handle() {
 	b.Fatal("the deadlines that are due never end")
 }
 
-// prepareAll runs the preparations that are wanted.
+// prepareAll runs the pending preparations.
 func (b *harness) prepareAll() {
 	b.Helper()
 	wanted, err := b.unfinishedPreparations()
@@ -200,7 +200,7 @@ func (b *harness) singleNode() (cluster, env string) {
 	return created.ID.String(), b.infraEnvOf(created.ID)
 }
 
-// clusterOfThree registers a cluster of three nodes that has no hosts yet.
+// clusterOfThree registers a cluster of three nodes without hosts.
 func (b *harness) clusterOfThree() *models.Cluster {
 	b.Helper()
 	created, err := b.RegisterCluster(b.Context(), &models.ClusterCreateParams{
@@ -211,8 +211,8 @@ func (b *harness) clusterOfThree() *models.Cluster {
 	return created
 }
 
-// threeNodes registers a cluster of three nodes with its hosts, which lack nothing; without its
-// addresses when vips is false.
+// threeNodes registers a cluster of three nodes with hosts that pass all validations. Without vips,
+// the cluster lacks its virtual addresses.
 func (b *harness) threeNodes(vips bool) (cluster string, hosts []*testHost) {
 	b.Helper()
 	params := &models.ClusterCreateParams{
@@ -236,7 +236,7 @@ func (b *harness) threeNodes(vips bool) (cluster string, hosts []*testHost) {
 	return created.ID.String(), hosts
 }
 
-// reportAll lets hosts answer until they have nothing new to say of each other.
+// reportAll lets hosts answer until the connectivity reports of all hosts are complete.
 func (b *harness) reportAll(hosts []*testHost) {
 	b.Helper()
 	for range 4 {
@@ -246,7 +246,7 @@ func (b *harness) reportAll(hosts []*testHost) {
 	}
 }
 
-// infraEnvOf registers an infra-env, of no cluster when id is nil.
+// infraEnvOf registers an infra-env. It belongs to no cluster if cluster is nil.
 func (b *harness) infraEnvOf(cluster *strfmt.UUID) string {
 	b.Helper()
 	env, err := b.RegisterInfraEnv(b.Context(), &models.InfraEnvCreateParams{
@@ -254,7 +254,7 @@ func (b *harness) infraEnvOf(cluster *strfmt.UUID) string {
 		OpenshiftVersion: "4.20.8",
 	})
 	require.NoError(b, err)
-	select { // what Run does with an infra-env whose agent's image must be looked up first
+	select { // as Run does with an infra-env whose agent image must be resolved first
 	case id := <-b.unfrozen:
 		require.NoError(b, b.freeze(b.Context(), id, ""))
 	default:
@@ -305,22 +305,22 @@ func (b *harness) outboxKeys() []string {
 	return keys
 }
 
-// testHost is a machine with an agent that does what it is told when the test says so.
+// testHost is a machine with an agent that executes its steps when the test says so.
 type testHost struct {
 	b         *harness
 	env, id   string
 	number    int
 	skew      time.Duration // of its clock
-	memory    int64         // bytes
+	memory    int64 // bytes
 	maker     string
 	agent     string
 	dualStack bool
 	diskFails bool
 	imageGone bool
-	// loadBalancer: the site's DNS leads the cluster's names to this host.
+	// loadBalancer: the site's DNS resolves the cluster's names to this host.
 	loadBalancer bool
-	balancedTo   int                     // or to the host of this number
-	alter        func(*models.Inventory) // what it has otherwise; may be nil
+	balancedTo   int // or to the host with this number
+	alter        func(*models.Inventory) // changes to its inventory; may be nil
 }
 
 func (b *harness) newHost(env string, number int) *testHost {
@@ -328,7 +328,7 @@ func (b *harness) newHost(env string, number int) *testHost {
 		memory: 64 << 30, maker: "Dell Inc.", agent: "quay.io/parts/agent", loadBalancer: true}
 }
 
-// host registers a host and lets it report what it is asked for.
+// host registers a host and lets it answer its steps.
 func (b *harness) host(env string, number int) *testHost {
 	b.Helper()
 	h := b.newHost(env, number)
@@ -355,8 +355,7 @@ func (h *testHost) poll() *models.Steps {
 	return &steps
 }
 
-// report polls and answers, often enough for what one answer brings about to be asked for and
-// answered too.
+// report polls and answers repeatedly, so that steps which follow from an answer are answered too.
 func (h *testHost) report() {
 	h.b.Helper()
 	for range 3 {
@@ -364,7 +363,7 @@ func (h *testHost) report() {
 	}
 }
 
-// reportOnce polls and answers what it is asked for.
+// reportOnce polls once and answers the steps.
 func (h *testHost) reportOnce() {
 	h.b.Helper()
 	for _, step := range h.poll().Instructions {
@@ -378,7 +377,7 @@ func (h *testHost) reply(reply *models.StepReply) error {
 	return h.b.StepReply(h.b.Context(), h.env, h.id, reply)
 }
 
-// answer is what the host says to a step, nil where it says nothing.
+// answer returns the host's reply to a step, or nil if it does not reply.
 func (h *testHost) answer(step *models.Step) *models.StepReply {
 	reply := &models.StepReply{StepType: step.StepType, StepID: step.StepID}
 	var output any
@@ -448,7 +447,7 @@ func (h *testHost) plainInventory() *models.Inventory {
 	}
 }
 
-// reachOthers answers as a host of a network in which everybody reaches everybody.
+// reachOthers replies for a network in which each host reaches all others.
 func (h *testHost) reachOthers(asked string) *models.ConnectivityReport {
 	var others models.ConnectivityCheckParams
 	require.NoError(h.b, json.Unmarshal([]byte(asked), &others))
@@ -480,7 +479,8 @@ func (h *testHost) verify(asked string) models.VerifyVipsResponse {
 	return response
 }
 
-// resolve answers as a site's DNS whose names lead to the host, but for those that must not exist.
+// resolve replies for a site whose DNS resolves the cluster's names to the host, except for names
+// that must not exist.
 func (h *testHost) resolve(asked string) *models.DomainResolutionResponse {
 	var request models.DomainResolutionRequest
 	require.NoError(h.b, json.Unmarshal([]byte(asked), &request))
@@ -532,7 +532,7 @@ func (h *testHost) reach(last models.HostStage) {
 	h.b.Fatalf("host %d has no stage %q", h.number, last)
 }
 
-// require returns the host, which must be in the given state unless that is empty.
+// require returns the host. It asserts the state unless it is empty.
 func (h *testHost) require(status string) *models.Host {
 	h.b.Helper()
 	host, err := h.b.Host(h.env, h.id)
@@ -551,7 +551,7 @@ func (b *harness) press(cluster string) {
 	b.requireCluster(cluster, lifecycle.ClusterPreparing)
 }
 
-// installing leads a single-node cluster to the beginning of its installation.
+// installing starts the installation of a single-node cluster.
 func (b *harness) installing() (cluster string, h *testHost) {
 	b.Helper()
 	cluster, env := b.singleNode()
@@ -566,7 +566,7 @@ func (b *harness) installing() (cluster string, h *testHost) {
 	return cluster, h
 }
 
-// finalizing leads a single-node cluster to the end of its host's installation.
+// finalizing installs a single-node cluster until its host is installed.
 func (b *harness) finalizing() (cluster string, h *testHost) {
 	b.Helper()
 	cluster, h = b.installing()
@@ -576,7 +576,7 @@ func (b *harness) finalizing() (cluster string, h *testHost) {
 	return cluster, h
 }
 
-// installed leads a single-node cluster to its end.
+// installed installs a single-node cluster completely.
 func (b *harness) installed() (cluster string, h *testHost) {
 	b.Helper()
 	cluster, h = b.finalizing()
@@ -587,7 +587,7 @@ func (b *harness) installed() (cluster string, h *testHost) {
 	return cluster, h
 }
 
-// requireRefused asserts that something was refused for a reason of the given kind.
+// requireRefused asserts that an error has the given kind and reason.
 func (b *harness) requireRefused(err error, kind Kind, says string) {
 	b.Helper()
 	require.ErrorContains(b, err, says)

@@ -23,7 +23,7 @@ import (
 	"landfall/store"
 )
 
-// newEnv is a request for an infra-env that nothing is wrong with.
+// newEnv returns a valid request for an infra-env.
 func newEnv(alter ...func(*models.InfraEnvCreateParams)) *models.InfraEnvCreateParams {
 	params := &models.InfraEnvCreateParams{Name: conv.Pointer("site"), PullSecret: conv.Pointer(testPullSecret),
 		OpenshiftVersion: "4.20.8"}
@@ -103,7 +103,7 @@ func TestRecipe_startChecksOnlyAfterSharedChange(t *testing.T) {
 	b := newHarness(t)
 	id := b.register().ID.String()
 	frozen := b.recipe(id).Digest
-	spoil := func() { // as nothing but the look at every recipe would notice
+	spoil := func() { // only a check of every recipe would find this
 		require.NoError(t, b.update(t.Context(), func(c *change) error {
 			row, err := c.infraEnv(id)
 			if err != nil {
@@ -229,7 +229,7 @@ func paths(files []ignition.File) []string {
 	return all
 }
 
-// sshKey is a public key whose comment is given.
+// sshKey returns a public key with a comment.
 func sshKey(comment string) string {
 	public := ed25519.NewKeyFromSeed(make([]byte, ed25519.SeedSize)).Public().(ed25519.PublicKey)
 	var blob []byte
@@ -324,7 +324,7 @@ func TestRegisterInfraEnv_invalid(t *testing.T) {
 	for name, tc := range map[string]struct {
 		alter func(*models.InfraEnvCreateParams)
 		want  string
-		only  bool // can't be asked for in an update
+		only  bool // not possible in an update
 	}{
 		"no name": {func(p *models.InfraEnvCreateParams) { p.Name = conv.Pointer(" ") }, "needs a name",
 			true},
@@ -409,7 +409,7 @@ func TestRegisterInfraEnv_invalid(t *testing.T) {
 	}
 }
 
-// checker is base images that object to a kernel argument.
+// checker stands for base images that reject a kernel argument.
 type checker struct{ asked []string }
 
 func (c *checker) Check(version, arch string, recipe *recipe.Recipe) error {
@@ -510,8 +510,8 @@ func TestNetworkBoot_installedMachineBootsFromDisk(t *testing.T) {
 	require.NoError(t, b.CheckNetworkBoot(env, "00:00:00:00:00:99"))
 }
 
-// Whatever requests come in whatever order, the recipe is the one that the infra-env's fields make,
-// and its time is that of the last change of its bytes.
+// In any order of requests, the recipe is the one that the infra-env's fields make, and its time is
+// that of the last change of its bytes.
 func TestRecipe_anyOrderOfChanges(t *testing.T) {
 	b := newHarness(t)
 	b.options.Images.Agent = "quay.io/parts/agent:1"

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// joining is a host that joins an installed cluster and was ordered to install.
+// joining returns a host that joins an installed cluster and is about to be installed.
 func (b *harness) joining() (cluster string, h *testHost) {
 	b.Helper()
 	cluster, first := b.installed()
@@ -81,7 +81,7 @@ func TestJoiningHost_resetInEachState(t *testing.T) {
 	}
 }
 
-// TestJoiningHost_progress is that of the host alone: its cluster is installed.
+// TestJoiningHost_progress checks the progress of the host. The cluster is installed already.
 func TestJoiningHost_progress(t *testing.T) {
 	b := newHarness(t)
 	cluster, first := b.installed()

@@ -11,7 +11,7 @@ import (
 	"landfall/store"
 )
 
-// followed is a bench on which somebody looks into the clusters that hosts join.
+// newFollowingHarness returns a harness that follows hosts in the clusters that they join.
 func newFollowingHarness(t *testing.T) *harness {
 	b := newHarness(t)
 	b.options.Follows = func(*store.Tx, Rows, string) (bool, error) { return true, nil }
@@ -39,7 +39,7 @@ func TestJoiningHost_doneWhenNodeIsReady(t *testing.T) {
 	select {
 	case <-b.AwaitedChanged():
 	default:
-		require.Fail(t, "nobody was told")
+		require.Fail(t, "AwaitedChanged received nothing")
 	}
 
 	client := CertificateRequest{Name: "csr-1", ApprovedAt: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)}
@@ -133,7 +133,7 @@ func TestJoiningHost_timeoutNamesTheStage(t *testing.T) {
 			for _, seen := range c.seen {
 				require.NoError(t, b.HostSeen(t.Context(), h.env+"/"+h.id, seen))
 			}
-			b.pass(81 * time.Minute) // a cluster of a single node is given more time
+			b.pass(81 * time.Minute) // the time-out of a single-node cluster is longer
 			for _, says := range c.says {
 				require.Contains(t, *h.require(c.state).StatusInfo, says)
 			}

@@ -20,7 +20,7 @@ import (
 	"landfall/store"
 )
 
-// newJournalHarness returns a bench whose store keeps the history.
+// newJournalHarness returns a harness whose store keeps the history.
 func newJournalHarness(t *testing.T, each, all int64) *harness {
 	t.Helper()
 	b := newHarness(t)
@@ -74,7 +74,7 @@ func (b *harness) presentHash(collected *journal.Collection) string {
 	rows := make(map[string][]byte)
 	require.NoError(b, b.options.DB.View(func(tx *store.Tx) error {
 		keep := func(key string, row store.Row) error {
-			// The bench has one cluster, so every row belongs to it.
+			// The harness has one cluster, so every row belongs to it.
 			rows[key] = JournalLayout().DescribeFile(key, row.JSON)
 			return nil
 		}
@@ -182,7 +182,7 @@ func TestJournal_hasNoSecrets(t *testing.T) {
 	b.press(cluster)
 	b.prepareAll()
 	h.report()
-	for i := range 2 { // the first time with everything there, then deleted
+	for i := range 2 { // first with the cluster, then after its deletion
 		collected := b.collect(cluster)
 		archive, file := b.written(collected)
 		b.replayed(archive)

@@ -10,38 +10,38 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestLifecycles runs one scenario of hosts and clusters a case. The random walks of walk_test.go
-// show that every row of both tables is taken.
+// TestLifecycles runs one scenario of hosts and clusters in each case. The random walks of
+// walk_test.go show that every row of both tables is taken.
 func TestLifecycles(t *testing.T) {
 	for _, test := range []struct {
 		name string
 		run  func(*harness)
 	}{
-		{"a single node is installed and stays so", testInstallation},
-		{"three nodes are installed", testThreeNodes},
-		{"a cluster without addresses waits for input", testPendingForInput},
-		{"a host that is too small is insufficient", testInsufficientHost},
-		{"a host that falls silent is disconnected until it polls again", testDisconnectedHost},
-		{"a host of no cluster lives too", testUnboundHost},
-		{"a host is bound, taken back, and taken after its installation", testBinding},
-		{"a host loses its image", testMediaLost},
-		{"a disk that can't be measured ends the preparation", testDiskCheckFails},
-		{"an image that can't be pulled ends the preparation", testImageCheckFails},
-		{"a preparation takes too long", testPreparationTimesOut},
-		{"the installer fails, then hangs", testInstallerFails},
-		{"a preparation is cancelled", testCancelOfPreparation},
-		{"a preparation is reset", testResetOfPreparation},
-		{"an installation is cancelled", testCancelOfInstallation},
-		{"a host starts again in the middle of its installation", testRestartDuringInstallation},
-		{"a host falls silent while it is installed", testSilenceDuringInstallation},
-		{"a stage takes too long", testStageTimesOut},
-		{"a host boots from the wrong device and is put right", testBootOrder},
-		{"nobody puts the boot order right", testBootOrderNotCorrected},
-		{"the installer on the host fails; reset and install again", testFailureAndReset},
-		{"the controller reports a failure", testCompletionFails},
-		{"an installation takes a whole day", testInstallationTimesOut},
-		{"a cluster does not finish", testFinalizingTimesOut},
-		{"hosts of a failed cluster go on living", testCancelAfterFailure},
+		{"single node stays installed", testInstallation},
+		{"three nodes", testThreeNodes},
+		{"cluster without addresses waits for input", testPendingForInput},
+		{"small host is insufficient", testInsufficientHost},
+		{"silent host is disconnected until it polls", testDisconnectedHost},
+		{"host without cluster", testUnboundHost},
+		{"bound, unbound, and unbound after installation", testBinding},
+		{"host loses its image", testMediaLost},
+		{"failed disk check ends preparation", testDiskCheckFails},
+		{"failed image pull ends preparation", testImageCheckFails},
+		{"preparation times out", testPreparationTimesOut},
+		{"installer fails, then hangs", testInstallerFails},
+		{"preparation cancelled", testCancelOfPreparation},
+		{"preparation reset", testResetOfPreparation},
+		{"installation cancelled", testCancelOfInstallation},
+		{"host restarts during installation", testRestartDuringInstallation},
+		{"host silent during installation", testSilenceDuringInstallation},
+		{"stage times out", testStageTimesOut},
+		{"wrong boot device, corrected", testBootOrder},
+		{"wrong boot device, not corrected", testBootOrderNotCorrected},
+		{"host installer fails; reset and install again", testFailureAndReset},
+		{"controller reports a failure", testCompletionFails},
+		{"installation times out", testInstallationTimesOut},
+		{"finalizing times out", testFinalizingTimesOut},
+		{"hosts of a failed cluster continue", testCancelAfterFailure},
 	} {
 		t.Run(test.name, func(t *testing.T) { test.run(newHarness(t)) })
 	}
@@ -260,7 +260,7 @@ func testInstallerFails(b *harness) {
 	require.Contains(b, got.LastInstallationPreparation.Reason, "no machine has that address")
 	require.Contains(b, b.names(EventFilter{ClusterID: cluster}), eventPreparationFailed)
 
-	// The host knows by now what to pull and is prepared; the installer's run does not end.
+	// The host knows the images to pull and is prepared. The run of the installer does not end.
 	b.press(cluster)
 	h.report()
 	h.require(lifecycle.HostPrepared)

@@ -13,7 +13,8 @@ import (
 	"landfall/store"
 )
 
-// recordingProjector remembers what it was told, and in which state it saw it.
+// recordingProjector records the changes that it is called with. If look is set, it is called
+// during the transaction.
 type recordingProjector struct {
 	touched []Touched
 	refuse  error
@@ -154,7 +155,7 @@ func TestObjects_foundByKey(t *testing.T) {
 
 	require.NoError(t, b.DeregisterCluster(t.Context(), id))
 	require.Equal(t, Object{Key: "other/bench"}, p.last().Clusters[0].Object,
-		"a projector is told what described a row that is gone")
+		"the projector gets the object of a deleted row")
 	require.Equal(t, "site/env", p.last().InfraEnvs[0].Object.Key)
 	require.Equal(t, "site/"+h.id, p.last().Hosts[0].Object.Key)
 	b.rows(func(rows Rows) {

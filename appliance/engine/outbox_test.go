@@ -69,7 +69,8 @@ func TestOutbox_resendOnRequest(t *testing.T) {
 	require.Equal(t, "pier", b.subscriptionOf(cluster).DisplayName)
 }
 
-// inClear tells whether the pull secret lies in a database's directory so that anybody can read it.
+// inClear reports whether a file of the database's directory contains the pull secret in clear
+// text.
 func inClear(t *testing.T, dir string) bool {
 	found := false
 	files, err := filepath.Glob(filepath.Join(dir, "*"))

@@ -16,15 +16,14 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// topology is a kind of cluster: what is asked for, the hosts it is made of, and what its
-// install-config shows.
+// topology is a kind of cluster: its request, its hosts, and what its install-config shows.
 type topology struct {
 	name, shows string
 	version     string
 	asked       models.ClusterCreateParams
 	hosts       int
 	maker       string
-	roles       map[int]models.HostRole // chosen by a person; the others are left to the appliance
+	roles       map[int]models.HostRole // chosen by a person; the appliance chooses the others
 	fenced      bool
 	ipv6        bool // the hosts have no IPv4
 }
@@ -33,7 +32,7 @@ func (k topology) virtual() bool { return k.maker != "" }
 
 func platformOf(kind models.PlatformType) *models.Platform { return &models.Platform{Type: &kind} }
 
-// vips are the addresses of a cluster that looks after its networking.
+// vips adds the virtual addresses of a cluster with cluster-managed networking.
 func vips(params models.ClusterCreateParams) models.ClusterCreateParams {
 	params.APIVips, params.IngressVips = []*models.APIVip{{IP: "192.168.10.4"}},
 		[]*models.IngressVip{{IP: "192.168.10.5"}}
@@ -122,10 +121,10 @@ func external(name, manager string) *models.Platform {
 	return platform
 }
 
-// TestTopologies_haveAnInstallConfig leads a cluster of each kind to its preparation, and holds
-// its install-config against testdata/installconfig, its manifests and ignition configs against the
-// folders beside it. The files are written anew by `go test ./appliance/engine -run TestTopologies_haveAnInstallConfig
-// -update`.
+// TestTopologies_haveAnInstallConfig prepares a cluster of each kind. It compares the
+// install-config with testdata/installconfig, and the manifests and ignition configs with the
+// directories beside it. `go test ./appliance/engine -run TestTopologies_haveAnInstallConfig
+// -update` writes the files.
 func TestTopologies_haveAnInstallConfig(t *testing.T) {
 	for _, kind := range topologies() {
 		t.Run(kind.name, func(t *testing.T) {
@@ -146,7 +145,7 @@ func TestTopologies_haveAnInstallConfig(t *testing.T) {
 	}
 }
 
-// readyCluster registers a cluster with hosts that lack nothing.
+// readyCluster registers a cluster with hosts that pass all validations.
 func (b *harness) readyCluster(kind topology) string {
 	b.Helper()
 	params := kind.asked
@@ -159,7 +158,7 @@ func (b *harness) readyCluster(kind topology) string {
 	var hosts []*testHost
 	for number := 1; number <= kind.hosts; number++ {
 		h := b.newHost(env, number)
-		h.balancedTo = 200 // nobody's address but the load balancer's
+		h.balancedTo = 200 // the address of the load balancer, of none of the hosts
 		h.loadBalancer = *created.UserManagedNetworking ||
 			created.LoadBalancer.Type == models.LoadBalancerTypeUserManaged
 		h.dualStack = len(params.MachineNetworks) > 1

@@ -14,8 +14,8 @@ import (
 	"landfall/store"
 )
 
-// TestRendered_equalsStoredRow lets a site go through random histories. After each step the API
-// shows each object as it is, though most of what it shows is remembered from before.
+// TestRendered_equalsStoredRow applies random histories to a site. After each step the API shows
+// each object as stored, although most renderings come from the cache.
 func TestRendered_equalsStoredRow(t *testing.T) {
 	for seed := range uint64(2) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
@@ -39,7 +39,7 @@ func TestRendered_equalsStoredRow(t *testing.T) {
 	}
 }
 
-// requireTrue compares what is shown with the objects.
+// requireTrue compares the rendered objects with the stored ones.
 func (b *harness) requireTrue(env, after string) {
 	b.Helper()
 	for _, withHosts := range []bool{false, true} {
@@ -88,7 +88,7 @@ func (b *harness) requireSame(shown any, list JSON, after string) {
 	require.JSONEq(b, string(want), text.String(), "after %s", after)
 }
 
-// TestRendered_cacheIsBounded fills what is remembered with more than it takes.
+// TestRendered_cacheIsBounded fills the cache beyond its bound.
 func TestRendered_cacheIsBounded(t *testing.T) {
 	var r renderings
 	for n := range 30 {

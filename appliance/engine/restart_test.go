@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// readyNode is a cluster of one node that could be installed.
+// readyNode returns a cluster of one node that is ready to be installed.
 func (b *harness) readyNode() (cluster, env string, h *testHost) {
 	b.Helper()
 	cluster, env = b.singleNode()
@@ -25,7 +25,7 @@ func TestRestart_installWaitsForRegistration(t *testing.T) {
 	require.NoError(t, b.RestartHost(t.Context(), env, h.id))
 	require.Equal(t, lifecycle.InfoRestarting, *h.require(lifecycle.HostDisconnected).StatusInfo)
 
-	h.report() // it is not switched off yet
+	h.report() // it is still running
 	h.require(lifecycle.HostDisconnected)
 	_, err := b.InstallCluster(t.Context(), cluster)
 	b.requireRefused(err, Conflict, "")

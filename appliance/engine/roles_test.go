@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestRoles_reserveControlPlaneForOperators has three strong hosts and three that
-// are just strong enough for the control plane of a cluster without operators.
+// TestRoles_reserveControlPlaneForOperators has three strong hosts and three that are only just
+// sufficient for the control plane of a cluster without operators.
 func TestRoles_reserveControlPlaneForOperators(t *testing.T) {
 	b := newHarness(t)
 	cluster, hosts := b.threeNodes(true)

@@ -28,7 +28,7 @@ import (
 	"landfall/ignition"
 )
 
-// withNetworks returns a cluster with networks of both families, or of IPv6 only.
+// withNetworks adds networks to a cluster: of both address families, or of IPv6 only.
 func withNetworks(params models.ClusterCreateParams, both, managed bool) models.ClusterCreateParams {
 	params.ClusterNetworks = []*models.ClusterNetwork{{Cidr: "fd01::/48", HostPrefix: 64}}
 	params.ServiceNetworks = []*models.ServiceNetwork{{Cidr: "fd02::/112"}}
@@ -51,7 +51,7 @@ func withNetworks(params models.ClusterCreateParams, both, managed bool) models.
 	return params
 }
 
-// stacks returns topologies with other address families than IPv4.
+// stacks returns topologies with address families other than IPv4 only.
 func stacks() []topology {
 	count := conv.Pointer[int64]
 	return []topology{

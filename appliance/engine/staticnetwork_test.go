@@ -49,7 +49,7 @@ func TestStaticNetwork_addressesAreUnique(t *testing.T) {
 		&models.InfraEnvUpdateParams{StaticNetworkConfig: oneAddress("52:54:00:00:00:01", vip)})
 	b.requireRefused(err, Invalid, "the API VIP of cluster")
 
-	// The other way round: a VIP that a host has.
+	// The reverse: a VIP that a host has.
 	_, err = b.UpdateCluster(t.Context(), cluster,
 		&models.V2ClusterUpdateParams{APIVips: []*models.APIVip{{IP: models.IP("192.0.2.201")}}})
 	b.requireRefused(err, Invalid,

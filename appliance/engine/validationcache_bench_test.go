@@ -11,9 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// BenchmarkInventoryOfOneHost has a host of a cluster report an inventory that has changed, and
-// counts the CPU time of the change: with the judgements of the other hosts remembered, and with
-// all of them made anew.
+// BenchmarkInventoryOfOneHost lets one host of a cluster report a changed inventory and measures
+// the CPU time of the change: with the cached validation results of the other hosts, and without.
 func BenchmarkInventoryOfOneHost(b *testing.B) {
 	for _, remembered := range []bool{true, false} {
 		b.Run(fmt.Sprintf("remembered=%t", remembered), func(b *testing.B) {

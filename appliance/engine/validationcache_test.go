@@ -18,8 +18,7 @@ import (
 	"landfall/store"
 )
 
-// requireNothingStale judges everything anew, without what is remembered, and fails when that would
-// change a row.
+// requireNothingStale validates everything again without the cache. It fails if a row would change.
 func (b *harness) requireNothingStale(clusters []string, pool []*testHost, after string) {
 	b.Helper()
 	remembered := b.validationCache.held
@@ -53,9 +52,8 @@ func (b *harness) requireNothingStale(clusters []string, pool []*testHost, after
 	require.Empty(b, altered, "after %s", after)
 }
 
-// TestValidationCache_followsItsInputs lets hosts and clusters go through random
-// histories. After each step all validations are made again without what is remembered of earlier
-// ones, and nothing may come out differently.
+// TestValidationCache_followsItsInputs applies random histories to hosts and clusters. After each
+// step it runs all validations again without the cache and expects the same results.
 func TestValidationCache_followsItsInputs(t *testing.T) {
 	for seed := range uint64(6) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
@@ -77,7 +75,7 @@ func TestValidationCache_followsItsInputs(t *testing.T) {
 	}
 }
 
-// something is one thing that may happen to a site.
+// something returns a random change of a site.
 func (b *harness) something(rng *rand.Rand, cluster string, hosts []*testHost) (string, func() error) {
 	there := slices.DeleteFunc(slices.Clone(hosts), func(h *testHost) bool {
 		_,
@@ -152,9 +150,9 @@ func (b *harness) something(rng *rand.Rand, cluster string, hosts []*testHost) (
 	return thing.name, thing.act
 }
 
-// TestValidationCache_clusterFollowsItsInputs alters each field of a host, in clusters
-// whose checks look at different things of them: where the checks say something else, the digest of
-// their inputs is another one.
+// TestValidationCache_clusterFollowsItsInputs changes each field of a host, in clusters whose
+// validations read different fields. If the result of a validation changes, the digest of its
+// inputs must change too.
 func TestValidationCache_clusterFollowsItsInputs(t *testing.T) {
 	b := newHarness(t)
 	cluster, _ := b.threeNodes(true)
@@ -216,7 +214,7 @@ func TestValidationCache_clusterFollowsItsInputs(t *testing.T) {
 	require.Greater(t, looked, 50, "nothing that was altered counts")
 }
 
-// otherValues are values that a field might have.
+// otherValues returns values that a field may have.
 func otherValues(field reflect.Value) []reflect.Value {
 	texts := []string{"", "master", "worker", "arbiter", "auto-assign", "bootstrap", "known", "insufficient",
 		"disconnected", "discovering", "Host", "AddToExistingClusterHost", "/dev/disk/by-id/b", "{}"}

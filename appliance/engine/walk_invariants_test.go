@@ -9,11 +9,11 @@ import (
 	"landfall/appliance/engine/lifecycle"
 )
 
-// check holds the invariants after a change: those of every [audit.Auditor], and two that a walk
-// can hold more closely, because it knows all that its site has gone through:
+// check checks the invariants after a change: those of every [audit.Auditor], and two stricter
+// ones. A walk can check these because it knows the whole history of its site:
 //
-//   - each event that was told is in the store;
-//   - what AMS is to hear is what the cluster's history calls for, one generation a difference.
+//   - each recorded event is in the store;
+//   - the outbox entry of AMS follows from the cluster's history, one generation per difference.
 func (s *site) check(c *change) {
 	s.countEvents(c)
 	if err := errors.Join(s.auditor.CheckIn(s.tx, s.audited(), audit.Change(c.committed())),
@@ -23,7 +23,7 @@ func (s *site) check(c *change) {
 	if found := s.auditor.Violation(); found != nil {
 		s.fail("%v", found)
 	}
-	for _, h := range c.hosts { // the others are as they were
+	for _, h := range c.hosts { // the others are unchanged
 		s.seen.states["host "+*h.API.Status].Add(1)
 	}
 	if row := c.clusters[walkCluster]; row != nil {
@@ -36,7 +36,7 @@ func (s *site) audited() audit.Site {
 	return audit.Site{Engine: s.e, DB: s.e.options.DB, Now: s.clock.Now}
 }
 
-// countEvents counts what a change has told.
+// countEvents counts the events of a change.
 func (s *site) countEvents(c *change) {
 	events := 0
 	for _, line := range c.logLines {
@@ -46,17 +46,17 @@ func (s *site) countEvents(c *change) {
 		}
 	}
 	if events != c.events {
-		s.fail("%d events were written and %d told", c.events, events)
+		s.fail("%d events were written and %d recorded", c.events, events)
 	}
 	s.events += events
 }
 
-// checkOutbox compares what AMS is to hear with what the cluster has gone through.
+// checkOutbox compares the outbox entry of the cluster with its history.
 func (s *site) checkOutbox(row *clusterRecord) {
 	want := s.outbox
 	want.Phase, want.DisplayName = outbox.Reserved, row.API.Name
 	if id := row.API.OpenshiftClusterID.String(); id != "" {
-		want.ExternalClusterID = id // what is reset stays in AMS until another id takes its place
+		want.ExternalClusterID = id // a reset leaves the id in AMS until another id replaces it
 	}
 	if url := consoleURLIfUp(row); url != "" && slices.Contains([]string{lifecycle.ClusterFinalizing,
 		lifecycle.ClusterInstalled},
@@ -79,11 +79,11 @@ func (s *site) checkOutbox(row *clusterRecord) {
 		s.outbox, s.history = want, true
 	}
 	if *held != s.outbox {
-		s.fail("AMS is to hear %+v and the history is %+v", held, s.outbox)
+		s.fail("the outbox entry is %+v and the history asks for %+v", held, s.outbox)
 	}
 }
 
-// checkRest tells whether what is left after silence is where something must come from outside.
+// checkRest checks that each remaining state waits for an input from outside.
 func (s *site) checkRest() {
 	err := hostRows.Each(s.tx, "", func(key string, h *hostRecord) error {
 		if by, _ := audit.HostExit(s.audited(), &h.API); !by.IsZero() {
@@ -101,7 +101,7 @@ func (s *site) checkRest() {
 	}
 }
 
-// checkEmpty looks for what a deleted site has left, and counts its events.
+// checkEmpty checks that a deleted site leaves no rows, and counts its events.
 func (s *site) checkEmpty() {
 	if s.fault != "" || s.over {
 		return
@@ -121,6 +121,6 @@ func (s *site) checkEmpty() {
 		s.fail("%v", found)
 	}
 	if events != s.events {
-		s.fail("%d events are in the store and %d were told", events, s.events)
+		s.fail("%d events are in the store and %d were recorded", events, s.events)
 	}
 }

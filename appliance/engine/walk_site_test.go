@@ -27,8 +27,8 @@ const (
 	walkPool    = "e0000000-0000-4000-8000-000000000002" // of no cluster
 )
 
-// site is what a walk plays with: a cluster, an infra-env of it and one of no cluster, and their
-// hosts. It judges hosts and clusters by what it has made up of them.
+// site is the object of a walk: a cluster, its infra-env, an infra-env without cluster, and their
+// hosts. It chooses the validation results of hosts and clusters by itself.
 type site struct {
 	e     *Engine
 	tx    *store.Tx
@@ -40,27 +40,27 @@ type site struct {
 	aim          aim
 	hosts        []*walkHost
 	masters      int
-	lacks, fails bool // the cluster: a setting, a check
+	lacks, fails bool // of the cluster: a setting is missing, a validation fails
 
 	over    bool
 	trace   []string
 	fault   string
 	auditor *audit.Auditor
 	events  int
-	outbox  outbox.Desired // as the cluster's history calls for it
-	history bool           // the cluster has one
+	outbox  outbox.Desired // as the cluster's history requires
+	history bool // the cluster has one
 }
 
-// aim is a transition that a walk is drawn to. Walks take turns with them, so that none is left to
-// luck alone.
+// aim is the transition that a walk prefers. Walks take the aims one after the other, so that none
+// depends on chance alone.
 type aim struct {
 	on      lifecycle.Trigger
 	from    string
 	cluster bool
 }
 
-// spare tells whether the walk is drawn to what becomes of a host that waits for a person, which
-// depends on the others.
+// spare reports whether the walk aims at the states of a host that waits for a person. These depend
+// on the other hosts.
 func (s *site) spare() bool {
 	return s.aim == aim{lifecycle.OnRefresh, lifecycle.HostPendingUserAction, false}
 }
@@ -85,7 +85,7 @@ func aims() []aim {
 type walkHost struct {
 	id, env   string
 	role      models.HostRole
-	inventory bool // it has reported
+	inventory bool // it has reported its inventory
 	small     bool
 	polls     bool
 }
@@ -138,7 +138,8 @@ func (s *site) do(what string, fn func(*change) error) {
 		if KindOf(err) == 0 {
 			s.fail("an error that is no refusal: %v", err)
 		}
-		s.over = c.events > 0 // the store would take back what was written; within one transaction the walk ends here
+		// the store would roll back these writes; inside one transaction the walk ends here
+		s.over = c.events > 0
 		return
 	}
 	for _, key := range c.deletedHosts {
@@ -153,7 +154,7 @@ func (s *site) fail(format string, args ...any) {
 	}
 }
 
-// begin writes a site as an appliance may find it: fresh, or somewhere in the middle of a life.
+// begin writes the first state of a site: a new one, or one in the middle of its lifecycle.
 func (s *site) begin() {
 	s.masters = []int{1, 1, 1, 3}[s.rng.IntN(4)]
 	chapter := s.chapter()
@@ -167,7 +168,7 @@ func (s *site) begin() {
 		if s.masters == 3 {
 			workers = s.rng.IntN(3)
 		}
-		if s.spare() { // one that the others get along without
+		if s.spare() { // the cluster can do without one host
 			s.masters, workers = 3, 1
 			row.API.ControlPlaneCount = 3
 		}
@@ -205,8 +206,8 @@ func (s *site) newCluster(c *change) *clusterRecord {
 	}}
 }
 
-// clusterChapters are the states of a cluster in which a walk may begin, by chapter; in chapter 0
-// there are no hosts yet.
+// clusterChapters returns the states in which a walk may find its cluster, by chapter. Chapter 0
+// has no hosts.
 func clusterChapters() [][]string {
 	return [][]string{
 		1: lifecycle.ClusterOpenStates, 2: {lifecycle.ClusterPreparing}, 3: {lifecycle.ClusterInstalling,
@@ -217,7 +218,7 @@ func clusterChapters() [][]string {
 	}
 }
 
-// hostChapters are the states of its hosts.
+// hostChapters returns the states of the hosts, by chapter.
 func hostChapters() [][]string {
 	return [][]string{
 		1: {lifecycle.HostKnown}, 2: {lifecycle.HostKnown, lifecycle.HostPreparing, lifecycle.HostPreparing,
@@ -242,7 +243,8 @@ func hostChapters() [][]string {
 	}
 }
 
-// chapter is where the walk begins: often where what it aims at may happen.
+// chapter returns the chapter in which the walk begins. It prefers those in which its aim may
+// happen.
 func (s *site) chapter() int {
 	chapters := hostChapters()
 	if s.aim.cluster {
@@ -260,7 +262,7 @@ func (s *site) chapter() int {
 	return fitting[s.rng.IntN(len(fitting))]
 }
 
-// writeChapter takes the cluster to where the chapter begins.
+// writeChapter puts the cluster into the first state of the chapter.
 func (s *site) writeChapter(c *change, row *clusterRecord, chapter int) {
 	status := clusterChapters()[chapter]
 	if s.aim.cluster && slices.Contains(status, s.aim.from) {
@@ -287,7 +289,7 @@ func (s *site) writeChapter(c *change, row *clusterRecord, chapter int) {
 	}
 }
 
-// newHost writes a host as one of the chapter.
+// newHost writes a host in a state of the chapter.
 func (s *site) newHost(c *change, row *clusterRecord, chapter int, role models.HostRole) error {
 	w := &walkHost{id: fmt.Sprintf("00000000-0000-4000-8000-%012d", len(s.hosts)+1), env: walkEnv, role: role,
 		inventory: true, polls: s.chance(70)}
@@ -348,7 +350,7 @@ func (s *site) newHost(c *change, row *clusterRecord, chapter int, role models.H
 	return hostInfraEnvs.Add(c.tx, w.id+"/"+w.env)
 }
 
-// act is one step of a walk.
+// act runs one step of a walk.
 func (s *site) act() {
 	actions := []func(){
 		s.register, s.register, s.register, s.report, s.report, s.poll, s.change, s.time, s.time, s.time, s.time,
@@ -364,7 +366,7 @@ func (s *site) act() {
 	}
 }
 
-// aimed are the actions that may take the transition that the walk aims at.
+// aimed returns the actions that may cause the transition of the walk's aim.
 func (s *site) aimed() []func() {
 	switch s.aim.on {
 	case lifecycle.OnRegister:
@@ -397,7 +399,7 @@ func (s *site) any() *walkHost {
 	return s.hosts[s.rng.IntN(len(s.hosts))]
 }
 
-// with runs a change on one of the hosts that the store has.
+// with runs a change on one of the hosts in the store.
 func (s *site) with(what string, fn func(*change, *walkHost, *hostRecord) error) {
 	w := s.any()
 	if w == nil {
@@ -464,7 +466,7 @@ func (s *site) poll() {
 	})
 }
 
-// change alters what a person has entered.
+// change changes settings of a person.
 func (s *site) change() {
 	s.do("is described anew", func(c *change) error {
 		s.lacks, s.fails = s.chance(25), s.chance(25)
@@ -473,7 +475,7 @@ func (s *site) change() {
 	})
 }
 
-// time passes: minutes in which hosts poll, or hours in which nobody does.
+// time lets time pass: minutes in which hosts poll, or hours in which none does.
 func (s *site) time() {
 	waits := []time.Duration{time.Second, time.Minute, 3 * time.Minute, 8 * time.Minute, 12 * time.Minute,
 		25 * time.Minute, 45 * time.Minute, 65 * time.Minute, 100 * time.Minute, 6 * time.Hour, 25 * time.Hour}
@@ -487,7 +489,7 @@ func (s *site) time() {
 	s.pass(s.clock.Now().Add(wait))
 }
 
-// pass moves the clock on and handles what becomes due on the way.
+// pass moves the clock forward and handles the deadlines on the way.
 func (s *site) pass(until time.Time) {
 	for s.fault == "" && !s.over {
 		next, ok, err := stateDeadlines.Next(s.tx)
@@ -529,7 +531,7 @@ func (s *site) handleDue() {
 	})
 }
 
-// decide is what a person does with the cluster, or with a host of it.
+// decide runs an operation of a person on the cluster or on one of its hosts.
 func (s *site) decide() {
 	switch s.rng.IntN(8) {
 	case 0, 1, 2:
@@ -560,7 +562,7 @@ func (s *site) decide() {
 	}
 }
 
-// prepare is what comes of the preparation of an installation.
+// prepare reports a result of the preparation of an installation.
 func (s *site) prepare() {
 	if s.chance(40) {
 		s.do("openshift-install ends", func(c *change) error {
@@ -614,7 +616,7 @@ func (s *site) progress() {
 	})
 }
 
-// finish is what the controller in the cluster says.
+// finish sends a report of the controller in the cluster.
 func (s *site) finish() {
 	switch s.rng.IntN(3) {
 	case 0:
@@ -683,7 +685,7 @@ func (s *site) logs() {
 	})
 }
 
-// remove deletes a host, where that is allowed.
+// remove deletes a host if that is allowed.
 func (s *site) remove() {
 	s.with("deletion", func(c *change, w *walkHost, h *hostRecord) error {
 		if slices.Contains(append(slices.Clone(lifecycle.HostInstallingStates), lifecycle.HostPreparing,
@@ -694,8 +696,7 @@ func (s *site) remove() {
 	})
 }
 
-// fallSilent ends the walk: nothing happens any more but the passing of time, until nothing is
-// waited for.
+// fallSilent ends the walk: only time passes, until no deadline is left.
 func (s *site) fallSilent() {
 	for _, w := range s.hosts {
 		w.polls = false
@@ -718,7 +719,7 @@ func (s *site) fallSilent() {
 	s.fail("the deadlines never end")
 }
 
-// forgetAll deletes what is left and looks for what remains of it.
+// forgetAll deletes the remaining objects and checks that nothing is left of them.
 func (s *site) forgetAll() {
 	s.do("is deleted", func(c *change) error {
 		row, err := c.cluster(walkCluster)

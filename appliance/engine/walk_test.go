@@ -25,25 +25,25 @@ var (
 	walkSeed = flag.Uint64("walkseed", 1, "seed of the random walks")
 )
 
-// parallelWalks is how many are under way at once.
+// parallelWalks is the number of concurrent walks.
 const parallelWalks = 4
 
-// walkSteps is how many things happen in a walk.
+// walkSteps is the number of steps in a walk.
 const walkSteps = 10
 
-// errWalkOver takes back what a walk wrote, so that each begins with an empty store.
+// errWalkOver rolls back the writes of a walk, so that each walk begins with an empty store.
 var errWalkOver = errors.New("the walk is over")
 
-// enoughWalks is how many it takes to ask for every transition of the tables, and mostWalks how
-// many there are at most when one of them is rare.
+// enoughWalks is the number of walks that covers every transition of the tables. mostWalks is the
+// upper bound if a transition is rare.
 const enoughWalks, mostWalks = 10_000, 40_000
 
-// TestRandomWalks lets the state machines run through lives that nobody thought of. Each walk is a
-// small site (see site) to which things happen at random under a clock that is moved by hand; the
-// engine's own code writes all that follows, in one transaction of a real store that is taken back
-// at the end. After each step, and when everything has fallen silent, the invariants of
-// walk_invariants_test.go hold. Ten thousand walks (`make test-walks`; fewer when nobody says
-// otherwise) reach every state and take every transition of both tables.
+// TestRandomWalks runs random histories of the state machines. Each walk is a small site (see
+// site). Random changes happen to it while the test moves the clock. The engine's own code writes
+// the consequences, in one transaction of a real store, which is rolled back at the end. The
+// invariants of walk_invariants_test.go hold after each step and at the end, when no deadline is
+// left. Ten thousand walks (`make test-walks`; the default is fewer) reach every state and take
+// every transition of both tables.
 func TestRandomWalks(t *testing.T) {
 	seen := newCoverage()
 	var next atomic.Int64
@@ -103,7 +103,7 @@ func walk(t *testing.T, e *Engine, clock *clockwork.FakeClock, seen *coverage, n
 	}
 }
 
-// run plays one walk to its end.
+// run runs one walk to its end.
 func (s *site) run() {
 	s.begin()
 	for range walkSteps {
@@ -116,10 +116,10 @@ func (s *site) run() {
 	s.forgetAll()
 }
 
-// coverage counts which transitions were taken and which states reached.
+// coverage counts the transitions taken and the states reached.
 type coverage struct {
 	hosts, clusters map[taken]*atomic.Int64
-	states          map[string]*atomic.Int64 // "host known"
+	states          map[string]*atomic.Int64 // key: "host known"
 	aims            []aim
 }
 
