@@ -87,7 +87,7 @@ func (b *harness) sweep() *audit.Violation {
 // cluster.
 type testReleases struct {
 	authority string
-	failure   error // of Generate
+	failure   error         // of Generate
 	started   chan struct{} // if set, Generate sends to it and then waits until its context ends
 	running   atomic.Int64
 	made      atomic.Int64 // number of calls of Generate
@@ -311,7 +311,7 @@ type testHost struct {
 	env, id   string
 	number    int
 	skew      time.Duration // of its clock
-	memory    int64 // bytes
+	memory    int64         // bytes
 	maker     string
 	agent     string
 	dualStack bool
@@ -319,7 +319,7 @@ type testHost struct {
 	imageGone bool
 	// loadBalancer: the site's DNS resolves the cluster's names to this host.
 	loadBalancer bool
-	balancedTo   int // or to the host with this number
+	balancedTo   int                     // or to the host with this number
 	alter        func(*models.Inventory) // changes to its inventory; may be nil
 }
 

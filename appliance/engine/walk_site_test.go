@@ -48,7 +48,7 @@ type site struct {
 	auditor *audit.Auditor
 	events  int
 	outbox  outbox.Desired // as the cluster's history requires
-	history bool // the cluster has one
+	history bool           // the cluster has one
 }
 
 // aim is the transition that a walk prefers. Walks take the aims one after the other, so that none
