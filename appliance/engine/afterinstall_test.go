@@ -84,7 +84,7 @@ func TestReclaim(t *testing.T) {
 	answer := func(kind models.StepType, code int64) *models.StepReply {
 		return &models.StepReply{StepType: kind, ExitCode: code, Error: "no space left on device"}
 	}
-	t.Run("and boots by itself", func(t *testing.T) {
+	t.Run("boots by itself", func(t *testing.T) {
 		_, h := reclaimed(t)
 		step := h.poll().Instructions[0]
 		require.Equal(t, models.StepTypeDownloadBootArtifacts, step.StepType)
@@ -94,21 +94,21 @@ func TestReclaim(t *testing.T) {
 		h.require(lifecycle.HostReclaimingRebooting)
 		require.Equal(t, []models.StepType{models.StepTypeRebootForReclaim}, h.stepTypes())
 		require.Equal(t, models.StepsPostStepActionExit, *h.poll().PostStepAction)
-		require.NoError(t, h.reply(answer(step.StepType, 0)), "said again")
+		require.NoError(t, h.reply(answer(step.StepType, 0)), "repeated reply")
 		h.require(lifecycle.HostReclaimingRebooting)
 		require.NoError(t, h.register())
 		h.report()
 		h.require(lifecycle.HostKnownUnbound)
-		require.NoError(t, h.reply(answer(step.StepType, 1)), "an answer from before the restart")
+		require.NoError(t, h.reply(answer(step.StepType, 1)), "a reply from before the restart")
 		h.require(lifecycle.HostKnownUnbound)
 	})
-	t.Run("and can't fetch the image", func(t *testing.T) {
+	t.Run("can't fetch the image", func(t *testing.T) {
 		b, h := reclaimed(t)
 		require.NoError(t, h.reply(answer(models.StepTypeDownloadBootArtifacts, 1)))
 		h.require(lifecycle.HostUnbindingPendingUserAction)
 		require.Contains(t, b.names(EventFilter{HostIDs: []string{h.id}}), "host_step_failed")
 	})
-	t.Run("and nobody hears of it again", func(t *testing.T) {
+	t.Run("does not come back", func(t *testing.T) {
 		b, h := reclaimed(t)
 		b.pass(time.Hour - time.Second)
 		h.require(lifecycle.HostReclaiming)
@@ -152,7 +152,7 @@ func TestTimeouts_warningsOnly(t *testing.T) {
 	require.Contains(t, b.names(EventFilter{HostIDs: []string{h.id}}), eventStageTimedOut)
 	before := b.options.DB.Revision()
 	b.pass(2*time.Hour, h)
-	require.Equal(t, before, b.options.DB.Revision(), "it is said once")
+	require.Equal(t, before, b.options.DB.Revision(), "one event")
 
 	b.pass(4 * time.Minute)
 	require.True(t, h.require(lifecycle.HostInstallingInProgress).ConnectionTimedOut)
@@ -175,7 +175,7 @@ func TestTimeouts_controllerStages(t *testing.T) {
 	require.NoError(t, b.FinalizingProgress(t.Context(), cluster, models.FinalizingStageApplyingOlmManifests))
 	b.pass(11 * time.Minute)
 	require.True(t, b.requireCluster(cluster, lifecycle.ClusterFinalizing).Progress.FinalizingStageTimedOut,
-		"operators may come later")
+		"operators may still become available")
 	require.Contains(t, b.names(EventFilter{ClusterID: cluster}), eventFinalizingTimedOut)
 	require.NoError(t, b.FinalizingProgress(t.Context(), cluster, models.FinalizingStageWaitingForOLMOperatorSetupJobs))
 	b.pass(10*time.Minute - time.Second)
@@ -318,7 +318,8 @@ func TestAgentUpgrade_otherVersionIsReplaced(t *testing.T) {
 	_, env := b.singleNode()
 	h := b.newHost(env, 1)
 	require.NoError(t, h.register())
-	require.Equal(t, []models.StepType{models.StepTypeUpgradeAgent}, h.stepTypes(), "and nothing else until it is")
+	require.Equal(t, []models.StepType{models.StepTypeUpgradeAgent}, h.stepTypes(),
+		"no other step until it is upgraded")
 	step := h.poll().Instructions[0]
 	require.JSONEq(t, `{"agent_image":"quay.io/parts/agent:new"}`, step.Args[0])
 	require.NoError(t, h.reply(&models.StepReply{StepType: step.StepType,

@@ -57,7 +57,7 @@ func TestMultiCluster_acceptsHostsOfEachArchitecture(t *testing.T) {
 	}
 	arm, err := b.imageFor(cluster.ID, "aarch64", "")
 	require.NoError(t, err)
-	require.Equal(t, "arm64", arm.CPUArchitecture, "as the API calls it")
+	require.Equal(t, "arm64", arm.CPUArchitecture, "spelling of the API")
 	h := b.host(arm.ID.String(), 1)
 	require.Equal(t, cluster.ID, h.require(lifecycle.HostPendingForInput).ClusterID)
 
@@ -131,20 +131,20 @@ func TestMultiCluster_featuresOfArchitectures(t *testing.T) {
 		_, err := b.UpdateCluster(t.Context(), cluster.ID.String(), params)
 		return err
 	}
-	t.Run("its own networking", func(t *testing.T) {
+	t.Run("cluster-managed networking", func(t *testing.T) {
 		b := newMultiHarness(t)
 		cluster, err := b.clusterFor("s390x", users)
 		require.NoError(t, err)
 		require.NoError(t, update(b, cluster,
 			&models.V2ClusterUpdateParams{UserManagedNetworking: conv.Pointer(false)}),
-			"no hosts of it are known of yet")
+			"no hosts of this architecture yet")
 		require.NoError(t, update(b, cluster, &models.V2ClusterUpdateParams{UserManagedNetworking: conv.Pointer(true)}))
 		_, err = b.imageFor(cluster.ID, "s390x", "")
 		require.NoError(t, err)
 		b.requireRefused(update(b, cluster, &models.V2ClusterUpdateParams{UserManagedNetworking: conv.Pointer(false)}),
 			Invalid, "CLUSTER_MANAGED_NETWORKING is not available with OpenShift 4.20.8 on s390x")
 	})
-	t.Run("an operator", func(t *testing.T) {
+	t.Run("operator", func(t *testing.T) {
 		b := newMultiHarness(t)
 		cluster, err := b.clusterFor("s390x", users)
 		require.NoError(t, err)
@@ -159,7 +159,7 @@ func TestMultiCluster_featuresOfArchitectures(t *testing.T) {
 		_, err = b.BindHost(t.Context(), h.env, h.id, cluster.ID.String())
 		b.requireRefused(err, Invalid, "can't have hosts of s390x")
 	})
-	t.Run("a platform", func(t *testing.T) {
+	t.Run("platform", func(t *testing.T) {
 		b := newMultiHarness(t)
 		oracle := func(params *models.ClusterCreateParams) {
 			params.Platform = external("oci", models.PlatformExternalCloudControllerManagerExternal)

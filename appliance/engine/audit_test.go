@@ -133,8 +133,8 @@ func TestAuditor_findsEachViolation(t *testing.T) {
 			found := b.sweep()
 			require.NotNil(t, found)
 			require.Equal(t, c.invariant, found.Invariant, found.Error())
-			require.False(t, strings.Contains(found.Error(), "\n"), "it is one sentence")
-			require.Same(t, found, b.auditor.Violation(), "the first is kept")
+			require.False(t, strings.Contains(found.Error(), "\n"), "one line")
+			require.Same(t, found, b.auditor.Violation(), "the first violation is kept")
 		})
 	}
 }

@@ -27,7 +27,7 @@ func TestCapabilities(t *testing.T) {
 		return err
 	}
 	free, err := register("multi")
-	require.NoError(t, err, "nothing is gated by default")
+	require.NoError(t, err, "all capabilities are granted by default")
 	require.NoError(t, ignore(free))
 	require.False(t, free.OrgSoftTimeoutsEnabled)
 
@@ -45,5 +45,5 @@ func TestCapabilities(t *testing.T) {
 	require.NoError(t, ignore(several))
 	require.True(t, several.OrgSoftTimeoutsEnabled)
 	require.True(t, b.WarnsOnly(several))
-	require.False(t, b.WarnsOnly(plain), "clusters keep what they were made with")
+	require.False(t, b.WarnsOnly(plain), "clusters keep their setting")
 }

@@ -19,7 +19,7 @@ func TestClockJump_hostsGetTimeToReport(t *testing.T) {
 	next, waits, err := b.Stepper().Due(t.Context())
 	require.NoError(t, err)
 	require.True(t, waits)
-	require.Equal(t, 3*time.Minute, next.Sub(b.clock.Now()), "and are not waited for until the clock has caught up")
+	require.Equal(t, 3*time.Minute, next.Sub(b.clock.Now()), "the deadline follows the clock that was set back")
 	b.pass(2 * time.Minute)
 	h.require(lifecycle.HostKnown)
 	b.pass(time.Minute)

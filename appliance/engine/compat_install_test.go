@@ -295,7 +295,7 @@ func TestLogs_nextInstallationForgetsEarlier(t *testing.T) {
 }
 
 func TestDiskFailure_affectsOnlyItsHostAndCluster(t *testing.T) {
-	for name, failing := range map[string][]int{"the first": {0}, "the last": {2}, "all": {0, 1, 2}} {
+	for name, failing := range map[string][]int{"first host": {0}, "last host": {2}, "all hosts": {0, 1, 2}} {
 		t.Run(name, func(t *testing.T) {
 			b := newHarness(t)
 			cluster, hosts := b.threeNodes(true)
@@ -393,7 +393,7 @@ func TestBootOrder_waitingHostIsNotBlamed(t *testing.T) {
 	for range 8 {
 		b.pass(10*time.Minute, bootstrap, wrong)
 		require.NoError(t, writing.progress(models.HostStageJoined, b.clock.Now().String()),
-			"the controller goes on telling of it")
+			"the controller still reports it")
 	}
 	bootstrap.require(lifecycle.HostInstallingInProgress)
 	b.requireCluster(cluster, lifecycle.ClusterPendingUserAction)
@@ -404,6 +404,6 @@ func TestBootOrder_waitingHostIsNotBlamed(t *testing.T) {
 	bootstrap.require(lifecycle.HostInstallingInProgress)
 	b.pass(2*time.Minute, bootstrap)
 	require.Contains(t, *bootstrap.require(lifecycle.HostFailed).StatusInfo, "Waiting for control plane",
-		"nobody else is in its way now")
+		"no other host blocks it now")
 	b.requireCluster(cluster, lifecycle.ClusterFailed)
 }

@@ -98,7 +98,7 @@ func TestInstall_controlPlaneHostFails(t *testing.T) {
 		h.require(lifecycle.HostFailed)
 	}
 	late := b.newHost(hosts[0].env, 9)
-	require.Error(t, late.register(), "no host is taken into a cluster that failed")
+	require.Error(t, late.register(), "a failed cluster accepts no hosts")
 	_, err := b.CancelInstallation(t.Context(), cluster)
 	require.NoError(t, err)
 	for _, h := range hosts {

@@ -39,7 +39,7 @@ func TestPoll_inTimeWritesNothing(t *testing.T) {
 
 	wait, err := b.handleDue(t.Context())
 	require.NoError(t, err)
-	require.Greater(t, wait, 2*time.Minute, "nothing is looked at before a host can have been silent for too long")
+	require.Greater(t, wait, 2*time.Minute, "no check before the first deadline of a host")
 }
 
 func TestEngine_sleepsWhenIdle(t *testing.T) {
@@ -100,7 +100,7 @@ func TestEngine_wakesOnlyForEarlierDeadline(t *testing.T) {
 	b.calm()
 	b.wakesAt.Store(0)
 	b.host(env, 3)
-	require.Len(t, b.earlierDeadline, 1, "it is looking, and may have looked too early")
+	require.Len(t, b.earlierDeadline, 1, "a check is running and may have been too early")
 }
 
 func TestDeadline_reportsDoNotMoveIt(t *testing.T) {
@@ -121,7 +121,7 @@ func TestDeadline_reportsDoNotMoveIt(t *testing.T) {
 	require.Equal(t, first, deadline())
 	b.clock.Advance(time.Minute)
 	b.handle()
-	require.Equal(t, b.clock.Now().Add(2*time.Minute).UTC(), deadline(), "three minutes after it was heard")
+	require.Equal(t, b.clock.Now().Add(2*time.Minute).UTC(), deadline(), "three minutes after its last contact")
 	h.require(lifecycle.HostKnown)
 	b.clock.Advance(2 * time.Minute)
 	b.handle()
@@ -204,7 +204,7 @@ func TestPreparation_cancelEndsItsRun(t *testing.T) {
 		<-b.releases.started
 		require.EqualValues(t, 1, b.releases.running.Load(), "the first run ended before the second began")
 	})
-	require.Zero(t, b.releases.running.Load(), "and the second with the engine")
+	require.Zero(t, b.releases.running.Load(), "the second run ended with the engine")
 	b.requireCluster(cluster, lifecycle.ClusterPreparing)
 	require.NotContains(t, b.names(EventFilter{ClusterID: cluster}), eventPreparationFailed)
 }
@@ -286,7 +286,7 @@ func TestDelete_refusedDuringInstallation(t *testing.T) {
 	b.pass(time.Hour)
 	require.NoError(t, b.options.DB.View(func(tx *store.Tx) error {
 		_, ok, err := stateDeadlines.Next(tx)
-		require.False(t, ok, "nothing is waited for any more")
+		require.False(t, ok, "no deadline is left")
 		return err
 	}))
 }
@@ -353,8 +353,8 @@ func TestHostProgress_repeatedLateOrUnknown(t *testing.T) {
 	shown := h.require(lifecycle.HostInstallingInProgress).Progress
 	before := b.options.DB.Revision()
 
-	require.NoError(t, h.progress(models.HostStageWritingImageToDisk, "40%"), "repeated, its answer was lost")
-	require.NoError(t, h.progress(models.HostStageStartingInstallation, ""), "overtaken by a later one")
+	require.NoError(t, h.progress(models.HostStageWritingImageToDisk, "40%"), "repeated after a lost response")
+	require.NoError(t, h.progress(models.HostStageStartingInstallation, ""), "older than the current stage")
 	require.Equal(t, before, b.options.DB.Revision())
 	require.Equal(t, shown, h.require(lifecycle.HostInstallingInProgress).Progress)
 
@@ -368,7 +368,7 @@ func TestHostProgress_repeatedLateOrUnknown(t *testing.T) {
 	}
 	require.Equal(t, 4, stages, "one event a stage: %v", h.require(lifecycle.HostInstallingInProgress).ProgressStages)
 
-	require.NoError(t, h.progress(models.HostStageRebooting, ""), "a stage that was passed over")
+	require.NoError(t, h.progress(models.HostStageRebooting, ""), "skips a stage")
 	require.EqualValues(t, 75, h.require(lifecycle.HostInstallingInProgress).Progress.InstallationPercentage)
 }
 
@@ -378,7 +378,7 @@ func TestHostProgress_refusedBeforeInstallation(t *testing.T) {
 	h := b.host(env, 1)
 	before := b.options.DB.Revision()
 	b.requireRefused(h.progress(models.HostStageInstalling, ""), Conflict, "progress is not possible")
-	require.Equal(t, before, b.options.DB.Revision(), "what is refused leaves nothing")
+	require.Equal(t, before, b.options.DB.Revision(), "a refused report writes nothing")
 	require.Empty(t, h.require(lifecycle.HostKnown).Progress.CurrentStage)
 }
 
@@ -397,7 +397,7 @@ func TestInstall_completion(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, b.FinalizingProgress(t.Context(), cluster, models.FinalizingStageDone))
 	require.NoError(t, h.progress(models.HostStageConfiguring, ""))
-	require.Equal(t, before, b.options.DB.Revision(), "a controller that says it again changes nothing")
+	require.Equal(t, before, b.options.DB.Revision(), "a repeated report writes nothing")
 	b.requireCluster(cluster, lifecycle.ClusterInstalled)
 }
 
@@ -462,7 +462,7 @@ func TestUpdateHost(t *testing.T) {
 		got.InstallationDiskPath})
 	h.report()
 	require.Equal(t, "/dev/sdb", h.require(lifecycle.HostKnown).InstallationDiskPath,
-		"another inventory does not undo it")
+		"a new inventory keeps it")
 	require.NotContains(t, b.names(EventFilter{HostIDs: []string{h.id}}), eventHostRole,
 		"it was the control plane of its single node before")
 	require.NoError(t, update(&models.HostUpdateParams{HostRole: conv.Pointer("worker")}))
@@ -501,7 +501,7 @@ func TestOutbox(t *testing.T) {
 	require.Equal(t, "6e9d7b8e-3c5a-4c39-a4ac-5a8a0a9fbd31", row.ExternalClusterID)
 	require.NoError(t, b.DeregisterCluster(t.Context(), cluster))
 	require.Equal(t, outbox.Active, b.subscriptionOf(cluster).Phase,
-		"an installed cluster lives on when it is forgotten here")
+		"an installed cluster stays in AMS after its deletion here")
 	require.Equal(t, b.clock.Now().UTC(), b.subscriptionOf(cluster).DeletedAt)
 
 	fresh, _ := b.singleNode()
@@ -513,7 +513,7 @@ func TestOutbox(t *testing.T) {
 	require.Greater(t, b.subscriptionOf(fresh).Generation, generation)
 	require.NoError(t, b.DeregisterCluster(t.Context(), fresh))
 	require.Equal(t, []string{cluster}, b.outboxKeys(),
-		"AMS never hears of a cluster that is gone before anybody told of it")
+		"AMS receives nothing of a cluster that was deleted before its first request")
 
 	told, _ := b.singleNode()
 	require.NoError(t, b.RecordSubscription(t.Context(), told, "2GOuuT2l3odeHRdWqY57fviSE2K", "AMS knows it.",
@@ -525,14 +525,14 @@ func TestOutbox(t *testing.T) {
 	require.Equal(t, "2GOuuT2l3odeHRdWqY57fviSE2K", shown.AmsSubscriptionID.String())
 	require.NoError(t, b.DeregisterCluster(t.Context(), told))
 	require.Equal(t, outbox.Absent, b.subscriptionOf(told).Phase,
-		"AMS is told that a cluster which it may know of is gone")
+		"AMS receives the deletion of a cluster that it may know")
 }
 
 func TestOutbox_emptyWithoutAMS(t *testing.T) {
 	b := newHarness(t)
 	b.options.WithoutAMS = true
 	cluster, _ := b.installed()
-	require.True(t, b.subscriptionOf(cluster).MustExist, "it is kept while the cluster is there")
+	require.True(t, b.subscriptionOf(cluster).MustExist, "the subscription is kept with the cluster")
 	require.NoError(t, b.DeregisterCluster(t.Context(), cluster))
 	require.Empty(t, b.outboxKeys())
 
@@ -542,7 +542,8 @@ func TestOutbox_emptyWithoutAMS(t *testing.T) {
 			return outbox.RecordedRows.Put(tx, told, &outbox.Recorded{SubscriptionID: "2GOuuT2l3odeHRdWqY57fviSE2K"})
 		}))
 	require.NoError(t, b.DeregisterCluster(t.Context(), told))
-	require.Equal(t, []string{told}, b.outboxKeys(), "what AMS was told before, by a courier say, is to be ended there")
+	require.Equal(t, []string{told}, b.outboxKeys(),
+		"a subscription that AMS has, for example from a courier file, is removed there")
 }
 
 func TestReply_withoutNewsWritesNothing(t *testing.T) {
@@ -611,5 +612,5 @@ func TestDeadlines_contactedHostsMoveTogether(t *testing.T) {
 	require.Zero(t, wait)
 	wait, err = b.handleDue(t.Context())
 	require.NoError(t, err)
-	require.Equal(t, 20*time.Second, wait, "the second one's deadline went forward with it, the silent one's stays")
+	require.Equal(t, 20*time.Second, wait, "the second host's deadline moved with the first, the silent host's did not")
 }

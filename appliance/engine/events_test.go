@@ -294,7 +294,7 @@ func TestEvents_refusals(t *testing.T) {
 	_, err := b.CancelInstallation(WithRequest(t.Context(), asked("V2CancelInstallation")),
 		"00000000-0000-4000-8000-000000000000")
 	b.requireRefused(err, NotFound, "")
-	require.Len(t, b.eventsOf(EventFilter{}), before, "what is not there has no events")
+	require.Len(t, b.eventsOf(EventFilter{}), before, "unknown objects have no events")
 }
 
 func TestEvents_disksProxiesAndAgents(t *testing.T) {
@@ -365,7 +365,7 @@ func TestEvents_query(t *testing.T) {
 	require.NotZero(t, ofCluster*ofFirst*ofSecond)
 	require.Equal(t, ofSecond, count(EventFilter{DeletedHosts: true}))
 	require.Equal(t, ofCluster+ofSecond, count(EventFilter{DeletedHosts: true, ClusterLevel: true}),
-		"these select any of them")
+		"filters without effect")
 	require.Equal(t, ofFirst+ofSecond, count(EventFilter{DeletedHosts: true, HostIDs: []string{first.id}}))
 	require.Equal(t, ofCluster+ofFirst, count(EventFilter{ClusterLevel: true, HostIDs: []string{first.id}}))
 	require.Equal(t, count(EventFilter{}), ofCluster+ofFirst+ofSecond)
@@ -400,12 +400,13 @@ func TestEventLimits_limitIsReportedOnce(t *testing.T) {
 	require.Equal(t, eventsLeftOut, names[len(names)-1])
 	require.Equal(t, 1, strings.Count(fmt.Sprint(names), eventsLeftOut))
 	report("critical")
-	require.Equal(t, "chatter", last(b.names(EventFilter{HostIDs: []string{h.id}})), "what is critical is always told")
+	require.Equal(t, "chatter", last(b.names(EventFilter{HostIDs: []string{h.id}})),
+		"critical events are always written")
 	quiet := len(b.names(EventFilter{ClusterID: cluster, ClusterLevel: true}))
 	require.NoError(t, b.ReportEvent(t.Context(), &models.Event{Name: "other", Severity: conv.Pointer("info"),
 		Message: conv.Pointer("x"), ClusterID: &id}))
 	require.Len(t, b.names(EventFilter{ClusterID: cluster, ClusterLevel: true}), quiet+1,
-		"others have budgets of their own")
+		"each host has its own budget")
 
 	b.clock.Advance(time.Hour)
 	report("warning")
@@ -448,10 +449,10 @@ func TestEventLimits_oldEventsAreRemovedWithNotice(t *testing.T) {
 	require.Less(t, len(events), 90)
 	require.Equal(t, eventsRemoved, events[len(events)-1].Name)
 	require.Equal(t, "number 99", *events[len(events)-2].Message)
-	require.Len(t, b.names(EventFilter{HostIDs: []string{h.id}}), ofHost, "others keep theirs")
+	require.Len(t, b.names(EventFilter{HostIDs: []string{h.id}}), ofHost, "events of others are kept")
 	require.NoError(t, b.TrimEvents(t.Context()))
 	require.Len(t, b.eventsOf(EventFilter{ClusterID: cluster, ClusterLevel: true}), len(events),
-		"there is nothing more to remove")
+		"no events are left to remove")
 
 	b.options.EventLimits.All = 10 << 10
 	require.NoError(t, b.TrimEvents(t.Context()))

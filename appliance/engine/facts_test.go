@@ -51,11 +51,11 @@ func TestReports_visibleAfterCommit(t *testing.T) {
 	require.ErrorIs(t, b.options.DB.Update(t.Context(), func(tx *store.Tx) error {
 		c := newChange(t.Context(), b.Engine, tx)
 		rename(c, "never")
-		require.Equal(t, "never", c.hostName(c.hosts[key]), "the change itself sees it")
-		require.Equal(t, "node-1", committed(), "and nobody else")
+		require.Equal(t, "never", c.hostName(c.hosts[key]), "visible in the change itself")
+		require.Equal(t, "node-1", committed(), "invisible to readers")
 		require.NoError(t, c.write())
 		require.Equal(t, "never", b.nameIn(newChange(t.Context(), b.Engine, tx), key),
-			"what follows in the same transaction does too")
+			"visible in the same transaction")
 		return errNotThis
 	}), errNotThis)
 	require.Equal(t, "node-1", committed())
@@ -64,10 +64,10 @@ func TestReports_visibleAfterCommit(t *testing.T) {
 		require.NoError(t, b.update(t.Context(), func(c *change) error { rename(c, "node-2"); return nil }))
 		require.Equal(t, "node-2", committed())
 		require.Equal(t, "node-1", b.nameIn(newReading(t.Context(), b.Engine, before), key),
-			"who began to read before goes on with what was there")
+			"an earlier reader keeps its snapshot")
 		return nil
 	}))
-	require.Equal(t, "node-2", committed(), "and that is not remembered")
+	require.Equal(t, "node-2", committed(), "the earlier value is not cached")
 }
 
 func TestFacts_endWithTheirHost(t *testing.T) {

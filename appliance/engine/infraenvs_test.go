@@ -60,7 +60,7 @@ func TestRecipe_frozenWithItsInfraEnv(t *testing.T) {
 	env := b.register()
 	digest, err := b.RecipeDigest(env.ID.String())
 	require.NoError(t, err)
-	require.NotEmpty(t, digest, "it needs nobody to read it")
+	require.NotEmpty(t, digest, "frozen without a reader")
 
 	before := b.options.DB.Revision()
 	recipe := b.recipe(env.ID.String())
@@ -75,7 +75,7 @@ func TestRecipe_frozenWithItsInfraEnv(t *testing.T) {
 	require.Equal(t, "quay.io/parts/agent:1", found.AgentImage)
 	require.Equal(t, before, b.options.DB.Revision(), "reading writes nothing")
 
-	t.Run("what is outside of it changes nothing until the next start", func(t *testing.T) {
+	t.Run("configuration applies at the next start", func(t *testing.T) {
 		b.options.Images.Agent = "quay.io/parts/agent:2"
 		require.Equal(t, recipe, b.recipe(env.ID.String()))
 		b.clock.Advance(time.Minute)
@@ -103,13 +103,13 @@ func TestRecipe_startChecksOnlyAfterSharedChange(t *testing.T) {
 	b := newHarness(t)
 	id := b.register().ID.String()
 	frozen := b.recipe(id).Digest
-	spoil := func() { // only a check of every recipe would find this
+	alterRecipe := func() { // only a check of every recipe would find this
 		require.NoError(t, b.update(t.Context(), func(c *change) error {
 			row, err := c.infraEnv(id)
 			if err != nil {
 				return err
 			}
-			row.Recipe = recipeNote{Digest: "spoiled", Inputs: "spoiled"}
+			row.Recipe = recipeNote{Digest: "altered", Inputs: "altered"}
 			c.saveInfraEnv(row)
 			return nil
 		}))
@@ -122,18 +122,18 @@ func TestRecipe_startChecksOnlyAfterSharedChange(t *testing.T) {
 		require.NoError(t, err)
 		return digest
 	}
-	spoil()
-	require.Equal(t, frozen, restart(func(*Engine) {}), "the first start looks at all")
-	spoil()
-	require.Equal(t, "spoiled", restart(func(*Engine) {}), "a second one with the same configuration at none")
-	require.NotEqual(t, "spoiled", restart(func(e *Engine) { e.options.URL = "http://10.0.0.9:8090" }))
+	alterRecipe()
+	require.Equal(t, frozen, restart(func(*Engine) {}), "the first start checks all recipes")
+	alterRecipe()
+	require.Equal(t, "altered", restart(func(*Engine) {}), "a start with the same configuration checks none")
+	require.NotEqual(t, "altered", restart(func(e *Engine) { e.options.URL = "http://10.0.0.9:8090" }))
 	unknown := func(e *Engine) {
 		e.options.ReleaseList = []ReleaseImage{{OpenshiftVersion: "4.20.8", CPUArchitecture: "x86_64",
 			URL: "quay.io/release:other", Default: true}}
 	}
-	spoil()
-	require.Equal(t, "spoiled", restart(unknown), "who can't be asked which agent a release has changes nothing")
-	require.Equal(t, frozen, restart(func(*Engine) {}), "and the next start tries again")
+	alterRecipe()
+	require.Equal(t, "altered", restart(unknown), "an unreachable release changes nothing")
+	require.Equal(t, frozen, restart(func(*Engine) {}), "the next start tries again")
 }
 
 func TestRecipe_waitsForTheRegistry(t *testing.T) {
@@ -141,13 +141,13 @@ func TestRecipe_waitsForTheRegistry(t *testing.T) {
 	env := b.register()
 	digest, err := b.RecipeDigest(env.ID.String())
 	require.NoError(t, err)
-	require.Empty(t, digest, "nobody asked which agent the release has")
+	require.Empty(t, digest, "the agent of the release is unknown")
 	recipe := b.recipe(env.ID.String())
 	require.Contains(t, string(recipe.Ignition), "quay.io/parts/agent-installer-node-agent", "it is asked now")
 	second := b.register()
 	digest, err = b.RecipeDigest(second.ID.String())
 	require.NoError(t, err)
-	require.NotEmpty(t, digest, "and known from then on")
+	require.NotEmpty(t, digest, "known from now on")
 
 	t.Run("in the background", func(t *testing.T) {
 		b := newHarness(t)
@@ -212,7 +212,7 @@ func TestRecipe_digestOfItsBytes(t *testing.T) {
 	require.Equal(t, []string{"etc/systemd/system/coreos-livepxe-rootfs.service.d/10-proxy.conf",
 		"etc/coreos-firstboot-network/host0-eth0.nmconnection"}, paths(recipe.Files))
 
-	t.Run("whoever's it is", func(t *testing.T) {
+	t.Run("of any cluster", func(t *testing.T) {
 		other := *recipe
 		other.InfraEnvID, other.Name, other.Modified = "another", "other", time.Time{}
 		digest, err := other.ComputeDigest()
@@ -302,7 +302,7 @@ func TestUpdateInfraEnv_leavesAbsentFields(t *testing.T) {
 		require.Equal(t, []string{"http://a.example:1", "http://b.example:2", ".example"},
 			[]string{*proxy.HTTPProxy, *proxy.HTTPSProxy, *proxy.NoProxy})
 	})
-	t.Run("empty ones clear what can be empty", func(t *testing.T) {
+	t.Run("empty fields clear optional values", func(t *testing.T) {
 		params := new(models.InfraEnvUpdateParams)
 		require.NoError(t,
 			json.Unmarshal(
@@ -481,11 +481,11 @@ func TestShortURL_codeLifetime(t *testing.T) {
 	leads(renewed, id)
 	require.NoError(t, b.RevokeImageCode(t.Context(), id))
 	nowhere(renewed, "revoked")
-	require.NoError(t, b.RevokeImageCode(t.Context(), id), "twice is once")
+	require.NoError(t, b.RevokeImageCode(t.Context(), id), "the second call changes nothing")
 	require.NoError(t, b.refreeze(t.Context(), id))
 	code, _, err := b.CodeOfImage(id)
 	require.NoError(t, err)
-	require.Empty(t, code, "a restart does not bring it back")
+	require.Empty(t, code, "a restart does not restore it")
 
 	_, _, err = b.RenewImageCode(t.Context(), id, -time.Second)
 	b.requireRefused(err, Invalid, "can't be valid for -1s")
@@ -501,7 +501,7 @@ func TestNetworkBoot_installedMachineBootsFromDisk(t *testing.T) {
 	env := h.env
 	mac := h.inventory().Interfaces[0].MacAddress
 	require.NoError(t, b.CheckNetworkBoot(env, mac), "it is being installed")
-	require.NoError(t, b.CheckNetworkBoot(env, "00:00:00:00:00:99"), "nobody knows it")
+	require.NoError(t, b.CheckNetworkBoot(env, "00:00:00:00:00:99"), "unknown machine")
 	require.NoError(t, h.progress(models.HostStageWritingImageToDisk, ""))
 	require.NoError(t, b.CheckNetworkBoot(env, mac))
 	require.NoError(t, h.progress(models.HostStageRebooting, ""))
@@ -610,7 +610,7 @@ func TestInfraEnv_ofAnEarlierReleaseIsCompleted(t *testing.T) {
 	code, _, err := b.CodeOfImage(id)
 	require.NoError(t, err)
 	require.Len(t, code, imageCodeLength)
-	require.Equal(t, events, b.names(EventFilter{InfraEnvID: id}), "which is nothing to tell people of")
+	require.Equal(t, events, b.names(EventFilter{InfraEnvID: id}), "no event")
 }
 
 func TestInfraEnv_hasReleaseOfItsCluster(t *testing.T) {

@@ -68,7 +68,7 @@ func TestJoiningHost_resetInEachState(t *testing.T) {
 			}
 			reset := h.require(lifecycle.HostResettingPendingUserAction)
 			require.Empty(t, reset.Progress.CurrentStage)
-			require.Empty(t, h.stepTypes(), "nothing is left to do but to restart it")
+			require.Empty(t, h.stepTypes(), "only the restart is left")
 			require.NoError(t, h.register())
 			h.require(lifecycle.HostDiscovering)
 			h.report()
@@ -123,7 +123,7 @@ func TestJoiningHost_progress(t *testing.T) {
 	late.become("master")
 	require.NoError(t, late.register())
 	require.Equal(t, models.HostRoleMaster, late.require(lifecycle.HostDiscovering).Role,
-		"what a person said of it stays")
+		"a person's settings stay")
 	require.Equal(t, []models.StepType{models.StepTypeInventory, models.StepTypeNtpSynchronizer,
 		models.StepTypeDomainResolution}, late.stepTypes())
 	_, err = b.InstallHost(t.Context(), late.env, late.id)

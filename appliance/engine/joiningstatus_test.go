@@ -49,7 +49,7 @@ func TestJoiningHost_doneWhenNodeIsReady(t *testing.T) {
 	seen(Seen{Approved: []CertificateRequest{client}})
 	seen(Seen{Approved: []CertificateRequest{client, {Name: "csr-2", Serving: true}}, Stage: models.HostStageJoined})
 	require.Equal(t, models.HostStageJoined, h.require(lifecycle.HostInstallingInProgress).Progress.CurrentStage)
-	require.Len(t, b.awaited()[0].Joining.Approved, 2, "what was noted is noted once")
+	require.Len(t, b.awaited()[0].Joining.Approved, 2, "each request is recorded once")
 	seen(Seen{Stage: models.HostStageDone})
 	done := h.require(lifecycle.HostAdded)
 	require.Equal(t, "The host is a node of its cluster, and ready.", *done.StatusInfo)
@@ -73,7 +73,7 @@ func TestJoiningHost_problemIsReportedOnce(t *testing.T) {
 			revision = b.options.DB.Revision()
 		}
 	}
-	require.Equal(t, revision, b.options.DB.Revision(), "what is known is not written again")
+	require.Equal(t, revision, b.options.DB.Revision(), "a repeated report writes nothing")
 	require.Equal(t, problem, b.awaited()[0].Joining.Problem)
 	require.NoError(t, b.HostSeen(t.Context(), key, Seen{Problem: problem, Stage: models.HostStageDone}))
 	require.Contains(t, *h.require(lifecycle.HostAdded).StatusInfo, problem.Message)

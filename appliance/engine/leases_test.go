@@ -44,7 +44,7 @@ func TestVIPs_leasedByDHCP(t *testing.T) {
 	require.Equal(t, models.IP("192.168.10.4"), got.APIVips[0].IP)
 	require.Equal(t, models.IP("192.168.10.5"), got.IngressVips[0].IP)
 	require.Equal(t, models.VipVerificationSucceeded, *got.APIVips[0].Verification)
-	require.Equal(t, lease, asked().APIVipLease, "the lease is renewed, not asked for anew")
+	require.Equal(t, lease, asked().APIVipLease, "the lease is renewed")
 	require.Contains(t, b.names(EventFilter{ClusterID: cluster}), eventVIPsUpdated)
 
 	b.requireRefused(answer("10.0.0.4", lease), Invalid, "not in machine network")

@@ -109,7 +109,7 @@ func TestObjects_foundByKey(t *testing.T) {
 	}, Object{Key: "site/env", Generation: 7})
 	require.NoError(t, err)
 	_, err = b.UpdateInfraEnv(t.Context(), env.ID.String(), &models.InfraEnvUpdateParams{}, Object{Generation: 8})
-	require.NoError(t, err, "an object is noted also where nothing else changes")
+	require.NoError(t, err, "an object is recorded even if nothing else changes")
 	h := b.host(env.ID.String(), 1)
 	_, err = b.UpdateHost(t.Context(), h.env, h.id, &models.HostUpdateParams{HostName: conv.Pointer("one")},
 		Object{Key: "site/" + h.id, Generation: 3})
@@ -150,7 +150,7 @@ func TestObjects_foundByKey(t *testing.T) {
 	b.rows(func(rows Rows) {
 		found, err := rows.ClusterOf("site/bench")
 		require.NoError(t, err)
-		require.Empty(t, found, "the former key names nothing any more")
+		require.Empty(t, found, "the former key is gone")
 	})
 
 	require.NoError(t, b.DeregisterCluster(t.Context(), id))

@@ -48,7 +48,7 @@ func TestOperators_failedOneDegradesTheCluster(t *testing.T) {
 	require.False(t, b.requireCluster(cluster, lifecycle.ClusterFinalizing).Progress.FinalizingStageTimedOut)
 	b.pass(time.Second)
 	require.True(t, b.requireCluster(cluster, clusterFinalizing).Progress.FinalizingStageTimedOut,
-		"the controller gives up at this time")
+		"the controller's time-out")
 
 	_, err := b.CompleteInstallation(t.Context(), cluster, true, "")
 	require.NoError(t, err)

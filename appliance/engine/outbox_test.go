@@ -33,7 +33,7 @@ func TestOutbox_writtenWithTheCluster(t *testing.T) {
 	require.NoError(t, err)
 	id := created.ID.String()
 	both := []string{clusterRows.Prefix() + id, outbox.DesiredRows.Prefix() + id}
-	require.ElementsMatch(t, both, written(), "one transaction, which is one sync of the disk")
+	require.ElementsMatch(t, both, written(), "one transaction, one sync of the disk")
 	_, err = b.UpdateCluster(t.Context(), id, &models.V2ClusterUpdateParams{Name: conv.Pointer("two")})
 	require.NoError(t, err)
 	require.ElementsMatch(t, both, written())
@@ -41,7 +41,7 @@ func TestOutbox_writtenWithTheCluster(t *testing.T) {
 	require.ElementsMatch(t, both, written())
 	require.NoError(t, b.options.DB.View(func(tx *store.Tx) error {
 		waiting, err := outbox.AllWaiting(tx)
-		require.Empty(t, waiting, "nobody ever hears of it")
+		require.Empty(t, waiting, "it is never sent")
 		return err
 	}))
 }
@@ -64,7 +64,7 @@ func TestOutbox_resendOnRequest(t *testing.T) {
 	require.Equal(t, "the northern pier", b.subscriptionOf(cluster).DisplayName)
 	_, err := b.UpdateCluster(t.Context(), cluster, &models.V2ClusterUpdateParams{Name: conv.Pointer("pier")})
 	require.NoError(t, err)
-	require.Equal(t, "the northern pier", b.subscriptionOf(cluster).DisplayName, "a person's word outlasts changes")
+	require.Equal(t, "the northern pier", b.subscriptionOf(cluster).DisplayName, "a person's value survives changes")
 	edit(outbox.Fields{})
 	require.Equal(t, "pier", b.subscriptionOf(cluster).DisplayName)
 }
@@ -112,7 +112,7 @@ func TestPullSecret_isSealed(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, file.Close())
 	require.EqualValues(t, info.Size, len(text))
-	require.True(t, bytes.HasPrefix(text, []byte("{")), "who reads it sees nothing of the seal")
+	require.True(t, bytes.HasPrefix(text, []byte("{")), "the reader gets clear text")
 	recipe, err := b.Recipe(t.Context(), hosts[0].env)
 	require.NoError(t, err)
 	require.Contains(t, string(recipe.Ignition), "ignition")
@@ -120,15 +120,15 @@ func TestPullSecret_isSealed(t *testing.T) {
 	plain := t.TempDir()
 	open(plain)
 	old, env := b.singleNode()
-	require.True(t, inClear(t, plain), "as an earlier release wrote it")
+	require.True(t, inClear(t, plain), "as written by an earlier release")
 	b.options.Secrets = box
 	_, err = b.Recipe(t.Context(), env)
-	require.NoError(t, err, "it is read as it is")
+	require.NoError(t, err, "clear text is readable")
 	_, err = b.UpdateCluster(t.Context(), old, &models.V2ClusterUpdateParams{Name: conv.Pointer("renamed")})
 	require.NoError(t, err)
 	row, err := b.clusterRow(old)
 	require.NoError(t, err)
-	require.NotContains(t, row.PullSecret, "auths", "and sealed when it is written next")
+	require.NotContains(t, row.PullSecret, "auths", "sealed at the next write")
 	secret, err := b.openSecret(row.PullSecret)
 	require.NoError(t, err)
 	require.Equal(t, testPullSecret, secret)

@@ -252,7 +252,7 @@ func TestArbiterRole_unsupported(t *testing.T) {
 	cluster, hosts := b.threeNodes(true)
 	_, err := b.UpdateHost(t.Context(), hosts[0].env, hosts[0].id,
 		&models.HostUpdateParams{HostRole: conv.Pointer(string(models.HostRoleArbiter))})
-	require.NoError(t, err, "it is counted when the cluster is to be installed")
+	require.NoError(t, err, "the number is validated before the installation")
 	require.Contains(t, b.requireCluster(cluster, lifecycle.ClusterInsufficient).ValidationsInfo,
 		"needs exactly 3 control plane hosts and has 2")
 
@@ -418,7 +418,7 @@ func TestUpdateCluster_platform(t *testing.T) {
 				b.requireRefused(err, Invalid, c.want.refused)
 				held, err := b.Cluster(created.ID.String())
 				require.NoError(t, err)
-				require.Equal(t, created.Platform, held.Platform, "what is refused leaves nothing")
+				require.Equal(t, created.Platform, held.Platform, "a refused update changes nothing")
 				return
 			}
 			require.NoError(t, err)

@@ -101,6 +101,6 @@ func TestRendered_cacheIsBounded(t *testing.T) {
 		require.True(t, ok)
 		require.Same(t, held, found)
 		_, ok = r.get(key, []uint64{99})
-		require.False(t, ok, "of other revisions")
+		require.False(t, ok, "renderings of other revisions")
 	}
 }

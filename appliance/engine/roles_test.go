@@ -38,7 +38,7 @@ func TestRoles_reserveControlPlaneForOperators(t *testing.T) {
 	}
 	master, worker := models.HostRoleMaster, models.HostRoleWorker
 	require.Equal(t, []models.HostRole{worker, worker, worker, master, master, master}, roles(),
-		"the strong ones are left for workloads")
+		"the strong hosts are left for workloads")
 	choose := func(names ...string) {
 		params := &models.V2ClusterUpdateParams{OlmOperators: []*models.OperatorCreateParams{}}
 		for _, name := range names {
@@ -50,7 +50,7 @@ func TestRoles_reserveControlPlaneForOperators(t *testing.T) {
 	}
 	choose("cnv")
 	require.Equal(t, []models.HostRole{master, master, master, worker, worker, worker}, roles(),
-		"virtualization needs more of the control plane than the weak ones have")
+		"virtualization needs a larger control plane than the weak hosts")
 	choose()
 	require.Equal(t, []models.HostRole{worker, worker, worker, master, master, master}, roles())
 }

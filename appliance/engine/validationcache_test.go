@@ -24,7 +24,7 @@ func (b *harness) requireNothingStale(clusters []string, pool []*testHost, after
 	remembered := b.validationCache.held
 	b.validationCache.held = nil
 	defer func() { b.validationCache.held = remembered }()
-	errSeen := errors.New("what was found is taken back")
+	errSeen := errors.New("rolled back")
 	var altered []string
 	err := b.options.DB.Update(b.Context(), func(tx *store.Tx) error {
 		c := newChange(b.Context(), b.Engine, tx)
@@ -211,7 +211,7 @@ func TestValidationCache_clusterFollowsItsInputs(t *testing.T) {
 			}))
 		})
 	}
-	require.Greater(t, looked, 50, "nothing that was altered counts")
+	require.Greater(t, looked, 50, "too few alterations matter")
 }
 
 // otherValues returns values that a field may have.
